@@ -1,0 +1,168 @@
+// Package job holds the rules of a job's life: which state follows which, how
+// long a failed job waits, what a lease token is made of. It does no I/O and
+// reads no clock; randomness is passed in.
+package job
+
+import (
+	"errors"
+	"fmt"
+)
+
+// State is where a job stands. The texts are those of the API and the database.
+type State string
+
+// The states. Completed, DeadLetter and Cancelled are terminal.
+const (
+	// Blocked waits for other jobs. No transition reaches it yet: dependencies
+	// are a later step, the name is taken now.
+	Blocked    State = "blocked"
+	Scheduled  State = "scheduled"
+	Queued     State = "queued"
+	Running    State = "running"
+	Completed  State = "completed"
+	DeadLetter State = "dead_letter"
+	Cancelled  State = "cancelled"
+)
+
+// Terminal says whether the state is an end.
+func (s State) Terminal() bool {
+	return s == Completed || s == DeadLetter || s == Cancelled
+}
+
+// Event is what happens to a job.
+type Event string
+
+// The events.
+const (
+	Promote      Event = "promote"       // run_at was reached
+	Claim        Event = "claim"         // a worker took it
+	Complete     Event = "complete"      // the lease holder: done
+	Fail         Event = "fail"          // the lease holder: this attempt failed
+	Snooze       Event = "snooze"        // the lease holder: not now
+	Release      Event = "release"       // the lease holder: not me
+	LeaseExpired Event = "lease_expired" // nobody kept the lease
+	Timeout      Event = "timeout"       // the attempt ran past its timeout_ms
+	Cancel       Event = "cancel"        // its owner does not want it any more
+	DeadlinePast Event = "deadline"      // it is of no use any more
+	Redrive      Event = "redrive"       // a dead letter gets another life
+)
+
+// Reason says why a job is a dead letter.
+type Reason string
+
+// The reasons.
+const (
+	Exhausted  Reason = "exhausted"
+	Permanent  Reason = "permanent"
+	WorkerLost Reason = "worker_lost"
+	Deadline   Reason = "deadline"
+)
+
+// Facts are what a transition depends on besides state and event.
+type Facts struct {
+	// Attempt is the number of executions spent, the current one included.
+	Attempt     int
+	MaxAttempts int
+	// CancelRequested: the owner asked a running job to stop.
+	CancelRequested bool
+	// Permanent: the worker says that another attempt cannot help.
+	Permanent bool
+	// Delayed: the worker named a wait above zero (snooze).
+	Delayed bool
+}
+
+func (f Facts) exhausted() bool { return f.Attempt >= f.MaxAttempts }
+
+// Verdict is what an event makes of a job.
+type Verdict struct {
+	State State
+	// Reason is set for a dead letter.
+	Reason Reason
+	// Backoff: the job waits by its retry policy, or as long as its worker said.
+	Backoff bool
+	// AttemptBack: the attempt was no execution and is given back (D7).
+	AttemptBack bool
+}
+
+// ErrNoTransition means that the event cannot happen to a job in this state.
+var ErrNoTransition = errors.New("job: no such transition")
+
+// Next is the transition table. The SQL that stores a verdict repeats its
+// precondition; nothing else decides what follows what.
+func Next(from State, event Event, facts Facts) (Verdict, error) {
+	switch from {
+	case Blocked, Scheduled, Queued:
+		return nextWaiting(from, event)
+	case Running:
+		return nextRunning(event, facts)
+	case DeadLetter:
+		if event == Redrive {
+			return Verdict{State: Queued}, nil
+		}
+	case Completed, Cancelled:
+	}
+	return Verdict{}, fmt.Errorf("%w: %s of a %s job", ErrNoTransition, event, from)
+}
+
+func nextWaiting(from State, event Event) (Verdict, error) {
+	switch {
+	case event == Cancel:
+		return Verdict{State: Cancelled}, nil
+	case event == DeadlinePast:
+		return Verdict{State: DeadLetter, Reason: Deadline}, nil
+	case event == Promote && from == Scheduled:
+		return Verdict{State: Queued}, nil
+	case event == Claim && from == Queued:
+		return Verdict{State: Running}, nil
+	}
+	return Verdict{}, fmt.Errorf("%w: %s of a %s job", ErrNoTransition, event, from)
+}
+
+// nextRunning: once a cancel is asked, complete still wins and everything else
+// ends the job as cancelled; it is never retried or dead-lettered.
+func nextRunning(event Event, facts Facts) (Verdict, error) {
+	if event == Complete {
+		return Verdict{State: Completed}, nil
+	}
+	if event == Cancel { // asked, not done: the holder is told at its next heartbeat
+		return Verdict{State: Running}, nil
+	}
+	giveBack := event == Snooze || event == Release
+	if facts.CancelRequested {
+		switch event {
+		case Fail, Snooze, Release, LeaseExpired, Timeout, DeadlinePast:
+			return Verdict{State: Cancelled, AttemptBack: giveBack}, nil
+		}
+	}
+	switch event {
+	case Fail:
+		return nextFailed(facts, Exhausted), nil
+	case Timeout:
+		return nextFailed(Facts{Attempt: facts.Attempt, MaxAttempts: facts.MaxAttempts}, Exhausted), nil
+	case LeaseExpired:
+		if facts.exhausted() {
+			return Verdict{State: DeadLetter, Reason: WorkerLost}, nil
+		}
+		return Verdict{State: Queued}, nil
+	case Snooze:
+		if facts.Delayed {
+			return Verdict{State: Scheduled, AttemptBack: true}, nil
+		}
+		return Verdict{State: Queued, AttemptBack: true}, nil
+	case Release:
+		return Verdict{State: Queued, AttemptBack: true}, nil
+	case DeadlinePast:
+		return Verdict{State: DeadLetter, Reason: Deadline}, nil
+	}
+	return Verdict{}, fmt.Errorf("%w: %s of a running job", ErrNoTransition, event)
+}
+
+func nextFailed(facts Facts, exhausted Reason) Verdict {
+	switch {
+	case facts.Permanent:
+		return Verdict{State: DeadLetter, Reason: Permanent}
+	case facts.exhausted():
+		return Verdict{State: DeadLetter, Reason: exhausted}
+	}
+	return Verdict{State: Scheduled, Backoff: true}
+}

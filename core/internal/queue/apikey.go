@@ -1,0 +1,138 @@
+package queue
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+const createKeySQL = `
+INSERT INTO api_keys (key_id, kind, tenant_id, user_id, scopes, secret_hmac, expires_at, created_at)
+VALUES (@key_id, @kind, @tenant_id, @user_id, @scopes, @secret_hmac, @expires_at, statement_timestamp())
+-- a repeated call whose first answer was lost: same id, same secret
+ON CONFLICT (key_id) DO NOTHING`
+
+// CreateKey stores a key that the gateway drew. Only the HMAC of its secret comes
+// here. An unknown tenant is ErrNotFound.
+func (s *Store) CreateKey(ctx context.Context, key api.HopKeyCreateRequest) (api.Key, error) {
+	args := pgx.StrictNamedArgs{
+		"key_id": key.KeyID, "kind": key.Kind, "tenant_id": nil, "user_id": key.User,
+		"scopes": key.Scopes, "secret_hmac": key.SecretHMAC, "expires_at": nil,
+	}
+	if key.Tenant != "" {
+		args["tenant_id"] = key.Tenant
+	}
+	if key.ExpiresAt != nil {
+		args["expires_at"] = key.ExpiresAt.Time
+	}
+	noRow := func(pgx.CollectableRow) (struct{}, error) { return struct{}{}, nil }
+	if _, err := query(ctx, s, noRow, createKeySQL, args); err != nil {
+		var refused *pgconn.PgError
+		if errors.As(err, &refused) && refused.Code == "23503" { // foreign_key_violation
+			return api.Key{}, ErrNotFound
+		}
+		return api.Key{}, fmt.Errorf("queue: create key: %w", err)
+	}
+	return api.Key{
+		KeyID: key.KeyID, Tenant: optional(key.Tenant), User: key.User, Scopes: key.Scopes, ExpiresAt: key.ExpiresAt,
+	}, nil
+}
+
+// A revoked or expired key is not found: whoever asks cannot tell it from one
+// that never was.
+const lookupKeySQL = `
+SELECT k.key_id, k.kind, k.secret_hmac, k.tenant_id, k.user_id, k.scopes, k.expires_at, t.overrides,
+       p.name AS plan, p.limits, p.visibility_timeout_ms_max
+FROM api_keys k
+LEFT JOIN tenants t ON t.id = k.tenant_id
+LEFT JOIN plans p ON p.name = t.plan
+WHERE k.key_id = @key_id
+  AND k.revoked_at IS NULL
+  AND (k.expires_at IS NULL OR k.expires_at > statement_timestamp())`
+
+type keyRow struct {
+	KeyID                  string
+	Kind                   string
+	SecretHmac             []byte
+	TenantID               *tenant.ID
+	UserID                 *string
+	Scopes                 []string
+	ExpiresAt              *time.Time
+	Overrides              []byte
+	Plan                   *string
+	Limits                 []byte
+	VisibilityTimeoutMsMax *int64
+}
+
+// LookupKey gives what the gateway needs to check a key of any tenant.
+func (s *Store) LookupKey(ctx context.Context, keyID string) (api.HopKey, error) {
+	rows, err := query(ctx, s, pgx.RowToStructByName[keyRow], lookupKeySQL, pgx.StrictNamedArgs{"key_id": keyID})
+	if err != nil {
+		return api.HopKey{}, fmt.Errorf("queue: key: %w", nothingChanged(err))
+	}
+	if len(rows) == 0 {
+		return api.HopKey{}, ErrNotFound
+	}
+	row := rows[0]
+	key := api.HopKey{
+		KeyID: row.KeyID, Kind: row.Kind, SecretHMAC: row.SecretHmac, Scopes: row.Scopes, ExpiresAt: api.AtOrNil(row.ExpiresAt),
+	}
+	if row.UserID != nil {
+		key.User = *row.UserID
+	}
+	if row.TenantID != nil && row.Plan != nil {
+		key.Tenant = row.TenantID.String()
+		plan := (&planRow{*row.Plan, row.Limits, row.VisibilityTimeoutMsMax}).wire()
+		key.Plan, key.Overrides = &plan, &api.Overrides{}
+		_ = json.Unmarshal(row.Overrides, key.Overrides) // written by PatchTenant alone
+	}
+	return key, nil
+}
+
+const listKeysSQL = `
+SELECT key_id, tenant_id, user_id, scopes, expires_at
+FROM api_keys
+WHERE tenant_id = @tenant_id AND key_id > @after AND revoked_at IS NULL
+ORDER BY key_id
+LIMIT @size`
+
+// ListKeys lists a tenant's keys that are not revoked, by key id; after is the
+// last one of the page before.
+func (s *Store) ListKeys(ctx context.Context, owner tenant.ID, after string, size int) ([]api.Key, error) {
+	scan := func(row pgx.CollectableRow) (api.Key, error) {
+		var key api.Key
+		var tenantID tenant.ID
+		var expires *time.Time
+		err := row.Scan(&key.KeyID, &tenantID, &key.User, &key.Scopes, &expires)
+		key.Tenant, key.ExpiresAt = optional(tenantID.String()), api.AtOrNil(expires)
+		return key, err
+	}
+	keys, err := query(ctx, s, scan, listKeysSQL, pgx.StrictNamedArgs{"tenant_id": owner, "after": after, "size": size})
+	if err != nil {
+		return nil, fmt.Errorf("queue: list keys: %w", nothingChanged(err))
+	}
+	return keys, nil
+}
+
+const revokeKeySQL = `
+UPDATE api_keys SET revoked_at = COALESCE(revoked_at, statement_timestamp()) WHERE key_id = @key_id RETURNING key_id`
+
+// RevokeKey ends a key, of any tenant, for good. A repeat changes nothing.
+func (s *Store) RevokeKey(ctx context.Context, keyID string) error {
+	rows, err := query(ctx, s, pgx.RowTo[string], revokeKeySQL, pgx.StrictNamedArgs{"key_id": keyID})
+	if err != nil {
+		return fmt.Errorf("queue: revoke key: %w", err)
+	}
+	if len(rows) == 0 {
+		return ErrNotFound
+	}
+	return nil
+}

@@ -1,0 +1,24 @@
+// Package queue is the only one with SQL: every step of a job's life is one file
+// and, where it can be, one statement.
+//
+//	submit ──▶ scheduled ──promote──▶ queued ──claim──▶ running ──complete──▶ finished_jobs
+//	   │            ▲                   ▲ ▲               │ │ │
+//	   └────────────┼───────────────────┘ │   heartbeat ──┘ │ └─ outcome: fail, snooze, release
+//	                └── settle: backoff ──┴── settle ◀──────┴─ reap: the lease ran out
+//	                                                │
+//	                                                └──▶ dead_letters, attempts
+//
+// What holds for all of them:
+//
+//   - PostgreSQL's clock decides (statement_timestamp(), never now(), which is the
+//     transaction's start and stands still while a lock is waited for). Durations
+//     travel as intervals, ids and nonces as parameters.
+//   - Every write of a lease holder names its whole lease, see heldSQL. No row
+//     means that nothing changed.
+//   - Rows are locked in the order of their ids, so two cores never wait for each
+//     other in a circle.
+//   - Names are unqualified, and no statement spans two schemas: a schema is a cell.
+//   - A method that touches one tenant's rows takes its tenant.ID right after the
+//     context. Those that cross tenants say so: Submit, Claim, Heartbeat, End, Reap,
+//     Promote work on flushes of many tenants, and each row is matched by its own.
+package queue

@@ -1,0 +1,45 @@
+package queue
+
+import (
+	"errors"
+	"io"
+	"net"
+	"strings"
+)
+
+// What can go wrong that a caller may act on. Anything else is a fault of ours.
+var (
+	// ErrNotFound: no such thing for this tenant; foreign and unknown are the same.
+	ErrNotFound = errors.New("queue: not found")
+	// ErrLeaseLost: the lease is not, or no longer, the one that holds the job.
+	ErrLeaseLost = errors.New("queue: lease lost")
+	// ErrOutcomeConflict: this lease already ended with another outcome.
+	ErrOutcomeConflict = errors.New("queue: another outcome is on record")
+	// ErrWorkerUnknown: the worker never registered, or is dead.
+	ErrWorkerUnknown = errors.New("queue: worker unknown")
+	// ErrIdempotencyMismatch: the key was used with another body.
+	ErrIdempotencyMismatch = errors.New("queue: idempotency key used with another body")
+	// ErrIdempotencyInFlight: the first request with this key has not ended in time.
+	ErrIdempotencyInFlight = errors.New("queue: request with this idempotency key under way")
+	// ErrDeadlinePast: the job's deadline lies in the past.
+	ErrDeadlinePast = errors.New("queue: deadline past")
+	// ErrTooManyLanes: the tenant has as many (queue, tags) as it may.
+	ErrTooManyLanes = errors.New("queue: too many lanes")
+	// ErrUnknownPlan: a tenant names a plan that does not exist.
+	ErrUnknownPlan = errors.New("queue: unknown plan")
+	// ErrPageToken: the token is not one of this list's.
+	ErrPageToken = errors.New("queue: malformed page token")
+
+	// ErrOverloaded: refused before anything was done; try again later.
+	ErrOverloaded = errors.New("queue: overloaded")
+	// ErrUnavailable: PostgreSQL cannot be asked; nothing was done.
+	ErrUnavailable = errors.New("queue: database unavailable")
+	// ErrOutcomeUnknown: the connection was lost before PostgreSQL's answer came.
+	ErrOutcomeUnknown = errors.New("queue: outcome unknown")
+)
+
+func isConnectionLost(err error) bool {
+	var network *net.OpError
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
+		errors.As(err, &network) || strings.Contains(err.Error(), "conn closed")
+}

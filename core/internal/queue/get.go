@@ -1,0 +1,34 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// getSQL looks everywhere in one statement, and so in one snapshot: a job on its
+// way from one table to another is in exactly one of them.
+const getSQL = `
+SELECT ` + liveColumns + ` FROM jobs WHERE id = @id AND tenant_id = @tenant_id
+UNION ALL
+SELECT ` + finishedColumns + ` FROM finished_jobs WHERE id = @id AND tenant_id = @tenant_id
+UNION ALL
+SELECT ` + deadColumns + ` FROM dead_letters WHERE id = @id AND tenant_id = @tenant_id`
+
+// Get reads one job of a tenant. user, where not empty, is the only user whose
+// jobs the caller may see. Unknown, foreign and another user's are ErrNotFound.
+func (s *Store) Get(ctx context.Context, owner tenant.ID, user string, id uuid.UUID) (api.Job, error) {
+	rows, err := query(ctx, s, pgx.RowToAddrOfStructByName[jobRow], getSQL, pgx.StrictNamedArgs{"id": id, "tenant_id": owner})
+	if err != nil {
+		return api.Job{}, fmt.Errorf("queue: get: %w", nothingChanged(err))
+	}
+	if len(rows) == 0 || (user != "" && (rows[0].UserID == nil || *rows[0].UserID != user)) {
+		return api.Job{}, ErrNotFound
+	}
+	return rows[0].whole(), nil
+}

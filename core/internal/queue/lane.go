@@ -1,0 +1,185 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/core/internal/job"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+)
+
+// MaxLanes is how many lanes one tenant may have.
+const MaxLanes = 1000
+
+// LaneID names a lane.
+type LaneID = int32
+
+// LaneKey is what makes a lane: whose line it is, for which queue, for workers
+// with at least which tags. It can be a map's key.
+type LaneKey struct {
+	Tenant tenant.ID
+	Queue  string
+	// tags is sorted and joined by commas, which no tag can hold.
+	tags string
+}
+
+// NewLaneKey makes a key; the order and repetition of tags do not matter.
+func NewLaneKey(id tenant.ID, queue string, tags []string) LaneKey {
+	sorted := slices.Compact(slices.Sorted(slices.Values(tags)))
+	return LaneKey{Tenant: id, Queue: queue, tags: strings.Join(sorted, ",")}
+}
+
+// Tags are the tags a worker must have, sorted.
+func (k LaneKey) Tags() []string {
+	if k.tags == "" {
+		return []string{}
+	}
+	return strings.Split(k.tags, ",")
+}
+
+// Lane is a line of jobs.
+type Lane struct {
+	ID LaneID
+	LaneKey
+}
+
+// QueueKey names a queue.
+type QueueKey struct {
+	Tenant tenant.ID
+	Name   string
+}
+
+// QueueSettings are a queue's settings, with nil where the default stands.
+type QueueSettings struct {
+	QueueKey
+	Push              bool
+	Paused            bool
+	VisibilityTimeout *time.Duration
+	MaxAttempts       *int
+	RetryBase         *time.Duration
+	RetryCap          *time.Duration
+	RetryJitter       *float64
+	UpdatedAt         time.Time
+}
+
+// advisoryLockSQL is held to the end of the transaction.
+const advisoryLockSQL = `SELECT pg_advisory_xact_lock(@key)`
+
+const bearQueueSQL = `
+INSERT INTO queues (tenant_id, name, created_at, updated_at)
+VALUES (@tenant_id, @queue, statement_timestamp(), statement_timestamp())
+ON CONFLICT (tenant_id, name) DO NOTHING`
+
+// The count is bounded by the limit itself; the look-up comes first so that a
+// known lane burns no number and needs no room.
+const bearLaneSQL = `
+WITH known AS (
+  SELECT id FROM lanes
+  WHERE tenant_id = @tenant_id AND queue = @queue AND tags = @tags AND capped_user = ''
+), born AS (
+  INSERT INTO lanes (tenant_id, queue, tags, created_at)
+  SELECT @tenant_id, @queue, @tags, statement_timestamp()
+  WHERE NOT EXISTS (SELECT FROM known)
+    AND (SELECT count(*) FROM lanes WHERE tenant_id = @tenant_id) < @limit
+  ON CONFLICT (tenant_id, queue, tags, capped_user) DO NOTHING
+  RETURNING id
+)
+SELECT id FROM known UNION ALL SELECT id FROM born`
+
+// BearLane gives the lane for key, and makes it, and its queue, if need be. It
+// commits before it returns: a lane exists before the first job in it.
+func (s *Store) BearLane(ctx context.Context, key LaneKey) (Lane, error) {
+	var id LaneID
+	err := s.inTx(ctx, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, advisoryLockSQL, pgx.StrictNamedArgs{"key": lockKey(lockLane, key.Tenant)}); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, bearQueueSQL, pgx.StrictNamedArgs{"tenant_id": key.Tenant, "queue": key.Queue}); err != nil {
+			return err
+		}
+		err := tx.QueryRow(ctx, bearLaneSQL, pgx.StrictNamedArgs{
+			"tenant_id": key.Tenant, "queue": key.Queue, "tags": key.Tags(), "limit": MaxLanes,
+		}).Scan(&id)
+		if err == pgx.ErrNoRows { //nolint:errorlint // pgx returns it bare
+			return ErrTooManyLanes
+		}
+		return err
+	})
+	if err != nil {
+		return Lane{}, fmt.Errorf("queue: lane: %w", err)
+	}
+	return Lane{ID: id, LaneKey: key}, nil
+}
+
+const lanesAfterSQL = `
+SELECT id, tenant_id, queue, tags FROM lanes WHERE id > @after ORDER BY id`
+
+// LanesAfter gives every tenant's lanes with an id above after. Ids are handed
+// out before they are committed, so a caller that follows along asks again from
+// somewhat below the highest id it has seen.
+func (s *Store) LanesAfter(ctx context.Context, after LaneID) ([]Lane, error) {
+	scan := func(row pgx.CollectableRow) (Lane, error) {
+		var lane Lane
+		var queue string
+		var tags []string
+		var owner tenant.ID
+		err := row.Scan(&lane.ID, &owner, &queue, &tags)
+		lane.LaneKey = NewLaneKey(owner, queue, tags)
+		return lane, err
+	}
+	lanes, err := query(ctx, s, scan, lanesAfterSQL, pgx.StrictNamedArgs{"after": after})
+	if err != nil {
+		return nil, fmt.Errorf("queue: lanes: %w", err)
+	}
+	return lanes, nil
+}
+
+const queuesSinceSQL = `
+SELECT tenant_id, name, mode = 'push', paused, visibility_timeout_ms, max_attempts,
+       retry_base_ms, retry_cap_ms, retry_jitter, updated_at
+FROM queues WHERE updated_at > @since`
+
+// QueuesSince gives every tenant's queues whose settings changed after since.
+func (s *Store) QueuesSince(ctx context.Context, since time.Time) ([]QueueSettings, error) {
+	scan := func(row pgx.CollectableRow) (QueueSettings, error) {
+		var q QueueSettings
+		var visibility, base, limit *int64
+		err := row.Scan(&q.Tenant, &q.Name, &q.Push, &q.Paused, &visibility, &q.MaxAttempts,
+			&base, &limit, &q.RetryJitter, &q.UpdatedAt)
+		q.VisibilityTimeout, q.RetryBase, q.RetryCap = milliseconds(visibility), milliseconds(base), milliseconds(limit)
+		return q, err
+	}
+	queues, err := query(ctx, s, scan, queuesSinceSQL, pgx.StrictNamedArgs{"since": since})
+	if err != nil {
+		return nil, fmt.Errorf("queue: queues: %w", err)
+	}
+	return queues, nil
+}
+
+func milliseconds(ms *int64) *time.Duration {
+	if ms == nil {
+		return nil
+	}
+	d := time.Duration(*ms) * time.Millisecond
+	return &d
+}
+
+// Retry is the policy of jobs that bring none of their own.
+func (q QueueSettings) Retry() job.Retry {
+	retry := job.DefaultRetry()
+	if q.RetryBase != nil {
+		retry.Base = *q.RetryBase
+	}
+	if q.RetryCap != nil {
+		retry.Cap = *q.RetryCap
+	}
+	if q.RetryJitter != nil {
+		retry.Jitter = *q.RetryJitter
+	}
+	return retry
+}

@@ -1,0 +1,358 @@
+package queue_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/forgequeue/forgequeue/core/internal/job"
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+func TestCompleteMovesTheJob(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	id := f.submit(f.job())[0]
+	if got := f.get(id); got.State != api.StateQueued || got.Attempt != 0 || string(got.Payload) != `{"n": 1.50, "s":"\u00e9"}` {
+		t.Fatalf("submitted: %+v, payload %s", got.JobSummary, got.Payload)
+	}
+	claimed := f.claimOne()
+	if claimed.ID != id || claimed.Attempt != 1 || claimed.Epoch != 1 {
+		t.Fatalf("claimed: %+v", claimed)
+	}
+	if got := f.get(id); got.State != api.StateRunning || *got.WorkerID != "w1" || got.LeaseExpiresAt == nil {
+		t.Fatalf("running: %+v", got.JobSummary)
+	}
+	outcome := f.mustEnd(queue.Ending{Lease: claimed.Lease(), Kind: api.KindComplete, Result: []byte(`{"ok":1e400}`)})
+	if outcome.State != api.StateCompleted || outcome.Attempt != 1 || outcome.Epoch != 1 {
+		t.Fatalf("outcome: %+v", outcome)
+	}
+	got := f.get(id)
+	if got.State != api.StateCompleted || string(got.Result) != `{"ok":1e400}` || got.FinishedAt == nil || got.LeaseExpiresAt != nil {
+		t.Fatalf("completed: %+v, result %s", got.JobSummary, got.Result)
+	}
+	if f.count("jobs") != 0 || f.count("finished_jobs") != 1 {
+		t.Fatal("the job is not in exactly one table")
+	}
+}
+
+func TestFailBacksOffThenDies(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	id := f.submit(f.job(func(j *queue.NewJob) { j.MaxAttempts = 2 }))[0]
+
+	first := f.claimOne()
+	failure := &api.JobError{Type: "io", Message: "disk 7 is full", Stack: "at a.go:1"}
+	outcome := f.mustEnd(queue.Ending{Lease: first.Lease(), Kind: api.KindFail, Error: failure, Random: 0.5})
+	if outcome.State != api.StateScheduled || outcome.Attempt != 1 {
+		t.Fatalf("first failure: %+v", outcome)
+	}
+	got := f.get(id)
+	if wait := got.RunAt.Sub(got.StartedAt.Time); wait < 5*time.Second || wait > 8*time.Second {
+		t.Errorf("the backoff after failure 1 is %v, want about 5 s", wait)
+	}
+	if got.LastError == nil || *got.LastError != *failure || !got.RunAt.Equal(outcome.RunAt.Time) {
+		t.Errorf("scheduled: %+v, error %+v", got.JobSummary, got.LastError)
+	}
+	if len(f.claim(1, time.Second)) != 0 {
+		t.Fatal("a job was claimed before its time")
+	}
+	f.exec(`UPDATE jobs SET run_at = statement_timestamp()`)
+	if lanes, err := f.store.Promote(t.Context(), 10); err != nil || len(lanes) != 1 || lanes[0] != f.lane.ID {
+		t.Fatalf("promoted %v (%v)", lanes, err)
+	}
+	second := f.claimOne()
+	if second.Attempt != 2 || second.Epoch != 2 {
+		t.Fatalf("second claim: %+v", second)
+	}
+	outcome = f.mustEnd(queue.Ending{Lease: second.Lease(), Kind: api.KindFail, Error: failure})
+	if outcome.State != api.StateDeadLetter || *outcome.DeadReason != api.ReasonExhausted {
+		t.Fatalf("last failure: %+v", outcome)
+	}
+	got = f.get(id)
+	if got.State != api.StateDeadLetter || *got.DeadReason != api.ReasonExhausted || got.LastError.Stack != "at a.go:1" {
+		t.Fatalf("dead letter: %+v", got.JobSummary)
+	}
+	if f.count("attempts") != 2 || f.count("jobs") != 0 {
+		t.Fatal("two failed attempts and no live job were expected")
+	}
+}
+
+func TestPermanentAndRetryAfter(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.submit(f.job(), f.job())
+	one, other := f.claimOne(), f.claimOne()
+	if outcome := f.mustEnd(queue.Ending{Lease: one.Lease(), Kind: api.KindFail, Permanent: true}); *outcome.DeadReason != api.ReasonPermanent {
+		t.Errorf("permanent: %+v", outcome)
+	}
+	after := 90 * time.Second
+	outcome := f.mustEnd(queue.Ending{Lease: other.Lease(), Kind: api.KindFail, RetryAfter: &after})
+	got := f.get(other.ID)
+	if wait := outcome.RunAt.Sub(got.StartedAt.Time); wait < after || wait > after+5*time.Second {
+		t.Errorf("retry_after waits %v", wait)
+	}
+}
+
+func TestSnoozeAndReleaseGiveTheAttemptBack(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	id := f.submit(f.job(func(j *queue.NewJob) { j.MaxAttempts = 1 }))[0]
+	for epoch := int64(1); epoch <= 5; epoch++ {
+		claimed := f.claimOne()
+		if claimed.Attempt != 1 || claimed.Epoch != epoch {
+			t.Fatalf("claim %d: attempt %d, epoch %d", epoch, claimed.Attempt, claimed.Epoch)
+		}
+		outcome := f.mustEnd(queue.Ending{Lease: claimed.Lease(), Kind: api.KindRelease})
+		if outcome.State != api.StateQueued || outcome.Attempt != 0 {
+			t.Fatalf("release: %+v", outcome)
+		}
+	}
+	claimed := f.claimOne()
+	outcome := f.mustEnd(queue.Ending{Lease: claimed.Lease(), Kind: api.KindSnooze, Delay: time.Hour})
+	if outcome.State != api.StateScheduled || outcome.Attempt != 0 || time.Until(outcome.RunAt.Time) < 59*time.Minute {
+		t.Fatalf("snooze: %+v", outcome)
+	}
+	if f.get(id).State != api.StateScheduled || f.count("attempts") != 0 {
+		t.Fatal("a snoozed job spends no attempt and has no failed one")
+	}
+}
+
+// The fence: once the lease is taken back, nothing its holder says changes a byte.
+func TestStaleHolderChangesNothing(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	id := f.submit(f.job())[0]
+	stale := f.claimOne()
+	f.expire(id)
+	if reaped := f.reap(); len(reaped) != 1 || reaped[0].Verdict.State != job.Queued {
+		t.Fatalf("reaped %+v", reaped)
+	}
+	check := func(when string) {
+		t.Helper()
+		before := f.row(id)
+		for _, kind := range []string{api.KindComplete, api.KindFail, api.KindSnooze, api.KindRelease} {
+			if ended := f.end(queue.Ending{Lease: stale.Lease(), Kind: kind, Delay: time.Second}); !errors.Is(ended.Err, queue.ErrLeaseLost) {
+				t.Errorf("%s %s: %+v, want a lost lease", when, kind, ended)
+			}
+		}
+		beats, err := f.store.Heartbeat(t.Context(), []job.Lease{stale.Lease()})
+		if err != nil || len(beats) != 0 {
+			t.Errorf("%s: a stale heartbeat was heard: %v %v", when, beats, err)
+		}
+		if after := f.row(id); after != before {
+			t.Errorf("%s: the row changed\nbefore %s\nafter  %s", when, before, after)
+		}
+	}
+	check("queued again")
+	fresh := f.claimOne()
+	if fresh.Epoch != 2 || fresh.LeaseID == stale.LeaseID {
+		t.Fatalf("second claim: %+v", fresh)
+	}
+	check("claimed by another")
+	f.mustEnd(queue.Ending{Lease: fresh.Lease(), Kind: api.KindComplete})
+	check("completed by another")
+	if got := f.get(id); got.State != api.StateCompleted || got.Attempt != 2 {
+		t.Fatalf("in the end: %+v", got.JobSummary)
+	}
+}
+
+// Until the reaper has come, a late holder may still speak: the token is the fence.
+func TestLateHolderMayFinishBeforeTheReaper(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	id := f.submit(f.job())[0]
+	claimed := f.claimOne()
+	f.expire(id)
+	beats, err := f.store.Heartbeat(t.Context(), []job.Lease{claimed.Lease()})
+	if err != nil || len(beats) != 1 || time.Until(beats[id].LeaseExpiresAt) < 20*time.Second {
+		t.Fatalf("heartbeat: %v %v", beats, err)
+	}
+	f.expire(id)
+	f.mustEnd(queue.Ending{Lease: claimed.Lease(), Kind: api.KindComplete})
+}
+
+func TestLeaseLostOnTheLastAttemptIsADeadLetter(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	id := f.submit(f.job(func(j *queue.NewJob) { j.MaxAttempts = 1 }))[0]
+	f.claimOne()
+	f.expire(id)
+	reaped := f.reap()
+	if len(reaped) != 1 || reaped[0].Verdict.Reason != job.WorkerLost {
+		t.Fatalf("reaped %+v", reaped)
+	}
+	if got := f.get(id); got.State != api.StateDeadLetter || *got.DeadReason != api.ReasonWorkerLost {
+		t.Fatalf("%+v", got.JobSummary)
+	}
+	if len(f.reap()) != 0 {
+		t.Fatal("a second reap found something")
+	}
+}
+
+func TestReaperWaitsForHoldersAfterBoot(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	id := f.submit(f.job())[0]
+	f.claimOne()
+	f.expire(id)
+	now, err := f.store.Now(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if reaped, err := f.store.Reap(t.Context(), now, 10, half); err != nil || len(reaped) != 0 {
+		t.Fatalf("just after boot: %v %v", reaped, err)
+	}
+	if reaped, err := f.store.Reap(t.Context(), now.Add(-10*time.Second), 10, half); err != nil || len(reaped) != 1 {
+		t.Fatalf("a third of 30 s after boot: %v %v", reaped, err)
+	}
+}
+
+func TestTimeoutEndsTheAttempt(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	timeout := int64(60_000)
+	id := f.submit(f.job(func(j *queue.NewJob) { j.TimeoutMS = &timeout }))[0]
+	claimed := f.claim(1, time.Hour)[0]
+	if got := claimed.LeaseExpiresAt.Sub(claimed.StartedAt); got != time.Minute {
+		t.Fatalf("the lease is %v long, want the timeout's minute", got)
+	}
+	f.exec(`UPDATE jobs SET started_at = started_at - interval '50 seconds', lease_expires_at = lease_expires_at - interval '50 seconds'`)
+	beats, err := f.store.Heartbeat(t.Context(), []job.Lease{claimed.Lease()})
+	if err != nil || time.Until(beats[id].LeaseExpiresAt) > 11*time.Second {
+		t.Fatalf("a heartbeat carried the job past its timeout: %v %v", beats, err)
+	}
+	f.exec(`UPDATE jobs SET started_at = started_at - interval '50 seconds', lease_expires_at = lease_expires_at - interval '50 seconds'`)
+	if reaped := f.reap(); len(reaped) != 1 || reaped[0].Event != job.Timeout || reaped[0].Verdict.State != job.Scheduled {
+		t.Fatalf("reaped %+v", reaped)
+	}
+	if got := f.get(id); got.LastError.Type != "timeout" {
+		t.Fatalf("%+v", got.LastError)
+	}
+}
+
+func TestOutcomeIsRepeatable(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.submit(f.job(), f.job())
+	t.Run("complete", func(t *testing.T) {
+		ending := queue.Ending{Lease: f.claimOne().Lease(), Kind: api.KindComplete, Result: []byte(`1`)}
+		first, second := f.mustEnd(ending), f.end(ending)
+		if second.Err != nil || !second.Replayed || *second.Outcome != *first {
+			t.Errorf("the repeat got %+v, first %+v", second, first)
+		}
+		ending.Result = []byte(`2`)
+		if ended := f.end(ending); !errors.Is(ended.Err, queue.ErrOutcomeConflict) {
+			t.Errorf("another result: %+v", ended)
+		}
+		if ended := f.end(queue.Ending{Lease: ending.Lease, Kind: api.KindFail}); !errors.Is(ended.Err, queue.ErrOutcomeConflict) {
+			t.Errorf("another kind: %+v", ended)
+		}
+	})
+	t.Run("fail", func(t *testing.T) {
+		ending := queue.Ending{Lease: f.claimOne().Lease(), Kind: api.KindFail, Error: &api.JobError{Type: "a"}, Random: 0.1}
+		first := f.mustEnd(ending)
+		ending.Random = 0.9 // the repeat draws anew, and must be told the first wait
+		f.exec(`UPDATE jobs SET run_at = statement_timestamp() WHERE id = $1`, ending.Lease.Job)
+		if _, err := f.store.Promote(t.Context(), 10); err != nil {
+			t.Fatal(err)
+		}
+		second := f.end(ending)
+		if second.Err != nil || second.Outcome.State != first.State || !second.Outcome.RunAt.Equal(first.RunAt.Time) {
+			t.Errorf("the repeat got %+v, first %+v", second.Outcome, first)
+		}
+		f.claimOne()
+		if ended := f.end(ending); !errors.Is(ended.Err, queue.ErrLeaseLost) {
+			t.Errorf("after the next claim: %+v", ended)
+		}
+	})
+}
+
+func TestOneLeaseTwiceInOneCall(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.submit(f.job())
+	lease := f.claimOne().Lease()
+	ended := f.store.End(t.Context(), []queue.Ending{
+		{Lease: lease, Kind: api.KindComplete}, {Lease: lease, Kind: api.KindComplete}, {Lease: lease, Kind: api.KindFail},
+	})
+	if ended[0].Err != nil || ended[1].Err != nil || !ended[1].Replayed || !errors.Is(ended[2].Err, queue.ErrOutcomeConflict) {
+		t.Fatalf("%+v", ended)
+	}
+}
+
+func TestForeignIsLikeUnknown(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	id := f.submit(f.job())[0]
+	claimed := f.claimOne()
+	stranger := f.newTenant()
+	if _, err := f.store.Get(t.Context(), stranger, "", id); !errors.Is(err, queue.ErrNotFound) {
+		t.Errorf("get: %v", err)
+	}
+	if _, err := f.store.Get(t.Context(), f.tenant, "somebody", id); !errors.Is(err, queue.ErrNotFound) {
+		t.Errorf("get for a user: %v", err)
+	}
+	if _, err := queue.ParseLease(stranger, id, claimed.Lease().Token()); !errors.Is(err, queue.ErrNotFound) {
+		t.Errorf("another tenant's token: %v", err)
+	}
+	forged := claimed.Lease()
+	forged.Tenant = stranger
+	before := f.row(id)
+	if ended := f.end(queue.Ending{Lease: forged, Kind: api.KindComplete}); !errors.Is(ended.Err, queue.ErrNotFound) {
+		t.Errorf("a token with a forged tenant: %+v", ended)
+	}
+	lease, err := queue.ParseLease(stranger, id, "garbage")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ended := f.end(queue.Ending{Lease: lease, Kind: api.KindComplete}); !errors.Is(ended.Err, queue.ErrNotFound) {
+		t.Errorf("a stranger's garbage: %+v", ended)
+	}
+	lease, _ = queue.ParseLease(f.tenant, id, "garbage")
+	if ended := f.end(queue.Ending{Lease: lease, Kind: api.KindComplete}); !errors.Is(ended.Err, queue.ErrLeaseLost) {
+		t.Errorf("the tenant's own garbage: %+v", ended)
+	}
+	unknown, _ := queue.ParseLease(f.tenant, uuid.New(), "garbage")
+	if ended := f.end(queue.Ending{Lease: unknown, Kind: api.KindFail}); !errors.Is(ended.Err, queue.ErrNotFound) {
+		t.Errorf("an unknown job: %+v", ended)
+	}
+	if f.row(id) != before {
+		t.Error("the row changed")
+	}
+}
+
+func TestCancelRequestedWinsOverAllButComplete(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{api.KindComplete, api.KindFail, api.KindSnooze, api.KindRelease, "lease end"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			id := f.submit(f.job(func(j *queue.NewJob) { j.MaxAttempts = 1 }))[0]
+			claimed := f.claimOne()
+			f.exec(`UPDATE jobs SET cancel_requested = true WHERE id = $1`, id)
+			if beats, err := f.store.Heartbeat(t.Context(), []job.Lease{claimed.Lease()}); err != nil || !beats[id].CancelRequested {
+				t.Fatalf("the holder is not told: %v %v", beats, err)
+			}
+			want := api.StateCancelled
+			switch kind {
+			case "lease end":
+				f.expire(id)
+				f.reap()
+			case api.KindComplete:
+				want = api.StateCompleted
+				fallthrough
+			default:
+				if outcome := f.mustEnd(queue.Ending{Lease: claimed.Lease(), Kind: kind, Delay: time.Second}); outcome.State != want {
+					t.Fatalf("outcome %+v", outcome)
+				}
+			}
+			if got := f.get(id); got.State != want || got.DeadReason != nil {
+				t.Fatalf("%+v", got.JobSummary)
+			}
+		})
+	}
+}

@@ -1,0 +1,36 @@
+package queue
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"slices"
+
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+)
+
+// lockClass keeps the advisory locks of different duties apart.
+type lockClass string
+
+const (
+	lockSubmit     lockClass = "submit"     // a tenant's keyed submits, one at a time
+	lockLane       lockClass = "lane"       // the birth of a tenant's lanes
+	lockPartitions lockClass = "partitions" // one core makes and removes partitions
+)
+
+// lockKey is the 64-bit key of an advisory lock. Two keys that happen to be equal
+// cost a wait, nothing else.
+func lockKey(class lockClass, id tenant.ID) int64 {
+	sum := sha256.Sum256(append([]byte("forgequeue/"+class+"/"), id[:]...))
+	return int64(binary.BigEndian.Uint64(sum[:8])) //nolint:gosec // any 64 bits will do
+}
+
+// lockKeys gives the keys for several tenants in the one order in which every
+// core takes them, so that two can never wait for each other.
+func lockKeys(class lockClass, ids []tenant.ID) []int64 {
+	keys := make([]int64, 0, len(ids))
+	for _, id := range ids {
+		keys = append(keys, lockKey(class, id))
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys)
+}

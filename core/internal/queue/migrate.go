@@ -1,0 +1,75 @@
+package queue
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"fmt"
+	"io/fs"
+
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// Migrate brings the schema to this binary's version and makes the partitions
+// of the next days. It holds a session lock for the migrations, so two at once
+// are as harmless as two in a row. It returns the versions that it applied.
+func (s *Store) Migrate(ctx context.Context) ([]int64, error) {
+	db := stdlib.OpenDBFromPool(s.pool)
+	defer func() { _ = db.Close() }() // closes the view of the pool, not the pool
+	provider, err := newProvider(db)
+	if err != nil {
+		return nil, fmt.Errorf("queue: migrate: %w", err)
+	}
+	results, err := provider.Up(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("queue: migrate: %w", err)
+	}
+	applied := make([]int64, 0, len(results))
+	for _, result := range results {
+		applied = append(applied, result.Source.Version)
+	}
+	if err := s.MakePartitions(ctx); err != nil {
+		return applied, err
+	}
+	return applied, nil
+}
+
+// SchemaPending says how many migrations the database lacks. A newer database is
+// none: a migration never breaks the binary that is running.
+func (s *Store) SchemaPending(ctx context.Context) (int, error) {
+	db := stdlib.OpenDBFromPool(s.pool)
+	defer func() { _ = db.Close() }()
+	provider, err := newProvider(db)
+	if err != nil {
+		return 0, fmt.Errorf("queue: schema: %w", err)
+	}
+	statuses, err := provider.Status(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("queue: schema: %w", err)
+	}
+	pending := 0
+	for _, status := range statuses {
+		if status.State == goose.StatePending {
+			pending++
+		}
+	}
+	return pending, nil
+}
+
+func newProvider(db *sql.DB) (*goose.Provider, error) {
+	files, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		return nil, err
+	}
+	// Tried each second for five minutes: a second `core migrate` waits for the first.
+	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 300))
+	if err != nil {
+		return nil, err
+	}
+	return goose.NewProvider(goose.DialectPostgres, db, files, goose.WithSessionLocker(locker))
+}

@@ -1,0 +1,283 @@
+package queue
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/core/internal/job"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// Ending is what a lease holder says of its attempt.
+type Ending struct {
+	Lease job.Lease
+	Kind  string
+	// Result belongs to a complete; nil is JSON null.
+	Result []byte
+	// Error, RetryAfter and Permanent belong to a fail. RetryAfter takes the place
+	// of the backoff.
+	Error      *api.JobError
+	RetryAfter *time.Duration
+	Permanent  bool
+	// Delay belongs to a snooze.
+	Delay time.Duration
+	// Random is uniform in [0, 1): the backoff's jitter.
+	Random float64
+}
+
+// hash tells two endings of one lease apart: same kind and body, same hash (D5).
+func (e *Ending) hash() [32]byte {
+	return sha256.Sum256(encode(struct {
+		Kind       string
+		Result     string
+		Error      *api.JobError
+		RetryAfter *time.Duration
+		Permanent  bool
+		Delay      time.Duration
+	}{e.Kind, string(e.Result), e.Error, e.RetryAfter, e.Permanent, e.Delay}))
+}
+
+// Ended is what an ending came to.
+type Ended struct {
+	// Outcome is the answer; nil with an Err.
+	Outcome *api.Outcome
+	// Err is ErrNotFound, ErrLeaseLost, ErrOutcomeConflict, or a fault.
+	Err error
+	// Replayed: the same ending was on record; nothing changed.
+	Replayed bool
+	// Ready is the lane in which the job can be claimed again, 0 for none.
+	Ready LaneID
+	// Scheduled says that the job now waits for its time.
+	Scheduled bool
+	// Execution is how long the attempt ran, EndToEnd how long it was since the
+	// submit; for a complete only.
+	Execution, EndToEnd time.Duration
+}
+
+// End ends attempts, of any tenants, each as its holder says. Every one has its
+// own answer: completes are one commit, the other kinds another.
+func (s *Store) End(ctx context.Context, endings []Ending) []Ended {
+	ended := make([]Ended, len(endings))
+	var completes, others []int
+	firsts := map[job.Lease]int{}
+	repeats := map[int]int{}
+	for i := range endings {
+		// One lease named twice in one call: the first decides, the other compares.
+		if first, ok := firsts[endings[i].Lease]; ok {
+			repeats[i] = first
+			continue
+		}
+		firsts[endings[i].Lease] = i
+		if endings[i].Kind == api.KindComplete {
+			completes = append(completes, i)
+		} else {
+			others = append(others, i)
+		}
+	}
+	missing := s.endCompletes(ctx, endings, completes, ended)
+	missing = append(missing, s.endOthers(ctx, endings, others, ended)...)
+	s.answerMissing(ctx, endings, missing, ended)
+	for repeat, first := range repeats {
+		ended[repeat] = again(&endings[repeat], &endings[first], ended[first])
+	}
+	return ended
+}
+
+func again(repeat, first *Ending, answered Ended) Ended {
+	if answered.Err != nil {
+		return Ended{Err: answered.Err}
+	}
+	if repeat.hash() != first.hash() {
+		return Ended{Err: ErrOutcomeConflict}
+	}
+	return Ended{Outcome: answered.Outcome, Replayed: true}
+}
+
+func (s *Store) endCompletes(ctx context.Context, endings []Ending, indexes []int, ended []Ended) (missing []int) {
+	if len(indexes) == 0 {
+		return nil
+	}
+	chosen := make([]*Ending, len(indexes))
+	for i, index := range indexes {
+		chosen[i] = &endings[index]
+	}
+	done, err := s.complete(ctx, chosen)
+	for _, index := range indexes {
+		row, ok := done[endings[index].Lease.Job]
+		switch {
+		case err != nil:
+			ended[index].Err = err
+		case ok && row.Epoch == endings[index].Lease.Epoch:
+			ended[index].Outcome = completedOutcome(row.ID, row.Attempt, row.Epoch)
+			ended[index].EndToEnd = row.FinishedAt.Sub(row.CreatedAt)
+			if row.StartedAt != nil {
+				ended[index].Execution = row.FinishedAt.Sub(*row.StartedAt)
+			}
+		default:
+			missing = append(missing, index)
+		}
+	}
+	return missing
+}
+
+// endOthers locks the held rows, decides each in Go by the transition table, and
+// stores the verdicts. Between lock and store nothing else can touch them.
+func (s *Store) endOthers(ctx context.Context, endings []Ending, indexes []int, ended []Ended) (missing []int) {
+	if len(indexes) == 0 {
+		return nil
+	}
+	leases := make([]job.Lease, len(indexes))
+	for i, index := range indexes {
+		leases[i] = endings[index].Lease
+	}
+	err := s.inTx(ctx, func(tx pgx.Tx) error {
+		missing = missing[:0]
+		held, err := lockHeld(ctx, tx, leases)
+		if err != nil {
+			return err
+		}
+		var settlements []*settlement
+		for _, index := range indexes {
+			row, ok := held[endings[index].Lease]
+			if !ok {
+				missing = append(missing, index)
+				continue
+			}
+			made, err := decide(row, &endings[index])
+			if err != nil {
+				return err
+			}
+			settlements = append(settlements, made)
+			ended[index] = made.ended()
+		}
+		return settle(ctx, tx, settlements)
+	})
+	if err == nil {
+		return missing
+	}
+	for _, index := range indexes {
+		ended[index] = Ended{Err: fmt.Errorf("queue: outcome: %w", err)}
+	}
+	return nil
+}
+
+// decide applies the transition table to what the holder said.
+func decide(row *lockedRow, ending *Ending) (*settlement, error) {
+	events := map[string]job.Event{api.KindFail: job.Fail, api.KindSnooze: job.Snooze, api.KindRelease: job.Release}
+	facts := row.facts()
+	facts.Permanent, facts.Delayed = ending.Permanent, ending.Delay > 0
+	verdict, err := job.Next(job.Running, events[ending.Kind], facts)
+	if err != nil {
+		return nil, err
+	}
+	made := &settlement{row: row, verdict: verdict, err: ending.Error, delay: ending.Delay}
+	if ending.Kind == api.KindFail {
+		made.attemptKind = "failed"
+	}
+	if verdict.State == job.Cancelled {
+		made.attemptKind = "cancelled"
+	}
+	if verdict.Backoff {
+		made.delay = row.retry().Wait(int(row.Attempt), ending.Random)
+		if ending.RetryAfter != nil {
+			made.delay = *ending.RetryAfter
+		}
+	}
+	made.sayTo(ending)
+	return made, nil
+}
+
+// lastOutcomeSQL looks for jobs that were not held by the lease that was named:
+// live, finished or dead, in one statement, so that none is missed on its move.
+const lastOutcomeSQL = `
+SELECT ` + liveColumns + ` FROM jobs WHERE id = ANY(@ids::uuid[])
+UNION ALL
+SELECT ` + finishedColumns + ` FROM finished_jobs WHERE id = ANY(@ids::uuid[])
+UNION ALL
+SELECT ` + deadColumns + ` FROM dead_letters WHERE id = ANY(@ids::uuid[])`
+
+// answerMissing tells holders without a lease what is on record: the same
+// ending's answer again, a conflict, a lost lease, or nothing at all.
+func (s *Store) answerMissing(ctx context.Context, endings []Ending, missing []int, ended []Ended) {
+	if len(missing) == 0 {
+		return
+	}
+	ids := make([]uuid.UUID, len(missing))
+	for i, index := range missing {
+		ids[i] = endings[index].Lease.Job
+	}
+	rows, err := query(ctx, s, pgx.RowToAddrOfStructByName[jobRow], lastOutcomeSQL, pgx.StrictNamedArgs{"ids": ids})
+	found := make(map[uuid.UUID]*jobRow, len(rows))
+	for _, row := range rows {
+		found[row.ID] = row
+	}
+	for _, index := range missing {
+		if err != nil {
+			ended[index].Err = fmt.Errorf("queue: last outcome: %w", nothingChanged(err))
+			continue
+		}
+		ended[index] = onRecord(found[endings[index].Lease.Job], &endings[index])
+	}
+}
+
+// nothingChanged: a read that fails leaves no doubt about writes.
+func nothingChanged(err error) error {
+	if errors.Is(err, ErrOutcomeUnknown) {
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return err
+}
+
+func onRecord(row *jobRow, ending *Ending) Ended {
+	if row == nil || row.TenantID != ending.Lease.Tenant {
+		return Ended{Err: ErrNotFound}
+	}
+	if row.OutcomeLeaseID == nil || *row.OutcomeLeaseID != ending.Lease.ID || row.Epoch != ending.Lease.Epoch {
+		return Ended{Err: ErrLeaseLost}
+	}
+	if hash := ending.hash(); string(row.OutcomeHash) != string(hash[:]) {
+		return Ended{Err: ErrOutcomeConflict}
+	}
+	if row.OutcomeAnswer == nil {
+		return Ended{Outcome: completedOutcome(row.ID, row.Attempt, row.Epoch), Replayed: true}
+	}
+	var outcome api.Outcome
+	if err := json.Unmarshal(row.OutcomeAnswer, &outcome); err != nil {
+		return Ended{Err: fmt.Errorf("queue: stored outcome: %w", err)}
+	}
+	return Ended{Outcome: &outcome, Replayed: true}
+}
+
+// GiveBack returns claimed jobs that never reached their worker, attempt
+// included, as if each had been released.
+func (s *Store) GiveBack(ctx context.Context, leases []job.Lease) []Ended {
+	endings := make([]Ending, len(leases))
+	for i, lease := range leases {
+		endings[i] = Ending{Lease: lease, Kind: api.KindRelease}
+	}
+	return s.End(ctx, endings)
+}
+
+// ParseLease reads a lease token for one job on behalf of a tenant, or of the
+// platform, whose leases are anybody's. A token of another job is a lost lease;
+// another tenant's job is not found.
+func ParseLease(owner tenant.ID, id uuid.UUID, token string) (job.Lease, error) {
+	lease, err := job.ParseToken(token)
+	if err != nil || lease.Job != id {
+		// What was never this job's token holds nothing; whether the job is there at
+		// all must still be told apart, so the look-up is done with the job's own id.
+		lease = job.Lease{Tenant: owner, Job: id}
+	}
+	if owner != tenant.Platform && lease.Tenant != owner {
+		return job.Lease{}, ErrNotFound
+	}
+	return lease, nil
+}

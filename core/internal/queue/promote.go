@@ -1,0 +1,49 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// promoteSQL queues jobs whose time has come. Their ready_at is now and not their
+// run_at: they take their place at the end of the line, ahead of every cursor.
+const promoteSQL = `
+WITH due AS MATERIALIZED (
+  SELECT id FROM jobs
+  WHERE state = 'scheduled' AND run_at <= statement_timestamp()
+  ORDER BY run_at, id
+  LIMIT @batch
+  FOR UPDATE SKIP LOCKED
+)
+UPDATE jobs
+SET state = 'queued', ready_at = statement_timestamp()
+WHERE id = ANY(ARRAY(SELECT id FROM due))
+RETURNING lane_id`
+
+// Promote queues at most batch due jobs, of any tenants, and gives the lane of each.
+func (s *Store) Promote(ctx context.Context, batch int) ([]LaneID, error) {
+	lanes, err := query(ctx, s, pgx.RowTo[LaneID], promoteSQL, pgx.StrictNamedArgs{"batch": batch})
+	if err != nil {
+		return nil, fmt.Errorf("queue: promote: %w", err)
+	}
+	return lanes, nil
+}
+
+const nextDueSQL = `
+SELECT run_at - statement_timestamp() FROM jobs WHERE state = 'scheduled' ORDER BY run_at, id LIMIT 1`
+
+// NextDue is how long it is until the next scheduled job of any tenant is due, by
+// PostgreSQL's clock; false if none waits.
+func (s *Store) NextDue(ctx context.Context) (time.Duration, bool, error) {
+	waits, err := query(ctx, s, pgx.RowTo[time.Duration], nextDueSQL, pgx.StrictNamedArgs{})
+	if err != nil {
+		return 0, false, fmt.Errorf("queue: next due: %w", err)
+	}
+	if len(waits) == 0 {
+		return 0, false, nil
+	}
+	return waits[0], true, nil
+}

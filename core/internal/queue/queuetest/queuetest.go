@@ -1,0 +1,123 @@
+// Package queuetest gives each test a database of its own, cloned from one that
+// is migrated once for the test process, on a real PostgreSQL.
+package queuetest
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"net/url"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/shared/supervisor/storetest"
+)
+
+// template is the migrated database that the others are copies of.
+type template struct {
+	once sync.Once
+	name string
+	err  error
+	// copying: PostgreSQL refuses to copy a database that another session uses,
+	// the one that copies it included.
+	copying sync.Mutex
+}
+
+//nolint:gochecknoglobals // one for the process is the point of it
+var migrated template
+
+// URL gives the URL of a fresh, migrated database that is dropped when the test
+// has ended.
+func URL(tb testing.TB) string {
+	tb.Helper()
+	server := storetest.Postgres(tb)
+	ctx := context.WithoutCancel(tb.Context())
+	migrated.once.Do(func() { migrated.name, migrated.err = makeTemplate(ctx, server) })
+	if migrated.err != nil {
+		tb.Fatalf("queuetest: template: %v", migrated.err)
+	}
+	name := unique("t")
+	migrated.copying.Lock()
+	err := execute(ctx, server, "CREATE DATABASE "+name+" TEMPLATE "+migrated.name)
+	migrated.copying.Unlock()
+	if err != nil {
+		tb.Fatalf("queuetest: clone: %v", err)
+	}
+	tb.Cleanup(func() {
+		if err := execute(ctx, server, "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)"); err != nil {
+			tb.Errorf("queuetest: drop: %v", err)
+		}
+	})
+	return withDatabase(server, name)
+}
+
+// Open gives a store on a fresh, migrated database.
+func Open(tb testing.TB) *queue.Store {
+	tb.Helper()
+	return OpenURL(tb, URL(tb))
+}
+
+// OpenURL gives a store on a given database, closed when the test has ended.
+func OpenURL(tb testing.TB, databaseURL string) *queue.Store {
+	tb.Helper()
+	store, err := queue.Open(tb.Context(), queue.Options{URL: databaseURL, MaxConns: 8, PoolWait: 5 * time.Second})
+	if err != nil {
+		tb.Fatalf("queuetest: open: %v", err)
+	}
+	tb.Cleanup(store.Close)
+	return store
+}
+
+// Connect gives a connection of the test's own, to look behind the store's back.
+func Connect(tb testing.TB, databaseURL string) *pgx.Conn {
+	tb.Helper()
+	conn, err := pgx.Connect(tb.Context(), databaseURL)
+	if err != nil {
+		tb.Fatalf("queuetest: connect: %v", err)
+	}
+	tb.Cleanup(func() { _ = conn.Close(context.WithoutCancel(tb.Context())) })
+	return conn
+}
+
+func makeTemplate(ctx context.Context, server string) (string, error) {
+	name := unique("template")
+	if err := execute(ctx, server, "CREATE DATABASE "+name+" ENCODING 'UTF8' TEMPLATE template0"); err != nil {
+		return "", err
+	}
+	store, err := queue.Open(ctx, queue.Options{URL: withDatabase(server, name), MaxConns: 2, PoolWait: 5 * time.Second})
+	if err != nil {
+		return "", err
+	}
+	defer store.Close()
+	_, err = store.Migrate(ctx)
+	return name, err
+}
+
+func execute(ctx context.Context, server, statement string) error {
+	conn, err := pgx.Connect(ctx, server)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	_, err = conn.Exec(ctx, statement)
+	return err
+}
+
+func unique(prefix string) string {
+	raw := make([]byte, 8)
+	_, _ = rand.Read(raw) // never fails, by its own word
+	return "fq_" + prefix + "_" + hex.EncodeToString(raw)
+}
+
+func withDatabase(server, name string) string {
+	u, err := url.Parse(server)
+	if err != nil {
+		return server
+	}
+	u.Path = "/" + name
+	return u.String()
+}

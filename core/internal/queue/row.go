@@ -1,0 +1,126 @@
+package queue
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/forgequeue/forgequeue/core/internal/job"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// keptColumns do not change when a job moves to another table; jobColumns are all
+// that it has wherever it lies: live, finished or dead.
+const (
+	keptColumns = `id, tenant_id, lane_id, queue, type, user_id, priority, payload, tags, metadata,
+  max_attempts, epoch, redrives, retry_base_ms, retry_cap_ms, retry_jitter, timeout_ms,
+  dedupe_key, correlation_id, traceparent, created_at, run_at, deadline, started_at, worker_id, cancel_requested`
+	jobColumns = keptColumns + `, attempt, last_error, outcome_lease_id, outcome_hash, outcome_answer`
+)
+
+// jobRow is a job from any of the three tables, as everyTable selects it.
+type jobRow struct {
+	ID              uuid.UUID
+	TenantID        tenant.ID
+	LaneID          int32
+	Queue           string
+	Type            string
+	UserID          *string
+	Priority        int16
+	Payload         []byte
+	Tags            []string
+	Metadata        []byte
+	Attempt         int32
+	MaxAttempts     int32
+	Epoch           int64
+	Redrives        int32
+	RetryBaseMs     int64
+	RetryCapMs      int64
+	RetryJitter     float64
+	TimeoutMs       *int64
+	DedupeKey       *string
+	CorrelationID   *string
+	Traceparent     *string
+	CreatedAt       time.Time
+	RunAt           time.Time
+	Deadline        *time.Time
+	StartedAt       *time.Time
+	WorkerID        *string
+	CancelRequested bool
+	LastError       []byte
+	OutcomeLeaseID  *uuid.UUID
+	OutcomeHash     []byte
+	OutcomeAnswer   []byte
+
+	State          string
+	LeaseID        *uuid.UUID
+	LeaseExpiresAt *time.Time
+	Result         []byte
+	Reason         *string
+	FinishedAt     *time.Time
+}
+
+// liveColumns and its siblings make rows of the three tables look alike.
+const (
+	liveColumns     = jobColumns + `, state, lease_id, lease_expires_at, NULL::json AS result, NULL::text AS reason, NULL::timestamptz AS finished_at`
+	finishedColumns = jobColumns + `, state, NULL::uuid, NULL::timestamptz, result, NULL::text, finished_at`
+	deadColumns     = jobColumns + `, 'dead_letter', NULL::uuid, NULL::timestamptz, NULL::json, reason, died_at`
+)
+
+func (r *jobRow) retry() job.Retry {
+	return job.Retry{
+		Base:   time.Duration(r.RetryBaseMs) * time.Millisecond,
+		Cap:    time.Duration(r.RetryCapMs) * time.Millisecond,
+		Jitter: r.RetryJitter,
+	}
+}
+
+func (r *jobRow) lastError() *api.JobError {
+	if len(r.LastError) == 0 {
+		return nil
+	}
+	var stored api.JobError
+	if err := json.Unmarshal(r.LastError, &stored); err != nil {
+		return nil // only this package writes it, and only from a JobError
+	}
+	return &stored
+}
+
+func decodeMetadata(stored []byte) map[string]string {
+	metadata := map[string]string{}
+	_ = json.Unmarshal(stored, &metadata) // written from such a map by this package alone
+	return metadata
+}
+
+// summary is the row as JOB-.
+func (r *jobRow) summary() api.JobSummary {
+	s := api.JobSummary{
+		ID: r.ID.String(), Type: r.Type, Queue: r.Queue, User: r.UserID, State: r.State,
+		Priority: int(r.Priority), Tags: r.Tags, Metadata: decodeMetadata(r.Metadata),
+		Attempt: int(r.Attempt), MaxAttempts: int(r.MaxAttempts), Epoch: r.Epoch, Redrives: int(r.Redrives),
+		RunAt: &api.Time{Time: r.RunAt}, Deadline: api.AtOrNil(r.Deadline), TimeoutMS: r.TimeoutMs,
+		Retry:     api.Retry{BaseMS: r.RetryBaseMs, CapMS: r.RetryCapMs, Jitter: r.RetryJitter},
+		DedupeKey: r.DedupeKey, CancelRequested: r.CancelRequested,
+		WorkerID: r.WorkerID, LeaseExpiresAt: api.AtOrNil(r.LeaseExpiresAt), LastError: r.lastError().Brief(),
+		DeadReason: r.Reason, CorrelationID: r.CorrelationID, Traceparent: r.Traceparent,
+		CreatedAt: api.At(r.CreatedAt), StartedAt: api.AtOrNil(r.StartedAt), FinishedAt: api.AtOrNil(r.FinishedAt),
+	}
+	if s.Tags == nil {
+		s.Tags = []string{}
+	}
+	return s
+}
+
+// whole is the row as JOB.
+func (r *jobRow) whole() api.Job {
+	return api.Job{JobSummary: r.summary(), Payload: r.Payload, Result: r.Result, LastError: r.lastError()}
+}
+
+func optional(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}

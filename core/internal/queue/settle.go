@@ -1,0 +1,299 @@
+package queue
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/core/internal/job"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// lockedColumns are what a verdict on a running job needs.
+const lockedColumns = `id, tenant_id, lane_id, queue, type, attempt, max_attempts, epoch, retry_base_ms, retry_cap_ms,
+  retry_jitter, timeout_ms, started_at, lease_id, lease_expires_at, worker_id, cancel_requested,
+  statement_timestamp() AS now`
+
+// lockedRow is a running job whose row this transaction holds.
+type lockedRow struct {
+	ID              uuid.UUID
+	TenantID        tenant.ID
+	LaneID          LaneID
+	Queue           string
+	Type            string
+	Attempt         int32
+	MaxAttempts     int32
+	Epoch           int64
+	RetryBaseMs     int64
+	RetryCapMs      int64
+	RetryJitter     float64
+	TimeoutMs       *int64
+	StartedAt       time.Time
+	LeaseID         uuid.UUID
+	LeaseExpiresAt  time.Time
+	WorkerID        string
+	CancelRequested bool
+	// Now is PostgreSQL's clock when the row was locked: what is computed from it
+	// in Go can be answered and stored alike.
+	Now time.Time
+}
+
+func (r *lockedRow) retry() job.Retry {
+	return job.Retry{
+		Base:   time.Duration(r.RetryBaseMs) * time.Millisecond,
+		Cap:    time.Duration(r.RetryCapMs) * time.Millisecond,
+		Jitter: r.RetryJitter,
+	}
+}
+
+func (r *lockedRow) facts() job.Facts {
+	return job.Facts{Attempt: int(r.Attempt), MaxAttempts: int(r.MaxAttempts), CancelRequested: r.CancelRequested}
+}
+
+func (r *lockedRow) lease() job.Lease {
+	return job.Lease{Tenant: r.TenantID, Job: r.ID, Epoch: r.Epoch, ID: r.LeaseID}
+}
+
+const lockHeldSQL = `
+SELECT ` + lockedColumns + `
+FROM jobs
+WHERE ` + heldSQL + `
+ORDER BY id
+FOR UPDATE`
+
+func lockHeld(ctx context.Context, tx pgx.Tx, leases []job.Lease) (map[job.Lease]*lockedRow, error) {
+	rows, err := tx.Query(ctx, lockHeldSQL, leaseArgs(leases))
+	if err != nil {
+		return nil, err
+	}
+	locked, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByName[lockedRow])
+	if err != nil {
+		return nil, err
+	}
+	held := make(map[job.Lease]*lockedRow, len(locked))
+	for _, row := range locked {
+		held[row.lease()] = row
+	}
+	return held, nil
+}
+
+// settlement is a verdict on a running job, ready to be stored.
+type settlement struct {
+	row     *lockedRow
+	verdict job.Verdict
+	// err is the attempt's error, nil for none.
+	err *api.JobError
+	// delay is how long a scheduled job waits.
+	delay time.Duration
+	// attemptKind is the kind of the row in attempts, "" for none: an attempt that
+	// was given back was none.
+	attemptKind string
+
+	// What the holder was told, for its repeats; nil where no holder ended it.
+	leaseID *uuid.UUID
+	hash    []byte
+	answer  *string
+}
+
+func (s *settlement) attempt() int32 {
+	if s.verdict.AttemptBack {
+		return s.row.Attempt - 1
+	}
+	return s.row.Attempt
+}
+
+// runAt is when the job may be claimed again; nil where it has ended.
+func (s *settlement) runAt() *time.Time {
+	switch s.verdict.State {
+	case job.Queued:
+		return &s.row.Now
+	case job.Scheduled:
+		at := s.row.Now.Add(s.delay)
+		return &at
+	default:
+		return nil
+	}
+}
+
+func (s *settlement) outcome() *api.Outcome {
+	outcome := &api.Outcome{
+		JobID: s.row.ID.String(), State: string(s.verdict.State), Attempt: int(s.attempt()),
+		Epoch: s.row.Epoch, RunAt: api.AtOrNil(s.runAt()),
+	}
+	if s.verdict.Reason != "" {
+		reason := string(s.verdict.Reason)
+		outcome.DeadReason = &reason
+	}
+	return outcome
+}
+
+// sayTo keeps what the holder is told, so that its repeat is told the same.
+func (s *settlement) sayTo(ending *Ending) {
+	hash, answer := ending.hash(), string(encode(s.outcome()))
+	s.leaseID, s.hash, s.answer = &ending.Lease.ID, hash[:], &answer
+}
+
+func (s *settlement) ended() Ended {
+	ended := Ended{Outcome: s.outcome(), Scheduled: s.verdict.State == job.Scheduled}
+	if s.verdict.State == job.Queued {
+		ended.Ready = s.row.LaneID
+	}
+	return ended
+}
+
+// backSQL puts jobs back in line, now or later.
+const backSQL = `
+UPDATE jobs
+SET state = s.state,
+    attempt = s.attempt,
+    run_at = s.run_at,
+    ready_at = CASE WHEN s.state = 'queued' THEN statement_timestamp() END,
+    lease_id = NULL, lease_expires_at = NULL, visibility_timeout_ms = NULL, worker_id = NULL, worker_owner = NULL,
+    last_error = COALESCE(s.error::json, jobs.last_error),
+    outcome_lease_id = s.lease_id, outcome_hash = s.hash, outcome_answer = s.answer::json
+FROM unnest(@ids::uuid[], @states::text[], @attempts::integer[], @run_ats::timestamptz[], @errors::text[],
+            @leases::uuid[], @hashes::bytea[], @answers::text[])
+     AS s(id, state, attempt, run_at, error, lease_id, hash, answer)
+WHERE jobs.id = ANY(@ids::uuid[]) AND jobs.id = s.id`
+
+// goneSQL moves jobs out of the live table, with what their end
+// adds to them; burySQL and cancelledSQL say where to.
+const goneSQL = `
+WITH input AS MATERIALIZED (
+  SELECT * FROM unnest(@ids::uuid[], @attempts::integer[], @errors::text[], @leases::uuid[], @hashes::bytea[],
+                       @answers::text[], @reasons::text[], @fingerprints::text[])
+                AS i(id, attempt, error, lease_id, hash, answer, reason, fingerprint)
+), gone AS (
+  DELETE FROM jobs WHERE id = ANY(@ids::uuid[])
+  RETURNING ` + keptColumns + `, last_error
+)`
+
+const burySQL = `
+INSERT INTO dead_letters (` + jobColumns + `, reason, fingerprint, died_at)
+SELECT ` + keptColumns + `, input.attempt, COALESCE(input.error::json, gone.last_error), input.lease_id, input.hash,
+       input.answer::json, input.reason, input.fingerprint, statement_timestamp()
+FROM gone JOIN input USING (id)`
+
+const cancelledSQL = `
+INSERT INTO finished_jobs (` + jobColumns + `, state, result, finished_at)
+SELECT ` + keptColumns + `, input.attempt, COALESCE(input.error::json, gone.last_error), input.lease_id, input.hash,
+       input.answer::json, 'cancelled', NULL, statement_timestamp()
+FROM gone JOIN input USING (id)`
+
+const recordAttemptsSQL = `
+INSERT INTO attempts (job_id, epoch, tenant_id, attempt, kind, worker_id, started_at, ended_at,
+                      error_type, error_message, error_stack, next_run_at)
+SELECT a.job_id, a.epoch, a.tenant_id, a.attempt, a.kind, a.worker_id, a.started_at, statement_timestamp(),
+       a.error_type, a.error_message, a.error_stack, a.next_run_at
+FROM unnest(@ids::uuid[], @epochs::bigint[], @tenants::uuid[], @attempts::integer[], @kinds::text[], @workers::text[],
+            @starts::timestamptz[], @types::text[], @messages::text[], @stacks::text[], @run_ats::timestamptz[])
+     AS a(job_id, epoch, tenant_id, attempt, kind, worker_id, started_at, error_type, error_message, error_stack, next_run_at)`
+
+// settle stores verdicts on rows that the transaction has locked: at most one
+// statement for each place that a job can go to, and one for the attempts.
+func settle(ctx context.Context, tx pgx.Tx, settlements []*settlement) error {
+	var back, dead, cancelled, attempted []*settlement
+	for _, s := range settlements {
+		switch s.verdict.State {
+		case job.DeadLetter:
+			dead = append(dead, s)
+		case job.Cancelled:
+			cancelled = append(cancelled, s)
+		default:
+			back = append(back, s)
+		}
+		if s.attemptKind != "" {
+			attempted = append(attempted, s)
+		}
+	}
+	batch := &pgx.Batch{}
+	if len(back) > 0 {
+		batch.Queue(backSQL, backArgs(back))
+	}
+	if len(dead) > 0 {
+		batch.Queue(goneSQL+burySQL, goneArgs(dead))
+	}
+	if len(cancelled) > 0 {
+		batch.Queue(goneSQL+cancelledSQL, goneArgs(cancelled))
+	}
+	if len(attempted) > 0 {
+		batch.Queue(recordAttemptsSQL, attemptArgs(attempted))
+	}
+	return tx.SendBatch(ctx, batch).Close()
+}
+
+func (s *settlement) errorJSON() *string {
+	if s.err == nil {
+		return nil
+	}
+	text := string(encode(s.err))
+	return &text
+}
+
+func backArgs(settlements []*settlement) pgx.StrictNamedArgs {
+	args := sharedArgs(settlements)
+	states := make([]string, len(settlements))
+	runAts := make([]*time.Time, len(settlements))
+	for i, s := range settlements {
+		states[i], runAts[i] = string(s.verdict.State), s.runAt()
+	}
+	args["states"], args["run_ats"] = states, runAts
+	return args
+}
+
+func goneArgs(settlements []*settlement) pgx.StrictNamedArgs {
+	args := sharedArgs(settlements)
+	reasons, fingerprints := make([]*string, len(settlements)), make([]*string, len(settlements))
+	for i, s := range settlements {
+		if s.verdict.Reason == "" {
+			continue
+		}
+		reason := string(s.verdict.Reason)
+		failure := api.JobError{}
+		if s.err != nil {
+			failure = *s.err
+		}
+		fingerprint := job.Fingerprint(s.row.Type, s.verdict.Reason, failure.Type, failure.Message)
+		reasons[i], fingerprints[i] = &reason, &fingerprint
+	}
+	args["reasons"], args["fingerprints"] = reasons, fingerprints
+	return args
+}
+
+// sharedArgs are the arrays that every statement of a settlement takes.
+func sharedArgs(settlements []*settlement) pgx.StrictNamedArgs {
+	n := len(settlements)
+	ids, attempts := make([]uuid.UUID, n), make([]int32, n)
+	errors, answers := make([]*string, n), make([]*string, n)
+	leases, hashes := make([]*uuid.UUID, n), make([][]byte, n)
+	for i, s := range settlements {
+		ids[i], attempts[i], errors[i] = s.row.ID, s.attempt(), s.errorJSON()
+		leases[i], hashes[i], answers[i] = s.leaseID, s.hash, s.answer
+	}
+	return pgx.StrictNamedArgs{
+		"ids": ids, "attempts": attempts, "errors": errors, "leases": leases, "hashes": hashes, "answers": answers,
+	}
+}
+
+func attemptArgs(settlements []*settlement) pgx.StrictNamedArgs {
+	n := len(settlements)
+	ids, tenants, epochs := make([]uuid.UUID, n), make([]uuid.UUID, n), make([]int64, n)
+	attempts, kinds, workers := make([]int32, n), make([]string, n), make([]string, n)
+	starts, runAts := make([]time.Time, n), make([]*time.Time, n)
+	types, messages, stacks := make([]*string, n), make([]*string, n), make([]*string, n)
+	for i, s := range settlements {
+		ids[i], tenants[i], epochs[i] = s.row.ID, s.row.TenantID, s.row.Epoch
+		attempts[i], kinds[i], workers[i] = s.row.Attempt, s.attemptKind, s.row.WorkerID
+		starts[i], runAts[i] = s.row.StartedAt, s.runAt()
+		if s.err != nil {
+			types[i], messages[i], stacks[i] = &s.err.Type, &s.err.Message, &s.err.Stack
+		}
+	}
+	return pgx.StrictNamedArgs{
+		"ids": ids, "tenants": tenants, "epochs": epochs, "attempts": attempts, "kinds": kinds, "workers": workers,
+		"starts": starts, "run_ats": runAts, "types": types, "messages": messages, "stacks": stacks,
+	}
+}

@@ -1,0 +1,217 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Options say how to reach PostgreSQL.
+type Options struct {
+	// URL is a libpq URL or keyword string.
+	URL string
+	// MaxConns bounds the pool; a call that finds none free waits for at most PoolWait.
+	MaxConns int32
+	PoolWait time.Duration
+	// AllowUnsafe lets the store start on a server that can lose what it acknowledged.
+	AllowUnsafe bool
+}
+
+// Store is the only door to PostgreSQL. All of its methods may be called at once,
+// from any number of cores.
+type Store struct {
+	pool     *pgxpool.Pool
+	poolWait time.Duration
+}
+
+// plannerSettings keep every hot statement on the index that it was written for.
+// Without them one autoanalyze at a bad moment (few live rows among many dead)
+// turned 4 ms completes into 1,190 ms, and 26 k jobs/s into 13 k. Statements that
+// want the planner's freedom (reports, verify) run in a session without them.
+func plannerSettings() map[string]string {
+	return map[string]string{
+		"plan_cache_mode":   "force_generic_plan",
+		"enable_seqscan":    "off",
+		"enable_bitmapscan": "off",
+	}
+}
+
+// Open connects, and refuses a server that is too old or can lose acknowledged work.
+func Open(ctx context.Context, options Options) (*Store, error) {
+	config, err := pgxpool.ParseConfig(options.URL)
+	if err != nil {
+		return nil, errors.New("queue: the database URL cannot be read; it should look like postgres://user:password@host:5432/database")
+	}
+	params := config.ConnConfig.RuntimeParams
+	for name, value := range plannerSettings() {
+		params[name] = value
+	}
+	params["timezone"] = "UTC"
+	params["application_name"] = "forgequeue-core"
+	// A session that died between BEGIN and COMMIT must not keep its row locks.
+	params["idle_in_transaction_session_timeout"] = "30s"
+	config.MaxConns = options.MaxConns
+	config.MaxConnIdleTime = 5 * time.Minute
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, fmt.Errorf("queue: open: %w", err)
+	}
+	s := &Store{pool: pool, poolWait: options.PoolWait}
+	if err := s.checkServer(ctx, options.AllowUnsafe); err != nil {
+		pool.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// Close waits for calls under way and closes every connection.
+func (s *Store) Close() { s.pool.Close() }
+
+// Ping says whether PostgreSQL answers.
+func (s *Store) Ping(ctx context.Context) error {
+	if err := s.pool.Ping(ctx); err != nil {
+		return fmt.Errorf("queue: ping: %w", classify(err))
+	}
+	return nil
+}
+
+const serverSettingsSQL = `
+SELECT current_setting('server_version_num')::integer AS version,
+       current_setting('fsync')                       AS fsync,
+       current_setting('full_page_writes')            AS full_page_writes,
+       current_setting('synchronous_commit')          AS synchronous_commit,
+       current_setting('server_encoding')             AS encoding`
+
+func (s *Store) checkServer(ctx context.Context, allowUnsafe bool) error {
+	rows, err := s.pool.Query(ctx, serverSettingsSQL)
+	if err != nil {
+		return fmt.Errorf("queue: PostgreSQL cannot be reached: %w", err)
+	}
+	type settings struct {
+		Version                                            int32
+		Fsync, FullPageWrites, SynchronousCommit, Encoding string
+	}
+	server, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[settings])
+	if err != nil {
+		return fmt.Errorf("queue: PostgreSQL cannot be reached: %w", err)
+	}
+	if server.Version < 150000 {
+		return fmt.Errorf("queue: PostgreSQL %d is too old; 15 or newer is needed", server.Version/10000)
+	}
+	if server.Encoding != "UTF8" {
+		return fmt.Errorf("queue: the database's encoding is %s; make it with ENCODING 'UTF8'", server.Encoding)
+	}
+	var unsafe []string
+	if server.Fsync == "off" {
+		unsafe = append(unsafe, "fsync = off")
+	}
+	if server.FullPageWrites == "off" {
+		unsafe = append(unsafe, "full_page_writes = off")
+	}
+	if server.SynchronousCommit == "off" {
+		unsafe = append(unsafe, "synchronous_commit = off")
+	}
+	if len(unsafe) > 0 && !allowUnsafe {
+		return fmt.Errorf("queue: this PostgreSQL can lose acknowledged jobs (%s); turn the settings on, "+
+			"or accept the loss with FORGEQUEUE_ALLOW_LOSSY_DATABASE=true", strings.Join(unsafe, ", "))
+	}
+	return nil
+}
+
+// acquire takes a connection, waiting for at most the pool's wait: a request that
+// cannot be served soon is refused while its caller still listens (D8).
+func (s *Store) acquire(ctx context.Context) (*pgxpool.Conn, error) {
+	waiting, cancel := context.WithTimeout(ctx, s.poolWait)
+	defer cancel()
+	conn, err := s.pool.Acquire(waiting)
+	if err == nil {
+		return conn, nil
+	}
+	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		return nil, fmt.Errorf("%w: no database connection was free within %v", ErrOverloaded, s.poolWait)
+	}
+	return nil, classify(err)
+}
+
+// inTx runs work in one transaction at READ COMMITTED: each of its statements
+// sees what was committed before that statement.
+func (s *Store) inTx(ctx context.Context, work func(pgx.Tx) error) error {
+	conn, err := s.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	tx, err := conn.Begin(ctx)
+	if err != nil {
+		return classify(err)
+	}
+	if err := work(tx); err != nil {
+		// Roll back even when the caller has gone; the connection is dropped if that fails.
+		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.poolWait)
+		defer cancel()
+		_ = tx.Rollback(undo)
+		return definite(err)
+	}
+	if err := tx.Commit(ctx); err != nil {
+		return classify(err)
+	}
+	return nil
+}
+
+// query runs one statement that stands for itself, and collects its rows.
+func query[T any](ctx context.Context, s *Store, row pgx.RowToFunc[T], sql string, args pgx.StrictNamedArgs) ([]T, error) {
+	conn, err := s.acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Release()
+	rows, err := conn.Query(ctx, sql, args)
+	if err != nil {
+		return nil, classify(err)
+	}
+	collected, err := pgx.CollectRows(rows, row)
+	if err != nil {
+		return nil, classify(err)
+	}
+	return collected, nil
+}
+
+// definite wraps an error of a statement inside a transaction that was then
+// rolled back: whatever it was, nothing took effect.
+func definite(err error) error {
+	if err := classify(err); !errors.Is(err, ErrOutcomeUnknown) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrUnavailable, err)
+}
+
+// classify tells what is known after an error of PostgreSQL: it refused
+// (nothing took effect), it was never asked (nothing took effect), or the answer
+// was lost, and whether it took effect cannot be known.
+func classify(err error) error {
+	if err == nil || errors.Is(err, ErrUnavailable) || errors.Is(err, ErrOutcomeUnknown) || errors.Is(err, ErrOverloaded) {
+		return err
+	}
+	var refused *pgconn.PgError
+	if errors.As(err, &refused) {
+		switch refused.Code {
+		case "57P01", "57P02", "57P03", "53300": // shutting down, crashed, starting up, too many connections
+			return fmt.Errorf("%w: %w", ErrUnavailable, err)
+		}
+		return err
+	}
+	var connecting *pgconn.ConnectError
+	if pgconn.SafeToRetry(err) || errors.As(err, &connecting) {
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	if pgconn.Timeout(err) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || isConnectionLost(err) {
+		return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
+	}
+	return err
+}

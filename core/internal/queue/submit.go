@@ -1,0 +1,424 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/core/internal/job"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// NewJob is a job that is ready to be stored: every default is filled in.
+type NewJob struct {
+	// ID is a UUID v7 that the gateway made.
+	ID            uuid.UUID
+	Lane          LaneID
+	Queue         string
+	Type          string
+	User          *string
+	Priority      int
+	Payload       []byte
+	Tags          []string
+	Metadata      []byte
+	MaxAttempts   int
+	Retry         job.Retry
+	TimeoutMS     *int64
+	DedupeKey     *string
+	CorrelationID *string
+	Traceparent   *string
+	// RunAt is when it may start; if nil, Delay from now.
+	RunAt    *time.Time
+	Delay    time.Duration
+	Deadline *time.Time
+}
+
+// Submission is one caller's request: a job, or a batch of them.
+type Submission struct {
+	Tenant tenant.ID
+	// User is the one that the credential is bound to, "" for none.
+	User string
+	Jobs []NewJob
+	// Refused, where not nil, runs in parallel to Jobs: those with a problem are
+	// not stored, but are part of the answer and of what a replay repeats.
+	Refused []*problem.Problem
+	// Batch asks for a batch's answer; otherwise there is one job.
+	Batch bool
+	// Atomic stores all jobs or none.
+	Atomic      bool
+	Idempotency *Idempotency
+	// Warnings are said in the answer to a single job.
+	Warnings []string
+}
+
+// stored is what became of one job of a submission.
+type stored struct {
+	row          *jobRow
+	deduplicated bool
+	refused      *problem.Problem
+}
+
+// insertJobsSQL stores jobs of any number of tenants. A unit is what stands or
+// falls together: an atomic batch, else a single job. A unit with a deadline in
+// the past is left out; so is a job whose dedupe_key a live job has.
+const insertJobsSQL = `
+WITH input AS MATERIALIZED (
+  SELECT i.*,
+         -- a time in the past is now; every instant is the statement's, never a client's
+         GREATEST(COALESCE(i.asked_at, statement_timestamp() + i.delay_ms * interval '1 millisecond'),
+                  statement_timestamp()) AS start_at
+  FROM unnest(@units::integer[], @ids::uuid[], @tenants::uuid[], @lanes::integer[], @queues::text[], @types::text[],
+              @users::text[], @priorities::smallint[], @payloads::text[], @tags::text[], @metadata::text[],
+              @max_attempts::integer[], @bases::bigint[], @caps::bigint[], @jitters::float8[], @timeouts::bigint[],
+              @dedupe_keys::text[], @correlation_ids::text[], @traceparents::text[],
+              @run_ats::timestamptz[], @delays::bigint[], @deadlines::timestamptz[])
+       AS i(unit, id, tenant_id, lane_id, queue, type, user_id, priority, payload, tags, metadata, max_attempts,
+            retry_base_ms, retry_cap_ms, retry_jitter, timeout_ms, dedupe_key, correlation_id, traceparent,
+            asked_at, delay_ms, deadline)
+), late AS MATERIALIZED (
+  SELECT unit FROM input WHERE deadline <= statement_timestamp()
+)
+INSERT INTO jobs (id, tenant_id, lane_id, queue, type, user_id, state, priority, payload, tags, metadata, max_attempts,
+                  retry_base_ms, retry_cap_ms, retry_jitter, timeout_ms, dedupe_key, correlation_id, traceparent,
+                  created_at, run_at, deadline, ready_at)
+SELECT id, tenant_id, lane_id, queue, type, user_id,
+       CASE WHEN start_at > statement_timestamp() THEN 'scheduled' ELSE 'queued' END,
+       -- a text[] of text[] cannot be unnested by rows, so each set of tags travels as an array's text
+       priority, payload::json, tags::text[], metadata::json, max_attempts,
+       retry_base_ms, retry_cap_ms, retry_jitter, timeout_ms, dedupe_key, correlation_id, traceparent,
+       statement_timestamp(), start_at, deadline,
+       CASE WHEN start_at > statement_timestamp() THEN NULL ELSE statement_timestamp() END
+FROM input
+WHERE unit NOT IN (SELECT unit FROM late)
+-- one order for every core: two batches with the same dedupe_keys wait for each other, never in a circle
+ORDER BY tenant_id, dedupe_key NULLS FIRST, id
+ON CONFLICT DO NOTHING
+RETURNING id, state, created_at, run_at`
+
+// inserted is what PostgreSQL decided about a new job.
+type inserted struct {
+	ID        uuid.UUID
+	State     string
+	CreatedAt time.Time
+	RunAt     time.Time
+}
+
+// Submit stores the jobs of all submissions, of any tenants, in one commit, and
+// answers each. An error means that nothing was stored, or with
+// ErrOutcomeUnknown that nobody knows. A refusal of one submission is its
+// answer, not an error.
+func (s *Store) Submit(ctx context.Context, submissions []Submission) ([]SubmitAnswer, error) {
+	answers := make([]SubmitAnswer, len(submissions))
+	if !anyKeyed(submissions) {
+		outcomes, err := s.insertWithoutKey(ctx, submissions)
+		if err != nil {
+			return nil, fmt.Errorf("queue: submit: %w", err)
+		}
+		for i := range submissions {
+			answers[i] = answer(&submissions[i], outcomes[i])
+		}
+		return answers, nil
+	}
+	err := s.inTx(ctx, func(tx pgx.Tx) error { return submitKeyed(ctx, tx, submissions, answers) })
+	if err != nil {
+		return nil, fmt.Errorf("queue: submit: %w", err)
+	}
+	return answers, nil
+}
+
+func (s *Store) insertWithoutKey(ctx context.Context, submissions []Submission) ([][]stored, error) {
+	conn, err := s.acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Release()
+	outcomes, err := insertJobs(ctx, conn, submissions)
+	return outcomes, classify(err)
+}
+
+// querier is a connection or a transaction.
+type querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+// insertJobs stores what is not refused and tells what became of each job.
+func insertJobs(ctx context.Context, db querier, submissions []Submission) ([][]stored, error) {
+	outcomes := make([][]stored, len(submissions))
+	var waiting []place
+	for i := range submissions {
+		outcomes[i] = make([]stored, len(submissions[i].Jobs))
+		waiting = append(waiting, submissions[i].open(i, outcomes[i])...)
+	}
+	// A live job with the same dedupe_key may end between the insert, which it
+	// stops, and the look-up, which then does not find it; then the insert is
+	// tried again. Each round needs another such coincidence.
+	const rounds = 5
+	for range rounds {
+		if len(waiting) == 0 {
+			return outcomes, nil
+		}
+		if err := insertOnce(ctx, db, submissions, waiting, outcomes); err != nil {
+			return nil, err
+		}
+		waiting = stillOpen(waiting, outcomes)
+	}
+	if len(waiting) > 0 {
+		return nil, fmt.Errorf("%w: a dedupe_key changed hands %d times in a row", ErrOverloaded, rounds)
+	}
+	return outcomes, nil
+}
+
+// place is a job's place among the submissions.
+type place struct{ submission, job int }
+
+// open lists the jobs to be stored, and fills in those that are refused already.
+func (s *Submission) open(index int, outcomes []stored) []place {
+	var first *problem.Problem
+	for j := range s.Jobs {
+		if s.refusal(j) != nil && first == nil {
+			first = s.refusal(j)
+		}
+	}
+	places := make([]place, 0, len(s.Jobs))
+	for j := range s.Jobs {
+		switch {
+		case s.refusal(j) != nil:
+			outcomes[j].refused = s.refusal(j)
+		case s.Atomic && first != nil:
+			outcomes[j].refused = first
+		default:
+			places = append(places, place{index, j})
+		}
+	}
+	return places
+}
+
+func (s *Submission) refusal(j int) *problem.Problem {
+	if s.Refused == nil {
+		return nil
+	}
+	return s.Refused[j]
+}
+
+func stillOpen(places []place, outcomes [][]stored) []place {
+	var open []place
+	for _, p := range places {
+		if o := outcomes[p.submission][p.job]; o.row == nil && o.refused == nil {
+			open = append(open, p)
+		}
+	}
+	return open
+}
+
+// insertOnce runs the insert and settles each place that it can.
+func insertOnce(ctx context.Context, db querier, submissions []Submission, places []place, outcomes [][]stored) error {
+	rows, err := db.Query(ctx, insertJobsSQL, insertArgs(submissions, places))
+	if err != nil {
+		return err
+	}
+	made, err := pgx.CollectRows(rows, pgx.RowToStructByName[inserted])
+	if err != nil {
+		return err
+	}
+	byID := make(map[uuid.UUID]inserted, len(made))
+	for _, m := range made {
+		byID[m.ID] = m
+	}
+	var missing []place
+	for _, p := range places {
+		submission := &submissions[p.submission]
+		if m, ok := byID[submission.Jobs[p.job].ID]; ok {
+			outcomes[p.submission][p.job].row = newRow(submission, &submission.Jobs[p.job], m)
+		} else {
+			missing = append(missing, p)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return settleMissing(ctx, db, submissions, missing, outcomes)
+}
+
+// liveByDedupeSQL finds the live jobs that hold dedupe_keys.
+const liveByDedupeSQL = `
+SELECT ` + liveColumns + `
+FROM jobs
+WHERE (tenant_id, COALESCE(user_id, ''), dedupe_key) IN (
+  SELECT * FROM unnest(@tenants::uuid[], @users::text[], @keys::text[]))
+  -- repeated from the index's predicate, or the planner may not use it
+  AND dedupe_key IS NOT NULL`
+
+type dedupeKey struct {
+	tenant    tenant.ID
+	user, key string
+}
+
+// settleMissing tells why a job was not inserted: a live job has its dedupe_key,
+// or it, or its atomic batch, has a deadline in the past.
+func settleMissing(ctx context.Context, db querier, submissions []Submission, missing []place, outcomes [][]stored) error {
+	holders, err := dedupeHolders(ctx, db, submissions, missing)
+	if err != nil {
+		return err
+	}
+	now, err := clock(ctx, db)
+	if err != nil {
+		return err
+	}
+	for _, p := range missing {
+		submission := &submissions[p.submission]
+		newJob := &submission.Jobs[p.job]
+		outcome := &outcomes[p.submission][p.job]
+		if holder := holders[newJob.dedupe(submission.Tenant)]; newJob.DedupeKey != nil && holder != nil {
+			*outcome = stored{row: holder, deduplicated: true}
+		} else if submission.late(p.job, now) {
+			outcome.refused = deadlinePast()
+		} else if newJob.DedupeKey == nil {
+			return fmt.Errorf("queue: job %s was neither stored nor refused", newJob.ID)
+		}
+	}
+	return nil
+}
+
+func deadlinePast() *problem.Problem {
+	return problem.Invalid(problem.FieldError{Field: "deadline", Message: "must lie in the future"})
+}
+
+// late says whether a deadline, the job's own or another's of its atomic batch,
+// keeps the job out.
+func (s *Submission) late(j int, now time.Time) bool {
+	for i := range s.Jobs {
+		if deadline := s.Jobs[i].Deadline; deadline != nil && (s.Atomic || i == j) && !deadline.After(now) {
+			return true
+		}
+	}
+	return false
+}
+
+const clockSQL = `SELECT statement_timestamp()`
+
+// clock is PostgreSQL's time: the only one that decides anything (D3).
+func clock(ctx context.Context, db querier) (time.Time, error) {
+	rows, err := db.Query(ctx, clockSQL)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return pgx.CollectExactlyOneRow(rows, pgx.RowTo[time.Time])
+}
+
+func (n *NewJob) dedupe(id tenant.ID) dedupeKey {
+	key := dedupeKey{tenant: id}
+	if n.User != nil {
+		key.user = *n.User
+	}
+	if n.DedupeKey != nil {
+		key.key = *n.DedupeKey
+	}
+	return key
+}
+
+func dedupeHolders(ctx context.Context, db querier, submissions []Submission, missing []place) (map[dedupeKey]*jobRow, error) {
+	var tenants []tenant.ID
+	var users, keys []string
+	for _, p := range missing {
+		newJob := &submissions[p.submission].Jobs[p.job]
+		if newJob.DedupeKey != nil {
+			key := newJob.dedupe(submissions[p.submission].Tenant)
+			tenants, users, keys = append(tenants, key.tenant), append(users, key.user), append(keys, key.key)
+		}
+	}
+	holders := map[dedupeKey]*jobRow{}
+	if len(keys) == 0 {
+		return holders, nil
+	}
+	rows, err := db.Query(ctx, liveByDedupeSQL, pgx.StrictNamedArgs{"tenants": tenants, "users": users, "keys": keys})
+	if err != nil {
+		return nil, err
+	}
+	live, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByName[jobRow])
+	if err != nil {
+		return nil, err
+	}
+	for _, row := range live {
+		key := dedupeKey{tenant: row.TenantID, key: *row.DedupeKey}
+		if row.UserID != nil {
+			key.user = *row.UserID
+		}
+		holders[key] = row
+	}
+	return holders, nil
+}
+
+// newRow is the row as it now stands, without reading it back.
+func newRow(submission *Submission, n *NewJob, made inserted) *jobRow {
+	return &jobRow{
+		ID: n.ID, TenantID: submission.Tenant, LaneID: n.Lane, Queue: n.Queue, Type: n.Type, UserID: n.User,
+		Priority: int16(n.Priority), Tags: n.Tags, Metadata: n.Metadata, //nolint:gosec // 0 to 9
+		MaxAttempts: int32(n.MaxAttempts), //nolint:gosec // 1 to 1000
+		RetryBaseMs: n.Retry.Base.Milliseconds(), RetryCapMs: n.Retry.Cap.Milliseconds(), RetryJitter: n.Retry.Jitter,
+		TimeoutMs: n.TimeoutMS, DedupeKey: n.DedupeKey, CorrelationID: n.CorrelationID, Traceparent: n.Traceparent,
+		CreatedAt: made.CreatedAt, RunAt: made.RunAt, Deadline: n.Deadline, State: made.State,
+	}
+}
+
+// insertArgs turns jobs into one array for each column.
+func insertArgs(submissions []Submission, places []place) pgx.StrictNamedArgs {
+	n := len(places)
+	c := struct {
+		units, lanes, maxAttempts                       []int32
+		ids, tenants                                    []uuid.UUID
+		queues, types, payloads, tags, metadata         []string
+		users, dedupeKeys, correlationIDs, traceparents []*string
+		priorities                                      []int16
+		bases, caps, delays                             []int64
+		jitters                                         []float64
+		timeouts                                        []*int64
+		runAts, deadlines                               []*time.Time
+	}{}
+	c.ids = make([]uuid.UUID, 0, n)
+	for i, p := range places {
+		submission := &submissions[p.submission]
+		j := &submission.Jobs[p.job]
+		unit := i
+		if submission.Atomic {
+			unit = -1 - p.submission // apart from every single job's
+		}
+		c.units = append(c.units, int32(unit)) //nolint:gosec // at most a flush's size
+		c.ids, c.tenants, c.lanes = append(c.ids, j.ID), append(c.tenants, submission.Tenant), append(c.lanes, j.Lane)
+		c.queues, c.types, c.users = append(c.queues, j.Queue), append(c.types, j.Type), append(c.users, j.User)
+		c.priorities = append(c.priorities, int16(j.Priority)) //nolint:gosec // 0 to 9
+		c.payloads, c.metadata = append(c.payloads, string(j.Payload)), append(c.metadata, string(j.Metadata))
+		c.tags = append(c.tags, arrayText(j.Tags))
+		c.maxAttempts = append(c.maxAttempts, int32(j.MaxAttempts)) //nolint:gosec // 1 to 1000
+		c.bases, c.caps = append(c.bases, j.Retry.Base.Milliseconds()), append(c.caps, j.Retry.Cap.Milliseconds())
+		c.jitters, c.timeouts = append(c.jitters, j.Retry.Jitter), append(c.timeouts, j.TimeoutMS)
+		c.dedupeKeys, c.correlationIDs = append(c.dedupeKeys, j.DedupeKey), append(c.correlationIDs, j.CorrelationID)
+		c.traceparents, c.runAts = append(c.traceparents, j.Traceparent), append(c.runAts, j.RunAt)
+		c.delays, c.deadlines = append(c.delays, j.Delay.Milliseconds()), append(c.deadlines, j.Deadline)
+	}
+	return pgx.StrictNamedArgs{
+		"units": c.units, "ids": c.ids, "tenants": c.tenants, "lanes": c.lanes, "queues": c.queues, "types": c.types,
+		"users": c.users, "priorities": c.priorities, "payloads": c.payloads, "tags": c.tags, "metadata": c.metadata,
+		"max_attempts": c.maxAttempts, "bases": c.bases, "caps": c.caps, "jitters": c.jitters, "timeouts": c.timeouts,
+		"dedupe_keys": c.dedupeKeys, "correlation_ids": c.correlationIDs, "traceparents": c.traceparents,
+		"run_ats": c.runAts, "delays": c.delays, "deadlines": c.deadlines,
+	}
+}
+
+// arrayText is a PostgreSQL array in text form. Names need no escapes, but
+// quotes: NULL is a name too.
+func arrayText(names []string) string {
+	if len(names) == 0 {
+		return "{}"
+	}
+	return `{"` + strings.Join(names, `","`) + `"}`
+}
+
+// Definite says whether err leaves no doubt that nothing was stored, so that the
+// requests of a flush may be tried again one by one.
+func Definite(err error) bool { return !errors.Is(err, ErrOutcomeUnknown) }

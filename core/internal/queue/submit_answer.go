@@ -1,0 +1,119 @@
+package queue
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// SubmitAnswer is what one submission's caller is told.
+type SubmitAnswer struct {
+	// Status and Body are the HTTP answer as it is sent and remembered.
+	Status int
+	Body   json.RawMessage
+	// Problem stands in their place where nothing was accepted.
+	Problem *problem.Problem
+	// Replayed: the answer is a remembered one, nothing was stored.
+	Replayed bool
+	// Ready are the lanes in which a job can now be claimed.
+	Ready []LaneID
+	// Accepted counts the jobs that were stored.
+	Accepted int
+	// Scheduled says that a job waits for its time.
+	Scheduled bool
+}
+
+// answer makes the caller's answer of what became of its jobs.
+func answer(s *Submission, outcomes []stored) SubmitAnswer {
+	var made SubmitAnswer
+	for i := range outcomes {
+		o := &outcomes[i]
+		if o.row == nil || o.deduplicated {
+			continue
+		}
+		made.Accepted++
+		switch o.row.State {
+		case api.StateQueued:
+			made.Ready = append(made.Ready, o.row.LaneID)
+		case api.StateScheduled:
+			made.Scheduled = true
+		}
+	}
+	if s.Batch {
+		return batchAnswer(s, outcomes, made)
+	}
+	return singleAnswer(s, outcomes[0], made)
+}
+
+func singleAnswer(s *Submission, o stored, made SubmitAnswer) SubmitAnswer {
+	if o.refused != nil {
+		made.Problem = o.refused
+		return made
+	}
+	made.Status = http.StatusAccepted
+	if o.deduplicated {
+		made.Status = http.StatusOK
+	}
+	warnings := s.Warnings
+	if warnings == nil {
+		warnings = []string{}
+	}
+	made.Body = encode(api.SubmitResponse{JobSummary: o.row.summary(), Warnings: warnings, Deduplicated: o.deduplicated})
+	return made
+}
+
+func batchAnswer(s *Submission, outcomes []stored, made SubmitAnswer) SubmitAnswer {
+	response := api.BatchResponse{Results: make([]api.BatchResult, len(outcomes))}
+	var firstRefusal *problem.Problem
+	for i, o := range outcomes {
+		result := api.BatchResult{Index: i, Status: http.StatusAccepted}
+		if o.refused != nil {
+			result.Status, result.Problem = o.refused.Status, o.refused
+			response.Rejected++
+			if firstRefusal == nil {
+				firstRefusal = o.refused
+			}
+		} else {
+			if o.deduplicated {
+				result.Status = http.StatusOK
+			}
+			result.Job = &api.BatchJob{ID: o.row.ID.String(), State: o.row.State, RunAt: &api.Time{Time: o.row.RunAt}}
+			response.Accepted++
+		}
+		response.Results[i] = result
+	}
+	if s.Atomic && firstRefusal != nil {
+		made.Problem = firstRefusal
+		return made
+	}
+	made.Status, made.Body = http.StatusOK, encode(response)
+	return made
+}
+
+// remembered says whether an answer is kept for its Idempotency-Key: refusals are
+// not, a batch is as soon as one of its jobs was accepted.
+func (a *SubmitAnswer) remembered(outcomes []stored) bool {
+	if a.Problem != nil {
+		return false
+	}
+	for i := range outcomes {
+		if outcomes[i].row != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// encode writes JSON without the HTML escapes that would change what was sent.
+func encode(value any) []byte {
+	var buffer bytes.Buffer
+	encoder := json.NewEncoder(&buffer)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(value); err != nil {
+		panic(err) // every value here is made of our own types and of JSON that was checked
+	}
+	return bytes.TrimRight(buffer.Bytes(), "\n")
+}

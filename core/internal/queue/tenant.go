@@ -1,0 +1,160 @@
+package queue
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// DefaultPlan is the plan of a tenant that names none.
+const DefaultPlan = "standard"
+
+type tenantRow struct {
+	ID        tenant.ID
+	Name      string
+	Plan      string
+	Weight    int32
+	Overrides []byte
+	CreatedAt time.Time
+}
+
+const tenantColumns = `id, name, plan, weight, overrides, created_at`
+
+func (r *tenantRow) wire() api.Tenant {
+	t := api.Tenant{ID: r.ID.String(), Name: r.Name, Plan: r.Plan, Weight: int(r.Weight), CreatedAt: api.At(r.CreatedAt)}
+	_ = json.Unmarshal(r.Overrides, &t.Overrides) // written from such a value by this package alone
+	return t
+}
+
+const createTenantSQL = `
+INSERT INTO tenants (id, name, plan, weight, overrides, created_at)
+VALUES (@id, @name, @plan, @weight, '{}', statement_timestamp())
+-- the gateway draws the id, and may have to repeat a call whose answer it lost
+ON CONFLICT (id) DO UPDATE SET id = EXCLUDED.id
+RETURNING ` + tenantColumns
+
+// CreateTenant makes a tenant. A repeat with the same id answers with the first.
+func (s *Store) CreateTenant(ctx context.Context, id tenant.ID, request api.TenantRequest) (api.Tenant, error) {
+	plan, weight := DefaultPlan, 1
+	if request.Plan != nil {
+		plan = *request.Plan
+	}
+	if request.Weight != nil {
+		weight = *request.Weight
+	}
+	rows, err := query(ctx, s, pgx.RowToStructByName[tenantRow], createTenantSQL, pgx.StrictNamedArgs{
+		"id": id, "name": request.Name, "plan": plan, "weight": weight,
+	})
+	if err != nil {
+		return api.Tenant{}, fmt.Errorf("queue: create tenant: %w", unknownPlan(err))
+	}
+	return rows[0].wire(), nil
+}
+
+// unknownPlan reads a broken reference to plans as what it means.
+func unknownPlan(err error) error {
+	var refused *pgconn.PgError
+	if errors.As(err, &refused) && refused.Code == "23503" {
+		return ErrUnknownPlan
+	}
+	return err
+}
+
+const listTenantsSQL = `
+SELECT ` + tenantColumns + ` FROM tenants WHERE id < @before ORDER BY id DESC LIMIT @size`
+
+// ListTenants lists every tenant, newest id first; before is the last id of the
+// page before.
+func (s *Store) ListTenants(ctx context.Context, before *tenant.ID, size int) ([]api.Tenant, error) {
+	last := uuid.Max
+	if before != nil {
+		last = *before
+	}
+	rows, err := query(ctx, s, pgx.RowToStructByName[tenantRow], listTenantsSQL, pgx.StrictNamedArgs{"before": last, "size": size})
+	if err != nil {
+		return nil, fmt.Errorf("queue: list tenants: %w", nothingChanged(err))
+	}
+	tenants := make([]api.Tenant, len(rows))
+	for i := range rows {
+		tenants[i] = rows[i].wire()
+	}
+	return tenants, nil
+}
+
+const patchTenantSQL = `
+UPDATE tenants
+SET name = COALESCE(@name, name), plan = COALESCE(@plan, plan), weight = COALESCE(@weight, weight),
+    overrides = COALESCE(@overrides::json, overrides)
+WHERE id = @id
+RETURNING ` + tenantColumns
+
+// PatchTenant changes what the patch names.
+func (s *Store) PatchTenant(ctx context.Context, id tenant.ID, patch api.TenantPatch) (api.Tenant, error) {
+	var overrides *string
+	if patch.Overrides != nil {
+		text := string(encode(patch.Overrides))
+		overrides = &text
+	}
+	rows, err := query(ctx, s, pgx.RowToStructByName[tenantRow], patchTenantSQL, pgx.StrictNamedArgs{
+		"id": id, "name": patch.Name, "plan": patch.Plan, "weight": patch.Weight, "overrides": overrides,
+	})
+	if err != nil {
+		return api.Tenant{}, fmt.Errorf("queue: patch tenant: %w", unknownPlan(err))
+	}
+	if len(rows) == 0 {
+		return api.Tenant{}, ErrNotFound
+	}
+	return rows[0].wire(), nil
+}
+
+type planRow struct {
+	Name                   string
+	Limits                 []byte
+	VisibilityTimeoutMsMax *int64
+}
+
+func (r *planRow) wire() api.Plan {
+	plan := api.Plan{Name: r.Name, VisibilityTimeoutMSMax: r.VisibilityTimeoutMsMax}
+	_ = json.Unmarshal(r.Limits, &plan.Limits) // written from such a value by this package alone
+	return plan
+}
+
+const getPlanSQL = `SELECT name, limits, visibility_timeout_ms_max FROM plans WHERE name = @name`
+
+// GetPlan reads a plan.
+func (s *Store) GetPlan(ctx context.Context, name string) (api.Plan, error) {
+	rows, err := query(ctx, s, pgx.RowToStructByName[planRow], getPlanSQL, pgx.StrictNamedArgs{"name": name})
+	if err != nil {
+		return api.Plan{}, fmt.Errorf("queue: plan: %w", nothingChanged(err))
+	}
+	if len(rows) == 0 {
+		return api.Plan{}, ErrNotFound
+	}
+	return rows[0].wire(), nil
+}
+
+const putPlanSQL = `
+INSERT INTO plans (name, limits, visibility_timeout_ms_max) VALUES (@name, @limits::json, @visibility)
+ON CONFLICT (name) DO UPDATE
+SET limits = EXCLUDED.limits, visibility_timeout_ms_max = EXCLUDED.visibility_timeout_ms_max
+RETURNING name, limits, visibility_timeout_ms_max`
+
+// PutPlan makes or replaces a plan.
+func (s *Store) PutPlan(ctx context.Context, name string, request api.PlanRequest) (api.Plan, error) {
+	rows, err := query(ctx, s, pgx.RowToStructByName[planRow], putPlanSQL, pgx.StrictNamedArgs{
+		"name": name, "limits": string(encode(request.Limits)), "visibility": request.VisibilityTimeoutMSMax,
+	})
+	if err != nil {
+		return api.Plan{}, fmt.Errorf("queue: put plan: %w", err)
+	}
+	return rows[0].wire(), nil
+}

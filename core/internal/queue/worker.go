@@ -1,0 +1,126 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// Worker is a registered worker.
+type Worker struct {
+	WorkerID        string
+	Status          string
+	Queues          []string
+	Tags            []string
+	Concurrency     int32
+	Metadata        []byte
+	RegisteredAt    time.Time
+	LastHeartbeatAt time.Time
+}
+
+const workerColumns = `worker_id, status, queues, tags, concurrency, metadata, registered_at, last_heartbeat_at`
+
+// registerSQL makes a worker, or updates it, and revives a dead one.
+const registerSQL = `
+INSERT INTO workers (owner, worker_id, status, queues, tags, concurrency, metadata, registered_at, last_heartbeat_at)
+VALUES (@owner, @worker_id, 'ACTIVE', @queues, @tags, @concurrency, @metadata::json, statement_timestamp(), statement_timestamp())
+ON CONFLICT (owner, worker_id) DO UPDATE
+SET status = 'ACTIVE', queues = EXCLUDED.queues, tags = EXCLUDED.tags, concurrency = EXCLUDED.concurrency,
+    metadata = EXCLUDED.metadata, last_heartbeat_at = statement_timestamp()
+RETURNING ` + workerColumns
+
+// Register makes or updates a worker of owner, a tenant or tenant.Platform.
+func (s *Store) Register(ctx context.Context, owner tenant.ID, w api.WorkerRequest) (Worker, error) {
+	concurrency := 1
+	if w.Concurrency != nil {
+		concurrency = *w.Concurrency
+	}
+	metadata := w.Metadata
+	if metadata == nil {
+		metadata = map[string]string{}
+	}
+	workers, err := query(ctx, s, pgx.RowToStructByName[Worker], registerSQL, pgx.StrictNamedArgs{
+		"owner": owner, "worker_id": w.WorkerID, "queues": notNil(w.Queues), "tags": notNil(w.Tags),
+		"concurrency": concurrency, "metadata": string(encode(metadata)),
+	})
+	if err != nil {
+		return Worker{}, fmt.Errorf("queue: register: %w", err)
+	}
+	return workers[0], nil
+}
+
+func notNil(names []string) []string {
+	if names == nil {
+		return []string{}
+	}
+	return names
+}
+
+// seenClaimingSQL registers a worker that claims without having registered, and
+// otherwise says that it lives. What it registered with stays.
+const seenClaimingSQL = `
+INSERT INTO workers (owner, worker_id, status, queues, tags, concurrency, metadata, registered_at, last_heartbeat_at)
+VALUES (@owner, @worker_id, 'ACTIVE', @queues, @tags, 1, '{}', statement_timestamp(), statement_timestamp())
+ON CONFLICT (owner, worker_id) DO UPDATE
+SET status = 'ACTIVE', last_heartbeat_at = statement_timestamp()
+RETURNING ` + workerColumns
+
+// SeenClaiming notes that a worker claims; an unknown or dead one is registered by it.
+func (s *Store) SeenClaiming(ctx context.Context, owner tenant.ID, workerID string, queues, tags []string) (Worker, error) {
+	workers, err := query(ctx, s, pgx.RowToStructByName[Worker], seenClaimingSQL, pgx.StrictNamedArgs{
+		"owner": owner, "worker_id": workerID, "queues": notNil(queues), "tags": notNil(tags),
+	})
+	if err != nil {
+		return Worker{}, fmt.Errorf("queue: claiming worker: %w", err)
+	}
+	return workers[0], nil
+}
+
+const beatWorkerSQL = `
+UPDATE workers
+SET status = 'ACTIVE', last_heartbeat_at = statement_timestamp()
+WHERE owner = @owner AND worker_id = @worker_id AND status <> 'DEAD'
+RETURNING ` + workerColumns
+
+// BeatWorker notes a worker's heartbeat; ErrWorkerUnknown if it never registered
+// or is dead, and must register again.
+func (s *Store) BeatWorker(ctx context.Context, owner tenant.ID, workerID string) (Worker, error) {
+	workers, err := query(ctx, s, pgx.RowToStructByName[Worker], beatWorkerSQL, pgx.StrictNamedArgs{
+		"owner": owner, "worker_id": workerID,
+	})
+	if err != nil {
+		return Worker{}, fmt.Errorf("queue: worker heartbeat: %w", err)
+	}
+	if len(workers) == 0 {
+		return Worker{}, ErrWorkerUnknown
+	}
+	return workers[0], nil
+}
+
+// leasesOfSQL walks the running jobs, of which there are no more than workers can
+// hold; an index by worker would cost every claim and every finish.
+const leasesOfSQL = `
+SELECT count(*) FROM jobs WHERE state = 'running' AND worker_owner = @owner AND worker_id = @worker_id`
+
+// LeasesOf counts the leases that a worker holds.
+func (s *Store) LeasesOf(ctx context.Context, owner tenant.ID, workerID string) (int, error) {
+	counts, err := query(ctx, s, pgx.RowTo[int], leasesOfSQL, pgx.StrictNamedArgs{"owner": owner, "worker_id": workerID})
+	if err != nil {
+		return 0, fmt.Errorf("queue: leases: %w", nothingChanged(err))
+	}
+	return counts[0], nil
+}
+
+// Wire is the worker as the API shows it.
+func (w *Worker) Wire(leases int) api.Worker {
+	return api.Worker{
+		WorkerID: w.WorkerID, Status: w.Status, Queues: w.Queues, Tags: w.Tags, Concurrency: int(w.Concurrency),
+		Metadata: decodeMetadata(w.Metadata), Leases: leases,
+		RegisteredAt: api.At(w.RegisteredAt), LastHeartbeatAt: api.At(w.LastHeartbeatAt),
+	}
+}

@@ -1,0 +1,198 @@
+package api
+
+import (
+	"encoding/json"
+
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// The hop between gateway and core. Every call is a POST of an Envelope: many
+// callers' requests in one, each item with its own principal. core answers with
+// one result for each item, in order. The body is signed as a whole.
+
+// Paths of core's internal API.
+const (
+	HopSubmit          = "/internal/v1/submits"
+	HopGet             = "/internal/v1/gets"
+	HopClaim           = "/internal/v1/claims"
+	HopHeartbeat       = "/internal/v1/heartbeats"
+	HopOutcome         = "/internal/v1/outcomes"
+	HopRegister        = "/internal/v1/registrations"
+	HopKeyLookup       = "/internal/v1/key-lookups"
+	HopTenantCreate    = "/internal/v1/tenant-creations"
+	HopTenantList      = "/internal/v1/tenant-lists"
+	HopTenantPatch     = "/internal/v1/tenant-patches"
+	HopKeyCreate       = "/internal/v1/key-creations"
+	HopKeyList         = "/internal/v1/key-lists"
+	HopKeyRevoke       = "/internal/v1/key-revocations"
+	HopPlanGet         = "/internal/v1/plan-gets"
+	HopPlanPut         = "/internal/v1/plan-puts"
+	HopReady           = "/internal/v1/readiness"
+	MaxHopItems        = 1000
+	MaxHopBody         = 64 << 20
+	HopAssertionWindow = 30 // seconds, either way
+)
+
+// Principal is who calls, as the gateway proved it from the key.
+type Principal struct {
+	// Kind is tenant, platform or operator.
+	Kind string `json:"kind"`
+	// Tenant is the tenant's id; empty for platform and operator.
+	Tenant string `json:"tenant,omitzero"`
+	// User is set for a user-bound key: it acts for, and sees, this user alone.
+	User   string   `json:"user,omitzero"`
+	Scopes []string `json:"scopes,omitzero"`
+	KeyID  string   `json:"key_id,omitzero"`
+}
+
+// Kinds of a principal.
+const (
+	PrincipalTenant   = "tenant"
+	PrincipalPlatform = "platform"
+	PrincipalOperator = "operator"
+)
+
+// Item is one caller's request.
+type Item[T any] struct {
+	Principal     Principal `json:"principal"`
+	RequestID     string    `json:"request_id,omitzero"`
+	CorrelationID string    `json:"correlation_id,omitzero"`
+	Traceparent   string    `json:"traceparent,omitzero"`
+	Request       T         `json:"request"`
+}
+
+// Envelope is the body of every internal call.
+type Envelope[T any] struct {
+	Items []Item[T] `json:"items"`
+}
+
+// Result is one item's answer: a value with its status, or a problem.
+type Result[T any] struct {
+	Status int `json:"status"`
+	// Replayed says that an Idempotency-Key's remembered answer was given again.
+	Replayed bool             `json:"replayed,omitzero"`
+	Value    *T               `json:"value,omitzero"`
+	Problem  *problem.Problem `json:"problem,omitzero"`
+}
+
+// Results answers an Envelope.
+type Results[T any] struct {
+	Results []Result[T] `json:"results"`
+}
+
+// HopSubmitRequest submits one job or a batch. Jobs and IDs run in parallel: the
+// gateway makes the ids (UUID v7).
+type HopSubmitRequest struct {
+	IDs  []string        `json:"ids"`
+	Jobs []SubmitRequest `json:"jobs"`
+	// Problems, where not empty, runs in parallel too: a job that the gateway has
+	// already refused. Core stores the others and keeps the refusal for replays.
+	Problems []*problem.Problem `json:"problems,omitzero"`
+	// Batch asks for a BatchResponse, otherwise there is exactly one job.
+	Batch       bool         `json:"batch,omitzero"`
+	Atomic      bool         `json:"atomic,omitzero"`
+	Idempotency *Idempotency `json:"idempotency,omitzero"`
+}
+
+// Idempotency names a request so that its repeat gets the same answer.
+type Idempotency struct {
+	// Operation is the route, so that one key may serve two kinds of request.
+	Operation string `json:"operation"`
+	Key       string `json:"key"`
+	// Fingerprint is the SHA-256 of the canonical body, in hex.
+	Fingerprint string `json:"fingerprint"`
+}
+
+// HopSubmitResponse is the public answer, ready to be sent: SubmitResponse for a
+// single job, BatchResponse for a batch. It is opaque so that a replay gives
+// back the very bytes that were stored.
+type HopSubmitResponse = json.RawMessage
+
+// HopGetRequest reads one job.
+type HopGetRequest struct {
+	JobID string `json:"job_id"`
+}
+
+// HopHeartbeatRequest is a heartbeat with its worker.
+type HopHeartbeatRequest struct {
+	WorkerID string  `json:"worker_id"`
+	Leases   []Lease `json:"leases"`
+}
+
+// HopOutcomesRequest and its answer are OutcomesRequest and OutcomesResponse:
+// single outcomes travel as a list of one.
+type (
+	HopOutcomesRequest  = OutcomesRequest
+	HopOutcomesResponse = OutcomesResponse
+)
+
+// HopKeyLookupRequest asks for one key by its id.
+type HopKeyLookupRequest struct {
+	KeyID string `json:"key_id"`
+}
+
+// HopKey is what the gateway needs to check a key and to act for it. A revoked
+// or expired key is not found.
+type HopKey struct {
+	KeyID string `json:"key_id"`
+	Kind  string `json:"kind"`
+	// SecretHMAC is HMAC-SHA-256 of the key's secret under the gateway's own
+	// secret: core never sees a key, nor could it make one.
+	SecretHMAC []byte   `json:"secret_hmac"`
+	Tenant     string   `json:"tenant,omitzero"`
+	User       string   `json:"user,omitzero"`
+	Scopes     []string `json:"scopes"`
+	ExpiresAt  *Time    `json:"expires_at,omitzero"`
+	Plan       *Plan    `json:"plan,omitzero"`
+	// Overrides are the tenant's.
+	Overrides *Overrides `json:"overrides,omitzero"`
+}
+
+// HopKeyCreateRequest stores a key that the gateway drew.
+type HopKeyCreateRequest struct {
+	KeyID      string   `json:"key_id"`
+	Kind       string   `json:"kind"`
+	SecretHMAC []byte   `json:"secret_hmac"`
+	Tenant     string   `json:"tenant,omitzero"`
+	User       *string  `json:"user,omitzero"`
+	Scopes     []string `json:"scopes"`
+	ExpiresAt  *Time    `json:"expires_at,omitzero"`
+}
+
+// HopTenantCreateRequest makes a tenant under an id that the gateway drew.
+type HopTenantCreateRequest struct {
+	ID string `json:"id"`
+	TenantRequest
+}
+
+// HopTenantPatchRequest changes a tenant.
+type HopTenantPatchRequest struct {
+	ID string `json:"id"`
+	TenantPatch
+}
+
+// HopPageRequest asks for one page of a list. Tenant narrows a list of keys.
+type HopPageRequest struct {
+	Tenant    string `json:"tenant,omitzero"`
+	PageSize  int    `json:"page_size"`
+	PageToken string `json:"page_token,omitzero"`
+}
+
+// HopPlanPutRequest sets a plan.
+type HopPlanPutRequest struct {
+	Name string `json:"name"`
+	PlanRequest
+}
+
+// HopPlanGetRequest reads a plan.
+type HopPlanGetRequest struct {
+	Name string `json:"name"`
+}
+
+// Channels of Redis pub/sub. Every message is a hint: losing it costs a poll.
+const (
+	// ChannelKeyRevoked carries a key id.
+	ChannelKeyRevoked = "fq:hint:key-revoked"
+	// ChannelReady carries a Ready hint: jobs that can be claimed.
+	ChannelReady = "fq:hint:ready"
+)

@@ -1,0 +1,169 @@
+package api
+
+import (
+	"encoding/json"
+
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// SubmitRequest is one job as its producer describes it. The zero value of a
+// pointer, slice or map means "not said": the queue's setting or the default
+// stands in.
+type SubmitRequest struct {
+	// Type is what sort of job it is; a worker picks its handler by it.
+	Type string `json:"type"`
+	// Queue is where it waits; "default" if empty.
+	Queue string `json:"queue,omitzero"`
+	// Payload is any JSON of up to 256 KiB; it comes back as it was sent, but for
+	// white space between its tokens.
+	Payload json.RawMessage `json:"payload,omitzero" swaggertype:"object"`
+	// Priority is 0 to 9, higher first; 5 if absent.
+	Priority *int `json:"priority,omitzero"`
+	// RunAt is when it may start at the earliest; a past time is now. Not with DelayMS.
+	RunAt *Time `json:"run_at,omitzero" swaggertype:"string" format:"date-time"`
+	// DelayMS is the same as a duration from now, in milliseconds.
+	DelayMS *int64 `json:"delay_ms,omitzero"`
+	// Deadline is when the job is of no use any more; it is then dead-lettered.
+	Deadline *Time `json:"deadline,omitzero" swaggertype:"string" format:"date-time"`
+	// MaxAttempts is how many executions may be spent on it, 1 to 1000.
+	MaxAttempts *int `json:"max_attempts,omitzero"`
+	// TimeoutMS bounds one execution, in milliseconds.
+	TimeoutMS *int64 `json:"timeout_ms,omitzero"`
+	// Retry says how long to wait after a failure.
+	Retry *RetryRequest `json:"retry,omitzero"`
+	// Tags are what a worker must have to be given this job.
+	Tags []string `json:"tags,omitzero"`
+	// User is the tenant's own end user on whose behalf the job runs.
+	User *string `json:"user,omitzero"`
+	// Metadata is carried along and can be filtered by.
+	Metadata map[string]string `json:"metadata,omitzero"`
+	// DedupeKey makes a second live job with the same key answer with the first.
+	DedupeKey *string `json:"dedupe_key,omitzero"`
+}
+
+// RetryRequest is a partial Retry.
+type RetryRequest struct {
+	BaseMS *int64   `json:"base_ms,omitzero"`
+	CapMS  *int64   `json:"cap_ms,omitzero"`
+	Jitter *float64 `json:"jitter,omitzero"`
+}
+
+// Retry is the wait after failure n: min(cap, base·2^(n−1)), give or take
+// jitter (a fraction of it), never below a second.
+type Retry struct {
+	BaseMS int64   `json:"base_ms"`
+	CapMS  int64   `json:"cap_ms"`
+	Jitter float64 `json:"jitter"`
+}
+
+// JobSummary is JOB- of the contract: a job without payload, result and stack.
+type JobSummary struct {
+	ID              string            `json:"id"`
+	Type            string            `json:"type"`
+	Queue           string            `json:"queue"`
+	User            *string           `json:"user"`
+	State           string            `json:"state"`
+	Priority        int               `json:"priority"`
+	Tags            []string          `json:"tags"`
+	Metadata        map[string]string `json:"metadata"`
+	Attempt         int               `json:"attempt"`
+	MaxAttempts     int               `json:"max_attempts"`
+	Epoch           int64             `json:"epoch"`
+	Redrives        int               `json:"redrives"`
+	RunAt           *Time             `json:"run_at" swaggertype:"string" format:"date-time"`
+	Deadline        *Time             `json:"deadline" swaggertype:"string" format:"date-time"`
+	TimeoutMS       *int64            `json:"timeout_ms"`
+	Retry           Retry             `json:"retry"`
+	DedupeKey       *string           `json:"dedupe_key"`
+	CancelRequested bool              `json:"cancel_requested"`
+	WorkerID        *string           `json:"worker_id"`
+	LeaseExpiresAt  *Time             `json:"lease_expires_at" swaggertype:"string" format:"date-time"`
+	LastError       *ErrorBrief       `json:"last_error"`
+	DeadReason      *string           `json:"dead_reason"`
+	CorrelationID   *string           `json:"correlation_id"`
+	Traceparent     *string           `json:"traceparent"`
+	CreatedAt       Time              `json:"created_at" swaggertype:"string" format:"date-time"`
+	StartedAt       *Time             `json:"started_at" swaggertype:"string" format:"date-time"`
+	FinishedAt      *Time             `json:"finished_at" swaggertype:"string" format:"date-time"`
+}
+
+// Job is JOB of the contract: all of it.
+type Job struct {
+	JobSummary
+	Payload json.RawMessage `json:"payload" swaggertype:"object"`
+	Result  json.RawMessage `json:"result" swaggertype:"object"`
+	// LastError takes the place of the summary's, and has the stack.
+	LastError *JobError `json:"last_error"`
+}
+
+// ErrorBrief is an attempt's error without its stack.
+type ErrorBrief struct {
+	Type    string `json:"type"`
+	Message string `json:"message"`
+}
+
+// JobError is what a worker says of a failed attempt. The message is cut to
+// 4 KiB on a rune, the stack to 16 KiB.
+type JobError struct {
+	Type    string `json:"type"`
+	Message string `json:"message"`
+	Stack   string `json:"stack"`
+}
+
+// Brief drops the stack.
+func (e *JobError) Brief() *ErrorBrief {
+	if e == nil {
+		return nil
+	}
+	return &ErrorBrief{Type: e.Type, Message: e.Message}
+}
+
+// SubmitResponse is the answer to POST /v1/jobs: the job, and what to know of it.
+type SubmitResponse struct {
+	JobSummary
+	// Warnings are sentences such as "the queue is paused".
+	Warnings     []string `json:"warnings"`
+	Deduplicated bool     `json:"deduplicated"`
+}
+
+// BatchRequest submits up to 1000 jobs at once.
+type BatchRequest struct {
+	Jobs []SubmitRequest `json:"jobs"`
+	// Atomic stores all of them or none.
+	Atomic bool `json:"atomic,omitzero"`
+}
+
+// BatchResponse answers a batch, item by item in the order sent.
+type BatchResponse struct {
+	Results  []BatchResult `json:"results"`
+	Accepted int           `json:"accepted"`
+	Rejected int           `json:"rejected"`
+}
+
+// BatchResult is one item's answer: a job or a problem.
+type BatchResult struct {
+	Index   int              `json:"index"`
+	Status  int              `json:"status"`
+	Job     *BatchJob        `json:"job"`
+	Problem *problem.Problem `json:"problem"`
+}
+
+// BatchJob is what a batch says of an accepted job.
+type BatchJob struct {
+	ID    string `json:"id"`
+	State string `json:"state"`
+	RunAt *Time  `json:"run_at" swaggertype:"string" format:"date-time"`
+}
+
+// Attempt is one execution in a job's timeline.
+type Attempt struct {
+	Attempt int   `json:"attempt"`
+	Epoch   int64 `json:"epoch"`
+	// Kind is running, completed, failed, lease_expired, timeout or cancelled.
+	Kind      string    `json:"kind"`
+	WorkerID  *string   `json:"worker_id"`
+	StartedAt *Time     `json:"started_at" swaggertype:"string" format:"date-time"`
+	EndedAt   *Time     `json:"ended_at" swaggertype:"string" format:"date-time"`
+	Error     *JobError `json:"error"`
+	NextRunAt *Time     `json:"next_run_at" swaggertype:"string" format:"date-time"`
+}

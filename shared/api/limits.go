@@ -1,0 +1,101 @@
+package api
+
+import "time"
+
+// Sizes and counts that a request must keep to. Bytes where nothing else is said.
+const (
+	MaxBody      = 1 << 20
+	MaxBatchBody = 8 << 20
+	MaxPayload   = 256 << 10
+	MaxResult    = 256 << 10
+	MaxDepth     = 32
+	MaxHeaders   = 16 << 10
+
+	MaxBatchJobs     = 1000
+	MaxClaim         = 1000
+	MaxLeases        = 1000
+	MaxOutcomes      = 1000
+	MaxQueuesPerCall = 100
+
+	MaxTags          = 16
+	MaxMetadata      = 32
+	MaxMetadataValue = 1024
+	MaxErrorMessage  = 4 << 10
+	MaxErrorStack    = 16 << 10
+	MaxErrorType     = 128
+
+	MaxIdempotencyKey = 255
+	MaxWait           = 25 * time.Second
+	MaxAttempts       = 1000
+	MaxPriority       = 9
+	MaxConcurrency    = 100_000
+	// MaxDelay bounds delay_ms, and how far ahead run_at and deadline may lie.
+	MaxDelay = 366 * 24 * time.Hour
+	// MaxTimeout bounds timeout_ms.
+	MaxTimeout = 7 * 24 * time.Hour
+	// MaxBackoff bounds retry.base_ms, retry.cap_ms and retry_after_ms.
+	MaxBackoff = 7 * 24 * time.Hour
+)
+
+// Defaults of a job where neither the request nor its queue says otherwise.
+const (
+	DefaultQueue             = "default"
+	DefaultPriority          = 5
+	DefaultMaxAttempts       = 3
+	DefaultVisibilityTimeout = 30 * time.Second
+	DefaultRetryBase         = 5 * time.Second
+	DefaultRetryCap          = 300 * time.Second
+	DefaultRetryJitter       = 0.2
+)
+
+// Scopes of a key.
+const (
+	ScopeSubmit = "submit"
+	ScopeRead   = "read"
+	ScopeWork   = "work"
+	ScopeManage = "manage"
+)
+
+// Scopes lists every scope a tenant key may have.
+func Scopes() []string { return []string{ScopeSubmit, ScopeRead, ScopeWork, ScopeManage} }
+
+// States of a job.
+const (
+	StateBlocked    = "blocked"
+	StateScheduled  = "scheduled"
+	StateQueued     = "queued"
+	StateRunning    = "running"
+	StateCompleted  = "completed"
+	StateDeadLetter = "dead_letter"
+	StateCancelled  = "cancelled"
+)
+
+// Reasons for a dead letter.
+const (
+	ReasonExhausted  = "exhausted"
+	ReasonPermanent  = "permanent"
+	ReasonWorkerLost = "worker_lost"
+	ReasonDeadline   = "deadline"
+)
+
+// Kinds of an outcome.
+const (
+	KindComplete = "complete"
+	KindFail     = "fail"
+	KindSnooze   = "snooze"
+	KindRelease  = "release"
+)
+
+// Statuses of a lease in a heartbeat's answer.
+const (
+	LeaseOK     = "ok"
+	LeaseCancel = "cancel"
+	LeaseLost   = "lost"
+)
+
+// Statuses of a worker.
+const (
+	WorkerActive = "ACTIVE"
+	WorkerStale  = "STALE"
+	WorkerDead   = "DEAD"
+)

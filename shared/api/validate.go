@@ -1,0 +1,300 @@
+package api
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// namePattern is what a queue, a type, a tag and a metadata key look like.
+var namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$`)
+
+const (
+	nameRule  = "must be 1 to 128 of A-Z a-z 0-9 . _ : - and start with a letter or digit"
+	labelRule = "must be 1 to 128 printable ASCII characters"
+)
+
+// ValidName says whether s can name a queue, a type or a tag.
+func ValidName(s string) bool { return namePattern.MatchString(s) }
+
+// ValidLabel says whether s can be a user, a worker_id or a dedupe_key.
+func ValidLabel(s string) bool {
+	if s == "" || len(s) > 128 {
+		return false
+	}
+	for i := range len(s) {
+		if s[i] < 0x20 || s[i] > 0x7e {
+			return false
+		}
+	}
+	return true
+}
+
+// refusals collects the fields that a request got wrong.
+type refusals struct {
+	prefix string
+	fields []problem.FieldError
+}
+
+func (r *refusals) add(field, format string, args ...any) {
+	r.fields = append(r.fields, problem.FieldError{Field: r.prefix + field, Message: fmt.Sprintf(format, args...)})
+}
+
+func (r *refusals) check(ok bool, field, format string, args ...any) {
+	if !ok {
+		r.add(field, format, args...)
+	}
+}
+
+func (r *refusals) between(value *int64, low, high int64, field string) {
+	if value != nil && (*value < low || *value > high) {
+		r.add(field, "must be between %d and %d", low, high)
+	}
+}
+
+func (r *refusals) tags(tags []string, field string) {
+	r.check(len(tags) <= MaxTags, field, "must have at most %d entries", MaxTags)
+	for i, tag := range tags {
+		r.check(ValidName(tag), fmt.Sprintf("%s[%d]", field, i), "%s", nameRule)
+	}
+}
+
+func (r *refusals) metadata(metadata map[string]string) {
+	r.check(len(metadata) <= MaxMetadata, "metadata", "must have at most %d entries", MaxMetadata)
+	for key, value := range metadata {
+		r.check(ValidName(key), "metadata", "the key %q %s", key, nameRule)
+		r.check(len(value) <= MaxMetadataValue, "metadata."+key, "must be at most %d bytes", MaxMetadataValue)
+		r.check(!strings.ContainsRune(value, 0), "metadata."+key, "must not hold a NUL")
+	}
+}
+
+// Validate tells which fields cannot be accepted; prefix is put before each
+// field's name, such as "jobs[3].". It judges all that can be judged without a
+// clock: whether a deadline has passed is for core to say.
+func (s *SubmitRequest) Validate(prefix string) []problem.FieldError {
+	r := &refusals{prefix: prefix}
+	r.check(ValidName(s.Type), "type", "%s", nameRule)
+	r.check(s.Queue == "" || ValidName(s.Queue), "queue", "%s", nameRule)
+	r.check(len(s.Payload) <= MaxPayload, "payload", "must be at most %d bytes", MaxPayload)
+	r.check(s.Priority == nil || (*s.Priority >= 0 && *s.Priority <= MaxPriority), "priority", "must be between 0 and %d", MaxPriority)
+	r.check(s.RunAt == nil || s.DelayMS == nil, "run_at", "cannot stand beside delay_ms; give one of them")
+	r.between(s.DelayMS, 0, MaxDelay.Milliseconds(), "delay_ms")
+	r.check(s.MaxAttempts == nil || (*s.MaxAttempts >= 1 && *s.MaxAttempts <= MaxAttempts), "max_attempts", "must be between 1 and %d", MaxAttempts)
+	r.between(s.TimeoutMS, 1, MaxTimeout.Milliseconds(), "timeout_ms")
+	r.retry(s.Retry)
+	r.tags(s.Tags, "tags")
+	r.metadata(s.Metadata)
+	r.check(s.User == nil || ValidLabel(*s.User), "user", labelRule)
+	r.check(s.DedupeKey == nil || ValidLabel(*s.DedupeKey), "dedupe_key", labelRule)
+	r.year(s.RunAt, "run_at")
+	r.year(s.Deadline, "deadline")
+	return r.fields
+}
+
+// year keeps times inside what every part of the system can hold.
+func (r *refusals) year(at *Time, field string) {
+	if at != nil && (at.Year() < 1970 || at.Year() > 2500) {
+		r.add(field, "must lie between the years 1970 and 2500")
+	}
+}
+
+func (r *refusals) retry(retry *RetryRequest) {
+	if retry == nil {
+		return
+	}
+	r.between(retry.BaseMS, 1, MaxBackoff.Milliseconds(), "retry.base_ms")
+	r.between(retry.CapMS, 1, MaxBackoff.Milliseconds(), "retry.cap_ms")
+	if j := retry.Jitter; j != nil && (math.IsNaN(*j) || *j < 0 || *j > 1) {
+		r.add("retry.jitter", "must be between 0 and 1")
+	}
+}
+
+// Validate tells which fields of the batch itself cannot be accepted; the jobs
+// are judged one by one.
+func (b *BatchRequest) Validate() []problem.FieldError {
+	r := &refusals{}
+	r.check(len(b.Jobs) >= 1 && len(b.Jobs) <= MaxBatchJobs, "jobs", "must have 1 to %d entries", MaxBatchJobs)
+	return r.fields
+}
+
+// Validate tells which fields cannot be accepted.
+func (c *ClaimRequest) Validate() []problem.FieldError {
+	r := &refusals{}
+	r.check(ValidLabel(c.WorkerID), "worker_id", labelRule)
+	r.check(len(c.Queues) >= 1 && len(c.Queues) <= MaxQueuesPerCall, "queues", "must have 1 to %d entries", MaxQueuesPerCall)
+	for i, queue := range c.Queues {
+		r.check(ValidName(queue), fmt.Sprintf("queues[%d]", i), "%s", nameRule)
+	}
+	if c.Tags != nil {
+		r.workerTags(*c.Tags)
+	}
+	r.check(c.Max == nil || (*c.Max >= 1 && *c.Max <= MaxClaim), "max", "must be between 1 and %d", MaxClaim)
+	r.between(c.WaitMS, 0, MaxWait.Milliseconds(), "wait_ms")
+	return r.fields
+}
+
+// workerTags may be more than a job's: a worker can serve many kinds of job.
+func (r *refusals) workerTags(tags []string) {
+	r.check(len(tags) <= 4*MaxTags, "tags", "must have at most %d entries", 4*MaxTags)
+	for i, tag := range tags {
+		r.check(ValidName(tag), fmt.Sprintf("tags[%d]", i), "%s", nameRule)
+	}
+}
+
+// Validate tells which fields cannot be accepted.
+func (w *WorkerRequest) Validate() []problem.FieldError {
+	r := &refusals{}
+	r.check(ValidLabel(w.WorkerID), "worker_id", labelRule)
+	r.check(len(w.Queues) <= MaxQueuesPerCall, "queues", "must have at most %d entries", MaxQueuesPerCall)
+	for i, queue := range w.Queues {
+		r.check(ValidName(queue), fmt.Sprintf("queues[%d]", i), "%s", nameRule)
+	}
+	r.workerTags(w.Tags)
+	r.check(w.Concurrency == nil || (*w.Concurrency >= 1 && *w.Concurrency <= MaxConcurrency), "concurrency", "must be between 1 and %d", MaxConcurrency)
+	r.metadata(w.Metadata)
+	return r.fields
+}
+
+// Validate tells which fields cannot be accepted.
+func (h *HeartbeatRequest) Validate() []problem.FieldError {
+	r := &refusals{}
+	r.check(len(h.Leases) <= MaxLeases, "leases", "must have at most %d entries", MaxLeases)
+	for i, lease := range h.Leases {
+		r.check(lease.JobID != "", fmt.Sprintf("leases[%d].job_id", i), "is required")
+		r.check(lease.LeaseToken != "", fmt.Sprintf("leases[%d].lease_token", i), "is required")
+	}
+	return r.fields
+}
+
+// Validate tells which fields cannot be accepted; prefix is put before each name.
+func (o *OutcomeRequest) Validate(prefix string) []problem.FieldError {
+	r := &refusals{prefix: prefix}
+	r.check(o.LeaseToken != "", "lease_token", "is required")
+	kinds := map[string]bool{KindComplete: true, KindFail: true, KindSnooze: true, KindRelease: true}
+	r.check(kinds[o.Kind], "kind", "must be complete, fail, snooze or release")
+	r.check(len(o.Result) <= MaxResult, "result", "must be at most %d bytes", MaxResult)
+	r.between(o.RetryAfterMS, 0, MaxBackoff.Milliseconds(), "retry_after_ms")
+	r.between(o.DelayMS, 0, MaxDelay.Milliseconds(), "delay_ms")
+	r.check(o.Kind != KindSnooze || o.DelayMS != nil, "delay_ms", "is required")
+	r.check(o.Kind == KindSnooze || o.DelayMS == nil, "delay_ms", "belongs to snooze only")
+	r.check(o.Kind == KindFail || (o.Error == nil && o.RetryAfterMS == nil && !o.Permanent), "error", "error, retry_after_ms and permanent belong to fail only")
+	r.check(o.Kind == KindComplete || o.Result == nil, "result", "belongs to complete only")
+	return r.fields
+}
+
+// Clean makes an error text fit to be stored: no NUL, valid UTF-8, cut to its
+// size on a rune.
+func (e *JobError) Clean() *JobError {
+	if e == nil {
+		return nil
+	}
+	return &JobError{
+		Type:    cut(e.Type, MaxErrorType),
+		Message: cut(e.Message, MaxErrorMessage),
+		Stack:   cut(e.Stack, MaxErrorStack),
+	}
+}
+
+func cut(text string, size int) string {
+	text = strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "")
+	if len(text) <= size {
+		return text
+	}
+	for size > 0 && !utf8.RuneStart(text[size]) {
+		size--
+	}
+	return text[:size]
+}
+
+// Validate tells which fields cannot be accepted.
+func (t *TenantRequest) Validate() []problem.FieldError {
+	r := &refusals{}
+	r.check(validTitle(t.Name), "name", "must be 1 to 128 characters without control characters")
+	r.weight(t.Weight)
+	return r.fields
+}
+
+// Validate tells which fields cannot be accepted.
+func (t *TenantPatch) Validate() []problem.FieldError {
+	r := &refusals{}
+	r.check(t.Name == nil || validTitle(*t.Name), "name", "must be 1 to 128 characters without control characters")
+	r.weight(t.Weight)
+	if t.Overrides != nil {
+		r.limits(&t.Overrides.Limits, "overrides.")
+		for user, limits := range t.Overrides.Users {
+			r.check(ValidLabel(user), "overrides.users", "the user %q %s", user, labelRule)
+			r.limits(&limits, "overrides.users."+user+".")
+		}
+	}
+	return r.fields
+}
+
+func (r *refusals) weight(weight *int) {
+	r.check(weight == nil || (*weight >= 1 && *weight <= 1000), "weight", "must be between 1 and 1000")
+}
+
+// Validate tells which fields cannot be accepted.
+func (p *PlanRequest) Validate() []problem.FieldError {
+	r := &refusals{}
+	r.limits(&p.Limits, "limits.")
+	r.between(p.VisibilityTimeoutMSMax, 1000, MaxTimeout.Milliseconds(), "visibility_timeout_ms_max")
+	return r.fields
+}
+
+func (r *refusals) limits(l *Limits, prefix string) {
+	for name, rate := range map[string]*float64{
+		"requests_per_second": l.RequestsPerSecond, "jobs_per_second": l.JobsPerSecond,
+		"user_requests_per_second": l.UserRequestsPerSecond, "user_jobs_per_second": l.UserJobsPerSecond,
+	} {
+		if rate != nil && (math.IsNaN(*rate) || *rate <= 0 || *rate > 1e6) {
+			r.add(prefix+name, "must be above 0 and at most 1000000")
+		}
+	}
+	for name, count := range map[string]*int64{
+		"request_burst": l.RequestBurst, "job_burst": l.JobBurst, "max_active": l.MaxActive, "max_running": l.MaxRunning,
+		"user_request_burst": l.UserRequestBurst, "user_job_burst": l.UserJobBurst,
+		"user_max_active": l.UserMaxActive, "user_max_running": l.UserMaxRunning,
+	} {
+		r.between(count, 0, 1e9, prefix+name)
+	}
+}
+
+// Validate tells which fields cannot be accepted; now is for the expiry.
+func (k *KeyRequest) Validate(now time.Time) []problem.FieldError {
+	r := &refusals{}
+	r.check(k.User == nil || ValidLabel(*k.User), "user", labelRule)
+	r.check(len(k.Scopes) >= 1, "scopes", "must have at least one of submit, read, work, manage")
+	known := map[string]bool{}
+	for _, scope := range Scopes() {
+		known[scope] = true
+	}
+	for i, scope := range k.Scopes {
+		r.check(known[scope], fmt.Sprintf("scopes[%d]", i), "must be submit, read, work or manage")
+	}
+	r.expiry(k.ExpiresAt, now)
+	return r.fields
+}
+
+// Validate tells which fields cannot be accepted; now is for the expiry.
+func (k *PlatformKeyRequest) Validate(now time.Time) []problem.FieldError {
+	r := &refusals{}
+	r.expiry(k.ExpiresAt, now)
+	return r.fields
+}
+
+func (r *refusals) expiry(at *Time, now time.Time) {
+	r.check(at == nil || at.After(now), "expires_at", "must lie in the future")
+	r.year(at, "expires_at")
+}
+
+func validTitle(s string) bool {
+	if s == "" || utf8.RuneCountInString(s) > 128 || !utf8.ValidString(s) {
+		return false
+	}
+	return !strings.ContainsFunc(s, func(c rune) bool { return c < 0x20 || c == 0x7f })
+}

@@ -1,0 +1,106 @@
+package api_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"pgregory.net/rapid"
+
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+func TestSubmitValidate(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name, body string
+		// field is the one refused, empty where nothing is
+		field string
+	}{
+		{"least", `{"type":"a"}`, ""},
+		{"most", `{"type":"a.b:c-d_e","queue":"q","payload":{"x":1e400},"priority":9,"delay_ms":0,"max_attempts":1000,"timeout_ms":1,"retry":{"jitter":1},"tags":["gpu"],"user":"u 1","metadata":{"k":""},"dedupe_key":"~"}`, ""},
+		{"no type", `{}`, "type"},
+		{"type with a space", `{"type":"a b"}`, "type"},
+		{"long type", `{"type":"` + strings.Repeat("a", 129) + `"}`, "type"},
+		{"priority above", `{"type":"a","priority":10}`, "priority"},
+		{"priority below", `{"type":"a","priority":-1}`, "priority"},
+		{"both times", `{"type":"a","run_at":"2026-01-01T00:00:00Z","delay_ms":1}`, "run_at"},
+		{"negative delay", `{"type":"a","delay_ms":-1}`, "delay_ms"},
+		{"no attempts", `{"type":"a","max_attempts":0}`, "max_attempts"},
+		{"jitter above", `{"type":"a","retry":{"jitter":1.1}}`, "retry.jitter"},
+		{"bad tag", `{"type":"a","tags":["ok",""]}`, "tags[1]"},
+		{"user with a newline", `{"type":"a","user":"a\nb"}`, "user"},
+		{"empty user", `{"type":"a","user":""}`, "user"},
+		{"NUL in metadata", `{"type":"a","metadata":{"k":"a\u0000"}}`, "metadata.k"},
+		{"far deadline", `{"type":"a","deadline":"9999-01-01T00:00:00Z"}`, "deadline"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			var request api.SubmitRequest
+			if err := json.Unmarshal([]byte(test.body), &request); err != nil {
+				t.Fatal(err)
+			}
+			fields := request.Validate("jobs[3].")
+			if test.field == "" {
+				if len(fields) > 0 {
+					t.Fatalf("refused: %v", fields)
+				}
+				return
+			}
+			if len(fields) != 1 || fields[0].Field != "jobs[3]."+test.field {
+				t.Fatalf("refused %v, want only %s", fields, test.field)
+			}
+		})
+	}
+}
+
+func TestTimeHasSixDecimals(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		`"2026-11-20T12:00:00Z"`:                `"2026-11-20T12:00:00.000000Z"`,
+		`"2026-11-20T13:30:00.123456789+01:30"`: `"2026-11-20T12:00:00.123456Z"`,
+	} {
+		var at api.Time
+		if err := json.Unmarshal([]byte(in), &at); err != nil {
+			t.Fatal(err)
+		}
+		out, err := json.Marshal(at)
+		if err != nil || string(out) != want {
+			t.Errorf("%s became %s (%v), want %s", in, out, err, want)
+		}
+	}
+	var at api.Time
+	if err := json.Unmarshal([]byte(`1764000000`), &at); err == nil {
+		t.Error("a number is no time")
+	}
+}
+
+// A job's error may hold anything; what is stored never breaks a database or a rune.
+func TestCleanKeepsTextWhole(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		message := rapid.SliceOfN(rapid.Byte(), 0, 3*api.MaxErrorMessage).Draw(t, "message")
+		if rapid.Bool().Draw(t, "wide") {
+			message = []byte(strings.Repeat("€", len(message)/3) + string(message))
+		}
+		clean := (&api.JobError{Message: string(message)}).Clean()
+		if len(clean.Message) > api.MaxErrorMessage || !utf8.ValidString(clean.Message) || strings.Contains(clean.Message, "\x00") {
+			t.Fatalf("not clean: %d bytes, valid %v", len(clean.Message), utf8.ValidString(clean.Message))
+		}
+	})
+	whole := (&api.JobError{Type: "t", Message: "kept", Stack: "s"}).Clean()
+	if whole.Message != "kept" || whole.Type != "t" || whole.Stack != "s" {
+		t.Fatalf("a short error changed: %+v", whole)
+	}
+}
+
+func TestJobShowsTheWholeError(t *testing.T) {
+	t.Parallel()
+	job := api.Job{JobSummary: api.JobSummary{Tags: []string{}}, LastError: &api.JobError{Stack: "at main.go:1"}}
+	out, err := json.Marshal(job)
+	if err != nil || !strings.Contains(string(out), `"stack":"at main.go:1"`) || strings.Count(string(out), `"last_error"`) != 1 {
+		t.Fatalf("%s (%v)", out, err)
+	}
+}

@@ -1,0 +1,160 @@
+package api
+
+import (
+	"encoding/json"
+
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// WorkerRequest registers a worker, or updates it.
+type WorkerRequest struct {
+	WorkerID    string            `json:"worker_id"`
+	Queues      []string          `json:"queues,omitzero"`
+	Tags        []string          `json:"tags,omitzero"`
+	Concurrency *int              `json:"concurrency,omitzero"`
+	Metadata    map[string]string `json:"metadata,omitzero"`
+}
+
+// Worker is WORKER of the contract.
+type Worker struct {
+	WorkerID        string            `json:"worker_id"`
+	Status          string            `json:"status"`
+	Queues          []string          `json:"queues"`
+	Tags            []string          `json:"tags"`
+	Concurrency     int               `json:"concurrency"`
+	Metadata        map[string]string `json:"metadata"`
+	Leases          int               `json:"leases"`
+	RegisteredAt    Time              `json:"registered_at" swaggertype:"string" format:"date-time"`
+	LastHeartbeatAt Time              `json:"last_heartbeat_at" swaggertype:"string" format:"date-time"`
+}
+
+// HeartbeatRequest keeps all of a worker's leases at once.
+type HeartbeatRequest struct {
+	Leases []Lease `json:"leases,omitzero"`
+}
+
+// Lease names one held lease.
+type Lease struct {
+	JobID      string `json:"job_id"`
+	LeaseToken string `json:"lease_token"`
+}
+
+// HeartbeatResponse tells of each lease in the order sent.
+type HeartbeatResponse struct {
+	Status string        `json:"status"`
+	Leases []LeaseStatus `json:"leases"`
+}
+
+// LeaseStatus is ok, cancel (extended, but the job should stop) or lost.
+type LeaseStatus struct {
+	JobID          string `json:"job_id"`
+	Status         string `json:"status"`
+	LeaseExpiresAt *Time  `json:"lease_expires_at" swaggertype:"string" format:"date-time"`
+}
+
+// ClaimRequest asks for jobs.
+type ClaimRequest struct {
+	WorkerID string   `json:"worker_id"`
+	Queues   []string `json:"queues"`
+	// Tags are the worker's; null takes those it registered with.
+	Tags *[]string `json:"tags,omitzero"`
+	// Max is how many jobs to take at most, 1 if absent.
+	Max *int `json:"max,omitzero"`
+	// WaitMS is how long to wait for the first job, 0 to 25000.
+	WaitMS *int64 `json:"wait_ms,omitzero"`
+}
+
+// ClaimResponse holds the jobs that are now leased to the caller; often none.
+type ClaimResponse struct {
+	Jobs []ClaimedJob `json:"jobs"`
+}
+
+// ClaimedJob is a leased job with its lease token.
+type ClaimedJob struct {
+	ID             string            `json:"id"`
+	Tenant         string            `json:"tenant"`
+	User           *string           `json:"user"`
+	Type           string            `json:"type"`
+	Queue          string            `json:"queue"`
+	Payload        json.RawMessage   `json:"payload" swaggertype:"object"`
+	Priority       int               `json:"priority"`
+	Attempt        int               `json:"attempt"`
+	MaxAttempts    int               `json:"max_attempts"`
+	Epoch          int64             `json:"epoch"`
+	LeaseToken     string            `json:"lease_token"`
+	LeaseExpiresAt Time              `json:"lease_expires_at" swaggertype:"string" format:"date-time"`
+	Deadline       *Time             `json:"deadline" swaggertype:"string" format:"date-time"`
+	TimeoutMS      *int64            `json:"timeout_ms"`
+	Tags           []string          `json:"tags"`
+	Metadata       map[string]string `json:"metadata"`
+	CorrelationID  *string           `json:"correlation_id"`
+	Traceparent    *string           `json:"traceparent"`
+	CreatedAt      Time              `json:"created_at" swaggertype:"string" format:"date-time"`
+}
+
+// CompleteRequest ends a job well.
+type CompleteRequest struct {
+	LeaseToken string          `json:"lease_token"`
+	Result     json.RawMessage `json:"result,omitzero" swaggertype:"object"`
+}
+
+// FailRequest ends an attempt badly.
+type FailRequest struct {
+	LeaseToken string    `json:"lease_token"`
+	Error      *JobError `json:"error,omitzero"`
+	// RetryAfterMS takes the place of the backoff.
+	RetryAfterMS *int64 `json:"retry_after_ms,omitzero"`
+	// Permanent dead-letters at once.
+	Permanent bool `json:"permanent,omitzero"`
+}
+
+// SnoozeRequest puts a job back for a while; the attempt is given back.
+type SnoozeRequest struct {
+	LeaseToken string `json:"lease_token"`
+	DelayMS    *int64 `json:"delay_ms"`
+}
+
+// ReleaseRequest puts a job back at once; the attempt is given back.
+type ReleaseRequest struct {
+	LeaseToken string `json:"lease_token"`
+}
+
+// Outcome is what became of the job, as answered to its lease holder.
+type Outcome struct {
+	JobID      string  `json:"job_id"`
+	State      string  `json:"state"`
+	Attempt    int     `json:"attempt"`
+	Epoch      int64   `json:"epoch"`
+	RunAt      *Time   `json:"run_at" swaggertype:"string" format:"date-time"`
+	DeadReason *string `json:"dead_reason"`
+}
+
+// OutcomeRequest is one outcome of any kind, as in POST /v1/outcomes.
+type OutcomeRequest struct {
+	JobID        string          `json:"job_id"`
+	Kind         string          `json:"kind"`
+	LeaseToken   string          `json:"lease_token"`
+	Result       json.RawMessage `json:"result,omitzero" swaggertype:"object"`
+	Error        *JobError       `json:"error,omitzero"`
+	RetryAfterMS *int64          `json:"retry_after_ms,omitzero"`
+	Permanent    bool            `json:"permanent,omitzero"`
+	DelayMS      *int64          `json:"delay_ms,omitzero"`
+}
+
+// OutcomesRequest carries up to 1000 outcomes.
+type OutcomesRequest struct {
+	Outcomes []OutcomeRequest `json:"outcomes"`
+}
+
+// OutcomesResponse answers each in the order sent.
+type OutcomesResponse struct {
+	Results []OutcomeResult `json:"results"`
+}
+
+// OutcomeResult is one outcome's answer.
+type OutcomeResult struct {
+	Index   int              `json:"index"`
+	Status  int              `json:"status"`
+	Outcome *Outcome         `json:"outcome"`
+	Problem *problem.Problem `json:"problem"`
+}
