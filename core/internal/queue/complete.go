@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forgequeue/forgequeue/core/internal/job"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -17,7 +18,7 @@ import (
 // faster than updating in place, and keeps the hot table small.
 const completeSQL = `
 WITH input AS MATERIALIZED (
-  SELECT * FROM unnest(@ids::uuid[], @results::text[], @hashes::bytea[]) AS i(id, result, hash)
+  SELECT * FROM unnest(@ids::uuid[], @leases::uuid[], @results::text[], @hashes::bytea[]) AS i(id, lease_id, result, hash)
 ), ended AS (
   DELETE FROM jobs
   WHERE ` + heldSQL + `
@@ -26,20 +27,27 @@ WITH input AS MATERIALIZED (
 INSERT INTO finished_jobs (` + jobColumns + `, state, result, finished_at)
 SELECT ` + keptColumns + `, attempt, last_error, lease_id, input.hash, NULL,
        'completed', input.result::json, statement_timestamp()
-FROM ended JOIN input USING (id)
-RETURNING id, attempt, epoch, created_at, started_at, finished_at`
+-- by the lease too: a call may name one job twice, with a lease that holds and one that does not
+FROM ended JOIN input USING (id, lease_id)
+RETURNING id, tenant_id, outcome_lease_id, attempt, epoch, created_at, started_at, finished_at`
 
 type completed struct {
-	ID         uuid.UUID
-	Attempt    int32
-	Epoch      int64
-	CreatedAt  time.Time
-	StartedAt  *time.Time
-	FinishedAt time.Time
+	ID             uuid.UUID
+	TenantID       tenant.ID
+	OutcomeLeaseID uuid.UUID
+	Attempt        int32
+	Epoch          int64
+	CreatedAt      time.Time
+	StartedAt      *time.Time
+	FinishedAt     time.Time
 }
 
-// complete ends the jobs whose leases are still held, and gives what it ended.
-func (s *Store) complete(ctx context.Context, endings []*Ending) (map[uuid.UUID]completed, error) {
+func (c *completed) lease() job.Lease {
+	return job.Lease{Tenant: c.TenantID, Job: c.ID, Epoch: c.Epoch, ID: c.OutcomeLeaseID}
+}
+
+// complete ends the jobs whose leases are still held, and gives what it ended by lease.
+func (s *Store) complete(ctx context.Context, endings []*Ending) (map[job.Lease]completed, error) {
 	leases := make([]job.Lease, len(endings))
 	results := make([]*string, len(endings))
 	hashes := make([][]byte, len(endings))
@@ -58,9 +66,9 @@ func (s *Store) complete(ctx context.Context, endings []*Ending) (map[uuid.UUID]
 	if err != nil {
 		return nil, fmt.Errorf("queue: complete: %w", err)
 	}
-	done := make(map[uuid.UUID]completed, len(rows))
+	done := make(map[job.Lease]completed, len(rows))
 	for _, row := range rows {
-		done[row.ID] = row
+		done[row.lease()] = row
 	}
 	return done, nil
 }

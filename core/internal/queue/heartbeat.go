@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forgequeue/forgequeue/core/internal/job"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
 // heldSQL is the fence: the rows whose whole lease was named. Not a join, so that
@@ -29,28 +30,31 @@ UPDATE jobs
 SET lease_expires_at = LEAST(statement_timestamp() + visibility_timeout_ms * interval '1 millisecond',
                              started_at + timeout_ms * interval '1 millisecond')
 WHERE ` + heldSQL + `
-RETURNING id, lease_expires_at, cancel_requested`
+RETURNING id, tenant_id, epoch, lease_id, lease_expires_at, cancel_requested`
 
 // Beat is a lease that is still held.
 type Beat struct {
 	ID              uuid.UUID
+	TenantID        tenant.ID
+	Epoch           int64
+	LeaseID         uuid.UUID
 	LeaseExpiresAt  time.Time
 	CancelRequested bool
 }
 
 // Heartbeat extends the leases, of any tenants, that are still held, and gives
-// them by job. A repeat extends again.
-func (s *Store) Heartbeat(ctx context.Context, leases []job.Lease) (map[uuid.UUID]Beat, error) {
+// what it extended. A repeat extends again.
+func (s *Store) Heartbeat(ctx context.Context, leases []job.Lease) (map[job.Lease]Beat, error) {
 	if len(leases) == 0 {
-		return map[uuid.UUID]Beat{}, nil
+		return map[job.Lease]Beat{}, nil
 	}
 	beats, err := query(ctx, s, pgx.RowToStructByName[Beat], heartbeatSQL, leaseArgs(leases))
 	if err != nil {
 		return nil, fmt.Errorf("queue: heartbeat: %w", err)
 	}
-	held := make(map[uuid.UUID]Beat, len(beats))
+	held := make(map[job.Lease]Beat, len(beats))
 	for _, beat := range beats {
-		held[beat.ID] = beat
+		held[job.Lease{Tenant: beat.TenantID, Job: beat.ID, Epoch: beat.Epoch, ID: beat.LeaseID}] = beat
 	}
 	return held, nil
 }

@@ -168,7 +168,7 @@ func TestLateHolderMayFinishBeforeTheReaper(t *testing.T) {
 	claimed := f.claimOne()
 	f.expire(id)
 	beats, err := f.store.Heartbeat(t.Context(), []job.Lease{claimed.Lease()})
-	if err != nil || len(beats) != 1 || time.Until(beats[id].LeaseExpiresAt) < 20*time.Second {
+	if err != nil || len(beats) != 1 || time.Until(beats[claimed.Lease()].LeaseExpiresAt) < 20*time.Second {
 		t.Fatalf("heartbeat: %v %v", beats, err)
 	}
 	f.expire(id)
@@ -222,7 +222,7 @@ func TestTimeoutEndsTheAttempt(t *testing.T) {
 	}
 	f.exec(`UPDATE jobs SET started_at = started_at - interval '50 seconds', lease_expires_at = lease_expires_at - interval '50 seconds'`)
 	beats, err := f.store.Heartbeat(t.Context(), []job.Lease{claimed.Lease()})
-	if err != nil || time.Until(beats[id].LeaseExpiresAt) > 11*time.Second {
+	if err != nil || time.Until(beats[claimed.Lease()].LeaseExpiresAt) > 11*time.Second {
 		t.Fatalf("a heartbeat carried the job past its timeout: %v %v", beats, err)
 	}
 	f.exec(`UPDATE jobs SET started_at = started_at - interval '50 seconds', lease_expires_at = lease_expires_at - interval '50 seconds'`)
@@ -284,6 +284,28 @@ func TestOneLeaseTwiceInOneCall(t *testing.T) {
 	}
 }
 
+// One call may name a job twice, with a lease that holds and one that does not.
+func TestHeldAndStaleLeaseOfOneJobInOneCall(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	id := f.submit(f.job())[0]
+	stale := f.claimOne().Lease()
+	f.expire(id)
+	f.reap()
+	held := f.claimOne().Lease()
+	beats, err := f.store.Heartbeat(t.Context(), []job.Lease{stale, held})
+	if _, ok := beats[held]; err != nil || len(beats) != 1 || !ok {
+		t.Fatalf("%v %v", beats, err)
+	}
+	ended := f.store.End(t.Context(), []queue.Ending{{Lease: stale, Kind: api.KindComplete}, {Lease: held, Kind: api.KindComplete}})
+	if !errors.Is(ended[0].Err, queue.ErrLeaseLost) || ended[1].Err != nil {
+		t.Fatalf("%+v", ended)
+	}
+	if f.count("finished_jobs") != 1 {
+		t.Fatalf("%d finished rows", f.count("finished_jobs"))
+	}
+}
+
 func TestForeignIsLikeUnknown(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -334,7 +356,7 @@ func TestCancelRequestedWinsOverAllButComplete(t *testing.T) {
 			id := f.submit(f.job(func(j *queue.NewJob) { j.MaxAttempts = 1 }))[0]
 			claimed := f.claimOne()
 			f.exec(`UPDATE jobs SET cancel_requested = true WHERE id = $1`, id)
-			if beats, err := f.store.Heartbeat(t.Context(), []job.Lease{claimed.Lease()}); err != nil || !beats[id].CancelRequested {
+			if beats, err := f.store.Heartbeat(t.Context(), []job.Lease{claimed.Lease()}); err != nil || !beats[claimed.Lease()].CancelRequested {
 				t.Fatalf("the holder is not told: %v %v", beats, err)
 			}
 			want := api.StateCancelled

@@ -111,11 +111,11 @@ func (s *Store) endCompletes(ctx context.Context, endings []Ending, indexes []in
 	}
 	done, err := s.complete(ctx, chosen)
 	for _, index := range indexes {
-		row, ok := done[endings[index].Lease.Job]
+		row, ok := done[endings[index].Lease]
 		switch {
 		case err != nil:
 			ended[index].Err = err
-		case ok && row.Epoch == endings[index].Lease.Epoch:
+		case ok:
 			ended[index].Outcome = completedOutcome(row.ID, row.Attempt, row.Epoch)
 			ended[index].EndToEnd = row.FinishedAt.Sub(row.CreatedAt)
 			if row.StartedAt != nil {

@@ -40,12 +40,23 @@ func URL(tb testing.TB) string {
 	if migrated.err != nil {
 		tb.Fatalf("queuetest: template: %v", migrated.err)
 	}
-	name := unique("t")
 	migrated.copying.Lock()
-	err := execute(ctx, server, "CREATE DATABASE "+name+" TEMPLATE "+migrated.name)
-	migrated.copying.Unlock()
-	if err != nil {
-		tb.Fatalf("queuetest: clone: %v", err)
+	defer migrated.copying.Unlock()
+	return create(tb, server, "TEMPLATE "+migrated.name)
+}
+
+// EmptyURL gives the URL of a fresh database without a schema.
+func EmptyURL(tb testing.TB) string {
+	tb.Helper()
+	return create(tb, storetest.Postgres(tb), "ENCODING 'UTF8' TEMPLATE template0")
+}
+
+func create(tb testing.TB, server, how string) string {
+	tb.Helper()
+	ctx := context.WithoutCancel(tb.Context())
+	name := unique("t")
+	if err := execute(ctx, server, "CREATE DATABASE "+name+" "+how); err != nil {
+		tb.Fatalf("queuetest: create: %v", err)
 	}
 	tb.Cleanup(func() {
 		if err := execute(ctx, server, "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)"); err != nil {

@@ -1,0 +1,128 @@
+// Package app is all that others may import of core: its settings, and Run.
+package app
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/caarlos0/env/v11"
+
+	"github.com/forgequeue/forgequeue/shared/identity"
+	"github.com/forgequeue/forgequeue/shared/secret"
+	"github.com/forgequeue/forgequeue/shared/telemetry"
+)
+
+// Config is all that core can be told. api-docs/config.md is written from the tags.
+type Config struct {
+	Listen            string        `env:"FORGEQUEUE_CORE_LISTEN"             envDefault:"127.0.0.1:8081" doc:"Address of the internal API, host:port. Only gateways need to reach it. Default 127.0.0.1:8081."`
+	MetricsListen     string        `env:"FORGEQUEUE_CORE_METRICS_LISTEN"     envDefault:"127.0.0.1:9091" doc:"Address of /metrics and /debug/pprof, host:port; keep it private. Default 127.0.0.1:9091."`
+	DatabaseURL       secret.Text   `env:"DATABASE_URL"                                                   doc:"PostgreSQL 15 or newer, postgres://user:password@host:5432/database. Required."`
+	DatabaseConns     int32         `env:"FORGEQUEUE_DATABASE_CONNS"          envDefault:"16"             doc:"Connections to PostgreSQL at most, 2 to 1000. Default 16."`
+	DatabaseWait      time.Duration `env:"FORGEQUEUE_DATABASE_WAIT"           envDefault:"2s"             doc:"How long a request waits for a free connection before it is refused, a duration such as 2s. Default 2s."`
+	RedisURL          secret.Text   `env:"REDIS_URL"                                                      doc:"Redis or Valkey, redis://, rediss:// or unix://. Optional: without it a job that another core stored is found by a poll, up to 250 ms later. Default none."`
+	HopSecret         secret.Text   `env:"FORGEQUEUE_HOP_SECRET"                                          doc:"Proves that a call comes from a gateway, at least 32 bytes, the same in both. Required; openssl rand -base64 32 makes one."`
+	HopSecretPrevious secret.Text   `env:"FORGEQUEUE_HOP_SECRET_PREVIOUS"                                 doc:"Accepted as well while the secret is changed. Default none."`
+	LogFormat         string        `env:"FORGEQUEUE_LOG_FORMAT"              envDefault:"json"           doc:"Form of the log on standard error, json or text. Default json."`
+	LogLevel          string        `env:"FORGEQUEUE_LOG_LEVEL"               envDefault:"info"           doc:"Least level that is logged: debug, info, warn or error. Default info."`
+	Grace             time.Duration `env:"FORGEQUEUE_GRACE"                   envDefault:"30s"            doc:"How long requests in flight may take to end after SIGTERM, a duration such as 30s. 0s to 10m. Default 30s."`
+	AllowLossy        bool          `env:"FORGEQUEUE_ALLOW_LOSSY_DATABASE"    envDefault:"false"          doc:"Start although PostgreSQL runs with fsync, full_page_writes or synchronous_commit off, and so can lose acknowledged jobs. Default false."`
+	AllowPlaintext    bool          `env:"FORGEQUEUE_ALLOW_PLAINTEXT_DATABASE" envDefault:"false"         doc:"Start although the connection to a remote PostgreSQL is not encrypted. Default false."`
+
+	// Listener and MetricsListener are used instead of listening, where given. Run
+	// closes them.
+	Listener        net.Listener `env:"-"`
+	MetricsListener net.Listener `env:"-"`
+	// Logger is used instead of one made from LogFormat and LogLevel, where given.
+	Logger *slog.Logger `env:"-"`
+}
+
+// FromEnv reads the process's environment. The error has every problem, not only
+// the first.
+func FromEnv() (Config, error) { return Parse(env.ToMap(os.Environ())) }
+
+// Parse reads settings by the names of their environment variables; what is not
+// given has its default. The error has every problem.
+func Parse(settings map[string]string) (Config, error) {
+	var cfg Config
+	// The defaults first, so that a setting that cannot be read keeps a good value
+	// and is complained of once.
+	if err := env.ParseWithOptions(&cfg, env.Options{Environment: map[string]string{}}); err != nil {
+		return cfg, err
+	}
+	var problems []error
+	if err := env.ParseWithOptions(&cfg, env.Options{Environment: settings}); err != nil {
+		problems = append(problems, err)
+	}
+	problems = append(problems, cfg.check())
+	return cfg, errors.Join(problems...)
+}
+
+// check judges the settings; the error names each that is wrong by its variable,
+// and never shows a secret.
+func (cfg Config) check() error {
+	var problems []error
+	wrong := func(ok bool, format string, args ...any) {
+		if !ok {
+			problems = append(problems, fmt.Errorf(format, args...))
+		}
+	}
+	const advice = "must have at least %d bytes; openssl rand -base64 32 makes one"
+	wrong(cfg.Listener != nil || validAddress(cfg.Listen), "FORGEQUEUE_CORE_LISTEN %q: must be host:port", cfg.Listen)
+	wrong(cfg.MetricsListener != nil || validAddress(cfg.MetricsListen), "FORGEQUEUE_CORE_METRICS_LISTEN %q: must be host:port", cfg.MetricsListen)
+	wrong(len(cfg.HopSecret) >= identity.MinSecretBytes, "FORGEQUEUE_HOP_SECRET: "+advice, identity.MinSecretBytes)
+	wrong(cfg.HopSecretPrevious == "" || len(cfg.HopSecretPrevious) >= identity.MinSecretBytes, "FORGEQUEUE_HOP_SECRET_PREVIOUS: "+advice, identity.MinSecretBytes)
+	wrong(cfg.Grace >= 0 && cfg.Grace <= 10*time.Minute, "FORGEQUEUE_GRACE %v: must be between 0s and 10m", cfg.Grace)
+	if cfg.Logger == nil {
+		_, err := telemetry.NewLogger(io.Discard, cfg.LogFormat, cfg.LogLevel)
+		wrong(err == nil, "FORGEQUEUE_LOG_FORMAT, FORGEQUEUE_LOG_LEVEL: %w", err)
+	}
+	return errors.Join(append(problems, cfg.checkDatabase())...)
+}
+
+// checkDatabase judges the settings that `core migrate` needs as well.
+func (cfg Config) checkDatabase() error {
+	var problems []error
+	if cfg.DatabaseURL == "" {
+		problems = append(problems, errors.New("DATABASE_URL: is required, such as postgres://user:password@host:5432/database"))
+	}
+	if cfg.DatabaseConns < 2 || cfg.DatabaseConns > 1000 {
+		problems = append(problems, fmt.Errorf("FORGEQUEUE_DATABASE_CONNS %d: must be between 2 and 1000", cfg.DatabaseConns))
+	}
+	if cfg.DatabaseWait < 10*time.Millisecond || cfg.DatabaseWait > time.Minute {
+		problems = append(problems, fmt.Errorf("FORGEQUEUE_DATABASE_WAIT %v: must be between 10ms and 1m", cfg.DatabaseWait))
+	}
+	if !cfg.AllowPlaintext && plaintext(cfg.DatabaseURL.Reveal()) {
+		problems = append(problems, errors.New("DATABASE_URL: the connection to a remote server would not be encrypted; add "+
+			"sslmode=require (or verify-full), or accept it with FORGEQUEUE_ALLOW_PLAINTEXT_DATABASE=true"))
+	}
+	return errors.Join(problems...)
+}
+
+// plaintext says whether a URL may talk to another machine without TLS: anything
+// weaker than require falls back to plain text by itself.
+func plaintext(databaseURL string) bool {
+	u, err := url.Parse(databaseURL)
+	if err != nil || u.Hostname() == "" || strings.HasPrefix(u.Query().Get("host"), "/") {
+		return false // a socket, or a text that Open will refuse
+	}
+	if ip := net.ParseIP(u.Hostname()); u.Hostname() == "localhost" || (ip != nil && ip.IsLoopback()) {
+		return false
+	}
+	switch u.Query().Get("sslmode") {
+	case "require", "verify-ca", "verify-full":
+		return false
+	}
+	return true
+}
+
+func validAddress(address string) bool {
+	_, port, err := net.SplitHostPort(address)
+	return err == nil && port != ""
+}

@@ -1,0 +1,191 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/forgequeue/forgequeue/core/internal/dispatch"
+	"github.com/forgequeue/forgequeue/core/internal/hints"
+	"github.com/forgequeue/forgequeue/core/internal/httpapi"
+	"github.com/forgequeue/forgequeue/core/internal/metrics"
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/sweep"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/httpserver"
+	"github.com/forgequeue/forgequeue/shared/identity"
+	"github.com/forgequeue/forgequeue/shared/telemetry"
+)
+
+// Run serves core until ctx ends, then drains: no new requests, those in flight
+// end, the background duties stop last. It gives nil after a clean drain.
+func Run(ctx context.Context, cfg Config) error {
+	if err := cfg.check(); err != nil {
+		return err
+	}
+	log, err := cfg.logger()
+	if err != nil {
+		return err
+	}
+	public, private, err := listen(cfg)
+	if err != nil {
+		return err
+	}
+	store, err := openMigrated(ctx, cfg)
+	if err != nil {
+		_, _ = public.Close(), private.Close()
+		return err
+	}
+	defer store.Close()
+	client, err := openRedis(cfg)
+	if err != nil {
+		_, _ = public.Close(), private.Close()
+		return err
+	}
+	if client != nil {
+		defer func() { _ = client.Close() }()
+	}
+	return serve(ctx, cfg, log, store, hints.New(client, log), public, private)
+}
+
+// serve puts the parts together and runs them: first the requests end, then
+// everything that they lean on.
+func serve(ctx context.Context, cfg Config, log *slog.Logger, store *queue.Store, told *hints.Hints, public, private net.Listener) error {
+	registry := telemetry.NewRegistry()
+	counted := metrics.NewJobs(registry)
+	// The promoter wakes claims, and what claims give back may have to be promoted.
+	var promoter *sweep.Promoter
+	dispatcher := dispatch.New(dispatch.Options{
+		Store: store, Metrics: counted, Logger: log, Tell: told.Ready, Scheduled: func() { promoter.Kick() },
+	})
+	promoter = sweep.NewPromoter(store, dispatcher.Wake, counted, log)
+	if err := dispatcher.Refresh(ctx); err != nil {
+		log.WarnContext(ctx, "lanes are not known yet", "error", err)
+	}
+	var draining atomic.Bool
+	server := &httpapi.Server{
+		Store: store, Dispatcher: dispatcher, Hints: told, Verifier: cfg.verifier(), Logger: log, Draining: draining.Load,
+	}
+	handler := server.Handler(registry)
+
+	duties, stopDuties := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopDuties()
+	var group sync.WaitGroup
+	for _, run := range []func(context.Context) error{
+		dispatcher.Run,
+		promoter.Run,
+		sweep.NewReaper(store, dispatcher.Wake, promoter.Kick, counted, log).Run,
+		sweep.NewPartitions(store, counted, log).Run,
+		func(ctx context.Context) error { return told.Run(ctx, dispatcher.WakeHere) },
+		func(ctx context.Context) error {
+			return httpserver.Run(ctx, httpserver.Options{Listener: private, Handler: telemetry.AdminHandler(registry), Logger: log})
+		},
+	} {
+		group.Go(func() {
+			if err := run(duties); err != nil {
+				log.ErrorContext(duties, "a part of core ended", "error", err)
+			}
+		})
+	}
+	log.InfoContext(ctx, "core serves", "address", public.Addr().String(), "metrics", private.Addr().String())
+	err := httpserver.Run(ctx, httpserver.Options{
+		Listener: public, Handler: handler, Grace: cfg.Grace, Logger: log,
+		OnDrain: func() { draining.Store(true); dispatcher.Drain() },
+	})
+	stopDuties()
+	group.Wait()
+	log.InfoContext(ctx, "core has stopped", "clean", err == nil)
+	return err
+}
+
+// Migrate brings the database to this version's schema and makes the partitions
+// of the next days. It gives the versions applied, none where all was done.
+func Migrate(ctx context.Context, cfg Config) ([]int64, error) {
+	if err := cfg.checkDatabase(); err != nil {
+		return nil, err
+	}
+	store, err := queue.Open(ctx, cfg.storeOptions())
+	if err != nil {
+		return nil, err
+	}
+	defer store.Close()
+	return store.Migrate(ctx)
+}
+
+// openMigrated opens the store and refuses a schema that this version cannot use.
+func openMigrated(ctx context.Context, cfg Config) (*queue.Store, error) {
+	store, err := queue.Open(ctx, cfg.storeOptions())
+	if err != nil {
+		return nil, err
+	}
+	pending, err := store.SchemaPending(ctx)
+	if err == nil && pending > 0 {
+		err = fmt.Errorf("core: the database lacks %d migrations; run `core migrate` with the same DATABASE_URL first", pending)
+	}
+	if err != nil {
+		store.Close()
+		return nil, err
+	}
+	return store, nil
+}
+
+func (cfg Config) storeOptions() queue.Options {
+	return queue.Options{
+		URL: cfg.DatabaseURL.Reveal(), MaxConns: cfg.DatabaseConns, PoolWait: cfg.DatabaseWait, AllowUnsafe: cfg.AllowLossy,
+	}
+}
+
+func (cfg Config) verifier() identity.Verifier {
+	verifier := identity.Verifier{
+		Secrets: [][]byte{[]byte(cfg.HopSecret.Reveal())}, Window: api.HopAssertionWindow * time.Second,
+	}
+	if cfg.HopSecretPrevious != "" {
+		verifier.Secrets = append(verifier.Secrets, []byte(cfg.HopSecretPrevious.Reveal()))
+	}
+	return verifier
+}
+
+func (cfg Config) logger() (*slog.Logger, error) {
+	if cfg.Logger != nil {
+		return cfg.Logger, nil
+	}
+	return telemetry.NewLogger(os.Stderr, cfg.LogFormat, cfg.LogLevel)
+}
+
+func listen(cfg Config) (public, private net.Listener, err error) {
+	public, private = cfg.Listener, cfg.MetricsListener
+	if public == nil {
+		if public, err = net.Listen("tcp", cfg.Listen); err != nil {
+			return nil, nil, fmt.Errorf("core: FORGEQUEUE_CORE_LISTEN: %w", err)
+		}
+	}
+	if private == nil {
+		if private, err = net.Listen("tcp", cfg.MetricsListen); err != nil {
+			_ = public.Close()
+			return nil, nil, fmt.Errorf("core: FORGEQUEUE_CORE_METRICS_LISTEN: %w", err)
+		}
+	}
+	return public, private, nil
+}
+
+func openRedis(cfg Config) (redis.UniversalClient, error) {
+	if cfg.RedisURL == "" {
+		return nil, nil //nolint:nilnil // no Redis is no error: there are polls
+	}
+	options, err := redis.ParseURL(cfg.RedisURL.Reveal())
+	if err != nil { // not the library's text: it repeats the URL, password and all
+		return nil, errors.New("core: REDIS_URL must look like redis://[[user]:password@]host:port[/database]")
+	}
+	options.ContextTimeoutEnabled = true
+	options.DialTimeout, options.ReadTimeout, options.WriteTimeout = 150*time.Millisecond, time.Second, time.Second
+	options.MaxRetries = -1
+	return redis.NewClient(options), nil
+}

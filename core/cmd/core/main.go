@@ -1,0 +1,50 @@
+// Command core is the engine: it stores jobs, leases them, retries and
+// dead-letters them. `core serve` runs it, `core migrate` prepares its database.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/forgequeue/forgequeue/core/app"
+)
+
+const usage = `usage: core serve     run the engine
+       core migrate   bring the database to this version's schema; harmless to repeat
+Settings come from the environment; api-docs/config.md lists them.`
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	command := ""
+	if len(os.Args) == 2 {
+		command = os.Args[1]
+	}
+	os.Exit(run(ctx, command))
+}
+
+func run(ctx context.Context, command string) int {
+	cfg, err := app.FromEnv()
+	switch command {
+	case "serve":
+		if err == nil {
+			err = app.Run(ctx, cfg)
+		}
+	case "migrate": // judges only the settings that it needs
+		var applied []int64
+		if applied, err = app.Migrate(ctx, cfg); err == nil {
+			fmt.Printf("the schema is up to date; migrations applied now: %d\n", len(applied))
+		}
+	default:
+		fmt.Fprintln(os.Stderr, usage)
+		return 2
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "core:", err)
+		return 1
+	}
+	return 0
+}

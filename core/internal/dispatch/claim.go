@@ -1,0 +1,234 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/forgequeue/forgequeue/core/internal/job"
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+const (
+	// lanesPerClaim is how many lanes one statement looks at.
+	lanesPerClaim = 25
+	// statementTime bounds a claim that its caller no longer waits for.
+	statementTime = 10 * time.Second
+)
+
+// ClaimCall is a worker's request for jobs.
+type ClaimCall struct {
+	// Owner is the worker's tenant, or tenant.Platform.
+	Owner    tenant.ID
+	WorkerID string
+	Queues   []string
+	// Tags are the worker's; nil takes those that it registered with.
+	Tags *[]string
+	Max  int
+	// Wait is how long to wait for the first job.
+	Wait time.Duration
+}
+
+// turn rotates the lanes that claims begin with, so that no lane is always last.
+type turn struct{ n atomic.Uint64 }
+
+func (t *turn) rotate(lanes []queue.ClaimLane) []queue.ClaimLane {
+	if len(lanes) < 2 {
+		return lanes
+	}
+	start := int(t.n.Add(1) % uint64(len(lanes))) //nolint:gosec // below len
+	return append(append(make([]queue.ClaimLane, 0, len(lanes)), lanes[start:]...), lanes[:start]...)
+}
+
+// Claim leases up to Max jobs to a worker. With nothing there it waits, without a
+// connection, until work arrives or Wait is over; nothing is then no error.
+// A caller that has left gets nothing: what was leased to it goes back at once,
+// attempt included.
+func (d *Dispatcher) Claim(ctx context.Context, call ClaimCall) ([]queue.Claimed, error) {
+	tags, err := d.workers.seen(ctx, d.store, call)
+	if err != nil {
+		return nil, err
+	}
+	filter := &Filter{Owner: call.Owner, Queues: call.Queues, Tags: tags}
+	if call.Wait <= 0 {
+		return d.take(ctx, call, filter)
+	}
+	return d.takeOrWait(ctx, call, filter)
+}
+
+func (d *Dispatcher) takeOrWait(ctx context.Context, call ClaimCall, filter *Filter) ([]queue.Claimed, error) {
+	over := time.NewTimer(call.Wait)
+	defer over.Stop()
+	d.metrics.Parked.Inc()
+	defer d.metrics.Parked.Dec()
+	w := d.parking.park(filter)
+	defer func() {
+		if lane, pending := d.parking.leave(w); pending {
+			d.WakeHere([]queue.LaneID{lane})
+		}
+	}()
+	for {
+		jobs, err := d.take(ctx, call, filter)
+		if len(jobs) > 0 || err != nil {
+			return jobs, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-over.C:
+			return nil, nil
+		case <-d.draining:
+			return nil, nil
+		case <-w.woken:
+		}
+	}
+}
+
+// take looks once through the lanes, a few in each statement.
+func (d *Dispatcher) take(ctx context.Context, call ClaimCall, filter *Filter) ([]queue.Claimed, error) {
+	lanes := d.turn.rotate(d.lanes.Claimable(filter))
+	// The statements run to their end even when the caller goes: a claim that is cut
+	// off in the middle may have leased jobs that nobody knows of.
+	finish, cancel := context.WithTimeout(context.WithoutCancel(ctx), statementTime)
+	defer cancel()
+	if len(lanes) > lanesPerClaim {
+		ready, err := d.readyOf(finish, lanes)
+		if err != nil {
+			return nil, err
+		}
+		lanes = ready
+	}
+	var taken []queue.Claimed
+	for len(lanes) > 0 && len(taken) < call.Max && ctx.Err() == nil {
+		some := lanes[:min(lanesPerClaim, len(lanes))]
+		lanes = lanes[len(some):]
+		lease, err := uuid.NewRandom()
+		if err != nil {
+			return nil, fmt.Errorf("dispatch: lease id: %w", err)
+		}
+		jobs, err := d.store.Claim(finish, queue.Claim{
+			Lanes: some, Max: call.Max - len(taken), WorkerID: call.WorkerID, Owner: call.Owner, LeaseID: lease,
+		})
+		if err != nil {
+			d.GiveBack(ctx, taken)
+			return nil, err
+		}
+		taken = append(taken, jobs...)
+	}
+	if ctx.Err() != nil {
+		d.GiveBack(ctx, taken)
+		return nil, ctx.Err()
+	}
+	for i := range taken {
+		d.metrics.QueueWait.Observe(taken[i].StartedAt.Sub(taken[i].ReadyAt).Seconds())
+	}
+	d.metrics.Claimed.Add(float64(len(taken)))
+	return taken, nil
+}
+
+func (d *Dispatcher) readyOf(ctx context.Context, lanes []queue.ClaimLane) ([]queue.ClaimLane, error) {
+	ids := make([]queue.LaneID, len(lanes))
+	for i, lane := range lanes {
+		ids[i] = lane.ID
+	}
+	found, err := d.store.ReadyLanes(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	ready := make(map[queue.LaneID]bool, len(found))
+	for _, id := range found {
+		ready[id] = true
+	}
+	kept := lanes[:0]
+	for _, lane := range lanes {
+		if ready[lane.ID] {
+			kept = append(kept, lane)
+		}
+	}
+	return kept, nil
+}
+
+// GiveBack returns jobs that never reached their worker, attempt included. It
+// does so even when ctx has ended; what it cannot return comes back when its
+// lease runs out.
+func (d *Dispatcher) GiveBack(ctx context.Context, jobs []queue.Claimed) {
+	if len(jobs) == 0 {
+		return
+	}
+	finish, cancel := context.WithTimeout(context.WithoutCancel(ctx), statementTime)
+	defer cancel()
+	leases := make([]job.Lease, len(jobs))
+	for i := range jobs {
+		leases[i] = jobs[i].Lease()
+	}
+	var ready []queue.LaneID
+	for _, ended := range d.store.GiveBack(finish, leases) {
+		switch {
+		case ended.Err == nil && ended.Ready != 0:
+			ready = append(ready, ended.Ready)
+			d.metrics.Requeued.WithLabelValues("undelivered").Inc()
+		case ended.Err != nil && !errors.Is(ended.Err, queue.ErrLeaseLost):
+			d.log.WarnContext(ctx, "a claimed job could not be given back; its lease will run out", "error", ended.Err)
+		}
+	}
+	d.Wake(ready)
+}
+
+// Heartbeat extends leases and answers each in the order given.
+func (d *Dispatcher) Heartbeat(ctx context.Context, leases []job.Lease) ([]api.LeaseStatus, error) {
+	held, err := d.store.Heartbeat(ctx, leases)
+	if err != nil {
+		return nil, err
+	}
+	statuses := make([]api.LeaseStatus, len(leases))
+	for i, lease := range leases {
+		beat, ok := held[lease]
+		statuses[i] = api.LeaseStatus{JobID: lease.Job.String(), Status: api.LeaseLost}
+		if ok {
+			statuses[i].Status, statuses[i].LeaseExpiresAt = api.LeaseOK, &api.Time{Time: beat.LeaseExpiresAt}
+			if beat.CancelRequested {
+				statuses[i].Status = api.LeaseCancel
+			}
+		}
+	}
+	return statuses, nil
+}
+
+// End ends attempts as their holders say, and wakes whoever can take what went back.
+func (d *Dispatcher) End(ctx context.Context, endings []queue.Ending) []queue.Ended {
+	ended := d.store.End(ctx, endings)
+	var ready []queue.LaneID
+	waits := false
+	for i := range ended {
+		if ended[i].Err != nil || ended[i].Replayed {
+			continue
+		}
+		d.count(&endings[i], &ended[i])
+		if ended[i].Ready != 0 {
+			ready = append(ready, ended[i].Ready)
+		}
+		waits = waits || ended[i].Scheduled
+	}
+	d.Wake(ready)
+	if waits {
+		d.scheduled()
+	}
+	return ended
+}
+
+func (d *Dispatcher) count(ending *queue.Ending, ended *queue.Ended) {
+	d.metrics.Outcomes.WithLabelValues(ending.Kind).Inc()
+	if ending.Kind == api.KindComplete {
+		d.metrics.Execution.Observe(ended.Execution.Seconds())
+		d.metrics.EndToEnd.Observe(ended.EndToEnd.Seconds())
+	}
+	if ended.Outcome.DeadReason != nil {
+		d.metrics.DeadLettered.WithLabelValues(*ended.Outcome.DeadReason).Inc()
+	}
+}

@@ -1,0 +1,179 @@
+package dispatch
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// Lanes is what this core knows of lanes and queue settings: a copy in memory,
+// never more than a refresh behind the tables. What it does not know yet costs a
+// wait, what it knows wrongly (a queue paused elsewhere) lasts one refresh.
+type Lanes struct {
+	store *queue.Store
+
+	mu       sync.RWMutex
+	byID     map[queue.LaneID]queue.Lane
+	byKey    map[queue.LaneKey]queue.Lane
+	byQueue  map[queue.QueueKey][]queue.Lane
+	byName   map[string][]queue.Lane
+	settings map[queue.QueueKey]queue.QueueSettings
+	highest  queue.LaneID
+	changed  time.Time
+}
+
+func newLanes(store *queue.Store) *Lanes {
+	return &Lanes{
+		store:    store,
+		byID:     map[queue.LaneID]queue.Lane{},
+		byKey:    map[queue.LaneKey]queue.Lane{},
+		byQueue:  map[queue.QueueKey][]queue.Lane{},
+		byName:   map[string][]queue.Lane{},
+		settings: map[queue.QueueKey]queue.QueueSettings{},
+	}
+}
+
+const (
+	// A lane's number is handed out before it is committed: lanes somewhat below
+	// the highest one seen may still appear.
+	lateLanes = 1000
+	// The same for times of change.
+	lateChanges = time.Minute
+)
+
+// Refresh reads what is new in the tables.
+func (l *Lanes) Refresh(ctx context.Context) error {
+	l.mu.RLock()
+	after, since := max(l.highest-lateLanes, 0), l.changed.Add(-lateChanges)
+	l.mu.RUnlock()
+	queues, err := l.store.QueuesSince(ctx, since)
+	if err != nil {
+		return err
+	}
+	lanes, err := l.store.LanesAfter(ctx, after)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, q := range queues {
+		l.settings[q.QueueKey] = q
+		if q.UpdatedAt.After(l.changed) {
+			l.changed = q.UpdatedAt
+		}
+	}
+	for _, lane := range lanes {
+		l.add(lane)
+	}
+	return nil
+}
+
+// add is called with the lock held.
+func (l *Lanes) add(lane queue.Lane) {
+	if _, known := l.byID[lane.ID]; known {
+		return
+	}
+	l.byID[lane.ID], l.byKey[lane.LaneKey] = lane, lane
+	key := queue.QueueKey{Tenant: lane.Tenant, Name: lane.Queue}
+	l.byQueue[key] = append(l.byQueue[key], lane)
+	l.byName[lane.Queue] = append(l.byName[lane.Queue], lane)
+	l.highest = max(l.highest, lane.ID)
+}
+
+// For gives the lane for key, known or born now. It is committed when this returns.
+func (l *Lanes) For(ctx context.Context, key queue.LaneKey) (queue.Lane, error) {
+	l.mu.RLock()
+	lane, known := l.byKey[key]
+	l.mu.RUnlock()
+	if known {
+		return lane, nil
+	}
+	lane, err := l.store.BearLane(ctx, key)
+	if err != nil {
+		return queue.Lane{}, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.add(lane)
+	return lane, nil
+}
+
+// Settings gives a queue's settings; the zero value, all defaults, for one that is
+// not known.
+func (l *Lanes) Settings(owner tenant.ID, name string) queue.QueueSettings {
+	key := queue.QueueKey{Tenant: owner, Name: name}
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	settings := l.settings[key]
+	settings.QueueKey = key
+	return settings
+}
+
+// Filter says which lanes a claim may take from.
+type Filter struct {
+	// Owner is the tenant, or tenant.Platform for every tenant's.
+	Owner  tenant.ID
+	Queues []string
+	// Tags are the worker's; a lane's must all be among them.
+	Tags map[string]bool
+}
+
+func (f *Filter) matches(lane queue.Lane) bool {
+	if f.Owner != tenant.Platform && f.Owner != lane.Tenant {
+		return false
+	}
+	return slices.Contains(f.Queues, lane.Queue) && f.serves(lane)
+}
+
+func (f *Filter) serves(lane queue.Lane) bool {
+	for _, tag := range lane.Tags() {
+		if !f.Tags[tag] {
+			return false
+		}
+	}
+	return true
+}
+
+// Claimable lists the lanes that the filter lets through and that are neither
+// paused nor in push mode, each once.
+func (l *Lanes) Claimable(f *Filter) []queue.ClaimLane {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	var claimable []queue.ClaimLane
+	seen := map[string]bool{}
+	for _, name := range f.Queues {
+		if seen[name] {
+			continue
+		}
+		seen[name] = true
+		lanes := l.byName[name]
+		if f.Owner != tenant.Platform {
+			lanes = l.byQueue[queue.QueueKey{Tenant: f.Owner, Name: name}]
+		}
+		for _, lane := range lanes {
+			settings := l.settings[queue.QueueKey{Tenant: lane.Tenant, Name: lane.Queue}]
+			if settings.Paused || settings.Push || !f.serves(lane) {
+				continue
+			}
+			visibility := api.DefaultVisibilityTimeout
+			if settings.VisibilityTimeout != nil {
+				visibility = *settings.VisibilityTimeout
+			}
+			claimable = append(claimable, queue.ClaimLane{ID: lane.ID, VisibilityTimeout: visibility})
+		}
+	}
+	return claimable
+}
+
+// ByID gives a known lane.
+func (l *Lanes) ByID(id queue.LaneID) (queue.Lane, bool) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	lane, known := l.byID[id]
+	return lane, known
+}

@@ -1,0 +1,195 @@
+package dispatch
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// SubmitCall is a producer's request: one job or a batch.
+type SubmitCall struct {
+	Tenant tenant.ID
+	// User is the one that the credential is bound to, "" for none.
+	User string
+	IDs  []uuid.UUID
+	Jobs []api.SubmitRequest
+	// Refused runs in parallel to Jobs, or is nil.
+	Refused       []*problem.Problem
+	Batch, Atomic bool
+	Idempotency   *queue.Idempotency
+	CorrelationID string
+	Traceparent   string
+}
+
+// SubmitAnswer is a call's answer, or why there is none.
+type SubmitAnswer struct {
+	queue.SubmitAnswer
+	Err error
+}
+
+// Submit stores the jobs of all calls, of any tenants, in one commit, and wakes
+// whoever waits for them. If the commit fails for sure, each call is tried alone:
+// one bad request never fails its neighbours.
+func (d *Dispatcher) Submit(ctx context.Context, calls []SubmitCall) []SubmitAnswer {
+	answers := make([]SubmitAnswer, len(calls))
+	submissions := make([]queue.Submission, 0, len(calls))
+	places := make([]int, 0, len(calls))
+	for i := range calls {
+		submission, err := d.submission(ctx, &calls[i])
+		if err != nil {
+			answers[i].Err = err
+			continue
+		}
+		submissions, places = append(submissions, submission), append(places, i)
+	}
+	d.storeAll(ctx, submissions, places, answers)
+	var ready []queue.LaneID
+	scheduled := false
+	for i := range answers {
+		ready = append(ready, answers[i].Ready...)
+		scheduled = scheduled || answers[i].Scheduled
+		d.metrics.Submitted.Add(float64(answers[i].Accepted))
+	}
+	d.Wake(ready)
+	if scheduled {
+		d.scheduled()
+	}
+	return answers
+}
+
+func (d *Dispatcher) storeAll(ctx context.Context, submissions []queue.Submission, places []int, answers []SubmitAnswer) {
+	if len(submissions) == 0 {
+		return
+	}
+	stored, err := d.store.Submit(ctx, submissions)
+	if err == nil {
+		for i, place := range places {
+			answers[place].SubmitAnswer = stored[i]
+		}
+		return
+	}
+	if len(submissions) == 1 || !queue.Definite(err) || errors.Is(err, queue.ErrUnavailable) || errors.Is(err, queue.ErrOverloaded) {
+		for _, place := range places {
+			answers[place].Err = err
+		}
+		return
+	}
+	for i := range submissions {
+		d.storeAll(ctx, submissions[i:i+1], places[i:i+1], answers)
+	}
+}
+
+// submission fills in what the request leaves to its queue and to the defaults.
+func (d *Dispatcher) submission(ctx context.Context, call *SubmitCall) (queue.Submission, error) {
+	made := queue.Submission{
+		Tenant: call.Tenant, User: call.User, Batch: call.Batch, Atomic: call.Atomic, Idempotency: call.Idempotency,
+		Jobs: make([]queue.NewJob, len(call.Jobs)), Refused: call.Refused,
+	}
+	for i := range call.Jobs {
+		if made.Refused != nil && made.Refused[i] != nil {
+			made.Jobs[i] = queue.NewJob{ID: call.IDs[i]}
+			continue
+		}
+		newJob, err := d.newJob(ctx, call, i)
+		if errors.Is(err, queue.ErrTooManyLanes) {
+			made.Refused = refuse(made.Refused, len(call.Jobs), i, tooManyLanes())
+			continue
+		}
+		if err != nil {
+			return made, err
+		}
+		made.Jobs[i] = newJob
+		if !call.Batch && d.lanes.Settings(call.Tenant, newJob.Queue).Paused {
+			made.Warnings = append(made.Warnings, "The queue "+newJob.Queue+" is paused: the job waits until it is resumed.")
+		}
+	}
+	return made, nil
+}
+
+// refuse sets one refusal without touching the caller's slice.
+func refuse(refused []*problem.Problem, n, i int, why *problem.Problem) []*problem.Problem {
+	own := make([]*problem.Problem, n)
+	copy(own, refused)
+	own[i] = why
+	return own
+}
+
+func tooManyLanes() *problem.Problem {
+	return problem.New(problem.TooManyLanes,
+		"A tenant may use at most 1000 combinations of queue and tags. Use an existing queue and tags.")
+}
+
+func (d *Dispatcher) newJob(ctx context.Context, call *SubmitCall, i int) (queue.NewJob, error) {
+	request := &call.Jobs[i]
+	name := request.Queue
+	if name == "" {
+		name = api.DefaultQueue
+	}
+	lane, err := d.lanes.For(ctx, queue.NewLaneKey(call.Tenant, name, request.Tags))
+	if err != nil {
+		return queue.NewJob{}, err
+	}
+	settings := d.lanes.Settings(call.Tenant, name)
+	made := queue.NewJob{
+		ID: call.IDs[i], Lane: lane.ID, Queue: name, Type: request.Type, User: request.User,
+		Priority: valueOr(request.Priority, api.DefaultPriority), Payload: request.Payload, Tags: notNil(request.Tags),
+		MaxAttempts: valueOr(request.MaxAttempts, valueOr(settings.MaxAttempts, api.DefaultMaxAttempts)),
+		Retry:       settings.Retry(), TimeoutMS: request.TimeoutMS, DedupeKey: request.DedupeKey,
+		CorrelationID: optional(call.CorrelationID), Traceparent: optional(call.Traceparent),
+		Delay: time.Duration(valueOr(request.DelayMS, 0)) * time.Millisecond,
+	}
+	if len(made.Payload) == 0 {
+		made.Payload = []byte("null")
+	}
+	if made.Metadata, err = json.Marshal(request.Metadata); err != nil || request.Metadata == nil {
+		made.Metadata = []byte("{}")
+	}
+	if retry := request.Retry; retry != nil {
+		made.Retry.Base = milliseconds(retry.BaseMS, made.Retry.Base)
+		made.Retry.Cap = milliseconds(retry.CapMS, made.Retry.Cap)
+		made.Retry.Jitter = valueOr(retry.Jitter, made.Retry.Jitter)
+	}
+	if request.RunAt != nil {
+		made.RunAt = &request.RunAt.Time
+	}
+	if request.Deadline != nil {
+		made.Deadline = &request.Deadline.Time
+	}
+	return made, nil
+}
+
+func valueOr[T any](value *T, otherwise T) T {
+	if value != nil {
+		return *value
+	}
+	return otherwise
+}
+
+func milliseconds(ms *int64, otherwise time.Duration) time.Duration {
+	if ms != nil {
+		return time.Duration(*ms) * time.Millisecond
+	}
+	return otherwise
+}
+
+func optional(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+func notNil(names []string) []string {
+	if names == nil {
+		return []string{}
+	}
+	return names
+}

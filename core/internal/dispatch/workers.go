@@ -1,0 +1,100 @@
+package dispatch
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+const (
+	// seenEvery is how often a claiming worker's row is written: well within the
+	// 30 s after which it would count as stale.
+	seenEvery = 5 * time.Second
+	// knownWorkers bounds the memory: past it everything is forgotten and learnt anew.
+	knownWorkers = 10_000
+)
+
+// workers remembers who has claimed lately, so that a claim is not a write to the
+// workers table each time.
+type workers struct {
+	mu    sync.Mutex
+	known map[workerKey]knownWorker
+}
+
+type workerKey struct {
+	owner tenant.ID
+	id    string
+}
+
+type knownWorker struct {
+	tags []string
+	at   time.Time
+}
+
+// seen notes that the worker claims and gives the tags it claims with.
+func (w *workers) seen(ctx context.Context, store *queue.Store, call ClaimCall) (map[string]bool, error) {
+	key := workerKey{call.Owner, call.WorkerID}
+	w.mu.Lock()
+	worker, known := w.known[key]
+	w.mu.Unlock()
+	if !known || time.Since(worker.at) > seenEvery {
+		var asked []string
+		if call.Tags != nil {
+			asked = *call.Tags
+		}
+		row, err := store.SeenClaiming(ctx, call.Owner, call.WorkerID, call.Queues, asked)
+		if err != nil {
+			return nil, err
+		}
+		worker = knownWorker{tags: row.Tags, at: time.Now()}
+		w.remember(key, worker)
+	}
+	tags := worker.tags
+	if call.Tags != nil {
+		tags = *call.Tags
+	}
+	set := make(map[string]bool, len(tags))
+	for _, tag := range tags {
+		set[tag] = true
+	}
+	return set, nil
+}
+
+func (w *workers) remember(key workerKey, worker knownWorker) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.known == nil || len(w.known) >= knownWorkers {
+		w.known = map[workerKey]knownWorker{}
+	}
+	w.known[key] = worker
+}
+
+func (w *workers) forget(key workerKey) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.known, key)
+}
+
+// Register makes or updates a worker.
+func (d *Dispatcher) Register(ctx context.Context, owner tenant.ID, request api.WorkerRequest) (api.Worker, error) {
+	worker, err := d.store.Register(ctx, owner, request)
+	if err != nil {
+		return api.Worker{}, err
+	}
+	d.workers.forget(workerKey{owner, request.WorkerID})
+	leases, err := d.store.LeasesOf(ctx, owner, request.WorkerID)
+	if err != nil {
+		return api.Worker{}, err
+	}
+	return worker.Wire(leases), nil
+}
+
+// BeatWorker notes a worker's heartbeat; queue.ErrWorkerUnknown if it must register.
+func (d *Dispatcher) BeatWorker(ctx context.Context, owner tenant.ID, workerID string) (string, error) {
+	worker, err := d.store.BeatWorker(ctx, owner, workerID)
+	return worker.Status, err
+}

@@ -1,0 +1,129 @@
+// Package hints carries wake-ups between cores, and news to gateways, over Redis
+// pub/sub. Nothing depends on one arriving: a lost wake-up costs a poll, a lost
+// revocation the 30 s for which a key may be remembered.
+package hints
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+const (
+	// backlog is how many hints may wait for Redis; more are dropped.
+	backlog = 1024
+	// sendTime is what one message may take.
+	sendTime = 50 * time.Millisecond
+	// lanesPerHint bounds a message; a poll finds the rest.
+	lanesPerHint = 1000
+)
+
+// ready is the message on api.ChannelReady.
+type ready struct {
+	// From is the sender's mark, so that it does not wake itself.
+	From string `json:"from"`
+	// Lanes has one entry for each job that became ready.
+	Lanes []queue.LaneID `json:"lanes"`
+}
+
+// Hints sends and receives.
+type Hints struct {
+	client redis.UniversalClient
+	self   string
+	out    chan message
+	log    *slog.Logger
+}
+
+type message struct{ channel, payload string }
+
+// New makes Hints over client. A nil client makes Hints that say and hear nothing.
+// Several installations may share one Redis: a hint of another's lanes is looked
+// up, found to be nothing, and forgotten.
+func New(client redis.UniversalClient, log *slog.Logger) *Hints {
+	return &Hints{client: client, self: rand.Text(), out: make(chan message, backlog), log: log}
+}
+
+// Ready tells other cores of jobs that became ready. It never blocks.
+func (h *Hints) Ready(lanes []queue.LaneID) {
+	if h.client == nil {
+		return
+	}
+	payload, err := json.Marshal(ready{From: h.self, Lanes: lanes[:min(len(lanes), lanesPerHint)]})
+	if err == nil {
+		h.send(api.ChannelReady, string(payload))
+	}
+}
+
+// KeyRevoked tells gateways to forget a key. It never blocks.
+func (h *Hints) KeyRevoked(keyID string) {
+	if h.client != nil {
+		h.send(api.ChannelKeyRevoked, keyID)
+	}
+}
+
+func (h *Hints) send(channel, payload string) {
+	select {
+	case h.out <- message{channel, payload}:
+	default: // Redis is slow or gone; the polls do without
+	}
+}
+
+// Run sends what is to be sent, and calls wake for what other cores say, until
+// ctx ends.
+func (h *Hints) Run(ctx context.Context, wake func([]queue.LaneID)) error {
+	if h.client == nil {
+		return nil
+	}
+	var group sync.WaitGroup
+	group.Go(func() { h.sendAll(ctx) })
+	group.Go(func() { h.receive(ctx, wake) })
+	group.Wait()
+	return nil
+}
+
+func (h *Hints) sendAll(ctx context.Context) {
+	failing := false
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case m := <-h.out:
+			limited, cancel := context.WithTimeout(ctx, sendTime)
+			err := h.client.Publish(limited, m.channel, m.payload).Err()
+			cancel()
+			if failed := err != nil && ctx.Err() == nil; failed != failing {
+				failing = failed
+				h.log.WarnContext(ctx, "hints to other processes", "lost", failing, "error", err)
+			}
+		}
+	}
+}
+
+// receive hears other cores. go-redis subscribes anew by itself after a loss.
+func (h *Hints) receive(ctx context.Context, wake func([]queue.LaneID)) {
+	subscription := h.client.Subscribe(ctx, api.ChannelReady)
+	defer func() { _ = subscription.Close() }()
+	messages := subscription.Channel()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case m, open := <-messages:
+			if !open {
+				return
+			}
+			var hint ready
+			if json.Unmarshal([]byte(m.Payload), &hint) == nil && hint.From != h.self {
+				wake(hint.Lanes)
+			}
+		}
+	}
+}

@@ -1,0 +1,117 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// lookupKey is for the gateway itself, before it knows who calls: the signature
+// is all the proof there is.
+func (s *Server) lookupKey(ctx context.Context, item api.Item[api.HopKeyLookupRequest]) (api.HopKey, error) {
+	return s.Store.LookupKey(ctx, item.Request.KeyID)
+}
+
+func (s *Server) createTenant(ctx context.Context, item api.Item[api.HopTenantCreateRequest]) (api.Tenant, error) {
+	id, err := uuid.Parse(item.Request.ID)
+	if err != nil || id == uuid.Nil {
+		return api.Tenant{}, problem.New(problem.InvalidRequest, "A tenant's id must be a UUID.")
+	}
+	return s.Store.CreateTenant(ctx, id, item.Request.TenantRequest)
+}
+
+func (s *Server) listTenants(ctx context.Context, item api.Item[api.HopPageRequest]) (api.Page[api.Tenant], error) {
+	var before *uuid.UUID
+	if token := item.Request.PageToken; token != "" {
+		id, err := uuid.Parse(token)
+		if err != nil {
+			return api.Page[api.Tenant]{}, queue.ErrPageToken
+		}
+		before = &id
+	}
+	tenants, err := s.Store.ListTenants(ctx, before, item.Request.PageSize+1)
+	return page(tenants, item.Request.PageSize, func(t api.Tenant) string { return t.ID }), err
+}
+
+// page cuts a list that was read one item too far: that item says that there is more.
+func page[T any](found []T, size int, token func(T) string) api.Page[T] {
+	made := api.Page[T]{Items: found}
+	if found == nil {
+		made.Items = []T{}
+	}
+	if len(found) > size && size > 0 {
+		made.Items = found[:size]
+		next := token(found[size-1])
+		made.NextPageToken = &next
+	}
+	return made
+}
+
+func (s *Server) patchTenant(ctx context.Context, item api.Item[api.HopTenantPatchRequest]) (api.Tenant, error) {
+	id, err := uuid.Parse(item.Request.ID)
+	if err != nil {
+		return api.Tenant{}, queue.ErrNotFound
+	}
+	return s.Store.PatchTenant(ctx, id, item.Request.TenantPatch)
+}
+
+func (s *Server) createKey(ctx context.Context, item api.Item[api.HopKeyCreateRequest]) (api.Key, error) {
+	request := item.Request
+	if request.Kind == api.PrincipalTenant {
+		if _, err := uuid.Parse(request.Tenant); err != nil {
+			return api.Key{}, queue.ErrNotFound
+		}
+	}
+	return s.Store.CreateKey(ctx, request)
+}
+
+func (s *Server) listKeys(ctx context.Context, item api.Item[api.HopPageRequest]) (api.Page[api.Key], error) {
+	id, err := uuid.Parse(item.Request.Tenant)
+	if err != nil {
+		return api.Page[api.Key]{}, queue.ErrNotFound
+	}
+	keys, err := s.Store.ListKeys(ctx, id, item.Request.PageToken, item.Request.PageSize+1)
+	return page(keys, item.Request.PageSize, func(k api.Key) string { return k.KeyID }), err
+}
+
+func (s *Server) revokeKey(ctx context.Context, item api.Item[api.HopKeyLookupRequest]) (struct{}, error) {
+	if err := s.Store.RevokeKey(ctx, item.Request.KeyID); err != nil {
+		return struct{}{}, err
+	}
+	s.Hints.KeyRevoked(item.Request.KeyID)
+	return struct{}{}, nil
+}
+
+func (s *Server) getPlan(ctx context.Context, item api.Item[api.HopPlanGetRequest]) (api.Plan, error) {
+	return s.Store.GetPlan(ctx, item.Request.Name)
+}
+
+func (s *Server) putPlan(ctx context.Context, item api.Item[api.HopPlanPutRequest]) (api.Plan, error) {
+	return s.Store.PutPlan(ctx, item.Request.Name, item.Request.PlanRequest)
+}
+
+func (s *Server) ready(ctx context.Context, _ api.Item[struct{}]) (api.Readiness, error) {
+	readiness, _ := s.readiness(ctx)
+	return readiness, nil
+}
+
+// readiness: a core without its database is degraded, not dead; only one that is
+// about to stop wants no more work.
+func (s *Server) readiness(ctx context.Context) (api.Readiness, int) {
+	if s.Draining() {
+		return api.Readiness{Status: "draining", Checks: map[string]string{}}, http.StatusServiceUnavailable
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	readiness := api.Readiness{Status: "ok", Checks: map[string]string{"database": "ok"}}
+	if err := s.Store.Ping(ctx); err != nil {
+		readiness.Status, readiness.Checks["database"] = "degraded", "down"
+	}
+	return readiness, http.StatusOK
+}

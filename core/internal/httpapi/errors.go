@@ -1,0 +1,78 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"runtime/debug"
+	"time"
+
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// sentinel says how an error of the queue is told to a caller.
+type sentinel struct {
+	err    error
+	code   problem.Code
+	detail string
+	// wait, if not zero, is about how long to wait before another try.
+	wait time.Duration
+}
+
+// sentinels is the one table between the queue's errors and the wire's codes.
+func sentinels() []sentinel {
+	return []sentinel{
+		{queue.ErrNotFound, problem.NotFound, "There is no such resource.", 0},
+		{queue.ErrLeaseLost, problem.LeaseLost, "This lease does not hold the job any more: it ran out and was taken back, or the job has ended. Stop working on it.", 0},
+		{queue.ErrOutcomeConflict, problem.OutcomeConflict, "This lease has already ended with another outcome, which stands.", 0},
+		{queue.ErrWorkerUnknown, problem.WorkerUnknown, "This worker is not registered, or is dead. Register it again with POST /v1/workers.", 0},
+		{queue.ErrIdempotencyMismatch, problem.IdempotencyMismatch, "This Idempotency-Key was used with another body.", 0},
+		{queue.ErrIdempotencyInFlight, problem.IdempotencyInFlight, "The first request with this Idempotency-Key has not ended yet. Repeat this one to get its answer.", time.Second},
+		{queue.ErrDeadlinePast, problem.InvalidRequest, "The deadline must lie in the future.", 0},
+		{queue.ErrTooManyLanes, problem.TooManyLanes, "A tenant may use at most 1000 combinations of queue and tags.", 0},
+		{queue.ErrUnknownPlan, problem.InvalidRequest, "There is no plan of this name. Make it first with PUT /v1/admin/plans/{name}.", 0},
+		{queue.ErrPageToken, problem.InvalidRequest, "The page_token is not one of this list's.", 0},
+		{queue.ErrOverloaded, problem.Overloaded, "The engine has as much work as it can take. Try again later.", time.Second},
+		{queue.ErrUnavailable, problem.CoreUnavailable, "The engine's database cannot be reached. Nothing was changed; try again later.", 2 * time.Second},
+		{queue.ErrOutcomeUnknown, problem.OutcomeUnknown, "The database's answer was lost: whether the request took effect is not known. Repeat it with the same Idempotency-Key.", time.Second},
+	}
+}
+
+// asProblem tells an error to a caller. What is not in the table is internal to
+// the caller and whole in the log.
+func asProblem(ctx context.Context, err error) *problem.Problem {
+	if p, ok := problem.From(err); ok {
+		return p
+	}
+	for _, known := range sentinels() {
+		if !errors.Is(err, known.err) {
+			continue
+		}
+		p := problem.New(known.code, known.detail)
+		if known.wait > 0 {
+			// half as long to half as long again: callers that failed together come back apart
+			p.WithRetryAfter(time.Duration((0.5 + rand.Float64()) * float64(known.wait))) //nolint:gosec // spreads load, guards nothing
+		}
+		return p
+	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return problem.New(problem.Overloaded, "The request's time ran out before it could be served.").WithRetryAfter(time.Second)
+	}
+	slog.ErrorContext(ctx, "a request failed", "error", err)
+	return problem.New(problem.Internal, "The request could not be served. The log has the cause.")
+}
+
+// result is one item's answer.
+func result[T any](ctx context.Context, value *T, err error) api.Result[T] {
+	if err != nil {
+		p := asProblem(ctx, err)
+		return api.Result[T]{Status: p.Status, Problem: p}
+	}
+	return api.Result[T]{Status: http.StatusOK, Value: value}
+}
+
+func stack() string { return string(debug.Stack()) }

@@ -1,0 +1,116 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/hex"
+
+	"github.com/google/uuid"
+
+	"github.com/forgequeue/forgequeue/core/internal/dispatch"
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// ofTenant gives the tenant that a principal acts for.
+func ofTenant(p api.Principal) (tenant.ID, error) {
+	id, err := uuid.Parse(p.Tenant)
+	if p.Kind != api.PrincipalTenant || err != nil || id == tenant.Platform {
+		return tenant.ID{}, problem.New(problem.Forbidden, "This needs a tenant's key.")
+	}
+	return id, nil
+}
+
+// ofWorker gives whose worker a principal is: a tenant's, or the platform's. A
+// user-bound key cannot be a worker: a claim takes what is next in line, whoever
+// the user is.
+func ofWorker(p api.Principal) (tenant.ID, error) {
+	if p.Kind == api.PrincipalPlatform {
+		return tenant.Platform, nil
+	}
+	if p.User != "" {
+		return tenant.ID{}, problem.New(problem.Forbidden, "A key that is bound to a user cannot claim. Use one without a user.")
+	}
+	return ofTenant(p)
+}
+
+// jobID reads a job's id. One that is malformed is simply not found.
+func jobID(text string) (uuid.UUID, error) {
+	id, err := uuid.Parse(text)
+	if err != nil || len(text) != 36 {
+		return uuid.UUID{}, queue.ErrNotFound
+	}
+	return id, nil
+}
+
+// submit stores all items' jobs in one commit.
+func (s *Server) submit(ctx context.Context, items []api.Item[api.HopSubmitRequest]) []api.Result[api.HopSubmitResponse] {
+	results := make([]api.Result[api.HopSubmitResponse], len(items))
+	calls := make([]dispatch.SubmitCall, 0, len(items))
+	places := make([]int, 0, len(items))
+	for i := range items {
+		call, err := submitCall(&items[i])
+		if err != nil {
+			results[i] = result[api.HopSubmitResponse](ctx, nil, err)
+			continue
+		}
+		calls, places = append(calls, call), append(places, i)
+	}
+	for i, answer := range s.Dispatcher.Submit(ctx, calls) {
+		results[places[i]] = submitResult(ctx, answer)
+	}
+	return results
+}
+
+func submitResult(ctx context.Context, answer dispatch.SubmitAnswer) api.Result[api.HopSubmitResponse] {
+	switch {
+	case answer.Err != nil:
+		return result[api.HopSubmitResponse](ctx, nil, answer.Err)
+	case answer.Problem != nil:
+		return api.Result[api.HopSubmitResponse]{Status: answer.Problem.Status, Problem: answer.Problem}
+	}
+	return api.Result[api.HopSubmitResponse]{Status: answer.Status, Replayed: answer.Replayed, Value: &answer.Body}
+}
+
+func submitCall(item *api.Item[api.HopSubmitRequest]) (dispatch.SubmitCall, error) {
+	request := &item.Request
+	owner, err := ofTenant(item.Principal)
+	if err != nil {
+		return dispatch.SubmitCall{}, err
+	}
+	n := len(request.Jobs)
+	if n == 0 || n > api.MaxBatchJobs || len(request.IDs) != n || (!request.Batch && n != 1) ||
+		(request.Problems != nil && len(request.Problems) != n) {
+		return dispatch.SubmitCall{}, problem.New(problem.InvalidRequest, "ids, jobs and problems must run in parallel, 1 to 1000 of them.")
+	}
+	call := dispatch.SubmitCall{
+		Tenant: owner, User: item.Principal.User, IDs: make([]uuid.UUID, n), Jobs: request.Jobs, Refused: request.Problems,
+		Batch: request.Batch, Atomic: request.Atomic, CorrelationID: item.CorrelationID, Traceparent: item.Traceparent,
+	}
+	for i, text := range request.IDs {
+		if call.IDs[i], err = uuid.Parse(text); err != nil {
+			return call, problem.New(problem.InvalidRequest, "ids must be UUIDs.")
+		}
+	}
+	if key := request.Idempotency; key != nil {
+		fingerprint, err := hex.DecodeString(key.Fingerprint)
+		if err != nil || len(fingerprint) != 32 {
+			return call, problem.New(problem.InvalidRequest, "The fingerprint must be a SHA-256 in hex.")
+		}
+		call.Idempotency = &queue.Idempotency{Operation: key.Operation, Key: key.Key, Fingerprint: [32]byte(fingerprint)}
+	}
+	return call, nil
+}
+
+func (s *Server) get(ctx context.Context, item api.Item[api.HopGetRequest]) (api.Job, error) {
+	owner, err := ofTenant(item.Principal)
+	if err != nil {
+		return api.Job{}, err
+	}
+	id, err := jobID(item.Request.JobID)
+	if err != nil {
+		return api.Job{}, err
+	}
+	return s.Store.Get(ctx, owner, item.Principal.User, id)
+}

@@ -1,0 +1,228 @@
+// Package httpapi is core's internal API: batch-shaped calls from gateways, each
+// signed as a whole, each item with its own principal. It is the only package
+// of core with gin.
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/forgequeue/forgequeue/core/internal/dispatch"
+	"github.com/forgequeue/forgequeue/core/internal/hints"
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/identity"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// TimeoutHeader carries how long the gateway still waits, in milliseconds. It is
+// not signed: at worst a request ends early.
+const TimeoutHeader = "Forgequeue-Timeout-Ms"
+
+// defaultTimeout is for a caller that names none; claims wait on top of it.
+const defaultTimeout = 30 * time.Second
+
+// Server answers gateways.
+type Server struct {
+	Store      *queue.Store
+	Dispatcher *dispatch.Dispatcher
+	Hints      *hints.Hints
+	Verifier   identity.Verifier
+	Logger     *slog.Logger
+	// Draining says that this process is about to stop.
+	Draining  func() bool
+	durations *prometheus.HistogramVec
+}
+
+// Handler makes the routes and registers their metrics.
+func (s *Server) Handler(registry prometheus.Registerer) http.Handler {
+	s.durations = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "forgequeue_core_request_duration_seconds",
+		Help: "Internal calls by route and status.", NativeHistogramBucketFactor: 1.1,
+		Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
+	}, []string{"route", "status"})
+	registry.MustRegister(s.durations)
+
+	gin.SetMode(gin.ReleaseMode)
+	router := gin.New()
+	_ = router.SetTrustedProxies(nil) // nil is always accepted
+	router.HandleMethodNotAllowed = true
+	router.RedirectTrailingSlash = false
+	router.NoRoute(func(c *gin.Context) { s.refuse(c, problem.New(problem.NotFound, "There is no such route.")) })
+	router.NoMethod(func(c *gin.Context) {
+		s.refuse(c, problem.New(problem.MethodNotAllowed, "This route does not have the method "+c.Request.Method+"."))
+	})
+	router.Use(s.observe, s.recover)
+
+	router.GET("/livez", func(c *gin.Context) { c.JSON(http.StatusOK, gin.H{"status": "ok"}) })
+	router.GET("/readyz", s.readyz)
+
+	internal := router.Group("", s.verify)
+	route(s, internal, api.HopSubmit, s.submit)
+	route(s, internal, api.HopGet, each(s.get))
+	route(s, internal, api.HopHeartbeat, each(s.heartbeat))
+	route(s, internal, api.HopOutcome, each(s.outcomes))
+	route(s, internal, api.HopRegister, each(s.register))
+	route(s, internal, api.HopKeyLookup, each(s.lookupKey))
+	route(s, internal, api.HopTenantCreate, each(operator(s.createTenant)))
+	route(s, internal, api.HopTenantList, each(operator(s.listTenants)))
+	route(s, internal, api.HopTenantPatch, each(operator(s.patchTenant)))
+	route(s, internal, api.HopKeyCreate, each(operator(s.createKey)))
+	route(s, internal, api.HopKeyList, each(operator(s.listKeys)))
+	route(s, internal, api.HopKeyRevoke, each(operator(s.revokeKey)))
+	route(s, internal, api.HopPlanGet, each(operator(s.getPlan)))
+	route(s, internal, api.HopPlanPut, each(operator(s.putPlan)))
+	route(s, internal, api.HopReady, each(s.ready))
+	internal.POST(api.HopClaim, s.claims)
+	return router
+}
+
+// route adapts a function over items to HTTP.
+func route[Req, Resp any](s *Server, group *gin.RouterGroup, path string, serve func(context.Context, []api.Item[Req]) []api.Result[Resp]) {
+	group.POST(path, func(c *gin.Context) {
+		items, ok := items[Req](s, c)
+		if !ok {
+			return
+		}
+		ctx, cancel := withTimeout(c.Request, 0)
+		defer cancel()
+		_ = s.answer(c, api.Results[Resp]{Results: serve(ctx, items)})
+	})
+}
+
+// each serves items one by one. Group commit takes its place where it pays.
+func each[Req, Resp any](serve func(context.Context, api.Item[Req]) (Resp, error)) func(context.Context, []api.Item[Req]) []api.Result[Resp] {
+	return func(ctx context.Context, items []api.Item[Req]) []api.Result[Resp] {
+		results := make([]api.Result[Resp], len(items))
+		for i := range items {
+			value, err := serve(ctx, items[i])
+			results[i] = result(ctx, &value, err)
+		}
+		return results
+	}
+}
+
+// operator lets only the operator through.
+func operator[Req, Resp any](serve func(context.Context, api.Item[Req]) (Resp, error)) func(context.Context, api.Item[Req]) (Resp, error) {
+	return func(ctx context.Context, item api.Item[Req]) (Resp, error) {
+		if item.Principal.Kind != api.PrincipalOperator {
+			var none Resp
+			return none, problem.New(problem.Forbidden, "Only the operator key may do this.")
+		}
+		return serve(ctx, item)
+	}
+}
+
+type bodyKey struct{}
+
+// verify lets only signed requests through. The body is read before it is
+// believed, and bounded before it is read.
+func (s *Server) verify(c *gin.Context) {
+	body, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, api.MaxHopBody))
+	if err != nil {
+		var large *http.MaxBytesError
+		if errors.As(err, &large) {
+			s.refuse(c, problem.New(problem.PayloadTooLarge, "An internal call may have 64 MiB."))
+			return
+		}
+		s.refuse(c, problem.New(problem.InvalidRequest, "The body did not arrive whole."))
+		return
+	}
+	now := time.Now()
+	switch err := s.Verifier.Verify(c.GetHeader(identity.Header), c.Request.Method, c.Request.URL.Path, body, now); {
+	case errors.Is(err, identity.ErrExpired):
+		c.Header(identity.TimeHeader, strconv.FormatInt(now.UnixMicro(), 10))
+		s.refuse(c, problem.New(problem.AssertionExpired, "The signature's time is too far from core's; the answer carries core's."))
+	case err != nil:
+		s.refuse(c, problem.New(problem.Unauthenticated, "Only signed requests are answered."))
+	default:
+		c.Request = c.Request.WithContext(context.WithValue(c.Request.Context(), bodyKey{}, body))
+	}
+}
+
+// items decodes the envelope.
+func items[Req any](s *Server, c *gin.Context) ([]api.Item[Req], bool) {
+	body, _ := c.Request.Context().Value(bodyKey{}).([]byte)
+	var envelope api.Envelope[Req]
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	if err := decoder.Decode(&envelope); err != nil {
+		s.refuse(c, problem.New(problem.InvalidJSON, "The envelope cannot be read: "+err.Error()))
+		return nil, false
+	}
+	if len(envelope.Items) == 0 || len(envelope.Items) > api.MaxHopItems {
+		s.refuse(c, problem.Invalid(problem.FieldError{Field: "items", Message: "must have 1 to 1000 entries"}))
+		return nil, false
+	}
+	return envelope.Items, true
+}
+
+// withTimeout hands the gateway's deadline on.
+func withTimeout(r *http.Request, wait time.Duration) (context.Context, context.CancelFunc) {
+	timeout := defaultTimeout + wait
+	if ms, err := strconv.ParseInt(r.Header.Get(TimeoutHeader), 10, 64); err == nil && ms > 0 {
+		timeout = min(time.Duration(ms)*time.Millisecond, timeout)
+	}
+	return context.WithTimeout(r.Context(), timeout)
+}
+
+// answer writes the results; an error means that they did not leave this process.
+func (s *Server) answer(c *gin.Context, results any) error {
+	var body bytes.Buffer
+	encoder := json.NewEncoder(&body)
+	encoder.SetEscapeHTML(false) // payloads go through as they came
+	if err := encoder.Encode(results); err != nil {
+		s.Logger.ErrorContext(c.Request.Context(), "an answer cannot be encoded", "error", err)
+		s.refuse(c, problem.New(problem.Internal, "The answer cannot be encoded."))
+		return err
+	}
+	header := c.Writer.Header()
+	header.Set("Content-Type", "application/json")
+	header.Set("Content-Length", strconv.Itoa(body.Len()))
+	c.Writer.WriteHeader(http.StatusOK)
+	_, err := c.Writer.Write(body.Bytes())
+	return err
+}
+
+func (s *Server) refuse(c *gin.Context, p *problem.Problem) {
+	p.Instance = c.Request.URL.Path
+	p.Write(c.Writer)
+	c.Abort()
+}
+
+func (s *Server) observe(c *gin.Context) {
+	start := time.Now()
+	c.Next()
+	route := c.FullPath()
+	if route == "" {
+		route = "none"
+	}
+	s.durations.WithLabelValues(route, strconv.Itoa(c.Writer.Status())).Observe(time.Since(start).Seconds())
+	s.Logger.DebugContext(c.Request.Context(), "call", "route", route, "status", c.Writer.Status(), "duration_ms", time.Since(start).Milliseconds())
+}
+
+func (s *Server) recover(c *gin.Context) {
+	defer func() {
+		if failure := recover(); failure != nil {
+			s.Logger.ErrorContext(c.Request.Context(), "a handler panicked", "panic", failure, "route", c.FullPath(), "stack", stack())
+			if !c.Writer.Written() {
+				s.refuse(c, problem.New(problem.Internal, "The request could not be served."))
+			}
+		}
+	}()
+	c.Next()
+}
+
+func (s *Server) readyz(c *gin.Context) {
+	readiness, status := s.readiness(c.Request.Context())
+	c.JSON(status, readiness)
+}

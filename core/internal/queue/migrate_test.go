@@ -1,0 +1,201 @@
+package queue_test
+
+import (
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+func TestMigrateTwiceAndAtOnce(t *testing.T) {
+	t.Parallel()
+	url := queuetest.EmptyURL(t)
+	store := queuetest.OpenURL(t, url)
+	if pending, err := store.SchemaPending(t.Context()); err != nil || pending == 0 {
+		t.Fatalf("an empty database lacks %d migrations (%v)", pending, err)
+	}
+	var group sync.WaitGroup
+	for range 3 {
+		group.Go(func() {
+			if _, err := queuetest.OpenURL(t, url).Migrate(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	if applied, err := store.Migrate(t.Context()); err != nil || len(applied) != 0 {
+		t.Fatalf("a repeat applied %v (%v)", applied, err)
+	}
+	if pending, err := store.SchemaPending(t.Context()); err != nil || pending != 0 {
+		t.Fatalf("%d migrations are still to come (%v)", pending, err)
+	}
+}
+
+func TestPartitionsLieAhead(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	const partitions = `pg_inherits i JOIN pg_class c ON c.oid = i.inhparent WHERE c.relname IN ('finished_jobs', 'attempts')`
+	before := f.count(partitions)
+	if before != 18 { // yesterday, today and seven days, for two tables
+		t.Fatalf("%d partitions, want 18", before)
+	}
+	f.exec(`ALTER TABLE finished_jobs DETACH PARTITION finished_jobs_` + time.Now().UTC().AddDate(0, 0, 7).Format("20060102"))
+	f.exec(`DROP TABLE finished_jobs_` + time.Now().UTC().AddDate(0, 0, 7).Format("20060102"))
+	for range 2 {
+		if err := f.store.MakePartitions(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if after := f.count(partitions); after != before {
+		t.Fatalf("%d partitions, want %d again", after, before)
+	}
+}
+
+func TestLanesAreBornOnceAndBounded(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	one := f.newLane(f.tenant, "q", "b", "a", "b")
+	other := f.newLane(f.tenant, "q", "a", "b")
+	if one != other {
+		t.Errorf("%+v and %+v are one lane", one, other)
+	}
+	f.exec(`INSERT INTO lanes (tenant_id, queue, tags, created_at) SELECT $1, 'x' || n, '{}', statement_timestamp() FROM generate_series(1, $2) n`,
+		f.tenant, queue.MaxLanes-f.count("lanes"))
+	if _, err := f.store.BearLane(t.Context(), queue.NewLaneKey(f.tenant, "one-too-many", nil)); !errors.Is(err, queue.ErrTooManyLanes) {
+		t.Errorf("lane %d: %v", queue.MaxLanes+1, err)
+	}
+	if again := f.newLane(f.tenant, "q", "a", "b"); again != one {
+		t.Error("a known lane is refused once the limit is reached")
+	}
+	if lanes, err := f.store.LanesAfter(t.Context(), 0); err != nil || len(lanes) != queue.MaxLanes {
+		t.Errorf("%d lanes (%v)", len(lanes), err)
+	}
+}
+
+// A row that the rules forbid cannot be, whoever writes it.
+func TestTheSchemaRefusesImpossibleRows(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.submit(f.job())
+	for _, change := range []string{
+		`state = 'running'`, `state = 'completed'`, `state = 'queued', ready_at = NULL`, `lease_id = gen_random_uuid()`,
+		`attempt = max_attempts + 1`, `priority = 10`, `lease_expires_at = now()`,
+	} {
+		if _, err := f.behind.Exec(t.Context(), `UPDATE jobs SET `+change); err == nil {
+			t.Errorf("%s was accepted", change)
+		}
+	}
+}
+
+func TestTenantsKeysPlans(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	plan, weight, burst := "free", 7, int64(3)
+	name := "renamed"
+	patched, err := f.store.PatchTenant(t.Context(), f.tenant, api.TenantPatch{
+		Name: &name, Plan: &plan, Weight: &weight, Overrides: &api.Overrides{Limits: api.Limits{JobBurst: &burst}},
+	})
+	if err != nil || patched.Plan != plan || patched.Weight != weight || *patched.Overrides.JobBurst != burst || patched.Name != name {
+		t.Fatalf("%+v %v", patched, err)
+	}
+	nowhere := "nowhere"
+	if _, err := f.store.PatchTenant(t.Context(), f.tenant, api.TenantPatch{Plan: &nowhere}); !errors.Is(err, queue.ErrUnknownPlan) {
+		t.Errorf("an unknown plan: %v", err)
+	}
+	key := api.HopKeyCreateRequest{KeyID: "k1", Kind: "tenant", Tenant: f.tenant.String(), Scopes: []string{"read"}, SecretHMAC: make([]byte, 32)}
+	for range 2 {
+		if _, err := f.store.CreateKey(t.Context(), key); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found, err := f.store.LookupKey(t.Context(), "k1")
+	if err != nil || found.Tenant != f.tenant.String() || found.Plan.Name != plan || *found.Overrides.JobBurst != burst || *found.Plan.Limits.UserJobBurst != 10 {
+		t.Fatalf("%+v %v", found, err)
+	}
+	stranger := key
+	stranger.KeyID, stranger.Tenant = "k2", "00000000-0000-7000-8000-000000000000"
+	if _, err := f.store.CreateKey(t.Context(), stranger); !errors.Is(err, queue.ErrNotFound) {
+		t.Errorf("a key for no tenant: %v", err)
+	}
+	for range 2 {
+		if err := f.store.RevokeKey(t.Context(), "k1"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := f.store.LookupKey(t.Context(), "k1"); !errors.Is(err, queue.ErrNotFound) {
+		t.Errorf("a revoked key: %v", err)
+	}
+	expired := key
+	soon := api.At(time.Now().Add(-time.Second))
+	expired.KeyID, expired.ExpiresAt = "k3", &soon
+	if _, err := f.store.CreateKey(t.Context(), expired); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.store.LookupKey(t.Context(), "k3"); !errors.Is(err, queue.ErrNotFound) {
+		t.Errorf("an expired key: %v", err)
+	}
+	if keys, err := f.store.ListKeys(t.Context(), f.tenant, "", 10); err != nil || len(keys) != 1 || keys[0].KeyID != "k3" {
+		t.Errorf("%+v %v", keys, err)
+	}
+	if tenants, err := f.store.ListTenants(t.Context(), nil, 10); err != nil || len(tenants) != 1 {
+		t.Errorf("%+v %v", tenants, err)
+	}
+}
+
+func TestWorkers(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	if _, err := f.store.BeatWorker(t.Context(), f.tenant, "w1"); !errors.Is(err, queue.ErrWorkerUnknown) {
+		t.Fatalf("an unknown worker: %v", err)
+	}
+	concurrency := 4
+	if _, err := f.store.Register(t.Context(), f.tenant, api.WorkerRequest{WorkerID: "w1", Tags: []string{"gpu"}, Concurrency: &concurrency}); err != nil {
+		t.Fatal(err)
+	}
+	seen, err := f.store.SeenClaiming(t.Context(), f.tenant, "w1", []string{"q"}, nil)
+	if err != nil || seen.Concurrency != 4 || len(seen.Tags) != 1 {
+		t.Fatalf("a claim changed what was registered: %+v %v", seen, err)
+	}
+	if _, err := f.store.BeatWorker(t.Context(), f.newTenant(), "w1"); !errors.Is(err, queue.ErrWorkerUnknown) {
+		t.Errorf("another tenant's worker: %v", err)
+	}
+	f.submit(f.job())
+	f.claimOne()
+	if n, err := f.store.LeasesOf(t.Context(), f.tenant, "w1"); err != nil || n != 1 {
+		t.Errorf("%d leases (%v)", n, err)
+	}
+	f.exec(`UPDATE workers SET status = 'DEAD'`)
+	if _, err := f.store.BeatWorker(t.Context(), f.tenant, "w1"); !errors.Is(err, queue.ErrWorkerUnknown) {
+		t.Errorf("a dead worker: %v", err)
+	}
+	if seen, err := f.store.SeenClaiming(t.Context(), f.tenant, "w1", nil, nil); err != nil || seen.Status != api.WorkerActive {
+		t.Errorf("a dead worker that claims is back: %+v %v", seen, err)
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	if _, err := queue.Open(t.Context(), queue.Options{URL: "http://nonsense", MaxConns: 1, PoolWait: time.Second}); err == nil {
+		t.Error("a URL of another kind was taken")
+	}
+	config, err := pgx.ParseConfig(f.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.exec(`ALTER DATABASE ` + config.Database + ` SET synchronous_commit = off`)
+	if _, err := queue.Open(t.Context(), queue.Options{URL: f.url, MaxConns: 1, PoolWait: time.Second}); err == nil {
+		t.Error("asynchronous commit was taken")
+	}
+	store, err := queue.Open(t.Context(), queue.Options{URL: f.url, MaxConns: 1, PoolWait: time.Second, AllowUnsafe: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store.Close()
+}

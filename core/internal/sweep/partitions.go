@@ -1,0 +1,34 @@
+package sweep
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/forgequeue/forgequeue/core/internal/metrics"
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+)
+
+// partitionPeriod is far below the days that lie ready.
+const partitionPeriod = time.Hour
+
+// Partitions keeps the tables of the next days ready.
+type Partitions struct {
+	store   *queue.Store
+	metrics *metrics.Jobs
+	log     *slog.Logger
+}
+
+// NewPartitions makes the duty.
+func NewPartitions(store *queue.Store, m *metrics.Jobs, log *slog.Logger) *Partitions {
+	return &Partitions{store: store, metrics: m, log: log}
+}
+
+// Run keeps partitions ready until ctx ends.
+func (p *Partitions) Run(ctx context.Context) error {
+	every(ctx, partitionPeriod, "partitions", p.metrics, p.log, p.RunOnce)
+	return nil
+}
+
+// RunOnce makes the partitions that are missing.
+func (p *Partitions) RunOnce(ctx context.Context) error { return p.store.MakePartitions(ctx) }

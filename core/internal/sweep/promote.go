@@ -1,0 +1,82 @@
+package sweep
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/forgequeue/forgequeue/core/internal/metrics"
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+)
+
+const (
+	promoteBatch = 1000
+	// promoteNet is how long the Promoter sleeps at most: a job that another core
+	// scheduled in the meantime is late by no more than this.
+	promoteNet = time.Second
+)
+
+// Promoter queues scheduled jobs when their time has come. It sleeps until the
+// next one is due.
+type Promoter struct {
+	store   *queue.Store
+	wake    Waker
+	metrics *metrics.Jobs
+	log     *slog.Logger
+	kicked  chan struct{}
+}
+
+// NewPromoter makes a Promoter.
+func NewPromoter(store *queue.Store, wake Waker, m *metrics.Jobs, log *slog.Logger) *Promoter {
+	return &Promoter{store: store, wake: wake, metrics: m, log: log, kicked: make(chan struct{}, 1)}
+}
+
+// Kick says that a job has started to wait: it may be due before what the
+// Promoter sleeps for. It never blocks.
+func (p *Promoter) Kick() {
+	select {
+	case p.kicked <- struct{}{}:
+	default:
+	}
+}
+
+// Run promotes until ctx ends.
+func (p *Promoter) Run(ctx context.Context) error {
+	for {
+		next, err := p.RunOnce(ctx)
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			p.metrics.SweepErrors.WithLabelValues("promote").Inc()
+			p.log.WarnContext(ctx, "a background duty failed and will be tried again", "duty", "promote", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-p.kicked:
+		case <-time.After(next):
+		}
+	}
+}
+
+// RunOnce promotes every job that is due by now, and says how long to sleep.
+func (p *Promoter) RunOnce(ctx context.Context) (time.Duration, error) {
+	for {
+		lanes, err := p.store.Promote(ctx, promoteBatch)
+		if err != nil {
+			return promoteNet, err
+		}
+		p.metrics.Promoted.Add(float64(len(lanes)))
+		p.wake(lanes)
+		if len(lanes) < promoteBatch {
+			break
+		}
+	}
+	next, waiting, err := p.store.NextDue(ctx)
+	if err != nil || !waiting {
+		return promoteNet, err
+	}
+	// Never zero: what is due now but was not promoted is in somebody else's hands.
+	return min(max(next, 5*time.Millisecond), promoteNet), nil
+}
