@@ -1,0 +1,143 @@
+package up
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// defaultData is where the data lies when nothing is said: where the system keeps
+// it for root, whose own home PostgreSQL's user could not enter, else where the
+// user's programs keep theirs.
+func defaultData() (string, error) {
+	if os.Geteuid() == 0 {
+		return "/var/lib/forgequeue", nil
+	}
+	if base := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(base) {
+		return filepath.Join(base, "forgequeue"), nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", fmt.Errorf("where to keep the data is not clear (%w); say it with --data DIR", err)
+	}
+	return filepath.Join(home, ".local", "share", "forgequeue"), nil
+}
+
+// HeldError says that another process uses the data folder.
+type HeldError struct {
+	Dir string
+	// Pid is the holder's, 0 where it could not be read.
+	Pid int
+}
+
+func (e *HeldError) Error() string {
+	holder := "another process"
+	if e.Pid > 0 {
+		holder = fmt.Sprintf("the process %d", e.Pid)
+	}
+	return fmt.Sprintf("%s already runs forgequeue on %s; stop it first, or choose another folder with --data DIR", holder, e.Dir)
+}
+
+// folder is the data folder, held by this process alone.
+type folder struct {
+	path string
+	lock *os.File
+}
+
+// openFolder makes the folder if need be and takes hold of it. The hold is a lock
+// of the kernel's: it ends with the process, however that ends.
+func openFolder(path string) (*folder, error) {
+	absolute, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	// 0711: PostgreSQL's own user passes through to its folder, nobody can look around.
+	if err := os.MkdirAll(absolute, 0o711); err != nil { //nolint:gosec // see above
+		return nil, fmt.Errorf("the data folder cannot be made: %w; choose another one with --data DIR", err)
+	}
+	name := filepath.Join(absolute, "lock")
+	lock, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("the data folder cannot be used: %w; choose another one with --data DIR", err)
+	}
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		content, _ := os.ReadFile(name) //nolint:gosec // our own lock file
+		pid, _ := strconv.Atoi(strings.TrimSpace(string(content)))
+		_ = lock.Close()
+		return nil, &HeldError{Dir: absolute, Pid: pid}
+	}
+	f := &folder{path: absolute, lock: lock}
+	if err := lock.Truncate(0); err == nil {
+		_, err = lock.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
+	}
+	if err != nil {
+		f.close()
+		return nil, fmt.Errorf("the data folder cannot be written: %w", err)
+	}
+	return f, nil
+}
+
+func (f *folder) close() { _ = f.lock.Close() }
+
+func (f *folder) join(name string) string { return filepath.Join(f.path, name) }
+
+// credentials are what this installation knows and nobody else: kept in the data
+// folder, mode 0600, and reused at a restart.
+type credentials struct {
+	HopSecret   string `json:"hop_secret"`
+	KeySecret   string `json:"key_secret"`
+	OperatorKey string `json:"operator_key"`
+	Tenant      string `json:"tenant"`
+	APIKey      string `json:"api_key"`
+	PlatformKey string `json:"platform_key"`
+}
+
+const credentialsFile = "credentials.json"
+
+// loadCredentials reads them, or draws the secrets of a new installation.
+func (f *folder) loadCredentials() (credentials, error) {
+	var c credentials
+	content, err := os.ReadFile(f.join(credentialsFile))
+	if err == nil {
+		if err := json.Unmarshal(content, &c); err != nil {
+			return c, fmt.Errorf("%s cannot be read (%w); put it back from a copy, or move it away to get new keys", f.join(credentialsFile), err)
+		}
+	} else if !errors.Is(err, os.ErrNotExist) {
+		return c, err
+	}
+	for _, secret := range []*string{&c.HopSecret, &c.KeySecret} {
+		if *secret == "" {
+			*secret = draw()
+		}
+	}
+	if c.OperatorKey == "" {
+		c.OperatorKey = "fq_operator_" + rand.Text() + rand.Text()
+	}
+	return c, f.saveCredentials(c)
+}
+
+// saveCredentials replaces the file in one step: a crash leaves the old or the new.
+func (f *folder) saveCredentials(c credentials) error {
+	content, err := json.MarshalIndent(c, "", "  ")
+	if err != nil {
+		return err
+	}
+	temporary := f.join(credentialsFile + ".new")
+	if err := os.WriteFile(temporary, append(content, '\n'), 0o600); err != nil {
+		return fmt.Errorf("the keys cannot be kept: %w", err)
+	}
+	return os.Rename(temporary, f.join(credentialsFile))
+}
+
+func draw() string {
+	raw := make([]byte, 32)
+	_, _ = rand.Read(raw) // never fails, by its own word
+	return base64.RawURLEncoding.EncodeToString(raw)
+}

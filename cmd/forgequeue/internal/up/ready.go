@@ -1,0 +1,167 @@
+package up
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/client"
+)
+
+// waitReady asks the gateway until it and core are up.
+func waitReady(ctx context.Context, url string) error {
+	ctx, cancel := context.WithTimeout(ctx, readyTime)
+	defer cancel()
+	var last string
+	for {
+		ready, answer := isReady(ctx, url)
+		if ready {
+			return nil
+		}
+		last = answer
+		select {
+		case <-ctx.Done():
+			if context.Cause(ctx) == context.DeadlineExceeded { //nolint:errorlint // Cause gives it bare
+				return fmt.Errorf("the services are not ready after %v; the last answer was %s", readyTime, last)
+			}
+			return context.Cause(ctx)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+func isReady(ctx context.Context, url string) (bool, string) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/readyz", nil)
+	if err != nil {
+		return false, err.Error()
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return false, err.Error()
+	}
+	defer func() { _ = response.Body.Close() }()
+	var readiness api.Readiness
+	if err := json.NewDecoder(response.Body).Decode(&readiness); err != nil {
+		return false, err.Error()
+	}
+	return response.StatusCode == http.StatusOK && readiness.Checks["core"] == "ok", fmt.Sprint(response.StatusCode, readiness)
+}
+
+// ensureKeys makes the first tenant and its keys, and makes them anew where the
+// database, another one perhaps, does not know those that were kept.
+func ensureKeys(ctx context.Context, url string, f *folder, kept *credentials) error {
+	if kept.APIKey != "" && kept.PlatformKey != "" && works(ctx, url, kept.APIKey) && works(ctx, url, kept.PlatformKey) {
+		return nil
+	}
+	operator, err := client.New(client.Options{URL: url, APIKey: kept.OperatorKey})
+	if err != nil {
+		return err
+	}
+	defer operator.CloseIdleConnections()
+	plan := "unlimited" // one's own machine: nobody to be protected from
+	tenant, err := operator.CreateTenant(ctx, api.TenantRequest{Name: "default", Plan: &plan})
+	if err != nil {
+		return fmt.Errorf("the first tenant cannot be made: %w", err)
+	}
+	key, err := operator.CreateKey(ctx, tenant.ID, api.KeyRequest{Scopes: api.Scopes()})
+	if err != nil {
+		return fmt.Errorf("the first key cannot be made: %w", err)
+	}
+	platform, err := operator.CreatePlatformKey(ctx, api.PlatformKeyRequest{})
+	if err != nil {
+		return fmt.Errorf("the platform key cannot be made: %w", err)
+	}
+	kept.Tenant, kept.APIKey, kept.PlatformKey = tenant.ID, key.Secret, platform.Secret
+	return f.saveCredentials(*kept)
+}
+
+func works(ctx context.Context, url, key string) bool {
+	c, err := client.New(client.Options{URL: url, APIKey: key})
+	if err != nil {
+		return false
+	}
+	defer c.CloseIdleConnections()
+	_, err = c.Whoami(ctx)
+	return err == nil
+}
+
+// ready is what `up --json` prints.
+type ready struct {
+	Gateway     string       `json:"gateway"`
+	APIKey      string       `json:"api_key"`
+	OperatorKey string       `json:"operator_key"`
+	PlatformKey string       `json:"platform_key"`
+	DatabaseURL string       `json:"database_url"`
+	Redis       readyRedis   `json:"redis"`
+	Data        string       `json:"data"`
+	Metrics     readyMetrics `json:"metrics"`
+
+	database string
+}
+
+type readyRedis struct {
+	Mode string `json:"mode"`
+	URL  string `json:"url"`
+}
+
+type readyMetrics struct {
+	Gateway string `json:"gateway"`
+	Core    string `json:"core"`
+}
+
+func newReady(url string, kept *credentials, held *stores, f *folder, a *addresses) ready {
+	return ready{
+		Gateway: url, APIKey: kept.APIKey, OperatorKey: kept.OperatorKey, PlatformKey: kept.PlatformKey,
+		DatabaseURL: held.databaseURL, Redis: readyRedis{held.redisMode, held.redisURL}, Data: f.path,
+		Metrics: readyMetrics{
+			"http://" + a.gatewayMetrics.Addr().String() + "/metrics", "http://" + a.coreMetrics.Addr().String() + "/metrics",
+		},
+		database: held.databaseFrom + " (" + held.shownDatabase() + ")",
+	}
+}
+
+// announce says that everything is up, to a program or to a person.
+func announce(o Options, r ready) error {
+	if o.JSON {
+		encoder := json.NewEncoder(o.Out)
+		encoder.SetEscapeHTML(false) // URLs stay readable
+		return encoder.Encode(r)
+	}
+	redis := map[string]string{
+		redisGiven:     "given by REDIS_URL",
+		redisChild:     "started here, on a socket",
+		redisInProcess: "NOT INSTALLED: a stand-in runs in this process (install redis-server or valkey for the real one)",
+	}[r.Redis.Mode]
+	demo := "no sample worker (--demo=false); start your own"
+	if o.Demo {
+		demo = "a sample worker serves text.stats, hash.sha256 and flaky in the queue default"
+	}
+	_, err := fmt.Fprintf(o.Out, `
+  ForgeQueue is up.    Ctrl-C drains and stops everything.
+
+  API         %[1]s/v1
+  API key     %[2]s
+  Data, logs  %[3]s     (kept: the same command goes on where it stopped)
+  PostgreSQL  %[4]s
+  Redis       %[5]s
+  Metrics     %[6]s
+              %[7]s
+  Demo        %[8]s
+
+  A first job:
+
+    curl -s %[1]s/v1/jobs \
+      -H 'Authorization: Bearer %[2]s' \
+      -H 'Content-Type: application/json' \
+      -d '{"type":"hash.sha256","payload":{"text":"hello"}}'
+
+  and, with the id that it answers:
+
+    curl -s %[1]s/v1/jobs/ID -H 'Authorization: Bearer %[2]s'
+
+`, r.Gateway, r.APIKey, r.Data, r.database, redis, r.Metrics.Gateway, r.Metrics.Core, demo)
+	return err
+}

@@ -1,0 +1,215 @@
+// Package up runs everything in one process: PostgreSQL and Redis as children,
+// core and the gateway, a sample worker with a few jobs.
+//
+//	lock the data folder ▶ PostgreSQL ▶ Redis ▶ migrate ▶ core, gateway ▶ keys ▶ sample worker ▶ ready
+//
+// It stops in the opposite order, each part once nobody leans on it any more.
+package up
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	coreapp "github.com/forgequeue/forgequeue/core/app"
+	gatewayapp "github.com/forgequeue/forgequeue/gateway/app"
+)
+
+// Options are the flags of `up`.
+type Options struct {
+	// Data is the data folder; empty takes the usual place.
+	Data string
+	// Listen is the gateway's address, host:port.
+	Listen string
+	// Demo runs the sample worker and submits the first jobs.
+	Demo bool
+	// JSON prints one line of JSON when ready, in place of the screen for people.
+	JSON bool
+	// Out and Err are standard output and error.
+	Out, Err io.Writer
+
+	sampleLog *slog.Logger
+}
+
+const (
+	// readyTime is how long the services may take to come up.
+	readyTime = 60 * time.Second
+	// stopTime is how long PostgreSQL and Redis may take to stop.
+	stopTime = 30 * time.Second
+	// grace is how long requests and samples in flight may take at the stop.
+	grace = 10 * time.Second
+)
+
+// Run starts everything and serves until ctx ends, then stops everything. It
+// gives nil after a clean stop.
+func Run(ctx context.Context, o Options) error {
+	if o.Data == "" {
+		data, err := defaultData()
+		if err != nil {
+			return err
+		}
+		o.Data = data
+	}
+	f, err := openFolder(o.Data)
+	if err != nil {
+		return err
+	}
+	defer f.close()
+	logFile, err := f.logFile()
+	if err != nil {
+		return fmt.Errorf("the log cannot be written: %w", err)
+	}
+	defer func() { _ = logFile.Close() }()
+	// All of it in the file, what went wrong on the screen too. A sample that fails
+	// is meant to: the file only.
+	file := slog.NewJSONHandler(logFile, &slog.HandlerOptions{Level: slog.LevelInfo})
+	log := slog.New(slog.NewMultiHandler(file, slog.NewTextHandler(o.Err, &slog.HandlerOptions{Level: slog.LevelWarn})))
+	o.sampleLog = slog.New(file)
+	// Before anything is started: a port that is taken is the commonest reason to fail.
+	public, err := net.Listen("tcp", o.Listen)
+	if err != nil {
+		return fmt.Errorf("the address %s cannot be used (%w); choose another one with --listen HOST:PORT", o.Listen, err)
+	}
+	kept, err := f.loadCredentials()
+	if err != nil {
+		_ = public.Close()
+		return err
+	}
+	held, err := openStores(ctx, f, log)
+	if err != nil {
+		_ = public.Close()
+		return err
+	}
+	err = serve(ctx, o, f, &kept, held, public, log)
+	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
+	defer cancel()
+	return errors.Join(err, held.stop(stopping))
+}
+
+// serve runs the services on open stores until ctx ends or something breaks.
+func serve(ctx context.Context, o Options, f *folder, kept *credentials, held *stores, public net.Listener, log *slog.Logger) error {
+	listeners, err := openListeners(public)
+	if err != nil {
+		return err
+	}
+	core, gateway, err := configs(kept, held, listeners, log)
+	if err == nil {
+		_, err = coreapp.Migrate(ctx, core)
+	}
+	if err != nil {
+		return errors.Join(err, listeners.close())
+	}
+	group := newRunGroup(ctx, log)
+	// Stopped in the opposite order.
+	group.start("core", func(ctx context.Context) error { return coreapp.Run(ctx, core) })
+	group.start("gateway", func(ctx context.Context) error { return gatewayapp.Run(ctx, gateway) })
+
+	err = func() error {
+		url := "http://" + listeners.gateway.Addr().String()
+		if err := waitReady(group.ctx, url); err != nil {
+			return err
+		}
+		if err := ensureKeys(group.ctx, url, f, kept); err != nil {
+			return err
+		}
+		ready := newReady(url, kept, held, f, listeners)
+		if o.Demo {
+			if err := startDemo(group, ready, o.sampleLog); err != nil {
+				return err
+			}
+		}
+		return announce(o, ready)
+	}()
+	if err == nil {
+		select {
+		case <-group.ctx.Done():
+		case err = <-held.broken:
+		}
+	}
+	if ctx.Err() != nil {
+		err = nil // being stopped while starting is no failure
+		_, _ = fmt.Fprintln(o.Err, "stopping: requests in flight end, then the stores close")
+	}
+	return errors.Join(err, group.stop())
+}
+
+// addresses are where the parts listen; only the gateway's is of interest to others.
+type addresses struct {
+	gateway, gatewayMetrics, core, coreMetrics net.Listener
+}
+
+func openListeners(public net.Listener) (*addresses, error) {
+	a := &addresses{gateway: public}
+	for _, listener := range []*net.Listener{&a.gatewayMetrics, &a.core, &a.coreMetrics} {
+		opened, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, errors.Join(err, a.close())
+		}
+		*listener = opened
+	}
+	return a, nil
+}
+
+func (a *addresses) close() error {
+	for _, listener := range []net.Listener{a.gateway, a.gatewayMetrics, a.core, a.coreMetrics} {
+		if listener != nil {
+			_ = listener.Close()
+		}
+	}
+	return nil
+}
+
+// configs are the settings of either service, as it would read them from its
+// environment: what `up` decides goes before what is set there.
+func configs(kept *credentials, held *stores, a *addresses, log *slog.Logger) (coreapp.Config, gatewayapp.Config, error) {
+	settings := map[string]string{}
+	for _, pair := range os.Environ() {
+		name, value, _ := strings.Cut(pair, "=")
+		settings[name] = value
+	}
+	maps.Copy(settings, map[string]string{
+		"DATABASE_URL": held.databaseURL, "REDIS_URL": held.redisURL,
+		"FORGEQUEUE_CORE_URL":   "http://" + a.core.Addr().String(),
+		"FORGEQUEUE_HOP_SECRET": kept.HopSecret, "FORGEQUEUE_KEY_SECRET": kept.KeySecret,
+		"FORGEQUEUE_OPERATOR_KEY": kept.OperatorKey, "FORGEQUEUE_GRACE": grace.String(),
+	})
+	core, coreErr := coreapp.Parse(settings)
+	gateway, gatewayErr := gatewayapp.Parse(settings)
+	core.Listener, core.MetricsListener, core.Logger = a.core, a.coreMetrics, log.With("service", "core")
+	gateway.Listener, gateway.MetricsListener, gateway.Logger = a.gateway, a.gatewayMetrics, log.With("service", "gateway")
+	return core, gateway, errors.Join(coreErr, gatewayErr)
+}
+
+// Parent ends ctx when this process was started by `go run` and that is gone:
+// `go run` killed by anything but Ctrl-C leaves its program behind.
+func Parent(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	parent := os.Getppid()
+	name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", parent))
+	if err != nil || string(name) != "go\n" {
+		return ctx, cancel
+	}
+	go func() {
+		ticker := time.NewTicker(500 * time.Millisecond)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+				if os.Getppid() != parent {
+					cancel()
+					return
+				}
+			}
+		}
+	}()
+	return ctx, cancel
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/up"
+	coreapp "github.com/forgequeue/forgequeue/core/app"
+	gatewayapp "github.com/forgequeue/forgequeue/gateway/app"
+	"github.com/forgequeue/forgequeue/shared/supervisor"
+)
+
+func newUp() *cobra.Command {
+	var options up.Options
+	command := &cobra.Command{
+		Use:   "up",
+		Short: "Run everything in one process: PostgreSQL, Redis, core, gateway and a sample worker",
+		Long: `Run everything in one process.
+
+PostgreSQL: DATABASE_URL, else an installed server as a child of this process.
+Redis:      REDIS_URL, else an installed valkey-server or redis-server as a child, else a stand-in in the process.
+
+The data, and the keys, are kept in the data folder: the same command goes on where it stopped.
+With --json the first line of standard output is {"gateway","api_key",…}, written when all is ready.`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			options.Out, options.Err = command.OutOrStdout(), command.ErrOrStderr()
+			ctx, cancel := up.Parent(command.Context())
+			defer cancel()
+			return asEnvironment(up.Run(ctx, options))
+		},
+	}
+	flags := command.Flags()
+	flags.StringVar(&options.Data, "data", "", "data folder (default /var/lib/forgequeue for root, else ~/.local/share/forgequeue)")
+	flags.StringVar(&options.Listen, "listen", "127.0.0.1:8080", "address of the public API, HOST:PORT; port 0 takes a free one")
+	flags.BoolVar(&options.Demo, "demo", true, "run a sample worker and submit a few jobs")
+	flags.BoolVar(&options.JSON, "json", false, "print one line of JSON when ready")
+	return command
+}
+
+// asEnvironment marks what the machine, and not the program, got wrong.
+func asEnvironment(err error) error {
+	var held *up.HeldError
+	var missing *up.MissingPostgresError
+	var server *supervisor.HeldError
+	if errors.As(err, &held) || errors.As(err, &missing) || errors.As(err, &server) {
+		return &environmentError{err}
+	}
+	return err
+}
+
+func newCore() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "core",
+		Short: "Run the engine alone; settings come from the environment",
+		Args:  cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			cfg, err := coreapp.FromEnv()
+			if err != nil {
+				return &environmentError{err}
+			}
+			return coreapp.Run(command.Context(), cfg)
+		},
+	}
+	command.AddCommand(&cobra.Command{
+		Use:   "migrate",
+		Short: "Bring the database to this version's schema; harmless to repeat",
+		Args:  cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			cfg, _ := coreapp.FromEnv() // Migrate judges the settings that it needs
+			applied, err := coreapp.Migrate(command.Context(), cfg)
+			if err != nil {
+				return &environmentError{err}
+			}
+			_, err = fmt.Fprintf(command.OutOrStdout(), "the schema is up to date; migrations applied now: %d\n", len(applied))
+			return err
+		},
+	})
+	return command
+}
+
+func newGateway() *cobra.Command {
+	return &cobra.Command{
+		Use:   "gateway",
+		Short: "Run the public API alone; settings come from the environment",
+		Args:  cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			cfg, err := gatewayapp.FromEnv()
+			if err != nil {
+				return &environmentError{err}
+			}
+			return gatewayapp.Run(command.Context(), cfg)
+		},
+	}
+}

@@ -1,0 +1,73 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// These calls are the operator's: they need the operator key, and answer 404
+// where none is configured. What makes something is not repeated once it may
+// have been written.
+
+// PageRequest asks for one page of a list; the zero value for the first, in the
+// server's own size.
+type PageRequest struct {
+	// Size is 1 to 200 items; 0 lets the server choose (50).
+	Size int
+	// Token is the page before's NextPageToken.
+	Token string
+}
+
+func (p PageRequest) query() url.Values {
+	query := url.Values{}
+	if p.Size > 0 {
+		query.Set("page_size", strconv.Itoa(p.Size))
+	}
+	if p.Token != "" {
+		query.Set("page_token", p.Token)
+	}
+	return query
+}
+
+// CreateTenant makes a tenant.
+func (c *Client) CreateTenant(ctx context.Context, tenant api.TenantRequest) (api.Tenant, error) {
+	var answer api.Tenant
+	err := c.do(ctx, call{method: http.MethodPost, path: []string{"v1", "admin", "tenants"}, body: tenant, answer: &answer})
+	return answer, err
+}
+
+// ListTenants gives one page of tenants, newest first. A page may be short or
+// empty while it has a NextPageToken.
+func (c *Client) ListTenants(ctx context.Context, page PageRequest) (api.Page[api.Tenant], error) {
+	var answer api.Page[api.Tenant]
+	err := c.do(ctx, call{
+		method: http.MethodGet, path: []string{"v1", "admin", "tenants"}, query: page.query(), answer: &answer, repeatable: true,
+	})
+	return answer, err
+}
+
+// CreateKey makes a key for a tenant, or for one user of it. Its secret is in
+// this answer and nowhere else.
+func (c *Client) CreateKey(ctx context.Context, tenantID string, key api.KeyRequest) (api.NewKey, error) {
+	var answer api.NewKey
+	err := c.do(ctx, call{
+		method: http.MethodPost, path: []string{"v1", "admin", "tenants", tenantID, "keys"}, body: key, answer: &answer,
+	})
+	return answer, err
+}
+
+// CreatePlatformKey makes a key that claims from the queues of all tenants.
+func (c *Client) CreatePlatformKey(ctx context.Context, key api.PlatformKeyRequest) (api.NewKey, error) {
+	var answer api.NewKey
+	err := c.do(ctx, call{method: http.MethodPost, path: []string{"v1", "admin", "platform-keys"}, body: key, answer: &answer})
+	return answer, err
+}
+
+// RevokeKey ends a key; it is no error if it had ended before.
+func (c *Client) RevokeKey(ctx context.Context, keyID string) error {
+	return c.do(ctx, call{method: http.MethodDelete, path: []string{"v1", "admin", "keys", keyID}, repeatable: true})
+}

@@ -1,0 +1,181 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+const (
+	// tryTimeout bounds one try. It is above api.MaxWait, for which a gateway may
+	// hold a request whose Idempotency-Key is still in flight.
+	tryTimeout = 30 * time.Second
+	// maxAnswer bounds an answer in bytes: a batch of a thousand refusals fits.
+	maxAnswer = 16 << 20
+)
+
+var (
+	errNoAnswer = errors.New("no answer")
+	errTooLarge = errors.New("the answer is too large")
+)
+
+// call is one request to the API; it may take several tries.
+type call struct {
+	method string
+	// path is the route in unescaped segments, so that an id cannot leave its place.
+	path  []string
+	query url.Values
+	// body is sent as JSON; nil sends none.
+	body any
+	// answer is where a 2xx body is decoded to; nil throws it away.
+	answer any
+	// key is the Idempotency-Key; empty sends none.
+	key string
+	// repeatable says that the server answers a repeat like the first.
+	repeatable bool
+	// timeout bounds one try; tryTimeout if 0.
+	timeout time.Duration
+	// maxAnswer bounds the answer in bytes; the constant if 0.
+	maxAnswer int64
+}
+
+// do makes the call, with retries. Errors are wrapped with method and route.
+func (c *Client) do(ctx context.Context, one call) error {
+	target, err := c.target(one)
+	if err != nil {
+		return err
+	}
+	name := one.method + " " + target.Path
+	body, err := encode(one.body)
+	if err != nil {
+		return fmt.Errorf("%s: the request cannot be written as JSON: %w", name, err)
+	}
+	c.budget.earn()
+	for tries := 1; ; tries++ {
+		err := c.try(ctx, target.String(), body, one)
+		if err == nil {
+			return nil
+		}
+		wait, again := c.nextTry(ctx, one, tries, err)
+		if !again {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		if stopped := pause(ctx, wait); stopped != nil {
+			return fmt.Errorf("%s: %w; the last try: %w", name, stopped, err)
+		}
+	}
+}
+
+// target is the URL of a call. An empty segment is refused: "/v1/jobs//complete"
+// would be another route, or none.
+func (c *Client) target(one call) (*url.URL, error) {
+	path := ""
+	for _, segment := range one.path {
+		if segment == "" || segment == "." || segment == ".." {
+			return nil, fmt.Errorf("client: %q cannot be an id", segment)
+		}
+		path += "/" + url.PathEscape(segment)
+	}
+	target, err := url.Parse(c.base.String() + path)
+	if err != nil {
+		return nil, fmt.Errorf("client: %w", err)
+	}
+	target.RawQuery = one.query.Encode()
+	return target, nil
+}
+
+// encode leaves <, > and & as they are: escaped, a payload could outgrow its
+// limit, and would not come back as it was given.
+func encode(body any) ([]byte, error) {
+	if body == nil {
+		return nil, nil
+	}
+	var buffer bytes.Buffer
+	encoder := json.NewEncoder(&buffer)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(body); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(buffer.Bytes(), []byte("\n")), nil
+}
+
+// try sends the request once and reads its answer whole.
+func (c *Client) try(ctx context.Context, target string, body []byte, one call) error {
+	timeout := one.timeout
+	if timeout == 0 {
+		timeout = tryTimeout
+	}
+	tryCtx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	status, header, answer, err := c.exchange(tryCtx, target, body, one)
+	switch {
+	case err == nil && status >= 200 && status <= 299:
+		return decode(status, answer, one.answer)
+	case err == nil:
+		return refusal(status, header, answer)
+	case tryCtx.Err() != nil && ctx.Err() == nil:
+		// Not DeadlineExceeded: that would tell the caller that ctx is over.
+		return fmt.Errorf("%w within %v", errNoAnswer, timeout)
+	default:
+		return err
+	}
+}
+
+func (c *Client) exchange(ctx context.Context, target string, body []byte, one call) (int, http.Header, []byte, error) {
+	request, err := http.NewRequestWithContext(ctx, one.method, target, bytes.NewReader(body))
+	if err != nil {
+		return 0, nil, nil, err
+	}
+	c.headers(request, body, one.key)
+	response, err := c.http.Do(request)
+	if err != nil {
+		if wrapped, ok := errors.AsType[*url.Error](err); ok {
+			err = wrapped.Err // the call names method and route already
+		}
+		return 0, nil, nil, err
+	}
+	defer func() { _ = response.Body.Close() }() // read to its end, or given up
+	c.clock.observe(response.Header, time.Now())
+
+	limit := one.maxAnswer
+	if limit == 0 {
+		limit = maxAnswer
+	}
+	answer, err := io.ReadAll(io.LimitReader(response.Body, limit+1))
+	if err != nil {
+		return 0, nil, nil, fmt.Errorf("the answer (status %d) broke off: %w", response.StatusCode, err)
+	}
+	if int64(len(answer)) > limit {
+		return 0, nil, nil, fmt.Errorf("%w: status %d, more than %d bytes", errTooLarge, response.StatusCode, limit)
+	}
+	return response.StatusCode, response.Header, answer, nil
+}
+
+func (c *Client) headers(request *http.Request, body []byte, key string) {
+	header := request.Header
+	header.Set("Authorization", "Bearer "+c.apiKey)
+	header.Set("Accept", "application/json, application/problem+json")
+	header.Set("User-Agent", "forgequeue-go")
+	if body != nil {
+		header.Set("Content-Type", "application/json")
+	}
+	if key != "" {
+		header.Set("Idempotency-Key", key)
+	}
+}
+
+func decode(status int, answer []byte, into any) error {
+	if into == nil {
+		return nil
+	}
+	if err := json.Unmarshal(answer, into); err != nil {
+		return &StatusError{Status: status, Body: excerpt(answer), cause: err}
+	}
+	return nil
+}

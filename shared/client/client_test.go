@@ -1,0 +1,258 @@
+package client_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/client"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+func TestNewSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	for name, options := range map[string]client.Options{
+		"no URL":         {APIKey: "k"},
+		"no scheme":      {URL: "127.0.0.1:8080", APIKey: "k"},
+		"another scheme": {URL: "ftp://a", APIKey: "k"},
+		"a query":        {URL: "http://a?b=c", APIKey: "k"},
+		"no key":         {URL: "http://a"},
+		"a key's line":   {URL: "http://a", APIKey: "k\n"},
+	} {
+		if _, err := client.New(options); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+	c, err := client.New(client.Options{URL: "https://example.com/forgequeue/", APIKey: "fq_secret"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if shown := fmt.Sprintf("%v %+v %#v %s", c, c, c, c); strings.Contains(shown, "fq_secret") {
+		t.Errorf("the key is shown: %s", shown)
+	}
+}
+
+func TestEveryCallGoesToItsRoute(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t, func(_ int, w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodDelete {
+				w.WriteHeader(http.StatusNoContent)
+				return
+			}
+			answer(w, http.StatusOK, map[string]any{})
+		})
+		c, ctx, delay := s.client, t.Context(), int64(1000)
+		for _, test := range []struct {
+			want string
+			call func() error
+		}{
+			{`GET /v1/jobs/j1  `, func() error { _, err := c.Get(ctx, "j1"); return err }},
+			{`GET /v1/jobs/a%2Fb%3Fc  `, func() error { _, err := c.Get(ctx, "a/b?c"); return err }},
+			{`GET /v1/whoami  `, func() error { _, err := c.Whoami(ctx); return err }},
+			{`POST /v1/workers  {"worker_id":"w"}`, func() error { _, err := c.Register(ctx, api.WorkerRequest{WorkerID: "w"}); return err }},
+			{`POST /v1/workers/w%201/heartbeat  {"leases":[{"job_id":"j","lease_token":"t"}]}`, func() error {
+				_, err := c.Heartbeat(ctx, "w 1", []api.Lease{{JobID: "j", LeaseToken: "t"}})
+				return err
+			}},
+			{`POST /v1/claims  {"worker_id":"w","queues":["q"]}`, func() error {
+				_, err := c.Claim(ctx, api.ClaimRequest{WorkerID: "w", Queues: []string{"q"}})
+				return err
+			}},
+			{`POST /v1/jobs/j/complete  {"lease_token":"t","result":{"html":"<b>"}}`, func() error {
+				_, err := c.Complete(ctx, "j", api.CompleteRequest{LeaseToken: "t", Result: json.RawMessage(`{"html": "<b>"}`)})
+				return err
+			}},
+			{`POST /v1/jobs/j/fail  {"lease_token":"t","permanent":true}`, func() error {
+				_, err := c.Fail(ctx, "j", api.FailRequest{LeaseToken: "t", Permanent: true})
+				return err
+			}},
+			{`POST /v1/jobs/j/snooze  {"lease_token":"t","delay_ms":1000}`, func() error {
+				_, err := c.Snooze(ctx, "j", api.SnoozeRequest{LeaseToken: "t", DelayMS: &delay})
+				return err
+			}},
+			{`POST /v1/jobs/j/release  {"lease_token":"t"}`, func() error {
+				_, err := c.Release(ctx, "j", api.ReleaseRequest{LeaseToken: "t"})
+				return err
+			}},
+			{`POST /v1/outcomes  {"outcomes":[{"job_id":"j","kind":"release","lease_token":"t"}]}`, func() error {
+				_, err := c.Outcomes(ctx, []api.OutcomeRequest{{JobID: "j", Kind: api.KindRelease, LeaseToken: "t"}})
+				return err
+			}},
+			{`POST /v1/admin/tenants  {"name":"a"}`, func() error { _, err := c.CreateTenant(ctx, api.TenantRequest{Name: "a"}); return err }},
+			{`GET /v1/admin/tenants page_size=7&page_token=x%3D `, func() error {
+				_, err := c.ListTenants(ctx, client.PageRequest{Size: 7, Token: "x="})
+				return err
+			}},
+			{`POST /v1/admin/tenants/t1/keys  {"scopes":["read"]}`, func() error {
+				_, err := c.CreateKey(ctx, "t1", api.KeyRequest{Scopes: []string{"read"}})
+				return err
+			}},
+			{`POST /v1/admin/platform-keys  {}`, func() error { _, err := c.CreatePlatformKey(ctx, api.PlatformKeyRequest{}); return err }},
+			{`DELETE /v1/admin/keys/k1  `, func() error { return c.RevokeKey(ctx, "k1") }},
+		} {
+			before := len(s.all())
+			if err := test.call(); err != nil {
+				t.Errorf("%s: %v", test.want, err)
+				continue
+			}
+			got := s.all()[before]
+			if line := got.Method + " " + got.Path + " " + got.Query + " " + got.Body; line != test.want {
+				t.Errorf("sent %s\nwant %s", line, test.want)
+			}
+			if got.Header.Get("Authorization") != "Bearer fq_test_key" {
+				t.Errorf("%s: Authorization is %q", test.want, got.Header.Get("Authorization"))
+			}
+			if typed := got.Header.Get("Content-Type") != ""; typed != (got.Body != "") {
+				t.Errorf("%s: Content-Type is %q", test.want, got.Header.Get("Content-Type"))
+			}
+		}
+		for _, id := range []string{"", ".", ".."} {
+			if _, err := c.Get(ctx, id); err == nil {
+				t.Errorf("%q passed for an id", id)
+			}
+		}
+	})
+}
+
+func TestAProblemComesWhole(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
+			problem.Invalid(problem.FieldError{Field: "priority", Message: "must be between 0 and 9"}).Write(w)
+		})
+		_, err := s.client.Submit(t.Context(), aJob)
+		var p *problem.Problem
+		if !errors.As(err, &p) || p.Code != problem.InvalidRequest || len(p.Errors) != 1 {
+			t.Fatalf("the error is %v", err)
+		}
+		if want := "POST /v1/jobs: invalid_request: priority: must be between 0 and 9"; err.Error() != want {
+			t.Errorf("the error reads %q, want %q", err, want)
+		}
+		if client.Status(err) != 400 || len(s.all()) != 1 {
+			t.Errorf("status %d after %d tries", client.Status(err), len(s.all()))
+		}
+	})
+}
+
+func TestAnAnswerThatIsNoProblemIsShown(t *testing.T) {
+	t.Parallel()
+	long := "<html>" + strings.Repeat("é", 500)
+	for name, test := range map[string]struct {
+		handle func(w http.ResponseWriter)
+		status int
+	}{
+		"a page": {func(w http.ResponseWriter) {
+			w.Header().Set("Content-Type", "text/html")
+			w.WriteHeader(http.StatusForbidden)
+			_, _ = w.Write([]byte(long))
+		}, 403},
+		"a page with 200": {func(w http.ResponseWriter) { _, _ = w.Write([]byte(long)) }, 200},
+		"a redirect": {func(w http.ResponseWriter) {
+			w.Header().Set("Content-Type", "text/html")
+			w.WriteHeader(http.StatusMultipleChoices)
+			_, _ = w.Write([]byte(long))
+		}, 300},
+		"a problem without a code": {func(w http.ResponseWriter) {
+			w.Header().Set("Content-Type", problem.ContentType)
+			w.WriteHeader(http.StatusTeapot)
+			_, _ = w.Write([]byte(`{"title":"<html>"}`))
+		}, 418},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := serve(t, func(_ int, w http.ResponseWriter, _ *http.Request) { test.handle(w) })
+				_, err := s.client.Get(t.Context(), "j1")
+				var odd *client.StatusError
+				if !errors.As(err, &odd) || odd.Status != test.status {
+					t.Fatalf("the error is %v", err)
+				}
+				if !strings.Contains(odd.Body, "<html>") || len(odd.Body) > 205 {
+					t.Errorf("the body is shown as %q (%d bytes)", odd.Body, len(odd.Body))
+				}
+			})
+		})
+	}
+}
+
+func TestAnswersAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		chunk := bytes.Repeat([]byte(" "), 1<<20)
+		s := serve(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
+			for range 20 {
+				if _, err := w.Write(chunk); err != nil {
+					return // the client has hung up, as it should
+				}
+			}
+		})
+		_, err := s.client.Get(t.Context(), "j1")
+		if err == nil || !strings.Contains(err.Error(), "too large") || len(s.all()) != 1 {
+			t.Errorf("%d tries, error %v", len(s.all()), err)
+		}
+	})
+}
+
+func TestWaitPollsUntilTheEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var polled []time.Time
+		start := time.Now()
+		s := serve(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
+			polled = append(polled, time.Now())
+			state := api.StateRunning
+			if time.Since(start) > 10*time.Second {
+				state = api.StateDeadLetter
+			}
+			answer(w, http.StatusOK, api.Job{JobSummary: api.JobSummary{ID: "j1", State: state}, LastError: &api.JobError{Stack: "s"}})
+		})
+		job, err := s.client.Wait(t.Context(), "j1")
+		if err != nil || job.State != api.StateDeadLetter || job.LastError.Stack != "s" {
+			t.Fatalf("Wait = %+v, %v", job, err)
+		}
+		first, last := polled[1].Sub(polled[0]), polled[len(polled)-1].Sub(polled[len(polled)-2])
+		if first < 10*time.Millisecond || first > 20*time.Millisecond || last < 250*time.Millisecond || last > 500*time.Millisecond {
+			t.Errorf("intervals go from %v to %v", first, last)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		start = time.Now()
+		job, err = s.client.Wait(ctx, "j1")
+		if !errors.Is(err, context.DeadlineExceeded) || job.State != api.StateRunning {
+			t.Errorf("past the deadline Wait = %q, %v", job.State, err)
+		}
+	})
+}
+
+func TestServerTimeNeedsNoLocalClock(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ahead := 3 * time.Hour
+		s := serve(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Date", time.Now().Add(ahead).UTC().Format(http.TimeFormat))
+			answer(w, http.StatusOK, api.Whoami{})
+		})
+		<-time.After(700 * time.Millisecond) // Date will have cut this off
+		if _, ok := s.client.ServerTime(); ok {
+			t.Error("a time before the first answer")
+		}
+		if _, err := s.client.Whoami(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(42 * time.Second)
+		got, ok := s.client.ServerTime()
+		off := got.Sub(time.Now().Add(ahead))
+		if !ok || off < 0 || off > time.Second {
+			t.Errorf("ServerTime is off by %v", off)
+		}
+	})
+}

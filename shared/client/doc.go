@@ -1,0 +1,36 @@
+// Package client calls ForgeQueue's public HTTP API from Go.
+//
+//	c, err := client.New(client.Options{URL: "http://127.0.0.1:8080", APIKey: key})
+//	job, err := c.Submit(ctx, api.SubmitRequest{Type: "hash.sha256", Payload: payload})
+//	done, err := c.Wait(ctx, job.ID)
+//
+// # Repeats
+//
+// A call is tried up to four times, within ctx's deadline. What may be repeated
+// is decided by what the server promises:
+//
+//   - reads, registrations, heartbeats and outcomes are repeatable by contract;
+//   - submits are, because each carries an Idempotency-Key: one of its own (at
+//     least 128 random bits), or the one given with WithIdempotencyKey;
+//   - claims and the making of tenants and keys are not. They are tried again
+//     only when the connection could not be made, so that nothing was written.
+//
+// A repeatable call is tried again after a broken connection, a try without an
+// answer, 429, 502, 503, 504, and 409 idempotency_in_flight (the first try is
+// still being worked on). The wait between tries is drawn evenly from 0 to a
+// bound that doubles ("full jitter"), on top of what the server asked for in
+// retry_after_ms or Retry-After. A server that asks for more than a minute, or
+// for longer than ctx lasts, is not waited for: its problem is returned at once.
+//
+// A retry budget keeps many callers from hammering a server that is down: a
+// retry costs one token, a call earns a tenth of one, and ten are there at the
+// start. A 429 that names its wait is free: that server is well, and has said
+// when to come back.
+//
+// # Errors
+//
+// What the server refuses is a [problem.Problem]; find it with errors.As or
+// problem.From. An answer that is no problem document is a [StatusError].
+// [Status] gives the status of either. All else is an error of the network or
+// of ctx.
+package client

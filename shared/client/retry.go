@@ -1,0 +1,120 @@
+package client
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+const (
+	maxTries = 4
+	// The wait before try n+1 is drawn from 0 to min(backoffCap, backoffBase·2^(n−1)).
+	backoffBase = 250 * time.Millisecond
+	backoffCap  = 5 * time.Second
+	// longestAsked is how long a wait the server may ask for without being asked
+	// back: beyond it the caller should know, rather than hang.
+	longestAsked = time.Minute
+)
+
+// nextTry says whether to try again after err, and how long to wait first.
+func (c *Client) nextTry(ctx context.Context, one call, tries int, err error) (time.Duration, bool) {
+	if tries >= maxTries || ctx.Err() != nil || !retryable(one, err) {
+		return 0, false
+	}
+	asked := RetryAfter(err)
+	wait := asked + rand.N(min(backoffCap, backoffBase<<(tries-1))+1)
+	if asked > longestAsked {
+		return 0, false
+	}
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= wait {
+		return 0, false // the refusal is worth more to the caller than a deadline exceeded
+	}
+	scheduled := Status(err) == http.StatusTooManyRequests && asked > 0
+	if !scheduled && !c.budget.spend() {
+		return 0, false
+	}
+	return wait, true
+}
+
+// retryable says whether a repeat is safe and may end better.
+func retryable(one call, err error) bool {
+	status := Status(err)
+	if status == 0 {
+		if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok || errors.Is(err, errTooLarge) {
+			return false
+		}
+		return one.repeatable || nothingWritten(err)
+	}
+	if !one.repeatable {
+		return false
+	}
+	switch status {
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return true
+	case http.StatusConflict:
+		// An earlier try of this very call is still under way.
+		p, ok := problem.From(err)
+		return ok && p.Code == problem.IdempotencyInFlight
+	default:
+		return false
+	}
+}
+
+// nothingWritten says that no connection was made: the server knows nothing of the call.
+func nothingWritten(err error) bool {
+	failed, ok := errors.AsType[*net.OpError](err)
+	return ok && failed.Op == "dial"
+}
+
+// pause waits for d, or until ctx ends; then it gives ctx's error.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// The budget, in tenths of a retry.
+const (
+	retryCost   = 10
+	callEarns   = 1
+	budgetLimit = 10 * retryCost
+)
+
+// budget is a token bucket that bounds retries to a share of the calls, so that
+// a server that is down sees at most 1.1 times its usual load, after a burst of ten.
+// The idea is Finagle's RetryBudget and gRPC's retry throttling (proposal A6).
+type budget struct {
+	mu     sync.Mutex
+	tenths int
+}
+
+func newBudget() *budget { return &budget{tenths: budgetLimit} }
+
+func (b *budget) earn() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.tenths = min(b.tenths+callEarns, budgetLimit)
+}
+
+// spend takes a retry out of the bucket, if there is one.
+func (b *budget) spend() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.tenths < retryCost {
+		return false
+	}
+	b.tenths -= retryCost
+	return true
+}

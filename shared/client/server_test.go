@@ -1,0 +1,130 @@
+package client_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+
+	"github.com/forgequeue/forgequeue/shared/client"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// seen is one request as the server got it.
+type seen struct {
+	Method, Path, Query, Body string
+	Header                    http.Header
+}
+
+// server is an HTTP server on a network of pipes, so that it runs inside a
+// synctest bubble, where time passes only when everybody waits.
+type server struct {
+	client *client.Client
+
+	mu       sync.Mutex
+	requests []seen
+	dials    int
+	// failDials makes that many dials fail first.
+	failDials int
+}
+
+// serve answers each request, counted from 0, with handle.
+func serve(t *testing.T, handle func(n int, w http.ResponseWriter, r *http.Request)) *server {
+	t.Helper()
+	listener := &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
+	s := &server{}
+	web := &httptest.Server{Listener: listener, Config: &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		s.mu.Lock()
+		n := len(s.requests)
+		s.requests = append(s.requests, seen{r.Method, r.URL.EscapedPath(), r.URL.RawQuery, string(body), r.Header.Clone()})
+		s.mu.Unlock()
+		handle(n, w, r)
+	})}}
+	web.Start()
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		s.mu.Lock()
+		s.dials++
+		fail := s.dials <= s.failDials
+		s.mu.Unlock()
+		if fail {
+			return nil, &net.OpError{Op: "dial", Err: errors.New("connection refused")}
+		}
+		return listener.dial(ctx)
+	}}
+	c, err := client.New(client.Options{URL: "http://forgequeue.test", APIKey: "fq_test_key", HTTPClient: &http.Client{Transport: transport}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.client = c
+	t.Cleanup(func() {
+		c.CloseIdleConnections()
+		web.Close()
+	})
+	return s
+}
+
+func (s *server) all() []seen {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]seen(nil), s.requests...)
+}
+
+type pipeListener struct {
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func (l *pipeListener) Accept() (net.Conn, error) {
+	select {
+	case conn := <-l.conns:
+		return conn, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *pipeListener) dial(ctx context.Context) (net.Conn, error) {
+	ours, theirs := net.Pipe()
+	select {
+	case l.conns <- theirs:
+		return ours, nil
+	case <-l.closed:
+		return nil, &net.OpError{Op: "dial", Err: net.ErrClosed}
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (l *pipeListener) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return nil
+}
+func (*pipeListener) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1} }
+
+func answer(w http.ResponseWriter, status int, value any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(value)
+}
+
+func refuse(w http.ResponseWriter, code problem.Code) {
+	problem.New(code, "as the test wants it").Write(w)
+}
+
+// breakOff closes the connection without an answer.
+func breakOff(w http.ResponseWriter) {
+	conn, _, err := w.(http.Hijacker).Hijack()
+	if err == nil {
+		_ = conn.Close()
+	}
+}

@@ -1,0 +1,92 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// These are a worker's calls. Package worker makes a loop of them.
+
+// maxClaimedJob is how large one claimed job can be in an answer, in bytes: its
+// payload, and metadata and tags with every character escaped.
+const maxClaimedJob = api.MaxPayload + 6*api.MaxMetadata*(api.MaxMetadataValue+128) + 64<<10
+
+// Register makes the worker known, or updates it; a DEAD one lives again.
+func (c *Client) Register(ctx context.Context, worker api.WorkerRequest) (api.Worker, error) {
+	var answer api.Worker
+	err := c.do(ctx, call{method: http.MethodPost, path: []string{"v1", "workers"}, body: worker, answer: &answer, repeatable: true})
+	return answer, err
+}
+
+// Heartbeat extends up to 1000 leases; the answer tells of each in the order
+// sent. Problem: worker_unknown (register again).
+func (c *Client) Heartbeat(ctx context.Context, workerID string, leases []api.Lease) (api.HeartbeatResponse, error) {
+	var answer api.HeartbeatResponse
+	err := c.do(ctx, call{
+		method: http.MethodPost, path: []string{"v1", "workers", workerID, "heartbeat"},
+		body: api.HeartbeatRequest{Leases: leases}, answer: &answer, repeatable: true,
+	})
+	return answer, err
+}
+
+// Claim leases up to Max jobs, and waits up to WaitMS for the first. It is tried
+// again only when the connection could not be made: an answer that is lost holds
+// leases.
+func (c *Client) Claim(ctx context.Context, claim api.ClaimRequest) (api.ClaimResponse, error) {
+	most, wait := 1, time.Duration(0)
+	if claim.Max != nil {
+		most = *claim.Max
+	}
+	if claim.WaitMS != nil {
+		wait = time.Duration(*claim.WaitMS) * time.Millisecond
+	}
+	var answer api.ClaimResponse
+	err := c.do(ctx, call{
+		method: http.MethodPost, path: []string{"v1", "claims"}, body: claim, answer: &answer,
+		timeout: wait + tryTimeout, maxAnswer: maxAnswer + int64(most)*maxClaimedJob,
+	})
+	return answer, err
+}
+
+// Complete ends a job well. Problems of all four outcomes: lease_lost,
+// outcome_conflict, not_found. A repeat gets the first answer again.
+func (c *Client) Complete(ctx context.Context, jobID string, outcome api.CompleteRequest) (api.Outcome, error) {
+	return c.outcome(ctx, jobID, api.KindComplete, outcome)
+}
+
+// Fail ends an attempt badly; the server decides on a retry.
+func (c *Client) Fail(ctx context.Context, jobID string, outcome api.FailRequest) (api.Outcome, error) {
+	return c.outcome(ctx, jobID, api.KindFail, outcome)
+}
+
+// Snooze puts a job back for a while; the attempt is given back.
+func (c *Client) Snooze(ctx context.Context, jobID string, outcome api.SnoozeRequest) (api.Outcome, error) {
+	return c.outcome(ctx, jobID, api.KindSnooze, outcome)
+}
+
+// Release puts a job back at once; the attempt is given back.
+func (c *Client) Release(ctx context.Context, jobID string, outcome api.ReleaseRequest) (api.Outcome, error) {
+	return c.outcome(ctx, jobID, api.KindRelease, outcome)
+}
+
+func (c *Client) outcome(ctx context.Context, jobID, kind string, body any) (api.Outcome, error) {
+	var answer api.Outcome
+	err := c.do(ctx, call{
+		method: http.MethodPost, path: []string{"v1", "jobs", jobID, kind}, body: body, answer: &answer, repeatable: true,
+	})
+	return answer, err
+}
+
+// Outcomes sends up to 1000 outcomes of any kind; each has its own answer or
+// problem, in the order sent.
+func (c *Client) Outcomes(ctx context.Context, outcomes []api.OutcomeRequest) (api.OutcomesResponse, error) {
+	var answer api.OutcomesResponse
+	err := c.do(ctx, call{
+		method: http.MethodPost, path: []string{"v1", "outcomes"},
+		body: api.OutcomesRequest{Outcomes: outcomes}, answer: &answer, repeatable: true,
+	})
+	return answer, err
+}

@@ -1,0 +1,233 @@
+package supervisor
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+const (
+	// escalateAfter is how long a signal of Stop after the first may take.
+	// PostgreSQL itself gives its children 5 s after SIGQUIT.
+	escalateAfter = 6 * time.Second
+	// pollEvery is how often a starting server is asked whether it is ready.
+	pollEvery = 10 * time.Millisecond
+)
+
+// Process is a server that runs as a child of this process. It ends no later
+// than we do (on Linux, even when we are killed with SIGKILL), and Ctrl-C in a
+// terminal does not reach it: it is in a process group of its own, and stopping
+// it in good order is its owner's work.
+type Process struct {
+	name        string
+	cmd         *exec.Cmd
+	log         *logFile
+	stopSignals []syscall.Signal // Stop sends them one after the other
+	tidy        func()           // runs after the end, before Done closes; may be nil
+	stopping    atomic.Bool
+	done        chan struct{}
+	err         error // written before done is closed
+}
+
+// Pid is the server's process id (PostgreSQL: the postmaster's).
+func (p *Process) Pid() int { return p.cmd.Process.Pid }
+
+// Done is closed when the process has ended and what it left is tidied up.
+// Closed without a Stop, it is the sign of an unexpected end: see Err.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Err is nil as long as the process runs and after an orderly end that Stop
+// asked for. Otherwise it says how the process ended, with its last log lines.
+func (p *Process) Err() error {
+	select {
+	case <-p.done:
+		return p.err
+	default:
+		return nil
+	}
+}
+
+// Kill sends SIGKILL, to the process alone, and does not wait: for fault tests.
+func (p *Process) Kill() error { return p.cmd.Process.Kill() }
+
+// Stop ends the server in good order and waits for its end. When ctx ends
+// first, harder signals follow, up to SIGKILL, and the error says so. Stopping
+// what has already ended does nothing and returns nil.
+func (p *Process) Stop(ctx context.Context) error {
+	select {
+	case <-p.done:
+		return nil
+	default:
+	}
+	p.stopping.Store(true)
+	patience := ctx
+	for i, signal := range p.stopSignals {
+		// An error means that the process has ended, and done will tell.
+		_ = p.cmd.Process.Signal(signal)
+		switch ended := p.endsBefore(patience); {
+		case ended && i == 0:
+			return p.err
+		case ended:
+			return fmt.Errorf("%s did not stop in time, and was ended by signal %q: %w", p.name, signal, context.Cause(ctx))
+		}
+		var cancel context.CancelFunc
+		patience, cancel = context.WithTimeout(context.WithoutCancel(ctx), escalateAfter)
+		defer cancel()
+	}
+	return fmt.Errorf("%s (pid %d) outlives SIGKILL", p.name, p.Pid())
+}
+
+func (p *Process) endsBefore(ctx context.Context) bool {
+	select {
+	case <-p.done:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// launch starts the process. From here on its goroutine owns p.log and p.tidy,
+// unless launch returns an error.
+func (p *Process) launch() error {
+	p.done = make(chan struct{})
+	started := make(chan error)
+	go p.supervise(started)
+	return <-started
+}
+
+// supervise starts the process, waits for its end and tidies up. The signal
+// that the kernel sends on the death of a parent is bound to the *thread* that
+// forked, not to the parent process: Go ends idle threads at will, and with
+// such a thread the server would go. So this goroutine keeps its thread to
+// itself, and stays on it until the child has ended.
+func (p *Process) supervise(started chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	err := p.cmd.Start()
+	started <- err
+	if err != nil {
+		return
+	}
+	p.err = p.verdict(p.cmd.Wait())
+	_ = p.log.Close()
+	if p.tidy != nil {
+		p.tidy()
+	}
+	close(p.done)
+}
+
+// verdict is what Err tells about an end.
+func (p *Process) verdict(err error) error {
+	if p.stopping.Load() && err == nil {
+		return nil
+	}
+	how := "exit status 0"
+	if err != nil {
+		how = err.Error()
+	}
+	return fmt.Errorf("%s (pid %d) ended: %s%s", p.name, p.Pid(), how, quoteLog(p.log.tail()))
+}
+
+// await returns when ready says so. If the process ends before, the error is
+// its last words; if ctx ends before, the process is stopped.
+func (p *Process) await(ctx context.Context, ready func() bool) error {
+	ticker := time.NewTicker(pollEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-p.done:
+			return fmt.Errorf("while starting: %w", p.err)
+		case <-ctx.Done():
+			return p.abandon(ctx)
+		case <-ticker.C:
+			if ready() {
+				return nil
+			}
+		}
+	}
+}
+
+// abandon stops a server whose start was given up, and returns why it was.
+func (p *Process) abandon(ctx context.Context) error {
+	cause := fmt.Errorf("%s: start given up: %w", p.name, context.Cause(ctx))
+	_ = p.Stop(ctx)
+	return cause
+}
+
+// command prepares a child in its own process group. deathSignal is what it
+// gets when we die; a nil credential runs it as who we are.
+func command(deathSignal syscall.Signal, credential *syscall.Credential, path string, args ...string) *exec.Cmd {
+	cmd := exec.Command(path, args...)
+	cmd.Env = environment(os.Environ())
+	// Our own folder may be closed to the user that the child runs as.
+	cmd.Dir = "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: credential}
+	setDeathSignal(cmd.SysProcAttr, deathSignal)
+	return cmd
+}
+
+// run runs a command that ends by itself. When ctx ends, its whole process
+// group is killed; run returns only when all of the group is gone, because the
+// output is a pipe that each of them holds. The error carries the output's end.
+func run(ctx context.Context, cmd *exec.Cmd) error {
+	// As in supervise: the death signal belongs to the thread.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var output bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &output, &output
+	cmd.WaitDelay = escalateAfter
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	release := context.AfterFunc(ctx, func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
+	err := cmd.Wait()
+	release()
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	}
+	return fmt.Errorf("%w%s", err, quoteLog(lastLines(output.Bytes())))
+}
+
+// environment is ours without what would change a server behind our back:
+// PGPORT moves PostgreSQL's port, and the locale the language of its messages.
+func environment(ours []string) []string {
+	env := []string{"LC_ALL=C"}
+	for _, entry := range ours {
+		if strings.HasPrefix(entry, "PG") || strings.HasPrefix(entry, "LC_") || strings.HasPrefix(entry, "LANG") {
+			continue
+		}
+		env = append(env, entry)
+	}
+	return env
+}
+
+// HeldError says that a folder is in use by a running server.
+type HeldError struct {
+	Server string // "PostgreSQL" or "Redis"
+	Dir    string
+	Pid    int // 0 when not known
+}
+
+func (e *HeldError) Error() string {
+	if e.Pid == 0 {
+		return fmt.Sprintf("%s is already running in %s: stop it, or choose another folder", e.Server, e.Dir)
+	}
+	return fmt.Sprintf("%s is already running in %s (pid %d): stop it, or choose another folder", e.Server, e.Dir, e.Pid)
+}
+
+// exists says whether anything has that name.
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return !errors.Is(err, os.ErrNotExist)
+}

@@ -1,0 +1,108 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/client"
+)
+
+// Claims that fail are repeated by this backoff.
+const (
+	claimRetryFirst = 100 * time.Millisecond
+	claimRetryLast  = 10 * time.Second
+	// An empty answer that comes sooner than this did not wait as it was asked
+	// to, and is slowed down like a failure.
+	emptyTooSoon = 100 * time.Millisecond
+	// longestAsked bounds the wait that the server may ask for.
+	longestAsked = time.Minute
+)
+
+// claimLoop claims for the slots that are free until ctx ends. Its error is a
+// refused key.
+func (r *run) claimLoop(ctx context.Context) error {
+	failures, hasty := 0, 0
+	for {
+		slots := r.takeSlots(ctx)
+		if slots == 0 {
+			return nil
+		}
+		asked := time.Now()
+		jobs, err := r.claim(ctx, slots)
+		r.returnSlots(slots - min(slots, len(jobs)))
+		if ctx.Err() != nil {
+			r.giveBack(jobs, min(slots, len(jobs)))
+			return nil //nolint:nilerr // ctx has ended, and the claim with it
+		}
+		r.begin(jobs, slots)
+		wait := time.Duration(0)
+		switch {
+		case err != nil && refused(err):
+			return fmt.Errorf("worker: claim: %w", err)
+		case err != nil:
+			failures++
+			r.worker.logger.Warn("claim failed", "error", err.Error(), "failures", failures)
+			wait = r.claimBackoff(failures-1, err)
+		case len(jobs) == 0 && time.Since(asked) < min(emptyTooSoon, r.worker.wait/2):
+			failures = 0
+			wait = backoff(hasty, claimRetryFirst, claimRetryLast)
+			hasty++
+		default:
+			failures, hasty = 0, 0
+		}
+		if !pause(ctx, wait) {
+			return nil
+		}
+	}
+}
+
+// claimBackoff is the wait after a failure: what the server asks for and a
+// little more, so that not all workers are back at once; else the backoff.
+func (r *run) claimBackoff(failures int, err error) time.Duration {
+	wait := backoff(failures, claimRetryFirst, claimRetryLast)
+	if asked := client.RetryAfter(err); asked > 0 {
+		wait = min(asked, longestAsked) + wait/4
+	}
+	return wait
+}
+
+// claim asks for at most so many jobs. Cancelling ctx closes the connection, by
+// which the server takes back what it was about to send.
+func (r *run) claim(ctx context.Context, most int) ([]api.ClaimedJob, error) {
+	waitMS := r.worker.wait.Milliseconds()
+	answer, err := r.worker.client.Claim(ctx, api.ClaimRequest{
+		WorkerID: r.worker.id, Queues: r.worker.queues, Tags: &r.worker.tags, Max: &most, WaitMS: &waitMS,
+	})
+	return answer.Jobs, err
+}
+
+// takeSlots waits for a free slot, then takes all that are free, as far as one
+// claim can fill them. 0 says that ctx ended.
+func (r *run) takeSlots(ctx context.Context) int {
+	if ctx.Err() != nil {
+		return 0
+	}
+	select {
+	case <-ctx.Done():
+		return 0
+	case <-r.slots:
+	}
+	taken := 1
+	for taken < api.MaxClaim {
+		select {
+		case <-r.slots:
+			taken++
+		default:
+			return taken
+		}
+	}
+	return taken
+}
+
+func (r *run) returnSlots(count int) {
+	for range count {
+		r.slots <- struct{}{}
+	}
+}

@@ -1,0 +1,63 @@
+// Package worker runs handlers for ForgeQueue's jobs, over HTTP.
+//
+//	w, err := worker.New(worker.Options{Client: c, Queues: []string{"default"}})
+//	worker.Handle(w, "greet", func(ctx context.Context, job *worker.Job[Greeting]) (Reply, error) {
+//		return Reply{Text: "Hello, " + job.Payload.Name}, nil
+//	})
+//	err = w.Run(ctx) // until ctx ends
+//
+// # How it works
+//
+//	      claim loop (Run's own goroutine)                  heartbeats (one goroutine)
+//	      take the free slots ─▶ POST /v1/claims             every ≤ 10 s, all leases in one call
+//	             │ jobs                                          │ ok: longer   │ cancel, lost
+//	             ▼                                               ▼              ▼
+//	┌─ attempt (a goroutine each) ──────────────┐        ┌─ leases held ─────────────┐
+//	│ lease ─────────────────────────────────── │ ─────▶ │ token → length, cancel    │
+//	│ handler, in a goroutine of its own        │ ◀───── │ cancels the handler's ctx │
+//	│ decide: complete, fail, snooze, release   │ cause  └───────────────────────────┘
+//	│ send it until answered, or the lease over │
+//	│ one log line; the slot is free            │
+//	└───────────────────────────────────────────┘
+//
+// # A handler's context
+//
+// It ends with a cause (context.Cause): [ErrLeaseLost], [ErrCancelRequested],
+// [ErrTimeout] (timeout_ms, counted from the claim's arrival) or [ErrStopping].
+// A handler should return soon after; it keeps its slot until it does. What it
+// then returns still counts where it can: a success is sent whatever the cause,
+// and the server's fence decides.
+//
+// # What a handler's return becomes
+//
+//	result, nil             complete
+//	error                   fail: retried with the job's backoff
+//	RetryAfter(err, d)      fail: retried after d
+//	Permanent(err)          fail: never retried
+//	Snooze(d)               snooze: back after d, the attempt is not spent
+//	a panic                 fail, type "panic", with the stack
+//	payload not an In       fail, type "payload", permanent
+//	result not fit to send  fail, type "result", permanent
+//	error, and ErrTimeout   fail, type "timeout"
+//	error, and ErrStopping  release: back at once, the attempt is not spent
+//	error, and ErrLeaseLost nothing: another attempt may already run
+//
+// A job whose type has no handler is snoozed for 30 s: in a deployment the next
+// version of this worker may know it.
+//
+// # How long a lease lasts
+//
+// The server tells when a lease ends by its own clock, and the local clock may
+// be hours off. So the worker only ever uses lengths: lease_expires_at minus the
+// server's time (the Date header of its latest answer, see
+// [client.Client.ServerTime]), never more than lease_expires_at minus created_at
+// at the claim, which is an upper bound by the database's clock alone; 30 s where
+// there is no Date. From there on the local monotonic clock counts. Heartbeats go
+// out at a third of the shortest length, and at least every 10 s. An estimate
+// that is too short costs heartbeats. One that is too long loses leases only if
+// they are shorter than 10 s and the gateway's clock lags behind its database's by
+// two lease lengths.
+//
+// While heartbeats are answered the server alone says what is lost. When they
+// are not, a lease is taken for lost once its length has passed.
+package worker

@@ -1,0 +1,111 @@
+package worker
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// Causes of a handler's context, to be had with context.Cause.
+var (
+	// ErrLeaseLost: the job is no longer this worker's, and may run elsewhere.
+	ErrLeaseLost = errors.New("the lease is lost")
+	// ErrCancelRequested: somebody asked for the job to be cancelled.
+	ErrCancelRequested = errors.New("the job's cancellation was asked for")
+	// ErrTimeout: the attempt has lasted for the job's timeout_ms.
+	ErrTimeout = errors.New("the attempt has used up its timeout_ms")
+	// ErrStopping: the worker stops, and its grace is over.
+	ErrStopping = errors.New("the worker is stopping")
+)
+
+var (
+	errAbandoned = errors.New("the handler did not return after its context had ended")
+	errGoexit    = errors.New("the handler ended its goroutine (runtime.Goexit) instead of returning")
+)
+
+// Permanent marks an error as not worth a retry: the job becomes a dead letter
+// at once. Permanent(nil) is nil.
+func Permanent(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &permanentError{err}
+}
+
+// Snooze, returned as a handler's error, puts the job back for d without
+// spending the attempt: what it waits for is not there yet.
+func Snooze(d time.Duration) error {
+	return &snoozeError{min(max(d, 0), api.MaxDelay)}
+}
+
+// RetryAfter fails the attempt and asks for the next one after d, instead of
+// the job's backoff; at most 7 days. RetryAfter(nil, d) is nil.
+func RetryAfter(err error, d time.Duration) error {
+	if err == nil {
+		return nil
+	}
+	return &retryAfterError{err, min(max(d, 0), api.MaxBackoff)}
+}
+
+type permanentError struct{ err error }
+
+func (e *permanentError) Error() string { return e.err.Error() }
+func (e *permanentError) Unwrap() error { return e.err }
+
+type snoozeError struct{ delay time.Duration }
+
+func (e *snoozeError) Error() string { return fmt.Sprintf("snoozed for %v", e.delay) }
+
+type retryAfterError struct {
+	err   error
+	delay time.Duration
+}
+
+func (e *retryAfterError) Error() string { return e.err.Error() }
+func (e *retryAfterError) Unwrap() error { return e.err }
+
+// kindError is an error of the worker itself, with the type it is reported under.
+type kindError struct {
+	kind string
+	err  error
+}
+
+func (e *kindError) Error() string     { return e.err.Error() }
+func (e *kindError) Unwrap() error     { return e.err }
+func (e *kindError) ErrorType() string { return e.kind }
+
+// panicError is what a handler panicked with.
+type panicError struct {
+	value any
+	stack string
+}
+
+func (e *panicError) Error() string   { return fmt.Sprint(e.value) }
+func (*panicError) ErrorType() string { return "panic" }
+
+// jobError is err as the server stores it. A panic inside carries its stack.
+func jobError(err error) *api.JobError {
+	told := api.JobError{Type: errorType(err), Message: err.Error()}
+	if panicked, ok := errors.AsType[*panicError](err); ok {
+		told.Stack = panicked.stack
+	}
+	return told.Clean()
+}
+
+// errorType is what err says of itself with ErrorType, else the Go type of the
+// innermost error: a wrapper says where it happened, not what.
+func errorType(err error) string {
+	if named, ok := errors.AsType[interface {
+		error
+		ErrorType() string
+	}](err); ok && named.ErrorType() != "" {
+		return named.ErrorType()
+	}
+	for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(err) {
+		err = inner
+	}
+	return strings.TrimPrefix(fmt.Sprintf("%T", err), "*")
+}

@@ -1,0 +1,110 @@
+package worker
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// HandlerFunc is a handler before its types are known: the payload in, the
+// result out, both as JSON. Middleware is made of it.
+type HandlerFunc func(ctx context.Context, job *RawJob) (json.RawMessage, error)
+
+// Handle says what to do with jobs of a type. fn gets the payload decoded into
+// an In; members that In does not have are left aside. Its result is sent as
+// JSON, at most 256 KiB. Handlers are given before Run, one for each type; what
+// is wrong with them, Run says.
+func Handle[In, Out any](w *Worker, jobType string, fn func(ctx context.Context, job *Job[In]) (Out, error)) {
+	if fn == nil {
+		w.handle(jobType, nil)
+		return
+	}
+	w.handle(jobType, func(ctx context.Context, raw *RawJob) (json.RawMessage, error) {
+		job := &Job[In]{Info: raw.Info}
+		if err := decodePayload(raw.Payload, &job.Payload); err != nil {
+			return nil, err
+		}
+		result, err := fn(ctx, job)
+		if err != nil {
+			return nil, err
+		}
+		return encodeResult(result)
+	})
+}
+
+// Use wraps every handler, those given before and those to come. The first
+// middleware is the outermost; it runs inside the goroutine of the handler, and
+// its panics are the handler's.
+func (w *Worker) Use(middleware func(next HandlerFunc) HandlerFunc) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if middleware == nil {
+		w.faults = append(w.faults, fmt.Errorf("worker: a middleware is nil"))
+		return
+	}
+	w.middleware = append(w.middleware, middleware)
+}
+
+func (w *Worker) handle(jobType string, handler HandlerFunc) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.started:
+		w.faults = append(w.faults, fmt.Errorf("worker: the handler for %q came after Run", jobType))
+		w.logger.Error("a handler given after Run is not used", "type", jobType)
+	case !api.ValidName(jobType):
+		w.faults = append(w.faults, fmt.Errorf("worker: %q cannot be a job's type", jobType))
+	case handler == nil:
+		w.faults = append(w.faults, fmt.Errorf("worker: the handler for %q is nil", jobType))
+	case w.handlers[jobType] != nil:
+		w.faults = append(w.faults, fmt.Errorf("worker: %q has two handlers", jobType))
+	default:
+		w.handlers[jobType] = handler
+	}
+}
+
+// wrapped gives the handlers with all middleware around them.
+func (w *Worker) wrapped() map[string]HandlerFunc {
+	all := make(map[string]HandlerFunc, len(w.handlers))
+	for jobType, handler := range w.handlers {
+		for i := len(w.middleware) - 1; i >= 0; i-- {
+			handler = w.middleware[i](handler)
+		}
+		all[jobType] = handler
+	}
+	return all
+}
+
+// decodePayload fails for good: the same payload will not fit the next time either.
+func decodePayload(payload json.RawMessage, into any) error {
+	if len(payload) == 0 {
+		payload = json.RawMessage("null")
+	}
+	if err := json.Unmarshal(payload, into); err != nil {
+		return Permanent(&kindError{"payload", fmt.Errorf("the payload does not fit the handler: %w", err)})
+	}
+	return nil
+}
+
+// encodeResult leaves <, > and & as they are: they come back as they were given,
+// and take one byte of the limit instead of six.
+func encodeResult(result any) (json.RawMessage, error) {
+	var buffer bytes.Buffer
+	encoder := json.NewEncoder(&buffer)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(result); err != nil {
+		return nil, resultError(fmt.Errorf("the result cannot be written as JSON: %w", err))
+	}
+	encoded := bytes.TrimSuffix(buffer.Bytes(), []byte("\n"))
+	if len(encoded) > api.MaxResult {
+		return nil, resultError(fmt.Errorf("the result has %d bytes, and %d are allowed", len(encoded), api.MaxResult))
+	}
+	return encoded, nil
+}
+
+// resultError fails for good: the work was done, and doing it again would end
+// in the same result.
+func resultError(err error) error { return Permanent(&kindError{"result", err}) }

@@ -1,0 +1,122 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// After a heartbeat that failed the next follows sooner, by this backoff.
+const (
+	beatRetryFirst = 250 * time.Millisecond
+	beatRetryLast  = 5 * time.Second
+)
+
+// heartbeats keeps all leases, and the worker itself, alive until ctx ends.
+func (r *run) heartbeats(ctx context.Context) {
+	last, failures := time.Now(), 0
+	var retry time.Time // when to try again after a failure
+	for {
+		due := r.leases.due(last)
+		if failures > 0 {
+			due = r.leases.nextEnd(retry)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.leases.changed:
+			continue
+		case <-time.After(time.Until(due)):
+		}
+		if failures > 0 {
+			r.loseOverdue()
+			if time.Now().Before(retry) {
+				continue // it was a lease's end that was due
+			}
+		}
+		err := r.beat(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if err == nil {
+			last, failures = time.Now(), 0
+			continue
+		}
+		r.worker.logger.Warn("heartbeat failed", "error", err.Error(), "failures", failures+1)
+		r.loseOverdue()
+		// Several tries are to fit into what the shortest lease has left.
+		retry = time.Now().Add(min(backoff(failures, beatRetryFirst, beatRetryLast), r.leases.shortest()/6))
+		failures++
+	}
+}
+
+// beat sends one heartbeat for all leases. A worker that the server does not
+// know, or has given up as DEAD, registers again and asks once more: then the
+// leases that it lost by that are told.
+func (r *run) beat(ctx context.Context) error {
+	// One that hangs must leave time for others, and must be over when a lease is.
+	longest := time.Now().Add(max(r.leases.shortest()/3, shortestLease))
+	ctx, cancel := context.WithDeadline(ctx, r.leases.nextEnd(longest))
+	defer cancel()
+	err := r.beatOnce(ctx)
+	if p, ok := problem.From(err); !ok || p.Code != problem.WorkerUnknown {
+		return err
+	}
+	r.worker.logger.Warn("the server does not know this worker; registering again")
+	if _, err := r.worker.client.Register(ctx, r.worker.registration()); err != nil {
+		return fmt.Errorf("register: %w", err)
+	}
+	return r.beatOnce(ctx)
+}
+
+func (r *run) beatOnce(ctx context.Context) error {
+	held := r.leases.all()
+	if len(held) == 0 {
+		_, err := r.worker.client.Heartbeat(ctx, r.worker.id, nil)
+		return err
+	}
+	for chunk := range slices.Chunk(held, api.MaxLeases) {
+		if err := r.beatFor(ctx, chunk); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *run) beatFor(ctx context.Context, held []*lease) error {
+	request := make([]api.Lease, len(held))
+	for i, l := range held {
+		request[i] = api.Lease{JobID: l.job.ID, LeaseToken: l.job.LeaseToken}
+	}
+	answer, err := r.worker.client.Heartbeat(ctx, r.worker.id, request)
+	if err != nil {
+		return err
+	}
+	if len(answer.Leases) != len(held) {
+		return errors.New("the heartbeat's answer does not tell of every lease sent")
+	}
+	now, server := time.Now(), r.serverTime()
+	for i, l := range held {
+		if answer.Leases[i].JobID != l.job.ID {
+			return errors.New("the heartbeat's answer is not in the order sent")
+		}
+		r.leases.renew(l, answer.Leases[i], now, server)
+	}
+	return nil
+}
+
+// loseOverdue gives up the leases whose time has passed while heartbeats fail:
+// nobody can tell any more whether the job runs elsewhere.
+func (r *run) loseOverdue() {
+	now := time.Now()
+	for _, l := range r.leases.all() {
+		if !now.Before(r.leases.end(l)) {
+			l.cancel(ErrLeaseLost)
+		}
+	}
+}

@@ -1,0 +1,68 @@
+package worker
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// Job is one attempt at a job, as its handler sees it.
+type Job[In any] struct {
+	Info
+	// Payload is what the producer sent, decoded; In's zero value for null.
+	Payload In
+}
+
+// RawJob is a Job whose payload was not decoded.
+type RawJob = Job[json.RawMessage]
+
+// Info is all of a job but the decoded payload.
+type Info struct {
+	ID     string
+	Tenant string
+	Type   string
+	Queue  string
+	// User is the tenant's own end user; empty if the job has none.
+	User     string
+	Priority int
+	// Attempt counts executions from 1; MaxAttempts is the last one.
+	Attempt     int
+	MaxAttempts int
+	// Epoch is raised by every claim and never goes back: use it to fence writes
+	// to stores of your own.
+	Epoch    int64
+	Tags     []string
+	Metadata map[string]string
+	// Deadline is when the job is of no use any more, by the server's clock; zero
+	// if there is none. It does not end the context: a started attempt may finish.
+	Deadline time.Time
+	// CorrelationID and Traceparent are the submitting request's; empty if it had none.
+	CorrelationID string
+	Traceparent   string
+	CreatedAt     time.Time
+	// Raw is the payload as it was sent.
+	Raw json.RawMessage
+}
+
+func newRawJob(claimed api.ClaimedJob) *RawJob {
+	info := Info{
+		ID: claimed.ID, Tenant: claimed.Tenant, Type: claimed.Type, Queue: claimed.Queue,
+		User: orEmpty(claimed.User), Priority: claimed.Priority,
+		Attempt: claimed.Attempt, MaxAttempts: claimed.MaxAttempts, Epoch: claimed.Epoch,
+		Tags: claimed.Tags, Metadata: claimed.Metadata,
+		CorrelationID: orEmpty(claimed.CorrelationID), Traceparent: orEmpty(claimed.Traceparent),
+		CreatedAt: claimed.CreatedAt.Time, Raw: claimed.Payload,
+	}
+	if claimed.Deadline != nil {
+		info.Deadline = claimed.Deadline.Time
+	}
+	return &RawJob{Info: info, Payload: claimed.Payload}
+}
+
+func orEmpty(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}

@@ -1,0 +1,152 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/forgequeue/forgequeue/shared/client"
+)
+
+const (
+	// patience is how long handlers have to return once their contexts were
+	// cancelled for the worker's stop.
+	patience = 2 * time.Second
+	// lastWord is how long the outcomes and releases of a stop may take.
+	lastWord = 5 * time.Second
+)
+
+// run is one Run of a worker: what it holds and how far its stop has come.
+type run struct {
+	worker   *Worker
+	handlers map[string]HandlerFunc
+	leases   *leases
+	// slots holds a token for each handler that may start.
+	slots chan struct{}
+	// attempts are the goroutines of claimed jobs, outcome and log line included.
+	attempts sync.WaitGroup
+	// base carries Run's values but not its end: attempts outlive it by the grace.
+	base context.Context //nolint:containedctx // its life is the run's
+	// abandon is closed when handlers that do not return are left behind.
+	abandon chan struct{}
+}
+
+// Run registers the worker, then claims and runs jobs until ctx ends. It then
+// claims no more, lets handlers go on for the grace, cancels their contexts,
+// releases what is left, and returns nil. A key that is refused (401, 403) ends
+// Run in the same way, with the error; so do handlers that were given wrongly.
+// All other failures are retried. Run may be called once.
+//
+// Only a handler that ignores its cancelled context is still running when Run
+// returns; its lease has been released, and what it returns is not sent.
+func (w *Worker) Run(ctx context.Context) error {
+	handlers, err := w.start()
+	if err != nil {
+		return err
+	}
+	base, cancelOutcomes := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancelOutcomes()
+	r := &run{
+		worker: w, handlers: handlers, leases: newLeases(),
+		slots: make(chan struct{}, w.concurrency), base: base, abandon: make(chan struct{}),
+	}
+	for range w.concurrency {
+		r.slots <- struct{}{}
+	}
+	if err := r.register(ctx); err != nil || ctx.Err() != nil {
+		return err
+	}
+	beating, stopBeating := context.WithCancel(base)
+	var beats sync.WaitGroup
+	beats.Go(func() { r.heartbeats(beating) })
+
+	w.logger.Info("worker started", "queues", w.queues, "tags", w.tags, "concurrency", w.concurrency)
+	err = r.claimLoop(ctx)
+	r.drain(cancelOutcomes)
+	stopBeating()
+	beats.Wait()
+	w.logger.Info("worker stopped")
+	return err
+}
+
+// start checks what was given before Run, and closes the door behind it.
+func (w *Worker) start() (map[string]HandlerFunc, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.started {
+		return nil, errors.New("worker: Run was called before")
+	}
+	if len(w.faults) == 0 && len(w.handlers) == 0 {
+		return nil, errors.New("worker: there is no handler; give one with Handle")
+	}
+	if err := errors.Join(w.faults...); err != nil {
+		return nil, err
+	}
+	w.started = true
+	return w.wrapped(), nil
+}
+
+// register makes the worker known, however long the server is away. Its error
+// is final; nil also when ctx ended.
+func (r *run) register(ctx context.Context) error {
+	for failures := 0; ; failures++ {
+		_, err := r.worker.client.Register(ctx, r.worker.registration())
+		if err == nil || ctx.Err() != nil {
+			return nil //nolint:nilerr // ctx has ended, and the call with it
+		}
+		if refused(err) {
+			return fmt.Errorf("worker: register: %w", err)
+		}
+		r.worker.logger.Warn("register failed", "error", err.Error(), "failures", failures+1)
+		if !pause(ctx, r.claimBackoff(failures, err)) {
+			return nil
+		}
+	}
+}
+
+// refused says that the key is not valid, or may not do this; trying again
+// would not help.
+func refused(err error) bool {
+	status := client.Status(err)
+	return status == http.StatusUnauthorized || status == http.StatusForbidden
+}
+
+// drain sees every attempt to its end, step by step harder.
+func (r *run) drain(cancelOutcomes context.CancelFunc) {
+	done := make(chan struct{})
+	go func() {
+		r.attempts.Wait()
+		close(done)
+	}()
+	if endsWithin(done, r.worker.grace) {
+		return
+	}
+	r.leases.cancelAll(ErrStopping)
+	if endsWithin(done, patience) {
+		return
+	}
+	close(r.abandon)
+	if endsWithin(done, lastWord) {
+		return
+	}
+	cancelOutcomes()
+	<-done
+}
+
+func endsWithin(done <-chan struct{}, d time.Duration) bool {
+	select {
+	case <-done:
+		return true
+	case <-time.After(d):
+		return false
+	}
+}
+
+// serverTime is the server's present time, or zero if it has not told.
+func (r *run) serverTime() time.Time {
+	now, _ := r.worker.client.ServerTime()
+	return now
+}
