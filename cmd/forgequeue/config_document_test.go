@@ -1,0 +1,49 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	coreapp "github.com/forgequeue/forgequeue/core/app"
+	gatewayapp "github.com/forgequeue/forgequeue/gateway/app"
+)
+
+var update = flag.Bool("update", false, "write api-docs/config.md anew")
+
+// The page of settings is written from the tags of the structs that read them.
+func TestConfigDocument(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	b.WriteString("# Settings\n\nBoth services read them from the environment and report all that is wrong at once. " +
+		"`forgequeue up` sets\nthe stores, the addresses and the secrets by itself.\n\n" +
+		"This page is written from the code: `go test ./cmd/forgequeue -run TestConfigDocument -update`.\n")
+	section(&b, "gateway", reflect.TypeFor[gatewayapp.Config]())
+	section(&b, "core", reflect.TypeFor[coreapp.Config]())
+	path := filepath.Join("..", "..", "api-docs", "config.md")
+	if *update {
+		if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil { //nolint:gosec // a document
+			t.Fatal(err)
+		}
+	}
+	written, err := os.ReadFile(path) //nolint:gosec // a document
+	if err != nil || string(written) != b.String() {
+		t.Errorf("api-docs/config.md is not what the code says (%v); write it anew with -update", err)
+	}
+}
+
+func section(b *strings.Builder, name string, config reflect.Type) {
+	fmt.Fprintf(b, "\n## %s\n\n| variable | meaning |\n|---|---|\n", name)
+	for i := range config.NumField() {
+		tag := config.Field(i).Tag
+		variable := tag.Get("env")
+		if variable == "-" {
+			continue
+		}
+		fmt.Fprintf(b, "| `%s` | %s |\n", variable, tag.Get("doc"))
+	}
+}

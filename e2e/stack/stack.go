@@ -1,0 +1,280 @@
+// Package stack starts ForgeQueue for black-box tests: the real program, as its
+// users start it, with stores of its own.
+package stack
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/forgequeue/forgequeue/shared/client"
+)
+
+// binary is the program under test, built once for the test process.
+type binary struct {
+	once sync.Once
+	path string
+	err  error
+}
+
+//nolint:gochecknoglobals // one build for the process is the point of it
+var forgequeue binary
+
+// Binary gives the path of the program, built like the test that asks: with the
+// race detector where that has it.
+func Binary(tb testing.TB) string {
+	tb.Helper()
+	forgequeue.once.Do(func() { forgequeue.path, forgequeue.err = build() })
+	if forgequeue.err != nil {
+		tb.Fatalf("stack: %v", forgequeue.err)
+	}
+	return forgequeue.path
+}
+
+func build() (string, error) {
+	dir, err := os.MkdirTemp("", "fq-binary-")
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "forgequeue")
+	args := []string{"build", "-o", path}
+	if raceEnabled {
+		args = append(args, "-race")
+	}
+	command := exec.CommandContext(context.Background(), "go", append(args, ".")...) //nolint:gosec // our own arguments
+	command.Dir = filepath.Join("..", "cmd", "forgequeue")
+	if output, err := command.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build: %w\n%s", err, output)
+	}
+	return path, nil
+}
+
+// Main runs the tests and removes what was built.
+func Main(m *testing.M) int {
+	code := m.Run()
+	if forgequeue.path != "" {
+		_ = os.RemoveAll(filepath.Dir(forgequeue.path))
+	}
+	return code
+}
+
+// Folder gives an empty data folder that PostgreSQL's user can reach, removed at
+// the end: a test's own TempDir is closed to everybody but root.
+func Folder(tb testing.TB) string {
+	tb.Helper()
+	dir, err := os.MkdirTemp("", "fq-")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if err := os.Chmod(dir, 0o711); err != nil { //nolint:gosec // passed through, not looked into
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+// Ready is what `up --json` prints.
+type Ready struct {
+	Gateway     string `json:"gateway"`
+	APIKey      string `json:"api_key"`
+	OperatorKey string `json:"operator_key"`
+	PlatformKey string `json:"platform_key"`
+	DatabaseURL string `json:"database_url"`
+	Redis       struct {
+		Mode string `json:"mode"`
+		URL  string `json:"url"`
+	} `json:"redis"`
+	Data    string `json:"data"`
+	Metrics struct {
+		Gateway string `json:"gateway"`
+		Core    string `json:"core"`
+	} `json:"metrics"`
+}
+
+// Stack is a running `forgequeue up`.
+type Stack struct {
+	Ready
+	process *Process
+}
+
+// Up starts `forgequeue up --json` with a free port and more arguments, and waits
+// until it is ready.
+func Up(tb testing.TB, data string, args ...string) *Stack {
+	tb.Helper()
+	process := Start(tb, append([]string{"up", "--json", "--listen", "127.0.0.1:0", "--data", data}, args...)...)
+	s := &Stack{process: process}
+	line, err := process.FirstLine(90 * time.Second)
+	if err == nil {
+		err = json.Unmarshal([]byte(line), &s.Ready)
+	}
+	if err != nil {
+		tb.Fatalf("stack: up is not ready: %v\n%s", err, process.Output())
+	}
+	return s
+}
+
+// Client gives a client with the default key.
+func (s *Stack) Client(tb testing.TB) *client.Client { return s.ClientFor(tb, s.APIKey) }
+
+// ClientFor gives a client with another key.
+func (s *Stack) ClientFor(tb testing.TB, key string) *client.Client {
+	tb.Helper()
+	c, err := client.New(client.Options{URL: s.Gateway, APIKey: key})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(c.CloseIdleConnections)
+	return c
+}
+
+// Pid is the process's.
+func (s *Stack) Pid() int { return s.process.Pid() }
+
+// Kill ends the process by SIGKILL and waits for it.
+func (s *Stack) Kill() { s.process.Kill() }
+
+// Stop ends the process by SIGTERM and gives its exit code.
+func (s *Stack) Stop(tb testing.TB) int { return s.process.Stop(tb) }
+
+// Output is what it wrote to standard error.
+func (s *Stack) Output() string { return s.process.Output() }
+
+// Process is a child that ends with its test at the latest.
+type Process struct {
+	command *exec.Cmd
+	lines   chan string
+	errors  output
+	ended   chan struct{}
+}
+
+// output collects what a process writes while others read it.
+type output struct {
+	mu     sync.Mutex
+	buffer bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buffer.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buffer.String()
+}
+
+// Start starts the program with arguments.
+func Start(tb testing.TB, args ...string) *Process {
+	tb.Helper()
+	return StartCommand(tb, exec.CommandContext(context.WithoutCancel(tb.Context()), Binary(tb), args...)) //nolint:gosec // our own program
+}
+
+// StartCommand starts any command as a child of the test.
+func StartCommand(tb testing.TB, command *exec.Cmd) *Process {
+	tb.Helper()
+	p := &Process{command: command, lines: make(chan string, 1000), ended: make(chan struct{})}
+	stdout, err := command.StdoutPipe()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	command.Stderr = &p.errors
+	if err := command.Start(); err != nil {
+		tb.Fatal(err)
+	}
+	go p.read(stdout)
+	tb.Cleanup(func() {
+		p.Kill()
+		if tb.Failed() {
+			tb.Logf("%s wrote:\n%s", filepath.Base(command.Path), p.Output())
+		}
+	})
+	return p
+}
+
+// read passes lines on until the process has closed its output, then collects it.
+func (p *Process) read(stdout io.Reader) {
+	scanner := bufio.NewScanner(stdout)
+	scanner.Buffer(nil, 1<<20)
+	for scanner.Scan() {
+		select {
+		case p.lines <- scanner.Text():
+		default: // nobody reads that many
+		}
+	}
+	close(p.lines)
+	_ = p.command.Wait() // the state is read from the command
+	close(p.ended)
+}
+
+// FirstLine waits for the next line of standard output.
+func (p *Process) FirstLine(within time.Duration) (string, error) {
+	select {
+	case line, open := <-p.lines:
+		if !open {
+			return "", errors.New("the process ended")
+		}
+		return line, nil
+	case <-time.After(within):
+		return "", fmt.Errorf("no line within %v", within)
+	}
+}
+
+// Pid is the process's.
+func (p *Process) Pid() int { return p.command.Process.Pid }
+
+// Signal sends a signal.
+func (p *Process) Signal(signal syscall.Signal) { _ = p.command.Process.Signal(signal) }
+
+// Kill ends the process by SIGKILL and waits for it; one that has ended stays so.
+func (p *Process) Kill() {
+	p.Signal(syscall.SIGCONT)
+	p.Signal(syscall.SIGKILL)
+	<-p.ended
+}
+
+// Wait waits for the end and gives the exit code, -1 for a signal.
+func (p *Process) Wait(tb testing.TB, within time.Duration) int {
+	tb.Helper()
+	select {
+	case <-p.ended:
+		return p.command.ProcessState.ExitCode()
+	case <-time.After(within):
+		tb.Fatalf("the process has not ended within %v\n%s", within, p.Output())
+		return -1
+	}
+}
+
+// Stop ends the process by SIGTERM and gives its exit code.
+func (p *Process) Stop(tb testing.TB) int {
+	tb.Helper()
+	p.Signal(syscall.SIGTERM)
+	return p.Wait(tb, time.Minute)
+}
+
+// Output is what the process wrote to standard error.
+func (p *Process) Output() string { return p.errors.String() }
+
+// Eventually waits until done says so, asking again and again.
+func Eventually(tb testing.TB, within time.Duration, what string, done func() bool) {
+	tb.Helper()
+	deadline := time.Now().Add(within)
+	for !done() {
+		if time.Now().After(deadline) {
+			tb.Fatalf("not within %v: %s", within, what)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
