@@ -33,6 +33,8 @@ const (
 	MaxDelay = 366 * 24 * time.Hour
 	// MaxTimeout bounds timeout_ms.
 	MaxTimeout = 7 * 24 * time.Hour
+	// MaxVisibilityTimeout bounds a queue's visibility timeout; the least is 1 s.
+	MaxVisibilityTimeout = 12 * time.Hour
 	// MaxBackoff bounds retry.base_ms, retry.cap_ms and retry_after_ms.
 	MaxBackoff = 7 * 24 * time.Hour
 )

@@ -1,0 +1,124 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/url"
+	"os"
+	"time"
+
+	"github.com/caarlos0/env/v11"
+
+	"github.com/forgequeue/forgequeue/gateway/internal/admission"
+	"github.com/forgequeue/forgequeue/gateway/internal/auth"
+	"github.com/forgequeue/forgequeue/shared/identity"
+	"github.com/forgequeue/forgequeue/shared/secret"
+	"github.com/forgequeue/forgequeue/shared/telemetry"
+)
+
+// Config is all that the gateway can be told. api-docs/config.md is written from
+// the tags.
+type Config struct {
+	Listen         string        `env:"FORGEQUEUE_LISTEN"          envDefault:"127.0.0.1:8080"        doc:"Address of the public API, host:port. Default 127.0.0.1:8080."`
+	MetricsListen  string        `env:"FORGEQUEUE_METRICS_LISTEN"  envDefault:"127.0.0.1:9090"        doc:"Address of /metrics and /debug/pprof, host:port; keep it private. Default 127.0.0.1:9090."`
+	CoreURL        string        `env:"FORGEQUEUE_CORE_URL"        envDefault:"http://127.0.0.1:8081" doc:"Where core's internal API is, a URL without path. Default http://127.0.0.1:8081."`
+	RedisURL       secret.Text   `env:"REDIS_URL"                                                     doc:"Redis or Valkey, redis:// or rediss://. Optional: without it key revocations take up to 30 s to arrive. Default none."`
+	HopSecret      secret.Text   `env:"FORGEQUEUE_HOP_SECRET"                                         doc:"Signs the calls to core, at least 32 bytes, the same in both. Required; openssl rand -base64 32 makes one."`
+	KeySecret      secret.Text   `env:"FORGEQUEUE_KEY_SECRET"                                         doc:"HMAC secret of API keys, at least 32 bytes, the same in every gateway; changing it makes all keys invalid. Required; openssl rand -base64 32 makes one."`
+	OperatorKey    secret.Text   `env:"FORGEQUEUE_OPERATOR_KEY"                                       doc:"The credential that opens /v1/admin, at least 27 characters. Optional: without it these routes do not exist. Default none."`
+	KeyEnv         string        `env:"FORGEQUEUE_KEY_ENV"         envDefault:"live"                  doc:"Label in the keys made here, fq_<label>_..., 1 to 16 of a-z and 0-9. Default live."`
+	LogFormat      string        `env:"FORGEQUEUE_LOG_FORMAT"      envDefault:"json"                  doc:"Form of the log on standard error, json or text. Default json."`
+	LogLevel       string        `env:"FORGEQUEUE_LOG_LEVEL"       envDefault:"info"                  doc:"Least level that is logged: debug, info, warn or error. Default info."`
+	Grace          time.Duration `env:"FORGEQUEUE_GRACE"           envDefault:"30s"                   doc:"How long requests in flight may take to end after SIGTERM, a duration such as 30s; a claim may wait for 25 s. 0s to 10m. Default 30s."`
+	RequestTimeout time.Duration `env:"FORGEQUEUE_REQUEST_TIMEOUT" envDefault:"10s"                  doc:"How long core may take for a request, beyond the wait that the caller asks for, a duration such as 10s. 100ms to 30s. Default 10s."`
+
+	// Listener and MetricsListener are used instead of listening, where given. Run
+	// closes them.
+	Listener        net.Listener `env:"-"`
+	MetricsListener net.Listener `env:"-"`
+	// Logger is used instead of one made from LogFormat and LogLevel, where given.
+	Logger *slog.Logger `env:"-"`
+}
+
+const (
+	// minOperatorKey characters of base62 hold 160 bits.
+	minOperatorKey    = 27
+	maxGrace          = 10 * time.Minute
+	minRequestTimeout = 100 * time.Millisecond
+	maxRequestTimeout = 30 * time.Second
+)
+
+// FromEnv reads the process's environment. The error has every problem, not only
+// the first.
+func FromEnv() (Config, error) { return Parse(env.ToMap(os.Environ())) }
+
+// Parse reads settings by the names of their environment variables; what is not
+// given has its default. The error has every problem.
+func Parse(settings map[string]string) (Config, error) {
+	var cfg Config
+	// The defaults first, so that a setting that cannot be read keeps a good value
+	// and is complained of once.
+	if err := env.ParseWithOptions(&cfg, env.Options{Environment: map[string]string{}}); err != nil {
+		return cfg, err
+	}
+	var problems []error
+	if err := env.ParseWithOptions(&cfg, env.Options{Environment: settings}); err != nil {
+		problems = append(problems, err)
+	}
+	problems = append(problems, cfg.check())
+	return cfg, errors.Join(problems...)
+}
+
+// check judges the settings as a whole; the error names each that is wrong by
+// its variable, and never shows a secret.
+func (cfg Config) check() error {
+	var problems []error
+	wrong := func(ok bool, format string, args ...any) {
+		if !ok {
+			problems = append(problems, fmt.Errorf(format, args...))
+		}
+	}
+	const advice = "must have at least %d bytes; openssl rand -base64 32 makes one"
+	wrong(cfg.Listener != nil || validAddress(cfg.Listen), "FORGEQUEUE_LISTEN %q: must be host:port", cfg.Listen)
+	wrong(cfg.MetricsListener != nil || validAddress(cfg.MetricsListen), "FORGEQUEUE_METRICS_LISTEN %q: must be host:port", cfg.MetricsListen)
+	wrong(validCoreURL(cfg.CoreURL), "FORGEQUEUE_CORE_URL: must be http:// or https://, host and port, without path")
+	wrong(len(cfg.HopSecret) >= identity.MinSecretBytes, "FORGEQUEUE_HOP_SECRET: "+advice, identity.MinSecretBytes)
+	wrong(len(cfg.KeySecret) >= identity.MinSecretBytes, "FORGEQUEUE_KEY_SECRET: "+advice, identity.MinSecretBytes)
+	wrong(cfg.HopSecret == "" || cfg.HopSecret != cfg.KeySecret, "FORGEQUEUE_HOP_SECRET and FORGEQUEUE_KEY_SECRET: must differ; core knows the first and must not know the second")
+	wrong(cfg.OperatorKey == "" || len(cfg.OperatorKey) >= minOperatorKey, "FORGEQUEUE_OPERATOR_KEY: must have at least %d characters", minOperatorKey)
+	wrong(validToken(cfg.OperatorKey.Reveal()), "FORGEQUEUE_OPERATOR_KEY: must be visible ASCII without spaces, or no header can carry it")
+	wrong(auth.ValidEnv(cfg.KeyEnv), "FORGEQUEUE_KEY_ENV %q: must be 1 to 16 of a-z and 0-9", cfg.KeyEnv)
+	wrong(cfg.Grace >= 0 && cfg.Grace <= maxGrace, "FORGEQUEUE_GRACE %v: must be between 0s and %v", cfg.Grace, maxGrace)
+	wrong(cfg.RequestTimeout >= minRequestTimeout && cfg.RequestTimeout <= maxRequestTimeout,
+		"FORGEQUEUE_REQUEST_TIMEOUT %v: must be between %v and %v", cfg.RequestTimeout, minRequestTimeout, maxRequestTimeout)
+	if cfg.Logger == nil {
+		_, err := telemetry.NewLogger(io.Discard, cfg.LogFormat, cfg.LogLevel)
+		wrong(err == nil, "FORGEQUEUE_LOG_FORMAT, FORGEQUEUE_LOG_LEVEL: %w", err)
+	}
+	// Not with the library's error: it repeats the URL, password and all.
+	wrong(admission.ValidURL(cfg.RedisURL.Reveal()), "REDIS_URL: must look like redis://[[user]:password@]host:port[/database]")
+	return errors.Join(problems...)
+}
+
+func validAddress(address string) bool {
+	_, port, err := net.SplitHostPort(address)
+	return err == nil && port != ""
+}
+
+func validCoreURL(text string) bool {
+	base, err := url.Parse(text)
+	return err == nil && (base.Scheme == "http" || base.Scheme == "https") && base.Host != "" &&
+		(base.Path == "" || base.Path == "/") && base.RawQuery == "" && base.User == nil
+}
+
+func validToken(text string) bool {
+	for i := range len(text) {
+		if text[i] <= ' ' || text[i] > '~' {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,161 @@
+// Package app is the gateway as a whole: Config and Run, called by its own main,
+// by `forgequeue up` and by tests.
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/forgequeue/forgequeue/gateway/internal/admission"
+	"github.com/forgequeue/forgequeue/gateway/internal/auth"
+	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
+	"github.com/forgequeue/forgequeue/gateway/internal/httpapi"
+	"github.com/forgequeue/forgequeue/shared/httpserver"
+	"github.com/forgequeue/forgequeue/shared/telemetry"
+)
+
+// Run serves until ctx ends and then drains. It gives nil after a clean drain.
+// Core and Redis may be away when it starts, and come and go.
+func Run(ctx context.Context, cfg Config) error {
+	logger, err := cfg.logger()
+	if err == nil {
+		err = cfg.check()
+	}
+	if err == nil {
+		cfg, err = cfg.listen(ctx)
+	}
+	if err != nil {
+		return errors.Join(err, cfg.closeListeners())
+	}
+	parts, err := cfg.assemble(logger)
+	if err != nil {
+		return errors.Join(err, cfg.closeListeners())
+	}
+	return errors.Join(parts.serve(ctx, cfg, logger), parts.close())
+}
+
+// parts are what lives as long as the gateway.
+type parts struct {
+	redis    *admission.Redis
+	core     *coreclient.Client
+	auth     *auth.Authenticator
+	api      *httpapi.Server
+	registry *prometheus.Registry
+}
+
+// assemble makes the parts; nothing of it dials or starts yet.
+func (cfg Config) assemble(logger *slog.Logger) (*parts, error) {
+	redis, err := admission.Connect(cfg.RedisURL.Reveal())
+	if err != nil {
+		return nil, err
+	}
+	core, err := coreclient.New(coreclient.Options{URL: cfg.CoreURL, Secret: []byte(cfg.HopSecret), Logger: logger})
+	if err != nil {
+		return nil, errors.Join(err, redis.Close())
+	}
+	p := &parts{redis: redis, core: core, registry: telemetry.NewRegistry()}
+	p.auth = auth.New(auth.Options{
+		KeySecret:   []byte(cfg.KeySecret),
+		OperatorKey: cfg.OperatorKey.Reveal(),
+		Lookup:      core.LookUpKey,
+	})
+	p.api = httpapi.New(httpapi.Options{
+		Auth:      p.auth,
+		Core:      core,
+		Redis:     redis,
+		KeySecret: []byte(cfg.KeySecret),
+		KeyEnv:    cfg.KeyEnv,
+		Admin:     cfg.OperatorKey != "",
+		Registry:  p.registry,
+		Logger:    logger,
+		Timeout:   cfg.RequestTimeout,
+	})
+	return p, nil
+}
+
+func (p *parts) close() error {
+	p.core.Close()
+	return p.redis.Close()
+}
+
+// serve runs the public listener, and beside it what must outlive its drain:
+// metrics can be read, and revocations arrive, until the last request has ended.
+func (p *parts) serve(ctx context.Context, cfg Config, logger *slog.Logger) error {
+	logger.InfoContext(ctx, "gateway listens", "address", cfg.Listener.Addr().String(), "metrics", cfg.MetricsListener.Addr().String(),
+		"core", cfg.CoreURL, "redis", cfg.RedisURL != "", "admin", cfg.OperatorKey != "")
+	background, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	// When either server fails, the other one drains.
+	group, public := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		defer end()
+		return httpserver.Run(public, httpserver.Options{
+			Listener: cfg.Listener,
+			Handler:  p.api.Handler(), //nolint:contextcheck // handlers take the request's context
+			Grace:    cfg.Grace,
+			OnDrain: func() {
+				logger.InfoContext(ctx, "gateway drains", "grace", cfg.Grace.String())
+				p.api.Drain()
+			},
+			Logger: logger,
+		})
+	})
+	group.Go(func() error {
+		if err := httpserver.Run(background, httpserver.Options{
+			Listener: cfg.MetricsListener,
+			Handler:  telemetry.AdminHandler(p.registry),
+			Logger:   logger,
+		}); background.Err() == nil {
+			return err
+		}
+		return nil // a scrape or a profile cut off at the end is no failed drain
+	})
+	group.Go(func() error {
+		p.redis.Revocations(background, p.auth.Forget)
+		return nil
+	})
+	err := group.Wait()
+	logger.InfoContext(ctx, "gateway stopped", "clean", err == nil)
+	return err
+}
+
+func (cfg Config) logger() (*slog.Logger, error) {
+	if cfg.Logger != nil {
+		return cfg.Logger, nil
+	}
+	return telemetry.NewLogger(os.Stderr, cfg.LogFormat, cfg.LogLevel)
+}
+
+// listen opens the listeners that were not given, so that a port in use is an
+// error before anything starts.
+func (cfg Config) listen(ctx context.Context) (_ Config, err error) {
+	var from net.ListenConfig
+	if cfg.Listener == nil {
+		if cfg.Listener, err = from.Listen(ctx, "tcp", cfg.Listen); err != nil {
+			return cfg, fmt.Errorf("FORGEQUEUE_LISTEN: %w", err)
+		}
+	}
+	if cfg.MetricsListener == nil {
+		if cfg.MetricsListener, err = from.Listen(ctx, "tcp", cfg.MetricsListen); err != nil {
+			return cfg, fmt.Errorf("FORGEQUEUE_METRICS_LISTEN: %w", err)
+		}
+	}
+	return cfg, nil
+}
+
+func (cfg Config) closeListeners() error {
+	var errs []error
+	for _, listener := range []net.Listener{cfg.Listener, cfg.MetricsListener} {
+		if listener != nil {
+			errs = append(errs, listener.Close())
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,58 @@
+module github.com/forgequeue/forgequeue/gateway
+
+go 1.26.0
+
+require (
+	github.com/caarlos0/env/v11 v11.4.2 // configuration from the environment, every problem at once
+	github.com/forgequeue/forgequeue/shared v0.0.0 // the wire types, problems and identity of the hop
+	github.com/gin-gonic/gin v1.12.0 // the router; given
+	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3 // strict JSON: case, duplicates, UTF-8, unknown members
+	github.com/google/go-cmp v0.7.0 // tests: diffs
+	github.com/google/uuid v1.6.0 // ids of jobs, tenants and requests
+	github.com/prometheus/client_golang v1.25.0 // request metrics
+	github.com/redis/go-redis/v9 v9.23.0 // Redis: revocation hints today
+	go.uber.org/goleak v1.3.0 // tests: no goroutine outlives its test
+	golang.org/x/sync v0.24.0 // one look-up a key at a time; the run group
+	pgregory.net/rapid v1.3.0 // tests: property testing
+)
+
+require (
+	github.com/beorn7/perks v1.0.1 // indirect
+	github.com/bytedance/gopkg v0.1.3 // indirect
+	github.com/bytedance/sonic v1.15.0 // indirect
+	github.com/bytedance/sonic/loader v0.5.0 // indirect
+	github.com/cespare/xxhash/v2 v2.3.0 // indirect
+	github.com/cloudwego/base64x v0.1.6 // indirect
+	github.com/gabriel-vasile/mimetype v1.4.12 // indirect
+	github.com/gin-contrib/sse v1.1.0 // indirect
+	github.com/go-playground/locales v0.14.1 // indirect
+	github.com/go-playground/universal-translator v0.18.1 // indirect
+	github.com/go-playground/validator/v10 v10.30.1 // indirect
+	github.com/goccy/go-json v0.10.5 // indirect
+	github.com/goccy/go-yaml v1.19.2 // indirect
+	github.com/json-iterator/go v1.1.12 // indirect
+	github.com/klauspost/cpuid/v2 v2.4.0 // indirect
+	github.com/leodido/go-urn v1.4.0 // indirect
+	github.com/mattn/go-isatty v0.0.20 // indirect
+	github.com/modern-go/concurrent v0.0.0-20180306012644-bacd9c7ef1dd // indirect
+	github.com/modern-go/reflect2 v1.0.2 // indirect
+	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
+	github.com/pelletier/go-toml/v2 v2.2.4 // indirect
+	github.com/prometheus/client_model v0.6.3 // indirect
+	github.com/prometheus/common v0.72.0 // indirect
+	github.com/prometheus/procfs v0.22.0 // indirect
+	github.com/quic-go/qpack v0.6.0 // indirect
+	github.com/quic-go/quic-go v0.59.0 // indirect
+	github.com/twitchyliquid64/golang-asm v0.15.1 // indirect
+	github.com/ugorji/go/codec v1.3.1 // indirect
+	go.mongodb.org/mongo-driver/v2 v2.5.0 // indirect
+	go.uber.org/atomic v1.12.0 // indirect
+	golang.org/x/arch v0.22.0 // indirect
+	golang.org/x/crypto v0.57.0 // indirect
+	golang.org/x/net v0.59.0 // indirect
+	golang.org/x/sys v0.48.0 // indirect
+	golang.org/x/text v0.42.0 // indirect
+	google.golang.org/protobuf v1.36.12 // indirect
+)
+
+replace github.com/forgequeue/forgequeue/shared => ../shared

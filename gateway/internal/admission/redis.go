@@ -1,0 +1,107 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+// What /readyz says of Redis.
+const (
+	CheckOK            = "ok"
+	CheckDown          = "down"
+	CheckNotConfigured = "not configured"
+)
+
+const (
+	pingTimeout = 50 * time.Millisecond
+	pingLife    = time.Second
+)
+
+// Redis is the gateway's connection to Redis, or to none: everything works
+// without it, only slower or by each gateway for itself.
+type Redis struct {
+	client redis.UniversalClient // nil where none is configured
+
+	mu      sync.Mutex // held while a ping is under way: one is enough for all who ask
+	checked time.Time
+	check   string
+}
+
+// Connect makes the client; it does not dial yet. An empty URL is no Redis.
+func Connect(url string) (*Redis, error) {
+	if url == "" {
+		return &Redis{}, nil
+	}
+	parsed, err := redis.ParseURL(url)
+	if err != nil {
+		return nil, errors.New("redis url: cannot be read") // the library's error repeats the password
+	}
+	return &Redis{client: redis.NewUniversalClient(options(parsed))}, nil
+}
+
+// ValidURL says whether Connect would take url. Nothing of it is repeated: it
+// may hold a password.
+func ValidURL(url string) bool {
+	if url == "" {
+		return true
+	}
+	_, err := redis.ParseURL(url)
+	return err == nil
+}
+
+// options are those of a limiter: an answer that is late is worth nothing, and
+// the library's own defaults (seconds, with retries) would let a frozen Redis
+// hold every request.
+func options(parsed *redis.Options) *redis.UniversalOptions {
+	return &redis.UniversalOptions{
+		Addrs:                    []string{parsed.Addr},
+		Username:                 parsed.Username,
+		Password:                 parsed.Password,
+		DB:                       parsed.DB,
+		TLSConfig:                parsed.TLSConfig,
+		ContextTimeoutEnabled:    true,
+		DialTimeout:              150 * time.Millisecond,
+		DialerRetries:            1,
+		ReadTimeout:              50 * time.Millisecond,
+		WriteTimeout:             50 * time.Millisecond,
+		PoolTimeout:              25 * time.Millisecond,
+		MaxRetries:               -1,
+		DisableIdentity:          true, // older servers answer it with an error
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	}
+}
+
+// Close ends the connections.
+func (r *Redis) Close() error {
+	if r.client == nil {
+		return nil
+	}
+	return r.client.Close()
+}
+
+// Check says how Redis does: ok, down or not configured. The answer is up to a
+// second old, so that asking often costs nothing.
+func (r *Redis) Check(ctx context.Context) string {
+	if r.client == nil {
+		return CheckNotConfigured
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if time.Since(r.checked) < pingLife {
+		return r.check
+	}
+	// A caller that leaves must not make Redis look down to the others.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pingTimeout)
+	defer cancel()
+	r.check = CheckOK
+	if err := r.client.Ping(ctx).Err(); err != nil {
+		r.check = CheckDown
+	}
+	r.checked = time.Now()
+	return r.check
+}

@@ -1,0 +1,140 @@
+package admission_test
+
+import (
+	"context"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/forgequeue/forgequeue/gateway/internal/admission"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/supervisor/storetest"
+)
+
+// hang is a guard against a test that would never end, not a bound on speed.
+const hang = 20 * time.Second
+
+func connect(t *testing.T, url string) *admission.Redis {
+	t.Helper()
+	r, err := admission.Connect(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	if got := connect(t, storetest.Redis(t)).Check(t.Context()); got != admission.CheckOK {
+		t.Errorf("a running Redis is %q", got)
+	}
+	if got := connect(t, "").Check(t.Context()); got != admission.CheckNotConfigured {
+		t.Errorf("no Redis is %q", got)
+	}
+	left, leave := context.WithCancel(t.Context())
+	leave()
+	if got := connect(t, storetest.Redis(t)).Check(left); got != admission.CheckOK {
+		t.Errorf("a running Redis is %q to a caller that has left", got)
+	}
+}
+
+// A server that takes connections and never answers is the worst case: the
+// budget ends it, and the next second's callers do not ask again.
+func TestCheckOfAFrozenRedis(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	r := connect(t, "redis://"+listener.Addr().String())
+	began := time.Now()
+	if got := r.Check(t.Context()); got != admission.CheckDown {
+		t.Fatalf("a frozen Redis is %q", got)
+	}
+	if took := time.Since(began); took > hang/2 {
+		t.Fatalf("that took %v", took)
+	}
+}
+
+func TestConnectRefusesAndHidesThePassword(t *testing.T) {
+	t.Parallel()
+	for _, url := range []string{"http://x", "redis://:hunter2@x/zero", "::"} {
+		_, err := admission.Connect(url)
+		if err == nil || admission.ValidURL(url) {
+			t.Errorf("%q was taken", url)
+			continue
+		}
+		if got := err.Error(); got != "redis url: cannot be read" {
+			t.Errorf("%q: %s", url, got)
+		}
+	}
+}
+
+func TestRevocations(t *testing.T) {
+	t.Parallel()
+	url := storetest.Redis(t)
+	r := connect(t, url)
+	ctx, stop := context.WithCancel(t.Context())
+	forgotten := make(chan string, 1000)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		r.Revocations(ctx, func(id string) { forgotten <- id })
+	}()
+	options, err := redis.ParseURL(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	publisher := redis.NewClient(options)
+	defer publisher.Close()
+
+	hear(t, publisher, forgotten)
+	// The server cuts the subscription; it must come back by itself.
+	if err := publisher.ClientKillByFilter(t.Context(), "TYPE", "pubsub").Err(); err != nil {
+		t.Fatal(err)
+	}
+	hear(t, publisher, forgotten)
+	stop()
+	<-ended
+}
+
+// hear publishes an id of its own until it arrives: a hint sent before the
+// subscription stands is lost, as it may be.
+func hear(t *testing.T, publisher *redis.Client, forgotten <-chan string) {
+	t.Helper()
+	id := uuid.NewString()
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	limit := time.After(hang)
+	for {
+		select {
+		case got := <-forgotten:
+			if got == id {
+				return
+			}
+		case <-again.C:
+			if err := publisher.Publish(t.Context(), api.ChannelKeyRevoked, id).Err(); err != nil {
+				t.Fatal(err)
+			}
+		case <-limit:
+			t.Fatal("the revocation never arrived")
+		}
+	}
+}
+
+func TestRevocationsWithoutRedisEnd(t *testing.T) {
+	t.Parallel()
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	connect(t, "").Revocations(ctx, func(string) { t.Error("heard something") })
+	connect(t, "redis://127.0.0.1:1").Revocations(ctx, func(string) { t.Error("heard something") })
+}

@@ -1,0 +1,124 @@
+package auth
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"regexp"
+	"strings"
+)
+
+const (
+	keyPrefix = "fq"
+	base62    = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+	keyIDLength = 16
+	// 27 characters of base62 hold 160.7 bits.
+	secretLength   = 27
+	checksumLength = 6
+	// What Parse takes is wider than what Mint makes, so that a later gateway may
+	// make longer keys while this one still runs.
+	minKeyIDLength  = 12
+	maxKeyIDLength  = 32
+	maxSecretLength = 64
+)
+
+var (
+	envPattern   = regexp.MustCompile(`^[a-z0-9]{1,16}$`)
+	keyIDPattern = regexp.MustCompile(fmt.Sprintf(`^[0-9A-Za-z]{%d,%d}$`, minKeyIDLength, maxKeyIDLength))
+)
+
+// errMalformed is for every way in which a text is not a key.
+var errMalformed = errors.New("auth: not an API key")
+
+// Key is an API key taken apart. It holds a secret: never log it.
+type Key struct {
+	Env string
+	ID  string
+	// Secret is what proves the holder, without its checksum.
+	Secret string
+}
+
+// ValidEnv says whether env can be the label of a key: 1 to 16 of a-z and 0-9.
+func ValidEnv(env string) bool { return envPattern.MatchString(env) }
+
+// ValidKeyID says whether id can be a key's id.
+func ValidKeyID(id string) bool { return keyIDPattern.MatchString(id) }
+
+// Mint draws a key.
+func Mint(env string) Key {
+	return Key{Env: env, ID: draw(keyIDLength), Secret: draw(secretLength)}
+}
+
+// Text is the key as its holder sends it.
+func (k Key) Text() string {
+	text := strings.Join([]string{keyPrefix, k.Env, k.ID, k.Secret}, "_")
+	return text + checksum(text)
+}
+
+// HMAC is what may be stored of the key: HMAC-SHA-256 of its secret.
+func (k Key) HMAC(keySecret []byte) []byte {
+	mac := hmac.New(sha256.New, keySecret)
+	_, _ = mac.Write([]byte(k.Secret)) // a hash never fails
+	return mac.Sum(nil)
+}
+
+// Parse takes a key apart. The checksum comes first, so that a key with a typing
+// error costs no look-up.
+func Parse(text string) (Key, error) {
+	const longest = len(keyPrefix) + 1 + 16 + 1 + maxKeyIDLength + 1 + maxSecretLength + checksumLength
+	if len(text) > longest || len(text) < checksumLength {
+		return Key{}, errMalformed
+	}
+	body, sum := text[:len(text)-checksumLength], text[len(text)-checksumLength:]
+	if checksum(body) != sum {
+		return Key{}, errMalformed
+	}
+	parts := strings.Split(body, "_")
+	if len(parts) != 4 || parts[0] != keyPrefix {
+		return Key{}, errMalformed
+	}
+	key := Key{Env: parts[1], ID: parts[2], Secret: parts[3]}
+	if !ValidEnv(key.Env) || !ValidKeyID(key.ID) || !validSecret(key.Secret) {
+		return Key{}, errMalformed
+	}
+	return key, nil
+}
+
+func validSecret(secret string) bool {
+	if len(secret) < secretLength || len(secret) > maxSecretLength {
+		return false
+	}
+	return strings.Trim(secret, base62) == ""
+}
+
+// checksum is CRC-32 (IEEE) in base62, most significant character first; 6
+// characters hold any 32 bits.
+func checksum(text string) string {
+	sum := crc32.ChecksumIEEE([]byte(text))
+	var digits [checksumLength]byte
+	for i := range digits {
+		digits[checksumLength-1-i] = base62[sum%62]
+		sum /= 62
+	}
+	return string(digits[:])
+}
+
+// draw gives n characters, each equally likely: bytes from 248 (4·62) on are
+// drawn again, since a plain remainder would favour the first characters.
+func draw(n int) string {
+	text := make([]byte, 0, n)
+	buffer := make([]byte, 2*n)
+	for len(text) < n {
+		_, _ = rand.Read(buffer) // crypto/rand never fails: it ends the program instead
+		for _, b := range buffer {
+			if b < 248 && len(text) < n {
+				text = append(text, base62[b%62])
+			}
+		}
+	}
+	return string(text)
+}

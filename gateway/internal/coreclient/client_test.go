@@ -1,0 +1,332 @@
+package coreclient_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
+	"github.com/forgequeue/forgequeue/gateway/internal/coretest"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func client(t *testing.T, url, secret string) *coreclient.Client {
+	t.Helper()
+	c, err := coreclient.New(coreclient.Options{URL: url, Secret: []byte(secret), Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+func get(ctx context.Context, c *coreclient.Client, op coreclient.Op) (api.Result[api.Whoami], error) {
+	return coreclient.Call[api.HopGetRequest, api.Whoami](ctx, c, op, api.Item[api.HopGetRequest]{
+		Principal: api.Principal{Kind: api.PrincipalTenant, Tenant: "t1"},
+		RequestID: "r1", CorrelationID: "c1",
+		Request: api.HopGetRequest{JobID: "<j&1>"},
+	})
+}
+
+func TestCallIsSignedAndComplete(t *testing.T) {
+	t.Parallel()
+	core := coretest.New(t)
+	core.On(api.HopGet, func(coretest.Item) coretest.Result { return coretest.Value(200, api.Whoami{KeyID: "k"}) })
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	result, err := get(ctx, client(t, core.URL, coretest.Secret), coreclient.Read(api.HopGet))
+	if err != nil || result.Status != 200 || result.Value == nil || result.Value.KeyID != "k" {
+		t.Fatalf("%+v, %v", result, err)
+	}
+	request := core.Requests(api.HopGet)[0]
+	item := request.Items[0]
+	if item.Principal.Tenant != "t1" || item.RequestID != "r1" || item.CorrelationID != "c1" || string(item.Request) != `{"job_id":"<j&1>"}` {
+		t.Errorf("item %+v, request %s", item, item.Request)
+	}
+	left, err := strconv.Atoi(request.Header.Get(coreclient.TimeoutHeader))
+	if err != nil || left < 1 || left > 60_000 {
+		t.Errorf("%s: %q", coreclient.TimeoutHeader, request.Header.Get(coreclient.TimeoutHeader))
+	}
+	allowed := map[string]bool{
+		"Content-Type": true, "Content-Length": true, "User-Agent": true,
+		"Forgequeue-Assertion": true, coreclient.TimeoutHeader: true,
+	}
+	for name := range request.Header {
+		if !allowed[name] {
+			t.Errorf("the hop sent %s", name)
+		}
+	}
+}
+
+func TestRefusalOfTheItemIsNoError(t *testing.T) {
+	t.Parallel()
+	core := coretest.New(t)
+	core.On(api.HopGet, func(coretest.Item) coretest.Result { return coretest.Refuse(problem.NotFound, "none") })
+	result, err := get(t.Context(), client(t, core.URL, coretest.Secret), coreclient.Read(api.HopGet))
+	if err != nil || result.Problem == nil || result.Problem.Code != problem.NotFound {
+		t.Fatalf("%+v, %v", result, err)
+	}
+}
+
+// failing is a TCP server that takes each connection and does something else
+// with it than answering.
+func failing(t *testing.T, do func(n int64, connection net.Conn)) (string, *atomic.Int64) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	connections := new(atomic.Int64)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			connection, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			do(connections.Add(1), connection)
+			_ = connection.Close()
+		}
+	}()
+	t.Cleanup(func() {
+		_ = listener.Close()
+		<-done
+	})
+	return "http://" + listener.Addr().String(), connections
+}
+
+// readRequest reads a request from the wire, so that its answer can be lost.
+func readRequest(connection net.Conn) {
+	_ = connection.SetReadDeadline(time.Now().Add(10 * time.Second))
+	var text strings.Builder
+	buffer := make([]byte, 4096)
+	for !strings.Contains(text.String(), `}}]}`) {
+		n, err := connection.Read(buffer)
+		if err != nil {
+			return
+		}
+		text.Write(buffer[:n])
+	}
+}
+
+func TestLostReplies(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name        string
+		op          coreclient.Op
+		want        error
+		connections int64
+	}{
+		{"a write is not repeated, and nobody knows", coreclient.Write(api.HopOutcome), coreclient.ErrOutcomeUnknown, 1},
+		{"a read has cost nothing", coreclient.Read(api.HopGet), coreclient.ErrUnavailable, 1},
+		{"a keyed write is repeated once", coreclient.KeyedWrite(api.HopSubmit), coreclient.ErrOutcomeUnknown, 2},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			url, connections := failing(t, func(_ int64, connection net.Conn) { readRequest(connection) })
+			_, err := get(t.Context(), client(t, url, coretest.Secret), test.op)
+			if !errors.Is(err, test.want) || connections.Load() != test.connections {
+				t.Fatalf("%v after %d connections", err, connections.Load())
+			}
+		})
+	}
+}
+
+func TestNothingWrittenIsUnavailable(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := "http://" + listener.Addr().String()
+	_ = listener.Close()
+	for _, op := range []coreclient.Op{coreclient.Write(api.HopOutcome), coreclient.Read(api.HopGet), coreclient.KeyedWrite(api.HopSubmit)} {
+		if _, err := get(t.Context(), client(t, url, coretest.Secret), op); !errors.Is(err, coreclient.ErrUnavailable) {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
+// A core that closes its connections after each answer, as one that drains does,
+// costs no call.
+func TestConnectionsThatCloseCostNoCall(t *testing.T) {
+	t.Parallel()
+	core := coretest.New(t)
+	core.Raw(api.HopOutcome, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Connection", "close")
+		_, _ = io.WriteString(w, `{"results":[{"status":200,"value":{}}]}`)
+	})
+	c := client(t, core.URL, coretest.Secret)
+	for range 20 {
+		if _, err := get(t.Context(), c, coreclient.Write(api.HopOutcome)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestTimeoutAfterSending(t *testing.T) {
+	t.Parallel()
+	core := coretest.New(t)
+	release := make(chan struct{})
+	core.Raw(api.HopSubmit, func(_ http.ResponseWriter, _ *http.Request) { <-release })
+	defer close(release)
+	c := client(t, core.URL, coretest.Secret)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err := get(ctx, c, coreclient.KeyedWrite(api.HopSubmit))
+	if !errors.Is(err, coreclient.ErrOutcomeUnknown) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("%v", err)
+	}
+	if n := len(core.Requests(api.HopSubmit)); n != 1 {
+		t.Fatalf("sent %d times, though the deadline had passed", n)
+	}
+}
+
+func TestClockOffsetIsLearned(t *testing.T) {
+	t.Parallel()
+	for _, offset := range []time.Duration{time.Hour, -time.Hour} {
+		core := coretest.New(t)
+		core.Now = func() time.Time { return time.Now().Add(offset) }
+		core.On(api.HopOutcome, func(coretest.Item) coretest.Result { return coretest.Value(200, api.Whoami{}) })
+		c := client(t, core.URL, coretest.Secret)
+		for range 3 {
+			if _, err := get(t.Context(), c, coreclient.Write(api.HopOutcome)); err != nil {
+				t.Fatalf("offset %v: %v", offset, err)
+			}
+		}
+		if n := len(core.Requests(api.HopOutcome)); n != 3 {
+			t.Errorf("core did %d calls, want 3", n)
+		}
+	}
+}
+
+// A core whose clock cannot be followed must not be asked for ever.
+func TestClockIsLearnedOnceACall(t *testing.T) {
+	t.Parallel()
+	core := coretest.New(t)
+	var asked atomic.Int64
+	core.Now = func() time.Time { return time.Now().Add(time.Duration(asked.Add(1)) * time.Hour) }
+	_, err := get(t.Context(), client(t, core.URL, coretest.Secret), coreclient.Read(api.HopGet))
+	if !errors.Is(err, coreclient.ErrRefusesUs) || asked.Load() > 6 {
+		t.Fatalf("%v after %d looks at the clock", err, asked.Load())
+	}
+}
+
+func TestOtherSecretIsNamed(t *testing.T) {
+	t.Parallel()
+	core := coretest.New(t)
+	_, err := get(t.Context(), client(t, core.URL, strings.Repeat("x", 32)), coreclient.Write(api.HopSubmit))
+	if !errors.Is(err, coreclient.ErrRefusesUs) || !strings.Contains(err.Error(), "FORGEQUEUE_HOP_SECRET") || core.Unsigned() != 1 {
+		t.Fatalf("%v, %d unsigned", err, core.Unsigned())
+	}
+}
+
+func TestRefusalsOfTheCall(t *testing.T) {
+	t.Parallel()
+	told := func(status int, code problem.Code) string {
+		p := problem.New(code, "why").WithRetryAfter(1500 * time.Millisecond)
+		p.Status, p.Instance, p.RequestID = status, "/internal/v1/x", "core's"
+		text, _ := json.Marshal(p)
+		return string(text)
+	}
+	tests := []struct {
+		name   string
+		status int
+		body   string
+		want   problem.Code // of the problem passed on
+		err    error        // or what the error is
+	}{
+		{"overloaded", 503, told(503, problem.Overloaded), problem.Overloaded, nil},
+		{"too large", 413, told(413, problem.PayloadTooLarge), problem.PayloadTooLarge, nil},
+		{"our own fault", 400, told(400, problem.InvalidJSON), "", coreclient.ErrContract},
+		{"no such call", 404, told(404, problem.NotFound), "", coreclient.ErrContract},
+		{"a proxy's page", 502, "<html>bad gateway</html>", "", coreclient.ErrOutcomeUnknown},
+		{"a made-up code", 503, told(503, "made_up"), "", coreclient.ErrOutcomeUnknown},
+		{"no results", 200, `{"results":[]}`, "", coreclient.ErrOutcomeUnknown},
+		{"two results", 200, `{"results":[{"status":200},{"status":200}]}`, "", coreclient.ErrOutcomeUnknown},
+		{"no JSON", 200, `hello`, "", coreclient.ErrOutcomeUnknown},
+		{"no status", 200, `{"results":[{}]}`, "", coreclient.ErrContract},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			core := coretest.New(t)
+			core.Raw(api.HopSubmit, func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(test.status)
+				_, _ = io.WriteString(w, test.body)
+			})
+			_, err := get(t.Context(), client(t, core.URL, coretest.Secret), coreclient.Write(api.HopSubmit))
+			p, isProblem := problem.From(err)
+			if test.want == "" {
+				if isProblem || !errors.Is(err, test.err) {
+					t.Fatalf("%v", err)
+				}
+				return
+			}
+			if !isProblem || p.Code != test.want || p.RetryAfterMS == nil || *p.RetryAfterMS != 1500 || p.Instance != "" || p.RequestID != "" {
+				t.Fatalf("%+v", p)
+			}
+		})
+	}
+}
+
+func TestLookUpKey(t *testing.T) {
+	t.Parallel()
+	core := coretest.New(t)
+	core.AddKey(api.HopKey{KeyID: "abcdefghijkl", Kind: api.PrincipalTenant})
+	c := client(t, core.URL, coretest.Secret)
+	if key, found, err := c.LookUpKey(t.Context(), "abcdefghijkl"); err != nil || !found || key.KeyID != "abcdefghijkl" {
+		t.Errorf("%+v, %v, %v", key, found, err)
+	}
+	if _, found, err := c.LookUpKey(t.Context(), "unknown"); err != nil || found {
+		t.Errorf("unknown: %v, %v", found, err)
+	}
+	core.On(api.HopKeyLookup, func(coretest.Item) coretest.Result { return coretest.Refuse(problem.Overloaded, "") })
+	if _, found, err := c.LookUpKey(t.Context(), "abcdefghijkl"); err == nil || found {
+		t.Errorf("overloaded: %v, %v", found, err)
+	}
+	if err := c.Ready(t.Context()); err != nil {
+		t.Errorf("ready: %v", err)
+	}
+	core.On(api.HopReady, func(coretest.Item) coretest.Result { return coretest.Refuse(problem.Overloaded, "") })
+	if err := c.Ready(t.Context()); err == nil {
+		t.Error("an overloaded core is ready")
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	t.Parallel()
+	good := strings.Repeat("s", 32)
+	for _, given := range [][2]string{
+		{"", good},
+		{"core:8081", good},
+		{"ftp://core", good},
+		{"http://", good},
+		{"http://core/internal", good},
+		{"http://core?x=1", good},
+		{"http://u:p@core", good},
+		{"http://core", good[1:]},
+	} {
+		if _, err := coreclient.New(coreclient.Options{URL: given[0], Secret: []byte(given[1])}); err == nil {
+			t.Errorf("%q with a secret of %d bytes was taken", given[0], len(given[1]))
+		} else if strings.Contains(err.Error(), "u:p") {
+			t.Errorf("the error repeats the password: %v", err)
+		}
+	}
+}

@@ -1,0 +1,235 @@
+package httpapi_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/forgequeue/forgequeue/gateway/internal/auth"
+	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
+	"github.com/forgequeue/forgequeue/gateway/internal/coretest"
+	"github.com/forgequeue/forgequeue/gateway/internal/httpapi"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// who may call what; a route that is not here fails TestEveryRouteIsInTheTable.
+var table = map[string]struct {
+	scope    string // a tenant key needs it; "-" is none, "" keeps tenant keys out
+	platform bool
+	operator bool
+	public   bool
+}{
+	"GET /":                                  {public: true},
+	"GET /livez":                             {public: true},
+	"GET /readyz":                            {public: true},
+	"POST /v1/jobs":                          {scope: "submit"},
+	"POST /v1/jobs/batch":                    {scope: "submit"},
+	"GET /v1/jobs/{id}":                      {scope: "read"},
+	"POST /v1/jobs/{id}/complete":            {scope: "work", platform: true},
+	"POST /v1/jobs/{id}/fail":                {scope: "work", platform: true},
+	"POST /v1/jobs/{id}/snooze":              {scope: "work", platform: true},
+	"POST /v1/jobs/{id}/release":             {scope: "work", platform: true},
+	"POST /v1/outcomes":                      {scope: "work", platform: true},
+	"POST /v1/workers":                       {scope: "work", platform: true},
+	"POST /v1/workers/{worker_id}/heartbeat": {scope: "work", platform: true},
+	"POST /v1/claims":                        {scope: "work", platform: true},
+	"GET /v1/whoami":                         {scope: "-", platform: true},
+	"POST /v1/admin/tenants":                 {operator: true},
+	"GET /v1/admin/tenants":                  {operator: true},
+	"PATCH /v1/admin/tenants/{id}":           {operator: true},
+	"POST /v1/admin/tenants/{id}/keys":       {operator: true},
+	"GET /v1/admin/tenants/{id}/keys":        {operator: true},
+	"POST /v1/admin/platform-keys":           {operator: true},
+	"DELETE /v1/admin/keys/{key_id}":         {operator: true},
+	"GET /v1/admin/plans/{name}":             {operator: true},
+	"PUT /v1/admin/plans/{name}":             {operator: true},
+}
+
+// example fills a route's parameters in.
+func example(route string) (method, path string) {
+	method, path, _ = strings.Cut(route, " ")
+	return method, strings.NewReplacer("{id}", jobID, "{worker_id}", "w1", "{key_id}", "abcdefghijkl", "{name}", "p").Replace(path)
+}
+
+func TestEveryRouteIsInTheTable(t *testing.T) {
+	t.Parallel()
+	routes := newDoor(t).server.Routes()
+	seen := map[string]bool{}
+	for _, route := range routes {
+		seen[route] = true
+		if _, ok := table[route]; !ok {
+			t.Errorf("%s is not in the table", route)
+		}
+	}
+	for route := range table {
+		if !seen[route] {
+			t.Errorf("%s is not in the router", route)
+		}
+	}
+}
+
+func TestAccess(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t)
+	callers := map[string]struct {
+		key    string
+		scopes string
+		kind   string
+	}{
+		"submit":   {d.key("submit"), "submit", "tenant"},
+		"read":     {d.key("read"), "read", "tenant"},
+		"work":     {d.key("work"), "work", "tenant"},
+		"manage":   {d.key("manage"), "manage", "tenant"},
+		"platform": {d.platformKey(), "", "platform"},
+		"operator": {operatorKey, "", "operator"},
+	}
+	for route, rule := range table {
+		method, path := example(route)
+		for name, caller := range callers {
+			allowed := rule.public
+			switch caller.kind {
+			case "tenant":
+				allowed = allowed || rule.scope == "-" || rule.scope == caller.scopes
+			case "platform":
+				allowed = allowed || rule.platform
+			case "operator":
+				allowed = allowed || rule.operator
+			}
+			got := d.do(method, path, caller.key, "")
+			if forbidden := got.status == http.StatusForbidden; forbidden == allowed {
+				t.Errorf("%s with the %s key: status %d", route, name, got.status)
+			}
+			if got.status != http.StatusForbidden {
+				continue
+			}
+			p := got.refused(t, 403, problem.Forbidden)
+			if caller.kind == "tenant" && rule.scope != "" && !strings.Contains(p.Detail, rule.scope) {
+				t.Errorf("%s with the %s key does not name the scope: %s", route, name, p.Detail)
+			}
+		}
+	}
+}
+
+func TestUnauthenticatedAnswersAreEqual(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t)
+	past := api.At(time.Now().Add(-time.Minute))
+	good := d.key("submit", "read", "work")
+	parsed, err := auth.Parse(good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	revoked := auth.Mint("test")
+	credentials := map[string][]string{
+		"none":           nil,
+		"empty":          {"Bearer "},
+		"no scheme":      {good},
+		"other scheme":   {"Basic Zm9vOmJhcg=="},
+		"unknown":        {"Bearer " + auth.Mint("test").Text()},
+		"revoked":        {"Bearer " + revoked.Text()},
+		"expired":        {"Bearer " + d.keyWith(func(k *api.HopKey) { k.ExpiresAt = &past })},
+		"too short":      {"Bearer fq_test_a_b"},
+		"wrong checksum": {"Bearer " + good[:len(good)-1]},
+		"wrong secret":   {"Bearer " + auth.Key{Env: "test", ID: parsed.ID, Secret: strings.Repeat("z", 27)}.Text()},
+		"two headers":    {"Bearer " + good, "Bearer " + good},
+		"two keys":       {"Bearer " + good + ", Bearer " + good},
+		"operator, cut":  {"Bearer " + operatorKey[1:]},
+	}
+	for route, rule := range table {
+		if rule.public {
+			continue
+		}
+		method, path := example(route)
+		want := ""
+		for name, values := range credentials {
+			var headers []string
+			for _, value := range values {
+				headers = append(headers, "Authorization", value)
+			}
+			got := d.do(method, path, "", "", headers...)
+			p := got.refused(t, 401, problem.Unauthenticated)
+			if got.header.Get("WWW-Authenticate") != "Bearer" {
+				t.Errorf("%s, %s: WWW-Authenticate %q", route, name, got.header.Get("WWW-Authenticate"))
+			}
+			body := strings.ReplaceAll(string(got.body), p.RequestID, "ID")
+			if want == "" {
+				want = body
+			}
+			if body != want {
+				t.Errorf("%s, %s: %s\nothers: %s", route, name, body, want)
+			}
+		}
+	}
+}
+
+func TestWithoutOperatorKeyAdminDoesNotExist(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, func(o *httpapi.Options) { o.Admin = false })
+	for route, rule := range table {
+		if !rule.operator {
+			continue
+		}
+		method, path := example(route)
+		for _, key := range []string{"", operatorKey, d.key("manage")} {
+			got := d.do(method, path, key, "")
+			missing := d.do(method, "/v1/no-such-thing", key, "")
+			p, q := got.refused(t, 404, problem.NotFound), missing.refused(t, 404, problem.NotFound)
+			if p.Detail != q.Detail {
+				t.Errorf("%s tells that it could exist: %s", route, p.Detail)
+			}
+		}
+	}
+}
+
+func TestCoreAwayWhileAKeyIsLookedUp(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, func(o *httpapi.Options) {
+		o.Auth = auth.New(auth.Options{KeySecret: []byte(keySecret), Lookup: away})
+	})
+	d.do("GET", "/v1/whoami", auth.Mint("test").Text(), "").refused(t, 503, problem.CoreUnavailable)
+}
+
+// Revocation through this gateway takes effect at once.
+func TestRevokedKeyStopsAtOnce(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t)
+	key := d.key("read")
+	parsed, err := auth.Parse(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := d.do("GET", "/v1/whoami", key, ""); got.status != 200 {
+		t.Fatalf("status %d", got.status)
+	}
+	d.revoking()
+	for range 2 {
+		got := d.do("DELETE", "/v1/admin/keys/"+parsed.ID, operatorKey, "")
+		if got.status != 204 || len(got.body) != 0 {
+			t.Fatalf("status %d %s", got.status, got.body)
+		}
+	}
+	d.do("GET", "/v1/whoami", key, "").refused(t, 401, problem.Unauthenticated)
+	d.do("DELETE", "/v1/admin/keys/bad", operatorKey, "").refused(t, 404, problem.NotFound)
+}
+
+// away is a core that cannot be reached.
+func away(context.Context, string) (api.HopKey, bool, error) {
+	return api.HopKey{}, false, fmt.Errorf("%w: connection refused", coreclient.ErrUnavailable)
+}
+
+// revoking makes core take revocations.
+func (d *door) revoking() {
+	d.core.On(api.HopKeyRevoke, func(item coretest.Item) coretest.Result {
+		var request api.HopKeyLookupRequest
+		if err := json.Unmarshal(item.Request, &request); err != nil {
+			return coretest.Refuse(problem.InvalidJSON, err.Error())
+		}
+		d.core.RevokeKey(request.KeyID)
+		return coretest.Result{Status: http.StatusNoContent}
+	})
+}

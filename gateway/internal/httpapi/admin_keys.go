@@ -1,0 +1,88 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/forgequeue/forgequeue/gateway/internal/auth"
+	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+func (s *Server) keyRoutes() []endpoint {
+	return []endpoint{
+		handle(s, route{method: "POST", path: "/v1/admin/tenants/{id}/keys", access: operatorOnly(), body: body(api.MaxBody)}, s.createKey),
+		handle(s, route{method: "GET", path: "/v1/admin/tenants/{id}/keys", access: operatorOnly(), query: pageParams()}, s.listKeys),
+		handle(s, route{method: "POST", path: "/v1/admin/platform-keys", access: operatorOnly(), body: optionalBody(api.MaxBody)}, s.createPlatformKey),
+		handle(s, route{method: "DELETE", path: "/v1/admin/keys/{key_id}", access: operatorOnly()}, s.revokeKey),
+	}
+}
+
+// createKey answers POST /v1/admin/tenants/{id}/keys: 201 with the key, which is
+// shown only here.
+func (s *Server) createKey(ctx context.Context, c *call, r api.KeyRequest) (reply[api.NewKey], error) {
+	tenant, err := c.id()
+	if err != nil {
+		return reply[api.NewKey]{}, err
+	}
+	if fields := r.Validate(time.Now()); len(fields) > 0 {
+		return reply[api.NewKey]{}, problem.Invalid(fields...)
+	}
+	return s.mint(ctx, c, api.HopKeyCreateRequest{
+		Kind: api.PrincipalTenant, Tenant: tenant, User: r.User, Scopes: r.Scopes, ExpiresAt: r.ExpiresAt,
+	})
+}
+
+// createPlatformKey answers POST /v1/admin/platform-keys: 201 with a key that
+// works for all tenants, shown only here.
+func (s *Server) createPlatformKey(ctx context.Context, c *call, r api.PlatformKeyRequest) (reply[api.NewKey], error) {
+	if fields := r.Validate(time.Now()); len(fields) > 0 {
+		return reply[api.NewKey]{}, problem.Invalid(fields...)
+	}
+	return s.mint(ctx, c, api.HopKeyCreateRequest{
+		Kind: api.PrincipalPlatform, Scopes: []string{api.ScopeWork}, ExpiresAt: r.ExpiresAt,
+	})
+}
+
+// mint draws a key, stores what core may know of it, and shows the rest once.
+func (s *Server) mint(ctx context.Context, c *call, request api.HopKeyCreateRequest) (reply[api.NewKey], error) {
+	key := auth.Mint(s.keyEnv)
+	request.KeyID, request.SecretHMAC = key.ID, key.HMAC(s.keySecret)
+	stored, err := send[api.HopKeyCreateRequest, api.Key](ctx, s, c, coreclient.Write(api.HopKeyCreate), request)
+	if err != nil {
+		return reply[api.NewKey]{}, err
+	}
+	return reply[api.NewKey]{status: http.StatusCreated, value: api.NewKey{Key: stored.value, Secret: key.Text()}}, nil
+}
+
+// listKeys answers GET /v1/admin/tenants/{id}/keys with a page of keys, without
+// their secrets.
+func (s *Server) listKeys(ctx context.Context, c *call, _ none) (reply[api.Page[api.Key]], error) {
+	tenant, err := c.id()
+	if err != nil {
+		return reply[api.Page[api.Key]]{}, err
+	}
+	page, err := readPage(c.query)
+	if err != nil {
+		return reply[api.Page[api.Key]]{}, err
+	}
+	page.Tenant = tenant
+	return send[api.HopPageRequest, api.Page[api.Key]](ctx, s, c, coreclient.Read(api.HopKeyList), page)
+}
+
+// revokeKey answers DELETE /v1/admin/keys/{key_id}: 204, and again 204 for a
+// repeat. This gateway stops taking the key at once, others when the hint
+// reaches them, 30 s at the latest.
+func (s *Server) revokeKey(ctx context.Context, c *call, _ none) (reply[none], error) {
+	id := c.params["key_id"]
+	if !auth.ValidKeyID(id) {
+		return reply[none]{}, errNoSuchID
+	}
+	// Before as well as after: if the answer is lost, the revocation may still hold.
+	s.auth.Forget(id)
+	_, err := send[api.HopKeyLookupRequest, none](ctx, s, c, coreclient.Write(api.HopKeyRevoke), api.HopKeyLookupRequest{KeyID: id})
+	s.auth.Forget(id)
+	return reply[none]{status: http.StatusNoContent}, err
+}

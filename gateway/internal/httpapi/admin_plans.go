@@ -1,0 +1,39 @@
+package httpapi
+
+import (
+	"context"
+
+	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+func (s *Server) planRoutes() []endpoint {
+	return []endpoint{
+		handle(s, route{method: "GET", path: "/v1/admin/plans/{name}", access: operatorOnly()}, s.getPlan),
+		handle(s, route{method: "PUT", path: "/v1/admin/plans/{name}", access: operatorOnly(), body: body(api.MaxBody)}, s.putPlan),
+	}
+}
+
+// getPlan answers GET /v1/admin/plans/{name} with the plan.
+func (s *Server) getPlan(ctx context.Context, c *call, _ none) (reply[api.Plan], error) {
+	name := c.params["name"]
+	if !api.ValidName(name) {
+		return reply[api.Plan]{}, errNoSuchID
+	}
+	return send[api.HopPlanGetRequest, api.Plan](ctx, s, c, coreclient.Read(api.HopPlanGet), api.HopPlanGetRequest{Name: name})
+}
+
+// putPlan answers PUT /v1/admin/plans/{name}: makes the plan, or replaces all of
+// it. A repeat changes nothing.
+func (s *Server) putPlan(ctx context.Context, c *call, r api.PlanRequest) (reply[api.Plan], error) {
+	name := c.params["name"]
+	if !api.ValidName(name) {
+		return reply[api.Plan]{}, errNoSuchID
+	}
+	if fields := r.Validate(); len(fields) > 0 {
+		return reply[api.Plan]{}, problem.Invalid(fields...)
+	}
+	return send[api.HopPlanPutRequest, api.Plan](ctx, s, c, coreclient.Write(api.HopPlanPut),
+		api.HopPlanPutRequest{Name: name, PlanRequest: r})
+}

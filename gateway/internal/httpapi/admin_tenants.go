@@ -1,0 +1,59 @@
+package httpapi
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"github.com/google/uuid"
+
+	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+func (s *Server) tenantRoutes() []endpoint {
+	return []endpoint{
+		handle(s, route{method: "POST", path: "/v1/admin/tenants", access: operatorOnly(), body: body(api.MaxBody)}, s.createTenant),
+		handle(s, route{method: "GET", path: "/v1/admin/tenants", access: operatorOnly(), query: pageParams()}, s.listTenants),
+		handle(s, route{method: "PATCH", path: "/v1/admin/tenants/{id}", access: operatorOnly(), body: body(api.MaxBody)}, s.patchTenant),
+	}
+}
+
+// createTenant answers POST /v1/admin/tenants: 201 with the tenant.
+func (s *Server) createTenant(ctx context.Context, c *call, r api.TenantRequest) (reply[api.Tenant], error) {
+	if fields := r.Validate(); len(fields) > 0 {
+		return reply[api.Tenant]{}, problem.Invalid(fields...)
+	}
+	id, err := uuid.NewV7()
+	if err != nil {
+		return reply[api.Tenant]{}, fmt.Errorf("draw a tenant id: %w", err)
+	}
+	answer, err := send[api.HopTenantCreateRequest, api.Tenant](ctx, s, c, coreclient.Write(api.HopTenantCreate),
+		api.HopTenantCreateRequest{ID: id.String(), TenantRequest: r})
+	answer.status = http.StatusCreated
+	return answer, err
+}
+
+// listTenants answers GET /v1/admin/tenants with a page, newest first.
+func (s *Server) listTenants(ctx context.Context, c *call, _ none) (reply[api.Page[api.Tenant]], error) {
+	page, err := readPage(c.query)
+	if err != nil {
+		return reply[api.Page[api.Tenant]]{}, err
+	}
+	return send[api.HopPageRequest, api.Page[api.Tenant]](ctx, s, c, coreclient.Read(api.HopTenantList), page)
+}
+
+// patchTenant answers PATCH /v1/admin/tenants/{id}: what is absent stays, and
+// overrides, where given, replace all overrides.
+func (s *Server) patchTenant(ctx context.Context, c *call, r api.TenantPatch) (reply[api.Tenant], error) {
+	id, err := c.id()
+	if err != nil {
+		return reply[api.Tenant]{}, err
+	}
+	if fields := r.Validate(); len(fields) > 0 {
+		return reply[api.Tenant]{}, problem.Invalid(fields...)
+	}
+	return send[api.HopTenantPatchRequest, api.Tenant](ctx, s, c, coreclient.Write(api.HopTenantPatch),
+		api.HopTenantPatchRequest{ID: id, TenantPatch: r})
+}

@@ -1,0 +1,153 @@
+package httpapi_test
+
+import (
+	"crypto/hmac"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/forgequeue/forgequeue/gateway/internal/auth"
+	"github.com/forgequeue/forgequeue/gateway/internal/coretest"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// last reads the last request that core got on a path.
+func last[T any](d *door, path string) T {
+	d.t.Helper()
+	all := d.core.Requests(path)
+	if len(all) == 0 {
+		d.t.Fatalf("nothing reached %s", path)
+	}
+	var request T
+	if err := json.Unmarshal(all[len(all)-1].Items[0].Request, &request); err != nil {
+		d.t.Fatal(err)
+	}
+	return request
+}
+
+func TestTenants(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t)
+	d.core.On(api.HopTenantCreate, func(item coretest.Item) coretest.Result {
+		if item.Principal.Kind != api.PrincipalOperator {
+			t.Errorf("principal %+v", item.Principal)
+		}
+		return coretest.Value(200, api.Tenant{ID: tenantID, Name: "acme"})
+	})
+	got := d.do("POST", "/v1/admin/tenants", operatorKey, `{"name":"acme","weight":2}`)
+	if got.status != 201 || !strings.Contains(string(got.body), `"overrides":{`) {
+		t.Errorf("status %d %s", got.status, got.body)
+	}
+	if request := last[api.HopTenantCreateRequest](d, api.HopTenantCreate); uuid.Validate(request.ID) != nil || request.Name != "acme" || *request.Weight != 2 {
+		t.Errorf("core got %+v", request)
+	}
+	d.do("POST", "/v1/admin/tenants", operatorKey, `{"name":""}`).refused(t, 400, problem.InvalidRequest)
+
+	d.core.On(api.HopTenantList, func(coretest.Item) coretest.Result {
+		return coretest.Value(200, api.Page[api.Tenant]{Items: []api.Tenant{}})
+	})
+	got = d.do("GET", "/v1/admin/tenants", operatorKey, "")
+	if got.status != 200 || string(got.body) != `{"items":[],"next_page_token":null}` {
+		t.Errorf("status %d %s", got.status, got.body)
+	}
+	if page := last[api.HopPageRequest](d, api.HopTenantList); page.PageSize != 50 || page.PageToken != "" {
+		t.Errorf("core got %+v", page)
+	}
+	d.do("GET", "/v1/admin/tenants?page_size=200&page_token=abc", operatorKey, "")
+	if page := last[api.HopPageRequest](d, api.HopTenantList); page.PageSize != 200 || page.PageToken != "abc" {
+		t.Errorf("core got %+v", page)
+	}
+
+	d.core.On(api.HopTenantPatch, func(coretest.Item) coretest.Result { return coretest.Value(200, api.Tenant{ID: tenantID}) })
+	got = d.do("PATCH", "/v1/admin/tenants/"+tenantID, operatorKey, `{"overrides":{"max_active":5,"users":{"bob":{"user_max_active":1}}}}`)
+	patch := last[api.HopTenantPatchRequest](d, api.HopTenantPatch)
+	if got.status != 200 || patch.ID != tenantID || *patch.Overrides.MaxActive != 5 || *patch.Overrides.Users["bob"].UserMaxActive != 1 || patch.Name != nil {
+		t.Errorf("status %d, core got %+v", got.status, patch)
+	}
+	d.do("PATCH", "/v1/admin/tenants/"+tenantID, operatorKey, `{"overrides":{"max_activ":5}}`).refused(t, 400, problem.UnknownField)
+	d.do("PATCH", "/v1/admin/tenants/acme", operatorKey, `{}`).refused(t, 404, problem.NotFound)
+}
+
+func TestKeys(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t)
+	d.core.On(api.HopKeyCreate, func(item coretest.Item) coretest.Result {
+		var r api.HopKeyCreateRequest
+		_ = json.Unmarshal(item.Request, &r)
+		d.core.AddKey(api.HopKey{KeyID: r.KeyID, Kind: r.Kind, SecretHMAC: r.SecretHMAC, Tenant: r.Tenant, Scopes: r.Scopes, Plan: &api.Plan{Name: "standard"}})
+		return coretest.Value(201, api.Key{KeyID: r.KeyID, Tenant: &r.Tenant, User: r.User, Scopes: r.Scopes})
+	})
+	got := d.do("POST", "/v1/admin/tenants/"+tenantID+"/keys", operatorKey, `{"scopes":["read","submit"],"user":null}`)
+	var made api.NewKey
+	if err := json.Unmarshal(got.body, &made); err != nil || got.status != 201 {
+		t.Fatalf("status %d %s", got.status, got.body)
+	}
+	key, err := auth.Parse(made.Secret)
+	if err != nil || key.ID != made.KeyID || key.Env != "test" || *made.Tenant != tenantID {
+		t.Fatalf("%+v: %v", made, err)
+	}
+	sent := last[api.HopKeyCreateRequest](d, api.HopKeyCreate)
+	if !hmac.Equal(sent.SecretHMAC, key.HMAC([]byte(keySecret))) || sent.Kind != "tenant" || sent.Tenant != tenantID {
+		t.Errorf("core got %+v", sent)
+	}
+	if all := d.core.Requests(api.HopKeyCreate); strings.Contains(string(all[0].Body), key.Secret) {
+		t.Error("core saw the secret")
+	}
+	who := d.do("GET", "/v1/whoami", made.Secret, "")
+	if want := `{"tenant":"` + tenantID + `","user":null,"scopes":["read","submit"],"plan":"standard","key_id":"` + key.ID + `"}`; string(who.body) != want {
+		t.Errorf("whoami %s, want %s", who.body, want)
+	}
+
+	got = d.do("POST", "/v1/admin/platform-keys", operatorKey, "")
+	if err := json.Unmarshal(got.body, &made); err != nil || got.status != 201 {
+		t.Fatalf("status %d %s", got.status, got.body)
+	}
+	if who := d.do("GET", "/v1/whoami", made.Secret, ""); !strings.HasPrefix(string(who.body), `{"tenant":null,"user":null,"scopes":["work"],`) {
+		t.Errorf("whoami %s", who.body)
+	}
+	if strings.Contains(d.log.String(), key.Secret) || strings.Contains(d.log.String(), made.Secret) {
+		t.Error("a key is in the log")
+	}
+
+	d.core.On(api.HopKeyList, func(coretest.Item) coretest.Result {
+		return coretest.Value(200, api.Page[api.Key]{Items: []api.Key{{KeyID: "k"}}})
+	})
+	got = d.do("GET", "/v1/admin/tenants/"+tenantID+"/keys?page_size=1", operatorKey, "")
+	if page := last[api.HopPageRequest](d, api.HopKeyList); got.status != 200 || page.Tenant != tenantID || page.PageSize != 1 || strings.Contains(string(got.body), `"key":`) {
+		t.Errorf("status %d %s, core got %+v", got.status, got.body, page)
+	}
+	for _, body := range []string{`{"scopes":[]}`, `{"scopes":["admin"]}`, `{"scopes":["read"],"expires_at":"2020-01-01T00:00:00Z"}`, `{"scopes":["read"],"user":""}`} {
+		d.do("POST", "/v1/admin/tenants/"+tenantID+"/keys", operatorKey, body).refused(t, 400, problem.InvalidRequest)
+	}
+	d.do("POST", "/v1/admin/tenants/x/keys", operatorKey, `{"scopes":["read"]}`).refused(t, 404, problem.NotFound)
+	d.do("GET", "/v1/admin/tenants/x/keys", operatorKey, "").refused(t, 404, problem.NotFound)
+}
+
+func TestPlans(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t)
+	d.core.On(api.HopPlanPut, func(coretest.Item) coretest.Result { return coretest.Value(200, api.Plan{Name: "pro"}) })
+	d.core.On(api.HopPlanGet, func(item coretest.Item) coretest.Result {
+		if !strings.Contains(string(item.Request), `"pro"`) {
+			return coretest.Refuse(problem.NotFound, "")
+		}
+		return coretest.Value(200, api.Plan{Name: "pro"})
+	})
+	got := d.do("PUT", "/v1/admin/plans/pro", operatorKey, `{"limits":{"requests_per_second":10.5,"max_active":null}}`)
+	request := last[api.HopPlanPutRequest](d, api.HopPlanPut)
+	if got.status != 200 || request.Name != "pro" || *request.Limits.RequestsPerSecond != 10.5 || request.Limits.MaxActive != nil {
+		t.Errorf("status %d, core got %+v", got.status, request)
+	}
+	if got := d.do("GET", "/v1/admin/plans/pro", operatorKey, ""); got.status != 200 || !strings.Contains(string(got.body), `"visibility_timeout_ms_max":null`) {
+		t.Errorf("status %d %s", got.status, got.body)
+	}
+	unknown := d.do("GET", "/v1/admin/plans/none", operatorKey, "").refused(t, 404, problem.NotFound)
+	malformed := d.do("GET", "/v1/admin/plans/a%20b", operatorKey, "").refused(t, 404, problem.NotFound)
+	if unknown.Detail != malformed.Detail {
+		t.Errorf("unknown %q, malformed %q", unknown.Detail, malformed.Detail)
+	}
+	d.do("PUT", "/v1/admin/plans/pro", operatorKey, `{"limits":{"requests_per_second":0}}`).refused(t, 400, problem.InvalidRequest)
+}

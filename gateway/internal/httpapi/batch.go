@@ -1,0 +1,82 @@
+package httpapi
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+func (s *Server) batchRoutes() []endpoint {
+	return []endpoint{
+		handle(s, route{
+			method: "POST", path: "/v1/jobs/batch", access: scoped(api.ScopeSubmit),
+			body: body(api.MaxBatchBody), operation: "submit_batch",
+		}, s.submitBatch),
+	}
+}
+
+// submitBatch answers POST /v1/jobs/batch with an api.BatchResponse: 200, each
+// job with a status of its own. With atomic, the first bad job's problem is the
+// answer, and nothing is stored.
+func (s *Server) submitBatch(ctx context.Context, c *call, batch api.BatchRequest) (reply[api.HopSubmitResponse], error) {
+	var nothing reply[api.HopSubmitResponse]
+	if fields := batch.Validate(); len(fields) > 0 {
+		return nothing, problem.Invalid(fields...)
+	}
+	request := api.HopSubmitRequest{Jobs: batch.Jobs, Batch: true, Atomic: batch.Atomic, Idempotency: c.idempotency}
+	for range batch.Jobs {
+		id, err := uuid.NewV7()
+		if err != nil {
+			return nothing, fmt.Errorf("draw a job id: %w", err)
+		}
+		request.IDs = append(request.IDs, id.String())
+	}
+	problems, refused := admitJobs(c, batch.Jobs)
+	switch {
+	case refused > 0 && batch.Atomic:
+		return nothing, firstOf(problems)
+	case refused == len(batch.Jobs) && c.idempotency == nil:
+		return allRefused(problems) // nothing for core to store, or to know again
+	case refused > 0:
+		request.Problems = problems
+	}
+	return send[api.HopSubmitRequest, api.HopSubmitResponse](ctx, s, c, submitOp(c), request)
+}
+
+// admitJobs judges each job for itself. What is refused does not travel: its
+// place in jobs is emptied, its problem stands in the same place of problems.
+func admitJobs(c *call, jobs []api.SubmitRequest) (problems []*problem.Problem, refused int) {
+	problems = make([]*problem.Problem, len(jobs))
+	for i := range jobs {
+		p := admitJob(&jobs[i], c.principal(), fmt.Sprintf("jobs[%d].", i))
+		if p == nil {
+			continue
+		}
+		problems[i] = c.sign(p)
+		jobs[i] = api.SubmitRequest{}
+		refused++
+	}
+	return problems, refused
+}
+
+func firstOf(problems []*problem.Problem) error {
+	for _, p := range problems {
+		if p != nil {
+			return p
+		}
+	}
+	return nil
+}
+
+func allRefused(problems []*problem.Problem) (reply[api.HopSubmitResponse], error) {
+	response := api.BatchResponse{Results: make([]api.BatchResult, len(problems)), Rejected: len(problems)}
+	for i, p := range problems {
+		response.Results[i] = api.BatchResult{Index: i, Status: p.Status, Problem: p}
+	}
+	text, err := encode(response)
+	return reply[api.HopSubmitResponse]{value: text}, err
+}

@@ -1,0 +1,85 @@
+package httpapi
+
+import (
+	"net/url"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/forgequeue/forgequeue/gateway/internal/auth"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// call is one request as its handler sees it, and what its log line tells.
+type call struct {
+	requestID     string
+	correlationID string
+	traceparent   string // empty where the client sent none that is well-formed
+	instance      string
+
+	caller      auth.Caller
+	params      map[string]string
+	query       url.Values
+	idempotency *api.Idempotency // nil where the request has no Idempotency-Key
+	// wait is how long the caller is ready to wait beyond the usual timeout.
+	wait time.Duration
+
+	// For the log line.
+	code problem.Code
+	err  error
+}
+
+func (c *call) principal() api.Principal { return c.caller.Principal }
+
+// What malformed, unknown and foreign ids are all answered with.
+var (
+	errNoSuchID     = problem.New(problem.NotFound, "There is nothing here with this id, or the credential does not show it.")
+	errNoSuchWorker = problem.New(problem.WorkerUnknown, "There is no such worker, or it is dead; register it again.")
+)
+
+// id gives the path's {id}, which must be a UUID, in lower case.
+func (c *call) id() (string, error) {
+	id, ok := canonicalUUID(c.params["id"])
+	if !ok {
+		return "", errNoSuchID
+	}
+	return id, nil
+}
+
+// canonicalUUID takes the usual form only, 36 characters in either case. Other
+// forms that uuid.Parse knows would make one id look like several.
+func canonicalUUID(text string) (string, bool) {
+	if len(text) != 36 {
+		return "", false
+	}
+	id, err := uuid.Parse(text)
+	return id.String(), err == nil
+}
+
+// sign puts the request's own name into a problem.
+func (c *call) sign(p *problem.Problem) *problem.Problem {
+	signed := *p
+	signed.Instance, signed.RequestID = c.instance, c.requestID
+	if signed.Errors == nil {
+		signed.Errors = []problem.FieldError{}
+	}
+	if signed.Policies == nil {
+		signed.Policies = []problem.Policy{}
+	}
+	return &signed
+}
+
+// reply is a handler's answer.
+type reply[T any] struct {
+	// status is 200 if zero.
+	status int
+	value  T
+	// location goes into the header of that name, where not empty.
+	location string
+	// replayed says that an Idempotency-Key's first answer is given again.
+	replayed bool
+}
+
+// none is the request of a route that takes no body, or the value of a 204.
+type none struct{}

@@ -1,0 +1,59 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+func (s *Server) claimRoutes() []endpoint {
+	return []endpoint{
+		handle(s, route{method: "POST", path: "/v1/claims", access: forWorkers(), body: body(api.MaxBody)}, s.claim),
+	}
+}
+
+// claim answers POST /v1/claims with an api.ClaimResponse: the jobs that are now
+// leased to the caller, after at most wait_ms; an empty list is a good answer.
+// When the caller leaves first, its jobs go back at once: in core where the hop
+// is cut off, here where core had answered already.
+//
+// The answer passes through unread: it may be 1000 payloads, and nothing in it is
+// the gateway's business.
+func (s *Server) claim(ctx context.Context, c *call, r api.ClaimRequest) (reply[json.RawMessage], error) {
+	if fields := r.Validate(); len(fields) > 0 {
+		return reply[json.RawMessage]{}, problem.Invalid(fields...)
+	}
+	if r.WaitMS != nil {
+		c.wait = time.Duration(*r.WaitMS) * time.Millisecond
+	}
+	answer, err := send[api.ClaimRequest, json.RawMessage](ctx, s, c, coreclient.Write(api.HopClaim), r)
+	if err == nil && ctx.Err() != nil {
+		s.giveBack(ctx, c, answer.value)
+		return reply[json.RawMessage]{}, ctx.Err()
+	}
+	return answer, err
+}
+
+// giveBack releases what was claimed for a caller that has left; the attempts are
+// given back. Where that fails the leases run out.
+func (s *Server) giveBack(ctx context.Context, c *call, claimed json.RawMessage) {
+	var jobs struct {
+		Jobs []struct {
+			ID         string `json:"id"`
+			LeaseToken string `json:"lease_token"`
+		} `json:"jobs"`
+	}
+	if json.Unmarshal(claimed, &jobs) != nil || len(jobs.Jobs) == 0 {
+		return
+	}
+	var release api.OutcomesRequest
+	for _, job := range jobs.Jobs {
+		release.Outcomes = append(release.Outcomes, api.OutcomeRequest{JobID: job.ID, Kind: api.KindRelease, LeaseToken: job.LeaseToken})
+	}
+	// The caller's context has ended; this call has the usual timeout of its own.
+	_, _ = send[api.OutcomesRequest, api.OutcomesResponse](context.WithoutCancel(ctx), s, c, coreclient.Write(api.HopOutcome), release)
+}

@@ -1,0 +1,184 @@
+package httpapi
+
+import (
+	"bytes"
+	stdjson "encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// decode reads a request strictly: names are case-sensitive, unknown and
+// duplicate members are refused at every depth, payloads included, and so are
+// invalid UTF-8, lone surrogates and anything after the value. A null stands for
+// absent.
+func decode(text []byte, into any) error {
+	if tooDeep(text) {
+		return problem.New(problem.InvalidJSON, fmt.Sprintf("The body is nested more than %d levels deep.", api.MaxDepth))
+	}
+	err := json.Unmarshal(text, into,
+		json.RejectUnknownMembers(true),
+		json.WithUnmarshalers(json.JoinUnmarshalers(
+			json.UnmarshalFromFunc(rawOrAbsent),
+			json.UnmarshalFromFunc(withoutNulls),
+		)),
+	)
+	if err != nil {
+		return jsonProblem(err)
+	}
+	return nil
+}
+
+// rawOrAbsent keeps a payload or a result as it was sent, and null as absent.
+func rawOrAbsent(from *jsontext.Decoder, to *stdjson.RawMessage) error {
+	value, err := from.ReadValue()
+	if err != nil {
+		return err
+	}
+	*to = nil
+	if value.Kind() != 'n' {
+		*to = bytes.Clone(value) // the decoder's buffer is ours only until it reads on
+	}
+	return nil
+}
+
+// withoutNulls drops the members of a metadata object that are null.
+func withoutNulls(from *jsontext.Decoder, to *map[string]string) error {
+	var given map[string]*string
+	if err := json.UnmarshalDecode(from, &given); err != nil {
+		return err
+	}
+	*to = nil
+	for name, value := range given {
+		if value == nil {
+			continue
+		}
+		if *to == nil {
+			*to = make(map[string]string, len(given))
+		}
+		(*to)[name] = *value
+	}
+	return nil
+}
+
+// tooDeep counts brackets outside strings. It runs before the parser, which
+// would go 10,000 levels down; text that is no JSON may be judged wrongly here
+// and is refused there anyway.
+func tooDeep(text []byte) bool {
+	depth, quoted := 0, false
+	for i := 0; i < len(text); i++ {
+		switch b := text[i]; {
+		case quoted && b == '\\':
+			i++
+		case b == '"':
+			quoted = !quoted
+		case quoted:
+		case b == '{' || b == '[':
+			depth++
+			if depth > api.MaxDepth {
+				return true
+			}
+		case b == '}' || b == ']':
+			depth--
+		}
+	}
+	return false
+}
+
+// jsonProblem tells what is wrong with a body, and where.
+func jsonProblem(err error) *problem.Problem {
+	var syntax *jsontext.SyntacticError
+	var semantic *json.SemanticError
+	switch {
+	case errors.As(err, &syntax):
+		return syntaxProblem(syntax)
+	case !errors.As(err, &semantic):
+		return problem.New(problem.InvalidJSON, "The body cannot be read as JSON.")
+	case errors.Is(semantic.Err, json.ErrUnknownName):
+		field := fieldName(semantic.JSONPointer)
+		p := problem.New(problem.UnknownField, field+": there is no such field.")
+		p.Errors = append(p.Errors, problem.FieldError{Field: field, Message: "there is no such field"})
+		return p
+	}
+	return problem.Invalid(problem.FieldError{Field: fieldName(semantic.JSONPointer), Message: wanted(semantic)})
+}
+
+func syntaxProblem(syntax *jsontext.SyntacticError) *problem.Problem {
+	if errors.Is(syntax.Err, jsontext.ErrDuplicateName) {
+		field := fieldName(syntax.JSONPointer)
+		p := problem.New(problem.InvalidJSON, field+": is there more than once.")
+		p.Errors = append(p.Errors, problem.FieldError{Field: field, Message: "is there more than once"})
+		return p
+	}
+	return problem.New(problem.InvalidJSON, clip(fmt.Sprintf("At byte %d: %v.", syntax.ByteOffset, syntax.Err)))
+}
+
+// wanted says what the field takes.
+func wanted(mismatch *json.SemanticError) string {
+	if mismatch.GoType == nil {
+		return "has the wrong type"
+	}
+	kind := mismatch.GoType
+	for kind.Kind() == reflect.Pointer {
+		kind = kind.Elem()
+	}
+	if kind == reflect.TypeFor[api.Time]() {
+		return "must be an RFC 3339 time, such as 2026-11-20T12:00:00Z"
+	}
+	switch kind.Kind() {
+	case reflect.String:
+		return "must be a string"
+	case reflect.Bool:
+		return "must be true or false"
+	case reflect.Int, reflect.Int64:
+		return "must be a whole number, written without fraction or exponent"
+	case reflect.Float64:
+		return "must be a number"
+	case reflect.Slice:
+		return "must be an array"
+	default:
+		return "must be an object"
+	}
+}
+
+// fieldName turns a JSON pointer into the way fields are named in problems:
+// /jobs/3/priority is jobs[3].priority.
+func fieldName(pointer jsontext.Pointer) string {
+	var name strings.Builder
+	for token := range pointer.Tokens() {
+		switch {
+		case strings.Trim(token, "0123456789") == "" && token != "":
+			name.WriteString("[" + token + "]")
+		case name.Len() > 0:
+			name.WriteString("." + token)
+		default:
+			name.WriteString(token)
+		}
+	}
+	if name.Len() == 0 {
+		return "body"
+	}
+	return clip(name.String())
+}
+
+// clipped is how much of a caller's own words a problem repeats, in bytes.
+const clipped = 200
+
+func clip(text string) string {
+	if len(text) <= clipped {
+		return text
+	}
+	end := clipped
+	for end > 0 && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + "…"
+}

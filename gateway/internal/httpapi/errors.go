@@ -1,0 +1,58 @@
+package httpapi
+
+import (
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/forgequeue/forgequeue/gateway/internal/admission"
+	"github.com/forgequeue/forgequeue/gateway/internal/auth"
+	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// meaning is what an error of another package is to the caller.
+type meaning struct {
+	err    error
+	code   problem.Code
+	detail string
+}
+
+// meanings is the one table from errors to problems. A *problem.Problem is its
+// own meaning; what is not here is internal.
+func meanings() []meaning {
+	return []meaning{
+		{auth.ErrUnauthenticated, problem.Unauthenticated, "Send a valid API key as Authorization: Bearer <key>."},
+		{admission.ErrIdempotencyKey, problem.IdempotencyKeyInvalid, "Idempotency-Key must be one quoted or bare string of 1 to 255 visible ASCII characters."},
+		{coreclient.ErrOutcomeUnknown, problem.OutcomeUnknown, "The request was passed on, but no answer came back: it may have taken effect. Read the resource, or repeat with the same Idempotency-Key, before you try again."},
+		{coreclient.ErrUnavailable, problem.CoreUnavailable, "The engine cannot be reached; nothing was changed. Try again."},
+		{coreclient.ErrRefusesUs, problem.CoreUnavailable, "The engine cannot be reached; nothing was changed. Try again."},
+	}
+}
+
+// internalDetail hides everything: the log has it, under the request id.
+const internalDetail = "The request failed for a reason on our side. The request_id finds it in our log."
+
+// problemOf gives what the caller is told of err.
+func problemOf(err error) *problem.Problem {
+	if p, ok := problem.From(err); ok {
+		return p
+	}
+	for _, known := range meanings() {
+		if !errors.Is(err, known.err) {
+			continue
+		}
+		p := problem.New(known.code, known.detail)
+		if p.Status == 503 {
+			p = p.WithRetryAfter(retryAfter())
+		}
+		return p
+	}
+	return problem.New(problem.Internal, internalDetail)
+}
+
+// retryAfter is a second, give or take a half, so that the callers of a core
+// that was away do not all come back at one moment.
+func retryAfter() time.Duration {
+	return 500*time.Millisecond + rand.N(time.Second) //nolint:gosec // jitter needs no secrecy
+}

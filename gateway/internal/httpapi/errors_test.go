@@ -1,0 +1,47 @@
+package httpapi
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/forgequeue/forgequeue/gateway/internal/admission"
+	"github.com/forgequeue/forgequeue/gateway/internal/auth"
+	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// Every sentinel of the packages below has its meaning, wrapped or not.
+func TestEverySentinelHasItsProblem(t *testing.T) {
+	t.Parallel()
+	for err, want := range map[error]problem.Code{
+		auth.ErrUnauthenticated:      problem.Unauthenticated,
+		admission.ErrIdempotencyKey:  problem.IdempotencyKeyInvalid,
+		coreclient.ErrUnavailable:    problem.CoreUnavailable,
+		coreclient.ErrOutcomeUnknown: problem.OutcomeUnknown,
+		coreclient.ErrRefusesUs:      problem.CoreUnavailable,
+		coreclient.ErrContract:       problem.Internal,
+		errors.New("anything else"):  problem.Internal,
+		fmt.Errorf("%w: %w", coreclient.ErrOutcomeUnknown, coreclient.ErrContract): problem.OutcomeUnknown,
+		problem.New(problem.QueueFull, "full"):                                     problem.QueueFull,
+	} {
+		for _, given := range []error{err, fmt.Errorf("submit: %w", err)} {
+			p := problemOf(given)
+			if p.Code != want {
+				t.Errorf("%v is %s, want %s", given, p.Code, want)
+			}
+			if p.Status == 503 && (p.RetryAfterMS == nil || *p.RetryAfterMS < 500 || *p.RetryAfterMS >= 1500) {
+				t.Errorf("%v: retry after %v", given, p.RetryAfterMS)
+			}
+		}
+	}
+}
+
+func TestEveryMeaningIsKnown(t *testing.T) {
+	t.Parallel()
+	for _, known := range meanings() {
+		if !problem.Known(known.code) || known.detail == "" {
+			t.Errorf("%v means %q, %q", known.err, known.code, known.detail)
+		}
+	}
+}

@@ -1,0 +1,139 @@
+package httpapi
+
+import (
+	"context"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/forgequeue/forgequeue/gateway/internal/admission"
+	"github.com/forgequeue/forgequeue/gateway/internal/auth"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// handle puts a handler behind the door: everything that HTTP asks for is
+// checked here, in the order credential, access, query, headers, body, JSON. A
+// handler meets only requests that are well-formed and allowed.
+func handle[Req, Resp any](s *Server, r route, run func(context.Context, *call, Req) (reply[Resp], error)) endpoint {
+	serve := func(g *gin.Context) (reply[Resp], error) {
+		c := callOf(g)
+		if err := s.open(g, c, r); err != nil {
+			return reply[Resp]{}, err
+		}
+		var request Req
+		if r.body.max > 0 {
+			if err := s.receive(g, c, r, &request); err != nil {
+				return reply[Resp]{}, err
+			}
+		}
+		return run(g.Request.Context(), c, request)
+	}
+	return endpoint{route: r, serve: func(g *gin.Context) {
+		answer, err := serve(g)
+		if err == nil {
+			err = write(g, answer)
+		}
+		if err != nil {
+			refuse(g, err)
+		}
+	}}
+}
+
+// open does all that comes before the body.
+func (s *Server) open(g *gin.Context, c *call, r route) error {
+	if !r.access.public {
+		caller, err := s.authenticate(g)
+		if err != nil {
+			return err
+		}
+		c.caller = caller
+		if err := r.access.admit(caller.Principal); err != nil {
+			return err
+		}
+	}
+	c.params = make(map[string]string, len(g.Params))
+	for _, param := range g.Params {
+		value, err := url.PathUnescape(param.Value)
+		if err != nil {
+			return errNoSuchID
+		}
+		c.params[param.Key] = value
+	}
+	var err error
+	c.query, err = readQuery(g.Request.URL.RawQuery, r.query)
+	return err
+}
+
+// authenticate reads the only header that says who calls.
+func (s *Server) authenticate(g *gin.Context) (auth.Caller, error) {
+	values := g.Request.Header["Authorization"]
+	if len(values) != 1 {
+		return auth.Caller{}, auth.ErrUnauthenticated
+	}
+	scheme, credential, _ := strings.Cut(values[0], " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return auth.Caller{}, auth.ErrUnauthenticated
+	}
+	return s.auth.Authenticate(g.Request.Context(), strings.TrimLeft(credential, " "))
+}
+
+// receive reads the body into request, and names it if it has a key.
+func (s *Server) receive(g *gin.Context, c *call, r route, request any) error {
+	var key string
+	if r.operation != "" {
+		var err error
+		if key, err = admission.IdempotencyKey(g.Request.Header["Idempotency-Key"]); err != nil {
+			return err
+		}
+	}
+	buffer := s.buffer()
+	defer s.release(buffer)
+	if err := readBody(buffer, g.Writer, g.Request, r.body); err != nil {
+		return err
+	}
+	text := buffer.Bytes()
+	if len(text) == 0 {
+		return nil // readBody has refused it where a body is needed
+	}
+	if err := decode(text, request); err != nil {
+		return err
+	}
+	if key == "" {
+		return nil
+	}
+	fingerprint, err := admission.Fingerprint(text)
+	if err != nil {
+		return err // it was decoded a moment ago: ours to explain
+	}
+	c.idempotency = &api.Idempotency{Operation: r.operation, Key: key, Fingerprint: fingerprint}
+	return nil
+}
+
+// readQuery takes the named parameters, each at most once. A parameter that is
+// misspelt would otherwise be silently without effect.
+func readQuery(raw string, names []string) (url.Values, error) {
+	if raw == "" {
+		return nil, nil
+	}
+	values, err := url.ParseQuery(raw)
+	if err != nil {
+		return nil, problem.New(problem.InvalidRequest, "The query cannot be read; is it escaped as a URL?")
+	}
+	var refused []problem.FieldError
+	for name, given := range values {
+		switch {
+		case !slices.Contains(names, name):
+			refused = append(refused, problem.FieldError{Field: clip(name), Message: "is no parameter of this resource"})
+		case len(given) > 1:
+			refused = append(refused, problem.FieldError{Field: clip(name), Message: "is given more than once"})
+		}
+	}
+	if len(refused) > 0 {
+		slices.SortFunc(refused, func(a, b problem.FieldError) int { return strings.Compare(a.Field, b.Field) })
+		return nil, problem.Invalid(refused...)
+	}
+	return values, nil
+}

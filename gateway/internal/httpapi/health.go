@@ -1,0 +1,105 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/forgequeue/forgequeue/gateway/internal/admission"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+func (s *Server) healthRoutes() []endpoint {
+	return []endpoint{
+		handle(s, route{method: "GET", path: "/", access: public()}, s.root),
+		handle(s, route{method: "GET", path: "/livez", access: public()}, s.livez),
+		handle(s, route{method: "GET", path: "/readyz", access: public()}, s.readyz),
+	}
+}
+
+// landing tells a visitor where to go.
+type landing struct {
+	Name   string `json:"name"`
+	API    string `json:"api"`
+	Docs   string `json:"docs"`
+	Health string `json:"health"`
+}
+
+// root answers GET /: what this is, and where its parts are.
+func (s *Server) root(context.Context, *call, none) (reply[landing], error) {
+	return reply[landing]{value: landing{Name: "ForgeQueue", API: "/v1", Docs: "/docs", Health: "/readyz"}}, nil
+}
+
+// alive is the answer of /livez.
+type alive struct {
+	Status string `json:"status"`
+}
+
+// livez answers GET /livez: 200 as long as the process can answer at all. It
+// looks at nothing else, or an outage of core would restart every gateway.
+func (s *Server) livez(context.Context, *call, none) (reply[alive], error) {
+	return reply[alive]{value: alive{Status: "ok"}}, nil
+}
+
+// readyz answers GET /readyz: 200 ok, or 200 degraded where core or Redis is
+// away, since there is nowhere better to send the request. 503 starting until
+// core has answered for the first time, and 503 draining at the end.
+func (s *Server) readyz(ctx context.Context, _ *call, _ none) (reply[api.Readiness], error) {
+	core := make(chan string, 1)
+	go func() { core <- s.probe.check(ctx) }()
+	checks := map[string]string{"redis": s.redis.Check(ctx)}
+	checks["core"] = <-core
+	answer := api.Readiness{Status: "ok", Checks: checks}
+	if checks["core"] != admission.CheckOK || checks["redis"] == admission.CheckDown {
+		answer.Status = "degraded"
+	}
+	switch {
+	case s.draining.Load():
+		answer.Status = "draining"
+	case !s.probe.wasUp():
+		answer.Status = "starting"
+	default:
+		return reply[api.Readiness]{value: answer}, nil
+	}
+	return reply[api.Readiness]{status: http.StatusServiceUnavailable, value: answer}, nil
+}
+
+const (
+	probeLife    = time.Second
+	probeTimeout = time.Second
+)
+
+// coreProbe remembers for a second how core did, so that /readyz, which anybody
+// may ask, costs core next to nothing.
+type coreProbe struct {
+	ask func(context.Context) error
+
+	mu      sync.Mutex // held while core is asked: one question is enough for all
+	checked time.Time
+	up      bool
+	everUp  bool
+}
+
+func (p *coreProbe) check(ctx context.Context) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if time.Since(p.checked) >= probeLife {
+		// A caller that leaves must not make core look down to the others.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTimeout)
+		defer cancel()
+		p.up = p.ask(ctx) == nil
+		p.everUp = p.everUp || p.up
+		p.checked = time.Now()
+	}
+	if p.up {
+		return admission.CheckOK
+	}
+	return admission.CheckDown
+}
+
+func (p *coreProbe) wasUp() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.everUp
+}

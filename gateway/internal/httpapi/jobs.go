@@ -1,0 +1,105 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"github.com/google/uuid"
+
+	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+func (s *Server) jobRoutes() []endpoint {
+	return []endpoint{
+		handle(s, route{
+			method: "POST", path: "/v1/jobs", access: scoped(api.ScopeSubmit),
+			body: body(api.MaxBody), operation: "submit",
+		}, s.submitJob),
+		handle(s, route{method: "GET", path: "/v1/jobs/{id}", access: scoped(api.ScopeRead)}, s.getJob),
+	}
+}
+
+// submitJob answers POST /v1/jobs with an api.SubmitResponse: 202 and Location
+// for a new job, 200 where dedupe_key found a live one. A repeat with the same
+// Idempotency-Key and body gets the first answer again.
+func (s *Server) submitJob(ctx context.Context, c *call, job api.SubmitRequest) (reply[api.HopSubmitResponse], error) {
+	if refused := admitJob(&job, c.principal(), ""); refused != nil {
+		return reply[api.HopSubmitResponse]{}, refused
+	}
+	id, err := uuid.NewV7()
+	if err != nil {
+		return reply[api.HopSubmitResponse]{}, fmt.Errorf("draw a job id: %w", err)
+	}
+	answer, err := send[api.HopSubmitRequest, api.HopSubmitResponse](ctx, s, c, submitOp(c), api.HopSubmitRequest{
+		IDs:         []string{id.String()},
+		Jobs:        []api.SubmitRequest{job},
+		Idempotency: c.idempotency,
+	})
+	if err != nil {
+		return answer, err
+	}
+	// A replay names the first job, so the id is the answer's, not the one drawn.
+	var stored struct {
+		ID string `json:"id"`
+	}
+	if err := json.Unmarshal(answer.value, &stored); err != nil || stored.ID == "" {
+		return reply[api.HopSubmitResponse]{}, fmt.Errorf("%w: a submitted job without an id", coreclient.ErrContract)
+	}
+	if answer.status == http.StatusAccepted {
+		answer.location = "/v1/jobs/" + stored.ID
+	}
+	return answer, nil
+}
+
+// submitOp says whether core would know the request again.
+func submitOp(c *call) coreclient.Op {
+	if c.idempotency != nil {
+		return coreclient.KeyedWrite(api.HopSubmit)
+	}
+	return coreclient.Write(api.HopSubmit)
+}
+
+// admitJob judges one job of a submit, nil if it is good, and fills in the user
+// of a user-bound key. prefix names the job in a batch, such as "jobs[3].".
+func admitJob(job *api.SubmitRequest, who api.Principal, prefix string) *problem.Problem {
+	if len(job.Payload) > api.MaxPayload {
+		return fieldTooLarge(prefix+"payload", api.MaxPayload)
+	}
+	if fields := job.Validate(prefix); len(fields) > 0 {
+		return problem.Invalid(fields...)
+	}
+	if who.User == "" {
+		return nil
+	}
+	if job.User == nil {
+		job.User = &who.User
+	}
+	if *job.User != who.User {
+		p := problem.New(problem.Forbidden, "The key acts for one user, and the job names another.")
+		p.Errors = append(p.Errors, problem.FieldError{Field: prefix + "user", Message: "must be the key's own user, or absent"})
+		return p
+	}
+	return nil
+}
+
+// fieldTooLarge is a payload or result beyond its size: the same code as for a
+// body, but it names the field.
+func fieldTooLarge(field string, limit int) *problem.Problem {
+	p := problem.New(problem.PayloadTooLarge, fmt.Sprintf("%s: may have at most %d bytes.", field, limit))
+	p.Errors = append(p.Errors, problem.FieldError{Field: field, Message: fmt.Sprintf("may have at most %d bytes", limit)})
+	return p
+}
+
+// getJob answers GET /v1/jobs/{id} with the whole api.Job. A malformed, unknown
+// or foreign id is 404, and so is another user's job for a user-bound key.
+func (s *Server) getJob(ctx context.Context, c *call, _ none) (reply[api.Job], error) {
+	id, err := c.id()
+	if err != nil {
+		return reply[api.Job]{}, err
+	}
+	return send[api.HopGetRequest, api.Job](ctx, s, c, coreclient.Read(api.HopGet), api.HopGetRequest{JobID: id})
+}

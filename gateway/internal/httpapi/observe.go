@@ -1,0 +1,168 @@
+package httpapi
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"regexp"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// callKey is where gin carries the call from observe to handle.
+const callKey = "call"
+
+func callOf(g *gin.Context) *call { return g.MustGet(callKey).(*call) } //nolint:forcetypeassert // observe put it there
+
+// observe stands before everything: it names the request, turns a panic into a
+// problem, and tells of the request once, in one log line and one metric.
+func (s *Server) observe(g *gin.Context) {
+	began := time.Now()
+	c := newCall(g.Request)
+	g.Set(callKey, c)
+	g.Header("X-Request-Id", c.requestID)
+	g.Header("X-Correlation-Id", c.correlationID)
+	g.Header("X-Content-Type-Options", "nosniff")
+	defer func() {
+		cut := caught(g, c, recover())
+		s.tell(g, c, time.Since(began))
+		if cut {
+			panic(http.ErrAbortHandler) // closes the connection: half an answer must not look like a whole one
+		}
+	}()
+	g.Next()
+}
+
+// caught turns a panic into a problem, or says that an answer had begun already.
+func caught(g *gin.Context, c *call, panicked any) (cut bool) {
+	if panicked == nil {
+		return false
+	}
+	err := fmt.Errorf("panic: %v\n%s", panicked, debug.Stack())
+	if g.Writer.Written() {
+		c.code, c.err = problem.Internal, err
+		return true
+	}
+	refuse(g, err)
+	return false
+}
+
+// newCall takes from the headers what may be taken from them: a correlation id
+// and a trace, and only in their proper form. The request id is always ours.
+func newCall(r *http.Request) *call {
+	c := &call{requestID: uuid.NewString(), instance: clip(r.URL.EscapedPath())}
+	c.correlationID = c.requestID
+	if given := r.Header["X-Correlation-Id"]; len(given) == 1 && api.ValidLabel(given[0]) {
+		c.correlationID = given[0]
+	}
+	if given := r.Header["Traceparent"]; len(given) == 1 && validTraceparent(given[0]) {
+		c.traceparent = given[0]
+	}
+	return c
+}
+
+// traceparentPattern is W3C Trace Context, section 3.2; version 00's form is
+// what later versions begin with, and all that is passed on.
+var traceparentPattern = regexp.MustCompile(`^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
+
+func validTraceparent(text string) bool {
+	if !traceparentPattern.MatchString(text) {
+		return false
+	}
+	version, trace, parent := text[:2], text[3:35], text[36:52]
+	return version != "ff" && strings.Trim(trace, "0") != "" && strings.Trim(parent, "0") != ""
+}
+
+// limitHeaders refuses what net/http, which allows more, let through.
+func limitHeaders(g *gin.Context) {
+	size := len(g.Request.RequestURI) + len(g.Request.Host)
+	for name, values := range g.Request.Header {
+		for _, value := range values {
+			size += len(name) + len(": \r\n") + len(value)
+		}
+	}
+	if size > api.MaxHeaders {
+		refuse(g, problem.New(problem.HeadersTooLarge, fmt.Sprintf("The path, query and headers may have at most %d bytes together.", api.MaxHeaders)))
+		g.Abort()
+	}
+}
+
+// tell writes the canonical log line and the metric. The line never has a body,
+// a query, a header's value or a path with what a client put into it.
+func (s *Server) tell(g *gin.Context, c *call, took time.Duration) {
+	status := g.Writer.Status()
+	method, name := labels(g)
+	s.durations.WithLabelValues(name, method, strconv.Itoa(status)).Observe(took.Seconds())
+
+	failure := ""
+	if c.err != nil && status >= http.StatusInternalServerError {
+		failure = c.err.Error()
+	}
+	who := c.principal()
+	s.logger.LogAttrs(g.Request.Context(), level(name, status, c, g.Request.Context().Err() != nil), "request",
+		slog.String("request_id", c.requestID),
+		slog.String("correlation_id", c.correlationID),
+		slog.String("method", method),
+		slog.String("route", name),
+		slog.Int("status", status),
+		slog.String("code", string(c.code)),
+		slog.Float64("duration_ms", float64(took.Microseconds())/1000),
+		slog.Int64("bytes_in", max(g.Request.ContentLength, 0)),
+		slog.Int("bytes_out", max(g.Writer.Size(), 0)),
+		slog.String("principal", who.Kind),
+		slog.String("tenant", who.Tenant),
+		slog.String("key_id", who.KeyID),
+		slog.String("remote", g.Request.RemoteAddr),
+		slog.Bool("client_left", g.Request.Context().Err() != nil),
+		slog.String("error", failure),
+	)
+}
+
+// labels are of a bounded number: an unknown route or method is one value.
+func labels(g *gin.Context) (method, name string) {
+	name = g.GetString(routeKey)
+	if name == "" {
+		name = "none"
+	}
+	switch g.Request.Method {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:
+		return g.Request.Method, name
+	}
+	return "other", name
+}
+
+func level(name string, status int, c *call, left bool) slog.Level {
+	switch {
+	case left && status >= http.StatusInternalServerError && c.code != problem.Internal:
+		return slog.LevelInfo // nobody got this answer: its caller hung up first
+	case c.code == problem.Internal:
+		return slog.LevelError
+	case status >= http.StatusInternalServerError:
+		return slog.LevelWarn
+	case name == "/livez" || name == "/readyz":
+		return slog.LevelDebug // asked every few seconds, for ever
+	}
+	return slog.LevelInfo
+}
+
+func newDurations(registry prometheus.Registerer) *prometheus.HistogramVec {
+	durations := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:                           "forgequeue_http_request_duration_seconds",
+		Help:                           "Time from the first byte of a request's headers known to its answer written.",
+		ConstLabels:                    prometheus.Labels{"service": "gateway"},
+		Buckets:                        []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
+		NativeHistogramBucketFactor:    1.1,
+		NativeHistogramMaxBucketNumber: 100,
+	}, []string{"route", "method", "status"})
+	registry.MustRegister(durations)
+	return durations
+}

@@ -1,0 +1,133 @@
+package httpapi
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+func (s *Server) outcomeRoutes() []endpoint {
+	return []endpoint{
+		handle(s, s.outcomeRoute("complete"), s.completeJob),
+		handle(s, s.outcomeRoute("fail"), s.failJob),
+		handle(s, s.outcomeRoute("snooze"), s.snoozeJob),
+		handle(s, s.outcomeRoute("release"), s.releaseJob),
+		handle(s, route{method: "POST", path: "/v1/outcomes", access: forWorkers(), body: body(api.MaxBatchBody)}, s.reportOutcomes),
+	}
+}
+
+func (s *Server) outcomeRoute(verb string) route {
+	return route{method: "POST", path: "/v1/jobs/{id}/" + verb, access: forWorkers(), body: body(api.MaxBody)}
+}
+
+// completeJob answers POST /v1/jobs/{id}/complete: the job ends well, with its
+// result. A repeat with the same token and body gets the same answer.
+func (s *Server) completeJob(ctx context.Context, c *call, r api.CompleteRequest) (reply[api.Outcome], error) {
+	return s.finish(ctx, c, api.OutcomeRequest{Kind: api.KindComplete, LeaseToken: r.LeaseToken, Result: r.Result})
+}
+
+// failJob answers POST /v1/jobs/{id}/fail: the attempt has failed; the job waits
+// for its next one, or becomes a dead letter. A repeat gets the same answer.
+func (s *Server) failJob(ctx context.Context, c *call, r api.FailRequest) (reply[api.Outcome], error) {
+	return s.finish(ctx, c, api.OutcomeRequest{
+		Kind: api.KindFail, LeaseToken: r.LeaseToken, Error: r.Error, RetryAfterMS: r.RetryAfterMS, Permanent: r.Permanent,
+	})
+}
+
+// snoozeJob answers POST /v1/jobs/{id}/snooze: the job waits for delay_ms, and
+// the attempt is given back. A repeat gets the same answer.
+func (s *Server) snoozeJob(ctx context.Context, c *call, r api.SnoozeRequest) (reply[api.Outcome], error) {
+	return s.finish(ctx, c, api.OutcomeRequest{Kind: api.KindSnooze, LeaseToken: r.LeaseToken, DelayMS: r.DelayMS})
+}
+
+// releaseJob answers POST /v1/jobs/{id}/release: the job is queued again at once,
+// and the attempt is given back. A repeat gets the same answer.
+func (s *Server) releaseJob(ctx context.Context, c *call, r api.ReleaseRequest) (reply[api.Outcome], error) {
+	return s.finish(ctx, c, api.OutcomeRequest{Kind: api.KindRelease, LeaseToken: r.LeaseToken})
+}
+
+// finish reports one outcome as a list of one.
+func (s *Server) finish(ctx context.Context, c *call, outcome api.OutcomeRequest) (reply[api.Outcome], error) {
+	var nothing reply[api.Outcome]
+	outcome.JobID = c.params["id"]
+	if refused := admitOutcome(&outcome, ""); refused != nil {
+		return nothing, refused
+	}
+	results, err := s.passOutcomes(ctx, c, []api.OutcomeRequest{outcome})
+	switch {
+	case err != nil:
+		return nothing, err
+	case results[0].Problem != nil:
+		return nothing, retold(results[0].Problem)
+	case results[0].Outcome == nil:
+		return nothing, fmt.Errorf("%w: an outcome without a value", coreclient.ErrContract)
+	}
+	return reply[api.Outcome]{status: results[0].Status, value: *results[0].Outcome}, nil
+}
+
+// reportOutcomes answers POST /v1/outcomes: up to 1000 outcomes of any kind,
+// each with a status of its own, in the order sent.
+func (s *Server) reportOutcomes(ctx context.Context, c *call, r api.OutcomesRequest) (reply[api.OutcomesResponse], error) {
+	if len(r.Outcomes) > api.MaxOutcomes {
+		return reply[api.OutcomesResponse]{}, problem.Invalid(problem.FieldError{
+			Field: "outcomes", Message: fmt.Sprintf("must have at most %d entries", api.MaxOutcomes),
+		})
+	}
+	results := make([]api.OutcomeResult, len(r.Outcomes))
+	var good []api.OutcomeRequest
+	var places []int // where in results each good one belongs
+	for i := range r.Outcomes {
+		if p := admitOutcome(&r.Outcomes[i], fmt.Sprintf("outcomes[%d].", i)); p != nil {
+			results[i] = api.OutcomeResult{Index: i, Status: p.Status, Problem: c.sign(p)}
+			continue
+		}
+		good, places = append(good, r.Outcomes[i]), append(places, i)
+	}
+	if len(good) > 0 {
+		told, err := s.passOutcomes(ctx, c, good)
+		if err != nil {
+			return reply[api.OutcomesResponse]{}, err
+		}
+		for i, place := range places {
+			results[place] = told[i]
+			results[place].Index = place
+			if p := told[i].Problem; p != nil {
+				results[place].Problem = c.sign(retold(p))
+			}
+		}
+	}
+	return reply[api.OutcomesResponse]{value: api.OutcomesResponse{Results: results}}, nil
+}
+
+// passOutcomes gives one result for each outcome, in order.
+func (s *Server) passOutcomes(ctx context.Context, c *call, outcomes []api.OutcomeRequest) ([]api.OutcomeResult, error) {
+	answer, err := send[api.HopOutcomesRequest, api.HopOutcomesResponse](ctx, s, c,
+		coreclient.Write(api.HopOutcome), api.HopOutcomesRequest{Outcomes: outcomes})
+	if err != nil {
+		return nil, err
+	}
+	if got := len(answer.value.Results); got != len(outcomes) {
+		return nil, errShort(got, len(outcomes))
+	}
+	return answer.value.Results, nil
+}
+
+// admitOutcome judges one outcome, nil if it is good, and brings its job's id to
+// the usual form. An id that cannot be one is a job nobody has.
+func admitOutcome(outcome *api.OutcomeRequest, prefix string) *problem.Problem {
+	if len(outcome.Result) > api.MaxResult {
+		return fieldTooLarge(prefix+"result", api.MaxResult)
+	}
+	if fields := outcome.Validate(prefix); len(fields) > 0 {
+		return problem.Invalid(fields...)
+	}
+	id, ok := canonicalUUID(outcome.JobID)
+	if !ok {
+		return errNoSuchID
+	}
+	outcome.JobID = id
+	return nil
+}

@@ -1,0 +1,30 @@
+package httpapi
+
+import (
+	"context"
+
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+func (s *Server) selfRoutes() []endpoint {
+	return []endpoint{
+		handle(s, route{method: "GET", path: "/v1/whoami", access: anyKey()}, s.whoami),
+	}
+}
+
+// whoami answers GET /v1/whoami: what the caller's key is. It asks nobody: the
+// key has been looked up to get here.
+func (s *Server) whoami(_ context.Context, c *call, _ none) (reply[api.Whoami], error) {
+	who := c.principal()
+	answer := api.Whoami{Scopes: append([]string{}, who.Scopes...), KeyID: who.KeyID}
+	if who.Tenant != "" {
+		answer.Tenant = &who.Tenant
+	}
+	if who.User != "" {
+		answer.User = &who.User
+	}
+	if plan := c.caller.Key.Plan; plan != nil {
+		answer.Plan = &plan.Name
+	}
+	return reply[api.Whoami]{value: answer}, nil
+}

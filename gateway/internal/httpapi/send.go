@@ -1,0 +1,55 @@
+package httpapi
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// send asks core on behalf of the call's principal. Core has the usual timeout
+// and what the caller is ready to wait; when the caller leaves, the call ends.
+func send[Req, Resp any](ctx context.Context, s *Server, c *call, op coreclient.Op, request Req) (reply[Resp], error) {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout+c.wait)
+	defer cancel()
+	result, err := coreclient.Call[Req, Resp](ctx, s.core, op, api.Item[Req]{
+		Principal:     c.principal(),
+		RequestID:     c.requestID,
+		CorrelationID: c.correlationID,
+		Traceparent:   c.traceparent,
+		Request:       request,
+	})
+	if err != nil {
+		return reply[Resp]{}, err
+	}
+	if result.Problem != nil {
+		return reply[Resp]{}, retold(result.Problem)
+	}
+	answer := reply[Resp]{status: result.Status, replayed: result.Replayed}
+	if result.Value != nil {
+		answer.value = *result.Value
+	} else if _, nothing := any(answer.value).(none); !nothing {
+		return reply[Resp]{}, fmt.Errorf("%w: status %d without a value", coreclient.ErrContract, result.Status)
+	}
+	return answer, nil
+}
+
+// retold gives core's refusal to the caller. What is not there reads the same
+// whoever found that out, or the words would tell a malformed id from an unknown
+// one, and an unknown one from another tenant's.
+func retold(p *problem.Problem) *problem.Problem {
+	if p.Code == problem.NotFound {
+		return errNoSuchID
+	}
+	if p.Code == problem.WorkerUnknown {
+		return errNoSuchWorker
+	}
+	return p
+}
+
+// errShort is for an answer of core's that leaves items out.
+func errShort(got, want int) error {
+	return fmt.Errorf("%w: %d answers to %d items", coreclient.ErrContract, got, want)
+}

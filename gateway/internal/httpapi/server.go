@@ -1,0 +1,133 @@
+package httpapi
+
+import (
+	"bytes"
+	"log/slog"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/forgequeue/forgequeue/gateway/internal/admission"
+	"github.com/forgequeue/forgequeue/gateway/internal/auth"
+	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// routeKey is where gin carries the route's name to the log line and the metric.
+const routeKey = "route"
+
+// Options of a Server.
+type Options struct {
+	Auth  *auth.Authenticator
+	Core  *coreclient.Client
+	Redis *admission.Redis
+	// KeySecret and KeyEnv are for keys that are made here.
+	KeySecret []byte
+	KeyEnv    string
+	// Admin opens /v1/admin; without it these routes do not exist.
+	Admin    bool
+	Registry prometheus.Registerer
+	Logger   *slog.Logger
+	// Timeout is how long a request may take, beyond what its caller asks to wait.
+	Timeout time.Duration
+}
+
+// Server is the public API. It is safe for concurrent use.
+type Server struct {
+	auth      *auth.Authenticator
+	core      *coreclient.Client
+	redis     *admission.Redis
+	keySecret []byte
+	keyEnv    string
+	admin     bool
+	durations *prometheus.HistogramVec
+	logger    *slog.Logger
+	timeout   time.Duration
+	buffers   sync.Pool // of *bytes.Buffer: bodies
+	probe     coreProbe
+	draining  atomic.Bool
+}
+
+// New makes a Server; Handler is what to serve.
+func New(o Options) *Server {
+	return &Server{
+		auth:      o.Auth,
+		core:      o.Core,
+		redis:     o.Redis,
+		keySecret: o.KeySecret,
+		keyEnv:    o.KeyEnv,
+		admin:     o.Admin,
+		durations: newDurations(o.Registry),
+		logger:    o.Logger,
+		timeout:   o.Timeout,
+		buffers:   sync.Pool{New: func() any { return new(bytes.Buffer) }},
+		probe:     coreProbe{ask: o.Core.Ready},
+	}
+}
+
+// Drain makes /readyz answer 503 from now on; requests are served as before.
+func (s *Server) Drain() { s.draining.Store(true) }
+
+// Handler is the router with all that stands before it.
+func (s *Server) Handler() http.Handler {
+	gin.SetMode(gin.ReleaseMode) // the debug mode writes to standard output, which belongs to `up --json`
+	engine := gin.New()
+	// No proxy is trusted, so that no header can say where a request comes from.
+	if err := engine.SetTrustedProxies(nil); err != nil {
+		panic(err) // it fails for malformed addresses only, and there are none
+	}
+	engine.HandleMethodNotAllowed = true
+	engine.RedirectTrailingSlash = false
+	// A worker_id may hold a slash. Parameters are cut from the escaped path and
+	// unescaped by handle: gin would read them as a query, where + is a space.
+	engine.UseEscapedPath = true
+	engine.UnescapePathValues = false
+
+	engine.Use(s.observe, limitHeaders)
+	engine.NoRoute(func(g *gin.Context) {
+		refuse(g, problem.New(problem.NotFound, "There is no such resource; the API is under /v1."))
+	})
+	engine.NoMethod(func(g *gin.Context) {
+		refuse(g, problem.New(problem.MethodNotAllowed, "The resource does not have this method; see the Allow header."))
+	})
+	for _, e := range s.endpoints() {
+		name := e.path
+		engine.Handle(e.method, e.pattern(), func(g *gin.Context) {
+			g.Set(routeKey, name)
+			e.serve(g)
+		})
+	}
+	return engine
+}
+
+// Routes names every route, such as "GET /v1/jobs/{id}", for documents and for
+// tests that want all of them.
+func (s *Server) Routes() []string {
+	var names []string
+	for _, e := range s.endpoints() {
+		names = append(names, e.method+" "+e.path)
+	}
+	return names
+}
+
+// endpoints lists every route there is.
+func (s *Server) endpoints() []endpoint {
+	all := slices.Concat(
+		s.healthRoutes(),
+		s.jobRoutes(),
+		s.batchRoutes(),
+		s.outcomeRoutes(),
+		s.workerRoutes(),
+		s.claimRoutes(),
+		s.selfRoutes(),
+	)
+	if !s.admin {
+		return all
+	}
+	return slices.Concat(all, s.tenantRoutes(), s.keyRoutes(), s.planRoutes())
+}

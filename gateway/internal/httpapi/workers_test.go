@@ -1,0 +1,241 @@
+package httpapi_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
+	"github.com/forgequeue/forgequeue/gateway/internal/coretest"
+	"github.com/forgequeue/forgequeue/gateway/internal/httpapi"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// hang is a guard against a test that would never end, not a bound on speed.
+const hang = 20 * time.Second
+
+// finishing makes core answer outcomes: the token "good" holds the lease.
+func (d *door) finishing() {
+	d.core.On(api.HopOutcome, func(item coretest.Item) coretest.Result {
+		var request api.HopOutcomesRequest
+		_ = json.Unmarshal(item.Request, &request)
+		response := api.HopOutcomesResponse{}
+		for i, outcome := range request.Outcomes {
+			result := api.OutcomeResult{Index: i, Status: 200, Outcome: &api.Outcome{JobID: outcome.JobID, State: outcome.Kind}}
+			if outcome.LeaseToken != "good" {
+				result = api.OutcomeResult{Index: i, Status: 409, Problem: problem.New(problem.LeaseLost, "gone")}
+			}
+			response.Results = append(response.Results, result)
+		}
+		return coretest.Value(200, response)
+	})
+}
+
+func TestSingleOutcomes(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t)
+	d.finishing()
+	key := d.key("work")
+	for verb, test := range map[string]struct{ body, sent string }{
+		"complete": {`{"lease_token":"good","result":{"n":1.0}}`, `"kind":"complete","lease_token":"good","result":{"n":1.0}`},
+		"fail":     {`{"lease_token":"good","error":{"type":"E","message":"m"},"retry_after_ms":5,"permanent":true}`, `"error":{"type":"E","message":"m","stack":""},"retry_after_ms":5,"permanent":true`},
+		"snooze":   {`{"lease_token":"good","delay_ms":0}`, `"kind":"snooze","lease_token":"good","delay_ms":0`},
+		"release":  {`{"lease_token":"good"}`, `"kind":"release","lease_token":"good"}`},
+	} {
+		path := "/v1/jobs/" + jobID + "/" + verb
+		got := d.do("POST", path, key, test.body)
+		if got.status != 200 || !strings.Contains(string(got.body), `"state":"`+verb+`"`) || !strings.Contains(string(got.body), `"dead_reason":null`) {
+			t.Errorf("%s: status %d %s", verb, got.status, got.body)
+		}
+		all := d.core.Requests(api.HopOutcome)
+		if sent := string(all[len(all)-1].Items[0].Request); !strings.Contains(sent, test.sent) {
+			t.Errorf("%s: core got %s", verb, sent)
+		}
+		stale := strings.ReplaceAll(test.body, "good", "stale")
+		if p := d.do("POST", path, key, stale).refused(t, 409, problem.LeaseLost); p.Instance != path {
+			t.Errorf("%s: instance %s", verb, p.Instance)
+		}
+		d.do("POST", "/v1/jobs/nonsense/"+verb, key, test.body).refused(t, 404, problem.NotFound)
+		d.do("POST", path, key, `{}`).refused(t, 400, problem.InvalidRequest)
+	}
+	d.do("POST", "/v1/jobs/"+jobID+"/snooze", key, `{"lease_token":"good"}`).refused(t, 400, problem.InvalidRequest)
+	d.do("POST", "/v1/jobs/"+jobID+"/release", key, `{"lease_token":"good","delay_ms":1}`).refused(t, 400, problem.UnknownField)
+	if got := d.do("POST", "/v1/jobs/"+jobID+"/complete", key, `{"lease_token":"good","result":null}`); got.status != 200 {
+		t.Errorf("null result: status %d", got.status)
+	}
+}
+
+func TestOutcomesKeepTheirPlaces(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t)
+	d.finishing()
+	key := d.key("work")
+	one := func(id, kind, token string) string {
+		return fmt.Sprintf(`{"job_id":%q,"kind":%q,"lease_token":%q}`, id, kind, token)
+	}
+	got := d.do("POST", "/v1/outcomes", key, `{"outcomes":[`+strings.Join([]string{
+		one("nonsense", "complete", "good"), one(jobID, "complete", "good"), one(jobID, "explode", "good"),
+		one(jobID, "complete", "stale"), one(jobID, "release", "good"),
+	}, ",")+`]}`)
+	var response api.OutcomesResponse
+	if err := json.Unmarshal(got.body, &response); err != nil || got.status != 200 {
+		t.Fatalf("status %d %s", got.status, got.body)
+	}
+	want := []problem.Code{problem.NotFound, "", problem.InvalidRequest, problem.LeaseLost, ""}
+	for i, result := range response.Results {
+		var code problem.Code
+		if result.Problem != nil {
+			code = result.Problem.Code
+			if result.Status != result.Problem.Status || result.Problem.RequestID == "" || result.Problem.Instance != "/v1/outcomes" {
+				t.Errorf("result %d: %+v", i, result.Problem)
+			}
+		}
+		if result.Index != i || code != want[i] || (result.Outcome == nil) == (code == "") {
+			t.Errorf("result %d: index %d, %q, want %q", i, result.Index, code, want[i])
+		}
+	}
+	if field := response.Results[2].Problem.Errors[0].Field; field != "outcomes[2].kind" {
+		t.Errorf("field %s", field)
+	}
+	if got := d.do("POST", "/v1/outcomes", key, `{}`); got.status != 200 || string(got.body) != `{"results":[]}` {
+		t.Errorf("none: %d %s", got.status, got.body)
+	}
+	many := strings.Repeat(one(jobID, "release", "good")+",", 1000) + one(jobID, "release", "good")
+	d.do("POST", "/v1/outcomes", key, `{"outcomes":[`+many+`]}`).refused(t, 400, problem.InvalidRequest)
+}
+
+func TestHeartbeat(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t)
+	d.core.On(api.HopHeartbeat, func(item coretest.Item) coretest.Result {
+		var request api.HopHeartbeatRequest
+		_ = json.Unmarshal(item.Request, &request)
+		if request.WorkerID == "unknown" {
+			return coretest.Refuse(problem.WorkerUnknown, "core has its own words")
+		}
+		response := api.HeartbeatResponse{Status: "ACTIVE"}
+		for _, lease := range request.Leases {
+			response.Leases = append(response.Leases, api.LeaseStatus{JobID: lease.JobID, Status: "ok"})
+		}
+		return coretest.Value(200, response)
+	})
+	key := d.key("work")
+	other := uuid.NewString()
+	got := d.do("POST", "/v1/workers/w1/heartbeat", key, fmt.Sprintf(`{"leases":[{"job_id":%q,"lease_token":"a"},{"job_id":"x","lease_token":"b"},{"job_id":%q,"lease_token":"c"}]}`, jobID, other))
+	want := fmt.Sprintf(`{"status":"ACTIVE","leases":[{"job_id":%q,"status":"ok","lease_expires_at":null},{"job_id":"x","status":"lost","lease_expires_at":null},{"job_id":%q,"status":"ok","lease_expires_at":null}]}`, jobID, other)
+	if got.status != 200 || string(got.body) != want {
+		t.Errorf("status %d %s\nwant %s", got.status, got.body, want)
+	}
+	for _, body := range []string{"", "{}", `{"leases":null}`, `{"leases":[]}`} {
+		if got := d.do("POST", "/v1/workers/w1/heartbeat", key, body); got.status != 200 || string(got.body) != `{"status":"ACTIVE","leases":[]}` {
+			t.Errorf("%q: %d %s", body, got.status, got.body)
+		}
+	}
+	// A worker_id may be any printable ASCII.
+	for _, id := range []string{"a/b", "a+b c", "100%", "?#&", ".."} {
+		d.do("POST", "/v1/workers/"+url.PathEscape(id)+"/heartbeat", key, "")
+		all := d.core.Requests(api.HopHeartbeat)
+		if sent := string(all[len(all)-1].Items[0].Request); !strings.Contains(sent, `"worker_id":"`+id+`"`) {
+			t.Errorf("worker %q became %s", id, sent)
+		}
+	}
+	unknown := d.do("POST", "/v1/workers/unknown/heartbeat", key, "").refused(t, 404, problem.WorkerUnknown)
+	malformed := d.do("POST", "/v1/workers/%C3%A9/heartbeat", key, "").refused(t, 404, problem.WorkerUnknown)
+	if unknown.Detail != malformed.Detail {
+		t.Errorf("unknown %q, malformed %q", unknown.Detail, malformed.Detail)
+	}
+	d.do("POST", "/v1/workers/w1/heartbeat", key, `{"leases":[{"job_id":"x"}]}`).refused(t, 400, problem.InvalidRequest)
+}
+
+func TestRegister(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t)
+	d.core.On(api.HopRegister, func(coretest.Item) coretest.Result {
+		return coretest.Value(200, api.Worker{WorkerID: "w1", Status: "ACTIVE"})
+	})
+	for _, key := range []string{d.key("work"), d.platformKey()} {
+		got := d.do("POST", "/v1/workers", key, `{"worker_id":"w1","queues":["q"],"concurrency":4}`)
+		if got.status != 200 || !strings.Contains(string(got.body), `"status":"ACTIVE"`) {
+			t.Errorf("status %d %s", got.status, got.body)
+		}
+	}
+	d.do("POST", "/v1/workers", d.key("work"), `{}`).refused(t, 400, problem.InvalidRequest)
+}
+
+func TestClaim(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t)
+	const jobs = `{"jobs":[{"id":"x","payload":{"n":1.0,"s":"<&>"}}]}`
+	d.core.On(api.HopClaim, func(coretest.Item) coretest.Result { return coretest.Value(200, json.RawMessage(jobs)) })
+	got := d.do("POST", "/v1/claims", d.platformKey(), `{"worker_id":"w","queues":["q"],"wait_ms":25000}`)
+	if got.status != 200 || string(got.body) != jobs {
+		t.Errorf("status %d %s", got.status, got.body)
+	}
+	request := d.core.Requests(api.HopClaim)[0]
+	var left int
+	if _, err := fmt.Sscan(request.Header.Get(coreclient.TimeoutHeader), &left); err != nil || left < 30_000 || left > 35_000 {
+		t.Errorf("core may take %d ms, want the wait and the timeout", left)
+	}
+	if principal := request.Items[0].Principal; principal.Kind != "platform" || principal.Tenant != "" {
+		t.Errorf("principal %+v", principal)
+	}
+	d.do("POST", "/v1/claims", d.key("work"), `{"worker_id":"w","queues":["q"],"wait_ms":25001}`).refused(t, 400, problem.InvalidRequest)
+}
+
+// When the caller leaves, so does the hop: core gives the jobs back.
+func TestClaimEndsWithItsCaller(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t)
+	parked, left := make(chan struct{}), make(chan struct{})
+	d.core.Raw(api.HopClaim, func(_ http.ResponseWriter, r *http.Request) {
+		close(parked)
+		<-r.Context().Done()
+		close(left)
+	})
+	ctx, leave := context.WithCancel(t.Context())
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, d.url+"/v1/claims", strings.NewReader(`{"worker_id":"w","queues":["q"],"wait_ms":25000}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+d.key("work"))
+	request.Header.Set("Content-Type", "application/json")
+	done := make(chan error, 1)
+	go func() {
+		response, err := d.client.Do(request)
+		if err == nil {
+			_ = response.Body.Close()
+		}
+		done <- err
+	}()
+	<-parked
+	leave()
+	if err := <-done; err == nil {
+		t.Error("a caller that left got an answer")
+	}
+	select {
+	case <-left:
+	case <-time.After(hang):
+		t.Fatal("core was never told that the caller had left")
+	}
+}
+
+func TestTimeoutIsUnknownForAWriteAndUnavailableForARead(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, func(o *httpapi.Options) { o.Timeout = 50 * time.Millisecond })
+	release := make(chan struct{})
+	defer close(release)
+	wait := func(http.ResponseWriter, *http.Request) { <-release }
+	d.core.Raw(api.HopSubmit, wait)
+	d.core.Raw(api.HopGet, wait)
+	key := d.key("submit", "read")
+	d.do("POST", "/v1/jobs", key, `{"type":"a"}`).refused(t, 503, problem.OutcomeUnknown)
+	d.do("GET", "/v1/jobs/"+jobID, key, "").refused(t, 503, problem.CoreUnavailable)
+}

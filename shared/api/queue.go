@@ -1,0 +1,214 @@
+package api
+
+import "github.com/forgequeue/forgequeue/shared/problem"
+
+// Queue is QUEUE of the contract.
+type Queue struct {
+	Name   string `json:"name"`
+	Mode   string `json:"mode"`
+	Paused bool   `json:"paused"`
+	Depth  Depth  `json:"depth"`
+	// DepthCapped names the depths that stopped counting at MaxDepthCount.
+	DepthCapped []string `json:"depth_capped"`
+	// OldestQueuedMS is how long the job that was ready first has waited; null if
+	// nothing is queued.
+	OldestQueuedMS *int64        `json:"oldest_queued_ms"`
+	ActiveWorkers  int           `json:"active_workers"`
+	Unserved       []Unserved    `json:"unserved"`
+	Breaker        *string       `json:"breaker"`
+	Settings       QueueSettings `json:"settings"`
+}
+
+// Depth is how many jobs of a queue are in each state that is no end, and dead.
+type Depth struct {
+	Blocked    int64 `json:"blocked"`
+	Scheduled  int64 `json:"scheduled"`
+	Queued     int64 `json:"queued"`
+	Running    int64 `json:"running"`
+	DeadLetter int64 `json:"dead_letter"`
+}
+
+// Unserved is a set of tags that jobs wait for and no active worker has.
+type Unserved struct {
+	Tags []string `json:"tags"`
+}
+
+// QueueSettings are a queue's settings in force.
+type QueueSettings struct {
+	VisibilityTimeoutMS int64    `json:"visibility_timeout_ms"`
+	MaxAttempts         int      `json:"max_attempts"`
+	Retry               Retry    `json:"retry"`
+	MaxRunning          *int64   `json:"max_running"`
+	RatePerSecond       *float64 `json:"rate_per_second"`
+}
+
+// QueueRequest sets a queue's settings; what is absent is the default.
+type QueueRequest struct {
+	VisibilityTimeoutMS *int64        `json:"visibility_timeout_ms,omitzero"`
+	MaxAttempts         *int          `json:"max_attempts,omitzero"`
+	Retry               *RetryRequest `json:"retry,omitzero"`
+	MaxRunning          *int64        `json:"max_running,omitzero"`
+	RatePerSecond       *float64      `json:"rate_per_second,omitzero"`
+}
+
+// DeadLetter is a dead job with why and when.
+type DeadLetter struct {
+	Job         JobSummary `json:"job"`
+	Reason      string     `json:"reason"`
+	Error       *JobError  `json:"error"`
+	Fingerprint string     `json:"fingerprint"`
+	Attempts    int        `json:"attempts"`
+	DiedAt      Time       `json:"died_at" swaggertype:"string" format:"date-time"`
+	ExpiresAt   *Time      `json:"expires_at" swaggertype:"string" format:"date-time"`
+}
+
+// DeadLetterRequest names dead letters to redrive or to discard.
+type DeadLetterRequest struct {
+	IDs    []string `json:"ids,omitzero"`
+	DryRun bool     `json:"dry_run,omitzero"`
+}
+
+// DeadLetterResponse answers item by item in the order sent.
+type DeadLetterResponse struct {
+	Results []BatchResult `json:"results"`
+}
+
+// Matched is a dry run's answer.
+type Matched struct {
+	Matched int `json:"matched"`
+}
+
+// Words of a queue.
+const (
+	ModePull = "pull"
+	ModePush = "push"
+	// MaxDepthCount is where depths stop counting.
+	MaxDepthCount = 10_000
+	// MaxPageSize and DefaultPageSize bound lists; MaxPageRows is how many rows one
+	// page reads at most.
+	MaxPageSize     = 200
+	DefaultPageSize = 50
+	MaxPageRows     = 10_000
+)
+
+// Paths of core's internal API for what came after the spine.
+const (
+	HopList              = "/internal/v1/lists"
+	HopAttempts          = "/internal/v1/attempt-lists"
+	HopCancel            = "/internal/v1/cancels"
+	HopRedrive           = "/internal/v1/redrives"
+	HopDeadLetters       = "/internal/v1/dead-letter-lists"
+	HopDeadLetterRedrive = "/internal/v1/dead-letter-redrives"
+	HopDeadLetterDiscard = "/internal/v1/dead-letter-discards"
+	HopWorkers           = "/internal/v1/worker-lists"
+	HopQueues            = "/internal/v1/queue-lists"
+	HopQueueGet          = "/internal/v1/queue-gets"
+	HopQueuePut          = "/internal/v1/queue-puts"
+	HopQueuePause        = "/internal/v1/queue-pauses"
+	HopWait              = "/internal/v1/waits"
+)
+
+// HopListRequest asks for one page of jobs.
+type HopListRequest struct {
+	Filter    JobFilter `json:"filter"`
+	PageSize  int       `json:"page_size"`
+	PageToken string    `json:"page_token,omitzero"`
+}
+
+// JobFilter narrows a list of jobs; what is absent matches all.
+type JobFilter struct {
+	Queue         string            `json:"queue,omitzero"`
+	Type          string            `json:"type,omitzero"`
+	States        []string          `json:"states,omitzero"`
+	Tag           string            `json:"tag,omitzero"`
+	User          string            `json:"user,omitzero"`
+	Metadata      map[string]string `json:"metadata,omitzero"`
+	CreatedAfter  *Time             `json:"created_after,omitzero"`
+	CreatedBefore *Time             `json:"created_before,omitzero"`
+}
+
+// HopDeadLettersRequest asks for one page of dead letters.
+type HopDeadLettersRequest struct {
+	Filter    DeadLetterFilter `json:"filter"`
+	PageSize  int              `json:"page_size"`
+	PageToken string           `json:"page_token,omitzero"`
+}
+
+// DeadLetterFilter narrows a list of dead letters; after and before are about
+// when they died.
+type DeadLetterFilter struct {
+	Queue       string `json:"queue,omitzero"`
+	Type        string `json:"type,omitzero"`
+	Reason      string `json:"reason,omitzero"`
+	Fingerprint string `json:"fingerprint,omitzero"`
+	After       *Time  `json:"after,omitzero"`
+	Before      *Time  `json:"before,omitzero"`
+}
+
+// HopAttemptsRequest asks for a page of a job's attempts.
+type HopAttemptsRequest struct {
+	JobID     string `json:"job_id"`
+	PageSize  int    `json:"page_size"`
+	PageToken string `json:"page_token,omitzero"`
+}
+
+// HopJobRequest names one job: to cancel, to redrive.
+type HopJobRequest struct {
+	JobID string `json:"job_id"`
+}
+
+// HopCancelResponse is the job, and whether its end was only asked for (it runs).
+type HopCancelResponse struct {
+	Job       JobSummary `json:"job"`
+	Requested bool       `json:"requested,omitzero"`
+}
+
+// HopWaitRequest waits until a job changes. With ETag it waits for a state other
+// than the one that the tag names; with Ended until the job has ended.
+type HopWaitRequest struct {
+	JobID  string `json:"job_id"`
+	WaitMS int64  `json:"wait_ms"`
+	// Ended waits for a terminal state; otherwise for any other than Seen, or than
+	// the one found first where Seen is empty.
+	Ended bool   `json:"ended,omitzero"`
+	Seen  string `json:"seen,omitzero"`
+}
+
+// Version names what a change of state changes: state, attempt, epoch and cancel
+// request. It is the ETag's content.
+type Version = string
+
+// HopQueueRequest names a queue.
+type HopQueueRequest struct {
+	Name string `json:"name"`
+}
+
+// HopQueuePutRequest sets a queue.
+type HopQueuePutRequest struct {
+	Name string `json:"name"`
+	QueueRequest
+}
+
+// HopQueuePauseRequest pauses or resumes a queue.
+type HopQueuePauseRequest struct {
+	Name   string `json:"name"`
+	Paused bool   `json:"paused"`
+}
+
+// Validate tells which fields cannot be accepted.
+func (q *QueueRequest) Validate() []problem.FieldError {
+	r := &refusals{}
+	r.between(q.VisibilityTimeoutMS, 1000, MaxVisibilityTimeout.Milliseconds(), "visibility_timeout_ms")
+	r.check(q.MaxAttempts == nil || (*q.MaxAttempts >= 1 && *q.MaxAttempts <= MaxAttempts), "max_attempts", "must be between 1 and %d", MaxAttempts)
+	r.retry(q.Retry)
+	r.between(q.MaxRunning, 0, 1e9, "max_running")
+	r.check(q.RatePerSecond == nil || (*q.RatePerSecond > 0 && *q.RatePerSecond <= 1e6), "rate_per_second", "must be above 0 and at most 1000000")
+	return r.fields
+}
+
+// Validate tells which fields cannot be accepted.
+func (d *DeadLetterRequest) Validate() []problem.FieldError {
+	r := &refusals{}
+	r.check(len(d.IDs) >= 1 && len(d.IDs) <= MaxBatchJobs, "ids", "must have 1 to %d entries", MaxBatchJobs)
+	return r.fields
+}

@@ -1,0 +1,207 @@
+package httpserver_test
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/forgequeue/forgequeue/shared/httpserver"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// hang is a guard against a test that would never end, not a bound on speed.
+const hang = 20 * time.Second
+
+type running struct {
+	url   string
+	stop  context.CancelFunc
+	ended chan struct{}
+	err   error // Run's; read it after ended
+}
+
+func start(t *testing.T, o httpserver.Options) *running {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Listener, o.Logger = listener, slog.New(slog.DiscardHandler)
+	ctx, cancel := context.WithCancel(t.Context())
+	r := &running{url: "http://" + listener.Addr().String(), stop: cancel, ended: make(chan struct{})}
+	go func() {
+		defer close(r.ended)
+		r.err = httpserver.Run(ctx, o)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		_ = r.wait(t)
+	})
+	return r
+}
+
+func (r *running) wait(t *testing.T) error {
+	t.Helper()
+	select {
+	case <-r.ended:
+		return r.err
+	case <-time.After(hang):
+		t.Fatal("Run did not return")
+		return nil
+	}
+}
+
+// get fetches on a connection of its own, so that none stays idle behind.
+func get(t *testing.T, url string) (string, error) {
+	t.Helper()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return "", err
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	return string(body), err
+}
+
+func TestDrainLetsRequestsEnd(t *testing.T) {
+	t.Parallel()
+	entered, release := make(chan struct{}), make(chan struct{})
+	var drained atomic.Bool
+	server := start(t, httpserver.Options{
+		Grace:   hang,
+		OnDrain: func() { drained.Store(true); close(release) },
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			close(entered)
+			<-release
+			if r.Context().Err() != nil {
+				t.Error("the request's context ended with Run's")
+			}
+			_, _ = io.WriteString(w, "done")
+		}),
+	})
+	answer := make(chan string, 1)
+	go func() {
+		body, err := get(t, server.url)
+		if err != nil {
+			t.Error(err)
+		}
+		answer <- body
+	}()
+	<-entered
+	server.stop()
+	if err := server.wait(t); err != nil {
+		t.Fatalf("a clean drain gave %v", err)
+	}
+	if got := <-answer; got != "done" || !drained.Load() {
+		t.Fatalf("answer %q, drained %v", got, drained.Load())
+	}
+	if _, err := get(t, server.url); err == nil {
+		t.Fatal("a request was served after the drain")
+	}
+}
+
+func TestGraceEnds(t *testing.T) {
+	t.Parallel()
+	entered, ended := make(chan struct{}), make(chan struct{})
+	server := start(t, httpserver.Options{
+		Grace: 20 * time.Millisecond,
+		Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			close(entered)
+			<-r.Context().Done()
+			close(ended)
+		}),
+	})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = get(t, server.url) // how it ends is the server's choice
+	}()
+	<-entered
+	server.stop()
+	if err := server.wait(t); err == nil || !strings.Contains(err.Error(), "in flight") {
+		t.Fatalf("Run gave %v, want an error that says what was left", err)
+	}
+	<-ended
+	<-done
+}
+
+func TestListenerThatFailsIsAnError(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = listener.Close()
+	if err := httpserver.Run(t.Context(), httpserver.Options{Listener: listener, Handler: http.NotFoundHandler()}); err == nil {
+		t.Fatal("Run on a closed listener gave no error")
+	}
+}
+
+func TestHugeHeadersAreRefused(t *testing.T) {
+	t.Parallel()
+	server := start(t, httpserver.Options{Grace: hang, Handler: http.NotFoundHandler()})
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("X-Big", strings.Repeat("a", 80<<10))
+	response, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = response.Body.Close()
+	if response.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
+		t.Fatalf("status %d, want 431", response.StatusCode)
+	}
+}
+
+// A body that was read to its end leaves a connection that can wait, notice
+// that its client has gone, and serve the next request.
+func TestContextFollowsTheClientAfterABody(t *testing.T) {
+	t.Parallel()
+	entered, ended := make(chan struct{}, 1), make(chan struct{})
+	server := start(t, httpserver.Options{
+		Grace: hang,
+		Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			if r.URL.Path == "/wait" {
+				entered <- struct{}{}
+				<-r.Context().Done()
+				close(ended)
+			}
+		}),
+	})
+	connection, err := net.Dial("tcp", strings.TrimPrefix(server.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer connection.Close()
+	_, _ = io.WriteString(connection, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}")
+	response, err := http.ReadResponse(bufio.NewReader(connection), nil)
+	if err != nil || response.StatusCode != http.StatusOK {
+		t.Fatalf("first request: %v %v", response, err)
+	}
+	_ = response.Body.Close()
+	_, _ = io.WriteString(connection, "POST /wait HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}")
+	<-entered
+	_ = connection.Close()
+	select {
+	case <-ended:
+	case <-time.After(hang):
+		t.Fatal("the handler never learned that its client had gone")
+	}
+}

@@ -1,0 +1,64 @@
+// Package telemetry makes the logger, the metrics registry and the loopback
+// handler that both services share.
+package telemetry
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/pprof"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Formats of a log line.
+const (
+	FormatJSON = "json"
+	FormatText = "text"
+)
+
+// NewLogger makes a logger that writes json or text lines to w. level is debug,
+// info, warn or error, in any case; slog's forms such as "info+2" work as well.
+func NewLogger(w io.Writer, format, level string) (*slog.Logger, error) {
+	var least slog.Level
+	if err := least.UnmarshalText([]byte(level)); err != nil {
+		return nil, fmt.Errorf("log level %q: must be debug, info, warn or error", level)
+	}
+	options := &slog.HandlerOptions{Level: least}
+	switch format {
+	case FormatJSON:
+		return slog.New(slog.NewJSONHandler(w, options)), nil
+	case FormatText:
+		return slog.New(slog.NewTextHandler(w, options)), nil
+	default:
+		return nil, fmt.Errorf("log format %q: must be json or text", format)
+	}
+}
+
+// NewRegistry makes a registry that already collects the Go runtime and the
+// process. Each service has its own, so that both can live in one process.
+func NewRegistry() *prometheus.Registry {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	)
+	return registry
+}
+
+// AdminHandler serves GET /metrics and /debug/pprof/. It tells much about the
+// process, so it belongs on a loopback listener, never on the public one.
+func AdminHandler(registry *prometheus.Registry) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{Registry: registry}))
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("POST /debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	return mux
+}
