@@ -1,0 +1,45 @@
+# `make` lists the targets. The first two are all that a fresh machine needs.
+# Checks live in .ci/run, needs of the machine in .ci/install.
+
+GO           = PATH="$$PATH:/usr/local/go/bin" go
+GO_TEST     ?= $(GO) test
+TEST_TIMEOUT ?= 15m
+TEST_FLAGS  ?=
+ARGS        ?=
+
+.PHONY: help run test build lint fmt drift tidy migrations-seal ci clean
+
+help: ## list the targets
+	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: ## start everything and do real jobs: go run ./cmd/forgequeue up $(ARGS)
+	@sh .ci/install run
+	$(GO) run ./cmd/forgequeue up $(ARGS)
+
+test: ## every test of every module: go test -race work
+	@sh .ci/install test
+	$(GO_TEST) -race -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) work
+
+build: ## the three programs, into bin/
+	$(GO) build -o bin/ ./cmd/forgequeue ./core/cmd/core ./gateway/cmd/gateway
+
+lint: ## format, linters, vet, sizes, workflows
+	@bash .ci/run size workflows format lint vet
+
+fmt: ## format the code in place
+	@bash .ci/run fmt
+
+drift: ## what is generated, sealed or derived is up to date
+	@bash .ci/run migrations tidy work standalone
+
+tidy: ## mend go.mod, go.sum and go.work.sum
+	@bash .ci/run retidy
+
+migrations-seal: ## write down the checksum of a new migration
+	@bash .ci/run seal
+
+ci: ## all that CI runs
+	@bash .ci/run
+
+clean: ## remove what was built
+	rm -rf bin .ci/tools/bin
