@@ -7,13 +7,13 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"net/url"
 	"os"
-	"strings"
+	"reflect"
 	"time"
 
 	"github.com/caarlos0/env/v11"
 
+	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/shared/identity"
 	"github.com/forgequeue/forgequeue/shared/secret"
 	"github.com/forgequeue/forgequeue/shared/telemetry"
@@ -32,6 +32,8 @@ type Config struct {
 	LogFormat         string        `env:"FORGEQUEUE_LOG_FORMAT"              envDefault:"json"           doc:"Form of the log on standard error, json or text. Default json."`
 	LogLevel          string        `env:"FORGEQUEUE_LOG_LEVEL"               envDefault:"info"           doc:"Least level that is logged: debug, info, warn or error. Default info."`
 	Grace             time.Duration `env:"FORGEQUEUE_GRACE"                   envDefault:"30s"            doc:"How long requests in flight may take to end after SIGTERM, a duration such as 30s. 0s to 10m. Default 30s."`
+	RetainFinished    int           `env:"FORGEQUEUE_RETAIN_FINISHED_DAYS"    envDefault:"7"              doc:"Days for which completed and cancelled jobs are kept, 0 to 3650; 0 keeps them for ever. Default 7."`
+	RetainDead        int           `env:"FORGEQUEUE_RETAIN_DEAD_DAYS"        envDefault:"30"             doc:"Days for which dead letters, and the failed attempts of all jobs, are kept, 0 to 3650; 0 keeps them for ever. Default 30."`
 	AllowLossy        bool          `env:"FORGEQUEUE_ALLOW_LOSSY_DATABASE"    envDefault:"false"          doc:"Start although PostgreSQL runs with fsync, full_page_writes or synchronous_commit off, and so can lose acknowledged jobs. Default false."`
 	AllowPlaintext    bool          `env:"FORGEQUEUE_ALLOW_PLAINTEXT_DATABASE" envDefault:"false"         doc:"Start although the connection to a remote PostgreSQL is not encrypted. Default false."`
 
@@ -42,6 +44,8 @@ type Config struct {
 	// Logger is used instead of one made from LogFormat and LogLevel, where given.
 	Logger *slog.Logger `env:"-"`
 }
+
+const maxRetainDays = 3650
 
 // FromEnv reads the process's environment. The error has every problem, not only
 // the first.
@@ -58,10 +62,31 @@ func Parse(settings map[string]string) (Config, error) {
 	}
 	var problems []error
 	if err := env.ParseWithOptions(&cfg, env.Options{Environment: settings}); err != nil {
-		problems = append(problems, err)
+		problems = append(problems, byVariable(err))
 	}
 	problems = append(problems, cfg.check())
 	return cfg, errors.Join(problems...)
+}
+
+// byVariable names settings that cannot be read by their variables: the library
+// says the struct's fields.
+func byVariable(err error) error {
+	var all env.AggregateError
+	if !errors.As(err, &all) {
+		return err
+	}
+	problems := make([]error, len(all.Errors))
+	for i, one := range all.Errors {
+		problems[i] = one
+		var unreadable env.ParseError
+		if !errors.As(one, &unreadable) {
+			continue
+		}
+		if field, ok := reflect.TypeFor[Config]().FieldByName(unreadable.Name); ok {
+			problems[i] = fmt.Errorf("%s: %w", field.Tag.Get("env"), unreadable.Err)
+		}
+	}
+	return errors.Join(problems...)
 }
 
 // check judges the settings; the error names each that is wrong by its variable,
@@ -79,6 +104,10 @@ func (cfg Config) check() error {
 	wrong(len(cfg.HopSecret) >= identity.MinSecretBytes, "FORGEQUEUE_HOP_SECRET: "+advice, identity.MinSecretBytes)
 	wrong(cfg.HopSecretPrevious == "" || len(cfg.HopSecretPrevious) >= identity.MinSecretBytes, "FORGEQUEUE_HOP_SECRET_PREVIOUS: "+advice, identity.MinSecretBytes)
 	wrong(cfg.Grace >= 0 && cfg.Grace <= 10*time.Minute, "FORGEQUEUE_GRACE %v: must be between 0s and 10m", cfg.Grace)
+	wrong(cfg.RetainFinished >= 0 && cfg.RetainFinished <= maxRetainDays, "FORGEQUEUE_RETAIN_FINISHED_DAYS %d: must be between 0 and %d", cfg.RetainFinished, maxRetainDays)
+	wrong(cfg.RetainDead >= 0 && cfg.RetainDead <= maxRetainDays, "FORGEQUEUE_RETAIN_DEAD_DAYS %d: must be between 0 and %d", cfg.RetainDead, maxRetainDays)
+	_, err := redisOptions(cfg)
+	wrong(err == nil, "REDIS_URL: %w", err)
 	if cfg.Logger == nil {
 		_, err := telemetry.NewLogger(io.Discard, cfg.LogFormat, cfg.LogLevel)
 		wrong(err == nil, "FORGEQUEUE_LOG_FORMAT, FORGEQUEUE_LOG_LEVEL: %w", err)
@@ -98,28 +127,11 @@ func (cfg Config) checkDatabase() error {
 	if cfg.DatabaseWait < 10*time.Millisecond || cfg.DatabaseWait > time.Minute {
 		problems = append(problems, fmt.Errorf("FORGEQUEUE_DATABASE_WAIT %v: must be between 10ms and 1m", cfg.DatabaseWait))
 	}
-	if !cfg.AllowPlaintext && plaintext(cfg.DatabaseURL.Reveal()) {
+	if !cfg.AllowPlaintext && len(queue.PlaintextHosts(cfg.DatabaseURL.Reveal())) > 0 {
 		problems = append(problems, errors.New("DATABASE_URL: the connection to a remote server would not be encrypted; add "+
 			"sslmode=require (or verify-full), or accept it with FORGEQUEUE_ALLOW_PLAINTEXT_DATABASE=true"))
 	}
 	return errors.Join(problems...)
-}
-
-// plaintext says whether a URL may talk to another machine without TLS: anything
-// weaker than require falls back to plain text by itself.
-func plaintext(databaseURL string) bool {
-	u, err := url.Parse(databaseURL)
-	if err != nil || u.Hostname() == "" || strings.HasPrefix(u.Query().Get("host"), "/") {
-		return false // a socket, or a text that Open will refuse
-	}
-	if ip := net.ParseIP(u.Hostname()); u.Hostname() == "localhost" || (ip != nil && ip.IsLoopback()) {
-		return false
-	}
-	switch u.Query().Get("sslmode") {
-	case "require", "verify-ca", "verify-full":
-		return false
-	}
-	return true
 }
 
 func validAddress(address string) bool {

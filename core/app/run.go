@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
@@ -28,6 +29,9 @@ import (
 // Run serves core until ctx ends, then drains: no new requests, those in flight
 // end, the background duties stop last. It gives nil after a clean drain.
 func Run(ctx context.Context, cfg Config) error {
+	// Whatever happens, listeners that were given are closed; closing them twice is
+	// harmless.
+	defer closeAll(cfg.Listener, cfg.MetricsListener)
 	if err := cfg.check(); err != nil {
 		return err
 	}
@@ -39,15 +43,14 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
+	defer closeAll(public, private)
 	store, err := openMigrated(ctx, cfg)
 	if err != nil {
-		_, _ = public.Close(), private.Close()
 		return err
 	}
 	defer store.Close()
 	client, err := openRedis(cfg)
 	if err != nil {
-		_, _ = public.Close(), private.Close()
 		return err
 	}
 	if client != nil {
@@ -64,9 +67,10 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, store *queue.Store
 	// The promoter wakes claims, and what claims give back may have to be promoted.
 	var promoter *sweep.Promoter
 	dispatcher := dispatch.New(dispatch.Options{
-		Store: store, Metrics: counted, Logger: log, Tell: told.Ready, Scheduled: func() { promoter.Kick() },
+		Store: store, Metrics: counted, Logger: log, Tell: told.Ready, TellEnded: told.Ended, TellSettings: told.Settings,
+		Scheduled: func() { promoter.Kick() },
 	})
-	promoter = sweep.NewPromoter(store, dispatcher.Wake, counted, log)
+	promoter = sweep.NewPromoter(store, dispatcher, counted, log)
 	if err := dispatcher.Refresh(ctx); err != nil {
 		log.WarnContext(ctx, "lanes are not known yet", "error", err)
 	}
@@ -82,9 +86,17 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, store *queue.Store
 	for _, run := range []func(context.Context) error{
 		dispatcher.Run,
 		promoter.Run,
-		sweep.NewReaper(store, dispatcher.Wake, promoter.Kick, counted, log).Run,
+		sweep.NewReaper(store, dispatcher, promoter.Kick, counted, log).Run,
+		sweep.NewDeadlines(store, dispatcher, counted, log).Run,
+		sweep.NewWorkers(store, dispatcher, promoter.Kick, counted, log).Run,
 		sweep.NewPartitions(store, counted, log).Run,
-		func(ctx context.Context) error { return told.Run(ctx, dispatcher.WakeHere) },
+		sweep.NewForgetter(store, counted, log).Run,
+		func(ctx context.Context) error {
+			return told.Run(ctx, hints.Listener{
+				Ready: dispatcher.WakeHere, Settings: dispatcher.RefreshSoon,
+				Ended: func(ids []uuid.UUID) { dispatcher.Changed(ids...) },
+			})
+		},
 		func(ctx context.Context) error {
 			return httpserver.Run(ctx, httpserver.Options{Listener: private, Handler: telemetry.AdminHandler(registry), Logger: log})
 		},
@@ -140,6 +152,7 @@ func openMigrated(ctx context.Context, cfg Config) (*queue.Store, error) {
 func (cfg Config) storeOptions() queue.Options {
 	return queue.Options{
 		URL: cfg.DatabaseURL.Reveal(), MaxConns: cfg.DatabaseConns, PoolWait: cfg.DatabaseWait, AllowUnsafe: cfg.AllowLossy,
+		Retention: queue.Retention{Finished: days(cfg.RetainFinished), DeadLetters: days(cfg.RetainDead)},
 	}
 }
 
@@ -176,16 +189,38 @@ func listen(cfg Config) (public, private net.Listener, err error) {
 	return public, private, nil
 }
 
-func openRedis(cfg Config) (redis.UniversalClient, error) {
+func closeAll(listeners ...net.Listener) {
+	for _, listener := range listeners {
+		if listener != nil {
+			_ = listener.Close()
+		}
+	}
+}
+
+// redisOptions gives nil where no Redis is named: there are polls.
+func redisOptions(cfg Config) (*redis.Options, error) {
 	if cfg.RedisURL == "" {
-		return nil, nil //nolint:nilnil // no Redis is no error: there are polls
+		return nil, nil //nolint:nilnil // see above
 	}
 	options, err := redis.ParseURL(cfg.RedisURL.Reveal())
 	if err != nil { // not the library's text: it repeats the URL, password and all
-		return nil, errors.New("core: REDIS_URL must look like redis://[[user]:password@]host:port[/database]")
+		return nil, errors.New("must look like redis://[[user]:password@]host:port[/database]")
+	}
+	return options, nil
+}
+
+func openRedis(cfg Config) (redis.UniversalClient, error) {
+	options, err := redisOptions(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("core: REDIS_URL: %w", err)
+	}
+	if options == nil {
+		return nil, nil //nolint:nilnil // no Redis is no error
 	}
 	options.ContextTimeoutEnabled = true
 	options.DialTimeout, options.ReadTimeout, options.WriteTimeout = 150*time.Millisecond, time.Second, time.Second
 	options.MaxRetries = -1
 	return redis.NewClient(options), nil
 }
+
+func days(n int) time.Duration { return time.Duration(n) * 24 * time.Hour }

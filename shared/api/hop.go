@@ -119,13 +119,6 @@ type HopHeartbeatRequest struct {
 	Leases   []Lease `json:"leases"`
 }
 
-// HopOutcomesRequest and its answer are OutcomesRequest and OutcomesResponse:
-// single outcomes travel as a list of one.
-type (
-	HopOutcomesRequest  = OutcomesRequest
-	HopOutcomesResponse = OutcomesResponse
-)
-
 // HopKeyLookupRequest asks for one key by its id.
 type HopKeyLookupRequest struct {
 	KeyID string `json:"key_id"`

@@ -35,14 +35,27 @@ type call struct {
 	body any
 	// answer is where a 2xx body is decoded to; nil throws it away.
 	answer any
+	// got is told of a good answer's status and header; nil throws them away.
+	got *received
 	// key is the Idempotency-Key; empty sends none.
 	key string
+	// prefer is the Prefer header (RFC 7240); empty sends none.
+	prefer string
+	// ifNoneMatch is the header of that name; empty sends none. With it a 304 is a
+	// good answer, which leaves answer as it is.
+	ifNoneMatch string
 	// repeatable says that the server answers a repeat like the first.
 	repeatable bool
 	// timeout bounds one try; tryTimeout if 0.
 	timeout time.Duration
 	// maxAnswer bounds the answer in bytes; the constant if 0.
 	maxAnswer int64
+}
+
+// received is what came beside an answer's body.
+type received struct {
+	status int
+	header http.Header
 }
 
 // do makes the call, with retries. Errors are wrapped with method and route.
@@ -115,7 +128,13 @@ func (c *Client) try(ctx context.Context, target string, body []byte, one call) 
 	defer cancel()
 	status, header, answer, err := c.exchange(tryCtx, target, body, one)
 	switch {
-	case err == nil && status >= 200 && status <= 299:
+	case err == nil && (status >= 200 && status <= 299 || one.unchanged(status)):
+		if one.got != nil {
+			*one.got = received{status, header}
+		}
+		if one.unchanged(status) {
+			return nil
+		}
 		return decode(status, answer, one.answer)
 	case err == nil:
 		return refusal(status, header, answer)
@@ -132,7 +151,7 @@ func (c *Client) exchange(ctx context.Context, target string, body []byte, one c
 	if err != nil {
 		return 0, nil, nil, err
 	}
-	c.headers(request, body, one.key)
+	c.headers(request, body, one)
 	response, err := c.http.Do(request)
 	if err != nil {
 		if wrapped, ok := errors.AsType[*url.Error](err); ok {
@@ -157,7 +176,7 @@ func (c *Client) exchange(ctx context.Context, target string, body []byte, one c
 	return response.StatusCode, response.Header, answer, nil
 }
 
-func (c *Client) headers(request *http.Request, body []byte, key string) {
+func (c *Client) headers(request *http.Request, body []byte, one call) {
 	header := request.Header
 	header.Set("Authorization", "Bearer "+c.apiKey)
 	header.Set("Accept", "application/json, application/problem+json")
@@ -165,9 +184,20 @@ func (c *Client) headers(request *http.Request, body []byte, key string) {
 	if body != nil {
 		header.Set("Content-Type", "application/json")
 	}
-	if key != "" {
-		header.Set("Idempotency-Key", key)
+	if one.key != "" {
+		header.Set("Idempotency-Key", one.key)
 	}
+	if one.prefer != "" {
+		header.Set("Prefer", one.prefer)
+	}
+	if one.ifNoneMatch != "" {
+		header.Set("If-None-Match", one.ifNoneMatch)
+	}
+}
+
+// unchanged says that what the caller has is what the server has.
+func (one *call) unchanged(status int) bool {
+	return status == http.StatusNotModified && one.ifNoneMatch != ""
 }
 
 func decode(status int, answer []byte, into any) error {

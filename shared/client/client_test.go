@@ -2,7 +2,6 @@ package client_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -51,6 +50,8 @@ func TestEveryCallGoesToItsRoute(t *testing.T) {
 			answer(w, http.StatusOK, map[string]any{})
 		})
 		c, ctx, delay := s.client, t.Context(), int64(1000)
+		noon := api.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.FixedZone("CET", 3600)))
+		later := api.At(time.Date(2026, 11, 20, 12, 0, 0, 1000, time.UTC))
 		for _, test := range []struct {
 			want string
 			call func() error
@@ -87,6 +88,34 @@ func TestEveryCallGoesToItsRoute(t *testing.T) {
 				_, err := c.Outcomes(ctx, []api.OutcomeRequest{{JobID: "j", Kind: api.KindRelease, LeaseToken: "t"}})
 				return err
 			}},
+			{`GET /v1/jobs  `, func() error { _, err := c.List(ctx, api.JobFilter{}, client.PageRequest{}); return err }},
+			{`GET /v1/jobs created_after=2026-11-20T11%3A00%3A00Z&created_before=2026-11-20T12%3A00%3A00.000001Z&metadata.a=%26&metadata.b=&page_size=2&page_token=t&queue=q&state=queued%2Crunning&tag=g&type=y&user=u `, func() error {
+				_, err := c.List(ctx, api.JobFilter{
+					Queue: "q", Type: "y", States: []string{"queued", "running"}, Tag: "g", User: "u",
+					Metadata:     map[string]string{"a": "&", "b": ""},
+					CreatedAfter: &noon, CreatedBefore: &later,
+				}, client.PageRequest{Size: 2, Token: "t"})
+				return err
+			}},
+			{`GET /v1/jobs/j/attempts page_token=t `, func() error { _, err := c.Attempts(ctx, "j", client.PageRequest{Token: "t"}); return err }},
+			{`POST /v1/jobs/j/cancel  `, func() error { _, err := c.Cancel(ctx, "j"); return err }},
+			{`POST /v1/jobs/j/redrive  `, func() error { _, err := c.Redrive(ctx, "j"); return err }},
+			{`GET /v1/dead-letters after=2026-11-20T11%3A00%3A00Z&before=2026-11-20T12%3A00%3A00.000001Z&fingerprint=0f&queue=q&reason=deadline&type=y `, func() error {
+				_, err := c.DeadLetters(ctx, api.DeadLetterFilter{
+					Queue: "q", Type: "y", Reason: api.ReasonDeadline, Fingerprint: "0f", After: &noon, Before: &later,
+				}, client.PageRequest{})
+				return err
+			}},
+			{`GET /v1/workers page_size=1 `, func() error { _, err := c.Workers(ctx, client.PageRequest{Size: 1}); return err }},
+			{`GET /v1/queues page_size=1 `, func() error { _, err := c.Queues(ctx, client.PageRequest{Size: 1}); return err }},
+			{`GET /v1/queues/q:1  `, func() error { _, err := c.Queue(ctx, "q:1"); return err }},
+			{`PUT /v1/queues/q  {}`, func() error { _, err := c.PutQueue(ctx, "q", api.QueueRequest{}); return err }},
+			{`PUT /v1/queues/q  {"visibility_timeout_ms":1000}`, func() error {
+				_, err := c.PutQueue(ctx, "q", api.QueueRequest{VisibilityTimeoutMS: &delay})
+				return err
+			}},
+			{`POST /v1/queues/q/pause  `, func() error { _, err := c.PauseQueue(ctx, "q"); return err }},
+			{`POST /v1/queues/q/resume  `, func() error { _, err := c.ResumeQueue(ctx, "q"); return err }},
 			{`POST /v1/admin/tenants  {"name":"a"}`, func() error { _, err := c.CreateTenant(ctx, api.TenantRequest{Name: "a"}); return err }},
 			{`GET /v1/admin/tenants page_size=7&page_token=x%3D `, func() error {
 				_, err := c.ListTenants(ctx, client.PageRequest{Size: 7, Token: "x="})
@@ -198,37 +227,6 @@ func TestAnswersAreBounded(t *testing.T) {
 		_, err := s.client.Get(t.Context(), "j1")
 		if err == nil || !strings.Contains(err.Error(), "too large") || len(s.all()) != 1 {
 			t.Errorf("%d tries, error %v", len(s.all()), err)
-		}
-	})
-}
-
-func TestWaitPollsUntilTheEnd(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var polled []time.Time
-		start := time.Now()
-		s := serve(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
-			polled = append(polled, time.Now())
-			state := api.StateRunning
-			if time.Since(start) > 10*time.Second {
-				state = api.StateDeadLetter
-			}
-			answer(w, http.StatusOK, api.Job{JobSummary: api.JobSummary{ID: "j1", State: state}, LastError: &api.JobError{Stack: "s"}})
-		})
-		job, err := s.client.Wait(t.Context(), "j1")
-		if err != nil || job.State != api.StateDeadLetter || job.LastError.Stack != "s" {
-			t.Fatalf("Wait = %+v, %v", job, err)
-		}
-		first, last := polled[1].Sub(polled[0]), polled[len(polled)-1].Sub(polled[len(polled)-2])
-		if first < 10*time.Millisecond || first > 20*time.Millisecond || last < 250*time.Millisecond || last > 500*time.Millisecond {
-			t.Errorf("intervals go from %v to %v", first, last)
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		start = time.Now()
-		job, err = s.client.Wait(ctx, "j1")
-		if !errors.Is(err, context.DeadlineExceeded) || job.State != api.StateRunning {
-			t.Errorf("past the deadline Wait = %q, %v", job.State, err)
 		}
 	})
 }

@@ -3,18 +3,9 @@ package client
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
-	mathrand "math/rand/v2"
 	"net/http"
-	"time"
 
 	"github.com/forgequeue/forgequeue/shared/api"
-)
-
-// Wait asks for the job's state at intervals that grow from pollFirst to pollLast.
-const (
-	pollFirst = 20 * time.Millisecond
-	pollLast  = 500 * time.Millisecond
 )
 
 // CallOption changes one call.
@@ -71,32 +62,6 @@ func (c *Client) Get(ctx context.Context, id string) (api.Job, error) {
 	var answer api.Job
 	err := c.do(ctx, call{method: http.MethodGet, path: []string{"v1", "jobs", id}, answer: &answer, repeatable: true})
 	return answer, err
-}
-
-// Wait gives the job once it has ended: completed, dead_letter or cancelled. Give
-// ctx a deadline; when it passes, the job as last seen comes with ctx's error.
-func (c *Client) Wait(ctx context.Context, id string) (api.Job, error) {
-	interval := pollFirst
-	var last api.Job
-	for {
-		job, err := c.Get(ctx, id)
-		if err != nil {
-			return last, err
-		}
-		if ended(job.State) {
-			return job, nil
-		}
-		last = job
-		// Half to all of the interval, so that many waiters do not ask in step.
-		if err := pause(ctx, interval/2+mathrand.N(interval/2)); err != nil {
-			return last, fmt.Errorf("wait for job %s, last seen %s: %w", id, last.State, err)
-		}
-		interval = min(interval*3/2, pollLast)
-	}
-}
-
-func ended(state string) bool {
-	return state == api.StateCompleted || state == api.StateDeadLetter || state == api.StateCancelled
 }
 
 // Whoami tells what the key is.

@@ -29,7 +29,7 @@ func (c *Client) nextTry(ctx context.Context, one call, tries int, err error) (t
 		return 0, false
 	}
 	asked := RetryAfter(err)
-	wait := asked + rand.N(min(backoffCap, backoffBase<<(tries-1))+1)
+	wait := asked + rand.N(min(backoffCap, backoffBase<<(tries-1))+1) //nolint:gosec // spreads load, guards nothing
 	if asked > longestAsked {
 		return 0, false
 	}

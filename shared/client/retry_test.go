@@ -183,6 +183,9 @@ func TestClaimIsRepeatedOnlyWhenNothingWasWritten(t *testing.T) {
 				if _, err := s.client.CreateTenant(t.Context(), api.TenantRequest{Name: "a"}); err == nil || len(s.all()) != 2 {
 					t.Errorf("a tenant was tried %d times, error %v", len(s.all())-1, err)
 				}
+				if _, err := s.client.Redrive(t.Context(), "j1"); err == nil || len(s.all()) != 3 {
+					t.Errorf("a redrive was tried %d times, error %v", len(s.all())-2, err)
+				}
 			})
 		})
 	}

@@ -28,7 +28,7 @@ func TestEveryCodeIsDocumented(t *testing.T) {
 			continue // between gateway and core only
 		}
 		rows--
-		if want := fmt.Sprintf("| `%s` | %d |", code, problem.New(code, "").Status); !strings.Contains(string(content), want) {
+		if want := fmt.Sprintf("| %#q | %d |", code, problem.New(code, "").Status); !strings.Contains(string(content), want) {
 			t.Errorf("errors.md has no row that begins with %s", want)
 		}
 	}

@@ -23,7 +23,7 @@ func TestNothingShowsIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, shown := range []string{
-		fmt.Sprint(value), fmt.Sprintf("%+v", value), fmt.Sprintf("%#v", value), fmt.Sprintf("%s", value.Password), string(encoded), log.String(),
+		fmt.Sprint(value), fmt.Sprintf("%+v", value), fmt.Sprintf("%#v", value), value.Password.String(), string(encoded), log.String(),
 	} {
 		if strings.Contains(shown, mark) {
 			t.Errorf("the secret is in %q", shown)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -112,8 +113,8 @@ func stepsTo(dir string) []string {
 		up = append(up, dir)
 	}
 	steps := make([]string, 0, len(up))
-	for i := len(up) - 1; i >= 0; i-- {
-		steps = append(steps, up[i])
+	for _, u := range slices.Backward(up) {
+		steps = append(steps, u)
 	}
 	return steps
 }
@@ -125,7 +126,7 @@ func (a account) makeParents(dir string) error {
 		if exists(step) {
 			continue
 		}
-		if err := os.Mkdir(step, 0o755); err != nil {
+		if err := os.Mkdir(step, 0o755); err != nil { //nolint:gosec // others pass through, see above
 			return err
 		}
 		info, err := os.Stat(step)

@@ -112,7 +112,8 @@ func (s *postgresStart) mustFit() error {
 	if err != nil {
 		return err
 	}
-	if owner := info.Sys().(*syscall.Stat_t).Uid; int(owner) != s.account.uid {
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok && int(stat.Uid) != s.account.uid {
+		owner := stat.Uid
 		return fmt.Errorf("%s belongs to uid %d, and PostgreSQL would run as %s (uid %d): run this as that owner, "+
 			"or choose another folder, or give it away with: chown -R %s %s",
 			dir, owner, s.account.name, s.account.uid, strconv.Itoa(s.account.uid), dir)

@@ -78,9 +78,9 @@ func (p *Process) Stop(ctx context.Context) error {
 		case ended:
 			return fmt.Errorf("%s did not stop in time, and was ended by signal %q: %w", p.name, signal, context.Cause(ctx))
 		}
-		var cancel context.CancelFunc
-		patience, cancel = context.WithTimeout(context.WithoutCancel(ctx), escalateAfter)
-		defer cancel()
+		next, cancel := context.WithTimeout(context.WithoutCancel(ctx), escalateAfter)
+		defer cancel()  //nolint:revive,gocritic // once for each of three signals
+		patience = next //nolint:fatcontext // replaced, not nested: WithoutCancel takes the caller's
 	}
 	return fmt.Errorf("%s (pid %d) outlives SIGKILL", p.name, p.Pid())
 }
@@ -165,7 +165,8 @@ func (p *Process) abandon(ctx context.Context) error {
 // command prepares a child in its own process group. deathSignal is what it
 // gets when we die; a nil credential runs it as who we are.
 func command(deathSignal syscall.Signal, credential *syscall.Credential, path string, args ...string) *exec.Cmd {
-	cmd := exec.Command(path, args...)
+	// Not CommandContext: the child's life ends with Stop, not with a context.
+	cmd := exec.Command(path, args...) //nolint:noctx // see above
 	cmd.Env = environment(os.Environ())
 	// Our own folder may be closed to the user that the child runs as.
 	cmd.Dir = "/"

@@ -138,7 +138,7 @@ func redisAnswers(ctx context.Context, socket string) bool {
 	if err != nil {
 		return false
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	if err := conn.SetDeadline(time.Now().Add(time.Second)); err != nil {
 		return false
 	}

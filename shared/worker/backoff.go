@@ -10,7 +10,7 @@ import (
 // of min(last, first·2^n).
 func backoff(n int, first, last time.Duration) time.Duration {
 	full := min(last, first<<min(n, 20))
-	return full/2 + rand.N(full/2+1)
+	return full/2 + rand.N(full/2+1) //nolint:gosec // spreads load, guards nothing
 }
 
 // pause waits for d; false says that ctx ended first.

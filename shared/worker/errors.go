@@ -35,7 +35,7 @@ func Permanent(err error) error {
 	return &permanentError{err}
 }
 
-// Snooze, returned as a handler's error, puts the job back for d without
+// Snooze returned as a handler's error puts the job back for d without
 // spending the attempt: what it waits for is not there yet.
 func Snooze(d time.Duration) error {
 	return &snoozeError{min(max(d, 0), api.MaxDelay)}

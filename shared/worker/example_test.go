@@ -32,8 +32,6 @@ func send(context.Context, email) error { return nil }
 // A whole worker: it runs until the process is told to stop, then lets the
 // handlers finish, and gives back what it could not.
 func Example() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	c, err := client.New(client.Options{URL: os.Getenv("FORGEQUEUE_URL"), APIKey: os.Getenv("FORGEQUEUE_API_KEY")})
 	if err != nil {
 		log.Fatal(err)
@@ -42,6 +40,8 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	worker.Handle(w, "email", func(ctx context.Context, job *worker.Job[email]) (receipt, error) {
 		switch err := send(ctx, job.Payload); {
 		case errors.Is(err, errNoSuchAddress):
@@ -54,6 +54,6 @@ func Example() {
 		return receipt{SentAt: time.Now()}, nil
 	})
 	if err := w.Run(ctx); err != nil {
-		log.Fatal(err)
+		log.Print(err)
 	}
 }

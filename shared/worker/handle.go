@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -70,8 +71,8 @@ func (w *Worker) handle(jobType string, handler HandlerFunc) {
 func (w *Worker) wrapped() map[string]HandlerFunc {
 	all := make(map[string]HandlerFunc, len(w.handlers))
 	for jobType, handler := range w.handlers {
-		for i := len(w.middleware) - 1; i >= 0; i-- {
-			handler = w.middleware[i](handler)
+		for _, v := range slices.Backward(w.middleware) {
+			handler = v(handler)
 		}
 		all[jobType] = handler
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -68,14 +69,24 @@ func (d *Dispatcher) takeOrWait(ctx context.Context, call ClaimCall, filter *Fil
 	d.metrics.Parked.Inc()
 	defer d.metrics.Parked.Dec()
 	w := d.parking.park(filter)
+	// Wake-ups that this claim had and did not use; whoever else waits for those
+	// jobs must not sleep beside them.
+	var unused []queue.LaneID
 	defer func() {
 		if lane, pending := d.parking.leave(w); pending {
-			d.WakeHere([]queue.LaneID{lane})
+			unused = append(unused, lane)
 		}
+		d.WakeHere(unused)
 	}()
+	var wokenFor queue.LaneID // 0: not yet
 	for {
 		jobs, err := d.take(ctx, call, filter)
 		if len(jobs) > 0 || err != nil {
+			// It may have taken other jobs than the one it was woken for, or have left.
+			// Where the database failed, nobody else need hear of it: the poll will do.
+			if wokenFor != 0 && (err == nil || ctx.Err() != nil) && !takenFrom(wokenFor, jobs) {
+				unused = append(unused, wokenFor)
+			}
 			return jobs, err
 		}
 		select {
@@ -85,9 +96,13 @@ func (d *Dispatcher) takeOrWait(ctx context.Context, call ClaimCall, filter *Fil
 			return nil, nil
 		case <-d.draining:
 			return nil, nil
-		case <-w.woken:
+		case wokenFor = <-w.woken:
 		}
 	}
+}
+
+func takenFrom(lane queue.LaneID, jobs []queue.Claimed) bool {
+	return slices.ContainsFunc(jobs, func(c queue.Claimed) bool { return c.LaneID == lane })
 }
 
 // take looks once through the lanes, a few in each statement.
@@ -126,6 +141,7 @@ func (d *Dispatcher) take(ctx context.Context, call ClaimCall, filter *Filter) (
 		return nil, ctx.Err()
 	}
 	for i := range taken {
+		d.Changed(taken[i].ID)
 		d.metrics.QueueWait.Observe(taken[i].StartedAt.Sub(taken[i].ReadyAt).Seconds())
 	}
 	d.metrics.Claimed.Add(float64(len(taken)))
@@ -204,17 +220,24 @@ func (d *Dispatcher) Heartbeat(ctx context.Context, leases []job.Lease) ([]api.L
 func (d *Dispatcher) End(ctx context.Context, endings []queue.Ending) []queue.Ended {
 	ended := d.store.End(ctx, endings)
 	var ready []queue.LaneID
+	var over []uuid.UUID
 	waits := false
 	for i := range ended {
 		if ended[i].Err != nil || ended[i].Replayed {
 			continue
 		}
 		d.count(&endings[i], &ended[i])
+		if id := endings[i].Lease.Job; job.State(ended[i].Outcome.State).Terminal() {
+			over = append(over, id)
+		} else {
+			d.Changed(id)
+		}
 		if ended[i].Ready != 0 {
 			ready = append(ready, ended[i].Ready)
 		}
 		waits = waits || ended[i].Scheduled
 	}
+	d.Ended(over...)
 	d.Wake(ready)
 	if waits {
 		d.scheduled()

@@ -16,6 +16,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 )
@@ -34,11 +36,16 @@ type Dispatcher struct {
 	store   *queue.Store
 	lanes   *Lanes
 	parking parking
+	watches watches
 	workers workers
 	metrics *metrics.Jobs
 	log     *slog.Logger
 	// tell passes wake-ups on to other cores; it never blocks.
 	tell func([]queue.LaneID)
+	// tellEnded and tellSettings do the same for jobs that ended and for settings
+	// that changed.
+	tellEnded    func([]uuid.UUID)
+	tellSettings func()
 	// scheduled is kicked when a job starts to wait for its time.
 	scheduled func()
 	refresh   chan struct{}
@@ -56,6 +63,10 @@ type Options struct {
 	Logger  *slog.Logger
 	// Tell passes wake-ups on to other cores and must not block; nil for none.
 	Tell func([]queue.LaneID)
+	// TellEnded and TellSettings do the same for jobs that ended and for settings
+	// that changed.
+	TellEnded    func([]uuid.UUID)
+	TellSettings func()
 	// Scheduled is called when a job starts to wait for its time; nil for none.
 	Scheduled func()
 }
@@ -64,11 +75,17 @@ type Options struct {
 func New(o Options) *Dispatcher {
 	d := &Dispatcher{
 		store: o.Store, lanes: newLanes(o.Store), metrics: o.Metrics, log: o.Logger,
-		tell: o.Tell, scheduled: o.Scheduled, refresh: make(chan struct{}, 1),
+		tell: o.Tell, tellEnded: o.TellEnded, tellSettings: o.TellSettings, scheduled: o.Scheduled, refresh: make(chan struct{}, 1),
 		draining: make(chan struct{}),
 	}
 	if d.tell == nil {
 		d.tell = func([]queue.LaneID) {}
+	}
+	if d.tellEnded == nil {
+		d.tellEnded = func([]uuid.UUID) {}
+	}
+	if d.tellSettings == nil {
+		d.tellSettings = func() {}
 	}
 	if d.scheduled == nil {
 		d.scheduled = func() {}
@@ -108,8 +125,8 @@ func (d *Dispatcher) keepFresh(ctx context.Context) {
 	}
 }
 
-// refreshSoon asks for a refresh; asking twice is asking once.
-func (d *Dispatcher) refreshSoon() {
+// RefreshSoon asks for a refresh; asking twice is asking once.
+func (d *Dispatcher) RefreshSoon() {
 	select {
 	case d.refresh <- struct{}{}:
 	default:
@@ -126,6 +143,7 @@ func (d *Dispatcher) poll(ctx context.Context) {
 			return
 		case <-time.After(wait):
 		}
+		d.pollWatches(ctx)
 		lanes := d.wanted()
 		ready, err := d.store.ReadyLanes(ctx, lanes)
 		if err != nil && ctx.Err() == nil {
@@ -173,7 +191,7 @@ func (d *Dispatcher) WakeHere(lanes []queue.LaneID) {
 	for id, count := range counts {
 		lane, known := d.lanes.ByID(id)
 		if !known { // born in another core
-			d.refreshSoon()
+			d.RefreshSoon()
 			continue
 		}
 		d.parking.wake(lane, count)

@@ -177,3 +177,10 @@ func (l *Lanes) ByID(id queue.LaneID) (queue.Lane, bool) {
 	lane, known := l.byID[id]
 	return lane, known
 }
+
+// Of gives the known lanes of a queue.
+func (l *Lanes) Of(key queue.QueueKey) []queue.Lane {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return slices.Clone(l.byQueue[key])
+}

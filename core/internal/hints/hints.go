@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/forgequeue/forgequeue/core/internal/queue"
@@ -31,7 +32,18 @@ type ready struct {
 	// From is the sender's mark, so that it does not wake itself.
 	From string `json:"from"`
 	// Lanes has one entry for each job that became ready.
-	Lanes []queue.LaneID `json:"lanes"`
+	Lanes []queue.LaneID `json:"lanes,omitempty"`
+	// Ended are jobs that have ended.
+	Ended []uuid.UUID `json:"ended,omitempty"`
+	// Settings says that a queue's settings have changed.
+	Settings bool `json:"settings,omitempty"`
+}
+
+// Listener is told what other cores say.
+type Listener struct {
+	Ready    func([]queue.LaneID)
+	Ended    func([]uuid.UUID)
+	Settings func()
 }
 
 // Hints sends and receives.
@@ -53,10 +65,21 @@ func New(client redis.UniversalClient, log *slog.Logger) *Hints {
 
 // Ready tells other cores of jobs that became ready. It never blocks.
 func (h *Hints) Ready(lanes []queue.LaneID) {
+	h.say(ready{Lanes: lanes[:min(len(lanes), lanesPerHint)]})
+}
+
+// Ended tells other cores of jobs that have ended. It never blocks.
+func (h *Hints) Ended(ids []uuid.UUID) { h.say(ready{Ended: ids[:min(len(ids), lanesPerHint)]}) }
+
+// Settings tells other cores to read the queues' settings again. It never blocks.
+func (h *Hints) Settings() { h.say(ready{Settings: true}) }
+
+func (h *Hints) say(hint ready) {
 	if h.client == nil {
 		return
 	}
-	payload, err := json.Marshal(ready{From: h.self, Lanes: lanes[:min(len(lanes), lanesPerHint)]})
+	hint.From = h.self
+	payload, err := json.Marshal(hint)
 	if err == nil {
 		h.send(api.ChannelReady, string(payload))
 	}
@@ -76,15 +99,15 @@ func (h *Hints) send(channel, payload string) {
 	}
 }
 
-// Run sends what is to be sent, and calls wake for what other cores say, until
+// Run sends what is to be sent, and tells hear what other cores say, until
 // ctx ends.
-func (h *Hints) Run(ctx context.Context, wake func([]queue.LaneID)) error {
+func (h *Hints) Run(ctx context.Context, hear Listener) error {
 	if h.client == nil {
 		return nil
 	}
 	var group sync.WaitGroup
 	group.Go(func() { h.sendAll(ctx) })
-	group.Go(func() { h.receive(ctx, wake) })
+	group.Go(func() { h.receive(ctx, hear) })
 	group.Wait()
 	return nil
 }
@@ -108,7 +131,7 @@ func (h *Hints) sendAll(ctx context.Context) {
 }
 
 // receive hears other cores. go-redis subscribes anew by itself after a loss.
-func (h *Hints) receive(ctx context.Context, wake func([]queue.LaneID)) {
+func (h *Hints) receive(ctx context.Context, hear Listener) {
 	subscription := h.client.Subscribe(ctx, api.ChannelReady)
 	defer func() { _ = subscription.Close() }()
 	messages := subscription.Channel()
@@ -122,8 +145,20 @@ func (h *Hints) receive(ctx context.Context, wake func([]queue.LaneID)) {
 			}
 			var hint ready
 			if json.Unmarshal([]byte(m.Payload), &hint) == nil && hint.From != h.self {
-				wake(hint.Lanes)
+				hear.tell(hint)
 			}
 		}
+	}
+}
+
+func (l Listener) tell(hint ready) {
+	if hint.Settings && l.Settings != nil {
+		l.Settings()
+	}
+	if len(hint.Lanes) > 0 && l.Ready != nil {
+		l.Ready(hint.Lanes)
+	}
+	if len(hint.Ended) > 0 && l.Ended != nil {
+		l.Ended(hint.Ended)
 	}
 }

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
@@ -35,6 +36,9 @@ func sentinels() []sentinel {
 		{queue.ErrDeadlinePast, problem.InvalidRequest, "The deadline must lie in the future.", 0},
 		{queue.ErrTooManyLanes, problem.TooManyLanes, "A tenant may use at most 1000 combinations of queue and tags.", 0},
 		{queue.ErrUnknownPlan, problem.InvalidRequest, "There is no plan of this name. Make it first with PUT /v1/admin/plans/{name}.", 0},
+		{queue.ErrTerminal, problem.JobTerminal, "The job has already ended; there is nothing left to cancel.", 0},
+		{queue.ErrNotDead, problem.NotDead, "Only a dead letter can be redriven or discarded, and this job is none.", 0},
+		{queue.ErrDedupeConflict, problem.DedupeConflict, "A live job has the same dedupe_key. Wait until it has ended, or cancel it.", 0},
 		{queue.ErrPageToken, problem.InvalidRequest, "The page_token is not one of this list's.", 0},
 		{queue.ErrOverloaded, problem.Overloaded, "The engine has as much work as it can take. Try again later.", time.Second},
 		{queue.ErrUnavailable, problem.CoreUnavailable, "The engine's database cannot be reached. Nothing was changed; try again later.", 2 * time.Second},
@@ -62,8 +66,26 @@ func asProblem(ctx context.Context, err error) *problem.Problem {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return problem.New(problem.Overloaded, "The request's time ran out before it could be served.").WithRetryAfter(time.Second)
 	}
-	slog.ErrorContext(ctx, "a request failed", "error", err)
+	loggerOf(ctx).ErrorContext(ctx, "a request failed", "error", err)
 	return problem.New(problem.Internal, "The request could not be served. The log has the cause.")
+}
+
+type loggerKey struct{}
+
+// loggerOf gives the server's logger, which each request's context carries.
+func loggerOf(ctx context.Context) *slog.Logger {
+	if log, ok := ctx.Value(loggerKey{}).(*slog.Logger); ok {
+		return log
+	}
+	return slog.Default()
+}
+
+// guard tells a panic in a goroutine of its own, which the middleware does not
+// see, as an item's error: it would end the process.
+func guard[T any](ctx context.Context, into *api.Result[T]) {
+	if failure := recover(); failure != nil {
+		*into = result[T](ctx, nil, fmt.Errorf("an item panicked: %v\n%s", failure, stack()))
+	}
 }
 
 // result is one item's answer.

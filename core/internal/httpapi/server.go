@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -83,6 +84,19 @@ func (s *Server) Handler(registry prometheus.Registerer) http.Handler {
 	route(s, internal, api.HopPlanGet, each(operator(s.getPlan)))
 	route(s, internal, api.HopPlanPut, each(operator(s.putPlan)))
 	route(s, internal, api.HopReady, each(s.ready))
+	route(s, internal, api.HopList, each(s.list))
+	route(s, internal, api.HopAttempts, each(s.attempts))
+	route(s, internal, api.HopCancel, each(s.cancel))
+	route(s, internal, api.HopRedrive, each(s.redrive))
+	route(s, internal, api.HopDeadLetters, each(s.deadLetters))
+	route(s, internal, api.HopDeadLetterRedrive, each(s.redriveMany))
+	route(s, internal, api.HopDeadLetterDiscard, each(s.discardMany))
+	route(s, internal, api.HopWorkers, each(s.listWorkers))
+	route(s, internal, api.HopQueues, each(s.listQueues))
+	route(s, internal, api.HopQueueGet, each(s.getQueue))
+	route(s, internal, api.HopQueuePut, each(s.putQueue))
+	route(s, internal, api.HopQueuePause, each(s.pauseQueue))
+	route(s, internal, api.HopWait, atOnce(s.wait))
 	internal.POST(api.HopClaim, s.claims)
 	return router
 }
@@ -112,6 +126,23 @@ func each[Req, Resp any](serve func(context.Context, api.Item[Req]) (Resp, error
 	}
 }
 
+// atOnce serves items side by side: each may wait.
+func atOnce[Req, Resp any](serve func(context.Context, api.Item[Req]) (Resp, error)) func(context.Context, []api.Item[Req]) []api.Result[Resp] {
+	return func(ctx context.Context, items []api.Item[Req]) []api.Result[Resp] {
+		results := make([]api.Result[Resp], len(items))
+		var group sync.WaitGroup
+		for i := range items {
+			group.Go(func() {
+				defer guard(ctx, &results[i])
+				value, err := serve(ctx, items[i])
+				results[i] = result(ctx, &value, err)
+			})
+		}
+		group.Wait()
+		return results
+	}
+}
+
 // operator lets only the operator through.
 func operator[Req, Resp any](serve func(context.Context, api.Item[Req]) (Resp, error)) func(context.Context, api.Item[Req]) (Resp, error) {
 	return func(ctx context.Context, item api.Item[Req]) (Resp, error) {
@@ -130,8 +161,7 @@ type bodyKey struct{}
 func (s *Server) verify(c *gin.Context) {
 	body, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, api.MaxHopBody))
 	if err != nil {
-		var large *http.MaxBytesError
-		if errors.As(err, &large) {
+		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			s.refuse(c, problem.New(problem.PayloadTooLarge, "An internal call may have 64 MiB."))
 			return
 		}
@@ -146,7 +176,8 @@ func (s *Server) verify(c *gin.Context) {
 	case err != nil:
 		s.refuse(c, problem.New(problem.Unauthenticated, "Only signed requests are answered."))
 	default:
-		c.Request = c.Request.WithContext(context.WithValue(c.Request.Context(), bodyKey{}, body))
+		ctx := context.WithValue(c.Request.Context(), loggerKey{}, s.Logger)
+		c.Request = c.Request.WithContext(context.WithValue(ctx, bodyKey{}, body))
 	}
 }
 
@@ -154,8 +185,7 @@ func (s *Server) verify(c *gin.Context) {
 func items[Req any](s *Server, c *gin.Context) ([]api.Item[Req], bool) {
 	body, _ := c.Request.Context().Value(bodyKey{}).([]byte)
 	var envelope api.Envelope[Req]
-	decoder := json.NewDecoder(bytes.NewReader(body))
-	if err := decoder.Decode(&envelope); err != nil {
+	if err := json.Unmarshal(body, &envelope); err != nil {
 		s.refuse(c, problem.New(problem.InvalidJSON, "The envelope cannot be read: "+err.Error()))
 		return nil, false
 	}

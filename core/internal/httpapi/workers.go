@@ -31,6 +31,7 @@ func (s *Server) claims(c *gin.Context) {
 	var group sync.WaitGroup
 	for i := range items {
 		group.Go(func() {
+			defer guard(ctx, &results[i])
 			response := api.ClaimResponse{Jobs: []api.ClaimedJob{}}
 			var err error
 			taken[i], err = s.claim(ctx, items[i])

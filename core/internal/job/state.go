@@ -132,6 +132,7 @@ func nextRunning(event Event, facts Facts) (Verdict, error) {
 		switch event {
 		case Fail, Snooze, Release, LeaseExpired, Timeout, DeadlinePast:
 			return Verdict{State: Cancelled, AttemptBack: giveBack}, nil
+		default:
 		}
 	}
 	switch event {
@@ -153,6 +154,7 @@ func nextRunning(event Event, facts Facts) (Verdict, error) {
 		return Verdict{State: Queued, AttemptBack: true}, nil
 	case DeadlinePast:
 		return Verdict{State: DeadLetter, Reason: Deadline}, nil
+	default:
 	}
 	return Verdict{}, fmt.Errorf("%w: %s of a running job", ErrNoTransition, event)
 }

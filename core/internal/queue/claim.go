@@ -48,6 +48,8 @@ WITH pick AS MATERIALIZED (
     SELECT j.id
     FROM jobs j
     WHERE j.state = 'queued' AND j.lane_id = entry.lane_id AND j.priority = entry.priority
+      -- of no use any more: the next sweep buries it
+      AND (j.deadline IS NULL OR j.deadline > statement_timestamp())
     ORDER BY j.ready_at, j.id
     LIMIT @max
     FOR UPDATE SKIP LOCKED
@@ -170,7 +172,7 @@ func (s *Store) ReadyLanes(ctx context.Context, lanes []LaneID) ([]LaneID, error
 	}
 	ready, err := query(ctx, s, pgx.RowTo[LaneID], readyLanesSQL, pgx.StrictNamedArgs{"lanes": lanes})
 	if err != nil {
-		return nil, fmt.Errorf("queue: ready lanes: %w", err)
+		return nil, fmt.Errorf("queue: ready lanes: %w", nothingChanged(err))
 	}
 	return ready, nil
 }

@@ -25,10 +25,9 @@ WITH input AS MATERIALIZED (
   RETURNING ` + keptColumns + `, attempt, last_error, lease_id
 )
 INSERT INTO finished_jobs (` + jobColumns + `, state, result, finished_at)
-SELECT ` + keptColumns + `, attempt, last_error, lease_id, input.hash, NULL,
+SELECT ` + keptColumns + `, attempt, last_error, ended.lease_id, input.hash, NULL,
        'completed', input.result::json, statement_timestamp()
--- by the lease too: a call may name one job twice, with a lease that holds and one that does not
-FROM ended JOIN input USING (id, lease_id)
+FROM ended JOIN input ` + namedSQL + `
 RETURNING id, tenant_id, outcome_lease_id, attempt, epoch, created_at, started_at, finished_at`
 
 type completed struct {

@@ -5,6 +5,8 @@ import (
 	"io"
 	"net"
 	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // What can go wrong that a caller may act on. Anything else is a fault of ours.
@@ -27,6 +29,12 @@ var (
 	ErrTooManyLanes = errors.New("queue: too many lanes")
 	// ErrUnknownPlan: a tenant names a plan that does not exist.
 	ErrUnknownPlan = errors.New("queue: unknown plan")
+	// ErrTerminal: the job has ended otherwise.
+	ErrTerminal = errors.New("queue: job has ended")
+	// ErrNotDead: the job is not a dead letter.
+	ErrNotDead = errors.New("queue: not a dead letter")
+	// ErrDedupeConflict: a live job has the dead one's dedupe_key.
+	ErrDedupeConflict = errors.New("queue: dedupe key taken")
 	// ErrPageToken: the token is not one of this list's.
 	ErrPageToken = errors.New("queue: malformed page token")
 
@@ -42,4 +50,10 @@ func isConnectionLost(err error) bool {
 	var network *net.OpError
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
 		errors.As(err, &network) || strings.Contains(err.Error(), "conn closed")
+}
+
+// isUnique says whether PostgreSQL refused a second row with one key.
+func isUnique(err error) bool {
+	var refused *pgconn.PgError
+	return errors.As(err, &refused) && refused.Code == "23505"
 }

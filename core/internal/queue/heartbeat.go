@@ -12,16 +12,6 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
-// heldSQL is the fence: the rows whose whole lease was named. Not a join, so that
-// rows are visited, and locked, in the order of their ids and two statements
-// never wait for each other in a circle; `IS TRUE` keeps the planner from making
-// it one. It does not say state = 'running': a lease id is on no other row, and
-// the partial index on that state would tempt the planner away from the primary
-// key (34 times slower with statistics from before the first lease).
-const heldSQL = `id = ANY(@ids::uuid[])
-  AND ((id, tenant_id, epoch, lease_id) IN (
-    SELECT * FROM unnest(@ids::uuid[], @tenants::uuid[], @epochs::bigint[], @leases::uuid[]))) IS TRUE`
-
 // heartbeatSQL extends leases by the length that they were given at the claim. It
 // never carries a job past its start + timeout_ms, and never brings one back
 // that the reaper has taken: that row has no lease any more.

@@ -2,13 +2,9 @@ package queue
 
 import (
 	"context"
-	"errors"
-	"strconv"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/problem"
@@ -28,10 +24,6 @@ type idempotencyKey struct {
 	user, operation, key string
 }
 
-func (s *Submission) key() idempotencyKey {
-	return idempotencyKey{s.Tenant, s.User, s.Idempotency.Operation, s.Idempotency.Key}
-}
-
 func anyKeyed(submissions []Submission) bool {
 	for i := range submissions {
 		if submissions[i].Idempotency != nil {
@@ -41,23 +33,11 @@ func anyKeyed(submissions []Submission) bool {
 	return false
 }
 
-// A keyed submit holds its tenant's lock, so that the look-up is a plain read:
-// whoever had the lock before has committed or is gone. The look-up is a later
-// statement than the lock, because a statement's snapshot is older than its waits.
-const lockTenantsSQL = `SELECT pg_advisory_xact_lock(key) FROM unnest(@keys::bigint[]) AS key`
-
-// lockTimeoutSQL ends the wait for the lock in time to say so.
-const lockTimeoutSQL = `SELECT set_config('lock_timeout', @timeout, true)`
-
 const findKeysSQL = `
 SELECT k.tenant_id, k.user_id, k.operation, k.key, k.fingerprint, k.status, k.answer
 FROM idempotency_keys k
 WHERE (k.tenant_id, k.user_id, k.operation, k.key) IN (
   SELECT * FROM unnest(@tenants::uuid[], @users::text[], @operations::text[], @keys::text[]))`
-
-const rememberSQL = `
-INSERT INTO idempotency_keys (tenant_id, user_id, operation, key, fingerprint, job_ids, status, answer, created_at)
-VALUES (@tenant_id, @user_id, @operation, @key, @fingerprint, @job_ids, @status, @answer::json, statement_timestamp())`
 
 // remembrance is a remembered answer.
 type remembrance struct {
@@ -99,35 +79,6 @@ func submitKeyed(ctx context.Context, tx pgx.Tx, submissions []Submission, answe
 		answers[follower] = follow(&submissions[follower], &submissions[first], &answers[first])
 	}
 	return nil
-}
-
-func lockTenants(ctx context.Context, tx pgx.Tx, submissions []Submission) error {
-	var tenants []tenant.ID
-	for i := range submissions {
-		if submissions[i].Idempotency != nil {
-			tenants = append(tenants, submissions[i].Tenant)
-		}
-	}
-	batch := &pgx.Batch{}
-	batch.Queue(lockTimeoutSQL, pgx.StrictNamedArgs{"timeout": lockTimeout(ctx)})
-	batch.Queue(lockTenantsSQL, pgx.StrictNamedArgs{"keys": lockKeys(lockSubmit, tenants)})
-	err := tx.SendBatch(ctx, batch).Close()
-	var refused *pgconn.PgError
-	if errors.As(err, &refused) && refused.Code == "55P03" { // lock_not_available
-		return ErrIdempotencyInFlight
-	}
-	return err
-}
-
-// lockTimeout is the time left to the request, in PostgreSQL's spelling, less
-// what the answer needs to get back.
-func lockTimeout(ctx context.Context) string {
-	const margin, most = 200 * time.Millisecond, 10 * time.Second
-	left := most
-	if deadline, ok := ctx.Deadline(); ok {
-		left = min(most, time.Until(deadline)-margin)
-	}
-	return strconv.FormatInt(max(left.Milliseconds(), 1), 10) + "ms"
 }
 
 func findKeys(ctx context.Context, tx pgx.Tx, submissions []Submission) (map[idempotencyKey]remembrance, error) {
@@ -214,8 +165,9 @@ func remember(ctx context.Context, tx pgx.Tx, s *Submission, a *SubmitAnswer, ou
 			ids = append(ids, outcomes[i].row.ID)
 		}
 	}
+	key := s.key()
 	_, err := tx.Exec(ctx, rememberSQL, pgx.StrictNamedArgs{
-		"tenant_id": s.Tenant, "user_id": s.User, "operation": s.Idempotency.Operation, "key": s.Idempotency.Key,
+		"tenant_id": key.tenant, "user_id": key.user, "operation": key.operation, "key": key.key,
 		"fingerprint": s.Idempotency.Fingerprint[:], "job_ids": ids, "status": a.Status, "answer": string(a.Body),
 	})
 	return err

@@ -111,7 +111,8 @@ func (s *Store) BearLane(ctx context.Context, key LaneKey) (Lane, error) {
 		return err
 	})
 	if err != nil {
-		return Lane{}, fmt.Errorf("queue: lane: %w", err)
+		// a lane that may or may not be there by now does no harm, and no job is in it
+		return Lane{}, fmt.Errorf("queue: lane: %w", nothingChanged(err))
 	}
 	return Lane{ID: id, LaneKey: key}, nil
 }
@@ -134,7 +135,7 @@ func (s *Store) LanesAfter(ctx context.Context, after LaneID) ([]Lane, error) {
 	}
 	lanes, err := query(ctx, s, scan, lanesAfterSQL, pgx.StrictNamedArgs{"after": after})
 	if err != nil {
-		return nil, fmt.Errorf("queue: lanes: %w", err)
+		return nil, fmt.Errorf("queue: lanes: %w", nothingChanged(err))
 	}
 	return lanes, nil
 }
@@ -156,7 +157,7 @@ func (s *Store) QueuesSince(ctx context.Context, since time.Time) ([]QueueSettin
 	}
 	queues, err := query(ctx, s, scan, queuesSinceSQL, pgx.StrictNamedArgs{"since": since})
 	if err != nil {
-		return nil, fmt.Errorf("queue: queues: %w", err)
+		return nil, fmt.Errorf("queue: queues: %w", nothingChanged(err))
 	}
 	return queues, nil
 }

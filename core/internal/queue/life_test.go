@@ -61,7 +61,7 @@ func TestFailBacksOffThenDies(t *testing.T) {
 		t.Fatal("a job was claimed before its time")
 	}
 	f.exec(`UPDATE jobs SET run_at = statement_timestamp()`)
-	if lanes, err := f.store.Promote(t.Context(), 10); err != nil || len(lanes) != 1 || lanes[0] != f.lane.ID {
+	if lanes, err := f.store.Promote(t.Context(), 10); err != nil || len(lanes) != 1 || lanes[0].Lane != f.lane.ID {
 		t.Fatalf("promoted %v (%v)", lanes, err)
 	}
 	second := f.claimOne()

@@ -14,7 +14,8 @@ type lockClass string
 const (
 	lockSubmit     lockClass = "submit"     // a tenant's keyed submits, one at a time
 	lockLane       lockClass = "lane"       // the birth of a tenant's lanes
-	lockPartitions lockClass = "partitions" // one core makes and removes partitions
+	lockPartitions lockClass = "partitions" // one core makes partitions
+	lockRemoval    lockClass = "removal"    // one core removes them
 )
 
 // lockKey is the 64-bit key of an advisory lock. Two keys that happen to be equal

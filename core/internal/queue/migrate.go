@@ -21,7 +21,12 @@ var migrations embed.FS
 func (s *Store) Migrate(ctx context.Context) ([]int64, error) {
 	db := stdlib.OpenDBFromPool(s.pool)
 	defer func() { _ = db.Close() }() // closes the view of the pool, not the pool
-	provider, err := newProvider(db)
+	// Tried each second for five minutes: a second `core migrate` waits for the first.
+	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 300))
+	if err != nil {
+		return nil, fmt.Errorf("queue: migrate: %w", err)
+	}
+	provider, err := newProvider(db, goose.WithSessionLocker(locker))
 	if err != nil {
 		return nil, fmt.Errorf("queue: migrate: %w", err)
 	}
@@ -40,7 +45,8 @@ func (s *Store) Migrate(ctx context.Context) ([]int64, error) {
 }
 
 // SchemaPending says how many migrations the database lacks. A newer database is
-// none: a migration never breaks the binary that is running.
+// none: a migration never breaks the binary that is running. It takes no lock, so
+// that cores that start together, or beside a `core migrate`, do not wait in line.
 func (s *Store) SchemaPending(ctx context.Context) (int, error) {
 	db := stdlib.OpenDBFromPool(s.pool)
 	defer func() { _ = db.Close() }()
@@ -61,15 +67,10 @@ func (s *Store) SchemaPending(ctx context.Context) (int, error) {
 	return pending, nil
 }
 
-func newProvider(db *sql.DB) (*goose.Provider, error) {
+func newProvider(db *sql.DB, options ...goose.ProviderOption) (*goose.Provider, error) {
 	files, err := fs.Sub(migrations, "migrations")
 	if err != nil {
 		return nil, err
 	}
-	// Tried each second for five minutes: a second `core migrate` waits for the first.
-	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 300))
-	if err != nil {
-		return nil, err
-	}
-	return goose.NewProvider(goose.DialectPostgres, db, files, goose.WithSessionLocker(locker))
+	return goose.NewProvider(goose.DialectPostgres, db, files, options...)
 }

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -110,6 +111,12 @@ func (s *Store) endCompletes(ctx context.Context, endings []Ending, indexes []in
 		chosen[i] = &endings[index]
 	}
 	done, err := s.complete(ctx, chosen)
+	if err != nil && mayTryAlone(err, len(indexes)) {
+		for i := range indexes {
+			missing = append(missing, s.endCompletes(ctx, endings, indexes[i:i+1], ended)...)
+		}
+		return missing
+	}
 	for _, index := range indexes {
 		row, ok := done[endings[index].Lease]
 		switch {
@@ -153,7 +160,8 @@ func (s *Store) endOthers(ctx context.Context, endings []Ending, indexes []int, 
 			}
 			made, err := decide(row, &endings[index])
 			if err != nil {
-				return err
+				ended[index] = Ended{Err: err}
+				continue
 			}
 			settlements = append(settlements, made)
 			ended[index] = made.ended()
@@ -163,18 +171,30 @@ func (s *Store) endOthers(ctx context.Context, endings []Ending, indexes []int, 
 	if err == nil {
 		return missing
 	}
+	if mayTryAlone(err, len(indexes)) {
+		missing = nil
+		for i := range indexes {
+			missing = append(missing, s.endOthers(ctx, endings, indexes[i:i+1], ended)...)
+		}
+		return missing
+	}
 	for _, index := range indexes {
 		ended[index] = Ended{Err: fmt.Errorf("queue: outcome: %w", err)}
 	}
 	return nil
 }
 
+// mayTryAlone says whether n requests that failed together may be tried again one
+// by one, so that a bad one does not fail its neighbours: nothing took effect, and
+// it was not the database as a whole that failed.
+func mayTryAlone(err error, n int) bool {
+	return n > 1 && Definite(err) && !errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrOverloaded)
+}
+
 // decide applies the transition table to what the holder said.
 func decide(row *lockedRow, ending *Ending) (*settlement, error) {
 	events := map[string]job.Event{api.KindFail: job.Fail, api.KindSnooze: job.Snooze, api.KindRelease: job.Release}
-	facts := row.facts()
-	facts.Permanent, facts.Delayed = ending.Permanent, ending.Delay > 0
-	verdict, err := job.Next(job.Running, events[ending.Kind], facts)
+	verdict, err := job.Next(job.Running, events[ending.Kind], endingFacts(row, ending))
 	if err != nil {
 		return nil, err
 	}
@@ -237,13 +257,15 @@ func nothingChanged(err error) error {
 }
 
 func onRecord(row *jobRow, ending *Ending) Ended {
-	if row == nil || row.TenantID != ending.Lease.Tenant {
+	// The platform sees every tenant's jobs; it stands here only with a token that
+	// never was this job's.
+	if row == nil || (row.TenantID != ending.Lease.Tenant && ending.Lease.Tenant != tenant.Platform) {
 		return Ended{Err: ErrNotFound}
 	}
 	if row.OutcomeLeaseID == nil || *row.OutcomeLeaseID != ending.Lease.ID || row.Epoch != ending.Lease.Epoch {
 		return Ended{Err: ErrLeaseLost}
 	}
-	if hash := ending.hash(); string(row.OutcomeHash) != string(hash[:]) {
+	if hash := ending.hash(); !bytes.Equal(row.OutcomeHash, hash[:]) {
 		return Ended{Err: ErrOutcomeConflict}
 	}
 	if row.OutcomeAnswer == nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 )
 
@@ -21,15 +22,21 @@ WITH due AS MATERIALIZED (
 UPDATE jobs
 SET state = 'queued', ready_at = statement_timestamp()
 WHERE id = ANY(ARRAY(SELECT id FROM due))
-RETURNING lane_id`
+RETURNING id, lane_id AS lane`
 
-// Promote queues at most batch due jobs, of any tenants, and gives the lane of each.
-func (s *Store) Promote(ctx context.Context, batch int) ([]LaneID, error) {
-	lanes, err := query(ctx, s, pgx.RowTo[LaneID], promoteSQL, pgx.StrictNamedArgs{"batch": batch})
+// Promoted is a job that can now be claimed.
+type Promoted struct {
+	ID   uuid.UUID
+	Lane LaneID
+}
+
+// Promote queues at most batch due jobs, of any tenants.
+func (s *Store) Promote(ctx context.Context, batch int) ([]Promoted, error) {
+	jobs, err := query(ctx, s, pgx.RowToStructByName[Promoted], promoteSQL, pgx.StrictNamedArgs{"batch": batch})
 	if err != nil {
 		return nil, fmt.Errorf("queue: promote: %w", err)
 	}
-	return lanes, nil
+	return jobs, nil
 }
 
 const nextDueSQL = `
@@ -40,7 +47,7 @@ SELECT run_at - statement_timestamp() FROM jobs WHERE state = 'scheduled' ORDER 
 func (s *Store) NextDue(ctx context.Context) (time.Duration, bool, error) {
 	waits, err := query(ctx, s, pgx.RowTo[time.Duration], nextDueSQL, pgx.StrictNamedArgs{})
 	if err != nil {
-		return 0, false, fmt.Errorf("queue: next due: %w", err)
+		return 0, false, fmt.Errorf("queue: next due: %w", nothingChanged(err))
 	}
 	if len(waits) == 0 {
 		return 0, false, nil

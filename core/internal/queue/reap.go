@@ -5,28 +5,16 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// expiredSQL locks leases that have run out, oldest first. Rows that somebody
-// else holds, a finish under way or another core's reaper, are left to them.
-//
-// After this core has come up, or PostgreSQL has, holders get a third of their
-// visibility timeout to speak first: nobody could have heard them before.
-const expiredSQL = `
-SELECT ` + lockedColumns + `
-FROM jobs
-WHERE state = 'running' AND lease_expires_at < statement_timestamp()
-  AND @since::timestamptz + visibility_timeout_ms * interval '1 millisecond' / 3 <= statement_timestamp()
-ORDER BY lease_expires_at, id
-LIMIT @batch
-FOR UPDATE SKIP LOCKED`
-
 // Reaped is a job whose lease was taken back.
 type Reaped struct {
+	ID      uuid.UUID
 	Lane    LaneID
 	Queue   string
 	Event   job.Event
@@ -40,24 +28,42 @@ type Reaped struct {
 // attempt that ran past its timeout_ms has failed and waits by its backoff.
 // random is uniform in [0, 1).
 func (s *Store) Reap(ctx context.Context, since time.Time, batch int, random func() float64) ([]Reaped, error) {
+	return s.takeBack(ctx, expiredSQL, pgx.StrictNamedArgs{"since": since, "batch": batch}, random)
+}
+
+// ofDeadSQL locks the leases of workers that are dead. Dead workers are few and so
+// are running jobs, next to those that wait: an index by worker would cost every
+// claim and every finish.
+const ofDeadSQL = `
+SELECT ` + lockedColumns + `
+FROM jobs
+WHERE state = 'running'
+  AND (worker_owner, worker_id) IN (SELECT owner, worker_id FROM workers WHERE status = 'DEAD')
+ORDER BY lease_expires_at, id
+LIMIT @batch
+FOR UPDATE OF jobs SKIP LOCKED`
+
+// ReapDead takes back at most batch leases, of any tenants, whose worker is dead,
+// as if they had expired.
+func (s *Store) ReapDead(ctx context.Context, batch int, random func() float64) ([]Reaped, error) {
+	return s.takeBack(ctx, ofDeadSQL, pgx.StrictNamedArgs{"batch": batch}, random)
+}
+
+func (s *Store) takeBack(ctx context.Context, sql string, args pgx.StrictNamedArgs, random func() float64) ([]Reaped, error) {
 	var reaped []Reaped
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, expiredSQL, pgx.StrictNamedArgs{"since": since, "batch": batch})
+		rows, err := lockRows(ctx, tx, sql, args)
 		if err != nil {
 			return err
 		}
-		expired, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByName[lockedRow])
-		if err != nil {
-			return err
-		}
-		settlements := make([]*settlement, 0, len(expired))
-		for _, row := range expired {
+		settlements := make([]*settlement, 0, len(rows))
+		for _, row := range rows {
 			made, event, err := reapOne(row, random())
 			if err != nil {
 				return err
 			}
 			settlements = append(settlements, made)
-			reaped = append(reaped, Reaped{row.LaneID, row.Queue, event, made.verdict, row.Now.Sub(row.LeaseExpiresAt)})
+			reaped = append(reaped, Reaped{row.ID, row.LaneID, row.Queue, event, made.verdict, max(row.Now.Sub(*row.LeaseExpiresAt), 0)})
 		}
 		return settle(ctx, tx, settlements)
 	})
@@ -71,7 +77,7 @@ func reapOne(row *lockedRow, random float64) (*settlement, job.Event, error) {
 	event, kind := job.LeaseExpired, "lease_expired"
 	failure := &api.JobError{
 		Type:    "lease_expired",
-		Message: fmt.Sprintf("worker %s neither finished nor sent a heartbeat before its lease ended", row.WorkerID),
+		Message: fmt.Sprintf("worker %s neither finished nor sent a heartbeat before its lease ended", *row.WorkerID),
 	}
 	if row.TimeoutMs != nil {
 		end := row.StartedAt.Add(time.Duration(*row.TimeoutMs) * time.Millisecond)
@@ -80,7 +86,7 @@ func reapOne(row *lockedRow, random float64) (*settlement, job.Event, error) {
 			failure = &api.JobError{Type: "timeout", Message: fmt.Sprintf("the attempt ran past its timeout_ms of %d", *row.TimeoutMs)}
 		}
 	}
-	verdict, err := job.Next(job.Running, event, row.facts())
+	verdict, err := job.Next(job.Running, event, reapedFacts(row))
 	if err != nil {
 		return nil, event, err
 	}

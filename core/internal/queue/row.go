@@ -6,7 +6,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -68,14 +67,6 @@ const (
 	finishedColumns = jobColumns + `, state, NULL::uuid, NULL::timestamptz, result, NULL::text, finished_at`
 	deadColumns     = jobColumns + `, 'dead_letter', NULL::uuid, NULL::timestamptz, NULL::json, reason, died_at`
 )
-
-func (r *jobRow) retry() job.Retry {
-	return job.Retry{
-		Base:   time.Duration(r.RetryBaseMs) * time.Millisecond,
-		Cap:    time.Duration(r.RetryCapMs) * time.Millisecond,
-		Jitter: r.RetryJitter,
-	}
-}
 
 func (r *jobRow) lastError() *api.JobError {
 	if len(r.LastError) == 0 {

@@ -12,14 +12,16 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// lockedColumns are what a verdict on a running job needs.
-const lockedColumns = `id, tenant_id, lane_id, queue, type, attempt, max_attempts, epoch, retry_base_ms, retry_cap_ms,
+// lockedColumns are what a verdict on a live job needs.
+const lockedColumns = `id, state, tenant_id, lane_id, queue, type, attempt, max_attempts, epoch, retry_base_ms, retry_cap_ms,
   retry_jitter, timeout_ms, started_at, lease_id, lease_expires_at, worker_id, cancel_requested,
   statement_timestamp() AS now`
 
-// lockedRow is a running job whose row this transaction holds.
+// lockedRow is a live job whose row this transaction holds. What belongs to a
+// lease is nil while it waits.
 type lockedRow struct {
 	ID              uuid.UUID
+	State           job.State
 	TenantID        tenant.ID
 	LaneID          LaneID
 	Queue           string
@@ -31,10 +33,10 @@ type lockedRow struct {
 	RetryCapMs      int64
 	RetryJitter     float64
 	TimeoutMs       *int64
-	StartedAt       time.Time
-	LeaseID         uuid.UUID
-	LeaseExpiresAt  time.Time
-	WorkerID        string
+	StartedAt       *time.Time
+	LeaseID         *uuid.UUID
+	LeaseExpiresAt  *time.Time
+	WorkerID        *string
 	CancelRequested bool
 	// Now is PostgreSQL's clock when the row was locked: what is computed from it
 	// in Go can be answered and stored alike.
@@ -54,7 +56,11 @@ func (r *lockedRow) facts() job.Facts {
 }
 
 func (r *lockedRow) lease() job.Lease {
-	return job.Lease{Tenant: r.TenantID, Job: r.ID, Epoch: r.Epoch, ID: r.LeaseID}
+	lease := job.Lease{Tenant: r.TenantID, Job: r.ID, Epoch: r.Epoch}
+	if r.LeaseID != nil {
+		lease.ID = *r.LeaseID
+	}
+	return lease
 }
 
 const lockHeldSQL = `
@@ -80,7 +86,7 @@ func lockHeld(ctx context.Context, tx pgx.Tx, leases []job.Lease) (map[job.Lease
 	return held, nil
 }
 
-// settlement is a verdict on a running job, ready to be stored.
+// settlement is a verdict on a live job, ready to be stored.
 type settlement struct {
 	row     *lockedRow
 	verdict job.Verdict
@@ -281,8 +287,8 @@ func sharedArgs(settlements []*settlement) pgx.StrictNamedArgs {
 func attemptArgs(settlements []*settlement) pgx.StrictNamedArgs {
 	n := len(settlements)
 	ids, tenants, epochs := make([]uuid.UUID, n), make([]uuid.UUID, n), make([]int64, n)
-	attempts, kinds, workers := make([]int32, n), make([]string, n), make([]string, n)
-	starts, runAts := make([]time.Time, n), make([]*time.Time, n)
+	attempts, kinds, workers := make([]int32, n), make([]string, n), make([]*string, n)
+	starts, runAts := make([]*time.Time, n), make([]*time.Time, n)
 	types, messages, stacks := make([]*string, n), make([]*string, n), make([]*string, n)
 	for i, s := range settlements {
 		ids[i], tenants[i], epochs[i] = s.row.ID, s.row.TenantID, s.row.Epoch

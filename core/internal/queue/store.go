@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,6 +22,8 @@ type Options struct {
 	// MaxConns bounds the pool; a call that finds none free waits for at most PoolWait.
 	MaxConns int32
 	PoolWait time.Duration
+	// Retention says how long what has ended is kept.
+	Retention Retention
 	// AllowUnsafe lets the store start on a server that can lose what it acknowledged.
 	AllowUnsafe bool
 }
@@ -26,8 +31,32 @@ type Options struct {
 // Store is the only door to PostgreSQL. All of its methods may be called at once,
 // from any number of cores.
 type Store struct {
-	pool     *pgxpool.Pool
-	poolWait time.Duration
+	pool      *pgxpool.Pool
+	poolWait  time.Duration
+	callTime  time.Duration
+	retention Retention
+}
+
+// Retention says how long what has ended is kept; 0 is for ever.
+type Retention struct {
+	// Finished is for completed and cancelled jobs, in whole days.
+	Finished time.Duration
+	// DeadLetters is for dead letters and the attempts of all jobs.
+	DeadLetters time.Duration
+}
+
+const (
+	connectTime = 5 * time.Second
+	// callTime bounds a call whose context has no deadline: a connection that died
+	// without a word must not hold a background duty until TCP notices.
+	callTime = 30 * time.Second
+)
+
+func (s *Store) bound(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, bound := ctx.Deadline(); bound {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, s.callTime)
 }
 
 // plannerSettings keep every hot statement on the index that it was written for.
@@ -49,20 +78,23 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 		return nil, errors.New("queue: the database URL cannot be read; it should look like postgres://user:password@host:5432/database")
 	}
 	params := config.ConnConfig.RuntimeParams
-	for name, value := range plannerSettings() {
-		params[name] = value
-	}
+	maps.Copy(params, plannerSettings())
 	params["timezone"] = "UTC"
 	params["application_name"] = "forgequeue-core"
 	// A session that died between BEGIN and COMMIT must not keep its row locks.
 	params["idle_in_transaction_session_timeout"] = "30s"
 	config.MaxConns = options.MaxConns
 	config.MaxConnIdleTime = 5 * time.Minute
+	if config.ConnConfig.ConnectTimeout == 0 {
+		// A server that takes connections and does not answer must not hold the pool's
+		// places for the two minutes that pgxpool allows.
+		config.ConnConfig.ConnectTimeout = connectTime
+	}
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, fmt.Errorf("queue: open: %w", err)
 	}
-	s := &Store{pool: pool, poolWait: options.PoolWait}
+	s := &Store{pool: pool, poolWait: options.PoolWait, callTime: callTime, retention: options.Retention}
 	if err := s.checkServer(ctx, options.AllowUnsafe); err != nil {
 		pool.Close()
 		return nil, err
@@ -72,6 +104,30 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 
 // Close waits for calls under way and closes every connection.
 func (s *Store) Close() { s.pool.Close() }
+
+// PlaintextHosts lists the other machines that a database URL may talk to without
+// TLS: every host it names, by libpq's rules, environment included. Anything
+// weaker than sslmode=require falls back to plain text by itself. A URL that
+// cannot be read has none: Open refuses it.
+func PlaintextHosts(databaseURL string) []string {
+	config, err := pgx.ParseConfig(databaseURL)
+	if err != nil {
+		return nil
+	}
+	var hosts []string
+	add := func(host string, encrypted bool) {
+		ip := net.ParseIP(host)
+		local := strings.HasPrefix(host, "/") || strings.HasPrefix(host, "@") || host == "localhost" || (ip != nil && ip.IsLoopback())
+		if !encrypted && !local && !slices.Contains(hosts, host) {
+			hosts = append(hosts, host)
+		}
+	}
+	add(config.Host, config.TLSConfig != nil)
+	for _, fallback := range config.Fallbacks {
+		add(fallback.Host, fallback.TLSConfig != nil)
+	}
+	return hosts
+}
 
 // Ping says whether PostgreSQL answers.
 func (s *Store) Ping(ctx context.Context) error {
@@ -133,15 +189,21 @@ func (s *Store) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	if err == nil {
 		return conn, nil
 	}
-	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+	// Whatever went wrong, PostgreSQL was not asked: nothing took effect.
+	switch {
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("%w: the request ended before a database connection was free: %w", ErrOverloaded, err)
+	case errors.Is(err, context.DeadlineExceeded):
 		return nil, fmt.Errorf("%w: no database connection was free within %v", ErrOverloaded, s.poolWait)
 	}
-	return nil, classify(err)
+	return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 }
 
 // inTx runs work in one transaction at READ COMMITTED: each of its statements
 // sees what was committed before that statement.
 func (s *Store) inTx(ctx context.Context, work func(pgx.Tx) error) error {
+	ctx, cancel := s.bound(ctx)
+	defer cancel()
 	conn, err := s.acquire(ctx)
 	if err != nil {
 		return err
@@ -166,6 +228,8 @@ func (s *Store) inTx(ctx context.Context, work func(pgx.Tx) error) error {
 
 // query runs one statement that stands for itself, and collects its rows.
 func query[T any](ctx context.Context, s *Store, row pgx.RowToFunc[T], sql string, args pgx.StrictNamedArgs) ([]T, error) {
+	ctx, cancel := s.bound(ctx)
+	defer cancel()
 	conn, err := s.acquire(ctx)
 	if err != nil {
 		return nil, err
@@ -198,20 +262,31 @@ func classify(err error) error {
 	if err == nil || errors.Is(err, ErrUnavailable) || errors.Is(err, ErrOutcomeUnknown) || errors.Is(err, ErrOverloaded) {
 		return err
 	}
-	var refused *pgconn.PgError
-	if errors.As(err, &refused) {
-		switch refused.Code {
-		case "57P01", "57P02", "57P03", "53300": // shutting down, crashed, starting up, too many connections
-			return fmt.Errorf("%w: %w", ErrUnavailable, err)
-		}
-		return err
-	}
+	// Before PgError, which a refused connection has inside: no such database, a
+	// wrong password.
 	var connecting *pgconn.ConnectError
 	if pgconn.SafeToRetry(err) || errors.As(err, &connecting) {
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
+	if refused, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return classifyRefusal(refused, err)
+	}
 	if pgconn.Timeout(err) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || isConnectionLost(err) {
 		return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
+	}
+	return err
+}
+
+// classifyRefusal sorts out the refusals that are nobody's fault here. PostgreSQL
+// rolled back in each case.
+func classifyRefusal(refused *pgconn.PgError, err error) error {
+	switch refused.Code {
+	case "57P01", "57P02", "57P03", "57P05", // shutting down, crashed, starting up, idle session ended
+		"53300", "25P03", "25006": // too many connections, idle transaction ended, a standby after a failover
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	case "40001", "40P01", "55P03", "57014", // serialization, deadlock, lock_timeout, statement_timeout
+		"53000", "53100", "53200", "53400": // out of disk, memory, or a configured limit
+		return fmt.Errorf("%w: %w", ErrOverloaded, err)
 	}
 	return err
 }

@@ -159,17 +159,24 @@ func insertJobs(ctx context.Context, db querier, submissions []Submission) ([][]
 	// stops, and the look-up, which then does not find it; then the insert is
 	// tried again. Each round needs another such coincidence.
 	const rounds = 5
-	for range rounds {
-		if len(waiting) == 0 {
-			return outcomes, nil
+	for round := 0; round < rounds && len(waiting) > 0; round++ {
+		missing, err := insertOnce(ctx, db, submissions, waiting, outcomes)
+		if err == nil && len(missing) > 0 {
+			err = settleMissing(ctx, db, submissions, missing, outcomes)
 		}
-		if err := insertOnce(ctx, db, submissions, waiting, outcomes); err != nil {
-			return nil, err
+		switch {
+		case err == nil:
+			waiting = stillOpen(missing, outcomes)
+		case round == 0 && missing == nil:
+			return nil, err // of the first insert: nothing is stored
+		default:
+			// Without a transaction some jobs are stored by now, and must not be again.
+			return nil, fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
 		}
-		waiting = stillOpen(waiting, outcomes)
 	}
-	if len(waiting) > 0 {
-		return nil, fmt.Errorf("%w: a dedupe_key changed hands %d times in a row", ErrOverloaded, rounds)
+	for _, p := range waiting {
+		outcomes[p.submission][p.job].refused = problem.New(problem.Overloaded,
+			"The job that holds this dedupe_key changed too often while it was looked at. Try again.").WithRetryAfter(time.Second)
 	}
 	return outcomes, nil
 }
@@ -216,21 +223,20 @@ func stillOpen(places []place, outcomes [][]stored) []place {
 	return open
 }
 
-// insertOnce runs the insert and settles each place that it can.
-func insertOnce(ctx context.Context, db querier, submissions []Submission, places []place, outcomes [][]stored) error {
+// insertOnce runs the insert and gives the places whose job it did not store.
+func insertOnce(ctx context.Context, db querier, submissions []Submission, places []place, outcomes [][]stored) (missing []place, err error) {
 	rows, err := db.Query(ctx, insertJobsSQL, insertArgs(submissions, places))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	made, err := pgx.CollectRows(rows, pgx.RowToStructByName[inserted])
 	if err != nil {
-		return err
+		return nil, err
 	}
 	byID := make(map[uuid.UUID]inserted, len(made))
 	for _, m := range made {
 		byID[m.ID] = m
 	}
-	var missing []place
 	for _, p := range places {
 		submission := &submissions[p.submission]
 		if m, ok := byID[submission.Jobs[p.job].ID]; ok {
@@ -239,10 +245,7 @@ func insertOnce(ctx context.Context, db querier, submissions []Submission, place
 			missing = append(missing, p)
 		}
 	}
-	if len(missing) == 0 {
-		return nil
-	}
-	return settleMissing(ctx, db, submissions, missing, outcomes)
+	return missing, nil
 }
 
 // liveByDedupeSQL finds the live jobs that hold dedupe_keys.
@@ -260,7 +263,7 @@ type dedupeKey struct {
 }
 
 // settleMissing tells why a job was not inserted: a live job has its dedupe_key,
-// or it, or its atomic batch, has a deadline in the past.
+// or it, or its atomic batch, has a deadline in the past, or its id is taken.
 func settleMissing(ctx context.Context, db querier, submissions []Submission, missing []place, outcomes [][]stored) error {
 	holders, err := dedupeHolders(ctx, db, submissions, missing)
 	if err != nil {
@@ -279,7 +282,7 @@ func settleMissing(ctx context.Context, db querier, submissions []Submission, mi
 		} else if submission.late(p.job, now) {
 			outcome.refused = deadlinePast()
 		} else if newJob.DedupeKey == nil {
-			return fmt.Errorf("queue: job %s was neither stored nor refused", newJob.ID)
+			outcome.refused = problem.New(problem.InvalidRequest, "A job with the id "+newJob.ID.String()+" is stored already.")
 		}
 	}
 	return nil
@@ -388,7 +391,7 @@ func insertArgs(submissions []Submission, places []place) pgx.StrictNamedArgs {
 		if submission.Atomic {
 			unit = -1 - p.submission // apart from every single job's
 		}
-		c.units = append(c.units, int32(unit)) //nolint:gosec // at most a flush's size
+		c.units = append(c.units, int32(unit))
 		c.ids, c.tenants, c.lanes = append(c.ids, j.ID), append(c.tenants, submission.Tenant), append(c.lanes, j.Lane)
 		c.queues, c.types, c.users = append(c.queues, j.Queue), append(c.types, j.Type), append(c.users, j.User)
 		c.priorities = append(c.priorities, int16(j.Priority)) //nolint:gosec // 0 to 9

@@ -62,12 +62,15 @@ func notNil(names []string) []string {
 }
 
 // seenClaimingSQL registers a worker that claims without having registered, and
-// otherwise says that it lives. What it registered with stays.
+// otherwise says that it lives, and that it serves these queues too. The rest of
+// what it registered with stays.
 const seenClaimingSQL = `
 INSERT INTO workers (owner, worker_id, status, queues, tags, concurrency, metadata, registered_at, last_heartbeat_at)
 VALUES (@owner, @worker_id, 'ACTIVE', @queues, @tags, 1, '{}', statement_timestamp(), statement_timestamp())
 ON CONFLICT (owner, worker_id) DO UPDATE
-SET status = 'ACTIVE', last_heartbeat_at = statement_timestamp()
+SET status = 'ACTIVE', last_heartbeat_at = statement_timestamp(),
+    queues = CASE WHEN workers.queues @> EXCLUDED.queues THEN workers.queues
+                  ELSE ARRAY(SELECT DISTINCT unnest(workers.queues || EXCLUDED.queues) ORDER BY 1 LIMIT 1000) END
 RETURNING ` + workerColumns
 
 // SeenClaiming notes that a worker claims; an unknown or dead one is registered by it.
@@ -76,7 +79,7 @@ func (s *Store) SeenClaiming(ctx context.Context, owner tenant.ID, workerID stri
 		"owner": owner, "worker_id": workerID, "queues": notNil(queues), "tags": notNil(tags),
 	})
 	if err != nil {
-		return Worker{}, fmt.Errorf("queue: claiming worker: %w", err)
+		return Worker{}, fmt.Errorf("queue: claiming worker: %w", nothingChanged(err)) // no job was claimed
 	}
 	return workers[0], nil
 }

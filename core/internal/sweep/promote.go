@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 )
@@ -19,16 +20,16 @@ const (
 // Promoter queues scheduled jobs when their time has come. It sleeps until the
 // next one is due.
 type Promoter struct {
-	store   *queue.Store
-	wake    Waker
-	metrics *metrics.Jobs
-	log     *slog.Logger
-	kicked  chan struct{}
+	store      *queue.Store
+	dispatcher *dispatch.Dispatcher
+	metrics    *metrics.Jobs
+	log        *slog.Logger
+	kicked     chan struct{}
 }
 
 // NewPromoter makes a Promoter.
-func NewPromoter(store *queue.Store, wake Waker, m *metrics.Jobs, log *slog.Logger) *Promoter {
-	return &Promoter{store: store, wake: wake, metrics: m, log: log, kicked: make(chan struct{}, 1)}
+func NewPromoter(store *queue.Store, d *dispatch.Dispatcher, m *metrics.Jobs, log *slog.Logger) *Promoter {
+	return &Promoter{store: store, dispatcher: d, metrics: m, log: log, kicked: make(chan struct{}, 1)}
 }
 
 // Kick says that a job has started to wait: it may be due before what the
@@ -44,10 +45,7 @@ func (p *Promoter) Kick() {
 func (p *Promoter) Run(ctx context.Context) error {
 	for {
 		next, err := p.RunOnce(ctx)
-		if err != nil {
-			if ctx.Err() != nil {
-				return nil
-			}
+		if err != nil && ctx.Err() == nil {
 			p.metrics.SweepErrors.WithLabelValues("promote").Inc()
 			p.log.WarnContext(ctx, "a background duty failed and will be tried again", "duty", "promote", "error", err)
 		}
@@ -63,13 +61,18 @@ func (p *Promoter) Run(ctx context.Context) error {
 // RunOnce promotes every job that is due by now, and says how long to sleep.
 func (p *Promoter) RunOnce(ctx context.Context) (time.Duration, error) {
 	for {
-		lanes, err := p.store.Promote(ctx, promoteBatch)
+		due, err := p.store.Promote(ctx, promoteBatch)
 		if err != nil {
 			return promoteNet, err
 		}
-		p.metrics.Promoted.Add(float64(len(lanes)))
-		p.wake(lanes)
-		if len(lanes) < promoteBatch {
+		p.metrics.Promoted.Add(float64(len(due)))
+		lanes := make([]queue.LaneID, len(due))
+		for i, one := range due {
+			lanes[i] = one.Lane
+			p.dispatcher.Changed(one.ID)
+		}
+		p.dispatcher.Wake(lanes)
+		if len(due) < promoteBatch {
 			break
 		}
 	}

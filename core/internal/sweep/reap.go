@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/forgequeue/forgequeue/core/internal/job"
+	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 )
@@ -21,11 +21,11 @@ const (
 
 // Reaper takes expired leases back.
 type Reaper struct {
-	store   *queue.Store
-	wake    Waker
-	kick    func()
-	metrics *metrics.Jobs
-	log     *slog.Logger
+	store      *queue.Store
+	dispatcher *dispatch.Dispatcher
+	kick       func()
+	metrics    *metrics.Jobs
+	log        *slog.Logger
 	// since is when this core, or PostgreSQL, came up, by PostgreSQL's clock; nil
 	// where that is not known yet. Until a third of a visibility timeout has passed
 	// since then, holders speak first.
@@ -33,8 +33,8 @@ type Reaper struct {
 }
 
 // NewReaper makes a Reaper. kick is called when a job starts to wait for its time.
-func NewReaper(store *queue.Store, wake Waker, kick func(), m *metrics.Jobs, log *slog.Logger) *Reaper {
-	return &Reaper{store: store, wake: wake, kick: kick, metrics: m, log: log}
+func NewReaper(store *queue.Store, d *dispatch.Dispatcher, kick func(), m *metrics.Jobs, log *slog.Logger) *Reaper {
+	return &Reaper{store: store, dispatcher: d, kick: kick, metrics: m, log: log}
 }
 
 // Run reaps until ctx ends.
@@ -58,39 +58,28 @@ func (r *Reaper) RunOnce(ctx context.Context) error {
 			r.since = nil // whoever could not reach PostgreSQL now could not reach it either
 			return err
 		}
-		r.tell(ctx, reaped)
+		for _, one := range reaped {
+			r.metrics.ReapDelay.Observe(one.Late.Seconds())
+		}
+		if len(reaped) > 0 {
+			r.log.InfoContext(ctx, "leases taken back", "count", len(reaped))
+		}
+		tell(r.dispatcher, r.metrics, reaped, r.kick)
 		if len(reaped) < reapBatch {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(time.Duration((0.5 + random()) * float64(reapPause))):
+		if err := pause(ctx); err != nil {
+			return err
 		}
 	}
 }
 
-func (r *Reaper) tell(ctx context.Context, reaped []queue.Reaped) {
-	var ready []queue.LaneID
-	scheduled := false
-	for _, one := range reaped {
-		r.metrics.ReapDelay.Observe(one.Late.Seconds())
-		switch one.Verdict.State {
-		case job.Queued:
-			ready = append(ready, one.Lane)
-			r.metrics.Requeued.WithLabelValues(string(one.Event)).Inc()
-		case job.Scheduled:
-			scheduled = true
-			r.metrics.Requeued.WithLabelValues(string(one.Event)).Inc()
-		case job.DeadLetter:
-			r.metrics.DeadLettered.WithLabelValues(string(one.Verdict.Reason)).Inc()
-		}
-	}
-	if len(reaped) > 0 {
-		r.log.InfoContext(ctx, "leases taken back", "count", len(reaped))
-	}
-	r.wake(ready)
-	if scheduled {
-		r.kick()
+// pause lies between two batches.
+func pause(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(time.Duration((0.5 + random()) * float64(reapPause))):
+		return nil
 	}
 }

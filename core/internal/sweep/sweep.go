@@ -8,12 +8,42 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/google/uuid"
+
+	"github.com/forgequeue/forgequeue/core/internal/dispatch"
+	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 )
 
-// Waker is told of lanes in which jobs became ready.
-type Waker func([]queue.LaneID)
+// tell is the one way in which a duty's work becomes known: lanes in which jobs
+// became ready, jobs that went on, jobs that ended.
+func tell(d *dispatch.Dispatcher, m *metrics.Jobs, reaped []queue.Reaped, kick func()) {
+	var ready []queue.LaneID
+	var over []uuid.UUID
+	scheduled := false
+	for _, one := range reaped {
+		switch one.Verdict.State {
+		case job.Queued:
+			ready = append(ready, one.Lane)
+			m.Requeued.WithLabelValues(string(one.Event)).Inc()
+		case job.Scheduled:
+			scheduled = true
+			m.Requeued.WithLabelValues(string(one.Event)).Inc()
+		case job.DeadLetter:
+			over = append(over, one.ID)
+			m.DeadLettered.WithLabelValues(string(one.Verdict.Reason)).Inc()
+		default:
+			over = append(over, one.ID)
+		}
+	}
+	d.Changed(queue.IDs(reaped)...)
+	d.Ended(over...)
+	d.Wake(ready)
+	if scheduled {
+		kick()
+	}
+}
 
 // random draws a jitter, uniform in [0, 1).
 func random() float64 { return rand.Float64() } //nolint:gosec // spreads load, guards nothing

@@ -1,6 +1,7 @@
 package sample
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -40,9 +41,7 @@ func TestDocuments(t *testing.T) {
 	with := func(more map[string]string) map[string]string {
 		all := map[string]string{}
 		for _, files := range []map[string]string{project, more} {
-			for name, text := range files {
-				all[name] = text
-			}
+			maps.Copy(all, files)
 		}
 		return all
 	}

@@ -68,13 +68,14 @@ func openFolder(path string) (*folder, error) {
 		return nil, fmt.Errorf("the data folder cannot be used: %w; choose another one with --data DIR", err)
 	}
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		content, _ := os.ReadFile(name) //nolint:gosec // our own lock file
+		content, _ := os.ReadFile(name)
 		pid, _ := strconv.Atoi(strings.TrimSpace(string(content)))
 		_ = lock.Close()
 		return nil, &HeldError{Dir: absolute, Pid: pid}
 	}
 	f := &folder{path: absolute, lock: lock}
-	if err := lock.Truncate(0); err == nil {
+	err = lock.Truncate(0)
+	if err == nil {
 		_, err = lock.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
 	}
 	if err != nil {

@@ -38,7 +38,7 @@ func isReady(ctx context.Context, url string) (bool, string) {
 	if err != nil {
 		return false, err.Error()
 	}
-	response, err := http.DefaultClient.Do(request)
+	response, err := (&http.Client{Timeout: readyTime}).Do(request)
 	if err != nil {
 		return false, err.Error()
 	}

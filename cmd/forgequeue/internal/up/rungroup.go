@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 )
 
 // runGroup runs parts that lean on each other: the first that ends by itself ends
@@ -49,8 +50,8 @@ func (g *runGroup) start(name string, run func(context.Context) error) {
 func (g *runGroup) stop() error {
 	g.cancel(nil)
 	var failures []error
-	for i := len(g.parts) - 1; i >= 0; i-- {
-		p := g.parts[i]
+	for _, p := range slices.Backward(g.parts) {
+
 		p.stop()
 		failures = append(failures, <-p.done)
 	}

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -60,8 +61,7 @@ func (s *stores) openPostgres(ctx context.Context, f *folder, log *slog.Logger) 
 	// Looked for first, so that a machine without it gets the screen that helps
 	// and not a half-made folder.
 	if _, err := supervisor.FindPostgres(ctx); err != nil {
-		var missing *supervisor.NotFoundError
-		if errors.As(err, &missing) {
+		if missing, ok := errors.AsType[*supervisor.NotFoundError](err); ok {
 			return &MissingPostgresError{Looked: missing.Looked}
 		}
 		return err
@@ -77,7 +77,7 @@ func (s *stores) openPostgres(ctx context.Context, f *folder, log *slog.Logger) 
 		return err
 	}
 	s.databaseURL, s.databaseFrom = first.URL(database), "started here, in "+dir
-	s.keepUp("PostgreSQL", log, first.Process, func(ctx context.Context) (*supervisor.Process, error) {
+	s.keepUp(ctx, "PostgreSQL", log, first.Process, func(ctx context.Context) (*supervisor.Process, error) {
 		again, err := start(ctx)
 		if err != nil {
 			return nil, err
@@ -97,15 +97,14 @@ func (s *stores) openRedis(ctx context.Context, f *folder, log *slog.Logger) err
 		return supervisor.StartRedis(ctx, supervisor.RedisOptions{Dir: dir, LogFile: f.join("redis.log")})
 	}
 	first, err := start(ctx)
-	var missing *supervisor.NotFoundError
-	if errors.As(err, &missing) {
+	if _, ok := errors.AsType[*supervisor.NotFoundError](err); ok {
 		return s.openInProcessRedis()
 	}
 	if err != nil {
 		return err
 	}
 	s.redisURL, s.redisMode = first.URL(), redisChild
-	s.keepUp("Redis", log, first.Process, func(ctx context.Context) (*supervisor.Process, error) {
+	s.keepUp(ctx, "Redis", log, first.Process, func(ctx context.Context) (*supervisor.Process, error) {
 		again, err := start(ctx)
 		if err != nil {
 			return nil, err
@@ -154,28 +153,27 @@ const (
 
 // keepUp restarts a child that ends by itself, and stops it at the end. Its URL
 // stays: the socket lies in its folder.
-func (s *stores) keepUp(name string, log *slog.Logger, child *supervisor.Process, restart func(context.Context) (*supervisor.Process, error)) {
-	stopping, done := make(chan struct{}), make(chan error, 1)
+func (s *stores) keepUp(ctx context.Context, name string, log *slog.Logger, child *supervisor.Process, restart func(context.Context) (*supervisor.Process, error)) {
+	ctx = context.WithoutCancel(ctx) // the stop, not the signal to stop, ends a child
+	stopping, done := make(chan struct{}), make(chan struct{})
 	go func() {
+		defer close(done)
 		var ends []time.Time
 		for {
 			select {
 			case <-stopping:
-				done <- nil
 				return
 			case <-child.Done():
 			}
-			log.Error(name+" has ended and is started again", "error", child.Err())
+			log.Error("a store has ended and is started again", "store", name, "error", child.Err())
 			ends = append(ends, time.Now())
 			if len(ends) >= maxRestarts && time.Since(ends[len(ends)-maxRestarts]) < restartWindow {
 				s.broken <- fmt.Errorf("%s does not stay up: %w", name, child.Err())
-				done <- nil
 				return
 			}
-			again, err := restartUnless(stopping, restart)
+			again, err := restartUnless(ctx, stopping, restart)
 			if err != nil {
 				s.broken <- fmt.Errorf("%s cannot be started again: %w", name, err)
-				done <- nil
 				return
 			}
 			child = again
@@ -189,8 +187,8 @@ func (s *stores) keepUp(name string, log *slog.Logger, child *supervisor.Process
 }
 
 // restartUnless gives the start up when the whole is being stopped.
-func restartUnless(stopping <-chan struct{}, restart func(context.Context) (*supervisor.Process, error)) (*supervisor.Process, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), restartTime)
+func restartUnless(ctx context.Context, stopping <-chan struct{}, restart func(context.Context) (*supervisor.Process, error)) (*supervisor.Process, error) {
+	ctx, cancel := context.WithTimeout(ctx, restartTime)
 	defer cancel()
 	go func() {
 		select {
@@ -205,8 +203,8 @@ func restartUnless(stopping <-chan struct{}, restart func(context.Context) (*sup
 // stop ends what was started, the last first.
 func (s *stores) stop(ctx context.Context) error {
 	var failures []error
-	for i := len(s.stops) - 1; i >= 0; i-- {
-		failures = append(failures, s.stops[i](ctx))
+	for _, v := range slices.Backward(s.stops) {
+		failures = append(failures, v(ctx))
 	}
 	s.stops = nil
 	return errors.Join(failures...)

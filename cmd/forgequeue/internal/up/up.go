@@ -104,7 +104,8 @@ func serve(ctx context.Context, o Options, f *folder, kept *credentials, held *s
 		_, err = coreapp.Migrate(ctx, core)
 	}
 	if err != nil {
-		return errors.Join(err, listeners.close())
+		listeners.close()
+		return err
 	}
 	group := newRunGroup(ctx, log)
 	// Stopped in the opposite order.
@@ -150,20 +151,20 @@ func openListeners(public net.Listener) (*addresses, error) {
 	for _, listener := range []*net.Listener{&a.gatewayMetrics, &a.core, &a.coreMetrics} {
 		opened, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
-			return nil, errors.Join(err, a.close())
+			a.close()
+			return nil, err
 		}
 		*listener = opened
 	}
 	return a, nil
 }
 
-func (a *addresses) close() error {
+func (a *addresses) close() {
 	for _, listener := range []net.Listener{a.gateway, a.gatewayMetrics, a.core, a.coreMetrics} {
 		if listener != nil {
 			_ = listener.Close()
 		}
 	}
-	return nil
 }
 
 // configs are the settings of either service, as it would read them from its

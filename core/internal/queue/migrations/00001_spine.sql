@@ -132,6 +132,8 @@ CREATE TABLE jobs (
 CREATE INDEX jobs_ready     ON jobs (lane_id, priority, ready_at, id) WHERE state = 'queued';
 CREATE INDEX jobs_scheduled ON jobs (run_at, id)                      WHERE state = 'scheduled';
 CREATE INDEX jobs_running   ON jobs (lease_expires_at, id)            WHERE state = 'running';
+-- For depths: jobs that wait for their time, by lane. Off the path of a job that is claimed at once.
+CREATE INDEX jobs_waiting   ON jobs (lane_id, state)                  WHERE state IN ('blocked', 'scheduled');
 CREATE INDEX jobs_deadline  ON jobs (deadline)                        WHERE deadline IS NOT NULL;
 CREATE UNIQUE INDEX jobs_dedupe ON jobs (tenant_id, COALESCE(user_id, ''), dedupe_key) WHERE dedupe_key IS NOT NULL;
 -- For lists, newest id first. Not plain (tenant_id, id): beside it an odd set of statistics makes
@@ -216,6 +218,7 @@ CREATE TABLE dead_letters (
   died_at          timestamptz NOT NULL
 );
 CREATE INDEX dead_letters_by_tenant ON dead_letters (tenant_id, uuid_send(id));
+CREATE INDEX dead_letters_by_queue  ON dead_letters (tenant_id, queue);
 CREATE INDEX dead_letters_by_age    ON dead_letters (died_at);
 
 -- A row for each attempt that did not succeed, by day of ended_at. (job_id, epoch) names an attempt.

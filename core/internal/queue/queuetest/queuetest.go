@@ -132,3 +132,20 @@ func withDatabase(server, name string) string {
 	u.Path = "/" + name
 	return u.String()
 }
+
+// Eventually waits until ok holds, and fails the test when it does not in good
+// time. what says what was waited for.
+func Eventually(tb testing.TB, what string, ok func() bool) {
+	tb.Helper()
+	const within, every = 10 * time.Second, 5 * time.Millisecond
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	over := time.After(within)
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-over:
+			tb.Fatalf("not within %v: %s", within, what)
+		}
+	}
+}

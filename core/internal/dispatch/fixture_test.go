@@ -1,0 +1,285 @@
+package dispatch_test
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/forgequeue/forgequeue/core/internal/dispatch"
+	"github.com/forgequeue/forgequeue/core/internal/metrics"
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// fixture is one core on a database of its own. Its Dispatcher does not run:
+// nothing polls and nothing refreshes but what a test asks for.
+type fixture struct {
+	*testing.T
+	store  *queue.Store
+	d      *dispatch.Dispatcher
+	tenant tenant.ID
+	// behind sees and changes rows behind the store's back.
+	behind *pgx.Conn
+	url    string
+
+	mu        sync.Mutex
+	told      []queue.LaneID
+	scheduled int
+}
+
+func newFixture(t *testing.T) *fixture {
+	t.Helper()
+	f := &fixture{T: t, url: queuetest.URL(t)}
+	f.store = queuetest.OpenURL(t, f.url)
+	f.behind = queuetest.Connect(t, f.url)
+	f.d = f.newCore(f.store)
+	f.tenant = f.newTenant()
+	return f
+}
+
+// newCore makes a Dispatcher such as another core has.
+func (f *fixture) newCore(store *queue.Store) *dispatch.Dispatcher {
+	return dispatch.New(dispatch.Options{
+		Store: store, Metrics: metrics.NewJobs(prometheus.NewRegistry()), Logger: slog.New(slog.DiscardHandler),
+		Tell: func(lanes []queue.LaneID) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.told = append(f.told, lanes...)
+		},
+		Scheduled: func() {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.scheduled++
+		},
+	})
+}
+
+func (f *fixture) newTenant() tenant.ID {
+	f.Helper()
+	id := uuid.Must(uuid.NewV7())
+	if _, err := f.store.CreateTenant(f.Context(), id, api.TenantRequest{Name: "test"}); err != nil {
+		f.Fatal(err)
+	}
+	return id
+}
+
+// run keeps the Dispatcher running until the test ends.
+func (f *fixture) run() {
+	f.Helper()
+	ctx, cancel := context.WithCancel(f.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := f.d.Run(ctx); err != nil {
+			f.Errorf("Run = %v", err)
+		}
+	}()
+	f.Cleanup(func() { cancel(); <-done })
+}
+
+// call submits jobs of the fixture's tenant.
+func (f *fixture) call(jobs ...api.SubmitRequest) dispatch.SubmitCall {
+	call := dispatch.SubmitCall{Tenant: f.tenant, Jobs: jobs, Batch: len(jobs) != 1}
+	for range jobs {
+		call.IDs = append(call.IDs, uuid.Must(uuid.NewV7()))
+	}
+	return call
+}
+
+// submit stores each job with a call of its own, all in one flush.
+func (f *fixture) submit(jobs ...api.SubmitRequest) []uuid.UUID {
+	f.Helper()
+	calls := make([]dispatch.SubmitCall, len(jobs))
+	ids := make([]uuid.UUID, len(jobs))
+	for i := range jobs {
+		calls[i] = f.call(jobs[i])
+		ids[i] = calls[i].IDs[0]
+	}
+	f.accepted(f.d.Submit(f.Context(), calls)...)
+	return ids
+}
+
+func (f *fixture) accepted(answers ...dispatch.SubmitAnswer) {
+	f.Helper()
+	for i, answer := range answers {
+		if answer.Err != nil || answer.Problem != nil {
+			f.Fatalf("submit %d: %v, %v", i, answer.Err, answer.Problem)
+		}
+	}
+}
+
+func (f *fixture) claimCall(queues ...string) dispatch.ClaimCall {
+	if len(queues) == 0 {
+		queues = []string{"default"}
+	}
+	return dispatch.ClaimCall{Owner: f.tenant, WorkerID: "w1", Queues: queues, Max: 1000}
+}
+
+func (f *fixture) claim(call dispatch.ClaimCall) []queue.Claimed {
+	f.Helper()
+	jobs, err := f.d.Claim(f.Context(), call)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return jobs
+}
+
+func (f *fixture) get(id uuid.UUID) api.Job {
+	f.Helper()
+	job, err := f.store.Get(f.Context(), f.tenant, "", id)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return job
+}
+
+// untouched says that a job waits as if nobody had ever claimed it.
+func (f *fixture) untouched(id uuid.UUID) {
+	f.Helper()
+	if job := f.get(id); job.State != api.StateQueued || job.Attempt != 0 {
+		f.Errorf("job is %s with attempt %d, want queued with 0", job.State, job.Attempt)
+	}
+}
+
+func (f *fixture) exec(sql string, args ...any) {
+	f.Helper()
+	if _, err := f.behind.Exec(f.Context(), sql, args...); err != nil {
+		f.Fatal(err)
+	}
+}
+
+func (f *fixture) count(sql string, args ...any) int {
+	f.Helper()
+	var n int
+	if err := f.behind.QueryRow(f.Context(), sql, args...).Scan(&n); err != nil {
+		f.Fatal(err)
+	}
+	return n
+}
+
+func (f *fixture) refresh() {
+	f.Helper()
+	if err := f.d.Refresh(f.Context()); err != nil {
+		f.Fatal(err)
+	}
+}
+
+// lockJobs keeps every statement off the jobs until unlock is called.
+func (f *fixture) lockJobs() (unlock func()) {
+	f.Helper()
+	// a connection of its own: inside a transaction pg_stat_activity stands still
+	conn := queuetest.Connect(f, f.url)
+	if _, err := conn.Exec(f.Context(), `BEGIN; LOCK TABLE jobs IN ACCESS EXCLUSIVE MODE`); err != nil {
+		f.Fatal(err)
+	}
+	return func() {
+		f.Helper()
+		if err := conn.Close(f.Context()); err != nil {
+			f.Fatal(err)
+		}
+	}
+}
+
+// blocked waits until n statements of cores, or more, stand before a lock.
+func (f *fixture) blocked(n int) {
+	f.Helper()
+	queuetest.Eventually(f, "statements before the lock", func() bool {
+		return f.count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
+			AND application_name = 'forgequeue-core' AND wait_event_type = 'Lock'`) >= n
+	})
+}
+
+// idle waits until no core has a statement under way, for several looks in a row:
+// a new connection pauses between preparing a statement and running it.
+func (f *fixture) idle() {
+	f.Helper()
+	inARow := 0
+	queuetest.Eventually(f, "cores to be idle", func() bool {
+		inARow++
+		if f.count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
+			AND application_name = 'forgequeue-core' AND state <> 'idle'`) > 0 {
+			inARow = 0
+		}
+		return inARow == 4
+	})
+}
+
+// answer is what a claim came to.
+type answer struct {
+	jobs []queue.Claimed
+	err  error
+	took time.Duration
+}
+
+func (f *fixture) goClaim(ctx context.Context, call dispatch.ClaimCall) <-chan answer {
+	done := make(chan answer, 1)
+	start := time.Now()
+	go func() {
+		jobs, err := f.d.Claim(ctx, call)
+		done <- answer{jobs, err, time.Since(start)}
+	}()
+	return done
+}
+
+// park starts claims and waits until each has looked once and found nothing.
+// Their lanes must be known: a claim without lanes has no look to wait for.
+func (f *fixture) park(ctx context.Context, calls ...dispatch.ClaimCall) []<-chan answer {
+	f.Helper()
+	before := f.d.ParkedClaims()
+	unlock := f.lockJobs()
+	parked := make([]<-chan answer, len(calls))
+	for i, call := range calls {
+		parked[i] = f.goClaim(ctx, call)
+	}
+	queuetest.Eventually(f, "the claims to park", func() bool { return f.d.ParkedClaims() == before+len(calls) })
+	f.blocked(len(calls))
+	unlock()
+	f.idle()
+	return parked
+}
+
+// database is the name of the fixture's database, and adminURL leads to another
+// one on the same server.
+func (f *fixture) database() string { return f.behind.Config().Database }
+
+func (f *fixture) adminURL() string { return strings.Replace(f.url, "/"+f.database(), "/postgres", 1) }
+
+// lane makes a lane known without leaving a job in it.
+func (f *fixture) lane(request api.SubmitRequest) {
+	f.Helper()
+	ids := f.submit(request)
+	f.exec(`DELETE FROM jobs WHERE id = $1`, ids[0])
+}
+
+func plain() api.SubmitRequest { return api.SubmitRequest{Type: "test"} }
+
+func in(queue string) api.SubmitRequest { return api.SubmitRequest{Type: "test", Queue: queue} }
+
+func tagged(tags ...string) api.SubmitRequest { return api.SubmitRequest{Type: "test", Tags: tags} }
+
+func ids(jobs []queue.Claimed) map[uuid.UUID]bool {
+	set := make(map[uuid.UUID]bool, len(jobs))
+	for _, job := range jobs {
+		set[job.ID] = true
+	}
+	return set
+}
+
+func decode[T any](f *fixture, body []byte) T {
+	f.Helper()
+	var value T
+	if err := json.Unmarshal(body, &value); err != nil {
+		f.Fatal(err)
+	}
+	return value
+}

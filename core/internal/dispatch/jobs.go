@@ -1,0 +1,35 @@
+package dispatch
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// Cancel ends a tenant's job, or asks for its end where it runs (requested).
+func (d *Dispatcher) Cancel(ctx context.Context, owner tenant.ID, user string, id uuid.UUID) (summary api.JobSummary, requested bool, err error) {
+	summary, requested, err = d.store.Cancel(ctx, owner, user, id)
+	if err == nil && !requested {
+		d.Ended(id)
+	}
+	return summary, requested, err
+}
+
+// Redrive queues a tenant's dead letters again.
+func (d *Dispatcher) Redrive(ctx context.Context, owner tenant.ID, user string, ids []uuid.UUID) []queue.Redriven {
+	risen := d.store.Redrive(ctx, owner, user, ids)
+	var lanes []queue.LaneID
+	for i, one := range risen {
+		if one.Err == nil {
+			lanes = append(lanes, one.Lane)
+			d.metrics.Requeued.WithLabelValues("redrive").Inc()
+			d.Changed(ids[i])
+		}
+	}
+	d.Wake(lanes)
+	return risen
+}

@@ -1,0 +1,161 @@
+package dispatch
+
+import (
+	"context"
+
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// Queues lists a tenant's queues by name, after one of them.
+func (d *Dispatcher) Queues(ctx context.Context, owner tenant.ID, after string, size int) ([]api.Queue, error) {
+	return d.queues(ctx, owner, after, "", size)
+}
+
+// Queue shows one of a tenant's queues.
+func (d *Dispatcher) Queue(ctx context.Context, owner tenant.ID, name string) (api.Queue, error) {
+	found, err := d.queues(ctx, owner, "", name, 1)
+	if err != nil {
+		return api.Queue{}, err
+	}
+	if len(found) == 0 {
+		return api.Queue{}, queue.ErrNotFound
+	}
+	return found[0], nil
+}
+
+func (d *Dispatcher) queues(ctx context.Context, owner tenant.ID, after, only string, size int) ([]api.Queue, error) {
+	names, err := d.store.QueueNames(ctx, owner, after, only, size)
+	if err != nil || len(names) == 0 {
+		return nil, err
+	}
+	if err := d.lanes.Refresh(ctx); err != nil { // settings as they are now, not as they were
+		return nil, err
+	}
+	queues := make([]api.Queue, len(names))
+	for i, name := range names {
+		if queues[i], err = d.queue(ctx, owner, name); err != nil {
+			return nil, err
+		}
+	}
+	return queues, nil
+}
+
+func (d *Dispatcher) queue(ctx context.Context, owner tenant.ID, name string) (api.Queue, error) {
+	lanes := d.lanes.Of(queue.QueueKey{Tenant: owner, Name: name})
+	ids := make([]queue.LaneID, len(lanes))
+	for i, lane := range lanes {
+		ids[i] = lane.ID
+	}
+	depths, err := d.store.CountDepths(ctx, owner, name, ids)
+	if err != nil {
+		return api.Queue{}, err
+	}
+	workers, err := d.store.ActiveWorkers(ctx, owner, name)
+	if err != nil {
+		return api.Queue{}, err
+	}
+	ready, err := d.store.ReadyLanes(ctx, ids)
+	if err != nil {
+		return api.Queue{}, err
+	}
+	settings := d.lanes.Settings(owner, name)
+	shown := api.Queue{
+		Name: name, Mode: api.ModePull, Paused: settings.Paused, OldestQueuedMS: depths.OldestMs,
+		ActiveWorkers: len(workers), Unserved: unserved(lanes, ready, workers), Settings: inForce(settings),
+	}
+	if settings.Push {
+		shown.Mode = api.ModePush
+	}
+	shown.Depth, shown.DepthCapped = capped(depths)
+	return shown, nil
+}
+
+// unserved lists the tags of lanes that hold jobs which no active worker can take.
+func unserved(lanes []queue.Lane, ready []queue.LaneID, workers []queue.ActiveWorker) []api.Unserved {
+	holds := map[queue.LaneID]bool{}
+	for _, id := range ready {
+		holds[id] = true
+	}
+	list := []api.Unserved{}
+	for _, lane := range lanes {
+		if holds[lane.ID] && !served(lane, workers) {
+			list = append(list, api.Unserved{Tags: lane.Tags()})
+		}
+	}
+	return list
+}
+
+func served(lane queue.Lane, workers []queue.ActiveWorker) bool {
+	for _, worker := range workers {
+		filter := Filter{Tags: map[string]bool{}}
+		for _, tag := range worker.Tags {
+			filter.Tags[tag] = true
+		}
+		if filter.serves(lane) {
+			return true
+		}
+	}
+	return false
+}
+
+// capped cuts counts at the limit and names those that were cut.
+func capped(d queue.Depths) (api.Depth, []string) {
+	names := []string{}
+	cut := func(name string, count int64) int64 {
+		if count > api.MaxDepthCount {
+			names = append(names, name)
+			return api.MaxDepthCount
+		}
+		return count
+	}
+	return api.Depth{
+		Blocked: cut("blocked", d.Blocked), Scheduled: cut("scheduled", d.Scheduled), Queued: cut("queued", d.Queued),
+		Running: cut("running", d.Running), DeadLetter: cut("dead_letter", d.DeadLetter),
+	}, names
+}
+
+func inForce(s queue.QueueSettings) api.QueueSettings {
+	retry := s.Retry()
+	return api.QueueSettings{
+		VisibilityTimeoutMS: valueOr(s.VisibilityTimeout, api.DefaultVisibilityTimeout).Milliseconds(),
+		MaxAttempts:         valueOr(s.MaxAttempts, api.DefaultMaxAttempts),
+		Retry:               api.Retry{BaseMS: retry.Base.Milliseconds(), CapMS: retry.Cap.Milliseconds(), Jitter: retry.Jitter},
+	}
+}
+
+// PutQueue sets a tenant's queue; in force here at once, in other cores within a
+// refresh, at once where Redis carries the hint.
+func (d *Dispatcher) PutQueue(ctx context.Context, owner tenant.ID, name string, request api.QueueRequest) (api.Queue, error) {
+	if err := d.store.PutQueue(ctx, owner, name, request); err != nil {
+		return api.Queue{}, err
+	}
+	d.tellSettings()
+	return d.Queue(ctx, owner, name)
+}
+
+// PauseQueue stops or resumes the claims from a tenant's queue.
+func (d *Dispatcher) PauseQueue(ctx context.Context, owner tenant.ID, name string, paused bool) (api.Queue, error) {
+	if err := d.store.PauseQueue(ctx, owner, name, paused); err != nil {
+		return api.Queue{}, err
+	}
+	d.tellSettings()
+	shown, err := d.Queue(ctx, owner, name)
+	if err == nil && !paused {
+		d.wakeAll(queue.QueueKey{Tenant: owner, Name: name})
+	}
+	return shown, err
+}
+
+// wakeAll wakes claims for a queue that has just been resumed: its jobs became
+// ready long ago, and nobody will say so again.
+func (d *Dispatcher) wakeAll(key queue.QueueKey) {
+	var lanes []queue.LaneID
+	for _, lane := range d.lanes.Of(key) {
+		for range pollWakes {
+			lanes = append(lanes, lane.ID)
+		}
+	}
+	d.Wake(lanes)
+}

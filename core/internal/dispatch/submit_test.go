@@ -1,0 +1,189 @@
+package dispatch_test
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/forgequeue/forgequeue/core/internal/dispatch"
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+func TestSubmitFillsInTheDefaults(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	job := f.get(f.submit(plain())[0])
+	want := api.Retry{BaseMS: 5000, CapMS: 300_000, Jitter: 0.2}
+	if job.Queue != "default" || job.Priority != 5 || job.MaxAttempts != 3 || job.Retry != want || job.TimeoutMS != nil {
+		t.Errorf("job = %+v", job.JobSummary)
+	}
+	if string(job.Payload) != "null" || len(job.Metadata) != 0 || job.Metadata == nil || job.Tags == nil {
+		t.Errorf("payload %s, metadata %v, tags %v", job.Payload, job.Metadata, job.Tags)
+	}
+}
+
+func TestSubmitTakesTheQueuesSettingsAndTheJobsOwn(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.lane(in("slow"))
+	f.refresh()
+	f.exec(`UPDATE queues SET max_attempts = 7, retry_base_ms = 100, retry_cap_ms = 900, retry_jitter = 0.5,
+		visibility_timeout_ms = 5000, updated_at = statement_timestamp() WHERE name = 'slow'`)
+	f.refresh()
+
+	job := f.get(f.submit(in("slow"))[0])
+	if want := (api.Retry{BaseMS: 100, CapMS: 900, Jitter: 0.5}); job.Retry != want || job.MaxAttempts != 7 {
+		t.Errorf("by the queue: %+v, %d attempts", job.Retry, job.MaxAttempts)
+	}
+	other := f.get(f.submit(in("other"))[0])
+	if other.MaxAttempts != 3 || other.Retry.BaseMS != 5000 {
+		t.Errorf("another queue: %+v, %d attempts", other.Retry, other.MaxAttempts)
+	}
+
+	request := in("slow")
+	request.Retry = &api.RetryRequest{CapMS: new(int64(1234))}
+	request.MaxAttempts, request.Priority, request.TimeoutMS = new(1), new(9), new(int64(777))
+	own := f.get(f.submit(request)[0])
+	if want := (api.Retry{BaseMS: 100, CapMS: 1234, Jitter: 0.5}); own.Retry != want || own.MaxAttempts != 1 || own.Priority != 9 {
+		t.Errorf("by the job: %+v, %d attempts, priority %d", own.Retry, own.MaxAttempts, own.Priority)
+	}
+
+	claimed := f.claim(f.claimCall("slow"))
+	if len(claimed) != 2 {
+		t.Fatalf("claimed %d, want 2", len(claimed))
+	}
+	for _, c := range claimed {
+		length := c.LeaseExpiresAt.Sub(c.StartedAt)
+		want := 5 * time.Second
+		if c.TimeoutMs != nil {
+			want = 777 * time.Millisecond
+		}
+		if length != want {
+			t.Errorf("the lease lasts %v, want %v", length, want)
+		}
+	}
+}
+
+func TestSubmitWarnsOfAPausedQueue(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.lane(in("paused"))
+	f.exec(`UPDATE queues SET paused = true, updated_at = statement_timestamp() WHERE name = 'paused'`)
+	f.refresh()
+	answers := f.d.Submit(t.Context(), []dispatch.SubmitCall{f.call(in("paused")), f.call(plain())})
+	f.accepted(answers...)
+	for i, want := range []int{1, 0} {
+		if got := decode[api.SubmitResponse](f, answers[i].Body); len(got.Warnings) != want {
+			t.Errorf("warnings %q, want %d", got.Warnings, want)
+		}
+	}
+}
+
+func TestTooManyLanesRefuseTheJobNotTheBatch(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.exec(`INSERT INTO lanes (tenant_id, queue, tags, created_at)
+		SELECT $1, 'full', ARRAY['t' || n], statement_timestamp() FROM generate_series(1, $2::integer) AS n`, f.tenant, queue.MaxLanes-1)
+	batch := f.call(plain(), tagged("new"), plain())
+	single, neighbour := f.call(tagged("newer")), f.call(plain())
+	neighbour.Tenant = f.newTenant()
+	atomic := f.call(plain(), tagged("newest"))
+	atomic.Atomic = true
+	answers := f.d.Submit(t.Context(), []dispatch.SubmitCall{batch, single, neighbour, atomic})
+
+	f.accepted(answers[0], answers[2])
+	got := decode[api.BatchResponse](f, answers[0].Body)
+	if got.Accepted != 2 || got.Rejected != 1 || got.Results[1].Problem == nil || got.Results[1].Problem.Code != problem.TooManyLanes ||
+		got.Results[1].Status != http.StatusUnprocessableEntity {
+		t.Errorf("batch = %+v", got)
+	}
+	for _, i := range []int{1, 3} {
+		if p := answers[i].Problem; p == nil || p.Code != problem.TooManyLanes {
+			t.Errorf("answer %d: %v, %v", i, p, answers[i].Err)
+		}
+	}
+	if n := f.count(`SELECT count(*) FROM jobs`); n != 3 {
+		t.Errorf("%d jobs are stored, want 3", n)
+	}
+}
+
+// PostgreSQL refuses a text that is not UTF-8. The gateway would have as well.
+func TestABadSubmissionFailsAlone(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	bad := plain()
+	bad.Payload = json.RawMessage("\"\xff\"")
+	calls := []dispatch.SubmitCall{f.call(plain()), f.call(bad), f.call(plain(), plain())}
+	answers := f.d.Submit(t.Context(), calls)
+	f.accepted(answers[0], answers[2])
+	if answers[1].Err == nil || errors.Is(answers[1].Err, queue.ErrOutcomeUnknown) {
+		t.Errorf("the bad one: %v", answers[1].Err)
+	}
+	if n := f.count(`SELECT count(*) FROM jobs`); n != 3 {
+		t.Errorf("%d jobs are stored, want 3", n)
+	}
+	if claimed := f.claim(f.claimCall()); len(claimed) != 3 {
+		t.Errorf("claimed %d, want 3", len(claimed))
+	}
+}
+
+// A gateway that repeats a job id gets no second job, and harms nobody else.
+func TestARepeatedJobIDFailsAlone(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	first := f.submit(plain())
+	again, good := f.call(plain()), f.call(plain())
+	again.IDs = first
+	answers := f.d.Submit(t.Context(), []dispatch.SubmitCall{again, good})
+	f.accepted(answers[1])
+	if answers[0].Err == nil && answers[0].Problem == nil {
+		t.Errorf("a repeated id was accepted: %s", answers[0].Body)
+	}
+	if len(f.claim(f.claimCall())) != 2 {
+		t.Error("want two jobs")
+	}
+}
+
+func TestKeyedSubmissionsInOneFlush(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	key := func(body byte) *queue.Idempotency {
+		return &queue.Idempotency{Operation: "submit", Key: "k", Fingerprint: [32]byte{body}}
+	}
+	first, same, other, plainCall := f.call(plain()), f.call(plain()), f.call(plain()), f.call(plain())
+	first.Idempotency, same.Idempotency, other.Idempotency = key(1), key(1), key(2)
+	answers := f.d.Submit(t.Context(), []dispatch.SubmitCall{first, same, other, plainCall})
+	f.accepted(answers[0], answers[1], answers[3])
+	if !answers[1].Replayed || string(answers[1].Body) != string(answers[0].Body) {
+		t.Errorf("the same body: replayed %v, %s", answers[1].Replayed, answers[1].Body)
+	}
+	if p := answers[2].Problem; p == nil || p.Code != problem.IdempotencyMismatch {
+		t.Errorf("another body: %v", p)
+	}
+	if n := f.count(`SELECT count(*) FROM jobs`); n != 2 {
+		t.Errorf("%d jobs are stored, want 2", n)
+	}
+}
+
+func TestSubmitTellsOtherCoresAndThePromoter(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	later := plain()
+	later.DelayMS = new(int64(60_000))
+	f.submit(plain(), plain(), later)
+	if len(f.told) != 2 || f.scheduled != 1 {
+		t.Errorf("told %v, scheduled %d", f.told, f.scheduled)
+	}
+	replayed := f.call(plain())
+	replayed.Idempotency = &queue.Idempotency{Operation: "submit", Key: "k"}
+	for range 2 {
+		f.accepted(f.d.Submit(t.Context(), []dispatch.SubmitCall{replayed})...)
+	}
+	if len(f.told) != 3 {
+		t.Errorf("told %d times, want once for the keyed job: a replay wakes nobody", len(f.told)-2)
+	}
+}

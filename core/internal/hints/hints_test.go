@@ -1,0 +1,340 @@
+package hints_test
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/forgequeue/forgequeue/core/internal/hints"
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/supervisor/storetest"
+)
+
+// The channels are the same for every process, so these tests share one Redis
+// with each other and know their own hints by the lanes.
+
+func client(t *testing.T, redisURL string) redis.UniversalClient {
+	t.Helper()
+	options, err := redis.ParseURL(redisURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	options.ContextTimeoutEnabled = true
+	options.DialTimeout, options.ReadTimeout, options.WriteTimeout = 150*time.Millisecond, time.Second, time.Second
+	options.MaxRetries = -1
+	c := redis.NewClient(options)
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+// listener is one core's ear.
+type listener struct {
+	*hints.Hints
+	mu    sync.Mutex
+	heard [][]queue.LaneID
+	over  []uuid.UUID
+	news  int
+}
+
+func (l *listener) wake(lanes []queue.LaneID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.heard = append(l.heard, lanes)
+}
+
+func (l *listener) ended(ids []uuid.UUID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.over = append(l.over, ids...)
+}
+
+func (l *listener) settings() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.news++
+}
+
+// told gives the jobs that ended, and how often settings changed.
+func (l *listener) told() (over []uuid.UUID, news int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.over), l.news
+}
+
+func (l *listener) has(lanes ...queue.LaneID) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.ContainsFunc(l.heard, func(one []queue.LaneID) bool { return slices.Equal(one, lanes) })
+}
+
+// start runs Hints until stop, which says that Run has returned nil.
+func start(t *testing.T, c redis.UniversalClient) (l *listener, stop func()) {
+	t.Helper()
+	l = &listener{Hints: hints.New(c, quiet())}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- l.Run(ctx, hints.Listener{Ready: l.wake, Ended: l.ended, Settings: l.settings}) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Errorf("Run = %v", err)
+			}
+		case <-time.After(10 * time.Second):
+			t.Error("Run does not end")
+		}
+	})
+	t.Cleanup(stop)
+	return l, stop
+}
+
+func TestReadyWakesTheOthersAndNotOneself(t *testing.T) {
+	t.Parallel()
+	c := client(t, storetest.Redis(t))
+	one, _ := start(t, c)
+	two, _ := start(t, c)
+	// a hint that is sent before the other listens is lost, by design
+	queuetest.Eventually(t, "the other to hear", func() bool { one.Ready([]queue.LaneID{11, 12, 11}); return two.has(11, 12, 11) })
+	queuetest.Eventually(t, "the first to hear", func() bool { two.Ready([]queue.LaneID{21}); return one.has(21) })
+	if one.has(11, 12, 11) || two.has(21) {
+		t.Error("a core woke itself")
+	}
+}
+
+func TestEndsAndSettingsReachTheOthers(t *testing.T) {
+	t.Parallel()
+	c := client(t, storetest.Redis(t))
+	one, _ := start(t, c)
+	two, _ := start(t, c)
+	id := uuid.New()
+	queuetest.Eventually(t, "the other to hear of both", func() bool {
+		one.Ended([]uuid.UUID{id})
+		one.Settings()
+		over, news := two.told()
+		return slices.Contains(over, id) && news > 0
+	})
+	if over, _ := one.told(); slices.Contains(over, id) {
+		t.Error("a core told itself")
+	}
+}
+
+func TestALongHintIsCut(t *testing.T) {
+	t.Parallel()
+	c := client(t, storetest.Redis(t))
+	one, _ := start(t, c)
+	two, _ := start(t, c)
+	lanes := make([]queue.LaneID, 5000)
+	for i := range lanes {
+		lanes[i] = queue.LaneID(100_000 + i)
+	}
+	queuetest.Eventually(t, "the other to hear the first 1000", func() bool { one.Ready(lanes); return two.has(lanes[:1000]...) })
+}
+
+func TestNonsenseIsNoHint(t *testing.T) {
+	t.Parallel()
+	c := client(t, storetest.Redis(t))
+	one, _ := start(t, c)
+	queuetest.Eventually(t, "what follows the nonsense", func() bool {
+		for _, text := range []string{"", "nonsense", `{"from":1}`, `{"lanes":"x"}`, `{"from":"x","lanes":[31]}`} {
+			if err := c.Publish(t.Context(), api.ChannelReady, text).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return one.has(31)
+	})
+}
+
+func TestKeyRevokedReachesGateways(t *testing.T) {
+	t.Parallel()
+	c := client(t, storetest.Redis(t))
+	gateway := c.Subscribe(t.Context(), api.ChannelKeyRevoked)
+	defer func() { _ = gateway.Close() }()
+	if _, err := gateway.Receive(t.Context()); err != nil { // subscribed
+		t.Fatal(err)
+	}
+	one, _ := start(t, c)
+	one.KeyRevoked("key-1")
+	for {
+		select {
+		case m := <-gateway.Channel():
+			if m.Payload == "key-1" {
+				return
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatal("no gateway was told")
+		}
+	}
+}
+
+func TestWithoutRedisNothingIsSaid(t *testing.T) {
+	t.Parallel()
+	h := hints.New(nil, quiet())
+	h.Ready([]queue.LaneID{1})
+	h.Ended([]uuid.UUID{uuid.New()})
+	h.Settings()
+	h.KeyRevoked("key")
+	if err := h.Run(t.Context(), hints.Listener{}); err != nil {
+		t.Errorf("Run = %v", err)
+	}
+}
+
+// frozen is a Redis that takes connections and never answers.
+func frozen(t *testing.T) (redisURL string, accepted *atomic.Int64) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	accepted = &atomic.Int64{}
+	var mu sync.Mutex
+	var conns []net.Conn
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			accepted.Add(1)
+			mu.Lock()
+			conns = append(conns, conn)
+			mu.Unlock()
+		}
+	}()
+	t.Cleanup(func() {
+		_ = l.Close()
+		<-done
+		for _, conn := range conns {
+			_ = conn.Close()
+		}
+	})
+	return "redis://" + l.Addr().String(), accepted
+}
+
+// Far more hints than the backlog holds: what does not fit is dropped, and nobody
+// waits, whatever Redis does.
+func TestABadRedisBlocksNobody(t *testing.T) {
+	t.Parallel()
+	dead, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = dead.Close()
+	frozenURL, accepted := frozen(t)
+	for name, redisURL := range map[string]string{"frozen": frozenURL, "closed": "redis://" + dead.Addr().String()} {
+		t.Run(name, func(t *testing.T) {
+			h, stop := start(t, client(t, redisURL))
+			if name == "frozen" {
+				queuetest.Eventually(t, "a connection", func() bool { return accepted.Load() > 0 })
+			}
+			began := time.Now()
+			for range 10_000 {
+				h.Ready([]queue.LaneID{1})
+				h.KeyRevoked("key")
+			}
+			if took := time.Since(began); took > 3*time.Second {
+				t.Errorf("20,000 hints took %v", took)
+			}
+			stop()
+		})
+	}
+}
+
+// Not running at all is the slowest that a sender can be.
+func TestAFullBacklogDrops(t *testing.T) {
+	t.Parallel()
+	c := client(t, storetest.Redis(t))
+	gateway := c.Subscribe(t.Context(), api.ChannelKeyRevoked)
+	defer func() { _ = gateway.Close() }()
+	if _, err := gateway.Receive(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	h := hints.New(c, quiet())
+	for range 5000 {
+		h.KeyRevoked("drop")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- h.Run(ctx, hints.Listener{Ready: func([]queue.LaneID) {}}) }()
+	defer func() { cancel(); <-done }()
+	got := 0
+	messages := gateway.Channel(redis.WithChannelSize(5000))
+	for {
+		select {
+		case m := <-messages:
+			switch m.Payload {
+			case "drop":
+				got++
+			case "drop-end":
+				if got == 0 || got > 1024 {
+					t.Errorf("%d hints arrived, want at most the backlog's 1024", got)
+				}
+				return
+			}
+		case <-time.After(50 * time.Millisecond):
+			h.KeyRevoked("drop-end")
+		}
+	}
+}
+
+func TestHintsSurviveALostConnection(t *testing.T) {
+	t.Parallel()
+	shared := client(t, storetest.Redis(t))
+	named := func(name string) redis.UniversalClient {
+		options, err := redis.ParseURL(storetest.Redis(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		options.ClientName = name
+		c := redis.NewClient(options)
+		t.Cleanup(func() { _ = c.Close() })
+		return c
+	}
+	one, _ := start(t, named("lost-one"))
+	two, _ := start(t, named("lost-two"))
+	queuetest.Eventually(t, "a first hint", func() bool { one.Ready([]queue.LaneID{41}); return two.has(41) })
+	killed := 0
+	list, err := shared.Do(t.Context(), "CLIENT", "LIST").Text()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range idsNamed(list, "lost-one", "lost-two") {
+		if shared.Do(t.Context(), "CLIENT", "KILL", "ID", id).Err() == nil {
+			killed++
+		}
+	}
+	if killed < 2 {
+		t.Fatalf("%d connections were cut", killed)
+	}
+	queuetest.Eventually(t, "a hint afterwards", func() bool { one.Ready([]queue.LaneID{42}); return two.has(42) })
+}
+
+// idsNamed picks the connections with one of the names from CLIENT LIST.
+func idsNamed(list string, names ...string) (ids []string) {
+	for line := range strings.Lines(list) {
+		fields := map[string]string{}
+		for field := range strings.FieldsSeq(line) {
+			name, value, _ := strings.Cut(field, "=")
+			fields[name] = value
+		}
+		if slices.Contains(names, fields["name"]) {
+			ids = append(ids, fields["id"])
+		}
+	}
+	return ids
+}

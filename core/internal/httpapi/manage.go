@@ -1,0 +1,277 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/forgequeue/forgequeue/core/internal/dispatch"
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// ofJob reads what every call about one job has: whose it is, and its id.
+func ofJob(p api.Principal, text string) (tenant.ID, uuid.UUID, error) {
+	owner, err := ofTenant(p)
+	if err != nil {
+		return owner, uuid.UUID{}, err
+	}
+	id, err := jobID(text)
+	return owner, id, err
+}
+
+func (s *Server) list(ctx context.Context, item api.Item[api.HopListRequest]) (api.Page[api.JobSummary], error) {
+	owner, err := ofTenant(item.Principal)
+	if err != nil {
+		return api.Page[api.JobSummary]{}, err
+	}
+	filter := item.Request.Filter
+	if bound := item.Principal.User; bound != "" {
+		if filter.User != "" && filter.User != bound {
+			return api.Page[api.JobSummary]{}, problem.New(problem.Forbidden, "The key sees one user's jobs, and the filter names another.")
+		}
+		filter.User = bound
+	}
+	return s.Store.List(ctx, owner, filter, pageSize(item.Request.PageSize), item.Request.PageToken)
+}
+
+func pageSize(asked int) int {
+	if asked < 1 {
+		return api.DefaultPageSize
+	}
+	return min(asked, api.MaxPageSize)
+}
+
+func (s *Server) attempts(ctx context.Context, item api.Item[api.HopAttemptsRequest]) (api.Page[api.Attempt], error) {
+	owner, id, err := ofJob(item.Principal, item.Request.JobID)
+	if err != nil {
+		return api.Page[api.Attempt]{}, err
+	}
+	var after int64
+	if token := item.Request.PageToken; token != "" {
+		if after, err = strconv.ParseInt(token, 10, 64); err != nil || after < 0 {
+			return api.Page[api.Attempt]{}, queue.ErrPageToken
+		}
+	}
+	size := pageSize(item.Request.PageSize)
+	attempts, err := s.Store.Attempts(ctx, owner, item.Principal.User, id, after, size+1)
+	return page(attempts, size, func(a api.Attempt) string { return strconv.FormatInt(a.Epoch, 10) }), err
+}
+
+func (s *Server) cancel(ctx context.Context, item api.Item[api.HopJobRequest]) (api.HopCancelResponse, error) {
+	owner, id, err := ofJob(item.Principal, item.Request.JobID)
+	if err != nil {
+		return api.HopCancelResponse{}, err
+	}
+	summary, requested, err := s.Dispatcher.Cancel(ctx, owner, item.Principal.User, id)
+	return api.HopCancelResponse{Job: summary, Requested: requested}, err
+}
+
+// wait holds until a job changes. Waits of one envelope run at once.
+func (s *Server) wait(ctx context.Context, item api.Item[api.HopWaitRequest]) (api.Job, error) {
+	owner, id, err := ofJob(item.Principal, item.Request.JobID)
+	if err != nil {
+		return api.Job{}, err
+	}
+	wait := min(time.Duration(item.Request.WaitMS)*time.Millisecond, api.MaxWait)
+	return s.Dispatcher.WaitJob(ctx, dispatch.WaitCall{
+		Tenant: owner, User: item.Principal.User, ID: id, Wait: max(wait, 0), Ended: item.Request.Ended, Seen: item.Request.Seen,
+	})
+}
+
+func (s *Server) redrive(ctx context.Context, item api.Item[api.HopJobRequest]) (api.JobSummary, error) {
+	owner, id, err := ofJob(item.Principal, item.Request.JobID)
+	if err != nil {
+		return api.JobSummary{}, err
+	}
+	risen := s.Dispatcher.Redrive(ctx, owner, item.Principal.User, []uuid.UUID{id})[0]
+	if risen.Err != nil {
+		return api.JobSummary{}, risen.Err
+	}
+	return *risen.Job, nil
+}
+
+func (s *Server) deadLetters(ctx context.Context, item api.Item[api.HopDeadLettersRequest]) (api.Page[api.DeadLetter], error) {
+	owner, err := ofTenant(item.Principal)
+	if err != nil {
+		return api.Page[api.DeadLetter]{}, err
+	}
+	return s.Store.DeadLetters(ctx, owner, item.Principal.User, item.Request.Filter, pageSize(item.Request.PageSize), item.Request.PageToken)
+}
+
+// deadOf reads the ids of a request; a malformed one is the nil id, which no job has.
+func deadOf(request *api.DeadLetterRequest) ([]uuid.UUID, error) {
+	if fields := request.Validate(); len(fields) > 0 {
+		return nil, problem.Invalid(fields...)
+	}
+	ids := make([]uuid.UUID, len(request.IDs))
+	for i, text := range request.IDs {
+		ids[i], _ = jobID(text)
+	}
+	return ids, nil
+}
+
+// matched answers a dry run.
+func (s *Server) matched(ctx context.Context, owner tenant.ID, user string, ids []uuid.UUID) (json.RawMessage, error) {
+	found, err := s.Store.Dead(ctx, owner, user, ids)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(api.Matched{Matched: len(found)})
+}
+
+func (s *Server) redriveMany(ctx context.Context, item api.Item[api.DeadLetterRequest]) (json.RawMessage, error) {
+	owner, err := ofTenant(item.Principal)
+	if err != nil {
+		return nil, err
+	}
+	ids, err := deadOf(&item.Request)
+	if err != nil {
+		return nil, err
+	}
+	if item.Request.DryRun {
+		return s.matched(ctx, owner, item.Principal.User, ids)
+	}
+	response := api.DeadLetterResponse{Results: make([]api.BatchResult, len(ids))}
+	for i, risen := range s.Dispatcher.Redrive(ctx, owner, item.Principal.User, ids) {
+		response.Results[i] = batchResult(ctx, i, risen.Err)
+		if risen.Err == nil {
+			response.Results[i].Status = http.StatusAccepted
+			response.Results[i].Job = &api.BatchJob{ID: risen.Job.ID, State: risen.Job.State, RunAt: risen.Job.RunAt}
+		}
+	}
+	return json.Marshal(response)
+}
+
+func (s *Server) discardMany(ctx context.Context, item api.Item[api.DeadLetterRequest]) (json.RawMessage, error) {
+	owner, err := ofTenant(item.Principal)
+	if err != nil {
+		return nil, err
+	}
+	ids, err := deadOf(&item.Request)
+	if err != nil {
+		return nil, err
+	}
+	if item.Request.DryRun {
+		return s.matched(ctx, owner, item.Principal.User, ids)
+	}
+	gone, err := s.Store.Discard(ctx, owner, item.Principal.User, ids)
+	if err != nil {
+		return nil, err
+	}
+	response := api.DeadLetterResponse{Results: make([]api.BatchResult, len(ids))}
+	for i, id := range ids {
+		var why error
+		if !gone[id] {
+			if _, why = s.Store.Get(ctx, owner, item.Principal.User, id); why == nil {
+				why = queue.ErrNotDead
+			}
+		}
+		delete(gone, id) // named twice, it goes once
+		response.Results[i] = batchResult(ctx, i, why)
+		if why == nil {
+			response.Results[i].Job = &api.BatchJob{ID: id.String(), State: "discarded"}
+		}
+	}
+	return json.Marshal(response)
+}
+
+func batchResult(ctx context.Context, index int, err error) api.BatchResult {
+	if err == nil {
+		return api.BatchResult{Index: index, Status: http.StatusOK}
+	}
+	p := asProblem(ctx, err)
+	return api.BatchResult{Index: index, Status: p.Status, Problem: p}
+}
+
+func (s *Server) listWorkers(ctx context.Context, item api.Item[api.HopPageRequest]) (api.Page[api.Worker], error) {
+	owner := tenant.Platform
+	if item.Principal.Kind != api.PrincipalPlatform {
+		var err error
+		if owner, err = ofTenant(item.Principal); err != nil {
+			return api.Page[api.Worker]{}, err
+		}
+	}
+	size := pageSize(item.Request.PageSize)
+	workers, err := s.Store.ListWorkers(ctx, owner, item.Request.PageToken, size+1)
+	return page(workers, size, func(w api.Worker) string { return w.WorkerID }), err
+}
+
+func (s *Server) listQueues(ctx context.Context, item api.Item[api.HopPageRequest]) (api.Page[api.Queue], error) {
+	owner, err := ofTenant(item.Principal)
+	if err != nil {
+		return api.Page[api.Queue]{}, err
+	}
+	size := pageSize(item.Request.PageSize)
+	queues, err := s.Dispatcher.Queues(ctx, owner, item.Request.PageToken, size+1)
+	return page(queues, size, func(q api.Queue) string { return q.Name }), err
+}
+
+func (s *Server) getQueue(ctx context.Context, item api.Item[api.HopQueueRequest]) (api.Queue, error) {
+	owner, err := ofTenant(item.Principal)
+	if err != nil {
+		return api.Queue{}, err
+	}
+	return s.Dispatcher.Queue(ctx, owner, item.Request.Name)
+}
+
+// ofManager gives the tenant whose queues a principal may change: a queue is the
+// tenant's, not one user's.
+func ofManager(p api.Principal) (tenant.ID, error) {
+	if p.User != "" {
+		return tenant.ID{}, problem.New(problem.Forbidden, "A key that is bound to a user cannot change queues.")
+	}
+	return ofTenant(p)
+}
+
+func (s *Server) putQueue(ctx context.Context, item api.Item[api.HopQueuePutRequest]) (api.Queue, error) {
+	owner, err := ofManager(item.Principal)
+	if err != nil {
+		return api.Queue{}, err
+	}
+	request := &item.Request
+	if fields := request.Validate(); len(fields) > 0 {
+		return api.Queue{}, problem.Invalid(fields...)
+	}
+	if !api.ValidName(request.Name) {
+		return api.Queue{}, queue.ErrNotFound
+	}
+	// Better refused than taken and not kept.
+	for name, set := range map[string]bool{"max_running": request.MaxRunning != nil, "rate_per_second": request.RatePerSecond != nil} {
+		if set {
+			return api.Queue{}, problem.Invalid(problem.FieldError{Field: name, Message: "is not enforced by this version; leave it out"})
+		}
+	}
+	limit, err := s.Store.VisibilityLimit(ctx, owner)
+	if err != nil {
+		return api.Queue{}, err
+	}
+	if asked := request.VisibilityTimeoutMS; asked != nil && limit != nil && *asked > *limit {
+		return api.Queue{}, problem.Invalid(problem.FieldError{
+			Field: "visibility_timeout_ms", Message: "must be at most " + strconv.FormatInt(*limit, 10) + ", by the tenant's plan",
+		})
+	}
+	return s.Dispatcher.PutQueue(ctx, owner, request.Name, request.QueueRequest)
+}
+
+func (s *Server) pauseQueue(ctx context.Context, item api.Item[api.HopQueuePauseRequest]) (api.Queue, error) {
+	owner, err := ofManager(item.Principal)
+	if err != nil {
+		return api.Queue{}, err
+	}
+	if !api.ValidName(item.Request.Name) {
+		return api.Queue{}, queue.ErrNotFound
+	}
+	// A queue springs into being by a job or by its settings, not by being paused.
+	if _, err := s.Dispatcher.Queue(ctx, owner, item.Request.Name); errors.Is(err, queue.ErrNotFound) {
+		return api.Queue{}, err
+	}
+	return s.Dispatcher.PauseQueue(ctx, owner, item.Request.Name, item.Request.Paused)
+}

@@ -1,0 +1,148 @@
+package httpapi_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// statuses are the codes of results, "" for a success.
+func statuses[T any](results []api.Result[T]) (codes []string) {
+	for _, r := range results {
+		switch {
+		case r.Problem != nil && r.Problem.Status == r.Status:
+			codes = append(codes, string(r.Problem.Code))
+		case r.Value != nil && r.Status >= 200 && r.Status < 300:
+			codes = append(codes, "")
+		default:
+			codes = append(codes, "neither a value nor a problem")
+		}
+	}
+	return codes
+}
+
+// Each item is judged by its own principal, whoever its neighbours are.
+func TestPrincipalsOfClaims(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for range 2 {
+		f.submit()
+	}
+	claim := claimOf(0)
+	got := statuses(ask[api.ClaimResponse](f, api.HopClaim,
+		item(userOf(f.tenant, "bob"), claim), item(f.tenant, claim), item(operator(), claim), item(platform(), claim),
+		item(api.Principal{}, claim), item(api.Principal{Kind: api.PrincipalTenant, Tenant: "nonsense"}, claim),
+		item(api.Principal{Kind: api.PrincipalTenant, Tenant: tenant.Platform.String()}, claim),
+		item(f.tenant, api.ClaimRequest{WorkerID: "w1"})))
+	want := "forbidden,,forbidden,,forbidden,forbidden,forbidden,invalid_request"
+	if strings.Join(got, ",") != want {
+		t.Errorf("claims: %q, want %q", got, want)
+	}
+}
+
+func TestPrincipalsOfSubmits(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	twice := job()
+	twice.IDs = append(twice.IDs, twice.IDs[0])
+	noID := job()
+	noID.IDs[0] = "x"
+	badKey := job()
+	badKey.Idempotency = &api.Idempotency{Operation: "submit", Key: "k", Fingerprint: "00"}
+	got := statuses(ask[json.RawMessage](f, api.HopSubmit,
+		item(f.tenant, job()), item(platform(), job()), item(operator(), job()), item(userOf(f.tenant, "bob"), job()),
+		item(f.tenant, twice), item(f.tenant, noID), item(f.tenant, badKey), item(f.tenant, api.HopSubmitRequest{}), item(f.tenant, job())))
+	want := ",forbidden,forbidden,,invalid_request,invalid_request,invalid_request,invalid_request,"
+	if strings.Join(got, ",") != want {
+		t.Errorf("submits: %q, want %q", got, want)
+	}
+}
+
+func TestOnlyTheOperatorManages(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	id := uuid.Must(uuid.NewV7()).String()
+	create := api.HopTenantCreateRequest{ID: id, TenantRequest: api.TenantRequest{Name: "new"}}
+	got := statuses(ask[api.Tenant](f, api.HopTenantCreate,
+		item(f.tenant, create), item(platform(), create), item(api.Principal{}, create), item(operator(), create), item(operator(), create),
+		item(operator(), api.HopTenantCreateRequest{ID: tenant.Platform.String()}),
+		item(operator(), api.HopTenantCreateRequest{ID: uuid.NewString(), TenantRequest: api.TenantRequest{Name: "x", Plan: new("nonsense")}})))
+	if want := "forbidden,forbidden,forbidden,,,invalid_request,invalid_request"; strings.Join(got, ",") != want {
+		t.Errorf("creations: %q, want %q", got, want)
+	}
+	for _, path := range []string{
+		api.HopTenantList, api.HopTenantPatch, api.HopKeyCreate, api.HopKeyList, api.HopKeyRevoke, api.HopPlanGet, api.HopPlanPut,
+	} {
+		for _, p := range []api.Principal{f.tenant, platform(), {}} {
+			result := ask[json.RawMessage](f, path, item(p, map[string]any{"id": id}))[0]
+			if result.Status != http.StatusForbidden {
+				t.Errorf("%s as %q: %d", path, p.Kind, result.Status)
+			}
+		}
+	}
+}
+
+func TestAdministration(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for range 3 {
+		f.newTenant()
+	}
+	page := one[api.Page[api.Tenant]](f, api.HopTenantList, operator(), api.HopPageRequest{PageSize: 3})
+	if len(page.Items) != 3 || page.NextPageToken == nil {
+		t.Fatalf("first page: %+v", page)
+	}
+	rest := one[api.Page[api.Tenant]](f, api.HopTenantList, operator(), api.HopPageRequest{PageSize: 3, PageToken: *page.NextPageToken})
+	if len(rest.Items) != 1 || rest.NextPageToken != nil {
+		t.Errorf("second page: %+v", rest)
+	}
+	bad := ask[api.Page[api.Tenant]](f, api.HopTenantList, item(operator(), api.HopPageRequest{PageSize: 3, PageToken: "x"}))[0]
+	if bad.Problem == nil || bad.Problem.Code != problem.InvalidRequest {
+		t.Errorf("a token of nobody's: %+v", bad)
+	}
+
+	create := api.HopKeyCreateRequest{
+		KeyID: "k1", Kind: api.PrincipalTenant, SecretHMAC: make([]byte, 32), Tenant: f.tenant.Tenant, Scopes: []string{api.ScopeRead},
+	}
+	one[api.Key](f, api.HopKeyCreate, operator(), create)
+	create.KeyID, create.Tenant = "k2", uuid.NewString()
+	if got := ask[api.Key](f, api.HopKeyCreate, item(operator(), create))[0]; got.Status != http.StatusNotFound {
+		t.Errorf("a key for nobody: %+v", got)
+	}
+	lookup := api.HopKeyLookupRequest{KeyID: "k1"}
+	if key := one[api.HopKey](f, api.HopKeyLookup, api.Principal{}, lookup); key.Tenant != f.tenant.Tenant || key.Plan == nil {
+		t.Errorf("key = %+v", key)
+	}
+	keys := one[api.Page[api.Key]](f, api.HopKeyList, operator(), api.HopPageRequest{Tenant: f.tenant.Tenant, PageSize: 10})
+	if len(keys.Items) != 1 {
+		t.Errorf("keys: %+v", keys)
+	}
+	for range 2 {
+		one[struct{}](f, api.HopKeyRevoke, operator(), lookup)
+	}
+	if got := ask[api.HopKey](f, api.HopKeyLookup, item(api.Principal{}, lookup))[0]; got.Status != http.StatusNotFound {
+		t.Errorf("a revoked key: %+v", got)
+	}
+
+	plan := api.HopPlanPutRequest{Name: "big"}
+	plan.Limits.MaxActive = new(int64(9))
+	one[api.Plan](f, api.HopPlanPut, operator(), plan)
+	if got := one[api.Plan](f, api.HopPlanGet, operator(), api.HopPlanGetRequest{Name: "big"}); *got.Limits.MaxActive != 9 {
+		t.Errorf("plan = %+v", got)
+	}
+	patch := api.HopTenantPatchRequest{ID: f.tenant.Tenant, TenantPatch: api.TenantPatch{Plan: new("big")}}
+	if got := one[api.Tenant](f, api.HopTenantPatch, operator(), patch); got.Plan != "big" {
+		t.Errorf("tenant = %+v", got)
+	}
+	patch.ID = uuid.NewString()
+	if got := ask[api.Tenant](f, api.HopTenantPatch, item(operator(), patch))[0]; got.Status != http.StatusNotFound {
+		t.Errorf("a patch of nobody: %+v", got)
+	}
+}

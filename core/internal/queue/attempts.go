@@ -1,0 +1,85 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+const attemptsSQL = `
+SELECT attempt, epoch, kind, worker_id, started_at, ended_at, error_type, error_message, error_stack, next_run_at
+FROM attempts
+WHERE job_id = @id AND tenant_id = @tenant_id AND epoch > @after
+ORDER BY epoch
+LIMIT @size`
+
+type attemptRow struct {
+	Attempt                             int32
+	Epoch                               int64
+	Kind                                string
+	WorkerID                            *string
+	StartedAt                           *time.Time
+	EndedAt                             time.Time
+	ErrorType, ErrorMessage, ErrorStack *string
+	NextRunAt                           *time.Time
+}
+
+func (r *attemptRow) wire() api.Attempt {
+	attempt := api.Attempt{
+		Attempt: int(r.Attempt), Epoch: r.Epoch, Kind: r.Kind, WorkerID: r.WorkerID, StartedAt: api.AtOrNil(r.StartedAt),
+		EndedAt: &api.Time{Time: r.EndedAt}, NextRunAt: api.AtOrNil(r.NextRunAt),
+	}
+	if r.ErrorType != nil && r.ErrorMessage != nil && r.ErrorStack != nil {
+		attempt.Error = &api.JobError{Type: *r.ErrorType, Message: *r.ErrorMessage, Stack: *r.ErrorStack}
+	}
+	return attempt
+}
+
+// Attempts lists a job's executions by epoch, at most size of them with an epoch
+// above after. The one under way, and the one that completed the job, are told
+// by the job itself.
+func (s *Store) Attempts(ctx context.Context, owner tenant.ID, user string, id uuid.UUID, after int64, size int) ([]api.Attempt, error) {
+	// The job first: what ends between the two reads is then in the second.
+	found, err := s.Get(ctx, owner, user, id)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := query(ctx, s, pgx.RowToStructByName[attemptRow], attemptsSQL, pgx.StrictNamedArgs{
+		"id": id, "tenant_id": owner, "after": after, "size": size,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("queue: attempts: %w", nothingChanged(err))
+	}
+	attempts := make([]api.Attempt, 0, len(rows)+1)
+	for i := range rows {
+		attempts = append(attempts, rows[i].wire())
+	}
+	if last := lastAttempt(&found); last != nil && last.Epoch > after && len(attempts) < size {
+		known := func(a api.Attempt) bool { return a.Epoch >= last.Epoch }
+		if !slices.ContainsFunc(attempts, known) {
+			attempts = append(attempts, *last)
+		}
+	}
+	return attempts, nil
+}
+
+// lastAttempt is the attempt that only the job knows of, nil for none.
+func lastAttempt(found *api.Job) *api.Attempt {
+	attempt := &api.Attempt{Attempt: found.Attempt, Epoch: found.Epoch, WorkerID: found.WorkerID, StartedAt: found.StartedAt}
+	switch found.State {
+	case api.StateRunning:
+		attempt.Kind = "running"
+	case api.StateCompleted:
+		attempt.Kind, attempt.EndedAt = "completed", found.FinishedAt
+	default:
+		return nil
+	}
+	return attempt
+}

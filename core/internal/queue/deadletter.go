@@ -1,0 +1,189 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+const deadLettersSQL = `
+WITH chunk AS MATERIALIZED (
+  SELECT ` + listKept + `, 'dead_letter'::text AS state, NULL::uuid AS lease_id, NULL::timestamptz AS lease_expires_at,
+         NULL::json AS result, reason, died_at AS finished_at, fingerprint
+  FROM dead_letters
+  WHERE ` + listBefore + `
+)
+SELECT * FROM (
+  SELECT *, COALESCE((@queue::text IS NULL OR queue = @queue)
+         AND (@type::text IS NULL OR type = @type)
+         AND (@user::text IS NULL OR user_id = @user)
+         AND (@reason::text IS NULL OR reason = @reason)
+         AND (@fingerprint::text IS NULL OR fingerprint = @fingerprint)
+         AND (@after::timestamptz IS NULL OR finished_at > @after)
+         AND (@until::timestamptz IS NULL OR finished_at < @until), false) AS hit,
+         lead(id) OVER (ORDER BY uuid_send(id) DESC) IS NULL AS last,
+         count(*) OVER () AS read
+  FROM chunk
+) AS judged
+WHERE hit OR last
+ORDER BY uuid_send(id) DESC`
+
+type listedDead struct {
+	listed
+	Fingerprint string
+}
+
+// DeadLetters gives a page of a tenant's dead letters that match, newest id
+// first. user, where not empty, is the only user whose jobs the caller may see.
+func (s *Store) DeadLetters(ctx context.Context, owner tenant.ID, user string, filter api.DeadLetterFilter, size int, token string) (api.Page[api.DeadLetter], error) {
+	page := api.Page[api.DeadLetter]{Items: []api.DeadLetter{}}
+	before, err := openToken(token, filter)
+	if err != nil {
+		return page, err
+	}
+	args := pgx.StrictNamedArgs{
+		"tenant_id": owner, "queue": optional(filter.Queue), "type": optional(filter.Type), "user": optional(user),
+		"reason": optional(filter.Reason), "fingerprint": optional(filter.Fingerprint),
+		"after": timeOrNil(filter.After), "until": timeOrNil(filter.Before),
+	}
+	chunk := size + 1
+	for read := 0; read < api.MaxPageRows; chunk = min(4*chunk, 2000) {
+		limit := min(chunk, api.MaxPageRows-read)
+		args["before"], args["chunk"] = before, limit
+		rows, err := query(ctx, s, pgx.RowToAddrOfStructByName[listedDead], deadLettersSQL, args)
+		if err != nil {
+			return page, fmt.Errorf("queue: dead letters: %w", nothingChanged(err))
+		}
+		for _, row := range rows {
+			if row.Hit && len(page.Items) == size {
+				page.NextPageToken = sealToken(before, filter)
+				return page, nil
+			}
+			before = row.ID
+			if row.Hit {
+				page.Items = append(page.Items, s.deadLetter(row))
+			}
+		}
+		if len(rows) == 0 || int(rows[0].Read) < limit {
+			return page, nil
+		}
+		read += limit
+	}
+	page.NextPageToken = sealToken(before, filter)
+	return page, nil
+}
+
+func (s *Store) deadLetter(row *listedDead) api.DeadLetter {
+	dead := api.DeadLetter{
+		Job: row.summary(), Reason: *row.Reason, Error: row.lastError(), Fingerprint: row.Fingerprint,
+		Attempts: int(row.Attempt), DiedAt: api.At(*row.FinishedAt),
+	}
+	if s.retention.DeadLetters > 0 {
+		dead.ExpiresAt = &api.Time{Time: row.FinishedAt.Add(s.retention.DeadLetters)}
+	}
+	return dead
+}
+
+// redriveSQL gives dead letters another life: same id, attempts anew, the epoch
+// goes on. A deadline that has passed is cleared, or it would bury the job again.
+// There is no ON CONFLICT: a dedupe_key that a live job holds must undo the DELETE.
+const redriveSQL = `
+WITH risen AS (
+  DELETE FROM dead_letters
+  WHERE id = ANY(@ids::uuid[]) AND tenant_id = @tenant_id AND (@user::text = '' OR user_id = @user)
+  RETURNING ` + keptColumns + `, last_error
+)
+INSERT INTO jobs (id, tenant_id, lane_id, queue, type, user_id, state, priority, payload, tags, metadata, attempt, max_attempts,
+                  epoch, redrives, retry_base_ms, retry_cap_ms, retry_jitter, timeout_ms, dedupe_key, correlation_id,
+                  traceparent, created_at, run_at, deadline, ready_at, started_at, last_error)
+SELECT id, tenant_id, lane_id, queue, type, user_id, 'queued', priority, payload, tags, metadata, 0, max_attempts,
+       ` + risenEpoch + `, redrives + 1, retry_base_ms, retry_cap_ms, retry_jitter, timeout_ms, dedupe_key, correlation_id,
+       traceparent, created_at, statement_timestamp(),
+       CASE WHEN deadline > statement_timestamp() THEN deadline END, statement_timestamp(), started_at, last_error
+FROM risen
+RETURNING ` + liveColumns
+
+// Redriven is what became of one dead letter.
+type Redriven struct {
+	Job  *api.JobSummary
+	Lane LaneID
+	Err  error
+}
+
+// Redrive queues dead letters of a tenant again and answers each in order. One
+// that cannot rise is left as it is, and keeps no other from rising.
+func (s *Store) Redrive(ctx context.Context, owner tenant.ID, user string, ids []uuid.UUID) []Redriven {
+	risen, err := s.redrive(ctx, owner, user, ids)
+	if isUnique(err) && len(ids) > 1 { // one of them; each is then tried alone
+		var all []Redriven
+		for i := range ids {
+			all = append(all, s.Redrive(ctx, owner, user, ids[i:i+1])...)
+		}
+		return all
+	}
+	all := make([]Redriven, len(ids))
+	for i, id := range ids {
+		switch row := risen[id]; {
+		case isUnique(err):
+			all[i].Err = ErrDedupeConflict
+		case err != nil:
+			all[i].Err = fmt.Errorf("queue: redrive: %w", err)
+		case row != nil:
+			summary := row.summary()
+			all[i] = Redriven{Job: &summary, Lane: row.LaneID}
+			delete(risen, id) // named twice, it rises once
+		default:
+			_, all[i].Err = s.Get(ctx, owner, user, id)
+			if all[i].Err == nil {
+				all[i].Err = ErrNotDead
+			}
+		}
+	}
+	return all
+}
+
+func (s *Store) redrive(ctx context.Context, owner tenant.ID, user string, ids []uuid.UUID) (map[uuid.UUID]*jobRow, error) {
+	rows, err := query(ctx, s, pgx.RowToAddrOfStructByName[jobRow], redriveSQL, pgx.StrictNamedArgs{
+		"ids": ids, "tenant_id": owner, "user": user,
+	})
+	risen := make(map[uuid.UUID]*jobRow, len(rows))
+	for _, row := range rows {
+		risen[row.ID] = row
+	}
+	return risen, err
+}
+
+const discardSQL = `
+DELETE FROM dead_letters
+WHERE id = ANY(@ids::uuid[]) AND tenant_id = @tenant_id AND (@user::text = '' OR user_id = @user)
+RETURNING id`
+
+// Discard forgets dead letters of a tenant for good and says which were there.
+func (s *Store) Discard(ctx context.Context, owner tenant.ID, user string, ids []uuid.UUID) (map[uuid.UUID]bool, error) {
+	return s.deadOf(ctx, discardSQL, owner, user, ids)
+}
+
+const countDeadSQL = `
+SELECT id FROM dead_letters WHERE id = ANY(@ids::uuid[]) AND tenant_id = @tenant_id AND (@user::text = '' OR user_id = @user)`
+
+// Dead says which of the ids are dead letters of a tenant.
+func (s *Store) Dead(ctx context.Context, owner tenant.ID, user string, ids []uuid.UUID) (map[uuid.UUID]bool, error) {
+	return s.deadOf(ctx, countDeadSQL, owner, user, ids)
+}
+
+func (s *Store) deadOf(ctx context.Context, sql string, owner tenant.ID, user string, ids []uuid.UUID) (map[uuid.UUID]bool, error) {
+	rows, err := query(ctx, s, pgx.RowTo[uuid.UUID], sql, pgx.StrictNamedArgs{"ids": ids, "tenant_id": owner, "user": user})
+	if err != nil {
+		return nil, fmt.Errorf("queue: dead letters: %w", err)
+	}
+	found := make(map[uuid.UUID]bool, len(rows))
+	for _, id := range rows {
+		found[id] = true
+	}
+	return found, nil
+}

@@ -1,0 +1,74 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/core/internal/job"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// pastDeadlineSQL locks live jobs, waiting or running, that are of no use any more.
+const pastDeadlineSQL = `
+SELECT ` + lockedColumns + `
+FROM jobs
+WHERE deadline IS NOT NULL AND deadline <= statement_timestamp()
+ORDER BY deadline
+LIMIT @batch
+FOR UPDATE SKIP LOCKED`
+
+// Bury makes dead letters of at most batch jobs, of any tenants, whose deadline
+// has passed. A running one is taken from its holder, whose outcome will be late.
+func (s *Store) Bury(ctx context.Context, batch int) ([]Reaped, error) {
+	var buried []Reaped
+	err := s.inTx(ctx, func(tx pgx.Tx) error {
+		rows, err := lockRows(ctx, tx, pastDeadlineSQL, pgx.StrictNamedArgs{"batch": batch})
+		if err != nil {
+			return err
+		}
+		settlements := make([]*settlement, 0, len(rows))
+		for _, row := range rows {
+			verdict, err := job.Next(row.State, job.DeadlinePast, row.facts())
+			if err != nil {
+				return err
+			}
+			made := &settlement{row: row, verdict: verdict, err: &api.JobError{
+				Type: "deadline", Message: "the deadline passed while the job was " + string(row.State),
+			}}
+			if row.State == job.Running {
+				made.attemptKind = "timeout"
+			}
+			if verdict.State == job.Cancelled {
+				made.attemptKind = "cancelled"
+			}
+			settlements = append(settlements, made)
+			buried = append(buried, Reaped{ID: row.ID, Lane: row.LaneID, Queue: row.Queue, Event: job.DeadlinePast, Verdict: verdict})
+		}
+		return settle(ctx, tx, settlements)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("queue: bury: %w", err)
+	}
+	return buried, nil
+}
+
+// lockRows runs a statement that locks live jobs.
+func lockRows(ctx context.Context, tx pgx.Tx, sql string, args pgx.StrictNamedArgs) ([]*lockedRow, error) {
+	rows, err := tx.Query(ctx, sql, args)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowToAddrOfStructByName[lockedRow])
+}
+
+// IDs lists the jobs.
+func IDs(reaped []Reaped) []uuid.UUID {
+	ids := make([]uuid.UUID, len(reaped))
+	for i := range reaped {
+		ids[i] = reaped[i].ID
+	}
+	return ids
+}

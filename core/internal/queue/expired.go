@@ -1,0 +1,17 @@
+//go:build !mutant_reaper_id
+
+package queue
+
+// expiredSQL locks leases that have run out, oldest first. Rows that somebody
+// else holds, a finish under way or another core's reaper, are left to them.
+//
+// After this core has come up, or PostgreSQL has, holders get a third of their
+// visibility timeout to speak first: nobody could have heard them before.
+const expiredSQL = `
+SELECT ` + lockedColumns + `
+FROM jobs
+WHERE state = 'running' AND lease_expires_at < statement_timestamp()
+  AND @since::timestamptz + visibility_timeout_ms * interval '1 millisecond' / 3 <= statement_timestamp()
+ORDER BY lease_expires_at, id
+LIMIT @batch
+FOR UPDATE SKIP LOCKED`

@@ -1,0 +1,240 @@
+package queue_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/url"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/pressly/goose/v3/lock"
+
+	"github.com/forgequeue/forgequeue/core/internal/job"
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// lockJobs keeps every statement off the jobs until the test unlocks them.
+func (f *fixture) lockJobs() (unlock func()) {
+	f.Helper()
+	conn := queuetest.Connect(f, f.url)
+	if _, err := conn.Exec(f.Context(), `BEGIN; LOCK TABLE jobs IN ACCESS EXCLUSIVE MODE`); err != nil {
+		f.Fatal(err)
+	}
+	return func() { _ = conn.Close(background(f.T)) }
+}
+
+func (f *fixture) within(d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(f.Context(), d)
+	f.Cleanup(cancel)
+	return ctx
+}
+
+// What a cut-off statement did nobody knows, if it could have done anything.
+func TestACutOffStatement(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	unlock := f.lockJobs()
+	defer unlock()
+	_, err := f.store.Submit(f.within(100*time.Millisecond), []queue.Submission{{Tenant: f.tenant, Jobs: []queue.NewJob{f.job()}}})
+	if !errors.Is(err, queue.ErrOutcomeUnknown) || queue.Definite(err) {
+		t.Errorf("a write: %v", err)
+	}
+	_, err = f.store.Get(f.within(100*time.Millisecond), f.tenant, "", uuid.New())
+	if !errors.Is(err, queue.ErrUnavailable) {
+		t.Errorf("a read: %v", err)
+	}
+	_, err = f.store.ReadyLanes(f.within(100*time.Millisecond), []queue.LaneID{f.lane.ID})
+	if !errors.Is(err, queue.ErrUnavailable) {
+		t.Errorf("a read: %v", err)
+	}
+}
+
+// Who never got a connection knows for sure that nothing was done.
+func TestNoConnectionIsADefiniteRefusal(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	small, err := queue.Open(t.Context(), queue.Options{URL: f.url, MaxConns: 1, PoolWait: 100 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer small.Close()
+	unlock := f.lockJobs()
+	busy := make(chan struct{})
+	go func() {
+		defer close(busy)
+		_, _ = small.ReadyLanes(background(t), []queue.LaneID{1}) // holds the only connection
+	}()
+	queuetest.Eventually(t, "the connection to be taken", func() bool {
+		return f.countOf(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) == 1
+	})
+	submission := []queue.Submission{{Tenant: f.tenant, Jobs: []queue.NewJob{f.job()}}}
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	for name, ctx := range map[string]context.Context{
+		"the pool's wait is over": t.Context(), "its own time is over": f.within(20 * time.Millisecond), "its caller has gone": gone,
+	} {
+		if _, err := small.Submit(ctx, submission); !errors.Is(err, queue.ErrOverloaded) || !queue.Definite(err) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	unlock()
+	<-busy
+	if n := f.count("jobs"); n != 0 {
+		t.Errorf("%d jobs are stored", n)
+	}
+}
+
+func (f *fixture) countOf(sql string) (n int) {
+	f.Helper()
+	if err := f.behind.QueryRow(f.Context(), sql).Scan(&n); err != nil {
+		f.Fatal(err)
+	}
+	return n
+}
+
+// After a failover a connection may lead to a standby for a while.
+func TestAStandbyIsUnavailable(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.exec(`ALTER DATABASE ` + f.behind.Config().Database + ` SET default_transaction_read_only = on`)
+	standby := queuetest.OpenURL(t, f.url)
+	_, err := standby.Submit(t.Context(), []queue.Submission{{Tenant: f.tenant, Jobs: []queue.NewJob{f.job()}}})
+	if !errors.Is(err, queue.ErrUnavailable) || !queue.Definite(err) {
+		t.Errorf("submit: %v", err)
+	}
+	for _, kind := range []string{api.KindComplete, api.KindRelease} {
+		ended := standby.End(t.Context(), []queue.Ending{{Lease: job.Lease{Tenant: f.tenant, Job: uuid.New()}, Kind: kind}})
+		if !errors.Is(ended[0].Err, queue.ErrUnavailable) {
+			t.Errorf("%s: %v", kind, ended[0].Err)
+		}
+	}
+}
+
+// Such as a network that drops everything: no answer, no end.
+func TestAFrozenServerHoldsNobodyForEver(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	proxyURL, freeze, end := proxy(t, f.url)
+	store, err := queue.Open(t.Context(), queue.Options{URL: proxyURL, MaxConns: 4, PoolWait: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	defer end() // first: a pool waits for its connections' farewells
+	store.SetCallTime(300 * time.Millisecond)
+	if _, err := store.Promote(t.Context(), 10); err != nil {
+		t.Fatal(err)
+	}
+	freeze()
+	start := time.Now()
+	_, promoted := store.Promote(t.Context(), 10)
+	_, reaped := store.Reap(t.Context(), time.Unix(0, 0), 10, half)
+	if promoted == nil || reaped == nil || time.Since(start) > 8*time.Second {
+		t.Errorf("promote: %v, reap: %v, after %v", promoted, reaped, time.Since(start))
+	}
+}
+
+// proxy stands before a PostgreSQL on a Unix socket; once frozen it takes
+// connections and passes nothing on.
+func proxy(t *testing.T, databaseURL string) (through string, freeze, end func()) {
+	t.Helper()
+	config, err := pgx.ParseConfig(databaseURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	network, address := "unix", filepath.Join(config.Host, ".s.PGSQL.5432")
+	if config.Host[0] != '/' {
+		network, address = "tcp", net.JoinHostPort(config.Host, "5432")
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var group sync.WaitGroup
+	frozen, closed := make(chan struct{}), make(chan struct{})
+	pass := func(to io.Writer, from io.Reader) {
+		buffer := make([]byte, 32<<10)
+		for {
+			n, err := from.Read(buffer)
+			select {
+			case <-frozen:
+				<-closed
+				return
+			default:
+			}
+			if err != nil {
+				return
+			}
+			if _, err := to.Write(buffer[:n]); err != nil {
+				return
+			}
+		}
+	}
+	group.Go(func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			server, err := net.Dial(network, address)
+			if err != nil {
+				_ = client.Close()
+				continue
+			}
+			// both ends close together, so that neither reader is left behind
+			shut := func() { _, _ = client.Close(), server.Close() }
+			group.Go(func() { pass(server, client); shut() })
+			group.Go(func() { pass(client, server); shut() })
+		}
+	})
+	end = func() {
+		_ = listener.Close()
+		close(closed)
+		group.Wait()
+	}
+	u, err := url.Parse(databaseURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.Host, u.RawQuery = listener.Addr().String(), "sslmode=disable"
+	return u.String(), func() { close(frozen) }, end
+}
+
+// Cores that start together, or beside a migration, do not stand in line.
+func TestSchemaPendingTakesNoLock(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.exec(`SELECT pg_advisory_lock($1)`, lock.DefaultLockID)
+	pending, err := f.store.SchemaPending(f.within(5 * time.Second))
+	if err != nil || pending != 0 {
+		t.Errorf("SchemaPending = %d, %v", pending, err)
+	}
+}
+
+func TestATokenThatNeverWasOne(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	id := f.submit(f.job())[0]
+	for _, owner := range []tenant.ID{f.tenant, tenant.Platform} {
+		for id, want := range map[uuid.UUID]error{id: queue.ErrLeaseLost, uuid.New(): queue.ErrNotFound} {
+			lease, err := queue.ParseLease(owner, id, "garbage")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, kind := range []string{api.KindComplete, api.KindRelease} {
+				if ended := f.end(queue.Ending{Lease: lease, Kind: kind}); !errors.Is(ended.Err, want) {
+					t.Errorf("%s by %s: %v, want %v", kind, owner, ended.Err, want)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,401 @@
+package queue_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+func TestCancel(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ids := f.submit(f.job(), f.job(func(j *queue.NewJob) { j.Delay = time.Hour }), f.job())
+	running := f.claimOne()
+	if running.ID != ids[0] {
+		t.Fatal("the first job was not claimed first")
+	}
+	for range 2 {
+		for _, id := range ids[1:] {
+			got, requested, err := f.store.Cancel(t.Context(), f.tenant, "", id)
+			if err != nil || requested || got.State != api.StateCancelled || got.FinishedAt == nil {
+				t.Fatalf("a waiting job: %+v %v %v", got, requested, err)
+			}
+		}
+		got, requested, err := f.store.Cancel(t.Context(), f.tenant, "", running.ID)
+		if err != nil || !requested || got.State != api.StateRunning || !got.CancelRequested {
+			t.Fatalf("a running job: %+v %v %v", got, requested, err)
+		}
+	}
+	f.mustEnd(queue.Ending{Lease: running.Lease(), Kind: api.KindComplete})
+	if _, _, err := f.store.Cancel(t.Context(), f.tenant, "", running.ID); !errors.Is(err, queue.ErrTerminal) {
+		t.Errorf("a completed job: %v", err)
+	}
+	if _, _, err := f.store.Cancel(t.Context(), f.newTenant(), "", ids[1]); !errors.Is(err, queue.ErrNotFound) {
+		t.Errorf("a foreign job: %v", err)
+	}
+	if _, _, err := f.store.Cancel(t.Context(), f.tenant, "bob", ids[1]); !errors.Is(err, queue.ErrNotFound) {
+		t.Errorf("another user's job: %v", err)
+	}
+}
+
+func TestDeadlineBuriesWaitingAndRunning(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	deadline := time.Now().Add(time.Hour)
+	with := func(j *queue.NewJob) { j.Deadline = &deadline }
+	ids := f.submit(f.job(with), f.job(with), f.job(with, func(j *queue.NewJob) { j.Delay = time.Minute }), f.job())
+	running := f.claimOne()
+	f.exec(`UPDATE jobs SET deadline = statement_timestamp() - interval '1 second' WHERE deadline IS NOT NULL`)
+	if got := f.claim(10, time.Minute); len(got) != 1 || got[0].ID != ids[3] {
+		t.Errorf("a job past its deadline was claimed: %+v", got)
+	}
+	buried, err := f.store.Bury(t.Context(), 10)
+	if err != nil || len(buried) != 3 {
+		t.Fatalf("%+v %v", buried, err)
+	}
+	for _, id := range ids[:3] {
+		if got := f.get(id); got.State != api.StateDeadLetter || *got.DeadReason != api.ReasonDeadline {
+			t.Errorf("%+v", got.JobSummary)
+		}
+	}
+	if ended := f.end(queue.Ending{Lease: running.Lease(), Kind: api.KindComplete}); !errors.Is(ended.Err, queue.ErrLeaseLost) {
+		t.Errorf("the holder's outcome: %+v", ended)
+	}
+}
+
+func TestRedriveGivesAnotherLife(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	key, deadline := "k", time.Now().Add(time.Hour)
+	ids := f.submit(f.job(func(j *queue.NewJob) { j.MaxAttempts, j.DedupeKey, j.Deadline = 1, &key, &deadline }), f.job())
+	first := f.claimOne()
+	ending := queue.Ending{Lease: first.Lease(), Kind: api.KindFail, Error: &api.JobError{Type: "t", Message: "m"}}
+	f.mustEnd(ending)
+	f.exec(`UPDATE dead_letters SET deadline = statement_timestamp() - interval '1 hour'`)
+
+	dead, err := f.store.DeadLetters(t.Context(), f.tenant, "", api.DeadLetterFilter{Reason: "exhausted"}, 10, "")
+	if err != nil || len(dead.Items) != 1 || dead.Items[0].Error.Message != "m" || dead.Items[0].Attempts != 1 {
+		t.Fatalf("%+v %v", dead, err)
+	}
+	blocker := f.submit(f.job(func(j *queue.NewJob) { j.DedupeKey = &key }))[0]
+	if got := f.store.Redrive(t.Context(), f.tenant, "", ids); !errors.Is(got[0].Err, queue.ErrDedupeConflict) || !errors.Is(got[1].Err, queue.ErrNotDead) {
+		t.Fatalf("%+v", got)
+	}
+	if f.count("dead_letters") != 1 {
+		t.Fatal("a refused redrive lost the dead letter")
+	}
+	if _, _, err := f.store.Cancel(t.Context(), f.tenant, "", blocker); err != nil {
+		t.Fatal(err)
+	}
+	got := f.store.Redrive(t.Context(), f.tenant, "", []uuid.UUID{ids[0], uuid.New(), ids[0]})
+	if got[0].Err != nil || !errors.Is(got[1].Err, queue.ErrNotFound) || !errors.Is(got[2].Err, queue.ErrNotDead) {
+		t.Fatalf("%+v", got)
+	}
+	if j := got[0].Job; j.State != api.StateQueued || j.Attempt != 0 || j.Redrives != 1 || j.Epoch != 1 || j.Deadline != nil {
+		t.Fatalf("%+v", j)
+	}
+	f.claimOne() // the second job
+	again := f.claimOne()
+	if again.ID != ids[0] || again.Epoch != 2 || again.Attempt != 1 {
+		t.Fatalf("%+v", again)
+	}
+	if ended := f.end(ending); !errors.Is(ended.Err, queue.ErrLeaseLost) {
+		t.Errorf("the first life's holder: %+v", ended)
+	}
+	attempts, err := f.store.Attempts(t.Context(), f.tenant, "", ids[0], 0, 50)
+	if err != nil || len(attempts) != 2 || attempts[0].Kind != "failed" || attempts[0].Error.Message != "m" || attempts[1].Kind != "running" || attempts[1].Epoch != 2 {
+		t.Fatalf("%+v %v", attempts, err)
+	}
+}
+
+func TestListPagesAndFilters(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	bob := "bob"
+	var ids []uuid.UUID
+	for i := range 30 {
+		ids = append(ids, f.submit(f.job(func(j *queue.NewJob) {
+			j.Type = []string{"a", "b"}[i%2]
+			j.Metadata = []byte(fmt.Sprintf(`{"n":"%d","all":"x"}`, i))
+			if i%3 == 0 {
+				j.User, j.Tags = &bob, []string{"red"}
+			}
+		}))...)
+	}
+	// Some are finished, some dead, some running: a list goes over all of them.
+	for i, claimed := range f.claim(12, time.Minute) {
+		switch i % 3 {
+		case 0:
+			f.mustEnd(queue.Ending{Lease: claimed.Lease(), Kind: api.KindComplete})
+		case 1:
+			f.mustEnd(queue.Ending{Lease: claimed.Lease(), Kind: api.KindFail, Permanent: true})
+		}
+	}
+	stranger := f.newTenant()
+	f.trySubmit(queue.Submission{Tenant: stranger, Jobs: []queue.NewJob{f.job()}})
+
+	all := func(filter api.JobFilter, size int) (found []string) {
+		t.Helper()
+		for token := ""; ; {
+			page, err := f.store.List(t.Context(), f.tenant, filter, size, token)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, item := range page.Items {
+				found = append(found, item.ID)
+			}
+			if page.NextPageToken == nil {
+				return found
+			}
+			token = *page.NextPageToken
+		}
+	}
+	var newest []string
+	for _, id := range slices.Backward(ids) {
+		newest = append(newest, id.String())
+	}
+	for _, size := range []int{1, 7, 29, 30, 31, 200} {
+		if got := all(api.JobFilter{}, size); !slices.Equal(got, newest) {
+			t.Fatalf("pages of %d: %d jobs, want all 30, newest first", size, len(got))
+		}
+	}
+	past, future := api.At(time.Now().Add(-time.Hour)), api.At(time.Now().Add(time.Hour))
+	for name, test := range map[string]struct {
+		filter api.JobFilter
+		want   int
+	}{
+		"type": {api.JobFilter{Type: "a"}, 15}, "user": {api.JobFilter{User: "bob"}, 10}, "tag": {api.JobFilter{Tag: "red"}, 10},
+		"metadata": {api.JobFilter{Metadata: map[string]string{"n": "7", "all": "x"}}, 1}, "queue": {api.JobFilter{Queue: "other"}, 0},
+		"completed": {api.JobFilter{States: []string{"completed"}}, 4}, "ends": {api.JobFilter{States: []string{"completed", "dead_letter"}}, 8},
+		"running": {api.JobFilter{States: []string{"running"}}, 4}, "queued a": {api.JobFilter{States: []string{"queued"}, Type: "a"}, 9},
+		"after": {api.JobFilter{CreatedAfter: &past}, 30}, "not yet": {api.JobFilter{CreatedAfter: &future}, 0}, "before": {api.JobFilter{CreatedBefore: &past}, 0},
+	} {
+		if got := all(test.filter, 4); len(got) != test.want {
+			t.Errorf("%s: %d jobs, want %d", name, len(got), test.want)
+		}
+	}
+	page, err := f.store.List(t.Context(), f.tenant, api.JobFilter{}, 5, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, bad := range []string{"x", "AAAA"} {
+		if _, err := f.store.List(t.Context(), f.tenant, api.JobFilter{}, 5, bad); !errors.Is(err, queue.ErrPageToken) {
+			t.Errorf("the token %q: %v", bad, err)
+		}
+	}
+	if _, err := f.store.List(t.Context(), f.tenant, api.JobFilter{Type: "a"}, 5, *page.NextPageToken); !errors.Is(err, queue.ErrPageToken) {
+		t.Errorf("another filter with the token: %v", err)
+	}
+}
+
+func TestWorkersAgeAndLoseTheirLeases(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	id := f.submit(f.job())[0]
+	if _, err := f.store.SeenClaiming(t.Context(), f.tenant, "w1", []string{"default"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	claimed := f.claim(1, time.Hour)[0]
+	ages := []struct {
+		silent string
+		want   queue.Aged
+		status string
+	}{
+		{"29 seconds", queue.Aged{}, api.WorkerActive},
+		{"31 seconds", queue.Aged{Stale: 1}, api.WorkerStale},
+		{"121 seconds", queue.Aged{Dead: 1}, api.WorkerDead},
+	}
+	for _, age := range ages {
+		f.exec(`UPDATE workers SET last_heartbeat_at = statement_timestamp() - $1::interval`, age.silent)
+		got, err := f.store.AgeWorkers(t.Context())
+		if err != nil || got != age.want {
+			t.Fatalf("silent for %s: %+v %v", age.silent, got, err)
+		}
+		workers, err := f.store.ListWorkers(t.Context(), f.tenant, "", 10)
+		if err != nil || len(workers) != 1 || workers[0].Status != age.status || workers[0].Leases != 1 {
+			t.Fatalf("silent for %s: %+v %v", age.silent, workers, err)
+		}
+		reaped, err := f.store.ReapDead(t.Context(), 10, half)
+		if err != nil || (len(reaped) == 1) != (age.status == api.WorkerDead) {
+			t.Fatalf("silent for %s: reaped %+v %v", age.silent, reaped, err)
+		}
+	}
+	if got := f.get(id); got.State != api.StateQueued || got.LastError.Type != "lease_expired" {
+		t.Fatalf("%+v", got.JobSummary)
+	}
+	if ended := f.end(queue.Ending{Lease: claimed.Lease(), Kind: api.KindComplete}); !errors.Is(ended.Err, queue.ErrLeaseLost) {
+		t.Errorf("the dead worker's outcome: %+v", ended)
+	}
+	f.exec(`UPDATE workers SET last_heartbeat_at = statement_timestamp() - interval '25 hours'`)
+	if got, err := f.store.AgeWorkers(t.Context()); err != nil || got.Forgotten != 1 || f.count("workers") != 0 {
+		t.Fatalf("%+v %v", got, err)
+	}
+}
+
+func TestQueueSettingsAndDepths(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	visibility := int64(5000)
+	if err := f.store.PutQueue(t.Context(), f.tenant, "default", api.QueueRequest{VisibilityTimeoutMS: &visibility}); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.store.PauseQueue(t.Context(), f.tenant, "default", true); err != nil {
+		t.Fatal(err)
+	}
+	queues, err := f.store.QueuesSince(t.Context(), time.Unix(0, 0))
+	if err != nil || len(queues) != 1 || !queues[0].Paused || *queues[0].VisibilityTimeout != 5*time.Second {
+		t.Fatalf("%+v %v", queues, err)
+	}
+	f.submit(f.job(), f.job(), f.job(func(j *queue.NewJob) { j.Delay = time.Hour }), f.job(func(j *queue.NewJob) { j.MaxAttempts = 1 }))
+	f.claim(1, time.Minute)
+	dead := f.claim(2, time.Minute)[1]
+	f.mustEnd(queue.Ending{Lease: dead.Lease(), Kind: api.KindFail, Permanent: true})
+	f.submit(f.job())
+	f.exec(`UPDATE jobs SET ready_at = ready_at - interval '10 seconds' WHERE state = 'queued'`)
+	got, err := f.store.CountDepths(t.Context(), f.tenant, "default", []queue.LaneID{f.lane.ID})
+	if err != nil || got.Queued != 1 || got.Running != 2 || got.Scheduled != 1 || got.DeadLetter != 1 || *got.OldestMs < 10_000 || *got.OldestMs > 60_000 {
+		t.Fatalf("%+v %v", got, err)
+	}
+	if empty, err := f.store.CountDepths(t.Context(), f.tenant, "none", nil); err != nil || empty.OldestMs != nil {
+		t.Fatalf("%+v %v", empty, err)
+	}
+}
+
+func TestRetention(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	day := 24 * time.Hour
+	store, err := queue.Open(t.Context(), queue.Options{
+		URL: f.url, MaxConns: 4, PoolWait: time.Second, Retention: queue.Retention{Finished: 7 * day, DeadLetters: 30 * day},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(store.Close)
+	for _, age := range []int{8, 9, 40} {
+		for _, table := range []string{"finished_jobs", "attempts"} {
+			at := time.Now().UTC().AddDate(0, 0, -age)
+			name := table + "_" + at.Format("20060102")
+			f.exec(`CREATE TABLE ` + name + ` (LIKE ` + table + ` INCLUDING ALL)`)
+			f.exec(`ALTER TABLE ` + table + ` ATTACH PARTITION ` + name + ` FOR VALUES FROM ('` + at.Format(time.DateOnly) +
+				` 00:00+00') TO ('` + at.AddDate(0, 0, 1).Format(time.DateOnly) + ` 00:00+00')`)
+		}
+	}
+	// One that an earlier run detached and did not live to drop.
+	orphan := "finished_jobs_" + time.Now().UTC().AddDate(0, 0, -9).Format("20060102")
+	f.exec(`ALTER TABLE finished_jobs DETACH PARTITION ` + orphan)
+	dropped, err := store.DropPartitions(t.Context())
+	if err != nil || len(dropped) != 4 { // finished: 8, 9 and 40 days; attempts: 40
+		t.Fatalf("%v %v", dropped, err)
+	}
+	if again, err := store.DropPartitions(t.Context()); err != nil || len(again) != 0 {
+		t.Fatalf("a repeat: %v %v", again, err)
+	}
+
+	f.submit(f.job(), f.job())
+	for range 2 {
+		f.mustEnd(queue.Ending{Lease: f.claimOne().Lease(), Kind: api.KindFail, Permanent: true})
+	}
+	f.exec(`UPDATE dead_letters SET died_at = died_at - interval '31 days' WHERE id = (SELECT id FROM dead_letters LIMIT 1)`)
+	if n, err := store.ForgetDead(t.Context(), 10); err != nil || n != 1 || f.count("dead_letters") != 1 {
+		t.Fatalf("%d %v", n, err)
+	}
+}
+
+// A reader that is older than the removal of a day holds up the removal, and
+// nothing else: completes go on.
+func TestOldReaderDoesNotHoldUpCompletes(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	store, err := queue.Open(t.Context(), queue.Options{
+		URL: f.url, MaxConns: 4, PoolWait: time.Second, Retention: queue.Retention{Finished: 24 * time.Hour},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(store.Close)
+	at := time.Now().UTC().AddDate(0, 0, -5)
+	name := "finished_jobs_" + at.Format("20060102")
+	f.exec(`CREATE TABLE ` + name + ` (LIKE finished_jobs INCLUDING ALL)`)
+	f.exec(`ALTER TABLE finished_jobs ATTACH PARTITION ` + name + ` FOR VALUES FROM ('` + at.Format(time.DateOnly) +
+		` 00:00+00') TO ('` + at.AddDate(0, 0, 1).Format(time.DateOnly) + ` 00:00+00')`)
+
+	reader := queuetest.Connect(t, f.url)
+	tx, err := reader.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), `SELECT count(*) FROM finished_jobs`); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		_, err := store.DropPartitions(background(t))
+		done <- err
+	}()
+	// Until the detach waits for the reader.
+	for f.count(`pg_locks WHERE NOT granted`) == 0 {
+		select {
+		case err := <-done:
+			t.Fatalf("the removal did not wait for the reader: %v", err)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	for range 20 {
+		f.submit(f.job())
+		f.mustEnd(queue.Ending{Lease: f.claimOne().Lease(), Kind: api.KindComplete})
+	}
+	if err := store.MakePartitions(t.Context()); err != nil {
+		t.Error(err)
+	}
+	select {
+	case err := <-done:
+		t.Fatalf("the removal has ended while the reader was there: %v", err)
+	default:
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if f.count(`pg_class WHERE relname = '`+name+`'`) != 0 {
+		t.Error("the day is still there")
+	}
+}
+
+func TestOldKeysAreForgotten(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.trySubmit(single(f, keyed("live", "a")), single(f, keyed("done", "a")), single(f, keyed("just done", "a")), single(f, keyed("young", "a")))
+	for range 3 {
+		claimed := f.claimOne()
+		f.mustEnd(queue.Ending{Lease: claimed.Lease(), Kind: api.KindComplete})
+	}
+	f.exec(`UPDATE idempotency_keys SET created_at = created_at - interval '25 hours' WHERE key <> 'young'`)
+	f.exec(`DELETE FROM finished_jobs WHERE id IN (SELECT unnest(job_ids) FROM idempotency_keys WHERE key = 'done')`)
+	f.exec(`INSERT INTO idempotency_keys SELECT tenant_id, user_id, operation, 'live one', fingerprint,
+		ARRAY(SELECT id FROM jobs LIMIT 1), status, answer, created_at FROM idempotency_keys WHERE key = 'done'`)
+	first, err := f.store.ForgetKeys(t.Context(), time.Unix(0, 0), 2)
+	if err != nil || first.Seen != 2 || first.Last == nil {
+		t.Fatalf("%+v %v", first, err)
+	}
+	second, err := f.store.ForgetKeys(t.Context(), *first.Last, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if total := first.Forgotten + second.Forgotten; total != 1 {
+		t.Errorf("%d keys forgotten, want the one whose job is long gone", total)
+	}
+	if f.count(`idempotency_keys WHERE key = 'done'`) != 0 {
+		t.Error("the key whose job is long gone is still there")
+	}
+}

@@ -1,0 +1,154 @@
+package queue
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// listColumns are jobColumns without what a list does not show: payloads may be
+// 256 KiB each.
+const (
+	listKept    = `id, tenant_id, lane_id, queue, type, user_id, priority, NULL::json AS payload, tags, metadata, max_attempts, epoch, redrives, retry_base_ms, retry_cap_ms, retry_jitter, timeout_ms, dedupe_key, correlation_id, traceparent, created_at, run_at, deadline, started_at, worker_id, cancel_requested, attempt, last_error, outcome_lease_id, outcome_hash, outcome_answer`
+	listBefore  = `tenant_id = @tenant_id AND uuid_send(id) < uuid_send(@before::uuid) ORDER BY uuid_send(id) DESC LIMIT @chunk`
+	listMatches = `(@queue::text IS NULL OR queue = @queue)
+    AND (@type::text IS NULL OR type = @type)
+    AND (@user::text IS NULL OR user_id = @user)
+    AND (@states::text[] IS NULL OR state = ANY(@states))
+    AND (@tag::text IS NULL OR @tag = ANY(tags))
+    AND (@metadata::jsonb IS NULL OR metadata::jsonb @> @metadata::jsonb)
+    AND (@after::timestamptz IS NULL OR created_at > @after)
+    AND (@until::timestamptz IS NULL OR created_at < @until)`
+)
+
+// listSQL reads the next chunk of a tenant's jobs, newest id first, from the three
+// tables in one statement, so that a job on its way between two is in exactly one.
+// It gives those that match, and the last one read, where the next chunk begins.
+const listSQL = `
+WITH chunk AS MATERIALIZED (
+  SELECT * FROM (
+    (SELECT ` + listKept + `, state, lease_id, lease_expires_at, NULL::json AS result, NULL::text AS reason, NULL::timestamptz AS finished_at
+     FROM jobs WHERE ` + listBefore + `)
+    UNION ALL
+    (SELECT ` + listKept + `, state, NULL, NULL, NULL, NULL, finished_at FROM finished_jobs WHERE ` + listBefore + `)
+    UNION ALL
+    (SELECT ` + listKept + `, 'dead_letter', NULL, NULL, NULL, reason, died_at FROM dead_letters WHERE ` + listBefore + `)
+  ) AS everywhere
+  ORDER BY uuid_send(id) DESC
+  LIMIT @chunk
+)
+SELECT * FROM (
+  SELECT *, COALESCE(` + listMatches + `, false) AS hit,
+         lead(id) OVER (ORDER BY uuid_send(id) DESC) IS NULL AS last,
+         count(*) OVER () AS read
+  FROM chunk
+) AS judged
+WHERE hit OR last
+ORDER BY uuid_send(id) DESC`
+
+// listed is a job of a chunk, or the mark of where the chunk ends.
+type listed struct {
+	jobRow
+	Hit  bool
+	Last bool
+	Read int64
+}
+
+// List gives a page of a tenant's jobs that match, newest id first, without
+// payloads. It reads at most api.MaxPageRows rows, so a page may be short, or
+// empty, while it names a next one.
+func (s *Store) List(ctx context.Context, owner tenant.ID, filter api.JobFilter, size int, token string) (api.Page[api.JobSummary], error) {
+	page := api.Page[api.JobSummary]{Items: []api.JobSummary{}}
+	before, err := openToken(token, filter)
+	if err != nil {
+		return page, err
+	}
+	args := listArgs(owner, filter)
+	chunk := size + 1
+	for read := 0; read < api.MaxPageRows; chunk = min(4*chunk, 2000) {
+		limit := min(chunk, api.MaxPageRows-read)
+		args["before"], args["chunk"] = before, limit
+		rows, err := query(ctx, s, pgx.RowToAddrOfStructByName[listed], listSQL, args)
+		if err != nil {
+			return page, fmt.Errorf("queue: list: %w", nothingChanged(err))
+		}
+		if len(rows) == 0 {
+			return page, nil
+		}
+		for _, row := range rows {
+			if row.Hit && len(page.Items) == size {
+				// There is more; the page ends with the item before this one.
+				page.NextPageToken = sealToken(before, filter)
+				return page, nil
+			}
+			before = row.ID
+			if row.Hit {
+				page.Items = append(page.Items, row.summary())
+			}
+		}
+		got := int(rows[0].Read)
+		if read += got; got < limit {
+			return page, nil // that was the end
+		}
+	}
+	page.NextPageToken = sealToken(before, filter)
+	return page, nil
+}
+
+func listArgs(owner tenant.ID, filter api.JobFilter) pgx.StrictNamedArgs {
+	args := pgx.StrictNamedArgs{
+		"tenant_id": owner, "queue": optional(filter.Queue), "type": optional(filter.Type), "user": optional(filter.User),
+		"states": filter.States, "tag": optional(filter.Tag), "metadata": nil, "after": timeOrNil(filter.CreatedAfter),
+		"until": timeOrNil(filter.CreatedBefore),
+	}
+	if len(filter.Metadata) > 0 {
+		args["metadata"] = string(encode(filter.Metadata))
+	}
+	return args
+}
+
+func timeOrNil(t *api.Time) *time.Time {
+	if t == nil {
+		return nil
+	}
+	return &t.Time
+}
+
+// pageToken is where a list goes on. It binds the filter: with another one the
+// place would mean something else.
+type pageToken struct {
+	Before uuid.UUID `json:"b"`
+	Filter []byte    `json:"f"`
+}
+
+func filterMark(filter any) []byte {
+	sum := sha256.Sum256(encode(filter))
+	return sum[:8]
+}
+
+func sealToken(before uuid.UUID, filter any) *string {
+	token := base64.RawURLEncoding.EncodeToString(encode(pageToken{before, filterMark(filter)}))
+	return &token
+}
+
+func openToken(token string, filter any) (uuid.UUID, error) {
+	if token == "" {
+		return uuid.Max, nil
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(token)
+	var opened pageToken
+	if err != nil || json.Unmarshal(raw, &opened) != nil || !bytes.Equal(opened.Filter, filterMark(filter)) {
+		return uuid.UUID{}, ErrPageToken
+	}
+	return opened.Before, nil
+}

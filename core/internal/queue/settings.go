@@ -1,0 +1,123 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+const putQueueSQL = `
+INSERT INTO queues (tenant_id, name, visibility_timeout_ms, max_attempts, retry_base_ms, retry_cap_ms, retry_jitter,
+                    created_at, updated_at)
+VALUES (@tenant_id, @name, @visibility, @max_attempts, @base, @cap, @jitter, statement_timestamp(), statement_timestamp())
+ON CONFLICT (tenant_id, name) DO UPDATE
+SET visibility_timeout_ms = EXCLUDED.visibility_timeout_ms, max_attempts = EXCLUDED.max_attempts,
+    retry_base_ms = EXCLUDED.retry_base_ms, retry_cap_ms = EXCLUDED.retry_cap_ms, retry_jitter = EXCLUDED.retry_jitter,
+    updated_at = statement_timestamp()`
+
+// PutQueue sets a queue's settings, and makes the queue if need be; what the
+// request leaves out is the default again. Jobs that exist keep what they got.
+func (s *Store) PutQueue(ctx context.Context, owner tenant.ID, name string, request api.QueueRequest) error {
+	args := pgx.StrictNamedArgs{
+		"tenant_id": owner, "name": name, "visibility": request.VisibilityTimeoutMS, "max_attempts": request.MaxAttempts,
+		"base": nil, "cap": nil, "jitter": nil,
+	}
+	if retry := request.Retry; retry != nil {
+		args["base"], args["cap"], args["jitter"] = retry.BaseMS, retry.CapMS, retry.Jitter
+	}
+	return s.changeQueue(ctx, putQueueSQL, args)
+}
+
+const pauseQueueSQL = `
+INSERT INTO queues (tenant_id, name, paused, created_at, updated_at)
+VALUES (@tenant_id, @name, @paused, statement_timestamp(), statement_timestamp())
+ON CONFLICT (tenant_id, name) DO UPDATE SET paused = EXCLUDED.paused, updated_at = statement_timestamp()`
+
+// PauseQueue stops or resumes the claims from a queue. A repeat changes nothing.
+func (s *Store) PauseQueue(ctx context.Context, owner tenant.ID, name string, paused bool) error {
+	return s.changeQueue(ctx, pauseQueueSQL, pgx.StrictNamedArgs{"tenant_id": owner, "name": name, "paused": paused})
+}
+
+func (s *Store) changeQueue(ctx context.Context, sql string, args pgx.StrictNamedArgs) error {
+	noRow := func(pgx.CollectableRow) (struct{}, error) { return struct{}{}, nil }
+	if _, err := query(ctx, s, noRow, sql, args); err != nil {
+		return fmt.Errorf("queue: settings: %w", err)
+	}
+	return nil
+}
+
+const visibilityLimitSQL = `
+SELECT p.visibility_timeout_ms_max FROM tenants t JOIN plans p ON p.name = t.plan WHERE t.id = @id`
+
+// VisibilityLimit is the longest visibility timeout, in milliseconds, that the
+// tenant's plan allows; nil for none.
+func (s *Store) VisibilityLimit(ctx context.Context, owner tenant.ID) (*int64, error) {
+	limits, err := query(ctx, s, pgx.RowTo[*int64], visibilityLimitSQL, pgx.StrictNamedArgs{"id": owner})
+	if err != nil {
+		return nil, fmt.Errorf("queue: plan: %w", nothingChanged(err))
+	}
+	if len(limits) == 0 {
+		return nil, nil //nolint:nilnil // no plan, no limit
+	}
+	return limits[0], nil
+}
+
+const queueNamesSQL = `
+SELECT name FROM queues
+WHERE tenant_id = @tenant_id AND name > @after AND (@only::text IS NULL OR name = @only)
+ORDER BY name
+LIMIT @size`
+
+// depthsSQL counts what a queue's lanes hold, in bounded walks of indexes: each
+// count stops at the limit. The running jobs of all queues are walked together,
+// because they are no more than workers can hold.
+const depthsSQL = `
+SELECT
+  (SELECT count(*) FROM (SELECT FROM unnest(@lanes::integer[]) l(id) JOIN LATERAL
+     (SELECT FROM jobs WHERE state IN ('blocked', 'scheduled') AND state = 'blocked' AND lane_id = l.id LIMIT @most) j ON true LIMIT @most) c) AS blocked,
+  (SELECT count(*) FROM (SELECT FROM unnest(@lanes::integer[]) l(id) JOIN LATERAL
+     (SELECT FROM jobs WHERE state IN ('blocked', 'scheduled') AND state = 'scheduled' AND lane_id = l.id LIMIT @most) j ON true LIMIT @most) c) AS scheduled,
+  (SELECT count(*) FROM (SELECT FROM unnest(@lanes::integer[]) l(id) JOIN LATERAL
+     (SELECT FROM jobs WHERE state = 'queued' AND lane_id = l.id LIMIT @most) j ON true LIMIT @most) c) AS queued,
+  (SELECT count(*) FROM (SELECT FROM jobs WHERE state = 'running' AND lane_id = ANY(@lanes::integer[]) LIMIT @most) c) AS running,
+  (SELECT count(*) FROM (SELECT FROM dead_letters WHERE tenant_id = @tenant_id AND queue = @name LIMIT @most) c) AS dead_letter,
+  (SELECT floor(extract(epoch FROM statement_timestamp() - min(j.ready_at)) * 1000)::bigint
+   FROM unnest(@lanes::integer[]) l(id) CROSS JOIN generate_series(0, 9) AS p(priority) CROSS JOIN LATERAL
+     (SELECT ready_at FROM jobs WHERE state = 'queued' AND lane_id = l.id AND priority = p.priority
+      ORDER BY ready_at, id LIMIT 1) j) AS oldest_ms`
+
+// Depths are a queue's counts; one above api.MaxDepthCount stands for more.
+type Depths struct {
+	Blocked, Scheduled, Queued, Running, DeadLetter int64
+	OldestMs                                        *int64
+}
+
+// QueueNames lists a tenant's queues by name, after one of them; only, where not
+// empty, is the one that is asked for.
+func (s *Store) QueueNames(ctx context.Context, owner tenant.ID, after, only string, size int) ([]string, error) {
+	names, err := query(ctx, s, pgx.RowTo[string], queueNamesSQL, pgx.StrictNamedArgs{
+		"tenant_id": owner, "after": after, "only": optional(only), "size": size,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("queue: names: %w", nothingChanged(err))
+	}
+	return names, nil
+}
+
+// CountDepths counts the jobs of a tenant's queue, whose lanes are given.
+func (s *Store) CountDepths(ctx context.Context, owner tenant.ID, name string, lanes []LaneID) (Depths, error) {
+	if lanes == nil {
+		lanes = []LaneID{}
+	}
+	counts, err := query(ctx, s, pgx.RowToStructByName[Depths], depthsSQL, pgx.StrictNamedArgs{
+		"tenant_id": owner, "name": name, "lanes": lanes, "most": api.MaxDepthCount + 1,
+	})
+	if err != nil {
+		return Depths{}, fmt.Errorf("queue: depths: %w", nothingChanged(err))
+	}
+	return counts[0], nil
+}

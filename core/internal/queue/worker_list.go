@@ -1,0 +1,110 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+const listWorkersSQL = `
+SELECT ` + workerColumns + `,
+       COALESCE(held.leases, 0) AS leases
+FROM workers
+LEFT JOIN (
+  SELECT worker_id AS holder, count(*) AS leases FROM jobs
+  WHERE state = 'running' AND worker_owner = @owner GROUP BY worker_id
+) AS held ON held.holder = worker_id
+WHERE owner = @owner AND worker_id > @after
+ORDER BY worker_id
+LIMIT @size`
+
+type listedWorker struct {
+	Worker
+	Leases int64
+}
+
+// ListWorkers lists the workers of owner, a tenant or tenant.Platform, by id.
+func (s *Store) ListWorkers(ctx context.Context, owner tenant.ID, after string, size int) ([]api.Worker, error) {
+	rows, err := query(ctx, s, pgx.RowToStructByName[listedWorker], listWorkersSQL, pgx.StrictNamedArgs{
+		"owner": owner, "after": after, "size": size,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("queue: list workers: %w", nothingChanged(err))
+	}
+	workers := make([]api.Worker, len(rows))
+	for i := range rows {
+		workers[i] = rows[i].Wire(int(rows[i].Leases))
+	}
+	return workers, nil
+}
+
+// Ages of a worker without a heartbeat.
+const (
+	StaleAfter  = 30 * time.Second
+	DeadAfter   = 120 * time.Second
+	ForgetAfter = 24 * time.Hour
+)
+
+// A worker turns stale, then dead, by PostgreSQL's clock. Dead ones stay to be
+// seen for a day.
+const ageWorkersSQL = `
+WITH aged AS (
+  UPDATE workers
+  SET status = CASE WHEN last_heartbeat_at < statement_timestamp() - @dead::interval THEN 'DEAD' ELSE 'STALE' END
+  WHERE (status = 'ACTIVE' AND last_heartbeat_at < statement_timestamp() - @stale::interval)
+     OR (status = 'STALE' AND last_heartbeat_at < statement_timestamp() - @dead::interval)
+  RETURNING status
+), forgotten AS (
+  DELETE FROM workers
+  WHERE ctid = ANY(ARRAY(SELECT ctid FROM workers
+                         WHERE status = 'DEAD' AND last_heartbeat_at < statement_timestamp() - @forget::interval
+                         ORDER BY last_heartbeat_at LIMIT 1000))
+  RETURNING 1
+)
+SELECT (SELECT count(*) FROM aged WHERE status = 'STALE') AS stale,
+       (SELECT count(*) FROM aged WHERE status = 'DEAD')  AS dead,
+       (SELECT count(*) FROM forgotten)                   AS forgotten`
+
+// Aged counts the workers that changed.
+type Aged struct{ Stale, Dead, Forgotten int64 }
+
+// AgeWorkers turns workers of any tenant stale, dead, and forgets them, by their
+// last heartbeat. The leases of dead ones are ReapDead's.
+func (s *Store) AgeWorkers(ctx context.Context) (Aged, error) {
+	rows, err := query(ctx, s, pgx.RowToStructByName[Aged], ageWorkersSQL, pgx.StrictNamedArgs{
+		"stale": StaleAfter, "dead": DeadAfter, "forget": ForgetAfter,
+	})
+	if err != nil {
+		return Aged{}, fmt.Errorf("queue: age workers: %w", err)
+	}
+	return rows[0], nil
+}
+
+const activeWorkersSQL = `
+SELECT worker_id, queues, tags FROM workers
+WHERE owner IN (@owner, @platform) AND status = 'ACTIVE' AND @queue = ANY(queues)
+ORDER BY worker_id
+LIMIT 1000`
+
+// ActiveWorker is a worker that serves a queue.
+type ActiveWorker struct {
+	WorkerID     string
+	Queues, Tags []string
+}
+
+// ActiveWorkers lists the active workers of a tenant, or of the platform, that
+// said they serve the queue; at most a thousand.
+func (s *Store) ActiveWorkers(ctx context.Context, owner tenant.ID, name string) ([]ActiveWorker, error) {
+	workers, err := query(ctx, s, pgx.RowToStructByName[ActiveWorker], activeWorkersSQL, pgx.StrictNamedArgs{
+		"owner": owner, "platform": tenant.Platform, "queue": name,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("queue: active workers: %w", nothingChanged(err))
+	}
+	return workers, nil
+}

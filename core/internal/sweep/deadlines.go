@@ -1,0 +1,49 @@
+package sweep
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/forgequeue/forgequeue/core/internal/dispatch"
+	"github.com/forgequeue/forgequeue/core/internal/metrics"
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+)
+
+const deadlinePeriod = time.Second
+
+// Deadlines makes dead letters of jobs that are of no use any more.
+type Deadlines struct {
+	store      *queue.Store
+	dispatcher *dispatch.Dispatcher
+	metrics    *metrics.Jobs
+	log        *slog.Logger
+}
+
+// NewDeadlines makes the duty.
+func NewDeadlines(store *queue.Store, d *dispatch.Dispatcher, m *metrics.Jobs, log *slog.Logger) *Deadlines {
+	return &Deadlines{store: store, dispatcher: d, metrics: m, log: log}
+}
+
+// Run buries until ctx ends.
+func (d *Deadlines) Run(ctx context.Context) error {
+	every(ctx, deadlinePeriod, "deadlines", d.metrics, d.log, d.RunOnce)
+	return nil
+}
+
+// RunOnce buries every job whose deadline has passed by now.
+func (d *Deadlines) RunOnce(ctx context.Context) error {
+	for {
+		buried, err := d.store.Bury(ctx, reapBatch)
+		if err != nil {
+			return err
+		}
+		tell(d.dispatcher, d.metrics, buried, func() {}) // an end, never a wait
+		if len(buried) < reapBatch {
+			return nil
+		}
+		if err := pause(ctx); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,157 @@
+package sweep_test
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/forgequeue/forgequeue/core/internal/dispatch"
+	"github.com/forgequeue/forgequeue/core/internal/job"
+	"github.com/forgequeue/forgequeue/core/internal/metrics"
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// fixture is a database with one lane, and what the duties say to the dispatcher.
+type fixture struct {
+	*testing.T
+	url    string
+	store  *queue.Store
+	behind *pgx.Conn
+	tenant tenant.ID
+	lane   queue.Lane
+
+	d *dispatch.Dispatcher
+
+	mu     sync.Mutex
+	woken  []queue.LaneID
+	kicked int
+	// news gets a value at each wake-up that names a lane.
+	news chan struct{}
+}
+
+func newFixture(t *testing.T) *fixture {
+	t.Helper()
+	f := &fixture{T: t, url: queuetest.URL(t), tenant: uuid.Must(uuid.NewV7()), news: make(chan struct{}, 10_000)}
+	f.store = queuetest.OpenURL(t, f.url)
+	f.behind = queuetest.Connect(t, f.url)
+	var err error
+	if f.lane, err = f.store.BearLane(t.Context(), queue.NewLaneKey(f.tenant, "default", nil)); err != nil {
+		t.Fatal(err)
+	}
+	f.d = f.dispatcher(f.wake)
+	return f
+}
+
+// dispatcher makes one that tells other cores of wake-ups: there they are seen.
+func (f *fixture) dispatcher(wake func([]queue.LaneID)) *dispatch.Dispatcher {
+	return dispatch.New(dispatch.Options{Store: f.store, Metrics: counted(), Logger: quiet(), Tell: wake})
+}
+
+func (f *fixture) wake(lanes []queue.LaneID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.woken = append(f.woken, lanes...)
+	if len(lanes) > 0 {
+		f.news <- struct{}{}
+	}
+}
+
+func (f *fixture) kick() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.kicked++
+}
+
+func (f *fixture) wakeUps() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.woken)
+}
+
+func counted() *metrics.Jobs { return metrics.NewJobs(prometheus.NewRegistry()) }
+
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+// run runs a duty until stop is called or the test ends.
+func (f *fixture) run(duty func(context.Context) error) (stop func()) {
+	f.Helper()
+	ctx, cancel := context.WithCancel(f.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := duty(ctx); err != nil {
+			f.Errorf("Run = %v", err)
+		}
+	}()
+	stop = func() { cancel(); <-done }
+	f.Cleanup(stop)
+	return stop
+}
+
+// submit stores n jobs, each after a delay.
+func (f *fixture) submit(n int, delay time.Duration, change ...func(*queue.NewJob)) []uuid.UUID {
+	f.Helper()
+	submission := queue.Submission{Tenant: f.tenant, Batch: true}
+	ids := make([]uuid.UUID, n)
+	for i := range n {
+		ids[i] = uuid.Must(uuid.NewV7())
+		made := queue.NewJob{
+			ID: ids[i], Lane: f.lane.ID, Queue: "default", Type: "test", Priority: 5, Payload: []byte("null"),
+			Metadata: []byte("{}"), MaxAttempts: 3, Retry: job.DefaultRetry(), Delay: delay,
+		}
+		for _, c := range change {
+			c(&made)
+		}
+		submission.Jobs = append(submission.Jobs, made)
+	}
+	if _, err := f.store.Submit(f.Context(), []queue.Submission{submission}); err != nil {
+		f.Fatal(err)
+	}
+	return ids
+}
+
+// claim leases at most n jobs, and makes their leases end a moment ago.
+func (f *fixture) claimAndExpire(n int) {
+	f.Helper()
+	claimed, err := f.store.Claim(f.Context(), queue.Claim{
+		Lanes: []queue.ClaimLane{{ID: f.lane.ID, VisibilityTimeout: 30 * time.Second}}, Max: n,
+		WorkerID: "w1", Owner: f.tenant, LeaseID: uuid.New(),
+	})
+	if err != nil || len(claimed) != n {
+		f.Fatalf("claimed %d of %d: %v", len(claimed), n, err)
+	}
+	f.exec(`UPDATE jobs SET lease_expires_at = statement_timestamp() - interval '1 millisecond' WHERE state = 'running'`)
+}
+
+func (f *fixture) exec(sql string, args ...any) {
+	f.Helper()
+	if _, err := f.behind.Exec(f.Context(), sql, args...); err != nil {
+		f.Fatal(err)
+	}
+}
+
+func (f *fixture) count(sql string, args ...any) (n int) {
+	f.Helper()
+	if err := f.behind.QueryRow(f.Context(), sql, args...).Scan(&n); err != nil {
+		f.Fatal(err)
+	}
+	return n
+}
+
+func (f *fixture) get(id uuid.UUID) api.Job {
+	f.Helper()
+	got, err := f.store.Get(f.Context(), f.tenant, "", id)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return got
+}

@@ -1,0 +1,75 @@
+package sweep
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/forgequeue/forgequeue/core/internal/metrics"
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+)
+
+const (
+	forgetPeriod = time.Minute
+	forgetBatch  = 1000
+	// forgetBatches bounds one run: what is left waits for the next.
+	forgetBatches = 50
+)
+
+// Forgetter removes what is past its retention: days of finished jobs and of
+// attempts, dead letters, old Idempotency-Keys.
+type Forgetter struct {
+	store   *queue.Store
+	metrics *metrics.Jobs
+	log     *slog.Logger
+	// keysAfter is where the walk over old keys goes on: those that must stay are
+	// not looked at again and again before the others.
+	keysAfter time.Time
+}
+
+// NewForgetter makes the duty.
+func NewForgetter(store *queue.Store, m *metrics.Jobs, log *slog.Logger) *Forgetter {
+	return &Forgetter{store: store, metrics: m, log: log}
+}
+
+// Run forgets until ctx ends.
+func (f *Forgetter) Run(ctx context.Context) error {
+	every(ctx, forgetPeriod, "forget", f.metrics, f.log, f.RunOnce)
+	return nil
+}
+
+// RunOnce removes what is past its retention, in bounded batches.
+func (f *Forgetter) RunOnce(ctx context.Context) error {
+	dropped, err := f.store.DropPartitions(ctx)
+	for _, name := range dropped {
+		f.log.InfoContext(ctx, "a day is past its retention and was dropped", "table", name)
+	}
+	if err != nil {
+		return err
+	}
+	for range forgetBatches {
+		n, err := f.store.ForgetDead(ctx, forgetBatch)
+		if err != nil {
+			return err
+		}
+		if n < forgetBatch {
+			break
+		}
+	}
+	return f.forgetKeys(ctx)
+}
+
+func (f *Forgetter) forgetKeys(ctx context.Context) error {
+	for range forgetBatches {
+		batch, err := f.store.ForgetKeys(ctx, f.keysAfter, forgetBatch)
+		if err != nil {
+			return err
+		}
+		if batch.Last == nil || batch.Seen < forgetBatch {
+			f.keysAfter = time.Time{} // all were looked at; from the oldest again
+			return nil
+		}
+		f.keysAfter = *batch.Last
+	}
+	return nil
+}

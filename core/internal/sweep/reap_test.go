@@ -1,0 +1,181 @@
+package sweep_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
+	"github.com/forgequeue/forgequeue/core/internal/sweep"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+func (f *fixture) reaper() *sweep.Reaper {
+	return sweep.NewReaper(f.store, f.d, f.kick, counted(), quiet())
+}
+
+// hurried gives every running job so short a visibility timeout that a third of
+// it is nothing: holders need not be heard first.
+func (f *fixture) hurried() {
+	f.Helper()
+	f.exec(`UPDATE jobs SET visibility_timeout_ms = 0 WHERE state = 'running'`)
+}
+
+func TestReapTakesBackAndWakes(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	again := f.submit(1, 0)[0]
+	last := f.submit(1, 0, func(n *queue.NewJob) { n.MaxAttempts = 1 })[0]
+	late := f.submit(1, 0, func(n *queue.NewJob) { n.TimeoutMS = new(int64(1)) })[0]
+	f.claimAndExpire(3)
+	f.exec(`UPDATE jobs SET started_at = started_at - interval '1 minute'`)
+	f.hurried()
+	if err := f.reaper().RunOnce(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if job := f.get(again); job.State != api.StateQueued || job.Attempt != 1 || job.LastError.Type != "lease_expired" {
+		t.Errorf("with attempts left: %+v", job.JobSummary)
+	}
+	if job := f.get(last); job.State != api.StateDeadLetter || *job.DeadReason != api.ReasonWorkerLost {
+		t.Errorf("on the last attempt: %+v", job.JobSummary)
+	}
+	if job := f.get(late); job.State != api.StateScheduled || job.LastError.Type != "timeout" {
+		t.Errorf("past its timeout_ms: %+v", job.JobSummary)
+	}
+	if len(f.woken) != 1 || f.woken[0] != f.lane.ID || f.kicked != 1 {
+		t.Errorf("woken %v, kicked %d", f.woken, f.kicked)
+	}
+}
+
+func TestReapAMassExpiry(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	const jobs = 1200
+	f.submit(jobs, 0)
+	f.claimAndExpire(jobs)
+	f.hurried()
+	if err := f.reaper().RunOnce(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := f.count(`SELECT count(*) FROM jobs WHERE state = 'queued' AND attempt = 1`); n != jobs || f.wakeUps() != jobs {
+		t.Errorf("%d queued, %d wake-ups, want %d", n, f.wakeUps(), jobs)
+	}
+	if len(f.news) < 3 {
+		t.Errorf("%d batches, want at least 3", len(f.news))
+	}
+	if n := f.count(`SELECT count(*) FROM attempts`); n != jobs {
+		t.Errorf("%d attempts are on record", n)
+	}
+}
+
+func TestTwoReapersNeverSettleTwice(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	const jobs = 1500
+	f.submit(jobs, 0)
+	f.claimAndExpire(jobs)
+	f.hurried()
+	other := sweep.NewReaper(queuetest.OpenURL(t, f.url), f.d, f.kick, counted(), quiet())
+	var group sync.WaitGroup
+	for _, r := range []*sweep.Reaper{f.reaper(), other} {
+		group.Go(func() {
+			// a batch may be cut short by the other's locks: the next period goes on
+			for range 5 {
+				if err := r.RunOnce(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	if n := f.count(`SELECT count(*) FROM jobs WHERE state = 'queued' AND attempt = 1 AND epoch = 1`); n != jobs {
+		t.Errorf("%d queued, want %d", n, jobs)
+	}
+	if n := f.count(`SELECT count(*) FROM attempts`); n != jobs || f.wakeUps() != jobs {
+		t.Errorf("%d attempts on record, %d wake-ups, want %d", n, f.wakeUps(), jobs)
+	}
+}
+
+// After a start, and after PostgreSQL was away, holders speak first.
+func TestReapGivesHoldersAThirdOfTheirTimeFirst(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	id := f.submit(1, 0)[0]
+	f.claimAndExpire(1)
+	wait := func(ms int) {
+		t.Helper()
+		f.exec(`UPDATE jobs SET visibility_timeout_ms = $1`, 3*ms)
+	}
+	r := f.reaper()
+	reap := func(want string) {
+		t.Helper()
+		if err := r.RunOnce(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if job := f.get(id); job.State != want {
+			t.Fatalf("job is %s, want %s", job.State, want)
+		}
+	}
+	wait(60_000)
+	reap(api.StateRunning)
+	wait(1)
+	queuetest.Eventually(t, "the job to be taken back", func() bool {
+		if err := r.RunOnce(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return f.get(id).State == api.StateQueued
+	})
+
+	f.claimAndExpire(1)
+	f.exec(`ALTER TABLE jobs RENAME TO away`)
+	if err := r.RunOnce(t.Context()); err == nil {
+		t.Fatal("RunOnce without its table succeeds")
+	}
+	f.exec(`ALTER TABLE away RENAME TO jobs`)
+	wait(300) // far less than has passed since the start, more than since the error
+	reap(api.StateRunning)
+	queuetest.Eventually(t, "the job to be taken back", func() bool {
+		if err := r.RunOnce(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return f.get(id).State == api.StateQueued
+	})
+}
+
+func TestReapRunsUntilItIsTold(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	m := counted()
+	r := sweep.NewReaper(f.store, f.d, f.kick, m, quiet())
+	f.exec(`ALTER TABLE jobs RENAME TO away`)
+	stop := f.run(r.Run)
+	queuetest.Eventually(t, "an error to be counted", func() bool {
+		return testutil.ToFloat64(m.SweepErrors.WithLabelValues("reap")) > 0
+	})
+	f.exec(`ALTER TABLE away RENAME TO jobs`)
+	f.submit(1, 0)
+	f.claimAndExpire(1)
+	f.hurried()
+	f.awaitWakeUp(2*sweep.ReapPeriod + slack)
+	stop()
+}
+
+func TestReapStopsAmidAMassExpiry(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.submit(1500, 0)
+	f.claimAndExpire(1500)
+	f.hurried()
+	ctx, cancel := context.WithCancel(t.Context())
+	r := sweep.NewReaper(f.store, f.dispatcher(func(lanes []queue.LaneID) { f.wake(lanes); cancel() }), f.kick, counted(), quiet())
+	if err := r.RunOnce(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("RunOnce = %v", err)
+	}
+	if n := f.count(`SELECT count(*) FROM jobs WHERE state = 'running'`); n != 1000 {
+		t.Errorf("%d are still leased, want 1000", n)
+	}
+}

@@ -1,0 +1,59 @@
+package sweep
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/forgequeue/forgequeue/core/internal/dispatch"
+	"github.com/forgequeue/forgequeue/core/internal/metrics"
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+)
+
+const workerPeriod = 5 * time.Second
+
+// Workers ages workers that are not heard of: stale, dead, forgotten. A dead one
+// loses its leases at once.
+type Workers struct {
+	store      *queue.Store
+	dispatcher *dispatch.Dispatcher
+	kick       func()
+	metrics    *metrics.Jobs
+	log        *slog.Logger
+}
+
+// NewWorkers makes the duty. kick is called when a job starts to wait for its time.
+func NewWorkers(store *queue.Store, d *dispatch.Dispatcher, kick func(), m *metrics.Jobs, log *slog.Logger) *Workers {
+	return &Workers{store: store, dispatcher: d, kick: kick, metrics: m, log: log}
+}
+
+// Run ages workers until ctx ends.
+func (w *Workers) Run(ctx context.Context) error {
+	every(ctx, workerPeriod, "workers", w.metrics, w.log, w.RunOnce)
+	return nil
+}
+
+// RunOnce ages every worker, and takes back what dead ones hold. It does so each
+// time: a core that died between the two leaves nothing undone.
+func (w *Workers) RunOnce(ctx context.Context) error {
+	aged, err := w.store.AgeWorkers(ctx)
+	if err != nil {
+		return err
+	}
+	if aged != (queue.Aged{}) {
+		w.log.InfoContext(ctx, "workers not heard of", "stale", aged.Stale, "dead", aged.Dead, "forgotten", aged.Forgotten)
+	}
+	for {
+		reaped, err := w.store.ReapDead(ctx, reapBatch, random)
+		if err != nil {
+			return err
+		}
+		tell(w.dispatcher, w.metrics, reaped, w.kick)
+		if len(reaped) < reapBatch {
+			return nil
+		}
+		if err := pause(ctx); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,43 @@
+package client
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// Queues gives one page of the tenant's queues, by name.
+func (c *Client) Queues(ctx context.Context, page PageRequest) (api.Page[api.Queue], error) {
+	return list[api.Queue](ctx, c, page.query(), "queues")
+}
+
+// Queue reads one queue: its settings, depths and who serves it.
+func (c *Client) Queue(ctx context.Context, name string) (api.Queue, error) {
+	return c.queue(ctx, http.MethodGet, nil, name)
+}
+
+// PutQueue makes a queue or replaces all of its settings; what is nil is the
+// default again. A repeat changes nothing.
+func (c *Client) PutQueue(ctx context.Context, name string, settings api.QueueRequest) (api.Queue, error) {
+	return c.queue(ctx, http.MethodPut, settings, name)
+}
+
+// PauseQueue stops the claims from a queue; what runs goes on. A repeat changes
+// nothing.
+func (c *Client) PauseQueue(ctx context.Context, name string) (api.Queue, error) {
+	return c.queue(ctx, http.MethodPost, nil, name, "pause")
+}
+
+// ResumeQueue allows them again. A repeat changes nothing.
+func (c *Client) ResumeQueue(ctx context.Context, name string) (api.Queue, error) {
+	return c.queue(ctx, http.MethodPost, nil, name, "resume")
+}
+
+func (c *Client) queue(ctx context.Context, method string, body any, segments ...string) (api.Queue, error) {
+	var answer api.Queue
+	err := c.do(ctx, call{
+		method: method, path: append([]string{"v1", "queues"}, segments...), body: body, answer: &answer, repeatable: true,
+	})
+	return answer, err
+}

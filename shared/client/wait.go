@@ -1,0 +1,92 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	mathrand "math/rand/v2"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+const (
+	// heldFor is how long the server is asked to hold an answer back.
+	heldFor = 20 * time.Second
+	// beforeDeadline is what is kept of the caller's time, for the answer to arrive.
+	beforeDeadline = 500 * time.Millisecond
+	// A server that does not hold is asked again at intervals that grow from
+	// pollFirst to pollLast.
+	pollFirst = 20 * time.Millisecond
+	pollLast  = 500 * time.Millisecond
+)
+
+// Wait gives the job once it has ended: completed, dead_letter or cancelled. Give
+// ctx a deadline; when it passes, the job as last seen comes with ctx's error.
+//
+// The server is asked to answer when the state changes (Prefer: wait). One that
+// does not say that it did so is polled instead.
+func (c *Client) Wait(ctx context.Context, id string) (api.Job, error) {
+	interval := pollFirst
+	var last glance
+	wait := time.Duration(0) // the first look is not held: the job may have ended
+	for {
+		asked := time.Now()
+		now, err := c.look(ctx, id, last, wait)
+		if err != nil {
+			return last.job, err
+		}
+		if ended(now.job.State) {
+			return now.job, nil
+		}
+		// An answer that comes early and has no news is no wait, whatever it says.
+		held := now.held && (now.job.State != last.job.State || time.Since(asked) >= pollLast)
+		last = now
+		if !held {
+			// Half to all of the interval, so that many waiters do not ask in step.
+			if err := pause(ctx, interval/2+mathrand.N(interval/2)); err != nil {
+				return last.job, fmt.Errorf("wait for job %s, last seen %s: %w", id, last.job.State, err)
+			}
+			interval = min(interval*3/2, pollLast)
+		}
+		wait = patience(ctx)
+	}
+}
+
+// patience is how long an answer may be held back, in whole seconds: heldFor, or
+// what ctx leaves.
+func patience(ctx context.Context) time.Duration {
+	wait := heldFor
+	if deadline, ok := ctx.Deadline(); ok {
+		wait = max(min(wait, time.Until(deadline)-beforeDeadline), 0)
+	}
+	return wait.Truncate(time.Second)
+}
+
+// glance is a job as it was seen, with its ETag, and whether the server heard the
+// wish to hold the answer back.
+type glance struct {
+	job  api.Job
+	etag string
+	held bool
+}
+
+// look reads the job when it is no longer as it was before, or when wait is over.
+func (c *Client) look(ctx context.Context, id string, before glance, wait time.Duration) (glance, error) {
+	var now glance
+	var got received
+	err := c.do(ctx, call{
+		method: http.MethodGet, path: []string{"v1", "jobs", id}, answer: &now.job, got: &got, repeatable: true,
+		prefer: "wait=" + strconv.Itoa(int(wait/time.Second)), ifNoneMatch: before.etag, timeout: wait + tryTimeout,
+	})
+	now.etag, now.held = got.header.Get("ETag"), got.header.Get("Preference-Applied") != ""
+	if got.status == http.StatusNotModified {
+		now.job, now.etag = before.job, before.etag
+	}
+	return now, err
+}
+
+func ended(state string) bool {
+	return state == api.StateCompleted || state == api.StateDeadLetter || state == api.StateCancelled
+}
