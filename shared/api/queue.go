@@ -163,8 +163,7 @@ type HopCancelResponse struct {
 	Requested bool       `json:"requested,omitzero"`
 }
 
-// HopWaitRequest waits until a job changes. With ETag it waits for a state other
-// than the one that the tag names; with Ended until the job has ended.
+// HopWaitRequest waits until a job changes.
 type HopWaitRequest struct {
 	JobID  string `json:"job_id"`
 	WaitMS int64  `json:"wait_ms"`
@@ -173,10 +172,6 @@ type HopWaitRequest struct {
 	Ended bool   `json:"ended,omitzero"`
 	Seen  string `json:"seen,omitzero"`
 }
-
-// Version names what a change of state changes: state, attempt, epoch and cancel
-// request. It is the ETag's content.
-type Version = string
 
 // HopQueueRequest names a queue.
 type HopQueueRequest struct {

@@ -45,7 +45,7 @@ func (c *Client) Wait(ctx context.Context, id string) (api.Job, error) {
 		last = now
 		if !held {
 			// Half to all of the interval, so that many waiters do not ask in step.
-			if err := pause(ctx, interval/2+mathrand.N(interval/2)); err != nil {
+			if err := pause(ctx, interval/2+mathrand.N(interval/2)); err != nil { //nolint:gosec // jitter needs no secrecy
 				return last.job, fmt.Errorf("wait for job %s, last seen %s: %w", id, last.job.State, err)
 			}
 			interval = min(interval*3/2, pollLast)

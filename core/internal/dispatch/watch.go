@@ -134,11 +134,13 @@ func (d *Dispatcher) WaitJob(ctx context.Context, call WaitCall) (api.Job, error
 		if err != nil || call.satisfied(found.State) {
 			return found, err
 		}
+		// An end never changes again, but for a dead letter's redrive: only who has
+		// seen it dead waits for that.
+		if job.State(found.State).Terminal() && (found.State != api.StateDeadLetter || call.Seen == "") {
+			return found, nil
+		}
 		if call.Seen == "" {
 			call.Seen = found.State
-		}
-		if job.State(found.State).Terminal() && found.State != api.StateDeadLetter {
-			return found, nil // it will never change again
 		}
 		d.watches.know(one, found.State)
 		select {

@@ -175,10 +175,7 @@ func (s *Server) discardMany(ctx context.Context, item api.Item[api.DeadLetterRe
 			}
 		}
 		delete(gone, id) // named twice, it goes once
-		response.Results[i] = batchResult(ctx, i, why)
-		if why == nil {
-			response.Results[i].Job = &api.BatchJob{ID: id.String(), State: "discarded"}
-		}
+		response.Results[i] = batchResult(ctx, i, why) // a discarded job is in no state: job is null
 	}
 	return json.Marshal(response)
 }

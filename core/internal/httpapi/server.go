@@ -159,6 +159,10 @@ type bodyKey struct{}
 // verify lets only signed requests through. The body is read before it is
 // believed, and bounded before it is read.
 func (s *Server) verify(c *gin.Context) {
+	if c.GetHeader(identity.Header) == "" { // not even worth its body
+		s.refuse(c, problem.New(problem.Unauthenticated, "Only signed requests are answered."))
+		return
+	}
 	body, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, api.MaxHopBody))
 	if err != nil {
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {

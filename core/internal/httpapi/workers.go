@@ -159,6 +159,9 @@ func ending(lease job.Lease, sent *api.OutcomeRequest) queue.Ending {
 		Lease: lease, Kind: sent.Kind, Result: sent.Result, Error: sent.Error.Clean(), Permanent: sent.Permanent,
 		Random: rand.Float64(), //nolint:gosec // spreads retries, guards nothing
 	}
+	if string(sent.Result) == "null" {
+		made.Result = nil // null means absent, and the two are one outcome
+	}
 	if sent.RetryAfterMS != nil {
 		after := time.Duration(*sent.RetryAfterMS) * time.Millisecond
 		made.RetryAfter = &after

@@ -23,13 +23,18 @@ var table = map[string]struct {
 	platform bool
 	operator bool
 	public   bool
+	unbound  bool // keeps user-bound keys out
 }{
 	"GET /":                                  {public: true},
 	"GET /livez":                             {public: true},
 	"GET /readyz":                            {public: true},
 	"POST /v1/jobs":                          {scope: "submit"},
 	"POST /v1/jobs/batch":                    {scope: "submit"},
+	"GET /v1/jobs":                           {scope: "read"},
 	"GET /v1/jobs/{id}":                      {scope: "read"},
+	"GET /v1/jobs/{id}/attempts":             {scope: "read"},
+	"POST /v1/jobs/{id}/cancel":              {scope: "submit"},
+	"POST /v1/jobs/{id}/redrive":             {scope: "manage"},
 	"POST /v1/jobs/{id}/complete":            {scope: "work", platform: true},
 	"POST /v1/jobs/{id}/fail":                {scope: "work", platform: true},
 	"POST /v1/jobs/{id}/snooze":              {scope: "work", platform: true},
@@ -37,7 +42,16 @@ var table = map[string]struct {
 	"POST /v1/outcomes":                      {scope: "work", platform: true},
 	"POST /v1/workers":                       {scope: "work", platform: true},
 	"POST /v1/workers/{worker_id}/heartbeat": {scope: "work", platform: true},
+	"GET /v1/workers":                        {scope: "read", platform: true},
 	"POST /v1/claims":                        {scope: "work", platform: true},
+	"GET /v1/queues":                         {scope: "read"},
+	"GET /v1/queues/{name}":                  {scope: "read"},
+	"PUT /v1/queues/{name}":                  {scope: "manage", unbound: true},
+	"POST /v1/queues/{name}/pause":           {scope: "manage", unbound: true},
+	"POST /v1/queues/{name}/resume":          {scope: "manage", unbound: true},
+	"GET /v1/dead-letters":                   {scope: "read"},
+	"POST /v1/dead-letters/redrive":          {scope: "manage"},
+	"POST /v1/dead-letters/discard":          {scope: "manage"},
 	"GET /v1/whoami":                         {scope: "-", platform: true},
 	"POST /v1/admin/tenants":                 {operator: true},
 	"GET /v1/admin/tenants":                  {operator: true},
@@ -111,6 +125,22 @@ func TestAccess(t *testing.T) {
 			if caller.kind == "tenant" && rule.scope != "" && !strings.Contains(p.Detail, rule.scope) {
 				t.Errorf("%s with the %s key does not name the scope: %s", route, name, p.Detail)
 			}
+		}
+	}
+}
+
+// A user-bound key may do what its scopes say, but for what is the tenant's.
+func TestAccessOfUserBoundKeys(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t)
+	key := d.keyWith(func(k *api.HopKey) { k.Scopes, k.User = api.Scopes(), "bob" })
+	for route, rule := range table {
+		if rule.public || rule.operator {
+			continue
+		}
+		method, path := example(route)
+		if got := d.do(method, path, key, ""); (got.status == http.StatusForbidden) != rule.unbound {
+			t.Errorf("%s: status %d %s", route, got.status, got.body)
 		}
 	}
 }

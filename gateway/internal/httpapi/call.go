@@ -22,6 +22,9 @@ type call struct {
 	params      map[string]string
 	query       url.Values
 	idempotency *api.Idempotency // nil where the request has no Idempotency-Key
+	// prefer and ifNoneMatch are the headers of these names, as they came.
+	prefer, ifNoneMatch []string
+	began               time.Time
 	// wait is how long the caller is ready to wait beyond the usual timeout.
 	wait time.Duration
 
@@ -57,6 +60,15 @@ func canonicalUUID(text string) (string, bool) {
 	return id.String(), err == nil
 }
 
+// queueName gives the path's {name}, which must be one that a queue can have.
+func (c *call) queueName() (string, error) {
+	name := c.params["name"]
+	if !api.ValidName(name) {
+		return "", errNoSuchID
+	}
+	return name, nil
+}
+
 // sign puts the request's own name into a problem.
 func (c *call) sign(p *problem.Problem) *problem.Problem {
 	signed := *p
@@ -79,6 +91,11 @@ type reply[T any] struct {
 	location string
 	// replayed says that an Idempotency-Key's first answer is given again.
 	replayed bool
+	// etag names the value, quotes included, where not empty. With status 304 it
+	// is all that is sent.
+	etag string
+	// applied goes into Preference-Applied, where not empty.
+	applied string
 }
 
 // none is the request of a route that takes no body, or the value of a 204.

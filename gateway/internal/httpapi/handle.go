@@ -3,7 +3,6 @@ package httpapi
 import (
 	"context"
 	"net/url"
-	"slices"
 	"strings"
 
 	"github.com/gin-gonic/gin"
@@ -11,7 +10,6 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
 	"github.com/forgequeue/forgequeue/gateway/internal/auth"
 	"github.com/forgequeue/forgequeue/shared/api"
-	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
 // handle puts a handler behind the door: everything that HTTP asks for is
@@ -62,6 +60,7 @@ func (s *Server) open(g *gin.Context, c *call, r route) error {
 		}
 		c.params[param.Key] = value
 	}
+	c.prefer, c.ifNoneMatch = g.Request.Header["Prefer"], g.Request.Header["If-None-Match"]
 	var err error
 	c.query, err = readQuery(g.Request.URL.RawQuery, r.query)
 	return err
@@ -110,30 +109,4 @@ func (s *Server) receive(g *gin.Context, c *call, r route, request any) error {
 	}
 	c.idempotency = &api.Idempotency{Operation: r.operation, Key: key, Fingerprint: fingerprint}
 	return nil
-}
-
-// readQuery takes the named parameters, each at most once. A parameter that is
-// misspelt would otherwise be silently without effect.
-func readQuery(raw string, names []string) (url.Values, error) {
-	if raw == "" {
-		return nil, nil
-	}
-	values, err := url.ParseQuery(raw)
-	if err != nil {
-		return nil, problem.New(problem.InvalidRequest, "The query cannot be read; is it escaped as a URL?")
-	}
-	var refused []problem.FieldError
-	for name, given := range values {
-		switch {
-		case !slices.Contains(names, name):
-			refused = append(refused, problem.FieldError{Field: clip(name), Message: "is no parameter of this resource"})
-		case len(given) > 1:
-			refused = append(refused, problem.FieldError{Field: clip(name), Message: "is given more than once"})
-		}
-	}
-	if len(refused) > 0 {
-		slices.SortFunc(refused, func(a, b problem.FieldError) int { return strings.Compare(a.Field, b.Field) })
-		return nil, problem.Invalid(refused...)
-	}
-	return values, nil
 }

@@ -178,12 +178,14 @@ func TestNoSuchRouteOrMethod(t *testing.T) {
 		d.do("POST", path, "", "").refused(t, 404, problem.NotFound)
 	}
 	for _, test := range []struct{ method, path, allow string }{
-		{"GET", "/v1/jobs", "POST"},
+		{"DELETE", "/v1/jobs", "GET, POST"},
+		{"DELETE", "/v1/queues/q", "GET, PUT"},
+		{"GET", "/v1/dead-letters/redrive", "POST"},
 		{"DELETE", "/v1/jobs/" + jobID, "GET"},
 		{"POST", "/livez", "GET"},
 		{"GET", "/v1/claims", "POST"},
 		{"POST", "/v1/admin/plans/p", "GET, PUT"},
-		{"BREW", "/v1/jobs", "POST"},
+		{"BREW", "/v1/jobs", "GET, POST"},
 	} {
 		got := d.do(test.method, test.path, "", "")
 		got.refused(t, 405, problem.MethodNotAllowed)

@@ -26,6 +26,9 @@ func (s *Server) jobRoutes() []endpoint {
 // submitJob answers POST /v1/jobs with an api.SubmitResponse: 202 and Location
 // for a new job, 200 where dedupe_key found a live one. A repeat with the same
 // Idempotency-Key and body gets the first answer again.
+//
+// Prefer: wait=n holds the answer to a new job for n seconds at most: 200 with the
+// whole api.Job where it has ended by then. What was there before is not waited for.
 func (s *Server) submitJob(ctx context.Context, c *call, job api.SubmitRequest) (reply[api.HopSubmitResponse], error) {
 	if refused := admitJob(&job, c.principal(), ""); refused != nil {
 		return reply[api.HopSubmitResponse]{}, refused
@@ -49,10 +52,32 @@ func (s *Server) submitJob(ctx context.Context, c *call, job api.SubmitRequest) 
 	if err := json.Unmarshal(answer.value, &stored); err != nil || stored.ID == "" {
 		return reply[api.HopSubmitResponse]{}, fmt.Errorf("%w: a submitted job without an id", coreclient.ErrContract)
 	}
-	if answer.status == http.StatusAccepted {
-		answer.location = "/v1/jobs/" + stored.ID
+	if answer.status != http.StatusAccepted {
+		return answer, nil
 	}
-	return answer, nil
+	answer.location = "/v1/jobs/" + stored.ID
+	if answer.replayed {
+		return answer, nil
+	}
+	return s.awaitEnd(ctx, c, stored.ID, answer), nil
+}
+
+// awaitEnd gives what is answered to a new job's producer: the job where it ends
+// while the caller waits, else accepted as it is. The job is stored, so that a
+// wait that fails is no error: the answer only does not claim to have waited.
+func (s *Server) awaitEnd(ctx context.Context, c *call, id string, accepted reply[api.HopSubmitResponse]) reply[api.HopSubmitResponse] {
+	left, applied := c.patience()
+	if left > 0 {
+		job, err := s.hold(ctx, c, left, api.HopWaitRequest{JobID: id, Ended: true})
+		if err != nil {
+			return accepted
+		}
+		if text, err := encode(job); err == nil && ended(job.State) {
+			accepted.status, accepted.value = http.StatusOK, text
+		}
+	}
+	accepted.applied = applied
+	return accepted
 }
 
 // submitOp says whether core would know the request again.
@@ -79,9 +104,7 @@ func admitJob(job *api.SubmitRequest, who api.Principal, prefix string) *problem
 		job.User = &who.User
 	}
 	if *job.User != who.User {
-		p := problem.New(problem.Forbidden, "The key acts for one user, and the job names another.")
-		p.Errors = append(p.Errors, problem.FieldError{Field: prefix + "user", Message: "must be the key's own user, or absent"})
-		return p
+		return anotherUser(prefix+"user", "The key acts for one user, and the job names another.")
 	}
 	return nil
 }
@@ -94,12 +117,44 @@ func fieldTooLarge(field string, limit int) *problem.Problem {
 	return p
 }
 
-// getJob answers GET /v1/jobs/{id} with the whole api.Job. A malformed, unknown
-// or foreign id is 404, and so is another user's job for a user-bound key.
-func (s *Server) getJob(ctx context.Context, c *call, _ none) (reply[api.Job], error) {
+// anotherUser refuses a user-bound key that names a user not its own.
+func anotherUser(field, detail string) *problem.Problem {
+	p := problem.New(problem.Forbidden, detail)
+	p.Errors = append(p.Errors, problem.FieldError{Field: field, Message: "must be the key's own user, or absent"})
+	return p
+}
+
+// getJob answers GET /v1/jobs/{id} with the whole api.Job and its ETag; 304 where
+// If-None-Match names it. A malformed, unknown or foreign id is 404, and so is
+// another user's job for a user-bound key.
+//
+// Prefer: wait=n holds the answer until the state changes, n seconds at most. With
+// If-None-Match a job that has changed already is answered at once.
+func (s *Server) getJob(ctx context.Context, c *call, _ none) (reply[json.RawMessage], error) {
+	var nothing reply[json.RawMessage]
 	id, err := c.id()
 	if err != nil {
-		return reply[api.Job]{}, err
+		return nothing, err
 	}
-	return send[api.HopGetRequest, api.Job](ctx, s, c, coreclient.Read(api.HopGet), api.HopGetRequest{JobID: id})
+	left, applied := c.patience()
+	request := api.HopWaitRequest{JobID: id}
+	if left == 0 || len(c.ifNoneMatch) > 0 {
+		found, err := send[api.HopGetRequest, api.Job](ctx, s, c, coreclient.Read(api.HopGet), api.HopGetRequest{JobID: id})
+		if err != nil {
+			return nothing, err
+		}
+		answer, err := represent(c, &found.value)
+		answer.applied = applied
+		if left, _ = c.patience(); err != nil || left == 0 || answer.status != http.StatusNotModified {
+			return answer, err
+		}
+		request.Seen = found.value.State
+	}
+	job, err := s.hold(ctx, c, left, request)
+	if err != nil {
+		return nothing, err
+	}
+	answer, err := represent(c, &job)
+	answer.applied = applied
+	return answer, err
 }

@@ -26,7 +26,6 @@ func callOf(g *gin.Context) *call { return g.MustGet(callKey).(*call) } //nolint
 // observe stands before everything: it names the request, turns a panic into a
 // problem, and tells of the request once, in one log line and one metric.
 func (s *Server) observe(g *gin.Context) {
-	began := time.Now()
 	c := newCall(g.Request)
 	g.Set(callKey, c)
 	g.Header("X-Request-Id", c.requestID)
@@ -34,7 +33,7 @@ func (s *Server) observe(g *gin.Context) {
 	g.Header("X-Content-Type-Options", "nosniff")
 	defer func() {
 		cut := caught(g, c, recover())
-		s.tell(g, c, time.Since(began))
+		s.tell(g, c, time.Since(c.began))
 		if cut {
 			panic(http.ErrAbortHandler) // closes the connection: half an answer must not look like a whole one
 		}
@@ -59,7 +58,7 @@ func caught(g *gin.Context, c *call, panicked any) (cut bool) {
 // newCall takes from the headers what may be taken from them: a correlation id
 // and a trace, and only in their proper form. The request id is always ours.
 func newCall(r *http.Request) *call {
-	c := &call{requestID: uuid.NewString(), instance: clip(r.URL.EscapedPath())}
+	c := &call{requestID: uuid.NewString(), instance: clip(r.URL.EscapedPath()), began: time.Now()}
 	c.correlationID = c.requestID
 	if given := r.Header["X-Correlation-Id"]; len(given) == 1 && api.ValidLabel(given[0]) {
 		c.correlationID = given[0]

@@ -26,7 +26,13 @@ func write[T any](g *gin.Context, answer reply[T]) error {
 	if answer.replayed {
 		header.Set("Idempotent-Replayed", "true")
 	}
-	if status == http.StatusNoContent {
+	if answer.etag != "" {
+		header.Set("ETag", answer.etag)
+	}
+	if answer.applied != "" {
+		header.Set("Preference-Applied", answer.applied)
+	}
+	if status == http.StatusNoContent || status == http.StatusNotModified {
 		g.Writer.WriteHeader(status)
 		g.Writer.WriteHeaderNow()
 		return nil

@@ -16,7 +16,8 @@ type route struct {
 	// path is as in the contract: /v1/jobs/{id}.
 	path   string
 	access access
-	// query names the parameters that may be given, each once.
+	// query names the parameters that may be given, each once; a name that ends in
+	// a dot stands for all that begin with it.
 	query []string
 	body  bodyRule
 	// operation names the request to idempotency; empty where an Idempotency-Key
@@ -46,8 +47,10 @@ type access struct {
 	anyKey bool
 	// scope is what a key must have.
 	scope string
-	// platform admits platform keys with the scope; without it only tenant keys.
+	// platform admits platform keys too, which work; without it only tenant keys.
 	platform bool
+	// unbound keeps user-bound keys out: what the route changes is the tenant's.
+	unbound bool
 }
 
 func public() access             { return access{public: true} }
@@ -55,6 +58,12 @@ func operatorOnly() access       { return access{operator: true} }
 func anyKey() access             { return access{anyKey: true} }
 func scoped(scope string) access { return access{scope: scope} }
 func forWorkers() access         { return access{scope: api.ScopeWork, platform: true} }
+
+// aboutWorkers is for what tenants read of their workers and the platform of its own.
+func aboutWorkers() access { return access{scope: api.ScopeRead, platform: true} }
+
+// forTenant is for what belongs to no user, but to the tenant as a whole.
+func forTenant(scope string) access { return access{scope: scope, unbound: true} }
 
 // admit judges a caller; the problem says what is missing.
 func (a access) admit(who api.Principal) error {
@@ -69,10 +78,17 @@ func (a access) admit(who api.Principal) error {
 		return nil
 	case who.Kind == api.PrincipalPlatform && !a.platform:
 		return problem.New(problem.Forbidden, "A platform key only works: it claims, registers workers, keeps leases and reports outcomes.")
-	case a.scope != "" && slices.Contains(who.Scopes, a.scope):
+	case a.unbound && who.User != "":
+		return problem.New(problem.Forbidden, "The key acts for one user, and this belongs to the whole tenant; use a key without a user.")
+	}
+	needed := a.scope
+	if who.Kind == api.PrincipalPlatform {
+		needed = api.ScopeWork // a platform key has no other
+	}
+	if needed != "" && slices.Contains(who.Scopes, needed) {
 		return nil
 	}
-	return problem.New(problem.Forbidden, "The key lacks the scope "+a.scope+".")
+	return problem.New(problem.Forbidden, "The key lacks the scope "+needed+".")
 }
 
 // bodyRule says what body a route takes; the zero value takes none.

@@ -121,9 +121,14 @@ func (s *Server) endpoints() []endpoint {
 		s.healthRoutes(),
 		s.jobRoutes(),
 		s.batchRoutes(),
+		s.listRoutes(),
+		s.attemptRoutes(),
+		s.cancelRoutes(),
 		s.outcomeRoutes(),
 		s.workerRoutes(),
 		s.claimRoutes(),
+		s.queueRoutes(),
+		s.deadLetterRoutes(),
 		s.selfRoutes(),
 	)
 	if !s.admin {

@@ -14,6 +14,7 @@ func (s *Server) workerRoutes() []endpoint {
 		handle(s, route{
 			method: "POST", path: "/v1/workers/{worker_id}/heartbeat", access: forWorkers(), body: optionalBody(api.MaxBatchBody),
 		}, s.heartbeat),
+		handle(s, route{method: "GET", path: "/v1/workers", access: aboutWorkers(), query: pageParams()}, s.listWorkers),
 	}
 }
 
@@ -62,4 +63,14 @@ func (s *Server) heartbeat(ctx context.Context, c *call, r api.HeartbeatRequest)
 	}
 	answer.value.Leases = statuses
 	return answer, nil
+}
+
+// listWorkers answers GET /v1/workers with a page: a tenant's own workers, or for
+// a platform key the platform's. Nobody sees the other's.
+func (s *Server) listWorkers(ctx context.Context, c *call, _ none) (reply[api.Page[api.Worker]], error) {
+	page, err := readPage(c.query)
+	if err != nil {
+		return reply[api.Page[api.Worker]]{}, err
+	}
+	return send[api.HopPageRequest, api.Page[api.Worker]](ctx, s, c, coreclient.Read(api.HopWorkers), page)
 }

@@ -25,9 +25,9 @@ const hang = 20 * time.Second
 // finishing makes core answer outcomes: the token "good" holds the lease.
 func (d *door) finishing() {
 	d.core.On(api.HopOutcome, func(item coretest.Item) coretest.Result {
-		var request api.HopOutcomesRequest
+		var request api.OutcomesRequest
 		_ = json.Unmarshal(item.Request, &request)
-		response := api.HopOutcomesResponse{}
+		response := api.OutcomesResponse{}
 		for i, outcome := range request.Outcomes {
 			result := api.OutcomeResult{Index: i, Status: 200, Outcome: &api.Outcome{JobID: outcome.JobID, State: outcome.Kind}}
 			if outcome.LeaseToken != "good" {

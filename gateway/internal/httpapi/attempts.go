@@ -1,0 +1,31 @@
+package httpapi
+
+import (
+	"context"
+
+	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+func (s *Server) attemptRoutes() []endpoint {
+	return []endpoint{
+		handle(s, route{
+			method: "GET", path: "/v1/jobs/{id}/attempts", access: scoped(api.ScopeRead), query: pageParams(),
+		}, s.listAttempts),
+	}
+}
+
+// listAttempts answers GET /v1/jobs/{id}/attempts with a page of the job's
+// executions, by epoch.
+func (s *Server) listAttempts(ctx context.Context, c *call, _ none) (reply[api.Page[api.Attempt]], error) {
+	id, err := c.id()
+	if err != nil {
+		return reply[api.Page[api.Attempt]]{}, err
+	}
+	page, err := readPage(c.query)
+	if err != nil {
+		return reply[api.Page[api.Attempt]]{}, err
+	}
+	return send[api.HopAttemptsRequest, api.Page[api.Attempt]](ctx, s, c, coreclient.Read(api.HopAttempts),
+		api.HopAttemptsRequest{JobID: id, PageSize: page.PageSize, PageToken: page.PageToken})
+}

@@ -1,0 +1,121 @@
+package httpapi_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/forgequeue/forgequeue/gateway/internal/coretest"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+var aQueue = api.Queue{
+	Name: "mail", Mode: api.ModePull, DepthCapped: []string{"queued"}, Unserved: []api.Unserved{{Tags: []string{"gpu"}}},
+	Depth: api.Depth{Queued: api.MaxDepthCount}, Settings: api.QueueSettings{VisibilityTimeoutMS: 30_000, MaxAttempts: 3},
+}
+
+const queueText = `{"name":"mail","mode":"pull","paused":false,"depth":{"blocked":0,"scheduled":0,"queued":10000,"running":0,"dead_letter":0},` +
+	`"depth_capped":["queued"],"oldest_queued_ms":null,"active_workers":0,"unserved":[{"tags":["gpu"]}],"breaker":null,` +
+	`"settings":{"visibility_timeout_ms":30000,"max_attempts":3,"retry":{"base_ms":0,"cap_ms":0,"jitter":0},"max_running":null,"rate_per_second":null}}`
+
+func TestQueues(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t)
+	read, manage := d.key("read"), d.key("manage")
+	paging(d, api.HopQueues, aQueue)
+	got := d.do("GET", "/v1/queues?page_size=9&page_token=t", read, "")
+	if got.status != 200 || string(got.body) != `{"items":[`+queueText+`],"next_page_token":"next"}` {
+		t.Errorf("list: status %d %s", got.status, got.body)
+	}
+	if sent := last[api.HopPageRequest](d, api.HopQueues); sent != (api.HopPageRequest{PageSize: 9, PageToken: "t"}) {
+		t.Errorf("core got %+v", sent)
+	}
+	d.refuses("/v1/queues", read, map[string]string{"page_size": "page_size", "page_token": "page_token"})
+
+	whole := func(coretest.Item) coretest.Result { return coretest.Value(200, aQueue) }
+	for _, path := range []string{api.HopQueueGet, api.HopQueuePut, api.HopQueuePause} {
+		d.core.On(path, whole)
+	}
+	for _, test := range []struct{ method, path, key, body, hop, sent string }{
+		{"GET", "/v1/queues/mail", read, "", api.HopQueueGet, `{"name":"mail"}`},
+		{"GET", "/v1/queues/mail%3Aeu.1", read, "", api.HopQueueGet, `{"name":"mail:eu.1"}`},
+		{"PUT", "/v1/queues/mail", manage, "{}", api.HopQueuePut, `{"name":"mail"}`},
+		{
+			"PUT", "/v1/queues/mail", manage,
+			`{"visibility_timeout_ms":1000,"max_attempts":1000,"retry":{"base_ms":1,"jitter":null},"max_running":0,"rate_per_second":0.5}`, api.HopQueuePut,
+			`{"name":"mail","visibility_timeout_ms":1000,"max_attempts":1000,"retry":{"base_ms":1},"max_running":0,"rate_per_second":0.5}`,
+		},
+		{"PUT", "/v1/queues/mail", manage, `{"max_attempts":null}`, api.HopQueuePut, `{"name":"mail"}`},
+		{"POST", "/v1/queues/mail/pause", manage, "", api.HopQueuePause, `{"name":"mail","paused":true}`},
+		{"POST", "/v1/queues/mail/pause", manage, "{}", api.HopQueuePause, `{"name":"mail","paused":true}`},
+		{"POST", "/v1/queues/mail/resume", manage, "", api.HopQueuePause, `{"name":"mail","paused":false}`},
+	} {
+		got := d.do(test.method, test.path, test.key, test.body)
+		if got.status != 200 || string(got.body) != queueText {
+			t.Errorf("%s %s: status %d %s", test.method, test.path, got.status, got.body)
+			continue
+		}
+		requests := d.core.Requests(test.hop)
+		if sent := string(requests[len(requests)-1].Items[0].Request); sent != test.sent {
+			t.Errorf("%s %s: core got %s, want %s", test.method, test.path, sent, test.sent)
+		}
+	}
+}
+
+func TestQueuesRefuse(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t)
+	manage := d.key("manage", "read")
+	refuse := func(coretest.Item) coretest.Result { return coretest.Refuse(problem.NotFound, "core's words") }
+	d.core.On(api.HopQueueGet, refuse)
+	unknown := d.do("GET", "/v1/queues/unknown", manage, "").refused(t, 404, problem.NotFound)
+	for _, name := range []string{"-", "a%20b", "%C3%A9", "%00", "a%2Fb", strings.Repeat("x", 129)} {
+		for _, route := range []struct{ method, verb, body string }{{"GET", "", ""}, {"PUT", "", "{}"}, {"POST", "/pause", ""}, {"POST", "/resume", ""}} {
+			p := d.do(route.method, "/v1/queues/"+name+route.verb, manage, route.body).refused(t, 404, problem.NotFound)
+			if p.Detail != unknown.Detail {
+				t.Errorf("%s %s tells of its form: %s", route.method, name, p.Detail)
+			}
+		}
+	}
+	for body, want := range map[string]struct {
+		code  problem.Code
+		field string
+	}{
+		"":                                   {problem.InvalidJSON, ""},
+		`[]`:                                 {problem.InvalidRequest, "body"},
+		`{"visibility_timeout_ms":999}`:      {problem.InvalidRequest, "visibility_timeout_ms"},
+		`{"visibility_timeout_ms":43200001}`: {problem.InvalidRequest, "visibility_timeout_ms"},
+		`{"max_attempts":0}`:                 {problem.InvalidRequest, "max_attempts"},
+		`{"max_attempts":1001}`:              {problem.InvalidRequest, "max_attempts"},
+		`{"retry":{"jitter":2}}`:             {problem.InvalidRequest, "retry.jitter"},
+		`{"max_running":-1}`:                 {problem.InvalidRequest, "max_running"},
+		`{"rate_per_second":0}`:              {problem.InvalidRequest, "rate_per_second"},
+		`{"rate_per_second":"1"}`:            {problem.InvalidRequest, "rate_per_second"},
+		`{"mode":"push"}`:                    {problem.UnknownField, "mode"},
+		`{"target":{}}`:                      {problem.UnknownField, "target"},
+		`{"name":"mail"}`:                    {problem.UnknownField, "name"},
+		`{"paused":true}`:                    {problem.UnknownField, "paused"},
+	} {
+		p := d.do("PUT", "/v1/queues/mail", manage, body).refused(t, 400, want.code)
+		if want.field != "" && (len(p.Errors) != 1 || p.Errors[0].Field != want.field) {
+			t.Errorf("%s: errors %v", body, p.Errors)
+		}
+	}
+	d.do("POST", "/v1/queues/mail/pause", manage, `{"paused":true}`).refused(t, 400, problem.UnknownField)
+	for _, path := range []string{api.HopQueuePut, api.HopQueuePause} {
+		if n := len(d.core.Requests(path)); n != 0 {
+			t.Errorf("%d bad requests reached %s", n, path)
+		}
+	}
+	bound := d.keyWith(func(k *api.HopKey) { k.Scopes, k.User = []string{"manage", "read"}, "bob" })
+	p := d.do("PUT", "/v1/queues/mail", bound, "{}").refused(t, 403, problem.Forbidden)
+	if !strings.Contains(p.Detail, "one user") {
+		t.Errorf("detail %q", p.Detail)
+	}
+	d.core.On(api.HopQueueGet, func(coretest.Item) coretest.Result { return coretest.Value(200, aQueue) })
+	if got := d.do("GET", "/v1/queues/mail", bound, ""); got.status != 200 || !cmp.Equal(string(got.body), queueText) {
+		t.Errorf("a user-bound key reads a queue: status %d", got.status)
+	}
+}
