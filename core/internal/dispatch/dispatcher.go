@@ -27,6 +27,7 @@ const (
 	pollEvery = 250 * time.Millisecond
 	// refreshEvery is how old what is known of lanes and queues may get.
 	refreshEvery = 2 * time.Second
+	refreshGap   = 20 * time.Millisecond
 	// pollWakes is how many claims one ready lane wakes in one poll.
 	pollWakes = 8
 )
@@ -120,6 +121,13 @@ func (d *Dispatcher) keepFresh(ctx context.Context) {
 		}
 		if err := d.lanes.Refresh(ctx); err != nil && ctx.Err() == nil {
 			d.log.WarnContext(ctx, "lanes are not refreshed", "error", err)
+		}
+		// Hints of lanes that are not ours, another installation's on the same Redis,
+		// must not make this a busy loop.
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(refreshGap):
 		}
 		timer.Reset(refreshEvery)
 	}

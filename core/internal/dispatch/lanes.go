@@ -25,6 +25,8 @@ type Lanes struct {
 	settings map[queue.QueueKey]queue.QueueSettings
 	highest  queue.LaneID
 	changed  time.Time
+	// full is when all lanes were last read, and not only the new ones.
+	full time.Time
 }
 
 func newLanes(store *queue.Store) *Lanes {
@@ -42,6 +44,8 @@ const (
 	// A lane's number is handed out before it is committed: lanes somewhat below
 	// the highest one seen may still appear.
 	lateLanes = 1000
+	// One that appears later still is found by reading all of them now and then.
+	fullEvery = time.Minute
 	// The same for times of change.
 	lateChanges = time.Minute
 )
@@ -50,7 +54,11 @@ const (
 func (l *Lanes) Refresh(ctx context.Context) error {
 	l.mu.RLock()
 	after, since := max(l.highest-lateLanes, 0), l.changed.Add(-lateChanges)
+	begun, full := time.Now(), time.Since(l.full) > fullEvery
 	l.mu.RUnlock()
+	if full {
+		after = 0
+	}
 	queues, err := l.store.QueuesSince(ctx, since)
 	if err != nil {
 		return err
@@ -69,6 +77,9 @@ func (l *Lanes) Refresh(ctx context.Context) error {
 	}
 	for _, lane := range lanes {
 		l.add(lane)
+	}
+	if full {
+		l.full = begun
 	}
 	return nil
 }

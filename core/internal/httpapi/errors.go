@@ -42,7 +42,7 @@ func sentinels() []sentinel {
 		{queue.ErrPageToken, problem.InvalidRequest, "The page_token is not one of this list's.", 0},
 		{queue.ErrOverloaded, problem.Overloaded, "The engine has as much work as it can take. Try again later.", time.Second},
 		{queue.ErrUnavailable, problem.CoreUnavailable, "The engine's database cannot be reached. Nothing was changed; try again later.", 2 * time.Second},
-		{queue.ErrOutcomeUnknown, problem.OutcomeUnknown, "The database's answer was lost: whether the request took effect is not known. Repeat it with the same Idempotency-Key.", time.Second},
+		{queue.ErrOutcomeUnknown, problem.OutcomeUnknown, "The database's answer was lost: whether the request took effect is not known. Repeat a submit with its Idempotency-Key; outcomes and heartbeats can simply be repeated.", time.Second},
 	}
 }
 
@@ -83,7 +83,7 @@ func loggerOf(ctx context.Context) *slog.Logger {
 // guard tells a panic in a goroutine of its own, which the middleware does not
 // see, as an item's error: it would end the process.
 func guard[T any](ctx context.Context, into *api.Result[T]) {
-	if failure := recover(); failure != nil {
+	if failure := recover(); failure != nil { //nolint:revive // its callers defer it
 		*into = result[T](ctx, nil, fmt.Errorf("an item panicked: %v\n%s", failure, stack()))
 	}
 }

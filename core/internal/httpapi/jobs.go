@@ -92,6 +92,13 @@ func submitCall(item *api.Item[api.HopSubmitRequest]) (dispatch.SubmitCall, erro
 		if call.IDs[i], err = uuid.Parse(text); err != nil {
 			return call, problem.New(problem.InvalidRequest, "ids must be UUIDs.")
 		}
+		// The gateway has judged them already, and with field names that its caller
+		// knows. What it lets through by mistake must not become a wrong row.
+		if call.Refused == nil || call.Refused[i] == nil {
+			if fields := request.Jobs[i].Validate(""); len(fields) > 0 {
+				return call, problem.Invalid(fields...)
+			}
+		}
 	}
 	if key := request.Idempotency; key != nil {
 		fingerprint, err := hex.DecodeString(key.Fingerprint)

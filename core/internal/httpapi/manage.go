@@ -174,7 +174,7 @@ func (s *Server) discardMany(ctx context.Context, item api.Item[api.DeadLetterRe
 				why = queue.ErrNotDead
 			}
 		}
-		delete(gone, id) // named twice, it goes once
+		delete(gone, id)                               // named twice, it goes once
 		response.Results[i] = batchResult(ctx, i, why) // a discarded job is in no state: job is null
 	}
 	return json.Marshal(response)

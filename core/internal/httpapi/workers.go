@@ -77,6 +77,9 @@ func (s *Server) register(ctx context.Context, item api.Item[api.WorkerRequest])
 	if err != nil {
 		return api.Worker{}, err
 	}
+	if fields := item.Request.Validate(); len(fields) > 0 {
+		return api.Worker{}, problem.Invalid(fields...)
+	}
 	return s.Dispatcher.Register(ctx, owner, item.Request)
 }
 
@@ -133,6 +136,10 @@ func (s *Server) outcomes(ctx context.Context, item api.Item[api.OutcomesRequest
 	var endings []queue.Ending
 	var places []int
 	for i := range sent {
+		if fields := sent[i].Validate(""); len(fields) > 0 {
+			response.Results[i] = outcomeResult(ctx, i, nil, problem.Invalid(fields...))
+			continue
+		}
 		lease, err := parseLease(owner, sent[i].JobID, sent[i].LeaseToken)
 		if err != nil {
 			response.Results[i] = outcomeResult(ctx, i, nil, err)

@@ -281,7 +281,11 @@ func classify(err error) error {
 // rolled back in each case.
 func classifyRefusal(refused *pgconn.PgError, err error) error {
 	switch refused.Code {
-	case "57P01", "57P02", "57P03", "57P05", // shutting down, crashed, starting up, idle session ended
+	case "57P01", "57P02":
+		// Shutting down, or crashed: these end a session at any point, also between
+		// the commit and its answer.
+		return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
+	case "57P03", "57P05", // starting up, idle session ended
 		"53300", "25P03", "25006": // too many connections, idle transaction ended, a standby after a failover
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	case "40001", "40P01", "55P03", "57014", // serialization, deadlock, lock_timeout, statement_timeout
