@@ -11,6 +11,7 @@ require (
 	github.com/forgequeue/forgequeue/core v0.0.0
 	github.com/forgequeue/forgequeue/gateway v0.0.0
 	github.com/spf13/cobra v1.10.2
+	go.uber.org/goleak v1.3.0
 )
 
 require (

@@ -51,7 +51,6 @@ func (g *runGroup) stop() error {
 	g.cancel(nil)
 	var failures []error
 	for _, p := range slices.Backward(g.parts) {
-
 		p.stop()
 		failures = append(failures, <-p.done)
 	}
