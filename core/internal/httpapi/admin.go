@@ -76,8 +76,20 @@ func (s *Server) listKeys(ctx context.Context, item api.Item[api.HopPageRequest]
 	if err != nil {
 		return api.Page[api.Key]{}, queue.ErrNotFound
 	}
+	if err := checkToken(item.Request.PageToken, api.ValidLabel); err != nil {
+		return api.Page[api.Key]{}, err
+	}
 	keys, err := s.Store.ListKeys(ctx, id, item.Request.PageToken, item.Request.PageSize+1)
 	return page(keys, item.Request.PageSize, func(k api.Key) string { return k.KeyID }), err
+}
+
+// checkToken judges a page_token that is the last name of the page before:
+// PostgreSQL takes no NUL, and no text that is not UTF-8.
+func checkToken(token string, valid func(string) bool) error {
+	if token != "" && !valid(token) {
+		return queue.ErrPageToken
+	}
+	return nil
 }
 
 func (s *Server) revokeKey(ctx context.Context, item api.Item[api.HopKeyLookupRequest]) (struct{}, error) {

@@ -196,6 +196,9 @@ func (s *Server) listWorkers(ctx context.Context, item api.Item[api.HopPageReque
 			return api.Page[api.Worker]{}, err
 		}
 	}
+	if err := checkToken(item.Request.PageToken, api.ValidLabel); err != nil {
+		return api.Page[api.Worker]{}, err
+	}
 	size := pageSize(item.Request.PageSize)
 	workers, err := s.Store.ListWorkers(ctx, owner, item.Request.PageToken, size+1)
 	return page(workers, size, func(w api.Worker) string { return w.WorkerID }), err
@@ -204,6 +207,9 @@ func (s *Server) listWorkers(ctx context.Context, item api.Item[api.HopPageReque
 func (s *Server) listQueues(ctx context.Context, item api.Item[api.HopPageRequest]) (api.Page[api.Queue], error) {
 	owner, err := ofTenant(item.Principal)
 	if err != nil {
+		return api.Page[api.Queue]{}, err
+	}
+	if err := checkToken(item.Request.PageToken, api.ValidName); err != nil {
 		return api.Page[api.Queue]{}, err
 	}
 	size := pageSize(item.Request.PageSize)

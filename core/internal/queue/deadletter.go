@@ -96,15 +96,18 @@ const redriveSQL = `
 WITH risen AS (
   DELETE FROM dead_letters
   WHERE id = ANY(@ids::uuid[]) AND tenant_id = @tenant_id AND (@user::text = '' OR user_id = @user)
-  RETURNING ` + keptColumns + `, last_error
+  RETURNING ` + keptColumns + `, last_error, outcome_lease_id, outcome_hash, outcome_answer
 )
 INSERT INTO jobs (id, tenant_id, lane_id, queue, type, user_id, state, priority, payload, tags, metadata, attempt, max_attempts,
                   epoch, redrives, retry_base_ms, retry_cap_ms, retry_jitter, timeout_ms, dedupe_key, correlation_id,
-                  traceparent, created_at, run_at, deadline, ready_at, started_at, last_error)
+                  traceparent, created_at, run_at, deadline, ready_at, started_at, last_error,
+                  outcome_lease_id, outcome_hash, outcome_answer)
 SELECT id, tenant_id, lane_id, queue, type, user_id, 'queued', priority, payload, tags, metadata, 0, max_attempts,
        ` + risenEpoch + `, redrives + 1, retry_base_ms, retry_cap_ms, retry_jitter, timeout_ms, dedupe_key, correlation_id,
        traceparent, created_at, statement_timestamp(),
-       CASE WHEN deadline > statement_timestamp() THEN deadline END, statement_timestamp(), started_at, last_error
+       CASE WHEN deadline > statement_timestamp() THEN deadline END, statement_timestamp(), started_at, last_error,
+       -- the last holder's repeat is told the same until the next claim (D5)
+       outcome_lease_id, outcome_hash, outcome_answer
 FROM risen
 RETURNING ` + liveColumns
 

@@ -9,10 +9,11 @@ package queue
 const expiredSQL = `
 SELECT ` + lockedColumns + `
 FROM jobs
-WHERE id IN (
+WHERE state = 'running' AND id IN (
   SELECT id FROM jobs
   WHERE state = 'running' AND lease_expires_at < statement_timestamp()
     AND @since::timestamptz + visibility_timeout_ms * interval '1 millisecond' / 3 <= statement_timestamp()
   ORDER BY lease_expires_at, id
   LIMIT @batch)
+ORDER BY id
 FOR UPDATE`

@@ -86,9 +86,16 @@ func (s *Store) End(ctx context.Context, endings []Ending) []Ended {
 	missing := s.endCompletes(ctx, endings, completes, ended)
 	missing = append(missing, s.endOthers(ctx, endings, others, ended)...)
 	s.answerMissing(ctx, endings, missing, ended)
+	missing = missing[:0]
 	for repeat, first := range repeats {
+		if errors.Is(ended[first].Err, ErrOutcomeConflict) {
+			// The first decided nothing: this one may yet be the repeat of what is on record.
+			missing = append(missing, repeat)
+			continue
+		}
 		ended[repeat] = again(&endings[repeat], &endings[first], ended[first])
 	}
+	s.answerMissing(ctx, endings, missing, ended)
 	return ended
 }
 

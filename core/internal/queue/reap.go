@@ -81,7 +81,8 @@ func reapOne(row *lockedRow, random float64) (*settlement, job.Event, error) {
 	}
 	if row.TimeoutMs != nil {
 		end := row.StartedAt.Add(time.Duration(*row.TimeoutMs) * time.Millisecond)
-		if !row.LeaseExpiresAt.Before(end) {
+		// The lease of a dead worker is taken before its end: that is no timeout yet.
+		if !row.LeaseExpiresAt.Before(end) && !row.Now.Before(end) {
 			event, kind = job.Timeout, "timeout"
 			failure = &api.JobError{Type: "timeout", Message: fmt.Sprintf("the attempt ran past its timeout_ms of %d", *row.TimeoutMs)}
 		}

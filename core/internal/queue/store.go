@@ -221,7 +221,7 @@ func (s *Store) inTx(ctx context.Context, work func(pgx.Tx) error) error {
 		return definite(err)
 	}
 	if err := tx.Commit(ctx); err != nil {
-		return classify(err)
+		return classifyCommit(err)
 	}
 	return nil
 }
@@ -275,6 +275,21 @@ func classify(err error) error {
 		return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
 	}
 	return err
+}
+
+// classifyCommit is classify for COMMIT, of which only PostgreSQL's own refusal
+// leaves no doubt. pgconn cannot be asked: where the answer to a simple query is
+// lost it says "conn closed", safe to retry (pgx 5.12, MultiResultReader.NextResult
+// drops the error of the read and then finds the connection closed).
+func classifyCommit(err error) error {
+	if errors.Is(err, pgx.ErrTxCommitRollback) {
+		return err // refused: a statement before it had failed
+	}
+	refused, ok := errors.AsType[*pgconn.PgError](err)
+	if !ok || strings.HasPrefix(refused.Code, "57P") { // a session that is ended may have committed first
+		return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
+	}
+	return classifyRefusal(refused, err)
 }
 
 // classifyRefusal sorts out the refusals that are nobody's fault here. PostgreSQL

@@ -83,6 +83,11 @@ func validTraceparent(text string) bool {
 
 // limitHeaders refuses what net/http, which allows more, let through.
 func limitHeaders(g *gin.Context) {
+	if len(g.Request.TransferEncoding) > 0 {
+		// There may have been a Content-Length too, which net/http has dropped: the
+		// connection must not be used again (RFC 9112, section 6.1).
+		g.Header("Connection", "close")
+	}
 	size := len(g.Request.RequestURI) + len(g.Request.Host)
 	for name, values := range g.Request.Header {
 		for _, value := range values {

@@ -1,0 +1,127 @@
+package queue_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/forgequeue/forgequeue/core/internal/job"
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// What the model found, and what only a race would show, each as a plain story.
+
+// A repeat is told the same until the next claim, whatever became of the job.
+func TestRepeatIsToldTheSameUntilTheNextClaim(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	id := f.submit(f.job())[0]
+	ending := queue.Ending{Lease: f.claimOne().Lease(), Kind: api.KindFail, Random: 0.5}
+	first := f.mustEnd(ending)
+	repeat := func(when string) {
+		t.Helper()
+		got := f.end(ending)
+		if got.Err != nil || !got.Replayed || got.Outcome.State != first.State || !got.Outcome.RunAt.Equal(first.RunAt.Time) {
+			t.Errorf("%s: %+v, first %+v", when, got, first)
+		}
+		if got := f.end(queue.Ending{Lease: ending.Lease, Kind: api.KindComplete}); !errors.Is(got.Err, queue.ErrOutcomeConflict) {
+			t.Errorf("%s, another kind: %+v", when, got)
+		}
+	}
+	repeat("scheduled")
+	f.exec(`UPDATE jobs SET deadline = statement_timestamp() - interval '1 second'`)
+	if buried, err := f.store.Bury(t.Context(), 10); err != nil || len(buried) != 1 {
+		t.Fatalf("%+v %v", buried, err)
+	}
+	repeat("buried by its deadline")
+	if got := f.store.Redrive(t.Context(), f.tenant, "", []uuid.UUID{id})[0]; got.Err != nil {
+		t.Fatal(got.Err)
+	}
+	repeat("redriven")
+	f.claimOne()
+	if got := f.end(ending); !errors.Is(got.Err, queue.ErrLeaseLost) {
+		t.Errorf("claimed again: %+v", got)
+	}
+}
+
+// In one flush the conflict of one caller is not the answer to another, who says
+// what is on record.
+func TestRepeatBesideAConflictInOneCall(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.submit(f.job())
+	lease := f.claimOne().Lease()
+	f.mustEnd(queue.Ending{Lease: lease, Kind: api.KindComplete})
+	got := f.store.End(t.Context(), []queue.Ending{{Lease: lease, Kind: api.KindFail}, {Lease: lease, Kind: api.KindComplete}})
+	if !errors.Is(got[0].Err, queue.ErrOutcomeConflict) || got[1].Err != nil || !got[1].Replayed {
+		t.Fatalf("%+v", got)
+	}
+}
+
+// What a dead worker leaves has not timed out, though its lease would have ended
+// with its timeout.
+func TestDeadWorkersAttemptIsNoTimeout(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	timeout := int64(60_000)
+	id := f.submit(f.job(func(j *queue.NewJob) { j.TimeoutMS, j.MaxAttempts = &timeout, 1 }))[0]
+	if _, err := f.store.SeenClaiming(t.Context(), f.tenant, "w1", nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	f.claim(1, time.Hour)
+	f.exec(`UPDATE workers SET status = 'DEAD'`)
+	reaped, err := f.store.ReapDead(t.Context(), 10, half)
+	if err != nil || len(reaped) != 1 || reaped[0].Event != job.LeaseExpired || reaped[0].Verdict.Reason != job.WorkerLost {
+		t.Fatalf("%+v %v", reaped, err)
+	}
+	if got := f.get(id); got.LastError.Type != "lease_expired" {
+		t.Fatalf("%+v", got.LastError)
+	}
+}
+
+// A holder is heard while the reaper is at work: the lease that it renewed is not
+// taken back.
+func TestReaperLeavesALeaseThatIsBeingRenewed(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	id := f.submit(f.job())[0]
+	claimed := f.claimOne()
+	f.expire(id)
+	heartbeat, err := f.behind.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = heartbeat.Rollback(background(t)) }()
+	if _, err := heartbeat.Exec(t.Context(), `UPDATE jobs SET lease_expires_at = statement_timestamp() + interval '30 seconds'`); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan []queue.Reaped, 1)
+	go func() {
+		reaped, err := f.store.Reap(background(t), time.Unix(0, 0), 10, half)
+		if err != nil {
+			t.Error(err)
+		}
+		done <- reaped
+	}()
+	// Until the reaper has passed the row by, or waits for it.
+	watch := queuetest.Connect(t, f.url)
+	queuetest.Eventually(t, "the reaper has seen the lease", func() bool {
+		var waiting int
+		if err := watch.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity
+			WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&waiting); err != nil {
+			t.Fatal(err)
+		}
+		return waiting > 0 || len(done) > 0
+	})
+	if err := heartbeat.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if reaped := <-done; len(reaped) != 0 {
+		t.Errorf("a renewed lease was taken back: %+v", reaped)
+	}
+	f.mustEnd(queue.Ending{Lease: claimed.Lease(), Kind: api.KindComplete})
+}
