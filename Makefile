@@ -7,7 +7,7 @@ TEST_TIMEOUT ?= 15m
 TEST_FLAGS  ?=
 ARGS        ?=
 
-.PHONY: help run test build lint fmt drift tidy migrations-seal ci clean
+.PHONY: help run test build lint fmt drift tidy migrations-seal mutants faults ci clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,6 +37,13 @@ tidy: ## mend go.mod, go.sum and go.work.sum
 
 migrations-seal: ## write down the checksum of a new migration
 	@bash .ci/run seal
+
+mutants: ## break the rules on purpose, one by one: the tests must notice each
+	@bash .ci/mutants
+
+faults: ## the fault suite, long: kills, pauses, crashes, lost replies (an hour or more)
+	@sh .ci/install test
+	FORGEQUEUE_FAULTS=long $(GO_TEST) -race -timeout 6h -count=1 -v -run 'Fault|Kill|Pause|Crash|Lost|Pool|Cores|Stop|Hostile' ./e2e
 
 ci: ## all that CI runs
 	@bash .ci/run
