@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -33,7 +34,7 @@ func freeAddress(t *testing.T) string {
 // service starts `forgequeue core` or `forgequeue gateway` with settings.
 func service(t *testing.T, settings map[string]string, args ...string) *stack.Process {
 	t.Helper()
-	command := exec.CommandContext(context.WithoutCancel(t.Context()), stack.Binary(t), args...) //nolint:gosec // our own program
+	command := exec.CommandContext(context.WithoutCancel(t.Context()), stack.Binary(t), args...)
 	command.Env = os.Environ()
 	for name, value := range settings {
 		command.Env = append(command.Env, name+"="+value)
@@ -71,9 +72,7 @@ func TestServicesJoinGivenStores(t *testing.T) {
 			"FORGEQUEUE_HOP_SECRET": strings.Repeat("h", 32), "FORGEQUEUE_KEY_SECRET": strings.Repeat("k", 32),
 			"FORGEQUEUE_METRICS_LISTEN": freeAddress(t), "FORGEQUEUE_CORE_METRICS_LISTEN": freeAddress(t),
 		}
-		for name, value := range more {
-			all[name] = value
-		}
+		maps.Copy(all, more)
 		return all
 	}
 	for range 2 { // a repeat is harmless

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -23,7 +24,7 @@ func descendants(t *testing.T, pid int) []int {
 	}
 	children := map[int][]int{}
 	for _, stat := range stats {
-		content, err := os.ReadFile(stat) //nolint:gosec // /proc
+		content, err := os.ReadFile(stat)
 		if err != nil {
 			continue // it has ended in the meantime
 		}
@@ -47,7 +48,7 @@ func descendants(t *testing.T, pid int) []int {
 }
 
 func alive(pid int) bool {
-	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)) //nolint:gosec // /proc
+	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err == nil && !bytes.Contains(content, []byte(") Z "))
 }
 
@@ -62,12 +63,7 @@ func TestKillLeavesNoOrphanAndLosesNothing(t *testing.T) {
 	}
 	s.Kill()
 	stack.Eventually(t, 20*time.Second, "every child of the killed process has ended", func() bool {
-		for _, pid := range below {
-			if alive(pid) {
-				return false
-			}
-		}
-		return true
+		return !slices.ContainsFunc(below, alive)
 	})
 	again := stack.Up(t, data, "--demo=false")
 	if job := get(t, again.Client(t), id); job.State != api.StateQueued {
@@ -109,7 +105,7 @@ func TestStoresComeBack(t *testing.T) {
 	id := submit(t, c, api.SubmitRequest{Type: "x"})
 	killed := 0
 	for _, pid := range descendants(t, s.Pid()) {
-		name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) //nolint:gosec // /proc
+		name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 		argument, _, _ := strings.Cut(string(name), "\x00")
 		program := filepath.Base(strings.Fields(argument + " -")[0])
 		postmaster := program == "postgres" && strings.Contains(string(name), "-D")

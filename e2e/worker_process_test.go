@@ -26,7 +26,7 @@ func startWorker(t *testing.T, args workerArgs) *stack.Process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	command := exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0]) //nolint:gosec // this very program
+	command := exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0])
 	command.Env = append(os.Environ(), workerEnv+"="+string(encoded))
 	return stack.StartCommand(t, command)
 }

@@ -13,12 +13,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/forgequeue/forgequeue/shared/client"
+	"github.com/forgequeue/forgequeue/shared/supervisor/storetest"
 )
 
 // binary is the program under test, built once for the test process.
@@ -42,8 +44,13 @@ func Binary(tb testing.TB) string {
 	return forgequeue.path
 }
 
+const buildFolder = "fq-binary-"
+
 func build() (string, error) {
-	dir, err := os.MkdirTemp("", "fq-binary-")
+	if given := os.Getenv("FORGEQUEUE_E2E_BINARY"); given != "" {
+		return given, nil // a release, or one build for many runs
+	}
+	dir, err := os.MkdirTemp("", buildFolder)
 	if err != nil {
 		return "", err
 	}
@@ -52,7 +59,7 @@ func build() (string, error) {
 	if raceEnabled {
 		args = append(args, "-race")
 	}
-	command := exec.CommandContext(context.Background(), "go", append(args, ".")...) //nolint:gosec // our own arguments
+	command := exec.CommandContext(context.Background(), "go", append(args, ".")...)
 	command.Dir = filepath.Join("..", "cmd", "forgequeue")
 	if output, err := command.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build: %w\n%s", err, output)
@@ -60,10 +67,11 @@ func build() (string, error) {
 	return path, nil
 }
 
-// Main runs the tests and removes what was built.
+// Main runs the tests, stops the stores that they shared and removes what was
+// built.
 func Main(m *testing.M) int {
-	code := m.Run()
-	if forgequeue.path != "" {
+	code := storetest.Main(m)
+	if strings.HasPrefix(filepath.Base(filepath.Dir(forgequeue.path)), buildFolder) {
 		_ = os.RemoveAll(filepath.Dir(forgequeue.path))
 	}
 	return code
@@ -77,7 +85,7 @@ func Folder(tb testing.TB) string {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	if err := os.Chmod(dir, 0o711); err != nil { //nolint:gosec // passed through, not looked into
+	if err := os.Chmod(dir, 0o711); err != nil {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { _ = os.RemoveAll(dir) })
@@ -179,7 +187,7 @@ func (o *output) String() string {
 // Start starts the program with arguments.
 func Start(tb testing.TB, args ...string) *Process {
 	tb.Helper()
-	return StartCommand(tb, exec.CommandContext(context.WithoutCancel(tb.Context()), Binary(tb), args...)) //nolint:gosec // our own program
+	return StartCommand(tb, exec.CommandContext(context.WithoutCancel(tb.Context()), Binary(tb), args...))
 }
 
 // StartCommand starts any command as a child of the test.

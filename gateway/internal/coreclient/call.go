@@ -56,16 +56,19 @@ func encode(value any) ([]byte, error) {
 // A call is repeated at most once for each reason: core's clock differs; nothing
 // of it reached core; its reply was lost but core knows it by its key.
 func (c *Client) exchange(ctx context.Context, op Op, body []byte) ([]byte, error) {
-	var clockLearned, repeated bool
+	var clockLearned, repeated, doubt bool
 	for {
 		reply, sent, err := c.attempt(ctx, op.path, body)
 		switch {
 		case err != nil:
+			// Once a try was sent and got no answer, a later one that fails or is
+			// refused does not make it undone.
+			doubt = doubt || sent
 			if !repeated && ctx.Err() == nil && (!sent || op.effect == keyed) {
 				repeated = true
 				continue
 			}
-			if !sent {
+			if !doubt {
 				return nil, fmt.Errorf("%w: %s: %w", ErrUnavailable, op.path, err)
 			}
 			return nil, fmt.Errorf("%w: %s: %w", op.lost(), op.path, err)
@@ -77,6 +80,9 @@ func (c *Client) exchange(ctx context.Context, op Op, body []byte) ([]byte, erro
 				continue
 			}
 			return nil, fmt.Errorf("%w (%s)", ErrRefusesUs, op.path)
+		}
+		if doubt {
+			return nil, fmt.Errorf("%w: %s: then status %d", op.lost(), op.path, reply.status)
 		}
 		return nil, refusal(op, reply)
 	}

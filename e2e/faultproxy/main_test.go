@@ -1,0 +1,10 @@
+package faultproxy_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/forgequeue/forgequeue/shared/supervisor/storetest"
+)
+
+func TestMain(m *testing.M) { os.Exit(storetest.Main(m)) }

@@ -1,0 +1,213 @@
+package e2e_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/e2e/faultproxy"
+	"github.com/forgequeue/forgequeue/e2e/stack"
+	"github.com/forgequeue/forgequeue/shared/client"
+)
+
+// PostgreSQL is killed under load, and started again by the `up` whose child it
+// is. Core and gateway are processes beside it.
+func TestPostgresCrashesUnderLoad(t *testing.T) {
+	t.Parallel()
+	up := stack.Up(t, stack.Folder(t), "--demo=false")
+	c := stack.NewCluster(t, stack.ClusterOptions{DatabaseURL: secondDatabase(t, up.DatabaseURL), RedisURL: up.Redis.URL})
+	l := newLoad(t, c, 2*time.Second)
+	stopWork := l.work(4, 10*time.Millisecond)
+	stopSubmits := l.produce(8, 20_000, 10*time.Millisecond)
+	crashes := lane(2, 50)
+	var slowest time.Duration
+	for i := range crashes {
+		if i > 0 { // `up` gives up on a child that ends five times in a minute
+			pace(t.Context(), time.Duration(lane(0, 15))*time.Second)
+		}
+		pace(t.Context(), moment(time.Second, 2*time.Second))
+		old := postmaster(t, up)
+		if err := syscall.Kill(old, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		killed := time.Now()
+		probe := l.client()
+		stack.Eventually(t, 60*time.Second, "a submit is accepted by another postmaster", func() bool {
+			return postmaster(t, up) != old && l.trySubmit(probe)
+		})
+		slowest = max(slowest, time.Since(killed))
+	}
+	stopSubmits()
+	l.drain(90 * time.Second)
+	stopWork()
+	if h, _ := l.check(); h.Count(disturbed) == 0 {
+		t.Error("no crash got in the way of a request")
+	}
+	t.Logf("%d crashes, at most %v until the first accepted submit", crashes, slowest.Round(time.Millisecond))
+}
+
+// trySubmit tries once.
+func (l *load) trySubmit(c *client.Client) bool {
+	_, err := c.Submit(l.t.Context(), l.request())
+	return err == nil
+}
+
+// secondDatabase makes a database beside up's own, whose core would reap there.
+func secondDatabase(t *testing.T, first string) string {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(t.Context()) }()
+	if _, err := conn.Exec(t.Context(), "CREATE DATABASE beside"); err != nil {
+		t.Fatal(err)
+	}
+	u, err := url.Parse(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.Path = "/beside"
+	return u.String()
+}
+
+// postmaster gives the process of up's PostgreSQL, 0 while there is none.
+func postmaster(t *testing.T, up *stack.Stack) int {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(up.Data, "postgres", "postmaster.pid"))
+	if err != nil {
+		return 0
+	}
+	line, _, _ := strings.Cut(string(content), "\n")
+	pid, err := strconv.Atoi(line)
+	if err != nil || !alive(pid) {
+		return 0
+	}
+	return pid
+}
+
+// PostgreSQL commits and its answer never comes: of submits, claims, outcomes and
+// background duties alike.
+func TestCommitAnswersLost(t *testing.T) {
+	t.Parallel()
+	faults := faultproxy.NewFaults(1)
+	c := stack.NewCluster(t, stack.ClusterOptions{Through: func(databaseURL string) string { return postgresProxy(t, databaseURL, faults) }})
+	l := newLoad(t, c, 2*time.Second)
+	stopWork := l.work(4, 0)
+	stopSubmits := l.produce(8, 100_000, 5*time.Millisecond)
+	wanted := lane(200, 10_000)
+	faults.Lose(0.1, wanted)
+	stack.Eventually(t, time.Duration(lane(60, 900))*time.Second, "answers were lost", func() bool { return faults.Total() >= wanted })
+	stopSubmits()
+	l.drain(90 * time.Second)
+	stopWork()
+	h, _ := l.check()
+	lost := faults.Lost()
+	if lost["COMMIT"] == 0 || h.Count(unknown) == 0 {
+		t.Errorf("lost %v, %d requests whose outcome was unknown", lost, h.Count(unknown))
+	}
+	t.Logf("lost %v of %v", lost, faults.Seen())
+}
+
+// postgresProxy gives a database's URL through a proxy that loses answers.
+func postgresProxy(t *testing.T, databaseURL string, faults *faultproxy.Faults) string {
+	t.Helper()
+	given, err := pgx.ParseConfig(databaseURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	network, address := "tcp", fmt.Sprintf("%s:%d", given.Host, given.Port)
+	if strings.HasPrefix(given.Host, "/") {
+		network, address = "unix", fmt.Sprintf("%s/.s.PGSQL.%d", given.Host, given.Port)
+	}
+	proxy, err := faultproxy.Postgres(network, address, faults)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(proxy.Close)
+	through := url.URL{
+		Scheme: "postgres", User: url.UserPassword(given.User, given.Password), Host: proxy.Address(), Path: given.Database,
+		RawQuery: "sslmode=disable",
+	}
+	return through.String()
+}
+
+// Two connections and 64 callers: all are answered soon, with success or with a
+// refusal that asks to come back, and nothing is lost.
+func TestPoolOfTwoConnections(t *testing.T) {
+	t.Parallel()
+	c := stack.NewCluster(t, stack.ClusterOptions{Settings: map[string]string{"FORGEQUEUE_DATABASE_CONNS": "2"}})
+	l := newLoad(t, c, 2*time.Second)
+	stopWork := l.work(4, 0)
+	const callers = 64
+	// A request waits for a connection for 2 s at most; how long its work takes and
+	// how busy this machine is comes on top.
+	var slow, odd, accepted atomic.Int64
+	end := time.Now().Add(time.Duration(lane(15, 60)) * time.Second)
+	var group sync.WaitGroup
+	base := &http.Transport{MaxIdleConnsPerHost: callers}
+	defer base.CloseIdleConnections()
+	plain := l.noted.Client(l.tenant.ID, base)
+	for range callers {
+		group.Go(func() {
+			for time.Now().Before(end) {
+				begun := time.Now()
+				status := l.plainSubmit(plain)
+				switch {
+				case status == http.StatusAccepted:
+					accepted.Add(1)
+				case status != http.StatusServiceUnavailable && status != http.StatusTooManyRequests:
+					odd.Add(1)
+					t.Errorf("status %d", status)
+				}
+				if time.Since(begun) > hang {
+					slow.Add(1)
+				}
+				pace(t.Context(), 20*time.Millisecond)
+			}
+		})
+	}
+	group.Wait()
+	l.drain(90 * time.Second)
+	stopWork()
+	l.check()
+	if slow.Load() > 0 || odd.Load() > 0 || accepted.Load() == 0 {
+		t.Errorf("%d slower than %v, %d with an odd status, %d accepted", slow.Load(), hang, odd.Load(), accepted.Load())
+	}
+}
+
+// plainSubmit submits once, without a key and without retries, and gives the
+// status; 0 where no answer came.
+func (l *load) plainSubmit(c *http.Client) int {
+	body, err := json.Marshal(l.request())
+	if err != nil {
+		l.t.Error(err)
+		return 0
+	}
+	request, err := http.NewRequestWithContext(l.t.Context(), http.MethodPost, l.urls[0]+"/v1/jobs", bytes.NewReader(body))
+	if err != nil {
+		l.t.Error(err)
+		return 0
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Authorization", "Bearer "+l.tenant.Key)
+	response, err := c.Do(request)
+	if err != nil {
+		return 0
+	}
+	_ = response.Body.Close()
+	return response.StatusCode
+}

@@ -1,0 +1,180 @@
+package invariants
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Mark makes a mark: a text that names its tenant and occurs in one job only.
+func Mark(tenant string, n any) string { return fmt.Sprintf("fqmark.%s.%v", tenant, n) }
+
+var marks = regexp.MustCompile(`fqmark\.([0-9a-f-]{36})\.[A-Za-z0-9_-]+`)
+
+// Recorder notes what clients of one process send and get. Many goroutines may
+// use it.
+type Recorder struct {
+	actor string
+	seq   atomic.Int64
+
+	mu     sync.Mutex
+	events []Event
+	file   *os.File
+	err    error
+}
+
+// NewRecorder keeps events in memory. No two actors of a run have one name.
+func NewRecorder(actor string) *Recorder { return &Recorder{actor: actor} }
+
+// OpenRecorder writes events to a file, each with one write, so that what was
+// noted survives a kill of this process.
+func OpenRecorder(actor, name string) (*Recorder, error) {
+	file, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	return &Recorder{actor: actor, file: file}, nil
+}
+
+// Close closes the file and says whether all events are in it.
+func (r *Recorder) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.file == nil {
+		return nil
+	}
+	if err := r.file.Close(); err != nil && r.err == nil {
+		r.err = err
+	}
+	return r.err
+}
+
+// Events gives what was noted so far, in memory.
+func (r *Recorder) Events() []Event {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.events)
+}
+
+// Note adds an event that is no request.
+func (r *Recorder) Note(e Event) {
+	e.Actor, e.Seq, e.Sent = r.actor, r.seq.Add(1), time.Now()
+	r.add([]Event{e})
+}
+
+func (r *Recorder) add(events []Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.file == nil {
+		r.events = append(r.events, events...)
+		return
+	}
+	var lines []byte
+	for _, e := range events {
+		line, err := json.Marshal(e)
+		if err != nil {
+			r.err = err
+			return
+		}
+		lines = append(append(lines, line...), '\n')
+	}
+	if _, err := r.file.Write(lines); err != nil && r.err == nil {
+		r.err = err
+	}
+}
+
+// Client gives an HTTP client for one tenant's key; all that it does is noted. An
+// empty tenant stands for a platform key, which may see every tenant's marks.
+func (r *Recorder) Client(tenant string, base http.RoundTripper) *http.Client {
+	return &http.Client{
+		Transport:     &transport{recorder: r, tenant: tenant, base: base},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+type transport struct {
+	recorder *Recorder
+	tenant   string
+	base     http.RoundTripper
+}
+
+// RoundTrip notes the request before it is sent and the answer before it is used.
+func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
+	var body []byte
+	if request.Body != nil {
+		var err error
+		body, err = io.ReadAll(request.Body)
+		_ = request.Body.Close()
+		if err != nil {
+			return nil, err
+		}
+		request = request.Clone(request.Context())
+		request.Body = io.NopCloser(bytes.NewReader(body))
+		// Without it net/http cannot repeat a keyed request behind our back.
+		request.GetBody = nil
+	}
+	seq := t.recorder.seq.Add(1)
+	events := asked(request, body)
+	now := time.Now()
+	for i := range events {
+		events[i].Actor, events[i].Seq, events[i].Index = t.recorder.actor, seq, i
+		events[i].Tenant, events[i].Sent = t.tenant, now
+	}
+	if events[0].Op == OpSubmit || events[0].Op == OpOutcome { // what may change something unseen
+		t.recorder.add(events)
+	}
+	response, err := t.base.RoundTrip(request)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := io.ReadAll(response.Body)
+	_ = response.Body.Close()
+	if err != nil {
+		// The caller learns it as it would have.
+		response.Body = io.NopCloser(io.MultiReader(bytes.NewReader(answer), failing{err}))
+		return response, nil //nolint:nilerr // the body says it
+	}
+	response.Body = io.NopCloser(bytes.NewReader(answer))
+	events = answered(events, response, answer)
+	done := time.Now()
+	for i := range events {
+		events[i].Done = done
+	}
+	events[0].Foreign = t.foreign(response.Header, answer)
+	t.recorder.add(events)
+	return response, nil
+}
+
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.err }
+
+// foreign finds other tenants' marks in an answer.
+func (t *transport) foreign(header http.Header, answer []byte) []string {
+	if t.tenant == "" {
+		return nil
+	}
+	var found []string
+	look := func(text []byte) {
+		for _, match := range marks.FindAllSubmatch(text, -1) {
+			if string(match[1]) != t.tenant {
+				found = append(found, string(match[0]))
+			}
+		}
+	}
+	look(answer)
+	for _, values := range header {
+		for _, value := range values {
+			look([]byte(value))
+		}
+	}
+	return found
+}

@@ -1,0 +1,290 @@
+package stack
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5" //nolint:depguard // makes the databases that the tests run on
+
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/client"
+	"github.com/forgequeue/forgequeue/shared/supervisor/storetest"
+)
+
+const operator = "operator-key-of-these-tests-0123456789"
+
+// ClusterOptions say what a Cluster is made of.
+type ClusterOptions struct {
+	// Cores and Gateways are how many of each; 1 if 0. Gateway i calls core i, or the last.
+	Cores, Gateways int
+	// DatabaseURL and RedisURL are stores of the caller's; a new database on the
+	// test's own servers if empty.
+	DatabaseURL, RedisURL string
+	// Through, where not nil, gives the database URL that the cores get: a proxy's.
+	Through func(databaseURL string) string
+	// Settings are for all processes, beside those that are needed.
+	Settings map[string]string
+}
+
+// Cluster is cores and gateways, each a process of its own, on a database of
+// their own.
+type Cluster struct {
+	DatabaseURL, RedisURL string
+	Cores, Gateways       []*Service
+}
+
+// NewCluster starts all services and waits until they are ready.
+func NewCluster(tb testing.TB, o ClusterOptions) *Cluster {
+	tb.Helper()
+	c := &Cluster{DatabaseURL: o.DatabaseURL, RedisURL: o.RedisURL}
+	if c.DatabaseURL == "" {
+		c.DatabaseURL = NewDatabase(tb)
+	}
+	if c.RedisURL == "" {
+		c.RedisURL = storetest.Redis(tb)
+	}
+	settings := map[string]string{
+		"DATABASE_URL": c.DatabaseURL, "REDIS_URL": c.RedisURL, "FORGEQUEUE_OPERATOR_KEY": operator,
+		"FORGEQUEUE_HOP_SECRET": strings.Repeat("h", 32), "FORGEQUEUE_KEY_SECRET": strings.Repeat("k", 32),
+		"FORGEQUEUE_GRACE": "10s", "FORGEQUEUE_LOG_LEVEL": "error",
+	}
+	maps.Copy(settings, o.Settings)
+	migrate := newService(tb, settings, "core", "migrate")
+	migrate.Start()
+	if code := migrate.process.Wait(tb, time.Minute); code != 0 {
+		tb.Fatalf("stack: migrate: exit code %d\n%s", code, migrate.process.Output())
+	}
+	if o.Through != nil {
+		settings["DATABASE_URL"] = o.Through(c.DatabaseURL)
+	}
+	for range max(o.Cores, 1) {
+		core := newService(tb, settings, "core")
+		core.set("FORGEQUEUE_CORE_LISTEN", "FORGEQUEUE_CORE_METRICS_LISTEN")
+		c.Cores = append(c.Cores, core)
+		core.Start()
+	}
+	for i := range max(o.Gateways, 1) {
+		gateway := newService(tb, settings, "gateway")
+		gateway.set("FORGEQUEUE_LISTEN", "FORGEQUEUE_METRICS_LISTEN")
+		gateway.settings["FORGEQUEUE_CORE_URL"] = c.Cores[min(i, len(c.Cores)-1)].URL
+		c.Gateways = append(c.Gateways, gateway)
+		gateway.Start()
+	}
+	for _, gateway := range c.Gateways {
+		gateway.AwaitReady()
+	}
+	return c
+}
+
+// NewDatabase makes an empty database, dropped at the end.
+func NewDatabase(tb testing.TB) string {
+	tb.Helper()
+	server := storetest.Postgres(tb)
+	name := fmt.Sprintf("fq_e2e_%d_%d", os.Getpid(), databases.Add(1))
+	exec := func(sql string) error {
+		conn, err := pgx.Connect(context.Background(), server)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = conn.Close(context.Background()) }()
+		_, err = conn.Exec(context.Background(), sql)
+		return err
+	}
+	if err := exec("CREATE DATABASE " + name + " ENCODING 'UTF8' TEMPLATE template0"); err != nil {
+		tb.Fatalf("stack: %v", err)
+	}
+	tb.Cleanup(func() {
+		if err := exec("DROP DATABASE " + name + " WITH (FORCE)"); err != nil {
+			tb.Errorf("stack: %v", err)
+		}
+	})
+	u, err := url.Parse(server)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	u.Path = "/" + name
+	return u.String()
+}
+
+//nolint:gochecknoglobals // names of databases have to differ in the whole process
+var databases atomic.Int64
+
+// Tenant is a tenant with a key for all that a tenant may do.
+type Tenant struct{ ID, Key string }
+
+// NewTenant makes a tenant without limits.
+func (c *Cluster) NewTenant(tb testing.TB, name string) Tenant {
+	tb.Helper()
+	admin, err := client.New(client.Options{URL: c.Gateways[0].URL, APIKey: operator})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer admin.CloseIdleConnections()
+	plan := "unlimited"
+	tenant, err := admin.CreateTenant(tb.Context(), api.TenantRequest{Name: name, Plan: &plan})
+	if err != nil {
+		tb.Fatalf("stack: tenant: %v", err)
+	}
+	key, err := admin.CreateKey(tb.Context(), tenant.ID, api.KeyRequest{Scopes: api.Scopes()})
+	if err != nil {
+		tb.Fatalf("stack: key: %v", err)
+	}
+	return Tenant{tenant.ID, key.Secret}
+}
+
+// SetQueue gives a tenant's queue its settings, in force when it returns.
+func (c *Cluster) SetQueue(tb testing.TB, tenant Tenant, queue string, settings map[string]any) {
+	tb.Helper()
+	body, err := json.Marshal(settings)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	status, answer := Call(tb, http.MethodPut, c.Gateways[0].URL+"/v1/queues/"+queue, tenant.Key, body)
+	if status != http.StatusOK {
+		tb.Fatalf("stack: settings of %s: %d %s", queue, status, answer)
+	}
+}
+
+// Call makes one request and gives status and body.
+func Call(tb testing.TB, method, target, key string, body []byte) (int, []byte) {
+	tb.Helper()
+	request, err := http.NewRequestWithContext(tb.Context(), method, target, bytes.NewReader(body))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Authorization", "Bearer "+key)
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		tb.Fatalf("stack: %s %s: %v", method, target, err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	answer, err := io.ReadAll(response.Body)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return response.StatusCode, answer
+}
+
+// Service is one core or gateway. It keeps its address when it is started again.
+type Service struct {
+	tb       testing.TB
+	args     []string
+	settings map[string]string
+	process  *Process
+	// URL and Metrics are where it listens.
+	URL, Metrics string
+}
+
+func newService(tb testing.TB, settings map[string]string, args ...string) *Service {
+	return &Service{tb: tb, args: args, settings: maps.Clone(settings)}
+}
+
+func (s *Service) set(listen, metrics string) {
+	s.tb.Helper()
+	s.settings[listen], s.settings[metrics] = freeAddress(s.tb), freeAddress(s.tb)
+	s.URL, s.Metrics = "http://"+s.settings[listen], "http://"+s.settings[metrics]+"/metrics"
+}
+
+// freeAddress is an address that nobody listens on, below the range from which
+// the system takes ports for outgoing connections: nobody gets it while the
+// service is down.
+func freeAddress(tb testing.TB) string {
+	tb.Helper()
+	for range 1000 {
+		address := fmt.Sprintf("127.0.0.1:%d", 12_000+(os.Getpid()*37+int(ports.Add(1)))%18_000)
+		listener, err := (&net.ListenConfig{}).Listen(tb.Context(), "tcp", address)
+		if err == nil {
+			_ = listener.Close()
+			return address
+		}
+	}
+	tb.Fatal("stack: no free port")
+	return ""
+}
+
+//nolint:gochecknoglobals // no two services of the process get one port
+var ports atomic.Int64
+
+// Start starts the service, which must not run.
+func (s *Service) Start() {
+	s.tb.Helper()
+	command := exec.CommandContext(context.Background(), Binary(s.tb), s.args...)
+	command.Env = os.Environ()
+	for name, value := range s.settings {
+		command.Env = append(command.Env, name+"="+value)
+	}
+	s.process = StartCommand(s.tb, command)
+}
+
+// Kill ends it by SIGKILL. It says whether it was still running: whether the kill
+// was the fault.
+func (s *Service) Kill() bool {
+	select {
+	case <-s.process.ended:
+		return false
+	default:
+	}
+	s.process.Kill()
+	return true
+}
+
+// Stop ends it by SIGTERM and gives its exit code, and how long it took.
+func (s *Service) Stop() (int, time.Duration) {
+	s.tb.Helper()
+	begun := time.Now()
+	code := s.process.Stop(s.tb)
+	return code, time.Since(begun)
+}
+
+// Output is what the running, or last, process wrote to standard error.
+func (s *Service) Output() string { return s.process.Output() }
+
+// AwaitReady waits until a gateway reaches its core.
+func (s *Service) AwaitReady() {
+	s.tb.Helper()
+	Eventually(s.tb, 60*time.Second, s.args[0]+" at "+s.URL+" is ready", func() bool {
+		request, err := http.NewRequestWithContext(s.tb.Context(), http.MethodGet, s.URL+"/readyz", nil)
+		if err != nil {
+			s.tb.Fatal(err)
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return false
+		}
+		defer func() { _ = response.Body.Close() }()
+		body, err := io.ReadAll(response.Body)
+		return err == nil && response.StatusCode == http.StatusOK && bytes.Contains(body, []byte(`"core":"ok"`))
+	})
+}
+
+// Metric reads one number from /metrics; labels, if any, are summed.
+func (s *Service) Metric(name string) float64 {
+	s.tb.Helper()
+	_, text := Call(s.tb, http.MethodGet, s.Metrics, "none", nil)
+	sum := 0.0
+	for line := range strings.Lines(string(text)) {
+		rest, ok := strings.CutPrefix(line, name)
+		if !ok || (rest[0] != ' ' && rest[0] != '{') {
+			continue
+		}
+		var value float64
+		if _, err := fmt.Sscan(rest[strings.LastIndexByte(rest, ' '):], &value); err == nil {
+			sum += value
+		}
+	}
+	return sum
+}
