@@ -4,6 +4,7 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -47,6 +48,9 @@ func TestSixtyFourThousand(t *testing.T) {
 
 	plan := workerPlan{Mode: "loop", Max: 50}
 	workers := []*stack.Process{l.process(plan), l.process(plan), l.process(plan)}
+	// A worker that is killed never finishes late; one that is stopped for longer
+	// than its leases does, each time.
+	stopPauses := pauses(l, plan)
 	workerKills, killedCore := 0, 0
 	all := goroutines * each
 	second := time.NewTicker(time.Second)
@@ -74,6 +78,7 @@ func TestSixtyFourThousand(t *testing.T) {
 		}
 	}
 	<-submitted
+	paused := stopPauses()
 	l.drain(90 * time.Second)
 	took := time.Since(begun)
 	for _, w := range workers {
@@ -94,11 +99,43 @@ func TestSixtyFourThousand(t *testing.T) {
 		return e.Op == invariants.OpOutcome && e.OK() && e.Kind == api.KindComplete
 	})
 	t.Logf("FIGURE accepted=%d terminal=%d completed=%d dead=%d lost=%d stale_refused=%d "+
-		"completions_acknowledged=%d worker_kills=%d core_kills=%d expired_leases=%d wall=%v",
+		"completions_acknowledged=%d worker_kills=%d worker_pauses=%d core_kills=%d expired_leases=%d wall=%v",
 		len(h.Accepted()), len(db.Rows)-db.Open(), states[api.StateCompleted], states[api.StateDeadLetter], lost, h.StaleRefused(),
-		accepted, workerKills, killedCore, expired(db), took.Round(time.Second))
+		accepted, workerKills, paused, killedCore, expired(db), took.Round(time.Second))
 	if killedCore != coreKills || lost > 0 || len(h.Accepted()) != all {
 		t.Errorf("core was killed %d times, %d of %d jobs were accepted, %d are lost", killedCore, len(h.Accepted()), all, lost)
+	}
+}
+
+// pauses stops a fourth worker for longer than its leases, again and again, until
+// told to end; it gives how often.
+func pauses(l *load, plan workerPlan) (stop func() int) {
+	worker := l.process(plan)
+	ending, ended := make(chan struct{}), make(chan int)
+	go func() {
+		n := 0
+		for {
+			for _, step := range []struct {
+				signal syscall.Signal
+				wait   time.Duration
+			}{{syscall.SIGCONT, 2 * time.Second}, {syscall.SIGSTOP, 4 * time.Second}} {
+				worker.Signal(step.signal)
+				select {
+				case <-ending:
+					worker.Signal(syscall.SIGCONT)
+					ended <- n
+					return
+				case <-time.After(step.wait):
+				}
+			}
+			n++
+		}
+	}()
+	return func() int {
+		close(ending)
+		n := <-ended
+		worker.Stop(l.t)
+		return n
 	}
 }
 

@@ -38,6 +38,7 @@ type Dispatcher struct {
 	lanes   *Lanes
 	parking parking
 	watches watches
+	gate    gate
 	workers workers
 	metrics *metrics.Jobs
 	log     *slog.Logger

@@ -69,7 +69,7 @@ func (d *Dispatcher) storeAll(ctx context.Context, submissions []queue.Submissio
 	if len(submissions) == 0 {
 		return
 	}
-	stored, err := d.store.Submit(ctx, submissions)
+	stored, err := d.storeOnce(ctx, submissions)
 	if err == nil {
 		for i, place := range places {
 			answers[place].SubmitAnswer = stored[i]
@@ -85,6 +85,15 @@ func (d *Dispatcher) storeAll(ctx context.Context, submissions []queue.Submissio
 	for i := range submissions {
 		d.storeAll(ctx, submissions[i:i+1], places[i:i+1], answers)
 	}
+}
+
+func (d *Dispatcher) storeOnce(ctx context.Context, submissions []queue.Submission) ([]queue.SubmitAnswer, error) {
+	leave, err := d.gate.enter(ctx, submissions)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	return d.store.Submit(ctx, submissions)
 }
 
 // submission fills in what the request leaves to its queue and to the defaults.

@@ -25,7 +25,7 @@ func Call[Req, Resp any](ctx context.Context, c *Client, op Op, item api.Item[Re
 	if err != nil {
 		return none, fmt.Errorf("encode %s: %w", op.path, err)
 	}
-	answer, err := c.exchange(ctx, op, body)
+	answer, doubt, err := c.exchange(ctx, op, body)
 	if err != nil {
 		return none, err
 	}
@@ -36,6 +36,9 @@ func Call[Req, Resp any](ctx context.Context, c *Client, op Op, item api.Item[Re
 	result := results.Results[0]
 	if result.Problem == nil && (result.Status < 200 || result.Status > 299) {
 		return none, fmt.Errorf("%w: %s with status %d and no problem", ErrContract, op.path, result.Status)
+	}
+	if doubt && result.Problem != nil && result.Problem.Status == http.StatusServiceUnavailable {
+		return none, fmt.Errorf("%w: %s: then %s", op.lost(), op.path, result.Problem.Code)
 	}
 	return result, nil
 }
@@ -52,11 +55,13 @@ func encode(value any) ([]byte, error) {
 }
 
 // exchange sends the body, again where that is safe, and gives the body of a 200.
+// doubt says that an earlier try was sent and got no answer: what the later one
+// says of its own failure is not the whole story.
 //
 // A call is repeated at most once for each reason: core's clock differs; nothing
 // of it reached core; its reply was lost but core knows it by its key.
-func (c *Client) exchange(ctx context.Context, op Op, body []byte) ([]byte, error) {
-	var clockLearned, repeated, doubt bool
+func (c *Client) exchange(ctx context.Context, op Op, body []byte) (answer []byte, doubt bool, err error) {
+	var clockLearned, repeated bool
 	for {
 		reply, sent, err := c.attempt(ctx, op.path, body)
 		switch {
@@ -69,22 +74,22 @@ func (c *Client) exchange(ctx context.Context, op Op, body []byte) ([]byte, erro
 				continue
 			}
 			if !doubt {
-				return nil, fmt.Errorf("%w: %s: %w", ErrUnavailable, op.path, err)
+				return nil, doubt, fmt.Errorf("%w: %s: %w", ErrUnavailable, op.path, err)
 			}
-			return nil, fmt.Errorf("%w: %s: %w", op.lost(), op.path, err)
+			return nil, doubt, fmt.Errorf("%w: %s: %w", op.lost(), op.path, err)
 		case reply.status == http.StatusOK:
-			return reply.body, nil
+			return reply.body, doubt, nil
 		case reply.status == http.StatusUnauthorized:
 			if !clockLearned && c.learnClock(reply) {
 				clockLearned = true
 				continue
 			}
-			return nil, fmt.Errorf("%w (%s)", ErrRefusesUs, op.path)
+			return nil, doubt, fmt.Errorf("%w (%s)", ErrRefusesUs, op.path)
 		}
 		if doubt {
-			return nil, fmt.Errorf("%w: %s: then status %d", op.lost(), op.path, reply.status)
+			return nil, doubt, fmt.Errorf("%w: %s: then status %d", op.lost(), op.path, reply.status)
 		}
-		return nil, refusal(op, reply)
+		return nil, doubt, refusal(op, reply)
 	}
 }
 

@@ -1,0 +1,90 @@
+package dispatch
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+)
+
+// gate lets one keyed submit of a tenant through at a time. PostgreSQL would make
+// them wait for each other anyhow, each with a connection in its hands: one tenant
+// could hold the whole pool that way. Here they wait with nothing.
+type gate struct {
+	mu      sync.Mutex
+	tenants map[tenant.ID]*turnstile
+}
+
+type turnstile struct {
+	// free holds one token when nobody is through.
+	free chan struct{}
+	// users counts who is through or waits; at 0 the turnstile is forgotten.
+	users int
+}
+
+// enter waits until the tenants' turn has come, and gives what ends it. The end of
+// ctx ends the wait with queue.ErrIdempotencyInFlight: whoever is through has not
+// answered in time.
+func (g *gate) enter(ctx context.Context, submissions []queue.Submission) (leave func(), err error) {
+	var passed []tenant.ID
+	leave = func() {
+		for _, id := range slices.Backward(passed) {
+			g.leave(id, true)
+		}
+	}
+	for _, id := range keyedTenants(submissions) {
+		select {
+		case <-g.join(id).free:
+			passed = append(passed, id)
+		case <-ctx.Done():
+			g.leave(id, false)
+			leave()
+			return nil, queue.ErrIdempotencyInFlight
+		}
+	}
+	return leave, nil
+}
+
+// keyedTenants are in one order for everybody, so that two flushes never wait for
+// each other in a circle.
+func keyedTenants(submissions []queue.Submission) []tenant.ID {
+	var ids []tenant.ID
+	for i := range submissions {
+		if submissions[i].Idempotency != nil {
+			ids = append(ids, submissions[i].Tenant)
+		}
+	}
+	slices.SortFunc(ids, func(a, b tenant.ID) int { return strings.Compare(string(a[:]), string(b[:])) })
+	return slices.Compact(ids)
+}
+
+func (g *gate) join(id tenant.ID) *turnstile {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.tenants == nil {
+		g.tenants = map[tenant.ID]*turnstile{}
+	}
+	one := g.tenants[id]
+	if one == nil {
+		one = &turnstile{free: make(chan struct{}, 1)}
+		one.free <- struct{}{}
+		g.tenants[id] = one
+	}
+	one.users++
+	return one
+}
+
+func (g *gate) leave(id tenant.ID, through bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	one := g.tenants[id]
+	if through {
+		one.free <- struct{}{}
+	}
+	if one.users--; one.users == 0 {
+		delete(g.tenants, id)
+	}
+}
