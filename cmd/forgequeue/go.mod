@@ -7,11 +7,11 @@ require github.com/forgequeue/forgequeue/shared v0.0.0
 replace github.com/forgequeue/forgequeue/shared => ../../shared
 
 require (
-	github.com/alicebob/miniredis/v2 v2.40.0
+	github.com/alicebob/miniredis/v2 v2.40.0 // up: a Redis where none is installed
 	github.com/forgequeue/forgequeue/core v0.0.0
 	github.com/forgequeue/forgequeue/gateway v0.0.0
-	github.com/spf13/cobra v1.10.2
-	go.uber.org/goleak v1.3.0
+	github.com/spf13/cobra v1.10.2 // the command line
+	go.uber.org/goleak v1.3.0 // tests: no goroutine is left behind
 )
 
 require (
