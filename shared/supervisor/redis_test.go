@@ -17,7 +17,7 @@ func redisBinary(t *testing.T) RedisBinary {
 	t.Helper()
 	b, err := FindRedis(t.Context())
 	if err != nil {
-		t.Skip(err)
+		missing(t, err.Error())
 	}
 	return b
 }
