@@ -84,6 +84,9 @@ func (c *Client) exchange(ctx context.Context, op Op, body []byte) (answer []byt
 				clockLearned = true
 				continue
 			}
+			if doubt {
+				return nil, doubt, fmt.Errorf("%w: %s: then %s", op.lost(), op.path, ErrRefusesUs.Error())
+			}
 			return nil, doubt, fmt.Errorf("%w (%s)", ErrRefusesUs, op.path)
 		}
 		if doubt {
