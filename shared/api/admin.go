@@ -57,6 +57,81 @@ type Overrides struct {
 	Users map[string]Limits `json:"users,omitzero"`
 }
 
+// For gives the limits in force: the plan's, each replaced by the tenant's
+// override where there is one, and for a user ("" is none) by the user's own.
+// In a user's entry both spellings, with user_ in front and without, mean that
+// user's limit; the one in front wins.
+func (o *Overrides) For(plan Limits, user string) Limits {
+	in := plan
+	if o == nil {
+		return in
+	}
+	in.replace(&o.Limits)
+	own, ok := o.Users[user]
+	if user == "" || !ok {
+		return in
+	}
+	in.replace(&Limits{
+		UserRequestsPerSecond: either(own.UserRequestsPerSecond, own.RequestsPerSecond),
+		UserRequestBurst:      either(own.UserRequestBurst, own.RequestBurst),
+		UserJobsPerSecond:     either(own.UserJobsPerSecond, own.JobsPerSecond),
+		UserJobBurst:          either(own.UserJobBurst, own.JobBurst),
+		UserMaxActive:         either(own.UserMaxActive, own.MaxActive),
+		UserMaxRunning:        either(own.UserMaxRunning, own.MaxRunning),
+	})
+	return in
+}
+
+// replace takes each limit of other that is set.
+func (l *Limits) replace(other *Limits) {
+	l.RequestsPerSecond = either(other.RequestsPerSecond, l.RequestsPerSecond)
+	l.RequestBurst = either(other.RequestBurst, l.RequestBurst)
+	l.JobsPerSecond = either(other.JobsPerSecond, l.JobsPerSecond)
+	l.JobBurst = either(other.JobBurst, l.JobBurst)
+	l.MaxActive = either(other.MaxActive, l.MaxActive)
+	l.MaxRunning = either(other.MaxRunning, l.MaxRunning)
+	l.UserRequestsPerSecond = either(other.UserRequestsPerSecond, l.UserRequestsPerSecond)
+	l.UserRequestBurst = either(other.UserRequestBurst, l.UserRequestBurst)
+	l.UserJobsPerSecond = either(other.UserJobsPerSecond, l.UserJobsPerSecond)
+	l.UserJobBurst = either(other.UserJobBurst, l.UserJobBurst)
+	l.UserMaxActive = either(other.UserMaxActive, l.UserMaxActive)
+	l.UserMaxRunning = either(other.UserMaxRunning, l.UserMaxRunning)
+}
+
+func either[T any](first, second *T) *T {
+	if first != nil {
+		return first
+	}
+	return second
+}
+
+// LimitsResponse answers GET /v1/limits: the rates and caps that hold for the
+// caller, with what is left of each at this moment. Asking costs nothing.
+type LimitsResponse struct {
+	Policies []PolicyUse `json:"policies"`
+	Caps     []CapUse    `json:"caps"`
+}
+
+// PolicyUse is one token bucket. ResetMS is the time in milliseconds until it is
+// full again.
+type PolicyUse struct {
+	Name          string  `json:"name"`
+	RatePerSecond float64 `json:"rate_per_second"`
+	Burst         int64   `json:"burst"`
+	Remaining     int64   `json:"remaining"`
+	ResetMS       int64   `json:"reset_ms"`
+}
+
+// CapUse is one cap with what is used of it.
+type CapUse struct {
+	// Scope is tenant or user.
+	Scope string `json:"scope"`
+	// Kind is active (all jobs that have not ended) or running.
+	Kind  string `json:"kind"`
+	Limit int64  `json:"limit"`
+	Used  int64  `json:"used"`
+}
+
 // Plan is a named set of limits.
 type Plan struct {
 	Name                   string `json:"name"`

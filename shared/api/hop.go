@@ -27,6 +27,7 @@ const (
 	HopKeyRevoke       = "/internal/v1/key-revocations"
 	HopPlanGet         = "/internal/v1/plan-gets"
 	HopPlanPut         = "/internal/v1/plan-puts"
+	HopCaps            = "/internal/v1/caps"
 	HopReady           = "/internal/v1/readiness"
 	MaxHopItems        = 1000
 	MaxHopBody         = 64 << 20
@@ -186,6 +187,26 @@ type HopPlanGetRequest struct {
 const (
 	// ChannelKeyRevoked carries a key id.
 	ChannelKeyRevoked = "fq:hint:key-revoked"
+	// ChannelLimitsChanged carries a LimitsChanged: gateways read limits again.
+	ChannelLimitsChanged = "fq:hint:limits-changed"
 	// ChannelReady carries a Ready hint: jobs that can be claimed.
 	ChannelReady = "fq:hint:ready"
 )
+
+// LimitsChanged says whose limits are no longer what they were: one tenant's, or
+// those of all tenants on a plan.
+type LimitsChanged struct {
+	Tenant string `json:"tenant,omitzero"`
+	Plan   string `json:"plan,omitzero"`
+}
+
+// HopCapsRequest asks for the caps of the principal's tenant, and of one user
+// where User is not empty, with what is used of them.
+type HopCapsRequest struct {
+	User string `json:"user,omitzero"`
+}
+
+// HopCapsResponse tells them.
+type HopCapsResponse struct {
+	Caps []CapUse `json:"caps"`
+}
