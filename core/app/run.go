@@ -68,7 +68,7 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, store *queue.Store
 	var promoter *sweep.Promoter
 	dispatcher := dispatch.New(dispatch.Options{
 		Store: store, Metrics: counted, Logger: log, Tell: told.Ready, TellEnded: told.Ended, TellSettings: told.Settings,
-		Scheduled: func() { promoter.Kick() },
+		Scheduled: func() { promoter.Kick() }, MaxRunning: cfg.MaxRunning,
 	})
 	promoter = sweep.NewPromoter(store, dispatcher, counted, log)
 	if err := dispatcher.Refresh(ctx); err != nil {
@@ -91,6 +91,7 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, store *queue.Store
 		sweep.NewWorkers(store, dispatcher, promoter.Kick, counted, log).Run,
 		sweep.NewPartitions(store, counted, log).Run,
 		sweep.NewForgetter(store, counted, log).Run,
+		sweep.NewUsage(store, dispatcher, counted, log).Run,
 		func(ctx context.Context) error {
 			return told.Run(ctx, hints.Listener{
 				Ready: dispatcher.WakeHere, Settings: dispatcher.RefreshSoon,
@@ -130,6 +131,26 @@ func Migrate(ctx context.Context, cfg Config) ([]int64, error) {
 	}
 	defer store.Close()
 	return store.Migrate(ctx)
+}
+
+// Verify recounts what caps have counted and checks what else must hold between the
+// tables of the database. It gives a line for each thing that is not as it must
+// be: none where all is right. It changes nothing, and may run beside any core.
+func Verify(ctx context.Context, cfg Config) ([]string, error) {
+	if err := cfg.checkDatabase(); err != nil {
+		return nil, err
+	}
+	store, err := openMigrated(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	defer store.Close()
+	drifts, err := store.Verify(ctx)
+	lines := make([]string, len(drifts))
+	for i, drift := range drifts {
+		lines[i] = drift.String()
+	}
+	return lines, err
 }
 
 // openMigrated opens the store and refuses a schema that this version cannot use.

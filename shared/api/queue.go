@@ -35,11 +35,14 @@ type Unserved struct {
 
 // QueueSettings are a queue's settings in force.
 type QueueSettings struct {
-	VisibilityTimeoutMS int64    `json:"visibility_timeout_ms"`
-	MaxAttempts         int      `json:"max_attempts"`
-	Retry               Retry    `json:"retry"`
-	MaxRunning          *int64   `json:"max_running"`
-	RatePerSecond       *float64 `json:"rate_per_second"`
+	VisibilityTimeoutMS int64 `json:"visibility_timeout_ms"`
+	MaxAttempts         int   `json:"max_attempts"`
+	Retry               Retry `json:"retry"`
+	// MaxActive is the most jobs of the queue that have not ended, MaxRunning the
+	// most that run at once; null is no cap.
+	MaxActive     *int64   `json:"max_active"`
+	MaxRunning    *int64   `json:"max_running"`
+	RatePerSecond *float64 `json:"rate_per_second"`
 }
 
 // QueueRequest sets a queue's settings; what is absent is the default.
@@ -47,6 +50,7 @@ type QueueRequest struct {
 	VisibilityTimeoutMS *int64        `json:"visibility_timeout_ms,omitzero"`
 	MaxAttempts         *int          `json:"max_attempts,omitzero"`
 	Retry               *RetryRequest `json:"retry,omitzero"`
+	MaxActive           *int64        `json:"max_active,omitzero"`
 	MaxRunning          *int64        `json:"max_running,omitzero"`
 	RatePerSecond       *float64      `json:"rate_per_second,omitzero"`
 }

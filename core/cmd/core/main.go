@@ -1,5 +1,6 @@
 // Command core is the engine: it stores jobs, leases them, retries and
-// dead-letters them. `core serve` runs it, `core migrate` prepares its database.
+// dead-letters them. `core serve` runs it, `core migrate` prepares its database,
+// `core verify` recounts it.
 package main
 
 import (
@@ -13,6 +14,7 @@ import (
 )
 
 const usage = `usage: core serve     run the engine
+       core verify    recount what caps have counted; exits 1 at any drift
        core migrate   bring the database to this version's schema; harmless to repeat
 Settings come from the environment; api-docs/config.md lists them.`
 
@@ -37,6 +39,17 @@ func run(ctx context.Context, command string) int {
 		var applied []int64
 		if applied, err = app.Migrate(ctx, cfg); err == nil {
 			fmt.Printf("the schema is up to date; migrations applied now: %d\n", len(applied))
+		}
+	case "verify":
+		var drifts []string
+		if drifts, err = app.Verify(ctx, cfg); err == nil {
+			fmt.Printf("drift: %d\n", len(drifts))
+			for _, line := range drifts {
+				fmt.Println(line)
+			}
+			if len(drifts) > 0 {
+				return 1
+			}
 		}
 	default:
 		fmt.Fprintln(os.Stderr, usage)

@@ -107,7 +107,7 @@ func takenFrom(lane queue.LaneID, jobs []queue.Claimed) bool {
 
 // take looks once through the lanes, a few in each statement.
 func (d *Dispatcher) take(ctx context.Context, call ClaimCall, filter *Filter) ([]queue.Claimed, error) {
-	lanes := d.turn.rotate(d.lanes.Claimable(filter))
+	lanes := d.turn.rotate(d.lanes.Claimable(filter, d.underCaps))
 	// The statements run to their end even when the caller goes: a claim that is cut
 	// off in the middle may have leased jobs that nobody knows of.
 	finish, cancel := context.WithTimeout(context.WithoutCancel(ctx), statementTime)
@@ -127,14 +127,18 @@ func (d *Dispatcher) take(ctx context.Context, call ClaimCall, filter *Filter) (
 		if err != nil {
 			return nil, fmt.Errorf("dispatch: lease id: %w", err)
 		}
-		jobs, err := d.store.Claim(finish, queue.Claim{
+		found, err := d.store.Claim(finish, queue.Claim{
 			Lanes: some, Max: call.Max - len(taken), WorkerID: call.WorkerID, Owner: call.Owner, LeaseID: lease,
 		})
 		if err != nil {
 			d.GiveBack(ctx, taken)
 			return nil, err
 		}
-		taken = append(taken, jobs...)
+		taken = append(taken, found.Jobs...)
+		if len(found.Strays) > 0 {
+			d.moveStrays(finish, found.Strays)
+			lanes = d.again(filter, found.Strays, lanes)
+		}
 	}
 	if ctx.Err() != nil {
 		d.GiveBack(ctx, taken)
@@ -146,6 +150,55 @@ func (d *Dispatcher) take(ctx context.Context, call ClaimCall, filter *Filter) (
 	}
 	d.metrics.Claimed.Add(float64(len(taken)))
 	return taken, nil
+}
+
+// underCaps adds the running caps that a lane's jobs come under.
+func (d *Dispatcher) underCaps(claim *queue.ClaimLane, lane queue.Lane, settings queue.QueueSettings) {
+	claim.Caps = d.runningCaps(lane, settings)
+	if lane.User == "" && d.limits.mayCapUsers(lane.Tenant) {
+		claim.Strayed = func(user string) bool { return d.limits.For(lane.Tenant, user).UserMaxRunning != nil }
+	}
+}
+
+// moveStrays puts jobs whose users have got a running cap since into those users'
+// lanes. What cannot be moved now is found again by the next claim.
+func (d *Dispatcher) moveStrays(ctx context.Context, strays []queue.Stray) {
+	var moved []queue.Stray
+	var to []queue.LaneID
+	for _, stray := range strays {
+		lane, known := d.lanes.ByID(stray.Lane)
+		if !known {
+			continue
+		}
+		own, err := d.lanes.For(ctx, lane.Of(stray.User))
+		if err != nil {
+			d.log.WarnContext(ctx, "a job stays in a lane that its user's cap does not reach", "lane", stray.Lane, "error", err)
+			continue
+		}
+		moved, to = append(moved, stray), append(to, own.ID)
+	}
+	if err := d.store.Move(ctx, moved, to); err != nil {
+		d.log.WarnContext(ctx, "jobs of users with a running cap are not moved to their lanes", "error", err)
+	}
+}
+
+// again puts lanes in which there were strays, and the lanes that these moved to,
+// in front of those that are still to be looked at.
+func (d *Dispatcher) again(filter *Filter, strays []queue.Stray, left []queue.ClaimLane) []queue.ClaimLane {
+	users := map[string]bool{}
+	from := map[queue.LaneID]bool{}
+	for _, stray := range strays {
+		users[stray.User], from[stray.Lane] = true, true
+	}
+	var front []queue.ClaimLane
+	for _, lane := range d.lanes.Claimable(filter, d.underCaps) {
+		known, _ := d.lanes.ByID(lane.ID)
+		inLeft := slices.ContainsFunc(left, func(l queue.ClaimLane) bool { return l.ID == lane.ID })
+		if !inLeft && (from[lane.ID] || known.User != "" && users[known.User]) {
+			front = append(front, lane)
+		}
+	}
+	return append(front, left...)
 }
 
 func (d *Dispatcher) readyOf(ctx context.Context, lanes []queue.ClaimLane) ([]queue.ClaimLane, error) {
@@ -234,6 +287,8 @@ func (d *Dispatcher) End(ctx context.Context, endings []queue.Ending) []queue.En
 		}
 		if ended[i].Ready != 0 {
 			ready = append(ready, ended[i].Ready)
+		} else if lane, known := d.lanes.ByID(ended[i].Lane); known && d.isCapped(lane) {
+			ready = append(ready, lane.ID) // there is room for another of its jobs now
 		}
 		waits = waits || ended[i].Scheduled
 	}
@@ -243,6 +298,11 @@ func (d *Dispatcher) End(ctx context.Context, endings []queue.Ending) []queue.En
 		d.scheduled()
 	}
 	return ended
+}
+
+// isCapped says whether the lane's jobs come under a running cap.
+func (d *Dispatcher) isCapped(lane queue.Lane) bool {
+	return len(d.runningCaps(lane, d.lanes.Settings(lane.Tenant, lane.Queue))) > 0
 }
 
 func (d *Dispatcher) count(ending *queue.Ending, ended *queue.Ended) {

@@ -11,6 +11,7 @@ package dispatch
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"math/rand/v2"
 	"sync"
@@ -34,14 +35,17 @@ const (
 
 // Dispatcher stands between the internal API and the queue.
 type Dispatcher struct {
-	store   *queue.Store
-	lanes   *Lanes
-	parking parking
-	watches watches
-	gate    gate
-	workers workers
-	metrics *metrics.Jobs
-	log     *slog.Logger
+	store  *queue.Store
+	lanes  *Lanes
+	limits *Limits
+	// maxRunning caps the leases of the whole installation; nil for no cap.
+	maxRunning *int64
+	parking    parking
+	watches    watches
+	gate       gate
+	workers    workers
+	metrics    *metrics.Jobs
+	log        *slog.Logger
 	// tell passes wake-ups on to other cores; it never blocks.
 	tell func([]queue.LaneID)
 	// tellEnded and tellSettings do the same for jobs that ended and for settings
@@ -69,6 +73,8 @@ type Options struct {
 	// that changed.
 	TellEnded    func([]uuid.UUID)
 	TellSettings func()
+	// MaxRunning caps the leases of the whole installation; 0 for no cap.
+	MaxRunning int64
 	// Scheduled is called when a job starts to wait for its time; nil for none.
 	Scheduled func()
 }
@@ -76,9 +82,12 @@ type Options struct {
 // New makes a Dispatcher; Run keeps it up to date.
 func New(o Options) *Dispatcher {
 	d := &Dispatcher{
-		store: o.Store, lanes: newLanes(o.Store), metrics: o.Metrics, log: o.Logger,
+		store: o.Store, lanes: newLanes(o.Store), limits: newLimits(o.Store), metrics: o.Metrics, log: o.Logger,
 		tell: o.Tell, tellEnded: o.TellEnded, tellSettings: o.TellSettings, scheduled: o.Scheduled, refresh: make(chan struct{}, 1),
 		draining: make(chan struct{}),
+	}
+	if o.MaxRunning > 0 {
+		d.maxRunning = &o.MaxRunning
 	}
 	if d.tell == nil {
 		d.tell = func([]queue.LaneID) {}
@@ -107,8 +116,10 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 // Drain ends every wait for work, now and from now on.
 func (d *Dispatcher) Drain() { d.drain.Do(func() { close(d.draining) }) }
 
-// Refresh reads lanes and queue settings now.
-func (d *Dispatcher) Refresh(ctx context.Context) error { return d.lanes.Refresh(ctx) }
+// Refresh reads lanes, queue settings and limits now.
+func (d *Dispatcher) Refresh(ctx context.Context) error {
+	return errors.Join(d.lanes.Refresh(ctx), d.limits.Refresh(ctx))
+}
 
 func (d *Dispatcher) keepFresh(ctx context.Context) {
 	timer := time.NewTimer(0)
@@ -120,8 +131,8 @@ func (d *Dispatcher) keepFresh(ctx context.Context) {
 		case <-timer.C:
 		case <-d.refresh:
 		}
-		if err := d.lanes.Refresh(ctx); err != nil && ctx.Err() == nil {
-			d.log.WarnContext(ctx, "lanes are not refreshed", "error", err)
+		if err := d.Refresh(ctx); err != nil && ctx.Err() == nil {
+			d.log.WarnContext(ctx, "lanes and limits are not refreshed", "error", err)
 		}
 		// Hints of lanes that are not ours, another installation's on the same Redis,
 		// must not make this a busy loop.
@@ -171,7 +182,7 @@ func (d *Dispatcher) wanted() []queue.LaneID {
 	seen := map[queue.LaneID]bool{}
 	var wanted []queue.LaneID
 	for _, filter := range d.parking.filters() {
-		for _, lane := range d.lanes.Claimable(filter) {
+		for _, lane := range d.lanes.Claimable(filter, nil) {
 			if !seen[lane.ID] {
 				seen[lane.ID] = true
 				wanted = append(wanted, lane.ID)

@@ -48,9 +48,12 @@ func newFixture(t *testing.T) *fixture {
 }
 
 // newCore makes a Dispatcher such as another core has.
-func (f *fixture) newCore(store *queue.Store) *dispatch.Dispatcher {
+func (f *fixture) newCore(store *queue.Store) *dispatch.Dispatcher { return f.newCoreUnder(store, 0) }
+
+// newCoreUnder makes one with a cap on the jobs that run in the whole installation.
+func (f *fixture) newCoreUnder(store *queue.Store, maxRunning int64) *dispatch.Dispatcher {
 	return dispatch.New(dispatch.Options{
-		Store: store, Metrics: metrics.NewJobs(prometheus.NewRegistry()), Logger: slog.New(slog.DiscardHandler),
+		Store: store, MaxRunning: maxRunning, Metrics: metrics.NewJobs(prometheus.NewRegistry()), Logger: slog.New(slog.DiscardHandler),
 		Tell: func(lanes []queue.LaneID) {
 			f.mu.Lock()
 			defer f.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
-// gate lets one keyed submit of a tenant through at a time. PostgreSQL would make
+// gate lets one guarded submit of a tenant, keyed or under a cap, through at a time. PostgreSQL would make
 // them wait for each other anyhow, each with a connection in its hands: one tenant
 // could hold the whole pool that way. Here they wait with nothing.
 type gate struct {
@@ -26,8 +26,8 @@ type turnstile struct {
 }
 
 // enter waits until the tenants' turn has come, and gives what ends it. The end of
-// ctx ends the wait with queue.ErrIdempotencyInFlight: whoever is through has not
-// answered in time.
+// ctx ends the wait: with queue.ErrIdempotencyInFlight where a key was sent, because
+// whoever is through has not answered in time, else with queue.ErrOverloaded.
 func (g *gate) enter(ctx context.Context, submissions []queue.Submission) (leave func(), err error) {
 	var passed []tenant.ID
 	leave = func() {
@@ -35,25 +35,34 @@ func (g *gate) enter(ctx context.Context, submissions []queue.Submission) (leave
 			g.leave(id, true)
 		}
 	}
-	for _, id := range keyedTenants(submissions) {
+	for _, id := range guardedTenants(submissions) {
 		select {
 		case <-g.join(id).free:
 			passed = append(passed, id)
 		case <-ctx.Done():
 			g.leave(id, false)
 			leave()
-			return nil, queue.ErrIdempotencyInFlight
+			return nil, tooLate(submissions)
 		}
 	}
 	return leave, nil
 }
 
-// keyedTenants are in one order for everybody, so that two flushes never wait for
-// each other in a circle.
-func keyedTenants(submissions []queue.Submission) []tenant.ID {
-	var ids []tenant.ID
+func tooLate(submissions []queue.Submission) error {
 	for i := range submissions {
 		if submissions[i].Idempotency != nil {
+			return queue.ErrIdempotencyInFlight
+		}
+	}
+	return queue.ErrOverloaded
+}
+
+// guardedTenants are in one order for everybody, so that two flushes never wait for
+// each other in a circle.
+func guardedTenants(submissions []queue.Submission) []tenant.ID {
+	var ids []tenant.ID
+	for i := range submissions {
+		if submissions[i].Guarded() {
 			ids = append(ids, submissions[i].Tenant)
 		}
 	}

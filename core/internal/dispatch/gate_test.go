@@ -37,13 +37,13 @@ func TestGateLetsOneOfATenantThrough(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				for _, id := range keyedTenants(keyedFor(ids...)) {
+				for _, id := range guardedTenants(keyedFor(ids...)) {
 					c := counts[id]
 					c.inside++ // no lock but the gate: the race detector is watching
 					c.most = max(c.most, c.inside)
 				}
 				time.Sleep(time.Millisecond)
-				for _, id := range keyedTenants(keyedFor(ids...)) {
+				for _, id := range guardedTenants(keyedFor(ids...)) {
 					counts[id].inside--
 				}
 				leave()

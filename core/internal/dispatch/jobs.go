@@ -21,7 +21,18 @@ func (d *Dispatcher) Cancel(ctx context.Context, owner tenant.ID, user string, i
 
 // Redrive queues a tenant's dead letters again.
 func (d *Dispatcher) Redrive(ctx context.Context, owner tenant.ID, user string, ids []uuid.UUID) []queue.Redriven {
-	risen := d.store.Redrive(ctx, owner, user, ids)
+	if err := d.limits.Know(ctx, owner); err != nil {
+		refused := make([]queue.Redriven, len(ids))
+		for i := range refused {
+			refused[i].Err = err
+		}
+		return refused
+	}
+	capsOf := func(name string, user *string) []queue.Cap { return d.activeCaps(owner, name, user) }
+	if !d.mayCapActive(owner) {
+		capsOf = nil
+	}
+	risen := d.store.Redrive(ctx, owner, user, ids, capsOf)
 	var lanes []queue.LaneID
 	for i, one := range risen {
 		if one.Err == nil {
@@ -32,4 +43,10 @@ func (d *Dispatcher) Redrive(ctx context.Context, owner tenant.ID, user string, 
 	}
 	d.Wake(lanes)
 	return risen
+}
+
+// mayCapActive says whether any job of the tenant can come under a cap on active
+// jobs.
+func (d *Dispatcher) mayCapActive(owner tenant.ID) bool {
+	return d.limits.mayCapActive(owner) || d.lanes.mayCapActive(owner)
 }

@@ -151,8 +151,9 @@ func (f *Filter) serves(lane queue.Lane) bool {
 }
 
 // Claimable lists the lanes that the filter lets through and that are neither
-// paused nor in push mode, each once.
-func (l *Lanes) Claimable(f *Filter) []queue.ClaimLane {
+// paused nor in push mode, each once. complete, if not nil, adds what else a claim
+// must know of a lane.
+func (l *Lanes) Claimable(f *Filter, complete func(*queue.ClaimLane, queue.Lane, queue.QueueSettings)) []queue.ClaimLane {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	var claimable []queue.ClaimLane
@@ -175,7 +176,10 @@ func (l *Lanes) Claimable(f *Filter) []queue.ClaimLane {
 			if settings.VisibilityTimeout != nil {
 				visibility = *settings.VisibilityTimeout
 			}
-			claimable = append(claimable, queue.ClaimLane{ID: lane.ID, VisibilityTimeout: visibility})
+			claimable = append(claimable, queue.ClaimLane{ID: lane.ID, Tenant: lane.Tenant, VisibilityTimeout: visibility})
+			if complete != nil {
+				complete(&claimable[len(claimable)-1], lane, settings)
+			}
 		}
 	}
 	return claimable
@@ -194,4 +198,16 @@ func (l *Lanes) Of(key queue.QueueKey) []queue.Lane {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	return slices.Clone(l.byQueue[key])
+}
+
+// mayCapActive says whether any queue of the tenant has a cap on active jobs.
+func (l *Lanes) mayCapActive(owner tenant.ID) bool {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	for key, settings := range l.settings {
+		if key.Tenant == owner && settings.MaxActive != nil {
+			return true
+		}
+	}
+	return false
 }

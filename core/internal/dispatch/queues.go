@@ -121,7 +121,8 @@ func inForce(s queue.QueueSettings) api.QueueSettings {
 	return api.QueueSettings{
 		VisibilityTimeoutMS: valueOr(s.VisibilityTimeout, api.DefaultVisibilityTimeout).Milliseconds(),
 		MaxAttempts:         valueOr(s.MaxAttempts, api.DefaultMaxAttempts),
-		Retry:               api.Retry{BaseMS: retry.Base.Milliseconds(), CapMS: retry.Cap.Milliseconds(), Jitter: retry.Jitter},
+		MaxActive:           s.MaxActive, MaxRunning: s.MaxRunning,
+		Retry: api.Retry{BaseMS: retry.Base.Milliseconds(), CapMS: retry.Cap.Milliseconds(), Jitter: retry.Jitter},
 	}
 }
 

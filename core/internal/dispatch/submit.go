@@ -102,6 +102,9 @@ func (d *Dispatcher) submission(ctx context.Context, call *SubmitCall) (queue.Su
 		Tenant: call.Tenant, User: call.User, Batch: call.Batch, Atomic: call.Atomic, Idempotency: call.Idempotency,
 		Jobs: make([]queue.NewJob, len(call.Jobs)), Refused: call.Refused,
 	}
+	if err := d.limits.Know(ctx, call.Tenant); err != nil {
+		return made, err
+	}
 	for i := range call.Jobs {
 		if made.Refused != nil && made.Refused[i] != nil {
 			made.Jobs[i] = queue.NewJob{ID: call.IDs[i]}
@@ -142,7 +145,7 @@ func (d *Dispatcher) newJob(ctx context.Context, call *SubmitCall, i int) (queue
 	if name == "" {
 		name = api.DefaultQueue
 	}
-	lane, err := d.lanes.For(ctx, queue.NewLaneKey(call.Tenant, name, request.Tags))
+	lane, err := d.lanes.For(ctx, d.laneOf(call.Tenant, name, request.Tags, request.User))
 	if err != nil {
 		return queue.NewJob{}, err
 	}
@@ -154,6 +157,7 @@ func (d *Dispatcher) newJob(ctx context.Context, call *SubmitCall, i int) (queue
 		Retry:       settings.Retry(), TimeoutMS: request.TimeoutMS, DedupeKey: request.DedupeKey,
 		CorrelationID: optional(call.CorrelationID), Traceparent: optional(call.Traceparent),
 		Delay: time.Duration(valueOr(request.DelayMS, 0)) * time.Millisecond,
+		Caps:  d.activeCaps(call.Tenant, name, request.User),
 	}
 	if len(made.Payload) == 0 {
 		made.Payload = []byte("null")
@@ -173,6 +177,16 @@ func (d *Dispatcher) newJob(ctx context.Context, call *SubmitCall, i int) (queue
 		made.Deadline = &request.Deadline.Time
 	}
 	return made, nil
+}
+
+// laneOf is where a job belongs: a user with a running cap of his own has lanes of
+// his own.
+func (d *Dispatcher) laneOf(owner tenant.ID, name string, tags []string, user *string) queue.LaneKey {
+	key := queue.NewLaneKey(owner, name, tags)
+	if user != nil && d.limits.For(owner, *user).UserMaxRunning != nil {
+		return key.Of(*user)
+	}
+	return key
 }
 
 func valueOr[T any](value *T, otherwise T) T {

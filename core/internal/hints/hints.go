@@ -92,6 +92,16 @@ func (h *Hints) KeyRevoked(keyID string) {
 	}
 }
 
+// LimitsChanged tells gateways whose limits to read again. It never blocks.
+func (h *Hints) LimitsChanged(whose api.LimitsChanged) {
+	if h.client == nil {
+		return
+	}
+	if payload, err := json.Marshal(whose); err == nil {
+		h.send(api.ChannelLimitsChanged, string(payload))
+	}
+}
+
 func (h *Hints) send(channel, payload string) {
 	select {
 	case h.out <- message{channel, payload}:

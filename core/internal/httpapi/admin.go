@@ -58,7 +58,35 @@ func (s *Server) patchTenant(ctx context.Context, item api.Item[api.HopTenantPat
 	if err != nil {
 		return api.Tenant{}, queue.ErrNotFound
 	}
-	return s.Store.PatchTenant(ctx, id, item.Request.TenantPatch)
+	patched, err := s.Store.PatchTenant(ctx, id, item.Request.TenantPatch)
+	if err == nil {
+		s.limitsChanged(ctx, api.LimitsChanged{Tenant: patched.ID})
+	}
+	return patched, err
+}
+
+// limitsChanged puts limits in force at once: here by reading them, in other cores
+// and in gateways by a hint. Where the hint is lost they poll.
+func (s *Server) limitsChanged(ctx context.Context, whose api.LimitsChanged) {
+	if err := s.Dispatcher.Refresh(ctx); err != nil {
+		s.Logger.WarnContext(ctx, "changed limits are not in force yet", "error", err)
+	}
+	s.Hints.Settings()
+	s.Hints.LimitsChanged(whose)
+}
+
+// caps tells a tenant, or one user of it, what is used of its caps.
+func (s *Server) caps(ctx context.Context, item api.Item[api.HopCapsRequest]) (api.HopCapsResponse, error) {
+	owner, err := ofTenant(item.Principal)
+	if err != nil {
+		return api.HopCapsResponse{}, err
+	}
+	user := item.Request.User
+	if bound := item.Principal.User; bound != "" {
+		user = bound
+	}
+	used, err := s.Dispatcher.CapUse(ctx, owner, user)
+	return api.HopCapsResponse{Caps: used}, err
 }
 
 func (s *Server) createKey(ctx context.Context, item api.Item[api.HopKeyCreateRequest]) (api.Key, error) {
@@ -105,7 +133,11 @@ func (s *Server) getPlan(ctx context.Context, item api.Item[api.HopPlanGetReques
 }
 
 func (s *Server) putPlan(ctx context.Context, item api.Item[api.HopPlanPutRequest]) (api.Plan, error) {
-	return s.Store.PutPlan(ctx, item.Request.Name, item.Request.PlanRequest)
+	plan, err := s.Store.PutPlan(ctx, item.Request.Name, item.Request.PlanRequest)
+	if err == nil {
+		s.limitsChanged(ctx, api.LimitsChanged{Plan: plan.Name})
+	}
+	return plan, err
 }
 
 func (s *Server) ready(ctx context.Context, _ api.Item[struct{}]) (api.Readiness, error) {

@@ -247,10 +247,8 @@ func (s *Server) putQueue(ctx context.Context, item api.Item[api.HopQueuePutRequ
 		return api.Queue{}, queue.ErrNotFound
 	}
 	// Better refused than taken and not kept.
-	for name, set := range map[string]bool{"max_running": request.MaxRunning != nil, "rate_per_second": request.RatePerSecond != nil} {
-		if set {
-			return api.Queue{}, problem.Invalid(problem.FieldError{Field: name, Message: "is not enforced by this version; leave it out"})
-		}
+	if request.RatePerSecond != nil {
+		return api.Queue{}, problem.Invalid(problem.FieldError{Field: "rate_per_second", Message: "is not enforced by this version; leave it out"})
 	}
 	limit, err := s.Store.VisibilityLimit(ctx, owner)
 	if err != nil {

@@ -2,6 +2,7 @@ package httpapi_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -144,5 +145,43 @@ func TestAdministration(t *testing.T) {
 	patch.ID = uuid.NewString()
 	if got := ask[api.Tenant](f, api.HopTenantPatch, item(operator(), patch))[0]; got.Status != http.StatusNotFound {
 		t.Errorf("a patch of nobody: %+v", got)
+	}
+}
+
+// A tenant sees its caps and one user's; a user-bound key sees its own user's,
+// whoever it names. New limits are in force with the answer that sets them.
+func TestCapsInUse(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	patch := api.HopTenantPatchRequest{ID: f.tenant.Tenant}
+	patch.Overrides = &api.Overrides{Limits: api.Limits{MaxActive: new(int64(2)), UserMaxActive: new(int64(1))}}
+	one[api.Tenant](f, api.HopTenantPatch, operator(), patch)
+	bob := userOf(f.tenant, "bob")
+	submit := api.HopSubmitRequest{IDs: []string{uuid.Must(uuid.NewV7()).String()}, Jobs: []api.SubmitRequest{{Type: "t", User: new("bob")}}}
+	one[json.RawMessage](f, api.HopSubmit, bob, submit)
+	submit.IDs[0] = uuid.Must(uuid.NewV7()).String()
+	if got := ask[json.RawMessage](f, api.HopSubmit, item(bob, submit))[0]; got.Problem == nil || got.Problem.Code != problem.ActiveCapReached {
+		t.Errorf("over the user's cap: %+v", got)
+	}
+	for name, ask := range map[string]struct {
+		who  api.Principal
+		user string
+		want string
+	}{
+		"tenant":        {f.tenant, "", "tenant 1/2"},
+		"tenant of ann": {f.tenant, "ann", "tenant 1/2 user 0/1"},
+		"bob":           {bob, "", "tenant 1/2 user 1/1"},
+		"bob names ann": {bob, "ann", "tenant 1/2 user 1/1"},
+	} {
+		var said []string
+		for _, use := range one[api.HopCapsResponse](f, api.HopCaps, ask.who, api.HopCapsRequest{User: ask.user}).Caps {
+			said = append(said, fmt.Sprintf("%s %d/%d", use.Scope, use.Used, use.Limit))
+		}
+		if got := strings.Join(said, " "); got != ask.want {
+			t.Errorf("%s: %q, want %q", name, got, ask.want)
+		}
+	}
+	if got := ask[api.HopCapsResponse](f, api.HopCaps, item(platform(), api.HopCapsRequest{}))[0]; got.Status != http.StatusForbidden {
+		t.Errorf("the platform: %+v", got)
 	}
 }

@@ -96,6 +96,7 @@ func (s *Server) Handler(registry prometheus.Registerer) http.Handler {
 	route(s, internal, api.HopQueueGet, each(s.getQueue))
 	route(s, internal, api.HopQueuePut, each(s.putQueue))
 	route(s, internal, api.HopQueuePause, each(s.pauseQueue))
+	route(s, internal, api.HopCaps, each(s.caps))
 	route(s, internal, api.HopWait, atOnce(s.wait))
 	internal.POST(api.HopClaim, s.claims)
 	return router
@@ -203,8 +204,9 @@ func items[Req any](s *Server, c *gin.Context) ([]api.Item[Req], bool) {
 // withTimeout hands the gateway's deadline on.
 func withTimeout(r *http.Request, wait time.Duration) (context.Context, context.CancelFunc) {
 	timeout := defaultTimeout + wait
-	if ms, err := strconv.ParseInt(r.Header.Get(TimeoutHeader), 10, 64); err == nil && ms > 0 {
-		timeout = min(time.Duration(ms)*time.Millisecond, timeout)
+	// compared as milliseconds: as a Duration a huge number would be a negative one
+	if ms, err := strconv.ParseInt(r.Header.Get(TimeoutHeader), 10, 64); err == nil && ms > 0 && ms < timeout.Milliseconds() {
+		timeout = time.Duration(ms) * time.Millisecond
 	}
 	return context.WithTimeout(r.Context(), timeout)
 }

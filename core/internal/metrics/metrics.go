@@ -22,6 +22,8 @@ type Jobs struct {
 	ReapDelay    prometheus.Histogram
 	Parked       prometheus.Gauge
 	SweepErrors  *prometheus.CounterVec // duty
+	UsageDrift   prometheus.Gauge
+	UsageAdopted prometheus.Counter
 }
 
 // NewJobs makes the metrics and registers them.
@@ -53,9 +55,11 @@ func NewJobs(registry prometheus.Registerer) *Jobs {
 		EndToEnd:     seconds("job_end_to_end_seconds", "From submitted to completed."),
 		ReapDelay:    seconds("lease_reap_delay_seconds", "From a lease's end to its being taken back."),
 		Parked:       prometheus.NewGauge(prometheus.GaugeOpts{Name: "forgequeue_claims_parked", Help: "Claims that wait for a job."}),
+		UsageDrift:   prometheus.NewGauge(prometheus.GaugeOpts{Name: "forgequeue_usage_drift", Help: "Counts of caps that a recount found wrong, as `core verify` would; 0 is right."}),
+		UsageAdopted: counter("usage_adopted_total", "Jobs taken into a count that began after them."),
 		SweepErrors:  vector("sweep_errors_total", "Background duties that failed, by duty.", "duty"),
 	}
 	registry.MustRegister(jobs.Submitted, jobs.Claimed, jobs.Outcomes, jobs.DeadLettered, jobs.Requeued, jobs.Promoted,
-		jobs.QueueWait, jobs.Execution, jobs.EndToEnd, jobs.ReapDelay, jobs.Parked, jobs.SweepErrors)
+		jobs.QueueWait, jobs.Execution, jobs.EndToEnd, jobs.ReapDelay, jobs.Parked, jobs.SweepErrors, jobs.UsageDrift, jobs.UsageAdopted)
 	return jobs
 }

@@ -18,14 +18,14 @@ const visibleSQL = `id = @id AND tenant_id = @tenant_id AND (@user::text = '' OR
 
 // cancelWaitingSQL ends a job that nobody has started.
 const cancelWaitingSQL = `
-WITH gone AS (
+WITH ended AS (
   DELETE FROM jobs
   WHERE ` + visibleSQL + ` AND state IN ('blocked', 'scheduled', 'queued')
-  RETURNING ` + jobColumns + `
-)
+  RETURNING ` + jobColumns + `, counted
+), ` + leaveCountsSQL + `
 INSERT INTO finished_jobs (` + jobColumns + `, state, result, finished_at)
 SELECT ` + jobColumns + `, 'cancelled', NULL, statement_timestamp()
-FROM gone
+FROM ended
 RETURNING ` + finishedRow
 
 // finishedRow is a finished job in the shape of jobRow, with names.

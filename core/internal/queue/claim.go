@@ -26,11 +26,20 @@ type Claim struct {
 	LeaseID uuid.UUID
 }
 
-// ClaimLane is a lane with the length of a lease from it.
+// ClaimLane is a lane with the length of a lease from it, and the caps on running
+// jobs that its jobs come under.
 type ClaimLane struct {
 	ID                LaneID
+	Tenant            tenant.ID
 	VisibilityTimeout time.Duration
+	Caps              []Cap
+	// Strayed, where not nil, says of a user whether he has a running cap: then his
+	// jobs belong into lanes of his own, and those found in this one are strays.
+	Strayed func(user string) bool
 }
+
+// guarded says whether claims from the lane go under its tenant's lock.
+func (l *ClaimLane) guarded() bool { return len(l.Caps) > 0 || l.Strayed != nil }
 
 // claimSQL leases up to max jobs. Its entries are (lane, priority) in the order
 // in which they are to be served; within one, jobs go by ready_at.
@@ -56,6 +65,12 @@ WITH pick AS MATERIALIZED (
   ) AS ready
   LIMIT @max
 )
+` + leaseSQL + `ARRAY(SELECT id FROM pick))` + leasedSQL
+
+// leaseSQL and leasedSQL stand around the ids of the jobs to lease, which wait and
+// are locked.
+const (
+	leaseSQL = `
 UPDATE jobs
 SET state = 'running',
     attempt = attempt + 1,
@@ -65,18 +80,20 @@ SET state = 'running',
     worker_owner = @worker_owner,
     started_at = statement_timestamp(),
     -- a lease never outlives the attempt's own timeout
-    (visibility_timeout_ms, lease_expires_at) = (
-      SELECT lane.visibility_ms,
+    (counted, visibility_timeout_ms, lease_expires_at) = (
+      SELECT jobs.counted | lane.counted, lane.visibility_ms,
              LEAST(statement_timestamp() + lane.visibility_ms * interval '1 millisecond',
                    statement_timestamp() + jobs.timeout_ms * interval '1 millisecond')
-      FROM unnest(@lanes::integer[], @visibilities::bigint[]) AS lane(id, visibility_ms)
+      FROM unnest(@lanes::integer[], @visibilities::bigint[], @counted::smallint[]) AS lane(id, visibility_ms, counted)
       WHERE lane.id = jobs.lane_id),
     -- claimed again: the last outcome's token is from now on as good as any stranger's
     outcome_lease_id = NULL, outcome_hash = NULL, outcome_answer = NULL
-WHERE id = ANY(ARRAY(SELECT id FROM pick))
+WHERE id = ANY(`
+	leasedSQL = `
 RETURNING id, tenant_id, lane_id, user_id, type, queue, payload, priority, attempt, max_attempts, epoch,
           lease_expires_at, deadline, timeout_ms, tags, metadata, correlation_id, traceparent, created_at,
           ready_at, started_at`
+)
 
 // Claimed is a job that is now leased.
 type Claimed struct {
@@ -121,30 +138,63 @@ func (c Claimed) Wire() api.ClaimedJob {
 	}
 }
 
+// Taken is what a claim came to.
+type Taken struct {
+	Jobs []Claimed
+	// Strays were found in the wrong lane and left there; see Store.Move.
+	Strays []Stray
+}
+
 // Claim leases jobs of any number of tenants' lanes to one worker. With an error
 // nothing is leased, or with ErrOutcomeUnknown nobody knows: such leases run out.
-func (s *Store) Claim(ctx context.Context, claim Claim) ([]Claimed, error) {
+func (s *Store) Claim(ctx context.Context, claim Claim) (Taken, error) {
 	if len(claim.Lanes) == 0 || claim.Max <= 0 {
-		return nil, nil
+		return Taken{}, nil
 	}
-	lanes := make([]LaneID, 0, len(claim.Lanes))
-	visibilities := make([]int64, 0, len(claim.Lanes))
-	for _, lane := range claim.Lanes {
-		lanes = append(lanes, lane.ID)
-		visibilities = append(visibilities, lane.VisibilityTimeout.Milliseconds())
-	}
-	entryLanes, entryPriorities := entries(lanes)
-	jobs, err := query(ctx, s, pgx.RowToStructByName[Claimed], claimSQL, pgx.StrictNamedArgs{
-		"entry_lanes": entryLanes, "entry_priorities": entryPriorities, "lanes": lanes, "visibilities": visibilities, "max": claim.Max,
-		"lease_id": claim.LeaseID, "worker_id": claim.WorkerID, "worker_owner": claim.Owner,
-	})
+	taken, err := s.claim(ctx, &claim)
 	if err != nil {
-		return nil, fmt.Errorf("queue: claim: %w", err)
+		return Taken{}, fmt.Errorf("queue: claim: %w", err)
 	}
-	for i := range jobs {
-		jobs[i].LeaseID = claim.LeaseID
+	for i := range taken.Jobs {
+		taken.Jobs[i].LeaseID = claim.LeaseID
 	}
-	return jobs, nil
+	return taken, nil
+}
+
+func (s *Store) claim(ctx context.Context, claim *Claim) (taken Taken, err error) {
+	for i := range claim.Lanes {
+		if !claim.Lanes[i].guarded() {
+			continue
+		}
+		err = s.inTx(ctx, func(tx pgx.Tx) error {
+			taken, err = s.claimGuarded(ctx, tx, claim)
+			return err
+		})
+		return taken, err
+	}
+	args := claim.leaseArgs()
+	lanes := make([]LaneID, len(claim.Lanes))
+	for i := range claim.Lanes {
+		lanes[i] = claim.Lanes[i].ID
+	}
+	args["entry_lanes"], args["entry_priorities"] = entries(lanes)
+	args["max"] = claim.Max
+	taken.Jobs, err = query(ctx, s, pgx.RowToStructByName[Claimed], claimSQL, args)
+	return taken, err
+}
+
+// leaseArgs are those of leaseSQL.
+func (c *Claim) leaseArgs() pgx.StrictNamedArgs {
+	lanes, visibilities, counted := make([]LaneID, len(c.Lanes)), make([]int64, len(c.Lanes)), make([]int16, len(c.Lanes))
+	for i := range c.Lanes {
+		lane := &c.Lanes[i]
+		lanes[i], visibilities[i] = lane.ID, lane.VisibilityTimeout.Milliseconds()
+		counted[i] = int16(bitsOf(lane.Caps))
+	}
+	return pgx.StrictNamedArgs{
+		"lanes": lanes, "visibilities": visibilities, "counted": counted,
+		"lease_id": c.LeaseID, "worker_id": c.WorkerID, "worker_owner": c.Owner,
+	}
 }
 
 // entries lists every (lane, priority), high priorities first.

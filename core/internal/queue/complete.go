@@ -22,17 +22,18 @@ WITH input AS MATERIALIZED (
 ), ended AS (
   DELETE FROM jobs
   WHERE ` + heldSQL + `
-  RETURNING ` + keptColumns + `, attempt, last_error, lease_id
-)
+  RETURNING ` + keptColumns + `, attempt, last_error, lease_id, counted
+), ` + leaveCountsSQL + `
 INSERT INTO finished_jobs (` + jobColumns + `, state, result, finished_at)
 SELECT ` + keptColumns + `, attempt, last_error, ended.lease_id, input.hash, NULL,
        'completed', input.result::json, statement_timestamp()
 FROM ended JOIN input ` + namedSQL + `
-RETURNING id, tenant_id, outcome_lease_id, attempt, epoch, created_at, started_at, finished_at`
+RETURNING id, tenant_id, lane_id, outcome_lease_id, attempt, epoch, created_at, started_at, finished_at`
 
 type completed struct {
 	ID             uuid.UUID
 	TenantID       tenant.ID
+	LaneID         LaneID
 	OutcomeLeaseID uuid.UUID
 	Attempt        int32
 	Epoch          int64

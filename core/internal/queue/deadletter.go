@@ -101,14 +101,14 @@ WITH risen AS (
 INSERT INTO jobs (id, tenant_id, lane_id, queue, type, user_id, state, priority, payload, tags, metadata, attempt, max_attempts,
                   epoch, redrives, retry_base_ms, retry_cap_ms, retry_jitter, timeout_ms, dedupe_key, correlation_id,
                   traceparent, created_at, run_at, deadline, ready_at, started_at, last_error,
-                  outcome_lease_id, outcome_hash, outcome_answer)
+                  outcome_lease_id, outcome_hash, outcome_answer, counted)
 SELECT id, tenant_id, lane_id, queue, type, user_id, 'queued', priority, payload, tags, metadata, 0, max_attempts,
        ` + risenEpoch + `, redrives + 1, retry_base_ms, retry_cap_ms, retry_jitter, timeout_ms, dedupe_key, correlation_id,
        traceparent, created_at, statement_timestamp(),
        CASE WHEN deadline > statement_timestamp() THEN deadline END, statement_timestamp(), started_at, last_error,
        -- the last holder's repeat is told the same until the next claim (D5)
-       outcome_lease_id, outcome_hash, outcome_answer
-FROM risen
+       outcome_lease_id, outcome_hash, outcome_answer, named.counted
+FROM risen JOIN unnest(@ids::uuid[], @counted::smallint[]) AS named(id, counted) USING (id)
 RETURNING ` + liveColumns
 
 // Redriven is what became of one dead letter.
@@ -118,14 +118,20 @@ type Redriven struct {
 	Err  error
 }
 
+// CapsOf gives the caps on active jobs that a tenant's job in a queue, of a user or
+// of none, comes under.
+type CapsOf func(queue string, user *string) []Cap
+
 // Redrive queues dead letters of a tenant again and answers each in order. One
-// that cannot rise is left as it is, and keeps no other from rising.
-func (s *Store) Redrive(ctx context.Context, owner tenant.ID, user string, ids []uuid.UUID) []Redriven {
-	risen, err := s.redrive(ctx, owner, user, ids)
+// that cannot rise is left as it is, and keeps no other from rising. Each takes
+// its slots again, and may find them taken; capsOf is nil for a tenant without
+// caps on active jobs.
+func (s *Store) Redrive(ctx context.Context, owner tenant.ID, user string, ids []uuid.UUID, capsOf CapsOf) []Redriven {
+	risen, full, err := s.redriveAll(ctx, owner, user, once(ids), capsOf)
 	if isUnique(err) && len(ids) > 1 { // one of them; each is then tried alone
 		var all []Redriven
 		for i := range ids {
-			all = append(all, s.Redrive(ctx, owner, user, ids[i:i+1])...)
+			all = append(all, s.Redrive(ctx, owner, user, ids[i:i+1], capsOf)...)
 		}
 		return all
 	}
@@ -136,6 +142,8 @@ func (s *Store) Redrive(ctx context.Context, owner tenant.ID, user string, ids [
 			all[i].Err = ErrDedupeConflict
 		case err != nil:
 			all[i].Err = fmt.Errorf("queue: redrive: %w", err)
+		case full[id] != nil:
+			all[i].Err = capReached(full[id])
 		case row != nil:
 			summary := row.summary()
 			all[i] = Redriven{Job: &summary, Lane: row.LaneID}
@@ -150,15 +158,110 @@ func (s *Store) Redrive(ctx context.Context, owner tenant.ID, user string, ids [
 	return all
 }
 
-func (s *Store) redrive(ctx context.Context, owner tenant.ID, user string, ids []uuid.UUID) (map[uuid.UUID]*jobRow, error) {
-	rows, err := query(ctx, s, pgx.RowToAddrOfStructByName[jobRow], redriveSQL, pgx.StrictNamedArgs{
-		"ids": ids, "tenant_id": owner, "user": user,
-	})
-	risen := make(map[uuid.UUID]*jobRow, len(rows))
-	for _, row := range rows {
-		risen[row.ID] = row
+// once leaves out what is named again.
+func once(ids []uuid.UUID) []uuid.UUID {
+	seen := make(map[uuid.UUID]bool, len(ids))
+	kept := make([]uuid.UUID, 0, len(ids))
+	for _, id := range ids {
+		if !seen[id] {
+			seen[id] = true
+			kept = append(kept, id)
+		}
 	}
-	return risen, err
+	return kept
+}
+
+func (s *Store) redriveAll(ctx context.Context, owner tenant.ID, user string, ids []uuid.UUID, capsOf CapsOf) (risen map[uuid.UUID]*jobRow, full map[uuid.UUID][]FullCap, err error) {
+	if capsOf == nil {
+		rows, err := query(ctx, s, pgx.RowToAddrOfStructByName[jobRow], redriveSQL, redriveArgs(owner, user, ids, make([]int16, len(ids))))
+		return byID(rows), nil, err
+	}
+	err = s.inTx(ctx, func(tx pgx.Tx) error {
+		risen, full, err = s.redriveGuarded(ctx, tx, owner, user, ids, capsOf)
+		return err
+	})
+	return risen, full, err
+}
+
+func redriveArgs(owner tenant.ID, user string, ids []uuid.UUID, counted []int16) pgx.StrictNamedArgs {
+	return pgx.StrictNamedArgs{"ids": ids, "counted": counted, "tenant_id": owner, "user": user}
+}
+
+func byID(rows []*jobRow) map[uuid.UUID]*jobRow {
+	found := make(map[uuid.UUID]*jobRow, len(rows))
+	for _, row := range rows {
+		found[row.ID] = row
+	}
+	return found
+}
+
+const lockDeadSQL = `
+SELECT id, queue, user_id FROM dead_letters
+WHERE id = ANY(@ids::uuid[]) AND tenant_id = @tenant_id AND (@user::text = '' OR user_id = @user)
+ORDER BY id
+FOR UPDATE`
+
+type deadKey struct {
+	ID     uuid.UUID
+	Queue  string
+	UserID *string
+}
+
+// redriveGuarded admits dead letters under the lock of their tenant, in the order
+// in which they are named.
+func (s *Store) redriveGuarded(ctx context.Context, tx pgx.Tx, owner tenant.ID, user string, ids []uuid.UUID, capsOf CapsOf) (map[uuid.UUID]*jobRow, map[uuid.UUID][]FullCap, error) {
+	if _, err := s.lockAndRead(ctx, tx, lockSubmit, []tenant.ID{owner}, nil); err != nil {
+		return nil, nil, err
+	}
+	rows, err := tx.Query(ctx, lockDeadSQL, pgx.StrictNamedArgs{"ids": ids, "tenant_id": owner, "user": user})
+	if err != nil {
+		return nil, nil, err
+	}
+	dead, err := pgx.CollectRows(rows, pgx.RowToStructByName[deadKey])
+	if err != nil {
+		return nil, nil, err
+	}
+	capsByID := make(map[uuid.UUID][]Cap, len(dead))
+	var caps [][]Cap
+	for _, d := range dead {
+		capsByID[d.ID] = capsOf(d.Queue, d.UserID)
+		caps = append(caps, capsByID[d.ID])
+	}
+	counts, err := readUsage(ctx, tx, keysOf(caps...))
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := counts.keep(ctx, tx); err != nil {
+		return nil, nil, err
+	}
+	full := map[uuid.UUID][]FullCap{}
+	var admitted []uuid.UUID
+	var counted []int16
+	for _, id := range ids {
+		under, found := capsByID[id]
+		if !found {
+			continue
+		}
+		if full[id] = counts.full(under); len(full[id]) > 0 {
+			continue
+		}
+		delete(full, id)
+		counts.take(under, 1)
+		admitted, counted = append(admitted, id), append(counted, int16(bitsOf(under)))
+	}
+	// They are locked, so each of them rises; or one has a dedupe_key that is taken,
+	// and none does.
+	rows, err = tx.Query(ctx, redriveSQL, redriveArgs(owner, user, admitted, counted))
+	if err != nil {
+		return nil, nil, err
+	}
+	risen, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByName[jobRow])
+	if err != nil {
+		return nil, nil, err
+	}
+	batch := &pgx.Batch{}
+	counts.append(batch)
+	return byID(risen), full, tx.SendBatch(ctx, batch).Close()
 }
 
 const discardSQL = `

@@ -102,11 +102,11 @@ func (f *fixture) claim(most int, visibility time.Duration, lanes ...queue.Lane)
 	for _, lane := range lanes {
 		claim.Lanes = append(claim.Lanes, queue.ClaimLane{ID: lane.ID, VisibilityTimeout: visibility})
 	}
-	jobs, err := f.store.Claim(f.Context(), claim)
+	taken, err := f.store.Claim(f.Context(), claim)
 	if err != nil {
 		f.Fatal(err)
 	}
-	return jobs
+	return taken.Jobs
 }
 
 // claimOne claims exactly one job with a lease of 30 s.

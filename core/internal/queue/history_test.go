@@ -168,7 +168,7 @@ func (a *actor) claim() {
 	}
 	ended := a.clock.Add(1)
 	a.note(func() {
-		for _, c := range got {
+		for _, c := range got.Jobs {
 			a.claims = append(a.claims, claimed{c, ended})
 		}
 	})
@@ -287,7 +287,7 @@ func (a *actor) redrive() {
 			}
 			continue
 		}
-		got := a.store.Redrive(a.Context(), a.tenant, "", []uuid.UUID{id})[0]
+		got := a.store.Redrive(a.Context(), a.tenant, "", []uuid.UUID{id}, nil)[0]
 		if got.Err == nil {
 			a.note(func() { a.risen = append(a.risen, id) })
 		} else if !errors.Is(got.Err, queue.ErrNotDead) && !errors.Is(got.Err, queue.ErrNotFound) {

@@ -24,15 +24,6 @@ type idempotencyKey struct {
 	user, operation, key string
 }
 
-func anyKeyed(submissions []Submission) bool {
-	for i := range submissions {
-		if submissions[i].Idempotency != nil {
-			return true
-		}
-	}
-	return false
-}
-
 const findKeysSQL = `
 SELECT k.tenant_id, k.user_id, k.operation, k.key, k.fingerprint, k.status, k.answer
 FROM idempotency_keys k
@@ -46,41 +37,6 @@ type remembrance struct {
 	answer      []byte
 }
 
-// submitKeyed settles submissions of which some carry a key: remembered ones are
-// answered, the others stored, key and jobs in one commit (D4).
-func submitKeyed(ctx context.Context, tx pgx.Tx, submissions []Submission, answers []SubmitAnswer) error {
-	if err := lockTenants(ctx, tx, submissions); err != nil {
-		return err
-	}
-	known, err := findKeys(ctx, tx, submissions)
-	if err != nil {
-		return err
-	}
-	fresh, followers := sortByKey(submissions, known, answers)
-
-	chosen := make([]Submission, len(fresh))
-	for i, index := range fresh {
-		chosen[i] = submissions[index]
-	}
-	outcomes, err := insertJobs(ctx, tx, chosen)
-	if err != nil {
-		return err
-	}
-	for i, index := range fresh {
-		answers[index] = answer(&chosen[i], outcomes[i])
-		if chosen[i].Idempotency == nil || !answers[index].remembered(outcomes[i]) {
-			continue
-		}
-		if err := remember(ctx, tx, &chosen[i], &answers[index], outcomes[i]); err != nil {
-			return err
-		}
-	}
-	for follower, first := range followers {
-		answers[follower] = follow(&submissions[follower], &submissions[first], &answers[first])
-	}
-	return nil
-}
-
 func findKeys(ctx context.Context, tx pgx.Tx, submissions []Submission) (map[idempotencyKey]remembrance, error) {
 	var tenants []tenant.ID
 	var users, operations, keys []string
@@ -91,6 +47,9 @@ func findKeys(ctx context.Context, tx pgx.Tx, submissions []Submission) (map[ide
 		key := submissions[i].key()
 		tenants, users = append(tenants, key.tenant), append(users, key.user)
 		operations, keys = append(operations, key.operation), append(keys, key.key)
+	}
+	if len(keys) == 0 {
+		return nil, nil
 	}
 	rows, err := tx.Query(ctx, findKeysSQL, pgx.StrictNamedArgs{
 		"tenants": tenants, "users": users, "operations": operations, "keys": keys,
@@ -158,7 +117,8 @@ func mismatch() *problem.Problem {
 		"This Idempotency-Key was already used for a request with another body. Use a new key for a new request.")
 }
 
-func remember(ctx context.Context, tx pgx.Tx, s *Submission, a *SubmitAnswer, outcomes []stored) error {
+// remember keeps the answer for the key's repeats.
+func remember(batch *pgx.Batch, s *Submission, a *SubmitAnswer, outcomes []stored) {
 	ids := make([]uuid.UUID, 0, len(outcomes))
 	for i := range outcomes {
 		if outcomes[i].row != nil {
@@ -166,9 +126,8 @@ func remember(ctx context.Context, tx pgx.Tx, s *Submission, a *SubmitAnswer, ou
 		}
 	}
 	key := s.key()
-	_, err := tx.Exec(ctx, rememberSQL, pgx.StrictNamedArgs{
+	batch.Queue(rememberSQL, pgx.StrictNamedArgs{
 		"tenant_id": key.tenant, "user_id": key.user, "operation": key.operation, "key": key.key,
 		"fingerprint": s.Idempotency.Fingerprint[:], "job_ids": ids, "status": a.Status, "answer": string(a.Body),
 	})
-	return err
 }

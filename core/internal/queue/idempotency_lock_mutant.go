@@ -2,16 +2,12 @@
 
 package queue
 
-import (
-	"context"
-
-	"github.com/jackc/pgx/v5"
-)
+import "github.com/forgequeue/forgequeue/core/internal/tenant"
 
 // A deliberately broken rule that the tests must notice. Never built into a program.
 //
 // Look up, then insert, with nothing to keep two equal submits apart.
-func lockTenants(context.Context, pgx.Tx, []Submission) error { return nil }
+func guarded([]Submission) []tenant.ID { return nil }
 
 const rememberSQL = `
 INSERT INTO idempotency_keys (tenant_id, user_id, operation, key, fingerprint, job_ids, status, answer, created_at)

@@ -26,6 +26,15 @@ type LaneKey struct {
 	Queue  string
 	// tags is sorted and joined by commas, which no tag can hold.
 	tags string
+	// User is one that has a running cap of his own, else empty: jobs of his never
+	// make a claim walk past them when the cap is reached.
+	User string
+}
+
+// Of gives the lane of the same queue and tags for one user; "" for the shared one.
+func (k LaneKey) Of(user string) LaneKey {
+	k.User = user
+	return k
 }
 
 // NewLaneKey makes a key; the order and repetition of tags do not matter.
@@ -64,6 +73,8 @@ type QueueSettings struct {
 	RetryBase         *time.Duration
 	RetryCap          *time.Duration
 	RetryJitter       *float64
+	MaxActive         *int64
+	MaxRunning        *int64
 	UpdatedAt         time.Time
 }
 
@@ -80,10 +91,10 @@ ON CONFLICT (tenant_id, name) DO NOTHING`
 const bearLaneSQL = `
 WITH known AS (
   SELECT id FROM lanes
-  WHERE tenant_id = @tenant_id AND queue = @queue AND tags = @tags AND capped_user = ''
+  WHERE tenant_id = @tenant_id AND queue = @queue AND tags = @tags AND capped_user = @user
 ), born AS (
-  INSERT INTO lanes (tenant_id, queue, tags, created_at)
-  SELECT @tenant_id, @queue, @tags, statement_timestamp()
+  INSERT INTO lanes (tenant_id, queue, tags, capped_user, created_at)
+  SELECT @tenant_id, @queue, @tags, @user, statement_timestamp()
   WHERE NOT EXISTS (SELECT FROM known)
     AND (SELECT count(*) FROM lanes WHERE tenant_id = @tenant_id) < @limit
   ON CONFLICT (tenant_id, queue, tags, capped_user) DO NOTHING
@@ -103,7 +114,7 @@ func (s *Store) BearLane(ctx context.Context, key LaneKey) (Lane, error) {
 			return err
 		}
 		err := tx.QueryRow(ctx, bearLaneSQL, pgx.StrictNamedArgs{
-			"tenant_id": key.Tenant, "queue": key.Queue, "tags": key.Tags(), "limit": MaxLanes,
+			"tenant_id": key.Tenant, "queue": key.Queue, "tags": key.Tags(), "user": key.User, "limit": MaxLanes,
 		}).Scan(&id)
 		if err == pgx.ErrNoRows { //nolint:errorlint // pgx returns it bare
 			return ErrTooManyLanes
@@ -118,7 +129,7 @@ func (s *Store) BearLane(ctx context.Context, key LaneKey) (Lane, error) {
 }
 
 const lanesAfterSQL = `
-SELECT id, tenant_id, queue, tags FROM lanes WHERE id > @after ORDER BY id`
+SELECT id, tenant_id, queue, tags, capped_user FROM lanes WHERE id > @after ORDER BY id`
 
 // LanesAfter gives every tenant's lanes with an id above after. Ids are handed
 // out before they are committed, so a caller that follows along asks again from
@@ -126,11 +137,11 @@ SELECT id, tenant_id, queue, tags FROM lanes WHERE id > @after ORDER BY id`
 func (s *Store) LanesAfter(ctx context.Context, after LaneID) ([]Lane, error) {
 	scan := func(row pgx.CollectableRow) (Lane, error) {
 		var lane Lane
-		var queue string
+		var queue, user string
 		var tags []string
 		var owner tenant.ID
-		err := row.Scan(&lane.ID, &owner, &queue, &tags)
-		lane.LaneKey = NewLaneKey(owner, queue, tags)
+		err := row.Scan(&lane.ID, &owner, &queue, &tags, &user)
+		lane.LaneKey = NewLaneKey(owner, queue, tags).Of(user)
 		return lane, err
 	}
 	lanes, err := query(ctx, s, scan, lanesAfterSQL, pgx.StrictNamedArgs{"after": after})
@@ -142,7 +153,7 @@ func (s *Store) LanesAfter(ctx context.Context, after LaneID) ([]Lane, error) {
 
 const queuesSinceSQL = `
 SELECT tenant_id, name, mode = 'push', paused, visibility_timeout_ms, max_attempts,
-       retry_base_ms, retry_cap_ms, retry_jitter, updated_at
+       retry_base_ms, retry_cap_ms, retry_jitter, max_active, max_running, updated_at
 FROM queues WHERE updated_at > @since`
 
 // QueuesSince gives every tenant's queues whose settings changed after since.
@@ -151,7 +162,7 @@ func (s *Store) QueuesSince(ctx context.Context, since time.Time) ([]QueueSettin
 		var q QueueSettings
 		var visibility, base, limit *int64
 		err := row.Scan(&q.Tenant, &q.Name, &q.Push, &q.Paused, &visibility, &q.MaxAttempts,
-			&base, &limit, &q.RetryJitter, &q.UpdatedAt)
+			&base, &limit, &q.RetryJitter, &q.MaxActive, &q.MaxRunning, &q.UpdatedAt)
 		q.VisibilityTimeout, q.RetryBase, q.RetryCap = milliseconds(visibility), milliseconds(base), milliseconds(limit)
 		return q, err
 	}

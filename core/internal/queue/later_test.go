@@ -86,7 +86,7 @@ func TestRedriveGivesAnotherLife(t *testing.T) {
 		t.Fatalf("%+v %v", dead, err)
 	}
 	blocker := f.submit(f.job(func(j *queue.NewJob) { j.DedupeKey = &key }))[0]
-	if got := f.store.Redrive(t.Context(), f.tenant, "", ids); !errors.Is(got[0].Err, queue.ErrDedupeConflict) || !errors.Is(got[1].Err, queue.ErrNotDead) {
+	if got := f.store.Redrive(t.Context(), f.tenant, "", ids, nil); !errors.Is(got[0].Err, queue.ErrDedupeConflict) || !errors.Is(got[1].Err, queue.ErrNotDead) {
 		t.Fatalf("%+v", got)
 	}
 	if f.count("dead_letters") != 1 {
@@ -95,7 +95,7 @@ func TestRedriveGivesAnotherLife(t *testing.T) {
 	if _, _, err := f.store.Cancel(t.Context(), f.tenant, "", blocker); err != nil {
 		t.Fatal(err)
 	}
-	got := f.store.Redrive(t.Context(), f.tenant, "", []uuid.UUID{ids[0], uuid.New(), ids[0]})
+	got := f.store.Redrive(t.Context(), f.tenant, "", []uuid.UUID{ids[0], uuid.New(), ids[0]}, nil)
 	if got[0].Err != nil || !errors.Is(got[1].Err, queue.ErrNotFound) || !errors.Is(got[2].Err, queue.ErrNotDead) {
 		t.Fatalf("%+v", got)
 	}

@@ -12,7 +12,8 @@ import (
 type lockClass string
 
 const (
-	lockSubmit     lockClass = "submit"     // a tenant's keyed submits, one at a time
+	lockSubmit     lockClass = "submit"     // a tenant's keyed or capped submits, one at a time
+	lockClaim      lockClass = "claim"      // a tenant's claims under a running cap, one at a time
 	lockLane       lockClass = "lane"       // the birth of a tenant's lanes
 	lockPartitions lockClass = "partitions" // one core makes partitions
 	lockRemoval    lockClass = "removal"    // one core removes them

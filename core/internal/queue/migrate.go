@@ -41,6 +41,9 @@ func (s *Store) Migrate(ctx context.Context) ([]int64, error) {
 	if err := s.MakePartitions(ctx); err != nil {
 		return applied, err
 	}
+	if err := s.RestartUsage(ctx); err != nil {
+		return applied, err
+	}
 	return applied, nil
 }
 

@@ -44,7 +44,7 @@ const modelSharedColumns = `id, tenant_id, attempt, max_attempts, epoch, redrive
 
 // Whole tables: what nobody submitted would be found too.
 const modelRowsSQL = `
-SELECT 'jobs' AS place, state, COALESCE(lease_id, '00000000-0000-0000-0000-000000000000') AS lease_id, '' AS reason, r::text AS whole,
+SELECT 'jobs' AS place, state, COALESCE(lease_id, '00000000-0000-0000-0000-000000000000') AS lease_id, '' AS reason, (to_jsonb(r) - 'counted')::text AS whole,
   ` + modelSharedColumns + ` FROM jobs r
 UNION ALL
 SELECT 'finished_jobs', state, '00000000-0000-0000-0000-000000000000', '', r::text, ` + modelSharedColumns + ` FROM finished_jobs r
@@ -83,6 +83,9 @@ func (w *world) check(t *rapid.T) {
 		checkRow(t, j, row)
 	}
 	w.checkGets(changed)
+	if every := 5; w.steps%every == 0 {
+		w.checkCounts(t)
+	}
 	if every := 16; w.steps%every == 0 {
 		w.checkGets(w.order)
 	}

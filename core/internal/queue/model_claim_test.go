@@ -26,7 +26,9 @@ func (w *world) claim(t *rapid.T) {
 	lanes = lanes[:rapid.IntRange(1, len(lanes)).Draw(t, "n")]
 	claim := queue.Claim{Max: rapid.IntRange(1, 4).Draw(t, "max"), WorkerID: worker.id, Owner: worker.owner, LeaseID: uuid.New()}
 	for _, lane := range lanes {
-		claim.Lanes = append(claim.Lanes, queue.ClaimLane{ID: lane.ID, VisibilityTimeout: modelVisibility})
+		claim.Lanes = append(claim.Lanes, queue.ClaimLane{
+			ID: lane.ID, Tenant: lane.Tenant, VisibilityTimeout: modelVisibility, Caps: w.runningCaps(t, lane),
+		})
 	}
 	store := w.store()
 	if _, err := store.SeenClaiming(w.ctx, worker.owner, worker.id, []string{"default"}, nil); err != nil {
@@ -34,10 +36,11 @@ func (w *world) claim(t *rapid.T) {
 	}
 	worker.known, worker.dead = true, false
 	want := w.next(lanes, claim.Max)
-	got, err := store.Claim(w.ctx, claim)
+	taken, err := store.Claim(w.ctx, claim)
 	if err != nil {
 		t.Fatal(err)
 	}
+	got := taken.Jobs
 	if len(got) != len(want) {
 		t.Fatalf("claimed %d jobs, want %d", len(got), len(want))
 	}

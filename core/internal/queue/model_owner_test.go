@@ -88,7 +88,11 @@ func (w *world) dead(t *rapid.T) []uuid.UUID {
 func (w *world) redrive(t *rapid.T) {
 	ids := w.dead(t)
 	who := w.callerOf(t, w.jobs[ids[0]])
-	got := w.store().Redrive(w.ctx, who.tenant, who.user, ids)
+	var capsOf queue.CapsOf
+	if rapid.Bool().Draw(t, "capped") {
+		capsOf = func(name string, user *string) []queue.Cap { return w.activeCaps(t, who.tenant, name, user) }
+	}
+	got := w.store().Redrive(w.ctx, who.tenant, who.user, ids, capsOf)
 	want, tick := make([]error, len(ids)), w.tick+1
 	for i, id := range ids {
 		j := w.jobs[id]

@@ -74,6 +74,7 @@ func (w *world) want(t *rapid.T, keyed bool) *wanted {
 		Payload: []byte(j.payload), Metadata: []byte(`{}`), Tags: lane.Tags(), MaxAttempts: j.maxAttempts,
 		Retry: job.Retry{Base: modelBase, Cap: modelCap, Jitter: 0.2}, DedupeKey: optionalText(j.dedupe),
 	}
+	made.Caps = w.activeCaps(t, lane.Tenant, lane.Queue, made.User)
 	if rapid.IntRange(0, 2).Draw(t, "delayed") == 0 {
 		made.Delay = modelDelay
 	}

@@ -109,7 +109,7 @@ func newWorld(ctx context.Context, t *rapid.T, stores [2]*queue.Store, behind *p
 
 // clear leaves nothing to the next world: reapers and their like see all tenants.
 func (w *world) clear() {
-	for _, table := range []string{"jobs", "finished_jobs", "dead_letters", "attempts", "idempotency_keys", "workers"} {
+	for _, table := range []string{"jobs", "finished_jobs", "dead_letters", "attempts", "idempotency_keys", "workers", "usage_log", "usage_credits", "usage_counts"} {
 		if _, err := w.behind.Exec(w.ctx, `DELETE FROM `+table); err != nil {
 			w.Error(err)
 		}

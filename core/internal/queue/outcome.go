@@ -58,6 +58,9 @@ type Ended struct {
 	Ready LaneID
 	// Scheduled says that the job now waits for its time.
 	Scheduled bool
+	// Lane is the lane of a job that is no longer running: where it was under a
+	// running cap, there is room for another one. 0 where nothing changed.
+	Lane LaneID
 	// Execution is how long the attempt ran, EndToEnd how long it was since the
 	// submit; for a complete only.
 	Execution, EndToEnd time.Duration
@@ -131,6 +134,7 @@ func (s *Store) endCompletes(ctx context.Context, endings []Ending, indexes []in
 			ended[index].Err = err
 		case ok:
 			ended[index].Outcome = completedOutcome(row.ID, row.Attempt, row.Epoch)
+			ended[index].Lane = row.LaneID
 			ended[index].EndToEnd = row.FinishedAt.Sub(row.CreatedAt)
 			if row.StartedAt != nil {
 				ended[index].Execution = row.FinishedAt.Sub(*row.StartedAt)

@@ -38,7 +38,7 @@ func TestRepeatIsToldTheSameUntilTheNextClaim(t *testing.T) {
 		t.Fatalf("%+v %v", buried, err)
 	}
 	repeat("buried by its deadline")
-	if got := f.store.Redrive(t.Context(), f.tenant, "", []uuid.UUID{id})[0]; got.Err != nil {
+	if got := f.store.Redrive(t.Context(), f.tenant, "", []uuid.UUID{id}, nil)[0]; got.Err != nil {
 		t.Fatal(got.Err)
 	}
 	repeat("redriven")

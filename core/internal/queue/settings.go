@@ -12,11 +12,13 @@ import (
 
 const putQueueSQL = `
 INSERT INTO queues (tenant_id, name, visibility_timeout_ms, max_attempts, retry_base_ms, retry_cap_ms, retry_jitter,
-                    created_at, updated_at)
-VALUES (@tenant_id, @name, @visibility, @max_attempts, @base, @cap, @jitter, statement_timestamp(), statement_timestamp())
+                    max_active, max_running, created_at, updated_at)
+VALUES (@tenant_id, @name, @visibility, @max_attempts, @base, @cap, @jitter,
+        @max_active, @max_running, statement_timestamp(), statement_timestamp())
 ON CONFLICT (tenant_id, name) DO UPDATE
 SET visibility_timeout_ms = EXCLUDED.visibility_timeout_ms, max_attempts = EXCLUDED.max_attempts,
     retry_base_ms = EXCLUDED.retry_base_ms, retry_cap_ms = EXCLUDED.retry_cap_ms, retry_jitter = EXCLUDED.retry_jitter,
+    max_active = EXCLUDED.max_active, max_running = EXCLUDED.max_running,
     updated_at = statement_timestamp()`
 
 // PutQueue sets a queue's settings, and makes the queue if need be; what the
@@ -24,7 +26,7 @@ SET visibility_timeout_ms = EXCLUDED.visibility_timeout_ms, max_attempts = EXCLU
 func (s *Store) PutQueue(ctx context.Context, owner tenant.ID, name string, request api.QueueRequest) error {
 	args := pgx.StrictNamedArgs{
 		"tenant_id": owner, "name": name, "visibility": request.VisibilityTimeoutMS, "max_attempts": request.MaxAttempts,
-		"base": nil, "cap": nil, "jitter": nil,
+		"base": nil, "cap": nil, "jitter": nil, "max_active": request.MaxActive, "max_running": request.MaxRunning,
 	}
 	if retry := request.Retry; retry != nil {
 		args["base"], args["cap"], args["jitter"] = retry.BaseMS, retry.CapMS, retry.Jitter

@@ -13,7 +13,7 @@ import (
 )
 
 // lockedColumns are what a verdict on a live job needs.
-const lockedColumns = `id, state, tenant_id, lane_id, queue, type, attempt, max_attempts, epoch, retry_base_ms, retry_cap_ms,
+const lockedColumns = `id, state, tenant_id, lane_id, queue, type, user_id, counted, attempt, max_attempts, epoch, retry_base_ms, retry_cap_ms,
   retry_jitter, timeout_ms, started_at, lease_id, lease_expires_at, worker_id, cancel_requested,
   statement_timestamp() AS now`
 
@@ -26,6 +26,8 @@ type lockedRow struct {
 	LaneID          LaneID
 	Queue           string
 	Type            string
+	UserID          *string
+	Counted         Counter
 	Attempt         int32
 	MaxAttempts     int32
 	Epoch           int64
@@ -143,7 +145,7 @@ func (s *settlement) sayTo(ending *Ending) {
 }
 
 func (s *settlement) ended() Ended {
-	ended := Ended{Outcome: s.outcome(), Scheduled: s.verdict.State == job.Scheduled}
+	ended := Ended{Outcome: s.outcome(), Lane: s.row.LaneID, Scheduled: s.verdict.State == job.Scheduled}
 	if s.verdict.State == job.Queued {
 		ended.Ready = s.row.LaneID
 	}
@@ -159,6 +161,8 @@ SET state = s.state,
     ready_at = CASE WHEN s.state = 'queued' THEN statement_timestamp() END,
     lease_id = NULL, lease_expires_at = NULL, visibility_timeout_ms = NULL, worker_id = NULL, worker_owner = NULL,
     last_error = COALESCE(s.error::json, jobs.last_error),
+    -- active still, running no more
+    counted = counted & 7,
     outcome_lease_id = s.lease_id, outcome_hash = s.hash, outcome_answer = s.answer::json
 FROM unnest(@ids::uuid[], @states::text[], @attempts::integer[], @run_ats::timestamptz[], @errors::text[],
             @leases::uuid[], @hashes::bytea[], @answers::text[])
@@ -218,6 +222,7 @@ func settle(ctx context.Context, tx pgx.Tx, settlements []*settlement) error {
 		}
 	}
 	batch := &pgx.Batch{}
+	leavings(settlements).append(batch)
 	if len(back) > 0 {
 		batch.Queue(backSQL, backArgs(back))
 	}
@@ -231,6 +236,20 @@ func settle(ctx context.Context, tx pgx.Tx, settlements []*settlement) error {
 		batch.Queue(recordAttemptsSQL, attemptArgs(attempted))
 	}
 	return tx.SendBatch(ctx, batch).Close()
+}
+
+// leavings are the counts that the jobs leave: what goes back in line is no longer
+// running, what has ended is in none any more.
+func leavings(settlements []*settlement) credits {
+	left := credits{}
+	for _, s := range settlements {
+		leaving := runningCounters
+		if s.verdict.State.Terminal() {
+			leaving |= activeCounters
+		}
+		left.of(s.row.TenantID, s.row.UserID, s.row.Queue, s.row.Counted, leaving)
+	}
+	return left
 }
 
 func (s *settlement) errorJSON() *string {

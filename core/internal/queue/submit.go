@@ -37,6 +37,8 @@ type NewJob struct {
 	RunAt    *time.Time
 	Delay    time.Duration
 	Deadline *time.Time
+	// Caps are those on active jobs that this one comes under; it takes a slot of each.
+	Caps []Cap
 }
 
 // Submission is one caller's request: a job, or a batch of them.
@@ -53,6 +55,8 @@ type Submission struct {
 	// Atomic stores all jobs or none.
 	Atomic      bool
 	Idempotency *Idempotency
+	// holders, where not nil, runs in parallel to Jobs: live jobs that have their dedupe_key.
+	holders []*jobRow
 	// Warnings are said in the answer to a single job.
 	Warnings []string
 }
@@ -77,23 +81,23 @@ WITH input AS MATERIALIZED (
               @users::text[], @priorities::smallint[], @payloads::text[], @tags::text[], @metadata::text[],
               @max_attempts::integer[], @bases::bigint[], @caps::bigint[], @jitters::float8[], @timeouts::bigint[],
               @dedupe_keys::text[], @correlation_ids::text[], @traceparents::text[],
-              @run_ats::timestamptz[], @delays::bigint[], @deadlines::timestamptz[])
+              @run_ats::timestamptz[], @delays::bigint[], @deadlines::timestamptz[], @counted::smallint[])
        AS i(unit, id, tenant_id, lane_id, queue, type, user_id, priority, payload, tags, metadata, max_attempts,
             retry_base_ms, retry_cap_ms, retry_jitter, timeout_ms, dedupe_key, correlation_id, traceparent,
-            asked_at, delay_ms, deadline)
+            asked_at, delay_ms, deadline, counted)
 ), late AS MATERIALIZED (
   SELECT unit FROM input WHERE deadline <= statement_timestamp()
 )
 INSERT INTO jobs (id, tenant_id, lane_id, queue, type, user_id, state, priority, payload, tags, metadata, max_attempts,
                   retry_base_ms, retry_cap_ms, retry_jitter, timeout_ms, dedupe_key, correlation_id, traceparent,
-                  created_at, run_at, deadline, ready_at)
+                  created_at, run_at, deadline, ready_at, counted)
 SELECT id, tenant_id, lane_id, queue, type, user_id,
        CASE WHEN start_at > statement_timestamp() THEN 'scheduled' ELSE 'queued' END,
        -- a text[] of text[] cannot be unnested by rows, so each set of tags travels as an array's text
        priority, payload::json, tags::text[], metadata::json, max_attempts,
        retry_base_ms, retry_cap_ms, retry_jitter, timeout_ms, dedupe_key, correlation_id, traceparent,
        statement_timestamp(), start_at, deadline,
-       CASE WHEN start_at > statement_timestamp() THEN NULL ELSE statement_timestamp() END
+       CASE WHEN start_at > statement_timestamp() THEN NULL ELSE statement_timestamp() END, counted
 FROM input
 WHERE unit NOT IN (SELECT unit FROM late)
 -- one order for every core: two batches with the same dedupe_keys wait for each other, never in a circle
@@ -115,7 +119,7 @@ type inserted struct {
 // answer, not an error.
 func (s *Store) Submit(ctx context.Context, submissions []Submission) ([]SubmitAnswer, error) {
 	answers := make([]SubmitAnswer, len(submissions))
-	if !anyKeyed(submissions) {
+	if !anyGuarded(submissions) {
 		outcomes, err := s.insertWithoutKey(ctx, submissions)
 		if err != nil {
 			return nil, fmt.Errorf("queue: submit: %w", err)
@@ -125,7 +129,7 @@ func (s *Store) Submit(ctx context.Context, submissions []Submission) ([]SubmitA
 		}
 		return answers, nil
 	}
-	err := s.inTx(ctx, func(tx pgx.Tx) error { return submitKeyed(ctx, tx, submissions, answers) })
+	err := s.inTx(ctx, func(tx pgx.Tx) error { return s.submitGuarded(ctx, tx, submissions, answers) })
 	if err != nil {
 		return nil, fmt.Errorf("queue: submit: %w", err)
 	}
@@ -197,6 +201,8 @@ func (s *Submission) open(index int, outcomes []stored) []place {
 		switch {
 		case s.refusal(j) != nil:
 			outcomes[j].refused = s.refusal(j)
+		case s.holders != nil && s.holders[j] != nil && (!s.Atomic || first == nil):
+			outcomes[j] = stored{row: s.holders[j], deduplicated: true}
 		case s.Atomic && first != nil:
 			outcomes[j].refused = first
 		default:
@@ -378,6 +384,7 @@ func insertArgs(submissions []Submission, places []place) pgx.StrictNamedArgs {
 		queues, types, payloads, tags, metadata         []string
 		users, dedupeKeys, correlationIDs, traceparents []*string
 		priorities                                      []int16
+		counted                                         []int16
 		bases, caps, delays                             []int64
 		jitters                                         []float64
 		timeouts                                        []*int64
@@ -403,6 +410,7 @@ func insertArgs(submissions []Submission, places []place) pgx.StrictNamedArgs {
 		c.dedupeKeys, c.correlationIDs = append(c.dedupeKeys, j.DedupeKey), append(c.correlationIDs, j.CorrelationID)
 		c.traceparents, c.runAts = append(c.traceparents, j.Traceparent), append(c.runAts, j.RunAt)
 		c.delays, c.deadlines = append(c.delays, j.Delay.Milliseconds()), append(c.deadlines, j.Deadline)
+		c.counted = append(c.counted, int16(bitsOf(j.Caps)))
 	}
 	return pgx.StrictNamedArgs{
 		"units": c.units, "ids": c.ids, "tenants": c.tenants, "lanes": c.lanes, "queues": c.queues, "types": c.types,
@@ -410,6 +418,7 @@ func insertArgs(submissions []Submission, places []place) pgx.StrictNamedArgs {
 		"max_attempts": c.maxAttempts, "bases": c.bases, "caps": c.caps, "jitters": c.jitters, "timeouts": c.timeouts,
 		"dedupe_keys": c.dedupeKeys, "correlation_ids": c.correlationIDs, "traceparents": c.traceparents,
 		"run_ats": c.runAts, "delays": c.delays, "deadlines": c.deadlines,
+		"counted": c.counted,
 	}
 }
 

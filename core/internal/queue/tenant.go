@@ -93,7 +93,7 @@ func (s *Store) ListTenants(ctx context.Context, before *tenant.ID, size int) ([
 const patchTenantSQL = `
 UPDATE tenants
 SET name = COALESCE(@name, name), plan = COALESCE(@plan, plan), weight = COALESCE(@weight, weight),
-    overrides = COALESCE(@overrides::json, overrides)
+    overrides = COALESCE(@overrides::json, overrides), updated_at = statement_timestamp()
 WHERE id = @id
 RETURNING ` + tenantColumns
 
@@ -145,7 +145,8 @@ func (s *Store) GetPlan(ctx context.Context, name string) (api.Plan, error) {
 const putPlanSQL = `
 INSERT INTO plans (name, limits, visibility_timeout_ms_max) VALUES (@name, @limits::json, @visibility)
 ON CONFLICT (name) DO UPDATE
-SET limits = EXCLUDED.limits, visibility_timeout_ms_max = EXCLUDED.visibility_timeout_ms_max
+SET limits = EXCLUDED.limits, visibility_timeout_ms_max = EXCLUDED.visibility_timeout_ms_max,
+    updated_at = statement_timestamp()
 RETURNING name, limits, visibility_timeout_ms_max`
 
 // PutPlan makes or replaces a plan.

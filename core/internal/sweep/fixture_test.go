@@ -126,8 +126,8 @@ func (f *fixture) claimAndExpire(n int) {
 		Lanes: []queue.ClaimLane{{ID: f.lane.ID, VisibilityTimeout: 30 * time.Second}}, Max: n,
 		WorkerID: "w1", Owner: f.tenant, LeaseID: uuid.New(),
 	})
-	if err != nil || len(claimed) != n {
-		f.Fatalf("claimed %d of %d: %v", len(claimed), n, err)
+	if err != nil || len(claimed.Jobs) != n {
+		f.Fatalf("claimed %d of %d: %v", len(claimed.Jobs), n, err)
 	}
 	f.exec(`UPDATE jobs SET lease_expires_at = statement_timestamp() - interval '1 millisecond' WHERE state = 'running'`)
 }

@@ -1,0 +1,199 @@
+package dispatch
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// Limits is what this core knows of plans and overrides: a copy in memory, never
+// more than a refresh behind the tables.
+type Limits struct {
+	store *queue.Store
+
+	mu      sync.RWMutex
+	plans   map[string]api.Limits
+	tenants map[tenant.ID]queue.TenantLimits
+	changed time.Time
+}
+
+func newLimits(store *queue.Store) *Limits {
+	return &Limits{store: store, plans: map[string]api.Limits{}, tenants: map[tenant.ID]queue.TenantLimits{}}
+}
+
+// Refresh reads what has changed in the tables.
+func (l *Limits) Refresh(ctx context.Context) error {
+	l.mu.RLock()
+	since := l.changed.Add(-lateChanges)
+	l.mu.RUnlock()
+	plans, err := l.store.Plans(ctx)
+	if err != nil {
+		return err
+	}
+	tenants, err := l.store.TenantLimitsSince(ctx, since)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, plan := range plans {
+		l.plans[plan.Name] = plan.Limits
+	}
+	l.add(tenants)
+	return nil
+}
+
+// add is called with the lock held.
+func (l *Limits) add(tenants []queue.TenantLimits) {
+	for _, t := range tenants {
+		l.tenants[t.Tenant] = t
+		if t.UpdatedAt.After(l.changed) {
+			l.changed = t.UpdatedAt
+		}
+	}
+}
+
+// Know makes sure that a tenant's limits are known: one that was made a moment ago
+// may not have come with a refresh yet.
+func (l *Limits) Know(ctx context.Context, owner tenant.ID) error {
+	l.mu.RLock()
+	known, ok := l.tenants[owner]
+	_, planned := l.plans[known.Plan]
+	l.mu.RUnlock()
+	if ok && planned {
+		return nil
+	}
+	if ok { // on a plan that was made a moment ago
+		return l.Refresh(ctx)
+	}
+	found, err := l.store.TenantLimitsOf(ctx, owner)
+	if err != nil {
+		return err
+	}
+	if len(found) == 0 { // a tenant of tests; whoever calls has been proven by a key
+		found = []queue.TenantLimits{{Tenant: owner, Plan: queue.DefaultPlan}}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, t := range found { // not add: its time of change must not hide those of others
+		l.tenants[t.Tenant] = t
+	}
+	return nil
+}
+
+// For gives the limits in force for a tenant, and for one of its users where user
+// is not empty.
+func (l *Limits) For(owner tenant.ID, user string) api.Limits {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	known := l.tenants[owner]
+	return known.Overrides.For(l.plans[known.Plan], user)
+}
+
+// mayCapUsers says whether any user of the tenant can have a running cap.
+func (l *Limits) mayCapUsers(owner tenant.ID) bool {
+	return l.any(owner, func(limits *api.Limits) bool { return limits.UserMaxRunning != nil })
+}
+
+// mayCapActive says whether the tenant or any user of it has a cap on active jobs.
+func (l *Limits) mayCapActive(owner tenant.ID) bool {
+	return l.any(owner, func(limits *api.Limits) bool { return limits.MaxActive != nil || limits.UserMaxActive != nil })
+}
+
+func (l *Limits) any(owner tenant.ID, has func(*api.Limits) bool) bool {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	known := l.tenants[owner]
+	plan := l.plans[known.Plan]
+	if limits := known.Overrides.For(plan, ""); has(&limits) {
+		return true
+	}
+	for user := range known.Overrides.Users {
+		if limits := known.Overrides.For(plan, user); has(&limits) {
+			return true
+		}
+	}
+	return false
+}
+
+// activeCaps are the caps that a new job comes under.
+func (d *Dispatcher) activeCaps(owner tenant.ID, name string, user *string) []queue.Cap {
+	var caps capList
+	caps.tenantActive(d.limits.For(owner, valueOr(user, "")), owner, valueOr(user, ""))
+	caps.add(queue.CountKey{Tenant: owner, Counter: queue.ActiveQueue, Name: name}, d.lanes.Settings(owner, name).MaxActive)
+	return caps
+}
+
+// runningCaps are the caps that a claim from a lane comes under.
+func (d *Dispatcher) runningCaps(lane queue.Lane, settings queue.QueueSettings) []queue.Cap {
+	var caps capList
+	limits := d.limits.For(lane.Tenant, lane.User)
+	caps.add(queue.CountKey{Tenant: tenant.Platform, Counter: queue.RunningAll}, d.maxRunning)
+	caps.tenantRunning(limits, lane.Tenant, lane.User)
+	caps.add(queue.CountKey{Tenant: lane.Tenant, Counter: queue.RunningQueue, Name: lane.Queue}, settings.MaxRunning)
+	return caps
+}
+
+type capList []queue.Cap
+
+func (c *capList) add(key queue.CountKey, limit *int64) {
+	if limit != nil {
+		*c = append(*c, queue.Cap{CountKey: key, Limit: *limit})
+	}
+}
+
+func (c *capList) tenantActive(limits api.Limits, owner tenant.ID, user string) {
+	c.add(queue.CountKey{Tenant: owner, Counter: queue.ActiveTenant}, limits.MaxActive)
+	if user != "" {
+		c.add(queue.CountKey{Tenant: owner, Counter: queue.ActiveUser, Name: user}, limits.UserMaxActive)
+	}
+}
+
+func (c *capList) tenantRunning(limits api.Limits, owner tenant.ID, user string) {
+	c.add(queue.CountKey{Tenant: owner, Counter: queue.RunningTenant}, limits.MaxRunning)
+	if user != "" {
+		c.add(queue.CountKey{Tenant: owner, Counter: queue.RunningUser, Name: user}, limits.UserMaxRunning)
+	}
+}
+
+// Capped says whether a count still has a cap.
+func (d *Dispatcher) Capped(key queue.CountKey) bool {
+	limits, settings := d.limits.For(key.Tenant, key.Name), d.lanes.Settings(key.Tenant, key.Name)
+	return map[queue.Counter]*int64{
+		queue.ActiveTenant: limits.MaxActive, queue.ActiveUser: limits.UserMaxActive, queue.ActiveQueue: settings.MaxActive,
+		queue.RunningTenant: limits.MaxRunning, queue.RunningUser: limits.UserMaxRunning, queue.RunningQueue: settings.MaxRunning,
+		queue.RunningAll: d.maxRunning,
+	}[key.Counter] != nil
+}
+
+// CapUse tells a tenant's caps, and where user is not empty that user's, with what
+// is used of them.
+func (d *Dispatcher) CapUse(ctx context.Context, owner tenant.ID, user string) ([]api.CapUse, error) {
+	if err := d.limits.Know(ctx, owner); err != nil {
+		return nil, err
+	}
+	var caps capList
+	limits := d.limits.For(owner, user)
+	caps.tenantActive(limits, owner, user)
+	caps.tenantRunning(limits, owner, user)
+	used, err := d.store.CapUse(ctx, caps)
+	if err != nil {
+		return nil, err
+	}
+	shown := make([]api.CapUse, 0, len(used))
+	for _, one := range used {
+		use := api.CapUse{Scope: "tenant", Kind: "active", Limit: one.Limit, Used: one.Used}
+		if one.Name != "" {
+			use.Scope = "user"
+		}
+		if one.Counter&(queue.RunningTenant|queue.RunningUser) != 0 {
+			use.Kind = "running"
+		}
+		shown = append(shown, use)
+	}
+	return shown, nil
+}

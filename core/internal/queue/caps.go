@@ -1,0 +1,150 @@
+package queue
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+)
+
+// Counter says what is counted of a tenant's jobs. Counters are the bits of
+// jobs.counted: a job is in the counts whose bits it has.
+type Counter int16
+
+// Active counts jobs that have not ended, running counts leases.
+const (
+	ActiveTenant Counter = 1 << iota
+	ActiveUser
+	ActiveQueue
+	RunningTenant
+	RunningUser
+	RunningQueue
+	// RunningAll counts the leases of all tenants: the installation's own cap.
+	RunningAll
+)
+
+const (
+	activeCounters  = ActiveTenant | ActiveUser | ActiveQueue
+	runningCounters = RunningTenant | RunningUser | RunningQueue | RunningAll
+)
+
+// String is the counter's name in refusals, as in "tenant-active".
+func (c Counter) String() string {
+	names := map[Counter]string{
+		ActiveTenant: "tenant-active", ActiveUser: "user-active", ActiveQueue: "queue-active",
+		RunningTenant: "tenant-running", RunningUser: "user-running", RunningQueue: "queue-running",
+		RunningAll: "installation-running",
+	}
+	return names[c]
+}
+
+// CountKey names one count.
+type CountKey struct {
+	// Tenant is the nil uuid for RunningAll.
+	Tenant  tenant.ID
+	Counter Counter
+	// Name is the user or the queue; empty where the counter is the tenant's.
+	Name string
+}
+
+func (k CountKey) compare(other CountKey) int {
+	return cmp.Or(strings.Compare(string(k.Tenant[:]), string(other.Tenant[:])),
+		cmp.Compare(k.Counter, other.Counter), strings.Compare(k.Name, other.Name))
+}
+
+// Cap is the most that a count may reach.
+type Cap struct {
+	CountKey
+	Limit int64
+}
+
+// FullCap is a cap that left no room, with what was used of it.
+type FullCap struct {
+	Cap
+	Used int64
+}
+
+// bitsOf are the counts that a job under these caps is in.
+func bitsOf(caps []Cap) Counter {
+	var bits Counter
+	for _, c := range caps {
+		bits |= c.Counter
+	}
+	return bits
+}
+
+// keysOf lists the counts of all caps, each once, in one order for everybody.
+func keysOf(caps ...[]Cap) []CountKey {
+	var keys []CountKey
+	for _, some := range caps {
+		for _, c := range some {
+			keys = append(keys, c.CountKey)
+		}
+	}
+	slices.SortFunc(keys, CountKey.compare)
+	return slices.Compact(keys)
+}
+
+// tally decides who is admitted: counts as they were read under their lock, and
+// what was taken since. It is memory only; nothing holds until it is appended.
+type tally struct {
+	counts map[CountKey]*count
+	// bound is the oldest transaction that was under way at the reading.
+	bound string
+}
+
+// count is one count in a tally.
+type count struct {
+	// seq is that of the newest row in the log, 0 for none.
+	seq int64
+	// used is the true count at the reading: what decides.
+	used int64
+	// folded is the count without credits that are too young to be folded: what the
+	// next row is computed from.
+	folded int64
+	// kept says that the count is kept already, and has adopted what was there.
+	kept bool
+	// taken is what was admitted since the reading, adopted jobs included.
+	taken int64
+}
+
+// full gives those of the caps that have no room for one job more.
+func (t *tally) full(caps []Cap) []FullCap {
+	var full []FullCap
+	for _, c := range caps {
+		if used := t.used(c.CountKey); used >= c.Limit {
+			full = append(full, FullCap{c, used})
+		}
+	}
+	return full
+}
+
+// room is how many jobs more fit under all of the caps; -1 for any number.
+func (t *tally) room(caps []Cap) int64 {
+	room := int64(-1)
+	for _, c := range caps {
+		left := max(c.Limit-t.used(c.CountKey), 0)
+		if room < 0 || left < room {
+			room = left
+		}
+	}
+	return room
+}
+
+func (t *tally) used(key CountKey) int64 {
+	counted, ok := t.counts[key]
+	if !ok {
+		return 0
+	}
+	return counted.used + counted.taken
+}
+
+// take puts n jobs into the counts of the caps; n below 0 takes them out again.
+func (t *tally) take(caps []Cap, n int64) {
+	for _, c := range caps {
+		if counted, ok := t.counts[c.CountKey]; ok {
+			counted.taken += n
+		}
+	}
+}

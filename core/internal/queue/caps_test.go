@@ -1,0 +1,543 @@
+package queue_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/forgequeue/forgequeue/core/internal/job"
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// activeCap is a cap on the tenant's active jobs.
+func (f *fixture) activeCap(limit int64) queue.Cap {
+	return queue.Cap{CountKey: queue.CountKey{Tenant: f.tenant, Counter: queue.ActiveTenant}, Limit: limit}
+}
+
+func (f *fixture) userCap(user string, limit int64) queue.Cap {
+	return queue.Cap{CountKey: queue.CountKey{Tenant: f.tenant, Counter: queue.ActiveUser, Name: user}, Limit: limit}
+}
+
+func (f *fixture) queueCap(name string, limit int64) queue.Cap {
+	return queue.Cap{CountKey: queue.CountKey{Tenant: f.tenant, Counter: queue.ActiveQueue, Name: name}, Limit: limit}
+}
+
+func (f *fixture) runningCap(limit int64) queue.Cap {
+	return queue.Cap{CountKey: queue.CountKey{Tenant: f.tenant, Counter: queue.RunningTenant}, Limit: limit}
+}
+
+func under(caps ...queue.Cap) func(*queue.NewJob) {
+	return func(j *queue.NewJob) { j.Caps = caps }
+}
+
+func of(user string) func(*queue.NewJob) {
+	return func(j *queue.NewJob) { j.User = &user }
+}
+
+func (f *fixture) noDrift() {
+	f.Helper()
+	drifts, err := f.store.Verify(f.Context())
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, drift := range drifts {
+		f.Errorf("drift: %v", drift)
+	}
+}
+
+// admitted submits one job each and tells how many were accepted.
+func (f *fixture) admitted(jobs ...queue.NewJob) int {
+	f.Helper()
+	accepted := 0
+	for i := range jobs {
+		answer := f.trySubmit(queue.Submission{Tenant: f.tenant, Jobs: jobs[i : i+1]})[0]
+		accepted += answer.Accepted
+		if answer.Problem != nil && answer.Problem.Code != problem.ActiveCapReached && answer.Problem.Code != problem.QueueFull {
+			f.Fatalf("refused with %v", answer.Problem)
+		}
+	}
+	return accepted
+}
+
+func (f *fixture) jobs(n int, change ...func(*queue.NewJob)) []queue.NewJob {
+	made := make([]queue.NewJob, n)
+	for i := range made {
+		made[i] = f.job(change...)
+	}
+	return made
+}
+
+func TestActiveCap(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	limits := under(f.activeCap(3))
+	ids := f.submit(f.jobs(3, limits)...)
+	one := f.job(limits)
+	refused := f.trySubmit(queue.Submission{Tenant: f.tenant, Jobs: []queue.NewJob{one}})[0]
+	if refused.Problem == nil || refused.Problem.Code != problem.ActiveCapReached {
+		t.Fatalf("a fourth job of three: %+v", refused)
+	}
+	want := problem.Policy{Name: "tenant-active", Limit: 3, Current: 3}
+	if got := refused.Problem.Policies; len(got) != 1 || got[0].RetryAfterMS == nil || got[0].Name != want.Name || got[0].Limit != 3 || got[0].Current != 3 {
+		t.Errorf("policies = %+v, want %+v", got, want)
+	}
+	if refused.Problem.RetryAfterMS == nil {
+		t.Error("a refusal says when to come back")
+	}
+
+	// Running is active, and so is a job that waits for its retry.
+	claimed := f.claimOne()
+	f.end(queue.Ending{Lease: claimed.Lease(), Kind: api.KindFail, Error: &api.JobError{Message: "no"}})
+	if got := f.admitted(f.job(limits)); got != 0 {
+		t.Error("a retry gave its slot away")
+	}
+	if _, _, err := f.store.Cancel(t.Context(), f.tenant, "", claimed.ID); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.admitted(f.jobs(2, limits)...); got != 1 {
+		t.Errorf("after a cancel %d were admitted, want 1", got)
+	}
+	for range 2 { // of the three first ones
+		next := f.claimOne()
+		f.end(queue.Ending{Lease: next.Lease(), Kind: api.KindComplete})
+	}
+	if got := f.admitted(f.jobs(3, limits)...); got != 2 {
+		t.Errorf("after two finishes %d were admitted, want 2", got)
+	}
+	_ = ids
+	f.noDrift()
+}
+
+// Every cap that is full is named, and a queue's has a code of its own.
+func TestCapsOfUserAndQueue(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	bob := []func(*queue.NewJob){of("bob"), under(f.userCap("bob", 1), f.queueCap("default", 2))}
+	ann := []func(*queue.NewJob){of("ann"), under(f.userCap("ann", 5), f.queueCap("default", 2))}
+	if got := f.admitted(f.job(bob...), f.job(bob...), f.job(ann...), f.job(ann...)); got != 2 {
+		t.Fatalf("%d were admitted, want one of each", got)
+	}
+	answers := f.trySubmit(
+		queue.Submission{Tenant: f.tenant, Jobs: []queue.NewJob{f.job(bob...)}},
+		queue.Submission{Tenant: f.tenant, Jobs: []queue.NewJob{f.job(ann...)}},
+	)
+	if p := answers[0].Problem; p.Code != problem.ActiveCapReached || len(p.Policies) != 2 || !strings.Contains(p.Detail, `"bob"`) {
+		t.Errorf("bob is told %v %+v", p, p.Policies)
+	}
+	if p := answers[1].Problem; p.Code != problem.QueueFull || p.Policies[0].Name != "queue-active" {
+		t.Errorf("ann is told %v %+v", p, p.Policies)
+	}
+	f.noDrift()
+}
+
+func TestBatchUnderCap(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	limits := under(f.activeCap(3))
+	atomic := queue.Submission{Tenant: f.tenant, Jobs: f.jobs(4, limits), Batch: true, Atomic: true}
+	if got := f.trySubmit(atomic)[0]; got.Problem == nil || got.Problem.Code != problem.ActiveCapReached || got.Accepted != 0 {
+		t.Fatalf("an atomic batch of four under three: %+v", got)
+	}
+	plain := queue.Submission{Tenant: f.tenant, Jobs: f.jobs(4, limits), Batch: true}
+	if got := f.trySubmit(plain)[0]; got.Accepted != 3 || !strings.Contains(string(got.Body), `"rejected":1`) {
+		t.Fatalf("a batch of four under three: %d, %s", got.Accepted, got.Body)
+	}
+	f.noDrift()
+}
+
+// A replay takes no slot, a refusal leaves no key, and a dedupe hit needs no room.
+func TestCapAndKeys(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	limits := under(f.activeCap(1))
+	keyed := func(key string, j queue.NewJob) queue.Submission {
+		return queue.Submission{Tenant: f.tenant, Jobs: []queue.NewJob{j}, Idempotency: &queue.Idempotency{Operation: "o", Key: key}}
+	}
+	dedupe := "d"
+	first := f.job(limits, func(j *queue.NewJob) { j.DedupeKey = &dedupe })
+	if got := f.trySubmit(keyed("a", first))[0]; got.Accepted != 1 {
+		t.Fatalf("first: %+v", got)
+	}
+	if got := f.trySubmit(keyed("a", f.job(limits)))[0]; !got.Replayed {
+		t.Errorf("the replay is %+v", got)
+	}
+	if got := f.trySubmit(keyed("b", f.job(limits)))[0]; got.Problem == nil || got.Problem.Code != problem.ActiveCapReached {
+		t.Errorf("over the cap: %+v", got)
+	}
+	again := f.job(limits, func(j *queue.NewJob) { j.DedupeKey = &dedupe })
+	if got := f.trySubmit(queue.Submission{Tenant: f.tenant, Jobs: []queue.NewJob{again}})[0]; got.Status != 200 || got.Accepted != 0 {
+		t.Errorf("a dedupe hit at the cap: %+v", got)
+	}
+	f.end(queue.Ending{Lease: f.claimOne().Lease(), Kind: api.KindComplete})
+	if got := f.trySubmit(keyed("b", f.job(limits)))[0]; got.Accepted != 1 || got.Replayed {
+		t.Errorf("the refused key, once there is room: %+v", got)
+	}
+	f.noDrift()
+}
+
+func TestRedriveTakesASlot(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	limits := []queue.Cap{f.activeCap(2)}
+	capsOf := func(string, *string) []queue.Cap { return limits }
+	var dead []uuid.UUID
+	for range 3 {
+		f.submit(f.job(under(limits...)))
+		claimed := f.claimOne()
+		f.end(queue.Ending{Lease: claimed.Lease(), Kind: api.KindFail, Permanent: true})
+		dead = append(dead, claimed.ID)
+	}
+	got := f.store.Redrive(t.Context(), f.tenant, "", append(dead, dead[0]), capsOf)
+	refused := 0
+	for _, one := range got[:3] {
+		if p, ok := problem.From(one.Err); ok && p.Code == problem.ActiveCapReached {
+			refused++
+		} else if one.Err != nil {
+			t.Error(one.Err)
+		}
+	}
+	if refused != 1 || got[3].Err == nil {
+		t.Errorf("%d of three were refused, want 1; named twice: %v", refused, got[3].Err)
+	}
+	f.noDrift()
+	if n := f.admitted(f.job(under(limits...))); n != 0 {
+		t.Error("a redriven job has no slot")
+	}
+}
+
+// A cap that comes when jobs are there already counts them, whatever ends meanwhile.
+func TestCapAdoptsWhatIsThere(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.submit(f.jobs(60)...)
+	claimed := f.claim(40, time.Minute)
+	var group sync.WaitGroup
+	for _, c := range claimed[:30] {
+		group.Go(func() {
+			f.store.End(f.Context(), []queue.Ending{{Lease: c.Lease(), Kind: api.KindComplete}})
+		})
+	}
+	limits := under(f.activeCap(31))
+	f.trySubmit(queue.Submission{Tenant: f.tenant, Jobs: []queue.NewJob{f.job(limits)}}) // somewhere among the finishes
+	group.Wait()
+	if _, err := f.store.Adopt(t.Context(), f.activeCap(0).CountKey); err != nil { // what was locked at that moment
+		t.Fatal(err)
+	}
+	f.noDrift()
+	use, err := f.store.CapUse(t.Context(), []queue.Cap{f.activeCap(31)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if live := f.live(); use[0].Used != live {
+		t.Errorf("used = %d, live %d", use[0].Used, live)
+	}
+	// gone and back again: what was stored meanwhile is counted too
+	if err := f.store.DropCounts(t.Context(), []queue.CountKey{f.activeCap(0).CountKey}); err != nil {
+		t.Fatal(err)
+	}
+	f.submit(f.jobs(5)...)
+	if got := f.admitted(f.job(under(f.activeCap(f.live())))); got != 0 {
+		t.Error("jobs that were stored without a cap have slots to give")
+	}
+	f.noDrift()
+}
+
+func (f *fixture) live() (n int64) {
+	f.Helper()
+	if err := f.behind.QueryRow(f.Context(), `SELECT count(*) FROM jobs`).Scan(&n); err != nil {
+		f.Fatal(err)
+	}
+	return n
+}
+
+// A finish whose transaction is old and commits late is not lost: rows of the log
+// that were written meanwhile have not folded past it.
+func TestLateCreditIsFolded(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	limits := under(f.activeCap(100))
+	f.submit(f.jobs(3, limits)...)
+	late := queuetest.Connect(t, f.url)
+	tx, err := late.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const finish = `
+WITH gone AS (DELETE FROM jobs WHERE id = (SELECT id FROM jobs LIMIT 1) RETURNING tenant_id)
+INSERT INTO usage_credits (tenant_id, counter, name, n, xid) SELECT tenant_id, 1, '', -1, pg_current_xact_id() FROM gone`
+	if _, err := tx.Exec(t.Context(), finish); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		f.submit(f.job(limits))
+		if _, err := f.store.PruneUsage(t.Context(), 1000); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	f.submit(f.job(limits))
+	f.noDrift()
+	if got := f.admitted(f.jobs(97, limits)...); got != 94 {
+		t.Errorf("admitted %d to 6 of 100, want 94", got)
+	}
+}
+
+// Jobs go in and out from two cores at once, in every way there is; at no commit
+// are there more than the caps allow, and no count is wrong at the end.
+func TestCapsHoldUnderLoad(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	const limit, running, turns = 5, 3, 60
+	load := &capLoad{fixture: f, active: f.activeCap(limit), running: f.runningCap(running)}
+	load.second = queuetest.OpenURL(t, f.url)
+	var quiet atomic.Bool
+	var watching, group sync.WaitGroup
+	watching.Go(func() { load.watch(&quiet, limit, running) })
+	for i := range 12 {
+		group.Go(func() { load.play(rand.New(rand.NewPCG(uint64(i), 7)), turns) })
+	}
+	group.Wait()
+	quiet.Store(true)
+	watching.Wait()
+	if load.looks.Load() == 0 || load.accepted.Load() < limit || load.refused.Load() == 0 || load.claimed.Load() == 0 {
+		t.Fatalf("nothing was shown: %d looks, %d accepted, %d refused, %d claimed",
+			load.looks.Load(), load.accepted.Load(), load.refused.Load(), load.claimed.Load())
+	}
+	f.noDrift()
+	left := limit - int(f.live())
+	if got := f.admitted(f.jobs(left+2, under(load.active))...); got != left {
+		t.Errorf("once quiet %d were admitted, want %d", got, left)
+	}
+	f.noDrift()
+}
+
+// capLoad is what TestCapsHoldUnderLoad does.
+type capLoad struct {
+	*fixture
+	second                            *queue.Store
+	active, running                   queue.Cap
+	looks, accepted, refused, claimed atomic.Int64
+	dead                              sync.Map
+}
+
+func (l *capLoad) watch(quiet *atomic.Bool, limit, running int64) {
+	for !quiet.Load() {
+		var active, leased int64
+		if err := l.behind.QueryRow(l.Context(), `SELECT count(*), count(*) FILTER (WHERE state = 'running') FROM jobs`).Scan(&active, &leased); err != nil {
+			l.Error(err)
+			return
+		}
+		l.looks.Add(1)
+		if active > limit || leased > running {
+			l.Errorf("%d active of %d, %d running of %d", active, limit, leased, running)
+			return
+		}
+	}
+}
+
+func (l *capLoad) play(random *rand.Rand, turns int) {
+	for range turns {
+		store := l.store
+		if random.IntN(2) == 0 {
+			store = l.second
+		}
+		switch random.IntN(4) {
+		case 0, 1:
+			l.put(store, random)
+		case 2:
+			l.work(store, random)
+		default:
+			l.raise(store)
+		}
+	}
+}
+
+func (l *capLoad) put(store *queue.Store, random *rand.Rand) {
+	submission := queue.Submission{Tenant: l.tenant, Batch: true, Atomic: random.IntN(3) == 0, Jobs: l.jobs(1+random.IntN(3), under(l.active))}
+	if random.IntN(3) == 0 {
+		submission.Idempotency = &queue.Idempotency{Operation: "o", Key: fmt.Sprint(random.IntN(50))}
+	}
+	answers, err := store.Submit(l.Context(), []queue.Submission{submission})
+	if err != nil {
+		l.Error(err)
+		return
+	}
+	l.accepted.Add(int64(answers[0].Accepted))
+	if answers[0].Accepted < len(submission.Jobs) {
+		l.refused.Add(1)
+	}
+}
+
+func (l *capLoad) work(store *queue.Store, random *rand.Rand) {
+	taken, err := store.Claim(l.Context(), queue.Claim{
+		Lanes: []queue.ClaimLane{{ID: l.lane.ID, Tenant: l.tenant, VisibilityTimeout: time.Minute, Caps: []queue.Cap{l.running}}},
+		Max:   1 + random.IntN(4), WorkerID: "w", Owner: l.tenant, LeaseID: uuid.New(),
+	})
+	if err != nil {
+		l.Error(err)
+		return
+	}
+	l.claimed.Add(int64(len(taken.Jobs)))
+	kinds := []string{api.KindComplete, api.KindComplete, api.KindFail, api.KindSnooze, api.KindRelease}
+	endings := make([]queue.Ending, len(taken.Jobs))
+	for i, c := range taken.Jobs {
+		endings[i] = queue.Ending{Lease: c.Lease(), Kind: kinds[random.IntN(len(kinds))], Permanent: true}
+		if endings[i].Kind == api.KindFail {
+			l.dead.Store(c.ID, nil)
+		}
+	}
+	for _, ended := range store.End(l.Context(), endings) {
+		if ended.Err != nil {
+			l.Error(ended.Err)
+		}
+	}
+}
+
+// raise redrives what died and cancels what waits.
+func (l *capLoad) raise(store *queue.Store) {
+	var ids []uuid.UUID
+	l.dead.Range(func(id, _ any) bool {
+		l.dead.Delete(id)
+		ids = append(ids, id.(uuid.UUID))
+		return len(ids) < 3
+	})
+	for _, one := range store.Redrive(l.Context(), l.tenant, "", ids, func(string, *string) []queue.Cap { return []queue.Cap{l.active} }) {
+		if p, ok := problem.From(one.Err); ok && p.Code == problem.ActiveCapReached {
+			l.refused.Add(1)
+		}
+	}
+	for _, id := range ids {
+		_, _, _ = store.Cancel(l.Context(), l.tenant, "", id) // whatever it is by now
+	}
+}
+
+// A lease that ends in any way gives its running slot back.
+func TestRunningCap(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.submit(f.jobs(20)...)
+	claim := func(most int) []queue.Claimed {
+		taken, err := f.store.Claim(t.Context(), queue.Claim{
+			Lanes: []queue.ClaimLane{{ID: f.lane.ID, Tenant: f.tenant, VisibilityTimeout: time.Minute, Caps: []queue.Cap{f.runningCap(2)}}},
+			Max:   most, WorkerID: "w", Owner: f.tenant, LeaseID: uuid.New(),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return taken.Jobs
+	}
+	for _, end := range []func(queue.Claimed){
+		func(c queue.Claimed) { f.end(queue.Ending{Lease: c.Lease(), Kind: api.KindComplete}) },
+		func(c queue.Claimed) { f.end(queue.Ending{Lease: c.Lease(), Kind: api.KindFail}) },
+		func(c queue.Claimed) { f.end(queue.Ending{Lease: c.Lease(), Kind: api.KindFail, Permanent: true}) },
+		func(c queue.Claimed) { f.end(queue.Ending{Lease: c.Lease(), Kind: api.KindSnooze, Delay: time.Hour}) },
+		func(c queue.Claimed) { f.store.GiveBack(t.Context(), []job.Lease{c.Lease()}) },
+		func(c queue.Claimed) {
+			if _, err := f.behind.Exec(t.Context(), `UPDATE jobs SET lease_expires_at = statement_timestamp() - interval '1 s' WHERE id = $1`, c.ID); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := f.store.Reap(t.Context(), time.Time{}, 10, rand.Float64); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		got := claim(5)
+		if len(got) != 2 || len(claim(5)) != 0 {
+			t.Fatalf("claimed %d at once, want 2 and then none", len(got))
+		}
+		for _, c := range got {
+			end(c)
+		}
+		f.noDrift()
+	}
+}
+
+// A dump restored on another server brings transaction numbers that mean nothing
+// there: the counts begin anew.
+func TestUsageAfterRestore(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	limits := under(f.activeCap(4))
+	f.submit(f.jobs(3, limits)...)
+	if _, err := f.behind.Exec(t.Context(), `UPDATE usage_log SET bound = '9000000000000'`); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.store.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.admitted(f.jobs(2, limits)...); got != 1 {
+		t.Errorf("admitted %d, want 1", got)
+	}
+	f.noDrift()
+}
+
+func TestVerifyFindsDrift(t *testing.T) {
+	t.Parallel()
+	for name, harm := range map[string]string{
+		"count":       `INSERT INTO usage_credits SELECT tenant_id, 1, '', -1, pg_current_xact_id() FROM jobs LIMIT 1`,
+		"uncounted":   `UPDATE jobs SET counted = 0; DELETE FROM usage_log; UPDATE usage_counts SET settled = true`,
+		"not running": `UPDATE jobs SET counted = counted | 8`,
+		"lane":        `UPDATE jobs SET lane_id = 0`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			f.submit(f.jobs(3, under(f.activeCap(4)))...)
+			f.noDrift()
+			if _, err := f.behind.Exec(t.Context(), harm); err != nil {
+				t.Fatal(err)
+			}
+			drifts, err := f.store.Verify(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, drift := range drifts {
+				if drift.Check == name {
+					return
+				}
+			}
+			t.Errorf("found %v", drifts)
+		})
+	}
+}
+
+// Rows that are folded go; what the count is made of stays.
+func TestPruneUsage(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	limits := under(f.activeCap(5))
+	for range 20 {
+		f.submit(f.job(limits))
+		f.end(queue.Ending{Lease: f.claimOne().Lease(), Kind: api.KindComplete})
+	}
+	f.submit(f.job(limits))
+	// A transaction anywhere on the server, another test's, keeps younger credits
+	// from being folded.
+	queuetest.Eventually(t, "one row of the log is left", func() bool {
+		f.end(queue.Ending{Lease: f.claimOne().Lease(), Kind: api.KindComplete})
+		f.submit(f.job(limits))
+		if _, err := f.store.PruneUsage(t.Context(), 1000); err != nil {
+			t.Fatal(err)
+		}
+		var log, credits int
+		if err := f.behind.QueryRow(t.Context(), `SELECT (SELECT count(*) FROM usage_log), (SELECT count(*) FROM usage_credits)`).Scan(&log, &credits); err != nil {
+			t.Fatal(err)
+		}
+		return log == 1 && credits == 0
+	})
+	f.noDrift()
+	if got := f.admitted(f.jobs(6, limits)...); got != 4 {
+		t.Errorf("admitted %d, want 4", got)
+	}
+}

@@ -1,0 +1,113 @@
+package queue
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// TenantLimits are what a tenant's limits are made of.
+type TenantLimits struct {
+	Tenant    tenant.ID
+	Plan      string
+	Overrides api.Overrides
+	UpdatedAt time.Time
+}
+
+const tenantLimitsSQL = `
+SELECT id, plan, overrides, updated_at FROM tenants WHERE updated_at > @since`
+
+const tenantLimitsOfSQL = `
+SELECT id, plan, overrides, updated_at FROM tenants WHERE id = @id`
+
+// TenantLimitsSince gives every tenant's plan and overrides that changed after since.
+func (s *Store) TenantLimitsSince(ctx context.Context, since time.Time) ([]TenantLimits, error) {
+	return s.tenantLimits(ctx, tenantLimitsSQL, pgx.StrictNamedArgs{"since": since})
+}
+
+// TenantLimitsOf gives one tenant's; none for an unknown one.
+func (s *Store) TenantLimitsOf(ctx context.Context, owner tenant.ID) ([]TenantLimits, error) {
+	return s.tenantLimits(ctx, tenantLimitsOfSQL, pgx.StrictNamedArgs{"id": owner})
+}
+
+func (s *Store) tenantLimits(ctx context.Context, sql string, args pgx.StrictNamedArgs) ([]TenantLimits, error) {
+	scan := func(row pgx.CollectableRow) (TenantLimits, error) {
+		var limits TenantLimits
+		var overrides []byte
+		err := row.Scan(&limits.Tenant, &limits.Plan, &overrides, &limits.UpdatedAt)
+		_ = json.Unmarshal(overrides, &limits.Overrides) // written by PatchTenant alone
+		return limits, err
+	}
+	limits, err := query(ctx, s, scan, sql, args)
+	if err != nil {
+		return nil, fmt.Errorf("queue: limits: %w", nothingChanged(err))
+	}
+	return limits, nil
+}
+
+const plansSQL = `SELECT name, limits, visibility_timeout_ms_max FROM plans`
+
+// Plans gives all plans: there are few.
+func (s *Store) Plans(ctx context.Context) ([]api.Plan, error) {
+	rows, err := query(ctx, s, pgx.RowToStructByName[planRow], plansSQL, pgx.StrictNamedArgs{})
+	if err != nil {
+		return nil, fmt.Errorf("queue: plans: %w", nothingChanged(err))
+	}
+	plans := make([]api.Plan, len(rows))
+	for i := range rows {
+		plans[i] = rows[i].wire()
+	}
+	return plans, nil
+}
+
+// trueCountSQL counts what no book is kept of yet, up to a limit.
+const (
+	activeCountSQL = `
+SELECT count(*) FROM (SELECT FROM jobs WHERE tenant_id = @tenant_id AND (@user::text IS NULL OR user_id = @user) LIMIT @most) c`
+	runningCountSQL = `
+SELECT count(*) FROM (SELECT FROM jobs WHERE state = 'running' AND tenant_id = @tenant_id AND (@user::text IS NULL OR user_id = @user) LIMIT @most) c`
+)
+
+// CapUse tells how much of each of a tenant's caps, on the tenant or on one of its
+// users, is used at this moment.
+func (s *Store) CapUse(ctx context.Context, caps []Cap) ([]FullCap, error) {
+	if len(caps) == 0 {
+		return nil, nil
+	}
+	conn, err := s.acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Release()
+	keys := keysOf(caps)
+	counts, err := readUsage(ctx, conn, keys)
+	if err != nil {
+		return nil, fmt.Errorf("queue: cap use: %w", nothingChanged(classify(err)))
+	}
+	used := make([]FullCap, len(caps))
+	for i, c := range caps {
+		used[i] = FullCap{c, counts.used(c.CountKey)}
+		if counts.counts[c.CountKey].kept {
+			continue
+		}
+		args := pgx.StrictNamedArgs{"tenant_id": c.Tenant, "user": optional(c.Name), "most": max(c.Limit, api.MaxDepthCount)}
+		sql := activeCountSQL
+		if c.Counter&runningCounters != 0 {
+			sql = runningCountSQL
+		}
+		rows, err := conn.Query(ctx, sql, args)
+		if err == nil {
+			used[i].Used, err = pgx.CollectExactlyOneRow(rows, pgx.RowTo[int64])
+		}
+		if err != nil {
+			return nil, fmt.Errorf("queue: cap use: %w", nothingChanged(classify(err)))
+		}
+	}
+	return used, nil
+}

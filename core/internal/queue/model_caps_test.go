@@ -1,0 +1,63 @@
+package queue_test
+
+import (
+	"pgregory.net/rapid"
+
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+)
+
+// modelCapLimit is never reached: what is refused is shown elsewhere. Here every
+// count must be right after every step, whichever jobs are counted.
+const modelCapLimit = 1_000_000
+
+func capOn(owner tenant.ID, counter queue.Counter, name string) queue.Cap {
+	return queue.Cap{CountKey: queue.CountKey{Tenant: owner, Counter: counter, Name: name}, Limit: modelCapLimit}
+}
+
+// activeCaps are some of the caps that a job can come under.
+func (w *world) activeCaps(t *rapid.T, owner tenant.ID, name string, user *string) []queue.Cap {
+	var caps []queue.Cap
+	which := rapid.IntRange(0, 7).Draw(t, "active caps")
+	if which&1 != 0 {
+		caps = append(caps, capOn(owner, queue.ActiveTenant, ""))
+	}
+	if which&2 != 0 && user != nil {
+		caps = append(caps, capOn(owner, queue.ActiveUser, *user))
+	}
+	if which&4 != 0 {
+		caps = append(caps, capOn(owner, queue.ActiveQueue, name))
+	}
+	return caps
+}
+
+func (w *world) runningCaps(t *rapid.T, lane queue.Lane) []queue.Cap {
+	var caps []queue.Cap
+	which := rapid.IntRange(0, 7).Draw(t, "running caps")
+	if which&1 != 0 {
+		caps = append(caps, capOn(lane.Tenant, queue.RunningTenant, ""))
+	}
+	if which&2 != 0 {
+		caps = append(caps, capOn(tenant.Platform, queue.RunningAll, ""))
+	}
+	if which&4 != 0 {
+		caps = append(caps, capOn(lane.Tenant, queue.RunningQueue, lane.Queue))
+	}
+	return caps
+}
+
+// checkCounts recounts everything.
+func (w *world) checkCounts(t *rapid.T) {
+	drifts, err := w.stores[0].Verify(w.ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, drift := range drifts {
+		t.Fatalf("drift: %v", drift)
+	}
+	if w.steps%3 == 0 {
+		if _, err := w.stores[1].PruneUsage(w.ctx, 1000); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

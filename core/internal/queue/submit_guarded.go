@@ -1,0 +1,243 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// Guarded says whether the submission goes under its tenant's lock: it has an
+// Idempotency-Key, or a job under a cap.
+func (s *Submission) Guarded() bool {
+	if s.Idempotency != nil {
+		return true
+	}
+	for i := range s.Jobs {
+		if len(s.Jobs[i].Caps) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func anyGuarded(submissions []Submission) bool {
+	for i := range submissions {
+		if submissions[i].Guarded() {
+			return true
+		}
+	}
+	return false
+}
+
+// submitGuarded settles submissions of which some carry a key or come under a
+// cap: remembered ones are answered, of the others what is admitted is stored;
+// key, counts and jobs are one commit (D4). A refused job leaves no key behind.
+func (s *Store) submitGuarded(ctx context.Context, tx pgx.Tx, submissions []Submission, answers []SubmitAnswer) error {
+	counts, err := s.lockAndRead(ctx, tx, lockSubmit, guarded(submissions), countsOf(submissions))
+	if err != nil {
+		return inFlight(err, submissions)
+	}
+	if err := counts.keep(ctx, tx); err != nil {
+		return err
+	}
+	known, err := findKeys(ctx, tx, submissions)
+	if err != nil {
+		return err
+	}
+	fresh, followers := sortByKey(submissions, known, answers)
+
+	chosen := make([]Submission, len(fresh))
+	for i, index := range fresh {
+		chosen[i] = submissions[index]
+	}
+	if err := admit(ctx, tx, counts, chosen); err != nil {
+		return err
+	}
+	outcomes, err := insertJobs(ctx, tx, chosen)
+	if err != nil {
+		return err
+	}
+	counts.putBack(chosen, outcomes)
+	batch := &pgx.Batch{}
+	counts.append(batch)
+	for i, index := range fresh {
+		answers[index] = answer(&chosen[i], outcomes[i])
+		if chosen[i].Idempotency != nil && answers[index].remembered(outcomes[i]) {
+			remember(batch, &chosen[i], &answers[index], outcomes[i])
+		}
+	}
+	for follower, first := range followers {
+		answers[follower] = follow(&submissions[follower], &submissions[first], &answers[first])
+	}
+	return tx.SendBatch(ctx, batch).Close()
+}
+
+// inFlight reads a wait for the lock that took too long: for who sent a key, its
+// first request may be what has not ended; otherwise there is too much work.
+func inFlight(err error, submissions []Submission) error {
+	refused, ok := errors.AsType[*pgconn.PgError](err)
+	if !ok || refused.Code != "55P03" { // lock_not_available
+		return err
+	}
+	for i := range submissions {
+		if submissions[i].Idempotency != nil {
+			return ErrIdempotencyInFlight
+		}
+	}
+	return err
+}
+
+func countsOf(submissions []Submission) []CountKey {
+	var caps [][]Cap
+	for i := range submissions {
+		for j := range submissions[i].Jobs {
+			caps = append(caps, submissions[i].Jobs[j].Caps)
+		}
+	}
+	return keysOf(caps...)
+}
+
+// admit takes a slot of every cap for each job, in order, and refuses those for
+// which one is full. A job whose dedupe_key a live one has takes none: it is
+// answered with that one. Of an atomic batch all are admitted or none.
+func admit(ctx context.Context, tx pgx.Tx, counts *tally, submissions []Submission) error {
+	if len(counts.counts) == 0 {
+		return nil
+	}
+	if err := findHolders(ctx, tx, submissions); err != nil {
+		return err
+	}
+	for i := range submissions {
+		counts.admit(&submissions[i])
+	}
+	return nil
+}
+
+func (t *tally) admit(s *Submission) {
+	var taken [][]Cap
+	for j := range s.Jobs {
+		caps := s.Jobs[j].Caps
+		if len(caps) == 0 || s.refusal(j) != nil || s.holder(j) != nil {
+			continue
+		}
+		full := t.full(caps)
+		if len(full) == 0 {
+			t.take(caps, 1)
+			taken = append(taken, caps)
+			continue
+		}
+		s.refuse(j, capReached(full))
+		if s.Atomic {
+			break
+		}
+	}
+	if s.Atomic && s.refusesAny() {
+		for _, caps := range taken {
+			t.take(caps, -1)
+		}
+	}
+}
+
+func (s *Submission) holder(j int) *jobRow {
+	if s.holders == nil {
+		return nil
+	}
+	return s.holders[j]
+}
+
+func (s *Submission) refusesAny() bool {
+	for j := range s.Jobs {
+		if s.refusal(j) != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// refuse sets one refusal without touching the caller's slice.
+func (s *Submission) refuse(j int, why *problem.Problem) {
+	own := make([]*problem.Problem, len(s.Jobs))
+	copy(own, s.Refused)
+	own[j] = why
+	s.Refused = own
+}
+
+// findHolders looks for live jobs that have the dedupe_keys of jobs under a cap.
+func findHolders(ctx context.Context, tx pgx.Tx, submissions []Submission) error {
+	var keyed []place
+	for i := range submissions {
+		for j := range submissions[i].Jobs {
+			if one := &submissions[i].Jobs[j]; len(one.Caps) > 0 && one.DedupeKey != nil && submissions[i].refusal(j) == nil {
+				keyed = append(keyed, place{i, j})
+			}
+		}
+	}
+	if len(keyed) == 0 {
+		return nil
+	}
+	found, err := dedupeHolders(ctx, tx, submissions, keyed)
+	if err != nil {
+		return err
+	}
+	for _, p := range keyed {
+		s := &submissions[p.submission]
+		if s.holders == nil {
+			s.holders = make([]*jobRow, len(s.Jobs))
+		}
+		s.holders[p.job] = found[s.Jobs[p.job].dedupe(s.Tenant)]
+	}
+	return nil
+}
+
+// putBack gives back the slots of admitted jobs that were not stored: their
+// dedupe_key or their deadline kept them out.
+func (t *tally) putBack(submissions []Submission, outcomes [][]stored) {
+	if len(t.counts) == 0 {
+		return
+	}
+	for i := range submissions {
+		s := &submissions[i]
+		if s.Atomic && s.refusesAny() {
+			continue // took none
+		}
+		for j := range s.Jobs {
+			if s.refusal(j) != nil || s.holder(j) != nil {
+				continue // took none
+			}
+			if o := outcomes[i][j]; o.row == nil || o.deduplicated {
+				t.take(s.Jobs[j].Caps, -1)
+			}
+		}
+	}
+}
+
+// capReached tells which caps are full. Room comes when a job ends, so the wait
+// is a guess, spread so that callers refused together come back apart.
+func capReached(full []FullCap) *problem.Problem {
+	code := problem.QueueFull
+	wait := time.Second + rand.N(time.Second) //nolint:gosec // spreads load, guards nothing
+	ms := wait.Milliseconds()
+	var said []string
+	policies := make([]problem.Policy, 0, len(full))
+	for _, c := range full {
+		if c.Counter != ActiveQueue {
+			code = problem.ActiveCapReached
+		}
+		what := map[Counter]string{
+			ActiveTenant: "the tenant", ActiveUser: fmt.Sprintf("the user %q", c.Name), ActiveQueue: fmt.Sprintf("the queue %q", c.Name),
+		}[c.Counter]
+		said = append(said, fmt.Sprintf("%s has %d active jobs and may have %d", what, c.Used, c.Limit))
+		policies = append(policies, problem.Policy{Name: c.Counter.String(), Limit: c.Limit, Current: c.Used, RetryAfterMS: &ms})
+	}
+	refusal := problem.New(code, "There is no room for another job: "+strings.Join(said, ", ")+". Try again when jobs have ended, or cancel some.")
+	refusal.Policies = policies
+	return refusal.WithRetryAfter(wait)
+}

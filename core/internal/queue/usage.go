@@ -1,0 +1,183 @@
+package queue
+
+import (
+	"context"
+	"slices"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+)
+
+// How counts are kept.
+//
+//	usage_log      seq 7: count 40, bound 900      the newest row of a key …
+//	usage_credits  −1 (xid 880) −1 (901) −1 (905)  … and the credits from its bound on
+//	true count     40 − 2 = 38                     880 is in the 40 already
+//
+// Who adds to a count holds its tenant's lock, so rows of the log come one after
+// the other. Who takes out of it (a finish) holds nothing and appends a credit in
+// the statement that takes the job out. The next row folds the credits whose
+// transactions are older than every one under way: none of those can still
+// appear. Folding by an id from a sequence instead would lose credits, because
+// such ids commit out of order.
+
+// readUsageSQL reads counts in one snapshot: log, credits and the bound of the
+// next row belong together.
+const readUsageSQL = `
+SELECT k.place::integer - 1                                       AS place,
+       COALESCE(log.seq, 0)                                       AS seq,
+       (COALESCE(log.count, 0) + COALESCE(credits.every, 0))::bigint  AS used,
+       (COALESCE(log.count, 0) + COALESCE(credits.folded, 0))::bigint AS folded,
+       kept.tenant_id IS NOT NULL                                 AS kept,
+       ` + foldBoundSQL + `::text                                 AS bound
+FROM unnest(@tenants::uuid[], @counters::smallint[], @names::text[])
+     WITH ORDINALITY AS k(tenant_id, counter, name, place)
+LEFT JOIN LATERAL (
+  SELECT l.seq, l.count, l.bound
+  FROM usage_log l
+  WHERE l.tenant_id = k.tenant_id AND l.counter = k.counter AND l.name = k.name
+  ORDER BY l.seq DESC
+  LIMIT 1
+) AS log ON true
+LEFT JOIN LATERAL (
+  SELECT sum(c.n)                                        AS every,
+         sum(c.n) FILTER (WHERE c.xid < ` + foldBoundSQL + `) AS folded
+  FROM usage_credits c
+  WHERE c.tenant_id = k.tenant_id AND c.counter = k.counter AND c.name = k.name AND c.xid >= log.bound
+) AS credits ON true
+LEFT JOIN usage_counts kept ON kept.tenant_id = k.tenant_id AND kept.counter = k.counter AND kept.name = k.name`
+
+type usageRow struct {
+	Place  int32
+	Seq    int64
+	Used   int64
+	Folded int64
+	Kept   bool
+	Bound  string
+}
+
+func countArgs(keys []CountKey) pgx.StrictNamedArgs {
+	tenants, counters, names := make([]uuid.UUID, len(keys)), make([]int16, len(keys)), make([]string, len(keys))
+	for i, key := range keys {
+		tenants[i], counters[i], names[i] = key.Tenant, int16(key.Counter), key.Name
+	}
+	return pgx.StrictNamedArgs{"tenants": tenants, "counters": counters, "names": names}
+}
+
+// collectUsage makes a tally of readUsageSQL's rows.
+func collectUsage(keys []CountKey, rows pgx.Rows) (*tally, error) {
+	read := &tally{counts: make(map[CountKey]*count, len(keys))}
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByName[usageRow])
+	if err != nil {
+		return nil, err
+	}
+	for _, row := range found {
+		read.counts[keys[row.Place]] = &count{seq: row.Seq, used: row.Used, folded: row.Folded, kept: row.Kept}
+		read.bound = row.Bound
+	}
+	return read, nil
+}
+
+// readUsage reads counts without a lock: true at this moment, and no more.
+func readUsage(ctx context.Context, db querier, keys []CountKey) (*tally, error) {
+	rows, err := db.Query(ctx, readUsageSQL, countArgs(keys))
+	if err != nil {
+		return nil, err
+	}
+	return collectUsage(keys, rows)
+}
+
+// appendUsageSQL adds one row to the log of each count.
+const appendUsageSQL = `
+INSERT INTO usage_log (tenant_id, counter, name, seq, count, bound)
+SELECT u.tenant_id, u.counter, u.name, u.seq, u.count, @bound::text::xid8
+FROM unnest(@tenants::uuid[], @counters::smallint[], @names::text[], @seqs::bigint[], @counts::bigint[])
+     AS u(tenant_id, counter, name, seq, count)`
+
+// append writes what was taken. It belongs to the transaction that stores the jobs.
+func (t *tally) append(batch *pgx.Batch) {
+	var keys []CountKey
+	for key, counted := range t.counts {
+		if counted.taken != 0 {
+			keys = append(keys, key)
+		}
+	}
+	if len(keys) == 0 {
+		return
+	}
+	slices.SortFunc(keys, CountKey.compare)
+	seqs, counts := make([]int64, len(keys)), make([]int64, len(keys))
+	for i, key := range keys {
+		counted := t.counts[key]
+		seqs[i], counts[i] = counted.seq+1, counted.folded+counted.taken
+	}
+	args := countArgs(keys)
+	args["seqs"], args["counts"], args["bound"] = seqs, counts, t.bound
+	batch.Queue(appendUsageSQL, args)
+}
+
+// leaveCountsSQL is the part of a statement that takes jobs out of their counts in
+// the moment in which it ends them; ended is what the statement deleted. The
+// counters are queue.Counter's bits.
+const leaveCountsSQL = `credited AS (
+  INSERT INTO usage_credits (tenant_id, counter, name, n, xid)
+  SELECT c.owner, c.counter, c.name, -count(*), pg_current_xact_id()
+  FROM ended CROSS JOIN LATERAL (
+    VALUES (tenant_id, 1, ''), (tenant_id, 2, user_id), (tenant_id, 4, queue),
+           (tenant_id, 8, ''), (tenant_id, 16, user_id), (tenant_id, 32, queue),
+           ('00000000-0000-0000-0000-000000000000'::uuid, 64, '')
+  ) AS c(owner, counter, name)
+  WHERE ended.counted & c.counter <> 0
+  GROUP BY c.owner, c.counter, c.name
+)`
+
+// appendLeavingSQL does the same for jobs that were locked first.
+const appendLeavingSQL = `
+INSERT INTO usage_credits (tenant_id, counter, name, n, xid)
+SELECT c.tenant_id, c.counter, c.name, c.n, pg_current_xact_id()
+FROM unnest(@tenants::uuid[], @counters::smallint[], @names::text[], @ns::bigint[]) AS c(tenant_id, counter, name, n)`
+
+// credits collects what leaves counts.
+type credits map[CountKey]int64
+
+// of adds what a job leaves: the counts among its bits that are in leaving.
+func (c credits) of(owner tenant.ID, user *string, queue string, counted, leaving Counter) {
+	for bit := ActiveTenant; bit <= RunningAll; bit <<= 1 {
+		if counted&leaving&bit == 0 {
+			continue
+		}
+		key := CountKey{Tenant: owner, Counter: bit}
+		switch bit {
+		case ActiveUser, RunningUser:
+			if user != nil { // its bit says that it is not
+				key.Name = *user
+			}
+		case ActiveQueue, RunningQueue:
+			key.Name = queue
+		case RunningAll:
+			key.Tenant = tenant.Platform
+		default: // the tenant's, without a name
+		}
+		c[key]--
+	}
+}
+
+func (c credits) append(batch *pgx.Batch) {
+	if len(c) == 0 {
+		return
+	}
+	keys := make([]CountKey, 0, len(c))
+	for key := range c {
+		keys = append(keys, key)
+	}
+	slices.SortFunc(keys, CountKey.compare)
+	ns := make([]int64, len(keys))
+	for i, key := range keys {
+		ns[i] = c[key]
+	}
+	args := countArgs(keys)
+	args["ns"] = ns
+	batch.Queue(appendLeavingSQL, args)
+}

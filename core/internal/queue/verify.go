@@ -1,0 +1,151 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+)
+
+// Drift is something that Verify found not to be as it must.
+type Drift struct {
+	// Check is what was looked at, as in "count" or "uncounted".
+	Check string
+	Key   CountKey
+	// Kept is what the books say, Found what is there.
+	Kept, Found int64
+}
+
+// String is a line for people.
+func (d Drift) String() string {
+	return fmt.Sprintf("%s: tenant %s, %s %q: kept %d, found %d", d.Check, d.Key.Tenant, d.Key.Counter, d.Key.Name, d.Kept, d.Found)
+}
+
+// countDriftSQL recounts every count from the jobs themselves. One statement, one
+// snapshot: a job and its count change in one commit, so it is exact at any load.
+const countDriftSQL = `
+WITH newest AS (
+  SELECT DISTINCT ON (tenant_id, counter, name) tenant_id, counter, name, count, bound
+  FROM usage_log ORDER BY tenant_id, counter, name, seq DESC
+), kept AS (
+  SELECT n.tenant_id, n.counter, n.name,
+         n.count + COALESCE((SELECT sum(c.n) FROM usage_credits c
+                             WHERE c.tenant_id = n.tenant_id AND c.counter = n.counter AND c.name = n.name
+                               AND c.xid >= n.bound), 0) AS n
+  FROM newest n
+), found AS (
+  SELECT c.owner AS tenant_id, c.counter::smallint, c.name, count(*) AS n
+  FROM jobs CROSS JOIN LATERAL (
+    VALUES (tenant_id, 1, ''), (tenant_id, 2, user_id), (tenant_id, 4, queue),
+           (tenant_id, 8, ''), (tenant_id, 16, user_id), (tenant_id, 32, queue),
+           ('00000000-0000-0000-0000-000000000000'::uuid, 64, '')
+  ) AS c(owner, counter, name)
+  WHERE jobs.counted <> 0 AND jobs.counted & c.counter <> 0
+  GROUP BY c.owner, c.counter, c.name
+)
+SELECT 'count' AS check, tenant_id, counter, name, COALESCE(kept.n, 0)::bigint AS kept, COALESCE(found.n, 0)::bigint AS found
+FROM kept FULL JOIN found USING (tenant_id, counter, name)
+WHERE COALESCE(kept.n, 0) <> COALESCE(found.n, 0)`
+
+// uncountedSQL finds jobs that are not in a count that has taken in all there were.
+const uncountedSQL = `
+SELECT 'uncounted' AS check, k.tenant_id, k.counter, k.name, 0::bigint AS kept, count(*) AS found
+FROM usage_counts k JOIN jobs j
+  ON (k.counter = 64 OR j.tenant_id = k.tenant_id)
+ AND j.counted & k.counter = 0
+ AND (k.counter < 8 OR j.state = 'running')
+ AND (k.counter NOT IN (2, 16) OR j.user_id = k.name)
+ AND (k.counter NOT IN (4, 32) OR j.queue = k.name)
+WHERE k.settled
+GROUP BY k.tenant_id, k.counter, k.name`
+
+// strayBitsSQL finds jobs that wait and are still in a count of running ones.
+const strayBitsSQL = `
+SELECT 'not running' AS check, tenant_id, (counted & 120)::smallint AS counter, '' AS name, count(*) AS kept, 0::bigint AS found
+FROM jobs WHERE state <> 'running' AND counted & 120 <> 0
+GROUP BY tenant_id, counted & 120`
+
+// lostLaneSQL finds jobs in a lane that is none of their tenant's and queue's: no
+// claim would ever look there.
+const lostLaneSQL = `
+SELECT 'lane' AS check, j.tenant_id, 0::smallint AS counter, j.queue AS name, 0::bigint AS kept, count(*) AS found
+FROM jobs j
+WHERE NOT EXISTS (SELECT FROM lanes l WHERE l.id = j.lane_id AND l.tenant_id = j.tenant_id AND l.queue = j.queue
+                    AND l.capped_user IN ('', COALESCE(j.user_id, '')))
+GROUP BY j.tenant_id, j.queue`
+
+// Verify recounts all tenants' counts and checks what else must hold between the
+// tables. It reads everything, in a session that plans freely, and changes nothing.
+func (s *Store) Verify(ctx context.Context) ([]Drift, error) {
+	scan := func(row pgx.CollectableRow) (Drift, error) {
+		var d Drift
+		var owner tenant.ID
+		err := row.Scan(&d.Check, &owner, &d.Key.Counter, &d.Key.Name, &d.Kept, &d.Found)
+		d.Key.Tenant = owner
+		return d, err
+	}
+	var drifts []Drift
+	err := s.inReport(ctx, func(tx pgx.Tx) error {
+		for _, sql := range []string{countDriftSQL, uncountedSQL, strayBitsSQL, lostLaneSQL} {
+			rows, err := tx.Query(ctx, sql)
+			if err != nil {
+				return err
+			}
+			found, err := pgx.CollectRows(rows, scan)
+			if err != nil {
+				return err
+			}
+			drifts = append(drifts, found...)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("queue: verify: %w", nothingChanged(err))
+	}
+	return drifts, nil
+}
+
+// freePlansSQL undoes plannerSettings for one transaction.
+const freePlansSQL = `
+SELECT set_config('plan_cache_mode', 'auto', true), set_config('enable_seqscan', 'on', true),
+       set_config('enable_bitmapscan', 'on', true)`
+
+// inReport is inTx for statements that read much and are best planned freely.
+func (s *Store) inReport(ctx context.Context, work func(pgx.Tx) error) error {
+	return s.inTx(ctx, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, freePlansSQL); err != nil {
+			return err
+		}
+		return work(tx)
+	})
+}
+
+// foreignBooksSQL says whether the counts were kept by another server: a dump was
+// restored, and transaction numbers began anew. What they say of the order of
+// things means nothing then.
+const foreignBooksSQL = `
+SELECT EXISTS (SELECT FROM usage_log     WHERE bound > pg_snapshot_xmax(pg_current_snapshot()))
+    OR EXISTS (SELECT FROM usage_credits WHERE xid   > pg_snapshot_xmax(pg_current_snapshot()))`
+
+const closeBooksSQL = `
+WITH log AS (DELETE FROM usage_log), credits AS (DELETE FROM usage_credits), counts AS (DELETE FROM usage_counts)
+UPDATE jobs SET counted = 0 WHERE counted <> 0`
+
+// RestartUsage begins all counts anew if they were kept on another server, as after
+// the restore of a dump. It is for `core migrate`, before any core runs.
+func (s *Store) RestartUsage(ctx context.Context) error {
+	err := s.inReport(ctx, func(tx pgx.Tx) error {
+		var foreign bool
+		if err := tx.QueryRow(ctx, foreignBooksSQL).Scan(&foreign); err != nil || !foreign {
+			return err
+		}
+		_, err := tx.Exec(ctx, closeBooksSQL)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("queue: restart usage: %w", err)
+	}
+	return nil
+}

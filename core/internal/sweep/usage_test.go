@@ -1,0 +1,84 @@
+package sweep_test
+
+import (
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/sweep"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+func (f *fixture) capActive(limit *int64) {
+	f.Helper()
+	patch := api.TenantPatch{Overrides: &api.Overrides{Limits: api.Limits{MaxActive: limit}}}
+	if _, err := f.store.PatchTenant(f.Context(), f.tenant, patch); err != nil {
+		f.Fatal(err)
+	}
+}
+
+func (f *fixture) counts() []queue.KeptCount {
+	f.Helper()
+	kept, err := f.store.KeptCounts(f.Context())
+	if err != nil {
+		f.Fatal(err)
+	}
+	return kept
+}
+
+// A count takes in the jobs of cores that had not heard of the cap, and ends with it.
+func TestUsageAdoptsAndEnds(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	if _, err := f.store.CreateTenant(t.Context(), f.tenant, api.TenantRequest{Name: "t"}); err != nil {
+		t.Fatal(err)
+	}
+	limit := int64(10)
+	f.capActive(&limit)
+	counter := counted()
+	usage := sweep.NewUsage(f.store, f.d, counter, quiet())
+	run := func() {
+		t.Helper()
+		if err := usage.RunOnce(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	key := queue.CountKey{Tenant: f.tenant, Counter: queue.ActiveTenant}
+	f.submit(1, 0, func(j *queue.NewJob) { j.Caps = []queue.Cap{{CountKey: key, Limit: limit}} })
+	f.submit(4, 0) // by a core that is behind
+	run()
+	use, err := f.store.CapUse(t.Context(), []queue.Cap{{CountKey: key, Limit: limit}})
+	if err != nil || use[0].Used != 5 {
+		t.Errorf("used %+v, %v; want 5", use, err)
+	}
+	if got := testutil.ToFloat64(counter.UsageAdopted); got != 4 {
+		t.Errorf("adopted %v, want 4", got)
+	}
+	f.exec(`UPDATE usage_counts SET opened_at = opened_at - interval '2 minutes'`)
+	run()
+	if kept := f.counts(); len(kept) != 1 || !kept[0].Settled {
+		t.Errorf("kept %+v, want one, settled", kept)
+	}
+	f.capActive(nil)
+	run()
+	if kept := f.counts(); len(kept) != 0 {
+		t.Errorf("without a cap %+v is kept", kept)
+	}
+}
+
+func TestRecountShowsDrift(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	counter := counted()
+	usage := sweep.NewUsage(f.store, f.d, counter, quiet())
+	key := queue.CountKey{Tenant: f.tenant, Counter: queue.ActiveTenant}
+	f.submit(2, 0, func(j *queue.NewJob) { j.Caps = []queue.Cap{{CountKey: key, Limit: 10}} })
+	f.exec(`UPDATE usage_log SET count = count + 1`)
+	if err := usage.Recount(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := testutil.ToFloat64(counter.UsageDrift); got != 1 {
+		t.Errorf("drift = %v, want 1", got)
+	}
+}
