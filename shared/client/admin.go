@@ -43,9 +43,15 @@ func (c *Client) CreateTenant(ctx context.Context, tenant api.TenantRequest) (ap
 // ListTenants gives one page of tenants, newest first. A page may be short or
 // empty while it has a NextPageToken.
 func (c *Client) ListTenants(ctx context.Context, page PageRequest) (api.Page[api.Tenant], error) {
-	var answer api.Page[api.Tenant]
+	return list[api.Tenant](ctx, c, page.query(), "admin", "tenants")
+}
+
+// PatchTenant changes a tenant: what is nil stays, and Overrides, where given,
+// replace all overrides. A repeat changes nothing.
+func (c *Client) PatchTenant(ctx context.Context, tenantID string, patch api.TenantPatch) (api.Tenant, error) {
+	var answer api.Tenant
 	err := c.do(ctx, call{
-		method: http.MethodGet, path: []string{"v1", "admin", "tenants"}, query: page.query(), answer: &answer, repeatable: true,
+		method: http.MethodPatch, path: []string{"v1", "admin", "tenants", tenantID}, body: patch, answer: &answer, repeatable: true,
 	})
 	return answer, err
 }
@@ -60,6 +66,11 @@ func (c *Client) CreateKey(ctx context.Context, tenantID string, key api.KeyRequ
 	return answer, err
 }
 
+// ListKeys gives one page of a tenant's keys, without their secrets.
+func (c *Client) ListKeys(ctx context.Context, tenantID string, page PageRequest) (api.Page[api.Key], error) {
+	return list[api.Key](ctx, c, page.query(), "admin", "tenants", tenantID, "keys")
+}
+
 // CreatePlatformKey makes a key that claims from the queues of all tenants.
 func (c *Client) CreatePlatformKey(ctx context.Context, key api.PlatformKeyRequest) (api.NewKey, error) {
 	var answer api.NewKey
@@ -70,4 +81,21 @@ func (c *Client) CreatePlatformKey(ctx context.Context, key api.PlatformKeyReque
 // RevokeKey ends a key; it is no error if it had ended before.
 func (c *Client) RevokeKey(ctx context.Context, keyID string) error {
 	return c.do(ctx, call{method: http.MethodDelete, path: []string{"v1", "admin", "keys", keyID}, repeatable: true})
+}
+
+// GetPlan reads a plan.
+func (c *Client) GetPlan(ctx context.Context, name string) (api.Plan, error) {
+	var answer api.Plan
+	err := c.do(ctx, call{method: http.MethodGet, path: []string{"v1", "admin", "plans", name}, answer: &answer, repeatable: true})
+	return answer, err
+}
+
+// PutPlan makes a plan, or replaces all of it; a nil limit is none. A repeat
+// changes nothing.
+func (c *Client) PutPlan(ctx context.Context, name string, plan api.PlanRequest) (api.Plan, error) {
+	var answer api.Plan
+	err := c.do(ctx, call{
+		method: http.MethodPut, path: []string{"v1", "admin", "plans", name}, body: plan, answer: &answer, repeatable: true,
+	})
+	return answer, err
 }

@@ -39,11 +39,18 @@ type call struct {
 	got *received
 	// key is the Idempotency-Key; empty sends none.
 	key string
+	// correlationID and traceparent are the headers of these names (traceparent: W3C
+	// Trace Context); empty sends none.
+	correlationID string
+	traceparent   string
 	// prefer is the Prefer header (RFC 7240); empty sends none.
 	prefer string
 	// ifNoneMatch is the header of that name; empty sends none. With it a 304 is a
 	// good answer, which leaves answer as it is.
 	ifNoneMatch string
+	// alsoDecode is a status that is an error, and whose body is decoded to answer
+	// all the same, if it can be; 0 is none.
+	alsoDecode int
 	// repeatable says that the server answers a repeat like the first.
 	repeatable bool
 	// timeout bounds one try; tryTimeout if 0.
@@ -137,6 +144,9 @@ func (c *Client) try(ctx context.Context, target string, body []byte, one call) 
 		}
 		return decode(status, answer, one.answer)
 	case err == nil:
+		if status == one.alsoDecode {
+			_ = json.Unmarshal(answer, one.answer) // if it cannot, the error says all there is
+		}
 		return refusal(status, header, answer)
 	case tryCtx.Err() != nil && ctx.Err() == nil:
 		// Not DeadlineExceeded: that would tell the caller that ctx is over.
@@ -186,6 +196,12 @@ func (c *Client) headers(request *http.Request, body []byte, one call) {
 	}
 	if one.key != "" {
 		header.Set("Idempotency-Key", one.key)
+	}
+	if one.correlationID != "" {
+		header.Set("X-Correlation-Id", one.correlationID)
+	}
+	if one.traceparent != "" {
+		header.Set("Traceparent", one.traceparent)
 	}
 	if one.prefer != "" {
 		header.Set("Prefer", one.prefer)

@@ -126,6 +126,29 @@ func TestEveryCallGoesToItsRoute(t *testing.T) {
 				return err
 			}},
 			{`POST /v1/admin/platform-keys  {}`, func() error { _, err := c.CreatePlatformKey(ctx, api.PlatformKeyRequest{}); return err }},
+			{`PATCH /v1/admin/tenants/t1  {"weight":3}`, func() error {
+				weight := 3
+				_, err := c.PatchTenant(ctx, "t1", api.TenantPatch{Weight: &weight})
+				return err
+			}},
+			{`GET /v1/admin/tenants/t1/keys page_size=7 `, func() error {
+				_, err := c.ListKeys(ctx, "t1", client.PageRequest{Size: 7})
+				return err
+			}},
+			{`GET /v1/admin/plans/p  `, func() error { _, err := c.GetPlan(ctx, "p"); return err }},
+			{`PUT /v1/admin/plans/p  {"limits":` + noLimits + `,"visibility_timeout_ms_max":1000}`, func() error {
+				_, err := c.PutPlan(ctx, "p", api.PlanRequest{VisibilityTimeoutMSMax: &delay})
+				return err
+			}},
+			{`GET /v1/limits  `, func() error { _, err := c.Limits(ctx); return err }},
+			{`GET /readyz  `, func() error { _, err := c.Ready(ctx); return err }},
+			{`POST /v1/dead-letters/redrive  {"ids":["a","b"]}`, func() error {
+				_, err := c.RedriveDeadLetters(ctx, []string{"a", "b"})
+				return err
+			}},
+			{`POST /v1/dead-letters/redrive  {"ids":["a"],"dry_run":true}`, func() error { _, err := c.RedriveDryRun(ctx, []string{"a"}); return err }},
+			{`POST /v1/dead-letters/discard  {"ids":["a"]}`, func() error { _, err := c.DiscardDeadLetters(ctx, []string{"a"}); return err }},
+			{`POST /v1/dead-letters/discard  {"ids":["a"],"dry_run":true}`, func() error { _, err := c.DiscardDryRun(ctx, []string{"a"}); return err }},
 			{`DELETE /v1/admin/keys/k1  `, func() error { return c.RevokeKey(ctx, "k1") }},
 		} {
 			before := len(s.all())
@@ -151,6 +174,10 @@ func TestEveryCallGoesToItsRoute(t *testing.T) {
 		}
 	})
 }
+
+// noLimits is a Limits without any.
+const noLimits = `{"requests_per_second":null,"request_burst":null,"jobs_per_second":null,"job_burst":null,"max_active":null,"max_running":null,` +
+	`"user_requests_per_second":null,"user_request_burst":null,"user_jobs_per_second":null,"user_job_burst":null,"user_max_active":null,"user_max_running":null}`
 
 func TestAProblemComesWhole(t *testing.T) {
 	t.Parallel()

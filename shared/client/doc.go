@@ -9,12 +9,12 @@
 // A call is tried up to four times, within ctx's deadline. What may be repeated
 // is decided by what the server promises:
 //
-//   - reads, registrations, heartbeats, outcomes, cancels and changes of a queue are
-//     repeatable by contract;
+//   - reads, registrations, heartbeats, outcomes, cancels and changes of a queue, a
+//     tenant or a plan are repeatable by contract;
 //   - submits are, because each carries an Idempotency-Key: one of its own (at
 //     least 128 random bits), or the one given with WithIdempotencyKey;
-//   - claims, redrives and the making of tenants and keys are not. They are tried again
-//     only when the connection could not be made, so that nothing was written.
+//   - claims, redrives, discards and the making of tenants and keys are not. They are
+//     tried again only when the connection could not be made, so that nothing was written.
 //
 // A repeatable call is tried again after a broken connection, a try without an
 // answer, 429, 502, 503, 504, and 409 idempotency_in_flight (the first try is

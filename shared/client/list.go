@@ -10,7 +10,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// These calls read and change what is there already: jobs, dead letters, workers.
+// These calls read and change what is there already: jobs, workers.
 // A page of a list may be short or empty while it has a NextPageToken; the next
 // page is asked for with the same filter.
 
@@ -35,19 +35,6 @@ func (c *Client) Attempts(ctx context.Context, jobID string, page PageRequest) (
 	return list[api.Attempt](ctx, c, page.query(), "jobs", jobID, "attempts")
 }
 
-// DeadLetters gives one page of the dead letters that match all of the filter,
-// newest job id first.
-func (c *Client) DeadLetters(ctx context.Context, filter api.DeadLetterFilter, page PageRequest) (api.Page[api.DeadLetter], error) {
-	query := page.query()
-	set(query, "queue", filter.Queue)
-	set(query, "type", filter.Type)
-	set(query, "reason", filter.Reason)
-	set(query, "fingerprint", filter.Fingerprint)
-	setTime(query, "after", filter.After)
-	setTime(query, "before", filter.Before)
-	return list[api.DeadLetter](ctx, c, query, "dead-letters")
-}
-
 // Workers gives one page of workers: the tenant's, or with a platform key the
 // platform's.
 func (c *Client) Workers(ctx context.Context, page PageRequest) (api.Page[api.Worker], error) {
@@ -60,15 +47,6 @@ func (c *Client) Workers(ctx context.Context, page PageRequest) (api.Page[api.Wo
 func (c *Client) Cancel(ctx context.Context, jobID string) (api.JobSummary, error) {
 	var answer api.JobSummary
 	err := c.do(ctx, call{method: http.MethodPost, path: []string{"v1", "jobs", jobID, "cancel"}, answer: &answer, repeatable: true})
-	return answer, err
-}
-
-// Redrive queues a dead letter again, its attempts anew. Problems: not_dead,
-// dedupe_conflict, active_cap_reached. It is not repeated once it may have been
-// written: a repeat would be told not_dead of a job that it has itself revived.
-func (c *Client) Redrive(ctx context.Context, jobID string) (api.JobSummary, error) {
-	var answer api.JobSummary
-	err := c.do(ctx, call{method: http.MethodPost, path: []string{"v1", "jobs", jobID, "redrive"}, answer: &answer})
 	return answer, err
 }
 

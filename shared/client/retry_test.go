@@ -186,6 +186,15 @@ func TestClaimIsRepeatedOnlyWhenNothingWasWritten(t *testing.T) {
 				if _, err := s.client.Redrive(t.Context(), "j1"); err == nil || len(s.all()) != 3 {
 					t.Errorf("a redrive was tried %d times, error %v", len(s.all())-2, err)
 				}
+				if _, err := s.client.RedriveDeadLetters(t.Context(), []string{"j1"}); err == nil || len(s.all()) != 4 {
+					t.Errorf("redrives were tried %d times, error %v", len(s.all())-3, err)
+				}
+				if _, err := s.client.DiscardDeadLetters(t.Context(), []string{"j1"}); err == nil || len(s.all()) != 5 {
+					t.Errorf("a discard was tried %d times, error %v", len(s.all())-4, err)
+				}
+				if _, err := s.client.RedriveDryRun(t.Context(), []string{"j1"}); err == nil || len(s.all()) != 9 {
+					t.Errorf("a dry run was tried %d times, error %v", len(s.all())-5, err)
+				}
 			})
 		})
 	}

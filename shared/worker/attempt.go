@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"runtime/debug"
@@ -10,6 +11,29 @@ import (
 
 	"github.com/forgequeue/forgequeue/shared/api"
 )
+
+// Attempt runs the handler of one job, middleware included, and gives the outcome
+// that Run would send for it, and the attempt's own error; nil for a result.
+// Nothing is claimed, kept alive or sent: it is what package workertest stands on,
+// and for jobs that come by another way than a claim.
+//
+// The job's timeout_ms counts from the call. What else ends a handler's context in
+// Run, here the caller does: ctx's cause may be [ErrCancelRequested], [ErrLeaseLost]
+// or [ErrStopping]. Attempt returns when the handler does, however long that takes.
+//
+// Kind is empty, and the error says why, where nothing would be sent: the lease
+// is lost, or handlers were given wrongly. Attempt may be called at any time, and
+// more than once.
+func (w *Worker) Attempt(ctx context.Context, job api.ClaimedJob) (api.OutcomeRequest, error) {
+	w.mu.Lock()
+	handlers, err := w.wrapped(), errors.Join(w.faults...)
+	w.mu.Unlock()
+	if err != nil {
+		return api.OutcomeRequest{}, err
+	}
+	d := w.execute(ctx, handlerFor(handlers, job.Type), job, time.Now(), nil)
+	return d.request(job.ID, job.LeaseToken), d.err
+}
 
 // begin starts an attempt for each job. More jobs than slots, which no server
 // should send, are released.
@@ -23,7 +47,7 @@ func (r *run) begin(jobs []api.ClaimedJob, slots int) {
 		r.attempts.Go(func() {
 			defer r.returnSlots(1)
 			defer cancel(nil)
-			r.attempt(ctx, l, came)
+			r.settle(l, came, r.worker.execute(ctx, handlerFor(r.handlers, job.Type), job, came, r.abandon))
 		})
 	}
 	r.giveBack(jobs[fit:], 0)
@@ -43,18 +67,6 @@ func (r *run) giveBack(jobs []api.ClaimedJob, slots int) {
 			r.settle(l, came, decision{kind: api.KindRelease})
 		})
 	}
-}
-
-// attempt runs the job's handler and settles what it returned.
-func (r *run) attempt(ctx context.Context, l *lease, came time.Time) {
-	if l.job.TimeoutMS != nil {
-		end := came.Add(time.Duration(*l.job.TimeoutMS) * time.Millisecond)
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadlineCause(ctx, end, ErrTimeout)
-		defer cancel()
-	}
-	result, err := r.call(ctx, l)
-	r.settle(l, came, decide(result, err, context.Cause(ctx)))
 }
 
 // settle sends the decision, lets the lease go and writes the attempt's line.
@@ -80,24 +92,37 @@ func (r *run) log(l *lease, took time.Duration, outcome string, err error) {
 		"outcome", outcome, "duration_ms", took.Milliseconds(), "error", text)
 }
 
+// execute runs a claimed job's handler, nil if its type has none, and decides
+// what is to be told of it. Once abandon is closed (nil never is), a handler that
+// has not returned is left behind.
+func (w *Worker) execute(ctx context.Context, handler HandlerFunc, job api.ClaimedJob, came time.Time, abandon <-chan struct{}) decision {
+	if handler == nil {
+		return decide(nil, fmt.Errorf("no handler for type %q: %w", job.Type, Snooze(w.unknown)), context.Cause(ctx))
+	}
+	if job.TimeoutMS != nil {
+		end := came.Add(time.Duration(*job.TimeoutMS) * time.Millisecond)
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadlineCause(ctx, end, ErrTimeout)
+		defer cancel()
+	}
+	result, err := invoke(ctx, handler, newRawJob(job), abandon)
+	return decide(result, err, context.Cause(ctx))
+}
+
 type verdict struct {
 	result json.RawMessage
 	err    error
 }
 
-// call runs the handler in a goroutine of its own, so that one that does not
+// invoke runs the handler in a goroutine of its own, so that one that does not
 // return can be left behind at the stop.
-func (r *run) call(ctx context.Context, l *lease) (json.RawMessage, error) {
-	handler := r.handlers[l.job.Type]
-	if handler == nil {
-		return nil, fmt.Errorf("no handler for type %q: %w", l.job.Type, Snooze(r.worker.unknown))
-	}
+func invoke(ctx context.Context, handler HandlerFunc, job *RawJob, abandon <-chan struct{}) (json.RawMessage, error) {
 	returned := make(chan verdict, 1)
-	go guard(ctx, handler, newRawJob(l.job), returned)
+	go guard(ctx, handler, job, returned)
 	select {
 	case v := <-returned:
 		return v.result, v.err
-	case <-r.abandon:
+	case <-abandon:
 	}
 	select { // both may have happened
 	case v := <-returned:

@@ -4,6 +4,8 @@ import (
 	"context"
 	"math/rand/v2"
 	"time"
+
+	"github.com/forgequeue/forgequeue/shared/client"
 )
 
 // backoff is the wait after failure n, counted from 0: between a half and all
@@ -11,6 +13,24 @@ import (
 func backoff(n int, first, last time.Duration) time.Duration {
 	full := min(last, first<<min(n, 20))
 	return full/2 + rand.N(full/2+1) //nolint:gosec // spreads load, guards nothing
+}
+
+const (
+	// retryFirst is the first wait after a failed claim, registration or flush.
+	retryFirst = 100 * time.Millisecond
+	// longestAsked bounds the wait that the server may ask for.
+	longestAsked = time.Minute
+)
+
+// retryWait is the wait after failure n, counted from 0: what the server asks for
+// in err and a little more, so that not all workers are back at once; else the
+// backoff.
+func retryWait(n int, last time.Duration, err error) time.Duration {
+	wait := backoff(n, retryFirst, last)
+	if asked := client.RetryAfter(err); asked > 0 {
+		wait = min(asked, longestAsked) + wait/4
+	}
+	return wait
 }
 
 // pause waits for d; false says that ctx ended first.

@@ -6,18 +6,15 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/shared/api"
-	"github.com/forgequeue/forgequeue/shared/client"
 )
 
-// Claims that fail are repeated by this backoff.
 const (
-	claimRetryFirst = 100 * time.Millisecond
-	claimRetryLast  = 10 * time.Second
+	// claimRetryLast is the longest wait between claims that fail, the server's own
+	// wishes aside.
+	claimRetryLast = 10 * time.Second
 	// An empty answer that comes sooner than this did not wait as it was asked
 	// to, and is slowed down like a failure.
 	emptyTooSoon = 100 * time.Millisecond
-	// longestAsked bounds the wait that the server may ask for.
-	longestAsked = time.Minute
 )
 
 // claimLoop claims for the slots that are free until ctx ends. Its error is a
@@ -44,10 +41,10 @@ func (r *run) claimLoop(ctx context.Context) error {
 		case err != nil:
 			failures++
 			r.worker.logger.Warn("claim failed", "error", err.Error(), "failures", failures)
-			wait = r.claimBackoff(failures-1, err)
+			wait = retryWait(failures-1, claimRetryLast, err)
 		case len(jobs) == 0 && time.Since(asked) < min(emptyTooSoon, r.worker.wait/2):
 			failures = 0
-			wait = backoff(hasty, claimRetryFirst, claimRetryLast)
+			wait = backoff(hasty, retryFirst, claimRetryLast)
 			hasty++
 		default:
 			failures, hasty = 0, 0
@@ -56,16 +53,6 @@ func (r *run) claimLoop(ctx context.Context) error {
 			return nil
 		}
 	}
-}
-
-// claimBackoff is the wait after a failure: what the server asks for and a
-// little more, so that not all workers are back at once; else the backoff.
-func (r *run) claimBackoff(failures int, err error) time.Duration {
-	wait := backoff(failures, claimRetryFirst, claimRetryLast)
-	if asked := client.RetryAfter(err); asked > 0 {
-		wait = min(asked, longestAsked) + wait/4
-	}
-	return wait
 }
 
 // claim asks for at most so many jobs. Cancelling ctx closes the connection, by

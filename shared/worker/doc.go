@@ -6,6 +6,9 @@
 //	})
 //	err = w.Run(ctx) // until ctx ends
 //
+// [Worker.RunUntilSignal] is Run for a program of its own. Package workertest runs
+// handlers without a server.
+//
 // # How it works
 //
 //	      claim loop (Run's own goroutine)                  heartbeats (one goroutine)
@@ -16,9 +19,18 @@
 //	│ lease ─────────────────────────────────── │ ─────▶ │ token → length, cancel    │
 //	│ handler, in a goroutine of its own        │ ◀───── │ cancels the handler's ctx │
 //	│ decide: complete, fail, snooze, release   │ cause  └───────────────────────────┘
-//	│ send it until answered, or the lease over │
-//	│ one log line; the slot is free            │
-//	└───────────────────────────────────────────┘
+//	│ wait until it is answered ─────────────── │ ─────▶ ┌─ outbox (one goroutine) ──┐
+//	│ one log line; the slot is free            │ ◀───── │ one request under way     │
+//	└───────────────────────────────────────────┘ answer └───────────────────────────┘
+//
+// # How outcomes are sent
+//
+// One request is under way at a time, and the outcomes that come meanwhile share
+// the next one (POST /v1/outcomes, up to 1000 and 8 MiB). An idle worker's outcome
+// goes out at once. Each has its own answer. A request that is refused or breaks
+// as a whole for what it carries is halved until the culprit is alone. What was
+// not answered is sent again, the same bytes, for which the server gives the same
+// answer; until a lease length after the lease's end, when it can no longer matter.
 //
 // # A handler's context
 //
@@ -42,8 +54,8 @@
 //	error, and ErrStopping  release: back at once, the attempt is not spent
 //	error, and ErrLeaseLost nothing: another attempt may already run
 //
-// A job whose type has no handler is snoozed for 30 s: in a deployment the next
-// version of this worker may know it.
+// A job whose type has no handler, nor one by [Worker.HandleAny], is snoozed for
+// 30 s: in a deployment the next version of this worker may know it.
 //
 // # How long a lease lasts
 //

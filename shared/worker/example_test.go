@@ -2,15 +2,17 @@ package worker_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"log"
+	"log/slog"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/forgequeue/forgequeue/shared/client"
 	"github.com/forgequeue/forgequeue/shared/worker"
+	"github.com/forgequeue/forgequeue/shared/worker/workertest"
 )
 
 type email struct {
@@ -19,7 +21,7 @@ type email struct {
 }
 
 type receipt struct {
-	SentAt time.Time `json:"sent_at"`
+	MessageID string `json:"message_id"`
 }
 
 var (
@@ -27,10 +29,15 @@ var (
 	errBusy          = errors.New("the mail server is busy")
 )
 
-func send(context.Context, email) error { return nil }
+func send(_ context.Context, mail email) (string, error) {
+	if mail.To == "" {
+		return "", errNoSuchAddress
+	}
+	return "m-1", nil
+}
 
 // A whole worker: it runs until the process is told to stop, then lets the
-// handlers finish, and gives back what it could not.
+// handlers finish, and gives back what it could not. A second signal ends it at once.
 func Example() {
 	c, err := client.New(client.Options{URL: os.Getenv("FORGEQUEUE_URL"), APIKey: os.Getenv("FORGEQUEUE_API_KEY")})
 	if err != nil {
@@ -40,20 +47,69 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	worker.Handle(w, "email", func(ctx context.Context, job *worker.Job[email]) (receipt, error) {
-		switch err := send(ctx, job.Payload); {
+		id, err := send(ctx, job.Payload)
+		switch {
 		case errors.Is(err, errNoSuchAddress):
-			return receipt{}, worker.Permanent(err)
+			return receipt{}, worker.Permanent(err) // never tried again
 		case errors.Is(err, errBusy):
-			return receipt{}, worker.Snooze(time.Minute)
-		case err != nil:
-			return receipt{}, err // tried again, with backoff
+			return receipt{}, worker.Snooze(time.Minute) // the attempt is not spent
 		}
-		return receipt{SentAt: time.Now()}, nil
+		return receipt{MessageID: id}, err // an error is tried again, with backoff
 	})
-	if err := w.Run(ctx); err != nil {
-		log.Print(err)
+	if err := w.RunUntilSignal(context.Background()); err != nil {
+		log.Fatal(err)
 	}
+}
+
+// A handler gets the payload decoded, and its result is sent as JSON. Here one
+// attempt of each is run without a server.
+func ExampleHandle() {
+	ctx := context.Background()
+	w, err := worker.New(worker.Options{Client: workertest.Client()})
+	if err != nil {
+		log.Fatal(err)
+	}
+	worker.Handle(w, "email", func(ctx context.Context, job *worker.Job[email]) (receipt, error) {
+		id, err := send(ctx, job.Payload)
+		if errors.Is(err, errNoSuchAddress) {
+			return receipt{}, worker.Permanent(err)
+		}
+		return receipt{MessageID: id}, err
+	})
+	fmt.Println(workertest.RunWorker(ctx, w, "email", email{To: "ada@example.com", Subject: "Hello"}))
+	fmt.Println(workertest.RunWorker(ctx, w, "email", email{}))
+	// Output:
+	// completed with {"message_id":"m-1"}
+	// failed for good: no such address
+}
+
+// Middleware sees every job on its way in, and what becomes of it.
+func ExampleWorker_Use() {
+	logger := slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{
+		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		},
+	}))
+	w, err := worker.New(worker.Options{Client: workertest.Client()})
+	if err != nil {
+		log.Fatal(err)
+	}
+	w.Use(func(next worker.HandlerFunc) worker.HandlerFunc {
+		return func(ctx context.Context, job *worker.RawJob) (json.RawMessage, error) {
+			result, err := next(ctx, job)
+			logger.Info("handled", "type", job.Type, "attempt", job.Attempt, "bytes", len(result))
+			return result, err
+		}
+	})
+	worker.Handle(w, "greet", func(_ context.Context, job *worker.Job[string]) (string, error) {
+		return "Hello, " + job.Payload, nil
+	})
+	fmt.Println(workertest.RunWorker(context.Background(), w, "greet", "Ada"))
+	// Output:
+	// level=INFO msg=handled type=greet attempt=1 bytes=12
+	// completed with "Hello, Ada"
 }

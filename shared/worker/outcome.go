@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -33,13 +32,6 @@ func outcomeWord(kind string) string {
 	}
 }
 
-const (
-	outcomeRetryFirst = 100 * time.Millisecond
-	outcomeRetryLast  = 5 * time.Second
-	// outcomeTry bounds one sending, the client's own retries included.
-	outcomeTry = 15 * time.Second
-)
-
 // decision is what to tell the server of an attempt.
 type decision struct {
 	// kind is an outcome's; empty: nothing is to be told.
@@ -49,6 +41,29 @@ type decision struct {
 	permanent  bool
 	retryAfter *time.Duration
 	delay      time.Duration
+}
+
+// request is the decision as the server is told it; without a kind there is
+// nothing to tell, and it is the zero value.
+func (d *decision) request(jobID, token string) api.OutcomeRequest {
+	if d.kind == "" {
+		return api.OutcomeRequest{}
+	}
+	request := api.OutcomeRequest{JobID: jobID, Kind: d.kind, LeaseToken: token}
+	switch d.kind {
+	case api.KindComplete:
+		request.Result = d.result
+	case api.KindSnooze:
+		delay := d.delay.Milliseconds()
+		request.DelayMS = &delay
+	case api.KindFail:
+		request.Error, request.Permanent = jobError(d.err), d.permanent
+		if d.retryAfter != nil {
+			after := d.retryAfter.Milliseconds()
+			request.RetryAfterMS = &after
+		}
+	}
+	return request
 }
 
 // decide turns what the handler returned, and why its context ended (nil if it
@@ -90,28 +105,26 @@ func withCause(err, cause error) error {
 	return fmt.Errorf("%w: %w", cause, err)
 }
 
-// send tells the server until it has answered, or the lease is certainly over.
-// It gives the word for the log line, and the error: the attempt's own, or why
-// it could not be told.
+// send hands the decision to the outbox and waits until the server has answered
+// it, or can no longer be told. It gives the word for the log line, and the
+// error: the attempt's own, or why it could not be told.
 func (r *run) send(l *lease, d decision) (string, error) {
 	if d.kind == "" {
 		return outcomeLost, d.err
 	}
-	for failures := 0; ; failures++ {
-		err := r.sendOnce(l, d)
-		switch status := client.Status(err); {
-		case err == nil:
-			return outcomeWord(d.kind), d.err
-		case hasCode(err, problem.LeaseLost):
-			return outcomeLost, errors.Join(d.err, ErrLeaseLost)
-		case d.kind == api.KindComplete && unfit(status):
-			// Refused as a result, not as an outcome: the attempt still has to end.
-			d = decision{kind: api.KindFail, permanent: true, err: resultError(fmt.Errorf("the result was refused: %w", err))}
-			continue
-		case final(status) || r.base.Err() != nil || time.Now().After(r.leases.certainEnd(l)):
-			return outcomeUnsent, errors.Join(d.err, fmt.Errorf("%s could not be sent: %w", d.kind, err))
-		}
-		pause(r.base, backoff(failures, outcomeRetryFirst, outcomeRetryLast))
+	err := r.outbox.send(r.base, r.leases, l, d.request(l.job.ID, l.job.LeaseToken))
+	if d.kind == api.KindComplete && unfit(client.Status(err)) {
+		// Refused as a result, not as an outcome: the attempt still has to end.
+		d = decision{kind: api.KindFail, permanent: true, err: resultError(fmt.Errorf("the result was refused: %w", err))}
+		err = r.outbox.send(r.base, r.leases, l, d.request(l.job.ID, l.job.LeaseToken))
+	}
+	switch {
+	case err == nil:
+		return outcomeWord(d.kind), d.err
+	case hasCode(err, problem.LeaseLost):
+		return outcomeLost, errors.Join(d.err, ErrLeaseLost)
+	default:
+		return outcomeUnsent, errors.Join(d.err, fmt.Errorf("%s could not be sent: %w", d.kind, err))
 	}
 }
 
@@ -133,29 +146,4 @@ func final(status int) bool {
 func hasCode(err error, code problem.Code) bool {
 	p, ok := problem.From(err)
 	return ok && p.Code == code
-}
-
-// sendOnce makes one call of the kind decided on.
-func (r *run) sendOnce(l *lease, d decision) error {
-	ctx, cancel := context.WithTimeout(r.base, outcomeTry)
-	defer cancel()
-	id, token, c := l.job.ID, l.job.LeaseToken, r.worker.client
-	var err error
-	switch d.kind {
-	case api.KindComplete:
-		_, err = c.Complete(ctx, id, api.CompleteRequest{LeaseToken: token, Result: d.result})
-	case api.KindSnooze:
-		delay := d.delay.Milliseconds()
-		_, err = c.Snooze(ctx, id, api.SnoozeRequest{LeaseToken: token, DelayMS: &delay})
-	case api.KindRelease:
-		_, err = c.Release(ctx, id, api.ReleaseRequest{LeaseToken: token})
-	default:
-		request := api.FailRequest{LeaseToken: token, Error: jobError(d.err), Permanent: d.permanent}
-		if d.retryAfter != nil {
-			after := d.retryAfter.Milliseconds()
-			request.RetryAfterMS = &after
-		}
-		_, err = c.Fail(ctx, id, request)
-	}
-	return err
 }

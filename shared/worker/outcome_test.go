@@ -257,6 +257,26 @@ func TestMiddlewareWrapsInOrder(t *testing.T) {
 	})
 }
 
+func TestAnyTypeWithoutAHandlerOfItsOwn(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		b := newBed(t)
+		b.worker.HandleAny(func(_ context.Context, job *worker.RawJob) (json.RawMessage, error) {
+			return json.RawMessage(fmt.Sprintf("%q", "any: "+job.Type)), nil
+		})
+		worker.Handle(b.worker, "greet", func(context.Context, *worker.RawJob) (any, error) { return "its own", nil })
+		own, other := b.submit("greet", `{}`), b.submit("other", `{}`)
+		b.run(t)
+		b.finish(t)
+		results := map[string]string{}
+		for _, sent := range b.outcomes {
+			results[sent.jobID] = string(sent.body.Result)
+		}
+		if results[own] != `"its own"` || results[other] != `"any: other"` {
+			t.Errorf("the results are %v", results)
+		}
+	})
+}
+
 func TestErrorsOfNil(t *testing.T) {
 	t.Parallel()
 	if worker.Permanent(nil) != nil || worker.RetryAfter(nil, time.Second) != nil {

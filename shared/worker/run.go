@@ -24,6 +24,7 @@ type run struct {
 	worker   *Worker
 	handlers map[string]HandlerFunc
 	leases   *leases
+	outbox   *outbox
 	// slots holds a token for each handler that may start.
 	slots chan struct{}
 	// attempts are the goroutines of claimed jobs, outcome and log line included.
@@ -50,7 +51,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	base, cancelOutcomes := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancelOutcomes()
 	r := &run{
-		worker: w, handlers: handlers, leases: newLeases(),
+		worker: w, handlers: handlers, leases: newLeases(), outbox: newOutbox(w.client, w.logger),
 		slots: make(chan struct{}, w.concurrency), base: base, abandon: make(chan struct{}),
 	}
 	for range w.concurrency {
@@ -59,15 +60,17 @@ func (w *Worker) Run(ctx context.Context) error {
 	if err := r.register(ctx); err != nil || ctx.Err() != nil {
 		return err
 	}
-	beating, stopBeating := context.WithCancel(base)
-	var beats sync.WaitGroup
-	beats.Go(func() { r.heartbeats(beating) })
+	serving, stopServing := context.WithCancel(base)
+	var loops sync.WaitGroup
+	loops.Go(func() { r.heartbeats(serving) })
+	loops.Go(func() { r.outbox.run(serving) })
 
 	w.logger.Info("worker started", "queues", w.queues, "tags", w.tags, "concurrency", w.concurrency)
 	err = r.claimLoop(ctx)
+	w.logger.Info("worker stopping", "cause", stopCause(ctx, err), "leases", len(r.leases.all()), "grace_ms", max(w.grace, 0).Milliseconds())
 	r.drain(cancelOutcomes)
-	stopBeating()
-	beats.Wait()
+	stopServing()
+	loops.Wait()
 	w.logger.Info("worker stopped")
 	return err
 }
@@ -101,7 +104,7 @@ func (r *run) register(ctx context.Context) error {
 			return fmt.Errorf("worker: register: %w", err)
 		}
 		r.worker.logger.Warn("register failed", "error", err.Error(), "failures", failures+1)
-		if !pause(ctx, r.claimBackoff(failures, err)) {
+		if !pause(ctx, retryWait(failures, claimRetryLast, err)) {
 			return nil
 		}
 	}
@@ -112,6 +115,14 @@ func (r *run) register(ctx context.Context) error {
 func refused(err error) bool {
 	status := client.Status(err)
 	return status == http.StatusUnauthorized || status == http.StatusForbidden
+}
+
+// stopCause is why the worker stops: its own error, or what ended ctx.
+func stopCause(ctx context.Context, err error) string {
+	if err == nil {
+		err = context.Cause(ctx)
+	}
+	return err.Error()
 }
 
 // drain sees every attempt to its end, step by step harder.

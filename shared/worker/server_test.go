@@ -25,19 +25,24 @@ type server struct {
 	t          *testing.T
 	client     *client.Client
 	transport  *http.Transport
+	handler    http.Handler
 	visibility time.Duration
 	// ahead is how far the server's clock is ahead of the worker's.
 	ahead time.Duration
 
 	mu sync.Mutex
 	// spoil answers a request in the server's place where it returns true.
-	spoil    func(route string, w http.ResponseWriter, r *http.Request) bool
+	spoil func(route string, w http.ResponseWriter, r *http.Request) bool
+	// retell changes what POST /v1/outcomes answers.
+	retell   func(*api.OutcomesResponse)
 	jobs     []*job
 	arrived  chan struct{} // closed and renewed when a job can be claimed
 	known    map[string]bool
 	beats    []beat
 	outcomes []outcome
 	claims   []api.ClaimRequest
+	// flushes has the number of outcomes in each request that carried any.
+	flushes []int
 	registered,
 	running, mostRunning int
 }
@@ -67,7 +72,7 @@ func serve(t *testing.T) *server {
 	mux := http.NewServeMux()
 	for route, handle := range map[string]http.HandlerFunc{
 		"POST /v1/workers": s.register, "POST /v1/workers/{id}/heartbeat": s.heartbeat,
-		"POST /v1/claims": s.claim, "POST /v1/jobs/{id}/{kind}": s.outcome,
+		"POST /v1/claims": s.claim, "POST /v1/jobs/{id}/{kind}": s.oneOutcome, "POST /v1/outcomes": s.manyOutcomes,
 	} {
 		mux.HandleFunc(route, func(w http.ResponseWriter, r *http.Request) {
 			body, err := io.ReadAll(r.Body)
@@ -84,6 +89,7 @@ func serve(t *testing.T) *server {
 			}
 		})
 	}
+	s.handler = mux
 	web := &httptest.Server{Listener: listener, Config: &http.Server{Handler: mux}}
 	web.Start()
 	transport := &http.Transport{MaxIdleConnsPerHost: 100, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -269,54 +275,6 @@ func (s *server) lease(most int) ([]api.ClaimedJob, <-chan struct{}) {
 		s.mostRunning = max(s.mostRunning, s.running)
 	}
 	return jobs, s.arrived
-}
-
-func (s *server) outcome(w http.ResponseWriter, r *http.Request) {
-	var body api.OutcomeRequest
-	s.read(r, &body)
-	id, kind := r.PathValue("id"), r.PathValue("kind")
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.reap()
-	j := s.find(id)
-	said, _ := json.Marshal(body)
-	same := kind + string(said)
-	switch {
-	case j == nil:
-		problem.New(problem.NotFound, "").Write(w)
-		return
-	case j.last == same: // a repeat is answered like the first
-	case j.state != api.StateRunning || j.LeaseToken != body.LeaseToken:
-		problem.New(problem.LeaseLost, "").Write(w)
-		return
-	default:
-		j.last = same
-		s.running--
-		s.settle(j, kind, body)
-		s.outcomes = append(s.outcomes, outcome{kind, id, body})
-	}
-	reply(w, api.Outcome{JobID: id, State: j.state, Attempt: j.Attempt, Epoch: j.Epoch})
-}
-
-// settle leaves failed and snoozed jobs scheduled for ever: the tests look at
-// the outcome, not at the backoff.
-func (s *server) settle(j *job, kind string, body api.OutcomeRequest) {
-	switch kind {
-	case api.KindComplete:
-		j.state = api.StateCompleted
-	case api.KindRelease:
-		j.state = api.StateQueued
-		j.Attempt--
-		s.wake()
-	case api.KindSnooze:
-		j.state = api.StateScheduled
-		j.Attempt--
-	default:
-		j.state = api.StateScheduled
-		if body.Permanent {
-			j.state = api.StateDeadLetter
-		}
-	}
 }
 
 func (s *server) read(r *http.Request, into any) {

@@ -1,0 +1,63 @@
+package client
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// DeadLetters gives one page of the dead letters that match all of the filter,
+// newest job id first.
+func (c *Client) DeadLetters(ctx context.Context, filter api.DeadLetterFilter, page PageRequest) (api.Page[api.DeadLetter], error) {
+	query := page.query()
+	set(query, "queue", filter.Queue)
+	set(query, "type", filter.Type)
+	set(query, "reason", filter.Reason)
+	set(query, "fingerprint", filter.Fingerprint)
+	setTime(query, "after", filter.After)
+	setTime(query, "before", filter.Before)
+	return list[api.DeadLetter](ctx, c, query, "dead-letters")
+}
+
+// Redrive queues a dead letter again, its attempts anew. Problems: not_dead,
+// dedupe_conflict, active_cap_reached. It is not repeated once it may have been
+// written: a repeat would be told not_dead of a job that it has itself revived.
+func (c *Client) Redrive(ctx context.Context, jobID string) (api.JobSummary, error) {
+	var answer api.JobSummary
+	err := c.do(ctx, call{method: http.MethodPost, path: []string{"v1", "jobs", jobID, "redrive"}, answer: &answer})
+	return answer, err
+}
+
+// RedriveDeadLetters queues 1 to 1000 dead letters again. A nil error does not mean
+// that all were: each has its own result, in the order given. Not repeated, like Redrive.
+func (c *Client) RedriveDeadLetters(ctx context.Context, jobIDs []string) (api.DeadLetterResponse, error) {
+	return settleDead[api.DeadLetterResponse](ctx, c, "redrive", api.DeadLetterRequest{IDs: jobIDs})
+}
+
+// RedriveDryRun tells how many of the jobs RedriveDeadLetters would take up, and
+// changes nothing.
+func (c *Client) RedriveDryRun(ctx context.Context, jobIDs []string) (api.Matched, error) {
+	return settleDead[api.Matched](ctx, c, "redrive", api.DeadLetterRequest{IDs: jobIDs, DryRun: true})
+}
+
+// DiscardDeadLetters forgets 1 to 1000 dead letters for good; each has its own
+// result, in the order given. It is not repeated once it may have been written: a
+// repeat would be told not_found of what it has itself discarded.
+func (c *Client) DiscardDeadLetters(ctx context.Context, jobIDs []string) (api.DeadLetterResponse, error) {
+	return settleDead[api.DeadLetterResponse](ctx, c, "discard", api.DeadLetterRequest{IDs: jobIDs})
+}
+
+// DiscardDryRun tells how many of the jobs DiscardDeadLetters would forget, and
+// changes nothing.
+func (c *Client) DiscardDryRun(ctx context.Context, jobIDs []string) (api.Matched, error) {
+	return settleDead[api.Matched](ctx, c, "discard", api.DeadLetterRequest{IDs: jobIDs, DryRun: true})
+}
+
+func settleDead[T any](ctx context.Context, c *Client, verb string, request api.DeadLetterRequest) (T, error) {
+	var answer T
+	err := c.do(ctx, call{
+		method: http.MethodPost, path: []string{"v1", "dead-letters", verb}, body: request, answer: &answer, repeatable: request.DryRun,
+	})
+	return answer, err
+}

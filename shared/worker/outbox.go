@@ -1,0 +1,308 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/client"
+)
+
+const (
+	// outcomeRetryLast is the longest wait before outcomes are sent again, the
+	// server's own wishes aside.
+	outcomeRetryLast = 5 * time.Second
+	// flushTry bounds one sending, the client's own retries included.
+	flushTry = 15 * time.Second
+	// maxFlush bounds a flush in bytes; the rest is left for what surrounds them.
+	maxFlush = api.MaxBatchBody - 64<<10
+	// outcomeFrame is more than an outcome's names, token and numbers take, in bytes.
+	outcomeFrame = 2 << 10
+)
+
+var errNoResult = errors.New("the answer does not tell of this outcome")
+
+// parcel is one outcome on its way to the server.
+type parcel struct {
+	outcome api.OutcomeRequest
+	// end is until when it is worth sending; a heartbeat moves it on.
+	end func() time.Time
+	// answered gets the server's answer, nil for taken, or why there is none.
+	answered chan error
+
+	// The outbox's own: what went wrong so far, and when to try again.
+	failures  int
+	notBefore time.Time
+	err       error
+}
+
+// outbox sends outcomes by group commit: one flush is under way at a time, and
+// the outcomes that come meanwhile form the next one. So an idle worker's outcome
+// goes out at once and alone, and the busier a worker is the more of them share a
+// request. run's goroutine owns all that is below in.
+type outbox struct {
+	client *client.Client
+	logger *slog.Logger
+	in     chan *parcel
+
+	// waiting were not answered yet, in the order they came.
+	waiting []*parcel
+	// resume is when a server that could not be reached is tried again.
+	resume   time.Time
+	failures int
+}
+
+func newOutbox(c *client.Client, logger *slog.Logger) *outbox {
+	return &outbox{client: c, logger: logger, in: make(chan *parcel)}
+}
+
+// send waits until the server has answered the outcome: nil if it has taken it.
+// It gives up where a repeat would be answered the same, once the lease is
+// certainly over, and with ctx.
+func (o *outbox) send(ctx context.Context, leases *leases, l *lease, outcome api.OutcomeRequest) error {
+	p := &parcel{outcome: outcome, end: func() time.Time { return leases.certainEnd(l) }, answered: make(chan error, 1)}
+	select {
+	case o.in <- p:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	select {
+	case err := <-p.answered:
+		return err
+	case <-ctx.Done():
+	}
+	select { // both may have happened
+	case err := <-p.answered:
+		return err
+	default:
+		return ctx.Err()
+	}
+}
+
+// run sends until ctx ends. Callers of send leave with a context of their own.
+func (o *outbox) run(ctx context.Context) {
+	for {
+		batch := o.next(ctx)
+		if batch == nil {
+			return
+		}
+		o.flush(ctx, batch)
+	}
+}
+
+// next waits for outcomes that may be sent now, and gives as many as fit into one
+// request; none says that ctx has ended.
+func (o *outbox) next(ctx context.Context) []*parcel {
+	for ctx.Err() == nil {
+		o.collect()
+		batch, wake := o.due(time.Now())
+		if len(batch) > 0 {
+			return batch
+		}
+		var timer <-chan time.Time
+		if !wake.IsZero() {
+			timer = time.After(time.Until(wake))
+		}
+		select {
+		case p := <-o.in:
+			o.waiting = append(o.waiting, p)
+		case <-timer:
+		case <-ctx.Done():
+		}
+	}
+	return nil
+}
+
+// collect takes in all that has come.
+func (o *outbox) collect() {
+	for {
+		select {
+		case p := <-o.in:
+			o.waiting = append(o.waiting, p)
+		default:
+			return
+		}
+	}
+}
+
+// due gives up what is too late, then picks what may be sent, oldest first; where
+// that is nothing, it tells when to look again, zero if nothing waits.
+func (o *outbox) due(now time.Time) (batch []*parcel, wake time.Time) {
+	size := 0
+	o.waiting = slices.DeleteFunc(o.waiting, func(p *parcel) bool {
+		end := p.end()
+		if p.failures > 0 && now.After(end) {
+			p.answered <- p.err
+			return true
+		}
+		at := p.notBefore
+		if o.resume.After(at) {
+			at = o.resume
+		}
+		if at.After(now) {
+			if p.failures > 0 && end.Before(at) {
+				at = end.Add(time.Nanosecond)
+			}
+			if wake.IsZero() || at.Before(wake) {
+				wake = at
+			}
+			return false
+		}
+		weight := weigh(&p.outcome)
+		if len(batch) == api.MaxOutcomes || (len(batch) > 0 && size+weight > maxFlush) {
+			return false
+		}
+		batch, size = append(batch, p), size+weight
+		return true
+	})
+	return batch, wake
+}
+
+// weigh bounds an outcome's size as JSON, in bytes. A result is sent as it is; of
+// a text each byte may be escaped.
+func weigh(outcome *api.OutcomeRequest) int {
+	weight := outcomeFrame + len(outcome.Result)
+	if e := outcome.Error; e != nil {
+		weight += 6 * (len(e.Type) + len(e.Message) + len(e.Stack))
+	}
+	return weight
+}
+
+// flush sends the outcomes in one request. Each is then answered, or waits again.
+func (o *outbox) flush(ctx context.Context, batch []*parcel) {
+	if o.resume.After(time.Now()) { // the half before this one found the server away
+		o.waiting = slices.Concat(batch, o.waiting)
+		return
+	}
+	answers, err := o.post(ctx, batch)
+	switch status := client.Status(err); {
+	case err == nil:
+		o.failures, o.resume = 0, time.Time{}
+		for i, p := range batch {
+			o.settle(p, answers[i])
+		}
+	case len(batch) > 1 && blamesContent(status):
+		// Refused as a whole for what perhaps one of them says: its neighbours
+		// must not suffer, and it has to be found.
+		half := len(batch) / 2
+		o.flush(ctx, batch[:half])
+		o.flush(ctx, batch[half:])
+	case final(status):
+		for _, p := range batch {
+			p.answered <- err
+		}
+	case blamesContent(status):
+		o.again(batch[0], err)
+	default:
+		o.away(batch, err)
+	}
+}
+
+// settle answers one outcome, or lets it wait for another try.
+func (o *outbox) settle(p *parcel, err error) {
+	if status := client.Status(err); err == nil || final(status) {
+		p.answered <- err
+		return
+	}
+	o.again(p, err)
+}
+
+// again lets one outcome wait for its next try, by a backoff of its own.
+func (o *outbox) again(p *parcel, err error) {
+	wait := retryWait(p.failures, outcomeRetryLast, err)
+	p.failures++
+	p.err, p.notBefore = err, time.Now().Add(wait)
+	o.logger.Warn("an outcome was not taken", "job_id", p.outcome.JobID, "error", err.Error(), "failures", p.failures, "retry_ms", wait.Milliseconds())
+	o.waiting = append(o.waiting, p)
+}
+
+// away lets all outcomes wait, those to come too: the server cannot be reached,
+// or has more than enough to do.
+func (o *outbox) away(batch []*parcel, err error) {
+	wait := retryWait(o.failures, outcomeRetryLast, err)
+	o.failures++
+	o.resume = time.Now().Add(wait)
+	o.logger.Warn("outcomes were not taken", "error", err.Error(), "outcomes", len(batch), "failures", o.failures, "retry_ms", wait.Milliseconds())
+	for _, p := range batch {
+		p.failures++
+		p.err = err
+	}
+	o.waiting = slices.Concat(batch, o.waiting)
+}
+
+// blamesContent says that a refusal, or a failure, may be due to what is in the
+// request. The others tell of the server, the key or the network.
+func blamesContent(status int) bool {
+	switch status {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return false
+	case http.StatusInternalServerError:
+		return true
+	default:
+		return final(status)
+	}
+}
+
+// post makes one request and gives what it says of each outcome: nil for taken.
+// One outcome goes to its own route, which allows for a result nested as deep as
+// the contract says; in a batch it lies two levels lower.
+func (o *outbox) post(ctx context.Context, batch []*parcel) ([]error, error) {
+	ctx, cancel := context.WithTimeout(ctx, flushTry)
+	defer cancel()
+	if len(batch) == 1 {
+		return []error{nil}, o.postOne(ctx, &batch[0].outcome)
+	}
+	outcomes := make([]api.OutcomeRequest, len(batch))
+	for i, p := range batch {
+		outcomes[i] = p.outcome
+	}
+	response, err := o.client.Outcomes(ctx, outcomes)
+	if err != nil {
+		return nil, err
+	}
+	answers := slices.Repeat([]error{errNoResult}, len(batch))
+	for _, result := range response.Results {
+		if result.Index >= 0 && result.Index < len(answers) {
+			answers[result.Index] = resultOf(&result)
+		}
+	}
+	return answers, nil
+}
+
+// resultOf is nil for an outcome that was taken.
+func resultOf(result *api.OutcomeResult) error {
+	switch {
+	case result.Problem != nil:
+		p := *result.Problem
+		if p.Status == 0 {
+			p.Status = result.Status
+		}
+		return &p
+	case result.Status >= 200 && result.Status <= 299:
+		return nil
+	default:
+		return fmt.Errorf("%w: status %d without a problem", errNoResult, result.Status)
+	}
+}
+
+func (o *outbox) postOne(ctx context.Context, outcome *api.OutcomeRequest) error {
+	var err error
+	switch token := outcome.LeaseToken; outcome.Kind {
+	case api.KindComplete:
+		_, err = o.client.Complete(ctx, outcome.JobID, api.CompleteRequest{LeaseToken: token, Result: outcome.Result})
+	case api.KindSnooze:
+		_, err = o.client.Snooze(ctx, outcome.JobID, api.SnoozeRequest{LeaseToken: token, DelayMS: outcome.DelayMS})
+	case api.KindRelease:
+		_, err = o.client.Release(ctx, outcome.JobID, api.ReleaseRequest{LeaseToken: token})
+	default:
+		_, err = o.client.Fail(ctx, outcome.JobID, api.FailRequest{
+			LeaseToken: token, Error: outcome.Error, RetryAfterMS: outcome.RetryAfterMS, Permanent: outcome.Permanent,
+		})
+	}
+	return err
+}

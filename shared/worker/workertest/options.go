@@ -1,0 +1,106 @@
+package workertest
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/worker"
+)
+
+// Option says what is special about the attempt.
+type Option func(*setting)
+
+// setting is one attempt: the job, and what happens to it.
+type setting struct {
+	job        api.ClaimedJob
+	middleware []func(worker.HandlerFunc) worker.HandlerFunc
+	ends       []end
+}
+
+// end ends the handler's context.
+type end struct {
+	after time.Duration
+	cause error
+}
+
+func newSetting(jobType string, input any, options []Option) (*setting, error) {
+	sent, err := payload(input)
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	s := &setting{job: api.ClaimedJob{
+		ID: "00000000-0000-7000-8000-000000000001", Tenant: "test", Type: jobType, Queue: api.DefaultQueue,
+		Payload: sent, Priority: api.DefaultPriority, Attempt: 1, MaxAttempts: api.DefaultMaxAttempts, Epoch: 1,
+		LeaseToken: "lease", LeaseExpiresAt: api.At(now.Add(api.DefaultVisibilityTimeout)),
+		Tags: []string{}, Metadata: map[string]string{}, CreatedAt: api.At(now),
+	}}
+	for _, option := range options {
+		option(s)
+	}
+	return s, nil
+}
+
+// WithAttempt makes it the nth attempt, counted from 1; the epoch is n too.
+func WithAttempt(n int) Option {
+	return WithJob(func(job *api.ClaimedJob) {
+		job.Attempt, job.Epoch = n, int64(n)
+		job.MaxAttempts = max(job.MaxAttempts, n)
+	})
+}
+
+// WithMaxAttempts sets how many attempts the job has.
+func WithMaxAttempts(n int) Option {
+	return WithJob(func(job *api.ClaimedJob) { job.MaxAttempts = n })
+}
+
+// WithMetadata adds to the job's metadata.
+func WithMetadata(key, value string) Option {
+	return WithJob(func(job *api.ClaimedJob) { job.Metadata[key] = value })
+}
+
+// WithUser names the tenant's end user whose job it is.
+func WithUser(user string) Option {
+	return WithJob(func(job *api.ClaimedJob) { job.User = &user })
+}
+
+// WithTimeout sets the job's timeout_ms; the context's cause is then
+// worker.ErrTimeout. At least a millisecond.
+func WithTimeout(d time.Duration) Option {
+	ms := max(d.Milliseconds(), 1)
+	return WithJob(func(job *api.ClaimedJob) { job.TimeoutMS = &ms })
+}
+
+// WithPayload sends this JSON in the input's place, such as what an older
+// producer sends.
+func WithPayload(text string) Option {
+	return WithJob(func(job *api.ClaimedJob) { job.Payload = json.RawMessage(text) })
+}
+
+// WithJob changes anything else of the claimed job. Options are applied in order.
+func WithJob(change func(job *api.ClaimedJob)) Option {
+	return func(s *setting) { change(&s.job) }
+}
+
+// WithMiddleware wraps the handler, the first outermost. It is for Run: the
+// worker of RunWorker has its own, by worker.Worker.Use.
+func WithMiddleware(middleware ...func(next worker.HandlerFunc) worker.HandlerFunc) Option {
+	return func(s *setting) { s.middleware = append(s.middleware, middleware...) }
+}
+
+// CancelAfter asks for the job's cancellation once the handler has run for d, or
+// before it starts if d is 0: the context's cause is worker.ErrCancelRequested.
+func CancelAfter(d time.Duration) Option { return endAfter(d, worker.ErrCancelRequested) }
+
+// LoseLeaseAfter takes the lease away: the cause is worker.ErrLeaseLost. A result
+// that comes all the same is offered to the server; an error is not.
+func LoseLeaseAfter(d time.Duration) Option { return endAfter(d, worker.ErrLeaseLost) }
+
+// StopAfter ends the worker's grace: the cause is worker.ErrStopping. Unlike a
+// worker's stop it waits for a handler that does not return.
+func StopAfter(d time.Duration) Option { return endAfter(d, worker.ErrStopping) }
+
+func endAfter(d time.Duration, cause error) Option {
+	return func(s *setting) { s.ends = append(s.ends, end{d, cause}) }
+}

@@ -1,0 +1,114 @@
+package workertest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/client"
+	"github.com/forgequeue/forgequeue/shared/worker"
+)
+
+// Type is the type of the jobs that Run makes.
+const Type = "workertest"
+
+// Run runs fn for one attempt at a job with input as its payload, and tells what
+// the server would be sent. It returns when fn does. The attempt is the first of
+// three, in the queue "default", without a timeout, unless options say otherwise.
+func Run[In, Out any](
+	ctx context.Context, fn func(ctx context.Context, job *worker.Job[In]) (Out, error), input In, options ...Option,
+) Outcome[Out] {
+	w, err := worker.New(worker.Options{Client: Client()})
+	if err != nil {
+		return broken[Out](err)
+	}
+	worker.Handle(w, Type, fn)
+	s, err := newSetting(Type, input, options)
+	if err != nil {
+		return broken[Out](err)
+	}
+	for _, middleware := range s.middleware {
+		w.Use(middleware)
+	}
+	return attempt[Out](ctx, w, s)
+}
+
+// RunWorker is Run for a worker with its own handlers and middleware; jobType
+// picks the handler, and a type without one is snoozed, as in production. The
+// worker is not started, and can be used for any number of attempts. The result
+// stays JSON.
+func RunWorker(ctx context.Context, w *worker.Worker, jobType string, input any, options ...Option) Outcome[json.RawMessage] {
+	s, err := newSetting(jobType, input, options)
+	if err == nil && len(s.middleware) > 0 {
+		err = errors.New("workertest: WithMiddleware is for Run; a worker has its own middleware")
+	}
+	if err != nil {
+		return broken[json.RawMessage](err)
+	}
+	return attempt[json.RawMessage](ctx, w, s)
+}
+
+func attempt[Out any](ctx context.Context, w *worker.Worker, s *setting) Outcome[Out] {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	disarm := arm(s.ends, cancel)
+	defer disarm()
+	request, err := w.Attempt(ctx, s.job)
+	return newOutcome[Out](request, err)
+}
+
+// arm sees to it that the handler's context ends as it should; disarm stops what
+// is still to come.
+func arm(ends []end, cancel context.CancelCauseFunc) (disarm func()) {
+	var timers []*time.Timer
+	for _, e := range ends {
+		if e.after <= 0 { // before the handler starts, not soon after
+			cancel(e.cause)
+			continue
+		}
+		timers = append(timers, time.AfterFunc(e.after, func() { cancel(e.cause) }))
+	}
+	return func() {
+		for _, timer := range timers {
+			timer.Stop()
+		}
+	}
+}
+
+// payload writes the input as the client does.
+func payload(input any) (json.RawMessage, error) {
+	var buffer bytes.Buffer
+	encoder := json.NewEncoder(&buffer)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(input); err != nil {
+		return nil, fmt.Errorf("workertest: the input cannot be written as JSON: %w", err)
+	}
+	text := bytes.TrimSuffix(buffer.Bytes(), []byte("\n"))
+	if len(text) > api.MaxPayload {
+		return nil, fmt.Errorf("workertest: the input has %d bytes as JSON, and a payload may have %d", len(text), api.MaxPayload)
+	}
+	return text, nil
+}
+
+var errNoServer = errors.New("workertest: there is no server")
+
+// Client is a client of no server: each call fails at once. It is for code that
+// makes a worker and needs a client for it.
+func Client() *client.Client {
+	c, err := client.New(client.Options{
+		URL: "http://workertest.invalid", APIKey: "workertest", HTTPClient: &http.Client{Transport: nowhere{}},
+	})
+	if err != nil {
+		panic(err) // the options are constants that client.New takes
+	}
+	return c
+}
+
+type nowhere struct{}
+
+func (nowhere) RoundTrip(*http.Request) (*http.Response, error) { return nil, errNoServer }

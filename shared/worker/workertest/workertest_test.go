@@ -1,0 +1,144 @@
+package workertest_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/worker"
+	"github.com/forgequeue/forgequeue/shared/worker/workertest"
+)
+
+func TestTheJobIsAsTheOptionsSay(t *testing.T) {
+	t.Parallel()
+	var got *worker.Job[account]
+	look := func(_ context.Context, job *worker.Job[account]) (any, error) { got = job; return nil, nil }
+	outcome := workertest.Run(t.Context(), look, account{Email: "<ada>"})
+	if !outcome.Completed() || outcome.Result != nil || string(outcome.Request.Result) != "null" {
+		t.Errorf("the outcome is %v", outcome)
+	}
+	if got.Payload.Email != "<ada>" || string(got.Raw) != `{"email":"<ada>"}` || got.Attempt != 1 || got.MaxAttempts != 3 ||
+		got.Queue != "default" || got.Type != workertest.Type || got.ID == "" || got.Metadata == nil {
+		t.Errorf("the job is %+v", got)
+	}
+	_ = workertest.Run(t.Context(), look, account{}, workertest.WithMaxAttempts(2), workertest.WithAttempt(5), workertest.WithUser("bob"),
+		workertest.WithMetadata("a", "1"), workertest.WithMetadata("b", "2"), workertest.WithPayload(`{"email":"raw"}`),
+		workertest.WithJob(func(job *api.ClaimedJob) { job.Tags = []string{"gpu"} }))
+	if got.Attempt != 5 || got.MaxAttempts != 5 || got.Epoch != 5 || got.User != "bob" || got.Metadata["a"]+got.Metadata["b"] != "12" ||
+		got.Payload.Email != "raw" || got.Tags[0] != "gpu" {
+		t.Errorf("the job is %+v", got)
+	}
+}
+
+func TestTimeIsTheBubbles(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		option workertest.Option
+		cause  error
+		kind   string
+		typed  string
+	}{
+		"timeout": {workertest.WithTimeout(time.Hour), worker.ErrTimeout, api.KindFail, "timeout"},
+		"cancel":  {workertest.CancelAfter(time.Hour), worker.ErrCancelRequested, api.KindFail, "cancelled"},
+		"stop":    {workertest.StopAfter(time.Hour), worker.ErrStopping, api.KindRelease, ""},
+		"lost":    {workertest.LoseLeaseAfter(time.Hour), worker.ErrLeaseLost, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				start := time.Now()
+				got := workertest.Run(t.Context(), func(ctx context.Context, _ *worker.RawJob) (any, error) {
+					<-ctx.Done()
+					if !errors.Is(context.Cause(ctx), test.cause) {
+						t.Errorf("the cause is %v", context.Cause(ctx))
+					}
+					return nil, io.ErrUnexpectedEOF
+				}, nil, test.option)
+				if took := time.Since(start); took != time.Hour {
+					t.Errorf("took %v", took)
+				}
+				if got.Kind != test.kind || !errors.Is(got.Err, test.cause) || !errors.Is(got.Err, io.ErrUnexpectedEOF) {
+					t.Errorf("the outcome is %v, its error %v", got, got.Err)
+				}
+				if got.Error != nil && got.Error.Type != test.typed {
+					t.Errorf("the error's type is %q", got.Error.Type)
+				}
+			})
+		})
+	}
+}
+
+func TestAPanicHasItsStack(t *testing.T) {
+	t.Parallel()
+	got := workertest.Run(t.Context(), welcome, account{Email: "nobody@example.com"})
+	if !got.Panicked() || !got.Failed() || got.Permanent || !strings.Contains(got.Error.Stack, "welcome") {
+		t.Errorf("the outcome is %v, its stack %s", got, got.Error.Stack)
+	}
+}
+
+func TestAnOldProducersPayload(t *testing.T) {
+	t.Parallel()
+	got := workertest.Run(t.Context(), welcome, account{}, workertest.WithPayload(`{"email":7}`))
+	if !got.Failed() || !got.Permanent || got.Error.Type != "payload" {
+		t.Errorf("the outcome is %v", got)
+	}
+}
+
+func TestMiddlewareWrapsTheHandler(t *testing.T) {
+	t.Parallel()
+	var order []string
+	note := func(name string) func(worker.HandlerFunc) worker.HandlerFunc {
+		return func(next worker.HandlerFunc) worker.HandlerFunc {
+			return func(ctx context.Context, job *worker.RawJob) (json.RawMessage, error) {
+				order = append(order, name)
+				return next(ctx, job)
+			}
+		}
+	}
+	swallow := func(worker.HandlerFunc) worker.HandlerFunc {
+		return func(context.Context, *worker.RawJob) (json.RawMessage, error) { return nil, nil }
+	}
+	got := workertest.Run(t.Context(), welcome, account{}, workertest.WithMiddleware(note("outer"), note("inner"), swallow))
+	if !got.Completed() || got.Err != nil || strings.Join(order, " ") != "outer inner" {
+		t.Errorf("the outcome is %v by %q", got, order)
+	}
+}
+
+// TestWhatTheTestGotWrong: no panic, and a line that says it.
+func TestWhatTheTestGotWrong(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	twice, err := worker.New(worker.Options{Client: workertest.Client()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	worker.Handle(twice, "a", welcome)
+	worker.Handle(twice, "a", welcome)
+	same := func(next worker.HandlerFunc) worker.HandlerFunc { return next }
+	for want, got := range map[string]interface{ String() string }{
+		"the input cannot be written as JSON": workertest.Run(ctx, func(context.Context, *worker.Job[any]) (any, error) { return nil, nil }, any(func() {})),
+		"a payload may have 262144":           workertest.Run(ctx, welcome, account{Email: strings.Repeat("x", api.MaxPayload)}),
+		"is nil":                              workertest.Run[account, any](ctx, nil, account{}),
+		"has two handlers":                    workertest.RunWorker(ctx, twice, "a", account{}),
+		"WithMiddleware is for Run":           workertest.RunWorker(ctx, twice, "a", account{}, workertest.WithMiddleware(same)),
+	} {
+		if line := got.String(); !strings.HasPrefix(line, "no outcome: ") || !strings.Contains(line, want) {
+			t.Errorf("%q does not say %q", line, want)
+		}
+	}
+}
+
+func TestClientHasNoServer(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if _, err := workertest.Client().Claim(ctx, api.ClaimRequest{}); err == nil || !strings.Contains(err.Error(), "there is no server") {
+		t.Errorf("the error is %v", err)
+	}
+}
