@@ -50,9 +50,13 @@ type load struct {
 	mu      sync.Mutex
 	files   []string
 	overdue []string
-	idle    []func()
-	made    atomic.Int64
-	rings   atomic.Int64
+	overCap []string
+	drift   []string
+	// users, if not 0, is how many users the jobs are spread over.
+	users int64
+	idle  []func()
+	made  atomic.Int64
+	rings atomic.Int64
 }
 
 // newLoad makes a tenant whose queue has short leases.
@@ -111,7 +115,12 @@ func (l *load) beside() *load {
 func (l *load) request() api.SubmitRequest {
 	n := l.made.Add(1)
 	payload, _ := json.Marshal(map[string]any{"mark": invariants.Mark(l.tenant.ID, n), "n": n})
-	return api.SubmitRequest{Type: "load", Queue: loadQueue, Payload: payload}
+	request := api.SubmitRequest{Type: "load", Queue: loadQueue, Payload: payload}
+	if l.users > 0 {
+		user := fmt.Sprint("user-", n%l.users)
+		request.User = &user
+	}
+	return request
 }
 
 // submit stores one job, whatever it takes, with one Idempotency-Key.
@@ -260,7 +269,7 @@ func (l *load) database() invariants.Database {
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	db.Overdue = l.overdue
+	db.Overdue, db.OverCap, db.Drift = l.overdue, l.overCap, l.drift
 	return db
 }
 

@@ -43,6 +43,8 @@ func Predicates() []Predicate {
 		{"I5", Attempts},
 		{"I6", Ends},
 		{"I7", Repeats},
+		{"I8", Limited},
+		{"I9", Caps},
 		{"I10", Isolation},
 		{"I13", Sums},
 		{"I14", Quiet},

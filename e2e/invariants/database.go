@@ -52,6 +52,12 @@ type Database struct {
 	// Overdue are running jobs that were seen, at any time of the run, longer past
 	// their lease than two reap periods.
 	Overdue []string
+	// Buckets are the limits that the run was under.
+	Buckets []Bucket
+	// OverCap are looks at which more jobs were active or running than a cap allows;
+	// Drift is what `core verify` found once quiet.
+	OverCap []string
+	Drift   []string
 	// Resources and RedisWithoutTTL belong to I14; Counters, where not nil, are the
 	// services' own sums by name (submitted, completed, dead_lettered).
 	Resources       []Resource

@@ -20,6 +20,19 @@ func ownMark(e *Event) bool {
 	return match != nil && match[1] == e.Tenant
 }
 
+// Caps is I9: active ≤ cap and running ≤ cap at every look, and what was counted is
+// what is there once quiet.
+func Caps(_ History, db Database) []string {
+	v := violations{name: "I9"}
+	for _, look := range db.OverCap {
+		v.add("over a cap: %s", look)
+	}
+	for _, drift := range db.Drift {
+		v.add("drift: %s", drift)
+	}
+	return v.list()
+}
+
 // Sums is I13: accepted = completed + dead + cancelled + open + discarded, for each
 // tenant. Submits without an answer may add to the right side. The services' own
 // sums, where given, agree with the tables.

@@ -145,6 +145,45 @@ func (c *Cluster) NewTenant(tb testing.TB, name string) Tenant {
 	return Tenant{tenant.ID, key.Secret}
 }
 
+// Override gives a tenant limits of its own, in force in every core and gateway
+// when the hint has reached them.
+func (c *Cluster) Override(tb testing.TB, tenant Tenant, overrides api.Overrides) {
+	tb.Helper()
+	body, err := json.Marshal(map[string]any{"overrides": overrides})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	status, answer := Call(tb, http.MethodPatch, c.Gateways[0].URL+"/v1/admin/tenants/"+tenant.ID, operator, body)
+	if status != http.StatusOK {
+		tb.Fatalf("stack: overrides of %s: %d %s", tenant.ID, status, answer)
+	}
+}
+
+// Verify runs `core verify` and gives what it found to be wrong, a line each.
+func (c *Cluster) Verify(tb testing.TB) []string {
+	tb.Helper()
+	verify := newService(tb, c.Cores[0].settings, "core", "verify")
+	verify.settings["DATABASE_URL"] = c.DatabaseURL
+	verify.Start()
+	first, err := verify.process.FirstLine(time.Minute)
+	if err != nil {
+		tb.Fatalf("stack: verify: %v\n%s", err, verify.process.Output())
+	}
+	var lines []string
+	for {
+		line, err := verify.process.FirstLine(time.Minute)
+		if err != nil {
+			break
+		}
+		lines = append(lines, line)
+	}
+	code := verify.process.Wait(tb, time.Minute)
+	if (code == 0) != (len(lines) == 0) || code > 1 || first != fmt.Sprint("drift: ", len(lines)) {
+		tb.Fatalf("stack: verify says %q, %d lines, exit code %d\n%s", first, len(lines), code, verify.process.Output())
+	}
+	return lines
+}
+
 // SetQueue gives a tenant's queue its settings, in force when it returns.
 func (c *Cluster) SetQueue(tb testing.TB, tenant Tenant, queue string, settings map[string]any) {
 	tb.Helper()
