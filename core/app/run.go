@@ -26,6 +26,11 @@ import (
 	"github.com/forgequeue/forgequeue/shared/telemetry"
 )
 
+// drainNotice is how long a core that stops still takes calls, and asks gateways to
+// let go of their connections: a call that is written on one as it closes is a
+// call of which nobody knows what became.
+const drainNotice = 250 * time.Millisecond
+
 // Run serves core until ctx ends, then drains: no new requests, those in flight
 // end, the background duties stop last. It gives nil after a clean drain.
 func Run(ctx context.Context, cfg Config) error {
@@ -111,7 +116,7 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, store *queue.Store
 	log.InfoContext(ctx, "core serves", "address", public.Addr().String(), "metrics", private.Addr().String())
 	err := httpserver.Run(ctx, httpserver.Options{
 		Listener: public, Handler: handler, Grace: cfg.Grace, Logger: log,
-		OnDrain: func() { draining.Store(true); dispatcher.Drain() },
+		Notice: drainNotice, OnDrain: func() { draining.Store(true) }, OnClose: dispatcher.Drain,
 	})
 	stopDuties()
 	group.Wait()

@@ -200,6 +200,7 @@ func (q *QueueRequest) Validate() []problem.FieldError {
 	r.between(q.VisibilityTimeoutMS, 1000, MaxVisibilityTimeout.Milliseconds(), "visibility_timeout_ms")
 	r.check(q.MaxAttempts == nil || (*q.MaxAttempts >= 1 && *q.MaxAttempts <= MaxAttempts), "max_attempts", "must be between 1 and %d", MaxAttempts)
 	r.retry(q.Retry)
+	r.between(q.MaxActive, 0, 1e9, "max_active")
 	r.between(q.MaxRunning, 0, 1e9, "max_running")
 	r.check(q.RatePerSecond == nil || (*q.RatePerSecond > 0 && *q.RatePerSecond <= 1e6), "rate_per_second", "must be above 0 and at most 1000000")
 	return r.fields

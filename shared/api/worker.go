@@ -50,6 +50,9 @@ type LeaseStatus struct {
 	JobID          string `json:"job_id"`
 	Status         string `json:"status"`
 	LeaseExpiresAt *Time  `json:"lease_expires_at" swaggertype:"string" format:"date-time"`
+	// LeaseMS is how long the lease lasts from this answer on, in milliseconds: what
+	// a worker needs whose clock may differ from the server's. Null for a lost lease.
+	LeaseMS *int64 `json:"lease_ms"`
 }
 
 // ClaimRequest asks for jobs.
@@ -71,25 +74,27 @@ type ClaimResponse struct {
 
 // ClaimedJob is a leased job with its lease token.
 type ClaimedJob struct {
-	ID             string            `json:"id"`
-	Tenant         string            `json:"tenant"`
-	User           *string           `json:"user"`
-	Type           string            `json:"type"`
-	Queue          string            `json:"queue"`
-	Payload        json.RawMessage   `json:"payload" swaggertype:"object"`
-	Priority       int               `json:"priority"`
-	Attempt        int               `json:"attempt"`
-	MaxAttempts    int               `json:"max_attempts"`
-	Epoch          int64             `json:"epoch"`
-	LeaseToken     string            `json:"lease_token"`
-	LeaseExpiresAt Time              `json:"lease_expires_at" swaggertype:"string" format:"date-time"`
-	Deadline       *Time             `json:"deadline" swaggertype:"string" format:"date-time"`
-	TimeoutMS      *int64            `json:"timeout_ms"`
-	Tags           []string          `json:"tags"`
-	Metadata       map[string]string `json:"metadata"`
-	CorrelationID  *string           `json:"correlation_id"`
-	Traceparent    *string           `json:"traceparent"`
-	CreatedAt      Time              `json:"created_at" swaggertype:"string" format:"date-time"`
+	ID             string          `json:"id"`
+	Tenant         string          `json:"tenant"`
+	User           *string         `json:"user"`
+	Type           string          `json:"type"`
+	Queue          string          `json:"queue"`
+	Payload        json.RawMessage `json:"payload" swaggertype:"object"`
+	Priority       int             `json:"priority"`
+	Attempt        int             `json:"attempt"`
+	MaxAttempts    int             `json:"max_attempts"`
+	Epoch          int64           `json:"epoch"`
+	LeaseToken     string          `json:"lease_token"`
+	LeaseExpiresAt Time            `json:"lease_expires_at" swaggertype:"string" format:"date-time"`
+	// LeaseMS is how long the lease lasts from this answer on, in milliseconds.
+	LeaseMS       int64             `json:"lease_ms"`
+	Deadline      *Time             `json:"deadline" swaggertype:"string" format:"date-time"`
+	TimeoutMS     *int64            `json:"timeout_ms"`
+	Tags          []string          `json:"tags"`
+	Metadata      map[string]string `json:"metadata"`
+	CorrelationID *string           `json:"correlation_id"`
+	Traceparent   *string           `json:"traceparent"`
+	CreatedAt     Time              `json:"created_at" swaggertype:"string" format:"date-time"`
 }
 
 // CompleteRequest ends a job well.

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 )
 
@@ -31,28 +32,37 @@ type Options struct {
 	// else has started. Run closes it.
 	Listener net.Listener
 	Handler  http.Handler
+	// Notice is how long requests are still taken after OnDrain, so that whoever
+	// sends them sees that readiness fails, and goes elsewhere. Connections are closed
+	// after their next answer meanwhile. Zero is none.
+	Notice time.Duration
 	// Grace is how long requests in flight may take to end once ctx has. Zero
 	// closes them at once.
 	Grace time.Duration
-	// OnDrain, where set, is called when draining begins, before the listener
-	// closes: the place to make readiness fail.
+	// OnDrain, where set, is called when draining begins: the place to make readiness
+	// fail.
 	OnDrain func()
+	// OnClose, where set, is called after Notice, when the listener is about to close:
+	// the place to end requests that only wait.
+	OnClose func()
 	// Logger gets what net/http itself complains of; the default logger if nil.
 	Logger *slog.Logger
 }
 
-// Run serves until ctx ends, then drains: OnDrain, no new connections, requests
-// in flight have Grace to end, and what is left is closed. It gives nil after a
-// clean drain. A request's context ends with its client or when Grace is over,
-// not when ctx ends, so that nothing under way is cut short by a restart.
+// Run serves until ctx ends, then drains: OnDrain, Notice, OnClose, no new
+// connections, requests in flight have Grace to end, and what is left is closed.
+// It gives nil after a clean drain. A request's context ends with its client or
+// when Grace is over, not when ctx ends, so that nothing under way is cut short by
+// a restart.
 func Run(ctx context.Context, o Options) error {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
 	base, endRequests := context.WithCancel(context.WithoutCancel(ctx))
 	defer endRequests()
+	var leaving atomic.Bool
 	server := &http.Server{
-		Handler:           boundBodies(o.Handler),
+		Handler:           boundBodies(retire(&leaving, o.Handler)),
 		ReadHeaderTimeout: readHeaderTimeout,
 		WriteTimeout:      writeTimeout,
 		IdleTimeout:       idleTimeout,
@@ -68,8 +78,15 @@ func Run(ctx context.Context, o Options) error {
 		return fmt.Errorf("serve on %s: %w", o.Listener.Addr(), err)
 	case <-ctx.Done():
 	}
+	leaving.Store(true)
 	if o.OnDrain != nil {
 		o.OnDrain()
+	}
+	if err := o.notice(served); err != nil {
+		return err
+	}
+	if o.OnClose != nil {
+		o.OnClose()
 	}
 	err := drain(base, server, o.Grace, endRequests)
 	// Serve returns as soon as Shutdown or Close has begun.
@@ -77,6 +94,30 @@ func Run(ctx context.Context, o Options) error {
 		err = errors.Join(err, fmt.Errorf("serve on %s: %w", o.Listener.Addr(), stopped))
 	}
 	return err
+}
+
+// notice goes on serving for a while. It fails if that does.
+func (o Options) notice(served <-chan error) error {
+	over := time.NewTimer(o.Notice)
+	defer over.Stop()
+	select {
+	case err := <-served:
+		return fmt.Errorf("serve on %s: %w", o.Listener.Addr(), err)
+	case <-over.C:
+		return nil
+	}
+}
+
+// retire makes each answer the last of its connection once the server is about to
+// stop. An idle connection that the server closes may be one that a request is on
+// its way on; one that the client was told to close never is.
+func retire(leaving *atomic.Bool, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if leaving.Load() {
+			w.Header().Set("Connection", "close")
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // drain waits for the requests in flight, then ends their contexts, and at last

@@ -114,6 +114,51 @@ func TestDrainLetsRequestsEnd(t *testing.T) {
 	}
 }
 
+// Within the notice requests are taken, each as the last of its connection; then
+// comes OnClose, then the listener closes.
+func TestNotice(t *testing.T) {
+	t.Parallel()
+	var steps []string
+	drains := make(chan struct{})
+	server := start(t, httpserver.Options{
+		Notice: 500 * time.Millisecond, Grace: hang,
+		OnDrain: func() { steps = append(steps, "drain"); close(drains) },
+		OnClose: func() { steps = append(steps, "close") },
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "done") }),
+	})
+	kept := &http.Transport{}
+	defer kept.CloseIdleConnections()
+	ask := func() (closes bool) {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.url, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := kept.RoundTrip(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		_, _ = io.Copy(io.Discard, response.Body)
+		return response.Close
+	}
+	if ask() {
+		t.Error("a connection was closed before the drain")
+	}
+	server.stop()
+	<-drains
+	for range 2 {
+		if !ask() {
+			t.Error("within the notice a connection was kept")
+		}
+	}
+	if err := server.wait(t); err != nil {
+		t.Fatal(err)
+	}
+	if len(steps) != 2 || steps[0] != "drain" || steps[1] != "close" {
+		t.Errorf("steps %v", steps)
+	}
+}
+
 func TestGraceEnds(t *testing.T) {
 	t.Parallel()
 	entered, ended := make(chan struct{}), make(chan struct{})

@@ -60,8 +60,9 @@
 // # How long a lease lasts
 //
 // The server tells when a lease ends by its own clock, and the local clock may
-// be hours off. So the worker only ever uses lengths: lease_expires_at minus the
-// server's time (the Date header of its latest answer, see
+// be hours off. So the worker only ever uses lengths: the lease_ms that comes with
+// the claim and with each heartbeat, which the database has computed. From a server
+// that does not tell it: lease_expires_at minus the server's time (the Date header of its latest answer, see
 // [client.Client.ServerTime]), never more than lease_expires_at minus created_at
 // at the claim, which is an upper bound by the database's clock alone; 30 s where
 // there is no Date. From there on the local monotonic clock counts. Heartbeats go

@@ -30,10 +30,14 @@ type lease struct {
 	length  time.Duration
 }
 
-// leaseLength estimates how long a lease that ends at expires lasts from now.
-// Both expires and server, the present time, are by the server's clock; server
-// is zero if that is not known. doc.go tells why it is computed like this.
-func leaseLength(expires, server time.Time, atMost time.Duration) time.Duration {
+// leaseLength is how long a lease lasts from now. The server says it as a length,
+// told, which no clock can spoil; 0 from a server that does not. Then it is
+// estimated: expires and server, the present time, are by the server's clock;
+// server is zero if that is not known. doc.go tells why it is computed like this.
+func leaseLength(told time.Duration, expires, server time.Time, atMost time.Duration) time.Duration {
+	if told > 0 {
+		return max(told, shortestLease)
+	}
 	length := api.DefaultVisibilityTimeout
 	if !server.IsZero() {
 		length = expires.Sub(server)
@@ -50,7 +54,7 @@ func newLease(job api.ClaimedJob, came, server time.Time, cancel context.CancelC
 	atMost := job.LeaseExpiresAt.Sub(job.CreatedAt.Time)
 	return &lease{
 		job: job, cancel: cancel, atMost: atMost,
-		renewed: came, length: leaseLength(job.LeaseExpiresAt.Time, server, atMost),
+		renewed: came, length: leaseLength(time.Duration(job.LeaseMS)*time.Millisecond, job.LeaseExpiresAt.Time, server, atMost),
 	}
 }
 
@@ -132,7 +136,11 @@ func (t *leases) renew(l *lease, status api.LeaseStatus, now, server time.Time) 
 	defer t.mu.Unlock()
 	l.renewed = now
 	if status.LeaseExpiresAt != nil {
-		l.length = leaseLength(status.LeaseExpiresAt.Time, server, l.atMost)
+		var told time.Duration
+		if status.LeaseMS != nil {
+			told = time.Duration(*status.LeaseMS) * time.Millisecond
+		}
+		l.length = leaseLength(told, status.LeaseExpiresAt.Time, server, l.atMost)
 	}
 }
 

@@ -93,6 +93,38 @@ func TestShortLeasesWithoutAGoodDate(t *testing.T) {
 	}
 }
 
+// A gateway whose clock is an hour off spoils nothing where lengths are told, even
+// for a job that was made long before.
+func TestALeaseLengthThatIsTold(t *testing.T) {
+	t.Parallel()
+	for _, off := range []time.Duration{-time.Hour, time.Hour} {
+		t.Run(off.String(), func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				b := newBed(t)
+				b.visibility, b.tells = 3*time.Second, true
+				b.spoilWith(func(_ string, w http.ResponseWriter, _ *http.Request) bool {
+					w.Header().Set("Date", b.now().Add(off).UTC().Format(http.TimeFormat))
+					return false
+				})
+				worker.Handle(b.worker, "long", func(context.Context, *worker.RawJob) (any, error) {
+					<-time.After(time.Minute)
+					return nil, nil
+				})
+				id := b.submit("long", `{}`, func(j *api.ClaimedJob) { j.CreatedAt = api.At(b.now().Add(-24 * time.Hour)) })
+				b.run(t)
+				pass(61 * time.Second)
+				if got := b.state(id); got != api.StateCompleted || b.find(id).Epoch != 1 {
+					t.Errorf("the job is %s after %d claims: %s", got, b.find(id).Epoch, b.log.String())
+				}
+				if beats := len(b.allBeats()); beats < 50 || beats > 80 {
+					t.Errorf("%d heartbeats in a minute of leases of 3 s", beats)
+				}
+				b.finish(t)
+			})
+		})
+	}
+}
+
 func TestTheContextEndsWithItsCause(t *testing.T) {
 	t.Parallel()
 	second := int64(1000)

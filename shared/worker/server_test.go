@@ -27,6 +27,8 @@ type server struct {
 	transport  *http.Transport
 	handler    http.Handler
 	visibility time.Duration
+	// tells says that the lengths of leases are told, as lease_ms.
+	tells bool
 	// ahead is how far the server's clock is ahead of the worker's.
 	ahead time.Duration
 
@@ -224,6 +226,9 @@ func (s *server) heartbeat(w http.ResponseWriter, r *http.Request) {
 			j.expires = s.now().Add(s.visibility)
 			at := api.At(j.expires)
 			status.LeaseExpiresAt = &at
+			if length := s.visibility.Milliseconds(); s.tells {
+				status.LeaseMS = &length
+			}
 		}
 		answer.Leases = append(answer.Leases, status)
 	}
@@ -270,6 +275,9 @@ func (s *server) lease(most int) ([]api.ClaimedJob, <-chan struct{}) {
 		j.Epoch++
 		j.LeaseToken = fmt.Sprintf("%s.%d", j.ID, j.Epoch)
 		j.LeaseExpiresAt = api.At(j.expires)
+		if s.tells {
+			j.LeaseMS = s.visibility.Milliseconds()
+		}
 		jobs = append(jobs, j.ClaimedJob)
 		s.running++
 		s.mostRunning = max(s.mostRunning, s.running)

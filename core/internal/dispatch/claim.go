@@ -261,6 +261,8 @@ func (d *Dispatcher) Heartbeat(ctx context.Context, leases []job.Lease) ([]api.L
 		statuses[i] = api.LeaseStatus{JobID: lease.Job.String(), Status: api.LeaseLost}
 		if ok {
 			statuses[i].Status, statuses[i].LeaseExpiresAt = api.LeaseOK, &api.Time{Time: beat.LeaseExpiresAt}
+			left := beat.LeaseExpiresAt.Sub(beat.Now).Milliseconds()
+			statuses[i].LeaseMS = &left
 			if beat.CancelRequested {
 				statuses[i].Status = api.LeaseCancel
 			}

@@ -133,6 +133,8 @@ func (c Claimed) Wire() api.ClaimedJob {
 		ID: c.ID.String(), Tenant: c.TenantID.String(), User: c.UserID, Type: c.Type, Queue: c.Queue,
 		Payload: c.Payload, Priority: int(c.Priority), Attempt: int(c.Attempt), MaxAttempts: int(c.MaxAttempts),
 		Epoch: c.Epoch, LeaseToken: c.Lease().Token(), LeaseExpiresAt: api.At(c.LeaseExpiresAt),
+		// both are of the statement that leased it
+		LeaseMS:  c.LeaseExpiresAt.Sub(c.StartedAt).Milliseconds(),
 		Deadline: api.AtOrNil(c.Deadline), TimeoutMS: c.TimeoutMs, Tags: c.Tags, Metadata: decodeMetadata(c.Metadata),
 		CorrelationID: c.CorrelationID, Traceparent: c.Traceparent, CreatedAt: api.At(c.CreatedAt),
 	}

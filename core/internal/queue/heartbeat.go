@@ -20,7 +20,7 @@ UPDATE jobs
 SET lease_expires_at = LEAST(statement_timestamp() + visibility_timeout_ms * interval '1 millisecond',
                              started_at + timeout_ms * interval '1 millisecond')
 WHERE ` + heldSQL + `
-RETURNING id, tenant_id, epoch, lease_id, lease_expires_at, cancel_requested`
+RETURNING id, tenant_id, epoch, lease_id, lease_expires_at, cancel_requested, statement_timestamp() AS now`
 
 // Beat is a lease that is still held.
 type Beat struct {
@@ -30,6 +30,8 @@ type Beat struct {
 	LeaseID         uuid.UUID
 	LeaseExpiresAt  time.Time
 	CancelRequested bool
+	// Now is PostgreSQL's clock at the extension.
+	Now time.Time
 }
 
 // Heartbeat extends the leases, of any tenants, that are still held, and gives
