@@ -14,6 +14,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
 	"github.com/forgequeue/forgequeue/gateway/internal/auth"
+	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/shared/identity"
 	"github.com/forgequeue/forgequeue/shared/secret"
 	"github.com/forgequeue/forgequeue/shared/telemetry"
@@ -34,6 +35,11 @@ type Config struct {
 	LogLevel       string        `env:"FORGEQUEUE_LOG_LEVEL"       envDefault:"info"                  doc:"Least level that is logged: debug, info, warn or error. Default info."`
 	Grace          time.Duration `env:"FORGEQUEUE_GRACE"           envDefault:"30s"                   doc:"How long requests in flight may take to end after SIGTERM, a duration such as 30s; a claim may wait for 25 s. 0s to 10m. Default 30s."`
 	RequestTimeout time.Duration `env:"FORGEQUEUE_REQUEST_TIMEOUT" envDefault:"10s"                  doc:"How long core may take for a request, beyond the wait that the caller asks for, a duration such as 10s. 100ms to 30s. Default 10s."`
+	DrainNotice    time.Duration `env:"FORGEQUEUE_DRAIN_NOTICE"    envDefault:"0s"                    doc:"How long requests are still taken after SIGTERM while /readyz says 503, so that a load balancer sees it first, a duration such as 5s. 0s to 5m. Default 0s."`
+	HopInFlight    int           `env:"FORGEQUEUE_HOP_IN_FLIGHT"   envDefault:"1024"                  doc:"Calls to core under way at once, at most, beside those that wait for jobs, 16 to 65536. Heartbeats and outcomes may use all of them, lists half; twice as many wait for their turn. Default 1024."`
+	HopParked      int           `env:"FORGEQUEUE_HOP_PARKED"      envDefault:"4096"                  doc:"Claims with wait_ms and requests with Prefer: wait that may wait in core at once, 1 to 65536. Default 4096."`
+	BreakerWindow  time.Duration `env:"FORGEQUEUE_BREAKER_WINDOW"  envDefault:"30s"                   doc:"The calls of how long a breaker judges core by, a duration such as 30s, 1s to 10m; at least twice FORGEQUEUE_REQUEST_TIMEOUT is used. Default 30s."`
+	BreakerOpen    time.Duration `env:"FORGEQUEUE_BREAKER_OPEN"    envDefault:"500ms"                 doc:"How long an open breaker sends nothing to core before it tries again, a duration such as 2s. 100ms to 1m. Default 500ms."`
 
 	// Listener and MetricsListener are used instead of listening, where given. Run
 	// closes them.
@@ -49,6 +55,10 @@ const (
 	maxGrace          = 10 * time.Minute
 	minRequestTimeout = 100 * time.Millisecond
 	maxRequestTimeout = 30 * time.Second
+	maxDrainNotice    = 5 * time.Minute
+	// minHopInFlight leaves each class of calls a share.
+	minHopInFlight = 16
+	maxHopCalls    = 1 << 16
 )
 
 // FromEnv reads the process's environment. The error has every problem, not only
@@ -94,6 +104,14 @@ func (cfg Config) check() error {
 	wrong(cfg.Grace >= 0 && cfg.Grace <= maxGrace, "FORGEQUEUE_GRACE %v: must be between 0s and %v", cfg.Grace, maxGrace)
 	wrong(cfg.RequestTimeout >= minRequestTimeout && cfg.RequestTimeout <= maxRequestTimeout,
 		"FORGEQUEUE_REQUEST_TIMEOUT %v: must be between %v and %v", cfg.RequestTimeout, minRequestTimeout, maxRequestTimeout)
+	between := func(value, least, most time.Duration, name string) {
+		wrong(value >= least && value <= most, "%s %v: must be between %v and %v", name, value, least, most)
+	}
+	between(cfg.DrainNotice, 0, maxDrainNotice, "FORGEQUEUE_DRAIN_NOTICE")
+	between(cfg.BreakerWindow, time.Second, 10*time.Minute, "FORGEQUEUE_BREAKER_WINDOW")
+	between(cfg.BreakerOpen, 100*time.Millisecond, time.Minute, "FORGEQUEUE_BREAKER_OPEN")
+	wrong(cfg.HopInFlight >= minHopInFlight && cfg.HopInFlight <= maxHopCalls, "FORGEQUEUE_HOP_IN_FLIGHT %d: must be between %d and %d", cfg.HopInFlight, minHopInFlight, maxHopCalls)
+	wrong(cfg.HopParked >= 1 && cfg.HopParked <= maxHopCalls, "FORGEQUEUE_HOP_PARKED %d: must be between 1 and %d", cfg.HopParked, maxHopCalls)
 	if cfg.Logger == nil {
 		_, err := telemetry.NewLogger(io.Discard, cfg.LogFormat, cfg.LogLevel)
 		wrong(err == nil, "FORGEQUEUE_LOG_FORMAT, FORGEQUEUE_LOG_LEVEL: %w", err)
@@ -101,6 +119,17 @@ func (cfg Config) check() error {
 	// Not with the library's error: it repeats the URL, password and all.
 	wrong(admission.ValidURL(cfg.RedisURL.Reveal()), "REDIS_URL: must look like redis://[[user]:password@]host:port[/database]")
 	return errors.Join(problems...)
+}
+
+// hopLimits: a call counts for its breaker when it began, so that the window must
+// be longer than calls can take, or a core that hangs would never be noticed.
+func (cfg Config) hopLimits() coreclient.Limits {
+	return coreclient.Limits{
+		InFlight:      cfg.HopInFlight,
+		Parked:        cfg.HopParked,
+		BreakerWindow: max(cfg.BreakerWindow, 2*cfg.RequestTimeout),
+		BreakerOpen:   cfg.BreakerOpen,
+	}
 }
 
 func validAddress(address string) bool {

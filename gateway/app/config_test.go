@@ -54,6 +54,11 @@ func TestEachProblemIsNamed(t *testing.T) {
 		"FORGEQUEUE_LOG_LEVEL":       {"loud"},
 		"FORGEQUEUE_REQUEST_TIMEOUT": {"10", "0s", "-1s", "31s"},
 		"FORGEQUEUE_GRACE":           {"soon", "-1s", "11m"},
+		"FORGEQUEUE_DRAIN_NOTICE":    {"-1s", "6m"},
+		"FORGEQUEUE_HOP_IN_FLIGHT":   {"0", "15", "-1", "100000"},
+		"FORGEQUEUE_HOP_PARKED":      {"0", "100000"},
+		"FORGEQUEUE_BREAKER_WINDOW":  {"0s", "11m"},
+		"FORGEQUEUE_BREAKER_OPEN":    {"0s", "2m"},
 		"REDIS_URL":                  {"localhost:6379", "redis://:hunter2@x/zero"},
 	} {
 		for _, value := range values {

@@ -56,11 +56,14 @@ func (cfg Config) assemble(logger *slog.Logger) (*parts, error) {
 	if err != nil {
 		return nil, err
 	}
-	core, err := coreclient.New(coreclient.Options{URL: cfg.CoreURL, Secret: []byte(cfg.HopSecret), Logger: logger})
+	registry := telemetry.NewRegistry()
+	core, err := coreclient.New(coreclient.Options{
+		URL: cfg.CoreURL, Secret: []byte(cfg.HopSecret), Logger: logger, Limits: cfg.hopLimits(), Registry: registry,
+	})
 	if err != nil {
 		return nil, errors.Join(err, redis.Close())
 	}
-	p := &parts{redis: redis, core: core, registry: telemetry.NewRegistry()}
+	p := &parts{redis: redis, core: core, registry: registry}
 	p.auth = auth.New(auth.Options{
 		KeySecret:   []byte(cfg.KeySecret),
 		OperatorKey: cfg.OperatorKey.Reveal(),
@@ -99,12 +102,14 @@ func (p *parts) serve(ctx context.Context, cfg Config, logger *slog.Logger) erro
 		return httpserver.Run(public, httpserver.Options{
 			Listener: cfg.Listener,
 			Handler:  p.api.Handler(), //nolint:contextcheck // handlers take the request's context
+			Notice:   cfg.DrainNotice,
 			Grace:    cfg.Grace,
 			OnDrain: func() {
-				logger.InfoContext(ctx, "gateway drains", "grace", cfg.Grace.String())
+				logger.InfoContext(ctx, "gateway drains", "notice", cfg.DrainNotice.String(), "grace", cfg.Grace.String())
 				p.api.Drain()
 			},
-			Logger: logger,
+			OnClose: p.core.Drain,
+			Logger:  logger,
 		})
 	})
 	group.Go(func() error {

@@ -41,9 +41,10 @@ type gateway struct {
 	err          error // Run's; read it after ended
 }
 
-func start(t *testing.T, core, redisURL string, grace time.Duration) *gateway {
+func start(t *testing.T, core, redisURL string, grace time.Duration, more ...string) *gateway {
 	t.Helper()
-	cfg, err := app.Parse(settings("FORGEQUEUE_CORE_URL", core, "REDIS_URL", redisURL, "FORGEQUEUE_OPERATOR_KEY", operatorKey, "FORGEQUEUE_GRACE", grace.String()))
+	given := append([]string{"FORGEQUEUE_CORE_URL", core, "REDIS_URL", redisURL, "FORGEQUEUE_OPERATOR_KEY", operatorKey, "FORGEQUEUE_GRACE", grace.String()}, more...)
+	cfg, err := app.Parse(settings(given...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +110,7 @@ func TestRun(t *testing.T) {
 	if status, text := fetch(t, "GET", g.url+"/readyz", "", ""); status != 200 || text != `{"status":"ok","checks":{"core":"ok","redis":"ok"}}` {
 		t.Errorf("readyz: %d %s", status, text)
 	}
-	if status, text := fetch(t, "GET", g.metrics+"/metrics", "", ""); status != 200 || !strings.Contains(text, `forgequeue_http_request_duration_seconds_count{method="GET",route="/readyz",service="gateway",status="200"} 1`) {
+	if status, text := fetch(t, "GET", g.metrics+"/metrics", "", ""); status != 200 || !strings.Contains(text, `forgequeue_http_request_duration_seconds_count{method="GET",route="/readyz",service="gateway",status="200"} 1`) || !strings.Contains(text, `forgequeue_hop_breaker_state{class="lease"} 0`) {
 		t.Errorf("metrics: %d", status)
 	}
 	if status, _ := fetch(t, "GET", g.url+"/metrics", "", ""); status != 404 {
@@ -155,6 +156,56 @@ func TestDrain(t *testing.T) {
 	}
 	if err := g.wait(t); err != nil {
 		t.Errorf("a clean drain gave %v", err)
+	}
+}
+
+// First /readyz says so, while requests are still taken; then who waits for jobs
+// is told that there are none, and only then the door closes.
+func TestDrainNotice(t *testing.T) {
+	t.Parallel()
+	core := coretest.New(t)
+	parked := make(chan struct{})
+	core.Raw(api.HopClaim, func(_ http.ResponseWriter, r *http.Request) {
+		close(parked)
+		<-r.Context().Done()
+	})
+	g := start(t, core.URL, "", hang, "FORGEQUEUE_DRAIN_NOTICE", "1s")
+	key := auth.Mint("live")
+	core.AddKey(api.HopKey{KeyID: key.ID, Kind: api.PrincipalTenant, SecretHMAC: key.HMAC([]byte(keySecret)), Tenant: "t", Scopes: []string{"work"}})
+	if status, text := fetch(t, "GET", g.url+"/readyz", "", ""); status != 200 {
+		t.Fatalf("readyz: %d %s", status, text)
+	}
+	answered := make(chan string, 1)
+	go func() {
+		_, text := fetch(t, "POST", g.url+"/v1/claims", key.Text(), `{"worker_id":"w","queues":["q"],"wait_ms":25000}`)
+		answered <- text
+	}()
+	<-parked
+	g.stop()
+	status, text := 200, ""
+	for status == 200 {
+		status, text = fetch(t, "GET", g.url+"/readyz", "", "")
+	}
+	if status != 503 || !strings.Contains(text, `"status":"draining"`) {
+		t.Errorf("readyz: %d %s", status, text)
+	}
+	select {
+	case text := <-answered:
+		t.Errorf("the claim was answered before the notice was over: %s", text)
+	default:
+	}
+	if status, text := fetch(t, "GET", g.url+"/v1/whoami", key.Text(), ""); status != 200 {
+		t.Errorf("a request within the notice: %d %s", status, text)
+	}
+	began := time.Now()
+	if text := <-answered; text != `{"jobs":[]}` {
+		t.Errorf("the claim: %s", text)
+	}
+	if err := g.wait(t); err != nil {
+		t.Errorf("a clean drain gave %v", err)
+	}
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("the drain took %v beside a claim of 25 s", took)
 	}
 }
 

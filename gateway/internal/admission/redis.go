@@ -3,6 +3,8 @@ package admission
 import (
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -32,16 +34,18 @@ type Redis struct {
 	check   string
 }
 
-// Connect makes the client; it does not dial yet. An empty URL is no Redis.
+// Connect makes the client; it does not dial yet. An empty URL is no Redis. A
+// cluster's URL names further nodes, as in redis://one:6379?addr=two:6379.
 func Connect(url string) (*Redis, error) {
 	if url == "" {
 		return &Redis{}, nil
 	}
-	parsed, err := redis.ParseURL(url)
+	options, err := parse(url)
 	if err != nil {
 		return nil, errors.New("redis url: cannot be read") // the library's error repeats the password
 	}
-	return &Redis{client: redis.NewUniversalClient(options(parsed))}, nil
+	quieten()
+	return &Redis{client: redis.NewUniversalClient(options)}, nil
 }
 
 // ValidURL says whether Connect would take url. Nothing of it is repeated: it
@@ -50,20 +54,38 @@ func ValidURL(url string) bool {
 	if url == "" {
 		return true
 	}
-	_, err := redis.ParseURL(url)
+	_, err := parse(url)
 	return err == nil
 }
 
-// options are those of a limiter: an answer that is late is worth nothing, and
-// the library's own defaults (seconds, with retries) would let a frozen Redis
+var errNoCluster = errors.New("one server only, and its URL cannot be read")
+
+func parse(url string) (*redis.UniversalOptions, error) {
+	if one, err := redis.ParseURL(url); err == nil {
+		options := limiterOptions()
+		options.Addrs, options.DB = []string{one.Addr}, one.DB
+		options.Username, options.Password, options.TLSConfig = one.Username, one.Password, one.TLSConfig
+		return options, nil
+	}
+	// ParseURL refuses addr, which only a cluster has.
+	cluster, err := redis.ParseClusterURL(url)
+	if err != nil {
+		return nil, err
+	}
+	if len(cluster.Addrs) < 2 {
+		return nil, errNoCluster
+	}
+	options := limiterOptions()
+	options.Addrs, options.IsClusterMode = cluster.Addrs, true
+	options.Username, options.Password, options.TLSConfig = cluster.Username, cluster.Password, cluster.TLSConfig
+	return options, nil
+}
+
+// limiterOptions are those of a limiter: an answer that is late is worth nothing,
+// and the library's own defaults (seconds, with retries) would let a frozen Redis
 // hold every request.
-func options(parsed *redis.Options) *redis.UniversalOptions {
+func limiterOptions() *redis.UniversalOptions {
 	return &redis.UniversalOptions{
-		Addrs:                    []string{parsed.Addr},
-		Username:                 parsed.Username,
-		Password:                 parsed.Password,
-		DB:                       parsed.DB,
-		TLSConfig:                parsed.TLSConfig,
 		ContextTimeoutEnabled:    true,
 		DialTimeout:              150 * time.Millisecond,
 		DialerRetries:            1,
@@ -73,6 +95,20 @@ func options(parsed *redis.Options) *redis.UniversalOptions {
 		MaxRetries:               -1,
 		DisableIdentity:          true, // older servers answer it with an error
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	}
+}
+
+// quieten keeps the library, which has one logger for the whole process, from
+// writing lines of its own to standard error while Redis is away: the limiter
+// says once that it is.
+var quieten = sync.OnceFunc(func() { redis.SetLogger(debugLog{}) })
+
+type debugLog struct{}
+
+// Printf makes no text unless somebody reads it.
+func (debugLog) Printf(ctx context.Context, format string, values ...any) {
+	if logger := slog.Default(); logger.Enabled(ctx, slog.LevelDebug) {
+		logger.DebugContext(ctx, "redis client", "message", fmt.Sprintf(format, values...))
 	}
 }
 

@@ -31,17 +31,20 @@ func (c *Client) LookUpKey(ctx context.Context, keyID string) (key api.HopKey, f
 	return *result.Value, true, nil
 }
 
-// Ready asks whether core can serve; nil is yes.
-func (c *Client) Ready(ctx context.Context) error {
+// Ready asks core how it does: ok, degraded or draining in core's own words. It
+// goes past limits and breaker, so that it tells of core and not of the gateway.
+func (c *Client) Ready(ctx context.Context) (status string, err error) {
 	item := api.Item[struct{}]{Principal: own()}
-	result, err := Call[struct{}, json.RawMessage](ctx, c, Read(api.HopReady), item)
-	if err != nil {
-		return err
+	result, err := Call[struct{}, api.Readiness](ctx, c, Read(api.HopReady), item)
+	switch {
+	case err != nil:
+		return "", err
+	case result.Problem != nil:
+		return "", result.Problem
+	case result.Value == nil || result.Value.Status == "":
+		return "", fmt.Errorf("%w: a readiness without a status", ErrContract)
 	}
-	if result.Problem != nil {
-		return result.Problem
-	}
-	return nil
+	return result.Value.Status, nil
 }
 
 func saysExpired(body []byte) bool {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptrace"
 	"strconv"
@@ -22,15 +23,64 @@ type reply struct {
 	body   []byte
 }
 
+const (
+	// usualTime bounds a try whose caller named no deadline. Core has the same.
+	usualTime = 30 * time.Second
+	// minTry is the least that a try gets where another could follow: a call with
+	// less time than two of them has one try.
+	minTry = time.Second
+)
+
+func deadlineOf(ctx context.Context) time.Time {
+	if deadline, ok := ctx.Deadline(); ok {
+		return deadline
+	}
+	return time.Now().Add(usualTime)
+}
+
+// try makes one try of a call, within a time of its own, and tells the breaker
+// how it ended.
+func (c *Client) try(ctx context.Context, op Op, body []byte, first bool) (_ reply, sent bool, _ error) {
+	done, err := c.breakers.try(op.class)
+	if err != nil {
+		c.metrics.refused(op.class, err)
+		return reply{}, false, err
+	}
+	if op.class == classParked {
+		parked, end := c.park(ctx)
+		defer end()
+		return c.attempt(parked, c.transport, op.path, body)
+	}
+	left := time.Until(deadlineOf(ctx))
+	own, cancel := context.WithTimeout(ctx, tryTime(left, first && op.mayRepeat()))
+	defer cancel()
+	by := c.transport
+	if !first {
+		by = c.afresh
+	}
+	answer, sent, err := c.attempt(own, by, op.path, body)
+	done(verdict(ctx, answer, err))
+	return answer, sent, err
+}
+
+// tryTime keeps two fifths of what is left for a second try, where there can be
+// one: a connection that has gone silent must not take all of the call's time.
+func tryTime(left time.Duration, another bool) time.Duration {
+	if another && left >= 2*minTry {
+		return left * 3 / 5
+	}
+	return left
+}
+
 // attempt sends the body once. sent says whether core may have seen it: false
 // only where no connection was to be had, so that a doubt counts as sent.
-func (c *Client) attempt(ctx context.Context, path string, body []byte) (_ reply, sent bool, _ error) {
+func (c *Client) attempt(ctx context.Context, by *http.Transport, path string, body []byte) (_ reply, sent bool, _ error) {
 	var connected atomic.Bool
 	request, err := c.request(watch(ctx, &connected), path, body)
 	if err != nil {
 		return reply{}, false, err
 	}
-	response, err := c.transport.RoundTrip(request)
+	response, err := by.RoundTrip(request)
 	if err != nil {
 		return reply{}, connected.Load(), err
 	}
@@ -88,4 +138,38 @@ func (c *Client) learnClock(from reply) bool {
 	c.offset.Store(int64(offset))
 	c.logger.Warn("core's clock differs from ours; signing with core's time", "offset_ms", offset.Milliseconds())
 	return true
+}
+
+const (
+	// maxRedial bounds how long a call in doubt looks for a core that is not there;
+	// one that restarts is back by then.
+	maxRedial  = 5 * time.Second
+	redialStep = 50 * time.Millisecond
+)
+
+// redial paces a call that looks for core again and again. The zero value has not
+// begun.
+type redial struct {
+	until time.Time
+	step  time.Duration
+}
+
+// wait pauses, longer each time and with jitter; false when it is time to give up.
+func (r *redial) wait(ctx context.Context) bool {
+	if r.until.IsZero() {
+		r.until, r.step = time.Now().Add(maxRedial), redialStep
+	}
+	pause := r.step/2 + rand.N(r.step) //nolint:gosec // jitter needs no secrecy
+	r.step = min(2*r.step, 10*redialStep)
+	if at := time.Now().Add(pause); at.After(r.until) || at.After(deadlineOf(ctx)) {
+		return false
+	}
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
 }

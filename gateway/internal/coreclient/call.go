@@ -14,12 +14,22 @@ import (
 
 // Call asks core for one item's result. The deadline is ctx's, and core is told
 // of it. The error is a *problem.Problem where core refused the call as a whole,
-// or wraps ErrUnavailable, ErrOutcomeUnknown, ErrRefusesUs or ErrContract. A
-// refusal of the item itself is no error: it is in the Result.
+// or wraps ErrUnavailable, ErrOverloaded, ErrOutcomeUnknown, ErrDrained,
+// ErrRefusesUs or ErrContract. A refusal of the item itself is no error: it is in
+// the Result.
 //
 // Each call is an envelope of its own. Many callers' items will share one here,
 // behind the same signature of Call.
 func Call[Req, Resp any](ctx context.Context, c *Client, op Op, item api.Item[Req]) (api.Result[Resp], error) {
+	result, err := call[Req, Resp](ctx, c, op, item)
+	failed := err != nil || (result.Problem != nil && result.Problem.Status >= http.StatusInternalServerError)
+	if failed && op.class == classParked && c.isDraining() {
+		return api.Result[Resp]{}, fmt.Errorf("%w: %s", ErrDrained, op.path)
+	}
+	return result, err
+}
+
+func call[Req, Resp any](ctx context.Context, c *Client, op Op, item api.Item[Req]) (api.Result[Resp], error) {
 	var none api.Result[Resp]
 	body, err := encode(api.Envelope[Req]{Items: []api.Item[Req]{item}})
 	if err != nil {
@@ -37,10 +47,32 @@ func Call[Req, Resp any](ctx context.Context, c *Client, op Op, item api.Item[Re
 	if result.Problem == nil && (result.Status < 200 || result.Status > 299) {
 		return none, fmt.Errorf("%w: %s with status %d and no problem", ErrContract, op.path, result.Status)
 	}
-	if doubt && result.Problem != nil && result.Problem.Status == http.StatusServiceUnavailable {
+	if !doubt {
+		return result, nil
+	}
+	if result.Problem != nil && result.Problem.Status == http.StatusServiceUnavailable {
 		return none, fmt.Errorf("%w: %s: then %s", op.lost(), op.path, result.Problem.Code)
 	}
+	doubtOutcomes(result.Value)
 	return result, nil
+}
+
+// doubtOutcomes mends what a repeat says of single outcomes: that core could not
+// take one the second time does not mean that it had not the first time.
+func doubtOutcomes(value any) {
+	answer, ok := value.(*api.OutcomesResponse)
+	if !ok || answer == nil {
+		return
+	}
+	for i := range answer.Results {
+		told := answer.Results[i].Problem
+		if told == nil || told.Status != http.StatusServiceUnavailable {
+			continue
+		}
+		unknown := problem.New(problem.OutcomeUnknown, "Whether the outcome took effect is not known. Repeat it as it is.")
+		unknown.RetryAfterMS = told.RetryAfterMS
+		answer.Results[i].Problem, answer.Results[i].Status = unknown, unknown.Status
+	}
 }
 
 // encode leaves <, > and & as they are: a payload comes back as it was sent.
@@ -54,23 +86,35 @@ func encode(value any) ([]byte, error) {
 	return bytes.TrimRight(body.Bytes(), "\n"), nil
 }
 
-// exchange sends the body, again where that is safe, and gives the body of a 200.
-// doubt says that an earlier try was sent and got no answer: what the later one
-// says of its own failure is not the whole story.
+// exchange sends the body when its turn has come, again where that is safe, and
+// gives the body of a 200. doubt says that an earlier try was sent and got no
+// answer: what the later one says of its own failure is not the whole story.
 //
 // A call is repeated at most once for each reason: core's clock differs; nothing
-// of it reached core; its reply was lost but core knows it by its key.
+// of it reached core, or its reply was lost but doing it twice is doing it once.
+// For the second reason the budget must allow it. A repeat that finds nobody
+// there has not been sent: where it would settle a doubt, it looks again for a
+// while. That is how a core that restarts costs no outcome.
 func (c *Client) exchange(ctx context.Context, op Op, body []byte) (answer []byte, doubt bool, err error) {
+	leave, err := c.enter(ctx, op)
+	if err != nil {
+		return nil, false, err
+	}
+	defer leave()
 	var clockLearned, repeated bool
+	var redial redial
 	for {
-		reply, sent, err := c.attempt(ctx, op.path, body)
+		reply, sent, err := c.try(ctx, op, body, !repeated)
 		switch {
 		case err != nil:
 			// Once a try was sent and got no answer, a later one that fails or is
 			// refused does not make it undone.
 			doubt = doubt || sent
-			if !repeated && ctx.Err() == nil && (!sent || op.effect == keyed) {
+			if !repeated && c.repeats(ctx, op, sent, err) {
 				repeated = true
+				continue
+			}
+			if repeated && doubt && !sent && op.settles() && redial.wait(ctx) {
 				continue
 			}
 			if !doubt {
@@ -94,6 +138,51 @@ func (c *Client) exchange(ctx context.Context, op Op, body []byte) (answer []byt
 		}
 		return nil, doubt, refusal(op, reply)
 	}
+}
+
+// enter waits for the call's turn. Where core is known to be away it does not even
+// wait: nothing was sent, and the caller learns so at once.
+func (c *Client) enter(ctx context.Context, op Op) (leave func(), err error) {
+	switch {
+	case op.class == classProbe:
+		return func() {}, nil
+	case op.class == classParked && c.isDraining():
+		return nil, fmt.Errorf("%w: %s", ErrDrained, op.path)
+	case op.class == classParked:
+		if err := c.gate.park(); err != nil {
+			return nil, c.refuse(op, err)
+		}
+		return c.gate.unpark, nil
+	case c.breakers.open(op.class):
+		return nil, c.refuse(op, fmt.Errorf("%w: %w", ErrUnavailable, errOpen))
+	}
+	if err := c.gate.enter(ctx, op.class); err != nil {
+		return nil, c.refuse(op, err)
+	}
+	c.budget.earn()
+	return func() { c.gate.leave(op.class) }, nil
+}
+
+// refuse says that a call was not sent, and why.
+func (c *Client) refuse(op Op, err error) error {
+	c.metrics.refused(op.class, err)
+	if !errors.Is(err, ErrOverloaded) && !errors.Is(err, ErrUnavailable) { // its caller has left, or is too late
+		err = fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return fmt.Errorf("%s: %w", op.path, err)
+}
+
+// repeats says whether a try that failed is made again, and pays for it.
+func (c *Client) repeats(ctx context.Context, op Op, sent bool, err error) bool {
+	if ctx.Err() != nil || op.class >= ordered || errors.Is(err, errOpen) || (sent && !op.mayRepeat()) {
+		return false
+	}
+	if !c.budget.spend() {
+		c.metrics.exhausted.WithLabelValues(op.class.String()).Inc()
+		return false
+	}
+	c.metrics.repeated(op.class, sent)
+	return true
 }
 
 // refusal is core's refusal of a whole call. What core says of its own state goes

@@ -1,23 +1,57 @@
 package coreclient
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/forgequeue/forgequeue/shared/identity"
 )
 
 const (
 	dialTimeout = 2 * time.Second
-	idlePerHost = 256
+	keepAlive   = 15 * time.Second // how often a silent connection is probed
+	// idleTimeout is less than core's, so that it is us who close what nobody uses: a
+	// connection that core closes may be one that a call has just been sent on.
 	idleTimeout = 90 * time.Second
 )
+
+// Limits of the hop. A zero field has its default.
+type Limits struct {
+	// InFlight is how many calls may be under way at once, parked ones aside.
+	InFlight int
+	// Parked is how many may wait in core for jobs, or for a job's end.
+	Parked int
+	// BreakerWindow is what a breaker judges core by. It must be longer than a call
+	// can take.
+	BreakerWindow time.Duration
+	// BreakerOpen is how long a breaker lets nothing through before it tries again.
+	BreakerOpen time.Duration
+}
+
+// DefaultLimits are for one gateway on one machine.
+func DefaultLimits() Limits {
+	return Limits{InFlight: 1024, Parked: 4096, BreakerWindow: 30 * time.Second, BreakerOpen: 500 * time.Millisecond}
+}
+
+// orDefault fills in what is zero.
+func (l Limits) orDefault() Limits {
+	usual := DefaultLimits()
+	return Limits{
+		InFlight:      cmp.Or(l.InFlight, usual.InFlight),
+		Parked:        cmp.Or(l.Parked, usual.Parked),
+		BreakerWindow: cmp.Or(l.BreakerWindow, usual.BreakerWindow),
+		BreakerOpen:   cmp.Or(l.BreakerOpen, usual.BreakerOpen),
+	}
+}
 
 // TimeoutHeader tells core how long the caller still waits, in milliseconds. It
 // is not signed: who could change it could also cut the connection.
@@ -30,6 +64,9 @@ type Options struct {
 	// Secret signs every call, at least identity.MinSecretBytes.
 	Secret []byte
 	Logger *slog.Logger
+	Limits Limits
+	// Registry gets the metrics of the hop; nobody does if nil.
+	Registry prometheus.Registerer
 	// Now is time.Now if nil; tests set it.
 	Now func() time.Time
 }
@@ -39,10 +76,20 @@ type Client struct {
 	base      string // without a slash at its end
 	secret    []byte
 	transport *http.Transport
-	logger    *slog.Logger
-	now       func() time.Time
+	// afresh dials for each try. A repeat goes there: where one kept connection was
+	// closed under a call, the others may be next.
+	afresh *http.Transport
+	logger *slog.Logger
+	now    func() time.Time
 	// offset is core's clock minus ours, in nanoseconds, as far as core has told.
 	offset atomic.Int64
+
+	gate     *gate
+	breakers *breakers
+	budget   budget
+	metrics  *metrics
+	draining chan struct{} // closed by Drain
+	drain    sync.Once
 }
 
 // New makes a Client; it does not dial yet.
@@ -63,28 +110,42 @@ func New(o Options) (*Client, error) {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	return &Client{
+	limits := o.Limits.orDefault()
+	c := &Client{
 		base:      base.Scheme + "://" + base.Host,
 		secret:    o.Secret,
-		transport: transport(),
+		transport: transport(limits.InFlight),
+		afresh:    afresh(),
 		logger:    o.Logger,
 		now:       o.Now,
-	}, nil
+		gate:      newGate(limits.InFlight, limits.Parked),
+		breakers:  newBreakers(limits.BreakerWindow, limits.BreakerOpen, o.Logger),
+		draining:  make(chan struct{}),
+	}
+	c.metrics = newMetrics(o.Registry, c.gate, c.breakers)
+	return c, nil
 }
 
-// transport keeps enough idle connections for every caller at a peak. There is
-// no proxy from the environment: it would see every payload and every principal.
-func transport() *http.Transport {
+// transport keeps enough idle connections for every call at a peak; the calls in
+// flight are bounded before they get here, and in the right order. There is no
+// proxy from the environment: it would see every payload and every principal.
+func transport(inFlight int) *http.Transport {
 	return &http.Transport{
-		DialContext:         (&net.Dialer{Timeout: dialTimeout, KeepAlive: 15 * time.Second}).DialContext,
+		DialContext:         dial,
 		TLSHandshakeTimeout: dialTimeout,
-		MaxIdleConns:        idlePerHost,
-		MaxIdleConnsPerHost: idlePerHost,
+		MaxIdleConns:        inFlight,
+		MaxIdleConnsPerHost: inFlight,
 		IdleConnTimeout:     idleTimeout,
 		DisableCompression:  true, // on loopback it costs more than it saves
 		ReadBufferSize:      16 << 10,
 		WriteBufferSize:     16 << 10,
 	}
+}
+
+func afresh() *http.Transport {
+	t := transport(1)
+	t.DisableKeepAlives = true
+	return t
 }
 
 // Close closes the idle connections.

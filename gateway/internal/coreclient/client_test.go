@@ -133,8 +133,11 @@ func TestLostReplies(t *testing.T) {
 		connections int64
 	}{
 		{"a write is not repeated, and nobody knows", coreclient.Write(api.HopOutcome), coreclient.ErrOutcomeUnknown, 1},
-		{"a read has cost nothing", coreclient.Read(api.HopGet), coreclient.ErrUnavailable, 1},
+		{"a read is repeated once, and has cost nothing", coreclient.Read(api.HopGet), coreclient.ErrUnavailable, 2},
 		{"a keyed write is repeated once", coreclient.KeyedWrite(api.HopSubmit), coreclient.ErrOutcomeUnknown, 2},
+		{"an outcome is repeated once", coreclient.Repeatable(api.HopOutcome), coreclient.ErrOutcomeUnknown, 2},
+		{"a parked claim is not repeated", coreclient.Write(api.HopClaim).Parked(), coreclient.ErrOutcomeUnknown, 1},
+		{"a parked read is not repeated", coreclient.Read(api.HopWait).Parked(), coreclient.ErrUnavailable, 1},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -301,11 +304,11 @@ func TestLookUpKey(t *testing.T) {
 	if _, found, err := c.LookUpKey(t.Context(), "abcdefghijkl"); err == nil || found {
 		t.Errorf("overloaded: %v, %v", found, err)
 	}
-	if err := c.Ready(t.Context()); err != nil {
-		t.Errorf("ready: %v", err)
+	if status, err := c.Ready(t.Context()); err != nil || status != "ok" {
+		t.Errorf("ready: %q, %v", status, err)
 	}
 	core.On(api.HopReady, func(coretest.Item) coretest.Result { return coretest.Refuse(problem.Overloaded, "") })
-	if err := c.Ready(t.Context()); err == nil {
+	if _, err := c.Ready(t.Context()); err == nil {
 		t.Error("an overloaded core is ready")
 	}
 }

@@ -1,13 +1,22 @@
 // Package coreclient is the hop: signed calls from the gateway to core.
 //
-//	Call ── Envelope of one item, signed ──▶ core
+//	Call ── Envelope of one item
+//	  │
+//	  │ enter   breaker of the class open? ──▶ ErrUnavailable, at once
+//	  │         a turn among the calls in flight (line) ──▶ or ErrOverloaded
+//	  │         parked calls: a place of their own, no breaker
+//	  ▼
+//	 try ── signed, with its own deadline ──▶ core
 //	  │                                        │
 //	  │  401 assertion_expired + core's clock ◀┤ learn the offset, repeat once
 //	  │  any other refusal of the call        ◀┤ a problem
-//	  │  no answer ────────────────────────────┤ repeat once where that is safe,
-//	  ▼                                        │ else say what is not known
-//	Result ◀──────── Results of one ───────────┘
+//	  │  no answer ────────────────────────────┤ repeat once where that is safe and the
+//	  ▼                                        │ budget has it, on a new connection, else
+//	Result ◀──────── Results of one ───────────┘ say what is not known
+//
+// What was not sent is definite; what was sent and not answered is in doubt, and
+// stays so whatever becomes of the repeat.
 //
 // A call carries one item today. Gathering many callers' items into one envelope
-// belongs here as well, between Call and attempt.
+// belongs here as well, between Call and try.
 package coreclient

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"testing"
+	"time"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/coretest"
@@ -71,6 +72,59 @@ func TestDoubtOutlivesARefusedConnection(t *testing.T) {
 	<-done
 	if !errors.Is(err, coreclient.ErrOutcomeUnknown) {
 		t.Fatalf("%v, want outcome unknown", err)
+	}
+}
+
+// A core restarts: the first try is lost with the old one, and where the repeat
+// goes nobody listens yet. Once the new one does, the outcome gets its answer; a
+// write that cannot be repeated stays in doubt, at once.
+func TestARestartSettlesTheDoubt(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		op   coreclient.Op
+		want error
+	}{
+		{coreclient.Repeatable(api.HopOutcome), nil},
+		{coreclient.KeyedWrite(api.HopSubmit), nil},
+		{coreclient.Write(api.HopSubmit), coreclient.ErrOutcomeUnknown},
+		{coreclient.Read(api.HopGet), coreclient.ErrUnavailable},
+	} {
+		listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		address := listener.Addr().String()
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			connection, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			readRequest(connection)
+			_ = listener.Close()
+			_ = connection.Close()
+			if test.want != nil {
+				return
+			}
+			time.Sleep(300 * time.Millisecond) // as long as a start takes
+			again, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", address)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer again.Close()
+			if connection, err = again.Accept(); err == nil {
+				readRequest(connection)
+				_, _ = connection.Write([]byte(respond("200 OK", "application/json", []byte(`{"results":[{"status":200,"value":{}}]}`))))
+				_ = connection.Close()
+			}
+		}()
+		_, err = get(t.Context(), client(t, "http://"+address, coretest.Secret), test.op)
+		<-done
+		if !errors.Is(err, test.want) {
+			t.Errorf("%+v: %v, want %v", test.op, err, test.want)
+		}
 	}
 }
 

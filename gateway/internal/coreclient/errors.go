@@ -1,6 +1,9 @@
 package coreclient
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 var (
 	// ErrUnavailable means that core did not take the call, or that a read got no
@@ -9,10 +12,25 @@ var (
 	// ErrOutcomeUnknown means that a change was sent and no answer came: it may
 	// have taken effect, or may still.
 	ErrOutcomeUnknown = errors.New("coreclient: no answer from core to a call that was sent")
+	// ErrOverloaded means that the gateway has as many calls under way as it may,
+	// and has not sent this one.
+	ErrOverloaded = errors.New("coreclient: too many calls to core are under way")
+	// ErrDrained means that a parked call was ended because the gateway stops: there
+	// was nothing to tell yet.
+	ErrDrained = errors.New("coreclient: the gateway drains")
 	// ErrRefusesUs means that core does not accept the gateway's signature. To the
 	// caller it is the same as ErrUnavailable.
 	ErrRefusesUs = errors.New("core refuses our signature: do both have the same FORGEQUEUE_HOP_SECRET?")
 	// ErrContract means that core answered in a way that the two have not agreed
 	// on: one of them is older, or something else listens there.
 	ErrContract = errors.New("coreclient: core's answer makes no sense")
+
+	// errOpen is a try that the breaker did not let out.
+	errOpen = errors.New("the breaker is open")
 )
+
+// turnedAwayError is a call that was not sent, with the word that metrics have for it.
+type turnedAwayError struct{ reason string }
+
+func (t turnedAwayError) Error() string { return fmt.Sprintf("%v: %s", ErrOverloaded, t.reason) }
+func (t turnedAwayError) Unwrap() error { return ErrOverloaded }

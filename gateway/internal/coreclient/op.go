@@ -1,9 +1,11 @@
 package coreclient
 
-// Op is one operation of core: its path, and what a lost reply means.
+// Op is one operation of core: its path, what a lost reply means, and how urgent
+// it is.
 type Op struct {
 	path   string
 	effect effect
+	class  class
 }
 
 type effect int
@@ -16,16 +18,39 @@ const (
 	reads
 	// keyed: core remembers the answer by an Idempotency-Key, so a repeat is safe.
 	keyed
+	// repeatable: doing it twice is doing it once, and the repeat is answered like
+	// the first.
+	repeatable
 )
 
 // Write is an operation that changes something.
-func Write(path string) Op { return Op{path: path, effect: writes} }
+func Write(path string) Op { return op(path, writes) }
 
 // Read is an operation that changes nothing.
-func Read(path string) Op { return Op{path: path, effect: reads} }
+func Read(path string) Op { return op(path, reads) }
 
 // KeyedWrite is a change whose request carries an Idempotency-Key.
-func KeyedWrite(path string) Op { return Op{path: path, effect: keyed} }
+func KeyedWrite(path string) Op { return op(path, keyed) }
+
+// Repeatable is a change that the contract lets anybody repeat: a heartbeat, and
+// an outcome, which core knows again by its lease token and body.
+func Repeatable(path string) Op { return op(path, repeatable) }
+
+func op(path string, e effect) Op { return Op{path: path, effect: e, class: classOf(path, e)} }
+
+// Parked is the same operation where core may hold its answer for as long as the
+// caller asks. It is never repeated, and ends early when the gateway drains:
+// then with ErrDrained, where core had nothing to say yet.
+func (o Op) Parked() Op {
+	o.class = classParked
+	return o
+}
+
+// mayRepeat says whether a call whose reply was lost may be sent again.
+func (o Op) mayRepeat() bool { return o.effect != writes && o.class < ordered }
+
+// settles says whether a repeat would tell how the first try ended.
+func (o Op) settles() bool { return o.mayRepeat() && o.effect != reads }
 
 // lost is what the caller learns when the call was sent and no reply came.
 func (o Op) lost() error {

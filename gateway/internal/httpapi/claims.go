@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
@@ -19,7 +20,7 @@ func (s *Server) claimRoutes() []endpoint {
 // claim answers POST /v1/claims with an api.ClaimResponse: the jobs that are now
 // leased to the caller, after at most wait_ms; an empty list is a good answer.
 // When the caller leaves first, its jobs go back at once: in core where the hop
-// is cut off, here where core had answered already.
+// is hung up in time, here where core had answered already.
 //
 // The answer passes through unread: it may be 1000 payloads, and nothing in it is
 // the gateway's business.
@@ -27,10 +28,15 @@ func (s *Server) claim(ctx context.Context, c *call, r api.ClaimRequest) (reply[
 	if fields := r.Validate(); len(fields) > 0 {
 		return reply[json.RawMessage]{}, problem.Invalid(fields...)
 	}
-	if r.WaitMS != nil {
+	op := coreclient.Write(api.HopClaim)
+	if r.WaitMS != nil && *r.WaitMS > 0 {
 		c.wait = time.Duration(*r.WaitMS) * time.Millisecond
+		op = op.Parked()
 	}
-	answer, err := send[api.ClaimRequest, json.RawMessage](ctx, s, c, coreclient.Write(api.HopClaim), r)
+	answer, err := send[api.ClaimRequest, json.RawMessage](ctx, s, c, op, r)
+	if errors.Is(err, coreclient.ErrDrained) { // there was nothing yet, and this gateway waits no longer
+		return reply[json.RawMessage]{value: json.RawMessage(`{"jobs":[]}`)}, nil
+	}
 	if err == nil && ctx.Err() != nil {
 		s.giveBack(ctx, c, answer.value)
 		return reply[json.RawMessage]{}, ctx.Err()
@@ -55,5 +61,5 @@ func (s *Server) giveBack(ctx context.Context, c *call, claimed json.RawMessage)
 		release.Outcomes = append(release.Outcomes, api.OutcomeRequest{JobID: job.ID, Kind: api.KindRelease, LeaseToken: job.LeaseToken})
 	}
 	// The caller's context has ended; this call has the usual timeout of its own.
-	_, _ = send[api.OutcomesRequest, api.OutcomesResponse](context.WithoutCancel(ctx), s, c, coreclient.Write(api.HopOutcome), release)
+	_, _ = send[api.OutcomesRequest, api.OutcomesResponse](context.WithoutCancel(ctx), s, c, coreclient.Repeatable(api.HopOutcome), release)
 }

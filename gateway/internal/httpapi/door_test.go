@@ -38,6 +38,7 @@ type door struct {
 	t        *testing.T
 	url      string
 	core     *coretest.Core
+	hop      *coreclient.Client
 	server   *httpapi.Server
 	registry *prometheus.Registry
 	log      *lines
@@ -81,7 +82,7 @@ func newDoor(t *testing.T, change ...func(*httpapi.Options)) *door {
 		public.Close()
 		client.Close()
 	})
-	return &door{t, public.URL, core, server, registry, log, &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
+	return &door{t, public.URL, core, client, server, registry, log, &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 }
 
 // key makes a tenant key with these scopes that core knows.

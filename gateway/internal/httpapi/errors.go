@@ -26,6 +26,8 @@ func meanings() []meaning {
 		{admission.ErrIdempotencyKey, problem.IdempotencyKeyInvalid, "Idempotency-Key must be one quoted or bare string of 1 to 255 visible ASCII characters."},
 		{coreclient.ErrOutcomeUnknown, problem.OutcomeUnknown, "The request was passed on, but no answer came back: it may have taken effect. Read the resource, or repeat with the same Idempotency-Key, before you try again."},
 		{coreclient.ErrUnavailable, problem.CoreUnavailable, "The engine cannot be reached; nothing was changed. Try again."},
+		{coreclient.ErrOverloaded, problem.Overloaded, "The gateway has as many requests under way as it can take; nothing was changed. Try again later."},
+		{coreclient.ErrDrained, problem.CoreUnavailable, "This gateway stops; nothing was changed. Try again."},
 		{coreclient.ErrRefusesUs, problem.CoreUnavailable, "The engine cannot be reached; nothing was changed. Try again."},
 	}
 }

@@ -19,6 +19,8 @@ func TestEverySentinelHasItsProblem(t *testing.T) {
 		admission.ErrIdempotencyKey:  problem.IdempotencyKeyInvalid,
 		coreclient.ErrUnavailable:    problem.CoreUnavailable,
 		coreclient.ErrOutcomeUnknown: problem.OutcomeUnknown,
+		coreclient.ErrOverloaded:     problem.Overloaded,
+		coreclient.ErrDrained:        problem.CoreUnavailable,
 		coreclient.ErrRefusesUs:      problem.CoreUnavailable,
 		coreclient.ErrContract:       problem.Internal,
 		errors.New("anything else"):  problem.Internal,

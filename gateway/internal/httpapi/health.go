@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
@@ -44,7 +45,8 @@ func (s *Server) livez(context.Context, *call, none) (reply[alive], error) {
 
 // readyz answers GET /readyz: 200 ok, or 200 degraded where core or Redis is
 // away, since there is nowhere better to send the request. 503 starting until
-// core has answered for the first time, and 503 draining at the end.
+// core has answered for the first time, and 503 draining at the end. It takes no
+// longer than probeTimeout.
 func (s *Server) readyz(ctx context.Context, _ *call, _ none) (reply[api.Readiness], error) {
 	core := make(chan string, 1)
 	go func() { core <- s.probe.check(ctx) }()
@@ -57,7 +59,7 @@ func (s *Server) readyz(ctx context.Context, _ *call, _ none) (reply[api.Readine
 	switch {
 	case s.draining.Load():
 		answer.Status = "draining"
-	case !s.probe.wasUp():
+	case !s.probe.everUp.Load():
 		answer.Status = "starting"
 	default:
 		return reply[api.Readiness]{value: answer}, nil
@@ -73,33 +75,31 @@ const (
 // coreProbe remembers for a second how core did, so that /readyz, which anybody
 // may ask, costs core next to nothing.
 type coreProbe struct {
-	ask func(context.Context) error
+	// ask gives core's own word for how it does.
+	ask func(context.Context) (string, error)
+	// everUp is whether core has answered at all, in whatever state.
+	everUp atomic.Bool
 
 	mu      sync.Mutex // held while core is asked: one question is enough for all
 	checked time.Time
-	up      bool
-	everUp  bool
+	status  string
 }
 
 func (p *coreProbe) check(ctx context.Context) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if time.Since(p.checked) >= probeLife {
-		// A caller that leaves must not make core look down to the others.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTimeout)
-		defer cancel()
-		p.up = p.ask(ctx) == nil
-		p.everUp = p.everUp || p.up
-		p.checked = time.Now()
+	if time.Since(p.checked) < probeLife {
+		return p.status
 	}
-	if p.up {
-		return admission.CheckOK
+	// A caller that leaves must not make core look down to the others.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTimeout)
+	defer cancel()
+	status, err := p.ask(ctx)
+	if err != nil {
+		status = admission.CheckDown
+	} else {
+		p.everUp.Store(true)
 	}
-	return admission.CheckDown
-}
-
-func (p *coreProbe) wasUp() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.everUp
+	p.status, p.checked = status, time.Now()
+	return p.status
 }

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 
@@ -139,22 +140,32 @@ func (s *Server) getJob(ctx context.Context, c *call, _ none) (reply[json.RawMes
 	left, applied := c.patience()
 	request := api.HopWaitRequest{JobID: id}
 	if left == 0 || len(c.ifNoneMatch) > 0 {
-		found, err := send[api.HopGetRequest, api.Job](ctx, s, c, coreclient.Read(api.HopGet), api.HopGetRequest{JobID: id})
+		found, err := s.read(ctx, c, id)
 		if err != nil {
 			return nothing, err
 		}
-		answer, err := represent(c, &found.value)
+		answer, err := represent(c, &found)
 		answer.applied = applied
 		if left, _ = c.patience(); err != nil || left == 0 || answer.status != http.StatusNotModified {
 			return answer, err
 		}
-		request.Seen = found.value.State
+		request.Seen = found.State
 	}
 	job, err := s.hold(ctx, c, left, request)
+	if errors.Is(err, coreclient.ErrDrained) { // not what was asked for, but what is known
+		applied, c.wait = "", 0
+		job, err = s.read(ctx, c, id)
+	}
 	if err != nil {
 		return nothing, err
 	}
 	answer, err := represent(c, &job)
 	answer.applied = applied
 	return answer, err
+}
+
+// read asks core for a job as it is.
+func (s *Server) read(ctx context.Context, c *call, id string) (api.Job, error) {
+	found, err := send[api.HopGetRequest, api.Job](ctx, s, c, coreclient.Read(api.HopGet), api.HopGetRequest{JobID: id})
+	return found.value, err
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -158,6 +159,18 @@ func TestHealth(t *testing.T) {
 	if n := len(d.core.Requests(api.HopReady)); n != 1 {
 		t.Errorf("core was asked %d times within a second", n)
 	}
+
+	late := newDoor(t)
+	late.core.On(api.HopReady, func(coretest.Item) coretest.Result { return coretest.Value(200, api.Readiness{Status: "degraded"}) })
+	ready(late, 200, `{"status":"degraded","checks":{"core":"degraded","redis":"not configured"}}`)
+	late.core.Raw(api.HopReady, func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	time.Sleep(1100 * time.Millisecond) // what it was told a moment ago is remembered for a second
+	began := time.Now()
+	ready(late, 200, `{"status":"degraded","checks":{"core":"down","redis":"not configured"}}`)
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("a core that hangs held /readyz for %v", took)
+	}
+
 	d.server.Drain()
 	ready(d, 503, `{"status":"draining","checks":{"core":"ok","redis":"not configured"}}`)
 

@@ -75,10 +75,11 @@ func elements(text string) iter.Seq[string] {
 func trimSpace(text string) string { return strings.Trim(text, " \t") }
 
 // hold asks core to answer when a job has changed, or when wait is over: then
-// with the job as it is.
+// with the job as it is. It fails with coreclient.ErrDrained where this gateway
+// stops before that.
 func (s *Server) hold(ctx context.Context, c *call, wait time.Duration, request api.HopWaitRequest) (api.Job, error) {
 	c.wait, request.WaitMS = wait, wait.Milliseconds()
-	answer, err := send[api.HopWaitRequest, api.Job](ctx, s, c, coreclient.Read(api.HopWait), request)
+	answer, err := send[api.HopWaitRequest, api.Job](ctx, s, c, coreclient.Read(api.HopWait).Parked(), request)
 	return answer.value, err
 }
 

@@ -18,7 +18,7 @@ var aQueue = api.Queue{
 
 const queueText = `{"name":"mail","mode":"pull","paused":false,"depth":{"blocked":0,"scheduled":0,"queued":10000,"running":0,"dead_letter":0},` +
 	`"depth_capped":["queued"],"oldest_queued_ms":null,"active_workers":0,"unserved":[{"tags":["gpu"]}],"breaker":null,` +
-	`"settings":{"visibility_timeout_ms":30000,"max_attempts":3,"retry":{"base_ms":0,"cap_ms":0,"jitter":0},"max_running":null,"rate_per_second":null}}`
+	`"settings":{"visibility_timeout_ms":30000,"max_attempts":3,"retry":{"base_ms":0,"cap_ms":0,"jitter":0},"max_active":null,"max_running":null,"rate_per_second":null}}`
 
 func TestQueues(t *testing.T) {
 	t.Parallel()

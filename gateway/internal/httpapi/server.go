@@ -70,7 +70,8 @@ func New(o Options) *Server {
 	}
 }
 
-// Drain makes /readyz answer 503 from now on; requests are served as before.
+// Drain makes /readyz answer 503 from now on; requests are served as before. What
+// is parked in core is coreclient's to end.
 func (s *Server) Drain() { s.draining.Store(true) }
 
 // Handler is the router with all that stands before it.

@@ -51,7 +51,7 @@ func (s *Server) heartbeat(ctx context.Context, c *call, r api.HeartbeatRequest)
 		leases, places = append(leases, api.Lease{JobID: id, LeaseToken: lease.LeaseToken}), append(places, i)
 	}
 	answer, err := send[api.HopHeartbeatRequest, api.HeartbeatResponse](ctx, s, c,
-		coreclient.Write(api.HopHeartbeat), api.HopHeartbeatRequest{WorkerID: worker, Leases: leases})
+		coreclient.Repeatable(api.HopHeartbeat), api.HopHeartbeatRequest{WorkerID: worker, Leases: leases})
 	if err != nil {
 		return nothing, err
 	}

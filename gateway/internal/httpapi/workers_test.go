@@ -130,7 +130,7 @@ func TestHeartbeat(t *testing.T) {
 	key := d.key("work")
 	other := uuid.NewString()
 	got := d.do("POST", "/v1/workers/w1/heartbeat", key, fmt.Sprintf(`{"leases":[{"job_id":%q,"lease_token":"a"},{"job_id":"x","lease_token":"b"},{"job_id":%q,"lease_token":"c"}]}`, jobID, other))
-	want := fmt.Sprintf(`{"status":"ACTIVE","leases":[{"job_id":%q,"status":"ok","lease_expires_at":null},{"job_id":"x","status":"lost","lease_expires_at":null},{"job_id":%q,"status":"ok","lease_expires_at":null}]}`, jobID, other)
+	want := fmt.Sprintf(`{"status":"ACTIVE","leases":[{"job_id":%q,"status":"ok","lease_expires_at":null,"lease_ms":null},{"job_id":"x","status":"lost","lease_expires_at":null,"lease_ms":null},{"job_id":%q,"status":"ok","lease_expires_at":null,"lease_ms":null}]}`, jobID, other)
 	if got.status != 200 || string(got.body) != want {
 		t.Errorf("status %d %s\nwant %s", got.status, got.body, want)
 	}

@@ -1,0 +1,54 @@
+package admission
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// capHints is how many hints may be on their way to Redis at one moment; more
+// are dropped, and each costs core one question.
+const capHints = 8
+
+// CapReached tells all gateways, for 250 ms, that core has just refused a job of
+// a tenant, or of one user of it where user is not empty, because this cap is
+// full. It returns at once; a hint that is lost costs nothing but a question.
+func (l *Limiter) CapReached(ctx context.Context, tenant, user string, full api.CapUse) {
+	if !l.reachable() {
+		return
+	}
+	select {
+	case l.hints <- struct{}{}:
+	default:
+		return
+	}
+	use := Use{Tenant: tenant}
+	go func() {
+		defer func() { <-l.hints }()
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.budget)
+		defer cancel()
+		// Whether Redis does well is judged by what has to succeed.
+		_ = l.client.Set(ctx, l.prefix+use.key(hintSuffix(user)), formatCap(full), capHintLife).Err()
+	}()
+}
+
+// formatCap and parseCap are what a hint's key holds.
+func formatCap(full api.CapUse) string {
+	return fmt.Sprintf("%s %s %d %d", full.Scope, full.Kind, full.Limit, full.Used)
+}
+
+// parseCap is lenient: a hint is a refusal, whatever it says about itself.
+func parseCap(hint string) *api.CapUse {
+	full := &api.CapUse{}
+	parts := strings.Fields(hint)
+	if len(parts) != 4 {
+		return full
+	}
+	full.Scope, full.Kind = parts[0], parts[1]
+	full.Limit, _ = strconv.ParseInt(parts[2], 10, 64)
+	full.Used, _ = strconv.ParseInt(parts[3], 10, 64)
+	return full
+}

@@ -1,0 +1,133 @@
+package admission
+
+import (
+	"context"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// What tests outside the package may see of it.
+
+// Model is a bucket of the Go model.
+type Model struct{ state state }
+
+// Charge is one bucket's part in a request.
+type Charge struct {
+	Quota Quota
+	Cost  int64
+}
+
+// Arguments are its three in ARGV.
+func (c Charge) Arguments() []any { return []any{c.Quota.rate, c.Quota.burst, c.Cost} }
+
+// Settle decides by the model and, unless peeking, charges it.
+func Settle(charges []Charge, models []*Model, now int64, peek bool) (debts []int64, pass bool) {
+	plain, states := make([]charge, len(charges)), make([]state, len(charges))
+	for i, c := range charges {
+		plain[i], states[i] = charge{c.Quota, c.Cost}, models[i].state
+	}
+	debts, pass = settle(plain, states, now, peek)
+	for i := range states {
+		models[i].state = states[i]
+	}
+	return debts, pass
+}
+
+// Ticks is the size of a bucket.
+func (q Quota) Ticks() int64 { return q.size() }
+
+// Wait is how long a bucket with a debt takes until it has cost tokens.
+func (q Quota) Wait(debt, cost int64) time.Duration { return q.wait(debt + cost*ticks - q.size()) }
+
+// MilliRate is the rate in thousandths.
+func (q Quota) MilliRate() int64 { return q.rate }
+
+// Step is one call of the script, and its answer.
+type Step struct {
+	Keys    []string
+	Args    []any
+	Verdict Verdict
+	Now     int64
+	Debts   []int64
+	Err     error
+}
+
+// RunScript runs steps in one pipeline.
+func RunScript(ctx context.Context, r *Redis, source string, steps []Step) error {
+	calls := make([]*scriptCall, len(steps))
+	for i, s := range steps {
+		calls[i] = &scriptCall{keys: s.Keys, args: s.Args}
+	}
+	err := newScript(source).run(ctx, r.client, calls)
+	for i, c := range calls {
+		steps[i].Verdict, steps[i].Now, steps[i].Debts, steps[i].Err = c.verdict, c.now, c.debts, c.err
+	}
+	return err
+}
+
+// LimiterScript is what decides.
+func LimiterScript() string { return limiterScript() }
+
+// Client is the connection itself.
+func (r *Redis) Client() redis.UniversalClient { return r.client }
+
+// LocalBuckets is how many buckets the limiter remembers in the process.
+func (l *Limiter) LocalBuckets() int {
+	l.local.mu.Lock()
+	defer l.local.mu.Unlock()
+	return l.local.buckets.len()
+}
+
+// LocalLimiter decides as a Limiter without Redis, among n gateways.
+func LocalLimiter(n int) *Limiter { return NewLimiter(&Redis{}, LimiterOptions{Replicas: n}) }
+
+// RequestOf is a request of plain buckets, in one slot.
+func RequestOf(tag string, charges ...Charge) Request {
+	var r Request
+	for i, c := range charges {
+		r.Buckets = append(r.Buckets, Bucket{Policy: "p" + string(rune('0'+i)), Quota: c.Quota, Cost: c.Cost, key: "{" + tag + "}:" + string(rune('0'+i))})
+	}
+	return r
+}
+
+// Keys are the keys of a request, without the prefix: hints first.
+func (r *Request) Keys() []string {
+	keys := append([]string(nil), r.hints...)
+	for i := range r.Buckets {
+		keys = append(keys, r.Buckets[i].key)
+	}
+	return keys
+}
+
+// SetClock has an IPLimit live by another clock.
+func (l *IPLimit) SetClock(now func() time.Time) { l.now = now }
+
+// Patiently connects without the haste of a limiter: a test that is about its
+// decisions must not depend on a machine that never stands still.
+func Patiently(url string, patience time.Duration) (*Redis, error) {
+	options, err := parse(url)
+	if err != nil {
+		return nil, err
+	}
+	quieten()
+	options.DialTimeout, options.ReadTimeout, options.WriteTimeout, options.PoolTimeout = patience, patience, patience, patience
+	return &Redis{client: redis.NewUniversalClient(options)}, nil
+}
+
+// SetBudget has a Limiter wait longer for Redis.
+func (l *Limiter) SetBudget(budget time.Duration) { l.budget = budget }
+
+// ScriptSHA is the script's name in Redis.
+func ScriptSHA() string { return newScript(limiterScript()).sha }
+
+// Arguments are a request's KEYS and ARGV.
+func (r *Request) Arguments(prefix string) (keys []string, args []any) {
+	return r.arguments(prefix, false)
+}
+
+// SetClock has a FailedKeys live by another clock.
+func (f *FailedKeys) SetClock(now func() time.Time) { f.limit.now = now }
+
+// Addresses is how many are remembered.
+func (f *FailedKeys) Addresses() int { return f.limit.Addresses() }

@@ -1,0 +1,150 @@
+package admission
+
+import (
+	"math"
+	"time"
+)
+
+// The generic cell rate algorithm (ITU-T I.371; as a token bucket: a bucket of
+// `burst` tokens that regains `rate` of them a second). What is stored is the
+// instant at which the bucket will be full again, and so a bucket that nobody
+// uses needs neither a timer nor a row.
+//
+// limiter.lua does the same in Redis, on doubles, which are exact for integers
+// below 2^53 = 9.007e15. A token is 10^9 ticks and a rate is counted in
+// thousandths of a token a second, which is ticks a microsecond: no rate is
+// rounded on the way. The bounds below keep every value that occurs exact:
+//
+//	size of a bucket          maxBurst·10^9                  = 8.000e15 ticks
+//	debt before it is cut     size + one microsecond of rate ≤ 8.001e15 ticks
+//	instant of being full     now + maxWindow, in the year 2100 5.1e15 µs
+//	floor(debt / rate)        exact for any two integers below 2^53
+//
+// The sum of a debt and a cost may pass 2^53; it is never made: the cost is
+// compared with what is left.
+const (
+	ticks        = 1_000_000_000 // in one token
+	milli        = 1_000         // thousandths of a token a second in one token a second
+	maxBurst     = 8_000_000
+	maxPerSecond = 1e9
+	// maxWindow is how long the slowest bucket may take to fill: 31 years.
+	maxWindow = 1_000_000_000_000_000 // µs
+)
+
+// Quota is the rate and the burst of a bucket, as the arithmetic has them. The
+// zero value admits nothing.
+type Quota struct {
+	rate  int64 // thousandths of a token a second; ticks a microsecond
+	burst int64 // tokens
+}
+
+// NewQuota takes a rate per second and a burst. Rates count to the thousandth,
+// rounded, from 0.001 to 10^9. The burst is at most 8,000,000 and at most what
+// fills within 31 years. A rate or burst of nothing, or less, admits nothing.
+func NewQuota(perSecond float64, burst int64) Quota {
+	if !(perSecond > 0) || burst < 1 { // written so that NaN is no rate either
+		return Quota{}
+	}
+	rate := max(1, int64(math.Round(min(perSecond, maxPerSecond)*milli)))
+	return Quota{rate: rate, burst: min(burst, maxBurst, max(1, rate*(maxWindow/ticks)))}
+}
+
+// Closed says that it admits nothing, ever.
+func (q Quota) Closed() bool { return q.rate <= 0 }
+
+// Burst is the most that can be taken at once.
+func (q Quota) Burst() int64 { return q.burst }
+
+// PerSecond is the rate.
+func (q Quota) PerSecond() float64 { return float64(q.rate) / milli }
+
+// Window is how long an empty bucket takes to fill.
+func (q Quota) Window() time.Duration { return q.wait(q.size()) }
+
+// share is one part of n: the rate is divided, the burst stays whole, or a batch
+// that the limit allows would be refused for ever.
+func (q Quota) share(n int) Quota {
+	if q.Closed() || n <= 1 {
+		return q
+	}
+	return Quota{rate: max(1, q.rate/int64(n)), burst: q.burst}
+}
+
+func (q Quota) size() int64 { return q.burst * ticks }
+
+// state is what is stored of a bucket: when it will be full, in microseconds of
+// some clock and, below one microsecond, in ticks. The zero value is full.
+type state struct{ at, part int64 }
+
+// debt is what is missing from the full bucket, in ticks, and whether the state
+// says more than that. A bucket is never more than empty: what lies further ahead
+// is from before a clock was set back, or a limit changed.
+func (q Quota) debt(s state, now int64) (debt int64, beyond bool) {
+	ahead, size := s.at-now, q.size()
+	switch {
+	case ahead < 0:
+		return 0, false
+	case ahead > size/q.rate:
+		return size, true
+	}
+	// The part was counted in ticks of the rate that was in force then.
+	return min(ahead*q.rate+min(s.part, q.rate-1), size), false
+}
+
+// after is the state of a bucket with a debt.
+func (q Quota) after(debt, now int64) state {
+	whole := debt / q.rate
+	return state{at: now + whole, part: debt - whole*q.rate}
+}
+
+// fits says whether a bucket with a debt can give cost tokens.
+func (q Quota) fits(debt, cost int64) bool { return cost*ticks <= q.size()-debt }
+
+// remaining is how many whole tokens a bucket with a debt has.
+func (q Quota) remaining(debt int64) int64 { return max(0, q.size()-debt) / ticks }
+
+// wait is how long it takes to regain a number of ticks, in whole microseconds,
+// rounded up.
+func (q Quota) wait(missing int64) time.Duration {
+	if missing <= 0 || q.Closed() {
+		return 0
+	}
+	µs := missing / q.rate
+	if missing%q.rate > 0 {
+		µs++
+	}
+	return time.Duration(µs) * time.Microsecond // at most a size of 8·10^15: no overflow
+}
+
+// charge is one bucket's part in a request.
+type charge struct {
+	quota Quota
+	cost  int64
+}
+
+// settle decides a request over all of its buckets: it gives each one's debt
+// before the request, and whether all of them can pay. Unless it only peeks it
+// brings the states up to date: all pay, or none does.
+func settle(charges []charge, states []state, now int64, peek bool) (debts []int64, pass bool) {
+	debts, pass = make([]int64, len(charges)), true
+	beyond := make([]bool, len(charges))
+	for i, c := range charges {
+		debts[i], beyond[i] = c.quota.debt(states[i], now)
+		pass = pass && c.quota.fits(debts[i], c.cost)
+	}
+	if peek {
+		return debts, pass
+	}
+	for i, c := range charges {
+		var paid int64
+		if pass {
+			paid = c.cost * ticks
+		}
+		// A state that says too much is set right by a refusal too: otherwise its
+		// bucket would stay empty until the clock is where it was.
+		if paid > 0 || beyond[i] {
+			states[i] = c.quota.after(debts[i]+paid, now)
+		}
+	}
+	return debts, pass
+}

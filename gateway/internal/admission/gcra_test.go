@@ -1,0 +1,167 @@
+package admission_test
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/forgequeue/forgequeue/gateway/internal/admission"
+)
+
+// quotas draws buckets from the slowest to the fastest there are, near the
+// bounds of the arithmetic too.
+func quotas() *rapid.Generator[admission.Quota] {
+	return rapid.Custom(func(t *rapid.T) admission.Quota {
+		rate := rapid.OneOf(
+			rapid.SampledFrom([]float64{0.001, 0.2, 1, 3, 5, 7.777, 1000, 333_333.333, 1_000_000, 1e9}),
+			rapid.Float64Range(0.001, 100),
+			rapid.Float64Range(100, 1e7),
+		).Draw(t, "rate")
+		burst := rapid.OneOf(
+			rapid.Int64Range(1, 20), rapid.Int64Range(1, 100_000), rapid.SampledFrom([]int64{1, 7_999_999, 8_000_000, math.MaxInt64}),
+		).Draw(t, "burst")
+		return admission.NewQuota(rate, burst)
+	})
+}
+
+func TestQuotaBounds(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		rate      float64
+		burst     int64
+		wantRate  float64
+		wantBurst int64
+		closed    bool
+	}{
+		{5, 10, 5, 10, false},
+		{0.2, 1, 0.2, 1, false},
+		{1_000_000, 1_000_000, 1_000_000, 1_000_000, false},
+		{0.0001, 1, 0.001, 1, false},
+		{1e300, math.MaxInt64, 1e9, 8_000_000, false},
+		{0.001, math.MaxInt64, 0.001, 1_000_000, false},
+		{0, 10, 0, 0, true},
+		{-1, 10, 0, 0, true},
+		{math.NaN(), 10, 0, 0, true},
+		{5, 0, 0, 0, true},
+	} {
+		q := admission.NewQuota(c.rate, c.burst)
+		if q.PerSecond() != c.wantRate || q.Burst() != c.wantBurst || q.Closed() != c.closed {
+			t.Errorf("NewQuota(%v, %d) is %v a second, burst %d, closed %v", c.rate, c.burst, q.PerSecond(), q.Burst(), q.Closed())
+		}
+	}
+}
+
+// Every value that the arithmetic makes is one that a double has exactly.
+func TestArithmeticStaysBelow2To53(t *testing.T) {
+	t.Parallel()
+	const exact = 1 << 53
+	year2100 := time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
+	rapid.Check(t, func(t *rapid.T) {
+		q := quotas().Draw(t, "quota")
+		if largest := q.Ticks() + q.MilliRate(); largest >= exact {
+			t.Fatalf("a debt may come to %d", largest)
+		}
+		if full := year2100 + q.Ticks()/q.MilliRate() + 1; full >= exact {
+			t.Fatalf("a bucket may be full at %d", full)
+		}
+	})
+}
+
+type admittance struct{ at, cost int64 }
+
+// In every window: admitted ≤ burst + rate·Δt. And every refusal tells the truth:
+// its wait, and not a microsecond less, is enough.
+func TestModelKeepsTheRate(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		q := admission.NewQuota(
+			rapid.OneOf(rapid.SampledFrom([]float64{0.2, 5, 1_000_000}), rapid.Float64Range(0.001, 1e6)).Draw(t, "rate"),
+			rapid.Int64Range(1, 50).Draw(t, "burst"))
+		now, bucket, granted := int64(1_800_000_000_000_000), &admission.Model{}, []admittance(nil)
+		full := q.Window().Microseconds()
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			now += rapid.OneOf(rapid.Int64Range(0, 3), rapid.Int64Range(0, full/q.Burst()+2), rapid.Int64Range(0, full)).Draw(t, "passes")
+			cost := rapid.Int64Range(1, q.Burst()).Draw(t, "cost")
+			charges := []admission.Charge{{Quota: q, Cost: cost}}
+			debts, pass := admission.Settle(charges, []*admission.Model{bucket}, now, false)
+			if pass {
+				granted = append(granted, admittance{now, cost})
+				continue
+			}
+			wait := q.Wait(debts[0], cost).Microseconds()
+			if after, _ := admission.Settle(charges, []*admission.Model{bucket}, now, true); after[0] != debts[0] {
+				t.Fatal("a refusal charged something")
+			}
+			if _, pass := admission.Settle(charges, []*admission.Model{bucket}, now+wait, true); !pass {
+				t.Fatalf("refused after its wait of %d µs", wait)
+			}
+			if _, pass := admission.Settle(charges, []*admission.Model{bucket}, now+wait-1, true); pass {
+				t.Fatalf("admitted before its wait of %d µs", wait)
+			}
+		}
+		for i := range granted {
+			var sum int64
+			for _, g := range granted[i:] {
+				sum += g.cost
+				allowed := float64(q.Burst()) + q.PerSecond()*float64(g.at-granted[i].at)/1e6
+				if float64(sum) > allowed+1e-6 {
+					t.Fatalf("%d admitted in %d µs, %v allowed", sum, g.at-granted[i].at, allowed)
+				}
+			}
+		}
+	})
+}
+
+// A clock that is set back empties a bucket at worst, and gives nothing away: by
+// its own time nobody gets more, and nobody waits longer than a window.
+func TestModelBearsAClockThatGoesBack(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		q := admission.NewQuota(rapid.Float64Range(0.01, 1e6).Draw(t, "rate"), rapid.Int64Range(1, 1000).Draw(t, "burst"))
+		now, bucket := int64(1_800_000_000_000_000), &admission.Model{}
+		models := []*admission.Model{bucket}
+		var earned, spent float64 // tokens
+		earned = float64(q.Burst())
+		for range 40 {
+			step := rapid.Int64Range(-3_600_000_000, 3_600_000).Draw(t, "step")
+			now += step
+			earned += q.PerSecond() * float64(max(0, step)) / 1e6
+			cost := rapid.Int64Range(1, q.Burst()).Draw(t, "cost")
+			charges := []admission.Charge{{Quota: q, Cost: cost}}
+			debts, pass := admission.Settle(charges, models, now, false)
+			if debts[0] < 0 || debts[0] > q.Ticks() {
+				t.Fatalf("a debt of %d in a bucket of %d", debts[0], q.Ticks())
+			}
+			if pass {
+				spent += float64(cost)
+			}
+			if spent > earned+1e-6 {
+				t.Fatalf("%v admitted, %v earned", spent, earned)
+			}
+			if _, pass := admission.Settle(charges, models, now+q.Window().Microseconds(), true); !pass {
+				t.Fatal("a whole window later it does not admit")
+			}
+		}
+	})
+}
+
+// Several buckets: all pay, or none does.
+func TestModelChargesAllOrNone(t *testing.T) {
+	t.Parallel()
+	wide, narrow := admission.NewQuota(1, 100), admission.NewQuota(1, 1)
+	buckets := []*admission.Model{{}, {}}
+	charges := []admission.Charge{{Quota: wide, Cost: 10}, {Quota: narrow, Cost: 1}}
+	const now = 1_800_000_000_000_000
+	if _, pass := admission.Settle(charges, buckets, now, false); !pass {
+		t.Fatal("full buckets refused")
+	}
+	before, _ := admission.Settle(charges, buckets, now, true)
+	if _, pass := admission.Settle(charges, buckets, now, false); pass {
+		t.Fatal("the narrow bucket gave two")
+	}
+	if after, _ := admission.Settle(charges, buckets, now, true); after[0] != before[0] {
+		t.Fatalf("the wide bucket paid %d for what the narrow one refused", after[0]-before[0])
+	}
+}

@@ -1,0 +1,98 @@
+package admission
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The header fields of draft-ietf-httpapi-ratelimit-headers-10: lists of strings
+// with parameters (RFC 9651). A policy that was applied to several users, as by a
+// batch, is shown once, as it stands for the one who has least left.
+
+// RateLimitPolicy is the value of RateLimit-Policy (section 3), or "" for no
+// policy: q is the burst, w the whole seconds, at least 1, in which that much is
+// regained. Where a burst is regained in less than a second, q per w says less
+// than the rate allows, never more.
+func RateLimitPolicy(policies []PolicyState) string {
+	return field(policies, func(b *strings.Builder, p *PolicyState) {
+		parameter(b, ";q=", p.Limit)
+		parameter(b, ";w=", max(1, seconds(p.Window)))
+	})
+}
+
+// RateLimit is the value of RateLimit (section 4), or "" for no policy: r is what
+// remains, t the whole seconds until there is more, for a policy that refused
+// until it would admit the same request.
+func RateLimit(policies []PolicyState) string {
+	return field(policies, func(b *strings.Builder, p *PolicyState) {
+		parameter(b, ";r=", p.Remaining)
+		parameter(b, ";t=", seconds(max(p.Next, p.RetryAfter)))
+	})
+}
+
+// RetryAfter is the value of Retry-After (RFC 9110, section 10.2.3): whole
+// seconds, rounded up, at least 1.
+func RetryAfter(wait time.Duration) string {
+	return strconv.FormatInt(max(1, seconds(wait)), 10)
+}
+
+// SetHeaders sets the fields of a decision: the first two where there are
+// policies, Retry-After where it refuses for a time.
+func SetHeaders(header http.Header, d *Decision) {
+	if len(d.Policies) > 0 {
+		header.Set("RateLimit-Policy", RateLimitPolicy(d.Policies))
+		header.Set("RateLimit", RateLimit(d.Policies))
+	}
+	if d.Verdict == RateLimited || d.Verdict == CapReached {
+		header.Set("Retry-After", RetryAfter(d.RetryAfter))
+	}
+}
+
+// field writes one list, the policies in the order of their first occurrence.
+func field(policies []PolicyState, parameters func(*strings.Builder, *PolicyState)) string {
+	var b strings.Builder
+	for i := range policies {
+		if firstOf(policies, i) {
+			if b.Len() > 0 {
+				b.WriteString(", ")
+			}
+			b.WriteString(`"` + policies[i].Name + `"`)
+			parameters(&b, tightest(policies[i:]))
+		}
+	}
+	return b.String()
+}
+
+// firstOf says whether policy i is the first of its name. Those of one name lie
+// together or, user by user, in pairs.
+func firstOf(policies []PolicyState, i int) bool {
+	for j := range i {
+		if policies[j].Name == policies[i].Name {
+			return false
+		}
+	}
+	return true
+}
+
+// tightest is the one, of those that are named like the first, which refused for
+// longest, or else has least left.
+func tightest(policies []PolicyState) *PolicyState {
+	least := &policies[0]
+	for i := range policies[1:] {
+		p := &policies[i+1]
+		if p.Name != least.Name {
+			continue
+		}
+		if p.RetryAfter > least.RetryAfter || p.RetryAfter == least.RetryAfter && p.Remaining < least.Remaining {
+			least = p
+		}
+	}
+	return least
+}
+
+func parameter(b *strings.Builder, name string, value int64) {
+	b.WriteString(name)
+	b.WriteString(strconv.FormatInt(value, 10))
+}

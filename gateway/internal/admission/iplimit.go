@@ -1,0 +1,122 @@
+package admission
+
+import (
+	"net/netip"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// ipAddresses is how many addresses are remembered, some 15 MB. One that is
+// forgotten begins anew.
+const ipAddresses = 65_536
+
+// IPLimitOptions say how much an address may.
+type IPLimitOptions struct {
+	PerSecond float64
+	Burst     int
+	Addresses int // remembered at most; 0 is 65,536
+}
+
+// IPLimit limits by client address, in the process, before anybody is known. An
+// IPv6 address counts by its /64, since that is what one client is given, and an
+// IPv4 address counts as itself however it is written. Safe for concurrent use.
+type IPLimit struct {
+	rate  rate.Limit
+	burst int
+	now   func() time.Time
+
+	mu      sync.Mutex
+	buckets *lru[netip.Addr, *rate.Limiter]
+}
+
+// NewIPLimit makes an IPLimit.
+func NewIPLimit(opts IPLimitOptions) *IPLimit {
+	if opts.Addresses <= 0 {
+		opts.Addresses = ipAddresses
+	}
+	return &IPLimit{
+		rate:    rate.Limit(opts.PerSecond),
+		burst:   opts.Burst,
+		now:     time.Now,
+		buckets: newLRU[netip.Addr, *rate.Limiter](opts.Addresses),
+	}
+}
+
+// Allow takes a token of the address. Where there is none it says how long to
+// wait for one.
+func (l *IPLimit) Allow(address netip.Addr) (retryAfter time.Duration, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	key, now := bucketOf(address), l.now()
+	bucket, known := l.buckets.get(key)
+	if !known {
+		bucket = rate.NewLimiter(l.rate, l.burst)
+		l.buckets.put(key, bucket)
+	}
+	if bucket.AllowN(now, 1) {
+		return 0, true
+	}
+	return l.wait(bucket, now), false
+}
+
+// Exhausted says, without taking anything, whether an address has no token left,
+// and for how long.
+func (l *IPLimit) Exhausted(address netip.Addr) (retryAfter time.Duration, exhausted bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.now()
+	bucket, known := l.buckets.get(bucketOf(address))
+	if !known || bucket.TokensAt(now) >= 1 {
+		return 0, l.burst < 1
+	}
+	return l.wait(bucket, now), true
+}
+
+// wait is how long until there is a whole token.
+func (l *IPLimit) wait(bucket *rate.Limiter, now time.Time) time.Duration {
+	if l.rate <= 0 || l.burst < 1 {
+		return closedRetry
+	}
+	missing := max(0, 1-bucket.TokensAt(now))
+	return time.Duration(missing / float64(l.rate) * float64(time.Second))
+}
+
+// Addresses is how many are remembered.
+func (l *IPLimit) Addresses() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buckets.len()
+}
+
+// FailedKeys limits how often an address may fail to authenticate. A key that is
+// good costs nothing, so that many clients behind one address do not hinder each
+// other; an address that has used its failures up is refused before its key is
+// looked up. Safe for concurrent use.
+type FailedKeys struct{ limit *IPLimit }
+
+// NewFailedKeys makes a FailedKeys.
+func NewFailedKeys(opts IPLimitOptions) *FailedKeys { return &FailedKeys{limit: NewIPLimit(opts)} }
+
+// Refuse says whether the address is refused before its key is looked up, and
+// for how long.
+func (f *FailedKeys) Refuse(address netip.Addr) (retryAfter time.Duration, refused bool) {
+	return f.limit.Exhausted(address)
+}
+
+// Failed counts a key that was no good.
+func (f *FailedKeys) Failed(address netip.Addr) { _, _ = f.limit.Allow(address) }
+
+// bucketOf is the address that a client counts as.
+func bucketOf(address netip.Addr) netip.Addr {
+	address = address.Unmap().WithZone("")
+	if !address.Is6() {
+		return address
+	}
+	block, err := address.Prefix(64)
+	if err != nil {
+		return address
+	}
+	return block.Addr()
+}

@@ -1,0 +1,195 @@
+package admission
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
+	"github.com/sony/gobreaker/v2"
+)
+
+const (
+	// redisBudget is all that Redis may cost a request, queueing included.
+	redisBudget = 50 * time.Millisecond
+	// tripAfter failures in a row open the breaker: the flush that failed, and
+	// the probe after it.
+	tripAfter = 2
+	// openFor is how long Redis is left alone between two probes.
+	openFor = 500 * time.Millisecond
+	// keyPrefix is before every key in Redis.
+	keyPrefix = "fq:"
+)
+
+// Mode is where decisions are made.
+type Mode string
+
+// Modes.
+const (
+	ModeRedis Mode = "redis"
+	ModeLocal Mode = "local"
+)
+
+// LimiterOptions say how a Limiter decides. The zero value is a gateway alone.
+type LimiterOptions struct {
+	// Replicas is how many gateways there are, for the time in which none was
+	// ever seen in Redis; below 1 is 1.
+	Replicas int
+	// LocalBuckets is how many buckets are remembered in the process; 0 is 100,000.
+	LocalBuckets int
+	// Prefix is before every key; empty is "fq:".
+	Prefix string
+	Logger *slog.Logger // nil: none
+	// OnDecision and OnMode are for metrics; nil is nobody. They are called while
+	// requests wait: they must not block, nor call the Limiter.
+	OnDecision func(where Mode, verdict Verdict)
+	OnMode     func(Mode)
+}
+
+// Limiter decides how much a caller may. It asks Redis while that answers, and
+// decides for itself, on its share of each rate, while it does not. It never
+// fails, and never lets everything pass. Safe for concurrent use.
+//
+//	Admit ──▶ foregone? ──▶ Redis in order? ──▶ round ──▶ script, all buckets at once
+//	                             │ no, or its 50 ms are over
+//	                             └──▶ local, rate ÷ gateways
+//
+// One flush that fails puts Redis in doubt: from then on nobody waits for it, and
+// one probe in the background asks again at once. If that fails too the breaker
+// opens, and a probe follows every half second while there are requests; the
+// first to succeed closes it.
+type Limiter struct {
+	client   redis.UniversalClient // nil where none is configured
+	prefix   string
+	budget   time.Duration // redisBudget; tests have more patience
+	id       string        // of this gateway, among those that Redis has seen
+	script   script
+	local    *local
+	opts     LimiterOptions
+	breaker  *gobreaker.CircuitBreaker[struct{}]
+	doubt    atomic.Bool
+	probing  atomic.Bool
+	away     atomic.Bool  // the change to local has been told
+	replicas atomic.Int64 // last seen in Redis; 0: never
+	hints    chan struct{}
+
+	mu      sync.Mutex
+	waiting []*waiter // for the next flush
+	busy    bool      // somebody serves them
+}
+
+// NewLimiter makes a Limiter on r. Nothing dials or starts: see Run.
+func NewLimiter(r *Redis, opts LimiterOptions) *Limiter {
+	if opts.Prefix == "" {
+		opts.Prefix = keyPrefix
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	l := &Limiter{
+		client: r.client,
+		prefix: opts.Prefix,
+		budget: redisBudget,
+		id:     uuid.NewString(),
+		script: newScript(limiterScript()),
+		local:  newLocal(opts.LocalBuckets),
+		opts:   opts,
+		hints:  make(chan struct{}, capHints),
+	}
+	l.breaker = gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
+		Name:          "redis",
+		MaxRequests:   1,
+		Timeout:       openFor,
+		ReadyToTrip:   func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= tripAfter },
+		OnStateChange: l.stateChanged,
+	})
+	return l
+}
+
+// Admit decides, and charges every bucket of the request or none. It takes 50 ms
+// at most, however Redis does. A request without buckets and hints is admitted.
+func (l *Limiter) Admit(ctx context.Context, r Request) Decision {
+	d, done := foregone(&r)
+	if !done {
+		d = l.decide(ctx, &r, false)
+	}
+	if l.opts.OnDecision != nil {
+		l.opts.OnDecision(where(&d), d.Verdict)
+	}
+	return d
+}
+
+// Peek tells how the buckets of a request stand; it charges nothing.
+func (l *Limiter) Peek(ctx context.Context, r Request) Decision {
+	var open Request
+	var closed []PolicyState
+	for i := range r.Buckets {
+		if r.Buckets[i].Quota.Closed() {
+			closed = append(closed, closedState(&r.Buckets[i]))
+			continue
+		}
+		open.Buckets = append(open.Buckets, r.Buckets[i])
+	}
+	d := l.decide(ctx, &open, true)
+	d.Policies = append(d.Policies, closed...)
+	return d
+}
+
+func (l *Limiter) decide(ctx context.Context, r *Request, peek bool) Decision {
+	if len(r.Buckets)+len(r.hints) == 0 {
+		return Decision{Verdict: Admitted}
+	}
+	if l.inOrder(ctx) {
+		keys, args := r.arguments(l.prefix, peek)
+		if answer := l.ask(ctx, &scriptCall{keys: keys, args: args}); answer != nil && len(answer.debts) == len(r.Buckets) {
+			d := decision(r, peek, answer.verdict, answer.debts, func(q Quota) Quota { return q })
+			if d.Verdict == CapReached {
+				d.Cap, d.RetryAfter = parseCap(answer.hint), max(d.RetryAfter, capHintLife)
+			}
+			return d
+		}
+	}
+	return l.local.decide(r, peek, l.Replicas())
+}
+
+// Mode says where requests are decided now.
+func (l *Limiter) Mode() Mode {
+	if l.client == nil || l.breaker.State() != gobreaker.StateClosed {
+		return ModeLocal
+	}
+	return ModeRedis
+}
+
+func where(d *Decision) Mode {
+	if d.Local {
+		return ModeLocal
+	}
+	return ModeRedis
+}
+
+// stateChanged is told by the breaker, under its lock. Half-open is no change:
+// requests go on being decided locally until a probe has succeeded.
+func (l *Limiter) stateChanged(_ string, _, to gobreaker.State) {
+	var mode Mode
+	switch to {
+	case gobreaker.StateOpen:
+		if !l.away.CompareAndSwap(false, true) {
+			return // a probe failed
+		}
+		mode = ModeLocal
+		l.opts.Logger.Warn("limiter is local: Redis does not answer in time, or cannot write", "replicas", l.Replicas())
+	case gobreaker.StateClosed:
+		l.away.Store(false)
+		l.doubt.Store(false)
+		mode = ModeRedis
+		l.opts.Logger.Info("limiter is back on Redis")
+	default:
+		return
+	}
+	if l.opts.OnMode != nil {
+		l.opts.OnMode(mode)
+	}
+}

@@ -1,0 +1,97 @@
+-- Settles one request over any number of token buckets (GCRA), and the hints that
+-- a cap is full. It reads everything first and charges only if all pass: a refused
+-- request pays nothing, whichever bucket refused it.
+--
+-- KEYS   first the hints, then the buckets; all in one hash slot, none twice.
+-- ARGV   [1] "charge", or "peek": only look
+--        [2] how many of KEYS are hints
+--        then for each bucket three integers:
+--        its rate in thousandths per second, its burst, the cost of this request
+-- Returns {verdict, now, hint, debt of the first bucket, of the second, ...}
+--        verdict  0 passes (and, unless peeking, is charged), 1 a bucket has too
+--                 little, 2 a cap is full
+--        now      Redis TIME in microseconds
+--        hint     what the first full cap's key holds, or ""
+--        debt     before this request: what is missing from the full bucket, in ticks
+--
+-- One request or job costs 10^9 ticks, and a bucket regains `rate` ticks every
+-- microsecond: fractional rates come out exact, with no division on the way in.
+-- A key holds the theoretical arrival time, when its bucket will be full again,
+-- as two big-endian integers of eight bytes: microseconds, and the part of one in
+-- ticks. (As text it costs the script half as much again.) No key, or one that
+-- holds anything else, is a full bucket; each expires when its bucket is full.
+--
+-- Everything is an integer below 2^53, where doubles are exact; gcra.go has the
+-- bounds that make it so, and the model that a property test holds this to.
+
+local UNIT = 1000000000
+
+local charging = ARGV[1] == 'charge'
+local hints = tonumber(ARGV[2])
+local buckets = #KEYS - hints
+
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+-- MGET takes a key of another type for none, so no foreign key can break this.
+local held = redis.call('MGET', unpack(KEYS))
+
+-- What is missing from a full bucket, and whether the key says more than that. A
+-- bucket is never more than empty: what lies further ahead is from before a clock
+-- was set back, or a limit changed.
+local function debt_of(value, rate, size)
+  if not value or #value ~= 16 then
+    return 0, false
+  end
+  local at, part = struct.unpack('>i8i8', value)
+  local ahead = at - now
+  if ahead < 0 then
+    return 0, false
+  end
+  if ahead > math.floor(size / rate) then
+    return size, true
+  end
+  return math.min(ahead * rate + math.max(0, math.min(part, rate - 1)), size), false
+end
+
+local function store(key, debt, rate)
+  local whole = math.floor(debt / rate)
+  -- A millisecond more than it needs: expiry goes by a coarser clock.
+  local life = math.ceil((whole + 1) / 1000) + 1
+  redis.call('SET', key, struct.pack('>i8i8', now + whole, debt - whole * rate), 'PX', string.format('%d', life))
+end
+
+local verdict, hint = 0, ''
+for i = 1, hints do
+  if held[i] then
+    verdict, hint = 2, held[i]
+    break
+  end
+end
+
+local debts, rates, costs, beyond = {}, {}, {}, {}
+for i = 1, buckets do
+  local at = 3 * i
+  local rate, size, cost = tonumber(ARGV[at]), ARGV[at + 1] * UNIT, ARGV[at + 2] * UNIT
+  local debt, more = debt_of(held[hints + i], rate, size)
+  if cost > size - debt and verdict == 0 then
+    verdict = 1
+  end
+  debts[i], rates[i], costs[i], beyond[i] = debt, rate, cost, more
+end
+
+if charging then
+  for i = 1, buckets do
+    local paid = verdict == 0 and costs[i] or 0
+    -- A key that says too much is set right by a refusal too: otherwise its bucket
+    -- would stay empty until the clock is where it was.
+    if paid > 0 or beyond[i] then
+      store(KEYS[hints + i], debts[i] + paid, rates[i])
+    end
+  end
+end
+
+local reply = {verdict, now, hint}
+for i = 1, buckets do
+  reply[3 + i] = debts[i]
+end
+return reply

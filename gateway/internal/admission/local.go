@@ -1,0 +1,61 @@
+package admission
+
+import (
+	"sync"
+	"time"
+)
+
+// localBuckets is how many buckets a gateway remembers for itself, some 25 MB.
+// One that is forgotten is full again: whoever has so many names to bring that
+// about is held by his tenant's bucket, which every request touches.
+const localBuckets = 100_000
+
+// local decides in the process, by the same arithmetic, on this gateway's share
+// of each rate. Its buckets are kept while Redis is there, so that one that comes
+// and goes gives no more than one burst away.
+type local struct {
+	began time.Time // its clock begins here, and never steps
+
+	mu      sync.Mutex
+	buckets *lru[string, state]
+}
+
+func newLocal(size int) *local {
+	if size <= 0 {
+		size = localBuckets
+	}
+	return &local{began: time.Now(), buckets: newLRU[string, state](size)}
+}
+
+// decide settles a request whose buckets can all pay in principle: see foregone.
+func (l *local) decide(r *Request, peek bool, replicas int) Decision {
+	charges, states := make([]charge, len(r.Buckets)), make([]state, len(r.Buckets))
+	for i := range r.Buckets {
+		charges[i] = charge{quota: r.Buckets[i].Quota.share(replicas), cost: r.Buckets[i].Cost}
+	}
+	debts, pass := l.settle(r, charges, states, peek)
+	verdict := Admitted
+	if !pass {
+		verdict = RateLimited
+	}
+	d := decision(r, peek, verdict, debts, func(q Quota) Quota { return q.share(replicas) })
+	d.Local = true
+	return d
+}
+
+func (l *local) settle(r *Request, charges []charge, states []state, peek bool) (debts []int64, pass bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Since(l.began).Microseconds()
+	for i := range r.Buckets {
+		states[i], _ = l.buckets.get(r.Buckets[i].key)
+	}
+	debts, pass = settle(charges, states, now, peek)
+	if peek {
+		return debts, pass
+	}
+	for i := range states {
+		l.buckets.put(r.Buckets[i].key, states[i])
+	}
+	return debts, pass
+}

@@ -1,0 +1,192 @@
+package admission
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// Names of policies, as headers and problems have them. Clients may rely on them.
+const (
+	PolicyTenantRequests     = "tenant-requests"
+	PolicyTenantJobs         = "tenant-jobs"
+	PolicyCredentialRequests = "credential-requests" //nolint:gosec // no credential, only a name
+	PolicyCredentialJobs     = "credential-jobs"     //nolint:gosec // likewise
+	PolicyUserRequests       = "user-requests"
+	PolicyUserJobs           = "user-jobs"
+)
+
+// Bucket is one token bucket's part in a request.
+type Bucket struct {
+	Policy string
+	User   string // whose it is, for the policies of users
+	Quota  Quota
+	Cost   int64
+	key    string // without the prefix
+}
+
+// Request is what admission decides on: see NewRequest and NewPeek.
+type Request struct {
+	// Buckets are all charged, or none is. No two have the same key.
+	Buckets []Bucket
+	// hints are the keys that say that a cap is full; none where the request
+	// takes no slot, or may turn out to be a replay.
+	hints []string
+}
+
+// Use is what a request uses, and on whose account.
+type Use struct {
+	Tenant string // id; empty for a platform key
+	KeyID  string
+	User   string // of a user-bound key
+	// Jobs has, for each user that the request names, how many jobs it submits
+	// for him; those that name none are under "". With a user-bound key all are its
+	// user's, whatever they are under. Empty where the request submits none.
+	Jobs map[string]int64
+	// TakesSlots is set for a submit that carries no Idempotency-Key: one that a
+	// hint may refuse. With a key it may be a replay, which takes no slot, and
+	// only core can tell.
+	TakesSlots bool
+	// Credential are the limits of the key itself: requests_per_second and
+	// jobs_per_second with their bursts, all null until keys have limits of their
+	// own. Without, one key can take what its tenant can in requests, and has a
+	// bucket for them at the tenant's rate; its jobs have none, since it could never
+	// refuse what the tenant's admits.
+	Credential api.Limits
+}
+
+// NewRequest lists the buckets that a request has to pass: by request and by job,
+// for the tenant, the credential and each user. A request counts once for the
+// user of its key and for each user that its jobs name, since an unbound key acts
+// for him as much. limits gives what is in force for a user ("" is none), as
+// api.Overrides.For does.
+func NewRequest(use Use, limits func(user string) api.Limits) Request {
+	var total int64
+	for _, n := range use.Jobs {
+		total += n
+	}
+	if use.User != "" && total > 0 { // a user-bound key submits for its user alone
+		use.Jobs = map[string]int64{use.User: total}
+	}
+	r := Request{Buckets: make([]Bucket, 0, 4+2*len(use.Jobs))}
+	tenant := limits("")
+	r.addTenant(&use, tenant, 1, total)
+	for _, user := range use.users() {
+		r.addUser(&use, user, limits(user), 1, use.Jobs[user])
+	}
+	// A bucket that this request takes nothing from has no say in it.
+	r.Buckets = slices.DeleteFunc(r.Buckets, func(b Bucket) bool { return b.Cost == 0 })
+	if use.TakesSlots && total > 0 {
+		r.hints = use.hints()
+	}
+	return r
+}
+
+// NewPeek lists all buckets of a caller, charged or not, to look at them: the
+// tenant's, the credential's and those of user, if that is not empty.
+func NewPeek(use Use, user string, limits func(user string) api.Limits) Request {
+	var r Request
+	r.addTenant(&use, limits(""), 0, 0)
+	if user != "" {
+		r.addUser(&use, user, limits(user), 0, 0)
+	}
+	return r
+}
+
+func (r *Request) addTenant(use *Use, in api.Limits, requests, jobs int64) {
+	if use.Tenant != "" {
+		r.add(use, PolicyTenantRequests, "rate:tr", "", in.RequestsPerSecond, in.RequestBurst, requests)
+		r.add(use, PolicyTenantJobs, "rate:tj", "", in.JobsPerSecond, in.JobBurst, jobs)
+	}
+	if use.KeyID == "" {
+		return
+	}
+	own := use.Credential
+	if own.RequestsPerSecond == nil {
+		own.RequestsPerSecond, own.RequestBurst = in.RequestsPerSecond, in.RequestBurst
+	}
+	r.add(use, PolicyCredentialRequests, "rate:cr:"+use.KeyID, "", own.RequestsPerSecond, own.RequestBurst, requests)
+	r.add(use, PolicyCredentialJobs, "rate:cj:"+use.KeyID, "", own.JobsPerSecond, own.JobBurst, jobs)
+}
+
+func (r *Request) addUser(use *Use, user string, in api.Limits, requests, jobs int64) {
+	r.add(use, PolicyUserRequests, "rate:ur:"+user, user, in.UserRequestsPerSecond, in.UserRequestBurst, requests)
+	r.add(use, PolicyUserJobs, "rate:uj:"+user, user, in.UserJobsPerSecond, in.UserJobBurst, jobs)
+}
+
+// add lists a bucket, if there is one: a burst without a rate is no limit.
+func (r *Request) add(use *Use, policy, suffix, user string, rate *float64, burst *int64, cost int64) {
+	if rate == nil {
+		return
+	}
+	size := int64(math.Ceil(min(max(*rate, 1), maxBurst)))
+	if burst != nil {
+		size = *burst
+	}
+	r.Buckets = append(r.Buckets, Bucket{
+		Policy: policy, User: user, Quota: NewQuota(*rate, size), Cost: cost, key: use.key(suffix),
+	})
+}
+
+// users are those that the request acts for, in order.
+func (u *Use) users() []string {
+	if len(u.Jobs) == 0 {
+		if u.User == "" {
+			return nil
+		}
+		return []string{u.User}
+	}
+	users := slices.Sorted(maps.Keys(u.Jobs))
+	return slices.DeleteFunc(users, func(user string) bool { return user == "" })
+}
+
+// hints are the keys that would say that the request can only be refused: the
+// tenant's, and its user's where all of its jobs are one user's. A batch for
+// several is core's to divide.
+func (u *Use) hints() []string {
+	keys := []string{u.key(hintSuffix(""))}
+	if users := u.users(); len(users) == 1 && u.Jobs[""] == 0 {
+		keys = append(keys, u.key(hintSuffix(users[0])))
+	}
+	return keys
+}
+
+func hintSuffix(user string) string {
+	if user == "" {
+		return "full:t"
+	}
+	return "full:u:" + user
+}
+
+// key puts all keys of a tenant into one hash slot. A platform key, which has no
+// tenant, has a slot of its own. What the caller chose comes last, so that no two
+// keys are the same by accident.
+func (u *Use) key(suffix string) string {
+	tag := u.Tenant
+	if tag == "" {
+		tag = "key-" + u.KeyID
+	}
+	return "{" + tag + "}:" + suffix
+}
+
+// arguments are the script's KEYS and ARGV.
+func (r *Request) arguments(prefix string, peek bool) (keys []string, args []any) {
+	keys = make([]string, 0, len(r.hints)+len(r.Buckets))
+	args = make([]any, 2, 2+3*len(r.Buckets))
+	args[0], args[1] = "charge", strconv.Itoa(len(r.hints))
+	if peek {
+		args[0] = "peek"
+	}
+	for _, key := range r.hints {
+		keys = append(keys, prefix+key)
+	}
+	for i := range r.Buckets {
+		b := &r.Buckets[i]
+		keys = append(keys, prefix+b.key)
+		args = append(args, b.Quota.rate, b.Quota.burst, b.Cost)
+	}
+	return keys, args
+}

@@ -1,0 +1,87 @@
+package admission
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	// beatEvery is how often a gateway says that it lives.
+	beatEvery = time.Second
+	// beatLife is how long it counts after the last time. Counted too long, it
+	// makes the shares of the others smaller, never larger.
+	beatLife = 5 * time.Second
+	// gatewaysKey is a sorted set of gateways by the time of their last beat, in
+	// milliseconds of Redis TIME. It expires with its youngest member.
+	gatewaysKey = "gateways"
+)
+
+// Run counts this gateway among those on the same Redis, until ctx ends, and then
+// takes it off. While Redis is away it sees to it that probes are made even
+// without requests.
+func (l *Limiter) Run(ctx context.Context) {
+	if l.client == nil {
+		<-ctx.Done()
+		return
+	}
+	ticker := time.NewTicker(beatEvery)
+	defer ticker.Stop()
+	for {
+		if l.inOrder(ctx) {
+			l.beat(ctx)
+		}
+		select {
+		case <-ctx.Done():
+			l.leave(ctx)
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// Replicas is how many gateways share the rates: as last seen in Redis, or else
+// as configured, or else 1.
+func (l *Limiter) Replicas() int {
+	if seen := l.replicas.Load(); seen > 0 {
+		return int(seen)
+	}
+	return max(1, l.opts.Replicas)
+}
+
+// beat registers this gateway and counts all. Where it fails the last count
+// stands: whether Redis does well is judged by the limiter's own calls.
+func (l *Limiter) beat(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, l.budget)
+	defer cancel()
+	now, err := l.client.Time(ctx).Result()
+	if err != nil {
+		return
+	}
+	key := l.prefix + gatewaysKey
+	gone := strconv.FormatInt(now.Add(-beatLife).UnixMilli(), 10)
+	var count *redis.IntCmd
+	// One transaction, so that the key is never without a TTL.
+	_, err = l.client.TxPipelined(ctx, func(tx redis.Pipeliner) error {
+		tx.ZAdd(ctx, key, redis.Z{Score: float64(now.UnixMilli()), Member: l.id})
+		tx.ZRemRangeByScore(ctx, key, "-inf", gone)
+		tx.PExpire(ctx, key, beatLife)
+		count = tx.ZCard(ctx, key)
+		return nil
+	})
+	if err == nil {
+		l.replicas.Store(count.Val())
+	}
+}
+
+// leave lets the others have this gateway's share at once.
+func (l *Limiter) leave(ctx context.Context) {
+	if !l.reachable() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.budget)
+	defer cancel()
+	_ = l.client.ZRem(ctx, l.prefix+gatewaysKey, l.id).Err() // it expires by itself
+}

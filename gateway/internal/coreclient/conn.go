@@ -1,0 +1,80 @@
+package coreclient
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"sync/atomic"
+)
+
+var errHungUp = errors.New("coreclient: this connection was hung up")
+
+// conn is a connection to core that can be hung up: our half is closed while
+// core's answer is still read.
+//
+// net/http does not know of that, and puts the connection back among the idle ones
+// once the answer is there. Whoever gets it next must learn that nothing was
+// written, for then net/http takes another connection by itself: so the first
+// write fails, and until then the end of core's half, which net/http would take
+// for an answer lost, is kept from it.
+type conn struct {
+	net.Conn
+	hung     atomic.Bool
+	answered atomic.Bool // something was read since the last write
+	closed   chan struct{}
+	closing  sync.Once
+}
+
+// dial makes connections that can be hung up.
+func dial(ctx context.Context, network, address string) (net.Conn, error) {
+	inner, err := (&net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive}).DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	return &conn{Conn: inner, closed: make(chan struct{})}, nil
+}
+
+func (c *conn) Write(p []byte) (int, error) {
+	if c.hung.Load() {
+		return 0, errHungUp
+	}
+	c.answered.Store(false)
+	return c.Conn.Write(p)
+}
+
+func (c *conn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if n > 0 {
+		c.answered.Store(true)
+	} else if err != nil && c.hung.Load() && c.answered.Load() {
+		<-c.closed
+	}
+	return n, err
+}
+
+func (c *conn) Close() error {
+	c.closing.Do(func() { close(c.closed) })
+	return c.Conn.Close()
+}
+
+// hangUp closes our half of a connection that dial made, through TLS where there
+// is any; false where that cannot be done.
+func hangUp(given net.Conn) bool {
+	half, ok := given.(interface{ CloseWrite() error })
+	if secure, isTLS := given.(interface{ NetConn() net.Conn }); isTLS {
+		given = secure.NetConn()
+	}
+	own, isOurs := given.(*conn)
+	if !isOurs {
+		return false
+	}
+	if !ok {
+		half, ok = own.Conn.(interface{ CloseWrite() error })
+	}
+	if !ok {
+		return false
+	}
+	defer own.hung.Store(true) // after the last of our half is sent
+	return half.CloseWrite() == nil
+}

@@ -1,0 +1,172 @@
+package coreclient_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
+	"github.com/forgequeue/forgequeue/gateway/internal/coretest"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+type ended struct {
+	result api.Result[api.Whoami]
+	err    error
+}
+
+// parkOne parks a call, and gives its end.
+func parkOne(ctx context.Context, h hop) <-chan ended {
+	end := make(chan ended, 1)
+	go func() {
+		result, err := get(ctx, h.Client, coreclient.Write(api.HopClaim).Parked())
+		end <- ended{result, err}
+	}()
+	return end
+}
+
+func TestDrainEndsParkedCalls(t *testing.T) {
+	t.Parallel()
+	core := coretest.New(t)
+	claims := hang(core, api.HopClaim)
+	works(core, api.HopOutcome)
+	h := newHop(t, core.URL, coreclient.Limits{})
+	var ends []<-chan ended
+	for range 50 {
+		ends = append(ends, parkOne(t.Context(), h))
+	}
+	until(t, "all are parked", func() bool { return claims.Load() == 50 })
+	began := time.Now()
+	h.Drain()
+	h.Drain() // twice is once
+	for _, end := range ends {
+		if got := <-end; !errors.Is(got.err, coreclient.ErrDrained) {
+			t.Fatalf("%+v", got)
+		}
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	if got := <-parkOne(t.Context(), h); !errors.Is(got.err, coreclient.ErrDrained) {
+		t.Errorf("a claim after that: %+v", got)
+	}
+	if claims.Load() != 50 {
+		t.Error("it was sent")
+	}
+	if _, err := get(t.Context(), h.Client, coreclient.Repeatable(api.HopOutcome)); err != nil {
+		t.Errorf("an outcome: %v", err)
+	}
+}
+
+// Core leases jobs for a parked claim at the moment when the call is hung up. The
+// answer still arrives, or its jobs would be nobody's.
+func TestAnAnswerUnderWayOutlivesTheHangUp(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name string
+		end  func(h hop, leave func())
+	}{
+		{"the gateway drains", func(h hop, _ func()) { h.Drain() }},
+		{"the caller leaves", func(_ hop, leave func()) { leave() }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			core := coretest.New(t)
+			parked, told := make(chan struct{}), make(chan struct{})
+			core.Raw(api.HopClaim, func(w http.ResponseWriter, r *http.Request) {
+				close(parked)
+				<-r.Context().Done() // hung up
+				close(told)
+				_, _ = io.WriteString(w, `{"results":[{"status":200,"value":{"key_id":"leased"}}]}`)
+			})
+			h := newHop(t, core.URL, coreclient.Limits{})
+			ctx, leave := context.WithCancel(t.Context())
+			defer leave()
+			end := parkOne(ctx, h)
+			<-parked
+			test.end(h, leave)
+			<-told
+			if got := <-end; got.err != nil || got.result.Value == nil || got.result.Value.KeyID != "leased" {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
+
+// A core that does not even notice is cut off.
+func TestHangUpIsNotForEver(t *testing.T) {
+	t.Parallel()
+	core := coretest.New(t)
+	parked, release := make(chan struct{}), make(chan struct{})
+	core.Raw(api.HopClaim, func(http.ResponseWriter, *http.Request) {
+		close(parked)
+		<-release
+	})
+	defer close(release)
+	h := newHop(t, core.URL, coreclient.Limits{})
+	ctx, leave := context.WithCancel(t.Context())
+	end := parkOne(ctx, h)
+	<-parked
+	leave()
+	if got := <-end; !errors.Is(got.err, coreclient.ErrOutcomeUnknown) || !errors.Is(got.err, context.Canceled) {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Hanging up one call must not close a connection that another has been given.
+func TestHangUpTouchesNoOtherCall(t *testing.T) {
+	t.Parallel()
+	core := coretest.New(t)
+	works(core, api.HopClaim, api.HopSubmit)
+	h := newHop(t, core.URL, coreclient.Limits{})
+	for range 500 {
+		ctx, leave := context.WithCancel(t.Context())
+		end := parkOne(ctx, h)
+		go leave() // about when the answer is there
+		_, err := get(t.Context(), h.Client, coreclient.Write(api.HopSubmit))
+		if err != nil {
+			t.Fatalf("a submit beside it: %v", err)
+		}
+		<-end
+	}
+}
+
+func TestParkedCallHasADeadline(t *testing.T) {
+	t.Parallel()
+	core := coretest.New(t)
+	hang(core, api.HopWait)
+	h := newHop(t, core.URL, coreclient.Limits{})
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := get(ctx, h.Client, coreclient.Read(api.HopWait).Parked()); !errors.Is(err, coreclient.ErrUnavailable) {
+		t.Errorf("%v", err)
+	}
+}
+
+// A connection that has gone silent takes part of a call's time, not all of it.
+func TestASilentConnectionCostsATry(t *testing.T) {
+	t.Parallel()
+	core := coretest.New(t)
+	first := make(chan struct{}, 1)
+	first <- struct{}{}
+	core.Raw(api.HopOutcome, func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-first:
+			<-r.Context().Done()
+		default:
+			_, _ = io.WriteString(w, `{"results":[{"status":200,"value":{}}]}`)
+		}
+	})
+	h := newHop(t, core.URL, coreclient.Limits{})
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	if _, err := get(ctx, h.Client, coreclient.Repeatable(api.HopOutcome)); err != nil {
+		t.Errorf("%v", err)
+	}
+	if n := len(core.Requests(api.HopOutcome)); n != 2 {
+		t.Errorf("sent %d times", n)
+	}
+}

@@ -1,0 +1,133 @@
+package coreclient
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// maxPatience is how long a call may wait for its turn. Who would wait longer is
+// better told to come back later: until then its caller knows nothing.
+const maxPatience = 2 * time.Second
+
+// waitingPerCall is how many may wait for each call that may be in flight.
+const waitingPerCall = 2
+
+// Why a call was turned away, as metrics say it.
+const (
+	reasonFull      = "queue_full"
+	reasonDisplaced = "displaced"
+	reasonWaited    = "waited"
+	reasonParked    = "parked_full"
+	reasonOpen      = "breaker_open"
+)
+
+// gate bounds the calls in flight. A breaker only judges calls that have ended:
+// against a core that hangs, this is what keeps the gateway's memory, and the
+// places of those whose calls still matter.
+type gate struct {
+	mu   sync.Mutex
+	line line
+
+	mostParked int
+	parked     int
+}
+
+func newGate(inFlight, parked int) *gate {
+	return &gate{line: line{marks: marksFor(inFlight), room: waitingPerCall * inFlight}, mostParked: parked}
+}
+
+// enter waits for the call's turn. Nothing has been sent when it fails. Each that
+// has entered must leave.
+func (g *gate) enter(ctx context.Context, c class) error {
+	g.mu.Lock()
+	if g.line.begin(c) { // nearly always
+		g.mu.Unlock()
+		return nil
+	}
+	w := &waiter{class: c, turn: make(chan error, 1)}
+	_, waits, displaced := g.line.enter(w)
+	g.mu.Unlock()
+	if displaced != nil {
+		displaced.turn <- turnedAwayError{reasonDisplaced}
+	}
+	if !waits {
+		return turnedAwayError{reasonFull}
+	}
+	return g.wait(ctx, w)
+}
+
+func (g *gate) wait(ctx context.Context, w *waiter) error {
+	patience := time.NewTimer(patience(ctx))
+	defer patience.Stop()
+	var why error
+	select {
+	case err := <-w.turn:
+		return err
+	case <-ctx.Done():
+		why = ctx.Err()
+	case <-patience.C:
+		why = turnedAwayError{reasonWaited}
+	}
+	g.mu.Lock()
+	waited := g.line.abandon(w)
+	g.mu.Unlock()
+	if waited {
+		return why
+	}
+	// The turn came at the same moment. A caller that has left does not use it.
+	err := <-w.turn
+	if err == nil && ctx.Err() != nil {
+		g.leave(w.class)
+		return ctx.Err()
+	}
+	return err
+}
+
+// patience leaves at least half of a call's time to core: work that is begun too
+// late to be waited for is done for nobody.
+func patience(ctx context.Context) time.Duration {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return maxPatience
+	}
+	return min(time.Until(deadline)/2, maxPatience)
+}
+
+// leave ends a call and gives its place to whoever is next.
+func (g *gate) leave(c class) {
+	g.mu.Lock()
+	started := g.line.leave(c)
+	g.mu.Unlock()
+	for _, next := range started {
+		next.turn <- nil
+	}
+}
+
+// park takes a place among the parked calls, for which nobody waits: a caller
+// that cannot park comes back when it is told to.
+func (g *gate) park() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.parked >= g.mostParked {
+		return turnedAwayError{reasonParked}
+	}
+	g.parked++
+	return nil
+}
+
+func (g *gate) unpark() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.parked--
+}
+
+// counts gives how many calls of a class are in flight, and how many wait.
+func (g *gate) counts(c class) (busy, waiting int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if c == classParked {
+		return g.parked, 0
+	}
+	return g.line.busy[c], len(g.line.waiting[c])
+}

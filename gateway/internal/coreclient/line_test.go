@@ -1,0 +1,167 @@
+package coreclient
+
+import (
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+func TestEveryClassLeavesRoomToThoseBefore(t *testing.T) {
+	t.Parallel()
+	for _, inFlight := range []int{int(ordered), 16, 100, 1024, 65536} {
+		marks := marksFor(inFlight)
+		if marks[classLease].total != inFlight || marks[classLease].own != inFlight {
+			t.Errorf("%d: leases may use %+v", inFlight, marks[classLease])
+		}
+		for c := classKey; c < ordered; c++ {
+			if marks[c].total >= marks[c-1].total || marks[c].total < 1 || marks[c].own < 1 {
+				t.Errorf("%d: %v may go up to %+v, %v up to %+v", inFlight, c, marks[c], c-1, marks[c-1])
+			}
+		}
+	}
+	for c, m := range marksFor(1) { // too few for all, but none is shut out
+		if m.total != 1 || m.own != 1 {
+			t.Errorf("one call in flight: %v may go up to %+v", class(c), m)
+		}
+	}
+}
+
+func TestClassOf(t *testing.T) {
+	t.Parallel()
+	for op, want := range map[Op]class{
+		Repeatable(api.HopHeartbeat):   classLease,
+		Repeatable(api.HopOutcome):     classLease,
+		Read(api.HopKeyLookup):         classKey,
+		Write(api.HopClaim):            classClaim,
+		Write(api.HopClaim).Parked():   classParked,
+		Write(api.HopRegister):         classClaim,
+		KeyedWrite(api.HopSubmit):      classSubmit,
+		Write(api.HopQueuePut):         classSubmit,
+		Read(api.HopGet):               classRead,
+		Read(api.HopWait).Parked():     classParked,
+		Read(api.HopList):              classList,
+		Read(api.HopQueues):            classList,
+		Read(api.HopReady):             classProbe,
+		Read("/internal/v1/whatever"):  classRead,
+		Write("/internal/v1/whatever"): classSubmit,
+	} {
+		if op.class != want {
+			t.Errorf("%s is %v, want %v", op.path, op.class, want)
+		}
+	}
+}
+
+// model is what the line must do, told by looking at everything that has entered.
+type model struct {
+	line    line
+	running []class
+	waiting []*waiter // in the order in which they came
+}
+
+// Whatever comes and goes: no bound is passed, nobody is overtaken by his like, no
+// place stays empty that somebody waits for, and who is displaced is the last of
+// the least urgent.
+func TestLineKeepsItsRules(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		inFlight := rapid.IntRange(int(ordered), 40).Draw(t, "in flight")
+		m := &model{line: line{marks: marksFor(inFlight), room: rapid.IntRange(0, 20).Draw(t, "room")}}
+		t.Repeat(map[string]func(*rapid.T){
+			"enter":   m.enter,
+			"leave":   m.leave,
+			"abandon": m.abandon,
+			"":        m.check,
+		})
+	})
+}
+
+func (m *model) enter(t *rapid.T) {
+	w := &waiter{class: class(rapid.IntRange(0, int(ordered)-1).Draw(t, "class"))}
+	started, waits, displaced := m.line.enter(w)
+	if displaced != nil {
+		if last := m.lastWaiting(); displaced != last || displaced.class <= w.class || !waits {
+			t.Fatalf("%v displaced %v, the last of the least urgent is %v", w.class, displaced.class, last.class)
+		}
+		m.forget(displaced)
+	}
+	switch {
+	case started && waits:
+		t.Fatal("started and waits")
+	case started:
+		m.running = append(m.running, w.class)
+	case waits:
+		m.waiting = append(m.waiting, w)
+	case len(m.waiting) < m.line.room || (m.lastWaiting() != nil && m.lastWaiting().class > w.class):
+		t.Fatalf("%v was turned away from a line with room", w.class)
+	}
+}
+
+// lastWaiting is the newest of the latest class that waits.
+func (m *model) lastWaiting() *waiter {
+	var last *waiter
+	for _, w := range m.waiting {
+		if last == nil || w.class >= last.class {
+			last = w
+		}
+	}
+	return last
+}
+
+func (m *model) leave(t *rapid.T) {
+	if len(m.running) == 0 {
+		t.Skip("nothing runs")
+	}
+	at := rapid.IntRange(0, len(m.running)-1).Draw(t, "which")
+	c := m.running[at]
+	m.running = slices.Delete(m.running, at, at+1)
+	for _, next := range m.line.leave(c) {
+		for _, w := range m.waiting {
+			if w.class == next.class && w != next {
+				t.Fatal("overtaken by its like")
+			}
+			if w == next {
+				break
+			}
+		}
+		m.forget(next)
+		m.running = append(m.running, next.class)
+	}
+}
+
+func (m *model) abandon(t *rapid.T) {
+	if len(m.waiting) == 0 {
+		t.Skip("nobody waits")
+	}
+	w := m.waiting[rapid.IntRange(0, len(m.waiting)-1).Draw(t, "which")]
+	if !m.line.abandon(w) || m.line.abandon(w) {
+		t.Fatal("abandon is not once")
+	}
+	m.forget(w)
+}
+
+func (m *model) forget(w *waiter) {
+	m.waiting = slices.DeleteFunc(m.waiting, func(other *waiter) bool { return other == w })
+}
+
+func (m *model) check(t *rapid.T) {
+	if m.line.total != len(m.running) || m.line.queued != len(m.waiting) || len(m.waiting) > m.line.room || len(m.running) > m.line.marks[classLease].total {
+		t.Fatalf("%d run, the line says %d; %d wait, the line says %d", len(m.running), m.line.total, len(m.waiting), m.line.queued)
+	}
+	for c := range ordered {
+		busy := 0
+		for _, running := range m.running {
+			if running == c {
+				busy++
+			}
+		}
+		if busy != m.line.busy[c] || busy > m.line.marks[c].own {
+			t.Fatalf("%d of %v run, the line says %d", busy, c, m.line.busy[c])
+		}
+		if len(m.line.waiting[c]) > 0 && m.line.admits(c) {
+			t.Fatalf("%v waits though it may start", c)
+		}
+	}
+}

@@ -1,0 +1,67 @@
+package coreclient
+
+import (
+	"errors"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// metrics of the hop. Their labels are words from short lists.
+type metrics struct {
+	refusals  *prometheus.CounterVec
+	repeats   *prometheus.CounterVec
+	exhausted *prometheus.CounterVec
+}
+
+func newMetrics(registry prometheus.Registerer, g *gate, b *breakers) *metrics {
+	if registry == nil {
+		registry = prometheus.NewRegistry()
+	}
+	m := &metrics{
+		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "forgequeue_hop_refusals_total",
+			Help: "Calls that were not sent to core, by class and reason: queue_full, displaced (by a more urgent call), waited (too long), parked_full, breaker_open.",
+		}, []string{"class", "reason"}),
+		repeats: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "forgequeue_hop_retries_total",
+			Help: "Calls sent to core again, by class and reason: not_sent, reply_lost.",
+		}, []string{"class", "reason"}),
+		exhausted: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "forgequeue_hop_retry_budget_exhausted_total",
+			Help: "Calls that could have been sent again, had a tenth of all calls not been sent again already.",
+		}, []string{"class"}),
+	}
+	registry.MustRegister(m.refusals, m.repeats, m.exhausted)
+	for c := range classParked + 1 {
+		watch := func(name, help string, value func() int) {
+			registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+				Name: name, Help: help, ConstLabels: prometheus.Labels{"class": c.String()},
+			}, func() float64 { return float64(value()) }))
+		}
+		watch("forgequeue_hop_in_flight", "Calls to core under way.", func() int { busy, _ := g.counts(c); return busy })
+		if c == classParked {
+			break // it neither waits for a turn nor has a breaker
+		}
+		watch("forgequeue_hop_waiting", "Calls that wait for their turn.", func() int { _, waiting := g.counts(c); return waiting })
+		watch("forgequeue_hop_breaker_state", "0 closed, 1 half-open, 2 open.", func() int { return int(b[c].State()) })
+	}
+	return m
+}
+
+// refused counts a call that was not sent. One whose caller has left is no refusal.
+func (m *metrics) refused(c class, err error) {
+	if away, ok := errors.AsType[turnedAwayError](err); ok {
+		m.refusals.WithLabelValues(c.String(), away.reason).Inc()
+	}
+	if errors.Is(err, errOpen) {
+		m.refusals.WithLabelValues(c.String(), reasonOpen).Inc()
+	}
+}
+
+func (m *metrics) repeated(c class, sent bool) {
+	reason := "not_sent"
+	if sent {
+		reason = "reply_lost"
+	}
+	m.repeats.WithLabelValues(c.String(), reason).Inc()
+}

@@ -1,0 +1,97 @@
+package coreclient
+
+import (
+	"context"
+	"net"
+	"net/http/httptrace"
+	"sync"
+	"time"
+)
+
+// hangUpTime is how long an answer that is on its way has to arrive after a parked
+// call was hung up.
+const hangUpTime = time.Second
+
+// Drain ends the parked calls, now and from now on; others go on. What core had
+// already answered still arrives.
+func (c *Client) Drain() { c.drain.Do(func() { close(c.draining) }) }
+
+func (c *Client) isDraining() bool {
+	select {
+	case <-c.draining:
+		return true
+	default:
+		return false
+	}
+}
+
+// parkedCall is a parked call as its connection sees it.
+type parkedCall struct {
+	mu         sync.Mutex
+	connection net.Conn // nil before there is one
+	answered   bool
+}
+
+// park gives the context of a parked call's try. When its caller leaves, or the
+// gateway drains, the call is hung up: our half of the connection is closed, which
+// tells core that nobody waits any more, but what core has sent by then is still
+// read. Were the connection simply cut, an answer on its way would be lost, and
+// with it an attempt of each job that it leases: nobody would hold them, or know
+// to give them back.
+func (c *Client) park(ctx context.Context) (_ context.Context, end func()) {
+	hop, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadlineOf(ctx))
+	var call parkedCall
+	over := make(chan struct{})
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		select {
+		case <-over:
+			return
+		case <-ctx.Done():
+		case <-c.draining:
+		}
+		if !call.hangUp() {
+			cancel()
+			return
+		}
+		late := time.NewTimer(hangUpTime)
+		defer late.Stop()
+		select {
+		case <-over:
+		case <-late.C:
+			cancel()
+		}
+	})
+	traced := httptrace.WithClientTrace(hop, &httptrace.ClientTrace{GotConn: call.got, GotFirstResponseByte: call.answers})
+	return traced, func() {
+		close(over)
+		watching.Wait()
+		cancel()
+	}
+}
+
+// got is called when the call has its connection.
+func (p *parkedCall) got(info httptrace.GotConnInfo) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.connection = info.Conn
+}
+
+// answers is called when core's answer begins. What is left of it comes by itself,
+// and then the connection is another call's: from here on it is not ours to close.
+func (p *parkedCall) answers() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.connection, p.answered = nil, true
+}
+
+// hangUp closes our half of the connection; false where there is none to close,
+// so that the call must be cut.
+func (p *parkedCall) hangUp() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.answered {
+		return true
+	}
+	return p.connection != nil && hangUp(p.connection)
+}

@@ -1,0 +1,165 @@
+package httpapi_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
+	"github.com/forgequeue/forgequeue/gateway/internal/coretest"
+	"github.com/forgequeue/forgequeue/gateway/internal/httpapi"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+const claimOf25s = `{"worker_id":"w","queues":["q"],"wait_ms":25000}`
+
+// When the gateway stops, whoever waits for jobs is told that there are none, and
+// whoever waits for a job is told how it is.
+func TestDrainAnswersWhoWaits(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t)
+	parked := make(chan struct{}, 3)
+	held := func(_ http.ResponseWriter, r *http.Request) {
+		parked <- struct{}{}
+		<-r.Context().Done()
+	}
+	d.core.Raw(api.HopClaim, held)
+	d.core.Raw(api.HopWait, held)
+	d.holding("running", "running")
+	d.accept()
+	key := d.key("work", "read", "submit")
+	var group sync.WaitGroup
+	group.Go(func() {
+		if got := d.do("POST", "/v1/claims", key, claimOf25s); got.status != 200 || string(got.body) != `{"jobs":[]}` {
+			t.Errorf("a claim: %d %s", got.status, got.body)
+		}
+	})
+	group.Go(func() {
+		if got := d.do("GET", "/v1/jobs/"+jobID, key, "", "Prefer", "wait=20"); got.status != 200 || got.state(t) != "running" {
+			t.Errorf("a read: %d %s", got.status, got.body)
+		}
+	})
+	group.Go(func() {
+		if got := d.do("POST", "/v1/jobs", key, `{"type":"a"}`, "Prefer", "wait=20"); got.status != 202 || got.header.Get("Preference-Applied") != "" {
+			t.Errorf("a submit: %d %s", got.status, got.body)
+		}
+	})
+	for range 3 {
+		<-parked
+	}
+	d.hop.Drain()
+	group.Wait()
+	if got := d.do("POST", "/v1/claims", key, claimOf25s); got.status != 200 || string(got.body) != `{"jobs":[]}` {
+		t.Errorf("a claim after that: %d %s", got.status, got.body)
+	}
+}
+
+// Core leased jobs as the caller left: they go back at once, attempt included.
+func TestJobsUnderWayGoBackWhenTheCallerLeaves(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t)
+	parked := make(chan struct{})
+	d.core.Raw(api.HopClaim, func(w http.ResponseWriter, r *http.Request) {
+		close(parked)
+		<-r.Context().Done()
+		_, _ = fmt.Fprintf(w, `{"results":[{"status":200,"value":{"jobs":[{"id":%q,"lease_token":"t"}]}}]}`, jobID)
+	})
+	released := make(chan struct{})
+	d.core.On(api.HopOutcome, func(coretest.Item) coretest.Result {
+		close(released)
+		return coretest.Value(200, api.OutcomesResponse{Results: []api.OutcomeResult{{Status: 200}}})
+	})
+	ctx, leave := context.WithCancel(t.Context())
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, d.url+"/v1/claims", strings.NewReader(claimOf25s))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+d.key("work"))
+	request.Header.Set("Content-Type", "application/json")
+	go func() {
+		<-parked
+		leave()
+	}()
+	if response, err := d.client.Do(request); err == nil {
+		_ = response.Body.Close()
+		t.Fatal("a caller that had left got an answer")
+	}
+	select {
+	case <-released:
+	case <-time.After(hang):
+		t.Fatal("the jobs did not go back")
+	}
+	if sent := last[api.OutcomesRequest](d, api.HopOutcome); len(sent.Outcomes) != 1 || sent.Outcomes[0].Kind != api.KindRelease || sent.Outcomes[0].JobID != jobID {
+		t.Errorf("core got %+v", sent)
+	}
+}
+
+func TestTooManyParkedIsOverloaded(t *testing.T) {
+	t.Parallel()
+	core := coretest.New(t) // the door's own has the keys
+	client, err := coreclient.New(coreclient.Options{
+		URL: core.URL, Secret: []byte(coretest.Secret), Logger: slog.New(slog.DiscardHandler), Limits: coreclient.Limits{Parked: 1},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	d := newDoor(t, func(o *httpapi.Options) { o.Core = client })
+	parked := make(chan struct{})
+	core.Raw(api.HopClaim, func(_ http.ResponseWriter, r *http.Request) {
+		close(parked)
+		<-r.Context().Done()
+	})
+	key := d.key("work")
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		d.do("POST", "/v1/claims", key, claimOf25s)
+	}()
+	<-parked
+	p := d.do("POST", "/v1/claims", key, claimOf25s).refused(t, 503, problem.Overloaded)
+	if p.RetryAfterMS == nil || *p.RetryAfterMS < 500 || *p.RetryAfterMS >= 1500 {
+		t.Errorf("%+v", p)
+	}
+	client.Drain()
+	<-done
+}
+
+// An outcome and a heartbeat whose answers are lost are sent again; a submit
+// without a key is not.
+func TestOutcomesAndHeartbeatsAreRepeated(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t)
+	var mu sync.Mutex
+	lost := map[string]bool{}
+	once := func(path, value string) {
+		d.core.Raw(path, func(w http.ResponseWriter, _ *http.Request) {
+			mu.Lock()
+			first := !lost[path]
+			lost[path] = true
+			mu.Unlock()
+			if first {
+				panic(http.ErrAbortHandler)
+			}
+			_, _ = io.WriteString(w, `{"results":[{"status":200,"value":`+value+`}]}`)
+		})
+	}
+	once(api.HopOutcome, `{"results":[{"index":0,"status":200,"outcome":{"job_id":"`+jobID+`","state":"completed"}}]}`)
+	once(api.HopHeartbeat, `{"status":"ACTIVE","leases":[]}`)
+	once(api.HopSubmit, `{"id":"`+jobID+`"}`)
+	key := d.key("work", "submit")
+	if got := d.do("POST", "/v1/jobs/"+jobID+"/complete", key, `{"lease_token":"t"}`); got.status != 200 {
+		t.Errorf("complete: %d %s", got.status, got.body)
+	}
+	if got := d.do("POST", "/v1/workers/w/heartbeat", key, `{}`); got.status != 200 {
+		t.Errorf("heartbeat: %d %s", got.status, got.body)
+	}
+	d.do("POST", "/v1/jobs", key, `{"type":"a"}`).refused(t, 503, problem.OutcomeUnknown)
+}
