@@ -1,71 +1,42 @@
 // Command forgequeue is ForgeQueue in one program: `up` runs everything, `core`
-// and `gateway` run one service each.
+// and `gateway` run one service each, the other commands call a running one.
 package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
 
 	"github.com/spf13/cobra"
-)
 
-// Exit codes.
-const (
-	exitFailed      = 1
-	exitUsage       = 2
-	exitEnvironment = 3
+	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	os.Exit(run(ctx))
+	os.Exit(cli.Execute(ctx, newRoot(cli.Options{})))
 }
 
-func run(ctx context.Context) int {
-	root := newRoot()
-	err := root.ExecuteContext(ctx)
-	if err == nil {
-		return 0
-	}
-	fmt.Fprintf(os.Stderr, "\nforgequeue: %v\n", err)
-	var environment *environmentError
-	var usage *usageError
-	switch {
-	case errors.As(err, &environment):
-		return exitEnvironment
-	case errors.As(err, &usage):
-		return exitUsage
-	}
-	return exitFailed
-}
-
-func newRoot() *cobra.Command {
+func newRoot(options cli.Options) *cobra.Command {
 	root := &cobra.Command{
-		Use:           "forgequeue",
-		Short:         "A multi-tenant job queue on PostgreSQL",
-		SilenceUsage:  true,
-		SilenceErrors: true,
-		Args:          cobra.NoArgs,
-		RunE:          func(command *cobra.Command, _ []string) error { return command.Help() },
+		Use:   "forgequeue",
+		Short: "A multi-tenant job queue on PostgreSQL",
+		Long: `A multi-tenant job queue on PostgreSQL: run it, and call it.
+
+The commands that call a server find it by FORGEQUEUE_URL (http://127.0.0.1:8080 if unset) and show it
+FORGEQUEUE_API_KEY, or FORGEQUEUE_OPERATOR_KEY for what is the operator's (tenant, key, plan). Where the key is
+unset and a "forgequeue up" of yours runs on this machine, its address and keys are used.
+
+Exit codes: 0 ok, 1 failed, 2 wrong command line, 3 wrong environment, 4 timed out.`,
+		Example: `  forgequeue up
+  forgequeue submit hash.sha256 --data '{"text":"hello"}' --wait
+  forgequeue worker run --queue mine -- ./handle.sh`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error { return command.Help() },
 	}
-	root.SetFlagErrorFunc(func(command *cobra.Command, err error) error {
-		return &usageError{fmt.Errorf("%w; see %s --help", err, command.CommandPath())}
-	})
 	root.AddCommand(newUp(), newCore(), newGateway())
+	root.AddCommand(cli.New(options).Commands()...)
 	return root
 }
-
-// environmentError is a failure of the machine or its settings, not of the program.
-type environmentError struct{ error }
-
-func (e *environmentError) Unwrap() error { return e.error }
-
-// usageError is a command line that cannot be understood.
-type usageError struct{ error }
-
-func (e *usageError) Unwrap() error { return e.error }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/up"
 	coreapp "github.com/forgequeue/forgequeue/core/app"
 	gatewayapp "github.com/forgequeue/forgequeue/gateway/app"
@@ -46,7 +47,7 @@ func asEnvironment(err error) error {
 	var missing *up.MissingPostgresError
 	var server *supervisor.HeldError
 	if errors.As(err, &held) || errors.As(err, &missing) || errors.As(err, &server) {
-		return &environmentError{err}
+		return cli.Environment(err)
 	}
 	return err
 }
@@ -59,7 +60,7 @@ func newCore() *cobra.Command {
 		RunE: func(command *cobra.Command, _ []string) error {
 			cfg, err := coreapp.FromEnv()
 			if err != nil {
-				return &environmentError{err}
+				return cli.Environment(err)
 			}
 			return coreapp.Run(command.Context(), cfg)
 		},
@@ -72,13 +73,36 @@ func newCore() *cobra.Command {
 			cfg, _ := coreapp.FromEnv() // Migrate judges the settings that it needs
 			applied, err := coreapp.Migrate(command.Context(), cfg)
 			if err != nil {
-				return &environmentError{err}
+				return cli.Environment(err)
 			}
 			_, err = fmt.Fprintf(command.OutOrStdout(), "the schema is up to date; migrations applied now: %d\n", len(applied))
 			return err
 		},
-	})
+	}, newVerify())
 	return command
+}
+
+func newVerify() *cobra.Command {
+	return &cobra.Command{
+		Use:   "verify",
+		Short: "Recount what caps have counted; exits 1 at any drift",
+		Args:  cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			cfg, _ := coreapp.FromEnv() // Verify judges the settings that it needs
+			drifts, err := coreapp.Verify(command.Context(), cfg)
+			if err != nil {
+				return cli.Environment(err)
+			}
+			_, err = fmt.Fprintf(command.OutOrStdout(), "drift: %d\n", len(drifts))
+			for _, line := range drifts {
+				_, err = fmt.Fprintln(command.OutOrStdout(), line)
+			}
+			if len(drifts) > 0 {
+				return errors.New("counts are not as they must be")
+			}
+			return err
+		},
+	}
 }
 
 func newGateway() *cobra.Command {
@@ -89,7 +113,7 @@ func newGateway() *cobra.Command {
 		RunE: func(command *cobra.Command, _ []string) error {
 			cfg, err := gatewayapp.FromEnv()
 			if err != nil {
-				return &environmentError{err}
+				return cli.Environment(err)
 			}
 			return gatewayapp.Run(command.Context(), cfg)
 		},

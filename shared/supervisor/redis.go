@@ -107,8 +107,9 @@ func (r *Redis) args(opts RedisOptions, dir string) []string {
 		"--appendonly", "no",
 		"--dir", dir,
 		"--maxmemory", "256mb",
-		// Evicting would forget a cap or a bucket without a word; an error is honest.
-		"--maxmemory-policy", "noeviction",
+		// A bucket's key lives until it would be full again, so the shortest to live is
+		// the one that loses least by being forgotten. Caps are not kept here.
+		"--maxmemory-policy", "volatile-ttl",
 	}
 	args = append(args, opts.ExtraArgs...)
 	return append(args, "--unixsocket", r.socket, "--unixsocketperm", "700", "--daemonize", "no", "--logfile", "")

@@ -70,7 +70,7 @@ func TestRedisServes(t *testing.T) {
 		t.Errorf("PING: %q", got)
 	}
 	for name, want := range map[string]string{
-		"port": "0", "save": "", "appendonly": "no", "maxmemory": "268435456", "maxmemory-policy": "noeviction",
+		"port": "0", "save": "", "appendonly": "no", "maxmemory": "268435456", "maxmemory-policy": "volatile-ttl",
 	} {
 		if got := ask(t, "unix", u.Path, "CONFIG GET "+name); got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)

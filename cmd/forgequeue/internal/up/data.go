@@ -98,6 +98,8 @@ type credentials struct {
 	Tenant      string `json:"tenant"`
 	APIKey      string `json:"api_key"`
 	PlatformKey string `json:"platform_key"`
+	// Gateway is where the last run listened: commands on this machine find it here.
+	Gateway string `json:"gateway"`
 }
 
 const credentialsFile = "credentials.json"

@@ -120,6 +120,10 @@ func serve(ctx context.Context, o Options, f *folder, kept *credentials, held *s
 		if err := ensureKeys(group.ctx, url, f, kept); err != nil {
 			return err
 		}
+		kept.Gateway = url
+		if err := f.saveCredentials(*kept); err != nil {
+			return err
+		}
 		ready := newReady(url, kept, held, f, listeners)
 		if o.Demo {
 			if err := startDemo(group, ready, o.sampleLog); err != nil {

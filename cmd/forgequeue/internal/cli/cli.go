@@ -1,0 +1,142 @@
+// Package cli holds the commands that call a running ForgeQueue over its public
+// API, one file for each noun: submit, job, queues, worker, tenant, …
+//
+// Every command follows the same rules. What was asked for goes to standard
+// output, as a table or as the API's own JSON (-o json); all else goes to standard
+// error. Colours and progress appear on a terminal only. The exit code is 0 for
+// success, 1 for a failure, 2 for a wrong command line, 3 for a wrong environment
+// and 4 for a wait that timed out.
+package cli
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/up"
+	"github.com/forgequeue/forgequeue/shared/client"
+)
+
+const defaultURL = "http://127.0.0.1:8080"
+
+// Options are a command's surroundings; the zero value takes the process's own.
+type Options struct {
+	// Getenv reads the environment.
+	Getenv func(name string) string
+	// Local finds an `up` that runs on this machine.
+	Local func() (up.Running, bool)
+}
+
+// App makes the commands.
+type App struct {
+	getenv func(string) string
+	local  func() (up.Running, bool)
+}
+
+// New makes an App.
+func New(o Options) *App {
+	a := &App{getenv: o.Getenv, local: o.Local}
+	if a.getenv == nil {
+		a.getenv = os.Getenv
+	}
+	if a.local == nil {
+		a.local = up.FindRunning
+	}
+	return a
+}
+
+// Commands are all of them, for a root command to take in.
+func (a *App) Commands() []*cobra.Command {
+	all := []*cobra.Command{
+		a.submit(), a.job(), a.jobs(), a.deadLetters(), a.queues(), a.workers(), a.worker(),
+		a.limits(), a.whoami(), a.tenant(), a.key(), a.plan(), a.doctor(),
+	}
+	for _, command := range all {
+		outputFlag(command)
+	}
+	return all
+}
+
+// session is one run of a command: whom it calls, and where it writes.
+type session struct {
+	*screen
+	client  *client.Client
+	command *cobra.Command
+}
+
+type action func(ctx context.Context, s *session, args []string) error
+
+// asTenant runs a command with the API key, asOperator with the operator key.
+func (a *App) asTenant(run action) func(*cobra.Command, []string) error {
+	return a.call("FORGEQUEUE_API_KEY", func(r up.Running) string { return r.APIKey }, run)
+}
+
+func (a *App) asOperator(run action) func(*cobra.Command, []string) error {
+	return a.call("FORGEQUEUE_OPERATOR_KEY", func(r up.Running) string { return r.OperatorKey }, run)
+}
+
+func (a *App) call(variable string, ofLocal func(up.Running) string, run action) func(*cobra.Command, []string) error {
+	return func(command *cobra.Command, args []string) error {
+		s := &session{screen: a.screen(command), command: command}
+		server, key, err := a.server(s.screen, variable, ofLocal)
+		if err != nil {
+			return err
+		}
+		if s.client, err = client.New(client.Options{URL: server, APIKey: key}); err != nil {
+			return Environment(fmt.Errorf("FORGEQUEUE_URL, %s: %w", variable, err))
+		}
+		defer s.client.CloseIdleConnections()
+		ctx := command.Context()
+		return named(ctx, server, run(ctx, s, args))
+	}
+}
+
+// server says where to call and with which key. Where no key is given, that of an
+// `up` on this machine is used, if it is the server that is meant: a key is told to
+// nobody else.
+func (a *App) server(s *screen, variable string, ofLocal func(up.Running) string) (server, key string, err error) {
+	server, key = a.getenv("FORGEQUEUE_URL"), a.getenv(variable)
+	if key == "" {
+		if local, ok := a.local(); ok && ofLocal(local) != "" && (server == "" || sameServer(server, local.Gateway)) {
+			s.note("%s is not set: using the key of the `forgequeue up` that runs here (%s)", variable, local.Data)
+			return local.Gateway, ofLocal(local), nil
+		}
+		return "", "", Environment(fmt.Errorf("%s is not set, and no `forgequeue up` of yours runs here on its usual data folder; "+
+			"set it to a key, and FORGEQUEUE_URL to the server (%s if unset)", variable, defaultURL))
+	}
+	if server == "" {
+		server = defaultURL
+	}
+	return server, key, nil
+}
+
+// sameServer says whether two URLs lead to one server of this machine.
+func sameServer(one, other string) bool {
+	a, errA := url.Parse(strings.TrimRight(one, "/"))
+	b, errB := url.Parse(strings.TrimRight(other, "/"))
+	if errA != nil || errB != nil {
+		return false
+	}
+	return a.Scheme == b.Scheme && a.Path == b.Path && a.Port() == b.Port() && ownHost(a.Hostname()) && ownHost(b.Hostname())
+}
+
+func ownHost(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && (ip.IsLoopback() || ip.IsUnspecified())
+}
+
+// named says of a call that got no answer where it went.
+func named(ctx context.Context, server string, err error) error {
+	if err == nil || interrupted(ctx) {
+		return err
+	}
+	if !noAnswer(err) {
+		return err
+	}
+	return &unreachableError{server, err}
+}

@@ -1,0 +1,181 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/client"
+)
+
+// nobody stands for a key where only what is public is asked.
+const nobody = "none"
+
+// examineGateway looks at the gateway from outside, as a program of users sees it.
+func (a *App) examineGateway(ctx context.Context, s *screen, d *diagnosis) {
+	server := a.getenv("FORGEQUEUE_URL")
+	local, running := a.local()
+	if server == "" && running {
+		server = local.Gateway
+		s.note("FORGEQUEUE_URL is not set: looking at the `forgequeue up` that runs here (%s)", local.Data)
+	}
+	if server == "" {
+		d.add(levelSkip, "gateway", "FORGEQUEUE_URL is not set", "set it to have the gateway and your key looked at")
+		return
+	}
+	d.looked = true
+	public, err := client.New(client.Options{URL: server, APIKey: nobody})
+	if err != nil {
+		d.unreached = true
+		d.add(levelFail, "gateway", err.Error(), "correct FORGEQUEUE_URL")
+		return
+	}
+	defer public.CloseIdleConnections()
+	if !d.gatewayReady(ctx, public, server) {
+		return
+	}
+	if u, err := url.Parse(server); err == nil && u.Scheme == "http" && !ownHost(u.Hostname()) {
+		d.add(levelWarn, "gateway transport", "keys and payloads travel unencrypted to "+u.Host, "put TLS before the gateway, and use https://")
+	}
+	d.clocks = append(d.clocks, gatewayClock(public)...)
+	key, operator := a.getenv("FORGEQUEUE_API_KEY"), a.getenv("FORGEQUEUE_OPERATOR_KEY")
+	if running && sameServer(server, local.Gateway) {
+		key, operator = cmp.Or(key, local.APIKey), cmp.Or(operator, local.OperatorKey)
+	}
+	d.apiKey(ctx, server, key)
+	d.operatorKey(ctx, server, operator)
+}
+
+func (d *diagnosis) gatewayReady(ctx context.Context, public *client.Client, server string) (reached bool) {
+	const check = "gateway"
+	ready, err := public.Ready(ctx)
+	var parts []string
+	for _, name := range []string{"core", "redis"} {
+		if state := ready.Checks[name]; state != "" {
+			parts = append(parts, name+" "+state)
+		}
+	}
+	detail := strings.TrimSpace(server + " " + ready.Status + ": " + strings.Join(parts, ", "))
+	switch {
+	case client.Status(err) == http.StatusServiceUnavailable && ready.Status != "":
+		d.add(levelFail, check, detail, "it starts or drains; if that lasts, look at core: FORGEQUEUE_CORE_URL, and its log")
+	case err != nil:
+		d.unreached = true
+		d.add(levelFail, check, err.Error(), "start the gateway (`forgequeue up` starts all), or correct FORGEQUEUE_URL")
+		return false
+	case ready.Status == "ok":
+		d.add(levelOK, check, detail, "")
+	case ready.Checks["core"] != "ok":
+		d.add(levelFail, check, detail, "core is away: look at its log, and at FORGEQUEUE_CORE_URL and FORGEQUEUE_HOP_SECRET of both")
+	default:
+		d.add(levelWarn, check, detail, "Redis is away: limits hold for each gateway by itself, and hints are slow")
+	}
+	return true
+}
+
+func (d *diagnosis) apiKey(ctx context.Context, server, key string) {
+	const check = "API key"
+	if key == "" {
+		d.add(levelSkip, check, "FORGEQUEUE_API_KEY is not set", "set it to have it looked at")
+		return
+	}
+	c, err := client.New(client.Options{URL: server, APIKey: key})
+	if err != nil {
+		d.add(levelFail, check, err.Error(), "correct FORGEQUEUE_API_KEY")
+		return
+	}
+	defer c.CloseIdleConnections()
+	who, err := c.Whoami(ctx)
+	if err != nil {
+		d.add(levelFail, check, err.Error(), "it may be revoked, expired, or of another installation: have a new one made with `forgequeue key create`")
+		return
+	}
+	detail := fmt.Sprintf("%s of tenant %s may %s", who.KeyID, orElse(who.Tenant, "all (platform key)"), strings.Join(who.Scopes, ", "))
+	if missing := slices.DeleteFunc(api.Scopes(), func(scope string) bool { return slices.Contains(who.Scopes, scope) }); len(missing) > 0 {
+		detail += "; it may not " + strings.Join(missing, ", ")
+	}
+	d.add(levelOK, check, detail, "")
+}
+
+func (d *diagnosis) operatorKey(ctx context.Context, server, key string) {
+	const check = "operator key"
+	if key == "" {
+		d.add(levelSkip, check, "FORGEQUEUE_OPERATOR_KEY is not set", "only tenant, key and plan need it")
+		return
+	}
+	c, err := client.New(client.Options{URL: server, APIKey: key})
+	if err == nil {
+		defer c.CloseIdleConnections()
+		_, err = c.ListTenants(ctx, client.PageRequest{Size: 1})
+	}
+	switch {
+	case isNotFound(err):
+		d.add(levelFail, check, "the gateway has no operator key, so nothing of /v1/admin is there", "start the gateway with FORGEQUEUE_OPERATOR_KEY")
+	case err != nil:
+		d.add(levelFail, check, err.Error(), "set FORGEQUEUE_OPERATOR_KEY to the gateway's own")
+	default:
+		d.add(levelOK, check, "it opens /v1/admin", "")
+	}
+}
+
+// clock is how far another clock is ahead of this machine's, give or take doubt.
+type clock struct {
+	whose        string
+	ahead, doubt time.Duration
+}
+
+// gatewayClock reads the Date header, which has whole seconds: the client adds one.
+func gatewayClock(c *client.Client) []clock {
+	told, ok := c.ServerTime()
+	if !ok {
+		return nil
+	}
+	const half = time.Second / 2
+	return []clock{{"the gateway", time.Until(told) - half, half}}
+}
+
+const (
+	// skewWarn is where times in lists and flags begin to mislead, skewFail where
+	// deadlines, expiries of keys and TLS go wrong.
+	skewWarn = 2 * time.Second
+	skewFail = time.Minute
+)
+
+// compareClocks judges each clock by this machine's, and all by each other: this
+// machine may be the one that is wrong.
+func (d *diagnosis) compareClocks() {
+	if len(d.clocks) == 0 {
+		return
+	}
+	all := append([]clock{{whose: "this machine"}}, d.clocks...)
+	first, last := all[0], all[0]
+	var texts []string
+	for _, c := range all {
+		if c.ahead < first.ahead {
+			first = c
+		}
+		if c.ahead > last.ahead {
+			last = c
+		}
+		if c.whose != all[0].whose {
+			texts = append(texts, fmt.Sprintf("%s %+.3f s", c.whose, c.ahead.Seconds()))
+		}
+	}
+	apart := last.ahead - first.ahead - last.doubt - first.doubt
+	detail := "against this machine: " + strings.Join(texts, ", ")
+	advice := fmt.Sprintf("let NTP set the clocks; %s and %s are at least %v apart", first.whose, last.whose, apart.Round(time.Millisecond))
+	switch {
+	case apart > skewFail:
+		d.add(levelFail, "clocks", detail, advice)
+	case apart > skewWarn:
+		d.add(levelWarn, "clocks", detail, advice)
+	default:
+		d.add(levelOK, "clocks", detail, "")
+	}
+}

@@ -1,0 +1,99 @@
+package cli
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+func (a *App) plan() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "plan",
+		Short: "Show and set plans: named sets of limits (operator)",
+	}
+	command.AddCommand(a.planGet(), a.planSet())
+	return command
+}
+
+func (a *App) planGet() *cobra.Command {
+	return &cobra.Command{
+		Use:   "get NAME",
+		Short: "Show a plan's limits",
+		Args:  cobra.ExactArgs(1),
+		RunE: a.asOperator(func(ctx context.Context, s *session, args []string) error {
+			plan, err := s.client.GetPlan(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return s.show(plan, func(t *table) { describePlan(t, plan) })
+		}),
+	}
+}
+
+func describePlan(t *table, plan api.Plan) {
+	t.pair("name", plan.Name)
+	for _, limit := range listLimits(plan.Limits) {
+		t.pair(limit.name, limit.value)
+	}
+	longest := none
+	if plan.VisibilityTimeoutMSMax != nil {
+		longest = milliseconds(*plan.VisibilityTimeoutMSMax)
+	}
+	t.pair("max visibility timeout", longest)
+}
+
+func (a *App) planSet() *cobra.Command {
+	var limits []string
+	var longest string
+	var reset bool
+	command := &cobra.Command{
+		Use:   "set NAME",
+		Short: "Make a plan, or change it for all tenants that have it",
+		Long: `Make a plan, or change it for all tenants that have it. What is not given stays as it is; with --reset it
+has no limit any more. The word none takes a limit away.`,
+		Example: "  forgequeue plan set standard --limit requests_per_second=50 --limit request_burst=100 --limit max_active=none",
+		Args:    cobra.ExactArgs(1),
+	}
+	command.Flags().StringArrayVar(&limits, "limit", nil, "NAME=NUMBER or NAME=none, with the names that plan get shows; repeatable")
+	command.Flags().StringVar(&longest, "max-visibility-timeout", "", "longest visibility timeout a queue may have, or none")
+	command.Flags().BoolVar(&reset, "reset", false, "no limit for what is not given")
+	command.RunE = a.asOperator(func(ctx context.Context, s *session, args []string) error {
+		var request api.PlanRequest
+		if !reset {
+			plan, err := s.client.GetPlan(ctx, args[0])
+			if err != nil && !isNotFound(err) {
+				return err
+			}
+			request = api.PlanRequest{Limits: plan.Limits, VisibilityTimeoutMSMax: plan.VisibilityTimeoutMSMax}
+		}
+		if err := applyLimits("limit", &request.Limits, limits); err != nil {
+			return err
+		}
+		if command.Flags().Changed("max-visibility-timeout") {
+			limit, err := limitOrNone("max-visibility-timeout", longest, parseMS)
+			if err != nil {
+				return err
+			}
+			request.VisibilityTimeoutMSMax = limit
+		}
+		plan, err := s.client.PutPlan(ctx, args[0], request)
+		if err != nil {
+			return err
+		}
+		return s.show(plan, func(t *table) { describePlan(t, plan) })
+	})
+	return command
+}
+
+// parseMS reads a duration such as 2m, or milliseconds.
+func parseMS(text string) (int64, error) {
+	if ms, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return ms, nil
+	}
+	d, err := time.ParseDuration(text)
+	return d.Milliseconds(), err
+}

@@ -1,0 +1,118 @@
+package cli
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// queueFlags are a queue's settings as flags.
+type queueFlags struct {
+	visibility, base, last time.Duration
+	attempts               int
+	jitter                 float64
+	running, rate          string
+	reset                  bool
+}
+
+func (a *App) queuesSet() *cobra.Command {
+	var f queueFlags
+	command := &cobra.Command{
+		Use:   "set NAME",
+		Short: "Make a queue, or change its settings",
+		Long: `Make a queue, or change its settings. What is not given stays as it is; with --reset it becomes the default
+again. The word none takes a limit away.`,
+		Example: "  forgequeue queues set mail --visibility-timeout 2m --max-running 20 --rate none",
+		Args:    cobra.ExactArgs(1),
+		RunE:    a.asTenant(func(ctx context.Context, s *session, args []string) error { return s.setQueue(ctx, args[0], &f) }),
+	}
+	flags := command.Flags()
+	flags.DurationVar(&f.visibility, "visibility-timeout", api.DefaultVisibilityTimeout, "how long a lease lasts without a heartbeat")
+	flags.IntVar(&f.attempts, "max-attempts", api.DefaultMaxAttempts, "executions that may be spent on a job")
+	flags.DurationVar(&f.base, "retry-base", api.DefaultRetryBase, "wait after the first failure; it doubles with each")
+	flags.DurationVar(&f.last, "retry-cap", api.DefaultRetryCap, "longest wait after a failure")
+	flags.Float64Var(&f.jitter, "retry-jitter", api.DefaultRetryJitter, "by how much the wait may differ, 0 to 1 of it")
+	flags.StringVar(&f.running, "max-running", "", "jobs that may run at once, or none")
+	flags.StringVar(&f.rate, "rate", "", "jobs that may start in a second, or none")
+	flags.BoolVar(&f.reset, "reset", false, "put back to the default what is not given")
+	return command
+}
+
+func (s *session) setQueue(ctx context.Context, name string, f *queueFlags) error {
+	var request api.QueueRequest
+	if !f.reset {
+		// The API replaces all settings: what is not given is carried over.
+		queue, err := s.client.Queue(ctx, name)
+		if err != nil && !isNotFound(err) {
+			return err
+		}
+		if err == nil {
+			request = settingsAsRequest(queue.Settings)
+		}
+	}
+	if err := f.apply(s.command, &request); err != nil {
+		return err
+	}
+	queue, err := s.client.PutQueue(ctx, name, request)
+	if err != nil {
+		return err
+	}
+	return s.show(queue, func(t *table) { describeQueue(t, queue) })
+}
+
+func settingsAsRequest(in api.QueueSettings) api.QueueRequest {
+	return api.QueueRequest{
+		VisibilityTimeoutMS: &in.VisibilityTimeoutMS, MaxAttempts: &in.MaxAttempts,
+		Retry:      &api.RetryRequest{BaseMS: &in.Retry.BaseMS, CapMS: &in.Retry.CapMS, Jitter: &in.Retry.Jitter},
+		MaxRunning: in.MaxRunning, RatePerSecond: in.RatePerSecond,
+	}
+}
+
+func (f *queueFlags) apply(command *cobra.Command, request *api.QueueRequest) error {
+	if request.Retry == nil {
+		request.Retry = &api.RetryRequest{}
+	}
+	replace(&request.VisibilityTimeoutMS, givenMS(command, "visibility-timeout", f.visibility))
+	replace(&request.MaxAttempts, given(command, "max-attempts", f.attempts))
+	replace(&request.Retry.BaseMS, givenMS(command, "retry-base", f.base))
+	replace(&request.Retry.CapMS, givenMS(command, "retry-cap", f.last))
+	replace(&request.Retry.Jitter, given(command, "retry-jitter", f.jitter))
+	if command.Flags().Changed("max-running") {
+		limit, err := limitOrNone("max-running", f.running, func(text string) (int64, error) { return strconv.ParseInt(text, 10, 64) })
+		if err != nil {
+			return err
+		}
+		request.MaxRunning = limit
+	}
+	if command.Flags().Changed("rate") {
+		limit, err := limitOrNone("rate", f.rate, func(text string) (float64, error) { return strconv.ParseFloat(text, 64) })
+		if err != nil {
+			return err
+		}
+		request.RatePerSecond = limit
+	}
+	return nil
+}
+
+func replace[T any](old **T, value *T) {
+	if value != nil {
+		*old = value
+	}
+}
+
+const none = "none"
+
+func limitOrNone[T any](flag, text string, parse func(string) (T, error)) (*T, error) {
+	if text == none {
+		return nil, nil //nolint:nilnil // none is a value here
+	}
+	value, err := parse(text)
+	if err != nil {
+		return nil, usage("--%s %q: must be a number, or %s", flag, text, none)
+	}
+	return &value, nil
+}

@@ -1,0 +1,165 @@
+// Package execute makes a worker's handler of any command: the payload on its
+// standard input, the result from its standard output, the outcome by its exit
+// code.
+//
+//	0          completes; standard output is the result: JSON where it is JSON, else a text
+//	75         snoozes (EX_TEMPFAIL of sysexits.h): back later, the attempt is not spent
+//	65         fails for good (EX_DATAERR): never retried
+//	any other  fails the attempt, with the end of standard error
+//
+// A command runs in a process group of its own. When its job's context ends (a
+// cancel, a lost lease, a timeout, the worker's stop) the group gets SIGTERM, and
+// SIGKILL a while later. What is left of the group when the command itself has
+// ended goes with it: a job leaves nothing behind.
+package execute
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/worker"
+)
+
+// Exit codes with a meaning of their own.
+const (
+	exitSnooze    = 75
+	exitPermanent = 65
+)
+
+// Command is what to run for each job. All fields are wanted but Timeout.
+type Command struct {
+	// Args are the program and its arguments.
+	Args []string
+	// Env is its environment, to which the job's own variables are added.
+	Env []string
+	// Snooze is for how long exit code 75 puts a job back.
+	Snooze time.Duration
+	// Timeout bounds one execution, beside the job's own; none if 0.
+	Timeout time.Duration
+	// Patience is how long the command has after SIGTERM.
+	Patience time.Duration
+	// Stderr gets what commands write to standard error, besides the job's record.
+	Stderr io.Writer
+}
+
+// stopPatience takes the place of Patience when the worker stops: the worker
+// waits for 2 s, then leaves the command behind and releases its job.
+const stopPatience = 1500 * time.Millisecond
+
+// errTimeout is the cause of an execution that took longer than Command.Timeout.
+var errTimeout = errors.New("the command has used up its --timeout")
+
+// Handle runs the command for one job; it is a worker.HandlerFunc.
+func (c *Command) Handle(ctx context.Context, job *worker.RawJob) (json.RawMessage, error) {
+	if c.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, c.Timeout, errTimeout)
+		defer cancel()
+	}
+	stdout, stderr := &capped{limit: api.MaxResult}, &tail{limit: messageSize, through: c.Stderr}
+	command := exec.Command(c.Args[0], c.Args[1:]...) //nolint:noctx // the whole group is ended, and with mercy first: see group
+	command.Env = append(append([]string{}, c.Env...), environment(job)...)
+	command.Stdin, command.Stdout, command.Stderr = bytes.NewReader(job.Raw), stdout, stderr
+	// A child of the command that keeps its output open does not hold the job up.
+	command.WaitDelay = time.Second
+	g := &group{command: command, patience: c.patience}
+	cause, err := g.run(ctx)
+	if err != nil {
+		// It was never executed, so no attempt is spent on it; the log says why.
+		return nil, fmt.Errorf("the command cannot be started (%w): %w", err, worker.Snooze(c.Snooze))
+	}
+	return c.verdict(command.ProcessState, cause, stdout, stderr)
+}
+
+func (c *Command) patience(cause error) time.Duration {
+	if errors.Is(cause, worker.ErrStopping) {
+		return min(c.Patience, stopPatience)
+	}
+	return c.Patience
+}
+
+// verdict turns the end of the command into what a handler returns. cause is why
+// it was told to end, nil if it was not.
+func (c *Command) verdict(state *os.ProcessState, cause error, stdout *capped, stderr *tail) (json.RawMessage, error) {
+	switch {
+	case state.ExitCode() == 0 && stdout.over:
+		return nil, worker.Permanent(&failure{"result", fmt.Sprintf(
+			"the command's standard output has more than the %d bytes that a result may have", api.MaxResult)})
+	case state.ExitCode() == 0:
+		return result(stdout.kept.Bytes())
+	case state.ExitCode() == exitSnooze:
+		return nil, worker.Snooze(c.Snooze)
+	}
+	failed := failureOf(state, cause, stderr.String())
+	if state.ExitCode() == exitPermanent {
+		return nil, worker.Permanent(failed)
+	}
+	return nil, failed
+}
+
+// result is the command's output as JSON. A text loses the line ends at its end,
+// as in a shell's $(…).
+func result(output []byte) (json.RawMessage, error) {
+	trimmed := bytes.TrimSpace(output)
+	switch {
+	case len(trimmed) == 0:
+		return nil, nil // null
+	case json.Valid(trimmed):
+		return trimmed, nil
+	}
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(strings.TrimRight(string(output), "\r\n")); err != nil {
+		return nil, worker.Permanent(&failure{"result", err.Error()})
+	}
+	encoded := bytes.TrimSuffix(text.Bytes(), []byte("\n"))
+	if len(encoded) > api.MaxResult {
+		return nil, worker.Permanent(&failure{"result", fmt.Sprintf(
+			"the command's standard output is no JSON, and as a JSON string it has %d bytes, more than the %d that a result may have", len(encoded), api.MaxResult)})
+	}
+	return encoded, nil
+}
+
+// environment is what a command is told of its job, beside the payload.
+func environment(job *worker.RawJob) []string {
+	metadata, err := json.Marshal(job.Metadata)
+	if err != nil || job.Metadata == nil {
+		metadata = []byte("{}") // a map of strings: it cannot fail
+	}
+	deadline := ""
+	if !job.Deadline.IsZero() {
+		deadline = job.Deadline.UTC().Format(time.RFC3339Nano)
+	}
+	var all []string
+	for _, pair := range [][2]string{
+		{"ID", job.ID},
+		{"TYPE", job.Type},
+		{"QUEUE", job.Queue},
+		{"TENANT", job.Tenant},
+		{"USER", job.User},
+		{"PRIORITY", strconv.Itoa(job.Priority)},
+		{"ATTEMPT", strconv.Itoa(job.Attempt)},
+		{"MAX_ATTEMPTS", strconv.Itoa(job.MaxAttempts)},
+		{"EPOCH", strconv.FormatInt(job.Epoch, 10)},
+		{"TAGS", strings.Join(job.Tags, ",")},
+		{"METADATA", string(metadata)},
+		{"DEADLINE", deadline},
+		{"CREATED_AT", job.CreatedAt.UTC().Format(time.RFC3339Nano)},
+		{"CORRELATION_ID", job.CorrelationID},
+		{"TRACEPARENT", job.Traceparent},
+	} {
+		all = append(all, "FORGEQUEUE_JOB_"+pair[0]+"="+strings.ReplaceAll(pair[1], "\x00", ""))
+	}
+	return all
+}

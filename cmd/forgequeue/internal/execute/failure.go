@@ -1,0 +1,35 @@
+package execute
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// messageSize leaves room for how the command ended before what it wrote.
+const messageSize = api.MaxErrorMessage - 256
+
+// failure is how a command failed; its kind groups dead letters of one cause.
+type failure struct{ kind, text string }
+
+func (f *failure) Error() string     { return f.text }
+func (f *failure) ErrorType() string { return f.kind }
+
+// failureOf says how the command ended, and the end of what it wrote.
+func failureOf(state *os.ProcessState, cause error, written string) *failure {
+	f := &failure{kind: fmt.Sprintf("exit_%d", state.ExitCode()), text: state.String()}
+	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		f.kind = fmt.Sprintf("signal_%d", int(status.Signal()))
+	}
+	if errors.Is(cause, errTimeout) {
+		f.kind = "timeout"
+		f.text = cause.Error() + ": " + f.text
+	}
+	if written != "" {
+		f.text += ": " + written
+	}
+	return f
+}

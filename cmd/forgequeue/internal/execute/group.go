@@ -1,0 +1,64 @@
+package execute
+
+import (
+	"context"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"time"
+)
+
+// group is a command with all that it starts.
+type group struct {
+	command *exec.Cmd
+	// patience is how long the group has after SIGTERM, by why it has to end.
+	patience func(cause error) time.Duration
+}
+
+// run starts the command and waits for its end, which it brings about when ctx
+// ends; cause is then why. The error is that of a command that did not start.
+func (g *group) run(ctx context.Context) (cause, err error) {
+	g.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	dieWithParent(g.command.SysProcAttr)
+	started, ended := make(chan error, 1), make(chan struct{})
+	go func() {
+		defer close(ended)
+		// The kernel tells a child of its parent's death by the thread that started it,
+		// and Go ends idle threads: this one stays until the command has ended.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := g.command.Start()
+		started <- err
+		if err == nil {
+			_ = g.command.Wait() // how it ended is in ProcessState
+		}
+	}()
+	if err := <-started; err != nil {
+		<-ended
+		return nil, err
+	}
+	select {
+	case <-ended:
+	case <-ctx.Done():
+		cause = context.Cause(ctx)
+		g.stop(ended, g.patience(cause))
+	}
+	// What it has left running.
+	g.signal(syscall.SIGKILL)
+	return cause, nil
+}
+
+func (g *group) stop(ended <-chan struct{}, patience time.Duration) {
+	g.signal(syscall.SIGTERM)
+	select {
+	case <-ended:
+	case <-time.After(patience):
+		g.signal(syscall.SIGKILL)
+		<-ended
+	}
+}
+
+// signal goes to the whole group; there may be nobody left.
+func (g *group) signal(signal syscall.Signal) {
+	_ = syscall.Kill(-g.command.Process.Pid, signal)
+}

@@ -1,0 +1,49 @@
+package up
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// Running is an `up` that runs on this machine, as its data folder tells of it.
+type Running struct {
+	// Gateway is the URL of the public API.
+	Gateway     string
+	APIKey      string
+	OperatorKey string
+	// Data is the folder.
+	Data string
+}
+
+// FindRunning looks for an `up` on the usual data folder. It finds none where the
+// folder is another user's, or where its holder has ended.
+func FindRunning() (Running, bool) {
+	dir, err := defaultData()
+	if err != nil {
+		return Running{}, false
+	}
+	return findRunning(dir)
+}
+
+func findRunning(dir string) (Running, bool) {
+	// The holder's process id, and not the lock itself: whoever tries the lock keeps
+	// an `up` that starts at this moment from getting it.
+	content, err := os.ReadFile(filepath.Join(dir, "lock"))
+	if err != nil {
+		return Running{}, false
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(content)))
+	if err != nil || pid <= 0 || syscall.Kill(pid, 0) != nil {
+		return Running{}, false
+	}
+	var kept credentials
+	content, err = os.ReadFile(filepath.Join(dir, credentialsFile))
+	if err != nil || json.Unmarshal(content, &kept) != nil || kept.Gateway == "" || kept.APIKey == "" {
+		return Running{}, false
+	}
+	return Running{Gateway: kept.Gateway, APIKey: kept.APIKey, OperatorKey: kept.OperatorKey, Data: dir}, true
+}

@@ -1,0 +1,96 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// ErrDatabaseURL says that the database's URL cannot be read.
+var ErrDatabaseURL = errors.New("queue: malformed database URL")
+
+// ServerLook is what a server tells of itself to whoever wants to use it.
+type ServerLook struct {
+	serverSettings
+	// Ahead is how far its clock is ahead of this machine's, give or take Doubt.
+	Ahead, Doubt time.Duration
+}
+
+type serverSettings struct {
+	Version                                                     int32
+	VersionName, Encoding, Fsync, FullPageWrites, Commit        string
+	Autovacuum, ReadOnly                                        string
+	Standby                                                     bool
+	MaxConnections, Reserved, InUse, Ours, RoleLimit, BaseLimit int32
+	Schema                                                      string
+	MayCreate, Migrated                                         bool
+}
+
+// reserved_connections came with 16. A role may see of others' sessions only that
+// they are there, which is all that is counted.
+const serverLookSQL = `
+SELECT current_setting('server_version_num')::integer      AS version,
+       current_setting('server_version')                   AS version_name,
+       current_setting('server_encoding')                  AS encoding,
+       current_setting('fsync')                            AS fsync,
+       current_setting('full_page_writes')                 AS full_page_writes,
+       current_setting('synchronous_commit')               AS commit,
+       current_setting('autovacuum')                       AS autovacuum,
+       current_setting('default_transaction_read_only')    AS read_only,
+       pg_is_in_recovery()                                 AS standby,
+       current_setting('max_connections')::integer         AS max_connections,
+       current_setting('superuser_reserved_connections')::integer
+         + coalesce(current_setting('reserved_connections', true), '0')::integer AS reserved,
+       (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend')::integer       AS in_use,
+       (SELECT count(*) FROM pg_stat_activity WHERE application_name = 'forgequeue-core')::integer  AS ours,
+       (SELECT rolconnlimit FROM pg_roles WHERE rolname = current_user)               AS role_limit,
+       (SELECT datconnlimit FROM pg_database WHERE datname = current_database())      AS base_limit,
+       coalesce(current_schema(), '')                                                 AS schema,
+       coalesce(has_schema_privilege(current_schema(), 'CREATE'), false)              AS may_create,
+       to_regclass('goose_db_version') IS NOT NULL                                    AS migrated`
+
+// LookAt looks at a server with one plain connection, whether Open would accept it
+// or not. Where it cannot be reached the error is ErrUnavailable.
+func LookAt(ctx context.Context, url string) (ServerLook, error) {
+	config, err := pgx.ParseConfig(url)
+	if err != nil { // not the library's text, which may repeat the URL
+		return ServerLook{}, ErrDatabaseURL
+	}
+	config.RuntimeParams["application_name"] = "forgequeue-doctor"
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return ServerLook{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // it was only read from
+	rows, err := conn.Query(ctx, serverLookSQL)
+	if err != nil {
+		return ServerLook{}, fmt.Errorf("queue: look at the server: %w", err)
+	}
+	var look ServerLook
+	if look.serverSettings, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[serverSettings]); err != nil {
+		return ServerLook{}, fmt.Errorf("queue: look at the server: %w", err)
+	}
+	look.Ahead, look.Doubt, err = clockOf(ctx, conn)
+	return look, err
+}
+
+// clockOf compares the clocks by the quickest of a few questions, as NTP does: the
+// answer was written somewhere between asking and hearing.
+func clockOf(ctx context.Context, conn *pgx.Conn) (ahead, doubt time.Duration, err error) {
+	const questions = 3
+	for i := range questions {
+		var told time.Time
+		asked := time.Now()
+		if err := conn.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&told); err != nil {
+			return 0, 0, fmt.Errorf("queue: the server's clock: %w", err)
+		}
+		half := time.Since(asked) / 2
+		if i == 0 || half < doubt {
+			ahead, doubt = told.Sub(asked.Add(half)), half
+		}
+	}
+	return ahead, doubt, nil
+}

@@ -1,0 +1,202 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"                    //nolint:depguard // looks at the server with a patience that admission has not
+	"github.com/redis/go-redis/v9/maintnotifications" //nolint:depguard // as above
+
+	"github.com/forgequeue/forgequeue/gateway/internal/admission"
+)
+
+// Levels of a Finding.
+const (
+	LevelOK   = "ok"
+	LevelWarn = "warn"
+	LevelFail = "fail"
+)
+
+// Finding is one thing that was looked at.
+type Finding struct {
+	// Check names it, such as "Redis version".
+	Check string
+	Level string
+	// Detail is what was found, Advice what to change; empty where nothing is to be.
+	Detail, Advice string
+}
+
+// Diagnosis is what Diagnose has found.
+type Diagnosis struct {
+	Findings []Finding
+	// Reached says that the URL could be read and the server answered.
+	Reached bool
+	// Clock is how far the server's clock is ahead of this machine's, give or take
+	// Doubt. They tell nothing where Reached is false.
+	Clock, Doubt time.Duration
+}
+
+func (d *Diagnosis) add(level, check, detail, advice string) {
+	d.Findings = append(d.Findings, Finding{Check: check, Level: level, Detail: detail, Advice: advice})
+}
+
+const (
+	// diagnosisTime bounds the whole look.
+	diagnosisTime = 20 * time.Second
+	dialTime      = 5 * time.Second
+	// tolerable is how long the gateway waits for Redis before it decides alone.
+	tolerable = 50 * time.Millisecond
+)
+
+// Diagnose looks at the Redis of redisURL as the gateway would use it, and says what
+// is wrong with it. All that it writes is one key that expires within a second.
+func Diagnose(ctx context.Context, redisURL string) Diagnosis {
+	ctx, cancel := context.WithTimeout(ctx, diagnosisTime)
+	defer cancel()
+	var d Diagnosis
+	parsed, err := redis.ParseURL(redisURL)
+	if err != nil || !admission.ValidURL(redisURL) { // not the library's text, which may repeat the password
+		d.add(LevelFail, "Redis", "REDIS_URL cannot be read", "it should look like redis://[[user]:password@]host:port[/database]")
+		return d
+	}
+	parsed.ContextTimeoutEnabled, parsed.DialTimeout, parsed.MaxRetries = true, dialTime, -1
+	parsed.DisableIdentity = true // older servers answer it with an error
+	parsed.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	client := redis.NewClient(parsed)
+	defer func() { _ = client.Close() }() // it was only looked at
+	if err := client.Ping(ctx).Err(); err != nil {
+		d.add(LevelFail, "Redis", err.Error(), "start the server, or correct REDIS_URL; without Redis each gateway limits by itself")
+		return d
+	}
+	if d.Clock, d.Doubt, err = clockOf(ctx, client); err != nil {
+		d.add(LevelFail, "Redis", "TIME: "+err.Error(), "allow the command TIME to this user")
+		return d
+	}
+	d.Reached = true
+	d.speed()
+	d.version(ctx, client)
+	d.scripts(ctx, client)
+	d.hints(ctx, client)
+	d.memory(ctx, client)
+	return d
+}
+
+// clockOf compares the clocks by the quickest of a few questions, as NTP does: the
+// answer was written somewhere between asking and hearing.
+func clockOf(ctx context.Context, client *redis.Client) (ahead, doubt time.Duration, err error) {
+	const questions = 5
+	for i := range questions {
+		asked := time.Now()
+		told, err := client.Time(ctx).Result()
+		if err != nil {
+			return 0, 0, err
+		}
+		half := time.Since(asked) / 2
+		if i == 0 || half < doubt {
+			ahead, doubt = told.Sub(asked.Add(half)), half
+		}
+	}
+	return ahead, doubt, nil
+}
+
+// speed judges the quickest answer: what is slow even then is slow always.
+func (d *Diagnosis) speed() {
+	took := (2 * d.Doubt).Round(10 * time.Microsecond)
+	detail := fmt.Sprintf("answers within %v", took)
+	if took > tolerable/2 {
+		d.add(LevelWarn, "Redis latency", detail, fmt.Sprintf("bring it nearer: a gateway waits for %v, then decides alone", tolerable))
+		return
+	}
+	d.add(LevelOK, "Redis latency", detail, "")
+}
+
+func (d *Diagnosis) version(ctx context.Context, client *redis.Client) {
+	const check = "Redis version"
+	info := infoOf(ctx, client, "server")
+	if valkey := info["valkey_version"]; valkey != "" {
+		d.add(LevelOK, check, "Valkey "+valkey, "")
+		return
+	}
+	version := info["redis_version"]
+	major, _, _ := strings.Cut(version, ".")
+	number, err := strconv.Atoi(major)
+	switch {
+	case err != nil:
+		d.add(LevelWarn, check, "the server does not tell its version", "use Redis 7 or newer, or Valkey")
+	case number < 7:
+		d.add(LevelFail, check, version+" is too old", "Redis 7 or newer, or Valkey, is needed")
+	default:
+		d.add(LevelOK, check, "Redis "+version, "")
+	}
+}
+
+// probe does what the gateway's scripts do: it asks for the time, reads and writes.
+const probe = `
+local time = redis.call('TIME')
+redis.call('MGET', KEYS[1])
+redis.call('SET', KEYS[1], time[1], 'PX', ARGV[1])
+return tonumber(time[1])`
+
+func (d *Diagnosis) scripts(ctx context.Context, client *redis.Client) {
+	const check = "Redis scripts"
+	key := "fq:doctor:" + strconv.FormatInt(time.Now().UnixNano(), 36)
+	err := redis.NewScript(probe).Run(ctx, client, []string{key}, time.Second.Milliseconds()).Err()
+	switch {
+	case err == nil:
+		d.add(LevelOK, check, "EVALSHA and EVAL work, and may write", "")
+	case strings.HasPrefix(err.Error(), "READONLY"):
+		d.add(LevelFail, check, "the server is a replica and takes no writes", "let REDIS_URL name the primary")
+	default:
+		d.add(LevelFail, check, err.Error(), "allow EVAL, EVALSHA, TIME, MGET and SET on fq:* to this user; without scripts each gateway limits by itself")
+	}
+}
+
+// hints is about pub/sub, by which revocations and wake-ups travel.
+func (d *Diagnosis) hints(ctx context.Context, client *redis.Client) {
+	const check = "Redis pub/sub"
+	if err := client.Publish(ctx, "fq:doctor", "").Err(); err != nil {
+		d.add(LevelWarn, check, err.Error(), "allow PUBLISH and SUBSCRIBE on fq:*; without them jobs are found by polls, and a revoked key works for 30 s more")
+		return
+	}
+	d.add(LevelOK, check, "PUBLISH works", "")
+}
+
+// memory is about what a full server does. Persistence is of no matter: all that
+// Redis holds here may be lost.
+func (d *Diagnosis) memory(ctx context.Context, client *redis.Client) {
+	const check = "Redis memory"
+	info := infoOf(ctx, client, "memory")
+	limit, policy := info["maxmemory"], info["maxmemory_policy"]
+	switch {
+	case limit == "" || policy == "":
+		d.add(LevelWarn, check, "the server does not tell its maxmemory-policy", "")
+	case limit == "0":
+		d.add(LevelOK, check, "no maxmemory, so nothing is evicted (maxmemory-policy "+policy+")", "")
+	case policy == "noeviction":
+		d.add(LevelWarn, check, "maxmemory is "+limit+" bytes with maxmemory-policy noeviction: once it is full the limiter's writes are refused",
+			"set maxmemory-policy to volatile-ttl: it forgets the buckets that are nearly full again")
+	case !slices.Contains([]string{"allkeys-lru", "allkeys-lfu", "volatile-lru", "volatile-lfu", "volatile-ttl"}, policy):
+		d.add(LevelWarn, check, "maxmemory-policy "+policy+" evicts keys in use like any other", "set maxmemory-policy to volatile-ttl")
+	default:
+		d.add(LevelOK, check, "maxmemory is "+limit+" bytes, maxmemory-policy "+policy, "")
+	}
+}
+
+// infoOf reads a section of INFO; nil where the server does not tell.
+func infoOf(ctx context.Context, client *redis.Client, section string) map[string]string {
+	text, err := client.Info(ctx, section).Result()
+	if err != nil {
+		return nil
+	}
+	told := map[string]string{}
+	for line := range strings.Lines(text) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			told[name] = value
+		}
+	}
+	return told
+}
