@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -54,6 +55,10 @@ type load struct {
 	drift   []string
 	// users, if not 0, is how many users the jobs are spread over.
 	users int64
+	// delay, if not 0, is how long each job waits for its time.
+	delay time.Duration
+	// balanced lets every client reach whichever gateway takes connections.
+	balanced bool
 	idle  []func()
 	made  atomic.Int64
 	rings atomic.Int64
@@ -83,6 +88,9 @@ func (l *load) client() *client.Client {
 	l.t.Helper()
 	url := l.urls[int(l.rings.Add(1))%len(l.urls)]
 	base := &http.Transport{MaxIdleConnsPerHost: 100}
+	if l.balanced {
+		base.DialContext = l.dialAny
+	}
 	c, err := client.New(client.Options{URL: url, APIKey: l.tenant.Key, HTTPClient: l.noted.Client(l.tenant.ID, base)})
 	if err != nil {
 		l.t.Fatal(err)
@@ -92,6 +100,20 @@ func (l *load) client() *client.Client {
 	defer l.mu.Unlock()
 	l.idle = append(l.idle, base.CloseIdleConnections)
 	return c
+}
+
+// dialAny is a balancer of connections: whoever takes it, gets it.
+func (l *load) dialAny(ctx context.Context, network, address string) (conn net.Conn, err error) {
+	var dialer net.Dialer
+	if conn, err = dialer.DialContext(ctx, network, address); err == nil {
+		return conn, nil
+	}
+	for _, url := range l.urls {
+		if conn, err = dialer.DialContext(ctx, network, strings.TrimPrefix(url, "http://")); err == nil {
+			return conn, nil
+		}
+	}
+	return nil, err
 }
 
 // closeIdle closes the clients' connections that are not in use.
@@ -116,6 +138,10 @@ func (l *load) request() api.SubmitRequest {
 	n := l.made.Add(1)
 	payload, _ := json.Marshal(map[string]any{"mark": invariants.Mark(l.tenant.ID, n), "n": n})
 	request := api.SubmitRequest{Type: "load", Queue: loadQueue, Payload: payload}
+	if l.delay > 0 {
+		ms := l.delay.Milliseconds()
+		request.DelayMS = &ms
+	}
 	if l.users > 0 {
 		user := fmt.Sprint("user-", n%l.users)
 		request.User = &user

@@ -58,11 +58,12 @@ func Diagnose(ctx context.Context, settings map[string]string) Diagnosis {
 			return d
 		}
 	}
-	look, err := queue.LookAt(ctx, cfg.DatabaseURL.Reveal())
-	switch {
-	case errors.Is(err, queue.ErrDatabaseURL):
+	if !queue.ReadableURL(cfg.DatabaseURL.Reveal()) {
 		d.add(LevelFail, "PostgreSQL", "DATABASE_URL cannot be read", "it should look like postgres://user:password@host:5432/database")
 		return d
+	}
+	look, err := queue.LookAt(ctx, cfg.DatabaseURL.Reveal())
+	switch {
 	case errors.Is(err, queue.ErrUnavailable):
 		d.add(LevelFail, "PostgreSQL", err.Error(), "start the server, or correct DATABASE_URL")
 		return d

@@ -37,6 +37,8 @@ type Event struct {
 	// Status and Code are the answer's; 0 where none arrived.
 	Status int    `json:"s,omitzero"`
 	Code   string `json:"c,omitzero"`
+	// RetryAfter is the header of that name.
+	RetryAfter string `json:"ra,omitzero"`
 
 	Job string `json:"job,omitzero"`
 	// Mark, Key, Body and Payload belong to a submit: the payload's mark, the

@@ -111,7 +111,7 @@ func answered(events []Event, response *http.Response, answer []byte) []Event {
 		code = string(p.Code)
 	}
 	for i := range events {
-		events[i].Status, events[i].Code = status, code
+		events[i].Status, events[i].Code, events[i].RetryAfter = status, code, response.Header.Get("Retry-After")
 	}
 	if status >= 400 {
 		return events

@@ -35,6 +35,9 @@ type ClusterOptions struct {
 	DatabaseURL, RedisURL string
 	// Through, where not nil, gives the database URL that the cores get: a proxy's.
 	Through func(databaseURL string) string
+	// Clocks, where not nil, are how far the clocks of core 0, gateway 0, core 1 … are
+	// ahead, as durations; the others' are right.
+	Clocks []string
 	// Settings are for all processes, beside those that are needed.
 	Settings map[string]string
 }
@@ -70,15 +73,17 @@ func NewCluster(tb testing.TB, o ClusterOptions) *Cluster {
 	if o.Through != nil {
 		settings["DATABASE_URL"] = o.Through(c.DatabaseURL)
 	}
-	for range max(o.Cores, 1) {
+	for i := range max(o.Cores, 1) {
 		core := newService(tb, settings, "core")
 		core.set("FORGEQUEUE_CORE_LISTEN", "FORGEQUEUE_CORE_METRICS_LISTEN")
+		core.SetClock(clock(o.Clocks, 2*i))
 		c.Cores = append(c.Cores, core)
 		core.Start()
 	}
 	for i := range max(o.Gateways, 1) {
 		gateway := newService(tb, settings, "gateway")
 		gateway.set("FORGEQUEUE_LISTEN", "FORGEQUEUE_METRICS_LISTEN")
+		gateway.SetClock(clock(o.Clocks, 2*i+1))
 		gateway.settings["FORGEQUEUE_CORE_URL"] = c.Cores[min(i, len(c.Cores)-1)].URL
 		c.Gateways = append(c.Gateways, gateway)
 		gateway.Start()
@@ -143,6 +148,21 @@ func (c *Cluster) NewTenant(tb testing.TB, name string) Tenant {
 		tb.Fatalf("stack: key: %v", err)
 	}
 	return Tenant{tenant.ID, key.Secret}
+}
+
+// NewKey makes another key for all that a tenant may do, which expires.
+func (c *Cluster) NewKey(tb testing.TB, tenant Tenant, expires time.Time) string {
+	tb.Helper()
+	admin, err := client.New(client.Options{URL: c.Gateways[0].URL, APIKey: operator})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer admin.CloseIdleConnections()
+	key, err := admin.CreateKey(tb.Context(), tenant.ID, api.KeyRequest{Scopes: api.Scopes(), ExpiresAt: &api.Time{Time: expires}})
+	if err != nil {
+		tb.Fatalf("stack: key: %v", err)
+	}
+	return key.Secret
 }
 
 // Override gives a tenant limits of its own, in force in every core and gateway
@@ -224,6 +244,8 @@ type Service struct {
 	args     []string
 	settings map[string]string
 	process  *Process
+	// faulty says that the program is one whose clock can be set wrong.
+	faulty bool
 	// URL and Metrics are where it listens.
 	URL, Metrics string
 }
@@ -258,10 +280,30 @@ func freeAddress(tb testing.TB) string {
 //nolint:gochecknoglobals // no two services of the process get one port
 var ports atomic.Int64
 
+func clock(clocks []string, i int) string {
+	if i < len(clocks) {
+		return clocks[i]
+	}
+	return ""
+}
+
+// SetClock sets how far the service's clock is ahead from its next start on, as a
+// duration; "" leaves it as it is.
+func (s *Service) SetClock(ahead string) {
+	if ahead != "" {
+		s.faulty = true
+		s.settings[FaultClockEnv] = ahead
+	}
+}
+
 // Start starts the service, which must not run.
 func (s *Service) Start() {
 	s.tb.Helper()
-	command := exec.CommandContext(context.Background(), Binary(s.tb), s.args...)
+	program := &forgequeue
+	if s.faulty {
+		program = &wrongClock
+	}
+	command := exec.CommandContext(context.Background(), program.get(s.tb), s.args...)
 	command.Env = os.Environ()
 	for name, value := range s.settings {
 		command.Env = append(command.Env, name+"="+value)

@@ -25,29 +25,43 @@ import (
 
 // binary is the program under test, built once for the test process.
 type binary struct {
+	tags string
 	once sync.Once
 	path string
 	err  error
 }
 
 //nolint:gochecknoglobals // one build for the process is the point of it
-var forgequeue binary
+var (
+	forgequeue binary
+	// wrongClock can be told what time it is, see FaultClockEnv.
+	wrongClock = binary{tags: "fault_clock"}
+)
+
+// FaultClockEnv is how far the clock of a service with ClusterOptions.Clocks is
+// ahead, a duration.
+const FaultClockEnv = "FORGEQUEUE_FAULT_CLOCK"
 
 // Binary gives the path of the program, built like the test that asks: with the
 // race detector where that has it.
 func Binary(tb testing.TB) string {
 	tb.Helper()
-	forgequeue.once.Do(func() { forgequeue.path, forgequeue.err = build() })
-	if forgequeue.err != nil {
-		tb.Fatalf("stack: %v", forgequeue.err)
+	return forgequeue.get(tb)
+}
+
+func (b *binary) get(tb testing.TB) string {
+	tb.Helper()
+	b.once.Do(func() { b.path, b.err = b.build() })
+	if b.err != nil {
+		tb.Fatalf("stack: %v", b.err)
 	}
-	return forgequeue.path
+	return b.path
 }
 
 const buildFolder = "fq-binary-"
 
-func build() (string, error) {
-	if given := os.Getenv("FORGEQUEUE_E2E_BINARY"); given != "" {
+func (b *binary) build() (string, error) {
+	if given := os.Getenv("FORGEQUEUE_E2E_BINARY"); given != "" && b.tags == "" {
 		return given, nil // a release, or one build for many runs
 	}
 	dir, err := os.MkdirTemp("", buildFolder)
@@ -55,7 +69,7 @@ func build() (string, error) {
 		return "", err
 	}
 	path := filepath.Join(dir, "forgequeue")
-	args := []string{"build", "-o", path}
+	args := []string{"build", "-tags", b.tags, "-o", path}
 	if raceEnabled {
 		args = append(args, "-race")
 	}
@@ -71,8 +85,10 @@ func build() (string, error) {
 // built.
 func Main(m *testing.M) int {
 	code := storetest.Main(m)
-	if strings.HasPrefix(filepath.Base(filepath.Dir(forgequeue.path)), buildFolder) {
-		_ = os.RemoveAll(filepath.Dir(forgequeue.path))
+	for _, built := range []*binary{&forgequeue, &wrongClock} {
+		if dir := filepath.Dir(built.path); strings.HasPrefix(filepath.Base(dir), buildFolder) {
+			_ = os.RemoveAll(dir)
+		}
 	}
 	return code
 }

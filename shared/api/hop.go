@@ -137,7 +137,10 @@ type HopKey struct {
 	User       string   `json:"user,omitzero"`
 	Scopes     []string `json:"scopes"`
 	ExpiresAt  *Time    `json:"expires_at,omitzero"`
-	Plan       *Plan    `json:"plan,omitzero"`
+	// ExpiresInMS is the time left to the key, by core's database: what decides,
+	// because clocks differ.
+	ExpiresInMS *int64 `json:"expires_in_ms,omitzero"`
+	Plan        *Plan  `json:"plan,omitzero"`
 	// Overrides are the tenant's.
 	Overrides *Overrides `json:"overrides,omitzero"`
 }

@@ -34,6 +34,7 @@ func sentinels() []sentinel {
 		{queue.ErrIdempotencyMismatch, problem.IdempotencyMismatch, "This Idempotency-Key was used with another body.", 0},
 		{queue.ErrIdempotencyInFlight, problem.IdempotencyInFlight, "The first request with this Idempotency-Key has not ended yet. Repeat this one to get its answer.", time.Second},
 		{queue.ErrDeadlinePast, problem.InvalidRequest, "The deadline must lie in the future.", 0},
+		{queue.ErrExpiryPast, problem.InvalidRequest, "expires_at must lie in the future.", 0},
 		{queue.ErrTooManyLanes, problem.TooManyLanes, "A tenant may use at most 1000 combinations of queue and tags.", 0},
 		{queue.ErrUnknownPlan, problem.InvalidRequest, "There is no plan of this name. Make it first with PUT /v1/admin/plans/{name}.", 0},
 		{queue.ErrTerminal, problem.JobTerminal, "The job has already ended; there is nothing left to cancel.", 0},

@@ -22,6 +22,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/hints"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/clock"
 	"github.com/forgequeue/forgequeue/shared/identity"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
@@ -43,6 +44,7 @@ type Server struct {
 	// Draining says that this process is about to stop.
 	Draining  func() bool
 	durations *prometheus.HistogramVec
+	expired   prometheus.Counter
 }
 
 // Handler makes the routes and registers their metrics.
@@ -52,7 +54,11 @@ func (s *Server) Handler(registry prometheus.Registerer) http.Handler {
 		Help: "Internal calls by route and status.", NativeHistogramBucketFactor: 1.1,
 		Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
 	}, []string{"route", "status"})
-	registry.MustRegister(s.durations)
+	s.expired = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "forgequeue_assertions_expired_total",
+		Help: "Signed calls refused for their time: a gateway's clock, or this one, is off. The gateway then corrects itself.",
+	})
+	registry.MustRegister(s.durations, s.expired)
 
 	gin.SetMode(gin.ReleaseMode)
 	router := gin.New()
@@ -173,9 +179,10 @@ func (s *Server) verify(c *gin.Context) {
 		s.refuse(c, problem.New(problem.InvalidRequest, "The body did not arrive whole."))
 		return
 	}
-	now := time.Now()
+	now := clock.Now()
 	switch err := s.Verifier.Verify(c.GetHeader(identity.Header), c.Request.Method, c.Request.URL.Path, body, now); {
 	case errors.Is(err, identity.ErrExpired):
+		s.expired.Inc()
 		c.Header(identity.TimeHeader, strconv.FormatInt(now.UnixMicro(), 10))
 		s.refuse(c, problem.New(problem.AssertionExpired, "The signature's time is too far from core's; the answer carries core's."))
 	case err != nil:

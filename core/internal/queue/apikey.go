@@ -16,12 +16,14 @@ import (
 
 const createKeySQL = `
 INSERT INTO api_keys (key_id, kind, tenant_id, user_id, scopes, secret_hmac, expires_at, created_at)
-VALUES (@key_id, @kind, @tenant_id, @user_id, @scopes, @secret_hmac, @expires_at, statement_timestamp())
+SELECT @key_id, @kind, @tenant_id, @user_id, @scopes, @secret_hmac, @expires_at, statement_timestamp()
+WHERE @expires_at::timestamptz IS NULL OR @expires_at > statement_timestamp()
 -- a repeated call whose first answer was lost: same id, same secret
-ON CONFLICT (key_id) DO NOTHING`
+ON CONFLICT (key_id) DO UPDATE SET key_id = EXCLUDED.key_id
+RETURNING key_id`
 
 // CreateKey stores a key that the gateway drew. Only the HMAC of its secret comes
-// here. An unknown tenant is ErrNotFound.
+// here. An unknown tenant is ErrNotFound, an expiry that has passed ErrExpiryPast.
 func (s *Store) CreateKey(ctx context.Context, key api.HopKeyCreateRequest) (api.Key, error) {
 	args := pgx.StrictNamedArgs{
 		"key_id": key.KeyID, "kind": key.Kind, "tenant_id": nil, "user_id": key.User,
@@ -33,13 +35,16 @@ func (s *Store) CreateKey(ctx context.Context, key api.HopKeyCreateRequest) (api
 	if key.ExpiresAt != nil {
 		args["expires_at"] = key.ExpiresAt.Time
 	}
-	noRow := func(pgx.CollectableRow) (struct{}, error) { return struct{}{}, nil }
-	if _, err := query(ctx, s, noRow, createKeySQL, args); err != nil {
+	made, err := query(ctx, s, pgx.RowTo[string], createKeySQL, args)
+	if err != nil {
 		var refused *pgconn.PgError
 		if errors.As(err, &refused) && refused.Code == "23503" { // foreign_key_violation
 			return api.Key{}, ErrNotFound
 		}
 		return api.Key{}, fmt.Errorf("queue: create key: %w", err)
+	}
+	if len(made) == 0 {
+		return api.Key{}, ErrExpiryPast
 	}
 	return api.Key{
 		KeyID: key.KeyID, Tenant: optional(key.Tenant), User: key.User, Scopes: key.Scopes, ExpiresAt: key.ExpiresAt,
@@ -49,7 +54,8 @@ func (s *Store) CreateKey(ctx context.Context, key api.HopKeyCreateRequest) (api
 // A revoked or expired key is not found: whoever asks cannot tell it from one
 // that never was.
 const lookupKeySQL = `
-SELECT k.key_id, k.kind, k.secret_hmac, k.tenant_id, k.user_id, k.scopes, k.expires_at, t.overrides,
+SELECT k.key_id, k.kind, k.secret_hmac, k.tenant_id, k.user_id, k.scopes, k.expires_at,
+       floor(extract(epoch FROM k.expires_at - statement_timestamp()) * 1000)::bigint AS expires_in_ms, t.overrides,
        p.name AS plan, p.limits, p.visibility_timeout_ms_max
 FROM api_keys k
 LEFT JOIN tenants t ON t.id = k.tenant_id
@@ -66,6 +72,7 @@ type keyRow struct {
 	UserID                 *string
 	Scopes                 []string
 	ExpiresAt              *time.Time
+	ExpiresInMs            *int64
 	Overrides              []byte
 	Plan                   *string
 	Limits                 []byte
@@ -84,6 +91,7 @@ func (s *Store) LookupKey(ctx context.Context, keyID string) (api.HopKey, error)
 	row := rows[0]
 	key := api.HopKey{
 		KeyID: row.KeyID, Kind: row.Kind, SecretHMAC: row.SecretHmac, Scopes: row.Scopes, ExpiresAt: api.AtOrNil(row.ExpiresAt),
+		ExpiresInMS: row.ExpiresInMs,
 	}
 	if row.UserID != nil {
 		key.User = *row.UserID

@@ -25,6 +25,8 @@ var (
 	ErrIdempotencyInFlight = errors.New("queue: request with this idempotency key under way")
 	// ErrDeadlinePast: the job's deadline lies in the past.
 	ErrDeadlinePast = errors.New("queue: deadline past")
+	// ErrExpiryPast: a key would have expired before it was made.
+	ErrExpiryPast = errors.New("queue: expiry past")
 	// ErrTooManyLanes: the tenant has as many (queue, tags) as it may.
 	ErrTooManyLanes = errors.New("queue: too many lanes")
 	// ErrUnknownPlan: a tenant names a plan that does not exist.

@@ -9,8 +9,11 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// ErrDatabaseURL says that the database's URL cannot be read.
-var ErrDatabaseURL = errors.New("queue: malformed database URL")
+// ReadableURL says whether a database URL can be read at all.
+func ReadableURL(url string) bool {
+	_, err := pgx.ParseConfig(url)
+	return err == nil
+}
 
 // ServerLook is what a server tells of itself to whoever wants to use it.
 type ServerLook struct {
@@ -57,7 +60,7 @@ SELECT current_setting('server_version_num')::integer      AS version,
 func LookAt(ctx context.Context, url string) (ServerLook, error) {
 	config, err := pgx.ParseConfig(url)
 	if err != nil { // not the library's text, which may repeat the URL
-		return ServerLook{}, ErrDatabaseURL
+		return ServerLook{}, errors.New("queue: the database URL cannot be read")
 	}
 	config.RuntimeParams["application_name"] = "forgequeue-doctor"
 	conn, err := pgx.ConnectConfig(ctx, config)

@@ -134,9 +134,17 @@ func TestTenantsKeysPlans(t *testing.T) {
 	expired := key
 	soon := api.At(time.Now().Add(-time.Second))
 	expired.KeyID, expired.ExpiresAt = "k3", &soon
+	if _, err := f.store.CreateKey(t.Context(), expired); !errors.Is(err, queue.ErrExpiryPast) {
+		t.Errorf("a key that has expired already: %v", err)
+	}
+	soon = api.At(time.Now().Add(time.Hour))
 	if _, err := f.store.CreateKey(t.Context(), expired); err != nil {
 		t.Fatal(err)
 	}
+	if found, err := f.store.LookupKey(t.Context(), "k3"); err != nil || *found.ExpiresInMS < 3_590_000 || *found.ExpiresInMS > 3_600_000 {
+		t.Errorf("an hour is left to it: %+v, %v", found.ExpiresInMS, err)
+	}
+	f.exec(`UPDATE api_keys SET expires_at = statement_timestamp() WHERE key_id = 'k3'`)
 	if _, err := f.store.LookupKey(t.Context(), "k3"); !errors.Is(err, queue.ErrNotFound) {
 		t.Errorf("an expired key: %v", err)
 	}
