@@ -251,15 +251,13 @@ func (d *Dispatcher) GiveBack(ctx context.Context, jobs []queue.Claimed) {
 
 // Heartbeat extends leases and answers each in the order given.
 func (d *Dispatcher) Heartbeat(ctx context.Context, leases []job.Lease) ([]api.LeaseStatus, error) {
-	held, err := d.store.Heartbeat(ctx, leases)
-	if err != nil {
-		return nil, err
-	}
 	statuses := make([]api.LeaseStatus, len(leases))
-	for i, lease := range leases {
-		beat, ok := held[lease]
-		statuses[i] = api.LeaseStatus{JobID: lease.Job.String(), Status: api.LeaseLost}
-		if ok {
+	for i, result := range d.flushes.beats.DoAll(ctx, 0, leases) {
+		if result.Err != nil {
+			return nil, left(result.Err)
+		}
+		statuses[i] = api.LeaseStatus{JobID: leases[i].Job.String(), Status: api.LeaseLost}
+		if beat := result.Value; beat != nil {
 			statuses[i].Status, statuses[i].LeaseExpiresAt = api.LeaseOK, &api.Time{Time: beat.LeaseExpiresAt}
 			left := beat.LeaseExpiresAt.Sub(beat.Now).Milliseconds()
 			statuses[i].LeaseMS = &left
@@ -271,9 +269,14 @@ func (d *Dispatcher) Heartbeat(ctx context.Context, leases []job.Lease) ([]api.L
 	return statuses, nil
 }
 
-// End ends attempts as their holders say, and wakes whoever can take what went back.
+// End ends attempts as their holders say, with the next group commit, and wakes
+// whoever can take what went back.
 func (d *Dispatcher) End(ctx context.Context, endings []queue.Ending) []queue.Ended {
-	ended := d.store.End(ctx, endings)
+	return d.flushes.end(ctx, endings)
+}
+
+// ended tells of what a flush has ended.
+func (d *Dispatcher) ended(endings []queue.Ending, ended []queue.Ended) {
 	var ready []queue.LaneID
 	var over []uuid.UUID
 	waits := false
@@ -299,7 +302,6 @@ func (d *Dispatcher) End(ctx context.Context, endings []queue.Ending) []queue.En
 	if waits {
 		d.scheduled()
 	}
-	return ended
 }
 
 // isCapped says whether the lane's jobs come under a running cap.

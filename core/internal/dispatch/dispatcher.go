@@ -42,7 +42,7 @@ type Dispatcher struct {
 	maxRunning *int64
 	parking    parking
 	watches    watches
-	gate       gate
+	flushes    *flushes
 	workers    workers
 	metrics    *metrics.Jobs
 	log        *slog.Logger
@@ -89,6 +89,7 @@ func New(o Options) *Dispatcher {
 	if o.MaxRunning > 0 {
 		d.maxRunning = &o.MaxRunning
 	}
+	d.flushes = newFlushes(o.Store, d.stored, d.ended)
 	if d.tell == nil {
 		d.tell = func([]queue.LaneID) {}
 	}

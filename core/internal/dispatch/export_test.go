@@ -20,3 +20,13 @@ const (
 	SeenEvery     = seenEvery
 	LanesPerClaim = lanesPerClaim
 )
+
+// WaitingSubmits counts the plain submits that wait for a flush.
+func (d *Dispatcher) WaitingSubmits() int { return d.flushes.plain.Waiting() }
+
+// GuardedGroups counts the tenants that have a group of their own.
+func (d *Dispatcher) GuardedGroups() int {
+	d.flushes.mu.Lock()
+	defer d.flushes.mu.Unlock()
+	return len(d.flushes.guarded)
+}

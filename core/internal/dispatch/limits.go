@@ -57,30 +57,28 @@ func (l *Limits) add(tenants []queue.TenantLimits) {
 	}
 }
 
-// Know makes sure that a tenant's limits are known: one that was made a moment ago
-// may not have come with a refresh yet.
+// Know makes sure that a tenant's limits are known: one that was made a moment ago,
+// or its plan, may not have come with a refresh yet.
 func (l *Limits) Know(ctx context.Context, owner tenant.ID) error {
 	l.mu.RLock()
 	known, ok := l.tenants[owner]
 	_, planned := l.plans[known.Plan]
 	l.mu.RUnlock()
-	if ok && planned {
-		return nil
+	if !ok {
+		found, err := l.store.TenantLimitsOf(ctx, owner)
+		if err != nil {
+			return err
+		}
+		if len(found) == 0 { // a tenant of tests; whoever calls has been proven by a key
+			found = []queue.TenantLimits{{Tenant: owner, Plan: queue.DefaultPlan}}
+		}
+		l.mu.Lock()
+		l.tenants[owner] = found[0] // not add: its time of change must not hide those of others
+		_, planned = l.plans[found[0].Plan]
+		l.mu.Unlock()
 	}
-	if ok { // on a plan that was made a moment ago
+	if !planned {
 		return l.Refresh(ctx)
-	}
-	found, err := l.store.TenantLimitsOf(ctx, owner)
-	if err != nil {
-		return err
-	}
-	if len(found) == 0 { // a tenant of tests; whoever calls has been proven by a key
-		found = []queue.TenantLimits{{Tenant: owner, Plan: queue.DefaultPlan}}
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, t := range found { // not add: its time of change must not hide those of others
-		l.tenants[t.Tenant] = t
 	}
 	return nil
 }

@@ -35,12 +35,11 @@ type SubmitAnswer struct {
 	Err error
 }
 
-// Submit stores the jobs of all calls, of any tenants, in one commit, and wakes
-// whoever waits for them. If the commit fails for sure, each call is tried alone:
-// one bad request never fails its neighbours.
+// Submit stores the jobs of all calls, of any tenants, with the next group commit,
+// and wakes whoever waits for them.
 func (d *Dispatcher) Submit(ctx context.Context, calls []SubmitCall) []SubmitAnswer {
 	answers := make([]SubmitAnswer, len(calls))
-	submissions := make([]queue.Submission, 0, len(calls))
+	submissions := make([]*queue.Submission, 0, len(calls))
 	places := make([]int, 0, len(calls))
 	for i := range calls {
 		submission, err := d.submission(ctx, &calls[i])
@@ -48,9 +47,16 @@ func (d *Dispatcher) Submit(ctx context.Context, calls []SubmitCall) []SubmitAns
 			answers[i].Err = err
 			continue
 		}
-		submissions, places = append(submissions, submission), append(places, i)
+		submissions, places = append(submissions, &submission), append(places, i)
 	}
-	d.storeAll(ctx, submissions, places, answers)
+	for i, result := range d.flushes.submit(ctx, submissions) {
+		answers[places[i]] = SubmitAnswer{result.Value, result.Err}
+	}
+	return answers
+}
+
+// stored tells of what a flush has stored, whether or not its callers still listen.
+func (d *Dispatcher) stored(answers []queue.SubmitAnswer) {
 	var ready []queue.LaneID
 	scheduled := false
 	for i := range answers {
@@ -62,38 +68,6 @@ func (d *Dispatcher) Submit(ctx context.Context, calls []SubmitCall) []SubmitAns
 	if scheduled {
 		d.scheduled()
 	}
-	return answers
-}
-
-func (d *Dispatcher) storeAll(ctx context.Context, submissions []queue.Submission, places []int, answers []SubmitAnswer) {
-	if len(submissions) == 0 {
-		return
-	}
-	stored, err := d.storeOnce(ctx, submissions)
-	if err == nil {
-		for i, place := range places {
-			answers[place].SubmitAnswer = stored[i]
-		}
-		return
-	}
-	if len(submissions) == 1 || !queue.Definite(err) || errors.Is(err, queue.ErrUnavailable) || errors.Is(err, queue.ErrOverloaded) {
-		for _, place := range places {
-			answers[place].Err = err
-		}
-		return
-	}
-	for i := range submissions {
-		d.storeAll(ctx, submissions[i:i+1], places[i:i+1], answers)
-	}
-}
-
-func (d *Dispatcher) storeOnce(ctx context.Context, submissions []queue.Submission) ([]queue.SubmitAnswer, error) {
-	leave, err := d.gate.enter(ctx, submissions)
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
-	return d.store.Submit(ctx, submissions)
 }
 
 // submission fills in what the request leaves to its queue and to the defaults.

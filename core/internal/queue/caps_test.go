@@ -541,3 +541,30 @@ func TestPruneUsage(t *testing.T) {
 		t.Errorf("admitted %d, want 4", got)
 	}
 }
+
+// In one flush: a key's first request is refused, and leaves no key. One with
+// another body is then the first of that key, not a mismatch.
+func TestKeyAfterARefusedTwin(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	limits := under(f.activeCap(1))
+	keyed := func(body byte, jobs ...queue.NewJob) queue.Submission {
+		return queue.Submission{
+			Tenant: f.tenant, Jobs: jobs, Batch: true, Atomic: true,
+			Idempotency: &queue.Idempotency{Operation: "o", Key: "k", Fingerprint: [32]byte{body}},
+		}
+	}
+	answers := f.trySubmit(keyed(1, f.jobs(2, limits)...), keyed(2, f.job(limits)), keyed(1, f.jobs(2, limits)...), keyed(2, f.job(limits)), keyed(3, f.job(limits)))
+	codes := make([]string, len(answers))
+	for i, answer := range answers {
+		codes[i] = fmt.Sprint(answer.Status, " ", answer.Replayed)
+		if answer.Problem != nil {
+			codes[i] = string(answer.Problem.Code)
+		}
+	}
+	want := "active_cap_reached, 200 false, active_cap_reached, 200 true, idempotency_mismatch"
+	if got := strings.Join(codes, ", "); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	f.noDrift()
+}

@@ -68,13 +68,13 @@ func findKeys(ctx context.Context, tx pgx.Tx, submissions []Submission) (map[ide
 	return known, err
 }
 
-// sortByKey answers the remembered submissions, and parts the others into those
-// to be stored and those that repeat one of them within this very flush
-// (follower → first).
-func sortByKey(submissions []Submission, known map[idempotencyKey]remembrance, answers []SubmitAnswer) (fresh []int, followers map[int]int) {
+// sortByKey answers the remembered ones of the submissions that all names, and
+// parts the others into those to be stored and those that repeat one of them
+// within this very flush (follower → first).
+func sortByKey(submissions []Submission, all []int, known map[idempotencyKey]remembrance, answers []SubmitAnswer) (fresh []int, followers map[int]int) {
 	firsts := map[idempotencyKey]int{}
 	followers = map[int]int{}
-	for i := range submissions {
+	for _, i := range all {
 		s := &submissions[i]
 		if s.Idempotency == nil {
 			fresh = append(fresh, i)

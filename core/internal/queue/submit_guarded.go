@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -52,8 +53,35 @@ func (s *Store) submitGuarded(ctx context.Context, tx pgx.Tx, submissions []Subm
 	if err != nil {
 		return err
 	}
-	fresh, followers := sortByKey(submissions, known, answers)
+	all := make([]int, len(submissions))
+	for i := range all {
+		all[i] = i
+	}
+	batch := &pgx.Batch{}
+	// Each round stores what is the first of its key. Who repeats a key whose first was
+	// refused, with another body, is no repeat of anything: it is in the next round.
+	for len(all) > 0 {
+		fresh, followers := sortByKey(submissions, all, known, answers)
+		if err := storeRound(ctx, tx, counts, submissions, fresh, answers, batch); err != nil {
+			return err
+		}
+		var next []int
+		for follower, first := range followers {
+			if answers[first].Problem != nil && submissions[follower].Idempotency.Fingerprint != submissions[first].Idempotency.Fingerprint {
+				next = append(next, follower)
+				continue
+			}
+			answers[follower] = follow(&submissions[follower], &submissions[first], &answers[first])
+		}
+		slices.Sort(next)
+		all = next
+	}
+	counts.append(batch)
+	return tx.SendBatch(ctx, batch).Close()
+}
 
+// storeRound admits and stores the submissions that fresh names, and answers them.
+func storeRound(ctx context.Context, tx pgx.Tx, counts *tally, submissions []Submission, fresh []int, answers []SubmitAnswer, batch *pgx.Batch) error {
 	chosen := make([]Submission, len(fresh))
 	for i, index := range fresh {
 		chosen[i] = submissions[index]
@@ -66,18 +94,13 @@ func (s *Store) submitGuarded(ctx context.Context, tx pgx.Tx, submissions []Subm
 		return err
 	}
 	counts.putBack(chosen, outcomes)
-	batch := &pgx.Batch{}
-	counts.append(batch)
 	for i, index := range fresh {
 		answers[index] = answer(&chosen[i], outcomes[i])
 		if chosen[i].Idempotency != nil && answers[index].remembered(outcomes[i]) {
 			remember(batch, &chosen[i], &answers[index], outcomes[i])
 		}
 	}
-	for follower, first := range followers {
-		answers[follower] = follow(&submissions[follower], &submissions[first], &answers[first])
-	}
-	return tx.SendBatch(ctx, batch).Close()
+	return nil
 }
 
 // inFlight reads a wait for the lock that took too long: for who sent a key, its

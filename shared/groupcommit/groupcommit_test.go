@@ -1,0 +1,240 @@
+package groupcommit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/forgequeue/forgequeue/shared/groupcommit"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// flusher answers each request with its double, after a while, and notes what it
+// was given.
+type flusher struct {
+	takes time.Duration
+
+	mu      sync.Mutex
+	flushes [][]int
+	busy    int
+	t       *testing.T
+}
+
+func (f *flusher) flush(_ context.Context, requests []int) []groupcommit.Result[int] {
+	f.mu.Lock()
+	f.flushes = append(f.flushes, append([]int(nil), requests...))
+	if f.busy++; f.busy > 1 {
+		f.t.Error("two flushes at once")
+	}
+	f.mu.Unlock()
+	time.Sleep(f.takes)
+	f.mu.Lock()
+	f.busy--
+	f.mu.Unlock()
+	results := make([]groupcommit.Result[int], len(requests))
+	for i, r := range requests {
+		results[i].Value = 2 * r
+	}
+	return results
+}
+
+func newGroup(f *flusher, most, waiting, classes int) *groupcommit.Group[int, int] {
+	return groupcommit.New(groupcommit.Options[int, int]{Flush: f.flush, Most: most, Waiting: waiting, Classes: classes})
+}
+
+func TestAlone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := &flusher{t: t, takes: time.Millisecond}
+		g := newGroup(f, 10, 10, 1)
+		begun := time.Now()
+		if got, err := g.Do(t.Context(), 0, 21); got != 42 || err != nil {
+			t.Fatalf("%d, %v", got, err)
+		}
+		if took := time.Since(begun); took != time.Millisecond {
+			t.Errorf("an idle group took %v", took)
+		}
+	})
+}
+
+// Whoever comes during a flush shares the next one, at most so many, in order.
+func TestThoseWhoComeMeanwhileShareTheNext(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := &flusher{t: t, takes: 10 * time.Millisecond}
+		g := newGroup(f, 4, 100, 1)
+		var group sync.WaitGroup
+		for i := range 10 {
+			group.Go(func() {
+				if got, err := g.Do(t.Context(), 0, i); got != 2*i || err != nil {
+					t.Errorf("%d: %d, %v", i, got, err)
+				}
+			})
+			synctest.Wait()
+		}
+		group.Wait()
+		if got := fmt.Sprint(f.flushes); got != "[[0] [1 2 3 4] [5 6 7 8] [9]]" {
+			t.Errorf("flushes %s", got)
+		}
+	})
+}
+
+func TestWeight(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := &flusher{t: t, takes: time.Millisecond}
+		g := groupcommit.New(groupcommit.Options[int, int]{
+			Flush: f.flush, Most: 10, Waiting: 100, Weight: func(r int) int { return r },
+		})
+		results := g.DoAll(t.Context(), 0, []int{6, 4, 1, 30, 5, 5, 1})
+		for i, r := range []int{6, 4, 1, 30, 5, 5, 1} {
+			if results[i].Value != 2*r || results[i].Err != nil {
+				t.Errorf("%d: %+v", r, results[i])
+			}
+		}
+		if got := fmt.Sprint(f.flushes); got != "[[6 4] [1] [30] [5 5] [1]]" {
+			t.Errorf("flushes %s", got)
+		}
+	})
+}
+
+func TestTheUrgentFirst(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := &flusher{t: t, takes: time.Millisecond}
+		g := newGroup(f, 2, 100, 3)
+		var group sync.WaitGroup
+		for i, class := range []int{0, 2, 2, 1, 0} {
+			group.Go(func() { _, _ = g.Do(t.Context(), class, i) })
+			synctest.Wait()
+		}
+		group.Wait()
+		if got := fmt.Sprint(f.flushes); got != "[[0] [4 3] [1 2]]" {
+			t.Errorf("flushes %s", got)
+		}
+	})
+}
+
+// A full line refuses; a more urgent request takes the place of the latest of the
+// least urgent.
+func TestFull(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := &flusher{t: t, takes: time.Second}
+		g := newGroup(f, 10, 2, 3)
+		errs := make([]error, 6)
+		var group sync.WaitGroup
+		for i, class := range []int{1, 1, 2, 2, 0, 1} {
+			group.Go(func() { _, errs[i] = g.Do(t.Context(), class, i) })
+			synctest.Wait()
+		}
+		group.Wait()
+		// 0 is flushed, 1 and 2 wait, 3 is refused, 4 displaces 2, 5 finds nobody less urgent
+		for i, want := range []error{nil, nil, groupcommit.ErrFull, groupcommit.ErrFull, nil, groupcommit.ErrFull} {
+			if !errors.Is(errs[i], want) || (want == nil && errs[i] != nil) {
+				t.Errorf("%d: %v, want %v", i, errs[i], want)
+			}
+		}
+		if got := fmt.Sprint(f.flushes); got != "[[0] [4 1]]" {
+			t.Errorf("flushes %s", got)
+		}
+	})
+}
+
+// A caller that leaves before its flush is not in it; one that leaves during it
+// disturbs nobody, and is told that nobody knows.
+func TestLeaving(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := &flusher{t: t, takes: time.Second}
+		g := newGroup(f, 10, 100, 1)
+		during, leaveDuring := context.WithCancel(t.Context())
+		before, leaveBefore := context.WithCancel(t.Context())
+		errs := make([]error, 4)
+		var group sync.WaitGroup
+		for i, ctx := range []context.Context{during, t.Context(), before, t.Context()} {
+			group.Go(func() { _, errs[i] = g.Do(ctx, 0, i) })
+			synctest.Wait()
+		}
+		leaveDuring()
+		leaveBefore()
+		synctest.Wait()
+		if !errors.Is(errs[0], groupcommit.ErrUnknown) || !errors.Is(errs[2], groupcommit.ErrLeft) || !errors.Is(errs[2], context.Canceled) {
+			t.Errorf("left during: %v, before: %v", errs[0], errs[2])
+		}
+		group.Wait()
+		if got := fmt.Sprint(f.flushes); got != "[[0] [1 3]]" || errs[1] != nil || errs[3] != nil {
+			t.Errorf("flushes %s, %v", got, errs)
+		}
+		if g.Waiting() != 0 {
+			t.Errorf("%d wait", g.Waiting())
+		}
+	})
+}
+
+func TestAFlushThatFails(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := groupcommit.New(groupcommit.Options[int, int]{
+			Most: 10, Waiting: 10, Timeout: time.Minute,
+			Flush: func(ctx context.Context, requests []int) []groupcommit.Result[int] {
+				switch requests[0] {
+				case 1:
+					panic("oh")
+				case 2:
+					return nil
+				case 3:
+					<-ctx.Done()
+					return []groupcommit.Result[int]{{Err: ctx.Err()}}
+				}
+				return make([]groupcommit.Result[int], len(requests))
+			},
+		})
+		for request, want := range map[int]error{1: groupcommit.ErrUnknown, 3: context.DeadlineExceeded} {
+			if _, err := g.Do(t.Context(), 0, request); !errors.Is(err, want) {
+				t.Errorf("%d: %v", request, err)
+			}
+		}
+		if _, err := g.Do(t.Context(), 0, 2); err == nil {
+			t.Error("too few results, and no error")
+		}
+		if _, err := g.Do(t.Context(), 0, 0); err != nil {
+			t.Errorf("after failures: %v", err)
+		}
+	})
+}
+
+// Many callers, some of whom leave: everybody gets his own answer.
+func TestManyCallers(t *testing.T) {
+	t.Parallel()
+	f := &flusher{t: t, takes: 200 * time.Microsecond}
+	g := newGroup(f, 50, 1000, 2)
+	var group sync.WaitGroup
+	for i := range 2000 {
+		group.Go(func() {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if i%7 == 0 {
+				go cancel()
+			}
+			got, err := g.Do(ctx, i%2, i)
+			if err == nil && got != 2*i {
+				t.Errorf("%d was answered %d", i, got)
+			}
+			if err != nil && i%7 != 0 && !errors.Is(err, groupcommit.ErrFull) {
+				t.Errorf("%d: %v", i, err)
+			}
+		})
+	}
+	group.Wait()
+	if len(f.flushes) > 1500 {
+		t.Errorf("%d flushes for 2000 requests", len(f.flushes))
+	}
+}
