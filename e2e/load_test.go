@@ -59,9 +59,9 @@ type load struct {
 	delay time.Duration
 	// balanced lets every client reach whichever gateway takes connections.
 	balanced bool
-	idle  []func()
-	made  atomic.Int64
-	rings atomic.Int64
+	idle     []func()
+	made     atomic.Int64
+	rings    atomic.Int64
 }
 
 // newLoad makes a tenant whose queue has short leases.

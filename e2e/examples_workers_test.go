@@ -1,0 +1,61 @@
+package e2e_test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/forgequeue/forgequeue/e2e/stack"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// oneFile takes a worker of api-docs/examples through all that it promises.
+func (e *examples) oneFile(t *testing.T, queue string, command ...string) {
+	t.Parallel()
+	file, err := filepath.Abs(filepath.Join("..", "api-docs", "examples", command[1]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const lease = 6 * time.Second
+	c := e.queue(t, queue, lease)
+	url, repeated := e.losing(t)
+	start := func() *stack.Process {
+		return e.run(t, e.environment("FORGEQUEUE_URL="+url, "WORKER_GRACE=0.1", "PYTHONDONTWRITEBYTECODE=1"), command[0], file, queue)
+	}
+	worker := start()
+
+	ends(t, c, submit(t, c, api.SubmitRequest{Type: "greet", Queue: queue, Payload: []byte(`{"name":"Ada"}`)}), api.StateCompleted, `{"hello":"Ada"}`)
+	failed := ends(t, c, submit(t, c, api.SubmitRequest{Type: "greet", Queue: queue, Payload: []byte(`{}`)}), api.ReasonPermanent, "null")
+	if failed.LastError == nil || failed.LastError.Type != "Permanent" || failed.LastError.Message != "the payload has no name" {
+		t.Errorf("the failure: %+v", failed.LastError)
+	}
+	ends(t, c, submit(t, c, once("nap", queue, "null")), api.ReasonExhausted, "null")
+	stranger := submit(t, c, api.SubmitRequest{Type: "stranger", Queue: queue})
+	stack.Eventually(t, 30*time.Second, "a type that is not known is put back", func() bool {
+		job := get(t, c, stranger)
+		return job.State == api.StateScheduled && job.Attempt == 0 && job.Epoch == 1
+	})
+
+	long := submit(t, c, api.SubmitRequest{Type: "nap", Queue: queue, Payload: []byte(`{"seconds":3600}`)})
+	unwanted := submit(t, c, api.SubmitRequest{Type: "nap", Queue: queue, Payload: []byte(`{"seconds":3600}`)})
+	running(t, c, long)
+	running(t, c, unwanted)
+	if _, err := c.Cancel(t.Context(), unwanted); err != nil {
+		t.Fatal(err)
+	}
+	stack.Eventually(t, 30*time.Second, "a cancelled job is let go of", func() bool { return get(t, c, unwanted).State == api.StateCancelled })
+	stack.Eventually(t, 30*time.Second, "the lease has been extended", func() bool {
+		job := get(t, c, long)
+		return job.LeaseExpiresAt != nil && job.LeaseExpiresAt.Sub(job.StartedAt.Time) > lease+time.Second && job.Epoch == 1
+	})
+	stops(t, worker)
+	repeated(1)
+	if job := get(t, c, long); job.State != api.StateQueued || job.Attempt != 0 || job.Epoch != 1 {
+		t.Errorf("after the stop the job is %s at attempt %d, epoch %d", job.State, job.Attempt, job.Epoch)
+	}
+
+	again := start() // a worker without a job has nothing to wait for
+	stack.Eventually(t, 30*time.Second, "it claims", func() bool { return strings.Contains(again.Output(), "claims from "+queue) })
+	stops(t, again)
+}
