@@ -12,8 +12,24 @@ type Bucket struct {
 	// Rate is in jobs a second, Burst in jobs.
 	Rate  float64
 	Burst int
-	// Extra is what losses of Redis allow: one burst a gateway for each loss, flush or return.
-	Extra int
+	// Losses are when Redis was lost, flushed, or came back: each allows one burst more
+	// for each of the Gateways.
+	Losses   []time.Time
+	Gateways int
+}
+
+// lossLasts is how long after a loss, or before it was noted, its bursts may show.
+const lossLasts = 2 * time.Second
+
+// extra is what the losses that touch a window allow.
+func (b Bucket) extra(start, end time.Time) int {
+	n := 0
+	for _, loss := range b.Losses {
+		if loss.After(start.Add(-lossLasts)) && loss.Before(end.Add(lossLasts)) {
+			n++
+		}
+	}
+	return n * b.Gateways * b.Burst
 }
 
 // maxWindows bounds how many starts of windows are looked at: all of them in runs
@@ -53,14 +69,14 @@ func (b Bucket) check(v *violations, admitted []Event) {
 				continue
 			}
 			n++
-			allowed := float64(b.Burst+b.Extra+1) + b.Rate*e.Done.Sub(starts[i]).Seconds()
+			allowed := float64(b.Burst+b.extra(starts[i], e.Done)+1) + b.Rate*e.Done.Sub(starts[i]).Seconds()
 			if over := float64(n) - allowed; cmp.Compare(over, worst) > 0 {
 				worst, at = over, e.Done
 			}
 		}
 		if worst > 0 {
 			v.add("tenant %s: %.1f over rate %v, burst %d and %d extra in the %v from %s",
-				b.Tenant, worst, b.Rate, b.Burst, b.Extra, at.Sub(starts[i]), starts[i].Format("05.000"))
+				b.Tenant, worst, b.Rate, b.Burst, b.extra(starts[i], at), at.Sub(starts[i]), starts[i].Format("05.000"))
 		}
 	}
 }

@@ -15,28 +15,11 @@ import (
 // RedisWithoutTTL lists the keys that never end. It speaks the few words of the
 // protocol (RESP2) that this takes; the URL is redis://host:port or unix:///path.
 func RedisWithoutTTL(ctx context.Context, address string) ([]string, error) {
-	u, err := url.Parse(address)
+	r, err := dialRedis(ctx, address)
 	if err != nil {
 		return nil, err
 	}
-	network, target := "tcp", u.Host
-	if u.Scheme == "unix" {
-		network, target = "unix", u.Path
-	}
-	conn, err := (&net.Dialer{Timeout: 5 * time.Second}).DialContext(ctx, network, target)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = conn.Close() }()
-	if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
-		return nil, err
-	}
-	r := &redis{conn: conn, reader: bufio.NewReader(conn)}
-	if password, ok := u.User.Password(); ok {
-		if _, err := r.ask("AUTH", password); err != nil {
-			return nil, err
-		}
-	}
+	defer func() { _ = r.conn.Close() }()
 	keys, err := r.ask("KEYS", "*")
 	if err != nil {
 		return nil, err
@@ -52,6 +35,42 @@ func RedisWithoutTTL(ctx context.Context, address string) ([]string, error) {
 		}
 	}
 	return endless, nil
+}
+
+// RedisDo runs one command on a Redis, as in RedisDo(ctx, url, "FLUSHALL").
+func RedisDo(ctx context.Context, address string, words ...string) error {
+	r, err := dialRedis(ctx, address)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = r.conn.Close() }()
+	_, err = r.ask(words...)
+	return err
+}
+
+func dialRedis(ctx context.Context, address string) (*redis, error) {
+	u, err := url.Parse(address)
+	if err != nil {
+		return nil, err
+	}
+	network, target := "tcp", u.Host
+	if u.Scheme == "unix" {
+		network, target = "unix", u.Path
+	}
+	conn, err := (&net.Dialer{Timeout: 5 * time.Second}).DialContext(ctx, network, target)
+	if err != nil {
+		return nil, err
+	}
+	r := &redis{conn: conn, reader: bufio.NewReader(conn)}
+	err = conn.SetDeadline(time.Now().Add(10 * time.Second))
+	if password, ok := u.User.Password(); ok && err == nil {
+		_, err = r.ask("AUTH", password)
+	}
+	if err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	return r, nil
 }
 
 type redis struct {
