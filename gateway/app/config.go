@@ -26,7 +26,7 @@ type Config struct {
 	Listen         string        `env:"FORGEQUEUE_LISTEN"          envDefault:"127.0.0.1:8080"        doc:"Address of the public API, host:port. Default 127.0.0.1:8080."`
 	MetricsListen  string        `env:"FORGEQUEUE_METRICS_LISTEN"  envDefault:"127.0.0.1:9090"        doc:"Address of /metrics and /debug/pprof, host:port; keep it private. Default 127.0.0.1:9090."`
 	CoreURL        string        `env:"FORGEQUEUE_CORE_URL"        envDefault:"http://127.0.0.1:8081" doc:"Where core's internal API is, a URL without path. Default http://127.0.0.1:8081."`
-	RedisURL       secret.Text   `env:"REDIS_URL"                                                     doc:"Redis or Valkey, redis:// or rediss://. Optional: without it key revocations take up to 30 s to arrive. Default none."`
+	RedisURL       secret.Text   `env:"REDIS_URL"                                                     doc:"Redis or Valkey, redis:// or rediss://. Optional: without it each gateway limits by itself, at rate ÷ FORGEQUEUE_REPLICAS, and revoked keys and changed limits take up to 30 s to arrive. Default none."`
 	HopSecret      secret.Text   `env:"FORGEQUEUE_HOP_SECRET"                                         doc:"Signs the calls to core, at least 32 bytes, the same in both. Required; openssl rand -base64 32 makes one."`
 	KeySecret      secret.Text   `env:"FORGEQUEUE_KEY_SECRET"                                         doc:"HMAC secret of API keys, at least 32 bytes, the same in every gateway; changing it makes all keys invalid. Required; openssl rand -base64 32 makes one."`
 	OperatorKey    secret.Text   `env:"FORGEQUEUE_OPERATOR_KEY"                                       doc:"The credential that opens /v1/admin, at least 27 characters. Optional: without it these routes do not exist. Default none."`
@@ -40,6 +40,12 @@ type Config struct {
 	HopParked      int           `env:"FORGEQUEUE_HOP_PARKED"      envDefault:"4096"                  doc:"Claims with wait_ms and requests with Prefer: wait that may wait in core at once, 1 to 65536. Default 4096."`
 	BreakerWindow  time.Duration `env:"FORGEQUEUE_BREAKER_WINDOW"  envDefault:"30s"                   doc:"The calls of how long a breaker judges core by, a duration such as 30s, 1s to 10m; at least twice FORGEQUEUE_REQUEST_TIMEOUT is used. Default 30s."`
 	BreakerOpen    time.Duration `env:"FORGEQUEUE_BREAKER_OPEN"    envDefault:"500ms"                 doc:"How long an open breaker sends nothing to core before it tries again, a duration such as 2s. 100ms to 1m. Default 500ms."`
+	Replicas       int           `env:"FORGEQUEUE_REPLICAS"        envDefault:"1"                     doc:"How many gateways share the rates while Redis is away, for the time in which none was ever seen there, 1 to 10000. Default 1."`
+	TrustedProxies []string      `env:"FORGEQUEUE_TRUSTED_PROXIES"                                    doc:"Networks in CIDR notation, with commas between, whose X-Forwarded-For and Forwarded are believed, such as 10.0.0.0/8; from any other address these headers are not looked at. Default none."`
+	IPRate         float64       `env:"FORGEQUEUE_IP_RATE"         envDefault:"5000"                  doc:"Requests a second that one client address (IPv6: its /64) may send, before anybody is known; 0 is no limit, at most 1000000. Loopback, /livez and /readyz are never limited. Default 5000."`
+	IPBurst        int           `env:"FORGEQUEUE_IP_BURST"        envDefault:"10000"                 doc:"How many of these at once, 1 to 1000000. Default 10000."`
+	FailedKeyRate  float64       `env:"FORGEQUEUE_FAILED_KEY_RATE" envDefault:"10"                    doc:"Credentials a second that are no good which one client address may send before it gets 429; keys that were good at this gateway before still work. 0 is no limit, at most 1000000. Default 10."`
+	FailedKeyBurst int           `env:"FORGEQUEUE_FAILED_KEY_BURST" envDefault:"200"                  doc:"How many of these at once, 1 to 1000000. Default 200."`
 
 	// Listener and MetricsListener are used instead of listening, where given. Run
 	// closes them.
@@ -59,6 +65,8 @@ const (
 	// minHopInFlight leaves each class of calls a share.
 	minHopInFlight = 16
 	maxHopCalls    = 1 << 16
+	maxReplicas    = 10_000
+	maxAddressRate = 1_000_000
 )
 
 // FromEnv reads the process's environment. The error has every problem, not only
@@ -112,6 +120,7 @@ func (cfg Config) check() error {
 	between(cfg.BreakerOpen, 100*time.Millisecond, time.Minute, "FORGEQUEUE_BREAKER_OPEN")
 	wrong(cfg.HopInFlight >= minHopInFlight && cfg.HopInFlight <= maxHopCalls, "FORGEQUEUE_HOP_IN_FLIGHT %d: must be between %d and %d", cfg.HopInFlight, minHopInFlight, maxHopCalls)
 	wrong(cfg.HopParked >= 1 && cfg.HopParked <= maxHopCalls, "FORGEQUEUE_HOP_PARKED %d: must be between 1 and %d", cfg.HopParked, maxHopCalls)
+	problems = append(problems, cfg.checkAddresses())
 	if cfg.Logger == nil {
 		_, err := telemetry.NewLogger(io.Discard, cfg.LogFormat, cfg.LogLevel)
 		wrong(err == nil, "FORGEQUEUE_LOG_FORMAT, FORGEQUEUE_LOG_LEVEL: %w", err)
@@ -119,6 +128,45 @@ func (cfg Config) check() error {
 	// Not with the library's error: it repeats the URL, password and all.
 	wrong(admission.ValidURL(cfg.RedisURL.Reveal()), "REDIS_URL: must look like redis://[[user]:password@]host:port[/database]")
 	return errors.Join(problems...)
+}
+
+// checkAddresses judges what is about clients' addresses, and replicas.
+func (cfg Config) checkAddresses() error {
+	var problems []error
+	wrong := func(ok bool, format string, args ...any) {
+		if !ok {
+			problems = append(problems, fmt.Errorf(format, args...))
+		}
+	}
+	rate := func(value float64, name string) { // written so that NaN is wrong
+		wrong(value >= 0 && value <= maxAddressRate, "%s %g: must be between 0 and %d", name, value, maxAddressRate)
+	}
+	burst := func(value int, name string) {
+		wrong(value >= 1 && value <= maxAddressRate, "%s %d: must be between 1 and %d", name, value, maxAddressRate)
+	}
+	rate(cfg.IPRate, "FORGEQUEUE_IP_RATE")
+	burst(cfg.IPBurst, "FORGEQUEUE_IP_BURST")
+	rate(cfg.FailedKeyRate, "FORGEQUEUE_FAILED_KEY_RATE")
+	burst(cfg.FailedKeyBurst, "FORGEQUEUE_FAILED_KEY_BURST")
+	wrong(cfg.Replicas >= 1 && cfg.Replicas <= maxReplicas, "FORGEQUEUE_REPLICAS %d: must be between 1 and %d", cfg.Replicas, maxReplicas)
+	_, err := admission.ParseProxies(cfg.TrustedProxies)
+	wrong(err == nil, "FORGEQUEUE_TRUSTED_PROXIES: must be networks such as 10.0.0.0/8, with commas between: %w", err)
+	return errors.Join(problems...)
+}
+
+// ipLimit and failedKeys are nil where there is no limit.
+func (cfg Config) ipLimit() *admission.IPLimit {
+	if cfg.IPRate <= 0 {
+		return nil
+	}
+	return admission.NewIPLimit(admission.IPLimitOptions{PerSecond: cfg.IPRate, Burst: cfg.IPBurst})
+}
+
+func (cfg Config) failedKeys() *admission.FailedKeys {
+	if cfg.FailedKeyRate <= 0 {
+		return nil
+	}
+	return admission.NewFailedKeys(admission.IPLimitOptions{PerSecond: cfg.FailedKeyRate, Burst: cfg.FailedKeyBurst})
 }
 
 // hopLimits: a call counts for its breaker when it began, so that the window must

@@ -17,6 +17,7 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/auth"
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/httpapi"
+	"github.com/forgequeue/forgequeue/shared/clock"
 	"github.com/forgequeue/forgequeue/shared/httpserver"
 	"github.com/forgequeue/forgequeue/shared/telemetry"
 )
@@ -44,6 +45,7 @@ func Run(ctx context.Context, cfg Config) error {
 // parts are what lives as long as the gateway.
 type parts struct {
 	redis    *admission.Redis
+	limiter  *admission.Limiter
 	core     *coreclient.Client
 	auth     *auth.Authenticator
 	api      *httpapi.Server
@@ -52,6 +54,10 @@ type parts struct {
 
 // assemble makes the parts; nothing of it dials or starts yet.
 func (cfg Config) assemble(logger *slog.Logger) (*parts, error) {
+	proxies, err := admission.ParseProxies(cfg.TrustedProxies)
+	if err != nil {
+		return nil, fmt.Errorf("FORGEQUEUE_TRUSTED_PROXIES: %w", err)
+	}
 	redis, err := admission.Connect(cfg.RedisURL.Reveal())
 	if err != nil {
 		return nil, err
@@ -59,26 +65,33 @@ func (cfg Config) assemble(logger *slog.Logger) (*parts, error) {
 	registry := telemetry.NewRegistry()
 	core, err := coreclient.New(coreclient.Options{
 		URL: cfg.CoreURL, Secret: []byte(cfg.HopSecret), Logger: logger, Limits: cfg.hopLimits(), Registry: registry,
+		Now: clock.Now,
 	})
 	if err != nil {
 		return nil, errors.Join(err, redis.Close())
 	}
 	p := &parts{redis: redis, core: core, registry: registry}
+	p.limiter = admission.NewLimiter(redis, admission.LimiterOptions{Replicas: cfg.Replicas, Logger: logger, Registry: registry})
 	p.auth = auth.New(auth.Options{
 		KeySecret:   []byte(cfg.KeySecret),
 		OperatorKey: cfg.OperatorKey.Reveal(),
 		Lookup:      core.LookUpKey,
+		Now:         core.Now, // this machine's clock may be off; a key expires by core's
 	})
 	p.api = httpapi.New(httpapi.Options{
-		Auth:      p.auth,
-		Core:      core,
-		Redis:     redis,
-		KeySecret: []byte(cfg.KeySecret),
-		KeyEnv:    cfg.KeyEnv,
-		Admin:     cfg.OperatorKey != "",
-		Registry:  p.registry,
-		Logger:    logger,
-		Timeout:   cfg.RequestTimeout,
+		Auth:       p.auth,
+		Core:       core,
+		Redis:      redis,
+		Limiter:    p.limiter,
+		Proxies:    proxies,
+		IPLimit:    cfg.ipLimit(),
+		FailedKeys: cfg.failedKeys(),
+		KeySecret:  []byte(cfg.KeySecret),
+		KeyEnv:     cfg.KeyEnv,
+		Admin:      cfg.OperatorKey != "",
+		Registry:   p.registry,
+		Logger:     logger,
+		Timeout:    cfg.RequestTimeout,
 	})
 	return p, nil
 }
@@ -89,7 +102,8 @@ func (p *parts) close() error {
 }
 
 // serve runs the public listener, and beside it what must outlive its drain:
-// metrics can be read, and revocations arrive, until the last request has ended.
+// metrics can be read, hints arrive, and this gateway counts among those that share
+// the rates, until the last request has ended.
 func (p *parts) serve(ctx context.Context, cfg Config, logger *slog.Logger) error {
 	logger.InfoContext(ctx, "gateway listens", "address", cfg.Listener.Addr().String(), "metrics", cfg.MetricsListener.Addr().String(),
 		"core", cfg.CoreURL, "redis", cfg.RedisURL != "", "admin", cfg.OperatorKey != "")
@@ -123,7 +137,13 @@ func (p *parts) serve(ctx context.Context, cfg Config, logger *slog.Logger) erro
 		return nil // a scrape or a profile cut off at the end is no failed drain
 	})
 	group.Go(func() error {
-		p.redis.Revocations(background, p.auth.Forget)
+		p.redis.Hear(background, admission.Hearer{
+			KeyRevoked: p.auth.Forget, LimitsChanged: p.auth.ForgetLimits, Missed: p.auth.ForgetAll,
+		})
+		return nil
+	})
+	group.Go(func() error {
+		p.limiter.Run(background)
 		return nil
 	})
 	err := group.Wait()

@@ -55,10 +55,15 @@ func (p Proxies) trusts(address netip.Addr) bool {
 	return false
 }
 
-// ParseProxies reads networks in CIDR notation; a bare address is itself alone.
+// ParseProxies reads networks in CIDR notation; a bare address is itself alone, and
+// nothing but spaces is none.
 func ParseProxies(networks []string) (Proxies, error) {
 	var proxies Proxies
 	for _, network := range networks {
+		network = strings.TrimSpace(network)
+		if network == "" {
+			continue
+		}
 		if address, err := netip.ParseAddr(network); err == nil {
 			address = address.Unmap()
 			proxies = append(proxies, netip.PrefixFrom(address, address.BitLen()))

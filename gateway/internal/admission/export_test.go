@@ -103,21 +103,6 @@ func (r *Request) Keys() []string {
 // SetClock has an IPLimit live by another clock.
 func (l *IPLimit) SetClock(now func() time.Time) { l.now = now }
 
-// Patiently connects without the haste of a limiter: a test that is about its
-// decisions must not depend on a machine that never stands still.
-func Patiently(url string, patience time.Duration) (*Redis, error) {
-	options, err := parse(url)
-	if err != nil {
-		return nil, err
-	}
-	quieten()
-	options.DialTimeout, options.ReadTimeout, options.WriteTimeout, options.PoolTimeout = patience, patience, patience, patience
-	return &Redis{client: redis.NewUniversalClient(options)}, nil
-}
-
-// SetBudget has a Limiter wait longer for Redis.
-func (l *Limiter) SetBudget(budget time.Duration) { l.budget = budget }
-
 // ScriptSHA is the script's name in Redis.
 func ScriptSHA() string { return newScript(limiterScript()).sha }
 

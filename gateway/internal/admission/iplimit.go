@@ -83,6 +83,9 @@ func (l *IPLimit) wait(bucket *rate.Limiter, now time.Time) time.Duration {
 	return time.Duration(missing / float64(l.rate) * float64(time.Second))
 }
 
+// Burst is how much an address may take at once.
+func (l *IPLimit) Burst() int { return l.burst }
+
 // Addresses is how many are remembered.
 func (l *IPLimit) Addresses() int {
 	l.mu.Lock()
@@ -104,6 +107,9 @@ func NewFailedKeys(opts IPLimitOptions) *FailedKeys { return &FailedKeys{limit: 
 func (f *FailedKeys) Refuse(address netip.Addr) (retryAfter time.Duration, refused bool) {
 	return f.limit.Exhausted(address)
 }
+
+// Burst is how often an address may fail at once.
+func (f *FailedKeys) Burst() int { return f.limit.Burst() }
 
 // Failed counts a key that was no good.
 func (f *FailedKeys) Failed(address netip.Addr) { _, _ = f.limit.Allow(address) }

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 	"github.com/sony/gobreaker/v2"
 )
@@ -43,10 +45,11 @@ type LimiterOptions struct {
 	// Prefix is before every key; empty is "fq:".
 	Prefix string
 	Logger *slog.Logger // nil: none
-	// OnDecision and OnMode are for metrics; nil is nobody. They are called while
-	// requests wait: they must not block, nor call the Limiter.
-	OnDecision func(where Mode, verdict Verdict)
-	OnMode     func(Mode)
+	// Registry gets the metrics; nobody does if nil.
+	Registry prometheus.Registerer
+	// OnMode hears of each change; nil is nobody. It is called while requests wait:
+	// it must not block, nor call the Limiter.
+	OnMode func(Mode)
 }
 
 // Limiter decides how much a caller may. It asks Redis while that answers, and
@@ -64,12 +67,13 @@ type LimiterOptions struct {
 type Limiter struct {
 	client   redis.UniversalClient // nil where none is configured
 	prefix   string
-	budget   time.Duration // redisBudget; tests have more patience
+	budget   time.Duration // redisBudget, unless Redis was given another
 	id       string        // of this gateway, among those that Redis has seen
 	script   script
 	local    *local
 	opts     LimiterOptions
 	breaker  *gobreaker.CircuitBreaker[struct{}]
+	metrics  *metrics
 	doubt    atomic.Bool
 	probing  atomic.Bool
 	away     atomic.Bool  // the change to local has been told
@@ -92,7 +96,7 @@ func NewLimiter(r *Redis, opts LimiterOptions) *Limiter {
 	l := &Limiter{
 		client: r.client,
 		prefix: opts.Prefix,
-		budget: redisBudget,
+		budget: cmp.Or(r.budget, redisBudget),
 		id:     uuid.NewString(),
 		script: newScript(limiterScript()),
 		local:  newLocal(opts.LocalBuckets),
@@ -106,6 +110,7 @@ func NewLimiter(r *Redis, opts LimiterOptions) *Limiter {
 		ReadyToTrip:   func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= tripAfter },
 		OnStateChange: l.stateChanged,
 	})
+	l.metrics = newMetrics(opts.Registry, l)
 	return l
 }
 
@@ -116,9 +121,7 @@ func (l *Limiter) Admit(ctx context.Context, r Request) Decision {
 	if !done {
 		d = l.decide(ctx, &r, false)
 	}
-	if l.opts.OnDecision != nil {
-		l.opts.OnDecision(where(&d), d.Verdict)
-	}
+	l.metrics.decided(&d)
 	return d
 }
 
@@ -158,13 +161,6 @@ func (l *Limiter) decide(ctx context.Context, r *Request, peek bool) Decision {
 // Mode says where requests are decided now.
 func (l *Limiter) Mode() Mode {
 	if l.client == nil || l.breaker.State() != gobreaker.StateClosed {
-		return ModeLocal
-	}
-	return ModeRedis
-}
-
-func where(d *Decision) Mode {
-	if d.Local {
 		return ModeLocal
 	}
 	return ModeRedis

@@ -24,14 +24,12 @@ func limiter(t testing.TB, url string, opts admission.LimiterOptions) *admission
 	if opts.Prefix == "" {
 		opts.Prefix = "test:" + uuid.NewString() + ":"
 	}
-	l := admission.NewLimiter(patient(t, url), opts)
-	l.SetBudget(hang)
-	return l
+	return admission.NewLimiter(patient(t, url), opts)
 }
 
 func patient(t testing.TB, url string) *admission.Redis {
 	t.Helper()
-	r, err := admission.Patiently(url, hang)
+	r, err := admission.ConnectWithin(url, hang)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,7 +30,8 @@ type Bucket struct {
 
 // Request is what admission decides on: see NewRequest and NewPeek.
 type Request struct {
-	// Buckets are all charged, or none is. No two have the same key.
+	// Buckets are all charged, or none is; one whose cost is 0 is only looked at. No two
+	// have the same key.
 	Buckets []Bucket
 	// hints are the keys that say that a cap is full; none where the request
 	// takes no slot, or may turn out to be a replay.
@@ -59,7 +60,8 @@ type Use struct {
 }
 
 // NewRequest lists the buckets that a request has to pass: by request and by job,
-// for the tenant, the credential and each user. A request counts once for the
+// for the tenant, the credential and each user; those that it takes nothing from
+// are there to be shown. A request counts once for the
 // user of its key and for each user that its jobs name, since an unbound key acts
 // for him as much. limits gives what is in force for a user ("" is none), as
 // api.Overrides.For does.
@@ -77,8 +79,9 @@ func NewRequest(use Use, limits func(user string) api.Limits) Request {
 	for _, user := range use.users() {
 		r.addUser(&use, user, limits(user), 1, use.Jobs[user])
 	}
-	// A bucket that this request takes nothing from has no say in it.
-	r.Buckets = slices.DeleteFunc(r.Buckets, func(b Bucket) bool { return b.Cost == 0 })
+	// A bucket that this request takes nothing from is only shown, and has no say: a
+	// closed one, which has nothing to show, is left out.
+	r.Buckets = slices.DeleteFunc(r.Buckets, func(b Bucket) bool { return b.Cost == 0 && b.Quota.Closed() })
 	if use.TakesSlots && total > 0 {
 		r.hints = use.hints()
 	}

@@ -60,8 +60,8 @@ func TestNewRequest(t *testing.T) {
 			"a read with an unbound key",
 			admission.Use{Tenant: "T", KeyID: "K"},
 			whole,
-			[]line{{"tenant-requests", "", 1000, 2000, 1}, {"credential-requests", "", 1000, 2000, 1}},
-			[]string{"{T}:rate:tr", "{T}:rate:cr:K"},
+			[]line{{"tenant-requests", "", 1000, 2000, 1}, {"tenant-jobs", "", 0.2, 5000, 0}, {"credential-requests", "", 1000, 2000, 1}},
+			[]string{"{T}:rate:tr", "{T}:rate:tj", "{T}:rate:cr:K"},
 		},
 		{
 			"a read with a user-bound key",
@@ -69,10 +69,12 @@ func TestNewRequest(t *testing.T) {
 			whole,
 			[]line{
 				{"tenant-requests", "", 1000, 2000, 1},
+				{"tenant-jobs", "", 0.2, 5000, 0},
 				{"credential-requests", "", 1000, 2000, 1},
 				{"user-requests", "ann", 2.5, 3, 1},
+				{"user-jobs", "ann", 5, 5, 0},
 			},
-			[]string{"{T}:rate:tr", "{T}:rate:cr:K", "{T}:rate:ur:ann"},
+			[]string{"{T}:rate:tr", "{T}:rate:tj", "{T}:rate:cr:K", "{T}:rate:ur:ann", "{T}:rate:uj:ann"},
 		},
 		{
 			"a submit with a user-bound key, however its jobs are named",

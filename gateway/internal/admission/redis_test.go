@@ -6,11 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
-	"github.com/redis/go-redis/v9"
-
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
-	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/supervisor/storetest"
 )
 
@@ -77,64 +73,4 @@ func TestConnectRefusesAndHidesThePassword(t *testing.T) {
 			t.Errorf("%q: %s", url, got)
 		}
 	}
-}
-
-func TestRevocations(t *testing.T) {
-	t.Parallel()
-	url := storetest.Redis(t)
-	r := connect(t, url)
-	ctx, stop := context.WithCancel(t.Context())
-	forgotten := make(chan string, 1000)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		r.Revocations(ctx, func(id string) { forgotten <- id })
-	}()
-	options, err := redis.ParseURL(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	publisher := redis.NewClient(options)
-	defer publisher.Close()
-
-	hear(t, publisher, forgotten)
-	// The server cuts the subscription; it must come back by itself.
-	if err := publisher.ClientKillByFilter(t.Context(), "TYPE", "pubsub").Err(); err != nil {
-		t.Fatal(err)
-	}
-	hear(t, publisher, forgotten)
-	stop()
-	<-ended
-}
-
-// hear publishes an id of its own until it arrives: a hint sent before the
-// subscription stands is lost, as it may be.
-func hear(t *testing.T, publisher *redis.Client, forgotten <-chan string) {
-	t.Helper()
-	id := uuid.NewString()
-	again := time.NewTicker(20 * time.Millisecond)
-	defer again.Stop()
-	limit := time.After(hang)
-	for {
-		select {
-		case got := <-forgotten:
-			if got == id {
-				return
-			}
-		case <-again.C:
-			if err := publisher.Publish(t.Context(), api.ChannelKeyRevoked, id).Err(); err != nil {
-				t.Fatal(err)
-			}
-		case <-limit:
-			t.Fatal("the revocation never arrived")
-		}
-	}
-}
-
-func TestRevocationsWithoutRedisEnd(t *testing.T) {
-	t.Parallel()
-	ctx, stop := context.WithCancel(t.Context())
-	stop()
-	connect(t, "").Revocations(ctx, func(string) { t.Error("heard something") })
-	connect(t, "redis://127.0.0.1:1").Revocations(ctx, func(string) { t.Error("heard something") })
 }

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -53,8 +54,8 @@ type Authenticator struct {
 	found     *cache
 	missing   *cache
 	flights   singleflight.Group
-	// forgets counts the calls of Forget: a look-up that was under way meanwhile
-	// may have read the key before it was revoked, and is not remembered.
+	// forgets counts what was forgotten: a look-up that was under way meanwhile may
+	// have read the key as it was before, and is not remembered.
 	forgets atomic.Uint64
 }
 
@@ -121,7 +122,7 @@ func (a *Authenticator) isOperator(credential string) bool {
 }
 
 // proves compares even where no key is known, so that an unknown id takes as
-// long as a wrong secret. The expiry is judged at each use, not at the look-up.
+// long as a wrong secret. An expired key is no longer known, see ask.
 func (a *Authenticator) proves(presented Key, known *api.HopKey) bool {
 	stored := make([]byte, sha256.Size)
 	if known != nil {
@@ -134,10 +135,7 @@ func (a *Authenticator) proves(presented Key, known *api.HopKey) bool {
 	// No key may act as the operator, or for no tenant, whatever is stored.
 	tenant := known.Kind == api.PrincipalTenant && known.Tenant != ""
 	platform := known.Kind == api.PrincipalPlatform && known.Tenant == ""
-	if !tenant && !platform {
-		return false
-	}
-	return known.ExpiresAt == nil || a.now().Before(known.ExpiresAt.Time)
+	return tenant || platform
 }
 
 // key gives the key, nil if there is none.
@@ -151,7 +149,8 @@ func (a *Authenticator) key(ctx context.Context, id string) (*api.HopKey, error)
 	}
 	// One flight a key. It is not bound to the caller that started it: others wait
 	// for it as well, and must not fail because the first has left.
-	flight := a.flights.DoChan(id, func() (any, error) {
+	// Who asks after something was forgotten does not join a flight from before.
+	flight := a.flights.DoChan(id+"@"+strconv.FormatUint(a.forgets.Load(), 10), func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookupTimeout)
 		defer cancel()
 		return a.ask(ctx, id)
@@ -178,21 +177,68 @@ func (a *Authenticator) ask(ctx context.Context, id string) (*api.HopKey, error)
 		return nil, fmt.Errorf("core answered for key %q", key.KeyID)
 	}
 	if !found {
+		a.found.drop(id)
 		a.missing.put(id, nil, asked)
 		return nil, nil
 	}
+	// Which of two clocks is right is not the question: core's database says how long
+	// the key lasts, and from the asking on that is a length.
+	if key.ExpiresInMS != nil {
+		left := time.Duration(*key.ExpiresInMS) * time.Millisecond
+		if left <= 0 {
+			a.found.drop(id)
+			return nil, nil
+		}
+		a.found.putFor(id, &key, asked, min(left, foundLife))
+		return a.unlessForgotten(id, &key, forgets), nil
+	}
 	a.found.put(id, &key, asked)
-	if a.forgets.Load() != forgets { // asked after put: Forget counts first, then removes
+	return a.unlessForgotten(id, &key, forgets), nil
+}
+
+// unlessForgotten takes a key that was revoked during its look-up out of the cache
+// again. Forget counts first, then removes.
+func (a *Authenticator) unlessForgotten(id string, key *api.HopKey, forgets uint64) *api.HopKey {
+	if a.forgets.Load() != forgets {
 		a.found.forget(id)
 	}
-	return &key, nil
+	return key
 }
 
 // Forget drops what is remembered of a key, for one that was revoked or has just
 // been made. Forgetting an unknown id does nothing.
 func (a *Authenticator) Forget(keyID string) {
 	a.forgets.Add(1)
-	a.flights.Forget(keyID) // who asks from now on asks core again
 	a.found.forget(keyID)
 	a.missing.forget(keyID)
+}
+
+// ForgetLimits drops what is remembered of all keys of a tenant, or of all keys
+// under a plan: their limits are no longer what they were.
+func (a *Authenticator) ForgetLimits(whose api.LimitsChanged) {
+	a.forgets.Add(1)
+	a.found.forgetWhere(func(key *api.HopKey) bool {
+		return (whose.Tenant != "" && key.Tenant == whose.Tenant) ||
+			(whose.Plan != "" && key.Plan != nil && key.Plan.Name == whose.Plan)
+	})
+}
+
+// ForgetAll drops what is remembered of every key: hints may have been missed.
+func (a *Authenticator) ForgetAll() {
+	a.forgets.Add(1)
+	a.found.forgetWhere(func(*api.HopKey) bool { return true })
+}
+
+// Familiar says whether a credential is an API key that was good when it was last
+// looked up, however long ago. It looks nothing up, and admits nobody: it tells a
+// caller who once had a good key from one who tries keys out. The operator key is
+// never familiar: it may be weaker than a key that we drew, so guesses at it
+// are counted whatever they say.
+func (a *Authenticator) Familiar(credential string) bool {
+	presented, err := Parse(credential)
+	if err != nil {
+		return false
+	}
+	known := a.found.known(presented.ID)
+	return known != nil && a.proves(presented, known)
 }

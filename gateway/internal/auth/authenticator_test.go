@@ -62,6 +62,10 @@ func (c *core) lookUp(_ context.Context, id string) (api.HopKey, bool, error) {
 	c.asked.Add(1)
 	c.mu.Lock()
 	key, found := c.keys[id]
+	if key.ExpiresAt != nil { // as core's database does
+		left := key.ExpiresAt.Sub(c.now).Milliseconds()
+		key.ExpiresInMS = &left
+	}
 	err := c.err
 	c.mu.Unlock()
 	if c.entered != nil {

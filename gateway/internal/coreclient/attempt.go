@@ -102,7 +102,7 @@ func (c *Client) request(ctx context.Context, path string, body []byte) (*http.R
 	if err != nil {
 		return nil, err
 	}
-	at := c.now().Add(time.Duration(c.offset.Load()))
+	at := c.Now()
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("User-Agent", "forgequeue-gateway")
 	request.Header.Set(identity.Header, identity.Sign(c.secret, http.MethodPost, path, body, at))

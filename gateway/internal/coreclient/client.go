@@ -150,3 +150,7 @@ func afresh() *http.Transport {
 
 // Close closes the idle connections.
 func (c *Client) Close() { c.transport.CloseIdleConnections() }
+
+// Now is core's time as far as it is known: this process's own clock, set right by
+// what core said when they were too far apart.
+func (c *Client) Now() time.Time { return c.now().Add(time.Duration(c.offset.Load())) }

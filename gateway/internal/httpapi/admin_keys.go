@@ -3,7 +3,6 @@ package httpapi
 import (
 	"context"
 	"net/http"
-	"time"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/auth"
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
@@ -27,7 +26,7 @@ func (s *Server) createKey(ctx context.Context, c *call, r api.KeyRequest) (repl
 	if err != nil {
 		return reply[api.NewKey]{}, err
 	}
-	if fields := r.Validate(time.Now()); len(fields) > 0 {
+	if fields := r.Validate(s.core.Now()); len(fields) > 0 {
 		return reply[api.NewKey]{}, problem.Invalid(fields...)
 	}
 	return s.mint(ctx, c, api.HopKeyCreateRequest{
@@ -38,7 +37,7 @@ func (s *Server) createKey(ctx context.Context, c *call, r api.KeyRequest) (repl
 // createPlatformKey answers POST /v1/admin/platform-keys: 201 with a key that
 // works for all tenants, shown only here.
 func (s *Server) createPlatformKey(ctx context.Context, c *call, r api.PlatformKeyRequest) (reply[api.NewKey], error) {
-	if fields := r.Validate(time.Now()); len(fields) > 0 {
+	if fields := r.Validate(s.core.Now()); len(fields) > 0 {
 		return reply[api.NewKey]{}, problem.Invalid(fields...)
 	}
 	return s.mint(ctx, c, api.HopKeyCreateRequest{

@@ -25,7 +25,8 @@ func (s *Server) getPlan(ctx context.Context, c *call, _ none) (reply[api.Plan],
 }
 
 // putPlan answers PUT /v1/admin/plans/{name}: makes the plan, or replaces all of
-// it. A repeat changes nothing.
+// it. A repeat changes nothing. Its limits hold here at once, at other gateways
+// when the hint reaches them, 30 s at the latest.
 func (s *Server) putPlan(ctx context.Context, c *call, r api.PlanRequest) (reply[api.Plan], error) {
 	name := c.params["name"]
 	if !api.ValidName(name) {
@@ -34,6 +35,10 @@ func (s *Server) putPlan(ctx context.Context, c *call, r api.PlanRequest) (reply
 	if fields := r.Validate(); len(fields) > 0 {
 		return reply[api.Plan]{}, problem.Invalid(fields...)
 	}
-	return send[api.HopPlanPutRequest, api.Plan](ctx, s, c, coreclient.Write(api.HopPlanPut),
+	whose := api.LimitsChanged{Plan: name}
+	s.auth.ForgetLimits(whose) // before as well as after: if the answer is lost, the change may still hold
+	answer, err := send[api.HopPlanPutRequest, api.Plan](ctx, s, c, coreclient.Write(api.HopPlanPut),
 		api.HopPlanPutRequest{Name: name, PlanRequest: r})
+	s.auth.ForgetLimits(whose)
+	return answer, err
 }

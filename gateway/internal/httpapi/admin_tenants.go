@@ -45,7 +45,8 @@ func (s *Server) listTenants(ctx context.Context, c *call, _ none) (reply[api.Pa
 }
 
 // patchTenant answers PATCH /v1/admin/tenants/{id}: what is absent stays, and
-// overrides, where given, replace all overrides.
+// overrides, where given, replace all overrides. The limits hold here at once, at
+// other gateways when the hint reaches them, 30 s at the latest.
 func (s *Server) patchTenant(ctx context.Context, c *call, r api.TenantPatch) (reply[api.Tenant], error) {
 	id, err := c.id()
 	if err != nil {
@@ -54,6 +55,10 @@ func (s *Server) patchTenant(ctx context.Context, c *call, r api.TenantPatch) (r
 	if fields := r.Validate(); len(fields) > 0 {
 		return reply[api.Tenant]{}, problem.Invalid(fields...)
 	}
-	return send[api.HopTenantPatchRequest, api.Tenant](ctx, s, c, coreclient.Write(api.HopTenantPatch),
+	whose := api.LimitsChanged{Tenant: id}
+	s.auth.ForgetLimits(whose) // before as well as after: if the answer is lost, the change may still hold
+	answer, err := send[api.HopTenantPatchRequest, api.Tenant](ctx, s, c, coreclient.Write(api.HopTenantPatch),
 		api.HopTenantPatchRequest{ID: id, TenantPatch: r})
+	s.auth.ForgetLimits(whose)
+	return answer, err
 }

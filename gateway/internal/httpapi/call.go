@@ -1,11 +1,13 @@
 package httpapi
 
 import (
+	"net/netip"
 	"net/url"
 	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/forgequeue/forgequeue/gateway/internal/admission"
 	"github.com/forgequeue/forgequeue/gateway/internal/auth"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
@@ -18,7 +20,11 @@ type call struct {
 	traceparent   string // empty where the client sent none that is well-formed
 	instance      string
 
-	caller      auth.Caller
+	address netip.Addr // of the client; the zero address where there is none
+	caller  auth.Caller
+	cost    cost
+	// decision is admission's; nil until it is made, and where none is.
+	decision    *admission.Decision
 	params      map[string]string
 	query       url.Values
 	idempotency *api.Idempotency // nil where the request has no Idempotency-Key

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
@@ -39,7 +40,8 @@ func (s *Server) claim(ctx context.Context, c *call, r api.ClaimRequest) (reply[
 	}
 	if err == nil && ctx.Err() != nil {
 		s.giveBack(ctx, c, answer.value)
-		return reply[json.RawMessage]{}, ctx.Err()
+		// Nobody reads this; but it is no fault of ours either, which the log would say.
+		return reply[json.RawMessage]{}, fmt.Errorf("%w: the caller has left: %w", coreclient.ErrUnavailable, ctx.Err())
 	}
 	return answer, err
 }

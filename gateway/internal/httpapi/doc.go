@@ -2,10 +2,12 @@
 // and its handler.
 //
 //	request ─▶ observe        id, panic, log line, metrics        (observe.go)
+//	        ─▶ limitAddress   whose address, how much of it       (address.go)
 //	        ─▶ limitHeaders   16 KiB                              (observe.go)
 //	        ─▶ route          404, 405                            (server.go)
-//	        ─▶ handle         credential, access, query,          (handle.go)
-//	                          headers, body, strict JSON
+//	        ─▶ handle         failed keys, credential, access,    (handle.go)
+//	                          query, headers, body, strict JSON
+//	        ─▶ charge         one Admit: rates and full caps      (charge.go)
 //	        ─▶ a handler      a function from request to reply    (a file for each resource)
 //	        ─▶ send           one signed call to core             (send.go)
 //	        ◀─ reply or error; errors become problems in one table (errors.go)

@@ -22,9 +22,16 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/httpapi"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
+	"github.com/forgequeue/forgequeue/shared/supervisor/storetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// withStores runs the tests with real stores, and looks for leaks once these
+// have been stopped.
+type withStores struct{ *testing.M }
+
+func (s withStores) Run() int { return storetest.Main(s.M) }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(withStores{m}) }
 
 const (
 	keySecret   = "the key secret of tests, 32 bytes or more"
@@ -38,6 +45,7 @@ type door struct {
 	t        *testing.T
 	url      string
 	core     *coretest.Core
+	auth     *auth.Authenticator
 	hop      *coreclient.Client
 	server   *httpapi.Server
 	registry *prometheus.Registry
@@ -64,6 +72,7 @@ func newDoor(t *testing.T, change ...func(*httpapi.Options)) *door {
 		Auth:      auth.New(auth.Options{KeySecret: []byte(keySecret), OperatorKey: operatorKey, Lookup: client.LookUpKey}),
 		Core:      client,
 		Redis:     redis,
+		Limiter:   admission.NewLimiter(redis, admission.LimiterOptions{}),
 		KeySecret: []byte(keySecret),
 		KeyEnv:    "test",
 		Admin:     true,
@@ -82,7 +91,7 @@ func newDoor(t *testing.T, change ...func(*httpapi.Options)) *door {
 		public.Close()
 		client.Close()
 	})
-	return &door{t, public.URL, core, client, server, registry, log, &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
+	return &door{t, public.URL, core, options.Auth, client, server, registry, log, &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 }
 
 // key makes a tenant key with these scopes that core knows.

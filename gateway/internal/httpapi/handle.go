@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"net/url"
 	"strings"
 
@@ -13,11 +14,13 @@ import (
 )
 
 // handle puts a handler behind the door: everything that HTTP asks for is
-// checked here, in the order credential, access, query, headers, body, JSON. A
-// handler meets only requests that are well-formed and allowed.
+// checked here, in the order credential, access, query, headers, body, JSON,
+// admission. A handler meets only requests that are well-formed and allowed. Who
+// has shown a good key is charged for a request that was refused on the way, too.
 func handle[Req, Resp any](s *Server, r route, run func(context.Context, *call, Req) (reply[Resp], error)) endpoint {
 	serve := func(g *gin.Context) (reply[Resp], error) {
 		c := callOf(g)
+		c.cost = r.cost
 		if err := s.open(g, c, r); err != nil {
 			return reply[Resp]{}, err
 		}
@@ -27,10 +30,18 @@ func handle[Req, Resp any](s *Server, r route, run func(context.Context, *call, 
 				return reply[Resp]{}, err
 			}
 		}
+		if r.cost == costRequest || r.cost == costNothing {
+			if err := s.charge(g.Request.Context(), c, work{}); err != nil {
+				return reply[Resp]{}, err
+			}
+		}
 		return run(g.Request.Context(), c, request)
 	}
 	return endpoint{route: r, serve: func(g *gin.Context) {
 		answer, err := serve(g)
+		if refused := s.charge(g.Request.Context(), callOf(g), work{}); refused != nil { // it never got as far as to be charged
+			err = refused
+		}
 		if err == nil {
 			err = write(g, answer)
 		}
@@ -43,7 +54,7 @@ func handle[Req, Resp any](s *Server, r route, run func(context.Context, *call, 
 // open does all that comes before the body.
 func (s *Server) open(g *gin.Context, c *call, r route) error {
 	if !r.access.public {
-		caller, err := s.authenticate(g)
+		caller, err := s.authenticate(g, c)
 		if err != nil {
 			return err
 		}
@@ -66,17 +77,30 @@ func (s *Server) open(g *gin.Context, c *call, r route) error {
 	return err
 }
 
-// authenticate reads the only header that says who calls.
-func (s *Server) authenticate(g *gin.Context) (auth.Caller, error) {
-	values := g.Request.Header["Authorization"]
+// authenticate proves the caller, unless too many failed to from his address.
+func (s *Server) authenticate(g *gin.Context, c *call) (auth.Caller, error) {
+	credential := bearer(g.Request.Header["Authorization"])
+	if err := s.tooManyFailures(c, credential); err != nil {
+		return auth.Caller{}, err
+	}
+	caller, err := s.auth.Authenticate(g.Request.Context(), credential)
+	if s.failedKeys != nil && errors.Is(err, auth.ErrUnauthenticated) {
+		s.failedKeys.Failed(c.address)
+	}
+	return caller, err
+}
+
+// bearer reads the only header that says who calls; "" where it says nothing, or
+// too much.
+func bearer(values []string) string {
 	if len(values) != 1 {
-		return auth.Caller{}, auth.ErrUnauthenticated
+		return ""
 	}
 	scheme, credential, _ := strings.Cut(values[0], " ")
 	if !strings.EqualFold(scheme, "Bearer") {
-		return auth.Caller{}, auth.ErrUnauthenticated
+		return ""
 	}
-	return s.auth.Authenticate(g.Request.Context(), strings.TrimLeft(credential, " "))
+	return strings.TrimLeft(credential, " ")
 }
 
 // receive reads the body into request, and names it if it has a key.

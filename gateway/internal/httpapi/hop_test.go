@@ -96,6 +96,13 @@ func TestJobsUnderWayGoBackWhenTheCallerLeaves(t *testing.T) {
 	case <-time.After(hang):
 		t.Fatal("the jobs did not go back")
 	}
+	var lines []map[string]any
+	for began := time.Now(); len(lines) == 0 && time.Since(began) < hang; { // it is written when all is over
+		lines = d.log.requests(t)
+	}
+	if len(lines) != 1 || lines[0]["level"] != "INFO" || lines[0]["client_left"] != true {
+		t.Errorf("that a caller leaves is no fault of ours: %v", lines)
+	}
 	if sent := last[api.OutcomesRequest](d, api.HopOutcome); len(sent.Outcomes) != 1 || sent.Outcomes[0].Kind != api.KindRelease || sent.Outcomes[0].JobID != jobID {
 		t.Errorf("core got %+v", sent)
 	}

@@ -18,7 +18,7 @@ func (s *Server) jobRoutes() []endpoint {
 	return []endpoint{
 		handle(s, route{
 			method: "POST", path: "/v1/jobs", access: scoped(api.ScopeSubmit),
-			body: body(api.MaxBody), operation: "submit",
+			body: body(api.MaxBody), operation: "submit", cost: costJobs,
 		}, s.submitJob),
 		handle(s, route{method: "GET", path: "/v1/jobs/{id}", access: scoped(api.ScopeRead)}, s.getJob),
 	}
@@ -34,6 +34,11 @@ func (s *Server) submitJob(ctx context.Context, c *call, job api.SubmitRequest) 
 	if refused := admitJob(&job, c.principal(), ""); refused != nil {
 		return reply[api.HopSubmitResponse]{}, refused
 	}
+	brought := work{jobs: map[string]int64{}, takesSlots: c.idempotency == nil}
+	brought.add(&job)
+	if err := s.charge(ctx, c, brought); err != nil {
+		return reply[api.HopSubmitResponse]{}, err
+	}
 	id, err := uuid.NewV7()
 	if err != nil {
 		return reply[api.HopSubmitResponse]{}, fmt.Errorf("draw a job id: %w", err)
@@ -44,6 +49,7 @@ func (s *Server) submitJob(ctx context.Context, c *call, job api.SubmitRequest) 
 		Idempotency: c.idempotency,
 	})
 	if err != nil {
+		s.hintFull(ctx, c, brought.onlyUser(), err)
 		return answer, err
 	}
 	// A replay names the first job, so the id is the answer's, not the one drawn.

@@ -87,12 +87,20 @@ func TestIdempotencyHeader(t *testing.T) {
 	d.accept()
 	key := d.key("submit")
 	for _, path := range []string{"/v1/jobs", "/v1/jobs/batch"} {
-		for _, values := range [][]string{{""}, {`""`}, {"a b"}, {`"a`}, {"a", "b"}, {strings.Repeat("x", 256)}, {"é"}} {
+		for _, values := range [][]string{{""}, {`""`}, {"a b"}, {`"a`}, {"a", "b"}, {strings.Repeat("x", 256)}, {`"` + strings.Repeat("x", 256) + `"`}, {"é"}, {`a"b`}, {`"a"b"`}, {`"a\b"`}, {`"a";x=1`}, {"a", "a"}, {"", "a"}} {
 			var headers []string
 			for _, value := range values {
 				headers = append(headers, "Idempotency-Key", value)
 			}
 			d.do("POST", path, key, `{}`, headers...).refused(t, 400, problem.IdempotencyKeyInvalid)
+		}
+	}
+	for given, want := range map[string]string{
+		strings.Repeat("x", 255): strings.Repeat("x", 255), `"` + strings.Repeat("x", 255) + `"`: strings.Repeat("x", 255),
+		"k": "k", `"k"`: "k", `"a\"b"`: `a"b`, "it's": "it's",
+	} {
+		if got := d.do("POST", "/v1/jobs", key, `{"type":"a"}`, "Idempotency-Key", given); got.status != 202 || d.submitted().Idempotency.Key != want {
+			t.Errorf("%.40q: %d, key %.40q", given, got.status, d.submitted().Idempotency.Key)
 		}
 	}
 }

@@ -111,6 +111,13 @@ func (s *Server) tell(g *gin.Context, c *call, took time.Duration) {
 	if c.err != nil && status >= http.StatusInternalServerError {
 		failure = c.err.Error()
 	}
+	verdict, address := "", ""
+	if c.decision != nil {
+		verdict = c.decision.Verdict.String()
+	}
+	if c.address.IsValid() {
+		address = c.address.String()
+	}
 	who := c.principal()
 	s.logger.LogAttrs(g.Request.Context(), level(name, status, c, g.Request.Context().Err() != nil), "request",
 		slog.String("request_id", c.requestID),
@@ -125,7 +132,10 @@ func (s *Server) tell(g *gin.Context, c *call, took time.Duration) {
 		slog.String("principal", who.Kind),
 		slog.String("tenant", who.Tenant),
 		slog.String("key_id", who.KeyID),
+		slog.String("verdict", verdict),
+		slog.Bool("decided_locally", c.decision != nil && c.decision.Local),
 		slog.String("remote", g.Request.RemoteAddr),
+		slog.String("address", address),
 		slog.Bool("client_left", g.Request.Context().Err() != nil),
 		slog.String("error", failure),
 	)

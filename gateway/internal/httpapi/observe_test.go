@@ -36,8 +36,8 @@ func TestCanonicalLine(t *testing.T) {
 		t.Fatalf("%d lines for 5 requests", len(lines))
 	}
 	want := []string{
-		"bytes_in", "bytes_out", "client_left", "code", "correlation_id", "duration_ms", "error", "key_id", "level", "method",
-		"msg", "principal", "remote", "request_id", "route", "status", "tenant", "time",
+		"address", "bytes_in", "bytes_out", "client_left", "code", "correlation_id", "decided_locally", "duration_ms", "error",
+		"key_id", "level", "method", "msg", "principal", "remote", "request_id", "route", "status", "tenant", "time", "verdict",
 	}
 	for _, line := range lines {
 		if diff := cmp.Diff(want, slices.Sorted(maps.Keys(line))); diff != "" {
@@ -45,7 +45,8 @@ func TestCanonicalLine(t *testing.T) {
 		}
 	}
 	good, lost, live := lines[1], lines[3], lines[4]
-	if good["route"] != "/v1/jobs" || good["method"] != "POST" || good["status"] != 202.0 || good["tenant"] != tenantID || good["level"] != "INFO" || good["code"] != "" {
+	if good["route"] != "/v1/jobs" || good["method"] != "POST" || good["status"] != 202.0 || good["tenant"] != tenantID || good["level"] != "INFO" || good["code"] != "" ||
+		good["verdict"] != "admitted" || good["decided_locally"] != false || good["address"] != "127.0.0.1" {
 		t.Errorf("a good request: %v", good)
 	}
 	if lost["route"] != "none" || lost["code"] != "not_found" {

@@ -15,12 +15,12 @@ func (s *Server) outcomeRoutes() []endpoint {
 		handle(s, s.outcomeRoute("fail"), s.failJob),
 		handle(s, s.outcomeRoute("snooze"), s.snoozeJob),
 		handle(s, s.outcomeRoute("release"), s.releaseJob),
-		handle(s, route{method: "POST", path: "/v1/outcomes", access: forWorkers(), body: body(api.MaxBatchBody)}, s.reportOutcomes),
+		handle(s, route{method: "POST", path: "/v1/outcomes", access: forWorkers(), body: body(api.MaxBatchBody), cost: costNothing}, s.reportOutcomes),
 	}
 }
 
 func (s *Server) outcomeRoute(verb string) route {
-	return route{method: "POST", path: "/v1/jobs/{id}/" + verb, access: forWorkers(), body: body(api.MaxBody)}
+	return route{method: "POST", path: "/v1/jobs/{id}/" + verb, access: forWorkers(), body: body(api.MaxBody), cost: costNothing}
 }
 
 // completeJob answers POST /v1/jobs/{id}/complete: the job ends well, with its

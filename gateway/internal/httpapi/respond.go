@@ -20,6 +20,10 @@ func write[T any](g *gin.Context, answer reply[T]) error {
 	}
 	header := g.Writer.Header()
 	header.Set("Cache-Control", "no-store")
+	callOf(g).showLimits(header)
+	if status == http.StatusServiceUnavailable {
+		header.Set("Retry-After", "1")
+	}
 	if answer.location != "" {
 		header.Set("Location", answer.location)
 	}
@@ -68,6 +72,10 @@ func refuse(g *gin.Context, err error) {
 	c := callOf(g)
 	p := c.sign(problemOf(err))
 	c.code, c.err = p.Code, err
+	c.showLimits(g.Writer.Header())
+	if p.RetryAfterMS == nil && (p.Status == http.StatusTooManyRequests || p.Status == http.StatusServiceUnavailable) {
+		p = p.WithRetryAfter(retryAfter()) // core has not said when
+	}
 	if p.Code == problem.Unauthenticated {
 		g.Writer.Header().Set("WWW-Authenticate", "Bearer")
 	}

@@ -23,6 +23,7 @@ type route struct {
 	// operation names the request to idempotency; empty where an Idempotency-Key
 	// is not taken.
 	operation string
+	cost      cost
 }
 
 // endpoint is a route with its handler behind the adapter.
@@ -45,6 +46,8 @@ type access struct {
 	operator bool
 	// anyKey admits every tenant and platform key, whatever its scopes.
 	anyKey bool
+	// anyTenantKey admits every tenant key, whatever its scopes.
+	anyTenantKey bool
 	// scope is what a key must have.
 	scope string
 	// platform admits platform keys too, which work; without it only tenant keys.
@@ -56,6 +59,7 @@ type access struct {
 func public() access             { return access{public: true} }
 func operatorOnly() access       { return access{operator: true} }
 func anyKey() access             { return access{anyKey: true} }
+func anyTenantKey() access       { return access{anyTenantKey: true} }
 func scoped(scope string) access { return access{scope: scope} }
 func forWorkers() access         { return access{scope: api.ScopeWork, platform: true} }
 
@@ -78,6 +82,8 @@ func (a access) admit(who api.Principal) error {
 		return nil
 	case who.Kind == api.PrincipalPlatform && !a.platform:
 		return problem.New(problem.Forbidden, "A platform key only works: it claims, registers workers, keeps leases and reports outcomes.")
+	case a.anyTenantKey:
+		return nil
 	case a.unbound && who.User != "":
 		return problem.New(problem.Forbidden, "The key acts for one user, and this belongs to the whole tenant; use a key without a user.")
 	}

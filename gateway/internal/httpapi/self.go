@@ -8,7 +8,7 @@ import (
 
 func (s *Server) selfRoutes() []endpoint {
 	return []endpoint{
-		handle(s, route{method: "GET", path: "/v1/whoami", access: anyKey()}, s.whoami),
+		handle(s, route{method: "GET", path: "/v1/whoami", access: anyKey(), cost: costNothing}, s.whoami),
 	}
 }
 

@@ -26,6 +26,14 @@ type Options struct {
 	Auth  *auth.Authenticator
 	Core  *coreclient.Client
 	Redis *admission.Redis
+	// Limiter decides how much callers may.
+	Limiter *admission.Limiter
+	// Proxies are those whose word about a client's address is taken.
+	Proxies admission.Proxies
+	// IPLimit limits what comes from an address, before anybody is known; nil is no limit.
+	IPLimit *admission.IPLimit
+	// FailedKeys limits how often an address may fail to authenticate; nil is no limit.
+	FailedKeys *admission.FailedKeys
 	// KeySecret and KeyEnv are for keys that are made here.
 	KeySecret []byte
 	KeyEnv    string
@@ -39,34 +47,44 @@ type Options struct {
 
 // Server is the public API. It is safe for concurrent use.
 type Server struct {
-	auth      *auth.Authenticator
-	core      *coreclient.Client
-	redis     *admission.Redis
-	keySecret []byte
-	keyEnv    string
-	admin     bool
-	durations *prometheus.HistogramVec
-	logger    *slog.Logger
-	timeout   time.Duration
-	buffers   sync.Pool // of *bytes.Buffer: bodies
-	probe     coreProbe
-	draining  atomic.Bool
+	auth            *auth.Authenticator
+	core            *coreclient.Client
+	redis           *admission.Redis
+	limiter         *admission.Limiter
+	proxies         admission.Proxies
+	ipLimit         *admission.IPLimit
+	failedKeys      *admission.FailedKeys
+	addressRefusals *prometheus.CounterVec
+	keySecret       []byte
+	keyEnv          string
+	admin           bool
+	durations       *prometheus.HistogramVec
+	logger          *slog.Logger
+	timeout         time.Duration
+	buffers         sync.Pool // of *bytes.Buffer: bodies
+	probe           coreProbe
+	draining        atomic.Bool
 }
 
 // New makes a Server; Handler is what to serve.
 func New(o Options) *Server {
 	return &Server{
-		auth:      o.Auth,
-		core:      o.Core,
-		redis:     o.Redis,
-		keySecret: o.KeySecret,
-		keyEnv:    o.KeyEnv,
-		admin:     o.Admin,
-		durations: newDurations(o.Registry),
-		logger:    o.Logger,
-		timeout:   o.Timeout,
-		buffers:   sync.Pool{New: func() any { return new(bytes.Buffer) }},
-		probe:     coreProbe{ask: o.Core.Ready},
+		auth:            o.Auth,
+		core:            o.Core,
+		redis:           o.Redis,
+		limiter:         o.Limiter,
+		proxies:         o.Proxies,
+		ipLimit:         o.IPLimit,
+		failedKeys:      o.FailedKeys,
+		addressRefusals: newAddressRefusals(o.Registry),
+		keySecret:       o.KeySecret,
+		keyEnv:          o.KeyEnv,
+		admin:           o.Admin,
+		durations:       newDurations(o.Registry),
+		logger:          o.Logger,
+		timeout:         o.Timeout,
+		buffers:         sync.Pool{New: func() any { return new(bytes.Buffer) }},
+		probe:           coreProbe{ask: o.Core.Ready},
 	}
 }
 
@@ -78,7 +96,7 @@ func (s *Server) Drain() { s.draining.Store(true) }
 func (s *Server) Handler() http.Handler {
 	gin.SetMode(gin.ReleaseMode) // the debug mode writes to standard output, which belongs to `up --json`
 	engine := gin.New()
-	// No proxy is trusted, so that no header can say where a request comes from.
+	// gin trusts no proxy: where a request comes from is admission's to say.
 	if err := engine.SetTrustedProxies(nil); err != nil {
 		panic(err) // it fails for malformed addresses only, and there are none
 	}
@@ -89,7 +107,7 @@ func (s *Server) Handler() http.Handler {
 	engine.UseEscapedPath = true
 	engine.UnescapePathValues = false
 
-	engine.Use(s.observe, limitHeaders)
+	engine.Use(s.observe, s.limitAddress, limitHeaders)
 	engine.NoRoute(func(g *gin.Context) {
 		refuse(g, problem.New(problem.NotFound, "There is no such resource; the API is under /v1."))
 	})
@@ -131,6 +149,7 @@ func (s *Server) endpoints() []endpoint {
 		s.queueRoutes(),
 		s.deadLetterRoutes(),
 		s.selfRoutes(),
+		s.limitRoutes(),
 	)
 	if !s.admin {
 		return all

@@ -12,7 +12,7 @@ func (s *Server) workerRoutes() []endpoint {
 	return []endpoint{
 		handle(s, route{method: "POST", path: "/v1/workers", access: forWorkers(), body: body(api.MaxBody)}, s.registerWorker),
 		handle(s, route{
-			method: "POST", path: "/v1/workers/{worker_id}/heartbeat", access: forWorkers(), body: optionalBody(api.MaxBatchBody),
+			method: "POST", path: "/v1/workers/{worker_id}/heartbeat", access: forWorkers(), body: optionalBody(api.MaxBatchBody), cost: costNothing,
 		}, s.heartbeat),
 		handle(s, route{method: "GET", path: "/v1/workers", access: aboutWorkers(), query: pageParams()}, s.listWorkers),
 	}

@@ -1,0 +1,138 @@
+package auth_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/forgequeue/forgequeue/gateway/internal/auth"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+func TestForgetLimitsAndAll(t *testing.T) {
+	t.Parallel()
+	c := newCore()
+	a := c.authenticator()
+	on := func(tenant, plan string) string {
+		return c.add(func(k *api.HopKey) {
+			k.Tenant = tenant
+			if plan != "" {
+				k.Plan = &api.Plan{Name: plan}
+			}
+		}).Text()
+	}
+	keys := []string{on("t1", "free"), on("t1", "free"), on("t2", "free"), on("t3", "standard"), on("t4", "")}
+	looksUp := func(what string, want int64) {
+		t.Helper()
+		before := c.asked.Load()
+		for _, key := range keys {
+			if _, err := a.Authenticate(t.Context(), key); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := c.asked.Load() - before; got != want {
+			t.Errorf("%s: %d look-ups, want %d", what, got, want)
+		}
+	}
+	looksUp("at first", 5)
+	looksUp("again", 0)
+	for what, test := range map[string]struct {
+		whose api.LimitsChanged
+		want  int64
+	}{
+		"a tenant": {api.LimitsChanged{Tenant: "t1"}, 2}, "a plan": {api.LimitsChanged{Plan: "free"}, 3},
+		"both": {api.LimitsChanged{Tenant: "t3", Plan: "free"}, 4}, "unknown": {api.LimitsChanged{Tenant: "x", Plan: "y"}, 0}, "nothing": {api.LimitsChanged{}, 0},
+	} {
+		a.ForgetLimits(test.whose)
+		looksUp(what, test.want)
+	}
+	a.ForgetAll()
+	looksUp("all", 5)
+}
+
+// Limits that changed during a look-up must not be remembered as they were.
+func TestForgetLimitsDuringALookUp(t *testing.T) {
+	t.Parallel()
+	for what, forget := range map[string]func(*auth.Authenticator){
+		"limits": func(a *auth.Authenticator) { a.ForgetLimits(api.LimitsChanged{Tenant: "t1"}) },
+		"all":    (*auth.Authenticator).ForgetAll,
+	} {
+		c := newCore()
+		c.entered, c.release = make(chan struct{}), make(chan struct{})
+		a := c.authenticator()
+		key := c.add(func(k *api.HopKey) { k.Plan = &api.Plan{Name: "old"} })
+		plan := func() string {
+			caller, err := a.Authenticate(t.Context(), key.Text())
+			if err != nil {
+				t.Errorf("%s: %v", what, err)
+				return ""
+			}
+			return caller.Key.Plan.Name
+		}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			plan() // it began before the change: either answer is right
+		}()
+		<-c.entered
+		c.set(func() {
+			changed := c.keys[key.ID]
+			changed.Plan = &api.Plan{Name: "new"}
+			c.keys[key.ID] = changed
+		})
+		forget(a)
+		// Who asks now does not wait for the look-up from before.
+		second := make(chan string, 1)
+		go func() { second <- plan() }()
+		<-c.entered
+		close(c.release)
+		<-done
+		if got := <-second; got != "new" {
+			t.Errorf("%s: %q to who asked after the change", what, got)
+		}
+		go func() { // if it is looked up once more
+			select {
+			case <-c.entered:
+			case <-t.Context().Done():
+			}
+		}()
+		if got := plan(); got != "new" {
+			t.Errorf("%s: %q is remembered", what, got)
+		}
+	}
+}
+
+func TestFamiliar(t *testing.T) {
+	t.Parallel()
+	c := newCore()
+	a := c.authenticator()
+	key := c.add(nil)
+	familiar := func(what, credential string, want bool) {
+		t.Helper()
+		if got := a.Familiar(credential); got != want {
+			t.Errorf("%s: familiar is %v", what, got)
+		}
+	}
+	familiar("one that was never looked up", key.Text(), false)
+	if _, err := a.Authenticate(t.Context(), key.Text()); err != nil {
+		t.Fatal(err)
+	}
+	asked := c.asked.Load()
+	familiar("one that is remembered", key.Text(), true)
+	familiar("another secret", auth.Key{Env: "live", ID: key.ID, Secret: strings.Repeat("x", 27)}.Text(), false)
+	familiar("the operator key", operatorKey, false)
+	familiar("nothing", "", false)
+	c.pass(time.Hour)
+	familiar("one whose look-up is old", key.Text(), true)
+	a.ForgetAll()
+	familiar("one that was forgotten", key.Text(), true)
+	if c.asked.Load() != asked {
+		t.Error("core was asked")
+	}
+	c.set(func() { delete(c.keys, key.ID) })
+	if _, err := a.Authenticate(t.Context(), key.Text()); !errors.Is(err, auth.ErrUnauthenticated) {
+		t.Errorf("a forgotten key that was revoked: %v", err)
+	}
+	familiar("one that is there no longer", key.Text(), false)
+}

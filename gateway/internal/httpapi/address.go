@@ -1,0 +1,79 @@
+package httpapi
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// Names of the limits by address, as problems have them.
+const (
+	policyAddress    = "address-requests"
+	policyFailedKeys = "failed-keys"
+)
+
+// limitAddress finds out where a request comes from, and refuses it where too
+// many do, before anything else of it is looked at.
+func (s *Server) limitAddress(g *gin.Context) {
+	c := callOf(g)
+	c.address = s.proxies.ClientAddress(g.Request.RemoteAddr, g.Request.Header)
+	if s.ipLimit == nil || unlimited(c.address) || isProbe(g.FullPath()) {
+		return
+	}
+	if wait, ok := s.ipLimit.Allow(c.address); !ok {
+		refuse(g, s.tooMany(policyAddress, s.ipLimit.Burst(), wait, "Too many requests came from this address."))
+		g.Abort()
+	}
+}
+
+// unlimited addresses stand for nobody in particular: this machine's own, which
+// is also that of a proxy here that is not among the trusted ones, and none, as
+// on a Unix socket.
+func unlimited(address netip.Addr) bool { return !address.IsValid() || address.IsLoopback() }
+
+// isProbe says whether a route is asked by those who decide whether this gateway
+// gets requests at all: a flood must not make it look dead. It costs next to
+// nothing.
+func isProbe(route string) bool { return route == "/livez" || route == "/readyz" }
+
+// tooManyFailures refuses a credential of an address that has sent too many bad
+// ones, nil if it has not. Who has had a good key lately is let in to show it
+// again: others behind the same address must not be able to keep him out.
+func (s *Server) tooManyFailures(c *call, credential string) error {
+	if s.failedKeys == nil {
+		return nil
+	}
+	wait, refused := s.failedKeys.Refuse(c.address)
+	if !refused || s.auth.Familiar(credential) {
+		return nil
+	}
+	return s.tooMany(policyFailedKeys, s.failedKeys.Burst(), wait, "Too many credentials that are no good came from this address.")
+}
+
+func (s *Server) tooMany(policy string, burst int, wait time.Duration, detail string) *problem.Problem {
+	s.addressRefusals.WithLabelValues(policy).Inc()
+	wait = wholeMilliseconds(wait)
+	ms := wait.Milliseconds()
+	p := problem.New(problem.RateLimited, detail+" Wait as long as Retry-After says.")
+	p.Policies = append(p.Policies, problem.Policy{Name: policy, Limit: int64(burst), Current: int64(burst), RetryAfterMS: &ms})
+	return p.WithRetryAfter(wait)
+}
+
+// wholeMilliseconds rounds up: who waits as long as a problem says is not a
+// moment too early.
+func wholeMilliseconds(wait time.Duration) time.Duration {
+	return (wait + time.Millisecond - 1).Truncate(time.Millisecond)
+}
+
+func newAddressRefusals(registry prometheus.Registerer) *prometheus.CounterVec {
+	refusals := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "forgequeue_address_refusals_total",
+		Help: "Requests refused by the address they came from, before anybody was known, by policy: address-requests, failed-keys.",
+	}, []string{"policy"})
+	registry.MustRegister(refusals)
+	return refusals
+}

@@ -1,0 +1,61 @@
+package httpapi
+
+import (
+	"context"
+
+	"github.com/forgequeue/forgequeue/gateway/internal/admission"
+	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+func (s *Server) limitRoutes() []endpoint {
+	return []endpoint{
+		handle(s, route{
+			method: "GET", path: "/v1/limits", access: anyTenantKey(), query: []string{"user"}, cost: costNothing,
+		}, s.limits),
+	}
+}
+
+// limits answers GET /v1/limits: the rates that hold for the caller, and the caps,
+// each with what is left at this moment. Asking costs nothing. With a user-bound
+// key, or user in the query of another, its user's are among them; a user-bound
+// key that asks for another's gets 403. While Redis is away the rates are those of
+// this gateway alone; without core there is no answer, since only it knows what is
+// used of the caps.
+func (s *Server) limits(ctx context.Context, c *call, _ none) (reply[api.LimitsResponse], error) {
+	var nothing reply[api.LimitsResponse]
+	p := &parameters{values: c.query}
+	user := p.label("user")
+	if err := p.err(); err != nil {
+		return nothing, err
+	}
+	who := c.principal()
+	if who.User != "" && user != "" && user != who.User {
+		return nothing, anotherUser("user", "The key acts for one user, and this asks for another's limits.")
+	}
+	if user == "" {
+		user = who.User
+	}
+	used, err := send[api.HopCapsRequest, api.HopCapsResponse](ctx, s, c, coreclient.Read(api.HopCaps), api.HopCapsRequest{User: user})
+	if err != nil {
+		return nothing, err
+	}
+	if user != who.User { // or the headers' own look has it all
+		use := admission.Use{Tenant: who.Tenant, KeyID: who.KeyID}
+		c.decision = new(s.limiter.Peek(ctx, admission.NewPeek(use, user, limitsOf(c.caller.Key))))
+	}
+	return reply[api.LimitsResponse]{value: api.LimitsResponse{
+		Policies: policyUses(c.decision), Caps: append([]api.CapUse{}, used.value.Caps...),
+	}}, nil
+}
+
+func policyUses(d *admission.Decision) []api.PolicyUse {
+	uses := make([]api.PolicyUse, len(d.Policies))
+	for i, policy := range d.Policies {
+		uses[i] = api.PolicyUse{
+			Name: policy.Name, RatePerSecond: policy.Rate, Burst: policy.Limit,
+			Remaining: policy.Remaining, ResetMS: wholeMilliseconds(policy.Reset).Milliseconds(),
+		}
+	}
+	return uses
+}
