@@ -34,6 +34,7 @@ const drainNotice = 250 * time.Millisecond
 // Run serves core until ctx ends, then drains: no new requests, those in flight
 // end, the background duties stop last. It gives nil after a clean drain.
 func Run(ctx context.Context, cfg Config) error {
+	telemetry.TuneGC()
 	// Whatever happens, listeners that were given are closed; closing them twice is
 	// harmless.
 	defer closeAll(cfg.Listener, cfg.MetricsListener)

@@ -25,6 +25,7 @@ import (
 // Run serves until ctx ends and then drains. It gives nil after a clean drain.
 // Core and Redis may be away when it starts, and come and go.
 func Run(ctx context.Context, cfg Config) error {
+	telemetry.TuneGC()
 	logger, err := cfg.logger()
 	if err == nil {
 		err = cfg.check()

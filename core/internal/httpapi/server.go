@@ -78,7 +78,8 @@ func (s *Server) Handler(registry prometheus.Registerer) http.Handler {
 	route(s, internal, api.HopSubmit, s.submit)
 	route(s, internal, api.HopGet, each(s.get))
 	route(s, internal, api.HopHeartbeat, each(s.heartbeat))
-	route(s, internal, api.HopOutcome, each(s.outcomes))
+	// at once, so that they share a commit
+	route(s, internal, api.HopOutcome, atOnce(s.outcomes))
 	route(s, internal, api.HopRegister, each(s.register))
 	route(s, internal, api.HopKeyLookup, each(s.lookupKey))
 	route(s, internal, api.HopTenantCreate, each(operator(s.createTenant)))

@@ -18,8 +18,8 @@ import (
 // ErrRefusesUs or ErrContract. A refusal of the item itself is no error: it is in
 // the Result.
 //
-// Each call is an envelope of its own. Many callers' items will share one here,
-// behind the same signature of Call.
+// A call is an envelope of its own unless its operation is Shared: then the items
+// of callers that come at the same time go in one.
 func Call[Req, Resp any](ctx context.Context, c *Client, op Op, item api.Item[Req]) (api.Result[Resp], error) {
 	result, err := call[Req, Resp](ctx, c, op, item)
 	failed := err != nil || (result.Problem != nil && result.Problem.Status >= http.StatusInternalServerError)
@@ -30,31 +30,27 @@ func Call[Req, Resp any](ctx context.Context, c *Client, op Op, item api.Item[Re
 }
 
 func call[Req, Resp any](ctx context.Context, c *Client, op Op, item api.Item[Req]) (api.Result[Resp], error) {
-	var none api.Result[Resp]
-	body, err := encode(api.Envelope[Req]{Items: []api.Item[Req]{item}})
+	said, err := ask(ctx, c, op, item)
 	if err != nil {
-		return none, fmt.Errorf("encode %s: %w", op.path, err)
+		return api.Result[Resp]{}, err
 	}
-	answer, doubt, err := c.exchange(ctx, op, body)
+	return decode[Resp](op, said)
+}
+
+// ask gets core's word on one item, alone or with others.
+func ask[Req any](ctx context.Context, c *Client, op Op, item api.Item[Req]) (told, error) {
+	if op.shared {
+		return share(ctx, c, op, item)
+	}
+	text, err := encode(item)
 	if err != nil {
-		return none, err
+		return told{}, fmt.Errorf("encode %s: %w", op.path, err)
 	}
-	var results api.Results[Resp]
-	if err := json.Unmarshal(answer, &results); err != nil || len(results.Results) != 1 {
-		return none, fmt.Errorf("%w: %s with %d results: %w", op.lost(), op.path, len(results.Results), errors.Join(ErrContract, err))
+	results, doubt, err := c.exchangeItems(ctx, op, []itemText{text})
+	if err != nil {
+		return told{}, err
 	}
-	result := results.Results[0]
-	if result.Problem == nil && (result.Status < 200 || result.Status > 299) {
-		return none, fmt.Errorf("%w: %s with status %d and no problem", ErrContract, op.path, result.Status)
-	}
-	if !doubt {
-		return result, nil
-	}
-	if result.Problem != nil && result.Problem.Status == http.StatusServiceUnavailable {
-		return none, fmt.Errorf("%w: %s: then %s", op.lost(), op.path, result.Problem.Code)
-	}
-	doubtOutcomes(result.Value)
-	return result, nil
+	return told{results[0], doubt}, nil
 }
 
 // doubtOutcomes mends what a repeat says of single outcomes: that core could not

@@ -84,6 +84,10 @@ type Client struct {
 	// offset is core's clock minus ours, in nanoseconds, as far as core has told.
 	offset atomic.Int64
 
+	groups groups
+	// sharedTime bounds a request that callers share: each of them may leave before.
+	sharedTime time.Duration
+
 	gate     *gate
 	breakers *breakers
 	budget   budget
@@ -112,15 +116,16 @@ func New(o Options) (*Client, error) {
 	}
 	limits := o.Limits.orDefault()
 	c := &Client{
-		base:      base.Scheme + "://" + base.Host,
-		secret:    o.Secret,
-		transport: transport(limits.InFlight),
-		afresh:    afresh(),
-		logger:    o.Logger,
-		now:       o.Now,
-		gate:      newGate(limits.InFlight, limits.Parked),
-		breakers:  newBreakers(limits.BreakerWindow, limits.BreakerOpen, o.Logger),
-		draining:  make(chan struct{}),
+		base:       base.Scheme + "://" + base.Host,
+		secret:     o.Secret,
+		transport:  transport(limits.InFlight),
+		afresh:     afresh(),
+		logger:     o.Logger,
+		now:        o.Now,
+		sharedTime: usualTime,
+		gate:       newGate(limits.InFlight, limits.Parked),
+		breakers:   newBreakers(limits.BreakerWindow, limits.BreakerOpen, o.Logger),
+		draining:   make(chan struct{}),
 	}
 	c.metrics = newMetrics(o.Registry, c.gate, c.breakers)
 	return c, nil

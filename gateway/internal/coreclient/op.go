@@ -6,6 +6,9 @@ type Op struct {
 	path   string
 	effect effect
 	class  class
+	// shared and group say with whom it may share a request, see Shared.
+	shared bool
+	group  string
 }
 
 type effect int

@@ -89,10 +89,27 @@ func (s *Server) awaitEnd(ctx context.Context, c *call, id string, accepted repl
 
 // submitOp says whether core would know the request again.
 func submitOp(c *call) coreclient.Op {
+	op := coreclient.Write(api.HopSubmit)
 	if c.idempotency != nil {
-		return coreclient.KeyedWrite(api.HopSubmit)
+		op = coreclient.KeyedWrite(api.HopSubmit)
 	}
-	return coreclient.Write(api.HopSubmit)
+	return op.Shared(submitGroup(c))
+}
+
+// submitGroup says with whom a submit may share a request to core: those that core
+// settles under their tenant's lock, because they have a key or come under a cap,
+// with their tenant's alone.
+func submitGroup(c *call) string {
+	key := c.caller.Key
+	guarded := c.idempotency != nil
+	if key != nil && !guarded {
+		limits := limitsOf(key)(key.User)
+		guarded = limits.MaxActive != nil || limits.UserMaxActive != nil || (key.Overrides != nil && len(key.Overrides.Users) > 0)
+	}
+	if guarded {
+		return c.principal().Tenant
+	}
+	return ""
 }
 
 // admitJob judges one job of a submit, nil if it is good, and fills in the user

@@ -105,7 +105,7 @@ func (s *Server) reportOutcomes(ctx context.Context, c *call, r api.OutcomesRequ
 // passOutcomes gives one result for each outcome, in order.
 func (s *Server) passOutcomes(ctx context.Context, c *call, outcomes []api.OutcomeRequest) ([]api.OutcomeResult, error) {
 	answer, err := send[api.OutcomesRequest, api.OutcomesResponse](ctx, s, c,
-		coreclient.Repeatable(api.HopOutcome), api.OutcomesRequest{Outcomes: outcomes})
+		coreclient.Repeatable(api.HopOutcome).Shared(""), api.OutcomesRequest{Outcomes: outcomes})
 	if err != nil {
 		return nil, err
 	}

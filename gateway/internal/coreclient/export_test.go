@@ -1,0 +1,19 @@
+package coreclient
+
+// SharedWaiting counts the items that wait for a request of an operation's group.
+func SharedWaiting(c *Client, op Op) int {
+	c.groups.mu.Lock()
+	use := c.groups.all[groupKey{op.path, op.effect, op.group}]
+	c.groups.mu.Unlock()
+	if use == nil {
+		return 0
+	}
+	return use.group.Waiting()
+}
+
+// Groups counts the groups that are in use.
+func Groups(c *Client) int {
+	c.groups.mu.Lock()
+	defer c.groups.mu.Unlock()
+	return len(c.groups.all)
+}

@@ -1,0 +1,177 @@
+package coreclient
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/groupcommit"
+)
+
+const (
+	// sharedBytes bounds an envelope of many callers' items; one that is larger goes
+	// alone.
+	sharedBytes = 4 << 20
+	// leastWeight keeps the items of an envelope below api.MaxHopItems.
+	leastWeight = sharedBytes/api.MaxHopItems + 1
+	// sharedWaiting bounds the items that wait for an envelope of one group.
+	sharedWaiting = 20_000
+)
+
+// Shared lets the operation share a request to core with other callers' of the
+// same group: those that come while one is under way go together in the next. core
+// answers an envelope when its last item is done, so whoever may have to wait for
+// something of its own, a tenant's lock, belongs in a group of its own.
+func (o Op) Shared(group string) Op {
+	o.shared, o.group = true, group
+	return o
+}
+
+// groupKey is what must be alike for items to share an envelope: the path, and
+// what a lost reply means.
+type groupKey struct {
+	path   string
+	effect effect
+	group  string
+}
+
+type (
+	itemText  = json.RawMessage
+	itemGroup = groupcommit.Group[itemText, told]
+)
+
+// told is what core said of one item, and whether an earlier try of its envelope
+// was sent and got no answer.
+type told struct {
+	result api.Result[json.RawMessage]
+	doubt  bool
+}
+
+// groups are the group commits of the hop. One is forgotten when nobody uses it.
+type groups struct {
+	mu  sync.Mutex
+	all map[groupKey]*groupUse
+}
+
+type groupUse struct {
+	group *itemGroup
+	users int
+}
+
+func (c *Client) enterGroup(op Op) (group *itemGroup, leave func()) {
+	key := groupKey{op.path, op.effect, op.group}
+	c.groups.mu.Lock()
+	defer c.groups.mu.Unlock()
+	if c.groups.all == nil {
+		c.groups.all = map[groupKey]*groupUse{}
+	}
+	use := c.groups.all[key]
+	if use == nil {
+		use = &groupUse{group: groupcommit.New(groupcommit.Options[itemText, told]{
+			Most: sharedBytes, Waiting: sharedWaiting, Timeout: c.sharedTime,
+			Weight: func(item itemText) int { return max(len(item), leastWeight) },
+			Flush: func(ctx context.Context, items []itemText) []groupcommit.Result[told] {
+				return c.flush(ctx, op, items)
+			},
+		})}
+		c.groups.all[key] = use
+	}
+	use.users++
+	return use.group, func() {
+		c.groups.mu.Lock()
+		defer c.groups.mu.Unlock()
+		if use.users--; use.users == 0 {
+			delete(c.groups.all, key)
+		}
+	}
+}
+
+// flush sends one envelope and hands its results out.
+func (c *Client) flush(ctx context.Context, op Op, items []itemText) []groupcommit.Result[told] {
+	answers := make([]groupcommit.Result[told], len(items))
+	results, doubt, err := c.exchangeItems(ctx, op, items)
+	for i := range answers {
+		if err != nil {
+			answers[i].Err = err
+			continue
+		}
+		answers[i].Value = told{results[i], doubt}
+	}
+	return answers
+}
+
+func (c *Client) exchangeItems(ctx context.Context, op Op, items []itemText) ([]api.Result[json.RawMessage], bool, error) {
+	answer, doubt, err := c.exchange(ctx, op, envelope(items))
+	if err != nil {
+		return nil, doubt, err
+	}
+	var results api.Results[json.RawMessage]
+	if err := json.Unmarshal(answer, &results); err != nil || len(results.Results) != len(items) {
+		return nil, doubt, fmt.Errorf("%w: %s with %d results for %d items: %w",
+			op.lost(), op.path, len(results.Results), len(items), errors.Join(ErrContract, err))
+	}
+	return results.Results, doubt, nil
+}
+
+// envelope joins items that are encoded already.
+func envelope(items []itemText) []byte {
+	size := len(`{"items":[]}`) + len(items)
+	for _, item := range items {
+		size += len(item)
+	}
+	body := append(make([]byte, 0, size), `{"items":[`...)
+	for i, item := range items {
+		if i > 0 {
+			body = append(body, ',')
+		}
+		body = append(body, item...)
+	}
+	return append(body, "]}"...)
+}
+
+// share makes a call that shares its request with others.
+func share[Req any](ctx context.Context, c *Client, op Op, item api.Item[Req]) (told, error) {
+	text, err := encode(item)
+	if err != nil {
+		return told{}, fmt.Errorf("encode %s: %w", op.path, err)
+	}
+	group, leave := c.enterGroup(op)
+	defer leave()
+	answer, err := group.Do(ctx, 0, text)
+	switch {
+	case errors.Is(err, groupcommit.ErrFull):
+		return told{}, c.refuse(op, fmt.Errorf("%w: %w", ErrOverloaded, err))
+	case errors.Is(err, groupcommit.ErrLeft): // nothing was sent
+		return told{}, c.refuse(op, err)
+	case errors.Is(err, groupcommit.ErrUnknown):
+		return told{}, fmt.Errorf("%w: %s: %w", op.lost(), op.path, err)
+	}
+	return answer, err
+}
+
+// decode reads one item's result for the caller that it belongs to.
+func decode[Resp any](op Op, said told) (api.Result[Resp], error) {
+	var none api.Result[Resp]
+	result := api.Result[Resp]{Status: said.result.Status, Replayed: said.result.Replayed, Problem: said.result.Problem}
+	if said.result.Value != nil {
+		result.Value = new(Resp)
+		if err := json.Unmarshal(*said.result.Value, result.Value); err != nil {
+			return none, fmt.Errorf("%w: %s: %w", op.lost(), op.path, errors.Join(ErrContract, err))
+		}
+	}
+	if result.Problem == nil && (result.Status < 200 || result.Status > 299) {
+		return none, fmt.Errorf("%w: %s with status %d and no problem", ErrContract, op.path, result.Status)
+	}
+	if !said.doubt {
+		return result, nil
+	}
+	if result.Problem != nil && result.Problem.Status == http.StatusServiceUnavailable {
+		return none, fmt.Errorf("%w: %s: then %s", op.lost(), op.path, result.Problem.Code)
+	}
+	doubtOutcomes(result.Value)
+	return result, nil
+}

@@ -1,0 +1,141 @@
+package coreclient_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
+	"github.com/forgequeue/forgequeue/gateway/internal/coretest"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// one asks for the job id in an operation that may be shared, and is answered with it.
+func one(ctx context.Context, c *coreclient.Client, op coreclient.Op, id string) (string, error) {
+	result, err := coreclient.Call[api.HopGetRequest, api.Whoami](ctx, c, op, api.Item[api.HopGetRequest]{
+		Principal: api.Principal{Kind: api.PrincipalTenant, Tenant: "t-" + id}, Request: api.HopGetRequest{JobID: id},
+	})
+	switch {
+	case err != nil:
+		return "", err
+	case result.Problem != nil:
+		return "", result.Problem
+	}
+	return result.Value.KeyID, nil
+}
+
+// echo answers each item with its job id and its tenant's, when gate lets it.
+func echo(core *coretest.Core, path string, gate func(id string)) {
+	core.On(path, func(item coretest.Item) coretest.Result {
+		var request api.HopGetRequest
+		_ = json.Unmarshal(item.Request, &request)
+		gate(request.JobID)
+		if strings.HasPrefix(request.JobID, "bad") {
+			return coretest.Refuse(problem.InvalidRequest, request.JobID)
+		}
+		return coretest.Value(http.StatusOK, api.Whoami{KeyID: request.JobID + " of " + item.Principal.Tenant})
+	})
+}
+
+// Callers that come while a request is under way share the next; each gets its own
+// answer, and a bad one fails alone.
+func TestCallersShareARequest(t *testing.T) {
+	t.Parallel()
+	core := coretest.New(t)
+	entered, release := make(chan struct{}, 1), make(chan struct{})
+	var first sync.Once
+	echo(core, api.HopSubmit, func(string) { first.Do(func() { entered <- struct{}{}; <-release }) })
+	c := client(t, core.URL, coretest.Secret)
+	op := coreclient.Write(api.HopSubmit).Shared("")
+	const callers = 200
+	var group sync.WaitGroup
+	ask := func(id string) {
+		group.Go(func() {
+			got, err := one(t.Context(), c, op, id)
+			if bad := strings.HasPrefix(id, "bad"); bad != (err != nil) || (!bad && got != id+" of t-"+id) || (bad && !strings.Contains(err.Error(), id)) {
+				t.Errorf("%s: %q, %v", id, got, err)
+			}
+		})
+	}
+	ask("0")
+	<-entered
+	for i := range callers - 1 {
+		id := fmt.Sprint(i + 1)
+		if i%50 == 7 {
+			id = "bad" + id
+		}
+		ask(id)
+	}
+	until(t, "all callers to wait", func() bool { return coreclient.SharedWaiting(c, op) == callers-1 })
+	close(release)
+	group.Wait()
+	if n := len(core.Requests(api.HopSubmit)); n != 2 {
+		t.Errorf("%d requests for %d callers, want 2", n, callers)
+	}
+	until(t, "the group to be forgotten", func() bool { return coreclient.Groups(c) == 0 })
+}
+
+// One group waits for core, another does not wait for it. A caller that leaves
+// before its request was sent leaves no doubt; one that leaves after, does.
+func TestGroupsAreApart(t *testing.T) {
+	t.Parallel()
+	core := coretest.New(t)
+	entered, release := make(chan struct{}, 1), make(chan struct{})
+	echo(core, api.HopSubmit, func(id string) {
+		if id == "stuck" {
+			entered <- struct{}{}
+			<-release
+		}
+	})
+	defer close(release)
+	c := client(t, core.URL, coretest.Secret)
+	op := coreclient.KeyedWrite(api.HopSubmit)
+	during, leaveDuring := context.WithCancel(t.Context())
+	before, leaveBefore := context.WithCancel(t.Context())
+	errs := make(chan error, 2)
+	go func() { _, err := one(during, c, op.Shared("a"), "stuck"); errs <- err }()
+	<-entered
+	waiting := make(chan error, 1)
+	go func() { _, err := one(before, c, op.Shared("a"), "behind"); waiting <- err }()
+	until(t, "the second to wait", func() bool { return coreclient.SharedWaiting(c, op.Shared("a")) == 1 })
+	if got, err := one(t.Context(), c, op.Shared("b"), "free"); err != nil || got != "free of t-free" {
+		t.Errorf("another group: %q, %v", got, err)
+	}
+	if got, err := one(t.Context(), c, coreclient.Write(api.HopSubmit).Shared("a"), "other"); err != nil || got != "other of t-other" {
+		t.Errorf("another effect: %q, %v", got, err)
+	}
+	leaveBefore()
+	if err := <-waiting; !errors.Is(err, coreclient.ErrUnavailable) || errors.Is(err, coreclient.ErrOutcomeUnknown) {
+		t.Errorf("left before it was sent: %v", err)
+	}
+	leaveDuring()
+	if err := <-errs; !errors.Is(err, coreclient.ErrOutcomeUnknown) {
+		t.Errorf("left after it was sent: %v", err)
+	}
+}
+
+// A reply that is lost is in doubt for all that shared its request, each in its way.
+func TestALostReplyIsInDoubtForAll(t *testing.T) {
+	t.Parallel()
+	core := coretest.New(t)
+	core.Raw(api.HopSubmit, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	c := client(t, core.URL, coretest.Secret)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	var group sync.WaitGroup
+	for i := range 20 {
+		group.Go(func() {
+			if _, err := one(ctx, c, coreclient.Write(api.HopSubmit).Shared(""), fmt.Sprint(i)); !errors.Is(err, coreclient.ErrOutcomeUnknown) {
+				t.Errorf("%d: %v", i, err)
+			}
+		})
+	}
+	group.Wait()
+}
