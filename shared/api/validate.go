@@ -182,7 +182,8 @@ func (o *OutcomeRequest) Validate(prefix string) []problem.FieldError {
 	r.between(o.DelayMS, 0, MaxDelay.Milliseconds(), "delay_ms")
 	r.check(o.Kind != KindSnooze || o.DelayMS != nil, "delay_ms", "is required")
 	r.check(o.Kind == KindSnooze || o.DelayMS == nil, "delay_ms", "belongs to snooze only")
-	r.check(o.Kind == KindFail || (o.Error == nil && o.RetryAfterMS == nil && !o.Permanent), "error", "error, retry_after_ms and permanent belong to fail only")
+	r.check(o.Kind == KindFail || o.Kind == KindSnooze || o.Error == nil, "error", "belongs to fail and snooze only")
+	r.check(o.Kind == KindFail || (o.RetryAfterMS == nil && !o.Permanent), "retry_after_ms", "retry_after_ms and permanent belong to fail only")
 	r.check(o.Kind == KindComplete || o.Result == nil, "result", "belongs to complete only")
 	return r.fields
 }

@@ -114,9 +114,11 @@ type FailRequest struct {
 }
 
 // SnoozeRequest puts a job back for a while; the attempt is given back.
+// Error, where given, says why, and is shown as the job's last error.
 type SnoozeRequest struct {
-	LeaseToken string `json:"lease_token"`
-	DelayMS    *int64 `json:"delay_ms"`
+	LeaseToken string    `json:"lease_token"`
+	DelayMS    *int64    `json:"delay_ms"`
+	Error      *JobError `json:"error,omitzero"`
 }
 
 // ReleaseRequest puts a job back at once; the attempt is given back.

@@ -4,6 +4,10 @@
 //	job, err := c.Submit(ctx, api.SubmitRequest{Type: "hash.sha256", Payload: payload})
 //	done, err := c.Wait(ctx, job.ID)
 //
+// or both in one, and for a job that ends soon in one request:
+//
+//	done, err := c.SubmitAndWait(ctx, api.SubmitRequest{Type: "hash.sha256", Payload: payload})
+//
 // # Repeats
 //
 // A call is tried up to four times, within ctx's deadline. What may be repeated

@@ -13,27 +13,60 @@ import (
 // payload_too_large, idempotency_mismatch.
 func (c *Client) Submit(ctx context.Context, job api.SubmitRequest, options ...CallOption) (api.SubmitResponse, error) {
 	var answer api.SubmitResponse
-	err := c.submit(ctx, []string{"v1", "jobs"}, job, &answer, options)
+	_, err := c.submit(ctx, call{path: []string{"v1", "jobs"}, body: job, answer: &answer}, options)
 	return answer, err
+}
+
+// SubmitAndWait is Submit, and Wait for the job's end; a job that ends soon takes
+// one request. The error is that of the submit, or of the wait: then the job is as
+// last seen. Its ID is empty where ctx ended, or the network failed, before the
+// server had answered: the job may be stored, and the same WithIdempotencyKey finds
+// it. What Submit tells of warnings and of a dedupe hit is left out. The key needs
+// the scopes submit and read.
+func (c *Client) SubmitAndWait(ctx context.Context, job api.SubmitRequest, options ...CallOption) (api.Job, error) {
+	var answer api.Job
+	wait := patience(ctx)
+	one := call{path: []string{"v1", "jobs"}, body: job, answer: &answer, timeout: wait + tryTimeout}
+	if wait > 0 {
+		one.prefer = preferWait(wait)
+	}
+	got, err := c.submit(ctx, one, options)
+	if err != nil {
+		return answer, err
+	}
+	// The whole job, and not the summary of one that was there.
+	if got.status == http.StatusOK && got.header.Get("Preference-Applied") != "" && ended(answer.State) {
+		return answer, nil
+	}
+	last, err := c.Wait(ctx, answer.ID)
+	if last.ID == "" {
+		last = answer
+	}
+	return last, err
 }
 
 // SubmitBatch stores up to 1000 jobs. Without Atomic a nil error does not mean
 // that all were accepted: look at Rejected, and at each result's Problem.
 func (c *Client) SubmitBatch(ctx context.Context, batch api.BatchRequest, options ...CallOption) (api.BatchResponse, error) {
 	var answer api.BatchResponse
-	err := c.submit(ctx, []string{"v1", "jobs", "batch"}, batch, &answer, options)
+	_, err := c.submit(ctx, call{path: []string{"v1", "jobs", "batch"}, body: batch, answer: &answer}, options)
 	return answer, err
 }
 
-func (c *Client) submit(ctx context.Context, path []string, body, answer any, options []CallOption) error {
+// submit sends one, with the options in its headers.
+func (c *Client) submit(ctx context.Context, one call, options []CallOption) (received, error) {
+	var got received
 	chosen, err := choose(options)
-	if err != nil {
-		return err
+	if chosen.replayed != nil {
+		defer func() { *chosen.replayed = got.header.Get("Idempotent-Replayed") == "true" }()
 	}
-	return c.do(ctx, call{
-		method: http.MethodPost, path: path, body: body, answer: answer, repeatable: true,
-		key: chosen.idempotencyKey, correlationID: chosen.correlationID, traceparent: chosen.traceparent,
-	})
+	if err != nil {
+		return got, err
+	}
+	one.method, one.repeatable, one.got = http.MethodPost, true, &got
+	one.key, one.correlationID, one.traceparent = chosen.idempotencyKey, chosen.correlationID, chosen.traceparent
+	err = c.do(ctx, one)
+	return got, err
 }
 
 // Get reads one job; not_found also stands for the jobs of others.

@@ -15,6 +15,7 @@ type callOptions struct {
 	idempotencyKey string
 	correlationID  string
 	traceparent    string
+	replayed       *bool
 }
 
 // WithIdempotencyKey takes the place of the key that the client would draw: 1 to
@@ -43,6 +44,14 @@ func WithCorrelationID(id string) CallOption {
 // malformed.
 func WithTraceparent(traceparent string) CallOption {
 	return func(o *callOptions) { o.traceparent = sendable(traceparent) }
+}
+
+// WithReplayed sets *replayed to whether the submit was answered with what was
+// remembered for its Idempotency-Key (Idempotent-Replayed), and stored nothing; a
+// submit that fails sets it to false. That is so for a key that was used before,
+// and where an earlier try of this same call had got through, but its answer was lost.
+func WithReplayed(replayed *bool) CallOption {
+	return func(o *callOptions) { o.replayed = replayed }
 }
 
 // sendable is text, or nothing where the server would not take it from a header.

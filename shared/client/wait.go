@@ -78,7 +78,7 @@ func (c *Client) look(ctx context.Context, id string, before glance, wait time.D
 	var got received
 	err := c.do(ctx, call{
 		method: http.MethodGet, path: []string{"v1", "jobs", id}, answer: &now.job, got: &got, repeatable: true,
-		prefer: "wait=" + strconv.Itoa(int(wait/time.Second)), ifNoneMatch: before.etag, timeout: wait + tryTimeout,
+		prefer: preferWait(wait), ifNoneMatch: before.etag, timeout: wait + tryTimeout,
 	})
 	now.etag, now.held = got.header.Get("ETag"), got.header.Get("Preference-Applied") != ""
 	if got.status == http.StatusNotModified {
@@ -86,6 +86,9 @@ func (c *Client) look(ctx context.Context, id string, before glance, wait time.D
 	}
 	return now, err
 }
+
+// preferWait asks for the answer to be held back (RFC 7240, section 4.3).
+func preferWait(wait time.Duration) string { return "wait=" + strconv.Itoa(int(wait/time.Second)) }
 
 func ended(state string) bool {
 	return state == api.StateCompleted || state == api.StateDeadLetter || state == api.StateCancelled

@@ -15,6 +15,7 @@ func (w *Worker) HandleAny(fn HandlerFunc) {
 	switch {
 	case w.started:
 		w.fault("the handler for any type came after Run")
+		w.logger.Error("a handler given after Run is not used", "type", "any")
 	case fn == nil:
 		w.fault("the handler for any type is nil")
 	case w.handlers[anyType] != nil:

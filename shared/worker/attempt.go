@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"runtime/debug"
 	"time"
 
@@ -72,24 +71,9 @@ func (r *run) giveBack(jobs []api.ClaimedJob, slots int) {
 // settle sends the decision, lets the lease go and writes the attempt's line.
 func (r *run) settle(l *lease, came time.Time, d decision) {
 	took := time.Since(came) // without the sending, which may have to wait for the server
-	word, err := r.send(l, d)
+	e := r.send(l, d)
 	r.leases.drop(l)
-	r.log(l, took, word, err)
-}
-
-// log writes the canonical line of an attempt; its keys are always all there.
-func (r *run) log(l *lease, took time.Duration, outcome string, err error) {
-	level, text := slog.LevelInfo, ""
-	if err != nil {
-		text = err.Error()
-		level = slog.LevelWarn
-	}
-	if outcome == outcomeUnsent {
-		level = slog.LevelError
-	}
-	r.worker.logger.Log(r.base, level, "attempt",
-		"job_id", l.job.ID, "type", l.job.Type, "queue", l.job.Queue, "attempt", l.job.Attempt,
-		"outcome", outcome, "duration_ms", took.Milliseconds(), "error", text)
+	r.log(l, took, e)
 }
 
 // execute runs a claimed job's handler, nil if its type has none, and decides
@@ -97,7 +81,7 @@ func (r *run) log(l *lease, took time.Duration, outcome string, err error) {
 // has not returned is left behind.
 func (w *Worker) execute(ctx context.Context, handler HandlerFunc, job api.ClaimedJob, came time.Time, abandon <-chan struct{}) decision {
 	if handler == nil {
-		return decide(nil, fmt.Errorf("no handler for type %q: %w", job.Type, Snooze(w.unknown)), context.Cause(ctx))
+		return decide(nil, fmt.Errorf("%w for type %q: %w", errNoHandler, job.Type, Snooze(w.unknown)), context.Cause(ctx))
 	}
 	if job.TimeoutMS != nil {
 		end := came.Add(time.Duration(*job.TimeoutMS) * time.Millisecond)

@@ -54,8 +54,29 @@
 //	error, and ErrStopping  release: back at once, the attempt is not spent
 //	error, and ErrLeaseLost nothing: another attempt may already run
 //
+// # What an error's type is
+//
+// A failure is stored with a type, by which a list of dead letters can be read. It
+// is what the error says of itself with a method ErrorType() string; else the Go
+// type of the outermost error that has one of its own, such as "fs.PathError" or
+// "main.DeclinedError", found through wrapping and joining in the order of
+// errors.Is; else "error": errors.New, fmt.Errorf and errors.Join make errors
+// without a type to tell. The worker's own are "panic", "goexit", "timeout",
+// "cancelled", "payload" and "result".
+//
+// # The log line of an attempt
+//
+// One line, "attempt", with job_id, type, queue, attempt, outcome (completed,
+// failed, snoozed, released, lost, unsent), duration_ms and error. Where they say
+// something there are also permanent=true (the handler wants no retry), delay_ms and
+// reason (of a snooze), and what the server has made of it: state, run_at,
+// dead_reason. A completed or snoozed attempt is INFO, one that failed WARN, one that
+// the server could not be told of ERROR.
+//
+// # Types without a handler
+//
 // A job whose type has no handler, nor one by [Worker.HandleAny], is snoozed for
-// 30 s: in a deployment the next version of this worker may know it.
+// 30 s, with a WARN: in a deployment the next version of this worker may know it.
 //
 // # How long a lease lasts
 //

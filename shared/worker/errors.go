@@ -1,9 +1,10 @@
 package worker
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"strings"
+	"reflect"
 	"time"
 
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -22,6 +23,7 @@ var (
 )
 
 var (
+	errNoHandler = errors.New("no handler")
 	errAbandoned = errors.New("the handler did not return after its context had ended")
 	errGoexit    = errors.New("the handler ended its goroutine (runtime.Goexit) instead of returning")
 )
@@ -96,7 +98,7 @@ func jobError(err error) *api.JobError {
 }
 
 // errorType is what err says of itself with ErrorType, else the Go type of the
-// innermost error: a wrapper says where it happened, not what.
+// outermost error that has one of its own, else "error".
 func errorType(err error) string {
 	if named, ok := errors.AsType[interface {
 		error
@@ -104,8 +106,48 @@ func errorType(err error) string {
 	}](err); ok && named.ErrorType() != "" {
 		return named.ErrorType()
 	}
-	for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(err) {
-		err = inner
+	return cmp.Or(ownType(err), "error")
+}
+
+// ownType is the type of the first error that has one of its own, in the order of
+// errors.Is; empty if none has.
+func ownType(err error) string {
+	if err == nil {
+		return ""
 	}
-	return strings.TrimPrefix(fmt.Sprintf("%T", err), "*")
+	if name := typeName(err); name != "" {
+		return name
+	}
+	switch wrapper := err.(type) { //nolint:errorlint // each error of the tree is looked at
+	case interface{ Unwrap() error }:
+		return ownType(wrapper.Unwrap())
+	case interface{ Unwrap() []error }:
+		for _, inner := range wrapper.Unwrap() {
+			if name := ownType(inner); name != "" {
+				return name
+			}
+		}
+	}
+	return ""
+}
+
+// typeName is empty for types that say nothing: those behind errors.New,
+// errors.Join, fmt.Errorf, their like, and this package's marks.
+func typeName(err error) string {
+	switch err.(type) { //nolint:errorlint // of err alone
+	case *permanentError, *retryAfterError:
+		return ""
+	}
+	t := reflect.TypeOf(err)
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch t.PkgPath() {
+	case "errors", "fmt", "github.com/pkg/errors", "golang.org/x/xerrors":
+		return ""
+	}
+	if t.Name() == "" {
+		return ""
+	}
+	return t.String()
 }

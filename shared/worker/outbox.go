@@ -32,13 +32,20 @@ type parcel struct {
 	outcome api.OutcomeRequest
 	// end is until when it is worth sending; a heartbeat moves it on.
 	end func() time.Time
-	// answered gets the server's answer, nil for taken, or why there is none.
-	answered chan error
+	// answered gets the server's answer, or why there is none.
+	answered chan answer
 
 	// The outbox's own: what went wrong so far, and when to try again.
 	failures  int
 	notBefore time.Time
 	err       error
+}
+
+// answer is what the server says of one outcome. A nil err says that it was taken;
+// outcome is then what became of the job, as far as it told.
+type answer struct {
+	outcome api.Outcome
+	err     error
 }
 
 // outbox sends outcomes by group commit: one flush is under way at a time, and
@@ -61,26 +68,26 @@ func newOutbox(c *client.Client, logger *slog.Logger) *outbox {
 	return &outbox{client: c, logger: logger, in: make(chan *parcel)}
 }
 
-// send waits until the server has answered the outcome: nil if it has taken it.
+// send waits until the server has answered the outcome.
 // It gives up where a repeat would be answered the same, once the lease is
 // certainly over, and with ctx.
-func (o *outbox) send(ctx context.Context, leases *leases, l *lease, outcome api.OutcomeRequest) error {
-	p := &parcel{outcome: outcome, end: func() time.Time { return leases.certainEnd(l) }, answered: make(chan error, 1)}
+func (o *outbox) send(ctx context.Context, leases *leases, l *lease, outcome api.OutcomeRequest) answer {
+	p := &parcel{outcome: outcome, end: func() time.Time { return leases.certainEnd(l) }, answered: make(chan answer, 1)}
 	select {
 	case o.in <- p:
 	case <-ctx.Done():
-		return ctx.Err()
+		return answer{err: ctx.Err()}
 	}
 	select {
-	case err := <-p.answered:
-		return err
+	case told := <-p.answered:
+		return told
 	case <-ctx.Done():
 	}
 	select { // both may have happened
-	case err := <-p.answered:
-		return err
+	case told := <-p.answered:
+		return told
 	default:
-		return ctx.Err()
+		return answer{err: ctx.Err()}
 	}
 }
 
@@ -137,7 +144,7 @@ func (o *outbox) due(now time.Time) (batch []*parcel, wake time.Time) {
 	o.waiting = slices.DeleteFunc(o.waiting, func(p *parcel) bool {
 		end := p.end()
 		if p.failures > 0 && now.After(end) {
-			p.answered <- p.err
+			p.answered <- answer{err: p.err}
 			return true
 		}
 		at := p.notBefore
@@ -194,7 +201,7 @@ func (o *outbox) flush(ctx context.Context, batch []*parcel) {
 		o.flush(ctx, batch[half:])
 	case final(status):
 		for _, p := range batch {
-			p.answered <- err
+			p.answered <- answer{err: err}
 		}
 	case blamesContent(status):
 		o.again(batch[0], err)
@@ -204,12 +211,12 @@ func (o *outbox) flush(ctx context.Context, batch []*parcel) {
 }
 
 // settle answers one outcome, or lets it wait for another try.
-func (o *outbox) settle(p *parcel, err error) {
-	if status := client.Status(err); err == nil || final(status) {
-		p.answered <- err
+func (o *outbox) settle(p *parcel, told answer) {
+	if told.err == nil || final(client.Status(told.err)) {
+		p.answered <- told
 		return
 	}
-	o.again(p, err)
+	o.again(p, told.err)
 }
 
 // again lets one outcome wait for its next try, by a backoff of its own.
@@ -248,14 +255,15 @@ func blamesContent(status int) bool {
 	}
 }
 
-// post makes one request and gives what it says of each outcome: nil for taken.
+// post makes one request and gives what it says of each outcome.
 // One outcome goes to its own route, which allows for a result nested as deep as
 // the contract says; in a batch it lies two levels lower.
-func (o *outbox) post(ctx context.Context, batch []*parcel) ([]error, error) {
+func (o *outbox) post(ctx context.Context, batch []*parcel) ([]answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, flushTry)
 	defer cancel()
 	if len(batch) == 1 {
-		return []error{nil}, o.postOne(ctx, &batch[0].outcome)
+		outcome, err := o.postOne(ctx, &batch[0].outcome)
+		return []answer{{outcome: outcome}}, err
 	}
 	outcomes := make([]api.OutcomeRequest, len(batch))
 	for i, p := range batch {
@@ -265,7 +273,7 @@ func (o *outbox) post(ctx context.Context, batch []*parcel) ([]error, error) {
 	if err != nil {
 		return nil, err
 	}
-	answers := slices.Repeat([]error{errNoResult}, len(batch))
+	answers := slices.Repeat([]answer{{err: errNoResult}}, len(batch))
 	for _, result := range response.Results {
 		if result.Index >= 0 && result.Index < len(answers) {
 			answers[result.Index] = resultOf(&result)
@@ -274,35 +282,35 @@ func (o *outbox) post(ctx context.Context, batch []*parcel) ([]error, error) {
 	return answers, nil
 }
 
-// resultOf is nil for an outcome that was taken.
-func resultOf(result *api.OutcomeResult) error {
+// resultOf is one outcome's part of the answer.
+func resultOf(result *api.OutcomeResult) answer {
 	switch {
 	case result.Problem != nil:
 		p := *result.Problem
 		if p.Status == 0 {
 			p.Status = result.Status
 		}
-		return &p
-	case result.Status >= 200 && result.Status <= 299:
-		return nil
+		return answer{err: &p}
+	case result.Status < 200 || result.Status > 299:
+		return answer{err: fmt.Errorf("%w: status %d without a problem", errNoResult, result.Status)}
+	case result.Outcome == nil:
+		return answer{}
 	default:
-		return fmt.Errorf("%w: status %d without a problem", errNoResult, result.Status)
+		return answer{outcome: *result.Outcome}
 	}
 }
 
-func (o *outbox) postOne(ctx context.Context, outcome *api.OutcomeRequest) error {
-	var err error
+func (o *outbox) postOne(ctx context.Context, outcome *api.OutcomeRequest) (api.Outcome, error) {
 	switch token := outcome.LeaseToken; outcome.Kind {
 	case api.KindComplete:
-		_, err = o.client.Complete(ctx, outcome.JobID, api.CompleteRequest{LeaseToken: token, Result: outcome.Result})
+		return o.client.Complete(ctx, outcome.JobID, api.CompleteRequest{LeaseToken: token, Result: outcome.Result})
 	case api.KindSnooze:
-		_, err = o.client.Snooze(ctx, outcome.JobID, api.SnoozeRequest{LeaseToken: token, DelayMS: outcome.DelayMS})
+		return o.client.Snooze(ctx, outcome.JobID, api.SnoozeRequest{LeaseToken: token, DelayMS: outcome.DelayMS, Error: outcome.Error})
 	case api.KindRelease:
-		_, err = o.client.Release(ctx, outcome.JobID, api.ReleaseRequest{LeaseToken: token})
+		return o.client.Release(ctx, outcome.JobID, api.ReleaseRequest{LeaseToken: token})
 	default:
-		_, err = o.client.Fail(ctx, outcome.JobID, api.FailRequest{
+		return o.client.Fail(ctx, outcome.JobID, api.FailRequest{
 			LeaseToken: token, Error: outcome.Error, RetryAfterMS: outcome.RetryAfterMS, Permanent: outcome.Permanent,
 		})
 	}
-	return err
 }

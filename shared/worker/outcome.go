@@ -106,26 +106,27 @@ func withCause(err, cause error) error {
 }
 
 // send hands the decision to the outbox and waits until the server has answered
-// it, or can no longer be told. It gives the word for the log line, and the
-// error: the attempt's own, or why it could not be told.
-func (r *run) send(l *lease, d decision) (string, error) {
+// it, or can no longer be told.
+func (r *run) send(l *lease, d decision) ending {
 	if d.kind == "" {
-		return outcomeLost, d.err
+		return ending{word: outcomeLost, decision: d, err: d.err}
 	}
-	err := r.outbox.send(r.base, r.leases, l, d.request(l.job.ID, l.job.LeaseToken))
-	if d.kind == api.KindComplete && unfit(client.Status(err)) {
+	told := r.outbox.send(r.base, r.leases, l, d.request(l.job.ID, l.job.LeaseToken))
+	if d.kind == api.KindComplete && unfit(client.Status(told.err)) {
 		// Refused as a result, not as an outcome: the attempt still has to end.
-		d = decision{kind: api.KindFail, permanent: true, err: resultError(fmt.Errorf("the result was refused: %w", err))}
-		err = r.outbox.send(r.base, r.leases, l, d.request(l.job.ID, l.job.LeaseToken))
+		d = decision{kind: api.KindFail, permanent: true, err: resultError(fmt.Errorf("the result was refused: %w", told.err))}
+		told = r.outbox.send(r.base, r.leases, l, d.request(l.job.ID, l.job.LeaseToken))
 	}
-	switch {
+	e := ending{decision: d, answer: told.outcome}
+	switch err := told.err; {
 	case err == nil:
-		return outcomeWord(d.kind), d.err
+		e.word, e.err = outcomeWord(d.kind), d.err
 	case hasCode(err, problem.LeaseLost):
-		return outcomeLost, errors.Join(d.err, ErrLeaseLost)
+		e.word, e.err = outcomeLost, errors.Join(d.err, ErrLeaseLost)
 	default:
-		return outcomeUnsent, errors.Join(d.err, fmt.Errorf("%s could not be sent: %w", d.kind, err))
+		e.word, e.err = outcomeUnsent, errors.Join(d.err, fmt.Errorf("%s could not be sent: %w", d.kind, err))
 	}
+	return e
 }
 
 // unfit says that the server did not accept the request's content.

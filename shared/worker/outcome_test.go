@@ -49,7 +49,7 @@ func TestWhatAHandlerReturns(t *testing.T) {
 		}, api.KindComplete, api.OutcomeRequest{Result: json.RawMessage(`""`)}, "", "completed"},
 		"an error": {
 			`{}`, raw(fmt.Errorf("read: %w", io.ErrUnexpectedEOF)), api.KindFail,
-			api.OutcomeRequest{Error: &api.JobError{Type: "errors.errorString", Message: "read: unexpected EOF"}},
+			api.OutcomeRequest{Error: &api.JobError{Type: "error", Message: "read: unexpected EOF"}},
 			"", "failed",
 		},
 		"an error with a type": {
@@ -64,12 +64,12 @@ func TestWhatAHandlerReturns(t *testing.T) {
 		},
 		"permanent": {
 			`{}`, raw(fmt.Errorf("outer: %w", worker.Permanent(io.EOF))), api.KindFail,
-			api.OutcomeRequest{Permanent: true, Error: &api.JobError{Type: "errors.errorString", Message: "outer: EOF"}},
+			api.OutcomeRequest{Permanent: true, Error: &api.JobError{Type: "error", Message: "outer: EOF"}},
 			"", "failed",
 		},
 		"retry after": {
 			`{}`, raw(worker.RetryAfter(io.EOF, time.Minute)), api.KindFail,
-			api.OutcomeRequest{RetryAfterMS: &minute, Error: &api.JobError{Type: "errors.errorString", Message: "EOF"}},
+			api.OutcomeRequest{RetryAfterMS: &minute, Error: &api.JobError{Type: "error", Message: "EOF"}},
 			"", "failed",
 		},
 		"snooze": {`{}`, raw(worker.Snooze(time.Minute)), api.KindSnooze, api.OutcomeRequest{DelayMS: &minute}, "", "snoozed"},
@@ -253,26 +253,6 @@ func TestMiddlewareWrapsInOrder(t *testing.T) {
 		b.finish(t)
 		if got, want := strings.Join(order, ", "), `outer, inner, inner sees "inner", outer sees "inner"`; got != want {
 			t.Errorf("the order is %s, want %s", got, want)
-		}
-	})
-}
-
-func TestAnyTypeWithoutAHandlerOfItsOwn(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		b := newBed(t)
-		b.worker.HandleAny(func(_ context.Context, job *worker.RawJob) (json.RawMessage, error) {
-			return json.RawMessage(fmt.Sprintf("%q", "any: "+job.Type)), nil
-		})
-		worker.Handle(b.worker, "greet", func(context.Context, *worker.RawJob) (any, error) { return "its own", nil })
-		own, other := b.submit("greet", `{}`), b.submit("other", `{}`)
-		b.run(t)
-		b.finish(t)
-		results := map[string]string{}
-		for _, sent := range b.outcomes {
-			results[sent.jobID] = string(sent.body.Result)
-		}
-		if results[own] != `"its own"` || results[other] != `"any: other"` {
-			t.Errorf("the results are %v", results)
 		}
 	})
 }

@@ -3,6 +3,7 @@ package worker_test
 import (
 	"encoding/json"
 	"net/http"
+	"time"
 
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
@@ -63,12 +64,17 @@ func (s *server) accept(body api.OutcomeRequest) (*api.Outcome, *problem.Problem
 		s.settle(j, kind, body)
 		s.outcomes = append(s.outcomes, outcome{kind, id, body})
 	}
-	return &api.Outcome{JobID: id, State: j.state, Attempt: j.Attempt, Epoch: j.Epoch}, nil
+	return &api.Outcome{JobID: id, State: j.state, Attempt: j.Attempt, Epoch: j.Epoch, RunAt: j.runAt, DeadReason: j.deadReason}, nil
 }
 
 // settle leaves failed and snoozed jobs scheduled for ever: the tests look at
-// the outcome, not at the backoff.
+// the outcome, not at the backoff. It tells when they would run.
 func (s *server) settle(j *job, kind string, body api.OutcomeRequest) {
+	after := func(ms *int64) *api.Time {
+		at := api.At(s.now().Add(time.Duration(*ms) * time.Millisecond))
+		return &at
+	}
+	j.runAt, j.deadReason = nil, nil
 	switch kind {
 	case api.KindComplete:
 		j.state = api.StateCompleted
@@ -77,12 +83,18 @@ func (s *server) settle(j *job, kind string, body api.OutcomeRequest) {
 		j.Attempt--
 		s.wake()
 	case api.KindSnooze:
-		j.state = api.StateScheduled
+		j.state, j.runAt = api.StateScheduled, after(body.DelayMS)
 		j.Attempt--
 	default:
-		j.state = api.StateScheduled
 		if body.Permanent {
-			j.state = api.StateDeadLetter
+			reason := "permanent"
+			j.state, j.deadReason = api.StateDeadLetter, &reason
+			return
 		}
+		backoff := int64(5000)
+		if body.RetryAfterMS != nil {
+			backoff = *body.RetryAfterMS
+		}
+		j.state, j.runAt = api.StateScheduled, after(&backoff)
 	}
 }

@@ -55,6 +55,9 @@ type job struct {
 	expires   time.Time
 	cancelled bool
 	last      string // the last outcome's token, kind and body
+	// What the last outcome's answer tells beside the state.
+	runAt      *api.Time
+	deadReason *string
 }
 
 type beat struct {

@@ -56,6 +56,9 @@ func (d *Dispatcher) Claim(ctx context.Context, call ClaimCall) ([]queue.Claimed
 	if err != nil {
 		return nil, err
 	}
+	if call.Wait > 0 { // who only looks in is no worker to wait for
+		d.served.seen(call.Owner, call.Queues)
+	}
 	filter := &Filter{Owner: call.Owner, Queues: call.Queues, Tags: tags}
 	if call.Wait <= 0 {
 		return d.take(ctx, call, filter)

@@ -44,6 +44,7 @@ type Dispatcher struct {
 	watches    watches
 	flushes    *flushes
 	workers    workers
+	served     served
 	metrics    *metrics.Jobs
 	log        *slog.Logger
 	// tell passes wake-ups on to other cores; it never blocks.
@@ -119,7 +120,7 @@ func (d *Dispatcher) Drain() { d.drain.Do(func() { close(d.draining) }) }
 
 // Refresh reads lanes, queue settings and limits now.
 func (d *Dispatcher) Refresh(ctx context.Context) error {
-	return errors.Join(d.lanes.Refresh(ctx), d.limits.Refresh(ctx))
+	return errors.Join(d.lanes.Refresh(ctx), d.limits.Refresh(ctx), d.served.refresh(ctx, d.store))
 }
 
 func (d *Dispatcher) keepFresh(ctx context.Context) {

@@ -80,14 +80,14 @@ func unserved(lanes []queue.Lane, ready []queue.LaneID, workers []queue.ActiveWo
 	}
 	list := []api.Unserved{}
 	for _, lane := range lanes {
-		if holds[lane.ID] && !served(lane, workers) {
+		if holds[lane.ID] && !servedBy(lane, workers) {
 			list = append(list, api.Unserved{Tags: lane.Tags()})
 		}
 	}
 	return list
 }
 
-func served(lane queue.Lane, workers []queue.ActiveWorker) bool {
+func servedBy(lane queue.Lane, workers []queue.ActiveWorker) bool {
 	for _, worker := range workers {
 		filter := Filter{Tags: map[string]bool{}}
 		for _, tag := range worker.Tags {

@@ -93,11 +93,27 @@ func (d *Dispatcher) submission(ctx context.Context, call *SubmitCall) (queue.Su
 			return made, err
 		}
 		made.Jobs[i] = newJob
-		if !call.Batch && d.lanes.Settings(call.Tenant, newJob.Queue).Paused {
-			made.Warnings = append(made.Warnings, "The queue "+newJob.Queue+" is paused: the job waits until it is resumed.")
+		if !call.Batch {
+			made.Warnings = d.warnings(call.Tenant, newJob.Queue)
 		}
 	}
 	return made, nil
+}
+
+// warnings say what will keep a job of the queue from being done.
+func (d *Dispatcher) warnings(owner tenant.ID, name string) []string {
+	settings := d.lanes.Settings(owner, name)
+	var warnings []string
+	if settings.Paused {
+		warnings = append(warnings, "The queue "+name+" is paused: the job waits until it is resumed.")
+	}
+	if settings.MaxRunning != nil && *settings.MaxRunning == 0 {
+		warnings = append(warnings, "The queue "+name+" may run no job (max_running is 0): the job waits until that is raised.")
+	}
+	if !settings.Push && !d.served.by(owner, name) {
+		warnings = append(warnings, "No worker has asked for jobs of the queue "+name+" lately: the job waits for one.")
+	}
+	return warnings
 }
 
 // refuse sets one refusal without touching the caller's slice.

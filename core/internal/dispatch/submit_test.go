@@ -4,11 +4,13 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
@@ -68,17 +70,27 @@ func TestSubmitTakesTheQueuesSettingsAndTheJobsOwn(t *testing.T) {
 	}
 }
 
-func TestSubmitWarnsOfAPausedQueue(t *testing.T) {
+func TestSubmitWarnsOfWhatKeepsAJobWaiting(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.lane(in("paused"))
+	f.lane(in("capped"))
 	f.exec(`UPDATE queues SET paused = true, updated_at = statement_timestamp() WHERE name = 'paused'`)
+	f.exec(`UPDATE queues SET max_running = 0, updated_at = statement_timestamp() WHERE name = 'capped'`)
+	if _, err := f.d.Register(t.Context(), f.tenant, api.WorkerRequest{WorkerID: "w", Queues: []string{"paused", "capped", "default"}}); err != nil {
+		t.Fatal(err)
+	}
 	f.refresh()
-	answers := f.d.Submit(t.Context(), []dispatch.SubmitCall{f.call(in("paused")), f.call(plain())})
+	platform := f.call(in("platforms"))
+	if _, err := f.d.Register(t.Context(), tenant.Platform, api.WorkerRequest{WorkerID: "p", Queues: []string{"platforms"}}); err != nil {
+		t.Fatal(err)
+	}
+	answers := f.d.Submit(t.Context(), []dispatch.SubmitCall{f.call(in("paused")), f.call(plain()), f.call(in("capped")), f.call(in("nobody")), platform})
 	f.accepted(answers...)
-	for i, want := range []int{1, 0} {
-		if got := decode[api.SubmitResponse](f, answers[i].Body); len(got.Warnings) != want {
-			t.Errorf("warnings %q, want %d", got.Warnings, want)
+	for i, want := range []string{"is paused", "", "max_running is 0", "No worker has asked", ""} {
+		got := decode[api.SubmitResponse](f, answers[i].Body).Warnings
+		if (want == "") != (len(got) == 0) || len(got) > 1 || (len(got) == 1 && !strings.Contains(got[0], want)) {
+			t.Errorf("%d: warnings %q, want one with %q", i, got, want)
 		}
 	}
 }

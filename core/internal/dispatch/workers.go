@@ -86,6 +86,7 @@ func (d *Dispatcher) Register(ctx context.Context, owner tenant.ID, request api.
 		return api.Worker{}, err
 	}
 	d.workers.forget(workerKey{owner, request.WorkerID})
+	d.served.seen(owner, request.Queues)
 	leases, err := d.store.LeasesOf(ctx, owner, request.WorkerID)
 	if err != nil {
 		return api.Worker{}, err

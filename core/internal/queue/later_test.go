@@ -399,3 +399,25 @@ func TestOldKeysAreForgotten(t *testing.T) {
 		t.Error("the key whose job is long gone is still there")
 	}
 }
+
+// A snooze that says why is shown with the job, and is no failed attempt.
+func TestSnoozeWithAReason(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.submit(f.job())
+	claimed := f.claimOne()
+	ended := f.end(queue.Ending{
+		Lease: claimed.Lease(), Kind: api.KindSnooze, Delay: time.Minute, Error: &api.JobError{Type: "no_handler", Message: "no handler for greeet"},
+	})
+	if ended.Err != nil {
+		t.Fatal(ended.Err)
+	}
+	got, err := f.store.Get(t.Context(), f.tenant, "", claimed.ID)
+	if err != nil || got.LastError == nil || got.LastError.Type != "no_handler" || got.Attempt != 0 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	attempts, err := f.store.Attempts(t.Context(), f.tenant, "", claimed.ID, 0, 10)
+	if err != nil || len(attempts) != 0 {
+		t.Errorf("%+v, %v", attempts, err)
+	}
+}

@@ -85,6 +85,29 @@ func (s *Store) AgeWorkers(ctx context.Context) (Aged, error) {
 	return rows[0], nil
 }
 
+// servedSQL lists which queues have an active worker, whose workers they are.
+const servedSQL = `
+SELECT DISTINCT owner, unnest(queues) FROM workers WHERE status = 'ACTIVE'`
+
+// Served lists the queues, of all tenants, that active workers said they serve;
+// those of the platform's workers are under tenant.Platform.
+func (s *Store) Served(ctx context.Context) (map[QueueKey]bool, error) {
+	scan := func(row pgx.CollectableRow) (QueueKey, error) {
+		var key QueueKey
+		err := row.Scan(&key.Tenant, &key.Name)
+		return key, err
+	}
+	keys, err := query(ctx, s, scan, servedSQL, pgx.StrictNamedArgs{})
+	if err != nil {
+		return nil, fmt.Errorf("queue: served: %w", nothingChanged(err))
+	}
+	served := make(map[QueueKey]bool, len(keys))
+	for _, key := range keys {
+		served[key] = true
+	}
+	return served, nil
+}
+
 const activeWorkersSQL = `
 SELECT worker_id, queues, tags FROM workers
 WHERE owner IN (@owner, @platform) AND status = 'ACTIVE' AND @queue = ANY(queues)

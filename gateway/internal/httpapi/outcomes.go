@@ -40,7 +40,7 @@ func (s *Server) failJob(ctx context.Context, c *call, r api.FailRequest) (reply
 // snoozeJob answers POST /v1/jobs/{id}/snooze: the job waits for delay_ms, and
 // the attempt is given back. A repeat gets the same answer.
 func (s *Server) snoozeJob(ctx context.Context, c *call, r api.SnoozeRequest) (reply[api.Outcome], error) {
-	return s.finish(ctx, c, api.OutcomeRequest{Kind: api.KindSnooze, LeaseToken: r.LeaseToken, DelayMS: r.DelayMS})
+	return s.finish(ctx, c, api.OutcomeRequest{Kind: api.KindSnooze, LeaseToken: r.LeaseToken, DelayMS: r.DelayMS, Error: r.Error})
 }
 
 // releaseJob answers POST /v1/jobs/{id}/release: the job is queued again at once,

@@ -63,7 +63,7 @@ func ExampleRun_errors() {
 	// snoozed for 1m0s
 	// failed, retried after 10s: the mail server is busy
 	// panicked: runtime error: index out of range [0] with length 0
-	// true true errors.errorString
+	// true true error
 }
 
 // What ends a handler's context, and what comes of it.

@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 
@@ -72,20 +73,33 @@ func TestQueues(t *testing.T) {
 	f.want(0, []string{"paused"}, "queues", "pause", q)
 	f.want(0, []string{"paused"}, "queues", "get", q)
 	f.want(0, []string{"no worker"}, "queues", "resume", q)
-	f.must("queues", "set", q, "--visibility-timeout", "45s", "--max-running", "3", "--retry-base", "1s")
+	f.must("queues", "set", q, "--visibility-timeout", "45s", "--max-active", "70", "--max-running", "3", "--retry-base", "1s")
+	capped := f.want(0, []string{"max active"}, "queues", "get", q)
+	if !regexp.MustCompile(`(?m)^max active +70$`).MatchString(capped.out) {
+		t.Errorf("the cap is not shown: %s", capped.out)
+	}
 	queue := decodeAs[api.Queue](f, f.must("queues", "set", q, "--max-attempts", "9", "--max-running", "none", "--rate", "none", "-o", "json"))
 	s := queue.Settings
 	if s.VisibilityTimeoutMS != 45_000 || s.MaxAttempts != 9 || s.MaxRunning != nil || s.RatePerSecond != nil || s.Retry.BaseMS != 1000 {
 		t.Errorf("%+v", s)
 	}
+	if s.MaxActive == nil || *s.MaxActive != 70 {
+		t.Error("what was not given did not stay: max_active")
+	}
+	if s = decodeAs[api.Queue](f, f.must("queues", "set", q, "--max-active", "none", "-o", "json")).Settings; s.MaxActive != nil || s.MaxAttempts != 9 {
+		t.Errorf("%+v", s)
+	}
+	f.must("queues", "set", q, "--max-active", "1")
 	s = decodeAs[api.Queue](f, f.must("queues", "set", q, "--reset", "-o", "json")).Settings
-	if s.VisibilityTimeoutMS != 30_000 || s.MaxAttempts != 3 || s.RatePerSecond != nil {
+	if s.VisibilityTimeoutMS != 30_000 || s.MaxAttempts != 3 || s.RatePerSecond != nil || s.MaxActive != nil {
 		t.Errorf("%+v", s)
 	}
 	fresh := f.queue()
 	f.want(0, []string{fresh}, "queues", "set", fresh, "--max-attempts", "2")
 	f.want(1, []string{"not_found"}, "queues", "get", "absent")
 	f.want(1, []string{"invalid_request"}, "queues", "set", q, "--max-attempts", "0")
+	f.want(1, []string{"max_active"}, "queues", "set", q, "--max-active", "-1")
+	f.want(2, []string{"--max-active"}, "queues", "set", q, "--max-active", "many")
 	f.want(2, []string{"--rate"}, "queues", "set", q, "--rate", "fast")
 }
 

@@ -9,6 +9,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -101,18 +102,21 @@ func (a *App) call(variable string, ofLocal func(up.Running) string, run action)
 // nobody else.
 func (a *App) server(s *screen, variable string, ofLocal func(up.Running) string) (server, key string, err error) {
 	server, key = a.getenv("FORGEQUEUE_URL"), a.getenv(variable)
-	if key == "" {
-		if local, ok := a.local(); ok && ofLocal(local) != "" && (server == "" || sameServer(server, local.Gateway)) {
-			s.note("%s is not set: using the key of the `forgequeue up` that runs here (%s)", variable, local.Data)
-			return local.Gateway, ofLocal(local), nil
-		}
+	if key != "" {
+		return cmp.Or(server, defaultURL), key, nil
+	}
+	local, ok := a.local()
+	switch {
+	case !ok || ofLocal(local) == "":
 		return "", "", Environment(fmt.Errorf("%s is not set, and no `forgequeue up` of yours runs here on its usual data folder; "+
 			"set it to a key, and FORGEQUEUE_URL to the server (%s if unset)", variable, defaultURL))
+	case server != "" && !sameServer(server, local.Gateway):
+		// Without the URL's text: there may be a password in it.
+		return "", "", Environment(fmt.Errorf("%s is not set; a `forgequeue up` of yours runs here at %s, but FORGEQUEUE_URL names another server, "+
+			"so its key is not sent there; set %[1]s to a key of that server, or unset FORGEQUEUE_URL", variable, local.Gateway))
 	}
-	if server == "" {
-		server = defaultURL
-	}
-	return server, key, nil
+	s.note("%s is not set: using the key of the `forgequeue up` that runs here (%s)", variable, local.Data)
+	return local.Gateway, ofLocal(local), nil
 }
 
 // sameServer says whether two URLs lead to one server of this machine.

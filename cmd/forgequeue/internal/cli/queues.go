@@ -127,6 +127,7 @@ func describeQueue(t *table, q api.Queue) {
 	t.pair("max attempts", strconv.Itoa(q.Settings.MaxAttempts))
 	t.pair("retry", fmt.Sprintf("%s, doubled up to %s, ± %g %%", milliseconds(q.Settings.Retry.BaseMS),
 		milliseconds(q.Settings.Retry.CapMS), 100*q.Settings.Retry.Jitter))
+	t.pair("max active", number(q.Settings.MaxActive))
 	t.pair("max running", number(q.Settings.MaxRunning))
 	t.pair("rate per second", number(q.Settings.RatePerSecond))
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"time"
 
@@ -15,7 +16,7 @@ type queueFlags struct {
 	visibility, base, last time.Duration
 	attempts               int
 	jitter                 float64
-	running, rate          string
+	active, running, rate  string
 	reset                  bool
 }
 
@@ -26,7 +27,7 @@ func (a *App) queuesSet() *cobra.Command {
 		Short: "Make a queue, or change its settings",
 		Long: `Make a queue, or change its settings. What is not given stays as it is; with --reset it becomes the default
 again. The word none takes a limit away.`,
-		Example: "  forgequeue queues set mail --visibility-timeout 2m --max-running 20 --rate none",
+		Example: "  forgequeue queues set mail --visibility-timeout 2m --max-active 5000 --max-running 20 --rate none",
 		Args:    cobra.ExactArgs(1),
 		RunE:    a.asTenant(func(ctx context.Context, s *session, args []string) error { return s.setQueue(ctx, args[0], &f) }),
 	}
@@ -36,6 +37,7 @@ again. The word none takes a limit away.`,
 	flags.DurationVar(&f.base, "retry-base", api.DefaultRetryBase, "wait after the first failure; it doubles with each")
 	flags.DurationVar(&f.last, "retry-cap", api.DefaultRetryCap, "longest wait after a failure")
 	flags.Float64Var(&f.jitter, "retry-jitter", api.DefaultRetryJitter, "by how much the wait may differ, 0 to 1 of it")
+	flags.StringVar(&f.active, "max-active", "", "jobs that may be there and not ended, beyond which submits are refused, or none")
 	flags.StringVar(&f.running, "max-running", "", "jobs that may run at once, or none")
 	flags.StringVar(&f.rate, "rate", "", "jobs that may start in a second, or none")
 	flags.BoolVar(&f.reset, "reset", false, "put back to the default what is not given")
@@ -67,8 +69,8 @@ func (s *session) setQueue(ctx context.Context, name string, f *queueFlags) erro
 func settingsAsRequest(in api.QueueSettings) api.QueueRequest {
 	return api.QueueRequest{
 		VisibilityTimeoutMS: &in.VisibilityTimeoutMS, MaxAttempts: &in.MaxAttempts,
-		Retry:      &api.RetryRequest{BaseMS: &in.Retry.BaseMS, CapMS: &in.Retry.CapMS, Jitter: &in.Retry.Jitter},
-		MaxRunning: in.MaxRunning, RatePerSecond: in.RatePerSecond,
+		Retry:     &api.RetryRequest{BaseMS: &in.Retry.BaseMS, CapMS: &in.Retry.CapMS, Jitter: &in.Retry.Jitter},
+		MaxActive: in.MaxActive, MaxRunning: in.MaxRunning, RatePerSecond: in.RatePerSecond,
 	}
 }
 
@@ -81,21 +83,12 @@ func (f *queueFlags) apply(command *cobra.Command, request *api.QueueRequest) er
 	replace(&request.Retry.BaseMS, givenMS(command, "retry-base", f.base))
 	replace(&request.Retry.CapMS, givenMS(command, "retry-cap", f.last))
 	replace(&request.Retry.Jitter, given(command, "retry-jitter", f.jitter))
-	if command.Flags().Changed("max-running") {
-		limit, err := limitOrNone("max-running", f.running, func(text string) (int64, error) { return strconv.ParseInt(text, 10, 64) })
-		if err != nil {
-			return err
-		}
-		request.MaxRunning = limit
-	}
-	if command.Flags().Changed("rate") {
-		limit, err := limitOrNone("rate", f.rate, func(text string) (float64, error) { return strconv.ParseFloat(text, 64) })
-		if err != nil {
-			return err
-		}
-		request.RatePerSecond = limit
-	}
-	return nil
+	whole := func(text string) (int64, error) { return strconv.ParseInt(text, 10, 64) }
+	return errors.Join(
+		replaceLimit(command, &request.MaxActive, "max-active", f.active, whole),
+		replaceLimit(command, &request.MaxRunning, "max-running", f.running, whole),
+		replaceLimit(command, &request.RatePerSecond, "rate", f.rate, func(text string) (float64, error) { return strconv.ParseFloat(text, 64) }),
+	)
 }
 
 func replace[T any](old **T, value *T) {
@@ -105,6 +98,18 @@ func replace[T any](old **T, value *T) {
 }
 
 const none = "none"
+
+// replaceLimit sets a limit if its flag was given; none takes it away.
+func replaceLimit[T any](command *cobra.Command, limit **T, flag, text string, parse func(string) (T, error)) error {
+	if !command.Flags().Changed(flag) {
+		return nil
+	}
+	value, err := limitOrNone(flag, text, parse)
+	if err == nil {
+		*limit = value
+	}
+	return err
+}
 
 func limitOrNone[T any](flag, text string, parse func(string) (T, error)) (*T, error) {
 	if text == none {

@@ -60,11 +60,12 @@ func (s *session) submit(ctx context.Context, jobType string, f *submission) err
 		return err
 	}
 	var options []client.CallOption
+	var replayed bool
 	if s.command.Flags().Changed("key") {
 		if f.key == "" {
 			return usage("--key is empty")
 		}
-		options = append(options, client.WithIdempotencyKey(f.key))
+		options = append(options, client.WithIdempotencyKey(f.key), client.WithReplayed(&replayed))
 	}
 	submitted, err := s.client.Submit(ctx, request, options...)
 	if err != nil {
@@ -72,6 +73,9 @@ func (s *session) submit(ctx context.Context, jobType string, f *submission) err
 	}
 	for _, warning := range submitted.Warnings {
 		s.note("warning: %s", warning)
+	}
+	if replayed {
+		s.note("This key was used before, and is answered as it was then: %s.", submitted.ID)
 	}
 	if submitted.Deduplicated {
 		s.note("A live job with this dedupe key was there already: %s.", submitted.ID)

@@ -33,7 +33,8 @@ func TestSubmitSaysAllThatItIsTold(t *testing.T) {
 
 	r := f.runWith(t.Context(), `{"from":"stdin"}`, "submit", "mail", "-q", q, "--data", "-", "--key", "k-"+q, "-o", "json")
 	again := f.runWith(t.Context(), `{"from":"stdin"}`, "submit", "mail", "-q", q, "--data", "-", "--key", "k-"+q, "-o", "json")
-	if r.code != 0 || r.out != again.out {
+	const said = "This key was used before"
+	if r.code != 0 || r.out != again.out || strings.Contains(r.err, said) || !strings.Contains(again.err, said) {
 		t.Errorf("a repeat with the same key: %+v, %+v", r, again)
 	}
 	f.want(1, []string{"POST /v1/jobs was refused: idempotency_mismatch (422)", "request id: "}, "submit", "mail", "-q", q, "--data", "1", "--key", "k-"+q)
@@ -49,7 +50,7 @@ func TestSubmitRefusals(t *testing.T) {
 	f.want(2, []string{"--run-at", "such as"}, "submit", "x", "--run-at", "soon")
 	f.want(2, []string{"submit --help"}, "submit")
 	f.want(2, []string{"--key is empty"}, "submit", "x", "--key", "")
-	f.with("FORGEQUEUE_API_KEY", "").want(3, []string{"FORGEQUEUE_API_KEY is not set"}, "submit", "x")
+	f.with("FORGEQUEUE_API_KEY", "").want(3, []string{"FORGEQUEUE_API_KEY is not set", "no `forgequeue up` of yours runs here"}, "submit", "x")
 	f.with("FORGEQUEUE_API_KEY", "fq_live_x").want(3, []string{"unauthenticated (401)"}, "submit", "x")
 	f.with("FORGEQUEUE_URL", "http://127.0.0.1:1").want(3, []string{"127.0.0.1:1", "FORGEQUEUE_URL"}, "submit", "x")
 	f.with("FORGEQUEUE_URL", "nonsense").want(3, []string{"FORGEQUEUE_URL"}, "submit", "x")
@@ -77,7 +78,13 @@ func TestTheKeyOfALocalUp(t *testing.T) {
 	f.want(0, []string{"using the key of", "/the/data"}, "whoami")
 	f.with("FORGEQUEUE_URL", "").want(0, []string{"using the key of"}, "whoami")
 	f.with("FORGEQUEUE_URL", strings.Replace(f.Ready.Gateway, "127.0.0.1", "localhost", 1)+"/").want(0, []string{"using the key of"}, "whoami")
-	f.with("FORGEQUEUE_URL", "http://forgequeue.example:8080").want(3, []string{"FORGEQUEUE_API_KEY is not set"}, "whoami")
-	f.with("FORGEQUEUE_URL", "http://127.0.0.1:1").want(3, []string{"FORGEQUEUE_API_KEY is not set"}, "whoami")
+	for _, other := range []string{"http://forgequeue.example:8080", "http://127.0.0.1:1", "http://ada:hunter2@127.0.0.1:1"} {
+		r := f.with("FORGEQUEUE_URL", other).want(3, []string{
+			"FORGEQUEUE_API_KEY is not set", "runs here at " + f.Ready.Gateway, "FORGEQUEUE_URL names another", "not sent there",
+		}, "whoami")
+		if strings.Contains(r.err, "no `forgequeue up`") || strings.Contains(r.err, "hunter2") || strings.Contains(r.err, f.Ready.APIKey) {
+			t.Errorf("%s: %s", other, r.err)
+		}
+	}
 	f.with("FORGEQUEUE_OPERATOR_KEY", "").want(0, []string{"using the key of"}, "plan", "get", "standard")
 }

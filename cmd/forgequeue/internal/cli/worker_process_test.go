@@ -2,8 +2,10 @@ package cli_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -45,6 +47,34 @@ func TestWorkerRunDrainsAtSIGTERM(t *testing.T) {
 	}
 	if job := f.state(id); job.State != api.StateCompleted {
 		t.Errorf("the job is %s", job.State)
+	}
+}
+
+// The first signal drains, the second ends the process at once, and what it ran
+// with it.
+func TestWorkerRunEndsAtTheSecondSignal(t *testing.T) {
+	f := newFixture(t)
+	q, dir := f.queue(), t.TempDir()
+	w := f.workProcess("-q", q, "--", "sh", "-c", `echo $$ > `+dir+`/pid; while :; do sleep 0.1; done`)
+	f.submitted("x", "-q", q)
+	pid := f.pid(dir, "pid")
+	if err := w.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	f.eventually("the worker stops", func() bool { return strings.Contains(w.Stderr.(*buffer).String(), "worker stopping") })
+	if err := w.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	ended, _ := errors.AsType[*exec.ExitError](w.Wait())
+	if ended == nil || time.Since(began) > 10*time.Second { // the grace is 20 s
+		t.Fatalf("ended with %v after %v", ended, time.Since(began))
+	}
+	if status, ok := ended.Sys().(syscall.WaitStatus); !ok || status.Signal() != syscall.SIGINT {
+		t.Errorf("ended with %v", ended)
+	}
+	if _, err := os.Stat("/proc/self/stat"); err == nil { // only Linux ends a child with its parent
+		f.eventually("the command is gone", func() bool { return !alive(pid) })
 	}
 }
 
