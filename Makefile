@@ -7,7 +7,7 @@ TEST_TIMEOUT ?= 15m
 TEST_FLAGS  ?=
 ARGS        ?=
 
-.PHONY: help run test build lint fmt drift tidy migrations-seal mutants faults ci clean
+.PHONY: help run test build lint fmt drift tidy migrations-seal mutants faults peers ci clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,6 +44,10 @@ mutants: ## break the rules on purpose, one by one: the tests must notice each
 faults: ## the fault suite, long: kills, pauses, crashes, lost replies (an hour or more)
 	@sh .ci/install test
 	FORGEQUEUE_FAULTS=long $(GO_TEST) -race -timeout 3h -count=1 -v -run 'UnderLoad|Paused|Lost|Pool|Hostile|Tenants|Stops|Control' ./e2e
+
+peers: ## River and this in turn on one PostgreSQL: the ratios of the bars (15 min; ARGS=-quick: 4 min)
+	@sh .ci/install test
+	cd e2e/bench && GOWORK=off $(GO) run . $(ARGS)
 
 ci: ## all that CI runs
 	@bash .ci/run

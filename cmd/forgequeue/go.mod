@@ -7,11 +7,15 @@ require github.com/forgequeue/forgequeue/shared v0.0.0
 replace github.com/forgequeue/forgequeue/shared => ../../shared
 
 require (
+	github.com/HdrHistogram/hdrhistogram-go v1.4.0 // bench: percentiles
 	github.com/alicebob/miniredis/v2 v2.40.0 // up: a Redis where none is installed
 	github.com/forgequeue/forgequeue/core v0.0.0
 	github.com/forgequeue/forgequeue/gateway v0.0.0
+	github.com/google/uuid v1.6.0 // bench: ids of jobs and tenants, as a gateway draws them
+	github.com/jackc/pgx/v5 v5.12.0 // bench: holds a snapshot on PostgreSQL
 	github.com/schollz/progressbar/v3 v3.19.1 // progress on a terminal while a command waits
 	github.com/spf13/cobra v1.10.2 // the command line
+	github.com/spf13/pflag v1.0.9 // its flags
 	go.uber.org/goleak v1.3.0 // tests: no goroutine is left behind
 	golang.org/x/term v0.47.0 // colours and progress only where a person reads
 )
@@ -33,11 +37,9 @@ require (
 	github.com/go-playground/validator/v10 v10.30.1 // indirect
 	github.com/goccy/go-json v0.10.5 // indirect
 	github.com/goccy/go-yaml v1.19.2 // indirect
-	github.com/google/uuid v1.6.0 // indirect
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
 	github.com/jackc/pgpassfile v1.0.0 // indirect
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
-	github.com/jackc/pgx/v5 v5.12.0 // indirect
 	github.com/jackc/puddle/v2 v2.2.3 // indirect
 	github.com/json-iterator/go v1.1.12 // indirect
 	github.com/klauspost/cpuid/v2 v2.4.0 // indirect
@@ -60,7 +62,6 @@ require (
 	github.com/rivo/uniseg v0.4.7 // indirect
 	github.com/sethvargo/go-retry v0.5.0 // indirect
 	github.com/sony/gobreaker/v2 v2.4.0 // indirect
-	github.com/spf13/pflag v1.0.9 // indirect
 	github.com/twitchyliquid64/golang-asm v0.15.1 // indirect
 	github.com/ugorji/go/codec v1.3.1 // indirect
 	github.com/yuin/gopher-lua v1.1.1 // indirect

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/bench"
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
 )
 
@@ -36,7 +37,7 @@ Exit codes: 0 ok, 1 failed, 2 wrong command line, 3 wrong environment, 4 timed o
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error { return command.Help() },
 	}
-	root.AddCommand(newUp(), newCore(), newGateway())
+	root.AddCommand(newUp(), newCore(), newGateway(), bench.New(options))
 	root.AddCommand(cli.New(options).Commands()...)
 	return root
 }

@@ -1,0 +1,18 @@
+// Package bench is `forgequeue bench`: load for a running ForgeQueue, and what came
+// of it.
+//
+//	settings ▶ target (gateway or core, perhaps a stack of its own) ▶ callers (tenants, keys)
+//	        ▶ scenario: producers and consumers, each hand with a connection of its own
+//	        ▶ recorder ▶ report
+//
+// Load is open-loop unless asked otherwise: request n is meant to start at n ÷ rate,
+// and its latency is counted from that moment, sent late or not. A generator that
+// waits for slow answers before it sends on would leave out the very requests that
+// suffered (Gil Tene's "coordinated omission"). What could not be sent at all is
+// counted as late as the run was long, never left out.
+//
+// The generator shares the machine with what it measures, so it has to be cheap:
+// requests are written from bodies made before, over one HTTP/1.1 connection for
+// each hand, and answers are searched for the few members that are needed instead
+// of decoded. Only an answer that is not as hoped for is decoded whole.
+package bench

@@ -1,0 +1,277 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// flow is producers that submit to a queue and consumers that claim from it and
+// complete, side by side.
+type flow struct {
+	run   *run
+	queue string
+
+	pace      pace
+	producers int
+	batch     int
+	items     int
+	callers   []caller
+	// lead is how far producers may be ahead of consumers; 0 is no bound.
+	lead int64
+
+	consumer   caller
+	consumers  int
+	claimBatch int
+	// wait is how long a claim waits for work.
+	wait time.Duration
+	// work is how long a consumer works on what it claimed at once.
+	work time.Duration
+
+	// prefix goes before the names of latencies.
+	prefix string
+	slices *sliceTimes
+
+	submitted, finished atomic.Int64
+	// target is how many there will be: known once all are submitted.
+	target atomic.Int64
+	done   chan struct{}
+	once   sync.Once
+	ended  time.Time
+}
+
+const (
+	// claimWait is how long a claim waits for work.
+	claimWait = time.Second
+	// unknownTarget is a target above all that can be submitted.
+	unknownTarget = 1 << 62
+	leadPause     = 500 * time.Microsecond
+)
+
+// newFlow is a flow as the settings say, over the run's queue.
+func (r *run) newFlow() *flow {
+	f := &flow{
+		run: r, queue: r.queue, producers: r.concurrency, batch: r.batch, items: r.items, callers: r.callers,
+		consumer: r.consumer, consumers: r.consumers, claimBatch: r.claimBatch, wait: claimWait, done: make(chan struct{}),
+	}
+	f.target.Store(unknownTarget)
+	rate := r.rate
+	if r.closed {
+		rate = 0
+	}
+	f.pace = newPace(rate, f.batch*f.items, r.jobs, r.duration)
+	return f
+}
+
+// produce submits until the pace has ended.
+func (f *flow) produce(ctx context.Context) { f.produceWhile(ctx, ctx) }
+
+// produceWhile begins nothing new once pacing has ended; what is under way then goes on.
+func (f *flow) produceWhile(ctx, pacing context.Context) {
+	r := f.run
+	ended := f.pace.run(pacing, f.producers, r.rec.lag("generator_lag"), func() (hand, func()) {
+		l := r.newLink()
+		who := make([]caller, f.items)
+		return func(n int64, intended time.Time) {
+			if f.await(pacing); pacing.Err() != nil {
+				return
+			}
+			for i := range who {
+				who[i] = f.callers[(int(n)*f.items+i)%len(f.callers)]
+			}
+			f.submit(ctx, l, who, n, intended)
+		}, l.close
+	})
+	r.rec.tookAll(f.prefix+"submit", ended.unsent, time.Now())
+	r.unsent += int64(len(ended.unsent))
+}
+
+// await keeps a closed-loop producer from running away from the consumers.
+func (f *flow) await(ctx context.Context) {
+	for f.lead > 0 && f.submitted.Load()-f.finished.Load() > f.lead && sleep(ctx, leadPause) {
+	}
+}
+
+func (f *flow) submit(ctx context.Context, l *link, who []caller, n int64, intended time.Time) {
+	r := f.run
+	sent := time.Now()
+	if f.pace.every == 0 {
+		intended = sent // the wait for the lead is no latency
+	}
+	ask := submitAsk{jobs: f.batch, batch: f.batch > 1, at: intended.Sub(r.begun)}
+	if r.keyed {
+		ask.key = fmt.Sprintf("%s-%s%d", r.id, f.prefix, n)
+	}
+	accepted := l.submit(ctx, who, ask)
+	now := time.Now()
+	if accepted > 0 {
+		r.rec.took(f.prefix+"submit", now.Sub(intended))
+		if f.pace.every > 0 {
+			r.rec.took(f.prefix+"submit_from_sending", now.Sub(sent))
+		}
+	}
+	f.submitted.Add(int64(accepted))
+	r.rec.submitted.Add(int64(accepted))
+	if f.pace.every == 0 && l.pauseFor > 0 {
+		sleep(ctx, l.pauseFor) // closed-loop is patient; open-loop says when by its rate
+	}
+}
+
+// consume claims and completes until the target is reached, or ctx ends. Claims that
+// wait by then wait out their time: cut off, their jobs would cost an attempt, and
+// the server the work of taking them back, within the next thing that is measured.
+func (f *flow) consume(ctx context.Context) {
+	var stopped atomic.Bool
+	var group sync.WaitGroup
+	for i := range f.consumers {
+		group.Go(func() {
+			l := f.run.newLink()
+			defer l.close()
+			ask := claimAsk{worker: fmt.Sprintf("%s-%d", f.run.id, i), queue: f.queue, max: f.claimBatch, wait: f.wait}
+			for ctx.Err() == nil && !stopped.Load() {
+				f.serve(ctx, l, ask)
+			}
+		})
+	}
+	select {
+	case <-f.done:
+	case <-ctx.Done():
+	}
+	stopped.Store(true)
+	group.Wait()
+}
+
+// serve is one claim and what follows from it.
+func (f *flow) serve(ctx context.Context, l *link, ask claimAsk) {
+	r := f.run
+	asked := time.Now()
+	leases := l.claim(ctx, &f.consumer, ask)
+	now := time.Now()
+	if len(leases) == 0 {
+		sleep(ctx, l.pauseFor)
+		return
+	}
+	r.rec.took(f.prefix+"claim", now.Sub(asked))
+	since := make([]time.Time, 0, len(leases))
+	for _, one := range leases {
+		if !one.intended.IsZero() && !one.intended.Equal(r.begun) {
+			since = append(since, one.intended)
+		}
+	}
+	r.rec.tookAll(f.prefix+"start", since, now)
+	if f.work > 0 {
+		sleep(ctx, f.work)
+	}
+	sent := time.Now()
+	completed := l.complete(ctx, &f.consumer, leases)
+	now = time.Now()
+	if completed > 0 {
+		r.rec.took(f.prefix+"complete", now.Sub(sent))
+		r.rec.tookAll(f.prefix+"end", since, now)
+	}
+	f.count(int64(completed), now)
+}
+
+func (f *flow) count(completed int64, now time.Time) {
+	f.run.rec.finished.Add(completed)
+	finished := f.finished.Add(completed)
+	if f.slices != nil {
+		f.slices.reached(finished, now)
+	}
+	if finished >= f.target.Load() {
+		f.end(now)
+	}
+}
+
+func (f *flow) end(now time.Time) {
+	f.once.Do(func() {
+		f.ended = now
+		close(f.done)
+	})
+}
+
+// all runs producers and consumers until what was submitted is finished. It gives
+// the time from the first intended start to the last completion.
+func (f *flow) all(ctx context.Context) time.Duration {
+	begun := time.Now()
+	// What is queued when the producers stop is finished, but not for ever.
+	ctx, stop := context.WithTimeout(ctx, f.pace.during+f.pace.grace+settleTime)
+	defer stop()
+	var group sync.WaitGroup
+	group.Go(func() { f.consume(ctx) })
+	f.produce(ctx)
+	f.target.Store(f.submitted.Load())
+	f.count(0, time.Now())
+	select {
+	case <-f.done:
+	case <-ctx.Done():
+		f.end(time.Now())
+	}
+	group.Wait()
+	return f.ended.Sub(begun)
+}
+
+// steady runs producers and consumers until so many jobs are finished, with
+// producers at work to the end: a tail that is only drained would be faster than
+// what is measured. What is left is finished afterwards, unseen.
+func (f *flow) steady(ctx context.Context, jobs int) time.Duration {
+	begun := time.Now()
+	timed, stop := context.WithTimeout(ctx, f.pace.during+f.pace.grace)
+	defer stop()
+	pacing, enough := context.WithCancel(timed)
+	defer enough()
+	f.target.Store(int64(jobs))
+	var group sync.WaitGroup
+	group.Go(func() {
+		f.consume(timed)
+		enough()
+	})
+	f.produceWhile(timed, pacing)
+	group.Wait()
+	f.end(time.Now())
+	f.run.finish(ctx, f)
+	return f.ended.Sub(begun)
+}
+
+// finish works off what a flow has left, outside of what is measured.
+func (r *run) finish(ctx context.Context, f *flow) {
+	left := f.submitted.Load() - f.finished.Load()
+	if left <= 0 {
+		return
+	}
+	seen := r.rec
+	defer func() {
+		seen.finished.Add(r.rec.finished.Load())
+		r.rec = seen
+	}()
+	r.rec = newRecorder()
+	rest := r.newFlow()
+	rest.target.Store(left)
+	r.doing("finishing what is left", left, rest.finished.Load)
+	ctx, stop := context.WithTimeout(ctx, settleTime)
+	defer stop()
+	rest.consume(ctx)
+}
+
+// settleTime is how long consumers may take to finish what is queued, beyond half
+// of the duration: longer than a lease, for one may be lost with a reply.
+const settleTime = 35 * time.Second
+
+// fill queues jobs, as fast as can be, outside of what is measured.
+func (r *run) fill(ctx context.Context, n int, who []caller) (int64, error) {
+	const hands, size = 4, 1000
+	f := r.newFlow()
+	f.batch, f.items, f.producers, f.callers = min(size, n), 1, hands, who
+	f.pace = newPace(0, f.batch, n, maxDuration)
+	f.prefix = "fill_"
+	r.doing("filling", int64(n), f.submitted.Load)
+	f.produce(ctx)
+	if queued := f.submitted.Load(); queued < int64(n) {
+		_, example := r.rec.failures()
+		return queued, errors.Join(fmt.Errorf("only %d of %d jobs could be queued beforehand; %s", queued, n, example), context.Cause(ctx))
+	}
+	return f.submitted.Load(), nil
+}

@@ -1,0 +1,91 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"net/url"
+	"testing"
+
+	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
+	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/up"
+)
+
+func TestOnlyThisMachineIsLoaded(t *testing.T) {
+	t.Parallel()
+	look := func(_ context.Context, _, host string) ([]netip.Addr, error) {
+		switch host {
+		case "localhost":
+			return []netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("::1")}, nil
+		case "both.example":
+			return []netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("192.0.2.1")}, nil
+		case "none.example":
+			return nil, nil
+		}
+		return nil, errors.New("no such host")
+	}
+	for address, ok := range map[string]bool{
+		"http://127.0.0.1:8080":          true,
+		"http://127.9.9.9":               true,
+		"http://[::1]:8080":              true,
+		"http://[::ffff:127.0.0.1]:8080": true,
+		"http://localhost:8080":          true,
+		"http://0.0.0.0:8080":            false,
+		"http://192.0.2.1":               false,
+		"http://10.0.0.1:8080":           false,
+		"https://both.example":           false,
+		"https://none.example":           false,
+		"https://unknown.example":        false,
+		"http://127.0.0.1.example":       false,
+	} {
+		base, err := url.Parse(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := onlyLoopback(t.Context(), base, look); (err == nil) != ok {
+			t.Errorf("%s: %v", address, err)
+		}
+		for _, core := range []bool{false, true} {
+			s := usual()
+			_, err = s.open(t.Context(), target{url: address, core: core}, look)
+			if (err == nil) != ok {
+				t.Errorf("%s, core %v: %v", address, core, err)
+			}
+			s.allowRemote = true
+			if _, err := s.open(t.Context(), target{url: address, core: core}, look); err != nil {
+				t.Errorf("%s with --allow-remote: %v", address, err)
+			}
+		}
+	}
+}
+
+func TestTheTargetComesFromTheEnvironment(t *testing.T) {
+	t.Parallel()
+	local := func() (up.Running, bool) {
+		return up.Running{Gateway: "http://local", APIKey: "k", OperatorKey: "o"}, true
+	}
+	nobody := func() (up.Running, bool) { return up.Running{}, false }
+	const secret = "0123456789abcdef0123456789abcdef"
+	for name, test := range map[string]struct {
+		env  map[string]string
+		core string
+		find func() (up.Running, bool)
+		want string
+	}{
+		"given":         {map[string]string{"FORGEQUEUE_URL": "http://a", "FORGEQUEUE_API_KEY": "k"}, "", nobody, "http://a"},
+		"default":       {map[string]string{"FORGEQUEUE_API_KEY": "k"}, "", nobody, "http://127.0.0.1:8080"},
+		"local":         {nil, "", local, "http://local"},
+		"none":          {nil, "", nobody, ""},
+		"no key":        {map[string]string{"FORGEQUEUE_URL": "http://a"}, "", local, ""}, // a key is told to nobody else
+		"operator only": {map[string]string{"FORGEQUEUE_URL": "http://a", "FORGEQUEUE_OPERATOR_KEY": "o"}, "", nobody, "http://a"},
+		"core":          {map[string]string{"FORGEQUEUE_HOP_SECRET": secret}, "http://c", nobody, "http://c"},
+		"core, short":   {map[string]string{"FORGEQUEUE_HOP_SECRET": "short"}, "http://c", nobody, ""},
+	} {
+		s := usual()
+		s.core = test.core
+		got, err := s.find(cli.Options{Getenv: func(name string) string { return test.env[name] }, Local: test.find}, func(string) {})
+		if (err == nil) != (test.want != "") || err == nil && got.url != test.want {
+			t.Errorf("%s: %q %v", name, got.url, err)
+		}
+	}
+}

@@ -1,0 +1,126 @@
+package bench
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	// stackStart is how long initdb, the services and their keys may take.
+	stackStart = 2 * time.Minute
+	// stackStop is how long PostgreSQL may take to write everything before it is killed.
+	stackStop = time.Minute
+)
+
+// startStack runs `forgequeue up` in a folder of its own, as a child: services in
+// this process would share its memory and its scheduler with the load. The
+// function given ends it and removes the folder.
+func startStack(ctx context.Context, program string, errs io.Writer) (_ target, stop func(), err error) {
+	dir, err := os.MkdirTemp("", "fq-bench-")
+	if err != nil {
+		return target{}, nil, err
+	}
+	remove := func() { _ = os.RemoveAll(dir) }
+	if err := os.Chmod(dir, 0o711); err != nil { //nolint:gosec // PostgreSQL's own user passes through to its folder
+		remove()
+		return target{}, nil, err
+	}
+	command := exec.CommandContext(context.WithoutCancel(ctx), program, "up", "--data", dir, "--listen", "127.0.0.1:0", "--demo=false", "--json")
+	command.Env = ownStores(os.Environ())
+	command.Stderr = errs
+	// A group of its own: Ctrl-C is for this process, which stops the stack last.
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	dieWithParent(command.SysProcAttr)
+	out, err := command.StdoutPipe()
+	if err != nil {
+		remove()
+		return target{}, nil, err
+	}
+	ended, err := launch(command)
+	if err != nil {
+		remove()
+		return target{}, nil, err
+	}
+	stop = func() {
+		_ = command.Process.Signal(syscall.SIGTERM)
+		select {
+		case <-ended:
+		case <-time.After(stackStop):
+			_ = command.Process.Kill()
+			<-ended
+		}
+		remove()
+	}
+	t, err := readReady(ctx, out, ended)
+	if err != nil {
+		stop()
+		return target{}, nil, fmt.Errorf("the stack of --up: %w", err)
+	}
+	return t, stop, nil
+}
+
+// ownStores drops the stores that the environment names: a stack of its own writes
+// nothing into them.
+func ownStores(environment []string) []string {
+	var kept []string
+	for _, pair := range environment {
+		if !strings.HasPrefix(pair, "DATABASE_URL=") && !strings.HasPrefix(pair, "REDIS_URL=") {
+			kept = append(kept, pair)
+		}
+	}
+	return kept
+}
+
+// launch starts the command and waits for its end on a thread of its own: the
+// signal on a parent's death is bound to the thread that started the child.
+func launch(command *exec.Cmd) (<-chan struct{}, error) {
+	started, ended := make(chan error, 1), make(chan struct{})
+	go func() {
+		defer close(ended)
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := command.Start()
+		started <- err
+		if err == nil {
+			_ = command.Wait() // its own words are on standard error
+		}
+	}()
+	return ended, <-started
+}
+
+func readReady(ctx context.Context, out io.Reader, ended <-chan struct{}) (target, error) {
+	lines := make(chan []byte, 1)
+	go func() {
+		line, _ := bufio.NewReader(out).ReadBytes('\n')
+		lines <- line
+	}()
+	select {
+	case <-ctx.Done():
+		return target{}, context.Cause(ctx)
+	case <-ended:
+		return target{}, errors.New("it ended before it was ready")
+	case <-time.After(stackStart):
+		return target{}, fmt.Errorf("it is not ready after %v", stackStart)
+	case line := <-lines:
+		var ready struct {
+			Gateway     string `json:"gateway"`
+			APIKey      string `json:"api_key"`
+			OperatorKey string `json:"operator_key"`
+			DatabaseURL string `json:"database_url"`
+		}
+		if err := json.Unmarshal(line, &ready); err != nil || ready.Gateway == "" {
+			return target{}, errors.New("it did not become ready")
+		}
+		return target{url: ready.Gateway, keys: keys{api: ready.APIKey, operator: ready.OperatorKey}, databaseURL: ready.DatabaseURL}, nil
+	}
+}

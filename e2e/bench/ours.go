@@ -1,0 +1,193 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// stack is ForgeQueue as it runs in production: core and gateway, a process each,
+// on a database of their own.
+type stack struct {
+	m           *machine
+	database    string
+	core        *exec.Cmd
+	gateway     *exec.Cmd
+	environment []string
+	coreURL     string
+	gatewayURL  string
+	operatorKey string
+}
+
+const startTime = 30 * time.Second
+
+// startStack starts one. counted lets PostgreSQL count its statements.
+func startStack(ctx context.Context, m *machine, counted bool) (_ *stack, err error) {
+	database, err := m.database(ctx, "forgequeue")
+	if err == nil && counted {
+		err = m.count(ctx, database)
+	}
+	if err != nil {
+		return nil, err
+	}
+	ports, err := freePorts(4)
+	if err != nil {
+		return nil, err
+	}
+	address := func(i int) string { return fmt.Sprintf("127.0.0.1:%d", ports[i]) }
+	s := &stack{
+		m: m, database: database, coreURL: "http://" + address(0), gatewayURL: "http://" + address(1),
+		operatorKey: "fq_operator_" + rand.Text() + rand.Text(),
+	}
+	s.environment = append(clean(os.Environ()),
+		"DATABASE_URL="+database, "REDIS_URL="+m.redisURL(),
+		"FORGEQUEUE_CORE_LISTEN="+address(0), "FORGEQUEUE_CORE_METRICS_LISTEN="+address(2),
+		"FORGEQUEUE_LISTEN="+address(1), "FORGEQUEUE_METRICS_LISTEN="+address(3),
+		"FORGEQUEUE_CORE_URL="+s.coreURL, "FORGEQUEUE_URL="+s.gatewayURL,
+		"FORGEQUEUE_HOP_SECRET="+rand.Text()+rand.Text(), "FORGEQUEUE_KEY_SECRET="+rand.Text()+rand.Text(),
+		"FORGEQUEUE_OPERATOR_KEY="+s.operatorKey, "FORGEQUEUE_GRACE=2s", "FORGEQUEUE_LOG_LEVEL=warn",
+	)
+	migrate := s.command(ctx, "core", "migrate")
+	if out, err := migrate.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("core migrate: %w\n%s", err, out)
+	}
+	defer func() {
+		if err != nil {
+			s.stop()
+		}
+	}()
+	if s.core, err = s.service(ctx, "core"); err != nil {
+		return nil, err
+	}
+	if s.gateway, err = s.service(ctx, "gateway"); err != nil {
+		return nil, err
+	}
+	return s, errors.Join(ready(ctx, s.coreURL), ready(ctx, s.gatewayURL))
+}
+
+// clean drops settings of ForgeQueue's that the environment has.
+func clean(environment []string) []string {
+	var kept []string
+	for _, pair := range environment {
+		if !strings.HasPrefix(pair, "FORGEQUEUE_") && !strings.HasPrefix(pair, "DATABASE_URL=") && !strings.HasPrefix(pair, "REDIS_URL=") {
+			kept = append(kept, pair)
+		}
+	}
+	return kept
+}
+
+func (s *stack) command(ctx context.Context, args ...string) *exec.Cmd {
+	command := exec.CommandContext(ctx, s.m.program, args...)
+	command.Env = s.environment
+	return command
+}
+
+// service starts core or gateway; its log goes to the machine's folder.
+func (s *stack) service(ctx context.Context, name string) (*exec.Cmd, error) {
+	log, err := os.OpenFile(filepath.Join(s.m.dir, name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = log.Close() }() // the child has its own
+	command := s.command(context.WithoutCancel(ctx), name)
+	command.Stdout, command.Stderr = log, log
+	return command, command.Start()
+}
+
+func ready(ctx context.Context, url string) error {
+	ctx, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	for {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/readyz", http.NoBody)
+		if err != nil {
+			return err
+		}
+		response, err := (&http.Client{}).Do(request)
+		if err == nil {
+			_ = response.Body.Close()
+			if response.StatusCode == http.StatusOK {
+				return nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s is not ready: %w", url, ctx.Err())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// stop ends both services, the gateway first.
+func (s *stack) stop() {
+	for _, command := range []*exec.Cmd{s.gateway, s.core} {
+		if command == nil || command.Process == nil {
+			continue
+		}
+		_ = command.Process.Signal(syscall.SIGTERM)
+		late := time.AfterFunc(startTime, func() { _ = command.Process.Kill() })
+		_ = command.Wait() // what it had to say is in its log
+		late.Stop()
+	}
+}
+
+// report is as much of a bench's report as is needed here.
+type report struct {
+	JobsPerSecond float64              `json:"jobs_per_second"`
+	Latencies     map[string]latency   `json:"latencies_ms"`
+	Figures       map[string]float64   `json:"figures"`
+	Slices        map[string][]float64 `json:"slices"`
+	Errors        map[string]int64     `json:"errors"`
+}
+
+type latency struct {
+	P50 float64 `json:"p50"`
+	P99 float64 `json:"p99"`
+}
+
+// bench runs `forgequeue bench` on the stack.
+func (s *stack) bench(ctx context.Context, args ...string) (report, error) {
+	command := s.command(ctx, append([]string{"bench"}, append(args, "--json")...)...)
+	var out, errs bytes.Buffer
+	command.Stdout, command.Stderr = &out, &errs
+	var r report
+	if err := command.Run(); err != nil {
+		return r, fmt.Errorf("bench %s: %w\n%s", strings.Join(args, " "), err, errs.String())
+	}
+	if err := json.Unmarshal(out.Bytes(), &r); err != nil {
+		return r, fmt.Errorf("bench %s: %w", strings.Join(args, " "), err)
+	}
+	for code, n := range r.Errors {
+		fmt.Fprintf(os.Stderr, "bench %s: %d × %s\n", strings.Join(args, " "), n, code)
+	}
+	return r, nil
+}
+
+// freePorts are ports that nobody listens on now; taken together, so that they differ.
+func freePorts(n int) (ports []int, err error) {
+	var taken []net.Listener
+	for range n {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		taken = append(taken, listener)
+	}
+	for _, listener := range taken {
+		if at, ok := listener.Addr().(*net.TCPAddr); ok {
+			ports = append(ports, at.Port)
+		}
+		_ = listener.Close() // its port is what was wanted
+	}
+	return ports, nil
+}
