@@ -3,6 +3,7 @@ package coreclient
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -82,7 +83,9 @@ func (c *Client) attempt(ctx context.Context, by *http.Transport, path string, b
 	}
 	response, err := by.RoundTrip(request)
 	if err != nil {
-		return reply{}, connected.Load(), err
+		// net/http takes a first write that fails for its own and tries again, but not
+		// with a body that is larger than its buffer.
+		return reply{}, connected.Load() && !errors.Is(err, errHungUp), err
 	}
 	defer func() { _ = response.Body.Close() }() // it was read, or has failed already
 	text, err := io.ReadAll(io.LimitReader(response.Body, api.MaxHopBody+1))

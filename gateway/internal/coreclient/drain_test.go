@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -168,5 +169,30 @@ func TestASilentConnectionCostsATry(t *testing.T) {
 	}
 	if n := len(core.Requests(api.HopOutcome)); n != 2 {
 		t.Errorf("sent %d times", n)
+	}
+}
+
+// A connection that was hung up goes back among the idle ones. A call with a body
+// larger than net/http's buffer finds out while it sends: nothing was sent, and the
+// call goes on a connection of its own, without a doubt.
+func TestALargeCallAfterAHangUp(t *testing.T) {
+	t.Parallel()
+	core := coretest.New(t)
+	claims := hang(core, api.HopClaim)
+	works(core, api.HopSubmit)
+	h := newHop(t, core.URL, coreclient.Limits{})
+	large := strings.Repeat("x", 200_000)
+	for i := range 20 {
+		ctx, leave := context.WithCancel(t.Context())
+		parked := parkOne(ctx, h)
+		until(t, "it is parked", func() bool { return claims.Load() == int64(i+1) })
+		leave()
+		<-parked
+		result, err := coreclient.Call[api.HopGetRequest, api.Whoami](t.Context(), h.Client, coreclient.Write(api.HopSubmit), api.Item[api.HopGetRequest]{
+			Principal: api.Principal{Kind: api.PrincipalTenant, Tenant: "t1"}, Request: api.HopGetRequest{JobID: large},
+		})
+		if err != nil || result.Problem != nil {
+			t.Fatalf("after %d hang-ups: %+v, %v", i+1, result, err)
+		}
 	}
 }
