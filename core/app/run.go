@@ -169,6 +169,14 @@ func openMigrated(ctx context.Context, cfg Config) (*queue.Store, error) {
 	if err == nil && pending > 0 {
 		err = fmt.Errorf("core: the database lacks %d migrations; run `core migrate` with the same DATABASE_URL first", pending)
 	}
+	foreign := false
+	if err == nil {
+		foreign, err = store.ForeignBooks(ctx)
+	}
+	if err == nil && foreign {
+		err = errors.New("core: the counts of caps were kept on another server, as after the restore of a dump; " +
+			"run `core migrate` with the same DATABASE_URL first, which begins them anew")
+	}
 	if err != nil {
 		store.Close()
 		return nil, err

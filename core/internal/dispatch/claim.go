@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -19,6 +20,11 @@ import (
 const (
 	// lanesPerClaim is how many lanes one statement looks at.
 	lanesPerClaim = 25
+	// mostMoves and mostBusy bound how often one look is made again: for strays that were
+	// moved, and for tenants whose lock another core's claim had.
+	mostMoves = 20
+	mostBusy  = 20
+	busyPause = 8 * time.Millisecond
 	// statementTime bounds a claim that its caller no longer waits for.
 	statementTime = 10 * time.Second
 )
@@ -123,6 +129,7 @@ func (d *Dispatcher) take(ctx context.Context, call ClaimCall, filter *Filter) (
 		lanes = ready
 	}
 	var taken []queue.Claimed
+	busy, moves := 0, 0
 	for len(lanes) > 0 && len(taken) < call.Max && ctx.Err() == nil {
 		some := lanes[:min(lanesPerClaim, len(lanes))]
 		lanes = lanes[len(some):]
@@ -130,17 +137,27 @@ func (d *Dispatcher) take(ctx context.Context, call ClaimCall, filter *Filter) (
 		if err != nil {
 			return nil, fmt.Errorf("dispatch: lease id: %w", err)
 		}
+		leave, err := d.claimGate.enter(ctx, cappedTenants(some))
+		if err != nil {
+			break // the caller has left
+		}
 		found, err := d.store.Claim(finish, queue.Claim{
 			Lanes: some, Max: call.Max - len(taken), WorkerID: call.WorkerID, Owner: call.Owner, LeaseID: lease,
 		})
+		leave()
 		if err != nil {
 			d.GiveBack(ctx, taken)
 			return nil, err
 		}
 		taken = append(taken, found.Jobs...)
-		if len(found.Strays) > 0 {
-			d.moveStrays(finish, found.Strays)
-			lanes = d.again(filter, found.Strays, lanes)
+		if moved := d.moveStrays(finish, found.Strays); len(moved) > 0 && moves < mostMoves {
+			moves++
+			lanes = d.again(filter, moved, lanes)
+		}
+		if found.Busy && len(found.Jobs) == 0 && busy < mostBusy {
+			busy++
+			pause(ctx, busyPause)
+			lanes = append(lanes, some...)
 		}
 	}
 	if ctx.Err() != nil {
@@ -155,6 +172,25 @@ func (d *Dispatcher) take(ctx context.Context, call ClaimCall, filter *Filter) (
 	return taken, nil
 }
 
+// cappedTenants are the tenants among the lanes under a running cap. Their claims go
+// one at a time, and wait for each other in memory, not with a connection each.
+func cappedTenants(lanes []queue.ClaimLane) []tenant.ID {
+	var ids []tenant.ID
+	for i := range lanes {
+		for _, c := range lanes[i].Caps {
+			ids = append(ids, c.Tenant)
+		}
+	}
+	return ids
+}
+
+func pause(ctx context.Context, about time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(about/2 + rand.N(about)): //nolint:gosec // spreads cores, guards nothing
+	}
+}
+
 // underCaps adds the running caps that a lane's jobs come under.
 func (d *Dispatcher) underCaps(claim *queue.ClaimLane, lane queue.Lane, settings queue.QueueSettings) {
 	claim.Caps = d.runningCaps(lane, settings)
@@ -165,8 +201,10 @@ func (d *Dispatcher) underCaps(claim *queue.ClaimLane, lane queue.Lane, settings
 
 // moveStrays puts jobs whose users have got a running cap since into those users'
 // lanes. What cannot be moved now is found again by the next claim.
-func (d *Dispatcher) moveStrays(ctx context.Context, strays []queue.Stray) {
-	var moved []queue.Stray
+func (d *Dispatcher) moveStrays(ctx context.Context, strays []queue.Stray) (moved []queue.Stray) {
+	if len(strays) == 0 {
+		return nil
+	}
 	var to []queue.LaneID
 	for _, stray := range strays {
 		lane, known := d.lanes.ByID(stray.Lane)
@@ -182,7 +220,9 @@ func (d *Dispatcher) moveStrays(ctx context.Context, strays []queue.Stray) {
 	}
 	if err := d.store.Move(ctx, moved, to); err != nil {
 		d.log.WarnContext(ctx, "jobs of users with a running cap are not moved to their lanes", "error", err)
+		return nil
 	}
+	return moved
 }
 
 // again puts lanes in which there were strays, and the lanes that these moved to,

@@ -43,10 +43,12 @@ type Dispatcher struct {
 	parking    parking
 	watches    watches
 	flushes    *flushes
-	workers    workers
-	served     served
-	metrics    *metrics.Jobs
-	log        *slog.Logger
+	// claimGate lets one claim under a tenant's running cap through at a time.
+	claimGate gate
+	workers   workers
+	served    served
+	metrics   *metrics.Jobs
+	log       *slog.Logger
 	// tell passes wake-ups on to other cores; it never blocks.
 	tell func([]queue.LaneID)
 	// tellEnded and tellSettings do the same for jobs that ended and for settings
@@ -120,7 +122,11 @@ func (d *Dispatcher) Drain() { d.drain.Do(func() { close(d.draining) }) }
 
 // Refresh reads lanes, queue settings and limits now.
 func (d *Dispatcher) Refresh(ctx context.Context) error {
-	return errors.Join(d.lanes.Refresh(ctx), d.limits.Refresh(ctx), d.served.refresh(ctx, d.store))
+	// limits first: a lane is not known before its tenant's are
+	if err := d.limits.Refresh(ctx); err != nil {
+		return err
+	}
+	return errors.Join(d.lanes.Refresh(ctx), d.served.refresh(ctx, d.store))
 }
 
 func (d *Dispatcher) keepFresh(ctx context.Context) {

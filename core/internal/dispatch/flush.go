@@ -101,18 +101,20 @@ func submissionWeight(s *queue.Submission) int {
 // submit stores submissions, each with the next flush of its group.
 func (f *flushes) submit(ctx context.Context, submissions []*queue.Submission) []submitResult {
 	groups := map[*submitGroup][]int{}
-	var entered []tenant.ID
+	entered := map[tenant.ID]*guardedGroup{}
 	for i, s := range submissions {
 		group := f.plain
 		if s.Guarded() {
-			group = f.enter(s.Tenant)
-			entered = append(entered, s.Tenant)
+			if entered[s.Tenant] == nil {
+				entered[s.Tenant] = f.enter(s.Tenant)
+			}
+			group = entered[s.Tenant].group
 		}
 		groups[group] = append(groups[group], i)
 	}
 	defer func() {
-		for _, owner := range entered {
-			f.leave(owner)
+		for owner, one := range entered {
+			f.unuse(owner, one)
 		}
 	}()
 	results := make([]submitResult, len(submissions))
@@ -133,25 +135,36 @@ func (f *flushes) submit(ctx context.Context, submissions []*queue.Submission) [
 	return results
 }
 
-func (f *flushes) enter(owner tenant.ID) *submitGroup {
+func (f *flushes) enter(owner tenant.ID) *guardedGroup {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	one := f.guarded[owner]
 	if one == nil {
-		one = &guardedGroup{group: newSubmitGroup(f.submitGuarded)}
+		one = &guardedGroup{}
+		one.group = newSubmitGroup(func(ctx context.Context, submissions []*queue.Submission) []submitResult {
+			// A flush whose callers have all left is a user too: a second group beside it
+			// would only wait behind it, with a slot of its own.
+			f.use(one)
+			defer f.unuse(owner, one)
+			return f.submitGuarded(ctx, submissions)
+		})
 		f.guarded[owner] = one
 	}
 	one.users++
-	return one.group
+	return one
 }
 
-func (f *flushes) leave(owner tenant.ID) {
+func (f *flushes) use(one *guardedGroup) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if one := f.guarded[owner]; one.users == 1 {
+	one.users++
+}
+
+func (f *flushes) unuse(owner tenant.ID, one *guardedGroup) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if one.users--; one.users == 0 && f.guarded[owner] == one {
 		delete(f.guarded, owner)
-	} else {
-		one.users--
 	}
 }
 
@@ -245,7 +258,7 @@ func left(err error) error {
 // time has met a request that is under way, its own first one or another of its
 // tenant's.
 func leftSubmit(err error, s *queue.Submission) error {
-	if s.Idempotency != nil && (errors.Is(err, groupcommit.ErrLeft) || errors.Is(err, groupcommit.ErrUnknown)) {
+	if s.Idempotency != nil && (errors.Is(err, groupcommit.ErrLeft) || errors.Is(err, groupcommit.ErrUnknown) || queue.LockTimedOut(err)) {
 		return fmt.Errorf("%w: %w", queue.ErrIdempotencyInFlight, err)
 	}
 	return left(err)

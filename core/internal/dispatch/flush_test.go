@@ -22,9 +22,8 @@ import (
 // would.
 func (f *fixture) lockTenant(id tenant.ID) (unlock func()) {
 	f.Helper()
-	sum := sha256.Sum256(append([]byte("forgequeue/submit/"), id[:]...))
 	conn := queuetest.Connect(f, f.url)
-	if _, err := conn.Exec(f.Context(), `SELECT pg_advisory_lock($1)`, int64(binary.BigEndian.Uint64(sum[:8]))); err != nil {
+	if _, err := conn.Exec(f.Context(), `SELECT pg_advisory_lock($1)`, submitLockKey(id)); err != nil {
 		f.Fatal(err)
 	}
 	return func() {
@@ -148,4 +147,15 @@ func TestACallerLeavesDuringAFlush(t *testing.T) {
 		defer f.mu.Unlock()
 		return len(f.told) > 0
 	})
+}
+
+// submitLockKey and claimLockKey are the advisory locks of a tenant, as another
+// core computes them.
+func submitLockKey(id tenant.ID) int64 { return lockKey("submit", id) }
+
+func claimLockKey(id tenant.ID) int64 { return lockKey("claim", id) }
+
+func lockKey(class string, id tenant.ID) int64 {
+	sum := sha256.Sum256(append([]byte("forgequeue/"+class+"/"), id[:]...))
+	return int64(binary.BigEndian.Uint64(sum[:8]))
 }

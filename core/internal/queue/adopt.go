@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -11,7 +12,8 @@ import (
 
 // A count begins when a cap does. Jobs that were there before, and those that a
 // core stored which had not heard of the cap, are in no count yet: they are
-// adopted. The row's own lock keeps that exact: a job that ends meanwhile either
+// adopted. A change of limits unsettles the counts it may concern: a cap that was
+// gone for a moment finds what was stored in that moment. The row's own lock keeps that exact: a job that ends meanwhile either
 // goes uncounted or gives its credit.
 
 // adoptBatch bounds what one transaction adopts; a sweep goes on from there.
@@ -41,11 +43,18 @@ WHERE id = ANY(ARRAY(
 // adopt puts jobs that are in no count of this key into it, and gives how many.
 // Its caller holds the key's lock.
 func adopt(ctx context.Context, tx pgx.Tx, key CountKey) (int64, error) {
-	args := pgx.StrictNamedArgs{"counter": int16(key.Counter), "tenant_id": &key.Tenant, "user": nil, "queue": nil, "batch": adoptBatch}
-	sql := adoptActiveSQL
+	sql, args := adoptActiveSQL, adoptArgs(key)
 	if key.Counter&runningCounters != 0 {
 		sql = adoptRunningSQL
 	}
+	args["batch"] = adoptBatch
+	tag, err := tx.Exec(ctx, sql, args)
+	return tag.RowsAffected(), err
+}
+
+// adoptArgs say which jobs belong into a count.
+func adoptArgs(key CountKey) pgx.StrictNamedArgs {
+	args := pgx.StrictNamedArgs{"counter": int16(key.Counter), "tenant_id": &key.Tenant, "user": nil, "queue": nil}
 	switch key.Counter {
 	case ActiveUser, RunningUser:
 		args["user"] = key.Name
@@ -55,8 +64,7 @@ func adopt(ctx context.Context, tx pgx.Tx, key CountKey) (int64, error) {
 		args["tenant_id"] = nil
 	default: // the tenant's
 	}
-	tag, err := tx.Exec(ctx, sql, args)
-	return tag.RowsAffected(), err
+	return args
 }
 
 const keepCountSQL = `
@@ -65,7 +73,8 @@ SELECT k.tenant_id, k.counter, k.name, statement_timestamp()
 FROM unnest(@tenants::uuid[], @counters::smallint[], @names::text[]) AS k(tenant_id, counter, name)
 ON CONFLICT DO NOTHING`
 
-// keep begins the counts that are not kept yet, with the jobs that are there.
+// keep begins the counts that are not kept yet. The jobs that are there already are
+// adopted by a sweep; until that is done tally.exact counts them.
 func (t *tally) keep(ctx context.Context, tx pgx.Tx) error {
 	var fresh []CountKey
 	for key, counted := range t.counts {
@@ -76,17 +85,9 @@ func (t *tally) keep(ctx context.Context, tx pgx.Tx) error {
 	if len(fresh) == 0 {
 		return nil
 	}
-	if _, err := tx.Exec(ctx, keepCountSQL, countArgs(fresh)); err != nil {
-		return err
-	}
-	for _, key := range fresh {
-		adopted, err := adopt(ctx, tx, key)
-		if err != nil {
-			return err
-		}
-		t.counts[key].taken += adopted
-	}
-	return nil
+	slices.SortFunc(fresh, CountKey.compare)
+	_, err := tx.Exec(ctx, keepCountSQL, countArgs(fresh))
+	return err
 }
 
 const settleCountSQL = `
@@ -95,26 +96,41 @@ WHERE tenant_id = @tenant_id AND counter = @counter AND name = @name
   -- a core that had not heard of the cap has by now
   AND opened_at < statement_timestamp() - interval '1 minute'`
 
+// leftActiveSQL and leftRunningSQL ask whether a job is left to adopt, locked ones
+// included. They take no lock: on a large backlog they may take a while.
+const leftActiveSQL = `
+SELECT EXISTS (SELECT FROM jobs WHERE tenant_id = @tenant_id AND counted & @counter::smallint = 0
+  AND (@user::text IS NULL OR user_id = @user) AND (@queue::text IS NULL OR queue = @queue))`
+
+const leftRunningSQL = `
+SELECT EXISTS (SELECT FROM jobs WHERE state = 'running' AND counted & @counter::smallint = 0
+  AND (@tenant_id::uuid IS NULL OR tenant_id = @tenant_id)
+  AND (@user::text IS NULL OR user_id = @user) AND (@queue::text IS NULL OR queue = @queue))`
+
 // Adopt goes on with the adoption of jobs into one count of any tenant, and notes
-// when none is left. It gives how many it adopted.
-func (s *Store) Adopt(ctx context.Context, key CountKey) (int64, error) {
-	class := lockSubmit
+// when none is left. It gives how many it adopted, and whether it should go on.
+func (s *Store) Adopt(ctx context.Context, key CountKey) (adopted int64, more bool, err error) {
+	class, sql, args := lockSubmit, leftActiveSQL, adoptArgs(key)
 	if key.Counter&runningCounters != 0 {
-		class = lockClaim
+		class, sql = lockClaim, leftRunningSQL
 	}
-	var adopted int64
-	err := s.inTx(ctx, func(tx pgx.Tx) error {
+	left, err := query(ctx, s, pgx.RowTo[bool], sql, args)
+	if err != nil {
+		return 0, false, fmt.Errorf("queue: adopt: %w", nothingChanged(err))
+	}
+	if !left[0] {
+		noRow := func(pgx.CollectableRow) (struct{}, error) { return struct{}{}, nil }
+		_, err := query(ctx, s, noRow, settleCountSQL, pgx.StrictNamedArgs{
+			"tenant_id": key.Tenant, "counter": int16(key.Counter), "name": key.Name,
+		})
+		return 0, false, err
+	}
+	err = s.inTx(ctx, func(tx pgx.Tx) error {
 		read, err := s.lockAndRead(ctx, tx, class, []tenant.ID{key.Tenant}, []CountKey{key})
 		if err != nil {
 			return err
 		}
-		if adopted, err = adopt(ctx, tx, key); err != nil {
-			return err
-		}
-		if adopted == 0 {
-			_, err = tx.Exec(ctx, settleCountSQL, pgx.StrictNamedArgs{
-				"tenant_id": key.Tenant, "counter": int16(key.Counter), "name": key.Name,
-			})
+		if adopted, err = adopt(ctx, tx, key); err != nil || adopted == 0 {
 			return err
 		}
 		read.counts[key].taken = adopted
@@ -123,10 +139,16 @@ func (s *Store) Adopt(ctx context.Context, key CountKey) (int64, error) {
 		return tx.SendBatch(ctx, batch).Close()
 	})
 	if err != nil {
-		return 0, fmt.Errorf("queue: adopt: %w", err)
+		return 0, false, fmt.Errorf("queue: adopt: %w", err)
 	}
-	return adopted, nil
+	return adopted, adopted == adoptBatch, nil
 }
+
+const reopenSQL = `
+UPDATE usage_counts SET settled = false, opened_at = statement_timestamp()
+WHERE (@tenant_id::uuid IS NULL OR tenant_id = @tenant_id)
+  AND (@queue::text IS NULL OR name = @queue)
+  AND (@plan::text IS NULL OR tenant_id IN (SELECT id FROM tenants WHERE plan = @plan))`
 
 // KeptCount is a count that is kept.
 type KeptCount struct {

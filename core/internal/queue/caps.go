@@ -103,9 +103,9 @@ type count struct {
 	// folded is the count without credits that are too young to be folded: what the
 	// next row is computed from.
 	folded int64
-	// kept says that the count is kept already, and has adopted what was there.
-	kept bool
-	// taken is what was admitted since the reading, adopted jobs included.
+	// kept says that the count is kept already, settled that the books know of all.
+	kept, settled bool
+	// taken is what was admitted since the reading.
 	taken int64
 }
 

@@ -145,6 +145,8 @@ type Taken struct {
 	Jobs []Claimed
 	// Strays were found in the wrong lane and left there; see Store.Move.
 	Strays []Stray
+	// Busy says that lanes were left out because another claim has their tenant's lock.
+	Busy bool
 }
 
 // Claim leases jobs of any number of tenants' lanes to one worker. With an error

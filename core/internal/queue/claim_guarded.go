@@ -29,6 +29,9 @@ CROSS JOIN LATERAL (
 ) AS ready
 LIMIT @max`
 
+// pickSpare is how many jobs more than twice what is wanted are looked at.
+const pickSpare = 20
+
 const leasePickedSQL = leaseSQL + `@ids::uuid[])` + leasedSQL
 
 type picked struct {
@@ -54,11 +57,15 @@ func (s *Store) claimGuarded(ctx context.Context, tx pgx.Tx, claim *Claim) (Take
 		caps = append(caps, claim.Lanes[i].Caps)
 	}
 	keys := keysOf(caps...)
-	counts, err := s.lockAndRead(ctx, tx, lockClaim, tenantsOf(keys), keys)
+	counts, busy, err := tryAndRead(ctx, tx, keys)
 	if err != nil {
 		return Taken{}, err
 	}
+	claim = claim.without(busy)
 	if err := counts.keep(ctx, tx); err != nil {
+		return Taken{}, err
+	}
+	if err := counts.exact(ctx, tx, caps...); err != nil {
 		return Taken{}, err
 	}
 	found, err := pick(ctx, tx, claim, counts)
@@ -66,11 +73,72 @@ func (s *Store) claimGuarded(ctx context.Context, tx pgx.Tx, claim *Claim) (Take
 		return Taken{}, err
 	}
 	ids, strays := choose(claim, counts, found)
-	taken := Taken{Strays: strays}
+	taken := Taken{Strays: strays, Busy: len(busy) > 0}
 	if taken.Jobs, err = lease(ctx, tx, claim, counts, ids); err != nil {
 		return Taken{}, err
 	}
 	return taken, nil
+}
+
+// tryLocksSQL takes the claim locks that are free. Whoever is not served by that
+// comes back: to wait here would be to wait with a connection in hand, and with the
+// locks of other tenants.
+const tryLocksSQL = `
+SELECT pg_try_advisory_xact_lock(t.key) FROM unnest(@locks::bigint[]) WITH ORDINALITY AS t(key, place) ORDER BY t.place`
+
+// tryAndRead takes what locks are free and reads the counts, in a later statement.
+// busy are the tenants whose lock another claim has.
+func tryAndRead(ctx context.Context, tx pgx.Tx, keys []CountKey) (*tally, map[tenant.ID]bool, error) {
+	if len(keys) == 0 {
+		return &tally{}, nil, nil
+	}
+	tenants := tenantsOf(keys)
+	locks := make([]int64, len(tenants))
+	for i, id := range tenants {
+		locks[i] = lockKey(lockClaim, id)
+	}
+	batch := &pgx.Batch{}
+	busy := map[tenant.ID]bool{}
+	batch.Queue(tryLocksSQL, pgx.StrictNamedArgs{"locks": locks}).Query(func(rows pgx.Rows) error {
+		free, err := pgx.CollectRows(rows, pgx.RowTo[bool])
+		for i := range free {
+			if !free[i] {
+				busy[tenants[i]] = true
+			}
+		}
+		return err
+	})
+	var counts *tally
+	batch.Queue(readUsageSQL, countArgs(keys)).Query(func(rows pgx.Rows) (err error) {
+		counts, err = collectUsage(keys, rows)
+		return err
+	})
+	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+		return nil, nil, err
+	}
+	for key := range counts.counts {
+		if busy[key.Tenant] {
+			delete(counts.counts, key)
+		}
+	}
+	return counts, busy, nil
+}
+
+// without leaves out the lanes of busy tenants; the installation's own lock is
+// everybody's.
+func (c *Claim) without(busy map[tenant.ID]bool) *Claim {
+	if len(busy) == 0 {
+		return c
+	}
+	kept := *c
+	kept.Lanes = nil
+	for _, lane := range c.Lanes {
+		installation := bitsOf(lane.Caps)&RunningAll != 0
+		if !busy[lane.Tenant] && (!installation || !busy[tenant.Platform]) {
+			kept.Lanes = append(kept.Lanes, lane)
+		}
+	}
+	return &kept
 }
 
 func tenantsOf(keys []CountKey) []tenant.ID {
@@ -103,7 +171,9 @@ func pick(ctx context.Context, tx pgx.Tx, claim *Claim, counts *tally) ([]picked
 		entryQuotas[i] = quotas[id]
 	}
 	rows, err := tx.Query(ctx, pickSQL, pgx.StrictNamedArgs{
-		"entry_lanes": entryLanes, "entry_priorities": priorities, "entry_quotas": entryQuotas, "max": claim.Max,
+		"entry_lanes": entryLanes, "entry_priorities": priorities, "entry_quotas": entryQuotas,
+		// more than are wanted: those that share a cap with others may have to be left out
+		"max": 2*claim.Max + pickSpare,
 	})
 	if err != nil {
 		return nil, err
@@ -118,6 +188,9 @@ func choose(claim *Claim, counts *tally, found []picked) (ids []uuid.UUID, stray
 		lanes[claim.Lanes[i].ID] = &claim.Lanes[i]
 	}
 	for _, p := range found {
+		if len(ids) == claim.Max {
+			break
+		}
 		lane := lanes[p.LaneID]
 		if p.UserID != nil && lane.Strayed != nil && lane.Strayed(*p.UserID) {
 			strays = append(strays, Stray{p.ID, p.LaneID, *p.UserID})

@@ -109,6 +109,8 @@ SELECT id, tenant_id, lane_id, queue, type, user_id, 'queued', priority, payload
        -- the last holder's repeat is told the same until the next claim (D5)
        outcome_lease_id, outcome_hash, outcome_answer, named.counted
 FROM risen JOIN unnest(@ids::uuid[], @counted::smallint[]) AS named(id, counted) USING (id)
+-- as every insert into jobs, so that two never wait for each other in a circle
+ORDER BY tenant_id, dedupe_key NULLS FIRST, id
 RETURNING ` + liveColumns
 
 // Redriven is what became of one dead letter.
@@ -128,6 +130,9 @@ type CapsOf func(queue string, user *string) []Cap
 // caps on active jobs.
 func (s *Store) Redrive(ctx context.Context, owner tenant.ID, user string, ids []uuid.UUID, capsOf CapsOf) []Redriven {
 	risen, full, err := s.redriveAll(ctx, owner, user, once(ids), capsOf)
+	for try := 1; deadlocked(err) && try < deadlockTries; try++ {
+		risen, full, err = s.redriveAll(ctx, owner, user, once(ids), capsOf)
+	}
 	if isUnique(err) && len(ids) > 1 { // one of them; each is then tried alone
 		var all []Redriven
 		for i := range ids {
@@ -232,6 +237,9 @@ func (s *Store) redriveGuarded(ctx context.Context, tx pgx.Tx, owner tenant.ID, 
 		return nil, nil, err
 	}
 	if err := counts.keep(ctx, tx); err != nil {
+		return nil, nil, err
+	}
+	if err := counts.exact(ctx, tx, caps...); err != nil {
 		return nil, nil, err
 	}
 	full := map[uuid.UUID][]FullCap{}

@@ -13,8 +13,12 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
-// MaxLanes is how many lanes one tenant may have.
-const MaxLanes = 1000
+// MaxLanes is how many lanes one tenant may have, MaxUserLanes how many beside them
+// for users with a running cap of their own.
+const (
+	MaxLanes     = 1000
+	MaxUserLanes = 10_000
+)
 
 // LaneID names a lane.
 type LaneID = int32
@@ -96,7 +100,7 @@ WITH known AS (
   INSERT INTO lanes (tenant_id, queue, tags, capped_user, created_at)
   SELECT @tenant_id, @queue, @tags, @user, statement_timestamp()
   WHERE NOT EXISTS (SELECT FROM known)
-    AND (SELECT count(*) FROM lanes WHERE tenant_id = @tenant_id) < @limit
+    AND (SELECT count(*) FROM lanes WHERE tenant_id = @tenant_id AND (capped_user = '') = (@user = '')) < @limit
   ON CONFLICT (tenant_id, queue, tags, capped_user) DO NOTHING
   RETURNING id
 )
@@ -106,6 +110,10 @@ SELECT id FROM known UNION ALL SELECT id FROM born`
 // commits before it returns: a lane exists before the first job in it.
 func (s *Store) BearLane(ctx context.Context, key LaneKey) (Lane, error) {
 	var id LaneID
+	limit := MaxLanes
+	if key.User != "" {
+		limit = MaxUserLanes
+	}
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, advisoryLockSQL, pgx.StrictNamedArgs{"key": lockKey(lockLane, key.Tenant)}); err != nil {
 			return err
@@ -114,7 +122,7 @@ func (s *Store) BearLane(ctx context.Context, key LaneKey) (Lane, error) {
 			return err
 		}
 		err := tx.QueryRow(ctx, bearLaneSQL, pgx.StrictNamedArgs{
-			"tenant_id": key.Tenant, "queue": key.Queue, "tags": key.Tags(), "user": key.User, "limit": MaxLanes,
+			"tenant_id": key.Tenant, "queue": key.Queue, "tags": key.Tags(), "user": key.User, "limit": limit,
 		}).Scan(&id)
 		if err == pgx.ErrNoRows { //nolint:errorlint // pgx returns it bare
 			return ErrTooManyLanes

@@ -66,14 +66,6 @@ func (s *Store) Plans(ctx context.Context) ([]api.Plan, error) {
 	return plans, nil
 }
 
-// trueCountSQL counts what no book is kept of yet, up to a limit.
-const (
-	activeCountSQL = `
-SELECT count(*) FROM (SELECT FROM jobs WHERE tenant_id = @tenant_id AND (@user::text IS NULL OR user_id = @user) LIMIT @most) c`
-	runningCountSQL = `
-SELECT count(*) FROM (SELECT FROM jobs WHERE state = 'running' AND tenant_id = @tenant_id AND (@user::text IS NULL OR user_id = @user) LIMIT @most) c`
-)
-
 // CapUse tells how much of each of a tenant's caps, on the tenant or on one of its
 // users, is used at this moment.
 func (s *Store) CapUse(ctx context.Context, caps []Cap) ([]FullCap, error) {
@@ -90,24 +82,12 @@ func (s *Store) CapUse(ctx context.Context, caps []Cap) ([]FullCap, error) {
 	if err != nil {
 		return nil, fmt.Errorf("queue: cap use: %w", nothingChanged(classify(err)))
 	}
+	if err := counts.exact(ctx, conn, caps); err != nil {
+		return nil, fmt.Errorf("queue: cap use: %w", nothingChanged(classify(err)))
+	}
 	used := make([]FullCap, len(caps))
 	for i, c := range caps {
 		used[i] = FullCap{c, counts.used(c.CountKey)}
-		if counts.counts[c.CountKey].kept {
-			continue
-		}
-		args := pgx.StrictNamedArgs{"tenant_id": c.Tenant, "user": optional(c.Name), "most": max(c.Limit, api.MaxDepthCount)}
-		sql := activeCountSQL
-		if c.Counter&runningCounters != 0 {
-			sql = runningCountSQL
-		}
-		rows, err := conn.Query(ctx, sql, args)
-		if err == nil {
-			used[i].Used, err = pgx.CollectExactlyOneRow(rows, pgx.RowTo[int64])
-		}
-		if err != nil {
-			return nil, fmt.Errorf("queue: cap use: %w", nothingChanged(classify(err)))
-		}
 	}
 	return used, nil
 }

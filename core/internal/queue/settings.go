@@ -31,7 +31,11 @@ func (s *Store) PutQueue(ctx context.Context, owner tenant.ID, name string, requ
 	if retry := request.Retry; retry != nil {
 		args["base"], args["cap"], args["jitter"] = retry.BaseMS, retry.CapMS, retry.Jitter
 	}
-	return s.changeQueue(ctx, putQueueSQL, args)
+	noRow := func(pgx.CollectableRow) (struct{}, error) { return struct{}{}, nil }
+	if _, err := changeLimits(ctx, s, noRow, putQueueSQL, args, pgx.StrictNamedArgs{"tenant_id": &owner, "queue": &name, "plan": nil}); err != nil {
+		return fmt.Errorf("queue: settings: %w", err)
+	}
+	return nil
 }
 
 const pauseQueueSQL = `

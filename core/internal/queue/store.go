@@ -246,6 +246,18 @@ func query[T any](ctx context.Context, s *Store, row pgx.RowToFunc[T], sql strin
 	return collected, nil
 }
 
+// deadlockTries is how often a statement is run that PostgreSQL took back to end a
+// deadlock. All of ours lock in one order, but a flush that takes two rounds, and
+// whoever locks rows behind our back.
+const deadlockTries = 3
+
+// deadlocked says that PostgreSQL took a transaction back for another's sake:
+// nothing of it took effect, and it may simply be run again.
+func deadlocked(err error) bool {
+	refused, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && (refused.Code == "40P01" || refused.Code == "40001")
+}
+
 // definite wraps an error of a statement inside a transaction that was then
 // rolled back: whatever it was, nothing took effect.
 func definite(err error) error {

@@ -118,6 +118,16 @@ type inserted struct {
 // ErrOutcomeUnknown that nobody knows. A refusal of one submission is its
 // answer, not an error.
 func (s *Store) Submit(ctx context.Context, submissions []Submission) ([]SubmitAnswer, error) {
+	for range deadlockTries - 1 {
+		answers, err := s.submitOnce(ctx, submissions)
+		if !deadlocked(err) {
+			return answers, err
+		}
+	}
+	return s.submitOnce(ctx, submissions)
+}
+
+func (s *Store) submitOnce(ctx context.Context, submissions []Submission) ([]SubmitAnswer, error) {
 	answers := make([]SubmitAnswer, len(submissions))
 	if !anyGuarded(submissions) {
 		outcomes, err := s.insertWithoutKey(ctx, submissions)

@@ -49,6 +49,9 @@ func (s *Store) submitGuarded(ctx context.Context, tx pgx.Tx, submissions []Subm
 	if err := counts.keep(ctx, tx); err != nil {
 		return err
 	}
+	if err := counts.exact(ctx, tx, capsIn(submissions)...); err != nil {
+		return err
+	}
 	known, err := findKeys(ctx, tx, submissions)
 	if err != nil {
 		return err
@@ -62,16 +65,25 @@ func (s *Store) submitGuarded(ctx context.Context, tx pgx.Tx, submissions []Subm
 	// refused, with another body, is no repeat of anything: it is in the next round.
 	for len(all) > 0 {
 		fresh, followers := sortByKey(submissions, all, known, answers)
-		if err := storeRound(ctx, tx, counts, submissions, fresh, answers, batch); err != nil {
+		kept, next, err := storeRound(ctx, tx, counts, submissions, fresh, answers, batch)
+		if err != nil {
 			return err
 		}
-		var next []int
+		again := make(map[int]bool, len(next))
+		for _, index := range next {
+			again[index] = true
+		}
 		for follower, first := range followers {
-			if answers[first].Problem != nil && submissions[follower].Idempotency.Fingerprint != submissions[first].Idempotency.Fingerprint {
+			if again[first] {
+				next = append(next, follower)
+				continue
+			}
+			if !kept[first] && submissions[follower].Idempotency.Fingerprint != submissions[first].Idempotency.Fingerprint {
 				next = append(next, follower)
 				continue
 			}
 			answers[follower] = follow(&submissions[follower], &submissions[first], &answers[first])
+			answers[follower].Replayed = kept[first]
 		}
 		slices.Sort(next)
 		all = next
@@ -81,26 +93,35 @@ func (s *Store) submitGuarded(ctx context.Context, tx pgx.Tx, submissions []Subm
 }
 
 // storeRound admits and stores the submissions that fresh names, and answers them.
-func storeRound(ctx context.Context, tx pgx.Tx, counts *tally, submissions []Submission, fresh []int, answers []SubmitAnswer, batch *pgx.Batch) error {
+// It tells of which the answer is kept for their key, and which are to be tried
+// again: those that found no room, where others gave room back that were not
+// stored, for a dedupe_key or a deadline of theirs.
+func storeRound(ctx context.Context, tx pgx.Tx, counts *tally, submissions []Submission, fresh []int, answers []SubmitAnswer, batch *pgx.Batch) (kept map[int]bool, again []int, err error) {
+	kept = map[int]bool{}
 	chosen := make([]Submission, len(fresh))
 	for i, index := range fresh {
 		chosen[i] = submissions[index]
 	}
 	if err := admit(ctx, tx, counts, chosen); err != nil {
-		return err
+		return nil, nil, err
 	}
 	outcomes, err := insertJobs(ctx, tx, chosen)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	counts.putBack(chosen, outcomes)
+	roomAgain := counts.putBack(chosen, outcomes)
 	for i, index := range fresh {
 		answers[index] = answer(&chosen[i], outcomes[i])
 		if chosen[i].Idempotency != nil && answers[index].remembered(outcomes[i]) {
 			remember(batch, &chosen[i], &answers[index], outcomes[i])
+			kept[index] = true
+		}
+		if told := answers[index].Problem; roomAgain && told != nil && (told.Code == problem.ActiveCapReached || told.Code == problem.QueueFull) {
+			answers[index] = SubmitAnswer{}
+			again = append(again, index)
 		}
 	}
-	return nil
+	return kept, again, nil
 }
 
 // inFlight reads a wait for the lock that took too long: for who sent a key, its
@@ -111,21 +132,31 @@ func inFlight(err error, submissions []Submission) error {
 		return err
 	}
 	for i := range submissions {
-		if submissions[i].Idempotency != nil {
-			return ErrIdempotencyInFlight
+		if submissions[i].Idempotency == nil {
+			return err // each caller is told in its own way, see LockTimedOut
 		}
 	}
-	return err
+	return ErrIdempotencyInFlight
 }
 
-func countsOf(submissions []Submission) []CountKey {
+// LockTimedOut says of a submit's error that a tenant's lock was not free in time.
+func LockTimedOut(err error) bool {
+	refused, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && refused.Code == "55P03"
+}
+
+func countsOf(submissions []Submission) []CountKey { return keysOf(capsIn(submissions)...) }
+
+func capsIn(submissions []Submission) [][]Cap {
 	var caps [][]Cap
 	for i := range submissions {
 		for j := range submissions[i].Jobs {
-			caps = append(caps, submissions[i].Jobs[j].Caps)
+			if under := submissions[i].Jobs[j].Caps; len(under) > 0 {
+				caps = append(caps, under)
+			}
 		}
 	}
-	return keysOf(caps...)
+	return caps
 }
 
 // admit takes a slot of every cap for each job, in order, and refuses those for
@@ -222,9 +253,9 @@ func findHolders(ctx context.Context, tx pgx.Tx, submissions []Submission) error
 
 // putBack gives back the slots of admitted jobs that were not stored: their
 // dedupe_key or their deadline kept them out.
-func (t *tally) putBack(submissions []Submission, outcomes [][]stored) {
+func (t *tally) putBack(submissions []Submission, outcomes [][]stored) (gaveBack bool) {
 	if len(t.counts) == 0 {
-		return
+		return false
 	}
 	for i := range submissions {
 		s := &submissions[i]
@@ -237,9 +268,11 @@ func (t *tally) putBack(submissions []Submission, outcomes [][]stored) {
 			}
 			if o := outcomes[i][j]; o.row == nil || o.deduplicated {
 				t.take(s.Jobs[j].Caps, -1)
+				gaveBack = gaveBack || len(s.Jobs[j].Caps) > 0
 			}
 		}
 	}
+	return gaveBack
 }
 
 // capReached tells which caps are full. Room comes when a job ends, so the wait

@@ -104,9 +104,9 @@ func (s *Store) PatchTenant(ctx context.Context, id tenant.ID, patch api.TenantP
 		text := string(encode(patch.Overrides))
 		overrides = &text
 	}
-	rows, err := query(ctx, s, pgx.RowToStructByName[tenantRow], patchTenantSQL, pgx.StrictNamedArgs{
+	rows, err := changeLimits(ctx, s, pgx.RowToStructByName[tenantRow], patchTenantSQL, pgx.StrictNamedArgs{
 		"id": id, "name": patch.Name, "plan": patch.Plan, "weight": patch.Weight, "overrides": overrides,
-	})
+	}, pgx.StrictNamedArgs{"tenant_id": &id, "queue": nil, "plan": nil})
 	if err != nil {
 		return api.Tenant{}, fmt.Errorf("queue: patch tenant: %w", unknownPlan(err))
 	}
@@ -114,6 +114,23 @@ func (s *Store) PatchTenant(ctx context.Context, id tenant.ID, patch api.TenantP
 		return api.Tenant{}, ErrNotFound
 	}
 	return rows[0].wire(), nil
+}
+
+// changeLimits makes a change of limits, and in the same commit unsettles the counts
+// that it may concern, which reopen names.
+func changeLimits[T any](ctx context.Context, s *Store, row pgx.RowToFunc[T], sql string, args, reopen pgx.StrictNamedArgs) (changed []T, err error) {
+	err = s.inTx(ctx, func(tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, sql, args)
+		if err != nil {
+			return err
+		}
+		if changed, err = pgx.CollectRows(rows, row); err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, reopenSQL, reopen)
+		return err
+	})
+	return changed, err
 }
 
 type planRow struct {
@@ -151,9 +168,9 @@ RETURNING name, limits, visibility_timeout_ms_max`
 
 // PutPlan makes or replaces a plan.
 func (s *Store) PutPlan(ctx context.Context, name string, request api.PlanRequest) (api.Plan, error) {
-	rows, err := query(ctx, s, pgx.RowToStructByName[planRow], putPlanSQL, pgx.StrictNamedArgs{
+	rows, err := changeLimits(ctx, s, pgx.RowToStructByName[planRow], putPlanSQL, pgx.StrictNamedArgs{
 		"name": name, "limits": string(encode(request.Limits)), "visibility": request.VisibilityTimeoutMSMax,
-	})
+	}, pgx.StrictNamedArgs{"tenant_id": nil, "queue": nil, "plan": &name})
 	if err != nil {
 		return api.Plan{}, fmt.Errorf("queue: put plan: %w", err)
 	}

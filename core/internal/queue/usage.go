@@ -31,6 +31,7 @@ SELECT k.place::integer - 1                                       AS place,
        (COALESCE(log.count, 0) + COALESCE(credits.every, 0))::bigint  AS used,
        (COALESCE(log.count, 0) + COALESCE(credits.folded, 0))::bigint AS folded,
        kept.tenant_id IS NOT NULL                                 AS kept,
+       COALESCE(kept.settled, false)                              AS settled,
        ` + foldBoundSQL + `::text                                 AS bound
 FROM unnest(@tenants::uuid[], @counters::smallint[], @names::text[])
      WITH ORDINALITY AS k(tenant_id, counter, name, place)
@@ -50,12 +51,13 @@ LEFT JOIN LATERAL (
 LEFT JOIN usage_counts kept ON kept.tenant_id = k.tenant_id AND kept.counter = k.counter AND kept.name = k.name`
 
 type usageRow struct {
-	Place  int32
-	Seq    int64
-	Used   int64
-	Folded int64
-	Kept   bool
-	Bound  string
+	Place   int32
+	Seq     int64
+	Used    int64
+	Folded  int64
+	Kept    bool
+	Settled bool
+	Bound   string
 }
 
 func countArgs(keys []CountKey) pgx.StrictNamedArgs {
@@ -74,7 +76,7 @@ func collectUsage(keys []CountKey, rows pgx.Rows) (*tally, error) {
 		return nil, err
 	}
 	for _, row := range found {
-		read.counts[keys[row.Place]] = &count{seq: row.Seq, used: row.Used, folded: row.Folded, kept: row.Kept}
+		read.counts[keys[row.Place]] = &count{seq: row.Seq, used: row.Used, folded: row.Folded, kept: row.Kept, settled: row.Settled}
 		read.bound = row.Bound
 	}
 	return read, nil

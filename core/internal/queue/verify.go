@@ -133,6 +133,16 @@ const closeBooksSQL = `
 WITH log AS (DELETE FROM usage_log), credits AS (DELETE FROM usage_credits), counts AS (DELETE FROM usage_counts)
 UPDATE jobs SET counted = 0 WHERE counted <> 0`
 
+// ForeignBooks says whether the counts were kept on another server, so that no core
+// should run before RestartUsage.
+func (s *Store) ForeignBooks(ctx context.Context) (bool, error) {
+	foreign, err := query(ctx, s, pgx.RowTo[bool], foreignBooksSQL, pgx.StrictNamedArgs{})
+	if err != nil {
+		return false, fmt.Errorf("queue: books: %w", nothingChanged(err))
+	}
+	return foreign[0], nil
+}
+
 // RestartUsage begins all counts anew if they were kept on another server, as after
 // the restore of a dump. It is for `core migrate`, before any core runs.
 func (s *Store) RestartUsage(ctx context.Context) error {

@@ -2,6 +2,7 @@ package sweep
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -14,6 +15,13 @@ const (
 	usagePeriod = 2 * time.Second
 	prunePeriod = 10 * time.Second
 	pruneBatch  = 50_000
+	// lookPeriod is how often a count that has adopted all is looked at until it is
+	// settled: the look may read a tenant's whole backlog.
+	lookPeriod = 15 * time.Second
+	// adoptTime bounds one step, and with it how long another core's lock holds up
+	// the other counts; adoptSteps bounds the steps of one run.
+	adoptTime  = 3 * time.Second
+	adoptSteps = 20
 	// recountPeriod is how often everything is recounted for the metric: it reads all jobs.
 	recountPeriod = 5 * time.Minute
 )
@@ -27,6 +35,8 @@ type Usage struct {
 	log        *slog.Logger
 	pruned     time.Time
 	recounted  time.Time
+	// looked is when nothing was found to adopt into a count that is not settled yet.
+	looked map[queue.CountKey]time.Time
 }
 
 // NewUsage makes the duty.
@@ -40,21 +50,20 @@ func (u *Usage) Run(ctx context.Context) error {
 	return nil
 }
 
-// RunOnce looks at every count that is kept.
+// RunOnce looks at every count that is kept. What fails for one keeps no other from
+// its turn.
 func (u *Usage) RunOnce(ctx context.Context) error {
-	if err := u.adopt(ctx); err != nil {
-		return err
-	}
+	var errs []error
 	if time.Since(u.pruned) >= prunePeriod {
-		if _, err := u.store.PruneUsage(ctx, pruneBatch); err != nil {
-			return err
-		}
+		_, err := u.store.PruneUsage(ctx, pruneBatch)
+		errs = append(errs, err)
 		u.pruned = time.Now()
 	}
+	errs = append(errs, u.adopt(ctx))
 	if time.Since(u.recounted) >= recountPeriod {
-		return u.Recount(ctx)
+		errs = append(errs, u.Recount(ctx))
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 func (u *Usage) adopt(ctx context.Context) error {
@@ -67,19 +76,38 @@ func (u *Usage) adopt(ctx context.Context) error {
 		return err
 	}
 	var gone []queue.CountKey
+	var errs []error
+	looked := map[queue.CountKey]time.Time{}
 	for _, count := range kept {
 		switch {
 		case !u.dispatcher.Capped(count.CountKey):
 			gone = append(gone, count.CountKey)
+		case !count.Settled && time.Since(u.looked[count.CountKey]) < lookPeriod:
+			looked[count.CountKey] = u.looked[count.CountKey]
 		case !count.Settled:
-			adopted, err := u.store.Adopt(ctx, count.CountKey)
-			if err != nil {
-				return err
+			complete, err := u.adoptAll(ctx, count.CountKey)
+			errs = append(errs, err)
+			if complete {
+				looked[count.CountKey] = time.Now()
 			}
-			u.metrics.UsageAdopted.Add(float64(adopted))
 		}
 	}
-	return u.store.DropCounts(ctx, gone)
+	u.looked = looked
+	return errors.Join(append(errs, u.store.DropCounts(ctx, gone))...)
+}
+
+// adoptAll adopts in bounded steps; complete says that nothing was left to adopt.
+func (u *Usage) adoptAll(ctx context.Context, key queue.CountKey) (complete bool, err error) {
+	for range adoptSteps {
+		limited, cancel := context.WithTimeout(ctx, adoptTime)
+		adopted, more, err := u.store.Adopt(limited, key)
+		cancel()
+		u.metrics.UsageAdopted.Add(float64(adopted))
+		if err != nil || !more {
+			return adopted == 0 && err == nil, err
+		}
+	}
+	return false, nil
 }
 
 // Recount counts everything anew and shows what is wrong in a metric.

@@ -88,6 +88,8 @@ func verdict(caller context.Context, answer reply, err error) error {
 		return fmt.Errorf("status %d", answer.status)
 	case errors.Is(err, ErrContract):
 		return nil // it did answer
+	case errors.Is(err, errHungUp):
+		return nil // it was us: core was not even asked
 	case errors.Is(caller.Err(), context.Canceled):
 		return context.Canceled
 	case errors.Is(err, context.Canceled):

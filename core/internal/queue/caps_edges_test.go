@@ -1,0 +1,202 @@
+package queue_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// a cap on a backlog larger than one adoption batch is not enforced.
+func TestCapOverBacklog(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.fill(12_000, "")
+	limits := under(f.activeCap(11_000))
+	got := f.admitted(f.jobs(50, limits)...)
+	t.Logf("active before 12000, cap 11000, admitted %d", got)
+	if got != 0 {
+		t.Errorf("admitted %d over the cap", got)
+	}
+}
+
+func (f *fixture) fill(n int, user string) {
+	f.Helper()
+	f.exec(`INSERT INTO jobs (id, tenant_id, lane_id, queue, type, user_id, state, priority, payload, tags, metadata, max_attempts, retry_base_ms, retry_cap_ms, retry_jitter, created_at, run_at, ready_at)
+SELECT gen_random_uuid(), $1, $2, 'default', 't', NULLIF($4,''), 'queued', 5, 'null', '{}', '{}', 3, 1, 1, 0, now(), now(), now() FROM generate_series(1, $3)`, f.tenant, f.lane.ID, n, user)
+}
+
+// rows that are locked when the cap comes are not counted; running cap exceeded.
+func TestLockedAtAdoption(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.submit(f.jobs(10)...)
+	f.claim(3, time.Minute)
+	hb := queuetest.Connect(t, f.url) // a heartbeat's UPDATE that has not committed yet
+	tx, _ := hb.Begin(t.Context())
+	if _, err := tx.Exec(t.Context(), `UPDATE jobs SET lease_expires_at = lease_expires_at + interval '1 s' WHERE state = 'running'`); err != nil {
+		t.Fatal(err)
+	}
+	taken, err := f.store.Claim(t.Context(), queue.Claim{
+		Lanes: []queue.ClaimLane{{ID: f.lane.ID, Tenant: f.tenant, VisibilityTimeout: time.Minute, Caps: []queue.Cap{f.runningCap(3)}}},
+		Max:   5, WorkerID: "w", Owner: f.tenant, LeaseID: uuid.New(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = tx.Commit(t.Context())
+	n := f.countOf(`SELECT count(*) FROM jobs WHERE state = 'running'`)
+	if n > 3 {
+		t.Errorf("claimed %d; %d running under a cap of 3", len(taken.Jobs), n)
+	}
+}
+
+// settled although a job is left (its row was locked).
+func TestSettledTooEarly(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.submit(f.job(under(f.activeCap(3)))) // the count is kept
+	f.submit(f.job())                      // by a core that had not heard
+	f.exec(`UPDATE usage_counts SET opened_at = opened_at - interval '2 minutes'`)
+	hb := queuetest.Connect(t, f.url)
+	tx, _ := hb.Begin(t.Context())
+	if _, err := tx.Exec(t.Context(), `SELECT FROM jobs WHERE counted = 0 FOR UPDATE`); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := f.store.Adopt(t.Context(), f.activeCap(0).CountKey); err != nil {
+		t.Fatal(err)
+	}
+	_ = tx.Rollback(t.Context())
+	kept, _ := f.store.KeptCounts(t.Context())
+	t.Logf("kept: %+v", kept)
+	f.noDrift()
+}
+
+// a job that is refused for its own fault (deadline past) takes a neighbour's slot.
+func TestBadJobTakesNeighboursSlot(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	limits := under(f.activeCap(1))
+	past := time.Now().Add(-time.Hour)
+	late := f.job(limits, func(j *queue.NewJob) { j.Deadline = &past })
+	good := f.job(limits)
+	answers := f.trySubmit(
+		queue.Submission{Tenant: f.tenant, Jobs: []queue.NewJob{late}},
+		queue.Submission{Tenant: f.tenant, Jobs: []queue.NewJob{good}})
+	t.Logf("late: %v; good: %v; live %d", answers[0].Problem, answers[1].Problem, f.live())
+	if answers[1].Problem != nil {
+		t.Errorf("the good job was refused: %v, with %d jobs live", answers[1].Problem.Code, f.live())
+	}
+}
+
+// a keyed, non-atomic batch of which all items are refused leaves no key, yet its twin in the flush is told of a mismatch.
+func TestAllRefusedBatchTwin(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	limits := under(f.activeCap(0))
+	keyed := func(body byte, jobs ...queue.NewJob) queue.Submission {
+		return queue.Submission{
+			Tenant: f.tenant, Jobs: jobs, Batch: true,
+			Idempotency: &queue.Idempotency{Operation: "o", Key: "k", Fingerprint: [32]byte{body}},
+		}
+	}
+	answers := f.trySubmit(keyed(1, f.jobs(2, limits)...), keyed(2, f.job()), keyed(1, f.jobs(2, limits)...))
+	t.Logf("same body: replayed=%v status=%d", answers[2].Replayed, answers[2].Status)
+	if answers[1].Problem != nil {
+		t.Errorf("told %v; keys stored: %d", answers[1].Problem.Code, f.count("idempotency_keys"))
+	}
+	if answers[2].Replayed {
+		t.Errorf("a replay of what is not remembered")
+	}
+}
+
+// redrive inserts in the order of ids, submit in that of dedupe_keys.
+func TestDeadlockRedriveSubmit(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	const n = 400
+	stranger := f.newTenant()
+	strangersLane := f.newLane(stranger, "default")
+	for round := range 12 {
+		jobs := make([]queue.NewJob, n)
+		for i := range jobs { // ids go up, keys go down
+			key := fmt.Sprintf("r%d-%05d", round, n-i)
+			jobs[i] = f.job(func(j *queue.NewJob) { j.DedupeKey = &key })
+		}
+		ids := f.submit(jobs...)
+		var endings []queue.Ending
+		for _, c := range f.claim(n, time.Minute) {
+			endings = append(endings, queue.Ending{Lease: c.Lease(), Kind: api.KindFail, Permanent: true})
+		}
+		f.store.End(t.Context(), endings)
+		var group sync.WaitGroup
+		group.Go(func() {
+			for _, r := range f.store.Redrive(t.Context(), f.tenant, "", ids, nil)[:1] {
+				if r.Err != nil {
+					t.Logf("redrive: %v", r.Err)
+				}
+			}
+		})
+		group.Go(func() {
+			var subs []queue.Submission
+			for i := range jobs {
+				key := *jobs[i].DedupeKey
+				subs = append(subs, queue.Submission{Tenant: f.tenant, Jobs: []queue.NewJob{f.job(func(j *queue.NewJob) { j.DedupeKey = &key })}})
+			}
+			subs = append(subs, queue.Submission{Tenant: stranger, Jobs: []queue.NewJob{f.job(func(j *queue.NewJob) { j.Lane = strangersLane.ID })}})
+			if _, err := f.store.Submit(t.Context(), subs); err != nil {
+				t.Errorf("round %d: the plain flush, a stranger's submit in it: %v", round, err)
+			}
+		})
+		group.Wait()
+		f.exec(`DELETE FROM jobs; DELETE FROM dead_letters`)
+	}
+}
+
+// two rounds of a guarded flush against a plain one.
+func TestDeadlockTwoRounds(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	limits := under(f.activeCap(1))
+	_ = limits
+	zero := under(f.queueCap("nothing", 0))
+	key := func(k string) func(*queue.NewJob) { return func(j *queue.NewJob) { j.DedupeKey = &k } }
+	// the plain flush of the same tenant (another core): holds "a", then wants "b"
+	other := queuetest.Connect(t, f.url)
+	tx, _ := other.Begin(t.Context())
+	ins := `INSERT INTO jobs (id, tenant_id, lane_id, queue, type, state, priority, payload, tags, metadata, max_attempts, retry_base_ms, retry_cap_ms, retry_jitter, created_at, run_at, ready_at, dedupe_key)
+SELECT gen_random_uuid(), $1, $2, 'default', 't', 'queued', 5, 'null', '{}', '{}', 3, 1, 1, 0, now(), now(), now(), $3 ON CONFLICT DO NOTHING`
+	if _, err := tx.Exec(t.Context(), ins, f.tenant, f.lane.ID, "a"); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		keyed := func(body byte, jobs ...queue.NewJob) queue.Submission {
+			return queue.Submission{
+				Tenant: f.tenant, Jobs: jobs, Batch: true, Atomic: true,
+				Idempotency: &queue.Idempotency{Operation: "o", Key: "k", Fingerprint: [32]byte{body}},
+			}
+		}
+		_, err := f.store.Submit(t.Context(), []queue.Submission{
+			keyed(1, f.job(zero)),                                     // refused
+			keyed(2, f.job(key("a"))),                                 // in the second round
+			{Tenant: f.tenant, Jobs: []queue.NewJob{f.job(key("b"))}}, // in the first
+		})
+		done <- err
+	}()
+	time.Sleep(300 * time.Millisecond)
+	_, errPlain := tx.Exec(t.Context(), ins, f.tenant, f.lane.ID, "b")
+	_ = tx.Rollback(t.Context())
+	err := <-done
+	t.Logf("guarded: %v; plain: %v", err, errPlain)
+	if err != nil || errPlain != nil {
+		t.Error("deadlock")
+	}
+	_ = uuid.Nil
+}

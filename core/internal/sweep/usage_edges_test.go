@@ -1,0 +1,48 @@
+package sweep_test
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
+	"github.com/forgequeue/forgequeue/core/internal/sweep"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// one tenant's lock that does not come free stops adoption, drop and prune for all.
+func TestOneTenantStopsTheSweep(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	if _, err := f.store.CreateTenant(t.Context(), f.tenant, api.TenantRequest{Name: "t"}); err != nil {
+		t.Fatal(err)
+	}
+	limit := int64(10)
+	f.capActive(&limit)
+	usage := sweep.NewUsage(f.store, f.d, counted(), quiet())
+	key := queue.CountKey{Tenant: f.tenant, Counter: queue.ActiveTenant}
+	f.submit(1, 0, func(j *queue.NewJob) { j.Caps = []queue.Cap{{CountKey: key, Limit: limit}} })
+	// a count of another tenant whose cap is gone: it ought to be dropped
+	f.exec(`INSERT INTO usage_counts VALUES ($1, 1, '', now(), false)`, uuid.New())
+	conn := queuetest.Connect(t, f.url)
+	if _, err := conn.Exec(t.Context(), `SELECT pg_advisory_lock($1)`, lockKey(f.tenant)); err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	err := usage.RunOnce(t.Context())
+	t.Logf("RunOnce: %v after %v; kept: %d", err, time.Since(start), len(f.counts()))
+	if len(f.counts()) != 1 {
+		t.Error("the other tenant's count is not dropped, nothing is pruned")
+	}
+}
+
+// lockKey is the advisory lock that a tenant's submits take, as another core computes it.
+func lockKey(id tenant.ID) int64 {
+	sum := sha256.Sum256(append([]byte("forgequeue/submit/"), id[:]...))
+	return int64(binary.BigEndian.Uint64(sum[:8]))
+}
