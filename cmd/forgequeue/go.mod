@@ -13,6 +13,7 @@ require (
 	github.com/forgequeue/forgequeue/gateway v0.0.0
 	github.com/google/uuid v1.6.0 // bench: ids of jobs and tenants, as a gateway draws them
 	github.com/jackc/pgx/v5 v5.12.0 // bench: holds a snapshot on PostgreSQL
+	github.com/redis/go-redis/v9 v9.23.0 // its own log lines are turned off
 	github.com/schollz/progressbar/v3 v3.19.1 // progress on a terminal while a command waits
 	github.com/spf13/cobra v1.10.2 // the command line
 	github.com/spf13/pflag v1.0.9 // its flags
@@ -58,7 +59,6 @@ require (
 	github.com/prometheus/procfs v0.22.0 // indirect
 	github.com/quic-go/qpack v0.6.0 // indirect
 	github.com/quic-go/quic-go v0.59.0 // indirect
-	github.com/redis/go-redis/v9 v9.23.0 // indirect
 	github.com/rivo/uniseg v0.4.7 // indirect
 	github.com/sethvargo/go-retry v0.5.0 // indirect
 	github.com/sony/gobreaker/v2 v2.4.0 // indirect

@@ -8,6 +8,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/redis/go-redis/v9" //nolint:depguard // its logger alone
 	"github.com/spf13/cobra"
 
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/bench"
@@ -15,10 +16,18 @@ import (
 )
 
 func main() {
+	redis.SetLogger(silence{})
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	os.Exit(cli.Execute(ctx, newRoot(cli.Options{})))
 }
+
+// silence takes the place of the Redis library's logger, which writes to standard
+// error in a form of its own what each caller is told as an error.
+type silence struct{}
+
+// Printf does nothing.
+func (silence) Printf(context.Context, string, ...any) {}
 
 func newRoot(options cli.Options) *cobra.Command {
 	root := &cobra.Command{
@@ -34,9 +43,11 @@ Exit codes: 0 ok, 1 failed, 2 wrong command line, 3 wrong environment, 4 timed o
 		Example: `  forgequeue up
   forgequeue submit hash.sha256 --data '{"text":"hello"}' --wait
   forgequeue worker run --queue mine -- ./handle.sh`,
-		Args: cobra.NoArgs,
-		RunE: func(command *cobra.Command, _ []string) error { return command.Help() },
+		Version: cli.Version(),
+		Args:    cobra.NoArgs,
+		RunE:    func(command *cobra.Command, _ []string) error { return command.Help() },
 	}
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(newUp(), newCore(), newGateway(), bench.New(options))
 	root.AddCommand(cli.New(options).Commands()...)
 	return root

@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"net"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -17,6 +19,8 @@ func run(t *testing.T, args ...string) (code int, out, errs string) {
 	root := newRoot(cli.Options{
 		Getenv: func(string) string { return "" },
 		Local:  func() (up.Running, bool) { return up.Running{}, false },
+		// Where nothing listens.
+		DefaultURL: "http://127.0.0.1:1",
 	})
 	var stdout, stderr bytes.Buffer
 	root.SetArgs(args)
@@ -109,6 +113,56 @@ func TestUsage(t *testing.T) {
 	for _, args := range [][]string{{"whoami"}, {"jobs"}, {"submit", "x"}, {"tenant", "list"}, {"doctor"}} {
 		if code, _, errs := run(t, args...); code != cli.ExitEnvironment || !strings.Contains(errs, "FORGEQUEUE_") {
 			t.Errorf("%v: exit code %d\n%s", args, code, errs)
+		}
+	}
+}
+
+func TestMistypedCommands(t *testing.T) {
+	t.Parallel()
+	for words, want := range map[string]string{
+		"sumbit":           "forgequeue has no command \"sumbit\"; did you mean submit?",
+		"queues gte":       "did you mean get?",
+		"dead-letters lst": "did you mean list?",
+		"job cancl 17":     "did you mean cancel?",
+		"nonsense":         "forgequeue has no command \"nonsense\"; it has ",
+	} {
+		if code, _, errs := run(t, strings.Fields(words)...); code != cli.ExitUsage || !strings.Contains(errs, want) {
+			t.Errorf("%s: exit code %d\n%s", words, code, errs)
+		}
+	}
+}
+
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	_, told, _ := run(t, "version")
+	if !strings.HasPrefix(told, "forgequeue ") || !strings.Contains(told, "revision ") || !strings.Contains(told, runtime.Version()) {
+		t.Errorf("%q", told)
+	}
+	if code, out, _ := run(t, "--version"); code != 0 || out != told {
+		t.Errorf("--version: %d %q", code, out)
+	}
+	if code, out, _ := run(t, "version", "-o", "json"); code != 0 || !strings.Contains(out, `"revision"`) {
+		t.Errorf("as JSON: %d %q", code, out)
+	}
+}
+
+// What up finds wrong with the machine ends it with 3, and says what to do.
+func TestUpInAWrongEnvironment(t *testing.T) {
+	t.Setenv("DATABASE_URL", "postgres://u:hunter2@127.0.0.1:1/x")
+	t.Setenv("REDIS_URL", "redis://127.0.0.1:1")
+	taken, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = taken.Close() }()
+	for want, flags := range map[string][]string{
+		"--listen HOST:PORT":   {"--data", t.TempDir(), "--listen", taken.Addr().String()},
+		"--data DIR":           {"--data", "/dev/null/x"},
+		"Correct DATABASE_URL": {"--data", t.TempDir(), "--listen", "127.0.0.1:0"},
+	} {
+		code, _, errs := run(t, append([]string{"up"}, flags...)...)
+		if code != cli.ExitEnvironment || !strings.Contains(errs, want) || strings.Contains(errs, "hunter2") {
+			t.Errorf("%v: exit code %d, want the advice %q\n%s", flags, code, want, errs)
 		}
 	}
 }

@@ -36,7 +36,7 @@ With --json the first line of standard output is {"gateway","api_key",…}, writ
 	flags := command.Flags()
 	flags.StringVar(&options.Data, "data", "", "data folder (default /var/lib/forgequeue for root, else ~/.local/share/forgequeue)")
 	flags.StringVar(&options.Listen, "listen", "127.0.0.1:8080", "address of the public API, HOST:PORT; port 0 takes a free one")
-	flags.BoolVar(&options.Demo, "demo", true, "run a sample worker and submit a few jobs")
+	flags.BoolVar(&options.Demo, "demo", true, "run a sample worker, and submit a few jobs if the data folder is new")
 	flags.BoolVar(&options.JSON, "json", false, "print one line of JSON when ready")
 	return command
 }
@@ -46,7 +46,8 @@ func asEnvironment(err error) error {
 	var held *up.HeldError
 	var missing *up.MissingPostgresError
 	var server *supervisor.HeldError
-	if errors.As(err, &held) || errors.As(err, &missing) || errors.As(err, &server) {
+	var setting *up.SettingError
+	if errors.As(err, &held) || errors.As(err, &missing) || errors.As(err, &server) || errors.As(err, &setting) {
 		return cli.Environment(err)
 	}
 	return err

@@ -81,7 +81,7 @@ func (r *run) settle(l *lease, came time.Time, d decision) {
 // has not returned is left behind.
 func (w *Worker) execute(ctx context.Context, handler HandlerFunc, job api.ClaimedJob, came time.Time, abandon <-chan struct{}) decision {
 	if handler == nil {
-		return decide(nil, fmt.Errorf("%w for type %q: %w", errNoHandler, job.Type, Snooze(w.unknown)), context.Cause(ctx))
+		return decide(nil, fmt.Errorf("worker %s has %w for type %q: %w", w.id, errNoHandler, job.Type, Snooze(w.unknown)), context.Cause(ctx))
 	}
 	if job.TimeoutMS != nil {
 		end := came.Add(time.Duration(*job.TimeoutMS) * time.Millisecond)

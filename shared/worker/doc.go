@@ -46,7 +46,7 @@
 //	error                   fail: retried with the job's backoff
 //	RetryAfter(err, d)      fail: retried after d
 //	Permanent(err)          fail: never retried
-//	Snooze(d)               snooze: back after d, the attempt is not spent
+//	Snooze(d)               snooze: back after d, the attempt is not spent; what it is wrapped with is the job's last error
 //	a panic                 fail, type "panic", with the stack
 //	payload not an In       fail, type "payload", permanent
 //	result not fit to send  fail, type "result", permanent
@@ -77,6 +77,7 @@
 //
 // A job whose type has no handler, nor one by [Worker.HandleAny], is snoozed for
 // 30 s, with a WARN: in a deployment the next version of this worker may know it.
+// The job shows it as its last error, of type "no_handler".
 //
 // # How long a lease lasts
 //

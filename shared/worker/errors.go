@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 	"time"
 
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -38,7 +39,8 @@ func Permanent(err error) error {
 }
 
 // Snooze returned as a handler's error puts the job back for d without
-// spending the attempt: what it waits for is not there yet.
+// spending the attempt: what it waits for is not there yet. Wrapped with a reason,
+// as in fmt.Errorf("rate limited: %w", Snooze(d)), the job shows it as its last error.
 func Snooze(d time.Duration) error {
 	return &snoozeError{min(max(d, 0), api.MaxDelay)}
 }
@@ -87,6 +89,24 @@ type panicError struct {
 
 func (e *panicError) Error() string   { return fmt.Sprint(e.value) }
 func (*panicError) ErrorType() string { return "panic" }
+
+// snoozeReason is why a job is put back, as the server stores it: what the snooze was
+// wrapped with. Nil where nothing was said.
+func snoozeReason(err error) *api.JobError {
+	snoozed, ok := errors.AsType[*snoozeError](err)
+	if !ok {
+		return nil
+	}
+	reason := strings.TrimRight(strings.TrimSuffix(err.Error(), snoozed.Error()), ": \n")
+	if reason == "" {
+		return nil
+	}
+	told := api.JobError{Type: "snoozed", Message: reason}
+	if errors.Is(err, errNoHandler) {
+		told.Type = "no_handler"
+	}
+	return told.Clean()
+}
 
 // jobError is err as the server stores it. A panic inside carries its stack.
 func jobError(err error) *api.JobError {

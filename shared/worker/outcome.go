@@ -55,7 +55,7 @@ func (d *decision) request(jobID, token string) api.OutcomeRequest {
 		request.Result = d.result
 	case api.KindSnooze:
 		delay := d.delay.Milliseconds()
-		request.DelayMS = &delay
+		request.DelayMS, request.Error = &delay, snoozeReason(d.err)
 	case api.KindFail:
 		request.Error, request.Permanent = jobError(d.err), d.permanent
 		if d.retryAfter != nil {

@@ -73,6 +73,16 @@ func TestWhatAHandlerReturns(t *testing.T) {
 			"", "failed",
 		},
 		"snooze": {`{}`, raw(worker.Snooze(time.Minute)), api.KindSnooze, api.OutcomeRequest{DelayMS: &minute}, "", "snoozed"},
+		"snooze for a reason": {
+			`{}`, raw(fmt.Errorf("rate limited: %w", worker.Snooze(time.Minute))), api.KindSnooze,
+			api.OutcomeRequest{DelayMS: &minute, Error: &api.JobError{Type: "snoozed", Message: "rate limited"}},
+			"", "snoozed",
+		},
+		"snooze with the reason behind it": {
+			`{}`, raw(fmt.Errorf("%w, the account is locked", worker.Snooze(time.Minute))), api.KindSnooze,
+			api.OutcomeRequest{DelayMS: &minute, Error: &api.JobError{Type: "snoozed", Message: "snoozed for 1m0s, the account is locked"}},
+			"", "snoozed",
+		},
 		"a panic": {
 			`{}`, func(context.Context, *worker.Job[greeting]) (string, error) { panic("oh no") }, api.KindFail,
 			api.OutcomeRequest{Error: &api.JobError{Type: "panic", Message: "oh no"}},
@@ -150,6 +160,8 @@ func TestAnUnknownTypeIsSnoozed(t *testing.T) {
 		b.finish(t)
 		if got := b.only(t); got.kind != api.KindSnooze || *got.body.DelayMS != 30_000 {
 			t.Errorf("sent %s", asJSON(t, got.body))
+		} else if e := got.body.Error; e == nil || e.Type != "no_handler" || e.Message != "worker "+b.worker.ID()+` has no handler for type "from-the-next-version"` {
+			t.Errorf("the reason sent is %+v", e)
 		}
 		checkLine(t, b, id, "snoozed")
 		if !strings.Contains(b.log.String(), `no handler for type \"from-the-next-version\": snoozed for 30s`) {

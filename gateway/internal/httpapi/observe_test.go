@@ -149,6 +149,9 @@ func TestHealth(t *testing.T) {
 			t.Errorf("%s: status %d %s", path, got.status, got.body)
 		}
 	}
+	if got := string(d.do("GET", "/", "", "").body); got != `{"name":"ForgeQueue","api":"/v1","health":"/readyz"}` {
+		t.Errorf("/: %s", got)
+	}
 	ready := func(d *door, status int, body string) {
 		t.Helper()
 		if got := d.do("GET", "/readyz", "", ""); got.status != status || string(got.body) != body {

@@ -78,7 +78,10 @@ func (o Outcome[Out]) failure() string {
 }
 
 func newOutcome[Out any](request api.OutcomeRequest, err error) Outcome[Out] {
-	o := Outcome[Out]{Kind: request.Kind, Err: err, Error: request.Error, Permanent: request.Permanent, Request: request}
+	o := Outcome[Out]{Kind: request.Kind, Err: err, Permanent: request.Permanent, Request: request}
+	if o.Failed() { // a snooze's reason is in Err and Request
+		o.Error = request.Error
+	}
 	o.RetryAfter, o.Delay = milliseconds(request.RetryAfterMS), milliseconds(request.DelayMS)
 	if o.Completed() && len(request.Result) > 0 { // a middleware may have left it out
 		if err := json.Unmarshal(request.Result, &o.Result); err != nil {

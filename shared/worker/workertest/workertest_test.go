@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -140,5 +141,19 @@ func TestClientHasNoServer(t *testing.T) {
 	defer cancel()
 	if _, err := workertest.Client().Claim(ctx, api.ClaimRequest{}); err == nil || !strings.Contains(err.Error(), "there is no server") {
 		t.Errorf("the error is %v", err)
+	}
+}
+
+// A snooze's reason goes to the server; the attempt has not failed for it.
+func TestASnoozeForAReason(t *testing.T) {
+	t.Parallel()
+	got := workertest.Run(t.Context(), func(context.Context, *worker.RawJob) (any, error) {
+		return nil, fmt.Errorf("rate limited: %w", worker.Snooze(time.Minute))
+	}, nil)
+	if !got.Snoozed() || got.Error != nil || got.String() != "snoozed for 1m0s" {
+		t.Errorf("the outcome is %v, its error %+v", got, got.Error)
+	}
+	if told := got.Request.Error; told == nil || told.Type != "snoozed" || told.Message != "rate limited" {
+		t.Errorf("the server is told %+v", told)
 	}
 }

@@ -96,7 +96,7 @@ func TestQueues(t *testing.T) {
 	}
 	fresh := f.queue()
 	f.want(0, []string{fresh}, "queues", "set", fresh, "--max-attempts", "2")
-	f.want(1, []string{"not_found"}, "queues", "get", "absent")
+	f.want(1, []string{"there is no queue absent", "first job", "queues set absent"}, "queues", "get", "absent")
 	f.want(1, []string{"invalid_request"}, "queues", "set", q, "--max-attempts", "0")
 	f.want(1, []string{"max_active"}, "queues", "set", q, "--max-active", "-1")
 	f.want(2, []string{"--max-active"}, "queues", "set", q, "--max-active", "many")

@@ -11,8 +11,10 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"net/url"
 	"os"
 	"strings"
@@ -31,17 +33,20 @@ type Options struct {
 	Getenv func(name string) string
 	// Local finds an `up` that runs on this machine.
 	Local func() (up.Running, bool)
+	// DefaultURL is where to call when FORGEQUEUE_URL is unset.
+	DefaultURL string
 }
 
 // App makes the commands.
 type App struct {
-	getenv func(string) string
-	local  func() (up.Running, bool)
+	getenv     func(string) string
+	local      func() (up.Running, bool)
+	defaultURL string
 }
 
 // New makes an App.
 func New(o Options) *App {
-	a := &App{getenv: o.Getenv, local: o.Local}
+	a := &App{getenv: o.Getenv, local: o.Local, defaultURL: cmp.Or(o.DefaultURL, defaultURL)}
 	if a.getenv == nil {
 		a.getenv = os.Getenv
 	}
@@ -55,7 +60,7 @@ func New(o Options) *App {
 func (a *App) Commands() []*cobra.Command {
 	all := []*cobra.Command{
 		a.submit(), a.job(), a.jobs(), a.deadLetters(), a.queues(), a.workers(), a.worker(),
-		a.limits(), a.whoami(), a.tenant(), a.key(), a.plan(), a.doctor(),
+		a.limits(), a.whoami(), a.tenant(), a.key(), a.plan(), a.doctor(), a.version(),
 	}
 	for _, command := range all {
 		outputFlag(command)
@@ -93,7 +98,7 @@ func (a *App) call(variable string, ofLocal func(up.Running) string, run action)
 		}
 		defer s.client.CloseIdleConnections()
 		ctx := command.Context()
-		return named(ctx, server, run(ctx, s, args))
+		return named(ctx, server, variable, run(ctx, s, args))
 	}
 }
 
@@ -102,14 +107,17 @@ func (a *App) call(variable string, ofLocal func(up.Running) string, run action)
 // nobody else.
 func (a *App) server(s *screen, variable string, ofLocal func(up.Running) string) (server, key string, err error) {
 	server, key = a.getenv("FORGEQUEUE_URL"), a.getenv(variable)
+	if endsInV1(server) {
+		return "", "", Environment(errors.New(adviceV1))
+	}
 	if key != "" {
-		return cmp.Or(server, defaultURL), key, nil
+		return cmp.Or(server, a.defaultURL), key, nil
 	}
 	local, ok := a.local()
 	switch {
 	case !ok || ofLocal(local) == "":
 		return "", "", Environment(fmt.Errorf("%s is not set, and no `forgequeue up` of yours runs here on its usual data folder; "+
-			"set it to a key, and FORGEQUEUE_URL to the server (%s if unset)", variable, defaultURL))
+			"set it to a key, and FORGEQUEUE_URL to the server (%s if unset)", variable, a.defaultURL))
 	case server != "" && !sameServer(server, local.Gateway):
 		// Without the URL's text: there may be a password in it.
 		return "", "", Environment(fmt.Errorf("%s is not set; a `forgequeue up` of yours runs here at %s, but FORGEQUEUE_URL names another server, "+
@@ -118,6 +126,10 @@ func (a *App) server(s *screen, variable string, ofLocal func(up.Running) string
 	s.note("%s is not set: using the key of the `forgequeue up` that runs here (%s)", variable, local.Data)
 	return local.Gateway, ofLocal(local), nil
 }
+
+const adviceV1 = "FORGEQUEUE_URL must not end in /v1, which each call adds by itself: give the gateway's address, such as " + defaultURL
+
+func endsInV1(server string) bool { return strings.HasSuffix(strings.TrimRight(server, "/"), "/v1") }
 
 // sameServer says whether two URLs lead to one server of this machine.
 func sameServer(one, other string) bool {
@@ -134,13 +146,16 @@ func ownHost(host string) bool {
 	return host == "localhost" || ip != nil && (ip.IsLoopback() || ip.IsUnspecified())
 }
 
-// named says of a call that got no answer where it went.
-func named(ctx context.Context, server string, err error) error {
-	if err == nil || interrupted(ctx) {
+// named says of a call that got no answer where it went, and of a key that is not
+// known whose it was.
+func named(ctx context.Context, server, variable string, err error) error {
+	switch {
+	case err == nil || interrupted(ctx):
 		return err
+	case client.Status(err) == http.StatusUnauthorized:
+		return &strangerError{variable, server, err}
+	case noAnswer(err):
+		return &unreachableError{server, err}
 	}
-	if !noAnswer(err) {
-		return err
-	}
-	return &unreachableError{server, err}
+	return err
 }

@@ -1,14 +1,14 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
+	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/up"
 	coreapp "github.com/forgequeue/forgequeue/core/app"
 	gatewayapp "github.com/forgequeue/forgequeue/gateway/app"
 )
@@ -53,7 +53,8 @@ func (a *App) doctor() *cobra.Command {
   DATABASE_URL    PostgreSQL: version, migrations, connections, settings that lose data
   REDIS_URL       Redis or Valkey: version, scripts, pub/sub, eviction, latency
 
-and compare the clocks of all with this machine's. Nothing is changed; one key that expires within a second is
+and compare the clocks of all with this machine's. What is unset is taken from a "forgequeue up" of yours that
+runs here, and the gateway is otherwise looked for at its usual address. Nothing is changed; one key that expires within a second is
 written to Redis. Exit code: 0 nothing has failed (warnings aside), 1 something has, 3 something that is named
 could not be reached, or nothing is named.`,
 		Example: "  DATABASE_URL=postgres://… REDIS_URL=redis://… forgequeue doctor",
@@ -71,23 +72,30 @@ could not be reached, or nothing is named.`,
 
 func (a *App) examine(ctx context.Context, s *screen) *diagnosis {
 	d := &diagnosis{}
-	d.add(levelOK, "forgequeue", version(), "")
-	a.examineGateway(ctx, s, d)
-	a.examinePostgres(ctx, d)
-	a.examineRedis(ctx, d)
+	d.add(levelOK, "forgequeue", thisBuild().String(), "")
+	local := a.examined(s)
+	a.examineGateway(ctx, local, d)
+	a.examinePostgres(ctx, local, d)
+	a.examineRedis(ctx, local, d)
 	d.compareClocks()
 	return d
 }
 
-func version() string {
-	text := runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH
-	if info, ok := debug.ReadBuildInfo(); ok {
-		text = info.Main.Version + ", " + text
+// examined is the `up` of this machine, if it is the server that is meant; else
+// the zero value.
+func (a *App) examined(s *screen) up.Running {
+	local, running := a.local()
+	server := a.getenv("FORGEQUEUE_URL")
+	switch {
+	case !running || server != "" && !sameServer(server, local.Gateway):
+		return up.Running{}
+	case server == "":
+		s.note("FORGEQUEUE_URL is not set: looking at the `forgequeue up` that runs here (%s)", local.Data)
 	}
-	return text
+	return local
 }
 
-func (a *App) examinePostgres(ctx context.Context, d *diagnosis) {
+func (a *App) examinePostgres(ctx context.Context, local up.Running, d *diagnosis) {
 	settings := map[string]string{}
 	for _, name := range []string{
 		"DATABASE_URL", "FORGEQUEUE_DATABASE_CONNS", "FORGEQUEUE_DATABASE_WAIT",
@@ -98,7 +106,10 @@ func (a *App) examinePostgres(ctx context.Context, d *diagnosis) {
 		}
 	}
 	if settings["DATABASE_URL"] == "" {
-		d.add(levelSkip, "PostgreSQL", "DATABASE_URL is not set", "set it to core's to have it looked at; `forgequeue up --json` prints its own")
+		settings["DATABASE_URL"] = local.DatabaseURL
+	}
+	if settings["DATABASE_URL"] == "" {
+		d.add(levelSkip, "PostgreSQL", "DATABASE_URL is not set", "set it to core's to have it looked at")
 		return
 	}
 	d.looked = true
@@ -113,10 +124,10 @@ func (a *App) examinePostgres(ctx context.Context, d *diagnosis) {
 	d.clocks = append(d.clocks, clock{"PostgreSQL", seen.Clock, seen.Doubt})
 }
 
-func (a *App) examineRedis(ctx context.Context, d *diagnosis) {
-	url := a.getenv("REDIS_URL")
+func (a *App) examineRedis(ctx context.Context, local up.Running, d *diagnosis) {
+	url := cmp.Or(a.getenv("REDIS_URL"), local.RedisURL)
 	if url == "" {
-		d.add(levelSkip, "Redis", "REDIS_URL is not set", "set it to the gateway's to have it looked at; `forgequeue up --json` prints its own")
+		d.add(levelSkip, "Redis", "REDIS_URL is not set", "set it to the gateway's to have it looked at")
 		return
 	}
 	d.looked = true

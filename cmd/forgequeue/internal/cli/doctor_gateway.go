@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/up"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/client"
 )
@@ -18,16 +19,18 @@ import (
 const nobody = "none"
 
 // examineGateway looks at the gateway from outside, as a program of users sees it.
-func (a *App) examineGateway(ctx context.Context, s *screen, d *diagnosis) {
-	server := a.getenv("FORGEQUEUE_URL")
-	local, running := a.local()
-	if server == "" && running {
-		server = local.Gateway
-		s.note("FORGEQUEUE_URL is not set: looking at the `forgequeue up` that runs here (%s)", local.Data)
+func (a *App) examineGateway(ctx context.Context, local up.Running, d *diagnosis) {
+	server := cmp.Or(a.getenv("FORGEQUEUE_URL"), local.Gateway)
+	if endsInV1(server) {
+		d.looked, d.unreached = true, true
+		d.add(levelFail, "gateway", adviceV1, "correct FORGEQUEUE_URL")
+		return
 	}
 	if server == "" {
-		d.add(levelSkip, "gateway", "FORGEQUEUE_URL is not set", "set it to have the gateway and your key looked at")
-		return
+		if server = a.defaultURL; !answers(ctx, server) {
+			d.add(levelSkip, "gateway", "FORGEQUEUE_URL is not set, and nothing answers at "+server, "set it to have the gateway and your key looked at")
+			return
+		}
 	}
 	d.looked = true
 	public, err := client.New(client.Options{URL: server, APIKey: nobody})
@@ -45,11 +48,19 @@ func (a *App) examineGateway(ctx context.Context, s *screen, d *diagnosis) {
 	}
 	d.clocks = append(d.clocks, gatewayClock(public)...)
 	key, operator := a.getenv("FORGEQUEUE_API_KEY"), a.getenv("FORGEQUEUE_OPERATOR_KEY")
-	if running && sameServer(server, local.Gateway) {
-		key, operator = cmp.Or(key, local.APIKey), cmp.Or(operator, local.OperatorKey)
+	d.apiKey(ctx, server, cmp.Or(key, local.APIKey))
+	d.operatorKey(ctx, server, cmp.Or(operator, local.OperatorKey))
+}
+
+// answers says whether a gateway is there, in whatever state.
+func answers(ctx context.Context, server string) bool {
+	c, err := client.New(client.Options{URL: server, APIKey: nobody})
+	if err != nil {
+		return false
 	}
-	d.apiKey(ctx, server, key)
-	d.operatorKey(ctx, server, operator)
+	defer c.CloseIdleConnections()
+	ready, _ := c.Ready(ctx) // an error of one that starts or drains is no matter here
+	return ready.Status != ""
 }
 
 func (d *diagnosis) gatewayReady(ctx context.Context, public *client.Client, server string) (reached bool) {
@@ -92,8 +103,13 @@ func (d *diagnosis) apiKey(ctx context.Context, server, key string) {
 	}
 	defer c.CloseIdleConnections()
 	who, err := c.Whoami(ctx)
+	if client.Status(err) == http.StatusUnauthorized {
+		err = &strangerError{"FORGEQUEUE_API_KEY", server, err}
+		d.add(levelFail, check, err.Error(), "have a new one made with `forgequeue key create`")
+		return
+	}
 	if err != nil {
-		d.add(levelFail, check, err.Error(), "it may be revoked, expired, or of another installation: have a new one made with `forgequeue key create`")
+		d.add(levelFail, check, err.Error(), "look at the gateway first")
 		return
 	}
 	detail := fmt.Sprintf("%s of tenant %s may %s", who.KeyID, orElse(who.Tenant, "all (platform key)"), strings.Join(who.Scopes, ", "))
@@ -130,14 +146,27 @@ type clock struct {
 	ahead, doubt time.Duration
 }
 
+// String tells no more digits than are known.
+func (c clock) String() string {
+	switch {
+	case c.doubt < dateDoubt:
+		return fmt.Sprintf("%s %+.3f s", c.whose, c.ahead.Seconds())
+	case c.ahead.Abs() <= 2*c.doubt:
+		return c.whose + " within 1 s"
+	}
+	return fmt.Sprintf("%s %+.0f s", c.whose, c.ahead.Seconds())
+}
+
+// dateDoubt is that of a Date header.
+const dateDoubt = time.Second / 2
+
 // gatewayClock reads the Date header, which has whole seconds: the client adds one.
 func gatewayClock(c *client.Client) []clock {
 	told, ok := c.ServerTime()
 	if !ok {
 		return nil
 	}
-	const half = time.Second / 2
-	return []clock{{"the gateway", time.Until(told) - half, half}}
+	return []clock{{"the gateway", time.Until(told) - dateDoubt, dateDoubt}}
 }
 
 const (
@@ -164,7 +193,7 @@ func (d *diagnosis) compareClocks() {
 			last = c
 		}
 		if c.whose != all[0].whose {
-			texts = append(texts, fmt.Sprintf("%s %+.3f s", c.whose, c.ahead.Seconds()))
+			texts = append(texts, c.String())
 		}
 	}
 	apart := last.ahead - first.ahead - last.doubt - first.doubt

@@ -40,6 +40,9 @@ func prepare(command *cobra.Command, begun *bool) {
 			*begun = true
 			return run(command, args)
 		}
+		if command.HasSubCommands() {
+			command.Args = known
+		}
 	case command.Run == nil:
 		command.Args = cobra.ArbitraryArgs
 		command.RunE = which
@@ -48,14 +51,14 @@ func prepare(command *cobra.Command, begun *bool) {
 
 // which answers a group that was called without one of its commands.
 func which(command *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return unknown(command, args[0])
+	}
 	var names []string
 	for _, child := range command.Commands() {
 		if child.IsAvailableCommand() {
 			names = append(names, child.Name())
 		}
-	}
-	if len(args) > 0 {
-		return fmt.Errorf("%s has no command %q; it has %s", command.CommandPath(), args[0], strings.Join(names, ", "))
 	}
 	return fmt.Errorf("%s needs a command: %s", command.CommandPath(), strings.Join(names, ", "))
 }

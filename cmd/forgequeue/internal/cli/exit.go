@@ -65,5 +65,17 @@ func (e *unreachableError) Error() string {
 
 func (e *unreachableError) Unwrap() error { return e.err }
 
+// strangerError is an answer to a key that the server does not know.
+type strangerError struct {
+	variable, server string
+	err              error
+}
+
+func (e *strangerError) Error() string {
+	return fmt.Sprintf("%s is not a key of %s: mistyped, revoked, expired, or of another installation", e.variable, e.server)
+}
+
+func (e *strangerError) Unwrap() error { return e.err }
+
 // interrupted says that the user, and not the server, ended the call.
 func interrupted(ctx context.Context) bool { return errors.Is(ctx.Err(), context.Canceled) }

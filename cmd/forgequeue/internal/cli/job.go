@@ -26,7 +26,7 @@ func (a *App) jobGet() *cobra.Command {
 		Use:     "get ID",
 		Short:   "Show a job: its state, payload, result and last error",
 		Example: "  forgequeue job get 0199f0a4-7c1e-7000-8000-5d2c6f1e9a10 -o json",
-		Args:    cobra.ExactArgs(1),
+		Args:    one(),
 		RunE: a.asTenant(func(ctx context.Context, s *session, args []string) error {
 			job, err := s.client.Get(ctx, args[0])
 			if err != nil {
@@ -46,7 +46,7 @@ func (a *App) jobWatch() *cobra.Command {
 second, so that what passes more quickly is not seen (job attempts has all of it). With -o json each line is
 the job as JSON. Exit code: 0 completed, 1 dead letter or cancelled, 4 when --timeout passed first.`,
 		Example: "  forgequeue job watch 0199f0a4-7c1e-7000-8000-5d2c6f1e9a10 --timeout 5m",
-		Args:    cobra.ExactArgs(1),
+		Args:    one(),
 		RunE: a.asTenant(func(ctx context.Context, s *session, args []string) error {
 			// The first look tells at once that there is no such job.
 			job, err := s.client.Get(ctx, args[0])
@@ -98,7 +98,7 @@ func (a *App) jobCancel() *cobra.Command {
 		Short: "Cancel a job that waits; ask one that runs to stop",
 		Long: `Cancel a job. One that waits ends at once. One that runs is asked to stop: its worker is told by the next
 heartbeat, and if it completes all the same, the job is completed. A repeat changes nothing.`,
-		Args: cobra.ExactArgs(1),
+		Args: one(),
 		RunE: a.asTenant(func(ctx context.Context, s *session, args []string) error {
 			job, err := s.client.Cancel(ctx, args[0])
 			if err != nil {
@@ -116,8 +116,8 @@ func (a *App) jobAttempts() *cobra.Command {
 	var page paging
 	command := &cobra.Command{
 		Use:   "attempts ID",
-		Short: "List a job's executions, and how each ended",
-		Args:  cobra.ExactArgs(1),
+		Short: "List a job's attempts, and how each ended",
+		Args:  one(),
 		RunE: a.asTenant(func(ctx context.Context, s *session, args []string) error {
 			list, err := collect(page, func(p client.PageRequest) (api.Page[api.Attempt], error) {
 				return s.client.Attempts(ctx, args[0], p)
@@ -147,7 +147,7 @@ func (a *App) jobRedrive() *cobra.Command {
 	return &cobra.Command{
 		Use:   "redrive ID",
 		Short: "Queue a dead letter again, its attempts anew",
-		Args:  cobra.ExactArgs(1),
+		Args:  one(),
 		RunE: a.asTenant(func(ctx context.Context, s *session, args []string) error {
 			job, err := s.client.Redrive(ctx, args[0])
 			if err != nil {

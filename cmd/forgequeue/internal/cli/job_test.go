@@ -1,6 +1,9 @@
 package cli_test
 
 import (
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -33,7 +36,30 @@ func TestJobCommands(t *testing.T) {
 	f.want(1, []string{"not_found (404)", "request id: "}, "job", "get", "0199f0a4-7c1e-7000-8000-5d2c6f1e9a10")
 	f.want(2, []string{"job needs a command: attempts"}, "job")
 	f.want(2, []string{`has no command "fly"`}, "job", "fly")
-	f.want(2, []string{"job get --help"}, "job", "get")
+	f.want(2, []string{"name the ID: forgequeue job get ID", "job get --help"}, "job", "get")
+}
+
+// A job that is put back again and again says why, though no attempt is spent.
+func TestJobGetSaysWhyAJobWasSnoozed(t *testing.T) {
+	f := newFixture(t)
+	q := f.queue()
+	f.work("-q", q, "--type", "other", "--worker-id", "narrow-"+q, "--", "true")
+	id := f.submitted("x", "-q", q)
+	f.eventually("the job is put back", func() bool { return f.state(id).Epoch > 0 && f.state(id).State == api.StateScheduled })
+	r := f.want(0, []string{"snoozed because", "worker narrow-" + q + ` has no handler for type "x"`}, "job", "get", id)
+	if !regexp.MustCompile(`(?m)^attempt +0 of 3$`).MatchString(r.out) || !regexp.MustCompile(`(?m)^epoch +1 `).MatchString(r.out) {
+		t.Errorf("%s", r.out)
+	}
+
+	q = f.queue()
+	program := filepath.Join(t.TempDir(), "program")
+	if err := os.WriteFile(program, []byte("\x7fELF, but cut"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	f.work("-q", q, "--", program)
+	id = f.submitted("x", "-q", q)
+	f.eventually("the job is put back", func() bool { return f.state(id).LastError != nil })
+	f.want(0, []string{"scheduled", "snoozed because", "the command cannot be started", "exec format error"}, "job", "get", id)
 }
 
 func TestJobWatchTellsWhatHappens(t *testing.T) {

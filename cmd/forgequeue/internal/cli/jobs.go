@@ -90,6 +90,7 @@ func describe(t *table, job api.Job) {
 	t.pair("queue", job.Queue)
 	t.pair("priority", fmt.Sprint(job.Priority))
 	t.pair("attempt", fmt.Sprintf("%d of %d", job.Attempt, job.MaxAttempts))
+	t.pair("epoch", fmt.Sprintf("%d (times it was given to a worker)", job.Epoch))
 	if job.Redrives > 0 {
 		t.pair("redrives", fmt.Sprint(job.Redrives))
 	}
@@ -114,11 +115,20 @@ func describe(t *table, job api.Job) {
 		t.pair("cancel", "asked for")
 	}
 	t.pair("dead because", orNone(job.DeadReason))
-	if job.LastError != nil {
-		t.pair("last error", job.LastError.Type+": "+job.LastError.Message)
-	}
+	t.pair(lastError(job.LastError))
 	t.pair("payload", raw(job.Payload))
 	t.pair("result", raw(job.Result))
+}
+
+// lastError tells a snooze, which costs no attempt, from a failure.
+func lastError(e *api.JobError) (name, text string) {
+	switch {
+	case e == nil:
+		return "", ""
+	case e.Type == "snoozed" || e.Type == "no_handler":
+		return "snoozed because", e.Message
+	}
+	return "last error", e.Type + ": " + e.Message
 }
 
 func raw(text json.RawMessage) string {

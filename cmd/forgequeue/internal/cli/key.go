@@ -81,7 +81,7 @@ func (a *App) keyList() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "list TENANT_ID",
 		Short: "List a tenant's keys, without their secrets",
-		Args:  cobra.ExactArgs(1),
+		Args:  one(),
 		RunE: a.asOperator(func(ctx context.Context, s *session, args []string) error {
 			list, err := collect(page, func(p client.PageRequest) (api.Page[api.Key], error) { return s.client.ListKeys(ctx, args[0], p) })
 			if err != nil {
@@ -103,7 +103,7 @@ func (a *App) keyRevoke() *cobra.Command {
 	return &cobra.Command{
 		Use:   "revoke KEY_ID",
 		Short: "End a key; harmless to repeat",
-		Args:  cobra.ExactArgs(1),
+		Args:  one(),
 		RunE: a.asOperator(func(ctx context.Context, s *session, args []string) error {
 			if err := s.client.RevokeKey(ctx, args[0]); err != nil {
 				return err

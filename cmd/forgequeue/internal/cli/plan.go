@@ -23,7 +23,7 @@ func (a *App) planGet() *cobra.Command {
 	return &cobra.Command{
 		Use:   "get NAME",
 		Short: "Show a plan's limits",
-		Args:  cobra.ExactArgs(1),
+		Args:  one(),
 		RunE: a.asOperator(func(ctx context.Context, s *session, args []string) error {
 			plan, err := s.client.GetPlan(ctx, args[0])
 			if err != nil {
@@ -56,7 +56,7 @@ func (a *App) planSet() *cobra.Command {
 		Long: `Make a plan, or change it for all tenants that have it. What is not given stays as it is; with --reset it
 has no limit any more. The word none takes a limit away.`,
 		Example: "  forgequeue plan set standard --limit requests_per_second=50 --limit request_burst=100 --limit max_active=none",
-		Args:    cobra.ExactArgs(1),
+		Args:    one(),
 	}
 	command.Flags().StringArrayVar(&limits, "limit", nil, "NAME=NUMBER or NAME=none, with the names that plan get shows; repeatable")
 	command.Flags().StringVar(&longest, "max-visibility-timeout", "", "longest visibility timeout a queue may have, or none")

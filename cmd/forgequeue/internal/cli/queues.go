@@ -98,9 +98,12 @@ func (a *App) queuesGet() *cobra.Command {
 	return &cobra.Command{
 		Use:   "get NAME",
 		Short: "Show a queue: depths, workers and settings",
-		Args:  cobra.ExactArgs(1),
+		Args:  one(),
 		RunE: a.asTenant(func(ctx context.Context, s *session, args []string) error {
 			q, err := s.client.Queue(ctx, args[0])
+			if isNotFound(err) {
+				return fmt.Errorf("there is no queue %s; its first job makes it, or forgequeue queues set %[1]s", args[0])
+			}
 			if err != nil {
 				return err
 			}
@@ -144,7 +147,7 @@ func (a *App) queueSwitch(use, short string, turn func(*client.Client, context.C
 	return &cobra.Command{
 		Use:   use + " NAME",
 		Short: short,
-		Args:  cobra.ExactArgs(1),
+		Args:  one(),
 		RunE: a.asTenant(func(ctx context.Context, s *session, args []string) error {
 			q, err := turn(s.client, ctx, args[0])
 			if err != nil {

@@ -28,7 +28,7 @@ func (a *App) queuesSet() *cobra.Command {
 		Long: `Make a queue, or change its settings. What is not given stays as it is; with --reset it becomes the default
 again. The word none takes a limit away.`,
 		Example: "  forgequeue queues set mail --visibility-timeout 2m --max-active 5000 --max-running 20 --rate none",
-		Args:    cobra.ExactArgs(1),
+		Args:    one(),
 		RunE:    a.asTenant(func(ctx context.Context, s *session, args []string) error { return s.setQueue(ctx, args[0], &f) }),
 	}
 	flags := command.Flags()

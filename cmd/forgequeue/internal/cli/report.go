@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
+	"os"
 	"strings"
 	"syscall"
 	"time"
@@ -22,6 +24,13 @@ func report(w io.Writer, colours bool, err error) {
 	}
 	mark := paint(colours, red, "forgequeue:")
 	p, ok := problem.From(err)
+	if stranger, told := errors.AsType[*strangerError](err); told {
+		fmt.Fprintf(w, "%s %s: %s (%d)\n", mark, visible(stranger.Error()), problem.Unauthenticated, http.StatusUnauthorized)
+		if ok && p.RequestID != "" {
+			fmt.Fprintln(w, "  "+visible("request id: "+p.RequestID))
+		}
+		return
+	}
 	if !ok {
 		fmt.Fprintf(w, "%s %s\n", mark, strings.TrimRight(visibleLines(err.Error()), "\n"))
 		return
@@ -55,6 +64,11 @@ func report(w io.Writer, colours bool, err error) {
 // noAnswer says that the server was not reached, or that its answer broke off.
 func noAnswer(err error) bool {
 	if client.Status(err) != 0 || errors.Is(err, context.Canceled) {
+		return false
+	}
+	// A file's error passes for a network's: both end in a syscall.Errno.
+	_, known := errors.AsType[*exitError](err)
+	if _, file := errors.AsType[*os.PathError](err); known || file {
 		return false
 	}
 	if _, ok := errors.AsType[net.Error](err); ok {

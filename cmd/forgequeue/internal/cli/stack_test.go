@@ -112,6 +112,7 @@ type fixture struct {
 	*stack
 	env   map[string]string
 	local func() (up.Running, bool)
+	usual string // where to call when FORGEQUEUE_URL is unset
 }
 
 func newFixture(t *testing.T) *fixture {
@@ -125,7 +126,7 @@ func newFixture(t *testing.T) *fixture {
 		t.Fatal(shared.err)
 	}
 	return &fixture{
-		T: t, stack: shared, local: func() (up.Running, bool) { return up.Running{}, false },
+		T: t, stack: shared, usual: "http://127.0.0.1:1", local: func() (up.Running, bool) { return up.Running{}, false },
 		env: map[string]string{
 			"FORGEQUEUE_URL": shared.Ready.Gateway, "FORGEQUEUE_API_KEY": shared.Ready.APIKey,
 			"FORGEQUEUE_OPERATOR_KEY": shared.Ready.OperatorKey,
@@ -161,7 +162,7 @@ func (f *fixture) runWith(ctx context.Context, stdin string, args ...string) res
 func (f *fixture) command(out, errs io.Writer, stdin string) func(ctx context.Context, args ...string) int {
 	return func(ctx context.Context, args ...string) int {
 		root := &cobra.Command{Use: "forgequeue"}
-		root.AddCommand(cli.New(cli.Options{Getenv: func(name string) string { return f.env[name] }, Local: f.local}).Commands()...)
+		root.AddCommand(cli.New(cli.Options{Getenv: func(name string) string { return f.env[name] }, Local: f.local, DefaultURL: f.usual}).Commands()...)
 		root.SetIn(strings.NewReader(stdin))
 		root.SetOut(out)
 		root.SetErr(errs)

@@ -2,6 +2,9 @@ package cli
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -32,7 +35,7 @@ or was cancelled, 4 when --wait-timeout passed first (the job goes on).`,
 		Example: `  forgequeue submit hash.sha256 --data '{"text":"hello"}' --wait
   forgequeue submit report --data @order.json --queue nightly --delay 2h --key order-17
   echo '{"to":"ada"}' | forgequeue submit mail --data - --priority 9 --tag gpu --metadata shop=berlin`,
-		Args: cobra.ExactArgs(1),
+		Args: one("--data JSON"),
 		RunE: a.asTenant(func(ctx context.Context, s *session, args []string) error { return s.submit(ctx, args[0], &f) }),
 	}
 	flags := command.Flags()
@@ -84,6 +87,9 @@ func (s *session) submit(ctx context.Context, jobType string, f *submission) err
 		return s.show(submitted, func(t *table) { summaries(t, submitted.JobSummary) })
 	}
 	job, err := s.await(ctx, submitted.ID, f.waitTimeout, s.spinner())
+	if timed, ok := errors.AsType[*exitError](err); ok && timed.code == ExitTimedOut && len(submitted.Warnings) > 0 {
+		return &exitError{ExitTimedOut, fmt.Errorf("%w\n  %s", err, strings.Join(submitted.Warnings, "\n  "))}
+	}
 	if err != nil {
 		return err
 	}

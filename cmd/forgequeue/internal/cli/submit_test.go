@@ -44,14 +44,22 @@ func TestSubmitRefusals(t *testing.T) {
 	f := newFixture(t)
 	f.want(1, []string{"invalid_request (400)", "type: must be", "priority: must be between 0 and 9", "request id: "}, "submit", "no good", "--priority", "10")
 	f.want(2, []string{"--data", "is not JSON", "byte"}, "submit", "x", "--data", "{nonsense")
-	f.want(2, []string{"--data", "no such file"}, "submit", "x", "--data", "@/no/such/file")
+	if r := f.want(2, []string{"--data", "no such file"}, "submit", "x", "--data", "@/no/such/file"); strings.Contains(r.err, "Is the server") {
+		t.Errorf("a file is taken for the server: %s", r.err)
+	}
 	f.want(2, []string{"--data", "262144"}, "submit", "x", "--data", `"`+strings.Repeat("a", api.MaxPayload)+`"`)
 	f.want(2, []string{"--metadata"}, "submit", "x", "--metadata", "nonsense")
 	f.want(2, []string{"--run-at", "such as"}, "submit", "x", "--run-at", "soon")
-	f.want(2, []string{"submit --help"}, "submit")
+	f.want(2, []string{"name the TYPE: forgequeue submit TYPE --data JSON", "submit --help"}, "submit")
+	f.want(2, []string{"one TYPE is wanted", "x, {}"}, "submit", "x", "{}")
 	f.want(2, []string{"--key is empty"}, "submit", "x", "--key", "")
 	f.with("FORGEQUEUE_API_KEY", "").want(3, []string{"FORGEQUEUE_API_KEY is not set", "no `forgequeue up` of yours runs here"}, "submit", "x")
-	f.with("FORGEQUEUE_API_KEY", "fq_live_x").want(3, []string{"unauthenticated (401)"}, "submit", "x")
+	f.with("FORGEQUEUE_API_KEY", "fq_live_x").want(3, []string{
+		"FORGEQUEUE_API_KEY is not a key of " + f.Ready.Gateway, "revoked, expired", "(401)", "request id: ",
+	}, "submit", "x")
+	for _, ending := range []string{"/v1", "/v1/"} {
+		f.with("FORGEQUEUE_URL", f.Ready.Gateway+ending).want(3, []string{"must not end in /v1", "such as http"}, "submit", "x")
+	}
 	f.with("FORGEQUEUE_URL", "http://127.0.0.1:1").want(3, []string{"127.0.0.1:1", "FORGEQUEUE_URL"}, "submit", "x")
 	f.with("FORGEQUEUE_URL", "nonsense").want(3, []string{"FORGEQUEUE_URL"}, "submit", "x")
 }
@@ -66,7 +74,16 @@ func TestSubmitWait(t *testing.T) {
 		t.Errorf("%+v", job)
 	}
 	f.want(1, []string{"dead_letter", "permanent", "boom"}, "submit", "x", "-q", bad, "--wait")
-	f.want(4, []string{"has not ended within 1s", "queued"}, "submit", "x", "-q", nobody, "--wait", "--wait-timeout", "1s")
+	r := f.want(4, []string{"has not ended within 1s", "queued"}, "submit", "x", "-q", nobody, "--wait", "--wait-timeout", "1s")
+	const warned = "No worker has asked for jobs of the queue "
+	before, after, _ := strings.Cut(r.err, "has not ended")
+	if !strings.Contains(before, "warning: "+warned+nobody) || !strings.Contains(after, warned+nobody) {
+		t.Errorf("the warning is not told before and after the wait: %s", r.err)
+	}
+	f.must("queues", "set", nobody, "--max-running", "0")
+	if r = f.want(0, []string{"warning: ", "max_running is 0"}, "submit", "x", "-q", nobody); strings.Contains(r.out, "warning") {
+		t.Errorf("the warning is in the output: %s", r.out)
+	}
 }
 
 // The key of an `up` on this machine is used for that server, and told to no other.

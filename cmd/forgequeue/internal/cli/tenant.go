@@ -31,7 +31,7 @@ func (a *App) tenantCreate() *cobra.Command {
 		Use:     "create NAME",
 		Short:   "Make a tenant",
 		Example: "  forgequeue tenant create \"Shop Berlin\" --plan standard",
-		Args:    cobra.ExactArgs(1),
+		Args:    one(),
 	}
 	command.Flags().StringVar(&plan, "plan", "standard", "the plan whose limits hold")
 	command.Flags().IntVar(&weight, "weight", 1, "share of workers that serve many tenants, 1 to 1000")
@@ -109,7 +109,7 @@ func (a *App) tenantSet() *cobra.Command {
 goes back to the plan's; --user-limit does so for one of its users. --reset-limits drops all of them first.`,
 		Example: `  forgequeue tenant set 0199f0a4-… --plan standard --limit max_active=500
   forgequeue tenant set 0199f0a4-… --user-limit ada:max_running=2`,
-		Args: cobra.ExactArgs(1),
+		Args: one(),
 		RunE: a.asOperator(func(ctx context.Context, s *session, args []string) error { return s.setTenant(ctx, args[0], &f) }),
 	}
 	flags := command.Flags()

@@ -47,8 +47,9 @@ output is the result (JSON where it is JSON, else a text), and its exit code is 
   any other  failed, with the end of standard error; retried while attempts are left
 
 Heartbeats are sent while it runs. When the job is cancelled, its lease is lost or its time is up, the
-command and all that it started gets SIGTERM, and SIGKILL after --patience. Nothing that a command has
-started outlives it. SIGTERM or Ctrl-C drains: no more jobs are taken, those that run have --grace to end.
+command and all that it started get SIGTERM, and SIGKILL after --patience. Nothing that a command has
+started outlives it, unless it leaves the process group; a worker that is itself ended by SIGKILL takes the
+command with it (on Linux), but not what that has started. SIGTERM or Ctrl-C drains: no more jobs are taken, those that run have --grace to end.
 
 The command finds FORGEQUEUE_JOB_ID, _TYPE, _QUEUE, _ATTEMPT, _MAX_ATTEMPTS, _EPOCH, _PRIORITY, _TENANT, _USER,
 _TAGS, _METADATA (JSON), _DEADLINE, _CREATED_AT, _CORRELATION_ID and _TRACEPARENT in its environment.`,

@@ -1,8 +1,10 @@
 package sample
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 
 	"github.com/forgequeue/forgequeue/shared/worker"
@@ -14,6 +16,18 @@ type FlakyInput struct {
 	Fails int `json:"fails"`
 	// Message is what they fail with; "attempt N fails on purpose" if empty.
 	Message string `json:"message"`
+}
+
+// UnmarshalJSON refuses what flaky does not know: it would succeed at once, and
+// look as if nothing was ever to fail.
+func (f *FlakyInput) UnmarshalJSON(text []byte) error {
+	type plain FlakyInput
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode((*plain)(f)); err != nil {
+		return fmt.Errorf(`%w; flaky takes {"fails": NUMBER, "message": TEXT}`, err)
+	}
+	return nil
 }
 
 // FlakyResult is the result of flaky.

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/forgequeue/forgequeue/shared/worker"
+	"github.com/forgequeue/forgequeue/shared/worker/workertest"
 )
 
 func TestWords(t *testing.T) {
@@ -119,6 +120,20 @@ func TestSHA256(t *testing.T) {
 		}
 		if got, _ := json.Marshal(hash); string(got) != want {
 			t.Errorf("SHA256(%s) = %s, want %s", payload, got, want)
+		}
+	}
+}
+
+func TestFlakyRefusesWhatItDoesNotKnow(t *testing.T) {
+	t.Parallel()
+	for payload, want := range map[string]string{
+		`{"fails":2}`:      "failed: attempt 1 fails on purpose",
+		`{}`:               `completed with {"succeeded_at_attempt":1}`,
+		`null`:             `completed with {"succeeded_at_attempt":1}`,
+		`{"fail_times":2}`: `failed for good: the payload does not fit the handler: json: unknown field "fail_times"; flaky takes {"fails": NUMBER, "message": TEXT}`,
+	} {
+		if got := workertest.Run(t.Context(), Flaky, FlakyInput{}, workertest.WithPayload(payload)); got.String() != want {
+			t.Errorf("%s: %v, want %s", payload, got, want)
 		}
 	}
 }

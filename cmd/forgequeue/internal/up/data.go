@@ -45,6 +45,12 @@ func (e *HeldError) Error() string {
 	return fmt.Sprintf("%s already runs forgequeue on %s; stop it first, or choose another folder with --data DIR", holder, e.Dir)
 }
 
+// SettingError is what the machine or its settings, and not the program, got wrong.
+type SettingError struct{ err error }
+
+func (e *SettingError) Error() string { return e.err.Error() }
+func (e *SettingError) Unwrap() error { return e.err }
+
 // folder is the data folder, held by this process alone.
 type folder struct {
 	path string
@@ -60,12 +66,12 @@ func openFolder(path string) (*folder, error) {
 	}
 	// 0711: PostgreSQL's own user passes through to its folder, nobody can look around.
 	if err := os.MkdirAll(absolute, 0o711); err != nil { //nolint:gosec // see above
-		return nil, fmt.Errorf("the data folder cannot be made: %w; choose another one with --data DIR", err)
+		return nil, &SettingError{fmt.Errorf("the data folder cannot be made: %w; choose another one with --data DIR", err)}
 	}
 	name := filepath.Join(absolute, "lock")
 	lock, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("the data folder cannot be used: %w; choose another one with --data DIR", err)
+		return nil, &SettingError{fmt.Errorf("the data folder cannot be used: %w; choose another one with --data DIR", err)}
 	}
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		content, _ := os.ReadFile(name)
@@ -80,7 +86,7 @@ func openFolder(path string) (*folder, error) {
 	}
 	if err != nil {
 		f.close()
-		return nil, fmt.Errorf("the data folder cannot be written: %w", err)
+		return nil, &SettingError{fmt.Errorf("the data folder cannot be written: %w; choose another one with --data DIR", err)}
 	}
 	return f, nil
 }
@@ -100,6 +106,10 @@ type credentials struct {
 	PlatformKey string `json:"platform_key"`
 	// Gateway is where the last run listened: commands on this machine find it here.
 	Gateway string `json:"gateway"`
+	// DatabaseURL and RedisURL are the stores that the last run has started itself;
+	// those that it was given are not written down.
+	DatabaseURL string `json:"database_url,omitempty"`
+	RedisURL    string `json:"redis_url,omitempty"`
 }
 
 const credentialsFile = "credentials.json"

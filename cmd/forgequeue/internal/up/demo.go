@@ -13,9 +13,9 @@ import (
 	"github.com/forgequeue/forgequeue/shared/worker"
 )
 
-// startDemo runs the sample worker, and submits its first jobs: real work on the
-// project's own documents, over HTTP through the gateway like anybody's.
-func startDemo(group *runGroup, r ready, log *slog.Logger) error {
+// startDemo runs the sample worker, and on a fresh server submits its first jobs:
+// real work on the project's own documents, over HTTP through the gateway like anybody's.
+func startDemo(group *runGroup, r ready, fresh bool, log *slog.Logger) error {
 	caller, err := client.New(client.Options{URL: r.Gateway, APIKey: r.APIKey})
 	if err != nil {
 		return err
@@ -33,6 +33,9 @@ func startDemo(group *runGroup, r ready, log *slog.Logger) error {
 		defer caller.CloseIdleConnections()
 		return w.Run(ctx)
 	})
+	if !fresh {
+		return nil
+	}
 	start, err := os.Getwd()
 	if err != nil {
 		start = "/"

@@ -15,6 +15,9 @@ type Running struct {
 	Gateway     string
 	APIKey      string
 	OperatorKey string
+	// DatabaseURL and RedisURL are the stores that it has started; empty where it
+	// was given others.
+	DatabaseURL, RedisURL string
 	// Data is the folder.
 	Data string
 }
@@ -45,5 +48,8 @@ func findRunning(dir string) (Running, bool) {
 	if err != nil || json.Unmarshal(content, &kept) != nil || kept.Gateway == "" || kept.APIKey == "" {
 		return Running{}, false
 	}
-	return Running{Gateway: kept.Gateway, APIKey: kept.APIKey, OperatorKey: kept.OperatorKey, Data: dir}, true
+	return Running{
+		Gateway: kept.Gateway, APIKey: kept.APIKey, OperatorKey: kept.OperatorKey,
+		DatabaseURL: kept.DatabaseURL, RedisURL: kept.RedisURL, Data: dir,
+	}, true
 }

@@ -135,14 +135,21 @@ func announce(o Options, r ready) error {
 		redisChild:     "started here, on a socket",
 		redisInProcess: "NOT INSTALLED: a stand-in runs in this process (install redis-server or valkey for the real one)",
 	}[r.Redis.Mode]
-	demo := "no sample worker (--demo=false); start your own"
+	demo := "no sample worker (--demo=false)"
+	job, then := `{"type":"greet","queue":"mine","payload":{"name":"Ada"}}`, `It waits for a worker of the queue mine. One that runs a command for each job:
+
+    FORGEQUEUE_URL=`+r.Gateway+` FORGEQUEUE_API_KEY=`+r.APIKey+` \
+      forgequeue worker run --queue mine -- cat
+
+  The job`
 	if o.Demo {
 		demo = "a sample worker serves text.stats, hash.sha256 and flaky in the queue default"
+		job, then = `{"type":"hash.sha256","payload":{"text":"hello"}}`, "and"
 	}
 	_, err := fmt.Fprintf(o.Out, `
   ForgeQueue is up.    Ctrl-C drains and stops everything.
 
-  API         %[1]s/v1
+  API         %[1]s     (FORGEQUEUE_URL; calls add /v1)
   API key     %[2]s
   Data, logs  %[3]s     (kept: the same command goes on where it stopped)
   PostgreSQL  %[4]s
@@ -156,12 +163,12 @@ func announce(o Options, r ready) error {
     curl -s %[1]s/v1/jobs \
       -H 'Authorization: Bearer %[2]s' \
       -H 'Content-Type: application/json' \
-      -d '{"type":"hash.sha256","payload":{"text":"hello"}}'
+      -d '%[9]s'
 
-  and, with the id that it answers:
+  %[10]s, with the id that it answers:
 
     curl -s %[1]s/v1/jobs/ID -H 'Authorization: Bearer %[2]s'
 
-`, r.Gateway, r.APIKey, r.Data, r.database, redis, r.Metrics.Gateway, r.Metrics.Core, demo)
+`, r.Gateway, r.APIKey, r.Data, r.database, redis, r.Metrics.Gateway, r.Metrics.Core, demo, job, then)
 	return err
 }

@@ -24,6 +24,8 @@ type stores struct {
 	redisURL    string
 	// redisMode is url, child or in_process.
 	redisMode string
+	// databaseGiven: by DATABASE_URL, and not started here.
+	databaseGiven bool
 	// databaseFrom says where PostgreSQL comes from, for people.
 	databaseFrom string
 
@@ -55,7 +57,7 @@ func openStores(ctx context.Context, f *folder, log *slog.Logger) (*stores, erro
 
 func (s *stores) openPostgres(ctx context.Context, f *folder, log *slog.Logger) error {
 	if given := os.Getenv("DATABASE_URL"); given != "" {
-		s.databaseURL, s.databaseFrom = given, "given by DATABASE_URL"
+		s.databaseURL, s.databaseFrom, s.databaseGiven = given, "given by DATABASE_URL", true
 		return nil
 	}
 	// Looked for first, so that a machine without it gets the screen that helps
@@ -208,6 +210,22 @@ func (s *stores) stop(ctx context.Context) error {
 	}
 	s.stops = nil
 	return errors.Join(failures...)
+}
+
+// ownDatabase and ownRedis are the URLs of what was started here, which hold no
+// password of anybody's.
+func (s *stores) ownDatabase() string {
+	if s.databaseGiven {
+		return ""
+	}
+	return s.databaseURL
+}
+
+func (s *stores) ownRedis() string {
+	if s.redisMode == redisGiven {
+		return ""
+	}
+	return s.redisURL
 }
 
 // shownDatabase is the URL without its password, for a screen.

@@ -28,7 +28,7 @@ type Options struct {
 	Data string
 	// Listen is the gateway's address, host:port.
 	Listen string
-	// Demo runs the sample worker and submits the first jobs.
+	// Demo runs the sample worker and, on a new data folder, submits the first jobs.
 	Demo bool
 	// JSON prints one line of JSON when ready, in place of the screen for people.
 	JSON bool
@@ -64,18 +64,18 @@ func Run(ctx context.Context, o Options) error {
 	defer f.close()
 	logFile, err := f.logFile()
 	if err != nil {
-		return fmt.Errorf("the log cannot be written: %w", err)
+		return &SettingError{fmt.Errorf("the log cannot be written: %w; choose another folder with --data DIR", err)}
 	}
 	defer func() { _ = logFile.Close() }()
 	// All of it in the file, what went wrong on the screen too. A sample that fails
 	// is meant to: the file only.
 	file := slog.NewJSONHandler(logFile, &slog.HandlerOptions{Level: slog.LevelInfo})
-	log := slog.New(slog.NewMultiHandler(file, slog.NewTextHandler(o.Err, &slog.HandlerOptions{Level: slog.LevelWarn})))
+	log := slog.New(slog.NewMultiHandler(file, withoutProbes{slog.NewTextHandler(o.Err, &slog.HandlerOptions{Level: slog.LevelWarn})}))
 	o.sampleLog = slog.New(file)
 	// Before anything is started: a port that is taken is the commonest reason to fail.
 	public, err := net.Listen("tcp", o.Listen)
 	if err != nil {
-		return fmt.Errorf("the address %s cannot be used (%w); choose another one with --listen HOST:PORT", o.Listen, err)
+		return &SettingError{fmt.Errorf("the address %s cannot be used (%w); choose another one with --listen HOST:PORT", o.Listen, err)}
 	}
 	kept, err := f.loadCredentials()
 	if err != nil {
@@ -90,7 +90,11 @@ func Run(ctx context.Context, o Options) error {
 	err = serve(ctx, o, f, &kept, held, public, log)
 	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
 	defer cancel()
-	return errors.Join(err, held.stop(stopping))
+	err = errors.Join(err, held.stop(stopping))
+	if err == nil {
+		_, _ = fmt.Fprintln(o.Err, "stopped; the data is in "+f.path)
+	}
+	return err
 }
 
 // serve runs the services on open stores until ctx ends or something breaks.
@@ -100,8 +104,10 @@ func serve(ctx context.Context, o Options, f *folder, kept *credentials, held *s
 		return err
 	}
 	core, gateway, err := configs(kept, held, listeners, log)
-	if err == nil {
-		_, err = coreapp.Migrate(ctx, core)
+	if err != nil {
+		err = &SettingError{err}
+	} else {
+		err = migrate(ctx, core, held)
 	}
 	if err != nil {
 		listeners.close()
@@ -117,16 +123,17 @@ func serve(ctx context.Context, o Options, f *folder, kept *credentials, held *s
 		if err := waitReady(group.ctx, url); err != nil {
 			return err
 		}
+		fresh := kept.APIKey == "" // the folder has not seen an `up` that came this far
 		if err := ensureKeys(group.ctx, url, f, kept); err != nil {
 			return err
 		}
-		kept.Gateway = url
+		kept.Gateway, kept.DatabaseURL, kept.RedisURL = url, held.ownDatabase(), held.ownRedis()
 		if err := f.saveCredentials(*kept); err != nil {
 			return err
 		}
 		ready := newReady(url, kept, held, f, listeners)
 		if o.Demo {
-			if err := startDemo(group, ready, o.sampleLog); err != nil {
+			if err := startDemo(group, ready, fresh, o.sampleLog); err != nil {
 				return err
 			}
 		}
@@ -143,6 +150,15 @@ func serve(ctx context.Context, o Options, f *folder, kept *credentials, held *s
 		_, _ = fmt.Fprintln(o.Err, "stopping: requests in flight end, then the stores close")
 	}
 	return errors.Join(err, group.stop())
+}
+
+// migrate is the first call of PostgreSQL.
+func migrate(ctx context.Context, core coreapp.Config, held *stores) error {
+	_, err := coreapp.Migrate(ctx, core)
+	if err == nil || !held.databaseGiven || ctx.Err() != nil {
+		return err
+	}
+	return &SettingError{fmt.Errorf("%w\n  Correct DATABASE_URL, or start its server; unset, up runs a PostgreSQL of its own", err)}
 }
 
 // addresses are where the parts listen; only the gateway's is of interest to others.

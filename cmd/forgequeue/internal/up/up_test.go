@@ -3,9 +3,11 @@ package up
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/url"
 	"os"
@@ -15,6 +17,8 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/client"
 	"github.com/forgequeue/forgequeue/shared/supervisor"
 )
 
@@ -151,7 +155,84 @@ func TestAnnounce(t *testing.T) {
 	if err := announce(Options{Out: &screen}, r); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(screen.String(), "NOT INSTALLED") || !strings.Contains(screen.String(), "curl -s http://127.0.0.1:1/v1/jobs") {
-		t.Errorf("the screen:\n%s", screen.String())
+	for _, want := range []string{
+		"NOT INSTALLED", "API         http://127.0.0.1:1 ", "calls add /v1", "curl -s http://127.0.0.1:1/v1/jobs",
+		`"queue":"mine"`, "worker run --queue mine",
+	} {
+		if !strings.Contains(screen.String(), want) {
+			t.Errorf("the screen does not say %q:\n%s", want, screen.String())
+		}
+	}
+	screen.Reset()
+	if err := announce(Options{Demo: true, Out: &screen}, r); err != nil || !strings.Contains(screen.String(), `"hash.sha256"`) || strings.Contains(screen.String(), "mine") {
+		t.Errorf("the screen with a sample worker: %v\n%s", err, screen.String())
+	}
+}
+
+// The first jobs are for a folder that is new. The terminal is told that all has
+// stopped, and nothing of the questions whether all is ready.
+func TestDemoJobsOnce(t *testing.T) {
+	t.Parallel()
+	// Not a test's TempDir: PostgreSQL's user could not enter it.
+	dir, err := os.MkdirTemp("", "fq-up-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	if err := os.Chmod(dir, 0o711); err != nil {
+		t.Fatal(err)
+	}
+	first := runOnce(t, dir)
+	if again := runOnce(t, dir); first == 0 || again != first {
+		t.Errorf("%d jobs after the first run, %d after the second", first, again)
+	}
+}
+
+// runOnce runs `up` until it is ready, and gives how many jobs there are.
+func runOnce(t *testing.T, dir string) int {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var jobs int
+	var errs bytes.Buffer
+	err := Run(ctx, Options{Data: dir, Listen: "127.0.0.1:0", Demo: true, JSON: true, Err: &errs, Out: writerFunc(func(line []byte) (int, error) {
+		defer stop()
+		var r ready
+		if err := json.Unmarshal(line, &r); err != nil {
+			return 0, err
+		}
+		if local, ok := findRunning(dir); !ok || local.DatabaseURL != r.DatabaseURL || local.RedisURL != r.Redis.URL {
+			t.Errorf("the folder tells of %+v", local)
+		}
+		c, err := client.New(client.Options{URL: r.Gateway, APIKey: r.APIKey})
+		if err != nil {
+			return 0, err
+		}
+		defer c.CloseIdleConnections()
+		list, err := c.List(ctx, api.JobFilter{}, client.PageRequest{Size: 100})
+		jobs = len(list.Items)
+		return len(line), err
+	})})
+	if _, missing := errors.AsType[*MissingPostgresError](err); missing && os.Getenv("CI") == "" {
+		t.Skip(err)
+	}
+	if err != nil || strings.Contains(errs.String(), "readyz") || !strings.HasSuffix(errs.String(), "\nstopped; the data is in "+dir+"\n") {
+		t.Errorf("up ended with %v, and wrote:\n%s", err, errs.String())
+	}
+	return jobs
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+func TestProbesStayOffTheTerminal(t *testing.T) {
+	t.Parallel()
+	var lines bytes.Buffer
+	log := slog.New(withoutProbes{slog.NewTextHandler(&lines, nil)}).With("service", "gateway")
+	log.Warn("request", "route", "/readyz", "status", 503)
+	log.Warn("request", "route", "/v1/jobs", "status", 503)
+	if strings.Count(lines.String(), "\n") != 1 || !strings.Contains(lines.String(), "route=/v1/jobs") {
+		t.Errorf("%s", lines.String())
 	}
 }
