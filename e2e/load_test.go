@@ -90,6 +90,10 @@ func (l *load) client() *client.Client {
 	base := &http.Transport{MaxIdleConnsPerHost: 100}
 	if l.balanced {
 		base.DialContext = l.dialAny
+		// Shorter than a gateway's notice, as a balancer must have it: whoever used a
+		// connection during the notice was told to let it go, and nobody writes on one
+		// that is about to be closed.
+		base.IdleConnTimeout = 200 * time.Millisecond
 	}
 	c, err := client.New(client.Options{URL: url, APIKey: l.tenant.Key, HTTPClient: l.noted.Client(l.tenant.ID, base)})
 	if err != nil {

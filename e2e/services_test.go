@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -18,18 +17,6 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/client"
 )
-
-// freeAddress is an address that nobody listens on. Another process may take it
-// before the service does; the service then says so, and the test fails for that.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().String()
-}
 
 // service starts `forgequeue core` or `forgequeue gateway` with settings.
 func service(t *testing.T, settings map[string]string, args ...string) *stack.Process {
@@ -70,7 +57,7 @@ func TestServicesJoinGivenStores(t *testing.T) {
 		all := map[string]string{
 			"DATABASE_URL": stores.DatabaseURL, "REDIS_URL": stores.Redis.URL, "FORGEQUEUE_OPERATOR_KEY": operator,
 			"FORGEQUEUE_HOP_SECRET": strings.Repeat("h", 32), "FORGEQUEUE_KEY_SECRET": strings.Repeat("k", 32),
-			"FORGEQUEUE_METRICS_LISTEN": freeAddress(t), "FORGEQUEUE_CORE_METRICS_LISTEN": freeAddress(t),
+			"FORGEQUEUE_METRICS_LISTEN": stack.FreeAddress(t), "FORGEQUEUE_CORE_METRICS_LISTEN": stack.FreeAddress(t),
 		}
 		maps.Copy(all, more)
 		return all
@@ -83,7 +70,7 @@ func TestServicesJoinGivenStores(t *testing.T) {
 	var urls [2]string
 	var processes []*stack.Process
 	for i := range urls {
-		core, gateway := freeAddress(t), freeAddress(t)
+		core, gateway := stack.FreeAddress(t), stack.FreeAddress(t)
 		processes = append(processes,
 			service(t, settings(map[string]string{"FORGEQUEUE_CORE_LISTEN": core}), "core"),
 			service(t, settings(map[string]string{"FORGEQUEUE_LISTEN": gateway, "FORGEQUEUE_CORE_URL": "http://" + core}), "gateway"))

@@ -256,14 +256,14 @@ func newService(tb testing.TB, settings map[string]string, args ...string) *Serv
 
 func (s *Service) set(listen, metrics string) {
 	s.tb.Helper()
-	s.settings[listen], s.settings[metrics] = freeAddress(s.tb), freeAddress(s.tb)
+	s.settings[listen], s.settings[metrics] = FreeAddress(s.tb), FreeAddress(s.tb)
 	s.URL, s.Metrics = "http://"+s.settings[listen], "http://"+s.settings[metrics]+"/metrics"
 }
 
-// freeAddress is an address that nobody listens on, below the range from which
+// FreeAddress is an address that nobody listens on, below the range from which
 // the system takes ports for outgoing connections: nobody gets it while the
 // service is down.
-func freeAddress(tb testing.TB) string {
+func FreeAddress(tb testing.TB) string {
 	tb.Helper()
 	for range 1000 {
 		address := fmt.Sprintf("127.0.0.1:%d", 12_000+(os.Getpid()*37+int(ports.Add(1)))%18_000)
