@@ -68,7 +68,7 @@ func TestRollingRestart(t *testing.T) {
 		Cores: 2, Gateways: 2, Settings: map[string]string{"FORGEQUEUE_DRAIN_NOTICE": "500ms"},
 	})
 	l := newLoad(t, c, 20*time.Second)
-	l.balanced = true
+	l.balance()
 	stopWork := l.work(4, 20*time.Millisecond)
 	stopSubmits := l.produce(6, 50_000, 10*time.Millisecond)
 	restarts := 0

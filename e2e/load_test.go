@@ -59,9 +59,11 @@ type load struct {
 	delay time.Duration
 	// balanced lets every client reach whichever gateway takes connections.
 	balanced bool
-	idle     []func()
-	made     atomic.Int64
-	rings    atomic.Int64
+	// unready are the gateways that no new connection should go to.
+	unready sync.Map
+	idle    []func()
+	made    atomic.Int64
+	rings   atomic.Int64
 }
 
 // newLoad makes a tenant whose queue has short leases.
@@ -106,18 +108,54 @@ func (l *load) client() *client.Client {
 	return c
 }
 
-// dialAny is a balancer of connections: whoever takes it, gets it.
+// balance looks at the gateways' readiness, as a balancer does, until the test ends.
+func (l *load) balance() {
+	l.balanced = true
+	look := func() {
+		for _, url := range l.urls {
+			l.unready.Store(url, !isReady(l.t.Context(), url))
+		}
+	}
+	look()
+	var group sync.WaitGroup
+	group.Go(func() {
+		for l.t.Context().Err() == nil {
+			look()
+			pace(l.t.Context(), 50*time.Millisecond)
+		}
+	})
+	l.t.Cleanup(group.Wait)
+}
+
+func isReady(ctx context.Context, url string) bool {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/readyz", nil)
+	if err != nil {
+		return false
+	}
+	request.Close = true
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return false
+	}
+	_ = response.Body.Close()
+	return response.StatusCode == http.StatusOK
+}
+
+// dialAny is a balancer of connections: it dials the gateway that is named if that is
+// ready, else another one.
 func (l *load) dialAny(ctx context.Context, network, address string) (conn net.Conn, err error) {
 	var dialer net.Dialer
-	if conn, err = dialer.DialContext(ctx, network, address); err == nil {
-		return conn, nil
-	}
-	for _, url := range l.urls {
+	for _, url := range append([]string{"http://" + address}, l.urls...) {
+		if away, _ := l.unready.Load(url); away == true {
+			continue
+		}
 		if conn, err = dialer.DialContext(ctx, network, strings.TrimPrefix(url, "http://")); err == nil {
 			return conn, nil
 		}
 	}
-	return nil, err
+	return dialer.DialContext(ctx, network, address)
 }
 
 // closeIdle closes the clients' connections that are not in use.
