@@ -181,7 +181,7 @@ func (l *Limiter) stateChanged(_ string, _, to gobreaker.State) {
 		l.away.Store(false)
 		l.doubt.Store(false)
 		mode = ModeRedis
-		l.opts.Logger.Info("limiter is back on Redis")
+		l.opts.Logger.Warn("limiter is back on Redis")
 	default:
 		return
 	}
