@@ -130,6 +130,7 @@ func (d *Dispatcher) take(ctx context.Context, call ClaimCall, filter *Filter) (
 	}
 	var taken []queue.Claimed
 	busy, moves := 0, 0
+	var without []string // users whose strays could not be moved
 	for len(lanes) > 0 && len(taken) < call.Max && ctx.Err() == nil {
 		some := lanes[:min(lanesPerClaim, len(lanes))]
 		lanes = lanes[len(some):]
@@ -142,7 +143,7 @@ func (d *Dispatcher) take(ctx context.Context, call ClaimCall, filter *Filter) (
 			break // the caller has left
 		}
 		found, err := d.store.Claim(finish, queue.Claim{
-			Lanes: some, Max: call.Max - len(taken), WorkerID: call.WorkerID, Owner: call.Owner, LeaseID: lease,
+			Lanes: some, Max: call.Max - len(taken), WorkerID: call.WorkerID, Owner: call.Owner, LeaseID: lease, Without: without,
 		})
 		leave()
 		if err != nil {
@@ -150,9 +151,10 @@ func (d *Dispatcher) take(ctx context.Context, call ClaimCall, filter *Filter) (
 			return nil, err
 		}
 		taken = append(taken, found.Jobs...)
-		if moved := d.moveStrays(finish, found.Strays); len(moved) > 0 && moves < mostMoves {
+		if moved := d.moveStrays(finish, found.Strays); len(found.Strays) > 0 && moves < mostMoves {
 			moves++
-			lanes = d.again(filter, moved, lanes)
+			without = append(without, leftUsers(found.Strays, moved)...)
+			lanes = d.again(filter, found.Strays, lanes)
 		}
 		if found.Busy && len(found.Jobs) == 0 && busy < mostBusy {
 			busy++
@@ -223,6 +225,21 @@ func (d *Dispatcher) moveStrays(ctx context.Context, strays []queue.Stray) (move
 		return nil
 	}
 	return moved
+}
+
+// leftUsers are the users of strays that were not moved.
+func leftUsers(strays, moved []queue.Stray) []string {
+	done := map[uuid.UUID]bool{}
+	for _, stray := range moved {
+		done[stray.ID] = true
+	}
+	var users []string
+	for _, stray := range strays {
+		if !done[stray.ID] && !slices.Contains(users, stray.User) {
+			users = append(users, stray.User)
+		}
+	}
+	return users
 }
 
 // again puts lanes in which there were strays, and the lanes that these moved to,

@@ -1,6 +1,10 @@
 package dispatch
 
-import "time"
+import (
+	"time"
+
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+)
 
 // ParkedClaims counts the claims that wait.
 func (d *Dispatcher) ParkedClaims() int { return len(d.parking.filters()) }
@@ -29,4 +33,14 @@ func (d *Dispatcher) GuardedGroups() int {
 	d.flushes.mu.Lock()
 	defer d.flushes.mu.Unlock()
 	return len(d.flushes.guarded)
+}
+
+// ClaimsAtTheGate counts a tenant's claims under a cap that are through or wait.
+func (d *Dispatcher) ClaimsAtTheGate(id tenant.ID) int {
+	d.claimGate.mu.Lock()
+	defer d.claimGate.mu.Unlock()
+	if one := d.claimGate.tenants[id]; one != nil {
+		return one.users
+	}
+	return 0
 }

@@ -190,7 +190,9 @@ SELECT gen_random_uuid(), $1, $2, 'default', 't', 'queued', 5, 'null', '{}', '{}
 		})
 		done <- err
 	}()
-	time.Sleep(300 * time.Millisecond)
+	queuetest.Eventually(t, "the guarded flush to wait", func() bool {
+		return f.countOf(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) > 0
+	})
 	_, errPlain := tx.Exec(t.Context(), ins, f.tenant, f.lane.ID, "b")
 	_ = tx.Rollback(t.Context())
 	err := <-done

@@ -22,6 +22,9 @@ type Claim struct {
 	// WorkerID and Owner name the worker; Owner is its tenant, or tenant.Platform.
 	WorkerID string
 	Owner    tenant.ID
+	// Without are users whose jobs are passed by in lanes under a cap: strays for whom
+	// there is no lane.
+	Without []string
 	// LeaseID is drawn for this claim: 128 random bits.
 	LeaseID uuid.UUID
 }

@@ -23,6 +23,7 @@ CROSS JOIN LATERAL (
   FROM jobs j
   WHERE j.state = 'queued' AND j.lane_id = entry.lane_id AND j.priority = entry.priority
     AND (j.deadline IS NULL OR j.deadline > statement_timestamp())
+    AND (j.user_id IS NULL OR j.user_id <> ALL(@without::text[]))
   ORDER BY j.ready_at, j.id
   LIMIT entry.quota
   FOR UPDATE SKIP LOCKED
@@ -171,7 +172,7 @@ func pick(ctx context.Context, tx pgx.Tx, claim *Claim, counts *tally) ([]picked
 		entryQuotas[i] = quotas[id]
 	}
 	rows, err := tx.Query(ctx, pickSQL, pgx.StrictNamedArgs{
-		"entry_lanes": entryLanes, "entry_priorities": priorities, "entry_quotas": entryQuotas,
+		"entry_lanes": entryLanes, "entry_priorities": priorities, "entry_quotas": entryQuotas, "without": notNil(claim.Without),
 		// more than are wanted: those that share a cap with others may have to be left out
 		"max": 2*claim.Max + pickSpare,
 	})
