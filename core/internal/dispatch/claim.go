@@ -40,6 +40,12 @@ type ClaimCall struct {
 	Max  int
 	// Wait is how long to wait for the first job.
 	Wait time.Duration
+	// Push claims from the queues in push mode, of any tenants, as core's own executor
+	// does: WorkerID is no worker in the table then. Room, see Filter. Whoever sends on
+	// Again makes a waiting claim look again: there may be room where there was none.
+	Push  bool
+	Room  func(queue.QueueKey) int
+	Again <-chan struct{}
 }
 
 // turn rotates the lanes that claims begin with, so that no lane is always last.
@@ -58,14 +64,17 @@ func (t *turn) rotate(lanes []queue.ClaimLane) []queue.ClaimLane {
 // A caller that has left gets nothing: what was leased to it goes back at once,
 // attempt included.
 func (d *Dispatcher) Claim(ctx context.Context, call ClaimCall) ([]queue.Claimed, error) {
-	tags, err := d.workers.seen(ctx, d.store, call)
-	if err != nil {
-		return nil, err
+	filter := &Filter{Owner: call.Owner, Queues: call.Queues, Push: call.Push, Room: call.Room}
+	if !call.Push {
+		tags, err := d.workers.seen(ctx, d.store, call)
+		if err != nil {
+			return nil, err
+		}
+		filter.Tags = tags
+		if call.Wait > 0 { // who only looks in is no worker to wait for
+			d.served.seen(call.Owner, call.Queues)
+		}
 	}
-	if call.Wait > 0 { // who only looks in is no worker to wait for
-		d.served.seen(call.Owner, call.Queues)
-	}
-	filter := &Filter{Owner: call.Owner, Queues: call.Queues, Tags: tags}
 	if call.Wait <= 0 {
 		return d.take(ctx, call, filter)
 	}
@@ -106,6 +115,7 @@ func (d *Dispatcher) takeOrWait(ctx context.Context, call ClaimCall, filter *Fil
 		case <-d.draining:
 			return nil, nil
 		case wokenFor = <-w.woken:
+		case <-call.Again:
 		}
 	}
 }

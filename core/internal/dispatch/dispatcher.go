@@ -179,7 +179,7 @@ func (d *Dispatcher) poll(ctx context.Context) {
 		}
 		for _, id := range ready {
 			if lane, known := d.lanes.ByID(id); known {
-				d.parking.wake(lane, pollWakes)
+				d.parking.wake(lane, d.lanes.Settings(lane.Tenant, lane.Queue).Push, pollWakes)
 			}
 		}
 	}
@@ -222,6 +222,6 @@ func (d *Dispatcher) WakeHere(lanes []queue.LaneID) {
 			d.RefreshSoon()
 			continue
 		}
-		d.parking.wake(lane, count)
+		d.parking.wake(lane, d.lanes.Settings(lane.Tenant, lane.Queue).Push, count)
 	}
 }

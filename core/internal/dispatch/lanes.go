@@ -132,9 +132,22 @@ type Filter struct {
 	Queues []string
 	// Tags are the worker's; a lane's must all be among them.
 	Tags map[string]bool
+	// Push takes from all queues in push mode instead, whatever their names and tags.
+	Push bool
+	// Room, where not nil, says how many jobs of a queue can be taken now: 0 leaves the
+	// queue out. It is asked once for each queue and look.
+	Room func(queue.QueueKey) int
 }
 
-func (f *Filter) matches(lane queue.Lane) bool {
+// matches says whether a claim with the filter could take from a lane, which is of a
+// queue in push mode or not.
+func (f *Filter) matches(lane queue.Lane, push bool) bool {
+	if f.Push != push {
+		return false
+	}
+	if f.Push {
+		return true
+	}
 	if f.Owner != tenant.Platform && f.Owner != lane.Tenant {
 		return false
 	}
@@ -142,6 +155,9 @@ func (f *Filter) matches(lane queue.Lane) bool {
 }
 
 func (f *Filter) serves(lane queue.Lane) bool {
+	if f.Push {
+		return true
+	}
 	for _, tag := range lane.Tags() {
 		if !f.Tags[tag] {
 			return false
@@ -150,27 +166,30 @@ func (f *Filter) serves(lane queue.Lane) bool {
 	return true
 }
 
-// Claimable lists the lanes that the filter lets through and that are neither
-// paused nor in push mode, each once. complete, if not nil, adds what else a claim
+// Claimable lists the lanes that the filter lets through and that are not paused,
+// each once. complete, if not nil, adds what else a claim
 // must know of a lane.
 func (l *Lanes) Claimable(f *Filter, complete func(*queue.ClaimLane, queue.Lane, queue.QueueSettings)) []queue.ClaimLane {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	var claimable []queue.ClaimLane
-	seen := map[string]bool{}
-	for _, name := range f.Queues {
-		if seen[name] {
-			continue
-		}
-		seen[name] = true
-		lanes := l.byName[name]
-		if f.Owner != tenant.Platform {
-			lanes = l.byQueue[queue.QueueKey{Tenant: f.Owner, Name: name}]
-		}
+	rooms := map[queue.QueueKey]int{}
+	for _, lanes := range l.named(f) {
 		for _, lane := range lanes {
-			settings := l.settings[queue.QueueKey{Tenant: lane.Tenant, Name: lane.Queue}]
-			if settings.Paused || settings.Push || !f.serves(lane) {
+			key := queue.QueueKey{Tenant: lane.Tenant, Name: lane.Queue}
+			settings := l.settings[key]
+			if settings.Paused || settings.Push != f.Push || !f.serves(lane) {
 				continue
+			}
+			if f.Room != nil {
+				room, asked := rooms[key]
+				if !asked {
+					room = f.Room(key)
+					rooms[key] = room
+				}
+				if room <= 0 {
+					continue
+				}
 			}
 			visibility := api.DefaultVisibilityTimeout
 			if settings.VisibilityTimeout != nil {
@@ -183,6 +202,33 @@ func (l *Lanes) Claimable(f *Filter, complete func(*queue.ClaimLane, queue.Lane,
 		}
 	}
 	return claimable
+}
+
+// named gives the lanes of the queues that the filter names, each once. It is
+// called with the lock held.
+func (l *Lanes) named(f *Filter) [][]queue.Lane {
+	var lists [][]queue.Lane
+	if f.Push {
+		for key, lanes := range l.byQueue {
+			if l.settings[key].Push {
+				lists = append(lists, lanes)
+			}
+		}
+		return lists
+	}
+	seen := map[string]bool{}
+	for _, name := range f.Queues {
+		if seen[name] {
+			continue
+		}
+		seen[name] = true
+		if f.Owner != tenant.Platform {
+			lists = append(lists, l.byQueue[queue.QueueKey{Tenant: f.Owner, Name: name}])
+		} else {
+			lists = append(lists, l.byName[name])
+		}
+	}
+	return lists
 }
 
 // ByID gives a known lane.

@@ -50,15 +50,16 @@ func (p *parking) leave(w *waiter) (unused queue.LaneID, pending bool) {
 	}
 }
 
-// wake wakes at most count claims that can take from lane.
-func (p *parking) wake(lane queue.Lane, count int) {
+// wake wakes at most count claims that can take from lane, which is of a queue in
+// push mode or not.
+func (p *parking) wake(lane queue.Lane, push bool, count int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, w := range p.parked {
 		if count == 0 {
 			return
 		}
-		if !w.filter.matches(lane) {
+		if !w.filter.matches(lane, push) {
 			continue
 		}
 		select {

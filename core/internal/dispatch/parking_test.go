@@ -28,7 +28,7 @@ func TestOneJobWakesTheLongestWaiting(t *testing.T) {
 		waiters[i] = p.park(anyone("a"))
 	}
 	for n := range waiters {
-		p.wake(laneOf(uuid.New(), 1, "a"), 1)
+		p.wake(laneOf(uuid.New(), 1, "a"), false, 1)
 		for i, w := range waiters {
 			if w.isWoken() != (i <= n) {
 				t.Fatalf("after %d wake-ups waiter %d: woken %v", n+1, i, w.isWoken())
@@ -45,7 +45,7 @@ func TestWakeUpsGoToThoseWhoCanTakeTheJob(t *testing.T) {
 	otherTenant := p.park(&Filter{Owner: uuid.New(), Queues: []string{"a"}})
 	without := p.park(&Filter{Owner: owner, Queues: []string{"a"}, Tags: map[string]bool{"x": true}})
 	with := p.park(&Filter{Owner: owner, Queues: []string{"a"}, Tags: map[string]bool{"x": true, "y": true, "z": true}})
-	p.wake(laneOf(owner, 1, "a", "y", "x"), 9)
+	p.wake(laneOf(owner, 1, "a", "y", "x"), false, 9)
 	if otherQueue.isWoken() || otherTenant.isWoken() || without.isWoken() || !with.isWoken() {
 		t.Errorf("woken: queue %v, tenant %v, too few tags %v, right %v",
 			otherQueue.isWoken(), otherTenant.isWoken(), without.isWoken(), with.isWoken())
@@ -59,7 +59,7 @@ func TestManyJobsWakeAsManyClaims(t *testing.T) {
 	for i := range waiters {
 		waiters[i] = p.park(anyone("a"))
 	}
-	p.wake(laneOf(uuid.New(), 1, "a"), 3)
+	p.wake(laneOf(uuid.New(), 1, "a"), false, 3)
 	woken := 0
 	for _, w := range waiters {
 		if w.isWoken() {
@@ -75,7 +75,7 @@ func TestLeavingTellsOfAWakeUpThatWasNotUsed(t *testing.T) {
 	t.Parallel()
 	var p parking
 	first, second := p.park(anyone("a")), p.park(anyone("a"))
-	p.wake(laneOf(uuid.New(), 7, "a"), 1)
+	p.wake(laneOf(uuid.New(), 7, "a"), false, 1)
 	if lane, pending := p.leave(first); !pending || lane != 7 {
 		t.Errorf("leave = %d, %v, want 7, true", lane, pending)
 	}
@@ -118,7 +118,7 @@ func TestParkingUnderLoad(t *testing.T) {
 						}
 					}
 					if _, pending := p.leave(w); pending {
-						p.wake(job, 1)
+						p.wake(job, false, 1)
 					}
 					if !got {
 						left.Store(i, true)
@@ -130,7 +130,7 @@ func TestParkingUnderLoad(t *testing.T) {
 		}
 		for range jobs {
 			pool <- struct{}{}
-			p.wake(job, 1)
+			p.wake(job, false, 1)
 		}
 		group.Wait()
 		if n := len(pool); n != 0 {
