@@ -97,7 +97,7 @@ func TestAQueueTwiceInTheList(t *testing.T) {
 func TestMoreLanesThanOneStatementTakes(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	const lanes = 3*dispatch.LanesPerClaim + 5
+	const lanes = 3*dispatch.LinesPerClaim + 5
 	var jobs []api.SubmitRequest
 	tags := make([]string, lanes)
 	for i := range lanes {

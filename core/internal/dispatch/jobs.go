@@ -33,15 +33,15 @@ func (d *Dispatcher) Redrive(ctx context.Context, owner tenant.ID, user string, 
 		capsOf = nil
 	}
 	risen := d.store.Redrive(ctx, owner, user, ids, capsOf)
-	var lanes []queue.LaneID
+	var ready []queue.Ready
 	for i, one := range risen {
 		if one.Err == nil {
-			lanes = append(lanes, one.Lane)
+			ready = append(ready, one.Ready)
 			d.metrics.Requeued.WithLabelValues("redrive").Inc()
 			d.Changed(ids[i])
 		}
 	}
-	d.Wake(lanes)
+	d.Wake(ready)
 	return risen
 }
 

@@ -50,8 +50,8 @@ const (
 	lateChanges = time.Minute
 )
 
-// Refresh reads what is new in the tables.
-func (l *Lanes) Refresh(ctx context.Context) error {
+// Refresh reads what is new in the tables, and gives the lanes among it.
+func (l *Lanes) Refresh(ctx context.Context) (born []queue.Lane, err error) {
 	l.mu.RLock()
 	after, since := max(l.highest-lateLanes, 0), l.changed.Add(-lateChanges)
 	begun, full := time.Now(), time.Since(l.full) > fullEvery
@@ -61,11 +61,11 @@ func (l *Lanes) Refresh(ctx context.Context) error {
 	}
 	queues, err := l.store.QueuesSince(ctx, since)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	lanes, err := l.store.LanesAfter(ctx, after)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -76,24 +76,27 @@ func (l *Lanes) Refresh(ctx context.Context) error {
 		}
 	}
 	for _, lane := range lanes {
-		l.add(lane)
+		if l.add(lane) {
+			born = append(born, lane)
+		}
 	}
 	if full {
 		l.full = begun
 	}
-	return nil
+	return born, nil
 }
 
-// add is called with the lock held.
-func (l *Lanes) add(lane queue.Lane) {
+// add says whether a lane was not known. It is called with the lock held.
+func (l *Lanes) add(lane queue.Lane) bool {
 	if _, known := l.byID[lane.ID]; known {
-		return
+		return false
 	}
 	l.byID[lane.ID], l.byKey[lane.LaneKey] = lane, lane
 	key := queue.QueueKey{Tenant: lane.Tenant, Name: lane.Queue}
 	l.byQueue[key] = append(l.byQueue[key], lane)
 	l.byName[lane.Queue] = append(l.byName[lane.Queue], lane)
 	l.highest = max(l.highest, lane.ID)
+	return true
 }
 
 // For gives the lane for key, known or born now. It is committed when this returns.
@@ -167,9 +170,9 @@ func (f *Filter) serves(lane queue.Lane) bool {
 }
 
 // Claimable lists the lanes that the filter lets through and that are not paused,
-// each once. complete, if not nil, adds what else a claim
+// each once. only, if not nil, says of a lane whether it is wanted; complete, if not nil, adds what else a claim
 // must know of a lane.
-func (l *Lanes) Claimable(f *Filter, complete func(*queue.ClaimLane, queue.Lane, queue.QueueSettings)) []queue.ClaimLane {
+func (l *Lanes) Claimable(f *Filter, only func(queue.LaneID) bool, complete func(*queue.ClaimLane, queue.Lane, queue.QueueSettings)) []queue.ClaimLane {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	var claimable []queue.ClaimLane
@@ -178,7 +181,7 @@ func (l *Lanes) Claimable(f *Filter, complete func(*queue.ClaimLane, queue.Lane,
 		for _, lane := range lanes {
 			key := queue.QueueKey{Tenant: lane.Tenant, Name: lane.Queue}
 			settings := l.settings[key]
-			if settings.Paused || settings.Push != f.Push || !f.serves(lane) {
+			if settings.Paused || settings.Push != f.Push || only != nil && !only(lane.ID) || !f.serves(lane) {
 				continue
 			}
 			if f.Room != nil {

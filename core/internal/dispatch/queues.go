@@ -30,7 +30,7 @@ func (d *Dispatcher) queues(ctx context.Context, owner tenant.ID, after, only st
 	if err != nil || len(names) == 0 {
 		return nil, err
 	}
-	if err := d.lanes.Refresh(ctx); err != nil { // settings as they are now, not as they were
+	if _, err := d.lanes.Refresh(ctx); err != nil { // settings as they are now, not as they were
 		return nil, err
 	}
 	queues := make([]api.Queue, len(names))
@@ -152,11 +152,11 @@ func (d *Dispatcher) PauseQueue(ctx context.Context, owner tenant.ID, name strin
 // wakeAll wakes claims for a queue that has just been resumed: its jobs became
 // ready long ago, and nobody will say so again.
 func (d *Dispatcher) wakeAll(key queue.QueueKey) {
-	var lanes []queue.LaneID
+	var ready []queue.Ready
 	for _, lane := range d.lanes.Of(key) {
 		for range pollWakes {
-			lanes = append(lanes, lane.ID)
+			ready = append(ready, queue.Ready{Lane: lane.ID})
 		}
 	}
-	d.Wake(lanes)
+	d.Wake(ready)
 }

@@ -57,7 +57,7 @@ func (d *Dispatcher) Submit(ctx context.Context, calls []SubmitCall) []SubmitAns
 
 // stored tells of what a flush has stored, whether or not its callers still listen.
 func (d *Dispatcher) stored(answers []queue.SubmitAnswer) {
-	var ready []queue.LaneID
+	var ready []queue.Ready
 	scheduled := false
 	for i := range answers {
 		ready = append(ready, answers[i].Ready...)

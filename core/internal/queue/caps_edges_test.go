@@ -44,8 +44,8 @@ func TestLockedAtAdoption(t *testing.T) {
 		t.Fatal(err)
 	}
 	taken, err := f.store.Claim(t.Context(), queue.Claim{
-		Lanes: []queue.ClaimLane{{ID: f.lane.ID, Tenant: f.tenant, VisibilityTimeout: time.Minute, Caps: []queue.Cap{f.runningCap(3)}}},
-		Max:   5, WorkerID: "w", Owner: f.tenant, LeaseID: uuid.New(),
+		Lanes:   []queue.ClaimLane{{ID: f.lane.ID, Tenant: f.tenant, VisibilityTimeout: time.Minute, Caps: []queue.Cap{f.runningCap(3)}}},
+		Workers: []queue.ClaimWorker{{ID: "w", Max: 5}}, Owner: f.tenant, LeaseID: uuid.New(),
 	})
 	if err != nil {
 		t.Fatal(err)

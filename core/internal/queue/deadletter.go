@@ -115,9 +115,9 @@ RETURNING ` + liveColumns
 
 // Redriven is what became of one dead letter.
 type Redriven struct {
-	Job  *api.JobSummary
-	Lane LaneID
-	Err  error
+	Job   *api.JobSummary
+	Ready Ready
+	Err   error
 }
 
 // CapsOf gives the caps on active jobs that a tenant's job in a queue, of a user or
@@ -151,7 +151,7 @@ func (s *Store) Redrive(ctx context.Context, owner tenant.ID, user string, ids [
 			all[i].Err = capReached(full[id])
 		case row != nil:
 			summary := row.summary()
-			all[i] = Redriven{Job: &summary, Lane: row.LaneID}
+			all[i] = Redriven{Job: &summary, Ready: Ready{Lane: row.LaneID, Priority: row.Priority, At: row.RunAt}}
 			delete(risen, id) // named twice, it rises once
 		default:
 			_, all[i].Err = s.Get(ctx, owner, user, id)

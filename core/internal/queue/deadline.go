@@ -45,7 +45,7 @@ func (s *Store) Bury(ctx context.Context, batch int) ([]Reaped, error) {
 				made.attemptKind = "cancelled"
 			}
 			settlements = append(settlements, made)
-			buried = append(buried, Reaped{ID: row.ID, Lane: row.LaneID, Queue: row.Queue, Event: job.DeadlinePast, Verdict: verdict})
+			buried = append(buried, Reaped{ID: row.ID, Ready: Ready{Lane: row.LaneID}, Queue: row.Queue, Event: job.DeadlinePast, Verdict: verdict})
 		}
 		return settle(ctx, tx, settlements)
 	})

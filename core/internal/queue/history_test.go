@@ -160,8 +160,8 @@ func (a *actor) submitKeyed() {
 
 func (a *actor) claim() {
 	got, err := a.store.Claim(a.Context(), queue.Claim{
-		Lanes: []queue.ClaimLane{{ID: a.lane.ID, VisibilityTimeout: time.Hour}}, Max: 1 + a.random.IntN(3),
-		WorkerID: "w", Owner: a.tenant, LeaseID: uuid.New(),
+		Lanes:   []queue.ClaimLane{{ID: a.lane.ID, VisibilityTimeout: time.Hour}},
+		Workers: []queue.ClaimWorker{{ID: "w", Max: 1 + a.random.IntN(3)}}, Owner: a.tenant, LeaseID: uuid.New(),
 	})
 	if err != nil {
 		a.Error(err)

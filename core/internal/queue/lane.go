@@ -79,7 +79,9 @@ type QueueSettings struct {
 	RetryJitter       *float64
 	MaxActive         *int64
 	MaxRunning        *int64
-	UpdatedAt         time.Time
+	// RatePerSecond bounds how many of its jobs start in a second.
+	RatePerSecond *float64
+	UpdatedAt     time.Time
 }
 
 // advisoryLockSQL is held to the end of the transaction.
@@ -161,7 +163,7 @@ func (s *Store) LanesAfter(ctx context.Context, after LaneID) ([]Lane, error) {
 
 const queuesSinceSQL = `
 SELECT tenant_id, name, mode = 'push', paused, visibility_timeout_ms, max_attempts,
-       retry_base_ms, retry_cap_ms, retry_jitter, max_active, max_running, updated_at
+       retry_base_ms, retry_cap_ms, retry_jitter, max_active, max_running, rate_per_second, updated_at
 FROM queues WHERE updated_at > @since`
 
 // QueuesSince gives every tenant's queues whose settings changed after since.
@@ -170,7 +172,7 @@ func (s *Store) QueuesSince(ctx context.Context, since time.Time) ([]QueueSettin
 		var q QueueSettings
 		var visibility, base, limit *int64
 		err := row.Scan(&q.Tenant, &q.Name, &q.Push, &q.Paused, &visibility, &q.MaxAttempts,
-			&base, &limit, &q.RetryJitter, &q.MaxActive, &q.MaxRunning, &q.UpdatedAt)
+			&base, &limit, &q.RetryJitter, &q.MaxActive, &q.MaxRunning, &q.RatePerSecond, &q.UpdatedAt)
 		q.VisibilityTimeout, q.RetryBase, q.RetryCap = milliseconds(visibility), milliseconds(base), milliseconds(limit)
 		return q, err
 	}

@@ -38,7 +38,7 @@ func (w *world) reap(t *rapid.T) {
 }
 
 func (w *world) expectReaped(t *rapid.T, j *modelJob, got queue.Reaped) {
-	if string(got.Verdict.State) != j.state || string(got.Verdict.Reason) != j.reason || got.Lane != j.lane {
+	if string(got.Verdict.State) != j.state || string(got.Verdict.Reason) != j.reason || got.Ready.Lane != j.lane {
 		t.Fatalf("%s took job %s: %+v, want %s %s", got.Event, j.id, got, j.state, j.reason)
 	}
 }

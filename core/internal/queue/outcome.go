@@ -54,8 +54,8 @@ type Ended struct {
 	Err error
 	// Replayed: the same ending was on record; nothing changed.
 	Replayed bool
-	// Ready is the lane in which the job can be claimed again, 0 for none.
-	Ready LaneID
+	// Ready is where the job can be claimed again, nil for nowhere.
+	Ready *Ready
 	// Scheduled says that the job now waits for its time.
 	Scheduled bool
 	// Lane is the lane of a job that is no longer running: where it was under a

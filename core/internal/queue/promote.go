@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 )
 
@@ -22,17 +21,11 @@ WITH due AS MATERIALIZED (
 UPDATE jobs
 SET state = 'queued', ready_at = statement_timestamp()
 WHERE id = ANY(ARRAY(SELECT id FROM due))
-RETURNING id, lane_id AS lane`
-
-// Promoted is a job that can now be claimed.
-type Promoted struct {
-	ID   uuid.UUID
-	Lane LaneID
-}
+RETURNING id, lane_id AS lane, priority, ready_at AS at`
 
 // Promote queues at most batch due jobs, of any tenants.
-func (s *Store) Promote(ctx context.Context, batch int) ([]Promoted, error) {
-	jobs, err := query(ctx, s, pgx.RowToStructByName[Promoted], promoteSQL, pgx.StrictNamedArgs{"batch": batch})
+func (s *Store) Promote(ctx context.Context, batch int) ([]Ready, error) {
+	jobs, err := query(ctx, s, pgx.RowToStructByName[Ready], promoteSQL, pgx.StrictNamedArgs{"batch": batch})
 	if err != nil {
 		return nil, fmt.Errorf("queue: promote: %w", err)
 	}

@@ -14,8 +14,9 @@ import (
 
 // Reaped is a job whose lease was taken back.
 type Reaped struct {
-	ID      uuid.UUID
-	Lane    LaneID
+	ID uuid.UUID
+	// Ready is where the job stands, should the verdict have queued it.
+	Ready   Ready
 	Queue   string
 	Event   job.Event
 	Verdict job.Verdict
@@ -63,7 +64,7 @@ func (s *Store) takeBack(ctx context.Context, sql string, args pgx.StrictNamedAr
 				return err
 			}
 			settlements = append(settlements, made)
-			reaped = append(reaped, Reaped{row.ID, row.LaneID, row.Queue, event, made.verdict, max(row.Now.Sub(*row.LeaseExpiresAt), 0)})
+			reaped = append(reaped, Reaped{row.ID, Ready{Lane: row.LaneID, Priority: row.Priority, At: row.Now}, row.Queue, event, made.verdict, max(row.Now.Sub(*row.LeaseExpiresAt), 0)})
 		}
 		return settle(ctx, tx, settlements)
 	})

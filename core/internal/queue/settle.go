@@ -13,7 +13,7 @@ import (
 )
 
 // lockedColumns are what a verdict on a live job needs.
-const lockedColumns = `id, state, tenant_id, lane_id, queue, type, user_id, counted, attempt, max_attempts, epoch, retry_base_ms, retry_cap_ms,
+const lockedColumns = `id, state, tenant_id, lane_id, priority, queue, type, user_id, counted, attempt, max_attempts, epoch, retry_base_ms, retry_cap_ms,
   retry_jitter, timeout_ms, started_at, lease_id, lease_expires_at, worker_id, cancel_requested,
   statement_timestamp() AS now`
 
@@ -24,6 +24,7 @@ type lockedRow struct {
 	State           job.State
 	TenantID        tenant.ID
 	LaneID          LaneID
+	Priority        int16
 	Queue           string
 	Type            string
 	UserID          *string
@@ -147,7 +148,8 @@ func (s *settlement) sayTo(ending *Ending) {
 func (s *settlement) ended() Ended {
 	ended := Ended{Outcome: s.outcome(), Lane: s.row.LaneID, Scheduled: s.verdict.State == job.Scheduled}
 	if s.verdict.State == job.Queued {
-		ended.Ready = s.row.LaneID
+		// its ready_at will be the next statement's time: not before this one's
+		ended.Ready = &Ready{Lane: s.row.LaneID, Priority: s.row.Priority, At: s.row.Now}
 	}
 	return ended
 }

@@ -18,8 +18,8 @@ type SubmitAnswer struct {
 	Problem *problem.Problem
 	// Replayed: the answer is a remembered one, nothing was stored.
 	Replayed bool
-	// Ready are the lanes in which a job can now be claimed.
-	Ready []LaneID
+	// Ready are the jobs that can now be claimed.
+	Ready []Ready
 	// Accepted counts the jobs that were stored.
 	Accepted int
 	// Scheduled says that a job waits for its time.
@@ -37,7 +37,7 @@ func answer(s *Submission, outcomes []stored) SubmitAnswer {
 		made.Accepted++
 		switch o.row.State {
 		case api.StateQueued:
-			made.Ready = append(made.Ready, o.row.LaneID)
+			made.Ready = append(made.Ready, Ready{Lane: o.row.LaneID, Priority: o.row.Priority, At: o.row.CreatedAt})
 		case api.StateScheduled:
 			made.Scheduled = true
 		}

@@ -66,12 +66,10 @@ func (p *Promoter) RunOnce(ctx context.Context) (time.Duration, error) {
 			return promoteNet, err
 		}
 		p.metrics.Promoted.Add(float64(len(due)))
-		lanes := make([]queue.LaneID, len(due))
-		for i, one := range due {
-			lanes[i] = one.Lane
+		for _, one := range due {
 			p.dispatcher.Changed(one.ID)
 		}
-		p.dispatcher.Wake(lanes)
+		p.dispatcher.Wake(due)
 		if len(due) < promoteBatch {
 			break
 		}

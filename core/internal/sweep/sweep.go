@@ -19,13 +19,13 @@ import (
 // tell is the one way in which a duty's work becomes known: lanes in which jobs
 // became ready, jobs that went on, jobs that ended.
 func tell(d *dispatch.Dispatcher, m *metrics.Jobs, reaped []queue.Reaped, kick func()) {
-	var ready []queue.LaneID
+	var ready []queue.Ready
 	var over []uuid.UUID
 	scheduled := false
 	for _, one := range reaped {
 		switch one.Verdict.State {
 		case job.Queued:
-			ready = append(ready, one.Lane)
+			ready = append(ready, one.Ready)
 			m.Requeued.WithLabelValues(string(one.Event)).Inc()
 		case job.Scheduled:
 			scheduled = true
