@@ -230,7 +230,7 @@ func (a *actor) expire() {
 }
 
 func (a *actor) reap() {
-	got, err := a.store.Reap(a.Context(), time.Unix(0, 0), 1+a.random.IntN(10), half)
+	got, err := a.store.Reap(a.Context(), time.Unix(0, 0), queue.Ever, 1+a.random.IntN(10), half)
 	if err != nil {
 		a.Error(err)
 	}
@@ -238,7 +238,7 @@ func (a *actor) reap() {
 }
 
 func (a *actor) promote() {
-	if _, err := a.store.Promote(a.Context(), 10); err != nil {
+	if _, err := a.store.Promote(a.Context(), queue.Ever, 10); err != nil {
 		a.Error(err)
 	}
 }
@@ -263,7 +263,7 @@ func (a *actor) cancel() {
 
 func (a *actor) bury() {
 	a.alter(`UPDATE jobs SET deadline = statement_timestamp() - interval '1 millisecond' WHERE id = $1 AND deadline IS NOT NULL`, a.anyJob())
-	got, err := a.store.Bury(a.Context(), 10)
+	got, err := a.store.Bury(a.Context(), queue.Ever, 10)
 	if err != nil {
 		a.Error(err)
 	}

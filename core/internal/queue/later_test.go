@@ -57,7 +57,7 @@ func TestDeadlineBuriesWaitingAndRunning(t *testing.T) {
 	if got := f.claim(10, time.Minute); len(got) != 1 || got[0].ID != ids[3] {
 		t.Errorf("a job past its deadline was claimed: %+v", got)
 	}
-	buried, err := f.store.Bury(t.Context(), 10)
+	buried, err := f.store.Bury(t.Context(), queue.Ever, 10)
 	if err != nil || len(buried) != 3 {
 		t.Fatalf("%+v %v", buried, err)
 	}

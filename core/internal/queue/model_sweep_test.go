@@ -23,7 +23,7 @@ func (w *world) expire(t *rapid.T) {
 
 func (w *world) reap(t *rapid.T) {
 	batch := rapid.SampledFrom([]int{1, 2, 100}).Draw(t, "batch")
-	got, err := w.store().Reap(w.ctx, time.Unix(0, 0), batch, half)
+	got, err := w.store().Reap(w.ctx, time.Unix(0, 0), queue.Ever, batch, half)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func (w *world) comeDue(t *rapid.T) {
 
 func (w *world) promote(t *rapid.T) {
 	batch := rapid.SampledFrom([]int{1, 2, 100}).Draw(t, "batch")
-	got, err := w.store().Promote(w.ctx, batch)
+	got, err := w.store().Promote(w.ctx, queue.Ever, batch)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func (w *world) runLate(t *rapid.T) {
 
 func (w *world) bury(t *rapid.T) {
 	batch := rapid.SampledFrom([]int{1, 2, 100}).Draw(t, "batch")
-	got, err := w.store().Bury(w.ctx, batch)
+	got, err := w.store().Bury(w.ctx, queue.Ever, batch)
 	if err != nil {
 		t.Fatal(err)
 	}

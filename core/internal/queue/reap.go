@@ -26,10 +26,11 @@ type Reaped struct {
 
 // Reap takes back at most batch expired leases, of any tenants. On the last
 // attempt the job becomes a dead letter (D6), otherwise it is queued again; an
-// attempt that ran past its timeout_ms has failed and waits by its backoff.
-// random is uniform in [0, 1).
-func (s *Store) Reap(ctx context.Context, since time.Time, batch int, random func() float64) ([]Reaped, error) {
-	return s.takeBack(ctx, expiredSQL, pgx.StrictNamedArgs{"since": since, "batch": batch}, random)
+// attempt that ran past its timeout_ms has failed and waits by its backoff. Leases
+// that expired longer ago than reach are not looked for; see Ever. random is uniform
+// in [0, 1).
+func (s *Store) Reap(ctx context.Context, since time.Time, reach time.Duration, batch int, random func() float64) ([]Reaped, error) {
+	return s.takeBack(ctx, expiredSQL, pgx.StrictNamedArgs{"since": since, "reach": reach, "batch": batch}, random)
 }
 
 // ofDeadSQL locks the leases of workers that are dead. Dead workers are few and so

@@ -34,7 +34,7 @@ func TestRepeatIsToldTheSameUntilTheNextClaim(t *testing.T) {
 	}
 	repeat("scheduled")
 	f.exec(`UPDATE jobs SET deadline = statement_timestamp() - interval '1 second'`)
-	if buried, err := f.store.Bury(t.Context(), 10); err != nil || len(buried) != 1 {
+	if buried, err := f.store.Bury(t.Context(), queue.Ever, 10); err != nil || len(buried) != 1 {
 		t.Fatalf("%+v %v", buried, err)
 	}
 	repeat("buried by its deadline")
@@ -101,7 +101,7 @@ func TestReaperLeavesALeaseThatIsBeingRenewed(t *testing.T) {
 	}
 	done := make(chan []queue.Reaped, 1)
 	go func() {
-		reaped, err := f.store.Reap(background(t), time.Unix(0, 0), 10, half)
+		reaped, err := f.store.Reap(background(t), time.Unix(0, 0), queue.Ever, 10, half)
 		if err != nil {
 			t.Error(err)
 		}

@@ -24,6 +24,8 @@ type Options struct {
 	PoolWait time.Duration
 	// Retention says how long what has ended is kept.
 	Retention Retention
+	// Tracer sees every statement; nil for none.
+	Tracer pgx.QueryTracer
 	// AllowUnsafe lets the store start on a server that can lose what it acknowledged.
 	AllowUnsafe bool
 }
@@ -83,6 +85,7 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 	params["application_name"] = "forgequeue-core"
 	// A session that died between BEGIN and COMMIT must not keep its row locks.
 	params["idle_in_transaction_session_timeout"] = "30s"
+	config.ConnConfig.Tracer = options.Tracer
 	config.MaxConns = options.MaxConns
 	config.MaxConnIdleTime = 5 * time.Minute
 	if config.ConnConfig.ConnectTimeout == 0 {

@@ -264,14 +264,20 @@ func insertOnce(ctx context.Context, db querier, submissions []Submission, place
 	return missing, nil
 }
 
-// liveByDedupeSQL finds the live jobs that hold dedupe_keys.
+// liveByDedupeSQL finds the live jobs that hold dedupe_keys. The LIMIT makes each
+// key a probe of its own: with statistics of few jobs `IN (SELECT …)` reads the whole
+// index instead.
 const liveByDedupeSQL = `
-SELECT ` + liveColumns + `
-FROM jobs
-WHERE (tenant_id, COALESCE(user_id, ''), dedupe_key) IN (
-  SELECT * FROM unnest(@tenants::uuid[], @users::text[], @keys::text[]))
-  -- repeated from the index's predicate, or the planner may not use it
-  AND dedupe_key IS NOT NULL`
+SELECT holder.*
+FROM unnest(@tenants::uuid[], @users::text[], @keys::text[]) AS asked(tenant, name, key)
+CROSS JOIN LATERAL (
+  SELECT ` + liveColumns + `
+  FROM jobs
+  WHERE tenant_id = asked.tenant AND COALESCE(user_id, '') = asked.name AND dedupe_key = asked.key
+    -- repeated from the index's predicate, or the planner may not use it
+    AND dedupe_key IS NOT NULL
+  LIMIT 1
+) AS holder`
 
 type dedupeKey struct {
 	tenant    tenant.ID

@@ -25,6 +25,7 @@ type Promoter struct {
 	metrics    *metrics.Jobs
 	log        *slog.Logger
 	kicked     chan struct{}
+	reach      reach
 }
 
 // NewPromoter makes a Promoter.
@@ -60,8 +61,9 @@ func (p *Promoter) Run(ctx context.Context) error {
 
 // RunOnce promotes every job that is due by now, and says how long to sleep.
 func (p *Promoter) RunOnce(ctx context.Context) (time.Duration, error) {
+	back, done := p.reach.next()
 	for {
-		due, err := p.store.Promote(ctx, promoteBatch)
+		due, err := p.store.Promote(ctx, back, promoteBatch)
 		if err != nil {
 			return promoteNet, err
 		}
@@ -71,10 +73,11 @@ func (p *Promoter) RunOnce(ctx context.Context) (time.Duration, error) {
 		}
 		p.dispatcher.Wake(due)
 		if len(due) < promoteBatch {
+			done()
 			break
 		}
 	}
-	next, waiting, err := p.store.NextDue(ctx)
+	next, waiting, err := p.store.NextDue(ctx, back)
 	if err != nil || !waiting {
 		return promoteNet, err
 	}

@@ -30,6 +30,7 @@ type Reaper struct {
 	// where that is not known yet. Until a third of a visibility timeout has passed
 	// since then, holders speak first.
 	since *time.Time
+	reach reach
 }
 
 // NewReaper makes a Reaper. kick is called when a job starts to wait for its time.
@@ -52,8 +53,9 @@ func (r *Reaper) RunOnce(ctx context.Context) error {
 		}
 		r.since = &now
 	}
+	back, done := r.reach.next()
 	for {
-		reaped, err := r.store.Reap(ctx, *r.since, reapBatch, random)
+		reaped, err := r.store.Reap(ctx, *r.since, back, reapBatch, random)
 		if err != nil {
 			r.since = nil // whoever could not reach PostgreSQL now could not reach it either
 			return err
@@ -66,6 +68,7 @@ func (r *Reaper) RunOnce(ctx context.Context) error {
 		}
 		tell(r.dispatcher, r.metrics, reaped, r.kick)
 		if len(reaped) < reapBatch {
+			done()
 			return nil
 		}
 		if err := pause(ctx); err != nil {
