@@ -11,8 +11,8 @@ import (
 
 // Three nets lie under the wake-ups, each slower and with smaller holes:
 //
-//   - a claim without wait looks at all lines of its lanes where it believes nothing
-//     to be there;
+//   - a claim without wait looks at the lines of its lanes where it believes nothing to
+//     be there;
 //   - the look-back, four times a second, looks at the lines that are known, from a second
 //     behind each cursor: jobs stored elsewhere of which no hint came, and those that
 //     were committed after a claim had passed them;
@@ -125,14 +125,20 @@ func (d *Dispatcher) scanAll(ctx context.Context) error {
 	}
 }
 
-// lookAt looks at all lines of the filter's lanes. Jobs that it finds are believed
-// in from then on.
+// lookAt looks at the lines of the filter's lanes: at those that are known where the
+// scan has been lately, else at all that there can be. Jobs that it finds are
+// believed in from then on.
 func (d *Dispatcher) lookAt(ctx context.Context, filter *Filter) (found bool, err error) {
+	wanted := map[queue.LaneID]bool{}
 	var lanes []queue.LaneID
 	for _, lane := range d.lanes.Claimable(filter, nil, nil) {
 		lanes = append(lanes, lane.ID)
+		wanted[lane.ID] = true
 	}
-	lines := d.lines.all(lanes)
+	lines, _ := d.lines.known(lineKey{}, linesPerLook, func(lane queue.LaneID) bool { return wanted[lane] })
+	if !d.scannedLately() {
+		lines = d.lines.all(lanes)
+	}
 	for len(lines) > 0 {
 		some := lines[:min(len(lines), linesPerLook)]
 		lines = lines[len(some):]
