@@ -52,8 +52,9 @@ func (r *Reaper) RunOnce(ctx context.Context) error {
 		}
 		r.since = &now
 	}
+	var place queue.ReapPlace
 	for {
-		reaped, err := r.store.Reap(ctx, *r.since, reapBatch, random)
+		reaped, next, err := r.store.ReapAfter(ctx, *r.since, place, reapBatch, random)
 		if err != nil {
 			r.since = nil // whoever could not reach PostgreSQL now could not reach it either
 			return err
@@ -68,6 +69,7 @@ func (r *Reaper) RunOnce(ctx context.Context) error {
 		if len(reaped) < reapBatch {
 			return nil
 		}
+		place = next
 		if err := pause(ctx); err != nil {
 			return err
 		}
