@@ -16,7 +16,8 @@ import (
 // be planned for neither.
 const (
 	auditOfTenantSQL = `WITH chunk AS MATERIALIZED (
-  SELECT * FROM audit_log WHERE tenant_id = @tenant_id AND id < @before ORDER BY id DESC LIMIT @chunk
+  SELECT * FROM audit_log WHERE tenant_id = @tenant_id AND uuid_send(id) < uuid_send(@before::uuid)
+  ORDER BY uuid_send(id) DESC LIMIT @chunk
 )` + auditJudgedSQL
 	auditOfAllSQL = `WITH chunk AS MATERIALIZED (
   SELECT * FROM audit_log WHERE @tenant_id::uuid IS NULL AND id < @before ORDER BY id DESC LIMIT @chunk

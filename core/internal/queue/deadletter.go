@@ -91,13 +91,18 @@ func (s *Store) deadLetter(row *listedDead) api.DeadLetter {
 	return dead
 }
 
+// deadByID names dead letters of a tenant. Not tenant_id = @tenant_id: with the plan
+// of a day when the table was empty that would be looked up by tenant, and read all
+// that the tenant has.
+const deadByID = `id = ANY(@ids::uuid[]) AND uuid_send(tenant_id) = uuid_send(@tenant_id::uuid)`
+
 // redriveSQL gives dead letters another life: same id, attempts anew, the epoch
 // goes on. A deadline that has passed is cleared, or it would bury the job again.
 // There is no ON CONFLICT: a dedupe_key that a live job holds must undo the DELETE.
 const redriveSQL = `
 WITH risen AS (
   DELETE FROM dead_letters
-  WHERE id = ANY(@ids::uuid[]) AND tenant_id = @tenant_id AND (@user::text = '' OR user_id = @user)
+  WHERE ` + deadByID + ` AND (@user::text = '' OR user_id = @user)
   RETURNING ` + keptColumns + `, last_error, outcome_lease_id, outcome_hash, outcome_answer
 )
 INSERT INTO jobs (id, tenant_id, lane_id, queue, type, user_id, state, priority, payload, tags, metadata, attempt, max_attempts,
@@ -218,7 +223,7 @@ func byID(rows []*jobRow) map[uuid.UUID]*jobRow {
 
 const lockDeadSQL = `
 SELECT id, queue, user_id FROM dead_letters
-WHERE id = ANY(@ids::uuid[]) AND tenant_id = @tenant_id AND (@user::text = '' OR user_id = @user)
+WHERE ` + deadByID + ` AND (@user::text = '' OR user_id = @user)
 ORDER BY id
 FOR UPDATE`
 
@@ -290,7 +295,7 @@ func (s *Store) redriveGuarded(ctx context.Context, tx pgx.Tx, owner tenant.ID, 
 
 const discardSQL = `
 DELETE FROM dead_letters
-WHERE id = ANY(@ids::uuid[]) AND tenant_id = @tenant_id AND (@user::text = '' OR user_id = @user)
+WHERE ` + deadByID + ` AND (@user::text = '' OR user_id = @user)
 RETURNING id`
 
 // Discard forgets dead letters of a tenant for good and says which were there.
@@ -321,7 +326,7 @@ func idSet(ids []uuid.UUID) map[uuid.UUID]bool {
 }
 
 const countDeadSQL = `
-SELECT id FROM dead_letters WHERE id = ANY(@ids::uuid[]) AND tenant_id = @tenant_id AND (@user::text = '' OR user_id = @user)`
+SELECT id FROM dead_letters WHERE ` + deadByID + ` AND (@user::text = '' OR user_id = @user)`
 
 // Dead says which of the ids are dead letters of a tenant.
 func (s *Store) Dead(ctx context.Context, owner tenant.ID, user string, ids []uuid.UUID) (map[uuid.UUID]bool, error) {

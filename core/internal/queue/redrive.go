@@ -129,8 +129,8 @@ func (s *Store) GetRedrive(ctx context.Context, owner tenant.ID, user string, id
 
 const listRedrivesSQL = `
 SELECT ` + redriveColumns + ` FROM redrives
-WHERE tenant_id = @tenant_id AND id < @before AND (@user::text = '' OR user_id = @user)
-ORDER BY id DESC
+WHERE tenant_id = @tenant_id AND uuid_send(id) < uuid_send(@before::uuid) AND (@user::text = '' OR user_id = @user)
+ORDER BY uuid_send(id) DESC
 LIMIT @size`
 
 // ListRedrives lists a tenant's redrives, newest first, of one user where user is not
@@ -154,7 +154,7 @@ func (s *Store) ListRedrives(ctx context.Context, owner tenant.ID, user string, 
 const cancelRedriveSQL = `
 UPDATE redrives
 SET state = 'cancelled', waiting = NULL, updated_at = statement_timestamp(), ended_at = statement_timestamp()
-WHERE id = @id AND tenant_id = @tenant_id AND (@user::text = '' OR user_id = @user) AND state = 'running'
+WHERE id = @id AND tenant_id = @tenant_id AND (@user::text = '' OR user_id = @user) AND ended_at IS NULL
 RETURNING ` + redriveColumns
 
 // CancelRedrive ends a redrive; what it has done stays done. One that has ended stays

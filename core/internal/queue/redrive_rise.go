@@ -20,7 +20,7 @@ LEFT JOIN LATERAL (
   WHERE j.tenant_id = d.tenant_id AND COALESCE(j.user_id, '') = COALESCE(d.user_id, '') AND j.dedupe_key = d.dedupe_key
   LIMIT 1
 ) AS live ON true
-WHERE d.id = ANY(@ids::uuid[]) AND d.tenant_id = @tenant_id AND d.died_at <= @dead_by
+WHERE d.id = ANY(@ids::uuid[]) AND uuid_send(d.tenant_id) = uuid_send(@tenant_id::uuid) AND d.died_at <= @dead_by
 ORDER BY d.id
 FOR UPDATE OF d`
 

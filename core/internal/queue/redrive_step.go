@@ -65,10 +65,11 @@ func (s *Store) NextRedrive(ctx context.Context) (*time.Duration, error) {
 }
 
 // lockRedriveSQL takes the row for one step: it is the lease. A core that dies lets go
-// of it, and of the batch that it had begun.
+// of it, and of the batch that it had begun. That it runs is said by ended_at: by its
+// state it would be looked for among all that run.
 const lockRedriveSQL = `
 SELECT ` + redriveColumns + ` FROM redrives
-WHERE id = @id AND state = 'running' AND next_at <= statement_timestamp()
+WHERE id = @id AND ended_at IS NULL AND next_at <= statement_timestamp()
 FOR UPDATE SKIP LOCKED`
 
 // progressSQL writes down a step. A redrive with a rate pays for what it did, from when
@@ -155,7 +156,7 @@ SET failures = failures + 1, next_at = statement_timestamp() + power(2, failures
     waiting = CASE WHEN failures + 1 >= @most THEN NULL ELSE waiting END,
     error = CASE WHEN failures + 1 >= @most THEN @error ELSE error END,
     ended_at = CASE WHEN failures + 1 >= @most THEN statement_timestamp() END
-WHERE id = @id AND state = 'running'`
+WHERE id = @id AND ended_at IS NULL`
 
 func (s *Store) failRedrive(ctx context.Context, id uuid.UUID) error {
 	noRow := func(pgx.CollectableRow) (struct{}, error) { return struct{}{}, nil }
@@ -258,7 +259,7 @@ func (r *RedriveStep) look(ctx context.Context, tx pgx.Tx) ([]uuid.UUID, error) 
 
 const discardMatchingSQL = `
 DELETE FROM dead_letters
-WHERE id = ANY(@ids::uuid[]) AND tenant_id = @tenant_id AND died_at <= @dead_by
+WHERE ` + deadByID + ` AND died_at <= @dead_by
 RETURNING id`
 
 func (r *RedriveStep) discard(ctx context.Context, tx pgx.Tx, ids []uuid.UUID) error {
