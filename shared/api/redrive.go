@@ -140,6 +140,8 @@ const (
 
 	// MaxDeadLetterRows is how many dead letters a count or a grouping reads at most.
 	MaxDeadLetterRows = 100_000
+	// MaxRedriveRate is the highest rate_per_second.
+	MaxRedriveRate = 10_000
 	// MaxRedrives is how many redrives of a tenant may be under way.
 	MaxRedrives = 16
 )
@@ -178,7 +180,7 @@ func (d *DeadLetterRequest) Validate() []problem.FieldError {
 	}
 	r.check(d.IDs == nil, "ids", "cannot stand beside filter; give one of them")
 	rate := d.RatePerSecond
-	r.check(rate == nil || (*rate >= 0.001 && *rate <= 1e6), "rate_per_second", "must be between 0.001 and 1000000")
+	r.check(rate == nil || (*rate >= 0.001 && *rate <= MaxRedriveRate), "rate_per_second", "must be between 0.001 and %d", MaxRedriveRate)
 	d.Filter.validate(r)
 	return r.fields
 }

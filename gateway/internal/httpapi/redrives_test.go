@@ -57,7 +57,7 @@ func TestSettleByFilter(t *testing.T) {
 			`{"ids":["x"],"rate_per_second":1}`:                       "rate_per_second",
 			`{"filter":{},"rate_per_second":0}`:                       "rate_per_second",
 			`{"filter":{},"rate_per_second":-1}`:                      "rate_per_second",
-			`{"filter":{},"rate_per_second":1e7}`:                     "rate_per_second",
+			`{"filter":{},"rate_per_second":10001}`:                   "rate_per_second",
 			`{"filter":{},"rate_per_second":"fast"}`:                  "rate_per_second",
 			`{"filter":{},"dry_run":"yes"}`:                           "dry_run",
 			`{"filter":{"queue":"q","queue":"r"}}`:                    "filter.queue",
