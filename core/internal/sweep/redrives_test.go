@@ -34,10 +34,7 @@ func (f *fixture) redriveNow(id uuid.UUID) api.Redrive {
 func (f *fixture) dead(n int) {
 	f.Helper()
 	f.submit(n, 0, func(j *queue.NewJob) { j.MaxAttempts = 1 })
-	f.claimAndExpire(n)
-	if _, err := f.store.Reap(f.Context(), time.Unix(0, 0), n, func() float64 { return 0.5 }); err != nil {
-		f.Fatal(err)
-	}
+	f.dieAgain(n)
 }
 
 // A rate is kept: no more than a second's worth before its time, and not much later
@@ -88,5 +85,47 @@ func TestRedriverGoesOn(t *testing.T) {
 	queuetest.Eventually(t, "the good redrive to end", func() bool { return f.redriveNow(good).State == api.RedriveDone })
 	if now := f.redriveNow(broken); now.State != api.RedriveRunning || now.Done != 0 {
 		t.Errorf("the broken one: %+v", now)
+	}
+}
+
+// The tenant's own cap holds it up, and nothing else: it says so, and goes on when
+// there is room.
+func TestRedriverWaitsUnderTheTenantsCap(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.dead(6)
+	most := int64(2)
+	if _, err := f.store.CreateTenant(t.Context(), f.tenant, api.TenantRequest{Name: "capped"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.store.PatchTenant(t.Context(), f.tenant, api.TenantPatch{Overrides: &api.Overrides{Limits: api.Limits{MaxActive: &most}}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.d.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	id := f.redrive(nil)
+	f.run(sweep.NewRedriver(f.store, f.d, counted(), quiet()).Run)
+	for want := int64(2); want <= 6; want += 2 {
+		queuetest.Eventually(t, "two more to rise", func() bool {
+			now := f.redriveNow(id)
+			return now.Done == want && (now.State == api.RedriveDone || now.Waiting != nil && *now.Waiting == api.WaitingActiveCap)
+		})
+		if n := f.count(`SELECT count(*) FROM jobs`); n != 2 {
+			t.Errorf("%d active under a cap of 2", n)
+		}
+		f.dieAgain(2)
+	}
+	if drifts, err := f.store.Verify(t.Context()); err != nil || len(drifts) != 0 {
+		t.Errorf("drift %v, %v", drifts, err)
+	}
+}
+
+// dieAgain has n queued jobs lose their worker on their last attempt.
+func (f *fixture) dieAgain(n int) {
+	f.Helper()
+	f.claimAndExpire(n)
+	if reaped, err := f.store.Reap(f.Context(), time.Unix(0, 0), n, func() float64 { return 0.5 }); err != nil || len(reaped) != n {
+		f.Fatal(len(reaped), err)
 	}
 }
