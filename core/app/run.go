@@ -97,6 +97,7 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, store *queue.Store
 		sweep.NewWorkers(store, dispatcher, promoter.Kick, counted, log).Run,
 		sweep.NewPartitions(store, counted, log).Run,
 		sweep.NewForgetter(store, counted, log).Run,
+		sweep.NewRedriver(store, dispatcher, counted, log).Run,
 		sweep.NewUsage(store, dispatcher, counted, log).Run,
 		func(ctx context.Context) error {
 			return told.Run(ctx, hints.Listener{
@@ -187,7 +188,7 @@ func openMigrated(ctx context.Context, cfg Config) (*queue.Store, error) {
 func (cfg Config) storeOptions() queue.Options {
 	return queue.Options{
 		URL: cfg.DatabaseURL.Reveal(), MaxConns: cfg.DatabaseConns, PoolWait: cfg.DatabaseWait, AllowUnsafe: cfg.AllowLossy,
-		Retention: queue.Retention{Finished: days(cfg.RetainFinished), DeadLetters: days(cfg.RetainDead)},
+		Retention: queue.Retention{Finished: days(cfg.RetainFinished), DeadLetters: days(cfg.RetainDead), Audit: days(cfg.RetainAudit)},
 	}
 }
 

@@ -66,22 +66,6 @@ type DeadLetter struct {
 	ExpiresAt   *Time      `json:"expires_at" swaggertype:"string" format:"date-time"`
 }
 
-// DeadLetterRequest names dead letters to redrive or to discard.
-type DeadLetterRequest struct {
-	IDs    []string `json:"ids,omitzero"`
-	DryRun bool     `json:"dry_run,omitzero"`
-}
-
-// DeadLetterResponse answers item by item in the order sent.
-type DeadLetterResponse struct {
-	Results []BatchResult `json:"results"`
-}
-
-// Matched is a dry run's answer.
-type Matched struct {
-	Matched int `json:"matched"`
-}
-
 // Words of a queue.
 const (
 	ModePull = "pull"
@@ -203,12 +187,5 @@ func (q *QueueRequest) Validate() []problem.FieldError {
 	r.between(q.MaxActive, 0, 1e9, "max_active")
 	r.between(q.MaxRunning, 0, 1e9, "max_running")
 	r.check(q.RatePerSecond == nil || (*q.RatePerSecond > 0 && *q.RatePerSecond <= 1e6), "rate_per_second", "must be above 0 and at most 1000000")
-	return r.fields
-}
-
-// Validate tells which fields cannot be accepted.
-func (d *DeadLetterRequest) Validate() []problem.FieldError {
-	r := &refusals{}
-	r.check(len(d.IDs) >= 1 && len(d.IDs) <= MaxBatchJobs, "ids", "must have 1 to %d entries", MaxBatchJobs)
 	return r.fields
 }

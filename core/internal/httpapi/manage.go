@@ -124,7 +124,7 @@ func (s *Server) matched(ctx context.Context, owner tenant.ID, user string, ids 
 	if err != nil {
 		return nil, err
 	}
-	return json.Marshal(api.Matched{Matched: len(found)})
+	return json.Marshal(api.Matched{Matched: int64(len(found))})
 }
 
 func (s *Server) redriveMany(ctx context.Context, item api.Item[api.DeadLetterRequest]) (json.RawMessage, error) {
@@ -136,7 +136,10 @@ func (s *Server) redriveMany(ctx context.Context, item api.Item[api.DeadLetterRe
 	if err != nil {
 		return nil, err
 	}
-	if item.Request.DryRun {
+	switch {
+	case item.Request.Filter != nil:
+		return s.byFilter(ctx, owner, item, api.ActionRedrive)
+	case item.Request.DryRun:
 		return s.matched(ctx, owner, item.Principal.User, ids)
 	}
 	response := api.DeadLetterResponse{Results: make([]api.BatchResult, len(ids))}
@@ -159,7 +162,10 @@ func (s *Server) discardMany(ctx context.Context, item api.Item[api.DeadLetterRe
 	if err != nil {
 		return nil, err
 	}
-	if item.Request.DryRun {
+	switch {
+	case item.Request.Filter != nil:
+		return s.byFilter(ctx, owner, item, api.ActionDiscard)
+	case item.Request.DryRun:
 		return s.matched(ctx, owner, item.Principal.User, ids)
 	}
 	gone, err := s.Store.Discard(ctx, owner, item.Principal.User, ids)

@@ -98,6 +98,11 @@ func (s *Server) Handler(registry prometheus.Registerer) http.Handler {
 	route(s, internal, api.HopDeadLetters, each(s.deadLetters))
 	route(s, internal, api.HopDeadLetterRedrive, each(s.redriveMany))
 	route(s, internal, api.HopDeadLetterDiscard, each(s.discardMany))
+	route(s, internal, api.HopDeadLetterGroups, each(s.deadLetterGroups))
+	route(s, internal, api.HopRedriveGet, each(s.getRedrive))
+	route(s, internal, api.HopRedriveList, each(s.listRedrives))
+	route(s, internal, api.HopRedriveCancel, each(s.cancelRedrive))
+	route(s, internal, api.HopAudit, each(s.audit))
 	route(s, internal, api.HopWorkers, each(s.listWorkers))
 	route(s, internal, api.HopQueues, each(s.listQueues))
 	route(s, internal, api.HopQueueGet, each(s.getQueue))
@@ -127,7 +132,7 @@ func each[Req, Resp any](serve func(context.Context, api.Item[Req]) (Resp, error
 	return func(ctx context.Context, items []api.Item[Req]) []api.Result[Resp] {
 		results := make([]api.Result[Resp], len(items))
 		for i := range items {
-			value, err := serve(ctx, items[i])
+			value, err := serve(queue.WithActor(ctx, actor(items[i].Principal)), items[i])
 			results[i] = result(ctx, &value, err)
 		}
 		return results

@@ -457,7 +457,7 @@ func TestRunningCap(t *testing.T) {
 			if _, err := f.behind.Exec(t.Context(), `UPDATE jobs SET lease_expires_at = statement_timestamp() - interval '1 s' WHERE id = $1`, c.ID); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := f.store.Reap(t.Context(), time.Time{}, queue.Ever, 10, rand.Float64); err != nil {
+			if _, err := f.store.Reap(t.Context(), time.Time{}, 10, rand.Float64); err != nil {
 				t.Fatal(err)
 			}
 		},

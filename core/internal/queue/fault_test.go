@@ -137,7 +137,7 @@ func TestAFrozenServerHoldsNobodyForEver(t *testing.T) {
 	freeze()
 	start := time.Now()
 	_, promoted := store.Promote(t.Context(), queue.Ever, 10)
-	_, reaped := store.Reap(t.Context(), time.Unix(0, 0), queue.Ever, 10, half)
+	_, reaped := store.Reap(t.Context(), time.Unix(0, 0), 10, half)
 	if promoted == nil || reaped == nil || time.Since(start) > 8*time.Second {
 		t.Errorf("promote: %v, reap: %v, after %v", promoted, reaped, time.Since(start))
 	}

@@ -168,7 +168,7 @@ func (f *fixture) expire(id uuid.UUID) {
 
 func (f *fixture) reap() []queue.Reaped {
 	f.Helper()
-	reaped, err := f.store.Reap(f.Context(), time.Unix(0, 0), queue.Ever, 1000, half)
+	reaped, err := f.store.Reap(f.Context(), time.Unix(0, 0), 1000, half)
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -230,7 +230,7 @@ func (a *actor) expire() {
 }
 
 func (a *actor) reap() {
-	got, err := a.store.Reap(a.Context(), time.Unix(0, 0), queue.Ever, 1+a.random.IntN(10), half)
+	got, err := a.store.Reap(a.Context(), time.Unix(0, 0), 1+a.random.IntN(10), half)
 	if err != nil {
 		a.Error(err)
 	}

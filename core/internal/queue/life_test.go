@@ -203,10 +203,10 @@ func TestReaperWaitsForHoldersAfterBoot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if reaped, err := f.store.Reap(t.Context(), now, queue.Ever, 10, half); err != nil || len(reaped) != 0 {
+	if reaped, err := f.store.Reap(t.Context(), now, 10, half); err != nil || len(reaped) != 0 {
 		t.Fatalf("just after boot: %v %v", reaped, err)
 	}
-	if reaped, err := f.store.Reap(t.Context(), now.Add(-10*time.Second), queue.Ever, 10, half); err != nil || len(reaped) != 1 {
+	if reaped, err := f.store.Reap(t.Context(), now.Add(-10*time.Second), 10, half); err != nil || len(reaped) != 1 {
 		t.Fatalf("a third of 30 s after boot: %v %v", reaped, err)
 	}
 }

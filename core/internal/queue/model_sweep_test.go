@@ -23,7 +23,7 @@ func (w *world) expire(t *rapid.T) {
 
 func (w *world) reap(t *rapid.T) {
 	batch := rapid.SampledFrom([]int{1, 2, 100}).Draw(t, "batch")
-	got, err := w.store().Reap(w.ctx, time.Unix(0, 0), queue.Ever, batch, half)
+	got, err := w.store().Reap(w.ctx, time.Unix(0, 0), batch, half)
 	if err != nil {
 		t.Fatal(err)
 	}

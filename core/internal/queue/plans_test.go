@@ -193,7 +193,7 @@ func hotPath(f *fixture, store *queue.Store) {
 	f.exec(`UPDATE jobs SET lease_expires_at = now() - interval '1 minute' WHERE id IN (SELECT id FROM jobs WHERE state = 'running' LIMIT 100)`)
 	f.exec(`UPDATE jobs SET run_at = now() - interval '1 minute' WHERE id IN (SELECT id FROM jobs WHERE state = 'scheduled' LIMIT 100)`)
 	f.exec(`UPDATE jobs SET deadline = now() - interval '1 minute' WHERE id IN (SELECT id FROM jobs WHERE deadline IS NOT NULL LIMIT 100)`)
-	_, err = store.Reap(ctx, time.Now().Add(-time.Hour), queue.Ever, 100, func() float64 { return 0.5 })
+	_, err = store.Reap(ctx, time.Now().Add(-time.Hour), 100, func() float64 { return 0.5 })
 	must(err)
 	_, err = store.Promote(ctx, queue.Ever, 100)
 	must(err)

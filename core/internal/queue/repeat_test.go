@@ -101,7 +101,7 @@ func TestReaperLeavesALeaseThatIsBeingRenewed(t *testing.T) {
 	}
 	done := make(chan []queue.Reaped, 1)
 	go func() {
-		reaped, err := f.store.Reap(background(t), time.Unix(0, 0), queue.Ever, 10, half)
+		reaped, err := f.store.Reap(background(t), time.Unix(0, 0), 10, half)
 		if err != nil {
 			t.Error(err)
 		}

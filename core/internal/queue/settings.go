@@ -32,10 +32,19 @@ func (s *Store) PutQueue(ctx context.Context, owner tenant.ID, name string, requ
 		args["base"], args["cap"], args["jitter"] = retry.BaseMS, retry.CapMS, retry.Jitter
 	}
 	noRow := func(pgx.CollectableRow) (struct{}, error) { return struct{}{}, nil }
-	if _, err := changeLimits(ctx, s, noRow, putQueueSQL, args, pgx.StrictNamedArgs{"tenant_id": &owner, "queue": &name, "plan": nil}); err != nil {
+	if _, err := changeLimits(ctx, s, noRow, putQueueSQL, args, pgx.StrictNamedArgs{"tenant_id": &owner, "queue": &name, "plan": nil}, queueDeed(owner, name, request)); err != nil {
 		return fmt.Errorf("queue: settings: %w", err)
 	}
 	return nil
+}
+
+// queueDeed names each setting that may be read by whoever manages the tenant: one that
+// is added and is a secret must not come in by itself.
+func queueDeed(owner tenant.ID, name string, request api.QueueRequest) deed {
+	return deed{tenant: &owner, action: api.AuditQueuePut, object: name, detail: map[string]any{
+		"visibility_timeout_ms": request.VisibilityTimeoutMS, "max_attempts": request.MaxAttempts, "retry": request.Retry,
+		"max_active": request.MaxActive, "max_running": request.MaxRunning, "rate_per_second": request.RatePerSecond,
+	}}
 }
 
 const pauseQueueSQL = `
@@ -45,12 +54,16 @@ ON CONFLICT (tenant_id, name) DO UPDATE SET paused = EXCLUDED.paused, updated_at
 
 // PauseQueue stops or resumes the claims from a queue. A repeat changes nothing.
 func (s *Store) PauseQueue(ctx context.Context, owner tenant.ID, name string, paused bool) error {
-	return s.changeQueue(ctx, pauseQueueSQL, pgx.StrictNamedArgs{"tenant_id": owner, "name": name, "paused": paused})
-}
-
-func (s *Store) changeQueue(ctx context.Context, sql string, args pgx.StrictNamedArgs) error {
+	action := api.AuditQueueResume
+	if paused {
+		action = api.AuditQueuePause
+	}
 	noRow := func(pgx.CollectableRow) (struct{}, error) { return struct{}{}, nil }
-	if _, err := query(ctx, s, noRow, sql, args); err != nil {
+	args := pgx.StrictNamedArgs{"tenant_id": owner, "name": name, "paused": paused}
+	_, err := noted(ctx, s, noRow, pauseQueueSQL, args, func([]struct{}) *deed {
+		return &deed{tenant: &owner, action: action, object: name}
+	})
+	if err != nil {
 		return fmt.Errorf("queue: settings: %w", err)
 	}
 	return nil

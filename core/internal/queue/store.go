@@ -43,8 +43,11 @@ type Store struct {
 type Retention struct {
 	// Finished is for completed and cancelled jobs, in whole days.
 	Finished time.Duration
-	// DeadLetters is for dead letters and the attempts of all jobs.
+	// DeadLetters is for dead letters, the attempts of all jobs, and redrives that
+	// have ended.
 	DeadLetters time.Duration
+	// Audit is for audit entries.
+	Audit time.Duration
 }
 
 const (

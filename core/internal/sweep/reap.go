@@ -54,8 +54,9 @@ func (r *Reaper) RunOnce(ctx context.Context) error {
 		r.since = &now
 	}
 	back, done := r.reach.next()
+	var place queue.ReapPlace
 	for {
-		reaped, err := r.store.Reap(ctx, *r.since, back, reapBatch, random)
+		reaped, next, err := r.store.ReapAfter(ctx, *r.since, back, place, reapBatch, random)
 		if err != nil {
 			r.since = nil // whoever could not reach PostgreSQL now could not reach it either
 			return err
@@ -71,6 +72,7 @@ func (r *Reaper) RunOnce(ctx context.Context) error {
 			done()
 			return nil
 		}
+		place = next
 		if err := pause(ctx); err != nil {
 			return err
 		}
