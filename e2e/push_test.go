@@ -32,7 +32,9 @@ type endpoint struct {
 	t       *testing.T
 	address string
 	calls   atomic.Int64
-	server  *http.Server
+	// pause is how long it takes for an answer.
+	pause  time.Duration
+	server *http.Server
 }
 
 func newEndpoint(t *testing.T) *endpoint {
@@ -54,6 +56,7 @@ func (e *endpoint) revive() {
 	e.server = &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		e.calls.Add(1)
+		time.Sleep(e.pause)
 		_, _ = io.WriteString(w, `"done"`)
 	})}
 	go func(s *http.Server) { _ = s.Serve(listener) }(e.server)
@@ -185,4 +188,44 @@ func TestPushDestinationDeadUnderLoad(t *testing.T) {
 	if drifts := c.Verify(t); len(drifts) > 0 {
 		t.Errorf("verify: %v", drifts)
 	}
+}
+
+// Core is told to stop under load, again and again: calls under way end, and no
+// attempt is spent, no call made twice.
+func TestPushingCoreStopsUnderLoad(t *testing.T) {
+	t.Parallel()
+	c := pushCluster(t, stack.ClusterOptions{Cores: 2})
+	e := newEndpoint(t)
+	e.pause = 200 * time.Millisecond
+	p := newPushTenant(t, c, "stopped", map[string]any{"mode": "push", "push": map[string]any{"url": e.url()}})
+	stop := p.produce(t) // through gateway 0, which calls core 0: core 1 only pushes
+	for range lane(2, 20) {
+		stack.Eventually(t, 20*time.Second, "core to live", func() bool { return lives(t, c.Cores[1].URL+"/livez") })
+		stack.Eventually(t, 20*time.Second, "it to push", func() bool { return c.Cores[1].Metric("forgequeue_push_outcomes_total") > 10 })
+		if code, took := c.Cores[1].Stop(); code != 0 || took > 15*time.Second {
+			t.Errorf("exit code %d after %v\n%s", code, took, c.Cores[1].Output())
+		}
+		c.Cores[1].Start()
+	}
+	stop()
+	open := func() []int { return query[int](t.Context(), t, c.DatabaseURL, `SELECT count(*)::integer FROM jobs`) }
+	stack.Eventually(t, 60*time.Second, "all jobs to end", func() bool { n := open(); return len(n) == 1 && n[0] == 0 })
+	attempts := query[int](t.Context(), t, c.DatabaseURL, `SELECT count(*)::integer FROM attempts`)
+	once := query[int](t.Context(), t, c.DatabaseURL, `SELECT count(*)::integer FROM finished_jobs WHERE state = 'completed' AND attempt = 1`)
+	if n := p.submitted.Load(); len(attempts) != 1 || attempts[0] != 0 || len(once) != 1 || int64(once[0]) != n || e.calls.Load() != n {
+		t.Errorf("%d submitted, %v attempts failed, %v done at the first, %d calls", n, attempts, once, e.calls.Load())
+	}
+}
+
+func lives(t *testing.T, url string) bool {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return false
+	}
+	return response.Body.Close() == nil && response.StatusCode == http.StatusOK
 }

@@ -10,7 +10,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
+	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
+	"github.com/forgequeue/forgequeue/core/internal/seal"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -177,6 +179,32 @@ func TestQuickTriesHaveABudget(t *testing.T) {
 	if calls := len(d.got()); calls < jobs+10 || calls > jobs+13 {
 		t.Errorf("%d calls for %d jobs", calls, jobs)
 	}
+}
+
+// After a change of the key secrets are sealed anew as they are met.
+func TestSecretsAreSealedAnew(t *testing.T) {
+	t.Parallel()
+	f := newIdleFixture(t)
+	d := newDestination(t, says(200, ""))
+	f.put(f.tenant, "hooks", d.URL) // sealed with what is now the key before
+	var err error
+	if f.keys, err = seal.New(strings.Repeat("n", 32), key); err != nil {
+		t.Fatal(err)
+	}
+	f.start(time.Second)
+	f.ends(f.tenant, f.submit(f.tenant, "hooks", 1)[0], api.StateCompleted)
+	fresh, err := seal.New(strings.Repeat("n", 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	queuetest.Eventually(t, "the secret to be sealed anew", func() bool {
+		var sealed []byte
+		if err := f.behind.QueryRow(t.Context(), `SELECT push_secret FROM queues`).Scan(&sealed); err != nil {
+			t.Fatal(err)
+		}
+		opened, stale, err := fresh.Open(sealed, queue.QueueKey{Tenant: f.tenant, Name: "hooks"}.SecretPlace())
+		return err == nil && !stale && string(opened) == secret
+	})
 }
 
 // A queue that pushes has nothing for workers, and one whose secret does not open

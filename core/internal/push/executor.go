@@ -22,8 +22,9 @@ import (
 const (
 	// mostAtOnce is how many jobs one claim may take.
 	mostAtOnce = 100
-	// claimWait is how long a claim waits for work; between two, settings are learned.
-	claimWait = time.Second
+	// claimWait is how long a claim waits for work. Between two the settings are learned,
+	// and a queue with less room than the last claim asked for gets its turn.
+	claimWait = 250 * time.Millisecond
 	// claimPause is about how long a claim that failed is not made again.
 	claimPause = 500 * time.Millisecond
 	// idlePause is the least time for a look that finds nothing.
@@ -68,6 +69,8 @@ type Executor struct {
 	mu       sync.Mutex
 	most     int
 	inFlight int
+	// asked is how many jobs the claim under way may take.
+	asked    int
 	byTenant map[tenant.ID]int
 	targets  map[queue.QueueKey]*target
 	breakers map[breakerKey]*breaker

@@ -16,7 +16,11 @@ func (e *Executor) Room(key queue.QueueKey) int {
 	if !known { // new since the last look at the settings: found out once it is claimed
 		return min(e.most-e.inFlight, part(e.most, destinationPart))
 	}
-	return e.room(t)
+	room := e.room(t)
+	if room < e.asked { // the claim might find that many in this queue: it waits for the next one
+		return 0
+	}
+	return room
 }
 
 func part(whole, n int) int { return max(whole/n, 1) }
@@ -42,20 +46,18 @@ func (e *Executor) room(t *target) int {
 func (e *Executor) mostNow() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	most := min(e.most-e.inFlight, mostAtOnce)
-	if len(e.targets) == 0 {
-		return max(most, 0)
-	}
-	some := false
+	most := max(min(e.most-e.inFlight, mostAtOnce, part(e.most, destinationPart)), 0)
+	some := len(e.targets) == 0
 	for _, t := range e.targets {
 		if room := e.room(t); room > 0 {
 			most, some = min(most, room), true
 		}
 	}
 	if !some {
-		return 0
+		most = 0
 	}
-	return max(most, 0)
+	e.asked = most
+	return most
 }
 
 // admit takes a slot for a job of the target, if there is one.
