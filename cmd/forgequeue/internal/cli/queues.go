@@ -73,6 +73,8 @@ func queueState(q api.Queue) coloured {
 	switch {
 	case q.Paused:
 		return coloured{"paused", yellow}
+	case q.Breaker != nil && q.Breaker.State != api.BreakerClosed:
+		return coloured{"breaker " + q.Breaker.State, red}
 	case q.Mode == api.ModePull && q.ActiveWorkers == 0 && q.Depth.Queued > 0:
 		return coloured{"no worker", red}
 	}
