@@ -15,7 +15,7 @@ type Queue struct {
 	OldestQueuedMS *int64        `json:"oldest_queued_ms"`
 	ActiveWorkers  int           `json:"active_workers"`
 	Unserved       []Unserved    `json:"unserved"`
-	Breaker        *string       `json:"breaker"`
+	Breaker        *Breaker      `json:"breaker"`
 	Settings       QueueSettings `json:"settings"`
 }
 
@@ -43,10 +43,16 @@ type QueueSettings struct {
 	MaxActive     *int64   `json:"max_active"`
 	MaxRunning    *int64   `json:"max_running"`
 	RatePerSecond *float64 `json:"rate_per_second"`
+	// Push is where a queue in push mode sends its jobs; null for the others.
+	Push *Push `json:"push"`
 }
 
 // QueueRequest sets a queue's settings; what is absent is the default.
 type QueueRequest struct {
+	// Mode is pull, where workers claim, or push, where core calls Push.URL; pull if
+	// absent.
+	Mode                *string       `json:"mode,omitzero"`
+	Push                *PushRequest  `json:"push,omitzero"`
 	VisibilityTimeoutMS *int64        `json:"visibility_timeout_ms,omitzero"`
 	MaxAttempts         *int          `json:"max_attempts,omitzero"`
 	Retry               *RetryRequest `json:"retry,omitzero"`
@@ -181,6 +187,7 @@ type HopQueuePauseRequest struct {
 // Validate tells which fields cannot be accepted.
 func (q *QueueRequest) Validate() []problem.FieldError {
 	r := &refusals{}
+	r.push(q.Mode, q.Push)
 	r.between(q.VisibilityTimeoutMS, 1000, MaxVisibilityTimeout.Milliseconds(), "visibility_timeout_ms")
 	r.check(q.MaxAttempts == nil || (*q.MaxAttempts >= 1 && *q.MaxAttempts <= MaxAttempts), "max_attempts", "must be between 1 and %d", MaxAttempts)
 	r.retry(q.Retry)

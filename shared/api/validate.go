@@ -112,6 +112,10 @@ func (r *refusals) retry(retry *RetryRequest) {
 	if j := retry.Jitter; j != nil && (math.IsNaN(*j) || *j < 0 || *j > 1) {
 		r.add("retry.jitter", "must be between 0 and 1")
 	}
+	if c := retry.Curve; c != nil {
+		r.check(*c == CurveExponential || *c == CurveLinear || *c == CurveConstant, "retry.curve",
+			"must be %s, %s or %s", CurveExponential, CurveLinear, CurveConstant)
+	}
 }
 
 // Validate tells which fields of the batch itself cannot be accepted; the jobs

@@ -46,6 +46,7 @@ type Dispatcher struct {
 	claimGate gate
 	workers   workers
 	served    served
+	breakers  breakers
 	metrics   *metrics.Jobs
 	log       *slog.Logger
 	// tell passes wake-ups on to other cores; it never blocks.

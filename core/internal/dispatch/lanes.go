@@ -25,6 +25,9 @@ type Lanes struct {
 	settings map[queue.QueueKey]queue.QueueSettings
 	highest  queue.LaneID
 	changed  time.Time
+	// begun numbers the refreshes, applied is the last one whose settings were taken:
+	// of two at once the one that began first may end last, with what was true before.
+	begun, applied int
 	// full is when all lanes were last read, and not only the new ones.
 	full time.Time
 }
@@ -52,10 +55,12 @@ const (
 
 // Refresh reads what is new in the tables, and gives the lanes among it.
 func (l *Lanes) Refresh(ctx context.Context) (born []queue.Lane, err error) {
-	l.mu.RLock()
+	l.mu.Lock()
+	l.begun++
+	number := l.begun
 	after, since := max(l.highest-lateLanes, 0), l.changed.Add(-lateChanges)
 	begun, full := time.Now(), time.Since(l.full) > fullEvery
-	l.mu.RUnlock()
+	l.mu.Unlock()
 	if full {
 		after = 0
 	}
@@ -69,6 +74,10 @@ func (l *Lanes) Refresh(ctx context.Context) (born []queue.Lane, err error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if number < l.applied {
+		queues = nil
+	}
+	l.applied = max(l.applied, number)
 	for _, q := range queues {
 		l.settings[q.QueueKey] = q
 		if q.UpdatedAt.After(l.changed) {

@@ -52,7 +52,7 @@ func (l *leasing) run(ctx context.Context) {
 		if len(l.jobs) >= most {
 			return
 		}
-		made := l.d.plan(l.dealer, l.filter, most-len(l.jobs), l.busy)
+		made := l.d.plan(l.dealer, l.left(), most-len(l.jobs), l.busy)
 		if len(made.claim.Lanes) == 0 {
 			if !l.waitForBusy(ctx) {
 				return
@@ -64,6 +64,20 @@ func (l *leasing) run(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// left is the filter with the room that queues have beside what was taken by now.
+func (l *leasing) left() *Filter {
+	if l.filter.Room == nil || len(l.jobs) == 0 {
+		return l.filter
+	}
+	taken := map[queue.QueueKey]int{}
+	for i := range l.jobs {
+		taken[queue.QueueKey{Tenant: l.jobs[i].TenantID, Name: l.jobs[i].Queue}]++
+	}
+	left := *l.filter
+	left.Room = func(key queue.QueueKey) int { return l.filter.Room(key) - taken[key] }
+	return &left
 }
 
 // step runs one statement and takes in what it tells. It is worth going on when that

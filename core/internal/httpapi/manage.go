@@ -252,10 +252,6 @@ func (s *Server) putQueue(ctx context.Context, item api.Item[api.HopQueuePutRequ
 	if !api.ValidName(request.Name) {
 		return api.Queue{}, queue.ErrNotFound
 	}
-	// Better refused than taken and not kept.
-	if request.RatePerSecond != nil {
-		return api.Queue{}, problem.Invalid(problem.FieldError{Field: "rate_per_second", Message: "is not enforced by this version; leave it out"})
-	}
 	limit, err := s.Store.VisibilityLimit(ctx, owner)
 	if err != nil {
 		return api.Queue{}, err
@@ -265,7 +261,7 @@ func (s *Server) putQueue(ctx context.Context, item api.Item[api.HopQueuePutRequ
 			Field: "visibility_timeout_ms", Message: "must be at most " + strconv.FormatInt(*limit, 10) + ", by the tenant's plan",
 		})
 	}
-	return s.Dispatcher.PutQueue(ctx, owner, request.Name, request.QueueRequest)
+	return s.storeQueue(ctx, owner, request)
 }
 
 func (s *Server) pauseQueue(ctx context.Context, item api.Item[api.HopQueuePauseRequest]) (api.Queue, error) {

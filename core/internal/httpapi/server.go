@@ -20,7 +20,9 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/hints"
+	"github.com/forgequeue/forgequeue/core/internal/outbound"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/seal"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/clock"
 	"github.com/forgequeue/forgequeue/shared/identity"
@@ -41,6 +43,10 @@ type Server struct {
 	Hints      *hints.Hints
 	Verifier   identity.Verifier
 	Logger     *slog.Logger
+	// Seals keeps the secrets of queues in push mode; nil where there are no such queues.
+	Seals *seal.Keys
+	// Guard says which addresses they may push to.
+	Guard outbound.Guard
 	// Draining says that this process is about to stop.
 	Draining  func() bool
 	durations *prometheus.HistogramVec
