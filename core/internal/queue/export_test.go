@@ -17,3 +17,6 @@ func (s *Store) SetCallTime(d time.Duration) { s.callTime = d }
 
 // TokenBefore is the page token for what is older than a job.
 func TokenBefore(before uuid.UUID, filter api.JobFilter) string { return *sealToken(before, filter) }
+
+// SmallestJob is what decides whether a cap may be full.
+const SmallestJob = smallestJob
