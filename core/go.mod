@@ -11,6 +11,7 @@ require (
 	github.com/pressly/goose/v3 v3.29.0 // migrations
 	github.com/prometheus/client_golang v1.25.0 // metrics
 	github.com/redis/go-redis/v9 v9.23.0 // Redis: hints between processes
+	github.com/vgarvardt/pgx-google-uuid/v5 v5.6.0 // PostgreSQL: uuids in binary form
 	go.uber.org/goleak v1.3.0 // tests: no goroutine is left behind
 	pgregory.net/rapid v1.3.0 // tests: properties and the model
 )

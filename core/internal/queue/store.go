@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+	pgxuuid "github.com/vgarvardt/pgx-google-uuid/v5"
 )
 
 // Options say how to reach PostgreSQL.
@@ -88,6 +89,10 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 	params["idle_in_transaction_session_timeout"] = "30s"
 	config.MaxConns = options.MaxConns
 	config.MaxConnIdleTime = 5 * time.Minute
+	config.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
+		pgxuuid.Register(conn.TypeMap()) // or each uuid goes through its text form, by way of an error
+		return nil
+	}
 	if config.ConnConfig.ConnectTimeout == 0 {
 		// A server that takes connections and does not answer must not hold the pool's
 		// places for the two minutes that pgxpool allows.
