@@ -6,6 +6,7 @@ require (
 	github.com/caarlos0/env/v11 v11.4.2 // settings from the environment
 	github.com/forgequeue/forgequeue/shared v0.0.0
 	github.com/gin-gonic/gin v1.12.0 // HTTP routing, at the door only
+	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3 // the JSON of the hop: a third of encoding/json's time
 	github.com/google/uuid v1.6.0 // UUID v7 and random ids
 	github.com/jackc/pgx/v5 v5.12.0 // PostgreSQL
 	github.com/pressly/goose/v3 v3.29.0 // migrations

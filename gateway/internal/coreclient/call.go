@@ -8,6 +8,9 @@ import (
 	"fmt"
 	"net/http"
 
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
@@ -80,6 +83,12 @@ func encode(value any) ([]byte, error) {
 		return nil, err
 	}
 	return bytes.TrimRight(body.Bytes(), "\n"), nil
+}
+
+// read takes what core says as it is: what is in it was checked when it came in, or is
+// a result that somebody else's server made.
+func read(text []byte, into any) error {
+	return jsonv2.Unmarshal(text, into, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 }
 
 // exchange sends the body when its turn has come, again where that is safe, and

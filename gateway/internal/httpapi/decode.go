@@ -37,6 +37,18 @@ func decode(text []byte, into any) error {
 	return nil
 }
 
+// idOf finds the id in core's answer to a submit; "" where it has none.
+func idOf(answer stdjson.RawMessage) string {
+	var stored struct {
+		ID string `json:"id"`
+	}
+	// Core made it a moment ago, or remembered it: whether a name is twice in it was seen to then.
+	if json.Unmarshal(answer, &stored, jsontext.AllowDuplicateNames(true)) != nil {
+		return ""
+	}
+	return stored.ID
+}
+
 // rawOrAbsent keeps a payload or a result as it was sent, and null as absent.
 func rawOrAbsent(from *jsontext.Decoder, to *stdjson.RawMessage) error {
 	value, err := from.ReadValue()
