@@ -1,7 +1,6 @@
 package coreclient
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -74,15 +73,11 @@ func doubtOutcomes(value any) {
 	}
 }
 
-// encode leaves <, > and & as they are: a payload comes back as it was sent.
+// encode writes what encoding/json would, but leaves <, > and & as they are: a payload
+// comes back as it was sent.
 func encode(value any) ([]byte, error) {
-	var body bytes.Buffer
-	encoder := json.NewEncoder(&body)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(value); err != nil {
-		return nil, err
-	}
-	return bytes.TrimRight(body.Bytes(), "\n"), nil
+	return jsonv2.Marshal(value, jsonv2.FormatNilSliceAsNull(true), jsonv2.FormatNilMapAsNull(true),
+		jsontext.PreserveRawStrings(true), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 }
 
 // read takes what core says as it is: what is in it was checked when it came in, or is
