@@ -2,6 +2,7 @@ package admission
 
 import (
 	"context"
+	"runtime"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -67,6 +68,9 @@ func (l *Limiter) join(w *waiter) {
 // hold up is one connection.
 func (l *Limiter) serve() {
 	for {
+		// Whoever is about to ask may join: at an idle gateway nobody is, and under load
+		// rounds are larger, and fewer.
+		runtime.Gosched()
 		batch := l.next()
 		if batch == nil {
 			return
