@@ -4,9 +4,7 @@
 package httpapi
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
@@ -16,6 +14,8 @@ import (
 	"time"
 
 	"github.com/gin-gonic/gin"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
@@ -209,7 +209,8 @@ func (s *Server) verify(c *gin.Context) {
 func items[Req any](s *Server, c *gin.Context) ([]api.Item[Req], bool) {
 	body, _ := c.Request.Context().Value(bodyKey{}).([]byte)
 	var envelope api.Envelope[Req]
-	if err := json.Unmarshal(body, &envelope); err != nil {
+	// It is the gateway's, which has refused what is doubtful in its callers' JSON.
+	if err := json.Unmarshal(body, &envelope, jsontext.AllowDuplicateNames(true)); err != nil {
 		s.refuse(c, problem.New(problem.InvalidJSON, "The envelope cannot be read: "+err.Error()))
 		return nil, false
 	}
@@ -232,19 +233,17 @@ func withTimeout(r *http.Request, wait time.Duration) (context.Context, context.
 
 // answer writes the results; an error means that they did not leave this process.
 func (s *Server) answer(c *gin.Context, results any) error {
-	var body bytes.Buffer
-	encoder := json.NewEncoder(&body)
-	encoder.SetEscapeHTML(false) // payloads go through as they came
-	if err := encoder.Encode(results); err != nil {
+	body, err := encode(results)
+	if err != nil {
 		s.Logger.ErrorContext(c.Request.Context(), "an answer cannot be encoded", "error", err)
 		s.refuse(c, problem.New(problem.Internal, "The answer cannot be encoded."))
 		return err
 	}
 	header := c.Writer.Header()
 	header.Set("Content-Type", "application/json")
-	header.Set("Content-Length", strconv.Itoa(body.Len()))
+	header.Set("Content-Length", strconv.Itoa(len(body)))
 	c.Writer.WriteHeader(http.StatusOK)
-	_, err := c.Writer.Write(body.Bytes())
+	_, err = c.Writer.Write(body)
 	return err
 }
 

@@ -34,6 +34,18 @@ func (f *fixture) fill(n int, user string) {
 SELECT gen_random_uuid(), $1, $2, 'default', 't', NULLIF($4,''), 'queued', 5, 'null', '{}', '{}', 3, 1, 1, 0, now(), now(), now() FROM generate_series(1, $3)`, f.tenant, f.lane.ID, n, user)
 }
 
+// what tally.mayFill goes by: no row is smaller, the smallest that a submit can make included.
+func TestSmallestJob(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.fill(1, "")
+	f.submit(f.job(func(j *queue.NewJob) { j.Type, j.Payload, j.Metadata = "t", []byte("1"), []byte("{}") }))
+	f.exec(`UPDATE jobs SET queue = 'q'`)
+	if least := f.countOf(`SELECT min(pg_column_size(jobs.*)) FROM jobs`); least < queue.SmallestJob {
+		t.Errorf("a job of %d bytes", least)
+	}
+}
+
 // rows that are locked when the cap comes are not counted; running cap exceeded.
 func TestLockedAtAdoption(t *testing.T) {
 	t.Parallel()

@@ -54,3 +54,6 @@ func Planned() map[string][]string {
 		forgetRedrivesSQL:  {"redrives_by_end", "redrives_pkey"},
 	}
 }
+
+// SmallestJob is what decides whether a cap may be full.
+const SmallestJob = smallestJob

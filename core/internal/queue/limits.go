@@ -84,7 +84,7 @@ func (s *Store) CapUse(ctx context.Context, caps []Cap) ([]FullCap, error) {
 	if err != nil {
 		return nil, fmt.Errorf("queue: cap use: %w", nothingChanged(classify(err)))
 	}
-	if err := counts.exact(ctx, conn, caps); err != nil {
+	if err := counts.recount(ctx, conn, func(int64) bool { return true }, caps); err != nil {
 		return nil, fmt.Errorf("queue: cap use: %w", nothingChanged(classify(err)))
 	}
 	used := make([]FullCap, len(caps))

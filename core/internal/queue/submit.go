@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -432,12 +433,21 @@ func insertArgs(submissions []Submission, places []place) pgx.StrictNamedArgs {
 	}
 	return pgx.StrictNamedArgs{
 		"units": c.units, "ids": c.ids, "tenants": c.tenants, "lanes": c.lanes, "queues": c.queues, "types": c.types,
-		"users": c.users, "priorities": c.priorities, "payloads": c.payloads, "tags": c.tags, "metadata": c.metadata,
-		"max_attempts": c.maxAttempts, "bases": c.bases, "caps": c.caps, "jitters": c.jitters, "curves": c.curves, "timeouts": c.timeouts,
-		"dedupe_keys": c.dedupeKeys, "correlation_ids": c.correlationIDs, "traceparents": c.traceparents,
-		"run_ats": c.runAts, "delays": c.delays, "deadlines": c.deadlines,
+		"users": unlessNone(c.users), "priorities": c.priorities, "payloads": c.payloads, "tags": c.tags, "metadata": c.metadata,
+		"max_attempts": c.maxAttempts, "bases": c.bases, "caps": c.caps, "jitters": c.jitters, "curves": c.curves, "timeouts": unlessNone(c.timeouts),
+		"dedupe_keys": unlessNone(c.dedupeKeys), "correlation_ids": unlessNone(c.correlationIDs), "traceparents": unlessNone(c.traceparents),
+		"run_ats": unlessNone(c.runAts), "delays": c.delays, "deadlines": unlessNone(c.deadlines),
 		"counted": c.counted,
 	}
+}
+
+// unlessNone gives nil for a column that is empty in all rows: unnest fills up with
+// NULL what is shorter, and most of a job's columns are for few jobs.
+func unlessNone[T any](column []*T) []*T {
+	if slices.ContainsFunc(column, func(value *T) bool { return value != nil }) {
+		return column
+	}
+	return nil
 }
 
 // arrayText is a PostgreSQL array in text form. Names need no escapes, but
