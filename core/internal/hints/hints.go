@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -23,6 +24,9 @@ const (
 	backlog = 1024
 	// sendTime is what one message may take.
 	sendTime = 50 * time.Millisecond
+	// alone is for how long nothing is said to other cores once a hint reached nobody else:
+	// one core needs none, and two do without for that long.
+	alone = 500 * time.Millisecond
 	// lanesPerHint bounds a message; a poll finds the rest.
 	lanesPerHint = 1000
 )
@@ -52,6 +56,8 @@ type Hints struct {
 	self   string
 	out    chan message
 	log    *slog.Logger
+	// quiet is until when this core is thought to be alone, in Unix nanoseconds.
+	quiet atomic.Int64
 }
 
 type message struct{ channel, payload string }
@@ -75,7 +81,7 @@ func (h *Hints) Ended(ids []uuid.UUID) { h.say(ready{Ended: ids[:min(len(ids), l
 func (h *Hints) Settings() { h.say(ready{Settings: true}) }
 
 func (h *Hints) say(hint ready) {
-	if h.client == nil {
+	if h.client == nil || time.Now().UnixNano() < h.quiet.Load() {
 		return
 	}
 	hint.From = h.self
@@ -123,6 +129,7 @@ func (h *Hints) Run(ctx context.Context, hear Listener) error {
 }
 
 func (h *Hints) sendAll(ctx context.Context) {
+	_, oneNode := h.client.(*redis.Client)
 	failing := false
 	for {
 		select {
@@ -130,8 +137,12 @@ func (h *Hints) sendAll(ctx context.Context) {
 			return
 		case m := <-h.out:
 			limited, cancel := context.WithTimeout(ctx, sendTime)
-			err := h.client.Publish(limited, m.channel, m.payload).Err()
+			heard, err := h.client.Publish(limited, m.channel, m.payload).Result()
 			cancel()
+			// This core hears itself. In a cluster a node counts its own listeners only.
+			if err == nil && m.channel == api.ChannelReady && heard <= 1 && oneNode {
+				h.quiet.Store(time.Now().Add(alone).UnixNano())
+			}
 			if failed := err != nil && ctx.Err() == nil; failed != failing {
 				failing = failed
 				h.log.WarnContext(ctx, "hints to other processes", "lost", failing, "error", err)
