@@ -9,67 +9,41 @@ import (
 	"github.com/caarlos0/env/v11"
 
 	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/shared/diagnosis"
 )
-
-// Levels of a Finding.
-const (
-	LevelOK   = "ok"
-	LevelWarn = "warn"
-	LevelFail = "fail"
-)
-
-// Finding is one thing that was looked at.
-type Finding struct {
-	// Check names it, such as "PostgreSQL version".
-	Check string
-	Level string
-	// Detail is what was found, Advice what to change; empty where nothing is to be.
-	Detail, Advice string
-}
-
-// Diagnosis is what Diagnose has found.
-type Diagnosis struct {
-	Findings []Finding
-	// Reached says that the settings could be read and the server answered.
-	Reached bool
-	// Clock is how far the server's clock is ahead of this machine's, give or take
-	// Doubt. They tell nothing where Reached is false.
-	Clock, Doubt time.Duration
-}
-
-func (d *Diagnosis) add(level, check, detail, advice string) {
-	d.Findings = append(d.Findings, Finding{Check: check, Level: level, Detail: detail, Advice: advice})
-}
 
 // diagnosisTime bounds the whole look, connecting included.
 const diagnosisTime = 20 * time.Second
 
+// look is a Diagnosis in the making.
+type look struct{ diagnosis.Diagnosis }
+
 // Diagnose looks at the PostgreSQL that the settings name as core would use it, and
 // says what is wrong with it. It changes nothing. Of the settings, by the names of
 // their variables, it reads those about the database alone.
-func Diagnose(ctx context.Context, settings map[string]string) Diagnosis {
+func Diagnose(ctx context.Context, settings map[string]string) diagnosis.Diagnosis {
 	ctx, cancel := context.WithTimeout(ctx, diagnosisTime)
 	defer cancel()
-	var d Diagnosis
+	var d look
 	cfg, err := databaseConfig(settings)
 	if err != nil {
-		d.add(LevelFail, "PostgreSQL settings", err.Error(), "set it as api-docs/config.md says")
+		d.Add(diagnosis.LevelFail, "PostgreSQL settings", err.Error(), "set it as api-docs/config.md says")
 		if cfg.DatabaseURL == "" {
-			return d
+			return d.Diagnosis
 		}
 	}
 	if !queue.ReadableURL(cfg.DatabaseURL.Reveal()) {
-		d.add(LevelFail, "PostgreSQL", "DATABASE_URL cannot be read", "it should look like postgres://user:password@host:5432/database")
-		return d
+		d.Add(diagnosis.LevelFail, "PostgreSQL", "DATABASE_URL cannot be read", "it should look like postgres://user:password@host:5432/database")
+		return d.Diagnosis
 	}
 	look, err := queue.LookAt(ctx, cfg.DatabaseURL.Reveal())
 	switch {
 	case errors.Is(err, queue.ErrUnavailable):
-		d.add(LevelFail, "PostgreSQL", err.Error(), "start the server, or correct DATABASE_URL")
-		return d
+		d.Add(diagnosis.LevelFail, "PostgreSQL", err.Error(), "start the server, or correct DATABASE_URL")
+		return d.Diagnosis
 	case err != nil:
-		d.add(LevelFail, "PostgreSQL", err.Error(), "see the server's log")
-		return d
+		d.Add(diagnosis.LevelFail, "PostgreSQL", err.Error(), "see the server's log")
+		return d.Diagnosis
 	}
 	d.Clock, d.Doubt = look.Ahead, look.Doubt
 	d.Reached = true
@@ -77,7 +51,7 @@ func Diagnose(ctx context.Context, settings map[string]string) Diagnosis {
 	d.durability(look, cfg.AllowLossy)
 	d.pool(look, cfg.DatabaseConns)
 	d.schema(ctx, look, cfg)
-	return d
+	return d.Diagnosis
 }
 
 // databaseConfig reads the settings about the database; the others keep their
@@ -103,30 +77,30 @@ func databaseConfig(settings map[string]string) (Config, error) {
 	return cfg, errors.Join(unreadable, cfg.checkDatabase())
 }
 
-func (d *Diagnosis) server(look queue.ServerLook) {
+func (d *look) server(look queue.ServerLook) {
 	const check = "PostgreSQL version"
 	if look.Version < 150000 {
-		d.add(LevelFail, check, look.VersionName+" is too old", "15 or newer is needed")
+		d.Add(diagnosis.LevelFail, check, look.VersionName+" is too old", "15 or newer is needed")
 	} else {
-		d.add(LevelOK, check, look.VersionName, "")
+		d.Add(diagnosis.LevelOK, check, look.VersionName, "")
 	}
 	if look.Encoding != "UTF8" {
-		d.add(LevelFail, "PostgreSQL encoding", "the database's encoding is "+look.Encoding, "make the database with ENCODING 'UTF8'")
+		d.Add(diagnosis.LevelFail, "PostgreSQL encoding", "the database's encoding is "+look.Encoding, "make the database with ENCODING 'UTF8'")
 	}
 	if look.Standby || look.ReadOnly == "on" {
-		d.add(LevelFail, "PostgreSQL writes", "the server or the role only allows reading",
+		d.Add(diagnosis.LevelFail, "PostgreSQL writes", "the server or the role only allows reading",
 			"connect to the primary: name all hosts, and add target_session_attrs=read-write to DATABASE_URL")
 	}
 	if look.Autovacuum == "off" {
-		d.add(LevelWarn, "PostgreSQL autovacuum", "autovacuum is off: the table of live jobs will bloat", "ALTER SYSTEM SET autovacuum = on")
+		d.Add(diagnosis.LevelWarn, "PostgreSQL autovacuum", "autovacuum is off: the table of live jobs will bloat", "ALTER SYSTEM SET autovacuum = on")
 	}
 }
 
 // durability is about settings that lose what was acknowledged.
-func (d *Diagnosis) durability(look queue.ServerLook, allowed bool) {
-	level, advice := LevelFail, "turn it on; core refuses to start otherwise"
+func (d *look) durability(look queue.ServerLook, allowed bool) {
+	level, advice := diagnosis.LevelFail, "turn it on; core refuses to start otherwise"
 	if allowed {
-		level, advice = LevelWarn, "turn it on; core only starts because of FORGEQUEUE_ALLOW_LOSSY_DATABASE"
+		level, advice = diagnosis.LevelWarn, "turn it on; core only starts because of FORGEQUEUE_ALLOW_LOSSY_DATABASE"
 	}
 	safe := true
 	for _, one := range [][3]string{
@@ -136,16 +110,16 @@ func (d *Diagnosis) durability(look queue.ServerLook, allowed bool) {
 	} {
 		if one[1] == "off" {
 			safe = false
-			d.add(level, "PostgreSQL "+one[0], "off: "+one[2], advice)
+			d.Add(level, "PostgreSQL "+one[0], "off: "+one[2], advice)
 		}
 	}
 	if safe {
-		d.add(LevelOK, "PostgreSQL durability", "fsync and full_page_writes are on, synchronous_commit is "+look.Commit, "")
+		d.Add(diagnosis.LevelOK, "PostgreSQL durability", "fsync and full_page_writes are on, synchronous_commit is "+look.Commit, "")
 	}
 }
 
 // pool says whether core's connections find room.
-func (d *Diagnosis) pool(look queue.ServerLook, conns int32) {
+func (d *look) pool(look queue.ServerLook, conns int32) {
 	const check = "PostgreSQL connections"
 	room, by := look.MaxConnections-look.Reserved, "max_connections"
 	for _, limit := range []struct {
@@ -162,45 +136,45 @@ func (d *Diagnosis) pool(look queue.ServerLook, conns int32) {
 	const advice = "raise the limit, or lower FORGEQUEUE_DATABASE_CONNS; each core has a pool of its own"
 	switch {
 	case conns > room:
-		d.add(LevelFail, check, detail, advice)
+		d.Add(diagnosis.LevelFail, check, detail, advice)
 	case conns > room-others:
-		d.add(LevelWarn, check, detail, advice)
+		d.Add(diagnosis.LevelWarn, check, detail, advice)
 	default:
-		d.add(LevelOK, check, detail, "")
+		d.Add(diagnosis.LevelOK, check, detail, "")
 	}
 }
 
 // schema says whether the migrations are all applied. It asks for them only where
 // there are some: the question itself would make their table.
-func (d *Diagnosis) schema(ctx context.Context, look queue.ServerLook, cfg Config) {
+func (d *look) schema(ctx context.Context, look queue.ServerLook, cfg Config) {
 	const check = "migrations"
 	switch {
 	case look.Schema == "":
-		d.add(LevelFail, check, "the role's search_path names no schema that exists", "make the schema, or set search_path in DATABASE_URL")
+		d.Add(diagnosis.LevelFail, check, "the role's search_path names no schema that exists", "make the schema, or set search_path in DATABASE_URL")
 		return
 	case !look.MayCreate:
-		d.add(LevelFail, "PostgreSQL rights", "the role may not create tables in the schema "+look.Schema+"; core makes a partition for each day",
+		d.Add(diagnosis.LevelFail, "PostgreSQL rights", "the role may not create tables in the schema "+look.Schema+"; core makes a partition for each day",
 			"GRANT CREATE ON SCHEMA "+look.Schema+" TO the role")
 	}
 	if !look.Migrated {
-		d.add(LevelFail, check, "the schema "+look.Schema+" has no tables yet", "run `forgequeue core migrate` with the same DATABASE_URL")
+		d.Add(diagnosis.LevelFail, check, "the schema "+look.Schema+" has no tables yet", "run `forgequeue core migrate` with the same DATABASE_URL")
 		return
 	}
 	options := cfg.storeOptions()
 	options.MaxConns, options.AllowUnsafe = 2, true // judged above
 	store, err := queue.Open(ctx, options)
 	if err != nil {
-		d.add(LevelFail, check, err.Error(), "core cannot start like this")
+		d.Add(diagnosis.LevelFail, check, err.Error(), "core cannot start like this")
 		return
 	}
 	defer store.Close()
 	pending, err := store.SchemaPending(ctx)
 	switch {
 	case err != nil:
-		d.add(LevelFail, check, err.Error(), "core cannot start like this")
+		d.Add(diagnosis.LevelFail, check, err.Error(), "core cannot start like this")
 	case pending > 0:
-		d.add(LevelFail, check, fmt.Sprintf("%d are not applied", pending), "run `forgequeue core migrate` with the same DATABASE_URL")
+		d.Add(diagnosis.LevelFail, check, fmt.Sprintf("%d are not applied", pending), "run `forgequeue core migrate` with the same DATABASE_URL")
 	default:
-		d.add(LevelOK, check, "all are applied", "")
+		d.Add(diagnosis.LevelOK, check, "all are applied", "")
 	}
 }

@@ -7,18 +7,19 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/app"
 	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
+	"github.com/forgequeue/forgequeue/shared/diagnosis"
 )
 
-func leveled(d app.Diagnosis, check string) app.Finding {
+func leveled(d diagnosis.Diagnosis, check string) diagnosis.Finding {
 	for _, f := range d.Findings {
 		if f.Check == check {
 			return f
 		}
 	}
-	return app.Finding{}
+	return diagnosis.Finding{}
 }
 
-func diagnose(t *testing.T, databaseURL string, settings ...string) app.Diagnosis {
+func diagnose(t *testing.T, databaseURL string, settings ...string) diagnosis.Diagnosis {
 	t.Helper()
 	all := map[string]string{"DATABASE_URL": databaseURL}
 	for i := 0; i < len(settings); i += 2 {
@@ -34,12 +35,12 @@ func TestDiagnoseAHealthyDatabase(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 	for _, check := range []string{"PostgreSQL version", "PostgreSQL durability", "PostgreSQL connections", "migrations"} {
-		if f := leveled(d, check); f.Level != app.LevelOK || f.Advice != "" {
+		if f := leveled(d, check); f.Level != diagnosis.LevelOK || f.Advice != "" {
 			t.Errorf("%s: %+v", check, f)
 		}
 	}
 	for _, f := range d.Findings {
-		if f.Level != app.LevelOK {
+		if f.Level != diagnosis.LevelOK {
 			t.Errorf("%+v", f)
 		}
 	}
@@ -56,16 +57,16 @@ func TestDiagnoseFindsWhatIsWrong(t *testing.T) {
 		return url + separator + "options=-c" + strings.ReplaceAll(setting, "=", "%3D")
 	}
 	for _, c := range []struct {
-		d            app.Diagnosis
+		d            diagnosis.Diagnosis
 		check, level string
 	}{
-		{diagnose(t, queuetest.EmptyURL(t)), "migrations", app.LevelFail},
-		{diagnose(t, with("synchronous_commit=off")), "PostgreSQL synchronous_commit", app.LevelFail},
-		{diagnose(t, with("synchronous_commit=off"), "FORGEQUEUE_ALLOW_LOSSY_DATABASE", "true"), "PostgreSQL synchronous_commit", app.LevelWarn},
-		{diagnose(t, with("default_transaction_read_only=on")), "PostgreSQL writes", app.LevelFail},
-		{diagnose(t, with("search_path=absent")), "migrations", app.LevelFail},
-		{diagnose(t, url, "FORGEQUEUE_DATABASE_CONNS", "1000"), "PostgreSQL connections", app.LevelFail},
-		{diagnose(t, url, "FORGEQUEUE_DATABASE_CONNS", "0"), "PostgreSQL settings", app.LevelFail},
+		{diagnose(t, queuetest.EmptyURL(t)), "migrations", diagnosis.LevelFail},
+		{diagnose(t, with("synchronous_commit=off")), "PostgreSQL synchronous_commit", diagnosis.LevelFail},
+		{diagnose(t, with("synchronous_commit=off"), "FORGEQUEUE_ALLOW_LOSSY_DATABASE", "true"), "PostgreSQL synchronous_commit", diagnosis.LevelWarn},
+		{diagnose(t, with("default_transaction_read_only=on")), "PostgreSQL writes", diagnosis.LevelFail},
+		{diagnose(t, with("search_path=absent")), "migrations", diagnosis.LevelFail},
+		{diagnose(t, url, "FORGEQUEUE_DATABASE_CONNS", "1000"), "PostgreSQL connections", diagnosis.LevelFail},
+		{diagnose(t, url, "FORGEQUEUE_DATABASE_CONNS", "0"), "PostgreSQL settings", diagnosis.LevelFail},
 	} {
 		f := leveled(c.d, c.check)
 		if !c.d.Reached || f.Level != c.level || f.Advice == "" {
@@ -93,7 +94,7 @@ func TestDiagnoseAMigrationThatIsMissing(t *testing.T) {
 		`DELETE FROM goose_db_version WHERE version_id = (SELECT max(version_id) FROM goose_db_version)`); err != nil {
 		t.Fatal(err)
 	}
-	if f := leveled(diagnose(t, url), "migrations"); f.Level != app.LevelFail || !strings.Contains(f.Detail, "1 are not applied") {
+	if f := leveled(diagnose(t, url), "migrations"); f.Level != diagnosis.LevelFail || !strings.Contains(f.Detail, "1 are not applied") {
 		t.Errorf("%+v", f)
 	}
 }
@@ -102,7 +103,7 @@ func TestDiagnoseWithoutAServer(t *testing.T) {
 	t.Parallel()
 	for _, url := range []string{"", "nonsense", "postgres://u:hunter2@127.0.0.1:1/x", "postgres://u:hunter2@host:port/x", "postgres://u:hunter2@db.example.invalid/x"} {
 		d := diagnose(t, url)
-		if d.Reached || len(d.Findings) == 0 || d.Findings[0].Level != app.LevelFail {
+		if d.Reached || len(d.Findings) == 0 || d.Findings[0].Level != diagnosis.LevelFail {
 			t.Errorf("%s: %+v", url, d)
 		}
 		for _, f := range d.Findings {

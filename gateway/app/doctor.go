@@ -12,37 +12,8 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications" //nolint:depguard // as above
 
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
+	"github.com/forgequeue/forgequeue/shared/diagnosis"
 )
-
-// Levels of a Finding.
-const (
-	LevelOK   = "ok"
-	LevelWarn = "warn"
-	LevelFail = "fail"
-)
-
-// Finding is one thing that was looked at.
-type Finding struct {
-	// Check names it, such as "Redis version".
-	Check string
-	Level string
-	// Detail is what was found, Advice what to change; empty where nothing is to be.
-	Detail, Advice string
-}
-
-// Diagnosis is what Diagnose has found.
-type Diagnosis struct {
-	Findings []Finding
-	// Reached says that the URL could be read and the server answered.
-	Reached bool
-	// Clock is how far the server's clock is ahead of this machine's, give or take
-	// Doubt. They tell nothing where Reached is false.
-	Clock, Doubt time.Duration
-}
-
-func (d *Diagnosis) add(level, check, detail, advice string) {
-	d.Findings = append(d.Findings, Finding{Check: check, Level: level, Detail: detail, Advice: advice})
-}
 
 const (
 	// diagnosisTime bounds the whole look.
@@ -52,16 +23,19 @@ const (
 	tolerable = 50 * time.Millisecond
 )
 
+// look is a Diagnosis in the making.
+type look struct{ diagnosis.Diagnosis }
+
 // Diagnose looks at the Redis of redisURL as the gateway would use it, and says what
 // is wrong with it. All that it writes is one key that expires within a second.
-func Diagnose(ctx context.Context, redisURL string) Diagnosis {
+func Diagnose(ctx context.Context, redisURL string) diagnosis.Diagnosis {
 	ctx, cancel := context.WithTimeout(ctx, diagnosisTime)
 	defer cancel()
-	var d Diagnosis
+	var d look
 	parsed, err := redis.ParseURL(redisURL)
 	if err != nil || !admission.ValidURL(redisURL) { // not the library's text, which may repeat the password
-		d.add(LevelFail, "Redis", "REDIS_URL cannot be read", "it should look like redis://[[user]:password@]host:port[/database]")
-		return d
+		d.Add(diagnosis.LevelFail, "Redis", "REDIS_URL cannot be read", "it should look like redis://[[user]:password@]host:port[/database]")
+		return d.Diagnosis
 	}
 	parsed.ContextTimeoutEnabled, parsed.DialTimeout, parsed.MaxRetries = true, dialTime, -1
 	parsed.DisableIdentity = true // older servers answer it with an error
@@ -69,12 +43,12 @@ func Diagnose(ctx context.Context, redisURL string) Diagnosis {
 	client := redis.NewClient(parsed)
 	defer func() { _ = client.Close() }() // it was only looked at
 	if err := client.Ping(ctx).Err(); err != nil {
-		d.add(LevelFail, "Redis", err.Error(), "start the server, or correct REDIS_URL; without Redis each gateway limits by itself")
-		return d
+		d.Add(diagnosis.LevelFail, "Redis", err.Error(), "start the server, or correct REDIS_URL; without Redis each gateway limits by itself")
+		return d.Diagnosis
 	}
 	if d.Clock, d.Doubt, err = clockOf(ctx, client); err != nil {
-		d.add(LevelFail, "Redis", "TIME: "+err.Error(), "allow the command TIME to this user")
-		return d
+		d.Add(diagnosis.LevelFail, "Redis", "TIME: "+err.Error(), "allow the command TIME to this user")
+		return d.Diagnosis
 	}
 	d.Reached = true
 	d.speed()
@@ -82,7 +56,7 @@ func Diagnose(ctx context.Context, redisURL string) Diagnosis {
 	d.scripts(ctx, client)
 	d.hints(ctx, client)
 	d.memory(ctx, client)
-	return d
+	return d.Diagnosis
 }
 
 // clockOf compares the clocks by the quickest of a few questions, as NTP does: the
@@ -104,21 +78,21 @@ func clockOf(ctx context.Context, client *redis.Client) (ahead, doubt time.Durat
 }
 
 // speed judges the quickest answer: what is slow even then is slow always.
-func (d *Diagnosis) speed() {
+func (d *look) speed() {
 	took := (2 * d.Doubt).Round(10 * time.Microsecond)
 	detail := fmt.Sprintf("answers within %v", took)
 	if took > tolerable/2 {
-		d.add(LevelWarn, "Redis latency", detail, fmt.Sprintf("bring it nearer: a gateway waits for %v, then decides alone", tolerable))
+		d.Add(diagnosis.LevelWarn, "Redis latency", detail, fmt.Sprintf("bring it nearer: a gateway waits for %v, then decides alone", tolerable))
 		return
 	}
-	d.add(LevelOK, "Redis latency", detail, "")
+	d.Add(diagnosis.LevelOK, "Redis latency", detail, "")
 }
 
-func (d *Diagnosis) version(ctx context.Context, client *redis.Client) {
+func (d *look) version(ctx context.Context, client *redis.Client) {
 	const check = "Redis version"
 	info := infoOf(ctx, client, "server")
 	if valkey := info["valkey_version"]; valkey != "" {
-		d.add(LevelOK, check, "Valkey "+valkey, "")
+		d.Add(diagnosis.LevelOK, check, "Valkey "+valkey, "")
 		return
 	}
 	version := info["redis_version"]
@@ -126,11 +100,11 @@ func (d *Diagnosis) version(ctx context.Context, client *redis.Client) {
 	number, err := strconv.Atoi(major)
 	switch {
 	case err != nil:
-		d.add(LevelWarn, check, "the server does not tell its version", "use Redis 7 or newer, or Valkey")
+		d.Add(diagnosis.LevelWarn, check, "the server does not tell its version", "use Redis 7 or newer, or Valkey")
 	case number < 7:
-		d.add(LevelFail, check, version+" is too old", "Redis 7 or newer, or Valkey, is needed")
+		d.Add(diagnosis.LevelFail, check, version+" is too old", "Redis 7 or newer, or Valkey, is needed")
 	default:
-		d.add(LevelOK, check, "Redis "+version, "")
+		d.Add(diagnosis.LevelOK, check, "Redis "+version, "")
 	}
 }
 
@@ -141,48 +115,48 @@ redis.call('MGET', KEYS[1])
 redis.call('SET', KEYS[1], time[1], 'PX', ARGV[1])
 return tonumber(time[1])`
 
-func (d *Diagnosis) scripts(ctx context.Context, client *redis.Client) {
+func (d *look) scripts(ctx context.Context, client *redis.Client) {
 	const check = "Redis scripts"
 	key := "fq:doctor:" + strconv.FormatInt(time.Now().UnixNano(), 36)
 	err := redis.NewScript(probe).Run(ctx, client, []string{key}, time.Second.Milliseconds()).Err()
 	switch {
 	case err == nil:
-		d.add(LevelOK, check, "EVALSHA and EVAL work, and may write", "")
+		d.Add(diagnosis.LevelOK, check, "EVALSHA and EVAL work, and may write", "")
 	case strings.HasPrefix(err.Error(), "READONLY"):
-		d.add(LevelFail, check, "the server is a replica and takes no writes", "let REDIS_URL name the primary")
+		d.Add(diagnosis.LevelFail, check, "the server is a replica and takes no writes", "let REDIS_URL name the primary")
 	default:
-		d.add(LevelFail, check, err.Error(), "allow EVAL, EVALSHA, TIME, MGET and SET on fq:* to this user; without scripts each gateway limits by itself")
+		d.Add(diagnosis.LevelFail, check, err.Error(), "allow EVAL, EVALSHA, TIME, MGET and SET on fq:* to this user; without scripts each gateway limits by itself")
 	}
 }
 
 // hints is about pub/sub, by which revocations and wake-ups travel.
-func (d *Diagnosis) hints(ctx context.Context, client *redis.Client) {
+func (d *look) hints(ctx context.Context, client *redis.Client) {
 	const check = "Redis pub/sub"
 	if err := client.Publish(ctx, "fq:doctor", "").Err(); err != nil {
-		d.add(LevelWarn, check, err.Error(), "allow PUBLISH and SUBSCRIBE on fq:*; without them jobs are found by polls, and a revoked key works for 30 s more")
+		d.Add(diagnosis.LevelWarn, check, err.Error(), "allow PUBLISH and SUBSCRIBE on fq:*; without them jobs are found by polls, and a revoked key works for 30 s more")
 		return
 	}
-	d.add(LevelOK, check, "PUBLISH works", "")
+	d.Add(diagnosis.LevelOK, check, "PUBLISH works", "")
 }
 
 // memory is about what a full server does. Persistence is of no matter: all that
 // Redis holds here may be lost.
-func (d *Diagnosis) memory(ctx context.Context, client *redis.Client) {
+func (d *look) memory(ctx context.Context, client *redis.Client) {
 	const check = "Redis memory"
 	info := infoOf(ctx, client, "memory")
 	limit, policy := info["maxmemory"], info["maxmemory_policy"]
 	switch {
 	case limit == "" || policy == "":
-		d.add(LevelWarn, check, "the server does not tell its maxmemory-policy", "")
+		d.Add(diagnosis.LevelWarn, check, "the server does not tell its maxmemory-policy", "")
 	case limit == "0":
-		d.add(LevelOK, check, "no maxmemory, so nothing is evicted (maxmemory-policy "+policy+")", "")
+		d.Add(diagnosis.LevelOK, check, "no maxmemory, so nothing is evicted (maxmemory-policy "+policy+")", "")
 	case policy == "noeviction":
-		d.add(LevelWarn, check, "maxmemory is "+limit+" bytes with maxmemory-policy noeviction: once it is full the limiter's writes are refused",
+		d.Add(diagnosis.LevelWarn, check, "maxmemory is "+limit+" bytes with maxmemory-policy noeviction: once it is full the limiter's writes are refused",
 			"set maxmemory-policy to volatile-ttl: it forgets the buckets that are nearly full again")
 	case !slices.Contains([]string{"allkeys-lru", "allkeys-lfu", "volatile-lru", "volatile-lfu", "volatile-ttl"}, policy):
-		d.add(LevelWarn, check, "maxmemory-policy "+policy+" evicts keys in use like any other", "set maxmemory-policy to volatile-ttl")
+		d.Add(diagnosis.LevelWarn, check, "maxmemory-policy "+policy+" evicts keys in use like any other", "set maxmemory-policy to volatile-ttl")
 	default:
-		d.add(LevelOK, check, "maxmemory is "+limit+" bytes, maxmemory-policy "+policy, "")
+		d.Add(diagnosis.LevelOK, check, "maxmemory is "+limit+" bytes, maxmemory-policy "+policy, "")
 	}
 }
 

@@ -10,16 +10,17 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/forgequeue/forgequeue/gateway/app"
+	"github.com/forgequeue/forgequeue/shared/diagnosis"
 	"github.com/forgequeue/forgequeue/shared/supervisor/storetest"
 )
 
-func leveled(d app.Diagnosis, check string) app.Finding {
+func leveled(d diagnosis.Diagnosis, check string) diagnosis.Finding {
 	for _, f := range d.Findings {
 		if f.Check == check {
 			return f
 		}
 	}
-	return app.Finding{}
+	return diagnosis.Finding{}
 }
 
 func TestDiagnoseAHealthyRedis(t *testing.T) {
@@ -29,7 +30,7 @@ func TestDiagnoseAHealthyRedis(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 	for _, check := range []string{"Redis version", "Redis scripts", "Redis pub/sub"} {
-		if f := leveled(d, check); f.Level != app.LevelOK {
+		if f := leveled(d, check); f.Level != diagnosis.LevelOK {
 			t.Errorf("%s: %+v", check, f)
 		}
 	}
@@ -59,13 +60,13 @@ func TestDiagnoseARedisThatAllowsLittle(t *testing.T) {
 	}
 	parsed.User = url.UserPassword(name, "hunter2")
 	d := app.Diagnose(t.Context(), parsed.String())
-	if f := leveled(d, "Redis scripts"); f.Level != app.LevelFail || !strings.Contains(f.Advice, "EVAL") {
+	if f := leveled(d, "Redis scripts"); f.Level != diagnosis.LevelFail || !strings.Contains(f.Advice, "EVAL") {
 		t.Errorf("scripts: %+v", d.Findings)
 	}
-	if f := leveled(d, "Redis pub/sub"); f.Level != app.LevelWarn {
+	if f := leveled(d, "Redis pub/sub"); f.Level != diagnosis.LevelWarn {
 		t.Errorf("pub/sub: %+v", f)
 	}
-	if f := leveled(d, "Redis version"); f.Level != app.LevelWarn {
+	if f := leveled(d, "Redis version"); f.Level != diagnosis.LevelWarn {
 		t.Errorf("version: %+v", f)
 	}
 }
@@ -74,7 +75,7 @@ func TestDiagnoseWithoutARedis(t *testing.T) {
 	t.Parallel()
 	for _, address := range []string{"nonsense", "redis://:hunter2@127.0.0.1:1", "redis://:hunter2@host:port/x", "http://u:hunter2@x"} {
 		d := app.Diagnose(t.Context(), address)
-		if d.Reached || len(d.Findings) != 1 || d.Findings[0].Level != app.LevelFail || strings.Contains(d.Findings[0].Detail, "hunter2") {
+		if d.Reached || len(d.Findings) != 1 || d.Findings[0].Level != diagnosis.LevelFail || strings.Contains(d.Findings[0].Detail, "hunter2") {
 			t.Errorf("%s: %+v", address, d)
 		}
 	}
