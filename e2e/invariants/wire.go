@@ -172,7 +172,7 @@ func claimAnswer(events []Event, answer []byte) []Event {
 	for i, job := range claimed.Jobs {
 		e := events[0]
 		e.Index = i + 1
-		e.Job, e.Token, e.Epoch, e.Attempt, e.MaxAttempts = job.ID, job.LeaseToken, job.Epoch, job.Attempt, job.MaxAttempts
+		e.Job, e.Owner, e.Token, e.Epoch, e.Attempt, e.MaxAttempts = job.ID, job.Tenant, job.LeaseToken, job.Epoch, job.Attempt, job.MaxAttempts
 		e.LeaseEnds, e.Mark, e.Payload = job.LeaseExpiresAt.Time, markIn(job.Payload), digest(job.Payload)
 		events = append(events, e)
 	}
