@@ -110,37 +110,66 @@ func (c Contest) shares(v *violations, claims []*Event, from, until time.Time) {
 	}
 }
 
-// rounds looks at each job of a quiet tenant: what was asked for after it was
-// accepted, and answered before somebody asked who then got it, has surely overtaken
-// it.
-func (c Contest) rounds(v *violations, h History, claims []*Event) {
+// quietJob is a job of a quiet tenant, and by how many it was surely overtaken.
+type quietJob struct {
+	submit    *Event
+	claimed   bool
+	overtaken int
+}
+
+// quietJobs looks at each job of a quiet tenant: what was asked for after it was
+// accepted, and answered before somebody asked who then got it, has overtaken it.
+func (c Contest) quietJobs(h History, claims []*Event, quiet string) []quietJob {
 	first := map[string]*Event{}
 	for _, e := range claims {
+		if e.Owner != quiet {
+			continue
+		}
 		if before := first[e.Job]; before == nil || e.Sent.Before(before.Sent) {
 			first[e.Job] = e
 		}
 	}
+	var jobs []quietJob
+	for i := range h.Events {
+		submit := &h.Events[i]
+		if submit.Op != OpSubmit || submit.Tenant != quiet || !submit.OK() || submit.Job == "" ||
+			submit.Sent.Before(c.From) || submit.Done.After(c.Until) {
+			continue
+		}
+		one, until := quietJob{submit: submit}, c.Until
+		if claim := first[submit.Job]; claim != nil && claim.Sent.Before(until) {
+			one.claimed, until = true, claim.Sent
+		}
+		one.overtaken = overtaken(claims, submit.Done, until)
+		jobs = append(jobs, one)
+	}
+	return jobs
+}
+
+func (c Contest) rounds(v *violations, h History, claims []*Event) {
 	for _, quiet := range c.Quiet {
-		seen := 0
-		for i := range h.Events {
-			submit := &h.Events[i]
-			if submit.Op != OpSubmit || submit.Tenant != quiet || !submit.OK() || submit.Job == "" ||
-				submit.Sent.Before(c.From) || submit.Done.After(c.Until) {
-				continue
-			}
-			seen++
-			until, end := c.Until, "the end of the contest"
-			if claim := first[submit.Job]; claim != nil && claim.Sent.Before(until) {
-				until, end = claim.Sent, "it was claimed"
-			}
-			if n := overtaken(claims, submit.Done, until); n > c.Round {
-				v.add("job %s of the quiet tenant %s was overtaken by %d jobs before %s; a round is %d", submit.Job, quiet, n, end, c.Round)
+		jobs := c.quietJobs(h, claims, quiet)
+		for _, one := range jobs {
+			if one.overtaken > c.Round {
+				v.add("job %s of the quiet tenant %s was overtaken by %d jobs (it was claimed in time: %v); a round is %d",
+					one.submit.Job, quiet, one.overtaken, one.claimed, c.Round)
 			}
 		}
-		if seen == 0 {
+		if len(jobs) == 0 {
 			v.add("no contest: the quiet tenant %s submitted nothing", quiet)
 		}
 	}
+}
+
+// Overtaken is by how many jobs the unluckiest job of a quiet tenant was overtaken.
+func (c Contest) Overtaken(h History) int {
+	worst, claims := 0, h.handed()
+	for _, quiet := range c.Quiet {
+		for _, one := range c.quietJobs(h, claims, quiet) {
+			worst = max(worst, one.overtaken)
+		}
+	}
+	return worst
 }
 
 // overtaken counts the claims, in the order of their answers, that lie in a time as a
