@@ -14,8 +14,9 @@ import (
 
 const (
 	// sharedBytes bounds an envelope of many callers' items; one that is larger goes
-	// alone.
-	sharedBytes = 4 << 20
+	// alone. core answers when its last item is done: 4,000 small jobs of batches take
+	// a slow core a second or two, and callers wait for that besides their turn.
+	sharedBytes = 512 << 10
 	// leastWeight keeps the items of an envelope below api.MaxHopItems.
 	leastWeight = sharedBytes/api.MaxHopItems + 1
 	// sharedWaiting bounds the items that wait for an envelope of one group.
