@@ -340,7 +340,7 @@ func freeze(t *testing.T, postmaster int) (thaw func()) {
 	}
 	stopped := []int{postmaster} // the parent first: it then has no new children
 	signal := func(pid int, signal syscall.Signal) {
-		if err := syscall.Kill(pid, signal); err != nil && err != syscall.ESRCH { //nolint:errorlint // Kill gives the number itself
+		if err := syscall.Kill(pid, signal); err != nil && err != syscall.ESRCH {
 			t.Errorf("signal %v to %d: %v", signal, pid, err)
 		}
 	}

@@ -110,7 +110,7 @@ func holdSnapshot(t *testing.T, url string) *snapshot {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(t.Context())) })
-	s := &snapshot{url: url, pid: int32(conn.PgConn().PID())} //nolint:gosec // a process id
+	s := &snapshot{url: url, pid: int32(conn.PgConn().PID())}
 	if s.tx, err = conn.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}); err == nil {
 		// The first statement takes the snapshot, and no lock on a table of ours.
 		_, err = s.tx.Exec(t.Context(), `SELECT 1 FROM pg_class LIMIT 1`)
