@@ -10,8 +10,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -143,50 +141,6 @@ func postgresProxy(t *testing.T, databaseURL string, faults *faultproxy.Faults) 
 		RawQuery: "sslmode=disable",
 	}
 	return through.String()
-}
-
-// Two connections and 64 callers: all are answered soon, with success or with a
-// refusal that asks to come back, and nothing is lost.
-func TestPoolOfTwoConnections(t *testing.T) {
-	t.Parallel()
-	c := stack.NewCluster(t, stack.ClusterOptions{Settings: map[string]string{"FORGEQUEUE_DATABASE_CONNS": "2"}})
-	l := newLoad(t, c, 2*time.Second)
-	stopWork := l.work(4, 0)
-	const callers = 64
-	// A request waits for a connection for 2 s at most; how long its work takes and
-	// how busy this machine is comes on top.
-	var slow, odd, accepted atomic.Int64
-	end := time.Now().Add(time.Duration(lane(15, 60)) * time.Second)
-	var group sync.WaitGroup
-	base := &http.Transport{MaxIdleConnsPerHost: callers}
-	defer base.CloseIdleConnections()
-	plain := l.noted.Client(l.tenant.ID, base)
-	for range callers {
-		group.Go(func() {
-			for time.Now().Before(end) {
-				begun := time.Now()
-				status := l.plainSubmit(plain)
-				switch {
-				case status == http.StatusAccepted:
-					accepted.Add(1)
-				case status != http.StatusServiceUnavailable && status != http.StatusTooManyRequests:
-					odd.Add(1)
-					t.Errorf("status %d", status)
-				}
-				if time.Since(begun) > hang {
-					slow.Add(1)
-				}
-				pace(t.Context(), 20*time.Millisecond)
-			}
-		})
-	}
-	group.Wait()
-	l.drain(90 * time.Second)
-	stopWork()
-	l.check()
-	if slow.Load() > 0 || odd.Load() > 0 || accepted.Load() == 0 {
-		t.Errorf("%d slower than %v, %d with an odd status, %d accepted", slow.Load(), hang, odd.Load(), accepted.Load())
-	}
 }
 
 // plainSubmit submits once, without a key and without retries, and gives the

@@ -54,6 +54,8 @@ type Database struct {
 	Overdue []string
 	// Buckets are the limits that the run was under.
 	Buckets []Bucket
+	// Contests are times in which tenants shared workers.
+	Contests []Contest
 	// OverCap are looks at which more jobs were active or running than a cap allows;
 	// Drift is what `core verify` found once quiet.
 	OverCap []string

@@ -41,6 +41,8 @@ type Event struct {
 	RetryAfter string `json:"ra,omitzero"`
 
 	Job string `json:"job,omitzero"`
+	// Owner is the claimed job's tenant, as the answer says.
+	Owner string `json:"owner,omitzero"`
 	// Mark, Key, Body and Payload belong to a submit: the payload's mark, the
 	// Idempotency-Key, digests of body and payload. Body also tells outcomes apart.
 	Mark    string `json:"mark,omitzero"`

@@ -100,10 +100,20 @@ func (r *Recorder) Client(tenant string, base http.RoundTripper) *http.Client {
 	}
 }
 
+// BriefClient is Client for floods: a request is noted when it was answered, or got no
+// answer, and not at all where it was surely refused.
+func (r *Recorder) BriefClient(tenant string, base http.RoundTripper) *http.Client {
+	c := r.Client(tenant, base)
+	c.Transport = &transport{recorder: r, tenant: tenant, base: base, brief: true}
+	return c
+}
+
 type transport struct {
 	recorder *Recorder
 	tenant   string
 	base     http.RoundTripper
+	// brief leaves out what a flood would fill the memory with.
+	brief bool
 }
 
 // RoundTrip notes the request before it is sent and the answer before it is used.
@@ -121,28 +131,79 @@ func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 		// Without it net/http cannot repeat a keyed request behind our back.
 		request.GetBody = nil
 	}
-	seq := t.recorder.seq.Add(1)
-	events := asked(request, body)
-	now := time.Now()
-	for i := range events {
-		events[i].Actor, events[i].Seq, events[i].Index = t.recorder.actor, seq, i
-		events[i].Tenant, events[i].Sent = t.tenant, now
+	seq, now := t.recorder.seq.Add(1), time.Now()
+	sent := func() []Event {
+		events := asked(request, body)
+		for i := range events {
+			events[i].Actor, events[i].Seq, events[i].Index = t.recorder.actor, seq, i
+			events[i].Tenant, events[i].Sent = t.tenant, now
+		}
+		return events
 	}
-	if events[0].Op == OpSubmit || events[0].Op == OpOutcome { // what may change something unseen
+	if t.brief {
+		return t.roundTripBriefly(request, sent)
+	}
+	events := sent()
+	if mayChange(events) {
 		t.recorder.add(events)
 	}
+	response, answer, err := t.exchange(request)
+	if err == nil {
+		t.note(events, response, answer)
+	}
+	return response, bodyless(response, err)
+}
+
+// mayChange says that the request may change something unseen.
+func mayChange(events []Event) bool { return events[0].Op == OpSubmit || events[0].Op == OpOutcome }
+
+// roundTripBriefly looks at the request only when it has to be noted.
+func (t *transport) roundTripBriefly(request *http.Request, sent func() []Event) (*http.Response, error) {
+	response, answer, err := t.exchange(request)
+	switch {
+	case err != nil:
+		if events := sent(); mayChange(events) {
+			t.recorder.add(events)
+		}
+	case !refuses(response, answer):
+		t.note(sent(), response, answer)
+	}
+	return response, bodyless(response, err)
+}
+
+// refuses says that an answer leaves no doubt that nothing happened.
+func refuses(response *http.Response, answer []byte) bool {
+	told := answered([]Event{{Op: OpOther}}, response, answer)
+	return told[0].Refused()
+}
+
+// bodyless is the error of a round trip that had no answer at all.
+func bodyless(response *http.Response, err error) error {
+	if response != nil {
+		return nil
+	}
+	return err
+}
+
+// exchange makes the request and reads the answer. Where that ends half way, the
+// caller learns it as it would have.
+func (t *transport) exchange(request *http.Request) (*http.Response, []byte, error) {
 	response, err := t.base.RoundTrip(request)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	answer, err := io.ReadAll(response.Body)
 	_ = response.Body.Close()
 	if err != nil {
-		// The caller learns it as it would have.
 		response.Body = io.NopCloser(io.MultiReader(bytes.NewReader(answer), failing{err}))
-		return response, nil //nolint:nilerr // the body says it
+		return response, nil, err
 	}
 	response.Body = io.NopCloser(bytes.NewReader(answer))
+	return response, answer, nil
+}
+
+// note notes an answer.
+func (t *transport) note(events []Event, response *http.Response, answer []byte) {
 	events = answered(events, response, answer)
 	done := time.Now()
 	for i := range events {
@@ -150,7 +211,6 @@ func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	events[0].Foreign = t.foreign(response.Header, answer)
 	t.recorder.add(events)
-	return response, nil
 }
 
 type failing struct{ err error }

@@ -37,15 +37,16 @@ func asked(request *http.Request, body []byte) []Event {
 	post := request.Method == http.MethodPost
 	switch {
 	case post && len(parts) == 1 && parts[0] == "jobs":
-		return []Event{submitted(body, key, body)}
+		return []Event{submitted(body, key, digest(body))}
 	case post && len(parts) == 2 && parts[0] == "jobs" && parts[1] == "batch":
 		var batch struct{ Jobs []json.RawMessage }
 		if json.Unmarshal(body, &batch) != nil || len(batch.Jobs) == 0 {
 			break
 		}
 		events := make([]Event, len(batch.Jobs))
+		whole := digest(body)
 		for i, job := range batch.Jobs {
-			events[i] = submitted(job, key, body)
+			events[i] = submitted(job, key, whole)
 		}
 		return events
 	case post && len(parts) == 1 && parts[0] == "claims":
@@ -92,13 +93,13 @@ func isOutcome(word string) bool {
 	return false
 }
 
-func submitted(job []byte, key string, body []byte) Event {
+func submitted(job []byte, key, body string) Event {
 	var said struct{ Payload json.RawMessage }
 	_ = json.Unmarshal(job, &said) // a malformed one is refused, and says so
 	if said.Payload == nil {
 		said.Payload = json.RawMessage("null")
 	}
-	return Event{Op: OpSubmit, Mark: markIn(said.Payload), Payload: digest(said.Payload), Key: key, Body: digest(body)}
+	return Event{Op: OpSubmit, Mark: markIn(said.Payload), Payload: digest(said.Payload), Key: key, Body: body}
 }
 
 // answered fills in what the answer says. A malformed 2xx leaves the job out,
@@ -172,7 +173,7 @@ func claimAnswer(events []Event, answer []byte) []Event {
 	for i, job := range claimed.Jobs {
 		e := events[0]
 		e.Index = i + 1
-		e.Job, e.Token, e.Epoch, e.Attempt, e.MaxAttempts = job.ID, job.LeaseToken, job.Epoch, job.Attempt, job.MaxAttempts
+		e.Job, e.Owner, e.Token, e.Epoch, e.Attempt, e.MaxAttempts = job.ID, job.Tenant, job.LeaseToken, job.Epoch, job.Attempt, job.MaxAttempts
 		e.LeaseEnds, e.Mark, e.Payload = job.LeaseExpiresAt.Time, markIn(job.Payload), digest(job.Payload)
 		events = append(events, e)
 	}

@@ -165,6 +165,30 @@ func (c *Cluster) NewKey(tb testing.TB, tenant Tenant, expires time.Time) string
 	return key.Secret
 }
 
+// NewPlatformKey makes a key whose holder claims from the queues of all tenants.
+func (c *Cluster) NewPlatformKey(tb testing.TB) string {
+	tb.Helper()
+	admin, err := client.New(client.Options{URL: c.Gateways[0].URL, APIKey: operator})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer admin.CloseIdleConnections()
+	key, err := admin.CreatePlatformKey(tb.Context(), api.PlatformKeyRequest{})
+	if err != nil {
+		tb.Fatalf("stack: platform key: %v", err)
+	}
+	return key.Secret
+}
+
+// Weigh gives a tenant a weight, in force in every core when the hint has reached it.
+func (c *Cluster) Weigh(tb testing.TB, tenant Tenant, weight int) {
+	tb.Helper()
+	status, answer := Call(tb, http.MethodPatch, c.Gateways[0].URL+"/v1/admin/tenants/"+tenant.ID, operator, fmt.Appendf(nil, `{"weight":%d}`, weight))
+	if status != http.StatusOK {
+		tb.Fatalf("stack: weight of %s: %d %s", tenant.ID, status, answer)
+	}
+}
+
 // Override gives a tenant limits of its own, in force in every core and gateway
 // when the hint has reached them.
 func (c *Cluster) Override(tb testing.TB, tenant Tenant, overrides api.Overrides) {

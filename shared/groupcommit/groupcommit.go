@@ -24,7 +24,8 @@ import (
 )
 
 var (
-	// ErrFull says that as many wait as may; nothing was done.
+	// ErrFull says that as many wait as may, or that the request's turn came too late;
+	// nothing was done.
 	ErrFull = errors.New("groupcommit: too many requests wait")
 	// ErrLeft says that the caller's context ended while its request waited; nothing was done.
 	ErrLeft = errors.New("groupcommit: the caller left before its request was flushed")
@@ -52,6 +53,11 @@ type Options[Req, Resp any] struct {
 	// Waiting bounds the requests that wait for a flush, of all classes. A request of a
 	// more urgent class takes the place of the latest of the least urgent one.
 	Waiting int
+	// Reserve is how much of its caller's time, in percent, a request must have left when
+	// its turn comes, or else it is refused; 0 is nothing. Under a lasting overload
+	// whoever is first in line has waited nearly until the deadline: without a reserve
+	// all the work is done for callers who leave before it is.
+	Reserve int
 	// Classes is how many there are; 0 is the most urgent. 1 if 0.
 	Classes int
 	// Timeout bounds a flush; 30 s if 0.
@@ -74,6 +80,8 @@ type entry[Req, Resp any] struct {
 	request Req
 	weight  int
 	result  chan Result[Resp]
+	// latest, where not zero, is when its turn must have come.
+	latest time.Time
 	// flushed, guarded by the group's mu, says that it no longer waits.
 	flushed bool
 }
@@ -102,8 +110,9 @@ func (g *Group[Req, Resp]) Do(ctx context.Context, class int, request Req) (Resp
 func (g *Group[Req, Resp]) DoAll(ctx context.Context, class int, requests []Req) []Result[Resp] {
 	results := make([]Result[Resp], len(requests))
 	entries := make([]*entry[Req, Resp], len(requests))
+	latest := g.latest(ctx)
 	for i := range requests {
-		entries[i] = &entry[Req, Resp]{request: requests[i], weight: g.options.Weight(requests[i]), result: make(chan Result[Resp], 1)}
+		entries[i] = &entry[Req, Resp]{request: requests[i], weight: g.options.Weight(requests[i]), result: make(chan Result[Resp], 1), latest: latest}
 	}
 	g.join(ctx, min(max(class, 0), g.options.Classes-1), entries)
 	for i, e := range entries {
@@ -196,7 +205,7 @@ func (g *Group[Req, Resp]) next() []*entry[Req, Resp] {
 	var batch []*entry[Req, Resp]
 	weight := 0
 	for class := range g.waiting {
-		line := g.waiting[class]
+		line := g.punctual(g.waiting[class])
 		n := 0
 		for n < len(line) && (len(batch) == 0 || weight+line[n].weight <= g.options.Most) {
 			line[n].flushed = true
@@ -216,6 +225,32 @@ func (g *Group[Req, Resp]) next() []*entry[Req, Resp] {
 		g.flushing = false
 	}
 	return batch
+}
+
+// latest is when the turn of a request must have come, zero where that is any time.
+func (g *Group[Req, Resp]) latest(ctx context.Context) time.Time {
+	deadline, bound := ctx.Deadline()
+	if !bound || g.options.Reserve <= 0 {
+		return time.Time{}
+	}
+	return deadline.Add(-time.Until(deadline) * time.Duration(g.options.Reserve) / 100)
+}
+
+// punctual refuses those whose turn has come too late, and gives the rest of a line.
+// It is called with the lock held.
+func (g *Group[Req, Resp]) punctual(line []*entry[Req, Resp]) []*entry[Req, Resp] {
+	if g.options.Reserve <= 0 || len(line) == 0 {
+		return line
+	}
+	now := time.Now()
+	for len(line) > 0 && !line[0].latest.IsZero() && line[0].latest.Before(now) {
+		line[0].flushed = true
+		line[0].result <- Result[Resp]{Err: fmt.Errorf("%w: the turn came too late", ErrFull)}
+		line[0] = nil
+		line = line[1:]
+		g.count--
+	}
+	return line
 }
 
 // flush runs the function and hands the results out. A flush that panics, or

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -150,6 +151,48 @@ func TestFull(t *testing.T) {
 
 // A caller that leaves before its flush is not in it; one that leaves during it
 // disturbs nobody, and is told that nobody knows.
+// Ten times as many come as can be served, for a minute. Nearly all that a group with
+// a reserve does is done for callers who are still there; the others are refused, and
+// nothing was done for them. Without one it works for nobody: that is the control.
+func TestOverloadWorksForThoseWhoAreThere(t *testing.T) {
+	t.Parallel()
+	const most, minute = 10, 60
+	for _, test := range []struct{ reserve, least, greatest int }{
+		{50, most * minute * 9 / 10, most * (minute + 5)},
+		{0, 0, most * minute / 4},
+	} {
+		t.Run(fmt.Sprint(test.reserve), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				f := &flusher{t: t, takes: time.Second}
+				g := groupcommit.New(groupcommit.Options[int, int]{Flush: f.flush, Most: most, Waiting: 10_000, Reserve: test.reserve})
+				var served, refused, unknown atomic.Int64
+				var group sync.WaitGroup
+				for i := range 10 * most * minute {
+					group.Go(func() {
+						ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+						defer cancel()
+						switch _, err := g.Do(ctx, 0, i); {
+						case err == nil:
+							served.Add(1)
+						case errors.Is(err, groupcommit.ErrUnknown):
+							unknown.Add(1)
+						default:
+							refused.Add(1)
+						}
+					})
+					time.Sleep(time.Second / (10 * most))
+				}
+				group.Wait()
+				time.Sleep(f.takes) // the last flush, for nobody
+				if n := int(served.Load()); n < test.least || n > test.greatest || refused.Load() == 0 || (test.reserve > 0 && unknown.Load() > 0) {
+					t.Errorf("%d served, %d refused, %d in doubt", n, refused.Load(), unknown.Load())
+				}
+			})
+		})
+	}
+}
+
 func TestLeaving(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

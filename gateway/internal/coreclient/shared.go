@@ -14,12 +14,16 @@ import (
 
 const (
 	// sharedBytes bounds an envelope of many callers' items; one that is larger goes
-	// alone.
-	sharedBytes = 4 << 20
+	// alone. core answers when its last item is done: 4,000 small jobs of batches take
+	// a slow core a second or two, and callers wait for that besides their turn.
+	sharedBytes = 512 << 10
 	// leastWeight keeps the items of an envelope below api.MaxHopItems.
 	leastWeight = sharedBytes/api.MaxHopItems + 1
 	// sharedWaiting bounds the items that wait for an envelope of one group.
 	sharedWaiting = 20_000
+	// sharedReserve is how much of its time, in percent, a call must have left when its
+	// envelope is sent: core has to have done all of it by then.
+	sharedReserve = 50
 )
 
 // Shared lets the operation share a request to core with other callers' of the
@@ -72,7 +76,7 @@ func (c *Client) enterGroup(op Op) (group *itemGroup, leave func()) {
 	use := c.groups.all[key]
 	if use == nil {
 		use = &groupUse{group: groupcommit.New(groupcommit.Options[itemText, told]{
-			Most: sharedBytes, Waiting: sharedWaiting, Timeout: c.sharedTime,
+			Most: sharedBytes, Waiting: sharedWaiting, Timeout: c.sharedTime, Reserve: sharedReserve,
 			Weight: func(item itemText) int { return max(len(item), leastWeight) },
 			Flush: func(ctx context.Context, items []itemText) []groupcommit.Result[told] {
 				return c.flush(ctx, op, items)
