@@ -23,6 +23,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/up"
 	"github.com/forgequeue/forgequeue/shared/client"
+	"github.com/forgequeue/forgequeue/shared/secret"
 )
 
 const defaultURL = "http://127.0.0.1:8080"
@@ -83,8 +84,10 @@ func (a *App) asTenant(run action) func(*cobra.Command, []string) error {
 }
 
 func (a *App) asOperator(run action) func(*cobra.Command, []string) error {
-	return a.call("FORGEQUEUE_OPERATOR_KEY", func(r up.Running) string { return r.OperatorKey }, run)
+	return a.call("FORGEQUEUE_OPERATOR_KEY", operatorKeyOf, run)
 }
+
+func operatorKeyOf(r up.Running) string { return r.OperatorKey }
 
 func (a *App) call(variable string, ofLocal func(up.Running) string, run action) func(*cobra.Command, []string) error {
 	return func(command *cobra.Command, args []string) error {
@@ -107,6 +110,13 @@ func (a *App) call(variable string, ofLocal func(up.Running) string, run action)
 // nobody else.
 func (a *App) server(s *screen, variable string, ofLocal func(up.Running) string) (server, key string, err error) {
 	server, key = a.getenv("FORGEQUEUE_URL"), a.getenv(variable)
+	if path := a.getenv(variable + "_FILE"); path != "" && key == "" {
+		text, err := secret.FromFile(path)
+		if err != nil {
+			return "", "", Environment(fmt.Errorf("%s_FILE: %w", variable, err))
+		}
+		key = text.Reveal()
+	}
 	if endsInV1(server) {
 		return "", "", Environment(errors.New(adviceV1))
 	}
