@@ -11,6 +11,7 @@ import (
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/up"
 	coreapp "github.com/forgequeue/forgequeue/core/app"
 	gatewayapp "github.com/forgequeue/forgequeue/gateway/app"
+	"github.com/forgequeue/forgequeue/shared/build"
 )
 
 // Levels of a finding, beside those of the services.
@@ -72,7 +73,7 @@ could not be reached, or nothing is named.`,
 
 func (a *App) examine(ctx context.Context, s *screen) *diagnosis {
 	d := &diagnosis{}
-	d.add(levelOK, "forgequeue", thisBuild().String(), "")
+	d.add(levelOK, "forgequeue", build.This().String(), "")
 	local := a.examined(s)
 	a.examineGateway(ctx, local, d)
 	a.examinePostgres(ctx, local, d)
