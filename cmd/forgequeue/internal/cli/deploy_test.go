@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -24,7 +25,7 @@ func TestKeyEnsure(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.want(0, []string{"holds a key that works"}, ensure...)
-	if again, err := os.ReadFile(path); err != nil || string(again) != string(first) {
+	if again, err := os.ReadFile(path); err != nil || !bytes.Equal(again, first) {
 		t.Errorf("a key that works was replaced (%v)", err)
 	}
 	f.with("FORGEQUEUE_API_KEY", "").with("FORGEQUEUE_API_KEY_FILE", path).want(0, []string{"tenant"}, "whoami")
@@ -37,6 +38,7 @@ func TestKeyEnsure(t *testing.T) {
 	if n := strings.Count(f.must("tenant", "list", "--limit", "0"), "deployed here"); n != 1 {
 		t.Errorf("%d tenants of the name, want 1", n)
 	}
+	f.with("DATABASE_URL_FILE", path+"x").want(1, []string{"DATABASE_URL_FILE"}, "doctor")
 	f.want(3, []string{"no such file"}, "key", "ensure", filepath.Join(path, "..", "missing", "api_key"))
 	f.with("FORGEQUEUE_OPERATOR_KEY", "").with("FORGEQUEUE_OPERATOR_KEY_FILE", path+"x").want(3, []string{"FORGEQUEUE_OPERATOR_KEY_FILE"}, ensure...)
 }
