@@ -7,7 +7,7 @@ TEST_TIMEOUT ?= 15m
 TEST_FLAGS  ?=
 ARGS        ?=
 
-.PHONY: help run test build lint fmt drift tidy migrations-seal mutants faults peers ci clean
+.PHONY: help run test build lint fmt drift tidy migrations-seal mutants faults peers secrets compose-smoke ci clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,6 +48,12 @@ faults: ## the fault suite, long: kills, pauses, crashes, lost replies (an hour 
 peers: ## River and this in turn on one PostgreSQL: the ratios of the bars (15 min; ARGS=-quick: 4 min)
 	@sh .ci/install test
 	cd e2e/bench && GOWORK=off $(GO) run . $(ARGS)
+
+secrets: ## make what docker compose needs and nobody may know: secrets/ and .env, mode 0600
+	@sh .ci/secrets
+
+compose-smoke: ## docker-compose.yml for real, in a copy: up, a job, down, up, scale, rolling restart
+	@bash .ci/compose-smoke
 
 ci: ## all that CI runs
 	@bash .ci/run

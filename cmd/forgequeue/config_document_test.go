@@ -11,6 +11,7 @@ import (
 
 	coreapp "github.com/forgequeue/forgequeue/core/app"
 	gatewayapp "github.com/forgequeue/forgequeue/gateway/app"
+	"github.com/forgequeue/forgequeue/shared/secret"
 )
 
 var update = flag.Bool("update", false, "write api-docs/config.md anew")
@@ -20,7 +21,7 @@ func TestConfigDocument(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
 	b.WriteString("# Settings\n\nBoth services read them from the environment and report all that is wrong at once. " +
-		"`forgequeue up` sets\nthe stores, the addresses and the secrets by itself.\n\n" +
+		"`forgequeue up` sets\nthe stores, the addresses and the secrets by itself. Where two names are given, the second takes the path of a\nfile that holds the value: so a secret need not be in the environment.\n\n" +
 		"This page is written from the code: `go test ./cmd/forgequeue -run TestConfigDocument -update`.\n")
 	section(&b, "gateway", reflect.TypeFor[gatewayapp.Config]())
 	section(&b, "core", reflect.TypeFor[coreapp.Config]())
@@ -44,6 +45,10 @@ func section(b *strings.Builder, name string, config reflect.Type) {
 		if variable == "-" {
 			continue
 		}
-		fmt.Fprintf(b, "| `%s` | %s |\n", variable, tag.Get("doc"))
+		names := "`" + variable + "`"
+		if field.Type == reflect.TypeFor[secret.Text]() {
+			names += ", `" + variable + "_FILE`"
+		}
+		fmt.Fprintf(b, "| %s | %s |\n", names, tag.Get("doc"))
 	}
 }

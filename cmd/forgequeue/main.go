@@ -36,8 +36,8 @@ func newRoot(options cli.Options) *cobra.Command {
 		Long: `A multi-tenant job queue on PostgreSQL: run it, and call it.
 
 The commands that call a server find it by FORGEQUEUE_URL (http://127.0.0.1:8080 if unset) and show it
-FORGEQUEUE_API_KEY, or FORGEQUEUE_OPERATOR_KEY for what is the operator's (tenant, key, plan). Where the key is
-unset and a "forgequeue up" of yours runs on this machine, its address and keys are used.
+FORGEQUEUE_API_KEY, or FORGEQUEUE_OPERATOR_KEY for what is the operator's (tenant, key, plan); the same names with
+_FILE may name a file that holds the key. Where the key is unset and a "forgequeue up" of yours runs on this machine, its address and keys are used.
 
 Exit codes: 0 ok, 1 failed, 2 wrong command line, 3 wrong environment, 4 timed out.`,
 		Example: `  forgequeue up

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -79,8 +80,20 @@ func newCore() *cobra.Command {
 			_, err = fmt.Fprintf(command.OutOrStdout(), "the schema is up to date; migrations applied now: %d\n", len(applied))
 			return err
 		},
-	}, newVerify())
+	}, newVerify(), newHealth("core", func(ctx context.Context) error {
+		cfg, _ := coreapp.FromEnv() // Health needs the address alone
+		return coreapp.Health(ctx, cfg)
+	}))
 	return command
+}
+
+func newHealth(name string, ask func(context.Context) error) *cobra.Command {
+	return &cobra.Command{
+		Use:   "health",
+		Short: "Ask the " + name + " that runs here whether it is ready; exits 1 if not",
+		Args:  cobra.NoArgs,
+		RunE:  func(command *cobra.Command, _ []string) error { return ask(command.Context()) },
+	}
 }
 
 func newVerify() *cobra.Command {
@@ -107,7 +120,7 @@ func newVerify() *cobra.Command {
 }
 
 func newGateway() *cobra.Command {
-	return &cobra.Command{
+	command := &cobra.Command{
 		Use:   "gateway",
 		Short: "Run the public API alone; settings come from the environment",
 		Args:  cobra.NoArgs,
@@ -119,4 +132,9 @@ func newGateway() *cobra.Command {
 			return gatewayapp.Run(command.Context(), cfg)
 		},
 	}
+	command.AddCommand(newHealth("gateway", func(ctx context.Context) error {
+		cfg, _ := gatewayapp.FromEnv() // Health needs the address alone
+		return gatewayapp.Health(ctx, cfg)
+	}))
+	return command
 }

@@ -2,6 +2,8 @@ package app_test
 
 import (
 	"maps"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -134,5 +136,20 @@ func TestAPlaintextRemoteDatabaseIsRefused(t *testing.T) {
 		if _, err := app.Parse(accepted); err != nil {
 			t.Errorf("%s although it is allowed: %v", databaseURL, err)
 		}
+	}
+}
+
+func TestSecretsFromFiles(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "database_url")
+	if err := os.WriteFile(path, []byte("postgres:///forgequeue?host=/run/postgresql\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := app.Parse(map[string]string{"DATABASE_URL_FILE": path, "FORGEQUEUE_HOP_SECRET": hopSecret})
+	if err != nil || cfg.DatabaseURL.Reveal() != "postgres:///forgequeue?host=/run/postgresql" {
+		t.Errorf("DATABASE_URL_FILE: %v", err)
+	}
+	if _, err := app.Parse(settings(map[string]string{"DATABASE_URL_FILE": path})); err == nil || !strings.Contains(err.Error(), "not both") {
+		t.Errorf("both: %v", err)
 	}
 }

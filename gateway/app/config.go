@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"reflect"
 	"time"
 
 	"github.com/caarlos0/env/v11"
@@ -74,7 +75,8 @@ const (
 func FromEnv() (Config, error) { return Parse(env.ToMap(os.Environ())) }
 
 // Parse reads settings by the names of their environment variables; what is not
-// given has its default. The error has every problem.
+// given has its default, and a secret may be in a file that its NAME_FILE names. The
+// error has every problem.
 func Parse(settings map[string]string) (Config, error) {
 	var cfg Config
 	// The defaults first, so that a setting that cannot be read keeps a good value
@@ -82,7 +84,8 @@ func Parse(settings map[string]string) (Config, error) {
 	if err := env.ParseWithOptions(&cfg, env.Options{Environment: map[string]string{}}); err != nil {
 		return cfg, err
 	}
-	var problems []error
+	settings, err := secret.WithFiles(settings, reflect.TypeFor[Config]())
+	problems := []error{err}
 	if err := env.ParseWithOptions(&cfg, env.Options{Environment: settings}); err != nil {
 		problems = append(problems, err)
 	}

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -130,5 +132,20 @@ func TestEveryFieldIsDocumented(t *testing.T) {
 		if byDefault == "" && !strings.Contains(doc, "Required") && !strings.Contains(doc, "Default none") {
 			t.Errorf("%s: doc %q tells no default", field.Name, doc)
 		}
+	}
+}
+
+func TestSecretsFromFiles(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "operator_key")
+	if err := os.WriteFile(path, []byte(operatorKey+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := app.Parse(settings("FORGEQUEUE_OPERATOR_KEY_FILE", path))
+	if err != nil || cfg.OperatorKey.Reveal() != operatorKey {
+		t.Errorf("FORGEQUEUE_OPERATOR_KEY_FILE: %v", err)
+	}
+	if _, err := app.Parse(settings("FORGEQUEUE_OPERATOR_KEY_FILE", path+"x")); err == nil || !strings.Contains(err.Error(), "FORGEQUEUE_OPERATOR_KEY_FILE") {
+		t.Errorf("a file that is not there: %v", err)
 	}
 }

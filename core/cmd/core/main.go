@@ -1,6 +1,6 @@
 // Command core is the engine: it stores jobs, leases them, retries and
 // dead-letters them. `core serve` runs it, `core migrate` prepares its database,
-// `core verify` recounts it.
+// `core verify` recounts it, `core health` is the health check of its image.
 package main
 
 import (
@@ -11,10 +11,13 @@ import (
 	"syscall"
 
 	"github.com/forgequeue/forgequeue/core/app"
+	"github.com/forgequeue/forgequeue/shared/build"
 )
 
 const usage = `usage: core serve     run the engine
        core verify    recount what caps have counted; exits 1 at any drift
+       core health    ask the core that runs here whether it is ready; exits 1 if not
+       core version   say which build this is
        core migrate   bring the database to this version's schema; harmless to repeat
 Settings come from the environment; api-docs/config.md lists them.`
 
@@ -51,6 +54,11 @@ func run(ctx context.Context, command string) int {
 				return 1
 			}
 		}
+	case "health":
+		err = app.Health(ctx, cfg)
+	case "version":
+		fmt.Println("core", build.This())
+		return 0
 	default:
 		fmt.Fprintln(os.Stderr, usage)
 		return 2

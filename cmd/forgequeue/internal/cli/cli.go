@@ -23,6 +23,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/up"
 	"github.com/forgequeue/forgequeue/shared/client"
+	"github.com/forgequeue/forgequeue/shared/secret"
 )
 
 const defaultURL = "http://127.0.0.1:8080"
@@ -83,8 +84,10 @@ func (a *App) asTenant(run action) func(*cobra.Command, []string) error {
 }
 
 func (a *App) asOperator(run action) func(*cobra.Command, []string) error {
-	return a.call("FORGEQUEUE_OPERATOR_KEY", func(r up.Running) string { return r.OperatorKey }, run)
+	return a.call("FORGEQUEUE_OPERATOR_KEY", operatorKeyOf, run)
 }
+
+func operatorKeyOf(r up.Running) string { return r.OperatorKey }
 
 func (a *App) call(variable string, ofLocal func(up.Running) string, run action) func(*cobra.Command, []string) error {
 	return func(command *cobra.Command, args []string) error {
@@ -106,7 +109,10 @@ func (a *App) call(variable string, ofLocal func(up.Running) string, run action)
 // `up` on this machine is used, if it is the server that is meant: a key is told to
 // nobody else.
 func (a *App) server(s *screen, variable string, ofLocal func(up.Running) string) (server, key string, err error) {
-	server, key = a.getenv("FORGEQUEUE_URL"), a.getenv(variable)
+	server = a.getenv("FORGEQUEUE_URL")
+	if key, err = a.secret(variable); err != nil {
+		return "", "", err
+	}
 	if endsInV1(server) {
 		return "", "", Environment(errors.New(adviceV1))
 	}
@@ -125,6 +131,20 @@ func (a *App) server(s *screen, variable string, ofLocal func(up.Running) string
 	}
 	s.note("%s is not set: using the key of the `forgequeue up` that runs here (%s)", variable, local.Data)
 	return local.Gateway, ofLocal(local), nil
+}
+
+// secret is a variable's value, or what is in the file that its NAME_FILE names;
+// empty if neither is set.
+func (a *App) secret(variable string) (string, error) {
+	value, path := a.getenv(variable), a.getenv(variable+"_FILE")
+	if value != "" || path == "" {
+		return value, nil
+	}
+	text, err := secret.FromFile(path)
+	if err != nil {
+		return "", Environment(fmt.Errorf("%s_FILE: %w", variable, err))
+	}
+	return text.Reveal(), nil
 }
 
 const adviceV1 = "FORGEQUEUE_URL must not end in /v1, which each call adds by itself: give the gateway's address, such as " + defaultURL

@@ -11,6 +11,7 @@ import (
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/up"
 	coreapp "github.com/forgequeue/forgequeue/core/app"
 	gatewayapp "github.com/forgequeue/forgequeue/gateway/app"
+	"github.com/forgequeue/forgequeue/shared/build"
 )
 
 // Levels of a finding, beside those of the services.
@@ -72,7 +73,7 @@ could not be reached, or nothing is named.`,
 
 func (a *App) examine(ctx context.Context, s *screen) *diagnosis {
 	d := &diagnosis{}
-	d.add(levelOK, "forgequeue", thisBuild().String(), "")
+	d.add(levelOK, "forgequeue", build.This().String(), "")
 	local := a.examined(s)
 	a.examineGateway(ctx, local, d)
 	a.examinePostgres(ctx, local, d)
@@ -98,16 +99,19 @@ func (a *App) examined(s *screen) up.Running {
 func (a *App) examinePostgres(ctx context.Context, local up.Running, d *diagnosis) {
 	settings := map[string]string{}
 	for _, name := range []string{
-		"DATABASE_URL", "FORGEQUEUE_DATABASE_CONNS", "FORGEQUEUE_DATABASE_WAIT",
+		"FORGEQUEUE_DATABASE_CONNS", "FORGEQUEUE_DATABASE_WAIT",
 		"FORGEQUEUE_ALLOW_LOSSY_DATABASE", "FORGEQUEUE_ALLOW_PLAINTEXT_DATABASE",
 	} {
 		if value := a.getenv(name); value != "" {
 			settings[name] = value
 		}
 	}
-	if settings["DATABASE_URL"] == "" {
-		settings["DATABASE_URL"] = local.DatabaseURL
+	given, err := a.secret("DATABASE_URL")
+	if err != nil {
+		d.add(levelFail, "PostgreSQL", err.Error(), "name a file that can be read")
+		return
 	}
+	settings["DATABASE_URL"] = cmp.Or(given, local.DatabaseURL)
 	if settings["DATABASE_URL"] == "" {
 		d.add(levelSkip, "PostgreSQL", "DATABASE_URL is not set", "set it to core's to have it looked at")
 		return
@@ -125,7 +129,12 @@ func (a *App) examinePostgres(ctx context.Context, local up.Running, d *diagnosi
 }
 
 func (a *App) examineRedis(ctx context.Context, local up.Running, d *diagnosis) {
-	url := cmp.Or(a.getenv("REDIS_URL"), local.RedisURL)
+	given, err := a.secret("REDIS_URL")
+	if err != nil {
+		d.add(levelFail, "Redis", err.Error(), "name a file that can be read")
+		return
+	}
+	url := cmp.Or(given, local.RedisURL)
 	if url == "" {
 		d.add(levelSkip, "Redis", "REDIS_URL is not set", "set it to the gateway's to have it looked at")
 		return

@@ -18,7 +18,7 @@ func (a *App) key() *cobra.Command {
 		Short:   "Make, list and revoke API keys (operator)",
 		Long:    "Make, list and revoke API keys. It needs the operator's key, in FORGEQUEUE_OPERATOR_KEY.",
 	}
-	command.AddCommand(a.keyCreate(), a.keyList(), a.keyRevoke())
+	command.AddCommand(a.keyCreate(), a.keyEnsure(), a.keyList(), a.keyRevoke())
 	return command
 }
 

@@ -19,9 +19,9 @@ import (
 func (a *App) worker() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "worker",
-		Short: "Work on jobs with a command of yours",
+		Short: "Work on jobs with a command of yours, or on the samples",
 	}
-	command.AddCommand(a.workerRun())
+	command.AddCommand(a.workerRun(), a.workerSample(), a.workerHealth())
 	return command
 }
 

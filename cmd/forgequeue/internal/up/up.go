@@ -195,12 +195,16 @@ func configs(kept *credentials, held *stores, a *addresses, log *slog.Logger) (c
 		name, value, _ := strings.Cut(pair, "=")
 		settings[name] = value
 	}
-	maps.Copy(settings, map[string]string{
+	decided := map[string]string{
 		"DATABASE_URL": held.databaseURL, "REDIS_URL": held.redisURL,
 		"FORGEQUEUE_CORE_URL":   "http://" + a.core.Addr().String(),
 		"FORGEQUEUE_HOP_SECRET": kept.HopSecret, "FORGEQUEUE_KEY_SECRET": kept.KeySecret,
 		"FORGEQUEUE_PUSH_SECRETS_KEY": kept.PushKey, "FORGEQUEUE_OPERATOR_KEY": kept.OperatorKey, "FORGEQUEUE_GRACE": grace.String(),
-	})
+	}
+	for name := range decided {
+		delete(settings, name+"_FILE")
+	}
+	maps.Copy(settings, decided)
 	core, coreErr := coreapp.Parse(settings)
 	gateway, gatewayErr := gatewayapp.Parse(settings)
 	core.Listener, core.MetricsListener, core.Logger = a.core, a.coreMetrics, log.With("service", "core")

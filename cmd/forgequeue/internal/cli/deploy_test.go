@@ -1,0 +1,58 @@
+package cli_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/client"
+)
+
+// What a deployment does first: a key in a file, made once.
+func TestKeyEnsure(t *testing.T) {
+	f := newFixture(t)
+	path := filepath.Join(t.TempDir(), "api_key")
+	ensure := []string{"key", "ensure", path, "--tenant", "deployed here"}
+	f.want(0, []string{"holds a new key"}, ensure...)
+	if info, err := os.Stat(path); err != nil || info.Mode() != 0o600 {
+		t.Errorf("the key's file: %v %v", info, err)
+	}
+	first, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.want(0, []string{"holds a key that works"}, ensure...)
+	if again, err := os.ReadFile(path); err != nil || !bytes.Equal(again, first) {
+		t.Errorf("a key that works was replaced (%v)", err)
+	}
+	f.with("FORGEQUEUE_API_KEY", "").with("FORGEQUEUE_API_KEY_FILE", path).want(0, []string{"tenant"}, "whoami")
+
+	// One that the server does not know is replaced, for the same tenant.
+	if err := os.WriteFile(path, []byte("fq_live_nobody\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f.want(0, []string{"holds a new key"}, ensure...)
+	if n := strings.Count(f.must("tenant", "list", "--limit", "0"), "deployed here"); n != 1 {
+		t.Errorf("%d tenants of the name, want 1", n)
+	}
+	f.with("DATABASE_URL_FILE", path+"x").want(1, []string{"DATABASE_URL_FILE"}, "doctor")
+	f.want(3, []string{"no such file"}, "key", "ensure", filepath.Join(path, "..", "missing", "api_key"))
+	f.with("FORGEQUEUE_OPERATOR_KEY", "").with("FORGEQUEUE_OPERATOR_KEY_FILE", path+"x").want(3, []string{"FORGEQUEUE_OPERATOR_KEY_FILE"}, ensure...)
+}
+
+func TestWorkerHealth(t *testing.T) {
+	f := newFixture(t)
+	f.want(1, []string{"no worker nobody"}, "worker", "health", "nobody")
+	c, err := client.New(client.Options{URL: f.Ready.Gateway, APIKey: f.Ready.APIKey})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.CloseIdleConnections()
+	if _, err := c.Register(t.Context(), api.WorkerRequest{WorkerID: "healthy"}); err != nil {
+		t.Fatal(err)
+	}
+	f.want(0, []string{"healthy", "ACTIVE"}, "worker", "health", "healthy")
+}

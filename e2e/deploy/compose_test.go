@@ -1,0 +1,338 @@
+package deploy_test
+
+import (
+	"maps"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/compose-spec/compose-go/v2/cli"
+	"github.com/compose-spec/compose-go/v2/types"
+)
+
+const top = "../.."
+
+// load reads the Compose file as docker compose does, with this environment only.
+func load(t *testing.T, environment ...string) (*types.Project, error) {
+	t.Helper()
+	options, err := cli.NewProjectOptions([]string{filepath.Join(top, "docker-compose.yml")}, cli.WithEnv(environment))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return options.LoadProject(t.Context())
+}
+
+func project(t *testing.T) *types.Project {
+	t.Helper()
+	p, err := load(t, "FORGEQUEUE_UID=1000", "FORGEQUEUE_GID=1000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// oneShot are the services that do their work and end.
+var oneShot = []string{"key", "migrate"}
+
+func TestComposeRefusesWithoutSecrets(t *testing.T) {
+	t.Parallel()
+	for _, environment := range [][]string{nil, {"FORGEQUEUE_UID=1000"}, {"FORGEQUEUE_UID=", "FORGEQUEUE_GID=1000"}} {
+		if _, err := load(t, environment...); err == nil || !strings.Contains(err.Error(), "run make secrets") {
+			t.Errorf("%v: %v", environment, err)
+		}
+	}
+}
+
+func TestComposeServices(t *testing.T) {
+	t.Parallel()
+	want := []string{"core", "gateway", "key", "migrate", "postgres", "redis", "worker"}
+	if got := slices.Sorted(maps.Keys(project(t).Services)); !slices.Equal(got, want) {
+		t.Errorf("services %v, want %v", got, want)
+	}
+}
+
+// Only the gateway is published, on loopback, and in a range so that there is a
+// port for each of several.
+func TestComposePublishesTheGatewayAlone(t *testing.T) {
+	t.Parallel()
+	for name, service := range project(t).Services {
+		if service.NetworkMode != "" || service.Privileged || service.Pid != "" || service.Ipc != "" {
+			t.Errorf("%s: shares something of the machine's", name)
+		}
+		if name != "gateway" && len(service.Ports) > 0 {
+			t.Errorf("%s is published: %v", name, service.Ports)
+		}
+	}
+	ports := project(t).Services["gateway"].Ports
+	if len(ports) != 1 {
+		t.Fatalf("the gateway's ports: %v", ports)
+	}
+	address, err := netip.ParseAddr(ports[0].HostIP)
+	if err != nil || !address.IsLoopback() {
+		t.Errorf("the gateway is published on %q", ports[0].HostIP)
+	}
+	first, last, _ := strings.Cut(ports[0].Published, "-")
+	from, _ := strconv.Atoi(first)
+	to, _ := strconv.Atoi(last)
+	if ports[0].Target != 8080 || to <= from {
+		t.Errorf("the gateway's port: %+v", ports[0])
+	}
+}
+
+func TestComposeHardens(t *testing.T) {
+	t.Parallel()
+	for name, service := range project(t).Services {
+		if !slices.Equal(service.CapDrop, []string{"ALL"}) {
+			t.Errorf("%s drops the capabilities %v", name, service.CapDrop)
+		}
+		// PostgreSQL's entrypoint becomes postgres by itself; all others are not root from
+		// the start.
+		if name == "postgres" {
+			if want := []string{"CHOWN", "DAC_OVERRIDE", "FOWNER", "SETGID", "SETUID"}; !slices.Equal(service.CapAdd, want) {
+				t.Errorf("%s has the capabilities %v, want %v", name, service.CapAdd, want)
+			}
+		} else if len(service.CapAdd) > 0 || service.User != "1000:1000" {
+			t.Errorf("%s runs as %q with the capabilities %v", name, service.User, service.CapAdd)
+		}
+		if !slices.Contains(service.SecurityOpt, "no-new-privileges:true") {
+			t.Errorf("%s may gain privileges: %v", name, service.SecurityOpt)
+		}
+		if !service.ReadOnly {
+			t.Errorf("%s can write to its root file system", name)
+		}
+		if limits := service.Deploy; limits == nil || limits.Resources.Limits == nil || limits.Resources.Limits.MemoryBytes == 0 ||
+			limits.Resources.Limits.NanoCPUs == 0 || limits.Resources.Limits.Pids == 0 {
+			t.Errorf("%s lacks a limit of memory, processors or processes", name)
+		}
+		for _, mount := range service.Volumes {
+			if strings.Contains(mount.Source, "docker.sock") {
+				t.Errorf("%s gets the engine itself", name)
+			}
+		}
+		if service.Logging == nil || service.Logging.Options["max-size"] == "" {
+			t.Errorf("%s: its log has no bound", name)
+		}
+	}
+}
+
+// Everybody has a health check but what ends by itself, whose end is what is
+// waited for; and everybody waits for what it needs.
+func TestComposeHealthAndOrder(t *testing.T) {
+	t.Parallel()
+	services := project(t).Services
+	for name, service := range services {
+		ends := slices.Contains(oneShot, name)
+		if check := service.HealthCheck; check == nil || check.Disable != ends || !ends && (len(check.Test) < 2 || check.Interval == nil || check.Timeout == nil) {
+			t.Errorf("%s: health check %+v", name, check)
+		}
+		if wantRestart := map[bool]string{true: "no", false: "unless-stopped"}[ends]; service.Restart != wantRestart {
+			t.Errorf("%s restarts %q, want %q", name, service.Restart, wantRestart)
+		}
+		for needed, how := range service.DependsOn {
+			want := types.ServiceConditionHealthy
+			if slices.Contains(oneShot, needed) {
+				want = types.ServiceConditionCompletedSuccessfully
+			}
+			if how.Condition != want {
+				t.Errorf("%s needs %s to be %s, want %s", name, needed, how.Condition, want)
+			}
+		}
+	}
+	for name, needs := range map[string][]string{
+		"migrate": {"postgres"}, "core": {"migrate", "postgres", "redis"}, "gateway": {"core", "redis"},
+		"key": {"gateway"}, "worker": {"gateway", "key"}, "postgres": nil, "redis": nil,
+	} {
+		if got := slices.Sorted(maps.Keys(services[name].DependsOn)); !slices.Equal(got, needs) {
+			t.Errorf("%s needs %v, want %v", name, got, needs)
+		}
+	}
+}
+
+// A container has longer to stop than its program takes to drain, or Docker kills
+// what it has promised to end well.
+func TestComposeGivesTimeToDrain(t *testing.T) {
+	t.Parallel()
+	services := project(t).Services
+	grace := func(name string) time.Duration {
+		given, err := time.ParseDuration(settings(services[name])["FORGEQUEUE_GRACE"])
+		if err != nil {
+			t.Errorf("%s: its FORGEQUEUE_GRACE must be written down: %v", name, err)
+		}
+		return given
+	}
+	for name, drain := range map[string]time.Duration{
+		"core": grace("core"), "gateway": grace("gateway"),
+		"worker": 20*time.Second + 8*time.Second, // worker.Options.Grace and what Run adds at most
+		"key":    0, "migrate": 0, "redis": 0, "postgres": time.Minute,
+	} {
+		if given := services[name].StopGracePeriod; given == nil || time.Duration(*given) < drain+10*time.Second {
+			t.Errorf("%s has %v to stop, and may take %v", name, given, drain)
+		}
+	}
+}
+
+func settings(service types.ServiceConfig) map[string]string {
+	all := map[string]string{}
+	for name, value := range service.Environment {
+		if value != nil {
+			all[name] = *value
+		}
+	}
+	return all
+}
+
+// No secret is in the file or in an environment, and each goes only where it is
+// needed: above all, core never sees the keys' secret, and a worker none of these.
+func TestComposeSecretsAreFiles(t *testing.T) {
+	t.Parallel()
+	p := project(t)
+	suspicious := regexp.MustCompile(`(?i)(PASSWORD|SECRET|_KEY|TOKEN|_URL)$`)
+	harmless := []string{"FORGEQUEUE_URL", "FORGEQUEUE_CORE_URL"}
+	given := map[string][]string{}
+	for name, service := range p.Services {
+		for variable, value := range settings(service) {
+			if suspicious.MatchString(variable) && !slices.Contains(harmless, variable) {
+				t.Errorf("%s: %s is in the environment", name, variable)
+			}
+			if path, ok := strings.CutPrefix(value, "/run/secrets/"); ok && !slices.ContainsFunc(service.Secrets, func(s types.ServiceSecretConfig) bool { return s.Source == path }) {
+				t.Errorf("%s: %s names the secret %s, which it does not get", name, variable, path)
+			}
+		}
+		for _, secret := range service.Secrets {
+			given[secret.Source] = append(given[secret.Source], name)
+		}
+	}
+	want := map[string][]string{
+		"postgres_password": {"postgres"}, "database_url": {"core", "migrate"},
+		"redis_password": {"redis"}, "redis_url": {"core", "gateway"},
+		"hop_secret": {"core", "gateway"}, "key_secret": {"gateway"}, "push_secrets_key": {"core"}, "operator_key": {"gateway", "key"},
+	}
+	for name, secret := range p.Secrets {
+		slices.Sort(given[name])
+		if !slices.Equal(given[name], want[name]) {
+			t.Errorf("the secret %s goes to %v, want %v", name, given[name], want[name])
+		}
+		if filepath.Base(filepath.Dir(secret.File)) != "secrets" || filepath.Base(secret.File) != name || secret.Environment != "" || secret.Content != "" {
+			t.Errorf("the secret %s is not the file secrets/%[1]s: %+v", name, secret)
+		}
+	}
+	if len(p.Secrets) != len(want) {
+		t.Errorf("%d secrets, want %d", len(p.Secrets), len(want))
+	}
+}
+
+// What .ci/secrets makes is what the Compose file asks for, and neither git nor an
+// image ever gets it.
+func TestSecretsAreMadeAndIgnored(t *testing.T) {
+	t.Parallel()
+	script := read(t, ".ci/secrets")
+	for name := range project(t).Secrets {
+		if !strings.Contains(script, "\nkeep "+name+" ") {
+			t.Errorf(".ci/secrets does not make %s", name)
+		}
+	}
+	for _, line := range []string{"/secrets/", "/.env"} {
+		if !slices.Contains(strings.Split(read(t, ".gitignore"), "\n"), line) {
+			t.Errorf(".gitignore lacks %s", line)
+		}
+	}
+	ignored := strings.Split(read(t, ".dockerignore"), "\n")
+	if !slices.Contains(ignored, "*") || slices.ContainsFunc(ignored, func(line string) bool {
+		return strings.HasPrefix(line, "!") && !slices.Contains([]string{"!core", "!gateway", "!shared", "!cmd"}, line)
+	}) {
+		t.Error(".dockerignore lets more in than the modules")
+	}
+}
+
+// The stores are reached by those who need them; their network has no way out.
+func TestComposeNetworks(t *testing.T) {
+	t.Parallel()
+	p := project(t)
+	want := map[string][]string{
+		"store": {"core", "migrate", "postgres"}, "inner": {"core", "gateway", "redis"}, "edge": {"gateway", "key", "worker"}, "out": {"core"},
+	}
+	got := map[string][]string{}
+	for name, service := range p.Services {
+		for network := range service.Networks {
+			got[network] = append(got[network], name)
+		}
+	}
+	for network, members := range want {
+		slices.Sort(got[network])
+		if !slices.Equal(got[network], members) {
+			t.Errorf("the network %s has %v, want %v", network, got[network], members)
+		}
+		if inside := network == "store" || network == "inner"; p.Networks[network].Internal != inside {
+			t.Errorf("the network %s is internal: %v", network, !inside)
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("networks %v", got)
+	}
+}
+
+// Data is in a named volume, and PostgreSQL keeps what it has acknowledged.
+func TestComposeKeepsData(t *testing.T) {
+	t.Parallel()
+	p := project(t)
+	postgres := p.Services["postgres"]
+	if len(postgres.Volumes) != 1 || postgres.Volumes[0].Type != types.VolumeTypeVolume || p.Volumes[postgres.Volumes[0].Source].Name == "" {
+		t.Errorf("the data of PostgreSQL is in %v", postgres.Volumes)
+	}
+	command := strings.Join(postgres.Command, " ")
+	for _, setting := range []string{"-cfsync=on", "-cfull_page_writes=on", "-csynchronous_commit=on"} {
+		if !strings.Contains(command, setting) {
+			t.Errorf("PostgreSQL lacks %s: %s", setting, command)
+		}
+	}
+	for name, service := range p.Services {
+		if settings(service)["FORGEQUEUE_ALLOW_LOSSY_DATABASE"] != "" {
+			t.Errorf("%s accepts a database that loses jobs", name)
+		}
+	}
+}
+
+// Every image that is pulled has a version tag; what we build has a Dockerfile that
+// is multi-stage, distroless, numeric, and checks its own health.
+func TestImages(t *testing.T) {
+	t.Parallel()
+	version := regexp.MustCompile(`^[a-z./-]+:\d+\.\d+(\.\d+)?(-[a-z0-9.]+)?(@sha256:[0-9a-f]{64})?$`)
+	for name, service := range project(t).Services {
+		if service.Build == nil {
+			if !version.MatchString(service.Image) {
+				t.Errorf("%s: %s has no whole version tag", name, service.Image)
+			}
+			continue
+		}
+		file := read(t, service.Build.Dockerfile)
+		froms := regexp.MustCompile(`(?m)^FROM .*$`).FindAllString(file, -1)
+		if len(froms) != 2 || !regexp.MustCompile(` golang:\d+\.\d+\.\d+-\w+(@sha256:\S+)? AS build$`).MatchString(froms[0]) ||
+			!regexp.MustCompile(`^FROM gcr\.io/distroless/static-debian\d+:nonroot(@sha256:\S+)?$`).MatchString(froms[1]) {
+			t.Errorf("%s: its stages are %q", name, froms)
+		}
+		for _, want := range []string{
+			"CGO_ENABLED=0", "-trimpath", "--mount=type=cache,target=/go/pkg/mod", "--mount=type=cache,target=/root/.cache/go-build",
+			"\nUSER 65532:65532\n", "\nHEALTHCHECK ", "org.opencontainers.image.version=", "org.opencontainers.image.revision=",
+			"org.opencontainers.image.source=", "org.opencontainers.image.licenses=", "build.version=$VERSION", "build.revision=$REVISION", "\nENTRYPOINT [",
+		} {
+			if !strings.Contains(file, want) {
+				t.Errorf("%s lacks %q", service.Build.Dockerfile, want)
+			}
+		}
+	}
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(top, path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}

@@ -1,0 +1,164 @@
+package deploy_test
+
+import (
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v4"
+)
+
+type workflow struct {
+	Permissions *map[string]string `yaml:"permissions"`
+	Concurrency any                `yaml:"concurrency"`
+	Jobs        map[string]struct {
+		Permissions map[string]string `yaml:"permissions"`
+		Timeout     int               `yaml:"timeout-minutes"`
+		RunsOn      string            `yaml:"runs-on"`
+		If          string            `yaml:"if"`
+		Needs       any               `yaml:"needs"`
+		Uses        string            `yaml:"uses"`
+		Steps       []struct {
+			Uses string            `yaml:"uses"`
+			Run  string            `yaml:"run"`
+			With map[string]string `yaml:"with"`
+		} `yaml:"steps"`
+	} `yaml:"jobs"`
+}
+
+func workflows(t *testing.T) map[string]workflow {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(top, ".github", "workflows", "*"))
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no workflows: %v", err)
+	}
+	all := map[string]workflow{}
+	for _, path := range paths {
+		var w workflow
+		name := filepath.Base(path)
+		if err := yaml.Unmarshal([]byte(read(t, filepath.Join(".github", "workflows", name))), &w); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		all[name] = w
+	}
+	return all
+}
+
+// A job may do nothing but what it says that it does; it ends; it uses no action
+// that somebody could change under it.
+func TestWorkflowsHaveLeastRights(t *testing.T) {
+	t.Parallel()
+	pinned := regexp.MustCompile(`^[\w.-]+/[\w./-]+@[0-9a-f]{40}$`)
+	for name, w := range workflows(t) {
+		if w.Permissions == nil || len(*w.Permissions) > 0 {
+			t.Errorf("%s: permissions must be {} at the top, and each job say its own", name)
+		}
+		if w.Concurrency == nil {
+			t.Errorf("%s has no concurrency", name)
+		}
+		for id, job := range w.Jobs {
+			own := strings.HasPrefix(job.Uses, "./.github/workflows/") // its jobs are looked at where they are
+			if job.Uses != "" && !own {
+				t.Errorf("%s, %s: calls %s", name, id, job.Uses)
+			}
+			if !own && (job.Timeout <= 0 || job.Timeout > 60) {
+				t.Errorf("%s, %s: timeout-minutes %d", name, id, job.Timeout)
+			}
+			if len(job.Permissions) == 0 {
+				t.Errorf("%s, %s says no permissions", name, id)
+			}
+			for right, level := range job.Permissions {
+				if publishes := strings.Contains(job.If, "github.event_name != 'pull_request'"); level == "write" && !publishes {
+					t.Errorf("%s, %s: may write %s for a pull request", name, id, right)
+				}
+			}
+			for _, step := range job.Steps {
+				if step.Uses != "" && !pinned.MatchString(step.Uses) {
+					t.Errorf("%s, %s: %s is not pinned by its commit", name, id, step.Uses)
+				}
+				if strings.HasPrefix(step.Uses, "actions/checkout@") && step.With["persist-credentials"] != "false" {
+					t.Errorf("%s, %s: the checkout leaves its token behind", name, id)
+				}
+				if strings.Contains(step.Run, "${{") {
+					t.Errorf("%s, %s: an expression within a script can be made a command; hand it on by env", name, id)
+				}
+			}
+		}
+	}
+}
+
+// Each pin says in words which version it is, as Dependabot reads and writes it.
+func TestPinsNameTheirVersion(t *testing.T) {
+	t.Parallel()
+	named := regexp.MustCompile(`@[0-9a-f]{40} # v\d+\.\d+\.\d+$`)
+	for name := range workflows(t) {
+		for line := range strings.Lines(read(t, filepath.Join(".github", "workflows", name))) {
+			if line = strings.TrimRight(line, "\n"); strings.Contains(line, "uses:") && !strings.Contains(line, "uses: ./") && !named.MatchString(line) {
+				t.Errorf("%s: %s", name, strings.TrimSpace(line))
+			}
+		}
+	}
+}
+
+// The chain from commit to image is whole.
+func TestWhatIsPublished(t *testing.T) {
+	t.Parallel()
+	images, ok := workflows(t)["images.yml"]
+	if !ok {
+		t.Fatal("there is no images.yml")
+	}
+	text := read(t, ".github/workflows/images.yml")
+	for _, want := range []string{
+		"linux/amd64,linux/arm64", "sbom: true", "provenance: mode=max", "cosign sign", "actions/attest@", "core/Dockerfile", "gateway/Dockerfile",
+		"cmd/forgequeue/Dockerfile", `tags: ["v*.*.*"]`, "branches: [main]", "ghcr.io",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("images.yml lacks %q", want)
+		}
+	}
+	publish := images.Jobs["publish"]
+	for right, level := range map[string]string{"contents": "read", "packages": "write", "id-token": "write", "attestations": "write"} {
+		if publish.Permissions[right] != level {
+			t.Errorf("publish: %s is %q, want %s", right, publish.Permissions[right], level)
+		}
+	}
+	if publish.Needs != "check" || images.Jobs["check"].Uses != "./.github/workflows/ci.yml" {
+		t.Error("images are published unchecked")
+	}
+	ci := read(t, ".github/workflows/ci.yml")
+	for _, want := range []string{".ci/run", "vulnerabilities", "compose", "chromium"} {
+		if !strings.Contains(ci, want) {
+			t.Errorf("ci.yml lacks %q", want)
+		}
+	}
+}
+
+// Dependabot looks after all that is pinned.
+func TestDependabot(t *testing.T) {
+	t.Parallel()
+	var config struct {
+		Updates []struct {
+			Ecosystem   string   `yaml:"package-ecosystem"`
+			Directory   string   `yaml:"directory"`
+			Directories []string `yaml:"directories"`
+		} `yaml:"updates"`
+	}
+	if err := yaml.Unmarshal([]byte(read(t, ".github/dependabot.yml")), &config); err != nil {
+		t.Fatal(err)
+	}
+	looked := map[string]bool{}
+	for _, update := range config.Updates {
+		for _, directory := range append(update.Directories, update.Directory) {
+			looked[update.Ecosystem+" "+directory] = true
+		}
+	}
+	for _, want := range []string{
+		"gomod /shared", "gomod /core", "gomod /gateway", "gomod /cmd/forgequeue", "gomod /e2e", "gomod /.ci/tools", "github-actions /",
+		"docker /core", "docker /gateway", "docker /cmd/forgequeue", "docker-compose /",
+	} {
+		if !looked[want] {
+			t.Errorf("dependabot.yml lacks %s", want)
+		}
+	}
+}

@@ -1,0 +1,13 @@
+package app
+
+import (
+	"context"
+
+	"github.com/forgequeue/forgequeue/shared/httpserver"
+)
+
+// Health asks the gateway that listens as cfg says, on this machine, whether it is
+// ready. It needs no setting but the address: the others may be wrong.
+func Health(ctx context.Context, cfg Config) error {
+	return httpserver.Probe(ctx, cfg.Listen, "/readyz")
+}
