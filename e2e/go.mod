@@ -3,11 +3,14 @@ module github.com/forgequeue/forgequeue/e2e
 go 1.26.0
 
 require (
+	github.com/chromedp/cdproto v0.159.0 // the browser's events: its console, its policy
+	github.com/chromedp/chromedp v0.22.1 // the documentation in a real browser
 	github.com/forgequeue/forgequeue/shared v0.0.0
 	github.com/jackc/pgx/v5 v5.12.0 // PostgreSQL
 )
 
 require (
+	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3 // indirect
 	github.com/jackc/pgpassfile v1.0.0 // indirect
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
 	github.com/stretchr/testify v1.12.1 // indirect

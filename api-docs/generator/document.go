@@ -29,7 +29,7 @@ func document(ctx context.Context, root string, s service, raw []byte) ([]byte, 
 		return nil, err
 	}
 	doc.Info.Contact = nil
-	doc.Servers = openapi3.Servers{{URL: "/"}}
+	doc.Servers = nil // none is where the document came from, whatever that is
 	c := &completer{service: s, doc: doc, types: facts}
 	if err := c.complete(); err != nil {
 		return nil, err

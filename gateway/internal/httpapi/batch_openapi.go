@@ -16,6 +16,6 @@ import _ "github.com/forgequeue/forgequeue/shared/api" // where swag finds the t
 //	@Header      200 {string} Idempotent-Replayed "`true` where the first answer is given again."
 //	@x-access    "submit"
 //	@x-problems  ["cost_above_burst", "active_cap_reached", "queue_full", "too_many_lanes"]
-//	@x-example-two    {"jobs": [{"type": "hash.sha256", "payload": {"text": "one"}}, {"type": "hash.sha256", "payload": {"text": "two"}}]}
-//	@x-example-atomic {"jobs": [{"type": "hash.sha256", "payload": {"text": "all"}}, {"type": "hash.sha256", "payload": {"text": "or none"}}], "atomic": true}
+//	@x-example-basic  {"jobs": [{"type": "hash.sha256", "payload": {"text": "one"}}, {"type": "hash.sha256", "payload": {"text": "two"}}]}
+//	@x-example-whole  {"jobs": [{"type": "hash.sha256", "payload": {"text": "all"}}, {"type": "hash.sha256", "payload": {"text": "or none"}}], "atomic": true}
 //	@Router      /v1/jobs/batch [post]

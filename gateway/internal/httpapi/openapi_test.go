@@ -42,22 +42,22 @@ func TestEveryRouteIsDocumented(t *testing.T) {
 		t.Fatal("the handler is not gin's any more: where are its routes?")
 	}
 	documents := documented(t, "../docs/gateway.json")
-	real := map[string]bool{}
-	for _, served := range engine.Routes() {
-		segments := strings.Split(served.Path, "/")
+	served := map[string]bool{}
+	for _, one := range engine.Routes() {
+		segments := strings.Split(one.Path, "/")
 		for i, segment := range segments {
 			if name, ok := strings.CutPrefix(segment, ":"); ok {
 				segments[i] = "{" + name + "}"
 			}
 		}
-		route := served.Method + " " + strings.Join(segments, "/")
-		real[route] = true
+		route := one.Method + " " + strings.Join(segments, "/")
+		served[route] = true
 		if _, ok := documents[route]; !ok {
 			t.Errorf("%s is not documented: say it in a file *_openapi.go, then make api-docs", route)
 		}
 	}
 	for route := range documents {
-		if !real[route] {
+		if !served[route] {
 			t.Errorf("%s is documented, and there is no such route", route)
 		}
 	}

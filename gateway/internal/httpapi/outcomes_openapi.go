@@ -29,7 +29,7 @@ import _ "github.com/forgequeue/forgequeue/shared/api" // where swag finds the t
 //	@Success     200 {object} api.Outcome "Where the job stands now."
 //	@x-access    "work platform"
 //	@x-problems  ["lease_lost", "outcome_conflict"]
-//	@x-example-retry     {"lease_token": "<lease_token>", "error": {"type": "timeout", "message": "the mail server did not answer", "stack": ""}, "retry_after_ms": 30000}
+//	@x-example-again     {"lease_token": "<lease_token>", "error": {"type": "timeout", "message": "the mail server did not answer", "stack": ""}, "retry_after_ms": 30000}
 //	@x-example-permanent {"lease_token": "<lease_token>", "error": {"type": "bad_address", "message": "no such mailbox"}, "permanent": true}
 //	@Router      /v1/jobs/{id}/fail [post]
 

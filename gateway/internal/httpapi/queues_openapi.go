@@ -35,8 +35,8 @@ import _ "github.com/forgequeue/forgequeue/shared/api" // where swag finds the t
 //	@Param       settings body api.QueueRequest true "The settings."
 //	@Success     200 {object} api.Queue "The queue as it is now."
 //	@x-access    "manage unbound"
-//	@x-example-settings {"visibility_timeout_ms": 60000, "max_attempts": 5, "retry": {"base_ms": 1000, "cap_ms": 60000, "jitter": 0.2}, "max_running": 20}
-//	@x-example-defaults {}
+//	@x-example-basic    {"visibility_timeout_ms": 60000, "max_attempts": 5, "retry": {"base_ms": 1000, "cap_ms": 60000, "jitter": 0.2}, "max_running": 20}
+//	@x-example-reset    {}
 //	@Router      /v1/queues/{name} [put]
 
 // pauseQueue
