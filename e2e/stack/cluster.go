@@ -20,7 +20,6 @@ import (
 	"github.com/jackc/pgx/v5" //nolint:depguard // makes the databases that the tests run on
 
 	"github.com/forgequeue/forgequeue/shared/api"
-	"github.com/forgequeue/forgequeue/shared/client"
 	"github.com/forgequeue/forgequeue/shared/supervisor/storetest"
 )
 
@@ -133,10 +132,7 @@ type Tenant struct{ ID, Key string }
 // NewTenant makes a tenant without limits.
 func (c *Cluster) NewTenant(tb testing.TB, name string) Tenant {
 	tb.Helper()
-	admin, err := client.New(client.Options{URL: c.Gateways[0].URL, APIKey: operator})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	admin := newClient(tb, c.Gateways[0].URL, operator)
 	defer admin.CloseIdleConnections()
 	plan := "unlimited"
 	tenant, err := admin.CreateTenant(tb.Context(), api.TenantRequest{Name: name, Plan: &plan})
@@ -153,10 +149,7 @@ func (c *Cluster) NewTenant(tb testing.TB, name string) Tenant {
 // NewKey makes another key for all that a tenant may do, which expires.
 func (c *Cluster) NewKey(tb testing.TB, tenant Tenant, expires time.Time) string {
 	tb.Helper()
-	admin, err := client.New(client.Options{URL: c.Gateways[0].URL, APIKey: operator})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	admin := newClient(tb, c.Gateways[0].URL, operator)
 	defer admin.CloseIdleConnections()
 	key, err := admin.CreateKey(tb.Context(), tenant.ID, api.KeyRequest{Scopes: api.Scopes(), ExpiresAt: &api.Time{Time: expires}})
 	if err != nil {
