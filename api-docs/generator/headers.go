@@ -58,6 +58,11 @@ func (c *completer) parameters(op *openapi3.Operation) {
 			}
 		case "name":
 			s.Pattern, p.Value.Example = namePattern, "default"
+			if op.Tags[0] == "Admin" {
+				p.Value.Example = "standard"
+			}
+		case "file":
+			p.Value.Example = "gateway.json"
 		case "worker_id":
 			s.Pattern, p.Value.Example = labelPattern, "worker-1"
 		case "key_id":

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/getkin/kin-openapi/openapi3"
+
+	"github.com/forgequeue/forgequeue/shared/api"
 )
 
 const schemaPath = "#/components/schemas/"
@@ -237,7 +239,7 @@ func (c *completer) plain(base, comment string) string {
 	for member, f := range c.types[base] {
 		byGo[f.goName] = "`" + member + "`"
 	}
-	comment = strings.ReplaceAll(comment, "\n", " ")
+	comment = strings.NewReplacer("\n", " ", "MaxDepthCount", fmt.Sprint(api.MaxDepthCount)).Replace(comment)
 	first := true
 	return camel.ReplaceAllStringFunc(comment, func(word string) string {
 		member, ok := byGo[word]

@@ -12,7 +12,7 @@ import _ "github.com/forgequeue/forgequeue/shared/api" // where swag finds the t
 //	@Success     200 {object} api.Results[api.HopKey] "An answer for each item."
 //	@x-access    "anybody"
 //	@x-problems  ["not_found"]
-//	@x-example-key {"key_id": "<key_id>"}
+//	@x-example-key {"key_id": "8y2k4m6n8p0q"}
 //	@Router      /internal/v1/key-lookups [post]
 
 // createTenant
@@ -87,7 +87,7 @@ import _ "github.com/forgequeue/forgequeue/shared/api" // where swag finds the t
 //	@Param       envelope body api.Envelope[api.HopKeyLookupRequest] true "The callers' requests."
 //	@Success     200 {object} api.Results[any] "An answer for each item."
 //	@x-access    "operator"
-//	@x-example-key {"key_id": "<key_id>"}
+//	@x-example-key {"key_id": "8y2k4m6n8p0q"}
 //	@Router      /internal/v1/key-revocations [post]
 
 // getPlan

@@ -36,7 +36,7 @@ import _ "github.com/forgequeue/forgequeue/shared/api" // where swag finds the t
 //	@Success     200 {object} api.Results[api.HeartbeatResponse] "An answer for each item."
 //	@x-access    "worker"
 //	@x-problems  ["worker_unknown"]
-//	@x-example-lease {"worker_id": "worker-1", "leases": [{"job_id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001", "lease_token": "<lease_token>"}]}
+//	@x-example-lease {"worker_id": "worker-1", "leases": [{"job_id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001", "lease_token": "LEASE_TOKEN"}]}
 //	@Router      /internal/v1/heartbeats [post]
 
 // outcomes
@@ -48,7 +48,7 @@ import _ "github.com/forgequeue/forgequeue/shared/api" // where swag finds the t
 //	@Param       envelope body api.Envelope[api.OutcomesRequest] true "The callers' requests."
 //	@Success     200 {object} api.Results[api.OutcomesResponse] "An answer for each item."
 //	@x-access    "worker"
-//	@x-example-complete {"outcomes": [{"job_id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001", "kind": "complete", "lease_token": "<lease_token>", "result": {"ok": true}}]}
+//	@x-example-complete {"outcomes": [{"job_id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001", "kind": "complete", "lease_token": "LEASE_TOKEN", "result": {"ok": true}}]}
 //	@Router      /internal/v1/outcomes [post]
 
 // listWorkers

@@ -15,7 +15,7 @@ import _ "github.com/forgequeue/forgequeue/shared/api" // where swag finds the t
 //	@Success     200 {object} api.Outcome "The job is completed."
 //	@x-access    "work platform"
 //	@x-problems  ["lease_lost", "outcome_conflict"]
-//	@x-example-result {"lease_token": "<lease_token>", "result": {"sha256": "2cf24dba5fb0a30e"}}
+//	@x-example-result {"lease_token": "LEASE_TOKEN", "result": {"sha256": "2cf24dba5fb0a30e"}}
 //	@Router      /v1/jobs/{id}/complete [post]
 
 // failJob
@@ -29,8 +29,8 @@ import _ "github.com/forgequeue/forgequeue/shared/api" // where swag finds the t
 //	@Success     200 {object} api.Outcome "Where the job stands now."
 //	@x-access    "work platform"
 //	@x-problems  ["lease_lost", "outcome_conflict"]
-//	@x-example-again     {"lease_token": "<lease_token>", "error": {"type": "timeout", "message": "the mail server did not answer", "stack": ""}, "retry_after_ms": 30000}
-//	@x-example-permanent {"lease_token": "<lease_token>", "error": {"type": "bad_address", "message": "no such mailbox"}, "permanent": true}
+//	@x-example-again     {"lease_token": "LEASE_TOKEN", "error": {"type": "timeout", "message": "the mail server did not answer", "stack": ""}, "retry_after_ms": 30000}
+//	@x-example-permanent {"lease_token": "LEASE_TOKEN", "error": {"type": "bad_address", "message": "no such mailbox"}, "permanent": true}
 //	@Router      /v1/jobs/{id}/fail [post]
 
 // snoozeJob
@@ -44,7 +44,7 @@ import _ "github.com/forgequeue/forgequeue/shared/api" // where swag finds the t
 //	@Success     200 {object} api.Outcome "The job is scheduled."
 //	@x-access    "work platform"
 //	@x-problems  ["lease_lost", "outcome_conflict"]
-//	@x-example-minute {"lease_token": "<lease_token>", "delay_ms": 60000}
+//	@x-example-minute {"lease_token": "LEASE_TOKEN", "delay_ms": 60000}
 //	@Router      /v1/jobs/{id}/snooze [post]
 
 // releaseJob
@@ -58,7 +58,7 @@ import _ "github.com/forgequeue/forgequeue/shared/api" // where swag finds the t
 //	@Success     200 {object} api.Outcome "The job is queued."
 //	@x-access    "work platform"
 //	@x-problems  ["lease_lost", "outcome_conflict"]
-//	@x-example-release {"lease_token": "<lease_token>"}
+//	@x-example-release {"lease_token": "LEASE_TOKEN"}
 //	@Router      /v1/jobs/{id}/release [post]
 
 // reportOutcomes
@@ -70,6 +70,6 @@ import _ "github.com/forgequeue/forgequeue/shared/api" // where swag finds the t
 //	@Param       outcomes body api.OutcomesRequest true "The outcomes."
 //	@Success     200 {object} api.OutcomesResponse "An answer for each outcome."
 //	@x-access    "work platform"
-//	@x-example-complete {"outcomes": [{"job_id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001", "kind": "complete", "lease_token": "<lease_token>", "result": {"ok": true}}]}
-//	@x-example-fail     {"outcomes": [{"job_id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001", "kind": "fail", "lease_token": "<lease_token>", "error": {"type": "timeout", "message": "no answer"}}]}
+//	@x-example-complete {"outcomes": [{"job_id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001", "kind": "complete", "lease_token": "LEASE_TOKEN", "result": {"ok": true}}]}
+//	@x-example-fail     {"outcomes": [{"job_id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001", "kind": "fail", "lease_token": "LEASE_TOKEN", "error": {"type": "timeout", "message": "no answer"}}]}
 //	@Router      /v1/outcomes [post]

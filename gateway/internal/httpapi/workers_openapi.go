@@ -26,7 +26,7 @@ import _ "github.com/forgequeue/forgequeue/shared/api" // where swag finds the t
 //	@Param       leases    body api.HeartbeatRequest false "The leases that it holds; up to 1000."
 //	@Success     200 {object} api.HeartbeatResponse "How each lease stands."
 //	@x-access    "work platform"
-//	@x-example-lease {"leases": [{"job_id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001", "lease_token": "<lease_token>"}]}
+//	@x-example-lease {"leases": [{"job_id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001", "lease_token": "LEASE_TOKEN"}]}
 //	@x-example-idle  {}
 //	@Router      /v1/workers/{worker_id}/heartbeat [post]
 
