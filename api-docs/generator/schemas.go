@@ -139,6 +139,12 @@ func (c *completer) schemas() error {
 			}
 		}
 		s.Description = descriptions()[name]
+		if shown, ok := answers()[name]; ok {
+			var err error
+			if s.Example, err = plainJSON(shown); err != nil {
+				return err
+			}
+		}
 		for member, property := range s.Properties {
 			f, ok := fields[member]
 			if !ok {
