@@ -6,11 +6,16 @@ require (
 	github.com/caarlos0/env/v11 v11.4.2 // settings from the environment
 	github.com/forgequeue/forgequeue/shared v0.0.0
 	github.com/gin-gonic/gin v1.12.0 // HTTP routing, at the door only
+	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3 // the JSON of the hop: a third of encoding/json's time
+	github.com/google/go-cmp v0.7.0 // tests: diffs
 	github.com/google/uuid v1.6.0 // UUID v7 and random ids
 	github.com/jackc/pgx/v5 v5.12.0 // PostgreSQL
 	github.com/pressly/goose/v3 v3.29.0 // migrations
 	github.com/prometheus/client_golang v1.25.0 // metrics
 	github.com/redis/go-redis/v9 v9.23.0 // Redis: hints between processes
+	github.com/sony/gobreaker/v2 v2.4.0 // breakers of push destinations
+	github.com/standard-webhooks/standard-webhooks/libraries v0.0.1 // signatures of push calls
+	github.com/vgarvardt/pgx-google-uuid/v5 v5.6.0 // PostgreSQL: uuids in binary form
 	go.uber.org/goleak v1.3.0 // tests: no goroutine is left behind
 	pgregory.net/rapid v1.3.0 // tests: properties and the model
 )

@@ -113,7 +113,10 @@ func TestTenantsSeeNothingOfEachOther(t *testing.T) {
 			t.Errorf("a stranger's heartbeat, %d: %+v", i, beat)
 		}
 	}
-	for _, list := range []string{"/v1/jobs", "/v1/jobs?queue=" + loadQueue, "/v1/dead-letters", "/v1/workers", "/v1/queues"} {
+	for _, list := range []string{
+		"/v1/jobs", "/v1/jobs?queue=" + loadQueue, "/v1/dead-letters", "/v1/dead-letters/groups",
+		"/v1/redrives", "/v1/audit", "/v1/workers", "/v1/queues",
+	} {
 		b.probe(plain, http.MethodGet, list, "") // its marks are what matters
 	}
 	for _, job := range held {

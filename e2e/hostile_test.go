@@ -103,6 +103,8 @@ var bodied = []struct{ method, path string }{
 	{http.MethodPost, "/v1/jobs/" + someJob + "/fail"},
 	{http.MethodPut, "/v1/queues/hostile"},
 	{http.MethodPost, "/v1/dead-letters/redrive"},
+	{http.MethodPost, "/v1/dead-letters/discard"},
+	{http.MethodPost, "/v1/redrives/" + someJob + "/cancel"},
 }
 
 func (h *hostile) bodies(t *testing.T) {
@@ -147,6 +149,8 @@ func (h *hostile) words(t *testing.T) {
 	for _, word := range hostileWords() {
 		for _, path := range []string{
 			"/v1/jobs/", "/v1/queues/", "/v1/" + "", "/v1/jobs?page_token=", "/v1/jobs?page_size=", "/v1/jobs?state=", "/v1/jobs?metadata.",
+			"/v1/redrives/", "/v1/redrives?page_token=", "/v1/audit?page_token=", "/v1/audit?object=", "/v1/audit?after=",
+			"/v1/dead-letters/groups?fingerprint=", "/v1/dead-letters/groups?page_size=", "/v1/dead-letters/groups?",
 			"/v1/jobs?created_after=", "/v1/jobs?", "/v1/dead-letters?page_token=", "/v1/workers?page_token=", "/v1/queues?page_token=",
 		} {
 			h.send(t, http.MethodGet, path+word, "", nil)
@@ -158,6 +162,10 @@ func (h *hostile) words(t *testing.T) {
 		h.send(t, http.MethodPost, "/v1/jobs/"+someJob+"/complete", fmt.Sprintf(`{"lease_token":%q}`, word), nil)
 		h.send(t, http.MethodPost, "/v1/workers/"+word+"/heartbeat", `{}`, nil)
 		h.send(t, http.MethodPost, "/v1/jobs/"+word+"/cancel", "", nil)
+		h.send(t, http.MethodPost, "/v1/redrives/"+word+"/cancel", "", nil)
+		for _, member := range []string{"queue", "type", "reason", "fingerprint", "after", "before"} {
+			h.send(t, http.MethodPost, "/v1/dead-letters/redrive", fmt.Sprintf(`{"filter":{%q:%q},"dry_run":true}`, member, word), nil)
+		}
 		for _, name := range []string{"Idempotency-Key", "Prefer", "If-None-Match", "X-Request-Id", "Traceparent", "X-Correlation-Id"} {
 			h.send(t, http.MethodPost, "/v1/jobs", `{"type":"hostile"}`, map[string]string{name: word})
 		}

@@ -202,7 +202,13 @@ func TestForeignLooksLikeUnknown(t *testing.T) {
 	stranger := *s
 	stranger.APIKey = tenantKey(t, s.Gateway, s.OperatorKey)
 	token := `{"lease_token":"` + held.LeaseToken + `"}`
+	redrive, err := c.RedriveMatching(t.Context(), api.DeadLetterFilter{}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, route := range [][3]string{
+		{"GET", "/v1/redrives/ID", ""},
+		{"POST", "/v1/redrives/ID/cancel", ""},
 		{"GET", "", ""},
 		{"GET", "/attempts", ""},
 		{"POST", "/cancel", ""},
@@ -214,7 +220,11 @@ func TestForeignLooksLikeUnknown(t *testing.T) {
 	} {
 		var shapes []string
 		for _, name := range []string{id, "01a1fa7a-0000-7000-8000-000000000000", "not-an-id"} {
-			status, _, body := ask(t, &stranger, route[0], "/v1/jobs/"+name+route[1], route[2])
+			path := "/v1/jobs/" + name + route[1]
+			if strings.HasPrefix(route[1], "/v1/redrives") {
+				path = strings.Replace(route[1], "ID", strings.Replace(name, id, redrive.ID, 1), 1)
+			}
+			status, _, body := ask(t, &stranger, route[0], path, route[2])
 			if status != 404 || field[problem.Code](t, body, "code") != problem.NotFound {
 				t.Errorf("%s %s of %s: %d %s", route[0], route[1], name, status, body)
 			}

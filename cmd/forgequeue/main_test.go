@@ -70,7 +70,8 @@ func TestEveryCommandHelpsAndRefuses(t *testing.T) {
 	})
 	for _, name := range []string{
 		"up", "core", "core migrate", "gateway", "submit", "job get", "job watch", "job cancel", "job attempts", "job redrive", "jobs",
-		"dead-letters list", "dead-letters redrive", "dead-letters discard", "queues", "queues list", "queues get", "queues set",
+		"dead-letters list", "dead-letters groups", "dead-letters redrive", "dead-letters discard", "redrives list", "redrives get",
+		"redrives watch", "redrives cancel", "audit", "queues", "queues list", "queues get", "queues set",
 		"queues pause", "queues resume", "workers", "worker run", "tenant create", "tenant list", "tenant set", "key create", "key list",
 		"key revoke", "plan get", "plan set", "limits", "whoami", "doctor", "completion bash", "completion zsh", "completion fish",
 	} {

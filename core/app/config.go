@@ -13,7 +13,9 @@ import (
 
 	"github.com/caarlos0/env/v11"
 
+	"github.com/forgequeue/forgequeue/core/internal/outbound"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/seal"
 	"github.com/forgequeue/forgequeue/shared/identity"
 	"github.com/forgequeue/forgequeue/shared/secret"
 	"github.com/forgequeue/forgequeue/shared/telemetry"
@@ -34,7 +36,12 @@ type Config struct {
 	Grace             time.Duration `env:"FORGEQUEUE_GRACE"                   envDefault:"30s"            doc:"How long requests in flight may take to end after SIGTERM, a duration such as 30s. 0s to 10m. Default 30s."`
 	RetainFinished    int           `env:"FORGEQUEUE_RETAIN_FINISHED_DAYS"    envDefault:"7"              doc:"Days for which completed and cancelled jobs are kept, 0 to 3650; 0 keeps them for ever. Default 7."`
 	RetainDead        int           `env:"FORGEQUEUE_RETAIN_DEAD_DAYS"        envDefault:"30"             doc:"Days for which dead letters, and the failed attempts of all jobs, are kept, 0 to 3650; 0 keeps them for ever. Default 30."`
+	RetainAudit       int           `env:"FORGEQUEUE_RETAIN_AUDIT_DAYS"       envDefault:"365"            doc:"Days for which audit entries are kept, 0 to 3650; 0 keeps them for ever. Default 365."`
 	MaxRunning        int64         `env:"FORGEQUEUE_MAX_RUNNING"             envDefault:"0"              doc:"Jobs of all tenants that may run at once, the same in every core; 0 is no cap. Under a cap claims go one at a time. Default 0."`
+	PushKey           secret.Text   `env:"FORGEQUEUE_PUSH_SECRETS_KEY"                                    doc:"Encrypts the secrets of queues in push mode, at least 32 bytes, the same in every core. Without it no queue can be in push mode. Default none; openssl rand -base64 32 makes one."`
+	PushKeyPrevious   secret.Text   `env:"FORGEQUEUE_PUSH_SECRETS_KEY_PREVIOUS"                           doc:"Decrypts as well while the key is changed; cores encrypt anew what they find under it. Default none."`
+	PushAllow         string        `env:"FORGEQUEUE_PUSH_ALLOW"                                          doc:"Networks in CIDR notation, with commas between, that queues in push mode may call although they are private or of special purpose, and without TLS, such as 10.1.0.0/16. Default none."`
+	PushInFlight      int           `env:"FORGEQUEUE_PUSH_IN_FLIGHT"          envDefault:"512"            doc:"Calls to the destinations of queues in push mode that one core may have under way at once, 8 to 65536; one tenant may use a quarter of them, one destination an eighth. Default 512."`
 	AllowLossy        bool          `env:"FORGEQUEUE_ALLOW_LOSSY_DATABASE"    envDefault:"false"          doc:"Start although PostgreSQL runs with fsync, full_page_writes or synchronous_commit off, and so can lose acknowledged jobs. Default false."`
 	AllowPlaintext    bool          `env:"FORGEQUEUE_ALLOW_PLAINTEXT_DATABASE" envDefault:"false"         doc:"Start although the connection to a remote PostgreSQL is not encrypted. Default false."`
 
@@ -106,8 +113,15 @@ func (cfg Config) check() error {
 	wrong(cfg.HopSecretPrevious == "" || len(cfg.HopSecretPrevious) >= identity.MinSecretBytes, "FORGEQUEUE_HOP_SECRET_PREVIOUS: "+advice, identity.MinSecretBytes)
 	wrong(cfg.Grace >= 0 && cfg.Grace <= 10*time.Minute, "FORGEQUEUE_GRACE %v: must be between 0s and 10m", cfg.Grace)
 	wrong(cfg.RetainFinished >= 0 && cfg.RetainFinished <= maxRetainDays, "FORGEQUEUE_RETAIN_FINISHED_DAYS %d: must be between 0 and %d", cfg.RetainFinished, maxRetainDays)
+	wrong(cfg.RetainAudit >= 0 && cfg.RetainAudit <= maxRetainDays, "FORGEQUEUE_RETAIN_AUDIT_DAYS %d: must be between 0 and %d", cfg.RetainAudit, maxRetainDays)
 	wrong(cfg.RetainDead >= 0 && cfg.RetainDead <= maxRetainDays, "FORGEQUEUE_RETAIN_DEAD_DAYS %d: must be between 0 and %d", cfg.RetainDead, maxRetainDays)
 	wrong(cfg.MaxRunning >= 0, "FORGEQUEUE_MAX_RUNNING %d: must be 0 or more", cfg.MaxRunning)
+	wrong(cfg.PushKey == "" || len(cfg.PushKey) >= seal.MinKeyBytes, "FORGEQUEUE_PUSH_SECRETS_KEY: "+advice, seal.MinKeyBytes)
+	wrong(cfg.PushKeyPrevious == "" || len(cfg.PushKeyPrevious) >= seal.MinKeyBytes, "FORGEQUEUE_PUSH_SECRETS_KEY_PREVIOUS: "+advice, seal.MinKeyBytes)
+	wrong(cfg.PushKeyPrevious == "" || cfg.PushKey != "", "FORGEQUEUE_PUSH_SECRETS_KEY_PREVIOUS: is of use only beside FORGEQUEUE_PUSH_SECRETS_KEY")
+	wrong(cfg.PushInFlight >= 8 && cfg.PushInFlight <= 65536, "FORGEQUEUE_PUSH_IN_FLIGHT %d: must be between 8 and 65536", cfg.PushInFlight)
+	_, allowErr := outbound.ParseGuard(cfg.PushAllow)
+	wrong(allowErr == nil, "FORGEQUEUE_PUSH_ALLOW: %w", allowErr)
 	_, err := redisOptions(cfg)
 	wrong(err == nil, "REDIS_URL: %w", err)
 	if cfg.Logger == nil {

@@ -33,19 +33,23 @@ func TestDefaults(t *testing.T) {
 func TestEveryWrongSettingIsNamed(t *testing.T) {
 	t.Parallel()
 	for name, values := range map[string][]string{
-		"FORGEQUEUE_CORE_LISTEN":              {"8081", "localhost", "host:", "::1"},
-		"FORGEQUEUE_CORE_METRICS_LISTEN":      {"9091", "localhost:"},
-		"DATABASE_URL":                        {""},
-		"FORGEQUEUE_DATABASE_CONNS":           {"1", "0", "-5", "1001", "many", "99999999999"},
-		"FORGEQUEUE_DATABASE_WAIT":            {"0s", "5ms", "2m", "2", "soon"},
-		"REDIS_URL":                           {"localhost:6379", "http://localhost", "redis://:hunter2@host:port/x"},
-		"FORGEQUEUE_HOP_SECRET":               {"", "hunter2"},
-		"FORGEQUEUE_HOP_SECRET_PREVIOUS":      {"hunter2"},
-		"FORGEQUEUE_LOG_FORMAT":               {"xml"},
-		"FORGEQUEUE_LOG_LEVEL":                {"loud"},
-		"FORGEQUEUE_GRACE":                    {"-1s", "11m", "30", "soon"},
-		"FORGEQUEUE_ALLOW_LOSSY_DATABASE":     {"perhaps"},
-		"FORGEQUEUE_ALLOW_PLAINTEXT_DATABASE": {"perhaps"},
+		"FORGEQUEUE_CORE_LISTEN":               {"8081", "localhost", "host:", "::1"},
+		"FORGEQUEUE_CORE_METRICS_LISTEN":       {"9091", "localhost:"},
+		"DATABASE_URL":                         {""},
+		"FORGEQUEUE_DATABASE_CONNS":            {"1", "0", "-5", "1001", "many", "99999999999"},
+		"FORGEQUEUE_DATABASE_WAIT":             {"0s", "5ms", "2m", "2", "soon"},
+		"REDIS_URL":                            {"localhost:6379", "http://localhost", "redis://:hunter2@host:port/x"},
+		"FORGEQUEUE_HOP_SECRET":                {"", "hunter2"},
+		"FORGEQUEUE_HOP_SECRET_PREVIOUS":       {"hunter2"},
+		"FORGEQUEUE_LOG_FORMAT":                {"xml"},
+		"FORGEQUEUE_LOG_LEVEL":                 {"loud"},
+		"FORGEQUEUE_GRACE":                     {"-1s", "11m", "30", "soon"},
+		"FORGEQUEUE_ALLOW_LOSSY_DATABASE":      {"perhaps"},
+		"FORGEQUEUE_PUSH_SECRETS_KEY":          {"hunter2"},
+		"FORGEQUEUE_PUSH_SECRETS_KEY_PREVIOUS": {"hunter2", "an-old-key-of-32-bytes-or-more-alone"},
+		"FORGEQUEUE_PUSH_ALLOW":                {"10.0.0.1", "localhost", "10.0.0.0/33", "10.0.0.0/8;11.0.0.0/8"},
+		"FORGEQUEUE_PUSH_IN_FLIGHT":            {"0", "7", "65537", "many"},
+		"FORGEQUEUE_ALLOW_PLAINTEXT_DATABASE":  {"perhaps"},
 	} {
 		for _, value := range values {
 			_, err := app.Parse(settings(map[string]string{name: value}))

@@ -84,6 +84,10 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, store *queue.Store
 	server := &httpapi.Server{
 		Store: store, Dispatcher: dispatcher, Hints: told, Verifier: cfg.verifier(), Logger: log, Draining: draining.Load,
 	}
+	pusher, err := newPusher(cfg, log, server, metrics.NewPush(registry))
+	if err != nil {
+		return err
+	}
 	handler := server.Handler(registry)
 
 	duties, stopDuties := context.WithCancel(context.WithoutCancel(ctx))
@@ -97,6 +101,7 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, store *queue.Store
 		sweep.NewWorkers(store, dispatcher, promoter.Kick, counted, log).Run,
 		sweep.NewPartitions(store, counted, log).Run,
 		sweep.NewForgetter(store, counted, log).Run,
+		sweep.NewRedriver(store, dispatcher, counted, log).Run,
 		sweep.NewUsage(store, dispatcher, counted, log).Run,
 		func(ctx context.Context) error {
 			return told.Run(ctx, hints.Listener{
@@ -114,11 +119,18 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, store *queue.Store
 			}
 		})
 	}
+	// Pushing ends with the requests: no new calls, those under way within the grace.
+	pushing, stopPushing := context.WithCancel(ctx)
+	defer stopPushing()
+	var pushed sync.WaitGroup
+	pushed.Go(func() { pusher(pushing) })
 	log.InfoContext(ctx, "core serves", "address", public.Addr().String(), "metrics", private.Addr().String())
-	err := httpserver.Run(ctx, httpserver.Options{
+	err = httpserver.Run(ctx, httpserver.Options{
 		Listener: public, Handler: handler, Grace: cfg.Grace, Logger: log,
 		Notice: drainNotice, OnDrain: func() { draining.Store(true) }, OnClose: dispatcher.Drain,
 	})
+	stopPushing()
+	pushed.Wait()
 	stopDuties()
 	group.Wait()
 	log.InfoContext(ctx, "core has stopped", "clean", err == nil)
@@ -187,7 +199,7 @@ func openMigrated(ctx context.Context, cfg Config) (*queue.Store, error) {
 func (cfg Config) storeOptions() queue.Options {
 	return queue.Options{
 		URL: cfg.DatabaseURL.Reveal(), MaxConns: cfg.DatabaseConns, PoolWait: cfg.DatabaseWait, AllowUnsafe: cfg.AllowLossy,
-		Retention: queue.Retention{Finished: days(cfg.RetainFinished), DeadLetters: days(cfg.RetainDead)},
+		Retention: queue.Retention{Finished: days(cfg.RetainFinished), DeadLetters: days(cfg.RetainDead), Audit: days(cfg.RetainAudit)},
 	}
 }
 

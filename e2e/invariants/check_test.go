@@ -171,6 +171,7 @@ func TestEveryPredicateCanFail(t *testing.T) {
 			e := r.event(5)
 			e.Kind, e.State = "complete", "completed"
 		}},
+		{"I6", "completed after its death, and nobody redrove it", func(r *run) { r.event(5).State = "dead_letter" }},
 		{"I6", "claimed after its end", func(r *run) { r.event(6).Sent = at(900) }},
 		{"I6", "an illegal transition", func(r *run) { r.event(5).State = "completed" }},
 		{"I6", "the wrong table", func(r *run) { r.db.Rows[0].State = "dead_letter" }},

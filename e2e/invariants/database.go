@@ -88,6 +88,9 @@ func Read(ctx context.Context, url string) (Database, error) {
 		if err := db.readRows(ctx, tx); err != nil {
 			return err
 		}
+		if err := db.readDiscarded(ctx, tx); err != nil {
+			return err
+		}
 		return db.readAttempts(ctx, tx)
 	})
 	if err != nil {
@@ -120,6 +123,31 @@ func (db *Database) readRows(ctx context.Context, tx pgx.Tx) error {
 		db.Rows = append(db.Rows, r)
 	}
 	return rows.Err()
+}
+
+// What was discarded by filter is in the row of the discard, what was by id in the
+// audit log.
+const discardedSQL = `
+SELECT tenant_id::text, sum(n)::integer FROM (
+  SELECT tenant_id, done AS n FROM redrives WHERE action = 'discard'
+  UNION ALL
+  SELECT tenant_id, COALESCE((detail->>'count')::bigint, 1) FROM audit_log WHERE action = 'dead_letter.discard'
+) AS discards
+GROUP BY tenant_id`
+
+func (db *Database) readDiscarded(ctx context.Context, tx pgx.Tx) error {
+	rows, err := tx.Query(ctx, discardedSQL)
+	if err != nil {
+		return err
+	}
+	db.Discarded = map[string]int{}
+	var tenant string
+	var n int
+	_, err = pgx.ForEachRow(rows, []any{&tenant, &n}, func() error {
+		db.Discarded[tenant] = n
+		return nil
+	})
+	return err
 }
 
 func (db *Database) readAttempts(ctx context.Context, tx pgx.Tx) error {

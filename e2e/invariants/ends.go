@@ -55,7 +55,7 @@ func Ends(h History, db Database) []string {
 		if !known {
 			continue // I1 says so
 		}
-		end := acceptedEnd(&v, sent)
+		end := acceptedEnd(&v, sent, r.Redrives)
 		if end == nil || r.Redrives > 0 {
 			continue
 		}
@@ -80,8 +80,9 @@ func Ends(h History, db Database) []string {
 }
 
 // acceptedEnd gives the accepted outcome that ended the job, if there is one, and
-// complains of a second one and of illegal transitions.
-func acceptedEnd(v *violations, sent []*Event) *Event {
+// complains of illegal transitions and of a second end: a death may be followed by
+// another end for each time that the job was redriven.
+func acceptedEnd(v *violations, sent []*Event, redrives int) *Event {
 	var end *Event
 	for _, e := range sent {
 		if !e.OK() {
@@ -97,7 +98,12 @@ func acceptedEnd(v *violations, sent []*Event) *Event {
 		if e.State != "completed" && e.State != "dead_letter" && e.State != "cancelled" {
 			continue
 		}
-		if end != nil && end.Token != e.Token {
+		again := end != nil && end.Token != e.Token
+		if again && end.State == "dead_letter" && end.Epoch < e.Epoch && redrives > 0 {
+			redrives--
+			again = false
+		}
+		if again {
 			v.add("job %s ended twice: %s with epoch %d and %s with epoch %d", e.Job, end.State, end.Epoch, e.State, e.Epoch)
 		}
 		end = e

@@ -46,14 +46,17 @@ type RetryRequest struct {
 	BaseMS *int64   `json:"base_ms,omitzero"`
 	CapMS  *int64   `json:"cap_ms,omitzero"`
 	Jitter *float64 `json:"jitter,omitzero"`
+	Curve  *string  `json:"curve,omitzero"`
 }
 
-// Retry is the wait after failure n: min(cap, base·2^(n−1)), give or take
-// jitter (a fraction of it), never below a second.
+// Retry is the wait after failure n, by its curve: exponential is base·2^(n−1),
+// linear base·n, constant base; at most cap, give or take jitter (a fraction of
+// it), never below a second.
 type Retry struct {
 	BaseMS int64   `json:"base_ms"`
 	CapMS  int64   `json:"cap_ms"`
 	Jitter float64 `json:"jitter"`
+	Curve  string  `json:"curve"`
 }
 
 // JobSummary is JOB- of the contract: a job without payload, result and stack.

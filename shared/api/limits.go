@@ -48,6 +48,14 @@ const (
 	DefaultRetryBase         = 5 * time.Second
 	DefaultRetryCap          = 300 * time.Second
 	DefaultRetryJitter       = 0.2
+	DefaultRetryCurve        = CurveExponential
+)
+
+// Curves of a retry policy.
+const (
+	CurveExponential = "exponential"
+	CurveLinear      = "linear"
+	CurveConstant    = "constant"
 )
 
 // Scopes of a key.

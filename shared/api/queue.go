@@ -15,7 +15,7 @@ type Queue struct {
 	OldestQueuedMS *int64        `json:"oldest_queued_ms"`
 	ActiveWorkers  int           `json:"active_workers"`
 	Unserved       []Unserved    `json:"unserved"`
-	Breaker        *string       `json:"breaker"`
+	Breaker        *Breaker      `json:"breaker"`
 	Settings       QueueSettings `json:"settings"`
 }
 
@@ -43,10 +43,16 @@ type QueueSettings struct {
 	MaxActive     *int64   `json:"max_active"`
 	MaxRunning    *int64   `json:"max_running"`
 	RatePerSecond *float64 `json:"rate_per_second"`
+	// Push is where a queue in push mode sends its jobs; null for the others.
+	Push *Push `json:"push"`
 }
 
 // QueueRequest sets a queue's settings; what is absent is the default.
 type QueueRequest struct {
+	// Mode is pull, where workers claim, or push, where core calls Push.URL; pull if
+	// absent.
+	Mode                *string       `json:"mode,omitzero"`
+	Push                *PushRequest  `json:"push,omitzero"`
 	VisibilityTimeoutMS *int64        `json:"visibility_timeout_ms,omitzero"`
 	MaxAttempts         *int          `json:"max_attempts,omitzero"`
 	Retry               *RetryRequest `json:"retry,omitzero"`
@@ -64,22 +70,6 @@ type DeadLetter struct {
 	Attempts    int        `json:"attempts"`
 	DiedAt      Time       `json:"died_at" swaggertype:"string" format:"date-time"`
 	ExpiresAt   *Time      `json:"expires_at" swaggertype:"string" format:"date-time"`
-}
-
-// DeadLetterRequest names dead letters to redrive or to discard.
-type DeadLetterRequest struct {
-	IDs    []string `json:"ids,omitzero"`
-	DryRun bool     `json:"dry_run,omitzero"`
-}
-
-// DeadLetterResponse answers item by item in the order sent.
-type DeadLetterResponse struct {
-	Results []BatchResult `json:"results"`
-}
-
-// Matched is a dry run's answer.
-type Matched struct {
-	Matched int `json:"matched"`
 }
 
 // Words of a queue.
@@ -197,18 +187,12 @@ type HopQueuePauseRequest struct {
 // Validate tells which fields cannot be accepted.
 func (q *QueueRequest) Validate() []problem.FieldError {
 	r := &refusals{}
+	r.push(q.Mode, q.Push)
 	r.between(q.VisibilityTimeoutMS, 1000, MaxVisibilityTimeout.Milliseconds(), "visibility_timeout_ms")
 	r.check(q.MaxAttempts == nil || (*q.MaxAttempts >= 1 && *q.MaxAttempts <= MaxAttempts), "max_attempts", "must be between 1 and %d", MaxAttempts)
 	r.retry(q.Retry)
 	r.between(q.MaxActive, 0, 1e9, "max_active")
 	r.between(q.MaxRunning, 0, 1e9, "max_running")
 	r.check(q.RatePerSecond == nil || (*q.RatePerSecond > 0 && *q.RatePerSecond <= 1e6), "rate_per_second", "must be above 0 and at most 1000000")
-	return r.fields
-}
-
-// Validate tells which fields cannot be accepted.
-func (d *DeadLetterRequest) Validate() []problem.FieldError {
-	r := &refusals{}
-	r.check(len(d.IDs) >= 1 && len(d.IDs) <= MaxBatchJobs, "ids", "must have 1 to %d entries", MaxBatchJobs)
 	return r.fields
 }

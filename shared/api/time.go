@@ -24,7 +24,8 @@ func AtOrNil(t *time.Time) *Time {
 
 // MarshalJSON writes UTC with six decimals.
 func (t Time) MarshalJSON() ([]byte, error) {
-	return []byte(`"` + t.UTC().Format(timeLayout) + `"`), nil
+	text := append(make([]byte, 0, len(timeLayout)+len(`""`)), '"')
+	return append(t.UTC().AppendFormat(text, timeLayout), '"'), nil
 }
 
 // UnmarshalJSON reads any RFC 3339 time; what lies beyond a microsecond is dropped.

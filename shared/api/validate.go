@@ -3,7 +3,6 @@ package api
 import (
 	"fmt"
 	"math"
-	"regexp"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -11,16 +10,28 @@ import (
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-// namePattern is what a queue, a type, a tag and a metadata key look like.
-var namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$`)
-
 const (
 	nameRule  = "must be 1 to 128 of A-Z a-z 0-9 . _ : - and start with a letter or digit"
 	labelRule = "must be 1 to 128 printable ASCII characters"
 )
 
-// ValidName says whether s can name a queue, a type or a tag.
-func ValidName(s string) bool { return namePattern.MatchString(s) }
+// ValidName says whether s can name a queue, a type or a tag, or be a metadata key:
+// ^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$, without an engine for it, since each job is
+// asked several times.
+func ValidName(s string) bool {
+	if s == "" || len(s) > 128 {
+		return false
+	}
+	for i := range len(s) {
+		switch b := s[i]; {
+		case 'a' <= b && b <= 'z', 'A' <= b && b <= 'Z', '0' <= b && b <= '9':
+		case i > 0 && (b == '.' || b == '_' || b == ':' || b == '-'):
+		default:
+			return false
+		}
+	}
+	return true
+}
 
 // ValidLabel says whether s can be a user, a worker_id or a dedupe_key.
 func ValidLabel(s string) bool {
@@ -111,6 +122,10 @@ func (r *refusals) retry(retry *RetryRequest) {
 	r.between(retry.CapMS, 1, MaxBackoff.Milliseconds(), "retry.cap_ms")
 	if j := retry.Jitter; j != nil && (math.IsNaN(*j) || *j < 0 || *j > 1) {
 		r.add("retry.jitter", "must be between 0 and 1")
+	}
+	if c := retry.Curve; c != nil {
+		r.check(*c == CurveExponential || *c == CurveLinear || *c == CurveConstant, "retry.curve",
+			"must be %s, %s or %s", CurveExponential, CurveLinear, CurveConstant)
 	}
 }
 

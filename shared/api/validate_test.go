@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"encoding/json"
+	"regexp"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -102,5 +103,19 @@ func TestJobShowsTheWholeError(t *testing.T) {
 	out, err := json.Marshal(job)
 	if err != nil || !strings.Contains(string(out), `"stack":"at main.go:1"`) || strings.Count(string(out), `"last_error"`) != 1 {
 		t.Fatalf("%s (%v)", out, err)
+	}
+}
+
+func TestValidName(t *testing.T) {
+	t.Parallel()
+	pattern := regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$`)
+	names := []string{"", "a", "Z9", "a.b_c:d-e", strings.Repeat("a", 128), strings.Repeat("a", 129), "a\n", "\na", "é", "a/b", "a b"}
+	for b := range 256 {
+		names = append(names, string([]byte{byte(b)}), string([]byte{'a', byte(b)}), string([]byte{byte(b), 'a'}))
+	}
+	for _, name := range names {
+		if got := api.ValidName(name); got != pattern.MatchString(name) {
+			t.Errorf("%q: %v", name, got)
+		}
 	}
 }

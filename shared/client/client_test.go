@@ -149,6 +149,30 @@ func TestEveryCallGoesToItsRoute(t *testing.T) {
 			{`POST /v1/dead-letters/redrive  {"ids":["a"],"dry_run":true}`, func() error { _, err := c.RedriveDryRun(ctx, []string{"a"}); return err }},
 			{`POST /v1/dead-letters/discard  {"ids":["a"]}`, func() error { _, err := c.DiscardDeadLetters(ctx, []string{"a"}); return err }},
 			{`POST /v1/dead-letters/discard  {"ids":["a"],"dry_run":true}`, func() error { _, err := c.DiscardDryRun(ctx, []string{"a"}); return err }},
+			{`GET /v1/dead-letters/groups page_size=3&queue=q `, func() error {
+				_, err := c.DeadLetterGroups(ctx, api.DeadLetterFilter{Queue: "q"}, 3)
+				return err
+			}},
+			{`POST /v1/dead-letters/redrive  {"filter":{"queue":"q","before":"2026-11-20T11:00:00.000000Z"},"rate_per_second":2.5}`, func() error {
+				_, err := c.RedriveMatching(ctx, api.DeadLetterFilter{Queue: "q", Before: &noon}, 2.5)
+				return err
+			}},
+			{`POST /v1/dead-letters/discard  {"filter":{}}`, func() error { _, err := c.DiscardMatching(ctx, api.DeadLetterFilter{}, 0); return err }},
+			{`POST /v1/dead-letters/redrive  {"filter":{"reason":"deadline"},"dry_run":true}`, func() error {
+				_, err := c.CountMatching(ctx, api.DeadLetterFilter{Reason: api.ReasonDeadline})
+				return err
+			}},
+			{`GET /v1/redrives/r  `, func() error { _, err := c.GetRedrive(ctx, "r"); return err }},
+			{`GET /v1/redrives page_size=2 `, func() error { _, err := c.Redrives(ctx, client.PageRequest{Size: 2}); return err }},
+			{`POST /v1/redrives/r/cancel  `, func() error { _, err := c.CancelRedrive(ctx, "r"); return err }},
+			{`GET /v1/audit action=queue.put&key_id=k&object=q `, func() error {
+				_, err := c.Audit(ctx, api.AuditFilter{Action: api.AuditQueuePut, Object: "q", KeyID: "k"}, client.PageRequest{})
+				return err
+			}},
+			{`GET /v1/admin/audit after=2026-11-20T11%3A00%3A00Z&tenant=t `, func() error {
+				_, err := c.AdminAudit(ctx, api.AuditFilter{Tenant: "t", After: &noon}, client.PageRequest{})
+				return err
+			}},
 			{`DELETE /v1/admin/keys/k1  `, func() error { return c.RevokeKey(ctx, "k1") }},
 		} {
 			before := len(s.all())

@@ -11,12 +11,7 @@ import (
 // newest job id first.
 func (c *Client) DeadLetters(ctx context.Context, filter api.DeadLetterFilter, page PageRequest) (api.Page[api.DeadLetter], error) {
 	query := page.query()
-	set(query, "queue", filter.Queue)
-	set(query, "type", filter.Type)
-	set(query, "reason", filter.Reason)
-	set(query, "fingerprint", filter.Fingerprint)
-	setTime(query, "after", filter.After)
-	setTime(query, "before", filter.Before)
+	setDeadLetters(query, filter)
 	return list[api.DeadLetter](ctx, c, query, "dead-letters")
 }
 

@@ -3,10 +3,7 @@ package dispatch
 import (
 	"context"
 	"errors"
-	"fmt"
-	"math/rand/v2"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -17,17 +14,8 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-const (
-	// lanesPerClaim is how many lanes one statement looks at.
-	lanesPerClaim = 25
-	// mostMoves and mostBusy bound how often one look is made again: for strays that were
-	// moved, and for tenants whose lock another core's claim had.
-	mostMoves = 20
-	mostBusy  = 20
-	busyPause = 8 * time.Millisecond
-	// statementTime bounds a claim that its caller no longer waits for.
-	statementTime = 10 * time.Second
-)
+// statementTime bounds what is done for a caller that no longer waits for it.
+const statementTime = 10 * time.Second
 
 // ClaimCall is a worker's request for jobs.
 type ClaimCall struct {
@@ -48,17 +36,6 @@ type ClaimCall struct {
 	Again <-chan struct{}
 }
 
-// turn rotates the lanes that claims begin with, so that no lane is always last.
-type turn struct{ n atomic.Uint64 }
-
-func (t *turn) rotate(lanes []queue.ClaimLane) []queue.ClaimLane {
-	if len(lanes) < 2 {
-		return lanes
-	}
-	start := int(t.n.Add(1) % uint64(len(lanes))) //nolint:gosec // below len
-	return append(append(make([]queue.ClaimLane, 0, len(lanes)), lanes[start:]...), lanes[:start]...)
-}
-
 // Claim leases up to Max jobs to a worker. With nothing there it waits, without a
 // connection, until work arrives or Wait is over; nothing is then no error.
 // A caller that has left gets nothing: what was leased to it goes back at once,
@@ -75,8 +52,9 @@ func (d *Dispatcher) Claim(ctx context.Context, call ClaimCall) ([]queue.Claimed
 			d.served.seen(call.Owner, call.Queues)
 		}
 	}
+	d.nets.claimed.Store(time.Now().UnixNano())
 	if call.Wait <= 0 {
-		return d.take(ctx, call, filter)
+		return d.take(ctx, call, filter, true)
 	}
 	return d.takeOrWait(ctx, call, filter)
 }
@@ -89,21 +67,21 @@ func (d *Dispatcher) takeOrWait(ctx context.Context, call ClaimCall, filter *Fil
 	w := d.parking.park(filter)
 	// Wake-ups that this claim had and did not use; whoever else waits for those
 	// jobs must not sleep beside them.
-	var unused []queue.LaneID
+	var unused []queue.Waiting
 	defer func() {
 		if lane, pending := d.parking.leave(w); pending {
-			unused = append(unused, lane)
+			unused = append(unused, again(lane))
 		}
 		d.WakeHere(unused)
 	}()
 	var wokenFor queue.LaneID // 0: not yet
 	for {
-		jobs, err := d.take(ctx, call, filter)
+		jobs, err := d.take(ctx, call, filter, false)
 		if len(jobs) > 0 || err != nil {
 			// It may have taken other jobs than the one it was woken for, or have left.
 			// Where the database failed, nobody else need hear of it: the poll will do.
 			if wokenFor != 0 && (err == nil || ctx.Err() != nil) && !takenFrom(wokenFor, jobs) {
-				unused = append(unused, wokenFor)
+				unused = append(unused, again(wokenFor))
 			}
 			return jobs, err
 		}
@@ -120,177 +98,13 @@ func (d *Dispatcher) takeOrWait(ctx context.Context, call ClaimCall, filter *Fil
 	}
 }
 
+// take looks once, together with whoever else claims from the same lanes.
+func (d *Dispatcher) take(ctx context.Context, call ClaimCall, filter *Filter, look bool) ([]queue.Claimed, error) {
+	return d.claims.take(ctx, filter, queue.ClaimWorker{ID: call.WorkerID, Max: call.Max}, look || !d.scannedLately())
+}
+
 func takenFrom(lane queue.LaneID, jobs []queue.Claimed) bool {
 	return slices.ContainsFunc(jobs, func(c queue.Claimed) bool { return c.LaneID == lane })
-}
-
-// take looks once through the lanes, a few in each statement.
-func (d *Dispatcher) take(ctx context.Context, call ClaimCall, filter *Filter) ([]queue.Claimed, error) {
-	lanes := d.turn.rotate(d.lanes.Claimable(filter, d.underCaps))
-	// The statements run to their end even when the caller goes: a claim that is cut
-	// off in the middle may have leased jobs that nobody knows of.
-	finish, cancel := context.WithTimeout(context.WithoutCancel(ctx), statementTime)
-	defer cancel()
-	if len(lanes) > lanesPerClaim {
-		ready, err := d.readyOf(finish, lanes)
-		if err != nil {
-			return nil, err
-		}
-		lanes = ready
-	}
-	var taken []queue.Claimed
-	busy, moves := 0, 0
-	var without []string // users whose strays could not be moved
-	for len(lanes) > 0 && len(taken) < call.Max && ctx.Err() == nil {
-		some := lanes[:min(lanesPerClaim, len(lanes))]
-		lanes = lanes[len(some):]
-		lease, err := uuid.NewRandom()
-		if err != nil {
-			return nil, fmt.Errorf("dispatch: lease id: %w", err)
-		}
-		leave, err := d.claimGate.enter(ctx, cappedTenants(some))
-		if err != nil {
-			break // the caller has left
-		}
-		found, err := d.store.Claim(finish, queue.Claim{
-			Lanes: some, Max: call.Max - len(taken), WorkerID: call.WorkerID, Owner: call.Owner, LeaseID: lease, Without: without,
-		})
-		leave()
-		if err != nil {
-			d.GiveBack(ctx, taken)
-			return nil, err
-		}
-		taken = append(taken, found.Jobs...)
-		if moved := d.moveStrays(finish, found.Strays); len(found.Strays) > 0 && moves < mostMoves {
-			moves++
-			without = append(without, leftUsers(found.Strays, moved)...)
-			lanes = d.again(filter, found.Strays, lanes)
-		}
-		if found.Busy && len(found.Jobs) == 0 && busy < mostBusy {
-			busy++
-			pause(ctx, busyPause)
-			lanes = append(lanes, some...)
-		}
-	}
-	if ctx.Err() != nil {
-		d.GiveBack(ctx, taken)
-		return nil, ctx.Err()
-	}
-	for i := range taken {
-		d.Changed(taken[i].ID)
-		d.metrics.QueueWait.Observe(taken[i].StartedAt.Sub(taken[i].ReadyAt).Seconds())
-	}
-	d.metrics.Claimed.Add(float64(len(taken)))
-	return taken, nil
-}
-
-// cappedTenants are the tenants among the lanes under a running cap. Their claims go
-// one at a time, and wait for each other in memory, not with a connection each.
-func cappedTenants(lanes []queue.ClaimLane) []tenant.ID {
-	var ids []tenant.ID
-	for i := range lanes {
-		for _, c := range lanes[i].Caps {
-			ids = append(ids, c.Tenant)
-		}
-	}
-	return ids
-}
-
-func pause(ctx context.Context, about time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(about/2 + rand.N(about)): //nolint:gosec // spreads cores, guards nothing
-	}
-}
-
-// underCaps adds the running caps that a lane's jobs come under.
-func (d *Dispatcher) underCaps(claim *queue.ClaimLane, lane queue.Lane, settings queue.QueueSettings) {
-	claim.Caps = d.runningCaps(lane, settings)
-	if lane.User == "" && d.limits.mayCapUsers(lane.Tenant) {
-		claim.Strayed = func(user string) bool { return d.limits.For(lane.Tenant, user).UserMaxRunning != nil }
-	}
-}
-
-// moveStrays puts jobs whose users have got a running cap since into those users'
-// lanes. What cannot be moved now is found again by the next claim.
-func (d *Dispatcher) moveStrays(ctx context.Context, strays []queue.Stray) (moved []queue.Stray) {
-	if len(strays) == 0 {
-		return nil
-	}
-	var to []queue.LaneID
-	for _, stray := range strays {
-		lane, known := d.lanes.ByID(stray.Lane)
-		if !known {
-			continue
-		}
-		own, err := d.lanes.For(ctx, lane.Of(stray.User))
-		if err != nil {
-			d.log.WarnContext(ctx, "a job stays in a lane that its user's cap does not reach", "lane", stray.Lane, "error", err)
-			continue
-		}
-		moved, to = append(moved, stray), append(to, own.ID)
-	}
-	if err := d.store.Move(ctx, moved, to); err != nil {
-		d.log.WarnContext(ctx, "jobs of users with a running cap are not moved to their lanes", "error", err)
-		return nil
-	}
-	return moved
-}
-
-// leftUsers are the users of strays that were not moved.
-func leftUsers(strays, moved []queue.Stray) []string {
-	done := map[uuid.UUID]bool{}
-	for _, stray := range moved {
-		done[stray.ID] = true
-	}
-	var users []string
-	for _, stray := range strays {
-		if !done[stray.ID] && !slices.Contains(users, stray.User) {
-			users = append(users, stray.User)
-		}
-	}
-	return users
-}
-
-// again puts lanes in which there were strays, and the lanes that these moved to,
-// in front of those that are still to be looked at.
-func (d *Dispatcher) again(filter *Filter, strays []queue.Stray, left []queue.ClaimLane) []queue.ClaimLane {
-	users := map[string]bool{}
-	from := map[queue.LaneID]bool{}
-	for _, stray := range strays {
-		users[stray.User], from[stray.Lane] = true, true
-	}
-	var front []queue.ClaimLane
-	for _, lane := range d.lanes.Claimable(filter, d.underCaps) {
-		known, _ := d.lanes.ByID(lane.ID)
-		inLeft := slices.ContainsFunc(left, func(l queue.ClaimLane) bool { return l.ID == lane.ID })
-		if !inLeft && (from[lane.ID] || known.User != "" && users[known.User]) {
-			front = append(front, lane)
-		}
-	}
-	return append(front, left...)
-}
-
-func (d *Dispatcher) readyOf(ctx context.Context, lanes []queue.ClaimLane) ([]queue.ClaimLane, error) {
-	ids := make([]queue.LaneID, len(lanes))
-	for i, lane := range lanes {
-		ids[i] = lane.ID
-	}
-	found, err := d.store.ReadyLanes(ctx, ids)
-	if err != nil {
-		return nil, err
-	}
-	ready := make(map[queue.LaneID]bool, len(found))
-	for _, id := range found {
-		ready[id] = true
-	}
-	kept := lanes[:0]
-	for _, lane := range lanes {
-		if ready[lane.ID] {
-			kept = append(kept, lane)
-		}
-	}
-	return kept, nil
 }
 
 // GiveBack returns jobs that never reached their worker, attempt included. It
@@ -306,11 +120,11 @@ func (d *Dispatcher) GiveBack(ctx context.Context, jobs []queue.Claimed) {
 	for i := range jobs {
 		leases[i] = jobs[i].Lease()
 	}
-	var ready []queue.LaneID
+	var ready []queue.Ready
 	for _, ended := range d.store.GiveBack(finish, leases) {
 		switch {
-		case ended.Err == nil && ended.Ready != 0:
-			ready = append(ready, ended.Ready)
+		case ended.Err == nil && ended.Ready != nil:
+			ready = append(ready, *ended.Ready)
 			d.metrics.Requeued.WithLabelValues("undelivered").Inc()
 		case ended.Err != nil && !errors.Is(ended.Err, queue.ErrLeaseLost):
 			d.log.WarnContext(ctx, "a claimed job could not be given back; its lease will run out", "error", ended.Err)
@@ -347,7 +161,7 @@ func (d *Dispatcher) End(ctx context.Context, endings []queue.Ending) []queue.En
 
 // ended tells of what a flush has ended.
 func (d *Dispatcher) ended(endings []queue.Ending, ended []queue.Ended) {
-	var ready []queue.LaneID
+	var ready []queue.Ready
 	var over []uuid.UUID
 	waits := false
 	for i := range ended {
@@ -360,10 +174,10 @@ func (d *Dispatcher) ended(endings []queue.Ending, ended []queue.Ended) {
 		} else {
 			d.Changed(id)
 		}
-		if ended[i].Ready != 0 {
-			ready = append(ready, ended[i].Ready)
+		if ended[i].Ready != nil {
+			ready = append(ready, *ended[i].Ready)
 		} else if lane, known := d.lanes.ByID(ended[i].Lane); known && d.isCapped(lane) {
-			ready = append(ready, lane.ID) // there is room for another of its jobs now
+			ready = append(ready, queue.Ready{Lane: lane.ID}) // there is room for another of its jobs now
 		}
 		waits = waits || ended[i].Scheduled
 	}

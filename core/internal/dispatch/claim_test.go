@@ -97,7 +97,7 @@ func TestAQueueTwiceInTheList(t *testing.T) {
 func TestMoreLanesThanOneStatementTakes(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	const lanes = 3*dispatch.LanesPerClaim + 5
+	const lanes = 3*dispatch.LinesPerClaim + 5
 	var jobs []api.SubmitRequest
 	tags := make([]string, lanes)
 	for i := range lanes {
@@ -203,7 +203,10 @@ func TestACallerThatLeavesMeanwhileSpendsNoAttempt(t *testing.T) {
 	if got := <-done; !errors.Is(got.err, context.Canceled) || len(got.jobs) != 0 {
 		t.Errorf("claim = %v, %v", got.jobs, got.err)
 	}
-	f.untouched(id)
+	queuetest.Eventually(t, "the job to be back", func() bool {
+		back := f.get(id)
+		return back.State == api.StateQueued && back.Attempt == 0 && back.Epoch == 1
+	})
 	if got := f.claim(f.claimCall()); len(got) != 1 || got[0].Attempt != 1 {
 		t.Errorf("the next claim got %+v", got)
 	}

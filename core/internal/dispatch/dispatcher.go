@@ -13,8 +13,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -24,33 +24,33 @@ import (
 )
 
 const (
-	// pollEvery is how long a wake-up that got lost costs at most.
-	pollEvery = 250 * time.Millisecond
 	// refreshEvery is how old what is known of lanes and queues may get.
 	refreshEvery = 2 * time.Second
 	refreshGap   = 20 * time.Millisecond
-	// pollWakes is how many claims one ready lane wakes in one poll.
-	pollWakes = 8
 )
 
 // Dispatcher stands between the internal API and the queue.
 type Dispatcher struct {
 	store  *queue.Store
 	lanes  *Lanes
+	lines  *lines
 	limits *Limits
 	// maxRunning caps the leases of the whole installation; nil for no cap.
 	maxRunning *int64
 	parking    parking
+	claims     *claims
+	nets       nets
 	watches    watches
 	flushes    *flushes
 	// claimGate lets one claim under a tenant's running cap through at a time.
 	claimGate gate
 	workers   workers
 	served    served
+	breakers  breakers
 	metrics   *metrics.Jobs
 	log       *slog.Logger
 	// tell passes wake-ups on to other cores; it never blocks.
-	tell func([]queue.LaneID)
+	tell func([]queue.Waiting)
 	// tellEnded and tellSettings do the same for jobs that ended and for settings
 	// that changed.
 	tellEnded    func([]uuid.UUID)
@@ -58,7 +58,8 @@ type Dispatcher struct {
 	// scheduled is kicked when a job starts to wait for its time.
 	scheduled func()
 	refresh   chan struct{}
-	turn      turn
+	// turn counts claims, so that among equal lines another one is first each time.
+	turn atomic.Uint64
 	// draining is closed when this core stops: parked claims then end empty, so
 	// that their workers ask another core.
 	draining chan struct{}
@@ -71,7 +72,7 @@ type Options struct {
 	Metrics *metrics.Jobs
 	Logger  *slog.Logger
 	// Tell passes wake-ups on to other cores and must not block; nil for none.
-	Tell func([]queue.LaneID)
+	Tell func([]queue.Waiting)
 	// TellEnded and TellSettings do the same for jobs that ended and for settings
 	// that changed.
 	TellEnded    func([]uuid.UUID)
@@ -85,16 +86,17 @@ type Options struct {
 // New makes a Dispatcher; Run keeps it up to date.
 func New(o Options) *Dispatcher {
 	d := &Dispatcher{
-		store: o.Store, lanes: newLanes(o.Store), limits: newLimits(o.Store), metrics: o.Metrics, log: o.Logger,
+		store: o.Store, lanes: newLanes(o.Store), lines: newLines(), limits: newLimits(o.Store), metrics: o.Metrics, log: o.Logger,
 		tell: o.Tell, tellEnded: o.TellEnded, tellSettings: o.TellSettings, scheduled: o.Scheduled, refresh: make(chan struct{}, 1),
 		draining: make(chan struct{}),
 	}
+	d.claims = &claims{d: d, groups: map[string]*claimGroup{}}
 	if o.MaxRunning > 0 {
 		d.maxRunning = &o.MaxRunning
 	}
 	d.flushes = newFlushes(o.Store, d.stored, d.ended)
 	if d.tell == nil {
-		d.tell = func([]queue.LaneID) {}
+		d.tell = func([]queue.Waiting) {}
 	}
 	if d.tellEnded == nil {
 		d.tellEnded = func([]uuid.UUID) {}
@@ -113,6 +115,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	var group sync.WaitGroup
 	group.Go(func() { d.keepFresh(ctx) })
 	group.Go(func() { d.poll(ctx) })
+	group.Go(func() { d.scan(ctx) })
 	group.Wait()
 	return nil
 }
@@ -126,7 +129,9 @@ func (d *Dispatcher) Refresh(ctx context.Context) error {
 	if err := d.limits.Refresh(ctx); err != nil {
 		return err
 	}
-	return errors.Join(d.lanes.Refresh(ctx), d.served.refresh(ctx, d.store))
+	born, err := d.lanes.Refresh(ctx)
+	d.wakeBorn(born)
+	return errors.Join(err, d.served.refresh(ctx, d.store))
 }
 
 func (d *Dispatcher) keepFresh(ctx context.Context) {
@@ -161,67 +166,64 @@ func (d *Dispatcher) RefreshSoon() {
 	}
 }
 
-// poll looks for jobs that no wake-up told of, on behalf of all parked claims at
-// once: their number costs nothing.
-func (d *Dispatcher) poll(ctx context.Context) {
-	for {
-		wait := pollEvery - time.Duration(rand.Int64N(int64(pollEvery/5))) //nolint:gosec // spreads cores, guards nothing
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(wait):
-		}
-		d.pollWatches(ctx)
-		lanes := d.wanted()
-		ready, err := d.store.ReadyLanes(ctx, lanes)
-		if err != nil && ctx.Err() == nil {
-			d.log.WarnContext(ctx, "parked claims are not polled for", "error", err)
-		}
-		for _, id := range ready {
-			if lane, known := d.lanes.ByID(id); known {
-				d.parking.wake(lane, d.lanes.Settings(lane.Tenant, lane.Queue).Push, pollWakes)
-			}
-		}
-	}
-}
-
-// wanted lists the lanes that parked claims could take from, each once.
-func (d *Dispatcher) wanted() []queue.LaneID {
-	seen := map[queue.LaneID]bool{}
-	var wanted []queue.LaneID
-	for _, filter := range d.parking.filters() {
-		for _, lane := range d.lanes.Claimable(filter, nil) {
-			if !seen[lane.ID] {
-				seen[lane.ID] = true
-				wanted = append(wanted, lane.ID)
-			}
-		}
-	}
-	return wanted
-}
-
-// Wake tells parked claims, here and in other cores, that there is work: one
-// entry for each job that became ready.
-func (d *Dispatcher) Wake(lanes []queue.LaneID) {
-	if len(lanes) == 0 {
+// Wake tells parked claims, here and in other cores, that there is work: one entry
+// for each job that became ready.
+func (d *Dispatcher) Wake(ready []queue.Ready) {
+	if len(ready) == 0 {
 		return
 	}
-	d.WakeHere(lanes)
-	d.tell(lanes)
+	news := gather(ready)
+	d.WakeHere(news)
+	d.tell(news)
+}
+
+// gather puts the news of each line together: the first of its jobs, and how many.
+func gather(ready []queue.Ready) []queue.Waiting {
+	places := map[lineKey]int{}
+	var news []queue.Waiting
+	for _, one := range ready {
+		key := lineKey{one.Lane, one.Priority}
+		if one.At.IsZero() {
+			key.priority = -1
+		}
+		place, known := places[key]
+		if !known {
+			places[key] = len(news)
+			news = append(news, queue.Waiting{Ready: one, Jobs: 1})
+			continue
+		}
+		news[place].Jobs++
+		if one.Cursor().Compare(news[place].Cursor()) < 0 {
+			news[place].Ready = one
+		}
+	}
+	return news
+}
+
+// again is for somebody to look at a lane once more, where no job is new.
+func again(lane queue.LaneID) queue.Waiting {
+	return queue.Waiting{Ready: queue.Ready{Lane: lane}, Jobs: 1}
 }
 
 // WakeHere tells the claims parked in this core only.
-func (d *Dispatcher) WakeHere(lanes []queue.LaneID) {
-	counts := map[queue.LaneID]int{}
-	for _, id := range lanes {
-		counts[id]++
-	}
-	for id, count := range counts {
-		lane, known := d.lanes.ByID(id)
-		if !known { // born in another core
+func (d *Dispatcher) WakeHere(news []queue.Waiting) {
+	for _, one := range news {
+		d.lines.hear([]queue.Ready{one.Ready})
+		lane, known := d.lanes.ByID(one.Lane)
+		if !known { // born in another core; who waits for it is woken when it is known
 			d.RefreshSoon()
 			continue
 		}
-		d.parking.wake(lane, d.lanes.Settings(lane.Tenant, lane.Queue).Push, count)
+		d.parking.wake(lane, d.lanes.Settings(lane.Tenant, lane.Queue).Push, int(min(one.Jobs, parkedMost)))
+	}
+}
+
+// wakeBorn wakes claims for lanes that have just become known, and of whose jobs
+// there was word before.
+func (d *Dispatcher) wakeBorn(lanes []queue.Lane) {
+	for _, lane := range lanes {
+		if d.lines.isReady(lane.ID) {
+			d.parking.wake(lane, d.lanes.Settings(lane.Tenant, lane.Queue).Push, pollWakes)
+		}
 	}
 }

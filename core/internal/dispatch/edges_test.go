@@ -3,6 +3,7 @@ package dispatch_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -48,8 +49,8 @@ func TestClaimsHoldThePool(t *testing.T) {
 		t.Fatal(err)
 	}
 	var group sync.WaitGroup
-	for range 12 {
-		group.Go(func() { _, _ = f.d.Claim(t.Context(), f.claimCall()) })
+	for i := range 12 { // each for other queues, or they would be one
+		group.Go(func() { _, _ = f.d.Claim(t.Context(), f.claimCall("default", fmt.Sprint("other", i))) })
 	}
 	queuetest.Eventually(t, "claims to stand at the gate", func() bool { return f.d.ClaimsAtTheGate(f.tenant) > 1 })
 	other := f.newTenantBehind()

@@ -7,7 +7,7 @@ import (
 )
 
 // ParkedClaims counts the claims that wait.
-func (d *Dispatcher) ParkedClaims() int { return len(d.parking.filters()) }
+func (d *Dispatcher) ParkedClaims() int { return d.parking.count() }
 
 // AgeWorkers makes what is known of claiming workers older.
 func (d *Dispatcher) AgeWorkers(by time.Duration) {
@@ -19,10 +19,10 @@ func (d *Dispatcher) AgeWorkers(by time.Duration) {
 	}
 }
 
-// SeenEvery and LanesPerClaim are the limits that tests go beyond.
+// SeenEvery and LinesPerClaim are the limits that tests go beyond.
 const (
 	SeenEvery     = seenEvery
-	LanesPerClaim = lanesPerClaim
+	LinesPerClaim = linesPerClaim
 )
 
 // WaitingSubmits counts the plain submits that wait for a flush.
@@ -44,3 +44,27 @@ func (d *Dispatcher) ClaimsAtTheGate(id tenant.ID) int {
 	}
 	return 0
 }
+
+// SpoilCursors sets every cursor to a time, and says that nothing waits.
+func (d *Dispatcher) SpoilCursors(to time.Time) {
+	d.lines.mu.Lock()
+	defer d.lines.mu.Unlock()
+	for _, lane := range d.lines.lanes {
+		for i := range lane.by {
+			lane.by[i].after.At, lane.by[i].ready = to, false
+		}
+	}
+}
+
+// WaitingClaims counts the claims that wait for others' statements.
+func (d *Dispatcher) WaitingClaims() (n int) {
+	d.claims.mu.Lock()
+	defer d.claims.mu.Unlock()
+	for _, group := range d.claims.groups {
+		n += group.Waiting()
+	}
+	return n
+}
+
+// Scanned says whether the ready index was gone through once.
+func (d *Dispatcher) Scanned() bool { return d.scannedLately() }

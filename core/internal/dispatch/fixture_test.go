@@ -52,19 +52,28 @@ func (f *fixture) newCore(store *queue.Store) *dispatch.Dispatcher { return f.ne
 
 // newCoreUnder makes one with a cap on the jobs that run in the whole installation.
 func (f *fixture) newCoreUnder(store *queue.Store, maxRunning int64) *dispatch.Dispatcher {
-	return dispatch.New(dispatch.Options{
-		Store: store, MaxRunning: maxRunning, Metrics: metrics.NewJobs(prometheus.NewRegistry()), Logger: slog.New(slog.DiscardHandler),
-		Tell: func(lanes []queue.LaneID) {
-			f.mu.Lock()
-			defer f.mu.Unlock()
-			f.told = append(f.told, lanes...)
-		},
+	options := f.options(store, func(lines []queue.Waiting) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		for _, line := range lines {
+			for range line.Jobs {
+				f.told = append(f.told, line.Lane)
+			}
+		}
+	})
+	options.MaxRunning = maxRunning
+	return dispatch.New(options)
+}
+
+func (f *fixture) options(store *queue.Store, tell func([]queue.Waiting)) dispatch.Options {
+	return dispatch.Options{
+		Store: store, Metrics: metrics.NewJobs(prometheus.NewRegistry()), Logger: slog.New(slog.DiscardHandler), Tell: tell,
 		Scheduled: func() {
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			f.scheduled++
 		},
-	})
+	}
 }
 
 func (f *fixture) newTenant() tenant.ID {
@@ -245,7 +254,7 @@ func (f *fixture) park(ctx context.Context, calls ...dispatch.ClaimCall) []<-cha
 		parked[i] = f.goClaim(ctx, call)
 	}
 	queuetest.Eventually(f, "the claims to park", func() bool { return f.d.ParkedClaims() == before+len(calls) })
-	f.blocked(len(calls))
+	f.blocked(1) // one looks for all, and then for those that came meanwhile
 	unlock()
 	f.idle()
 	return parked

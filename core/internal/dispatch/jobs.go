@@ -28,21 +28,45 @@ func (d *Dispatcher) Redrive(ctx context.Context, owner tenant.ID, user string, 
 		}
 		return refused
 	}
-	capsOf := func(name string, user *string) []queue.Cap { return d.activeCaps(owner, name, user) }
-	if !d.mayCapActive(owner) {
-		capsOf = nil
+	risen := d.store.Redrive(ctx, owner, user, ids, d.capsOf(owner))
+	d.risen(risen)
+	return risen
+}
+
+// StepRedrive takes a redrive by filter a batch further. worked says that it was this
+// core's to go on with.
+func (d *Dispatcher) StepRedrive(ctx context.Context, due queue.DueRedrive, random float64) (worked bool, err error) {
+	if err := d.limits.Know(ctx, due.TenantID); err != nil {
+		return false, err
 	}
-	risen := d.store.Redrive(ctx, owner, user, ids, capsOf)
-	var lanes []queue.LaneID
-	for i, one := range risen {
+	step, err := d.store.StepRedrive(ctx, due.ID, d.capsOf(due.TenantID), random)
+	if err != nil {
+		return false, err
+	}
+	d.risen(step.Risen)
+	d.Changed(step.Discarded...)
+	return step.Worked, nil
+}
+
+// capsOf gives what caps on active jobs a tenant's jobs come under; nil where none can.
+func (d *Dispatcher) capsOf(owner tenant.ID) queue.CapsOf {
+	if !d.mayCapActive(owner) {
+		return nil
+	}
+	return func(name string, user *string) []queue.Cap { return d.activeCaps(owner, name, user) }
+}
+
+// risen makes it known that jobs were queued again.
+func (d *Dispatcher) risen(jobs []queue.Redriven) {
+	var ready []queue.Ready
+	for _, one := range jobs {
 		if one.Err == nil {
-			lanes = append(lanes, one.Lane)
+			ready = append(ready, one.Ready)
 			d.metrics.Requeued.WithLabelValues("redrive").Inc()
-			d.Changed(ids[i])
+			d.Changed(one.ID)
 		}
 	}
-	d.Wake(lanes)
-	return risen
+	d.Wake(ready)
 }
 
 // mayCapActive says whether any job of the tenant can come under a cap on active

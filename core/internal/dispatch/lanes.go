@@ -25,6 +25,9 @@ type Lanes struct {
 	settings map[queue.QueueKey]queue.QueueSettings
 	highest  queue.LaneID
 	changed  time.Time
+	// begun numbers the refreshes, applied is the last one whose settings were taken:
+	// of two at once the one that began first may end last, with what was true before.
+	begun, applied int
 	// full is when all lanes were last read, and not only the new ones.
 	full time.Time
 }
@@ -50,25 +53,31 @@ const (
 	lateChanges = time.Minute
 )
 
-// Refresh reads what is new in the tables.
-func (l *Lanes) Refresh(ctx context.Context) error {
-	l.mu.RLock()
+// Refresh reads what is new in the tables, and gives the lanes among it.
+func (l *Lanes) Refresh(ctx context.Context) (born []queue.Lane, err error) {
+	l.mu.Lock()
+	l.begun++
+	number := l.begun
 	after, since := max(l.highest-lateLanes, 0), l.changed.Add(-lateChanges)
 	begun, full := time.Now(), time.Since(l.full) > fullEvery
-	l.mu.RUnlock()
+	l.mu.Unlock()
 	if full {
 		after = 0
 	}
 	queues, err := l.store.QueuesSince(ctx, since)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	lanes, err := l.store.LanesAfter(ctx, after)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if number < l.applied {
+		queues = nil
+	}
+	l.applied = max(l.applied, number)
 	for _, q := range queues {
 		l.settings[q.QueueKey] = q
 		if q.UpdatedAt.After(l.changed) {
@@ -76,24 +85,27 @@ func (l *Lanes) Refresh(ctx context.Context) error {
 		}
 	}
 	for _, lane := range lanes {
-		l.add(lane)
+		if l.add(lane) {
+			born = append(born, lane)
+		}
 	}
 	if full {
 		l.full = begun
 	}
-	return nil
+	return born, nil
 }
 
-// add is called with the lock held.
-func (l *Lanes) add(lane queue.Lane) {
+// add says whether a lane was not known. It is called with the lock held.
+func (l *Lanes) add(lane queue.Lane) bool {
 	if _, known := l.byID[lane.ID]; known {
-		return
+		return false
 	}
 	l.byID[lane.ID], l.byKey[lane.LaneKey] = lane, lane
 	key := queue.QueueKey{Tenant: lane.Tenant, Name: lane.Queue}
 	l.byQueue[key] = append(l.byQueue[key], lane)
 	l.byName[lane.Queue] = append(l.byName[lane.Queue], lane)
 	l.highest = max(l.highest, lane.ID)
+	return true
 }
 
 // For gives the lane for key, known or born now. It is committed when this returns.
@@ -167,9 +179,9 @@ func (f *Filter) serves(lane queue.Lane) bool {
 }
 
 // Claimable lists the lanes that the filter lets through and that are not paused,
-// each once. complete, if not nil, adds what else a claim
+// each once. only, if not nil, says of a lane whether it is wanted; complete, if not nil, adds what else a claim
 // must know of a lane.
-func (l *Lanes) Claimable(f *Filter, complete func(*queue.ClaimLane, queue.Lane, queue.QueueSettings)) []queue.ClaimLane {
+func (l *Lanes) Claimable(f *Filter, only func(queue.LaneID) bool, complete func(*queue.ClaimLane, queue.Lane, queue.QueueSettings)) []queue.ClaimLane {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	var claimable []queue.ClaimLane
@@ -178,7 +190,7 @@ func (l *Lanes) Claimable(f *Filter, complete func(*queue.ClaimLane, queue.Lane,
 		for _, lane := range lanes {
 			key := queue.QueueKey{Tenant: lane.Tenant, Name: lane.Queue}
 			settings := l.settings[key]
-			if settings.Paused || settings.Push != f.Push || !f.serves(lane) {
+			if settings.Paused || settings.Push != f.Push || only != nil && !only(lane.ID) || !f.serves(lane) {
 				continue
 			}
 			if f.Room != nil {

@@ -92,6 +92,13 @@ func (l *Limits) For(owner tenant.ID, user string) api.Limits {
 	return known.Overrides.For(l.plans[known.Plan], user)
 }
 
+// weight is a tenant's share where several want the same workers.
+func (l *Limits) weight(owner tenant.ID) int {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return max(l.tenants[owner].Weight, 1)
+}
+
 // mayCapUsers says whether any user of the tenant can have a running cap.
 func (l *Limits) mayCapUsers(owner tenant.ID) bool {
 	return l.any(owner, func(limits *api.Limits) bool { return limits.UserMaxRunning != nil })

@@ -6,6 +6,9 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 )
 
+// parkedMost is more claims than are ever parked in one core.
+const parkedMost = 1 << 20
+
 // parking is where claims wait for work. One job that becomes ready wakes one
 // claim that can take it, the longest waiting first; a woken claim that leaves
 // without having looked passes its wake-up on.
@@ -56,7 +59,7 @@ func (p *parking) wake(lane queue.Lane, push bool, count int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, w := range p.parked {
-		if count == 0 {
+		if count <= 0 {
 			return
 		}
 		if !w.filter.matches(lane, push) {
@@ -70,13 +73,9 @@ func (p *parking) wake(lane queue.Lane, push bool, count int) {
 	}
 }
 
-// filters gives what the parked claims wait for.
-func (p *parking) filters() []*Filter {
+// count is how many claims are parked.
+func (p *parking) count() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	filters := make([]*Filter, len(p.parked))
-	for i, w := range p.parked {
-		filters[i] = w.filter
-	}
-	return filters
+	return len(p.parked)
 }

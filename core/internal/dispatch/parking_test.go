@@ -82,7 +82,7 @@ func TestLeavingTellsOfAWakeUpThatWasNotUsed(t *testing.T) {
 	if _, pending := p.leave(second); pending {
 		t.Error("a claim that nobody woke has a wake-up to pass on")
 	}
-	if n := len(p.filters()); n != 0 {
+	if n := p.count(); n != 0 {
 		t.Errorf("%d claims are still parked", n)
 	}
 }
@@ -136,7 +136,7 @@ func TestParkingUnderLoad(t *testing.T) {
 		if n := len(pool); n != 0 {
 			t.Errorf("%d jobs were left although claims waited", n)
 		}
-		if n := len(p.filters()); n != 0 {
+		if n := p.count(); n != 0 {
 			t.Errorf("%d claims are still parked", n)
 		}
 	})

@@ -30,7 +30,7 @@ func (d *Dispatcher) queues(ctx context.Context, owner tenant.ID, after, only st
 	if err != nil || len(names) == 0 {
 		return nil, err
 	}
-	if err := d.lanes.Refresh(ctx); err != nil { // settings as they are now, not as they were
+	if _, err := d.lanes.Refresh(ctx); err != nil { // settings as they are now, not as they were
 		return nil, err
 	}
 	queues := make([]api.Queue, len(names))
@@ -66,7 +66,8 @@ func (d *Dispatcher) queue(ctx context.Context, owner tenant.ID, name string) (a
 		ActiveWorkers: len(workers), Unserved: unserved(lanes, ready, workers), Settings: inForce(settings),
 	}
 	if settings.Push {
-		shown.Mode = api.ModePush
+		shown.Mode, shown.Breaker = api.ModePush, d.breaker(settings.QueueKey)
+		shown.Unserved = []api.Unserved{} // core itself does, whatever the tags
 	}
 	shown.Depth, shown.DepthCapped = capped(depths)
 	return shown, nil
@@ -121,19 +122,31 @@ func inForce(s queue.QueueSettings) api.QueueSettings {
 	return api.QueueSettings{
 		VisibilityTimeoutMS: valueOr(s.VisibilityTimeout, api.DefaultVisibilityTimeout).Milliseconds(),
 		MaxAttempts:         valueOr(s.MaxAttempts, api.DefaultMaxAttempts),
-		MaxActive:           s.MaxActive, MaxRunning: s.MaxRunning,
-		Retry: api.Retry{BaseMS: retry.Base.Milliseconds(), CapMS: retry.Cap.Milliseconds(), Jitter: retry.Jitter},
+		MaxActive:           s.MaxActive, MaxRunning: s.MaxRunning, RatePerSecond: s.RatePerSecond, Push: shownTarget(s.Target),
+		Retry: api.Retry{
+			BaseMS: retry.Base.Milliseconds(), CapMS: retry.Cap.Milliseconds(), Jitter: retry.Jitter, Curve: string(retry.Curve),
+		},
 	}
 }
 
 // PutQueue sets a tenant's queue; in force here at once, in other cores within a
 // refresh, at once where Redis carries the hint.
 func (d *Dispatcher) PutQueue(ctx context.Context, owner tenant.ID, name string, request api.QueueRequest) (api.Queue, error) {
-	if err := d.store.PutQueue(ctx, owner, name, request); err != nil {
-		return api.Queue{}, err
+	shown, _, err := d.PutPushQueue(ctx, owner, name, request, queue.NewSecret{})
+	return shown, err
+}
+
+// PutPushQueue does the same for a queue that may be in push mode, and says whether
+// the new secret is now its secret.
+func (d *Dispatcher) PutPushQueue(
+	ctx context.Context, owner tenant.ID, name string, request api.QueueRequest, secret queue.NewSecret,
+) (shown api.Queue, taken bool, err error) {
+	if taken, err = d.store.PutPushQueue(ctx, owner, name, request, secret); err != nil {
+		return shown, false, err
 	}
 	d.tellSettings()
-	return d.Queue(ctx, owner, name)
+	shown, err = d.Queue(ctx, owner, name)
+	return shown, taken, err
 }
 
 // PauseQueue stops or resumes the claims from a tenant's queue.
@@ -152,11 +165,11 @@ func (d *Dispatcher) PauseQueue(ctx context.Context, owner tenant.ID, name strin
 // wakeAll wakes claims for a queue that has just been resumed: its jobs became
 // ready long ago, and nobody will say so again.
 func (d *Dispatcher) wakeAll(key queue.QueueKey) {
-	var lanes []queue.LaneID
+	var ready []queue.Ready
 	for _, lane := range d.lanes.Of(key) {
 		for range pollWakes {
-			lanes = append(lanes, lane.ID)
+			ready = append(ready, queue.Ready{Lane: lane.ID})
 		}
 	}
-	d.Wake(lanes)
+	d.Wake(ready)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -57,7 +58,7 @@ func (d *Dispatcher) Submit(ctx context.Context, calls []SubmitCall) []SubmitAns
 
 // stored tells of what a flush has stored, whether or not its callers still listen.
 func (d *Dispatcher) stored(answers []queue.SubmitAnswer) {
-	var ready []queue.LaneID
+	var ready []queue.Ready
 	scheduled := false
 	for i := range answers {
 		ready = append(ready, answers[i].Ready...)
@@ -110,6 +111,9 @@ func (d *Dispatcher) warnings(owner tenant.ID, name string) []string {
 	if settings.MaxRunning != nil && *settings.MaxRunning == 0 {
 		warnings = append(warnings, "The queue "+name+" may run no job (max_running is 0): the job waits until that is raised.")
 	}
+	if breaker := d.breaker(settings.QueueKey); settings.Push && breaker != nil && breaker.State == api.BreakerOpen {
+		warnings = append(warnings, "The destination of the queue "+name+" does not answer and its breaker is open: the job waits, and spends no attempt.")
+	}
 	if !settings.Push && !d.served.by(owner, name) {
 		warnings = append(warnings, "No worker has asked for jobs of the queue "+name+" lately: the job waits for one.")
 	}
@@ -159,6 +163,7 @@ func (d *Dispatcher) newJob(ctx context.Context, call *SubmitCall, i int) (queue
 		made.Retry.Base = milliseconds(retry.BaseMS, made.Retry.Base)
 		made.Retry.Cap = milliseconds(retry.CapMS, made.Retry.Cap)
 		made.Retry.Jitter = valueOr(retry.Jitter, made.Retry.Jitter)
+		made.Retry.Curve = job.Curve(valueOr(retry.Curve, string(made.Retry.Curve)))
 	}
 	if request.RunAt != nil {
 		made.RunAt = &request.RunAt.Time

@@ -19,7 +19,7 @@ func TestSubmitFillsInTheDefaults(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	job := f.get(f.submit(plain())[0])
-	want := api.Retry{BaseMS: 5000, CapMS: 300_000, Jitter: 0.2}
+	want := api.Retry{BaseMS: 5000, CapMS: 300_000, Jitter: 0.2, Curve: api.CurveExponential}
 	if job.Queue != "default" || job.Priority != 5 || job.MaxAttempts != 3 || job.Retry != want || job.TimeoutMS != nil {
 		t.Errorf("job = %+v", job.JobSummary)
 	}
@@ -38,7 +38,7 @@ func TestSubmitTakesTheQueuesSettingsAndTheJobsOwn(t *testing.T) {
 	f.refresh()
 
 	job := f.get(f.submit(in("slow"))[0])
-	if want := (api.Retry{BaseMS: 100, CapMS: 900, Jitter: 0.5}); job.Retry != want || job.MaxAttempts != 7 {
+	if want := (api.Retry{BaseMS: 100, CapMS: 900, Jitter: 0.5, Curve: api.CurveExponential}); job.Retry != want || job.MaxAttempts != 7 {
 		t.Errorf("by the queue: %+v, %d attempts", job.Retry, job.MaxAttempts)
 	}
 	other := f.get(f.submit(in("other"))[0])
@@ -50,7 +50,7 @@ func TestSubmitTakesTheQueuesSettingsAndTheJobsOwn(t *testing.T) {
 	request.Retry = &api.RetryRequest{CapMS: new(int64(1234))}
 	request.MaxAttempts, request.Priority, request.TimeoutMS = new(1), new(9), new(int64(777))
 	own := f.get(f.submit(request)[0])
-	if want := (api.Retry{BaseMS: 100, CapMS: 1234, Jitter: 0.5}); own.Retry != want || own.MaxAttempts != 1 || own.Priority != 9 {
+	if want := (api.Retry{BaseMS: 100, CapMS: 1234, Jitter: 0.5, Curve: api.CurveExponential}); own.Retry != want || own.MaxAttempts != 1 || own.Priority != 9 {
 		t.Errorf("by the job: %+v, %d attempts, priority %d", own.Retry, own.MaxAttempts, own.Priority)
 	}
 

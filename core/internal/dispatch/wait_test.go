@@ -107,13 +107,11 @@ func TestAHintFromAnotherCoreWakes(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.lane(plain())
-	told := make(chan []queue.LaneID, 1)
 	other := f.newCore(queuetest.OpenURL(t, f.url))
 	waiting := f.park(t.Context(), f.waitCall())[0]
 	answers := other.Submit(t.Context(), []dispatch.SubmitCall{f.call(plain())})
 	f.accepted(answers...)
-	told <- answers[0].Ready
-	f.d.WakeHere(<-told)
+	f.d.WakeHere([]queue.Waiting{{Ready: answers[0].Ready[0], Jobs: 1}})
 	if got := <-waiting; len(got.jobs) != 1 {
 		t.Errorf("claim = %+v, %v", got.jobs, got.err)
 	}

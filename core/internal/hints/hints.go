@@ -31,8 +31,8 @@ const (
 type ready struct {
 	// From is the sender's mark, so that it does not wake itself.
 	From string `json:"from"`
-	// Lanes has one entry for each job that became ready.
-	Lanes []queue.LaneID `json:"lanes,omitempty"`
+	// Lines are those in which jobs became ready, with the first of them.
+	Lines []queue.Waiting `json:"lines,omitempty"`
 	// Ended are jobs that have ended.
 	Ended []uuid.UUID `json:"ended,omitempty"`
 	// Settings says that a queue's settings have changed.
@@ -41,7 +41,7 @@ type ready struct {
 
 // Listener is told what other cores say.
 type Listener struct {
-	Ready    func([]queue.LaneID)
+	Ready    func([]queue.Waiting)
 	Ended    func([]uuid.UUID)
 	Settings func()
 }
@@ -64,8 +64,8 @@ func New(client redis.UniversalClient, log *slog.Logger) *Hints {
 }
 
 // Ready tells other cores of jobs that became ready. It never blocks.
-func (h *Hints) Ready(lanes []queue.LaneID) {
-	h.say(ready{Lanes: lanes[:min(len(lanes), lanesPerHint)]})
+func (h *Hints) Ready(lines []queue.Waiting) {
+	h.say(ready{Lines: lines[:min(len(lines), lanesPerHint)]})
 }
 
 // Ended tells other cores of jobs that have ended. It never blocks.
@@ -165,8 +165,8 @@ func (l Listener) tell(hint ready) {
 	if hint.Settings && l.Settings != nil {
 		l.Settings()
 	}
-	if len(hint.Lanes) > 0 && l.Ready != nil {
-		l.Ready(hint.Lanes)
+	if len(hint.Lines) > 0 && l.Ready != nil {
+		l.Ready(hint.Lines)
 	}
 	if len(hint.Ended) > 0 && l.Ended != nil {
 		l.Ended(hint.Ended)

@@ -49,7 +49,11 @@ type listener struct {
 	news  int
 }
 
-func (l *listener) wake(lanes []queue.LaneID) {
+func (l *listener) wake(lines []queue.Waiting) {
+	lanes := make([]queue.LaneID, len(lines))
+	for i := range lines {
+		lanes[i] = lines[i].Lane
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.heard = append(l.heard, lanes)
@@ -102,14 +106,23 @@ func start(t *testing.T, c redis.UniversalClient) (l *listener, stop func()) {
 	return l, stop
 }
 
+// of gives news of lanes.
+func of(lanes ...queue.LaneID) []queue.Waiting {
+	lines := make([]queue.Waiting, len(lanes))
+	for i, lane := range lanes {
+		lines[i] = queue.Waiting{Ready: queue.Ready{Lane: lane}, Jobs: 1}
+	}
+	return lines
+}
+
 func TestReadyWakesTheOthersAndNotOneself(t *testing.T) {
 	t.Parallel()
 	c := client(t, storetest.Redis(t))
 	one, _ := start(t, c)
 	two, _ := start(t, c)
 	// a hint that is sent before the other listens is lost, by design
-	queuetest.Eventually(t, "the other to hear", func() bool { one.Ready([]queue.LaneID{11, 12, 11}); return two.has(11, 12, 11) })
-	queuetest.Eventually(t, "the first to hear", func() bool { two.Ready([]queue.LaneID{21}); return one.has(21) })
+	queuetest.Eventually(t, "the other to hear", func() bool { one.Ready(of(11, 12, 11)); return two.has(11, 12, 11) })
+	queuetest.Eventually(t, "the first to hear", func() bool { two.Ready(of(21)); return one.has(21) })
 	if one.has(11, 12, 11) || two.has(21) {
 		t.Error("a core woke itself")
 	}
@@ -141,7 +154,7 @@ func TestALongHintIsCut(t *testing.T) {
 	for i := range lanes {
 		lanes[i] = queue.LaneID(100_000 + i)
 	}
-	queuetest.Eventually(t, "the other to hear the first 1000", func() bool { one.Ready(lanes); return two.has(lanes[:1000]...) })
+	queuetest.Eventually(t, "the other to hear the first 1000", func() bool { one.Ready(of(lanes...)); return two.has(lanes[:1000]...) })
 }
 
 func TestNonsenseIsNoHint(t *testing.T) {
@@ -149,7 +162,7 @@ func TestNonsenseIsNoHint(t *testing.T) {
 	c := client(t, storetest.Redis(t))
 	one, _ := start(t, c)
 	queuetest.Eventually(t, "what follows the nonsense", func() bool {
-		for _, text := range []string{"", "nonsense", `{"from":1}`, `{"lanes":"x"}`, `{"from":"x","lanes":[31]}`} {
+		for _, text := range []string{"", "nonsense", `{"from":1}`, `{"lines":"x"}`, `{"from":"x","lines":[{"l":31,"p":99,"n":-1}]}`} {
 			if err := c.Publish(t.Context(), api.ChannelReady, text).Err(); err != nil {
 				t.Fatal(err)
 			}
@@ -183,7 +196,7 @@ func TestKeyRevokedReachesGateways(t *testing.T) {
 func TestWithoutRedisNothingIsSaid(t *testing.T) {
 	t.Parallel()
 	h := hints.New(nil, quiet())
-	h.Ready([]queue.LaneID{1})
+	h.Ready(of(1))
 	h.Ended([]uuid.UUID{uuid.New()})
 	h.Settings()
 	h.KeyRevoked("key")
@@ -244,7 +257,7 @@ func TestABadRedisBlocksNobody(t *testing.T) {
 			}
 			began := time.Now()
 			for range 10_000 {
-				h.Ready([]queue.LaneID{1})
+				h.Ready(of(1))
 				h.KeyRevoked("key")
 			}
 			if took := time.Since(began); took > 3*time.Second {
@@ -270,7 +283,7 @@ func TestAFullBacklogDrops(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- h.Run(ctx, hints.Listener{Ready: func([]queue.LaneID) {}}) }()
+	go func() { done <- h.Run(ctx, hints.Listener{Ready: func([]queue.Waiting) {}}) }()
 	defer func() { cancel(); <-done }()
 	got := 0
 	messages := gateway.Channel(redis.WithChannelSize(5000))
@@ -307,7 +320,7 @@ func TestHintsSurviveALostConnection(t *testing.T) {
 	}
 	one, _ := start(t, named("lost-one"))
 	two, _ := start(t, named("lost-two"))
-	queuetest.Eventually(t, "a first hint", func() bool { one.Ready([]queue.LaneID{41}); return two.has(41) })
+	queuetest.Eventually(t, "a first hint", func() bool { one.Ready(of(41)); return two.has(41) })
 	killed := 0
 	list, err := shared.Do(t.Context(), "CLIENT", "LIST").Text()
 	if err != nil {
@@ -321,7 +334,7 @@ func TestHintsSurviveALostConnection(t *testing.T) {
 	if killed < 2 {
 		t.Fatalf("%d connections were cut", killed)
 	}
-	queuetest.Eventually(t, "a hint afterwards", func() bool { one.Ready([]queue.LaneID{42}); return two.has(42) })
+	queuetest.Eventually(t, "a hint afterwards", func() bool { one.Ready(of(42)); return two.has(42) })
 }
 
 // idsNamed picks the connections with one of the names from CLIENT LIST.

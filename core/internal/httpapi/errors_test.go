@@ -71,7 +71,7 @@ func TestEverySentinelHasACode(t *testing.T) {
 		if p.Code != code || p.Detail == "" || strings.Contains(p.Detail, "queue:") {
 			t.Errorf("%v is told as %+v", err, p)
 		}
-		if waits := p.Status == 503 || code == problem.IdempotencyInFlight; waits != (p.RetryAfterMS != nil) {
+		if waits := p.Status == 503 || p.Status == 429 || code == problem.IdempotencyInFlight; waits != (p.RetryAfterMS != nil) {
 			t.Errorf("%s: Retry-After is %v", code, p.RetryAfterMS)
 		}
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
+	"github.com/forgequeue/forgequeue/core/internal/seal"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/identity"
 )
@@ -78,7 +79,7 @@ func newFixture(t *testing.T) *fixture {
 	f.d = dispatch.New(dispatch.Options{Store: f.store, Metrics: metrics.NewJobs(registry), Logger: f.logger})
 	server := &httpapi.Server{
 		Store: f.store, Dispatcher: f.d, Hints: hints.New(nil, f.logger), Logger: f.logger, Draining: f.draining.Load,
-		Verifier: verifier(),
+		Verifier: verifier(), Seals: seals(t),
 	}
 	f.handler = server.Handler(registry)
 	f.server = httptest.NewServer(f.handler)
@@ -86,6 +87,15 @@ func newFixture(t *testing.T) *fixture {
 	f.client = f.server.Client()
 	f.tenant = f.newTenant()
 	return f
+}
+
+func seals(t *testing.T) *seal.Keys {
+	t.Helper()
+	keys, err := seal.New(strings.Repeat("k", 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return keys
 }
 
 func (f *fixture) newTenant() api.Principal {

@@ -124,7 +124,7 @@ func (s *Server) matched(ctx context.Context, owner tenant.ID, user string, ids 
 	if err != nil {
 		return nil, err
 	}
-	return json.Marshal(api.Matched{Matched: len(found)})
+	return json.Marshal(api.Matched{Matched: int64(len(found))})
 }
 
 func (s *Server) redriveMany(ctx context.Context, item api.Item[api.DeadLetterRequest]) (json.RawMessage, error) {
@@ -136,7 +136,10 @@ func (s *Server) redriveMany(ctx context.Context, item api.Item[api.DeadLetterRe
 	if err != nil {
 		return nil, err
 	}
-	if item.Request.DryRun {
+	switch {
+	case item.Request.Filter != nil:
+		return s.byFilter(ctx, owner, item, api.ActionRedrive)
+	case item.Request.DryRun:
 		return s.matched(ctx, owner, item.Principal.User, ids)
 	}
 	response := api.DeadLetterResponse{Results: make([]api.BatchResult, len(ids))}
@@ -159,7 +162,10 @@ func (s *Server) discardMany(ctx context.Context, item api.Item[api.DeadLetterRe
 	if err != nil {
 		return nil, err
 	}
-	if item.Request.DryRun {
+	switch {
+	case item.Request.Filter != nil:
+		return s.byFilter(ctx, owner, item, api.ActionDiscard)
+	case item.Request.DryRun:
 		return s.matched(ctx, owner, item.Principal.User, ids)
 	}
 	gone, err := s.Store.Discard(ctx, owner, item.Principal.User, ids)
@@ -246,10 +252,6 @@ func (s *Server) putQueue(ctx context.Context, item api.Item[api.HopQueuePutRequ
 	if !api.ValidName(request.Name) {
 		return api.Queue{}, queue.ErrNotFound
 	}
-	// Better refused than taken and not kept.
-	if request.RatePerSecond != nil {
-		return api.Queue{}, problem.Invalid(problem.FieldError{Field: "rate_per_second", Message: "is not enforced by this version; leave it out"})
-	}
 	limit, err := s.Store.VisibilityLimit(ctx, owner)
 	if err != nil {
 		return api.Queue{}, err
@@ -259,7 +261,7 @@ func (s *Server) putQueue(ctx context.Context, item api.Item[api.HopQueuePutRequ
 			Field: "visibility_timeout_ms", Message: "must be at most " + strconv.FormatInt(*limit, 10) + ", by the tenant's plan",
 		})
 	}
-	return s.Dispatcher.PutQueue(ctx, owner, request.Name, request.QueueRequest)
+	return s.storeQueue(ctx, owner, request)
 }
 
 func (s *Server) pauseQueue(ctx context.Context, item api.Item[api.HopQueuePauseRequest]) (api.Queue, error) {

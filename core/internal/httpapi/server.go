@@ -4,9 +4,7 @@
 package httpapi
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
@@ -16,11 +14,15 @@ import (
 	"time"
 
 	"github.com/gin-gonic/gin"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/hints"
+	"github.com/forgequeue/forgequeue/core/internal/outbound"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/seal"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/clock"
 	"github.com/forgequeue/forgequeue/shared/identity"
@@ -41,6 +43,10 @@ type Server struct {
 	Hints      *hints.Hints
 	Verifier   identity.Verifier
 	Logger     *slog.Logger
+	// Seals keeps the secrets of queues in push mode; nil where there are no such queues.
+	Seals *seal.Keys
+	// Guard says which addresses they may push to.
+	Guard outbound.Guard
 	// Draining says that this process is about to stop.
 	Draining  func() bool
 	durations *prometheus.HistogramVec
@@ -98,6 +104,11 @@ func (s *Server) Handler(registry prometheus.Registerer) http.Handler {
 	route(s, internal, api.HopDeadLetters, each(s.deadLetters))
 	route(s, internal, api.HopDeadLetterRedrive, each(s.redriveMany))
 	route(s, internal, api.HopDeadLetterDiscard, each(s.discardMany))
+	route(s, internal, api.HopDeadLetterGroups, each(s.deadLetterGroups))
+	route(s, internal, api.HopRedriveGet, each(s.getRedrive))
+	route(s, internal, api.HopRedriveList, each(s.listRedrives))
+	route(s, internal, api.HopRedriveCancel, each(s.cancelRedrive))
+	route(s, internal, api.HopAudit, each(s.audit))
 	route(s, internal, api.HopWorkers, each(s.listWorkers))
 	route(s, internal, api.HopQueues, each(s.listQueues))
 	route(s, internal, api.HopQueueGet, each(s.getQueue))
@@ -127,7 +138,7 @@ func each[Req, Resp any](serve func(context.Context, api.Item[Req]) (Resp, error
 	return func(ctx context.Context, items []api.Item[Req]) []api.Result[Resp] {
 		results := make([]api.Result[Resp], len(items))
 		for i := range items {
-			value, err := serve(ctx, items[i])
+			value, err := serve(queue.WithActor(ctx, actor(items[i].Principal)), items[i])
 			results[i] = result(ctx, &value, err)
 		}
 		return results
@@ -198,7 +209,8 @@ func (s *Server) verify(c *gin.Context) {
 func items[Req any](s *Server, c *gin.Context) ([]api.Item[Req], bool) {
 	body, _ := c.Request.Context().Value(bodyKey{}).([]byte)
 	var envelope api.Envelope[Req]
-	if err := json.Unmarshal(body, &envelope); err != nil {
+	// It is the gateway's, which has refused what is doubtful in its callers' JSON.
+	if err := json.Unmarshal(body, &envelope, jsontext.AllowDuplicateNames(true)); err != nil {
 		s.refuse(c, problem.New(problem.InvalidJSON, "The envelope cannot be read: "+err.Error()))
 		return nil, false
 	}
@@ -221,19 +233,17 @@ func withTimeout(r *http.Request, wait time.Duration) (context.Context, context.
 
 // answer writes the results; an error means that they did not leave this process.
 func (s *Server) answer(c *gin.Context, results any) error {
-	var body bytes.Buffer
-	encoder := json.NewEncoder(&body)
-	encoder.SetEscapeHTML(false) // payloads go through as they came
-	if err := encoder.Encode(results); err != nil {
+	body, err := encode(results)
+	if err != nil {
 		s.Logger.ErrorContext(c.Request.Context(), "an answer cannot be encoded", "error", err)
 		s.refuse(c, problem.New(problem.Internal, "The answer cannot be encoded."))
 		return err
 	}
 	header := c.Writer.Header()
 	header.Set("Content-Type", "application/json")
-	header.Set("Content-Length", strconv.Itoa(body.Len()))
+	header.Set("Content-Length", strconv.Itoa(len(body)))
 	c.Writer.WriteHeader(http.StatusOK)
-	_, err := c.Writer.Write(body.Bytes())
+	_, err = c.Writer.Write(body)
 	return err
 }
 

@@ -11,28 +11,68 @@ import (
 // job that fails at once must not turn into a busy loop.
 const MinBackoff = time.Second
 
+// Curve is how the wait grows from failure to failure.
+type Curve string
+
+// The curves; the empty one is Exponential.
+const (
+	Exponential Curve = api.CurveExponential
+	Linear      Curve = api.CurveLinear
+	Constant    Curve = api.CurveConstant
+)
+
+// OrDefault names the curve that the empty one stands for.
+func (c Curve) OrDefault() Curve {
+	if c == "" {
+		return Exponential
+	}
+	return c
+}
+
 // Retry says how long a job waits after a failure.
 type Retry struct {
 	Base time.Duration
 	Cap  time.Duration
 	// Jitter is a fraction, 0 to 1: the wait is spread evenly over ± that much.
 	Jitter float64
+	Curve  Curve
 }
 
 // Wait is how long to wait after failure n (1 is the first):
 //
-//	min(cap, base·2^min(n−1, 30)), then ± jitter, never below a second.
+//	exponential  min(cap, base·2^min(n−1, 30))
+//	linear       min(cap, base·n)
+//	constant     min(cap, base)
 //
-// random is uniform in [0, 1); half of it is no jitter at all. The exponent is
-// bounded and the product made in floating point, so no n can overflow.
+// then ± jitter, never below a second. random is uniform in [0, 1); half of it is
+// no jitter at all. The exponent is bounded and the product made in floating
+// point, so no n can overflow.
 func (r Retry) Wait(n int, random float64) time.Duration {
-	exponent := min(max(n-1, 0), 30)
-	wait := math.Min(float64(r.Cap), float64(r.Base)*math.Exp2(float64(exponent)))
-	wait *= 1 + r.Jitter*(2*random-1)
-	return max(time.Duration(wait), MinBackoff)
+	failure := max(n, 1)
+	grown := float64(r.Base)
+	switch r.Curve.OrDefault() {
+	case Linear:
+		grown *= float64(failure)
+	case Constant:
+	default:
+		grown *= math.Exp2(float64(min(failure-1, 30)))
+	}
+	return r.spread(math.Min(float64(r.Cap), grown), random)
+}
+
+// Defer is how long a job waits for a destination that cannot take it, having
+// waited for it so long already: as long again, between base and cap, ± jitter.
+// That doubles the time from look to look, whatever the curve, and needs no count
+// of looks, which cost no attempt.
+func (r Retry) Defer(waited time.Duration, random float64) time.Duration {
+	return r.spread(math.Min(float64(r.Cap), math.Max(float64(r.Base), float64(waited))), random)
+}
+
+func (r Retry) spread(wait, random float64) time.Duration {
+	return max(time.Duration(wait*(1+r.Jitter*(2*random-1))), MinBackoff)
 }
 
 // DefaultRetry is the policy where neither the job nor its queue has one.
 func DefaultRetry() Retry {
-	return Retry{Base: api.DefaultRetryBase, Cap: api.DefaultRetryCap, Jitter: api.DefaultRetryJitter}
+	return Retry{Base: api.DefaultRetryBase, Cap: api.DefaultRetryCap, Jitter: api.DefaultRetryJitter, Curve: api.DefaultRetryCurve}
 }

@@ -139,6 +139,67 @@ func TestBackoffForFailures1To200(t *testing.T) {
 	})
 }
 
+func TestBackoffCurves(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		between := func(name string) time.Duration {
+			return time.Duration(rapid.Int64Range(1, 7*24*3600*1000).Draw(t, name)) * time.Millisecond
+		}
+		retry := job.Retry{
+			Base: between("base"), Cap: between("cap"), Jitter: rapid.Float64Range(0, 1).Draw(t, "jitter"),
+			Curve: rapid.SampledFrom([]job.Curve{"", job.Exponential, job.Linear, job.Constant}).Draw(t, "curve"),
+		}
+		random := rapid.Float64Range(0, 0.999999).Draw(t, "random")
+		smooth := retry
+		smooth.Jitter = 0
+		before := time.Duration(0)
+		for n := 1; n <= 200; n++ {
+			grown := map[job.Curve]float64{
+				"": math.Exp2(math.Min(float64(n-1), 30)), job.Exponential: math.Exp2(math.Min(float64(n-1), 30)), job.Linear: float64(n), job.Constant: 1,
+			}[retry.Curve]
+			want := max(time.Duration(math.Min(float64(retry.Cap), float64(retry.Base)*grown)), job.MinBackoff)
+			middle := smooth.Wait(n, random)
+			if middle != want || middle < before {
+				t.Fatalf("failure %d waits %v, want %v, the one before %v", n, middle, want, before)
+			}
+			before = middle
+			if got := retry.Wait(n, random); got < job.MinBackoff || got > job.MinBackoff && math.Abs(float64(got-middle)) > retry.Jitter*float64(middle)+2 {
+				t.Fatalf("failure %d waits %v, %v without jitter", n, got, middle)
+			}
+		}
+		if retry.Wait(0, random) != retry.Wait(1, random) || retry.Wait(-1<<62, random) != retry.Wait(1, random) {
+			t.Fatal("there is no failure before the first")
+		}
+	})
+}
+
+// Waiting for a destination doubles from look to look: as few as a policy allows.
+func TestDeferring(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		retry := job.Retry{
+			Base: time.Duration(rapid.Int64Range(1000, 600_000).Draw(t, "base_ms")) * time.Millisecond,
+			Cap:  time.Duration(rapid.Int64Range(1000, 7*24*3600*1000).Draw(t, "cap_ms")) * time.Millisecond,
+		}
+		waited, looks := time.Duration(0), 0
+		for waited < 24*time.Hour {
+			wait := retry.Defer(waited, 0.5)
+			if wait < job.MinBackoff || wait > max(retry.Cap, job.MinBackoff) {
+				t.Fatalf("after %v it waits %v", waited, wait)
+			}
+			waited += wait
+			looks++
+		}
+		if most := 24*time.Hour/retry.Cap + 24; looks > int(most) {
+			t.Fatalf("%d looks in a day", looks)
+		}
+	})
+	retry := job.DefaultRetry()
+	if low, high := retry.Defer(time.Minute, 0), retry.Defer(time.Minute, 0.9999999); low != 48*time.Second || high < 71*time.Second || high > 72*time.Second {
+		t.Errorf("jitter spreads over %v to %v, want 48 s to 72 s", low, high)
+	}
+}
+
 func TestBackoffDefaults(t *testing.T) {
 	t.Parallel()
 	retry := job.Retry{Base: 5 * time.Second, Cap: 300 * time.Second, Jitter: 0.2}

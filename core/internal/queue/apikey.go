@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -35,7 +36,12 @@ func (s *Store) CreateKey(ctx context.Context, key api.HopKeyCreateRequest) (api
 	if key.ExpiresAt != nil {
 		args["expires_at"] = key.ExpiresAt.Time
 	}
-	made, err := query(ctx, s, pgx.RowTo[string], createKeySQL, args)
+	made, err := noted(ctx, s, pgx.RowTo[string], createKeySQL, args, func(made []string) *deed {
+		if len(made) == 0 {
+			return nil
+		}
+		return keyDeed(key)
+	})
 	if err != nil {
 		var refused *pgconn.PgError
 		if errors.As(err, &refused) && refused.Code == "23503" { // foreign_key_violation
@@ -49,6 +55,17 @@ func (s *Store) CreateKey(ctx context.Context, key api.HopKeyCreateRequest) (api
 	return api.Key{
 		KeyID: key.KeyID, Tenant: optional(key.Tenant), User: key.User, Scopes: key.Scopes, ExpiresAt: key.ExpiresAt,
 	}, nil
+}
+
+// keyDeed tells of a key, and nothing that is made of its secret.
+func keyDeed(key api.HopKeyCreateRequest) *deed {
+	done := &deed{action: api.AuditKeyCreate, object: key.KeyID, detail: map[string]any{
+		"kind": key.Kind, "user": key.User, "scopes": key.Scopes, "expires_at": key.ExpiresAt,
+	}}
+	if owner, err := uuid.Parse(key.Tenant); err == nil {
+		done.tenant = &owner
+	}
+	return done
 }
 
 // A revoked or expired key is not found: whoever asks cannot tell it from one
@@ -131,11 +148,16 @@ func (s *Store) ListKeys(ctx context.Context, owner tenant.ID, after string, siz
 }
 
 const revokeKeySQL = `
-UPDATE api_keys SET revoked_at = COALESCE(revoked_at, statement_timestamp()) WHERE key_id = @key_id RETURNING key_id`
+UPDATE api_keys SET revoked_at = COALESCE(revoked_at, statement_timestamp()) WHERE key_id = @key_id RETURNING tenant_id`
 
 // RevokeKey ends a key, of any tenant, for good. A repeat changes nothing.
 func (s *Store) RevokeKey(ctx context.Context, keyID string) error {
-	rows, err := query(ctx, s, pgx.RowTo[string], revokeKeySQL, pgx.StrictNamedArgs{"key_id": keyID})
+	rows, err := noted(ctx, s, pgx.RowTo[*tenant.ID], revokeKeySQL, pgx.StrictNamedArgs{"key_id": keyID}, func(owners []*tenant.ID) *deed {
+		if len(owners) == 0 {
+			return nil
+		}
+		return &deed{tenant: owners[0], action: api.AuditKeyRevoke, object: keyID}
+	})
 	if err != nil {
 		return fmt.Errorf("queue: revoke key: %w", err)
 	}

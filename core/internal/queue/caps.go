@@ -92,6 +92,8 @@ type tally struct {
 	counts map[CountKey]*count
 	// bound is the oldest transaction that was under way at the reading.
 	bound string
+	// jobsSize is how many bytes the table of jobs had, where a count is not settled.
+	jobsSize int64
 }
 
 // count is one count in a tally.

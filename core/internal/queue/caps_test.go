@@ -391,8 +391,8 @@ func (l *capLoad) put(store *queue.Store, random *rand.Rand) {
 
 func (l *capLoad) work(store *queue.Store, random *rand.Rand) {
 	taken, err := store.Claim(l.Context(), queue.Claim{
-		Lanes: []queue.ClaimLane{{ID: l.lane.ID, Tenant: l.tenant, VisibilityTimeout: time.Minute, Caps: []queue.Cap{l.running}}},
-		Max:   1 + random.IntN(4), WorkerID: "w", Owner: l.tenant, LeaseID: uuid.New(),
+		Lanes:   []queue.ClaimLane{{ID: l.lane.ID, Tenant: l.tenant, VisibilityTimeout: time.Minute, Caps: []queue.Cap{l.running}}},
+		Workers: []queue.ClaimWorker{{ID: "w", Max: 1 + random.IntN(4)}}, Owner: l.tenant, LeaseID: uuid.New(),
 	})
 	if err != nil {
 		l.Error(err)
@@ -439,8 +439,8 @@ func TestRunningCap(t *testing.T) {
 	f.submit(f.jobs(20)...)
 	claim := func(most int) []queue.Claimed {
 		taken, err := f.store.Claim(t.Context(), queue.Claim{
-			Lanes: []queue.ClaimLane{{ID: f.lane.ID, Tenant: f.tenant, VisibilityTimeout: time.Minute, Caps: []queue.Cap{f.runningCap(2)}}},
-			Max:   most, WorkerID: "w", Owner: f.tenant, LeaseID: uuid.New(),
+			Lanes:   []queue.ClaimLane{{ID: f.lane.ID, Tenant: f.tenant, VisibilityTimeout: time.Minute, Caps: []queue.Cap{f.runningCap(2)}}},
+			Workers: []queue.ClaimWorker{{ID: "w", Max: most}}, Owner: f.tenant, LeaseID: uuid.New(),
 		})
 		if err != nil {
 			t.Fatal(err)

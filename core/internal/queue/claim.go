@@ -1,8 +1,11 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -15,13 +18,15 @@ import (
 
 // Claim asks for jobs of some lanes.
 type Claim struct {
-	// Lanes are tried in this order, priority by priority. A lane stands in it once:
-	// SKIP LOCKED does not skip what the statement itself has locked.
+	// Lanes are those that the claim is about, each once.
 	Lanes []ClaimLane
-	Max   int
-	// WorkerID and Owner name the worker; Owner is its tenant, or tenant.Platform.
-	WorkerID string
-	Owner    tenant.ID
+	// Shares are served in this order. None: one share of all lanes from their heads,
+	// of as many jobs as the workers take.
+	Shares []Share
+	// Workers take the jobs in this order, each as many as it asks for.
+	Workers []ClaimWorker
+	// Owner is the workers' tenant, or tenant.Platform.
+	Owner tenant.ID
 	// Without are users whose jobs are passed by in lanes under a cap: strays for whom
 	// there is no lane.
 	Without []string
@@ -29,57 +34,105 @@ type Claim struct {
 	LeaseID uuid.UUID
 }
 
-// ClaimLane is a lane with the length of a lease from it, and the caps on running
-// jobs that its jobs come under.
+// ClaimWorker takes at most Max jobs of a claim.
+type ClaimWorker struct {
+	ID  string
+	Max int
+}
+
+// ClaimLane is a lane with the length of a lease from it, and what limits the jobs
+// that run from it.
 type ClaimLane struct {
 	ID                LaneID
 	Tenant            tenant.ID
 	VisibilityTimeout time.Duration
-	Caps              []Cap
+	// Caps are those on running jobs that its jobs come under.
+	Caps []Cap
+	// Rate, where not nil, is how many of the queue's jobs may start in a second.
+	Rate *Rate
 	// Strayed, where not nil, says of a user whether he has a running cap: then his
 	// jobs belong into lanes of his own, and those found in this one are strays.
 	Strayed func(user string) bool
 }
 
 // guarded says whether claims from the lane go under its tenant's lock.
-func (l *ClaimLane) guarded() bool { return len(l.Caps) > 0 || l.Strayed != nil }
+func (l *ClaimLane) guarded() bool { return len(l.Caps) > 0 || l.Strayed != nil || l.Rate != nil }
 
-// claimSQL leases up to max jobs. Its entries are (lane, priority) in the order
-// in which they are to be served; within one, jobs go by ready_at.
+// max is how many jobs the workers take.
+func (c *Claim) max() int {
+	most := 0
+	for _, worker := range c.Workers {
+		most += worker.Max
+	}
+	return most
+}
+
+// shares are those of the claim, or the one that stands for none.
+func (c *Claim) shares() []Share {
+	if len(c.Shares) > 0 {
+		return c.Shares
+	}
+	all := Share{Most: c.max()}
+	for priority := int16(api.MaxPriority); priority >= 0; priority-- {
+		for i := range c.Lanes {
+			all.Lines = append(all.Lines, Line{Lane: c.Lanes[i].ID, Priority: priority})
+		}
+	}
+	return []Share{all}
+}
+
+// pickSQL locks jobs that may be leased, share after share, in each its lines one
+// after the other, within one by ready_at.
 //
-// An entry is one probe of the ready index; the LIMIT outside stops the walk as
-// soon as enough are found, so no row is locked that is not taken. MATERIALIZED
-// keeps the LIMIT with its sub-select. `id = ANY(ARRAY(…))` is the one form that
-// stays on the primary key with every set of statistics; UPDATE … FROM pick does
-// not. For the same reason the lane's visibility timeout is no join.
-const claimSQL = `
-WITH pick AS MATERIALIZED (
-  SELECT ready.id
-  FROM unnest(@entry_lanes::integer[], @entry_priorities::smallint[]) AS entry(lane_id, priority)
+// A line is one probe of the ready index, behind its cursor: what was claimed
+// before, and under an old snapshot still lies in the index, is not walked again.
+// The share's LIMIT stands outside its lines, so that they have it together; one
+// for each line would let two of them take everything. The LIMITs stop the walk as
+// soon as enough are found: no row is locked that is not taken. A line must not
+// stand in it twice: SKIP LOCKED does not skip what the statement itself has locked.
+const pickSQL = `
+SELECT picked.id, picked.lane_id, picked.priority, picked.ready_at, picked.user_id
+FROM unnest(@share_firsts::integer[], @share_lasts::integer[], @share_mosts::bigint[]) AS share(first, last, most)
+CROSS JOIN LATERAL (
+  SELECT found.id, line.lane_id, line.priority, found.ready_at, found.user_id
+  FROM unnest((@line_lanes::integer[])[share.first:share.last], (@line_priorities::smallint[])[share.first:share.last],
+              (@line_ats::timestamptz[])[share.first:share.last], (@line_ids::uuid[])[share.first:share.last])
+       AS line(lane_id, priority, at, id)
   CROSS JOIN LATERAL (
-    SELECT j.id
+    SELECT j.id, j.ready_at, j.user_id
     FROM jobs j
-    WHERE j.state = 'queued' AND j.lane_id = entry.lane_id AND j.priority = entry.priority
+    WHERE j.state = 'queued' AND j.lane_id = line.lane_id AND j.priority = line.priority
+      AND (j.ready_at, j.id) > (line.at, line.id)
       -- of no use any more: the next sweep buries it
       AND (j.deadline IS NULL OR j.deadline > statement_timestamp())
+      AND (j.user_id IS NULL OR j.user_id <> ALL(@without::text[]))
     ORDER BY j.ready_at, j.id
-    LIMIT @max
+    LIMIT share.most
     FOR UPDATE SKIP LOCKED
-  ) AS ready
-  LIMIT @max
-)
-` + leaseSQL + `ARRAY(SELECT id FROM pick))` + leasedSQL
+  ) AS found
+  LIMIT share.most
+) AS picked
+LIMIT @max`
 
-// leaseSQL and leasedSQL stand around the ids of the jobs to lease, which wait and
-// are locked.
-const (
-	leaseSQL = `
+// claimSQL picks and leases in one statement. MATERIALIZED keeps the LIMITs with
+// their sub-select. `id = ANY(ARRAY(…))` is the form that stays on the primary key
+// with every set of statistics; a join with pick alone does not. For the same
+// reason the lane's visibility timeout is no join.
+const claimSQL = `
+WITH pick AS MATERIALIZED (
+  SELECT p.id, row_number() OVER () AS place FROM (` + pickSQL + `) AS p
+)
+` + leaseSQL
+
+// leaseSQL leases the jobs in pick, which wait and are locked.
+const leaseSQL = `
 UPDATE jobs
 SET state = 'running',
     attempt = attempt + 1,
     epoch = epoch + 1,
     lease_id = @lease_id,
-    worker_id = @worker_id,
+    -- place by place
+    worker_id = (@workers::text[])[pick.place::integer],
     worker_owner = @worker_owner,
     started_at = statement_timestamp(),
     -- a lease never outlives the attempt's own timeout
@@ -91,12 +144,11 @@ SET state = 'running',
       WHERE lane.id = jobs.lane_id),
     -- claimed again: the last outcome's token is from now on as good as any stranger's
     outcome_lease_id = NULL, outcome_hash = NULL, outcome_answer = NULL
-WHERE id = ANY(`
-	leasedSQL = `
-RETURNING id, tenant_id, lane_id, user_id, type, queue, payload, priority, attempt, max_attempts, epoch,
+FROM pick
+WHERE jobs.id = ANY(ARRAY(SELECT id FROM pick)) AND jobs.id = pick.id
+RETURNING jobs.id, tenant_id, lane_id, user_id, type, queue, payload, priority, attempt, max_attempts, epoch,
           lease_expires_at, deadline, timeout_ms, tags, metadata, correlation_id, traceparent, created_at,
-          ready_at, started_at`
-)
+          ready_at, started_at, pick.place`
 
 // Claimed is a job that is now leased.
 type Claimed struct {
@@ -121,6 +173,8 @@ type Claimed struct {
 	CreatedAt      time.Time
 	ReadyAt        time.Time
 	StartedAt      time.Time
+	// Place is the job's among those of its claim, from 1: it says which worker's it is.
+	Place int64
 
 	LeaseID uuid.UUID `db:"-"`
 }
@@ -145,17 +199,21 @@ func (c Claimed) Wire() api.ClaimedJob {
 
 // Taken is what a claim came to.
 type Taken struct {
+	// Jobs are in the order in which they were picked.
 	Jobs []Claimed
+	// Walked says how far the claim came in the lines that it looked at.
+	Walked []Walked
 	// Strays were found in the wrong lane and left there; see Store.Move.
 	Strays []Stray
-	// Busy says that lanes were left out because another claim has their tenant's lock.
-	Busy bool
+	// Busy are tenants whose lanes were left out because another claim has their lock;
+	// tenant.Platform stands for all under the installation's cap.
+	Busy []tenant.ID
 }
 
-// Claim leases jobs of any number of tenants' lanes to one worker. With an error
-// nothing is leased, or with ErrOutcomeUnknown nobody knows: such leases run out.
+// Claim leases jobs of any number of tenants' lanes to workers of one owner. With an
+// error nothing is leased, or with ErrOutcomeUnknown nobody knows: such leases run out.
 func (s *Store) Claim(ctx context.Context, claim Claim) (Taken, error) {
-	if len(claim.Lanes) == 0 || claim.Max <= 0 {
+	if len(claim.Lanes) == 0 || claim.max() <= 0 {
 		return Taken{}, nil
 	}
 	taken, err := s.claim(ctx, &claim)
@@ -180,14 +238,24 @@ func (s *Store) claim(ctx context.Context, claim *Claim) (taken Taken, err error
 		return taken, err
 	}
 	args := claim.leaseArgs()
-	lanes := make([]LaneID, len(claim.Lanes))
-	for i := range claim.Lanes {
-		lanes[i] = claim.Lanes[i].ID
+	shares := claim.shares()
+	maps.Copy(args, pickArgs(shares, claim.max(), nil))
+	if taken.Jobs, err = query(ctx, s, pgx.RowToStructByName[Claimed], claimSQL, args); err != nil {
+		return taken, err
 	}
-	args["entry_lanes"], args["entry_priorities"] = entries(lanes)
-	args["max"] = claim.Max
-	taken.Jobs, err = query(ctx, s, pgx.RowToStructByName[Claimed], claimSQL, args)
-	return taken, err
+	byPlace(taken.Jobs)
+	picks := make([]picked, len(taken.Jobs))
+	for i := range taken.Jobs {
+		picks[i] = picked{ID: taken.Jobs[i].ID, LaneID: taken.Jobs[i].LaneID, Priority: taken.Jobs[i].Priority, ReadyAt: taken.Jobs[i].ReadyAt}
+	}
+	taken.Walked = walked(shares, picks, claim.max())
+	return taken, nil
+}
+
+// byPlace puts jobs in the order in which they were picked: UPDATE gives its rows in
+// any.
+func byPlace(jobs []Claimed) {
+	slices.SortFunc(jobs, func(a, b Claimed) int { return cmp.Compare(a.Place, b.Place) })
 }
 
 // leaseArgs are those of leaseSQL.
@@ -198,20 +266,31 @@ func (c *Claim) leaseArgs() pgx.StrictNamedArgs {
 		lanes[i], visibilities[i] = lane.ID, lane.VisibilityTimeout.Milliseconds()
 		counted[i] = int16(bitsOf(lane.Caps))
 	}
+	workers := make([]string, 0, c.max())
+	for _, worker := range c.Workers {
+		for range worker.Max {
+			workers = append(workers, worker.ID)
+		}
+	}
 	return pgx.StrictNamedArgs{
 		"lanes": lanes, "visibilities": visibilities, "counted": counted,
-		"lease_id": c.LeaseID, "worker_id": c.WorkerID, "worker_owner": c.Owner,
+		"lease_id": c.LeaseID, "workers": workers, "worker_owner": c.Owner,
 	}
 }
 
-// entries lists every (lane, priority), high priorities first.
-func entries(lanes []LaneID) (entryLanes []LaneID, priorities []int16) {
-	for priority := int16(api.MaxPriority); priority >= 0; priority-- {
-		for _, lane := range lanes {
-			entryLanes, priorities = append(entryLanes, lane), append(priorities, priority)
-		}
+// pickArgs are those of pickSQL.
+func pickArgs(shares []Share, most int, without []string) pgx.StrictNamedArgs {
+	firsts, lasts, mosts := make([]int32, len(shares)), make([]int32, len(shares)), make([]int64, len(shares))
+	var lines []Line
+	for i := range shares {
+		firsts[i] = int32(len(lines) + 1) //nolint:gosec // a claim has few lines; SQL counts from 1
+		lines = append(lines, shares[i].Lines...)
+		lasts[i], mosts[i] = int32(len(lines)), int64(shares[i].Most) //nolint:gosec // likewise
 	}
-	return entryLanes, priorities
+	args := lineArgs(lines)
+	args["share_firsts"], args["share_lasts"], args["share_mosts"] = firsts, lasts, mosts
+	args["max"], args["without"] = most, notNil(without)
+	return args
 }
 
 // readyLanesSQL asks of each lane whether it holds a job that can be claimed: one

@@ -1,10 +1,13 @@
 package queue
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -12,70 +15,68 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
-// pickSQL locks jobs that may be leased, in the order in which they are to be
-// served. An entry's quota is the most that its lane's caps leave room for; caps
-// that lanes share are settled afterwards, job by job.
-const pickSQL = `
-SELECT ready.id, ready.lane_id, ready.user_id
-FROM unnest(@entry_lanes::integer[], @entry_priorities::smallint[], @entry_quotas::bigint[]) AS entry(lane_id, priority, quota)
-CROSS JOIN LATERAL (
-  SELECT j.id, j.lane_id, j.user_id
-  FROM jobs j
-  WHERE j.state = 'queued' AND j.lane_id = entry.lane_id AND j.priority = entry.priority
-    AND (j.deadline IS NULL OR j.deadline > statement_timestamp())
-    AND (j.user_id IS NULL OR j.user_id <> ALL(@without::text[]))
-  ORDER BY j.ready_at, j.id
-  LIMIT entry.quota
-  FOR UPDATE SKIP LOCKED
-) AS ready
-LIMIT @max`
-
-// pickSpare is how many jobs more than twice what is wanted are looked at.
+// pickSpare is how many jobs more than twice what is wanted are looked at: those
+// that share a cap with others may have to be left out.
 const pickSpare = 20
 
-const leasePickedSQL = leaseSQL + `@ids::uuid[])` + leasedSQL
+const leasePickedSQL = `
+WITH pick AS MATERIALIZED (
+  SELECT p.id, p.place FROM unnest(@ids::uuid[]) WITH ORDINALITY AS p(id, place)
+)
+` + leaseSQL
 
+// picked is a job that a claim has locked.
 type picked struct {
-	ID     uuid.UUID
-	LaneID LaneID
-	UserID *string
+	ID       uuid.UUID
+	LaneID   LaneID
+	Priority int16
+	ReadyAt  time.Time
+	UserID   *string
+
+	// left says that it was not leased, noRoom that a cap or a rate was why.
+	left, noRoom bool
 }
 
 // Stray is a waiting job in a lane where it does not belong: its user has got a
 // running cap since it was put there.
 type Stray struct {
-	ID   uuid.UUID
-	Lane LaneID
+	Ready
 	User string
 }
 
-// claimGuarded claims where some of the lanes are under a running cap. It locks
-// jobs, leaves out those for which there is no room, and leases the others, all
-// under the locks of the capped tenants: running ≤ cap holds at every commit.
+// claimGuarded claims where some of the lanes are under a running cap or a rate. It
+// locks jobs, leaves out those for which there is no room, and leases the others, all
+// under the locks of these tenants: running ≤ cap holds at every commit.
 func (s *Store) claimGuarded(ctx context.Context, tx pgx.Tx, claim *Claim) (Taken, error) {
 	var caps [][]Cap
 	for i := range claim.Lanes {
 		caps = append(caps, claim.Lanes[i].Caps)
 	}
-	keys := keysOf(caps...)
-	counts, busy, err := tryAndRead(ctx, tx, keys)
+	room, busy, err := tryAndRead(ctx, tx, claim.Lanes, keysOf(caps...))
 	if err != nil {
 		return Taken{}, err
 	}
 	claim = claim.without(busy)
-	if err := counts.keep(ctx, tx); err != nil {
+	if err := room.counts.keep(ctx, tx); err != nil {
 		return Taken{}, err
 	}
-	if err := counts.exact(ctx, tx, caps...); err != nil {
+	if err := room.counts.exact(ctx, tx, caps...); err != nil {
 		return Taken{}, err
 	}
-	found, err := pick(ctx, tx, claim, counts)
+	shares := claim.laneShares(room)
+	most := 2*claim.max() + pickSpare
+	picks, err := pick(ctx, tx, claim, shares, most)
 	if err != nil {
 		return Taken{}, err
 	}
-	ids, strays := choose(claim, counts, found)
-	taken := Taken{Strays: strays, Busy: len(busy) > 0}
-	if taken.Jobs, err = lease(ctx, tx, claim, counts, ids); err != nil {
+	chosen, strays := choose(claim, room, picks)
+	taken := Taken{Strays: strays, Busy: slices.Collect(maps.Keys(busy)), Walked: walked(shares, picks, most)}
+	if len(claim.Without) > 0 { // what was passed by is behind no cursor
+		for i := range taken.Walked {
+			taken.Walked[i].To = Cursor{}
+		}
+	}
+	if taken.Jobs, err = lease(ctx, tx, claim, room, chosen); err != nil {
 		return Taken{}, err
 	}
 	return taken, nil
@@ -87,13 +88,39 @@ func (s *Store) claimGuarded(ctx context.Context, tx pgx.Tx, claim *Claim) (Take
 const tryLocksSQL = `
 SELECT pg_try_advisory_xact_lock(t.key) FROM unnest(@locks::bigint[]) WITH ORDINALITY AS t(key, place) ORDER BY t.place`
 
-// tryAndRead takes what locks are free and reads the counts, in a later statement.
-// busy are the tenants whose lock another claim has.
-func tryAndRead(ctx context.Context, tx pgx.Tx, keys []CountKey) (*tally, map[tenant.ID]bool, error) {
-	if len(keys) == 0 {
-		return &tally{}, nil, nil
+// claimRoom is what caps and rates leave room for.
+type claimRoom struct {
+	counts *tally
+	rates  rates
+}
+
+// of is how many jobs more of a lane may start; -1 for any number.
+func (r *claimRoom) of(lane *ClaimLane) int64 {
+	room := r.counts.room(lane.Caps)
+	if lane.Rate != nil {
+		if left := r.rates.room(lane.Rate); room < 0 || left < room {
+			room = left
+		}
 	}
-	tenants := tenantsOf(keys)
+	return room
+}
+
+func (r *claimRoom) take(lane *ClaimLane) {
+	r.counts.take(lane.Caps, 1)
+	if lane.Rate != nil {
+		r.rates.take(lane.Rate)
+	}
+}
+
+// tryAndRead takes what locks are free and reads counts and rates, in later
+// statements. busy are the tenants whose lock another claim has.
+func tryAndRead(ctx context.Context, tx pgx.Tx, lanes []ClaimLane, keys []CountKey) (*claimRoom, map[tenant.ID]bool, error) {
+	room := &claimRoom{counts: &tally{}}
+	limits := ratesOf(lanes)
+	tenants := lockedTenants(keys, limits)
+	if len(tenants) == 0 {
+		return room, nil, nil
+	}
 	locks := make([]int64, len(tenants))
 	for i, id := range tenants {
 		locks[i] = lockKey(lockClaim, id)
@@ -109,20 +136,20 @@ func tryAndRead(ctx context.Context, tx pgx.Tx, keys []CountKey) (*tally, map[te
 		}
 		return err
 	})
-	var counts *tally
 	batch.Queue(readUsageSQL, countArgs(keys)).Query(func(rows pgx.Rows) (err error) {
-		counts, err = collectUsage(keys, rows)
+		room.counts, err = collectUsage(keys, rows)
 		return err
 	})
+	room.rates.read(batch, limits)
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 		return nil, nil, err
 	}
-	for key := range counts.counts {
+	for key := range room.counts.counts {
 		if busy[key.Tenant] {
-			delete(counts.counts, key)
+			delete(room.counts.counts, key)
 		}
 	}
-	return counts, busy, nil
+	return room, busy, nil
 }
 
 // without leaves out the lanes of busy tenants; the installation's own lock is
@@ -142,72 +169,100 @@ func (c *Claim) without(busy map[tenant.ID]bool) *Claim {
 	return &kept
 }
 
-func tenantsOf(keys []CountKey) []tenant.ID {
+// lockedTenants are those whose lock the claim takes, each once, in one order for
+// everybody.
+func lockedTenants(keys []CountKey, limits []*Rate) []tenant.ID {
 	var tenants []tenant.ID
 	for _, key := range keys {
 		tenants = append(tenants, key.Tenant)
 	}
-	return slices.Compact(tenants) // the keys are in order
+	for _, rate := range limits {
+		tenants = append(tenants, rate.Tenant)
+	}
+	slices.SortFunc(tenants, func(a, b tenant.ID) int { return bytes.Compare(a[:], b[:]) })
+	return slices.Compact(tenants)
 }
 
-func pick(ctx context.Context, tx pgx.Tx, claim *Claim, counts *tally) ([]picked, error) {
-	lanes, quotas := make([]LaneID, 0, len(claim.Lanes)), map[LaneID]int64{}
-	for i := range claim.Lanes {
-		lane := &claim.Lanes[i]
-		quota := int64(claim.Max)
-		if room := counts.room(lane.Caps); room >= 0 {
-			quota = min(quota, room)
+// laneShares parts the claim's shares by lane, each with as many jobs as its caps and
+// its rate leave room for: a lane without room is skipped, not scanned. What lanes have
+// together, a share or a cap, is settled afterwards, job by job.
+func (c *Claim) laneShares(room *claimRoom) []Share {
+	var parted []Share
+	lanes := c.byID()
+	for _, share := range c.shares() {
+		places := map[LaneID]int{}
+		for _, line := range share.Lines {
+			lane := lanes[line.Lane]
+			if lane == nil {
+				continue // its tenant is busy
+			}
+			place, known := places[line.Lane]
+			if !known {
+				most := int64(share.Most)
+				if left := room.of(lane); left >= 0 {
+					most = min(most, left)
+				}
+				place = len(parted)
+				places[line.Lane] = place
+				parted = append(parted, Share{Most: int(most)})
+			}
+			parted[place].Lines = append(parted[place].Lines, line)
 		}
-		if quota > 0 { // a lane at its cap is skipped, not scanned
-			lanes = append(lanes, lane.ID)
-			quotas[lane.ID] = quota
-		}
 	}
-	if len(lanes) == 0 {
-		return nil, nil
+	return parted
+}
+
+func (c *Claim) byID() map[LaneID]*ClaimLane {
+	lanes := make(map[LaneID]*ClaimLane, len(c.Lanes))
+	for i := range c.Lanes {
+		lanes[c.Lanes[i].ID] = &c.Lanes[i]
 	}
-	entryLanes, priorities := entries(lanes)
-	entryQuotas := make([]int64, len(entryLanes))
-	for i, id := range entryLanes {
-		entryQuotas[i] = quotas[id]
-	}
-	rows, err := tx.Query(ctx, pickSQL, pgx.StrictNamedArgs{
-		"entry_lanes": entryLanes, "entry_priorities": priorities, "entry_quotas": entryQuotas, "without": notNil(claim.Without),
-		// more than are wanted: those that share a cap with others may have to be left out
-		"max": 2*claim.Max + pickSpare,
-	})
+	return lanes
+}
+
+func pick(ctx context.Context, tx pgx.Tx, claim *Claim, shares []Share, most int) ([]picked, error) {
+	rows, err := tx.Query(ctx, pickSQL, pickArgs(shares, most, claim.Without))
 	if err != nil {
 		return nil, err
 	}
 	return pgx.CollectRows(rows, pgx.RowToStructByName[picked])
 }
 
-// choose takes, in the order found, what there is room for under every cap.
-func choose(claim *Claim, counts *tally, found []picked) (ids []uuid.UUID, strays []Stray) {
-	lanes := make(map[LaneID]*ClaimLane, len(claim.Lanes))
-	for i := range claim.Lanes {
-		lanes[claim.Lanes[i].ID] = &claim.Lanes[i]
-	}
-	for _, p := range found {
-		if len(ids) == claim.Max {
-			break
+// choose takes, share after share and in each the first lines first, what there is
+// room for under every cap, and marks those of the picked that it leaves.
+func choose(claim *Claim, room *claimRoom, picks []picked) (ids []uuid.UUID, strays []Stray) {
+	lanes := claim.byID()
+	most := claim.max()
+	for _, share := range claim.shares() {
+		taken := 0
+		for _, line := range share.Lines {
+			for i := range picks {
+				p := &picks[i]
+				if !p.in(line) {
+					continue
+				}
+				lane := lanes[p.LaneID]
+				switch {
+				case p.UserID != nil && lane.Strayed != nil && lane.Strayed(*p.UserID):
+					p.left = true
+					strays = append(strays, Stray{Ready{p.LaneID, p.Priority, p.ReadyAt, p.ID}, *p.UserID})
+				case len(ids) == most || taken == share.Most:
+					p.left = true
+				case room.of(lane) == 0:
+					p.left, p.noRoom = true, true
+				default:
+					room.take(lane)
+					taken++
+					ids = append(ids, p.ID)
+				}
+			}
 		}
-		lane := lanes[p.LaneID]
-		if p.UserID != nil && lane.Strayed != nil && lane.Strayed(*p.UserID) {
-			strays = append(strays, Stray{p.ID, p.LaneID, *p.UserID})
-			continue
-		}
-		if counts.room(lane.Caps) == 0 {
-			continue
-		}
-		counts.take(lane.Caps, 1)
-		ids = append(ids, p.ID)
 	}
 	return ids, strays
 }
 
-// lease leases the locked jobs and writes the counts.
-func lease(ctx context.Context, tx pgx.Tx, claim *Claim, counts *tally, ids []uuid.UUID) (jobs []Claimed, err error) {
+// lease leases the locked jobs and writes counts and rates.
+func lease(ctx context.Context, tx pgx.Tx, claim *Claim, room *claimRoom, ids []uuid.UUID) (jobs []Claimed, err error) {
 	batch := &pgx.Batch{}
 	if len(ids) > 0 {
 		args := claim.leaseArgs()
@@ -217,19 +272,15 @@ func lease(ctx context.Context, tx pgx.Tx, claim *Claim, counts *tally, ids []uu
 			return err
 		})
 	}
-	counts.append(batch)
+	room.counts.append(batch)
+	room.rates.append(batch)
 	if batch.Len() == 0 {
 		return nil, nil
 	}
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 		return nil, err
 	}
-	// UPDATE gives its rows in any order; a worker is to get them as they were picked.
-	place := make(map[uuid.UUID]int, len(ids))
-	for i, id := range ids {
-		place[id] = i
-	}
-	slices.SortFunc(jobs, func(a, b Claimed) int { return place[a.ID] - place[b.ID] })
+	byPlace(jobs)
 	return jobs, nil
 }
 

@@ -3,6 +3,8 @@ package queue
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -89,21 +91,26 @@ func (s *Store) deadLetter(row *listedDead) api.DeadLetter {
 	return dead
 }
 
+// deadByID names dead letters of a tenant. Not tenant_id = @tenant_id: with the plan
+// of a day when the table was empty that would be looked up by tenant, and read all
+// that the tenant has.
+const deadByID = `id = ANY(@ids::uuid[]) AND uuid_send(tenant_id) = uuid_send(@tenant_id::uuid)`
+
 // redriveSQL gives dead letters another life: same id, attempts anew, the epoch
 // goes on. A deadline that has passed is cleared, or it would bury the job again.
 // There is no ON CONFLICT: a dedupe_key that a live job holds must undo the DELETE.
 const redriveSQL = `
 WITH risen AS (
   DELETE FROM dead_letters
-  WHERE id = ANY(@ids::uuid[]) AND tenant_id = @tenant_id AND (@user::text = '' OR user_id = @user)
+  WHERE ` + deadByID + ` AND (@user::text = '' OR user_id = @user)
   RETURNING ` + keptColumns + `, last_error, outcome_lease_id, outcome_hash, outcome_answer
 )
 INSERT INTO jobs (id, tenant_id, lane_id, queue, type, user_id, state, priority, payload, tags, metadata, attempt, max_attempts,
-                  epoch, redrives, retry_base_ms, retry_cap_ms, retry_jitter, timeout_ms, dedupe_key, correlation_id,
+                  epoch, redrives, retry_base_ms, retry_cap_ms, retry_jitter, retry_curve, timeout_ms, dedupe_key, correlation_id,
                   traceparent, created_at, run_at, deadline, ready_at, started_at, last_error,
                   outcome_lease_id, outcome_hash, outcome_answer, counted)
 SELECT id, tenant_id, lane_id, queue, type, user_id, 'queued', priority, payload, tags, metadata, 0, max_attempts,
-       ` + risenEpoch + `, redrives + 1, retry_base_ms, retry_cap_ms, retry_jitter, timeout_ms, dedupe_key, correlation_id,
+       ` + risenEpoch + `, redrives + 1, retry_base_ms, retry_cap_ms, retry_jitter, retry_curve, timeout_ms, dedupe_key, correlation_id,
        traceparent, created_at, statement_timestamp(),
        CASE WHEN deadline > statement_timestamp() THEN deadline END, statement_timestamp(), started_at, last_error,
        -- the last holder's repeat is told the same until the next claim (D5)
@@ -115,9 +122,10 @@ RETURNING ` + liveColumns
 
 // Redriven is what became of one dead letter.
 type Redriven struct {
-	Job  *api.JobSummary
-	Lane LaneID
-	Err  error
+	ID    uuid.UUID
+	Job   *api.JobSummary
+	Ready Ready
+	Err   error
 }
 
 // CapsOf gives the caps on active jobs that a tenant's job in a queue, of a user or
@@ -151,7 +159,7 @@ func (s *Store) Redrive(ctx context.Context, owner tenant.ID, user string, ids [
 			all[i].Err = capReached(full[id])
 		case row != nil:
 			summary := row.summary()
-			all[i] = Redriven{Job: &summary, Lane: row.LaneID}
+			all[i] = Redriven{ID: id, Job: &summary, Ready: Ready{Lane: row.LaneID, Priority: row.Priority, At: row.RunAt}}
 			delete(risen, id) // named twice, it rises once
 		default:
 			_, all[i].Err = s.Get(ctx, owner, user, id)
@@ -177,15 +185,28 @@ func once(ids []uuid.UUID) []uuid.UUID {
 }
 
 func (s *Store) redriveAll(ctx context.Context, owner tenant.ID, user string, ids []uuid.UUID, capsOf CapsOf) (risen map[uuid.UUID]*jobRow, full map[uuid.UUID][]FullCap, err error) {
-	if capsOf == nil {
-		rows, err := query(ctx, s, pgx.RowToAddrOfStructByName[jobRow], redriveSQL, redriveArgs(owner, user, ids, make([]int16, len(ids))))
-		return byID(rows), nil, err
-	}
 	err = s.inTx(ctx, func(tx pgx.Tx) error {
-		risen, full, err = s.redriveGuarded(ctx, tx, owner, user, ids, capsOf)
-		return err
+		if capsOf == nil {
+			risen, err = redriveFree(ctx, tx, owner, user, ids)
+		} else {
+			risen, full, err = s.redriveGuarded(ctx, tx, owner, user, ids, capsOf)
+		}
+		if err != nil {
+			return err
+		}
+		return noteJobs(ctx, tx, owner, api.AuditRedrive, slices.Collect(maps.Keys(risen)))
 	})
 	return risen, full, err
+}
+
+// redriveFree is for a tenant without caps on active jobs.
+func redriveFree(ctx context.Context, tx pgx.Tx, owner tenant.ID, user string, ids []uuid.UUID) (map[uuid.UUID]*jobRow, error) {
+	rows, err := tx.Query(ctx, redriveSQL, redriveArgs(owner, user, ids, make([]int16, len(ids))))
+	if err != nil {
+		return nil, err
+	}
+	risen, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByName[jobRow])
+	return byID(risen), err
 }
 
 func redriveArgs(owner tenant.ID, user string, ids []uuid.UUID, counted []int16) pgx.StrictNamedArgs {
@@ -202,7 +223,7 @@ func byID(rows []*jobRow) map[uuid.UUID]*jobRow {
 
 const lockDeadSQL = `
 SELECT id, queue, user_id FROM dead_letters
-WHERE id = ANY(@ids::uuid[]) AND tenant_id = @tenant_id AND (@user::text = '' OR user_id = @user)
+WHERE ` + deadByID + ` AND (@user::text = '' OR user_id = @user)
 ORDER BY id
 FOR UPDATE`
 
@@ -274,30 +295,44 @@ func (s *Store) redriveGuarded(ctx context.Context, tx pgx.Tx, owner tenant.ID, 
 
 const discardSQL = `
 DELETE FROM dead_letters
-WHERE id = ANY(@ids::uuid[]) AND tenant_id = @tenant_id AND (@user::text = '' OR user_id = @user)
+WHERE ` + deadByID + ` AND (@user::text = '' OR user_id = @user)
 RETURNING id`
 
 // Discard forgets dead letters of a tenant for good and says which were there.
 func (s *Store) Discard(ctx context.Context, owner tenant.ID, user string, ids []uuid.UUID) (map[uuid.UUID]bool, error) {
-	return s.deadOf(ctx, discardSQL, owner, user, ids)
+	var gone []uuid.UUID
+	err := s.inTx(ctx, func(tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, discardSQL, pgx.StrictNamedArgs{"ids": ids, "tenant_id": owner, "user": user})
+		if err != nil {
+			return err
+		}
+		if gone, err = pgx.CollectRows(rows, pgx.RowTo[uuid.UUID]); err != nil {
+			return err
+		}
+		return noteJobs(ctx, tx, owner, api.AuditDiscard, gone)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("queue: discard: %w", err)
+	}
+	return idSet(gone), nil
+}
+
+func idSet(ids []uuid.UUID) map[uuid.UUID]bool {
+	set := make(map[uuid.UUID]bool, len(ids))
+	for _, id := range ids {
+		set[id] = true
+	}
+	return set
 }
 
 const countDeadSQL = `
-SELECT id FROM dead_letters WHERE id = ANY(@ids::uuid[]) AND tenant_id = @tenant_id AND (@user::text = '' OR user_id = @user)`
+SELECT id FROM dead_letters WHERE ` + deadByID + ` AND (@user::text = '' OR user_id = @user)`
 
 // Dead says which of the ids are dead letters of a tenant.
 func (s *Store) Dead(ctx context.Context, owner tenant.ID, user string, ids []uuid.UUID) (map[uuid.UUID]bool, error) {
-	return s.deadOf(ctx, countDeadSQL, owner, user, ids)
-}
-
-func (s *Store) deadOf(ctx context.Context, sql string, owner tenant.ID, user string, ids []uuid.UUID) (map[uuid.UUID]bool, error) {
-	rows, err := query(ctx, s, pgx.RowTo[uuid.UUID], sql, pgx.StrictNamedArgs{"ids": ids, "tenant_id": owner, "user": user})
+	rows, err := query(ctx, s, pgx.RowTo[uuid.UUID], countDeadSQL, pgx.StrictNamedArgs{"ids": ids, "tenant_id": owner, "user": user})
 	if err != nil {
-		return nil, fmt.Errorf("queue: dead letters: %w", err)
+		return nil, fmt.Errorf("queue: dead letters: %w", nothingChanged(err))
 	}
-	found := make(map[uuid.UUID]bool, len(rows))
-	for _, id := range rows {
-		found[id] = true
-	}
-	return found, nil
+	return idSet(rows), nil
 }

@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -15,17 +16,17 @@ import (
 const pastDeadlineSQL = `
 SELECT ` + lockedColumns + `
 FROM jobs
-WHERE deadline IS NOT NULL AND deadline <= statement_timestamp()
+WHERE deadline IS NOT NULL AND deadline <= statement_timestamp() AND deadline >= statement_timestamp() - @reach::interval
 ORDER BY deadline
 LIMIT @batch
 FOR UPDATE SKIP LOCKED`
 
 // Bury makes dead letters of at most batch jobs, of any tenants, whose deadline
 // has passed. A running one is taken from its holder, whose outcome will be late.
-func (s *Store) Bury(ctx context.Context, batch int) ([]Reaped, error) {
+func (s *Store) Bury(ctx context.Context, reach time.Duration, batch int) ([]Reaped, error) {
 	var buried []Reaped
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
-		rows, err := lockRows(ctx, tx, pastDeadlineSQL, pgx.StrictNamedArgs{"batch": batch})
+		rows, err := lockRows(ctx, tx, pastDeadlineSQL, pgx.StrictNamedArgs{"reach": reach, "batch": batch})
 		if err != nil {
 			return err
 		}
@@ -45,7 +46,7 @@ func (s *Store) Bury(ctx context.Context, batch int) ([]Reaped, error) {
 				made.attemptKind = "cancelled"
 			}
 			settlements = append(settlements, made)
-			buried = append(buried, Reaped{ID: row.ID, Lane: row.LaneID, Queue: row.Queue, Event: job.DeadlinePast, Verdict: verdict})
+			buried = append(buried, Reaped{ID: row.ID, Ready: Ready{Lane: row.LaneID}, Queue: row.Queue, Event: job.DeadlinePast, Verdict: verdict})
 		}
 		return settle(ctx, tx, settlements)
 	})

@@ -39,6 +39,8 @@ var (
 	ErrDedupeConflict = errors.New("queue: dedupe key taken")
 	// ErrPageToken: the token is not one of this list's.
 	ErrPageToken = errors.New("queue: malformed page token")
+	// ErrTooManyRedrives: the tenant has as many redrives under way as it may.
+	ErrTooManyRedrives = errors.New("queue: too many redrives")
 
 	// ErrOverloaded: refused before anything was done; try again later.
 	ErrOverloaded = errors.New("queue: overloaded")

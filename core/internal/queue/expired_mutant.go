@@ -11,7 +11,8 @@ SELECT ` + lockedColumns + `
 FROM jobs
 WHERE state = 'running' AND id IN (
   SELECT id FROM jobs
-  WHERE state = 'running' AND lease_expires_at < statement_timestamp()
+  WHERE state = 'running' AND lease_expires_at < statement_timestamp() AND lease_expires_at >= statement_timestamp() - @reach::interval
+    AND (lease_expires_at, id) > (@after::timestamptz, @after_id::uuid)
     AND @since::timestamptz + visibility_timeout_ms * interval '1 millisecond' / 3 <= statement_timestamp()
   ORDER BY lease_expires_at, id
   LIMIT @batch)

@@ -17,3 +17,43 @@ func (s *Store) SetCallTime(d time.Duration) { s.callTime = d }
 
 // TokenBefore is the page token for what is older than a job.
 func TokenBefore(before uuid.UUID, filter api.JobFilter) string { return *sealToken(before, filter) }
+
+// Allowed, After and Burst are the rule of a rate.
+func (r *Rate) Allowed(now, due time.Time) int64 { return r.allowed(now, due) }
+
+// After is see Allowed.
+func (r *Rate) After(now, due time.Time, n int64) time.Time { return r.after(now, due, n) }
+
+// Burst is see Allowed.
+func (r *Rate) Burst() int64 { return r.burst() }
+
+// Planned are statements over dead letters, redrives and the audit log, each with the
+// indexes that its plan must use.
+func Planned() map[string][]string {
+	return map[string][]string{
+		countMatchingSQL:   {"dead_letters_by_tenant"},
+		groupsSQL:          {"dead_letters_by_tenant", "dead_letters_pkey"},
+		walkDeadSQL:        {"dead_letters_by_tenant"},
+		lockMatchingSQL:    {"dead_letters_pkey", "jobs_dedupe"},
+		discardMatchingSQL: {"dead_letters_pkey"},
+		lockDeadSQL:        {"dead_letters_pkey"},
+		discardSQL:         {"dead_letters_pkey"},
+		countDeadSQL:       {"dead_letters_pkey"},
+		cancelRedriveSQL:   {"redrives_"},
+		failRedriveSQL:     {"redrives_pkey"},
+		redriveSQL:         {"dead_letters_pkey"},
+		dueRedrivesSQL:     {"redrives_due"},
+		nextRedriveSQL:     {"redrives_due"},
+		lockRedriveSQL:     {"redrives_pkey"},
+		progressSQL:        {"redrives_pkey"},
+		createRedriveSQL:   {"redrives_running"},
+		listRedrivesSQL:    {"redrives_by_tenant"},
+		auditOfTenantSQL:   {"audit_log_by_tenant"},
+		auditOfAllSQL:      {"audit_log_pkey"},
+		forgetAuditSQL:     {"audit_log_by_age", "audit_log_pkey"},
+		forgetRedrivesSQL:  {"redrives_by_end", "redrives_pkey"},
+	}
+}
+
+// SmallestJob is what decides whether a cap may be full.
+const SmallestJob = smallestJob

@@ -131,12 +131,12 @@ func TestAFrozenServerHoldsNobodyForEver(t *testing.T) {
 	defer store.Close()
 	defer end() // first: a pool waits for its connections' farewells
 	store.SetCallTime(300 * time.Millisecond)
-	if _, err := store.Promote(t.Context(), 10); err != nil {
+	if _, err := store.Promote(t.Context(), queue.Ever, 10); err != nil {
 		t.Fatal(err)
 	}
 	freeze()
 	start := time.Now()
-	_, promoted := store.Promote(t.Context(), 10)
+	_, promoted := store.Promote(t.Context(), queue.Ever, 10)
 	_, reaped := store.Reap(t.Context(), time.Unix(0, 0), 10, half)
 	if promoted == nil || reaped == nil || time.Since(start) > 8*time.Second {
 		t.Errorf("promote: %v, reap: %v, after %v", promoted, reaped, time.Since(start))

@@ -98,7 +98,7 @@ func (f *fixture) claim(most int, visibility time.Duration, lanes ...queue.Lane)
 	if len(lanes) == 0 {
 		lanes = []queue.Lane{f.lane}
 	}
-	claim := queue.Claim{Max: most, WorkerID: "w1", Owner: f.tenant, LeaseID: uuid.New()}
+	claim := queue.Claim{Workers: []queue.ClaimWorker{{ID: "w1", Max: most}}, Owner: f.tenant, LeaseID: uuid.New()}
 	for _, lane := range lanes {
 		claim.Lanes = append(claim.Lanes, queue.ClaimLane{ID: lane.ID, VisibilityTimeout: visibility})
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -146,13 +147,41 @@ RETURNING id`
 // ForgetDead deletes at most batch dead letters, of any tenants, that are past
 // their retention.
 func (s *Store) ForgetDead(ctx context.Context, batch int) (int, error) {
-	if s.retention.DeadLetters <= 0 {
+	return s.forget(ctx, forgetDeadSQL, s.retention.DeadLetters, batch)
+}
+
+// Redrives that have ended are kept for as long as dead letters.
+const forgetRedrivesSQL = `
+DELETE FROM redrives
+WHERE id = ANY(ARRAY(SELECT id FROM redrives WHERE ended_at < statement_timestamp() - @keep::interval
+                     ORDER BY ended_at LIMIT @batch FOR UPDATE SKIP LOCKED))
+RETURNING id`
+
+const forgetAuditSQL = `
+DELETE FROM audit_log
+WHERE id = ANY(ARRAY(SELECT id FROM audit_log WHERE at < statement_timestamp() - @keep::interval
+                     ORDER BY at LIMIT @batch FOR UPDATE SKIP LOCKED))
+RETURNING id`
+
+// ForgetRedrives deletes at most batch redrives, of any tenants, that ended before
+// their retention.
+func (s *Store) ForgetRedrives(ctx context.Context, batch int) (int, error) {
+	return s.forget(ctx, forgetRedrivesSQL, s.retention.DeadLetters, batch)
+}
+
+// ForgetAudit deletes at most batch audit entries, of any tenants, that are past their
+// retention.
+func (s *Store) ForgetAudit(ctx context.Context, batch int) (int, error) {
+	return s.forget(ctx, forgetAuditSQL, s.retention.Audit, batch)
+}
+
+func (s *Store) forget(ctx context.Context, sql string, keep time.Duration, batch int) (int, error) {
+	if keep <= 0 {
 		return 0, nil
 	}
-	anyRow := func(pgx.CollectableRow) (struct{}, error) { return struct{}{}, nil }
-	rows, err := query(ctx, s, anyRow, forgetDeadSQL, pgx.StrictNamedArgs{"keep": s.retention.DeadLetters, "batch": batch})
+	rows, err := query(ctx, s, pgx.RowTo[uuid.UUID], sql, pgx.StrictNamedArgs{"keep": keep, "batch": batch})
 	if err != nil {
-		return 0, fmt.Errorf("queue: forget dead letters: %w", err)
+		return 0, fmt.Errorf("queue: forget: %w", err)
 	}
 	return len(rows), nil
 }

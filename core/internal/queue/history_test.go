@@ -160,8 +160,8 @@ func (a *actor) submitKeyed() {
 
 func (a *actor) claim() {
 	got, err := a.store.Claim(a.Context(), queue.Claim{
-		Lanes: []queue.ClaimLane{{ID: a.lane.ID, VisibilityTimeout: time.Hour}}, Max: 1 + a.random.IntN(3),
-		WorkerID: "w", Owner: a.tenant, LeaseID: uuid.New(),
+		Lanes:   []queue.ClaimLane{{ID: a.lane.ID, VisibilityTimeout: time.Hour}},
+		Workers: []queue.ClaimWorker{{ID: "w", Max: 1 + a.random.IntN(3)}}, Owner: a.tenant, LeaseID: uuid.New(),
 	})
 	if err != nil {
 		a.Error(err)
@@ -238,7 +238,7 @@ func (a *actor) reap() {
 }
 
 func (a *actor) promote() {
-	if _, err := a.store.Promote(a.Context(), 10); err != nil {
+	if _, err := a.store.Promote(a.Context(), queue.Ever, 10); err != nil {
 		a.Error(err)
 	}
 }
@@ -263,7 +263,7 @@ func (a *actor) cancel() {
 
 func (a *actor) bury() {
 	a.alter(`UPDATE jobs SET deadline = statement_timestamp() - interval '1 millisecond' WHERE id = $1 AND deadline IS NOT NULL`, a.anyJob())
-	got, err := a.store.Bury(a.Context(), 10)
+	got, err := a.store.Bury(a.Context(), queue.Ever, 10)
 	if err != nil {
 		a.Error(err)
 	}

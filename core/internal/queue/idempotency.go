@@ -25,10 +25,15 @@ type idempotencyKey struct {
 }
 
 const findKeysSQL = `
-SELECT k.tenant_id, k.user_id, k.operation, k.key, k.fingerprint, k.status, k.answer
-FROM idempotency_keys k
-WHERE (k.tenant_id, k.user_id, k.operation, k.key) IN (
-  SELECT * FROM unnest(@tenants::uuid[], @users::text[], @operations::text[], @keys::text[]))`
+SELECT known.*
+FROM unnest(@tenants::uuid[], @users::text[], @operations::text[], @keys::text[]) AS asked(tenant_id, user_id, operation, key)
+CROSS JOIN LATERAL (
+  SELECT k.tenant_id, k.user_id, k.operation, k.key, k.fingerprint, k.status, k.answer
+  FROM idempotency_keys k
+  WHERE k.tenant_id = asked.tenant_id AND k.user_id = asked.user_id AND k.operation = asked.operation AND k.key = asked.key
+  -- one probe for each, whatever the statistics say
+  LIMIT 1
+) AS known`
 
 // remembrance is a remembered answer.
 type remembrance struct {

@@ -77,9 +77,14 @@ type QueueSettings struct {
 	RetryBase         *time.Duration
 	RetryCap          *time.Duration
 	RetryJitter       *float64
+	RetryCurve        *string
 	MaxActive         *int64
 	MaxRunning        *int64
-	UpdatedAt         time.Time
+	// RatePerSecond is how many jobs of the queue may start in a second.
+	RatePerSecond *float64
+	// Target is where a queue in push mode sends its jobs; zero for the others.
+	Target    Target
+	UpdatedAt time.Time
 }
 
 // advisoryLockSQL is held to the end of the transaction.
@@ -161,7 +166,9 @@ func (s *Store) LanesAfter(ctx context.Context, after LaneID) ([]Lane, error) {
 
 const queuesSinceSQL = `
 SELECT tenant_id, name, mode = 'push', paused, visibility_timeout_ms, max_attempts,
-       retry_base_ms, retry_cap_ms, retry_jitter, max_active, max_running, updated_at
+       retry_base_ms, retry_cap_ms, retry_jitter, retry_curve, max_active, max_running, rate_per_second,
+       push_url, push_timeout_ms, push_secret, breaker_calls, breaker_failure_ratio, breaker_open_ms, breaker_half_open,
+       updated_at
 FROM queues WHERE updated_at > @since`
 
 // QueuesSince gives every tenant's queues whose settings changed after since.
@@ -169,8 +176,12 @@ func (s *Store) QueuesSince(ctx context.Context, since time.Time) ([]QueueSettin
 	scan := func(row pgx.CollectableRow) (QueueSettings, error) {
 		var q QueueSettings
 		var visibility, base, limit *int64
+		target := targetRow{}
 		err := row.Scan(&q.Tenant, &q.Name, &q.Push, &q.Paused, &visibility, &q.MaxAttempts,
-			&base, &limit, &q.RetryJitter, &q.MaxActive, &q.MaxRunning, &q.UpdatedAt)
+			&base, &limit, &q.RetryJitter, &q.RetryCurve, &q.MaxActive, &q.MaxRunning, &q.RatePerSecond,
+			&target.url, &target.timeout, &target.secret, &target.calls, &target.ratio, &target.open, &target.halfOpen,
+			&q.UpdatedAt)
+		q.Target = target.target()
 		q.VisibilityTimeout, q.RetryBase, q.RetryCap = milliseconds(visibility), milliseconds(base), milliseconds(limit)
 		return q, err
 	}
@@ -200,6 +211,9 @@ func (q QueueSettings) Retry() job.Retry {
 	}
 	if q.RetryJitter != nil {
 		retry.Jitter = *q.RetryJitter
+	}
+	if q.RetryCurve != nil {
+		retry.Curve = job.Curve(*q.RetryCurve)
 	}
 	return retry
 }

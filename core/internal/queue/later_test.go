@@ -57,7 +57,7 @@ func TestDeadlineBuriesWaitingAndRunning(t *testing.T) {
 	if got := f.claim(10, time.Minute); len(got) != 1 || got[0].ID != ids[3] {
 		t.Errorf("a job past its deadline was claimed: %+v", got)
 	}
-	buried, err := f.store.Bury(t.Context(), 10)
+	buried, err := f.store.Bury(t.Context(), queue.Ever, 10)
 	if err != nil || len(buried) != 3 {
 		t.Fatalf("%+v %v", buried, err)
 	}
@@ -274,7 +274,7 @@ func TestRetention(t *testing.T) {
 	f := newFixture(t)
 	day := 24 * time.Hour
 	store, err := queue.Open(t.Context(), queue.Options{
-		URL: f.url, MaxConns: 4, PoolWait: time.Second, Retention: queue.Retention{Finished: 7 * day, DeadLetters: 30 * day},
+		URL: f.url, MaxConns: 4, PoolWait: time.Second, Retention: queue.Retention{Finished: 7 * day, DeadLetters: 30 * day, Audit: 365 * day},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -307,6 +307,22 @@ func TestRetention(t *testing.T) {
 	f.exec(`UPDATE dead_letters SET died_at = died_at - interval '31 days' WHERE id = (SELECT id FROM dead_letters LIMIT 1)`)
 	if n, err := store.ForgetDead(t.Context(), 10); err != nil || n != 1 || f.count("dead_letters") != 1 {
 		t.Fatalf("%d %v", n, err)
+	}
+
+	// Of redrives only those that have ended go, with their age counted from there.
+	for range 3 {
+		f.redrive(api.ActionRedrive, api.DeadLetterFilter{}, nil)
+	}
+	f.exec(`UPDATE redrives SET created_at = created_at - interval '40 days'`)
+	f.exec(`UPDATE redrives SET state = 'done', ended_at = statement_timestamp() - interval '31 days' WHERE id = (SELECT id FROM redrives LIMIT 1)`)
+	if n, err := store.ForgetRedrives(t.Context(), 10); err != nil || n != 1 || f.count("redrives") != 2 {
+		t.Fatalf("%d redrives, %v", n, err)
+	}
+	f.bury(3, grave{})
+	f.do(queue.WithActor(t.Context(), queue.Actor{Kind: "tenant"}))
+	f.exec(`UPDATE audit_log SET at = at - interval '366 days' WHERE action = 'queue.put'`)
+	if n, err := store.ForgetAudit(t.Context(), 10); err != nil || n != 1 || f.count("audit_log WHERE action = 'queue.put'") != 0 {
+		t.Fatalf("%d audit entries, %v", n, err)
 	}
 }
 

@@ -61,7 +61,7 @@ func TestFailBacksOffThenDies(t *testing.T) {
 		t.Fatal("a job was claimed before its time")
 	}
 	f.exec(`UPDATE jobs SET run_at = statement_timestamp()`)
-	if lanes, err := f.store.Promote(t.Context(), 10); err != nil || len(lanes) != 1 || lanes[0].Lane != f.lane.ID {
+	if lanes, err := f.store.Promote(t.Context(), queue.Ever, 10); err != nil || len(lanes) != 1 || lanes[0].Lane != f.lane.ID {
 		t.Fatalf("promoted %v (%v)", lanes, err)
 	}
 	second := f.claimOne()
@@ -257,7 +257,7 @@ func TestOutcomeIsRepeatable(t *testing.T) {
 		first := f.mustEnd(ending)
 		ending.Random = 0.9 // the repeat draws anew, and must be told the first wait
 		f.exec(`UPDATE jobs SET run_at = statement_timestamp() WHERE id = $1`, ending.Lease.Job)
-		if _, err := f.store.Promote(t.Context(), 10); err != nil {
+		if _, err := f.store.Promote(t.Context(), queue.Ever, 10); err != nil {
 			t.Fatal(err)
 		}
 		second := f.end(ending)

@@ -14,17 +14,19 @@ import (
 
 // TenantLimits are what a tenant's limits are made of.
 type TenantLimits struct {
-	Tenant    tenant.ID
-	Plan      string
+	Tenant tenant.ID
+	Plan   string
+	// Weight is the tenant's share where several want the same workers.
+	Weight    int
 	Overrides api.Overrides
 	UpdatedAt time.Time
 }
 
 const tenantLimitsSQL = `
-SELECT id, plan, overrides, updated_at FROM tenants WHERE updated_at > @since`
+SELECT id, plan, weight, overrides, updated_at FROM tenants WHERE updated_at > @since`
 
 const tenantLimitsOfSQL = `
-SELECT id, plan, overrides, updated_at FROM tenants WHERE id = @id`
+SELECT id, plan, weight, overrides, updated_at FROM tenants WHERE id = @id`
 
 // TenantLimitsSince gives every tenant's plan and overrides that changed after since.
 func (s *Store) TenantLimitsSince(ctx context.Context, since time.Time) ([]TenantLimits, error) {
@@ -40,7 +42,7 @@ func (s *Store) tenantLimits(ctx context.Context, sql string, args pgx.StrictNam
 	scan := func(row pgx.CollectableRow) (TenantLimits, error) {
 		var limits TenantLimits
 		var overrides []byte
-		err := row.Scan(&limits.Tenant, &limits.Plan, &overrides, &limits.UpdatedAt)
+		err := row.Scan(&limits.Tenant, &limits.Plan, &limits.Weight, &overrides, &limits.UpdatedAt)
 		_ = json.Unmarshal(overrides, &limits.Overrides) // written by PatchTenant alone
 		return limits, err
 	}
@@ -82,7 +84,7 @@ func (s *Store) CapUse(ctx context.Context, caps []Cap) ([]FullCap, error) {
 	if err != nil {
 		return nil, fmt.Errorf("queue: cap use: %w", nothingChanged(classify(err)))
 	}
-	if err := counts.exact(ctx, conn, caps); err != nil {
+	if err := counts.recount(ctx, conn, func(int64) bool { return true }, caps); err != nil {
 		return nil, fmt.Errorf("queue: cap use: %w", nothingChanged(classify(err)))
 	}
 	used := make([]FullCap, len(caps))

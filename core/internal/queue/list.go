@@ -19,7 +19,7 @@ import (
 // listColumns are jobColumns without what a list does not show: payloads may be
 // 256 KiB each.
 const (
-	listKept    = `id, tenant_id, lane_id, queue, type, user_id, priority, NULL::json AS payload, tags, metadata, max_attempts, epoch, redrives, retry_base_ms, retry_cap_ms, retry_jitter, timeout_ms, dedupe_key, correlation_id, traceparent, created_at, run_at, deadline, started_at, worker_id, cancel_requested, attempt, last_error, outcome_lease_id, outcome_hash, outcome_answer`
+	listKept    = `id, tenant_id, lane_id, queue, type, user_id, priority, NULL::json AS payload, tags, metadata, max_attempts, epoch, redrives, retry_base_ms, retry_cap_ms, retry_jitter, retry_curve, timeout_ms, dedupe_key, correlation_id, traceparent, created_at, run_at, deadline, started_at, worker_id, cancel_requested, attempt, last_error, outcome_lease_id, outcome_hash, outcome_answer`
 	listBefore  = `tenant_id = @tenant_id AND uuid_send(id) < uuid_send(@before::uuid) ORDER BY uuid_send(id) DESC LIMIT @chunk`
 	listMatches = `(@queue::text IS NULL OR queue = @queue)
     AND (@type::text IS NULL OR type = @type)

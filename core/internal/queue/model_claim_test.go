@@ -24,7 +24,8 @@ func (w *world) claim(t *rapid.T) {
 		}
 	}
 	lanes = lanes[:rapid.IntRange(1, len(lanes)).Draw(t, "n")]
-	claim := queue.Claim{Max: rapid.IntRange(1, 4).Draw(t, "max"), WorkerID: worker.id, Owner: worker.owner, LeaseID: uuid.New()}
+	most := rapid.IntRange(1, 4).Draw(t, "max")
+	claim := queue.Claim{Workers: []queue.ClaimWorker{{ID: worker.id, Max: most}}, Owner: worker.owner, LeaseID: uuid.New()}
 	for _, lane := range lanes {
 		claim.Lanes = append(claim.Lanes, queue.ClaimLane{
 			ID: lane.ID, Tenant: lane.Tenant, VisibilityTimeout: modelVisibility, Caps: w.runningCaps(t, lane),
@@ -35,7 +36,7 @@ func (w *world) claim(t *rapid.T) {
 		t.Fatal(err)
 	}
 	worker.known, worker.dead = true, false
-	want := w.next(lanes, claim.Max)
+	want := w.next(lanes, most)
 	taken, err := store.Claim(w.ctx, claim)
 	if err != nil {
 		t.Fatal(err)

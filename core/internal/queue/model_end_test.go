@@ -141,11 +141,11 @@ func (w *world) expectEnd(t *rapid.T, e *queue.Ending, got *queue.Ended) {
 			j.said.outcome = *got.Outcome
 		}
 		if got.Err != nil || got.Replayed || !sameOutcome(*got.Outcome, want) || (want.RunAt != nil) != j.live() ||
-			(got.Ready == j.lane) != (j.state == "queued") || got.Scheduled != (j.state == "scheduled") {
+			(got.Ready != nil && got.Ready.Lane == j.lane) != (j.state == "queued") || got.Scheduled != (j.state == "scheduled") {
 			t.Fatalf("%s of attempt %d got %+v %+v, want %+v", e.Kind, j.attempt, *got, got.Outcome, want)
 		}
 	case j.said != nil && j.said.ending.Lease == e.Lease && sameBody(j.said.ending, *e):
-		if got.Err != nil || !got.Replayed || !sameOutcome(*got.Outcome, j.said.outcome) || got.Ready != 0 {
+		if got.Err != nil || !got.Replayed || !sameOutcome(*got.Outcome, j.said.outcome) || got.Ready != nil {
 			t.Fatalf("the repeat of a %s of a job now %s got %+v %+v, first %+v", e.Kind, j.state, *got, got.Outcome, j.said.outcome)
 		}
 	case j.said != nil && j.said.ending.Lease == e.Lease:
@@ -171,7 +171,7 @@ func (w *world) ends(j *modelJob, e *queue.Ending) {
 }
 
 func expectErr(t *rapid.T, e *queue.Ending, got *queue.Ended, want error) {
-	if !errors.Is(got.Err, want) || got.Outcome != nil || got.Replayed || got.Ready != 0 || got.Scheduled {
+	if !errors.Is(got.Err, want) || got.Outcome != nil || got.Replayed || got.Ready != nil || got.Scheduled {
 		t.Fatalf("a %s with %+v got %+v, want %v", e.Kind, e.Lease, *got, want)
 	}
 }

@@ -113,7 +113,7 @@ func (w *world) redrive(t *rapid.T) {
 		if !errors.Is(got[i].Err, want[i]) {
 			t.Fatalf("redrive of %s: %v, want %v", id, got[i].Err, want[i])
 		}
-		if want[i] == nil && (got[i].Lane != j.lane || got[i].Job.State != "queued" || int(got[i].Job.Epoch) != j.epoch || got[i].Job.Redrives != j.redrives) {
+		if want[i] == nil && (got[i].Ready.Lane != j.lane || got[i].Job.State != "queued" || int(got[i].Job.Epoch) != j.epoch || got[i].Job.Redrives != j.redrives) {
 			t.Fatalf("redriven: %+v", got[i].Job)
 		}
 	}

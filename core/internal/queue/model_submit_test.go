@@ -215,7 +215,7 @@ func expectStored(t *rapid.T, got *queue.SubmitAnswer, status int, j *modelJob, 
 	if deduplicated {
 		accepted, ready = 0, false
 	}
-	if got.Status != status || got.Accepted != accepted || (len(got.Ready) == 1 && got.Ready[0] == j.lane) != ready ||
+	if got.Status != status || got.Accepted != accepted || (len(got.Ready) == 1 && got.Ready[0].Lane == j.lane) != ready ||
 		got.Scheduled != (!deduplicated && j.state == "scheduled") ||
 		body.ID != j.id.String() || body.State != j.state || body.Deduplicated != deduplicated || body.Epoch != int64(j.epoch) {
 		t.Fatalf("a submit got %+v\n%s\nwant %d, job %s %s", got, got.Body, status, j.id, j.state)

@@ -38,7 +38,7 @@ func (w *world) reap(t *rapid.T) {
 }
 
 func (w *world) expectReaped(t *rapid.T, j *modelJob, got queue.Reaped) {
-	if string(got.Verdict.State) != j.state || string(got.Verdict.Reason) != j.reason || got.Lane != j.lane {
+	if string(got.Verdict.State) != j.state || string(got.Verdict.Reason) != j.reason || got.Ready.Lane != j.lane {
 		t.Fatalf("%s took job %s: %+v, want %s %s", got.Event, j.id, got, j.state, j.reason)
 	}
 }
@@ -74,7 +74,7 @@ func (w *world) comeDue(t *rapid.T) {
 
 func (w *world) promote(t *rapid.T) {
 	batch := rapid.SampledFrom([]int{1, 2, 100}).Draw(t, "batch")
-	got, err := w.store().Promote(w.ctx, batch)
+	got, err := w.store().Promote(w.ctx, queue.Ever, batch)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func (w *world) runLate(t *rapid.T) {
 
 func (w *world) bury(t *rapid.T) {
 	batch := rapid.SampledFrom([]int{1, 2, 100}).Draw(t, "batch")
-	got, err := w.store().Bury(w.ctx, batch)
+	got, err := w.store().Bury(w.ctx, queue.Ever, batch)
 	if err != nil {
 		t.Fatal(err)
 	}

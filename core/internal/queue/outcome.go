@@ -30,6 +30,10 @@ type Ending struct {
 	Permanent  bool
 	// Delay belongs to a snooze.
 	Delay time.Duration
+	// Deferral, where not 0, says that a snooze or a release is for want of the job's
+	// destination: a snooze without Delay waits by the retry policy, and once the job
+	// has waited for its destination for as long as this in all, it has failed instead.
+	Deferral time.Duration
 	// Random is uniform in [0, 1): the backoff's jitter.
 	Random float64
 }
@@ -54,8 +58,8 @@ type Ended struct {
 	Err error
 	// Replayed: the same ending was on record; nothing changed.
 	Replayed bool
-	// Ready is the lane in which the job can be claimed again, 0 for none.
-	Ready LaneID
+	// Ready is where the job can be claimed again, nil for nowhere.
+	Ready *Ready
 	// Scheduled says that the job now waits for its time.
 	Scheduled bool
 	// Lane is the lane of a job that is no longer running: where it was under a
@@ -203,13 +207,14 @@ func mayTryAlone(err error, n int) bool {
 }
 
 // decide applies the transition table to what the holder said.
-func decide(row *lockedRow, ending *Ending) (*settlement, error) {
+func decide(row *lockedRow, said *Ending) (*settlement, error) {
+	ending, deferred := deferral(row, said)
 	events := map[string]job.Event{api.KindFail: job.Fail, api.KindSnooze: job.Snooze, api.KindRelease: job.Release}
 	verdict, err := job.Next(job.Running, events[ending.Kind], endingFacts(row, ending))
 	if err != nil {
 		return nil, err
 	}
-	made := &settlement{row: row, verdict: verdict, err: ending.Error, delay: ending.Delay}
+	made := &settlement{row: row, verdict: verdict, err: ending.Error, delay: ending.Delay, deferred: deferred}
 	if ending.Kind == api.KindFail {
 		made.attemptKind = "failed"
 	}
@@ -222,8 +227,30 @@ func decide(row *lockedRow, ending *Ending) (*settlement, error) {
 			made.delay = *ending.RetryAfter
 		}
 	}
-	made.sayTo(ending)
+	made.sayTo(said)
 	return made, nil
+}
+
+// deferral says how long a job waits for its destination, or that it has waited too
+// long and has failed.
+func deferral(row *lockedRow, said *Ending) (ending *Ending, deferred bool) {
+	if said.Deferral == 0 {
+		return said, false
+	}
+	var waited time.Duration
+	if row.DeferredSince != nil {
+		waited = row.Now.Sub(*row.DeferredSince)
+	}
+	made := *said
+	if waited >= said.Deferral {
+		made.Kind, made.Delay = api.KindFail, 0
+		return &made, false
+	}
+	if made.Kind == api.KindSnooze && made.Delay == 0 {
+		made.Delay = row.retry().Defer(waited, said.Random)
+	}
+	made.Delay = min(made.Delay, said.Deferral-waited)
+	return &made, true
 }
 
 // lastOutcomeSQL looks for jobs that were not held by the lease that was named:

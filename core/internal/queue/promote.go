@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 )
 
@@ -14,7 +13,7 @@ import (
 const promoteSQL = `
 WITH due AS MATERIALIZED (
   SELECT id FROM jobs
-  WHERE state = 'scheduled' AND run_at <= statement_timestamp()
+  WHERE state = 'scheduled' AND run_at <= statement_timestamp() AND run_at >= statement_timestamp() - @reach::interval
   ORDER BY run_at, id
   LIMIT @batch
   FOR UPDATE SKIP LOCKED
@@ -22,17 +21,17 @@ WITH due AS MATERIALIZED (
 UPDATE jobs
 SET state = 'queued', ready_at = statement_timestamp()
 WHERE id = ANY(ARRAY(SELECT id FROM due))
-RETURNING id, lane_id AS lane`
+RETURNING id, lane_id AS lane, priority, ready_at AS at`
 
-// Promoted is a job that can now be claimed.
-type Promoted struct {
-	ID   uuid.UUID
-	Lane LaneID
-}
+// Ever is a reach that leaves nothing out. Duties go through an index by time from
+// its head, and under an old snapshot the head is full of entries of jobs that went
+// on long ago: so most of the time they reach back for a little only.
+const Ever = 100 * 365 * 24 * time.Hour
 
-// Promote queues at most batch due jobs, of any tenants.
-func (s *Store) Promote(ctx context.Context, batch int) ([]Promoted, error) {
-	jobs, err := query(ctx, s, pgx.RowToStructByName[Promoted], promoteSQL, pgx.StrictNamedArgs{"batch": batch})
+// Promote queues at most batch due jobs, of any tenants, but for those that were due
+// longer ago than reach.
+func (s *Store) Promote(ctx context.Context, reach time.Duration, batch int) ([]Ready, error) {
+	jobs, err := query(ctx, s, pgx.RowToStructByName[Ready], promoteSQL, pgx.StrictNamedArgs{"reach": reach, "batch": batch})
 	if err != nil {
 		return nil, fmt.Errorf("queue: promote: %w", err)
 	}
@@ -40,12 +39,15 @@ func (s *Store) Promote(ctx context.Context, batch int) ([]Promoted, error) {
 }
 
 const nextDueSQL = `
-SELECT run_at - statement_timestamp() FROM jobs WHERE state = 'scheduled' ORDER BY run_at, id LIMIT 1`
+SELECT run_at - statement_timestamp() FROM jobs
+WHERE state = 'scheduled' AND run_at >= statement_timestamp() - @reach::interval
+ORDER BY run_at, id
+LIMIT 1`
 
 // NextDue is how long it is until the next scheduled job of any tenant is due, by
-// PostgreSQL's clock; false if none waits.
-func (s *Store) NextDue(ctx context.Context) (time.Duration, bool, error) {
-	waits, err := query(ctx, s, pgx.RowTo[time.Duration], nextDueSQL, pgx.StrictNamedArgs{})
+// PostgreSQL's clock; false if none waits. Those due longer ago than reach are left out.
+func (s *Store) NextDue(ctx context.Context, reach time.Duration) (time.Duration, bool, error) {
+	waits, err := query(ctx, s, pgx.RowTo[time.Duration], nextDueSQL, pgx.StrictNamedArgs{"reach": reach})
 	if err != nil {
 		return 0, false, fmt.Errorf("queue: next due: %w", nothingChanged(err))
 	}

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"time"
@@ -14,13 +15,16 @@ import (
 
 // Reaped is a job whose lease was taken back.
 type Reaped struct {
-	ID      uuid.UUID
-	Lane    LaneID
+	ID uuid.UUID
+	// Ready is where the job stands, should the verdict have queued it.
+	Ready   Ready
 	Queue   string
 	Event   job.Event
 	Verdict job.Verdict
 	// Late is how long after its end the lease was taken back.
 	Late time.Duration
+
+	ended time.Time
 }
 
 // Reap takes back at most batch expired leases, of any tenants. On the last
@@ -28,7 +32,33 @@ type Reaped struct {
 // attempt that ran past its timeout_ms has failed and waits by its backoff.
 // random is uniform in [0, 1).
 func (s *Store) Reap(ctx context.Context, since time.Time, batch int, random func() float64) ([]Reaped, error) {
-	return s.takeBack(ctx, expiredSQL, pgx.StrictNamedArgs{"since": since, "batch": batch}, random)
+	reaped, _, err := s.ReapAfter(ctx, since, Ever, ReapPlace{}, batch, random)
+	return reaped, err
+}
+
+// ReapPlace is where a batch ended; the zero value is the beginning.
+type ReapPlace struct {
+	ended time.Time
+	id    uuid.UUID
+}
+
+// ReapAfter is Reap behind a place, and gives the next one. Leases that expired longer
+// ago than reach are not looked for; see Ever. What a batch leaves to
+// somebody who holds it is behind: only from the beginning it is found again.
+func (s *Store) ReapAfter(ctx context.Context, since time.Time, reach time.Duration, place ReapPlace, batch int, random func() float64) ([]Reaped, ReapPlace, error) {
+	reaped, err := s.takeBack(ctx, expiredSQL, pgx.StrictNamedArgs{
+		"since": since, "reach": reach, "after": place.ended, "after_id": place.id, "batch": batch,
+	}, random)
+	for i := range reaped {
+		if one := &reaped[i]; place.before(one.ended, one.ID) {
+			place = ReapPlace{one.ended, one.ID}
+		}
+	}
+	return reaped, place, err
+}
+
+func (p ReapPlace) before(ended time.Time, id uuid.UUID) bool {
+	return p.ended.Before(ended) || p.ended.Equal(ended) && bytes.Compare(p.id[:], id[:]) < 0
 }
 
 // ofDeadSQL locks the leases of workers that are dead. Dead workers are few and so
@@ -63,7 +93,7 @@ func (s *Store) takeBack(ctx context.Context, sql string, args pgx.StrictNamedAr
 				return err
 			}
 			settlements = append(settlements, made)
-			reaped = append(reaped, Reaped{row.ID, row.LaneID, row.Queue, event, made.verdict, max(row.Now.Sub(*row.LeaseExpiresAt), 0)})
+			reaped = append(reaped, Reaped{row.ID, Ready{Lane: row.LaneID, Priority: row.Priority, At: row.Now}, row.Queue, event, made.verdict, max(row.Now.Sub(*row.LeaseExpiresAt), 0), *row.LeaseExpiresAt})
 		}
 		return settle(ctx, tx, settlements)
 	})

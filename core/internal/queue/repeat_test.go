@@ -34,7 +34,7 @@ func TestRepeatIsToldTheSameUntilTheNextClaim(t *testing.T) {
 	}
 	repeat("scheduled")
 	f.exec(`UPDATE jobs SET deadline = statement_timestamp() - interval '1 second'`)
-	if buried, err := f.store.Bury(t.Context(), 10); err != nil || len(buried) != 1 {
+	if buried, err := f.store.Bury(t.Context(), queue.Ever, 10); err != nil || len(buried) != 1 {
 		t.Fatalf("%+v %v", buried, err)
 	}
 	repeat("buried by its deadline")

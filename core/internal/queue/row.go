@@ -14,7 +14,7 @@ import (
 // that it has wherever it lies: live, finished or dead.
 const (
 	keptColumns = `id, tenant_id, lane_id, queue, type, user_id, priority, payload, tags, metadata,
-  max_attempts, epoch, redrives, retry_base_ms, retry_cap_ms, retry_jitter, timeout_ms,
+  max_attempts, epoch, redrives, retry_base_ms, retry_cap_ms, retry_jitter, retry_curve, timeout_ms,
   dedupe_key, correlation_id, traceparent, created_at, run_at, deadline, started_at, worker_id, cancel_requested`
 	jobColumns = keptColumns + `, attempt, last_error, outcome_lease_id, outcome_hash, outcome_answer`
 )
@@ -38,6 +38,7 @@ type jobRow struct {
 	RetryBaseMs     int64
 	RetryCapMs      int64
 	RetryJitter     float64
+	RetryCurve      string
 	TimeoutMs       *int64
 	DedupeKey       *string
 	CorrelationID   *string
@@ -92,7 +93,7 @@ func (r *jobRow) summary() api.JobSummary {
 		Priority: int(r.Priority), Tags: r.Tags, Metadata: decodeMetadata(r.Metadata),
 		Attempt: int(r.Attempt), MaxAttempts: int(r.MaxAttempts), Epoch: r.Epoch, Redrives: int(r.Redrives),
 		RunAt: &api.Time{Time: r.RunAt}, Deadline: api.AtOrNil(r.Deadline), TimeoutMS: r.TimeoutMs,
-		Retry:     api.Retry{BaseMS: r.RetryBaseMs, CapMS: r.RetryCapMs, Jitter: r.RetryJitter},
+		Retry:     api.Retry{BaseMS: r.RetryBaseMs, CapMS: r.RetryCapMs, Jitter: r.RetryJitter, Curve: r.RetryCurve},
 		DedupeKey: r.DedupeKey, CancelRequested: r.CancelRequested,
 		WorkerID: r.WorkerID, LeaseExpiresAt: api.AtOrNil(r.LeaseExpiresAt), LastError: r.lastError().Brief(),
 		DeadReason: r.Reason, CorrelationID: r.CorrelationID, Traceparent: r.Traceparent,

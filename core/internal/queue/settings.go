@@ -11,31 +11,95 @@ import (
 )
 
 const putQueueSQL = `
-INSERT INTO queues (tenant_id, name, visibility_timeout_ms, max_attempts, retry_base_ms, retry_cap_ms, retry_jitter,
-                    max_active, max_running, created_at, updated_at)
-VALUES (@tenant_id, @name, @visibility, @max_attempts, @base, @cap, @jitter,
-        @max_active, @max_running, statement_timestamp(), statement_timestamp())
+INSERT INTO queues (tenant_id, name, visibility_timeout_ms, max_attempts, retry_base_ms, retry_cap_ms, retry_jitter, retry_curve,
+                    max_active, max_running, rate_per_second, mode, push_url, push_timeout_ms, push_secret,
+                    breaker_calls, breaker_failure_ratio, breaker_open_ms, breaker_half_open, created_at, updated_at)
+VALUES (@tenant_id, @name, @visibility, @max_attempts, @base, @cap, @jitter, @curve,
+        @max_active, @max_running, @rate, @mode, @url, @timeout, @secret,
+        @calls, @ratio, @open, @half_open, statement_timestamp(), statement_timestamp())
 ON CONFLICT (tenant_id, name) DO UPDATE
 SET visibility_timeout_ms = EXCLUDED.visibility_timeout_ms, max_attempts = EXCLUDED.max_attempts,
     retry_base_ms = EXCLUDED.retry_base_ms, retry_cap_ms = EXCLUDED.retry_cap_ms, retry_jitter = EXCLUDED.retry_jitter,
-    max_active = EXCLUDED.max_active, max_running = EXCLUDED.max_running,
-    updated_at = statement_timestamp()`
+    retry_curve = EXCLUDED.retry_curve, max_active = EXCLUDED.max_active, max_running = EXCLUDED.max_running,
+    rate_per_second = EXCLUDED.rate_per_second, mode = EXCLUDED.mode, push_url = EXCLUDED.push_url,
+    push_timeout_ms = EXCLUDED.push_timeout_ms,
+    -- the one that is there stays as long as the queue is in push mode, unless it is to be replaced
+    push_secret = CASE WHEN @replace OR queues.push_secret IS NULL THEN EXCLUDED.push_secret
+                       WHEN EXCLUDED.mode = 'push' THEN queues.push_secret END,
+    breaker_calls = EXCLUDED.breaker_calls, breaker_failure_ratio = EXCLUDED.breaker_failure_ratio,
+    breaker_open_ms = EXCLUDED.breaker_open_ms, breaker_half_open = EXCLUDED.breaker_half_open,
+    updated_at = statement_timestamp()
+RETURNING COALESCE(push_secret = @secret, false)`
+
+// NewSecret is a sealed secret for the calls of a queue in push mode: for one that
+// has none, or with Replace in the place of the one that is there.
+type NewSecret struct {
+	Sealed  []byte
+	Replace bool
+}
 
 // PutQueue sets a queue's settings, and makes the queue if need be; what the
 // request leaves out is the default again. Jobs that exist keep what they got.
 func (s *Store) PutQueue(ctx context.Context, owner tenant.ID, name string, request api.QueueRequest) error {
+	_, err := s.PutPushQueue(ctx, owner, name, request, NewSecret{})
+	return err
+}
+
+// PutPushQueue does the same for a queue that may be in push mode, and says whether
+// the new secret is now its secret.
+func (s *Store) PutPushQueue(
+	ctx context.Context, owner tenant.ID, name string, request api.QueueRequest, secret NewSecret,
+) (taken bool, err error) {
 	args := pgx.StrictNamedArgs{
 		"tenant_id": owner, "name": name, "visibility": request.VisibilityTimeoutMS, "max_attempts": request.MaxAttempts,
-		"base": nil, "cap": nil, "jitter": nil, "max_active": request.MaxActive, "max_running": request.MaxRunning,
+		"base": nil, "cap": nil, "jitter": nil, "curve": nil, "max_active": request.MaxActive, "max_running": request.MaxRunning,
+		"rate": request.RatePerSecond, "mode": api.ModePull, "url": nil, "timeout": nil, "secret": secret.Sealed, "replace": secret.Replace,
+		"calls": nil, "ratio": nil, "open": nil, "half_open": nil,
+	}
+	if push := request.Push; push != nil {
+		args["mode"], args["url"], args["timeout"] = api.ModePush, push.URL, push.TimeoutMS
+		if breaker := push.Breaker; breaker != nil {
+			args["calls"], args["ratio"] = breaker.Calls, breaker.FailureRatio
+			args["open"], args["half_open"] = breaker.OpenMS, breaker.HalfOpen
+		}
 	}
 	if retry := request.Retry; retry != nil {
-		args["base"], args["cap"], args["jitter"] = retry.BaseMS, retry.CapMS, retry.Jitter
+		args["base"], args["cap"], args["jitter"], args["curve"] = retry.BaseMS, retry.CapMS, retry.Jitter, retry.Curve
 	}
+	reopen := pgx.StrictNamedArgs{"tenant_id": &owner, "queue": &name, "plan": nil}
+	rows, err := changeLimits(ctx, s, pgx.RowTo[bool], putQueueSQL, args, reopen, queueDeed(owner, name, request, secret.Replace))
+	if err != nil {
+		return false, fmt.Errorf("queue: settings: %w", err)
+	}
+	return rows[0], nil
+}
+
+const resealSQL = `
+UPDATE queues SET push_secret = @to, updated_at = statement_timestamp()
+WHERE tenant_id = @tenant_id AND name = @name AND push_secret = @from`
+
+// ResealSecret puts a queue's secret, sealed under a new key, in the place of the
+// same one under the old key; one that was replaced meanwhile stays.
+func (s *Store) ResealSecret(ctx context.Context, owner tenant.ID, name string, from, to []byte) error {
 	noRow := func(pgx.CollectableRow) (struct{}, error) { return struct{}{}, nil }
-	if _, err := changeLimits(ctx, s, noRow, putQueueSQL, args, pgx.StrictNamedArgs{"tenant_id": &owner, "queue": &name, "plan": nil}); err != nil {
+	args := pgx.StrictNamedArgs{"tenant_id": owner, "name": name, "from": from, "to": to}
+	if _, err := query(ctx, s, noRow, resealSQL, args); err != nil {
 		return fmt.Errorf("queue: settings: %w", err)
 	}
 	return nil
+}
+
+// queueDeed names each setting that may be read by whoever manages the tenant: one that
+// is added and is a secret must not come in by itself.
+func queueDeed(owner tenant.ID, name string, request api.QueueRequest, replaced bool) deed {
+	detail := map[string]any{
+		"visibility_timeout_ms": request.VisibilityTimeoutMS, "max_attempts": request.MaxAttempts, "retry": request.Retry,
+		"max_active": request.MaxActive, "max_running": request.MaxRunning, "rate_per_second": request.RatePerSecond,
+	}
+	if push := request.Push; push != nil {
+		detail["push"] = map[string]any{"url": push.URL, "timeout_ms": push.TimeoutMS, "breaker": push.Breaker, "secret_set": replaced}
+	}
+	return deed{tenant: &owner, action: api.AuditQueuePut, object: name, detail: detail}
 }
 
 const pauseQueueSQL = `
@@ -45,12 +109,16 @@ ON CONFLICT (tenant_id, name) DO UPDATE SET paused = EXCLUDED.paused, updated_at
 
 // PauseQueue stops or resumes the claims from a queue. A repeat changes nothing.
 func (s *Store) PauseQueue(ctx context.Context, owner tenant.ID, name string, paused bool) error {
-	return s.changeQueue(ctx, pauseQueueSQL, pgx.StrictNamedArgs{"tenant_id": owner, "name": name, "paused": paused})
-}
-
-func (s *Store) changeQueue(ctx context.Context, sql string, args pgx.StrictNamedArgs) error {
+	action := api.AuditQueueResume
+	if paused {
+		action = api.AuditQueuePause
+	}
 	noRow := func(pgx.CollectableRow) (struct{}, error) { return struct{}{}, nil }
-	if _, err := query(ctx, s, noRow, sql, args); err != nil {
+	args := pgx.StrictNamedArgs{"tenant_id": owner, "name": name, "paused": paused}
+	_, err := noted(ctx, s, noRow, pauseQueueSQL, args, func([]struct{}) *deed {
+		return &deed{tenant: &owner, action: action, object: name}
+	})
+	if err != nil {
 		return fmt.Errorf("queue: settings: %w", err)
 	}
 	return nil

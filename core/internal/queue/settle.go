@@ -13,27 +13,32 @@ import (
 )
 
 // lockedColumns are what a verdict on a live job needs.
-const lockedColumns = `id, state, tenant_id, lane_id, queue, type, user_id, counted, attempt, max_attempts, epoch, retry_base_ms, retry_cap_ms,
-  retry_jitter, timeout_ms, started_at, lease_id, lease_expires_at, worker_id, cancel_requested,
+const lockedColumns = `id, state, tenant_id, lane_id, priority, queue, type, user_id, counted, attempt, max_attempts, epoch, retry_base_ms, retry_cap_ms,
+  retry_jitter, retry_curve, deferred_since, timeout_ms, started_at, lease_id, lease_expires_at, worker_id, cancel_requested,
   statement_timestamp() AS now`
 
 // lockedRow is a live job whose row this transaction holds. What belongs to a
 // lease is nil while it waits.
 type lockedRow struct {
-	ID              uuid.UUID
-	State           job.State
-	TenantID        tenant.ID
-	LaneID          LaneID
-	Queue           string
-	Type            string
-	UserID          *string
-	Counted         Counter
-	Attempt         int32
-	MaxAttempts     int32
-	Epoch           int64
-	RetryBaseMs     int64
-	RetryCapMs      int64
-	RetryJitter     float64
+	ID          uuid.UUID
+	State       job.State
+	TenantID    tenant.ID
+	LaneID      LaneID
+	Priority    int16
+	Queue       string
+	Type        string
+	UserID      *string
+	Counted     Counter
+	Attempt     int32
+	MaxAttempts int32
+	Epoch       int64
+	RetryBaseMs int64
+	RetryCapMs  int64
+	RetryJitter float64
+	RetryCurve  string
+	// DeferredSince is when the job was first sent back because its destination could
+	// not take it; nil for never.
+	DeferredSince   *time.Time
 	TimeoutMs       *int64
 	StartedAt       *time.Time
 	LeaseID         *uuid.UUID
@@ -50,6 +55,7 @@ func (r *lockedRow) retry() job.Retry {
 		Base:   time.Duration(r.RetryBaseMs) * time.Millisecond,
 		Cap:    time.Duration(r.RetryCapMs) * time.Millisecond,
 		Jitter: r.RetryJitter,
+		Curve:  job.Curve(r.RetryCurve),
 	}
 }
 
@@ -96,6 +102,8 @@ type settlement struct {
 	err *api.JobError
 	// delay is how long a scheduled job waits.
 	delay time.Duration
+	// deferred says that the job goes back because its destination cannot take it.
+	deferred bool
 	// attemptKind is the kind of the row in attempts, "" for none: an attempt that
 	// was given back was none.
 	attemptKind string
@@ -147,7 +155,8 @@ func (s *settlement) sayTo(ending *Ending) {
 func (s *settlement) ended() Ended {
 	ended := Ended{Outcome: s.outcome(), Lane: s.row.LaneID, Scheduled: s.verdict.State == job.Scheduled}
 	if s.verdict.State == job.Queued {
-		ended.Ready = s.row.LaneID
+		// its ready_at will be the next statement's time: not before this one's
+		ended.Ready = &Ready{Lane: s.row.LaneID, Priority: s.row.Priority, At: s.row.Now}
 	}
 	return ended
 }
@@ -161,12 +170,14 @@ SET state = s.state,
     ready_at = CASE WHEN s.state = 'queued' THEN statement_timestamp() END,
     lease_id = NULL, lease_expires_at = NULL, visibility_timeout_ms = NULL, worker_id = NULL, worker_owner = NULL,
     last_error = COALESCE(s.error::json, jobs.last_error),
+    -- the first time counts, however often it is
+    deferred_since = COALESCE(jobs.deferred_since, s.deferred_at),
     -- active still, running no more
     counted = counted & 7,
     outcome_lease_id = s.lease_id, outcome_hash = s.hash, outcome_answer = s.answer::json
 FROM unnest(@ids::uuid[], @states::text[], @attempts::integer[], @run_ats::timestamptz[], @errors::text[],
-            @leases::uuid[], @hashes::bytea[], @answers::text[])
-     AS s(id, state, attempt, run_at, error, lease_id, hash, answer)
+            @leases::uuid[], @hashes::bytea[], @answers::text[], @deferrals::timestamptz[])
+     AS s(id, state, attempt, run_at, error, lease_id, hash, answer, deferred_at)
 WHERE jobs.id = ANY(@ids::uuid[]) AND jobs.id = s.id`
 
 // goneSQL moves jobs out of the live table, with what their end
@@ -263,11 +274,14 @@ func (s *settlement) errorJSON() *string {
 func backArgs(settlements []*settlement) pgx.StrictNamedArgs {
 	args := sharedArgs(settlements)
 	states := make([]string, len(settlements))
-	runAts := make([]*time.Time, len(settlements))
+	runAts, deferrals := make([]*time.Time, len(settlements)), make([]*time.Time, len(settlements))
 	for i, s := range settlements {
 		states[i], runAts[i] = string(s.verdict.State), s.runAt()
+		if s.deferred {
+			deferrals[i] = &s.row.Now
+		}
 	}
-	args["states"], args["run_ats"] = states, runAts
+	args["states"], args["run_ats"], args["deferrals"] = states, runAts, deferrals
 	return args
 }
 

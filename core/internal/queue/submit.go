@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -79,23 +80,23 @@ WITH input AS MATERIALIZED (
                   statement_timestamp()) AS start_at
   FROM unnest(@units::integer[], @ids::uuid[], @tenants::uuid[], @lanes::integer[], @queues::text[], @types::text[],
               @users::text[], @priorities::smallint[], @payloads::text[], @tags::text[], @metadata::text[],
-              @max_attempts::integer[], @bases::bigint[], @caps::bigint[], @jitters::float8[], @timeouts::bigint[],
+              @max_attempts::integer[], @bases::bigint[], @caps::bigint[], @jitters::float8[], @curves::text[], @timeouts::bigint[],
               @dedupe_keys::text[], @correlation_ids::text[], @traceparents::text[],
               @run_ats::timestamptz[], @delays::bigint[], @deadlines::timestamptz[], @counted::smallint[])
        AS i(unit, id, tenant_id, lane_id, queue, type, user_id, priority, payload, tags, metadata, max_attempts,
-            retry_base_ms, retry_cap_ms, retry_jitter, timeout_ms, dedupe_key, correlation_id, traceparent,
+            retry_base_ms, retry_cap_ms, retry_jitter, retry_curve, timeout_ms, dedupe_key, correlation_id, traceparent,
             asked_at, delay_ms, deadline, counted)
 ), late AS MATERIALIZED (
   SELECT unit FROM input WHERE deadline <= statement_timestamp()
 )
 INSERT INTO jobs (id, tenant_id, lane_id, queue, type, user_id, state, priority, payload, tags, metadata, max_attempts,
-                  retry_base_ms, retry_cap_ms, retry_jitter, timeout_ms, dedupe_key, correlation_id, traceparent,
+                  retry_base_ms, retry_cap_ms, retry_jitter, retry_curve, timeout_ms, dedupe_key, correlation_id, traceparent,
                   created_at, run_at, deadline, ready_at, counted)
 SELECT id, tenant_id, lane_id, queue, type, user_id,
        CASE WHEN start_at > statement_timestamp() THEN 'scheduled' ELSE 'queued' END,
        -- a text[] of text[] cannot be unnested by rows, so each set of tags travels as an array's text
        priority, payload::json, tags::text[], metadata::json, max_attempts,
-       retry_base_ms, retry_cap_ms, retry_jitter, timeout_ms, dedupe_key, correlation_id, traceparent,
+       retry_base_ms, retry_cap_ms, retry_jitter, retry_curve, timeout_ms, dedupe_key, correlation_id, traceparent,
        statement_timestamp(), start_at, deadline,
        CASE WHEN start_at > statement_timestamp() THEN NULL ELSE statement_timestamp() END, counted
 FROM input
@@ -264,14 +265,20 @@ func insertOnce(ctx context.Context, db querier, submissions []Submission, place
 	return missing, nil
 }
 
-// liveByDedupeSQL finds the live jobs that hold dedupe_keys.
+// liveByDedupeSQL finds the live jobs that hold dedupe_keys. The LIMIT makes each
+// key a probe of its own: with statistics of few jobs `IN (SELECT …)` reads the whole
+// index instead.
 const liveByDedupeSQL = `
-SELECT ` + liveColumns + `
-FROM jobs
-WHERE (tenant_id, COALESCE(user_id, ''), dedupe_key) IN (
-  SELECT * FROM unnest(@tenants::uuid[], @users::text[], @keys::text[]))
-  -- repeated from the index's predicate, or the planner may not use it
-  AND dedupe_key IS NOT NULL`
+SELECT holder.*
+FROM unnest(@tenants::uuid[], @users::text[], @keys::text[]) AS asked(tenant, name, key)
+CROSS JOIN LATERAL (
+  SELECT ` + liveColumns + `
+  FROM jobs
+  WHERE tenant_id = asked.tenant AND COALESCE(user_id, '') = asked.name AND dedupe_key = asked.key
+    -- repeated from the index's predicate, or the planner may not use it
+    AND dedupe_key IS NOT NULL
+  LIMIT 1
+) AS holder`
 
 type dedupeKey struct {
 	tenant    tenant.ID
@@ -380,7 +387,8 @@ func newRow(submission *Submission, n *NewJob, made inserted) *jobRow {
 		Priority: int16(n.Priority), Tags: n.Tags, Metadata: n.Metadata, //nolint:gosec // 0 to 9
 		MaxAttempts: int32(n.MaxAttempts), //nolint:gosec // 1 to 1000
 		RetryBaseMs: n.Retry.Base.Milliseconds(), RetryCapMs: n.Retry.Cap.Milliseconds(), RetryJitter: n.Retry.Jitter,
-		TimeoutMs: n.TimeoutMS, DedupeKey: n.DedupeKey, CorrelationID: n.CorrelationID, Traceparent: n.Traceparent,
+		RetryCurve: string(n.Retry.Curve.OrDefault()),
+		TimeoutMs:  n.TimeoutMS, DedupeKey: n.DedupeKey, CorrelationID: n.CorrelationID, Traceparent: n.Traceparent,
 		CreatedAt: made.CreatedAt, RunAt: made.RunAt, Deadline: n.Deadline, State: made.State,
 	}
 }
@@ -391,7 +399,7 @@ func insertArgs(submissions []Submission, places []place) pgx.StrictNamedArgs {
 	c := struct {
 		units, lanes, maxAttempts                       []int32
 		ids, tenants                                    []uuid.UUID
-		queues, types, payloads, tags, metadata         []string
+		queues, types, payloads, tags, metadata, curves []string
 		users, dedupeKeys, correlationIDs, traceparents []*string
 		priorities                                      []int16
 		counted                                         []int16
@@ -416,7 +424,8 @@ func insertArgs(submissions []Submission, places []place) pgx.StrictNamedArgs {
 		c.tags = append(c.tags, arrayText(j.Tags))
 		c.maxAttempts = append(c.maxAttempts, int32(j.MaxAttempts)) //nolint:gosec // 1 to 1000
 		c.bases, c.caps = append(c.bases, j.Retry.Base.Milliseconds()), append(c.caps, j.Retry.Cap.Milliseconds())
-		c.jitters, c.timeouts = append(c.jitters, j.Retry.Jitter), append(c.timeouts, j.TimeoutMS)
+		c.jitters, c.curves = append(c.jitters, j.Retry.Jitter), append(c.curves, string(j.Retry.Curve.OrDefault()))
+		c.timeouts = append(c.timeouts, j.TimeoutMS)
 		c.dedupeKeys, c.correlationIDs = append(c.dedupeKeys, j.DedupeKey), append(c.correlationIDs, j.CorrelationID)
 		c.traceparents, c.runAts = append(c.traceparents, j.Traceparent), append(c.runAts, j.RunAt)
 		c.delays, c.deadlines = append(c.delays, j.Delay.Milliseconds()), append(c.deadlines, j.Deadline)
@@ -424,12 +433,21 @@ func insertArgs(submissions []Submission, places []place) pgx.StrictNamedArgs {
 	}
 	return pgx.StrictNamedArgs{
 		"units": c.units, "ids": c.ids, "tenants": c.tenants, "lanes": c.lanes, "queues": c.queues, "types": c.types,
-		"users": c.users, "priorities": c.priorities, "payloads": c.payloads, "tags": c.tags, "metadata": c.metadata,
-		"max_attempts": c.maxAttempts, "bases": c.bases, "caps": c.caps, "jitters": c.jitters, "timeouts": c.timeouts,
-		"dedupe_keys": c.dedupeKeys, "correlation_ids": c.correlationIDs, "traceparents": c.traceparents,
-		"run_ats": c.runAts, "delays": c.delays, "deadlines": c.deadlines,
+		"users": unlessNone(c.users), "priorities": c.priorities, "payloads": c.payloads, "tags": c.tags, "metadata": c.metadata,
+		"max_attempts": c.maxAttempts, "bases": c.bases, "caps": c.caps, "jitters": c.jitters, "curves": c.curves, "timeouts": unlessNone(c.timeouts),
+		"dedupe_keys": unlessNone(c.dedupeKeys), "correlation_ids": unlessNone(c.correlationIDs), "traceparents": unlessNone(c.traceparents),
+		"run_ats": unlessNone(c.runAts), "delays": c.delays, "deadlines": unlessNone(c.deadlines),
 		"counted": c.counted,
 	}
+}
+
+// unlessNone gives nil for a column that is empty in all rows: unnest fills up with
+// NULL what is shorter, and most of a job's columns are for few jobs.
+func unlessNone[T any](column []*T) []*T {
+	if slices.ContainsFunc(column, func(value *T) bool { return value != nil }) {
+		return column
+	}
+	return nil
 }
 
 // arrayText is a PostgreSQL array in text form. Names need no escapes, but

@@ -51,8 +51,12 @@ func (s *Store) CreateTenant(ctx context.Context, id tenant.ID, request api.Tena
 	if request.Weight != nil {
 		weight = *request.Weight
 	}
-	rows, err := query(ctx, s, pgx.RowToStructByName[tenantRow], createTenantSQL, pgx.StrictNamedArgs{
+	rows, err := noted(ctx, s, pgx.RowToStructByName[tenantRow], createTenantSQL, pgx.StrictNamedArgs{
 		"id": id, "name": request.Name, "plan": plan, "weight": weight,
+	}, func([]tenantRow) *deed {
+		return &deed{tenant: &id, action: api.AuditTenantCreate, object: id.String(), detail: map[string]any{
+			"name": request.Name, "plan": plan, "weight": weight,
+		}}
 	})
 	if err != nil {
 		return api.Tenant{}, fmt.Errorf("queue: create tenant: %w", unknownPlan(err))
@@ -106,7 +110,9 @@ func (s *Store) PatchTenant(ctx context.Context, id tenant.ID, patch api.TenantP
 	}
 	rows, err := changeLimits(ctx, s, pgx.RowToStructByName[tenantRow], patchTenantSQL, pgx.StrictNamedArgs{
 		"id": id, "name": patch.Name, "plan": patch.Plan, "weight": patch.Weight, "overrides": overrides,
-	}, pgx.StrictNamedArgs{"tenant_id": &id, "queue": nil, "plan": nil})
+	}, pgx.StrictNamedArgs{"tenant_id": &id, "queue": nil, "plan": nil}, deed{
+		tenant: &id, action: api.AuditTenantPatch, object: id.String(), detail: map[string]any{"patch": patch},
+	})
 	if err != nil {
 		return api.Tenant{}, fmt.Errorf("queue: patch tenant: %w", unknownPlan(err))
 	}
@@ -118,7 +124,8 @@ func (s *Store) PatchTenant(ctx context.Context, id tenant.ID, patch api.TenantP
 
 // changeLimits makes a change of limits, and in the same commit unsettles the counts
 // that it may concern, which reopen names.
-func changeLimits[T any](ctx context.Context, s *Store, row pgx.RowToFunc[T], sql string, args, reopen pgx.StrictNamedArgs) (changed []T, err error) {
+// It notes the deed if a row changed.
+func changeLimits[T any](ctx context.Context, s *Store, row pgx.RowToFunc[T], sql string, args, reopen pgx.StrictNamedArgs, done deed) (changed []T, err error) {
 	err = s.inTx(ctx, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, sql, args)
 		if err != nil {
@@ -126,6 +133,11 @@ func changeLimits[T any](ctx context.Context, s *Store, row pgx.RowToFunc[T], sq
 		}
 		if changed, err = pgx.CollectRows(rows, row); err != nil {
 			return err
+		}
+		if rows.CommandTag().RowsAffected() > 0 {
+			if err := note(ctx, tx, done); err != nil {
+				return err
+			}
 		}
 		_, err = tx.Exec(ctx, reopenSQL, reopen)
 		return err
@@ -170,7 +182,9 @@ RETURNING name, limits, visibility_timeout_ms_max`
 func (s *Store) PutPlan(ctx context.Context, name string, request api.PlanRequest) (api.Plan, error) {
 	rows, err := changeLimits(ctx, s, pgx.RowToStructByName[planRow], putPlanSQL, pgx.StrictNamedArgs{
 		"name": name, "limits": string(encode(request.Limits)), "visibility": request.VisibilityTimeoutMSMax,
-	}, pgx.StrictNamedArgs{"tenant_id": nil, "queue": nil, "plan": &name})
+	}, pgx.StrictNamedArgs{"tenant_id": nil, "queue": nil, "plan": &name}, deed{
+		action: api.AuditPlanPut, object: name, detail: map[string]any{"limits": request.Limits, "visibility_timeout_ms_max": request.VisibilityTimeoutMSMax},
+	})
 	if err != nil {
 		return api.Plan{}, fmt.Errorf("queue: put plan: %w", err)
 	}

@@ -32,6 +32,8 @@ SELECT k.place::integer - 1                                       AS place,
        (COALESCE(log.count, 0) + COALESCE(credits.folded, 0))::bigint AS folded,
        kept.tenant_id IS NOT NULL                                 AS kept,
        COALESCE(kept.settled, false)                              AS settled,
+       -- what tally.mayFill goes by; a count that is settled needs none
+       CASE WHEN kept.settled THEN 0 ELSE pg_relation_size('jobs') END AS jobs_size,
        ` + foldBoundSQL + `::text                                 AS bound
 FROM unnest(@tenants::uuid[], @counters::smallint[], @names::text[])
      WITH ORDINALITY AS k(tenant_id, counter, name, place)
@@ -57,7 +59,9 @@ type usageRow struct {
 	Folded  int64
 	Kept    bool
 	Settled bool
-	Bound   string
+	// JobsSize is how many bytes the table of jobs has.
+	JobsSize int64
+	Bound    string
 }
 
 func countArgs(keys []CountKey) pgx.StrictNamedArgs {
@@ -77,7 +81,7 @@ func collectUsage(keys []CountKey, rows pgx.Rows) (*tally, error) {
 	}
 	for _, row := range found {
 		read.counts[keys[row.Place]] = &count{seq: row.Seq, used: row.Used, folded: row.Folded, kept: row.Kept, settled: row.Settled}
-		read.bound = row.Bound
+		read.bound, read.jobsSize = row.Bound, max(read.jobsSize, row.JobsSize)
 	}
 	return read, nil
 }

@@ -65,12 +65,33 @@ type batcher interface {
 	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }
 
-// exact counts what the books may not know of yet.
+// exact counts what the books may not know of yet, where a cap may be full.
 func (t *tally) exact(ctx context.Context, db batcher, caps ...[]Cap) error {
+	return t.recount(ctx, db, t.mayFill, caps...)
+}
+
+const (
+	// smallestJob bytes are less than any row of jobs takes: a test holds it to that.
+	smallestJob = 128
+	// mostTaken is more than one transaction puts into a count.
+	mostTaken = 10_000
+)
+
+// mayFill says whether there could be as many jobs as the limit allows. A table has
+// no more rows than its size has room for, of whatever tenants and states, those that
+// are not committed yet included; most caps are far above that.
+func (t *tally) mayFill(limit int64) bool {
+	unknown := t.jobsSize == 0 // an empty table is counted at once
+	return unknown || t.jobsSize/smallestJob+mostTaken >= limit
+}
+
+// recount counts the jobs of all caps that are not settled, and whose limit is among
+// those that matter.
+func (t *tally) recount(ctx context.Context, db batcher, matters func(limit int64) bool, caps ...[]Cap) error {
 	limits := map[CountKey]int64{}
 	for _, some := range caps {
 		for _, c := range some {
-			if counted, ok := t.counts[c.CountKey]; ok && !counted.settled {
+			if counted, ok := t.counts[c.CountKey]; ok && !counted.settled && matters(c.Limit) {
 				limits[c.CountKey] = max(limits[c.CountKey], c.Limit+1)
 			}
 		}

@@ -18,6 +18,7 @@ type Deadlines struct {
 	dispatcher *dispatch.Dispatcher
 	metrics    *metrics.Jobs
 	log        *slog.Logger
+	reach      reach
 }
 
 // NewDeadlines makes the duty.
@@ -33,13 +34,15 @@ func (d *Deadlines) Run(ctx context.Context) error {
 
 // RunOnce buries every job whose deadline has passed by now.
 func (d *Deadlines) RunOnce(ctx context.Context) error {
+	back, done := d.reach.next()
 	for {
-		buried, err := d.store.Bury(ctx, reapBatch)
+		buried, err := d.store.Bury(ctx, back, reapBatch)
 		if err != nil {
 			return err
 		}
 		tell(d.dispatcher, d.metrics, buried, func() {}) // an end, never a wait
 		if len(buried) < reapBatch {
+			done()
 			return nil
 		}
 		if err := pause(ctx); err != nil {

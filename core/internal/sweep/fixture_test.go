@@ -52,11 +52,17 @@ func newFixture(t *testing.T) *fixture {
 }
 
 // dispatcher makes one that tells other cores of wake-ups: there they are seen.
-func (f *fixture) dispatcher(wake func([]queue.LaneID)) *dispatch.Dispatcher {
+func (f *fixture) dispatcher(wake func([]queue.Waiting)) *dispatch.Dispatcher {
 	return dispatch.New(dispatch.Options{Store: f.store, Metrics: counted(), Logger: quiet(), Tell: wake})
 }
 
-func (f *fixture) wake(lanes []queue.LaneID) {
+func (f *fixture) wake(lines []queue.Waiting) {
+	var lanes []queue.LaneID
+	for _, line := range lines {
+		for range line.Jobs {
+			lanes = append(lanes, line.Lane)
+		}
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.woken = append(f.woken, lanes...)
@@ -123,8 +129,8 @@ func (f *fixture) submit(n int, delay time.Duration, change ...func(*queue.NewJo
 func (f *fixture) claimAndExpire(n int) {
 	f.Helper()
 	claimed, err := f.store.Claim(f.Context(), queue.Claim{
-		Lanes: []queue.ClaimLane{{ID: f.lane.ID, VisibilityTimeout: 30 * time.Second}}, Max: n,
-		WorkerID: "w1", Owner: f.tenant, LeaseID: uuid.New(),
+		Lanes:   []queue.ClaimLane{{ID: f.lane.ID, VisibilityTimeout: 30 * time.Second}},
+		Workers: []queue.ClaimWorker{{ID: "w1", Max: n}}, Owner: f.tenant, LeaseID: uuid.New(),
 	})
 	if err != nil || len(claimed.Jobs) != n {
 		f.Fatalf("claimed %d of %d: %v", len(claimed.Jobs), n, err)

@@ -17,7 +17,7 @@ const (
 )
 
 // Forgetter removes what is past its retention: days of finished jobs and of
-// attempts, dead letters, old Idempotency-Keys.
+// attempts, dead letters, ended redrives, audit entries, old Idempotency-Keys.
 type Forgetter struct {
 	store   *queue.Store
 	metrics *metrics.Jobs
@@ -47,16 +47,22 @@ func (f *Forgetter) RunOnce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for range forgetBatches {
-		n, err := f.store.ForgetDead(ctx, forgetBatch)
-		if err != nil {
+	for _, forget := range []func(context.Context, int) (int, error){f.store.ForgetDead, f.store.ForgetRedrives, f.store.ForgetAudit} {
+		if err := inBatches(ctx, forget); err != nil {
 			return err
-		}
-		if n < forgetBatch {
-			break
 		}
 	}
 	return f.forgetKeys(ctx)
+}
+
+func inBatches(ctx context.Context, forget func(ctx context.Context, batch int) (int, error)) error {
+	for range forgetBatches {
+		n, err := forget(ctx, forgetBatch)
+		if err != nil || n < forgetBatch {
+			return err
+		}
+	}
+	return nil
 }
 
 func (f *Forgetter) forgetKeys(ctx context.Context) error {

@@ -25,6 +25,7 @@ type Promoter struct {
 	metrics    *metrics.Jobs
 	log        *slog.Logger
 	kicked     chan struct{}
+	reach      reach
 }
 
 // NewPromoter makes a Promoter.
@@ -60,23 +61,23 @@ func (p *Promoter) Run(ctx context.Context) error {
 
 // RunOnce promotes every job that is due by now, and says how long to sleep.
 func (p *Promoter) RunOnce(ctx context.Context) (time.Duration, error) {
+	back, done := p.reach.next()
 	for {
-		due, err := p.store.Promote(ctx, promoteBatch)
+		due, err := p.store.Promote(ctx, back, promoteBatch)
 		if err != nil {
 			return promoteNet, err
 		}
 		p.metrics.Promoted.Add(float64(len(due)))
-		lanes := make([]queue.LaneID, len(due))
-		for i, one := range due {
-			lanes[i] = one.Lane
+		for _, one := range due {
 			p.dispatcher.Changed(one.ID)
 		}
-		p.dispatcher.Wake(lanes)
+		p.dispatcher.Wake(due)
 		if len(due) < promoteBatch {
+			done()
 			break
 		}
 	}
-	next, waiting, err := p.store.NextDue(ctx)
+	next, waiting, err := p.store.NextDue(ctx, back)
 	if err != nil || !waiting {
 		return promoteNet, err
 	}

@@ -30,6 +30,7 @@ type Reaper struct {
 	// where that is not known yet. Until a third of a visibility timeout has passed
 	// since then, holders speak first.
 	since *time.Time
+	reach reach
 }
 
 // NewReaper makes a Reaper. kick is called when a job starts to wait for its time.
@@ -52,8 +53,10 @@ func (r *Reaper) RunOnce(ctx context.Context) error {
 		}
 		r.since = &now
 	}
+	back, done := r.reach.next()
+	var place queue.ReapPlace
 	for {
-		reaped, err := r.store.Reap(ctx, *r.since, reapBatch, random)
+		reaped, next, err := r.store.ReapAfter(ctx, *r.since, back, place, reapBatch, random)
 		if err != nil {
 			r.since = nil // whoever could not reach PostgreSQL now could not reach it either
 			return err
@@ -66,8 +69,10 @@ func (r *Reaper) RunOnce(ctx context.Context) error {
 		}
 		tell(r.dispatcher, r.metrics, reaped, r.kick)
 		if len(reaped) < reapBatch {
+			done()
 			return nil
 		}
+		place = next
 		if err := pause(ctx); err != nil {
 			return err
 		}

@@ -171,7 +171,7 @@ func TestReapStopsAmidAMassExpiry(t *testing.T) {
 	f.claimAndExpire(1500)
 	f.hurried()
 	ctx, cancel := context.WithCancel(t.Context())
-	r := sweep.NewReaper(f.store, f.dispatcher(func(lanes []queue.LaneID) { f.wake(lanes); cancel() }), f.kick, counted(), quiet())
+	r := sweep.NewReaper(f.store, f.dispatcher(func(lanes []queue.Waiting) { f.wake(lanes); cancel() }), f.kick, counted(), quiet())
 	if err := r.RunOnce(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("RunOnce = %v", err)
 	}

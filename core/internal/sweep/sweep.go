@@ -16,16 +16,34 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 )
 
+const (
+	// shortReach is how far back a duty looks most of the time, fullEvery how often it
+	// looks at everything: what came late, or was left by a clock that was set back.
+	shortReach = time.Minute
+	fullEvery  = 10 * time.Second
+)
+
+// reach says how far back a duty looks this time.
+type reach struct{ full time.Time }
+
+// next gives the reach, and what to call once a look came to its end.
+func (r *reach) next() (back time.Duration, done func()) {
+	if begun := time.Now(); time.Since(r.full) > fullEvery {
+		return queue.Ever, func() { r.full = begun }
+	}
+	return shortReach, func() {}
+}
+
 // tell is the one way in which a duty's work becomes known: lanes in which jobs
 // became ready, jobs that went on, jobs that ended.
 func tell(d *dispatch.Dispatcher, m *metrics.Jobs, reaped []queue.Reaped, kick func()) {
-	var ready []queue.LaneID
+	var ready []queue.Ready
 	var over []uuid.UUID
 	scheduled := false
 	for _, one := range reaped {
 		switch one.Verdict.State {
 		case job.Queued:
-			ready = append(ready, one.Lane)
+			ready = append(ready, one.Ready)
 			m.Requeued.WithLabelValues(string(one.Event)).Inc()
 		case job.Scheduled:
 			scheduled = true

@@ -48,6 +48,7 @@ type Step struct {
 	Keys    []string
 	Args    []any
 	Verdict Verdict
+	Passed  int64
 	Now     int64
 	Debts   []int64
 	Err     error
@@ -61,7 +62,7 @@ func RunScript(ctx context.Context, r *Redis, source string, steps []Step) error
 	}
 	err := newScript(source).run(ctx, r.client, calls)
 	for i, c := range calls {
-		steps[i].Verdict, steps[i].Now, steps[i].Debts, steps[i].Err = c.verdict, c.now, c.debts, c.err
+		steps[i].Verdict, steps[i].Passed, steps[i].Now, steps[i].Debts, steps[i].Err = c.verdict, c.passed, c.now, c.debts, c.err
 	}
 	return err
 }
@@ -108,7 +109,7 @@ func ScriptSHA() string { return newScript(limiterScript()).sha }
 
 // Arguments are a request's KEYS and ARGV.
 func (r *Request) Arguments(prefix string) (keys []string, args []any) {
-	return r.arguments(prefix, false)
+	return r.arguments(prefix, false, 1)
 }
 
 // SetClock has a FailedKeys live by another clock.

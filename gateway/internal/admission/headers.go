@@ -42,8 +42,9 @@ func RetryAfter(wait time.Duration) string {
 // policies, Retry-After where it refuses for a time.
 func SetHeaders(header http.Header, d *Decision) {
 	if len(d.Policies) > 0 {
-		header.Set("RateLimit-Policy", RateLimitPolicy(d.Policies))
-		header.Set("RateLimit", RateLimit(d.Policies))
+		// under the names that Set would make of RateLimit-Policy and RateLimit, each time
+		header["Ratelimit-Policy"] = []string{RateLimitPolicy(d.Policies)}
+		header["Ratelimit"] = []string{RateLimit(d.Policies)}
 	}
 	if d.Verdict == RateLimited || d.Verdict == CapReached {
 		header.Set("Retry-After", RetryAfter(d.RetryAfter))
@@ -52,13 +53,17 @@ func SetHeaders(header http.Header, d *Decision) {
 
 // field writes one list, the policies in the order of their first occurrence.
 func field(policies []PolicyState, parameters func(*strings.Builder, *PolicyState)) string {
+	const usual = len(`"credential-requests";q=1000000;w=1000000, `)
 	var b strings.Builder
+	b.Grow(usual * len(policies))
 	for i := range policies {
 		if firstOf(policies, i) {
 			if b.Len() > 0 {
 				b.WriteString(", ")
 			}
-			b.WriteString(`"` + policies[i].Name + `"`)
+			b.WriteByte('"')
+			b.WriteString(policies[i].Name)
+			b.WriteByte('"')
 			parameters(&b, tightest(policies[i:]))
 		}
 	}
@@ -94,5 +99,6 @@ func tightest(policies []PolicyState) *PolicyState {
 
 func parameter(b *strings.Builder, name string, value int64) {
 	b.WriteString(name)
-	b.WriteString(strconv.FormatInt(value, 10))
+	var digits [20]byte
+	b.Write(strconv.AppendInt(digits[:0], value, 10))
 }

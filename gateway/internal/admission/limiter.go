@@ -146,8 +146,7 @@ func (l *Limiter) decide(ctx context.Context, r *Request, peek bool) Decision {
 		return Decision{Verdict: Admitted}
 	}
 	if l.inOrder(ctx) {
-		keys, args := r.arguments(l.prefix, peek)
-		if answer := l.ask(ctx, &scriptCall{keys: keys, args: args}); answer != nil && len(answer.debts) == len(r.Buckets) {
+		if answer := l.ask(ctx, r, peek); answer != nil && len(answer.debts) == len(r.Buckets) {
 			d := decision(r, peek, answer.verdict, answer.debts, func(q Quota) Quota { return q })
 			if d.Verdict == CapReached {
 				d.Cap, d.RetryAfter = parseCap(answer.hint), max(d.RetryAfter, capHintLife)

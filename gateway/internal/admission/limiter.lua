@@ -5,14 +5,16 @@
 -- KEYS   first the hints, then the buckets; all in one hash slot, none twice.
 -- ARGV   [1] "charge", or "peek": only look
 --        [2] how many of KEYS are hints
+--        [3] how many requests this is: equal ones, one after the other; 1 for a peek
 --        then for each bucket three integers:
 --        its rate in thousandths per second, its burst, the cost of this request
--- Returns {verdict, now, hint, debt of the first bucket, of the second, ...}
---        verdict  0 passes (and, unless peeking, is charged), 1 a bucket has too
+-- Returns {verdict, now, hint, passed, debt of the first bucket, of the second, ...}
+--        verdict  0 all pass (and, unless peeking, are charged), 1 a bucket has too
 --                 little, 2 a cap is full
 --        now      Redis TIME in microseconds
 --        hint     what the first full cap's key holds, or ""
---        debt     before this request: what is missing from the full bucket, in ticks
+--        passed   how many of them pass; the verdict is about the others
+--        debt     before the first: what is missing from the full bucket, in ticks
 --
 -- One request or job costs 10^9 ticks, and a bucket regains `rate` ticks every
 -- microsecond: fractional rates come out exact, with no division on the way in.
@@ -27,7 +29,7 @@
 local UNIT = 1000000000
 
 local charging = ARGV[1] == 'charge'
-local hints = tonumber(ARGV[2])
+local hints, times = tonumber(ARGV[2]), tonumber(ARGV[3])
 local buckets = #KEYS - hints
 
 local time = redis.call('TIME')
@@ -68,20 +70,25 @@ for i = 1, hints do
   end
 end
 
+local passed = verdict == 0 and times or 0
 local debts, rates, costs, beyond = {}, {}, {}, {}
 for i = 1, buckets do
-  local at = 3 * i
+  local at = 3 * i + 1
   local rate, size, cost = tonumber(ARGV[at]), ARGV[at + 1] * UNIT, ARGV[at + 2] * UNIT
   local debt, more = debt_of(held[hints + i], rate, size)
-  if cost > size - debt and verdict == 0 then
-    verdict = 1
+  if cost > 0 then
+    passed = math.min(passed, math.floor((size - debt) / cost))
   end
   debts[i], rates[i], costs[i], beyond[i] = debt, rate, cost, more
 end
 
+if verdict == 0 and passed < times then
+  verdict = 1
+end
+
 if charging then
   for i = 1, buckets do
-    local paid = verdict == 0 and costs[i] or 0
+    local paid = passed * costs[i]
     -- A key that says too much is set right by a refusal too: otherwise its bucket
     -- would stay empty until the clock is where it was.
     if paid > 0 or beyond[i] then
@@ -90,8 +97,8 @@ if charging then
   end
 end
 
-local reply = {verdict, now, hint}
+local reply = {verdict, now, hint, passed}
 for i = 1, buckets do
-  reply[3 + i] = debts[i]
+  reply[4 + i] = debts[i]
 end
 return reply

@@ -139,6 +139,37 @@ func TestConcurrentRequestsShareABurst(t *testing.T) {
 	}
 }
 
+// Equal requests share a call of the script, and each is told what those before it
+// have left: no two the same.
+func TestEqualRequestsAreToldApart(t *testing.T) {
+	t.Parallel()
+	const burst, asked = 500, 640
+	l := limiter(t, storetest.Redis(t), admission.LimiterOptions{})
+	var mu sync.Mutex
+	var group sync.WaitGroup
+	seen := map[int64]int{}
+	for range 64 {
+		group.Go(func() {
+			for range asked / 64 {
+				d := l.Admit(t.Context(), admission.RequestOf("a", of(slowly, burst, 1)))
+				mu.Lock()
+				seen[d.Policies[0].Remaining]++
+				mu.Unlock()
+			}
+		})
+	}
+	group.Wait()
+	for left := range int64(burst) {
+		want := 1
+		if left == 0 {
+			want += asked - burst // that were refused
+		}
+		if seen[left] != want {
+			t.Errorf("%d were told that %d are left, want %d", seen[left], left, want)
+		}
+	}
+}
+
 func TestScriptFlushed(t *testing.T) {
 	t.Parallel()
 	own := startRedis(t)

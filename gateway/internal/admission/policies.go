@@ -4,7 +4,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strconv"
 
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -175,11 +174,12 @@ func (u *Use) key(suffix string) string {
 	return "{" + tag + "}:" + suffix
 }
 
-// arguments are the script's KEYS and ARGV.
-func (r *Request) arguments(prefix string, peek bool) (keys []string, args []any) {
+// arguments are the script's KEYS and ARGV for so many equal requests.
+func (r *Request) arguments(prefix string, peek bool, times int) (keys []string, args []any) {
+	const before = 3 // of the buckets
 	keys = make([]string, 0, len(r.hints)+len(r.Buckets))
-	args = make([]any, 2, 2+3*len(r.Buckets))
-	args[0], args[1] = "charge", strconv.Itoa(len(r.hints))
+	args = make([]any, before, before+3*len(r.Buckets))
+	args[0], args[1], args[2] = "charge", len(r.hints), times
 	if peek {
 		args[0] = "peek"
 	}
@@ -192,4 +192,9 @@ func (r *Request) arguments(prefix string, peek bool) (keys []string, args []any
 		args = append(args, b.Quota.rate, b.Quota.burst, b.Cost)
 	}
 	return keys, args
+}
+
+// equal says whether two requests ask for the same of the same buckets.
+func (r *Request) equal(other *Request) bool {
+	return slices.Equal(r.Buckets, other.Buckets) && slices.Equal(r.hints, other.hints)
 }

@@ -2,6 +2,8 @@ package admission
 
 import (
 	"context"
+	"runtime"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -19,18 +21,26 @@ const (
 
 // waiter is one request's place in a round.
 type waiter struct {
-	*scriptCall
-	ctx  context.Context
-	left atomic.Bool      // decided locally: not sent any more, its answer is not read
-	done chan *scriptCall // nil: no answer
+	request *Request
+	peek    bool
+	ctx     context.Context
+	left    atomic.Bool  // decided locally: not sent any more, its answer is not read
+	done    chan *answer // nil: no answer
+}
+
+// answer is what Redis says to one request.
+type answer struct {
+	verdict Verdict
+	hint    string
+	debts   []int64 // before the request
 }
 
 // ask has Redis decide: the requests that arrive while a flush is under way are
 // the next one. It gives nil where Redis gave no answer within the budget, and
 // then none will be taken: if it was charged all the same, that is a token lost
 // by the caller, never one won.
-func (l *Limiter) ask(ctx context.Context, call *scriptCall) *scriptCall {
-	w := &waiter{scriptCall: call, ctx: ctx, done: make(chan *scriptCall, 1)}
+func (l *Limiter) ask(ctx context.Context, r *Request, peek bool) *answer {
+	w := &waiter{request: r, peek: peek, ctx: ctx, done: make(chan *answer, 1)}
 	budget := time.NewTimer(l.budget)
 	defer budget.Stop()
 	l.join(w)
@@ -58,6 +68,9 @@ func (l *Limiter) join(w *waiter) {
 // hold up is one connection.
 func (l *Limiter) serve() {
 	for {
+		// Whoever is about to ask may join: at an idle gateway nobody is, and under load
+		// rounds are larger, and fewer.
+		runtime.Gosched()
 		batch := l.next()
 		if batch == nil {
 			return
@@ -79,13 +92,14 @@ func (l *Limiter) next() []*waiter {
 	batch := make([]*waiter, 0, min(len(l.waiting), largestFlush))
 	taken, keys := 0, 0
 	for _, w := range l.waiting {
-		keys += len(w.keys)
+		size := len(w.request.hints) + len(w.request.Buckets)
+		keys += size
 		if len(batch) == largestFlush || (keys > flushKeys && len(batch) > 0) {
 			break
 		}
 		taken++
 		if w.left.Load() {
-			keys -= len(w.keys)
+			keys -= size
 			continue
 		}
 		batch = append(batch, w)
@@ -107,9 +121,10 @@ func (l *Limiter) flush(batch []*waiter) {
 	defer cancel()
 	// The client may need longer than its context to give up, as in dialling.
 	late := time.AfterFunc(l.budget, func() { l.suspect(batch) })
-	calls := make([]*scriptCall, len(batch))
-	for i, w := range batch {
-		calls[i] = w.scriptCall
+	groups := alike(batch)
+	calls := make([]*scriptCall, len(groups))
+	for i, same := range groups {
+		calls[i] = same.call(l.prefix)
 	}
 	_, err := l.breaker.Execute(func() (struct{}, error) {
 		return struct{}{}, l.script.run(ctx, l.client, calls)
@@ -120,20 +135,75 @@ func (l *Limiter) flush(batch []*waiter) {
 	if !late.Stop() && err == nil {
 		l.doubt.Store(false) // late, but it answers
 	}
+	for i, same := range groups {
+		same.answer(calls[i])
+	}
+}
+
+// group are requests of one flush that are equal: one call decides them all, one
+// after the other. A tenant's busy producer sends little else, and a call costs
+// Redis as much for a hundred as for one.
+type group []*waiter
+
+// alike puts equal requests together, in the order of the first of each.
+func alike(batch []*waiter) []group {
+	var groups []group
+	byKey := map[string][]int{} // places in groups, by the request's first bucket
 	for _, w := range batch {
-		if w.err != nil || w.now == 0 { // 0: the breaker did not let it through
-			w.answer(nil)
-		} else {
-			w.answer(w.scriptCall)
+		first := ""
+		if len(w.request.Buckets) > 0 {
+			first = w.request.Buckets[0].key
 		}
+		at := slices.IndexFunc(byKey[first], func(place int) bool {
+			other := groups[place][0]
+			return other.peek == w.peek && other.request.equal(w.request)
+		})
+		if at >= 0 {
+			place := byKey[first][at]
+			groups[place] = append(groups[place], w)
+			continue
+		}
+		byKey[first] = append(byKey[first], len(groups))
+		groups = append(groups, group{w})
+	}
+	return groups
+}
+
+func (g group) call(prefix string) *scriptCall {
+	times := len(g)
+	if g[0].peek {
+		times = 1 // it changes nothing: all see the same
+	}
+	keys, args := g[0].request.arguments(prefix, g[0].peek, times)
+	return &scriptCall{keys: keys, args: args}
+}
+
+// answer deals a call's answer out: as many as passed have passed one after the
+// other, and those behind them have found what these left.
+func (g group) answer(call *scriptCall) {
+	for i, w := range g {
+		if call.err != nil || call.now == 0 { // 0: the breaker did not let it through
+			w.answer(nil)
+			continue
+		}
+		own := &answer{verdict: call.verdict, hint: call.hint, debts: slices.Clone(call.debts)}
+		if int64(i) < call.passed {
+			own.verdict = Admitted
+		}
+		if !w.peek && len(own.debts) == len(w.request.Buckets) {
+			for j := range own.debts {
+				own.debts[j] += min(int64(i), call.passed) * w.request.Buckets[j].Cost * ticks
+			}
+		}
+		w.answer(own)
 	}
 }
 
 // answer gives a waiter its answer, or nil for none. Only the first counts: what
 // arrives later is not read by anybody.
-func (w *waiter) answer(call *scriptCall) {
+func (w *waiter) answer(own *answer) {
 	select {
-	case w.done <- call:
+	case w.done <- own:
 	default:
 	}
 }
@@ -198,6 +268,6 @@ func (l *Limiter) probe(ctx context.Context) {
 func (l *Limiter) trial() *scriptCall {
 	return &scriptCall{
 		keys: []string{l.prefix + "{gateway-" + l.id + "}:probe"},
-		args: []any{"charge", "0", int64(milli), int64(1_000_000), int64(1)},
+		args: []any{"charge", 0, 1, int64(milli), int64(1_000_000), int64(1)},
 	}
 }

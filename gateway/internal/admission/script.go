@@ -28,7 +28,9 @@ type scriptCall struct {
 	keys []string
 	args []any
 
+	// verdict is about those of the call's requests that do not pass.
 	verdict Verdict
+	passed  int64
 	now     int64 // µs of Redis TIME
 	hint    string
 	debts   []int64
@@ -84,18 +86,20 @@ func (c *scriptCall) read(cmd *redis.Cmd) error {
 	if err != nil {
 		return fmt.Errorf("limiter script: %w", err)
 	}
-	if len(parts) < 3 {
+	const before = 4 // of the debts
+	if len(parts) < before {
 		return errScriptReply
 	}
 	verdict, ok1 := parts[0].(int64)
 	now, ok2 := parts[1].(int64)
 	hint, ok3 := parts[2].(string)
-	if !ok1 || !ok2 || !ok3 {
+	passed, ok4 := parts[3].(int64)
+	if !ok1 || !ok2 || !ok3 || !ok4 {
 		return errScriptReply
 	}
-	c.verdict, c.now, c.hint = Verdict(verdict), now, strings.Clone(hint)
-	c.debts = make([]int64, len(parts)-3)
-	for i, part := range parts[3:] {
+	c.verdict, c.now, c.hint, c.passed = Verdict(verdict), now, strings.Clone(hint), passed
+	c.debts = make([]int64, len(parts)-before)
+	for i, part := range parts[before:] {
 		if c.debts[i], ok1 = part.(int64); !ok1 {
 			return errScriptReply
 		}

@@ -105,7 +105,11 @@ func compare(t *testing.T, rt *rapid.T, r *admission.Redis, source string, steps
 			if rapid.IntRange(0, 9).Draw(rt, "mode") == 0 {
 				mode = "peek"
 			}
-			step := admission.Step{Args: []any{mode, "0"}}
+			times := 1
+			if mode == "charge" {
+				times = rapid.SampledFrom([]int{1, 1, 2, 3, 50}).Draw(rt, "times")
+			}
+			step := admission.Step{Args: []any{mode, 0, times}}
 			for _, b := range chosen[i] {
 				c := admission.Charge{Quota: b.quota, Cost: cost(rt, b.quota.Burst())}
 				charges[i] = append(charges[i], c)
@@ -141,8 +145,19 @@ func check(t *rapid.T, step admission.Step, charges []admission.Charge, chosen [
 		models[i] = b.model
 	}
 	debts, pass := admission.Settle(charges, models, step.Now, step.Args[0] == "peek")
-	if pass != (step.Verdict == admission.Admitted) {
-		t.Fatalf("%v: the script says %v, the model %v; debts %v and %v", step.Args, step.Verdict, pass, step.Debts, debts)
+	var passed int64
+	if pass {
+		passed++
+	}
+	for range step.Args[2].(int) - 1 { // equal ones, as if each had come alone
+		if _, again := admission.Settle(charges, models, step.Now, false); again {
+			passed++
+		} else {
+			pass = false
+		}
+	}
+	if pass != (step.Verdict == admission.Admitted) || passed != step.Passed {
+		t.Fatalf("%v: the script says %v (%d pass), the model %v (%d); debts %v and %v", step.Args, step.Verdict, step.Passed, pass, passed, step.Debts, debts)
 	}
 	for i, debt := range debts {
 		if step.Debts[i] != debt {
@@ -160,7 +175,7 @@ func TestScriptKeys(t *testing.T) {
 	slow, fast := admission.NewQuota(0.2, 10), admission.NewQuota(1000, 10)
 	call := func(q admission.Quota, cost int64) admission.Step {
 		t.Helper()
-		steps := []admission.Step{{Keys: []string{key}, Args: append([]any{"charge", "0"}, admission.Charge{Quota: q, Cost: cost}.Arguments()...)}}
+		steps := []admission.Step{{Keys: []string{key}, Args: append([]any{"charge", 0, 1}, admission.Charge{Quota: q, Cost: cost}.Arguments()...)}}
 		if err := admission.RunScript(t.Context(), r, admission.LimiterScript(), steps); err != nil {
 			t.Fatal(err)
 		}

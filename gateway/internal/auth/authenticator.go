@@ -6,7 +6,9 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"hash"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -47,13 +49,13 @@ type Options struct {
 
 // Authenticator proves callers. It is safe for concurrent use.
 type Authenticator struct {
-	keySecret []byte
-	operator  *[sha256.Size]byte // hash of the operator key, nil where there is none
-	lookup    Lookup
-	now       func() time.Time
-	found     *cache
-	missing   *cache
-	flights   singleflight.Group
+	macs     sync.Pool          // of hash.Hash: HMACs under the key secret
+	operator *[sha256.Size]byte // hash of the operator key, nil where there is none
+	lookup   Lookup
+	now      func() time.Time
+	found    *cache
+	missing  *cache
+	flights  singleflight.Group
 	// forgets counts what was forgotten: a look-up that was under way meanwhile may
 	// have read the key as it was before, and is not remembered.
 	forgets atomic.Uint64
@@ -62,11 +64,11 @@ type Authenticator struct {
 // New makes an Authenticator.
 func New(o Options) *Authenticator {
 	a := &Authenticator{
-		keySecret: o.KeySecret,
-		lookup:    o.Lookup,
-		now:       o.Now,
-		found:     newCache(foundSize, foundLife),
-		missing:   newCache(missingSize, missingLife),
+		macs:    sync.Pool{New: func() any { return hmac.New(sha256.New, o.KeySecret) }},
+		lookup:  o.Lookup,
+		now:     o.Now,
+		found:   newCache(foundSize, foundLife),
+		missing: newCache(missingSize, missingLife),
 	}
 	if a.now == nil {
 		a.now = time.Now
@@ -128,7 +130,9 @@ func (a *Authenticator) proves(presented Key, known *api.HopKey) bool {
 	if known != nil {
 		stored = known.SecretHMAC
 	}
-	equal := hmac.Equal(presented.HMAC(a.keySecret), stored)
+	mac := a.macs.Get().(hash.Hash) //nolint:forcetypeassert // the pool holds nothing else
+	defer a.macs.Put(mac)
+	equal := hmac.Equal(presented.sumBy(mac), stored)
 	if known == nil || !equal {
 		return false
 	}

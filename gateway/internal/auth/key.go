@@ -5,15 +5,16 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"errors"
-	"fmt"
+	"hash"
 	"hash/crc32"
-	"regexp"
 	"strings"
 )
 
 const (
 	keyPrefix = "fq"
 	base62    = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+	lowerAndDigits = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 	keyIDLength = 16
 	// 27 characters of base62 hold 160.7 bits.
@@ -24,11 +25,7 @@ const (
 	minKeyIDLength  = 12
 	maxKeyIDLength  = 32
 	maxSecretLength = 64
-)
-
-var (
-	envPattern   = regexp.MustCompile(`^[a-z0-9]{1,16}$`)
-	keyIDPattern = regexp.MustCompile(fmt.Sprintf(`^[0-9A-Za-z]{%d,%d}$`, minKeyIDLength, maxKeyIDLength))
+	maxEnvLength    = 16
 )
 
 // errMalformed is for every way in which a text is not a key.
@@ -43,10 +40,15 @@ type Key struct {
 }
 
 // ValidEnv says whether env can be the label of a key: 1 to 16 of a-z and 0-9.
-func ValidEnv(env string) bool { return envPattern.MatchString(env) }
+func ValidEnv(env string) bool { return made(env, 1, maxEnvLength, lowerAndDigits) }
 
 // ValidKeyID says whether id can be a key's id.
-func ValidKeyID(id string) bool { return keyIDPattern.MatchString(id) }
+func ValidKeyID(id string) bool { return made(id, minKeyIDLength, maxKeyIDLength, base62) }
+
+// made says whether a text of a length between these is made of an alphabet alone.
+func made(text string, least, most int, alphabet string) bool {
+	return len(text) >= least && len(text) <= most && strings.Trim(text, alphabet) == ""
+}
 
 // Mint draws a key.
 func Mint(env string) Key {
@@ -60,8 +62,10 @@ func (k Key) Text() string {
 }
 
 // HMAC is what may be stored of the key: HMAC-SHA-256 of its secret.
-func (k Key) HMAC(keySecret []byte) []byte {
-	mac := hmac.New(sha256.New, keySecret)
+func (k Key) HMAC(keySecret []byte) []byte { return k.sumBy(hmac.New(sha256.New, keySecret)) }
+
+func (k Key) sumBy(mac hash.Hash) []byte {
+	mac.Reset()
 	_, _ = mac.Write([]byte(k.Secret)) // a hash never fails
 	return mac.Sum(nil)
 }
@@ -69,7 +73,7 @@ func (k Key) HMAC(keySecret []byte) []byte {
 // Parse takes a key apart. The checksum comes first, so that a key with a typing
 // error costs no look-up.
 func Parse(text string) (Key, error) {
-	const longest = len(keyPrefix) + 1 + 16 + 1 + maxKeyIDLength + 1 + maxSecretLength + checksumLength
+	const longest = len(keyPrefix) + 1 + maxEnvLength + 1 + maxKeyIDLength + 1 + maxSecretLength + checksumLength
 	if len(text) > longest || len(text) < checksumLength {
 		return Key{}, errMalformed
 	}
@@ -89,10 +93,7 @@ func Parse(text string) (Key, error) {
 }
 
 func validSecret(secret string) bool {
-	if len(secret) < secretLength || len(secret) > maxSecretLength {
-		return false
-	}
-	return strings.Trim(secret, base62) == ""
+	return made(secret, secretLength, maxSecretLength, base62)
 }
 
 // checksum is CRC-32 (IEEE) in base62, most significant character first; 6

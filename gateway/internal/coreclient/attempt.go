@@ -88,14 +88,26 @@ func (c *Client) attempt(ctx context.Context, by *http.Transport, path string, b
 		return reply{}, connected.Load() && !errors.Is(err, errHungUp), err
 	}
 	defer func() { _ = response.Body.Close() }() // it was read, or has failed already
-	text, err := io.ReadAll(io.LimitReader(response.Body, api.MaxHopBody+1))
-	if err == nil && len(text) > api.MaxHopBody {
-		err = fmt.Errorf("%w: more than %d bytes", ErrContract, api.MaxHopBody)
-	}
+	text, err := readAnswer(response)
 	if err != nil {
 		return reply{}, true, fmt.Errorf("read core's answer: %w", err)
 	}
 	return reply{response.StatusCode, response.Header, text}, true, nil
+}
+
+// readAnswer reads an answer whole, at once into as much memory as it needs where it
+// tells its length.
+func readAnswer(response *http.Response) ([]byte, error) {
+	if told := response.ContentLength; told >= 0 && told <= api.MaxHopBody {
+		text := make([]byte, told)
+		_, err := io.ReadFull(response.Body, text)
+		return text, err
+	}
+	text, err := io.ReadAll(io.LimitReader(response.Body, api.MaxHopBody+1))
+	if err == nil && len(text) > api.MaxHopBody {
+		err = fmt.Errorf("%w: more than %d bytes", ErrContract, api.MaxHopBody)
+	}
+	return text, err
 }
 
 // request has the headers that are set here and no others: nothing that a client

@@ -1,12 +1,14 @@
 package coreclient
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
@@ -71,15 +73,17 @@ func doubtOutcomes(value any) {
 	}
 }
 
-// encode leaves <, > and & as they are: a payload comes back as it was sent.
+// encode writes what encoding/json would, but leaves <, > and & as they are: a payload
+// comes back as it was sent.
 func encode(value any) ([]byte, error) {
-	var body bytes.Buffer
-	encoder := json.NewEncoder(&body)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(value); err != nil {
-		return nil, err
-	}
-	return bytes.TrimRight(body.Bytes(), "\n"), nil
+	return jsonv2.Marshal(value, jsonv2.FormatNilSliceAsNull(true), jsonv2.FormatNilMapAsNull(true),
+		jsontext.PreserveRawStrings(true), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+}
+
+// read takes what core says as it is: what is in it was checked when it came in, or is
+// a result that somebody else's server made.
+func read(text []byte, into any) error {
+	return jsonv2.Unmarshal(text, into, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 }
 
 // exchange sends the body when its turn has come, again where that is safe, and

@@ -110,7 +110,7 @@ func (c *Client) exchangeItems(ctx context.Context, op Op, items []itemText) ([]
 		return nil, doubt, err
 	}
 	var results api.Results[json.RawMessage]
-	if err := json.Unmarshal(answer, &results); err != nil || len(results.Results) != len(items) {
+	if err := read(answer, &results); err != nil || len(results.Results) != len(items) {
 		return nil, doubt, fmt.Errorf("%w: %s with %d results for %d items: %w",
 			op.lost(), op.path, len(results.Results), len(items), errors.Join(ErrContract, err))
 	}
@@ -157,9 +157,11 @@ func share[Req any](ctx context.Context, c *Client, op Op, item api.Item[Req]) (
 func decode[Resp any](op Op, said told) (api.Result[Resp], error) {
 	var none api.Result[Resp]
 	result := api.Result[Resp]{Status: said.result.Status, Replayed: said.result.Replayed, Problem: said.result.Problem}
-	if said.result.Value != nil {
+	if value := said.result.Value; value != nil {
 		result.Value = new(Resp)
-		if err := json.Unmarshal(*said.result.Value, result.Value); err != nil {
+		if opaque, ok := any(result.Value).(*json.RawMessage); ok {
+			*opaque = *value // it was read as JSON already, with all of the envelope's answer
+		} else if err := read(*value, result.Value); err != nil {
 			return none, fmt.Errorf("%w: %s: %w", op.lost(), op.path, errors.Join(ErrContract, err))
 		}
 	}

@@ -117,7 +117,7 @@ func (d *door) settling(path string) {
 		var request api.DeadLetterRequest
 		_ = json.Unmarshal(item.Request, &request)
 		if request.DryRun {
-			return coretest.Value(200, api.Matched{Matched: len(request.IDs)})
+			return coretest.Value(200, api.Matched{Matched: int64(len(request.IDs))})
 		}
 		var response api.DeadLetterResponse
 		for i, id := range request.IDs {
@@ -156,7 +156,7 @@ func TestSettleDeadLetters(t *testing.T) {
 				t.Errorf("%s: result %d: %+v", verb, i, p)
 			}
 		}
-		if got := d.do("POST", path, key, fmt.Sprintf(`{"ids":[%q],"dry_run":true}`, jobID)); got.status != 200 || string(got.body) != `{"matched":1}` {
+		if got := d.do("POST", path, key, fmt.Sprintf(`{"ids":[%q],"dry_run":true}`, jobID)); got.status != 200 || string(got.body) != `{"matched":1,"matched_capped":false}` {
 			t.Errorf("%s: dry run: status %d %s", verb, got.status, got.body)
 		}
 		many := strings.Repeat(`"x",`, api.MaxBatchJobs)
@@ -172,7 +172,9 @@ func TestSettleDeadLetters(t *testing.T) {
 			`{"ids":[1]}`:               problem.InvalidRequest,
 			`{"ids":[` + many + `"x"]}`: problem.InvalidRequest,
 			`{"ids":["x"],"dry_run":1}`: problem.InvalidRequest,
-			`{"filter":{}}`:             problem.UnknownField,
+			`{"ids":["x"],"filter":{}}`: problem.InvalidRequest,
+			`{"ids":[],"filter":{}}`:    problem.InvalidRequest,
+			`{"filter":null}`:           problem.InvalidRequest,
 			`{"ids":["x"],"rate":1}`:    problem.UnknownField,
 			`{"ids":["x"],"ids":["y"]}`: problem.InvalidJSON,
 		} {

@@ -24,17 +24,46 @@ func decode(text []byte, into any) error {
 	if tooDeep(text) {
 		return problem.New(problem.InvalidJSON, fmt.Sprintf("The body is nested more than %d levels deep.", api.MaxDepth))
 	}
-	err := json.Unmarshal(text, into,
-		json.RejectUnknownMembers(true),
-		json.WithUnmarshalers(json.JoinUnmarshalers(
-			json.UnmarshalFromFunc(rawOrAbsent),
-			json.UnmarshalFromFunc(withoutNulls),
-		)),
-	)
-	if err != nil {
+	if err := json.Unmarshal(text, into, strict); err != nil {
 		return jsonProblem(err)
 	}
 	return nil
+}
+
+// strict is what decode adds to the package's own strictness; made once, for it holds
+// caches.
+var strict = json.JoinOptions(
+	json.RejectUnknownMembers(true),
+	json.WithUnmarshalers(json.JoinUnmarshalers(
+		json.UnmarshalFromFunc(rawOrAbsent),
+		json.UnmarshalFromFunc(withoutNulls),
+	)),
+)
+
+// idOf finds the id in core's answer to a submit; "" where it has none. It reads no
+// further than that, and core says it first.
+func idOf(answer stdjson.RawMessage) string {
+	from := jsontext.NewDecoder(bytes.NewBuffer(answer))
+	if token, err := from.ReadToken(); err != nil || token.Kind() != jsontext.KindBeginObject {
+		return ""
+	}
+	for from.PeekKind() == jsontext.KindString {
+		name, err := from.ReadToken()
+		if err != nil {
+			return ""
+		}
+		if name.String() == "id" && from.PeekKind() == jsontext.KindString {
+			id, err := from.ReadToken()
+			if err != nil {
+				return ""
+			}
+			return id.String()
+		}
+		if from.SkipValue() != nil {
+			return ""
+		}
+	}
+	return ""
 }
 
 // rawOrAbsent keeps a payload or a result as it was sent, and null as absent.

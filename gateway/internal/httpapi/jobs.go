@@ -39,12 +39,12 @@ func (s *Server) submitJob(ctx context.Context, c *call, job api.SubmitRequest) 
 	if err := s.charge(ctx, c, brought); err != nil {
 		return reply[api.HopSubmitResponse]{}, err
 	}
-	id, err := uuid.NewV7()
+	drawn, err := uuid.NewV7()
 	if err != nil {
 		return reply[api.HopSubmitResponse]{}, fmt.Errorf("draw a job id: %w", err)
 	}
 	answer, err := send[api.HopSubmitRequest, api.HopSubmitResponse](ctx, s, c, submitOp(c), api.HopSubmitRequest{
-		IDs:         []string{id.String()},
+		IDs:         []string{drawn.String()},
 		Jobs:        []api.SubmitRequest{job},
 		Idempotency: c.idempotency,
 	})
@@ -53,20 +53,18 @@ func (s *Server) submitJob(ctx context.Context, c *call, job api.SubmitRequest) 
 		return answer, err
 	}
 	// A replay names the first job, so the id is the answer's, not the one drawn.
-	var stored struct {
-		ID string `json:"id"`
-	}
-	if err := json.Unmarshal(answer.value, &stored); err != nil || stored.ID == "" {
+	id := idOf(answer.value)
+	if id == "" {
 		return reply[api.HopSubmitResponse]{}, fmt.Errorf("%w: a submitted job without an id", coreclient.ErrContract)
 	}
 	if answer.status != http.StatusAccepted {
 		return answer, nil
 	}
-	answer.location = "/v1/jobs/" + stored.ID
+	answer.location = "/v1/jobs/" + id
 	if answer.replayed {
 		return answer, nil
 	}
-	return s.awaitEnd(ctx, c, stored.ID, answer), nil
+	return s.awaitEnd(ctx, c, id, answer), nil
 }
 
 // awaitEnd gives what is answered to a new job's producer: the job where it ends

@@ -107,6 +107,12 @@ func (s *Server) tell(g *gin.Context, c *call, took time.Duration) {
 	method, name := labels(g)
 	s.durations.WithLabelValues(name, method, strconv.Itoa(status)).Observe(took.Seconds())
 
+	ctx := g.Request.Context()
+	left := ctx.Err() != nil
+	told := level(name, status, c, left)
+	if !s.logger.Enabled(ctx, told) {
+		return // the line would be made for nothing
+	}
 	failure := ""
 	if c.err != nil && status >= http.StatusInternalServerError {
 		failure = c.err.Error()
@@ -119,7 +125,7 @@ func (s *Server) tell(g *gin.Context, c *call, took time.Duration) {
 		address = c.address.String()
 	}
 	who := c.principal()
-	s.logger.LogAttrs(g.Request.Context(), level(name, status, c, g.Request.Context().Err() != nil), "request",
+	s.logger.LogAttrs(ctx, told, "request",
 		slog.String("request_id", c.requestID),
 		slog.String("correlation_id", c.correlationID),
 		slog.String("method", method),
@@ -136,7 +142,7 @@ func (s *Server) tell(g *gin.Context, c *call, took time.Duration) {
 		slog.Bool("decided_locally", c.decision != nil && c.decision.Local),
 		slog.String("remote", g.Request.RemoteAddr),
 		slog.String("address", address),
-		slog.Bool("client_left", g.Request.Context().Err() != nil),
+		slog.Bool("client_left", left),
 		slog.String("error", failure),
 	)
 }

@@ -18,7 +18,7 @@ var aQueue = api.Queue{
 
 const queueText = `{"name":"mail","mode":"pull","paused":false,"depth":{"blocked":0,"scheduled":0,"queued":10000,"running":0,"dead_letter":0},` +
 	`"depth_capped":["queued"],"oldest_queued_ms":null,"active_workers":0,"unserved":[{"tags":["gpu"]}],"breaker":null,` +
-	`"settings":{"visibility_timeout_ms":30000,"max_attempts":3,"retry":{"base_ms":0,"cap_ms":0,"jitter":0},"max_active":null,"max_running":null,"rate_per_second":null}}`
+	`"settings":{"visibility_timeout_ms":30000,"max_attempts":3,"retry":{"base_ms":0,"cap_ms":0,"jitter":0,"curve":""},"max_active":null,"max_running":null,"rate_per_second":null,"push":null}}`
 
 func TestQueues(t *testing.T) {
 	t.Parallel()
@@ -93,10 +93,16 @@ func TestQueuesRefuse(t *testing.T) {
 		`{"max_running":-1}`:                 {problem.InvalidRequest, "max_running"},
 		`{"rate_per_second":0}`:              {problem.InvalidRequest, "rate_per_second"},
 		`{"rate_per_second":"1"}`:            {problem.InvalidRequest, "rate_per_second"},
-		`{"mode":"push"}`:                    {problem.UnknownField, "mode"},
-		`{"target":{}}`:                      {problem.UnknownField, "target"},
-		`{"name":"mail"}`:                    {problem.UnknownField, "name"},
-		`{"paused":true}`:                    {problem.UnknownField, "paused"},
+		`{"mode":"push"}`:                    {problem.InvalidRequest, "push"},
+		`{"mode":"both"}`:                    {problem.InvalidRequest, "mode"},
+		`{"push":{"url":"https://a.b"}}`:     {problem.InvalidRequest, "push"},
+		`{"mode":"push","push":{"url":"ftp://a.b"}}`:                                {problem.InvalidRequest, "push.url"},
+		`{"mode":"push","push":{"url":"https://a.b","port":1}}`:                     {problem.UnknownField, "push.port"},
+		`{"mode":"push","push":{"url":"https://a.b","secret":"x"}}`:                 {problem.InvalidRequest, "push.secret"},
+		`{"mode":"push","push":{"url":"https://a.b","breaker":{"open_ms":"long"}}}`: {problem.InvalidRequest, "push.breaker.open_ms"},
+		`{"target":{}}`:   {problem.UnknownField, "target"},
+		`{"name":"mail"}`: {problem.UnknownField, "name"},
+		`{"paused":true}`: {problem.UnknownField, "paused"},
 	} {
 		p := d.do("PUT", "/v1/queues/mail", manage, body).refused(t, 400, want.code)
 		if want.field != "" && (len(p.Errors) != 1 || p.Errors[0].Field != want.field) {

@@ -149,11 +149,13 @@ func (s *Server) endpoints() []endpoint {
 		s.claimRoutes(),
 		s.queueRoutes(),
 		s.deadLetterRoutes(),
+		s.redriveRoutes(),
+		s.auditRoutes(),
 		s.selfRoutes(),
 		s.limitRoutes(),
 	)
 	if !s.admin {
 		return all
 	}
-	return slices.Concat(all, s.tenantRoutes(), s.keyRoutes(), s.planRoutes())
+	return slices.Concat(all, s.tenantRoutes(), s.keyRoutes(), s.planRoutes(), s.adminAuditRoutes())
 }

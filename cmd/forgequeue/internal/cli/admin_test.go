@@ -94,6 +94,7 @@ func TestQueues(t *testing.T) {
 	if s.VisibilityTimeoutMS != 30_000 || s.MaxAttempts != 3 || s.RatePerSecond != nil || s.MaxActive != nil {
 		t.Errorf("%+v", s)
 	}
+	f.pushQueue(q)
 	fresh := f.queue()
 	f.want(0, []string{fresh}, "queues", "set", fresh, "--max-attempts", "2")
 	f.want(1, []string{"there is no queue absent", "first job", "queues set absent"}, "queues", "get", "absent")

@@ -59,8 +59,8 @@ func New(o Options) *App {
 // Commands are all of them, for a root command to take in.
 func (a *App) Commands() []*cobra.Command {
 	all := []*cobra.Command{
-		a.submit(), a.job(), a.jobs(), a.deadLetters(), a.queues(), a.workers(), a.worker(),
-		a.limits(), a.whoami(), a.tenant(), a.key(), a.plan(), a.doctor(), a.version(),
+		a.submit(), a.job(), a.jobs(), a.deadLetters(), a.redrives(), a.queues(), a.workers(), a.worker(),
+		a.limits(), a.whoami(), a.tenant(), a.key(), a.plan(), a.audit(), a.doctor(), a.version(),
 	}
 	for _, command := range all {
 		outputFlag(command)

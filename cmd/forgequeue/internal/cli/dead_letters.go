@@ -13,13 +13,13 @@ func (a *App) deadLetters() *cobra.Command {
 	command := &cobra.Command{
 		Use:     "dead-letters",
 		Aliases: []string{"dead-letter"},
-		Short:   "List dead letters, queue them again, or discard them",
+		Short:   "List and group dead letters, queue them again, or discard them",
 	}
-	command.AddCommand(a.deadLettersList(), a.deadLettersRedrive(), a.deadLettersDiscard())
+	command.AddCommand(a.deadLettersList(), a.deadLettersGroups(), a.deadLettersRedrive(), a.deadLettersDiscard())
 	return command
 }
 
-// deadFilter is the filter that list, redrive and discard share.
+// deadFilter is the filter that list, groups, redrive and discard share.
 type deadFilter struct {
 	api.DeadLetterFilter
 	after, before instant
@@ -79,19 +79,62 @@ func deadLetters(t *table, all []api.DeadLetter) {
 	}
 }
 
+func (a *App) deadLettersGroups() *cobra.Command {
+	var size int
+	command := &cobra.Command{
+		Use:     "groups",
+		Short:   "Count dead letters by kind of failure, the most frequent first",
+		Example: "  forgequeue dead-letters groups --after 24h",
+		Args:    cobra.NoArgs,
+	}
+	filter := newDeadFilter(command)
+	command.Flags().IntVar(&size, "limit", api.DefaultPageSize, "how many groups to show at most")
+	command.RunE = a.asTenant(func(ctx context.Context, s *session, _ []string) error {
+		groups, err := s.client.DeadLetterGroups(ctx, filter.filter(), size)
+		if err != nil {
+			return err
+		}
+		err = s.show(groups, func(t *table) { deadLetterGroups(t, groups.Items) })
+		if err == nil && groups.ReadCapped {
+			s.note("Only the newest %d dead letters were read: each count is at least that.", groups.Read)
+		}
+		if more := groups.Groups - int64(len(groups.Items)); err == nil && more > 0 {
+			s.note("%d groups more; --limit, or a filter, shows others.", more)
+		}
+		return err
+	})
+	return command
+}
+
+func deadLetterGroups(t *table, groups []api.DeadLetterGroup) {
+	t.row("COUNT", "FINGERPRINT", "REASON", "TYPE", "QUEUE", "FIRST", "LAST", "ERROR")
+	for _, group := range groups {
+		text := ""
+		if failure := group.Example.Error; failure != nil {
+			text = brief(failure.Type + ": " + failure.Message)
+		}
+		t.row(group.Count, group.Fingerprint, group.Reason, group.Type, group.Queue, stamp(&group.FirstDiedAt), stamp(&group.LastDiedAt), text)
+	}
+}
+
 func (a *App) deadLettersRedrive() *cobra.Command {
 	var o settling
 	command := &cobra.Command{
 		Use:   "redrive [ID...]",
 		Short: "Queue dead letters again, by id or by filter",
 		Long: `Queue dead letters again: those that are named, or all that match the flags of the list (--all for every
-one). Each keeps its id and starts with attempt 1. --dry-run says how many it would be.`,
+one). Each keeps its id and starts with attempt 1. --dry-run says how many it would be.
+
+By filter the server does it, at --rate a second, and this only watches: what is interrupted here goes on there, until
+it is done or "forgequeue redrives cancel" ends it. Under a full cap on active jobs it waits for room.`,
 		Example: `  forgequeue dead-letters redrive 0199f0a4-7c1e-7000-8000-5d2c6f1e9a10
-  forgequeue dead-letters redrive --queue mail --reason worker_lost --dry-run`,
+  forgequeue dead-letters redrive --queue mail --reason worker_lost --dry-run
+  forgequeue dead-letters redrive --queue mail --rate 100`,
 	}
 	o.flags(command)
 	o.verb, o.done = "redrive", "queued again"
 	o.send, o.count = (*client.Client).RedriveDeadLetters, (*client.Client).RedriveDryRun
+	o.begin = (*client.Client).RedriveMatching
 	command.RunE = a.asTenant(func(ctx context.Context, s *session, ids []string) error { return s.settle(ctx, &o, ids) })
 	return command
 }
@@ -110,6 +153,7 @@ one). On a terminal it asks first; elsewhere it wants --yes. --dry-run says how 
 	o.verb, o.done, o.asks = "discard", "discarded", true
 	command.Flags().BoolVarP(&o.yes, "yes", "y", false, "do not ask")
 	o.send, o.count = (*client.Client).DiscardDeadLetters, (*client.Client).DiscardDryRun
+	o.begin = (*client.Client).DiscardMatching
 	command.RunE = a.asTenant(func(ctx context.Context, s *session, ids []string) error { return s.settle(ctx, &o, ids) })
 	return command
 }

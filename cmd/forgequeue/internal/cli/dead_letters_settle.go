@@ -16,20 +16,24 @@ import (
 
 // settling is what redrive and discard are told, and where they differ.
 type settling struct {
-	filter           *deadFilter
-	all, dryRun, yes bool
+	filter                   *deadFilter
+	all, dryRun, yes, detach bool
+	rate                     float64
 
 	verb, done string
 	// asks says that it cannot be undone.
 	asks  bool
 	send  func(c *client.Client, ctx context.Context, ids []string) (api.DeadLetterResponse, error)
 	count func(c *client.Client, ctx context.Context, ids []string) (api.Matched, error)
+	begin func(c *client.Client, ctx context.Context, filter api.DeadLetterFilter, rate float64) (api.Redrive, error)
 }
 
 func (o *settling) flags(command *cobra.Command) {
 	o.filter = newDeadFilter(command)
 	command.Flags().BoolVar(&o.all, "all", false, "every dead letter")
 	command.Flags().BoolVar(&o.dryRun, "dry-run", false, "only say how many it would be")
+	command.Flags().Float64Var(&o.rate, "rate", 0, "by filter: so many a second at most; 0 is as fast as is kind to others")
+	command.Flags().BoolVar(&o.detach, "detach", false, "by filter: do not wait for the end")
 }
 
 // check wants ids, or a filter, or --all: nothing at all must not mean everything.
@@ -38,6 +42,10 @@ func (o *settling) check(ids []string) error {
 	switch {
 	case len(ids) > 0 && (filtered || o.all):
 		return usage("ids and a filter do not go together; give one of them")
+	case len(ids) > 0 && (o.rate != 0 || o.detach):
+		return usage("--rate and --detach go with a filter; what is named is done at once")
+	case o.rate < 0:
+		return usage("--rate %g: must not be negative", o.rate)
 	case len(ids) == 0 && !filtered && !o.all:
 		return usage("name ids, or a filter such as --queue, or --all")
 	case filtered && o.all:
@@ -50,83 +58,75 @@ func (s *session) settle(ctx context.Context, o *settling, ids []string) error {
 	if err := o.check(ids); err != nil {
 		return err
 	}
-	named := len(ids) > 0
-	if !named && (o.dryRun || o.asks && !o.yes) {
-		// Counted before anybody is asked, or told.
-		found, err := s.findDead(ctx, o)
-		if err != nil {
-			return err
-		}
-		ids = found
+	if len(ids) == 0 {
+		return s.settleFilter(ctx, o)
 	}
 	if o.dryRun {
-		return s.rehearse(ctx, o, ids, named)
+		return s.rehearse(ctx, o, ids)
 	}
 	if o.asks && !o.yes {
-		if err := s.confirm(o, len(ids)); err != nil {
+		if err := s.confirm(o, fmt.Sprint(len(ids))); err != nil {
 			return err
 		}
 	}
-	if len(ids) > 0 || named {
-		return s.settleIDs(ctx, o, ids)
-	}
-	return s.settleFilter(ctx, o)
+	return s.settleIDs(ctx, o, ids)
 }
 
-// findDead reads the ids of all that match.
-func (s *session) findDead(ctx context.Context, o *settling) ([]string, error) {
-	ids := []string{}
-	err := s.eachDeadPage(ctx, o, func(page []string) (bool, error) {
-		ids = append(ids, page...)
-		return true, nil
-	})
-	return ids, err
-}
-
-// eachDeadPage reads the list page by page until do says that it is enough. What
-// do settles leaves the list behind the cursor, and disturbs nothing.
-func (s *session) eachDeadPage(ctx context.Context, o *settling, do func(ids []string) (bool, error)) error {
-	page := client.PageRequest{Size: api.MaxPageSize}
-	for {
-		list, err := s.client.DeadLetters(ctx, o.filter.filter(), page)
+// settleFilter has the server settle all that match, and watches it.
+func (s *session) settleFilter(ctx context.Context, o *settling) error {
+	if o.dryRun || o.asks && !o.yes {
+		matched, err := s.client.CountMatching(ctx, o.filter.filter())
 		if err != nil {
 			return err
 		}
-		ids := make([]string, len(list.Items))
-		for i, dead := range list.Items {
-			ids[i] = dead.Job.ID
+		if o.dryRun {
+			return s.foresee(o, matched)
 		}
-		more, err := do(ids)
-		if err != nil || !more || list.NextPageToken == nil {
+		if err := s.confirm(o, counted(matched)); err != nil {
 			return err
 		}
-		page.Token = *list.NextPageToken
 	}
+	made, err := o.begin(s.client, ctx, o.filter.filter(), o.rate)
+	if err != nil {
+		return err
+	}
+	if o.detach {
+		return s.show(made, func(t *table) { oneRedrive(t, made) })
+	}
+	return s.follow(ctx, made)
 }
 
-// rehearse says how many there are, and changes nothing. Of named ones the server
-// knows which are dead.
-func (s *session) rehearse(ctx context.Context, o *settling, ids []string, named bool) error {
-	matched := api.Matched{Matched: len(ids)}
-	if named {
-		matched.Matched = 0
-		for batch := range slices.Chunk(ids, api.MaxBatchJobs) {
-			some, err := o.count(s.client, ctx, batch)
-			if err != nil {
-				return err
-			}
-			matched.Matched += some.Matched
-		}
+// counted says how many match; counting has an end.
+func counted(m api.Matched) string {
+	if m.MatchedCapped {
+		return fmt.Sprintf("at least %d", m.Matched)
 	}
-	return s.show(matched, func(t *table) { t.row(fmt.Sprintf("%d would be %s", matched.Matched, o.done)) })
+	return fmt.Sprint(m.Matched)
+}
+
+func (s *session) foresee(o *settling, matched api.Matched) error {
+	return s.show(matched, func(t *table) { t.row(counted(matched) + " would be " + o.done) })
+}
+
+// rehearse says how many of those that are named are dead, and changes nothing.
+func (s *session) rehearse(ctx context.Context, o *settling, ids []string) error {
+	var matched api.Matched
+	for batch := range slices.Chunk(ids, api.MaxBatchJobs) {
+		some, err := o.count(s.client, ctx, batch)
+		if err != nil {
+			return err
+		}
+		matched.Matched += some.Matched
+	}
+	return s.foresee(o, matched)
 }
 
 // confirm asks a person; where there is none, --yes has to say it.
-func (s *session) confirm(o *settling, count int) error {
+func (s *session) confirm(o *settling, count string) error {
 	if !s.terminal || !isTerminal(s.in) {
-		return usage("%s cannot be undone (it would be %d): confirm it with --yes", o.verb, count)
+		return usage("%s cannot be undone (it would be %s): confirm it with --yes", o.verb, count)
 	}
-	fmt.Fprintf(s.err, "%s %d dead letters for good? [y/N] ", o.verb, count)
+	fmt.Fprintf(s.err, "%s %s dead letters for good? [y/N] ", o.verb, count)
 	answer, _ := bufio.NewReader(s.in).ReadString('\n') // no answer is a no
 	if word := strings.ToLower(strings.TrimSpace(answer)); word != "y" && word != "yes" {
 		return fmt.Errorf("nothing was %s", o.done)
@@ -142,11 +142,6 @@ func (s *session) settleIDs(ctx context.Context, o *settling, ids []string) erro
 		}
 	}
 	return total.tell(nil)
-}
-
-func (s *session) settleFilter(ctx context.Context, o *settling) error {
-	total := newTally(s, o, -1)
-	return total.tell(s.eachDeadPage(ctx, o, func(ids []string) (bool, error) { return total.send(ctx, ids) }))
 }
 
 // tally is what became of the dead letters so far.
@@ -173,9 +168,6 @@ func newTally(s *session, o *settling, count int) *tally {
 // send settles one batch. It wants no more once a limit has refused: the next
 // batch would be refused as well.
 func (t *tally) send(ctx context.Context, ids []string) (more bool, err error) {
-	if len(ids) == 0 {
-		return true, nil
-	}
 	answer, err := t.how.send(t.client, ctx, ids)
 	if err != nil {
 		return false, err

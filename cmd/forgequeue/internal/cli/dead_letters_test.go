@@ -65,7 +65,7 @@ func TestDeadLettersByID(t *testing.T) {
 	}
 }
 
-// More than a page: the list is walked while what it shows goes away.
+// By filter the server does it, and the command watches.
 func TestDeadLettersByFilter(t *testing.T) {
 	f := newFixture(t)
 	q, ids := f.dead(450)
@@ -74,10 +74,14 @@ func TestDeadLettersByFilter(t *testing.T) {
 	f.want(0, []string{"0 discarded, 0 refused"}, "dead-letters", "discard", "-q", q, "--reason", "exhausted", "--yes")
 	f.want(0, []string{"0 queued again"}, "dead-letters", "redrive", "-q", q, "--before", "1h")
 	r := f.run("dead-letters", "redrive", "-q", q, "--after", "1h", "-o", "json")
-	answer := decodeAs[api.DeadLetterResponse](f, r.out)
-	if r.code != 0 || len(answer.Results) != len(ids) || answer.Results[449].Index != 449 || f.deadIn(q) != 0 {
-		t.Errorf("%d results, %d left", len(answer.Results), f.deadIn(q))
+	answer := decodeAs[api.Redrive](f, r.out)
+	if r.code != 0 || answer.State != api.RedriveDone || answer.Done != int64(len(ids)) || f.deadIn(q) != 0 {
+		t.Errorf("%+v, %d left", answer, f.deadIn(q))
 	}
+	f.want(0, []string{answer.ID, "done", "450"}, "redrives", "get", answer.ID)
+	f.want(0, []string{"450 queued again, 0 refused"}, "redrives", "watch", answer.ID)
+	f.want(0, []string{answer.ID, "ACTION"}, "redrives")
+	f.want(0, []string{"done"}, "redrives", "cancel", answer.ID)
 	if job := f.state(ids[7]); job.State != api.StateQueued || job.Redrives != 1 {
 		t.Errorf("%+v", job)
 	}
@@ -94,5 +98,22 @@ func TestDeadLettersWantToKnowWhich(t *testing.T) {
 		f.want(2, []string{"name ids, or a filter"}, "dead-letters", verb)
 		f.want(2, []string{"do not go together"}, "dead-letters", verb, "some-id", "-q", "x")
 		f.want(2, []string{"do not go together"}, "dead-letters", verb, "--all", "-q", "x")
+		f.want(2, []string{"go with a filter"}, "dead-letters", verb, "some-id", "--rate", "5")
 	}
+}
+
+func TestRedriveCanBeCancelled(t *testing.T) {
+	f := newFixture(t)
+	q, _ := f.dead(20)
+	f.want(0, []string{"20", "permanent", "test: dead"}, "dead-letters", "groups", "-q", q)
+	made := decodeAs[api.Redrive](f, f.must("dead-letters", "redrive", "-q", q, "--rate", "0.5", "--detach", "-o", "json"))
+	if made.State != api.RedriveRunning || made.Matched != 20 {
+		t.Fatalf("%+v", made)
+	}
+	f.want(0, []string{"cancelled"}, "redrives", "cancel", made.ID)
+	f.want(1, []string{"was cancelled"}, "redrives", "watch", made.ID)
+	f.want(0, []string{"redrive.cancel", made.ID}, "audit", "--object", made.ID)
+	f.want(0, []string{"redrive.create", made.ID}, "audit", "--operator", "--object", made.ID)
+	f.want(2, []string{"--operator"}, "audit", "--tenant", "t")
+	f.want(1, []string{"not_found"}, "redrives", "get", "nonsense")
 }

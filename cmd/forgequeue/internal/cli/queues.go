@@ -73,6 +73,8 @@ func queueState(q api.Queue) coloured {
 	switch {
 	case q.Paused:
 		return coloured{"paused", yellow}
+	case q.Breaker != nil && q.Breaker.State != api.BreakerClosed:
+		return coloured{"breaker " + q.Breaker.State, red}
 	case q.Mode == api.ModePull && q.ActiveWorkers == 0 && q.Depth.Queued > 0:
 		return coloured{"no worker", red}
 	}
@@ -125,14 +127,13 @@ func describeQueue(t *table, q api.Queue) {
 	t.pair("oldest queued", oldest(q))
 	t.pair("active workers", strconv.Itoa(q.ActiveWorkers))
 	t.pair("unserved tags", unserved(q))
-	t.pair("breaker", orNone(q.Breaker))
 	t.pair("visibility timeout", milliseconds(q.Settings.VisibilityTimeoutMS))
 	t.pair("max attempts", strconv.Itoa(q.Settings.MaxAttempts))
-	t.pair("retry", fmt.Sprintf("%s, doubled up to %s, ± %g %%", milliseconds(q.Settings.Retry.BaseMS),
-		milliseconds(q.Settings.Retry.CapMS), 100*q.Settings.Retry.Jitter))
+	t.pair("retry", retryOf(q.Settings.Retry))
 	t.pair("max active", number(q.Settings.MaxActive))
 	t.pair("max running", number(q.Settings.MaxRunning))
 	t.pair("rate per second", number(q.Settings.RatePerSecond))
+	describePush(t, q)
 }
 
 // number is a limit; absent is "none".

@@ -17,6 +17,8 @@ type queueFlags struct {
 	attempts               int
 	jitter                 float64
 	active, running, rate  string
+	curve                  string
+	push                   pushFlags
 	reset                  bool
 }
 
@@ -27,9 +29,10 @@ func (a *App) queuesSet() *cobra.Command {
 		Short: "Make a queue, or change its settings",
 		Long: `Make a queue, or change its settings. What is not given stays as it is; with --reset it becomes the default
 again. The word none takes a limit away.`,
-		Example: "  forgequeue queues set mail --visibility-timeout 2m --max-active 5000 --max-running 20 --rate none",
-		Args:    one(),
-		RunE:    a.asTenant(func(ctx context.Context, s *session, args []string) error { return s.setQueue(ctx, args[0], &f) }),
+		Example: "  forgequeue queues set mail --visibility-timeout 2m --max-active 5000 --max-running 20 --rate none\n" +
+			"  forgequeue queues set hooks --push https://example.com/jobs --max-running 10",
+		Args: one(),
+		RunE: a.asTenant(func(ctx context.Context, s *session, args []string) error { return s.setQueue(ctx, args[0], &f) }),
 	}
 	flags := command.Flags()
 	flags.DurationVar(&f.visibility, "visibility-timeout", api.DefaultVisibilityTimeout, "how long a lease lasts without a heartbeat")
@@ -37,10 +40,12 @@ again. The word none takes a limit away.`,
 	flags.DurationVar(&f.base, "retry-base", api.DefaultRetryBase, "wait after the first failure; it doubles with each")
 	flags.DurationVar(&f.last, "retry-cap", api.DefaultRetryCap, "longest wait after a failure")
 	flags.Float64Var(&f.jitter, "retry-jitter", api.DefaultRetryJitter, "by how much the wait may differ, 0 to 1 of it")
+	flags.StringVar(&f.curve, "retry-curve", api.DefaultRetryCurve, "how the wait grows: exponential, linear or constant")
 	flags.StringVar(&f.active, "max-active", "", "jobs that may be there and not ended, beyond which submits are refused, or none")
 	flags.StringVar(&f.running, "max-running", "", "jobs that may run at once, or none")
 	flags.StringVar(&f.rate, "rate", "", "jobs that may start in a second, or none")
 	flags.BoolVar(&f.reset, "reset", false, "put back to the default what is not given")
+	f.push.flags(command)
 	return command
 }
 
@@ -67,9 +72,14 @@ func (s *session) setQueue(ctx context.Context, name string, f *queueFlags) erro
 }
 
 func settingsAsRequest(in api.QueueSettings) api.QueueRequest {
+	mode := api.ModePull
+	if in.Push != nil {
+		mode = api.ModePush
+	}
 	return api.QueueRequest{
+		Mode: &mode, Push: pushAsRequest(in.Push),
 		VisibilityTimeoutMS: &in.VisibilityTimeoutMS, MaxAttempts: &in.MaxAttempts,
-		Retry:     &api.RetryRequest{BaseMS: &in.Retry.BaseMS, CapMS: &in.Retry.CapMS, Jitter: &in.Retry.Jitter},
+		Retry:     &api.RetryRequest{BaseMS: &in.Retry.BaseMS, CapMS: &in.Retry.CapMS, Jitter: &in.Retry.Jitter, Curve: &in.Retry.Curve},
 		MaxActive: in.MaxActive, MaxRunning: in.MaxRunning, RatePerSecond: in.RatePerSecond,
 	}
 }
@@ -83,8 +93,10 @@ func (f *queueFlags) apply(command *cobra.Command, request *api.QueueRequest) er
 	replace(&request.Retry.BaseMS, givenMS(command, "retry-base", f.base))
 	replace(&request.Retry.CapMS, givenMS(command, "retry-cap", f.last))
 	replace(&request.Retry.Jitter, given(command, "retry-jitter", f.jitter))
+	replace(&request.Retry.Curve, given(command, "retry-curve", f.curve))
 	whole := func(text string) (int64, error) { return strconv.ParseInt(text, 10, 64) }
 	return errors.Join(
+		f.push.apply(command, request),
 		replaceLimit(command, &request.MaxActive, "max-active", f.active, whole),
 		replaceLimit(command, &request.MaxRunning, "max-running", f.running, whole),
 		replaceLimit(command, &request.RatePerSecond, "rate", f.rate, func(text string) (float64, error) { return strconv.ParseFloat(text, 64) }),

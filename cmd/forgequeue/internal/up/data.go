@@ -100,6 +100,7 @@ func (f *folder) join(name string) string { return filepath.Join(f.path, name) }
 type credentials struct {
 	HopSecret   string `json:"hop_secret"`
 	KeySecret   string `json:"key_secret"`
+	PushKey     string `json:"push_secrets_key"`
 	OperatorKey string `json:"operator_key"`
 	Tenant      string `json:"tenant"`
 	APIKey      string `json:"api_key"`
@@ -125,7 +126,7 @@ func (f *folder) loadCredentials() (credentials, error) {
 	} else if !errors.Is(err, os.ErrNotExist) {
 		return c, err
 	}
-	for _, secret := range []*string{&c.HopSecret, &c.KeySecret} {
+	for _, secret := range []*string{&c.HopSecret, &c.KeySecret, &c.PushKey} {
 		if *secret == "" {
 			*secret = draw()
 		}

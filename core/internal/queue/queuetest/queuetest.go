@@ -137,7 +137,13 @@ func withDatabase(server, name string) string {
 // time. what says what was waited for.
 func Eventually(tb testing.TB, what string, ok func() bool) {
 	tb.Helper()
-	const within, every = 10 * time.Second, 5 * time.Millisecond
+	EventuallyWithin(tb, 10*time.Second, what, ok)
+}
+
+// EventuallyWithin is Eventually with a guard of its own.
+func EventuallyWithin(tb testing.TB, within time.Duration, what string, ok func() bool) {
+	tb.Helper()
+	const every = 5 * time.Millisecond
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	over := time.After(within)

@@ -1,0 +1,44 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"github.com/forgequeue/forgequeue/core/internal/httpapi"
+	"github.com/forgequeue/forgequeue/core/internal/metrics"
+	"github.com/forgequeue/forgequeue/core/internal/outbound"
+	"github.com/forgequeue/forgequeue/core/internal/push"
+	"github.com/forgequeue/forgequeue/core/internal/seal"
+)
+
+// newPusher makes what executes the jobs of queues in push mode, and lets the server
+// take such queues; without a key for their secrets neither.
+func newPusher(cfg Config, log *slog.Logger, server *httpapi.Server, counted *metrics.Push) (run func(context.Context), err error) {
+	if cfg.PushKey == "" {
+		return func(context.Context) {}, nil
+	}
+	guard, err := outbound.ParseGuard(cfg.PushAllow)
+	if err != nil {
+		return nil, fmt.Errorf("core: FORGEQUEUE_PUSH_ALLOW: %w", err)
+	}
+	texts := []string{cfg.PushKey.Reveal()}
+	if cfg.PushKeyPrevious != "" {
+		texts = append(texts, cfg.PushKeyPrevious.Reveal())
+	}
+	keys, err := seal.New(texts...)
+	if err != nil {
+		return nil, fmt.Errorf("core: FORGEQUEUE_PUSH_SECRETS_KEY: %w", err)
+	}
+	server.Seals, server.Guard = keys, guard
+	executor := push.New(push.Options{
+		Dispatcher: server.Dispatcher, Store: server.Store, Keys: keys, Outbound: outbound.Options{Guard: guard},
+		Metrics: counted, Logger: log, Grace: cfg.Grace, InFlight: cfg.PushInFlight,
+	})
+	server.Dispatcher.ShowBreakers(executor.Breaker)
+	return func(ctx context.Context) {
+		if err := executor.Run(ctx); err != nil {
+			log.ErrorContext(ctx, "pushing has ended", "error", err)
+		}
+	}, nil
+}

@@ -1,0 +1,175 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/groupcommit"
+)
+
+// claims makes one of the claims that wait at one moment for the same lanes: one
+// plan and its statements for all of them, whose jobs are dealt out.
+type claims struct {
+	d *Dispatcher
+
+	mu     sync.Mutex
+	groups map[string]*claimGroup
+}
+
+type claimGroup struct {
+	*groupcommit.Group[*claimRequest, []queue.Claimed]
+	// dealer is of the one flush under way.
+	dealer fair
+	users  int
+}
+
+// rememberedGroups bounds the groups that nobody uses: what they remember is who was
+// served last.
+const rememberedGroups = 1000
+
+// claimRequest is one caller's part. Jobs are either delivered to it, or it has left
+// before: never both, and never neither.
+type claimRequest struct {
+	filter *Filter
+	worker queue.ClaimWorker
+	// look says to look at the tables where nothing is believed to be there.
+	look bool
+
+	mu        sync.Mutex
+	left      bool
+	delivered []queue.Claimed
+}
+
+// deliver gives the jobs to the caller; false if it has left.
+func (r *claimRequest) deliver(jobs []queue.Claimed) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.delivered = jobs
+	return !r.left
+}
+
+// leave gives what was delivered to a caller that did not take it.
+func (r *claimRequest) leave() []queue.Claimed {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.left = true
+	return r.delivered
+}
+
+func (r *claimRequest) hasLeft() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.left
+}
+
+// take joins the next statements for the filter's lanes.
+func (c *claims) take(ctx context.Context, filter *Filter, worker queue.ClaimWorker, look bool) ([]queue.Claimed, error) {
+	group, unuse := c.enter(filter.key())
+	defer unuse()
+	request := &claimRequest{filter: filter, worker: worker, look: look}
+	jobs, err := group.Do(ctx, 0, request)
+	switch {
+	case errors.Is(err, groupcommit.ErrLeft), errors.Is(err, groupcommit.ErrUnknown):
+		c.d.GiveBack(ctx, request.leave())
+		return nil, context.Cause(ctx)
+	case errors.Is(err, groupcommit.ErrFull):
+		return nil, fmt.Errorf("%w: too many claims wait", queue.ErrOverloaded)
+	case err != nil:
+		return nil, err
+	case ctx.Err() != nil:
+		c.d.GiveBack(ctx, jobs)
+		return nil, context.Cause(ctx)
+	}
+	return jobs, nil
+}
+
+func (c *claims) enter(key string) (group *claimGroup, unuse func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if group = c.groups[key]; group == nil {
+		if len(c.groups) >= rememberedGroups {
+			maps.DeleteFunc(c.groups, func(_ string, g *claimGroup) bool { return g.users == 0 })
+		}
+		group = &claimGroup{}
+		group.Group = groupcommit.New(groupcommit.Options[*claimRequest, []queue.Claimed]{
+			Most: jobsPerFlush, Waiting: waitingPerGroup, Timeout: flushTime,
+			Weight: func(r *claimRequest) int { return r.worker.Max },
+			Flush: func(ctx context.Context, requests []*claimRequest) []groupcommit.Result[[]queue.Claimed] {
+				return c.flush(ctx, &group.dealer, requests)
+			},
+		})
+		c.groups[key] = group
+	}
+	group.users++
+	return group, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		group.users--
+	}
+}
+
+// flush leases for all of the requests at once and deals out, the first one first.
+func (c *claims) flush(ctx context.Context, dealer *fair, requests []*claimRequest) []groupcommit.Result[[]queue.Claimed] {
+	results := make([]groupcommit.Result[[]queue.Claimed], len(requests))
+	leasing := &leasing{d: c.d, dealer: dealer, filter: requests[0].filter, busy: map[tenant.ID]bool{}}
+	look := false
+	for _, r := range requests {
+		worker := r.worker
+		if r.hasLeft() {
+			worker.Max = 0
+		}
+		leasing.workers = append(leasing.workers, worker)
+		look = look || r.look
+	}
+	c.d.lease(ctx, leasing, look)
+	jobs := leasing.jobs
+	c.d.claimed(jobs)
+	for i, r := range requests {
+		n := min(leasing.workers[i].Max, len(jobs))
+		if results[i].Value = jobs[:n:n]; n == 0 {
+			results[i].Err = leasing.err
+		}
+		if !r.deliver(jobs[:n:n]) {
+			c.d.GiveBack(ctx, jobs[:n])
+		}
+		jobs = jobs[n:]
+	}
+	return results
+}
+
+// lease runs a claim; where nothing is believed to be there it may look first.
+func (d *Dispatcher) lease(ctx context.Context, claim *leasing, look bool) {
+	if claim.run(ctx); claim.err != nil || len(claim.jobs) > 0 || !look {
+		return
+	}
+	var found bool
+	if found, claim.err = d.lookAt(ctx, claim.filter); found && claim.err == nil {
+		claim.run(ctx)
+	}
+}
+
+// claimed counts what was leased and tells who watches these jobs.
+func (d *Dispatcher) claimed(jobs []queue.Claimed) {
+	for i := range jobs {
+		d.Changed(jobs[i].ID)
+		d.metrics.QueueWait.Observe(jobs[i].StartedAt.Sub(jobs[i].ReadyAt).Seconds())
+	}
+	d.metrics.Claimed.Add(float64(len(jobs)))
+}
+
+// key is the same for filters that let the same lanes through.
+func (f *Filter) key() string {
+	if f.Push {
+		return "push"
+	}
+	queues := slices.Compact(slices.Sorted(slices.Values(f.Queues)))
+	tags := slices.Sorted(maps.Keys(f.Tags))
+	return f.Owner.String() + "\n" + strings.Join(queues, ",") + "\n" + strings.Join(tags, ",")
+}

@@ -1,0 +1,255 @@
+package dispatch_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/core/internal/dispatch"
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// cursorRun is several cores on one database that lose hints, while jobs appear in
+// every way in which a cursor can pass them.
+type cursorRun struct {
+	*fixture
+	random *rand.Rand
+	cores  []*dispatch.Dispatcher
+	lanes  []queue.Lane
+	few    chan struct{}
+
+	mu       sync.Mutex
+	appeared map[uuid.UUID]time.Time // when a job was committed, at the latest
+	how      map[uuid.UUID]string
+	claimed  map[uuid.UUID]time.Time
+}
+
+// No job is passed by for good: whatever commits late, rolls back, lies before a
+// cursor because a clock was set back, or belongs to a lane that was born elsewhere,
+// some claim finds it, within the scan's second and one more. (The bound here is a
+// hang guard.)
+func TestWhatACursorPassedIsFound(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(3) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			t.Parallel()
+			r := newCursorRun(t, seed)
+			r.play(6 * time.Second)
+			r.settle(30 * time.Second)
+		})
+	}
+}
+
+func newCursorRun(t *testing.T, seed uint64) *cursorRun {
+	t.Helper()
+	r := &cursorRun{
+		fixture: newFixture(t), random: rand.New(rand.NewPCG(seed, 1)),
+		few: make(chan struct{}, 4), appeared: map[uuid.UUID]time.Time{}, how: map[uuid.UUID]string{}, claimed: map[uuid.UUID]time.Time{},
+	}
+	for range 3 {
+		store := queuetest.OpenURL(t, r.url)
+		var d *dispatch.Dispatcher
+		d = dispatch.New(r.options(store, func(news []queue.Waiting) { r.tellOthers(d, news) }))
+		r.cores = append(r.cores, d)
+	}
+	for _, request := range []api.SubmitRequest{in("a"), in("b"), {Type: "test", Queue: "a", Tags: []string{"x"}}} {
+		f := r.fixture
+		f.d = r.cores[0]
+		f.lane(request)
+	}
+	lanes, err := r.store.LanesAfter(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.lanes = lanes
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	var group sync.WaitGroup
+	t.Cleanup(func() { stop(); group.Wait() })
+	for i, d := range r.cores {
+		group.Go(func() { _ = d.Run(ctx) })
+		for n := range 2 {
+			group.Go(func() { r.work(ctx, d, fmt.Sprintf("w%d-%d", i, n)) })
+		}
+	}
+	return r
+}
+
+// tellOthers loses half of the hints.
+func (r *cursorRun) tellOthers(from *dispatch.Dispatcher, news []queue.Waiting) {
+	for _, other := range r.cores {
+		if other != from && rand.IntN(2) == 0 {
+			go other.WakeHere(news)
+		}
+	}
+}
+
+func (r *cursorRun) work(ctx context.Context, d *dispatch.Dispatcher, id string) {
+	for ctx.Err() == nil {
+		jobs, err := d.Claim(ctx, dispatch.ClaimCall{
+			Owner: tenant.Platform, WorkerID: id, Queues: []string{"a", "b", "new"}, Tags: &[]string{"x"}, Max: 3, Wait: time.Second,
+		})
+		if err != nil && ctx.Err() == nil {
+			r.Errorf("claim: %v", err)
+		}
+		endings := make([]queue.Ending, len(jobs))
+		r.mu.Lock()
+		for i := range jobs {
+			if _, twice := r.claimed[jobs[i].ID]; twice {
+				r.Errorf("job %v (%s) was claimed twice", jobs[i].ID, r.how[jobs[i].ID])
+			}
+			r.claimed[jobs[i].ID] = time.Now()
+			endings[i] = queue.Ending{Lease: jobs[i].Lease(), Kind: api.KindComplete}
+		}
+		r.mu.Unlock()
+		d.End(ctx, endings)
+	}
+}
+
+// play makes jobs appear for a while.
+func (r *cursorRun) play(howLong time.Duration) {
+	var group sync.WaitGroup
+	for end := time.Now().Add(howLong); time.Now().Before(end); {
+		lane := r.lanes[r.random.IntN(len(r.lanes))]
+		priority, hold := r.random.IntN(10), time.Duration(r.random.IntN(1500))*time.Millisecond
+		switch r.random.IntN(10) {
+		case 0, 1, 2, 3, 4:
+			r.submitSome(1 + r.random.IntN(5))
+		case 5, 6:
+			group.Go(func() { r.lateCommit(lane, priority, hold) })
+		case 7:
+			group.Go(func() { r.rolledBack(hold / 3) })
+		case 8:
+			r.setBack(lane, priority)
+		default:
+			r.spoil()
+		}
+		<-time.After(time.Duration(r.random.IntN(30)) * time.Millisecond)
+	}
+	group.Wait()
+}
+
+func (r *cursorRun) note(id uuid.UUID, how string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.appeared[id], r.how[id] = time.Now(), how
+}
+
+// submitSome stores jobs through one of the cores, now and then the first ones of a
+// lane that the others do not know.
+func (r *cursorRun) submitSome(n int) {
+	call := dispatch.SubmitCall{Tenant: r.tenant, Batch: true}
+	for range n {
+		priority := r.random.IntN(10)
+		request := api.SubmitRequest{Type: "test", Queue: []string{"a", "b", "new"}[r.random.IntN(3)], Priority: &priority}
+		call.IDs, call.Jobs = append(call.IDs, uuid.Must(uuid.NewV7())), append(call.Jobs, request)
+	}
+	if r.random.IntN(5) == 0 {
+		call.Tenant = r.newTenant()
+	}
+	r.accepted(r.cores[r.random.IntN(len(r.cores))].Submit(r.Context(), []dispatch.SubmitCall{call})...)
+	for _, id := range call.IDs {
+		r.note(id, "submitted")
+	}
+}
+
+// connect gives a connection of few.
+func (r *cursorRun) connect() (conn *pgx.Conn, done func()) {
+	r.few <- struct{}{}
+	conn = queuetest.Connect(r, r.url)
+	return conn, func() {
+		_ = conn.Close(context.WithoutCancel(r.Context()))
+		<-r.few
+	}
+}
+
+const insertReadySQL = `
+INSERT INTO jobs (id, tenant_id, lane_id, queue, type, state, priority, payload, tags, metadata, max_attempts,
+                  retry_base_ms, retry_cap_ms, retry_jitter, created_at, run_at, ready_at)
+VALUES ($1, $2, $3, $4, 'test', 'queued', $5, '{}', '{}', '{}', 3, 1000, 1000, 0,
+        statement_timestamp(), statement_timestamp(), statement_timestamp() - $6::interval)`
+
+// lateCommit stores a job whose ready_at lies before its commit, and tells nobody.
+func (r *cursorRun) lateCommit(lane queue.Lane, priority int, hold time.Duration) {
+	conn, done := r.connect()
+	defer done()
+	tx, err := conn.Begin(r.Context())
+	if err != nil {
+		r.Error(err)
+		return
+	}
+	id := uuid.Must(uuid.NewV7())
+	if _, err := tx.Exec(r.Context(), insertReadySQL, id, lane.Tenant, lane.ID, lane.Queue, priority, time.Duration(0)); err != nil {
+		r.Error(err)
+		return
+	}
+	<-time.After(hold)
+	r.note(id, "committed late")
+	if err := tx.Commit(r.Context()); err != nil {
+		r.Error(err)
+	}
+}
+
+// rolledBack locks jobs that wait, as the claim of a core does that then dies.
+func (r *cursorRun) rolledBack(hold time.Duration) {
+	conn, done := r.connect()
+	defer done()
+	tx, err := conn.Begin(r.Context())
+	if err == nil {
+		_, err = tx.Exec(r.Context(), `SELECT id FROM jobs WHERE state = 'queued' ORDER BY ready_at DESC LIMIT 5 FOR UPDATE SKIP LOCKED`)
+	}
+	if err != nil {
+		r.Error(err)
+		return
+	}
+	<-time.After(hold)
+	if err := tx.Rollback(r.Context()); err != nil {
+		r.Error(err)
+	}
+}
+
+// setBack stores a job as a server does whose clock was set back.
+func (r *cursorRun) setBack(lane queue.Lane, priority int) {
+	id := uuid.Must(uuid.NewV7())
+	r.note(id, "before every cursor")
+	r.exec(insertReadySQL, id, lane.Tenant, lane.ID, lane.Queue, priority, time.Duration(1+r.random.IntN(3600))*time.Second)
+}
+
+// spoil makes one core's cursors plain wrong.
+func (r *cursorRun) spoil() {
+	r.cores[r.random.IntN(len(r.cores))].SpoilCursors(time.Now().Add(time.Hour))
+}
+
+// settle waits until every job was claimed.
+func (r *cursorRun) settle(guard time.Duration) {
+	r.Helper()
+	queuetest.EventuallyWithin(r, guard, "every job to be claimed", func() bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return len(r.claimed) >= len(r.appeared)
+	})
+	slowest := map[string]time.Duration{}
+	counts := map[string]int{}
+	for id, at := range r.appeared {
+		how := r.how[id]
+		slowest[how] = max(slowest[how], r.claimed[id].Sub(at))
+		counts[how]++
+	}
+	for how, n := range counts {
+		if slowest[how] > 10*time.Second { // a hang guard: five times what is promised
+			r.Errorf("a job that was %s waited for %v", how, slowest[how])
+		}
+		r.Logf("%d %s, the slowest claimed after %v", n, how, slowest[how].Round(time.Millisecond))
+	}
+	if len(counts) < 3 {
+		r.Errorf("only %v happened", counts)
+	}
+}

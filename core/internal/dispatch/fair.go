@@ -1,0 +1,128 @@
+package dispatch
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+)
+
+// fair deals what workers of many tenants take among the tenants that want it, by
+// their weights. It is weighted deficit round robin in the form in which the
+// deficit is kept: level is what a tenant has had, divided by its weight; who is
+// furthest behind comes first, and gets as much as brings all to one level. A
+// tenant that wants again after a rest begins where those stand that waited: a rest
+// is no claim to more. (Shreedhar and Varghese, Efficient Fair Queuing using Deficit
+// Round Robin, 1996; the level is the virtual time of start-time fair queuing,
+// Goyal, Vin and Cheng, 1996.)
+//
+// The plain form, a fixed quantum for each turn, serves claims of one job and
+// claims of a thousand unequally: whoever's turn it is when a thousand are asked for
+// gets many turns at once. It is memory only, and not safe for concurrent use.
+type fair struct {
+	level map[tenant.ID]float64
+	// wanted is at which deal a tenant wanted jobs last; deals counts them.
+	wanted map[tenant.ID]int
+	deals  int
+	// floor is the lowest level of those that wanted last.
+	floor float64
+}
+
+// want is a tenant with jobs that wait.
+type want struct {
+	tenant tenant.ID
+	weight int
+}
+
+// portion is how many jobs a tenant may take.
+type portion struct {
+	tenant tenant.ID
+	most   int
+}
+
+const (
+	// mostPortions bounds a statement: more lanes cost more than they bring.
+	mostPortions = 25
+	// rested is how many levels may be remembered of tenants that want nothing.
+	rested = 10_000
+)
+
+// deal parts n jobs among those that want, the one that is furthest behind first:
+// most portions sum up to n or a little more.
+func (f *fair) deal(wants []want, n int) []portion {
+	if len(wants) == 0 || n <= 0 {
+		return nil
+	}
+	f.enter(wants)
+	order := slices.Clone(wants)
+	slices.SortFunc(order, func(a, b want) int {
+		if la, lb := f.level[a.tenant], f.level[b.tenant]; la != lb {
+			if la < lb {
+				return -1
+			}
+			return 1
+		}
+		return strings.Compare(string(a.tenant[:]), string(b.tenant[:]))
+	})
+	order = order[:min(len(order), mostPortions, n)]
+	level := f.fill(order, n)
+	portions := make([]portion, 0, len(order))
+	for _, one := range order {
+		most := int(math.Ceil((level - f.level[one.tenant]) * float64(one.weight)))
+		portions = append(portions, portion{one.tenant, min(max(most, 1), n)})
+	}
+	return portions
+}
+
+// fill is the level that n jobs bring the tenants to, who are in the order of theirs.
+func (f *fair) fill(order []want, n int) float64 {
+	weights, sum := 0.0, 0.0
+	level := 0.0
+	for i, one := range order {
+		weights += float64(one.weight)
+		sum += f.level[one.tenant] * float64(one.weight)
+		level = (float64(n) + sum) / weights
+		if i+1 < len(order) && level <= f.level[order[i+1].tenant] {
+			break // the next one is above the water
+		}
+	}
+	return level
+}
+
+// enter lets tenants in that are new or have rested.
+func (f *fair) enter(wants []want) {
+	if f.level == nil || len(f.level) > rested+len(wants) {
+		f.level, f.wanted = map[tenant.ID]float64{}, map[tenant.ID]int{}
+	}
+	lowest := math.Inf(1)
+	for _, one := range wants {
+		if f.stayed(one.tenant) {
+			lowest = min(lowest, f.level[one.tenant])
+		}
+	}
+	if math.IsInf(lowest, 1) {
+		lowest = f.floor
+	}
+	for _, one := range wants {
+		if !f.stayed(one.tenant) { // one job behind: it is next
+			f.level[one.tenant] = max(f.level[one.tenant], lowest-1/float64(one.weight))
+		}
+	}
+	f.deals++
+	for _, one := range wants {
+		f.wanted[one.tenant] = f.deals
+	}
+	f.floor = lowest
+}
+
+// stayed says whether a tenant wanted jobs at the last deal too.
+func (f *fair) stayed(owner tenant.ID) bool {
+	at, known := f.wanted[owner]
+	return known && at == f.deals
+}
+
+// took notes that a tenant has had n jobs.
+func (f *fair) took(owner tenant.ID, weight, n int) {
+	f.level[owner] += float64(n) / float64(max(weight, 1))
+}

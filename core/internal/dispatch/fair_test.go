@@ -1,0 +1,117 @@
+package dispatch
+
+import (
+	"encoding/binary"
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+)
+
+func nth(n int) (id tenant.ID) {
+	binary.BigEndian.PutUint64(id[8:], uint64(n))
+	return id
+}
+
+// serve takes n jobs for claims among tenants that never run out, and gives what
+// each has had.
+func serve(f *fair, wants []want, n int, had map[tenant.ID]int) {
+	weights := map[tenant.ID]int{}
+	for _, w := range wants {
+		weights[w.tenant] = w.weight
+	}
+	for n > 0 {
+		for _, p := range f.deal(wants, n) {
+			got := min(p.most, n)
+			n -= got
+			had[p.tenant] += got
+			f.took(p.tenant, weights[p.tenant], got)
+		}
+	}
+}
+
+// Whatever sizes the claims have, tenants that always want more get shares in
+// proportion to their weights, to within what one of them may get at once.
+func TestSharesFollowTheWeights(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		var f fair
+		wants := make([]want, rapid.IntRange(1, 60).Draw(t, "tenants"))
+		sum := 0
+		for i := range wants {
+			wants[i] = want{nth(i), rapid.IntRange(1, 8).Draw(t, "weight")}
+			sum += wants[i].weight
+		}
+		had := map[tenant.ID]int{}
+		total, largest := 0, 0
+		for _, n := range rapid.SliceOfN(rapid.OneOf(rapid.IntRange(1, 3), rapid.IntRange(1, 1000)), 20, 200).Draw(t, "claims") {
+			serve(&f, wants, n, had)
+			total, largest = total+n, max(largest, n)
+		}
+		for _, w := range wants {
+			fairShare := float64(total) * float64(w.weight) / float64(sum)
+			// A statement serves few tenants: with more of them one claim may bring those some
+			// way ahead.
+			slack := 2*float64(w.weight) + 2 + float64(largest)
+			if got := float64(had[w.tenant]); math.Abs(got-fairShare) > slack {
+				t.Fatalf("a tenant of weight %d of %d got %v of %d, fair are %.1f", w.weight, sum, got, total, fairShare)
+			}
+		}
+	})
+}
+
+// With claims of one job, nobody is served twice before everybody was once.
+func TestOneAtATimeIsRoundRobin(t *testing.T) {
+	t.Parallel()
+	var f fair
+	var wants []want
+	for i := range 40 {
+		wants = append(wants, want{nth(i), 1})
+	}
+	had := map[tenant.ID]int{}
+	for round := 1; round <= 3; round++ {
+		for range wants {
+			serve(&f, wants, 1, had)
+		}
+		for id, n := range had {
+			if n != round {
+				t.Fatalf("after round %d tenant %v was served %d times", round, id, n)
+			}
+		}
+	}
+}
+
+// A tenant that had nothing to do for long is served next, and has no claim to more
+// than its share afterwards.
+func TestARestIsNoClaimToMore(t *testing.T) {
+	t.Parallel()
+	var f fair
+	busy, quiet := want{nth(1), 1}, want{nth(2), 1}
+	had := map[tenant.ID]int{}
+	serve(&f, []want{busy, quiet}, 2, had)
+	serve(&f, []want{busy}, 100_000, had)
+	clear(had)
+	if first := f.deal([]want{busy, quiet}, 1); first[0].tenant != quiet.tenant {
+		t.Errorf("the busy tenant is served before the quiet one")
+	}
+	serve(&f, []want{busy, quiet}, 100, had)
+	if had[quiet.tenant] > 52 || had[quiet.tenant] < 50 {
+		t.Errorf("after a rest the quiet tenant got %d of 100", had[quiet.tenant])
+	}
+}
+
+// A tenant that joins late begins where the others stand.
+func TestANewTenantIsServedAtOnce(t *testing.T) {
+	t.Parallel()
+	var f fair
+	old, late := want{nth(1), 5}, want{nth(2), 1}
+	had := map[tenant.ID]int{}
+	serve(&f, []want{old}, 1000, had)
+	clear(had)
+	serve(&f, []want{old, late}, 600, had)
+	if got := had[late.tenant]; got < 99 || got > 102 {
+		t.Errorf("weights 5 and 1: the second got %d of 600", got)
+	}
+}

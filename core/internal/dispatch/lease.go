@@ -1,0 +1,222 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+)
+
+const (
+	// mostStatements bounds what one claim may cost; what is left then is for the next.
+	mostStatements = 50
+	// mostMoves and mostBusy bound how often one look is made again: for strays that were
+	// moved, and for tenants whose lock another core's claim had.
+	mostMoves = 20
+	mostBusy  = 20
+	busyPause = 8 * time.Millisecond
+)
+
+// leasing is one claim on its way through its statements.
+type leasing struct {
+	d      *Dispatcher
+	dealer *fair
+	filter *Filter
+	// workers take jobs in this order; jobs are what they have by now.
+	workers []queue.ClaimWorker
+	jobs    []queue.Claimed
+	// without are users whose strays could not be moved, busy tenants whose lock another
+	// core has.
+	without []string
+	busy    map[tenant.ID]bool
+	// err is what ended it; jobs that were leased before are given out all the same.
+	err error
+
+	moves, waits int
+}
+
+// run takes jobs until the workers have what they asked for, or nothing is believed
+// to be there.
+func (l *leasing) run(ctx context.Context) {
+	most := 0
+	for _, worker := range l.workers {
+		most += worker.Max
+	}
+	for range mostStatements {
+		if len(l.jobs) >= most {
+			return
+		}
+		made := l.d.plan(l.dealer, l.left(), most-len(l.jobs), l.busy)
+		if len(made.claim.Lanes) == 0 {
+			if !l.waitForBusy(ctx) {
+				return
+			}
+			continue
+		}
+		var goOn bool
+		if goOn, l.err = l.step(ctx, &made); l.err != nil || !goOn {
+			return
+		}
+	}
+}
+
+// left is the filter with the room that queues have beside what was taken by now.
+func (l *leasing) left() *Filter {
+	if l.filter.Room == nil || len(l.jobs) == 0 {
+		return l.filter
+	}
+	taken := map[queue.QueueKey]int{}
+	for i := range l.jobs {
+		taken[queue.QueueKey{Tenant: l.jobs[i].TenantID, Name: l.jobs[i].Queue}]++
+	}
+	left := *l.filter
+	left.Room = func(key queue.QueueKey) int { return l.filter.Room(key) - taken[key] }
+	return &left
+}
+
+// step runs one statement and takes in what it tells. It is worth going on when that
+// changed something.
+func (l *leasing) step(ctx context.Context, made *plan) (goOn bool, err error) {
+	d := l.d
+	made.claim.Owner, made.claim.Without = l.filter.Owner, l.without
+	made.claim.Workers = workersFrom(l.workers, len(l.jobs))
+	if made.claim.LeaseID, err = uuid.NewRandom(); err != nil {
+		return false, fmt.Errorf("dispatch: lease id: %w", err)
+	}
+	leave, err := d.claimGate.enter(ctx, lockedTenants(made.claim.Lanes))
+	if err != nil {
+		return false, fmt.Errorf("%w: other claims of a tenant under a cap take all the time", queue.ErrOverloaded)
+	}
+	found, err := d.store.Claim(ctx, made.claim)
+	leave()
+	if err != nil {
+		d.lines.failed(made.lines)
+		return false, err
+	}
+	d.lines.walked(made.lines, found.Walked)
+	l.jobs = append(l.jobs, found.Jobs...)
+	for _, job := range found.Jobs {
+		l.dealer.took(job.TenantID, made.weights[job.TenantID], 1)
+	}
+	for _, owner := range found.Busy {
+		l.busy[owner] = true
+	}
+	goOn = len(found.Jobs) > 0 || len(found.Busy) > 0 || slices.ContainsFunc(found.Walked, func(w queue.Walked) bool { return w.Dry })
+	if len(found.Strays) > 0 && l.moves < mostMoves {
+		l.moves++
+		l.without = append(l.without, leftUsers(found.Strays, d.moveStrays(ctx, found.Strays))...)
+		goOn = true
+	}
+	return goOn, nil
+}
+
+// waitForBusy waits a moment for tenants whose lock another core has. It has nobody
+// to wait for once there are jobs.
+func (l *leasing) waitForBusy(ctx context.Context) bool {
+	if len(l.busy) == 0 || len(l.jobs) > 0 || l.waits == mostBusy {
+		return false
+	}
+	l.waits++
+	clear(l.busy)
+	pause(ctx, busyPause)
+	return ctx.Err() == nil
+}
+
+// workersFrom leaves out what the first n jobs were for.
+func workersFrom(workers []queue.ClaimWorker, n int) []queue.ClaimWorker {
+	left := make([]queue.ClaimWorker, 0, len(workers))
+	for _, worker := range workers {
+		has := min(n, worker.Max)
+		n -= has
+		if worker.Max -= has; worker.Max > 0 {
+			left = append(left, worker)
+		}
+	}
+	return left
+}
+
+// lockedTenants are the tenants among the lanes under a running cap or a rate. Their
+// claims go one at a time, and wait for each other in memory, not with a connection
+// each.
+func lockedTenants(lanes []queue.ClaimLane) []tenant.ID {
+	var ids []tenant.ID
+	for i := range lanes {
+		for _, c := range lanes[i].Caps {
+			ids = append(ids, c.Tenant)
+		}
+		if lanes[i].Rate != nil {
+			ids = append(ids, lanes[i].Tenant)
+		}
+	}
+	return ids
+}
+
+func pause(ctx context.Context, about time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(about/2 + rand.N(about)): //nolint:gosec // spreads cores, guards nothing
+	}
+}
+
+// underCaps adds what limits the jobs that run from a lane.
+func (d *Dispatcher) underCaps(claim *queue.ClaimLane, lane queue.Lane, settings queue.QueueSettings) {
+	claim.Caps = d.runningCaps(lane, settings)
+	if settings.RatePerSecond != nil {
+		claim.Rate = &queue.Rate{QueueKey: queue.QueueKey{Tenant: lane.Tenant, Name: lane.Queue}, PerSecond: *settings.RatePerSecond}
+	}
+	if lane.User == "" && d.limits.mayCapUsers(lane.Tenant) {
+		claim.Strayed = func(user string) bool { return d.limits.For(lane.Tenant, user).UserMaxRunning != nil }
+	}
+}
+
+// moveStrays puts jobs whose users have got a running cap since into those users'
+// lanes. What cannot be moved now is found again by the next claim.
+func (d *Dispatcher) moveStrays(ctx context.Context, strays []queue.Stray) (moved []queue.Stray) {
+	var to []queue.LaneID
+	var news []queue.Ready
+	for _, stray := range strays {
+		lane, known := d.lanes.ByID(stray.Lane)
+		if !known {
+			continue
+		}
+		own, err := d.lanes.For(ctx, lane.Of(stray.User))
+		if err != nil {
+			d.log.WarnContext(ctx, "a job stays in a lane that its user's cap does not reach", "lane", stray.Lane, "error", err)
+			continue
+		}
+		moved, to = append(moved, stray), append(to, own.ID)
+		there := stray.Ready
+		there.Lane = own.ID
+		news = append(news, there)
+	}
+	if len(moved) == 0 {
+		return nil
+	}
+	if err := d.store.Move(ctx, moved, to); err != nil {
+		d.log.WarnContext(ctx, "jobs of users with a running cap are not moved to their lanes", "error", err)
+		return nil
+	}
+	d.Wake(news)
+	return moved
+}
+
+// leftUsers are the users of strays that were not moved.
+func leftUsers(strays, moved []queue.Stray) []string {
+	done := map[uuid.UUID]bool{}
+	for _, stray := range moved {
+		done[stray.ID] = true
+	}
+	var users []string
+	for _, stray := range strays {
+		if !done[stray.ID] && !slices.Contains(users, stray.User) {
+			users = append(users, stray.User)
+		}
+	}
+	return users
+}

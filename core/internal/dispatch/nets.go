@@ -1,0 +1,173 @@
+package dispatch
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+)
+
+// Three nets lie under the wake-ups, each slower and with smaller holes:
+//
+//   - a claim without wait looks at the lines of its lanes where it believes nothing to
+//     be there;
+//   - the look-back, four times a second, looks at the lines that are known, from a second
+//     behind each cursor: jobs stored elsewhere of which no hint came, and those that
+//     were committed after a claim had passed them;
+//   - the scan goes once a second from line to line through the whole ready index: new
+//     lines, and whatever else. Under an old snapshot it costs much; it may take a
+//     twentieth of a connection's time and is then later.
+const (
+	// pollEvery is how long a wake-up that got lost costs at most.
+	pollEvery = 250 * time.Millisecond
+	// pollWakes is how many claims one ready line wakes in one poll.
+	pollWakes = 8
+	// linesPerLook and linesPerScan bound one statement.
+	linesPerLook = 2000
+	linesPerScan = 500
+	scanEvery    = time.Second
+	// netShare is which part of its time a net may spend with PostgreSQL: 1 of so many.
+	netShare = 20
+	// scanFresh is how old a scan may be for what is believed to be relied on.
+	scanFresh = 10 * scanEvery
+)
+
+// nets is when they were last used.
+type nets struct {
+	// claimed is when a claim was last made, scanned when the last scan that came to its
+	// end began; both in Unix nanoseconds.
+	claimed, scanned atomic.Int64
+}
+
+// needed says whether anybody claims: where nobody does, PostgreSQL is not asked.
+func (d *Dispatcher) netsNeeded() bool {
+	return d.parking.count() > 0 || time.Since(time.Unix(0, d.nets.claimed.Load())) < 4*scanEvery
+}
+
+// scannedLately says whether what is believed can be relied on.
+func (d *Dispatcher) scannedLately() bool {
+	return time.Since(time.Unix(0, d.nets.scanned.Load())) < scanFresh
+}
+
+// poll looks for jobs that no wake-up told of, on behalf of all parked claims at
+// once: their number costs nothing.
+func (d *Dispatcher) poll(ctx context.Context) {
+	var from lineKey
+	wait := pollEvery
+	for {
+		if !sleep(ctx, jittered(wait)) {
+			return
+		}
+		d.pollWatches(ctx)
+		wait = pollEvery
+		if !d.netsNeeded() {
+			continue
+		}
+		begun := time.Now()
+		lines, next := d.lines.known(from, linesPerLook, nil)
+		found, err := d.store.Look(ctx, lines, pollWakes)
+		if err != nil {
+			if ctx.Err() == nil {
+				d.log.WarnContext(ctx, "parked claims are not polled for", "error", err)
+			}
+			continue
+		}
+		from = next
+		d.WakeHere(found)
+		wait = max(pollEvery, (netShare-1)*time.Since(begun))
+	}
+}
+
+// scan finds the lines in which jobs wait, those of which nobody has told too.
+func (d *Dispatcher) scan(ctx context.Context) {
+	for {
+		if d.netsNeeded() || d.nets.scanned.Load() == 0 {
+			begun := time.Now()
+			if err := d.scanAll(ctx); err != nil {
+				if ctx.Err() == nil {
+					d.log.WarnContext(ctx, "the ready index is not scanned", "error", err)
+				}
+			} else {
+				d.nets.scanned.Store(begun.UnixNano())
+			}
+		}
+		if !sleep(ctx, jittered(scanEvery)) {
+			return
+		}
+	}
+}
+
+// scanAll goes through all lines, slice by slice, in a twentieth of the time.
+func (d *Dispatcher) scanAll(ctx context.Context) error {
+	var after queue.Line
+	for {
+		begun := time.Now()
+		found, err := d.store.Scan(ctx, after, linesPerScan)
+		if err != nil {
+			return err
+		}
+		waiting := make([]queue.Waiting, len(found))
+		for i, one := range found {
+			waiting[i] = queue.Waiting{Ready: one, Jobs: 1}
+		}
+		d.WakeHere(waiting)
+		if len(found) < linesPerScan {
+			sleep(ctx, min((netShare-1)*time.Since(begun)-scanEvery, scanFresh))
+			return nil
+		}
+		last := found[len(found)-1]
+		after = queue.Line{Lane: last.Lane, Priority: last.Priority}
+		if !sleep(ctx, (netShare-1)*time.Since(begun)) {
+			return ctx.Err()
+		}
+	}
+}
+
+// lookAt looks at the lines of the filter's lanes: at those that are known where the
+// scan has been lately, else at all that there can be. Jobs that it finds are
+// believed in from then on.
+func (d *Dispatcher) lookAt(ctx context.Context, filter *Filter) (found bool, err error) {
+	wanted := map[queue.LaneID]bool{}
+	var lanes []queue.LaneID
+	for _, lane := range d.lanes.Claimable(filter, nil, nil) {
+		lanes = append(lanes, lane.ID)
+		wanted[lane.ID] = true
+	}
+	lines, _ := d.lines.known(lineKey{}, linesPerLook, func(lane queue.LaneID) bool { return wanted[lane] })
+	if !d.scannedLately() {
+		lines = d.lines.all(lanes)
+	}
+	for len(lines) > 0 {
+		some := lines[:min(len(lines), linesPerLook)]
+		lines = lines[len(some):]
+		waiting, err := d.store.Look(ctx, some, 1)
+		if err != nil {
+			return found, err
+		}
+		for _, one := range waiting {
+			d.lines.hear([]queue.Ready{one.Ready})
+		}
+		found = found || len(waiting) > 0
+	}
+	return found, nil
+}
+
+// jittered is up to a fifth shorter, so that cores do not look at the same moment.
+func jittered(wait time.Duration) time.Duration {
+	return wait - time.Duration(rand.Int64N(int64(wait/5))) //nolint:gosec // spreads cores, guards nothing
+}
+
+// sleep says whether it came to its end.
+func sleep(ctx context.Context, wait time.Duration) bool {
+	if wait <= 0 {
+		return ctx.Err() == nil
+	}
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(wait):
+		return true
+	}
+}

@@ -1,0 +1,60 @@
+package dispatch
+
+import (
+	"sync/atomic"
+
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// breakers asks whoever pushes for the breaker of a queue in push mode.
+type breakers struct {
+	ask atomic.Pointer[func(queue.QueueKey) *api.Breaker]
+}
+
+// ShowBreakers says who knows the breakers of queues in push mode.
+func (d *Dispatcher) ShowBreakers(ask func(queue.QueueKey) *api.Breaker) { d.breakers.ask.Store(&ask) }
+
+// breaker is a queue's, nil where nobody knows one.
+func (d *Dispatcher) breaker(key queue.QueueKey) *api.Breaker {
+	if ask := d.breakers.ask.Load(); ask != nil {
+		return (*ask)(key)
+	}
+	return nil
+}
+
+// Settings gives a queue's settings as this core knows them; all defaults for one
+// that it does not.
+func (d *Dispatcher) Settings(owner tenant.ID, name string) queue.QueueSettings {
+	return d.lanes.Settings(owner, name)
+}
+
+// PushQueues gives the settings of all tenants' queues in push mode.
+func (d *Dispatcher) PushQueues() []queue.QueueSettings { return d.lanes.push() }
+
+func (l *Lanes) push() []queue.QueueSettings {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	var queues []queue.QueueSettings
+	for _, settings := range l.settings {
+		if settings.Push {
+			queues = append(queues, settings)
+		}
+	}
+	return queues
+}
+
+// shownTarget is a target as its owner sees it: without the secret.
+func shownTarget(target queue.Target) *api.Push {
+	if target.URL == "" {
+		return nil
+	}
+	return &api.Push{
+		URL: target.URL, TimeoutMS: target.Timeout.Milliseconds(),
+		Breaker: api.BreakerSettings{
+			Calls: target.Breaker.Calls, FailureRatio: target.Breaker.FailureRatio,
+			OpenMS: target.Breaker.Open.Milliseconds(), HalfOpen: target.Breaker.HalfOpen,
+		},
+	}
+}

@@ -1,0 +1,59 @@
+package httpapi
+
+import (
+	"strconv"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// encode writes the results of a call. What was JSON before goes through as it came:
+// payloads but for white space, and the answers to submits, which are written or
+// remembered whole, byte by byte.
+func encode(results any) ([]byte, error) {
+	if answers, ok := results.(api.Results[api.HopSubmitResponse]); ok {
+		return joinAnswers(answers.Results)
+	}
+	return marshal(results)
+}
+
+// marshal writes what encoding/json would, and faster.
+func marshal(value any) ([]byte, error) {
+	return json.Marshal(value,
+		json.FormatNilSliceAsNull(true), json.FormatNilMapAsNull(true), json.Deterministic(true),
+		jsontext.PreserveRawStrings(true), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+}
+
+// joinAnswers writes api.Results around answers that are JSON already.
+func joinAnswers(answers []api.Result[api.HopSubmitResponse]) ([]byte, error) {
+	size := len(`{"results":[]}`)
+	for i := range answers {
+		size += len(`,{"status":200,"replayed":true,"value":}`)
+		if answers[i].Value != nil {
+			size += len(*answers[i].Value)
+		}
+	}
+	to := append(make([]byte, 0, size), `{"results":[`...)
+	for i := range answers {
+		if i > 0 {
+			to = append(to, ',')
+		}
+		answer := &answers[i]
+		if answer.Problem != nil || answer.Value == nil {
+			text, err := marshal(answer)
+			if err != nil {
+				return nil, err
+			}
+			to = append(to, text...)
+			continue
+		}
+		to = strconv.AppendInt(append(to, `{"status":`...), int64(answer.Status), 10)
+		if answer.Replayed {
+			to = append(to, `,"replayed":true`...)
+		}
+		to = append(append(append(to, `,"value":`...), *answer.Value...), '}')
+	}
+	return append(to, `]}`...), nil
+}

@@ -1,0 +1,60 @@
+package httpapi
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// secretBytes is the length of the secrets made here; Standard Webhooks asks for 24
+// to 64.
+const secretBytes = 32
+
+// storeQueue sets a queue. The secret of one in push mode is in the answer when it
+// was made or replaced by this request, and never again.
+func (s *Server) storeQueue(ctx context.Context, owner tenant.ID, request *api.HopQueuePutRequest) (api.Queue, error) {
+	if request.Push == nil {
+		return s.Dispatcher.PutQueue(ctx, owner, request.Name, request.QueueRequest)
+	}
+	if field := s.judgePush(request.Push); field != nil {
+		return api.Queue{}, problem.Invalid(*field)
+	}
+	secret := request.Push.Secret
+	replace := secret != nil || request.Push.NewSecret
+	if secret == nil {
+		secret = new(drawSecret())
+	}
+	place := queue.QueueKey{Tenant: owner, Name: request.Name}.SecretPlace()
+	shown, taken, err := s.Dispatcher.PutPushQueue(ctx, owner, request.Name, request.QueueRequest,
+		queue.NewSecret{Sealed: s.Seals.Seal([]byte(*secret), place), Replace: replace})
+	if err == nil && taken && shown.Settings.Push != nil {
+		shown.Settings.Push.Secret = secret
+	}
+	return shown, err
+}
+
+// judgePush says what is wrong with a target that is well-formed.
+func (s *Server) judgePush(push *api.PushRequest) *problem.FieldError {
+	if s.Seals == nil {
+		return &problem.FieldError{Field: "mode", Message: "push is not open here: the operator has set no FORGEQUEUE_PUSH_SECRETS_KEY"}
+	}
+	u, wrong := api.PushURL(push.URL)
+	if wrong == "" {
+		wrong = s.Guard.Judge(u)
+	}
+	if wrong != "" {
+		return &problem.FieldError{Field: "push.url", Message: wrong}
+	}
+	return nil
+}
+
+func drawSecret() string {
+	raw := make([]byte, secretBytes)
+	_, _ = rand.Read(raw) // never fails, by its own word
+	return api.PushSecretPrefix + base64.StdEncoding.EncodeToString(raw)
+}

@@ -1,0 +1,126 @@
+package httpapi_test
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/forgequeue/forgequeue/core/internal/metrics"
+	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
+	"github.com/forgequeue/forgequeue/core/internal/sweep"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// bury makes a dead letter of a user, or of none.
+func (f *fixture) bury(user string) string {
+	f.Helper()
+	id := decode[api.SubmitResponse](f, one[json.RawMessage](f, api.HopSubmit, f.tenant, job(func(s *api.SubmitRequest) {
+		if user != "" {
+			s.User = &user
+		}
+	}))).ID
+	claimed := f.claim()
+	f.outcome(f.tenant, api.OutcomeRequest{JobID: claimed.ID, Kind: api.KindFail, LeaseToken: claimed.LeaseToken, Permanent: true, Error: &api.JobError{Type: "T", Message: "m"}})
+	return id
+}
+
+func byFilter(f *fixture, p api.Principal, path string, dry bool) json.RawMessage {
+	f.Helper()
+	return one[json.RawMessage](f, path, p, api.DeadLetterRequest{Filter: &api.DeadLetterFilterBody{}, DryRun: dry})
+}
+
+func TestRedriveByFilter(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	key := f.tenant
+	key.KeyID = "the-key"
+	for _, user := range []string{"", "bob", "bob", "eve"} {
+		f.bury(user)
+	}
+	bob, other := userOf(key, "bob"), f.newTenant()
+	for _, test := range []struct {
+		who  api.Principal
+		want int64
+	}{{key, 4}, {bob, 2}, {userOf(key, "nobody"), 0}, {other, 0}} {
+		if got := decode[api.Matched](f, byFilter(f, test.who, api.HopDeadLetterRedrive, true)); got.Matched != test.want {
+			t.Errorf("%+v: %+v", test.who, got)
+		}
+		groups := one[api.DeadLetterGroups](f, api.HopDeadLetterGroups, test.who, api.HopDeadLetterGroupsRequest{})
+		if (len(groups.Items) == 1) != (test.want > 0) || test.want > 0 && groups.Items[0].Count != test.want {
+			t.Errorf("%+v: %+v", test.who, groups)
+		}
+	}
+	redriver := sweep.NewRedriver(f.store, f.d, metrics.NewJobs(prometheus.NewRegistry()), f.logger)
+	bobs := decode[api.Redrive](f, byFilter(f, bob, api.HopDeadLetterRedrive, false))
+	all := decode[api.Redrive](f, byFilter(f, key, api.HopDeadLetterDiscard, false))
+	for _, made := range []api.Redrive{bobs, all} {
+		queuetest.Eventually(f, "the end of a redrive", func() bool {
+			if err := redriver.RunOnce(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			return one[api.Redrive](f, api.HopRedriveGet, key, api.HopRedriveRequest{ID: made.ID}).State == api.RedriveDone
+		})
+	}
+	// Whose turn came first is not settled: together they had all four.
+	ended := one[api.Page[api.Redrive]](f, api.HopRedriveList, key, api.HopPageRequest{PageSize: 1})
+	if ended.NextPageToken == nil || ended.Items[0].ID != all.ID {
+		t.Errorf("first page %+v", ended)
+	}
+	rest := one[api.Page[api.Redrive]](f, api.HopRedriveList, key, api.HopPageRequest{PageSize: 1, PageToken: *ended.NextPageToken})
+	if len(rest.Items) != 1 || rest.Items[0].Done+ended.Items[0].Done != 4 || rest.Items[0].Done > 2 {
+		t.Errorf("pages %+v %+v", ended, rest)
+	}
+	for _, stranger := range []api.Principal{other, userOf(key, "eve")} {
+		for _, path := range []string{api.HopRedriveGet, api.HopRedriveCancel} {
+			for _, id := range []string{bobs.ID, uuid.NewString(), "nonsense"} {
+				if got := ask[api.Redrive](f, path, item(stranger, api.HopRedriveRequest{ID: id}))[0]; got.Problem == nil || got.Problem.Code != problem.NotFound {
+					t.Errorf("%s of %s: %+v", path, id, got)
+				}
+			}
+		}
+		if got := one[api.Page[api.Redrive]](f, api.HopRedriveList, stranger, api.HopPageRequest{}); len(got.Items) != 0 {
+			t.Errorf("a stranger sees %+v", got)
+		}
+	}
+}
+
+func TestAudit(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	key := f.tenant
+	key.KeyID = "the-key"
+	id := f.bury("")
+	one[api.JobSummary](f, api.HopRedrive, key, api.HopJobRequest{JobID: id})
+	weight := 2
+	one[api.Tenant](f, api.HopTenantPatch, operator(), api.HopTenantPatchRequest{ID: key.Tenant, TenantPatch: api.TenantPatch{Weight: &weight}})
+	one[api.Plan](f, api.HopPlanPut, operator(), api.HopPlanPutRequest{Name: "p"})
+	own := one[api.Page[api.AuditEntry]](f, api.HopAudit, key, api.HopAuditRequest{})
+	if len(own.Items) != 2 || own.Items[0].Action != api.AuditTenantPatch || own.Items[0].Actor.Kind != "operator" ||
+		own.Items[1].Action != api.AuditRedrive || *own.Items[1].Object != id || *own.Items[1].Actor.KeyID != "the-key" {
+		t.Errorf("own entries %+v", own)
+	}
+	for _, test := range []struct {
+		who    api.Principal
+		filter api.AuditFilter
+		want   int
+	}{
+		{operator(), api.AuditFilter{}, 3},
+		{operator(), api.AuditFilter{Tenant: key.Tenant}, 2},
+		{operator(), api.AuditFilter{Action: api.AuditPlanPut}, 1},
+		{f.newTenant(), api.AuditFilter{Tenant: key.Tenant}, 0},
+		{key, api.AuditFilter{Before: &api.Time{Time: time.Unix(0, 0)}}, 0},
+	} {
+		if got := one[api.Page[api.AuditEntry]](f, api.HopAudit, test.who, api.HopAuditRequest{Filter: test.filter}); len(got.Items) != test.want {
+			t.Errorf("%+v %+v: %d entries, want %d", test.who, test.filter, len(got.Items), test.want)
+		}
+	}
+	for _, who := range []api.Principal{userOf(key, "bob"), platform()} {
+		if got := ask[api.Page[api.AuditEntry]](f, api.HopAudit, item(who, api.HopAuditRequest{}))[0]; got.Problem == nil || got.Problem.Code != problem.Forbidden {
+			t.Errorf("%+v: %+v", who, got)
+		}
+	}
+}

@@ -1,0 +1,135 @@
+package push
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+const (
+	// leastWindow is the time whose calls a breaker judges by; buckets is in how many
+	// steps it rolls on.
+	leastWindow = 30 * time.Second
+	buckets     = 10
+)
+
+// breakerKey names a breaker: one for each tenant and destination, and for each way
+// in which a tenant's queues want the destination to be judged.
+type breakerKey struct {
+	tenant      tenant.ID
+	destination string
+	settings    queue.Breaker
+	window      time.Duration
+}
+
+func keyOf(settings *queue.QueueSettings, destination string) breakerKey {
+	return breakerKey{
+		tenant: settings.Tenant, destination: destination, settings: settings.Target.Breaker,
+		// a call that began before the window is not judged, so it has to be the longer
+		window: max(leastWindow, 2*settings.Target.Timeout),
+	}
+}
+
+// breaker is a destination's, with what is under way to it.
+type breaker struct {
+	key     breakerKey
+	circuit *gobreaker.CircuitBreaker[*answer]
+
+	// Guarded by the Executor: inFlight are the jobs that are held for the destination,
+	// waiting those of them that are not called yet.
+	inFlight, waiting int
+	used              time.Time
+
+	mu             sync.Mutex
+	since, retryAt time.Time
+}
+
+// change is told of each change of state; it must not wait.
+type change func(key breakerKey, from, to gobreaker.State)
+
+// errFailing marks calls that speak against the destination, errApart those that
+// say nothing of it.
+var (
+	errFailing = errors.New("push: the destination fails")
+	errApart   = errors.New("push: the call was ended from here")
+)
+
+func newBreaker(key breakerKey, told change) *breaker {
+	b := &breaker{key: key, used: time.Now()}
+	b.circuit = gobreaker.NewCircuitBreaker[*answer](gobreaker.Settings{
+		MaxRequests:  uint32(key.settings.HalfOpen), //nolint:gosec // 1 to 1000
+		Interval:     key.window,
+		BucketPeriod: key.window / buckets,
+		Timeout:      key.settings.Open,
+		ReadyToTrip:  func(counts gobreaker.Counts) bool { return trips(counts, key.settings) },
+		IsExcluded:   func(err error) bool { return errors.Is(err, errApart) },
+		OnStateChange: func(_ string, from, to gobreaker.State) {
+			b.mu.Lock()
+			b.since, b.retryAt = time.Now(), time.Time{}
+			if to == gobreaker.StateOpen {
+				b.retryAt = b.since.Add(key.settings.Open)
+			}
+			b.mu.Unlock()
+			told(key, from, to)
+		},
+	})
+	return b
+}
+
+// trips says whether a breaker opens: too many of the window's calls have failed,
+// or as many in a row as are enough to judge. The second is for destinations that
+// were well until now: their many good calls would outvote the bad ones for a
+// while, and every one of these costs a job an attempt.
+func trips(counts gobreaker.Counts, settings queue.Breaker) bool {
+	enough := uint32(settings.Calls) //nolint:gosec // 1 to 1000
+	if counts.ConsecutiveFailures >= enough {
+		return true
+	}
+	judged := counts.TotalSuccesses + counts.TotalFailures
+	return judged >= enough && float64(counts.TotalFailures) >= settings.FailureRatio*float64(judged)
+}
+
+// probes is how many more calls a half-open breaker lets through. The Executor
+// holds the lock on waiting.
+func (b *breaker) probes() int {
+	counts := b.circuit.Counts()
+	return b.key.settings.HalfOpen - int(counts.Requests) + int(counts.TotalExclusions) - b.waiting
+}
+
+// shown is the breaker as its owner sees it.
+func (b *breaker) shown() *api.Breaker {
+	state := b.circuit.State() // may be what changes it
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	shown := &api.Breaker{State: state.String()}
+	if !b.since.IsZero() {
+		since := api.At(b.since.UTC())
+		shown.Since = &since
+	}
+	if state == gobreaker.StateOpen && !b.retryAt.IsZero() {
+		retryAt := api.At(b.retryAt.UTC())
+		shown.RetryAt = &retryAt
+	}
+	return shown
+}
+
+// call makes one call, if the breaker lets it through; probe says that it was to
+// find out whether the destination is back.
+func (b *breaker) call(do func() (*answer, error)) (a *answer, probe bool, err error) {
+	a, err = b.circuit.Execute(func() (*answer, error) {
+		probe = b.circuit.State() != gobreaker.StateClosed
+		return do()
+	})
+	return a, probe, err
+}
+
+// refused says that the breaker let the call not through.
+func refused(err error) bool {
+	return errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests)
+}

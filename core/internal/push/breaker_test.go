@@ -1,0 +1,168 @@
+package push_test
+
+import (
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/forgequeue/forgequeue/core/internal/dispatch"
+	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// quickly has a breaker that opens after 4 calls and tries again soon.
+func quickly(r *api.QueueRequest) {
+	r.Push.Breaker = &api.BreakerSettingsRequest{Calls: new(4), OpenMS: new(int64(1500)), HalfOpen: new(2)}
+}
+
+// spent is what the jobs of a queue have spent and where they are.
+func (f *fixture) spent(name string) (attempts, claims, dead int) {
+	f.Helper()
+	// what runs at this moment may yet be given back
+	return f.count(`SELECT COALESCE(sum(attempt), 0) FROM jobs WHERE queue = $1 AND state <> 'running'`, name),
+		f.count(`SELECT COALESCE(sum(epoch), 0) FROM jobs WHERE queue = $1`, name),
+		f.count(`SELECT count(*) FROM dead_letters WHERE queue = $1`, name)
+}
+
+func (f *fixture) metric(name string) float64 {
+	f.Helper()
+	families, err := f.registry.Gather()
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() == name {
+			return family.GetMetric()[0].GetGauge().GetValue()
+		}
+	}
+	f.Fatalf("there is no metric %s", name)
+	return 0
+}
+
+// While a destination is dead no job of its queue is claimed; the few that try it
+// again spend nothing; nobody else notices; and when it is back all is done.
+func TestOpenBreakerSpendsNoAttempts(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	var alive atomic.Bool
+	d := newDestination(t, func(w http.ResponseWriter, r *http.Request, _ int) {
+		if r.URL.Path == "/dead" && !alive.Load() {
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+	})
+	elsewhere := newDestination(t, says(200, ""))
+	other := f.newTenant()
+	f.put(f.tenant, "hooks", d.URL+"/dead", quickly)
+	f.put(f.tenant, "neighbour", d.URL+"/well", quickly)
+	f.put(f.tenant, "elsewhere", elsewhere.URL, quickly)
+	f.put(other, "hooks", d.URL+"/well", quickly)
+	if b := f.breaker(f.tenant, "hooks"); b == nil || b.State != api.BreakerClosed || b.Since != nil {
+		t.Errorf("breaker: %+v", b)
+	}
+	f.submit(f.tenant, "hooks", 4)
+	queuetest.Eventually(t, "the breaker to open", func() bool { return f.breaker(f.tenant, "hooks").State == api.BreakerOpen })
+	queuetest.Eventually(t, "the calls to end", func() bool { return f.count(`SELECT count(*) FROM jobs WHERE state = 'running'`) == 0 })
+	opened := f.breaker(f.tenant, "hooks")
+	if opened.RetryAt == nil || opened.Since == nil || opened.RetryAt.Sub(opened.Since.Time) != 1500*time.Millisecond || f.metric("forgequeue_push_breakers_open") != 1 {
+		t.Errorf("breaker: %+v", opened)
+	}
+	waiting := f.submit(f.tenant, "hooks", 20)
+	answer := f.d.Submit(t.Context(), []dispatch.SubmitCall{{
+		Tenant: f.tenant, IDs: []uuid.UUID{uuid.Must(uuid.NewV7())}, Jobs: []api.SubmitRequest{{Type: "test", Queue: "hooks"}},
+	}})[0]
+	if answer.Err != nil || !strings.Contains(string(answer.Body), "breaker is open") {
+		t.Errorf("%v %s", answer.Err, answer.Body)
+	}
+	// Others, of the same tenant and of the same destination, go on.
+	f.ends(f.tenant, f.submit(f.tenant, "elsewhere", 1)[0], api.StateCompleted)
+	f.ends(other, f.submit(other, "hooks", 1)[0], api.StateCompleted)
+	neighbour := f.submit(f.tenant, "neighbour", 1)[0]
+	if calls := count(d, "/dead"); calls != 4 {
+		t.Errorf("%d calls", calls)
+	}
+	// The destination is tried again and again, by two jobs each time.
+	queuetest.Eventually(t, "two failed looks", func() bool { return count(d, "/dead")+count(d, "/well") >= 4+1+4 })
+	attempts, claims, dead := f.spent("hooks")
+	if attempts != 4 || dead != 0 {
+		t.Errorf("%d attempts spent, %d dead", attempts, dead)
+	}
+	t.Logf("FIGURE jobs=25 attempts_spent=%d dead=%d claims=%d calls=%d", attempts, dead, claims, count(d, "/dead"))
+	alive.Store(true)
+	for _, id := range append(waiting, neighbour) {
+		f.ends(f.tenant, id, api.StateCompleted)
+	}
+	if b := f.breaker(f.tenant, "hooks"); b.State != api.BreakerClosed || b.RetryAt != nil || f.metric("forgequeue_push_breakers_open") != 0 {
+		t.Errorf("breaker: %+v", b)
+	}
+}
+
+func count(d *destination, path string) int {
+	n := 0
+	for _, call := range d.got() {
+		if call.path == path {
+			n++
+		}
+	}
+	return n
+}
+
+// A job that is poison itself is not tried for ever by way of a breaker that it
+// keeps open: after a day its probes spend attempts.
+func TestProbesGoOnForADayAtMost(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	d := newDestination(t, says(500, ""))
+	f.put(f.tenant, "hooks", d.URL, func(r *api.QueueRequest) {
+		r.MaxAttempts = new(2)
+		r.Push.Breaker = &api.BreakerSettingsRequest{Calls: new(1), OpenMS: new(int64(300)), HalfOpen: new(1)}
+	})
+	id := f.submit(f.tenant, "hooks", 1)[0]
+	f.ends(f.tenant, id, api.StateScheduled)
+	f.promote()
+	queuetest.Eventually(t, "three probes", func() bool { return len(d.got()) >= 4 })
+	if job := f.get(f.tenant, id); job.Attempt > 2 || job.DeadReason != nil || job.LastError.Type != "http_500" {
+		t.Errorf("%+v", job)
+	}
+	queuetest.Eventually(t, "a moment between probes", func() bool {
+		return f.count(`WITH old AS (UPDATE jobs SET deferred_since = statement_timestamp() - interval '25 hours' WHERE state = 'queued' RETURNING id) SELECT count(*) FROM old`) == 1
+	})
+	f.ends(f.tenant, id, api.StateDeadLetter)
+}
+
+// One destination has its part of a core's slots; what is claimed beyond is given
+// back, attempt included. A queue's own cap is exact.
+func TestSlotsAreBounded(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	release := make(chan struct{})
+	var now, most atomic.Int64
+	d := newDestination(t, func(http.ResponseWriter, *http.Request, int) {
+		n := now.Add(1)
+		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+		}
+		<-release
+		now.Add(-1)
+	})
+	free := newDestination(t, says(200, ""))
+	f.put(f.tenant, "hangs", d.URL)
+	f.put(f.tenant, "capped", d.URL, func(r *api.QueueRequest) { r.MaxRunning = new(int64(3)) })
+	f.put(f.tenant, "free", free.URL)
+	f.submit(f.tenant, "capped", 10)
+	queuetest.Eventually(t, "three calls", func() bool { return now.Load() == 3 })
+	f.submit(f.tenant, "hangs", 30)
+	queuetest.Eventually(t, "eight calls", func() bool { return now.Load() == 8 })
+	// slots are taken, and yet others go on
+	f.ends(f.tenant, f.submit(f.tenant, "free", 1)[0], api.StateCompleted)
+	if most.Load() != 8 || f.count(`SELECT sum(attempt) FROM jobs`) != 8 {
+		t.Errorf("%d calls at once, %d attempts", most.Load(), f.count(`SELECT sum(attempt) FROM jobs`))
+	}
+	close(release)
+	queuetest.Eventually(t, "all jobs to be done", func() bool { return f.count(`SELECT count(*) FROM jobs`) == 0 })
+	if n := f.count(`SELECT count(*) FROM finished_jobs WHERE state = 'completed' AND attempt = 1`); n != 41 || most.Load() > 8 {
+		t.Errorf("%d jobs done with one attempt, %d calls at once", n, most.Load())
+	}
+}

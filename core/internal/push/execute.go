@@ -1,0 +1,194 @@
+package push
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+const (
+	// quickTries is how often a call may be made again within an attempt, after a pause
+	// between quickLeast and quickMost.
+	quickTries            = 2
+	quickLeast, quickMost = 50 * time.Millisecond, 500 * time.Millisecond
+	// endFor is how long an outcome is offered to the database before its lease is left
+	// to run out, endPause about how long between two offers.
+	endFor   = 20 * time.Second
+	endPause = 200 * time.Millisecond
+)
+
+// attempt is one execution of a job.
+type attempt struct {
+	target *target
+	job    *queue.Claimed
+	body   []byte
+	tries  int
+	status int
+	// probe says that it was to find out whether the destination is back.
+	probe bool
+}
+
+// execute calls for one job and ends its attempt.
+func (e *Executor) execute(calls context.Context, t *target, claimed *queue.Claimed, received time.Time) {
+	defer e.leave(t)
+	a := &attempt{target: t, job: claimed}
+	ctx, cancel := context.WithCancelCause(calls)
+	defer cancel(nil)
+	timed, stop := context.WithDeadlineCause(ctx, callEnd(t, claimed, received), errTimeout)
+	defer stop()
+	kept := make(chan struct{})
+	go func() {
+		defer close(kept)
+		e.keep(timed, cancel, claimed, received)
+	}()
+	v := e.call(timed, a)
+	cause := context.Cause(ctx)
+	stop()
+	<-kept
+	if v == nil {
+		v = endedBy(cause)
+	}
+	if v.kind != "" {
+		e.end(ctx, a, v)
+	}
+	e.metrics.Outcomes.WithLabelValues(v.word).Inc()
+	e.metrics.Duration.Observe(time.Since(received).Seconds())
+	e.log.InfoContext(ctx, "push", "job", claimed.ID, "tenant", claimed.TenantID, "queue", claimed.Queue, "attempt", claimed.Attempt,
+		"epoch", claimed.Epoch, "outcome", v.word, "status", a.status, "tries", a.tries,
+		"duration_ms", time.Since(received).Milliseconds(), "correlation_id", textOf(claimed.CorrelationID))
+}
+
+func textOf(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+// callEnd is when a call must be over: by the queue's timeout, and before the job's,
+// at which its lease ends too.
+func callEnd(t *target, claimed *queue.Claimed, received time.Time) time.Time {
+	end := received.Add(t.settings.Target.Timeout)
+	if claimed.TimeoutMs == nil {
+		return end
+	}
+	left := time.Duration(*claimed.TimeoutMs) * time.Millisecond
+	left -= min(max(left/5, 100*time.Millisecond), 2*time.Second)
+	if by := received.Add(left); by.Before(end) {
+		return by
+	}
+	return end
+}
+
+// call makes the calls of an attempt; nil where they were ended from here, or never
+// made.
+func (e *Executor) call(ctx context.Context, a *attempt) *verdict {
+	var err error
+	if a.body, err = bodyOf(a.job); err != nil {
+		e.called(a.target)
+		return &verdict{word: wordFailed, kind: api.KindFail, permanent: true, err: &api.JobError{Type: "internal", Message: err.Error()}}
+	}
+	e.budget.earn(a.target.settings.Tenant)
+	var last *verdict
+	for {
+		said, probe, err := e.try(ctx, a)
+		if refused(err) || errors.Is(err, errApart) {
+			return last // of a call that was made again the first answer stands
+		}
+		v := judge(said)
+		last, a.status = &v, said.status
+		if a.probe = probe; probe {
+			return ofProbe(v)
+		}
+		if !v.again || a.tries > quickTries || !e.budget.spend(a.target.settings.Tenant) {
+			return last
+		}
+		e.metrics.QuickTries.Inc()
+		select {
+		case <-ctx.Done():
+			return last
+		case <-time.After(quickLeast + rand.N(quickMost-quickLeast)): //nolint:gosec // spreads tries, guards nothing
+		}
+	}
+}
+
+// try makes one call through the breaker.
+func (e *Executor) try(ctx context.Context, a *attempt) (said *answer, probe bool, err error) {
+	entered := false
+	enter := func() {
+		if a.tries == 0 && !entered {
+			e.called(a.target)
+		}
+		entered = true
+	}
+	said, probe, err = a.target.breaker.call(func() (*answer, error) {
+		enter()
+		a.tries++
+		r, err := newRequest(ctx, a.target, a.job, a.body, time.Now())
+		if err != nil {
+			return &answer{failure: &failure{kind: "internal", message: "the call could not be made"}}, errFailing
+		}
+		said, err := send(e.transport, r)
+		if err == nil && judge(said).failing {
+			err = errFailing
+		}
+		return said, err
+	})
+	enter()
+	return said, probe, err
+}
+
+// ofProbe gives the attempt of a probe back where the destination still fails: the
+// job only tried it for the others. That, too, goes on for a day at most.
+func ofProbe(v verdict) *verdict {
+	if v.failing && v.kind == api.KindFail {
+		return &verdict{word: wordProbe, kind: api.KindRelease, err: v.err, deferral: api.MaxDeferral, failing: true}
+	}
+	return &v
+}
+
+// endedBy is what becomes of an attempt whose call was ended from here, or was
+// never made because the breaker has opened.
+func endedBy(cause error) *verdict {
+	switch {
+	case errors.Is(cause, errLeaseLost):
+		return &verdict{word: wordLost}
+	case errors.Is(cause, errCancelled): // which ends as cancelled, by the table
+		return &verdict{word: wordCancelled, kind: api.KindRelease}
+	}
+	return &verdict{word: wordGivenBack, kind: api.KindRelease}
+}
+
+// end stores an outcome. It is offered again while the database is away: a repeat
+// gets the first one's answer.
+func (e *Executor) end(ctx context.Context, a *attempt, v *verdict) {
+	if v.delay > 0 { // never sooner than the destination asks, and not all of its jobs at once
+		v.delay += rand.N(v.delay/10 + 1) //nolint:gosec // spreads jobs, guards nothing
+	}
+	finish, cancel := context.WithTimeout(context.WithoutCancel(ctx), endFor)
+	defer cancel()
+	ending := queue.Ending{
+		Lease: a.job.Lease(), Kind: v.kind, Result: v.result, Error: v.err, Permanent: v.permanent, Delay: v.delay, Deferral: v.deferral,
+		Random: rand.Float64(), //nolint:gosec // spreads retries, guards nothing
+	}
+	for {
+		ended := e.dispatcher.End(finish, []queue.Ending{ending})[0]
+		if ended.Err == nil {
+			return
+		}
+		if errors.Is(ended.Err, queue.ErrLeaseLost) || errors.Is(ended.Err, queue.ErrNotFound) || errors.Is(ended.Err, queue.ErrOutcomeConflict) {
+			v.word = wordLost
+			return
+		}
+		if finish.Err() != nil {
+			e.log.WarnContext(ctx, "the outcome of a push is lost; its lease will run out", "job", a.job.ID, "error", ended.Err)
+			v.word = wordLost
+			return
+		}
+		pause(finish, endPause)
+	}
+}

@@ -1,0 +1,214 @@
+package push
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/sony/gobreaker/v2"
+
+	"github.com/forgequeue/forgequeue/core/internal/dispatch"
+	"github.com/forgequeue/forgequeue/core/internal/metrics"
+	"github.com/forgequeue/forgequeue/core/internal/outbound"
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/seal"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+)
+
+const (
+	// mostAtOnce is how many jobs one claim may take.
+	mostAtOnce = 100
+	// claimWait is how long a claim waits for work. Between two the settings are learned,
+	// and a queue with less room than the last claim asked for gets its turn.
+	claimWait = 250 * time.Millisecond
+	// claimPause is about how long a claim that failed is not made again.
+	claimPause = 500 * time.Millisecond
+	// idlePause is the least time for a look that finds nothing.
+	idlePause = 10 * time.Millisecond
+	// Of the slots of a core one tenant may take a quarter, and one destination an
+	// eighth: one that hangs leaves the others room.
+	tenantPart, destinationPart = 4, 8
+)
+
+// Options are what an Executor needs.
+type Options struct {
+	Dispatcher *dispatch.Dispatcher
+	Store      *queue.Store
+	Keys       *seal.Keys
+	Outbound   outbound.Options
+	Metrics    *metrics.Push
+	Logger     *slog.Logger
+	// Grace is how long calls may go on after the end of Run's context.
+	Grace time.Duration
+	// InFlight is how many calls may be under way at once.
+	InFlight int
+}
+
+// Executor calls the destinations of queues in push mode.
+type Executor struct {
+	dispatcher *dispatch.Dispatcher
+	store      *queue.Store
+	keys       *seal.Keys
+	transport  *outbound.Transport
+	metrics    *metrics.Push
+	log        *slog.Logger
+	grace      time.Duration
+	workerID   string
+	budget     budget
+	// again makes a waiting claim look again: there may be room where there was none.
+	again chan struct{}
+	// changes are breakers' changes of state, for the log.
+	changes chan breakerChange
+	// learned is when the settings were last copied; Run's own.
+	learned time.Time
+
+	mu       sync.Mutex
+	most     int
+	inFlight int
+	byTenant map[tenant.ID]int
+	targets  map[queue.QueueKey]*target
+	breakers map[breakerKey]*breaker
+}
+
+// New makes an Executor; Run works.
+func New(o Options) *Executor {
+	return &Executor{
+		dispatcher: o.Dispatcher, store: o.Store, keys: o.Keys, transport: outbound.NewTransport(o.Outbound),
+		metrics: o.Metrics, log: o.Logger, grace: o.Grace, workerID: "push:" + uuid.NewString(), again: make(chan struct{}, 1), changes: make(chan breakerChange, 64),
+		most: o.InFlight, byTenant: map[tenant.ID]int{}, targets: map[queue.QueueKey]*target{}, breakers: map[breakerKey]*breaker{},
+	}
+}
+
+// errDrained ends calls that outlast the grace.
+var errDrained = errors.New("push: this core stops")
+
+// Run claims and calls until ctx ends; then calls under way may end within the
+// grace, and the others are given back, attempts included.
+func (e *Executor) Run(ctx context.Context) error {
+	defer e.transport.Close()
+	calls, stop := context.WithCancelCause(context.WithoutCancel(ctx))
+	var tellers, group sync.WaitGroup
+	tellers.Go(func() { e.tell(calls) })
+	defer tellers.Wait()
+	defer stop(errDrained)
+	for ctx.Err() == nil {
+		begun := time.Now()
+		e.learn(ctx)
+		jobs, err := e.claim(ctx)
+		if err != nil && ctx.Err() == nil {
+			e.log.WarnContext(ctx, "jobs to push are not claimed", "error", err)
+			pause(ctx, claimPause)
+		}
+		e.start(calls, &group, jobs)
+		if len(jobs) == 0 && time.Since(begun) < idlePause {
+			pause(ctx, idlePause) // no claim waits any more: this core is about to stop
+		}
+	}
+	ended := make(chan struct{})
+	go func() { group.Wait(); close(ended) }()
+	grace := time.NewTimer(e.grace)
+	defer grace.Stop()
+	select {
+	case <-ended:
+	case <-grace.C:
+		stop(errDrained)
+		<-ended
+	}
+	return nil
+}
+
+func (e *Executor) claim(ctx context.Context) ([]queue.Claimed, error) {
+	most := e.mostNow()
+	if most == 0 {
+		e.wait(ctx)
+		return nil, nil
+	}
+	return e.dispatcher.Claim(ctx, dispatch.ClaimCall{
+		Owner: tenant.Platform, WorkerID: e.workerID, Push: true, Room: e.Room, Again: e.again, Max: most, Wait: claimWait,
+	})
+}
+
+// wait waits until there may be room.
+func (e *Executor) wait(ctx context.Context) {
+	timer := time.NewTimer(learnEvery)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-e.again:
+	case <-timer.C:
+	}
+}
+
+func pause(ctx context.Context, about time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(about/2 + rand.N(about)): //nolint:gosec // spreads cores, guards nothing
+	}
+}
+
+// start calls for each job that there is room for, and gives back the others.
+func (e *Executor) start(calls context.Context, group *sync.WaitGroup, jobs []queue.Claimed) {
+	if len(jobs) == 0 {
+		return
+	}
+	received := time.Now()
+	var excess []queue.Claimed
+	for i := range jobs {
+		settings := e.dispatcher.Settings(jobs[i].TenantID, jobs[i].Queue)
+		t := e.targetOf(calls, &settings)
+		if t == nil || !e.admit(t) {
+			excess = append(excess, jobs[i])
+			continue
+		}
+		group.Go(func() { e.execute(calls, t, &jobs[i], received) })
+	}
+	e.metrics.Outcomes.WithLabelValues(wordGivenBack).Add(float64(len(excess)))
+	e.dispatcher.GiveBack(calls, excess)
+}
+
+// changed tells of a breaker that has changed its state.
+func (e *Executor) changed(key breakerKey, from, to gobreaker.State) {
+	e.metrics.BreakerChanges.WithLabelValues(to.String()).Inc()
+	if to == gobreaker.StateOpen && from == gobreaker.StateClosed {
+		e.metrics.BreakersOpen.Inc()
+	}
+	if to == gobreaker.StateClosed {
+		e.metrics.BreakersOpen.Dec()
+	}
+	select {
+	case e.changes <- breakerChange{key, from, to}:
+	default: // a line is lost, a count is not
+	}
+	e.kick()
+}
+
+type breakerChange struct {
+	key      breakerKey
+	from, to gobreaker.State
+}
+
+// tell writes breakers' changes to the log: they happen under locks, where nothing
+// may wait for it.
+func (e *Executor) tell(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case c := <-e.changes:
+			e.log.InfoContext(ctx, "a breaker has changed", "tenant", c.key.tenant, "destination", c.key.destination,
+				"from", c.from.String(), "to", c.to.String())
+		}
+	}
+}
+
+// kick makes a waiting claim look again.
+func (e *Executor) kick() {
+	select {
+	case e.again <- struct{}{}:
+	default: // it is told already
+	}
+}

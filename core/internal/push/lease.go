@@ -1,0 +1,74 @@
+package push
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/forgequeue/forgequeue/core/internal/job"
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// Why a call ends from here.
+var (
+	errLeaseLost = errors.New("push: the lease is lost")
+	errLeaseEnds = errors.New("push: the lease could not be extended")
+	errCancelled = errors.New("push: the job is cancelled")
+)
+
+const (
+	// longestBeat is the most time between two heartbeats: so late a call learns that
+	// its job was cancelled.
+	longestBeat = 3 * time.Second
+	// beatPause is how long a heartbeat that failed is not made again.
+	beatPause = 500 * time.Millisecond
+)
+
+// keep extends a job's lease until ctx ends, and ends the call through cancel when
+// the lease is lost, is about to end, or the job is cancelled.
+func (e *Executor) keep(ctx context.Context, cancel context.CancelCauseFunc, claimed *queue.Claimed, received time.Time) {
+	// Both times are of the statement that leased it; what has passed since is in the
+	// margin.
+	renewed, length := received, claimed.LeaseExpiresAt.Sub(claimed.StartedAt)
+	next := min(length/3, longestBeat)
+	for {
+		end := renewed.Add(length - min(length/20, 500*time.Millisecond))
+		timer := time.NewTimer(min(next, time.Until(end)))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		}
+		if !time.Now().Before(end) {
+			cancel(errLeaseEnds)
+			return
+		}
+		asked := time.Now()
+		status, err := e.beat(ctx, claimed.Lease(), end)
+		switch {
+		case err != nil: // the database is away: the lease lasts a while yet
+			next = beatPause
+		case status.Status == api.LeaseLost:
+			cancel(errLeaseLost)
+			return
+		case status.Status == api.LeaseCancel:
+			cancel(errCancelled)
+			return
+		default:
+			renewed, length = asked, time.Duration(*status.LeaseMS)*time.Millisecond
+			next = min(length/3, longestBeat)
+		}
+	}
+}
+
+func (e *Executor) beat(ctx context.Context, lease job.Lease, end time.Time) (api.LeaseStatus, error) {
+	within, cancel := context.WithDeadline(ctx, end)
+	defer cancel()
+	statuses, err := e.dispatcher.Heartbeat(within, []job.Lease{lease})
+	if err != nil {
+		return api.LeaseStatus{}, err
+	}
+	return statuses[0], nil
+}

@@ -1,0 +1,170 @@
+package push
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// answer is what came of one call: a status, or a failure without one.
+type answer struct {
+	status int
+	header http.Header
+	// body is what was read of the answer's, at most api.MaxPushAnswer and a byte.
+	body    []byte
+	failure *failure
+	// came is when it came, by this machine's clock.
+	came time.Time
+}
+
+// failure is why there is no answer.
+type failure struct {
+	// kind is a word for the job's error, message a sentence without addresses.
+	kind, message string
+	// again says that a quick try may help.
+	again bool
+}
+
+// verdict is what an answer means for the attempt.
+type verdict struct {
+	// word is the kind of outcome, for metrics and the log.
+	word string
+	// kind is an outcome's kind of the API.
+	kind      string
+	result    []byte
+	err       *api.JobError
+	permanent bool
+	delay     time.Duration
+	deferral  time.Duration
+	// failing says that the call speaks against the destination.
+	failing bool
+	// again says that a quick try may help.
+	again bool
+}
+
+// Words of outcomes.
+const (
+	wordCompleted = "completed"
+	wordFailed    = "failed"
+	wordPermanent = "permanent"
+	wordSnoozed   = "snoozed"
+	wordProbe     = "probe_failed"
+	wordCancelled = "cancelled"
+	wordLost      = "lost"
+	wordGivenBack = "given_back"
+)
+
+// judge says what an answer means: the table of api-docs/push.md.
+func judge(a *answer) verdict {
+	if a.failure != nil {
+		return verdict{
+			word: wordFailed, kind: api.KindFail, failing: true, again: a.failure.again,
+			err: &api.JobError{Type: a.failure.kind, Message: a.failure.message},
+		}
+	}
+	switch {
+	case a.status >= 200 && a.status <= 299:
+		return verdict{word: wordCompleted, kind: api.KindComplete, result: resultOf(a.body)}
+	case a.status == http.StatusGone || a.status == http.StatusUnprocessableEntity:
+		return verdict{word: wordPermanent, kind: api.KindFail, permanent: true, err: statusError(a)}
+	case a.status == http.StatusTooManyRequests || a.status == http.StatusServiceUnavailable:
+		return verdict{
+			word: wordSnoozed, kind: api.KindSnooze, failing: true, err: statusError(a),
+			delay: retryAfter(a), deferral: api.MaxDeferral,
+		}
+	}
+	return verdict{
+		word: wordFailed, kind: api.KindFail, err: statusError(a),
+		// other refusals (4xx) and redirects are answers of a destination that works
+		failing: a.status >= 500 || a.status == http.StatusRequestTimeout,
+		again:   a.status == http.StatusBadGateway || a.status == http.StatusGatewayTimeout,
+	}
+}
+
+// statusError tells of a status. What the answer says goes where a stack would be:
+// texts that differ from call to call would tell errors of one cause apart.
+func statusError(a *answer) *api.JobError {
+	return &api.JobError{
+		Type:    "http_" + strconv.Itoa(a.status),
+		Message: strings.TrimSpace(fmt.Sprintf("the destination answered %d %s", a.status, http.StatusText(a.status))),
+		Stack:   cut(strings.ReplaceAll(text(a.body), "\x00", ""), api.MaxErrorMessage),
+	}
+}
+
+// resultOf is an answer's body as a job's result: JSON as it is, any other text as
+// a JSON string, what is too long as a string that is cut; nothing is null.
+func resultOf(body []byte) []byte {
+	trimmed := strings.TrimSpace(string(body))
+	switch {
+	case trimmed == "":
+		return nil
+	case len(body) <= api.MaxPushAnswer && utf8.Valid(body) && json.Valid(body) && shallow(body):
+		return []byte(trimmed)
+	}
+	encoded, err := json.Marshal(cut(text(body), api.MaxPushAnswer))
+	if err != nil {
+		return nil // a string always can be
+	}
+	return encoded
+}
+
+// shallow says whether valid JSON is no deeper than a result may be.
+func shallow(body []byte) bool {
+	depth, quoted := 0, false
+	for i := 0; i < len(body); i++ {
+		switch c := body[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{' || c == '[':
+			if depth++; depth > api.MaxDepth {
+				return false
+			}
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	return true
+}
+
+func text(body []byte) string { return strings.ToValidUTF8(string(body), "\uFFFD") }
+
+// cut shortens a text to at most n bytes, on a rune.
+func cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
+}
+
+// retryAfter reads Retry-After: seconds, or a date by the answer's own clock where it
+// tells (RFC 9110, section 10.2.3). 0 is none, or none that makes sense.
+func retryAfter(a *answer) time.Duration {
+	value := strings.TrimSpace(a.header.Get("Retry-After"))
+	if value == "" {
+		return 0
+	}
+	if seconds, err := strconv.ParseUint(value, 10, 64); err == nil {
+		return time.Duration(min(seconds, uint64(api.MaxDeferral/time.Second))) * time.Second
+	}
+	at, err := http.ParseTime(value)
+	if err != nil {
+		return 0
+	}
+	now := a.came
+	if date, err := http.ParseTime(a.header.Get("Date")); err == nil {
+		now = date
+	}
+	return min(max(at.Sub(now), 0), api.MaxDeferral)
+}

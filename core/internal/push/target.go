@@ -1,0 +1,137 @@
+package push
+
+import (
+	"bytes"
+	"context"
+	"net/url"
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"github.com/forgequeue/forgequeue/core/internal/outbound"
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/seal"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// target is where a queue's jobs go, ready to be called.
+type target struct {
+	settings queue.QueueSettings
+	url      *url.URL
+	signer   *standardwebhooks.Webhook
+	breaker  *breaker
+}
+
+// learnEvery is how old the copy of the queues' settings may get; breakers that
+// nobody has used for keepBreaker are forgotten.
+const (
+	learnEvery  = 250 * time.Millisecond
+	keepBreaker = time.Hour
+)
+
+// learn brings the copy of the settings of all queues in push mode up to date. Room
+// is asked under the dispatcher's lock, and must not ask back.
+func (e *Executor) learn(ctx context.Context) {
+	if time.Since(e.learned) < learnEvery {
+		return
+	}
+	e.learned = time.Now()
+	known := e.dispatcher.PushQueues()
+	named := make(map[queue.QueueKey]bool, len(known))
+	for i := range known {
+		named[known[i].QueueKey] = true
+		e.targetOf(ctx, &known[i])
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for key := range e.targets {
+		if !named[key] {
+			delete(e.targets, key)
+		}
+	}
+	for _, t := range e.targets {
+		if t.breaker != nil {
+			t.breaker.used = time.Now()
+		}
+	}
+	for key, b := range e.breakers {
+		if b.inFlight > 0 || time.Since(b.used) < keepBreaker {
+			continue
+		}
+		delete(e.breakers, key)
+		if b.circuit.State() != gobreaker.StateClosed {
+			e.metrics.BreakersOpen.Dec()
+		}
+	}
+}
+
+// targetOf gives the target of a queue by its present settings; nil where it cannot
+// be called, which is said in the log once.
+func (e *Executor) targetOf(ctx context.Context, settings *queue.QueueSettings) *target {
+	e.mu.Lock()
+	known, seen := e.targets[settings.QueueKey]
+	e.mu.Unlock()
+	if seen && known.settings.UpdatedAt.Equal(settings.UpdatedAt) && known.settings.Target.URL == settings.Target.URL &&
+		bytes.Equal(known.settings.Target.Secret, settings.Target.Secret) {
+		return known.usable()
+	}
+	made := &target{settings: *settings}
+	if settings.Push && settings.Target.URL != "" {
+		if err := e.prepare(ctx, made); err != nil {
+			e.log.ErrorContext(ctx, "a queue in push mode cannot be served", "tenant", settings.Tenant, "queue", settings.Name, "error", err)
+		}
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.targets[settings.QueueKey] = made
+	if made.url != nil {
+		made.breaker = e.breakerOf(keyOf(settings, outbound.Destination(made.url)))
+	}
+	return made.usable()
+}
+
+func (t *target) usable() *target {
+	if t.signer == nil {
+		return nil
+	}
+	return t
+}
+
+func (e *Executor) prepare(ctx context.Context, made *target) error {
+	settings := &made.settings
+	u, wrong := api.PushURL(settings.Target.URL)
+	if wrong != "" {
+		return &urlError{wrong}
+	}
+	made.url = u
+	secret, stale, err := e.keys.Open(settings.Target.Secret, settings.SecretPlace())
+	if err != nil {
+		return err
+	}
+	if made.signer, err = standardwebhooks.NewWebhook(string(secret)); err != nil {
+		made.signer = nil
+		return seal.ErrOpen // not the library's text, in which the secret may be
+	}
+	if stale {
+		sealed := e.keys.Seal(secret, settings.SecretPlace())
+		if err := e.store.ResealSecret(ctx, settings.Tenant, settings.Name, settings.Target.Secret, sealed); err != nil {
+			e.log.WarnContext(ctx, "a secret is still sealed with the previous key", "tenant", settings.Tenant, "queue", settings.Name, "error", err)
+		}
+	}
+	return nil
+}
+
+type urlError struct{ wrong string }
+
+func (e *urlError) Error() string { return "push: the URL " + e.wrong }
+
+// breakerOf gives a breaker, made now if need be. It is called with the lock held.
+func (e *Executor) breakerOf(key breakerKey) *breaker {
+	b := e.breakers[key]
+	if b == nil {
+		b = newBreaker(key, e.changed)
+		e.breakers[key] = b
+	}
+	return b
+}

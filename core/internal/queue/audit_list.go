@@ -1,0 +1,108 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// Two statements, each on an index of its own: one with "or all tenants" in it would
+// be planned for neither.
+const (
+	auditOfTenantSQL = `WITH chunk AS MATERIALIZED (
+  SELECT * FROM audit_log WHERE tenant_id = @tenant_id AND uuid_send(id) < uuid_send(@before::uuid)
+  ORDER BY uuid_send(id) DESC LIMIT @chunk
+)` + auditJudgedSQL
+	auditOfAllSQL = `WITH chunk AS MATERIALIZED (
+  SELECT * FROM audit_log WHERE @tenant_id::uuid IS NULL AND id < @before ORDER BY id DESC LIMIT @chunk
+)` + auditJudgedSQL
+	auditJudgedSQL = `
+SELECT * FROM (
+  SELECT *, COALESCE((@action::text IS NULL OR action = @action)
+         AND (@object::text IS NULL OR object = @object)
+         AND (@key_id::text IS NULL OR key_id = @key_id)
+         AND (@after::timestamptz IS NULL OR at > @after)
+         AND (@until::timestamptz IS NULL OR at < @until), false) AS hit,
+         lead(id) OVER (ORDER BY id DESC) IS NULL AS last,
+         count(*) OVER () AS read
+  FROM chunk
+) AS judged
+WHERE hit OR last
+ORDER BY id DESC`
+)
+
+type auditRow struct {
+	ID        uuid.UUID
+	TenantID  *tenant.ID
+	ActorKind string
+	KeyID     *string
+	UserID    *string
+	Action    string
+	Object    *string
+	Detail    []byte
+	At        time.Time
+	Hit       bool
+	Last      bool
+	Read      int64
+}
+
+func (r *auditRow) wire() api.AuditEntry {
+	entry := api.AuditEntry{
+		ID: r.ID.String(), Actor: api.AuditActor{Kind: r.ActorKind, KeyID: r.KeyID, User: r.UserID},
+		Action: r.Action, Object: r.Object, Detail: r.Detail, At: api.At(r.At),
+	}
+	if r.TenantID != nil {
+		entry.Tenant = optional(r.TenantID.String())
+	}
+	return entry
+}
+
+// Audit gives a page of a tenant's audit entries that match, newest first; owner nil
+// is for the operator, who sees those of all. Like every list it reads at most
+// api.MaxPageRows rows.
+func (s *Store) Audit(ctx context.Context, owner *tenant.ID, filter api.AuditFilter, size int, token string) (api.Page[api.AuditEntry], error) {
+	page := api.Page[api.AuditEntry]{Items: []api.AuditEntry{}}
+	before, err := openToken(token, filter)
+	if err != nil {
+		return page, err
+	}
+	sql := auditOfAllSQL
+	if owner != nil {
+		sql = auditOfTenantSQL
+	}
+	args := pgx.StrictNamedArgs{
+		"tenant_id": owner, "action": optional(filter.Action), "object": optional(filter.Object), "key_id": optional(filter.KeyID),
+		"after": timeOrNil(filter.After), "until": timeOrNil(filter.Before),
+	}
+	chunk := size + 1
+	for read := 0; read < api.MaxPageRows; chunk = min(4*chunk, 2000) {
+		limit := min(chunk, api.MaxPageRows-read)
+		args["before"], args["chunk"] = before, limit
+		rows, err := query(ctx, s, pgx.RowToAddrOfStructByName[auditRow], sql, args)
+		if err != nil {
+			return page, fmt.Errorf("queue: audit: %w", nothingChanged(err))
+		}
+		for _, row := range rows {
+			if row.Hit && len(page.Items) == size {
+				page.NextPageToken = sealToken(before, filter)
+				return page, nil
+			}
+			before = row.ID
+			if row.Hit {
+				page.Items = append(page.Items, row.wire())
+			}
+		}
+		if len(rows) == 0 || int(rows[0].Read) < limit {
+			return page, nil
+		}
+		read += limit
+	}
+	page.NextPageToken = sealToken(before, filter)
+	return page, nil
+}

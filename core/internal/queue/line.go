@@ -1,0 +1,221 @@
+package queue
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+// Line is one priority of a lane: its jobs stand by (ready_at, id).
+type Line struct {
+	Lane     LaneID
+	Priority int16
+	// After is where to look from; the zero Cursor is the head.
+	After Cursor
+}
+
+// Cursor is a place in a line. It is a hint: jobs may yet appear before it.
+type Cursor struct {
+	At time.Time
+	ID uuid.UUID
+}
+
+// Compare orders places in one line.
+func (c Cursor) Compare(other Cursor) int {
+	if order := c.At.Compare(other.At); order != 0 {
+		return order
+	}
+	return bytes.Compare(c.ID[:], other.ID[:])
+}
+
+// Before is the last place before c, so that who looks from there finds what stands at c.
+func (c Cursor) Before() Cursor {
+	for i := len(c.ID) - 1; i >= 0; i-- {
+		c.ID[i]--
+		if c.ID[i] != 0xff {
+			return c
+		}
+	}
+	return Cursor{At: c.At} // the first id is nobody's
+}
+
+// Ready says that a job can now be claimed: where it stands, or, with a zero ID, that
+// it stands at At or behind. A zero At says only that somebody should look again.
+type Ready struct {
+	Lane     LaneID    `json:"l"`
+	Priority int16     `json:"p"`
+	At       time.Time `json:"t"`
+	ID       uuid.UUID `json:"i"`
+}
+
+// Cursor is the place from which the job is found.
+func (r Ready) Cursor() Cursor { return Cursor{r.At, r.ID}.Before() }
+
+// Share is how many jobs of some lines a claim may take: the first line first.
+type Share struct {
+	Lines []Line
+	Most  int
+}
+
+// Walked says how far a claim came in a line.
+type Walked struct {
+	Lane     LaneID
+	Priority int16
+	// To is the last place of which everything before was taken, or was in other hands;
+	// zero where nothing was taken.
+	To Cursor
+	// Dry says that nothing more is there for now: the line ended, or a cap or a rate
+	// leaves no room.
+	Dry bool
+}
+
+// walked tells from the picked jobs, in their order, what is known of the lines. A
+// share that got less than it may have has come to the end of all its lines; one
+// that got as much as it may, or that met the claim's own end, of those before its
+// last job.
+func walked(shares []Share, picks []picked, most int) []Walked {
+	var all []Walked
+	full := len(picks) >= most
+	rest := picks
+	for i := range shares {
+		share := &shares[i]
+		mine := rest[:leading(rest, share)]
+		rest = rest[len(mine):]
+		ended := full && len(rest) == 0
+		if ended && len(mine) == 0 && share.Most > 0 {
+			break // it was not looked at, and nor were those behind it
+		}
+		last := len(share.Lines) // also where there was no room: Most is 0 then
+		if share.Most > 0 && (ended || len(mine) >= share.Most) {
+			last = 0
+			if len(mine) > 0 {
+				last = slices.IndexFunc(share.Lines, mine[len(mine)-1].in)
+			}
+		}
+		all = append(all, share.walked(mine, last)...)
+	}
+	return all
+}
+
+// leading counts the picks at the head that are of the share.
+func leading(picks []picked, share *Share) int {
+	for n := range picks {
+		if !slices.ContainsFunc(share.Lines, picks[n].in) {
+			return n
+		}
+	}
+	return len(picks)
+}
+
+// walked gives what is known of a share's lines, of which those before last have
+// come to their end.
+func (s *Share) walked(mine []picked, last int) []Walked {
+	all := make([]Walked, 0, len(s.Lines))
+	for i, line := range s.Lines {
+		one := Walked{Lane: line.Lane, Priority: line.Priority, Dry: i < last}
+		left := false
+		for _, pick := range mine {
+			switch {
+			case !pick.in(line):
+			case pick.noRoom:
+				one.Dry, left = true, true
+			case pick.left:
+				one.Dry, left = false, true
+			case !left:
+				one.To = Cursor{pick.ReadyAt, pick.ID}
+			}
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+func (p *picked) in(line Line) bool { return p.LaneID == line.Lane && p.Priority == line.Priority }
+
+// lineArgs are lines as arrays.
+func lineArgs(lines []Line) pgx.StrictNamedArgs {
+	lanes, priorities := make([]LaneID, len(lines)), make([]int16, len(lines))
+	ats, ids := make([]time.Time, len(lines)), make([]uuid.UUID, len(lines))
+	for i, line := range lines {
+		lanes[i], priorities[i], ats[i], ids[i] = line.Lane, line.Priority, line.After.At, line.After.ID
+	}
+	return pgx.StrictNamedArgs{"line_lanes": lanes, "line_priorities": priorities, "line_ats": ats, "line_ids": ids}
+}
+
+// lookSQL asks of each line for the first job behind a place, and how many there
+// are, up to a few: one probe of the ready index for each.
+const lookSQL = `
+SELECT line.lane_id AS lane, line.priority, first.at, first.id, first.jobs
+FROM unnest(@line_lanes::integer[], @line_priorities::smallint[], @line_ats::timestamptz[], @line_ids::uuid[])
+     AS line(lane_id, priority, at, id)
+CROSS JOIN LATERAL (
+  SELECT (array_agg(j.ready_at))[1] AS at, (array_agg(j.id))[1] AS id, count(*) AS jobs
+  FROM (
+    SELECT ready_at, id FROM jobs
+    WHERE state = 'queued' AND lane_id = line.lane_id AND priority = line.priority AND (ready_at, id) > (line.at, line.id)
+    ORDER BY ready_at, id
+    LIMIT @most
+  ) AS j
+) AS first
+WHERE first.jobs > 0`
+
+// Waiting is a line in which jobs wait: where the first stands, and how many there
+// are, counted up to what was asked for.
+type Waiting struct {
+	Ready
+	Jobs int64 `json:"n"`
+}
+
+// Look tells in which of the lines, of any tenants, jobs wait behind the places
+// given; it counts them up to most. It is the net under wake-ups that got lost.
+func (s *Store) Look(ctx context.Context, lines []Line, most int) ([]Waiting, error) {
+	if len(lines) == 0 {
+		return nil, nil
+	}
+	args := lineArgs(lines)
+	args["most"] = most
+	found, err := query(ctx, s, pgx.RowToStructByName[Waiting], lookSQL, args)
+	if err != nil {
+		return nil, fmt.Errorf("queue: look: %w", nothingChanged(err))
+	}
+	return found, nil
+}
+
+// scanSQL goes from line to line, one probe of the ready index for each, past
+// whatever lies between them. It costs as much as there are dead entries before each
+// line's first job: much, under an old snapshot.
+const scanSQL = `
+WITH RECURSIVE line AS (
+  (SELECT lane_id, priority, ready_at, id
+   FROM jobs
+   WHERE state = 'queued' AND (lane_id, priority) > (@lane::integer, @priority::smallint)
+   ORDER BY lane_id, priority, ready_at, id
+   LIMIT 1)
+  UNION ALL
+  SELECT next.lane_id, next.priority, next.ready_at, next.id
+  FROM line CROSS JOIN LATERAL (
+    SELECT lane_id, priority, ready_at, id
+    FROM jobs
+    WHERE state = 'queued' AND (lane_id, priority) > (line.lane_id, line.priority)
+    ORDER BY lane_id, priority, ready_at, id
+    LIMIT 1
+  ) AS next
+)
+SELECT lane_id AS lane, priority, ready_at AS at, id FROM line LIMIT @most`
+
+// Scan finds lines in which jobs wait, of every tenant, and in each the first job:
+// at most so many lines behind after, in their order. Less than most: there are no more.
+func (s *Store) Scan(ctx context.Context, after Line, most int) ([]Ready, error) {
+	found, err := query(ctx, s, pgx.RowToStructByName[Ready], scanSQL, pgx.StrictNamedArgs{
+		"lane": after.Lane, "priority": after.Priority, "most": most,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("queue: scan: %w", nothingChanged(err))
+	}
+	return found, nil
+}

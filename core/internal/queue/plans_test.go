@@ -1,0 +1,357 @@
+package queue_test
+
+import (
+	"context"
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/core/internal/job"
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// statements records what a store sends, each text once, with the arguments of its
+// first time.
+type statements struct {
+	mu   sync.Mutex
+	seen map[string][]any
+}
+
+func (s *statements) note(sql string, args []any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, known := s.seen[sql]; !known {
+		s.seen[sql] = args
+	}
+}
+
+func (s *statements) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
+	s.note(data.SQL, data.Args)
+	return ctx
+}
+
+func (s *statements) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+func (s *statements) TraceBatchStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceBatchStartData) context.Context {
+	for _, one := range data.Batch.QueuedQueries {
+		s.note(one.SQL, one.Arguments)
+	}
+	return ctx
+}
+
+func (s *statements) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
+func (s *statements) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
+
+// fillSQL makes a million jobs: of a hundred tenants' lanes, of all priorities, most
+// of them queued, some scheduled, some leased; and history beside them.
+var fillSQL = []string{
+	`INSERT INTO lanes (tenant_id, queue, tags, created_at)
+	 SELECT ('00000000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, 'default', '{}', now() FROM generate_series(1, 100) n`,
+	`INSERT INTO jobs (id, tenant_id, lane_id, queue, type, user_id, state, priority, payload, tags, metadata, max_attempts, attempt, epoch,
+	                   retry_base_ms, retry_cap_ms, retry_jitter, created_at, run_at, ready_at, deadline, dedupe_key,
+	                   lease_id, lease_expires_at, visibility_timeout_ms, started_at, worker_id, worker_owner)
+	 SELECT gen_random_uuid(), l.tenant_id, l.id, 'default', 'test', CASE WHEN n % 3 = 0 THEN 'u' || n % 50 END,
+	        CASE WHEN n % 10 < 7 THEN 'queued' WHEN n % 10 < 9 THEN 'scheduled' ELSE 'running' END, n % 10, '{}', '{}', '{}', 3, (n % 10 = 9)::int, (n % 10 = 9)::int,
+	        1000, 1000, 0, now(), now() + n * interval '1 ms', CASE WHEN n % 10 < 7 THEN now() - (1000000 - n) * interval '1 ms' END,
+	        CASE WHEN n % 100 = 0 THEN now() + interval '1 day' END, CASE WHEN n % 1000 = 0 THEN 'd' || n END,
+	        CASE WHEN n % 10 = 9 THEN gen_random_uuid() END, CASE WHEN n % 10 = 9 THEN now() + n * interval '1 s' END, CASE WHEN n % 10 = 9 THEN 30000 END,
+	        CASE WHEN n % 10 = 9 THEN now() END, CASE WHEN n % 10 = 9 THEN 'w' END, CASE WHEN n % 10 = 9 THEN l.tenant_id END
+	 FROM generate_series(1, 1000000) n JOIN (SELECT id, tenant_id, row_number() OVER () AS nth FROM lanes) l ON l.nth = 1 + n / 10 % 100`,
+	`INSERT INTO finished_jobs (id, tenant_id, lane_id, queue, type, state, priority, payload, tags, metadata, attempt, max_attempts, epoch, redrives,
+	                            retry_base_ms, retry_cap_ms, retry_jitter, created_at, run_at, cancel_requested, finished_at)
+	 SELECT gen_random_uuid(), tenant_id, lane_id, queue, type, 'completed', priority, payload, tags, metadata, 1, 3, 1, 0, 1, 1, 0, now(), now(), false, now()
+	 FROM jobs WHERE state = 'queued' LIMIT 200000`,
+	`INSERT INTO dead_letters (id, tenant_id, lane_id, queue, type, priority, payload, tags, metadata, attempt, max_attempts, epoch, redrives,
+	                           retry_base_ms, retry_cap_ms, retry_jitter, created_at, run_at, cancel_requested, reason, fingerprint, died_at)
+	 SELECT gen_random_uuid(), tenant_id, lane_id, queue, type, priority, payload, tags, metadata, 3, 3, 3, 0, 1, 1, 0, now(), now(), false, 'exhausted', md5(priority::text), now()
+	 FROM jobs WHERE state = 'queued' LIMIT 100000`,
+	`INSERT INTO attempts (job_id, epoch, tenant_id, attempt, kind, started_at, ended_at) SELECT id, 1, tenant_id, 1, 'failed', now(), now() FROM dead_letters`,
+	`INSERT INTO idempotency_keys (tenant_id, user_id, operation, key, fingerprint, job_ids, status, answer, created_at)
+	 SELECT tenant_id, '', 'submit', id::text, decode(repeat('00', 32), 'hex'), ARRAY[id], 202, '{}', now() FROM dead_letters`,
+}
+
+// large are the tables of which no statement may read more than it needs.
+var large = []string{"jobs", "finished_jobs", "dead_letters", "attempts", "idempotency_keys"}
+
+// mostPages bounds what one statement touches, index and table together: a batch here
+// has at most 100 jobs, and each of its rows up to a dozen index entries. Reading a
+// table of a million jobs through would be more than 20,000.
+const mostPages = 8000
+
+// Whatever the statistics say, from before the first job or of today, and whichever
+// plan is taken, every statement of the hot path stays on the index that it was
+// written for.
+func TestStatementsStayOnTheirIndexes(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.exec(`DO $$ DECLARE t regclass; BEGIN
+		FOR t IN SELECT oid FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace LOOP
+			EXECUTE format('ALTER TABLE %s SET (autovacuum_enabled = false)', t);
+		END LOOP; END $$`)
+	f.exec(`ANALYZE`) // statistics of an empty database
+	recorded := &statements{seen: map[string][]any{}}
+	store, err := queue.Open(t.Context(), queue.Options{URL: f.url, MaxConns: 4, PoolWait: 5 * time.Second, Tracer: recorded})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	f.exec(`SET synchronous_commit = off`)
+	for _, sql := range fillSQL {
+		f.exec(sql)
+	}
+	hotPath(f, store)
+	t.Logf("%d statements", len(recorded.seen))
+	for _, phase := range []struct{ name, sql string }{
+		{"statistics of the empty database", ""},
+		{"statistics of today", `ANALYZE`},
+		{"statistics of today, few rows left among dead entries", `DELETE FROM jobs WHERE abs(hashtext(id::text)) % 100 > 0`},
+		{"statistics of few rows among dead entries", `ANALYZE`},
+	} {
+		if phase.sql != "" {
+			f.exec(phase.sql)
+		}
+		for _, mode := range []string{"force_generic_plan", "force_custom_plan"} {
+			t.Run(phase.name+", "+mode, func(t *testing.T) { checkPlans(f, t, recorded, mode, !strings.Contains(phase.name, "dead")) })
+		}
+	}
+}
+
+// hotPath makes the store say everything that it says for each job, and what duties say
+// each second.
+func hotPath(f *fixture, store *queue.Store) {
+	f.Helper()
+	ctx := f.Context()
+	must := func(err error) {
+		f.Helper()
+		if err != nil {
+			f.Fatal(err)
+		}
+	}
+	run := &fixture{T: f.T, url: f.url, store: store, tenant: f.newTenant(), behind: f.behind}
+	run.lane = run.newLane(run.tenant, "default")
+	run.submit(run.jobs(80)...)
+	run.trySubmit(queue.Submission{Tenant: run.tenant, Jobs: run.jobs(1), Idempotency: &queue.Idempotency{Operation: "submit", Key: "k", Fingerprint: [32]byte{1}}})
+	run.submit(run.jobs(5, func(j *queue.NewJob) { j.Caps = []queue.Cap{run.activeCap(1000)} })...)
+	run.submit(run.job(func(j *queue.NewJob) { j.Delay = time.Hour }), run.job(func(j *queue.NewJob) { j.DedupeKey = new("x") }))
+	run.submit(run.job(func(j *queue.NewJob) { j.DedupeKey = new("x") }))
+
+	var shares []queue.Share
+	lanes, err := store.LanesAfter(ctx, 0)
+	must(err)
+	claim := queue.Claim{Workers: []queue.ClaimWorker{{ID: "w", Max: 100}}, Owner: tenant.Platform, LeaseID: uuid.New()}
+	for _, lane := range lanes[:25] {
+		claim.Lanes = append(claim.Lanes, queue.ClaimLane{ID: lane.ID, Tenant: lane.Tenant, VisibilityTimeout: time.Minute})
+		shares = append(shares, shareOf(4, lane, 9, 5, 4, 3, 0))
+	}
+	claim.Shares = shares
+	taken, err := store.Claim(ctx, claim)
+	must(err)
+	if len(taken.Jobs) != 100 {
+		f.Fatalf("claimed %d", len(taken.Jobs))
+	}
+	claim.Lanes[0].Caps, claim.LeaseID = []queue.Cap{{CountKey: queue.CountKey{Tenant: lanes[0].Tenant, Counter: queue.RunningTenant}, Limit: 5000}}, uuid.New()
+	claim.Lanes[1].Rate = &queue.Rate{QueueKey: queue.QueueKey{Tenant: lanes[1].Tenant, Name: "default"}, PerSecond: 100}
+	capped, err := store.Claim(ctx, claim)
+	must(err)
+	leases := make([]job.Lease, len(taken.Jobs))
+	for i := range taken.Jobs {
+		leases[i] = taken.Jobs[i].Lease()
+	}
+	_, err = store.Heartbeat(ctx, leases)
+	must(err)
+	endings := make([]queue.Ending, len(leases))
+	for i := range leases {
+		endings[i] = queue.Ending{Lease: leases[i], Kind: []string{api.KindComplete, api.KindComplete, api.KindFail, api.KindSnooze, api.KindRelease}[i%5]}
+		if endings[i].Kind == api.KindFail {
+			endings[i].Error, endings[i].Permanent = &api.JobError{Type: "t", Message: "m"}, i%2 == 0
+		}
+	}
+	store.End(ctx, endings)
+	store.End(ctx, endings) // repeats
+	store.GiveBack(ctx, []job.Lease{capped.Jobs[0].Lease()})
+
+	var lines []queue.Line
+	for _, lane := range lanes[:50] {
+		lines = append(lines, shareOf(1, lane, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0).Lines...)
+	}
+	_, err = store.Look(ctx, lines, 8)
+	must(err)
+	_, err = store.Scan(ctx, queue.Line{}, 500)
+	must(err)
+	_, err = store.ReadyLanes(ctx, []queue.LaneID{lanes[0].ID, lanes[1].ID})
+	must(err)
+
+	f.exec(`UPDATE jobs SET lease_expires_at = now() - interval '1 minute' WHERE id IN (SELECT id FROM jobs WHERE state = 'running' LIMIT 100)`)
+	f.exec(`UPDATE jobs SET run_at = now() - interval '1 minute' WHERE id IN (SELECT id FROM jobs WHERE state = 'scheduled' LIMIT 100)`)
+	f.exec(`UPDATE jobs SET deadline = now() - interval '1 minute' WHERE id IN (SELECT id FROM jobs WHERE deadline IS NOT NULL LIMIT 100)`)
+	_, err = store.Reap(ctx, time.Now().Add(-time.Hour), 100, func() float64 { return 0.5 })
+	must(err)
+	_, err = store.Promote(ctx, queue.Ever, 100)
+	must(err)
+	_, _, err = store.NextDue(ctx, queue.Ever)
+	must(err)
+	_, err = store.Bury(ctx, queue.Ever, 100)
+	must(err)
+	id := capped.Jobs[1].ID
+	_, err = store.Get(ctx, capped.Jobs[1].TenantID, "", id)
+	must(err)
+	_, err = store.WhereNow(ctx, []uuid.UUID{id})
+	must(err)
+	_, err = store.List(ctx, lanes[3].Tenant, api.JobFilter{}, 50, "")
+	must(err)
+	_, err = store.DeadLetters(ctx, lanes[3].Tenant, "", api.DeadLetterFilter{}, 50, "")
+	must(err)
+	_, err = store.Attempts(ctx, capped.Jobs[1].TenantID, "", id, 0, 50)
+	must(err)
+	_, _, err = store.Cancel(ctx, capped.Jobs[2].TenantID, "", capped.Jobs[2].ID)
+	must(err)
+	dead, err := store.DeadLetters(ctx, lanes[4].Tenant, "", api.DeadLetterFilter{}, 20, "")
+	must(err)
+	var ids []uuid.UUID
+	for _, one := range dead.Items {
+		ids = append(ids, uuid.MustParse(one.Job.ID))
+	}
+	store.Redrive(ctx, lanes[4].Tenant, "", ids[:10], nil)
+	_, err = store.Discard(ctx, lanes[4].Tenant, "", ids[10:])
+	must(err)
+}
+
+// planNode is a node of EXPLAIN's JSON.
+type planNode struct {
+	Node      string `json:"Node Type"`
+	Relation  string `json:"Relation Name"`
+	Index     string `json:"Index Name"`
+	IndexCond string `json:"Index Cond"`
+	Removed   int    `json:"Rows Removed by Filter"`
+	Hit       int    `json:"Shared Hit Blocks"`
+	Read      int    `json:"Shared Read Blocks"`
+	Plans     []planNode
+}
+
+func (n *planNode) walk(visit func(*planNode)) {
+	visit(n)
+	for i := range n.Plans {
+		n.Plans[i].walk(visit)
+	}
+}
+
+var partition = regexp.MustCompile(`_\d{8}$|_p?\d{4}_\d{2}_\d{2}$`)
+
+func checkPlans(f *fixture, t *testing.T, recorded *statements, mode string, bounded bool) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), f.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(t.Context())) }()
+	for _, setting := range []string{"plan_cache_mode = " + mode, "enable_seqscan = off", "enable_bitmapscan = off"} {
+		if _, err := conn.Exec(t.Context(), "SET "+setting); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for sql, args := range recorded.seen {
+		plan, ok := explain(t, conn, sql, args)
+		if !ok || strings.Contains(sql, walksRunning) {
+			continue
+		}
+		if pages := plan.Hit + plan.Read; bounded && pages > mostPages {
+			t.Errorf("%d pages for\n%s", pages, sql)
+		}
+		plan.walk(func(n *planNode) {
+			table := partition.ReplaceAllString(n.Relation, "")
+			if !slices.Contains(large, table) {
+				return
+			}
+			if n.Node == "Seq Scan" || strings.Contains(n.Node, "Bitmap") || strings.HasSuffix(n.Node, "Index Scan") && n.IndexCond == "" && !ordered(n.Index) {
+				t.Errorf("%s on %s by %q without a condition in\n%s", n.Node, n.Relation, n.Index, sql)
+			}
+			if strings.Contains(sql, "id = ANY(") && strings.Contains(n.Index, "by_tenant") && !strings.Contains(sql, "uuid_send(id)") {
+				t.Errorf("%s instead of the primary key in\n%s", n.Index, sql)
+			}
+		})
+	}
+}
+
+// walksRunning counts a tenant's running jobs while a new cap's books are not settled:
+// it walks the index of all running jobs, see decision 9.
+const walksRunning = "state = 'running' AND tenant_id = @tenant_id LIMIT"
+
+var plainInsert = regexp.MustCompile(`(?s)INSERT INTO (usage_log|rate_log|idempotency_keys|usage_counts)`)
+
+// ordered are indexes that are read from their head, in order and up to a LIMIT.
+func ordered(index string) bool { return index == "jobs_scheduled" || index == "jobs_ready" }
+
+// explain runs a statement and takes it back. Statements that EXPLAIN does not take
+// are none of the hot path.
+func explain(t *testing.T, conn *pgx.Conn, sql string, args []any) (*planNode, bool) {
+	t.Helper()
+	trimmed := strings.ToUpper(strings.TrimSpace(regexp.MustCompile(`(?m)^\s*--.*$`).ReplaceAllString(sql, "")))
+	if !slices.ContainsFunc([]string{"SELECT", "WITH", "INSERT", "UPDATE", "DELETE"}, func(verb string) bool { return strings.HasPrefix(trimmed, verb) }) {
+		return nil, false
+	}
+	ctx := t.Context()
+	if len(args) == 1 {
+		if rewriter, named := args[0].(pgx.QueryRewriter); named {
+			var err error
+			if sql, args, err = rewriter.RewriteQuery(ctx, conn, sql, args); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	tx, err := conn.Begin(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
+	described, err := conn.Prepare(ctx, "", sql)
+	if err != nil {
+		t.Fatalf("%v in\n%s", err, sql)
+	}
+	literals := make([]string, len(args))
+	for i, arg := range args {
+		if literals[i], err = literal(conn, described.ParamOIDs[i], arg); err != nil {
+			t.Fatalf("%v in\n%s", err, sql)
+		}
+	}
+	call := "EXECUTE hot"
+	if len(literals) > 0 {
+		call += "(" + strings.Join(literals, ", ") + ")"
+	}
+	analyze := "(ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) "
+	if plainInsert.MatchString(sql) { // its rows are there already
+		analyze = "(FORMAT JSON) "
+	}
+	var raw []byte
+	for _, one := range []string{"PREPARE hot AS " + sql, "EXPLAIN " + analyze + call, "DEALLOCATE hot"} {
+		results, err := conn.PgConn().Exec(ctx, one).ReadAll()
+		if err != nil {
+			t.Fatalf("%v in\n%s", err, sql)
+		}
+		if len(results[0].Rows) > 0 {
+			raw = results[0].Rows[0][0]
+		}
+	}
+	var plans []struct{ Plan planNode }
+	if err := json.Unmarshal(raw, &plans); err != nil {
+		t.Fatal(err)
+	}
+	return &plans[0].Plan, true
+}
+
+// literal is an argument as SQL writes it.
+func literal(conn *pgx.Conn, oid uint32, arg any) (string, error) {
+	text, err := conn.TypeMap().Encode(oid, pgx.TextFormatCode, arg, []byte{})
+	if err != nil || text == nil {
+		return "NULL", err
+	}
+	return "'" + strings.ReplaceAll(string(text), "'", "''") + "'", nil
+}

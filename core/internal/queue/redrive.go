@@ -1,0 +1,179 @@
+package queue
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// A redrive of all dead letters that match a filter, or a discard of them, is a row
+// that says how far it got. Any core works on it, a batch at a time; redrive_step.go
+// says how a batch and the row that tells of it commit together.
+
+const redriveColumns = `id, tenant_id, user_id, action, filter, rate_per_second, state, matched, matched_capped, done, refused, cursor,
+  waiting, error, created_at, updated_at, ended_at`
+
+type redriveRow struct {
+	ID            uuid.UUID
+	TenantID      tenant.ID
+	UserID        *string
+	Action        string
+	Filter        []byte
+	RatePerSecond *float64
+	State         string
+	Matched       int64
+	MatchedCapped bool
+	Done          int64
+	Refused       int64
+	Cursor        uuid.UUID
+	Waiting       *string
+	Error         *string
+	CreatedAt     time.Time
+	UpdatedAt     time.Time
+	EndedAt       *time.Time
+}
+
+func (r *redriveRow) filter() api.DeadLetterFilter {
+	var filter api.DeadLetterFilter
+	_ = json.Unmarshal(r.Filter, &filter) // written from such a value by this package alone
+	return filter
+}
+
+func (r *redriveRow) user() string {
+	if r.UserID == nil {
+		return ""
+	}
+	return *r.UserID
+}
+
+func (r *redriveRow) wire() api.Redrive {
+	return api.Redrive{
+		ID: r.ID.String(), Action: r.Action, Filter: r.filter(), RatePerSecond: r.RatePerSecond, State: r.State,
+		Matched: r.Matched, MatchedCapped: r.MatchedCapped, Done: r.Done, Refused: r.Refused, Waiting: r.Waiting, Error: r.Error,
+		CreatedAt: api.At(r.CreatedAt), UpdatedAt: api.At(r.UpdatedAt), EndedAt: api.AtOrNil(r.EndedAt),
+	}
+}
+
+// createRedriveSQL gives no row where as many are under way as may be.
+const createRedriveSQL = `
+INSERT INTO redrives (id, tenant_id, user_id, action, filter, rate_per_second, state, matched, matched_capped, next_at, created_at, updated_at)
+SELECT @id, @tenant_id, @user_id, @action, @filter, @rate, 'running', @matched, @capped,
+       statement_timestamp(), statement_timestamp(), statement_timestamp()
+WHERE (SELECT count(*) FROM redrives WHERE tenant_id = @tenant_id AND state = 'running') < @most
+RETURNING ` + redriveColumns
+
+// NewRedrive says what is asked for.
+type NewRedrive struct {
+	ID     uuid.UUID
+	Action string
+	Filter api.DeadLetterFilter
+	Rate   *float64
+}
+
+// CreateRedrive begins a redrive, or a discard, of all of a tenant's dead letters
+// that match; user, where not empty, is the only user whose jobs it may touch. To it
+// belongs what is dead at this moment.
+func (s *Store) CreateRedrive(ctx context.Context, owner tenant.ID, user string, asked NewRedrive) (api.Redrive, error) {
+	var made api.Redrive
+	err := s.inTx(ctx, func(tx pgx.Tx) error {
+		found, err := matching(ctx, tx, owner, user, asked.Filter)
+		if err != nil {
+			return err
+		}
+		rows, err := tx.Query(ctx, createRedriveSQL, pgx.StrictNamedArgs{
+			"id": asked.ID, "tenant_id": owner, "user_id": optional(user), "action": asked.Action, "filter": string(encode(asked.Filter)),
+			"rate": asked.Rate, "matched": found.Matched, "capped": found.MatchedCapped, "most": api.MaxRedrives,
+		})
+		if err != nil {
+			return err
+		}
+		created, err := pgx.CollectRows(rows, pgx.RowToStructByName[redriveRow])
+		if err != nil {
+			return err
+		}
+		if len(created) == 0 {
+			return ErrTooManyRedrives
+		}
+		made = created[0].wire()
+		return note(ctx, tx, deed{tenant: &owner, action: api.AuditRedriveCreate, object: made.ID, detail: map[string]any{
+			"action": made.Action, "filter": made.Filter, "rate_per_second": made.RatePerSecond, "matched": made.Matched,
+		}})
+	})
+	if err != nil {
+		return api.Redrive{}, fmt.Errorf("queue: create redrive: %w", err)
+	}
+	return made, nil
+}
+
+const getRedriveSQL = `
+SELECT ` + redriveColumns + ` FROM redrives WHERE id = @id AND tenant_id = @tenant_id AND (@user::text = '' OR user_id = @user)`
+
+// GetRedrive shows one of a tenant's redrives, of one user where user is not empty.
+func (s *Store) GetRedrive(ctx context.Context, owner tenant.ID, user string, id uuid.UUID) (api.Redrive, error) {
+	rows, err := query(ctx, s, pgx.RowToStructByName[redriveRow], getRedriveSQL, pgx.StrictNamedArgs{"id": id, "tenant_id": owner, "user": user})
+	if err != nil {
+		return api.Redrive{}, fmt.Errorf("queue: redrive: %w", nothingChanged(err))
+	}
+	if len(rows) == 0 {
+		return api.Redrive{}, ErrNotFound
+	}
+	return rows[0].wire(), nil
+}
+
+const listRedrivesSQL = `
+SELECT ` + redriveColumns + ` FROM redrives
+WHERE tenant_id = @tenant_id AND uuid_send(id) < uuid_send(@before::uuid) AND (@user::text = '' OR user_id = @user)
+ORDER BY uuid_send(id) DESC
+LIMIT @size`
+
+// ListRedrives lists a tenant's redrives, newest first, of one user where user is not
+// empty; before is the last of the page before.
+func (s *Store) ListRedrives(ctx context.Context, owner tenant.ID, user string, before uuid.UUID, size int) ([]api.Redrive, error) {
+	rows, err := query(ctx, s, pgx.RowToStructByName[redriveRow], listRedrivesSQL, pgx.StrictNamedArgs{
+		"tenant_id": owner, "user": user, "before": before, "size": size,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("queue: redrives: %w", nothingChanged(err))
+	}
+	listed := make([]api.Redrive, len(rows))
+	for i := range rows {
+		listed[i] = rows[i].wire()
+	}
+	return listed, nil
+}
+
+// cancelRedriveSQL waits for a batch under way, which holds the row: after its answer
+// nothing more is done.
+const cancelRedriveSQL = `
+UPDATE redrives
+SET state = 'cancelled', waiting = NULL, updated_at = statement_timestamp(), ended_at = statement_timestamp()
+WHERE id = @id AND tenant_id = @tenant_id AND (@user::text = '' OR user_id = @user) AND ended_at IS NULL
+RETURNING ` + redriveColumns
+
+// CancelRedrive ends a redrive; what it has done stays done. One that has ended stays
+// as it ended, and a repeat changes nothing.
+func (s *Store) CancelRedrive(ctx context.Context, owner tenant.ID, user string, id uuid.UUID) (api.Redrive, error) {
+	args := pgx.StrictNamedArgs{"id": id, "tenant_id": owner, "user": user}
+	rows, err := noted(ctx, s, pgx.RowToStructByName[redriveRow], cancelRedriveSQL, args, func(rows []redriveRow) *deed {
+		if len(rows) == 0 {
+			return nil
+		}
+		return &deed{tenant: &owner, action: api.AuditRedriveCancel, object: id.String(), detail: map[string]any{
+			"action": rows[0].Action, "done": rows[0].Done,
+		}}
+	})
+	if err != nil {
+		return api.Redrive{}, fmt.Errorf("queue: cancel redrive: %w", err)
+	}
+	if len(rows) == 0 {
+		return s.GetRedrive(ctx, owner, user, id)
+	}
+	return rows[0].wire(), nil
+}

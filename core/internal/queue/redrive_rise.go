@@ -1,0 +1,133 @@
+package queue
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+)
+
+// lockMatchingSQL locks a batch. What rose and died again since it was found died too
+// late to belong to the redrive.
+const lockMatchingSQL = `
+SELECT d.id, d.queue, d.user_id, d.dedupe_key, live.id IS NOT NULL AS taken
+FROM dead_letters d
+-- LIMIT keeps it a look-up for each: an EXISTS may be planned as a hash of all live jobs
+LEFT JOIN LATERAL (
+  SELECT j.id FROM jobs j
+  WHERE j.tenant_id = d.tenant_id AND COALESCE(j.user_id, '') = COALESCE(d.user_id, '') AND j.dedupe_key = d.dedupe_key
+  LIMIT 1
+) AS live ON true
+WHERE d.id = ANY(@ids::uuid[]) AND uuid_send(d.tenant_id) = uuid_send(@tenant_id::uuid) AND d.died_at <= @dead_by
+ORDER BY d.id
+FOR UPDATE OF d`
+
+type matchedDead struct {
+	ID        uuid.UUID
+	Queue     string
+	UserID    *string
+	DedupeKey *string
+	Taken     bool
+}
+
+// dedupe is what no two live jobs of a tenant may share.
+func (m *matchedDead) dedupe() [2]string {
+	user := ""
+	if m.UserID != nil {
+		user = *m.UserID
+	}
+	return [2]string{user, *m.DedupeKey}
+}
+
+// riseIn queues a batch again. The first one that finds a cap full ends it there: the
+// redrive waits before it, and goes on with it.
+func (s *Store) riseIn(ctx context.Context, tx pgx.Tx, step *RedriveStep, ids []uuid.UUID, capsOf CapsOf) error {
+	owner, before := step.row.TenantID, step.row.Cursor
+	counts, dead, err := s.lockMatching(ctx, tx, step, ids, capsOf)
+	if err != nil {
+		return err
+	}
+	var admitted []uuid.UUID
+	var counted []int16
+	taken := map[[2]string]bool{}
+	for _, d := range dead {
+		if d.DedupeKey != nil && (d.Taken || taken[d.dedupe()]) {
+			step.refused++
+			before = d.ID
+			continue
+		}
+		var under []Cap
+		if capsOf != nil {
+			under = capsOf(d.Queue, d.UserID)
+		}
+		if len(counts.full(under)) > 0 {
+			step.cursor, step.waiting, step.ended = before, true, false
+			break
+		}
+		if d.DedupeKey != nil {
+			taken[d.dedupe()] = true
+		}
+		counts.take(under, 1)
+		before = d.ID
+		admitted, counted = append(admitted, d.ID), append(counted, int16(bitsOf(under)))
+	}
+	return step.rise(ctx, tx, owner, admitted, counted, counts)
+}
+
+// lockMatching locks the tenant where it has caps, then the batch, then reads the
+// counts that it comes under.
+func (s *Store) lockMatching(ctx context.Context, tx pgx.Tx, step *RedriveStep, ids []uuid.UUID, capsOf CapsOf) (*tally, []matchedDead, error) {
+	owner := step.row.TenantID
+	if capsOf != nil {
+		if _, err := s.lockAndRead(ctx, tx, lockSubmit, []tenant.ID{owner}, nil); err != nil {
+			return nil, nil, err
+		}
+	}
+	rows, err := tx.Query(ctx, lockMatchingSQL, pgx.StrictNamedArgs{"ids": ids, "tenant_id": owner, "dead_by": step.row.CreatedAt})
+	if err != nil {
+		return nil, nil, err
+	}
+	dead, err := pgx.CollectRows(rows, pgx.RowToStructByName[matchedDead])
+	if err != nil || capsOf == nil {
+		return &tally{}, dead, err
+	}
+	caps := make([][]Cap, len(dead))
+	for i, d := range dead {
+		caps[i] = capsOf(d.Queue, d.UserID)
+	}
+	counts, err := readUsage(ctx, tx, keysOf(caps...))
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := counts.keep(ctx, tx); err != nil {
+		return nil, nil, err
+	}
+	return counts, dead, counts.exact(ctx, tx, caps...)
+}
+
+func (r *RedriveStep) rise(ctx context.Context, tx pgx.Tx, owner tenant.ID, ids []uuid.UUID, counted []int16, counts *tally) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	rows, err := tx.Query(ctx, redriveSQL, redriveArgs(owner, "", ids, counted))
+	if err != nil {
+		return err
+	}
+	risen, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByName[jobRow])
+	if err != nil {
+		return err
+	}
+	for _, row := range risen {
+		summary := row.summary()
+		r.Risen = append(r.Risen, Redriven{ID: row.ID, Job: &summary, Ready: Ready{Lane: row.LaneID, Priority: row.Priority, At: row.RunAt}})
+	}
+	r.done = int64(len(risen))
+	batch := &pgx.Batch{}
+	counts.append(batch)
+	if batch.Len() == 0 {
+		return nil
+	}
+	return tx.SendBatch(ctx, batch).Close()
+}

@@ -1,0 +1,273 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+const (
+	// redriveBatch bounds one step, redriveSlice how much of a second a step of a
+	// redrive with a rate is at most.
+	redriveBatch = 500
+	redriveSlice = 0.1
+	// redriveSlack is how far a redrive that was late may catch up with its rate: so
+	// much of a second is its burst.
+	redriveSlack = time.Second
+	// redrivePause lies between two steps without a rate, redriveWait between two looks
+	// at a cap that is full.
+	redrivePause = 50 * time.Millisecond
+	redriveWait  = time.Second
+	// redriveFailures is how many steps may fail one after the other, each waiting
+	// twice as long as the one before: two minutes in all.
+	redriveFailures = 8
+)
+
+// DueRedrive names a redrive that may go on.
+type DueRedrive struct {
+	ID       uuid.UUID
+	TenantID tenant.ID
+}
+
+const dueRedrivesSQL = `
+SELECT id, tenant_id FROM redrives
+WHERE state = 'running' AND next_at <= statement_timestamp()
+ORDER BY next_at
+LIMIT @most`
+
+// DueRedrives lists redrives, of any tenants, that may go on, the longest overdue first.
+func (s *Store) DueRedrives(ctx context.Context, most int) ([]DueRedrive, error) {
+	due, err := query(ctx, s, pgx.RowToStructByName[DueRedrive], dueRedrivesSQL, pgx.StrictNamedArgs{"most": most})
+	if err != nil {
+		return nil, fmt.Errorf("queue: due redrives: %w", nothingChanged(err))
+	}
+	return due, nil
+}
+
+const nextRedriveSQL = `
+SELECT (SELECT next_at FROM redrives WHERE state = 'running' ORDER BY next_at LIMIT 1) - statement_timestamp()`
+
+// NextRedrive says how long it is until a redrive, of any tenant, may go on; nil where
+// none is under way.
+func (s *Store) NextRedrive(ctx context.Context) (*time.Duration, error) {
+	next, err := query(ctx, s, pgx.RowTo[*time.Duration], nextRedriveSQL, pgx.StrictNamedArgs{})
+	if err != nil {
+		return nil, fmt.Errorf("queue: next redrive: %w", nothingChanged(err))
+	}
+	return next[0], nil
+}
+
+// lockRedriveSQL takes the row for one step: it is the lease. A core that dies lets go
+// of it, and of the batch that it had begun. That it runs is said by ended_at: by its
+// state it would be looked for among all that run.
+const lockRedriveSQL = `
+SELECT ` + redriveColumns + ` FROM redrives
+WHERE id = @id AND ended_at IS NULL AND next_at <= statement_timestamp()
+FOR UPDATE SKIP LOCKED`
+
+// progressSQL writes down a step. A redrive with a rate pays for what it did, from when
+// it was due; without one it pauses.
+const progressSQL = `
+UPDATE redrives
+SET done = done + @done, refused = refused + @refused, cursor = @cursor, state = @state, waiting = @waiting, failures = 0,
+    matched = CASE WHEN @state = 'done' AND matched_capped THEN done + refused + @done + @refused
+                   ELSE GREATEST(matched, done + refused + @done + @refused) END,
+    matched_capped = matched_capped AND @state <> 'done',
+    next_at = CASE WHEN @waiting::text IS NULL AND rate_per_second IS NOT NULL
+                   THEN GREATEST(next_at, statement_timestamp() - @slack::interval)
+                        + (@done + @refused) / rate_per_second * interval '1 second'
+                   ELSE statement_timestamp() + @pause::interval END,
+    updated_at = statement_timestamp(),
+    ended_at = CASE WHEN @state <> 'running' THEN statement_timestamp() END
+WHERE id = @id`
+
+// RedriveStep is what one step came to.
+type RedriveStep struct {
+	// Worked says that the redrive was this core's to go on with.
+	Worked bool
+	// Risen are the jobs that were queued again, with their lanes.
+	Risen []Redriven
+	// Discarded are the jobs that were forgotten.
+	Discarded []uuid.UUID
+
+	row     redriveRow
+	done    int64
+	refused int64
+	cursor  uuid.UUID
+	ended   bool
+	waiting bool
+}
+
+func (r *RedriveStep) progress(random float64) pgx.StrictNamedArgs {
+	state, pause := api.RedriveRunning, redrivePause
+	var waiting *string
+	switch {
+	case r.waiting:
+		waiting, pause = optional(api.WaitingActiveCap), redriveWait
+	case r.ended:
+		state = api.RedriveDone
+	}
+	return pgx.StrictNamedArgs{
+		"id": r.row.ID, "done": r.done, "refused": r.refused, "cursor": r.cursor, "state": state, "waiting": waiting,
+		"slack": redriveSlack, "pause": time.Duration((0.5 + random) * float64(pause)),
+	}
+}
+
+// StepRedrive takes one redrive a batch further, if it is due and no other core is at
+// it. The batch, its counts under the tenant's caps and the redrive's progress commit
+// together: however often cores die, each dead letter rises once and is counted once.
+// random is uniform in [0, 1).
+func (s *Store) StepRedrive(ctx context.Context, id uuid.UUID, capsOf CapsOf, random float64) (step RedriveStep, err error) {
+	for range deadlockTries {
+		step, err = s.stepWhole(ctx, random, func(tx pgx.Tx) (RedriveStep, error) { return s.stepIn(ctx, tx, id, capsOf) })
+		// A job with a dedupe_key came in after the look: the next look sees it.
+		if !isUnique(err) && !deadlocked(err) {
+			break
+		}
+	}
+	if err != nil {
+		err = fmt.Errorf("queue: step of redrive %s: %w", id, err)
+		if passes(err) || ctx.Err() != nil {
+			return RedriveStep{}, err
+		}
+		return RedriveStep{}, errors.Join(err, s.failRedrive(ctx, id))
+	}
+	return step, nil
+}
+
+// passes says that an error is none of the redrive's own.
+func passes(err error) bool {
+	return errors.Is(err, ErrOverloaded) || errors.Is(err, ErrUnavailable) || errors.Is(err, ErrOutcomeUnknown) || isUnique(err)
+}
+
+// failRedriveSQL counts a step that failed for no reason that passes by itself.
+const failRedriveSQL = `
+UPDATE redrives
+SET failures = failures + 1, next_at = statement_timestamp() + power(2, failures) * interval '1 second',
+    updated_at = statement_timestamp(),
+    state = CASE WHEN failures + 1 >= @most THEN 'failed' ELSE state END,
+    waiting = CASE WHEN failures + 1 >= @most THEN NULL ELSE waiting END,
+    error = CASE WHEN failures + 1 >= @most THEN @error ELSE error END,
+    ended_at = CASE WHEN failures + 1 >= @most THEN statement_timestamp() END
+WHERE id = @id AND ended_at IS NULL`
+
+func (s *Store) failRedrive(ctx context.Context, id uuid.UUID) error {
+	noRow := func(pgx.CollectableRow) (struct{}, error) { return struct{}{}, nil }
+	_, err := query(ctx, s, noRow, failRedriveSQL, pgx.StrictNamedArgs{
+		// What PostgreSQL said is for the log: it may name what is none of a tenant's business.
+		"id": id, "most": redriveFailures, "error": "The engine could not go on, and has given up. What was done stays done; the operator's log has the cause.",
+	})
+	return err
+}
+
+func (s *Store) stepIn(ctx context.Context, tx pgx.Tx, id uuid.UUID, capsOf CapsOf) (RedriveStep, error) {
+	rows, err := tx.Query(ctx, lockRedriveSQL, pgx.StrictNamedArgs{"id": id})
+	if err != nil {
+		return RedriveStep{}, err
+	}
+	held, err := pgx.CollectRows(rows, pgx.RowToStructByName[redriveRow])
+	if err != nil || len(held) == 0 {
+		return RedriveStep{}, err
+	}
+	step := RedriveStep{Worked: true, row: held[0], cursor: held[0].Cursor}
+	ids, err := step.look(ctx, tx)
+	if err != nil || len(ids) == 0 {
+		return step, err
+	}
+	if step.row.Action == api.ActionDiscard {
+		return step, step.discard(ctx, tx, ids)
+	}
+	return step, s.riseIn(ctx, tx, &step, ids, capsOf)
+}
+
+// batch is how many a step takes at most.
+func (r *redriveRow) batch() int {
+	if r.RatePerSecond == nil {
+		return redriveBatch
+	}
+	return int(min(max(*r.RatePerSecond*redriveSlice, 1), redriveBatch))
+}
+
+// walkDeadSQL reads on in a tenant's dead letters, oldest job first, on the index that
+// lists use. It gives those that match, and the last one read.
+const walkDeadSQL = `
+WITH chunk AS MATERIALIZED (
+  SELECT id, queue, type, user_id, reason, fingerprint, died_at
+  FROM dead_letters
+  WHERE tenant_id = @tenant_id AND uuid_send(id) > uuid_send(@cursor::uuid)
+  ORDER BY uuid_send(id)
+  LIMIT @chunk
+)
+SELECT id, hit, read FROM (
+  SELECT id, COALESCE(died_at <= @dead_by AND ` + deadMatches + `, false) AS hit,
+         lead(id) OVER (ORDER BY uuid_send(id)) IS NULL AS last,
+         count(*) OVER () AS read
+  FROM chunk
+) AS judged
+WHERE hit OR last
+ORDER BY uuid_send(id)`
+
+type deadWalked struct {
+	ID   uuid.UUID
+	Hit  bool
+	Read int64
+}
+
+// look finds the next batch and moves the cursor behind it. It reads at most
+// api.MaxPageRows rows, so there may be none, and more to come.
+func (r *RedriveStep) look(ctx context.Context, tx pgx.Tx) ([]uuid.UUID, error) {
+	args := deadArgs(r.row.TenantID, r.row.user(), r.row.filter())
+	args["dead_by"] = r.row.CreatedAt
+	var ids []uuid.UUID
+	batch := r.row.batch()
+	chunk := batch + 1
+	for read := 0; read < api.MaxPageRows; chunk = min(4*chunk, 2000) {
+		limit := min(chunk, api.MaxPageRows-read)
+		args["cursor"], args["chunk"] = r.cursor, limit
+		rows, err := tx.Query(ctx, walkDeadSQL, args)
+		if err != nil {
+			return nil, err
+		}
+		found, err := pgx.CollectRows(rows, pgx.RowToStructByName[deadWalked])
+		if err != nil {
+			return nil, err
+		}
+		for _, one := range found {
+			if one.Hit && len(ids) == batch {
+				return ids, nil
+			}
+			r.cursor = one.ID
+			if one.Hit {
+				ids = append(ids, one.ID)
+			}
+		}
+		if len(found) == 0 || int(found[0].Read) < limit {
+			r.ended = true
+			return ids, nil
+		}
+		read += limit
+	}
+	return ids, nil
+}
+
+const discardMatchingSQL = `
+DELETE FROM dead_letters
+WHERE ` + deadByID + ` AND died_at <= @dead_by
+RETURNING id`
+
+func (r *RedriveStep) discard(ctx context.Context, tx pgx.Tx, ids []uuid.UUID) error {
+	rows, err := tx.Query(ctx, discardMatchingSQL, pgx.StrictNamedArgs{"ids": ids, "tenant_id": r.row.TenantID, "dead_by": r.row.CreatedAt})
+	if err != nil {
+		return err
+	}
+	r.Discarded, err = pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	r.done = int64(len(r.Discarded))
+	return err
+}

@@ -1,0 +1,399 @@
+package queue_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// burySQL makes n dead letters of a tenant, a second of death and of id after another.
+const burySQL = `
+INSERT INTO dead_letters (id, tenant_id, lane_id, queue, type, user_id, priority, payload, tags, metadata, attempt, max_attempts, epoch,
+                          redrives, retry_base_ms, retry_cap_ms, retry_jitter, dedupe_key, created_at, run_at, cancel_requested,
+                          last_error, reason, fingerprint, died_at)
+SELECT ('018f0000-' || lpad(to_hex((n + $8) / 65536), 4, '0') || '-7' || lpad(to_hex((n + $8) % 4096), 3, '0') || '-8000-' || lpad(to_hex(n + $8), 12, '0'))::uuid,
+       $1, $2, $4, $5, NULLIF($6, ''), 5, '{"n":1}', '{}', '{}', 3, 3, 3, 0, 5000, 300000, 0.2, NULL, statement_timestamp(), statement_timestamp(), false,
+       '{"type":"e","message":"broken","stack":""}', $7, md5($7 || $5), statement_timestamp() - interval '1 day' + n * interval '1 millisecond'
+FROM generate_series(1, $3::integer) AS n`
+
+type grave struct {
+	queue, kind, user, reason string
+	from                      int
+}
+
+// bury makes dead letters behind the store's back, which is quick.
+func (f *fixture) bury(n int, g grave) {
+	f.Helper()
+	if g.queue == "" {
+		g.queue = "default"
+	}
+	if g.kind == "" {
+		g.kind = "test"
+	}
+	if g.reason == "" {
+		g.reason = "exhausted"
+	}
+	f.exec(burySQL, f.tenant, f.lane.ID, n, g.queue, g.kind, g.user, g.reason, g.from)
+}
+
+func (f *fixture) redrive(action string, filter api.DeadLetterFilter, rate *float64) api.Redrive {
+	f.Helper()
+	made, err := f.store.CreateRedrive(f.Context(), f.tenant, "", queue.NewRedrive{ID: uuid.Must(uuid.NewV7()), Action: action, Filter: filter, Rate: rate})
+	if err != nil {
+		f.Fatal(err)
+	}
+	return made
+}
+
+// finish steps until the redrive has ended, and gives all that rose.
+func (f *fixture) finish(id string, capsOf queue.CapsOf) (api.Redrive, []uuid.UUID) {
+	f.Helper()
+	var risen []uuid.UUID
+	for begun := time.Now(); time.Since(begun) < time.Minute; time.Sleep(5 * time.Millisecond) {
+		step, err := f.store.StepRedrive(f.Context(), uuid.MustParse(id), capsOf, 0.5)
+		if err != nil {
+			f.Fatal(err)
+		}
+		for _, one := range step.Risen {
+			risen = append(risen, one.ID)
+		}
+		if now := f.redriveNow(id); now.State != api.RedriveRunning {
+			return now, risen
+		}
+	}
+	f.Fatal("the redrive did not end")
+	return api.Redrive{}, nil
+}
+
+func (f *fixture) redriveNow(id string) api.Redrive {
+	f.Helper()
+	now, err := f.store.GetRedrive(f.Context(), f.tenant, "", uuid.MustParse(id))
+	if err != nil {
+		f.Fatal(err)
+	}
+	return now
+}
+
+// due makes a redrive due at once.
+func (f *fixture) due(id string) {
+	f.Helper()
+	f.exec(`UPDATE redrives SET next_at = statement_timestamp() WHERE id = $1`, id)
+}
+
+func TestRedriveByFilter(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.bury(1200, grave{})
+	f.bury(300, grave{kind: "other", from: 5000})
+	f.bury(100, grave{queue: "elsewhere", from: 9000})
+	made := f.redrive(api.ActionRedrive, api.DeadLetterFilter{Queue: "default", Type: "test"}, nil)
+	if made.Matched != 1200 || made.MatchedCapped || made.Done != 0 || made.State != api.RedriveRunning || made.Action != api.ActionRedrive {
+		t.Errorf("made %+v", made)
+	}
+	ended, risen := f.finish(made.ID, nil)
+	if ended.State != api.RedriveDone || ended.Done != 1200 || ended.Refused != 0 || ended.Matched != 1200 || ended.EndedAt == nil {
+		t.Errorf("ended %+v", ended)
+	}
+	slices.SortFunc(risen, func(a, b uuid.UUID) int { return strings.Compare(a.String(), b.String()) })
+	if len(slices.Compact(risen)) != 1200 || f.count("jobs WHERE redrives = 1 AND state = 'queued' AND attempt = 0 AND epoch = 3") != 1200 || f.count("dead_letters") != 400 {
+		t.Errorf("%d rose, %d jobs, %d dead", len(risen), f.count("jobs"), f.count("dead_letters"))
+	}
+	// What it left is discarded, and what has ended takes no further step.
+	gone, _ := f.finish(f.redrive(api.ActionDiscard, api.DeadLetterFilter{Type: "other"}, nil).ID, nil)
+	if gone.Done != 300 || f.count("dead_letters") != 100 || f.count("jobs") != 1200 {
+		t.Errorf("discard %+v, %d dead", gone, f.count("dead_letters"))
+	}
+	if step, err := f.store.StepRedrive(t.Context(), uuid.MustParse(made.ID), nil, 0.5); err != nil || step.Worked {
+		t.Errorf("a step after the end: %+v, %v", step, err)
+	}
+}
+
+// A redrive takes what was dead when it was asked for: what dies again while it goes
+// on stays dead, and is no part of it.
+func TestRedriveTakesEachOnce(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.bury(20, grave{})
+	rate := 50.0 // five at a time
+	made := f.redrive(api.ActionRedrive, api.DeadLetterFilter{}, &rate)
+	for f.redriveNow(made.ID).State == api.RedriveRunning {
+		f.due(made.ID)
+		if _, err := f.store.StepRedrive(t.Context(), uuid.MustParse(made.ID), nil, 0.5); err != nil {
+			t.Fatal(err)
+		}
+		for _, job := range f.claim(10, 30*time.Second) {
+			f.mustEnd(queue.Ending{Lease: job.Lease(), Kind: api.KindFail, Permanent: true, Error: &api.JobError{Type: "again"}})
+		}
+	}
+	if ended := f.redriveNow(made.ID); ended.Done != 20 || ended.Matched != 20 || f.count("dead_letters WHERE redrives = 1") != 20 {
+		t.Errorf("%+v, %d dead again", ended, f.count("dead_letters WHERE redrives = 1"))
+	}
+}
+
+// A step and what is written down of it are one: where one fails the other did not
+// happen.
+func TestRedriveStepIsWhole(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.bury(700, grave{})
+	made := f.redrive(api.ActionRedrive, api.DeadLetterFilter{}, nil)
+	f.exec(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'not now'; END $$`)
+	f.exec(`CREATE TRIGGER refuse BEFORE UPDATE OF done ON redrives FOR EACH ROW EXECUTE FUNCTION refuse()`)
+	for range 3 {
+		f.due(made.ID)
+		if _, err := f.store.StepRedrive(t.Context(), uuid.MustParse(made.ID), nil, 0.5); err == nil {
+			t.Error("a step whose progress could not be kept was taken for good")
+		}
+	}
+	if n := f.count("dead_letters"); n != 700 {
+		t.Errorf("%d of 700 dead letters are left by steps that failed", n)
+	}
+	f.exec(`DROP TRIGGER refuse ON redrives`)
+	f.due(made.ID)
+	if ended, _ := f.finish(made.ID, nil); ended.Done != 700 || ended.State != api.RedriveDone || ended.Error != nil {
+		t.Errorf("%+v", ended)
+	}
+}
+
+func TestRedriveFails(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.bury(1, grave{})
+	made := f.redrive(api.ActionRedrive, api.DeadLetterFilter{}, nil)
+	f.exec(`ALTER TABLE jobs ADD CONSTRAINT none CHECK (redrives < 1)`)
+	steps := 0
+	for ; f.redriveNow(made.ID).State == api.RedriveRunning && steps < 50; steps++ {
+		f.due(made.ID)
+		if _, err := f.store.StepRedrive(t.Context(), uuid.MustParse(made.ID), nil, 0.5); err == nil {
+			t.Fatal("it did not fail")
+		}
+	}
+	ended := f.redriveNow(made.ID)
+	if ended.State != api.RedriveFailed || ended.Error == nil || strings.Contains(*ended.Error, "constraint") || f.count("dead_letters") != 1 || steps != 8 {
+		t.Errorf("after %d steps %+v", steps, ended)
+	}
+}
+
+func TestRedriveRefusesDuplicates(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.bury(6, grave{})
+	// 1 and 2 share a key, 3 has a live job's, 4 has it for another user.
+	f.exec(`WITH n AS (SELECT id, row_number() OVER (ORDER BY id) AS at FROM dead_letters)
+	        UPDATE dead_letters d SET dedupe_key = CASE WHEN at < 3 THEN 'twin' ELSE 'live' END, user_id = CASE at WHEN 4 THEN 'bob' END
+	        FROM n WHERE n.id = d.id AND at < 5`)
+	live := "live"
+	f.submit(f.job(func(j *queue.NewJob) { j.DedupeKey = &live }))
+	ended, _ := f.finish(f.redrive(api.ActionRedrive, api.DeadLetterFilter{}, nil).ID, nil)
+	if ended.Done != 4 || ended.Refused != 2 || ended.State != api.RedriveDone || f.count("dead_letters") != 2 {
+		t.Errorf("%+v", ended)
+	}
+}
+
+// A full cap stops nothing for good: the redrive says that it waits, and goes on when
+// jobs have ended.
+func TestRedriveWaitsForRoom(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.bury(10, grave{})
+	capsOf := func(string, *string) []queue.Cap {
+		return []queue.Cap{{CountKey: queue.CountKey{Tenant: f.tenant, Counter: queue.ActiveTenant}, Limit: 4}}
+	}
+	made := f.redrive(api.ActionRedrive, api.DeadLetterFilter{}, nil)
+	for want := 4; ; want = min(want+4, 10) {
+		f.due(made.ID)
+		if _, err := f.store.StepRedrive(t.Context(), uuid.MustParse(made.ID), capsOf, 0.5); err != nil {
+			t.Fatal(err)
+		}
+		now := f.redriveNow(made.ID)
+		if int(now.Done) != want || f.count("jobs") > 4 {
+			t.Fatalf("want %d done: %+v, %d active", want, now, f.count("jobs"))
+		}
+		if want == 10 {
+			if now.State != api.RedriveDone || now.Waiting != nil {
+				t.Errorf("at the end %+v", now)
+			}
+			break
+		}
+		if now.State != api.RedriveRunning || now.Waiting == nil || *now.Waiting != api.WaitingActiveCap {
+			t.Errorf("while it waits %+v", now)
+		}
+		for _, job := range f.claim(4, 30*time.Second) {
+			f.mustEnd(queue.Ending{Lease: job.Lease(), Kind: api.KindComplete})
+		}
+	}
+	if drifts, err := f.store.Verify(t.Context()); err != nil || len(drifts) != 0 {
+		t.Errorf("drift %v, %v", drifts, err)
+	}
+}
+
+func TestRedriveIsCancelled(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.bury(100, grave{})
+	rate := 100.0
+	made := f.redrive(api.ActionRedrive, api.DeadLetterFilter{}, &rate)
+	id := uuid.MustParse(made.ID)
+	if step, err := f.store.StepRedrive(t.Context(), id, nil, 0.5); err != nil || len(step.Risen) != 10 {
+		t.Fatalf("%d rose: %v", len(step.Risen), err)
+	}
+	for range 2 {
+		if now, err := f.store.CancelRedrive(t.Context(), f.tenant, "", id); err != nil || now.State != api.RedriveCancelled || now.Done != 10 || now.EndedAt == nil {
+			t.Errorf("%+v, %v", now, err)
+		}
+	}
+	if step, err := f.store.StepRedrive(t.Context(), id, nil, 0.5); err != nil || step.Worked || f.count("dead_letters") != 90 {
+		t.Errorf("it went on after its cancel: %+v, %v", step, err)
+	}
+	for _, whose := range []struct {
+		tenant uuid.UUID
+		user   string
+	}{{f.newTenant(), ""}, {f.tenant, "bob"}} {
+		if _, err := f.store.GetRedrive(t.Context(), whose.tenant, whose.user, id); !errors.Is(err, queue.ErrNotFound) {
+			t.Errorf("seen by another: %v", err)
+		}
+		if _, err := f.store.CancelRedrive(t.Context(), whose.tenant, whose.user, id); !errors.Is(err, queue.ErrNotFound) {
+			t.Errorf("cancelled by another: %v", err)
+		}
+	}
+}
+
+// Many cores at once: each dead letter rises once, and is counted once.
+func TestManyCoresRedrive(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.bury(3000, grave{})
+	made := f.redrive(api.ActionRedrive, api.DeadLetterFilter{}, nil)
+	var mu sync.Mutex
+	rose := map[uuid.UUID]int{}
+	var group sync.WaitGroup
+	for range 6 {
+		group.Go(func() {
+			for begun := time.Now(); time.Since(begun) < time.Minute; time.Sleep(3 * time.Millisecond) {
+				step, err := f.store.StepRedrive(t.Context(), uuid.MustParse(made.ID), nil, 0)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				for _, one := range step.Risen {
+					rose[one.ID]++
+				}
+				mu.Unlock()
+				if now, err := f.store.GetRedrive(t.Context(), f.tenant, "", uuid.MustParse(made.ID)); err != nil || now.State != api.RedriveRunning {
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+	for id, n := range rose {
+		if n != 1 {
+			t.Errorf("%s rose %d times", id, n)
+		}
+	}
+	if now := f.redriveNow(made.ID); now.Done != 3000 || len(rose) != 3000 {
+		t.Errorf("%d rose: %+v", len(rose), now)
+	}
+}
+
+func TestRedrivesAreBounded(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.bury(2, grave{user: "bob"})
+	f.bury(3, grave{user: "eve", from: 100})
+	var last api.Redrive
+	for range api.MaxRedrives {
+		last = f.redrive(api.ActionRedrive, api.DeadLetterFilter{}, nil)
+	}
+	another := queue.NewRedrive{ID: uuid.Must(uuid.NewV7()), Action: api.ActionRedrive}
+	if _, err := f.store.CreateRedrive(t.Context(), f.tenant, "", another); !errors.Is(err, queue.ErrTooManyRedrives) {
+		t.Errorf("one too many: %v", err)
+	}
+	listed, err := f.store.ListRedrives(t.Context(), f.tenant, "", uuid.Max, 3)
+	if err != nil || len(listed) != 3 || listed[0].ID != last.ID {
+		t.Errorf("%+v, %v", listed, err)
+	}
+	if _, err := f.store.CancelRedrive(t.Context(), f.tenant, "", uuid.MustParse(last.ID)); err != nil {
+		t.Fatal(err)
+	}
+	// One that a user's key asked for touches the user's alone.
+	made, err := f.store.CreateRedrive(t.Context(), f.tenant, "bob", another)
+	if err != nil || made.Matched != 2 {
+		t.Fatalf("%+v, %v", made, err)
+	}
+	if ended, risen := f.finish(made.ID, nil); ended.Done != 2 || len(risen) != 2 || f.count("dead_letters WHERE user_id = 'eve'") != 3 {
+		t.Errorf("%+v", ended)
+	}
+	if listed, err = f.store.ListRedrives(t.Context(), f.tenant, "bob", uuid.Max, 50); err != nil || len(listed) != 1 {
+		t.Errorf("bob sees %+v, %v", listed, err)
+	}
+}
+
+func TestDeadLetterGroups(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.bury(5, grave{user: "bob"})
+	f.bury(7, grave{reason: "permanent", from: 100})
+	f.bury(2, grave{queue: "elsewhere", from: 200})
+	groups, err := f.store.DeadLetterGroups(t.Context(), f.tenant, "", api.DeadLetterFilter{}, 2)
+	if err != nil || groups.Groups != 3 || groups.Read != 14 || groups.ReadCapped || len(groups.Items) != 2 {
+		t.Fatalf("%+v, %v", groups, err)
+	}
+	first := groups.Items[0]
+	if first.Count != 7 || first.Reason != "permanent" || first.CountCapped || first.Example.Error == nil || first.Example.Error.Message != "broken" ||
+		!first.LastDiedAt.After(first.FirstDiedAt.Time) || groups.Items[1].Count != 5 {
+		t.Errorf("%+v", groups.Items)
+	}
+	for want, filter := range map[int64]api.DeadLetterFilter{
+		7: {Fingerprint: first.Fingerprint}, 2: {Queue: "elsewhere"}, 5: {Queue: "default", Reason: "exhausted"},
+		3: {After: &first.FirstDiedAt, Before: &api.Time{Time: first.FirstDiedAt.Add(4 * time.Millisecond)}, Reason: "permanent"},
+		0: {Type: "none"},
+	} {
+		found, err := f.store.Matching(t.Context(), f.tenant, "", filter)
+		got, err2 := f.store.DeadLetterGroups(t.Context(), f.tenant, "", filter, 10)
+		page, err3 := f.store.DeadLetters(t.Context(), f.tenant, "", filter, 50, "")
+		sum := int64(0)
+		for _, group := range got.Items {
+			sum += group.Count
+		}
+		if errors.Join(err, err2, err3) != nil || found.Matched != want || sum != want || int64(len(page.Items)) != want || got.Read != 14 {
+			t.Errorf("%+v: %d matched, %d grouped, %d listed, want %d", filter, found.Matched, sum, len(page.Items), want)
+		}
+	}
+	for whose, want := range map[string]int64{"bob": 5, "eve": 0} {
+		if found, err := f.store.Matching(t.Context(), f.tenant, whose, api.DeadLetterFilter{}); err != nil || found.Matched != want {
+			t.Errorf("%s: %+v, %v", whose, found, err)
+		}
+	}
+	if got, err := f.store.DeadLetterGroups(t.Context(), f.newTenant(), "", api.DeadLetterFilter{}, 10); err != nil || got.Items == nil || len(got.Items) != 0 {
+		t.Errorf("another tenant: %+v, %v", got, err)
+	}
+}
+
+// More than are read: counts say so.
+func TestDeadLetterGroupsAreBounded(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.bury(api.MaxDeadLetterRows+1, grave{})
+	begun := time.Now()
+	groups, err := f.store.DeadLetterGroups(t.Context(), f.tenant, "", api.DeadLetterFilter{}, 10)
+	if err != nil || !groups.ReadCapped || groups.Read != api.MaxDeadLetterRows || !groups.Items[0].CountCapped {
+		t.Errorf("%+v, %v", groups, err)
+	}
+	t.Logf("grouped in %v", time.Since(begun))
+	begun = time.Now()
+	found, err := f.store.Matching(t.Context(), f.tenant, "", api.DeadLetterFilter{})
+	if err != nil || !found.MatchedCapped || found.Matched < api.MaxDeadLetterRows {
+		t.Errorf("%+v, %v", found, err)
+	}
+	t.Logf("counted in %v", time.Since(begun))
+}

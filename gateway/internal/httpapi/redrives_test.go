@@ -1,0 +1,153 @@
+package httpapi_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/forgequeue/forgequeue/gateway/internal/coretest"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+func TestSettleByFilter(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t)
+	key := d.key("manage")
+	for verb, hop := range map[string]string{"redrive": api.HopDeadLetterRedrive, "discard": api.HopDeadLetterDiscard} {
+		path := "/v1/dead-letters/" + verb
+		d.core.On(hop, func(coretest.Item) coretest.Result {
+			return coretest.Value(200, api.Redrive{ID: jobID, Action: verb, State: api.RedriveRunning, Matched: 7})
+		})
+		got := d.do("POST", path, key, `{"filter":{"queue":"q","reason":"permanent","fingerprint":"0F","after":"2026-11-20T12:00:00Z"},"rate_per_second":500}`)
+		if got.status != 202 || !strings.HasPrefix(string(got.body), `{"id":"`+jobID+`","action":"`+verb+`","filter":{},"rate_per_second":null,"state":"running","matched":7,`) {
+			t.Errorf("%s: status %d %s", verb, got.status, got.body)
+		}
+		rate := 500.0
+		q, reason, cause := "q", "permanent", "0F"
+		want := api.DeadLetterRequest{RatePerSecond: &rate, Filter: &api.DeadLetterFilterBody{
+			Queue: &q, Reason: &reason, Fingerprint: &cause, After: at("2026-11-20T12:00:00Z"),
+		}}
+		if diff := cmp.Diff(want, last[api.DeadLetterRequest](d, hop)); diff != "" {
+			t.Errorf("%s: core got %s", verb, diff)
+		}
+		d.core.On(hop, func(coretest.Item) coretest.Result { return coretest.Value(200, api.Matched{Matched: 7}) })
+		if got := d.do("POST", path, key, `{"filter":{},"dry_run":true}`); got.status != 200 || string(got.body) != `{"matched":7,"matched_capped":false}` {
+			t.Errorf("%s: dry run: status %d %s", verb, got.status, got.body)
+		}
+		before := len(d.core.Requests(hop))
+		for body, field := range map[string]string{
+			`{"filter":{"queue":""}}`:                                 "filter.queue",
+			`{"filter":{"queue":"a b"}}`:                              "filter.queue",
+			`{"filter":{"queue":["q"]}}`:                              "filter.queue",
+			`{"filter":{"type":"` + "é" + `"}}`:                       "filter.type",
+			`{"filter":{"type":""}}`:                                  "filter.type",
+			`{"filter":{"reason":"bored"}}`:                           "filter.reason",
+			`{"filter":{"fingerprint":"' OR 1=1"}}`:                   "filter.fingerprint",
+			`{"filter":{"fingerprint":""}}`:                           "filter.fingerprint",
+			`{"filter":{"after":"yesterday"}}`:                        "filter.after",
+			`{"filter":{"before":"9999-01-01T00:00:00Z"}}`:            "filter.before",
+			`{"filter":{"user":"bob"}}`:                               "filter.user",
+			`{"filter":{"tenant":"t"}}`:                               "filter.tenant",
+			`{"filter":[]}`:                                           "filter",
+			`{"filter":"all"}`:                                        "filter",
+			`{"filter":{},"ids":["x"]}`:                               "ids",
+			`{"filter":{},"ids":[]}`:                                  "ids",
+			`{"ids":["x"],"rate_per_second":1}`:                       "rate_per_second",
+			`{"filter":{},"rate_per_second":0}`:                       "rate_per_second",
+			`{"filter":{},"rate_per_second":-1}`:                      "rate_per_second",
+			`{"filter":{},"rate_per_second":10001}`:                   "rate_per_second",
+			`{"filter":{},"rate_per_second":"fast"}`:                  "rate_per_second",
+			`{"filter":{},"dry_run":"yes"}`:                           "dry_run",
+			`{"filter":{"queue":"q","queue":"r"}}`:                    "filter.queue",
+			`{"filter":{"queue":"` + strings.Repeat("q", 129) + `"}}`: "filter.queue",
+		} {
+			got := d.do("POST", path, key, body)
+			if got.status != 400 || !strings.Contains(string(got.body), `"field":"`+field+`"`) {
+				t.Errorf("%s %.80s: status %d %s", verb, body, got.status, got.body)
+			}
+		}
+		if n := len(d.core.Requests(hop)); n != before {
+			t.Errorf("%s: bad requests reached core", verb)
+		}
+	}
+}
+
+func TestRedrives(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t)
+	key := d.keyWith(func(k *api.HopKey) { k.Scopes = api.Scopes() })
+	made := api.Redrive{ID: jobID, Action: "redrive", State: "cancelled"}
+	for _, hop := range []string{api.HopRedriveGet, api.HopRedriveCancel} {
+		d.core.On(hop, func(coretest.Item) coretest.Result { return coretest.Value(200, made) })
+	}
+	paging(d, api.HopRedriveList, made)
+	for _, route := range []struct{ method, path, hop, body string }{
+		{"GET", "/v1/redrives/" + jobID, api.HopRedriveGet, ""},
+		{"POST", "/v1/redrives/" + strings.ToUpper(jobID) + "/cancel", api.HopRedriveCancel, ""},
+		{"POST", "/v1/redrives/" + jobID + "/cancel", api.HopRedriveCancel, "{}"},
+	} {
+		if got := d.do(route.method, route.path, key, route.body); got.status != 200 || !strings.Contains(string(got.body), `"state":"cancelled"`) {
+			t.Errorf("%s: status %d %s", route.path, got.status, got.body)
+		}
+		if sent := last[api.HopRedriveRequest](d, route.hop); sent.ID != jobID {
+			t.Errorf("core got %+v", sent)
+		}
+	}
+	if got := d.do("GET", "/v1/redrives?page_size=3&page_token=t", key, ""); got.status != 200 || !strings.HasPrefix(string(got.body), `{"items":[{"id":"`+jobID) {
+		t.Errorf("status %d %s", got.status, got.body)
+	}
+	d.refuses("/v1/redrives", key, map[string]string{"page_size": "page_size", "page_token": "page_token"})
+	d.do("GET", "/v1/redrives/x", key, "").refused(t, 404, problem.NotFound)
+	d.do("POST", "/v1/redrives/x/cancel", key, "").refused(t, 404, problem.NotFound)
+	d.do("POST", "/v1/redrives/"+jobID+"/cancel", key, `{"x":1}`).refused(t, 400, problem.UnknownField)
+}
+
+func TestDeadLetterGroups(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t)
+	key := d.key("read")
+	d.core.On(api.HopDeadLetterGroups, func(coretest.Item) coretest.Result {
+		return coretest.Value(200, api.DeadLetterGroups{Items: []api.DeadLetterGroup{{Fingerprint: "0f", Queue: "q", Count: 3}}, Read: 3, Groups: 1})
+	})
+	got := d.do("GET", "/v1/dead-letters/groups?queue=q&fingerprint=0F&page_size=7", key, "")
+	if got.status != 200 || !strings.HasPrefix(string(got.body), `{"items":[{"fingerprint":"0f","queue":"q","type":"","reason":"","count":3,"count_capped":false,`) || !strings.HasSuffix(string(got.body), `"read":3,"read_capped":false,"groups":1}`) {
+		t.Errorf("status %d %s", got.status, got.body)
+	}
+	want := api.HopDeadLetterGroupsRequest{Filter: api.DeadLetterFilter{Queue: "q", Fingerprint: "0f"}, Size: 7}
+	if diff := cmp.Diff(want, last[api.HopDeadLetterGroupsRequest](d, api.HopDeadLetterGroups)); diff != "" {
+		t.Errorf("core got %s", diff)
+	}
+	d.refuses("/v1/dead-letters/groups", key, map[string]string{
+		"page_size": "page_size", "queue": "name", "type": "name", "after": "time", "before": "time",
+	})
+	for query, field := range map[string]string{"reason=Deadline": "reason", "fingerprint=xyz": "fingerprint", "page_token=t": "page_token", "user=bob": "user"} {
+		if p := d.do("GET", "/v1/dead-letters/groups?"+query, key, "").refused(t, 400, problem.InvalidRequest); len(p.Errors) != 1 || p.Errors[0].Field != field {
+			t.Errorf("%s: errors %v", query, p.Errors)
+		}
+	}
+}
+
+func TestAudit(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t)
+	paging(d, api.HopAudit, api.AuditEntry{ID: jobID, Action: api.AuditPlanPut, Actor: api.AuditActor{Kind: "operator"}, Detail: []byte(`{"a":"<&>"}`)})
+	for path, caller := range map[string]string{"/v1/audit": d.key("manage"), "/v1/admin/audit": operatorKey} {
+		got := d.do("GET", path+"?action=plan.put&object=p%20q&key_id=k&after=2026-11-20T12:00:00Z&page_size=5", caller, "")
+		if got.status != 200 || !strings.Contains(string(got.body), `"actor":{"kind":"operator","key_id":null,"user":null},"action":"plan.put","object":null,"detail":{"a":"<&>"},`) {
+			t.Errorf("%s: status %d %s", path, got.status, got.body)
+		}
+		want := api.HopAuditRequest{Filter: api.AuditFilter{Action: "plan.put", Object: "p q", KeyID: "k", After: at("2026-11-20T12:00:00Z")}, PageSize: 5}
+		if diff := cmp.Diff(want, last[api.HopAuditRequest](d, api.HopAudit)); diff != "" {
+			t.Errorf("%s: core got %s", path, diff)
+		}
+		d.refuses(path, caller, map[string]string{"page_size": "page_size", "page_token": "page_token", "object": "label", "key_id": "label", "after": "time", "before": "time"})
+		d.do("GET", path+"?action=nothing", caller, "").refused(t, 400, problem.InvalidRequest)
+	}
+	if got := d.do("GET", "/v1/admin/audit?tenant="+jobID, operatorKey, ""); got.status != 200 || last[api.HopAuditRequest](d, api.HopAudit).Filter.Tenant != jobID {
+		t.Errorf("status %d %s", got.status, got.body)
+	}
+	d.do("GET", "/v1/admin/audit?tenant=x", operatorKey, "").refused(t, 400, problem.InvalidRequest)
+	d.do("GET", "/v1/audit?tenant="+jobID, d.key("manage"), "").refused(t, 400, problem.InvalidRequest)
+}

@@ -1,0 +1,71 @@
+package api
+
+import "encoding/json"
+
+// AuditEntry says who did what, and when. Entries are never changed; they go when
+// their retention has passed.
+type AuditEntry struct {
+	ID string `json:"id"`
+	// Tenant is whose the object is; null for what is nobody's, such as a plan.
+	Tenant *string    `json:"tenant"`
+	Actor  AuditActor `json:"actor"`
+	Action string     `json:"action"`
+	// Object names what was acted on: a job, a queue, a redrive, a key. Null where
+	// Detail names many.
+	Object *string         `json:"object"`
+	Detail json.RawMessage `json:"detail" swaggertype:"object"`
+	At     Time            `json:"at" swaggertype:"string" format:"date-time"`
+}
+
+// AuditActor is who acted: Kind is tenant or operator, KeyID the API key, User the
+// user that the key is bound to.
+type AuditActor struct {
+	Kind  string  `json:"kind"`
+	KeyID *string `json:"key_id"`
+	User  *string `json:"user"`
+}
+
+// Actions of audit entries.
+const (
+	AuditRedrive       = "dead_letter.redrive"
+	AuditDiscard       = "dead_letter.discard"
+	AuditRedriveCreate = "redrive.create"
+	AuditRedriveCancel = "redrive.cancel"
+	AuditQueuePut      = "queue.put"
+	AuditQueuePause    = "queue.pause"
+	AuditQueueResume   = "queue.resume"
+	AuditTenantCreate  = "tenant.create"
+	AuditTenantPatch   = "tenant.patch"
+	AuditKeyCreate     = "key.create"
+	AuditKeyRevoke     = "key.revoke"
+	AuditPlanPut       = "plan.put"
+)
+
+// AuditActions lists them all.
+func AuditActions() []string {
+	return []string{
+		AuditRedrive, AuditDiscard, AuditRedriveCreate, AuditRedriveCancel, AuditQueuePut, AuditQueuePause, AuditQueueResume,
+		AuditTenantCreate, AuditTenantPatch, AuditKeyCreate, AuditKeyRevoke, AuditPlanPut,
+	}
+}
+
+// AuditFilter narrows a list of audit entries; what is absent matches all.
+type AuditFilter struct {
+	// Tenant is the operator's to set; a tenant sees its own entries only.
+	Tenant string `json:"tenant,omitzero"`
+	Action string `json:"action,omitzero"`
+	Object string `json:"object,omitzero"`
+	KeyID  string `json:"key_id,omitzero"`
+	After  *Time  `json:"after,omitzero"`
+	Before *Time  `json:"before,omitzero"`
+}
+
+// HopAudit is the path of core's list of audit entries.
+const HopAudit = "/internal/v1/audit-lists"
+
+// HopAuditRequest asks for one page of audit entries.
+type HopAuditRequest struct {
+	Filter    AuditFilter `json:"filter"`
+	PageSize  int         `json:"page_size"`
+	PageToken string      `json:"page_token,omitzero"`
+}

@@ -1,0 +1,224 @@
+package api
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"math"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Push is where a queue in push mode sends its jobs.
+type Push struct {
+	URL string `json:"url"`
+	// TimeoutMS bounds one call.
+	TimeoutMS int64 `json:"timeout_ms"`
+	// Secret signs the calls (Standard Webhooks, whsec_…). It is shown only in the
+	// answer to the PUT that made or replaced it, else null.
+	Secret  *string         `json:"secret"`
+	Breaker BreakerSettings `json:"breaker"`
+}
+
+// PushRequest sets it; what is absent is the default.
+type PushRequest struct {
+	URL       string `json:"url"`
+	TimeoutMS *int64 `json:"timeout_ms,omitzero"`
+	// Secret takes the place of the one that is there. Without it that one stays, and
+	// where there is none one is made.
+	Secret *string `json:"secret,omitzero"`
+	// NewSecret makes a new one.
+	NewSecret bool                    `json:"new_secret,omitzero"`
+	Breaker   *BreakerSettingsRequest `json:"breaker,omitzero"`
+}
+
+// BreakerSettings say when the breaker of a destination opens, and for how long.
+type BreakerSettings struct {
+	// Calls is how many calls are judged, at least.
+	Calls int `json:"calls"`
+	// FailureRatio is the part of them that has failed when it opens, above 0 to 1.
+	FailureRatio float64 `json:"failure_ratio"`
+	OpenMS       int64   `json:"open_ms"`
+	// HalfOpen is how many calls then try the destination again.
+	HalfOpen int `json:"half_open"`
+}
+
+// BreakerSettingsRequest is a partial BreakerSettings.
+type BreakerSettingsRequest struct {
+	Calls        *int     `json:"calls,omitzero"`
+	FailureRatio *float64 `json:"failure_ratio,omitzero"`
+	OpenMS       *int64   `json:"open_ms,omitzero"`
+	HalfOpen     *int     `json:"half_open,omitzero"`
+}
+
+// Breaker is the state of a destination's breaker, as one core sees it.
+type Breaker struct {
+	// State is closed, open or half-open.
+	State string `json:"state"`
+	// Since is when it got into it; null for one that was never open.
+	Since *Time `json:"since" swaggertype:"string" format:"date-time"`
+	// RetryAt is when an open one lets calls through again.
+	RetryAt *Time `json:"retry_at" swaggertype:"string" format:"date-time"`
+}
+
+// States of a breaker.
+const (
+	BreakerClosed   = "closed"
+	BreakerOpen     = "open"
+	BreakerHalfOpen = "half-open"
+)
+
+// PushedJob is the body of a push call: a job as its destination gets it.
+type PushedJob struct {
+	ID            string            `json:"id"`
+	User          *string           `json:"user"`
+	Type          string            `json:"type"`
+	Queue         string            `json:"queue"`
+	Payload       json.RawMessage   `json:"payload" swaggertype:"object"`
+	Priority      int               `json:"priority"`
+	Attempt       int               `json:"attempt"`
+	MaxAttempts   int               `json:"max_attempts"`
+	Epoch         int64             `json:"epoch"`
+	Deadline      *Time             `json:"deadline" swaggertype:"string" format:"date-time"`
+	TimeoutMS     *int64            `json:"timeout_ms"`
+	Tags          []string          `json:"tags"`
+	Metadata      map[string]string `json:"metadata"`
+	CorrelationID *string           `json:"correlation_id"`
+	Traceparent   *string           `json:"traceparent"`
+	CreatedAt     Time              `json:"created_at" swaggertype:"string" format:"date-time"`
+}
+
+// Headers of a push call, beside those of Standard Webhooks.
+const (
+	HeaderPushJobID     = "Forgequeue-Job-Id"
+	HeaderPushAttempt   = "Forgequeue-Attempt"
+	HeaderPushEpoch     = "Forgequeue-Epoch"
+	HeaderCorrelationID = "X-Correlation-Id"
+)
+
+// Limits and defaults of a queue in push mode.
+const (
+	MaxPushURL         = 2048
+	MaxPushTimeout     = 30 * time.Minute
+	DefaultPushTimeout = 30 * time.Second
+	// MaxPushAnswer is how much of an answer's body becomes the result, in bytes.
+	MaxPushAnswer = 64 << 10
+	// MaxDeferral is how long in all a job waits for a destination that answers 429 or
+	// 503, without spending an attempt.
+	MaxDeferral = 24 * time.Hour
+
+	DefaultBreakerCalls        = 20
+	DefaultBreakerFailureRatio = 0.5
+	DefaultBreakerOpen         = 30 * time.Second
+	DefaultBreakerHalfOpen     = 5
+	maxBreakerOpen             = time.Hour
+)
+
+// PushSecretPrefix begins every secret, by Standard Webhooks.
+const PushSecretPrefix = "whsec_"
+
+// A secret has 24 to 64 bytes, by Standard Webhooks.
+const (
+	minPushSecret = 24
+	maxPushSecret = 64
+)
+
+// ValidPushSecret says whether s is whsec_ and 24 to 64 bytes in base64.
+func ValidPushSecret(s string) bool {
+	text, ok := strings.CutPrefix(s, PushSecretPrefix)
+	key, err := base64.StdEncoding.DecodeString(text)
+	return ok && err == nil && len(key) >= minPushSecret && len(key) <= maxPushSecret
+}
+
+func (r *refusals) push(mode *string, push *PushRequest) {
+	pushes := mode != nil && *mode == ModePush
+	r.check(mode == nil || pushes || *mode == ModePull, "mode", "must be %s or %s", ModePull, ModePush)
+	if push == nil {
+		r.check(!pushes, "push", "is needed by a queue in push mode: give its url")
+		return
+	}
+	r.check(pushes, "push", "stands only beside mode %q", ModePush)
+	if _, wrong := PushURL(push.URL); wrong != "" {
+		r.add("push.url", "%s", wrong)
+	}
+	r.between(push.TimeoutMS, 100, MaxPushTimeout.Milliseconds(), "push.timeout_ms")
+	r.check(push.Secret == nil || ValidPushSecret(*push.Secret), "push.secret", "must be %s and 24 to 64 bytes in base64", PushSecretPrefix)
+	r.check(push.Secret == nil || !push.NewSecret, "push.new_secret", "cannot stand beside secret; give one of them")
+	breaker := push.Breaker
+	if breaker == nil {
+		return
+	}
+	r.count(breaker.Calls, "push.breaker.calls")
+	r.count(breaker.HalfOpen, "push.breaker.half_open")
+	r.between(breaker.OpenMS, 100, maxBreakerOpen.Milliseconds(), "push.breaker.open_ms")
+	if f := breaker.FailureRatio; f != nil && (math.IsNaN(*f) || *f <= 0 || *f > 1) {
+		r.add("push.breaker.failure_ratio", "must be above 0 and at most 1")
+	}
+}
+
+func (r *refusals) count(n *int, field string) {
+	r.check(n == nil || (*n >= 1 && *n <= 1000), field, "must be between 1 and 1000")
+}
+
+// PushURL reads a destination's URL, or says what is wrong with it. Whether its
+// address may be called is for core to say, when it calls.
+func PushURL(text string) (u *url.URL, wrong string) {
+	const form = "must be a URL such as https://example.com/jobs"
+	if text == "" || len(text) > MaxPushURL || !visible(text) {
+		return nil, form + ", of visible ASCII characters, at most 2048"
+	}
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Opaque != "" || u.Hostname() == "":
+		return nil, form
+	case u.Scheme != "https" && u.Scheme != "http":
+		return nil, "must begin with https://"
+	case u.User != nil:
+		return nil, "must not have a user or password in it; the call is signed"
+	case u.Fragment != "" || strings.Contains(text, "#"):
+		return nil, "must not have a fragment"
+	case strings.HasSuffix(u.Host, ":") || !validPort(u.Port()):
+		return nil, "must have a port of 1 to 65535, or none"
+	case !validHost(u.Hostname()):
+		return nil, "must name its host by a name of letters, digits and dashes, or by an IP address in its usual form"
+	}
+	return u, ""
+}
+
+// visible says whether s is visible ASCII alone.
+func visible(s string) bool {
+	return !strings.ContainsFunc(s, func(c rune) bool { return c <= 0x20 || c > 0x7e })
+}
+
+func validPort(port string) bool {
+	if port == "" {
+		return true
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	return err == nil && n > 0
+}
+
+// validHost refuses the odd forms of addresses that some resolvers read as one:
+// whatever ends in a number must be an address (WHATWG URL, "ends in a number").
+func validHost(host string) bool {
+	if _, err := netip.ParseAddr(host); err == nil {
+		return !strings.Contains(host, "%")
+	}
+	labels := strings.Split(strings.TrimSuffix(host, "."), ".")
+	for _, label := range labels {
+		if label == "" || len(label) > 63 || strings.ContainsFunc(label, notInName) {
+			return false
+		}
+	}
+	last := labels[len(labels)-1]
+	_, err := strconv.ParseUint(last, 0, 64)
+	return len(host) <= 253 && err != nil && strings.ContainsFunc(last, notDigit)
+}
+
+func notDigit(c rune) bool { return c < '0' || c > '9' }
+
+func notInName(c rune) bool {
+	return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && notDigit(c) && c != '-' && c != '_'
+}

@@ -1,0 +1,203 @@
+package api
+
+import (
+	"strings"
+
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// DeadLetterRequest says which dead letters to redrive or to discard: up to 1000
+// by IDs, which is done at once, or all that match Filter, which is a Redrive.
+type DeadLetterRequest struct {
+	IDs    []string              `json:"ids,omitzero"`
+	Filter *DeadLetterFilterBody `json:"filter,omitzero"`
+	DryRun bool                  `json:"dry_run,omitzero"`
+	// RatePerSecond, beside a filter, is how many go at most in a second; nil is as
+	// fast as is kind to others.
+	RatePerSecond *float64 `json:"rate_per_second,omitzero"`
+}
+
+// DeadLetterFilterBody is a filter in a body. A member that is there has to say
+// something: a queue of "" that quietly matched all of them would do much harm.
+type DeadLetterFilterBody struct {
+	Queue       *string `json:"queue,omitzero"`
+	Type        *string `json:"type,omitzero"`
+	Reason      *string `json:"reason,omitzero"`
+	Fingerprint *string `json:"fingerprint,omitzero"`
+	After       *Time   `json:"after,omitzero" swaggertype:"string" format:"date-time"`
+	Before      *Time   `json:"before,omitzero" swaggertype:"string" format:"date-time"`
+}
+
+// Filter is what the body says.
+func (b *DeadLetterFilterBody) Filter() DeadLetterFilter {
+	text := func(s *string) string {
+		if s == nil {
+			return ""
+		}
+		return *s
+	}
+	return DeadLetterFilter{
+		Queue: text(b.Queue), Type: text(b.Type), Reason: text(b.Reason), Fingerprint: strings.ToLower(text(b.Fingerprint)),
+		After: b.After, Before: b.Before,
+	}
+}
+
+// Body is the filter as a body has it.
+func (f DeadLetterFilter) Body() *DeadLetterFilterBody {
+	text := func(s string) *string {
+		if s == "" {
+			return nil
+		}
+		return &s
+	}
+	return &DeadLetterFilterBody{
+		Queue: text(f.Queue), Type: text(f.Type), Reason: text(f.Reason), Fingerprint: text(f.Fingerprint),
+		After: f.After, Before: f.Before,
+	}
+}
+
+// DeadLetterResponse answers item by item in the order sent.
+type DeadLetterResponse struct {
+	Results []BatchResult `json:"results"`
+}
+
+// Matched is a dry run's answer. MatchedCapped says that only the newest
+// MaxDeadLetterRows dead letters were looked at, and that there may be more.
+type Matched struct {
+	Matched       int64 `json:"matched"`
+	MatchedCapped bool  `json:"matched_capped"`
+}
+
+// Redrive is a redrive, or a discard, of all dead letters that match a filter. It
+// goes on until it is done, in batches, whatever becomes of the cores that work on it.
+type Redrive struct {
+	ID            string           `json:"id"`
+	Action        string           `json:"action"`
+	Filter        DeadLetterFilter `json:"filter"`
+	RatePerSecond *float64         `json:"rate_per_second"`
+	State         string           `json:"state"`
+	// Matched is how many matched when it was asked for; once it is done, where that
+	// was capped, how many it came to.
+	Matched       int64 `json:"matched"`
+	MatchedCapped bool  `json:"matched_capped"`
+	// Done are those that were queued again, or discarded. Refused are those whose
+	// dedupe_key a live job holds: they stay dead. What left the dead letters
+	// otherwise in the meantime is in neither.
+	Done    int64 `json:"done"`
+	Refused int64 `json:"refused"`
+	// Waiting says why it does not go on for now: active_cap_reached. Null while it does.
+	Waiting *string `json:"waiting"`
+	// Error says why it failed.
+	Error     *string `json:"error"`
+	CreatedAt Time    `json:"created_at" swaggertype:"string" format:"date-time"`
+	UpdatedAt Time    `json:"updated_at" swaggertype:"string" format:"date-time"`
+	EndedAt   *Time   `json:"ended_at" swaggertype:"string" format:"date-time"`
+}
+
+// DeadLetterGroups are the largest groups among a tenant's dead letters.
+type DeadLetterGroups struct {
+	Items []DeadLetterGroup `json:"items"`
+	// Read is how many dead letters were looked at, newest jobs first; ReadCapped says
+	// that there are more, and that every count is "at least" so much.
+	Read       int64 `json:"read"`
+	ReadCapped bool  `json:"read_capped"`
+	// Groups is how many groups there are; Items has the largest of them.
+	Groups int64 `json:"groups"`
+}
+
+// DeadLetterGroup are dead letters of one fingerprint in one queue.
+type DeadLetterGroup struct {
+	Fingerprint string `json:"fingerprint"`
+	Queue       string `json:"queue"`
+	Type        string `json:"type"`
+	Reason      string `json:"reason"`
+	Count       int64  `json:"count"`
+	// CountCapped says that there may be more.
+	CountCapped bool              `json:"count_capped"`
+	FirstDiedAt Time              `json:"first_died_at" swaggertype:"string" format:"date-time"`
+	LastDiedAt  Time              `json:"last_died_at" swaggertype:"string" format:"date-time"`
+	Example     DeadLetterExample `json:"example"`
+}
+
+// DeadLetterExample is the newest job of a group.
+type DeadLetterExample struct {
+	JobID string    `json:"job_id"`
+	Error *JobError `json:"error"`
+}
+
+// Words of a redrive.
+const (
+	ActionRedrive = "redrive"
+	ActionDiscard = "discard"
+
+	RedriveRunning   = "running"
+	RedriveDone      = "done"
+	RedriveCancelled = "cancelled"
+	RedriveFailed    = "failed"
+
+	// WaitingActiveCap: a cap on active jobs is full; it goes on when there is room.
+	WaitingActiveCap = "active_cap_reached"
+
+	// MaxDeadLetterRows is how many dead letters a count or a grouping reads at most.
+	MaxDeadLetterRows = 100_000
+	// MaxRedriveRate is the highest rate_per_second.
+	MaxRedriveRate = 10_000
+	// MaxRedrives is how many redrives of a tenant may be under way.
+	MaxRedrives = 16
+)
+
+// Paths of core's internal API for redrives by filter.
+const (
+	HopDeadLetterGroups = "/internal/v1/dead-letter-groups"
+	HopRedriveGet       = "/internal/v1/redrive-gets"
+	HopRedriveList      = "/internal/v1/redrive-lists"
+	HopRedriveCancel    = "/internal/v1/redrive-cancels"
+)
+
+// HopDeadLetterGroupsRequest asks for the largest groups.
+type HopDeadLetterGroupsRequest struct {
+	Filter DeadLetterFilter `json:"filter"`
+	Size   int              `json:"size"`
+}
+
+// HopRedriveRequest names one redrive.
+type HopRedriveRequest struct {
+	ID string `json:"id"`
+}
+
+// ValidFingerprint says whether s can be a fingerprint, in either case.
+func ValidFingerprint(s string) bool {
+	return s != "" && len(s) <= 64 && strings.Trim(s, "0123456789abcdefABCDEF") == ""
+}
+
+// Validate tells which fields cannot be accepted.
+func (d *DeadLetterRequest) Validate() []problem.FieldError {
+	r := &refusals{}
+	if d.Filter == nil {
+		r.check(len(d.IDs) >= 1 && len(d.IDs) <= MaxBatchJobs, "ids", "must have 1 to %d entries, or stand back for a filter", MaxBatchJobs)
+		r.check(d.RatePerSecond == nil, "rate_per_second", "goes with a filter")
+		return r.fields
+	}
+	r.check(d.IDs == nil, "ids", "cannot stand beside filter; give one of them")
+	rate := d.RatePerSecond
+	r.check(rate == nil || (*rate >= 0.001 && *rate <= MaxRedriveRate), "rate_per_second", "must be between 0.001 and %d", MaxRedriveRate)
+	d.Filter.validate(r)
+	return r.fields
+}
+
+func (b *DeadLetterFilterBody) validate(r *refusals) {
+	r.check(b.Queue == nil || ValidName(*b.Queue), "filter.queue", "%s", nameRule)
+	r.check(b.Type == nil || ValidName(*b.Type), "filter.type", "%s", nameRule)
+	r.check(b.Reason == nil || validReason(*b.Reason), "filter.reason", "must be one of exhausted, permanent, worker_lost, deadline")
+	r.check(b.Fingerprint == nil || ValidFingerprint(*b.Fingerprint), "filter.fingerprint", "must be 1 to 64 hexadecimal digits")
+	r.year(b.After, "filter.after")
+	r.year(b.Before, "filter.before")
+}
+
+func validReason(reason string) bool {
+	switch reason {
+	case ReasonExhausted, ReasonPermanent, ReasonWorkerLost, ReasonDeadline:
+		return true
+	}
+	return false
+}
