@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -24,10 +25,12 @@ import (
 // What stands in examples for what only a running server can give; the generator
 // has the same.
 const (
-	documentedJob    = "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"
-	documentedTenant = "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0002"
-	documentedKey    = "8y2k4m6n8p0q"
-	documentedWorker = "worker-1"
+	documentedJob     = "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"
+	documentedTenant  = "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0002"
+	documentedRedrive = "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0003"
+	documentedKey     = "8y2k4m6n8p0q"
+	documentedWorker  = "worker-1"
+	documentedQueue   = `"default"`
 )
 
 // needs says what has to be there for an operation's examples to work, where a job
@@ -35,16 +38,18 @@ const (
 var needs = map[string]string{
 	"completeJob": "leased", "failJob": "leased", "snoozeJob": "leased", "releaseJob": "leased", "reportOutcomes": "leased", "heartbeat": "leased",
 	"redriveJob": "dead", "redriveDeadLetters": "dead", "discardDeadLetters": "dead",
+	"groupDeadLetters": "dead", "getRedrive": "redrive", "cancelRedrive": "redrive", "putQueue": "queue",
 	// of core
 	"submits": "nothing", "tenantCreations": "nothing", "heartbeats": "leased", "outcomes": "leased",
 	"redrives": "dead", "deadLetterRedrives": "dead", "deadLetterDiscards": "dead",
+	"deadLetterGroups": "dead", "redriveGets": "redrive", "redriveCancels": "redrive", "queuePuts": "queue",
 }
 
 // Every example of both documents is sent to a running stack, and every operation
 // without a body is called: they work, and are answered as the documents say.
 func TestDocumentedExamplesWork(t *testing.T) {
 	t.Parallel()
-	c := stack.NewCluster(t, stack.ClusterOptions{})
+	c := pushCluster(t, stack.ClusterOptions{})
 	e := &documented{t: t, cluster: c, tenant: c.NewTenant(t, "documented")}
 	e.client = c.Client(t, e.tenant.Key)
 	submit(t, e.client, api.SubmitRequest{Type: "x"}) // now there is a queue "default"
@@ -105,7 +110,11 @@ func (e *documented) send(t *testing.T, method, path string, op *openapi3.Operat
 	}
 	for _, p := range op.Parameters {
 		if p.Value.In == "path" {
-			path = strings.ReplaceAll(path, "{"+p.Value.Name+"}", values.Replace(fmt.Sprint(p.Value.Example)))
+			value, err := json.Marshal(p.Value.Example) // in quotes, as a body has it
+			if err != nil {
+				t.Fatal(err)
+			}
+			path = strings.ReplaceAll(path, "{"+p.Value.Name+"}", strings.Trim(values.Replace(string(value)), `"`))
 		}
 	}
 	request := e.request(t, method, path, op, body)
@@ -169,12 +178,12 @@ func (e *documented) request(t *testing.T, method, path string, op *openapi3.Ope
 // values makes what an operation needs, and puts it in the examples' places.
 func (e *documented) values(t *testing.T, op *openapi3.Operation) *strings.Replacer {
 	t.Helper()
-	var job, token string
+	var job, token, redrive string
 	tenant := e.tenant.ID
 	key := e.cluster.NewKey(t, e.tenant, time.Now().Add(time.Hour))
 	id := strings.Split(key, "_")[2]
 	e.queues++
-	queue := fmt.Sprintf("q%d", e.queues)
+	queue, named := fmt.Sprintf("q%d", e.queues), documentedQueue
 	switch needs[op.OperationID] {
 	case "nothing":
 		job, tenant = newID(t), newID(t)
@@ -187,6 +196,10 @@ func (e *documented) values(t *testing.T, op *openapi3.Operation) *strings.Repla
 				t.Fatal(err)
 			}
 		}
+	case "redrive":
+		redrive = e.redrive(t, queue)
+	case "queue": // one of its own, without jobs: what pushes would call example.com
+		named = strconv.Quote(queue)
 	default:
 		job = submit(t, e.client, api.SubmitRequest{Type: "x", Queue: queue})
 	}
@@ -194,8 +207,19 @@ func (e *documented) values(t *testing.T, op *openapi3.Operation) *strings.Repla
 		tenant = e.tenant.ID
 	}
 	return strings.NewReplacer(
-		documentedJob, job, documentedTenant, tenant, documentedKey, id, "LEASE_TOKEN", token, "exampleexamp", id[:6]+"zzzzzz",
+		documentedJob, job, documentedTenant, tenant, documentedRedrive, redrive, documentedKey, id, documentedQueue, named,
+		"LEASE_TOKEN", token, "exampleexamp", id[:6]+"zzzzzz",
 	)
+}
+
+// redrive begins one, of nothing.
+func (e *documented) redrive(t *testing.T, queue string) string {
+	t.Helper()
+	begun, err := e.client.RedriveMatching(t.Context(), api.DeadLetterFilter{Queue: queue}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return begun.ID
 }
 
 func newID(t *testing.T) string {

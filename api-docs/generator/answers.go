@@ -45,12 +45,24 @@ func answers() map[string]any {
 			Attempt: 1, Epoch: 1, Kind: "failed", WorkerID: new("worker-1"), StartedAt: new(at(1)), EndedAt: new(at(2)),
 			Error: &api.JobError{Type: "timeout", Message: "the mail server did not answer"}, NextRunAt: new(at(7)),
 		},
+		"Redrive": api.Redrive{
+			ID: exampleRedrive, Action: api.ActionRedrive, Filter: api.DeadLetterFilter{Queue: api.DefaultQueue, Reason: api.ReasonExhausted},
+			RatePerSecond: new(50.0), State: api.RedriveRunning, Matched: 412, Done: 150, CreatedAt: at(0), UpdatedAt: at(3),
+		},
+		"AuditEntry": api.AuditEntry{
+			ID: exampleJob, Tenant: new(exampleTenant), Actor: api.AuditActor{Kind: api.PrincipalTenant, KeyID: new("8y2k4m6n8p0q")},
+			Action: api.AuditRedriveCreate, Object: new(exampleRedrive), At: at(0),
+			Detail: json.RawMessage(`{"action":"redrive","filter":{"queue":"default"},"rate_per_second":50,"matched":412}`),
+		},
 		"Outcome": api.Outcome{JobID: exampleJob, State: api.StateCompleted, Attempt: 1, Epoch: 1},
 	}
 }
 
 func exampleRetry() api.Retry {
-	return api.Retry{BaseMS: api.DefaultRetryBase.Milliseconds(), CapMS: api.DefaultRetryCap.Milliseconds(), Jitter: api.DefaultRetryJitter}
+	return api.Retry{
+		BaseMS: api.DefaultRetryBase.Milliseconds(), CapMS: api.DefaultRetryCap.Milliseconds(), Jitter: api.DefaultRetryJitter,
+		Curve: api.DefaultRetryCurve,
+	}
 }
 
 func exampleSummary(created api.Time) api.JobSummary {

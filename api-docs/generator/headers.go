@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/getkin/kin-openapi/openapi3"
 
@@ -47,7 +48,7 @@ func commonParameters() openapi3.ParametersMap {
 }
 
 // parameters says what parameters may hold.
-func (c *completer) parameters(op *openapi3.Operation) {
+func (c *completer) parameters(path string, op *openapi3.Operation) {
 	for _, p := range op.Parameters {
 		s := p.Value.Schema.Value
 		switch p.Value.Name {
@@ -55,6 +56,9 @@ func (c *completer) parameters(op *openapi3.Operation) {
 			p.Value.Example = exampleJob
 			if op.Tags[0] == "Admin" {
 				p.Value.Example = exampleTenant
+			}
+			if strings.HasPrefix(path, "/v1/redrives/") {
+				p.Value.Example = exampleRedrive
 			}
 		case "name":
 			s.Pattern, p.Value.Example = namePattern, "default"

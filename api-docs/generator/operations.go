@@ -63,7 +63,7 @@ func (c *completer) operation(path, method string, op *openapi3.Operation) error
 		return err
 	}
 	codes = append(codes, usualCodes(path, method, access, op)...)
-	c.parameters(op)
+	c.parameters(path, op)
 	if err := requestExamples(op, func(example any) any { return example }); err != nil {
 		return err
 	}
@@ -125,6 +125,8 @@ func principalOf(access string) (principal map[string]any, sentence string, ok b
 		return tenant, "For principals of a tenant, bound to no user, and of the platform.", true
 	case "manager":
 		return tenant, "For principals of a tenant, bound to no user.", true
+	case "manager or operator":
+		return tenant, "For principals of a tenant, bound to no user, and for the operator.", true
 	case "operator":
 		return map[string]any{"kind": api.PrincipalOperator}, "For the operator.", true
 	case "anybody":
@@ -203,39 +205,56 @@ func requestExamples(op *openapi3.Operation, wrap func(any) any) error {
 	return nil
 }
 
-// alternative folds the default response into 200: it is another shape of it.
+// alternative folds the default response into 200: it is another shape of it. Of
+// core, which answers every envelope with 200, each other success is one more.
 func (c *completer) alternative(op *openapi3.Operation) error {
-	other := op.Responses.Default()
-	if other == nil {
-		return nil
-	}
-	op.Responses.Delete("default")
-	ok := op.Responses.Value("200")
-	if ok == nil {
-		return fmt.Errorf("the default answer is another shape of 200, which there is none of")
-	}
-	first, second := ok.Value.Content[jsonMedia].Schema, other.Value.Content[jsonMedia].Schema
+	others := []string{"default"}
 	if c.service.internal {
-		ok.Value.Content[jsonMedia].Schema = c.eitherResults(first, second)
+		others = append(others, "202")
+	}
+	ok := op.Responses.Value("200")
+	var shapes openapi3.SchemaRefs
+	for _, status := range others {
+		other := op.Responses.Value(status)
+		if other == nil {
+			continue
+		}
+		if ok == nil {
+			return fmt.Errorf("the answer %s is another shape of 200, which there is none of", status)
+		}
+		op.Responses.Delete(status)
+		shapes = append(shapes, other.Value.Content[jsonMedia].Schema)
+	}
+	if len(shapes) == 0 {
 		return nil
 	}
-	ok.Value.Content[jsonMedia].Schema = openapi3.NewOneOfSchema().NewRef()
-	ok.Value.Content[jsonMedia].Schema.Value.OneOf = openapi3.SchemaRefs{first, second}
+	media := ok.Value.Content[jsonMedia]
+	shapes = append(openapi3.SchemaRefs{media.Schema}, shapes...)
+	if c.service.internal {
+		media.Schema = c.anyResults(shapes)
+		return nil
+	}
+	media.Schema = openapi3.NewOneOfSchema().NewRef()
+	media.Schema.Value.OneOf = shapes
 	return nil
 }
 
-// eitherResults is for an envelope whose items may be answered in two shapes.
-func (c *completer) eitherResults(first, second *openapi3.SchemaRef) *openapi3.SchemaRef {
-	one, other := strings.TrimPrefix(first.Ref, schemaPath), strings.TrimPrefix(second.Ref, schemaPath)
-	shape := func(name string) string { return strings.TrimPrefix(name, "ResultsOf") }
-	suffix := shape(one) + "Or" + shape(other)
-	all := c.doc.Components.Schemas
-	results, result := clone(all[one]), clone(all["ResultOf"+shape(one)])
-	results.Value.Properties["results"].Value.Items = &openapi3.SchemaRef{Ref: schemaPath + "ResultOf" + suffix}
-	result.Value.Properties["value"] = openapi3.NewOneOfSchema().NewRef()
-	result.Value.Properties["value"].Value.OneOf = openapi3.SchemaRefs{
-		{Ref: schemaPath + shape(one)}, {Ref: schemaPath + shape(other)},
+// anyResults is for an envelope whose items may be answered in several shapes. One
+// may have all that another needs, so that an answer may be of both.
+func (c *completer) anyResults(shapes openapi3.SchemaRefs) *openapi3.SchemaRef {
+	var names []string
+	var values openapi3.SchemaRefs
+	for _, shape := range shapes {
+		name := strings.TrimPrefix(shape.Ref, schemaPath+"ResultsOf")
+		names = append(names, name)
+		values = append(values, &openapi3.SchemaRef{Ref: schemaPath + name})
 	}
+	suffix := strings.Join(names, "Or")
+	all := c.doc.Components.Schemas
+	results, result := clone(all["ResultsOf"+names[0]]), clone(all["ResultOf"+names[0]])
+	results.Value.Properties["results"].Value.Items = &openapi3.SchemaRef{Ref: schemaPath + "ResultOf" + suffix}
+	result.Value.Properties["value"] = openapi3.NewAnyOfSchema().NewRef()
+	result.Value.Properties["value"].Value.AnyOf = values
 	all["ResultsOf"+suffix], all["ResultOf"+suffix] = results, result
 	return &openapi3.SchemaRef{Ref: schemaPath + "ResultsOf" + suffix}
 }

@@ -29,7 +29,7 @@ func descriptions() map[string]string {
 		"JobSummary":        "A job without payload, result and stack.",
 		"SubmitRequest":     "A job as its producer describes it. What is not said is as its queue has it, or the default.",
 		"SubmitResponse":    "The job as it was taken in.",
-		"Retry":             "The wait after failure n: min(cap, base·2^(n−1)), give or take jitter (a fraction of it), never below a second.",
+		"Retry":             "The wait after failure n, by its curve: exponential is base·2^(n−1), linear base·n, constant base; at most cap, give or take jitter (a fraction of it), never below a second.",
 		"Queue":             "A queue with its settings, depths, and who serves it.",
 		"Problem":           "A refusal (RFC 9457).",
 		"Outcome":           "What became of the job.",
@@ -41,6 +41,12 @@ func descriptions() map[string]string {
 		"ClaimedJob":        "A leased job with its lease token.",
 		"BatchResult":       "One job's answer: a job, or a problem.",
 		"DeadLetter":        "A dead job with why and when.",
+		"Redrive":           "A redrive, or a discard, of all dead letters that match a filter.",
+		"DeadLetterGroup":   "Dead letters of one fingerprint in one queue.",
+		"DeadLetterGroups":  "The largest groups among the dead letters that match.",
+		"Matched":           "How many it would be; capped: at least so many, for only the newest 100,000 were looked at.",
+		"AuditEntry":        "Who did what, and when.",
+		"Push":              "Where a queue in push mode sends its jobs.",
 		"HeartbeatResponse": "How the worker and each of its leases stand, in the order sent.",
 	}
 }
@@ -98,6 +104,7 @@ func requestLimits() map[string]limit {
 		"base_ms":               otherwise(api.DefaultRetryBase.Milliseconds(), ms(1, api.MaxBackoff)),
 		"cap_ms":                otherwise(api.DefaultRetryCap.Milliseconds(), ms(1, api.MaxBackoff)),
 		"jitter":                otherwise(api.DefaultRetryJitter, between(0, 1)),
+		"curve":                 otherwise(api.DefaultRetryCurve, curves),
 		"retry_after_ms":        ms(0, api.MaxBackoff),
 		"tags":                  items(0, api.MaxTags, pattern(namePattern)),
 		"metadata":              metadata,
@@ -113,6 +120,22 @@ func requestLimits() map[string]limit {
 		"scopes":                items(1, 4, words(api.Scopes()...)),
 		"kind":                  words(api.KindComplete, api.KindFail, api.KindSnooze, api.KindRelease),
 
+		"rate_per_second": between(0.001, api.MaxRedriveRate),
+		"mode":            otherwise(api.ModePull, words(api.ModePull, api.ModePush)),
+		"reason":          reasons,
+		"fingerprint":     pattern(`^[0-9A-Fa-f]{1,64}$`),
+
+		"QueueRequest.rate_per_second": above(0, 1e6), "HopQueuePutRequest.rate_per_second": above(0, 1e6),
+		"QueueRequest.max_active": between(0, 1e9), "HopQueuePutRequest.max_active": between(0, 1e9),
+		"QueueRequest.max_running": between(0, 1e9), "HopQueuePutRequest.max_running": between(0, 1e9),
+		"PushRequest.url": length(1, api.MaxPushURL), "PushRequest.secret": pattern(`^whsec_[A-Za-z0-9+/]+={0,2}$`),
+		"PushRequest.timeout_ms":           otherwise(api.DefaultPushTimeout.Milliseconds(), ms(100, api.MaxPushTimeout)),
+		"BreakerSettingsRequest.calls":     otherwise(api.DefaultBreakerCalls, between(1, 1000)),
+		"BreakerSettingsRequest.half_open": otherwise(api.DefaultBreakerHalfOpen, between(1, 1000)),
+		"BreakerSettingsRequest.open_ms":   otherwise(api.DefaultBreakerOpen.Milliseconds(), ms(100, time.Hour)),
+
+		"BreakerSettingsRequest.failure_ratio": otherwise(api.DefaultBreakerFailureRatio, above(0, 1)),
+
 		"WorkerRequest.tags": items(0, 4*api.MaxTags, pattern(namePattern)), "ClaimRequest.tags": items(0, 4*api.MaxTags, pattern(namePattern)),
 		"WorkerRequest.queues": items(0, api.MaxQueuesPerCall, pattern(namePattern)), "ClaimRequest.queues": items(1, api.MaxQueuesPerCall, pattern(namePattern)),
 		"TenantRequest.name": length(1, 128), "TenantPatch.name": length(1, 128),
@@ -121,12 +144,29 @@ func requestLimits() map[string]limit {
 		"Principal.kind": principals, "Principal.scopes": nothing, "HopKeyCreateRequest.kind": principals,
 		"HopSubmitRequest.jobs": items(1, api.MaxBatchJobs), "HopWaitRequest.wait_ms": ms(0, api.MaxWait),
 		"JobFilter.queue": pattern(namePattern), "DeadLetterFilter.queue": pattern(namePattern),
+		"DeadLetterFilterBody.queue": pattern(namePattern), "AuditFilter.action": words(api.AuditActions()...),
 		"Policy.kind": nothing, "Problem.type": nothing, "JobError.type": nothing,
 		"Principal.user": nothing, "HopCapsRequest.user": nothing,
 	}
 }
 
 func nothing(*openapi3.Schema) {}
+
+// above is for what may come near to low, and not be it.
+func above(low, high float64) limit {
+	return func(s *openapi3.Schema) {
+		between(low, high)(s)
+		s.WithExclusiveMin(true)
+	}
+}
+
+func curves(s *openapi3.Schema) {
+	words(api.CurveExponential, api.CurveLinear, api.CurveConstant)(s)
+}
+
+func reasons(s *openapi3.Schema) {
+	words(api.ReasonExhausted, api.ReasonPermanent, api.ReasonWorkerLost, api.ReasonDeadline)(s)
+}
 
 func principals(s *openapi3.Schema) {
 	words(api.PrincipalTenant, api.PrincipalPlatform, api.PrincipalOperator)(s)
@@ -148,9 +188,8 @@ func metadata(s *openapi3.Schema) {
 // answerWords are the closed sets of answers.
 func answerWords() map[string]limit {
 	state := words(api.StateBlocked, api.StateScheduled, api.StateQueued, api.StateRunning, api.StateCompleted, api.StateDeadLetter, api.StateCancelled)
-	reason := words(api.ReasonExhausted, api.ReasonPermanent, api.ReasonWorkerLost, api.ReasonDeadline)
 	return map[string]limit{
-		"state": state, "reason": reason, "dead_reason": reason,
+		"state": state, "reason": reasons, "dead_reason": reasons, "curve": curves,
 		"scopes":                   words(api.Scopes()...),
 		"mode":                     words(api.ModePull, api.ModePush),
 		"depth_capped":             words(api.StateBlocked, api.StateScheduled, api.StateQueued, api.StateRunning, api.StateDeadLetter),
@@ -161,6 +200,12 @@ func answerWords() map[string]limit {
 		"CapUse.scope":             words("tenant", "user", "queue"),
 		"CapUse.kind":              words("active", "running"),
 		"Readiness.status":         words("ok", "degraded", "starting", "draining"),
+		"Breaker.state":            words(api.BreakerClosed, api.BreakerOpen, api.BreakerHalfOpen),
+		"Redrive.state":            words(api.RedriveRunning, api.RedriveDone, api.RedriveCancelled, api.RedriveFailed),
+		"Redrive.action":           words(api.ActionRedrive, api.ActionDiscard),
+		"Redrive.waiting":          words(api.WaitingActiveCap),
+		"AuditActor.kind":          words(api.PrincipalTenant, api.PrincipalOperator),
+		"AuditEntry.action":        words(api.AuditActions()...),
 	}
 }
 
@@ -182,10 +227,11 @@ func restrict(s *openapi3.Schema, base, member string, request bool) {
 
 // Values of examples. A test that sends an example puts real ones in their places.
 const (
-	exampleJob    = "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"
-	exampleTenant = "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0002"
-	exampleTime   = "2026-01-31T12:00:00.000000Z"
-	exampleTrace  = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	exampleJob     = "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"
+	exampleTenant  = "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0002"
+	exampleRedrive = "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0003"
+	exampleTime    = "2026-01-31T12:00:00.000000Z"
+	exampleTrace   = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 )
 
 // shown is a value that the page shows for a field of an answer; nil where its type
@@ -203,6 +249,7 @@ func shown(s *openapi3.Schema, base, member string) any {
 		"JobError.type": "timeout", "JobError.message": "the mail server did not answer", "JobError.stack": "",
 		"ErrorBrief.type": "timeout", "ErrorBrief.message": "the mail server did not answer",
 		"Problem.type": "/problems/invalid_request", "Landing.name": "ForgeQueue", "Landing.api": "/v1", "Landing.docs": "/docs", "Landing.health": "/readyz",
+		"Redrive.id": exampleRedrive, "Push.url": "https://example.com/jobs",
 		"NewKey.key": "fq_live_8y2k4m6n8p0q_…",
 	}
 	if s.Type == nil || !s.Type.Is("string") || strings.HasSuffix(base, "Request") {

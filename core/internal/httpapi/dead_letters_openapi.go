@@ -30,26 +30,32 @@ import _ "github.com/forgequeue/forgequeue/shared/api" // where swag finds the t
 // redriveMany
 //
 //	@Summary     Redrive dead letters
-//	@Description By ids, each with a status of its own; with `dry_run` only how many it would be.
+//	@Description By ids, each with a status of its own; by a filter, by and by, as a redrive; with `dry_run` only how many it would be.
 //	@ID          deadLetterRedrives
 //	@Tags        Dead letters
 //	@Param       envelope body api.Envelope[api.DeadLetterRequest] true "The callers' requests."
 //	@Success     200 {object} api.Results[api.DeadLetterResponse] "An answer for each item."
 //	@Success     default {object} api.Results[api.Matched]
+//	@Success     202 {object} api.Results[api.Redrive] "By filter: it has begun."
 //	@x-access    "tenant"
+//	@x-problems  ["rate_limited"]
 //	@x-example-ids {"ids": ["01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"]}
+//	@x-example-filter {"filter": {"queue": "default", "reason": "permanent"}, "rate_per_second": 50}
 //	@x-example-dry-run {"ids": ["01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"], "dry_run": true}
 //	@Router      /internal/v1/dead-letter-redrives [post]
 
 // discardMany
 //
 //	@Summary     Discard dead letters
-//	@Description By ids, each with a status of its own; with `dry_run` only how many it would be.
+//	@Description By ids, each with a status of its own; by a filter, by and by, as a redrive; with `dry_run` only how many it would be.
 //	@ID          deadLetterDiscards
 //	@Tags        Dead letters
 //	@Param       envelope body api.Envelope[api.DeadLetterRequest] true "The callers' requests."
 //	@Success     200 {object} api.Results[api.DeadLetterResponse] "An answer for each item."
 //	@Success     default {object} api.Results[api.Matched]
+//	@Success     202 {object} api.Results[api.Redrive] "By filter: it has begun."
 //	@x-access    "tenant"
+//	@x-problems  ["rate_limited"]
 //	@x-example-ids {"ids": ["01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"]}
+//	@x-example-filter {"filter": {"queue": "default", "reason": "permanent"}, "rate_per_second": 50}
 //	@Router      /internal/v1/dead-letter-discards [post]

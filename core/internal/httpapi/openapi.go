@@ -4,8 +4,10 @@ package httpapi
 // does for the gateway: see gateway/internal/httpapi/openapi.go. Of core's own:
 //
 //   - x-access: whose principal an item must have: "tenant", "worker" (a tenant or
-//     the platform), "manager" (a tenant, and no user of it), "operator", "anybody".
+//     the platform), "manager" (a tenant, and no user of it), "manager or operator",
+//     "operator", "anybody".
 //   - x-problems: the codes that an item's answer may have beyond the usual ones.
+//   - Success default and 202: other shapes of an item's answer. The call's is 200.
 //   - x-example-NAME: one item's request, put into an envelope by the generator.
 
 // The document as a whole:

@@ -30,7 +30,7 @@ import _ "github.com/forgequeue/forgequeue/shared/api" // where swag finds the t
 // putQueue
 //
 //	@Summary     Set a queue
-//	@Description Makes it, or replaces all of its settings.
+//	@Description Makes it, or replaces all of its settings. The secret of one in push mode is in this answer where the call made or replaced it, and in no other.
 //	@ID          queuePuts
 //	@Tags        Queues
 //	@Param       envelope body api.Envelope[api.HopQueuePutRequest] true "The callers' requests."
@@ -38,6 +38,7 @@ import _ "github.com/forgequeue/forgequeue/shared/api" // where swag finds the t
 //	@x-access    "manager"
 //	@x-problems  ["not_found"]
 //	@x-example-settings {"name": "default", "max_attempts": 5, "max_running": 20}
+//	@x-example-push {"name": "default", "mode": "push", "push": {"url": "https://example.com/jobs"}, "rate_per_second": 50, "retry": {"curve": "constant"}}
 //	@Router      /internal/v1/queue-puts [post]
 
 // pauseQueue

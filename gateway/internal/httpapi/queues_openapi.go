@@ -17,7 +17,7 @@ import _ "github.com/forgequeue/forgequeue/shared/api" // where swag finds the t
 // getQueue
 //
 //	@Summary     Read a queue
-//	@Description Settings in force, depths, how long the oldest job has been ready, how many workers serve it, and tags that jobs wait for and no worker has.
+//	@Description Settings in force, depths, how long the oldest job has been ready, how many workers serve it, and tags that jobs wait for and no worker has; of one in push mode, how the breaker of its destination stands.
 //	@ID          getQueue
 //	@Tags        Queues
 //	@Param       name path string true "The queue's name."
@@ -29,6 +29,10 @@ import _ "github.com/forgequeue/forgequeue/shared/api" // where swag finds the t
 //
 //	@Summary     Set a queue
 //	@Description Makes the queue, or replaces all of its settings: what is absent is the default again. Whether it is paused stays. Jobs take attempts and backoff from it when they are submitted, the visibility timeout when they are claimed.
+//	@Description
+//	@Description **Push.** A queue in mode `push` needs no worker: its jobs are posted to `push.url`, signed as Standard Webhooks are. A breaker for each destination opens when too many calls fail; while it is open the jobs wait, and spend no attempt. `max_running` is how many calls there are at once, `rate_per_second` how many start in a second.
+//	@Description
+//	@Description **The secret** that signs is in the answer to the PUT that made or replaced it, as `settings.push.secret`, and never again: everywhere else it is null. A PUT without `push.secret` keeps the one that is there. Where the answer was lost, ask for another with `push.new_secret`. Where the operator has not opened push mode, it is 400 `invalid_request`.
 //	@ID          putQueue
 //	@Tags        Queues
 //	@Param       name     path string           true "The queue's name."
@@ -36,6 +40,8 @@ import _ "github.com/forgequeue/forgequeue/shared/api" // where swag finds the t
 //	@Success     200 {object} api.Queue "The queue as it is now."
 //	@x-access    "manage unbound"
 //	@x-example-basic    {"visibility_timeout_ms": 60000, "max_attempts": 5, "retry": {"base_ms": 1000, "cap_ms": 60000, "jitter": 0.2}, "max_running": 20}
+//	@x-example-push     {"mode": "push", "push": {"url": "https://example.com/jobs", "timeout_ms": 10000, "breaker": {"failure_ratio": 0.3}}, "max_running": 10, "rate_per_second": 50, "retry": {"base_ms": 2000, "curve": "linear"}}
+//	@x-example-new-push-secret {"mode": "push", "push": {"url": "https://example.com/jobs", "new_secret": true}}
 //	@x-example-reset    {}
 //	@Router      /v1/queues/{name} [put]
 
