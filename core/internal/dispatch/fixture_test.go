@@ -155,14 +155,6 @@ func (f *fixture) get(id uuid.UUID) api.Job {
 	return job
 }
 
-// untouched says that a job waits as if nobody had ever claimed it.
-func (f *fixture) untouched(id uuid.UUID) {
-	f.Helper()
-	if job := f.get(id); job.State != api.StateQueued || job.Attempt != 0 {
-		f.Errorf("job is %s with attempt %d, want queued with 0", job.State, job.Attempt)
-	}
-}
-
 func (f *fixture) exec(sql string, args ...any) {
 	f.Helper()
 	if _, err := f.behind.Exec(f.Context(), sql, args...); err != nil {
