@@ -7,7 +7,7 @@ TEST_TIMEOUT ?= 15m
 TEST_FLAGS  ?=
 ARGS        ?=
 
-.PHONY: help run test build lint fmt drift tidy migrations-seal mutants faults peers secrets compose-smoke ci clean
+.PHONY: help run test build lint fmt drift tidy api-docs migrations-seal mutants faults peers secrets compose-smoke ci clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,10 +30,13 @@ fmt: ## format the code in place
 	@bash .ci/run fmt
 
 drift: ## what is generated, sealed or derived is up to date
-	@bash .ci/run migrations tidy work standalone
+	@bash .ci/run migrations openapi tidy work standalone
 
 tidy: ## mend go.mod, go.sum and go.work.sum
 	@bash .ci/run retidy
+
+api-docs: ## write api-docs/*.json, the OpenAPI documents, from the comments beside the handlers
+	@bash .ci/run apidocs
 
 migrations-seal: ## write down the checksum of a new migration
 	@bash .ci/run seal

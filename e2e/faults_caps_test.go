@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/e2e/contract"
 	"github.com/forgequeue/forgequeue/e2e/stack"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
@@ -141,7 +142,7 @@ func TestEqualSubmitsOverTwoGateways(t *testing.T) {
 		body   string
 	}
 	answers := make([]told, n)
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: n}, Timeout: 2 * time.Minute}
+	client := &http.Client{Transport: contract.Transport(&http.Transport{MaxIdleConnsPerHost: n}), Timeout: 2 * time.Minute}
 	defer client.CloseIdleConnections()
 	var cameBack, unavailable atomic.Int64
 	send := func(i int, body string) told {

@@ -75,11 +75,7 @@ func newPushTenant(t *testing.T, c *stack.Cluster, name string, queue map[string
 	t.Helper()
 	p := &pushTenant{Tenant: c.NewTenant(t, name)}
 	c.SetQueue(t, p.Tenant, "hooks", queue)
-	var err error
-	if p.client, err = client.New(client.Options{URL: c.Gateways[0].URL, APIKey: p.Key}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(p.client.CloseIdleConnections)
+	p.client = c.Client(t, p.Key)
 	return p
 }
 

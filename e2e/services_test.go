@@ -104,7 +104,7 @@ func tenantKey(t *testing.T, url, operator string) string {
 
 func newClient(t *testing.T, url, key string) *client.Client {
 	t.Helper()
-	c, err := client.New(client.Options{URL: url, APIKey: key})
+	c, err := client.New(client.Options{URL: url, APIKey: key, HTTPClient: &http.Client{}}) // the transport that Main set
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ require (
 	github.com/prometheus/client_golang v1.25.0 // request metrics
 	github.com/redis/go-redis/v9 v9.23.0 // Redis: the limiter, revocation hints
 	github.com/sony/gobreaker/v2 v2.4.0 // the breakers of the hop and of Redis: rolling window, exclusions
+	github.com/swaggest/swgui v1.8.5 // Swagger UI, embedded
 	go.uber.org/goleak v1.3.0 // tests: no goroutine outlives its test
 	golang.org/x/sync v0.24.0 // one look-up a key at a time; the run group
 	golang.org/x/time v0.16.0 // the limit by address

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/forgequeue/forgequeue/e2e/contract"
 )
 
 // Mark makes a mark: a text that names its tenant and occurs in one job only.
@@ -91,11 +93,12 @@ func (r *Recorder) add(events []Event) {
 	}
 }
 
-// Client gives an HTTP client for one tenant's key; all that it does is noted. An
+// Client gives an HTTP client for one tenant's key; all that it does is noted, and
+// held to the document of the API where this process runs tests. An
 // empty tenant stands for a platform key, which may see every tenant's marks.
 func (r *Recorder) Client(tenant string, base http.RoundTripper) *http.Client {
 	return &http.Client{
-		Transport:     &transport{recorder: r, tenant: tenant, base: base},
+		Transport:     &transport{recorder: r, tenant: tenant, base: contract.Transport(base)},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }

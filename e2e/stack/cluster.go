@@ -24,7 +24,13 @@ import (
 	"github.com/forgequeue/forgequeue/shared/supervisor/storetest"
 )
 
-const operator = "operator-key-of-these-tests-0123456789"
+// What every Cluster is started with.
+const (
+	// Operator is the operator key.
+	Operator = "operator-key-of-these-tests-0123456789"
+	// HopSecret is what gateways sign with.
+	HopSecret = "hop-secret-of-these-tests-0123456789"
+)
 
 // ClusterOptions say what a Cluster is made of.
 type ClusterOptions struct {
@@ -60,8 +66,8 @@ func NewCluster(tb testing.TB, o ClusterOptions) *Cluster {
 		c.RedisURL = storetest.Redis(tb)
 	}
 	settings := map[string]string{
-		"DATABASE_URL": c.DatabaseURL, "REDIS_URL": c.RedisURL, "FORGEQUEUE_OPERATOR_KEY": operator,
-		"FORGEQUEUE_HOP_SECRET": strings.Repeat("h", 32), "FORGEQUEUE_KEY_SECRET": strings.Repeat("k", 32),
+		"DATABASE_URL": c.DatabaseURL, "REDIS_URL": c.RedisURL, "FORGEQUEUE_OPERATOR_KEY": Operator,
+		"FORGEQUEUE_HOP_SECRET": HopSecret, "FORGEQUEUE_KEY_SECRET": strings.Repeat("k", 32),
 		"FORGEQUEUE_GRACE": "10s", "FORGEQUEUE_LOG_LEVEL": "error",
 	}
 	maps.Copy(settings, o.Settings)
@@ -133,10 +139,7 @@ type Tenant struct{ ID, Key string }
 // NewTenant makes a tenant without limits.
 func (c *Cluster) NewTenant(tb testing.TB, name string) Tenant {
 	tb.Helper()
-	admin, err := client.New(client.Options{URL: c.Gateways[0].URL, APIKey: operator})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	admin := newClient(tb, c.Gateways[0].URL, Operator)
 	defer admin.CloseIdleConnections()
 	plan := "unlimited"
 	tenant, err := admin.CreateTenant(tb.Context(), api.TenantRequest{Name: name, Plan: &plan})
@@ -150,13 +153,18 @@ func (c *Cluster) NewTenant(tb testing.TB, name string) Tenant {
 	return Tenant{tenant.ID, key.Secret}
 }
 
+// Client gives a client of the first gateway, whose answers are held to its document.
+func (c *Cluster) Client(tb testing.TB, key string) *client.Client {
+	tb.Helper()
+	made := newClient(tb, c.Gateways[0].URL, key)
+	tb.Cleanup(made.CloseIdleConnections)
+	return made
+}
+
 // NewKey makes another key for all that a tenant may do, which expires.
 func (c *Cluster) NewKey(tb testing.TB, tenant Tenant, expires time.Time) string {
 	tb.Helper()
-	admin, err := client.New(client.Options{URL: c.Gateways[0].URL, APIKey: operator})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	admin := newClient(tb, c.Gateways[0].URL, Operator)
 	defer admin.CloseIdleConnections()
 	key, err := admin.CreateKey(tb.Context(), tenant.ID, api.KeyRequest{Scopes: api.Scopes(), ExpiresAt: &api.Time{Time: expires}})
 	if err != nil {
@@ -197,7 +205,7 @@ func (c *Cluster) Override(tb testing.TB, tenant Tenant, overrides api.Overrides
 	if err != nil {
 		tb.Fatal(err)
 	}
-	status, answer := Call(tb, http.MethodPatch, c.Gateways[0].URL+"/v1/admin/tenants/"+tenant.ID, operator, body)
+	status, answer := Call(tb, http.MethodPatch, c.Gateways[0].URL+"/v1/admin/tenants/"+tenant.ID, Operator, body)
 	if status != http.StatusOK {
 		tb.Fatalf("stack: overrides of %s: %d %s", tenant.ID, status, answer)
 	}

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/e2e/contract"
 	"github.com/forgequeue/forgequeue/shared/client"
 	"github.com/forgequeue/forgequeue/shared/supervisor/storetest"
 )
@@ -82,9 +84,14 @@ func (b *binary) build() (string, error) {
 }
 
 // Main runs the tests, stops the stores that they shared and removes what was
-// built.
+// built. An answer of a gateway that is not as its document has it fails the run.
 func Main(m *testing.M) int {
+	http.DefaultTransport = contract.Transport(http.DefaultTransport) // what tests send by themselves
 	code := storetest.Main(m)
+	for _, violation := range contract.Violations() {
+		fmt.Fprintln(os.Stderr, "not as api-docs/gateway.json has it:", violation)
+		code = max(code, 1)
+	}
 	for _, built := range []*binary{&forgequeue, &wrongClock} {
 		if dir := filepath.Dir(built.path); strings.HasPrefix(filepath.Base(dir), buildFolder) {
 			_ = os.RemoveAll(dir)
@@ -154,11 +161,21 @@ func (s *Stack) Client(tb testing.TB) *client.Client { return s.ClientFor(tb, s.
 // ClientFor gives a client with another key.
 func (s *Stack) ClientFor(tb testing.TB, key string) *client.Client {
 	tb.Helper()
-	c, err := client.New(client.Options{URL: s.Gateway, APIKey: key})
+	c := newClient(tb, s.Gateway, key)
+	tb.Cleanup(c.CloseIdleConnections)
+	return c
+}
+
+// newClient makes a client whose answers are held to the gateway's document.
+func newClient(tb testing.TB, url, key string) *client.Client {
+	tb.Helper()
+	c, err := client.New(client.Options{URL: url, APIKey: key, HTTPClient: &http.Client{
+		Transport:     contract.Transport(&http.Transport{MaxIdleConnsPerHost: 100}),
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	tb.Cleanup(c.CloseIdleConnections)
 	return c
 }
 

@@ -11,8 +11,10 @@ type AuditEntry struct {
 	Actor  AuditActor `json:"actor"`
 	Action string     `json:"action"`
 	// Object names what was acted on: a job, a queue, a redrive, a key. Null where
-	// Detail names many.
-	Object *string         `json:"object"`
+	// detail names many.
+	Object *string `json:"object"`
+	// Detail is an object with what was asked for, or with the count and ids of
+	// several; its members depend on the action.
 	Detail json.RawMessage `json:"detail" swaggertype:"object"`
 	At     Time            `json:"at" swaggertype:"string" format:"date-time"`
 }

@@ -24,7 +24,10 @@ type Push struct {
 
 // PushRequest sets it; what is absent is the default.
 type PushRequest struct {
-	URL       string `json:"url"`
+	// URL is https, without user, password or fragment; http only where the operator
+	// allows the address.
+	URL string `json:"url"`
+	// TimeoutMS bounds one call.
 	TimeoutMS *int64 `json:"timeout_ms,omitzero"`
 	// Secret takes the place of the one that is there. Without it that one stays, and
 	// where there is none one is made.
@@ -40,7 +43,8 @@ type BreakerSettings struct {
 	Calls int `json:"calls"`
 	// FailureRatio is the part of them that has failed when it opens, above 0 to 1.
 	FailureRatio float64 `json:"failure_ratio"`
-	OpenMS       int64   `json:"open_ms"`
+	// OpenMS is how long it is open before it tries again.
+	OpenMS int64 `json:"open_ms"`
 	// HalfOpen is how many calls then try the destination again.
 	HalfOpen int `json:"half_open"`
 }

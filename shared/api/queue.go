@@ -12,11 +12,12 @@ type Queue struct {
 	DepthCapped []string `json:"depth_capped"`
 	// OldestQueuedMS is how long the job that was ready first has waited; null if
 	// nothing is queued.
-	OldestQueuedMS *int64        `json:"oldest_queued_ms"`
-	ActiveWorkers  int           `json:"active_workers"`
-	Unserved       []Unserved    `json:"unserved"`
-	Breaker        *Breaker      `json:"breaker"`
-	Settings       QueueSettings `json:"settings"`
+	OldestQueuedMS *int64     `json:"oldest_queued_ms"`
+	ActiveWorkers  int        `json:"active_workers"`
+	Unserved       []Unserved `json:"unserved"`
+	// Breaker is of where a queue in push mode sends its jobs; null for the others.
+	Breaker  *Breaker      `json:"breaker"`
+	Settings QueueSettings `json:"settings"`
 }
 
 // Depth is how many jobs of a queue are in each state that is no end, and dead.
@@ -40,8 +41,9 @@ type QueueSettings struct {
 	Retry               Retry `json:"retry"`
 	// MaxActive is the most jobs of the queue that have not ended, MaxRunning the
 	// most that run at once; null is no cap.
-	MaxActive     *int64   `json:"max_active"`
-	MaxRunning    *int64   `json:"max_running"`
+	MaxActive  *int64 `json:"max_active"`
+	MaxRunning *int64 `json:"max_running"`
+	// RatePerSecond is how many of its jobs start in a second at most; null is no rate.
 	RatePerSecond *float64 `json:"rate_per_second"`
 	// Push is where a queue in push mode sends its jobs; null for the others.
 	Push *Push `json:"push"`
@@ -49,16 +51,19 @@ type QueueSettings struct {
 
 // QueueRequest sets a queue's settings; what is absent is the default.
 type QueueRequest struct {
-	// Mode is pull, where workers claim, or push, where core calls Push.URL; pull if
+	// Mode is pull, where workers claim, or push, where push.url is called; pull if
 	// absent.
-	Mode                *string       `json:"mode,omitzero"`
+	Mode *string `json:"mode,omitzero"`
+	// Push says where to; it is needed in push mode, and stands in no other.
 	Push                *PushRequest  `json:"push,omitzero"`
 	VisibilityTimeoutMS *int64        `json:"visibility_timeout_ms,omitzero"`
 	MaxAttempts         *int          `json:"max_attempts,omitzero"`
 	Retry               *RetryRequest `json:"retry,omitzero"`
 	MaxActive           *int64        `json:"max_active,omitzero"`
 	MaxRunning          *int64        `json:"max_running,omitzero"`
-	RatePerSecond       *float64      `json:"rate_per_second,omitzero"`
+	// RatePerSecond is how many jobs of the queue start in a second at most; null is
+	// no rate.
+	RatePerSecond *float64 `json:"rate_per_second,omitzero"`
 }
 
 // DeadLetter is a dead job with why and when.

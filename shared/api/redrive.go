@@ -12,7 +12,7 @@ type DeadLetterRequest struct {
 	IDs    []string              `json:"ids,omitzero"`
 	Filter *DeadLetterFilterBody `json:"filter,omitzero"`
 	DryRun bool                  `json:"dry_run,omitzero"`
-	// RatePerSecond, beside a filter, is how many go at most in a second; nil is as
+	// RatePerSecond, beside a filter, is how many go at most in a second; null is as
 	// fast as is kind to others.
 	RatePerSecond *float64 `json:"rate_per_second,omitzero"`
 }
@@ -75,15 +75,17 @@ type Redrive struct {
 	Action        string           `json:"action"`
 	Filter        DeadLetterFilter `json:"filter"`
 	RatePerSecond *float64         `json:"rate_per_second"`
-	State         string           `json:"state"`
+	// State is running, done, cancelled, or failed: eight steps failed one after the
+	// other, and what was done stays done.
+	State string `json:"state"`
 	// Matched is how many matched when it was asked for; once it is done, where that
 	// was capped, how many it came to.
 	Matched       int64 `json:"matched"`
 	MatchedCapped bool  `json:"matched_capped"`
-	// Done are those that were queued again, or discarded. Refused are those whose
-	// dedupe_key a live job holds: they stay dead. What left the dead letters
-	// otherwise in the meantime is in neither.
-	Done    int64 `json:"done"`
+	// Done are those that were queued again, or discarded. What left the dead letters
+	// otherwise in the meantime is in neither done nor refused.
+	Done int64 `json:"done"`
+	// Refused are those whose dedupe_key a live job holds: they stay dead.
 	Refused int64 `json:"refused"`
 	// Waiting says why it does not go on for now: active_cap_reached. Null while it does.
 	Waiting *string `json:"waiting"`
@@ -101,7 +103,7 @@ type DeadLetterGroups struct {
 	// that there are more, and that every count is "at least" so much.
 	Read       int64 `json:"read"`
 	ReadCapped bool  `json:"read_capped"`
-	// Groups is how many groups there are; Items has the largest of them.
+	// Groups is how many groups there are; items has the largest of them.
 	Groups int64 `json:"groups"`
 }
 

@@ -26,6 +26,9 @@ var table = map[string]struct {
 	unbound  bool // keeps user-bound keys out
 }{
 	"GET /":                                  {public: true},
+	"GET /docs":                              {public: true},
+	"GET /docs/":                             {public: true},
+	"GET /docs/{file}":                       {public: true},
 	"GET /livez":                             {public: true},
 	"GET /readyz":                            {public: true},
 	"POST /v1/jobs":                          {scope: "submit"},
@@ -74,7 +77,7 @@ var table = map[string]struct {
 // example fills a route's parameters in.
 func example(route string) (method, path string) {
 	method, path, _ = strings.Cut(route, " ")
-	return method, strings.NewReplacer("{id}", jobID, "{worker_id}", "w1", "{key_id}", "abcdefghijkl", "{name}", "p").Replace(path)
+	return method, strings.NewReplacer("{id}", jobID, "{worker_id}", "w1", "{key_id}", "abcdefghijkl", "{name}", "p", "{file}", "core.json").Replace(path)
 }
 
 func TestEveryRouteIsInTheTable(t *testing.T) {

@@ -19,13 +19,17 @@ import (
 // decode reads a request strictly: names are case-sensitive, unknown and
 // duplicate members are refused at every depth, payloads included, and so are
 // invalid UTF-8, lone surrogates and anything after the value. A null stands for
-// absent.
+// absent, but for the body as a whole: that has to be an object, also where all
+// that may be in it is optional.
 func decode(text []byte, into any) error {
 	if tooDeep(text) {
 		return problem.New(problem.InvalidJSON, fmt.Sprintf("The body is nested more than %d levels deep.", api.MaxDepth))
 	}
 	if err := json.Unmarshal(text, into, strict); err != nil {
 		return jsonProblem(err)
+	}
+	if bytes.TrimLeft(text, " \t\r\n")[0] == 'n' { // it is JSON: there is something, and nothing else begins so
+		return problem.Invalid(problem.FieldError{Field: "body", Message: "must be an object"})
 	}
 	return nil
 }

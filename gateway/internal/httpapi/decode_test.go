@@ -49,7 +49,7 @@ func TestHostileJSON(t *testing.T) {
 		{"a million objects", strings.Repeat(`{"a":`, 200_000), problem.InvalidJSON, ""},
 		{"not an object", `[]`, problem.InvalidRequest, "body"},
 		{"a string", `"type"`, problem.InvalidRequest, "body"},
-		{"null", `null`, problem.InvalidRequest, "type"},
+		{"null", `null`, problem.InvalidRequest, "body"},
 		{"wrong case", `{"Type":"a"}`, problem.UnknownField, "Type"},
 		{"unknown", `{"type":"a","prio":1}`, problem.UnknownField, "prio"},
 		{"unknown inside", `{"type":"a","retry":{"base":1}}`, problem.UnknownField, "retry.base"},
@@ -267,5 +267,34 @@ func TestQuery(t *testing.T) {
 		if test.field != "" && (len(p.Errors) != 1 || p.Errors[0].Field != test.field) {
 			t.Errorf("%s: errors %v", test.path, p.Errors)
 		}
+	}
+}
+
+// A body is an object, for each route that takes one: null is none, not {}, which for
+// a queue would be "all settings as by default".
+func TestNullIsNoBody(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t)
+	key := d.key(api.Scopes()...)
+	tried := 0
+	for route, rule := range table {
+		method, path := example(route)
+		if method == http.MethodGet || method == http.MethodDelete {
+			continue
+		}
+		caller := key
+		if rule.operator {
+			caller = operatorKey
+		}
+		for _, body := range []string{`null`, " \r\n\tnull\n", `[]`, `"{}"`, `0`, `true`} {
+			tried++
+			p := d.do(method, path, caller, body).refused(t, 400, problem.InvalidRequest)
+			if p.Detail != "body: must be an object" || len(p.Errors) != 1 || p.Errors[0].Field != "body" {
+				t.Errorf("%s %q: %s %v", route, body, p.Detail, p.Errors)
+			}
+		}
+	}
+	if tried < 100 {
+		t.Errorf("only %d bodies were tried", tried)
 	}
 }

@@ -23,12 +23,13 @@ func (s *Server) healthRoutes() []endpoint {
 type landing struct {
 	Name   string `json:"name"`
 	API    string `json:"api"`
+	Docs   string `json:"docs"`
 	Health string `json:"health"`
 }
 
 // root answers GET /: what this is, and where its parts are.
 func (s *Server) root(context.Context, *call, none) (reply[landing], error) {
-	return reply[landing]{value: landing{Name: "ForgeQueue", API: "/v1", Health: "/readyz"}}, nil
+	return reply[landing]{value: landing{Name: "ForgeQueue", API: "/v1", Docs: "/docs", Health: "/readyz"}}, nil
 }
 
 // alive is the answer of /livez.

@@ -149,7 +149,7 @@ func TestHealth(t *testing.T) {
 			t.Errorf("%s: status %d %s", path, got.status, got.body)
 		}
 	}
-	if got := string(d.do("GET", "/", "", "").body); got != `{"name":"ForgeQueue","api":"/v1","health":"/readyz"}` {
+	if got := string(d.do("GET", "/", "", "").body); got != `{"name":"ForgeQueue","api":"/v1","docs":"/docs","health":"/readyz"}` {
 		t.Errorf("/: %s", got)
 	}
 	ready := func(d *door, status int, body string) {

@@ -138,6 +138,7 @@ func (s *Server) Routes() []string {
 func (s *Server) endpoints() []endpoint {
 	all := slices.Concat(
 		s.healthRoutes(),
+		s.docsRoutes(),
 		s.jobRoutes(),
 		s.batchRoutes(),
 		s.listRoutes(),

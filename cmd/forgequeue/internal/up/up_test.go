@@ -156,7 +156,7 @@ func TestAnnounce(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"NOT INSTALLED", "API         http://127.0.0.1:1 ", "calls add /v1", "curl -s http://127.0.0.1:1/v1/jobs",
+		"NOT INSTALLED", "API         http://127.0.0.1:1 ", "calls add /v1", "http://127.0.0.1:1/docs ", "curl -s http://127.0.0.1:1/v1/jobs",
 		`"queue":"mine"`, "worker run --queue mine",
 	} {
 		if !strings.Contains(screen.String(), want) {

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// answers are what the page shows for whole answers: what a reader meets first. For
+// the others it makes one up from the fields.
+func answers() map[string]any {
+	at := func(seconds int) api.Time {
+		return api.At(time.Date(2026, 1, 31, 12, 0, seconds, 0, time.UTC))
+	}
+	waiting := exampleSummary(at(0))
+	done := waiting
+	done.State, done.Attempt, done.Epoch = api.StateCompleted, 1, 1
+	done.WorkerID, done.StartedAt, done.FinishedAt = new("worker-1"), new(at(1)), new(at(2))
+	payload := json.RawMessage(`{"text":"hello"}`)
+	return map[string]any{
+		"JobSummary":     waiting,
+		"SubmitResponse": api.SubmitResponse{JobSummary: waiting, Warnings: []string{}},
+		"Job": api.Job{
+			JobSummary: done, Payload: payload, Result: json.RawMessage(`{"sha256":"2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"}`),
+		},
+		"ClaimedJob": api.ClaimedJob{
+			ID: exampleJob, Tenant: exampleTenant, Type: "hash.sha256", Queue: api.DefaultQueue, Payload: payload, Priority: api.DefaultPriority,
+			Attempt: 1, MaxAttempts: api.DefaultMaxAttempts, Epoch: 1, LeaseToken: "LEASE_TOKEN", LeaseExpiresAt: at(31),
+			LeaseMS: api.DefaultVisibilityTimeout.Milliseconds(), Tags: []string{}, Metadata: map[string]string{"order": "1042"},
+			CorrelationID: new("order-1042"), CreatedAt: at(0),
+		},
+		"Worker": api.Worker{
+			WorkerID: "worker-1", Status: api.WorkerActive, Queues: []string{api.DefaultQueue}, Tags: []string{"smtp"}, Concurrency: 10,
+			Metadata: map[string]string{"host": "a1"}, Leases: 3, RegisteredAt: at(0), LastHeartbeatAt: at(30),
+		},
+		"Queue": api.Queue{
+			Name: api.DefaultQueue, Mode: api.ModePull, Depth: api.Depth{Scheduled: 12, Queued: 340, Running: 10, DeadLetter: 2},
+			DepthCapped: []string{}, OldestQueuedMS: new(int64(1250)), ActiveWorkers: 4, Unserved: []api.Unserved{},
+			Settings: api.QueueSettings{
+				VisibilityTimeoutMS: api.DefaultVisibilityTimeout.Milliseconds(), MaxAttempts: api.DefaultMaxAttempts, Retry: exampleRetry(),
+			},
+		},
+		"Attempt": api.Attempt{
+			Attempt: 1, Epoch: 1, Kind: "failed", WorkerID: new("worker-1"), StartedAt: new(at(1)), EndedAt: new(at(2)),
+			Error: &api.JobError{Type: "timeout", Message: "the mail server did not answer"}, NextRunAt: new(at(7)),
+		},
+		"Redrive": api.Redrive{
+			ID: exampleRedrive, Action: api.ActionRedrive, Filter: api.DeadLetterFilter{Queue: api.DefaultQueue, Reason: api.ReasonExhausted},
+			RatePerSecond: new(50.0), State: api.RedriveRunning, Matched: 412, Done: 150, CreatedAt: at(0), UpdatedAt: at(3),
+		},
+		"AuditEntry": api.AuditEntry{
+			ID: exampleJob, Tenant: new(exampleTenant), Actor: api.AuditActor{Kind: api.PrincipalTenant, KeyID: new("8y2k4m6n8p0q")},
+			Action: api.AuditRedriveCreate, Object: new(exampleRedrive), At: at(0),
+			Detail: json.RawMessage(`{"action":"redrive","filter":{"queue":"default"},"rate_per_second":50,"matched":412}`),
+		},
+		"Outcome": api.Outcome{JobID: exampleJob, State: api.StateCompleted, Attempt: 1, Epoch: 1},
+	}
+}
+
+func exampleRetry() api.Retry {
+	return api.Retry{
+		BaseMS: api.DefaultRetryBase.Milliseconds(), CapMS: api.DefaultRetryCap.Milliseconds(), Jitter: api.DefaultRetryJitter,
+		Curve: api.DefaultRetryCurve,
+	}
+}
+
+func exampleSummary(created api.Time) api.JobSummary {
+	return api.JobSummary{
+		ID: exampleJob, Type: "hash.sha256", Queue: api.DefaultQueue, State: api.StateQueued, Priority: api.DefaultPriority,
+		Tags: []string{}, Metadata: map[string]string{"order": "1042"}, MaxAttempts: api.DefaultMaxAttempts, RunAt: &created,
+		Retry: exampleRetry(), CorrelationID: new("order-1042"), CreatedAt: created,
+	}
+}
+
+// plainJSON gives a value as JSON decodes it.
+func plainJSON(value any) (plain any, err error) {
+	text, err := json.Marshal(value)
+	if err == nil {
+		err = json.Unmarshal(text, &plain)
+	}
+	return plain, err
+}

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+)
+
+// said is what swag would say of one route.
+const said = `{"swagger":"2.0","info":{"title":"t","version":"1"},
+"paths":{"/v1/jobs/{id}/complete":{"post":{"summary":"s","description":"d","operationId":"completeJob","tags":["Workers"],
+  "parameters":[{"name":"id","in":"path","required":true,"type":"string"},{"name":"body","in":"body","schema":{"$ref":"#/definitions/api.FailRequest"}}],
+  "responses":{"200":{"description":"ok","schema":{"$ref":"#/definitions/api.Page-api_Attempt"}}}, EXTENSIONS }}},
+"definitions":{
+  "api.FailRequest":{"type":"object","properties":{"lease_token":{"type":"string"},"error":{"$ref":"#/definitions/api.JobError"},"permanent":{"type":"boolean"}}},
+  "api.JobError":{"type":"object","properties":{"type":{"type":"string"},"message":{"type":"string"},"stack":{"type":"string"}}},
+  "api.Attempt":{"type":"object","properties":{"attempt":{"type":"integer"},"error":{"$ref":"#/definitions/api.JobError"},"worker_id":{"type":"string"}}},
+  "api.Page-api_Attempt":{"type":"object","properties":{"items":{"type":"array","items":{"$ref":"#/definitions/api.Attempt"}},"next_page_token":{"type":"string"}}},
+  "problem.Problem":{"type":"object","properties":{"code":{"type":"string"}}}}}`
+
+func generate(t *testing.T, extensions string) (*openapi3.T, error) {
+	t.Helper()
+	text, err := document(t.Context(), "../..", services()[0], []byte(strings.Replace(said, "EXTENSIONS", extensions, 1)))
+	if err != nil {
+		return nil, err
+	}
+	return openapi3.NewLoader().LoadFromData(text)
+}
+
+const good = `"x-access":"work platform","x-problems":["lease_lost"],"x-example-permanent":{"lease_token":"x","permanent":true}`
+
+// A request may leave out what Go can do without, and an answer may not; null is for
+// what Go has a pointer for.
+func TestRequestsAndAnswersHaveFormsOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	doc, err := generate(t, good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"FailRequest": "lease_token", "NullableJobErrorInput": "", "NullableJobError": "message stack type",
+		"Attempt": "attempt error worker_id", "PageOfAttempt": "items next_page_token",
+	} {
+		schema := doc.Components.Schemas[name]
+		if schema == nil {
+			t.Errorf("there is no schema %s", name)
+			continue
+		}
+		if got := strings.Join(schema.Value.Required, " "); got != want {
+			t.Errorf("%s requires %q, want %q", name, got, want)
+		}
+	}
+	attempt := doc.Components.Schemas["Attempt"].Value.Properties
+	if attempt["attempt"].Value.Nullable || !attempt["worker_id"].Value.Nullable || !attempt["error"].Value.Nullable {
+		t.Error("null is not where Go has a pointer")
+	}
+	if closed := doc.Components.Schemas["FailRequest"].Value.AdditionalProperties.Has; closed == nil || *closed {
+		t.Error("a request takes unknown fields")
+	}
+}
+
+// Problems are the route's own and those of its kind, one answer for each status.
+func TestProblemsOfARoute(t *testing.T) {
+	t.Parallel()
+	doc, err := generate(t, good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers := doc.Paths.Value("/v1/jobs/{id}/complete").Post.Responses
+	for status, codes := range map[string]string{
+		"400": "invalid_json invalid_request unknown_field", "401": "unauthenticated", "404": "not_found", "409": "lease_lost",
+		"413": "payload_too_large", "503": "core_unavailable outcome_unknown overloaded",
+	} {
+		answer := answers.Value(status)
+		if answer == nil {
+			t.Errorf("no answer %s", status)
+			continue
+		}
+		var got []string
+		for _, code := range answer.Value.Content["application/problem+json"].Schema.Value.AllOf[1].Value.Properties["code"].Value.Enum {
+			got = append(got, code.(string))
+		}
+		if strings.Join(got, " ") != codes {
+			t.Errorf("%s: %q, want %q", status, got, codes)
+		}
+		if _, ok := answer.Value.Headers["Retry-After"]; ok != (status == "503") {
+			t.Errorf("%s: Retry-After is there: %v", status, ok)
+		}
+	}
+}
+
+// What nobody would read, or what would mislead, is refused.
+func TestCommentsThatAreWrongAreRefused(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ extensions, want string }{
+		"no access":         {`"x-example-a":{"lease_token":"x"}`, "x-access"},
+		"unknown access":    {`"x-access":"anyone","x-example-a":{"lease_token":"x"}`, "anyone"},
+		"unknown code":      {`"x-access":"work platform","x-problems":["on_fire"],"x-example-a":{"lease_token":"x"}`, "on_fire"},
+		"no example":        {`"x-access":"work platform"`, "x-example"},
+		"an example is bad": {`"x-access":"work platform","x-example-a":{"token":"x"}`, "token"},
+		"unknown extension": {good + `,"x-mood":"fine"`, "x-mood"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if _, err := generate(t, c.extensions); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want one that names %s", err, c.want)
+			}
+		})
+	}
+}
+
+// The whole answers that are shown are such as their schemas allow.
+func TestShownAnswersAreOfTheirTypes(t *testing.T) {
+	t.Parallel()
+	doc, err := openapi3.NewLoader().LoadFromFile("../gateway.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := doc.Validate(context.WithoutCancel(t.Context()), openapi3.EnableExamplesValidation()); err != nil {
+		t.Error(err)
+	}
+	for name := range answers() {
+		if schema := doc.Components.Schemas[name]; schema == nil || schema.Value.Example == nil {
+			t.Errorf("%s is shown nowhere", name)
+		}
+	}
+}

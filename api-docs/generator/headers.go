@@ -1,0 +1,119 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+const exampleMicros = "1769860800000000"
+
+func header(description, kind string, example any, required bool) *openapi3.HeaderRef {
+	return &openapi3.HeaderRef{Value: &openapi3.Header{Parameter: openapi3.Parameter{
+		Description: description, Required: required, Example: example,
+		Schema: (&openapi3.Schema{Type: &openapi3.Types{kind}}).NewRef(),
+	}}}
+}
+
+// commonHeaders are what answers of many routes carry.
+func commonHeaders() openapi3.Headers {
+	return openapi3.Headers{
+		"X-Request-Id":     header("Names this request in the gateway's log.", "string", "2b1f8a5e-52a1-4f6e-9c1a-1d0b7c3e9a10", true),
+		"X-Correlation-Id": header("The correlation id sent, or the request's id where there was none.", "string", "order-1042", true),
+		"RateLimit": header("What is left of each bucket that the request was charged to, and in how many seconds there is more "+
+			"(draft-ietf-httpapi-ratelimit-headers).", "string", `"tenant-requests";r=99;t=1`, false),
+		"RateLimit-Policy": header("Each bucket's size and the seconds that it takes to fill.", "string", `"tenant-requests";q=100;w=2`, false),
+		"Retry-After":      header("Seconds to wait before another try; `retry_after_ms` is exact.", "integer", 1, true),
+		"WWW-Authenticate": header("How to authenticate.", "string", "Bearer", true),
+	}
+}
+
+// commonParameters are headers that a request may have.
+func commonParameters() openapi3.ParametersMap {
+	text := func(name, description, pattern string, example any) *openapi3.ParameterRef {
+		p := openapi3.NewHeaderParameter(name).WithDescription(description)
+		p.Schema = (&openapi3.Schema{Type: &openapi3.Types{"string"}, Pattern: pattern, Example: example}).NewRef()
+		return &openapi3.ParameterRef{Value: p}
+	}
+	return openapi3.ParametersMap{
+		"X-Correlation-Id": text("X-Correlation-Id", "The larger whole that the jobs belong to; each job carries it to its worker. "+
+			"1 to 128 printable ASCII characters; others are not used.", "", nil),
+		"traceparent": text("traceparent", "The span that submits (W3C Trace Context); each job carries it to its worker. A malformed one is not used.", "", nil),
+	}
+}
+
+// parameters says what parameters may hold.
+func (c *completer) parameters(path string, op *openapi3.Operation) {
+	for _, p := range op.Parameters {
+		s := p.Value.Schema.Value
+		switch p.Value.Name {
+		case "id":
+			p.Value.Example = exampleJob
+			if op.Tags[0] == "Admin" {
+				p.Value.Example = exampleTenant
+			}
+			if strings.HasPrefix(path, "/v1/redrives/") {
+				p.Value.Example = exampleRedrive
+			}
+		case "name":
+			s.Pattern, p.Value.Example = namePattern, "default"
+			if op.Tags[0] == "Admin" {
+				p.Value.Example = "standard"
+			}
+		case "file":
+			p.Value.Example = "gateway.json"
+		case "worker_id":
+			s.Pattern, p.Value.Example = labelPattern, "worker-1"
+		case "key_id":
+			p.Value.Example = "8y2k4m6n8p0q"
+		case "page_size":
+			low, high := 1.0, float64(api.MaxPageSize)
+			s.Min, s.Max, s.Default = &low, &high, api.DefaultPageSize
+		case "metadata":
+			explode := true
+			p.Value.Style, p.Value.Explode = "form", &explode
+			*s = openapi3.Schema{Type: &openapi3.Types{"object"}, Example: map[string]any{}}
+			s.AdditionalProperties.Schema = openapi3.NewStringSchema().NewRef()
+		case "Idempotency-Key":
+			op.Parameters = slices.Concat(op.Parameters, openapi3.Parameters{
+				{Ref: "#/components/parameters/X-Correlation-Id"}, {Ref: "#/components/parameters/traceparent"},
+			})
+		}
+	}
+}
+
+// answerHeaders gives the headers that all answers of a route have, problems aside.
+func (c *completer) answerHeaders(access string, op *openapi3.Operation) {
+	for status, r := range op.Responses.Map() {
+		if r.Value.Headers == nil {
+			r.Value.Headers = openapi3.Headers{}
+		}
+		for _, name := range headersOf(access, status) {
+			r.Value.Headers[name] = headerRef(name)
+		}
+	}
+}
+
+func headerRef(name string) *openapi3.HeaderRef {
+	return &openapi3.HeaderRef{Ref: "#/components/headers/" + name}
+}
+
+// headersOf names what an answer of this status carries.
+func headersOf(access, status string) []string {
+	names := []string{"X-Request-Id", "X-Correlation-Id"}
+	if access != "public" && access != "operator" && status != fmt.Sprint(http.StatusUnauthorized) {
+		names = append(names, "RateLimit", "RateLimit-Policy")
+	}
+	switch status {
+	case "401":
+		names = append(names, "WWW-Authenticate")
+	case "429", "503":
+		names = append(names, "Retry-After")
+	}
+	return names
+}

@@ -1,0 +1,105 @@
+// Command generator writes api-docs/gateway.json and core.json, the OpenAPI 3
+// documents of both services, from what stands beside their handlers:
+//
+//	comments *_openapi.go ─▶ swag ─▶ Swagger 2.0 ─▶ kin-openapi ─▶ OpenAPI 3 ─▶ completed
+//
+// What Swagger 2.0 cannot say is added here, and so is what is the same for all
+// routes: who may call, problems with their codes, headers, limits of fields, what
+// may be null. Run it with `make api-docs`; `.ci/run openapi` only compares.
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// service is one document and where it comes from.
+type service struct {
+	name string
+	// source is the folder of its handlers.
+	source string
+	// internal says that it is core's: envelopes, signed calls.
+	internal bool
+}
+
+func services() []service {
+	return []service{
+		{name: "gateway", source: "gateway/internal/httpapi"},
+		{name: "core", source: "core/internal/httpapi", internal: true},
+	}
+}
+
+// wireFolders hold the types that travel.
+func wireFolders() []string { return []string{"shared/api", "shared/problem"} }
+
+func main() {
+	root := flag.String("root", ".", "the repository")
+	swag := flag.String("swag", ".ci/tools/bin/swag", "the swag program")
+	check := flag.Bool("check", false, "write nothing; fail where a document is not what it should be")
+	flag.Parse()
+	if err := run(context.Background(), *root, *swag, *check); err != nil {
+		fmt.Fprintln(os.Stderr, "generator:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, root, swag string, check bool) error {
+	var errs []error
+	for _, s := range services() {
+		raw, err := runSwag(ctx, root, swag, s)
+		if err != nil {
+			return err
+		}
+		text, err := document(ctx, root, s, raw)
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+		// The gateway embeds both: its page has to work when core is away.
+		for _, folder := range []string{"api-docs", "gateway/internal/docs"} {
+			errs = append(errs, put(root, filepath.Join(folder, s.name+".json"), text, check))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// runSwag gives the Swagger 2.0 document of a service.
+func runSwag(ctx context.Context, root, swag string, s service) ([]byte, error) {
+	swag, err := filepath.Abs(swag)
+	if err != nil {
+		return nil, err
+	}
+	out, err := os.MkdirTemp("", "forgequeue-swag-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(out) }()
+	folders := s.source
+	for _, folder := range wireFolders() {
+		folders += "," + folder
+	}
+	command := exec.CommandContext(ctx, swag, "init", "--quiet", "--parseInternal", "--parseFuncBody",
+		"--generalInfo", "openapi.go", "--dir", folders, "--output", out, "--outputTypes", "json")
+	command.Dir = root
+	if said, err := command.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("swag, of %s: %w\n%s", s.source, err, said)
+	}
+	return os.ReadFile(filepath.Join(out, "swagger.json"))
+}
+
+// put writes a file, or compares it.
+func put(root, name string, text []byte, check bool) error {
+	path := filepath.Join(root, name)
+	if !check {
+		return os.WriteFile(path, text, 0o644) //nolint:gosec // documents are for everybody
+	}
+	if found, err := os.ReadFile(path); err != nil || !bytes.Equal(found, text) {
+		return fmt.Errorf("%s is not what the code says: run make api-docs, and commit it", name)
+	}
+	return nil
+}

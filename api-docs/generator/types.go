@@ -1,0 +1,106 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"strings"
+)
+
+// field is what the document needs to know of a struct's field, beyond what swag
+// tells of it.
+type field struct {
+	goName string
+	// pointer, or raw JSON: null where there is none.
+	nullable bool
+	// raw is any JSON.
+	raw bool
+	// bytes travel as base64.
+	bytes bool
+	// omitted where it is zero.
+	omitted bool
+	// time is api.Time.
+	time bool
+}
+
+// types has the fields of each struct by their names in JSON.
+type types map[string]map[string]field
+
+// readTypes reads all structs of some folders.
+func readTypes(root string, folders ...string) (types, error) {
+	structs := map[string]*ast.StructType{}
+	for _, folder := range folders {
+		names, err := filepath.Glob(filepath.Join(root, folder, "*.go"))
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range names {
+			if strings.HasSuffix(name, "_test.go") {
+				continue
+			}
+			file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+			if err != nil {
+				return nil, err
+			}
+			ast.Inspect(file, func(n ast.Node) bool {
+				if spec, ok := n.(*ast.TypeSpec); ok {
+					if s, ok := spec.Type.(*ast.StructType); ok {
+						structs[spec.Name.Name] = s
+					}
+				}
+				return true
+			})
+		}
+	}
+	all := types{}
+	for name, s := range structs {
+		all[name] = fieldsOf(s, structs)
+	}
+	return all, nil
+}
+
+// fieldsOf lists a struct's fields, those of embedded structs first.
+func fieldsOf(s *ast.StructType, structs map[string]*ast.StructType) map[string]field {
+	fields := map[string]field{}
+	for _, f := range s.Fields.List {
+		if len(f.Names) == 0 {
+			if embedded, ok := f.Type.(*ast.Ident); ok && structs[embedded.Name] != nil {
+				maps.Copy(fields, fieldsOf(structs[embedded.Name], structs))
+			}
+			continue
+		}
+		if f.Tag == nil {
+			continue
+		}
+		tag, _ := strconv.Unquote(f.Tag.Value)
+		name, options, _ := strings.Cut(reflect.StructTag(tag).Get("json"), ",")
+		kind := typeName(f.Type)
+		fields[name] = field{
+			goName:   f.Names[0].Name,
+			nullable: strings.HasPrefix(kind, "*") || kind == "RawMessage",
+			raw:      kind == "RawMessage",
+			bytes:    kind == "[]byte",
+			omitted:  strings.Contains(options, "omit"),
+			time:     strings.TrimPrefix(kind, "*") == "Time",
+		}
+	}
+	return fields
+}
+
+func typeName(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.Ident:
+		return e.Name
+	case *ast.SelectorExpr:
+		return e.Sel.Name
+	case *ast.StarExpr:
+		return "*" + typeName(e.X)
+	case *ast.ArrayType:
+		return "[]" + typeName(e.Elt)
+	}
+	return ""
+}

@@ -1,0 +1,39 @@
+package httpapi
+
+// What the files *_openapi.go say of the routes becomes api-docs/core.json, as it
+// does for the gateway: see gateway/internal/httpapi/openapi.go. Of core's own:
+//
+//   - x-access: whose principal an item must have: "tenant", "worker" (a tenant or
+//     the platform), "manager" (a tenant, and no user of it), "manager or operator",
+//     "operator", "anybody".
+//   - x-problems: the codes that an item's answer may have beyond the usual ones.
+//   - Success default and 202: other shapes of an item's answer. The call's is 200.
+//   - x-example-NAME: one item's request, put into an envelope by the generator.
+
+// The document as a whole:
+//
+//	@title           ForgeQueue core
+//	@version         1
+//	@description     What gateways ask of core. It is no public API: it listens on an internal address, answers signed calls only, and changes with the gateway. "Try it out" is off here: a browser cannot sign.
+//	@description
+//	@description     **Every call** is a POST of `{"items": [...]}`, many callers' requests in one, 1 to 1000. The answer is 200 with one entry of `results` for each item, in order: a `status` with a `value`, or with a `problem`. Only an envelope that cannot be read is refused as a whole.
+//	@description
+//	@description     **Every item** has its own `principal`, as the gateway proved it from the API key. Core trusts it because the body is signed as a whole.
+//	@description
+//	@description     **The signature**, in `Forgequeue-Assertion`: `v1 t=<unix microseconds> s=<hex>`, HMAC-SHA-256 over method, path, body and time under the hop's secret. A time more than 30 s off is 401 `assertion_expired`, with core's own in `Forgequeue-Time`.
+//	@description
+//	@description     `Forgequeue-Timeout-Ms` says how long the gateway still waits.
+//	@license.name    Apache-2.0
+//	@license.url     https://www.apache.org/licenses/LICENSE-2.0
+//	@tag.name        Jobs
+//	@tag.description Submit, read, cancel, wait.
+//	@tag.name        Workers
+//	@tag.description Claims, heartbeats, outcomes.
+//	@tag.name        Queues
+//	@tag.description Settings and depths.
+//	@tag.name        Dead letters
+//	@tag.description What died, and bringing it back.
+//	@tag.name        Tenants and keys
+//	@tag.description For the operator, and for the gateway's own look-ups.
+//	@tag.name        Health
+//	@tag.description Probes; they need no signature.

@@ -1,0 +1,46 @@
+package httpapi_test
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/gin-gonic/gin"
+)
+
+// Every route that gin serves is in api-docs/core.json, and the other way round. A
+// new one: say it in the file *_openapi.go beside its handler, and make api-docs.
+func TestEveryRouteIsDocumented(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../../api-docs/core.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var document struct {
+		Paths map[string]map[string]json.RawMessage `json:"paths"`
+	}
+	if err := json.Unmarshal(text, &document); err != nil {
+		t.Fatal(err)
+	}
+	documented := map[string]bool{}
+	for path, operations := range document.Paths {
+		for method := range operations {
+			documented[strings.ToUpper(method)+" "+path] = true
+		}
+	}
+	engine, ok := newFixture(t).handler.(*gin.Engine)
+	if !ok {
+		t.Fatal("the handler is not gin's any more: where are its routes?")
+	}
+	for _, served := range engine.Routes() {
+		route := served.Method + " " + served.Path
+		if !documented[route] {
+			t.Errorf("%s is not documented: say it in a file *_openapi.go, then make api-docs", route)
+		}
+		delete(documented, route)
+	}
+	for route := range documented {
+		t.Errorf("%s is documented, and there is no such route", route)
+	}
+}

@@ -1,0 +1,42 @@
+package httpapi
+
+// What the files *_openapi.go say of the routes becomes api-docs/gateway.json:
+// `make api-docs` has swag read them, and api-docs/generator adds what is the same
+// for all routes. Such a file has nothing but comments, one for each handler
+// beside it, in swag's words and these, all of them JSON:
+//
+//   - x-access: who may call: a scope; "work platform" or "read platform" where a
+//     platform key may too; "key", "tenant key", "operator" or "public".
+//   - x-problems: the codes beyond those that every route of its kind has.
+//   - x-example-NAME: a body that works, as a test shows.
+//   - Success default: another shape that the answer 200 may have.
+
+// The document as a whole:
+//
+//	@title           ForgeQueue
+//	@version         1
+//	@description     A job queue with leases, retries and dead letters. Producers submit jobs, workers claim them, keep them by heartbeats and report outcomes.
+//	@description
+//	@description     **Authorize** with an API key, sent as `Authorization: Bearer <key>`; `forgequeue up` prints one. A key has scopes: `submit`, `read`, `work`, `manage`. A key that is bound to a user acts for that user alone. The operator key opens `/v1/admin` and nothing else.
+//	@description
+//	@description     **Shapes.** JSON in snake_case. Times are RFC 3339 in UTC with microseconds, durations whole milliseconds in fields that end in `_ms`. In a request null means absent; an answer carries every field, null where there is none, and may gain fields. A field or query parameter that does not exist is refused.
+//	@description
+//	@description     **Refusals** are `application/problem+json` (RFC 9457) with a `code` of a closed set. What came from another tenant looks like what is not there: 404.
+//	@description
+//	@description     **Limits.** `RateLimit` and `RateLimit-Policy` tell of each bucket that a request was charged to; 429 and 503 carry `Retry-After`.
+//	@license.name    Apache-2.0
+//	@license.url     https://www.apache.org/licenses/LICENSE-2.0
+//	@tag.name        Jobs
+//	@tag.description Submit jobs, look at them, cancel them.
+//	@tag.name        Workers
+//	@tag.description Register, claim, keep leases, report outcomes.
+//	@tag.name        Queues
+//	@tag.description Settings, depths, pausing.
+//	@tag.name        Dead letters
+//	@tag.description What died, why, and bringing it back.
+//	@tag.name        Self
+//	@tag.description What your key is, and what it may still do.
+//	@tag.name        Admin
+//	@tag.description Tenants, keys, plans: for the operator key. Without one configured these routes answer 404.
+//	@tag.name        Health
+//	@tag.description Probes and this documentation; no key needed.

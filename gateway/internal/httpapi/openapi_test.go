@@ -1,0 +1,90 @@
+package httpapi_test
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/gin-gonic/gin"
+)
+
+// documented has the descriptions of all operations of a document, by route.
+func documented(t *testing.T, file string) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var document struct {
+		Paths map[string]map[string]struct {
+			Description string `json:"description"`
+		} `json:"paths"`
+	}
+	if err := json.Unmarshal(text, &document); err != nil {
+		t.Fatal(err)
+	}
+	routes := map[string]string{}
+	for path, operations := range document.Paths {
+		for method, operation := range operations {
+			routes[strings.ToUpper(method)+" "+path] = operation.Description
+		}
+	}
+	return routes
+}
+
+// Every route that gin serves is in api-docs/gateway.json, and the other way round.
+// A new one: say it in the file *_openapi.go beside its handler, and make api-docs.
+func TestEveryRouteIsDocumented(t *testing.T) {
+	t.Parallel()
+	engine, ok := newDoor(t).server.Handler().(*gin.Engine)
+	if !ok {
+		t.Fatal("the handler is not gin's any more: where are its routes?")
+	}
+	documents := documented(t, "../docs/gateway.json")
+	served := map[string]bool{}
+	for _, one := range engine.Routes() {
+		segments := strings.Split(one.Path, "/")
+		for i, segment := range segments {
+			if name, ok := strings.CutPrefix(segment, ":"); ok {
+				segments[i] = "{" + name + "}"
+			}
+		}
+		route := one.Method + " " + strings.Join(segments, "/")
+		served[route] = true
+		if _, ok := documents[route]; !ok {
+			t.Errorf("%s is not documented: say it in a file *_openapi.go, then make api-docs", route)
+		}
+	}
+	for route := range documents {
+		if !served[route] {
+			t.Errorf("%s is documented, and there is no such route", route)
+		}
+	}
+}
+
+// What a document says of who may call is what the door does.
+func TestDocumentsSayWhoMayCall(t *testing.T) {
+	t.Parallel()
+	for route, description := range documented(t, "../docs/gateway.json") {
+		rule := table[route]
+		want := "Needs a key with the scope `" + rule.scope + "`"
+		switch {
+		case rule.public:
+			want = "Needs no key"
+		case rule.operator:
+			want = "Needs the operator key"
+		case rule.scope == "-" && rule.platform:
+			want = "Any key will do"
+		case rule.scope == "-":
+			want = "Any key of a tenant will do"
+		case rule.platform:
+			want += ", or a platform key"
+		case rule.unbound:
+			want += ", bound to no user"
+		}
+		if !strings.HasSuffix(description, "\n\n"+want+".") {
+			t.Errorf("%s: the document should end with %q: %s", route, want, description)
+		}
+	}
+}
