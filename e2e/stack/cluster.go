@@ -176,7 +176,7 @@ func (c *Cluster) NewKey(tb testing.TB, tenant Tenant, expires time.Time) string
 // NewPlatformKey makes a key whose holder claims from the queues of all tenants.
 func (c *Cluster) NewPlatformKey(tb testing.TB) string {
 	tb.Helper()
-	admin, err := client.New(client.Options{URL: c.Gateways[0].URL, APIKey: operator})
+	admin, err := client.New(client.Options{URL: c.Gateways[0].URL, APIKey: Operator})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -191,7 +191,7 @@ func (c *Cluster) NewPlatformKey(tb testing.TB) string {
 // Weigh gives a tenant a weight, in force in every core when the hint has reached it.
 func (c *Cluster) Weigh(tb testing.TB, tenant Tenant, weight int) {
 	tb.Helper()
-	status, answer := Call(tb, http.MethodPatch, c.Gateways[0].URL+"/v1/admin/tenants/"+tenant.ID, operator, fmt.Appendf(nil, `{"weight":%d}`, weight))
+	status, answer := Call(tb, http.MethodPatch, c.Gateways[0].URL+"/v1/admin/tenants/"+tenant.ID, Operator, fmt.Appendf(nil, `{"weight":%d}`, weight))
 	if status != http.StatusOK {
 		tb.Fatalf("stack: weight of %s: %d %s", tenant.ID, status, answer)
 	}
