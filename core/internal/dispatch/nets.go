@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"math"
 	"math/rand/v2"
 	"sync/atomic"
 	"time"
@@ -135,7 +136,7 @@ func (d *Dispatcher) lookAt(ctx context.Context, filter *Filter) (found bool, er
 		lanes = append(lanes, lane.ID)
 		wanted[lane.ID] = true
 	}
-	lines, _ := d.lines.known(lineKey{}, linesPerLook, func(lane queue.LaneID) bool { return wanted[lane] })
+	lines, _ := d.lines.known(lineKey{}, math.MaxInt, func(lane queue.LaneID) bool { return wanted[lane] })
 	if !d.scannedLately() {
 		lines = d.lines.all(lanes)
 	}
