@@ -118,6 +118,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	group.Go(func() { d.poll(ctx) })
 	group.Go(func() { d.scan(ctx) })
 	group.Wait()
+	d.claims.close()
 	return nil
 }
 
