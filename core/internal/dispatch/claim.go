@@ -32,7 +32,7 @@ type ClaimCall struct {
 	// does: WorkerID is no worker in the table then. Room, see Filter. Whoever sends on
 	// Again makes a waiting claim look again: there may be room where there was none.
 	Push  bool
-	Room  func(queue.QueueKey) int
+	Room  func() Room
 	Again <-chan struct{}
 }
 
