@@ -248,7 +248,7 @@ func (d *Dispatcher) withRoom(news queue.Ready, lane queue.Lane) []queue.Lane {
 // wake wakes at most count claims that can take from the lanes, any of which may be
 // the first.
 func (d *Dispatcher) wake(lanes []queue.Lane, count int) {
-	rand.Shuffle(len(lanes), func(i, j int) { lanes[i], lanes[j] = lanes[j], lanes[i] })
+	rand.Shuffle(len(lanes), func(i, j int) { lanes[i], lanes[j] = lanes[j], lanes[i] }) //nolint:gosec // spreads wake-ups, guards nothing
 	for _, lane := range lanes {
 		count -= d.parking.wake(lane, d.lanes.Settings(lane.Tenant, lane.Queue).Push, count)
 	}
