@@ -61,8 +61,8 @@ func (l *Lanes) Refresh(ctx context.Context) (born []queue.Lane, err error) {
 	after, since := max(l.highest-lateLanes, 0), l.changed.Add(-lateChanges)
 	begun, full := time.Now(), time.Since(l.full) > fullEvery
 	l.mu.Unlock()
-	if full {
-		after = 0
+	if full { // settings too: PostgreSQL's clock may have been set back
+		after, since = 0, time.Time{}
 	}
 	queues, err := l.store.QueuesSince(ctx, since)
 	if err != nil {
