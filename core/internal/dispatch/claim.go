@@ -32,7 +32,7 @@ type ClaimCall struct {
 	// does: WorkerID is no worker in the table then. Room, see Filter. Whoever sends on
 	// Again makes a waiting claim look again: there may be room where there was none.
 	Push  bool
-	Room  func(queue.QueueKey) int
+	Room  func() Room
 	Again <-chan struct{}
 }
 
@@ -177,7 +177,7 @@ func (d *Dispatcher) ended(endings []queue.Ending, ended []queue.Ended) {
 		if ended[i].Ready != nil {
 			ready = append(ready, *ended[i].Ready)
 		} else if lane, known := d.lanes.ByID(ended[i].Lane); known && d.isCapped(lane) {
-			ready = append(ready, queue.Ready{Lane: lane.ID}) // there is room for another of its jobs now
+			ready = append(ready, queue.Ready{Lane: lane.ID, Priority: queue.RoomMade})
 		}
 		waits = waits || ended[i].Scheduled
 	}

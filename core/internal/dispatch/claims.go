@@ -21,6 +21,10 @@ type claims struct {
 
 	mu     sync.Mutex
 	groups map[string]*claimGroup
+	// giving are jobs on their way back from callers that have left; once it is closed
+	// they are given back at once.
+	giving sync.WaitGroup
+	closed bool
 }
 
 type claimGroup struct {
@@ -131,17 +135,43 @@ func (c *claims) flush(ctx context.Context, dealer *fair, requests []*claimReque
 	c.d.lease(ctx, leasing, look)
 	jobs := leasing.jobs
 	c.d.claimed(jobs)
+	var back []queue.Claimed
 	for i, r := range requests {
 		n := min(leasing.workers[i].Max, len(jobs))
 		if results[i].Value = jobs[:n:n]; n == 0 {
 			results[i].Err = leasing.err
 		}
 		if !r.deliver(jobs[:n:n]) {
-			c.d.GiveBack(ctx, jobs[:n])
+			back = append(back, jobs[:n]...)
 		}
 		jobs = jobs[n:]
 	}
+	c.giveBack(ctx, back)
 	return results
+}
+
+// giveBack returns jobs while those who have stayed work on theirs already.
+func (c *claims) giveBack(ctx context.Context, jobs []queue.Claimed) {
+	if len(jobs) == 0 {
+		return
+	}
+	c.mu.Lock()
+	closed := c.closed
+	if !closed {
+		c.giving.Go(func() { c.d.GiveBack(ctx, jobs) })
+	}
+	c.mu.Unlock()
+	if closed {
+		c.d.GiveBack(ctx, jobs)
+	}
+}
+
+// close waits for what is on its way back.
+func (c *claims) close() {
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
+	c.giving.Wait()
 }
 
 // lease runs a claim; where nothing is believed to be there it may look first.

@@ -13,6 +13,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -117,6 +118,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	group.Go(func() { d.poll(ctx) })
 	group.Go(func() { d.scan(ctx) })
 	group.Wait()
+	d.claims.close()
 	return nil
 }
 
@@ -184,7 +186,7 @@ func gather(ready []queue.Ready) []queue.Waiting {
 	for _, one := range ready {
 		key := lineKey{one.Lane, one.Priority}
 		if one.At.IsZero() {
-			key.priority = -1
+			key.priority = min(one.Priority, 0) - 1
 		}
 		place, known := places[key]
 		if !known {
@@ -214,7 +216,41 @@ func (d *Dispatcher) WakeHere(news []queue.Waiting) {
 			d.RefreshSoon()
 			continue
 		}
-		d.parking.wake(lane, d.lanes.Settings(lane.Tenant, lane.Queue).Push, int(min(one.Jobs, parkedMost)))
+		d.wake(append(d.withRoom(one.Ready, lane), lane), int(min(one.Jobs, parkedMost)))
+	}
+}
+
+// withRoom gives lanes that were set aside, and in which there is room now that a job
+// of lane has ended: those under the same caps, and not only that one. It would keep
+// the room for as long as it has jobs.
+func (d *Dispatcher) withRoom(news queue.Ready, lane queue.Lane) []queue.Lane {
+	if !news.At.IsZero() || news.Priority != queue.RoomMade {
+		return nil
+	}
+	var ids []queue.LaneID
+	var lanes []queue.Lane
+	for _, id := range d.lines.setAside() {
+		other, known := d.lanes.ByID(id)
+		if !known || other.Tenant != lane.Tenant && d.maxRunning == nil {
+			continue
+		}
+		if ids = append(ids, id); id != lane.ID {
+			lanes = append(lanes, other)
+		}
+		if len(ids) == linesPerClaim { // the others get their turn with the next one that ends
+			break
+		}
+	}
+	d.lines.room(ids)
+	return lanes
+}
+
+// wake wakes at most count claims that can take from the lanes, any of which may be
+// the first.
+func (d *Dispatcher) wake(lanes []queue.Lane, count int) {
+	rand.Shuffle(len(lanes), func(i, j int) { lanes[i], lanes[j] = lanes[j], lanes[i] }) //nolint:gosec // spreads wake-ups, guards nothing
+	for _, lane := range lanes {
+		count -= d.parking.wake(lane, d.lanes.Settings(lane.Tenant, lane.Queue).Push, count)
 	}
 }
 

@@ -61,8 +61,8 @@ func (l *Lanes) Refresh(ctx context.Context) (born []queue.Lane, err error) {
 	after, since := max(l.highest-lateLanes, 0), l.changed.Add(-lateChanges)
 	begun, full := time.Now(), time.Since(l.full) > fullEvery
 	l.mu.Unlock()
-	if full {
-		after = 0
+	if full { // settings too: PostgreSQL's clock may have been set back
+		after, since = 0, time.Time{}
 	}
 	queues, err := l.store.QueuesSince(ctx, since)
 	if err != nil {
@@ -146,9 +146,16 @@ type Filter struct {
 	Tags map[string]bool
 	// Push takes from all queues in push mode instead, whatever their names and tags.
 	Push bool
-	// Room, where not nil, says how many jobs of a queue can be taken now: 0 leaves the
-	// queue out. It is asked once for each queue and look.
-	Room func(queue.QueueKey) int
+	// Room, where not nil, gives what is taken into account for one look.
+	Room func() Room
+}
+
+// Room is for how many jobs there is room now, of which queues may share some.
+type Room interface {
+	// Of is how many jobs of a queue can be taken; 0 leaves the queue out.
+	Of(queue.QueueKey) int
+	// Take leaves less room for what is asked for next.
+	Take(key queue.QueueKey, n int)
 }
 
 // matches says whether a claim with the filter could take from a lane, which is of a
@@ -186,6 +193,10 @@ func (l *Lanes) Claimable(f *Filter, only func(queue.LaneID) bool, complete func
 	defer l.mu.RUnlock()
 	var claimable []queue.ClaimLane
 	rooms := map[queue.QueueKey]int{}
+	var room Room
+	if f.Room != nil {
+		room = f.Room()
+	}
 	for _, lanes := range l.named(f) {
 		for _, lane := range lanes {
 			key := queue.QueueKey{Tenant: lane.Tenant, Name: lane.Queue}
@@ -193,13 +204,13 @@ func (l *Lanes) Claimable(f *Filter, only func(queue.LaneID) bool, complete func
 			if settings.Paused || settings.Push != f.Push || only != nil && !only(lane.ID) || !f.serves(lane) {
 				continue
 			}
-			if f.Room != nil {
-				room, asked := rooms[key]
+			if room != nil {
+				left, asked := rooms[key]
 				if !asked {
-					room = f.Room(key)
-					rooms[key] = room
+					left = room.Of(key)
+					rooms[key] = left
 				}
-				if room <= 0 {
+				if left <= 0 {
 					continue
 				}
 			}

@@ -76,7 +76,13 @@ func (l *leasing) left() *Filter {
 		taken[queue.QueueKey{Tenant: l.jobs[i].TenantID, Name: l.jobs[i].Queue}]++
 	}
 	left := *l.filter
-	left.Room = func(key queue.QueueKey) int { return l.filter.Room(key) - taken[key] }
+	left.Room = func() Room {
+		room := l.filter.Room()
+		for key, n := range taken {
+			room.Take(key, n)
+		}
+		return room
+	}
 	return &left
 }
 

@@ -1,6 +1,8 @@
 package dispatch
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,6 +22,8 @@ import (
 type lines struct {
 	mu    sync.Mutex
 	lanes map[queue.LaneID]*laneLines
+	// full are lanes with lines that were set aside for a cap or a rate.
+	full map[queue.LaneID]struct{}
 }
 
 type laneLines struct{ by [api.MaxPriority + 1]belief }
@@ -42,7 +46,9 @@ type line struct {
 	heard, lowered uint64
 }
 
-func newLines() *lines { return &lines{lanes: map[queue.LaneID]*laneLines{}} }
+func newLines() *lines {
+	return &lines{lanes: map[queue.LaneID]*laneLines{}, full: map[queue.LaneID]struct{}{}}
+}
 
 // hear takes news of jobs that can be claimed.
 func (l *lines) hear(news []queue.Ready) {
@@ -131,7 +137,27 @@ func (l *lines) walked(planned map[lineKey]line, seen []queue.Walked) {
 		}
 		if w.Dry && b.heard == was.heard {
 			b.ready = false
+			if w.Full {
+				l.full[w.Lane] = struct{}{}
+			}
 		}
+	}
+}
+
+// setAside gives the lanes with lines for which there was no room, in any order.
+func (l *lines) setAside() []queue.LaneID {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Collect(maps.Keys(l.full))
+}
+
+// room makes lanes ready that were set aside for want of it.
+func (l *lines) room(lanes []queue.LaneID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, lane := range lanes {
+		delete(l.full, lane)
+		l.again(lane)
 	}
 }
 

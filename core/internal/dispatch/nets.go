@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"math"
 	"math/rand/v2"
 	"sync/atomic"
 	"time"
@@ -76,7 +77,7 @@ func (d *Dispatcher) poll(ctx context.Context) {
 		}
 		from = next
 		d.WakeHere(found)
-		wait = max(pollEvery, (netShare-1)*time.Since(begun))
+		wait = max(pollEvery, rest(begun))
 	}
 }
 
@@ -114,12 +115,12 @@ func (d *Dispatcher) scanAll(ctx context.Context) error {
 		}
 		d.WakeHere(waiting)
 		if len(found) < linesPerScan {
-			sleep(ctx, min((netShare-1)*time.Since(begun)-scanEvery, scanFresh))
+			sleep(ctx, rest(begun)-scanEvery)
 			return nil
 		}
 		last := found[len(found)-1]
 		after = queue.Line{Lane: last.Lane, Priority: last.Priority}
-		if !sleep(ctx, (netShare-1)*time.Since(begun)) {
+		if !sleep(ctx, rest(begun)) {
 			return ctx.Err()
 		}
 	}
@@ -135,7 +136,7 @@ func (d *Dispatcher) lookAt(ctx context.Context, filter *Filter) (found bool, er
 		lanes = append(lanes, lane.ID)
 		wanted[lane.ID] = true
 	}
-	lines, _ := d.lines.known(lineKey{}, linesPerLook, func(lane queue.LaneID) bool { return wanted[lane] })
+	lines, _ := d.lines.known(lineKey{}, math.MaxInt, func(lane queue.LaneID) bool { return wanted[lane] })
 	if !d.scannedLately() {
 		lines = d.lines.all(lanes)
 	}
@@ -153,6 +154,11 @@ func (d *Dispatcher) lookAt(ctx context.Context, filter *Filter) (found bool, er
 	}
 	return found, nil
 }
+
+// rest is for how long a net then does nothing, so that it has no more than its share
+// of the time. One statement that took long says little of the next: PostgreSQL may
+// have stood still.
+func rest(begun time.Time) time.Duration { return min((netShare-1)*time.Since(begun), scanFresh) }
 
 // jittered is up to a fifth shorter, so that cores do not look at the same moment.
 func jittered(wait time.Duration) time.Duration {

@@ -54,23 +54,24 @@ func (p *parking) leave(w *waiter) (unused queue.LaneID, pending bool) {
 }
 
 // wake wakes at most count claims that can take from lane, which is of a queue in
-// push mode or not.
-func (p *parking) wake(lane queue.Lane, push bool, count int) {
+// push mode or not, and says how many.
+func (p *parking) wake(lane queue.Lane, push bool, count int) (woken int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, w := range p.parked {
-		if count <= 0 {
-			return
+		if woken >= count {
+			break
 		}
 		if !w.filter.matches(lane, push) {
 			continue
 		}
 		select {
 		case w.woken <- lane.ID:
-			count--
+			woken++
 		default: // it is awake already
 		}
 	}
+	return woken
 }
 
 // count is how many claims are parked.

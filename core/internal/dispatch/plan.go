@@ -50,9 +50,13 @@ func (d *Dispatcher) plan(dealer *fair, filter *Filter, n int, skip map[tenant.I
 	}
 	used := map[queue.LaneID]bool{}
 	turn := d.turn.Add(1)
+	var room Room
+	if filter.Room != nil {
+		room = filter.Room()
+	}
 	for _, portion := range dealer.deal(wants, n) {
 		candidates := byTenant[portion.tenant]
-		for _, share := range shares(candidates, portion.most, filter.Room, turn) {
+		for _, share := range shares(candidates, portion.most, room, turn) {
 			queued := queue.Share{Most: share.most}
 			for _, l := range share.lines {
 				used[l.Lane] = true
@@ -82,7 +86,7 @@ type share struct {
 // shares puts a tenant's lines in order, high priorities first; among equals another
 // one is first each turn, so that none is always last. Where queues have room for so
 // many jobs each, each has a share of its own.
-func shares(candidates []candidate, most int, room func(queue.QueueKey) int, turn uint64) []share {
+func shares(candidates []candidate, most int, room Room, turn uint64) []share {
 	if room == nil {
 		return []share{{most, inOrder(candidates, turn)}}
 	}
@@ -98,7 +102,8 @@ func shares(candidates []candidate, most int, room func(queue.QueueKey) int, tur
 	var made []share
 	for i := range keys {
 		key := keys[(start+i)%len(keys)]
-		if n := min(most, room(key)); n > 0 {
+		if n := min(most, room.Of(key)); n > 0 {
+			room.Take(key, n)
 			made = append(made, share{n, inOrder(byQueue[key], turn)})
 			most -= n
 		}

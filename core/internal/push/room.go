@@ -3,35 +3,71 @@ package push
 import (
 	"github.com/sony/gobreaker/v2"
 
+	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// Room is how many more jobs of a queue this core may start now. It is only a hint:
+// Room is for how many more jobs of queues this core has room now. It is only a hint:
 // what is claimed beyond it is given back.
-func (e *Executor) Room(key queue.QueueKey) int {
+func (e *Executor) Room() dispatch.Room { return &planned{executor: e} }
+
+// planned is what one look plans to take beside what is in flight.
+type planned struct {
+	executor  *Executor
+	jobs      int
+	byTenant  map[tenant.ID]int
+	byBreaker map[*breaker]int
+}
+
+// Of implements dispatch.Room.
+func (p *planned) Of(key queue.QueueKey) int {
+	e := p.executor
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	t, known := e.targets[key]
 	if !known { // new since the last look at the settings: found out once it is claimed
-		return min(e.most-e.inFlight, part(e.most, destinationPart))
+		return max(min(e.most-e.inFlight-p.jobs, part(e.most, destinationPart)), 0)
 	}
-	return e.room(t)
+	return e.room(t, p)
+}
+
+// Take implements dispatch.Room.
+func (p *planned) Take(key queue.QueueKey, n int) {
+	p.executor.mu.Lock()
+	t := p.executor.targets[key]
+	p.executor.mu.Unlock()
+	if p.byTenant == nil {
+		p.byTenant, p.byBreaker = map[tenant.ID]int{}, map[*breaker]int{}
+	}
+	p.jobs += n
+	p.byTenant[key.Tenant] += n
+	if t != nil && t.breaker != nil {
+		p.byBreaker[t.breaker] += n
+	}
 }
 
 func part(whole, n int) int { return max(whole/n, 1) }
 
-// room is called with the lock held.
-func (e *Executor) room(t *target) int {
+// nothing is planned.
+var nothing = &planned{}
+
+// room is what is left beside what is planned. It is called with the lock held.
+func (e *Executor) room(t *target, p *planned) int {
 	if t.usable() == nil {
 		return 0
 	}
-	room := min(e.most-e.inFlight, part(e.most, tenantPart)-e.byTenant[t.settings.Tenant], part(e.most, destinationPart)-t.breaker.inFlight)
+	room := min(
+		e.most-e.inFlight-p.jobs,
+		part(e.most, tenantPart)-e.byTenant[t.settings.Tenant]-p.byTenant[t.settings.Tenant],
+		part(e.most, destinationPart)-t.breaker.inFlight-p.byBreaker[t.breaker],
+	)
 	switch t.breaker.circuit.State() {
 	case gobreaker.StateOpen:
 		return 0
 	case gobreaker.StateHalfOpen:
-		room = min(room, t.breaker.probes())
+		room = min(room, t.breaker.probes()-p.byBreaker[t.breaker])
 	case gobreaker.StateClosed:
 	}
 	return max(room, 0)
@@ -43,7 +79,7 @@ func (e *Executor) mostNow() int {
 	defer e.mu.Unlock()
 	some := len(e.targets) == 0
 	for _, t := range e.targets {
-		some = some || e.room(t) > 0
+		some = some || e.room(t, nothing) > 0
 	}
 	if !some {
 		return 0
@@ -55,7 +91,7 @@ func (e *Executor) mostNow() int {
 func (e *Executor) admit(t *target) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.room(t) == 0 {
+	if e.room(t, nothing) == 0 {
 		return false
 	}
 	e.inFlight++

@@ -45,13 +45,17 @@ func (c Cursor) Before() Cursor {
 }
 
 // Ready says that a job can now be claimed: where it stands, or, with a zero ID, that
-// it stands at At or behind. A zero At says only that somebody should look again.
+// it stands at At or behind. A zero At says only that somebody should look again, and
+// with RoomMade as the priority that another job may run under the caps of the lane.
 type Ready struct {
 	Lane     LaneID    `json:"l"`
 	Priority int16     `json:"p"`
 	At       time.Time `json:"t"`
 	ID       uuid.UUID `json:"i"`
 }
+
+// RoomMade is no priority.
+const RoomMade = -1
 
 // Cursor is the place from which the job is found.
 func (r Ready) Cursor() Cursor { return Cursor{r.At, r.ID}.Before() }
@@ -72,6 +76,8 @@ type Walked struct {
 	// Dry says that nothing more is there for now: the line ended, or a cap or a rate
 	// leaves no room.
 	Dry bool
+	// Full says that it was a cap or a rate.
+	Full bool
 }
 
 // walked tells from the picked jobs, in their order, what is known of the lines. A
@@ -117,15 +123,15 @@ func leading(picks []picked, share *Share) int {
 func (s *Share) walked(mine []picked, last int) []Walked {
 	all := make([]Walked, 0, len(s.Lines))
 	for i, line := range s.Lines {
-		one := Walked{Lane: line.Lane, Priority: line.Priority, Dry: i < last}
+		one := Walked{Lane: line.Lane, Priority: line.Priority, Dry: i < last, Full: s.Most == 0}
 		left := false
 		for _, pick := range mine {
 			switch {
 			case !pick.in(line):
 			case pick.noRoom:
-				one.Dry, left = true, true
+				one.Dry, one.Full, left = true, true, true
 			case pick.left:
-				one.Dry, left = false, true
+				one.Dry, one.Full, left = false, false, true
 			case !left:
 				one.To = Cursor{pick.ReadyAt, pick.ID}
 			}

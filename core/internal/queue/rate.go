@@ -23,23 +23,40 @@ type Rate struct {
 	PerSecond float64
 }
 
+// longestInterval, ten years, is a Duration whatever is made of it.
+const longestInterval = 10 * 365 * 24 * float64(time.Hour)
+
+// dueSlack is how much later than it can be a start may be due.
+const dueSlack = time.Second
+
 // interval lies between two starts.
 func (r *Rate) interval() time.Duration {
-	return max(time.Duration(float64(time.Second)/r.PerSecond), time.Nanosecond)
+	return max(time.Duration(min(float64(time.Second)/r.PerSecond, longestInterval)), time.Nanosecond)
 }
 
 // burst is how many may start at once when none has for long.
 func (r *Rate) burst() int64 { return max(int64(math.Ceil(r.PerSecond)), 1) }
 
+// trusted is due, unless it is later than starts at this rate can have made it: that
+// is of a lower rate, or of a clock that was set back since. Waiting for it could take
+// any time; one may start.
+func (r *Rate) trusted(now, due time.Time) time.Time {
+	full := time.Duration(r.burst()) * r.interval()
+	if due.Sub(now) > full+dueSlack {
+		return now.Add(full - r.interval())
+	}
+	return due
+}
+
 // allowed is how many may start at now, where the next start is due at due.
 func (r *Rate) allowed(now, due time.Time) int64 {
-	ahead := max(due.Sub(now), 0)
+	ahead := max(r.trusted(now, due).Sub(now), 0)
 	return max(int64((time.Duration(r.burst())*r.interval()-ahead)/r.interval()), 0)
 }
 
 // after is when the next start is due once n have started at now.
 func (r *Rate) after(now, due time.Time, n int64) time.Time {
-	if due.Before(now) {
+	if due = r.trusted(now, due); due.Before(now) {
 		due = now
 	}
 	return due.Add(time.Duration(n) * r.interval())

@@ -1,0 +1,40 @@
+package dispatch_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// A look that took long, because PostgreSQL stood still, does not make the next ones
+// wait nineteen times as long.
+func TestAPollThatTookLongIsNotThePace(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.lane(in("a"))
+	f.run()
+	queuetest.Eventually(t, "the first scan", f.d.Scanned)
+	call := f.claimCall("a")
+	call.Wait = 40 * time.Second
+	f.park(t.Context(), call)
+	unlock := f.lockJobs()
+	f.blocked(2) // the look-back and the scan
+	time.Sleep(2 * time.Second)
+	unlock()
+	f.idle()
+	// stored by another core whose hint is lost
+	other := f.newCore(queuetest.OpenURL(t, f.url))
+	begun := time.Now()
+	mine := f.d
+	f.d = other
+	ids := f.submit(in("a"))
+	f.d = mine
+	for f.get(ids[0]).State != api.StateRunning && time.Since(begun) < 15*time.Second {
+		time.Sleep(50 * time.Millisecond)
+	}
+	if took := time.Since(begun); took > 12*time.Second {
+		t.Errorf("the job was found after %v", took)
+	}
+}

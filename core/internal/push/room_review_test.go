@@ -1,0 +1,45 @@
+package push_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// What a destination has room for is not claimed again for each of the queues that
+// share it: what is over goes back, to the end of its line.
+func TestQueuesOfOneDestinationShareItsRoom(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	to := newDestination(t, func(w http.ResponseWriter, _ *http.Request, _ int) {
+		time.Sleep(20 * time.Millisecond)
+		w.WriteHeader(http.StatusOK)
+	})
+	const queues, each = 12, 20
+	var all []uuid.UUID
+	for i := range queues {
+		f.put(f.tenant, fmt.Sprint("q", i), to.URL, patient)
+	}
+	time.Sleep(600 * time.Millisecond) // what is new is found out once it is claimed
+	for i := range queues {
+		all = append(all, f.submit(f.tenant, fmt.Sprint("q", i), each)...)
+	}
+	queuetest.Eventually(t, "all jobs to be done", func() bool {
+		return f.count(`SELECT count(*) FROM finished_jobs`) == len(all)
+	})
+	extra := 0
+	for _, id := range all {
+		if job := f.get(f.tenant, id); job.State == api.StateCompleted {
+			extra += int(job.Epoch) - 1
+		}
+	}
+	if extra > len(all)/10 {
+		t.Errorf("%d jobs were claimed %d times too often", len(all), extra)
+	}
+}

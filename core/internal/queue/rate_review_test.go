@@ -1,0 +1,69 @@
+package queue_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+)
+
+func (f *fixture) claimAt(perSecond float64, n int) int {
+	f.Helper()
+	taken, err := f.store.Claim(f.Context(), queue.Claim{
+		Lanes: []queue.ClaimLane{{
+			ID: f.lane.ID, Tenant: f.tenant, VisibilityTimeout: time.Minute,
+			Rate: &queue.Rate{QueueKey: queue.QueueKey{Tenant: f.tenant, Name: f.lane.Queue}, PerSecond: perSecond},
+		}},
+		Workers: []queue.ClaimWorker{{ID: "w", Max: n}}, LeaseID: uuid.New(),
+	})
+	if err != nil {
+		f.Fatal(err)
+	}
+	return len(taken.Jobs)
+}
+
+// A rate that is raised holds from then on: what the old one has put off is not waited for.
+func TestARaisedRateHoldsAtOnce(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.submit(f.jobs(10)...)
+	if n := f.claimAt(0.001, 10); n != 1 {
+		t.Fatalf("%d start at once, want 1", n)
+	}
+	if n := f.claimAt(0.001, 10); n != 0 {
+		t.Fatalf("%d start at once after that, want none", n)
+	}
+	if n := f.claimAt(100, 10); n == 0 {
+		t.Error("nothing starts at 100/s: the queue waits for the next start of the old rate, 1,000 s")
+	}
+}
+
+// The same where PostgreSQL's clock was set back.
+func TestARateAfterTheClockWasSetBack(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.submit(f.jobs(30)...)
+	if n := f.claimAt(10, 10); n != 10 {
+		t.Fatalf("%d start at once, want 10", n)
+	}
+	f.exec(`UPDATE rate_log SET due = due + interval '1 hour'`)
+	first := f.claimAt(10, 10)
+	if again := f.claimAt(10, 10); first != 1 || again != 0 {
+		t.Errorf("%d and then %d start, want one and none", first, again)
+	}
+	time.Sleep(1100 * time.Millisecond)
+	if n := f.claimAt(10, 20); n < 9 || n > 11 {
+		t.Errorf("a second later %d start, want 10", n)
+	}
+}
+
+// A rate that is next to nothing is not without bounds.
+func TestASmallRateIsARate(t *testing.T) {
+	t.Parallel()
+	rate, now := &queue.Rate{PerSecond: 1e-10}, time.Now()
+	if n := rate.Allowed(now.Add(time.Second), rate.After(now, now, 1)); n != 0 {
+		t.Errorf("%d start a second after the first one, want none", n)
+	}
+}
