@@ -19,6 +19,8 @@ type Limits struct {
 	plans   map[string]api.Limits
 	tenants map[tenant.ID]queue.TenantLimits
 	changed time.Time
+	// full is when all tenants were last read, and not only those that changed.
+	full time.Time
 }
 
 func newLimits(store *queue.Store) *Limits {
@@ -29,7 +31,11 @@ func newLimits(store *queue.Store) *Limits {
 func (l *Limits) Refresh(ctx context.Context) error {
 	l.mu.RLock()
 	since := l.changed.Add(-lateChanges)
+	begun, full := time.Now(), time.Since(l.full) > fullEvery
 	l.mu.RUnlock()
+	if full { // a server's clock may have been set back since
+		since = time.Time{}
+	}
 	plans, err := l.store.Plans(ctx)
 	if err != nil {
 		return err
@@ -44,6 +50,9 @@ func (l *Limits) Refresh(ctx context.Context) error {
 		l.plans[plan.Name] = plan.Limits
 	}
 	l.add(tenants)
+	if full {
+		l.full = begun
+	}
 	return nil
 }
 

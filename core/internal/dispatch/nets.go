@@ -73,6 +73,7 @@ func (d *Dispatcher) poll(ctx context.Context) {
 			if ctx.Err() == nil {
 				d.log.WarnContext(ctx, "parked claims are not polled for", "error", err)
 			}
+			from = next // what takes too long must not keep the others out
 			continue
 		}
 		from = next
@@ -83,15 +84,18 @@ func (d *Dispatcher) poll(ctx context.Context) {
 
 // scan finds the lines in which jobs wait, those of which nobody has told too.
 func (d *Dispatcher) scan(ctx context.Context) {
+	var place queue.Line // where an error ended the last one
+	begun := time.Now()
 	for {
 		if d.netsNeeded() || d.nets.scanned.Load() == 0 {
-			begun := time.Now()
-			if err := d.scanAll(ctx); err != nil {
-				if ctx.Err() == nil {
-					d.log.WarnContext(ctx, "the ready index is not scanned", "error", err)
-				}
-			} else {
+			if place == (queue.Line{}) {
+				begun = time.Now()
+			}
+			var err error
+			if place, err = d.scanFrom(ctx, place); err == nil {
 				d.nets.scanned.Store(begun.UnixNano())
+			} else if ctx.Err() == nil {
+				d.log.WarnContext(ctx, "the ready index is not scanned", "error", err)
 			}
 		}
 		if !sleep(ctx, jittered(scanEvery)) {
@@ -100,14 +104,14 @@ func (d *Dispatcher) scan(ctx context.Context) {
 	}
 }
 
-// scanAll goes through all lines, slice by slice, in a twentieth of the time.
-func (d *Dispatcher) scanAll(ctx context.Context) error {
-	var after queue.Line
+// scanFrom goes through all lines behind a place, slice by slice, in a twentieth of
+// the time, and gives the place where an error ended it.
+func (d *Dispatcher) scanFrom(ctx context.Context, after queue.Line) (queue.Line, error) {
 	for {
 		begun := time.Now()
 		found, err := d.store.Scan(ctx, after, linesPerScan)
 		if err != nil {
-			return err
+			return after, err
 		}
 		waiting := make([]queue.Waiting, len(found))
 		for i, one := range found {
@@ -116,12 +120,12 @@ func (d *Dispatcher) scanAll(ctx context.Context) error {
 		d.WakeHere(waiting)
 		if len(found) < linesPerScan {
 			sleep(ctx, rest(begun)-scanEvery)
-			return nil
+			return queue.Line{}, nil
 		}
 		last := found[len(found)-1]
 		after = queue.Line{Lane: last.Lane, Priority: last.Priority}
 		if !sleep(ctx, rest(begun)) {
-			return ctx.Err()
+			return after, ctx.Err()
 		}
 	}
 }

@@ -81,7 +81,7 @@ func (h *Hints) Ended(ids []uuid.UUID) { h.say(ready{Ended: ids[:min(len(ids), l
 func (h *Hints) Settings() { h.say(ready{Settings: true}) }
 
 func (h *Hints) say(hint ready) {
-	if h.client == nil || time.Now().UnixNano() < h.quiet.Load() {
+	if h.client == nil || !hint.Settings && time.Now().UnixNano() < h.quiet.Load() {
 		return
 	}
 	hint.From = h.self
