@@ -181,15 +181,33 @@ func TestOperatorAllowsNetworks(t *testing.T) {
 	}
 }
 
+// onePort listens on one port of two addresses: who may be called, and the canary.
+func onePort(t *testing.T) (good, canary net.Listener) {
+	t.Helper()
+	var lastErr error
+	for range 50 {
+		good, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.2:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, port, _ := net.SplitHostPort(good.Addr().String())
+		canary, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:"+port)
+		if err == nil {
+			return good, canary
+		}
+		lastErr = err
+		_ = good.Close()
+	}
+	t.Fatalf("no port is free on both addresses: %v", lastErr)
+	return nil, nil
+}
+
 // A name resolves to an address that may be called, and the next time to the
 // canary's: each address is judged when it is dialled, so the canary is not reached.
 func TestRebindingReachesNobody(t *testing.T) {
 	t.Parallel()
 	var good atomic.Int64
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.2:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener, trap := onePort(t)
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		good.Add(1)
 		w.Header().Set("Connection", "close")
@@ -200,10 +218,6 @@ func TestRebindingReachesNobody(t *testing.T) {
 	t.Cleanup(server.Close)
 	_, port, _ := net.SplitHostPort(listener.Addr().String())
 	var reached atomic.Int64
-	trap, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:"+port)
-	if err != nil {
-		t.Skip("the port is taken on 127.0.0.1: ", err)
-	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

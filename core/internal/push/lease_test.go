@@ -2,6 +2,7 @@ package push_test
 
 import (
 	"net/http"
+	"sync"
 	"testing"
 	"time"
 
@@ -33,12 +34,16 @@ func short(r *api.QueueRequest) { r.VisibilityTimeoutMS = new(int64(1000)) }
 func TestLongCallsKeepTheirLease(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	d := newDestination(t, func(http.ResponseWriter, *http.Request, int) { time.Sleep(2500 * time.Millisecond) })
+	extended := make(chan struct{})
+	release := sync.OnceFunc(func() { close(extended) })
+	t.Cleanup(release)
+	d := newDestination(t, func(http.ResponseWriter, *http.Request, int) { <-extended })
 	f.put(f.tenant, "hooks", d.URL, short)
 	id := f.submit(f.tenant, "hooks", 1)[0]
 	queuetest.Eventually(t, "the lease to be extended", func() bool {
 		return f.count(`SELECT count(*) FROM jobs WHERE lease_expires_at > started_at + interval '2 seconds'`) == 1
 	})
+	release()
 	if job := f.ends(f.tenant, id, api.StateCompleted); job.Epoch != 1 || job.Attempt != 1 {
 		t.Errorf("epoch %d, attempt %d", job.Epoch, job.Attempt)
 	}

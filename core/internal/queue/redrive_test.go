@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -57,7 +58,8 @@ func (f *fixture) redrive(action string, filter api.DeadLetterFilter, rate *floa
 func (f *fixture) finish(id string, capsOf queue.CapsOf) (api.Redrive, []uuid.UUID) {
 	f.Helper()
 	var risen []uuid.UUID
-	for begun := time.Now(); time.Since(begun) < time.Minute; time.Sleep(5 * time.Millisecond) {
+	var now api.Redrive
+	queuetest.EventuallyWithin(f, time.Minute, "the redrive to end", func() bool {
 		step, err := f.store.StepRedrive(f.Context(), uuid.MustParse(id), capsOf, 0.5)
 		if err != nil {
 			f.Fatal(err)
@@ -65,12 +67,10 @@ func (f *fixture) finish(id string, capsOf queue.CapsOf) (api.Redrive, []uuid.UU
 		for _, one := range step.Risen {
 			risen = append(risen, one.ID)
 		}
-		if now := f.redriveNow(id); now.State != api.RedriveRunning {
-			return now, risen
-		}
-	}
-	f.Fatal("the redrive did not end")
-	return api.Redrive{}, nil
+		now = f.redriveNow(id)
+		return now.State != api.RedriveRunning
+	})
+	return now, risen
 }
 
 func (f *fixture) redriveNow(id string) api.Redrive {
