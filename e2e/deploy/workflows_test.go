@@ -162,3 +162,27 @@ func TestDependabot(t *testing.T) {
 		}
 	}
 }
+
+// Every step of .ci/run is in some job of ci.yml: a check that is added there, and
+// forgotten here, would guard nobody's pull request.
+func TestEveryStepIsInCI(t *testing.T) {
+	t.Parallel()
+	list := regexp.MustCompile(`(?m)^steps=\((.*)\)$`).FindStringSubmatch(read(t, filepath.Join(".ci", "run")))
+	if list == nil {
+		t.Fatal(".ci/run has no list of steps")
+	}
+	run := ""
+	for _, job := range workflows(t)["ci.yml"].Jobs {
+		for _, step := range job.Steps {
+			run += " " + strings.ReplaceAll(step.Run, "\n", " ") + " "
+		}
+	}
+	for step := range strings.FieldsSeq(list[1]) {
+		if step == "install" { // each job installs what it needs
+			continue
+		}
+		if !strings.Contains(run, " "+step+" ") {
+			t.Errorf("no job of ci.yml runs the step %s", step)
+		}
+	}
+}
