@@ -1,0 +1,121 @@
+package e2e_test
+
+import (
+	"errors"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/forgequeue/forgequeue/e2e/stack"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/client"
+	"github.com/forgequeue/forgequeue/shared/problem"
+	"github.com/forgequeue/forgequeue/shared/supervisor"
+)
+
+const backupQueue = "kept"
+
+// A backup as api-docs/operations.md says: pg_dump while everything runs, restored on
+// another server. What was committed before it began is all there and goes on: what
+// was done stays done, what ran runs again, caps count what is really there, and a
+// lease from after the backup is worth nothing.
+func TestABackupIsRestoredOnAnotherServer(t *testing.T) {
+	t.Parallel()
+	const active = 40 // as many as the tenant may have
+	c := stack.NewCluster(t, stack.ClusterOptions{})
+	tenant := c.NewTenant(t, "kept")
+	limit := int64(active)
+	c.Override(t, tenant, api.Overrides{Limits: api.Limits{MaxActive: &limit}})
+	c.SetQueue(t, tenant, backupQueue, map[string]any{"visibility_timeout_ms": 2000})
+	api0 := c.Client(t, tenant.Key)
+	jobs := make([]string, active)
+	for i := range jobs {
+		jobs[i] = submit(t, api0, api.SubmitRequest{Type: "keep", Queue: backupQueue})
+	}
+	done, dead, running := claimOne(t, api0, "before", backupQueue, 0), claimOne(t, api0, "before", backupQueue, 0), claimOne(t, api0, "before", backupQueue, 0)
+	complete(t, api0, done)
+	if _, err := api0.Fail(t.Context(), dead.ID, api.FailRequest{LeaseToken: dead.LeaseToken, Permanent: true}); err != nil {
+		t.Fatal(err)
+	}
+
+	dump := filepath.Join(t.TempDir(), "forgequeue.dump")
+	postgresTool(t, "pg_dump", "--format=custom", "--file="+dump, "--dbname="+c.DatabaseURL)
+
+	late := claimOne(t, api0, "after", backupQueue, 0)
+	lost := submit(t, api0, api.SubmitRequest{Type: "too-late", Queue: backupQueue})
+	for _, service := range []*stack.Service{c.Gateways[0], c.Cores[0]} {
+		if code, _ := service.Stop(); code != 0 {
+			t.Fatalf("a service stopped with exit code %d", code)
+		}
+	}
+
+	server := stack.Up(t, stack.Folder(t), "--demo=false")
+	restored := secondDatabase(t, server.DatabaseURL)
+	postgresTool(t, "pg_restore", "--no-owner", "--exit-on-error", "--dbname="+restored, dump)
+	c = stack.NewCluster(t, stack.ClusterOptions{DatabaseURL: restored, RedisURL: c.RedisURL}) // runs `core migrate`
+	api1 := c.Client(t, tenant.Key)
+
+	if _, err := api1.Get(t.Context(), lost); !isCode(err, problem.NotFound) {
+		t.Errorf("a job from after the backup: %v, want not_found", err)
+	}
+	if _, err := api1.Complete(t.Context(), late.ID, api.CompleteRequest{LeaseToken: late.LeaseToken}); !isCode(err, problem.LeaseLost) {
+		t.Errorf("a lease from after the backup completes: %v, want lease_lost", err)
+	}
+	if state := get(t, api1, dead.ID).State; state != api.StateDeadLetter {
+		t.Errorf("the dead letter is %s", state)
+	}
+	for range 2 { // two of the forty had ended
+		submit(t, api1, api.SubmitRequest{Type: "keep", Queue: backupQueue})
+	}
+	if _, err := api1.Submit(t.Context(), api.SubmitRequest{Type: "keep", Queue: backupQueue}); !isCode(err, problem.ActiveCapReached) {
+		t.Errorf("one more than the cap: %v, want active_cap_reached", err)
+	}
+
+	deliveries := map[string]int{}
+	stack.Eventually(t, 30*time.Second, "every job that was not done is done", func() bool {
+		job := claimOne(t, api1, "then", backupQueue, 10*time.Second)
+		deliveries[job.ID]++
+		complete(t, api1, job)
+		return len(deliveries) == active
+	})
+	for _, id := range jobs {
+		if job := get(t, api1, id); id != dead.ID && job.State != api.StateCompleted {
+			t.Errorf("job %s is %s", id, job.State)
+		}
+	}
+	if deliveries[done.ID] != 0 || deliveries[running.ID] != 1 || deliveries[late.ID] != 1 {
+		t.Errorf("deliveries of done, running, late: %d %d %d, want 0 1 1", deliveries[done.ID], deliveries[running.ID], deliveries[late.ID])
+	}
+	if attempt := get(t, api1, running.ID).Attempt; attempt != 2 {
+		t.Errorf("what ran during the backup is done by attempt %d, want 2", attempt)
+	}
+	if drift := c.Verify(t); len(drift) > 0 {
+		t.Errorf("core verify: %v", drift)
+	}
+}
+
+func complete(t *testing.T, c *client.Client, job api.ClaimedJob) {
+	t.Helper()
+	if _, err := c.Complete(t.Context(), job.ID, api.CompleteRequest{LeaseToken: job.LeaseToken}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func isCode(err error, code problem.Code) bool {
+	var p *problem.Problem
+	return errors.As(err, &p) && p.Code == code
+}
+
+// postgresTool runs a program of the installed PostgreSQL.
+func postgresTool(t *testing.T, name string, args ...string) {
+	t.Helper()
+	installed, err := supervisor.FindPostgres(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	output, err := exec.CommandContext(t.Context(), filepath.Join(installed.Dir, name), args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", name, err, output)
+	}
+}
