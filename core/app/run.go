@@ -31,6 +31,10 @@ import (
 // call of which nobody knows what became.
 const drainNotice = 250 * time.Millisecond
 
+// maxConnAge is how long a gateway keeps a connection, about: cores that were added
+// meanwhile get their share after that.
+const maxConnAge = 30 * time.Second
+
 // Run serves core until ctx ends, then drains: no new requests, those in flight
 // end, the background duties stop last. It gives nil after a clean drain.
 func Run(ctx context.Context, cfg Config) error {
@@ -127,7 +131,7 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, store *queue.Store
 	log.InfoContext(ctx, "core serves", "address", public.Addr().String(), "metrics", private.Addr().String())
 	err = httpserver.Run(ctx, httpserver.Options{
 		Listener: public, Handler: handler, Grace: cfg.Grace, Logger: log,
-		Notice: drainNotice, OnDrain: func() { draining.Store(true) }, OnClose: dispatcher.Drain,
+		MaxConnAge: maxConnAge, Notice: drainNotice, OnDrain: func() { draining.Store(true) }, OnClose: dispatcher.Drain,
 	})
 	stopPushing()
 	pushed.Wait()

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"sync/atomic"
@@ -45,6 +46,10 @@ type Options struct {
 	// OnClose, where set, is called after Notice, when the listener is about to close:
 	// the place to end requests that only wait.
 	OnClose func()
+	// MaxConnAge, where not 0, is how old a connection gets, give or take a quarter:
+	// the answer after that is its last. So clients that keep connections find servers
+	// that have come since, where a name has an address for each.
+	MaxConnAge time.Duration
 	// Logger gets what net/http itself complains of; the default logger if nil.
 	Logger *slog.Logger
 }
@@ -63,6 +68,7 @@ func Run(ctx context.Context, o Options) error {
 	var leaving atomic.Bool
 	server := &http.Server{
 		Handler:           boundBodies(retire(&leaving, o.Handler)),
+		ConnContext:       o.connContext,
 		ReadHeaderTimeout: readHeaderTimeout,
 		WriteTimeout:      writeTimeout,
 		IdleTimeout:       idleTimeout,
@@ -108,12 +114,25 @@ func (o Options) notice(served <-chan error) error {
 	}
 }
 
+// lastKey is where a connection's context has the time after which it is too old.
+type lastKey struct{}
+
+// connContext draws how old a new connection gets.
+func (o Options) connContext(ctx context.Context, _ net.Conn) context.Context {
+	if o.MaxConnAge == 0 {
+		return ctx
+	}
+	age := time.Duration((0.75 + rand.Float64()/2) * float64(o.MaxConnAge)) // or all that were opened together would close together
+	return context.WithValue(ctx, lastKey{}, time.Now().Add(age))
+}
+
 // retire makes each answer the last of its connection once the server is about to
-// stop. An idle connection that the server closes may be one that a request is on
+// stop, or the connection is too old. An idle connection that the server closes may be one that a request is on
 // its way on; one that the client was told to close never is.
 func retire(leaving *atomic.Bool, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if leaving.Load() {
+		last, aging := r.Context().Value(lastKey{}).(time.Time)
+		if leaving.Load() || aging && time.Now().After(last) {
 			w.Header().Set("Connection", "close")
 		}
 		next.ServeHTTP(w, r)

@@ -114,6 +114,45 @@ func TestDrainLetsRequestsEnd(t *testing.T) {
 	}
 }
 
+// A connection that is too old is closed by the server's word, after an answer; one
+// that is not, and any where nothing is said of age, is kept.
+func TestOldConnectionsEnd(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		age  time.Duration
+		kept bool
+	}{"old": {age: time.Nanosecond}, "young": {age: time.Hour, kept: true}, "any": {kept: true}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := start(t, httpserver.Options{
+				MaxConnAge: test.age,
+				Handler:    http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.RemoteAddr) }),
+			})
+			transport := &http.Transport{}
+			defer transport.CloseIdleConnections()
+			ask := func() string {
+				request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.url, http.NoBody)
+				if err != nil {
+					t.Fatal(err)
+				}
+				response, err := transport.RoundTrip(request)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer response.Body.Close()
+				from, err := io.ReadAll(response.Body)
+				if err != nil || response.Close == test.kept {
+					t.Fatalf("answer %q, %v; it says close: %v", from, err, response.Close)
+				}
+				return string(from)
+			}
+			if kept := ask() == ask(); kept != test.kept {
+				t.Errorf("the second request came on the same connection: %v, want %v", kept, test.kept)
+			}
+		})
+	}
+}
+
 // Within the notice requests are taken, each as the last of its connection; then
 // comes OnClose, then the listener closes.
 func TestNotice(t *testing.T) {
