@@ -122,7 +122,8 @@ func (o Options) connContext(ctx context.Context, _ net.Conn) context.Context {
 	if o.MaxConnAge == 0 {
 		return ctx
 	}
-	age := time.Duration((0.75 + rand.Float64()/2) * float64(o.MaxConnAge)) // or all that were opened together would close together
+	// Drawn, or all that were opened together would close together.
+	age := time.Duration((0.75 + rand.Float64()/2) * float64(o.MaxConnAge)) //nolint:gosec // guards nothing
 	return context.WithValue(ctx, lastKey{}, time.Now().Add(age))
 }
 

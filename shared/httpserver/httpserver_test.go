@@ -146,7 +146,8 @@ func TestOldConnectionsEnd(t *testing.T) {
 				}
 				return string(from)
 			}
-			if kept := ask() == ask(); kept != test.kept {
+			first, second := ask(), ask()
+			if kept := first == second; kept != test.kept {
 				t.Errorf("the second request came on the same connection: %v, want %v", kept, test.kept)
 			}
 		})
