@@ -2,7 +2,6 @@ package queue
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -67,11 +66,6 @@ func (r *auditRow) wire() api.AuditEntry {
 // is for the operator, who sees those of all. Like every list it reads at most
 // api.MaxPageRows rows.
 func (s *Store) Audit(ctx context.Context, owner *tenant.ID, filter api.AuditFilter, size int, token string) (api.Page[api.AuditEntry], error) {
-	page := api.Page[api.AuditEntry]{Items: []api.AuditEntry{}}
-	before, err := openToken(token, filter)
-	if err != nil {
-		return page, err
-	}
 	sql := auditOfAllSQL
 	if owner != nil {
 		sql = auditOfTenantSQL
@@ -80,29 +74,7 @@ func (s *Store) Audit(ctx context.Context, owner *tenant.ID, filter api.AuditFil
 		"tenant_id": owner, "action": optional(filter.Action), "object": optional(filter.Object), "key_id": optional(filter.KeyID),
 		"after": timeOrNil(filter.After), "until": timeOrNil(filter.Before),
 	}
-	chunk := size + 1
-	for read := 0; read < api.MaxPageRows; chunk = min(4*chunk, 2000) {
-		limit := min(chunk, api.MaxPageRows-read)
-		args["before"], args["chunk"] = before, limit
-		rows, err := query(ctx, s, pgx.RowToAddrOfStructByName[auditRow], sql, args)
-		if err != nil {
-			return page, fmt.Errorf("queue: audit: %w", nothingChanged(err))
-		}
-		for _, row := range rows {
-			if row.Hit && len(page.Items) == size {
-				page.NextPageToken = sealToken(before, filter)
-				return page, nil
-			}
-			before = row.ID
-			if row.Hit {
-				page.Items = append(page.Items, row.wire())
-			}
-		}
-		if len(rows) == 0 || int(rows[0].Read) < limit {
-			return page, nil
-		}
-		read += limit
-	}
-	page.NextPageToken = sealToken(before, filter)
-	return page, nil
+	return pageOf(ctx, s, "audit", sql, args, filter, size, token, (*auditRow).wire)
 }
+
+func (r *auditRow) judgement() (id uuid.UUID, hit bool, read int64) { return r.ID, r.Hit, r.Read }

@@ -43,41 +43,12 @@ type listedDead struct {
 // DeadLetters gives a page of a tenant's dead letters that match, newest id
 // first. user, where not empty, is the only user whose jobs the caller may see.
 func (s *Store) DeadLetters(ctx context.Context, owner tenant.ID, user string, filter api.DeadLetterFilter, size int, token string) (api.Page[api.DeadLetter], error) {
-	page := api.Page[api.DeadLetter]{Items: []api.DeadLetter{}}
-	before, err := openToken(token, filter)
-	if err != nil {
-		return page, err
-	}
 	args := pgx.StrictNamedArgs{
 		"tenant_id": owner, "queue": optional(filter.Queue), "type": optional(filter.Type), "user": optional(user),
 		"reason": optional(filter.Reason), "fingerprint": optional(filter.Fingerprint),
 		"after": timeOrNil(filter.After), "until": timeOrNil(filter.Before),
 	}
-	chunk := size + 1
-	for read := 0; read < api.MaxPageRows; chunk = min(4*chunk, 2000) {
-		limit := min(chunk, api.MaxPageRows-read)
-		args["before"], args["chunk"] = before, limit
-		rows, err := query(ctx, s, pgx.RowToAddrOfStructByName[listedDead], deadLettersSQL, args)
-		if err != nil {
-			return page, fmt.Errorf("queue: dead letters: %w", nothingChanged(err))
-		}
-		for _, row := range rows {
-			if row.Hit && len(page.Items) == size {
-				page.NextPageToken = sealToken(before, filter)
-				return page, nil
-			}
-			before = row.ID
-			if row.Hit {
-				page.Items = append(page.Items, s.deadLetter(row))
-			}
-		}
-		if len(rows) == 0 || int(rows[0].Read) < limit {
-			return page, nil
-		}
-		read += limit
-	}
-	page.NextPageToken = sealToken(before, filter)
-	return page, nil
+	return pageOf(ctx, s, "dead letters", deadLettersSQL, args, filter, size, token, s.deadLetter)
 }
 
 func (s *Store) deadLetter(row *listedDead) api.DeadLetter {

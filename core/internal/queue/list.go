@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
-	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -68,42 +67,10 @@ type listed struct {
 // payloads. It reads at most api.MaxPageRows rows, so a page may be short, or
 // empty, while it names a next one.
 func (s *Store) List(ctx context.Context, owner tenant.ID, filter api.JobFilter, size int, token string) (api.Page[api.JobSummary], error) {
-	page := api.Page[api.JobSummary]{Items: []api.JobSummary{}}
-	before, err := openToken(token, filter)
-	if err != nil {
-		return page, err
-	}
-	args := listArgs(owner, filter)
-	chunk := size + 1
-	for read := 0; read < api.MaxPageRows; chunk = min(4*chunk, 2000) {
-		limit := min(chunk, api.MaxPageRows-read)
-		args["before"], args["chunk"] = before, limit
-		rows, err := query(ctx, s, pgx.RowToAddrOfStructByName[listed], listSQL, args)
-		if err != nil {
-			return page, fmt.Errorf("queue: list: %w", nothingChanged(err))
-		}
-		if len(rows) == 0 {
-			return page, nil
-		}
-		for _, row := range rows {
-			if row.Hit && len(page.Items) == size {
-				// There is more; the page ends with the item before this one.
-				page.NextPageToken = sealToken(before, filter)
-				return page, nil
-			}
-			before = row.ID
-			if row.Hit {
-				page.Items = append(page.Items, row.summary())
-			}
-		}
-		got := int(rows[0].Read)
-		if read += got; got < limit {
-			return page, nil // that was the end
-		}
-	}
-	page.NextPageToken = sealToken(before, filter)
-	return page, nil
+	return pageOf(ctx, s, "list", listSQL, listArgs(owner, filter), filter, size, token, func(row *listed) api.JobSummary { return row.summary() })
 }
+
+func (l *listed) judgement() (id uuid.UUID, hit bool, read int64) { return l.ID, l.Hit, l.Read }
 
 func listArgs(owner tenant.ID, filter api.JobFilter) pgx.StrictNamedArgs {
 	args := pgx.StrictNamedArgs{

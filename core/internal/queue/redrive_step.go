@@ -225,37 +225,26 @@ type deadWalked struct {
 func (r *RedriveStep) look(ctx context.Context, tx pgx.Tx) ([]uuid.UUID, error) {
 	args := deadArgs(r.row.TenantID, r.row.user(), r.row.filter())
 	args["dead_by"] = r.row.CreatedAt
-	var ids []uuid.UUID
-	batch := r.row.batch()
-	chunk := batch + 1
-	for read := 0; read < api.MaxPageRows; chunk = min(4*chunk, 2000) {
-		limit := min(chunk, api.MaxPageRows-read)
-		args["cursor"], args["chunk"] = r.cursor, limit
+	found, ended, err := walk(&r.cursor, r.row.batch(), func(from uuid.UUID, limit int) ([]deadWalked, error) {
+		args["cursor"], args["chunk"] = from, limit
 		rows, err := tx.Query(ctx, walkDeadSQL, args)
 		if err != nil {
 			return nil, err
 		}
-		found, err := pgx.CollectRows(rows, pgx.RowToStructByName[deadWalked])
-		if err != nil {
-			return nil, err
-		}
-		for _, one := range found {
-			if one.Hit && len(ids) == batch {
-				return ids, nil
-			}
-			r.cursor = one.ID
-			if one.Hit {
-				ids = append(ids, one.ID)
-			}
-		}
-		if len(found) == 0 || int(found[0].Read) < limit {
-			r.ended = true
-			return ids, nil
-		}
-		read += limit
+		return pgx.CollectRows(rows, pgx.RowToStructByName[deadWalked])
+	})
+	if err != nil {
+		return nil, err
+	}
+	r.ended = ended
+	ids := make([]uuid.UUID, len(found))
+	for i, one := range found {
+		ids[i] = one.ID
 	}
 	return ids, nil
 }
+
+func (w deadWalked) judgement() (id uuid.UUID, hit bool, read int64) { return w.ID, w.Hit, w.Read }
 
 const discardMatchingSQL = `
 DELETE FROM dead_letters

@@ -1,0 +1,79 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// judged is a row of a statement that reads a chunk of a list, in the list's order,
+// and gives the rows that match and the last one.
+type judged interface {
+	// judgement is the row's id, whether it matches, and how many rows the chunk had.
+	judgement() (id uuid.UUID, hit bool, read int64)
+}
+
+// mostInAChunk bounds what one statement of a walk reads.
+const mostInAChunk = 2000
+
+// walk looks for want rows that match, from cursor on, by chunks that grow, and
+// leaves cursor at the last row that was looked at. It reads at most
+// api.MaxPageRows rows, so it may find fewer, or none, and not have ended.
+func walk[R judged](cursor *uuid.UUID, want int, chunk func(from uuid.UUID, limit int) ([]R, error)) (found []R, ended bool, err error) {
+	size := want + 1
+	for read := 0; read < api.MaxPageRows; size = min(4*size, mostInAChunk) {
+		limit := min(size, api.MaxPageRows-read)
+		rows, err := chunk(*cursor, limit)
+		if err != nil {
+			return nil, false, err
+		}
+		got := int64(0)
+		for _, row := range rows {
+			id, hit, of := row.judgement()
+			if hit && len(found) == want {
+				return found, false, nil // there is more, from the one before this on
+			}
+			*cursor, got = id, of
+			if hit {
+				found = append(found, row)
+			}
+		}
+		if got < int64(limit) {
+			return found, true, nil
+		}
+		read += limit
+	}
+	return found, false, nil
+}
+
+// pageOf gives a page of a list: of what sql finds with args, which are those of
+// filter and lack only the place and the length of a chunk. token is a page's
+// NextPageToken, for the same filter, or empty for the first page.
+func pageOf[R, T any, P interface {
+	*R
+	judged
+}](ctx context.Context, s *Store, what, sql string, args pgx.StrictNamedArgs, filter any, size int, token string, wire func(P) T) (api.Page[T], error) {
+	page := api.Page[T]{Items: []T{}}
+	before, err := openToken(token, filter)
+	if err != nil {
+		return page, err
+	}
+	found, ended, err := walk(&before, size, func(from uuid.UUID, limit int) ([]P, error) {
+		args["before"], args["chunk"] = from, limit
+		return query(ctx, s, func(row pgx.CollectableRow) (P, error) { return pgx.RowToAddrOfStructByName[R](row) }, sql, args)
+	})
+	if err != nil {
+		return page, fmt.Errorf("queue: %s: %w", what, nothingChanged(err))
+	}
+	for _, row := range found {
+		page.Items = append(page.Items, wire(row))
+	}
+	if !ended {
+		page.NextPageToken = sealToken(before, filter)
+	}
+	return page, nil
+}
