@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/forgequeue/forgequeue/shared/client"
+	"github.com/forgequeue/forgequeue/shared/internal/pipenet"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -36,7 +37,7 @@ type server struct {
 // serve answers each request, counted from 0, with handle.
 func serve(t *testing.T, handle func(n int, w http.ResponseWriter, r *http.Request)) *server {
 	t.Helper()
-	listener := &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
+	listener := pipenet.New()
 	s := &server{}
 	web := &httptest.Server{Listener: listener, Config: &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -50,7 +51,7 @@ func serve(t *testing.T, handle func(n int, w http.ResponseWriter, r *http.Reque
 		handle(n, w, r)
 	})}}
 	web.Start()
-	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+	transport := &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 		s.mu.Lock()
 		s.dials++
 		fail := s.dials <= s.failDials
@@ -58,7 +59,7 @@ func serve(t *testing.T, handle func(n int, w http.ResponseWriter, r *http.Reque
 		if fail {
 			return nil, &net.OpError{Op: "dial", Err: errors.New("connection refused")}
 		}
-		return listener.dial(ctx)
+		return listener.Dial(ctx, network, address)
 	}}
 	c, err := client.New(client.Options{URL: "http://forgequeue.test", APIKey: "fq_test_key", HTTPClient: &http.Client{Transport: transport}})
 	if err != nil {
@@ -77,39 +78,6 @@ func (s *server) all() []seen {
 	defer s.mu.Unlock()
 	return append([]seen(nil), s.requests...)
 }
-
-type pipeListener struct {
-	conns  chan net.Conn
-	closed chan struct{}
-	once   sync.Once
-}
-
-func (l *pipeListener) Accept() (net.Conn, error) {
-	select {
-	case conn := <-l.conns:
-		return conn, nil
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (l *pipeListener) dial(ctx context.Context) (net.Conn, error) {
-	ours, theirs := net.Pipe()
-	select {
-	case l.conns <- theirs:
-		return ours, nil
-	case <-l.closed:
-		return nil, &net.OpError{Op: "dial", Err: net.ErrClosed}
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-func (l *pipeListener) Close() error {
-	l.once.Do(func() { close(l.closed) })
-	return nil
-}
-func (*pipeListener) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1} }
 
 func answer(w http.ResponseWriter, status int, value any) {
 	w.Header().Set("Content-Type", "application/json")

@@ -2,11 +2,9 @@ package worker_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -15,6 +13,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/client"
+	"github.com/forgequeue/forgequeue/shared/internal/pipenet"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -73,7 +72,7 @@ type outcome struct {
 func serve(t *testing.T) *server {
 	t.Helper()
 	s := &server{t: t, visibility: api.DefaultVisibilityTimeout, arrived: make(chan struct{}), known: map[string]bool{}}
-	listener := &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
+	listener := pipenet.New()
 	mux := http.NewServeMux()
 	for route, handle := range map[string]http.HandlerFunc{
 		"POST /v1/workers": s.register, "POST /v1/workers/{id}/heartbeat": s.heartbeat,
@@ -97,9 +96,7 @@ func serve(t *testing.T) *server {
 	s.handler = mux
 	web := &httptest.Server{Listener: listener, Config: &http.Server{Handler: mux}}
 	web.Start()
-	transport := &http.Transport{MaxIdleConnsPerHost: 100, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return listener.dial(ctx)
-	}}
+	transport := &http.Transport{MaxIdleConnsPerHost: 100, DialContext: listener.Dial}
 	s.transport, s.client = transport, s.connect(transport)
 	t.Cleanup(func() {
 		transport.CloseIdleConnections()
@@ -298,36 +295,3 @@ func reply(w http.ResponseWriter, value any) {
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(value)
 }
-
-type pipeListener struct {
-	conns  chan net.Conn
-	closed chan struct{}
-	once   sync.Once
-}
-
-func (l *pipeListener) Accept() (net.Conn, error) {
-	select {
-	case conn := <-l.conns:
-		return conn, nil
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (l *pipeListener) dial(ctx context.Context) (net.Conn, error) {
-	ours, theirs := net.Pipe()
-	select {
-	case l.conns <- theirs:
-		return ours, nil
-	case <-l.closed:
-		return nil, &net.OpError{Op: "dial", Err: net.ErrClosed}
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-func (l *pipeListener) Close() error {
-	l.once.Do(func() { close(l.closed) })
-	return nil
-}
-func (*pipeListener) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1} }
