@@ -58,6 +58,11 @@ type Options[Req, Resp any] struct {
 	// whoever is first in line has waited nearly until the deadline: without a reserve
 	// all the work is done for callers who leave before it is.
 	Reserve int
+	// MaxWait, where not 0, is for how long the first in line may have waited when a
+	// request of its class comes: after that the new one is refused at once, for its own turn
+	// would come as late. So under a lasting overload whoever is refused learns of it in
+	// time, and whoever is not has waited little longer than this.
+	MaxWait time.Duration
 	// Classes is how many there are; 0 is the most urgent. 1 if 0.
 	Classes int
 	// Timeout bounds a flush; 30 s if 0.
@@ -80,6 +85,8 @@ type entry[Req, Resp any] struct {
 	request Req
 	weight  int
 	result  chan Result[Resp]
+	// came is when it lined up.
+	came time.Time
 	// latest, where not zero, is when its turn must have come.
 	latest time.Time
 	// flushed, guarded by the group's mu, says that it no longer waits.
@@ -110,9 +117,9 @@ func (g *Group[Req, Resp]) Do(ctx context.Context, class int, request Req) (Resp
 func (g *Group[Req, Resp]) DoAll(ctx context.Context, class int, requests []Req) []Result[Resp] {
 	results := make([]Result[Resp], len(requests))
 	entries := make([]*entry[Req, Resp], len(requests))
-	latest := g.latest(ctx)
+	latest, now := g.latest(ctx), time.Now()
 	for i := range requests {
-		entries[i] = &entry[Req, Resp]{request: requests[i], weight: g.options.Weight(requests[i]), result: make(chan Result[Resp], 1), latest: latest}
+		entries[i] = &entry[Req, Resp]{request: requests[i], weight: g.options.Weight(requests[i]), result: make(chan Result[Resp], 1), came: now, latest: latest}
 	}
 	g.join(ctx, min(max(class, 0), g.options.Classes-1), entries)
 	for i, e := range entries {
@@ -129,8 +136,9 @@ func (g *Group[Req, Resp]) DoAll(ctx context.Context, class int, requests []Req)
 func (g *Group[Req, Resp]) join(ctx context.Context, class int, entries []*entry[Req, Resp]) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	late := g.late(class)
 	for _, e := range entries {
-		if g.count >= g.options.Waiting && !g.displace(class) {
+		if late || g.count >= g.options.Waiting && !g.displace(class) {
 			e.flushed = true
 			e.result <- Result[Resp]{Err: ErrFull}
 			continue
@@ -142,6 +150,21 @@ func (g *Group[Req, Resp]) join(ctx context.Context, class int, entries []*entry
 		g.flushing = true
 		go g.run(context.WithoutCancel(ctx))
 	}
+}
+
+// late says that the first in line of a class has waited for too long. It is called
+// with the lock held.
+func (g *Group[Req, Resp]) late(class int) bool {
+	line := g.waiting[class]
+	return g.options.MaxWait > 0 && len(line) > 0 && time.Since(line[0].came) > g.options.MaxWait
+}
+
+// Late says that a request of the class would be refused now because others have
+// waited for longer than MaxWait: it need not be made at all.
+func (g *Group[Req, Resp]) Late(class int) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.late(min(max(class, 0), g.options.Classes-1))
 }
 
 // displace refuses the latest request of a class that is less urgent, the least

@@ -149,6 +149,49 @@ func TestFull(t *testing.T) {
 	})
 }
 
+// Once the first in line has waited for too long, whoever comes is refused at once,
+// until that has changed; whoever had come before is served all the same.
+func TestALineThatIsTooSlow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := &flusher{t: t, takes: 3 * time.Second}
+		g := groupcommit.New(groupcommit.Options[int, int]{Flush: f.flush, Most: 1, Waiting: 100, MaxWait: time.Second})
+		var group sync.WaitGroup
+		for i := range 3 {
+			group.Go(func() {
+				if _, err := g.Do(t.Context(), 0, i); err != nil {
+					t.Errorf("%d: %v", i, err)
+				}
+			})
+			synctest.Wait()
+		}
+		for _, step := range []struct {
+			after time.Duration
+			late  bool
+		}{{after: time.Second}, {after: time.Millisecond, late: true}, {after: 8 * time.Second}} {
+			time.Sleep(step.after)
+			synctest.Wait()
+			if g.Late(0) != step.late {
+				t.Errorf("late: %v, want %v", g.Late(0), step.late)
+			}
+			if !step.late {
+				continue
+			}
+			asked := time.Now()
+			if _, err := g.Do(t.Context(), 0, 9); !errors.Is(err, groupcommit.ErrFull) || time.Since(asked) != 0 {
+				t.Errorf("told %v after %v, want ErrFull at once", err, time.Since(asked))
+			}
+		}
+		group.Wait()
+		if _, err := g.Do(t.Context(), 0, 3); err != nil {
+			t.Errorf("when the line has gone: %v", err)
+		}
+		if got := fmt.Sprint(f.flushes); got != "[[0] [1] [2] [3]]" {
+			t.Errorf("flushes %s", got)
+		}
+	})
+}
+
 // A caller that leaves before its flush is not in it; one that leaves during it
 // disturbs nobody, and is told that nobody knows.
 // Ten times as many come as can be served, for a minute. Nearly all that a group with

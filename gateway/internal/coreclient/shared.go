@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/groupcommit"
@@ -43,6 +44,15 @@ type groupKey struct {
 	group  string
 }
 
+// sharedWait is how long the first in line may have waited before others are turned
+// away; 0 is any time. Outcomes are never turned away for it: they end work.
+func sharedWait(op Op) time.Duration {
+	if op.class < classSubmit {
+		return 0
+	}
+	return maxPatience
+}
+
 type (
 	itemText  = json.RawMessage
 	itemGroup = groupcommit.Group[itemText, told]
@@ -76,7 +86,7 @@ func (c *Client) enterGroup(op Op) (group *itemGroup, leave func()) {
 	use := c.groups.all[key]
 	if use == nil {
 		use = &groupUse{group: groupcommit.New(groupcommit.Options[itemText, told]{
-			Most: sharedBytes, Waiting: sharedWaiting, Timeout: c.sharedTime, Reserve: sharedReserve,
+			Most: sharedBytes, Waiting: sharedWaiting, Timeout: c.sharedTime, Reserve: sharedReserve, MaxWait: sharedWait(op),
 			Weight: func(item itemText) int { return max(len(item), leastWeight) },
 			Flush: func(ctx context.Context, items []itemText) []groupcommit.Result[told] {
 				return c.flush(ctx, op, items)
@@ -92,6 +102,19 @@ func (c *Client) enterGroup(op Op) (group *itemGroup, leave func()) {
 			delete(c.groups.all, key)
 		}
 	}
+}
+
+// Busy says that a call of a shared operation would be turned away, nil that it may
+// be made: who asks first need not read what nobody would send. The error wraps
+// ErrOverloaded.
+func (c *Client) Busy(op Op) error {
+	c.groups.mu.Lock()
+	use := c.groups.all[groupKey{op.path, op.effect, op.group}]
+	c.groups.mu.Unlock()
+	if use == nil || !use.group.Late(0) {
+		return nil
+	}
+	return c.refuse(op, turnedAwayError{reasonWaited})
 }
 
 // flush sends one envelope and hands its results out.
@@ -148,7 +171,7 @@ func share[Req any](ctx context.Context, c *Client, op Op, item api.Item[Req]) (
 	answer, err := group.Do(ctx, 0, text)
 	switch {
 	case errors.Is(err, groupcommit.ErrFull):
-		return told{}, c.refuse(op, fmt.Errorf("%w: %w", ErrOverloaded, err))
+		return told{}, c.refuse(op, fmt.Errorf("%w: %w", turnedAwayError{reasonFull}, err))
 	case errors.Is(err, groupcommit.ErrLeft): // nothing was sent
 		return told{}, c.refuse(op, err)
 	case errors.Is(err, groupcommit.ErrUnknown):

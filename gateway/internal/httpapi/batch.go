@@ -14,7 +14,7 @@ func (s *Server) batchRoutes() []endpoint {
 	return []endpoint{
 		handle(s, route{
 			method: "POST", path: "/v1/jobs/batch", access: scoped(api.ScopeSubmit),
-			body: body(api.MaxBatchBody), operation: "submit_batch", cost: costJobs,
+			body: body(api.MaxBatchBody), operation: "submit_batch", cost: costJobs, busy: s.submitBusy,
 		}, s.submitBatch),
 	}
 }

@@ -112,6 +112,11 @@ func (s *Server) receive(g *gin.Context, c *call, r route, request any) error {
 			return err
 		}
 	}
+	if key == "" && r.busy != nil {
+		if err := r.busy(c); err != nil {
+			return err
+		}
+	}
 	buffer := s.buffer()
 	defer s.release(buffer)
 	if err := readBody(buffer, g.Writer, g.Request, r.body); err != nil {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -169,4 +170,70 @@ func TestOutcomesAndHeartbeatsAreRepeated(t *testing.T) {
 		t.Errorf("heartbeat: %d %s", got.status, got.body)
 	}
 	d.do("POST", "/v1/jobs", key, `{"type":"a"}`).refused(t, 503, problem.OutcomeUnknown)
+}
+
+// Core takes its time, and the first in line has waited for longer than anybody
+// should: who comes then is refused before his body is asked for. Who can be known
+// again by an Idempotency-Key, and who ends work, stands in another line.
+func TestALineThatIsTooSlowRefusesBeforeTheBody(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t)
+	entered, release := make(chan struct{}, 10), make(chan struct{})
+	d.core.Raw(api.HopSubmit, func(w http.ResponseWriter, _ *http.Request) {
+		entered <- struct{}{}
+		<-release
+		_, _ = fmt.Fprintf(w, `{"results":[{"status":202,"value":{"id":%q}}]}`, jobID)
+	})
+	key := d.key("submit")
+	var group sync.WaitGroup
+	submit := func(headers ...string) {
+		group.Go(func() {
+			if got := d.do("POST", "/v1/jobs", key, `{"type":"a"}`, headers...); got.status != 202 {
+				t.Errorf("a submit that came in time: %d %s", got.status, got.body)
+			}
+		})
+	}
+	submit()
+	<-entered
+	submit() // waits for the next envelope
+
+	for _, path := range []string{"/v1/jobs", "/v1/jobs/batch"} {
+		for begun := time.Now(); !refusedUnread(t, d.url+path, key); {
+			if time.Since(begun) > 20*time.Second {
+				t.Fatalf("%s: nobody is refused before the body is read", path)
+			}
+		}
+	}
+	submit("Idempotency-Key", "another-line")
+	<-entered
+	close(release)
+	group.Wait()
+}
+
+// refusedUnread says whether a submit is told to come back before its body is read.
+func refusedUnread(t *testing.T, url, key string) bool {
+	t.Helper()
+	transport := &http.Transport{ExpectContinueTimeout: time.Minute, DisableKeepAlives: true}
+	sent := &asksBefore{}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, io.LimitReader(sent, 1<<16))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.ContentLength = 1 << 16
+	request.Header = http.Header{"Authorization": {"Bearer " + key}, "Content-Type": {"application/json"}, "Expect": {"100-continue"}}
+	response, err := transport.RoundTrip(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = response.Body.Close()
+	return response.StatusCode == http.StatusServiceUnavailable && response.Header.Get("Retry-After") != "" && !sent.read.Load()
+}
+
+// asksBefore is a body of no JSON that tells whether it was read.
+type asksBefore struct{ read atomic.Bool }
+
+func (a *asksBefore) Read(p []byte) (int, error) {
+	a.read.Store(true)
+	clear(p)
+	return len(p), nil
 }

@@ -18,7 +18,7 @@ func (s *Server) jobRoutes() []endpoint {
 	return []endpoint{
 		handle(s, route{
 			method: "POST", path: "/v1/jobs", access: scoped(api.ScopeSubmit),
-			body: body(api.MaxBody), operation: "submit", cost: costJobs,
+			body: body(api.MaxBody), operation: "submit", cost: costJobs, busy: s.submitBusy,
 		}, s.submitJob),
 		handle(s, route{method: "GET", path: "/v1/jobs/{id}", access: scoped(api.ScopeRead)}, s.getJob),
 	}
@@ -93,6 +93,9 @@ func submitOp(c *call) coreclient.Op {
 	}
 	return op.Shared(submitGroup(c))
 }
+
+// submitBusy refuses a submit that core's line has no place for.
+func (s *Server) submitBusy(c *call) error { return s.core.Busy(submitOp(c)) }
 
 // submitGroup says with whom a submit may share a request to core: those that core
 // settles under their tenant's lock, because they have a key or come under a cap,

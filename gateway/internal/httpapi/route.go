@@ -24,6 +24,9 @@ type route struct {
 	// is not taken.
 	operation string
 	cost      cost
+	// busy, where set, refuses before the body is read what would be refused
+	// afterwards. Who has an Idempotency-Key is not asked about: his line is another.
+	busy func(*call) error
 }
 
 // endpoint is a route with its handler behind the adapter.
