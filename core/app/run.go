@@ -68,7 +68,7 @@ func Run(ctx context.Context, cfg Config) error {
 // everything that they lean on.
 func serve(ctx context.Context, cfg Config, log *slog.Logger, store *queue.Store, told *hints.Hints, public, private net.Listener) error {
 	registry := telemetry.NewRegistry()
-	meters := newMeters(registry)
+	meters := newMeters(registry, store.Connections)
 	counted := meters.jobs
 	// The promoter wakes claims, and what claims give back may have to be promoted.
 	var promoter *sweep.Promoter
@@ -103,6 +103,7 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, store *queue.Store
 		sweep.NewForgetter(store, counted, log).Run,
 		sweep.NewRedriver(store, dispatcher, counted, log).Run,
 		sweep.NewUsage(store, dispatcher, counted, log).Run,
+		sweep.NewDepths(store, dispatcher, meters.depths, counted, log).Run,
 		func(ctx context.Context) error {
 			return told.Run(ctx, hints.Listener{
 				Ready: dispatcher.WakeHere, Settings: dispatcher.RefreshSoon,
