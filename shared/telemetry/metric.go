@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -15,6 +16,9 @@ type Metric struct {
 	Help string
 	// Labels are the names of its labels, sorted; none for a single series.
 	Labels []string
+	// Values are those of each label that are there from the start, sorted; none where
+	// they show as they occur.
+	Values map[string][]string
 }
 
 // Describe lists by name the metrics that register registers, those of NewRegistry
@@ -32,11 +36,28 @@ func Describe(register func(prometheus.Registerer) error) ([]Metric, error) {
 	metrics := make([]Metric, len(families))
 	for i, family := range families {
 		metrics[i] = Metric{Name: family.GetName(), Type: strings.ToLower(family.GetType().String()), Help: family.GetHelp()}
-		for _, label := range family.GetMetric()[0].GetLabel() {
-			metrics[i].Labels = append(metrics[i].Labels, label.GetName())
+		for _, series := range family.GetMetric() {
+			for _, label := range series.GetLabel() {
+				metrics[i].note(label.GetName(), label.GetValue())
+			}
 		}
 	}
 	return metrics, nil
+}
+
+// note adds what is new of a label. An empty value is the describer's.
+func (m *Metric) note(label, value string) {
+	if !slices.Contains(m.Labels, label) {
+		m.Labels = append(m.Labels, label)
+	}
+	if value == "" || slices.Contains(m.Values[label], value) {
+		return
+	}
+	if m.Values == nil {
+		m.Values = map[string][]string{}
+	}
+	m.Values[label] = append(m.Values[label], value)
+	slices.Sort(m.Values[label])
 }
 
 // describer gives every vector that is registered a series, so that it can be gathered.

@@ -14,10 +14,13 @@ import (
 // What has counted nothing is described too, whatever kind it is of.
 func TestDescribe(t *testing.T) {
 	t.Parallel()
+	some := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "t_some_total", Help: "Some."}, []string{"z", "a"})
+	some.WithLabelValues("2", "there")
+	some.WithLabelValues("1", "there")
 	described, err := telemetry.Describe(func(registry prometheus.Registerer) error {
 		registry.MustRegister(
 			prometheus.NewCounter(prometheus.CounterOpts{Name: "t_one_total", Help: "One."}),
-			prometheus.NewCounterVec(prometheus.CounterOpts{Name: "t_some_total", Help: "Some."}, []string{"z", "a"}),
+			some,
 			prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "t_depth", Help: "Depth."}, []string{"state"}),
 			prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "t_now", Help: "Now.", ConstLabels: prometheus.Labels{"class": "x"}}, func() float64 { return 1 }),
 		)
@@ -36,9 +39,9 @@ func TestDescribe(t *testing.T) {
 	}
 	want := []telemetry.Metric{
 		{Name: "t_depth", Type: "gauge", Help: "Depth.", Labels: []string{"state"}},
-		{Name: "t_now", Type: "gauge", Help: "Now.", Labels: []string{"class"}},
+		{Name: "t_now", Type: "gauge", Help: "Now.", Labels: []string{"class"}, Values: map[string][]string{"class": {"x"}}},
 		{Name: "t_one_total", Type: "counter", Help: "One."},
-		{Name: "t_some_total", Type: "counter", Help: "Some.", Labels: []string{"a", "z"}},
+		{Name: "t_some_total", Type: "counter", Help: "Some.", Labels: []string{"a", "z"}, Values: map[string][]string{"a": {"there"}, "z": {"1", "2"}}},
 		{Name: "t_time_seconds", Type: "histogram", Help: "Time.", Labels: []string{"route"}},
 	}
 	if !reflect.DeepEqual(got, want) {
