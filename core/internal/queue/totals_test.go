@@ -65,3 +65,28 @@ func TestTotalsThatTakeTooLong(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// What an ending is counted as is what it came to: a deferral that has gone on for too
+// long is a fail.
+func TestKindOfAnEnding(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for _, one := range []struct {
+		deferred string // how long ago for the first time
+		ending   queue.Ending
+		want     string
+	}{
+		{"0", queue.Ending{Kind: api.KindComplete}, api.KindComplete},
+		{"0", queue.Ending{Kind: api.KindRelease}, api.KindRelease},
+		{"1 hour", queue.Ending{Kind: api.KindSnooze, Deferral: 2 * time.Hour}, api.KindSnooze},
+		{"3 hours", queue.Ending{Kind: api.KindSnooze, Deferral: 2 * time.Hour}, api.KindFail},
+	} {
+		f.exec(`DELETE FROM jobs`)
+		f.submit(f.job())
+		one.ending.Lease = f.claimOne().Lease()
+		f.exec(`UPDATE jobs SET deferred_since = statement_timestamp() - $1::interval`, one.deferred)
+		if got := f.end(one.ending); got.Err != nil || got.Kind != one.want {
+			t.Errorf("a %s of a job deferred %s ago is a %q, not a %s: %v", one.ending.Kind, one.deferred, got.Kind, one.want, got.Err)
+		}
+	}
+}
