@@ -14,7 +14,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/secret"
 )
 
-var update = flag.Bool("update", false, "write api-docs/config.md anew")
+var update = flag.Bool("update", false, "write api-docs/config.md and api-docs/metrics.md anew")
 
 // The page of settings is written from the tags of the structs that read them.
 func TestConfigDocument(t *testing.T) {

@@ -13,6 +13,7 @@ require (
 	github.com/forgequeue/forgequeue/gateway v0.0.0
 	github.com/google/uuid v1.6.0 // bench: ids of jobs and tenants, as a gateway draws them
 	github.com/jackc/pgx/v5 v5.12.0 // bench: holds a snapshot on PostgreSQL
+	github.com/prometheus/client_golang v1.25.0 // tests: its linter of metrics
 	github.com/redis/go-redis/v9 v9.23.0 // its own log lines are turned off
 	github.com/schollz/progressbar/v3 v3.19.1 // progress on a terminal while a command waits
 	github.com/spf13/cobra v1.10.2 // the command line
@@ -53,7 +54,6 @@ require (
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
 	github.com/pelletier/go-toml/v2 v2.2.4 // indirect
 	github.com/pressly/goose/v3 v3.29.0 // indirect
-	github.com/prometheus/client_golang v1.25.0 // indirect
 	github.com/prometheus/client_model v0.6.3 // indirect
 	github.com/prometheus/common v0.72.0 // indirect
 	github.com/prometheus/procfs v0.22.0 // indirect

@@ -17,7 +17,6 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/hints"
 	"github.com/forgequeue/forgequeue/core/internal/httpapi"
-	"github.com/forgequeue/forgequeue/core/internal/metrics"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/sweep"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -73,7 +72,8 @@ func Run(ctx context.Context, cfg Config) error {
 // everything that they lean on.
 func serve(ctx context.Context, cfg Config, log *slog.Logger, store *queue.Store, told *hints.Hints, public, private net.Listener) error {
 	registry := telemetry.NewRegistry()
-	counted := metrics.NewJobs(registry)
+	meters := newMeters(registry, store.Connections)
+	counted := meters.jobs
 	// The promoter wakes claims, and what claims give back may have to be promoted.
 	var promoter *sweep.Promoter
 	dispatcher := dispatch.New(dispatch.Options{
@@ -88,7 +88,7 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, store *queue.Store
 	server := &httpapi.Server{
 		Store: store, Dispatcher: dispatcher, Hints: told, Verifier: cfg.verifier(), Logger: log, Draining: draining.Load,
 	}
-	pusher, err := newPusher(cfg, log, server, metrics.NewPush(registry))
+	pusher, err := newPusher(cfg, log, server, meters.push)
 	if err != nil {
 		return err
 	}
@@ -107,6 +107,7 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, store *queue.Store
 		sweep.NewForgetter(store, counted, log).Run,
 		sweep.NewRedriver(store, dispatcher, counted, log).Run,
 		sweep.NewUsage(store, dispatcher, counted, log).Run,
+		sweep.NewDepths(store, dispatcher, meters.depths, counted, log).Run,
 		func(ctx context.Context) error {
 			return told.Run(ctx, hints.Listener{
 				Ready: dispatcher.WakeHere, Settings: dispatcher.RefreshSoon,

@@ -36,25 +36,25 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return errors.Join(err, cfg.closeListeners())
 	}
-	parts, err := cfg.assemble(logger)
+	registry := telemetry.NewRegistry()
+	parts, err := cfg.assemble(logger, registry)
 	if err != nil {
 		return errors.Join(err, cfg.closeListeners())
 	}
-	return errors.Join(parts.serve(ctx, cfg, logger), parts.close())
+	return errors.Join(parts.serve(ctx, cfg, logger, registry), parts.close())
 }
 
 // parts are what lives as long as the gateway.
 type parts struct {
-	redis    *admission.Redis
-	limiter  *admission.Limiter
-	core     *coreclient.Client
-	auth     *auth.Authenticator
-	api      *httpapi.Server
-	registry *prometheus.Registry
+	redis   *admission.Redis
+	limiter *admission.Limiter
+	core    *coreclient.Client
+	auth    *auth.Authenticator
+	api     *httpapi.Server
 }
 
 // assemble makes the parts; nothing of it dials or starts yet.
-func (cfg Config) assemble(logger *slog.Logger) (*parts, error) {
+func (cfg Config) assemble(logger *slog.Logger, registry prometheus.Registerer) (*parts, error) {
 	proxies, err := admission.ParseProxies(cfg.TrustedProxies)
 	if err != nil {
 		return nil, fmt.Errorf("FORGEQUEUE_TRUSTED_PROXIES: %w", err)
@@ -63,7 +63,6 @@ func (cfg Config) assemble(logger *slog.Logger) (*parts, error) {
 	if err != nil {
 		return nil, err
 	}
-	registry := telemetry.NewRegistry()
 	core, err := coreclient.New(coreclient.Options{
 		URL: cfg.CoreURL, Secret: []byte(cfg.HopSecret), Logger: logger, Limits: cfg.hopLimits(), Registry: registry,
 		Now: clock.Now,
@@ -71,7 +70,7 @@ func (cfg Config) assemble(logger *slog.Logger) (*parts, error) {
 	if err != nil {
 		return nil, errors.Join(err, redis.Close())
 	}
-	p := &parts{redis: redis, core: core, registry: registry}
+	p := &parts{redis: redis, core: core}
 	p.limiter = admission.NewLimiter(redis, admission.LimiterOptions{Replicas: cfg.Replicas, Logger: logger, Registry: registry})
 	p.auth = auth.New(auth.Options{
 		KeySecret:   []byte(cfg.KeySecret),
@@ -90,7 +89,7 @@ func (cfg Config) assemble(logger *slog.Logger) (*parts, error) {
 		KeySecret:  []byte(cfg.KeySecret),
 		KeyEnv:     cfg.KeyEnv,
 		Admin:      cfg.OperatorKey != "",
-		Registry:   p.registry,
+		Registry:   registry,
 		Logger:     logger,
 		Timeout:    cfg.RequestTimeout,
 	})
@@ -105,7 +104,7 @@ func (p *parts) close() error {
 // serve runs the public listener, and beside it what must outlive its drain:
 // metrics can be read, hints arrive, and this gateway counts among those that share
 // the rates, until the last request has ended.
-func (p *parts) serve(ctx context.Context, cfg Config, logger *slog.Logger) error {
+func (p *parts) serve(ctx context.Context, cfg Config, logger *slog.Logger, registry *prometheus.Registry) error {
 	logger.InfoContext(ctx, "gateway listens", "address", cfg.Listener.Addr().String(), "metrics", cfg.MetricsListener.Addr().String(),
 		"core", cfg.CoreURL, "redis", cfg.RedisURL != "", "admin", cfg.OperatorKey != "")
 	background, end := context.WithCancel(context.WithoutCancel(ctx))
@@ -130,7 +129,7 @@ func (p *parts) serve(ctx context.Context, cfg Config, logger *slog.Logger) erro
 	group.Go(func() error {
 		if err := httpserver.Run(background, httpserver.Options{
 			Listener: cfg.MetricsListener,
-			Handler:  telemetry.AdminHandler(p.registry),
+			Handler:  telemetry.AdminHandler(registry),
 			Logger:   logger,
 		}); background.Err() == nil {
 			return err

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/job"
+	"github.com/forgequeue/forgequeue/core/internal/metrics"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -121,11 +122,14 @@ func (d *Dispatcher) GiveBack(ctx context.Context, jobs []queue.Claimed) {
 		leases[i] = jobs[i].Lease()
 	}
 	var ready []queue.Ready
-	for _, ended := range d.store.GiveBack(finish, leases) {
+	for i, ended := range d.store.GiveBack(finish, leases) {
 		switch {
 		case ended.Err == nil && ended.Ready != nil:
 			ready = append(ready, *ended.Ready)
-			d.metrics.Requeued.WithLabelValues("undelivered").Inc()
+			d.metrics.Requeued.WithLabelValues(metrics.Undelivered).Inc()
+		case ended.Err == nil && !ended.Replayed: // its owner has cancelled it meanwhile
+			d.metrics.Cancelled.Inc()
+			d.Ended(leases[i].Job)
 		case ended.Err != nil && !errors.Is(ended.Err, queue.ErrLeaseLost):
 			d.log.WarnContext(ctx, "a claimed job could not be given back; its lease will run out", "error", ended.Err)
 		}
@@ -168,7 +172,7 @@ func (d *Dispatcher) ended(endings []queue.Ending, ended []queue.Ended) {
 		if ended[i].Err != nil || ended[i].Replayed {
 			continue
 		}
-		d.count(&endings[i], &ended[i])
+		d.count(&ended[i])
 		if id := endings[i].Lease.Job; job.State(ended[i].Outcome.State).Terminal() {
 			over = append(over, id)
 		} else {
@@ -193,13 +197,17 @@ func (d *Dispatcher) isCapped(lane queue.Lane) bool {
 	return len(d.runningCaps(lane, d.lanes.Settings(lane.Tenant, lane.Queue))) > 0
 }
 
-func (d *Dispatcher) count(ending *queue.Ending, ended *queue.Ended) {
-	d.metrics.Outcomes.WithLabelValues(ending.Kind).Inc()
-	if ending.Kind == api.KindComplete {
+func (d *Dispatcher) count(ended *queue.Ended) {
+	d.metrics.Outcomes.WithLabelValues(ended.Kind).Inc()
+	switch job.State(ended.Outcome.State) {
+	case job.Completed:
 		d.metrics.Execution.Observe(ended.Execution.Seconds())
 		d.metrics.EndToEnd.Observe(ended.EndToEnd.Seconds())
-	}
-	if ended.Outcome.DeadReason != nil {
+	case job.DeadLetter:
 		d.metrics.DeadLettered.WithLabelValues(*ended.Outcome.DeadReason).Inc()
+	case job.Cancelled:
+		d.metrics.Cancelled.Inc()
+	default:
+		d.metrics.Requeued.WithLabelValues(ended.Kind).Inc()
 	}
 }

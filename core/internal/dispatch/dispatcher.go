@@ -89,7 +89,7 @@ func New(o Options) *Dispatcher {
 	d := &Dispatcher{
 		store: o.Store, lanes: newLanes(o.Store), lines: newLines(), limits: newLimits(o.Store), metrics: o.Metrics, log: o.Logger,
 		tell: o.Tell, tellEnded: o.TellEnded, tellSettings: o.TellSettings, scheduled: o.Scheduled, refresh: make(chan struct{}, 1),
-		draining: make(chan struct{}),
+		draining: make(chan struct{}), workers: workers{joined: o.Metrics.Workers.Registered},
 	}
 	d.claims = &claims{d: d, groups: map[string]*claimGroup{}}
 	if o.MaxRunning > 0 {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/forgequeue/forgequeue/core/internal/metrics"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -12,11 +13,19 @@ import (
 
 // Cancel ends a tenant's job, or asks for its end where it runs (requested).
 func (d *Dispatcher) Cancel(ctx context.Context, owner tenant.ID, user string, id uuid.UUID) (summary api.JobSummary, requested bool, err error) {
-	summary, requested, err = d.store.Cancel(ctx, owner, user, id)
-	if err == nil && !requested {
+	summary, did, err := d.store.Cancel(ctx, owner, user, id)
+	if err == nil && did == queue.CancelEnded {
+		d.metrics.Cancelled.Inc()
 		d.Ended(id)
 	}
-	return summary, requested, err
+	return summary, did == queue.CancelAsked, err
+}
+
+// Discard forgets dead letters of a tenant for good and says which were there.
+func (d *Dispatcher) Discard(ctx context.Context, owner tenant.ID, user string, ids []uuid.UUID) (map[uuid.UUID]bool, error) {
+	gone, err := d.store.Discard(ctx, owner, user, ids)
+	d.metrics.Discarded.Add(float64(len(gone)))
+	return gone, err
 }
 
 // Redrive queues a tenant's dead letters again.
@@ -44,6 +53,7 @@ func (d *Dispatcher) StepRedrive(ctx context.Context, due queue.DueRedrive, rand
 		return false, err
 	}
 	d.risen(step.Risen)
+	d.metrics.Discarded.Add(float64(len(step.Discarded)))
 	d.Changed(step.Discarded...)
 	return step.Worked, nil
 }
@@ -62,7 +72,7 @@ func (d *Dispatcher) risen(jobs []queue.Redriven) {
 	for _, one := range jobs {
 		if one.Err == nil {
 			ready = append(ready, one.Ready)
-			d.metrics.Requeued.WithLabelValues("redrive").Inc()
+			d.metrics.Requeued.WithLabelValues(metrics.Redrive).Inc()
 			d.Changed(one.ID)
 		}
 	}

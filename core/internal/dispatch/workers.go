@@ -5,6 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -21,8 +23,10 @@ const (
 // workers remembers who has claimed lately, so that a claim is not a write to the
 // workers table each time.
 type workers struct {
-	mu    sync.Mutex
-	known map[workerKey]knownWorker
+	// joined counts those that are new, or back from the dead.
+	joined prometheus.Counter
+	mu     sync.Mutex
+	known  map[workerKey]knownWorker
 }
 
 type workerKey struct {
@@ -46,9 +50,12 @@ func (w *workers) seen(ctx context.Context, store *queue.Store, call ClaimCall) 
 		if call.Tags != nil {
 			asked = *call.Tags
 		}
-		row, err := store.SeenClaiming(ctx, call.Owner, call.WorkerID, call.Queues, asked)
+		row, joined, err := store.SeenClaiming(ctx, call.Owner, call.WorkerID, call.Queues, asked)
 		if err != nil {
 			return nil, err
+		}
+		if joined {
+			w.joined.Inc()
 		}
 		worker = knownWorker{tags: row.Tags, at: time.Now()}
 		w.remember(key, worker)
@@ -81,9 +88,12 @@ func (w *workers) forget(key workerKey) {
 
 // Register makes or updates a worker.
 func (d *Dispatcher) Register(ctx context.Context, owner tenant.ID, request api.WorkerRequest) (api.Worker, error) {
-	worker, err := d.store.Register(ctx, owner, request)
+	worker, joined, err := d.store.Register(ctx, owner, request)
 	if err != nil {
 		return api.Worker{}, err
+	}
+	if joined {
+		d.workers.joined.Inc()
 	}
 	d.workers.forget(workerKey{owner, request.WorkerID})
 	d.served.seen(owner, request.Queues)

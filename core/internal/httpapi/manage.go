@@ -168,7 +168,7 @@ func (s *Server) discardMany(ctx context.Context, item api.Item[api.DeadLetterRe
 	case item.Request.DryRun:
 		return s.matched(ctx, owner, item.Principal.User, ids)
 	}
-	gone, err := s.Store.Discard(ctx, owner, item.Principal.User, ids)
+	gone, err := s.Dispatcher.Discard(ctx, owner, item.Principal.User, ids)
 	if err != nil {
 		return nil, err
 	}

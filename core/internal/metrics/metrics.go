@@ -6,16 +6,32 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// Jobs counts the steps of jobs' lives.
+// Reasons for which a job goes back in line that are no event of the job's. The others
+// have the event's name, or the name of the outcome.
+const (
+	// WorkerDead: its worker was not heard of for too long, and lost all its leases.
+	WorkerDead = "worker_dead"
+	// Undelivered: it was claimed for an answer that nobody took.
+	Undelivered = "undelivered"
+	// Redrive: it was a dead letter.
+	Redrive = "redrive"
+)
+
+// Jobs counts the steps of jobs' lives, and what becomes of who does them.
 type Jobs struct {
 	Submitted    prometheus.Counter
 	Claimed      prometheus.Counter
 	Outcomes     *prometheus.CounterVec // kind
 	DeadLettered *prometheus.CounterVec // reason
 	Requeued     *prometheus.CounterVec // reason
+	Cancelled    prometheus.Counter
+	Discarded    prometheus.Counter
 	Promoted     prometheus.Counter
+	Cleaned      *prometheus.CounterVec // kind
 	QueueWait    prometheus.Histogram
 	Execution    prometheus.Histogram
 	EndToEnd     prometheus.Histogram
@@ -24,42 +40,92 @@ type Jobs struct {
 	SweepErrors  *prometheus.CounterVec // duty
 	UsageDrift   prometheus.Gauge
 	UsageAdopted prometheus.Counter
+	Workers      *Workers
 }
 
 // NewJobs makes the metrics and registers them.
 func NewJobs(registry prometheus.Registerer) *Jobs {
-	counter := func(name, help string) prometheus.Counter {
-		return prometheus.NewCounter(prometheus.CounterOpts{Name: "forgequeue_" + name, Help: help})
+	m := maker{registry}
+	return &Jobs{
+		Submitted: m.counter("jobs_submitted_total", "Jobs stored."),
+		Claimed:   m.counter("jobs_claimed_total", "Jobs leased to a worker."),
+		Outcomes: m.counters("job_outcomes_total", "Attempts ended by their lease holder, by kind.", "kind",
+			api.KindComplete, api.KindFail, api.KindSnooze, api.KindRelease),
+		DeadLettered: m.counters("jobs_dead_lettered_total", "Jobs that became dead letters, by reason.", "reason",
+			"exhausted", "permanent", "worker_lost", "deadline"),
+		Requeued: m.counters("jobs_requeued_total", "Jobs put back in line, at once or for later, by reason.", "reason",
+			api.KindFail, api.KindSnooze, api.KindRelease, "lease_expired", "timeout", WorkerDead, Undelivered, Redrive),
+		Cancelled: m.counter("jobs_cancelled_total", "Jobs that ended because their owner did not want them any more."),
+		Discarded: m.counter("jobs_discarded_total", "Dead letters forgotten because their owner said so."),
+		Promoted:  m.counter("jobs_promoted_total", "Scheduled jobs whose time came."),
+		Cleaned: m.counters("jobs_cleaned_total",
+			"Rows removed because their retention was over, by kind. Finished jobs and attempts go by whole days: that many rows as PostgreSQL estimates.",
+			"kind", CleanedFinished, CleanedAttempt, CleanedDeadLetter, CleanedRedrive, CleanedAudit, CleanedIdempotencyKey),
+		QueueWait:    m.seconds("job_queue_wait_seconds", "From ready to claimed."),
+		Execution:    m.seconds("job_execution_seconds", "From claimed to completed."),
+		EndToEnd:     m.seconds("job_end_to_end_seconds", "From submitted to completed."),
+		ReapDelay:    m.seconds("lease_reap_delay_seconds", "From a lease's end to its being taken back."),
+		Parked:       m.gauge("claims_parked", "Claims that wait for a job."),
+		UsageDrift:   m.gauge("usage_drift", "Counts of caps that a recount found wrong, as `core verify` would; 0 is right."),
+		UsageAdopted: m.counter("usage_adopted_total", "Jobs taken into a count that began after them."),
+		SweepErrors: m.counters("sweep_errors_total", "Background duties that failed, by duty.", "duty",
+			"deadlines", "depths", "forget", "partitions", "promote", "reap", "redrive", "usage", "workers"),
+		Workers: newWorkers(m),
 	}
-	vector := func(name, help, label string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "forgequeue_" + name, Help: help}, []string{label})
+}
+
+// Kinds of rows that retention removes.
+const (
+	CleanedFinished       = "finished"
+	CleanedAttempt        = "attempt"
+	CleanedDeadLetter     = "dead_letter"
+	CleanedRedrive        = "redrive"
+	CleanedAudit          = "audit"
+	CleanedIdempotencyKey = "idempotency_key"
+)
+
+// maker makes metrics and registers them.
+type maker struct{ registry prometheus.Registerer }
+
+func (m maker) counter(name, help string) prometheus.Counter {
+	c := prometheus.NewCounter(prometheus.CounterOpts{Name: "forgequeue_" + name, Help: help})
+	m.registry.MustRegister(c)
+	return c
+}
+
+// counters are there from the start, at 0, for each value: a rate sees the first event.
+func (m maker) counters(name, help, label string, values ...string) *prometheus.CounterVec {
+	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "forgequeue_" + name, Help: help}, []string{label})
+	for _, value := range values {
+		c.WithLabelValues(value)
 	}
-	seconds := func(name, help string) prometheus.Histogram {
-		return prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "forgequeue_" + name, Help: help,
-			// classic buckets for every scraper, a native histogram for those that know it
-			Buckets:                        []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200},
-			NativeHistogramBucketFactor:    1.1,
-			NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour,
-		})
+	m.registry.MustRegister(c)
+	return c
+}
+
+func (m maker) gauge(name, help string) prometheus.Gauge {
+	g := prometheus.NewGauge(prometheus.GaugeOpts{Name: "forgequeue_" + name, Help: help})
+	m.registry.MustRegister(g)
+	return g
+}
+
+func (m maker) gauges(name, help, label string, values ...string) *prometheus.GaugeVec {
+	g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "forgequeue_" + name, Help: help}, []string{label})
+	for _, value := range values {
+		g.WithLabelValues(value)
 	}
-	jobs := &Jobs{
-		Submitted:    counter("jobs_submitted_total", "Jobs stored."),
-		Claimed:      counter("jobs_claimed_total", "Jobs leased to a worker."),
-		Outcomes:     vector("job_outcomes_total", "Attempts ended by their lease holder, by kind.", "kind"),
-		DeadLettered: vector("jobs_dead_lettered_total", "Jobs that became dead letters, by reason.", "reason"),
-		Requeued:     vector("jobs_requeued_total", "Jobs put back in line, by reason.", "reason"),
-		Promoted:     counter("jobs_promoted_total", "Scheduled jobs whose time came."),
-		QueueWait:    seconds("job_queue_wait_seconds", "From ready to claimed."),
-		Execution:    seconds("job_execution_seconds", "From claimed to completed."),
-		EndToEnd:     seconds("job_end_to_end_seconds", "From submitted to completed."),
-		ReapDelay:    seconds("lease_reap_delay_seconds", "From a lease's end to its being taken back."),
-		Parked:       prometheus.NewGauge(prometheus.GaugeOpts{Name: "forgequeue_claims_parked", Help: "Claims that wait for a job."}),
-		UsageDrift:   prometheus.NewGauge(prometheus.GaugeOpts{Name: "forgequeue_usage_drift", Help: "Counts of caps that a recount found wrong, as `core verify` would; 0 is right."}),
-		UsageAdopted: counter("usage_adopted_total", "Jobs taken into a count that began after them."),
-		SweepErrors:  vector("sweep_errors_total", "Background duties that failed, by duty.", "duty"),
-	}
-	registry.MustRegister(jobs.Submitted, jobs.Claimed, jobs.Outcomes, jobs.DeadLettered, jobs.Requeued, jobs.Promoted,
-		jobs.QueueWait, jobs.Execution, jobs.EndToEnd, jobs.ReapDelay, jobs.Parked, jobs.SweepErrors, jobs.UsageDrift, jobs.UsageAdopted)
-	return jobs
+	m.registry.MustRegister(g)
+	return g
+}
+
+func (m maker) seconds(name, help string) prometheus.Histogram {
+	h := prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "forgequeue_" + name, Help: help,
+		// classic buckets for every scraper, a native histogram for those that know it
+		Buckets:                        []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200},
+		NativeHistogramBucketFactor:    1.1,
+		NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour,
+	})
+	m.registry.MustRegister(h)
+	return h
 }

@@ -37,6 +37,12 @@ func NewPush(registry prometheus.Registerer) *Push {
 			NativeHistogramBucketFactor: 1.1,
 		}),
 	}
+	for _, outcome := range []string{"completed", "failed", "permanent", "snoozed", "probe_failed", "given_back", "cancelled", "lost"} {
+		p.Outcomes.WithLabelValues(outcome) // there from the start, at 0
+	}
+	for _, state := range []string{"closed", "half-open", "open"} {
+		p.BreakerChanges.WithLabelValues(state)
+	}
 	registry.MustRegister(p.Outcomes, p.QuickTries, p.BreakerChanges, p.BreakersOpen, p.InFlight, p.Duration)
 	return p
 }

@@ -38,35 +38,49 @@ UPDATE jobs SET cancel_requested = true
 WHERE ` + visibleSQL + ` AND state = 'running'
 RETURNING ` + liveColumns
 
-// Cancel ends a waiting job at once, and asks for the end of a running one
-// (requested is then true). A job that is cancelled already is given as it is;
-// one that ended otherwise is ErrTerminal. A repeat changes nothing.
-func (s *Store) Cancel(ctx context.Context, owner tenant.ID, user string, id uuid.UUID) (summary api.JobSummary, requested bool, err error) {
+// Cancelling is what a cancel came to.
+type Cancelling string
+
+// The cancelled job waited and has ended, or it runs and its holder was asked, or it had
+// been cancelled before.
+const (
+	CancelEnded Cancelling = "ended"
+	CancelAsked Cancelling = "asked"
+	CancelStood Cancelling = "stood"
+)
+
+// Cancel ends a waiting job at once, and asks for the end of a running one. A job
+// that is cancelled already is given as it is; one that ended otherwise is
+// ErrTerminal. A repeat changes nothing.
+func (s *Store) Cancel(ctx context.Context, owner tenant.ID, user string, id uuid.UUID) (api.JobSummary, Cancelling, error) {
 	args := pgx.StrictNamedArgs{"id": id, "tenant_id": owner, "user": user}
 	// The job may start, or go back in line, between the two statements. That it
 	// does so each time is a matter of chance that gets small fast.
 	const rounds = 10
 	for range rounds {
-		for _, step := range []string{cancelWaitingSQL, requestCancelSQL} {
-			rows, err := query(ctx, s, pgx.RowToAddrOfStructByName[jobRow], step, args)
+		for _, step := range []struct {
+			sql string
+			did Cancelling
+		}{{cancelWaitingSQL, CancelEnded}, {requestCancelSQL, CancelAsked}} {
+			rows, err := query(ctx, s, pgx.RowToAddrOfStructByName[jobRow], step.sql, args)
 			if err != nil {
-				return api.JobSummary{}, false, fmt.Errorf("queue: cancel: %w", err)
+				return api.JobSummary{}, "", fmt.Errorf("queue: cancel: %w", err)
 			}
 			if len(rows) == 1 {
-				return rows[0].summary(), step == requestCancelSQL, nil
+				return rows[0].summary(), step.did, nil
 			}
 		}
 		found, err := s.Get(ctx, owner, user, id)
 		if err != nil {
-			return api.JobSummary{}, false, err
+			return api.JobSummary{}, "", err
 		}
 		switch job.State(found.State) {
 		case job.Cancelled:
-			return found.JobSummary, false, nil
+			return found.JobSummary, CancelStood, nil
 		case job.Completed, job.DeadLetter:
-			return api.JobSummary{}, false, ErrTerminal
+			return api.JobSummary{}, "", ErrTerminal
 		default: // it has moved on; once more
 		}
 	}
-	return api.JobSummary{}, false, fmt.Errorf("queue: cancel: %w: the job changed hands %d times", ErrOverloaded, rounds)
+	return api.JobSummary{}, "", fmt.Errorf("queue: cancel: %w: the job changed hands %d times", ErrOverloaded, rounds)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/pressly/goose/v3/lock"
 
 	"github.com/forgequeue/forgequeue/core/internal/job"
+	"github.com/forgequeue/forgequeue/core/internal/metrics"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
@@ -85,6 +86,9 @@ func TestNoConnectionIsADefiniteRefusal(t *testing.T) {
 		if _, err := small.Submit(ctx, submission); !errors.Is(err, queue.ErrOverloaded) || !queue.Definite(err) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+	if got := small.Connections(); got != (metrics.Connections{Used: 1, Max: 1, Refused: 1}) {
+		t.Errorf("the pool is %+v", got) // who left was not refused
 	}
 	unlock()
 	<-busy

@@ -25,7 +25,9 @@ const partitionsSQL = `
 SELECT c.relname AS name,
        to_date(right(c.relname, 8), 'YYYYMMDD')::timestamptz AS day,
        i.inhrelid IS NOT NULL AS attached,
-       COALESCE(i.inhdetachpending, false) AS pending
+       COALESCE(i.inhdetachpending, false) AS pending,
+       -- below 0 where the table was never analyzed
+       GREATEST(c.reltuples, 0)::bigint AS rows
 FROM pg_class c
 LEFT JOIN pg_inherits i ON i.inhrelid = c.oid
 WHERE c.relkind = 'r' AND c.relname LIKE @pattern
@@ -42,12 +44,27 @@ type partition struct {
 	Day      time.Time
 	Attached bool
 	Pending  bool
+	Rows     int64
 }
 
-// DropPartitions removes the days that are past their retention and gives their
-// names. DETACH CONCURRENTLY, then DROP: neither ever holds the parent against
+// Dropped is a day that is gone: its table, whose day it was, and about how many rows
+// it had, as PostgreSQL last estimated.
+type Dropped struct {
+	Table string
+	Name  string
+	Rows  int64
+}
+
+// Tables that are kept by day.
+const (
+	FinishedJobs = "finished_jobs"
+	Attempts     = "attempts"
+)
+
+// DropPartitions removes the days that are past their retention and says what is
+// gone. DETACH CONCURRENTLY, then DROP: neither ever holds the parent against
 // inserts. One core at a time does it; the others find nothing to do.
-func (s *Store) DropPartitions(ctx context.Context) ([]string, error) {
+func (s *Store) DropPartitions(ctx context.Context) ([]Dropped, error) {
 	conn, err := s.acquire(ctx)
 	if err != nil {
 		return nil, err
@@ -64,13 +81,13 @@ func (s *Store) DropPartitions(ctx context.Context) ([]string, error) {
 			_ = conn.Conn().Close(context.WithoutCancel(ctx))
 		}
 	}()
-	var dropped []string
-	for table, keep := range map[string]time.Duration{"finished_jobs": s.retention.Finished, "attempts": s.retention.DeadLetters} {
+	var dropped []Dropped
+	for table, keep := range map[string]time.Duration{FinishedJobs: s.retention.Finished, Attempts: s.retention.DeadLetters} {
 		if keep <= 0 {
 			continue
 		}
-		names, err := dropDays(ctx, conn, table, keep)
-		dropped = append(dropped, names...)
+		days, err := dropDays(ctx, conn, table, keep)
+		dropped = append(dropped, days...)
 		if err != nil {
 			return dropped, fmt.Errorf("queue: drop partitions of %s: %w", table, err)
 		}
@@ -79,7 +96,7 @@ func (s *Store) DropPartitions(ctx context.Context) ([]string, error) {
 }
 
 // dropDays removes the days of one table that ended longer ago than keep.
-func dropDays(ctx context.Context, conn *pgxpool.Conn, table string, keep time.Duration) ([]string, error) {
+func dropDays(ctx context.Context, conn *pgxpool.Conn, table string, keep time.Duration) ([]Dropped, error) {
 	rows, err := conn.Query(ctx, partitionsSQL, pgx.StrictNamedArgs{"parent": table, "pattern": table + `\_________`})
 	if err != nil {
 		return nil, err
@@ -92,7 +109,7 @@ func dropDays(ctx context.Context, conn *pgxpool.Conn, table string, keep time.D
 	if err != nil {
 		return nil, err
 	}
-	var dropped []string
+	var dropped []Dropped
 	for _, p := range partitions {
 		if now.Before(p.Day.AddDate(0, 0, 1).Add(keep)) {
 			continue
@@ -102,7 +119,7 @@ func dropDays(ctx context.Context, conn *pgxpool.Conn, table string, keep time.D
 			return dropped, err
 		}
 		if gone {
-			dropped = append(dropped, p.Name)
+			dropped = append(dropped, Dropped{Table: table, Name: p.Name, Rows: p.Rows})
 		}
 	}
 	return dropped, nil

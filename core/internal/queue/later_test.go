@@ -22,16 +22,16 @@ func TestCancel(t *testing.T) {
 	if running.ID != ids[0] {
 		t.Fatal("the first job was not claimed first")
 	}
-	for range 2 {
+	for _, want := range []queue.Cancelling{queue.CancelEnded, queue.CancelStood} {
 		for _, id := range ids[1:] {
-			got, requested, err := f.store.Cancel(t.Context(), f.tenant, "", id)
-			if err != nil || requested || got.State != api.StateCancelled || got.FinishedAt == nil {
-				t.Fatalf("a waiting job: %+v %v %v", got, requested, err)
+			got, did, err := f.store.Cancel(t.Context(), f.tenant, "", id)
+			if err != nil || did != want || got.State != api.StateCancelled || got.FinishedAt == nil {
+				t.Fatalf("a waiting job: %+v %v %v", got, did, err)
 			}
 		}
-		got, requested, err := f.store.Cancel(t.Context(), f.tenant, "", running.ID)
-		if err != nil || !requested || got.State != api.StateRunning || !got.CancelRequested {
-			t.Fatalf("a running job: %+v %v %v", got, requested, err)
+		got, did, err := f.store.Cancel(t.Context(), f.tenant, "", running.ID)
+		if err != nil || did != queue.CancelAsked || got.State != api.StateRunning || !got.CancelRequested {
+			t.Fatalf("a running job: %+v %v %v", got, did, err)
 		}
 	}
 	f.mustEnd(queue.Ending{Lease: running.Lease(), Kind: api.KindComplete})
@@ -200,7 +200,7 @@ func TestWorkersAgeAndLoseTheirLeases(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	id := f.submit(f.job())[0]
-	if _, err := f.store.SeenClaiming(t.Context(), f.tenant, "w1", []string{"default"}, nil); err != nil {
+	if _, _, err := f.store.SeenClaiming(t.Context(), f.tenant, "w1", []string{"default"}, nil); err != nil {
 		t.Fatal(err)
 	}
 	claimed := f.claim(1, time.Hour)[0]

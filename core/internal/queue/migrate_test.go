@@ -163,11 +163,14 @@ func TestWorkers(t *testing.T) {
 		t.Fatalf("an unknown worker: %v", err)
 	}
 	concurrency := 4
-	if _, err := f.store.Register(t.Context(), f.tenant, api.WorkerRequest{WorkerID: "w1", Tags: []string{"gpu"}, Concurrency: &concurrency}); err != nil {
-		t.Fatal(err)
+	for _, unknown := range []bool{true, false} {
+		_, joined, err := f.store.Register(t.Context(), f.tenant, api.WorkerRequest{WorkerID: "w1", Tags: []string{"gpu"}, Concurrency: &concurrency})
+		if err != nil || joined != unknown {
+			t.Fatalf("joined: %v, %v", joined, err)
+		}
 	}
-	seen, err := f.store.SeenClaiming(t.Context(), f.tenant, "w1", []string{"q"}, nil)
-	if err != nil || seen.Concurrency != 4 || len(seen.Tags) != 1 {
+	seen, joined, err := f.store.SeenClaiming(t.Context(), f.tenant, "w1", []string{"q"}, nil)
+	if err != nil || joined || seen.Concurrency != 4 || len(seen.Tags) != 1 {
 		t.Fatalf("a claim changed what was registered: %+v %v", seen, err)
 	}
 	if _, err := f.store.BeatWorker(t.Context(), f.newTenant(), "w1"); !errors.Is(err, queue.ErrWorkerUnknown) {
@@ -182,7 +185,7 @@ func TestWorkers(t *testing.T) {
 	if _, err := f.store.BeatWorker(t.Context(), f.tenant, "w1"); !errors.Is(err, queue.ErrWorkerUnknown) {
 		t.Errorf("a dead worker: %v", err)
 	}
-	if seen, err := f.store.SeenClaiming(t.Context(), f.tenant, "w1", nil, nil); err != nil || seen.Status != api.WorkerActive {
+	if seen, joined, err := f.store.SeenClaiming(t.Context(), f.tenant, "w1", nil, nil); err != nil || !joined || seen.Status != api.WorkerActive {
 		t.Errorf("a dead worker that claims is back: %+v %v", seen, err)
 	}
 }

@@ -32,7 +32,7 @@ func (w *world) claim(t *rapid.T) {
 		})
 	}
 	store := w.store()
-	if _, err := store.SeenClaiming(w.ctx, worker.owner, worker.id, []string{"default"}, nil); err != nil {
+	if _, _, err := store.SeenClaiming(w.ctx, worker.owner, worker.id, []string{"default"}, nil); err != nil {
 		t.Fatal(err)
 	}
 	worker.known, worker.dead = true, false

@@ -56,6 +56,9 @@ type Ended struct {
 	Outcome *api.Outcome
 	// Err is ErrNotFound, ErrLeaseLost, ErrOutcomeConflict, or a fault.
 	Err error
+	// Kind is what the ending was taken for: a deferral that went on for too long is a
+	// fail, whatever its holder said.
+	Kind string
 	// Replayed: the same ending was on record; nothing changed.
 	Replayed bool
 	// Ready is where the job can be claimed again, nil for nowhere.
@@ -138,7 +141,7 @@ func (s *Store) endCompletes(ctx context.Context, endings []Ending, indexes []in
 			ended[index].Err = err
 		case ok:
 			ended[index].Outcome = completedOutcome(row.ID, row.Attempt, row.Epoch)
-			ended[index].Lane = row.LaneID
+			ended[index].Lane, ended[index].Kind = row.LaneID, api.KindComplete
 			ended[index].EndToEnd = row.FinishedAt.Sub(row.CreatedAt)
 			if row.StartedAt != nil {
 				ended[index].Execution = row.FinishedAt.Sub(*row.StartedAt)
@@ -214,7 +217,7 @@ func decide(row *lockedRow, said *Ending) (*settlement, error) {
 	if err != nil {
 		return nil, err
 	}
-	made := &settlement{row: row, verdict: verdict, err: ending.Error, delay: ending.Delay, deferred: deferred}
+	made := &settlement{row: row, verdict: verdict, kind: ending.Kind, err: ending.Error, delay: ending.Delay, deferred: deferred}
 	if ending.Kind == api.KindFail {
 		made.attemptKind = "failed"
 	}

@@ -201,6 +201,8 @@ func hotPath(f *fixture, store *queue.Store) {
 	must(err)
 	_, err = store.Bury(ctx, queue.Ever, 100)
 	must(err)
+	_, err = store.Totals(ctx, 1000)
+	must(err)
 	id := capped.Jobs[1].ID
 	_, err = store.Get(ctx, capped.Jobs[1].TenantID, "", id)
 	must(err)
@@ -288,7 +290,9 @@ const walksRunning = "state = 'running' AND tenant_id = @tenant_id LIMIT"
 var plainInsert = regexp.MustCompile(`(?s)INSERT INTO (usage_log|rate_log|idempotency_keys|usage_counts)`)
 
 // ordered are indexes that are read from their head, in order and up to a LIMIT.
-func ordered(index string) bool { return index == "jobs_scheduled" || index == "jobs_ready" }
+func ordered(index string) bool {
+	return slices.Contains([]string{"jobs_scheduled", "jobs_ready", "jobs_waiting", "jobs_running", "dead_letters_by_age"}, index)
+}
 
 // explain runs a statement and takes it back. Statements that EXPLAIN does not take
 // are none of the hot path.

@@ -69,7 +69,7 @@ func TestDeadWorkersAttemptIsNoTimeout(t *testing.T) {
 	f := newFixture(t)
 	timeout := int64(60_000)
 	id := f.submit(f.job(func(j *queue.NewJob) { j.TimeoutMS, j.MaxAttempts = &timeout, 1 }))[0]
-	if _, err := f.store.SeenClaiming(t.Context(), f.tenant, "w1", nil, nil); err != nil {
+	if _, _, err := f.store.SeenClaiming(t.Context(), f.tenant, "w1", nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	f.claim(1, time.Hour)

@@ -15,7 +15,7 @@ import (
 const daysAhead = 7
 
 // partitioned names the tables that are kept by day, with the column that decides.
-func partitioned() []string { return []string{"finished_jobs", "attempts"} }
+func partitioned() []string { return []string{FinishedJobs, Attempts} }
 
 const partitionExistsSQL = `SELECT to_regclass(@name) IS NOT NULL`
 

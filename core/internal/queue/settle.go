@@ -98,6 +98,8 @@ func lockHeld(ctx context.Context, tx pgx.Tx, leases []job.Lease) (map[job.Lease
 type settlement struct {
 	row     *lockedRow
 	verdict job.Verdict
+	// kind is the outcome that a holder's ending was taken for.
+	kind string
 	// err is the attempt's error, nil for none.
 	err *api.JobError
 	// delay is how long a scheduled job waits.
@@ -153,7 +155,7 @@ func (s *settlement) sayTo(ending *Ending) {
 }
 
 func (s *settlement) ended() Ended {
-	ended := Ended{Outcome: s.outcome(), Lane: s.row.LaneID, Scheduled: s.verdict.State == job.Scheduled}
+	ended := Ended{Outcome: s.outcome(), Kind: s.kind, Lane: s.row.LaneID, Scheduled: s.verdict.State == job.Scheduled}
 	if s.verdict.State == job.Queued {
 		// its ready_at will be the next statement's time: not before this one's
 		ended.Ready = &Ready{Lane: s.row.LaneID, Priority: s.row.Priority, At: s.row.Now}

@@ -8,12 +8,15 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	pgxuuid "github.com/vgarvardt/pgx-google-uuid/v5"
+
+	"github.com/forgequeue/forgequeue/core/internal/metrics"
 )
 
 // Options say how to reach PostgreSQL.
@@ -38,6 +41,8 @@ type Store struct {
 	poolWait  time.Duration
 	callTime  time.Duration
 	retention Retention
+	// refused counts the calls that found no free connection in time.
+	refused atomic.Int64
 }
 
 // Retention says how long what has ended is kept; 0 is for ever.
@@ -118,6 +123,12 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 
 // Close waits for calls under way and closes every connection.
 func (s *Store) Close() { s.pool.Close() }
+
+// Connections tells how the pool stands.
+func (s *Store) Connections() metrics.Connections {
+	stat := s.pool.Stat()
+	return metrics.Connections{Idle: stat.IdleConns(), Used: stat.AcquiredConns(), Max: stat.MaxConns(), Refused: s.refused.Load()}
+}
 
 // PlaintextHosts lists the other machines that a database URL may talk to without
 // TLS: every host it names, by libpq's rules, environment included. Anything
@@ -208,6 +219,7 @@ func (s *Store) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("%w: the request ended before a database connection was free: %w", ErrOverloaded, err)
 	case errors.Is(err, context.DeadlineExceeded):
+		s.refused.Add(1)
 		return nil, fmt.Errorf("%w: no database connection was free within %v", ErrOverloaded, s.poolWait)
 	}
 	return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)

@@ -25,17 +25,31 @@ type Worker struct {
 
 const workerColumns = `worker_id, status, queues, tags, concurrency, metadata, registered_at, last_heartbeat_at`
 
+// registered is a worker's row as a statement left it.
+type registered struct {
+	Worker
+	// Joined says that the worker was unknown before, or dead.
+	Joined bool
+}
+
+// deadSQL and joinedSQL tell whether a statement has made a worker known, or revived it.
+const (
+	deadSQL   = `WITH dead AS (SELECT FROM workers WHERE owner = @owner AND worker_id = @worker_id AND status = 'DEAD')`
+	joinedSQL = `registered_at = statement_timestamp() OR EXISTS (SELECT FROM dead) AS joined`
+)
+
 // registerSQL makes a worker, or updates it, and revives a dead one.
-const registerSQL = `
+const registerSQL = deadSQL + `
 INSERT INTO workers (owner, worker_id, status, queues, tags, concurrency, metadata, registered_at, last_heartbeat_at)
 VALUES (@owner, @worker_id, 'ACTIVE', @queues, @tags, @concurrency, @metadata::json, statement_timestamp(), statement_timestamp())
 ON CONFLICT (owner, worker_id) DO UPDATE
 SET status = 'ACTIVE', queues = EXCLUDED.queues, tags = EXCLUDED.tags, concurrency = EXCLUDED.concurrency,
     metadata = EXCLUDED.metadata, last_heartbeat_at = statement_timestamp()
-RETURNING ` + workerColumns
+RETURNING ` + workerColumns + `, ` + joinedSQL
 
-// Register makes or updates a worker of owner, a tenant or tenant.Platform.
-func (s *Store) Register(ctx context.Context, owner tenant.ID, w api.WorkerRequest) (Worker, error) {
+// Register makes or updates a worker of owner, a tenant or tenant.Platform. joined
+// says that it was unknown before, or dead.
+func (s *Store) Register(ctx context.Context, owner tenant.ID, w api.WorkerRequest) (worker Worker, joined bool, err error) {
 	concurrency := 1
 	if w.Concurrency != nil {
 		concurrency = *w.Concurrency
@@ -44,14 +58,14 @@ func (s *Store) Register(ctx context.Context, owner tenant.ID, w api.WorkerReque
 	if metadata == nil {
 		metadata = map[string]string{}
 	}
-	workers, err := query(ctx, s, pgx.RowToStructByName[Worker], registerSQL, pgx.StrictNamedArgs{
+	workers, err := query(ctx, s, pgx.RowToStructByName[registered], registerSQL, pgx.StrictNamedArgs{
 		"owner": owner, "worker_id": w.WorkerID, "queues": notNil(w.Queues), "tags": notNil(w.Tags),
 		"concurrency": concurrency, "metadata": string(encode(metadata)),
 	})
 	if err != nil {
-		return Worker{}, fmt.Errorf("queue: register: %w", err)
+		return Worker{}, false, fmt.Errorf("queue: register: %w", err)
 	}
-	return workers[0], nil
+	return workers[0].Worker, workers[0].Joined, nil
 }
 
 func notNil(names []string) []string {
@@ -64,24 +78,25 @@ func notNil(names []string) []string {
 // seenClaimingSQL registers a worker that claims without having registered, and
 // otherwise says that it lives, and that it serves these queues too. The rest of
 // what it registered with stays.
-const seenClaimingSQL = `
+const seenClaimingSQL = deadSQL + `
 INSERT INTO workers (owner, worker_id, status, queues, tags, concurrency, metadata, registered_at, last_heartbeat_at)
 VALUES (@owner, @worker_id, 'ACTIVE', @queues, @tags, 1, '{}', statement_timestamp(), statement_timestamp())
 ON CONFLICT (owner, worker_id) DO UPDATE
 SET status = 'ACTIVE', last_heartbeat_at = statement_timestamp(),
     queues = CASE WHEN workers.queues @> EXCLUDED.queues THEN workers.queues
                   ELSE ARRAY(SELECT DISTINCT unnest(workers.queues || EXCLUDED.queues) ORDER BY 1 LIMIT 1000) END
-RETURNING ` + workerColumns
+RETURNING ` + workerColumns + `, ` + joinedSQL
 
-// SeenClaiming notes that a worker claims; an unknown or dead one is registered by it.
-func (s *Store) SeenClaiming(ctx context.Context, owner tenant.ID, workerID string, queues, tags []string) (Worker, error) {
-	workers, err := query(ctx, s, pgx.RowToStructByName[Worker], seenClaimingSQL, pgx.StrictNamedArgs{
+// SeenClaiming notes that a worker claims; an unknown or dead one is registered by it:
+// joined is then true.
+func (s *Store) SeenClaiming(ctx context.Context, owner tenant.ID, workerID string, queues, tags []string) (worker Worker, joined bool, err error) {
+	workers, err := query(ctx, s, pgx.RowToStructByName[registered], seenClaimingSQL, pgx.StrictNamedArgs{
 		"owner": owner, "worker_id": workerID, "queues": notNil(queues), "tags": notNil(tags),
 	})
 	if err != nil {
-		return Worker{}, fmt.Errorf("queue: claiming worker: %w", nothingChanged(err)) // no job was claimed
+		return Worker{}, false, fmt.Errorf("queue: claiming worker: %w", nothingChanged(err)) // no job was claimed
 	}
-	return workers[0], nil
+	return workers[0].Worker, workers[0].Joined, nil
 }
 
 const beatWorkerSQL = `

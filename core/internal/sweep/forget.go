@@ -41,23 +41,36 @@ func (f *Forgetter) Run(ctx context.Context) error {
 // RunOnce removes what is past its retention, in bounded batches.
 func (f *Forgetter) RunOnce(ctx context.Context) error {
 	dropped, err := f.store.DropPartitions(ctx)
-	for _, name := range dropped {
-		f.log.InfoContext(ctx, "a day is past its retention and was dropped", "table", name)
+	for _, day := range dropped {
+		f.log.InfoContext(ctx, "a day is past its retention and was dropped", "table", day.Name, "rows", day.Rows)
+		kind := metrics.CleanedFinished
+		if day.Table == queue.Attempts {
+			kind = metrics.CleanedAttempt
+		}
+		f.metrics.Cleaned.WithLabelValues(kind).Add(float64(day.Rows))
 	}
 	if err != nil {
 		return err
 	}
-	for _, forget := range []func(context.Context, int) (int, error){f.store.ForgetDead, f.store.ForgetRedrives, f.store.ForgetAudit} {
-		if err := inBatches(ctx, forget); err != nil {
+	for _, one := range []struct {
+		kind   string
+		forget func(ctx context.Context, batch int) (int, error)
+	}{
+		{metrics.CleanedDeadLetter, f.store.ForgetDead},
+		{metrics.CleanedRedrive, f.store.ForgetRedrives},
+		{metrics.CleanedAudit, f.store.ForgetAudit},
+	} {
+		if err := f.inBatches(ctx, one.kind, one.forget); err != nil {
 			return err
 		}
 	}
 	return f.forgetKeys(ctx)
 }
 
-func inBatches(ctx context.Context, forget func(ctx context.Context, batch int) (int, error)) error {
+func (f *Forgetter) inBatches(ctx context.Context, kind string, forget func(ctx context.Context, batch int) (int, error)) error {
 	for range forgetBatches {
 		n, err := forget(ctx, forgetBatch)
+		f.metrics.Cleaned.WithLabelValues(kind).Add(float64(n))
 		if err != nil || n < forgetBatch {
 			return err
 		}
@@ -71,6 +84,7 @@ func (f *Forgetter) forgetKeys(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		f.metrics.Cleaned.WithLabelValues(metrics.CleanedIdempotencyKey).Add(float64(batch.Forgotten))
 		if batch.Last == nil || batch.Seen < forgetBatch {
 			f.keysAfter = time.Time{} // all were looked at; from the oldest again
 			return nil

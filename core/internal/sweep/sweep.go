@@ -34,25 +34,34 @@ func (r *reach) next() (back time.Duration, done func()) {
 	return shortReach, func() {}
 }
 
+// byEvent says that jobs went back for what happened to them.
+const byEvent = ""
+
 // tell is the one way in which a duty's work becomes known: lanes in which jobs
-// became ready, jobs that went on, jobs that ended.
-func tell(d *dispatch.Dispatcher, m *metrics.Jobs, reaped []queue.Reaped, kick func()) {
+// became ready, jobs that went on, jobs that ended. because is why they went back in
+// line, or byEvent.
+func tell(d *dispatch.Dispatcher, m *metrics.Jobs, reaped []queue.Reaped, because string, kick func()) {
 	var ready []queue.Ready
 	var over []uuid.UUID
 	scheduled := false
 	for _, one := range reaped {
+		reason := because
+		if reason == byEvent {
+			reason = string(one.Event)
+		}
 		switch one.Verdict.State {
 		case job.Queued:
 			ready = append(ready, one.Ready)
-			m.Requeued.WithLabelValues(string(one.Event)).Inc()
+			m.Requeued.WithLabelValues(reason).Inc()
 		case job.Scheduled:
 			scheduled = true
-			m.Requeued.WithLabelValues(string(one.Event)).Inc()
+			m.Requeued.WithLabelValues(reason).Inc()
 		case job.DeadLetter:
 			over = append(over, one.ID)
 			m.DeadLettered.WithLabelValues(string(one.Verdict.Reason)).Inc()
 		default:
 			over = append(over, one.ID)
+			m.Cancelled.Inc()
 		}
 	}
 	d.Changed(queue.IDs(reaped)...)

@@ -40,6 +40,8 @@ func (w *Workers) RunOnce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	w.metrics.Workers.Lost.Add(float64(aged.Dead))
+	w.metrics.Workers.Pruned.Add(float64(aged.Forgotten))
 	if aged != (queue.Aged{}) {
 		w.log.InfoContext(ctx, "workers not heard of", "stale", aged.Stale, "dead", aged.Dead, "forgotten", aged.Forgotten)
 	}
@@ -48,7 +50,7 @@ func (w *Workers) RunOnce(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		tell(w.dispatcher, w.metrics, reaped, w.kick)
+		tell(w.dispatcher, w.metrics, reaped, metrics.WorkerDead, w.kick)
 		if len(reaped) < reapBatch {
 			return nil
 		}

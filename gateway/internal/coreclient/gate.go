@@ -20,6 +20,9 @@ const (
 	reasonWaited    = "waited"
 	reasonParked    = "parked_full"
 	reasonOpen      = "breaker_open"
+	// why a call is sent again
+	reasonNotSent   = "not_sent"
+	reasonReplyLost = "reply_lost"
 )
 
 // gate bounds the calls in flight. A breaker only judges calls that have ended:

@@ -32,6 +32,7 @@ func newMetrics(registry prometheus.Registerer, g *gate, b *breakers) *metrics {
 		}, []string{"class"}),
 	}
 	registry.MustRegister(m.refusals, m.repeats, m.exhausted)
+	m.start()
 	for c := range classParked + 1 {
 		watch := func(name, help string, value func() int) {
 			registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -48,6 +49,22 @@ func newMetrics(registry prometheus.Registerer, g *gate, b *breakers) *metrics {
 	return m
 }
 
+// start makes every series that there can be, at 0: a rate sees the first event.
+func (m *metrics) start() {
+	for c := range classProbe + 1 {
+		m.exhausted.WithLabelValues(c.String())
+		for _, reason := range []string{reasonNotSent, reasonReplyLost} {
+			m.repeats.WithLabelValues(c.String(), reason)
+		}
+	}
+	for c := range ordered {
+		for _, reason := range []string{reasonFull, reasonDisplaced, reasonWaited, reasonOpen} {
+			m.refusals.WithLabelValues(c.String(), reason)
+		}
+	}
+	m.refusals.WithLabelValues(classParked.String(), reasonParked)
+}
+
 // refused counts a call that was not sent. One whose caller has left is no refusal.
 func (m *metrics) refused(c class, err error) {
 	if away, ok := errors.AsType[turnedAwayError](err); ok {
@@ -59,9 +76,9 @@ func (m *metrics) refused(c class, err error) {
 }
 
 func (m *metrics) repeated(c class, sent bool) {
-	reason := "not_sent"
+	reason := reasonNotSent
 	if sent {
-		reason = "reply_lost"
+		reason = reasonReplyLost
 	}
 	m.repeats.WithLabelValues(c.String(), reason).Inc()
 }

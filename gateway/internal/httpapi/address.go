@@ -74,6 +74,9 @@ func newAddressRefusals(registry prometheus.Registerer) *prometheus.CounterVec {
 		Name: "forgequeue_address_refusals_total",
 		Help: "Requests refused by the address they came from, before anybody was known, by policy: address-requests, failed-keys.",
 	}, []string{"policy"})
+	for _, policy := range []string{policyAddress, policyFailedKeys} {
+		refusals.WithLabelValues(policy) // there from the start, at 0
+	}
 	registry.MustRegister(refusals)
 	return refusals
 }

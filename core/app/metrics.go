@@ -1,0 +1,33 @@
+package app
+
+import (
+	"log/slog"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/forgequeue/forgequeue/core/internal/httpapi"
+	"github.com/forgequeue/forgequeue/core/internal/metrics"
+	"github.com/forgequeue/forgequeue/shared/telemetry"
+)
+
+// meters is all that core counts by, but for the calls, which its server counts.
+type meters struct {
+	jobs   *metrics.Jobs
+	push   *metrics.Push
+	depths *metrics.Depths
+}
+
+func newMeters(registry prometheus.Registerer, connections func() metrics.Connections) meters {
+	metrics.RegisterDatabase(registry, connections)
+	return meters{jobs: metrics.NewJobs(registry), push: metrics.NewPush(registry), depths: metrics.NewDepths(registry)}
+}
+
+// Metrics lists by name what a core's /metrics can have, whatever it has counted.
+// Nothing is started for it.
+func Metrics() ([]telemetry.Metric, error) {
+	return telemetry.Describe(func(registry prometheus.Registerer) error {
+		newMeters(registry, func() metrics.Connections { return metrics.Connections{} })
+		(&httpapi.Server{Logger: slog.New(slog.DiscardHandler)}).Handler(registry)
+		return nil
+	})
+}

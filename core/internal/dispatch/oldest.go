@@ -1,0 +1,43 @@
+package dispatch
+
+import (
+	"context"
+	"time"
+
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+)
+
+// OldestReady says when the job became ready, by PostgreSQL's clock, that has waited
+// longest, in whatever queue of whatever tenant; the zero time where none waits. It looks
+// at the head of each line from where claims came to, past the dead entries before it,
+// and like the nets takes a twentieth of a connection's time.
+func (d *Dispatcher) OldestReady(ctx context.Context) (oldest time.Time, err error) {
+	if !d.scannedLately() { // nobody claims here: lines may have come up of which nobody told
+		begun := time.Now()
+		if _, err := d.scanFrom(ctx, queue.Line{}); err != nil {
+			return time.Time{}, err
+		}
+		d.nets.scanned.Store(begun.UnixNano())
+	}
+	var from lineKey
+	for {
+		begun := time.Now()
+		lines, next := d.lines.known(from, linesPerLook, nil)
+		waiting, err := d.store.Look(ctx, lines, 1)
+		if err != nil {
+			return time.Time{}, err
+		}
+		for _, line := range waiting {
+			if oldest.IsZero() || line.At.Before(oldest) {
+				oldest = line.At
+			}
+		}
+		if next == (lineKey{}) {
+			return oldest, nil
+		}
+		from = next
+		if !sleep(ctx, rest(begun)) {
+			return time.Time{}, ctx.Err()
+		}
+	}
+}

@@ -1,0 +1,106 @@
+package dispatch_test
+
+import (
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/forgequeue/forgequeue/core/internal/dispatch"
+	"github.com/forgequeue/forgequeue/core/internal/metrics"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// oldest gives how long ago the oldest job became ready, -1 where none waits.
+func (f *fixture) oldest(d *dispatch.Dispatcher) time.Duration {
+	f.Helper()
+	at, err := d.OldestReady(f.Context())
+	if err != nil {
+		f.Fatal(err)
+	}
+	if at.IsZero() {
+		return -1
+	}
+	now, err := f.store.Now(f.Context())
+	if err != nil {
+		f.Fatal(err)
+	}
+	return now.Sub(at)
+}
+
+// Paused or not, claimed from or not, told of or not: the job that has waited longest
+// is found, by a core that has claimed and by one that has just come up.
+func TestOldestReady(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	fresh := func() *dispatch.Dispatcher { return f.newCore(f.store) }
+	if got := f.oldest(f.d); got != -1 {
+		t.Errorf("nothing waits, for %v", got)
+	}
+	ids := f.submit(in("a"), in("a"), in("paused"), in("b"))
+	for i, age := range []string{"4 hours", "3 hours", "2 hours", "1 hour"} {
+		f.exec(`UPDATE jobs SET ready_at = ready_at - $2::interval WHERE id = $1`, ids[i], age)
+	}
+	f.exec(`UPDATE queues SET paused = (name = 'paused'), updated_at = statement_timestamp()`)
+	f.refresh()
+	near := func(got, want time.Duration) bool { return got >= want && got < want+time.Minute }
+	for name, d := range map[string]*dispatch.Dispatcher{"new": fresh(), "another": fresh()} {
+		if got := f.oldest(d); !near(got, 4*time.Hour) {
+			t.Errorf("by a %s core it has waited for %v", name, got)
+		}
+	}
+	claimer := fresh()
+	if err := claimer.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	call := f.claimCall("a", "paused", "b")
+	if jobs, err := claimer.Claim(t.Context(), call); err != nil || len(jobs) != 3 {
+		t.Fatalf("claimed %d: %v", len(jobs), err)
+	}
+	for name, d := range map[string]*dispatch.Dispatcher{"new": fresh(), "claiming": claimer} {
+		if got := f.oldest(d); !near(got, 2*time.Hour) {
+			t.Errorf("by a %s core it has waited for %v", name, got)
+		}
+	}
+}
+
+// A job that its owner cancels while its claim fails to arrive ends as it goes back, and
+// counts as cancelled, not as requeued.
+func TestWhatIsGivenBackCancelledHasEnded(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	registry := prometheus.NewRegistry()
+	counted := metrics.NewJobs(registry)
+	d := dispatch.New(dispatch.Options{Store: f.store, Metrics: counted, Logger: slog.New(slog.DiscardHandler)})
+	id := f.submit(plain())[0]
+	if err := d.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	taken, err := d.Claim(t.Context(), f.claimCall())
+	if err != nil || len(taken) != 1 {
+		t.Fatalf("%+v %v", taken, err)
+	}
+	if _, requested, err := d.Cancel(t.Context(), f.tenant, "", id); err != nil || !requested {
+		t.Fatalf("requested: %v, %v", requested, err)
+	}
+	d.GiveBack(t.Context(), taken)
+	if got := f.get(id); got.State != api.StateCancelled {
+		t.Errorf("%+v", got.JobSummary)
+	}
+	d.GiveBack(t.Context(), taken) // a repeat is none
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		for _, series := range family.GetMetric() {
+			want := map[string]float64{
+				"forgequeue_jobs_cancelled_total": 1, "forgequeue_jobs_claimed_total": 1, "forgequeue_workers_registered_total": 1,
+			}[family.GetName()]
+			if got := series.GetCounter().GetValue(); got != want {
+				t.Errorf("%s is %v, not %v", family.GetName(), got, want)
+			}
+		}
+	}
+}

@@ -1,0 +1,50 @@
+package metrics
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Depths show what stands in the database as of the last look, the same in every
+// core: max() over cores is right, sum() is not.
+type Depths struct {
+	jobs    *prometheus.GaugeVec // state
+	capped  *prometheus.GaugeVec // state
+	workers *prometheus.GaugeVec // status
+	oldest  prometheus.Gauge
+	updated prometheus.Gauge
+}
+
+// NewDepths makes the metrics and registers them.
+func NewDepths(registry prometheus.Registerer) *Depths {
+	m := maker{registry}
+	states := []string{"blocked", "scheduled", "queued", "running", "dead_letter"}
+	return &Depths{
+		jobs: m.gauges("jobs", "Jobs of all tenants by state, as of forgequeue_depth_updated_timestamp_seconds, the same in every core: use max(), not sum().", "state", states...),
+		capped: m.gauges("jobs_capped",
+			"1 where counting stopped: forgequeue_jobs then has what was counted or PostgreSQL's estimate, whichever is more.", "state", states...),
+		workers: m.gauges("workers", "Workers of all tenants by status, the same in every core.", "status", "active", "stale", "dead"),
+		oldest:  m.gauge("oldest_queued_age_seconds", "How long ago the job became ready that has waited longest, in whatever queue; 0 where none waits. The same in every core."),
+		updated: m.gauge("depth_updated_timestamp_seconds", "When this core last looked at depths, workers and the oldest job, in Unix seconds by its own clock; 0 is never."),
+	}
+}
+
+// Jobs shows how many jobs are in a state; capped says that counting stopped.
+func (d *Depths) Jobs(state string, n int64, capped bool) {
+	d.jobs.WithLabelValues(state).Set(float64(n))
+	stopped := 0.0
+	if capped {
+		stopped = 1
+	}
+	d.capped.WithLabelValues(state).Set(stopped)
+}
+
+// Workers shows how many workers have a status.
+func (d *Depths) Workers(status string, n int64) { d.workers.WithLabelValues(status).Set(float64(n)) }
+
+// Looked shows the age of the oldest job, and that a look at everything came to its end.
+func (d *Depths) Looked(oldest time.Duration) {
+	d.oldest.Set(oldest.Seconds())
+	d.updated.SetToCurrentTime()
+}

@@ -1,0 +1,18 @@
+package metrics
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// Workers counts what becomes of workers.
+type Workers struct {
+	Registered prometheus.Counter
+	Lost       prometheus.Counter
+	Pruned     prometheus.Counter
+}
+
+func newWorkers(m maker) *Workers {
+	return &Workers{
+		Registered: m.counter("workers_registered_total", "Workers that became known, or came back from the dead, by registering or by a first claim."),
+		Lost:       m.counter("workers_lost_total", "Workers that were not heard of for so long that they count as dead."),
+		Pruned:     m.counter("workers_pruned_total", "Dead workers that were forgotten."),
+	}
+}

@@ -1,0 +1,128 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// totalsTime bounds the counting: under an old snapshot, dead entries lie before those
+// that live, and nothing but time tells how many.
+const totalsTime = 500 * time.Millisecond
+
+// workersSQL counts workers by status beside whatever else is asked for. They are few.
+const workersSQL = `
+       count(*) FILTER (WHERE status = 'ACTIVE') AS active,
+       count(*) FILTER (WHERE status = 'STALE')  AS stale,
+       count(*) FILTER (WHERE status = 'DEAD')   AS dead
+FROM workers`
+
+// estimatesSQL is what autovacuum last believed; below 0 before its first time. Blocked
+// jobs have no index of their own, and no estimate.
+const estimatesSQL = `
+       (SELECT reltuples::bigint FROM pg_class WHERE oid = 'jobs_ready'::regclass)          AS queued_about,
+       (SELECT reltuples::bigint FROM pg_class WHERE oid = 'jobs_scheduled'::regclass)      AS scheduled_about,
+       (SELECT reltuples::bigint FROM pg_class WHERE oid = 'jobs_running'::regclass)        AS running_about,
+       (SELECT reltuples::bigint FROM pg_class WHERE oid = 'dead_letters_by_age'::regclass) AS dead_letter_about,`
+
+// totalsSQL counts the jobs of all tenants by state: each count is a walk from the head
+// of the state's own index, and stops at the limit.
+const totalsSQL = `
+WITH waiting AS MATERIALIZED (
+  SELECT state FROM jobs WHERE state IN ('blocked', 'scheduled') ORDER BY lane_id, state LIMIT @most
+)
+SELECT statement_timestamp() AS now,
+       (SELECT count(*) FROM waiting)                             AS waiting,
+       (SELECT count(*) FROM waiting WHERE state = 'blocked')     AS blocked,
+       (SELECT count(*) FROM waiting WHERE state = 'scheduled')   AS scheduled,
+       (SELECT count(*) FROM (SELECT FROM jobs WHERE state = 'queued' ORDER BY lane_id, priority, ready_at, id LIMIT @most) c)  AS queued,
+       (SELECT count(*) FROM (SELECT FROM jobs WHERE state = 'running' ORDER BY lease_expires_at, id LIMIT @most) c)            AS running,
+       (SELECT count(*) FROM (SELECT FROM dead_letters ORDER BY died_at LIMIT @most) c)                                         AS dead_letter,` +
+	estimatesSQL + workersSQL
+
+// guessSQL is totalsSQL without the counting: as if each count had met the limit at once.
+const guessSQL = `
+SELECT statement_timestamp() AS now, 0::bigint AS waiting, 0::bigint AS blocked, 0::bigint AS scheduled,
+       0::bigint AS queued, 0::bigint AS running, 0::bigint AS dead_letter,` +
+	estimatesSQL + workersSQL
+
+type countedTotals struct {
+	Now                                                        time.Time
+	Waiting, Blocked, Scheduled, Queued, Running, DeadLetter   int64
+	QueuedAbout, ScheduledAbout, RunningAbout, DeadLetterAbout int64
+	Active, Stale, Dead                                        int64
+}
+
+// Total is how many there are. Where counting stopped, Capped, it is what was counted
+// or PostgreSQL's estimate, whichever is more.
+type Total struct {
+	N      int64
+	Capped bool
+}
+
+// Totals are counts over all tenants.
+type Totals struct {
+	// Now is PostgreSQL's clock when they were counted.
+	Now                                             time.Time
+	Blocked, Scheduled, Queued, Running, DeadLetter Total
+	// Active, Stale and Dead are workers.
+	Active, Stale, Dead int64
+}
+
+// Totals counts jobs by state and workers by status, of all tenants, each state up to
+// most and for half a second at the most; beyond that it takes PostgreSQL's estimate.
+// ErrOverloaded says that the time was over and that there is no estimate yet.
+func (s *Store) Totals(ctx context.Context, most int64) (Totals, error) {
+	var counted countedTotals
+	err := s.inTx(ctx, func(tx pgx.Tx) error {
+		// On the server's side, so that the connection outlives it.
+		if _, err := tx.Exec(ctx, fmt.Sprintf(`SET LOCAL statement_timeout = %d`, totalsTime.Milliseconds())); err != nil {
+			return err
+		}
+		rows, err := tx.Query(ctx, totalsSQL, pgx.StrictNamedArgs{"most": most})
+		if err != nil {
+			return err
+		}
+		counted, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[countedTotals])
+		return err
+	})
+	if errors.Is(err, ErrOverloaded) && ctx.Err() == nil {
+		guessed, failed := query(ctx, s, pgx.RowToStructByName[countedTotals], guessSQL, pgx.StrictNamedArgs{})
+		if failed != nil {
+			return Totals{}, fmt.Errorf("queue: totals: %w", nothingChanged(failed))
+		}
+		if guessed[0].known() {
+			return guessed[0].totals(0), nil
+		}
+	}
+	if err != nil {
+		return Totals{}, fmt.Errorf("queue: totals: %w", nothingChanged(err))
+	}
+	return counted.totals(most), nil
+}
+
+// known says whether there is an estimate of everything.
+func (c *countedTotals) known() bool {
+	return min(c.QueuedAbout, c.ScheduledAbout, c.RunningAbout, c.DeadLetterAbout) >= 0
+}
+
+func (c *countedTotals) totals(most int64) Totals {
+	total := func(n, about int64) Total {
+		if n < most {
+			return Total{N: n}
+		}
+		return Total{N: max(n, about), Capped: true}
+	}
+	made := Totals{
+		Now: c.Now, Queued: total(c.Queued, c.QueuedAbout), Running: total(c.Running, c.RunningAbout),
+		DeadLetter: total(c.DeadLetter, c.DeadLetterAbout), Active: c.Active, Stale: c.Stale, Dead: c.Dead,
+		Blocked: Total{N: c.Blocked}, Scheduled: Total{N: c.Scheduled},
+	}
+	if c.Waiting >= most { // both were counted in one walk
+		made.Blocked.Capped, made.Scheduled = true, Total{N: max(c.Scheduled, c.ScheduledAbout), Capped: true}
+	}
+	return made
+}

@@ -1,0 +1,166 @@
+package sweep_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/forgequeue/forgequeue/core/internal/job"
+	"github.com/forgequeue/forgequeue/core/internal/metrics"
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/sweep"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// scrape reads a registry: each series by its name, with its label's value behind it.
+func scrape(t *testing.T, registry *prometheus.Registry) map[string]float64 {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]float64{}
+	for _, family := range families {
+		for _, series := range family.GetMetric() {
+			name := strings.TrimPrefix(family.GetName(), "forgequeue_")
+			for _, label := range series.GetLabel() {
+				name += " " + label.GetValue()
+			}
+			all[name] = series.GetGauge().GetValue() + series.GetCounter().GetValue()
+		}
+	}
+	return all
+}
+
+func expect(t *testing.T, registry *prometheus.Registry, want map[string]float64) {
+	t.Helper()
+	got := scrape(t, registry)
+	for name, value := range want {
+		if seen, known := got[name]; !known || seen != value {
+			t.Errorf("%s is %v, not %v", name, seen, value)
+		}
+	}
+}
+
+func TestDepths(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	registry := prometheus.NewRegistry()
+	depths, counted := metrics.NewDepths(registry), metrics.NewJobs(registry)
+	var duty *sweep.Depths
+	look := func() {
+		t.Helper()
+		// as a core that has not looked lately: what was looked at is relied on for a while
+		duty = sweep.NewDepths(f.store, f.dispatcher(f.wake), depths, counted, quiet())
+		if err := duty.RunOnce(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect(t, registry, map[string]float64{"depth_updated_timestamp_seconds": 0, "jobs queued": 0})
+	look()
+	expect(t, registry, map[string]float64{"oldest_queued_age_seconds": 0, "jobs queued": 0, "jobs_capped queued": 0})
+	if age := float64(time.Now().Unix()) - scrape(t, registry)["depth_updated_timestamp_seconds"]; age > 30 {
+		t.Errorf("looked %v s ago", age)
+	}
+
+	f.submit(1, 0)
+	f.claimAndExpire(1)
+	f.submit(2, time.Hour)
+	waiting := f.submit(3, 0)
+	f.exec(`UPDATE jobs SET ready_at = ready_at - interval '90 seconds', priority = 9 WHERE id = $1`, waiting[1])
+	for worker, silent := range map[string]string{"new": "0", "old": "31 seconds", "gone": "121 seconds"} {
+		if _, _, err := f.store.Register(t.Context(), f.tenant, api.WorkerRequest{WorkerID: worker}); err != nil {
+			t.Fatal(err)
+		}
+		f.exec(`UPDATE workers SET last_heartbeat_at = statement_timestamp() - $2::interval WHERE worker_id = $1`, worker, silent)
+	}
+	if _, err := f.store.AgeWorkers(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	look()
+	expect(t, registry, map[string]float64{
+		"jobs blocked": 0, "jobs scheduled": 2, "jobs queued": 3, "jobs running": 1, "jobs dead_letter": 0,
+		"workers active": 1, "workers stale": 1, "workers dead": 1,
+	})
+	if age := scrape(t, registry)["oldest_queued_age_seconds"]; age < 90 || age > 200 {
+		t.Errorf("the oldest has waited for %v s", age)
+	}
+
+	// A look that fails leaves the time of the last one.
+	before := scrape(t, registry)
+	f.store.Close()
+	if err := duty.RunOnce(t.Context()); err == nil {
+		t.Fatal("no error without a database")
+	}
+	expect(t, registry, map[string]float64{"depth_updated_timestamp_seconds": before["depth_updated_timestamp_seconds"], "jobs queued": 3})
+}
+
+// Workers that come, are lost and come back are counted, and so are the jobs that the
+// lost ones held.
+func TestWorkersAreCounted(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	registry := prometheus.NewRegistry()
+	counted := metrics.NewJobs(registry)
+	duty := sweep.NewWorkers(f.store, f.d, f.kick, counted, quiet())
+	silent := func(span string) {
+		t.Helper()
+		f.exec(`UPDATE workers SET last_heartbeat_at = statement_timestamp() - $1::interval`, span)
+		if err := duty.RunOnce(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, _, err := f.store.SeenClaiming(t.Context(), f.tenant, "w1", []string{"default"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	f.submit(1, 0)
+	f.claimAndExpire(1)
+	f.exec(`UPDATE jobs SET lease_expires_at = lease_expires_at + interval '1 hour' WHERE state = 'running'`)
+	silent("121 seconds")
+	expect(t, registry, map[string]float64{
+		"workers_lost_total": 1, "workers_pruned_total": 0, "jobs_requeued_total worker_dead": 1, "jobs_requeued_total lease_expired": 0,
+	})
+	silent("25 hours")
+	expect(t, registry, map[string]float64{"workers_lost_total": 1, "workers_pruned_total": 1})
+}
+
+// What retention removes is counted by kind.
+func TestWhatIsForgottenIsCounted(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	store, err := queue.Open(t.Context(), queue.Options{URL: f.url, MaxConns: 4, PoolWait: 5 * time.Second, Retention: queue.Retention{
+		Finished: 24 * time.Hour, DeadLetters: 24 * time.Hour, Audit: 24 * time.Hour,
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(store.Close)
+	f.submit(2, 0, func(j *queue.NewJob) { j.MaxAttempts = 1 })
+	f.claimAndExpire(2)
+	if reaped, err := store.Reap(t.Context(), time.Now().Add(-time.Hour), 10, func() float64 { return 0 }); err != nil || len(reaped) != 2 || reaped[0].Verdict.State != job.DeadLetter {
+		t.Fatalf("%+v %v", reaped, err)
+	}
+	f.exec(`UPDATE dead_letters SET died_at = died_at - interval '2 days'`)
+	f.exec(`INSERT INTO audit_log (id, actor_kind, action, detail, at) VALUES ($1, 'operator', 'test', '{}', now() - interval '2 days')`, uuid.New())
+	f.exec(`INSERT INTO redrives (id, tenant_id, action, filter, state, matched, matched_capped, next_at, created_at, updated_at, ended_at)
+	        VALUES ($1, $2, 'redrive', '{}', 'done', 0, false, now(), now(), now(), now() - interval '2 days')`, uuid.New(), f.tenant)
+	f.exec(`INSERT INTO idempotency_keys (tenant_id, user_id, operation, key, fingerprint, job_ids, status, answer, created_at)
+	        SELECT $1, '', 'submit', n::text, decode(repeat('00', 32), 'hex'), '{}', 202, '{}', now() - interval '2 days' FROM generate_series(1, 3) n`, f.tenant)
+	f.exec(`CREATE TABLE finished_jobs_20200101 (LIKE finished_jobs INCLUDING ALL)`)
+	f.exec(`INSERT INTO finished_jobs_20200101 (id, tenant_id, lane_id, queue, type, state, priority, payload, tags, metadata, attempt, max_attempts, epoch, redrives,
+	                                            retry_base_ms, retry_cap_ms, retry_jitter, created_at, run_at, cancel_requested, finished_at)
+	        SELECT gen_random_uuid(), $1, 1, 'default', 'test', 'completed', 5, 'null', '{}', '{}', 1, 3, 1, 0, 1, 1, 0, now(), now(), false, '2020-01-01' FROM generate_series(1, 5)`, f.tenant)
+	f.exec(`ANALYZE finished_jobs_20200101`)
+	f.exec(`ALTER TABLE finished_jobs ATTACH PARTITION finished_jobs_20200101 FOR VALUES FROM ('2020-01-01 00:00+00') TO ('2020-01-02 00:00+00')`)
+	registry := prometheus.NewRegistry()
+	if err := sweep.NewForgetter(store, metrics.NewJobs(registry), quiet()).RunOnce(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, registry, map[string]float64{
+		"jobs_cleaned_total dead_letter": 2, "jobs_cleaned_total audit": 1, "jobs_cleaned_total redrive": 1,
+		"jobs_cleaned_total idempotency_key": 3, "jobs_cleaned_total finished": 5, "jobs_cleaned_total attempt": 0,
+	})
+}
