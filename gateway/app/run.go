@@ -17,6 +17,7 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/auth"
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/httpapi"
+	"github.com/forgequeue/forgequeue/shared/build"
 	"github.com/forgequeue/forgequeue/shared/clock"
 	"github.com/forgequeue/forgequeue/shared/httpserver"
 	"github.com/forgequeue/forgequeue/shared/telemetry"
@@ -36,7 +37,12 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return errors.Join(err, cfg.closeListeners())
 	}
-	parts, err := cfg.assemble(logger)
+	tracing, err := cfg.Tracing.Start(ctx, "forgequeue-gateway", build.This().Version, logger)
+	if err != nil {
+		return errors.Join(err, cfg.closeListeners())
+	}
+	defer tracing.Stop(ctx)
+	parts, err := cfg.assemble(logger, tracing)
 	if err != nil {
 		return errors.Join(err, cfg.closeListeners())
 	}
@@ -54,7 +60,7 @@ type parts struct {
 }
 
 // assemble makes the parts; nothing of it dials or starts yet.
-func (cfg Config) assemble(logger *slog.Logger) (*parts, error) {
+func (cfg Config) assemble(logger *slog.Logger, tracing *telemetry.Tracing) (*parts, error) {
 	proxies, err := admission.ParseProxies(cfg.TrustedProxies)
 	if err != nil {
 		return nil, fmt.Errorf("FORGEQUEUE_TRUSTED_PROXIES: %w", err)
@@ -62,6 +68,9 @@ func (cfg Config) assemble(logger *slog.Logger) (*parts, error) {
 	redis, err := admission.Connect(cfg.RedisURL.Reveal())
 	if err != nil {
 		return nil, err
+	}
+	if err := redis.Trace(tracing.Provider()); err != nil {
+		return nil, errors.Join(err, redis.Close())
 	}
 	registry := telemetry.NewRegistry()
 	core, err := coreclient.New(coreclient.Options{
@@ -93,6 +102,7 @@ func (cfg Config) assemble(logger *slog.Logger) (*parts, error) {
 		Registry:   p.registry,
 		Logger:     logger,
 		Timeout:    cfg.RequestTimeout,
+		Tracing:    tracing.Provider(),
 	})
 	return p, nil
 }
