@@ -10,10 +10,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/exaring/otelpgx"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	pgxuuid "github.com/vgarvardt/pgx-google-uuid/v5"
+	"go.opentelemetry.io/otel/trace"
 )
 
 // Options say how to reach PostgreSQL.
@@ -25,7 +27,10 @@ type Options struct {
 	PoolWait time.Duration
 	// Retention says how long what has ended is kept.
 	Retention Retention
-	// Tracer sees every statement; nil for none.
+	// Tracing makes spans of the statements that are run below one, and has what the
+	// spans of attempts tell read; nil makes none.
+	Tracing trace.TracerProvider
+	// Tracer sees every statement; nil for none, or for that of Tracing.
 	Tracer pgx.QueryTracer
 	// AllowUnsafe lets the store start on a server that can lose what it acknowledged.
 	AllowUnsafe bool
@@ -38,6 +43,8 @@ type Store struct {
 	poolWait  time.Duration
 	callTime  time.Duration
 	retention Retention
+	// tracing says that statements, and attempts, are traced.
+	tracing bool
 }
 
 // Retention says how long what has ended is kept; 0 is for ever.
@@ -92,7 +99,7 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 	params["application_name"] = "forgequeue-core"
 	// A session that died between BEGIN and COMMIT must not keep its row locks.
 	params["idle_in_transaction_session_timeout"] = "30s"
-	config.ConnConfig.Tracer = options.Tracer
+	config.ConnConfig.Tracer = options.tracer()
 	config.MaxConns = options.MaxConns
 	config.MaxConnIdleTime = 5 * time.Minute
 	config.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
@@ -108,12 +115,21 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("queue: open: %w", err)
 	}
-	s := &Store{pool: pool, poolWait: options.PoolWait, callTime: callTime, retention: options.Retention}
+	s := &Store{pool: pool, poolWait: options.PoolWait, callTime: callTime, retention: options.Retention, tracing: options.Tracing != nil}
 	if err := s.checkServer(ctx, options.AllowUnsafe); err != nil {
 		pool.Close()
 		return nil, err
 	}
 	return s, nil
+}
+
+// tracer is nil where nobody looks at statements. Statements are ours and have no
+// values in them; those are not told.
+func (o Options) tracer() pgx.QueryTracer {
+	if o.Tracing == nil || o.Tracer != nil {
+		return o.Tracer
+	}
+	return otelpgx.NewTracer(otelpgx.WithTracerProvider(o.Tracing), otelpgx.WithDisableAcquireTracer(), otelpgx.WithSpanNameFunc(statementName))
 }
 
 // Close waits for calls under way and closes every connection.

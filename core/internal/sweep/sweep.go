@@ -36,7 +36,7 @@ func (r *reach) next() (back time.Duration, done func()) {
 
 // tell is the one way in which a duty's work becomes known: lanes in which jobs
 // became ready, jobs that went on, jobs that ended.
-func tell(d *dispatch.Dispatcher, m *metrics.Jobs, reaped []queue.Reaped, kick func()) {
+func tell(ctx context.Context, d *dispatch.Dispatcher, m *metrics.Jobs, reaped []queue.Reaped, kick func()) {
 	var ready []queue.Ready
 	var over []uuid.UUID
 	scheduled := false
@@ -55,6 +55,7 @@ func tell(d *dispatch.Dispatcher, m *metrics.Jobs, reaped []queue.Reaped, kick f
 			over = append(over, one.ID)
 		}
 	}
+	d.Reaped(ctx, reaped)
 	d.Changed(queue.IDs(reaped)...)
 	d.Ended(over...)
 	d.Wake(ready)
