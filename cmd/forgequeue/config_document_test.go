@@ -39,10 +39,19 @@ func TestConfigDocument(t *testing.T) {
 
 func section(b *strings.Builder, name string, config reflect.Type) {
 	fmt.Fprintf(b, "\n## %s\n\n| variable | meaning |\n|---|---|\n", name)
+	rows(b, config)
+}
+
+// rows lists a struct's settings, those of structs in it where they stand.
+func rows(b *strings.Builder, config reflect.Type) {
 	for field := range config.Fields() {
 		tag := field.Tag
 		variable := tag.Get("env")
 		if variable == "-" {
+			continue
+		}
+		if variable == "" {
+			rows(b, field.Type)
 			continue
 		}
 		names := "`" + variable + "`"

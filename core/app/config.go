@@ -44,6 +44,8 @@ type Config struct {
 	PushInFlight      int           `env:"FORGEQUEUE_PUSH_IN_FLIGHT"          envDefault:"512"            doc:"Calls to the destinations of queues in push mode that one core may have under way at once, 8 to 65536; one tenant may use a quarter of them, one destination an eighth. Default 512."`
 	AllowLossy        bool          `env:"FORGEQUEUE_ALLOW_LOSSY_DATABASE"    envDefault:"false"          doc:"Start although PostgreSQL runs with fsync, full_page_writes or synchronous_commit off, and so can lose acknowledged jobs. Default false."`
 	AllowPlaintext    bool          `env:"FORGEQUEUE_ALLOW_PLAINTEXT_DATABASE" envDefault:"false"         doc:"Start although the connection to a remote PostgreSQL is not encrypted. Default false."`
+	// Tracing says whether spans are made, and where they go.
+	Tracing telemetry.Export
 
 	// Listener and MetricsListener are used instead of listening, where given. Run
 	// closes them.
@@ -124,6 +126,7 @@ func (cfg Config) check() error {
 	wrong(cfg.PushInFlight >= 8 && cfg.PushInFlight <= 65536, "FORGEQUEUE_PUSH_IN_FLIGHT %d: must be between 8 and 65536", cfg.PushInFlight)
 	_, allowErr := outbound.ParseGuard(cfg.PushAllow)
 	wrong(allowErr == nil, "FORGEQUEUE_PUSH_ALLOW: %w", allowErr)
+	problems = append(problems, cfg.Tracing.Check())
 	_, err := redisOptions(cfg)
 	wrong(err == nil, "REDIS_URL: %w", err)
 	if cfg.Logger == nil {

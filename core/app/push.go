@@ -10,11 +10,12 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/outbound"
 	"github.com/forgequeue/forgequeue/core/internal/push"
 	"github.com/forgequeue/forgequeue/core/internal/seal"
+	"github.com/forgequeue/forgequeue/shared/telemetry"
 )
 
 // newPusher makes what executes the jobs of queues in push mode, and lets the server
 // take such queues; without a key for their secrets neither.
-func newPusher(cfg Config, log *slog.Logger, server *httpapi.Server, counted *metrics.Push) (run func(context.Context), err error) {
+func newPusher(cfg Config, log *slog.Logger, tracing *telemetry.Tracing, server *httpapi.Server, counted *metrics.Push) (run func(context.Context), err error) {
 	if cfg.PushKey == "" {
 		return func(context.Context) {}, nil
 	}
@@ -33,7 +34,7 @@ func newPusher(cfg Config, log *slog.Logger, server *httpapi.Server, counted *me
 	server.Seals, server.Guard = keys, guard
 	executor := push.New(push.Options{
 		Dispatcher: server.Dispatcher, Store: server.Store, Keys: keys, Outbound: outbound.Options{Guard: guard},
-		Metrics: counted, Logger: log, Grace: cfg.Grace, InFlight: cfg.PushInFlight,
+		Metrics: counted, Logger: log, Tracer: tracing.Tracer(), Grace: cfg.Grace, InFlight: cfg.PushInFlight,
 	})
 	server.Dispatcher.ShowBreakers(executor.Breaker)
 	return func(ctx context.Context) {

@@ -20,6 +20,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/sweep"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/build"
 	"github.com/forgequeue/forgequeue/shared/httpserver"
 	"github.com/forgequeue/forgequeue/shared/identity"
 	"github.com/forgequeue/forgequeue/shared/telemetry"
@@ -53,7 +54,12 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	defer closeAll(public, private)
-	store, err := openMigrated(ctx, cfg)
+	tracing, err := cfg.Tracing.Start(ctx, "forgequeue-core", build.This().Version, log)
+	if err != nil {
+		return err
+	}
+	defer tracing.Stop(ctx)
+	store, err := openMigrated(ctx, cfg.storeOptions(tracing))
 	if err != nil {
 		return err
 	}
@@ -65,12 +71,12 @@ func Run(ctx context.Context, cfg Config) error {
 	if client != nil {
 		defer func() { _ = client.Close() }()
 	}
-	return serve(ctx, cfg, log, store, hints.New(client, log), public, private)
+	return serve(ctx, cfg, log, tracing, store, hints.New(client, log), public, private)
 }
 
 // serve puts the parts together and runs them: first the requests end, then
 // everything that they lean on.
-func serve(ctx context.Context, cfg Config, log *slog.Logger, store *queue.Store, told *hints.Hints, public, private net.Listener) error {
+func serve(ctx context.Context, cfg Config, log *slog.Logger, tracing *telemetry.Tracing, store *queue.Store, told *hints.Hints, public, private net.Listener) error {
 	registry := telemetry.NewRegistry()
 	meters := newMeters(registry, store.Connections)
 	counted := meters.jobs
@@ -78,7 +84,7 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, store *queue.Store
 	var promoter *sweep.Promoter
 	dispatcher := dispatch.New(dispatch.Options{
 		Store: store, Metrics: counted, Logger: log, Tell: told.Ready, TellEnded: told.Ended, TellSettings: told.Settings,
-		Scheduled: func() { promoter.Kick() }, MaxRunning: cfg.MaxRunning,
+		Scheduled: func() { promoter.Kick() }, MaxRunning: cfg.MaxRunning, Tracer: tracing.Tracer(),
 	})
 	promoter = sweep.NewPromoter(store, dispatcher, counted, log)
 	if err := dispatcher.Refresh(ctx); err != nil {
@@ -87,8 +93,9 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, store *queue.Store
 	var draining atomic.Bool
 	server := &httpapi.Server{
 		Store: store, Dispatcher: dispatcher, Hints: told, Verifier: cfg.verifier(), Logger: log, Draining: draining.Load,
+		Tracer: tracing.Tracer(),
 	}
-	pusher, err := newPusher(cfg, log, server, meters.push)
+	pusher, err := newPusher(cfg, log, tracing, server, meters.push)
 	if err != nil {
 		return err
 	}
@@ -148,7 +155,7 @@ func Migrate(ctx context.Context, cfg Config) ([]int64, error) {
 	if err := cfg.checkDatabase(); err != nil {
 		return nil, err
 	}
-	store, err := queue.Open(ctx, cfg.storeOptions())
+	store, err := queue.Open(ctx, cfg.storeOptions(nil))
 	if err != nil {
 		return nil, err
 	}
@@ -163,7 +170,7 @@ func Verify(ctx context.Context, cfg Config) ([]string, error) {
 	if err := cfg.checkDatabase(); err != nil {
 		return nil, err
 	}
-	store, err := openMigrated(ctx, cfg)
+	store, err := openMigrated(ctx, cfg.storeOptions(nil))
 	if err != nil {
 		return nil, err
 	}
@@ -177,8 +184,8 @@ func Verify(ctx context.Context, cfg Config) ([]string, error) {
 }
 
 // openMigrated opens the store and refuses a schema that this version cannot use.
-func openMigrated(ctx context.Context, cfg Config) (*queue.Store, error) {
-	store, err := queue.Open(ctx, cfg.storeOptions())
+func openMigrated(ctx context.Context, options queue.Options) (*queue.Store, error) {
+	store, err := queue.Open(ctx, options)
 	if err != nil {
 		return nil, err
 	}
@@ -201,9 +208,10 @@ func openMigrated(ctx context.Context, cfg Config) (*queue.Store, error) {
 	return store, nil
 }
 
-func (cfg Config) storeOptions() queue.Options {
+func (cfg Config) storeOptions(tracing *telemetry.Tracing) queue.Options {
 	return queue.Options{
-		URL: cfg.DatabaseURL.Reveal(), MaxConns: cfg.DatabaseConns, PoolWait: cfg.DatabaseWait, AllowUnsafe: cfg.AllowLossy,
+		Tracing: tracing.Provider(),
+		URL:     cfg.DatabaseURL.Reveal(), MaxConns: cfg.DatabaseConns, PoolWait: cfg.DatabaseWait, AllowUnsafe: cfg.AllowLossy,
 		Retention: queue.Retention{Finished: days(cfg.RetainFinished), DeadLetters: days(cfg.RetainDead), Audit: days(cfg.RetainAudit)},
 	}
 }

@@ -47,6 +47,8 @@ type Config struct {
 	IPBurst        int           `env:"FORGEQUEUE_IP_BURST"        envDefault:"10000"                 doc:"How many of these at once, 1 to 1000000. Default 10000."`
 	FailedKeyRate  float64       `env:"FORGEQUEUE_FAILED_KEY_RATE" envDefault:"10"                    doc:"Credentials a second that are no good which one client address may send before it gets 429; keys that were good at this gateway before still work. 0 is no limit, at most 1000000. Default 10."`
 	FailedKeyBurst int           `env:"FORGEQUEUE_FAILED_KEY_BURST" envDefault:"200"                  doc:"How many of these at once, 1 to 1000000. Default 200."`
+	// Tracing says whether spans are made, and where they go.
+	Tracing telemetry.Export
 
 	// Listener and MetricsListener are used instead of listening, where given. Run
 	// closes them.
@@ -128,6 +130,7 @@ func (cfg Config) check() error {
 		_, err := telemetry.NewLogger(io.Discard, cfg.LogFormat, cfg.LogLevel)
 		wrong(err == nil, "FORGEQUEUE_LOG_FORMAT, FORGEQUEUE_LOG_LEVEL: %w", err)
 	}
+	problems = append(problems, cfg.Tracing.Check())
 	// Not with the library's error: it repeats the URL, password and all.
 	wrong(admission.ValidURL(cfg.RedisURL.Reveal()), "REDIS_URL: must look like redis://[[user]:password@]host:port[/database]")
 	return errors.Join(problems...)

@@ -8,11 +8,13 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/forgequeue/forgequeue/gateway/app"
+	"github.com/forgequeue/forgequeue/shared/telemetry"
 )
 
 const (
@@ -120,9 +122,10 @@ func TestSecretsHide(t *testing.T) {
 // api-docs/config.md is written from these tags.
 func TestEveryFieldIsDocumented(t *testing.T) {
 	t.Parallel()
-	for field := range reflect.TypeFor[app.Config]().Fields() {
+	fields := slices.AppendSeq(slices.Collect(reflect.TypeFor[app.Config]().Fields()), reflect.TypeFor[telemetry.Export]().Fields())
+	for _, field := range fields {
 		name := field.Tag.Get("env")
-		if name == "-" {
+		if name == "-" || field.Type == reflect.TypeFor[telemetry.Export]() {
 			continue
 		}
 		doc, byDefault := field.Tag.Get("doc"), field.Tag.Get("envDefault")

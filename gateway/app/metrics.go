@@ -15,7 +15,7 @@ import (
 func Metrics() ([]telemetry.Metric, error) {
 	cfg := Config{CoreURL: "http://core.invalid", HopSecret: secret.Text(make([]byte, identity.MinSecretBytes))}
 	return telemetry.Describe(func(registry prometheus.Registerer) error {
-		parts, err := cfg.assemble(slog.New(slog.DiscardHandler), registry)
+		parts, err := cfg.assemble(slog.New(slog.DiscardHandler), registry, nil)
 		if err != nil {
 			return err
 		}

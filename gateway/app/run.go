@@ -17,6 +17,7 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/auth"
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/httpapi"
+	"github.com/forgequeue/forgequeue/shared/build"
 	"github.com/forgequeue/forgequeue/shared/clock"
 	"github.com/forgequeue/forgequeue/shared/httpserver"
 	"github.com/forgequeue/forgequeue/shared/telemetry"
@@ -37,7 +38,12 @@ func Run(ctx context.Context, cfg Config) error {
 		return errors.Join(err, cfg.closeListeners())
 	}
 	registry := telemetry.NewRegistry()
-	parts, err := cfg.assemble(logger, registry)
+	tracing, err := cfg.Tracing.Start(ctx, "forgequeue-gateway", build.This().Version, logger)
+	if err != nil {
+		return errors.Join(err, cfg.closeListeners())
+	}
+	defer tracing.Stop(ctx)
+	parts, err := cfg.assemble(logger, registry, tracing)
 	if err != nil {
 		return errors.Join(err, cfg.closeListeners())
 	}
@@ -54,7 +60,7 @@ type parts struct {
 }
 
 // assemble makes the parts; nothing of it dials or starts yet.
-func (cfg Config) assemble(logger *slog.Logger, registry prometheus.Registerer) (*parts, error) {
+func (cfg Config) assemble(logger *slog.Logger, registry prometheus.Registerer, tracing *telemetry.Tracing) (*parts, error) {
 	proxies, err := admission.ParseProxies(cfg.TrustedProxies)
 	if err != nil {
 		return nil, fmt.Errorf("FORGEQUEUE_TRUSTED_PROXIES: %w", err)
@@ -62,6 +68,9 @@ func (cfg Config) assemble(logger *slog.Logger, registry prometheus.Registerer) 
 	redis, err := admission.Connect(cfg.RedisURL.Reveal())
 	if err != nil {
 		return nil, err
+	}
+	if err := redis.Trace(tracing.Provider()); err != nil {
+		return nil, errors.Join(err, redis.Close())
 	}
 	core, err := coreclient.New(coreclient.Options{
 		URL: cfg.CoreURL, Secret: []byte(cfg.HopSecret), Logger: logger, Limits: cfg.hopLimits(), Registry: registry,
@@ -92,6 +101,7 @@ func (cfg Config) assemble(logger *slog.Logger, registry prometheus.Registerer) 
 		Registry:   registry,
 		Logger:     logger,
 		Timeout:    cfg.RequestTimeout,
+		Tracing:    tracing.Provider(),
 	})
 	return p, nil
 }

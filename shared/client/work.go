@@ -52,30 +52,36 @@ func (c *Client) Claim(ctx context.Context, claim api.ClaimRequest) (api.ClaimRe
 }
 
 // Complete ends a job well. Problems of all four outcomes: lease_lost,
-// outcome_conflict, not_found. A repeat gets the first answer again.
-func (c *Client) Complete(ctx context.Context, jobID string, outcome api.CompleteRequest) (api.Outcome, error) {
-	return c.outcome(ctx, jobID, api.KindComplete, outcome)
+// outcome_conflict, not_found. A repeat gets the first answer again. Of the options
+// those for tracing count: with the job's own, its end is in its trace.
+func (c *Client) Complete(ctx context.Context, jobID string, outcome api.CompleteRequest, options ...CallOption) (api.Outcome, error) {
+	return c.outcome(ctx, jobID, api.KindComplete, outcome, options)
 }
 
 // Fail ends an attempt badly; the server decides on a retry.
-func (c *Client) Fail(ctx context.Context, jobID string, outcome api.FailRequest) (api.Outcome, error) {
-	return c.outcome(ctx, jobID, api.KindFail, outcome)
+func (c *Client) Fail(ctx context.Context, jobID string, outcome api.FailRequest, options ...CallOption) (api.Outcome, error) {
+	return c.outcome(ctx, jobID, api.KindFail, outcome, options)
 }
 
 // Snooze puts a job back for a while; the attempt is given back.
-func (c *Client) Snooze(ctx context.Context, jobID string, outcome api.SnoozeRequest) (api.Outcome, error) {
-	return c.outcome(ctx, jobID, api.KindSnooze, outcome)
+func (c *Client) Snooze(ctx context.Context, jobID string, outcome api.SnoozeRequest, options ...CallOption) (api.Outcome, error) {
+	return c.outcome(ctx, jobID, api.KindSnooze, outcome, options)
 }
 
 // Release puts a job back at once; the attempt is given back.
-func (c *Client) Release(ctx context.Context, jobID string, outcome api.ReleaseRequest) (api.Outcome, error) {
-	return c.outcome(ctx, jobID, api.KindRelease, outcome)
+func (c *Client) Release(ctx context.Context, jobID string, outcome api.ReleaseRequest, options ...CallOption) (api.Outcome, error) {
+	return c.outcome(ctx, jobID, api.KindRelease, outcome, options)
 }
 
-func (c *Client) outcome(ctx context.Context, jobID, kind string, body any) (api.Outcome, error) {
+func (c *Client) outcome(ctx context.Context, jobID, kind string, body any, options []CallOption) (api.Outcome, error) {
 	var answer api.Outcome
+	var chosen callOptions
+	for _, option := range options {
+		option(&chosen)
+	}
 	err := c.do(ctx, call{
 		method: http.MethodPost, path: []string{"v1", "jobs", jobID, kind}, body: body, answer: &answer, repeatable: true,
+		correlationID: chosen.correlationID, traceparent: chosen.traceparent,
 	})
 	return answer, err
 }

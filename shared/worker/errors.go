@@ -45,6 +45,13 @@ func Snooze(d time.Duration) error {
 	return &snoozeError{min(max(d, 0), api.MaxDelay)}
 }
 
+// Snoozed says whether a handler's error puts the job back, and so is no failure: for
+// middleware that tells the two apart.
+func Snoozed(err error) bool {
+	_, ok := errors.AsType[*snoozeError](err)
+	return ok
+}
+
 // RetryAfter fails the attempt and asks for the next one after d, instead of
 // the job's backoff; at most 7 days. RetryAfter(nil, d) is nil.
 func RetryAfter(err error, d time.Duration) error {

@@ -30,6 +30,9 @@ var errNoResult = errors.New("the answer does not tell of this outcome")
 // parcel is one outcome on its way to the server.
 type parcel struct {
 	outcome api.OutcomeRequest
+	// options name the job's trace, for an outcome that is sent alone: a request that
+	// many share is of no trace.
+	options []client.CallOption
 	// end is until when it is worth sending; a heartbeat moves it on.
 	end func() time.Time
 	// answered gets the server's answer, or why there is none.
@@ -72,7 +75,7 @@ func newOutbox(c *client.Client, logger *slog.Logger) *outbox {
 // It gives up where a repeat would be answered the same, once the lease is
 // certainly over, and with ctx.
 func (o *outbox) send(ctx context.Context, leases *leases, l *lease, outcome api.OutcomeRequest) answer {
-	p := &parcel{outcome: outcome, end: func() time.Time { return leases.certainEnd(l) }, answered: make(chan answer, 1)}
+	p := &parcel{outcome: outcome, options: traceOf(l), end: func() time.Time { return leases.certainEnd(l) }, answered: make(chan answer, 1)}
 	select {
 	case o.in <- p:
 	case <-ctx.Done():
@@ -89,6 +92,11 @@ func (o *outbox) send(ctx context.Context, leases *leases, l *lease, outcome api
 	default:
 		return answer{err: ctx.Err()}
 	}
+}
+
+// traceOf names the trace of a lease's job, and the larger whole that it is part of.
+func traceOf(l *lease) []client.CallOption {
+	return []client.CallOption{client.WithCorrelationID(orEmpty(l.job.CorrelationID)), client.WithTraceparent(orEmpty(l.job.Traceparent))}
 }
 
 // run sends until ctx ends. Callers of send leave with a context of their own.
@@ -262,7 +270,7 @@ func (o *outbox) post(ctx context.Context, batch []*parcel) ([]answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, flushTry)
 	defer cancel()
 	if len(batch) == 1 {
-		outcome, err := o.postOne(ctx, &batch[0].outcome)
+		outcome, err := o.postOne(ctx, &batch[0].outcome, batch[0].options)
 		return []answer{{outcome: outcome}}, err
 	}
 	outcomes := make([]api.OutcomeRequest, len(batch))
@@ -300,17 +308,17 @@ func resultOf(result *api.OutcomeResult) answer {
 	}
 }
 
-func (o *outbox) postOne(ctx context.Context, outcome *api.OutcomeRequest) (api.Outcome, error) {
+func (o *outbox) postOne(ctx context.Context, outcome *api.OutcomeRequest, options []client.CallOption) (api.Outcome, error) {
 	switch token := outcome.LeaseToken; outcome.Kind {
 	case api.KindComplete:
-		return o.client.Complete(ctx, outcome.JobID, api.CompleteRequest{LeaseToken: token, Result: outcome.Result})
+		return o.client.Complete(ctx, outcome.JobID, api.CompleteRequest{LeaseToken: token, Result: outcome.Result}, options...)
 	case api.KindSnooze:
-		return o.client.Snooze(ctx, outcome.JobID, api.SnoozeRequest{LeaseToken: token, DelayMS: outcome.DelayMS, Error: outcome.Error})
+		return o.client.Snooze(ctx, outcome.JobID, api.SnoozeRequest{LeaseToken: token, DelayMS: outcome.DelayMS, Error: outcome.Error}, options...)
 	case api.KindRelease:
-		return o.client.Release(ctx, outcome.JobID, api.ReleaseRequest{LeaseToken: token})
+		return o.client.Release(ctx, outcome.JobID, api.ReleaseRequest{LeaseToken: token}, options...)
 	default:
 		return o.client.Fail(ctx, outcome.JobID, api.FailRequest{
 			LeaseToken: token, Error: outcome.Error, RetryAfterMS: outcome.RetryAfterMS, Permanent: outcome.Permanent,
-		})
+		}, options...)
 	}
 }

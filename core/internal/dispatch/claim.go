@@ -164,7 +164,7 @@ func (d *Dispatcher) End(ctx context.Context, endings []queue.Ending) []queue.En
 }
 
 // ended tells of what a flush has ended.
-func (d *Dispatcher) ended(endings []queue.Ending, ended []queue.Ended) {
+func (d *Dispatcher) ended(ctx context.Context, endings []queue.Ending, ended []queue.Ended) {
 	var ready []queue.Ready
 	var over []uuid.UUID
 	waits := false
@@ -173,6 +173,7 @@ func (d *Dispatcher) ended(endings []queue.Ending, ended []queue.Ended) {
 			continue
 		}
 		d.count(&ended[i])
+		d.traces.attempt(ctx, ended[i].Traced, endings[i].Kind, ended[i].Outcome.State, failureOf(&endings[i]))
 		if id := endings[i].Lease.Job; job.State(ended[i].Outcome.State).Terminal() {
 			over = append(over, id)
 		} else {
@@ -190,6 +191,18 @@ func (d *Dispatcher) ended(endings []queue.Ending, ended []queue.Ended) {
 	if waits {
 		d.scheduled()
 	}
+}
+
+// failureOf is why an attempt failed, "" if it did not. The message stays here: it is
+// the tenant's, and may be long.
+func failureOf(ending *queue.Ending) string {
+	switch {
+	case ending.Kind != api.KindFail:
+		return ""
+	case ending.Error == nil || ending.Error.Type == "":
+		return "failed"
+	}
+	return ending.Error.Type
 }
 
 // isCapped says whether the lane's jobs come under a running cap.

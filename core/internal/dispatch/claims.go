@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/groupcommit"
@@ -45,6 +47,8 @@ type claimRequest struct {
 	worker queue.ClaimWorker
 	// look says to look at the tables where nothing is believed to be there.
 	look bool
+	// span is the caller's, zero for none.
+	span trace.SpanContext
 
 	mu        sync.Mutex
 	left      bool
@@ -77,7 +81,7 @@ func (r *claimRequest) hasLeft() bool {
 func (c *claims) take(ctx context.Context, filter *Filter, worker queue.ClaimWorker, look bool) ([]queue.Claimed, error) {
 	group, unuse := c.enter(filter.key())
 	defer unuse()
-	request := &claimRequest{filter: filter, worker: worker, look: look}
+	request := &claimRequest{filter: filter, worker: worker, look: look, span: c.d.traces.asker(ctx)}
 	jobs, err := group.Do(ctx, 0, request)
 	switch {
 	case errors.Is(err, groupcommit.ErrLeft), errors.Is(err, groupcommit.ErrUnknown):
@@ -121,6 +125,8 @@ func (c *claims) enter(key string) (group *claimGroup, unuse func()) {
 
 // flush leases for all of the requests at once and deals out, the first one first.
 func (c *claims) flush(ctx context.Context, dealer *fair, requests []*claimRequest) []groupcommit.Result[[]queue.Claimed] {
+	ctx, span := c.d.traces.flush(ctx, "claims", len(requests), func(i int) trace.SpanContext { return requests[i].span })
+	defer span.End()
 	results := make([]groupcommit.Result[[]queue.Claimed], len(requests))
 	leasing := &leasing{d: c.d, dealer: dealer, filter: requests[0].filter, busy: map[tenant.ID]bool{}}
 	look := false

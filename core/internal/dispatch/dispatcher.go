@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
@@ -49,6 +50,7 @@ type Dispatcher struct {
 	served    served
 	breakers  breakers
 	metrics   *metrics.Jobs
+	traces    traces
 	log       *slog.Logger
 	// tell passes wake-ups on to other cores; it never blocks.
 	tell func([]queue.Waiting)
@@ -82,6 +84,8 @@ type Options struct {
 	MaxRunning int64
 	// Scheduled is called when a job starts to wait for its time; nil for none.
 	Scheduled func()
+	// Tracer makes spans; nil makes none.
+	Tracer trace.Tracer
 }
 
 // New makes a Dispatcher; Run keeps it up to date.
@@ -89,13 +93,13 @@ func New(o Options) *Dispatcher {
 	d := &Dispatcher{
 		store: o.Store, lanes: newLanes(o.Store), lines: newLines(), limits: newLimits(o.Store), metrics: o.Metrics, log: o.Logger,
 		tell: o.Tell, tellEnded: o.TellEnded, tellSettings: o.TellSettings, scheduled: o.Scheduled, refresh: make(chan struct{}, 1),
-		draining: make(chan struct{}), workers: workers{joined: o.Metrics.Workers.Registered},
+		draining: make(chan struct{}), workers: workers{joined: o.Metrics.Workers.Registered}, traces: traces{o.Tracer},
 	}
 	d.claims = &claims{d: d, groups: map[string]*claimGroup{}}
 	if o.MaxRunning > 0 {
 		d.maxRunning = &o.MaxRunning
 	}
-	d.flushes = newFlushes(o.Store, d.stored, d.ended)
+	d.flushes = newFlushes(o.Store, d.traces, d.stored, d.ended)
 	if d.tell == nil {
 		d.tell = func([]queue.Waiting) {}
 	}

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
@@ -41,10 +43,11 @@ type (
 // guarded ones, which go one after the other within a tenant anyhow, have one for
 // each tenant: whoever waits for a lock holds up its own tenant alone.
 type flushes struct {
-	store *queue.Store
+	store  *queue.Store
+	traces traces
 	// onStored and onEnd tell of what was done, whether or not its callers still listen.
 	onStored func([]queue.SubmitAnswer)
-	onEnd    func([]queue.Ending, []queue.Ended)
+	onEnd    func(context.Context, []queue.Ending, []queue.Ended)
 	plain    *submitGroup
 	ends     *groupcommit.Group[queue.Ending, queue.Ended]
 	beats    *groupcommit.Group[job.Lease, *queue.Beat]
@@ -61,15 +64,17 @@ type guardedGroup struct {
 	users int
 }
 
-func newFlushes(store *queue.Store, onStored func([]queue.SubmitAnswer), onEnd func([]queue.Ending, []queue.Ended)) *flushes {
-	f := &flushes{store: store, onStored: onStored, onEnd: onEnd, guarded: map[tenant.ID]*guardedGroup{}, slots: make(chan struct{}, guardedFlushes)}
+func newFlushes(store *queue.Store, made traces, onStored func([]queue.SubmitAnswer), onEnd func(context.Context, []queue.Ending, []queue.Ended)) *flushes {
+	f := &flushes{store: store, traces: made, onStored: onStored, onEnd: onEnd, guarded: map[tenant.ID]*guardedGroup{}, slots: make(chan struct{}, guardedFlushes)}
 	f.plain = newSubmitGroup(f.submitPlain)
 	f.ends = groupcommit.New(groupcommit.Options[queue.Ending, queue.Ended]{
 		Most: jobsPerFlush, Waiting: waitingPerGroup, Timeout: flushTime,
 		Weight: func(e queue.Ending) int { return 1 + len(e.Result)/bytesPerJob },
 		Flush: func(ctx context.Context, endings []queue.Ending) []endResult {
+			ctx, span := made.flush(ctx, "outcomes", len(endings), func(i int) trace.SpanContext { return endings[i].Span })
+			defer span.End()
 			ended := store.End(ctx, endings)
-			onEnd(endings, ended)
+			onEnd(ctx, endings, ended)
 			results := make([]endResult, len(ended))
 			for i := range ended {
 				results[i].Value = ended[i]
@@ -170,14 +175,22 @@ func (f *flushes) unuse(owner tenant.ID, one *guardedGroup) {
 
 func (f *flushes) submitPlain(ctx context.Context, submissions []*queue.Submission) []submitResult {
 	results := make([]submitResult, len(submissions))
+	ctx, span := f.span(ctx, submissions)
+	defer span.End()
 	f.storeAll(ctx, submissions, results)
 	return results
+}
+
+func (f *flushes) span(ctx context.Context, submissions []*queue.Submission) (context.Context, trace.Span) {
+	return f.traces.flush(ctx, "submits", len(submissions), func(i int) trace.SpanContext { return submissions[i].Span })
 }
 
 // submitGuarded waits for its turn with nothing in its hands; more of the tenant's
 // submits gather meanwhile.
 func (f *flushes) submitGuarded(ctx context.Context, submissions []*queue.Submission) []submitResult {
 	results := make([]submitResult, len(submissions))
+	ctx, span := f.span(ctx, submissions) // the wait for the turn included
+	defer span.End()
 	select {
 	case f.slots <- struct{}{}:
 		defer func() { <-f.slots }()
@@ -220,6 +233,11 @@ func (f *flushes) storeAll(ctx context.Context, submissions []*queue.Submission,
 // end ends attempts with the next flush.
 func (f *flushes) end(ctx context.Context, endings []queue.Ending) []queue.Ended {
 	ended := make([]queue.Ended, len(endings))
+	if asker := f.traces.asker(ctx); asker.IsValid() {
+		for i := range endings {
+			endings[i].Span = asker
+		}
+	}
 	for i, result := range f.ends.DoAll(ctx, 0, endings) {
 		ended[i] = result.Value
 		if result.Err != nil {
@@ -231,6 +249,7 @@ func (f *flushes) end(ctx context.Context, endings []queue.Ending) []queue.Ended
 
 func (f *flushes) beat(ctx context.Context, leases []job.Lease) []beatResult {
 	results := make([]beatResult, len(leases))
+	ctx, _ = f.traces.flush(ctx, "heartbeats", 0, nil) // nobody's: a lease does not say whose request extends it
 	held, err := f.store.Heartbeat(ctx, leases)
 	for i, lease := range leases {
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
@@ -28,6 +29,9 @@ type SubmitCall struct {
 	Idempotency   *queue.Idempotency
 	CorrelationID string
 	Traceparent   string
+	// Span is the request's here in core, zero for none; what the job gets is
+	// Traceparent.
+	Span trace.SpanContext
 }
 
 // SubmitAnswer is a call's answer, or why there is none.
@@ -75,7 +79,7 @@ func (d *Dispatcher) stored(answers []queue.SubmitAnswer) {
 func (d *Dispatcher) submission(ctx context.Context, call *SubmitCall) (queue.Submission, error) {
 	made := queue.Submission{
 		Tenant: call.Tenant, User: call.User, Batch: call.Batch, Atomic: call.Atomic, Idempotency: call.Idempotency,
-		Jobs: make([]queue.NewJob, len(call.Jobs)), Refused: call.Refused,
+		Jobs: make([]queue.NewJob, len(call.Jobs)), Refused: call.Refused, Span: call.Span,
 	}
 	if err := d.limits.Know(ctx, call.Tenant); err != nil {
 		return made, err

@@ -49,16 +49,23 @@ func (s *Server) submit(ctx context.Context, items []api.Item[api.HopSubmitReque
 	results := make([]api.Result[api.HopSubmitResponse], len(items))
 	calls := make([]dispatch.SubmitCall, 0, len(items))
 	places := make([]int, 0, len(items))
+	spans := itemSpans(ctx, items)
 	for i := range items {
 		call, err := submitCall(&items[i])
 		if err != nil {
 			results[i] = result[api.HopSubmitResponse](ctx, nil, err)
 			continue
 		}
+		if spans != nil {
+			call.Span = spans[i].SpanContext()
+		}
 		calls, places = append(calls, call), append(places, i)
 	}
 	for i, answer := range s.Dispatcher.Submit(ctx, calls) {
 		results[places[i]] = submitResult(ctx, answer)
+	}
+	for i, span := range spans {
+		endSpan(span, &results[i])
 	}
 	return results
 }

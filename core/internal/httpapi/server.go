@@ -17,6 +17,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/hints"
@@ -48,7 +49,9 @@ type Server struct {
 	// Guard says which addresses they may push to.
 	Guard outbound.Guard
 	// Draining says that this process is about to stop.
-	Draining  func() bool
+	Draining func() bool
+	// Tracer makes spans; nil makes none.
+	Tracer    trace.Tracer
 	durations *prometheus.HistogramVec
 	expired   prometheus.Counter
 }
@@ -129,7 +132,7 @@ func route[Req, Resp any](s *Server, group *gin.RouterGroup, path string, serve 
 		}
 		ctx, cancel := withTimeout(c.Request, 0)
 		defer cancel()
-		_ = s.answer(c, api.Results[Resp]{Results: serve(ctx, items)})
+		_ = s.answer(c, api.Results[Resp]{Results: serve(s.tracing(ctx, path), items)})
 	})
 }
 
@@ -138,8 +141,10 @@ func each[Req, Resp any](serve func(context.Context, api.Item[Req]) (Resp, error
 	return func(ctx context.Context, items []api.Item[Req]) []api.Result[Resp] {
 		results := make([]api.Result[Resp], len(items))
 		for i := range items {
+			ctx, span := itemSpan(ctx, &items[i])
 			value, err := serve(queue.WithActor(ctx, actor(items[i].Principal)), items[i])
 			results[i] = result(ctx, &value, err)
+			endSpan(span, &results[i])
 		}
 		return results
 	}
@@ -152,6 +157,8 @@ func atOnce[Req, Resp any](serve func(context.Context, api.Item[Req]) (Resp, err
 		var group sync.WaitGroup
 		for i := range items {
 			group.Go(func() {
+				ctx, span := itemSpan(ctx, &items[i])
+				defer func() { endSpan(span, &results[i]) }()
 				defer guard(ctx, &results[i])
 				value, err := serve(ctx, items[i])
 				results[i] = result(ctx, &value, err)

@@ -26,11 +26,14 @@ func (s *Server) claims(c *gin.Context) {
 	}
 	ctx, cancel := withTimeout(c.Request, api.MaxWait)
 	defer cancel()
+	traced := s.tracing(ctx, api.HopClaim)
 	taken := make([][]queue.Claimed, len(items))
 	results := make([]api.Result[api.ClaimResponse], len(items))
 	var group sync.WaitGroup
 	for i := range items {
 		group.Go(func() {
+			ctx, span := itemSpan(traced, &items[i])
+			defer func() { endSpan(span, &results[i]) }()
 			defer guard(ctx, &results[i])
 			response := api.ClaimResponse{Jobs: []api.ClaimedJob{}}
 			var err error

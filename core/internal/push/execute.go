@@ -8,6 +8,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/telemetry"
 )
 
 const (
@@ -59,7 +60,8 @@ func (e *Executor) execute(calls context.Context, t *target, claimed *queue.Clai
 	e.metrics.Duration.Observe(time.Since(received).Seconds())
 	e.log.InfoContext(ctx, "push", "job", claimed.ID, "tenant", claimed.TenantID, "queue", claimed.Queue, "attempt", claimed.Attempt,
 		"epoch", claimed.Epoch, "outcome", v.word, "status", a.status, "tries", a.tries,
-		"duration_ms", time.Since(received).Milliseconds(), "correlation_id", textOf(claimed.CorrelationID))
+		"duration_ms", time.Since(received).Milliseconds(), "correlation_id", textOf(claimed.CorrelationID),
+		"trace_id", telemetry.TraceID(textOf(claimed.Traceparent)))
 }
 
 func textOf(s *string) string {
@@ -132,7 +134,9 @@ func (e *Executor) try(ctx context.Context, a *attempt) (said *answer, probe boo
 		if err != nil {
 			return &answer{failure: &failure{kind: "internal", message: "the call could not be made"}}, errFailing
 		}
+		told := e.span(a, r)
 		said, err := send(e.transport, r)
+		told(said)
 		if err == nil && judge(said).failing {
 			err = errFailing
 		}
@@ -169,7 +173,7 @@ func (e *Executor) end(ctx context.Context, a *attempt, v *verdict) {
 	if v.delay > 0 { // never sooner than the destination asks, and not all of its jobs at once
 		v.delay += rand.N(v.delay/10 + 1) //nolint:gosec // spreads jobs, guards nothing
 	}
-	finish, cancel := context.WithTimeout(context.WithoutCancel(ctx), endFor)
+	finish, cancel := context.WithTimeout(e.ofJob(context.WithoutCancel(ctx), a.job), endFor)
 	defer cancel()
 	ending := queue.Ending{
 		Lease: a.job.Lease(), Kind: v.kind, Result: v.result, Error: v.err, Permanent: v.permanent, Delay: v.delay, Deferral: v.deferral,

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/sony/gobreaker/v2"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
@@ -42,6 +43,8 @@ type Options struct {
 	Outbound   outbound.Options
 	Metrics    *metrics.Push
 	Logger     *slog.Logger
+	// Tracer makes spans; nil makes none.
+	Tracer trace.Tracer
 	// Grace is how long calls may go on after the end of Run's context.
 	Grace time.Duration
 	// InFlight is how many calls may be under way at once.
@@ -56,6 +59,7 @@ type Executor struct {
 	transport  *outbound.Transport
 	metrics    *metrics.Push
 	log        *slog.Logger
+	tracer     trace.Tracer
 	grace      time.Duration
 	workerID   string
 	budget     budget
@@ -78,7 +82,7 @@ type Executor struct {
 func New(o Options) *Executor {
 	return &Executor{
 		dispatcher: o.Dispatcher, store: o.Store, keys: o.Keys, transport: outbound.NewTransport(o.Outbound),
-		metrics: o.Metrics, log: o.Logger, grace: o.Grace, workerID: "push:" + uuid.NewString(), again: make(chan struct{}, 1), changes: make(chan breakerChange, 64),
+		metrics: o.Metrics, log: o.Logger, tracer: o.Tracer, grace: o.Grace, workerID: "push:" + uuid.NewString(), again: make(chan struct{}, 1), changes: make(chan breakerChange, 64),
 		most: o.InFlight, byTenant: map[tenant.ID]int{}, targets: map[queue.QueueKey]*target{}, breakers: map[breakerKey]*breaker{},
 	}
 }

@@ -30,6 +30,9 @@ SELECT ` + keptColumns + `, attempt, last_error, ended.lease_id, input.hash, NUL
 FROM ended JOIN input ` + namedSQL + `
 RETURNING id, tenant_id, lane_id, outcome_lease_id, attempt, epoch, created_at, started_at, finished_at`
 
+// completeTracedSQL also gives what the attempt's span tells.
+const completeTracedSQL = completeSQL + `, type, queue, traceparent`
+
 type completed struct {
 	ID             uuid.UUID
 	TenantID       tenant.ID
@@ -40,6 +43,10 @@ type completed struct {
 	CreatedAt      time.Time
 	StartedAt      *time.Time
 	FinishedAt     time.Time
+
+	// Of completeTracedSQL only.
+	Type, Queue string
+	Traceparent *string
 }
 
 func (c *completed) lease() job.Lease {
@@ -62,7 +69,11 @@ func (s *Store) complete(ctx context.Context, endings []*Ending) (map[job.Lease]
 	}
 	args := leaseArgs(leases)
 	args["results"], args["hashes"] = results, hashes
-	rows, err := query(ctx, s, pgx.RowToStructByName[completed], completeSQL, args)
+	statement := completeSQL
+	if s.tracing {
+		statement = completeTracedSQL
+	}
+	rows, err := query(ctx, s, pgx.RowToStructByNameLax[completed], statement, args)
 	if err != nil {
 		return nil, fmt.Errorf("queue: complete: %w", err)
 	}

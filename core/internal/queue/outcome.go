@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
@@ -36,6 +37,8 @@ type Ending struct {
 	Deferral time.Duration
 	// Random is uniform in [0, 1): the backoff's jitter.
 	Random float64
+	// Span is whose ending it is, for the trace of the flush; zero for nobody's.
+	Span trace.SpanContext
 }
 
 // hash tells two endings of one lease apart: same kind and body, same hash (D5).
@@ -71,6 +74,8 @@ type Ended struct {
 	// Execution is how long the attempt ran, EndToEnd how long it was since the
 	// submit; for a complete only.
 	Execution, EndToEnd time.Duration
+	// Traced is what the attempt's span tells; nil for none.
+	Traced *TracedAttempt
 }
 
 // End ends attempts, of any tenants, each as its holder says. Every one has its
@@ -146,6 +151,9 @@ func (s *Store) endCompletes(ctx context.Context, endings []Ending, indexes []in
 			if row.StartedAt != nil {
 				ended[index].Execution = row.FinishedAt.Sub(*row.StartedAt)
 			}
+			ended[index].Traced = s.traced(TracedAttempt{
+				Job: row.ID, Tenant: row.TenantID, Type: row.Type, Queue: row.Queue, Attempt: row.Attempt, Ended: row.FinishedAt,
+			}, row.Traceparent, row.StartedAt)
 		default:
 			missing = append(missing, index)
 		}
@@ -183,6 +191,7 @@ func (s *Store) endOthers(ctx context.Context, endings []Ending, indexes []int, 
 			}
 			settlements = append(settlements, made)
 			ended[index] = made.ended()
+			ended[index].Traced = s.tracedRow(row)
 		}
 		return settle(ctx, tx, settlements)
 	})

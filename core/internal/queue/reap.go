@@ -23,6 +23,8 @@ type Reaped struct {
 	Verdict job.Verdict
 	// Late is how long after its end the lease was taken back.
 	Late time.Duration
+	// Traced is what the attempt's span tells; nil for none.
+	Traced *TracedAttempt
 
 	ended time.Time
 }
@@ -93,7 +95,10 @@ func (s *Store) takeBack(ctx context.Context, sql string, args pgx.StrictNamedAr
 				return err
 			}
 			settlements = append(settlements, made)
-			reaped = append(reaped, Reaped{row.ID, Ready{Lane: row.LaneID, Priority: row.Priority, At: row.Now}, row.Queue, event, made.verdict, max(row.Now.Sub(*row.LeaseExpiresAt), 0), *row.LeaseExpiresAt})
+			reaped = append(reaped, Reaped{
+				ID: row.ID, Ready: Ready{Lane: row.LaneID, Priority: row.Priority, At: row.Now}, Queue: row.Queue, Event: event, Verdict: made.verdict,
+				Late: max(row.Now.Sub(*row.LeaseExpiresAt), 0), Traced: s.tracedRow(row), ended: *row.LeaseExpiresAt,
+			})
 		}
 		return settle(ctx, tx, settlements)
 	})

@@ -11,10 +11,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/exaring/otelpgx"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	pgxuuid "github.com/vgarvardt/pgx-google-uuid/v5"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
 )
@@ -28,7 +30,10 @@ type Options struct {
 	PoolWait time.Duration
 	// Retention says how long what has ended is kept.
 	Retention Retention
-	// Tracer sees every statement; nil for none.
+	// Tracing makes spans of the statements that are run below one, and has what the
+	// spans of attempts tell read; nil makes none.
+	Tracing trace.TracerProvider
+	// Tracer sees every statement; nil for none, or for that of Tracing.
 	Tracer pgx.QueryTracer
 	// AllowUnsafe lets the store start on a server that can lose what it acknowledged.
 	AllowUnsafe bool
@@ -43,6 +48,8 @@ type Store struct {
 	retention Retention
 	// refused counts the calls that found no free connection in time.
 	refused atomic.Int64
+	// tracing says that statements, and attempts, are traced.
+	tracing bool
 }
 
 // Retention says how long what has ended is kept; 0 is for ever.
@@ -97,7 +104,7 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 	params["application_name"] = "forgequeue-core"
 	// A session that died between BEGIN and COMMIT must not keep its row locks.
 	params["idle_in_transaction_session_timeout"] = "30s"
-	config.ConnConfig.Tracer = options.Tracer
+	config.ConnConfig.Tracer = options.tracer()
 	config.MaxConns = options.MaxConns
 	config.MaxConnIdleTime = 5 * time.Minute
 	config.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
@@ -113,12 +120,21 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("queue: open: %w", err)
 	}
-	s := &Store{pool: pool, poolWait: options.PoolWait, callTime: callTime, retention: options.Retention}
+	s := &Store{pool: pool, poolWait: options.PoolWait, callTime: callTime, retention: options.Retention, tracing: options.Tracing != nil}
 	if err := s.checkServer(ctx, options.AllowUnsafe); err != nil {
 		pool.Close()
 		return nil, err
 	}
 	return s, nil
+}
+
+// tracer is nil where nobody looks at statements. Statements are ours and have no
+// values in them; those are not told.
+func (o Options) tracer() pgx.QueryTracer {
+	if o.Tracing == nil || o.Tracer != nil {
+		return o.Tracer
+	}
+	return otelpgx.NewTracer(otelpgx.WithTracerProvider(o.Tracing), otelpgx.WithDisableAcquireTracer(), otelpgx.WithSpanNameFunc(statementName))
 }
 
 // Close waits for calls under way and closes every connection.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
@@ -56,6 +57,8 @@ type Submission struct {
 	// Atomic stores all jobs or none.
 	Atomic      bool
 	Idempotency *Idempotency
+	// Span is whose submission it is, for the trace of the flush; zero for nobody's.
+	Span trace.SpanContext
 	// holders, where not nil, runs in parallel to Jobs: live jobs that have their dedupe_key.
 	holders []*jobRow
 	// Warnings are said in the answer to a single job.

@@ -40,7 +40,7 @@ func (d *Deadlines) RunOnce(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		tell(d.dispatcher, d.metrics, buried, byEvent, func() {}) // an end, never a wait
+		tell(ctx, d.dispatcher, d.metrics, buried, byEvent, func() {}) // an end, never a wait
 		if len(buried) < reapBatch {
 			done()
 			return nil

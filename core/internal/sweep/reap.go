@@ -67,7 +67,7 @@ func (r *Reaper) RunOnce(ctx context.Context) error {
 		if len(reaped) > 0 {
 			r.log.InfoContext(ctx, "leases taken back", "count", len(reaped))
 		}
-		tell(r.dispatcher, r.metrics, reaped, byEvent, r.kick)
+		tell(ctx, r.dispatcher, r.metrics, reaped, byEvent, r.kick)
 		if len(reaped) < reapBatch {
 			done()
 			return nil

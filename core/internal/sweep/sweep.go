@@ -40,7 +40,7 @@ const byEvent = ""
 // tell is the one way in which a duty's work becomes known: lanes in which jobs
 // became ready, jobs that went on, jobs that ended. because is why they went back in
 // line, or byEvent.
-func tell(d *dispatch.Dispatcher, m *metrics.Jobs, reaped []queue.Reaped, because string, kick func()) {
+func tell(ctx context.Context, d *dispatch.Dispatcher, m *metrics.Jobs, reaped []queue.Reaped, because string, kick func()) {
 	var ready []queue.Ready
 	var over []uuid.UUID
 	scheduled := false
@@ -64,6 +64,7 @@ func tell(d *dispatch.Dispatcher, m *metrics.Jobs, reaped []queue.Reaped, becaus
 			m.Cancelled.Inc()
 		}
 	}
+	d.Reaped(ctx, reaped)
 	d.Changed(queue.IDs(reaped)...)
 	d.Ended(over...)
 	d.Wake(ready)

@@ -50,7 +50,7 @@ func (w *Workers) RunOnce(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		tell(w.dispatcher, w.metrics, reaped, metrics.WorkerDead, w.kick)
+		tell(ctx, w.dispatcher, w.metrics, reaped, metrics.WorkerDead, w.kick)
 		if len(reaped) < reapBatch {
 			return nil
 		}

@@ -66,6 +66,7 @@ type LimiterOptions struct {
 // first to succeed closes it.
 type Limiter struct {
 	client   redis.UniversalClient // nil where none is configured
+	traced   bool                  // its calls make spans
 	prefix   string
 	budget   time.Duration // redisBudget, unless Redis was given another
 	id       string        // of this gateway, among those that Redis has seen
@@ -95,6 +96,7 @@ func NewLimiter(r *Redis, opts LimiterOptions) *Limiter {
 	}
 	l := &Limiter{
 		client: r.client,
+		traced: r.traced,
 		prefix: opts.Prefix,
 		budget: cmp.Or(r.budget, redisBudget),
 		id:     uuid.NewString(),

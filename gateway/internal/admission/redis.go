@@ -29,6 +29,7 @@ const (
 type Redis struct {
 	client redis.UniversalClient // nil where none is configured
 	budget time.Duration         // of a limiter on it; 0 is redisBudget
+	traced bool                  // calls make spans
 
 	mu      sync.Mutex // held while a ping is under way: one is enough for all who ask
 	checked time.Time

@@ -117,7 +117,7 @@ func (l *Limiter) flush(batch []*waiter) {
 		release(batch)
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(batch[0].ctx), l.budget)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.spanned(batch)), l.budget)
 	defer cancel()
 	// The client may need longer than its context to give up, as in dialling.
 	late := time.AfterFunc(l.budget, func() { l.suspect(batch) })

@@ -17,8 +17,10 @@ import (
 type call struct {
 	requestID     string
 	correlationID string
-	traceparent   string // empty where the client sent none that is well-formed
-	instance      string
+	// traceparent is the request's own span where spans are made, else what the client
+	// sent; empty where that is nothing well-formed.
+	traceparent string
+	instance    string
 
 	address netip.Addr // of the client; the zero address where there is none
 	caller  auth.Caller

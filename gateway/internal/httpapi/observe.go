@@ -4,10 +4,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"regexp"
 	"runtime/debug"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -16,6 +14,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
+	"github.com/forgequeue/forgequeue/shared/telemetry"
 )
 
 // callKey is where gin carries the call from observe to handle.
@@ -26,7 +25,7 @@ func callOf(g *gin.Context) *call { return g.MustGet(callKey).(*call) } //nolint
 // observe stands before everything: it names the request, turns a panic into a
 // problem, and tells of the request once, in one log line and one metric.
 func (s *Server) observe(g *gin.Context) {
-	c := newCall(g.Request)
+	c := s.newCall(g.Request)
 	g.Set(callKey, c)
 	g.Header("X-Request-Id", c.requestID)
 	g.Header("X-Correlation-Id", c.correlationID)
@@ -34,6 +33,7 @@ func (s *Server) observe(g *gin.Context) {
 	defer func() {
 		cut := caught(g, c, recover())
 		s.tell(g, c, time.Since(c.began))
+		s.tellSpan(g, c)
 		if cut {
 			panic(http.ErrAbortHandler) // closes the connection: half an answer must not look like a whole one
 		}
@@ -57,28 +57,14 @@ func caught(g *gin.Context, c *call, panicked any) (cut bool) {
 
 // newCall takes from the headers what may be taken from them: a correlation id
 // and a trace, and only in their proper form. The request id is always ours.
-func newCall(r *http.Request) *call {
+func (s *Server) newCall(r *http.Request) *call {
 	c := &call{requestID: uuid.NewString(), instance: clip(r.URL.EscapedPath()), began: time.Now()}
 	c.correlationID = c.requestID
 	if given := r.Header["X-Correlation-Id"]; len(given) == 1 && api.ValidLabel(given[0]) {
 		c.correlationID = given[0]
 	}
-	if given := r.Header["Traceparent"]; len(given) == 1 && validTraceparent(given[0]) {
-		c.traceparent = given[0]
-	}
+	c.traceparent = s.traceparent(r)
 	return c
-}
-
-// traceparentPattern is W3C Trace Context, section 3.2; version 00's form is
-// what later versions begin with, and all that is passed on.
-var traceparentPattern = regexp.MustCompile(`^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
-
-func validTraceparent(text string) bool {
-	if !traceparentPattern.MatchString(text) {
-		return false
-	}
-	version, trace, parent := text[:2], text[3:35], text[36:52]
-	return version != "ff" && strings.Trim(trace, "0") != "" && strings.Trim(parent, "0") != ""
 }
 
 // limitHeaders refuses what net/http, which allows more, let through.
@@ -128,6 +114,7 @@ func (s *Server) tell(g *gin.Context, c *call, took time.Duration) {
 	s.logger.LogAttrs(ctx, told, "request",
 		slog.String("request_id", c.requestID),
 		slog.String("correlation_id", c.correlationID),
+		slog.String("trace_id", telemetry.TraceID(c.traceparent)),
 		slog.String("method", method),
 		slog.String("route", name),
 		slog.Int("status", status),
@@ -147,11 +134,14 @@ func (s *Server) tell(g *gin.Context, c *call, took time.Duration) {
 	)
 }
 
+// noRoute stands for every path that is no route's.
+const noRoute = "none"
+
 // labels are of a bounded number: an unknown route or method is one value.
 func labels(g *gin.Context) (method, name string) {
 	name = g.GetString(routeKey)
 	if name == "" {
-		name = "none"
+		name = noRoute
 	}
 	switch g.Request.Method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:
@@ -168,7 +158,7 @@ func level(name string, status int, c *call, left bool) slog.Level {
 		return slog.LevelError
 	case status >= http.StatusInternalServerError:
 		return slog.LevelWarn
-	case name == "/livez" || name == "/readyz":
+	case isProbe(name):
 		return slog.LevelDebug // asked every few seconds, for ever
 	}
 	return slog.LevelInfo

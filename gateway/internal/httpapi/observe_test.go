@@ -37,7 +37,7 @@ func TestCanonicalLine(t *testing.T) {
 	}
 	want := []string{
 		"address", "bytes_in", "bytes_out", "client_left", "code", "correlation_id", "decided_locally", "duration_ms", "error",
-		"key_id", "level", "method", "msg", "principal", "remote", "request_id", "route", "status", "tenant", "time", "verdict",
+		"key_id", "level", "method", "msg", "principal", "remote", "request_id", "route", "status", "tenant", "time", "trace_id", "verdict",
 	}
 	for _, line := range lines {
 		if diff := cmp.Diff(want, slices.Sorted(maps.Keys(line))); diff != "" {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
 	"github.com/forgequeue/forgequeue/gateway/internal/auth"
@@ -43,6 +44,8 @@ type Options struct {
 	Logger   *slog.Logger
 	// Timeout is how long a request may take, beyond what its caller asks to wait.
 	Timeout time.Duration
+	// Tracing makes a span of each request; nil makes none, and costs nothing.
+	Tracing trace.TracerProvider
 }
 
 // Server is the public API. It is safe for concurrent use.
@@ -61,6 +64,7 @@ type Server struct {
 	durations       *prometheus.HistogramVec
 	logger          *slog.Logger
 	timeout         time.Duration
+	tracing         trace.TracerProvider
 	buffers         sync.Pool // of *bytes.Buffer: bodies
 	probe           coreProbe
 	draining        atomic.Bool
@@ -83,6 +87,7 @@ func New(o Options) *Server {
 		durations:       newDurations(o.Registry),
 		logger:          o.Logger,
 		timeout:         o.Timeout,
+		tracing:         o.Tracing,
 		buffers:         sync.Pool{New: func() any { return new(bytes.Buffer) }},
 		probe:           coreProbe{ask: o.Core.Ready},
 	}
@@ -121,7 +126,7 @@ func (s *Server) Handler() http.Handler {
 			e.serve(g)
 		})
 	}
-	return engine
+	return s.traced(engine)
 }
 
 // Routes names every route, such as "GET /v1/jobs/{id}", for documents and for

@@ -74,6 +74,7 @@ type session struct {
 	*screen
 	client  *client.Client
 	command *cobra.Command
+	getenv  func(string) string
 }
 
 type action func(ctx context.Context, s *session, args []string) error
@@ -91,7 +92,7 @@ func operatorKeyOf(r up.Running) string { return r.OperatorKey }
 
 func (a *App) call(variable string, ofLocal func(up.Running) string, run action) func(*cobra.Command, []string) error {
 	return func(command *cobra.Command, args []string) error {
-		s := &session{screen: a.screen(command), command: command}
+		s := &session{screen: a.screen(command), command: command, getenv: a.getenv}
 		server, key, err := a.server(s.screen, variable, ofLocal)
 		if err != nil {
 			return err

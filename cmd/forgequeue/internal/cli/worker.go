@@ -52,7 +52,8 @@ started outlives it, unless it leaves the process group; a worker that is itself
 command with it (on Linux), but not what that has started. SIGTERM or Ctrl-C drains: no more jobs are taken, those that run have --grace to end.
 
 The command finds FORGEQUEUE_JOB_ID, _TYPE, _QUEUE, _ATTEMPT, _MAX_ATTEMPTS, _EPOCH, _PRIORITY, _TENANT, _USER,
-_TAGS, _METADATA (JSON), _DEADLINE, _CREATED_AT, _CORRELATION_ID and _TRACEPARENT in its environment.`,
+_TAGS, _METADATA (JSON), _DEADLINE, _CREATED_AT, _CORRELATION_ID and _TRACEPARENT in its environment, and TRACEPARENT, where
+OpenTelemetry's tools look for it. With OTEL_EXPORTER_OTLP_ENDPOINT set, each execution is a span, and both name that.`,
 		Example: `  forgequeue worker run --queue thumbnails --concurrency 4 -- ./thumbnail.sh
   forgequeue worker run -q mail --type welcome --timeout 2m -- python3 mail.py`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -104,13 +105,19 @@ func (s *session) work(ctx context.Context, f *workFlags, args []string) error {
 	if grace == 0 {
 		grace = -1 // the SDK's word for none
 	}
+	logger := slog.New(slog.NewTextHandler(stderr, nil))
 	w, err := worker.New(worker.Options{
 		Client: s.client, WorkerID: f.id, Queues: f.queues, Tags: f.tags, Concurrency: f.concurrency, Grace: grace,
-		Metadata: map[string]string{"command": cutMetadata(args[0])}, Logger: slog.New(slog.NewTextHandler(stderr, nil)),
+		Metadata: map[string]string{"command": cutMetadata(args[0])}, Logger: logger,
 	})
 	if err != nil {
 		return usage("%w", err)
 	}
+	stop, err := traceJobs(ctx, s.getenv, w, logger)
+	if err != nil {
+		return err
+	}
+	defer stop()
 	command := &execute.Command{
 		Args: args, Env: os.Environ(), Snooze: f.snooze, Timeout: f.timeout, Patience: f.patience, Stderr: stderr,
 	}

@@ -35,6 +35,11 @@ machine's name, so that "forgequeue worker health" in the same container finds i
 			if err != nil {
 				return usage("%w", err)
 			}
+			stop, err := traceJobs(ctx, s.getenv, w, options.Logger)
+			if err != nil {
+				return err
+			}
+			defer stop()
 			sample.Register(w)
 			return w.Run(ctx)
 		}),

@@ -141,7 +141,8 @@ func environment(job *worker.RawJob) []string {
 	if !job.Deadline.IsZero() {
 		deadline = job.Deadline.UTC().Format(time.RFC3339Nano)
 	}
-	var all []string
+	// Where OpenTelemetry looks for it; empty for none, or the worker's own would do.
+	all := []string{"TRACEPARENT=" + job.Traceparent}
 	for _, pair := range [][2]string{
 		{"ID", job.ID},
 		{"TYPE", job.Type},

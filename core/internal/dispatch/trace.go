@@ -1,0 +1,96 @@
+package dispatch
+
+import (
+	"context"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/shared/telemetry"
+)
+
+// maxLinks bounds what one flush's span says of those that it was for.
+const maxLinks = 32
+
+// noSpan is where there is none.
+var noSpan trace.Span = noop.Span{}
+
+// traces makes the spans of what is done for many, or after the fact. With a nil
+// tracer it makes none, and nothing is asked of contexts.
+type traces struct{ tracer trace.Tracer }
+
+// asker is whose request ctx is.
+func (t traces) asker(ctx context.Context) trace.SpanContext {
+	if t.tracer == nil {
+		return trace.SpanContext{}
+	}
+	return trace.SpanContextFromContext(ctx)
+}
+
+// flush begins the span of a flush, below which its statements appear. It belongs to
+// the first of its n askers whose trace is sampled, and is linked to the others of
+// these: a span has one parent. ctx is the group commit's, which has the values of
+// whoever happened to start it: that one's span must not get what others asked for.
+func (t traces) flush(ctx context.Context, name string, n int, asker func(int) trace.SpanContext) (context.Context, trace.Span) {
+	if t.tracer == nil {
+		return ctx, noSpan
+	}
+	var parent, last trace.SpanContext
+	var links []trace.Link
+	for i := range n {
+		one := asker(i)
+		if !one.IsSampled() || one.SpanID() == last.SpanID() { // a batch asks many times over
+			continue
+		}
+		if last = one; !parent.IsValid() {
+			parent = one
+		} else if len(links) < maxLinks {
+			links = append(links, trace.Link{SpanContext: one})
+		}
+	}
+	ctx = trace.ContextWithSpanContext(ctx, parent)
+	if !parent.IsValid() {
+		return ctx, noSpan
+	}
+	return t.tracer.Start(ctx, "flush "+name, trace.WithLinks(links...), trace.WithAttributes(attribute.Int("forgequeue.flush.requests", n)))
+}
+
+// attempt makes the span of an attempt that has ended, a child of the span that
+// submitted the job. outcome is the word for its end; failure, if not empty, is why
+// that was no good one.
+func (t traces) attempt(ctx context.Context, ended *queue.TracedAttempt, outcome, state, failure string) {
+	if t.tracer == nil || ended == nil {
+		return
+	}
+	parent := telemetry.ParseTraceparent(ctx, ended.Traceparent)
+	if !parent.IsValid() {
+		return
+	}
+	_, span := t.tracer.Start(
+		trace.ContextWithRemoteSpanContext(ctx, parent), "attempt",
+		trace.WithSpanKind(trace.SpanKindConsumer), trace.WithTimestamp(ended.Started),
+		trace.WithAttributes(
+			attribute.String("forgequeue.tenant.id", ended.Tenant.String()),
+			attribute.String("forgequeue.job.id", ended.Job.String()),
+			attribute.String("forgequeue.job.type", ended.Type),
+			attribute.String("forgequeue.job.queue", ended.Queue),
+			attribute.Int("forgequeue.job.attempt", int(ended.Attempt)),
+			attribute.String("forgequeue.job.state", state),
+			attribute.String("forgequeue.outcome", outcome),
+		))
+	if failure != "" {
+		span.SetStatus(codes.Error, failure)
+	}
+	span.End(trace.WithTimestamp(ended.Ended))
+}
+
+// Reaped makes the spans of attempts whose leases were taken back.
+func (d *Dispatcher) Reaped(ctx context.Context, reaped []queue.Reaped) {
+	for i := range reaped {
+		one := &reaped[i]
+		d.traces.attempt(ctx, one.Traced, string(one.Event), string(one.Verdict.State), string(one.Event))
+	}
+}

@@ -1,0 +1,79 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/telemetry"
+)
+
+type tracedKey struct{}
+
+// traced is what the spans of a call's items need.
+type traced struct {
+	tracer trace.Tracer
+	name   string
+}
+
+// tracing lets the items of a call have spans. The call itself has none: it carries
+// many callers' items, and each of them is of a trace of its own.
+func (s *Server) tracing(ctx context.Context, path string) context.Context {
+	if s.Tracer == nil {
+		return ctx
+	}
+	return context.WithValue(ctx, tracedKey{}, traced{s.Tracer, "core " + path[strings.LastIndexByte(path, '/')+1:]})
+}
+
+// noSpan is where there is none.
+var noSpan trace.Span = noop.Span{}
+
+// itemSpan begins the span of one item, a child of its caller's. An item without a
+// trace, the gateway's own, gets none.
+func itemSpan[Req any](ctx context.Context, item *api.Item[Req]) (context.Context, trace.Span) {
+	call, ok := ctx.Value(tracedKey{}).(traced)
+	if !ok || item.Traceparent == "" {
+		return ctx, noSpan
+	}
+	parent := telemetry.ParseTraceparent(ctx, item.Traceparent)
+	if !parent.IsValid() {
+		return ctx, noSpan
+	}
+	return call.tracer.Start(
+		trace.ContextWithRemoteSpanContext(ctx, parent), call.name,
+		trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
+			attribute.String("forgequeue.request_id", item.RequestID),
+			attribute.String("forgequeue.correlation_id", item.CorrelationID),
+			attribute.String("forgequeue.tenant.id", item.Principal.Tenant),
+		))
+}
+
+// itemSpans begins the spans of items that are served together; nil where the call
+// is not traced.
+func itemSpans[Req any](ctx context.Context, items []api.Item[Req]) []trace.Span {
+	if _, ok := ctx.Value(tracedKey{}).(traced); !ok {
+		return nil
+	}
+	spans := make([]trace.Span, len(items))
+	for i := range items {
+		_, spans[i] = itemSpan(ctx, &items[i])
+	}
+	return spans
+}
+
+// endSpan tells how the item went. What a caller got wrong is no error of core's.
+func endSpan[Resp any](span trace.Span, answer *api.Result[Resp]) {
+	if p := answer.Problem; p != nil && span.IsRecording() {
+		span.SetAttributes(attribute.String("forgequeue.problem.code", string(p.Code)))
+		if p.Status >= http.StatusInternalServerError {
+			span.SetStatus(codes.Error, string(p.Code))
+		}
+	}
+	span.End()
+}

@@ -1,0 +1,58 @@
+package push
+
+import (
+	"context"
+	"net/http"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/shared/telemetry"
+)
+
+// ofJob gives a context in which spans are of the job's trace.
+func (e *Executor) ofJob(ctx context.Context, claimed *queue.Claimed) context.Context {
+	if e.tracer == nil || claimed.Traceparent == nil {
+		return ctx
+	}
+	return telemetry.Under(ctx, *claimed.Traceparent)
+}
+
+// span begins the span of one call and puts it into the request, in the place of the
+// job's; told ends it. It is not otelhttp's: that tells the whole URL, in which a
+// tenant may have put a secret, and errors with the addresses that names resolve to.
+func (e *Executor) span(a *attempt, r *http.Request) (told func(*answer)) {
+	if e.tracer == nil || a.job.Traceparent == nil {
+		return func(*answer) {}
+	}
+	parent := e.ofJob(r.Context(), a.job)
+	if !trace.SpanContextFromContext(parent).IsValid() {
+		return func(*answer) {}
+	}
+	ctx, span := e.tracer.Start(parent, "push", trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
+		attribute.String("http.request.method", r.Method),
+		attribute.String("server.address", r.URL.Hostname()),
+		attribute.String("forgequeue.tenant.id", a.job.TenantID.String()),
+		attribute.String("forgequeue.job.id", a.job.ID.String()),
+		attribute.Int("forgequeue.job.attempt", int(a.job.Attempt)),
+		attribute.Int("forgequeue.push.try", a.tries),
+	))
+	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(r.Header))
+	return func(said *answer) {
+		switch {
+		case said == nil:
+			span.SetStatus(codes.Error, "ended from here")
+		case said.failure != nil:
+			span.SetStatus(codes.Error, said.failure.kind)
+		default:
+			span.SetAttributes(attribute.Int("http.response.status_code", said.status))
+			if said.status >= http.StatusBadRequest {
+				span.SetStatus(codes.Error, http.StatusText(said.status))
+			}
+		}
+		span.End()
+	}
+}

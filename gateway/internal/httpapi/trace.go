@@ -1,0 +1,82 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/gin-gonic/gin"
+	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/forgequeue/forgequeue/shared/telemetry"
+)
+
+// traced makes a span of each request, a child of the client's where it sent a
+// traceparent. Without tracing the handler is served as it is.
+func (s *Server) traced(handler http.Handler) http.Handler {
+	if s.tracing == nil {
+		return handler
+	}
+	return otelhttp.NewHandler(handler, "", otelhttp.WithTracerProvider(s.tracing), otelhttp.WithPropagators(clientTrace{}),
+		otelhttp.WithFilter(func(r *http.Request) bool { return !isProbe(r.URL.Path) }))
+}
+
+// traceparent is what core and the job get: the span of this request, or what the
+// client sent, unchanged, where no spans are made.
+func (s *Server) traceparent(r *http.Request) string {
+	if s.tracing != nil {
+		return telemetry.Traceparent(r.Context())
+	}
+	given := r.Header["Traceparent"]
+	if len(given) != 1 || !telemetry.ParseTraceparent(r.Context(), given[0]).IsValid() {
+		return ""
+	}
+	return given[0]
+}
+
+// clientTrace is W3C Trace Context by the same measure with and without spans: one
+// traceparent, and in the form that can be passed on.
+type clientTrace struct{ propagation.TraceContext }
+
+// Extract reads the span that a client names.
+func (c clientTrace) Extract(ctx context.Context, carrier propagation.TextMapCarrier) context.Context {
+	headers, ok := carrier.(propagation.HeaderCarrier)
+	if !ok {
+		return ctx
+	}
+	given := headers.Values("traceparent")
+	if len(given) != 1 || !telemetry.ParseTraceparent(ctx, given[0]).IsValid() {
+		return ctx
+	}
+	return c.TraceContext.Extract(ctx, carrier)
+}
+
+// tellSpan tells the request's span what is known at its end only. The address is
+// the one that is believed, not what otelhttp reads in X-Forwarded-For.
+func (s *Server) tellSpan(g *gin.Context, c *call) {
+	if s.tracing == nil {
+		return
+	}
+	span := trace.SpanFromContext(g.Request.Context())
+	if !span.IsRecording() {
+		return
+	}
+	method, name := labels(g)
+	if name != noRoute {
+		span.SetName(method + " " + name)
+		span.SetAttributes(attribute.String("http.route", name))
+	}
+	address := ""
+	if c.address.IsValid() {
+		address = c.address.String()
+	}
+	span.SetAttributes(
+		attribute.String("client.address", address),
+		attribute.String("forgequeue.request_id", c.requestID),
+		attribute.String("forgequeue.correlation_id", c.correlationID),
+		attribute.String("forgequeue.tenant.id", c.principal().Tenant),
+		attribute.String("forgequeue.problem.code", string(c.code)),
+	)
+}

@@ -1,0 +1,182 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+)
+
+const (
+	// scope names the spans that are ours, beside those of libraries.
+	scope = "github.com/forgequeue/forgequeue"
+	// flushTime bounds what the last spans may cost at the end.
+	flushTime = 3 * time.Second
+	// complainEvery is how often it is said that spans do not arrive.
+	complainEvery = time.Minute
+)
+
+// Export says where spans go. It is part of a service's settings: these are what
+// decides whether there are any. All else that OpenTelemetry has a variable for
+// (headers, certificates, timeouts, sampler, resource, batches) its SDK reads from
+// the process's environment by itself, and so cannot be given in another way.
+type Export struct {
+	Endpoint       string `env:"OTEL_EXPORTER_OTLP_ENDPOINT"        doc:"Where spans are sent (OTLP, HTTP with protobuf), a URL such as http://127.0.0.1:4318, to which /v1/traces is added. Without it, and without the next one, no spans are made. The SDK's other OTEL_* variables work as OpenTelemetry defines them: see tracing.md. Default none."`
+	TracesEndpoint string `env:"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT" doc:"The same, as a whole URL; goes before OTEL_EXPORTER_OTLP_ENDPOINT. Default none."`
+	Disabled       string `env:"OTEL_SDK_DISABLED"                  envDefault:"false" doc:"true makes no spans whatever the endpoint. Default false."`
+}
+
+// ExportFrom reads settings by the names of their variables, as os.Getenv gives them.
+func ExportFrom(getenv func(string) string) Export {
+	return Export{
+		Endpoint:       getenv("OTEL_EXPORTER_OTLP_ENDPOINT"),
+		TracesEndpoint: getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"),
+		Disabled:       getenv("OTEL_SDK_DISABLED"),
+	}
+}
+
+// On says whether there are spans.
+func (e Export) On() bool {
+	return !strings.EqualFold(strings.TrimSpace(e.Disabled), "true") && (e.Endpoint != "" || e.TracesEndpoint != "")
+}
+
+// Check judges the settings; the error names what is wrong by its variable, and
+// repeats no URL: it may hold a password.
+func (e Export) Check() error {
+	if !e.On() {
+		return nil
+	}
+	_, err := e.url()
+	return err
+}
+
+// url is where spans are posted to.
+func (e Export) url() (string, error) {
+	name, text := "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", e.TracesEndpoint
+	if text == "" {
+		name, text = "OTEL_EXPORTER_OTLP_ENDPOINT", e.Endpoint
+	}
+	target, err := url.Parse(text)
+	if err != nil || (target.Scheme != "http" && target.Scheme != "https") || target.Hostname() == "" ||
+		target.User != nil || target.RawQuery != "" || target.Fragment != "" {
+		return "", fmt.Errorf("%s: must be http:// or https://, host and port, such as http://127.0.0.1:4318; "+
+			"credentials belong in OTEL_EXPORTER_OTLP_HEADERS", name)
+	}
+	if e.TracesEndpoint == "" {
+		target = target.JoinPath("v1", "traces")
+	}
+	return target.String(), nil
+}
+
+// Tracing makes spans and exports them in the background. A nil Tracing makes none.
+// It is not OpenTelemetry's global one: two services can live in one process.
+type Tracing struct {
+	provider *sdktrace.TracerProvider
+	exporter *quietExporter
+}
+
+// Start gives the Tracing of a service, nil where Export is off. service and version
+// are what spans are told to be of, unless OTEL_SERVICE_NAME or
+// OTEL_RESOURCE_ATTRIBUTES say otherwise. Stop it. The collector may be away: then
+// spans are dropped, and nobody waits for them.
+func (e Export) Start(ctx context.Context, service, version string, logger *slog.Logger) (*Tracing, error) {
+	if !e.On() {
+		return nil, nil //nolint:nilnil // no tracing is no error
+	}
+	target, err := e.url()
+	if err != nil {
+		return nil, err
+	}
+	inner, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(target))
+	if err != nil {
+		return nil, fmt.Errorf("export of spans: %w", err)
+	}
+	// The environment last: it goes before what is told here.
+	about, err := resource.New(
+		ctx, resource.WithTelemetrySDK(), resource.WithHost(), resource.WithProcessPID(),
+		resource.WithAttributes(attribute.String("service.name", service), attribute.String("service.version", version)),
+		resource.WithFromEnv(),
+	)
+	if err != nil { // about has what could be read
+		logger.WarnContext(ctx, "what spans tell of this process is not complete; see OTEL_RESOURCE_ATTRIBUTES", "error", err)
+	}
+	exporting, stop := context.WithCancelCause(context.WithoutCancel(ctx))
+	exporter := &quietExporter{inner: inner, logger: logger, ctx: exporting, stop: stop}
+	return &Tracing{
+		provider: sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(about)),
+		exporter: exporter,
+	}, nil
+}
+
+// Provider is for libraries that make spans; nil where there are none.
+func (t *Tracing) Provider() trace.TracerProvider {
+	if t == nil {
+		return nil
+	}
+	return t.provider
+}
+
+// Tracer makes the spans of this project; nil where there are none.
+func (t *Tracing) Tracer() trace.Tracer {
+	if t == nil {
+		return nil
+	}
+	return t.provider.Tracer(scope)
+}
+
+// Stop sends what is left, for 3 s at most, and ends the export.
+func (t *Tracing) Stop(ctx context.Context) {
+	if t == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTime)
+	defer cancel()
+	if err := t.provider.Shutdown(ctx); err != nil {
+		t.exporter.logger.WarnContext(ctx, "the last spans are not exported", "error", err)
+	}
+	t.exporter.stop(errStopped) // a batch under way to a collector that hangs
+}
+
+var errStopped = errors.New("telemetry: the process stops")
+
+// quietExporter takes the errors of an exporter upon itself: the SDK would give them
+// to a handler of the whole process, which writes each to standard error.
+type quietExporter struct {
+	inner  sdktrace.SpanExporter
+	logger *slog.Logger
+	// ctx ends every export: the SDK's own lasts for half a minute.
+	ctx  context.Context
+	stop context.CancelCauseFunc
+	// complained is when it was last said that spans are lost, in Unix nanoseconds; lost
+	// are those since.
+	complained, lost atomic.Int64
+}
+
+// ExportSpans sends a batch; what the collector does not take is dropped.
+func (e *quietExporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	detach := context.AfterFunc(e.ctx, cancel)
+	defer detach()
+	if err := e.inner.ExportSpans(ctx, spans); err != nil {
+		lost, now, last := e.lost.Add(int64(len(spans))), time.Now(), e.complained.Load()
+		if now.Sub(time.Unix(0, last)) >= complainEvery && e.complained.CompareAndSwap(last, now.UnixNano()) {
+			e.lost.Add(-lost)
+			e.logger.WarnContext(ctx, "spans are not exported; jobs go on without", "spans", lost, "error", err)
+		}
+	}
+	return nil
+}
+
+// Shutdown ends the exporter.
+func (e *quietExporter) Shutdown(ctx context.Context) error { return e.inner.Shutdown(ctx) }
