@@ -144,7 +144,7 @@ func browserProgram(t *testing.T) string {
 			return path
 		}
 	}
-	return need(t, "chromium")
+	return stack.Need(t, "chromium")
 }
 
 // hear notes what the console and the policy complain of.

@@ -37,20 +37,6 @@ func TestExamples(t *testing.T) {
 
 type examples struct{ *stack.Stack }
 
-// need gives the path of a program, and skips the test where it is not installed.
-// CI has all but those that are optional.
-func need(t *testing.T, name string) string {
-	t.Helper()
-	path, err := exec.LookPath(name)
-	if err != nil {
-		if os.Getenv("CI") != "" && name != "node" {
-			t.Fatalf("CI needs %s: see .ci/install", name)
-		}
-		t.Skipf("%s is not installed", name)
-	}
-	return path
-}
-
 // document reads a file of the repository.
 func document(t *testing.T, name string) string {
 	t.Helper()
@@ -98,7 +84,7 @@ func (e *examples) environment(more ...string) []string {
 // run starts a worker. It ends with the test at the latest.
 func (e *examples) run(t *testing.T, environment []string, name string, args ...string) *stack.Process {
 	t.Helper()
-	command := exec.CommandContext(context.WithoutCancel(t.Context()), need(t, name), args...)
+	command := exec.CommandContext(context.WithoutCancel(t.Context()), stack.Need(t, name), args...)
 	command.Env, command.Dir = environment, t.TempDir()
 	return stack.StartCommand(t, command)
 }

@@ -16,9 +16,9 @@ import (
 // script runs shell to its end and gives its standard output.
 func (e *examples) script(t *testing.T, text string) string {
 	t.Helper()
-	need(t, "curl")
-	need(t, "jq")
-	command := exec.CommandContext(t.Context(), need(t, "sh"), "-euc", text)
+	stack.Need(t, "curl")
+	stack.Need(t, "jq")
+	command := exec.CommandContext(t.Context(), stack.Need(t, "sh"), "-euc", text)
 	path := filepath.Dir(stack.Binary(t)) + string(filepath.ListSeparator) + os.Getenv("PATH")
 	command.Env, command.Dir = e.environment("PATH="+path), t.TempDir()
 	output, err := command.Output()
@@ -67,7 +67,7 @@ func (e *examples) byHand(t *testing.T) {
 func (e *examples) shellWorker(t *testing.T, url, queue, command string) *stack.Process {
 	t.Helper()
 	for _, name := range []string{"curl", "jq", "timeout", "mktemp"} {
-		need(t, name)
+		stack.Need(t, name)
 	}
 	text := block(t, "README.md", "## A worker in fifteen lines of shell", "sh", 0)
 	if n := strings.Count(text, "\n"); n != 15 {

@@ -24,7 +24,7 @@ import (
 // Config is all that core can be told. api-docs/config.md is written from the tags.
 type Config struct {
 	Listen            string        `env:"FORGEQUEUE_CORE_LISTEN"             envDefault:"127.0.0.1:8081" doc:"Address of the internal API, host:port. Only gateways need to reach it. Default 127.0.0.1:8081."`
-	MetricsListen     string        `env:"FORGEQUEUE_CORE_METRICS_LISTEN"     envDefault:"127.0.0.1:9091" doc:"Address of /metrics and /debug/pprof, host:port; keep it private. Default 127.0.0.1:9091."`
+	MetricsListen     string        `env:"FORGEQUEUE_CORE_METRICS_LISTEN"     envDefault:"127.0.0.1:9091" doc:"Address of /metrics, and for callers on this machine /debug/pprof, host:port; keep it private. Default 127.0.0.1:9091."`
 	DatabaseURL       secret.Text   `env:"DATABASE_URL"                                                   doc:"PostgreSQL 15 or newer, postgres://user:password@host:5432/database. Required."`
 	DatabaseConns     int32         `env:"FORGEQUEUE_DATABASE_CONNS"          envDefault:"16"             doc:"Connections to PostgreSQL at most, 2 to 1000. Default 16."`
 	DatabaseWait      time.Duration `env:"FORGEQUEUE_DATABASE_WAIT"           envDefault:"2s"             doc:"How long a request waits for a free connection before it is refused, a duration such as 2s. Default 2s."`

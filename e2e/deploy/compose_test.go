@@ -18,19 +18,23 @@ import (
 
 const top = "../.."
 
+// profile is the one profile: with it Prometheus and Grafana run too.
+const profile = "obs"
+
 // load reads the Compose file as docker compose does, with this environment only.
-func load(t *testing.T, environment ...string) (*types.Project, error) {
+func load(t *testing.T, profiles []string, environment ...string) (*types.Project, error) {
 	t.Helper()
-	options, err := cli.NewProjectOptions([]string{filepath.Join(top, "docker-compose.yml")}, cli.WithEnv(environment))
+	options, err := cli.NewProjectOptions([]string{filepath.Join(top, "docker-compose.yml")}, cli.WithEnv(environment), cli.WithProfiles(profiles))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return options.LoadProject(t.Context())
 }
 
+// project has all services, those of the profile too.
 func project(t *testing.T) *types.Project {
 	t.Helper()
-	p, err := load(t, "FORGEQUEUE_UID=1000", "FORGEQUEUE_GID=1000")
+	p, err := load(t, []string{profile}, "FORGEQUEUE_UID=1000", "FORGEQUEUE_GID=1000")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +47,7 @@ var oneShot = []string{"key", "migrate"}
 func TestComposeRefusesWithoutSecrets(t *testing.T) {
 	t.Parallel()
 	for _, environment := range [][]string{nil, {"FORGEQUEUE_UID=1000"}, {"FORGEQUEUE_UID=", "FORGEQUEUE_GID=1000"}} {
-		if _, err := load(t, environment...); err == nil || !strings.Contains(err.Error(), "run make secrets") {
+		if _, err := load(t, nil, environment...); err == nil || !strings.Contains(err.Error(), "run make secrets") {
 			t.Errorf("%v: %v", environment, err)
 		}
 	}
@@ -52,36 +56,48 @@ func TestComposeRefusesWithoutSecrets(t *testing.T) {
 func TestComposeServices(t *testing.T) {
 	t.Parallel()
 	want := []string{"core", "gateway", "key", "migrate", "postgres", "redis", "worker"}
-	if got := slices.Sorted(maps.Keys(project(t).Services)); !slices.Equal(got, want) {
+	p, err := load(t, nil, "FORGEQUEUE_UID=1000", "FORGEQUEUE_GID=1000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := slices.Sorted(maps.Keys(p.Services)); !slices.Equal(got, want) {
 		t.Errorf("services %v, want %v", got, want)
+	}
+	if got := slices.Sorted(maps.Keys(p.DisabledServices)); !slices.Equal(got, []string{"grafana", "prometheus"}) {
+		t.Errorf("services of a profile: %v", got)
 	}
 }
 
 // Only the gateway is published, on loopback, and in a range so that there is a
-// port for each of several.
+// port for each of several; in the profile obs, which has pages for people, so are
+// Prometheus and Grafana, each on a port that can be chosen.
 func TestComposePublishesTheGatewayAlone(t *testing.T) {
 	t.Parallel()
+	targets := map[string]uint32{"gateway": 8080, "prometheus": 9090, "grafana": 3000}
 	for name, service := range project(t).Services {
 		if service.NetworkMode != "" || service.Privileged || service.Pid != "" || service.Ipc != "" {
 			t.Errorf("%s: shares something of the machine's", name)
 		}
-		if name != "gateway" && len(service.Ports) > 0 {
-			t.Errorf("%s is published: %v", name, service.Ports)
+		target, published := targets[name]
+		if !published {
+			if len(service.Ports) > 0 {
+				t.Errorf("%s is published: %v", name, service.Ports)
+			}
+			continue
+		}
+		if len(service.Ports) != 1 || service.Ports[0].Target != target {
+			t.Fatalf("%s: its ports are %v", name, service.Ports)
+		}
+		address, err := netip.ParseAddr(service.Ports[0].HostIP)
+		if err != nil || !address.IsLoopback() {
+			t.Errorf("%s is published on %q", name, service.Ports[0].HostIP)
 		}
 	}
-	ports := project(t).Services["gateway"].Ports
-	if len(ports) != 1 {
-		t.Fatalf("the gateway's ports: %v", ports)
-	}
-	address, err := netip.ParseAddr(ports[0].HostIP)
-	if err != nil || !address.IsLoopback() {
-		t.Errorf("the gateway is published on %q", ports[0].HostIP)
-	}
-	first, last, _ := strings.Cut(ports[0].Published, "-")
+	first, last, _ := strings.Cut(project(t).Services["gateway"].Ports[0].Published, "-")
 	from, _ := strconv.Atoi(first)
 	to, _ := strconv.Atoi(last)
-	if ports[0].Target != 8080 || to <= from {
-		t.Errorf("the gateway's port: %+v", ports[0])
+	if to <= from {
+		t.Errorf("the gateway's ports: %d to %d", from, to)
 	}
 }
 
@@ -147,6 +163,7 @@ func TestComposeHealthAndOrder(t *testing.T) {
 	for name, needs := range map[string][]string{
 		"migrate": {"postgres"}, "core": {"migrate", "postgres", "redis"}, "gateway": {"core", "redis"},
 		"key": {"gateway"}, "worker": {"gateway", "key"}, "postgres": nil, "redis": nil,
+		"prometheus": {"core", "gateway"}, "grafana": {"prometheus"},
 	} {
 		if got := slices.Sorted(maps.Keys(services[name].DependsOn)); !slices.Equal(got, needs) {
 			t.Errorf("%s needs %v, want %v", name, got, needs)
@@ -169,7 +186,7 @@ func TestComposeGivesTimeToDrain(t *testing.T) {
 	for name, drain := range map[string]time.Duration{
 		"core": grace("core"), "gateway": grace("gateway"),
 		"worker": 20*time.Second + 8*time.Second, // worker.Options.Grace and what Run adds at most
-		"key":    0, "migrate": 0, "redis": 0, "postgres": time.Minute,
+		"key":    0, "migrate": 0, "redis": 0, "postgres": time.Minute, "prometheus": 0, "grafana": 0,
 	} {
 		if given := services[name].StopGracePeriod; given == nil || time.Duration(*given) < drain+10*time.Second {
 			t.Errorf("%s has %v to stop, and may take %v", name, given, drain)
@@ -212,6 +229,7 @@ func TestComposeSecretsAreFiles(t *testing.T) {
 		"postgres_password": {"postgres"}, "database_url": {"core", "migrate"},
 		"redis_password": {"redis"}, "redis_url": {"core", "gateway"},
 		"hop_secret": {"core", "gateway"}, "key_secret": {"gateway"}, "push_secrets_key": {"core"}, "operator_key": {"gateway", "key"},
+		"grafana_password": {"grafana"},
 	}
 	for name, secret := range p.Secrets {
 		slices.Sort(given[name])
@@ -256,6 +274,7 @@ func TestComposeNetworks(t *testing.T) {
 	p := project(t)
 	want := map[string][]string{
 		"store": {"core", "migrate", "postgres"}, "inner": {"core", "gateway", "redis"}, "edge": {"gateway", "key", "worker"}, "out": {"core"},
+		"metrics": {"core", "gateway", "prometheus"}, "obs": {"grafana", "prometheus"},
 	}
 	got := map[string][]string{}
 	for name, service := range p.Services {
@@ -268,16 +287,20 @@ func TestComposeNetworks(t *testing.T) {
 		if !slices.Equal(got[network], members) {
 			t.Errorf("the network %s has %v, want %v", network, got[network], members)
 		}
-		if inside := network == "store" || network == "inner"; p.Networks[network].Internal != inside {
+		if inside := slices.Contains([]string{"store", "inner", "metrics"}, network); p.Networks[network].Internal != inside {
 			t.Errorf("the network %s is internal: %v", network, !inside)
 		}
 	}
 	if len(got) != len(want) {
 		t.Errorf("networks %v", got)
 	}
+	// What is published cannot be on an internal network; but nothing gets out of this one.
+	if p.Networks["obs"].DriverOpts["com.docker.network.bridge.enable_ip_masquerade"] != "false" {
+		t.Error("Prometheus and Grafana have a way out")
+	}
 }
 
-// Data is in a named volume, and PostgreSQL keeps what it has acknowledged.
+// All data is in named volumes, and PostgreSQL keeps what it has acknowledged.
 func TestComposeKeepsData(t *testing.T) {
 	t.Parallel()
 	p := project(t)
@@ -302,7 +325,7 @@ func TestComposeKeepsData(t *testing.T) {
 // is multi-stage, distroless, numeric, and checks its own health.
 func TestImages(t *testing.T) {
 	t.Parallel()
-	version := regexp.MustCompile(`^[a-z./-]+:\d+\.\d+(\.\d+)?(-[a-z0-9.]+)?(@sha256:[0-9a-f]{64})?$`)
+	version := regexp.MustCompile(`^[a-z./-]+:v?\d+\.\d+(\.\d+)?(-[a-z0-9.]+)?(@sha256:[0-9a-f]{64})?$`)
 	for name, service := range project(t).Services {
 		if service.Build == nil {
 			if !version.MatchString(service.Image) {

@@ -308,6 +308,20 @@ func (p *Process) Stop(tb testing.TB) int {
 // Output is what the process wrote to standard error.
 func (p *Process) Output() string { return p.errors.String() }
 
+// Need gives the path of a program, and skips the test where it is not installed. CI
+// has all but node.
+func Need(tb testing.TB, name string) string {
+	tb.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		if os.Getenv("CI") != "" && name != "node" {
+			tb.Fatalf("CI needs %s: see .ci/install", name)
+		}
+		tb.Skipf("%s is not installed", name)
+	}
+	return path
+}
+
 // Eventually waits until done says so, asking again and again.
 func Eventually(tb testing.TB, within time.Duration, what string, done func() bool) {
 	tb.Helper()

@@ -25,7 +25,7 @@ import (
 // the tags.
 type Config struct {
 	Listen         string        `env:"FORGEQUEUE_LISTEN"          envDefault:"127.0.0.1:8080"        doc:"Address of the public API, host:port. Default 127.0.0.1:8080."`
-	MetricsListen  string        `env:"FORGEQUEUE_METRICS_LISTEN"  envDefault:"127.0.0.1:9090"        doc:"Address of /metrics and /debug/pprof, host:port; keep it private. Default 127.0.0.1:9090."`
+	MetricsListen  string        `env:"FORGEQUEUE_METRICS_LISTEN"  envDefault:"127.0.0.1:9090"        doc:"Address of /metrics, and for callers on this machine /debug/pprof, host:port; keep it private. Default 127.0.0.1:9090."`
 	CoreURL        string        `env:"FORGEQUEUE_CORE_URL"        envDefault:"http://127.0.0.1:8081" doc:"Where core's internal API is, a URL without path. Default http://127.0.0.1:8081."`
 	RedisURL       secret.Text   `env:"REDIS_URL"                                                     doc:"Redis or Valkey, redis:// or rediss://. Optional: without it each gateway limits by itself, at rate ÷ FORGEQUEUE_REPLICAS, and revoked keys and changed limits take up to 30 s to arrive. Default none."`
 	HopSecret      secret.Text   `env:"FORGEQUEUE_HOP_SECRET"                                         doc:"Signs the calls to core, at least 32 bytes, the same in both. Required; openssl rand -base64 32 makes one."`

@@ -1,4 +1,4 @@
-// Package telemetry makes the logger, the metrics registry and the loopback
+// Package telemetry makes the logger, the metrics registry and the private
 // handler that both services share.
 package telemetry
 
@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/pprof"
+	"net/netip"
 	"os"
 	"runtime/debug"
 
@@ -52,17 +54,36 @@ func NewRegistry() *prometheus.Registry {
 }
 
 // AdminHandler serves GET /metrics and /debug/pprof/. It tells much about the
-// process, so it belongs on a loopback listener, never on the public one.
+// process, so it belongs on a private listener, never on the public one. The profiles,
+// which hold what is in memory and cost time, are for callers on the same machine only:
+// a listener that Prometheus reaches, others may reach too. To them they are 404.
 func AdminHandler(registry *prometheus.Registry) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{Registry: registry}))
-	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
-	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
-	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
-	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
-	mux.HandleFunc("POST /debug/pprof/symbol", pprof.Symbol)
-	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	mux.HandleFunc("GET /debug/pprof/", onlyFromHere(pprof.Index))
+	mux.HandleFunc("GET /debug/pprof/cmdline", onlyFromHere(pprof.Cmdline))
+	mux.HandleFunc("GET /debug/pprof/profile", onlyFromHere(pprof.Profile))
+	mux.HandleFunc("GET /debug/pprof/symbol", onlyFromHere(pprof.Symbol))
+	mux.HandleFunc("POST /debug/pprof/symbol", onlyFromHere(pprof.Symbol))
+	mux.HandleFunc("GET /debug/pprof/trace", onlyFromHere(pprof.Trace))
 	return mux
+}
+
+// onlyFromHere lets a request through whose connection began on this machine: at a
+// loopback address, or at the very address at which it ends.
+func onlyFromHere(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		from, err := netip.ParseAddrPort(r.RemoteAddr)
+		here := err == nil && from.Addr().Unmap().IsLoopback()
+		if local, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr); ok && err == nil {
+			here = here || from.Addr().Unmap() == local.AddrPort().Addr().Unmap()
+		}
+		if !here {
+			http.NotFound(w, r)
+			return
+		}
+		next(w, r)
+	}
 }
 
 // gcPercent lets the heap grow to five times what is alive before it is collected.

@@ -2,10 +2,13 @@ package telemetry_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -53,22 +56,32 @@ func TestAdminHandlerServesMetricsAndProfilesOnly(t *testing.T) {
 	handler := telemetry.AdminHandler(telemetry.NewRegistry())
 	tests := []struct {
 		method, path string
+		from         string
 		status       int
 		part         string
 	}{
-		{"GET", "/metrics", 200, "go_goroutines"},
-		{"GET", "/metrics", 200, "process_open_fds"},
-		{"GET", "/debug/pprof/", 200, "heap"},
-		{"GET", "/debug/pprof/goroutine?debug=1", 200, "goroutine profile"},
-		{"POST", "/metrics", 405, ""},
-		{"GET", "/", 404, ""},
-		{"GET", "/v1/jobs", 404, ""},
+		{"GET", "/metrics", "127.0.0.1:1", 200, "go_goroutines"},
+		{"GET", "/metrics", "10.0.0.7:1", 200, "process_open_fds"},
+		{"GET", "/debug/pprof/", "127.0.0.1:1", 200, "heap"},
+		{"GET", "/debug/pprof/goroutine?debug=1", "[::1]:1", 200, "goroutine profile"},
+		{"GET", "/debug/pprof/", "[::ffff:127.0.0.1]:1", 200, "heap"},
+		{"GET", "/debug/pprof/", "10.0.0.5:1", 200, "heap"}, // of this machine, as the listener
+		{"GET", "/debug/pprof/", "10.0.0.7:1", 404, ""},
+		{"GET", "/debug/pprof/heap", "10.0.0.7:1", 404, ""},
+		{"GET", "/debug/pprof/profile?seconds=1", "[2001:db8::1]:1", 404, ""},
+		{"POST", "/debug/pprof/symbol", "nowhere", 404, ""},
+		{"POST", "/metrics", "127.0.0.1:1", 405, ""},
+		{"GET", "/", "127.0.0.1:1", 404, ""},
+		{"GET", "/v1/jobs", "127.0.0.1:1", 404, ""},
 	}
+	at := context.WithValue(t.Context(), http.LocalAddrContextKey, net.TCPAddrFromAddrPort(netip.MustParseAddrPort("10.0.0.5:9090")))
 	for _, test := range tests {
 		recorder := httptest.NewRecorder()
-		handler.ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), test.method, test.path, http.NoBody))
+		request := httptest.NewRequestWithContext(at, test.method, test.path, http.NoBody)
+		request.RemoteAddr = test.from
+		handler.ServeHTTP(recorder, request)
 		if recorder.Code != test.status || !strings.Contains(recorder.Body.String(), test.part) {
-			t.Errorf("%s %s: status %d, want %d with %q", test.method, test.path, recorder.Code, test.status, test.part)
+			t.Errorf("%s %s from %s: status %d, want %d with %q", test.method, test.path, test.from, recorder.Code, test.status, test.part)
 		}
 	}
 }
