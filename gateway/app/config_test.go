@@ -70,6 +70,9 @@ func TestEachProblemIsNamed(t *testing.T) {
 		"FORGEQUEUE_FAILED_KEY_RATE":  {"-1", "NaN", "Inf"},
 		"FORGEQUEUE_FAILED_KEY_BURST": {"0", "-1"},
 		"REDIS_URL":                   {"localhost:6379", "redis://:hunter2@x/zero"},
+
+		"OTEL_EXPORTER_OTLP_ENDPOINT":        {"127.0.0.1:4318", "http://", "http://u:hunter2@host:4318"},
+		"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": {"grpc://host:4317"},
 	} {
 		for _, value := range values {
 			_, err := app.Parse(settings(name, value))

@@ -16,6 +16,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
@@ -45,6 +46,8 @@ type fixture struct {
 	behind   *pgx.Conn
 	registry *prometheus.Registry
 	log      lockedBuffer
+	// tracer is the executor's, nil for none.
+	tracer trace.Tracer
 	// stop ends the executor as a drain does, and waits for it.
 	stop func()
 }
@@ -109,6 +112,7 @@ func (f *fixture) start(grace time.Duration) {
 	f.executor = push.New(push.Options{
 		Dispatcher: f.d, Store: f.store, Keys: f.keys, Outbound: outbound.Options{Guard: guard},
 		Metrics: metrics.NewPush(f.registry), Logger: slog.New(slog.NewTextHandler(&f.log, nil)), Grace: grace, InFlight: 64,
+		Tracer: f.tracer,
 	})
 	f.d.ShowBreakers(f.executor.Breaker)
 	f.stop = f.background(func(ctx context.Context) { _ = f.executor.Run(ctx) })
