@@ -160,7 +160,7 @@ func (d *look) schema(ctx context.Context, look queue.ServerLook, cfg Config) {
 		d.Add(diagnosis.LevelFail, check, "the schema "+look.Schema+" has no tables yet", "run `forgequeue core migrate` with the same DATABASE_URL")
 		return
 	}
-	options := cfg.storeOptions(nil)
+	options := cfg.storeOptions()
 	options.MaxConns, options.AllowUnsafe = 2, true // judged above
 	store, err := queue.Open(ctx, options)
 	if err != nil {

@@ -59,7 +59,9 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	defer tracing.Stop(ctx)
-	store, err := openMigrated(ctx, cfg.storeOptions(tracing))
+	options := cfg.storeOptions()
+	options.Tracing, options.Attempts = tracing.Provider(), log.Enabled(ctx, slog.LevelInfo)
+	store, err := openMigrated(ctx, options)
 	if err != nil {
 		return err
 	}
@@ -155,7 +157,7 @@ func Migrate(ctx context.Context, cfg Config) ([]int64, error) {
 	if err := cfg.checkDatabase(); err != nil {
 		return nil, err
 	}
-	store, err := queue.Open(ctx, cfg.storeOptions(nil))
+	store, err := queue.Open(ctx, cfg.storeOptions())
 	if err != nil {
 		return nil, err
 	}
@@ -170,7 +172,7 @@ func Verify(ctx context.Context, cfg Config) ([]string, error) {
 	if err := cfg.checkDatabase(); err != nil {
 		return nil, err
 	}
-	store, err := openMigrated(ctx, cfg.storeOptions(nil))
+	store, err := openMigrated(ctx, cfg.storeOptions())
 	if err != nil {
 		return nil, err
 	}
@@ -208,10 +210,9 @@ func openMigrated(ctx context.Context, options queue.Options) (*queue.Store, err
 	return store, nil
 }
 
-func (cfg Config) storeOptions(tracing *telemetry.Tracing) queue.Options {
+func (cfg Config) storeOptions() queue.Options {
 	return queue.Options{
-		Tracing: tracing.Provider(),
-		URL:     cfg.DatabaseURL.Reveal(), MaxConns: cfg.DatabaseConns, PoolWait: cfg.DatabaseWait, AllowUnsafe: cfg.AllowLossy,
+		URL: cfg.DatabaseURL.Reveal(), MaxConns: cfg.DatabaseConns, PoolWait: cfg.DatabaseWait, AllowUnsafe: cfg.AllowLossy,
 		Retention: queue.Retention{Finished: days(cfg.RetainFinished), DeadLetters: days(cfg.RetainDead), Audit: days(cfg.RetainAudit)},
 	}
 }

@@ -173,7 +173,7 @@ func (d *Dispatcher) ended(ctx context.Context, endings []queue.Ending, ended []
 			continue
 		}
 		d.count(&ended[i])
-		d.traces.attempt(ctx, ended[i].Traced, endings[i].Kind, ended[i].Outcome.State, failureOf(&endings[i]))
+		d.attempt(ctx, ended[i].Attempt, ended[i].Kind, ended[i].Outcome.State, failureOf(&endings[i]), endings[i].Told)
 		if id := endings[i].Lease.Job; job.State(ended[i].Outcome.State).Terminal() {
 			over = append(over, id)
 		} else {

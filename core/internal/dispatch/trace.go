@@ -61,7 +61,7 @@ func (t traces) flush(ctx context.Context, name string, n int, asker func(int) t
 // attempt makes the span of an attempt that has ended, a child of the span that
 // submitted the job. outcome is the word for its end; failure, if not empty, is why
 // that was no good one.
-func (t traces) attempt(ctx context.Context, ended *queue.TracedAttempt, outcome, state, failure string) {
+func (t traces) attempt(ctx context.Context, ended *queue.EndedAttempt, outcome, state, failure string) {
 	if t.tracer == nil || ended == nil {
 		return
 	}
@@ -85,12 +85,4 @@ func (t traces) attempt(ctx context.Context, ended *queue.TracedAttempt, outcome
 		span.SetStatus(codes.Error, failure)
 	}
 	span.End(trace.WithTimestamp(ended.Ended))
-}
-
-// Reaped makes the spans of attempts whose leases were taken back.
-func (d *Dispatcher) Reaped(ctx context.Context, reaped []queue.Reaped) {
-	for i := range reaped {
-		one := &reaped[i]
-		d.traces.attempt(ctx, one.Traced, string(one.Event), string(one.Verdict.State), string(one.Event))
-	}
 }

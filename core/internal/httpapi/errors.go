@@ -49,8 +49,8 @@ func sentinels() []sentinel {
 }
 
 // asProblem tells an error to a caller. What is not in the table is internal to
-// the caller and whole in the log.
-func asProblem(ctx context.Context, err error) *problem.Problem {
+// the caller and whole in the log, with the attributes that say whose it is.
+func asProblem(ctx context.Context, err error, whose ...any) *problem.Problem {
 	if p, ok := problem.From(err); ok {
 		return p
 	}
@@ -68,7 +68,7 @@ func asProblem(ctx context.Context, err error) *problem.Problem {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return problem.New(problem.Overloaded, "The request's time ran out before it could be served.").WithRetryAfter(time.Second)
 	}
-	loggerOf(ctx).ErrorContext(ctx, "a request failed", "error", err)
+	loggerOf(ctx).ErrorContext(ctx, "a request failed", append(whose, "error", err)...)
 	return problem.New(problem.Internal, "The request could not be served. The log has the cause.")
 }
 
@@ -84,16 +84,17 @@ func loggerOf(ctx context.Context) *slog.Logger {
 
 // guard tells a panic in a goroutine of its own, which the middleware does not
 // see, as an item's error: it would end the process.
-func guard[T any](ctx context.Context, into *api.Result[T]) {
+func guard[Req, T any](ctx context.Context, item *api.Item[Req], into *api.Result[T]) {
 	if failure := recover(); failure != nil { //nolint:revive // its callers defer it
-		*into = result[T](ctx, nil, fmt.Errorf("an item panicked: %v\n%s", failure, stack()))
+		*into = result[Req, T](ctx, item, nil, fmt.Errorf("an item panicked: %v\n%s", failure, stack()))
 	}
 }
 
-// result is one item's answer.
-func result[T any](ctx context.Context, value *T, err error) api.Result[T] {
+// result is one item's answer. What is logged of it names the gateway's request, whose
+// own line has the rest.
+func result[Req, T any](ctx context.Context, item *api.Item[Req], value *T, err error) api.Result[T] {
 	if err != nil {
-		p := asProblem(ctx, err)
+		p := asProblem(ctx, err, "request_id", item.RequestID, "correlation_id", item.CorrelationID)
 		return api.Result[T]{Status: p.Status, Problem: p}
 	}
 	return api.Result[T]{Status: http.StatusOK, Value: value}

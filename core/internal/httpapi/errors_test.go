@@ -111,11 +111,16 @@ func TestAnUnknownErrorIsNotLeaked(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.exec(`ALTER TABLE workers RENAME TO hunter2`)
-	got := ask[api.Worker](f, api.HopRegister, item(f.tenant, api.WorkerRequest{WorkerID: "w1"}))[0]
+	asked := item(f.tenant, api.WorkerRequest{WorkerID: "w1"})
+	asked.RequestID, asked.CorrelationID = "request-17", "order-17"
+	got := ask[api.Worker](f, api.HopRegister, asked)[0]
 	if p := got.Problem; p == nil || p.Code != problem.Internal || strings.Contains(p.Detail, "workers") {
 		t.Errorf("%d %+v", got.Status, p)
 	}
 	if !f.log.has(`relation \"workers\" does not exist`) {
 		t.Errorf("the log does not have the cause: %s", f.log.text.String())
+	}
+	if !f.log.has(`request_id=request-17 correlation_id=order-17`) {
+		t.Errorf("the log does not say whose it is: %s", f.log.text.String())
 	}
 }

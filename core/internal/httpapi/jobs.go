@@ -53,7 +53,7 @@ func (s *Server) submit(ctx context.Context, items []api.Item[api.HopSubmitReque
 	for i := range items {
 		call, err := submitCall(&items[i])
 		if err != nil {
-			results[i] = result[api.HopSubmitResponse](ctx, nil, err)
+			results[i] = result[api.HopSubmitRequest, api.HopSubmitResponse](ctx, &items[i], nil, err)
 			continue
 		}
 		if spans != nil {
@@ -62,7 +62,7 @@ func (s *Server) submit(ctx context.Context, items []api.Item[api.HopSubmitReque
 		calls, places = append(calls, call), append(places, i)
 	}
 	for i, answer := range s.Dispatcher.Submit(ctx, calls) {
-		results[places[i]] = submitResult(ctx, answer)
+		results[places[i]] = submitResult(ctx, &items[places[i]], answer)
 	}
 	for i, span := range spans {
 		endSpan(span, &results[i])
@@ -70,10 +70,10 @@ func (s *Server) submit(ctx context.Context, items []api.Item[api.HopSubmitReque
 	return results
 }
 
-func submitResult(ctx context.Context, answer dispatch.SubmitAnswer) api.Result[api.HopSubmitResponse] {
+func submitResult(ctx context.Context, item *api.Item[api.HopSubmitRequest], answer dispatch.SubmitAnswer) api.Result[api.HopSubmitResponse] {
 	switch {
 	case answer.Err != nil:
-		return result[api.HopSubmitResponse](ctx, nil, answer.Err)
+		return result[api.HopSubmitRequest, api.HopSubmitResponse](ctx, item, nil, answer.Err)
 	case answer.Problem != nil:
 		return api.Result[api.HopSubmitResponse]{Status: answer.Problem.Status, Problem: answer.Problem}
 	}

@@ -143,7 +143,7 @@ func each[Req, Resp any](serve func(context.Context, api.Item[Req]) (Resp, error
 		for i := range items {
 			ctx, span := itemSpan(ctx, &items[i])
 			value, err := serve(queue.WithActor(ctx, actor(items[i].Principal)), items[i])
-			results[i] = result(ctx, &value, err)
+			results[i] = result(ctx, &items[i], &value, err)
 			endSpan(span, &results[i])
 		}
 		return results
@@ -159,9 +159,9 @@ func atOnce[Req, Resp any](serve func(context.Context, api.Item[Req]) (Resp, err
 			group.Go(func() {
 				ctx, span := itemSpan(ctx, &items[i])
 				defer func() { endSpan(span, &results[i]) }()
-				defer guard(ctx, &results[i])
+				defer guard(ctx, &items[i], &results[i])
 				value, err := serve(ctx, items[i])
-				results[i] = result(ctx, &value, err)
+				results[i] = result(ctx, &items[i], &value, err)
 			})
 		}
 		group.Wait()

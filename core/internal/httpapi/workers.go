@@ -34,14 +34,14 @@ func (s *Server) claims(c *gin.Context) {
 		group.Go(func() {
 			ctx, span := itemSpan(traced, &items[i])
 			defer func() { endSpan(span, &results[i]) }()
-			defer guard(ctx, &results[i])
+			defer guard(ctx, &items[i], &results[i])
 			response := api.ClaimResponse{Jobs: []api.ClaimedJob{}}
 			var err error
 			taken[i], err = s.claim(ctx, items[i])
 			for _, claimed := range taken[i] {
 				response.Jobs = append(response.Jobs, claimed.Wire())
 			}
-			results[i] = result(ctx, &response, err)
+			results[i] = result(ctx, &items[i], &response, err)
 		})
 	}
 	group.Wait()

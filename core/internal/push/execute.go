@@ -58,7 +58,7 @@ func (e *Executor) execute(calls context.Context, t *target, claimed *queue.Clai
 	}
 	e.metrics.Outcomes.WithLabelValues(v.word).Inc()
 	e.metrics.Duration.Observe(time.Since(received).Seconds())
-	e.log.InfoContext(ctx, "push", "job", claimed.ID, "tenant", claimed.TenantID, "queue", claimed.Queue, "attempt", claimed.Attempt,
+	e.log.InfoContext(ctx, "push", "job", claimed.ID, "tenant", claimed.TenantID, "queue", claimed.Queue, "type", claimed.Type, "attempt", claimed.Attempt,
 		"epoch", claimed.Epoch, "outcome", v.word, "status", a.status, "tries", a.tries,
 		"duration_ms", time.Since(received).Milliseconds(), "correlation_id", textOf(claimed.CorrelationID),
 		"trace_id", telemetry.TraceID(textOf(claimed.Traceparent)))
@@ -178,6 +178,7 @@ func (e *Executor) end(ctx context.Context, a *attempt, v *verdict) {
 	ending := queue.Ending{
 		Lease: a.job.Lease(), Kind: v.kind, Result: v.result, Error: v.err, Permanent: v.permanent, Delay: v.delay, Deferral: v.deferral,
 		Random: rand.Float64(), //nolint:gosec // spreads retries, guards nothing
+		Told:   true,           // by execute
 	}
 	for {
 		ended := e.dispatcher.End(finish, []queue.Ending{ending})[0]

@@ -30,8 +30,8 @@ SELECT ` + keptColumns + `, attempt, last_error, ended.lease_id, input.hash, NUL
 FROM ended JOIN input ` + namedSQL + `
 RETURNING id, tenant_id, lane_id, outcome_lease_id, attempt, epoch, created_at, started_at, finished_at`
 
-// completeTracedSQL also gives what the attempt's span tells.
-const completeTracedSQL = completeSQL + `, type, queue, traceparent`
+// completeToldSQL also gives what is told of the attempt.
+const completeToldSQL = completeSQL + `, type, queue, correlation_id, traceparent`
 
 type completed struct {
 	ID             uuid.UUID
@@ -44,9 +44,9 @@ type completed struct {
 	StartedAt      *time.Time
 	FinishedAt     time.Time
 
-	// Of completeTracedSQL only.
-	Type, Queue string
-	Traceparent *string
+	// Of completeToldSQL only.
+	Type, Queue                string
+	CorrelationID, Traceparent *string
 }
 
 func (c *completed) lease() job.Lease {
@@ -70,8 +70,8 @@ func (s *Store) complete(ctx context.Context, endings []*Ending) (map[job.Lease]
 	args := leaseArgs(leases)
 	args["results"], args["hashes"] = results, hashes
 	statement := completeSQL
-	if s.tracing {
-		statement = completeTracedSQL
+	if s.attempts {
+		statement = completeToldSQL
 	}
 	rows, err := query(ctx, s, pgx.RowToStructByNameLax[completed], statement, args)
 	if err != nil {

@@ -46,7 +46,7 @@ func (s *Store) Bury(ctx context.Context, reach time.Duration, batch int) ([]Rea
 				made.attemptKind = "cancelled"
 			}
 			settlements = append(settlements, made)
-			buried = append(buried, Reaped{ID: row.ID, Ready: Ready{Lane: row.LaneID}, Queue: row.Queue, Event: job.DeadlinePast, Verdict: verdict, Traced: s.tracedRow(row)})
+			buried = append(buried, Reaped{ID: row.ID, Ready: Ready{Lane: row.LaneID}, Queue: row.Queue, Event: job.DeadlinePast, Verdict: verdict, Attempt: s.attemptOf(row)})
 		}
 		return settle(ctx, tx, settlements)
 	})

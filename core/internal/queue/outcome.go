@@ -37,6 +37,8 @@ type Ending struct {
 	Deferral time.Duration
 	// Random is uniform in [0, 1): the backoff's jitter.
 	Random float64
+	// Told says that its holder writes the attempt's log line himself.
+	Told bool
 	// Span is whose ending it is, for the trace of the flush; zero for nobody's.
 	Span trace.SpanContext
 }
@@ -74,8 +76,8 @@ type Ended struct {
 	// Execution is how long the attempt ran, EndToEnd how long it was since the
 	// submit; for a complete only.
 	Execution, EndToEnd time.Duration
-	// Traced is what the attempt's span tells; nil for none.
-	Traced *TracedAttempt
+	// Attempt is what is told of it; nil where nobody asks.
+	Attempt *EndedAttempt
 }
 
 // End ends attempts, of any tenants, each as its holder says. Every one has its
@@ -151,9 +153,9 @@ func (s *Store) endCompletes(ctx context.Context, endings []Ending, indexes []in
 			if row.StartedAt != nil {
 				ended[index].Execution = row.FinishedAt.Sub(*row.StartedAt)
 			}
-			ended[index].Traced = s.traced(TracedAttempt{
-				Job: row.ID, Tenant: row.TenantID, Type: row.Type, Queue: row.Queue, Attempt: row.Attempt, Ended: row.FinishedAt,
-			}, row.Traceparent, row.StartedAt)
+			ended[index].Attempt = s.attempt(EndedAttempt{
+				Job: row.ID, Tenant: row.TenantID, Type: row.Type, Queue: row.Queue, Attempt: row.Attempt, Epoch: row.Epoch, Ended: row.FinishedAt,
+			}, row.CorrelationID, row.Traceparent, row.StartedAt)
 		default:
 			missing = append(missing, index)
 		}
@@ -191,7 +193,7 @@ func (s *Store) endOthers(ctx context.Context, endings []Ending, indexes []int, 
 			}
 			settlements = append(settlements, made)
 			ended[index] = made.ended()
-			ended[index].Traced = s.tracedRow(row)
+			ended[index].Attempt = s.attemptOf(row)
 		}
 		return settle(ctx, tx, settlements)
 	})

@@ -23,8 +23,8 @@ type Reaped struct {
 	Verdict job.Verdict
 	// Late is how long after its end the lease was taken back.
 	Late time.Duration
-	// Traced is what the attempt's span tells; nil for none.
-	Traced *TracedAttempt
+	// Attempt is what is told of it; nil where nobody asks, or none ended.
+	Attempt *EndedAttempt
 
 	ended time.Time
 }
@@ -97,7 +97,7 @@ func (s *Store) takeBack(ctx context.Context, sql string, args pgx.StrictNamedAr
 			settlements = append(settlements, made)
 			reaped = append(reaped, Reaped{
 				ID: row.ID, Ready: Ready{Lane: row.LaneID, Priority: row.Priority, At: row.Now}, Queue: row.Queue, Event: event, Verdict: made.verdict,
-				Late: max(row.Now.Sub(*row.LeaseExpiresAt), 0), Traced: s.tracedRow(row), ended: *row.LeaseExpiresAt,
+				Late: max(row.Now.Sub(*row.LeaseExpiresAt), 0), Attempt: s.attemptOf(row), ended: *row.LeaseExpiresAt,
 			})
 		}
 		return settle(ctx, tx, settlements)

@@ -14,7 +14,7 @@ import (
 
 // lockedColumns are what a verdict on a live job needs.
 const lockedColumns = `id, state, tenant_id, lane_id, priority, queue, type, user_id, counted, attempt, max_attempts, epoch, retry_base_ms, retry_cap_ms,
-  retry_jitter, retry_curve, deferred_since, timeout_ms, started_at, lease_id, lease_expires_at, worker_id, cancel_requested, traceparent,
+  retry_jitter, retry_curve, deferred_since, timeout_ms, started_at, lease_id, lease_expires_at, worker_id, cancel_requested, correlation_id, traceparent,
   statement_timestamp() AS now`
 
 // lockedRow is a live job whose row this transaction holds. What belongs to a
@@ -45,6 +45,7 @@ type lockedRow struct {
 	LeaseExpiresAt  *time.Time
 	WorkerID        *string
 	CancelRequested bool
+	CorrelationID   *string
 	Traceparent     *string
 	// Now is PostgreSQL's clock when the row was locked: what is computed from it
 	// in Go can be answered and stored alike.

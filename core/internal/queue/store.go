@@ -33,6 +33,8 @@ type Options struct {
 	// Tracing makes spans of the statements that are run below one, and has what the
 	// spans of attempts tell read; nil makes none.
 	Tracing trace.TracerProvider
+	// Attempts asks for what is told of each attempt that ends, as Tracing does.
+	Attempts bool
 	// Tracer sees every statement; nil for none, or for that of Tracing.
 	Tracer pgx.QueryTracer
 	// AllowUnsafe lets the store start on a server that can lose what it acknowledged.
@@ -48,8 +50,8 @@ type Store struct {
 	retention Retention
 	// refused counts the calls that found no free connection in time.
 	refused atomic.Int64
-	// tracing says that statements, and attempts, are traced.
-	tracing bool
+	// attempts says that attempts which end are told of.
+	attempts bool
 }
 
 // Retention says how long what has ended is kept; 0 is for ever.
@@ -120,7 +122,7 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("queue: open: %w", err)
 	}
-	s := &Store{pool: pool, poolWait: options.PoolWait, callTime: callTime, retention: options.Retention, tracing: options.Tracing != nil}
+	s := &Store{pool: pool, poolWait: options.PoolWait, callTime: callTime, retention: options.Retention, attempts: options.Attempts || options.Tracing != nil}
 	if err := s.checkServer(ctx, options.AllowUnsafe); err != nil {
 		pool.Close()
 		return nil, err

@@ -1,0 +1,44 @@
+package dispatch
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/shared/telemetry"
+)
+
+// attempt tells of an attempt that has ended, once: by its log line, and its span
+// where the job has a trace. outcome is the word for its end, state what the job came
+// to by it; failure, if not empty, is why the end was no good one.
+func (d *Dispatcher) attempt(ctx context.Context, ended *queue.EndedAttempt, outcome, state, failure string, told bool) {
+	if ended == nil {
+		return
+	}
+	d.traces.attempt(ctx, ended, outcome, state, failure)
+	if told {
+		return
+	}
+	// No error, no payload: they are the tenant's. `job attempts` has them.
+	d.log.LogAttrs(ctx, slog.LevelInfo, "attempt",
+		slog.String("job", ended.Job.String()),
+		slog.String("tenant", ended.Tenant.String()),
+		slog.String("queue", ended.Queue),
+		slog.String("type", ended.Type),
+		slog.Int("attempt", int(ended.Attempt)),
+		slog.Int64("epoch", ended.Epoch),
+		slog.String("outcome", outcome),
+		slog.String("state", state),
+		slog.Int64("duration_ms", ended.Ended.Sub(ended.Started).Milliseconds()),
+		slog.String("correlation_id", ended.CorrelationID),
+		slog.String("trace_id", telemetry.TraceID(ended.Traceparent)),
+	)
+}
+
+// Reaped tells of attempts whose leases were taken back.
+func (d *Dispatcher) Reaped(ctx context.Context, reaped []queue.Reaped) {
+	for i := range reaped {
+		one := &reaped[i]
+		d.attempt(ctx, one.Attempt, string(one.Event), string(one.Verdict.State), string(one.Event), false)
+	}
+}

@@ -1,0 +1,85 @@
+package dispatch_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/forgequeue/forgequeue/core/internal/dispatch"
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// Each attempt that ends has one line, whoever ends it and however, with what finds
+// the job and its submit, and nothing of what the tenant put into them.
+func TestEachAttemptHasALine(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	store, err := queue.Open(t.Context(), queue.Options{URL: f.url, MaxConns: 4, PoolWait: 5 * time.Second, Attempts: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(store.Close)
+	var log bytes.Buffer // flushes of outcomes write one after the other, and End waits for them
+	options := f.options(store, nil)
+	options.Logger = slog.New(slog.NewJSONHandler(&log, nil))
+	f.d = dispatch.New(options)
+
+	kinds := []string{api.KindComplete, api.KindFail, api.KindSnooze, api.KindRelease, "lease_expired"}
+	for _, kind := range kinds {
+		call := f.call(api.SubmitRequest{Type: kind, Payload: json.RawMessage(`"secret"`)})
+		call.CorrelationID, call.Traceparent = "order-"+kind, parentA
+		f.accepted(f.d.Submit(t.Context(), []dispatch.SubmitCall{call})...)
+	}
+	jobs, err := f.d.Claim(t.Context(), dispatch.ClaimCall{Owner: f.tenant, WorkerID: "w", Queues: []string{api.DefaultQueue}, Max: 10})
+	if err != nil || len(jobs) != len(kinds) {
+		t.Fatalf("claimed %d, %v", len(jobs), err)
+	}
+	ids := map[string]string{}
+	for i := range jobs {
+		kind := jobs[i].Type
+		ids[kind] = jobs[i].ID.String()
+		if kind == "lease_expired" {
+			continue
+		}
+		ending := queue.Ending{Lease: jobs[i].Lease(), Kind: kind, Delay: time.Minute, Error: &api.JobError{Type: "secret", Message: "secret"}}
+		for range 2 { // a repeat is told the same, and is no second attempt
+			if ended := f.d.End(t.Context(), []queue.Ending{ending})[0]; ended.Err != nil {
+				t.Fatal(ended.Err)
+			}
+		}
+	}
+	f.exec(`UPDATE jobs SET lease_expires_at = statement_timestamp() - interval '1 minute' WHERE state = 'running'`)
+	reaped, err := store.Reap(t.Context(), time.Now().Add(-time.Hour), 10, func() float64 { return 0 })
+	if err != nil || len(reaped) != 1 {
+		t.Fatalf("reaped %d, %v", len(reaped), err)
+	}
+	f.d.Reaped(t.Context(), reaped)
+
+	if strings.Contains(log.String(), "secret") {
+		t.Errorf("the log has what the tenant put in: %s", log.String())
+	}
+	var seen []string
+	for line := range strings.Lines(log.String()) {
+		var told map[string]any
+		if err := json.Unmarshal([]byte(line), &told); err != nil {
+			t.Fatal(err)
+		}
+		if told["msg"] != "attempt" {
+			continue
+		}
+		kind, _ := told["type"].(string)
+		seen = append(seen, kind)
+		if told["outcome"] != kind || told["job"] != ids[kind] || told["correlation_id"] != "order-"+kind || told["tenant"] != f.tenant.String() ||
+			told["attempt"] != 1.0 || told["epoch"] != 1.0 || told["queue"] != api.DefaultQueue || told["state"] == "" ||
+			told["trace_id"] != strings.Repeat("a", 32) {
+			t.Errorf("the line of %s: %s", kind, line)
+		}
+	}
+	if len(seen) != len(kinds) {
+		t.Errorf("lines of %v, want one of each of %v", seen, kinds)
+	}
+}

@@ -1,0 +1,50 @@
+package queue
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+)
+
+// EndedAttempt is what is told of an attempt that has ended: by its log line, and by its
+// span where the job has a trace.
+type EndedAttempt struct {
+	Job     uuid.UUID
+	Tenant  tenant.ID
+	Type    string
+	Queue   string
+	Attempt int32
+	Epoch   int64
+	// CorrelationID and Traceparent are the job's; empty for none.
+	CorrelationID, Traceparent string
+	// Started and Ended are PostgreSQL's times.
+	Started, Ended time.Time
+}
+
+// attempt is nil where nobody asks for it.
+func (s *Store) attempt(made EndedAttempt, correlationID, traceparent *string, started *time.Time) *EndedAttempt {
+	if !s.attempts || started == nil {
+		return nil
+	}
+	made.Started = *started
+	if correlationID != nil {
+		made.CorrelationID = *correlationID
+	}
+	if traceparent != nil {
+		made.Traceparent = *traceparent
+	}
+	return &made
+}
+
+// attemptOf is attempt for one whose row is locked. A job that was not running has no
+// attempt that could have ended.
+func (s *Store) attemptOf(row *lockedRow) *EndedAttempt {
+	if row.LeaseID == nil {
+		return nil
+	}
+	return s.attempt(EndedAttempt{
+		Job: row.ID, Tenant: row.TenantID, Type: row.Type, Queue: row.Queue, Attempt: row.Attempt, Epoch: row.Epoch, Ended: row.Now,
+	}, row.CorrelationID, row.Traceparent, row.StartedAt)
+}
