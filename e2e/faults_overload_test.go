@@ -29,9 +29,9 @@ import (
 // refused is told so, those who work keep their leases, and afterwards everything is
 // as before, without help.
 //
-// Work comes in batches: they cost this process, which has its share of the same two
-// processors, a small part of what they cost the stack, so that ten times as many
-// really arrive.
+// Work comes in batches, so that ten times as many really arrive from this process,
+// which has its share of the same two processors: half of them, so that the stack has
+// less than it had for its peak.
 func TestOverloadAndAFrozenPostgresUnderLoad(t *testing.T) {
 	t.Parallel()
 	up := stack.Up(t, stack.Folder(t), "--demo=false")

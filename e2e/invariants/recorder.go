@@ -28,7 +28,7 @@ type Recorder struct {
 	seq   atomic.Int64
 
 	mu     sync.Mutex
-	events []Event
+	events [][]Event // as they were added: one long list would be copied as it grows
 	file   *os.File
 	err    error
 }
@@ -63,7 +63,7 @@ func (r *Recorder) Close() error {
 func (r *Recorder) Events() []Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.Clone(r.events)
+	return slices.Concat(r.events...)
 }
 
 // Note adds an event that is no request.
@@ -76,7 +76,7 @@ func (r *Recorder) add(events []Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.file == nil {
-		r.events = append(r.events, events...)
+		r.events = append(r.events, slices.Clone(events))
 		return
 	}
 	var lines []byte
