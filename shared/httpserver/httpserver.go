@@ -8,10 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"net"
 	"net/http"
-	"sync/atomic"
 	"time"
 )
 
@@ -65,10 +63,11 @@ func Run(ctx context.Context, o Options) error {
 	}
 	base, endRequests := context.WithCancel(context.WithoutCancel(ctx))
 	defer endRequests()
-	var leaving atomic.Bool
+	conns := &connections{maxAge: o.MaxConnAge}
 	server := &http.Server{
-		Handler:           boundBodies(retire(&leaving, o.Handler)),
-		ConnContext:       o.connContext,
+		Handler:           boundBodies(conns.retire(o.Handler)),
+		ConnContext:       conns.opened,
+		ConnState:         conns.changed,
 		ReadHeaderTimeout: readHeaderTimeout,
 		WriteTimeout:      writeTimeout,
 		IdleTimeout:       idleTimeout,
@@ -84,7 +83,7 @@ func Run(ctx context.Context, o Options) error {
 		return fmt.Errorf("serve on %s: %w", o.Listener.Addr(), err)
 	case <-ctx.Done():
 	}
-	leaving.Store(true)
+	conns.leaving.Store(true)
 	if o.OnDrain != nil {
 		o.OnDrain()
 	}
@@ -94,9 +93,12 @@ func Run(ctx context.Context, o Options) error {
 	if o.OnClose != nil {
 		o.OnClose()
 	}
+	// Shutdown drops without an answer what it finds half read. So first nobody comes any
+	// more, and those who have just come are heard.
+	stopped := errors.Join(o.Listener.Close(), <-served)
+	conns.settle()
 	err := drain(base, server, o.Grace, endRequests)
-	// Serve returns as soon as Shutdown or Close has begun.
-	if stopped := <-served; !errors.Is(stopped, http.ErrServerClosed) {
+	if !errors.Is(stopped, net.ErrClosed) {
 		err = errors.Join(err, fmt.Errorf("serve on %s: %w", o.Listener.Addr(), stopped))
 	}
 	return err
@@ -112,32 +114,6 @@ func (o Options) notice(served <-chan error) error {
 	case <-over.C:
 		return nil
 	}
-}
-
-// lastKey is where a connection's context has the time after which it is too old.
-type lastKey struct{}
-
-// connContext draws how old a new connection gets.
-func (o Options) connContext(ctx context.Context, _ net.Conn) context.Context {
-	if o.MaxConnAge == 0 {
-		return ctx
-	}
-	// Drawn, or all that were opened together would close together.
-	age := time.Duration((0.75 + rand.Float64()/2) * float64(o.MaxConnAge)) //nolint:gosec // guards nothing
-	return context.WithValue(ctx, lastKey{}, time.Now().Add(age))
-}
-
-// retire makes each answer the last of its connection once the server is about to
-// stop, or the connection is too old. An idle connection that the server closes may be one that a request is on
-// its way on; one that the client was told to close never is.
-func retire(leaving *atomic.Bool, next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		last, aging := r.Context().Value(lastKey{}).(time.Time)
-		if leaving.Load() || aging && time.Now().After(last) {
-			w.Header().Set("Connection", "close")
-		}
-		next.ServeHTTP(w, r)
-	})
 }
 
 // drain waits for the requests in flight, then ends their contexts, and at last

@@ -3,12 +3,15 @@ package httpserver_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -289,4 +292,88 @@ func TestContextFollowsTheClientAfterABody(t *testing.T) {
 	case <-time.After(hang):
 		t.Fatal("the handler never learned that its client had gone")
 	}
+}
+
+// A server is stopped while callers come and come, none of whom looks at readiness. Each
+// request that was sent is answered; only who finds nobody there any more, or is cut off
+// by the kernel as the listener closes with him in its queue, has no answer. Shutdown
+// alone drops what it finds half read.
+func TestWhoHasJustComeIsAnswered(t *testing.T) {
+	t.Parallel()
+	var answered, dropped, reset atomic.Int64
+	for range 20 {
+		busy := make(chan struct{}, 1)
+		server := start(t, httpserver.Options{Grace: hang, Notice: 20 * time.Millisecond, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			select {
+			case busy <- struct{}{}:
+			default:
+			}
+			_, _ = io.WriteString(w, "done")
+		})})
+		var group sync.WaitGroup
+		for range 8 {
+			group.Go(func() {
+				for {
+					switch err := comeAndGo(t, strings.TrimPrefix(server.url, "http://")); {
+					case err == nil:
+						answered.Add(1)
+					case errors.Is(err, errNobody):
+						return
+					case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+						reset.Add(1)
+					default:
+						dropped.Add(1)
+						t.Logf("no answer: %v", err)
+					}
+				}
+			})
+		}
+		<-busy
+		server.stop()
+		if err := server.wait(t); err != nil {
+			t.Error(err)
+		}
+		group.Wait()
+	}
+	t.Logf("%d answered, %d reset, %d dropped", answered.Load(), reset.Load(), dropped.Load())
+	if dropped.Load() > 0 {
+		t.Error("requests were taken and not answered")
+	}
+}
+
+var errNobody = errors.New("nobody listens")
+
+// comeAndGo sends one request on a connection of its own.
+func comeAndGo(t *testing.T, address string) error {
+	t.Helper()
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		return errNobody
+	}
+	defer func() { _ = conn.Close() }()
+	if _, err := io.WriteString(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}"); err != nil {
+		return err
+	}
+	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		return err
+	}
+	return response.Body.Close()
+}
+
+// Who has connected and says nothing does not hold up the end for long.
+func TestASilentConnectionDoesNotHoldUpTheEnd(t *testing.T) {
+	t.Parallel()
+	server := start(t, httpserver.Options{Grace: 100 * time.Millisecond, Handler: http.NotFoundHandler()})
+	conn, err := net.Dial("tcp", strings.TrimPrefix(server.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	if _, err := get(t, server.url); err != nil { // it was accepted before this
+		t.Fatal(err)
+	}
+	server.stop()
+	_ = server.wait(t)
 }
