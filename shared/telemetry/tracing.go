@@ -24,6 +24,9 @@ const (
 	flushTime = 3 * time.Second
 	// complainEvery is how often it is said that spans do not arrive.
 	complainEvery = time.Minute
+	// attributeMost is how much of a text a span tells, in characters: a path, or a
+	// User-Agent, is as long as who calls likes it, and 2,048 spans wait.
+	attributeMost = 4096
 )
 
 // Export says where spans go. It is part of a service's settings: these are what
@@ -113,9 +116,19 @@ func (e Export) Start(ctx context.Context, service, version string, logger *slog
 	exporting, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	exporter := &quietExporter{inner: inner, logger: logger, ctx: exporting, stop: stop}
 	return &Tracing{
-		provider: sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(about)),
+		provider: sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(about), sdktrace.WithRawSpanLimits(limits())),
 		exporter: exporter,
 	}, nil
+}
+
+// limits are the SDK's, those of the environment included, but for the length of
+// texts, for which it has none.
+func limits() sdktrace.SpanLimits {
+	all := sdktrace.NewSpanLimits()
+	if all.AttributeValueLengthLimit < 0 {
+		all.AttributeValueLengthLimit = attributeMost
+	}
+	return all
 }
 
 // Provider is for libraries that make spans; nil where there are none.

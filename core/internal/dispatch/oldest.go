@@ -12,12 +12,12 @@ import (
 // at the head of each line from where claims came to, past the dead entries before it,
 // and like the nets takes a twentieth of a connection's time.
 func (d *Dispatcher) OldestReady(ctx context.Context) (oldest time.Time, err error) {
-	if !d.scannedLately() { // nobody claims here: lines may have come up of which nobody told
-		begun := time.Now()
+	// Where nobody claims, lines may have come up of which nobody told. This scan is not
+	// one that claims may rely on: no other follows within a second.
+	if !d.scannedLately() {
 		if _, err := d.scanFrom(ctx, queue.Line{}); err != nil {
 			return time.Time{}, err
 		}
-		d.nets.scanned.Store(begun.UnixNano())
 	}
 	var from lineKey
 	for {

@@ -65,6 +65,25 @@ func TestOldestReady(t *testing.T) {
 	}
 }
 
+// A core that nobody claims from looks for the oldest job now and then. The next claim
+// there finds a job that another core has stored since, in a queue that had none before
+// and with no word of it, all the same.
+func TestALookForTheOldestHidesNothing(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	d := f.newCore(f.store)
+	if got := f.oldest(d); got != -1 {
+		t.Fatalf("nothing waits, for %v", got)
+	}
+	f.submit(in("new"))
+	if err := d.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if jobs, err := d.Claim(t.Context(), f.claimCall("new")); err != nil || len(jobs) != 1 {
+		t.Errorf("claimed %d: %v", len(jobs), err)
+	}
+}
+
 // A job that its owner cancels while its claim fails to arrive ends as it goes back, and
 // counts as cancelled, not as requeued.
 func TestWhatIsGivenBackCancelledHasEnded(t *testing.T) {
