@@ -59,8 +59,8 @@ type Options[Req, Resp any] struct {
 	// all the work is done for callers who leave before it is.
 	Reserve int
 	// MaxWait, where not 0, is for how long the first in line may have waited when a
-	// request of its class comes: after that the new one is refused at once, for its own turn
-	// would come as late. So under a lasting overload whoever is refused learns of it in
+	// request of its class comes for which the next flush has no room: after that the new one
+	// is refused at once, for its own turn would come later still. So under a lasting overload whoever is refused learns of it in
 	// time, and whoever is not has waited little longer than this.
 	MaxWait time.Duration
 	// Classes is how many there are; 0 is the most urgent. 1 if 0.
@@ -152,11 +152,20 @@ func (g *Group[Req, Resp]) join(ctx context.Context, class int, entries []*entry
 	}
 }
 
-// late says that the first in line of a class has waited for too long. It is called
-// with the lock held.
+// late says that the first in line of a class has waited for too long, and that the
+// line fills a flush. It is called with the lock held.
 func (g *Group[Req, Resp]) late(class int) bool {
 	line := g.waiting[class]
-	return g.options.MaxWait > 0 && len(line) > 0 && time.Since(line[0].came) > g.options.MaxWait
+	if g.options.MaxWait <= 0 || len(line) == 0 || time.Since(line[0].came) <= g.options.MaxWait {
+		return false
+	}
+	weight := 0
+	for _, e := range line {
+		if weight += e.weight; weight >= g.options.Most {
+			return true
+		}
+	}
+	return false // the next flush takes all of them, and one more
 }
 
 // Late says that a request of the class would be refused now because others have

@@ -179,23 +179,27 @@ func TestALineThatIsTooSlowRefusesBeforeTheBody(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
 	entered, release := make(chan struct{}, 10), make(chan struct{})
-	d.core.Raw(api.HopSubmit, func(w http.ResponseWriter, _ *http.Request) {
+	d.core.On(api.HopSubmit, func(coretest.Item) coretest.Result {
 		entered <- struct{}{}
 		<-release
-		_, _ = fmt.Fprintf(w, `{"results":[{"status":202,"value":{"id":%q}}]}`, jobID)
+		return coretest.Value(http.StatusAccepted, map[string]string{"id": jobID})
 	})
 	key := d.key("submit")
 	var group sync.WaitGroup
-	submit := func(headers ...string) {
+	submit := func(body string, headers ...string) {
 		group.Go(func() {
-			if got := d.do("POST", "/v1/jobs", key, `{"type":"a"}`, headers...); got.status != 202 {
+			if got := d.do("POST", "/v1/jobs", key, body, headers...); got.status != 202 {
 				t.Errorf("a submit that came in time: %d %s", got.status, got.body)
 			}
 		})
 	}
-	submit()
+	const small = `{"type":"a"}`
+	large := `{"type":"a","payload":"` + strings.Repeat("x", 200<<10) + `"}`
+	submit(small)
 	<-entered
-	submit() // waits for the next envelope
+	for range 3 { // they fill the next envelope
+		submit(large)
+	}
 
 	for _, path := range []string{"/v1/jobs", "/v1/jobs/batch"} {
 		for begun := time.Now(); !refusedUnread(t, d.url+path, key); {
@@ -204,7 +208,7 @@ func TestALineThatIsTooSlowRefusesBeforeTheBody(t *testing.T) {
 			}
 		}
 	}
-	submit("Idempotency-Key", "another-line")
+	submit(small, "Idempotency-Key", "another-line")
 	<-entered
 	close(release)
 	group.Wait()
