@@ -359,3 +359,23 @@ func read(t *testing.T, path string) string {
 	}
 	return string(text)
 }
+
+// How many there are is in .env, where every later command finds it.
+func TestComposeRemembersTheScale(t *testing.T) {
+	t.Parallel()
+	p, err := load(t, nil, "FORGEQUEUE_UID=1000", "FORGEQUEUE_GID=1000", "FORGEQUEUE_CORES=3", "FORGEQUEUE_GATEWAYS=2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	core, gateway := p.Services["core"], p.Services["gateway"]
+	if core.GetScale() != 3 || gateway.GetScale() != 2 {
+		t.Errorf("%d cores and %d gateways, want 3 and 2", core.GetScale(), gateway.GetScale())
+	}
+	if told := gateway.Environment["FORGEQUEUE_REPLICAS"]; told == nil || *told != "2" {
+		t.Errorf("gateways are not told that they are two: %v", told)
+	}
+	p = project(t)
+	if core := p.Services["core"]; core.GetScale() != 1 {
+		t.Errorf("%d cores where nothing is said", core.GetScale())
+	}
+}

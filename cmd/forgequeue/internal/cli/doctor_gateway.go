@@ -47,9 +47,16 @@ func (a *App) examineGateway(ctx context.Context, local up.Running, d *diagnosis
 		d.add(levelWarn, "gateway transport", "keys and payloads travel unencrypted to "+u.Host, "put TLS before the gateway, and use https://")
 	}
 	d.clocks = append(d.clocks, gatewayClock(public)...)
-	key, operator := a.getenv("FORGEQUEUE_API_KEY"), a.getenv("FORGEQUEUE_OPERATOR_KEY")
-	d.apiKey(ctx, server, cmp.Or(key, local.APIKey))
-	d.operatorKey(ctx, server, cmp.Or(operator, local.OperatorKey))
+	if key, err := a.secret("FORGEQUEUE_API_KEY"); err != nil {
+		d.add(levelFail, "API key", err.Error(), "name a file that can be read")
+	} else {
+		d.apiKey(ctx, server, cmp.Or(key, local.APIKey))
+	}
+	if operator, err := a.secret("FORGEQUEUE_OPERATOR_KEY"); err != nil {
+		d.add(levelFail, "operator key", err.Error(), "name a file that can be read")
+	} else {
+		d.operatorKey(ctx, server, cmp.Or(operator, local.OperatorKey))
+	}
 }
 
 // answers says whether a gateway is there, in whatever state.

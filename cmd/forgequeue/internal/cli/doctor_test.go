@@ -2,6 +2,8 @@ package cli_test
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -38,6 +40,12 @@ func TestDoctorFindings(t *testing.T) {
 	f.with("REDIS_URL", "redis://:hunter2@127.0.0.1:1").want(3, []string{"fail", "Redis"}, "doctor")
 	f.with("FORGEQUEUE_URL", "http://127.0.0.1:1").want(3, []string{"fail", "gateway"}, "doctor")
 	f.with("FORGEQUEUE_API_KEY", "fq_live_wrong").want(1, []string{"API key", "is not a key of " + f.Ready.Gateway}, "doctor")
+	kept := filepath.Join(t.TempDir(), "api_key")
+	if err := os.WriteFile(kept, []byte("fq_live_wrong\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f.with("FORGEQUEUE_API_KEY", "").with("FORGEQUEUE_API_KEY_FILE", kept).want(1, []string{"API key", "is not a key of " + f.Ready.Gateway}, "doctor")
+	f.with("FORGEQUEUE_API_KEY", "").with("FORGEQUEUE_API_KEY_FILE", kept+"x").want(1, []string{"fail", "FORGEQUEUE_API_KEY_FILE"}, "doctor")
 	f.with("FORGEQUEUE_URL", f.Ready.Gateway+"/v1").want(3, []string{"fail", "must not end in /v1"}, "doctor")
 	f.with("FORGEQUEUE_OPERATOR_KEY", "fq_operator_wrong").want(1, []string{"operator key"}, "doctor")
 	f.with("FORGEQUEUE_URL", "").want(3, []string{"nothing answers at http://127.0.0.1:1", "nothing to look at"}, "doctor")
