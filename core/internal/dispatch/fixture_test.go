@@ -195,11 +195,14 @@ func (f *fixture) lockJobs() (unlock func()) {
 }
 
 // blocked waits until n statements of cores, or more, stand before a lock.
-func (f *fixture) blocked(n int) {
+func (f *fixture) blocked(n int) { f.blockedFor(n, 0) }
+
+// blockedFor waits until so many have stood before it for so long.
+func (f *fixture) blockedFor(n int, held time.Duration) {
 	f.Helper()
 	queuetest.Eventually(f, "statements before the lock", func() bool {
 		return f.count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
-			AND application_name = 'forgequeue-core' AND wait_event_type = 'Lock'`) >= n
+			AND application_name = 'forgequeue-core' AND wait_event_type = 'Lock' AND clock_timestamp() - query_start >= $1`, held) >= n
 	})
 }
 

@@ -20,8 +20,7 @@ func TestAPollThatTookLongIsNotThePace(t *testing.T) {
 	call.Wait = 40 * time.Second
 	f.park(t.Context(), call)
 	unlock := f.lockJobs()
-	f.blocked(2) // the look-back and the scan
-	time.Sleep(2 * time.Second)
+	f.blockedFor(2, 2*time.Second) // the look-back and the scan
 	unlock()
 	f.idle()
 	// stored by another core whose hint is lost

@@ -17,22 +17,25 @@ import (
 func TestQueuesOfOneDestinationShareItsRoom(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	to := newDestination(t, func(w http.ResponseWriter, _ *http.Request, _ int) {
-		time.Sleep(20 * time.Millisecond)
+	to := newDestination(t, func(w http.ResponseWriter, r *http.Request, _ int) { // it takes its time, and so its room
+		select {
+		case <-r.Context().Done():
+		case <-time.After(20 * time.Millisecond):
+		}
 		w.WriteHeader(http.StatusOK)
 	})
 	const queues, each = 12, 20
 	var all []uuid.UUID
-	for i := range queues {
+	done := func() bool { return f.count(`SELECT count(*) FROM finished_jobs`) == len(all) }
+	for i := range queues { // what is new is found out once it is claimed
 		f.put(f.tenant, fmt.Sprint("q", i), to.URL, patient)
+		all = append(all, f.submit(f.tenant, fmt.Sprint("q", i), 1)...)
 	}
-	time.Sleep(600 * time.Millisecond) // what is new is found out once it is claimed
+	queuetest.Eventually(t, "a job of each queue to be done", done)
 	for i := range queues {
 		all = append(all, f.submit(f.tenant, fmt.Sprint("q", i), each)...)
 	}
-	queuetest.Eventually(t, "all jobs to be done", func() bool {
-		return f.count(`SELECT count(*) FROM finished_jobs`) == len(all)
-	})
+	queuetest.Eventually(t, "all jobs to be done", done)
 	extra := 0
 	for _, id := range all {
 		if job := f.get(f.tenant, id); job.State == api.StateCompleted {

@@ -53,7 +53,7 @@ func TestARateAfterTheClockWasSetBack(t *testing.T) {
 	if again := f.claimAt(10, 10); first != 1 || again != 0 {
 		t.Errorf("%d and then %d start, want one and none", first, again)
 	}
-	time.Sleep(1100 * time.Millisecond)
+	f.exec(`UPDATE rate_log SET due = due - interval '1.1 seconds'`) // as if so much time had passed
 	if n := f.claimAt(10, 20); n < 9 || n > 11 {
 		t.Errorf("a second later %d start, want 10", n)
 	}
