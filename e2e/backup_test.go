@@ -73,7 +73,7 @@ func TestABackupIsRestoredOnAnotherServer(t *testing.T) {
 	}
 
 	deliveries := map[string]int{}
-	stack.Eventually(t, 30*time.Second, "every job that was not done is done", func() bool {
+	stack.Eventually(t, time.Minute, "every job that was not done is done", func() bool {
 		job := claimOne(t, api1, "then", backupQueue, 10*time.Second)
 		deliveries[job.ID]++
 		complete(t, api1, job)

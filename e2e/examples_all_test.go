@@ -128,7 +128,7 @@ func ends(t *testing.T, c *client.Client, id, how, result string) api.Job {
 // running waits until a job is held by a worker.
 func running(t *testing.T, c *client.Client, id string) {
 	t.Helper()
-	stack.Eventually(t, 30*time.Second, "the job is running", func() bool { return get(t, c, id).State == api.StateRunning })
+	stack.Eventually(t, time.Minute, "the job is running", func() bool { return get(t, c, id).State == api.StateRunning })
 }
 
 // stops tells a worker to stop and checks that it ends in good order.

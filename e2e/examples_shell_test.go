@@ -112,7 +112,7 @@ func (e *examples) shellStops(t *testing.T) {
 	handle := write(t, dir, "handle.sh", `touch "$1/started"; until [ -e "$1/go" ]; do sleep 0.05; done; echo done`)
 	worker := e.shellWorker(t, e.Gateway, queue, `sh "`+handle+`" "`+dir+`"`)
 	id := submit(t, c, once("slow", queue, "null"))
-	stack.Eventually(t, 30*time.Second, "the command has started", func() bool {
+	stack.Eventually(t, time.Minute, "the command has started", func() bool {
 		started, err := filepath.Glob(filepath.Join(dir, "started"))
 		return err == nil && len(started) == 1
 	})

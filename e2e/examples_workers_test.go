@@ -32,7 +32,7 @@ func (e *examples) oneFile(t *testing.T, queue string, command ...string) {
 	}
 	ends(t, c, submit(t, c, once("nap", queue, "null")), api.ReasonExhausted, "null")
 	stranger := submit(t, c, api.SubmitRequest{Type: "stranger", Queue: queue})
-	stack.Eventually(t, 30*time.Second, "a type that is not known is put back", func() bool {
+	stack.Eventually(t, time.Minute, "a type that is not known is put back", func() bool {
 		job := get(t, c, stranger)
 		return job.State == api.StateScheduled && job.Attempt == 0 && job.Epoch == 1
 	})
@@ -44,8 +44,8 @@ func (e *examples) oneFile(t *testing.T, queue string, command ...string) {
 	if _, err := c.Cancel(t.Context(), unwanted); err != nil {
 		t.Fatal(err)
 	}
-	stack.Eventually(t, 30*time.Second, "a cancelled job is let go of", func() bool { return get(t, c, unwanted).State == api.StateCancelled })
-	stack.Eventually(t, 30*time.Second, "the lease has been extended", func() bool {
+	stack.Eventually(t, time.Minute, "a cancelled job is let go of", func() bool { return get(t, c, unwanted).State == api.StateCancelled })
+	stack.Eventually(t, time.Minute, "the lease has been extended", func() bool {
 		job := get(t, c, long)
 		return job.LeaseExpiresAt != nil && job.LeaseExpiresAt.Sub(job.StartedAt.Time) > lease+time.Second && job.Epoch == 1
 	})
@@ -56,6 +56,6 @@ func (e *examples) oneFile(t *testing.T, queue string, command ...string) {
 	}
 
 	again := start() // a worker without a job has nothing to wait for
-	stack.Eventually(t, 30*time.Second, "it claims", func() bool { return strings.Contains(again.Output(), "claims from "+queue) })
+	stack.Eventually(t, time.Minute, "it claims", func() bool { return strings.Contains(again.Output(), "claims from "+queue) })
 	stops(t, again)
 }

@@ -32,7 +32,7 @@ func TestTwoCoresUnderLoad(t *testing.T) {
 	round()
 	stopWatch()
 	h, db := l.history(), l.database()
-	stack.Eventually(t, 20*time.Second, "goroutines and files are back at their baseline", func() bool {
+	stack.Eventually(t, time.Minute, "goroutines and files are back at their baseline", func() bool {
 		db.Resources = db.Resources[:0]
 		for name, after := range resources(c) {
 			db.Resources = append(db.Resources, invariants.Resource{Name: name, Before: before[name], After: after, Slack: 12})

@@ -58,10 +58,10 @@ func TestOverloadAndAFrozenPostgresUnderLoad(t *testing.T) {
 
 	calls := o.callers()
 	pace(t.Context(), time.Second)
-	frozen := time.Now()
 	thaw := freeze(t, postmaster(t, up))
+	frozen := time.Now()
 	pace(t.Context(), time.Duration(lane(5, 20))*time.Second)
-	during := calls.accepted(frozen.Add(500*time.Millisecond), time.Now())
+	during := calls.acceptedOf(frozen)
 	thaw()
 	thawed := time.Now()
 	least := float64(lane(30, 80)) / 100 * peak
@@ -168,11 +168,16 @@ func (o *overload) closed(within time.Duration) float64 {
 	return float64(accepted) / took.Seconds()
 }
 
+// acceptedBatch is a batch of which jobs were accepted, and when it was asked and answered.
+type acceptedBatch struct {
+	asked, answered time.Time
+	jobs            int
+}
+
 // calls are those of closedCallers.
 type calls struct {
 	mu      sync.Mutex
-	at      []time.Time // of each batch that was accepted
-	jobs    []int
+	batches []acceptedBatch
 	refused atomic.Int64
 	stop    func()
 }
@@ -187,6 +192,7 @@ func (o *overload) callers() *calls {
 	for range closedCallers {
 		group.Go(func() {
 			for ctx.Err() == nil {
+				asked := time.Now()
 				told := o.send(plain)
 				if told.accepted == 0 {
 					made.refused.Add(1)
@@ -194,7 +200,7 @@ func (o *overload) callers() *calls {
 					continue
 				}
 				made.mu.Lock()
-				made.at, made.jobs = append(made.at, time.Now()), append(made.jobs, told.accepted)
+				made.batches = append(made.batches, acceptedBatch{asked, time.Now(), told.accepted})
 				made.mu.Unlock()
 			}
 		})
@@ -203,14 +209,24 @@ func (o *overload) callers() *calls {
 	return made
 }
 
-// accepted counts jobs.
+// accepted counts jobs by when they were answered.
 func (c *calls) accepted(from, until time.Time) int {
+	return c.count(func(b acceptedBatch) bool { return b.answered.After(from) && !b.answered.After(until) })
+}
+
+// acceptedOf counts those jobs that were asked for from a time on. What was asked before
+// may have been committed before, however late its answer came.
+func (c *calls) acceptedOf(from time.Time) int {
+	return c.count(func(b acceptedBatch) bool { return !b.asked.Before(from) })
+}
+
+func (c *calls) count(wanted func(acceptedBatch) bool) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := 0
-	for i, at := range c.at {
-		if at.After(from) && !at.After(until) {
-			n += c.jobs[i]
+	for _, batch := range c.batches {
+		if wanted(batch) {
+			n += batch.jobs
 		}
 	}
 	return n

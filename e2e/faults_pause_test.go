@@ -64,7 +64,7 @@ func (l *load) pausedRound(workers, jobs int) (refused int) {
 		}
 		paused, held = append(paused, w), append(held, ids...)
 	}
-	stack.Eventually(t, 20*time.Second, "every lease was taken back", func() bool {
+	stack.Eventually(t, time.Minute, "every lease was taken back", func() bool {
 		taken := query[int](t.Context(), t, l.cluster.DatabaseURL,
 			`SELECT count(DISTINCT job_id)::integer FROM attempts WHERE kind = 'lease_expired' AND job_id = ANY($1::uuid[])`, held)
 		return len(taken) == 1 && taken[0] == len(held)

@@ -43,7 +43,7 @@ func TestPostgresCrashesUnderLoad(t *testing.T) {
 		}
 		killed := time.Now()
 		probe := l.client()
-		stack.Eventually(t, 60*time.Second, "a submit is accepted by another postmaster", func() bool {
+		stack.Eventually(t, time.Minute, "a submit is accepted by another postmaster", func() bool {
 			return postmaster(t, up) != old && l.trySubmit(probe)
 		})
 		slowest = max(slowest, time.Since(killed))

@@ -142,7 +142,7 @@ func TestRedisFaults(t *testing.T) {
 	perSecond, atOnce := rate, int64(burst)
 	overrides.JobsPerSecond, overrides.JobBurst = &perSecond, &atOnce
 	c.Override(t, l.tenant, overrides)
-	stack.Eventually(t, 10*time.Second, "the limits are in force in both gateways", func() bool { return l.limited(gateways) })
+	stack.Eventually(t, time.Minute, "the limits are in force in both gateways", func() bool { return l.limited(gateways) })
 
 	stopWatch := l.watchCaps(caps)
 	stopWork := l.work(6, 5*time.Millisecond)
@@ -165,7 +165,7 @@ func TestRedisFaults(t *testing.T) {
 			}
 			losses = append(losses, time.Now())
 			fault.end(r)
-			stack.Eventually(t, 15*time.Second, "Redis decides again after it was "+fault.name, func() bool {
+			stack.Eventually(t, time.Minute, "Redis decides again after it was "+fault.name, func() bool {
 				return c.Gateways[0].Metric("forgequeue_admission_local")+c.Gateways[1].Metric("forgequeue_admission_local") == 0
 			})
 		}

@@ -151,7 +151,7 @@ func TestMetricsAgreeAfterAMixedLife(t *testing.T) {
 	m := newMixed(t)
 	before := m.series()
 	m.live()
-	stack.Eventually(t, 30*time.Second, "the deadline and the lost worker to be seen", func() bool {
+	stack.Eventually(t, time.Minute, "the deadline and the lost worker to be seen", func() bool {
 		return m.sum(`forgequeue_jobs_dead_lettered_total{reason="deadline"}`)+m.sum(`forgequeue_jobs_dead_lettered_total{reason="worker_lost"}`) == 2
 	})
 	for name, want := range map[string]float64{

@@ -137,7 +137,7 @@ func TestPushDestinationDeadUnderLoad(t *testing.T) {
 		return found[0]
 	}
 	attempts := func() int { return count(`SELECT count(*)::integer FROM attempts WHERE tenant_id = $1`, a.ID) }
-	stack.Eventually(t, 20*time.Second, "jobs to be pushed", func() bool { return dying.calls.Load() > 10 && well.calls.Load() > 10 })
+	stack.Eventually(t, time.Minute, "jobs to be pushed", func() bool { return dying.calls.Load() > 10 && well.calls.Load() > 10 })
 	measured := func(d time.Duration) (calls float64) {
 		begun, before := time.Now(), well.calls.Load()
 		pace(t.Context(), d)
@@ -147,7 +147,7 @@ func TestPushDestinationDeadUnderLoad(t *testing.T) {
 
 	killed := time.Now()
 	dying.kill()
-	stack.Eventually(t, 20*time.Second, "the breaker to open", func() bool { return a.breaker(t) == api.BreakerOpen })
+	stack.Eventually(t, time.Minute, "the breaker to open", func() bool { return a.breaker(t) == api.BreakerOpen })
 	opened := time.Since(killed)
 	pace(t.Context(), 500*time.Millisecond) // calls under way end
 	spentToOpen := attempts()
@@ -196,8 +196,8 @@ func TestPushingCoreStopsUnderLoad(t *testing.T) {
 	p := newPushTenant(t, c, "stopped", map[string]any{"mode": "push", "push": map[string]any{"url": e.url()}})
 	stop := p.produce(t) // through gateway 0, which calls core 0: core 1 only pushes
 	for range lane(2, 20) {
-		stack.Eventually(t, 20*time.Second, "core to live", func() bool { return lives(t, c.Cores[1].URL+"/livez") })
-		stack.Eventually(t, 20*time.Second, "it to push", func() bool { return c.Cores[1].Metric("forgequeue_push_outcomes_total") > 10 })
+		stack.Eventually(t, time.Minute, "core to live", func() bool { return lives(t, c.Cores[1].URL+"/livez") })
+		stack.Eventually(t, time.Minute, "it to push", func() bool { return c.Cores[1].Metric("forgequeue_push_outcomes_total") > 10 })
 		if code, took := c.Cores[1].Stop(); code != 0 || took > 15*time.Second {
 			t.Errorf("exit code %d after %v\n%s", code, took, c.Cores[1].Output())
 		}
@@ -205,7 +205,7 @@ func TestPushingCoreStopsUnderLoad(t *testing.T) {
 	}
 	stop()
 	open := func() []int { return query[int](t.Context(), t, c.DatabaseURL, `SELECT count(*)::integer FROM jobs`) }
-	stack.Eventually(t, 60*time.Second, "all jobs to end", func() bool { n := open(); return len(n) == 1 && n[0] == 0 })
+	stack.Eventually(t, time.Minute, "all jobs to end", func() bool { n := open(); return len(n) == 1 && n[0] == 0 })
 	attempts := query[int](t.Context(), t, c.DatabaseURL, `SELECT count(*)::integer FROM attempts`)
 	once := query[int](t.Context(), t, c.DatabaseURL, `SELECT count(*)::integer FROM finished_jobs WHERE state = 'completed' AND attempt = 1`)
 	if n := p.submitted.Load(); len(attempts) != 1 || attempts[0] != 0 || len(once) != 1 || int64(once[0]) != n || e.calls.Load() != n {

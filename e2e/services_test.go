@@ -77,7 +77,7 @@ func TestServicesJoinGivenStores(t *testing.T) {
 		urls[i] = "http://" + gateway
 	}
 	for _, url := range urls {
-		stack.Eventually(t, 30*time.Second, url+" is ready", answers(t, url+"/readyz", 200, `"core":"ok"`))
+		stack.Eventually(t, time.Minute, url+" is ready", answers(t, url+"/readyz", 200, `"core":"ok"`))
 	}
 	key := tenantKey(t, urls[0], operator)
 	crossCores(t, urls, key)

@@ -73,7 +73,7 @@ func TestWorkerKilledInMidJob(t *testing.T) {
 		submit(t, c, api.SubmitRequest{Type: "x", Queue: queue, DelayMS: &delay})
 		setVisibility(t, s, queue, 2*time.Second)
 	}
-	stack.Eventually(t, 20*time.Second, "a claim has a lease of 2 s", func() bool {
+	stack.Eventually(t, time.Minute, "a claim has a lease of 2 s", func() bool {
 		submit(t, c, api.SubmitRequest{Type: "probe", Queue: "second-chance"})
 		job := claimOne(t, c, "probe", "second-chance", 5*time.Second)
 		if _, err := c.Complete(t.Context(), job.ID, api.CompleteRequest{LeaseToken: job.LeaseToken}); err != nil {
@@ -104,7 +104,7 @@ func TestWorkerKilledInMidJob(t *testing.T) {
 		once := 1
 		id := submit(t, c, api.SubmitRequest{Type: "x", Queue: "last-chance", MaxAttempts: &once})
 		killedWith(t, s, "last-chance", id)
-		stack.Eventually(t, 15*time.Second, "a dead letter", func() bool { return get(t, c, id).State == api.StateDeadLetter })
+		stack.Eventually(t, time.Minute, "a dead letter", func() bool { return get(t, c, id).State == api.StateDeadLetter })
 		if job := get(t, c, id); *job.DeadReason != api.ReasonWorkerLost {
 			t.Fatalf("the reason is %s", *job.DeadReason)
 		}
@@ -148,7 +148,7 @@ func TestUpShowsCompletedRetryingAndDeadJobs(t *testing.T) {
 		}
 		return n
 	}
-	stack.Eventually(t, 20*time.Second, "completed samples, a retry under way and a dead letter", func() bool {
+	stack.Eventually(t, time.Minute, "completed samples, a retry under way and a dead letter", func() bool {
 		return count(`SELECT count(*) FROM finished_jobs WHERE type = 'text.stats' AND state = 'completed'`) >= 1 &&
 			count(`SELECT count(*) FROM finished_jobs WHERE type = 'hash.sha256' AND state = 'completed'`) == 2 &&
 			count(`SELECT count(*) FROM attempts WHERE kind = 'failed' AND next_run_at IS NOT NULL`) >= 1 &&

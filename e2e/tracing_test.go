@@ -200,7 +200,7 @@ func TestOneTraceThroughAll(t *testing.T) {
 			t.Logf("missing %v; without a parent %v; all:\n%s", missing(), orphans(all), list(all))
 		}
 	})
-	stack.Eventually(t, 30*time.Second, "all spans have come, each with its parent", complete)
+	stack.Eventually(t, time.Minute, "all spans have come, each with its parent", complete)
 	for where, traceparent := range told {
 		trace, span := spanOf(traceparent)
 		if trace != traceID || !slices.ContainsFunc(all, func(s collector.Span) bool { return s.SpanID == span }) {

@@ -62,7 +62,7 @@ func TestKillLeavesNoOrphanAndLosesNothing(t *testing.T) {
 		t.Fatalf("only %d processes are below up", len(below))
 	}
 	s.Kill()
-	stack.Eventually(t, 20*time.Second, "every child of the killed process has ended", func() bool {
+	stack.Eventually(t, time.Minute, "every child of the killed process has ended", func() bool {
 		return !slices.ContainsFunc(below, alive)
 	})
 	again := stack.Up(t, data, "--demo=false")
@@ -119,7 +119,7 @@ func TestStoresComeBack(t *testing.T) {
 	if killed != 2 {
 		t.Fatalf("%d stores killed, want PostgreSQL and Redis", killed)
 	}
-	stack.Eventually(t, 60*time.Second, "submits are taken again", func() bool {
+	stack.Eventually(t, time.Minute, "submits are taken again", func() bool {
 		_, err := c.Submit(t.Context(), api.SubmitRequest{Type: "x"})
 		return err == nil
 	})

@@ -67,7 +67,7 @@ func start(t *testing.T, cfg app.Config) *running {
 		stop()
 		select {
 		case <-r.ended:
-		case <-time.After(20 * time.Second):
+		case <-time.After(time.Minute):
 			t.Error("Run does not end")
 		}
 	})
@@ -86,7 +86,7 @@ func (r *running) end() error {
 	case err := <-r.ended:
 		r.ended <- nil // for the clean-up
 		return err
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		r.Fatal("Run does not end")
 		return nil
 	}

@@ -28,8 +28,16 @@ const (
 	fairLeast = 100
 )
 
+// Turn is how many jobs of others, of the quiet ones too, who weigh 1, may be handed
+// out between two of a tenant that always wants more. Shares are dealt out by level, the
+// jobs that a tenant has had by its weight, and who is lowest is next: levels of those
+// that want lie within one of each other, so that each of the others has two times its
+// weight at most until one is next again.
+func (c Contest) Turn() int { return 2 * (c.weights() + max(len(c.Quiet)-1, 0)) }
+
 // Fair is I12: tenants under saturation get shares by their weights within ±10 %, and
-// a tenant with one job behind all of theirs waits for one round. A contest that
+// a tenant with one job behind all of theirs, who had none for a turn, waits for one
+// round. One who comes right back is not quiet: he waits for his turn. A contest that
 // shows nothing, because somebody had nothing to wait for or hardly a job was
 // claimed, violates it too.
 func Fair(h History, db Database) []string {
@@ -115,16 +123,20 @@ type quietJob struct {
 	submit    *Event
 	claimed   bool
 	overtaken int
+	// rested says that a turn was surely handed out since the tenant's last one.
+	rested bool
 }
 
 // quietJobs looks at each job of a quiet tenant: what was asked for after it was
 // accepted, and answered before somebody asked who then got it, has overtaken it.
 func (c Contest) quietJobs(h History, claims []*Event, quiet string) []quietJob {
 	first := map[string]*Event{}
+	var own []*Event // in the order of their answers
 	for _, e := range claims {
 		if e.Owner != quiet {
 			continue
 		}
+		own = append(own, e)
 		if before := first[e.Job]; before == nil || e.Sent.Before(before.Sent) {
 			first[e.Job] = e
 		}
@@ -141,35 +153,60 @@ func (c Contest) quietJobs(h History, claims []*Event, quiet string) []quietJob 
 			one.claimed, until = true, claim.Sent
 		}
 		one.overtaken = overtaken(claims, submit.Done, until)
+		rests := c.From
+		for _, e := range slices.Backward(own) {
+			if e.Sent.Before(submit.Sent) {
+				rests = later(rests, e.Done)
+				break
+			}
+		}
+		one.rested = overtaken(claims, rests, submit.Sent) >= c.Turn()
 		jobs = append(jobs, one)
 	}
 	return jobs
 }
 
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
 func (c Contest) rounds(v *violations, h History, claims []*Event) {
 	for _, quiet := range c.Quiet {
-		jobs := c.quietJobs(h, claims, quiet)
-		for _, one := range jobs {
-			if one.overtaken > c.Round {
-				v.add("job %s of the quiet tenant %s was overtaken by %d jobs (it was claimed in time: %v); a round is %d",
-					one.submit.Job, quiet, one.overtaken, one.claimed, c.Round)
+		rested := 0
+		for _, one := range c.quietJobs(h, claims, quiet) {
+			most, what := c.Round, "a round"
+			if one.rested {
+				rested++
+			} else {
+				most, what = c.Round+c.Turn(), "without a rest a turn and a round"
+			}
+			if one.overtaken > most {
+				v.add("job %s of the quiet tenant %s was overtaken by %d jobs (it was claimed in time: %v); %s is %d",
+					one.submit.Job, quiet, one.overtaken, one.claimed, what, most)
 			}
 		}
-		if len(jobs) == 0 {
-			v.add("no contest: the quiet tenant %s submitted nothing", quiet)
+		if rested == 0 {
+			v.add("no contest: the quiet tenant %s submitted nothing after a rest", quiet)
 		}
 	}
 }
 
-// Overtaken is by how many jobs the unluckiest job of a quiet tenant was overtaken.
-func (c Contest) Overtaken(h History) int {
-	worst, claims := 0, h.handed()
+// Overtaken is how many jobs quiet tenants submitted after a rest, and by how many the
+// unluckiest of them was overtaken.
+func (c Contest) Overtaken(h History) (jobs, worst int) {
+	claims := h.handed()
 	for _, quiet := range c.Quiet {
 		for _, one := range c.quietJobs(h, claims, quiet) {
-			worst = max(worst, one.overtaken)
+			if one.rested {
+				jobs++
+				worst = max(worst, one.overtaken)
+			}
 		}
 	}
-	return worst
+	return jobs, worst
 }
 
 // overtaken counts the claims, in the order of their answers, that lie in a time as a

@@ -82,6 +82,45 @@ func TestAFairContestViolatesNothing(t *testing.T) {
 	}
 }
 
+// Who comes right back has had his job, and waits for his turn.
+func TestWhoComesRightBackIsNotQuiet(t *testing.T) {
+	t.Parallel()
+	r := contested()
+	r.db.Contests[0].Round = 4
+	r.comeBack(10, func(n int) bool { return n%10 == 9 })
+	if found := invariants.Fair(r.h, r.db); len(found) > 0 {
+		t.Fatalf("%s", strings.Join(found, "\n"))
+	}
+}
+
+// comeBack lets the quiet tenant submit each job right after its last one was claimed,
+// but for those before which it rests, and claims it when so many of the others' were,
+// 10 of them every 20 ms.
+func (r *run) comeBack(after int, rests func(n int) bool) {
+	free := 992
+	var submitted [40]int
+	for n := range submitted {
+		submitted[n] = free + 12
+		claimed := submitted[n] + 8 + after/10*20
+		if rests(n) {
+			submitted[n] += 40
+			claimed = submitted[n] + 8
+		}
+		for i := range r.h.Events {
+			e := &r.h.Events[i]
+			switch {
+			case e.Job != fmt.Sprint(quietD, n):
+			case e.Op == invariants.OpSubmit:
+				e.Sent, e.Done = at(submitted[n]), at(submitted[n]+4)
+			default:
+				e.Sent, e.Done = at(claimed), at(claimed+10)
+			}
+		}
+		free = claimed
+	}
+	r.h = invariants.Merge(r.h.Events)
+}
+
 func TestEveryUnfairnessIsNoticed(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -120,10 +159,12 @@ func TestEveryUnfairnessIsNoticed(t *testing.T) {
 				}
 			}
 		}},
-		"hardly a job was claimed":      {"no contest", func(r *run) { r.db.Contests[0].Until = at(1200) }},
-		"nothing was claimed":           {"no contest", func(r *run) { r.shift(tenantA, 0, 20_000); r.shift(tenantB, 0, 20_000); r.shift(tenantC, 0, 20_000) }},
-		"the window is longer than all": {"shorter than its window", func(r *run) { r.window(60_000) }},
-		"the quiet one said nothing":    {"no contest", func(r *run) { r.db.Contests[0].Quiet = []string{tenantB + "x"} }},
+		"hardly a job was claimed":                 {"no contest", func(r *run) { r.db.Contests[0].Until = at(1200) }},
+		"nothing was claimed":                      {"no contest", func(r *run) { r.shift(tenantA, 0, 20_000); r.shift(tenantB, 0, 20_000); r.shift(tenantC, 0, 20_000) }},
+		"the window is longer than all":            {"shorter than its window", func(r *run) { r.window(60_000) }},
+		"who comes right back waits for two turns": {"without a rest", func(r *run) { r.comeBack(20, func(n int) bool { return n%10 == 9 }) }},
+		"nobody ever rests":                        {"after a rest", func(r *run) { r.comeBack(10, func(int) bool { return false }) }},
+		"the quiet one said nothing":               {"no contest", func(r *run) { r.db.Contests[0].Quiet = []string{tenantB + "x"} }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

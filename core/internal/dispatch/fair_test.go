@@ -3,6 +3,7 @@ package dispatch
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -114,4 +115,75 @@ func TestANewTenantIsServedAtOnce(t *testing.T) {
 	if got := had[late.tenant]; got < 99 || got > 102 {
 		t.Errorf("weights 5 and 1: the second got %d of 600", got)
 	}
+}
+
+// A tenant with one job at a time, beside others that never run out, waits for its
+// turn: between two of its jobs each of the others gets two times its weight at most, as
+// far as a claim is not dealt as a whole. After a rest of that length it is next.
+func TestOneJobWaitsForATurn(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		var f fair
+		names := rapid.Permutation([]int{0, 1, 2, 3, 4, 5, 6, 7}).Draw(t, "names")
+		others := make([]want, rapid.IntRange(1, 7).Draw(t, "others"))
+		sum := 0
+		for i := range others {
+			others[i] = want{nth(names[i]), rapid.IntRange(1, 4).Draw(t, "weight")}
+			sum += others[i].weight
+		}
+		one := want{nth(names[7]), rapid.IntRange(1, 4).Draw(t, "its weight")}
+		n := rapid.IntRange(1, 20).Draw(t, "jobs for each claim")
+		serve(&f, others, 10*sum, map[tenant.ID]int{})
+		// believed: as a claim that got as many jobs as it wanted does not know that there are no more.
+		believed := false
+		for range 50 {
+			between := rapid.IntRange(0, 3*sum).Draw(t, "claims between")
+			for range between {
+				claimOnce(&f, others, one, n, false, &believed)
+			}
+			rested := between*n >= 2*sum
+			believed = true
+			overtaken := 0
+			for !claimOnce(&f, others, one, n, true, &believed) {
+				overtaken += n
+			}
+			if rested && overtaken > 0 {
+				t.Fatalf("after a rest it was overtaken by %d jobs", overtaken)
+			}
+			if overtaken > 2*sum+n {
+				t.Fatalf("overtaken by %d jobs in claims of %d; the others weigh %d", overtaken, n, sum)
+			}
+		}
+	})
+}
+
+// claimOnce is a claim of n jobs, of others that have enough and of one that has one job
+// or none but is believed to have some. It says whether that one was served.
+func claimOnce(f *fair, others []want, one want, n int, has bool, believed *bool) (served bool) {
+	wants := slices.Clone(others)
+	if *believed {
+		wants = append(wants, one)
+	}
+	for n > 0 {
+		for _, p := range f.deal(wants, n) {
+			got := min(p.most, n)
+			at := slices.IndexFunc(wants, func(w want) bool { return w.tenant == p.tenant })
+			if p.tenant == one.tenant && got > 0 {
+				dry := got > 1 || !has || served
+				got = 0
+				if has && !served {
+					served, got = true, 1
+				}
+				if dry {
+					*believed = false
+				}
+			}
+			n -= got
+			f.took(p.tenant, wants[at].weight, got)
+		}
+		if !*believed {
+			wants = slices.Clone(others)
+		}
+	}
+	return served
 }

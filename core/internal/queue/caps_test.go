@@ -531,21 +531,37 @@ func TestPruneUsage(t *testing.T) {
 		f.submit(f.job(limits))
 		f.end(queue.Ending{Lease: f.claimOne().Lease(), Kind: api.KindComplete})
 	}
-	f.submit(f.job(limits))
-	// A transaction anywhere on the server, another test's, keeps younger credits
-	// from being folded.
-	queuetest.Eventually(t, "one row of the log is left", func() bool {
-		f.end(queue.Ending{Lease: f.claimOne().Lease(), Kind: api.KindComplete})
-		f.submit(f.job(limits))
-		if _, err := f.store.PruneUsage(t.Context(), 1000); err != nil {
+	var last string // transaction of those
+	if err := f.behind.QueryRow(t.Context(), `SELECT pg_current_xact_id()::text`).Scan(&last); err != nil {
+		t.Fatal(err)
+	}
+	left := func() (log, credits int) {
+		t.Helper()
+		err := f.behind.QueryRow(t.Context(), `
+			SELECT (SELECT count(*) FROM usage_log), (SELECT count(*) FROM usage_credits WHERE xid < $1::xid8)`, last).Scan(&log, &credits)
+		if err != nil {
 			t.Fatal(err)
 		}
-		var log, credits int
-		if err := f.behind.QueryRow(t.Context(), `SELECT (SELECT count(*) FROM usage_log), (SELECT count(*) FROM usage_credits)`).Scan(&log, &credits); err != nil {
+		return log, credits
+	}
+	if log, credits := left(); log < 2 || credits == 0 {
+		t.Fatalf("%d rows and %d credits: there is nothing to prune", log, credits)
+	}
+	// A transaction anywhere on the server, another test's, keeps younger credits from
+	// being folded, for as long as it takes.
+	queuetest.EventuallyWithin(t, 5*time.Minute, "everybody sees them", func() (seen bool) {
+		if err := f.behind.QueryRow(t.Context(), `SELECT pg_snapshot_xmin(pg_current_snapshot()) > $1::xid8`, last).Scan(&seen); err != nil {
 			t.Fatal(err)
 		}
-		return log == 1 && credits == 0
+		return seen
 	})
+	f.submit(f.job(limits))
+	if _, err := f.store.PruneUsage(t.Context(), 1000); err != nil {
+		t.Fatal(err)
+	}
+	if log, credits := left(); log != 1 || credits != 0 {
+		t.Errorf("%d rows of the log and %d credits are left, want 1 and 0", log, credits)
+	}
 	f.noDrift()
 	if got := f.admitted(f.jobs(6, limits)...); got != 4 {
 		t.Errorf("admitted %d, want 4", got)

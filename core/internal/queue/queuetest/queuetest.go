@@ -137,7 +137,7 @@ func withDatabase(server, name string) string {
 // time. what says what was waited for.
 func Eventually(tb testing.TB, what string, ok func() bool) {
 	tb.Helper()
-	EventuallyWithin(tb, 10*time.Second, what, ok)
+	EventuallyWithin(tb, time.Minute, what, ok)
 }
 
 // EventuallyWithin is Eventually with a guard of its own.
