@@ -5,21 +5,21 @@ package main
 import (
 	"context"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/redis/go-redis/v9" //nolint:depguard // its logger alone
 	"github.com/spf13/cobra"
 
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/bench"
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
+	"github.com/forgequeue/forgequeue/shared/interrupt"
 )
 
 func main() {
 	redis.SetLogger(silence{})
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	os.Exit(cli.Execute(ctx, newRoot(cli.Options{})))
+	ctx, stop := interrupt.Context(context.Background())
+	code := cli.Execute(ctx, newRoot(cli.Options{}))
+	stop()
+	os.Exit(code)
 }
 
 // silence takes the place of the Redis library's logger, which writes to standard

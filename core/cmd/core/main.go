@@ -7,11 +7,10 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/forgequeue/forgequeue/core/app"
 	"github.com/forgequeue/forgequeue/shared/build"
+	"github.com/forgequeue/forgequeue/shared/interrupt"
 )
 
 const usage = `usage: core serve     run the engine
@@ -22,13 +21,14 @@ const usage = `usage: core serve     run the engine
 Settings come from the environment; api-docs/config.md lists them.`
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	ctx, stop := interrupt.Context(context.Background())
 	command := ""
 	if len(os.Args) == 2 {
 		command = os.Args[1]
 	}
-	os.Exit(run(ctx, command))
+	code := run(ctx, command)
+	stop()
+	os.Exit(code)
 }
 
 func run(ctx context.Context, command string) int {

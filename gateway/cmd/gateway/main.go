@@ -8,11 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/forgequeue/forgequeue/gateway/app"
 	"github.com/forgequeue/forgequeue/shared/build"
+	"github.com/forgequeue/forgequeue/shared/interrupt"
 )
 
 const usage = `usage: gateway serve     run the public API; gateway alone does the same
@@ -42,9 +41,8 @@ func main() {
 
 // run drains at the first SIGTERM or SIGINT; the second ends the process at once.
 func run(command string) error {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	ctx, stop := interrupt.Context(context.Background())
 	defer stop()
-	context.AfterFunc(ctx, stop) // gives signals back their usual effect
 	cfg, err := app.FromEnv()
 	switch command {
 	case "serve":

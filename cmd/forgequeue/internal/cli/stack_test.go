@@ -9,11 +9,9 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -24,6 +22,7 @@ import (
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/up"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/client"
+	"github.com/forgequeue/forgequeue/shared/interrupt"
 )
 
 // The commands are tested on the real thing: one `up` in this process, started by
@@ -52,8 +51,8 @@ var shared = &stack{ended: make(chan error, 1)}
 const asProgram = "FORGEQUEUE_CLI_TEST_PROGRAM"
 
 func program() int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop)
+	ctx, stop := interrupt.Context(context.Background())
+	defer stop()
 	root := &cobra.Command{Use: "forgequeue"}
 	root.AddCommand(cli.New(cli.Options{}).Commands()...)
 	return cli.Execute(ctx, root)
