@@ -21,11 +21,14 @@ func TestPostgresKeepsDataAcrossRestart(t *testing.T) {
 	psql(t, p.URL(opts.Database), "CREATE TABLE kept AS SELECT 'kept' AS word")
 	for setting, want := range map[string]string{
 		"fsync": "on", "synchronous_commit": "on", "listen_addresses": "", "unix_socket_permissions": "0700",
-		"max_connections": "33", "shared_buffers": "128MB", "server_encoding": "UTF8", "lc_collate": "C", "timezone": "UTC",
+		"max_connections": "33", "shared_buffers": "128MB", "server_encoding": "UTF8", "timezone": "UTC",
 	} {
 		if got := psql(t, p.URL("postgres"), "SHOW "+setting); got != want {
 			t.Errorf("%s is %q, want %q", setting, got, want)
 		}
+	}
+	if got := psql(t, p.URL("postgres"), "SELECT datcollate FROM pg_database WHERE datname = current_database()"); got != "C" {
+		t.Errorf("sorted by %q", got)
 	}
 	if got := psql(t, p.URL("postgres"), "SELECT current_user || rolsuper FROM pg_roles WHERE rolname = current_user"); got != "ownertrue" {
 		t.Errorf("connected as %q", got)

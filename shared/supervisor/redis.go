@@ -65,7 +65,11 @@ func StartRedis(ctx context.Context, opts RedisOptions) (_ *Redis, err error) {
 		remove()
 	}
 	r := &Redis{socket: filepath.Join(sockets, redisSocket)}
-	if err := r.start(ctx, opts, dir, tidy); err != nil {
+	ended := func() {
+		_ = os.Remove(r.socket) // where it was killed; it has gone otherwise
+		tidy()
+	}
+	if err := r.start(ctx, opts, dir, ended); err != nil {
 		tidy()
 		return nil, err
 	}

@@ -161,6 +161,19 @@ func TestRedisErrorCarriesTheLog(t *testing.T) {
 	mustSay(t, err, "/nowhere/redis-server", "no such file")
 }
 
+// One that was killed could not remove its socket itself.
+func TestRedisSocketIsRemoved(t *testing.T) {
+	t.Parallel()
+	dir := tempDir(t)
+	r, err := StartRedis(t.Context(), RedisOptions{Binary: redisBinary(t), Dir: dir})
+	must(t, err)
+	must(t, r.Kill())
+	ended(t, r.Process)
+	if exists(filepath.Join(dir, redisSocket)) {
+		t.Error("the socket stays")
+	}
+}
+
 func TestRedisStartGivenUp(t *testing.T) {
 	t.Parallel()
 	dir := tempDir(t)
