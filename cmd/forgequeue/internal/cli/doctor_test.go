@@ -31,7 +31,11 @@ func TestDoctor(t *testing.T) {
 
 func TestDoctorFindings(t *testing.T) {
 	f := newFixture(t)
-	lossy := f.Ready.DatabaseURL + "&options=-csynchronous_commit%3Doff"
+	separator := "?"
+	if strings.Contains(f.Ready.DatabaseURL, "?") {
+		separator = "&"
+	}
+	lossy := f.Ready.DatabaseURL + separator + "options=-csynchronous_commit%3Doff"
 	f.with("DATABASE_URL", lossy).want(1, []string{"fail", "synchronous_commit", "turn it on"}, "doctor")
 	f.with("DATABASE_URL", lossy).with("FORGEQUEUE_ALLOW_LOSSY_DATABASE", "true").want(0, []string{"warn", "synchronous_commit"}, "doctor")
 	f.with("DATABASE_URL", f.Ready.DatabaseURL).with("FORGEQUEUE_DATABASE_CONNS", "900").want(1, []string{"PostgreSQL connections", "lower FORGEQUEUE_DATABASE_CONNS"}, "doctor")
