@@ -23,7 +23,8 @@ const backupQueue = "kept"
 func TestABackupIsRestoredOnAnotherServer(t *testing.T) {
 	t.Parallel()
 	const active = 40 // as many as the tenant may have
-	c := stack.NewCluster(t, stack.ClusterOptions{})
+	// Both servers are of the installed version, which is that of pg_dump.
+	c := stack.NewCluster(t, stack.ClusterOptions{DatabaseURL: secondDatabase(t, stack.Up(t, stack.Folder(t), "--demo=false").DatabaseURL)})
 	tenant := c.NewTenant(t, "kept")
 	limit := int64(active)
 	c.Override(t, tenant, api.Overrides{Limits: api.Limits{MaxActive: &limit}})

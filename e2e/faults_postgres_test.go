@@ -3,7 +3,6 @@ package e2e_test
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"net/url"
 	"os"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/forgequeue/forgequeue/e2e/faultproxy"
 	"github.com/forgequeue/forgequeue/e2e/stack"
@@ -127,10 +127,7 @@ func postgresProxy(t *testing.T, databaseURL string, faults *faultproxy.Faults) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	network, address := "tcp", fmt.Sprintf("%s:%d", given.Host, given.Port)
-	if strings.HasPrefix(given.Host, "/") {
-		network, address = "unix", fmt.Sprintf("%s/.s.PGSQL.%d", given.Host, given.Port)
-	}
+	network, address := pgconn.NetworkAddress(given.Host, given.Port)
 	proxy, err := faultproxy.Postgres(network, address, faults)
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -217,10 +218,17 @@ func (o *output) String() string {
 	return o.buffer.String()
 }
 
-// Start starts the program with arguments.
+// Start starts the program with arguments. Its stores are its own, also where the tests
+// were given some: these are shared, and what is done to a program's stores is not for
+// others.
 func Start(tb testing.TB, args ...string) *Process {
 	tb.Helper()
-	return StartCommand(tb, exec.CommandContext(context.WithoutCancel(tb.Context()), Binary(tb), args...))
+	command := exec.CommandContext(context.WithoutCancel(tb.Context()), Binary(tb), args...)
+	command.Env = slices.DeleteFunc(os.Environ(), func(setting string) bool {
+		name, _, _ := strings.Cut(setting, "=")
+		return name == "DATABASE_URL" || name == "REDIS_URL"
+	})
+	return StartCommand(tb, command)
 }
 
 // StartCommand starts any command as a child of the test.

@@ -6,13 +6,13 @@ import (
 	"io"
 	"net"
 	"net/url"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/pressly/goose/v3/lock"
 
 	"github.com/forgequeue/forgequeue/core/internal/job"
@@ -147,7 +147,7 @@ func TestAFrozenServerHoldsNobodyForEver(t *testing.T) {
 	}
 }
 
-// proxy stands before a PostgreSQL on a Unix socket; once frozen it takes
+// proxy stands before a PostgreSQL; once frozen it takes
 // connections and passes nothing on.
 func proxy(t *testing.T, databaseURL string) (through string, freeze, end func()) {
 	t.Helper()
@@ -155,10 +155,7 @@ func proxy(t *testing.T, databaseURL string) (through string, freeze, end func()
 	if err != nil {
 		t.Fatal(err)
 	}
-	network, address := "unix", filepath.Join(config.Host, ".s.PGSQL.5432")
-	if config.Host[0] != '/' {
-		network, address = "tcp", net.JoinHostPort(config.Host, "5432")
-	}
+	network, address := pgconn.NetworkAddress(config.Host, config.Port)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
