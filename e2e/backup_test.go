@@ -4,8 +4,11 @@ import (
 	"errors"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/forgequeue/forgequeue/e2e/stack"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -93,6 +96,51 @@ func TestABackupIsRestoredOnAnotherServer(t *testing.T) {
 	}
 	if drift := c.Verify(t); len(drift) > 0 {
 		t.Errorf("core verify: %v", drift)
+	}
+}
+
+// What a cap has counted is wrong, for whatever reason: the operator stops all cores,
+// begins the counts anew, and goes on.
+func TestACountIsBegunAnew(t *testing.T) {
+	t.Parallel()
+	c := stack.NewCluster(t, stack.ClusterOptions{})
+	tenant := c.NewTenant(t, "capped")
+	limit := int64(3)
+	c.Override(t, tenant, api.Overrides{Limits: api.Limits{MaxActive: &limit}})
+	api0 := c.Client(t, tenant.Key)
+	first := submit(t, api0, api.SubmitRequest{Type: "x", Queue: backupQueue})
+	submit(t, api0, api.SubmitRequest{Type: "x", Queue: backupQueue})
+	conn, err := pgx.Connect(t.Context(), c.DatabaseURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(t.Context()) }()
+	if _, err := conn.Exec(t.Context(), `INSERT INTO usage_credits SELECT tenant_id, 1, '', -2, pg_current_xact_id() FROM jobs LIMIT 1`); err != nil {
+		t.Fatal(err)
+	}
+	if drift := c.Verify(t); len(drift) != 1 {
+		t.Fatalf("core verify: %q", drift)
+	}
+	if output, code := c.Recount(t); code == 0 || !strings.Contains(output, "cores are running") {
+		t.Fatalf("beside a core: exit code %d\n%s", code, output)
+	}
+	if code, _ := c.Cores[0].Stop(); code != 0 {
+		t.Fatalf("core stopped with exit code %d", code)
+	}
+	if output, code := c.Recount(t); code != 0 || output != "counts begin anew; jobs that were in one: 2\n" {
+		t.Fatalf("exit code %d\n%s", code, output)
+	}
+	c.Cores[0].Start()
+	c.Gateways[0].AwaitReady()
+	if drift := c.Verify(t); len(drift) > 0 {
+		t.Errorf("core verify: %q", drift)
+	}
+	submit(t, api0, api.SubmitRequest{Type: "x", Queue: backupQueue}) // the third of three
+	if _, err := api0.Submit(t.Context(), api.SubmitRequest{Type: "x", Queue: backupQueue}); !isCode(err, problem.ActiveCapReached) {
+		t.Errorf("beyond the cap: %v", err)
+	}
+	if job := claimOne(t, api0, "after", backupQueue, 5*time.Second); job.ID != first {
+		t.Errorf("claimed %s, want the first", job.ID)
 	}
 }
 

@@ -80,7 +80,7 @@ func newCore() *cobra.Command {
 			_, err = fmt.Fprintf(command.OutOrStdout(), "the schema is up to date; migrations applied now: %d\n", len(applied))
 			return err
 		},
-	}, newVerify(), newHealth("core", func(ctx context.Context) error {
+	}, newVerify(), newRecount(), newHealth("core", func(ctx context.Context) error {
 		cfg, _ := coreapp.FromEnv() // Health needs the address alone
 		return coreapp.Health(ctx, cfg)
 	}))
@@ -114,6 +114,23 @@ func newVerify() *cobra.Command {
 			if len(drifts) > 0 {
 				return errors.New("counts are not as they must be")
 			}
+			return err
+		},
+	}
+}
+
+func newRecount() *cobra.Command {
+	return &cobra.Command{
+		Use:   "recount",
+		Short: "Begin anew what caps have counted, where verify finds a drift; all cores have to be stopped",
+		Args:  cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			cfg, _ := coreapp.FromEnv() // Recount judges the settings that it needs
+			jobs, err := coreapp.Recount(command.Context(), cfg)
+			if err != nil {
+				return cli.Environment(err)
+			}
+			_, err = fmt.Fprintf(command.OutOrStdout(), "counts begin anew; jobs that were in one: %d\n", jobs)
 			return err
 		},
 	}

@@ -177,12 +177,39 @@ func Verify(ctx context.Context, cfg Config) ([]string, error) {
 		return nil, err
 	}
 	defer store.Close()
+	return verify(ctx, store)
+}
+
+func verify(ctx context.Context, store *queue.Store) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, operatorTime)
+	defer cancel()
 	drifts, err := store.Verify(ctx)
 	lines := make([]string, len(drifts))
 	for i, drift := range drifts {
 		lines[i] = drift.String()
 	}
 	return lines, err
+}
+
+// operatorTime bounds a command that looks at every job: with millions of them it takes
+// minutes.
+const operatorTime = time.Hour
+
+// Recount begins anew what caps have counted, for counts that Verify found wrong, and
+// gives how many jobs were in some count. Jobs stay as they are, caps are kept. No core
+// may run on the database meanwhile: it is an error, and nothing changes, if one does.
+func Recount(ctx context.Context, cfg Config) (jobs int64, err error) {
+	if err := cfg.checkDatabase(); err != nil {
+		return 0, err
+	}
+	options := cfg.storeOptions()
+	options.MaxConns = 1 // or its own connections would look like another core's
+	store, err := openMigrated(ctx, options)
+	if err != nil {
+		return 0, err
+	}
+	defer store.Close()
+	return store.Recount(ctx)
 }
 
 // openMigrated opens the store and refuses a schema that this version cannot use.

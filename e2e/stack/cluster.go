@@ -236,6 +236,22 @@ func (c *Cluster) Verify(tb testing.TB) []string {
 	return lines
 }
 
+// Recount runs `core recount` and gives what it wrote and its exit code.
+func (c *Cluster) Recount(tb testing.TB) (output string, code int) {
+	tb.Helper()
+	recount := newService(tb, c.Cores[0].settings, "core", "recount")
+	recount.settings["DATABASE_URL"] = c.DatabaseURL
+	recount.Start()
+	code = recount.process.Wait(tb, time.Minute)
+	for {
+		line, err := recount.process.FirstLine(time.Minute)
+		if err != nil {
+			return output + recount.process.Output(), code
+		}
+		output += line + "\n"
+	}
+}
+
 // SetQueue gives a tenant's queue its settings, in force when it returns.
 func (c *Cluster) SetQueue(tb testing.TB, tenant Tenant, queue string, settings map[string]any) {
 	tb.Helper()

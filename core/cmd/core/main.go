@@ -1,6 +1,7 @@
 // Command core is the engine: it stores jobs, leases them, retries and
 // dead-letters them. `core serve` runs it, `core migrate` prepares its database,
-// `core verify` recounts it, `core health` is the health check of its image.
+// `core verify` and `core recount` look at its books, `core health` is the health
+// check of its image.
 package main
 
 import (
@@ -15,6 +16,7 @@ import (
 
 const usage = `usage: core serve     run the engine
        core verify    recount what caps have counted; exits 1 at any drift
+       core recount   begin anew what caps have counted, where verify finds a drift; all cores have to be stopped
        core health    ask the core that runs here whether it is ready; exits 1 if not
        core version   say which build this is
        core migrate   bring the database to this version's schema; harmless to repeat
@@ -53,6 +55,11 @@ func run(ctx context.Context, command string) int {
 			if len(drifts) > 0 {
 				return 1
 			}
+		}
+	case "recount":
+		var jobs int64
+		if jobs, err = app.Recount(ctx, cfg); err == nil {
+			fmt.Printf("counts begin anew; jobs that were in one: %d\n", jobs)
 		}
 	case "health":
 		err = app.Health(ctx, cfg)

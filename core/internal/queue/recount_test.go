@@ -1,0 +1,77 @@
+package queue_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// Counts that went wrong are taken anew: caps hold as before, and jobs that run are in
+// the counts of running ones.
+func TestRecount(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	limits := under(f.activeCap(4))
+	f.submit(f.jobs(3, limits)...)
+	running := f.claimOne()
+	if _, err := f.behind.Exec(t.Context(), `
+		INSERT INTO usage_credits SELECT tenant_id, 1, '', -2, pg_current_xact_id() FROM jobs LIMIT 1;
+		UPDATE jobs SET counted = 0 WHERE state = 'running'`); err != nil {
+		t.Fatal(err)
+	}
+	one, err := queue.Open(t.Context(), queue.Options{URL: f.url, MaxConns: 1, PoolWait: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer one.Close()
+	// The bound on calls is not for what takes minutes with millions of jobs.
+	one.SetCallTime(time.Nanosecond)
+
+	var run *queue.CoresRunError
+	if _, err := one.Recount(t.Context()); !errors.As(err, &run) || run.Connections < 1 {
+		t.Fatalf("beside a core: %v", err)
+	}
+	if drifts, err := f.store.Verify(t.Context()); err != nil || len(drifts) == 0 {
+		t.Fatalf("refused, and yet: %v %v", drifts, err)
+	}
+	f.store.Close()
+	var jobs int64
+	queuetest.Eventually(t, "the core has gone", func() bool {
+		jobs, err = one.Recount(t.Context())
+		return !errors.As(err, &run)
+	})
+	if err != nil || jobs != 2 { // the third was in no count
+		t.Fatalf("%d jobs, %v", jobs, err)
+	}
+
+	f.store = queuetest.OpenURL(t, f.url)
+	f.noDrift()
+	if got := f.admitted(f.jobs(3, limits)...); got != 1 {
+		t.Errorf("admitted %d, want 1 beside 3", got)
+	}
+	f.end(queue.Ending{Lease: running.Lease(), Kind: api.KindComplete})
+	if got := f.admitted(f.jobs(3, limits)...); got != 1 {
+		t.Errorf("admitted %d, want 1 for the one that has ended", got)
+	}
+	f.noDrift()
+}
+
+// A restore of a large database takes longer than a call may.
+func TestBooksOfAnotherServerTakeTheirTime(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.submit(f.jobs(3, under(f.activeCap(4)))...)
+	if _, err := f.behind.Exec(t.Context(), `UPDATE usage_log SET bound = '9000000000000'`); err != nil {
+		t.Fatal(err)
+	}
+	one := queuetest.OpenURL(t, f.url)
+	one.SetCallTime(time.Nanosecond)
+	if err := one.RestartUsage(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	f.noDrift()
+}
