@@ -121,7 +121,7 @@ func TestACountIsBegunAnew(t *testing.T) {
 	if drift := c.Verify(t); len(drift) != 1 {
 		t.Fatalf("core verify: %q", drift)
 	}
-	if output, code := c.Recount(t); code == 0 || !strings.Contains(output, "cores are running") {
+	if output, code := c.Recount(t); code == 0 || !strings.Contains(output, "stop all of them first") {
 		t.Fatalf("beside a core: exit code %d\n%s", code, output)
 	}
 	if code, _ := c.Cores[0].Stop(); code != 0 {

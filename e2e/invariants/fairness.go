@@ -31,8 +31,8 @@ const (
 // Turn is how many jobs of others, of the quiet ones too, who weigh 1, may be handed
 // out between two of a tenant that always wants more. Shares are dealt out by level, the
 // jobs that a tenant has had by its weight, and who is lowest is next: levels of those
-// that want lie within one of each other, so that each of the others has two times its
-// weight at most until one is next again.
+// that want stay within about one of each other, so that each of the others has two times
+// its weight at most until one is next again.
 func (c Contest) Turn() int { return 2 * (c.weights() + max(len(c.Quiet)-1, 0)) }
 
 // Fair is I12: tenants under saturation get shares by their weights within ±10 %, and

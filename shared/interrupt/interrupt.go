@@ -13,10 +13,13 @@ import (
 
 // Context gives a context that ends with the first of the signals, os.Interrupt and
 // SIGTERM where none is named, or with parent; its cause names the signal. By the time
-// that it has ended, signals have their usual effect again, so that a second one, however
-// quick, ends the process at once. (signal.NotifyContext catches them until its stop is
-// called, and so swallows one that comes before somebody is back to call it.) stop gives
-// signals their effect back and ends the context, like any CancelFunc.
+// that a signal has ended it, signals have their usual effect again, so that the next one
+// ends the process at once. (signal.NotifyContext catches them until its stop is called,
+// and so swallows one that comes before somebody is back to call it.) One that comes
+// while the first is being handled, as from a parent that passes on what the terminal has
+// sent to both, counts as the same.
+//
+// stop gives signals their effect back and ends the context, like any CancelFunc.
 func Context(parent context.Context, signals ...os.Signal) (ctx context.Context, stop context.CancelFunc) {
 	if len(signals) == 0 {
 		signals = []os.Signal{os.Interrupt, syscall.SIGTERM}
@@ -30,8 +33,6 @@ func Context(parent context.Context, signals ...os.Signal) (ctx context.Context,
 		case got := <-caught:
 			signal.Stop(caught) // first
 			cancel(fmt.Errorf("%v signal received", got))
-		case <-parent.Done():
-			signal.Stop(caught)
 		case <-over:
 			signal.Stop(caught)
 		}

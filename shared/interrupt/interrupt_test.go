@@ -30,10 +30,10 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// However quickly the second signal follows.
+// However quickly the second signal follows the stop.
 func TestTheSecondSignalEndsTheProcess(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	for range 50 {
 		child := exec.CommandContext(ctx, os.Args[0])

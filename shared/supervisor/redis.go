@@ -66,7 +66,14 @@ func StartRedis(ctx context.Context, opts RedisOptions) (_ *Redis, err error) {
 	}
 	r := &Redis{socket: filepath.Join(sockets, redisSocket)}
 	ended := func() {
-		_ = os.Remove(r.socket) // where it was killed; it has gone otherwise
+		// Where it was killed its socket stays. One on which somebody listens is another's,
+		// however silent.
+		dialer := net.Dialer{Timeout: time.Second}
+		if conn, err := dialer.DialContext(context.WithoutCancel(ctx), "unix", r.socket); err == nil {
+			_ = conn.Close()
+		} else if errors.Is(err, syscall.ECONNREFUSED) {
+			_ = os.Remove(r.socket)
+		}
 		tidy()
 	}
 	if err := r.start(ctx, opts, dir, ended); err != nil {

@@ -174,6 +174,22 @@ func TestRedisSocketIsRemoved(t *testing.T) {
 	}
 }
 
+// The folder is held by a server that does not answer at this moment.
+func TestRedisLeavesAnothersSocket(t *testing.T) {
+	t.Parallel()
+	dir := tempDir(t)
+	first, err := StartRedis(t.Context(), RedisOptions{Binary: redisBinary(t), Dir: dir})
+	must(t, err)
+	t.Cleanup(func() { _ = first.Stop(context.Background()) })
+	freeze(t, first.Pid())
+	if _, err := StartRedis(t.Context(), RedisOptions{Binary: redisBinary(t), Dir: dir, ExtraArgs: []string{"--no-such-option", "1"}}); err == nil {
+		t.Fatal("it has started")
+	}
+	if !exists(first.socket) {
+		t.Error("the socket of the first has gone")
+	}
+}
+
 func TestRedisStartGivenUp(t *testing.T) {
 	t.Parallel()
 	dir := tempDir(t)

@@ -2,7 +2,9 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -53,16 +55,19 @@ func (s *Store) RestartUsage(ctx context.Context) error {
 }
 
 // CoresRunError says that cores are connected to a database that has to be without.
-type CoresRunError struct{ Connections int }
+type CoresRunError struct{ Sessions []string }
 
 func (e *CoresRunError) Error() string {
-	return fmt.Sprintf("cores are running, with %d connections to this database; stop all of them first", e.Connections)
+	shown := e.Sessions[:min(len(e.Sessions), 5)]
+	return fmt.Sprintf("cores, or commands of theirs, are connected to this database (%d: %s); stop all of them first. "+
+		"What a machine has left that is gone, SELECT pg_terminate_backend(pid) ends", len(e.Sessions), strings.Join(shown, ", "))
 }
 
-// otherCoresSQL counts connections of cores besides this one.
+// otherCoresSQL finds connections of cores besides this one.
 const otherCoresSQL = `
-SELECT count(*) FROM pg_stat_activity
-WHERE application_name = 'forgequeue-core' AND datname = current_database() AND pid <> pg_backend_pid()`
+SELECT 'pid ' || pid || coalesce(' from ' || host(client_addr), '') FROM pg_stat_activity
+WHERE application_name = 'forgequeue-core' AND datname = current_database() AND pid <> pg_backend_pid()
+ORDER BY pid`
 
 // leaveAloneSQL keeps off a core that starts meanwhile: a count that was read before,
 // and is written after, would be the old one.
@@ -71,6 +76,9 @@ SET LOCAL lock_timeout = '10s';
 LOCK TABLE usage_log, usage_credits, usage_counts IN ACCESS EXCLUSIVE MODE;
 LOCK TABLE jobs IN EXCLUSIVE MODE`
 
+// partingTime is how long the connections of a core that has just ended may take to go.
+const partingTime = 5 * time.Second
+
 // Recount begins all counts anew, of all tenants, and gives how many jobs were in some.
 // Caps are kept all the while: what is not counted yet is adopted, as jobs are that were
 // there before their cap. The error is a *CoresRunError where cores run; the Store has to
@@ -78,23 +86,47 @@ LOCK TABLE jobs IN EXCLUSIVE MODE`
 func (s *Store) Recount(ctx context.Context) (jobs int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, operatorTime)
 	defer cancel()
+	for begun := time.Now(); ; {
+		jobs, err = s.recount(ctx)
+		if _, run := errors.AsType[*CoresRunError](err); !run || time.Since(begun) > partingTime {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return 0, fmt.Errorf("queue: recount: %w", context.Cause(ctx))
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	if err != nil {
+		return 0, fmt.Errorf("queue: recount: %w", err)
+	}
+	return jobs, nil
+}
+
+func (s *Store) recount(ctx context.Context) (jobs int64, err error) {
 	err = s.inReport(ctx, func(tx pgx.Tx) error {
-		var others int
-		if err := tx.QueryRow(ctx, otherCoresSQL).Scan(&others); err != nil {
+		rows, err := tx.Query(ctx, otherCoresSQL)
+		if err != nil {
 			return err
 		}
-		if others > 0 {
+		others, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil {
+			return err
+		}
+		if len(others) > 0 {
 			return &CoresRunError{others}
 		}
-		if _, err := tx.Exec(ctx, leaveAloneSQL); err != nil {
+		_, err = tx.Exec(ctx, leaveAloneSQL)
+		if LockTimedOut(err) {
+			return errors.New("another session uses the tables of jobs and counts, as a dump under way does; " +
+				"run it again when that has ended: nothing was changed")
+		}
+		if err != nil {
 			return err
 		}
 		tag, err := tx.Exec(ctx, closeBooksSQL)
 		jobs = tag.RowsAffected()
 		return err
 	})
-	if err != nil {
-		return 0, fmt.Errorf("queue: recount: %w", err)
-	}
-	return jobs, nil
+	return jobs, err
 }

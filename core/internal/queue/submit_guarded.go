@@ -139,7 +139,7 @@ func inFlight(err error, submissions []Submission) error {
 	return ErrIdempotencyInFlight
 }
 
-// LockTimedOut says of a submit's error that a tenant's lock was not free in time.
+// LockTimedOut says of an error, a submit's say, that a lock was not free in time.
 func LockTimedOut(err error) bool {
 	refused, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && refused.Code == "55P03"
