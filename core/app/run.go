@@ -177,11 +177,7 @@ func Verify(ctx context.Context, cfg Config) ([]string, error) {
 		return nil, err
 	}
 	defer store.Close()
-	return verify(ctx, store)
-}
-
-func verify(ctx context.Context, store *queue.Store) ([]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, operatorTime)
+	ctx, cancel := context.WithTimeout(ctx, queue.OperatorTime)
 	defer cancel()
 	drifts, err := store.Verify(ctx)
 	lines := make([]string, len(drifts))
@@ -190,10 +186,6 @@ func verify(ctx context.Context, store *queue.Store) ([]string, error) {
 	}
 	return lines, err
 }
-
-// operatorTime bounds a command that looks at every job: with millions of them it takes
-// minutes.
-const operatorTime = time.Hour
 
 // Recount begins anew what caps have counted, for counts that Verify found wrong, and
 // gives how many jobs were in some count. Jobs stay as they are, caps are kept. No core

@@ -10,9 +10,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// operatorTime bounds what an operator's command may take that looks at every job: with
+// OperatorTime bounds what an operator's command may take that looks at every job: with
 // millions of them it is minutes.
-const operatorTime = time.Hour
+const OperatorTime = time.Hour
 
 // foreignBooksSQL says whether the counts were kept by another server: a dump was
 // restored, and transaction numbers began anew. What they say of the order of
@@ -38,7 +38,7 @@ func (s *Store) ForeignBooks(ctx context.Context) (bool, error) {
 // RestartUsage begins all counts anew if they were kept on another server, as after
 // the restore of a dump. It is for `core migrate`, before any core runs.
 func (s *Store) RestartUsage(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, operatorTime)
+	ctx, cancel := context.WithTimeout(ctx, OperatorTime)
 	defer cancel()
 	err := s.inReport(ctx, func(tx pgx.Tx) error {
 		var foreign bool
@@ -84,7 +84,7 @@ const partingTime = 5 * time.Second
 // there before their cap. The error is a *CoresRunError where cores run; the Store has to
 // be one of a single connection, or it takes its own for theirs.
 func (s *Store) Recount(ctx context.Context) (jobs int64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, operatorTime)
+	ctx, cancel := context.WithTimeout(ctx, OperatorTime)
 	defer cancel()
 	for begun := time.Now(); ; {
 		jobs, err = s.recount(ctx)
