@@ -180,9 +180,16 @@ func Verify(ctx context.Context, cfg Config) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, queue.OperatorTime)
 	defer cancel()
 	drifts, err := store.Verify(ctx)
-	lines := make([]string, len(drifts))
-	for i, drift := range drifts {
-		lines[i] = drift.String()
+	if err != nil {
+		return nil, err
+	}
+	invalid, err := store.InvalidIndexes(ctx)
+	lines := make([]string, 0, len(drifts)+len(invalid))
+	for _, drift := range drifts {
+		lines = append(lines, drift.String())
+	}
+	for _, name := range invalid {
+		lines = append(lines, "index: "+name+" is not valid, as after an interrupted `core migrate`; run it again")
 	}
 	return lines, err
 }

@@ -17,7 +17,8 @@ var migrations embed.FS
 
 // Migrate brings the schema to this binary's version and makes the partitions
 // of the next days. It holds a session lock for the migrations, so two at once
-// are as harmless as two in a row. It returns the versions that it applied.
+// are as harmless as two in a row. What an interrupted build of an index left is
+// built again. It returns the versions that it applied.
 func (s *Store) Migrate(ctx context.Context) ([]int64, error) {
 	db := stdlib.OpenDBFromPool(s.pool)
 	defer func() { _ = db.Close() }() // closes the view of the pool, not the pool
@@ -37,6 +38,9 @@ func (s *Store) Migrate(ctx context.Context) ([]int64, error) {
 	applied := make([]int64, 0, len(results))
 	for _, result := range results {
 		applied = append(applied, result.Source.Version)
+	}
+	if err := s.mendIndexes(ctx, db, locker); err != nil {
+		return applied, fmt.Errorf("queue: migrate: %w", err)
 	}
 	if err := s.MakePartitions(ctx); err != nil {
 		return applied, err

@@ -2,6 +2,7 @@ package queue_test
 
 import (
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -209,4 +210,95 @@ func TestOpenRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	store.Close()
+}
+
+// A database or a role may have another default isolation: counts are read in a later
+// statement than the one that waits for the lock, and have to see what was committed meanwhile.
+func TestIsolationIsTheStoresOwn(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	config, err := pgx.ParseConfig(f.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.exec(`ALTER DATABASE ` + config.Database + ` SET default_transaction_isolation = 'repeatable read'`)
+	f.store = queuetest.OpenURL(t, f.url)
+	limits := under(f.activeCap(100))
+	holder := queuetest.Connect(t, f.url)
+	for range 2 { // with a count that begins, and with one that is there
+		if _, err := holder.Exec(t.Context(), `SELECT pg_advisory_lock($1)`, queue.SubmitLockKey(f.tenant)); err != nil {
+			t.Fatal(err)
+		}
+		var group sync.WaitGroup
+		for range 4 {
+			group.Go(func() {
+				if _, err := f.store.Submit(t.Context(), []queue.Submission{{Tenant: f.tenant, Jobs: []queue.NewJob{f.job(limits)}}}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		queuetest.Eventually(t, "all wait for the lock", func() bool {
+			return f.countOf(`SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database AND d.datname = current_database()
+				WHERE locktype = 'advisory' AND NOT granted`) == 4
+		})
+		if _, err := holder.Exec(t.Context(), `SELECT pg_advisory_unlock($1)`, queue.SubmitLockKey(f.tenant)); err != nil {
+			t.Fatal(err)
+		}
+		group.Wait()
+	}
+	f.noDrift()
+}
+
+// A migration that ends while it builds an index leaves one that nothing reads: verify
+// names it, and the next migrate builds it.
+func TestMigrateMendsAnInterruptedBuild(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	var build string
+	if err := f.behind.QueryRow(t.Context(), `SELECT replace(pg_get_indexdef('jobs_by_user'::regclass), 'INDEX', 'INDEX CONCURRENTLY')`).Scan(&build); err != nil {
+		t.Fatal(err)
+	}
+	f.exec(`DROP INDEX jobs_by_user; CREATE TABLE theirs (a integer)`)
+	writer := queuetest.Connect(t, f.url)
+	tx, err := writer.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The build waits for whoever writes.
+	if _, err := tx.Exec(t.Context(), `LOCK TABLE jobs, theirs, lanes IN ROW EXCLUSIVE MODE`); err != nil {
+		t.Fatal(err)
+	}
+	var group sync.WaitGroup
+	for _, sql := range []string{build, `CREATE INDEX CONCURRENTLY theirs_a ON theirs (a)`, `REINDEX INDEX CONCURRENTLY lanes_pkey`} {
+		builder := queuetest.Connect(t, f.url)
+		group.Go(func() {
+			if _, err := builder.Exec(t.Context(), sql); err == nil {
+				t.Error("it was not interrupted")
+			}
+		})
+	}
+	const building = `pg_stat_progress_create_index WHERE datname = current_database() AND phase LIKE 'waiting%'`
+	queuetest.Eventually(t, "the builds wait", func() bool { return f.count(building) == 3 })
+	f.exec(`SELECT pg_terminate_backend(pid) FROM ` + building)
+	group.Wait()
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+
+	want := []string{"jobs_by_user", "lanes_pkey_ccnew"}
+	if invalid, err := f.store.InvalidIndexes(t.Context()); err != nil || !slices.Equal(invalid, want) {
+		t.Fatalf("invalid: %q (%v), want %q", invalid, err, want)
+	}
+	if _, err := f.store.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if invalid, err := f.store.InvalidIndexes(t.Context()); err != nil || len(invalid) != 0 {
+		t.Errorf("still invalid: %q (%v)", invalid, err)
+	}
+	if n := f.count(`pg_index WHERE indexrelid = 'jobs_by_user'::regclass AND indisvalid`); n != 1 {
+		t.Error("the index is not there")
+	}
+	if n := f.count(`pg_class WHERE relname = 'theirs_a'`); n != 1 {
+		t.Error("the index of somebody else is gone")
+	}
 }

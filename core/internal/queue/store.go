@@ -65,6 +65,9 @@ type Retention struct {
 	Audit time.Duration
 }
 
+// isolation is that of every transaction, statements that stand for themselves included.
+const isolation = "read committed"
+
 const (
 	connectTime = 5 * time.Second
 	// callTime bounds a call whose context has no deadline: a connection that died
@@ -104,6 +107,9 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 	maps.Copy(params, plannerSettings())
 	params["timezone"] = "UTC"
 	params["application_name"] = "forgequeue-core"
+	// What follows a lock has to see what its last holder committed. A database or a role
+	// may have another default.
+	params["default_transaction_isolation"] = isolation
 	// A session that died between BEGIN and COMMIT must not keep its row locks.
 	params["idle_in_transaction_session_timeout"] = "30s"
 	config.ConnConfig.Tracer = options.tracer()
@@ -185,7 +191,8 @@ SELECT current_setting('server_version_num')::integer AS version,
        current_setting('fsync')                       AS fsync,
        current_setting('full_page_writes')            AS full_page_writes,
        current_setting('synchronous_commit')          AS synchronous_commit,
-       current_setting('server_encoding')             AS encoding`
+       current_setting('server_encoding')             AS encoding,
+       current_setting('transaction_isolation')       AS isolation`
 
 func (s *Store) checkServer(ctx context.Context, allowUnsafe bool) error {
 	rows, err := s.pool.Query(ctx, serverSettingsSQL)
@@ -193,8 +200,8 @@ func (s *Store) checkServer(ctx context.Context, allowUnsafe bool) error {
 		return fmt.Errorf("queue: PostgreSQL cannot be reached: %w", err)
 	}
 	type settings struct {
-		Version                                            int32
-		Fsync, FullPageWrites, SynchronousCommit, Encoding string
+		Version                                                       int32
+		Fsync, FullPageWrites, SynchronousCommit, Encoding, Isolation string
 	}
 	server, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[settings])
 	if err != nil {
@@ -205,6 +212,10 @@ func (s *Store) checkServer(ctx context.Context, allowUnsafe bool) error {
 	}
 	if server.Encoding != "UTF8" {
 		return fmt.Errorf("queue: the database's encoding is %s; make it with ENCODING 'UTF8'", server.Encoding)
+	}
+	if server.Isolation != isolation {
+		return fmt.Errorf("queue: sessions are %q although core asks for %q: a pooler in between drops what core asks for; "+
+			"connect to PostgreSQL itself", server.Isolation, isolation)
 	}
 	var unsafe []string
 	if server.Fsync == "off" {

@@ -1,0 +1,106 @@
+package queue
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"regexp"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/pressly/goose/v3/lock"
+)
+
+// An index that is built or rebuilt concurrently, and whose session ends before it is
+// done, stays: writers keep it up, nothing reads it, and `IF NOT EXISTS` finds it.
+
+// invalidIndexesSQL names them, on tables of ours and their partitions. What
+// REINDEX CONCURRENTLY leaves is a copy beside the index itself.
+const invalidIndexesSQL = `
+SELECT c.relname AS name, c.relname ~ '_cc(new|old)[0-9]*$' AS copy
+FROM pg_index x
+JOIN pg_class c ON c.oid = x.indexrelid AND c.relkind = 'i'
+WHERE NOT x.indisvalid
+  AND x.indrelid IN (
+    SELECT t.oid FROM pg_class t LEFT JOIN pg_inherits i ON i.inhrelid = t.oid LEFT JOIN pg_class parent ON parent.oid = i.inhparent
+    WHERE t.relnamespace = current_schema()::regnamespace
+      AND COALESCE(parent.relname, t.relname) = ANY(@tables::name[]))
+ORDER BY c.relname`
+
+type invalidIndex struct {
+	Name string
+	Copy bool
+}
+
+var createTable = regexp.MustCompile(`(?m)^CREATE TABLE (\w+)`)
+
+// ownTables are the tables that the migrations make.
+func ownTables() ([]string, error) {
+	var tables []string
+	err := fs.WalkDir(migrations, ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := migrations.ReadFile(path)
+		for _, found := range createTable.FindAllSubmatch(text, -1) {
+			tables = append(tables, string(found[1]))
+		}
+		return err
+	})
+	slices.Sort(tables)
+	return slices.Compact(tables), err
+}
+
+func (s *Store) invalidIndexes(ctx context.Context) ([]invalidIndex, error) {
+	tables, err := ownTables()
+	if err != nil {
+		return nil, err
+	}
+	found, err := query(ctx, s, pgx.RowToStructByName[invalidIndex], invalidIndexesSQL, pgx.StrictNamedArgs{"tables": tables})
+	if err != nil {
+		return nil, fmt.Errorf("queue: indexes: %w", nothingChanged(err))
+	}
+	return found, nil
+}
+
+// InvalidIndexes names the indexes that an interrupted build left, or that are being
+// built at this moment: writes pay for them, and no read uses them.
+func (s *Store) InvalidIndexes(ctx context.Context) ([]string, error) {
+	found, err := s.invalidIndexes(ctx)
+	names := make([]string, len(found))
+	for i, index := range found {
+		names[i] = index.Name
+	}
+	return names, err
+}
+
+// mendIndexes builds again what an interrupted build left. One caller at a time does
+// it, under the lock of the migrations. Another session's build that is under way, or
+// another migrate's, is waited for: the index is valid by then, and is rebuilt once more.
+func (s *Store) mendIndexes(ctx context.Context, db *sql.DB, locker lock.SessionLocker) (err error) {
+	found, err := s.invalidIndexes(ctx)
+	if err != nil || len(found) == 0 {
+		return err
+	}
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	if err := locker.SessionLock(ctx, conn); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, locker.SessionUnlock(context.WithoutCancel(ctx), conn)) }()
+	for _, index := range found {
+		mend := `REINDEX INDEX CONCURRENTLY `
+		if index.Copy {
+			mend = `DROP INDEX CONCURRENTLY IF EXISTS `
+		}
+		if _, err := conn.ExecContext(ctx, mend+pgx.Identifier{index.Name}.Sanitize()); err != nil {
+			return fmt.Errorf("queue: index %s, which an interrupted build left: %w", index.Name, err)
+		}
+	}
+	return nil
+}
