@@ -97,9 +97,9 @@ func TestNoConnectionIsADefiniteRefusal(t *testing.T) {
 	}
 }
 
-func (f *fixture) countOf(sql string) (n int) {
+func (f *fixture) countOf(sql string, args ...any) (n int) {
 	f.Helper()
-	if err := f.behind.QueryRow(f.Context(), sql).Scan(&n); err != nil {
+	if err := f.behind.QueryRow(f.Context(), sql, args...).Scan(&n); err != nil {
 		f.Fatal(err)
 	}
 	return n

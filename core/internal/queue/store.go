@@ -310,7 +310,7 @@ const deadlockTries = 3
 // nothing of it took effect, and it may simply be run again.
 func deadlocked(err error) bool {
 	refused, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && (refused.Code == "40P01" || refused.Code == "40001")
+	return ok && !errors.Is(err, ErrOutcomeUnknown) && (refused.Code == "40P01" || refused.Code == "40001")
 }
 
 // definite wraps an error of a statement inside a transaction that was then

@@ -133,70 +133,78 @@ func (s *Store) Submit(ctx context.Context, submissions []Submission) ([]SubmitA
 
 func (s *Store) submitOnce(ctx context.Context, submissions []Submission) ([]SubmitAnswer, error) {
 	answers := make([]SubmitAnswer, len(submissions))
-	if !anyGuarded(submissions) {
-		outcomes, err := s.insertWithoutKey(ctx, submissions)
-		if err != nil {
-			return nil, fmt.Errorf("queue: submit: %w", err)
-		}
-		for i := range submissions {
-			answers[i] = answer(&submissions[i], outcomes[i])
-		}
-		return answers, nil
+	var err error
+	switch {
+	case anyGuarded(submissions):
+		err = s.inTx(ctx, func(tx pgx.Tx) error { return s.submitGuarded(ctx, tx, submissions, answers) })
+	case anyInRounds(submissions):
+		err = s.inTx(ctx, func(tx pgx.Tx) error {
+			outcomes, err := insertJobs(ctx, tx, submissions)
+			answerAll(submissions, outcomes, answers)
+			return err
+		})
+	default:
+		err = s.insertAtOnce(ctx, submissions, answers)
 	}
-	err := s.inTx(ctx, func(tx pgx.Tx) error { return s.submitGuarded(ctx, tx, submissions, answers) })
 	if err != nil {
 		return nil, fmt.Errorf("queue: submit: %w", err)
 	}
 	return answers, nil
 }
 
-func (s *Store) insertWithoutKey(ctx context.Context, submissions []Submission) ([][]stored, error) {
+func answerAll(submissions []Submission, outcomes [][]stored, answers []SubmitAnswer) {
+	for i := range outcomes {
+		answers[i] = answer(&submissions[i], outcomes[i])
+	}
+}
+
+// anyInRounds says whether one insert may not settle the submissions: a dedupe_key may
+// need several rounds, and of an atomic batch a part may have to be taken back.
+func anyInRounds(submissions []Submission) bool {
+	for i := range submissions {
+		if s := &submissions[i]; s.Atomic && len(s.Jobs) > 1 || slices.ContainsFunc(s.Jobs, func(j NewJob) bool { return j.DedupeKey != nil }) {
+			return true
+		}
+	}
+	return false
+}
+
+// insertAtOnce stores submissions with one statement that is its own transaction: a
+// round trip in the place of three.
+func (s *Store) insertAtOnce(ctx context.Context, submissions []Submission, answers []SubmitAnswer) error {
 	conn, err := s.acquire(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer conn.Release()
-	outcomes, err := insertJobs(ctx, conn, submissions)
-	return outcomes, classify(err)
+	outcomes, waiting := openAll(submissions)
+	missing, err := insertOnce(ctx, conn, submissions, waiting, outcomes)
+	if err != nil {
+		return classify(err)
+	}
+	if len(missing) > 0 {
+		if err := settleMissing(ctx, conn, submissions, missing, outcomes); err != nil {
+			return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err) // the others are stored
+		}
+	}
+	answerAll(submissions, outcomes, answers)
+	return nil
+}
+
+// openAll gives the places of all jobs to be stored, and fills in those that are
+// refused already.
+func openAll(submissions []Submission) (outcomes [][]stored, waiting []place) {
+	outcomes = make([][]stored, len(submissions))
+	for i := range submissions {
+		outcomes[i] = make([]stored, len(submissions[i].Jobs))
+		waiting = append(waiting, submissions[i].open(i, outcomes[i])...)
+	}
+	return outcomes, waiting
 }
 
 // querier is a connection or a transaction.
 type querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-}
-
-// insertJobs stores what is not refused and tells what became of each job.
-func insertJobs(ctx context.Context, db querier, submissions []Submission) ([][]stored, error) {
-	outcomes := make([][]stored, len(submissions))
-	var waiting []place
-	for i := range submissions {
-		outcomes[i] = make([]stored, len(submissions[i].Jobs))
-		waiting = append(waiting, submissions[i].open(i, outcomes[i])...)
-	}
-	// A live job with the same dedupe_key may end between the insert, which it
-	// stops, and the look-up, which then does not find it; then the insert is
-	// tried again. Each round needs another such coincidence.
-	const rounds = 5
-	for round := 0; round < rounds && len(waiting) > 0; round++ {
-		missing, err := insertOnce(ctx, db, submissions, waiting, outcomes)
-		if err == nil && len(missing) > 0 {
-			err = settleMissing(ctx, db, submissions, missing, outcomes)
-		}
-		switch {
-		case err == nil:
-			waiting = stillOpen(missing, outcomes)
-		case round == 0 && missing == nil:
-			return nil, err // of the first insert: nothing is stored
-		default:
-			// Without a transaction some jobs are stored by now, and must not be again.
-			return nil, fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
-		}
-	}
-	for _, p := range waiting {
-		outcomes[p.submission][p.job].refused = problem.New(problem.Overloaded,
-			"The job that holds this dedupe_key changed too often while it was looked at. Try again.").WithRetryAfter(time.Second)
-	}
-	return outcomes, nil
 }
 
 // place is a job's place among the submissions.
@@ -233,16 +241,6 @@ func (s *Submission) refusal(j int) *problem.Problem {
 	return s.Refused[j]
 }
 
-func stillOpen(places []place, outcomes [][]stored) []place {
-	var open []place
-	for _, p := range places {
-		if o := outcomes[p.submission][p.job]; o.row == nil && o.refused == nil {
-			open = append(open, p)
-		}
-	}
-	return open
-}
-
 // insertOnce runs the insert and gives the places whose job it did not store.
 func insertOnce(ctx context.Context, db querier, submissions []Submission, places []place, outcomes [][]stored) (missing []place, err error) {
 	rows, err := db.Query(ctx, insertJobsSQL, insertArgs(submissions, places))
@@ -266,121 +264,6 @@ func insertOnce(ctx context.Context, db querier, submissions []Submission, place
 		}
 	}
 	return missing, nil
-}
-
-// liveByDedupeSQL finds the live jobs that hold dedupe_keys. The LIMIT makes each
-// key a probe of its own: with statistics of few jobs `IN (SELECT …)` reads the whole
-// index instead.
-const liveByDedupeSQL = `
-SELECT holder.*
-FROM unnest(@tenants::uuid[], @users::text[], @keys::text[]) AS asked(tenant, name, key)
-CROSS JOIN LATERAL (
-  SELECT ` + liveColumns + `
-  FROM jobs
-  WHERE tenant_id = asked.tenant AND COALESCE(user_id, '') = asked.name AND dedupe_key = asked.key
-    -- repeated from the index's predicate, or the planner may not use it
-    AND dedupe_key IS NOT NULL
-  LIMIT 1
-) AS holder`
-
-type dedupeKey struct {
-	tenant    tenant.ID
-	user, key string
-}
-
-// settleMissing tells why a job was not inserted: a live job has its dedupe_key,
-// or it, or its atomic batch, has a deadline in the past, or its id is taken.
-func settleMissing(ctx context.Context, db querier, submissions []Submission, missing []place, outcomes [][]stored) error {
-	holders, err := dedupeHolders(ctx, db, submissions, missing)
-	if err != nil {
-		return err
-	}
-	now, err := clock(ctx, db)
-	if err != nil {
-		return err
-	}
-	for _, p := range missing {
-		submission := &submissions[p.submission]
-		newJob := &submission.Jobs[p.job]
-		outcome := &outcomes[p.submission][p.job]
-		if holder := holders[newJob.dedupe(submission.Tenant)]; newJob.DedupeKey != nil && holder != nil {
-			*outcome = stored{row: holder, deduplicated: true}
-		} else if submission.late(p.job, now) {
-			outcome.refused = deadlinePast()
-		} else if newJob.DedupeKey == nil {
-			outcome.refused = problem.New(problem.InvalidRequest, "A job with the id "+newJob.ID.String()+" is stored already.")
-		}
-	}
-	return nil
-}
-
-func deadlinePast() *problem.Problem {
-	return problem.Invalid(problem.FieldError{Field: "deadline", Message: "must lie in the future"})
-}
-
-// late says whether a deadline, the job's own or another's of its atomic batch,
-// keeps the job out.
-func (s *Submission) late(j int, now time.Time) bool {
-	for i := range s.Jobs {
-		if deadline := s.Jobs[i].Deadline; deadline != nil && (s.Atomic || i == j) && !deadline.After(now) {
-			return true
-		}
-	}
-	return false
-}
-
-const clockSQL = `SELECT statement_timestamp()`
-
-// clock is PostgreSQL's time: the only one that decides anything (D3).
-func clock(ctx context.Context, db querier) (time.Time, error) {
-	rows, err := db.Query(ctx, clockSQL)
-	if err != nil {
-		return time.Time{}, err
-	}
-	return pgx.CollectExactlyOneRow(rows, pgx.RowTo[time.Time])
-}
-
-func (n *NewJob) dedupe(id tenant.ID) dedupeKey {
-	key := dedupeKey{tenant: id}
-	if n.User != nil {
-		key.user = *n.User
-	}
-	if n.DedupeKey != nil {
-		key.key = *n.DedupeKey
-	}
-	return key
-}
-
-func dedupeHolders(ctx context.Context, db querier, submissions []Submission, missing []place) (map[dedupeKey]*jobRow, error) {
-	var tenants []tenant.ID
-	var users, keys []string
-	for _, p := range missing {
-		newJob := &submissions[p.submission].Jobs[p.job]
-		if newJob.DedupeKey != nil {
-			key := newJob.dedupe(submissions[p.submission].Tenant)
-			tenants, users, keys = append(tenants, key.tenant), append(users, key.user), append(keys, key.key)
-		}
-	}
-	holders := map[dedupeKey]*jobRow{}
-	if len(keys) == 0 {
-		return holders, nil
-	}
-	rows, err := db.Query(ctx, liveByDedupeSQL, pgx.StrictNamedArgs{"tenants": tenants, "users": users, "keys": keys})
-	if err != nil {
-		return nil, err
-	}
-	live, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByName[jobRow])
-	if err != nil {
-		return nil, err
-	}
-	for _, row := range live {
-		key := dedupeKey{tenant: row.TenantID, key: *row.DedupeKey}
-		if row.UserID != nil {
-			key.user = *row.UserID
-		}
-		holders[key] = row
-	}
-	return holders, nil
 }
 
 // newRow is the row as it now stands, without reading it back.

@@ -1,0 +1,157 @@
+package queue_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// rounds sees the statements of a submit that needs several: before runs ahead of
+// each insert of jobs with its number, found ahead of each look-up of dedupe_keys.
+type rounds struct {
+	insert        int
+	before, found func(n int)
+}
+
+func (r *rounds) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
+	switch {
+	case strings.Contains(data.SQL, "INSERT INTO jobs"):
+		r.insert++
+		r.before(r.insert)
+	case strings.Contains(data.SQL, "AS asked(tenant, name, key)"):
+		r.found(r.insert)
+	}
+	return ctx
+}
+
+func (*rounds) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// holder stores a live job with a dedupe_key, and gives what a job with the same key
+// needs, and what ends the holder.
+func (f *fixture) holder(key string) (same func(*queue.NewJob), end func()) {
+	f.Helper()
+	same = func(j *queue.NewJob) { j.DedupeKey = &key }
+	id := f.submit(f.job(same))[0]
+	return same, func() { f.exec(`DELETE FROM jobs WHERE id = $1`, id) }
+}
+
+func (f *fixture) traced(r *rounds) *queue.Store {
+	f.Helper()
+	store, err := queue.Open(f.Context(), queue.Options{URL: f.url, MaxConns: 4, PoolWait: 5 * time.Second, Tracer: r})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(store.Close)
+	return store
+}
+
+// A job of an atomic batch that cannot be stored takes the others back, whatever the
+// round in which that is found out.
+func TestAtomicStoresNoPart(t *testing.T) {
+	t.Parallel()
+	taken := func(f *fixture, _ *rounds) []queue.NewJob {
+		id := f.submit(f.job())[0]
+		return []queue.NewJob{f.job(), f.job(func(j *queue.NewJob) { j.ID = id })}
+	}
+	late := func(f *fixture, r *rounds) []queue.NewJob {
+		same, end := f.holder("k")
+		soon := time.Now().Add(2 * time.Second)
+		// The holder ends between the insert that it stops and the look-up; at the next
+		// insert the deadline is past.
+		r.found = func(n int) {
+			if n == 1 {
+				end()
+			}
+		}
+		r.before = func(n int) {
+			if n == 2 {
+				time.Sleep(time.Until(soon) + 50*time.Millisecond)
+			}
+		}
+		return []queue.NewJob{f.job(), f.job(same, func(j *queue.NewJob) { j.Deadline = &soon })}
+	}
+	for name, prepare := range map[string]func(*fixture, *rounds) []queue.NewJob{"an id is taken": taken, "a deadline passes": late} {
+		for _, capped := range []bool{false, true} {
+			if capped && name != "an id is taken" {
+				continue // a holder is found before anything is stored
+			}
+			t.Run(fmt.Sprint(name, " capped ", capped), func(t *testing.T) {
+				t.Parallel()
+				f := newFixture(t)
+				nothing := func(int) {}
+				r := &rounds{before: nothing, found: nothing}
+				jobs := prepare(f, r)
+				for i := range jobs {
+					if capped {
+						jobs[i].Caps = []queue.Cap{{CountKey: queue.CountKey{Tenant: f.tenant, Counter: queue.ActiveTenant}, Limit: 100}}
+					}
+				}
+				batch := queue.Submission{Tenant: f.tenant, Batch: true, Atomic: true, Jobs: jobs}
+				answers, err := f.traced(r).Submit(t.Context(), []queue.Submission{batch})
+				if err != nil || answers[0].Problem == nil || answers[0].Problem.Code != problem.InvalidRequest || answers[0].Accepted+len(answers[0].Ready) != 0 {
+					t.Fatalf("%+v, %v, want a refusal of the whole batch", answers, err)
+				}
+				if n := f.countOf(`SELECT count(*) FROM jobs WHERE id = $1`, jobs[0].ID); n != 0 {
+					t.Error("a part of an atomic batch is stored")
+				}
+				if capped {
+					f.noDrift()
+				}
+			})
+		}
+	}
+}
+
+// A deadlock in a later round repeats the flush as a whole: what the first round had
+// stored is not there twice, and is not refused as if it were.
+func TestADeadlockInALaterRound(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	same, end := f.holder("k")
+	f.exec(`CREATE TABLE armed (n integer)`)
+	f.exec(`CREATE FUNCTION deadlock() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  IF EXISTS (SELECT FROM armed) THEN RAISE EXCEPTION 'deadlock detected' USING ERRCODE = '40P01'; END IF;
+  RETURN NEW;
+END $$`)
+	f.exec(`CREATE TRIGGER deadlock BEFORE INSERT ON jobs FOR EACH ROW EXECUTE FUNCTION deadlock()`)
+	r := &rounds{}
+	r.found = func(n int) {
+		if n == 1 {
+			end()
+		}
+	}
+	r.before = func(n int) {
+		switch n {
+		case 2:
+			f.exec(`INSERT INTO armed VALUES (1)`)
+		case 3:
+			f.exec(`DELETE FROM armed`)
+		}
+	}
+	submissions := []queue.Submission{
+		{Tenant: f.tenant, Jobs: []queue.NewJob{f.job()}},
+		{Tenant: f.tenant, Batch: true, Atomic: true, Jobs: []queue.NewJob{f.job(), f.job(same)}},
+	}
+	answers, err := f.traced(r).Submit(t.Context(), submissions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []int{1, 2} {
+		if answers[i].Problem != nil || answers[i].Accepted != want {
+			t.Errorf("submission %d: %+v", i, answers[i])
+		}
+	}
+	ids := []uuid.UUID{submissions[0].Jobs[0].ID, submissions[1].Jobs[0].ID, submissions[1].Jobs[1].ID}
+	if n := f.countOf(`SELECT count(*) FROM jobs WHERE id = ANY($1)`, ids); n != 3 || r.insert < 3 {
+		t.Errorf("%d of 3 jobs are stored after %d inserts", n, r.insert)
+	}
+}
