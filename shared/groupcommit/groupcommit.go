@@ -2,8 +2,8 @@
 // under way form the next flush.
 //
 //	caller ─Do─┐
-//	caller ─Do─┼─▶ waiting, by class ─▶ one flush in flight ─▶ each caller's own answer
-//	caller ─Do─┘        (bounded)        (≤ Most requests)
+//	caller ─Do─┼─▶ waiting, in order ─▶ one flush in flight ─▶ each caller's own answer
+//	caller ─Do─┘        (bounded)         (≤ Most requests)
 //
 // An idle group flushes a request at once, so nothing is lost where there is
 // nothing to share; under load the cost of a flush, a commit or a round trip, is
@@ -19,6 +19,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 )
@@ -43,15 +44,14 @@ type Result[Resp any] struct {
 // Options say what a group does.
 type Options[Req, Resp any] struct {
 	// Flush answers requests, each in its place: as many results as requests. Its
-	// context is bounded by Timeout and outlives the callers.
+	// context is bounded by Timeout, outlives the callers, and has no values of theirs.
 	Flush func(ctx context.Context, requests []Req) []Result[Resp]
 	// Most bounds a flush by the sum of its requests' weights; a request that is
 	// heavier goes alone.
 	Most int
 	// Weight of a request; 1 each if nil.
 	Weight func(Req) int
-	// Waiting bounds the requests that wait for a flush, of all classes. A request of a
-	// more urgent class takes the place of the latest of the least urgent one.
+	// Waiting bounds the requests that wait for a flush.
 	Waiting int
 	// Reserve is how much of its caller's time, in percent, a request must have left when
 	// its turn comes, or else it is refused; 0 is nothing. Under a lasting overload
@@ -59,12 +59,10 @@ type Options[Req, Resp any] struct {
 	// all the work is done for callers who leave before it is.
 	Reserve int
 	// MaxWait, where not 0, is for how long the first in line may have waited when a
-	// request of its class comes for which the next flush has no room: after that the new one
+	// request comes for which the next flush has no room: after that the new one
 	// is refused at once, for its own turn would come later still. So under a lasting overload whoever is refused learns of it in
 	// time, and whoever is not has waited little longer than this.
 	MaxWait time.Duration
-	// Classes is how many there are; 0 is the most urgent. 1 if 0.
-	Classes int
 	// Timeout bounds a flush; 30 s if 0.
 	Timeout time.Duration
 }
@@ -75,8 +73,7 @@ type Group[Req, Resp any] struct {
 	options Options[Req, Resp]
 
 	mu       sync.Mutex
-	waiting  [][]*entry[Req, Resp] // by class, each in order of arrival
-	count    int
+	waiting  []*entry[Req, Resp] // in order of arrival
 	flushing bool
 }
 
@@ -95,33 +92,32 @@ type entry[Req, Resp any] struct {
 
 // New makes a Group.
 func New[Req, Resp any](o Options[Req, Resp]) *Group[Req, Resp] {
-	o.Classes = max(o.Classes, 1)
 	if o.Timeout == 0 {
 		o.Timeout = 30 * time.Second
 	}
 	if o.Weight == nil {
 		o.Weight = func(Req) int { return 1 }
 	}
-	return &Group[Req, Resp]{options: o, waiting: make([][]*entry[Req, Resp], o.Classes)}
+	return &Group[Req, Resp]{options: o}
 }
 
 // Do joins the next flush and gives the request's own result. A caller whose
 // context ends leaves without disturbing the others.
-func (g *Group[Req, Resp]) Do(ctx context.Context, class int, request Req) (Resp, error) {
-	result := g.DoAll(ctx, class, []Req{request})[0]
+func (g *Group[Req, Resp]) Do(ctx context.Context, request Req) (Resp, error) {
+	result := g.DoAll(ctx, []Req{request})[0]
 	return result.Value, result.Err
 }
 
 // DoAll joins with several requests at once and gives a result for each. They may
 // fall into different flushes.
-func (g *Group[Req, Resp]) DoAll(ctx context.Context, class int, requests []Req) []Result[Resp] {
+func (g *Group[Req, Resp]) DoAll(ctx context.Context, requests []Req) []Result[Resp] {
 	results := make([]Result[Resp], len(requests))
 	entries := make([]*entry[Req, Resp], len(requests))
 	latest, now := g.latest(ctx), time.Now()
 	for i := range requests {
 		entries[i] = &entry[Req, Resp]{request: requests[i], weight: g.options.Weight(requests[i]), result: make(chan Result[Resp], 1), came: now, latest: latest}
 	}
-	g.join(ctx, min(max(class, 0), g.options.Classes-1), entries)
+	g.join(entries)
 	for i, e := range entries {
 		select {
 		case results[i] = <-e.result:
@@ -133,29 +129,30 @@ func (g *Group[Req, Resp]) DoAll(ctx context.Context, class int, requests []Req)
 }
 
 // join lines the entries up, and starts to flush if nobody does.
-func (g *Group[Req, Resp]) join(ctx context.Context, class int, entries []*entry[Req, Resp]) {
+func (g *Group[Req, Resp]) join(entries []*entry[Req, Resp]) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	late := g.late(class)
+	late := g.late()
 	for _, e := range entries {
-		if late || g.count >= g.options.Waiting && !g.displace(class) {
+		if late || len(g.waiting) >= g.options.Waiting {
 			e.flushed = true
 			e.result <- Result[Resp]{Err: ErrFull}
 			continue
 		}
-		g.waiting[class] = append(g.waiting[class], e)
-		g.count++
+		g.waiting = append(g.waiting, e)
 	}
-	if !g.flushing && g.count > 0 {
+	if !g.flushing && len(g.waiting) > 0 {
 		g.flushing = true
-		go g.run(context.WithoutCancel(ctx))
+		// It flushes for whoever comes, maybe for hours: with a caller's context it would
+		// keep that caller's values, a request's body among them, for as long.
+		go g.run(context.Background()) //nolint:forbidigo // no caller's
 	}
 }
 
-// late says that the first in line of a class has waited for too long, and that the
-// line fills a flush. It is called with the lock held.
-func (g *Group[Req, Resp]) late(class int) bool {
-	line := g.waiting[class]
+// late says that the first in line has waited for too long, and that the line fills a
+// flush. It is called with the lock held.
+func (g *Group[Req, Resp]) late() bool {
+	line := g.waiting
 	if g.options.MaxWait <= 0 || len(line) == 0 || time.Since(line[0].came) <= g.options.MaxWait {
 		return false
 	}
@@ -168,29 +165,12 @@ func (g *Group[Req, Resp]) late(class int) bool {
 	return false // the next flush takes all of them, and one more
 }
 
-// Late says that a request of the class would be refused now because others have
-// waited for longer than MaxWait: it need not be made at all.
-func (g *Group[Req, Resp]) Late(class int) bool {
+// Late says that a request would be refused now because others have waited for longer
+// than MaxWait: it need not be made at all.
+func (g *Group[Req, Resp]) Late() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.late(min(max(class, 0), g.options.Classes-1))
-}
-
-// displace refuses the latest request of a class that is less urgent, the least
-// urgent first. It is called with the lock held.
-func (g *Group[Req, Resp]) displace(class int) bool {
-	for other := len(g.waiting) - 1; other > class; other-- {
-		if n := len(g.waiting[other]); n > 0 {
-			last := g.waiting[other][n-1]
-			g.waiting[other][n-1] = nil
-			g.waiting[other] = g.waiting[other][:n-1]
-			g.count--
-			last.flushed = true
-			last.result <- Result[Resp]{Err: ErrFull}
-			return true
-		}
-	}
-	return false
+	return g.late()
 }
 
 // leave takes an entry out whose caller goes.
@@ -205,20 +185,13 @@ func (g *Group[Req, Resp]) leave(ctx context.Context, e *entry[Req, Resp]) Resul
 	if e.flushed {
 		return Result[Resp]{Err: fmt.Errorf("%w: %w", ErrUnknown, context.Cause(ctx))}
 	}
-	for class := range g.waiting {
-		for i, other := range g.waiting[class] {
-			if other == e {
-				g.waiting[class] = append(g.waiting[class][:i], g.waiting[class][i+1:]...)
-				g.count--
-				return Result[Resp]{Err: fmt.Errorf("%w: %w", ErrLeft, context.Cause(ctx))}
-			}
-		}
+	if at := slices.Index(g.waiting, e); at >= 0 {
+		g.waiting = slices.Delete(g.waiting, at, at+1)
 	}
 	return Result[Resp]{Err: fmt.Errorf("%w: %w", ErrLeft, context.Cause(ctx))}
 }
 
-// run flushes until nobody waits. Its context is of whoever began, and ends with
-// nobody's.
+// run flushes until nobody waits.
 func (g *Group[Req, Resp]) run(ctx context.Context) {
 	for {
 		batch := g.next()
@@ -229,33 +202,25 @@ func (g *Group[Req, Resp]) run(ctx context.Context) {
 	}
 }
 
-// next takes what the next flush carries: the most urgent first, in order, as much
-// as fits. With nothing there it ends the flushing.
+// next takes what the next flush carries: in order, as much as fits. With nothing
+// there it ends the flushing.
 func (g *Group[Req, Resp]) next() []*entry[Req, Resp] {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	line := g.punctual(g.waiting)
 	var batch []*entry[Req, Resp]
 	weight := 0
-	for class := range g.waiting {
-		line := g.punctual(g.waiting[class])
-		n := 0
-		for n < len(line) && (len(batch) == 0 || weight+line[n].weight <= g.options.Most) {
-			line[n].flushed = true
-			weight += line[n].weight
-			batch = append(batch, line[n])
-			line[n] = nil
-			n++
-		}
-		g.waiting[class] = line[n:]
-		g.count -= n
-		if n < len(line) {
-			return batch
-		}
-		g.waiting[class] = nil // the array behind it may be long
+	for len(line) > 0 && (len(batch) == 0 || weight+line[0].weight <= g.options.Most) {
+		line[0].flushed = true
+		weight += line[0].weight
+		batch = append(batch, line[0])
+		line[0] = nil
+		line = line[1:]
 	}
-	if len(batch) == 0 {
-		g.flushing = false
+	if len(line) == 0 {
+		line = nil // the array behind it may be long
 	}
+	g.waiting, g.flushing = line, len(batch) > 0
 	return batch
 }
 
@@ -280,7 +245,6 @@ func (g *Group[Req, Resp]) punctual(line []*entry[Req, Resp]) []*entry[Req, Resp
 		line[0].result <- Result[Resp]{Err: fmt.Errorf("%w: the turn came too late", ErrFull)}
 		line[0] = nil
 		line = line[1:]
-		g.count--
 	}
 	return line
 }
@@ -320,5 +284,5 @@ func (g *Group[Req, Resp]) call(ctx context.Context, requests []Req) (results []
 func (g *Group[Req, Resp]) Waiting() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.count
+	return len(g.waiting)
 }

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	"go.uber.org/goleak"
 
@@ -46,17 +48,17 @@ func (f *flusher) flush(_ context.Context, requests []int) []groupcommit.Result[
 	return results
 }
 
-func newGroup(f *flusher, most, waiting, classes int) *groupcommit.Group[int, int] {
-	return groupcommit.New(groupcommit.Options[int, int]{Flush: f.flush, Most: most, Waiting: waiting, Classes: classes})
+func newGroup(f *flusher, most, waiting int) *groupcommit.Group[int, int] {
+	return groupcommit.New(groupcommit.Options[int, int]{Flush: f.flush, Most: most, Waiting: waiting})
 }
 
 func TestAlone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := &flusher{t: t, takes: time.Millisecond}
-		g := newGroup(f, 10, 10, 1)
+		g := newGroup(f, 10, 10)
 		begun := time.Now()
-		if got, err := g.Do(t.Context(), 0, 21); got != 42 || err != nil {
+		if got, err := g.Do(t.Context(), 21); got != 42 || err != nil {
 			t.Fatalf("%d, %v", got, err)
 		}
 		if took := time.Since(begun); took != time.Millisecond {
@@ -70,11 +72,11 @@ func TestThoseWhoComeMeanwhileShareTheNext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := &flusher{t: t, takes: 10 * time.Millisecond}
-		g := newGroup(f, 4, 100, 1)
+		g := newGroup(f, 4, 100)
 		var group sync.WaitGroup
 		for i := range 10 {
 			group.Go(func() {
-				if got, err := g.Do(t.Context(), 0, i); got != 2*i || err != nil {
+				if got, err := g.Do(t.Context(), i); got != 2*i || err != nil {
 					t.Errorf("%d: %d, %v", i, got, err)
 				}
 			})
@@ -94,7 +96,7 @@ func TestWeight(t *testing.T) {
 		g := groupcommit.New(groupcommit.Options[int, int]{
 			Flush: f.flush, Most: 10, Waiting: 100, Weight: func(r int) int { return r },
 		})
-		results := g.DoAll(t.Context(), 0, []int{6, 4, 1, 30, 5, 5, 1})
+		results := g.DoAll(t.Context(), []int{6, 4, 1, 30, 5, 5, 1})
 		for i, r := range []int{6, 4, 1, 30, 5, 5, 1} {
 			if results[i].Value != 2*r || results[i].Err != nil {
 				t.Errorf("%d: %+v", r, results[i])
@@ -106,47 +108,68 @@ func TestWeight(t *testing.T) {
 	})
 }
 
-func TestTheUrgentFirst(t *testing.T) {
+// Who finds the line full is refused, and those in it are served.
+func TestFull(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f := &flusher{t: t, takes: time.Millisecond}
-		g := newGroup(f, 2, 100, 3)
+		f := &flusher{t: t, takes: time.Second}
+		g := newGroup(f, 10, 2)
+		errs := make([]error, 4)
 		var group sync.WaitGroup
-		for i, class := range []int{0, 2, 2, 1, 0} {
-			group.Go(func() { _, _ = g.Do(t.Context(), class, i) })
+		for i := range errs {
+			group.Go(func() { _, errs[i] = g.Do(t.Context(), i) })
 			synctest.Wait()
 		}
 		group.Wait()
-		if got := fmt.Sprint(f.flushes); got != "[[0] [4 3] [1 2]]" {
+		for i, want := range []error{nil, nil, nil, groupcommit.ErrFull} {
+			if !errors.Is(errs[i], want) || (want == nil && errs[i] != nil) {
+				t.Errorf("%d: %v, want %v", i, errs[i], want)
+			}
+		}
+		if got := fmt.Sprint(f.flushes); got != "[[0] [1 2]]" {
 			t.Errorf("flushes %s", got)
 		}
 	})
 }
 
-// A full line refuses; a more urgent request takes the place of the latest of the
-// least urgent.
-func TestFull(t *testing.T) {
+// carried is what a caller's context and request hold: a request's body, say.
+type carried struct{ body [1 << 10]byte }
+
+type carriedKey struct{}
+
+// A group that goes on flushing for others holds on to nothing of the caller who
+// started it, neither its request nor what its context carries.
+func TestNothingOfTheFirstCallerStays(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		f := &flusher{t: t, takes: time.Second}
-		g := newGroup(f, 10, 2, 3)
-		errs := make([]error, 6)
-		var group sync.WaitGroup
-		for i, class := range []int{1, 1, 2, 2, 0, 1} {
-			group.Go(func() { _, errs[i] = g.Do(t.Context(), class, i) })
-			synctest.Wait()
-		}
-		group.Wait()
-		// 0 is flushed, 1 and 2 wait, 3 is refused, 4 displaces 2, 5 finds nobody less urgent
-		for i, want := range []error{nil, nil, groupcommit.ErrFull, groupcommit.ErrFull, nil, groupcommit.ErrFull} {
-			if !errors.Is(errs[i], want) || (want == nil && errs[i] != nil) {
-				t.Errorf("%d: %v, want %v", i, errs[i], want)
+	stay, release := make(chan struct{}), make(chan struct{})
+	g := groupcommit.New(groupcommit.Options[*carried, int]{
+		Most: 1, Waiting: 10,
+		Flush: func(_ context.Context, requests []*carried) []groupcommit.Result[int] {
+			if requests[0] == nil {
+				close(stay)
+				<-release
 			}
-		}
-		if got := fmt.Sprint(f.flushes); got != "[[0] [4 1]]" {
-			t.Errorf("flushes %s", got)
-		}
+			return make([]groupcommit.Result[int], len(requests))
+		},
 	})
+	inContext, inRequest := new(carried), new(carried)
+	kept := map[string]weak.Pointer[carried]{"context": weak.Make(inContext), "request": weak.Make(inRequest)}
+	ctx, leave := context.WithCancel(context.WithValue(t.Context(), carriedKey{}, inContext))
+	left := make(chan struct{})
+	go func(ctx context.Context, request *carried) {
+		defer close(left)
+		g.DoAll(ctx, []*carried{request, nil}) // two flushes; the second one stays
+	}(ctx, inRequest)
+	<-stay
+	leave()
+	<-left
+	runtime.GC()
+	for where, pointer := range kept {
+		if pointer.Value() != nil {
+			t.Errorf("what was in the first caller's %s is still in memory", where)
+		}
+	}
+	close(release)
 }
 
 // Once the first in line has waited for too long, whoever comes is refused at once,
@@ -159,7 +182,7 @@ func TestALineThatIsTooSlow(t *testing.T) {
 		var group sync.WaitGroup
 		for i := range 3 {
 			group.Go(func() {
-				if _, err := g.Do(t.Context(), 0, i); err != nil {
+				if _, err := g.Do(t.Context(), i); err != nil {
 					t.Errorf("%d: %v", i, err)
 				}
 			})
@@ -171,19 +194,19 @@ func TestALineThatIsTooSlow(t *testing.T) {
 		}{{after: time.Second}, {after: time.Millisecond, late: true}, {after: 8 * time.Second}} {
 			time.Sleep(step.after)
 			synctest.Wait()
-			if g.Late(0) != step.late {
-				t.Errorf("late: %v, want %v", g.Late(0), step.late)
+			if g.Late() != step.late {
+				t.Errorf("late: %v, want %v", g.Late(), step.late)
 			}
 			if !step.late {
 				continue
 			}
 			asked := time.Now()
-			if _, err := g.Do(t.Context(), 0, 9); !errors.Is(err, groupcommit.ErrFull) || time.Since(asked) != 0 {
+			if _, err := g.Do(t.Context(), 9); !errors.Is(err, groupcommit.ErrFull) || time.Since(asked) != 0 {
 				t.Errorf("told %v after %v, want ErrFull at once", err, time.Since(asked))
 			}
 		}
 		group.Wait()
-		if _, err := g.Do(t.Context(), 0, 3); err != nil {
+		if _, err := g.Do(t.Context(), 3); err != nil {
 			t.Errorf("when the line has gone: %v", err)
 		}
 		if got := fmt.Sprint(f.flushes); got != "[[0] [1] [2] [3]]" {
@@ -215,7 +238,7 @@ func TestOverloadWorksForThoseWhoAreThere(t *testing.T) {
 					group.Go(func() {
 						ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 						defer cancel()
-						switch _, err := g.Do(ctx, 0, i); {
+						switch _, err := g.Do(ctx, i); {
 						case err == nil:
 							served.Add(1)
 						case errors.Is(err, groupcommit.ErrUnknown):
@@ -240,13 +263,13 @@ func TestLeaving(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := &flusher{t: t, takes: time.Second}
-		g := newGroup(f, 10, 100, 1)
+		g := newGroup(f, 10, 100)
 		during, leaveDuring := context.WithCancel(t.Context())
 		before, leaveBefore := context.WithCancel(t.Context())
 		errs := make([]error, 4)
 		var group sync.WaitGroup
 		for i, ctx := range []context.Context{during, t.Context(), before, t.Context()} {
-			group.Go(func() { _, errs[i] = g.Do(ctx, 0, i) })
+			group.Go(func() { _, errs[i] = g.Do(ctx, i) })
 			synctest.Wait()
 		}
 		leaveDuring()
@@ -284,14 +307,14 @@ func TestAFlushThatFails(t *testing.T) {
 			},
 		})
 		for request, want := range map[int]error{1: groupcommit.ErrUnknown, 3: context.DeadlineExceeded} {
-			if _, err := g.Do(t.Context(), 0, request); !errors.Is(err, want) {
+			if _, err := g.Do(t.Context(), request); !errors.Is(err, want) {
 				t.Errorf("%d: %v", request, err)
 			}
 		}
-		if _, err := g.Do(t.Context(), 0, 2); err == nil {
+		if _, err := g.Do(t.Context(), 2); err == nil {
 			t.Error("too few results, and no error")
 		}
-		if _, err := g.Do(t.Context(), 0, 0); err != nil {
+		if _, err := g.Do(t.Context(), 0); err != nil {
 			t.Errorf("after failures: %v", err)
 		}
 	})
@@ -301,7 +324,7 @@ func TestAFlushThatFails(t *testing.T) {
 func TestManyCallers(t *testing.T) {
 	t.Parallel()
 	f := &flusher{t: t, takes: 200 * time.Microsecond}
-	g := newGroup(f, 50, 1000, 2)
+	g := newGroup(f, 50, 1000)
 	var group sync.WaitGroup
 	for i := range 2000 {
 		group.Go(func() {
@@ -310,7 +333,7 @@ func TestManyCallers(t *testing.T) {
 			if i%7 == 0 {
 				go cancel()
 			}
-			got, err := g.Do(ctx, i%2, i)
+			got, err := g.Do(ctx, i)
 			if err == nil && got != 2*i {
 				t.Errorf("%d was answered %d", i, got)
 			}

@@ -140,7 +140,7 @@ func (d *Dispatcher) GiveBack(ctx context.Context, jobs []queue.Claimed) {
 // Heartbeat extends leases and answers each in the order given.
 func (d *Dispatcher) Heartbeat(ctx context.Context, leases []job.Lease) ([]api.LeaseStatus, error) {
 	statuses := make([]api.LeaseStatus, len(leases))
-	for i, result := range d.flushes.beats.DoAll(ctx, 0, leases) {
+	for i, result := range d.flushes.beats.DoAll(ctx, leases) {
 		if result.Err != nil {
 			return nil, left(result.Err)
 		}

@@ -82,7 +82,7 @@ func (c *claims) take(ctx context.Context, filter *Filter, worker queue.ClaimWor
 	group, unuse := c.enter(filter.key())
 	defer unuse()
 	request := &claimRequest{filter: filter, worker: worker, look: look, span: c.d.traces.asker(ctx)}
-	jobs, err := group.Do(ctx, 0, request)
+	jobs, err := group.Do(ctx, request)
 	switch {
 	case errors.Is(err, groupcommit.ErrLeft), errors.Is(err, groupcommit.ErrUnknown):
 		c.d.GiveBack(ctx, request.leave())

@@ -130,7 +130,7 @@ func (f *flushes) submit(ctx context.Context, submissions []*queue.Submission) [
 			for i, place := range places {
 				mine[i] = submissions[place]
 			}
-			for i, result := range group.DoAll(ctx, 0, mine) {
+			for i, result := range group.DoAll(ctx, mine) {
 				result.Err = leftSubmit(result.Err, mine[i])
 				results[places[i]] = result
 			}
@@ -238,7 +238,7 @@ func (f *flushes) end(ctx context.Context, endings []queue.Ending) []queue.Ended
 			endings[i].Span = asker
 		}
 	}
-	for i, result := range f.ends.DoAll(ctx, 0, endings) {
+	for i, result := range f.ends.DoAll(ctx, endings) {
 		ended[i] = result.Value
 		if result.Err != nil {
 			ended[i] = queue.Ended{Err: left(result.Err)}

@@ -32,8 +32,7 @@ func (t traces) asker(ctx context.Context) trace.SpanContext {
 
 // flush begins the span of a flush, below which its statements appear. It belongs to
 // the first of its n askers whose trace is sampled, and is linked to the others of
-// these: a span has one parent. ctx is the group commit's, which has the values of
-// whoever happened to start it: that one's span must not get what others asked for.
+// these: a span has one parent. ctx is the group commit's, which has no values.
 func (t traces) flush(ctx context.Context, name string, n int, asker func(int) trace.SpanContext) (context.Context, trace.Span) {
 	if t.tracer == nil {
 		return ctx, noSpan

@@ -111,7 +111,7 @@ func (c *Client) Busy(op Op) error {
 	c.groups.mu.Lock()
 	use := c.groups.all[groupKey{op.path, op.effect, op.group}]
 	c.groups.mu.Unlock()
-	if use == nil || !use.group.Late(0) {
+	if use == nil || !use.group.Late() {
 		return nil
 	}
 	return c.refuse(op, turnedAwayError{reasonWaited})
@@ -168,7 +168,7 @@ func share[Req any](ctx context.Context, c *Client, op Op, item api.Item[Req]) (
 	}
 	group, leave := c.enterGroup(op)
 	defer leave()
-	answer, err := group.Do(ctx, 0, text)
+	answer, err := group.Do(ctx, text)
 	switch {
 	case errors.Is(err, groupcommit.ErrFull):
 		return told{}, c.refuse(op, fmt.Errorf("%w: %w", turnedAwayError{reasonFull}, err))
