@@ -19,16 +19,14 @@ const (
 	CheckNotConfigured = "not configured"
 )
 
-const (
-	pingTimeout = 50 * time.Millisecond
-	pingLife    = time.Second
-)
+// pingLife is for how long the answer to a ping is repeated.
+const pingLife = time.Second
 
 // Redis is the gateway's connection to Redis, or to none: everything works
 // without it, only slower or by each gateway for itself.
 type Redis struct {
 	client redis.UniversalClient // nil where none is configured
-	budget time.Duration         // of a limiter on it; 0 is redisBudget
+	budget time.Duration         // of a limiter on it, and of a ping
 	traced bool                  // calls make spans
 
 	mu      sync.Mutex // held while a ping is under way: one is enough for all who ask
@@ -44,7 +42,7 @@ func Connect(url string) (*Redis, error) { return ConnectWithin(url, redisBudget
 // a request, as a test on a crowded machine does.
 func ConnectWithin(url string, budget time.Duration) (*Redis, error) {
 	if url == "" {
-		return &Redis{}, nil
+		return &Redis{budget: budget}, nil
 	}
 	options, err := parse(url)
 	if err != nil {
@@ -142,7 +140,7 @@ func (r *Redis) Check(ctx context.Context) string {
 		return r.check
 	}
 	// A caller that leaves must not make Redis look down to the others.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pingTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.budget)
 	defer cancel()
 	r.check = CheckOK
 	if err := r.client.Ping(ctx).Err(); err != nil {

@@ -29,7 +29,7 @@ func connect(t *testing.T, url string) *admission.Redis {
 
 func TestCheck(t *testing.T) {
 	t.Parallel()
-	if got := connect(t, storetest.Redis(t)).Check(t.Context()); got != admission.CheckOK {
+	if got := patient(t, storetest.Redis(t)).Check(t.Context()); got != admission.CheckOK {
 		t.Errorf("a running Redis is %q", got)
 	}
 	if got := connect(t, "").Check(t.Context()); got != admission.CheckNotConfigured {
@@ -37,7 +37,7 @@ func TestCheck(t *testing.T) {
 	}
 	left, leave := context.WithCancel(t.Context())
 	leave()
-	if got := connect(t, storetest.Redis(t)).Check(left); got != admission.CheckOK {
+	if got := patient(t, storetest.Redis(t)).Check(left); got != admission.CheckOK {
 		t.Errorf("a running Redis is %q to a caller that has left", got)
 	}
 }

@@ -20,8 +20,9 @@ import (
 )
 
 const (
-	startTimeout = time.Minute
-	stopTimeout  = 20 * time.Second
+	// Hang guards: initdb and a last checkpoint take their time on a slow machine.
+	startTimeout = 5 * time.Minute
+	stopTimeout  = 2 * time.Minute
 )
 
 // Postgres returns the URL of the database "postgres" on a server to test on:
