@@ -5,20 +5,23 @@ GO           = PATH="$$PATH:/usr/local/go/bin" go
 GO_TEST     ?= $(GO) test
 TEST_TIMEOUT ?= 15m
 TEST_FLAGS  ?=
+PACKAGES    ?= work
 ARGS        ?=
 
-.PHONY: help run test build lint fmt drift tidy api-docs migrations-seal mutants faults peers secrets compose-smoke ci clean
+.PHONY: help run test test-slow build lint fmt drift tidy api-docs migrations-seal mutants faults peers secrets compose-smoke ci clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: ## start everything and do real jobs: go run ./cmd/forgequeue up $(ARGS)
-	@sh .ci/install run
-	$(GO) run ./cmd/forgequeue up $(ARGS)
+	@exec sh .ci/start $(ARGS)
 
 test: ## every test of every module: go test -race work
 	@sh .ci/install test
-	$(GO_TEST) -race -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) work
+	$(GO_TEST) -race -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(PACKAGES)
+
+test-slow: ## the tests with half a CPU (Linux, root), then beside four busy loops; ARGS=half or busy: one
+	@bash .ci/test-slow $(ARGS)
 
 build: ## the three programs, into bin/
 	$(GO) build -o bin/ ./cmd/forgequeue ./core/cmd/core ./gateway/cmd/gateway
