@@ -146,62 +146,6 @@ func (s *stores) openInProcessRedis() error {
 	return nil
 }
 
-const (
-	// A child that ends this often within the window is not going to stay up.
-	maxRestarts   = 5
-	restartWindow = time.Minute
-	restartTime   = time.Minute
-)
-
-// keepUp restarts a child that ends by itself, and stops it at the end. Its URL
-// stays: the socket lies in its folder.
-func (s *stores) keepUp(ctx context.Context, name string, log *slog.Logger, child *supervisor.Process, restart func(context.Context) (*supervisor.Process, error)) {
-	ctx = context.WithoutCancel(ctx) // the stop, not the signal to stop, ends a child
-	stopping, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		var ends []time.Time
-		for {
-			select {
-			case <-stopping:
-				return
-			case <-child.Done():
-			}
-			log.Error("a store has ended and is started again", "store", name, "error", child.Err())
-			ends = append(ends, time.Now())
-			if len(ends) >= maxRestarts && time.Since(ends[len(ends)-maxRestarts]) < restartWindow {
-				s.broken <- fmt.Errorf("%s does not stay up: %w", name, child.Err())
-				return
-			}
-			again, err := restartUnless(ctx, stopping, restart)
-			if err != nil {
-				s.broken <- fmt.Errorf("%s cannot be started again: %w", name, err)
-				return
-			}
-			child = again
-		}
-	}()
-	s.stops = append(s.stops, func(ctx context.Context) error {
-		close(stopping)
-		<-done
-		return child.Stop(ctx)
-	})
-}
-
-// restartUnless gives the start up when the whole is being stopped.
-func restartUnless(ctx context.Context, stopping <-chan struct{}, restart func(context.Context) (*supervisor.Process, error)) (*supervisor.Process, error) {
-	ctx, cancel := context.WithTimeout(ctx, restartTime)
-	defer cancel()
-	go func() {
-		select {
-		case <-stopping:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	return restart(ctx)
-}
-
 // stop ends what was started, the last first.
 func (s *stores) stop(ctx context.Context) error {
 	var failures []error

@@ -1,0 +1,97 @@
+package up
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/forgequeue/forgequeue/shared/supervisor"
+)
+
+const (
+	// maxFailures is how often in a row a store may end, or fail to start, before up
+	// gives up. A store that ran for settled begins a new row.
+	maxFailures = 5
+	settled     = 12 * time.Second
+	// firstPause is before the third start of a row; it doubles from there on. The
+	// second start comes at once.
+	firstPause = 500 * time.Millisecond
+	// restartTime bounds one start. PostgreSQL replays its log in it.
+	restartTime = 5 * time.Minute
+)
+
+type startFunc func(context.Context) (*supervisor.Process, error)
+
+// keepUp restarts a child that ends by itself, and stops it at the end. Its URL
+// stays: the socket lies in its folder.
+func (s *stores) keepUp(ctx context.Context, name string, log *slog.Logger, child *supervisor.Process, restart startFunc) {
+	ctx = context.WithoutCancel(ctx) // the stop, not the signal to stop, ends a child
+	stopping, stop := context.WithCancel(ctx)
+	k := &keeper{name: name, log: log, restart: restart, started: time.Now()}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-stopping.Done():
+				return
+			case <-child.Done():
+			}
+			again, err := k.again(stopping, child.Err())
+			if err != nil {
+				s.broken <- err
+				return
+			}
+			child = again
+		}
+	}()
+	s.stops = append(s.stops, func(ctx context.Context) error {
+		stop()
+		<-done
+		return child.Stop(ctx)
+	})
+}
+
+// keeper counts the failures of one store.
+type keeper struct {
+	name     string
+	log      *slog.Logger
+	restart  startFunc
+	started  time.Time // the child that ran last
+	failures int       // in a row
+}
+
+// again starts the store until it runs or has failed too often. It gives an error
+// too when ctx ends, which nobody reads then.
+func (k *keeper) again(ctx context.Context, cause error) (*supervisor.Process, error) {
+	if time.Since(k.started) >= settled {
+		k.failures = 0
+	}
+	for {
+		k.failures++
+		k.log.Error("a store has ended and is started again", "store", k.name, "failures", k.failures, "error", cause)
+		if k.failures >= maxFailures {
+			return nil, fmt.Errorf("%s does not stay up: it ended or failed to start %d times in a row, the last time because: %w",
+				k.name, k.failures, cause)
+		}
+		if k.failures > 1 {
+			select {
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			case <-time.After(firstPause << (k.failures - 2)):
+			}
+		}
+		starting, cancel := context.WithTimeout(ctx, restartTime)
+		child, err := k.restart(starting)
+		cancel()
+		if err == nil {
+			k.started = time.Now()
+			return child, nil
+		}
+		if ctx.Err() != nil {
+			return nil, err
+		}
+		cause = err
+	}
+}
