@@ -304,10 +304,7 @@ func openRedis(cfg Config) (redis.UniversalClient, error) {
 	if options == nil {
 		return nil, nil //nolint:nilnil // no Redis is no error
 	}
-	options.ContextTimeoutEnabled = true
-	options.DialTimeout, options.ReadTimeout, options.WriteTimeout = 150*time.Millisecond, time.Second, time.Second
-	options.MaxRetries = -1
-	return redis.NewClient(options), nil
+	return hints.Connect(options), nil
 }
 
 func days(n int) time.Duration { return time.Duration(n) * 24 * time.Hour }

@@ -1,13 +1,22 @@
 // Package hints carries wake-ups between cores, and news to gateways, over Redis
 // pub/sub. Nothing depends on one arriving: a lost wake-up costs a poll, a lost
 // revocation the 30 s for which a key may be remembered.
+//
+// The two have nothing in common but the server. Wake-ups are many, and dropped where
+// Redis is slow. News, of a key that was revoked and of limits that have changed, are
+// few: they have a line and a sender of their own, and are repeated until Redis takes
+// them or they are of no more use.
 package hints
 
 import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"log/slog"
+	mathrand "math/rand/v2"
+	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,6 +26,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/resp"
 )
 
 const (
@@ -27,6 +37,11 @@ const (
 	// alone is for how long nothing is said to other cores once a hint reached nobody else:
 	// one core needs none, and two do without for that long.
 	alone = 500 * time.Millisecond
+	// silence is how long a subscription may be quiet before the server is asked whether
+	// it is there; after as long again without an answer the subscription is given up.
+	silence = 3 * time.Second
+	// relisten is about how long to wait before another subscription is tried.
+	relisten = 100 * time.Millisecond
 	// lanesPerHint bounds a message; a poll finds the rest.
 	lanesPerHint = 1000
 )
@@ -55,6 +70,7 @@ type Hints struct {
 	client redis.UniversalClient
 	self   string
 	out    chan message
+	news   news
 	log    *slog.Logger
 	// quiet is until when this core is thought to be alone, in Unix nanoseconds.
 	quiet atomic.Int64
@@ -66,7 +82,24 @@ type message struct{ channel, payload string }
 // Several installations may share one Redis: a hint of another's lanes is looked
 // up, found to be nothing, and forgotten.
 func New(client redis.UniversalClient, log *slog.Logger) *Hints {
-	return &Hints{client: client, self: rand.Text(), out: make(chan message, backlog), log: log}
+	return &Hints{client: client, self: rand.Text(), out: make(chan message, backlog), news: newNews(), log: log}
+}
+
+// Connect makes a client for Hints, which bound what they ask by time. What the server
+// says is checked before the library reads it. It does not dial yet.
+func Connect(options *redis.Options) redis.UniversalClient {
+	options.ContextTimeoutEnabled = true
+	options.DialTimeout, options.ReadTimeout, options.WriteTimeout = 150*time.Millisecond, time.Second, time.Second
+	options.MaxRetries = -1
+	dial := redis.NewDialer(options)
+	options.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return resp.Checked(conn), nil
+	}
+	return redis.NewClient(options)
 }
 
 // Ready tells other cores of jobs that became ready. It never blocks.
@@ -91,23 +124,6 @@ func (h *Hints) say(hint ready) {
 	}
 }
 
-// KeyRevoked tells gateways to forget a key. It never blocks.
-func (h *Hints) KeyRevoked(keyID string) {
-	if h.client != nil {
-		h.send(api.ChannelKeyRevoked, keyID)
-	}
-}
-
-// LimitsChanged tells gateways whose limits to read again. It never blocks.
-func (h *Hints) LimitsChanged(whose api.LimitsChanged) {
-	if h.client == nil {
-		return
-	}
-	if payload, err := json.Marshal(whose); err == nil {
-		h.send(api.ChannelLimitsChanged, string(payload))
-	}
-}
-
 func (h *Hints) send(channel, payload string) {
 	select {
 	case h.out <- message{channel, payload}:
@@ -123,6 +139,7 @@ func (h *Hints) Run(ctx context.Context, hear Listener) error {
 	}
 	var group sync.WaitGroup
 	group.Go(func() { h.sendAll(ctx) })
+	group.Go(func() { h.sendNews(ctx) })
 	group.Go(func() { h.receive(ctx, hear) })
 	group.Wait()
 	return nil
@@ -136,11 +153,9 @@ func (h *Hints) sendAll(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case m := <-h.out:
-			limited, cancel := context.WithTimeout(ctx, sendTime)
-			heard, err := h.client.Publish(limited, m.channel, m.payload).Result()
-			cancel()
+			heard, err := h.publish(ctx, m, sendTime)
 			// This core hears itself. In a cluster a node counts its own listeners only.
-			if err == nil && m.channel == api.ChannelReady && heard <= 1 && oneNode {
+			if err == nil && heard <= 1 && oneNode {
 				h.quiet.Store(time.Now().Add(alone).UnixNano())
 			}
 			if failed := err != nil && ctx.Err() == nil; failed != failing {
@@ -151,24 +166,73 @@ func (h *Hints) sendAll(ctx context.Context) {
 	}
 }
 
-// receive hears other cores. go-redis subscribes anew by itself after a loss.
+// publish says one message within a time and gives how many heard it. A panic of the
+// library is an error like any other.
+func (h *Hints) publish(ctx context.Context, m message, within time.Duration) (heard int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	defer fence(&err)
+	return h.client.Publish(ctx, m.channel, m.payload).Result()
+}
+
+// fence makes a panic of the caller's its error: the library must not end the process,
+// whatever Redis says.
+func fence(err *error) {
+	if failure := recover(); failure != nil { //nolint:revive // its callers defer it
+		*err = fmt.Errorf("redis client: panic: %v", failure)
+	}
+}
+
+// receive hears other cores, and subscribes again after a loss.
 func (h *Hints) receive(ctx context.Context, hear Listener) {
+	for ctx.Err() == nil {
+		_ = h.listen(ctx, hear)                     // what is lost meanwhile costs a poll
+		pause(ctx, relisten/2+mathrand.N(relisten)) //nolint:gosec // spreads load, guards nothing
+	}
+}
+
+// listen hands on what one subscription brings, until it breaks. It reads in this
+// goroutine: the library's own would end the process where the server says what it
+// does not expect.
+func (h *Hints) listen(ctx context.Context, hear Listener) (err error) {
+	defer fence(&err)
 	subscription := h.client.Subscribe(ctx, api.ChannelReady)
-	defer func() { _ = subscription.Close() }()
-	messages := subscription.Channel()
+	hangUp := sync.OnceFunc(func() { _ = subscription.Close() })
+	defer hangUp()
+	defer context.AfterFunc(ctx, hangUp)() // a read is not interrupted by its context
+	asked := false                         // whether the server still lives
 	for {
-		select {
-		case <-ctx.Done():
-			return
-		case m, open := <-messages:
-			if !open {
-				return
+		event, err := subscription.ReceiveTimeout(ctx, silence)
+		late, isNet := errors.AsType[net.Error](err)
+		switch {
+		case err == nil:
+			asked = false
+			h.heard(event, hear)
+		case isNet && late.Timeout() && !asked && ctx.Err() == nil:
+			asked = true
+			if err := subscription.Ping(ctx); err != nil {
+				return err
 			}
-			var hint ready
-			if json.Unmarshal([]byte(m.Payload), &hint) == nil && hint.From != h.self {
-				hear.tell(hint)
-			}
+		default:
+			return err
 		}
+	}
+}
+
+func (h *Hints) heard(event any, hear Listener) {
+	message, ok := event.(*redis.Message)
+	var hint ready
+	if ok && json.Unmarshal([]byte(message.Payload), &hint) == nil && hint.From != h.self {
+		hear.tell(hint)
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
 	}
 }
 

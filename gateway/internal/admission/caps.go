@@ -31,7 +31,9 @@ func (l *Limiter) CapReached(ctx context.Context, tenant, user string, full api.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.budget)
 		defer cancel()
 		// Whether Redis does well is judged by what has to succeed.
-		_ = l.client.Set(ctx, l.prefix+use.key(hintSuffix(user)), formatCap(full), capHintLife).Err()
+		_ = fenced(func() error {
+			return l.client.Set(ctx, l.prefix+use.key(hintSuffix(user)), formatCap(full), capHintLife).Err()
+		})
 	}()
 }
 

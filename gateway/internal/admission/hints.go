@@ -3,14 +3,26 @@ package admission
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// longestHint bounds what is taken from a channel: a hint is input too.
-const longestHint = 1024
+const (
+	// longestHint bounds what is taken from a channel: a hint is input too.
+	longestHint = 1024
+	// silence is how long a subscription may be quiet before the server is asked whether
+	// it is there; after as long again without an answer the subscription is given up.
+	silence = 3 * time.Second
+	// relisten is about how long to wait before another subscription is tried.
+	relisten = 100 * time.Millisecond
+)
 
 // Hearer is told what is no longer as it was. It must not block.
 type Hearer struct {
@@ -23,7 +35,7 @@ type Hearer struct {
 	Missed func()
 }
 
-// Hear hands hints on until ctx ends. It connects again by itself. A hint lost
+// Hear hands hints on until ctx ends. It subscribes again by itself. A hint lost
 // while Redis is away costs what it always costs: what is remembered of a key
 // holds until its look-up is 30 s old.
 func (r *Redis) Hear(ctx context.Context, hearer Hearer) {
@@ -31,27 +43,50 @@ func (r *Redis) Hear(ctx context.Context, hearer Hearer) {
 		<-ctx.Done()
 		return
 	}
-	subscription := r.client.Subscribe(ctx, api.ChannelKeyRevoked, api.ChannelLimitsChanged)
-	defer func() { _ = subscription.Close() }() // nothing is owed to a channel of hints
-	events := subscription.ChannelWithSubscriptions()
-	for {
+	for ctx.Err() == nil {
+		// The error is of no use to anybody: the limiter says that Redis is away.
+		_ = fenced(func() error { return r.listen(ctx, hearer) })
 		select {
 		case <-ctx.Done():
-			return
-		case event, open := <-events:
-			if !open {
-				return
-			}
+		case <-time.After(relisten/2 + rand.N(relisten)): //nolint:gosec // spreads load, guards nothing
+		}
+	}
+}
+
+// listen hands on what one subscription brings, until it breaks. It reads in this
+// goroutine: the library's own would end the process where the server says what it
+// does not expect.
+func (r *Redis) listen(ctx context.Context, hearer Hearer) error {
+	subscription := r.client.Subscribe(ctx, api.ChannelKeyRevoked, api.ChannelLimitsChanged)
+	hangUp := sync.OnceFunc(func() { _ = subscription.Close() }) // nothing is owed to a channel of hints
+	defer hangUp()
+	defer context.AfterFunc(ctx, hangUp)() // a read is not interrupted by its context
+	asked := false                         // whether the server still lives
+	for {
+		event, err := subscription.ReceiveTimeout(ctx, silence)
+		late, isNet := errors.AsType[net.Error](err)
+		switch {
+		case err == nil:
+			asked = false
 			hearer.hear(event)
+		case isNet && late.Timeout() && !asked && ctx.Err() == nil:
+			asked = true
+			if err := subscription.Ping(ctx); err != nil {
+				return err
+			}
+		default:
+			return err
 		}
 	}
 }
 
 func (h Hearer) hear(event any) {
 	message, ok := event.(*redis.Message)
+	_, begun := event.(*redis.Subscription)
 	switch {
-	case !ok:
+	case begun:
 		h.Missed()
+	case !ok: // a pong
 	case len(message.Payload) > longestHint:
 	case message.Channel == api.ChannelKeyRevoked:
 		h.KeyRevoked(message.Payload)

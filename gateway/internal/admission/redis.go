@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/forgequeue/forgequeue/shared/resp"
 )
 
 // What /readyz says of Redis.
@@ -52,6 +55,7 @@ func ConnectWithin(url string, budget time.Duration) (*Redis, error) {
 		options.DialTimeout, options.PoolTimeout = budget, budget
 		options.ReadTimeout, options.WriteTimeout = budget, budget
 	}
+	options.Dialer = dialer(options)
 	quieten()
 	return &Redis{client: redis.NewUniversalClient(options), budget: budget}, nil
 }
@@ -106,6 +110,29 @@ func limiterOptions() *redis.UniversalOptions {
 	}
 }
 
+// dialer dials as the library would; what the server then says is checked before the
+// library reads it.
+func dialer(options *redis.UniversalOptions) func(context.Context, string, string) (net.Conn, error) {
+	dial := redis.NewDialer(&redis.Options{DialTimeout: options.DialTimeout, TLSConfig: options.TLSConfig})
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return resp.Checked(conn), nil
+	}
+}
+
+// fenced runs what calls the library; a panic in it is an error like any other.
+func fenced(call func() error) (err error) {
+	defer func() {
+		if failure := recover(); failure != nil {
+			err = fmt.Errorf("redis client: panic: %v", failure)
+		}
+	}()
+	return call()
+}
+
 // quieten keeps the library, which has one logger for the whole process, from
 // writing lines of its own to standard error while Redis is away: the limiter
 // says once that it is.
@@ -143,7 +170,7 @@ func (r *Redis) Check(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.budget)
 	defer cancel()
 	r.check = CheckOK
-	if err := r.client.Ping(ctx).Err(); err != nil {
+	if err := fenced(func() error { return r.client.Ping(ctx).Err() }); err != nil {
 		r.check = CheckDown
 	}
 	r.checked = time.Now()

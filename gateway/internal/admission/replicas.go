@@ -56,9 +56,13 @@ func (l *Limiter) Replicas() int {
 func (l *Limiter) beat(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, l.budget)
 	defer cancel()
+	_ = fenced(func() error { return l.register(ctx) })
+}
+
+func (l *Limiter) register(ctx context.Context) error {
 	now, err := l.client.Time(ctx).Result()
 	if err != nil {
-		return
+		return err
 	}
 	key := l.prefix + gatewaysKey
 	gone := strconv.FormatInt(now.Add(-beatLife).UnixMilli(), 10)
@@ -74,6 +78,7 @@ func (l *Limiter) beat(ctx context.Context) {
 	if err == nil {
 		l.replicas.Store(count.Val())
 	}
+	return err
 }
 
 // leave lets the others have this gateway's share at once.
@@ -83,5 +88,5 @@ func (l *Limiter) leave(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.budget)
 	defer cancel()
-	_ = l.client.ZRem(ctx, l.prefix+gatewaysKey, l.id).Err() // it expires by itself
+	_ = fenced(func() error { return l.client.ZRem(ctx, l.prefix+gatewaysKey, l.id).Err() }) // it expires by itself
 }

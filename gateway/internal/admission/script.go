@@ -68,8 +68,14 @@ func (s script) pipeline(
 	for i, c := range calls {
 		commands[i] = add(pipeline, c)
 	}
-	_, _ = pipeline.Exec(ctx) // every command has its own error
+	panicked := fenced(func() error {
+		_, _ = pipeline.Exec(ctx) // every command has its own error
+		return nil
+	})
 	for i, c := range calls {
+		if c.err = panicked; panicked != nil {
+			continue
+		}
 		c.err = c.read(commands[i])
 		if redis.HasErrorPrefix(c.err, "NOSCRIPT") {
 			unknown = append(unknown, c)

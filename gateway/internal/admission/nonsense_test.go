@@ -1,0 +1,124 @@
+package admission_test
+
+import (
+	"bufio"
+	"context"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/forgequeue/forgequeue/gateway/internal/admission"
+)
+
+// nonsense is a server that lets clients in, answers every other command with one
+// text, and says it once more unasked. It counts the subscriptions.
+func nonsense(t *testing.T, text string) (url string, subscribed *atomic.Int64) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	subscribed = &atomic.Int64{}
+	var group sync.WaitGroup
+	group.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			group.Go(func() {
+				defer conn.Close()
+				for lines := bufio.NewReader(conn); ; {
+					command, err := commandFrom(lines)
+					if err != nil {
+						return
+					}
+					answer := text + text
+					if command[0] == "hello" { // as old servers do
+						answer = "-ERR unknown command\r\n"
+					}
+					if command[0] == "subscribe" {
+						subscribed.Add(1)
+					}
+					if _, err := conn.Write([]byte(answer)); err != nil {
+						return
+					}
+				}
+			})
+		}
+	})
+	t.Cleanup(func() {
+		_ = listener.Close()
+		group.Wait()
+	})
+	return "redis://" + listener.Addr().String(), subscribed
+}
+
+// commandFrom reads one command, a list of strings.
+func commandFrom(lines *bufio.Reader) (words []string, err error) {
+	line, err := lines.ReadString('\n')
+	if err != nil {
+		return nil, err
+	}
+	n, err := strconv.Atoi(strings.TrimSpace(line[1:]))
+	for range n {
+		if _, err := lines.ReadString('\n'); err != nil { // its length: no word's bytes matter here
+			return nil, err
+		}
+		word, err := lines.ReadString('\n')
+		if err != nil {
+			return nil, err
+		}
+		words = append(words, strings.TrimSpace(word))
+	}
+	return words, err
+}
+
+// Whatever the server says, the process lives, hints are waited for, and requests are
+// decided: by this gateway alone.
+func TestRedisThatAnswersNonsense(t *testing.T) {
+	t.Parallel()
+	for name, text := range map[string]string{
+		"numbers in a list":  "*3\r\n:1\r\n:2\r\n:3\r\n",
+		"an empty list":      "*0\r\n",
+		"a short message":    "*2\r\n$7\r\nmessage\r\n:1\r\n",
+		"a short subscribe":  "*1\r\n$9\r\nsubscribe\r\n",
+		"a count of words":   "*3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n$1\r\nb\r\n",
+		"yes":                "+OK\r\n",
+		"another protocol":   "HTTP/1.1 400 Bad Request\r\n\r\n",
+		"a length of memory": "*4000000000000\r\n",
+		"no end of nesting":  strings.Repeat("*1\r\n", 1000),
+		"zero bytes":         strings.Repeat("\x00", 64),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url, subscribed := nonsense(t, text)
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			r := connect(t, url)
+			var hearing sync.WaitGroup
+			hearing.Go(func() { r.Hear(ctx, newEar().hearer()) })
+			l := admission.NewLimiter(r, admission.LimiterOptions{})
+			hearing.Go(func() { l.Run(ctx) })
+			admitted := 0
+			again := int64(4)
+			if text == "+OK\r\n" {
+				again = 1 // any word is a pong: the subscription stands
+			}
+			for subscribed.Load() < again {
+				if l.Admit(t.Context(), admission.RequestOf("one", of(slowly, 10, 1))).Verdict == admission.Admitted {
+					admitted++
+				}
+				r.Check(ctx)
+			}
+			if admitted > 10 {
+				t.Errorf("%d admitted through a burst of 10", admitted)
+			}
+			stop()
+			hearing.Wait()
+		})
+	}
+}
