@@ -11,8 +11,10 @@ const (
 	MaxDepth     = 32
 	MaxHeaders   = 16 << 10
 
-	MaxBatchJobs     = 1000
-	MaxClaim         = 1000
+	MaxBatchJobs = 1000
+	MaxClaim     = 1000
+	// MaxClaimBytes bounds a claim's answer, but for one job, which it always may have.
+	MaxClaimBytes    = 8 << 20
 	MaxLeases        = 1000
 	MaxOutcomes      = 1000
 	MaxQueuesPerCall = 100

@@ -61,7 +61,7 @@ type ClaimRequest struct {
 	Queues   []string `json:"queues"`
 	// Tags are the worker's; null takes those it registered with.
 	Tags *[]string `json:"tags,omitzero"`
-	// Max is how many jobs to take at most, 1 if absent.
+	// Max is how many jobs to take at most, 1 if absent. 8 MiB of jobs are the most too, but one job always comes.
 	Max *int `json:"max,omitzero"`
 	// WaitMS is how long to wait for the first job, 0 to 25000.
 	WaitMS *int64 `json:"wait_ms,omitzero"`

@@ -77,12 +77,19 @@ func (r *claimRequest) hasLeft() bool {
 	return r.left
 }
 
-// take joins the next statements for the filter's lanes.
-func (c *claims) take(ctx context.Context, filter *Filter, worker queue.ClaimWorker, look bool) ([]queue.Claimed, error) {
+// errNotReached says that the claims before this one took all the bytes of a flush.
+var errNotReached = errors.New("dispatch: the flush ended before this claim")
+
+// take joins the next statements for the filter's lanes, and those after them where it
+// was not reached.
+func (c *claims) take(ctx context.Context, filter *Filter, worker queue.ClaimWorker, look bool) (jobs []queue.Claimed, err error) {
 	group, unuse := c.enter(filter.key())
 	defer unuse()
-	request := &claimRequest{filter: filter, worker: worker, look: look, span: c.d.traces.asker(ctx)}
-	jobs, err := group.Do(ctx, request)
+	var request *claimRequest
+	for again := true; again; again = errors.Is(err, errNotReached) {
+		request = &claimRequest{filter: filter, worker: worker, look: look, span: c.d.traces.asker(ctx)}
+		jobs, err = group.Do(ctx, request)
+	}
 	switch {
 	case errors.Is(err, groupcommit.ErrLeft), errors.Is(err, groupcommit.ErrUnknown):
 		c.d.GiveBack(ctx, request.leave())
@@ -146,6 +153,9 @@ func (c *claims) flush(ctx context.Context, dealer *fair, requests []*claimReque
 		n := min(leasing.workers[i].Max, len(jobs))
 		if results[i].Value = jobs[:n:n]; n == 0 {
 			results[i].Err = leasing.err
+			if leasing.full && leasing.err == nil && leasing.workers[i].Max > 0 {
+				results[i].Err = errNotReached
+			}
 		}
 		if !r.deliver(jobs[:n:n]) {
 			back = append(back, jobs[:n]...)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
 )
 
 const (
@@ -31,6 +32,9 @@ type leasing struct {
 	// workers take jobs in this order; jobs are what they have by now.
 	workers []queue.ClaimWorker
 	jobs    []queue.Claimed
+	// bytes is what the jobs have by now; full says that they may not have more.
+	bytes int
+	full  bool
 	// without are users whose strays could not be moved, busy tenants whose lock another
 	// core has.
 	without []string
@@ -41,15 +45,19 @@ type leasing struct {
 	moves, waits int
 }
 
-// run takes jobs until the workers have what they asked for, or nothing is believed
-// to be there.
+// largestJob is more than a job takes in an answer.
+const largestJob = 2 * api.MaxPayload
+
+// run takes jobs until the workers have what they asked for, together no more than one
+// claim may have in bytes, or nothing is believed to be there.
 func (l *leasing) run(ctx context.Context) {
 	most := 0
 	for _, worker := range l.workers {
 		most += worker.Max
 	}
 	for range mostStatements {
-		if len(l.jobs) >= most {
+		l.full = l.full || l.bytes > api.MaxClaimBytes-largestJob
+		if len(l.jobs) >= most || l.full {
 			return
 		}
 		made := l.d.plan(l.dealer, l.left(), most-len(l.jobs), l.busy)
@@ -91,7 +99,7 @@ func (l *leasing) left() *Filter {
 func (l *leasing) step(ctx context.Context, made *plan) (goOn bool, err error) {
 	d := l.d
 	made.claim.Owner, made.claim.Without = l.filter.Owner, l.without
-	made.claim.Workers = workersFrom(l.workers, len(l.jobs))
+	made.claim.Workers, made.claim.Bytes = workersFrom(l.workers, len(l.jobs)), api.MaxClaimBytes-l.bytes
 	if made.claim.LeaseID, err = uuid.NewRandom(); err != nil {
 		return false, fmt.Errorf("dispatch: lease id: %w", err)
 	}
@@ -107,8 +115,14 @@ func (l *leasing) step(ctx context.Context, made *plan) (goOn bool, err error) {
 	}
 	d.lines.walked(made.lines, found.Walked)
 	l.jobs = append(l.jobs, found.Jobs...)
-	for _, job := range found.Jobs {
+	for i := range found.Jobs {
+		job := &found.Jobs[i]
 		l.dealer.took(job.TenantID, made.weights[job.TenantID], 1)
+		l.bytes += job.Size()
+	}
+	if found.Cut {
+		l.full = true
+		d.Wake(d.lines.cut(made.lines, found.Walked))
 	}
 	for _, owner := range found.Busy {
 		l.busy[owner] = true

@@ -177,6 +177,40 @@ func (l *lines) failed(planned map[lineKey]line) {
 	}
 }
 
+// cut puts the cursors of lines that a claim has not seen the end of back to where it
+// ended: it had locked jobs behind that and left them, and whoever claimed meanwhile has
+// passed them. It gives the news for those who did not find them.
+func (l *lines) cut(planned map[lineKey]line, seen []queue.Walked) (news []queue.Ready) {
+	ended := map[lineKey]queue.Walked{}
+	for _, w := range seen {
+		ended[lineKey{w.Lane, w.Priority}] = w
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for key, was := range planned {
+		w := ended[key]
+		if w.Dry {
+			continue
+		}
+		to := was.After
+		if w.To.Compare(to) > 0 {
+			to = w.To
+		}
+		b := &l.of(key.lane).by[key.priority]
+		if to.Compare(b.after) < 0 {
+			b.after = to
+		}
+		b.lowered++
+		b.heard++
+		b.ready = true
+		if !to.At.IsZero() {
+			behind := to.After()
+			news = append(news, queue.Ready{Lane: key.lane, Priority: key.priority, At: behind.At, ID: behind.ID})
+		}
+	}
+	return news
+}
+
 type lineKey struct {
 	lane     queue.LaneID
 	priority int16

@@ -32,6 +32,9 @@ type Claim struct {
 	Without []string
 	// LeaseID is drawn for this claim: 128 random bits.
 	LeaseID uuid.UUID
+	// Bytes bounds the jobs of the claim together, but for the first one, which is always
+	// taken; 0 is api.MaxClaimBytes.
+	Bytes int
 }
 
 // ClaimWorker takes at most Max jobs of a claim.
@@ -67,6 +70,14 @@ func (c *Claim) max() int {
 	return most
 }
 
+// bytes are how many the jobs may have.
+func (c *Claim) bytes() int64 {
+	if c.Bytes == 0 {
+		return api.MaxClaimBytes
+	}
+	return int64(c.Bytes)
+}
+
 // shares are those of the claim, or the one that stands for none.
 func (c *Claim) shares() []Share {
 	if len(c.Shares) > 0 {
@@ -88,18 +99,21 @@ func (c *Claim) shares() []Share {
 // before, and under an old snapshot still lies in the index, is not walked again.
 // The share's LIMIT stands outside its lines, so that they have it together; one
 // for each line would let two of them take everything. The LIMITs stop the walk as
-// soon as enough are found: no row is locked that is not taken. A line must not
-// stand in it twice: SKIP LOCKED does not skip what the statement itself has locked.
+// soon as enough are found: no row is locked that is not taken, but for those that
+// are too many bytes. A line must not stand in it twice: SKIP LOCKED does not skip
+// what the statement itself has locked.
 const pickSQL = `
-SELECT picked.id, picked.lane_id, picked.priority, picked.ready_at, picked.user_id
+SELECT picked.id, picked.lane_id, picked.priority, picked.ready_at, picked.user_id, picked.size
 FROM unnest(@share_firsts::integer[], @share_lasts::integer[], @share_mosts::bigint[]) AS share(first, last, most)
 CROSS JOIN LATERAL (
-  SELECT found.id, line.lane_id, line.priority, found.ready_at, found.user_id
+  SELECT found.id, line.lane_id, line.priority, found.ready_at, found.user_id, found.size
   FROM unnest((@line_lanes::integer[])[share.first:share.last], (@line_priorities::smallint[])[share.first:share.last],
               (@line_ats::timestamptz[])[share.first:share.last], (@line_ids::uuid[])[share.first:share.last])
        AS line(lane_id, priority, at, id)
   CROSS JOIN LATERAL (
-    SELECT j.id, j.ready_at, j.user_id
+    SELECT j.id, j.ready_at, j.user_id,
+           -- measured only where it was not stored with the job: that reads the payload
+           COALESCE(j.size, octet_length(j.payload::text) + octet_length(j.metadata::text) + octet_length(j.tags::text)) AS size
     FROM jobs j
     WHERE j.state = 'queued' AND j.lane_id = line.lane_id AND j.priority = line.priority
       AND (j.ready_at, j.id) > (line.at, line.id)
@@ -114,41 +128,56 @@ CROSS JOIN LATERAL (
 ) AS picked
 LIMIT @max`
 
-// claimSQL picks and leases in one statement. MATERIALIZED keeps the LIMITs with
-// their sub-select. `id = ANY(ARRAY(…))` is the form that stays on the primary key
-// with every set of statistics; a join with pick alone does not. For the same
-// reason the lane's visibility timeout is no join.
+// claimSQL picks and leases in one statement: of what was picked as many as the bytes
+// allow, and one always. MATERIALIZED keeps the LIMITs with their sub-select.
 const claimSQL = `
 WITH pick AS MATERIALIZED (
-  SELECT p.id, row_number() OVER () AS place FROM (` + pickSQL + `) AS p
+  SELECT p.id, row_number() OVER (ROWS UNBOUNDED PRECEDING) AS place,
+         sum(p.size + @size_else::integer) OVER (ROWS UNBOUNDED PRECEDING) AS bytes
+  FROM (` + pickSQL + `) AS p
+), chosen AS MATERIALIZED (
+  SELECT array_agg(id ORDER BY id) AS ids, array_agg(place ORDER BY id) AS places, (SELECT count(*) FROM pick) AS picked
+  FROM pick
+  WHERE place = 1 OR bytes <= @bytes::bigint
 )
 ` + leaseSQL
 
-// leaseSQL leases the jobs in pick, which wait and are locked.
+// leaseSQL leases the jobs in chosen, which wait and are locked.
+//
+// It joins nothing. Its only condition is the one that stays on the primary key with
+// every set of statistics, the array is made once, and what differs from job to job is
+// looked up in arrays: a job's place, by binary search in the sorted ids; its worker, by
+// the last place of each; and what belongs to its lane. A join with pick reads the whole
+// table after some statistics, and both together make PostgreSQL prepare the array anew
+// for each row (decision 25).
 const leaseSQL = `
 UPDATE jobs
 SET state = 'running',
     attempt = attempt + 1,
     epoch = epoch + 1,
     lease_id = @lease_id,
-    -- place by place
-    worker_id = (@workers::text[])[pick.place::integer],
+    worker_id = (@workers::text[])[1 + width_bucket(` + placeSQL + ` - 1, @worker_lasts::bigint[])],
     worker_owner = @worker_owner,
     started_at = statement_timestamp(),
+    counted = counted | (@counted::smallint[])[array_position(@lanes::integer[], lane_id)],
+    visibility_timeout_ms = ` + visibilitySQL + `,
     -- a lease never outlives the attempt's own timeout
-    (counted, visibility_timeout_ms, lease_expires_at) = (
-      SELECT jobs.counted | lane.counted, lane.visibility_ms,
-             LEAST(statement_timestamp() + lane.visibility_ms * interval '1 millisecond',
-                   statement_timestamp() + jobs.timeout_ms * interval '1 millisecond')
-      FROM unnest(@lanes::integer[], @visibilities::bigint[], @counted::smallint[]) AS lane(id, visibility_ms, counted)
-      WHERE lane.id = jobs.lane_id),
+    lease_expires_at = LEAST(statement_timestamp() + ` + visibilitySQL + ` * interval '1 millisecond',
+                             statement_timestamp() + timeout_ms * interval '1 millisecond'),
     -- claimed again: the last outcome's token is from now on as good as any stranger's
     outcome_lease_id = NULL, outcome_hash = NULL, outcome_answer = NULL
-FROM pick
-WHERE jobs.id = ANY(ARRAY(SELECT id FROM pick)) AND jobs.id = pick.id
-RETURNING jobs.id, tenant_id, lane_id, user_id, type, queue, payload, priority, attempt, max_attempts, epoch,
+WHERE id = ANY((SELECT ids FROM chosen)::uuid[])
+RETURNING id, tenant_id, lane_id, user_id, type, queue, payload, priority, attempt, max_attempts, epoch,
           lease_expires_at, deadline, timeout_ms, tags, metadata, correlation_id, traceparent, created_at,
-          ready_at, started_at, pick.place`
+          ready_at, started_at, ` + placeSQL + ` AS place, (SELECT picked FROM chosen) AS picked`
+
+const (
+	placeSQL      = `(SELECT places FROM chosen)[width_bucket(id, (SELECT ids FROM chosen))]`
+	visibilitySQL = `(@visibilities::bigint[])[array_position(@lanes::integer[], lane_id)]`
+)
+
+// sizeElse is what a job takes in an answer beside payload, metadata and tags.
+const sizeElse = 1 << 10
 
 // Claimed is a job that is now leased.
 type Claimed struct {
@@ -175,6 +204,9 @@ type Claimed struct {
 	StartedAt      time.Time
 	// Place is the job's among those of its claim, from 1: it says which worker's it is.
 	Place int64
+	// Picked is how many the claim had found: more than it took where they were too many
+	// bytes.
+	Picked int64
 
 	LeaseID uuid.UUID `db:"-"`
 }
@@ -182,6 +214,15 @@ type Claimed struct {
 // Lease is what the holder names.
 func (c Claimed) Lease() job.Lease {
 	return job.Lease{Tenant: c.TenantID, Job: c.ID, Epoch: c.Epoch, ID: c.LeaseID}
+}
+
+// Size is about how many bytes the job takes in an answer.
+func (c *Claimed) Size() int {
+	size := sizeElse + len(c.Payload) + len(c.Metadata)
+	for _, tag := range c.Tags {
+		size += len(tag) + len(`,`)
+	}
+	return size
 }
 
 // Wire is the job as its worker gets it.
@@ -203,6 +244,9 @@ type Taken struct {
 	Jobs []Claimed
 	// Walked says how far the claim came in the lines that it looked at.
 	Walked []Walked
+	// Cut says that more were found than the claim's bytes allow. They wait as before, but
+	// claims at the same time have passed them by.
+	Cut bool
 	// Strays were found in the wrong lane and left there; see Store.Move.
 	Strays []Stray
 	// Busy are tenants whose lanes were left out because another claim has their lock;
@@ -240,6 +284,7 @@ func (s *Store) claim(ctx context.Context, claim *Claim) (taken Taken, err error
 	args := claim.leaseArgs()
 	shares := claim.shares()
 	maps.Copy(args, pickArgs(shares, claim.max(), nil))
+	args["bytes"], args["size_else"] = claim.bytes(), sizeElse
 	if taken.Jobs, err = query(ctx, s, pgx.RowToStructByName[Claimed], claimSQL, args); err != nil {
 		return taken, err
 	}
@@ -248,7 +293,11 @@ func (s *Store) claim(ctx context.Context, claim *Claim) (taken Taken, err error
 	for i := range taken.Jobs {
 		picks[i] = picked{ID: taken.Jobs[i].ID, LaneID: taken.Jobs[i].LaneID, Priority: taken.Jobs[i].Priority, ReadyAt: taken.Jobs[i].ReadyAt}
 	}
-	taken.Walked = walked(shares, picks, claim.max())
+	most := claim.max()
+	if n := len(taken.Jobs); n > 0 && taken.Jobs[0].Picked > int64(n) {
+		most, taken.Cut = n, true // it ended there, as a claim of so many jobs does
+	}
+	taken.Walked = walked(shares, picks, most)
 	return taken, nil
 }
 
@@ -266,15 +315,15 @@ func (c *Claim) leaseArgs() pgx.StrictNamedArgs {
 		lanes[i], visibilities[i] = lane.ID, lane.VisibilityTimeout.Milliseconds()
 		counted[i] = int16(bitsOf(lane.Caps))
 	}
-	workers := make([]string, 0, c.max())
-	for _, worker := range c.Workers {
-		for range worker.Max {
-			workers = append(workers, worker.ID)
-		}
+	workers, lasts := make([]string, len(c.Workers)), make([]int64, len(c.Workers))
+	last := int64(0)
+	for i, worker := range c.Workers {
+		last += int64(worker.Max)
+		workers[i], lasts[i] = worker.ID, last
 	}
 	return pgx.StrictNamedArgs{
 		"lanes": lanes, "visibilities": visibilities, "counted": counted,
-		"lease_id": c.LeaseID, "workers": workers, "worker_owner": c.Owner,
+		"lease_id": c.LeaseID, "workers": workers, "worker_lasts": lasts, "worker_owner": c.Owner,
 	}
 }
 

@@ -20,8 +20,9 @@ import (
 const pickSpare = 20
 
 const leasePickedSQL = `
-WITH pick AS MATERIALIZED (
-  SELECT p.id, p.place FROM unnest(@ids::uuid[]) WITH ORDINALITY AS p(id, place)
+WITH chosen AS MATERIALIZED (
+  SELECT array_agg(id ORDER BY id) AS ids, array_agg(place ORDER BY id) AS places, count(*) AS picked
+  FROM unnest(@ids::uuid[]) WITH ORDINALITY AS p(id, place)
 )
 ` + leaseSQL
 
@@ -32,6 +33,7 @@ type picked struct {
 	Priority int16
 	ReadyAt  time.Time
 	UserID   *string
+	Size     int
 
 	// left says that it was not leased, noRoom that a cap or a rate was why.
 	left, noRoom bool
@@ -69,8 +71,8 @@ func (s *Store) claimGuarded(ctx context.Context, tx pgx.Tx, claim *Claim) (Take
 	if err != nil {
 		return Taken{}, err
 	}
-	chosen, strays := choose(claim, room, picks)
-	taken := Taken{Strays: strays, Busy: slices.Collect(maps.Keys(busy)), Walked: walked(shares, picks, most)}
+	chosen, strays, cut := choose(claim, room, picks)
+	taken := Taken{Strays: strays, Cut: cut, Busy: slices.Collect(maps.Keys(busy)), Walked: walked(shares, picks, most)}
 	if len(claim.Without) > 0 { // what was passed by is behind no cursor
 		for i := range taken.Walked {
 			taken.Walked[i].To = Cursor{}
@@ -229,10 +231,12 @@ func pick(ctx context.Context, tx pgx.Tx, claim *Claim, shares []Share, most int
 }
 
 // choose takes, share after share and in each the first lines first, what there is
-// room for under every cap, and marks those of the picked that it leaves.
-func choose(claim *Claim, room *claimRoom, picks []picked) (ids []uuid.UUID, strays []Stray) {
+// room for under every cap, and marks those of the picked that it leaves. It ends with
+// the first one that is too many bytes: cut.
+func choose(claim *Claim, room *claimRoom, picks []picked) (ids []uuid.UUID, strays []Stray, cut bool) {
 	lanes := claim.byID()
 	most := claim.max()
+	bytes := int64(0)
 	for _, share := range claim.shares() {
 		taken := 0
 		for _, line := range share.Lines {
@@ -246,20 +250,26 @@ func choose(claim *Claim, room *claimRoom, picks []picked) (ids []uuid.UUID, str
 				case p.UserID != nil && lane.Strayed != nil && lane.Strayed(*p.UserID):
 					p.left = true
 					strays = append(strays, Stray{Ready{p.LaneID, p.Priority, p.ReadyAt, p.ID}, *p.UserID})
-				case len(ids) == most || taken == share.Most:
+				case cut || len(ids) == most || taken == share.Most:
 					p.left = true
 				case room.of(lane) == 0:
 					p.left, p.noRoom = true, true
+				case len(ids) > 0 && bytes+p.bytes() > claim.bytes():
+					p.left, cut = true, true
 				default:
 					room.take(lane)
 					taken++
+					bytes += p.bytes()
 					ids = append(ids, p.ID)
 				}
 			}
 		}
 	}
-	return ids, strays
+	return ids, strays, cut
 }
+
+// bytes is what the job takes in an answer.
+func (p *picked) bytes() int64 { return int64(p.Size) + sizeElse }
 
 // lease leases the locked jobs and writes counts and rates.
 func lease(ctx context.Context, tx pgx.Tx, claim *Claim, room *claimRoom, ids []uuid.UUID) (jobs []Claimed, err error) {

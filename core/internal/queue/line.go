@@ -44,6 +44,17 @@ func (c Cursor) Before() Cursor {
 	return Cursor{At: c.At} // the first id is nobody's
 }
 
+// After is the first place after c: c is the last place before it.
+func (c Cursor) After() Cursor {
+	for i := len(c.ID) - 1; i >= 0; i-- {
+		c.ID[i]++
+		if c.ID[i] != 0 {
+			break
+		}
+	}
+	return c
+}
+
 // Ready says that a job can now be claimed: where it stands, or, with a zero ID, that
 // it stands at At or behind. A zero At says only that somebody should look again, and
 // with RoomMade as the priority that another job may run under the caps of the lane.

@@ -230,6 +230,7 @@ func hotPath(f *fixture, store *queue.Store) {
 // planNode is a node of EXPLAIN's JSON.
 type planNode struct {
 	Node      string `json:"Node Type"`
+	Parent    string `json:"Parent Relationship"`
 	Relation  string `json:"Relation Name"`
 	Index     string `json:"Index Name"`
 	IndexCond string `json:"Index Cond"`
@@ -268,6 +269,9 @@ func checkPlans(f *fixture, t *testing.T, recorded *statements, mode string, bou
 		if pages := plan.Hit + plan.Read; bounded && pages > mostPages {
 			t.Errorf("%d pages for\n%s", pages, sql)
 		}
+		if strings.Contains(sql, leases) && !leasesByKey(plan) {
+			t.Errorf("not by the primary key alone in\n%s", sql)
+		}
 		plan.walk(func(n *planNode) {
 			table := partition.ReplaceAllString(n.Relation, "")
 			if !slices.Contains(large, table) {
@@ -281,6 +285,19 @@ func checkPlans(f *fixture, t *testing.T, recorded *statements, mode string, bou
 			}
 		})
 	}
+}
+
+// leases is in statements that lease jobs. They update what one index scan finds, and
+// join nothing: see leaseSQL.
+const leases = "lease_id = @lease_id"
+
+func leasesByKey(plan *planNode) bool {
+	for _, n := range plan.Plans {
+		if n.Parent == "Outer" {
+			return n.Node == "Index Scan" && n.Index == "jobs_pkey" && len(n.Plans) == 0 && strings.Contains(n.IndexCond, "id = ANY")
+		}
+	}
+	return false
 }
 
 // walksRunning counts a tenant's running jobs while a new cap's books are not settled:

@@ -94,14 +94,15 @@ WITH input AS MATERIALIZED (
 )
 INSERT INTO jobs (id, tenant_id, lane_id, queue, type, user_id, state, priority, payload, tags, metadata, max_attempts,
                   retry_base_ms, retry_cap_ms, retry_jitter, retry_curve, timeout_ms, dedupe_key, correlation_id, traceparent,
-                  created_at, run_at, deadline, ready_at, counted)
+                  created_at, run_at, deadline, ready_at, counted, size)
 SELECT id, tenant_id, lane_id, queue, type, user_id,
        CASE WHEN start_at > statement_timestamp() THEN 'scheduled' ELSE 'queued' END,
        -- a text[] of text[] cannot be unnested by rows, so each set of tags travels as an array's text
        priority, payload::json, tags::text[], metadata::json, max_attempts,
        retry_base_ms, retry_cap_ms, retry_jitter, retry_curve, timeout_ms, dedupe_key, correlation_id, traceparent,
        statement_timestamp(), start_at, deadline,
-       CASE WHEN start_at > statement_timestamp() THEN NULL ELSE statement_timestamp() END, counted
+       CASE WHEN start_at > statement_timestamp() THEN NULL ELSE statement_timestamp() END, counted,
+       octet_length(payload) + octet_length(metadata) + octet_length(tags)
 FROM input
 WHERE unit NOT IN (SELECT unit FROM late)
 -- one order for every core: two batches with the same dedupe_keys wait for each other, never in a circle
