@@ -79,17 +79,18 @@ WITH risen AS (
 INSERT INTO jobs (id, tenant_id, lane_id, queue, type, user_id, state, priority, payload, tags, metadata, attempt, max_attempts,
                   epoch, redrives, retry_base_ms, retry_cap_ms, retry_jitter, retry_curve, timeout_ms, dedupe_key, correlation_id,
                   traceparent, created_at, run_at, deadline, ready_at, started_at, last_error,
-                  outcome_lease_id, outcome_hash, outcome_answer, counted)
+                  outcome_lease_id, outcome_hash, outcome_answer, counted, size)
 SELECT id, tenant_id, lane_id, queue, type, user_id, 'queued', priority, payload, tags, metadata, 0, max_attempts,
        ` + risenEpoch + `, redrives + 1, retry_base_ms, retry_cap_ms, retry_jitter, retry_curve, timeout_ms, dedupe_key, correlation_id,
        traceparent, created_at, statement_timestamp(),
        CASE WHEN deadline > statement_timestamp() THEN deadline END, statement_timestamp(), started_at, last_error,
        -- the last holder's repeat is told the same until the next claim (D5)
-       outcome_lease_id, outcome_hash, outcome_answer, named.counted
+       outcome_lease_id, outcome_hash, outcome_answer, named.counted,
+       octet_length(payload::text) + octet_length(metadata::text) + octet_length(tags::text)
 FROM risen JOIN unnest(@ids::uuid[], @counted::smallint[]) AS named(id, counted) USING (id)
 -- as every insert into jobs, so that two never wait for each other in a circle
 ORDER BY tenant_id, dedupe_key NULLS FIRST, id
-RETURNING ` + liveColumns
+RETURNING ` + briefColumns
 
 // Redriven is what became of one dead letter.
 type Redriven struct {

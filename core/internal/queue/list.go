@@ -15,12 +15,13 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// listColumns are jobColumns without what a list does not show: payloads may be
-// 256 KiB each.
+// listKept are jobColumns without what a list does not show: payloads may be 256 KiB
+// each. briefColumns are liveColumns without them.
 const (
-	listKept    = `id, tenant_id, lane_id, queue, type, user_id, priority, NULL::json AS payload, tags, metadata, max_attempts, epoch, redrives, retry_base_ms, retry_cap_ms, retry_jitter, retry_curve, timeout_ms, dedupe_key, correlation_id, traceparent, created_at, run_at, deadline, started_at, worker_id, cancel_requested, attempt, last_error, outcome_lease_id, outcome_hash, outcome_answer`
-	listBefore  = `tenant_id = @tenant_id AND uuid_send(id) < uuid_send(@before::uuid) ORDER BY uuid_send(id) DESC LIMIT @chunk`
-	listMatches = `(@queue::text IS NULL OR queue = @queue)
+	listKept     = `id, tenant_id, lane_id, queue, type, user_id, priority, NULL::json AS payload, tags, metadata, max_attempts, epoch, redrives, retry_base_ms, retry_cap_ms, retry_jitter, retry_curve, timeout_ms, dedupe_key, correlation_id, traceparent, created_at, run_at, deadline, started_at, worker_id, cancel_requested, attempt, last_error, outcome_lease_id, outcome_hash, outcome_answer`
+	briefColumns = listKept + `, state, lease_id, lease_expires_at, NULL::json AS result, NULL::text AS reason, NULL::timestamptz AS finished_at`
+	listBefore   = `tenant_id = @tenant_id AND uuid_send(id) < uuid_send(@before::uuid) ORDER BY uuid_send(id) DESC LIMIT @chunk`
+	listMatches  = `(@queue::text IS NULL OR queue = @queue)
     AND (@type::text IS NULL OR type = @type)
     AND (@user::text IS NULL OR user_id = @user)
     AND (@states::text[] IS NULL OR state = ANY(@states))
@@ -36,7 +37,7 @@ const (
 const listSQL = `
 WITH chunk AS MATERIALIZED (
   SELECT * FROM (
-    (SELECT ` + listKept + `, state, lease_id, lease_expires_at, NULL::json AS result, NULL::text AS reason, NULL::timestamptz AS finished_at
+    (SELECT ` + briefColumns + `
      FROM jobs WHERE ` + listBefore + `)
     UNION ALL
     (SELECT ` + listKept + `, state, NULL, NULL, NULL, NULL, finished_at FROM finished_jobs WHERE ` + listBefore + `)

@@ -267,14 +267,28 @@ func deferral(row *lockedRow, said *Ending) (ending *Ending, deferred bool) {
 	return &made, true
 }
 
+// recordedColumns are what is on record of a job's last outcome. A thousand payloads
+// would be 256 MB.
+const recordedColumns = `id, tenant_id, attempt, epoch, outcome_lease_id, outcome_hash, outcome_answer`
+
 // lastOutcomeSQL looks for jobs that were not held by the lease that was named:
 // live, finished or dead, in one statement, so that none is missed on its move.
 const lastOutcomeSQL = `
-SELECT ` + liveColumns + ` FROM jobs WHERE id = ANY(@ids::uuid[])
+SELECT ` + recordedColumns + ` FROM jobs WHERE id = ANY(@ids::uuid[])
 UNION ALL
-SELECT ` + finishedColumns + ` FROM finished_jobs WHERE id = ANY(@ids::uuid[])
+SELECT ` + recordedColumns + ` FROM finished_jobs WHERE id = ANY(@ids::uuid[])
 UNION ALL
-SELECT ` + deadColumns + ` FROM dead_letters WHERE id = ANY(@ids::uuid[])`
+SELECT ` + recordedColumns + ` FROM dead_letters WHERE id = ANY(@ids::uuid[])`
+
+type recorded struct {
+	ID             uuid.UUID
+	TenantID       tenant.ID
+	Attempt        int32
+	Epoch          int64
+	OutcomeLeaseID *uuid.UUID
+	OutcomeHash    []byte
+	OutcomeAnswer  []byte
+}
 
 // answerMissing tells holders without a lease what is on record: the same
 // ending's answer again, a conflict, a lost lease, or nothing at all.
@@ -286,8 +300,8 @@ func (s *Store) answerMissing(ctx context.Context, endings []Ending, missing []i
 	for i, index := range missing {
 		ids[i] = endings[index].Lease.Job
 	}
-	rows, err := query(ctx, s, pgx.RowToAddrOfStructByName[jobRow], lastOutcomeSQL, pgx.StrictNamedArgs{"ids": ids})
-	found := make(map[uuid.UUID]*jobRow, len(rows))
+	rows, err := query(ctx, s, pgx.RowToAddrOfStructByName[recorded], lastOutcomeSQL, pgx.StrictNamedArgs{"ids": ids})
+	found := make(map[uuid.UUID]*recorded, len(rows))
 	for _, row := range rows {
 		found[row.ID] = row
 	}
@@ -308,7 +322,7 @@ func nothingChanged(err error) error {
 	return err
 }
 
-func onRecord(row *jobRow, ending *Ending) Ended {
+func onRecord(row *recorded, ending *Ending) Ended {
 	// The platform sees every tenant's jobs; it stands here only with a token that
 	// never was this job's.
 	if row == nil || (row.TenantID != ending.Lease.Tenant && ending.Lease.Tenant != tenant.Platform) {

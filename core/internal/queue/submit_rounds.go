@@ -86,7 +86,7 @@ const liveByDedupeSQL = `
 SELECT holder.*
 FROM unnest(@tenants::uuid[], @users::text[], @keys::text[]) AS asked(tenant, name, key)
 CROSS JOIN LATERAL (
-  SELECT ` + liveColumns + `
+  SELECT ` + briefColumns + `
   FROM jobs
   WHERE tenant_id = asked.tenant AND COALESCE(user_id, '') = asked.name AND dedupe_key = asked.key
     -- repeated from the index's predicate, or the planner may not use it

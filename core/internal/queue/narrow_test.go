@@ -1,0 +1,58 @@
+package queue_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// What is asked for a thousand jobs at once and shows no payload reads none.
+func TestAnswersWithoutPayloadsReadNone(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	seen := &statements{seen: map[string][]any{}}
+	store, err := queue.Open(t.Context(), queue.Options{URL: f.url, MaxConns: 2, PoolWait: time.Minute, Tracer: seen})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	keyed := f.job(func(j *queue.NewJob) { j.DedupeKey = new("k"); j.MaxAttempts = 1 })
+	f.submit(keyed)
+	keyed.ID = uuid.Must(uuid.NewV7())
+	if _, err := store.Submit(t.Context(), []queue.Submission{{Tenant: f.tenant, Jobs: []queue.NewJob{keyed}}}); err != nil {
+		t.Fatal(err)
+	}
+	claimed := f.claimOne()
+	failed := []queue.Ending{{Lease: claimed.Lease(), Kind: api.KindFail, Error: &api.JobError{Type: "t"}}}
+	store.End(t.Context(), failed)
+	if again := store.End(t.Context(), failed); again[0].Err != nil || !again[0].Replayed {
+		t.Fatalf("the repeat is %+v", again[0])
+	}
+	if risen := store.Redrive(t.Context(), f.tenant, "", []uuid.UUID{claimed.ID}, nil); risen[0].Err != nil {
+		t.Fatal(risen[0].Err)
+	}
+	conn := queuetest.Connect(t, f.url)
+	for sql := range seen.seen {
+		rewritten, _, err := pgx.NamedArgs{}.RewriteQuery(t.Context(), conn, sql, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		described, err := conn.Prepare(t.Context(), "", rewritten)
+		if err != nil {
+			continue // BEGIN and the like
+		}
+		for _, field := range described.Fields {
+			// PostgreSQL does not say what lies under a UNION
+			if field.Name == "payload" && (field.TableOID != 0 || !strings.Contains(sql, "NULL::json AS payload")) {
+				t.Errorf("payloads are read by\n%s", sql)
+			}
+		}
+	}
+}
