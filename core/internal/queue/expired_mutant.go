@@ -13,7 +13,7 @@ WHERE state = 'running' AND id IN (
   SELECT id FROM jobs
   WHERE state = 'running' AND lease_expires_at < statement_timestamp() AND lease_expires_at >= statement_timestamp() - @reach::interval
     AND (lease_expires_at, id) > (@after::timestamptz, @after_id::uuid)
-    AND (@since::timestamptz + visibility_timeout_ms * interval '1 millisecond' / 3 <= statement_timestamp() OR @since::timestamptz > statement_timestamp())
+    AND ` + heardSQL + `
   ORDER BY lease_expires_at, id
   LIMIT @batch)
 ORDER BY id

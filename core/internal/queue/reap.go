@@ -32,9 +32,10 @@ type Reaped struct {
 // Reap takes back at most batch expired leases, of any tenants. On the last
 // attempt the job becomes a dead letter (D6), otherwise it is queued again; an
 // attempt that ran past its timeout_ms has failed and waits by its backoff.
-// random is uniform in [0, 1).
+// since is when PostgreSQL answered first; random is uniform in [0, 1).
 func (s *Store) Reap(ctx context.Context, since time.Time, batch int, random func() float64) ([]Reaped, error) {
-	reaped, _, err := s.ReapAfter(ctx, since, Ever, ReapPlace{}, batch, random)
+	hearing := &Hearing{Silences: []Silence{{since, Longest}}}
+	reaped, _, err := s.ReapAfter(ctx, hearing, Ever, ReapPlace{}, batch, random)
 	return reaped, err
 }
 
@@ -47,10 +48,10 @@ type ReapPlace struct {
 // ReapAfter is Reap behind a place, and gives the next one. Leases that expired longer
 // ago than reach are not looked for; see Ever. What a batch leaves to
 // somebody who holds it is behind: only from the beginning it is found again.
-func (s *Store) ReapAfter(ctx context.Context, since time.Time, reach time.Duration, place ReapPlace, batch int, random func() float64) ([]Reaped, ReapPlace, error) {
-	reaped, err := s.takeBack(ctx, expiredSQL, pgx.StrictNamedArgs{
-		"since": since, "reach": reach, "after": place.ended, "after_id": place.id, "batch": batch,
-	}, random)
+func (s *Store) ReapAfter(ctx context.Context, hearing *Hearing, reach time.Duration, place ReapPlace, batch int, random func() float64) ([]Reaped, ReapPlace, error) {
+	args := hearing.args()
+	args["reach"], args["after"], args["after_id"], args["batch"] = reach, place.ended, place.id, batch
+	reaped, err := s.takeBack(ctx, expiredSQL, args, random)
 	for i := range reaped {
 		if one := &reaped[i]; place.before(one.ended, one.ID) {
 			place = ReapPlace{one.ended, one.ID}

@@ -3,6 +3,7 @@ package sweep
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
@@ -17,6 +18,9 @@ const (
 	// reapPause lies between two batches of a mass expiry, so that its jobs do not
 	// all come back in one instant, and claims get their turn.
 	reapPause = 50 * time.Millisecond
+	// listenEvery is how often PostgreSQL is asked whether it is there: often within the
+	// shortest lease.
+	listenEvery = 250 * time.Millisecond
 )
 
 // Reaper takes expired leases back.
@@ -26,11 +30,11 @@ type Reaper struct {
 	kick       func()
 	metrics    *metrics.Jobs
 	log        *slog.Logger
-	// since is when this core, or PostgreSQL, came up, by PostgreSQL's clock; nil
-	// where that is not known yet. Until a third of a visibility timeout has passed
-	// since then, holders speak first.
-	since *time.Time
-	reach reach
+	reach      reach
+
+	mu sync.Mutex
+	// hearing is when PostgreSQL answered: after a silence holders speak first.
+	hearing queue.Hearing
 }
 
 // NewReaper makes a Reaper. kick is called when a job starts to wait for its time.
@@ -40,25 +44,76 @@ func NewReaper(store *queue.Store, d *dispatch.Dispatcher, kick func(), m *metri
 
 // Run reaps until ctx ends.
 func (r *Reaper) Run(ctx context.Context) error {
+	var listening sync.WaitGroup
+	listening.Go(func() { r.listen(ctx) })
+	defer listening.Wait()
 	every(ctx, ReapPeriod, "reap", r.metrics, r.log, r.RunOnce)
 	return nil
 }
 
-// RunOnce takes back every lease that has expired by now.
+// listen asks PostgreSQL for its time, so that a silence is noticed.
+func (r *Reaper) listen(ctx context.Context) {
+	for {
+		_, _ = r.hear(ctx) // the duty itself says what is wrong
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(listenEvery):
+		}
+	}
+}
+
+func (r *Reaper) hear(ctx context.Context) (silent bool, err error) {
+	now, err := r.store.Now(ctx)
+	if err != nil {
+		return false, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.hearing.Hear(now), nil
+}
+
+func (r *Reaper) heard() *queue.Hearing {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	heard := r.hearing
+	return &heard
+}
+
+// deaf forgets when PostgreSQL answered: whoever could not reach it now could not reach
+// it either.
+func (r *Reaper) deaf() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.hearing.Last = time.Time{}
+}
+
+// RunOnce takes back every lease that has expired by now, but for those whose holders
+// could not be heard.
 func (r *Reaper) RunOnce(ctx context.Context) error {
-	if r.since == nil {
-		now, err := r.store.Now(ctx)
-		if err != nil {
+	if _, err := r.hear(ctx); err != nil {
+		r.deaf()
+		return err
+	}
+	// A statement that comes after a silence takes back less, and is run again.
+	for range 5 {
+		if err := r.reap(ctx); err != nil {
 			return err
 		}
-		r.since = &now
+		if silent, err := r.hear(ctx); err != nil || !silent {
+			return err
+		}
 	}
+	return nil
+}
+
+func (r *Reaper) reap(ctx context.Context) error {
 	back, done := r.reach.next()
 	var place queue.ReapPlace
 	for {
-		reaped, next, err := r.store.ReapAfter(ctx, *r.since, back, place, reapBatch, random)
+		reaped, next, err := r.store.ReapAfter(ctx, r.heard(), back, place, reapBatch, random)
 		if err != nil {
-			r.since = nil // whoever could not reach PostgreSQL now could not reach it either
+			r.deaf()
 			return err
 		}
 		for _, one := range reaped {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
@@ -178,4 +179,31 @@ func TestReapStopsAmidAMassExpiry(t *testing.T) {
 	if n := f.count(`SELECT count(*) FROM jobs WHERE state = 'running'`); n != 1000 {
 		t.Errorf("%d are still leased, want 1000", n)
 	}
+}
+
+// PostgreSQL, or this core, stood still for longer than a third of a lease: whoever
+// was not heard meanwhile speaks first.
+func TestReapGivesHoldersTimeAfterAStandstill(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	id := f.submit(1, 0)[0]
+	r := f.reaper()
+	if err := r.RunOnce(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	<-time.After(3 * time.Second) // it runs each second, and listens more often
+	f.claimAndExpire(1)
+	f.exec(`UPDATE jobs SET visibility_timeout_ms = 6000`)
+	if err := r.RunOnce(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if job := f.get(id); job.State != api.StateRunning {
+		t.Fatalf("job is %s, want running", job.State)
+	}
+	queuetest.Eventually(t, "the job to be taken back", func() bool {
+		if err := r.RunOnce(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return f.get(id).State == api.StateQueued
+	})
 }
