@@ -28,6 +28,7 @@ type Config struct {
 	MetricsListen  string        `env:"FORGEQUEUE_METRICS_LISTEN"  envDefault:"127.0.0.1:9090"        doc:"Address of /metrics, and for callers on this machine /debug/pprof, host:port; keep it private. Default 127.0.0.1:9090."`
 	CoreURL        string        `env:"FORGEQUEUE_CORE_URL"        envDefault:"http://127.0.0.1:8081" doc:"Where core's internal API is, a URL without path. Default http://127.0.0.1:8081."`
 	RedisURL       secret.Text   `env:"REDIS_URL"                                                     doc:"Redis or Valkey, redis:// or rediss://. Optional: without it each gateway limits by itself, at rate ÷ FORGEQUEUE_REPLICAS, and revoked keys and changed limits take up to 30 s to arrive. Default none."`
+	RedisTimeout   time.Duration `env:"FORGEQUEUE_REDIS_TIMEOUT"   envDefault:"50ms"                  doc:"How long a request waits for Redis before the gateway decides by itself, a duration such as 50ms; more where Redis is far away. 5ms to 10s. Default 50ms."`
 	HopSecret      secret.Text   `env:"FORGEQUEUE_HOP_SECRET"                                         doc:"Signs the calls to core, at least 32 bytes, the same in both. Required; openssl rand -base64 32 makes one."`
 	KeySecret      secret.Text   `env:"FORGEQUEUE_KEY_SECRET"                                         doc:"HMAC secret of API keys, at least 32 bytes, the same in every gateway; changing it makes all keys invalid. Required; openssl rand -base64 32 makes one."`
 	OperatorKey    secret.Text   `env:"FORGEQUEUE_OPERATOR_KEY"                                       doc:"The credential that opens /v1/admin, at least 27 characters. Optional: without it these routes do not exist. Default none."`
@@ -120,6 +121,7 @@ func (cfg Config) check() error {
 	between := func(value, least, most time.Duration, name string) {
 		wrong(value >= least && value <= most, "%s %v: must be between %v and %v", name, value, least, most)
 	}
+	between(cfg.RedisTimeout, 5*time.Millisecond, 10*time.Second, "FORGEQUEUE_REDIS_TIMEOUT")
 	between(cfg.DrainNotice, 0, maxDrainNotice, "FORGEQUEUE_DRAIN_NOTICE")
 	between(cfg.BreakerWindow, time.Second, 10*time.Minute, "FORGEQUEUE_BREAKER_WINDOW")
 	between(cfg.BreakerOpen, 100*time.Millisecond, time.Minute, "FORGEQUEUE_BREAKER_OPEN")

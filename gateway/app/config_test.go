@@ -62,6 +62,7 @@ func TestEachProblemIsNamed(t *testing.T) {
 		"FORGEQUEUE_HOP_IN_FLIGHT":    {"0", "15", "-1", "100000"},
 		"FORGEQUEUE_HOP_PARKED":       {"0", "100000"},
 		"FORGEQUEUE_BREAKER_WINDOW":   {"0s", "11m"},
+		"FORGEQUEUE_REDIS_TIMEOUT":    {"1ms", "20s"},
 		"FORGEQUEUE_BREAKER_OPEN":     {"0s", "2m"},
 		"FORGEQUEUE_REPLICAS":         {"0", "-1", "10001"},
 		"FORGEQUEUE_TRUSTED_PROXIES":  {"10.0.0.0/33", "localhost", "10.0.0.0/8,nonsense", "10.0.0.0/8;10.1.0.0/8"},

@@ -65,7 +65,7 @@ func (cfg Config) assemble(logger *slog.Logger, registry prometheus.Registerer, 
 	if err != nil {
 		return nil, fmt.Errorf("FORGEQUEUE_TRUSTED_PROXIES: %w", err)
 	}
-	redis, err := admission.Connect(cfg.RedisURL.Reveal())
+	redis, err := admission.ConnectWithin(cfg.RedisURL.Reveal(), cfg.RedisTimeout)
 	if err != nil {
 		return nil, err
 	}

@@ -41,8 +41,8 @@ type Redis struct {
 // cluster's URL names further nodes, as in redis://one:6379?addr=two:6379.
 func Connect(url string) (*Redis, error) { return ConnectWithin(url, redisBudget) }
 
-// ConnectWithin is Connect for who gives Redis another time than the usual 50 ms
-// a request, as a test on a crowded machine does.
+// ConnectWithin is Connect with another time that a request gives Redis than the
+// usual 50 ms.
 func ConnectWithin(url string, budget time.Duration) (*Redis, error) {
 	if url == "" {
 		return &Redis{budget: budget}, nil
