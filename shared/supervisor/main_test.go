@@ -12,6 +12,7 @@ import (
 	"runtime/pprof"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -24,7 +25,11 @@ const partVar, dirVar = "SUPERVISOR_TEST_PART", "SUPERVISOR_TEST_DIR"
 func TestMain(m *testing.M) {
 	part := os.Getenv(partVar)
 	if part == "" {
-		os.Exit(m.Run())
+		code := m.Run()
+		if initialised.dir != "" {
+			_ = os.RemoveAll(initialised.dir)
+		}
+		os.Exit(code)
 	}
 	var err error
 	switch part {
@@ -186,10 +191,41 @@ func binaries(t *testing.T) PostgresBinaries {
 	return b
 }
 
-// startPostgres starts a server that the test's end stops, if it still runs.
+// initialised is a data folder that tests take copies of: initdb takes a second of a
+// processor, and few tests are about it.
+var initialised struct {
+	once sync.Once
+	dir  string
+	err  error
+}
+
+// copied makes dataDir a copy of a data folder as initdb leaves it.
+func copied(t *testing.T, dataDir string) {
+	t.Helper()
+	initialised.once.Do(func() {
+		dir, err := os.MkdirTemp("", "fqsup-")
+		if err == nil {
+			initialised.dir, err = dir, os.Chmod(dir, 0o711)
+		}
+		if err == nil {
+			_, err = prepare(context.Background(), PostgresOptions{DataDir: filepath.Join(dir, "pg"), Binaries: binaries(t)})
+		}
+		initialised.err = err
+	})
+	must(t, initialised.err)
+	if output, err := exec.CommandContext(t.Context(), "cp", "-Rp", filepath.Join(initialised.dir, "pg"), dataDir).CombinedOutput(); err != nil {
+		t.Fatalf("cp: %v\n%s", err, output)
+	}
+}
+
+// startPostgres starts a server that the test's end stops, if it still runs. The data
+// folder is a copy where its parent is there, it is not, and its owner is the usual one.
 func startPostgres(t *testing.T, opts PostgresOptions) *Postgres {
 	t.Helper()
 	opts.Binaries = binaries(t)
+	if exists(filepath.Dir(opts.DataDir)) && !exists(opts.DataDir) && opts.User == "" {
+		copied(t, opts.DataDir)
+	}
 	p, err := StartPostgres(t.Context(), opts)
 	must(t, err)
 	t.Cleanup(func() {

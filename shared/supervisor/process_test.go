@@ -54,7 +54,9 @@ func TestKillOfTheParentInInitdb(t *testing.T) {
 	dir := killedInInitdb(t)
 	eventually(t, "initdb gone", func() bool { return len(processesIn(t, dir)) == 0 })
 
-	startPostgres(t, PostgresOptions{DataDir: filepath.Join(dir, "pg")})
+	p, err := StartPostgres(t.Context(), PostgresOptions{DataDir: filepath.Join(dir, "pg"), Binaries: binaries(t)})
+	must(t, err)
+	defer func() { must(t, p.Stop(withinPatience(t))) }()
 	if left := initFolders(dir); len(left) > 0 {
 		t.Errorf("not swept: %v", left)
 	}

@@ -71,7 +71,7 @@ func TestIPLimitMemoryIsBounded(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	for i := range uint32(1_000_000) {
+	for i := range uint32(400_000) {
 		var v4 [4]byte
 		binary.BigEndian.PutUint32(v4[:], i+10<<24)
 		address := netip.AddrFrom4(v4)
@@ -92,8 +92,8 @@ func TestIPLimitMemoryIsBounded(t *testing.T) {
 	if got := l.Addresses(); got != addresses {
 		t.Errorf("%d addresses are remembered", got)
 	}
-	// Other tests run beside this one: a wide bound, where a million would be 250 MB.
-	if grown := int64(after.HeapAlloc) - int64(before.HeapAlloc); grown > 100<<20 {
+	// Other tests run beside this one: a wide bound, where all of these would be 100 MB.
+	if grown := int64(after.HeapAlloc) - int64(before.HeapAlloc); grown > 60<<20 {
 		t.Errorf("the heap grew by %d MB", grown>>20)
 	}
 	runtime.KeepAlive(l)

@@ -21,7 +21,7 @@ import (
 // scriptSteps is how many steps the script is held to its model for, in two
 // halves: on the clock of Redis, and on one that jumps. 1,000,000 on demand:
 // FORGEQUEUE_SCRIPT_STEPS.
-const scriptSteps = 120_000
+const scriptSteps = 40_000
 
 // stepsPerCheck spreads them over rapid's 100 checks.
 func stepsPerCheck(t *testing.T) int {

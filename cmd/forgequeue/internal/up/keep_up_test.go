@@ -15,12 +15,11 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forgequeue/forgequeue/shared/supervisor"
-
 )
 
 // PostgreSQL is killed, and killed again while it starts again.
 func TestPostgresKilledWhileItStartsAgain(t *testing.T) {
-	t.Setenv("DATABASE_URL", "") // which would be somebody else's
+	t.Setenv("DATABASE_URL", "")           // which would be somebody else's
 	dir, err := os.MkdirTemp("", "fq-up-") // not a test's TempDir: PostgreSQL's user could not enter it
 	if err != nil {
 		t.Fatal(err)

@@ -40,9 +40,9 @@ type Options struct {
 
 const (
 	// readyTime is how long the services may take to come up.
-	readyTime = 60 * time.Second
+	readyTime = 3 * time.Minute
 	// stopTime is how long PostgreSQL and Redis may take to stop.
-	stopTime = 30 * time.Second
+	stopTime = time.Minute
 	// grace is how long requests and samples in flight may take at the stop.
 	grace = 10 * time.Second
 )
