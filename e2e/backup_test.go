@@ -27,17 +27,17 @@ func TestABackupIsRestoredOnAnotherServer(t *testing.T) {
 	t.Parallel()
 	const active = 40 // as many as the tenant may have
 	// Both servers are of the installed version, which is that of pg_dump.
-	c := stack.NewCluster(t, stack.ClusterOptions{DatabaseURL: secondDatabase(t, stack.Up(t, stack.Folder(t), "--demo=false").DatabaseURL)})
+	c := stack.NewCluster(t, stack.ClusterOptions{DatabaseURL: stack.Up(t, stack.Folder(t), "--demo=false").SecondDatabase(t)})
 	tenant := c.NewTenant(t, "kept")
 	limit := int64(active)
 	c.Override(t, tenant, api.Overrides{Limits: api.Limits{MaxActive: &limit}})
-	c.SetQueue(t, tenant, backupQueue, map[string]any{"visibility_timeout_ms": 2000})
+	c.SetQueue(t, tenant, backupQueue, map[string]any{"visibility_timeout_ms": stack.Patience(2 * time.Second).Milliseconds()})
 	api0 := c.Client(t, tenant.Key)
 	jobs := make([]string, active)
 	for i := range jobs {
-		jobs[i] = submit(t, api0, api.SubmitRequest{Type: "keep", Queue: backupQueue})
+		jobs[i] = stack.Submit(t, api0, api.SubmitRequest{Type: "keep", Queue: backupQueue})
 	}
-	done, dead, running := claimOne(t, api0, "before", backupQueue, 0), claimOne(t, api0, "before", backupQueue, 0), claimOne(t, api0, "before", backupQueue, 0)
+	done, dead, running := stack.ClaimOne(t, api0, "before", backupQueue), stack.ClaimOne(t, api0, "before", backupQueue), stack.ClaimOne(t, api0, "before", backupQueue)
 	complete(t, api0, done)
 	if _, err := api0.Fail(t.Context(), dead.ID, api.FailRequest{LeaseToken: dead.LeaseToken, Permanent: true}); err != nil {
 		t.Fatal(err)
@@ -46,8 +46,8 @@ func TestABackupIsRestoredOnAnotherServer(t *testing.T) {
 	dump := filepath.Join(t.TempDir(), "forgequeue.dump")
 	postgresTool(t, "pg_dump", "--format=custom", "--file="+dump, "--dbname="+c.DatabaseURL)
 
-	late := claimOne(t, api0, "after", backupQueue, 0)
-	lost := submit(t, api0, api.SubmitRequest{Type: "too-late", Queue: backupQueue})
+	late := stack.ClaimOne(t, api0, "after", backupQueue)
+	lost := stack.Submit(t, api0, api.SubmitRequest{Type: "too-late", Queue: backupQueue})
 	for _, service := range []*stack.Service{c.Gateways[0], c.Cores[0]} {
 		if code, _ := service.Stop(); code != 0 {
 			t.Fatalf("a service stopped with exit code %d", code)
@@ -55,7 +55,7 @@ func TestABackupIsRestoredOnAnotherServer(t *testing.T) {
 	}
 
 	server := stack.Up(t, stack.Folder(t), "--demo=false")
-	restored := secondDatabase(t, server.DatabaseURL)
+	restored := server.SecondDatabase(t)
 	postgresTool(t, "pg_restore", "--no-owner", "--exit-on-error", "--dbname="+restored, dump)
 	c = stack.NewCluster(t, stack.ClusterOptions{DatabaseURL: restored, RedisURL: c.RedisURL}) // runs `core migrate`
 	api1 := c.Client(t, tenant.Key)
@@ -66,11 +66,11 @@ func TestABackupIsRestoredOnAnotherServer(t *testing.T) {
 	if _, err := api1.Complete(t.Context(), late.ID, api.CompleteRequest{LeaseToken: late.LeaseToken}); !isCode(err, problem.LeaseLost) {
 		t.Errorf("a lease from after the backup completes: %v, want lease_lost", err)
 	}
-	if state := get(t, api1, dead.ID).State; state != api.StateDeadLetter {
+	if state := stack.Get(t, api1, dead.ID).State; state != api.StateDeadLetter {
 		t.Errorf("the dead letter is %s", state)
 	}
 	for range 2 { // two of the forty had ended
-		submit(t, api1, api.SubmitRequest{Type: "keep", Queue: backupQueue})
+		stack.Submit(t, api1, api.SubmitRequest{Type: "keep", Queue: backupQueue})
 	}
 	if _, err := api1.Submit(t.Context(), api.SubmitRequest{Type: "keep", Queue: backupQueue}); !isCode(err, problem.ActiveCapReached) {
 		t.Errorf("one more than the cap: %v, want active_cap_reached", err)
@@ -78,20 +78,20 @@ func TestABackupIsRestoredOnAnotherServer(t *testing.T) {
 
 	deliveries := map[string]int{}
 	stack.Eventually(t, time.Minute, "every job that was not done is done", func() bool {
-		job := claimOne(t, api1, "then", backupQueue, 10*time.Second)
+		job := stack.ClaimOne(t, api1, "then", backupQueue)
 		deliveries[job.ID]++
 		complete(t, api1, job)
 		return len(deliveries) == active
 	})
 	for _, id := range jobs {
-		if job := get(t, api1, id); id != dead.ID && job.State != api.StateCompleted {
+		if job := stack.Get(t, api1, id); id != dead.ID && job.State != api.StateCompleted {
 			t.Errorf("job %s is %s", id, job.State)
 		}
 	}
 	if deliveries[done.ID] != 0 || deliveries[running.ID] != 1 || deliveries[late.ID] != 1 {
 		t.Errorf("deliveries of done, running, late: %d %d %d, want 0 1 1", deliveries[done.ID], deliveries[running.ID], deliveries[late.ID])
 	}
-	if attempt := get(t, api1, running.ID).Attempt; attempt != 2 {
+	if attempt := stack.Get(t, api1, running.ID).Attempt; attempt != 2 {
 		t.Errorf("what ran during the backup is done by attempt %d, want 2", attempt)
 	}
 	if drift := c.Verify(t); len(drift) > 0 {
@@ -108,8 +108,8 @@ func TestACountIsBegunAnew(t *testing.T) {
 	limit := int64(3)
 	c.Override(t, tenant, api.Overrides{Limits: api.Limits{MaxActive: &limit}})
 	api0 := c.Client(t, tenant.Key)
-	first := submit(t, api0, api.SubmitRequest{Type: "x", Queue: backupQueue})
-	submit(t, api0, api.SubmitRequest{Type: "x", Queue: backupQueue})
+	first := stack.Submit(t, api0, api.SubmitRequest{Type: "x", Queue: backupQueue})
+	stack.Submit(t, api0, api.SubmitRequest{Type: "x", Queue: backupQueue})
 	conn, err := pgx.Connect(t.Context(), c.DatabaseURL)
 	if err != nil {
 		t.Fatal(err)
@@ -135,11 +135,11 @@ func TestACountIsBegunAnew(t *testing.T) {
 	if drift := c.Verify(t); len(drift) > 0 {
 		t.Errorf("core verify: %q", drift)
 	}
-	submit(t, api0, api.SubmitRequest{Type: "x", Queue: backupQueue}) // the third of three
+	stack.Submit(t, api0, api.SubmitRequest{Type: "x", Queue: backupQueue}) // the third of three
 	if _, err := api0.Submit(t.Context(), api.SubmitRequest{Type: "x", Queue: backupQueue}); !isCode(err, problem.ActiveCapReached) {
 		t.Errorf("beyond the cap: %v", err)
 	}
-	if job := claimOne(t, api0, "after", backupQueue, 5*time.Second); job.ID != first {
+	if job := stack.ClaimOne(t, api0, "after", backupQueue); job.ID != first {
 		t.Errorf("claimed %s, want the first", job.ID)
 	}
 }

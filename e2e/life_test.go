@@ -57,7 +57,7 @@ func TestTheWholeLifeOfAJob(t *testing.T) {
 	c := s.Client(t)
 
 	// it fails for good, and is a dead letter with its story
-	id := submit(t, c, api.SubmitRequest{Type: "mail", Queue: "q", Tags: []string{"smtp"}, Metadata: map[string]string{"order": "7"}})
+	id := stack.Submit(t, c, api.SubmitRequest{Type: "mail", Queue: "q", Tags: []string{"smtp"}, Metadata: map[string]string{"order": "7"}})
 	claim := func() api.ClaimedJob {
 		t.Helper()
 		tags, wait := []string{"smtp", "other"}, int64(5000)
@@ -122,7 +122,7 @@ func TestWaitingForAJobIsWoken(t *testing.T) {
 	t.Parallel()
 	s := stack.Up(t, stack.Folder(t), "--demo=false")
 	c := s.Client(t)
-	id := submit(t, c, api.SubmitRequest{Type: "x"})
+	id := stack.Submit(t, c, api.SubmitRequest{Type: "x"})
 	_, headers, _ := ask(t, s, "GET", "/v1/jobs/"+id, "")
 	etag := headers.Get("ETag")
 	if status, _, _ := ask(t, s, "GET", "/v1/jobs/"+id, "", "If-None-Match", etag); etag == "" || status != http.StatusNotModified {
@@ -143,7 +143,7 @@ func TestWaitingForAJobIsWoken(t *testing.T) {
 		return answers
 	}
 	next, other := waiting(), waiting("If-None-Match", etag)
-	claimed := claimOne(t, c, "w", "default", 5*time.Second)
+	claimed := stack.ClaimOne(t, c, "w", "default")
 	if got := <-other; got.status != 200 || got.state != api.StateRunning || got.after > 15*time.Second {
 		t.Errorf("who has seen it queued: %+v", got)
 	}
@@ -163,7 +163,7 @@ func TestPauseOutlivesARestart(t *testing.T) {
 	t.Parallel()
 	data := stack.Folder(t)
 	s := stack.Up(t, data, "--demo=false")
-	id := submit(t, s.Client(t), api.SubmitRequest{Type: "x", Queue: "q", Tags: []string{"gpu"}})
+	id := stack.Submit(t, s.Client(t), api.SubmitRequest{Type: "x", Queue: "q", Tags: []string{"gpu"}})
 	if status, _, body := ask(t, s, "POST", "/v1/queues/q/pause", ""); status != 200 || !field[bool](t, body, "paused") {
 		t.Fatalf("%d %s", status, body)
 	}
@@ -192,7 +192,7 @@ func TestPauseOutlivesARestart(t *testing.T) {
 	if err != nil || len(claimed.Jobs) != 1 || claimed.Jobs[0].ID != id {
 		t.Fatalf("%+v %v", claimed, err)
 	}
-	if got := get(t, c, id); got.LeaseExpiresAt.Sub(got.StartedAt.Time) != 5*time.Second {
+	if got := stack.Get(t, c, id); got.LeaseExpiresAt.Sub(got.StartedAt.Time) != 5*time.Second {
 		t.Errorf("the lease is %v long, want the queue's 5 s", got.LeaseExpiresAt.Sub(got.StartedAt.Time))
 	}
 }
@@ -202,8 +202,8 @@ func TestForeignLooksLikeUnknown(t *testing.T) {
 	t.Parallel()
 	s := stack.Up(t, stack.Folder(t), "--demo=false")
 	c := s.Client(t)
-	id := submit(t, c, api.SubmitRequest{Type: "x"})
-	held := claimOne(t, c, "w", "default", 5*time.Second)
+	id := stack.Submit(t, c, api.SubmitRequest{Type: "x"})
+	held := stack.ClaimOne(t, c, "w", "default")
 	stranger := *s
 	stranger.APIKey = tenantKey(t, s.Gateway, s.OperatorKey)
 	token := `{"lease_token":"` + held.LeaseToken + `"}`
@@ -242,7 +242,7 @@ func TestForeignLooksLikeUnknown(t *testing.T) {
 	if _, _, list := ask(t, &stranger, "GET", "/v1/jobs", ""); len(field[[]api.JobSummary](t, list, "items")) != 0 {
 		t.Errorf("a stranger's list: %s", list)
 	}
-	if job := get(t, c, id); job.State != api.StateRunning {
+	if job := stack.Get(t, c, id); job.State != api.StateRunning {
 		t.Errorf("the job is %s", job.State)
 	}
 }

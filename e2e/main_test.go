@@ -11,8 +11,5 @@ func TestMain(m *testing.M) {
 	if os.Getenv(workerEnv) != "" {
 		os.Exit(workerProcess())
 	}
-	if os.Getenv(planEnv) != "" {
-		os.Exit(planProcess())
-	}
 	os.Exit(stack.Main(m))
 }

@@ -3,7 +3,6 @@ package e2e_test
 import (
 	"net/http"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -51,7 +50,7 @@ func (m *mixed) submitted(n int, request api.SubmitRequest) (ids []string) {
 	m.Helper()
 	request.Type = "test"
 	for range n {
-		ids = append(ids, submit(m.T, m.next(), request))
+		ids = append(ids, stack.Submit(m.T, m.next(), request))
 	}
 	return ids
 }
@@ -127,9 +126,13 @@ func (m *mixed) live() {
 	gone, err := m.next().DiscardDeadLetters(t.Context(), m.dead("gone", 2))
 	must(t, gone, err)
 	m.dead("swept", 3)
-	swept, err := m.next().DiscardMatching(t.Context(), api.DeadLetterFilter{Queue: "swept"}, 0)
+	redriver := m.next()
+	swept, err := redriver.DiscardMatching(t.Context(), api.DeadLetterFilter{Queue: "swept"}, 0)
 	must(t, swept, err)
-	redriven(t, m.next(), swept.ID, time.Minute, ended)
+	stack.Eventually(t, time.Minute, "the redrive to end", func() bool {
+		seen, err := redriver.GetRedrive(t.Context(), swept.ID)
+		return err == nil && seen.State != api.RedriveRunning
+	})
 
 	m.submitted(1, api.SubmitRequest{Queue: "short"})
 	m.claimed("short") // and never heard of again
@@ -168,8 +171,8 @@ func TestMetricsAgreeAfterAMixedLife(t *testing.T) {
 			t.Errorf("%s is %v, not %v", name, got, want)
 		}
 	}
-	open := query[int](t.Context(), t, m.cluster.DatabaseURL, `SELECT count(*)::integer FROM jobs`)[0]
-	dead := query[int](t.Context(), t, m.cluster.DatabaseURL, `SELECT count(*)::integer FROM dead_letters`)[0]
+	open := stack.Query[int](t.Context(), t, m.cluster.DatabaseURL, `SELECT count(*)::integer FROM jobs`)[0]
+	dead := stack.Query[int](t.Context(), t, m.cluster.DatabaseURL, `SELECT count(*)::integer FROM dead_letters`)[0]
 	if counted := m.sum("forgequeue_jobs_dead_lettered_total") - m.sum(`forgequeue_jobs_requeued_total{reason="redrive"}`) - m.sum("forgequeue_jobs_discarded_total"); counted != float64(dead) {
 		t.Errorf("by the metrics there are %v dead letters, not %d", counted, dead)
 	}
@@ -222,7 +225,7 @@ func (m *mixed) series() map[string]bool {
 // documented looks for every metric of the running services in api-docs/metrics.md.
 func (m *mixed) documented() {
 	m.Helper()
-	page, err := os.ReadFile(filepath.Join("..", "api-docs", "metrics.md"))
+	page, err := os.ReadFile(stack.Repository("api-docs", "metrics.md"))
 	if err != nil {
 		m.Fatal(err)
 	}

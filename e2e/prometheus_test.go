@@ -59,17 +59,17 @@ func someJobs(t *testing.T, c *stack.Cluster) {
 	t.Helper()
 	tenant := c.Client(t, c.NewTenant(t, "watched").Key)
 	once := 1
-	submit(t, tenant, api.SubmitRequest{Type: "x", Queue: "q"})
-	job := claimOne(t, tenant, "w", "q", 5*time.Second)
+	stack.Submit(t, tenant, api.SubmitRequest{Type: "x", Queue: "q"})
+	job := stack.ClaimOne(t, tenant, "w", "q")
 	if _, err := tenant.Complete(t.Context(), job.ID, api.CompleteRequest{LeaseToken: job.LeaseToken}); err != nil {
 		t.Fatal(err)
 	}
-	submit(t, tenant, api.SubmitRequest{Type: "x", Queue: "q", MaxAttempts: &once})
-	job = claimOne(t, tenant, "w", "q", 5*time.Second)
+	stack.Submit(t, tenant, api.SubmitRequest{Type: "x", Queue: "q", MaxAttempts: &once})
+	job = stack.ClaimOne(t, tenant, "w", "q")
 	if _, err := tenant.Fail(t.Context(), job.ID, api.FailRequest{LeaseToken: job.LeaseToken, Error: &api.JobError{Type: "x", Message: "on purpose"}}); err != nil {
 		t.Fatal(err)
 	}
-	submit(t, tenant, api.SubmitRequest{Type: "x", Queue: "q"})
+	stack.Submit(t, tenant, api.SubmitRequest{Type: "x", Queue: "q"})
 }
 
 // prometheus is a running one.
@@ -102,7 +102,11 @@ func startPrometheus(t *testing.T, targets map[string]string) *prometheus {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rules := regexp.MustCompile(`(?m)^( *for: ).*$`).ReplaceAllString(document(t, observability.Folder+"/alerts.yml"), "${1}1s")
+	alerts, err := os.ReadFile(stack.Repository(observability.Folder, "alerts.yml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules := regexp.MustCompile(`(?m)^( *for: ).*$`).ReplaceAllString(string(alerts), "${1}1s")
 	for name, content := range map[string]string{"prometheus.yml": string(text), "alerts.yml": rules} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
@@ -135,7 +139,7 @@ func (p *prometheus) answersAll() {
 		}
 		delete(open, silent)
 	}
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(stack.Patience(30 * time.Second))
 	stack.Eventually(p.t, time.Minute, "each query of the dashboard has an answer", func() bool {
 		for name, query := range open {
 			if len(p.query(query)) > 0 {

@@ -144,7 +144,7 @@ func crossCores(t *testing.T, urls [2]string, key string) {
 		})
 	}
 	for range jobs {
-		id := submit(t, producer, api.SubmitRequest{Type: "x", Queue: "q"})
+		id := stack.Submit(t, producer, api.SubmitRequest{Type: "x", Queue: "q"})
 		mu.Lock()
 		done[id] += 0
 		mu.Unlock()

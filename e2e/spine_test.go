@@ -10,27 +10,8 @@ import (
 
 	"github.com/forgequeue/forgequeue/e2e/stack"
 	"github.com/forgequeue/forgequeue/shared/api"
-	"github.com/forgequeue/forgequeue/shared/client"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
-
-func submit(t *testing.T, c *client.Client, request api.SubmitRequest) string {
-	t.Helper()
-	answer, err := c.Submit(t.Context(), request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return answer.ID
-}
-
-func get(t *testing.T, c *client.Client, id string) api.Job {
-	t.Helper()
-	job, err := c.Get(t.Context(), id)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return job
-}
 
 // setVisibility makes a queue's leases short.
 func setVisibility(t *testing.T, s *stack.Stack, queue string, visibility time.Duration) {
@@ -47,20 +28,6 @@ func setVisibility(t *testing.T, s *stack.Stack, queue string, visibility time.D
 	}
 }
 
-// claimOne claims one job by hand.
-func claimOne(t *testing.T, c *client.Client, worker, queue string, wait time.Duration) api.ClaimedJob {
-	t.Helper()
-	ms := wait.Milliseconds()
-	claimed, err := c.Claim(t.Context(), api.ClaimRequest{WorkerID: worker, Queues: []string{queue}, WaitMS: &ms})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(claimed.Jobs) != 1 {
-		t.Fatalf("claimed %d jobs, want 1", len(claimed.Jobs))
-	}
-	return claimed.Jobs[0]
-}
-
 // A worker killed in mid-job: another does the job, and the late finish is refused.
 // On the last attempt there is nobody else: a dead letter, not a stuck job.
 func TestWorkerKilledInMidJob(t *testing.T) {
@@ -70,22 +37,22 @@ func TestWorkerKilledInMidJob(t *testing.T) {
 	for _, queue := range []string{"second-chance", "last-chance"} {
 		// the queue is there once it is used; a job that waits is in nobody's way
 		delay := int64(3_600_000)
-		submit(t, c, api.SubmitRequest{Type: "x", Queue: queue, DelayMS: &delay})
+		stack.Submit(t, c, api.SubmitRequest{Type: "x", Queue: queue, DelayMS: &delay})
 		setVisibility(t, s, queue, 2*time.Second)
 	}
 	stack.Eventually(t, time.Minute, "a claim has a lease of 2 s", func() bool {
-		submit(t, c, api.SubmitRequest{Type: "probe", Queue: "second-chance"})
-		job := claimOne(t, c, "probe", "second-chance", 5*time.Second)
+		stack.Submit(t, c, api.SubmitRequest{Type: "probe", Queue: "second-chance"})
+		job := stack.ClaimOne(t, c, "probe", "second-chance")
 		if _, err := c.Complete(t.Context(), job.ID, api.CompleteRequest{LeaseToken: job.LeaseToken}); err != nil {
 			t.Fatal(err)
 		}
-		return job.LeaseExpiresAt.Sub(get(t, c, job.ID).StartedAt.Time) == 2*time.Second
+		return job.LeaseExpiresAt.Sub(stack.Get(t, c, job.ID).StartedAt.Time) == 2*time.Second
 	})
 
 	t.Run("done by another", func(t *testing.T) {
-		id := submit(t, c, api.SubmitRequest{Type: "x", Queue: "second-chance"})
+		id := stack.Submit(t, c, api.SubmitRequest{Type: "x", Queue: "second-chance"})
 		stale := killedWith(t, s, "second-chance", id)
-		again := claimOne(t, c, "second", "second-chance", 15*time.Second)
+		again := stack.ClaimOne(t, c, "second", "second-chance")
 		if again.ID != id || again.Attempt != 2 || again.Epoch != stale.Epoch+1 {
 			t.Fatalf("the second claim: %+v", again)
 		}
@@ -96,16 +63,16 @@ func TestWorkerKilledInMidJob(t *testing.T) {
 		if _, err := c.Complete(t.Context(), id, api.CompleteRequest{LeaseToken: again.LeaseToken, Result: json.RawMessage(`"in time"`)}); err != nil {
 			t.Fatal(err)
 		}
-		if job := get(t, c, id); job.State != api.StateCompleted || string(job.Result) != `"in time"` || *job.WorkerID != "second" {
+		if job := stack.Get(t, c, id); job.State != api.StateCompleted || string(job.Result) != `"in time"` || *job.WorkerID != "second" {
 			t.Fatalf("in the end: %+v, result %s", job.JobSummary, job.Result)
 		}
 	})
 	t.Run("dead letter on the last attempt", func(t *testing.T) {
 		once := 1
-		id := submit(t, c, api.SubmitRequest{Type: "x", Queue: "last-chance", MaxAttempts: &once})
+		id := stack.Submit(t, c, api.SubmitRequest{Type: "x", Queue: "last-chance", MaxAttempts: &once})
 		killedWith(t, s, "last-chance", id)
-		stack.Eventually(t, time.Minute, "a dead letter", func() bool { return get(t, c, id).State == api.StateDeadLetter })
-		if job := get(t, c, id); *job.DeadReason != api.ReasonWorkerLost {
+		stack.Eventually(t, time.Minute, "a dead letter", func() bool { return stack.Get(t, c, id).State == api.StateDeadLetter })
+		if job := stack.Get(t, c, id); *job.DeadReason != api.ReasonWorkerLost {
 			t.Fatalf("the reason is %s", *job.DeadReason)
 		}
 	})
@@ -124,7 +91,7 @@ func killedWith(t *testing.T, s *stack.Stack, queue, id string) api.ClaimedJob {
 		t.Fatalf("the worker claimed %s: %v", line, err)
 	}
 	worker.Kill()
-	if job := get(t, s.Client(t), id); job.State != api.StateRunning {
+	if job := stack.Get(t, s.Client(t), id); job.State != api.StateRunning {
 		t.Fatalf("the job is %s right after its worker was killed", job.State)
 	}
 	return claimed
@@ -155,7 +122,7 @@ func TestUpShowsCompletedRetryingAndDeadJobs(t *testing.T) {
 			count(`SELECT count(*) FROM dead_letters WHERE type = 'flaky' AND reason = 'exhausted'`) == 1
 	})
 	c := s.Client(t)
-	id := submit(t, c, api.SubmitRequest{Type: "hash.sha256", Payload: json.RawMessage(`{"text":"hello"}`)})
+	id := stack.Submit(t, c, api.SubmitRequest{Type: "hash.sha256", Payload: json.RawMessage(`{"text":"hello"}`)})
 	done, err := c.Wait(t.Context(), id)
 	if err != nil || done.State != api.StateCompleted ||
 		!strings.Contains(string(done.Result), "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824") {
@@ -170,7 +137,7 @@ func TestUpShowsCompletedRetryingAndDeadJobs(t *testing.T) {
 	if again.APIKey != s.APIKey || again.OperatorKey != s.OperatorKey || again.PlatformKey != s.PlatformKey {
 		t.Error("the keys are others after a restart")
 	}
-	if job := get(t, again.Client(t), id); job.State != api.StateCompleted {
+	if job := stack.Get(t, again.Client(t), id); job.State != api.StateCompleted {
 		t.Errorf("after a restart the job is %s", job.State)
 	}
 }

@@ -107,7 +107,7 @@ func (c *traced) submit(t *testing.T, queue string) api.JobSummary {
 // done waits for a job's end and gives what whoever did it was told.
 func (c *traced) done(t *testing.T, id string) (told seen) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), stack.Patience(time.Minute))
 	defer cancel()
 	job, err := c.client.Wait(ctx, id)
 	if err != nil || job.State != api.StateCompleted {
@@ -317,13 +317,13 @@ func TestCollectorAwayCostsNothing(t *testing.T) {
 				if _, err := c.client.Submit(t.Context(), api.SubmitRequest{Type: "none", Queue: "none"}); err != nil {
 					t.Fatal(err)
 				}
-				if took := time.Since(begun); took > 5*time.Second {
+				if took := time.Since(begun); took > stack.Patience(5*time.Second) {
 					t.Errorf("a submit took %v", took)
 				}
 			}
 			for _, service := range []*stack.Service{c.Gateways[0], c.Cores[0]} {
 				code, took := service.Stop()
-				if code != 0 || took > 8*time.Second {
+				if code != 0 || took > stack.Patience(8*time.Second) {
 					t.Errorf("the stop took %v, exit code %d", took, code)
 				}
 				if n := strings.Count(service.Output(), "exported"); n > 2 {

@@ -47,26 +47,21 @@ func descendants(t *testing.T, pid int) []int {
 	return all
 }
 
-func alive(pid int) bool {
-	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	return err == nil && !bytes.Contains(content, []byte(") Z "))
-}
-
 func TestKillLeavesNoOrphanAndLosesNothing(t *testing.T) {
 	t.Parallel()
 	data := stack.Folder(t)
 	s := stack.Up(t, data, "--demo=false")
-	id := submit(t, s.Client(t), api.SubmitRequest{Type: "x"})
+	id := stack.Submit(t, s.Client(t), api.SubmitRequest{Type: "x"})
 	below := descendants(t, s.Pid())
 	if len(below) < 3 { // the postmaster, its processes, Redis
 		t.Fatalf("only %d processes are below up", len(below))
 	}
 	s.Kill()
 	stack.Eventually(t, time.Minute, "every child of the killed process has ended", func() bool {
-		return !slices.ContainsFunc(below, alive)
+		return !slices.ContainsFunc(below, stack.Alive)
 	})
 	again := stack.Up(t, data, "--demo=false")
-	if job := get(t, again.Client(t), id); job.State != api.StateQueued {
+	if job := stack.Get(t, again.Client(t), id); job.State != api.StateQueued {
 		t.Fatalf("after the kill the job is %s", job.State)
 	}
 }
@@ -82,7 +77,7 @@ func TestSecondUpSaysWhoHoldsTheData(t *testing.T) {
 	if text := second.Output(); !strings.Contains(text, strconv.Itoa(s.Pid())) || !strings.Contains(text, data) {
 		t.Errorf("it does not say who holds the data:\n%s", text)
 	}
-	submit(t, s.Client(t), api.SubmitRequest{Type: "x"}) // the first is well
+	stack.Submit(t, s.Client(t), api.SubmitRequest{Type: "x"}) // the first is well
 }
 
 func TestPortInUseIsSaidAtOnce(t *testing.T) {
@@ -102,7 +97,7 @@ func TestStoresComeBack(t *testing.T) {
 	t.Parallel()
 	s := stack.Up(t, stack.Folder(t), "--demo=false")
 	c := s.Client(t)
-	id := submit(t, c, api.SubmitRequest{Type: "x"})
+	id := stack.Submit(t, c, api.SubmitRequest{Type: "x"})
 	killed := 0
 	for _, pid := range descendants(t, s.Pid()) {
 		name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
@@ -123,7 +118,7 @@ func TestStoresComeBack(t *testing.T) {
 		_, err := c.Submit(t.Context(), api.SubmitRequest{Type: "x"})
 		return err == nil
 	})
-	if job := get(t, c, id); job.State != api.StateQueued {
+	if job := stack.Get(t, c, id); job.State != api.StateQueued {
 		t.Fatalf("the job is %s", job.State)
 	}
 	if code := s.Stop(t); code != 0 {

@@ -68,7 +68,11 @@ func NewCluster(tb testing.TB, o ClusterOptions) *Cluster {
 	settings := map[string]string{
 		"DATABASE_URL": c.DatabaseURL, "REDIS_URL": c.RedisURL, "FORGEQUEUE_OPERATOR_KEY": Operator,
 		"FORGEQUEUE_HOP_SECRET": HopSecret, "FORGEQUEUE_KEY_SECRET": strings.Repeat("k", 32),
-		"FORGEQUEUE_GRACE": "10s", "FORGEQUEUE_LOG_LEVEL": "error",
+		"FORGEQUEUE_LOG_LEVEL": "error",
+		// A machine with much to do is none of the faults: what a request may take is
+		// not what these tests are about.
+		"FORGEQUEUE_GRACE": Patience(10 * time.Second).String(), "FORGEQUEUE_REQUEST_TIMEOUT": "30s",
+		"FORGEQUEUE_DATABASE_WAIT": "20s", "FORGEQUEUE_REDIS_TIMEOUT": "2s",
 	}
 	maps.Copy(settings, o.Settings)
 	migrate := newService(tb, settings, "core", "migrate")
@@ -98,6 +102,11 @@ func NewCluster(tb testing.TB, o ClusterOptions) *Cluster {
 		gateway.AwaitReady()
 	}
 	return c
+}
+
+// PushSettings let queues push to this machine.
+func PushSettings() map[string]string {
+	return map[string]string{"FORGEQUEUE_PUSH_SECRETS_KEY": strings.Repeat("p", 32), "FORGEQUEUE_PUSH_ALLOW": "127.0.0.0/8"}
 }
 
 // NewDatabase makes an empty database, dropped at the end.
@@ -385,7 +394,7 @@ func (s *Service) Output() string { return s.process.Output() }
 // AwaitReady waits until a gateway reaches its core.
 func (s *Service) AwaitReady() {
 	s.tb.Helper()
-	Eventually(s.tb, 60*time.Second, s.args[0]+" at "+s.URL+" is ready", func() bool {
+	Eventually(s.tb, time.Minute, s.args[0]+" at "+s.URL+" is ready", func() bool {
 		request, err := http.NewRequestWithContext(s.tb.Context(), http.MethodGet, s.URL+"/readyz", nil)
 		if err != nil {
 			s.tb.Fatal(err)

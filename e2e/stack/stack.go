@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,67 +22,24 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5" //nolint:depguard // makes the databases that the tests run on
+
 	"github.com/forgequeue/forgequeue/e2e/contract"
 	"github.com/forgequeue/forgequeue/shared/client"
 	"github.com/forgequeue/forgequeue/shared/supervisor/storetest"
 )
 
-// binary is the program under test, built once for the test process.
-type binary struct {
-	tags string
-	once sync.Once
-	path string
-	err  error
-}
-
-//nolint:gochecknoglobals // one build for the process is the point of it
-var (
-	forgequeue binary
-	// wrongClock can be told what time it is, see FaultClockEnv.
-	wrongClock = binary{tags: "fault_clock"}
-)
-
-// FaultClockEnv is how far the clock of a service with ClusterOptions.Clocks is
-// ahead, a duration.
-const FaultClockEnv = "FORGEQUEUE_FAULT_CLOCK"
-
-// Binary gives the path of the program, built like the test that asks: with the
-// race detector where that has it.
-func Binary(tb testing.TB) string {
-	tb.Helper()
-	return forgequeue.get(tb)
-}
-
-func (b *binary) get(tb testing.TB) string {
-	tb.Helper()
-	b.once.Do(func() { b.path, b.err = b.build() })
-	if b.err != nil {
-		tb.Fatalf("stack: %v", b.err)
+// Repository is the path of what lies under the repository's root, from the folder of
+// any package of tests.
+func Repository(path ...string) string {
+	root := "."
+	for range 5 {
+		if _, err := os.Stat(filepath.Join(root, "go.work")); err == nil {
+			break
+		}
+		root = filepath.Join(root, "..")
 	}
-	return b.path
-}
-
-const buildFolder = "fq-binary-"
-
-func (b *binary) build() (string, error) {
-	if given := os.Getenv("FORGEQUEUE_E2E_BINARY"); given != "" && b.tags == "" {
-		return given, nil // a release, or one build for many runs
-	}
-	dir, err := os.MkdirTemp("", buildFolder)
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(dir, "forgequeue")
-	args := []string{"build", "-tags", b.tags, "-o", path}
-	if raceEnabled {
-		args = append(args, "-race")
-	}
-	command := exec.CommandContext(context.Background(), "go", append(args, ".")...)
-	command.Dir = filepath.Join("..", "cmd", "forgequeue")
-	if output, err := command.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go build: %w\n%s", err, output)
-	}
-	return path, nil
+	return filepath.Join(append([]string{root}, path...)...)
 }
 
 // Main runs the tests, stops the stores that they shared and removes what was
@@ -154,6 +112,26 @@ func Up(tb testing.TB, data string, args ...string) *Stack {
 		tb.Fatalf("stack: up is not ready: %v\n%s", err, process.Output())
 	}
 	return s
+}
+
+// SecondDatabase makes a database beside up's own, whose core would reap there, and
+// gives its URL.
+func (s *Stack) SecondDatabase(tb testing.TB) string {
+	tb.Helper()
+	conn, err := pgx.Connect(tb.Context(), s.DatabaseURL)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer func() { _ = conn.Close(tb.Context()) }()
+	if _, err := conn.Exec(tb.Context(), "CREATE DATABASE beside"); err != nil {
+		tb.Fatal(err)
+	}
+	u, err := url.Parse(s.DatabaseURL)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	u.Path = "/beside"
+	return u.String()
 }
 
 // Client gives a client with the default key.
@@ -268,7 +246,8 @@ func (p *Process) read(stdout io.Reader) {
 	close(p.ended)
 }
 
-// FirstLine waits for the next line of standard output.
+// FirstLine waits for the next line of standard output; Patience(within) is the guard
+// against a hang.
 func (p *Process) FirstLine(within time.Duration) (string, error) {
 	select {
 	case line, open := <-p.lines:
@@ -276,8 +255,8 @@ func (p *Process) FirstLine(within time.Duration) (string, error) {
 			return "", errors.New("the process ended")
 		}
 		return line, nil
-	case <-time.After(within):
-		return "", fmt.Errorf("no line within %v", within)
+	case <-time.After(Patience(within)):
+		return "", fmt.Errorf("no line within %v", Patience(within))
 	}
 }
 
@@ -294,14 +273,15 @@ func (p *Process) Kill() {
 	<-p.ended
 }
 
-// Wait waits for the end and gives the exit code, -1 for a signal.
+// Wait waits for the end and gives the exit code, -1 for a signal; Patience(within) is
+// the guard against a hang.
 func (p *Process) Wait(tb testing.TB, within time.Duration) int {
 	tb.Helper()
 	select {
 	case <-p.ended:
 		return p.command.ProcessState.ExitCode()
-	case <-time.After(within):
-		tb.Fatalf("the process has not ended within %v\n%s", within, p.Output())
+	case <-time.After(Patience(within)):
+		tb.Fatalf("the process has not ended within %v\n%s", Patience(within), p.Output())
 		return -1
 	}
 }
@@ -316,6 +296,12 @@ func (p *Process) Stop(tb testing.TB) int {
 // Output is what the process wrote to standard error.
 func (p *Process) Output() string { return p.errors.String() }
 
+// Alive says whether a process runs.
+func Alive(pid int) bool {
+	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err == nil && !bytes.Contains(content, []byte(") Z "))
+}
+
 // Need gives the path of a program, and skips the test where it is not installed. CI
 // has all but node.
 func Need(tb testing.TB, name string) string {
@@ -328,16 +314,4 @@ func Need(tb testing.TB, name string) string {
 		tb.Skipf("%s is not installed", name)
 	}
 	return path
-}
-
-// Eventually waits until done says so, asking again and again.
-func Eventually(tb testing.TB, within time.Duration, what string, done func() bool) {
-	tb.Helper()
-	deadline := time.Now().Add(within)
-	for !done() {
-		if time.Now().After(deadline) {
-			tb.Fatalf("not within %v: %s", within, what)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
 }

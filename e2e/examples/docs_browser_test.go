@@ -1,0 +1,218 @@
+package examples_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+
+	"github.com/forgequeue/forgequeue/e2e/stack"
+)
+
+// screenshotsEnv names a folder for screenshots, for people to look at; without it
+// they go into the test's own.
+const screenshotsEnv = "FORGEQUEUE_SCREENSHOTS"
+
+// The documentation in a real browser: both documents open, a job is submitted from
+// the page with a key, and the page's policy and console have nothing to complain of.
+func TestDocsInABrowser(t *testing.T) {
+	t.Parallel()
+	s := stack.Up(t, stack.Folder(t))
+	b := newBrowser(t)
+
+	b.do("open", chromedp.Navigate(s.Gateway+"/docs"), chromedp.WaitVisible(chromedp.CSS("#operations-Jobs-submitJob")))
+	b.shot("1-public")
+	b.eventually("both documents are to choose from", `[...document.querySelectorAll("#select option")].map(o => o.text).join() === "Public API (gateway),Internal API (core)"`)
+
+	b.submitAJob(s.APIKey)
+
+	b.do("core's document",
+		chromedp.Evaluate[chromedp.Void](`(() => { const s = document.querySelector("#select");
+			Object.getOwnPropertyDescriptor(HTMLSelectElement.prototype, "value").set.call(s, "docs/core.json");
+			s.dispatchEvent(new Event("change", {bubbles: true})); })()`),
+		chromedp.WaitVisible(chromedp.CSS("#operations-Workers-claims")),
+		chromedp.Click(chromedp.CSS("#operations-Workers-claims button.opblock-summary-control")),
+		chromedp.WaitVisible(chromedp.CSS("#operations-Workers-claims .opblock-body .responses-wrapper")))
+	b.eventually("core's calls cannot be tried", `document.querySelectorAll(".try-out__btn").length === 0`)
+	b.shot("4-core")
+	b.silent()
+}
+
+// Without core, and with all of the platform's other parts away, people can still read.
+func TestDocsInABrowserWithoutCore(t *testing.T) {
+	t.Parallel()
+	c := stack.NewCluster(t, stack.ClusterOptions{})
+	c.Cores[0].Stop()
+	b := newBrowser(t)
+	for _, name := range []string{"gateway", "core"} {
+		b.do("open", chromedp.Navigate("about:blank"),
+			chromedp.Navigate(c.Gateways[0].URL+"/docs?urls.primaryName="+map[string]string{
+				"gateway": "Public%20API%20(gateway)", "core": "Internal%20API%20(core)",
+			}[name]),
+			chromedp.WaitVisible(chromedp.CSS(".opblock-tag-section .opblock")))
+	}
+	b.shot("5-without-core")
+	b.silent()
+}
+
+// submitAJob authorizes with a key, and sends the first example of a job.
+func (b *browser) submitAJob(key string) {
+	b.Helper()
+	b.do("authorize",
+		chromedp.Click(chromedp.CSS(".auth-wrapper .btn.authorize")),
+		chromedp.WaitVisible(chromedp.CSS(".auth-container input")),
+		chromedp.SendKeys(chromedp.CSS(".auth-container input"), key),
+		chromedp.Click(chromedp.CSS(".auth-container .btn.authorize")),
+		chromedp.Click(chromedp.CSS(".auth-container .btn-done")),
+		chromedp.WaitNotPresent(chromedp.CSS(".dialog-ux")))
+	const operation = "#operations-Jobs-submitJob "
+	b.do("open the operation",
+		chromedp.Click(chromedp.CSS(operation+"button.opblock-summary-control")),
+		chromedp.WaitVisible(chromedp.CSS(operation+".try-out__btn")))
+	b.shot("2-operation")
+	b.do("try it out",
+		chromedp.Click(chromedp.CSS(operation+".try-out__btn")),
+		chromedp.WaitVisible(chromedp.CSS(operation+"textarea.body-param__text")),
+		chromedp.SendKeys(chromedp.CSS(operation+`tr[data-param-name="Prefer"] input`), "wait=20"),
+		chromedp.Click(chromedp.CSS(operation+".execute")),
+		chromedp.WaitVisible(chromedp.CSS(operation+".live-responses-table .response-col_status")))
+	b.shot("3-submitted")
+	answer, err := chromedp.Run(b.ctx, chromedp.Text(chromedp.CSS(operation+".live-responses-table")))
+	if err != nil {
+		b.Fatal(err)
+	}
+	if !strings.Contains(answer, "200") || !strings.Contains(answer, `"state": "completed"`) || !strings.Contains(answer, `"result"`) {
+		b.Errorf("the page shows of a submitted job:\n%s", answer)
+	}
+}
+
+// browser is a tab of a browser of the test's own.
+type browser struct {
+	*testing.T
+	ctx   context.Context
+	shots string
+
+	mu         sync.Mutex
+	complaints []string
+}
+
+func newBrowser(t *testing.T) *browser {
+	t.Helper()
+	b := &browser{T: t, shots: os.Getenv(screenshotsEnv)}
+	if b.shots == "" {
+		b.shots = t.TempDir()
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(browserProgram(t)), chromedp.WindowSize(1280, 1800), chromedp.UserDataDir(t.TempDir()),
+		chromedp.Flag("disable-gpu", true), chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true))
+	if os.Geteuid() == 0 {
+		options = append(options, chromedp.NoSandbox) // Chromium has none for root
+	}
+	allocator, end := chromedp.NewExecAllocator(t.Context(), options...)
+	t.Cleanup(end)
+	ctx, closeTab := chromedp.NewContext(allocator)
+	t.Cleanup(closeTab)
+	b.ctx = ctx
+	if err := chromedp.Do(ctx); err != nil {
+		t.Fatalf("the browser does not start: %v", err)
+	}
+	if err := chromedp.Listen(ctx, b.hear); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := chromedp.Call(ctx, log.Enable, cdp.Empty{}); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// browserProgram finds a browser. CI has one: see .ci/install.
+func browserProgram(t *testing.T) string {
+	t.Helper()
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	return stack.Need(t, "chromium")
+}
+
+// hear notes what the console and the policy complain of.
+func (b *browser) hear(event any) {
+	said := ""
+	switch e := event.(type) {
+	case *log.EventEntryAdded:
+		if e.Entry.Level == log.EntryLevelError || e.Entry.Level == log.EntryLevelWarning {
+			said = fmt.Sprintf("%s: %s %s", e.Entry.Source, e.Entry.Text, e.Entry.URL)
+		}
+	case *runtime.EventConsoleAPICalled:
+		if e.Type == runtime.ConsoleAPICalledTypeError || e.Type == runtime.ConsoleAPICalledTypeWarning {
+			said = "console: "
+			for _, arg := range e.Args {
+				said += string(arg.Value) + " "
+			}
+		}
+	case *runtime.EventExceptionThrown:
+		said = "exception: " + e.ExceptionDetails.Text
+	}
+	if said != "" {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.complaints = append(b.complaints, said)
+	}
+}
+
+// silent checks that there were no complaints.
+func (b *browser) silent() {
+	b.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, complaint := range b.complaints {
+		b.Error("the browser complains of ", complaint)
+	}
+}
+
+// do runs steps within a time that is enough for all of them.
+func (b *browser) do(what string, steps ...chromedp.Action[chromedp.Void]) {
+	b.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, stack.Patience(time.Minute))
+	defer cancel()
+	if err := chromedp.Do(ctx, steps...); err != nil {
+		b.shot("failed")
+		b.Fatalf("%s: %v; complaints: %q", what, err, b.complaints)
+	}
+}
+
+func (b *browser) eventually(what, expression string) {
+	b.Helper()
+	if err := chromedp.Do(b.ctx, chromedp.Poll[chromedp.Void](expression)); err != nil {
+		b.shot("failed")
+		b.Fatalf("%s: %v", what, err)
+	}
+}
+
+// shot keeps what the page looks like.
+func (b *browser) shot(name string) {
+	b.Helper()
+	image, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
+	if err != nil {
+		b.Logf("no screenshot %s: %v", name, err)
+		return
+	}
+	if contentType := http.DetectContentType(image); contentType != "image/png" {
+		b.Errorf("the screenshot %s is %s", name, contentType)
+	}
+	if err := os.WriteFile(filepath.Join(b.shots, name+".png"), image, 0o600); err != nil {
+		b.Error(err)
+	}
+}

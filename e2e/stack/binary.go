@@ -1,0 +1,124 @@
+package stack
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+)
+
+// binary is the program under test, built once for the test process.
+type binary struct {
+	tags string
+	once sync.Once
+	path string
+	err  error
+}
+
+//nolint:gochecknoglobals // one build for the process is the point of it
+var (
+	forgequeue binary
+	// wrongClock can be told what time it is, see FaultClockEnv.
+	wrongClock = binary{tags: "fault_clock"}
+)
+
+// FaultClockEnv is how far the clock of a service with ClusterOptions.Clocks is
+// ahead, a duration.
+const FaultClockEnv = "FORGEQUEUE_FAULT_CLOCK"
+
+// Binary gives the path of the program, built like the test that asks: with the
+// race detector where that has it.
+func Binary(tb testing.TB) string {
+	tb.Helper()
+	return forgequeue.get(tb)
+}
+
+func (b *binary) get(tb testing.TB) string {
+	tb.Helper()
+	b.once.Do(func() { b.path, b.err = b.build() })
+	if b.err != nil {
+		tb.Fatalf("stack: %v", b.err)
+	}
+	return b.path
+}
+
+const buildFolder = "fq-binary-"
+
+// build gives this process a copy of its own. What it is a copy of stays in the user's
+// cache, where Go finds it up to date: to link it takes longer than many a test, and
+// several packages need it at once.
+func (b *binary) build() (string, error) {
+	if given := os.Getenv("FORGEQUEUE_E2E_BINARY"); given != "" && b.tags == "" {
+		return given, nil // a release, or one build for many runs
+	}
+	kept, release, err := b.kept()
+	if err != nil {
+		return "", err
+	}
+	defer release()
+	args := []string{"build", "-tags", b.tags, "-o", kept}
+	if raceEnabled {
+		args = append(args, "-race")
+	}
+	command := exec.CommandContext(context.Background(), "go", append(args, ".")...)
+	command.Dir = Repository("cmd", "forgequeue")
+	if output, err := command.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build: %w\n%s", err, output)
+	}
+	dir, err := os.MkdirTemp("", buildFolder)
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "forgequeue")
+	return path, duplicate(kept, path)
+}
+
+// kept is where the program of this clone is kept, for this process alone until
+// release is called.
+func (b *binary) kept() (path string, release func(), err error) {
+	clone, err := filepath.Abs(Repository())
+	if err != nil {
+		return "", nil, err
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		cache = os.TempDir()
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %t %d", clone, b.tags, raceEnabled, os.Getuid()))
+	folder := filepath.Join(cache, "forgequeue-e2e", fmt.Sprintf("%x", sum[:8]))
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return "", nil, err
+	}
+	lock, err := os.OpenFile(filepath.Join(folder, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return "", nil, err
+	}
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		_ = lock.Close()
+		return "", nil, err
+	}
+	return filepath.Join(folder, "forgequeue"), func() { _ = lock.Close() }, nil
+}
+
+func duplicate(from, to string) error {
+	source, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = source.Close() }()
+	target, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY, 0o700)
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(target, source); err != nil {
+		_ = target.Close()
+		return err
+	}
+	return target.Close()
+}
