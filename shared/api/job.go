@@ -19,11 +19,13 @@ type SubmitRequest struct {
 	Payload json.RawMessage `json:"payload,omitzero" swaggertype:"object"`
 	// Priority is 0 to 9, higher first; 5 if absent.
 	Priority *int `json:"priority,omitzero"`
-	// RunAt is when it may start at the earliest; a past time is now. Not with DelayMS.
+	// RunAt is when it may start at the earliest, at most ten years ahead; a past time is
+	// now. Not with DelayMS.
 	RunAt *Time `json:"run_at,omitzero" swaggertype:"string" format:"date-time"`
 	// DelayMS is the same as a duration from now, in milliseconds.
 	DelayMS *int64 `json:"delay_ms,omitzero"`
-	// Deadline is when the job is of no use any more; it is then dead-lettered.
+	// Deadline is when the job is of no use any more, at most ten years ahead; it is then
+	// dead-lettered.
 	Deadline *Time `json:"deadline,omitzero" swaggertype:"string" format:"date-time"`
 	// MaxAttempts is how many executions may be spent on it, 1 to 1000.
 	MaxAttempts *int `json:"max_attempts,omitzero"`

@@ -31,8 +31,10 @@ const (
 	MaxAttempts       = 1000
 	MaxPriority       = 9
 	MaxConcurrency    = 100_000
-	// MaxDelay bounds delay_ms, and how far ahead run_at and deadline may lie.
+	// MaxDelay bounds delay_ms.
 	MaxDelay = 366 * 24 * time.Hour
+	// MaxAhead is how far ahead run_at and deadline may lie: ten years.
+	MaxAhead = 3653 * 24 * time.Hour
 	// MaxTimeout bounds timeout_ms.
 	MaxTimeout = 7 * 24 * time.Hour
 	// MaxVisibilityTimeout bounds a queue's visibility timeout; the least is 1 s.

@@ -85,9 +85,9 @@ func (r *refusals) metadata(metadata map[string]string) {
 }
 
 // Validate tells which fields cannot be accepted; prefix is put before each
-// field's name, such as "jobs[3].". It judges all that can be judged without a
-// clock: whether a deadline has passed is for core to say.
-func (s *SubmitRequest) Validate(prefix string) []problem.FieldError {
+// field's name, such as "jobs[3].". now is for times that are too far ahead by any
+// clock; whether a deadline has passed is for core to say.
+func (s *SubmitRequest) Validate(prefix string, now time.Time) []problem.FieldError {
 	r := &refusals{prefix: prefix}
 	r.check(ValidName(s.Type), "type", "%s", nameRule)
 	r.check(s.Queue == "" || ValidName(s.Queue), "queue", "%s", nameRule)
@@ -102,15 +102,26 @@ func (s *SubmitRequest) Validate(prefix string) []problem.FieldError {
 	r.metadata(s.Metadata)
 	r.check(s.User == nil || ValidLabel(*s.User), "user", labelRule)
 	r.check(s.DedupeKey == nil || ValidLabel(*s.DedupeKey), "dedupe_key", labelRule)
-	r.year(s.RunAt, "run_at")
-	r.year(s.Deadline, "deadline")
+	r.ahead(s.RunAt, now, "run_at")
+	r.ahead(s.Deadline, now, "deadline")
 	return r.fields
 }
 
+const minYear, maxYear = 1970, 2500
+
 // year keeps times inside what every part of the system can hold.
 func (r *refusals) year(at *Time, field string) {
-	if at != nil && (at.Year() < 1970 || at.Year() > 2500) {
-		r.add(field, "must lie between the years 1970 and 2500")
+	if at != nil && (at.Year() < minYear || at.Year() > maxYear) {
+		r.add(field, "must lie between the years %d and %d", minYear, maxYear)
+	}
+}
+
+// ahead keeps times so near that what lies between them and now fits into a duration,
+// of which Go's ends after 292 years.
+func (r *refusals) ahead(at *Time, now time.Time, field string) {
+	r.year(at, field)
+	if at != nil && at.Year() <= maxYear && at.After(now.Add(MaxAhead)) {
+		r.add(field, "must lie at most ten years ahead")
 	}
 }
 

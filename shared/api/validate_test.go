@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"pgregory.net/rapid"
@@ -35,7 +36,12 @@ func TestSubmitValidate(t *testing.T) {
 		{"empty user", `{"type":"a","user":""}`, "user"},
 		{"NUL in metadata", `{"type":"a","metadata":{"k":"a\u0000"}}`, "metadata.k"},
 		{"far deadline", `{"type":"a","deadline":"9999-01-01T00:00:00Z"}`, "deadline"},
+		{"ten years ahead", `{"type":"a","run_at":"2036-11-20T12:00:00Z","deadline":"2036-11-20T12:00:00Z"}`, ""},
+		{"more than ten years ahead", `{"type":"a","run_at":"2036-11-22T12:00:00Z"}`, "run_at"},
+		{"a duration that Go cannot hold", `{"type":"a","run_at":"2330-01-01T00:00:00Z"}`, "run_at"},
+		{"a deadline in more than ten years", `{"type":"a","deadline":"2320-01-01T00:00:00Z"}`, "deadline"},
 	}
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -43,7 +49,7 @@ func TestSubmitValidate(t *testing.T) {
 			if err := json.Unmarshal([]byte(test.body), &request); err != nil {
 				t.Fatal(err)
 			}
-			fields := request.Validate("jobs[3].")
+			fields := request.Validate("jobs[3].", now)
 			if test.field == "" {
 				if len(fields) > 0 {
 					t.Fatalf("refused: %v", fields)

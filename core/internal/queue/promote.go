@@ -38,14 +38,17 @@ func (s *Store) Promote(ctx context.Context, reach time.Duration, batch int) ([]
 	return jobs, nil
 }
 
+// nextDueSQL bounds its answer: an interval of more than 292 years is no duration of Go,
+// and older versions took any run_at up to the year 2500.
 const nextDueSQL = `
-SELECT run_at - statement_timestamp() FROM jobs
+SELECT LEAST(run_at - statement_timestamp(), interval '1 day') FROM jobs
 WHERE state = 'scheduled' AND run_at >= statement_timestamp() - @reach::interval
 ORDER BY run_at, id
 LIMIT 1`
 
 // NextDue is how long it is until the next scheduled job of any tenant is due, by
-// PostgreSQL's clock; false if none waits. Those due longer ago than reach are left out.
+// PostgreSQL's clock, or a day where it is longer; false if none waits. Those due longer
+// ago than reach are left out.
 func (s *Store) NextDue(ctx context.Context, reach time.Duration) (time.Duration, bool, error) {
 	waits, err := query(ctx, s, pgx.RowTo[time.Duration], nextDueSQL, pgx.StrictNamedArgs{"reach": reach})
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -119,7 +120,7 @@ func admitJob(job *api.SubmitRequest, who api.Principal, prefix string) *problem
 	if len(job.Payload) > api.MaxPayload {
 		return fieldTooLarge(prefix+"payload", api.MaxPayload)
 	}
-	if fields := job.Validate(prefix); len(fields) > 0 {
+	if fields := job.Validate(prefix, time.Now()); len(fields) > 0 {
 		return problem.Invalid(fields...)
 	}
 	if who.User == "" {

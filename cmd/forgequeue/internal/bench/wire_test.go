@@ -66,7 +66,7 @@ func TestRequestsToTheGateway(t *testing.T) {
 		request.Header.Get("Idempotency-Key") != "k-1" || request.Host != "127.0.0.1:8080" {
 		t.Errorf("%s %s %v", request.Method, request.URL, request.Header)
 	}
-	if fields := job.Validate(""); len(fields) > 0 || job.Queue != "q1" || len(job.Payload) != 200 {
+	if fields := job.Validate("", time.Now()); len(fields) > 0 || job.Queue != "q1" || len(job.Payload) != 200 {
 		t.Errorf("%v, queue %s, %d bytes of payload", fields, job.Queue, len(job.Payload))
 	}
 	request, body = parse(t, g.submit(nil, &scratch, []caller{who}, submitAsk{jobs: 3, batch: true}))

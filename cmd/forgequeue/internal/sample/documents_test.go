@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -97,7 +98,7 @@ func TestDemoJobsAreAccepted(t *testing.T) {
 	count := map[string]int{}
 	for i, job := range jobs {
 		count[job.Type]++
-		if fields := job.Validate(""); len(fields) > 0 || job.Queue != api.DefaultQueue {
+		if fields := job.Validate("", time.Now()); len(fields) > 0 || job.Queue != api.DefaultQueue {
 			t.Errorf("job %d (%s, queue %s) is refused: %v", i, job.Type, job.Queue, fields)
 		}
 	}
