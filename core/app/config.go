@@ -34,8 +34,8 @@ type Config struct {
 	LogFormat         string        `env:"FORGEQUEUE_LOG_FORMAT"              envDefault:"json"           doc:"Form of the log on standard error, json or text. Default json."`
 	LogLevel          string        `env:"FORGEQUEUE_LOG_LEVEL"               envDefault:"info"           doc:"Least level that is logged: debug, info, warn or error. Default info."`
 	Grace             time.Duration `env:"FORGEQUEUE_GRACE"                   envDefault:"30s"            doc:"How long requests in flight may take to end after SIGTERM, a duration such as 30s. 0s to 10m. Default 30s."`
-	RetainFinished    int           `env:"FORGEQUEUE_RETAIN_FINISHED_DAYS"    envDefault:"7"              doc:"Days for which completed and cancelled jobs are kept, 0 to 3650; 0 keeps them for ever. Default 7."`
-	RetainDead        int           `env:"FORGEQUEUE_RETAIN_DEAD_DAYS"        envDefault:"30"             doc:"Days for which dead letters, and the failed attempts of all jobs, are kept, 0 to 3650; 0 keeps them for ever. Default 30."`
+	RetainFinished    int           `env:"FORGEQUEUE_RETAIN_FINISHED_DAYS"    envDefault:"7"              doc:"Days for which completed and cancelled jobs are kept, 1 to 400; 0 keeps them for ever, and lists get slower with each day. Default 7."`
+	RetainDead        int           `env:"FORGEQUEUE_RETAIN_DEAD_DAYS"        envDefault:"30"             doc:"Days for which dead letters, and the failed attempts of all jobs, are kept, 1 to 400; 0 keeps them for ever. Default 30."`
 	RetainAudit       int           `env:"FORGEQUEUE_RETAIN_AUDIT_DAYS"       envDefault:"365"            doc:"Days for which audit entries are kept, 0 to 3650; 0 keeps them for ever. Default 365."`
 	MaxRunning        int64         `env:"FORGEQUEUE_MAX_RUNNING"             envDefault:"0"              doc:"Jobs of all tenants that may run at once, the same in every core; 0 is no cap. Under a cap claims go one at a time. Default 0."`
 	PushKey           secret.Text   `env:"FORGEQUEUE_PUSH_SECRETS_KEY"                                    doc:"Encrypts the secrets of queues in push mode, at least 32 bytes, the same in every core. Without it no queue can be in push mode. Default none; openssl rand -base64 32 makes one."`
@@ -55,7 +55,12 @@ type Config struct {
 	Logger *slog.Logger `env:"-"`
 }
 
-const maxRetainDays = 3650
+// maxRetainDays bounds what is in partitions by day: a list opens all of them, which was
+// measured up to this, see api-docs/operations.md. maxAuditDays bounds a plain table.
+const (
+	maxRetainDays = 400
+	maxAuditDays  = 3650
+)
 
 // FromEnv reads the process's environment. The error has every problem, not only
 // the first.
@@ -116,9 +121,9 @@ func (cfg Config) check() error {
 	wrong(len(cfg.HopSecret) >= identity.MinSecretBytes, "FORGEQUEUE_HOP_SECRET: "+advice, identity.MinSecretBytes)
 	wrong(cfg.HopSecretPrevious == "" || len(cfg.HopSecretPrevious) >= identity.MinSecretBytes, "FORGEQUEUE_HOP_SECRET_PREVIOUS: "+advice, identity.MinSecretBytes)
 	wrong(cfg.Grace >= 0 && cfg.Grace <= 10*time.Minute, "FORGEQUEUE_GRACE %v: must be between 0s and 10m", cfg.Grace)
-	wrong(cfg.RetainFinished >= 0 && cfg.RetainFinished <= maxRetainDays, "FORGEQUEUE_RETAIN_FINISHED_DAYS %d: must be between 0 and %d", cfg.RetainFinished, maxRetainDays)
-	wrong(cfg.RetainAudit >= 0 && cfg.RetainAudit <= maxRetainDays, "FORGEQUEUE_RETAIN_AUDIT_DAYS %d: must be between 0 and %d", cfg.RetainAudit, maxRetainDays)
-	wrong(cfg.RetainDead >= 0 && cfg.RetainDead <= maxRetainDays, "FORGEQUEUE_RETAIN_DEAD_DAYS %d: must be between 0 and %d", cfg.RetainDead, maxRetainDays)
+	wrong(cfg.RetainFinished >= 0 && cfg.RetainFinished <= maxRetainDays, "FORGEQUEUE_RETAIN_FINISHED_DAYS %d: must be between 1 and %d, or 0 for ever; each day is a partition, and more of them were not found to work", cfg.RetainFinished, maxRetainDays)
+	wrong(cfg.RetainAudit >= 0 && cfg.RetainAudit <= maxAuditDays, "FORGEQUEUE_RETAIN_AUDIT_DAYS %d: must be between 0 and %d", cfg.RetainAudit, maxAuditDays)
+	wrong(cfg.RetainDead >= 0 && cfg.RetainDead <= maxRetainDays, "FORGEQUEUE_RETAIN_DEAD_DAYS %d: must be between 1 and %d, or 0 for ever; each day is a partition, and more of them were not found to work", cfg.RetainDead, maxRetainDays)
 	wrong(cfg.MaxRunning >= 0, "FORGEQUEUE_MAX_RUNNING %d: must be 0 or more", cfg.MaxRunning)
 	wrong(cfg.PushKey == "" || len(cfg.PushKey) >= seal.MinKeyBytes, "FORGEQUEUE_PUSH_SECRETS_KEY: "+advice, seal.MinKeyBytes)
 	wrong(cfg.PushKeyPrevious == "" || len(cfg.PushKeyPrevious) >= seal.MinKeyBytes, "FORGEQUEUE_PUSH_SECRETS_KEY_PREVIOUS: "+advice, seal.MinKeyBytes)

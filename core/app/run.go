@@ -89,6 +89,10 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, tracing *telemetry
 		Scheduled: func() { promoter.Kick() }, MaxRunning: cfg.MaxRunning, Tracer: tracing.Tracer(),
 	})
 	promoter = sweep.NewPromoter(store, dispatcher, counted, log)
+	// Before the first call: core may have been down for longer than the days that lie ready.
+	if err := store.MakePartitions(ctx); err != nil {
+		log.WarnContext(ctx, "partitions could not be made yet", "error", err)
+	}
 	if err := dispatcher.Refresh(ctx); err != nil {
 		log.WarnContext(ctx, "lanes are not known yet", "error", err)
 	}

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"encoding/hex"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -99,10 +100,13 @@ func submitCall(item *api.Item[api.HopSubmitRequest]) (dispatch.SubmitCall, erro
 		if call.IDs[i], err = uuid.Parse(text); err != nil {
 			return call, problem.New(problem.InvalidRequest, "ids must be UUIDs.")
 		}
+		if !queue.ValidID(call.IDs[i], time.Now()) {
+			return call, problem.New(problem.Overloaded, "The gateway's clock is ahead of core's by many hours, or it makes no UUIDs of version 7. Nothing was stored.")
+		}
 		// The gateway has judged them already, and with field names that its caller
 		// knows. What it lets through by mistake must not become a wrong row.
 		if call.Refused == nil || call.Refused[i] == nil {
-			if fields := request.Jobs[i].Validate(""); len(fields) > 0 {
+			if fields := request.Jobs[i].Validate("", time.Now()); len(fields) > 0 {
 				return call, problem.Invalid(fields...)
 			}
 		}

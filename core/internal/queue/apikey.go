@@ -26,6 +26,7 @@ RETURNING key_id`
 // CreateKey stores a key that the gateway drew. Only the HMAC of its secret comes
 // here. An unknown tenant is ErrNotFound, an expiry that has passed ErrExpiryPast.
 func (s *Store) CreateKey(ctx context.Context, key api.HopKeyCreateRequest) (api.Key, error) {
+	ctx = withClass(ctx, classSubmits)
 	args := pgx.StrictNamedArgs{
 		"key_id": key.KeyID, "kind": key.Kind, "tenant_id": nil, "user_id": key.User,
 		"scopes": key.Scopes, "secret_hmac": key.SecretHMAC, "expires_at": nil,
@@ -98,6 +99,7 @@ type keyRow struct {
 
 // LookupKey gives what the gateway needs to check a key of any tenant.
 func (s *Store) LookupKey(ctx context.Context, keyID string) (api.HopKey, error) {
+	ctx = withClass(ctx, classOutcomes)
 	rows, err := query(ctx, s, pgx.RowToStructByName[keyRow], lookupKeySQL, pgx.StrictNamedArgs{"key_id": keyID})
 	if err != nil {
 		return api.HopKey{}, fmt.Errorf("queue: key: %w", nothingChanged(err))
@@ -132,6 +134,7 @@ LIMIT @size`
 // ListKeys lists a tenant's keys that are not revoked, by key id; after is the
 // last one of the page before.
 func (s *Store) ListKeys(ctx context.Context, owner tenant.ID, after string, size int) ([]api.Key, error) {
+	ctx = withClass(ctx, classLists)
 	scan := func(row pgx.CollectableRow) (api.Key, error) {
 		var key api.Key
 		var tenantID tenant.ID
@@ -152,6 +155,7 @@ UPDATE api_keys SET revoked_at = COALESCE(revoked_at, statement_timestamp()) WHE
 
 // RevokeKey ends a key, of any tenant, for good. A repeat changes nothing.
 func (s *Store) RevokeKey(ctx context.Context, keyID string) error {
+	ctx = withClass(ctx, classSubmits)
 	rows, err := noted(ctx, s, pgx.RowTo[*tenant.ID], revokeKeySQL, pgx.StrictNamedArgs{"key_id": keyID}, func(owners []*tenant.ID) *deed {
 		if len(owners) == 0 {
 			return nil

@@ -16,7 +16,7 @@ import (
 const attemptsSQL = `
 SELECT attempt, epoch, kind, worker_id, started_at, ended_at, error_type, error_message, error_stack, next_run_at
 FROM attempts
-WHERE job_id = @id AND tenant_id = @tenant_id AND epoch > @after
+WHERE job_id = @id AND ended_at >= @since AND tenant_id = @tenant_id AND epoch > @after
 ORDER BY epoch
 LIMIT @size`
 
@@ -46,13 +46,14 @@ func (r *attemptRow) wire() api.Attempt {
 // above after. The one under way, and the one that completed the job, are told
 // by the job itself.
 func (s *Store) Attempts(ctx context.Context, owner tenant.ID, user string, id uuid.UUID, after int64, size int) ([]api.Attempt, error) {
+	ctx = withClass(ctx, classLists)
 	// The job first: what ends between the two reads is then in the second.
 	found, err := s.Get(ctx, owner, user, id)
 	if err != nil {
 		return nil, err
 	}
 	rows, err := query(ctx, s, pgx.RowToStructByName[attemptRow], attemptsSQL, pgx.StrictNamedArgs{
-		"id": id, "tenant_id": owner, "after": after, "size": size,
+		"id": id, "since": Since(id), "tenant_id": owner, "after": after, "size": size,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("queue: attempts: %w", nothingChanged(err))

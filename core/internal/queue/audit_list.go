@@ -66,6 +66,7 @@ func (r *auditRow) wire() api.AuditEntry {
 // is for the operator, who sees those of all. Like every list it reads at most
 // api.MaxPageRows rows.
 func (s *Store) Audit(ctx context.Context, owner *tenant.ID, filter api.AuditFilter, size int, token string) (api.Page[api.AuditEntry], error) {
+	ctx = withClass(ctx, classLists)
 	sql := auditOfAllSQL
 	if owner != nil {
 		sql = auditOfTenantSQL

@@ -53,6 +53,7 @@ const (
 // that is cancelled already is given as it is; one that ended otherwise is
 // ErrTerminal. A repeat changes nothing.
 func (s *Store) Cancel(ctx context.Context, owner tenant.ID, user string, id uuid.UUID) (api.JobSummary, Cancelling, error) {
+	ctx = withClass(ctx, classSubmits)
 	args := pgx.StrictNamedArgs{"id": id, "tenant_id": owner, "user": user}
 	// The job may start, or go back in line, between the two statements. That it
 	// does so each time is a matter of chance that gets small fast.

@@ -43,6 +43,7 @@ type listedDead struct {
 // DeadLetters gives a page of a tenant's dead letters that match, newest id
 // first. user, where not empty, is the only user whose jobs the caller may see.
 func (s *Store) DeadLetters(ctx context.Context, owner tenant.ID, user string, filter api.DeadLetterFilter, size int, token string) (api.Page[api.DeadLetter], error) {
+	ctx = withClass(ctx, classLists)
 	args := pgx.StrictNamedArgs{
 		"tenant_id": owner, "queue": optional(filter.Queue), "type": optional(filter.Type), "user": optional(user),
 		"reason": optional(filter.Reason), "fingerprint": optional(filter.Fingerprint),
@@ -109,6 +110,7 @@ type CapsOf func(queue string, user *string) []Cap
 // its slots again, and may find them taken; capsOf is nil for a tenant without
 // caps on active jobs.
 func (s *Store) Redrive(ctx context.Context, owner tenant.ID, user string, ids []uuid.UUID, capsOf CapsOf) []Redriven {
+	ctx = withClass(ctx, classSubmits)
 	risen, full, err := s.redriveAll(ctx, owner, user, once(ids), capsOf)
 	for try := 1; deadlocked(err) && try < deadlockTries; try++ {
 		risen, full, err = s.redriveAll(ctx, owner, user, once(ids), capsOf)
@@ -272,6 +274,7 @@ RETURNING id`
 
 // Discard forgets dead letters of a tenant for good and says which were there.
 func (s *Store) Discard(ctx context.Context, owner tenant.ID, user string, ids []uuid.UUID) (map[uuid.UUID]bool, error) {
+	ctx = withClass(ctx, classSubmits)
 	var gone []uuid.UUID
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, discardSQL, pgx.StrictNamedArgs{"ids": ids, "tenant_id": owner, "user": user})
@@ -302,6 +305,7 @@ SELECT id FROM dead_letters WHERE ` + deadByID + ` AND (@user::text = '' OR user
 
 // Dead says which of the ids are dead letters of a tenant.
 func (s *Store) Dead(ctx context.Context, owner tenant.ID, user string, ids []uuid.UUID) (map[uuid.UUID]bool, error) {
+	ctx = withClass(ctx, classLists)
 	rows, err := query(ctx, s, pgx.RowTo[uuid.UUID], countDeadSQL, pgx.StrictNamedArgs{"ids": ids, "tenant_id": owner, "user": user})
 	if err != nil {
 		return nil, fmt.Errorf("queue: dead letters: %w", nothingChanged(err))

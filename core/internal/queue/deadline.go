@@ -24,12 +24,14 @@ FOR UPDATE SKIP LOCKED`
 // Bury makes dead letters of at most batch jobs, of any tenants, whose deadline
 // has passed. A running one is taken from its holder, whose outcome will be late.
 func (s *Store) Bury(ctx context.Context, reach time.Duration, batch int) ([]Reaped, error) {
+	ctx = withClass(ctx, classOutcomes)
 	var buried []Reaped
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
 		rows, err := lockRows(ctx, tx, pastDeadlineSQL, pgx.StrictNamedArgs{"reach": reach, "batch": batch})
 		if err != nil {
 			return err
 		}
+		buried = nil // of an earlier run
 		settlements := make([]*settlement, 0, len(rows))
 		for _, row := range rows {
 			verdict, err := job.Next(row.State, job.DeadlinePast, row.facts())

@@ -57,3 +57,13 @@ func Planned() map[string][]string {
 
 // SmallestJob is what decides whether a cap may be full.
 const SmallestJob = smallestJob
+
+// WaitingForPlaces is how many calls wait for a connection of the pool.
+func (s *Store) WaitingForPlaces() (n int) {
+	s.places.mu.Lock()
+	defer s.places.mu.Unlock()
+	for c := range s.places.waiting {
+		n += s.places.waiting[c].Len()
+	}
+	return n
+}

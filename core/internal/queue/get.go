@@ -12,18 +12,20 @@ import (
 )
 
 // getSQL looks everywhere in one statement, and so in one snapshot: a job on its
-// way from one table to another is in exactly one of them.
+// way from one table to another is in exactly one of them. @since is Since(id): without
+// it each day's partition is opened.
 const getSQL = `
 SELECT ` + liveColumns + ` FROM jobs WHERE id = @id AND tenant_id = @tenant_id
 UNION ALL
-SELECT ` + finishedColumns + ` FROM finished_jobs WHERE id = @id AND tenant_id = @tenant_id
+SELECT ` + finishedColumns + ` FROM finished_jobs WHERE id = @id AND finished_at >= @since AND tenant_id = @tenant_id
 UNION ALL
 SELECT ` + deadColumns + ` FROM dead_letters WHERE id = @id AND tenant_id = @tenant_id`
 
 // Get reads one job of a tenant. user, where not empty, is the only user whose
 // jobs the caller may see. Unknown, foreign and another user's are ErrNotFound.
 func (s *Store) Get(ctx context.Context, owner tenant.ID, user string, id uuid.UUID) (api.Job, error) {
-	rows, err := query(ctx, s, pgx.RowToAddrOfStructByName[jobRow], getSQL, pgx.StrictNamedArgs{"id": id, "tenant_id": owner})
+	ctx = withClass(ctx, classSubmits)
+	rows, err := query(ctx, s, pgx.RowToAddrOfStructByName[jobRow], getSQL, pgx.StrictNamedArgs{"id": id, "tenant_id": owner, "since": Since(id)})
 	if err != nil {
 		return api.Job{}, fmt.Errorf("queue: get: %w", nothingChanged(err))
 	}

@@ -48,6 +48,7 @@ SELECT count(*) FILTER (WHERE ` + deadMatches + `) AS matched, count(*) AS read 
 // Matching counts a tenant's dead letters that match, among the newest
 // api.MaxDeadLetterRows.
 func (s *Store) Matching(ctx context.Context, owner tenant.ID, user string, filter api.DeadLetterFilter) (api.Matched, error) {
+	ctx = withClass(ctx, classLists)
 	conn, err := s.acquire(ctx)
 	if err != nil {
 		return api.Matched{}, err
@@ -109,6 +110,7 @@ type groupRow struct {
 // at most size, among the newest api.MaxDeadLetterRows. user, where not empty, is the
 // only user whose jobs the caller may see.
 func (s *Store) DeadLetterGroups(ctx context.Context, owner tenant.ID, user string, filter api.DeadLetterFilter, size int) (api.DeadLetterGroups, error) {
+	ctx = withClass(ctx, classLists)
 	groups := api.DeadLetterGroups{Items: []api.DeadLetterGroup{}}
 	args := deadArgs(owner, user, filter)
 	// One more is read than is said, to know whether there are more.

@@ -37,6 +37,7 @@ type Beat struct {
 // Heartbeat extends the leases, of any tenants, that are still held, and gives
 // what it extended. A repeat extends again.
 func (s *Store) Heartbeat(ctx context.Context, leases []job.Lease) (map[job.Lease]Beat, error) {
+	ctx = withClass(ctx, classOutcomes)
 	if len(leases) == 0 {
 		return map[job.Lease]Beat{}, nil
 	}

@@ -114,6 +114,7 @@ SELECT id FROM known UNION ALL SELECT id FROM born`
 // BearLane gives the lane for key, and makes it, and its queue, if need be. It
 // commits before it returns: a lane exists before the first job in it.
 func (s *Store) BearLane(ctx context.Context, key LaneKey) (Lane, error) {
+	ctx = withClass(ctx, classSubmits)
 	var id LaneID
 	limit := MaxLanes
 	if key.User != "" {

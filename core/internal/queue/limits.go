@@ -71,6 +71,7 @@ func (s *Store) Plans(ctx context.Context) ([]api.Plan, error) {
 // CapUse tells how much of each of a tenant's caps, on the tenant or on one of its
 // users, is used at this moment.
 func (s *Store) CapUse(ctx context.Context, caps []Cap) ([]FullCap, error) {
+	ctx = withClass(ctx, classLists)
 	if len(caps) == 0 {
 		return nil, nil
 	}

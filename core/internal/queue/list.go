@@ -68,6 +68,7 @@ type listed struct {
 // payloads. It reads at most api.MaxPageRows rows, so a page may be short, or
 // empty, while it names a next one.
 func (s *Store) List(ctx context.Context, owner tenant.ID, filter api.JobFilter, size int, token string) (api.Page[api.JobSummary], error) {
+	ctx = withClass(ctx, classLists)
 	return pageOf(ctx, s, "list", listSQL, listArgs(owner, filter), filter, size, token, func(row *listed) api.JobSummary { return row.summary() })
 }
 

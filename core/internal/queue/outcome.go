@@ -83,6 +83,7 @@ type Ended struct {
 // End ends attempts, of any tenants, each as its holder says. Every one has its
 // own answer: completes are one commit, the other kinds another.
 func (s *Store) End(ctx context.Context, endings []Ending) []Ended {
+	ctx = withClass(ctx, classOutcomes)
 	ended := make([]Ended, len(endings))
 	var completes, others []int
 	firsts := map[job.Lease]int{}
@@ -276,7 +277,7 @@ const recordedColumns = `id, tenant_id, attempt, epoch, outcome_lease_id, outcom
 const lastOutcomeSQL = `
 SELECT ` + recordedColumns + ` FROM jobs WHERE id = ANY(@ids::uuid[])
 UNION ALL
-SELECT ` + recordedColumns + ` FROM finished_jobs WHERE id = ANY(@ids::uuid[])
+SELECT ` + recordedColumns + ` FROM finished_jobs WHERE id = ANY(@ids::uuid[]) AND finished_at >= @since
 UNION ALL
 SELECT ` + recordedColumns + ` FROM dead_letters WHERE id = ANY(@ids::uuid[])`
 
@@ -300,7 +301,7 @@ func (s *Store) answerMissing(ctx context.Context, endings []Ending, missing []i
 	for i, index := range missing {
 		ids[i] = endings[index].Lease.Job
 	}
-	rows, err := query(ctx, s, pgx.RowToAddrOfStructByName[recorded], lastOutcomeSQL, pgx.StrictNamedArgs{"ids": ids})
+	rows, err := query(ctx, s, pgx.RowToAddrOfStructByName[recorded], lastOutcomeSQL, pgx.StrictNamedArgs{"ids": ids, "since": Since(ids...)})
 	found := make(map[uuid.UUID]*recorded, len(rows))
 	for _, row := range rows {
 		found[row.ID] = row

@@ -34,6 +34,7 @@ type Reaped struct {
 // attempt that ran past its timeout_ms has failed and waits by its backoff.
 // since is when PostgreSQL answered first; random is uniform in [0, 1).
 func (s *Store) Reap(ctx context.Context, since time.Time, batch int, random func() float64) ([]Reaped, error) {
+	ctx = withClass(ctx, classOutcomes)
 	hearing := &Hearing{Silences: []Silence{{since, Longest}}}
 	reaped, _, err := s.ReapAfter(ctx, hearing, Ever, ReapPlace{}, batch, random)
 	return reaped, err
@@ -49,6 +50,7 @@ type ReapPlace struct {
 // ago than reach are not looked for; see Ever. What a batch leaves to
 // somebody who holds it is behind: only from the beginning it is found again.
 func (s *Store) ReapAfter(ctx context.Context, hearing *Hearing, reach time.Duration, place ReapPlace, batch int, random func() float64) ([]Reaped, ReapPlace, error) {
+	ctx = withClass(ctx, classOutcomes)
 	args := hearing.args()
 	args["reach"], args["after"], args["after_id"], args["batch"] = reach, place.ended, place.id, batch
 	reaped, err := s.takeBack(ctx, expiredSQL, args, random)
@@ -79,6 +81,7 @@ FOR UPDATE OF jobs SKIP LOCKED`
 // ReapDead takes back at most batch leases, of any tenants, whose worker is dead,
 // as if they had expired.
 func (s *Store) ReapDead(ctx context.Context, batch int, random func() float64) ([]Reaped, error) {
+	ctx = withClass(ctx, classOutcomes)
 	return s.takeBack(ctx, ofDeadSQL, pgx.StrictNamedArgs{"batch": batch}, random)
 }
 
@@ -89,6 +92,7 @@ func (s *Store) takeBack(ctx context.Context, sql string, args pgx.StrictNamedAr
 		if err != nil {
 			return err
 		}
+		reaped = nil // of an earlier run
 		settlements := make([]*settlement, 0, len(rows))
 		for _, row := range rows {
 			made, event, err := reapOne(row, random())
@@ -139,6 +143,7 @@ func reapOne(row *lockedRow, random float64) (*settlement, job.Event, error) {
 
 // Now is PostgreSQL's clock.
 func (s *Store) Now(ctx context.Context) (time.Time, error) {
+	ctx = withClass(ctx, classOutcomes)
 	conn, err := s.acquire(ctx)
 	if err != nil {
 		return time.Time{}, err

@@ -81,6 +81,7 @@ type NewRedrive struct {
 // that match; user, where not empty, is the only user whose jobs it may touch. To it
 // belongs what is dead at this moment.
 func (s *Store) CreateRedrive(ctx context.Context, owner tenant.ID, user string, asked NewRedrive) (api.Redrive, error) {
+	ctx = withClass(ctx, classSubmits)
 	var made api.Redrive
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
 		found, err := matching(ctx, tx, owner, user, asked.Filter)
@@ -117,6 +118,7 @@ SELECT ` + redriveColumns + ` FROM redrives WHERE id = @id AND tenant_id = @tena
 
 // GetRedrive shows one of a tenant's redrives, of one user where user is not empty.
 func (s *Store) GetRedrive(ctx context.Context, owner tenant.ID, user string, id uuid.UUID) (api.Redrive, error) {
+	ctx = withClass(ctx, classLists)
 	rows, err := query(ctx, s, pgx.RowToStructByName[redriveRow], getRedriveSQL, pgx.StrictNamedArgs{"id": id, "tenant_id": owner, "user": user})
 	if err != nil {
 		return api.Redrive{}, fmt.Errorf("queue: redrive: %w", nothingChanged(err))
@@ -136,6 +138,7 @@ LIMIT @size`
 // ListRedrives lists a tenant's redrives, newest first, of one user where user is not
 // empty; before is the last of the page before.
 func (s *Store) ListRedrives(ctx context.Context, owner tenant.ID, user string, before uuid.UUID, size int) ([]api.Redrive, error) {
+	ctx = withClass(ctx, classLists)
 	rows, err := query(ctx, s, pgx.RowToStructByName[redriveRow], listRedrivesSQL, pgx.StrictNamedArgs{
 		"tenant_id": owner, "user": user, "before": before, "size": size,
 	})
@@ -160,6 +163,7 @@ RETURNING ` + redriveColumns
 // CancelRedrive ends a redrive; what it has done stays done. One that has ended stays
 // as it ended, and a repeat changes nothing.
 func (s *Store) CancelRedrive(ctx context.Context, owner tenant.ID, user string, id uuid.UUID) (api.Redrive, error) {
+	ctx = withClass(ctx, classSubmits)
 	args := pgx.StrictNamedArgs{"id": id, "tenant_id": owner, "user": user}
 	rows, err := noted(ctx, s, pgx.RowToStructByName[redriveRow], cancelRedriveSQL, args, func(rows []redriveRow) *deed {
 		if len(rows) == 0 {

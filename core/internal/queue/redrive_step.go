@@ -125,6 +125,7 @@ func (r *RedriveStep) progress(random float64) pgx.StrictNamedArgs {
 // together: however often cores die, each dead letter rises once and is counted once.
 // random is uniform in [0, 1).
 func (s *Store) StepRedrive(ctx context.Context, id uuid.UUID, capsOf CapsOf, random float64) (step RedriveStep, err error) {
+	ctx = withClass(ctx, classSubmits)
 	for range deadlockTries {
 		step, err = s.stepWhole(ctx, random, func(tx pgx.Tx) (RedriveStep, error) { return s.stepIn(ctx, tx, id, capsOf) })
 		// A job with a dedupe_key came in after the look: the next look sees it.

@@ -41,6 +41,7 @@ type NewSecret struct {
 // PutQueue sets a queue's settings, and makes the queue if need be; what the
 // request leaves out is the default again. Jobs that exist keep what they got.
 func (s *Store) PutQueue(ctx context.Context, owner tenant.ID, name string, request api.QueueRequest) error {
+	ctx = withClass(ctx, classSubmits)
 	_, err := s.PutPushQueue(ctx, owner, name, request, NewSecret{})
 	return err
 }
@@ -50,6 +51,7 @@ func (s *Store) PutQueue(ctx context.Context, owner tenant.ID, name string, requ
 func (s *Store) PutPushQueue(
 	ctx context.Context, owner tenant.ID, name string, request api.QueueRequest, secret NewSecret,
 ) (taken bool, err error) {
+	ctx = withClass(ctx, classSubmits)
 	args := pgx.StrictNamedArgs{
 		"tenant_id": owner, "name": name, "visibility": request.VisibilityTimeoutMS, "max_attempts": request.MaxAttempts,
 		"base": nil, "cap": nil, "jitter": nil, "curve": nil, "max_active": request.MaxActive, "max_running": request.MaxRunning,
@@ -109,6 +111,7 @@ ON CONFLICT (tenant_id, name) DO UPDATE SET paused = EXCLUDED.paused, updated_at
 
 // PauseQueue stops or resumes the claims from a queue. A repeat changes nothing.
 func (s *Store) PauseQueue(ctx context.Context, owner tenant.ID, name string, paused bool) error {
+	ctx = withClass(ctx, classSubmits)
 	action := api.AuditQueueResume
 	if paused {
 		action = api.AuditQueuePause
@@ -130,6 +133,7 @@ SELECT p.visibility_timeout_ms_max FROM tenants t JOIN plans p ON p.name = t.pla
 // VisibilityLimit is the longest visibility timeout, in milliseconds, that the
 // tenant's plan allows; nil for none.
 func (s *Store) VisibilityLimit(ctx context.Context, owner tenant.ID) (*int64, error) {
+	ctx = withClass(ctx, classSubmits)
 	limits, err := query(ctx, s, pgx.RowTo[*int64], visibilityLimitSQL, pgx.StrictNamedArgs{"id": owner})
 	if err != nil {
 		return nil, fmt.Errorf("queue: plan: %w", nothingChanged(err))
@@ -173,6 +177,7 @@ type Depths struct {
 // QueueNames lists a tenant's queues by name, after one of them; only, where not
 // empty, is the one that is asked for.
 func (s *Store) QueueNames(ctx context.Context, owner tenant.ID, after, only string, size int) ([]string, error) {
+	ctx = withClass(ctx, classLists)
 	names, err := query(ctx, s, pgx.RowTo[string], queueNamesSQL, pgx.StrictNamedArgs{
 		"tenant_id": owner, "after": after, "only": optional(only), "size": size,
 	})
@@ -184,6 +189,7 @@ func (s *Store) QueueNames(ctx context.Context, owner tenant.ID, after, only str
 
 // CountDepths counts the jobs of a tenant's queue, whose lanes are given.
 func (s *Store) CountDepths(ctx context.Context, owner tenant.ID, name string, lanes []LaneID) (Depths, error) {
+	ctx = withClass(ctx, classLists)
 	if lanes == nil {
 		lanes = []LaneID{}
 	}

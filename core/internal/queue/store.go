@@ -8,6 +8,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -45,6 +46,7 @@ type Options struct {
 // from any number of cores.
 type Store struct {
 	pool      *pgxpool.Pool
+	places    *places
 	poolWait  time.Duration
 	callTime  time.Duration
 	retention Retention
@@ -52,6 +54,8 @@ type Store struct {
 	refused atomic.Int64
 	// attempts says that attempts which end are told of.
 	attempts bool
+	// making is held by the one that makes partitions which a statement lacked.
+	making sync.Mutex
 }
 
 // Retention says how long what has ended is kept; 0 is for ever.
@@ -128,7 +132,7 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("queue: open: %w", err)
 	}
-	s := &Store{pool: pool, poolWait: options.PoolWait, callTime: callTime, retention: options.Retention, attempts: options.Attempts || options.Tracing != nil}
+	s := &Store{pool: pool, places: newPlaces(int(config.MaxConns)), poolWait: options.PoolWait, callTime: callTime, retention: options.Retention, attempts: options.Attempts || options.Tracing != nil}
 	if err := s.checkServer(ctx, options.AllowUnsafe); err != nil {
 		pool.Close()
 		return nil, err
@@ -180,7 +184,12 @@ func PlaintextHosts(databaseURL string) []string {
 
 // Ping says whether PostgreSQL answers.
 func (s *Store) Ping(ctx context.Context) error {
-	if err := s.pool.Ping(ctx); err != nil {
+	conn, err := s.acquire(withClass(ctx, classOutcomes))
+	if err != nil {
+		return fmt.Errorf("queue: ping: %w", err)
+	}
+	defer conn.Release()
+	if err := conn.Ping(ctx); err != nil {
 		return fmt.Errorf("queue: ping: %w", classify(err))
 	}
 	return nil
@@ -234,14 +243,20 @@ func (s *Store) checkServer(ctx context.Context, allowUnsafe bool) error {
 	return nil
 }
 
-// acquire takes a connection, waiting for at most the pool's wait: a request that
-// cannot be served soon is refused while its caller still listens (D8).
-func (s *Store) acquire(ctx context.Context) (*pgxpool.Conn, error) {
+// acquire takes a connection in the context's class, waiting for at most the pool's
+// wait: a request that cannot be served soon is refused while its caller still listens
+// (D8). A caller that holds one takes no second: many such would wait for each other.
+func (s *Store) acquire(ctx context.Context) (*lent, error) {
 	waiting, cancel := context.WithTimeout(ctx, s.poolWait)
 	defer cancel()
-	conn, err := s.pool.Acquire(waiting)
+	class := classOf(ctx)
+	err := s.places.take(waiting, class)
 	if err == nil {
-		return conn, nil
+		var conn *pgxpool.Conn
+		if conn, err = s.pool.Acquire(waiting); err == nil {
+			return &lent{conn, s.places, class}, nil
+		}
+		s.places.give(class)
 	}
 	// Whatever went wrong, PostgreSQL was not asked: nothing took effect.
 	switch {
@@ -255,10 +270,15 @@ func (s *Store) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 }
 
 // inTx runs work in one transaction at READ COMMITTED: each of its statements
-// sees what was committed before that statement.
+// sees what was committed before that statement. Work may run twice: where a row found
+// no partition, see orMakePartitions.
 func (s *Store) inTx(ctx context.Context, work func(pgx.Tx) error) error {
 	ctx, cancel := s.bound(ctx)
 	defer cancel()
+	return s.orMakePartitions(ctx, func() error { return s.tryTx(ctx, work) })
+}
+
+func (s *Store) tryTx(ctx context.Context, work func(pgx.Tx) error) error {
 	conn, err := s.acquire(ctx)
 	if err != nil {
 		return err
@@ -282,21 +302,24 @@ func (s *Store) inTx(ctx context.Context, work func(pgx.Tx) error) error {
 }
 
 // query runs one statement that stands for itself, and collects its rows.
-func query[T any](ctx context.Context, s *Store, row pgx.RowToFunc[T], sql string, args pgx.StrictNamedArgs) ([]T, error) {
+func query[T any](ctx context.Context, s *Store, row pgx.RowToFunc[T], sql string, args pgx.StrictNamedArgs) (collected []T, err error) {
 	ctx, cancel := s.bound(ctx)
 	defer cancel()
-	conn, err := s.acquire(ctx)
+	err = s.orMakePartitions(ctx, func() error {
+		conn, err := s.acquire(ctx)
+		if err != nil {
+			return err
+		}
+		defer conn.Release()
+		rows, err := conn.Query(ctx, sql, args)
+		if err != nil {
+			return classify(err)
+		}
+		collected, err = pgx.CollectRows(rows, row)
+		return classify(err)
+	})
 	if err != nil {
 		return nil, err
-	}
-	defer conn.Release()
-	rows, err := conn.Query(ctx, sql, args)
-	if err != nil {
-		return nil, classify(err)
-	}
-	collected, err := pgx.CollectRows(rows, row)
-	if err != nil {
-		return nil, classify(err)
 	}
 	return collected, nil
 }

@@ -123,6 +123,7 @@ type inserted struct {
 // ErrOutcomeUnknown that nobody knows. A refusal of one submission is its
 // answer, not an error.
 func (s *Store) Submit(ctx context.Context, submissions []Submission) ([]SubmitAnswer, error) {
+	ctx = withClass(ctx, classSubmits)
 	for range deadlockTries - 1 {
 		answers, err := s.submitOnce(ctx, submissions)
 		if !deadlocked(err) {

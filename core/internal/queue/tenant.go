@@ -44,6 +44,7 @@ RETURNING ` + tenantColumns
 
 // CreateTenant makes a tenant. A repeat with the same id answers with the first.
 func (s *Store) CreateTenant(ctx context.Context, id tenant.ID, request api.TenantRequest) (api.Tenant, error) {
+	ctx = withClass(ctx, classSubmits)
 	plan, weight := DefaultPlan, 1
 	if request.Plan != nil {
 		plan = *request.Plan
@@ -79,6 +80,7 @@ SELECT ` + tenantColumns + ` FROM tenants WHERE id < @before ORDER BY id DESC LI
 // ListTenants lists every tenant, newest id first; before is the last id of the
 // page before.
 func (s *Store) ListTenants(ctx context.Context, before *tenant.ID, size int) ([]api.Tenant, error) {
+	ctx = withClass(ctx, classLists)
 	last := uuid.Max
 	if before != nil {
 		last = *before
@@ -103,6 +105,7 @@ RETURNING ` + tenantColumns
 
 // PatchTenant changes what the patch names.
 func (s *Store) PatchTenant(ctx context.Context, id tenant.ID, patch api.TenantPatch) (api.Tenant, error) {
+	ctx = withClass(ctx, classSubmits)
 	var overrides *string
 	if patch.Overrides != nil {
 		text := string(encode(patch.Overrides))
@@ -161,6 +164,7 @@ const getPlanSQL = `SELECT name, limits, visibility_timeout_ms_max FROM plans WH
 
 // GetPlan reads a plan.
 func (s *Store) GetPlan(ctx context.Context, name string) (api.Plan, error) {
+	ctx = withClass(ctx, classSubmits)
 	rows, err := query(ctx, s, pgx.RowToStructByName[planRow], getPlanSQL, pgx.StrictNamedArgs{"name": name})
 	if err != nil {
 		return api.Plan{}, fmt.Errorf("queue: plan: %w", nothingChanged(err))
@@ -180,6 +184,7 @@ RETURNING name, limits, visibility_timeout_ms_max`
 
 // PutPlan makes or replaces a plan.
 func (s *Store) PutPlan(ctx context.Context, name string, request api.PlanRequest) (api.Plan, error) {
+	ctx = withClass(ctx, classSubmits)
 	rows, err := changeLimits(ctx, s, pgx.RowToStructByName[planRow], putPlanSQL, pgx.StrictNamedArgs{
 		"name": name, "limits": string(encode(request.Limits)), "visibility": request.VisibilityTimeoutMSMax,
 	}, pgx.StrictNamedArgs{"tenant_id": nil, "queue": nil, "plan": &name}, deed{

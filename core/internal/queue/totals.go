@@ -76,6 +76,7 @@ type Totals struct {
 // most and for half a second at the most; beyond that it takes PostgreSQL's estimate.
 // ErrOverloaded says that the time was over and that there is no estimate yet.
 func (s *Store) Totals(ctx context.Context, most int64) (Totals, error) {
+	ctx = withClass(ctx, classLists)
 	var counted countedTotals
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
 		// On the server's side, so that the connection outlives it.

@@ -79,6 +79,7 @@ GROUP BY j.tenant_id, j.queue`
 // Verify recounts all tenants' counts and checks what else must hold between the
 // tables. It reads everything, in a session that plans freely, and changes nothing.
 func (s *Store) Verify(ctx context.Context) ([]Drift, error) {
+	ctx = withClass(ctx, classLists)
 	scan := func(row pgx.CollectableRow) (Drift, error) {
 		var d Drift
 		var owner tenant.ID

@@ -12,18 +12,19 @@ import (
 const whereNowSQL = `
 SELECT id, state FROM jobs WHERE id = ANY(@ids::uuid[])
 UNION ALL
-SELECT id, state FROM finished_jobs WHERE id = ANY(@ids::uuid[])
+SELECT id, state FROM finished_jobs WHERE id = ANY(@ids::uuid[]) AND finished_at >= @since
 UNION ALL
 SELECT id, 'dead_letter' FROM dead_letters WHERE id = ANY(@ids::uuid[])`
 
 // WhereNow gives the states of jobs of any tenants. It is the net under
 // notifications that got lost, one statement for all who wait.
 func (s *Store) WhereNow(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]string, error) {
+	ctx = withClass(ctx, classSubmits)
 	type standing struct {
 		ID    uuid.UUID
 		State string
 	}
-	rows, err := query(ctx, s, pgx.RowToStructByName[standing], whereNowSQL, pgx.StrictNamedArgs{"ids": ids})
+	rows, err := query(ctx, s, pgx.RowToStructByName[standing], whereNowSQL, pgx.StrictNamedArgs{"ids": ids, "since": Since(ids...)})
 	if err != nil {
 		return nil, fmt.Errorf("queue: where now: %w", nothingChanged(err))
 	}

@@ -108,6 +108,7 @@ RETURNING ` + workerColumns
 // BeatWorker notes a worker's heartbeat; ErrWorkerUnknown if it never registered
 // or is dead, and must register again.
 func (s *Store) BeatWorker(ctx context.Context, owner tenant.ID, workerID string) (Worker, error) {
+	ctx = withClass(ctx, classOutcomes)
 	workers, err := query(ctx, s, pgx.RowToStructByName[Worker], beatWorkerSQL, pgx.StrictNamedArgs{
 		"owner": owner, "worker_id": workerID,
 	})
@@ -127,6 +128,7 @@ SELECT count(*) FROM jobs WHERE state = 'running' AND worker_owner = @owner AND 
 
 // LeasesOf counts the leases that a worker holds.
 func (s *Store) LeasesOf(ctx context.Context, owner tenant.ID, workerID string) (int, error) {
+	ctx = withClass(ctx, classLists)
 	counts, err := query(ctx, s, pgx.RowTo[int], leasesOfSQL, pgx.StrictNamedArgs{"owner": owner, "worker_id": workerID})
 	if err != nil {
 		return 0, fmt.Errorf("queue: leases: %w", nothingChanged(err))

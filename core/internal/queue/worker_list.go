@@ -30,6 +30,7 @@ type listedWorker struct {
 
 // ListWorkers lists the workers of owner, a tenant or tenant.Platform, by id.
 func (s *Store) ListWorkers(ctx context.Context, owner tenant.ID, after string, size int) ([]api.Worker, error) {
+	ctx = withClass(ctx, classLists)
 	rows, err := query(ctx, s, pgx.RowToStructByName[listedWorker], listWorkersSQL, pgx.StrictNamedArgs{
 		"owner": owner, "after": after, "size": size,
 	})
@@ -123,6 +124,7 @@ type ActiveWorker struct {
 // ActiveWorkers lists the active workers of a tenant, or of the platform, that
 // said they serve the queue; at most a thousand.
 func (s *Store) ActiveWorkers(ctx context.Context, owner tenant.ID, name string) ([]ActiveWorker, error) {
+	ctx = withClass(ctx, classLists)
 	workers, err := query(ctx, s, pgx.RowToStructByName[ActiveWorker], activeWorkersSQL, pgx.StrictNamedArgs{
 		"owner": owner, "platform": tenant.Platform, "queue": name,
 	})

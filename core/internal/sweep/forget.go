@@ -2,7 +2,9 @@ package sweep
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
@@ -32,14 +34,43 @@ func NewForgetter(store *queue.Store, m *metrics.Jobs, log *slog.Logger) *Forget
 	return &Forgetter{store: store, metrics: m, log: log}
 }
 
-// Run forgets until ctx ends.
+// Run forgets until ctx ends. Each duty has its own loop: a day that an old reader still
+// reads, for hours perhaps, holds up nothing else.
 func (f *Forgetter) Run(ctx context.Context) error {
-	every(ctx, forgetPeriod, "forget", f.metrics, f.log, f.RunOnce)
+	var group sync.WaitGroup
+	for _, duty := range f.duties() {
+		group.Go(func() { every(ctx, forgetPeriod, "forget", f.metrics, f.log, duty) })
+	}
+	group.Wait()
 	return nil
 }
 
-// RunOnce removes what is past its retention, in bounded batches.
+// RunOnce removes what is past its retention, in bounded batches. The error has every
+// duty's.
 func (f *Forgetter) RunOnce(ctx context.Context) error {
+	var problems []error
+	for _, duty := range f.duties() {
+		problems = append(problems, duty(ctx))
+	}
+	return errors.Join(problems...)
+}
+
+func (f *Forgetter) duties() []func(context.Context) error {
+	duties := []func(context.Context) error{f.dropDays, f.forgetKeys}
+	for _, one := range []struct {
+		kind   string
+		forget func(ctx context.Context, batch int) (int, error)
+	}{
+		{metrics.CleanedDeadLetter, f.store.ForgetDead},
+		{metrics.CleanedRedrive, f.store.ForgetRedrives},
+		{metrics.CleanedAudit, f.store.ForgetAudit},
+	} {
+		duties = append(duties, func(ctx context.Context) error { return f.inBatches(ctx, one.kind, one.forget) })
+	}
+	return duties
+}
+
+func (f *Forgetter) dropDays(ctx context.Context) error {
 	dropped, err := f.store.DropPartitions(ctx)
 	for _, day := range dropped {
 		f.log.InfoContext(ctx, "a day is past its retention and was dropped", "table", day.Name, "rows", day.Rows)
@@ -49,22 +80,7 @@ func (f *Forgetter) RunOnce(ctx context.Context) error {
 		}
 		f.metrics.Cleaned.WithLabelValues(kind).Add(float64(day.Rows))
 	}
-	if err != nil {
-		return err
-	}
-	for _, one := range []struct {
-		kind   string
-		forget func(ctx context.Context, batch int) (int, error)
-	}{
-		{metrics.CleanedDeadLetter, f.store.ForgetDead},
-		{metrics.CleanedRedrive, f.store.ForgetRedrives},
-		{metrics.CleanedAudit, f.store.ForgetAudit},
-	} {
-		if err := f.inBatches(ctx, one.kind, one.forget); err != nil {
-			return err
-		}
-	}
-	return f.forgetKeys(ctx)
+	return err
 }
 
 func (f *Forgetter) inBatches(ctx context.Context, kind string, forget func(ctx context.Context, batch int) (int, error)) error {

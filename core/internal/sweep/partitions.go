@@ -9,8 +9,9 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 )
 
-// partitionPeriod is far below the days that lie ready.
-const partitionPeriod = time.Hour
+// partitionPeriod is short because a look that finds nothing missing only reads, and
+// because a machine may wake up days later.
+const partitionPeriod = time.Minute
 
 // Partitions keeps the tables of the next days ready.
 type Partitions struct {

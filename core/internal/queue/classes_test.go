@@ -1,0 +1,142 @@
+package queue_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/core/internal/job"
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// hold locks a table until the test lets go of it.
+func (f *fixture) hold(table string) (release func()) {
+	f.Helper()
+	conn := queuetest.Connect(f, f.url)
+	if _, err := conn.Exec(f.Context(), `BEGIN; LOCK TABLE `+table+` IN ACCESS EXCLUSIVE MODE`); err != nil {
+		f.Fatal(err)
+	}
+	return func() { _ = conn.Close(background(f.T)) }
+}
+
+func (f *fixture) waitsForLocks() int {
+	return f.countOf(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`)
+}
+
+// However many lists there are, and however slow they are: heartbeats, outcomes, claims
+// and submits have connections (D8).
+func TestListsLeaveConnectionsToOthers(t *testing.T) {
+	t.Parallel()
+	for _, conns := range []int{2, 16} {
+		t.Run(fmt.Sprintf("%d connections", conns), func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			f.submit(f.jobs(2)...)
+			lease, other := f.claimOne().Lease(), f.claimOne().Lease()
+			store, err := queue.Open(t.Context(), queue.Options{URL: f.url, MaxConns: int32(conns), PoolWait: 5 * time.Minute})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(store.Close)
+			release := f.hold("dead_letters")
+			var group sync.WaitGroup
+			for range 256 {
+				group.Go(func() {
+					if _, err := store.DeadLetters(background(t), f.tenant, "", api.DeadLetterFilter{}, 10, ""); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			queuetest.Eventually(t, "the lists hold all that they may", func() bool {
+				return f.waitsForLocks() == conns/2 && store.WaitingForPlaces() == 256-conns/2
+			})
+			ctx := f.within(time.Minute)
+			if beats, err := store.Heartbeat(ctx, []job.Lease{lease}); err != nil || len(beats) != 1 {
+				t.Errorf("a heartbeat: %v %v", beats, err)
+			}
+			if ended := store.End(ctx, []queue.Ending{{Lease: lease, Kind: api.KindComplete}})[0]; ended.Err != nil {
+				t.Errorf("an outcome: %v", ended.Err)
+			}
+			if ended := store.End(ctx, []queue.Ending{{Lease: other, Kind: api.KindSnooze, Delay: time.Hour}})[0]; ended.Err != nil {
+				t.Errorf("another outcome: %v", ended.Err)
+			}
+			if conns > 2 { // of two one is for heartbeats and outcomes
+				if _, err := store.ReadyLanes(ctx, []queue.LaneID{f.lane.ID}); err != nil {
+					t.Errorf("a claim: %v", err)
+				}
+				if _, err := store.Submit(ctx, []queue.Submission{{Tenant: f.tenant, Jobs: f.jobs(1)}}); err != nil {
+					t.Errorf("a submit: %v", err)
+				}
+			}
+			release()
+			group.Wait()
+		})
+	}
+}
+
+// order notes the statements in the order in which they begin.
+type order struct {
+	mu   sync.Mutex
+	sqls []string
+}
+
+func (o *order) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.sqls = append(o.sqls, data.SQL)
+	return ctx
+}
+
+func (o *order) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// Where all wait for one connection, the most urgent has it first, whoever came first.
+func TestTheMostUrgentGoesFirst(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.submit(f.job())
+	lease := f.claimOne().Lease()
+	began := &order{}
+	store, err := queue.Open(t.Context(), queue.Options{URL: f.url, MaxConns: 1, PoolWait: 5 * time.Minute, Tracer: began})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(store.Close)
+	release := f.hold("jobs")
+	var group sync.WaitGroup
+	calls := []struct {
+		mark string
+		call func() error
+	}{
+		{"held", func() error { _, _, err := store.NextDue(background(t), queue.Ever); return err }},
+		{"audit_log", func() error { _, err := store.Audit(background(t), nil, api.AuditFilter{}, 1, ""); return err }},
+		{"INSERT INTO jobs", func() error {
+			_, err := store.Submit(background(t), []queue.Submission{{Tenant: f.tenant, Jobs: f.jobs(1)}})
+			return err
+		}},
+		{"due AS MATERIALIZED", func() error { _, err := store.Promote(background(t), queue.Ever, 1); return err }},
+		{"jobs", func() error { _, err := store.Heartbeat(background(t), []job.Lease{lease}); return err }},
+	}
+	for i, one := range calls {
+		group.Go(func() {
+			if err := one.call(); err != nil {
+				t.Errorf("%s: %v", one.mark, err)
+			}
+		})
+		queuetest.Eventually(t, one.mark+" to wait", func() bool { return f.waitsForLocks() == 1 && store.WaitingForPlaces() == i })
+	}
+	release()
+	group.Wait()
+	last := began.sqls[len(began.sqls)-4:]
+	for i, sql := range last {
+		if mark := calls[len(calls)-1-i].mark; !strings.Contains(sql, mark) {
+			t.Errorf("number %d is not %s but\n%s", i, mark, sql)
+		}
+	}
+}
