@@ -56,7 +56,7 @@ func (l *load) watchCaps(c capped) (stop func() int) {
 // slot is lost and none is given twice: not at any look, and not once quiet.
 func TestCapsUnderKills(t *testing.T) {
 	t.Parallel()
-	kills := lane(10, 50)
+	kills := lane(5, 50)
 	c := stack.NewCluster(t, stack.ClusterOptions{Cores: 2, Gateways: 2})
 	l := newLoad(t, c, 2*time.Second)
 	l.users = 5
@@ -85,7 +85,7 @@ func TestCapsUnderKills(t *testing.T) {
 			full++
 		}
 	}
-	if looks < 50 || full == 0 {
+	if looks < 20 || full == 0 {
 		t.Errorf("nothing was shown: %d looks, %d refusals", looks, full)
 	}
 	l.fill(caps.active)

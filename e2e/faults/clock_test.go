@@ -22,7 +22,7 @@ func TestClocksAnHourOff(t *testing.T) {
 	key := c.NewKey(t, l.tenant, time.Now().Add(30*time.Minute))
 	stopWork := l.work(4, 30*time.Millisecond)
 	stopSubmits := l.produce(6, 20_000, 10*time.Millisecond)
-	jumps := lane(5, 50)
+	jumps := lane(4, 50)
 	for i := range jumps {
 		pace(t.Context(), moment(300*time.Millisecond, 800*time.Millisecond))
 		services := append(append([]*stack.Service{}, c.Cores...), c.Gateways...)

@@ -20,8 +20,8 @@ func TestTwoCoresUnderLoad(t *testing.T) {
 	stopWatch := l.watchLeases()
 	round := func() {
 		stopWork := l.work(6, 5*time.Millisecond)
-		stopSubmits := l.produce(8, lane(600, 60_000), 5*time.Millisecond)
-		pace(t.Context(), time.Duration(lane(5, 120))*time.Second)
+		stopSubmits := l.produce(8, lane(300, 60_000), 5*time.Millisecond)
+		pace(t.Context(), time.Duration(lane(2, 120))*time.Second)
 		stopSubmits()
 		l.drain(90 * time.Second)
 		stopWork()

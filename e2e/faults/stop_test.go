@@ -17,7 +17,7 @@ func TestServicesStopUnderLoad(t *testing.T) {
 	stopWork := l.work(4, 20*time.Millisecond)
 	stopSubmits := l.produce(6, 50_000, 10*time.Millisecond)
 	var slowest time.Duration
-	for range lane(3, 50) {
+	for range lane(2, 50) {
 		for _, s := range []*stack.Service{c.Gateways[0], c.Cores[0]} {
 			pace(t.Context(), moment(300*time.Millisecond, 900*time.Millisecond))
 			code, took := s.Stop()
