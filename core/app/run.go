@@ -21,6 +21,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/sweep"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/build"
+	"github.com/forgequeue/forgequeue/shared/clock"
 	"github.com/forgequeue/forgequeue/shared/httpserver"
 	"github.com/forgequeue/forgequeue/shared/identity"
 	"github.com/forgequeue/forgequeue/shared/telemetry"
@@ -250,6 +251,7 @@ func (cfg Config) storeOptions() queue.Options {
 func (cfg Config) verifier() identity.Verifier {
 	verifier := identity.Verifier{
 		Secrets: [][]byte{[]byte(cfg.HopSecret.Reveal())}, Window: api.HopAssertionWindow * time.Second,
+		Seen: identity.NewSeen(clock.Now()),
 	}
 	if cfg.HopSecretPrevious != "" {
 		verifier.Secrets = append(verifier.Secrets, []byte(cfg.HopSecretPrevious.Reveal()))

@@ -85,7 +85,6 @@ func (cfg Config) assemble(logger *slog.Logger, registry prometheus.Registerer, 
 		KeySecret:   []byte(cfg.KeySecret),
 		OperatorKey: cfg.OperatorKey.Reveal(),
 		Lookup:      core.LookUpKey,
-		Now:         core.Now, // this machine's clock may be off; a key expires by core's
 	})
 	p.api = httpapi.New(httpapi.Options{
 		Auth:       p.auth,

@@ -3,7 +3,9 @@
 // The gateway signs method, path, body and time of each request with
 // HMAC-SHA-256 under a secret that both know; core verifies before it reads the
 // body's meaning. Who the caller is stands inside the signed body, item by
-// item, so a principal cannot be changed without breaking the signature.
+// item, so a principal cannot be changed without breaking the signature. The body
+// has a nonce too, so that no two requests have the same signature, and a process
+// that remembers signatures takes each request once.
 package identity
 
 import (
@@ -34,6 +36,8 @@ var (
 	ErrUnsigned = errors.New("identity: no valid assertion")
 	// ErrExpired means the assertion is good but its time lies outside the window.
 	ErrExpired = errors.New("identity: assertion outside its time window")
+	// ErrReplayed means that the assertion is good and was taken before.
+	ErrReplayed = errors.New("identity: assertion taken before")
 )
 
 // Sign makes the assertion for one request at the given time. path is the
@@ -51,6 +55,8 @@ type Verifier struct {
 	Secrets [][]byte
 	// Window is how far the assertion's time may lie from now, either way.
 	Window time.Duration
+	// Seen, where set, refuses what it has seen, and what is from before its time.
+	Seen *Seen
 }
 
 // Verify checks one assertion. The signature is checked before the time, so
@@ -73,8 +79,12 @@ func (v Verifier) Verify(assertion, method, path string, body []byte, now time.T
 	if err != nil {
 		return ErrUnsigned
 	}
-	if now.Sub(time.UnixMicro(at)).Abs() > v.Window {
+	made := time.UnixMicro(at)
+	switch {
+	case now.Sub(made).Abs() > v.Window, v.Seen != nil && made.Before(v.Seen.since):
 		return ErrExpired
+	case v.Seen != nil && !v.Seen.take(mac, made, now, v.Window):
+		return ErrReplayed
 	}
 	return nil
 }

@@ -50,3 +50,46 @@ func TestVerify(t *testing.T) {
 		})
 	}
 }
+
+// A request is taken once, and refused afterwards for as long as its time is good.
+func TestReplay(t *testing.T) {
+	t.Parallel()
+	secret := []byte(strings.Repeat("c", identity.MinSecretBytes))
+	began := time.Date(2026, 11, 20, 12, 0, 0, 500_000_000, time.UTC)
+	verifier := identity.Verifier{Secrets: [][]byte{secret}, Window: 30 * time.Second, Seen: identity.NewSeen(began)}
+	verify := func(body string, at, now time.Time) error {
+		assertion := identity.Sign(secret, "POST", "/p", []byte(body), at)
+		return verifier.Verify(assertion, "POST", "/p", []byte(body), now)
+	}
+	if err := verify("early", began.Add(-time.Millisecond), began); !errors.Is(err, identity.ErrExpired) {
+		t.Errorf("from before the process: %v", err)
+	}
+	for i := range 200 { // seconds: what is remembered is forgotten, what is new is taken
+		now := began.Add(time.Duration(i) * time.Second)
+		for _, ahead := range []time.Duration{0, 29 * time.Second, -29 * time.Second} {
+			at, want := now.Add(ahead), error(nil)
+			if at.Before(began) {
+				want = identity.ErrExpired
+			}
+			body := ahead.String()
+			if err := verify(body, at, now); !errors.Is(err, want) {
+				t.Fatalf("second %d, %v ahead: %v, want %v", i, ahead, err, want)
+			}
+			if want != nil {
+				continue
+			}
+			for _, later := range []time.Duration{0, time.Second, 30 * time.Second} {
+				want := identity.ErrReplayed
+				if now.Add(later).Sub(at) > 30*time.Second {
+					want = identity.ErrExpired
+				}
+				if later == 30*time.Second && i < 199 {
+					continue // its clock would be ahead of the next second's
+				}
+				if err := verify(body, at, now.Add(later)); !errors.Is(err, want) {
+					t.Fatalf("second %d, %v ahead, again %v later: %v, want %v", i, ahead, later, err, want)
+				}
+			}
+		}
+	}
+}

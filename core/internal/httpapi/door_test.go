@@ -58,6 +58,9 @@ func TestOnlySignedRequestsAreAnswered(t *testing.T) {
 			if got.status != http.StatusOK {
 				t.Errorf("%s: %d %s", name, got.status, got.body)
 			}
+			again := f.request(t.Context(), path, body)
+			again.Header.Set(identity.Header, c.assertion)
+			f.refused(name+", captured and sent again", f.send(again), problem.AssertionExpired)
 			continue
 		}
 		f.refused(name, got, c.code)

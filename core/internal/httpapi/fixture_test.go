@@ -108,7 +108,10 @@ func (f *fixture) newTenant() api.Principal {
 }
 
 func verifier() identity.Verifier {
-	return identity.Verifier{Secrets: [][]byte{[]byte(secret), []byte(previous)}, Window: api.HopAssertionWindow * time.Second}
+	return identity.Verifier{
+		Secrets: [][]byte{[]byte(secret), []byte(previous)}, Window: api.HopAssertionWindow * time.Second,
+		Seen: identity.NewSeen(time.Now().Add(-api.HopAssertionWindow * time.Second)),
+	}
 }
 
 // userOf binds a tenant's principal to a user.

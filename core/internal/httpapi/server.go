@@ -200,10 +200,15 @@ func (s *Server) verify(c *gin.Context) {
 	}
 	now := clock.Now()
 	switch err := s.Verifier.Verify(c.GetHeader(identity.Header), c.Request.Method, c.Request.URL.Path, body, now); {
-	case errors.Is(err, identity.ErrExpired):
-		s.expired.Inc()
+	case errors.Is(err, identity.ErrExpired), errors.Is(err, identity.ErrReplayed):
+		if errors.Is(err, identity.ErrReplayed) {
+			s.Logger.WarnContext(c.Request.Context(), "a signed call came twice and was refused the second time", "path", c.Request.URL.Path)
+		} else {
+			s.expired.Inc()
+		}
+		// A gateway signs again, with core's time; whoever repeats what it heard cannot.
 		c.Header(identity.TimeHeader, strconv.FormatInt(now.UnixMicro(), 10))
-		s.refuse(c, problem.New(problem.AssertionExpired, "The signature's time is too far from core's; the answer carries core's."))
+		s.refuse(c, problem.New(problem.AssertionExpired, "The signature is used up, or its time is too far from core's; the answer carries core's."))
 	case err != nil:
 		s.refuse(c, problem.New(problem.Unauthenticated, "Only signed requests are answered."))
 	default:

@@ -150,6 +150,9 @@ func (l *Limiter) decide(ctx context.Context, r *Request, peek bool) Decision {
 	if l.inOrder(ctx) {
 		if answer := l.ask(ctx, r, peek); answer != nil && len(answer.debts) == len(r.Buckets) {
 			d := decision(r, peek, answer.verdict, answer.debts, func(q Quota) Quota { return q })
+			if !peek {
+				l.local.saw(r, answer.verdict == Admitted, answer.debts, l.Replicas())
+			}
 			if d.Verdict == CapReached {
 				d.Cap, d.RetryAfter = parseCap(answer.hint), max(d.RetryAfter, capHintLife)
 			}

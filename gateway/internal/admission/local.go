@@ -11,8 +11,9 @@ import (
 const localBuckets = 100_000
 
 // local decides in the process, by the same arithmetic, on this gateway's share
-// of each rate. Its buckets are kept while Redis is there, so that one that comes
-// and goes gives no more than one burst away.
+// of each rate. Its buckets follow what Redis says of each while it is there: so a
+// bucket that is empty in Redis is empty here when Redis is lost, and a Redis that
+// comes and goes gives away no burst each time.
 type local struct {
 	began time.Time // its clock begins here, and never steps
 
@@ -58,4 +59,24 @@ func (l *local) settle(r *Request, charges []charge, states []state, peek bool) 
 		l.buckets.put(r.Buckets[i].key, states[i])
 	}
 	return debts, pass
+}
+
+// saw takes over what Redis has decided: a bucket lacks here what it lacks there, or
+// more.
+func (l *local) saw(r *Request, admitted bool, debts []int64, replicas int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Since(l.began).Microseconds()
+	for i := range r.Buckets {
+		b := &r.Buckets[i]
+		debt, quota := debts[i], b.Quota.share(replicas)
+		if admitted {
+			debt += b.Cost * ticks
+		}
+		held, _ := l.buckets.get(b.key)
+		own, _ := quota.debt(held, now)
+		if debt = min(debt, quota.size()); debt > own {
+			l.buckets.put(b.key, quota.after(debt, now))
+		}
+	}
 }

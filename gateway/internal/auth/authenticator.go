@@ -59,6 +59,7 @@ type Authenticator struct {
 	// forgets counts what was forgotten: a look-up that was under way meanwhile may
 	// have read the key as it was before, and is not remembered.
 	forgets atomic.Uint64
+	holds   holds
 }
 
 // New makes an Authenticator.
@@ -210,11 +211,13 @@ func (a *Authenticator) unlessForgotten(id string, key *api.HopKey, forgets uint
 }
 
 // Forget drops what is remembered of a key, for one that was revoked or has just
-// been made. Forgetting an unknown id does nothing.
+// been made, and has what it holds open looked at. Forgetting an unknown id does
+// nothing.
 func (a *Authenticator) Forget(keyID string) {
 	a.forgets.Add(1)
 	a.found.forget(keyID)
 	a.missing.forget(keyID)
+	a.holds.look(keyID)
 }
 
 // ForgetLimits drops what is remembered of all keys of a tenant, or of all keys
@@ -231,6 +234,7 @@ func (a *Authenticator) ForgetLimits(whose api.LimitsChanged) {
 func (a *Authenticator) ForgetAll() {
 	a.forgets.Add(1)
 	a.found.forgetWhere(func(*api.HopKey) bool { return true })
+	a.holds.look()
 }
 
 // Familiar says whether a credential is an API key that was good when it was last

@@ -72,6 +72,17 @@ func (c *cache) known(id string) *api.HopKey {
 	return nil
 }
 
+// left gives for how long a key is believed from now on, the whole life where it has
+// left the cache.
+func (c *cache) left(id string, now time.Time) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if element, ok := c.entries[id]; ok {
+		return element.Value.(*entry).until.Sub(now) //nolint:forcetypeassert // the list holds nothing else
+	}
+	return c.life
+}
+
 // forget has what is remembered of a key believed no longer.
 func (c *cache) forget(id string) {
 	c.mu.Lock()

@@ -48,20 +48,27 @@ func (c *Client) try(ctx context.Context, op Op, body []byte, first bool) (_ rep
 		return reply{}, false, err
 	}
 	if op.class == classParked {
-		parked, end := c.park(ctx)
+		parked, end := c.park(ctx, op.place)
 		defer end()
-		return c.attempt(parked, c.transport, op.path, body)
+		return c.attempt(parked, c.carrier(op, first), op.path, body)
 	}
 	left := time.Until(deadlineOf(ctx))
 	own, cancel := context.WithTimeout(ctx, tryTime(left, first && op.mayRepeat()))
 	defer cancel()
-	by := c.transport
-	if !first {
-		by = c.afresh
-	}
-	answer, sent, err := c.attempt(own, by, op.path, body)
+	answer, sent, err := c.attempt(own, c.carrier(op, first), op.path, body)
 	done(verdict(ctx, answer, err))
 	return answer, sent, err
+}
+
+// carrier gives the connections that a try may use.
+func (c *Client) carrier(op Op, first bool) *http.Transport {
+	switch {
+	case !first && op.class != classParked:
+		return c.afresh
+	case op.effect == writes:
+		return c.recent
+	}
+	return c.transport
 }
 
 // tryTime keeps two fifths of what is left for a second try, where there can be
@@ -150,8 +157,9 @@ func (c *Client) learnClock(from reply) bool {
 		return false
 	}
 	offset := time.UnixMicro(micros).Sub(c.now())
-	c.offset.Store(int64(offset))
-	c.logger.Warn("core's clock differs from ours; signing with core's time", "offset_ms", offset.Milliseconds())
+	if moved := offset - time.Duration(c.offset.Swap(int64(offset))); moved.Abs() > time.Second {
+		c.logger.Warn("core's clock differs from ours; signing with core's time", "offset_ms", offset.Milliseconds())
+	}
 	return true
 }
 

@@ -16,19 +16,42 @@ import (
 
 // Call asks core for one item's result. The deadline is ctx's, and core is told
 // of it. The error is a *problem.Problem where core refused the call as a whole,
-// or wraps ErrUnavailable, ErrOverloaded, ErrOutcomeUnknown, ErrDrained,
+// or wraps ErrUnavailable, ErrOverloaded, ErrOutcomeUnknown, ErrCutShort, ErrNoPlace,
 // ErrRefusesUs or ErrContract. A refusal of the item itself is no error: it is in
 // the Result.
 //
 // A call is an envelope of its own unless its operation is Shared: then the items
 // of callers that come at the same time go in one.
 func Call[Req, Resp any](ctx context.Context, c *Client, op Op, item api.Item[Req]) (api.Result[Resp], error) {
+	op.whose = ownerOf(item.Principal)
+	if op.class != classParked {
+		return call[Req, Resp](ctx, c, op, item)
+	}
+	if c.isDraining() {
+		return api.Result[Resp]{}, fmt.Errorf("%w: %s", ErrCutShort, op.path)
+	}
+	claim := op.path == api.HopClaim
+	place, err := c.gate.park(claim, op.whose)
+	if err != nil {
+		c.metrics.refused(op.class, err)
+		return api.Result[Resp]{}, fmt.Errorf("%w: %s: %w", ErrNoPlace, op.path, err)
+	}
+	defer c.gate.unpark(claim, place)
+	op.place = place
 	result, err := call[Req, Resp](ctx, c, op, item)
 	failed := err != nil || (result.Problem != nil && result.Problem.Status >= http.StatusInternalServerError)
-	if failed && op.class == classParked && c.isDraining() {
-		return api.Result[Resp]{}, fmt.Errorf("%w: %s", ErrDrained, op.path)
+	if failed && (c.isDraining() || place.isLost()) {
+		return api.Result[Resp]{}, fmt.Errorf("%w: %s", ErrCutShort, op.path)
 	}
 	return result, err
+}
+
+// ownerOf says who shares the hop: tenants, and each key that belongs to none.
+func ownerOf(p api.Principal) string {
+	if p.Tenant != "" {
+		return p.Tenant
+	}
+	return string(p.Kind) + " " + p.KeyID
 }
 
 func call[Req, Resp any](ctx context.Context, c *Client, op Op, item api.Item[Req]) (api.Result[Resp], error) {
@@ -90,18 +113,21 @@ func read(text []byte, into any) error {
 // gives the body of a 200. doubt says that an earlier try was sent and got no
 // answer: what the later one says of its own failure is not the whole story.
 //
-// A call is repeated at most once for each reason: core's clock differs; nothing
-// of it reached core, or its reply was lost but doing it twice is doing it once.
-// For the second reason the budget must allow it. A repeat that finds nobody
-// there has not been sent: where it would settle a doubt, it looks again for a
-// while. That is how a core that restarts costs no outcome.
+// A call is repeated because core's clock differs, a few times: cores whose clocks
+// differ may be behind one address. It is repeated once because nothing of it reached
+// core, or its reply was lost but doing it twice is doing it once, where the budget
+// allows it. A repeat that finds nobody there has not been sent: where it would settle
+// a doubt, it looks again for a while. That is how a core that restarts costs no
+// outcome. A parked call that finds nobody there looks again likewise: it was going to
+// wait anyway.
 func (c *Client) exchange(ctx context.Context, op Op, body []byte) (answer []byte, doubt bool, err error) {
 	leave, err := c.enter(ctx, op)
 	if err != nil {
 		return nil, false, err
 	}
 	defer leave()
-	var clockLearned, repeated bool
+	var repeated bool
+	var learned int
 	var redial redial
 	for {
 		reply, sent, err := c.try(ctx, op, body, !repeated)
@@ -114,7 +140,8 @@ func (c *Client) exchange(ctx context.Context, op Op, body []byte) (answer []byt
 				repeated = true
 				continue
 			}
-			if repeated && doubt && !sent && op.settles() && redial.wait(ctx) {
+			settles := repeated && doubt && op.settles()
+			if (settles || op.mayWait(c)) && !sent && redial.wait(ctx) {
 				continue
 			}
 			if !doubt {
@@ -124,8 +151,8 @@ func (c *Client) exchange(ctx context.Context, op Op, body []byte) (answer []byt
 		case reply.status == http.StatusOK:
 			return reply.body, doubt, nil
 		case reply.status == http.StatusUnauthorized:
-			if !clockLearned && c.learnClock(reply) {
-				clockLearned = true
+			if learned < mostLearned && c.learnClock(reply) {
+				learned++
 				continue
 			}
 			if doubt {
@@ -146,21 +173,24 @@ func (c *Client) enter(ctx context.Context, op Op) (leave func(), err error) {
 	switch {
 	case op.class == classProbe:
 		return func() {}, nil
-	case op.class == classParked && c.isDraining():
-		return nil, fmt.Errorf("%w: %s", ErrDrained, op.path)
-	case op.class == classParked:
-		if err := c.gate.park(); err != nil {
-			return nil, c.refuse(op, err)
-		}
-		return c.gate.unpark, nil
+	case op.class == classParked: // it has its place
+		return func() {}, nil
 	case c.breakers.open(op.class):
 		return nil, c.refuse(op, fmt.Errorf("%w: %w", ErrUnavailable, errOpen))
 	}
-	if err := c.gate.enter(ctx, op.class); err != nil {
+	if err := c.gate.enter(ctx, op.class, op.whose); err != nil {
 		return nil, c.refuse(op, err)
 	}
 	c.budget.earn()
 	return func() { c.gate.leave(op.class) }, nil
+}
+
+// mostLearned is how often one call may learn core's clock.
+const mostLearned = 8
+
+// mayWait says whether a parked call that was not sent may go on waiting for core.
+func (o Op) mayWait(c *Client) bool {
+	return o.class == classParked && !c.isDraining() && !o.place.isLost()
 }
 
 // refuse says that a call was not sent, and why.

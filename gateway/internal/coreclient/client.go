@@ -22,13 +22,17 @@ const (
 	// idleTimeout is less than core's, so that it is us who close what nobody uses: a
 	// connection that core closes may be one that a call has just been sent on.
 	idleTimeout = 90 * time.Second
+	// recentTimeout is for connections of calls that are not repeated. It is less than
+	// the notice of a core that stops (250 ms), in which each answer is its connection's
+	// last: so core never closes a connection that such a call has just been sent on.
+	recentTimeout = 150 * time.Millisecond
 )
 
 // Limits of the hop. A zero field has its default.
 type Limits struct {
 	// InFlight is how many calls may be under way at once, parked ones aside.
 	InFlight int
-	// Parked is how many may wait in core for jobs, or for a job's end.
+	// Parked is how many may wait in core for jobs, and as many for a job's end.
 	Parked int
 	// BreakerWindow is what a breaker judges core by. It must be longer than a call
 	// can take.
@@ -76,6 +80,8 @@ type Client struct {
 	base      string // without a slash at its end
 	secret    []byte
 	transport *http.Transport
+	// recent keeps connections for a moment only, see recentTimeout.
+	recent *http.Transport
 	// afresh dials for each try. A repeat goes there: where one kept connection was
 	// closed under a call, the others may be next.
 	afresh *http.Transport
@@ -118,7 +124,8 @@ func New(o Options) (*Client, error) {
 	c := &Client{
 		base:       base.Scheme + "://" + base.Host,
 		secret:     o.Secret,
-		transport:  transport(limits.InFlight),
+		transport:  transport(limits.InFlight, idleTimeout),
+		recent:     transport(limits.InFlight, recentTimeout),
 		afresh:     afresh(),
 		logger:     o.Logger,
 		now:        o.Now,
@@ -134,13 +141,13 @@ func New(o Options) (*Client, error) {
 // transport keeps enough idle connections for every call at a peak; the calls in
 // flight are bounded before they get here, and in the right order. There is no
 // proxy from the environment: it would see every payload and every principal.
-func transport(inFlight int) *http.Transport {
+func transport(inFlight int, idle time.Duration) *http.Transport {
 	return &http.Transport{
 		DialContext:         dial,
 		TLSHandshakeTimeout: dialTimeout,
 		MaxIdleConns:        inFlight,
 		MaxIdleConnsPerHost: inFlight,
-		IdleConnTimeout:     idleTimeout,
+		IdleConnTimeout:     idle,
 		DisableCompression:  true, // on loopback it costs more than it saves
 		ReadBufferSize:      16 << 10,
 		WriteBufferSize:     16 << 10,
@@ -148,13 +155,16 @@ func transport(inFlight int) *http.Transport {
 }
 
 func afresh() *http.Transport {
-	t := transport(1)
+	t := transport(1, idleTimeout)
 	t.DisableKeepAlives = true
 	return t
 }
 
 // Close closes the idle connections.
-func (c *Client) Close() { c.transport.CloseIdleConnections() }
+func (c *Client) Close() {
+	c.transport.CloseIdleConnections()
+	c.recent.CloseIdleConnections()
+}
 
 // Now is core's time as far as it is known: this process's own clock, set right by
 // what core said when they were too far apart.

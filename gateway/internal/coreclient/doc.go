@@ -8,7 +8,7 @@
 //	  ▼
 //	 try ── signed, with its own deadline ──▶ core
 //	  │                                        │
-//	  │  401 assertion_expired + core's clock ◀┤ learn the offset, repeat once
+//	  │  401 assertion_expired + core's clock ◀┤ learn the offset, repeat
 //	  │  any other refusal of the call        ◀┤ a problem
 //	  │  no answer ────────────────────────────┤ repeat once where that is safe and the
 //	  ▼                                        │ budget has it, on a new connection, else

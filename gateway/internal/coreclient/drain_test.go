@@ -44,14 +44,14 @@ func TestDrainEndsParkedCalls(t *testing.T) {
 	h.Drain()
 	h.Drain() // twice is once
 	for _, end := range ends {
-		if got := <-end; !errors.Is(got.err, coreclient.ErrDrained) {
+		if got := <-end; !errors.Is(got.err, coreclient.ErrCutShort) {
 			t.Fatalf("%+v", got)
 		}
 	}
 	if took := time.Since(began); took > 5*time.Second {
 		t.Errorf("it took %v", took)
 	}
-	if got := <-parkOne(t.Context(), h); !errors.Is(got.err, coreclient.ErrDrained) {
+	if got := <-parkOne(t.Context(), h); !errors.Is(got.err, coreclient.ErrCutShort) {
 		t.Errorf("a claim after that: %+v", got)
 	}
 	if claims.Load() != 50 {

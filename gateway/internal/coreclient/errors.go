@@ -15,9 +15,12 @@ var (
 	// ErrOverloaded means that the gateway has as many calls under way as it may,
 	// and has not sent this one.
 	ErrOverloaded = errors.New("coreclient: too many calls to core are under way")
-	// ErrDrained means that a parked call was ended because the gateway stops: there
-	// was nothing to tell yet.
-	ErrDrained = errors.New("coreclient: the gateway drains")
+	// ErrCutShort means that a parked call was ended early, because the gateway stops or
+	// because others had fewer places: there was nothing to tell yet.
+	ErrCutShort = errors.New("coreclient: a parked call was cut short")
+	// ErrNoPlace means that a parked call was not sent, because all places are taken and
+	// its owner has his share of them. The same call without a wait may be made.
+	ErrNoPlace = errors.New("coreclient: there is no place to park a call")
 	// ErrRefusesUs means that core does not accept the gateway's signature. To the
 	// caller it is the same as ErrUnavailable.
 	ErrRefusesUs = errors.New("core refuses our signature: do both have the same FORGEQUEUE_HOP_SECRET?")

@@ -32,23 +32,23 @@ type gate struct {
 	mu   sync.Mutex
 	line line
 
-	mostParked int
-	parked     int
+	claims, waits places
 }
 
 func newGate(inFlight, parked int) *gate {
-	return &gate{line: line{marks: marksFor(inFlight), room: waitingPerCall * inFlight}, mostParked: parked}
+	return &gate{line: line{marks: marksFor(inFlight), room: waitingPerCall * inFlight},
+		claims: places{most: parked}, waits: places{most: parked}}
 }
 
-// enter waits for the call's turn. Nothing has been sent when it fails. Each that
-// has entered must leave.
-func (g *gate) enter(ctx context.Context, c class) error {
+// enter waits for the turn of somebody's call. Nothing has been sent when it fails.
+// Each that has entered must leave.
+func (g *gate) enter(ctx context.Context, c class, whose string) error {
 	g.mu.Lock()
 	if g.line.begin(c) { // nearly always
 		g.mu.Unlock()
 		return nil
 	}
-	w := &waiter{class: c, turn: make(chan error, 1)}
+	w := &waiter{class: c, whose: whose, turn: make(chan error, 1)}
 	_, waits, displaced := g.line.enter(w)
 	g.mu.Unlock()
 	if displaced != nil {
@@ -107,22 +107,28 @@ func (g *gate) leave(c class) {
 	}
 }
 
-// park takes a place among the parked calls, for which nobody waits: a caller
-// that cannot park comes back when it is told to.
-func (g *gate) park() error {
+// park takes a place among the parked claims, or among those that watch a job. Nobody
+// waits for one.
+func (g *gate) park(claim bool, whose string) (*place, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.parked >= g.mostParked {
-		return turnedAwayError{reasonParked}
+	if taken := g.parked(claim).take(whose); taken != nil {
+		return taken, nil
 	}
-	g.parked++
-	return nil
+	return nil, turnedAwayError{reasonParked}
 }
 
-func (g *gate) unpark() {
+func (g *gate) unpark(claim bool, left *place) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.parked--
+	g.parked(claim).leave(left)
+}
+
+func (g *gate) parked(claim bool) *places {
+	if claim {
+		return &g.claims
+	}
+	return &g.waits
 }
 
 // counts gives how many calls of a class are in flight, and how many wait.
@@ -130,7 +136,7 @@ func (g *gate) counts(c class) (busy, waiting int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if c == classParked {
-		return g.parked, 0
+		return g.claims.taken + g.waits.taken, 0
 	}
 	return g.line.busy[c], len(g.line.waiting[c])
 }

@@ -14,7 +14,7 @@ import (
 func fill(t *testing.T, g *gate, c class) (taken int) {
 	t.Helper()
 	for g.line.admits(c) {
-		if err := g.enter(t.Context(), c); err != nil {
+		if err := g.enter(t.Context(), c, ""); err != nil {
 			t.Fatal(err)
 		}
 		taken++
@@ -59,7 +59,7 @@ func TestTurnsComeInOrder(t *testing.T) {
 		for i, name := range []string{"list 1", "submit 1", "claim 1", "submit 2", "lease 1", "lease 2"} {
 			c := []class{classList, classSubmit, classClaim, classSubmit, classLease, classLease}[i]
 			group.Go(func() {
-				if err := g.enter(t.Context(), c); err != nil {
+				if err := g.enter(t.Context(), c, ""); err != nil {
 					t.Errorf("%s: %v", name, err)
 					return
 				}
@@ -114,7 +114,7 @@ func TestPatience(t *testing.T) {
 					time.AfterFunc(test.leavesAfter, cancel)
 				}
 				began := time.Now()
-				err := g.enter(ctx, classLease)
+				err := g.enter(ctx, classLease, "")
 				if took := time.Since(began); took != test.waited {
 					t.Errorf("waited %v, want %v", took, test.waited)
 				}
@@ -141,7 +141,7 @@ func TestTurnOfACallerThatHasLeft(t *testing.T) {
 			taken := fill(t, g, classLease)
 			ctx, leave := context.WithCancel(t.Context())
 			entered := make(chan error, 1)
-			go func() { entered <- g.enter(ctx, classLease) }()
+			go func() { entered <- g.enter(ctx, classLease, "") }()
 			synctest.Wait()
 			leave()
 			g.leave(classLease)
@@ -164,7 +164,7 @@ func TestFullLine(t *testing.T) {
 		var group sync.WaitGroup
 		errs := make(chan error, 100)
 		wait := func(c class) {
-			group.Go(func() { errs <- g.enter(t.Context(), c) })
+			group.Go(func() { errs <- g.enter(t.Context(), c, "") })
 			synctest.Wait()
 		}
 		for range waitingPerCall * 10 {
@@ -188,22 +188,90 @@ func TestFullLine(t *testing.T) {
 	})
 }
 
-func TestParkedHaveALimitOfTheirOwn(t *testing.T) {
+// A tenant that has taken all the places for watching loses them one by one to those
+// that come after it, and has none of those for claims to lose.
+func TestParkedPlacesAreShared(t *testing.T) {
 	t.Parallel()
-	g := newGate(10, 2)
+	g := newGate(10, 100)
 	fill(t, g, classLease)
-	for range 2 {
-		if err := g.park(); err != nil {
-			t.Errorf("there was no place though there is for two: %v", err)
+	var greedy []*place
+	for {
+		taken, err := g.park(false, "greedy")
+		if err != nil {
+			if reasonOf(err) != reasonParked {
+				t.Fatal(err)
+			}
+			break
+		}
+		greedy = append(greedy, taken)
+	}
+	if len(greedy) != 100 {
+		t.Errorf("one alone has %d places of 100", len(greedy))
+	}
+	lost := func() (n int) {
+		for _, one := range greedy {
+			if one.isLost() {
+				n++
+			}
+		}
+		return n
+	}
+	for _, whose := range []string{"b", "c"} {
+		for range 33 {
+			if _, err := g.park(false, whose); err != nil {
+				t.Fatalf("%s has no place: %v", whose, err)
+			}
 		}
 	}
-	if err := g.park(); reasonOf(err) != reasonParked {
-		t.Errorf("one too many: %v", err)
+	if lost() != 66 || !greedy[65].isLost() || greedy[66].isLost() {
+		t.Errorf("%d of its places were lost, want the oldest 66", lost())
 	}
-	g.unpark()
-	if err := g.park(); err != nil {
-		t.Errorf("after one has left: %v", err)
+	if _, err := g.park(false, "b"); reasonOf(err) != reasonParked {
+		t.Errorf("one more than a share: %v", err)
 	}
+	for range 100 {
+		if _, err := g.park(true, "b"); err != nil {
+			t.Fatalf("a claim has no place beside those who watch: %v", err)
+		}
+	}
+	for _, one := range greedy {
+		g.unpark(false, one) // those that were lost as well
+	}
+	if g.waits.taken != 66 || g.claims.taken != 100 {
+		t.Errorf("%d watch and %d claim", g.waits.taken, g.claims.taken)
+	}
+}
+
+// Whoever has many calls waiting waits behind his own, not before others.
+func TestTenantsTakeTurns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate(10, 1)
+		fill(t, g, classLease)
+		var turns []string
+		var group sync.WaitGroup
+		for i := range 12 {
+			whose := "many"
+			if i >= 10 {
+				whose = "few"
+			}
+			group.Go(func() {
+				if err := g.enter(t.Context(), classLease, whose); err != nil {
+					t.Error(err)
+				}
+				turns = append(turns, whose)
+			})
+			synctest.Wait()
+		}
+		for range 12 {
+			g.leave(classLease)
+			synctest.Wait()
+		}
+		group.Wait()
+		if want := []string{"many", "few", "many", "few"}; !slices.Equal(turns[:4], want) {
+			t.Errorf("turns: %v", turns)
+		}
+	})
 }
 
 func TestBudgetIsATenthOfTheCalls(t *testing.T) {

@@ -171,7 +171,7 @@ func TestParkedCallsAreApart(t *testing.T) {
 	t.Parallel()
 	core := coretest.New(t)
 	claims := hang(core, api.HopClaim)
-	works(core, api.HopSubmit)
+	works(core, api.HopSubmit, api.HopWait)
 	h := newHop(t, core.URL, coreclient.Limits{InFlight: 16, Parked: 64})
 	ctx, leave := context.WithCancel(t.Context())
 	defer leave()
@@ -184,8 +184,11 @@ func TestParkedCallsAreApart(t *testing.T) {
 		})
 	}
 	until(t, "all are parked", func() bool { return claims.Load() == 64 })
-	if _, err := get(t.Context(), h.Client, coreclient.Read(api.HopWait).Parked()); !errors.Is(err, coreclient.ErrOverloaded) {
+	if _, err := get(t.Context(), h.Client, coreclient.Write(api.HopClaim).Parked()); !errors.Is(err, coreclient.ErrNoPlace) {
 		t.Errorf("one more: %v", err)
+	}
+	if _, err := get(t.Context(), h.Client, coreclient.Read(api.HopWait).Parked()); err != nil {
+		t.Errorf("a wait beside the claims: %v", err)
 	}
 	if h.metric(t, "forgequeue_hop_refusals_total", "parked", "parked_full") != 1 || h.metric(t, "forgequeue_hop_in_flight", "parked") != 64 {
 		t.Error("the metrics do not say so")

@@ -1,6 +1,11 @@
 package coreclient
 
-import "slices"
+import (
+	"slices"
+	"sort"
+
+	"github.com/forgequeue/forgequeue/shared/groupcommit"
+)
 
 // line decides which calls go to core now, which wait, and which are turned away.
 // It has no clock and no lock.
@@ -23,7 +28,8 @@ type line struct {
 
 	busy    [ordered]int
 	total   int
-	waiting [ordered][]*waiter // first come, first served
+	waiting [ordered][]*waiter // by beginning; equal ones first come, first served
+	turns   [ordered]groupcommit.Turns[string]
 	queued  int
 }
 
@@ -39,6 +45,9 @@ type mark struct {
 // waiter is a call that waits for its turn.
 type waiter struct {
 	class class
+	// whose call it is. Within a class the owners take turns.
+	whose string
+	begin int64
 	// turn gets nil once the call may start, or why it may not. It holds one, so
 	// that nobody waits for the waiter.
 	turn chan error
@@ -66,20 +75,24 @@ func (l *line) admits(c class) bool {
 	return l.total < l.marks[c].total && l.busy[c] < l.marks[c].own
 }
 
-// enter starts a call or lets it wait (both false: there is no room). Who waits
-// longest in its class goes first, so that nobody is overtaken by its like. A call
-// of an earlier class takes the place of the last one of the latest class: that
-// one is displaced.
+// enter starts a call or lets it wait (both false: there is no room). The owners of
+// a class take turns, so that nobody waits for the many calls of another; of one
+// owner's calls who waits longest goes first. A call takes the place of the last one
+// of the latest class after its own, or else of the last one of its own class that
+// would be served after it: that one is displaced.
 func (l *line) enter(w *waiter) (started, waits bool, displaced *waiter) {
 	if l.begin(w.class) {
 		return true, false, nil
 	}
+	w.begin = l.turns[w.class].LineUp(w.whose, 1)
 	if l.queued >= l.room {
-		if displaced = l.displace(w.class); displaced == nil {
+		if displaced = l.displace(w); displaced == nil {
 			return false, false, nil
 		}
 	}
-	l.waiting[w.class] = append(l.waiting[w.class], w)
+	line := l.waiting[w.class]
+	at := sort.Search(len(line), func(i int) bool { return line[i].begin > w.begin })
+	l.waiting[w.class] = slices.Insert(line, at, w)
 	l.queued++
 	return false, true, displaced
 }
@@ -93,11 +106,15 @@ func (l *line) begin(c class) bool {
 	return true
 }
 
-// displace takes out the newest waiter of the latest class that comes after c.
-func (l *line) displace(c class) *waiter {
-	for later := ordered - 1; later > c; later-- {
-		if n := len(l.waiting[later]); n > 0 {
-			last := l.waiting[later][n-1]
+// displace takes out the last waiter of the latest class after w's, or of w's own if
+// it would be served after w.
+func (l *line) displace(w *waiter) *waiter {
+	for later := ordered - 1; later >= w.class; later-- {
+		n := len(l.waiting[later])
+		if n == 0 {
+			continue
+		}
+		if last := l.waiting[later][n-1]; later > w.class || last.begin > w.begin {
 			l.remove(last, n-1)
 			return last
 		}
@@ -112,6 +129,7 @@ func (l *line) leave(c class) (started []*waiter) {
 	for c := range ordered {
 		for len(l.waiting[c]) > 0 && l.admits(c) {
 			next := l.waiting[c][0]
+			l.turns[c].Served(next.begin)
 			l.remove(next, 0)
 			l.start(c)
 			started = append(started, next)
@@ -138,4 +156,7 @@ func (l *line) start(c class) {
 func (l *line) remove(w *waiter, at int) {
 	l.waiting[w.class] = slices.Delete(l.waiting[w.class], at, at+1)
 	l.queued--
+	if len(l.waiting[w.class]) == 0 {
+		l.turns[w.class].Idle()
+	}
 }

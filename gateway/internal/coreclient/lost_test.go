@@ -177,7 +177,7 @@ func TestTheRepeatTakesANewConnection(t *testing.T) {
 	var group sync.WaitGroup
 	for range 2 {
 		group.Go(func() {
-			if _, err := get(t.Context(), h.Client, coreclient.Write(api.HopSubmit)); err != nil {
+			if _, err := get(t.Context(), h.Client, coreclient.Repeatable(api.HopOutcome)); err != nil {
 				t.Error(err)
 			}
 		})

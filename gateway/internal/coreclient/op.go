@@ -9,6 +9,10 @@ type Op struct {
 	// shared and group say with whom it may share a request, see Shared.
 	shared bool
 	group  string
+	// whose call it is: the owners of a class take turns. Call says it.
+	whose string
+	// place is a parked call's.
+	place *place
 }
 
 type effect int
@@ -42,8 +46,9 @@ func Repeatable(path string) Op { return op(path, repeatable) }
 func op(path string, e effect) Op { return Op{path: path, effect: e, class: classOf(path, e)} }
 
 // Parked is the same operation where core may hold its answer for as long as the
-// caller asks. It is never repeated, and ends early when the gateway drains:
-// then with ErrDrained, where core had nothing to say yet.
+// caller asks. It is never repeated once it was sent. It ends early when the gateway
+// drains, or when its place goes to another owner: then with ErrCutShort, where core had
+// nothing to say yet. Where there is no place for it at all it fails with ErrNoPlace.
 func (o Op) Parked() Op {
 	o.class = classParked
 	return o

@@ -33,12 +33,12 @@ type parkedCall struct {
 }
 
 // park gives the context of a parked call's try. When its caller leaves, or the
-// gateway drains, the call is hung up: our half of the connection is closed, which
+// gateway drains, or the place goes to another, the call is hung up: our half of the connection is closed, which
 // tells core that nobody waits any more, but what core has sent by then is still
 // read. Were the connection simply cut, an answer on its way would be lost, and
 // with it an attempt of each job that it leases: nobody would hold them, or know
 // to give them back.
-func (c *Client) park(ctx context.Context) (_ context.Context, end func()) {
+func (c *Client) park(ctx context.Context, at *place) (_ context.Context, end func()) {
 	hop, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadlineOf(ctx))
 	var call parkedCall
 	over := make(chan struct{})
@@ -49,6 +49,7 @@ func (c *Client) park(ctx context.Context) (_ context.Context, end func()) {
 			return
 		case <-ctx.Done():
 		case <-c.draining:
+		case <-at.lost:
 		}
 		if !call.hangUp() {
 			cancel()

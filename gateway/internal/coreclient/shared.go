@@ -2,6 +2,7 @@ package coreclient
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -84,6 +85,7 @@ func (c *Client) enterGroup(op Op) (group *itemGroup, leave func()) {
 		c.groups.all = map[groupKey]*groupUse{}
 	}
 	use := c.groups.all[key]
+	op.whose = "group " + op.group // it sends for all who share it
 	if use == nil {
 		use = &groupUse{group: groupcommit.New(groupcommit.Options[itemText, told]{
 			Most: sharedBytes, Waiting: sharedWaiting, Timeout: c.sharedTime, Reserve: sharedReserve, MaxWait: sharedWait(op),
@@ -144,13 +146,16 @@ func (c *Client) exchangeItems(ctx context.Context, op Op, items []itemText) ([]
 	return results.Results, doubt, nil
 }
 
-// envelope joins items that are encoded already.
+// envelope joins items that are encoded already. The nonce makes its signature one that
+// no other request has; core needs only the signature, and reads over the nonce.
 func envelope(items []itemText) []byte {
-	size := len(`{"items":[]}`) + len(items)
+	nonce := rand.Text()
+	size := len(`{"nonce":"","items":[]}`) + len(nonce) + len(items)
 	for _, item := range items {
 		size += len(item)
 	}
-	body := append(make([]byte, 0, size), `{"items":[`...)
+	body := append(make([]byte, 0, size), `{"nonce":"`...)
+	body = append(append(body, nonce...), `","items":[`...)
 	for i, item := range items {
 		if i > 0 {
 			body = append(body, ',')

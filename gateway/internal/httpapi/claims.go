@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/forgequeue/forgequeue/gateway/internal/auth"
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
@@ -20,8 +21,8 @@ func (s *Server) claimRoutes() []endpoint {
 
 // claim answers POST /v1/claims with an api.ClaimResponse: the jobs that are now
 // leased to the caller, after at most wait_ms; an empty list is a good answer.
-// When the caller leaves first, its jobs go back at once: in core where the hop
-// is hung up in time, here where core had answered already.
+// When the caller leaves first, or its key is revoked, its jobs go back at once: in
+// core where the hop is hung up in time, here where core had answered already.
 //
 // The answer passes through unread: it may be 1000 payloads, and nothing in it is
 // the gateway's business.
@@ -29,19 +30,47 @@ func (s *Server) claim(ctx context.Context, c *call, r api.ClaimRequest) (reply[
 	if fields := r.Validate(); len(fields) > 0 {
 		return reply[json.RawMessage]{}, problem.Invalid(fields...)
 	}
+	waits := r.WaitMS != nil && *r.WaitMS > 0
 	op := coreclient.Write(api.HopClaim)
-	if r.WaitMS != nil && *r.WaitMS > 0 {
+	if waits {
 		c.wait = time.Duration(*r.WaitMS) * time.Millisecond
 		op = op.Parked()
 	}
+	ctx, release := s.whileKeyIsGood(ctx, c)
+	defer release()
 	answer, err := send[api.ClaimRequest, json.RawMessage](ctx, s, c, op, r)
-	if errors.Is(err, coreclient.ErrDrained) { // there was nothing yet, and this gateway waits no longer
+	if waits && errors.Is(err, coreclient.ErrNoPlace) {
+		answer, err = s.claimShortly(ctx, c, r)
+	}
+	if errors.Is(err, coreclient.ErrCutShort) { // there was nothing yet, and it waits no longer
 		return reply[json.RawMessage]{value: json.RawMessage(`{"jobs":[]}`)}, nil
 	}
 	if err == nil && ctx.Err() != nil {
 		s.giveBack(ctx, c, answer.value)
 		// Nobody reads this; but it is no fault of ours either, which the log would say.
-		return reply[json.RawMessage]{}, fmt.Errorf("%w: the caller has left: %w", coreclient.ErrUnavailable, ctx.Err())
+		err = fmt.Errorf("%w: the caller has left: %w", coreclient.ErrUnavailable, ctx.Err())
+	}
+	if errors.Is(context.Cause(ctx), auth.ErrUnauthenticated) {
+		return reply[json.RawMessage]{}, context.Cause(ctx)
+	}
+	if err != nil {
+		return reply[json.RawMessage]{}, err
+	}
+	return answer, nil
+}
+
+// claimShortly is a claim for which there is no place to wait: it takes what is there,
+// and where nothing is, waits a little with the answer, so that its caller does not
+// spin.
+func (s *Server) claimShortly(ctx context.Context, c *call, r api.ClaimRequest) (reply[json.RawMessage], error) {
+	wait := c.wait
+	c.wait, r.WaitMS = 0, nil
+	answer, err := send[api.ClaimRequest, json.RawMessage](ctx, s, c, coreclient.Write(api.HopClaim), r)
+	var claimed struct {
+		Jobs []json.RawMessage `json:"jobs"`
+	}
+	if err == nil && json.Unmarshal(answer.value, &claimed) == nil && len(claimed.Jobs) == 0 {
+		shortWait(ctx, wait)
 	}
 	return answer, err
 }

@@ -56,10 +56,16 @@ type door struct {
 // newDoor opens one; change may change its options.
 func newDoor(t *testing.T, change ...func(*httpapi.Options)) *door {
 	t.Helper()
+	return newDoorWith(t, coreclient.Limits{}, change...)
+}
+
+// newDoorWith has limits of the hop.
+func newDoorWith(t *testing.T, limits coreclient.Limits, change ...func(*httpapi.Options)) *door {
+	t.Helper()
 	core := coretest.New(t)
 	log := &lines{}
 	logger := slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	client, err := coreclient.New(coreclient.Options{URL: core.URL, Secret: []byte(coretest.Secret), Logger: logger})
+	client, err := coreclient.New(coreclient.Options{URL: core.URL, Secret: []byte(coretest.Secret), Logger: logger, Limits: limits})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,7 +27,8 @@ func meanings() []meaning {
 		{coreclient.ErrOutcomeUnknown, problem.OutcomeUnknown, "The request was passed on, but no answer came back: it may have taken effect. Read the resource, or repeat with the same Idempotency-Key, before you try again."},
 		{coreclient.ErrUnavailable, problem.CoreUnavailable, "The engine cannot be reached; nothing was changed. Try again."},
 		{coreclient.ErrOverloaded, problem.Overloaded, "The gateway has as many requests under way as it can take; nothing was changed. Try again later."},
-		{coreclient.ErrDrained, problem.CoreUnavailable, "This gateway stops; nothing was changed. Try again."},
+		{coreclient.ErrCutShort, problem.CoreUnavailable, "This gateway stops; nothing was changed. Try again."},
+		{coreclient.ErrNoPlace, problem.Overloaded, "The gateway has as many requests under way as it can take; nothing was changed. Try again later."},
 		{coreclient.ErrRefusesUs, problem.CoreUnavailable, "The engine cannot be reached; nothing was changed. Try again."},
 	}
 }

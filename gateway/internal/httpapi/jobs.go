@@ -177,7 +177,7 @@ func (s *Server) getJob(ctx context.Context, c *call, _ none) (reply[json.RawMes
 		request.Seen = found.State
 	}
 	job, err := s.hold(ctx, c, left, request)
-	if errors.Is(err, coreclient.ErrDrained) { // not what was asked for, but what is known
+	if errors.Is(err, coreclient.ErrCutShort) { // not what was asked for, but what is known
 		applied, c.wait = "", 0
 		job, err = s.read(ctx, c, id)
 	}

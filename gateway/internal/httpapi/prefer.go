@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/forgequeue/forgequeue/gateway/internal/auth"
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -75,12 +76,24 @@ func elements(text string) iter.Seq[string] {
 func trimSpace(text string) string { return strings.Trim(text, " \t") }
 
 // hold asks core to answer when a job has changed, or when wait is over: then
-// with the job as it is. It fails with coreclient.ErrDrained where this gateway
-// stops before that.
+// with the job as it is. It fails with coreclient.ErrCutShort where this gateway
+// waits no longer, and with auth.ErrUnauthenticated where the key is no longer good.
+// Where there is no place to wait it waits a little here, and reads the job.
 func (s *Server) hold(ctx context.Context, c *call, wait time.Duration, request api.HopWaitRequest) (api.Job, error) {
 	c.wait, request.WaitMS = wait, wait.Milliseconds()
+	ctx, release := s.whileKeyIsGood(ctx, c)
+	defer release()
 	answer, err := send[api.HopWaitRequest, api.Job](ctx, s, c, coreclient.Read(api.HopWait).Parked(), request)
-	return answer.value, err
+	job := answer.value
+	if errors.Is(err, coreclient.ErrNoPlace) {
+		c.wait = 0
+		shortWait(ctx, wait)
+		job, err = s.read(ctx, c, request.JobID)
+	}
+	if cause := context.Cause(ctx); errors.Is(cause, auth.ErrUnauthenticated) {
+		return api.Job{}, cause
+	}
+	return job, err
 }
 
 // ended says whether a state is an end.

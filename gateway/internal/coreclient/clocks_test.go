@@ -1,0 +1,55 @@
+package coreclient_test
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
+	"github.com/forgequeue/forgequeue/gateway/internal/coretest"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// Cores whose clocks are two hours apart answer in turn behind one address: no call
+// fails for it, of those that are repeated otherwise and of those that are not.
+func TestCoresWithDifferentClocks(t *testing.T) {
+	t.Parallel()
+	core := coretest.New(t)
+	var looks atomic.Int64
+	core.Now = func() time.Time {
+		ahead := time.Hour
+		// A refused call looks at the clock twice; after six refusals it stays with one core.
+		if n := looks.Add(1) - 1; n < 12 && n/2%2 == 1 {
+			ahead = -time.Hour
+		}
+		return time.Now().Add(ahead)
+	}
+	works(core, api.HopGet, api.HopClaim)
+	h := newHop(t, core.URL, coreclient.Limits{})
+	for _, op := range []coreclient.Op{coreclient.Read(api.HopGet), coreclient.Write(api.HopClaim), coreclient.Write(api.HopClaim).Parked()} {
+		looks.Store(2) // the other core than the last one
+		if _, err := get(t.Context(), h.Client, op); err != nil {
+			t.Errorf("after %d looks at core's clock: %v", looks.Load(), err)
+		}
+	}
+}
+
+// No two calls have the same body, and so the same signature.
+func TestEveryCallHasItsNonce(t *testing.T) {
+	t.Parallel()
+	core := coretest.New(t)
+	works(core, api.HopGet)
+	h := newHop(t, core.URL, coreclient.Limits{})
+	seen := map[string]bool{}
+	for range 10 {
+		if _, err := get(t.Context(), h.Client, coreclient.Read(api.HopGet)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, request := range core.Requests(api.HopGet) {
+		seen[string(request.Body)] = true
+	}
+	if len(seen) != 10 {
+		t.Errorf("%d different bodies of 10", len(seen))
+	}
+}
