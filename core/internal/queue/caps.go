@@ -90,8 +90,6 @@ func keysOf(caps ...[]Cap) []CountKey {
 // what was taken since. It is memory only; nothing holds until it is appended.
 type tally struct {
 	counts map[CountKey]*count
-	// bound is the oldest transaction that was under way at the reading.
-	bound string
 	// jobsSize is how many bytes the table of jobs had, where a count is not settled.
 	jobsSize int64
 }
@@ -102,9 +100,10 @@ type count struct {
 	seq int64
 	// used is the true count at the reading: what decides.
 	used int64
-	// folded is the count without credits that are too young to be folded: what the
-	// next row is computed from.
-	folded int64
+	// next is the log's next row, without what is taken.
+	next logRow
+	// crowded says that many credits wait for a row that folds them or sums them up.
+	crowded bool
 	// kept says that the count is kept already, settled that the books know of all.
 	kept, settled bool
 	// taken is what was admitted since the reading.

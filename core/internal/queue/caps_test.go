@@ -307,7 +307,21 @@ INSERT INTO usage_credits (tenant_id, counter, name, n, xid) SELECT tenant_id, 1
 // are there more than the caps allow, and no count is wrong at the end.
 func TestCapsHoldUnderLoad(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
+	for _, name := range []string{"credits are folded", "an old transaction keeps them from it"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			if strings.HasPrefix(name, "an old") {
+				f.writes()
+			}
+			f.capsHoldUnderLoad()
+		})
+	}
+}
+
+func (f *fixture) capsHoldUnderLoad() {
+	f.Helper()
+	t := f.T
 	const limit, running, turns = 5, 3, 60
 	load := &capLoad{fixture: f, active: f.activeCap(limit), running: f.runningCap(running)}
 	load.second = queuetest.OpenURL(t, f.url)
@@ -323,6 +337,9 @@ func TestCapsHoldUnderLoad(t *testing.T) {
 	if load.looks.Load() == 0 || load.accepted.Load() < limit || load.refused.Load() == 0 || load.claimed.Load() == 0 {
 		t.Fatalf("nothing was shown: %d looks, %d accepted, %d refused, %d claimed",
 			load.looks.Load(), load.accepted.Load(), load.refused.Load(), load.claimed.Load())
+	}
+	if old := strings.HasSuffix(t.Name(), "it"); old != (f.count(`usage_log WHERE seen IS NOT NULL`) > 0) && old {
+		t.Error("no row of the log has a mark")
 	}
 	f.noDrift()
 	left := limit - int(f.live())

@@ -255,10 +255,10 @@ func TestMigrateMendsAnInterruptedBuild(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	var build string
-	if err := f.behind.QueryRow(t.Context(), `SELECT replace(pg_get_indexdef('jobs_by_user'::regclass), 'INDEX', 'INDEX CONCURRENTLY')`).Scan(&build); err != nil {
+	if err := f.behind.QueryRow(t.Context(), `SELECT replace(pg_get_indexdef('jobs_by_user_id'::regclass), 'INDEX', 'INDEX CONCURRENTLY')`).Scan(&build); err != nil {
 		t.Fatal(err)
 	}
-	f.exec(`DROP INDEX jobs_by_user; CREATE TABLE theirs (a integer)`)
+	f.exec(`DROP INDEX jobs_by_user_id; CREATE TABLE theirs (a integer)`)
 	writer := queuetest.Connect(t, f.url)
 	tx, err := writer.Begin(t.Context())
 	if err != nil {
@@ -285,7 +285,7 @@ func TestMigrateMendsAnInterruptedBuild(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	want := []string{"jobs_by_user", "lanes_pkey_ccnew"}
+	want := []string{"jobs_by_user_id", "lanes_pkey_ccnew"}
 	if invalid, err := f.store.InvalidIndexes(t.Context()); err != nil || !slices.Equal(invalid, want) {
 		t.Fatalf("invalid: %q (%v), want %q", invalid, err, want)
 	}
@@ -295,7 +295,7 @@ func TestMigrateMendsAnInterruptedBuild(t *testing.T) {
 	if invalid, err := f.store.InvalidIndexes(t.Context()); err != nil || len(invalid) != 0 {
 		t.Errorf("still invalid: %q (%v)", invalid, err)
 	}
-	if n := f.count(`pg_index WHERE indexrelid = 'jobs_by_user'::regclass AND indisvalid`); n != 1 {
+	if n := f.count(`pg_index WHERE indexrelid = 'jobs_by_user_id'::regclass AND indisvalid`); n != 1 {
 		t.Error("the index is not there")
 	}
 	if n := f.count(`pg_class WHERE relname = 'theirs_a'`); n != 1 {

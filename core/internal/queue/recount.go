@@ -18,7 +18,7 @@ const OperatorTime = time.Hour
 // restored, and transaction numbers began anew. What they say of the order of
 // things means nothing then.
 const foreignBooksSQL = `
-SELECT EXISTS (SELECT FROM usage_log     WHERE bound > pg_snapshot_xmax(pg_current_snapshot()))
+SELECT EXISTS (SELECT FROM usage_log     WHERE GREATEST(bound, pg_snapshot_xmax(seen)) > pg_snapshot_xmax(pg_current_snapshot()))
     OR EXISTS (SELECT FROM usage_credits WHERE xid   > pg_snapshot_xmax(pg_current_snapshot()))`
 
 const closeBooksSQL = `

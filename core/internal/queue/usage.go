@@ -22,46 +22,116 @@ import (
 // transactions are older than every one under way: none of those can still
 // appear. Folding by an id from a sequence instead would lose credits, because
 // such ids commit out of order.
+//
+// A transaction that has written and stays open, in whatever database of the server,
+// holds the bound where it is. Then the next row also has a mark: the sum of the credits
+// from its bound on, and the snapshot that showed them. Read are only those that the
+// snapshot did not show: by transactions that were under way at that moment, which it
+// names, and by later ones.
+//
+//	seq 8: count 38, bound 900, young −3, seen 900:990:900,987
+//	true count     38 − 3, and credits of 900, of 987 and from 990 on
 
-// readUsageSQL reads counts in one snapshot: log, credits and the bound of the
-// next row belong together.
+const (
+	// markFrom is how many credits that cannot be folded are worth a mark; with fewer
+	// the read is cheaper without.
+	markFrom = "100"
+	// foldMost bounds what one row folds of those that a mark has summed up.
+	foldMost = "5000"
+)
+
+// seenSQL is what this snapshot shows. A transaction does not see itself as under way,
+// and may still give back.
+const seenSQL = `(
+  SELECT format('%s:%s:%s', pg_snapshot_xmin(now), pg_snapshot_xmax(now), (
+    SELECT string_agg(open.xid::text, ',' ORDER BY open.xid)
+    FROM (SELECT pg_snapshot_xip(now)
+          UNION SELECT pg_current_xact_id_if_assigned() WHERE pg_current_xact_id_if_assigned() < pg_snapshot_xmax(now)) AS open(xid)))
+  FROM pg_current_snapshot() AS now)`
+
+// readUsageSQL reads counts in one snapshot: log, credits and what the next row is
+// made of belong together.
 const readUsageSQL = `
 SELECT k.place::integer - 1                                       AS place,
        COALESCE(log.seq, 0)                                       AS seq,
-       (COALESCE(log.count, 0) + COALESCE(credits.every, 0))::bigint  AS used,
-       (COALESCE(log.count, 0) + COALESCE(credits.folded, 0))::bigint AS folded,
+       sums.used, next.count, next.bound::text AS bound,
+       -- what this transaction has given back itself is in no row: it may give back more
+       (sums.used - sums.own - next.count)::bigint                AS young,
+       CASE WHEN next.marked THEN ` + seenSQL + ` END             AS seen,
+       GREATEST(fresh.any, moved.any) > ` + markFrom + `          AS crowded,
        kept.tenant_id IS NOT NULL                                 AS kept,
        COALESCE(kept.settled, false)                              AS settled,
        -- what tally.mayFill goes by; a count that is settled needs none
-       CASE WHEN kept.settled THEN 0 ELSE pg_relation_size('jobs') END AS jobs_size,
-       ` + foldBoundSQL + `::text                                 AS bound
+       CASE WHEN kept.settled THEN 0 ELSE pg_relation_size('jobs') END AS jobs_size
 FROM unnest(@tenants::uuid[], @counters::smallint[], @names::text[])
      WITH ORDINALITY AS k(tenant_id, counter, name, place)
 LEFT JOIN LATERAL (
-  SELECT l.seq, l.count, l.bound
+  SELECT l.seq, l.count, l.bound, l.young, l.seen
   FROM usage_log l
   WHERE l.tenant_id = k.tenant_id AND l.counter = k.counter AND l.name = k.name
   ORDER BY l.seq DESC
   LIMIT 1
 ) AS log ON true
-LEFT JOIN LATERAL (
-  SELECT sum(c.n)                                        AS every,
-         sum(c.n) FILTER (WHERE c.xid < ` + foldBoundSQL + `) AS folded
+-- from the mark on, or all from the bound on
+CROSS JOIN LATERAL (
+  SELECT sum(c.n)                                                       AS every,
+         sum(c.n) FILTER (WHERE c.xid = pg_current_xact_id_if_assigned()) AS own,
+         sum(c.n) FILTER (WHERE c.xid < ` + foldBoundSQL + `)           AS old,
+         count(*) FILTER (WHERE c.xid >= ` + foldBoundSQL + `)          AS many,
+         count(*)                                                       AS any
   FROM usage_credits c
-  WHERE c.tenant_id = k.tenant_id AND c.counter = k.counter AND c.name = k.name AND c.xid >= log.bound
-) AS credits ON true
+  WHERE c.tenant_id = k.tenant_id AND c.counter = k.counter AND c.name = k.name
+    AND c.xid >= COALESCE(pg_snapshot_xmax(log.seen), log.bound)
+) AS fresh
+-- of transactions that were under way at the mark: each is looked up by itself, because a
+-- list of them would be no condition of the index
+CROSS JOIN LATERAL (
+  SELECT sum(one.n)                                                       AS every,
+         sum(one.n) FILTER (WHERE open.xid = pg_current_xact_id_if_assigned()) AS own
+  FROM pg_snapshot_xip(log.seen) AS open(xid) CROSS JOIN LATERAL (
+    SELECT sum(c.n) AS n
+    FROM usage_credits c
+    WHERE c.tenant_id = k.tenant_id AND c.counter = k.counter AND c.name = k.name AND c.xid = open.xid) AS one
+) AS late
+-- what can be folded by now of all that the mark or this read has summed up
+CROSS JOIN LATERAL (
+  SELECT sum(o.n) AS n, count(*) AS any,
+         CASE WHEN count(*) < ` + foldMost + ` THEN ` + foldBoundSQL + ` ELSE (max(o.xid)::text::bigint + 1)::text::xid8 END AS until
+  FROM (SELECT c.n, c.xid
+        FROM usage_credits c
+        WHERE c.tenant_id = k.tenant_id AND c.counter = k.counter AND c.name = k.name
+          AND c.xid >= log.bound AND c.xid < ` + foldBoundSQL + ` AND log.seen IS NOT NULL
+        ORDER BY c.xid
+        FETCH FIRST ` + foldMost + ` ROWS WITH TIES) AS o
+) AS moved
+CROSS JOIN LATERAL (
+  SELECT (COALESCE(log.count, 0) + COALESCE(log.young, 0) + COALESCE(fresh.every, 0) + COALESCE(late.every, 0))::bigint AS used,
+         (COALESCE(fresh.own, 0) + COALESCE(late.own, 0))::bigint AS own
+) AS sums
+CROSS JOIN LATERAL (
+  SELECT (COALESCE(log.count, 0) + COALESCE(CASE WHEN log.seen IS NULL THEN fresh.old ELSE moved.n END, 0))::bigint AS count,
+         moved.until AS bound,
+         fresh.many > ` + markFrom + ` OR moved.until < pg_snapshot_xmax(log.seen) AS marked
+) AS next
 LEFT JOIN usage_counts kept ON kept.tenant_id = k.tenant_id AND kept.counter = k.counter AND kept.name = k.name`
 
 type usageRow struct {
-	Place   int32
-	Seq     int64
-	Used    int64
-	Folded  int64
+	Place int32
+	Seq   int64
+	Used  int64
+	logRow
+	Crowded bool
 	Kept    bool
 	Settled bool
 	// JobsSize is how many bytes the table of jobs has.
 	JobsSize int64
-	Bound    string
+}
+
+// logRow is what a row of the log has in it.
+type logRow struct {
+	Count, Young int64
+	Bound        string
+	Seen         *string
 }
 
 func countArgs(keys []CountKey) pgx.StrictNamedArgs {
@@ -80,8 +150,10 @@ func collectUsage(keys []CountKey, rows pgx.Rows) (*tally, error) {
 		return nil, err
 	}
 	for _, row := range found {
-		read.counts[keys[row.Place]] = &count{seq: row.Seq, used: row.Used, folded: row.Folded, kept: row.Kept, settled: row.Settled}
-		read.bound, read.jobsSize = row.Bound, max(read.jobsSize, row.JobsSize)
+		read.counts[keys[row.Place]] = &count{
+			seq: row.Seq, used: row.Used, next: row.logRow, crowded: row.Crowded, kept: row.Kept, settled: row.Settled,
+		}
+		read.jobsSize = max(read.jobsSize, row.JobsSize)
 	}
 	return read, nil
 }
@@ -97,16 +169,18 @@ func readUsage(ctx context.Context, db querier, keys []CountKey) (*tally, error)
 
 // appendUsageSQL adds one row to the log of each count.
 const appendUsageSQL = `
-INSERT INTO usage_log (tenant_id, counter, name, seq, count, bound)
-SELECT u.tenant_id, u.counter, u.name, u.seq, u.count, @bound::text::xid8
-FROM unnest(@tenants::uuid[], @counters::smallint[], @names::text[], @seqs::bigint[], @counts::bigint[])
-     AS u(tenant_id, counter, name, seq, count)`
+INSERT INTO usage_log (tenant_id, counter, name, seq, count, bound, young, seen, written_at)
+SELECT u.tenant_id, u.counter, u.name, u.seq, u.count, u.bound::xid8, u.young, u.seen::pg_snapshot, statement_timestamp()
+FROM unnest(@tenants::uuid[], @counters::smallint[], @names::text[], @seqs::bigint[], @counts::bigint[],
+            @bounds::text[], @youngs::bigint[], @seens::text[])
+     AS u(tenant_id, counter, name, seq, count, bound, young, seen)`
 
-// append writes what was taken. It belongs to the transaction that stores the jobs.
+// append writes what was taken, and folds or sums up credits where there are many. It belongs
+// to the transaction that stores the jobs.
 func (t *tally) append(batch *pgx.Batch) {
 	var keys []CountKey
 	for key, counted := range t.counts {
-		if counted.taken != 0 {
+		if counted.taken != 0 || counted.crowded {
 			keys = append(keys, key)
 		}
 	}
@@ -114,13 +188,18 @@ func (t *tally) append(batch *pgx.Batch) {
 		return
 	}
 	slices.SortFunc(keys, CountKey.compare)
-	seqs, counts := make([]int64, len(keys)), make([]int64, len(keys))
+	seqs, counts, youngs := make([]int64, len(keys)), make([]int64, len(keys)), make([]int64, len(keys))
+	bounds, seens := make([]string, len(keys)), make([]*string, len(keys))
 	for i, key := range keys {
 		counted := t.counts[key]
-		seqs[i], counts[i] = counted.seq+1, counted.folded+counted.taken
+		next := counted.next
+		seqs[i], counts[i], bounds[i] = counted.seq+1, next.Count+counted.taken, next.Bound
+		if next.Seen != nil {
+			youngs[i], seens[i] = next.Young, next.Seen
+		}
 	}
 	args := countArgs(keys)
-	args["seqs"], args["counts"], args["bound"] = seqs, counts, t.bound
+	args["seqs"], args["counts"], args["bounds"], args["youngs"], args["seens"] = seqs, counts, bounds, youngs, seens
 	batch.Queue(appendUsageSQL, args)
 }
 

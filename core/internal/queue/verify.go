@@ -27,14 +27,16 @@ func (d Drift) String() string {
 // snapshot: a job and its count change in one commit, so it is exact at any load.
 const countDriftSQL = `
 WITH newest AS (
-  SELECT DISTINCT ON (tenant_id, counter, name) tenant_id, counter, name, count, bound
+  SELECT DISTINCT ON (tenant_id, counter, name) tenant_id, counter, name, count, bound, young, seen
   FROM usage_log ORDER BY tenant_id, counter, name, seq DESC
 ), kept AS (
-  SELECT n.tenant_id, n.counter, n.name,
-         n.count + COALESCE((SELECT sum(c.n) FROM usage_credits c
-                             WHERE c.tenant_id = n.tenant_id AND c.counter = n.counter AND c.name = n.name
-                               AND c.xid >= n.bound), 0) AS n
-  FROM newest n
+  SELECT n.tenant_id, n.counter, n.name, n.count + COALESCE(credits.every, 0) AS n,
+         -- as readUsageSQL reads it, by the mark
+         n.count + n.young + COALESCE(credits.unseen, 0) AS marked
+  FROM newest n CROSS JOIN LATERAL (
+    SELECT sum(c.n) AS every, sum(c.n) FILTER (WHERE pg_visible_in_snapshot(c.xid, n.seen) IS NOT TRUE) AS unseen
+    FROM usage_credits c
+    WHERE c.tenant_id = n.tenant_id AND c.counter = n.counter AND c.name = n.name AND c.xid >= n.bound) AS credits
 ), found AS (
   SELECT c.owner AS tenant_id, c.counter::smallint, c.name, count(*) AS n
   FROM jobs CROSS JOIN LATERAL (
@@ -45,9 +47,10 @@ WITH newest AS (
   WHERE jobs.counted <> 0 AND jobs.counted & c.counter <> 0
   GROUP BY c.owner, c.counter, c.name
 )
-SELECT 'count' AS check, tenant_id, counter, name, COALESCE(kept.n, 0)::bigint AS kept, COALESCE(found.n, 0)::bigint AS found
+SELECT CASE WHEN COALESCE(kept.n, 0) = COALESCE(found.n, 0) THEN 'mark' ELSE 'count' END AS check, tenant_id, counter, name,
+       COALESCE(kept.marked, 0)::bigint AS kept, COALESCE(found.n, 0)::bigint AS found
 FROM kept FULL JOIN found USING (tenant_id, counter, name)
-WHERE COALESCE(kept.n, 0) <> COALESCE(found.n, 0)`
+WHERE COALESCE(kept.n, 0) <> COALESCE(found.n, 0) OR COALESCE(kept.marked, 0) <> COALESCE(found.n, 0)`
 
 // uncountedSQL finds jobs that are not in a count that has taken in all there were.
 const uncountedSQL = `

@@ -1,0 +1,107 @@
+package queue_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
+)
+
+// writes begins a transaction that has written and stays open.
+func (f *fixture) writes() pgx.Tx {
+	f.Helper()
+	tx, err := queuetest.Connect(f, f.url).Begin(f.Context())
+	if err != nil {
+		f.Fatal(err)
+	}
+	if _, err := tx.Exec(f.Context(), `SELECT pg_current_xact_id()`); err != nil {
+		f.Fatal(err)
+	}
+	return tx
+}
+
+// credits gives n back to the tenant's count, and takes n again, in many rows.
+func (f *fixture) credits(n int) {
+	f.Helper()
+	for _, sign := range []int{-1, 1} {
+		f.exec(`INSERT INTO usage_credits SELECT $1, 1, '', $2, pg_current_xact_id() FROM generate_series(1, $3)`, f.tenant, sign, n)
+	}
+}
+
+const finishSQL = `
+WITH gone AS (DELETE FROM jobs WHERE id = (SELECT id FROM jobs LIMIT 1) RETURNING tenant_id)
+INSERT INTO usage_credits (tenant_id, counter, name, n, xid) SELECT tenant_id, 1, '', -1, pg_current_xact_id() FROM gone`
+
+// What a count takes to read does not grow with the credits that an old transaction
+// keeps from being folded, and shrinks again when it has ended.
+func TestCountBesideAnOldWriter(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	limits := under(f.activeCap(100))
+	f.submit(f.job(limits))
+	recorded := &statements{seen: map[string][]any{}}
+	store, err := queue.Open(t.Context(), queue.Options{URL: f.url, MaxConns: 2, PoolWait: 5 * time.Second, Tracer: recorded})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	if _, err := store.Submit(t.Context(), []queue.Submission{{Tenant: f.tenant, Jobs: f.jobs(1, limits)}}); err != nil {
+		t.Fatal(err)
+	}
+	pages := func() int {
+		t.Helper()
+		for sql, args := range recorded.seen {
+			if strings.Contains(sql, "FROM usage_credits") {
+				plan, _ := explain(t, f.behind, sql, args)
+				return plan.Hit + plan.Read
+			}
+		}
+		t.Fatal("no statement reads a count")
+		return 0
+	}
+	for _, setting := range []string{"plan_cache_mode = force_generic_plan", "enable_seqscan = off", "enable_bitmapscan = off"} {
+		f.exec("SET " + setting)
+	}
+	before := pages()
+	old := f.writes()
+	f.credits(10_000)
+	f.submit(f.job(limits))
+	if now := pages(); now > before+50 {
+		t.Errorf("%d pages beside 20,000 credits, %d without", now, before)
+	}
+	f.noDrift()
+
+	late := f.writes()
+	if _, err := late.Exec(t.Context(), finishSQL); err != nil {
+		t.Fatal(err)
+	}
+	f.credits(100)
+	f.submit(f.job(limits)) // its mark does not show the finish
+	if err := late.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	f.noDrift()
+	f.submit(f.job(limits))
+	f.noDrift()
+	if err := old.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	// A transaction of another test may hold the rest for as long as it takes.
+	queuetest.EventuallyWithin(t, 5*time.Minute, "all is folded", func() bool {
+		f.submit(f.job(limits))
+		f.noDrift()
+		if _, err := f.store.PruneUsage(t.Context(), 100_000); err != nil {
+			t.Fatal(err)
+		}
+		f.exec(finishSQL)
+		return f.count(`usage_log WHERE seen IS NOT NULL`) == 0 && f.count(`usage_credits`) < 100
+	})
+	f.noDrift()
+	if f.admitted(f.jobs(101, limits)...); f.live() != 100 {
+		t.Errorf("%d live under a cap of 100", f.live())
+	}
+}
