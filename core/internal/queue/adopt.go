@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
@@ -12,59 +13,81 @@ import (
 
 // A count begins when a cap does. Jobs that were there before, and those that a
 // core stored which had not heard of the cap, are in no count yet: they are
-// adopted. A change of limits unsettles the counts it may concern: a cap that was
-// gone for a moment finds what was stored in that moment. The row's own lock keeps that exact: a job that ends meanwhile either
-// goes uncounted or gives its credit.
+// adopted. A change that brings a cap unsettles the counts it may concern: a cap that was
+// gone for a moment finds what was stored in that moment. The row's own lock keeps that
+// exact: a job that ends meanwhile either goes uncounted or gives its credit.
+//
+// The jobs are walked in the order of their ids, a bounded number at a step, and the
+// place is kept with the count: any core goes on from there.
 
-// adoptBatch bounds what one transaction adopts; a sweep goes on from there.
-const adoptBatch = 10_000
+// adoptStep is how many jobs one step walks.
+const adoptStep = 5000
 
-// SKIP LOCKED: whoever holds the row is about to end it, or to lease it; the next
-// pass finds it if it stays. Waiting here could go in a circle.
-const adoptActiveSQL = `
+// walkTenantSQL walks the jobs that may belong into an active count of a tenant or of a
+// queue, and says which of them are to be adopted.
+const walkTenantSQL = `
+SELECT id, counted & @counter::smallint = 0 AND (@queue::text IS NULL OR queue = @queue) AS missing FROM jobs
+WHERE tenant_id = @tenant_id AND uuid_send(id) > uuid_send(@after::uuid)
+ORDER BY uuid_send(id)
+LIMIT @most`
+
+const walkUserSQL = `
+SELECT id, counted & @counter::smallint = 0 AS missing FROM jobs
+WHERE tenant_id = @tenant_id AND user_id = @user AND uuid_send(id) > uuid_send(@after::uuid)
+ORDER BY uuid_send(id)
+LIMIT @most`
+
+const walkUserRunningSQL = `
+SELECT id, state = 'running' AND counted & @counter::smallint = 0 AS missing FROM jobs
+WHERE tenant_id = @tenant_id AND user_id = @user AND uuid_send(id) > uuid_send(@after::uuid)
+ORDER BY uuid_send(id)
+LIMIT @most`
+
+// walkRunningSQL walks no further than to those that are missing: of running jobs there
+// are no more than workers can hold.
+const walkRunningSQL = `
+SELECT id, true AS missing FROM jobs
+WHERE state = 'running' AND counted & @counter::smallint = 0
+  AND (@tenant_id::uuid IS NULL OR tenant_id = @tenant_id) AND (@queue::text IS NULL OR queue = @queue)
+LIMIT @most`
+
+// adoptSQL takes jobs into a count, if they are still there and not in it. SKIP LOCKED:
+// who holds the row is about to end it, or to lease it; the next walk finds it if it
+// stays. Waiting here could go in a circle.
+const adoptSQL = `
 UPDATE jobs SET counted = counted | @counter::smallint
 WHERE id = ANY(ARRAY(
   SELECT id FROM jobs
-  WHERE tenant_id = @tenant_id AND counted & @counter::smallint = 0
-    AND (@user::text IS NULL OR user_id = @user) AND (@queue::text IS NULL OR queue = @queue)
-  LIMIT @batch
+  WHERE id = ANY(@ids::uuid[]) AND counted & @counter::smallint = 0 AND (NOT @running OR state = 'running')
   FOR UPDATE SKIP LOCKED))`
 
-const adoptRunningSQL = `
-UPDATE jobs SET counted = counted | @counter::smallint
-WHERE id = ANY(ARRAY(
-  SELECT id FROM jobs
-  WHERE state = 'running' AND counted & @counter::smallint = 0
-    AND (@tenant_id::uuid IS NULL OR tenant_id = @tenant_id)
-    AND (@user::text IS NULL OR user_id = @user) AND (@queue::text IS NULL OR queue = @queue)
-  LIMIT @batch
-  FOR UPDATE SKIP LOCKED))`
-
-// adopt puts jobs that are in no count of this key into it, and gives how many.
-// Its caller holds the key's lock.
-func adopt(ctx context.Context, tx pgx.Tx, key CountKey) (int64, error) {
-	sql, args := adoptActiveSQL, adoptArgs(key)
-	if key.Counter&runningCounters != 0 {
-		sql = adoptRunningSQL
-	}
-	args["batch"] = adoptBatch
-	tag, err := tx.Exec(ctx, sql, args)
-	return tag.RowsAffected(), err
+type walkedJob struct {
+	ID      uuid.UUID
+	Missing bool
 }
 
-// adoptArgs say which jobs belong into a count.
-func adoptArgs(key CountKey) pgx.StrictNamedArgs {
-	args := pgx.StrictNamedArgs{"counter": int16(key.Counter), "tenant_id": &key.Tenant, "user": nil, "queue": nil}
+// walkOf gives the statement that walks the jobs of a count, and its arguments but for
+// the place.
+func walkOf(key CountKey) (string, pgx.StrictNamedArgs) {
+	args := pgx.StrictNamedArgs{"counter": int16(key.Counter), "tenant_id": &key.Tenant, "most": adoptStep}
 	switch key.Counter {
-	case ActiveUser, RunningUser:
+	case ActiveUser:
 		args["user"] = key.Name
+		return walkUserSQL, args
+	case RunningUser:
+		args["user"] = key.Name
+		return walkUserRunningSQL, args
 	case ActiveQueue, RunningQueue:
 		args["queue"] = key.Name
 	case RunningAll:
-		args["tenant_id"] = nil
-	default: // the tenant's
+		args["tenant_id"], args["queue"] = nil, nil
+	default:
+		args["queue"] = nil
 	}
-	return args
+	if key.Counter&runningCounters != 0 {
+		return walkRunningSQL, args
+	}
+	return walkTenantSQL, args
 }
 
 const keepCountSQL = `
@@ -90,145 +113,113 @@ func (t *tally) keep(ctx context.Context, tx pgx.Tx) error {
 	return err
 }
 
-const settleCountSQL = `
-UPDATE usage_counts SET settled = true
-WHERE tenant_id = @tenant_id AND counter = @counter AND name = @name
-  -- a core that had not heard of the cap has by now
-  AND opened_at < statement_timestamp() - interval '1 minute'`
+// beginWalkSQL gives the place of a walk, and begins one where none is under way.
+const beginWalkSQL = `
+UPDATE usage_counts SET walk_from = COALESCE(walk_from, statement_timestamp())
+WHERE tenant_id = @tenant_id AND counter = @counter AND name = @name AND NOT settled
+RETURNING COALESCE(walk_after, '00000000-0000-0000-0000-000000000000')`
 
-// leftActiveSQL and leftRunningSQL ask whether a job is left to adopt, locked ones
-// included. They take no lock: on a large backlog they may take a while.
-const leftActiveSQL = `
-SELECT EXISTS (SELECT FROM jobs WHERE tenant_id = @tenant_id AND counted & @counter::smallint = 0
-  AND (@user::text IS NULL OR user_id = @user) AND (@queue::text IS NULL OR queue = @queue))`
+// walkedSQL notes the place, unless another core is further. A walk that began a minute
+// after its cap, when every core had heard of it, and that left no job behind, settles the
+// count; another begins where it did not.
+const walkedSQL = `
+UPDATE usage_counts
+SET settled     = COALESCE(@ended AND NOT (walk_missed OR @missed) AND opened_at < walk_from - interval '1 minute', false),
+    walk_missed = NOT @ended AND (walk_missed OR @missed),
+    walk_after  = CASE WHEN NOT @ended THEN @after::uuid END,
+    walk_from   = CASE WHEN NOT @ended THEN walk_from END,
+    due_at      = CASE WHEN @ended THEN GREATEST(opened_at + interval '61 seconds', statement_timestamp() + interval '1 second')
+                       ELSE statement_timestamp() END
+WHERE tenant_id = @tenant_id AND counter = @counter AND name = @name AND NOT settled
+  AND COALESCE(walk_after, '00000000-0000-0000-0000-000000000000') = @before`
 
-const leftRunningSQL = `
-SELECT EXISTS (SELECT FROM jobs WHERE state = 'running' AND counted & @counter::smallint = 0
-  AND (@tenant_id::uuid IS NULL OR tenant_id = @tenant_id)
-  AND (@user::text IS NULL OR user_id = @user) AND (@queue::text IS NULL OR queue = @queue))`
-
-// Adopt goes on with the adoption of jobs into one count of any tenant, and notes
-// when none is left. It gives how many it adopted, and whether it should go on.
+// Adopt takes the walk of one count, of any tenant, a step further. It gives how many
+// jobs it adopted, and whether the walk goes on.
 func (s *Store) Adopt(ctx context.Context, key CountKey) (adopted int64, more bool, err error) {
-	class, sql, args := lockSubmit, leftActiveSQL, adoptArgs(key)
-	if key.Counter&runningCounters != 0 {
-		class, sql = lockClaim, leftRunningSQL
+	place := pgx.StrictNamedArgs{"tenant_id": key.Tenant, "counter": int16(key.Counter), "name": key.Name}
+	found, err := query(ctx, s, pgx.RowTo[uuid.UUID], beginWalkSQL, place)
+	if err != nil || len(found) == 0 { // settled, or no cap any more
+		return 0, false, err
 	}
-	left, err := query(ctx, s, pgx.RowTo[bool], sql, args)
+	sql, args := walkOf(key)
+	ordered := sql != walkRunningSQL
+	if ordered {
+		args["after"] = found[0]
+	}
+	jobs, err := query(ctx, s, pgx.RowToStructByName[walkedJob], sql, args)
 	if err != nil {
 		return 0, false, fmt.Errorf("queue: adopt: %w", nothingChanged(err))
 	}
-	if !left[0] {
-		noRow := func(pgx.CollectableRow) (struct{}, error) { return struct{}{}, nil }
-		_, err := query(ctx, s, noRow, settleCountSQL, pgx.StrictNamedArgs{
-			"tenant_id": key.Tenant, "counter": int16(key.Counter), "name": key.Name,
-		})
-		return 0, false, err
+	var missing []uuid.UUID
+	for _, one := range jobs {
+		if one.Missing {
+			missing = append(missing, one.ID)
+		}
+	}
+	more = len(jobs) == adoptStep
+	place["before"], place["after"], place["ended"] = found[0], found[0], !more
+	if more && ordered {
+		place["after"] = jobs[len(jobs)-1].ID
 	}
 	err = s.inTx(ctx, func(tx pgx.Tx) error {
-		read, err := s.lockAndRead(ctx, tx, class, []tenant.ID{key.Tenant}, []CountKey{key})
-		if err != nil {
+		if adopted, err = s.adopt(ctx, tx, key, missing); err != nil {
 			return err
 		}
-		if adopted, err = adopt(ctx, tx, key); err != nil || adopted == 0 {
-			return err
-		}
-		read.counts[key].taken = adopted
-		batch := &pgx.Batch{}
-		read.append(batch)
-		return tx.SendBatch(ctx, batch).Close()
+		place["missed"] = adopted < int64(len(missing))
+		_, err = tx.Exec(ctx, walkedSQL, place)
+		return err
 	})
 	if err != nil {
 		return 0, false, fmt.Errorf("queue: adopt: %w", err)
 	}
-	return adopted, adopted == adoptBatch, nil
+	return adopted, more, nil
 }
 
-const reopenSQL = `
-UPDATE usage_counts SET settled = false, opened_at = statement_timestamp()
-WHERE (@tenant_id::uuid IS NULL OR tenant_id = @tenant_id)
-  AND (@queue::text IS NULL OR name = @queue)
-  AND (@plan::text IS NULL OR tenant_id IN (SELECT id FROM tenants WHERE plan = @plan))`
-
-// KeptCount is a count that is kept.
-type KeptCount struct {
-	CountKey
-	// Settled says that no job is left to adopt.
-	Settled bool
-}
-
-const keptCountsSQL = `SELECT tenant_id, counter, name, settled FROM usage_counts`
-
-// KeptCounts lists the counts of all tenants that are kept.
-func (s *Store) KeptCounts(ctx context.Context) ([]KeptCount, error) {
-	scan := func(row pgx.CollectableRow) (KeptCount, error) {
-		var kept KeptCount
-		err := row.Scan(&kept.Tenant, &kept.Counter, &kept.Name, &kept.Settled)
-		return kept, err
+// adopt takes jobs into a count under its lock.
+func (s *Store) adopt(ctx context.Context, tx pgx.Tx, key CountKey, ids []uuid.UUID) (adopted int64, err error) {
+	if len(ids) == 0 {
+		return 0, nil
 	}
-	kept, err := query(ctx, s, scan, keptCountsSQL, pgx.StrictNamedArgs{})
+	read, err := s.lockAndRead(ctx, tx, key.lock(), []tenant.ID{key.Tenant}, []CountKey{key})
 	if err != nil {
-		return nil, fmt.Errorf("queue: kept counts: %w", nothingChanged(err))
+		return 0, err
 	}
-	return kept, nil
-}
-
-const dropCountsSQL = `
-DELETE FROM usage_counts
-WHERE (tenant_id, counter, name) IN (SELECT * FROM unnest(@tenants::uuid[], @counters::smallint[], @names::text[]))`
-
-// DropCounts ends the keeping of counts whose cap is gone. Jobs that are in them
-// stay in them, so what the log says stays true; jobs that come are in none, and
-// are adopted when the cap is back.
-func (s *Store) DropCounts(ctx context.Context, keys []CountKey) error {
-	if len(keys) == 0 {
-		return nil
-	}
-	noRow := func(pgx.CollectableRow) (struct{}, error) { return struct{}{}, nil }
-	if _, err := query(ctx, s, noRow, dropCountsSQL, countArgs(keys)); err != nil {
-		return fmt.Errorf("queue: drop counts: %w", err)
-	}
-	return nil
-}
-
-// pruneLogSQL leaves the newest row of each key, and what nobody reads any more
-// goes. Readers take the newest row that they see and credits from its bound on;
-// a row that is older than one that everybody sees now is nobody's newest.
-const pruneLogSQL = `
-DELETE FROM usage_log
-WHERE (tenant_id, counter, name, seq) IN (
-  SELECT tenant_id, counter, name, seq FROM (
-    SELECT tenant_id, counter, name, seq,
-           row_number() OVER (PARTITION BY tenant_id, counter, name ORDER BY seq DESC) AS age
-    FROM usage_log) AS rows
-  WHERE age > 1
-  LIMIT @batch)`
-
-const pruneCreditsSQL = `
-DELETE FROM usage_credits c
-USING (SELECT DISTINCT ON (tenant_id, counter, name) tenant_id, counter, name, bound
-       FROM usage_log ORDER BY tenant_id, counter, name, seq DESC) AS newest
-WHERE c.tenant_id = newest.tenant_id AND c.counter = newest.counter AND c.name = newest.name AND c.xid < newest.bound`
-
-// PruneUsage removes log rows and credits, of all tenants, that are folded into
-// newer rows. It gives how many rows went.
-func (s *Store) PruneUsage(ctx context.Context, batch int) (int64, error) {
-	var pruned int64
-	err := s.inReport(ctx, func(tx pgx.Tx) error {
-		for _, statement := range []struct {
-			sql  string
-			args pgx.StrictNamedArgs
-		}{{pruneCreditsSQL, pgx.StrictNamedArgs{}}, {pruneLogSQL, pgx.StrictNamedArgs{"batch": batch}}} {
-			tag, err := tx.Exec(ctx, statement.sql, statement.args)
-			if err != nil {
-				return err
-			}
-			pruned += tag.RowsAffected()
-		}
-		return nil
+	tag, err := tx.Exec(ctx, adoptSQL, pgx.StrictNamedArgs{
+		"counter": int16(key.Counter), "ids": ids, "running": key.Counter&runningCounters != 0,
 	})
 	if err != nil {
-		return 0, fmt.Errorf("queue: prune usage: %w", err)
+		return 0, err
 	}
-	return pruned, nil
+	read.counts[key].taken = tag.RowsAffected()
+	batch := &pgx.Batch{}
+	read.append(batch)
+	return tag.RowsAffected(), tx.SendBatch(ctx, batch).Close()
+}
+
+// dueCountsSQL leases counts that are to be walked, the longest overdue first: a core
+// that dies, or fails, leaves them to the next.
+const dueCountsSQL = `
+UPDATE usage_counts AS k SET due_at = statement_timestamp() + interval '30 seconds'
+FROM (SELECT tenant_id, counter, name FROM usage_counts
+      WHERE NOT settled AND due_at <= statement_timestamp()
+      ORDER BY due_at
+      LIMIT @most
+      FOR UPDATE SKIP LOCKED) AS due
+WHERE k.tenant_id = due.tenant_id AND k.counter = due.counter AND k.name = due.name
+RETURNING k.tenant_id, k.counter, k.name`
+
+func scanKey(row pgx.CollectableRow) (CountKey, error) {
+	var key CountKey
+	err := row.Scan(&key.Tenant, &key.Counter, &key.Name)
+	return key, err
+}
+
+// DueCounts gives counts, of any tenants, into which jobs may have to be adopted, and
+// keeps them for this caller for half a minute.
+func (s *Store) DueCounts(ctx context.Context, most int) ([]CountKey, error) {
+	keys, err := query(ctx, s, scanKey, dueCountsSQL, pgx.StrictNamedArgs{"most": most})
+	if err != nil {
+		return nil, fmt.Errorf("queue: due counts: %w", nothingChanged(err))
+	}
+	return keys, nil
 }

@@ -53,6 +53,14 @@ func (k CountKey) compare(other CountKey) int {
 		cmp.Compare(k.Counter, other.Counter), strings.Compare(k.Name, other.Name))
 }
 
+// lock is the class of the lock under which a count grows.
+func (k CountKey) lock() lockClass {
+	if k.Counter&runningCounters != 0 {
+		return lockClaim
+	}
+	return lockSubmit
+}
+
 // Cap is the most that a count may reach.
 type Cap struct {
 	CountKey

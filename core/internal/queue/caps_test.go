@@ -289,7 +289,7 @@ INSERT INTO usage_credits (tenant_id, counter, name, n, xid) SELECT tenant_id, 1
 	}
 	for range 3 {
 		f.submit(f.job(limits))
-		if _, err := f.store.PruneUsage(t.Context(), 1000); err != nil {
+		if _, _, err := f.store.PruneUsage(t.Context(), queue.CountKey{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -573,7 +573,7 @@ func TestPruneUsage(t *testing.T) {
 		return seen
 	})
 	f.submit(f.job(limits))
-	if _, err := f.store.PruneUsage(t.Context(), 1000); err != nil {
+	if _, _, err := f.store.PruneUsage(t.Context(), queue.CountKey{}); err != nil {
 		t.Fatal(err)
 	}
 	if log, credits := left(); log != 1 || credits != 0 {

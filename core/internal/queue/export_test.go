@@ -12,8 +12,14 @@ import (
 // SubmitLockKey is the advisory lock that a tenant's keyed submits take.
 func SubmitLockKey(id tenant.ID) int64 { return lockKey(lockSubmit, id) }
 
+// CheckLockKey is the advisory lock of who checks counts.
+func CheckLockKey() int64 { return lockKey(lockCheck, tenant.Platform) }
+
 // SetCallTime changes the bound on calls whose context has none.
 func (s *Store) SetCallTime(d time.Duration) { s.callTime = d }
+
+// SetCheckTime changes the bound on the look at one count.
+func (s *Store) SetCheckTime(d time.Duration) { s.checkTime = d }
 
 // TokenBefore is the page token for what is older than a job.
 func TokenBefore(before uuid.UUID, filter api.JobFilter) string { return *sealToken(before, filter) }
@@ -27,10 +33,22 @@ func (r *Rate) After(now, due time.Time, n int64) time.Time { return r.after(now
 // Burst is see Allowed.
 func (r *Rate) Burst() int64 { return r.burst() }
 
-// Planned are statements over dead letters, redrives and the audit log, each with the
+// Planned are statements over counts, dead letters, redrives and the audit log, each with the
 // indexes that its plan must use.
 func Planned() map[string][]string {
 	return map[string][]string{
+		walkUserSQL:        {"jobs_by_user_id"},
+		walkUserRunningSQL: {"jobs_by_user_id"},
+		walkTenantSQL:      {"jobs_by_tenant"},
+		walkRunningSQL:     {"jobs_running"},
+		adoptSQL:           {"jobs_pkey"},
+		dueCountsSQL:       {"usage_counts_due", "usage_counts_pkey"},
+		keptCountsSQL:      {"usage_counts_pkey", "usage_log_pkey"},
+		bookedSQL:          {"usage_log_pkey"},
+		pruneLogSQL:        {"usage_log_pkey"},
+		pruneCreditsSQL:    {"usage_credits_by_key"},
+		forgetLogSQL:       {"usage_log_pkey"},
+		forgetCreditsSQL:   {"usage_credits_by_key"},
 		countMatchingSQL:   {"dead_letters_by_tenant"},
 		groupsSQL:          {"dead_letters_by_tenant", "dead_letters_pkey"},
 		walkDeadSQL:        {"dead_letters_by_tenant"},

@@ -17,6 +17,7 @@ const (
 	lockLane       lockClass = "lane"       // the birth of a tenant's lanes
 	lockPartitions lockClass = "partitions" // one core makes partitions
 	lockRemoval    lockClass = "removal"    // one core removes them
+	lockCheck      lockClass = "check"      // one core compares counts with the jobs
 )
 
 // lockKey is the 64-bit key of an advisory lock. Two keys that happen to be equal

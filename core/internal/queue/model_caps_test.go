@@ -56,7 +56,7 @@ func (w *world) checkCounts(t *rapid.T) {
 		t.Fatalf("drift: %v", drift)
 	}
 	if w.steps%3 == 0 {
-		if _, err := w.stores[1].PruneUsage(w.ctx, 1000); err != nil {
+		if _, _, err := w.stores[1].PruneUsage(w.ctx, queue.CountKey{}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -68,8 +68,9 @@ func (s *Store) PutPushQueue(
 	if retry := request.Retry; retry != nil {
 		args["base"], args["cap"], args["jitter"], args["curve"] = retry.BaseMS, retry.CapMS, retry.Jitter, retry.Curve
 	}
-	reopen := pgx.StrictNamedArgs{"tenant_id": &owner, "queue": &name, "plan": nil}
-	rows, err := changeLimits(ctx, s, pgx.RowTo[bool], putQueueSQL, args, reopen, queueDeed(owner, name, request, secret.Replace))
+	scope := pgx.StrictNamedArgs{"tenant_id": &owner, "queue": &name, "plan": nil}
+	rows, err := changeLimits(ctx, s, pgx.RowTo[bool], putQueueSQL, args, scope, broughtByQueue(owner, name, request),
+		queueDeed(owner, name, request, secret.Replace))
 	if err != nil {
 		return false, fmt.Errorf("queue: settings: %w", err)
 	}

@@ -49,6 +49,7 @@ type Store struct {
 	places    *places
 	poolWait  time.Duration
 	callTime  time.Duration
+	checkTime time.Duration
 	retention Retention
 	// refused counts the calls that found no free connection in time.
 	refused atomic.Int64
@@ -132,7 +133,10 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("queue: open: %w", err)
 	}
-	s := &Store{pool: pool, places: newPlaces(int(config.MaxConns)), poolWait: options.PoolWait, callTime: callTime, retention: options.Retention, attempts: options.Attempts || options.Tracing != nil}
+	s := &Store{
+		pool: pool, places: newPlaces(int(config.MaxConns)), poolWait: options.PoolWait, callTime: callTime, checkTime: checkTime,
+		retention: options.Retention, attempts: options.Attempts || options.Tracing != nil,
+	}
 	if err := s.checkServer(ctx, options.AllowUnsafe); err != nil {
 		pool.Close()
 		return nil, err

@@ -113,7 +113,7 @@ func (s *Store) PatchTenant(ctx context.Context, id tenant.ID, patch api.TenantP
 	}
 	rows, err := changeLimits(ctx, s, pgx.RowToStructByName[tenantRow], patchTenantSQL, pgx.StrictNamedArgs{
 		"id": id, "name": patch.Name, "plan": patch.Plan, "weight": patch.Weight, "overrides": overrides,
-	}, pgx.StrictNamedArgs{"tenant_id": &id, "queue": nil, "plan": nil}, deed{
+	}, pgx.StrictNamedArgs{"tenant_id": &id, "queue": nil, "plan": nil}, broughtByPatch(id, patch), deed{
 		tenant: &id, action: api.AuditTenantPatch, object: id.String(), detail: map[string]any{"patch": patch},
 	})
 	if err != nil {
@@ -126,10 +126,16 @@ func (s *Store) PatchTenant(ctx context.Context, id tenant.ID, patch api.TenantP
 }
 
 // changeLimits makes a change of limits, and in the same commit unsettles the counts
-// that it may concern, which reopen names.
+// for which it brings a cap, of those that scope names.
 // It notes the deed if a row changed.
-func changeLimits[T any](ctx context.Context, s *Store, row pgx.RowToFunc[T], sql string, args, reopen pgx.StrictNamedArgs, done deed) (changed []T, err error) {
+func changeLimits[T any](
+	ctx context.Context, s *Store, row pgx.RowToFunc[T], sql string, args, scope pgx.StrictNamedArgs, brings broughtBy, done deed,
+) (changed []T, err error) {
 	err = s.inTx(ctx, func(tx pgx.Tx) error {
+		counters, err := brings(ctx, tx)
+		if err != nil {
+			return err
+		}
 		rows, err := tx.Query(ctx, sql, args)
 		if err != nil {
 			return err
@@ -142,7 +148,11 @@ func changeLimits[T any](ctx context.Context, s *Store, row pgx.RowToFunc[T], sq
 				return err
 			}
 		}
-		_, err = tx.Exec(ctx, reopenSQL, reopen)
+		if counters == 0 {
+			return nil
+		}
+		scope["counters"] = counters.bits()
+		_, err = tx.Exec(ctx, reopenSQL, scope)
 		return err
 	})
 	return changed, err
@@ -187,7 +197,7 @@ func (s *Store) PutPlan(ctx context.Context, name string, request api.PlanReques
 	ctx = withClass(ctx, classSubmits)
 	rows, err := changeLimits(ctx, s, pgx.RowToStructByName[planRow], putPlanSQL, pgx.StrictNamedArgs{
 		"name": name, "limits": string(encode(request.Limits)), "visibility": request.VisibilityTimeoutMSMax,
-	}, pgx.StrictNamedArgs{"tenant_id": nil, "queue": nil, "plan": &name}, deed{
+	}, pgx.StrictNamedArgs{"tenant_id": nil, "queue": nil, "plan": &name}, broughtByPlan(name, request.Limits), deed{
 		action: api.AuditPlanPut, object: name, detail: map[string]any{"limits": request.Limits, "visibility_timeout_ms_max": request.VisibilityTimeoutMSMax},
 	})
 	if err != nil {

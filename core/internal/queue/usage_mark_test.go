@@ -94,7 +94,7 @@ func TestCountBesideAnOldWriter(t *testing.T) {
 	queuetest.EventuallyWithin(t, 5*time.Minute, "all is folded", func() bool {
 		f.submit(f.job(limits))
 		f.noDrift()
-		if _, err := f.store.PruneUsage(t.Context(), 100_000); err != nil {
+		if _, _, err := f.store.PruneUsage(t.Context(), queue.CountKey{}); err != nil {
 			t.Fatal(err)
 		}
 		f.exec(finishSQL)

@@ -55,13 +55,14 @@ WHERE COALESCE(kept.n, 0) <> COALESCE(found.n, 0) OR COALESCE(kept.marked, 0) <>
 // uncountedSQL finds jobs that are not in a count that has taken in all there were.
 const uncountedSQL = `
 SELECT 'uncounted' AS check, k.tenant_id, k.counter, k.name, 0::bigint AS kept, count(*) AS found
-FROM usage_counts k JOIN jobs j
-  ON (k.counter = 64 OR j.tenant_id = k.tenant_id)
- AND j.counted & k.counter = 0
- AND (k.counter < 8 OR j.state = 'running')
- AND (k.counter NOT IN (2, 16) OR j.user_id = k.name)
- AND (k.counter NOT IN (4, 32) OR j.queue = k.name)
-WHERE k.settled
+FROM jobs CROSS JOIN LATERAL (
+  VALUES (tenant_id, 1, '', true), (tenant_id, 2, user_id, true), (tenant_id, 4, queue, true),
+         (tenant_id, 8, '', state = 'running'), (tenant_id, 16, user_id, state = 'running'), (tenant_id, 32, queue, state = 'running'),
+         ('00000000-0000-0000-0000-000000000000'::uuid, 64, '', state = 'running')
+) AS c(owner, counter, name, belongs)
+-- by equality, so that it can be a hash join: ten thousand users' counts are met by a million jobs
+JOIN usage_counts k ON k.tenant_id = c.owner AND k.counter = c.counter AND k.name = c.name
+WHERE k.settled AND c.belongs AND jobs.counted & c.counter = 0
 GROUP BY k.tenant_id, k.counter, k.name`
 
 // strayBitsSQL finds jobs that wait and are still in a count of running ones.

@@ -14,16 +14,15 @@ import (
 const (
 	usagePeriod = 2 * time.Second
 	prunePeriod = 10 * time.Second
-	pruneBatch  = 50_000
-	// lookPeriod is how often a count that has adopted all is looked at until it is
-	// settled: the look may read a tenant's whole backlog.
-	lookPeriod = 15 * time.Second
-	// adoptTime bounds one step, and with it how long another core's lock holds up
-	// the other counts; adoptSteps bounds the steps of one run.
+	// adoptTime bounds one step, and with it how long another core's lock holds up the other
+	// counts; adoptSteps bounds the steps of one count in a run, adoptKeys the counts.
 	adoptTime  = 3 * time.Second
 	adoptSteps = 20
-	// recountPeriod is how often everything is recounted for the metric: it reads all jobs.
-	recountPeriod = 5 * time.Minute
+	adoptKeys  = 100
+	// keptKeys is how many counts are looked at in a run for whether they still have a cap.
+	keptKeys = 1000
+	// pruneTime is for how long a run goes on with the pruning.
+	pruneTime = time.Second
 )
 
 // Usage keeps the counts of caps: it takes jobs into counts that began after them,
@@ -34,14 +33,14 @@ type Usage struct {
 	metrics    *metrics.Jobs
 	log        *slog.Logger
 	pruned     time.Time
-	recounted  time.Time
-	// looked is when nothing was found to adopt into a count that is not settled yet.
-	looked map[queue.CountKey]time.Time
+	// prunedTo and keptTo are how far the walks through all counts are.
+	prunedTo, keptTo queue.CountKey
+	recount          recount
 }
 
 // NewUsage makes the duty.
 func NewUsage(store *queue.Store, d *dispatch.Dispatcher, m *metrics.Jobs, log *slog.Logger) *Usage {
-	return &Usage{store: store, dispatcher: d, metrics: m, log: log, recounted: time.Now()}
+	return &Usage{store: store, dispatcher: d, metrics: m, log: log, recount: recount{next: time.Now().Add(recountPeriod)}}
 }
 
 // Run keeps the counts until ctx ends.
@@ -50,76 +49,83 @@ func (u *Usage) Run(ctx context.Context) error {
 	return nil
 }
 
-// RunOnce looks at every count that is kept. What fails for one keeps no other from
-// its turn.
+// RunOnce takes each of the duty's parts a bounded step further. What fails for one
+// keeps no other from its turn.
 func (u *Usage) RunOnce(ctx context.Context) error {
 	var errs []error
 	if time.Since(u.pruned) >= prunePeriod {
-		_, err := u.store.PruneUsage(ctx, pruneBatch)
-		errs = append(errs, err)
+		errs = append(errs, u.prune(ctx))
 		u.pruned = time.Now()
 	}
-	errs = append(errs, u.adopt(ctx))
-	if time.Since(u.recounted) >= recountPeriod {
+	// What is judged gone must be so now, not a refresh ago.
+	if err := u.dispatcher.Refresh(ctx); err != nil {
+		return errors.Join(append(errs, err)...)
+	}
+	errs = append(errs, u.adopt(ctx), u.dropUncapped(ctx))
+	if time.Now().After(u.recount.next) {
 		errs = append(errs, u.Recount(ctx))
 	}
 	return errors.Join(errs...)
 }
 
-func (u *Usage) adopt(ctx context.Context) error {
-	kept, err := u.store.KeptCounts(ctx)
-	if err != nil || len(kept) == 0 {
-		return err
-	}
-	// What is judged gone must be so now, not a refresh ago.
-	if err := u.dispatcher.Refresh(ctx); err != nil {
-		return err
-	}
-	var gone []queue.CountKey
-	var errs []error
-	looked := map[queue.CountKey]time.Time{}
-	for _, count := range kept {
-		switch {
-		case !u.dispatcher.Capped(count.CountKey):
-			gone = append(gone, count.CountKey)
-		case !count.Settled && time.Since(u.looked[count.CountKey]) < lookPeriod:
-			looked[count.CountKey] = u.looked[count.CountKey]
-		case !count.Settled:
-			complete, err := u.adoptAll(ctx, count.CountKey)
-			errs = append(errs, err)
-			if complete {
-				looked[count.CountKey] = time.Now()
-			}
+// prune goes on through the books for a while. Few counts are seen whole each time.
+func (u *Usage) prune(ctx context.Context) error {
+	for begun := time.Now(); time.Since(begun) < pruneTime; {
+		_, next, err := u.store.PruneUsage(ctx, u.prunedTo)
+		if err != nil {
+			return err
+		}
+		u.prunedTo = next
+		if next == (queue.CountKey{}) {
+			break
 		}
 	}
-	u.looked = looked
-	return errors.Join(append(errs, u.store.DropCounts(ctx, gone))...)
+	return nil
 }
 
-// adoptAll adopts in bounded steps; complete says that nothing was left to adopt.
-func (u *Usage) adoptAll(ctx context.Context, key queue.CountKey) (complete bool, err error) {
+// adopt takes the walks of counts that are not settled further, each by some steps.
+func (u *Usage) adopt(ctx context.Context) error {
+	due, err := u.store.DueCounts(ctx, adoptKeys)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, key := range due {
+		if u.dispatcher.Capped(key) {
+			errs = append(errs, u.adoptInto(ctx, key))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (u *Usage) adoptInto(ctx context.Context, key queue.CountKey) error {
 	for range adoptSteps {
 		limited, cancel := context.WithTimeout(ctx, adoptTime)
 		adopted, more, err := u.store.Adopt(limited, key)
 		cancel()
 		u.metrics.UsageAdopted.Add(float64(adopted))
 		if err != nil || !more {
-			return adopted == 0 && err == nil, err
+			return err
 		}
 	}
-	return false, nil
+	return nil
 }
 
-// Recount counts everything anew and shows what is wrong in a metric.
-func (u *Usage) Recount(ctx context.Context) error {
-	drifts, err := u.store.Verify(ctx)
+// dropUncapped ends counts whose cap is gone, and those that were begun and never used.
+func (u *Usage) dropUncapped(ctx context.Context) error {
+	kept, err := u.store.KeptCounts(ctx, u.keptTo, keptKeys)
 	if err != nil {
 		return err
 	}
-	u.recounted = time.Now()
-	u.metrics.UsageDrift.Set(float64(len(drifts)))
-	for _, drift := range drifts {
-		u.log.ErrorContext(ctx, "a count is wrong", "drift", drift.String())
+	u.keptTo = queue.CountKey{}
+	if len(kept) == keptKeys {
+		u.keptTo = kept[len(kept)-1].CountKey
 	}
-	return nil
+	var gone []queue.CountKey
+	for _, count := range kept {
+		if count.Unused || !u.dispatcher.Capped(count.CountKey) {
+			gone = append(gone, count.CountKey)
+		}
+	}
+	return u.store.DropCounts(ctx, gone)
 }

@@ -28,7 +28,7 @@ func TestOneTenantStopsTheSweep(t *testing.T) {
 	key := queue.CountKey{Tenant: f.tenant, Counter: queue.ActiveTenant}
 	f.submit(1, 0, func(j *queue.NewJob) { j.Caps = []queue.Cap{{CountKey: key, Limit: limit}} })
 	// a count of another tenant whose cap is gone: it ought to be dropped
-	f.exec(`INSERT INTO usage_counts VALUES ($1, 1, '', now(), false)`, uuid.New())
+	f.exec(`INSERT INTO usage_counts (tenant_id, counter, name, opened_at) VALUES ($1, 1, '', now())`, uuid.New())
 	conn := queuetest.Connect(t, f.url)
 	if _, err := conn.Exec(t.Context(), `SELECT pg_advisory_lock($1)`, lockKey(f.tenant)); err != nil {
 		t.Fatal(err)

@@ -20,7 +20,7 @@ func (f *fixture) capActive(limit *int64) {
 
 func (f *fixture) counts() []queue.KeptCount {
 	f.Helper()
-	kept, err := f.store.KeptCounts(f.Context())
+	kept, err := f.store.KeptCounts(f.Context(), queue.CountKey{}, 10)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func TestUsageAdoptsAndEnds(t *testing.T) {
 	if got := testutil.ToFloat64(counter.UsageAdopted); got != 4 {
 		t.Errorf("adopted %v, want 4", got)
 	}
-	f.exec(`UPDATE usage_counts SET opened_at = opened_at - interval '2 minutes'`)
+	f.exec(`UPDATE usage_counts SET opened_at = opened_at - interval '2 minutes', due_at = now()`)
 	run()
 	if kept := f.counts(); len(kept) != 1 || !kept[0].Settled {
 		t.Errorf("kept %+v, want one, settled", kept)

@@ -1,0 +1,126 @@
+package queue
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// A change of limits that brings a cap where there was none unsettles the count: jobs may
+// have been stored without. Where there was a cap before, whatever its height, they were
+// counted all the while, and nothing is to do. What was there before is read under locks
+// that keep it so until the change commits.
+
+// broughtBy gives the counters for which a change brings a cap.
+type broughtBy func(ctx context.Context, tx pgx.Tx) (Counter, error)
+
+// brought compares limits before and after.
+func brought(before, after api.Limits) (counters Counter) {
+	for counter, pair := range map[Counter][2]*int64{
+		ActiveTenant: {before.MaxActive, after.MaxActive}, ActiveUser: {before.UserMaxActive, after.UserMaxActive},
+		RunningTenant: {before.MaxRunning, after.MaxRunning}, RunningUser: {before.UserMaxRunning, after.UserMaxRunning},
+	} {
+		if pair[0] == nil && pair[1] != nil {
+			counters |= counter
+		}
+	}
+	return counters
+}
+
+const planBeforeSQL = `SELECT limits FROM plans WHERE name = @name FOR UPDATE`
+
+func broughtByPlan(name string, after api.Limits) broughtBy {
+	return func(ctx context.Context, tx pgx.Tx) (Counter, error) {
+		var before api.Limits
+		err := tx.QueryRow(ctx, planBeforeSQL, pgx.StrictNamedArgs{"name": name}).Scan(&before)
+		if errors.Is(err, pgx.ErrNoRows) { // nobody is on it
+			return 0, nil
+		}
+		return brought(before, after), err
+	}
+}
+
+const tenantBeforeSQL = `SELECT plan, overrides FROM tenants WHERE id = @id FOR UPDATE`
+
+// FOR SHARE: a plan that changes at this moment has done so before or after both.
+const plansBeforeSQL = `SELECT name, limits FROM plans WHERE name = ANY(@names::text[]) ORDER BY name FOR SHARE`
+
+func broughtByPatch(id tenant.ID, patch api.TenantPatch) broughtBy {
+	return func(ctx context.Context, tx pgx.Tx) (counters Counter, err error) {
+		var plan string
+		var raw []byte
+		switch err := tx.QueryRow(ctx, tenantBeforeSQL, pgx.StrictNamedArgs{"id": id}).Scan(&plan, &raw); {
+		case errors.Is(err, pgx.ErrNoRows):
+			return 0, nil
+		case err != nil:
+			return 0, err
+		}
+		var before, after api.Overrides
+		_ = json.Unmarshal(raw, &before) // written by PatchTenant alone
+		next := plan
+		if after = before; patch.Overrides != nil {
+			after = *patch.Overrides
+		}
+		if patch.Plan != nil {
+			next = *patch.Plan
+		}
+		plans := map[string]api.Limits{}
+		rows, err := tx.Query(ctx, plansBeforeSQL, pgx.StrictNamedArgs{"names": []string{plan, next}})
+		if err != nil {
+			return 0, err
+		}
+		var name string
+		var limits api.Limits
+		if _, err := pgx.ForEachRow(rows, []any{&name, &limits}, func() error {
+			plans[name], limits = limits, api.Limits{}
+			return nil
+		}); err != nil {
+			return 0, err
+		}
+		users := []string{""}
+		for _, overrides := range []api.Overrides{before, after} {
+			for user := range overrides.Users {
+				users = append(users, user)
+			}
+		}
+		for _, user := range users {
+			counters |= brought(before.For(plans[plan], user), after.For(plans[next], user))
+		}
+		return counters, nil
+	}
+}
+
+const queueBeforeSQL = `SELECT max_active, max_running FROM queues WHERE tenant_id = @tenant_id AND name = @name FOR UPDATE`
+
+func broughtByQueue(owner tenant.ID, name string, request api.QueueRequest) broughtBy {
+	return func(ctx context.Context, tx pgx.Tx) (counters Counter, err error) {
+		var active, running *int64
+		err = tx.QueryRow(ctx, queueBeforeSQL, pgx.StrictNamedArgs{"tenant_id": owner, "name": name}).Scan(&active, &running)
+		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+			return 0, err
+		}
+		if active == nil && request.MaxActive != nil {
+			counters |= ActiveQueue
+		}
+		if running == nil && request.MaxRunning != nil {
+			counters |= RunningQueue
+		}
+		return counters, nil
+	}
+}
+
+// bits lists the counters of which c is made.
+func (c Counter) bits() []int16 {
+	var bits []int16
+	for bit := ActiveTenant; bit <= RunningAll; bit <<= 1 {
+		if c&bit != 0 {
+			bits = append(bits, int16(bit))
+		}
+	}
+	return bits
+}

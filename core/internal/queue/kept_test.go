@@ -1,0 +1,205 @@
+package queue_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// A change unsettles only those counts for which it brings a cap.
+func TestChangesThatBringACap(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	some, more, name := int64(5), int64(7), "mine"
+	plan := func(limits api.Limits) func() error {
+		return func() error {
+			_, err := f.store.PutPlan(f.Context(), name, api.PlanRequest{Limits: limits})
+			return err
+		}
+	}
+	patch := func(patch api.TenantPatch) func() error {
+		return func() error { _, err := f.store.PatchTenant(f.Context(), f.tenant, patch); return err }
+	}
+	settings := func(request api.QueueRequest) func() error {
+		return func() error { return f.store.PutQueue(f.Context(), f.tenant, "default", request) }
+	}
+	free := "free of caps"
+	for _, step := range []struct {
+		what string
+		do   func() error
+		want queue.Counter // the counts that are unsettled by it
+	}{
+		{"a new plan", plan(api.Limits{MaxActive: &some, UserMaxActive: &some}), 0},
+		{"the tenant moves to it", patch(api.TenantPatch{Plan: &name}), 0}, // standard has caps
+		{"the same again", plan(api.Limits{MaxActive: &some, UserMaxActive: &some}), 0},
+		{"another height", plan(api.Limits{MaxActive: &more, UserMaxActive: &some}), 0},
+		{"one cap less", plan(api.Limits{UserMaxActive: &some}), 0},
+		{"it is back, and another is new", plan(api.Limits{MaxActive: &some, UserMaxActive: &some, MaxRunning: &some}), queue.ActiveTenant | queue.RunningTenant},
+		{"an override of what the plan caps", patch(api.TenantPatch{Overrides: &api.Overrides{Limits: api.Limits{MaxActive: &more}}}), 0},
+		{"a user's cap that is new", patch(api.TenantPatch{Overrides: &api.Overrides{Users: map[string]api.Limits{"ann": {UserMaxRunning: &some}}}}), queue.RunningUser},
+		{"no overrides", patch(api.TenantPatch{Overrides: &api.Overrides{}}), 0},
+		{"a name", patch(api.TenantPatch{Name: &name}), 0},
+		{"a plan without caps", func() error {
+			if _, err := f.store.PutPlan(f.Context(), free, api.PlanRequest{}); err != nil {
+				return err
+			}
+			return patch(api.TenantPatch{Plan: &free})()
+		}, 0},
+		{"the plan before", patch(api.TenantPatch{Plan: &name}), queue.ActiveTenant | queue.ActiveUser | queue.RunningTenant},
+		{"a queue's cap", settings(api.QueueRequest{MaxActive: &some}), queue.ActiveQueue},
+		{"another height of it", settings(api.QueueRequest{MaxActive: &more}), 0},
+	} {
+		f.exec(`DELETE FROM usage_counts`)
+		f.exec(`INSERT INTO usage_counts (tenant_id, counter, name, opened_at, settled)
+			SELECT $1, c, n, now(), true FROM (VALUES (1, ''), (2, 'ann'), (4, 'default'), (8, ''), (16, 'ann'), (32, 'default')) AS v(c, n)`, f.tenant)
+		if step.what == "the tenant moves to it" {
+			f.exec(`UPDATE plans SET limits = '{"max_active":1,"user_max_active":1}' WHERE name = 'standard'`)
+		}
+		if err := step.do(); err != nil {
+			t.Fatal(step.what, err)
+		}
+		if got := queue.Counter(f.countOf(`SELECT COALESCE(bit_or(counter), 0) FROM usage_counts WHERE NOT settled`)); got != step.want {
+			t.Errorf("%s: unsettled %b, want %b", step.what, got, step.want)
+		}
+	}
+}
+
+// A backlog is taken into a user's count in steps, each of which begins where the last
+// one ended, whichever core makes it; jobs of others are not walked.
+func TestAdoptGoesOnInSteps(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.fill(12_000, "ann")
+	f.fill(3_000, "bob")
+	f.submit(f.job(of("ann"), under(f.userCap("ann", 100_000))))
+	key := f.userCap("ann", 0).CountKey
+	other := queuetest.OpenURL(t, f.url)
+	total := int64(0)
+	for i := range 3 {
+		store := []*queue.Store{f.store, other}[i%2]
+		if due, err := store.DueCounts(t.Context(), 10); i == 0 && (err != nil || len(due) != 1 || due[0] != key) {
+			t.Fatalf("due: %v (%v)", due, err)
+		}
+		adopted, more, err := store.Adopt(t.Context(), key)
+		if total += adopted; err != nil || adopted > 5000 || more != (i < 2) {
+			t.Fatalf("step %d: %d adopted, more: %v (%v)", i, adopted, more, err)
+		}
+	}
+	if total != 12_000 {
+		t.Errorf("adopted %d, want 12,000", total)
+	}
+	if due, err := f.store.DueCounts(t.Context(), 10); err != nil || len(due) != 0 {
+		t.Errorf("due before every core has heard of the cap: %v (%v)", due, err)
+	}
+	f.exec(`UPDATE usage_counts SET opened_at = opened_at - interval '2 minutes'`)
+	f.adopt(key)
+	if kept, err := f.store.KeptCounts(t.Context(), queue.CountKey{}, 10); err != nil || len(kept) != 1 || !kept[0].Settled {
+		t.Errorf("kept: %+v (%v)", kept, err)
+	}
+	f.noDrift()
+}
+
+// Of users who came once nothing stays; who has a job is still counted.
+func TestUnusedCountsAreForgotten(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	user := func(name string) []func(*queue.NewJob) {
+		return []func(*queue.NewJob){of(name), under(f.userCap(name, 2))}
+	}
+	for _, name := range []string{"ann", "bob", "cid"} {
+		f.submit(f.job(user(name)...))
+		if name != "cid" {
+			f.end(queue.Ending{Lease: f.claimOne().Lease(), Kind: api.KindComplete})
+		}
+	}
+	if got := f.admitted(f.job(of("dan"), under(f.userCap("dan", 0)))); got != 0 {
+		t.Fatal("admitted under a cap of none")
+	}
+	prune := func() {
+		t.Helper()
+		if _, _, err := f.store.PruneUsage(t.Context(), queue.CountKey{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	prune()
+	if n := f.count("usage_counts"); n != 4 {
+		t.Fatalf("%d counts, want 4 so early", n)
+	}
+	f.exec(`UPDATE usage_log SET written_at = written_at - interval '2 hours'`)
+	f.exec(`UPDATE usage_counts SET opened_at = opened_at - interval '2 hours'`)
+	held := queuetest.Connect(t, f.url)
+	if _, err := held.Exec(t.Context(), `SELECT pg_advisory_lock($1)`, queue.SubmitLockKey(f.tenant)); err != nil {
+		t.Fatal(err)
+	}
+	prune() // beside a submit nothing is forgotten
+	if n := f.count("usage_counts"); n != 4 {
+		t.Fatalf("%d counts, want 4 while the tenant's lock is held", n)
+	}
+	if _, err := held.Exec(t.Context(), `SELECT pg_advisory_unlock($1)`, queue.SubmitLockKey(f.tenant)); err != nil {
+		t.Fatal(err)
+	}
+	prune()
+	if n := f.count(`usage_log WHERE name <> 'cid'`) + f.count(`usage_credits WHERE name <> 'cid'`) + f.count(`usage_counts WHERE name NOT IN ('cid', 'dan')`); n != 0 {
+		t.Errorf("%d rows of users without jobs", n)
+	}
+	if n := f.count(`usage_log WHERE name = 'cid'`); n == 0 {
+		t.Error("a count of one is forgotten")
+	}
+	kept, err := f.store.KeptCounts(t.Context(), queue.CountKey{}, 10)
+	if err != nil || len(kept) != 2 || kept[0].Unused || !kept[1].Unused {
+		t.Errorf("kept: %+v (%v), want cid and dan, who was never counted", kept, err)
+	}
+	if got := f.admitted(f.jobs(3, user("ann")...)...); got != 2 {
+		t.Errorf("admitted %d of a forgotten user, want 2", got)
+	}
+	f.noDrift()
+}
+
+// The check compares one count after the other, on one core at a time, and gives up on
+// one that takes too long.
+func TestCheckCounts(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.submit(f.jobs(2, of("ann"), under(f.activeCap(9), f.userCap("ann", 9), f.queueCap("default", 9)))...)
+	f.submit(f.jobs(2, under(f.activeCap(9)))...)
+	keys := []queue.CountKey{f.activeCap(0).CountKey, f.userCap("ann", 0).CountKey, f.queueCap("default", 0).CountKey, f.runningCap(0).CountKey}
+	check := func() ([]queue.Drift, int, error) { return f.store.CheckCounts(t.Context(), keys, time.Hour) }
+	if drifts, checked, err := check(); err != nil || checked != 4 || len(drifts) != 0 {
+		t.Fatalf("%v, %d checked (%v)", drifts, checked, err)
+	}
+	f.exec(`UPDATE usage_log SET count = count + 1 WHERE counter = 2`)
+	f.exec(`UPDATE usage_counts SET settled = true`)
+	if drifts, _, err := check(); err != nil || len(drifts) != 2 || drifts[0].Check != "count" || drifts[1].Check != "uncounted" {
+		t.Errorf("found %v (%v), want ann's count and two jobs that are not in the queue's", drifts, err)
+	}
+	if _, checked, err := f.store.CheckCounts(t.Context(), keys, 0); err != nil || checked != 1 {
+		t.Errorf("%d checked in no time (%v), want 1", checked, err)
+	}
+	other := queuetest.Connect(t, f.url)
+	tx, err := other.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), `SELECT pg_advisory_xact_lock($1)`, queue.CheckLockKey()); err != nil {
+		t.Fatal(err)
+	}
+	if _, checked, err := check(); err != nil || checked != 0 {
+		t.Errorf("%d checked beside another core (%v)", checked, err)
+	}
+	_ = tx.Rollback(t.Context())
+	if tx, err = other.Begin(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), `LOCK TABLE jobs IN ACCESS EXCLUSIVE MODE`); err != nil {
+		t.Fatal(err)
+	}
+	f.store.SetCheckTime(50 * time.Millisecond)
+	if _, checked, err := check(); !errors.Is(err, queue.ErrCheckTime) || checked != 0 {
+		t.Errorf("%d checked, %v, want ErrCheckTime", checked, err)
+	}
+	_ = tx.Rollback(t.Context())
+}

@@ -1,0 +1,83 @@
+package sweep
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+)
+
+const (
+	// recountPeriod is how often each count is compared with the jobs, for the metric.
+	recountPeriod = 5 * time.Minute
+	// recountTime is how much of a run goes into it, recountKeys how many counts at most.
+	recountTime = 250 * time.Millisecond
+	recountKeys = 200
+	// recountPause is how long it rests after a count that took too long; it doubles each
+	// time, up to recountRest.
+	recountPause = time.Minute
+	recountRest  = time.Hour
+)
+
+// recount is how far a round through all counts is.
+type recount struct {
+	next  time.Time
+	begun time.Time
+	to    queue.CountKey
+	// drifts is what the round has found so far.
+	drifts int
+	pause  time.Duration
+}
+
+// Recount compares some counts with the jobs, and shows in a metric how many of the last
+// round were wrong. One that has too many jobs to be looked at in time is left out, with
+// a pause; `core verify` takes the time for it.
+func (u *Usage) Recount(ctx context.Context) error {
+	r := &u.recount
+	if r.to == (queue.CountKey{}) && r.begun.IsZero() {
+		r.begun, r.drifts = time.Now(), 0
+	}
+	kept, err := u.store.KeptCounts(ctx, r.to, recountKeys)
+	if err != nil {
+		return err
+	}
+	keys := make([]queue.CountKey, len(kept))
+	for i := range kept {
+		keys[i] = kept[i].CountKey
+	}
+	drifts, checked, err := u.store.CheckCounts(ctx, keys, recountTime)
+	r.drifts += len(drifts)
+	for _, drift := range drifts {
+		u.log.ErrorContext(ctx, "a count is wrong", "drift", drift.String())
+	}
+	switch {
+	case errors.Is(err, queue.ErrCheckTime):
+		r.pause = min(max(2*r.pause, recountPause), recountRest)
+		r.next = time.Now().Add(r.pause)
+		u.log.WarnContext(ctx, "a count is too large to be recounted", "tenant", keys[checked].Tenant, "counter", keys[checked].Counter.String(), "pause", r.pause)
+		checked++
+	case err != nil:
+		r.pause = min(max(2*r.pause, recountPause), recountRest)
+		r.next = time.Now().Add(r.pause)
+		return err
+	}
+	if checked > 0 {
+		r.to = keys[checked-1]
+	}
+	if checked == len(keys) && len(keys) < recountKeys { // all were seen
+		r.end()
+		u.metrics.UsageDrift.Set(float64(r.drifts))
+	} else if r.drifts > 0 {
+		u.metrics.UsageDrift.Set(float64(r.drifts))
+	}
+	return nil
+}
+
+// end begins the next round a period after this one began.
+func (r *recount) end() {
+	if next := r.begun.Add(recountPeriod); next.After(r.next) {
+		r.next = next
+	}
+	r.to, r.begun = queue.CountKey{}, time.Time{}
+}
