@@ -119,6 +119,7 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, tracing *telemetry
 		sweep.NewWorkers(store, dispatcher, promoter.Kick, counted, log).Run,
 		sweep.NewPartitions(store, counted, log).Run,
 		sweep.NewForgetter(store, counted, log).Run,
+		sweep.NewLanes(store, dispatcher, counted, log).Run,
 		sweep.NewRedriver(store, dispatcher, counted, log).Run,
 		sweep.NewUsage(store, dispatcher, counted, log).Run,
 		sweep.NewDepths(store, dispatcher, meters.depths, counted, log).Run,

@@ -59,7 +59,10 @@ type Item[T any] struct {
 	RequestID     string    `json:"request_id,omitzero"`
 	CorrelationID string    `json:"correlation_id,omitzero"`
 	Traceparent   string    `json:"traceparent,omitzero"`
-	Request       T         `json:"request"`
+	// Shared says of a submit that other tenants' travel in the same envelope and wait
+	// for its answer: core answers Alone where it would have to wait for the tenant.
+	Shared  bool `json:"shared,omitzero"`
+	Request T    `json:"request"`
 }
 
 // Envelope is the body of every internal call.
@@ -71,9 +74,12 @@ type Envelope[T any] struct {
 type Result[T any] struct {
 	Status int `json:"status"`
 	// Replayed says that an Idempotency-Key's remembered answer was given again.
-	Replayed bool             `json:"replayed,omitzero"`
-	Value    *T               `json:"value,omitzero"`
-	Problem  *problem.Problem `json:"problem,omitzero"`
+	Replayed bool `json:"replayed,omitzero"`
+	// Alone says that nothing was done: the item is to come again in an envelope of its
+	// tenant's own. Only an item that was Shared is answered so, with no value.
+	Alone   bool             `json:"alone,omitzero"`
+	Value   *T               `json:"value,omitzero"`
+	Problem *problem.Problem `json:"problem,omitzero"`
 }
 
 // Results answers an Envelope.

@@ -66,11 +66,13 @@ func newCursorRun(t *testing.T, seed uint64) *cursorRun {
 		f.d = r.cores[0]
 		f.lane(request)
 	}
-	lanes, err := r.store.LanesAfter(t.Context(), 0)
+	lanes, err := r.store.LanesAfter(t.Context(), 0, time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.lanes = lanes
+	for _, lane := range lanes {
+		r.lanes = append(r.lanes, lane.Lane)
+	}
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	var group sync.WaitGroup
 	t.Cleanup(func() { stop(); group.Wait() })

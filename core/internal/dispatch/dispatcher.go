@@ -135,7 +135,8 @@ func (d *Dispatcher) Refresh(ctx context.Context) error {
 	if err := d.limits.Refresh(ctx); err != nil {
 		return err
 	}
-	born, err := d.lanes.Refresh(ctx)
+	born, gone, err := d.lanes.Refresh(ctx)
+	d.lines.forget(gone)
 	d.wakeBorn(born)
 	return errors.Join(err, d.served.refresh(ctx, d.store))
 }

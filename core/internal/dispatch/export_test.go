@@ -68,3 +68,10 @@ func (d *Dispatcher) WaitingClaims() (n int) {
 
 // Scanned says whether the ready index was gone through once.
 func (d *Dispatcher) Scanned() bool { return d.scannedLately() }
+
+// KnownLines counts the lanes of which lines are remembered.
+func (d *Dispatcher) KnownLines() int {
+	d.lines.mu.Lock()
+	defer d.lines.mu.Unlock()
+	return len(d.lines.lanes)
+}

@@ -38,7 +38,7 @@ func (d *Dispatcher) Redrive(ctx context.Context, owner tenant.ID, user string, 
 		return refused
 	}
 	risen := d.store.Redrive(ctx, owner, user, ids, d.capsOf(owner))
-	d.risen(risen)
+	d.risen(ctx, risen)
 	return risen
 }
 
@@ -52,7 +52,7 @@ func (d *Dispatcher) StepRedrive(ctx context.Context, due queue.DueRedrive, rand
 	if err != nil {
 		return false, err
 	}
-	d.risen(step.Risen)
+	d.risen(ctx, step.Risen)
 	d.metrics.Discarded.Add(float64(len(step.Discarded)))
 	d.Changed(step.Discarded...)
 	return step.Worked, nil
@@ -67,7 +67,7 @@ func (d *Dispatcher) capsOf(owner tenant.ID) queue.CapsOf {
 }
 
 // risen makes it known that jobs were queued again.
-func (d *Dispatcher) risen(jobs []queue.Redriven) {
+func (d *Dispatcher) risen(ctx context.Context, jobs []queue.Redriven) {
 	var ready []queue.Ready
 	for _, one := range jobs {
 		if one.Err == nil {
@@ -77,6 +77,7 @@ func (d *Dispatcher) risen(jobs []queue.Redriven) {
 		}
 	}
 	d.Wake(ready)
+	d.rehomeRisen(ctx, ready)
 }
 
 // mayCapActive says whether any job of the tenant can come under a cap on active

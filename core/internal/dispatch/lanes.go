@@ -25,11 +25,23 @@ type Lanes struct {
 	settings map[queue.QueueKey]queue.QueueSettings
 	highest  queue.LaneID
 	changed  time.Time
+	// retired is when the lane that was retired last was.
+	retired time.Time
+	// young are lanes made here, and when; one is forgotten by the second full refresh.
+	young map[queue.LaneID]time.Time
+	// full are bounds that kept a lane from being made, and when.
+	full map[fullKey]time.Time
+	// read is when the last refresh that came to its end began.
+	read time.Time
 	// begun numbers the refreshes, applied is the last one whose settings were taken:
 	// of two at once the one that began first may end last, with what was true before.
 	begun, applied int
-	// full is when all lanes were last read, and not only the new ones.
-	full time.Time
+	// whole is when all lanes were last read, and not only the new ones.
+	whole time.Time
+
+	// turn lets one call for each tenant make lanes, makers so many at once.
+	turn   gate
+	makers chan struct{}
 }
 
 func newLanes(store *queue.Store) *Lanes {
@@ -40,6 +52,9 @@ func newLanes(store *queue.Store) *Lanes {
 		byQueue:  map[queue.QueueKey][]queue.Lane{},
 		byName:   map[string][]queue.Lane{},
 		settings: map[queue.QueueKey]queue.QueueSettings{},
+		young:    map[queue.LaneID]time.Time{},
+		full:     map[fullKey]time.Time{},
+		makers:   make(chan struct{}, laneMakers),
 	}
 }
 
@@ -48,29 +63,30 @@ const (
 	// the highest one seen may still appear.
 	lateLanes = 1000
 	// One that appears later still is found by reading all of them now and then.
-	fullEvery = time.Minute
+	wholeEvery = time.Minute
 	// The same for times of change.
 	lateChanges = time.Minute
 )
 
-// Refresh reads what is new in the tables, and gives the lanes among it.
-func (l *Lanes) Refresh(ctx context.Context) (born []queue.Lane, err error) {
+// Refresh reads what is new in the tables, and gives the lanes that were born, and
+// those that are gone.
+func (l *Lanes) Refresh(ctx context.Context) (born []queue.Lane, gone []queue.LaneID, err error) {
 	l.mu.Lock()
 	l.begun++
 	number := l.begun
-	after, since := max(l.highest-lateLanes, 0), l.changed.Add(-lateChanges)
-	begun, full := time.Now(), time.Since(l.full) > fullEvery
+	after, since, retired := max(l.highest-lateLanes, 0), l.changed.Add(-lateChanges), l.retired.Add(-lateChanges)
+	begun, whole := time.Now(), time.Since(l.whole) > wholeEvery
 	l.mu.Unlock()
-	if full { // settings too: PostgreSQL's clock may have been set back
-		after, since = 0, time.Time{}
+	if whole { // settings too: PostgreSQL's clock may have been set back
+		after, since, retired = 0, time.Time{}, time.Time{}
 	}
 	queues, err := l.store.QueuesSince(ctx, since)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	lanes, err := l.store.LanesAfter(ctx, after)
+	lanes, err := l.store.LanesAfter(ctx, after, retired)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -85,14 +101,77 @@ func (l *Lanes) Refresh(ctx context.Context) (born []queue.Lane, err error) {
 		}
 	}
 	for _, lane := range lanes {
-		if l.add(lane) {
-			born = append(born, lane)
+		if l.add(lane.Lane) {
+			born = append(born, lane.Lane)
+		}
+		l.retire(lane, begun)
+	}
+	if whole {
+		gone = l.removeAllBut(lanes, begun)
+		l.whole = begun
+	}
+	if begun.After(l.read) {
+		l.read = begun
+	}
+	return born, gone, nil
+}
+
+// retire takes from a lane that was retired what new jobs are stored by, and gives it
+// back to one that is in use again. It is called with the lock held.
+func (l *Lanes) retire(lane queue.LaneRow, begun time.Time) {
+	if lane.RetiredAt == nil {
+		l.byKey[lane.LaneKey] = lane.Lane
+		return
+	}
+	if lane.RetiredAt.After(l.retired) {
+		l.retired = *lane.RetiredAt
+	}
+	if l.byKey[lane.LaneKey].ID == lane.ID && !l.young[lane.ID].After(begun) {
+		delete(l.byKey, lane.LaneKey)
+	}
+}
+
+// removeAllBut forgets the lanes that are not among all that there are, which were read
+// from begun on. It is called with the lock held.
+func (l *Lanes) removeAllBut(lanes []queue.LaneRow, begun time.Time) (gone []queue.LaneID) {
+	there := make(map[queue.LaneID]bool, len(lanes))
+	for _, lane := range lanes {
+		there[lane.ID] = true
+	}
+	for id, at := range l.young {
+		if at.Before(begun) {
+			delete(l.young, id)
+		} else {
+			there[id] = true
 		}
 	}
-	if full {
-		l.full = begun
+	queues, names := map[queue.QueueKey]bool{}, map[string]bool{}
+	for id, lane := range l.byID {
+		if there[id] {
+			continue
+		}
+		gone = append(gone, id)
+		delete(l.byID, id)
+		if l.byKey[lane.LaneKey].ID == id {
+			delete(l.byKey, lane.LaneKey)
+		}
+		queues[queue.QueueKey{Tenant: lane.Tenant, Name: lane.Queue}], names[lane.Queue] = true, true
 	}
-	return born, nil
+	isGone := func(lane queue.Lane) bool { return !there[lane.ID] }
+	for key := range queues {
+		trim(l.byQueue, key, isGone)
+	}
+	for name := range names {
+		trim(l.byName, name, isGone)
+	}
+	return gone
+}
+
+// trim takes what is gone out of one of the lists.
+func trim[K comparable](lists map[K][]queue.Lane, key K, isGone func(queue.Lane) bool) {
+	if lists[key] = slices.DeleteFunc(lists[key], isGone); len(lists[key]) == 0 {
+		delete(lists, key)
+	}
 }
 
 // add says whether a lane was not known. It is called with the lock held.
@@ -100,30 +179,12 @@ func (l *Lanes) add(lane queue.Lane) bool {
 	if _, known := l.byID[lane.ID]; known {
 		return false
 	}
-	l.byID[lane.ID], l.byKey[lane.LaneKey] = lane, lane
+	l.byID[lane.ID] = lane
 	key := queue.QueueKey{Tenant: lane.Tenant, Name: lane.Queue}
 	l.byQueue[key] = append(l.byQueue[key], lane)
 	l.byName[lane.Queue] = append(l.byName[lane.Queue], lane)
 	l.highest = max(l.highest, lane.ID)
 	return true
-}
-
-// For gives the lane for key, known or born now. It is committed when this returns.
-func (l *Lanes) For(ctx context.Context, key queue.LaneKey) (queue.Lane, error) {
-	l.mu.RLock()
-	lane, known := l.byKey[key]
-	l.mu.RUnlock()
-	if known {
-		return lane, nil
-	}
-	lane, err := l.store.BearLane(ctx, key)
-	if err != nil {
-		return queue.Lane{}, err
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.add(lane)
-	return lane, nil
 }
 
 // Settings gives a queue's settings; the zero value, all defaults, for one that is

@@ -6,5 +6,5 @@ import "time"
 func (d *Dispatcher) ForgetFull() {
 	d.lanes.mu.Lock()
 	defer d.lanes.mu.Unlock()
-	d.lanes.full = time.Time{}
+	d.lanes.whole = time.Time{}
 }

@@ -31,7 +31,7 @@ func newLimits(store *queue.Store) *Limits {
 func (l *Limits) Refresh(ctx context.Context) error {
 	l.mu.RLock()
 	since := l.changed.Add(-lateChanges)
-	begun, full := time.Now(), time.Since(l.full) > fullEvery
+	begun, full := time.Now(), time.Since(l.full) > wholeEvery
 	l.mu.RUnlock()
 	if full { // a server's clock may have been set back since
 		since = time.Time{}
@@ -64,6 +64,15 @@ func (l *Limits) add(tenants []queue.TenantLimits) {
 			l.changed = t.UpdatedAt
 		}
 	}
+}
+
+// known says whether a tenant's limits are known without a look into the tables.
+func (l *Limits) known(owner tenant.ID) bool {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	known, ok := l.tenants[owner]
+	_, planned := l.plans[known.Plan]
+	return ok && planned
 }
 
 // Know makes sure that a tenant's limits are known: one that was made a moment ago,

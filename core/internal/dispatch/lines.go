@@ -211,6 +211,16 @@ func (l *lines) cut(planned map[lineKey]line, seen []queue.Walked) (news []queue
 	return news
 }
 
+// forget drops lanes that are gone.
+func (l *lines) forget(lanes []queue.LaneID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, lane := range lanes {
+		delete(l.lanes, lane)
+		delete(l.full, lane)
+	}
+}
+
 type lineKey struct {
 	lane     queue.LaneID
 	priority int16

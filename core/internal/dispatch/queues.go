@@ -30,7 +30,7 @@ func (d *Dispatcher) queues(ctx context.Context, owner tenant.ID, after, only st
 	if err != nil || len(names) == 0 {
 		return nil, err
 	}
-	if _, err := d.lanes.Refresh(ctx); err != nil { // settings as they are now, not as they were
+	if _, _, err := d.lanes.Refresh(ctx); err != nil { // settings as they are now, not as they were
 		return nil, err
 	}
 	queues := make([]api.Queue, len(names))

@@ -3,7 +3,6 @@ package dispatch
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"time"
 
 	"github.com/google/uuid"
@@ -26,6 +25,9 @@ type SubmitCall struct {
 	// Refused runs in parallel to Jobs, or is nil.
 	Refused       []*problem.Problem
 	Batch, Atomic bool
+	// Shared says that other tenants wait for the answer too: what may have to wait for
+	// something of its own tenant's is not begun, but answered Alone.
+	Shared        bool
 	Idempotency   *queue.Idempotency
 	CorrelationID string
 	Traceparent   string
@@ -37,25 +39,31 @@ type SubmitCall struct {
 // SubmitAnswer is a call's answer, or why there is none.
 type SubmitAnswer struct {
 	queue.SubmitAnswer
-	Err error
+	// Alone says that nothing was done: the call is to come again without Shared.
+	Alone bool
+	Err   error
 }
 
 // Submit stores the jobs of all calls, of any tenants, with the next group commit,
 // and wakes whoever waits for them.
 func (d *Dispatcher) Submit(ctx context.Context, calls []SubmitCall) []SubmitAnswer {
 	answers := make([]SubmitAnswer, len(calls))
+	lanes := d.lanesOf(ctx, calls, answers)
 	submissions := make([]*queue.Submission, 0, len(calls))
 	places := make([]int, 0, len(calls))
 	for i := range calls {
-		submission, err := d.submission(ctx, &calls[i])
-		if err != nil {
-			answers[i].Err = err
+		if answers[i].Alone || answers[i].Err != nil {
+			continue
+		}
+		submission := d.submission(&calls[i], lanes)
+		if calls[i].Shared && submission.Guarded() { // it waits for its tenant's lock
+			answers[i].Alone = true
 			continue
 		}
 		submissions, places = append(submissions, &submission), append(places, i)
 	}
 	for i, result := range d.flushes.submit(ctx, submissions) {
-		answers[places[i]] = SubmitAnswer{result.Value, result.Err}
+		answers[places[i]] = SubmitAnswer{SubmitAnswer: result.Value, Err: result.Err}
 	}
 	return answers
 }
@@ -76,33 +84,27 @@ func (d *Dispatcher) stored(answers []queue.SubmitAnswer) {
 }
 
 // submission fills in what the request leaves to its queue and to the defaults.
-func (d *Dispatcher) submission(ctx context.Context, call *SubmitCall) (queue.Submission, error) {
+func (d *Dispatcher) submission(call *SubmitCall, lanes laneBook) queue.Submission {
 	made := queue.Submission{
 		Tenant: call.Tenant, User: call.User, Batch: call.Batch, Atomic: call.Atomic, Idempotency: call.Idempotency,
 		Jobs: make([]queue.NewJob, len(call.Jobs)), Refused: call.Refused, Span: call.Span,
-	}
-	if err := d.limits.Know(ctx, call.Tenant); err != nil {
-		return made, err
 	}
 	for i := range call.Jobs {
 		if made.Refused != nil && made.Refused[i] != nil {
 			made.Jobs[i] = queue.NewJob{ID: call.IDs[i]}
 			continue
 		}
-		newJob, err := d.newJob(ctx, call, i)
-		if errors.Is(err, queue.ErrTooManyLanes) {
-			made.Refused = refuse(made.Refused, len(call.Jobs), i, tooManyLanes())
+		lane := lanes[d.laneAsk(call, i)]
+		if lane.Full != 0 {
+			made.Refused = refuse(made.Refused, len(call.Jobs), i, lane.Full.Refusal())
 			continue
 		}
-		if err != nil {
-			return made, err
-		}
-		made.Jobs[i] = newJob
+		made.Jobs[i] = d.newJob(call, i, lane.ID)
 		if !call.Batch {
-			made.Warnings = d.warnings(call.Tenant, newJob.Queue)
+			made.Warnings = d.warnings(call.Tenant, made.Jobs[i].Queue)
 		}
 	}
-	return made, nil
+	return made
 }
 
 // warnings say what will keep a job of the queue from being done.
@@ -132,24 +134,12 @@ func refuse(refused []*problem.Problem, n, i int, why *problem.Problem) []*probl
 	return own
 }
 
-func tooManyLanes() *problem.Problem {
-	return problem.New(problem.TooManyLanes,
-		"A tenant may use at most 1000 combinations of queue and tags. Use an existing queue and tags.")
-}
-
-func (d *Dispatcher) newJob(ctx context.Context, call *SubmitCall, i int) (queue.NewJob, error) {
+func (d *Dispatcher) newJob(call *SubmitCall, i int, lane queue.LaneID) queue.NewJob {
 	request := &call.Jobs[i]
-	name := request.Queue
-	if name == "" {
-		name = api.DefaultQueue
-	}
-	lane, err := d.lanes.For(ctx, d.laneOf(call.Tenant, name, request.Tags, request.User))
-	if err != nil {
-		return queue.NewJob{}, err
-	}
+	name := queueOf(request)
 	settings := d.lanes.Settings(call.Tenant, name)
 	made := queue.NewJob{
-		ID: call.IDs[i], Lane: lane.ID, Queue: name, Type: request.Type, User: request.User,
+		ID: call.IDs[i], Lane: lane, Queue: name, Type: request.Type, User: request.User,
 		Priority: valueOr(request.Priority, api.DefaultPriority), Payload: request.Payload, Tags: notNil(request.Tags),
 		MaxAttempts: valueOr(request.MaxAttempts, valueOr(settings.MaxAttempts, api.DefaultMaxAttempts)),
 		Retry:       settings.Retry(), TimeoutMS: request.TimeoutMS, DedupeKey: request.DedupeKey,
@@ -160,8 +150,9 @@ func (d *Dispatcher) newJob(ctx context.Context, call *SubmitCall, i int) (queue
 	if len(made.Payload) == 0 {
 		made.Payload = []byte("null")
 	}
-	if made.Metadata, err = json.Marshal(request.Metadata); err != nil || request.Metadata == nil {
-		made.Metadata = []byte("{}")
+	made.Metadata = []byte("{}")
+	if text, err := json.Marshal(request.Metadata); err == nil && request.Metadata != nil {
+		made.Metadata = text
 	}
 	if retry := request.Retry; retry != nil {
 		made.Retry.Base = milliseconds(retry.BaseMS, made.Retry.Base)
@@ -175,7 +166,14 @@ func (d *Dispatcher) newJob(ctx context.Context, call *SubmitCall, i int) (queue
 	if request.Deadline != nil {
 		made.Deadline = &request.Deadline.Time
 	}
-	return made, nil
+	return made
+}
+
+func queueOf(request *api.SubmitRequest) string {
+	if request.Queue == "" {
+		return api.DefaultQueue
+	}
+	return request.Queue
 }
 
 // laneOf is where a job belongs: a user with a running cap of his own has lanes of

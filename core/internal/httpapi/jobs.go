@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"encoding/hex"
+	"net/http"
 	"time"
 
 	"github.com/google/uuid"
@@ -73,6 +74,8 @@ func (s *Server) submit(ctx context.Context, items []api.Item[api.HopSubmitReque
 
 func submitResult(ctx context.Context, item *api.Item[api.HopSubmitRequest], answer dispatch.SubmitAnswer) api.Result[api.HopSubmitResponse] {
 	switch {
+	case answer.Alone:
+		return api.Result[api.HopSubmitResponse]{Status: http.StatusConflict, Alone: true}
 	case answer.Err != nil:
 		return result[api.HopSubmitRequest, api.HopSubmitResponse](ctx, item, nil, answer.Err)
 	case answer.Problem != nil:
@@ -94,7 +97,7 @@ func submitCall(item *api.Item[api.HopSubmitRequest]) (dispatch.SubmitCall, erro
 	}
 	call := dispatch.SubmitCall{
 		Tenant: owner, User: item.Principal.User, IDs: make([]uuid.UUID, n), Jobs: request.Jobs, Refused: request.Problems,
-		Batch: request.Batch, Atomic: request.Atomic, CorrelationID: item.CorrelationID, Traceparent: item.Traceparent,
+		Batch: request.Batch, Atomic: request.Atomic, Shared: item.Shared, CorrelationID: item.CorrelationID, Traceparent: item.Traceparent,
 	}
 	for i, text := range request.IDs {
 		if call.IDs[i], err = uuid.Parse(text); err != nil {

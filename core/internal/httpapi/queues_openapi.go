@@ -36,7 +36,7 @@ import _ "github.com/forgequeue/forgequeue/shared/api" // where swag finds the t
 //	@Param       envelope body api.Envelope[api.HopQueuePutRequest] true "The callers' requests."
 //	@Success     200 {object} api.Results[api.Queue] "An answer for each item."
 //	@x-access    "manager"
-//	@x-problems  ["not_found"]
+//	@x-problems  ["not_found", "too_many_lanes"]
 //	@x-example-settings {"name": "default", "max_attempts": 5, "max_running": 20}
 //	@x-example-push {"name": "default", "mode": "push", "push": {"url": "https://example.com/jobs"}, "rate_per_second": 50, "retry": {"curve": "constant"}}
 //	@Router      /internal/v1/queue-puts [post]
@@ -50,7 +50,7 @@ import _ "github.com/forgequeue/forgequeue/shared/api" // where swag finds the t
 //	@Param       envelope body api.Envelope[api.HopQueuePauseRequest] true "The callers' requests."
 //	@Success     200 {object} api.Results[api.Queue] "An answer for each item."
 //	@x-access    "manager"
-//	@x-problems  ["not_found"]
+//	@x-problems  ["not_found", "too_many_lanes"]
 //	@x-example-pause {"name": "default", "paused": true}
 //	@x-example-resume {"name": "default", "paused": false}
 //	@Router      /internal/v1/queue-pauses [post]

@@ -11,6 +11,7 @@ import _ "github.com/forgequeue/forgequeue/shared/api" // where swag finds the t
 //	@Param       envelope body api.Envelope[api.ClaimRequest] true "The callers' requests."
 //	@Success     200 {object} api.Results[api.ClaimResponse] "An answer for each item."
 //	@x-access    "worker"
+//	@x-problems  ["rate_limited"]
 //	@x-example-one {"worker_id": "worker-1", "queues": ["default"]}
 //	@Router      /internal/v1/claims [post]
 
@@ -23,6 +24,7 @@ import _ "github.com/forgequeue/forgequeue/shared/api" // where swag finds the t
 //	@Param       envelope body api.Envelope[api.WorkerRequest] true "The callers' requests."
 //	@Success     200 {object} api.Results[api.Worker] "An answer for each item."
 //	@x-access    "worker"
+//	@x-problems  ["rate_limited"]
 //	@x-example-worker {"worker_id": "worker-1", "queues": ["default"], "concurrency": 10}
 //	@Router      /internal/v1/registrations [post]
 

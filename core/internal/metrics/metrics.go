@@ -59,8 +59,8 @@ func NewJobs(registry prometheus.Registerer) *Jobs {
 		Discarded: m.counter("jobs_discarded_total", "Dead letters forgotten because their owner said so."),
 		Promoted:  m.counter("jobs_promoted_total", "Scheduled jobs whose time came."),
 		Cleaned: m.counters("jobs_cleaned_total",
-			"Rows removed because their retention was over, by kind. Finished jobs and attempts go by whole days: that many rows as PostgreSQL estimates.",
-			"kind", CleanedFinished, CleanedAttempt, CleanedDeadLetter, CleanedRedrive, CleanedAudit, CleanedIdempotencyKey),
+			"Rows removed because their retention was over, by kind; lanes because they were empty and unused. Finished jobs and attempts go by whole days: that many rows as PostgreSQL estimates.",
+			"kind", CleanedFinished, CleanedAttempt, CleanedDeadLetter, CleanedRedrive, CleanedAudit, CleanedIdempotencyKey, CleanedLane),
 		QueueWait:    m.seconds("job_queue_wait_seconds", "From ready to claimed."),
 		Execution:    m.seconds("job_execution_seconds", "From claimed to completed."),
 		EndToEnd:     m.seconds("job_end_to_end_seconds", "From submitted to completed."),
@@ -69,7 +69,7 @@ func NewJobs(registry prometheus.Registerer) *Jobs {
 		UsageDrift:   m.gauge("usage_drift", "Counts of caps that a recount found wrong, as `core verify` would; 0 is right."),
 		UsageAdopted: m.counter("usage_adopted_total", "Jobs taken into a count that began after them."),
 		SweepErrors: m.counters("sweep_errors_total", "Background duties that failed, by duty.", "duty",
-			"deadlines", "depths", "forget", "partitions", "promote", "reap", "redrive", "usage", "workers"),
+			"deadlines", "depths", "forget", "lanes", "partitions", "promote", "reap", "redrive", "usage", "workers"),
 		Workers: newWorkers(m),
 	}
 }
@@ -80,6 +80,7 @@ const (
 	CleanedAttempt        = "attempt"
 	CleanedDeadLetter     = "dead_letter"
 	CleanedRedrive        = "redrive"
+	CleanedLane           = "lane"
 	CleanedAudit          = "audit"
 	CleanedIdempotencyKey = "idempotency_key"
 )

@@ -29,6 +29,10 @@ var (
 	ErrExpiryPast = errors.New("queue: expiry past")
 	// ErrTooManyLanes: the tenant has as many (queue, tags) as it may.
 	ErrTooManyLanes = errors.New("queue: too many lanes")
+	// ErrTooManyQueues: the tenant has as many queues as it may.
+	ErrTooManyQueues = errors.New("queue: too many queues")
+	// ErrTooManyWorkers: the tenant, or the platform, has as many workers as it may.
+	ErrTooManyWorkers = errors.New("queue: too many workers")
 	// ErrUnknownPlan: a tenant names a plan that does not exist.
 	ErrUnknownPlan = errors.New("queue: unknown plan")
 	// ErrTerminal: the job has ended otherwise.

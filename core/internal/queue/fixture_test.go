@@ -48,11 +48,11 @@ func (f *fixture) newTenant() tenant.ID {
 
 func (f *fixture) newLane(id tenant.ID, name string, tags ...string) queue.Lane {
 	f.Helper()
-	lane, err := f.store.BearLane(f.Context(), queue.NewLaneKey(id, name, tags))
-	if err != nil {
-		f.Fatal(err)
+	made, err := f.store.MakeLanes(f.Context(), id, []queue.LaneAsk{{LaneKey: queue.NewLaneKey(id, name, tags)}})
+	if err != nil || made[0].Full != 0 {
+		f.Fatal(made, err)
 	}
-	return lane
+	return made[0].Lane
 }
 
 // job is a plain job for the fixture's lane.

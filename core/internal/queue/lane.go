@@ -13,13 +13,6 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
-// MaxLanes is how many lanes one tenant may have, MaxUserLanes how many beside them
-// for users with a running cap of their own.
-const (
-	MaxLanes     = 1000
-	MaxUserLanes = 10_000
-)
-
 // LaneID names a lane.
 type LaneID = int32
 
@@ -90,75 +83,34 @@ type QueueSettings struct {
 // advisoryLockSQL is held to the end of the transaction.
 const advisoryLockSQL = `SELECT pg_advisory_xact_lock(@key)`
 
-const bearQueueSQL = `
-INSERT INTO queues (tenant_id, name, created_at, updated_at)
-VALUES (@tenant_id, @queue, statement_timestamp(), statement_timestamp())
-ON CONFLICT (tenant_id, name) DO NOTHING`
-
-// The count is bounded by the limit itself; the look-up comes first so that a
-// known lane burns no number and needs no room.
-const bearLaneSQL = `
-WITH known AS (
-  SELECT id FROM lanes
-  WHERE tenant_id = @tenant_id AND queue = @queue AND tags = @tags AND capped_user = @user
-), born AS (
-  INSERT INTO lanes (tenant_id, queue, tags, capped_user, created_at)
-  SELECT @tenant_id, @queue, @tags, @user, statement_timestamp()
-  WHERE NOT EXISTS (SELECT FROM known)
-    AND (SELECT count(*) FROM lanes WHERE tenant_id = @tenant_id AND (capped_user = '') = (@user = '')) < @limit
-  ON CONFLICT (tenant_id, queue, tags, capped_user) DO NOTHING
-  RETURNING id
-)
-SELECT id FROM known UNION ALL SELECT id FROM born`
-
-// BearLane gives the lane for key, and makes it, and its queue, if need be. It
-// commits before it returns: a lane exists before the first job in it.
-func (s *Store) BearLane(ctx context.Context, key LaneKey) (Lane, error) {
-	ctx = withClass(ctx, classSubmits)
-	var id LaneID
-	limit := MaxLanes
-	if key.User != "" {
-		limit = MaxUserLanes
-	}
-	err := s.inTx(ctx, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, advisoryLockSQL, pgx.StrictNamedArgs{"key": lockKey(lockLane, key.Tenant)}); err != nil {
-			return err
-		}
-		if _, err := tx.Exec(ctx, bearQueueSQL, pgx.StrictNamedArgs{"tenant_id": key.Tenant, "queue": key.Queue}); err != nil {
-			return err
-		}
-		err := tx.QueryRow(ctx, bearLaneSQL, pgx.StrictNamedArgs{
-			"tenant_id": key.Tenant, "queue": key.Queue, "tags": key.Tags(), "user": key.User, "limit": limit,
-		}).Scan(&id)
-		if err == pgx.ErrNoRows { //nolint:errorlint // pgx returns it bare
-			return ErrTooManyLanes
-		}
-		return err
-	})
-	if err != nil {
-		// a lane that may or may not be there by now does no harm, and no job is in it
-		return Lane{}, fmt.Errorf("queue: lane: %w", nothingChanged(err))
-	}
-	return Lane{ID: id, LaneKey: key}, nil
+// LaneRow is a lane as the table has it.
+type LaneRow struct {
+	Lane
+	// RetiredAt is when it was seen unused: no job may be stored in it; nil for one in use.
+	RetiredAt *time.Time
 }
 
 const lanesAfterSQL = `
-SELECT id, tenant_id, queue, tags, capped_user FROM lanes WHERE id > @after ORDER BY id`
+SELECT id, tenant_id, queue, tags, capped_user, retired_at FROM lanes WHERE id > @after
+UNION ALL
+SELECT id, tenant_id, queue, tags, capped_user, retired_at FROM lanes WHERE retired_at > @retired AND id <= @after
+ORDER BY id`
 
-// LanesAfter gives every tenant's lanes with an id above after. Ids are handed
-// out before they are committed, so a caller that follows along asks again from
-// somewhat below the highest id it has seen.
-func (s *Store) LanesAfter(ctx context.Context, after LaneID) ([]Lane, error) {
-	scan := func(row pgx.CollectableRow) (Lane, error) {
-		var lane Lane
+// LanesAfter gives every tenant's lanes with an id above after, and those that were
+// retired after a time. Ids are handed out before they are committed, so a caller that
+// follows along asks again from somewhat below the highest id it has seen; likewise
+// with times.
+func (s *Store) LanesAfter(ctx context.Context, after LaneID, retired time.Time) ([]LaneRow, error) {
+	scan := func(row pgx.CollectableRow) (LaneRow, error) {
+		var lane LaneRow
 		var queue, user string
 		var tags []string
 		var owner tenant.ID
-		err := row.Scan(&lane.ID, &owner, &queue, &tags, &user)
+		err := row.Scan(&lane.ID, &owner, &queue, &tags, &user, &lane.RetiredAt)
 		lane.LaneKey = NewLaneKey(owner, queue, tags).Of(user)
 		return lane, err
 	}
-	lanes, err := query(ctx, s, scan, lanesAfterSQL, pgx.StrictNamedArgs{"after": after})
+	lanes, err := query(ctx, s, scan, lanesAfterSQL, pgx.StrictNamedArgs{"after": after, "retired": retired})
 	if err != nil {
 		return nil, fmt.Errorf("queue: lanes: %w", nothingChanged(err))
 	}

@@ -58,27 +58,6 @@ func TestPartitionsLieAhead(t *testing.T) {
 	}
 }
 
-func TestLanesAreBornOnceAndBounded(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	one := f.newLane(f.tenant, "q", "b", "a", "b")
-	other := f.newLane(f.tenant, "q", "a", "b")
-	if one != other {
-		t.Errorf("%+v and %+v are one lane", one, other)
-	}
-	f.exec(`INSERT INTO lanes (tenant_id, queue, tags, created_at) SELECT $1, 'x' || n, '{}', statement_timestamp() FROM generate_series(1, $2) n`,
-		f.tenant, queue.MaxLanes-f.count("lanes"))
-	if _, err := f.store.BearLane(t.Context(), queue.NewLaneKey(f.tenant, "one-too-many", nil)); !errors.Is(err, queue.ErrTooManyLanes) {
-		t.Errorf("lane %d: %v", queue.MaxLanes+1, err)
-	}
-	if again := f.newLane(f.tenant, "q", "a", "b"); again != one {
-		t.Error("a known lane is refused once the limit is reached")
-	}
-	if lanes, err := f.store.LanesAfter(t.Context(), 0); err != nil || len(lanes) != queue.MaxLanes {
-		t.Errorf("%d lanes (%v)", len(lanes), err)
-	}
-}
-
 // A row that the rules forbid cannot be, whoever writes it.
 func TestTheSchemaRefusesImpossibleRows(t *testing.T) {
 	t.Parallel()

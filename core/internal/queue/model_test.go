@@ -96,11 +96,11 @@ func newWorld(ctx context.Context, t *rapid.T, stores [2]*queue.Store, behind *p
 		}
 		w.tenants[i] = id
 		for _, tags := range [][]string{nil, {"gpu"}} {
-			lane, err := stores[1-i].BearLane(ctx, queue.NewLaneKey(id, "default", tags))
+			made, err := stores[1-i].MakeLanes(ctx, id, []queue.LaneAsk{{LaneKey: queue.NewLaneKey(id, "default", tags)}})
 			if err != nil {
 				t.Fatal(err)
 			}
-			w.lanes = append(w.lanes, lane)
+			w.lanes = append(w.lanes, made[0].Lane)
 		}
 	}
 	w.workers = []*modelWorker{{id: "w1", owner: w.tenants[0]}, {id: "w2", owner: w.tenants[1]}, {id: "p", owner: tenant.Platform}}

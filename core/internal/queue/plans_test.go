@@ -145,12 +145,20 @@ func hotPath(f *fixture, store *queue.Store) {
 	run.submit(run.job(func(j *queue.NewJob) { j.DedupeKey = new("x") }))
 
 	var shares []queue.Share
-	lanes, err := store.LanesAfter(ctx, 0)
+	lanes, err := store.LanesAfter(ctx, 0, time.Time{})
+	must(err)
+	_, _, err = store.RetireLanes(ctx, 100)
+	must(err)
+	_, _, err = store.DeleteLanes(ctx, 100)
+	must(err)
+	_, _, err = store.OrphanLanes(ctx, 0, 100)
+	must(err)
+	_, err = store.JobsOfLane(ctx, lanes[0].ID, 100)
 	must(err)
 	claim := queue.Claim{Workers: []queue.ClaimWorker{{ID: "w", Max: 100}}, Owner: tenant.Platform, LeaseID: uuid.New()}
 	for _, lane := range lanes[:25] {
 		claim.Lanes = append(claim.Lanes, queue.ClaimLane{ID: lane.ID, Tenant: lane.Tenant, VisibilityTimeout: time.Minute})
-		shares = append(shares, shareOf(4, lane, 9, 5, 4, 3, 0))
+		shares = append(shares, shareOf(4, lane.Lane, 9, 5, 4, 3, 0))
 	}
 	claim.Shares = shares
 	taken, err := store.Claim(ctx, claim)
@@ -181,7 +189,7 @@ func hotPath(f *fixture, store *queue.Store) {
 
 	var lines []queue.Line
 	for _, lane := range lanes[:50] {
-		lines = append(lines, shareOf(1, lane, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0).Lines...)
+		lines = append(lines, shareOf(1, lane.Lane, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0).Lines...)
 	}
 	_, err = store.Look(ctx, lines, 8)
 	must(err)

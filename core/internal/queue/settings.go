@@ -52,6 +52,9 @@ func (s *Store) PutPushQueue(
 	ctx context.Context, owner tenant.ID, name string, request api.QueueRequest, secret NewSecret,
 ) (taken bool, err error) {
 	ctx = withClass(ctx, classSubmits)
+	if err := s.roomForQueue(ctx, owner, name); err != nil {
+		return false, err
+	}
 	args := pgx.StrictNamedArgs{
 		"tenant_id": owner, "name": name, "visibility": request.VisibilityTimeoutMS, "max_attempts": request.MaxAttempts,
 		"base": nil, "cap": nil, "jitter": nil, "curve": nil, "max_active": request.MaxActive, "max_running": request.MaxRunning,
@@ -113,6 +116,9 @@ ON CONFLICT (tenant_id, name) DO UPDATE SET paused = EXCLUDED.paused, updated_at
 // PauseQueue stops or resumes the claims from a queue. A repeat changes nothing.
 func (s *Store) PauseQueue(ctx context.Context, owner tenant.ID, name string, paused bool) error {
 	ctx = withClass(ctx, classSubmits)
+	if err := s.roomForQueue(ctx, owner, name); err != nil {
+		return err
+	}
 	action := api.AuditQueueResume
 	if paused {
 		action = api.AuditQueuePause

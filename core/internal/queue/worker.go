@@ -38,10 +38,30 @@ const (
 	joinedSQL = `registered_at = statement_timestamp() OR EXISTS (SELECT FROM dead) AS joined`
 )
 
+// MaxWorkers is how many workers that are not dead a tenant, or the platform, may have,
+// and how many rows in all: of those beyond, the dead that were heard of longest ago go.
+// Two that join at once may both be the last.
+const MaxWorkers = 10_000
+
+// workerRoom is true for a worker that is known and not dead, and where there is room
+// for one more; crowdedOut makes room among the dead. Both read no more than the bound.
+const (
+	workerRoom = `(EXISTS (SELECT FROM workers WHERE owner = @owner AND worker_id = @worker_id AND status <> 'DEAD')
+   OR (SELECT count(*) FROM (SELECT FROM workers WHERE owner = @owner AND status <> 'DEAD' LIMIT @most) c) < @most)`
+	crowdedOut = `, crowded AS (
+  DELETE FROM workers
+  WHERE owner = @owner AND status = 'DEAD' AND worker_id <> @worker_id
+    AND worker_id = ANY(ARRAY(SELECT worker_id FROM workers WHERE owner = @owner AND status = 'DEAD' ORDER BY last_heartbeat_at LIMIT 2))
+    AND (SELECT count(*) FROM (SELECT FROM workers WHERE owner = @owner LIMIT @most) c) >= @most
+    AND NOT EXISTS (SELECT FROM workers WHERE owner = @owner AND worker_id = @worker_id)
+)`
+)
+
 // registerSQL makes a worker, or updates it, and revives a dead one.
-const registerSQL = deadSQL + `
+const registerSQL = deadSQL + crowdedOut + `
 INSERT INTO workers (owner, worker_id, status, queues, tags, concurrency, metadata, registered_at, last_heartbeat_at)
-VALUES (@owner, @worker_id, 'ACTIVE', @queues, @tags, @concurrency, @metadata::json, statement_timestamp(), statement_timestamp())
+SELECT @owner, @worker_id, 'ACTIVE', @queues::text[], @tags::text[], @concurrency::integer, @metadata::json, statement_timestamp(), statement_timestamp()
+WHERE ` + workerRoom + `
 ON CONFLICT (owner, worker_id) DO UPDATE
 SET status = 'ACTIVE', queues = EXCLUDED.queues, tags = EXCLUDED.tags, concurrency = EXCLUDED.concurrency,
     metadata = EXCLUDED.metadata, last_heartbeat_at = statement_timestamp()
@@ -60,10 +80,13 @@ func (s *Store) Register(ctx context.Context, owner tenant.ID, w api.WorkerReque
 	}
 	workers, err := query(ctx, s, pgx.RowToStructByName[registered], registerSQL, pgx.StrictNamedArgs{
 		"owner": owner, "worker_id": w.WorkerID, "queues": notNil(w.Queues), "tags": notNil(w.Tags),
-		"concurrency": concurrency, "metadata": string(encode(metadata)),
+		"concurrency": concurrency, "metadata": string(encode(metadata)), "most": MaxWorkers,
 	})
 	if err != nil {
 		return Worker{}, false, fmt.Errorf("queue: register: %w", err)
+	}
+	if len(workers) == 0 {
+		return Worker{}, false, ErrTooManyWorkers
 	}
 	return workers[0].Worker, workers[0].Joined, nil
 }
@@ -78,9 +101,10 @@ func notNil(names []string) []string {
 // seenClaimingSQL registers a worker that claims without having registered, and
 // otherwise says that it lives, and that it serves these queues too. The rest of
 // what it registered with stays.
-const seenClaimingSQL = deadSQL + `
+const seenClaimingSQL = deadSQL + crowdedOut + `
 INSERT INTO workers (owner, worker_id, status, queues, tags, concurrency, metadata, registered_at, last_heartbeat_at)
-VALUES (@owner, @worker_id, 'ACTIVE', @queues, @tags, 1, '{}', statement_timestamp(), statement_timestamp())
+SELECT @owner, @worker_id, 'ACTIVE', @queues::text[], @tags::text[], 1, '{}', statement_timestamp(), statement_timestamp()
+WHERE ` + workerRoom + `
 ON CONFLICT (owner, worker_id) DO UPDATE
 SET status = 'ACTIVE', last_heartbeat_at = statement_timestamp(),
     queues = CASE WHEN workers.queues @> EXCLUDED.queues THEN workers.queues
@@ -91,10 +115,13 @@ RETURNING ` + workerColumns + `, ` + joinedSQL
 // joined is then true.
 func (s *Store) SeenClaiming(ctx context.Context, owner tenant.ID, workerID string, queues, tags []string) (worker Worker, joined bool, err error) {
 	workers, err := query(ctx, s, pgx.RowToStructByName[registered], seenClaimingSQL, pgx.StrictNamedArgs{
-		"owner": owner, "worker_id": workerID, "queues": notNil(queues), "tags": notNil(tags),
+		"owner": owner, "worker_id": workerID, "queues": notNil(queues), "tags": notNil(tags), "most": MaxWorkers,
 	})
 	if err != nil {
 		return Worker{}, false, fmt.Errorf("queue: claiming worker: %w", nothingChanged(err)) // no job was claimed
+	}
+	if len(workers) == 0 {
+		return Worker{}, false, ErrTooManyWorkers
 	}
 	return workers[0].Worker, workers[0].Joined, nil
 }

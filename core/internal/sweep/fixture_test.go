@@ -22,7 +22,7 @@ import (
 
 // fixture is a database with one lane, and what the duties say to the dispatcher.
 type fixture struct {
-	*testing.T
+	testing.TB
 	url    string
 	store  *queue.Store
 	behind *pgx.Conn
@@ -38,15 +38,16 @@ type fixture struct {
 	news chan struct{}
 }
 
-func newFixture(t *testing.T) *fixture {
+func newFixture(t testing.TB) *fixture {
 	t.Helper()
-	f := &fixture{T: t, url: queuetest.URL(t), tenant: uuid.Must(uuid.NewV7()), news: make(chan struct{}, 10_000)}
+	f := &fixture{TB: t, url: queuetest.URL(t), tenant: uuid.Must(uuid.NewV7()), news: make(chan struct{}, 10_000)}
 	f.store = queuetest.OpenURL(t, f.url)
 	f.behind = queuetest.Connect(t, f.url)
-	var err error
-	if f.lane, err = f.store.BearLane(t.Context(), queue.NewLaneKey(f.tenant, "default", nil)); err != nil {
+	made, err := f.store.MakeLanes(t.Context(), f.tenant, []queue.LaneAsk{{LaneKey: queue.NewLaneKey(f.tenant, "default", nil)}})
+	if err != nil {
 		t.Fatal(err)
 	}
+	f.lane = made[0].Lane
 	f.d = f.dispatcher(f.wake)
 	return f
 }

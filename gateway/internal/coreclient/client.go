@@ -91,6 +91,7 @@ type Client struct {
 	offset atomic.Int64
 
 	groups groups
+	apart  apart
 	// sharedTime bounds a request that callers share: each of them may leave before.
 	sharedTime time.Duration
 

@@ -31,7 +31,9 @@ const (
 // Shared lets the operation share a request to core with other callers' of the
 // same group: those that come while one is under way go together in the next. core
 // answers an envelope when its last item is done, so whoever may have to wait for
-// something of its own, a tenant's lock, belongs in a group of its own.
+// something of its own, a tenant's lock, belongs in a group of its own. In the common
+// group, "", core answers Alone for an item that would have to wait: it is sent again in
+// its tenant's group, and so are the tenant's next ones for a while.
 func (o Op) Shared(group string) Op {
 	o.shared, o.group = true, group
 	return o
@@ -77,6 +79,49 @@ type groupUse struct {
 	users int
 }
 
+const (
+	// apartFor is how long a tenant's items go in its own group after one was to go alone.
+	apartFor = 5 * time.Second
+	// apartMost bounds what is remembered of that.
+	apartMost = 10_000
+)
+
+// apart remembers the tenants whose items core wants in envelopes of their own.
+type apart struct {
+	mu    sync.Mutex
+	since map[apartKey]time.Time
+}
+
+type apartKey struct{ path, tenant string }
+
+func (a *apart) note(key apartKey) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.since == nil || len(a.since) >= apartMost {
+		a.since = map[apartKey]time.Time{}
+	}
+	a.since[key] = time.Now()
+}
+
+// grouped is the operation in the group in which the tenant's items go now.
+func (a *apart) grouped(op Op, tenant string) Op {
+	if op.group != "" || tenant == "" {
+		return op
+	}
+	key := apartKey{op.path, tenant}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	since, there := a.since[key]
+	switch {
+	case !there:
+	case time.Since(since) < apartFor:
+		op.group = tenant
+	default:
+		delete(a.since, key)
+	}
+	return op
+}
+
 func (c *Client) enterGroup(op Op) (group *itemGroup, leave func()) {
 	key := groupKey{op.path, op.effect, op.group}
 	c.groups.mu.Lock()
@@ -106,10 +151,11 @@ func (c *Client) enterGroup(op Op) (group *itemGroup, leave func()) {
 	}
 }
 
-// Busy says that a call of a shared operation would be turned away, nil that it may
-// be made: who asks first need not read what nobody would send. The error wraps
+// Busy says that a tenant's call of a shared operation would be turned away, nil that
+// it may be made: who asks first need not read what nobody would send. The error wraps
 // ErrOverloaded.
-func (c *Client) Busy(op Op) error {
+func (c *Client) Busy(op Op, tenant string) error {
+	op = c.apart.grouped(op, tenant)
 	c.groups.mu.Lock()
 	use := c.groups.all[groupKey{op.path, op.effect, op.group}]
 	c.groups.mu.Unlock()
@@ -165,8 +211,25 @@ func envelope(items []itemText) []byte {
 	return append(body, "]}"...)
 }
 
-// share makes a call that shares its request with others.
+// share makes a call that shares its request with others, in the common group or its
+// tenant's.
 func share[Req any](ctx context.Context, c *Client, op Op, item api.Item[Req]) (told, error) {
+	owner := item.Principal.Tenant
+	op = c.apart.grouped(op, owner)
+	item.Shared = op.group == ""
+	said, err := shareIn(ctx, c, op, item)
+	if err != nil || !item.Shared || !said.result.Alone {
+		return said, err
+	}
+	c.apart.note(apartKey{op.path, owner})
+	op.group, item.Shared = owner, false
+	again, err := shareIn(ctx, c, op, item)
+	again.doubt = again.doubt || said.doubt
+	return again, err
+}
+
+// shareIn makes a call in one group.
+func shareIn[Req any](ctx context.Context, c *Client, op Op, item api.Item[Req]) (told, error) {
 	text, err := encode(item)
 	if err != nil {
 		return told{}, fmt.Errorf("encode %s: %w", op.path, err)

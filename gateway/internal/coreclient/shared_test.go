@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -118,6 +119,58 @@ func TestGroupsAreApart(t *testing.T) {
 	leaveDuring()
 	if err := <-errs; !errors.Is(err, coreclient.ErrOutcomeUnknown) {
 		t.Errorf("left after it was sent: %v", err)
+	}
+}
+
+// A tenant for whom core would have to wait is asked for by itself, and holds up nobody
+// else, also where its calls come first.
+func TestATenantThatMustWaitGoesAlone(t *testing.T) {
+	t.Parallel()
+	core := coretest.New(t)
+	entered, release := make(chan struct{}, 10), make(chan struct{})
+	var shared atomic.Int64
+	core.On(api.HopSubmit, func(item coretest.Item) coretest.Result {
+		if item.Principal.Tenant != "t-slow" {
+			if !item.Shared {
+				t.Errorf("%s goes alone", item.Principal.Tenant)
+			}
+			return coretest.Value(http.StatusOK, api.Whoami{KeyID: "ok"})
+		}
+		if item.Shared {
+			shared.Add(1)
+			return coretest.Result{Status: http.StatusConflict, Alone: true}
+		}
+		entered <- struct{}{}
+		<-release
+		return coretest.Value(http.StatusOK, api.Whoami{KeyID: "late"})
+	})
+	c := client(t, core.URL, coretest.Secret)
+	op := coreclient.Write(api.HopSubmit).Shared("")
+	slow := make(chan error, 2)
+	ask := func() {
+		got, err := one(t.Context(), c, op, "slow")
+		if err == nil && got != "late" {
+			err = fmt.Errorf("answered %q", got)
+		}
+		slow <- err
+	}
+	go ask()
+	<-entered
+	for range 3 { // while the slow one is held up
+		if got, err := one(t.Context(), c, op, "quick"); got != "ok" || err != nil {
+			t.Errorf("%q, %v", got, err)
+		}
+	}
+	go ask()
+	until(t, "the second to wait in its tenant's group", func() bool { return coreclient.SharedWaiting(c, op.Shared("t-slow")) == 1 })
+	close(release)
+	for range 2 {
+		if err := <-slow; err != nil {
+			t.Error(err)
+		}
+	}
+	if n := shared.Load(); n != 1 {
+		t.Errorf("core had to say %d times that the tenant goes alone", n)
 	}
 }
 

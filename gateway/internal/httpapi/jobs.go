@@ -96,11 +96,12 @@ func submitOp(c *call) coreclient.Op {
 }
 
 // submitBusy refuses a submit that core's line has no place for.
-func (s *Server) submitBusy(c *call) error { return s.core.Busy(submitOp(c)) }
+func (s *Server) submitBusy(c *call) error { return s.core.Busy(submitOp(c), c.principal().Tenant) }
 
 // submitGroup says with whom a submit may share a request to core: those that core
-// settles under their tenant's lock, because they have a key or come under a cap,
-// with their tenant's alone.
+// settles under their tenant's lock, because they have a key or come under a cap, with
+// their tenant's alone. It is a guess from what the key tells: what a queue's settings
+// say only core knows, and it answers Alone.
 func submitGroup(c *call) string {
 	key := c.caller.Key
 	guarded := c.idempotency != nil

@@ -39,6 +39,7 @@ import _ "github.com/forgequeue/forgequeue/shared/api" // where swag finds the t
 //	@Param       settings body api.QueueRequest true "The settings."
 //	@Success     200 {object} api.Queue "The queue as it is now."
 //	@x-access    "manage unbound"
+//	@x-problems  ["too_many_lanes"]
 //	@x-example-basic    {"visibility_timeout_ms": 60000, "max_attempts": 5, "retry": {"base_ms": 1000, "cap_ms": 60000, "jitter": 0.2}, "max_running": 20}
 //	@x-example-push     {"mode": "push", "push": {"url": "https://example.com/jobs", "timeout_ms": 10000, "breaker": {"failure_ratio": 0.3}}, "max_running": 10, "rate_per_second": 50, "retry": {"base_ms": 2000, "curve": "linear"}}
 //	@x-example-new-push-secret {"mode": "push", "push": {"url": "https://example.com/jobs", "new_secret": true}}
@@ -54,6 +55,7 @@ import _ "github.com/forgequeue/forgequeue/shared/api" // where swag finds the t
 //	@Param       name path string true "The queue's name."
 //	@Success     200 {object} api.Queue "The queue as it is now."
 //	@x-access    "manage unbound"
+//	@x-problems  ["too_many_lanes"]
 //	@Router      /v1/queues/{name}/pause [post]
 
 // resumeQueue
@@ -65,4 +67,5 @@ import _ "github.com/forgequeue/forgequeue/shared/api" // where swag finds the t
 //	@Param       name path string true "The queue's name."
 //	@Success     200 {object} api.Queue "The queue as it is now."
 //	@x-access    "manage unbound"
+//	@x-problems  ["too_many_lanes"]
 //	@Router      /v1/queues/{name}/resume [post]

@@ -1,0 +1,128 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+)
+
+const (
+	// lanesPerStep and orphansPerStep bound one statement.
+	lanesPerStep   = 1000
+	orphansPerStep = 500
+)
+
+// Rehome moves waiting jobs whose lanes are gone to lanes that are there: no claim
+// would find them. It gives how many it moved.
+func (d *Dispatcher) Rehome(ctx context.Context) (moved int, err error) {
+	for after := queue.LaneID(0); ; {
+		orphans, last, err := d.store.OrphanLanes(ctx, after, lanesPerStep)
+		if err != nil {
+			return moved, err
+		}
+		for _, lane := range orphans {
+			n, err := d.rehomeLane(ctx, lane)
+			moved += n
+			if err != nil {
+				return moved, err
+			}
+		}
+		if after = last; last == 0 {
+			return moved, nil
+		}
+	}
+}
+
+// rehomeLane moves the waiting jobs of a lane that is gone.
+func (d *Dispatcher) rehomeLane(ctx context.Context, lane queue.LaneID) (moved int, err error) {
+	for {
+		jobs, err := d.store.JobsOfLane(ctx, lane, orphansPerStep)
+		if err != nil || len(jobs) == 0 {
+			return moved, err
+		}
+		lanes, err := d.lanesOfOrphans(ctx, jobs)
+		if err != nil {
+			return moved, err
+		}
+		var strays []queue.Stray
+		var to []queue.LaneID
+		var news []queue.Ready
+		for i, job := range jobs {
+			if lanes[i] == 0 {
+				continue // its tenant has no room for another lane
+			}
+			stray := queue.Stray{Ready: queue.Ready{Lane: lane, Priority: job.Priority, ID: job.ID}, User: job.UserID}
+			strays, to = append(strays, stray), append(to, lanes[i])
+			if job.ReadyAt != nil {
+				news = append(news, queue.Ready{Lane: lanes[i], Priority: job.Priority, At: *job.ReadyAt, ID: job.ID})
+			}
+		}
+		if len(strays) == 0 {
+			d.log.WarnContext(ctx, "jobs stay without a lane until their tenant has room for another one", "lane", lane)
+			return moved, nil
+		}
+		if err := d.store.Move(ctx, strays, to); err != nil {
+			return moved, err
+		}
+		moved += len(strays)
+		d.Wake(news)
+	}
+}
+
+// lanesOfOrphans gives the lane of each job, known or made now; 0 where none can be made.
+func (d *Dispatcher) lanesOfOrphans(ctx context.Context, jobs []queue.Orphan) ([]queue.LaneID, error) {
+	asks := make([]queue.LaneAsk, len(jobs))
+	wanted := map[tenant.ID]map[queue.LaneAsk]bool{}
+	for i, job := range jobs {
+		if err := d.limits.Know(ctx, job.TenantID); err != nil {
+			return nil, err
+		}
+		asks[i] = queue.LaneAsk{LaneKey: d.laneOf(job.TenantID, job.Queue, job.Tags, optional(job.UserID)), For: job.UserID}
+		if wanted[job.TenantID] == nil {
+			wanted[job.TenantID] = map[queue.LaneAsk]bool{}
+		}
+		wanted[job.TenantID][asks[i]] = true
+	}
+	found := map[queue.LaneAsk]queue.LaneID{}
+	for owner, keys := range wanted {
+		list := slices.Collect(maps.Keys(keys))
+		made, err := d.lanes.Make(ctx, owner, list)
+		if err != nil {
+			return nil, err
+		}
+		for i, lane := range made {
+			found[list[i]] = lane.ID
+		}
+	}
+	ids := make([]queue.LaneID, len(jobs))
+	for i := range asks {
+		ids[i] = found[asks[i]]
+	}
+	return ids, nil
+}
+
+// rehomeRisen does the same at once for jobs that have risen into lanes that are gone:
+// a dead letter outlives its lane.
+func (d *Dispatcher) rehomeRisen(ctx context.Context, risen []queue.Ready) {
+	gone := map[queue.LaneID]bool{}
+	for _, one := range risen {
+		if _, known := d.lanes.ByID(one.Lane); !known {
+			gone[one.Lane] = true
+		}
+	}
+	if len(gone) == 0 {
+		return
+	}
+	orphans, err := d.store.Orphaned(ctx, slices.Collect(maps.Keys(gone)))
+	for _, lane := range orphans {
+		_, moveErr := d.rehomeLane(ctx, lane)
+		err = errors.Join(err, moveErr)
+	}
+	if err != nil {
+		d.log.WarnContext(ctx, "jobs of forgotten lanes are moved by the next run of the duty", "error", err)
+	}
+}

@@ -1,0 +1,218 @@
+package dispatch_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/core/internal/dispatch"
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// lockLanes holds the lock under which a tenant's lanes are made.
+func (f *fixture) lockLanes(id tenant.ID) (unlock func()) {
+	f.Helper()
+	conn := queuetest.Connect(f, f.url)
+	if _, err := conn.Exec(f.Context(), `SELECT pg_advisory_lock($1)`, lockKey("lane", id)); err != nil {
+		f.Fatal(err)
+	}
+	return func() {
+		f.Helper()
+		if err := conn.Close(f.Context()); err != nil {
+			f.Fatal(err)
+		}
+	}
+}
+
+// A tenant that makes lanes, or whose queue has a cap, while its lock is held: who
+// shares an envelope or a flush with it is answered meanwhile.
+func TestAHostileTenantHoldsUpItselfAlone(t *testing.T) {
+	t.Parallel()
+	for name, kind := range map[string]struct {
+		prepare func(*fixture)
+		lock    func(*fixture, tenant.ID) func()
+		job     api.SubmitRequest
+	}{
+		"unknown lanes": {func(*fixture) {}, (*fixture).lockLanes, tagged("unknown")},
+		"max_active of a queue": {func(f *fixture) {
+			if err := f.store.PutQueue(f.Context(), f.tenant, "capped", api.QueueRequest{MaxActive: new(int64(100))}); err != nil {
+				f.Fatal(err)
+			}
+			f.refresh()
+			f.submit(api.SubmitRequest{Type: "test", Queue: "capped"})
+		}, (*fixture).lockTenant, api.SubmitRequest{Type: "test", Queue: "capped"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			hostile, other := f.tenant, f.newTenant()
+			kind.prepare(f)
+			f.tenant = other
+			f.submit(plain())
+			unlock := kind.lock(f, hostile)
+			of := func(owner tenant.ID, shared bool, job api.SubmitRequest) dispatch.SubmitCall {
+				call := f.call(job)
+				call.Tenant, call.Shared = owner, shared
+				return call
+			}
+			answers := f.d.Submit(t.Context(), []dispatch.SubmitCall{of(hostile, true, kind.job), of(other, true, plain())})
+			if !answers[0].Alone || answers[0].Err != nil || answers[1].Alone {
+				t.Errorf("in one envelope: %+v", answers)
+			}
+			f.accepted(answers[1])
+			held := make(chan dispatch.SubmitAnswer, 1)
+			go func() {
+				held <- f.d.Submit(context.WithoutCancel(t.Context()), []dispatch.SubmitCall{of(hostile, false, kind.job)})[0]
+			}()
+			f.blocked(1)
+			for range 3 {
+				f.accepted(f.d.Submit(t.Context(), []dispatch.SubmitCall{of(other, true, plain())})...)
+			}
+			f.accepted(f.d.Submit(t.Context(), []dispatch.SubmitCall{of(other, false, tagged("new"))})...)
+			select {
+			case answer := <-held:
+				t.Errorf("the hostile tenant was answered while its lock was held: %+v", answer)
+			default:
+			}
+			unlock()
+			f.accepted(<-held)
+		})
+	}
+}
+
+// inserts counts the statements that make lanes.
+type inserts struct{ n atomic.Int64 }
+
+func (*inserts) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	return ctx
+}
+
+func (*inserts) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+func (*inserts) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+	return ctx
+}
+
+func (s *inserts) TraceBatchQuery(_ context.Context, _ *pgx.Conn, data pgx.TraceBatchQueryData) {
+	if strings.Contains(data.SQL, "INSERT INTO lanes") {
+		s.n.Add(1)
+	}
+}
+
+func (*inserts) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
+
+// A thousand unknown lanes cost one statement, and where there is no room for them a
+// thousand more cost none.
+func TestLanesAreMadeTogether(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	counted := &inserts{}
+	store, err := queue.Open(t.Context(), queue.Options{URL: f.url, MaxConns: 4, PoolWait: 5 * time.Second, Tracer: counted})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(store.Close)
+	f.d = f.newCore(store)
+	jobs := make([]api.SubmitRequest, 1000)
+	for i := range jobs {
+		jobs[i] = tagged(fmt.Sprint("t", i))
+	}
+	f.submit(jobs...) // a call each
+	if n := counted.n.Load(); n != 1 {
+		t.Errorf("%d statements made lanes", n)
+	}
+	f.exec(`INSERT INTO lanes (tenant_id, queue, tags, created_at) SELECT $1, 'x' || n, '{}', statement_timestamp() FROM generate_series(1, $2) n`,
+		f.tenant, queue.MaxLanes-len(jobs))
+	refused := func(tag string) {
+		t.Helper()
+		answer := f.d.Submit(t.Context(), []dispatch.SubmitCall{f.call(tagged(tag))})[0]
+		if answer.Err != nil || answer.Problem == nil || answer.Problem.Code != problem.TooManyLanes {
+			t.Fatalf("%v, %v", answer.Err, answer.Problem)
+		}
+	}
+	refused("one")
+	f.refresh()
+	unlock := f.lockLanes(f.tenant)
+	defer unlock()
+	for i := range 100 {
+		refused(fmt.Sprint("more", i)) // and nothing waits for the lock
+	}
+	f.submit(jobs[:10]...)
+}
+
+// What a core knows of lanes follows the table: a retired one is asked for again before
+// a job is stored in it, and of one that is gone nothing is left.
+func TestForgottenLanes(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	first := f.submit(plain())[0]
+	lane := f.count(`SELECT lane_id FROM jobs WHERE id = $1`, first)
+	f.exec(`UPDATE lanes SET retired_at = statement_timestamp()`)
+	f.refresh()
+	f.submit(plain())
+	if n := f.count(`SELECT count(*) FROM lanes WHERE id = $1 AND retired_at IS NULL`, lane); n != 1 {
+		t.Error("a job was stored in a retired lane")
+	}
+	if jobs := f.claim(f.claimCall()); len(jobs) != 2 {
+		t.Fatalf("claimed %d", len(jobs))
+	}
+	f.exec(`DELETE FROM jobs`)
+	f.exec(`DELETE FROM lanes`)
+	f.d.ForgetFull()
+	f.refresh()
+	if n := f.d.KnownLines(); n != 0 {
+		t.Errorf("lines of %d lanes are remembered", n)
+	}
+	f.submit(plain())
+	if n := f.count(`SELECT count(*) FROM lanes WHERE id > $1`, lane); n != 1 {
+		t.Error("a job was stored in a lane that is gone")
+	}
+	if jobs := f.claim(f.claimCall()); len(jobs) != 1 {
+		t.Fatalf("claimed %d", len(jobs))
+	}
+}
+
+// Jobs whose lane is gone find another one: by the duty, and at once where they rise
+// from the dead letters.
+func TestJobsOfForgottenLanes(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	lost := f.submit(plain(), tagged("x"))
+	f.exec(`DELETE FROM lanes`)
+	f.d.ForgetFull()
+	f.refresh()
+	if moved, err := f.d.Rehome(t.Context()); moved != 2 || err != nil {
+		t.Fatalf("moved %d (%v)", moved, err)
+	}
+	jobs := f.claim(f.claimCall())
+	if len(jobs) != 1 || jobs[0].ID != lost[0] {
+		t.Fatalf("claimed %+v", jobs)
+	}
+	ended := f.d.End(t.Context(), []queue.Ending{{
+		Lease: jobs[0].Lease(), Kind: api.KindFail, Permanent: true, Error: &api.JobError{Type: "e", Message: "m"},
+	}})
+	if ended[0].Err != nil {
+		t.Fatal(ended[0].Err)
+	}
+	f.exec(`DELETE FROM lanes`)
+	f.d.ForgetFull()
+	f.refresh()
+	for _, risen := range f.d.Redrive(t.Context(), f.tenant, "", []uuid.UUID{lost[0]}) {
+		if risen.Err != nil {
+			t.Fatal(risen.Err)
+		}
+	}
+	if jobs := f.claim(f.claimCall()); len(jobs) != 1 || jobs[0].ID != lost[0] {
+		t.Errorf("claimed %+v after the redrive", jobs)
+	}
+}

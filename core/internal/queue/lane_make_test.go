@@ -1,0 +1,154 @@
+package queue_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// ask makes lanes of the fixture's tenant, for a user, "" for none.
+func (f *fixture) ask(user string, keys ...queue.LaneKey) []queue.MadeLane {
+	f.Helper()
+	asks := make([]queue.LaneAsk, len(keys))
+	for i, key := range keys {
+		asks[i] = queue.LaneAsk{LaneKey: key, For: user}
+	}
+	made, err := f.store.MakeLanes(f.Context(), f.tenant, asks)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return made
+}
+
+// tagged are n lanes of one queue with a tag each.
+func (f *fixture) tagged(prefix string, n int) []queue.LaneKey {
+	keys := make([]queue.LaneKey, n)
+	for i := range keys {
+		keys[i] = queue.NewLaneKey(f.tenant, "default", []string{fmt.Sprint(prefix, i)})
+	}
+	return keys
+}
+
+func refusedLanes(made []queue.MadeLane) map[queue.LaneBound]int {
+	refused := map[queue.LaneBound]int{}
+	for _, lane := range made {
+		if lane.Full != 0 {
+			refused[lane.Full]++
+		}
+	}
+	return refused
+}
+
+func TestLanesAreMadeOnceAndBounded(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	one := f.newLane(f.tenant, "q", "b", "a", "b")
+	if other := f.newLane(f.tenant, "q", "a", "b"); one != other {
+		t.Errorf("%+v and %+v are one lane", one, other)
+	}
+	f.exec(`INSERT INTO lanes (tenant_id, queue, tags, created_at) SELECT $1, 'x' || n, '{}', statement_timestamp() FROM generate_series(1, $2) n`,
+		f.tenant, queue.MaxLanes-f.count("lanes")-1)
+	made := f.ask("", append(f.tagged("new", 3), one.LaneKey)...)
+	if got := refusedLanes(made); len(got) != 1 || got[queue.TenantLanes] != 2 || made[3].Lane != one {
+		t.Errorf("of three new lanes, with room for one, and a known one: %v, %+v", got, made)
+	}
+	if lanes, err := f.store.LanesAfter(t.Context(), 0, time.Time{}); err != nil || len(lanes) != queue.MaxLanes {
+		t.Errorf("%d lanes (%v)", len(lanes), err)
+	}
+}
+
+// One user's jobs take a share of the tenant's lanes and of its queues, and no more;
+// users together leave some for jobs without one.
+func TestAUserTakesAShareOfTheLanes(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	if got := refusedLanes(f.ask("mallory", f.tagged("m", queue.MaxUserLanes+5)...)); len(got) != 1 || got[queue.UserLanes] != 5 {
+		t.Errorf("one user: %v", got)
+	}
+	if got := refusedLanes(f.ask("bob", f.tagged("b", 3)...)); len(got) != 0 {
+		t.Errorf("another user: %v", got)
+	}
+	queues := make([]queue.LaneKey, queue.MaxUserQueues+5)
+	for i := range queues {
+		queues[i] = queue.NewLaneKey(f.tenant, fmt.Sprint("q", i), nil)
+	}
+	if got := refusedLanes(f.ask("eve", queues...)); len(got) != 1 || got[queue.UserQueues] != 5 {
+		t.Errorf("one user's queues: %v", got)
+	}
+	f.exec(`INSERT INTO lanes (tenant_id, queue, tags, made_for, created_at) SELECT $1, 'x' || n, '{}', 'u' || n, statement_timestamp() FROM generate_series(1, 7900) n`, f.tenant)
+	if got := refusedLanes(f.ask("bob", f.tagged("late", 1)...)); got[queue.UsersLanes] != 1 {
+		t.Errorf("users together: %v", got)
+	}
+	if got := refusedLanes(f.ask("", f.tagged("late", 1)...)); len(got) != 0 {
+		t.Errorf("a job without a user: %v", got)
+	}
+	if bound := queue.UserLanes.Refusal(); bound.Status != 422 {
+		t.Errorf("%v", bound)
+	}
+}
+
+// Two users who need one lane get it, where one of them alone would not.
+func TestALaneThatTwoUsersNeed(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.ask("mallory", f.tagged("m", queue.MaxUserLanes)...)
+	key := f.tagged("both", 1)[0]
+	made, err := f.store.MakeLanes(t.Context(), f.tenant, []queue.LaneAsk{
+		{LaneKey: key, For: "mallory"}, {LaneKey: key, For: "bob"}, {LaneKey: key, For: "carol"},
+	})
+	if err != nil || made[0].Full != queue.UserLanes || made[1].ID == 0 || made[1].Lane != made[2].Lane {
+		t.Errorf("%+v, %v", made, err)
+	}
+}
+
+func TestQueuesAreBounded(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.exec(`INSERT INTO queues (tenant_id, name, created_at, updated_at)
+SELECT $1, 'x' || n, statement_timestamp(), statement_timestamp() FROM generate_series(1, $2) n`, f.tenant, queue.MaxQueues-f.count("queues"))
+	if err := f.store.PauseQueue(t.Context(), f.tenant, "x1", true); err != nil {
+		t.Errorf("a queue that is there: %v", err)
+	}
+	for what, err := range map[string]error{
+		"PUT": f.store.PutQueue(t.Context(), f.tenant, "one-more", api.QueueRequest{}), "pause": f.store.PauseQueue(t.Context(), f.tenant, "one-more", true),
+	} {
+		if !errors.Is(err, queue.ErrTooManyQueues) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if got := refusedLanes(f.ask("", queue.NewLaneKey(f.tenant, "one-more", nil))); got[queue.TenantQueues] != 1 {
+		t.Errorf("a submit: %v", got)
+	}
+}
+
+// A tenant's workers are bounded by those that live; the dead make room.
+func TestWorkersAreBounded(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.exec(`INSERT INTO workers (owner, worker_id, status, queues, tags, concurrency, metadata, registered_at, last_heartbeat_at)
+SELECT $1, 'x' || n, CASE WHEN n = 1 THEN 'DEAD' ELSE 'ACTIVE' END, '{}', '{}', 1, '{}', statement_timestamp(), statement_timestamp() - interval '1 minute'
+FROM generate_series(1, $2) n`, f.tenant, queue.MaxWorkers)
+	if _, joined, err := f.store.Register(t.Context(), f.tenant, api.WorkerRequest{WorkerID: "last"}); err != nil || !joined {
+		t.Errorf("the last one: %v, %v", joined, err)
+	}
+	if n := f.countOf(`SELECT count(*) FROM workers`); n != queue.MaxWorkers {
+		t.Errorf("%d workers, want the dead one gone", n)
+	}
+	if _, _, err := f.store.Register(t.Context(), f.tenant, api.WorkerRequest{WorkerID: "more"}); !errors.Is(err, queue.ErrTooManyWorkers) {
+		t.Errorf("one more registers: %v", err)
+	}
+	if _, _, err := f.store.SeenClaiming(t.Context(), f.tenant, "more", nil, nil); !errors.Is(err, queue.ErrTooManyWorkers) {
+		t.Errorf("one more claims: %v", err)
+	}
+	if _, joined, err := f.store.SeenClaiming(t.Context(), f.tenant, "x7", nil, nil); err != nil || joined {
+		t.Errorf("a known one: %v, %v", joined, err)
+	}
+	if _, _, err := f.store.Register(t.Context(), tenant.Platform, api.WorkerRequest{WorkerID: "more"}); err != nil {
+		t.Errorf("another owner's: %v", err)
+	}
+}

@@ -1,0 +1,67 @@
+package sweep
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/forgequeue/forgequeue/core/internal/dispatch"
+	"github.com/forgequeue/forgequeue/core/internal/metrics"
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+)
+
+const (
+	lanePeriod = time.Minute
+	// laneBatch and laneBatches bound a statement and a run.
+	laneBatch   = 1000
+	laneBatches = 50
+)
+
+// Lanes forgets lanes that are empty and unused, and moves jobs whose lane is gone all
+// the same.
+type Lanes struct {
+	store      *queue.Store
+	dispatcher *dispatch.Dispatcher
+	metrics    *metrics.Jobs
+	log        *slog.Logger
+}
+
+// NewLanes makes the duty.
+func NewLanes(store *queue.Store, d *dispatch.Dispatcher, m *metrics.Jobs, log *slog.Logger) *Lanes {
+	return &Lanes{store: store, dispatcher: d, metrics: m, log: log}
+}
+
+// Run forgets until ctx ends.
+func (l *Lanes) Run(ctx context.Context) error {
+	every(ctx, lanePeriod, "lanes", l.metrics, l.log, l.RunOnce)
+	return nil
+}
+
+// RunOnce takes the first step with lanes that are unused, the second with those that
+// were retired a while ago, each in bounded batches, and looks for jobs without a lane.
+func (l *Lanes) RunOnce(ctx context.Context) error {
+	for range laneBatches {
+		seen, _, err := l.store.RetireLanes(ctx, laneBatch)
+		if err != nil {
+			return err
+		}
+		if seen < laneBatch {
+			break
+		}
+	}
+	for range laneBatches {
+		seen, deleted, err := l.store.DeleteLanes(ctx, laneBatch)
+		if err != nil {
+			return err
+		}
+		l.metrics.Cleaned.WithLabelValues(metrics.CleanedLane).Add(float64(deleted))
+		if seen < laneBatch {
+			break
+		}
+	}
+	moved, err := l.dispatcher.Rehome(ctx)
+	if moved > 0 {
+		l.log.InfoContext(ctx, "jobs whose lane was gone were given one", "jobs", moved)
+	}
+	return err
+}

@@ -1,0 +1,96 @@
+package sweep_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/forgequeue/forgequeue/core/internal/sweep"
+)
+
+// ageLanes makes lanes look as if nobody had used them for a day.
+func (f *fixture) ageLanes() {
+	f.Helper()
+	if _, err := f.behind.Exec(f.Context(), `UPDATE lanes SET used_at = used_at - interval '1 day', retired_at = retired_at - interval '1 day'`); err != nil {
+		f.Fatal(err)
+	}
+}
+
+func (f *fixture) lanes() (n int) {
+	f.Helper()
+	if err := f.behind.QueryRow(f.Context(), `SELECT count(*) FROM lanes`).Scan(&n); err != nil {
+		f.Fatal(err)
+	}
+	return n
+}
+
+// addLanes makes lanes as users with a running cap of their own do.
+func (f *fixture) addLanes(n int) {
+	f.Helper()
+	if _, err := f.behind.Exec(f.Context(), `
+INSERT INTO lanes (tenant_id, queue, tags, capped_user, made_for, created_at)
+SELECT $1, 'default', '{}', 'user-' || n, 'user-' || n, statement_timestamp() FROM generate_series(1, $2) n`, f.tenant, n); err != nil {
+		f.Fatal(err)
+	}
+}
+
+// Lanes of users who were here once go; the one with a job stays.
+func TestUnusedLanesGo(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.submit(1, time.Hour)
+	f.addLanes(2500)
+	duty := sweep.NewLanes(f.store, f.d, counted(), quiet())
+	for range 2 { // retired, then deleted
+		f.ageLanes()
+		if err := duty.RunOnce(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := f.lanes(); n != 1 {
+		t.Errorf("%d lanes are left", n)
+	}
+}
+
+// BenchmarkForgetUsers is a month's million users, of whom a thousand have a job: how
+// long each step takes, and what is left.
+//
+//	go test -run '^$' -bench ForgetUsers -benchtime 1x ./core/internal/sweep
+func BenchmarkForgetUsers(b *testing.B) {
+	f := newFixture(b)
+	f.addLanes(1_000_000)
+	if _, err := f.behind.Exec(b.Context(), `
+INSERT INTO jobs (id, tenant_id, lane_id, queue, type, user_id, state, priority, payload, tags, metadata, max_attempts,
+                  retry_base_ms, retry_cap_ms, retry_jitter, created_at, run_at, ready_at)
+SELECT gen_random_uuid(), tenant_id, id, queue, 'test', capped_user, 'queued', 5, 'null', '{}', '{}', 3, 1000, 1000, 0, now(), now(), now()
+FROM lanes WHERE capped_user <> '' AND id % 1000 = 0`); err != nil {
+		b.Fatal(err)
+	}
+	steps := map[string]func() (int, int, error){
+		"retire": func() (int, int, error) { return f.store.RetireLanes(b.Context(), 1000) },
+		"delete": func() (int, int, error) { return f.store.DeleteLanes(b.Context(), 1000) },
+	}
+	for b.Loop() {
+		for _, name := range []string{"retire", "delete"} {
+			f.ageLanes()
+			var worst, sum time.Duration
+			n := 0
+			for {
+				begun := time.Now()
+				seen, _, err := steps[name]()
+				if err != nil {
+					b.Fatal(err)
+				}
+				took := time.Since(begun)
+				worst, sum, n = max(worst, took), sum+took, n+1
+				if seen < 1000 {
+					break
+				}
+			}
+			b.Log(fmt.Sprintf("%s: %d steps of 1000, mean %v, worst %v", name, n, sum/time.Duration(n), worst))
+		}
+	}
+	begun := time.Now()
+	moved, err := f.d.Rehome(b.Context())
+	b.Logf("%d lanes are left; the look for jobs without a lane took %v (%d, %v)", f.lanes(), time.Since(begun), moved, err)
+}
