@@ -20,6 +20,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sort"
 	"sync"
 	"time"
 )
@@ -51,7 +52,11 @@ type Options[Req, Resp any] struct {
 	Most int
 	// Weight of a request; 1 each if nil.
 	Weight func(Req) int
-	// Waiting bounds the requests that wait for a flush.
+	// Owner, where set, says whose a request is: the owners take turns by weight, so that
+	// nobody waits for the many requests of another. Nil is the order of arrival. Not with MaxWait.
+	Owner func(Req) any
+	// Waiting bounds the requests that wait for a flush. A request takes the place of the
+	// last one where its turn comes before that one's.
 	Waiting int
 	// Reserve is how much of its caller's time, in percent, a request must have left when
 	// its turn comes, or else it is refused; 0 is nothing. Under a lasting overload
@@ -73,7 +78,8 @@ type Group[Req, Resp any] struct {
 	options Options[Req, Resp]
 
 	mu       sync.Mutex
-	waiting  []*entry[Req, Resp] // in order of arrival
+	waiting  []*entry[Req, Resp] // by their beginning, equal ones in order of arrival
+	turns    Turns[any]
 	flushing bool
 }
 
@@ -81,6 +87,7 @@ type Group[Req, Resp any] struct {
 type entry[Req, Resp any] struct {
 	request Req
 	weight  int
+	begin   int64 // see Turns; 0 without owners
 	result  chan Result[Resp]
 	// came is when it lined up.
 	came time.Time
@@ -134,12 +141,18 @@ func (g *Group[Req, Resp]) join(entries []*entry[Req, Resp]) {
 	defer g.mu.Unlock()
 	late := g.late()
 	for _, e := range entries {
-		if late || len(g.waiting) >= g.options.Waiting {
-			e.flushed = true
-			e.result <- Result[Resp]{Err: ErrFull}
+		if g.options.Owner != nil {
+			e.begin = g.turns.LineUp(g.options.Owner(e.request), e.weight)
+		}
+		if late || len(g.waiting) >= g.options.Waiting && !g.displace(e.begin) {
+			e.refuse(ErrFull)
 			continue
 		}
-		g.waiting = append(g.waiting, e)
+		at := len(g.waiting)
+		if at > 0 && g.waiting[at-1].begin > e.begin {
+			at = sort.Search(at, func(i int) bool { return g.waiting[i].begin > e.begin })
+		}
+		g.waiting = slices.Insert(g.waiting, at, e)
 	}
 	if !g.flushing && len(g.waiting) > 0 {
 		g.flushing = true
@@ -147,6 +160,24 @@ func (g *Group[Req, Resp]) join(entries []*entry[Req, Resp]) {
 		// keep that caller's values, a request's body among them, for as long.
 		go g.run(context.Background()) //nolint:forbidigo // no caller's
 	}
+}
+
+// displace refuses the last in line if its turn comes after a beginning. It is called
+// with the lock held.
+func (g *Group[Req, Resp]) displace(begin int64) bool {
+	last := len(g.waiting) - 1
+	if last < 0 || g.waiting[last].begin <= begin {
+		return false
+	}
+	g.waiting[last].refuse(ErrFull)
+	g.waiting = slices.Delete(g.waiting, last, last+1)
+	return true
+}
+
+// refuse answers an entry that is not flushed. It is called with the group's lock held.
+func (e *entry[Req, Resp]) refuse(err error) {
+	e.flushed = true
+	e.result <- Result[Resp]{Err: err}
 }
 
 // late says that the first in line has waited for too long, and that the line fills a
@@ -212,6 +243,7 @@ func (g *Group[Req, Resp]) next() []*entry[Req, Resp] {
 	weight := 0
 	for len(line) > 0 && (len(batch) == 0 || weight+line[0].weight <= g.options.Most) {
 		line[0].flushed = true
+		g.turns.Served(line[0].begin)
 		weight += line[0].weight
 		batch = append(batch, line[0])
 		line[0] = nil
@@ -220,7 +252,9 @@ func (g *Group[Req, Resp]) next() []*entry[Req, Resp] {
 	if len(line) == 0 {
 		line = nil // the array behind it may be long
 	}
-	g.waiting, g.flushing = line, len(batch) > 0
+	if g.waiting, g.flushing = line, len(batch) > 0; !g.flushing {
+		g.turns.Idle()
+	}
 	return batch
 }
 

@@ -69,6 +69,7 @@ func newFlushes(store *queue.Store, made traces, onStored func([]queue.SubmitAns
 	f.plain = newSubmitGroup(f.submitPlain)
 	f.ends = groupcommit.New(groupcommit.Options[queue.Ending, queue.Ended]{
 		Most: jobsPerFlush, Waiting: waitingPerGroup, Timeout: flushTime,
+		Owner:  func(e queue.Ending) any { return e.Lease.Tenant },
 		Weight: func(e queue.Ending) int { return 1 + len(e.Result)/bytesPerJob },
 		Flush: func(ctx context.Context, endings []queue.Ending) []endResult {
 			ctx, span := made.flush(ctx, "outcomes", len(endings), func(i int) trace.SpanContext { return endings[i].Span })
@@ -84,6 +85,7 @@ func newFlushes(store *queue.Store, made traces, onStored func([]queue.SubmitAns
 	})
 	f.beats = groupcommit.New(groupcommit.Options[job.Lease, *queue.Beat]{
 		Most: jobsPerFlush, Waiting: waitingPerGroup, Timeout: flushTime, Flush: f.beat,
+		Owner: func(l job.Lease) any { return l.Tenant },
 	})
 	return f
 }

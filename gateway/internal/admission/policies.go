@@ -14,6 +14,7 @@ const (
 	PolicyTenantJobs         = "tenant-jobs"
 	PolicyCredentialRequests = "credential-requests" //nolint:gosec // no credential, only a name
 	PolicyCredentialJobs     = "credential-jobs"     //nolint:gosec // likewise
+	PolicyTenantReports      = "tenant-reports"
 	PolicyUserRequests       = "user-requests"
 	PolicyUserJobs           = "user-jobs"
 )
@@ -96,6 +97,33 @@ func NewPeek(use Use, user string, limits func(user string) api.Limits) Request 
 		r.addUser(&use, user, limits(user), 0, 0)
 	}
 	return r
+}
+
+// What a tenant's workers may report: outcomes, and leases in heartbeats. Each job's
+// attempts and heartbeats come from jobs that were submitted, so that its own
+// jobs_per_second, many times over, is more than they need; the floor is for tenants
+// with few jobs that run for long: 50,000 at once, each with a heartbeat in 10 s.
+const (
+	reportsPerJob  = 20
+	leastReports   = 5000 // a second
+	reportsSeconds = 10   // of the rate are the burst, more than any one request
+)
+
+// NewReports lists the buckets of a worker's report of n outcomes or leases: its own,
+// which pays, and the others to be shown. limited is false where none pays: for a tenant
+// without jobs_per_second, and for platform keys, which the operator gives away.
+func NewReports(use Use, n int64, limits func(user string) api.Limits) (r Request, limited bool) {
+	r = NewPeek(use, use.User, limits)
+	jobs := limits("").JobsPerSecond
+	if use.Tenant == "" || jobs == nil {
+		return r, false
+	}
+	// Closed buckets have no say in it: who may submit nothing may end what runs.
+	r.Buckets = slices.DeleteFunc(r.Buckets, func(b Bucket) bool { return b.Quota.Closed() })
+	rate := max(*jobs*reportsPerJob, leastReports)
+	burst := int64(min(rate*reportsSeconds, maxBurst))
+	r.add(&use, PolicyTenantReports, "rate:rp", "", &rate, &burst, n)
+	return r, true
 }
 
 func (r *Request) addTenant(use *Use, in api.Limits, requests, jobs int64) {

@@ -20,9 +20,11 @@ const (
 	// costJobs is one request and each job that goes on to core. The handler charges
 	// it, since it knows them.
 	costJobs
-	// costNothing is never refused: what keeps or ends a lease, or a busy tenant's jobs
-	// would run twice, and questions about limits. How many there are is bounded by
-	// leases, by the address and by the hop.
+	// costReports is what keeps or ends a lease: heartbeats and outcomes. Refused, a busy
+	// tenant's jobs would run twice; so they have a bucket of their own, which honest
+	// workers cannot reach. The handler charges it, since it knows how many there are.
+	costReports
+	// costNothing is never refused: questions about limits and about the key itself.
 	costNothing
 )
 
@@ -33,6 +35,8 @@ type work struct {
 	// takesSlots says that each takes a slot under the caps, or is refused by core as
 	// a whole: then a hint may refuse it.
 	takesSlots bool
+	// reports is how many outcomes or leases a worker reports.
+	reports int
 }
 
 // charge has admission decide a request, once; what is decided shows in the
@@ -43,11 +47,28 @@ func (s *Server) charge(ctx context.Context, c *call, brought work) error {
 		return nil
 	}
 	use := admission.Use{Tenant: key.Tenant, KeyID: key.KeyID, User: key.User, Jobs: brought.jobs, TakesSlots: brought.takesSlots}
+	if c.cost == costReports {
+		return s.chargeReports(ctx, c, use, brought)
+	}
 	if c.cost == costNothing {
 		c.decision = new(s.limiter.Peek(ctx, admission.NewPeek(use, use.User, limitsOf(key))))
 		return nil
 	}
 	c.decision = new(s.limiter.Admit(ctx, admission.NewRequest(use, limitsOf(key))))
+	if refused := refusal(c.decision); refused != nil {
+		return refused
+	}
+	return nil
+}
+
+// chargeReports charges a request of a worker, one at least.
+func (s *Server) chargeReports(ctx context.Context, c *call, use admission.Use, brought work) error {
+	r, limited := admission.NewReports(use, int64(max(brought.reports, 1)), limitsOf(c.caller.Key))
+	if !limited {
+		c.decision = new(s.limiter.Peek(ctx, r))
+		return nil
+	}
+	c.decision = new(s.limiter.Admit(ctx, r))
 	if refused := refusal(c.decision); refused != nil {
 		return refused
 	}

@@ -333,3 +333,36 @@ func (d *door) metric(name string) map[string]float64 {
 	}
 	return values
 }
+
+// Outcomes and heartbeats have a bucket of their own: beyond it they are refused, each
+// outcome and each lease counts, and nothing of it is charged to requests or jobs.
+func TestReportsHaveABucketOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t)
+	key := d.keyWith(func(k *api.HopKey) {
+		k.Scopes = []string{api.ScopeWork}
+		k.Plan = &api.Plan{Name: "p", Limits: api.Limits{RequestsPerSecond: new(0.001), RequestBurst: new(int64(1)), JobsPerSecond: new(0.001), JobBurst: new(int64(1))}}
+	})
+	d.core.On(api.HopOutcome, func(item coretest.Item) coretest.Result {
+		var request api.OutcomesRequest
+		_ = json.Unmarshal(item.Request, &request)
+		return coretest.Value(200, api.OutcomesResponse{Results: make([]api.OutcomeResult, len(request.Outcomes))})
+	})
+	outcome := `{"job_id":"` + jobID + `","kind":"release","lease_token":"t"}`
+	batch := `{"outcomes":[` + strings.Repeat(outcome+",", 999) + outcome + `]}`
+	done := 0
+	for ; done < 1000; done++ {
+		got := d.do("POST", "/v1/outcomes", key, batch)
+		if got.status == 200 {
+			continue
+		}
+		p := got.refused(t, 429, problem.RateLimited)
+		if len(p.Policies) != 1 || p.Policies[0].Name != "tenant-reports" || p.Policies[0].Limit != 50_000 {
+			t.Errorf("%+v", p.Policies)
+		}
+		break
+	}
+	if done < 50 || done == 1000 { // 50,000 at once, and what the machine's time brings
+		t.Errorf("%d batches of 1000 passed", done)
+	}
+}

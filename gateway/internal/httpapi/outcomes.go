@@ -15,12 +15,12 @@ func (s *Server) outcomeRoutes() []endpoint {
 		handle(s, s.outcomeRoute("fail"), s.failJob),
 		handle(s, s.outcomeRoute("snooze"), s.snoozeJob),
 		handle(s, s.outcomeRoute("release"), s.releaseJob),
-		handle(s, route{method: "POST", path: "/v1/outcomes", access: forWorkers(), body: body(api.MaxBatchBody), cost: costNothing}, s.reportOutcomes),
+		handle(s, route{method: "POST", path: "/v1/outcomes", access: forWorkers(), body: body(api.MaxBatchBody), cost: costReports}, s.reportOutcomes),
 	}
 }
 
 func (s *Server) outcomeRoute(verb string) route {
-	return route{method: "POST", path: "/v1/jobs/{id}/" + verb, access: forWorkers(), body: body(api.MaxBody), cost: costNothing}
+	return route{method: "POST", path: "/v1/jobs/{id}/" + verb, access: forWorkers(), body: body(api.MaxBody), cost: costReports}
 }
 
 // completeJob answers POST /v1/jobs/{id}/complete: the job ends well, with its
@@ -52,6 +52,9 @@ func (s *Server) releaseJob(ctx context.Context, c *call, r api.ReleaseRequest) 
 // finish reports one outcome as a list of one.
 func (s *Server) finish(ctx context.Context, c *call, outcome api.OutcomeRequest) (reply[api.Outcome], error) {
 	var nothing reply[api.Outcome]
+	if err := s.charge(ctx, c, work{reports: 1}); err != nil {
+		return nothing, err
+	}
 	outcome.JobID = c.params["id"]
 	if refused := admitOutcome(&outcome, ""); refused != nil {
 		return nothing, refused
@@ -75,6 +78,9 @@ func (s *Server) reportOutcomes(ctx context.Context, c *call, r api.OutcomesRequ
 		return reply[api.OutcomesResponse]{}, problem.Invalid(problem.FieldError{
 			Field: "outcomes", Message: fmt.Sprintf("must have at most %d entries", api.MaxOutcomes),
 		})
+	}
+	if err := s.charge(ctx, c, work{reports: len(r.Outcomes)}); err != nil {
+		return reply[api.OutcomesResponse]{}, err
 	}
 	results := make([]api.OutcomeResult, len(r.Outcomes))
 	var good []api.OutcomeRequest
@@ -102,10 +108,12 @@ func (s *Server) reportOutcomes(ctx context.Context, c *call, r api.OutcomesRequ
 	return reply[api.OutcomesResponse]{value: api.OutcomesResponse{Results: results}}, nil
 }
 
-// passOutcomes gives one result for each outcome, in order.
+// passOutcomes gives one result for each outcome, in order. A tenant's outcomes share
+// requests to core with each other, not with other tenants': core answers a request
+// when its last outcome is done.
 func (s *Server) passOutcomes(ctx context.Context, c *call, outcomes []api.OutcomeRequest) ([]api.OutcomeResult, error) {
 	answer, err := send[api.OutcomesRequest, api.OutcomesResponse](ctx, s, c,
-		coreclient.Repeatable(api.HopOutcome).Shared(""), api.OutcomesRequest{Outcomes: outcomes})
+		coreclient.Repeatable(api.HopOutcome).Shared(c.principal().Tenant), api.OutcomesRequest{Outcomes: outcomes})
 	if err != nil {
 		return nil, err
 	}

@@ -12,7 +12,7 @@ func (s *Server) workerRoutes() []endpoint {
 	return []endpoint{
 		handle(s, route{method: "POST", path: "/v1/workers", access: forWorkers(), body: body(api.MaxBody)}, s.registerWorker),
 		handle(s, route{
-			method: "POST", path: "/v1/workers/{worker_id}/heartbeat", access: forWorkers(), body: optionalBody(api.MaxBatchBody), cost: costNothing,
+			method: "POST", path: "/v1/workers/{worker_id}/heartbeat", access: forWorkers(), body: optionalBody(api.MaxBatchBody), cost: costReports,
 		}, s.heartbeat),
 		handle(s, route{method: "GET", path: "/v1/workers", access: aboutWorkers(), query: pageParams()}, s.listWorkers),
 	}
@@ -32,6 +32,9 @@ func (s *Server) registerWorker(ctx context.Context, c *call, r api.WorkerReques
 // DEAD worker gets 404 worker_unknown and has lost its leases.
 func (s *Server) heartbeat(ctx context.Context, c *call, r api.HeartbeatRequest) (reply[api.HeartbeatResponse], error) {
 	var nothing reply[api.HeartbeatResponse]
+	if err := s.charge(ctx, c, work{reports: len(r.Leases)}); err != nil {
+		return nothing, err
+	}
 	worker := c.params["worker_id"]
 	if !api.ValidLabel(worker) {
 		return nothing, errNoSuchWorker
