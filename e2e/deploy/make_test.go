@@ -45,7 +45,7 @@ func makeRun(t *testing.T, environment ...string) (stdout, stderr string, err er
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(path, []byte(content), 0o755); err != nil { //nolint:gosec // they are run
+		if err := os.WriteFile(path, []byte(content), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
