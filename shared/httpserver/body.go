@@ -6,10 +6,26 @@ import (
 	"time"
 )
 
+// lingerTimeout is how long what a client still sends is read and thrown away after
+// an answer that did not wait for it. A connection that is closed with bytes unread is
+// reset, and the client may lose the answer.
+const lingerTimeout = 500 * time.Millisecond
+
+// arrivedTimeout is what the rest of a body gets that has been sent already, so that a
+// refusal need not cost the client its connection.
+const arrivedTimeout = 2 * time.Millisecond
+
+// arrivedBytes is how much of such a rest is read.
+const arrivedBytes = 64 << 10
+
 // boundBodies gives each body a deadline of its own. http.Server.ReadTimeout
 // will not do: it goes on after the body has been read, fires in the background
 // read that watches for the client's leaving, and so ends the context of a
 // request that only waits for its answer.
+//
+// An answer does not wait for a body that the handler did not read to its end: it is the
+// connection's last one. net/http alone would first wait for up to 256 KiB of it, as long as the
+// deadline allows.
 func boundBodies(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Body == nil || r.Body == http.NoBody {
@@ -17,23 +33,73 @@ func boundBodies(next http.Handler) http.Handler {
 			return
 		}
 		connection := http.NewResponseController(w)
-		if err := connection.SetReadDeadline(time.Now().Add(readBodyTimeout)); err == nil {
-			r.Body = &boundBody{ReadCloser: r.Body, connection: connection}
+		if err := connection.SetReadDeadline(time.Now().Add(readBodyTimeout)); err != nil {
+			next.ServeHTTP(w, r) // the connection has gone
+			return
 		}
-		next.ServeHTTP(w, r)
+		x := &exchange{ReadCloser: r.Body, ResponseWriter: w, connection: connection, expects: r.Header.Get("Expect") != ""}
+		r.Body = x
+		next.ServeHTTP(x, r)
+		x.begin()
+		if !x.ended {
+			_ = connection.SetReadDeadline(time.Now().Add(lingerTimeout)) // a connection that has gone needs none
+		}
 	})
 }
 
-// boundBody lifts the deadline once the body has been read to its end.
-type boundBody struct {
+// exchange is a request's body, and the answer to it.
+type exchange struct {
 	io.ReadCloser
+	http.ResponseWriter
 	connection *http.ResponseController
+	// expects says that the client sends the body only once it is read.
+	expects bool
+	// ended says that the body has been read to its end, begun that the answer has begun.
+	ended, begun bool
 }
 
-func (b *boundBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
+// Read lifts the deadline once the body has been read to its end.
+func (x *exchange) Read(p []byte) (int, error) {
+	n, err := x.ReadCloser.Read(p)
 	if err == io.EOF { // a Reader returns it itself, never wrapped
-		_ = b.connection.SetReadDeadline(time.Time{}) // a connection that is gone needs none
+		x.ended = true
+		_ = x.connection.SetReadDeadline(time.Time{}) // a connection that is gone needs none
 	}
 	return n, err
 }
+
+// begin decides, before the answer's headers are written, whether the connection can
+// be used again.
+func (x *exchange) begin() {
+	if x.begun {
+		return
+	}
+	x.begun = true
+	if !x.ended && !x.expects && x.connection.SetReadDeadline(time.Now().Add(arrivedTimeout)) == nil {
+		_, _ = io.CopyN(io.Discard, x, arrivedBytes) // Read says whether that was all
+	}
+	if !x.ended {
+		x.Header().Set("Connection", "close")
+	}
+}
+
+func (x *exchange) WriteHeader(status int) {
+	if status >= http.StatusOK {
+		x.begin()
+	}
+	x.ResponseWriter.WriteHeader(status)
+}
+
+func (x *exchange) Write(p []byte) (int, error) {
+	x.begin()
+	return x.ResponseWriter.Write(p)
+}
+
+// Flush is an http.Flusher's.
+func (x *exchange) Flush() {
+	x.begin()
+	_ = x.connection.Flush() // a client that has gone is noticed elsewhere
+}
+
+// Unwrap is for http.ResponseController.
+func (x *exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }

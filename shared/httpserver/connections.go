@@ -5,8 +5,10 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/netip"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -14,40 +16,198 @@ import (
 // connections that were opened just before: whoever connects has something to say.
 const settleTimeout = 500 * time.Millisecond
 
-// connections knows of a server's connections what a good end needs.
+// Connections bounds what a server has open. Where there is no room for a new
+// connection, the one that has been idle longest is closed; where none is idle, the
+// new one.
+type Connections struct {
+	// Most bounds all of them; 0 is no bound.
+	Most int
+	// PerAddress bounds those of one client address (IPv6: its /64); 0 is no bound.
+	// Loopback has none.
+	PerAddress int
+	// Exempt, where set, names addresses that have no bound of their own, as those of proxies.
+	Exempt func(netip.Addr) bool
+}
+
+// otherFiles is for what a process opens besides.
+const otherFiles = 128
+
+// DefaultConnections is how many connections a server may have by the process's limit of open
+// files: a third of it. A client's connection may need one to core, and in a process
+// with both services that one has two ends.
+func DefaultConnections() int {
+	var files syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
+		return otherFiles
+	}
+	return max(int(min(files.Cur, 1<<20))-otherFiles, 3*otherFiles/8) / 3
+}
+
+// connections knows of a server's connections what their bounds and a good end need.
 type connections struct {
+	limits Connections
 	maxAge time.Duration
 	// leaving says that each answer is the last of its connection.
 	leaving atomic.Bool
-	// fresh has the connections, by net.Conn, of which no request was heard yet.
+	// fresh has the connections of which no request was heard yet.
 	fresh sync.Map
+
+	mu     sync.Mutex
+	open   int
+	owners map[netip.Addr]*owner
+	idle   ring // all that are idle, longest first
 }
 
-// connection is what a request's context knows of the connection that it came by.
+// owner is an address that has connections.
+type owner struct {
+	open int
+	idle ring // of these, longest first
+}
+
+// connection is one, and what a request's context knows of it.
 type connection struct {
-	conn net.Conn
+	net.Conn
+	from netip.Addr
 	// last is when it gets too old, zero for never.
 	last time.Time
 	// heard says that it is no longer fresh.
 	heard atomic.Bool
+	// serving says that a request is being answered.
+	serving atomic.Bool
+
+	// Guarded by connections.mu: whether it counts still, and its places among the idle.
+	counts       bool
+	inAll, inOwn link
 }
 
 type connectionKey struct{}
 
-// opened is http.Server's ConnContext.
-func (c *connections) opened(ctx context.Context, conn net.Conn) context.Context {
-	c.fresh.Store(conn, struct{}{})
-	made := &connection{conn: conn}
+// listener hands out connections that there is room for.
+type listener struct {
+	net.Listener
+	conns *connections
+}
+
+func (l listener) Accept() (net.Conn, error) {
+	for {
+		raw, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if made := l.conns.admit(raw); made != nil {
+			return made, nil
+		}
+		_ = raw.Close() // it was never used
+	}
+}
+
+// admit counts a connection, nil if there is no room for it. It is idle until a
+// request comes.
+func (c *connections) admit(raw net.Conn) *connection {
+	made := &connection{Conn: raw, from: ownerOf(raw.RemoteAddr())}
+	made.inAll.conn, made.inOwn.conn = made, made
 	if c.maxAge > 0 { // drawn, or all that were opened together would close together
 		made.last = time.Now().Add(time.Duration((0.75 + rand.Float64()/2) * float64(c.maxAge))) //nolint:gosec // guards nothing
 	}
-	return context.WithValue(ctx, connectionKey{}, made)
+	closed, ok := c.count(made)
+	if closed != nil {
+		_ = closed.Close() // its goroutine notices
+	}
+	if !ok {
+		return nil
+	}
+	return made
+}
+
+// count makes room for a connection, and says which one has to be closed for it.
+func (c *connections) count(made *connection) (closed *connection, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.owners == nil {
+		c.owners = map[netip.Addr]*owner{}
+	}
+	full := false
+	if own := c.owners[made.from]; own != nil && own.open >= c.ownMost(made.from) {
+		closed, full = own.idle.first(), true
+	} else if c.limits.Most > 0 && c.open >= c.limits.Most {
+		closed, full = c.idle.first(), true
+	}
+	if full && closed == nil {
+		return nil, false
+	}
+	if closed != nil {
+		c.forget(closed)
+	}
+	own := c.owners[made.from]
+	if own == nil {
+		own = &owner{}
+		c.owners[made.from] = own
+	}
+	made.counts = true
+	c.open++
+	own.open++
+	c.rest(made, own)
+	return closed, true
+}
+
+// ownMost is how many an address may have.
+func (c *connections) ownMost(from netip.Addr) int {
+	if c.limits.PerAddress <= 0 || !from.IsValid() || from.IsLoopback() || c.limits.Exempt != nil && c.limits.Exempt(from) {
+		return 1 << 30
+	}
+	return c.limits.PerAddress
+}
+
+// rest puts a connection among the idle, and wake takes it out. Both need mu.
+func (c *connections) rest(conn *connection, own *owner) {
+	c.idle.push(&conn.inAll)
+	own.idle.push(&conn.inOwn)
+}
+
+func (c *connections) wake(conn *connection) {
+	conn.inAll.remove()
+	conn.inOwn.remove()
+}
+
+// forget counts a connection no longer. It needs mu.
+func (c *connections) forget(conn *connection) {
+	if !conn.counts {
+		return
+	}
+	conn.counts = false
+	c.wake(conn)
+	c.open--
+	own := c.owners[conn.from]
+	if own.open--; own.open == 0 {
+		delete(c.owners, conn.from)
+	}
+}
+
+// opened is http.Server's ConnContext.
+func (c *connections) opened(ctx context.Context, conn net.Conn) context.Context {
+	c.fresh.Store(conn, struct{}{})
+	return context.WithValue(ctx, connectionKey{}, conn)
 }
 
 // changed is http.Server's ConnState.
-func (c *connections) changed(conn net.Conn, state http.ConnState) {
-	if state == http.StateClosed || state == http.StateHijacked {
-		c.fresh.Delete(conn)
+func (c *connections) changed(of net.Conn, state http.ConnState) {
+	conn, ok := of.(*connection)
+	if !ok || state == http.StateNew {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case state == http.StateActive:
+		c.wake(conn)
+	case state == http.StateIdle:
+		conn.serving.Store(false)
+		if conn.counts {
+			c.rest(conn, c.owners[conn.from])
+		}
+	default:
+		c.fresh.Delete(of)
+		c.forget(conn)
 	}
 }
 
@@ -58,8 +218,9 @@ func (c *connections) retire(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		leave := c.leaving.Load()
 		if came, ok := r.Context().Value(connectionKey{}).(*connection); ok {
+			came.serving.Store(true)
 			if !came.heard.Swap(true) {
-				c.fresh.Delete(came.conn)
+				c.fresh.Delete(net.Conn(came))
 			}
 			leave = leave || !came.last.IsZero() && time.Now().After(came.last)
 		}
@@ -82,4 +243,21 @@ func (c *connections) settle() {
 			return
 		}
 	}
+}
+
+// ownerOf is the address that a client counts as; zero where there is none.
+func ownerOf(remote net.Addr) netip.Addr {
+	tcp, ok := remote.(*net.TCPAddr)
+	if !ok {
+		return netip.Addr{}
+	}
+	address := tcp.AddrPort().Addr().Unmap().WithZone("")
+	if !address.Is6() || address.IsLoopback() {
+		return address
+	}
+	block, err := address.Prefix(64)
+	if err != nil {
+		return address
+	}
+	return block.Addr()
 }

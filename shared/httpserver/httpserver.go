@@ -44,6 +44,8 @@ type Options struct {
 	// OnClose, where set, is called after Notice, when the listener is about to close:
 	// the place to end requests that only wait.
 	OnClose func()
+	// Conns bounds how many connections are open; the zero value is no bound.
+	Conns Connections
 	// MaxConnAge, where not 0, is how old a connection gets, give or take a quarter:
 	// the answer after that is its last. So clients that keep connections find servers
 	// that have come since, where a name has an address for each.
@@ -63,7 +65,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	base, endRequests := context.WithCancel(context.WithoutCancel(ctx))
 	defer endRequests()
-	conns := &connections{maxAge: o.MaxConnAge}
+	conns := &connections{maxAge: o.MaxConnAge, limits: o.Conns}
 	server := &http.Server{
 		Handler:           boundBodies(conns.retire(o.Handler)),
 		ConnContext:       conns.opened,
@@ -76,7 +78,7 @@ func Run(ctx context.Context, o Options) error {
 		ErrorLog:          slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug), // scanners fill it: TLS on a plain port, half requests
 	}
 	served := make(chan error, 1)
-	go func() { served <- server.Serve(o.Listener) }()
+	go func() { served <- server.Serve(listener{o.Listener, conns}) }()
 
 	select {
 	case err := <-served:

@@ -1,0 +1,39 @@
+package httpserver
+
+import (
+	"bytes"
+	"io"
+	"net"
+)
+
+// net/http answers by itself to a request that it cannot read. Where it blames
+// itself, for a transfer coding or a version that it does not know, the client gets
+// 400 instead: it has sent what no server of this API takes, and a 5xx would have it try
+// again and operators look for a fault of ours.
+const (
+	unknownCoding  = "HTTP/1.1 501 "
+	unknownVersion = "HTTP/1.1 505 "
+	badRequest     = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n400 Bad Request"
+)
+
+// Write sends what the server writes. Outside of a request that is net/http's own
+// answer, in one piece.
+func (c *connection) Write(p []byte) (int, error) {
+	if c.serving.Load() {
+		return c.Conn.Write(p)
+	}
+	if bytes.HasPrefix(p, []byte(unknownCoding)) || bytes.HasPrefix(p, []byte(unknownVersion)) {
+		_, err := io.WriteString(c.Conn, badRequest)
+		return len(p), err
+	}
+	return c.Conn.Write(p)
+}
+
+// CloseWrite has the client see the end of an answer before the connection is
+// closed; net/http looks for it.
+func (c *connection) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return net.ErrClosed
+}
