@@ -1,0 +1,146 @@
+package memory
+
+import (
+	"errors"
+	"io"
+	"sync"
+)
+
+// Why a budget gives nothing more.
+var (
+	// ErrFull says that all requests together hold as much as they may.
+	ErrFull = errors.New("memory: the budget is used up")
+	// ErrShare says that the requests of one owner hold as much as they may.
+	ErrShare = errors.New("memory: the owner's share of the budget is used up")
+)
+
+// Options of a Budget, in bytes.
+type Options struct {
+	// Most is what all requests may hold at once.
+	Most int64
+	// Share is what the requests of one owner may hold at once; 0 is as much as all.
+	Share int64
+	// Factor is what a body takes for each of its bytes until its request has ended, with
+	// its decoded and its encoded form; 1 if 0.
+	Factor int64
+}
+
+// reserved of Most, in percent, is kept for urgent requests.
+const reserved = 20
+
+// Budget bounds the memory of requests' bodies, over all and by owner. A request that
+// is the only one to hold anything, of its owner or of all, is let have what it
+// needs: each has a bound of its own, and a budget that is smaller than one request
+// would refuse it for ever. Safe for concurrent use.
+type Budget struct {
+	options Options
+
+	mu   sync.Mutex
+	used int64
+	by   map[string]int64 // owner → used; no entry for none
+}
+
+// NewBudget makes a Budget.
+func NewBudget(o Options) *Budget {
+	if o.Share <= 0 {
+		o.Share = o.Most
+	}
+	o.Factor = max(o.Factor, 1)
+	return &Budget{options: o, by: map[string]int64{}}
+}
+
+// Used is how many bytes are held.
+func (b *Budget) Used() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.used
+}
+
+// Hold begins a request of an owner, which holds nothing yet. An urgent one may
+// use all of the budget, any other leaves a fifth to those.
+func (b *Budget) Hold(owner string, urgent bool) *Hold {
+	most := b.options.Most
+	if !urgent {
+		most -= most * reserved / 100
+	}
+	return &Hold{budget: b, owner: owner, most: most}
+}
+
+// Hold is what one request has taken. It is not safe for concurrent use. Nil holds
+// nothing.
+type Hold struct {
+	budget *Budget
+	owner  string
+	most   int64 // of the budget, for a request of this kind
+	taken  int64
+}
+
+// cover brings what is held up to a body of so many bytes.
+func (h *Hold) cover(body int64) error {
+	b := h.budget
+	more := body*b.options.Factor - h.taken
+	if more <= 0 {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	own := b.by[h.owner]
+	switch {
+	case own > h.taken && own+more > b.options.Share:
+		return ErrShare
+	case b.used > h.taken && b.used+more > h.most:
+		return ErrFull
+	}
+	b.used += more
+	b.by[h.owner] = own + more
+	h.taken += more
+	return nil
+}
+
+// Release gives back what is held. It may be called more than once.
+func (h *Hold) Release() {
+	if h == nil || h.taken == 0 {
+		return
+	}
+	b := h.budget
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.used -= h.taken
+	if b.by[h.owner] -= h.taken; b.by[h.owner] == 0 {
+		delete(b.by, h.owner)
+	}
+	h.taken = 0
+}
+
+// firstPart is what is taken for the first bytes of a body of unknown length.
+const firstPart = 4 << 10
+
+// Read appends a body to buffer, to its end, and takes memory for it as it comes: at
+// most twice what has come, whatever length was declared (-1 is unknown). The
+// error is ErrFull or ErrShare where there was no memory to read on, else the
+// reader's. What has been read is given in any case.
+func (h *Hold) Read(buffer []byte, body io.Reader, declared int64) ([]byte, error) {
+	covered := int64(0)
+	for {
+		if have := int64(len(buffer)); have >= covered {
+			covered = max(2*have, firstPart)
+			if declared >= have { // one more, to see the end
+				covered = min(covered, declared+1)
+			}
+			if err := h.cover(covered); err != nil {
+				return buffer, err
+			}
+			if int64(cap(buffer)) < covered {
+				buffer = append(make([]byte, 0, covered), buffer...)
+			}
+		}
+		n, err := body.Read(buffer[len(buffer):min(int64(cap(buffer)), covered)])
+		buffer = buffer[:len(buffer)+n]
+		switch {
+		case err == io.EOF: //nolint:errorlint // a Reader returns it itself, never wrapped
+			return buffer, nil
+		case err != nil:
+			return buffer, err
+		}
+	}
+}
