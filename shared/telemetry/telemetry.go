@@ -12,6 +12,7 @@ import (
 	"net/netip"
 	"os"
 	"runtime/debug"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -70,7 +71,9 @@ func AdminHandler(registry *prometheus.Registry) http.Handler {
 }
 
 // onlyFromHere lets a request through whose connection began on this machine: at a
-// loopback address, or at the very address at which it ends.
+// loopback address, or at the very address at which it ends. Host must say so as well: a
+// page that somebody here looks at can have its own name resolve to this machine (DNS
+// rebinding), and the browser then sends that name.
 func onlyFromHere(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		from, err := netip.ParseAddrPort(r.RemoteAddr)
@@ -78,12 +81,31 @@ func onlyFromHere(next http.HandlerFunc) http.HandlerFunc {
 		if local, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr); ok && err == nil {
 			here = here || from.Addr().Unmap() == local.AddrPort().Addr().Unmap()
 		}
-		if !here {
+		if !here || !hostIsHere(r) {
 			http.NotFound(w, r)
 			return
 		}
 		next(w, r)
 	}
+}
+
+// hostIsHere says whether the Host header is localhost, a loopback address, or the
+// address at which the connection ends.
+func hostIsHere(r *http.Request) bool {
+	host := r.Host
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	if strings.EqualFold(strings.TrimSuffix(host, "."), "localhost") {
+		return true
+	}
+	address, err := netip.ParseAddr(host)
+	if err != nil {
+		return false
+	}
+	local, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
+	return address.Unmap().IsLoopback() || ok && address.Unmap() == local.AddrPort().Addr().Unmap()
 }
 
 // gcPercent lets the heap grow to five times what is alive before it is collected.

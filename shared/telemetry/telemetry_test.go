@@ -54,6 +54,7 @@ func TestNewLoggerRefuses(t *testing.T) {
 func TestAdminHandlerServesMetricsAndProfilesOnly(t *testing.T) {
 	t.Parallel()
 	handler := telemetry.AdminHandler(telemetry.NewRegistry())
+	at := context.WithValue(t.Context(), http.LocalAddrContextKey, net.TCPAddrFromAddrPort(netip.MustParseAddrPort("10.0.0.5:9090")))
 	tests := []struct {
 		method, path string
 		from         string
@@ -74,14 +75,34 @@ func TestAdminHandlerServesMetricsAndProfilesOnly(t *testing.T) {
 		{"GET", "/", "127.0.0.1:1", 404, ""},
 		{"GET", "/v1/jobs", "127.0.0.1:1", 404, ""},
 	}
-	at := context.WithValue(t.Context(), http.LocalAddrContextKey, net.TCPAddrFromAddrPort(netip.MustParseAddrPort("10.0.0.5:9090")))
 	for _, test := range tests {
 		recorder := httptest.NewRecorder()
 		request := httptest.NewRequestWithContext(at, test.method, test.path, http.NoBody)
-		request.RemoteAddr = test.from
+		request.RemoteAddr, request.Host = test.from, "localhost:9090"
 		handler.ServeHTTP(recorder, request)
 		if recorder.Code != test.status || !strings.Contains(recorder.Body.String(), test.part) {
 			t.Errorf("%s %s from %s: status %d, want %d with %q", test.method, test.path, test.from, recorder.Code, test.status, test.part)
+		}
+	}
+}
+
+// A name that a stranger's page has resolve to this machine opens no profiles.
+func TestProfilesAskForAHostThatIsHere(t *testing.T) {
+	t.Parallel()
+	handler := telemetry.AdminHandler(telemetry.NewRegistry())
+	at := context.WithValue(t.Context(), http.LocalAddrContextKey, net.TCPAddrFromAddrPort(netip.MustParseAddrPort("10.0.0.5:9090")))
+	for host, status := range map[string]int{
+		"localhost": 200, "LOCALHOST.:9090": 200, "127.0.0.1:9090": 200, "127.1.2.3": 200, "[::1]:9090": 200, "[::1]": 200, "10.0.0.5:9090": 200,
+		"evil.example:9090": 404, "localhost.evil.example": 404, "127.0.0.1.evil.example": 404, "10.0.0.7:9090": 404, "": 404,
+	} {
+		for path, want := range map[string]int{"/debug/pprof/": status, "/debug/pprof/cmdline": status, "/debug/pprof/heap": status, "/metrics": 200} {
+			recorder := httptest.NewRecorder()
+			request := httptest.NewRequestWithContext(at, http.MethodGet, path, http.NoBody)
+			request.RemoteAddr, request.Host = "127.0.0.1:1", host
+			handler.ServeHTTP(recorder, request)
+			if recorder.Code != want {
+				t.Errorf("Host %q, %s: status %d, want %d", host, path, recorder.Code, want)
+			}
 		}
 	}
 }
