@@ -24,6 +24,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/clock"
 	"github.com/forgequeue/forgequeue/shared/httpserver"
 	"github.com/forgequeue/forgequeue/shared/identity"
+	"github.com/forgequeue/forgequeue/shared/memory"
 	"github.com/forgequeue/forgequeue/shared/telemetry"
 )
 
@@ -31,6 +32,9 @@ import (
 // let go of their connections: a call that is written on one as it closes is a
 // call of which nobody knows what became.
 const drainNotice = 250 * time.Millisecond
+
+// metricsConnections is for a Prometheus or two, and people.
+const metricsConnections = 32
 
 // maxConnAge is how long a gateway keeps a connection, about: cores that were added
 // meanwhile get their share after that.
@@ -40,6 +44,7 @@ const maxConnAge = 30 * time.Second
 // end, the background duties stop last. It gives nil after a clean drain.
 func Run(ctx context.Context, cfg Config) error {
 	telemetry.TuneGC()
+	memory.Tune()
 	// Whatever happens, listeners that were given are closed; closing them twice is
 	// harmless.
 	defer closeAll(cfg.Listener, cfg.MetricsListener)
@@ -100,7 +105,7 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, tracing *telemetry
 	var draining atomic.Bool
 	server := &httpapi.Server{
 		Store: store, Dispatcher: dispatcher, Hints: told, Verifier: cfg.verifier(), Logger: log, Draining: draining.Load,
-		Tracer: tracing.Tracer(),
+		Tracer: tracing.Tracer(), Bodies: httpapi.NewBodies(bodyMemory()),
 	}
 	pusher, err := newPusher(cfg, log, tracing, server, meters.push)
 	if err != nil {
@@ -130,7 +135,10 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, tracing *telemetry
 			})
 		},
 		func(ctx context.Context) error {
-			return httpserver.Run(ctx, httpserver.Options{Listener: private, Handler: telemetry.AdminHandler(registry), Logger: log})
+			return httpserver.Run(ctx, httpserver.Options{
+				Listener: private, Handler: telemetry.AdminHandler(registry), Logger: log,
+				Conns: httpserver.Connections{Most: metricsConnections},
+			})
 		},
 	} {
 		group.Go(func() {
@@ -147,6 +155,7 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, tracing *telemetry
 	log.InfoContext(ctx, "core serves", "address", public.Addr().String(), "metrics", private.Addr().String())
 	err = httpserver.Run(ctx, httpserver.Options{
 		Listener: public, Handler: handler, Grace: cfg.Grace, Logger: log,
+		Conns:      httpserver.Connections{Most: httpserver.DefaultConnections()},
 		MaxConnAge: maxConnAge, Notice: drainNotice, OnDrain: func() { draining.Store(true) }, OnClose: dispatcher.Drain,
 	})
 	stopPushing()
@@ -155,6 +164,15 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, tracing *telemetry
 	group.Wait()
 	log.InfoContext(ctx, "core has stopped", "clean", err == nil)
 	return err
+}
+
+// bodyMemory is how many bytes the bodies of calls under way may take: a quarter of
+// the memory that the process has, 1 GiB where it has no limit.
+func bodyMemory() int64 {
+	if limit := memory.Limit(); limit > 0 {
+		return limit / 4
+	}
+	return 1 << 30
 }
 
 // Migrate brings the database to this version's schema and makes the partitions

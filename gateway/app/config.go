@@ -16,7 +16,9 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
 	"github.com/forgequeue/forgequeue/gateway/internal/auth"
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
+	"github.com/forgequeue/forgequeue/shared/httpserver"
 	"github.com/forgequeue/forgequeue/shared/identity"
+	"github.com/forgequeue/forgequeue/shared/memory"
 	"github.com/forgequeue/forgequeue/shared/secret"
 	"github.com/forgequeue/forgequeue/shared/telemetry"
 )
@@ -43,10 +45,14 @@ type Config struct {
 	BreakerWindow  time.Duration `env:"FORGEQUEUE_BREAKER_WINDOW"  envDefault:"30s"                   doc:"The calls of how long a breaker judges core by, a duration such as 30s, 1s to 10m; at least twice FORGEQUEUE_REQUEST_TIMEOUT is used. Default 30s."`
 	BreakerOpen    time.Duration `env:"FORGEQUEUE_BREAKER_OPEN"    envDefault:"500ms"                 doc:"How long an open breaker sends nothing to core before it tries again, a duration such as 2s. 100ms to 1m. Default 500ms."`
 	Replicas       int           `env:"FORGEQUEUE_REPLICAS"        envDefault:"1"                     doc:"How many gateways share the rates while Redis is away, for the time in which none was ever seen there, 1 to 10000. Default 1."`
-	TrustedProxies []string      `env:"FORGEQUEUE_TRUSTED_PROXIES"                                    doc:"Networks in CIDR notation, with commas between, whose X-Forwarded-For and Forwarded are believed, such as 10.0.0.0/8; from any other address these headers are not looked at. Default none."`
+	BodyMemoryMiB  int64         `env:"FORGEQUEUE_BODY_MEMORY_MIB" envDefault:"0"                     doc:"Memory in MiB that the bodies of requests under way may take at once, four times their length, 8 to 1048576; one tenant may take a quarter of it. More is answered 503 overloaded. 0 is two fifths of GOMEMLIMIT, or of the cgroup's memory limit, or 1024 where there is neither. Default 0."`
+	MaxConns       int           `env:"FORGEQUEUE_MAX_CONNECTIONS" envDefault:"0"                     doc:"Connections of clients that are open at once, at most; for a new one the connection that has been idle longest is closed, and where none is idle the new one. 0 is a third of the limit of open files (ulimit -n) less 128, at most 1000000. Default 0."`
+	AddressConns   int           `env:"FORGEQUEUE_MAX_CONNECTIONS_PER_ADDRESS" envDefault:"0"         doc:"How many of these one client address may have open, at most 1000000; loopback and trusted proxies may have all. 0 is a quarter of FORGEQUEUE_MAX_CONNECTIONS. Default 0."`
+	TrustedProxies []string      `env:"FORGEQUEUE_TRUSTED_PROXIES"                                    doc:"Networks in CIDR notation, with commas between, whose FORGEQUEUE_PROXY_HEADER is believed, such as 10.0.0.0/8; from any other address it is not looked at. Default none."`
+	ProxyHeader    string        `env:"FORGEQUEUE_PROXY_HEADER"    envDefault:"X-Forwarded-For"       doc:"The one header in which trusted proxies name a client's address: X-Forwarded-For or Forwarded. The proxy must set it itself for each request. Requests of trusted proxies without it, or with something else in it, share one address limit. Default X-Forwarded-For."`
 	IPRate         float64       `env:"FORGEQUEUE_IP_RATE"         envDefault:"5000"                  doc:"Requests a second that one client address (IPv6: its /64) may send, before anybody is known; 0 is no limit, at most 1000000. Loopback, /livez and /readyz are never limited. Default 5000."`
 	IPBurst        int           `env:"FORGEQUEUE_IP_BURST"        envDefault:"10000"                 doc:"How many of these at once, 1 to 1000000. Default 10000."`
-	FailedKeyRate  float64       `env:"FORGEQUEUE_FAILED_KEY_RATE" envDefault:"10"                    doc:"Credentials a second that are no good which one client address may send before it gets 429; keys that were good at this gateway before still work. 0 is no limit, at most 1000000. Default 10."`
+	FailedKeyRate  float64       `env:"FORGEQUEUE_FAILED_KEY_RATE" envDefault:"10"                    doc:"Credentials a second that are no good which one client address may send before they are answered 429, and keys that this gateway does not know are hardly looked up for it any more. Good credentials still work: the operator key, keys that were good at this gateway before, and those with 44 characters after the last _, as all are now made. 0 is no limit, at most 1000000. Default 10."`
 	FailedKeyBurst int           `env:"FORGEQUEUE_FAILED_KEY_BURST" envDefault:"200"                  doc:"How many of these at once, 1 to 1000000. Default 200."`
 	// Tracing says whether spans are made, and where they go.
 	Tracing telemetry.Export
@@ -71,6 +77,9 @@ const (
 	maxHopCalls    = 1 << 16
 	maxReplicas    = 10_000
 	maxAddressRate = 1_000_000
+	maxConnections = 1_000_000
+	minBodyMemory  = 8
+	maxBodyMemory  = 1 << 20
 )
 
 // FromEnv reads the process's environment. The error has every problem, not only
@@ -127,6 +136,8 @@ func (cfg Config) check() error {
 	between(cfg.BreakerOpen, 100*time.Millisecond, time.Minute, "FORGEQUEUE_BREAKER_OPEN")
 	wrong(cfg.HopInFlight >= minHopInFlight && cfg.HopInFlight <= maxHopCalls, "FORGEQUEUE_HOP_IN_FLIGHT %d: must be between %d and %d", cfg.HopInFlight, minHopInFlight, maxHopCalls)
 	wrong(cfg.HopParked >= 1 && cfg.HopParked <= maxHopCalls, "FORGEQUEUE_HOP_PARKED %d: must be between 1 and %d", cfg.HopParked, maxHopCalls)
+	wrong(cfg.BodyMemoryMiB == 0 || cfg.BodyMemoryMiB >= minBodyMemory && cfg.BodyMemoryMiB <= maxBodyMemory,
+		"FORGEQUEUE_BODY_MEMORY_MIB %d: must be 0, or between %d and %d", cfg.BodyMemoryMiB, minBodyMemory, maxBodyMemory)
 	problems = append(problems, cfg.checkAddresses())
 	if cfg.Logger == nil {
 		_, err := telemetry.NewLogger(io.Discard, cfg.LogFormat, cfg.LogLevel)
@@ -156,10 +167,42 @@ func (cfg Config) checkAddresses() error {
 	burst(cfg.IPBurst, "FORGEQUEUE_IP_BURST")
 	rate(cfg.FailedKeyRate, "FORGEQUEUE_FAILED_KEY_RATE")
 	burst(cfg.FailedKeyBurst, "FORGEQUEUE_FAILED_KEY_BURST")
+	connections := func(value int, name string) {
+		wrong(value >= 0 && value <= maxConnections, "%s %d: must be between 0 and %d", name, value, maxConnections)
+	}
+	connections(cfg.MaxConns, "FORGEQUEUE_MAX_CONNECTIONS")
+	connections(cfg.AddressConns, "FORGEQUEUE_MAX_CONNECTIONS_PER_ADDRESS")
+	wrong(admission.ValidProxyHeader(cfg.ProxyHeader), "FORGEQUEUE_PROXY_HEADER %q: must be X-Forwarded-For or Forwarded", cfg.ProxyHeader)
 	wrong(cfg.Replicas >= 1 && cfg.Replicas <= maxReplicas, "FORGEQUEUE_REPLICAS %d: must be between 1 and %d", cfg.Replicas, maxReplicas)
-	_, err := admission.ParseProxies(cfg.TrustedProxies)
+	_, err := cfg.proxies()
 	wrong(err == nil, "FORGEQUEUE_TRUSTED_PROXIES: must be networks such as 10.0.0.0/8, with commas between: %w", err)
 	return errors.Join(problems...)
+}
+
+// bodyMemory is how many bytes the bodies of requests under way may take.
+func (cfg Config) bodyMemory() int64 {
+	if cfg.BodyMemoryMiB > 0 {
+		return cfg.BodyMemoryMiB << 20
+	}
+	if limit := memory.Limit(); limit > 0 {
+		return max(limit/5*2, minBodyMemory<<20)
+	}
+	return 1 << 30
+}
+
+func (cfg Config) connLimits(proxies admission.Proxies) httpserver.Connections {
+	limits := httpserver.Connections{Most: cfg.MaxConns, PerAddress: cfg.AddressConns, Exempt: proxies.Trusts}
+	if limits.Most == 0 {
+		limits.Most = httpserver.DefaultConnections()
+	}
+	if limits.PerAddress == 0 {
+		limits.PerAddress = max(limits.Most/4, 1)
+	}
+	return limits
+}
+
+func (cfg Config) proxies() (admission.Proxies, error) {
+	return admission.ParseProxies(cfg.ProxyHeader, cfg.TrustedProxies)
 }
 
 // ipLimit and failedKeys are nil where there is no limit.
@@ -170,11 +213,11 @@ func (cfg Config) ipLimit() *admission.IPLimit {
 	return admission.NewIPLimit(admission.IPLimitOptions{PerSecond: cfg.IPRate, Burst: cfg.IPBurst})
 }
 
-func (cfg Config) failedKeys() *admission.FailedKeys {
+func (cfg Config) failedKeys() *admission.IPLimit {
 	if cfg.FailedKeyRate <= 0 {
 		return nil
 	}
-	return admission.NewFailedKeys(admission.IPLimitOptions{PerSecond: cfg.FailedKeyRate, Burst: cfg.FailedKeyBurst})
+	return admission.NewIPLimit(admission.IPLimitOptions{PerSecond: cfg.FailedKeyRate, Burst: cfg.FailedKeyBurst})
 }
 
 // hopLimits: a call counts for its breaker when it began, so that the window must

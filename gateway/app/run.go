@@ -20,13 +20,18 @@ import (
 	"github.com/forgequeue/forgequeue/shared/build"
 	"github.com/forgequeue/forgequeue/shared/clock"
 	"github.com/forgequeue/forgequeue/shared/httpserver"
+	"github.com/forgequeue/forgequeue/shared/memory"
 	"github.com/forgequeue/forgequeue/shared/telemetry"
 )
+
+// metricsConnections is for a Prometheus or two, and people.
+const metricsConnections = 32
 
 // Run serves until ctx ends and then drains. It gives nil after a clean drain.
 // Core and Redis may be away when it starts, and come and go.
 func Run(ctx context.Context, cfg Config) error {
 	telemetry.TuneGC()
+	memory.Tune()
 	logger, err := cfg.logger()
 	if err == nil {
 		err = cfg.check()
@@ -57,11 +62,12 @@ type parts struct {
 	core    *coreclient.Client
 	auth    *auth.Authenticator
 	api     *httpapi.Server
+	conns   httpserver.Connections
 }
 
 // assemble makes the parts; nothing of it dials or starts yet.
 func (cfg Config) assemble(logger *slog.Logger, registry prometheus.Registerer, tracing *telemetry.Tracing) (*parts, error) {
-	proxies, err := admission.ParseProxies(cfg.TrustedProxies)
+	proxies, err := cfg.proxies()
 	if err != nil {
 		return nil, fmt.Errorf("FORGEQUEUE_TRUSTED_PROXIES: %w", err)
 	}
@@ -79,7 +85,7 @@ func (cfg Config) assemble(logger *slog.Logger, registry prometheus.Registerer, 
 	if err != nil {
 		return nil, errors.Join(err, redis.Close())
 	}
-	p := &parts{redis: redis, core: core}
+	p := &parts{redis: redis, core: core, conns: cfg.connLimits(proxies)}
 	p.limiter = admission.NewLimiter(redis, admission.LimiterOptions{Replicas: cfg.Replicas, Logger: logger, Registry: registry})
 	p.auth = auth.New(auth.Options{
 		KeySecret:   []byte(cfg.KeySecret),
@@ -94,6 +100,7 @@ func (cfg Config) assemble(logger *slog.Logger, registry prometheus.Registerer, 
 		Proxies:    proxies,
 		IPLimit:    cfg.ipLimit(),
 		FailedKeys: cfg.failedKeys(),
+		Bodies:     httpapi.NewBodies(cfg.bodyMemory()),
 		KeySecret:  []byte(cfg.KeySecret),
 		KeyEnv:     cfg.KeyEnv,
 		Admin:      cfg.OperatorKey != "",
@@ -125,6 +132,7 @@ func (p *parts) serve(ctx context.Context, cfg Config, logger *slog.Logger, regi
 		return httpserver.Run(public, httpserver.Options{
 			Listener: cfg.Listener,
 			Handler:  p.api.Handler(), //nolint:contextcheck // handlers take the request's context
+			Conns:    p.conns,
 			Notice:   cfg.DrainNotice,
 			Grace:    cfg.Grace,
 			OnDrain: func() {
@@ -139,6 +147,7 @@ func (p *parts) serve(ctx context.Context, cfg Config, logger *slog.Logger, regi
 		if err := httpserver.Run(background, httpserver.Options{
 			Listener: cfg.MetricsListener,
 			Handler:  telemetry.AdminHandler(registry),
+			Conns:    httpserver.Connections{Most: metricsConnections},
 			Logger:   logger,
 		}); background.Err() == nil {
 			return err

@@ -201,6 +201,7 @@ func (h *HeartbeatRequest) Validate() []problem.FieldError {
 func (o *OutcomeRequest) Validate(prefix string) []problem.FieldError {
 	r := &refusals{prefix: prefix}
 	r.check(o.LeaseToken != "", "lease_token", "is required")
+	r.check(!strings.ContainsRune(o.LeaseToken, 0), "lease_token", "must not hold a NUL")
 	kinds := map[string]bool{KindComplete: true, KindFail: true, KindSnooze: true, KindRelease: true}
 	r.check(kinds[o.Kind], "kind", "must be complete, fail, snooze or release")
 	r.check(len(o.Result) <= MaxResult, "result", "must be at most %d bytes", MaxResult)
@@ -242,6 +243,7 @@ func cut(text string, size int) string {
 func (t *TenantRequest) Validate() []problem.FieldError {
 	r := &refusals{}
 	r.check(validTitle(t.Name), "name", "must be 1 to 128 characters without control characters")
+	r.check(t.Plan == nil || ValidName(*t.Plan), "plan", nameRule)
 	r.weight(t.Weight)
 	return r.fields
 }
@@ -250,6 +252,7 @@ func (t *TenantRequest) Validate() []problem.FieldError {
 func (t *TenantPatch) Validate() []problem.FieldError {
 	r := &refusals{}
 	r.check(t.Name == nil || validTitle(*t.Name), "name", "must be 1 to 128 characters without control characters")
+	r.check(t.Plan == nil || ValidName(*t.Plan), "plan", nameRule)
 	r.weight(t.Weight)
 	if t.Overrides != nil {
 		r.limits(&t.Overrides.Limits, "overrides.")

@@ -6,7 +6,6 @@ package httpapi
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"net/http"
 	"strconv"
@@ -27,6 +26,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/clock"
 	"github.com/forgequeue/forgequeue/shared/identity"
+	"github.com/forgequeue/forgequeue/shared/memory"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -48,6 +48,8 @@ type Server struct {
 	Seals *seal.Keys
 	// Guard says which addresses they may push to.
 	Guard outbound.Guard
+	// Bodies bounds the memory of calls' bodies, see NewBodies.
+	Bodies *memory.Budget
 	// Draining says that this process is about to stop.
 	Draining func() bool
 	// Tracer makes spans; nil makes none.
@@ -80,8 +82,9 @@ func (s *Server) Handler(registry prometheus.Registerer) http.Handler {
 	})
 	router.Use(s.observe, s.recover)
 
-	router.GET("/livez", func(c *gin.Context) { c.JSON(http.StatusOK, gin.H{"status": "ok"}) })
-	router.GET("/readyz", s.readyz)
+	probes := []string{http.MethodGet, http.MethodHead}
+	router.Match(probes, "/livez", func(c *gin.Context) { c.JSON(http.StatusOK, gin.H{"status": "ok"}) })
+	router.Match(probes, "/readyz", s.readyz)
 
 	internal := router.Group("", s.verify)
 	route(s, internal, api.HopSubmit, s.submit)
@@ -180,6 +183,16 @@ func operator[Req, Resp any](serve func(context.Context, api.Item[Req]) (Resp, e
 	}
 }
 
+// bodyFactor is what a call takes at once for each byte of its body: the body, what
+// is decoded from it, and that as a statement's arguments.
+const bodyFactor = 3
+
+// NewBodies makes the budget for the memory of calls' bodies: most bytes for all,
+// three quarters of them for one route. The last fifth is not for submits.
+func NewBodies(most int64) *memory.Budget {
+	return memory.NewBudget(memory.Options{Most: most, Share: most / 4 * 3, Factor: bodyFactor})
+}
+
 type bodyKey struct{}
 
 // verify lets only signed requests through. The body is read before it is
@@ -189,13 +202,11 @@ func (s *Server) verify(c *gin.Context) {
 		s.refuse(c, problem.New(problem.Unauthenticated, "Only signed requests are answered."))
 		return
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, api.MaxHopBody))
+	held := s.Bodies.Hold(c.Request.URL.Path, c.Request.URL.Path != api.HopSubmit)
+	defer held.Release()
+	body, err := held.Read(nil, http.MaxBytesReader(c.Writer, c.Request.Body, api.MaxHopBody), c.Request.ContentLength)
 	if err != nil {
-		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-			s.refuse(c, problem.New(problem.PayloadTooLarge, "An internal call may have 64 MiB."))
-			return
-		}
-		s.refuse(c, problem.New(problem.InvalidRequest, "The body did not arrive whole."))
+		s.refuse(c, unread(err))
 		return
 	}
 	now := clock.Now()
@@ -214,7 +225,20 @@ func (s *Server) verify(c *gin.Context) {
 	default:
 		ctx := context.WithValue(c.Request.Context(), loggerKey{}, s.Logger)
 		c.Request = c.Request.WithContext(context.WithValue(ctx, bodyKey{}, body))
+		c.Next() // here, so that the memory counts until the answer is written
 	}
+}
+
+// unread says why a body was not read to its end.
+func unread(err error) *problem.Problem {
+	_, tooLarge := errors.AsType[*http.MaxBytesError](err)
+	switch {
+	case tooLarge:
+		return problem.New(problem.PayloadTooLarge, "An internal call may have 64 MiB.")
+	case errors.Is(err, memory.ErrFull), errors.Is(err, memory.ErrShare):
+		return problem.New(problem.Overloaded, "The calls that are under way hold as much memory as they may; nothing was changed. Try again later.").WithRetryAfter(time.Second)
+	}
+	return problem.New(problem.InvalidRequest, "The body did not arrive whole.")
 }
 
 // items decodes the envelope.

@@ -6,48 +6,65 @@ import (
 	"strings"
 )
 
-// Proxies are the networks whose word about a client's address is taken. None is
-// the default, and then no header is looked at.
-type Proxies []netip.Prefix
+// The headers in which a proxy may name a client's address.
+const (
+	headerForwardedFor = "X-Forwarded-For"
+	headerForwarded    = "Forwarded" // RFC 7239
+)
 
-// ClientAddress is the address that a request came from: the peer's, or, where
-// that is a proxy of ours, the last one in X-Forwarded-For or Forwarded (RFC 7239)
-// that is not. An entry that cannot be read, as "unknown", ends the walk at the
-// proxy that wrote it. Where both headers are there and disagree, one of them was
-// handed on unread and may be the client's own: then the proxy's address counts.
-// It gives the zero address where remoteAddr is none, as on a Unix socket.
-func (p Proxies) ClientAddress(remoteAddr string, header http.Header) netip.Addr {
+// ValidProxyHeader says whether proxies may name a client's address in a header of
+// this name.
+func ValidProxyHeader(name string) bool {
+	name = http.CanonicalHeaderKey(name)
+	return name == headerForwardedFor || name == headerForwarded
+}
+
+// Proxies are the networks whose word about a client's address is taken, and the one
+// header that it is in. A second header would be the client's own, handed on by a
+// proxy that knows the first alone. The zero value is none, and then no header is
+// looked at.
+type Proxies struct {
+	header   string // as http.CanonicalHeaderKey writes it
+	networks []netip.Prefix
+}
+
+// ClientAddress is the address that a request came from: the peer's, or, where that is
+// a proxy of ours, the last one in the header that is not. attributed is false where
+// such a proxy does not say: the header is not there, or the walk meets an entry that cannot
+// be read, as "unknown". Such requests are nobody's in particular, not the proxy's:
+// its address may be free of limits, and must not become so for who can spoil a
+// header. The address is zero where remoteAddr is none, as on a Unix socket.
+func (p Proxies) ClientAddress(remoteAddr string, header http.Header) (client netip.Addr, attributed bool) {
 	peer, ok := parseNode(remoteAddr)
-	if !ok || !p.trusts(peer) {
-		return peer
+	if !ok || !p.Trusts(peer) {
+		return peer, true
 	}
-	forwardedFor, hasFor := p.walk(peer, addresses(header.Values("X-Forwarded-For"), plainNode))
-	forwarded, has := p.walk(peer, addresses(header.Values("Forwarded"), forwardedNode))
-	switch {
-	case hasFor && has && forwardedFor != forwarded:
-		return peer
-	case hasFor:
-		return forwardedFor
-	default:
-		return forwarded
+	node := plainNode
+	if p.header == headerForwarded {
+		node = forwardedNode
 	}
+	return p.walk(peer, addresses(header[p.header], node))
 }
 
 // walk goes from the nearest hop outwards for as long as hops are trusted.
-func (p Proxies) walk(peer netip.Addr, hops []string) (client netip.Addr, present bool) {
+func (p Proxies) walk(peer netip.Addr, hops []string) (client netip.Addr, attributed bool) {
 	client = peer
-	for i := len(hops) - 1; i >= 0 && p.trusts(client); i-- {
+	for i := len(hops) - 1; i >= 0 && p.Trusts(client); i-- {
 		hop, ok := parseNode(hops[i])
 		if !ok {
-			break
+			return netip.Addr{}, false
 		}
 		client = hop
 	}
-	return client, len(hops) > 0
+	if len(hops) == 0 {
+		return netip.Addr{}, false
+	}
+	return client, true
 }
 
-func (p Proxies) trusts(address netip.Addr) bool {
-	for _, prefix := range p {
+// Trusts says whether an address is one of the proxies'.
+func (p Proxies) Trusts(address netip.Addr) bool {
+	for _, prefix := range p.networks {
 		if prefix.Contains(address) {
 			return true
 		}
@@ -56,9 +73,9 @@ func (p Proxies) trusts(address netip.Addr) bool {
 }
 
 // ParseProxies reads networks in CIDR notation; a bare address is itself alone, and
-// nothing but spaces is none.
-func ParseProxies(networks []string) (Proxies, error) {
-	var proxies Proxies
+// nothing but spaces is none. header is where they name clients' addresses.
+func ParseProxies(header string, networks []string) (Proxies, error) {
+	proxies := Proxies{header: http.CanonicalHeaderKey(header)}
 	for _, network := range networks {
 		network = strings.TrimSpace(network)
 		if network == "" {
@@ -66,14 +83,14 @@ func ParseProxies(networks []string) (Proxies, error) {
 		}
 		if address, err := netip.ParseAddr(network); err == nil {
 			address = address.Unmap()
-			proxies = append(proxies, netip.PrefixFrom(address, address.BitLen()))
+			proxies.networks = append(proxies.networks, netip.PrefixFrom(address, address.BitLen()))
 			continue
 		}
 		prefix, err := netip.ParsePrefix(network)
 		if err != nil {
-			return nil, err
+			return Proxies{}, err
 		}
-		proxies = append(proxies, prefix.Masked())
+		proxies.networks = append(proxies.networks, prefix.Masked())
 	}
 	return proxies, nil
 }

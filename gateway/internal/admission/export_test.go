@@ -111,9 +111,3 @@ func ScriptSHA() string { return newScript(limiterScript()).sha }
 func (r *Request) Arguments(prefix string) (keys []string, args []any) {
 	return r.arguments(prefix, false, 1)
 }
-
-// SetClock has a FailedKeys live by another clock.
-func (f *FailedKeys) SetClock(now func() time.Time) { f.limit.now = now }
-
-// Addresses is how many are remembered.
-func (f *FailedKeys) Addresses() int { return f.limit.Addresses() }

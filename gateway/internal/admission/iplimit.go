@@ -93,27 +93,6 @@ func (l *IPLimit) Addresses() int {
 	return l.buckets.len()
 }
 
-// FailedKeys limits how often an address may fail to authenticate. A key that is
-// good costs nothing, so that many clients behind one address do not hinder each
-// other; an address that has used its failures up is refused before its key is
-// looked up. Safe for concurrent use.
-type FailedKeys struct{ limit *IPLimit }
-
-// NewFailedKeys makes a FailedKeys.
-func NewFailedKeys(opts IPLimitOptions) *FailedKeys { return &FailedKeys{limit: NewIPLimit(opts)} }
-
-// Refuse says whether the address is refused before its key is looked up, and
-// for how long.
-func (f *FailedKeys) Refuse(address netip.Addr) (retryAfter time.Duration, refused bool) {
-	return f.limit.Exhausted(address)
-}
-
-// Burst is how often an address may fail at once.
-func (f *FailedKeys) Burst() int { return f.limit.Burst() }
-
-// Failed counts a key that was no good.
-func (f *FailedKeys) Failed(address netip.Addr) { _, _ = f.limit.Allow(address) }
-
 // bucketOf is the address that a client counts as.
 func bucketOf(address netip.Addr) netip.Addr {
 	address = address.Unmap().WithZone("")

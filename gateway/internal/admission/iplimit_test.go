@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/netip"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -99,47 +100,56 @@ func TestIPLimitMemoryIsBounded(t *testing.T) {
 	runtime.KeepAlive(l)
 }
 
-func TestFailedKeys(t *testing.T) {
+func TestExhausted(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	f := admission.NewFailedKeys(admission.IPLimitOptions{PerSecond: 1, Burst: 3})
-	f.SetClock(func() time.Time { return now })
+	l := admission.NewIPLimit(admission.IPLimitOptions{PerSecond: 1, Burst: 3})
+	l.SetClock(func() time.Time { return now })
 	bad, good := ip("192.0.2.1"), ip("192.0.2.2")
 	for i := range 10 {
-		if _, refused := f.Refuse(good); refused {
+		if _, exhausted := l.Exhausted(good); exhausted {
 			t.Fatalf("%d looks cost something", i)
 		}
 	}
-	if f.Addresses() != 0 {
-		t.Error("an address that never failed is remembered")
+	if l.Addresses() != 0 {
+		t.Error("an address that took nothing is remembered")
 	}
 	for i := range 3 {
-		if _, refused := f.Refuse(bad); refused {
-			t.Fatalf("refused after %d failures", i)
+		if _, exhausted := l.Exhausted(bad); exhausted {
+			t.Fatalf("exhausted after %d", i)
 		}
-		f.Failed(bad)
+		l.Allow(bad)
 	}
-	wait, refused := f.Refuse(bad)
-	if !refused || wait <= 0 || wait > time.Second {
-		t.Fatalf("after three failures: %v, wait %v", refused, wait)
+	wait, exhausted := l.Exhausted(bad)
+	if !exhausted || wait <= 0 || wait > time.Second {
+		t.Fatalf("after three: %v, wait %v", exhausted, wait)
 	}
-	if _, refused := f.Refuse(good); refused {
-		t.Error("another address is refused for it")
+	if _, exhausted := l.Exhausted(good); exhausted {
+		t.Error("so is another address")
 	}
 	now = now.Add(wait)
-	if _, refused := f.Refuse(bad); refused {
-		t.Error("refused after its wait")
+	if _, exhausted := l.Exhausted(bad); exhausted {
+		t.Error("exhausted after its wait")
 	}
 }
 
+// One header decides, and what it says is the client's address, the strict reading, or
+// nothing: never the proxy's own address.
 func TestClientAddress(t *testing.T) {
 	t.Parallel()
-	proxies, err := admission.ParseProxies([]string{"10.0.0.0/8", "2001:db8::/32", "192.0.2.7"})
+	networks := []string{"10.0.0.0/8", "2001:db8::/32", "192.0.2.7"}
+	proxies, err := admission.ParseProxies("X-Forwarded-For", networks)
 	if err != nil {
 		t.Fatal(err)
 	}
+	modern, err := admission.ParseProxies("forwarded", networks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const nobody = "nobody in particular"
 	xff := func(values ...string) http.Header { return http.Header{"X-Forwarded-For": values} }
 	forwarded := func(values ...string) http.Header { return http.Header{"Forwarded": values} }
+	both := http.Header{"X-Forwarded-For": {"198.51.100.1"}, "Forwarded": {"for=1.1.1.1"}}
 	for _, c := range []struct {
 		what    string
 		proxies admission.Proxies
@@ -147,55 +157,66 @@ func TestClientAddress(t *testing.T) {
 		header  http.Header
 		want    string
 	}{
-		{"no header", proxies, "10.0.0.1:1234", nil, "10.0.0.1"},
-		{"no proxy configured", nil, "10.0.0.1:1234", xff("198.51.100.1"), "10.0.0.1"},
+		{"no header", proxies, "10.0.0.1:1234", nil, nobody},
+		{"no proxy configured", admission.Proxies{}, "10.0.0.1:1234", xff("198.51.100.1"), "10.0.0.1"},
 		{"the peer is no proxy of ours", proxies, "198.51.100.9:1", xff("198.51.100.1"), "198.51.100.9"},
 		{"one hop", proxies, "10.0.0.1:1234", xff("198.51.100.1"), "198.51.100.1"},
 		{"what the client invented is left of it", proxies, "10.0.0.1:1", xff("127.0.0.1, 198.51.100.1"), "198.51.100.1"},
+		{"rubbish of the client is left of it", proxies, "10.0.0.1:1", xff("x", "", "198.51.100.1"), "198.51.100.1"},
 		{"two hops, one ours", proxies, "10.0.0.1:1", xff("203.0.113.5, 198.51.100.1, 10.9.9.9"), "198.51.100.1"},
 		{"several lines are one list", proxies, "10.0.0.1:1", xff("203.0.113.5", "198.51.100.1,10.9.9.9"), "198.51.100.1"},
 		{"all ours", proxies, "10.0.0.1:1", xff("10.1.1.1, 10.2.2.2"), "10.1.1.1"},
-		{"rubbish ends the walk", proxies, "10.0.0.1:1", xff("198.51.100.1, unknown, 10.3.3.3"), "10.3.3.3"},
-		{"empty", proxies, "10.0.0.1:1", xff(""), "10.0.0.1"},
+		{"rubbish from a proxy of ours", proxies, "10.0.0.1:1", xff("198.51.100.1, unknown, 10.3.3.3"), nobody},
+		{"empty", proxies, "10.0.0.1:1", xff(""), nobody},
 		{"with ports", proxies, "10.0.0.1:1", xff("198.51.100.1:99"), "198.51.100.1"},
 		{"IPv6", proxies, "[2001:db8::1]:1", xff("2a00::5"), "2a00::5"},
 		{"IPv6 in brackets, with a port", proxies, "[2001:db8::1]:1", xff("[2a00::5]:8"), "2a00::5"},
 		{"an IPv4 peer in IPv6", proxies, "[::ffff:10.0.0.1]:1", xff("::ffff:198.51.100.1"), "198.51.100.1"},
 		{"a single trusted address", proxies, "192.0.2.7:1", xff("198.51.100.1"), "198.51.100.1"},
 		{"its neighbour", proxies, "192.0.2.8:1", xff("198.51.100.1"), "192.0.2.8"},
-		{"Forwarded", proxies, "10.0.0.1:1", forwarded(`for=198.51.100.1;proto=https;by=10.0.0.1`), "198.51.100.1"},
-		{"Forwarded, quoted IPv6", proxies, "10.0.0.1:1", forwarded(`proto=https;For="[2a00::5]:4711"`), "2a00::5"},
-		{"Forwarded, a comma in quotes", proxies, "10.0.0.1:1", forwarded(`for=203.0.113.5, for=198.51.100.1;host="a,b;for=1.1.1.1"`), "198.51.100.1"},
-		{"Forwarded, hidden", proxies, "10.0.0.1:1", forwarded(`for=198.51.100.1, for=_hidden`), "10.0.0.1"},
-		{"Forwarded, twice in one element", proxies, "10.0.0.1:1", forwarded(`for=198.51.100.1;for=198.51.100.2`), "10.0.0.1"},
-		{"Forwarded without for", proxies, "10.0.0.1:1", forwarded(`proto=https`), "10.0.0.1"},
-		{"Forwarded, quotes that do not end", proxies, "10.0.0.1:1", forwarded(`for="198.51.100.1`), "10.0.0.1"},
-		{"both agree", proxies, "10.0.0.1:1", http.Header{"X-Forwarded-For": {"198.51.100.1"}, "Forwarded": {"for=198.51.100.1"}}, "198.51.100.1"},
-		{"both, one forged", proxies, "10.0.0.1:1", http.Header{"X-Forwarded-For": {"198.51.100.1"}, "Forwarded": {"for=1.1.1.1"}}, "10.0.0.1"},
+		{"Forwarded", modern, "10.0.0.1:1", forwarded(`for=198.51.100.1;proto=https;by=10.0.0.1`), "198.51.100.1"},
+		{"Forwarded, quoted IPv6", modern, "10.0.0.1:1", forwarded(`proto=https;For="[2a00::5]:4711"`), "2a00::5"},
+		{"Forwarded, a comma in quotes", modern, "10.0.0.1:1", forwarded(`for=203.0.113.5, for=198.51.100.1;host="a,b;for=1.1.1.1"`), "198.51.100.1"},
+		{"Forwarded, hidden", modern, "10.0.0.1:1", forwarded(`for=198.51.100.1, for=_hidden`), nobody},
+		{"Forwarded, twice in one element", modern, "10.0.0.1:1", forwarded(`for=198.51.100.1;for=198.51.100.2`), nobody},
+		{"Forwarded without for", modern, "10.0.0.1:1", forwarded(`proto=https`), nobody},
+		{"Forwarded, quotes that do not end", modern, "10.0.0.1:1", forwarded(`for="198.51.100.1`), nobody},
+		{"a Forwarded of the client's own", proxies, "10.0.0.1:1", both, "198.51.100.1"},
+		{"an X-Forwarded-For of the client's own", modern, "10.0.0.1:1", both, "1.1.1.1"},
+		{"only the header that does not count", proxies, "10.0.0.1:1", forwarded("for=1.1.1.1"), nobody},
 		{"a zone", proxies, "[fe80::1%eth0]:1", nil, "fe80::1"},
 	} {
-		if got := c.proxies.ClientAddress(c.peer, c.header); got != ip(c.want) {
-			t.Errorf("%s: %v, want %s", c.what, got, c.want)
+		got, attributed := c.proxies.ClientAddress(c.peer, c.header)
+		if c.want == nobody && (got.IsValid() || attributed) || c.want != nobody && (got != ip(c.want) || !attributed) {
+			t.Errorf("%s: %v, %v, want %s", c.what, got, attributed, c.want)
 		}
 	}
-	if got := proxies.ClientAddress("@", xff("198.51.100.1")); got.IsValid() {
-		t.Errorf("a Unix socket is %v", got)
+	if got, attributed := proxies.ClientAddress("@", xff("198.51.100.1")); got.IsValid() || !attributed {
+		t.Errorf("a Unix socket is %v, %v", got, attributed)
 	}
-	if _, err := admission.ParseProxies([]string{"10.0.0.0/8", "ten"}); err == nil {
+	if _, err := admission.ParseProxies("X-Forwarded-For", []string{"10.0.0.0/8", "ten"}); err == nil {
 		t.Error("ten is a network")
+	}
+	if admission.ValidProxyHeader("X-Real-IP") || !admission.ValidProxyHeader("x-forwarded-for") {
+		t.Error("the wrong headers are taken")
 	}
 }
 
-// Whatever the header holds, the walk ends, and the answer is the peer's or in it.
+// Whatever the header holds, the walk ends, and does not end at the proxy.
 func FuzzClientAddress(f *testing.F) {
 	for _, seed := range []string{"", "a", `for="\`, "[", "[]", `for="[::1]:1", for=x`, ",,,", `"`, "1.2.3.4:", "::%"} {
-		f.Add(seed, seed)
+		f.Add(seed)
 	}
-	proxies := admission.Proxies{netip.MustParsePrefix("0.0.0.0/0")}
-	f.Fuzz(func(t *testing.T, forwardedFor, forwarded string) {
-		header := http.Header{"X-Forwarded-For": {forwardedFor}, "Forwarded": {forwarded}}
-		if got := proxies.ClientAddress("10.0.0.1:1", header); !got.IsValid() {
-			t.Errorf("no address from %q, %q", forwardedFor, forwarded)
+	f.Fuzz(func(t *testing.T, said string) {
+		for _, name := range []string{"X-Forwarded-For", "Forwarded"} {
+			proxies, err := admission.ParseProxies(name, []string{"192.0.2.0/24"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, attributed := proxies.ClientAddress("192.0.2.1:1", http.Header{name: {said}})
+			if got.IsValid() != attributed || got == ip("192.0.2.1") && !strings.Contains(strings.ToLower(said), "c000") && !strings.Contains(said, "192.0.2.1") {
+				t.Errorf("%v, %v from %q", got, attributed, said)
+			}
 		}
 	})
 }

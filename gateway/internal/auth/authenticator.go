@@ -91,7 +91,11 @@ type Caller struct {
 // Authenticate proves the holder of a credential. It gives ErrUnauthenticated
 // for a credential that is no good, and any other error where core could not
 // say: a caller must not be told 401 then.
-func (a *Authenticator) Authenticate(ctx context.Context, credential string) (Caller, error) {
+//
+// stranger, where not nil, is asked before core is asked for a key that may be
+// invented: one that is neither signed by us nor was good before. Its error is
+// Authenticate's.
+func (a *Authenticator) Authenticate(ctx context.Context, credential string, stranger func() error) (Caller, error) {
 	if a.isOperator(credential) {
 		return Caller{Principal: api.Principal{Kind: api.PrincipalOperator}}, nil
 	}
@@ -99,7 +103,15 @@ func (a *Authenticator) Authenticate(ctx context.Context, credential string) (Ca
 	if err != nil {
 		return Caller{}, fmt.Errorf("%w: %w", ErrUnauthenticated, err)
 	}
-	known, err := a.key(ctx, presented.ID)
+	known, cached := a.cached(presented.ID)
+	if !cached {
+		if stranger != nil && !a.familiar(presented) && !a.signed(presented) {
+			if err := stranger(); err != nil {
+				return Caller{}, err
+			}
+		}
+		known, err = a.key(ctx, presented.ID)
+	}
 	if err != nil {
 		return Caller{}, fmt.Errorf("look up key %s: %w", presented.ID, err)
 	}
@@ -143,15 +155,26 @@ func (a *Authenticator) proves(presented Key, known *api.HopKey) bool {
 	return tenant || platform
 }
 
-// key gives the key, nil if there is none.
-func (a *Authenticator) key(ctx context.Context, id string) (*api.HopKey, error) {
+// signed says whether a gateway with our secret has made the key.
+func (a *Authenticator) signed(presented Key) bool {
+	mac := a.macs.Get().(hash.Hash) //nolint:forcetypeassert // the pool holds nothing else
+	defer a.macs.Put(mac)
+	return presented.signedBy(mac)
+}
+
+// cached gives what is remembered of a key, nil for one that there is not, and
+// whether anything is.
+func (a *Authenticator) cached(id string) (*api.HopKey, bool) {
 	now := a.now()
 	if key, ok := a.found.get(id, now); ok {
-		return key, nil
+		return key, true
 	}
-	if _, ok := a.missing.get(id, now); ok {
-		return nil, nil
-	}
+	_, ok := a.missing.get(id, now)
+	return nil, ok
+}
+
+// key asks core for the key, nil if there is none.
+func (a *Authenticator) key(ctx context.Context, id string) (*api.HopKey, error) {
 	// One flight a key. It is not bound to the caller that started it: others wait
 	// for it as well, and must not fail because the first has left.
 	// Who asks after something was forgotten does not join a flight from before.
@@ -237,16 +260,9 @@ func (a *Authenticator) ForgetAll() {
 	a.holds.look()
 }
 
-// Familiar says whether a credential is an API key that was good when it was last
-// looked up, however long ago. It looks nothing up, and admits nobody: it tells a
-// caller who once had a good key from one who tries keys out. The operator key is
-// never familiar: it may be weaker than a key that we drew, so guesses at it
-// are counted whatever they say.
-func (a *Authenticator) Familiar(credential string) bool {
-	presented, err := Parse(credential)
-	if err != nil {
-		return false
-	}
+// familiar says whether a key was good when it was last looked up, however long
+// ago. It looks nothing up, and admits nobody.
+func (a *Authenticator) familiar(presented Key) bool {
 	known := a.found.known(presented.ID)
 	return known != nil && a.proves(presented, known)
 }

@@ -2,15 +2,17 @@
 //
 // An API key reads
 //
-//	fq_live_4kZp0XbQm1TtUe7R_8sV…27 characters…c1Q2xY
-//	│  │    │                │                  └ checksum: CRC-32 of all before it, 6 characters
+//	fq_live_4kZp0XbQm1TtUe7R_8sV…27 characters…Lq0…c1Q2xY
+//	│  │    │                │                  │   └ checksum: CRC-32 of all before it, 6 characters
+//	│  │    │                │                  └ signature: HMAC of id and secret, 11 characters; older keys have none
 //	│  │    │                └ secret: 27 characters of base62, 160 bits
 //	│  │    └ key id: 16 characters of base62; may be shown and logged
 //	│  └ environment: a label for people and secret scanners
 //	└ ForgeQueue
 //
 // The checksum costs nothing to check, so that garbage is refused without a
-// look-up. What is stored of the secret is its HMAC under a secret that only
+// look-up; the signature tells keys that were made here from invented ones, so that those
+// alone can be refused a look-up when there are too many. What is stored of the secret is its HMAC under a secret that only
 // gateways have: whoever reads the database can neither use nor make a key.
 //
 // Keys are read from core and remembered for at most 30 s (Authenticator).

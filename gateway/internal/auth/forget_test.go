@@ -27,7 +27,7 @@ func TestForgetLimitsAndAll(t *testing.T) {
 		t.Helper()
 		before := c.asked.Load()
 		for _, key := range keys {
-			if _, err := a.Authenticate(t.Context(), key); err != nil {
+			if _, err := a.Authenticate(t.Context(), key, nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -63,7 +63,7 @@ func TestForgetLimitsDuringALookUp(t *testing.T) {
 		a := c.authenticator()
 		key := c.add(func(k *api.HopKey) { k.Plan = &api.Plan{Name: "old"} })
 		plan := func() string {
-			caller, err := a.Authenticate(t.Context(), key.Text())
+			caller, err := a.Authenticate(t.Context(), key.Text(), nil)
 			if err != nil {
 				t.Errorf("%s: %v", what, err)
 				return ""
@@ -103,36 +103,50 @@ func TestForgetLimitsDuringALookUp(t *testing.T) {
 	}
 }
 
-func TestFamiliar(t *testing.T) {
+// Who may have invented a key is a stranger, and asked about before core is. A key
+// that was good before is none, nor one that is signed, nor the operator's.
+func TestStrangers(t *testing.T) {
 	t.Parallel()
 	c := newCore()
 	a := c.authenticator()
 	key := c.add(nil)
-	familiar := func(what, credential string, want bool) {
+	refused := errors.New("no strangers")
+	ask := func(what, credential string, want error) {
 		t.Helper()
-		if got := a.Familiar(credential); got != want {
-			t.Errorf("%s: familiar is %v", what, got)
+		asked := c.asked.Load()
+		_, err := a.Authenticate(t.Context(), credential, func() error { return refused })
+		if !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", what, err, want)
+		}
+		if want == refused && c.asked.Load() != asked { //nolint:errorlint // it is ours
+			t.Errorf("%s: core was asked", what)
 		}
 	}
-	familiar("one that was never looked up", key.Text(), false)
-	if _, err := a.Authenticate(t.Context(), key.Text()); err != nil {
+	ask("one that was never looked up", key.Text(), refused)
+	if _, err := a.Authenticate(t.Context(), key.Text(), func() error { return nil }); err != nil {
 		t.Fatal(err)
 	}
-	asked := c.asked.Load()
-	familiar("one that is remembered", key.Text(), true)
-	familiar("another secret", auth.Key{Env: "live", ID: key.ID, Secret: strings.Repeat("x", 27)}.Text(), false)
-	familiar("the operator key", operatorKey, false)
-	familiar("nothing", "", false)
+	ask("one that is remembered", key.Text(), nil)
+	wrong := auth.Key{Env: "live", ID: key.ID, Secret: strings.Repeat("x", 27)}.Text()
+	ask("another secret", wrong, auth.ErrUnauthenticated)
+	ask("the operator key", operatorKey, nil)
+	ask("nothing", "", auth.ErrUnauthenticated)
 	c.pass(time.Hour)
-	familiar("one whose look-up is old", key.Text(), true)
+	ask("another secret, of a key whose look-up is old", wrong, refused)
+	ask("one whose look-up is old", key.Text(), nil)
 	a.ForgetAll()
-	familiar("one that was forgotten", key.Text(), true)
-	if c.asked.Load() != asked {
-		t.Error("core was asked")
-	}
+	ask("one that was forgotten", key.Text(), nil)
 	c.set(func() { delete(c.keys, key.ID) })
-	if _, err := a.Authenticate(t.Context(), key.Text()); !errors.Is(err, auth.ErrUnauthenticated) {
-		t.Errorf("a forgotten key that was revoked: %v", err)
-	}
-	familiar("one that is there no longer", key.Text(), false)
+	a.ForgetAll()
+	ask("one that was revoked", key.Text(), auth.ErrUnauthenticated)
+	c.pass(time.Minute)
+	ask("one that is there no longer", key.Text(), refused)
+
+	signed := auth.Mint("live").Signed(keySecret)
+	ask("a signed one that core does not know", signed.Text(), auth.ErrUnauthenticated)
+	forged := auth.Mint("live").Signed([]byte("somebody else's secret, of 32 bytes or more"))
+	ask("one that somebody else has signed", forged.Text(), refused)
+	moved := signed
+	moved.ID = auth.Mint("live").ID
+	ask("a signature of another key", moved.Text(), refused)
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"hash"
 	"hash/crc32"
@@ -18,8 +19,10 @@ const (
 
 	keyIDLength = 16
 	// 27 characters of base62 hold 160.7 bits.
-	secretLength   = 27
-	checksumLength = 6
+	secretLength = 27
+	// A signature of 11 characters of base62 holds 64 bits.
+	signatureLength = 11
+	checksumLength  = 6
 	// What Parse takes is wider than what Mint makes, so that a later gateway may
 	// make longer keys while this one still runs.
 	minKeyIDLength  = 12
@@ -61,6 +64,30 @@ func (k Key) Text() string {
 	return text + checksum(text)
 }
 
+// Signed gives the key a secret that ends in a signature of all before it, so that a
+// gateway can tell the keys that gateways have made from those that somebody has
+// invented, before it asks core. It proves no more than that: the key may be revoked.
+func (k Key) Signed(keySecret []byte) Key {
+	k.Secret += k.signature(hmac.New(sha256.New, keySecret), len(k.Secret))
+	return k
+}
+
+// signedBy says whether the secret ends in a signature.
+func (k Key) signedBy(mac hash.Hash) bool {
+	if len(k.Secret) != secretLength+signatureLength {
+		return false
+	}
+	return hmac.Equal([]byte(k.signature(mac, secretLength)), []byte(k.Secret[secretLength:]))
+}
+
+// signature is of the id and the first characters of the secret. The spaces keep it
+// apart from what HMAC sums up: no secret holds one.
+func (k Key) signature(mac hash.Hash, length int) string {
+	mac.Reset()
+	_, _ = mac.Write([]byte("signature of " + k.ID + " " + k.Secret[:length])) // a hash never fails
+	return digits(binary.BigEndian.Uint64(mac.Sum(nil)), signatureLength)
+}
+
 // HMAC is what may be stored of the key: HMAC-SHA-256 of its secret.
 func (k Key) HMAC(keySecret []byte) []byte { return k.sumBy(hmac.New(sha256.New, keySecret)) }
 
@@ -99,13 +126,17 @@ func validSecret(secret string) bool {
 // checksum is CRC-32 (IEEE) in base62, most significant character first; 6
 // characters hold any 32 bits.
 func checksum(text string) string {
-	sum := crc32.ChecksumIEEE([]byte(text))
-	var digits [checksumLength]byte
-	for i := range digits {
-		digits[checksumLength-1-i] = base62[sum%62]
-		sum /= 62
+	return digits(uint64(crc32.ChecksumIEEE([]byte(text))), checksumLength)
+}
+
+// digits writes a number in base62, most significant character first.
+func digits(number uint64, length int) string {
+	text := make([]byte, length)
+	for i := range text {
+		text[length-1-i] = base62[number%62]
+		number /= 62
 	}
-	return string(digits[:])
+	return string(text)
 }
 
 // draw gives n characters, each equally likely: bytes from 248 (4·62) on are

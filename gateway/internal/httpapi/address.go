@@ -20,10 +20,12 @@ const (
 // many do, before anything else of it is looked at.
 func (s *Server) limitAddress(g *gin.Context) {
 	c := callOf(g)
-	c.address = s.proxies.ClientAddress(g.Request.RemoteAddr, g.Request.Header)
-	if s.ipLimit == nil || unlimited(c.address) || isProbe(g.FullPath()) {
+	var attributed bool
+	c.address, attributed = s.proxies.ClientAddress(g.Request.RemoteAddr, g.Request.Header)
+	if s.ipLimit == nil || attributed && unlimited(c.address) || isProbe(g.FullPath()) {
 		return
 	}
+	// What a proxy does not attribute shares the bucket of the zero address.
 	if wait, ok := s.ipLimit.Allow(c.address); !ok {
 		refuse(g, s.tooMany(policyAddress, s.ipLimit.Burst(), wait, "Too many requests came from this address."))
 		g.Abort()
@@ -40,17 +42,38 @@ func unlimited(address netip.Addr) bool { return !address.IsValid() || address.I
 // nothing.
 func isProbe(route string) bool { return route == "/livez" || route == "/readyz" }
 
-// tooManyFailures refuses a credential of an address that has sent too many bad
-// ones, nil if it has not. Who has had a good key lately is let in to show it
-// again: others behind the same address must not be able to keep him out.
-func (s *Server) tooManyFailures(c *call, credential string) error {
+// strangersPerSecond is how many keys that may be invented are looked up a second for
+// all addresses together that have failed too often. It keeps an address with many
+// clients from being shut: a good key needs one look-up, and is known from then on.
+const strangersPerSecond = 50
+
+// admitStranger refuses to have core asked for a key that may be invented, of an
+// address that has sent too many credentials that are no good. Nil lets it ask.
+func (s *Server) admitStranger(c *call) error {
 	if s.failedKeys == nil {
 		return nil
 	}
-	wait, refused := s.failedKeys.Refuse(c.address)
-	if !refused || s.auth.Familiar(credential) {
+	wait, exhausted := s.failedKeys.Exhausted(c.address)
+	if !exhausted || s.strangers.Allow() {
 		return nil
 	}
+	return s.tooManyFailures(wait)
+}
+
+// countFailure counts a credential that is no good. It gives what is answered in place of 401
+// where there were too many.
+func (s *Server) countFailure(c *call) error {
+	if s.failedKeys == nil {
+		return nil
+	}
+	wait, ok := s.failedKeys.Allow(c.address)
+	if ok {
+		return nil
+	}
+	return s.tooManyFailures(wait)
+}
+
+func (s *Server) tooManyFailures(wait time.Duration) error {
 	return s.tooMany(policyFailedKeys, s.failedKeys.Burst(), wait, "Too many credentials that are no good came from this address.")
 }
 

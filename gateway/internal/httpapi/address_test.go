@@ -17,7 +17,7 @@ import (
 // behindProxy has a door believe loopback about where requests come from.
 func behindProxy(t *testing.T) func(*httpapi.Options) {
 	t.Helper()
-	proxies, err := admission.ParseProxies([]string{"127.0.0.0/8", "::1", " "})
+	proxies, err := admission.ParseProxies("X-Forwarded-For", []string{"127.0.0.0/8", "::1", " "})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +32,7 @@ func addressBurst(n int) func(*httpapi.Options) {
 
 func failures(n int) func(*httpapi.Options) {
 	return func(o *httpapi.Options) {
-		o.FailedKeys = admission.NewFailedKeys(admission.IPLimitOptions{PerSecond: slowly, Burst: n})
+		o.FailedKeys = admission.NewIPLimit(admission.IPLimitOptions{PerSecond: slowly, Burst: n})
 	}
 }
 
@@ -79,7 +79,7 @@ func TestLimitByAddress(t *testing.T) {
 		}
 	}
 	for range 10 {
-		if got := d.do("GET", "/v1/whoami", key, ""); got.status != 200 { // the proxy itself, on loopback
+		if got := from("127.0.0.1"); got.status != 200 { // somebody on the proxy's machine, which is this one
 			t.Errorf("loopback: %d", got.status)
 		}
 		for _, probe := range []string{"/livez", "/readyz"} {
@@ -99,7 +99,7 @@ func TestLimitByAddress(t *testing.T) {
 // Nobody's word is taken unless he is configured: all of these are one address.
 func TestForwardedHeadersOfStrangersAreIgnored(t *testing.T) {
 	t.Parallel()
-	strangers, err := admission.ParseProxies([]string{"10.0.0.0/8"})
+	strangers, err := admission.ParseProxies("X-Forwarded-For", []string{"10.0.0.0/8"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,13 +138,16 @@ func TestLimitOfFailedKeys(t *testing.T) {
 	for _, bad := range []string{auth.Mint("test").Text(), "", "short", good[:len(good)-1], expired} {
 		ask("203.0.113.7", bad).refused(t, 401, problem.Unauthenticated)
 	}
-	asked := len(d.core.Requests(api.HopKeyLookup))
-	for _, key := range []string{auth.Mint("test").Text(), "", expired, fresh, operatorKey} {
+	for _, key := range []string{auth.Mint("test").Text(), "", expired} {
 		ask("203.0.113.7", key).byAddress(t, "failed-keys")
 	}
-	if now := len(d.core.Requests(api.HopKeyLookup)); now != asked {
-		t.Errorf("core was asked for %d keys of an address that has used its failures up", now-asked)
+	// Whatever others have sent from there, a credential that is good works.
+	for what, key := range map[string]string{"an unfamiliar key": fresh, "a signed key": d.signedKey("read")} {
+		if got := ask("203.0.113.7", key); got.status != 200 {
+			t.Errorf("%s: %d %s", what, got.status, got.body)
+		}
 	}
+	ask("203.0.113.7", operatorKey).refused(t, 403, problem.Forbidden) // it is the operator's
 	// Others behind the same address, whose keys were good before, go on; also when
 	// these have to be looked up again.
 	parsed, err := auth.Parse(good)
@@ -159,13 +162,59 @@ func TestLimitOfFailedKeys(t *testing.T) {
 	}
 	d.core.RevokeKey(parsed.ID)
 	d.auth.Forget(parsed.ID)
-	ask("203.0.113.7", good).refused(t, 401, problem.Unauthenticated)
-	ask("203.0.113.7", good).byAddress(t, "failed-keys")
+	ask("203.0.113.7", good).byAddress(t, "failed-keys") // it is no good any more
 	if got := ask("203.0.113.8", fresh); got.status != 200 {
 		t.Errorf("another address: %d %s", got.status, got.body)
 	}
-	if got := d.metric("forgequeue_address_refusals_total"); got["policy=failed-keys"] != 6 {
+	if got := d.metric("forgequeue_address_refusals_total"); got["policy=failed-keys"] != 4 {
 		t.Errorf("%v", got)
+	}
+}
+
+// An address that sends invented keys has core asked for a few of them only, and
+// does not keep signed keys out with that.
+func TestInventedKeysAreHardlyLookedUp(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, behindProxy(t), failures(5))
+	d.accept()
+	signed := d.signedKey("read")
+	const invented, perSecond = 400, 50
+	began := time.Now()
+	for range invented {
+		if got := d.do("GET", "/v1/whoami", auth.Mint("test").Text(), "", "X-Forwarded-For", "203.0.113.7"); got.status != 401 && got.status != 429 {
+			t.Fatalf("%d %s", got.status, got.body)
+		}
+	}
+	most := 5 + perSecond + int(time.Since(began).Seconds()*perSecond) + 1
+	if asked := len(d.core.Requests(api.HopKeyLookup)); asked > most {
+		t.Errorf("core was asked for %d of %d invented keys, want %d at most", asked, invented, most)
+	}
+	if got := d.do("GET", "/v1/whoami", signed, "", "X-Forwarded-For", "203.0.113.7"); got.status != 200 {
+		t.Errorf("a signed key: %d %s", got.status, got.body)
+	}
+}
+
+// What a proxy of ours does not say of its clients, or a client has spoilt, has a
+// limit of its own: neither the proxy's, which may be none, nor another client's.
+func TestWhatAProxyDoesNotAttributeIsLimited(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, behindProxy(t), addressBurst(3))
+	key := d.key("read")
+	for i, headers := range [][]string{{"X-Forwarded-For", "unknown"}, {"Forwarded", "for=203.0.113.9"}, nil, {"X-Forwarded-For", ""}} {
+		got := d.do("GET", "/v1/whoami", key, "", headers...)
+		if i == 3 {
+			got.byAddress(t, "address-requests")
+		} else if got.status != 200 {
+			t.Errorf("%v: %d %s", headers, got.status, got.body)
+		}
+	}
+	for i := range 4 { // a header of his own changes nothing for who comes through a proxy that says it
+		got := d.do("GET", "/v1/whoami", key, "", "X-Forwarded-For", "203.0.113.9", "Forwarded", "x")
+		if i == 3 {
+			got.byAddress(t, "address-requests")
+		} else if got.status != 200 {
+			t.Errorf("%d: %d %s", i, got.status, got.body)
+		}
 	}
 }
 

@@ -47,7 +47,7 @@ func (s *Server) createPlatformKey(ctx context.Context, c *call, r api.PlatformK
 
 // mint draws a key, stores what core may know of it, and shows the rest once.
 func (s *Server) mint(ctx context.Context, c *call, request api.HopKeyCreateRequest) (reply[api.NewKey], error) {
-	key := auth.Mint(s.keyEnv)
+	key := auth.Mint(s.keyEnv).Signed(s.keySecret)
 	request.KeyID, request.SecretHMAC = key.ID, key.HMAC(s.keySecret)
 	stored, err := send[api.HopKeyCreateRequest, api.Key](ctx, s, c, coreclient.Write(api.HopKeyCreate), request)
 	if err != nil {

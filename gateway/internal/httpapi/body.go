@@ -8,55 +8,51 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/forgequeue/forgequeue/shared/memory"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-// keptBuffer bounds what goes back to the pool, so that one batch of 8 MiB does
-// not stay in memory for ever.
-const keptBuffer = 1 << 20
-
-func (s *Server) buffer() *bytes.Buffer {
-	return s.buffers.Get().(*bytes.Buffer) //nolint:forcetypeassert // the pool holds nothing else
-}
-
-// release takes a buffer back. Nothing decoded may point into it.
-func (s *Server) release(buffer *bytes.Buffer) {
-	if buffer.Cap() > keptBuffer {
-		return
-	}
-	buffer.Reset()
-	s.buffers.Put(buffer)
-}
-
-// readBody reads the body whole. However it is framed, no more than rule.max
-// bytes of it are held. The buffer stays empty for a body of white space only.
-func readBody(buffer *bytes.Buffer, w http.ResponseWriter, r *http.Request, rule bodyRule) error {
+// readBody reads the body whole, empty for one of white space only. However it is
+// framed, no more than rule.max bytes of it are held, and no more than there is
+// memory for. The text is valid until release.
+func (s *Server) readBody(w http.ResponseWriter, r *http.Request, c *call, rule bodyRule) ([]byte, error) {
 	if err := checkMedia(r); err != nil {
-		return err
+		return nil, err
 	}
 	if r.ContentLength > rule.max {
+		return nil, bodyTooLarge(rule.max)
+	}
+	text, err := s.readText(c, http.MaxBytesReader(w, r.Body, rule.max), r.ContentLength)
+	if err != nil {
+		return nil, s.unread(err, rule)
+	}
+	if len(text) > 0 && len(r.Header["Content-Type"]) == 0 {
+		return nil, unsupportedMedia("Send the body with Content-Type: application/json.")
+	}
+	if len(bytes.Trim(text, " \t\r\n")) > 0 {
+		return text, nil
+	}
+	if rule.optional {
+		return nil, nil
+	}
+	return nil, problem.New(problem.InvalidJSON, "The body is empty; this request needs a JSON object.")
+}
+
+// unread says why a body was not read to its end.
+func (s *Server) unread(err error, rule bodyRule) error {
+	_, tooLarge := errors.AsType[*http.MaxBytesError](err)
+	switch {
+	case tooLarge:
 		return bodyTooLarge(rule.max)
-	}
-	if r.ContentLength > 0 {
-		buffer.Grow(int(r.ContentLength) + bytes.MinRead) // MinRead: or ReadFrom grows it once more to see the end
-	}
-	if _, err := buffer.ReadFrom(http.MaxBytesReader(w, r.Body, rule.max)); err != nil {
-		if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
-			return bodyTooLarge(rule.max)
-		}
+	case errors.Is(err, memory.ErrShare):
+		s.bodyRefusals.WithLabelValues(reasonShare).Inc()
+		return problem.New(problem.Overloaded, "The requests that your tenant has under way hold as much memory as they may; nothing was changed. Wait for their answers, or send less at once.")
+	case errors.Is(err, memory.ErrFull):
+		s.bodyRefusals.WithLabelValues(reasonFull).Inc()
+		return problem.New(problem.Overloaded, "The requests that are under way hold as much memory as they may; nothing was changed. Try again later.")
+	default:
 		return problem.New(problem.InvalidJSON, "The body did not arrive whole.")
 	}
-	if buffer.Len() > 0 && len(r.Header["Content-Type"]) == 0 {
-		return unsupportedMedia("Send the body with Content-Type: application/json.")
-	}
-	if len(bytes.Trim(buffer.Bytes(), " \t\r\n")) > 0 {
-		return nil
-	}
-	buffer.Reset()
-	if rule.optional {
-		return nil
-	}
-	return problem.New(problem.InvalidJSON, "The body is empty; this request needs a JSON object.")
 }
 
 // checkMedia wants JSON as it is: a compressed body would have to be unpacked to

@@ -10,6 +10,7 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
 	"github.com/forgequeue/forgequeue/gateway/internal/auth"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/memory"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -33,6 +34,10 @@ type call struct {
 	// prefer and ifNoneMatch are the headers of these names, as they came.
 	prefer, ifNoneMatch []string
 	began               time.Time
+	// buffer is what the body was read into, nil before and after; held is the memory that
+	// is counted for it.
+	buffer *[]byte
+	held   *memory.Hold
 	// wait is how long the caller is ready to wait beyond the usual timeout.
 	wait time.Duration
 

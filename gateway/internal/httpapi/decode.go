@@ -31,7 +31,7 @@ func decode(text []byte, into any) error {
 	if bytes.TrimLeft(text, " \t\r\n")[0] == 'n' { // it is JSON: there is something, and nothing else begins so
 		return problem.Invalid(problem.FieldError{Field: "body", Message: "must be an object"})
 	}
-	return nil
+	return refuseNUL(text, into)
 }
 
 // strict is what decode adds to the package's own strictness; made once, for it holds
@@ -41,6 +41,10 @@ var strict = json.JoinOptions(
 	json.WithUnmarshalers(json.JoinUnmarshalers(
 		json.UnmarshalFromFunc(rawOrAbsent),
 		json.UnmarshalFromFunc(withoutNulls),
+		json.UnmarshalFromFunc(bounded[string]),
+		json.UnmarshalFromFunc(bounded[api.SubmitRequest]),
+		json.UnmarshalFromFunc(bounded[api.OutcomeRequest]),
+		json.UnmarshalFromFunc(bounded[api.Lease]),
 	)),
 )
 
@@ -68,38 +72,6 @@ func idOf(answer stdjson.RawMessage) string {
 		}
 	}
 	return ""
-}
-
-// rawOrAbsent keeps a payload or a result as it was sent, and null as absent.
-func rawOrAbsent(from *jsontext.Decoder, to *stdjson.RawMessage) error {
-	value, err := from.ReadValue()
-	if err != nil {
-		return err
-	}
-	*to = nil
-	if value.Kind() != 'n' {
-		*to = bytes.Clone(value) // the decoder's buffer is ours only until it reads on
-	}
-	return nil
-}
-
-// withoutNulls drops the members of a metadata object that are null.
-func withoutNulls(from *jsontext.Decoder, to *map[string]string) error {
-	var given map[string]*string
-	if err := json.UnmarshalDecode(from, &given); err != nil {
-		return err
-	}
-	*to = nil
-	for name, value := range given {
-		if value == nil {
-			continue
-		}
-		if *to == nil {
-			*to = make(map[string]string, len(given))
-		}
-		(*to)[name] = *value
-	}
-	return nil
 }
 
 // tooDeep counts brackets outside strings. It runs before the parser, which
@@ -151,7 +123,11 @@ func syntaxProblem(syntax *jsontext.SyntacticError) *problem.Problem {
 		p.Errors = append(p.Errors, problem.FieldError{Field: field, Message: "is there more than once"})
 		return p
 	}
-	return problem.New(problem.InvalidJSON, clip(fmt.Sprintf("At byte %d: %v.", syntax.ByteOffset, syntax.Err)))
+	p := problem.New(problem.InvalidJSON, clip(fmt.Sprintf("At byte %d: %v.", syntax.ByteOffset, syntax.Err)))
+	if syntax.JSONPointer != "" {
+		p.Errors = append(p.Errors, problem.FieldError{Field: fieldName(syntax.JSONPointer), Message: "cannot be read as JSON"})
+	}
+	return p
 }
 
 // wanted says what the field takes.

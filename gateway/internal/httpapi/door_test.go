@@ -79,6 +79,7 @@ func newDoorWith(t *testing.T, limits coreclient.Limits, change ...func(*httpapi
 		Core:      client,
 		Redis:     redis,
 		Limiter:   admission.NewLimiter(redis, admission.LimiterOptions{}),
+		Bodies:    httpapi.NewBodies(1 << 30),
 		KeySecret: []byte(keySecret),
 		KeyEnv:    "test",
 		Admin:     true,
@@ -103,6 +104,15 @@ func newDoorWith(t *testing.T, limits coreclient.Limits, change ...func(*httpapi
 // key makes a tenant key with these scopes that core knows.
 func (d *door) key(scopes ...string) string {
 	return d.keyWith(func(k *api.HopKey) { k.Scopes = scopes })
+}
+
+// signedKey is one as gateways make them now; key's are of before.
+func (d *door) signedKey(scopes ...string) string {
+	key := auth.Mint("test").Signed([]byte(keySecret))
+	d.core.AddKey(api.HopKey{
+		KeyID: key.ID, Kind: api.PrincipalTenant, SecretHMAC: key.HMAC([]byte(keySecret)), Tenant: tenantID, Scopes: scopes,
+	})
+	return key.Text()
 }
 
 func (d *door) keyWith(change func(*api.HopKey)) string {

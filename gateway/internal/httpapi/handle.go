@@ -14,8 +14,8 @@ import (
 )
 
 // handle puts a handler behind the door: everything that HTTP asks for is
-// checked here, in the order credential, access, query, headers, body, JSON,
-// admission. A handler meets only requests that are well-formed and allowed. Who
+// checked here, in the order credential, access, query, admission, headers, body,
+// JSON; what a submit costs is known only by its body. A handler meets only requests that are well-formed and allowed. Who
 // has shown a good key is charged for a request that was refused on the way, too.
 func handle[Req, Resp any](s *Server, r route, run func(context.Context, *call, Req) (reply[Resp], error)) endpoint {
 	serve := func(g *gin.Context) (reply[Resp], error) {
@@ -24,20 +24,21 @@ func handle[Req, Resp any](s *Server, r route, run func(context.Context, *call, 
 		if err := s.open(g, c, r); err != nil {
 			return reply[Resp]{}, err
 		}
+		if r.cost == costRequest || r.cost == costNothing { // before the body: what is refused need not be read
+			if err := s.charge(g.Request.Context(), c, work{}); err != nil {
+				return reply[Resp]{}, err
+			}
+		}
 		var request Req
 		if r.body.max > 0 {
 			if err := s.receive(g, c, r, &request); err != nil {
 				return reply[Resp]{}, err
 			}
 		}
-		if r.cost == costRequest || r.cost == costNothing {
-			if err := s.charge(g.Request.Context(), c, work{}); err != nil {
-				return reply[Resp]{}, err
-			}
-		}
 		return run(g.Request.Context(), c, request)
 	}
 	return endpoint{route: r, serve: func(g *gin.Context) {
+		defer func() { callOf(g).held.Release() }()
 		answer, err := serve(g)
 		if refused := s.charge(g.Request.Context(), callOf(g), work{}); refused != nil { // it never got as far as to be charged
 			err = refused
@@ -66,7 +67,7 @@ func (s *Server) open(g *gin.Context, c *call, r route) error {
 	c.params = make(map[string]string, len(g.Params))
 	for _, param := range g.Params {
 		value, err := url.PathUnescape(param.Value)
-		if err != nil {
+		if err != nil || !storable(value) {
 			return errNoSuchID
 		}
 		c.params[param.Key] = value
@@ -77,15 +78,15 @@ func (s *Server) open(g *gin.Context, c *call, r route) error {
 	return err
 }
 
-// authenticate proves the caller, unless too many failed to from his address.
+// authenticate proves the caller. Where he fails to, and too many have from his
+// address, he is told that instead.
 func (s *Server) authenticate(g *gin.Context, c *call) (auth.Caller, error) {
 	credential := bearer(g.Request.Header["Authorization"])
-	if err := s.tooManyFailures(c, credential); err != nil {
-		return auth.Caller{}, err
-	}
-	caller, err := s.auth.Authenticate(g.Request.Context(), credential)
-	if s.failedKeys != nil && errors.Is(err, auth.ErrUnauthenticated) {
-		s.failedKeys.Failed(c.address)
+	caller, err := s.auth.Authenticate(g.Request.Context(), credential, func() error { return s.admitStranger(c) })
+	if errors.Is(err, auth.ErrUnauthenticated) {
+		if refused := s.countFailure(c); refused != nil {
+			err = refused
+		}
 	}
 	return caller, err
 }
@@ -103,6 +104,11 @@ func bearer(values []string) string {
 	return strings.TrimLeft(credential, " ")
 }
 
+// largeBody is from where on bodies are decoded by as many at once as there are
+// processors: more would not be faster, and what a decoder needs beside the text may be
+// several times as much.
+const largeBody = 256 << 10
+
 // receive reads the body into request, and names it if it has a key.
 func (s *Server) receive(g *gin.Context, c *call, r route, request any) error {
 	var key string
@@ -117,14 +123,17 @@ func (s *Server) receive(g *gin.Context, c *call, r route, request any) error {
 			return err
 		}
 	}
-	buffer := s.buffer()
-	defer s.release(buffer)
-	if err := readBody(buffer, g.Writer, g.Request, r.body); err != nil {
+	defer s.release(c)
+	text, err := s.readBody(g.Writer, g.Request, c, r.body)
+	if err != nil {
 		return err
 	}
-	text := buffer.Bytes()
 	if len(text) == 0 {
 		return nil // readBody has refused it where a body is needed
+	}
+	if len(text) > largeBody {
+		s.decoding <- struct{}{}
+		defer func() { <-s.decoding }()
 	}
 	if err := decode(text, request); err != nil {
 		return err

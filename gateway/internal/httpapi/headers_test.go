@@ -178,14 +178,14 @@ func TestNoSuchRouteOrMethod(t *testing.T) {
 		d.do("POST", path, "", "").refused(t, 404, problem.NotFound)
 	}
 	for _, test := range []struct{ method, path, allow string }{
-		{"DELETE", "/v1/jobs", "GET, POST"},
-		{"DELETE", "/v1/queues/q", "GET, PUT"},
+		{"DELETE", "/v1/jobs", "GET, HEAD, POST"},
+		{"DELETE", "/v1/queues/q", "GET, HEAD, PUT"},
 		{"GET", "/v1/dead-letters/redrive", "POST"},
-		{"DELETE", "/v1/jobs/" + jobID, "GET"},
-		{"POST", "/livez", "GET"},
+		{"DELETE", "/v1/jobs/" + jobID, "GET, HEAD"},
+		{"POST", "/livez", "GET, HEAD"},
 		{"GET", "/v1/claims", "POST"},
-		{"POST", "/v1/admin/plans/p", "GET, PUT"},
-		{"BREW", "/v1/jobs", "GET, POST"},
+		{"POST", "/v1/admin/plans/p", "GET, HEAD, PUT"},
+		{"BREW", "/v1/jobs", "GET, HEAD, POST"},
 	} {
 		got := d.do(test.method, test.path, "", "")
 		got.refused(t, 405, problem.MethodNotAllowed)

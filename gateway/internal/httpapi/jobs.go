@@ -49,6 +49,7 @@ func (s *Server) submitJob(ctx context.Context, c *call, job api.SubmitRequest) 
 		Jobs:        []api.SubmitRequest{job},
 		Idempotency: c.idempotency,
 	})
+	c.held.Release() // the caller may wait for the job's end
 	if err != nil {
 		s.hintFull(ctx, c, brought.onlyUser(), err)
 		return answer, err

@@ -3,6 +3,7 @@ package httpapi_test
 import (
 	"encoding/json"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -43,7 +44,9 @@ func TestEveryRouteIsDocumented(t *testing.T) {
 	}
 	documents := documented(t, "../docs/gateway.json")
 	served := map[string]bool{}
-	for _, one := range engine.Routes() {
+	all := engine.Routes()
+	slices.SortFunc(all, func(a, b gin.RouteInfo) int { return strings.Compare(a.Method, b.Method) }) // GET before HEAD
+	for _, one := range all {
 		segments := strings.Split(one.Path, "/")
 		for i, segment := range segments {
 			if name, ok := strings.CutPrefix(segment, ":"); ok {
@@ -52,6 +55,10 @@ func TestEveryRouteIsDocumented(t *testing.T) {
 		}
 		route := one.Method + " " + strings.Join(segments, "/")
 		served[route] = true
+		if get, ok := strings.CutPrefix(route, "HEAD "); ok && served["GET "+get] {
+			delete(served, route) // each GET has one, TestHead says what it does
+			continue
+		}
 		if _, ok := documents[route]; !ok {
 			t.Errorf("%s is not documented: say it in a file *_openapi.go, then make api-docs", route)
 		}

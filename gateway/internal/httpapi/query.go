@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
@@ -33,6 +34,8 @@ func readQuery(raw string, names []string) (url.Values, error) {
 			refused = append(refused, problem.FieldError{Field: clip(name), Message: "is no parameter of this resource"})
 		case len(given) > 1:
 			refused = append(refused, problem.FieldError{Field: clip(name), Message: "is given more than once"})
+		case !storable(name) || !storable(given[0]):
+			refused = append(refused, problem.FieldError{Field: clip(strings.ToValidUTF8(name, "")), Message: "must be UTF-8 text without a NUL"})
 		}
 	}
 	if len(refused) > 0 {
@@ -41,6 +44,9 @@ func readQuery(raw string, names []string) (url.Values, error) {
 	}
 	return values, nil
 }
+
+// storable says whether PostgreSQL can hold a text.
+func storable(text string) bool { return utf8.ValidString(text) && !strings.Contains(text, "\x00") }
 
 const (
 	nameRule  = "must be 1 to 128 of A-Z a-z 0-9 . _ : - and start with a letter or digit"

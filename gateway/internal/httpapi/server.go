@@ -1,9 +1,9 @@
 package httpapi
 
 import (
-	"bytes"
 	"log/slog"
 	"net/http"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -12,10 +12,12 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
+	"golang.org/x/time/rate"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
 	"github.com/forgequeue/forgequeue/gateway/internal/auth"
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
+	"github.com/forgequeue/forgequeue/shared/memory"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -34,7 +36,9 @@ type Options struct {
 	// IPLimit limits what comes from an address, before anybody is known; nil is no limit.
 	IPLimit *admission.IPLimit
 	// FailedKeys limits how often an address may fail to authenticate; nil is no limit.
-	FailedKeys *admission.FailedKeys
+	FailedKeys *admission.IPLimit
+	// Bodies bounds the memory of requests' bodies, see NewBodies.
+	Bodies *memory.Budget
 	// KeySecret and KeyEnv are for keys that are made here.
 	KeySecret []byte
 	KeyEnv    string
@@ -56,7 +60,8 @@ type Server struct {
 	limiter         *admission.Limiter
 	proxies         admission.Proxies
 	ipLimit         *admission.IPLimit
-	failedKeys      *admission.FailedKeys
+	failedKeys      *admission.IPLimit
+	strangers       *rate.Limiter
 	addressRefusals *prometheus.CounterVec
 	keySecret       []byte
 	keyEnv          string
@@ -65,7 +70,10 @@ type Server struct {
 	logger          *slog.Logger
 	timeout         time.Duration
 	tracing         trace.TracerProvider
-	buffers         sync.Pool // of *bytes.Buffer: bodies
+	bodies          *memory.Budget
+	bodyRefusals    *prometheus.CounterVec
+	buffers         sync.Pool     // of *[]byte: bodies
+	decoding        chan struct{} // holds one for each large body that is decoded
 	probe           coreProbe
 	draining        atomic.Bool
 }
@@ -80,6 +88,7 @@ func New(o Options) *Server {
 		proxies:         o.Proxies,
 		ipLimit:         o.IPLimit,
 		failedKeys:      o.FailedKeys,
+		strangers:       rate.NewLimiter(strangersPerSecond, strangersPerSecond),
 		addressRefusals: newAddressRefusals(o.Registry),
 		keySecret:       o.KeySecret,
 		keyEnv:          o.KeyEnv,
@@ -88,7 +97,10 @@ func New(o Options) *Server {
 		logger:          o.Logger,
 		timeout:         o.Timeout,
 		tracing:         o.Tracing,
-		buffers:         sync.Pool{New: func() any { return new(bytes.Buffer) }},
+		buffers:         sync.Pool{New: func() any { return new([]byte) }},
+		decoding:        make(chan struct{}, runtime.GOMAXPROCS(0)),
+		bodies:          o.Bodies,
+		bodyRefusals:    newBodyMetrics(o.Registry, o.Bodies),
 		probe:           coreProbe{ask: o.Core.Ready},
 	}
 }
@@ -121,10 +133,14 @@ func (s *Server) Handler() http.Handler {
 	})
 	for _, e := range s.endpoints() {
 		name := e.path
-		engine.Handle(e.method, e.pattern(), func(g *gin.Context) {
+		serve := func(g *gin.Context) {
 			g.Set(routeKey, name)
 			e.serve(g)
-		})
+		}
+		engine.Handle(e.method, e.pattern(), serve)
+		if e.method == http.MethodGet { // net/http leaves the body of the answer out
+			engine.Handle(http.MethodHead, e.pattern(), serve)
+		}
 	}
 	return s.traced(engine)
 }

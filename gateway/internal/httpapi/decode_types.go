@@ -1,0 +1,164 @@
+package httpapi
+
+import (
+	"bytes"
+	stdjson "encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// rawOrAbsent keeps a payload or a result as it was sent, and null as absent.
+func rawOrAbsent(from *jsontext.Decoder, to *stdjson.RawMessage) error {
+	value, err := from.ReadValue()
+	if err != nil {
+		return err
+	}
+	*to = nil
+	if value.Kind() != 'n' {
+		*to = bytes.Clone(value) // the decoder's buffer is ours only until it reads on
+	}
+	return nil
+}
+
+// mostEntries is one more than any list of a request may have, mostNested the same for
+// lists inside of lists. What comes after is read and thrown away: the request will be
+// refused, and two bytes of text must not become the 300 of a job's fields until then.
+const (
+	mostEntries = max(api.MaxBatchJobs, api.MaxOutcomes, api.MaxLeases) + 1
+	mostNested  = api.MaxQueuesPerCall + 1
+)
+
+// bounded reads a list, no more than its first entries.
+func bounded[T any](from *jsontext.Decoder, to *[]T) error {
+	if from.PeekKind() != jsontext.KindBeginArray {
+		return errors.ErrUnsupported // null, or an error that the package words
+	}
+	most := mostEntries
+	if from.StackDepth() > 1 {
+		most = mostNested
+	}
+	if _, err := from.ReadToken(); err != nil {
+		return err
+	}
+	entries := []T{}
+	for from.PeekKind() != jsontext.KindEndArray {
+		if len(entries) == most {
+			if err := from.SkipValue(); err != nil {
+				return err
+			}
+			continue
+		}
+		var entry T
+		if err := json.UnmarshalDecode(from, &entry); err != nil {
+			return err
+		}
+		entries = append(entries, entry)
+	}
+	*to = entries
+	_, err := from.ReadToken()
+	return err
+}
+
+// withoutNulls drops the members of a metadata object that are null. It keeps no
+// more than one too many.
+func withoutNulls(from *jsontext.Decoder, to *map[string]string) error {
+	if from.PeekKind() != jsontext.KindBeginObject {
+		return errors.ErrUnsupported
+	}
+	if _, err := from.ReadToken(); err != nil {
+		return err
+	}
+	*to = nil
+	for from.PeekKind() != jsontext.KindEndObject {
+		if len(*to) > api.MaxMetadata {
+			if err := from.SkipValue(); err != nil {
+				return err
+			}
+			continue
+		}
+		var name string
+		var value *string
+		if err := json.UnmarshalDecode(from, &name); err != nil {
+			return err
+		}
+		if err := json.UnmarshalDecode(from, &value); err != nil {
+			return err
+		}
+		if value == nil {
+			continue
+		}
+		if *to == nil {
+			*to = map[string]string{}
+		}
+		(*to)[name] = *value
+	}
+	_, err := from.ReadToken()
+	return err
+}
+
+// refuseNUL refuses a request with a NUL in a field: PostgreSQL stores none in text.
+// Payloads and results may have them, as JSON writes them; error texts lose
+// them; the jobs and outcomes of a batch are judged one by one.
+func refuseNUL(text []byte, into any) error {
+	if !bytes.Contains(text, []byte(`\u0000`)) {
+		return nil // a raw one is no JSON
+	}
+	field := fieldWithNUL(reflect.ValueOf(into), "")
+	if field == "" {
+		return nil
+	}
+	return problem.Invalid(problem.FieldError{Field: clip(field), Message: "must not hold a NUL"})
+}
+
+// fieldWithNUL names the first field that holds one, "" if none does.
+func fieldWithNUL(value reflect.Value, name string) string {
+	switch value.Interface().(type) {
+	case stdjson.RawMessage, api.JobError, api.SubmitRequest, api.OutcomeRequest, api.Time:
+		return ""
+	}
+	switch value.Kind() {
+	case reflect.String:
+		if strings.Contains(value.String(), "\x00") {
+			return name
+		}
+	case reflect.Pointer:
+		if !value.IsNil() {
+			return fieldWithNUL(value.Elem(), name)
+		}
+	case reflect.Struct:
+		for i := range value.NumField() {
+			of := value.Type().Field(i)
+			inner := name
+			if tag, _, _ := strings.Cut(of.Tag.Get("json"), ","); tag != "" {
+				inner = strings.TrimPrefix(name+"."+tag, ".")
+			}
+			if field := fieldWithNUL(value.Field(i), inner); field != "" {
+				return field
+			}
+		}
+	case reflect.Slice:
+		for i := range value.Len() {
+			if field := fieldWithNUL(value.Index(i), fmt.Sprintf("%s[%d]", name, i)); field != "" {
+				return field
+			}
+		}
+	case reflect.Map:
+		for _, key := range value.MapKeys() {
+			if strings.Contains(key.String(), "\x00") {
+				return name
+			}
+			if field := fieldWithNUL(value.MapIndex(key), name+"."+key.String()); field != "" {
+				return field
+			}
+		}
+	}
+	return ""
+}
