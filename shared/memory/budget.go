@@ -28,16 +28,26 @@ type Options struct {
 // reserved of Most, in percent, is kept for urgent requests.
 const reserved = 20
 
-// Budget bounds the memory of requests' bodies, over all and by owner. A request that
-// is the only one to hold anything, of its owner or of all, is let have what it
-// needs: each has a bound of its own, and a budget that is smaller than one request
-// would refuse it for ever. Safe for concurrent use.
+// Budget bounds the memory of requests' bodies, over all and by owner. One request of
+// each owner, and one of all, is let have what it needs beyond that: each has a bound
+// of its own. Without it a budget that is smaller than one request would refuse it
+// for ever, and many that come at once would each have a part and none the whole.
+// Safe for concurrent use.
 type Budget struct {
 	options Options
 
 	mu   sync.Mutex
 	used int64
-	by   map[string]int64 // owner → used; no entry for none
+	// first is the request that may have what it needs; the next to take something
+	// follows it.
+	first *Hold
+	by    map[string]*share // no entry for an owner that holds nothing
+}
+
+// share is what one owner holds.
+type share struct {
+	used  int64
+	first *Hold
 }
 
 // NewBudget makes a Budget.
@@ -46,7 +56,7 @@ func NewBudget(o Options) *Budget {
 		o.Share = o.Most
 	}
 	o.Factor = max(o.Factor, 1)
-	return &Budget{options: o, by: map[string]int64{}}
+	return &Budget{options: o, by: map[string]*share{}}
 }
 
 // Used is how many bytes are held.
@@ -85,15 +95,24 @@ func (h *Hold) cover(body int64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	own := b.by[h.owner]
+	if own == nil {
+		own = &share{}
+	}
+	firstOwn, firstAll := own.first == nil || own.first == h, b.first == nil || b.first == h
 	switch {
-	case own > h.taken && own+more > b.options.Share:
+	case !firstOwn && own.used+more > b.options.Share:
 		return ErrShare
-	case b.used > h.taken && b.used+more > h.most:
+	case !firstAll && b.used+more > h.most:
 		return ErrFull
 	}
-	b.used += more
-	b.by[h.owner] = own + more
-	h.taken += more
+	if firstOwn {
+		own.first = h
+	}
+	if firstAll {
+		b.first = h
+	}
+	b.by[h.owner] = own
+	b.used, own.used, h.taken = b.used+more, own.used+more, h.taken+more
 	return nil
 }
 
@@ -105,11 +124,17 @@ func (h *Hold) Release() {
 	b := h.budget
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.used -= h.taken
-	if b.by[h.owner] -= h.taken; b.by[h.owner] == 0 {
+	own := b.by[h.owner]
+	b.used, own.used, h.taken = b.used-h.taken, own.used-h.taken, 0
+	if b.first == h {
+		b.first = nil
+	}
+	if own.first == h {
+		own.first = nil
+	}
+	if own.used == 0 {
 		delete(b.by, h.owner)
 	}
-	h.taken = 0
 }
 
 // firstPart is what is taken for the first bytes of a body of unknown length.

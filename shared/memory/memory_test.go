@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -88,6 +89,7 @@ func TestShares(t *testing.T) {
 	t.Parallel()
 	const kilo = 1 << 10
 	budget := NewBudget(Options{Most: 100 * kilo, Share: 40 * kilo})
+	budget.Hold("z", false).Release()
 	take := func(owner string, urgent bool, size int, want error) *Hold {
 		t.Helper()
 		hold := budget.Hold(owner, urgent)
@@ -103,16 +105,46 @@ func TestShares(t *testing.T) {
 		}
 		return hold
 	}
-	large := take("a", false, 60*kilo, nil) // more than its share, but alone
+	large := take("a", false, 60*kilo, nil) // more than its share, but the first of it
 	take("a", false, 8*kilo, ErrShare)
 	take("b", false, 30*kilo, ErrFull) // only a fifth is left
 	take("b", true, 30*kilo, nil)
 	large.Release()
-	take("a", false, 30*kilo, nil)
+	first := take("a", false, 30*kilo, nil)
 	take("a", false, 8*kilo, nil)
 	take("a", false, 8*kilo, ErrShare)
-	take("c", false, 20*kilo, ErrFull)
 	take("c", true, 20*kilo, nil)
+	take("c", false, 8*kilo, ErrFull)
+	first.Release()
+	take("a", false, 20*kilo, nil)
+}
+
+// Of many requests that come at once, and do not fit together, one always gets to its end.
+func TestOneOfManyGetsThrough(t *testing.T) {
+	t.Parallel()
+	const size, most = 10_000, 15_000
+	budget := NewBudget(Options{Most: 10 * most, Share: most})
+	served := 0
+	var holds []*Hold
+	for range 16 {
+		holds = append(holds, budget.Hold("a", false))
+	}
+	for step := int64(1000); step <= size; step += 1000 { // all grow side by side
+		holds = slices.DeleteFunc(holds, func(h *Hold) bool {
+			err := h.cover(step)
+			if err != nil {
+				h.Release()
+			}
+			return err != nil
+		})
+	}
+	for _, h := range holds {
+		served++
+		h.Release()
+	}
+	if served == 0 || budget.Used() != 0 {
+		t.Errorf("%d were served, %d are held", served, budget.Used())
+	}
 }
 
 func TestOneAloneIsLetIn(t *testing.T) {
