@@ -173,8 +173,11 @@ func (a *Authenticator) cached(id string) (*api.HopKey, bool) {
 	return nil, ok
 }
 
-// key asks core for the key, nil if there is none.
+// key gives the key, nil if there is none; it asks core where nothing is remembered.
 func (a *Authenticator) key(ctx context.Context, id string) (*api.HopKey, error) {
+	if key, ok := a.cached(id); ok {
+		return key, nil
+	}
 	// One flight a key. It is not bound to the caller that started it: others wait
 	// for it as well, and must not fail because the first has left.
 	// Who asks after something was forgotten does not join a flight from before.
