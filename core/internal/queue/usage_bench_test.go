@@ -24,10 +24,11 @@ func BenchmarkCountsBesideAnOldWriter(b *testing.B) {
 			url := queuetest.URL(b)
 			store, behind, writer := queuetest.OpenURL(b, url), queuetest.Connect(b, url), queuetest.Connect(b, url)
 			owner := uuid.Must(uuid.NewV7())
-			lane, err := store.BearLane(b.Context(), queue.NewLaneKey(owner, "default", nil))
+			made, err := store.MakeLanes(b.Context(), owner, []queue.LaneAsk{{LaneKey: queue.NewLaneKey(owner, "default", nil)}})
 			if err != nil {
 				b.Fatal(err)
 			}
+			lane := made[0].Lane
 			capOf := func(counter queue.Counter) []queue.Cap {
 				return []queue.Cap{{CountKey: queue.CountKey{Tenant: owner, Counter: counter}, Limit: 2_000_000}}
 			}
