@@ -18,6 +18,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/hints"
 	"github.com/forgequeue/forgequeue/core/internal/httpapi"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/seal"
 	"github.com/forgequeue/forgequeue/core/internal/sweep"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/build"
@@ -102,10 +103,14 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, tracing *telemetry
 	if err := dispatcher.Refresh(ctx); err != nil {
 		log.WarnContext(ctx, "lanes are not known yet", "error", err)
 	}
+	pages, err := cfg.pageKeys()
+	if err != nil {
+		return err
+	}
 	var draining atomic.Bool
 	server := &httpapi.Server{
 		Store: store, Dispatcher: dispatcher, Hints: told, Verifier: cfg.verifier(), Logger: log, Draining: draining.Load,
-		Tracer: tracing.Tracer(), Bodies: httpapi.NewBodies(bodyMemory()),
+		Tracer: tracing.Tracer(), Bodies: httpapi.NewBodies(bodyMemory()), Pages: pages,
 	}
 	pusher, err := newPusher(cfg, log, tracing, server, meters.push)
 	if err != nil {
@@ -276,6 +281,16 @@ func (cfg Config) verifier() identity.Verifier {
 		verifier.Secrets = append(verifier.Secrets, []byte(cfg.HopSecretPrevious.Reveal()))
 	}
 	return verifier
+}
+
+// pageKeys seal page tokens. They are made of the hop's secrets, which all cores share:
+// a page of one core's list goes on at another's, also while the secret is changed.
+func (cfg Config) pageKeys() (*seal.Keys, error) {
+	secrets := []string{cfg.HopSecret.Reveal()}
+	if cfg.HopSecretPrevious != "" {
+		secrets = append(secrets, cfg.HopSecretPrevious.Reveal())
+	}
+	return seal.New(secrets...)
 }
 
 func (cfg Config) logger() (*slog.Logger, error) {

@@ -3,6 +3,7 @@ package api
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -306,6 +307,8 @@ func (k *KeyRequest) Validate(now time.Time) []problem.FieldError {
 	for i, scope := range k.Scopes {
 		r.check(known[scope], fmt.Sprintf("scopes[%d]", i), "must be submit, read, work or manage")
 	}
+	other := slices.ContainsFunc(k.Scopes, func(scope string) bool { return scope != ScopeWork })
+	r.check(k.User == nil || len(k.Scopes) == 0 || other, "user", "cannot stand beside the scope work alone: a key that is bound to a user cannot claim, so this one could do nothing")
 	r.expiry(k.ExpiresAt, now)
 	return r.fields
 }

@@ -27,16 +27,18 @@ func (s *Server) createTenant(ctx context.Context, item api.Item[api.HopTenantCr
 }
 
 func (s *Server) listTenants(ctx context.Context, item api.Item[api.HopPageRequest]) (api.Page[api.Tenant], error) {
-	var before *uuid.UUID
-	if token := item.Request.PageToken; token != "" {
-		id, err := uuid.Parse(token)
-		if err != nil {
-			return api.Page[api.Tenant]{}, queue.ErrPageToken
+	return paged(s, listingOf(api.HopTenantList, item.Principal, nil), item.Request.PageToken, func(place string) (api.Page[api.Tenant], error) {
+		var before *uuid.UUID
+		if place != "" {
+			id, err := uuid.Parse(place)
+			if err != nil {
+				return api.Page[api.Tenant]{}, queue.ErrPageToken
+			}
+			before = &id
 		}
-		before = &id
-	}
-	tenants, err := s.Store.ListTenants(ctx, before, item.Request.PageSize+1)
-	return page(tenants, item.Request.PageSize, func(t api.Tenant) string { return t.ID }), err
+		tenants, err := s.Store.ListTenants(ctx, before, item.Request.PageSize+1)
+		return page(tenants, item.Request.PageSize, func(t api.Tenant) string { return t.ID }), err
+	})
 }
 
 // page cuts a list that was read one item too far: that item says that there is more.
@@ -104,20 +106,10 @@ func (s *Server) listKeys(ctx context.Context, item api.Item[api.HopPageRequest]
 	if err != nil {
 		return api.Page[api.Key]{}, queue.ErrNotFound
 	}
-	if err := checkToken(item.Request.PageToken, api.ValidLabel); err != nil {
-		return api.Page[api.Key]{}, err
-	}
-	keys, err := s.Store.ListKeys(ctx, id, item.Request.PageToken, item.Request.PageSize+1)
-	return page(keys, item.Request.PageSize, func(k api.Key) string { return k.KeyID }), err
-}
-
-// checkToken judges a page_token that is the last name of the page before:
-// PostgreSQL takes no NUL, and no text that is not UTF-8.
-func checkToken(token string, valid func(string) bool) error {
-	if token != "" && !valid(token) {
-		return queue.ErrPageToken
-	}
-	return nil
+	return paged(s, listingOf(api.HopKeyList, item.Principal, id), item.Request.PageToken, func(place string) (api.Page[api.Key], error) {
+		keys, err := s.Store.ListKeys(ctx, id, place, item.Request.PageSize+1)
+		return page(keys, item.Request.PageSize, func(k api.Key) string { return k.KeyID }), err
+	})
 }
 
 func (s *Server) revokeKey(ctx context.Context, item api.Item[api.HopKeyLookupRequest]) (struct{}, error) {

@@ -79,7 +79,7 @@ func newFixture(t *testing.T) *fixture {
 	f.d = dispatch.New(dispatch.Options{Store: f.store, Metrics: metrics.NewJobs(registry), Logger: f.logger})
 	server := &httpapi.Server{
 		Store: f.store, Dispatcher: f.d, Hints: hints.New(nil, f.logger), Logger: f.logger, Draining: f.draining.Load,
-		Verifier: verifier(), Seals: seals(t), Bodies: httpapi.NewBodies(1 << 30),
+		Verifier: verifier(), Seals: seals(t), Bodies: httpapi.NewBodies(1 << 30), Pages: seals(t),
 	}
 	f.handler = server.Handler(registry)
 	f.server = httptest.NewServer(f.handler)

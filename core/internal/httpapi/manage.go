@@ -39,7 +39,9 @@ func (s *Server) list(ctx context.Context, item api.Item[api.HopListRequest]) (a
 		}
 		filter.User = bound
 	}
-	return s.Store.List(ctx, owner, filter, pageSize(item.Request.PageSize), item.Request.PageToken)
+	return paged(s, listingOf(api.HopList, item.Principal, filter), item.Request.PageToken, func(place string) (api.Page[api.JobSummary], error) {
+		return s.Store.List(ctx, owner, filter, pageSize(item.Request.PageSize), place)
+	})
 }
 
 func pageSize(asked int) int {
@@ -54,15 +56,17 @@ func (s *Server) attempts(ctx context.Context, item api.Item[api.HopAttemptsRequ
 	if err != nil {
 		return api.Page[api.Attempt]{}, err
 	}
-	var after int64
-	if token := item.Request.PageToken; token != "" {
-		if after, err = strconv.ParseInt(token, 10, 64); err != nil || after < 0 {
-			return api.Page[api.Attempt]{}, queue.ErrPageToken
+	return paged(s, listingOf(api.HopAttempts, item.Principal, id), item.Request.PageToken, func(place string) (api.Page[api.Attempt], error) {
+		var after int64
+		if place != "" {
+			if after, err = strconv.ParseInt(place, 10, 64); err != nil {
+				return api.Page[api.Attempt]{}, queue.ErrPageToken
+			}
 		}
-	}
-	size := pageSize(item.Request.PageSize)
-	attempts, err := s.Store.Attempts(ctx, owner, item.Principal.User, id, after, size+1)
-	return page(attempts, size, func(a api.Attempt) string { return strconv.FormatInt(a.Epoch, 10) }), err
+		size := pageSize(item.Request.PageSize)
+		attempts, err := s.Store.Attempts(ctx, owner, item.Principal.User, id, after, size+1)
+		return page(attempts, size, func(a api.Attempt) string { return strconv.FormatInt(a.Epoch, 10) }), err
+	})
 }
 
 func (s *Server) cancel(ctx context.Context, item api.Item[api.HopJobRequest]) (api.HopCancelResponse, error) {
@@ -103,7 +107,10 @@ func (s *Server) deadLetters(ctx context.Context, item api.Item[api.HopDeadLette
 	if err != nil {
 		return api.Page[api.DeadLetter]{}, err
 	}
-	return s.Store.DeadLetters(ctx, owner, item.Principal.User, item.Request.Filter, pageSize(item.Request.PageSize), item.Request.PageToken)
+	filter := item.Request.Filter
+	return paged(s, listingOf(api.HopDeadLetters, item.Principal, filter), item.Request.PageToken, func(place string) (api.Page[api.DeadLetter], error) {
+		return s.Store.DeadLetters(ctx, owner, item.Principal.User, filter, pageSize(item.Request.PageSize), place)
+	})
 }
 
 // deadOf reads the ids of a request; a malformed one is the nil id, which no job has.
@@ -198,44 +205,42 @@ func (s *Server) listWorkers(ctx context.Context, item api.Item[api.HopPageReque
 	owner := tenant.Platform
 	if item.Principal.Kind != api.PrincipalPlatform {
 		var err error
-		if owner, err = ofTenant(item.Principal); err != nil {
+		if owner, err = ofManager(item.Principal); err != nil {
 			return api.Page[api.Worker]{}, err
 		}
 	}
-	if err := checkToken(item.Request.PageToken, api.ValidLabel); err != nil {
-		return api.Page[api.Worker]{}, err
-	}
-	size := pageSize(item.Request.PageSize)
-	workers, err := s.Store.ListWorkers(ctx, owner, item.Request.PageToken, size+1)
-	return page(workers, size, func(w api.Worker) string { return w.WorkerID }), err
+	return paged(s, listingOf(api.HopWorkers, item.Principal, nil), item.Request.PageToken, func(place string) (api.Page[api.Worker], error) {
+		size := pageSize(item.Request.PageSize)
+		workers, err := s.Store.ListWorkers(ctx, owner, place, size+1)
+		return page(workers, size, func(w api.Worker) string { return w.WorkerID }), err
+	})
 }
 
 func (s *Server) listQueues(ctx context.Context, item api.Item[api.HopPageRequest]) (api.Page[api.Queue], error) {
-	owner, err := ofTenant(item.Principal)
+	owner, err := ofManager(item.Principal)
 	if err != nil {
 		return api.Page[api.Queue]{}, err
 	}
-	if err := checkToken(item.Request.PageToken, api.ValidName); err != nil {
-		return api.Page[api.Queue]{}, err
-	}
-	size := pageSize(item.Request.PageSize)
-	queues, err := s.Dispatcher.Queues(ctx, owner, item.Request.PageToken, size+1)
-	return page(queues, size, func(q api.Queue) string { return q.Name }), err
+	return paged(s, listingOf(api.HopQueues, item.Principal, nil), item.Request.PageToken, func(place string) (api.Page[api.Queue], error) {
+		size := pageSize(item.Request.PageSize)
+		queues, err := s.Dispatcher.Queues(ctx, owner, place, size+1)
+		return page(queues, size, func(q api.Queue) string { return q.Name }), err
+	})
 }
 
 func (s *Server) getQueue(ctx context.Context, item api.Item[api.HopQueueRequest]) (api.Queue, error) {
-	owner, err := ofTenant(item.Principal)
+	owner, err := ofManager(item.Principal)
 	if err != nil {
 		return api.Queue{}, err
 	}
 	return s.Dispatcher.Queue(ctx, owner, item.Request.Name)
 }
 
-// ofManager gives the tenant whose queues a principal may change: a queue is the
-// tenant's, not one user's.
+// ofManager gives the tenant whose queues, workers and audit log a principal may see and
+// change: they are the tenant's, and a key that is bound to a user sees that user only.
 func ofManager(p api.Principal) (tenant.ID, error) {
 	if p.User != "" {
-		return tenant.ID{}, problem.New(problem.Forbidden, "A key that is bound to a user cannot change queues.")
+		return tenant.ID{}, problem.New(problem.Forbidden, "A key that is bound to a user sees and changes what is that user's; queues, workers and the audit log are the tenant's.")
 	}
 	return ofTenant(p)
 }

@@ -58,15 +58,17 @@ func (s *Server) listRedrives(ctx context.Context, item api.Item[api.HopPageRequ
 	if err != nil {
 		return api.Page[api.Redrive]{}, err
 	}
-	before := uuid.Max
-	if token := item.Request.PageToken; token != "" {
-		if before, err = uuid.Parse(token); err != nil {
-			return api.Page[api.Redrive]{}, queue.ErrPageToken
+	return paged(s, listingOf(api.HopRedriveList, item.Principal, nil), item.Request.PageToken, func(place string) (api.Page[api.Redrive], error) {
+		before := uuid.Max
+		if place != "" {
+			if before, err = uuid.Parse(place); err != nil {
+				return api.Page[api.Redrive]{}, queue.ErrPageToken
+			}
 		}
-	}
-	size := pageSize(item.Request.PageSize)
-	listed, err := s.Store.ListRedrives(ctx, owner, item.Principal.User, before, size+1)
-	return page(listed, size, func(r api.Redrive) string { return r.ID }), err
+		size := pageSize(item.Request.PageSize)
+		listed, err := s.Store.ListRedrives(ctx, owner, item.Principal.User, before, size+1)
+		return page(listed, size, func(r api.Redrive) string { return r.ID }), err
+	})
 }
 
 func (s *Server) cancelRedrive(ctx context.Context, item api.Item[api.HopRedriveRequest]) (api.Redrive, error) {
@@ -95,5 +97,7 @@ func (s *Server) audit(ctx context.Context, item api.Item[api.HopAuditRequest]) 
 		}
 		owner = &id
 	}
-	return s.Store.Audit(ctx, owner, filter, pageSize(item.Request.PageSize), item.Request.PageToken)
+	return paged(s, listingOf(api.HopAudit, item.Principal, filter), item.Request.PageToken, func(place string) (api.Page[api.AuditEntry], error) {
+		return s.Store.Audit(ctx, owner, filter, pageSize(item.Request.PageSize), place)
+	})
 }

@@ -46,6 +46,8 @@ type Server struct {
 	Logger     *slog.Logger
 	// Seals keeps the secrets of queues in push mode; nil where there are no such queues.
 	Seals *seal.Keys
+	// Pages seals the page tokens of lists. All cores have the same keys.
+	Pages *seal.Keys
 	// Guard says which addresses they may push to.
 	Guard outbound.Guard
 	// Bodies bounds the memory of calls' bodies, see NewBodies.

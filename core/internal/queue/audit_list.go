@@ -75,7 +75,7 @@ func (s *Store) Audit(ctx context.Context, owner *tenant.ID, filter api.AuditFil
 		"tenant_id": owner, "action": optional(filter.Action), "object": optional(filter.Object), "key_id": optional(filter.KeyID),
 		"after": timeOrNil(filter.After), "until": timeOrNil(filter.Before),
 	}
-	return pageOf(ctx, s, "audit", sql, args, filter, size, token, (*auditRow).wire)
+	return pageOf(ctx, s, "audit", sql, args, size, token, (*auditRow).wire)
 }
 
 func (r *auditRow) judgement() (id uuid.UUID, hit bool, read int64) { return r.ID, r.Hit, r.Read }

@@ -49,7 +49,7 @@ func (s *Store) DeadLetters(ctx context.Context, owner tenant.ID, user string, f
 		"reason": optional(filter.Reason), "fingerprint": optional(filter.Fingerprint),
 		"after": timeOrNil(filter.After), "until": timeOrNil(filter.Before),
 	}
-	return pageOf(ctx, s, "dead letters", deadLettersSQL, args, filter, size, token, s.deadLetter)
+	return pageOf(ctx, s, "dead letters", deadLettersSQL, args, size, token, s.deadLetter)
 }
 
 func (s *Store) deadLetter(row *listedDead) api.DeadLetter {

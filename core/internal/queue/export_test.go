@@ -3,10 +3,7 @@ package queue
 import (
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
-	"github.com/forgequeue/forgequeue/shared/api"
 )
 
 // SubmitLockKey is the advisory lock that a tenant's keyed submits take.
@@ -20,9 +17,6 @@ func (s *Store) SetCallTime(d time.Duration) { s.callTime = d }
 
 // SetCheckTime changes the bound on the look at one count.
 func (s *Store) SetCheckTime(d time.Duration) { s.checkTime = d }
-
-// TokenBefore is the page token for what is older than a job.
-func TokenBefore(before uuid.UUID, filter api.JobFilter) string { return *sealToken(before, filter) }
 
 // Allowed, After and Burst are the rule of a rate.
 func (r *Rate) Allowed(now, due time.Time) int64 { return r.allowed(now, due) }

@@ -51,14 +51,15 @@ func walk[R judged](cursor *uuid.UUID, want int, chunk func(from uuid.UUID, limi
 }
 
 // pageOf gives a page of a list: of what sql finds with args, which are those of
-// filter and lack only the place and the length of a chunk. token is a page's
-// NextPageToken, for the same filter, or empty for the first page.
+// the filter and lack only the place and the length of a chunk. token is a page's
+// NextPageToken, or empty for the first page: the id of the last row that was looked at,
+// which may be one that the caller must not see. httpapi seals it.
 func pageOf[R, T any, P interface {
 	*R
 	judged
-}](ctx context.Context, s *Store, what, sql string, args pgx.StrictNamedArgs, filter any, size int, token string, wire func(P) T) (api.Page[T], error) {
+}](ctx context.Context, s *Store, what, sql string, args pgx.StrictNamedArgs, size int, token string, wire func(P) T) (api.Page[T], error) {
 	page := api.Page[T]{Items: []T{}}
-	before, err := openToken(token, filter)
+	before, err := placeIn(token)
 	if err != nil {
 		return page, err
 	}
@@ -73,7 +74,8 @@ func pageOf[R, T any, P interface {
 		page.Items = append(page.Items, wire(row))
 	}
 	if !ended {
-		page.NextPageToken = sealToken(before, filter)
+		next := before.String()
+		page.NextPageToken = &next
 	}
 	return page, nil
 }

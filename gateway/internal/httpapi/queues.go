@@ -13,8 +13,8 @@ func (s *Server) queueRoutes() []endpoint {
 		return route{method: method, path: "/v1/queues/{name}" + verb, access: forTenant(api.ScopeManage), body: takes}
 	}
 	return []endpoint{
-		handle(s, route{method: "GET", path: "/v1/queues", access: scoped(api.ScopeRead), query: pageParams()}, s.listQueues),
-		handle(s, route{method: "GET", path: "/v1/queues/{name}", access: scoped(api.ScopeRead)}, s.getQueue),
+		handle(s, route{method: "GET", path: "/v1/queues", access: forTenant(api.ScopeRead), query: pageParams()}, s.listQueues),
+		handle(s, route{method: "GET", path: "/v1/queues/{name}", access: forTenant(api.ScopeRead)}, s.getQueue),
 		handle(s, change("PUT", "", body(api.MaxBody)), s.putQueue),
 		handle(s, change("POST", "/pause", optionalBody(api.MaxBody)), s.pauseQueue),
 		handle(s, change("POST", "/resume", optionalBody(api.MaxBody)), s.resumeQueue),

@@ -67,7 +67,7 @@ func scoped(scope string) access { return access{scope: scope} }
 func forWorkers() access         { return access{scope: api.ScopeWork, platform: true} }
 
 // aboutWorkers is for what tenants read of their workers and the platform of its own.
-func aboutWorkers() access { return access{scope: api.ScopeRead, platform: true} }
+func aboutWorkers() access { return access{scope: api.ScopeRead, platform: true, unbound: true} }
 
 // forTenant is for what belongs to no user, but to the tenant as a whole.
 func forTenant(scope string) access { return access{scope: scope, unbound: true} }
