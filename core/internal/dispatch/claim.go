@@ -94,6 +94,7 @@ func (d *Dispatcher) takeOrWait(ctx context.Context, call ClaimCall, filter *Fil
 		case <-d.draining:
 			return nil, nil
 		case wokenFor = <-w.woken:
+			d.parking.again(w)
 		case <-call.Again:
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -47,6 +48,7 @@ type Dispatcher struct {
 	// claimGate lets one claim under a tenant's running cap through at a time.
 	claimGate gate
 	workers   workers
+	held      held
 	served    served
 	breakers  breakers
 	metrics   *metrics.Jobs
@@ -91,10 +93,11 @@ type Options struct {
 // New makes a Dispatcher; Run keeps it up to date.
 func New(o Options) *Dispatcher {
 	d := &Dispatcher{
-		store: o.Store, lanes: newLanes(o.Store), lines: newLines(), limits: newLimits(o.Store), metrics: o.Metrics, log: o.Logger,
+		store: o.Store, lanes: newLanes(o.Store), limits: newLimits(o.Store), metrics: o.Metrics, log: o.Logger,
 		tell: o.Tell, tellEnded: o.TellEnded, tellSettings: o.TellSettings, scheduled: o.Scheduled, refresh: make(chan struct{}, 1),
 		draining: make(chan struct{}), workers: workers{joined: o.Metrics.Workers.Registered}, traces: traces{o.Tracer},
 	}
+	d.lines = newLines(d.lanes.ByID)
 	d.claims = &claims{d: d, groups: map[string]*claimGroup{}}
 	if o.MaxRunning > 0 {
 		d.maxRunning = &o.MaxRunning
@@ -121,6 +124,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	group.Go(func() { d.keepFresh(ctx) })
 	group.Go(func() { d.poll(ctx) })
 	group.Go(func() { d.scan(ctx) })
+	group.Go(func() { d.pollWatches(ctx) })
 	group.Wait()
 	d.claims.close()
 	return nil
@@ -232,22 +236,8 @@ func (d *Dispatcher) withRoom(news queue.Ready, lane queue.Lane) []queue.Lane {
 	if !news.At.IsZero() || news.Priority != queue.RoomMade {
 		return nil
 	}
-	var ids []queue.LaneID
-	var lanes []queue.Lane
-	for _, id := range d.lines.setAside() {
-		other, known := d.lanes.ByID(id)
-		if !known || other.Tenant != lane.Tenant && d.maxRunning == nil {
-			continue
-		}
-		if ids = append(ids, id); id != lane.ID {
-			lanes = append(lanes, other)
-		}
-		if len(ids) == linesPerClaim { // the others get their turn with the next one that ends
-			break
-		}
-	}
-	d.lines.room(ids)
-	return lanes
+	// those that are left then get their turn with the next one that ends
+	return slices.DeleteFunc(d.lines.room(lane.Tenant, d.maxRunning != nil, linesPerClaim), func(other queue.Lane) bool { return other.ID == lane.ID })
 }
 
 // wake wakes at most count claims that can take from the lanes, any of which may be
@@ -263,7 +253,7 @@ func (d *Dispatcher) wake(lanes []queue.Lane, count int) {
 // there was word before.
 func (d *Dispatcher) wakeBorn(lanes []queue.Lane) {
 	for _, lane := range lanes {
-		if d.lines.isReady(lane.ID) {
+		if d.lines.born(lane) {
 			d.parking.wake(lane, d.lanes.Settings(lane.Tenant, lane.Queue).Push, pollWakes)
 		}
 	}

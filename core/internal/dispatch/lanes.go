@@ -8,7 +8,6 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
-	"github.com/forgequeue/forgequeue/shared/api"
 )
 
 // Lanes is what this core knows of lanes and queue settings: a copy in memory,
@@ -23,8 +22,10 @@ type Lanes struct {
 	byQueue  map[queue.QueueKey][]queue.Lane
 	byName   map[string][]queue.Lane
 	settings map[queue.QueueKey]queue.QueueSettings
-	highest  queue.LaneID
-	changed  time.Time
+	// inPush are the queues in push mode.
+	inPush  ring[queue.QueueKey]
+	highest queue.LaneID
+	changed time.Time
 	// retired is when the lane that was retired last was.
 	retired time.Time
 	// young are lanes made here, and when; one is forgotten by the second full refresh.
@@ -95,6 +96,13 @@ func (l *Lanes) Refresh(ctx context.Context) (born []queue.Lane, gone []queue.La
 	}
 	l.applied = max(l.applied, number)
 	for _, q := range queues {
+		if q.Push != l.settings[q.QueueKey].Push {
+			if q.Push {
+				l.inPush.add(q.QueueKey)
+			} else {
+				l.inPush.remove(q.QueueKey)
+			}
+		}
 		l.settings[q.QueueKey] = q
 		if q.UpdatedAt.After(l.changed) {
 			l.changed = q.UpdatedAt
@@ -219,21 +227,6 @@ type Room interface {
 	Take(key queue.QueueKey, n int)
 }
 
-// matches says whether a claim with the filter could take from a lane, which is of a
-// queue in push mode or not.
-func (f *Filter) matches(lane queue.Lane, push bool) bool {
-	if f.Push != push {
-		return false
-	}
-	if f.Push {
-		return true
-	}
-	if f.Owner != tenant.Platform && f.Owner != lane.Tenant {
-		return false
-	}
-	return slices.Contains(f.Queues, lane.Queue) && f.serves(lane)
-}
-
 func (f *Filter) serves(lane queue.Lane) bool {
 	if f.Push {
 		return true
@@ -246,46 +239,31 @@ func (f *Filter) serves(lane queue.Lane) bool {
 	return true
 }
 
-// Claimable lists the lanes that the filter lets through and that are not paused,
-// each once. only, if not nil, says of a lane whether it is wanted; complete, if not nil, adds what else a claim
-// must know of a lane.
-func (l *Lanes) Claimable(f *Filter, only func(queue.LaneID) bool, complete func(*queue.ClaimLane, queue.Lane, queue.QueueSettings)) []queue.ClaimLane {
+// Serving lists up to most lanes that the filter lets through and that are not paused,
+// each once; of more, others each turn.
+func (l *Lanes) Serving(f *Filter, turn uint64, most int) (serving []queue.LaneID) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	var claimable []queue.ClaimLane
-	rooms := map[queue.QueueKey]int{}
 	var room Room
 	if f.Room != nil {
 		room = f.Room()
 	}
-	for _, lanes := range l.named(f) {
-		for _, lane := range lanes {
+	lists := l.named(f)
+	for i := range lists {
+		lanes := lists[(turn+uint64(i))%uint64(len(lists))]
+		for j := range lanes {
+			lane := lanes[(turn*uint64(most)+uint64(j))%uint64(len(lanes))] //nolint:gosec // never negative
 			key := queue.QueueKey{Tenant: lane.Tenant, Name: lane.Queue}
 			settings := l.settings[key]
-			if settings.Paused || settings.Push != f.Push || only != nil && !only(lane.ID) || !f.serves(lane) {
+			if settings.Paused || settings.Push != f.Push || !f.serves(lane) || room != nil && room.Of(key) <= 0 {
 				continue
 			}
-			if room != nil {
-				left, asked := rooms[key]
-				if !asked {
-					left = room.Of(key)
-					rooms[key] = left
-				}
-				if left <= 0 {
-					continue
-				}
-			}
-			visibility := api.DefaultVisibilityTimeout
-			if settings.VisibilityTimeout != nil {
-				visibility = *settings.VisibilityTimeout
-			}
-			claimable = append(claimable, queue.ClaimLane{ID: lane.ID, Tenant: lane.Tenant, VisibilityTimeout: visibility})
-			if complete != nil {
-				complete(&claimable[len(claimable)-1], lane, settings)
+			if serving = append(serving, lane.ID); len(serving) == most {
+				return serving
 			}
 		}
 	}
-	return claimable
+	return serving
 }
 
 // named gives the lanes of the queues that the filter names, each once. It is
@@ -293,10 +271,8 @@ func (l *Lanes) Claimable(f *Filter, only func(queue.LaneID) bool, complete func
 func (l *Lanes) named(f *Filter) [][]queue.Lane {
 	var lists [][]queue.Lane
 	if f.Push {
-		for key, lanes := range l.byQueue {
-			if l.settings[key].Push {
-				lists = append(lists, lanes)
-			}
+		for _, key := range l.inPush.items {
+			lists = append(lists, l.byQueue[key])
 		}
 		return lists
 	}
@@ -313,6 +289,13 @@ func (l *Lanes) named(f *Filter) [][]queue.Lane {
 		}
 	}
 	return lists
+}
+
+// pushQueues gives up to n queues in push mode, from a turn on; all is how many there are.
+func (l *Lanes) pushQueues(turn uint64, n int) (some []queue.QueueKey, all int) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.inPush.from(turn, n), len(l.inPush.items)
 }
 
 // ByID gives a known lane.

@@ -55,12 +55,14 @@ func (l *leasing) run(ctx context.Context) {
 	for _, worker := range l.workers {
 		most += worker.Max
 	}
+	lines := min(most+spareLines, linesPerClaim)
 	for range mostStatements {
 		l.full = l.full || l.bytes > api.MaxClaimBytes-largestJob
 		if len(l.jobs) >= most || l.full {
 			return
 		}
-		made := l.d.plan(l.dealer, l.left(), most-len(l.jobs), l.busy)
+		made := l.d.plan(l.dealer, l.left(), most-len(l.jobs), lines, l.busy)
+		lines = linesPerClaim
 		if len(made.claim.Lanes) == 0 {
 			if !l.waitForBusy(ctx) {
 				return

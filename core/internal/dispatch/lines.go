@@ -1,12 +1,12 @@
 package dispatch
 
 import (
-	"maps"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -22,11 +22,22 @@ import (
 type lines struct {
 	mu    sync.Mutex
 	lanes map[queue.LaneID]*laneLines
-	// full are lanes with lines that were set aside for a cap or a rate.
-	full map[queue.LaneID]struct{}
+	// order are the lanes by id, for rounds that go on where the last one ended.
+	order []queue.LaneID
+	// waiting are the lines in which jobs are thought to wait, by queue.
+	waiting waiting
+	// full are lanes with lines that were set aside for a cap or a rate, by tenant.
+	full map[tenant.ID]map[queue.LaneID]struct{}
+	// find tells whose a lane is, if that is known already.
+	find func(queue.LaneID) (queue.Lane, bool)
 }
 
-type laneLines struct{ by [api.MaxPriority + 1]belief }
+type laneLines struct {
+	by [api.MaxPriority + 1]belief
+	// lane is known if placed; until then its lines are not among those that wait.
+	lane   queue.Lane
+	placed bool
+}
 
 // belief is what is believed of one line.
 type belief struct {
@@ -43,11 +54,12 @@ type belief struct {
 // line is what a claim was planned with.
 type line struct {
 	queue.Line
+	queue          queue.QueueKey
 	heard, lowered uint64
 }
 
-func newLines() *lines {
-	return &lines{lanes: map[queue.LaneID]*laneLines{}, full: map[queue.LaneID]struct{}{}}
+func newLines(find func(queue.LaneID) (queue.Lane, bool)) *lines {
+	return &lines{lanes: map[queue.LaneID]*laneLines{}, full: map[tenant.ID]map[queue.LaneID]struct{}{}, find: find}
 }
 
 // hear takes news of jobs that can be claimed.
@@ -62,13 +74,15 @@ func (l *lines) hear(news []queue.Ready) {
 		if one.Priority < 0 || one.Priority > api.MaxPriority {
 			continue // from another version
 		}
-		b := &l.of(one.Lane).by[one.Priority]
+		known := l.of(one.Lane)
+		b := &known.by[one.Priority]
 		if at := one.Cursor(); !b.known || at.Compare(b.after) < 0 {
 			b.after = at
 			b.lowered++
 		}
-		b.known, b.ready = true, true
+		b.known = true
 		b.heard++
+		l.believe(known, one.Priority, true)
 	}
 }
 
@@ -76,50 +90,91 @@ func (l *lines) hear(news []queue.Ready) {
 // called with the lock held.
 func (l *lines) again(lane queue.LaneID) {
 	if known := l.lanes[lane]; known != nil {
-		for i := range known.by {
-			if b := &known.by[i]; b.known {
-				b.ready = true
+		l.of(lane) // it may be known by now whose it is
+		for priority := range int16(len(known.by)) {
+			if b := &known.by[priority]; b.known {
 				b.heard++
+				l.believe(known, priority, true)
 			}
 		}
 	}
 }
 
-func (l *lines) of(lane queue.LaneID) *laneLines {
-	if l.lanes[lane] == nil {
-		l.lanes[lane] = &laneLines{}
-	}
-	return l.lanes[lane]
-}
-
-// ready appends the lines of a lane in which jobs are thought to wait, high
-// priorities first.
-func (l *lines) ready(lane queue.LaneID, to []line) []line {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	known := l.lanes[lane]
+// of gives a lane's lines. It is called with the lock held.
+func (l *lines) of(id queue.LaneID) *laneLines {
+	known := l.lanes[id]
 	if known == nil {
-		return to
+		known = &laneLines{lane: queue.Lane{ID: id}}
+		l.lanes[id] = known
+		place, _ := slices.BinarySearch(l.order, id)
+		l.order = slices.Insert(l.order, place, id)
 	}
-	for priority := len(known.by) - 1; priority >= 0; priority-- {
-		if b := &known.by[priority]; b.ready {
-			to = append(to, line{queue.Line{Lane: lane, Priority: int16(priority), After: b.after}, b.heard, b.lowered})
+	if !known.placed {
+		if lane, found := l.find(id); found {
+			l.place(known, lane)
 		}
 	}
-	return to
+	return known
 }
 
-// isReady says whether jobs are thought to wait in a lane.
-func (l *lines) isReady(lane queue.LaneID) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	known := l.lanes[lane]
-	for priority := 0; known != nil && priority < len(known.by); priority++ {
+// place takes in whose a lane is.
+func (l *lines) place(known *laneLines, lane queue.Lane) {
+	known.lane, known.placed = lane, true
+	for priority := range int16(len(known.by)) {
 		if known.by[priority].ready {
-			return true
+			l.waiting.add(lane, priority)
 		}
 	}
-	return false
+}
+
+// believe says whether jobs are thought to wait in a line.
+func (l *lines) believe(known *laneLines, priority int16, ready bool) {
+	if known.by[priority].ready == ready {
+		return
+	}
+	known.by[priority].ready = ready
+	switch {
+	case !known.placed:
+	case ready:
+		l.waiting.add(known.lane, priority)
+	default:
+		l.waiting.remove(known.lane, priority)
+	}
+}
+
+// born takes in whose a lane is that has just become known, and says whether jobs are
+// thought to wait in it.
+func (l *lines) born(lane queue.Lane) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	known := l.lanes[lane.ID]
+	if known == nil {
+		return false
+	}
+	if !known.placed {
+		l.place(known, lane)
+	}
+	return slices.ContainsFunc(known.by[:], func(b belief) bool { return b.ready })
+}
+
+// forget drops what is believed of lanes that are no more.
+func (l *lines) forget(gone []queue.LaneID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, id := range gone {
+		known := l.lanes[id]
+		if known == nil {
+			continue
+		}
+		for priority := range int16(len(known.by)) {
+			l.believe(known, priority, false)
+		}
+		l.notFull(known.lane)
+		delete(l.lanes, id)
+	}
+	if len(gone) > 0 {
+		l.order = slices.DeleteFunc(l.order, func(id queue.LaneID) bool { return l.lanes[id] == nil })
+	}
 }
 
 // walked takes what a claim has seen of the lines that it was planned with.
@@ -131,34 +186,60 @@ func (l *lines) walked(planned map[lineKey]line, seen []queue.Walked) {
 		if !ok {
 			continue
 		}
-		b := &l.of(w.Lane).by[w.Priority]
+		known := l.of(w.Lane)
+		b := &known.by[w.Priority]
 		if w.To.Compare(b.after) > 0 && b.lowered == was.lowered {
 			b.after = w.To
 		}
 		if w.Dry && b.heard == was.heard {
-			b.ready = false
+			l.believe(known, w.Priority, false)
 			if w.Full {
-				l.full[w.Lane] = struct{}{}
+				l.isFull(known.lane)
 			}
 		}
 	}
 }
 
-// setAside gives the lanes with lines for which there was no room, in any order.
-func (l *lines) setAside() []queue.LaneID {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.Collect(maps.Keys(l.full))
+func (l *lines) isFull(lane queue.Lane) {
+	if l.full[lane.Tenant] == nil {
+		l.full[lane.Tenant] = map[queue.LaneID]struct{}{}
+	}
+	l.full[lane.Tenant][lane.ID] = struct{}{}
 }
 
-// room makes lanes ready that were set aside for want of it.
-func (l *lines) room(lanes []queue.LaneID) {
+func (l *lines) notFull(lane queue.Lane) {
+	if delete(l.full[lane.Tenant], lane.ID); len(l.full[lane.Tenant]) == 0 {
+		delete(l.full, lane.Tenant)
+	}
+}
+
+// room makes up to most lanes ready that were set aside for want of it, a tenant's or
+// anybody's, and gives them, in any order.
+func (l *lines) room(owner tenant.ID, anybodys bool, most int) (lanes []queue.Lane) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, lane := range lanes {
-		delete(l.full, lane)
-		l.again(lane)
+	take := func(ids map[queue.LaneID]struct{}) {
+		for id := range ids {
+			if len(lanes) == most {
+				return
+			}
+			lanes = append(lanes, l.of(id).lane)
+		}
 	}
+	take(l.full[owner])
+	for other, ids := range l.full {
+		if anybodys && other != owner && len(lanes) < most {
+			take(ids)
+		}
+		if !anybodys || len(lanes) == most {
+			break
+		}
+	}
+	for _, lane := range lanes {
+		l.notFull(lane)
+		l.again(lane.ID)
+	}
+	return lanes
 }
 
 // failed puts the cursors back to where a claim began that came to nothing, or of
@@ -167,13 +248,14 @@ func (l *lines) failed(planned map[lineKey]line) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for key, was := range planned {
-		b := &l.of(key.lane).by[key.priority]
+		known := l.of(key.lane)
+		b := &known.by[key.priority]
 		if was.After.Compare(b.after) < 0 {
 			b.after = was.After
 			b.lowered++
 		}
-		b.ready = true
 		b.heard++
+		l.believe(known, key.priority, true)
 	}
 }
 
@@ -196,13 +278,14 @@ func (l *lines) cut(planned map[lineKey]line, seen []queue.Walked) (news []queue
 		if w.To.Compare(to) > 0 {
 			to = w.To
 		}
-		b := &l.of(key.lane).by[key.priority]
+		known := l.of(key.lane)
+		b := &known.by[key.priority]
 		if to.Compare(b.after) < 0 {
 			b.after = to
 		}
 		b.lowered++
 		b.heard++
-		b.ready = true
+		l.believe(known, key.priority, true)
 		if !to.At.IsZero() {
 			behind := to.After()
 			news = append(news, queue.Ready{Lane: key.lane, Priority: key.priority, At: behind.At, ID: behind.ID})
@@ -211,23 +294,9 @@ func (l *lines) cut(planned map[lineKey]line, seen []queue.Walked) (news []queue
 	return news
 }
 
-// forget drops lanes that are gone.
-func (l *lines) forget(lanes []queue.LaneID) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, lane := range lanes {
-		delete(l.lanes, lane)
-		delete(l.full, lane)
-	}
-}
-
 type lineKey struct {
 	lane     queue.LaneID
 	priority int16
-}
-
-func (k lineKey) less(other lineKey) bool {
-	return k.lane < other.lane || k.lane == other.lane && k.priority < other.priority
 }
 
 // lookBack is how far behind its cursor a line is looked at: jobs that were stored
@@ -235,52 +304,58 @@ func (k lineKey) less(other lineKey) bool {
 const lookBack = time.Second
 
 // known gives up to most lines behind from, in order, each from its look-back, and
-// where to go on; the zero key once it has come to the end. wanted, if not nil, says
-// of a lane whether to.
-func (l *lines) known(from lineKey, most int, wanted func(queue.LaneID) bool) ([]queue.Line, lineKey) {
+// where to go on; the zero key once it has come to the end.
+func (l *lines) known(from lineKey, most int) (looked []queue.Line, next lineKey) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var found []lineKey
-	for lane, known := range l.lanes {
-		if lane < from.lane || wanted != nil && !wanted(lane) {
-			continue
-		}
-		for priority := range known.by {
-			key := lineKey{lane, int16(priority)}
-			if known.by[priority].known && from.less(key) {
-				found = append(found, key)
+	place, _ := slices.BinarySearch(l.order, from.lane)
+	for ; place < len(l.order); place++ {
+		id := l.order[place]
+		lane := l.lanes[id]
+		for priority := range int16(len(lane.by)) {
+			if !lane.by[priority].known || id == from.lane && priority <= from.priority {
+				continue
 			}
+			if len(looked) == most {
+				last := looked[most-1]
+				return looked, lineKey{last.Lane, last.Priority}
+			}
+			looked = append(looked, lane.lookBack(id, priority))
 		}
 	}
-	sortLines(found)
-	next := lineKey{}
-	if len(found) > most {
-		found = found[:most]
-		next = found[most-1]
-	}
-	looked := make([]queue.Line, len(found))
-	for i, key := range found {
-		after := l.lanes[key.lane].by[key.priority].after
-		if !after.At.IsZero() {
-			after = queue.Cursor{At: after.At.Add(-lookBack)}
-		}
-		looked[i] = queue.Line{Lane: key.lane, Priority: key.priority, After: after}
-	}
-	return looked, next
+	return looked, lineKey{}
 }
 
-// all gives every line of the lanes, known or not, each from its look-back.
-func (l *lines) all(lanes []queue.LaneID) []queue.Line {
+// lookBack is a line from its look-back; from its head where nothing is known of it.
+func (l *laneLines) lookBack(id queue.LaneID, priority int16) queue.Line {
+	line := queue.Line{Lane: id, Priority: priority}
+	if b := &l.by[priority]; b.known && !b.after.At.IsZero() {
+		line.After = queue.Cursor{At: b.after.At.Add(-lookBack)}
+	}
+	return line
+}
+
+// ofLanes gives up to most lines of lanes, each from its look-back: those that are known, or all
+// that there can be.
+func (l *lines) ofLanes(lanes []queue.LaneID, all bool, most int) []queue.Line {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	found := make([]queue.Line, 0, len(lanes)*(api.MaxPriority+1))
-	for _, lane := range lanes {
-		for priority := range int16(api.MaxPriority + 1) {
-			one := queue.Line{Lane: lane, Priority: priority}
-			if known := l.lanes[lane]; known != nil && known.by[priority].known && !known.by[priority].after.At.IsZero() {
-				one.After = queue.Cursor{At: known.by[priority].after.At.Add(-lookBack)}
+	var found []queue.Line
+	for _, id := range lanes {
+		lane := l.lanes[id]
+		if lane == nil {
+			if !all {
+				continue
 			}
-			found = append(found, one)
+			lane = &laneLines{}
+		}
+		for priority := range int16(len(lane.by)) {
+			if len(found) == most {
+				return found
+			}
+			if all || lane.by[priority].known {
+				found = append(found, lane.lookBack(id, priority))
+			}
 		}
 	}
 	return found

@@ -18,10 +18,14 @@ func TestACursorDoesNotPassWhatAClaimHasLeft(t *testing.T) {
 	walked := func(to byte, dry bool) []queue.Walked {
 		return []queue.Walked{{Lane: 1, Priority: 5, To: place(to), Dry: dry}}
 	}
+	lane := laneOf(uuid.New(), 1, "a")
+	ready := func(l *lines) []line {
+		return l.readyIn([]queue.QueueKey{{Tenant: lane.Tenant, Name: lane.Queue}}, anyone("a"), 0, 10)
+	}
 	for _, cutFirst := range []bool{true, false} {
-		l := newLines()
+		l := newLines(func(id queue.LaneID) (queue.Lane, bool) { return lane, true })
 		l.hear([]queue.Ready{{Lane: 1, Priority: 5, At: at, ID: place(1).ID}})
-		planned := map[lineKey]line{{1, 5}: l.ready(1, nil)[0]}
+		planned := map[lineKey]line{{1, 5}: ready(l)[0]}
 		cut := func() {
 			l.walked(planned, walked(3, false))
 			news := l.cut(planned, walked(3, false))
@@ -36,7 +40,7 @@ func TestACursorDoesNotPassWhatAClaimHasLeft(t *testing.T) {
 		if !cutFirst {
 			cut()
 		}
-		if got := l.ready(1, nil); len(got) != 1 || got[0].After != place(3) {
+		if got := ready(l); len(got) != 1 || got[0].After != place(3) {
 			t.Errorf("cut first %v: jobs are believed %+v, want behind %v", cutFirst, got, place(3))
 		}
 	}

@@ -2,12 +2,12 @@ package dispatch
 
 import (
 	"context"
-	"math"
 	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
 	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/shared/api"
 )
 
 // Three nets lie under the wake-ups, each slower and with smaller holes:
@@ -28,6 +28,9 @@ const (
 	// linesPerLook and linesPerScan bound one statement.
 	linesPerLook = 2000
 	linesPerScan = 500
+	// lanesPerLook bounds the lanes that a claim looks at: more than a tenant has. A
+	// claim of the platform looks at others the next time.
+	lanesPerLook = 2500
 	scanEvery    = time.Second
 	// netShare is which part of its time a net may spend with PostgreSQL: 1 of so many.
 	netShare = 20
@@ -61,13 +64,12 @@ func (d *Dispatcher) poll(ctx context.Context) {
 		if !sleep(ctx, jittered(wait)) {
 			return
 		}
-		d.pollWatches(ctx)
 		wait = pollEvery
 		if !d.netsNeeded() {
 			continue
 		}
 		begun := time.Now()
-		lines, next := d.lines.known(from, linesPerLook, nil)
+		lines, next := d.lines.known(from, linesPerLook)
 		found, err := d.store.Look(ctx, lines, pollWakes)
 		if err != nil {
 			if ctx.Err() == nil {
@@ -134,16 +136,7 @@ func (d *Dispatcher) scanFrom(ctx context.Context, after queue.Line) (queue.Line
 // scan has been lately, else at all that there can be. Jobs that it finds are
 // believed in from then on.
 func (d *Dispatcher) lookAt(ctx context.Context, filter *Filter) (found bool, err error) {
-	wanted := map[queue.LaneID]bool{}
-	var lanes []queue.LaneID
-	for _, lane := range d.lanes.Claimable(filter, nil, nil) {
-		lanes = append(lanes, lane.ID)
-		wanted[lane.ID] = true
-	}
-	lines, _ := d.lines.known(lineKey{}, math.MaxInt, func(lane queue.LaneID) bool { return wanted[lane] })
-	if !d.scannedLately() {
-		lines = d.lines.all(lanes)
-	}
+	lines := d.lines.ofLanes(d.lanes.Serving(filter, d.turn.Load(), lanesPerLook), !d.scannedLately(), lanesPerLook*(api.MaxPriority+1))
 	for len(lines) > 0 {
 		some := lines[:min(len(lines), linesPerLook)]
 		lines = lines[len(some):]

@@ -22,7 +22,7 @@ func (d *Dispatcher) OldestReady(ctx context.Context) (oldest time.Time, err err
 	var from lineKey
 	for {
 		begun := time.Now()
-		lines, next := d.lines.known(from, linesPerLook, nil)
+		lines, next := d.lines.known(from, linesPerLook)
 		waiting, err := d.store.Look(ctx, lines, 1)
 		if err != nil {
 			return time.Time{}, err

@@ -113,6 +113,7 @@ func TestParkingUnderLoad(t *testing.T) {
 						}
 						select {
 						case <-w.woken:
+							p.again(w)
 						case <-over:
 							break looking
 						}

@@ -1,15 +1,22 @@
 package dispatch
 
 import (
-	"cmp"
-	"slices"
+	"math/rand/v2"
 
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// linesPerClaim is how many lines one statement looks at.
-const linesPerClaim = 50
+const (
+	// linesPerClaim is how many lines one statement looks at, and spareLines how many more than
+	// it wants jobs the first one of a claim: what is believed is mostly so.
+	linesPerClaim = 50
+	spareLines    = 10
+	// tenantsPerClaim is how many tenants one deal is among, where more have jobs for the
+	// claim: others are the first of the next one's.
+	tenantsPerClaim = 2 * mostPortions
+)
 
 // plan is a claim as it was made of what is believed.
 type plan struct {
@@ -20,61 +27,126 @@ type plan struct {
 	weights map[tenant.ID]int
 }
 
-// candidate is a lane that may be claimed from, with its lines in which jobs are
-// thought to wait.
-type candidate struct {
-	lane  queue.ClaimLane
-	key   queue.QueueKey
-	lines []line
-}
-
-// plan makes a claim of n jobs from the lanes that the filter lets through, but for
-// those of some tenants. It has no lanes where no job is thought to wait.
-func (d *Dispatcher) plan(dealer *fair, filter *Filter, n int, skip map[tenant.ID]bool) plan {
+// plan makes a claim of n jobs from about so many lines of the lanes that the filter lets
+// through, but for those of some tenants. It has no lanes where no job is thought to wait.
+func (d *Dispatcher) plan(dealer *fair, filter *Filter, n, lines int, skip map[tenant.ID]bool) plan {
 	made := plan{lines: map[lineKey]line{}, weights: map[tenant.ID]int{}}
-	byTenant := map[tenant.ID][]candidate{}
-	var wants []want
-	for _, lane := range d.lanes.Claimable(filter, d.lines.isReady, d.underCaps) {
-		if skip[lane.Tenant] || skip[tenant.Platform] && d.maxRunning != nil {
-			continue
-		}
-		one := candidate{lane: lane, lines: d.lines.ready(lane.ID, nil)}
-		if known, ok := d.lanes.ByID(lane.ID); ok {
-			one.key = queue.QueueKey{Tenant: known.Tenant, Name: known.Queue}
-		}
-		if byTenant[lane.Tenant] == nil {
-			made.weights[lane.Tenant] = d.limits.weight(lane.Tenant)
-			wants = append(wants, want{lane.Tenant, made.weights[lane.Tenant]})
-		}
-		byTenant[lane.Tenant] = append(byTenant[lane.Tenant], one)
+	if skip[tenant.Platform] && d.maxRunning != nil {
+		return made
+	}
+	turn := d.turn.Add(1)
+	queues := d.wanting(filter, turn, skip)
+	wants := make([]want, 0, len(queues.order))
+	for _, owner := range queues.order {
+		made.weights[owner] = d.limits.weight(owner)
+		wants = append(wants, want{owner, made.weights[owner]})
 	}
 	used := map[queue.LaneID]bool{}
-	turn := d.turn.Add(1)
 	var room Room
 	if filter.Room != nil {
 		room = filter.Room()
 	}
 	for _, portion := range dealer.deal(wants, n) {
-		candidates := byTenant[portion.tenant]
-		for _, share := range shares(candidates, portion.most, room, turn) {
+		found := d.lines.readyIn(queues.of[portion.tenant], filter, turn, lines)
+		for _, share := range shares(found, portion.most, room, turn) {
 			queued := queue.Share{Most: share.most}
 			for _, l := range share.lines {
-				used[l.Lane] = true
 				made.lines[lineKey{l.Lane, l.Priority}] = l
 				queued.Lines = append(queued.Lines, l.Line)
+				if !used[l.Lane] {
+					used[l.Lane] = true
+					made.claim.Lanes = append(made.claim.Lanes, d.claimLane(l))
+				}
 			}
 			made.claim.Shares = append(made.claim.Shares, queued)
 		}
-		for _, one := range candidates {
-			if used[one.lane.ID] {
-				made.claim.Lanes = append(made.claim.Lanes, one.lane)
-			}
-		}
-		if len(made.lines) >= linesPerClaim {
+		if len(made.lines) >= lines {
 			break
 		}
 	}
 	return made
+}
+
+// claimLane is a line's lane with all that a claim must know of it.
+func (d *Dispatcher) claimLane(l line) queue.ClaimLane {
+	settings := d.lanes.Settings(l.queue.Tenant, l.queue.Name)
+	made := queue.ClaimLane{
+		ID: l.Lane, Tenant: l.queue.Tenant, VisibilityTimeout: valueOr(settings.VisibilityTimeout, api.DefaultVisibilityTimeout),
+	}
+	if lane, known := d.lanes.ByID(l.Lane); known {
+		d.underCaps(&made, lane, settings)
+	}
+	return made
+}
+
+// wantingQueues are the queues with jobs for a claim, by tenant.
+type wantingQueues struct {
+	order []tenant.ID
+	of    map[tenant.ID][]queue.QueueKey
+}
+
+// wanting finds the queues in which jobs are thought to wait that the filter lets through,
+// of no more tenants than a claim is for.
+func (d *Dispatcher) wanting(filter *Filter, turn uint64, skip map[tenant.ID]bool) wantingQueues {
+	found := wantingQueues{of: map[tenant.ID][]queue.QueueKey{}}
+	var room Room
+	if filter.Room != nil {
+		room = filter.Room()
+	}
+	add := func(key queue.QueueKey) {
+		settings := d.lanes.Settings(key.Tenant, key.Name)
+		if skip[key.Tenant] || settings.Paused || settings.Push != filter.Push || room != nil && room.Of(key) <= 0 {
+			return
+		}
+		if len(d.lines.readyIn([]queue.QueueKey{key}, filter, turn, 1)) == 0 {
+			return
+		}
+		if found.of[key.Tenant] == nil {
+			found.order = append(found.order, key.Tenant)
+		}
+		found.of[key.Tenant] = append(found.of[key.Tenant], key)
+	}
+	if filter.Owner != tenant.Platform && !filter.Push {
+		for _, name := range unique(filter.Queues) {
+			add(queue.QueueKey{Tenant: filter.Owner, Name: name})
+		}
+		return found
+	}
+	// Each look begins somewhere else, so that all of very many have their turn.
+	round := func(window func(from uint64, n int) (some []queue.QueueKey, all int)) {
+		begin := rand.Uint64() >> 1 //nolint:gosec // spreads, guards nothing
+		for seen, all := 0, 1; seen < all && len(found.order) < tenantsPerClaim; seen += tenantsPerClaim {
+			var some []queue.QueueKey
+			some, all = window(begin+uint64(seen), tenantsPerClaim) //nolint:gosec // never negative
+			for _, key := range some[:min(len(some), max(all-seen, 0))] {
+				add(key)
+			}
+		}
+	}
+	if filter.Push {
+		round(d.lanes.pushQueues)
+		return found
+	}
+	for _, name := range unique(filter.Queues) {
+		round(func(from uint64, n int) ([]queue.QueueKey, int) { return d.lines.queuesOf(name, from, n) })
+	}
+	return found
+}
+
+// unique gives names once each, in their order.
+func unique(names []string) []string {
+	if len(names) < 2 {
+		return names
+	}
+	seen := make(map[string]bool, len(names))
+	var once []string
+	for _, name := range names {
+		if !seen[name] {
+			seen[name] = true
+			once = append(once, name)
+		}
+	}
+	return once
 }
 
 // share is what one statement takes at most from some lines, in their order.
@@ -83,20 +155,22 @@ type share struct {
 	lines []line
 }
 
-// shares puts a tenant's lines in order, high priorities first; among equals another
-// one is first each turn, so that none is always last. Where queues have room for so
+// shares parts a tenant's lines, which are in order. Where queues have room for so
 // many jobs each, each has a share of its own.
-func shares(candidates []candidate, most int, room Room, turn uint64) []share {
-	if room == nil {
-		return []share{{most, inOrder(candidates, turn)}}
+func shares(found []line, most int, room Room, turn uint64) []share {
+	if len(found) == 0 {
+		return nil
 	}
-	byQueue := map[queue.QueueKey][]candidate{}
+	if room == nil {
+		return []share{{most, found}}
+	}
+	byQueue := map[queue.QueueKey][]line{}
 	var keys []queue.QueueKey
-	for _, one := range candidates {
-		if byQueue[one.key] == nil {
-			keys = append(keys, one.key)
+	for _, one := range found {
+		if byQueue[one.queue] == nil {
+			keys = append(keys, one.queue)
 		}
-		byQueue[one.key] = append(byQueue[one.key], one)
+		byQueue[one.queue] = append(byQueue[one.queue], one)
 	}
 	start := int(turn % uint64(len(keys))) //nolint:gosec // below len
 	var made []share
@@ -104,25 +178,9 @@ func shares(candidates []candidate, most int, room Room, turn uint64) []share {
 		key := keys[(start+i)%len(keys)]
 		if n := min(most, room.Of(key)); n > 0 {
 			room.Take(key, n)
-			made = append(made, share{n, inOrder(byQueue[key], turn)})
+			made = append(made, share{n, byQueue[key]})
 			most -= n
 		}
 	}
 	return made
-}
-
-func inOrder(candidates []candidate, turn uint64) []line {
-	start := int(turn % uint64(len(candidates))) //nolint:gosec // below len
-	var lines []line
-	for i := range candidates {
-		lines = append(lines, candidates[(start+i)%len(candidates)].lines...)
-	}
-	slices.SortStableFunc(lines, func(a, b line) int { return cmp.Compare(b.Priority, a.Priority) })
-	return lines[:min(len(lines), linesPerClaim)]
-}
-
-func sortLines(keys []lineKey) {
-	slices.SortFunc(keys, func(a, b lineKey) int {
-		return cmp.Or(cmp.Compare(a.lane, b.lane), cmp.Compare(a.priority, b.priority))
-	})
 }

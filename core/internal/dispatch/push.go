@@ -36,11 +36,9 @@ func (d *Dispatcher) PushQueues() []queue.QueueSettings { return d.lanes.push() 
 func (l *Lanes) push() []queue.QueueSettings {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	var queues []queue.QueueSettings
-	for _, settings := range l.settings {
-		if settings.Push {
-			queues = append(queues, settings)
-		}
+	queues := make([]queue.QueueSettings, len(l.inPush.items))
+	for i, key := range l.inPush.items {
+		queues[i] = l.settings[key]
 	}
 	return queues
 }

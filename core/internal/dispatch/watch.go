@@ -1,7 +1,9 @@
 package dispatch
 
 import (
+	"container/list"
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,7 +19,18 @@ import (
 // all of them.
 type watches struct {
 	mu    sync.Mutex
-	byJob map[uuid.UUID][]*watch
+	byJob map[uuid.UUID]*watched
+	// turn has the watched jobs in the order in which they are polled for.
+	turn list.List
+}
+
+// watched is a job with those who watch it.
+type watched struct {
+	id      uuid.UUID
+	watches []*watch
+	place   *list.Element
+	// read is when one of them read the job last: until then they missed nothing.
+	read time.Time
 }
 
 type watch struct {
@@ -30,34 +43,34 @@ func (w *watches) add(id uuid.UUID) *watch {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.byJob == nil {
-		w.byJob = map[uuid.UUID][]*watch{}
+		w.byJob = map[uuid.UUID]*watched{}
+	}
+	job := w.byJob[id]
+	if job == nil {
+		job = &watched{id: id, read: time.Now()}
+		job.place = w.turn.PushBack(job)
+		w.byJob[id] = job
 	}
 	one := &watch{changed: make(chan struct{}, 1)}
-	w.byJob[id] = append(w.byJob[id], one)
+	job.watches = append(job.watches, one)
 	return one
 }
 
 func (w *watches) remove(id uuid.UUID, one *watch) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	others := w.byJob[id]
-	for i, other := range others {
-		if other == one {
-			others = append(others[:i], others[i+1:]...)
-			break
-		}
-	}
-	if len(others) == 0 {
+	job := w.byJob[id]
+	if job.watches = slices.DeleteFunc(job.watches, func(other *watch) bool { return other == one }); len(job.watches) == 0 {
+		w.turn.Remove(job.place)
 		delete(w.byJob, id)
-		return
 	}
-	w.byJob[id] = others
 }
 
-func (w *watches) know(one *watch, state string) {
+func (w *watches) know(id uuid.UUID, one *watch, state string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	one.seen = state
+	w.byJob[id].read = time.Now()
 }
 
 // tell wakes everybody who watches the job.
@@ -65,8 +78,10 @@ func (w *watches) tell(ids []uuid.UUID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, id := range ids {
-		for _, one := range w.byJob[id] {
-			one.wake()
+		if job := w.byJob[id]; job != nil {
+			for _, one := range job.watches {
+				one.wake()
+			}
 		}
 	}
 }
@@ -78,13 +93,17 @@ func (one *watch) wake() {
 	}
 }
 
-// ids lists the watched jobs.
-func (w *watches) ids() []uuid.UUID {
+// next lists up to most watched jobs that nobody has read lately, others each time until
+// all had their turn.
+func (w *watches) next(most int, lately time.Duration) (ids []uuid.UUID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	ids := make([]uuid.UUID, 0, len(w.byJob))
-	for id := range w.byJob {
-		ids = append(ids, id)
+	for range min(most, w.turn.Len()) {
+		first := w.turn.Front()
+		w.turn.MoveToBack(first)
+		if job, _ := first.Value.(*watched); time.Since(job.read) >= lately {
+			ids = append(ids, job.id)
+		}
 	}
 	return ids
 }
@@ -94,7 +113,11 @@ func (w *watches) compare(states map[uuid.UUID]string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for id, state := range states {
-		for _, one := range w.byJob[id] {
+		job := w.byJob[id]
+		if job == nil {
+			continue
+		}
+		for _, one := range job.watches {
 			if one.seen != "" && one.seen != state {
 				one.wake()
 			}
@@ -142,7 +165,7 @@ func (d *Dispatcher) WaitJob(ctx context.Context, call WaitCall) (api.Job, error
 		if call.Seen == "" {
 			call.Seen = found.State
 		}
-		d.watches.know(one, found.State)
+		d.watches.know(call.ID, one, found.State)
 		select {
 		case <-ctx.Done():
 			return api.Job{}, ctx.Err()
@@ -170,18 +193,24 @@ func (d *Dispatcher) Ended(ids ...uuid.UUID) {
 	}
 }
 
-// pollWatches looks after jobs whose change nobody told of.
+// watchesPerPoll bounds one statement.
+const watchesPerPoll = 1000
+
+// pollWatches looks after jobs whose change nobody told of, some of them each time.
 func (d *Dispatcher) pollWatches(ctx context.Context) {
-	ids := d.watches.ids()
-	if len(ids) == 0 {
-		return
-	}
-	states, err := d.store.WhereNow(ctx, ids)
-	if err != nil {
-		if ctx.Err() == nil {
+	wait := pollEvery
+	for sleep(ctx, jittered(wait)) {
+		wait = pollEvery
+		ids := d.watches.next(watchesPerPoll, pollEvery)
+		if len(ids) == 0 {
+			continue
+		}
+		begun := time.Now()
+		states, err := d.store.WhereNow(ctx, ids)
+		if err != nil && ctx.Err() == nil {
 			d.log.WarnContext(ctx, "watched jobs are not polled for", "error", err)
 		}
-		return
+		d.watches.compare(states)
+		wait = max(pollEvery, rest(begun))
 	}
-	d.watches.compare(states)
 }

@@ -97,7 +97,10 @@ func (d *Dispatcher) Register(ctx context.Context, owner tenant.ID, request api.
 	}
 	d.workers.forget(workerKey{owner, request.WorkerID})
 	d.served.seen(owner, request.Queues)
-	leases, err := d.store.LeasesOf(ctx, owner, request.WorkerID)
+	if joined { // it was unknown, or dead and has lost its leases
+		return worker.Wire(0), nil
+	}
+	leases, err := d.held.of(ctx, d.store, workerKey{owner, request.WorkerID})
 	if err != nil {
 		return api.Worker{}, err
 	}
@@ -108,4 +111,45 @@ func (d *Dispatcher) Register(ctx context.Context, owner tenant.ID, request api.
 func (d *Dispatcher) BeatWorker(ctx context.Context, owner tenant.ID, workerID string) (string, error) {
 	worker, err := d.store.BeatWorker(ctx, owner, workerID)
 	return worker.Status, err
+}
+
+// heldFresh is how old what is known of held leases may get.
+const heldFresh = time.Second
+
+// held is how many leases workers hold, counted for all who register at about the same time.
+type held struct {
+	mu     sync.Mutex
+	leases map[workerKey]int
+	// read is when they were counted, rest for how long that is good: counting takes no
+	// more than a twentieth of the time.
+	read time.Time
+	rest time.Duration
+}
+
+func (h *held) of(ctx context.Context, store *queue.Store, key workerKey) (int, error) {
+	h.mu.Lock()
+	if h.leases != nil && time.Since(h.read) < h.rest {
+		defer h.mu.Unlock()
+		return h.leases[key], nil
+	}
+	// The others have what is known until this one has counted.
+	begun := time.Now()
+	h.read, h.rest = begun, statementTime
+	if h.leases == nil {
+		h.leases = map[workerKey]int{}
+	}
+	h.mu.Unlock()
+	counted, err := store.Leases(ctx)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err != nil {
+		h.rest = 0
+		return 0, err
+	}
+	h.leases = make(map[workerKey]int, len(counted))
+	for _, one := range counted {
+		h.leases[workerKey{one.Owner, one.WorkerID}] = one.Leases
+	}
+	h.rest = max(heldFresh, rest(begun))
+	return h.leases[key], nil
 }

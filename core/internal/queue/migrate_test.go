@@ -158,8 +158,8 @@ func TestWorkers(t *testing.T) {
 	}
 	f.submit(f.job())
 	f.claimOne()
-	if n, err := f.store.LeasesOf(t.Context(), f.tenant, "w1"); err != nil || n != 1 {
-		t.Errorf("%d leases (%v)", n, err)
+	if held, err := f.store.Leases(t.Context()); err != nil || len(held) != 1 || held[0] != (queue.Held{Owner: f.tenant, WorkerID: "w1", Leases: 1}) {
+		t.Errorf("leases are %+v, %v", held, err)
 	}
 	f.exec(`UPDATE workers SET status = 'DEAD'`)
 	if _, err := f.store.BeatWorker(t.Context(), f.tenant, "w1"); !errors.Is(err, queue.ErrWorkerUnknown) {

@@ -148,19 +148,25 @@ func (s *Store) BeatWorker(ctx context.Context, owner tenant.ID, workerID string
 	return workers[0], nil
 }
 
-// leasesOfSQL walks the running jobs, of which there are no more than workers can
+// leasesSQL walks the running jobs, of which there are no more than workers can
 // hold; an index by worker would cost every claim and every finish.
-const leasesOfSQL = `
-SELECT count(*) FROM jobs WHERE state = 'running' AND worker_owner = @owner AND worker_id = @worker_id`
+const leasesSQL = `
+SELECT worker_owner AS owner, worker_id, count(*) AS leases FROM jobs WHERE state = 'running' GROUP BY 1, 2`
 
-// LeasesOf counts the leases that a worker holds.
-func (s *Store) LeasesOf(ctx context.Context, owner tenant.ID, workerID string) (int, error) {
-	ctx = withClass(ctx, classLists)
-	counts, err := query(ctx, s, pgx.RowTo[int], leasesOfSQL, pgx.StrictNamedArgs{"owner": owner, "worker_id": workerID})
+// Held is how many leases a worker holds.
+type Held struct {
+	Owner    tenant.ID
+	WorkerID string
+	Leases   int
+}
+
+// Leases counts the leases of all workers, of any tenants, that hold some.
+func (s *Store) Leases(ctx context.Context) ([]Held, error) {
+	held, err := query(withClass(ctx, classLists), s, pgx.RowToStructByName[Held], leasesSQL, pgx.StrictNamedArgs{})
 	if err != nil {
-		return 0, fmt.Errorf("queue: leases: %w", nothingChanged(err))
+		return nil, fmt.Errorf("queue: leases: %w", nothingChanged(err))
 	}
-	return counts[0], nil
+	return held, nil
 }
 
 // Wire is the worker as the API shows it.
