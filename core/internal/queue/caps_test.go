@@ -509,36 +509,6 @@ func TestUsageAfterRestore(t *testing.T) {
 	f.noDrift()
 }
 
-func TestVerifyFindsDrift(t *testing.T) {
-	t.Parallel()
-	for name, harm := range map[string]string{
-		"count":       `INSERT INTO usage_credits SELECT tenant_id, 1, '', -1, pg_current_xact_id() FROM jobs LIMIT 1`,
-		"uncounted":   `UPDATE jobs SET counted = 0; DELETE FROM usage_log; UPDATE usage_counts SET settled = true`,
-		"not running": `UPDATE jobs SET counted = counted | 8`,
-		"lane":        `UPDATE jobs SET lane_id = 0`,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f := newFixture(t)
-			f.submit(f.jobs(3, under(f.activeCap(4)))...)
-			f.noDrift()
-			if _, err := f.behind.Exec(t.Context(), harm); err != nil {
-				t.Fatal(err)
-			}
-			drifts, err := f.store.Verify(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, drift := range drifts {
-				if drift.Check == name {
-					return
-				}
-			}
-			t.Errorf("found %v", drifts)
-		})
-	}
-}
-
 // Rows that are folded go; what the count is made of stays.
 func TestPruneUsage(t *testing.T) {
 	t.Parallel()
