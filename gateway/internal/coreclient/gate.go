@@ -36,8 +36,10 @@ type gate struct {
 }
 
 func newGate(inFlight, parked int) *gate {
-	return &gate{line: line{marks: marksFor(inFlight), room: waitingPerCall * inFlight},
-		claims: places{most: parked}, waits: places{most: parked}}
+	return &gate{
+		line:   line{marks: marksFor(inFlight), room: waitingPerCall * inFlight},
+		claims: places{most: parked}, waits: places{most: parked},
+	}
 }
 
 // enter waits for the turn of somebody's call. Nothing has been sent when it fails.
