@@ -63,6 +63,26 @@ func TestSubmitValidate(t *testing.T) {
 	}
 }
 
+// A key that is bound to a user cannot claim: with the scope work alone it can do nothing.
+func TestAKeyThatCanDoNothing(t *testing.T) {
+	t.Parallel()
+	user := "bob"
+	for _, test := range []struct {
+		key     api.KeyRequest
+		refused bool
+	}{
+		{api.KeyRequest{User: &user, Scopes: []string{api.ScopeWork}}, true},
+		{api.KeyRequest{User: &user, Scopes: []string{api.ScopeWork, api.ScopeWork}}, true},
+		{api.KeyRequest{User: &user, Scopes: []string{api.ScopeWork, api.ScopeRead}}, false},
+		{api.KeyRequest{Scopes: []string{api.ScopeWork}}, false},
+	} {
+		fields := test.key.Validate(time.Now())
+		if (len(fields) > 0) != test.refused || test.refused && fields[0].Field != "user" {
+			t.Errorf("%+v: %v", test.key, fields)
+		}
+	}
+}
+
 func TestTimeHasSixDecimals(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
