@@ -117,7 +117,7 @@ func (d *Dispatcher) wanting(filter *Filter, turn uint64, skip map[tenant.ID]boo
 		begin := rand.Uint64() >> 1 //nolint:gosec // spreads, guards nothing
 		for seen, all := 0, 1; seen < all && len(found.order) < tenantsPerClaim; seen += tenantsPerClaim {
 			var some []queue.QueueKey
-			some, all = window(begin+uint64(seen), tenantsPerClaim) //nolint:gosec // never negative
+			some, all = window(begin+uint64(seen), tenantsPerClaim)
 			for _, key := range some[:min(len(some), max(all-seen, 0))] {
 				add(key)
 			}

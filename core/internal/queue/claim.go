@@ -217,7 +217,7 @@ func (c Claimed) Lease() job.Lease {
 }
 
 // Size is about how many bytes the job takes in an answer.
-func (c *Claimed) Size() int {
+func (c Claimed) Size() int {
 	size := sizeElse + len(c.Payload) + len(c.Metadata)
 	for _, tag := range c.Tags {
 		size += len(tag) + len(`,`)
