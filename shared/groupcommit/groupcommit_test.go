@@ -133,7 +133,7 @@ func TestFull(t *testing.T) {
 }
 
 // carried is what a caller's context and request hold: a request's body, say.
-type carried struct{ body [1 << 10]byte }
+type carried struct{ _ [1 << 10]byte }
 
 type carriedKey struct{}
 

@@ -197,10 +197,10 @@ func (c *connections) changed(of net.Conn, state http.ConnState) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	switch {
-	case state == http.StateActive:
+	switch state {
+	case http.StateActive:
 		c.wake(conn)
-	case state == http.StateIdle:
+	case http.StateIdle:
 		conn.serving.Store(false)
 		if conn.counts {
 			c.rest(conn, c.owners[conn.from])

@@ -30,7 +30,7 @@ func TestConnectionBounds(t *testing.T) {
 	proxy := netip.MustParseAddr("198.51.100.9")
 	c := &connections{limits: Connections{Most: 6, PerAddress: 2, Exempt: func(a netip.Addr) bool { return a == proxy }}}
 	open := func(address string) *connection { return c.admit(&from{address: address}) }
-	closed := func(conn *connection) bool { return conn.Conn.(*from).closed } //nolint:forcetypeassert // made above
+	closed := func(conn *connection) bool { return conn.Conn.(*from).closed }
 	busy := func(conn *connection) { c.changed(conn, http.StateActive) }
 
 	a1, a2 := open("192.0.2.1"), open("192.0.2.1")

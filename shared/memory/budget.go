@@ -162,7 +162,7 @@ func (h *Hold) Read(buffer []byte, body io.Reader, declared int64) ([]byte, erro
 		n, err := body.Read(buffer[len(buffer):min(int64(cap(buffer)), covered)])
 		buffer = buffer[:len(buffer)+n]
 		switch {
-		case err == io.EOF: //nolint:errorlint // a Reader returns it itself, never wrapped
+		case err == io.EOF:
 			return buffer, nil
 		case err != nil:
 			return buffer, err

@@ -57,7 +57,7 @@ func cgroupLimit(root fs.FS) int64 {
 		if len(parts) != 3 {
 			continue
 		}
-		mount, file := "", ""
+		var mount, file string
 		switch {
 		case parts[1] == "" && parts[0] == "0":
 			mount, file = "sys/fs/cgroup", "memory.max"

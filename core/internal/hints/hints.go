@@ -199,8 +199,10 @@ func (h *Hints) listen(ctx context.Context, hear Listener) (err error) {
 	subscription := h.client.Subscribe(ctx, api.ChannelReady)
 	hangUp := sync.OnceFunc(func() { _ = subscription.Close() })
 	defer hangUp()
-	defer context.AfterFunc(ctx, hangUp)() // a read is not interrupted by its context
-	asked := false                         // whether the server still lives
+	// a read is not interrupted by its context
+	stop := context.AfterFunc(ctx, hangUp)
+	defer stop()
+	asked := false // whether the server still lives
 	for {
 		event, err := subscription.ReceiveTimeout(ctx, silence)
 		late, isNet := errors.AsType[net.Error](err)

@@ -1,7 +1,6 @@
 package sweep_test
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -87,7 +86,7 @@ FROM lanes WHERE capped_user <> '' AND id % 1000 = 0`); err != nil {
 					break
 				}
 			}
-			b.Log(fmt.Sprintf("%s: %d steps of 1000, mean %v, worst %v", name, n, sum/time.Duration(n), worst))
+			b.Logf("%s: %d steps of 1000, mean %v, worst %v", name, n, sum/time.Duration(n), worst)
 		}
 	}
 	begun := time.Now()

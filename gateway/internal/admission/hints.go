@@ -60,8 +60,10 @@ func (r *Redis) listen(ctx context.Context, hearer Hearer) error {
 	subscription := r.client.Subscribe(ctx, api.ChannelKeyRevoked, api.ChannelLimitsChanged)
 	hangUp := sync.OnceFunc(func() { _ = subscription.Close() }) // nothing is owed to a channel of hints
 	defer hangUp()
-	defer context.AfterFunc(ctx, hangUp)() // a read is not interrupted by its context
-	asked := false                         // whether the server still lives
+	// a read is not interrupted by its context
+	stop := context.AfterFunc(ctx, hangUp)
+	defer stop()
+	asked := false // whether the server still lives
 	for {
 		event, err := subscription.ReceiveTimeout(ctx, silence)
 		late, isNet := errors.AsType[net.Error](err)

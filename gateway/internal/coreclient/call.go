@@ -51,7 +51,7 @@ func ownerOf(p api.Principal) string {
 	if p.Tenant != "" {
 		return p.Tenant
 	}
-	return string(p.Kind) + " " + p.KeyID
+	return p.Kind + " " + p.KeyID
 }
 
 func call[Req, Resp any](ctx context.Context, c *Client, op Op, item api.Item[Req]) (api.Result[Resp], error) {

@@ -50,7 +50,7 @@ func (s *Server) countBody(c *call) {
 func (s *Server) readText(c *call, body io.Reader, declared int64) ([]byte, error) {
 	var first [1]byte
 	if _, err := io.ReadFull(body, first[:]); err != nil {
-		if err == io.EOF { //nolint:errorlint // ReadFull returns it itself
+		if err == io.EOF {
 			err = nil
 		}
 		return nil, err

@@ -159,6 +159,7 @@ func fieldWithNUL(value reflect.Value, name string) string {
 				return field
 			}
 		}
+	default: // holds no text
 	}
 	return ""
 }

@@ -3,9 +3,11 @@ package httpapi_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -61,14 +63,14 @@ func (s *shapes) stringsOf(of schema, at []string) [][]string {
 	case of.Type == "string":
 		return append(all, at)
 	case of.Items != nil:
-		return append(all, s.stringsOf(*of.Items, append(at[:len(at):len(at)], "0"))...)
+		return append(all, s.stringsOf(*of.Items, append(slices.Clip(at), "0"))...)
 	}
 	for name, property := range of.Properties {
-		all = append(all, s.stringsOf(property, append(at[:len(at):len(at)], name))...)
+		all = append(all, s.stringsOf(property, append(slices.Clip(at), name))...)
 	}
 	var more schema
 	if json.Unmarshal(of.Additional, &more) == nil {
-		all = append(all, s.stringsOf(more, append(at[:len(at):len(at)], "k"))...)
+		all = append(all, s.stringsOf(more, append(slices.Clip(at), "k"))...)
 	}
 	return all
 }
@@ -87,9 +89,7 @@ func with(body any, at []string, text string) any {
 	}
 	object := map[string]any{}
 	if given, ok := body.(map[string]any); ok {
-		for name, value := range given {
-			object[name] = value
-		}
+		maps.Copy(object, given)
 	}
 	object[at[0]] = with(object[at[0]], at[1:], text)
 	return object
