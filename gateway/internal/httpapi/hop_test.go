@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
@@ -12,9 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/coretest"
-	"github.com/forgequeue/forgequeue/gateway/internal/httpapi"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
@@ -107,37 +104,6 @@ func TestJobsUnderWayGoBackWhenTheCallerLeaves(t *testing.T) {
 	if sent := last[api.OutcomesRequest](d, api.HopOutcome); len(sent.Outcomes) != 1 || sent.Outcomes[0].Kind != api.KindRelease || sent.Outcomes[0].JobID != jobID {
 		t.Errorf("core got %+v", sent)
 	}
-}
-
-func TestTooManyParkedIsOverloaded(t *testing.T) {
-	t.Parallel()
-	core := coretest.New(t) // the door's own has the keys
-	client, err := coreclient.New(coreclient.Options{
-		URL: core.URL, Secret: []byte(coretest.Secret), Logger: slog.New(slog.DiscardHandler), Limits: coreclient.Limits{Parked: 1},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(client.Close)
-	d := newDoor(t, func(o *httpapi.Options) { o.Core = client })
-	parked := make(chan struct{})
-	core.Raw(api.HopClaim, func(_ http.ResponseWriter, r *http.Request) {
-		close(parked)
-		<-r.Context().Done()
-	})
-	key := d.key("work")
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		d.do("POST", "/v1/claims", key, claimOf25s)
-	}()
-	<-parked
-	p := d.do("POST", "/v1/claims", key, claimOf25s).refused(t, 503, problem.Overloaded)
-	if p.RetryAfterMS == nil || *p.RetryAfterMS < 500 || *p.RetryAfterMS >= 1500 {
-		t.Errorf("%+v", p)
-	}
-	client.Drain()
-	<-done
 }
 
 // An outcome and a heartbeat whose answers are lost are sent again; a submit
