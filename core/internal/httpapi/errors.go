@@ -44,6 +44,7 @@ func sentinels() []sentinel {
 		{queue.ErrDedupeConflict, problem.DedupeConflict, "A live job has the same dedupe_key. Wait until it has ended, or cancel it.", 0},
 		{queue.ErrPageToken, problem.InvalidRequest, "The page_token is not one of this list's.", 0},
 		{queue.ErrTooManyRedrives, problem.RateLimited, "The tenant has 16 redrives under way, as many as it may. Wait until one has ended, or cancel one.", 5 * time.Second},
+		{queue.ErrCheckTime, problem.Overloaded, "A count has more jobs than can be counted within seconds; core verify counts them.", time.Minute},
 		{queue.ErrOverloaded, problem.Overloaded, "The engine has as much work as it can take. Try again later.", time.Second},
 		{queue.ErrUnavailable, problem.CoreUnavailable, "The engine's database cannot be reached. Nothing was changed; try again later.", 2 * time.Second},
 		{queue.ErrOutcomeUnknown, problem.OutcomeUnknown, "The database's answer was lost: whether the request took effect is not known. Repeat a submit with its Idempotency-Key; outcomes and heartbeats can simply be repeated.", time.Second},
