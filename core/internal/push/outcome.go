@@ -9,6 +9,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -98,13 +100,15 @@ func statusError(a *answer) *api.JobError {
 }
 
 // resultOf is an answer's body as a job's result: JSON as it is, any other text as
-// a JSON string, what is too long as a string that is cut; nothing is null.
+// a JSON string, what is too long as a string that is cut; nothing is null. JSON is
+// what the gateway takes for it in a worker's result: no deeper than api.MaxDepth, and
+// by the parser's own strictness without duplicate members and lone surrogates.
 func resultOf(body []byte) []byte {
 	trimmed := strings.TrimSpace(string(body))
 	switch {
 	case trimmed == "":
 		return nil
-	case len(body) <= api.MaxPushAnswer && utf8.Valid(body) && json.Valid(body) && shallow(body):
+	case len(body) <= api.MaxPushAnswer && !api.TooDeep(body) && jsontext.Value(body).IsValid():
 		return []byte(trimmed)
 	}
 	encoded, err := json.Marshal(cut(text(body), api.MaxPushAnswer))
@@ -112,27 +116,6 @@ func resultOf(body []byte) []byte {
 		return nil // a string always can be
 	}
 	return encoded
-}
-
-// shallow says whether valid JSON is no deeper than a result may be.
-func shallow(body []byte) bool {
-	depth, quoted := 0, false
-	for i := 0; i < len(body); i++ {
-		switch c := body[i]; {
-		case quoted && c == '\\':
-			i++
-		case c == '"':
-			quoted = !quoted
-		case quoted:
-		case c == '{' || c == '[':
-			if depth++; depth > api.MaxDepth {
-				return false
-			}
-		case c == '}' || c == ']':
-			depth--
-		}
-	}
-	return true
 }
 
 func text(body []byte) string { return strings.ToValidUTF8(string(body), "\uFFFD") }

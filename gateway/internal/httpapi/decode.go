@@ -22,7 +22,7 @@ import (
 // absent, but for the body as a whole: that has to be an object, also where all
 // that may be in it is optional.
 func decode(text []byte, into any) error {
-	if tooDeep(text) {
+	if api.TooDeep(text) {
 		return problem.New(problem.InvalidJSON, fmt.Sprintf("The body is nested more than %d levels deep.", api.MaxDepth))
 	}
 	if err := json.Unmarshal(text, into, strict); err != nil {
@@ -72,30 +72,6 @@ func idOf(answer stdjson.RawMessage) string {
 		}
 	}
 	return ""
-}
-
-// tooDeep counts brackets outside strings. It runs before the parser, which
-// would go 10,000 levels down; text that is no JSON may be judged wrongly here
-// and is refused there anyway.
-func tooDeep(text []byte) bool {
-	depth, quoted := 0, false
-	for i := 0; i < len(text); i++ {
-		switch b := text[i]; {
-		case quoted && b == '\\':
-			i++
-		case b == '"':
-			quoted = !quoted
-		case quoted:
-		case b == '{' || b == '[':
-			depth++
-			if depth > api.MaxDepth {
-				return true
-			}
-		case b == '}' || b == ']':
-			depth--
-		}
-	}
-	return false
 }
 
 // jsonProblem tells what is wrong with a body, and where.
