@@ -226,7 +226,7 @@ func TestComposeSecretsAreFiles(t *testing.T) {
 		}
 	}
 	want := map[string][]string{
-		"postgres_password": {"postgres"}, "database_url": {"core", "migrate"},
+		"postgres_password": {"postgres"}, "core_password": {"postgres"}, "database_url": {"core", "migrate"},
 		"redis_password": {"redis"}, "redis_url": {"core", "gateway"},
 		"hop_secret": {"core", "gateway"}, "key_secret": {"gateway"}, "push_secrets_key": {"core"}, "operator_key": {"gateway", "key"},
 		"grafana_password": {"grafana"},
@@ -242,6 +242,26 @@ func TestComposeSecretsAreFiles(t *testing.T) {
 	}
 	if len(p.Secrets) != len(want) {
 		t.Errorf("%d secrets, want %d", len(p.Secrets), len(want))
+	}
+}
+
+// Core and migrate are not PostgreSQL's superuser, whom the image makes, but a role that
+// owns the database.
+func TestCoreIsNoSuperuser(t *testing.T) {
+	t.Parallel()
+	postgres := project(t).Services["postgres"]
+	url := regexp.MustCompile(`\nkeep database_url "postgres://(\w+):\$\(cat secrets/core_password\)@`).FindStringSubmatch(read(t, ".ci/secrets"))
+	if url == nil || url[1] == settings(postgres)["POSTGRES_USER"] {
+		t.Fatalf("core connects as %q", url)
+	}
+	entrypoint := strings.Join(postgres.Entrypoint, "\n")
+	for _, want := range []string{
+		"CREATE ROLE " + url[1] + " ", " NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS;",
+		"ALTER DATABASE " + settings(postgres)["POSTGRES_DB"] + " OWNER TO " + url[1] + ";",
+	} {
+		if !strings.Contains(entrypoint, want) {
+			t.Errorf("the start of PostgreSQL lacks %q", want)
+		}
 	}
 }
 
