@@ -42,7 +42,7 @@ func (s *Server) countBody(c *call) {
 	if owner == "" {
 		owner = who.Kind + " " + who.KeyID
 	}
-	c.held = s.bodies.Hold(owner, c.cost == costNothing)
+	c.held = s.bodies.Hold(owner, c.cost == costReports)
 }
 
 // readText takes a buffer when the first byte is there: a client that only says that

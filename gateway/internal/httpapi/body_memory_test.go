@@ -91,6 +91,27 @@ func TestATenantsBodiesHaveAShare(t *testing.T) {
 	}
 }
 
+// Submits cannot use all of the memory: what keeps or ends a lease gets through.
+func TestOutcomesPassWhereSubmitsAreFull(t *testing.T) {
+	t.Parallel()
+	bodies := httpapi.NewBodies(1 << 20) // 838 KiB of it for submits
+	d := newDoor(t, func(o *httpapi.Options) { o.Bodies = bodies })
+	d.finishing()
+	for i, size := range []int{60 << 10, 60 << 10, 60 << 10, 20 << 10} {
+		tenant := fmt.Sprintf("%s%d", jobID[:len(jobID)-1], i)
+		key := d.keyWith(func(k *api.HopKey) { k.Tenant, k.Scopes = tenant, []string{"submit"} })
+		before := bodies.Used()
+		d.half("/v1/jobs", key, size, strings.Repeat(" ", size-1))
+		reach(t, bodies, "a body has come", func(used int64) bool { return used >= before+4*int64(size) })
+	}
+	long := strings.Repeat(" ", 12<<10)
+	d.do("POST", "/v1/jobs", d.key("submit"), long+`{"type":"a"}`).refused(t, 503, problem.Overloaded)
+	work := d.key("work")
+	if got := d.do("POST", "/v1/jobs/"+jobID+"/complete", work, long+`{"lease_token":"good"}`); got.status != http.StatusOK {
+		t.Errorf("an outcome: %d %s", got.status, got.body)
+	}
+}
+
 // What counts for a submit counts while core has it, and no longer while its caller waits for the
 // job's end.
 func TestABodyCountsUntilItIsPassedOn(t *testing.T) {
