@@ -15,8 +15,9 @@ const lingerTimeout = 500 * time.Millisecond
 // refusal need not cost the client its connection.
 const arrivedTimeout = 2 * time.Millisecond
 
-// arrivedBytes is how much of such a rest is read.
-const arrivedBytes = 64 << 10
+// arrivedBytes is how much of such a rest is read: as much as net/http would read, and
+// one more to see the end.
+const arrivedBytes = 256<<10 + 1
 
 // boundBodies gives each body a deadline of its own. http.Server.ReadTimeout
 // will not do: it goes on after the body has been read, fires in the background

@@ -25,7 +25,8 @@ type Connections struct {
 	// PerAddress bounds those of one client address (IPv6: its /64); 0 is no bound.
 	// Loopback has none.
 	PerAddress int
-	// Exempt, where set, names addresses that have no bound of their own, as those of proxies.
+	// Exempt, where set, names addresses that have no bound of their own, as those of
+	// proxies. It is asked about the address itself, not its /64.
 	Exempt func(netip.Addr) bool
 }
 
@@ -67,7 +68,12 @@ type owner struct {
 // connection is one, and what a request's context knows of it.
 type connection struct {
 	net.Conn
+	of   *connections
 	from netip.Addr
+	// exempt says that the bound per address does not hold for it.
+	exempt bool
+	// resting says that no byte has come since it got its places among the idle.
+	resting atomic.Bool
 	// last is when it gets too old, zero for never.
 	last time.Time
 	// heard says that it is no longer fresh.
@@ -104,7 +110,11 @@ func (l listener) Accept() (net.Conn, error) {
 // admit counts a connection, nil if there is no room for it. It is idle until a
 // request comes.
 func (c *connections) admit(raw net.Conn) *connection {
-	made := &connection{Conn: raw, from: ownerOf(raw.RemoteAddr())}
+	address := addressOf(raw.RemoteAddr())
+	made := &connection{Conn: raw, of: c, from: address, exempt: c.exempts(address)}
+	if !made.exempt { // a proxy's count for nobody else in its /64
+		made.from = ownerOf(address)
+	}
 	made.inAll.conn, made.inOwn.conn = made, made
 	if c.maxAge > 0 { // drawn, or all that were opened together would close together
 		made.last = time.Now().Add(time.Duration((0.75 + rand.Float64()/2) * float64(c.maxAge))) //nolint:gosec // guards nothing
@@ -127,7 +137,7 @@ func (c *connections) count(made *connection) (closed *connection, ok bool) {
 		c.owners = map[netip.Addr]*owner{}
 	}
 	full := false
-	if own := c.owners[made.from]; own != nil && own.open >= c.ownMost(made.from) {
+	if own := c.owners[made.from]; own != nil && !made.exempt && own.open >= c.limits.PerAddress {
 		closed, full = own.idle.first(), true
 	} else if c.limits.Most > 0 && c.open >= c.limits.Most {
 		closed, full = c.idle.first(), true
@@ -150,16 +160,39 @@ func (c *connections) count(made *connection) (closed *connection, ok bool) {
 	return closed, true
 }
 
-// ownMost is how many an address may have.
-func (c *connections) ownMost(from netip.Addr) int {
-	if c.limits.PerAddress <= 0 || !from.IsValid() || from.IsLoopback() || c.limits.Exempt != nil && c.limits.Exempt(from) {
-		return 1 << 30
-	}
-	return c.limits.PerAddress
+// exempts says whether an address may have as many as there are.
+func (c *connections) exempts(address netip.Addr) bool {
+	return c.limits.PerAddress <= 0 || !address.IsValid() || address.IsLoopback() || c.limits.Exempt != nil && c.limits.Exempt(address)
 }
 
 // rest puts a connection among the idle, and wake takes it out. Both need mu.
 func (c *connections) rest(conn *connection, own *owner) {
+	c.idle.push(&conn.inAll)
+	own.idle.push(&conn.inOwn)
+	conn.resting.Store(true)
+}
+
+// Read notes that a request begins: for net/http the connection is idle until all of
+// the headers are there.
+func (conn *connection) Read(p []byte) (int, error) {
+	n, err := conn.Conn.Read(p)
+	if n > 0 && conn.resting.CompareAndSwap(true, false) {
+		conn.of.stir(conn)
+	}
+	return n, err
+}
+
+// stir puts an idle connection on which a request begins behind the others: they are
+// closed before it. It stays among them, or clients that never end their headers
+// would keep everybody else out.
+func (c *connections) stir(conn *connection) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if conn.inAll.next == nil { // busy, or closed
+		return
+	}
+	own := c.owners[conn.from]
+	c.wake(conn)
 	c.idle.push(&conn.inAll)
 	own.idle.push(&conn.inOwn)
 }
@@ -167,6 +200,7 @@ func (c *connections) rest(conn *connection, own *owner) {
 func (c *connections) wake(conn *connection) {
 	conn.inAll.remove()
 	conn.inOwn.remove()
+	conn.resting.Store(false)
 }
 
 // forget counts a connection no longer. It needs mu.
@@ -245,13 +279,17 @@ func (c *connections) settle() {
 	}
 }
 
-// ownerOf is the address that a client counts as; zero where there is none.
-func ownerOf(remote net.Addr) netip.Addr {
+// addressOf is a client's address; zero where there is none.
+func addressOf(remote net.Addr) netip.Addr {
 	tcp, ok := remote.(*net.TCPAddr)
 	if !ok {
 		return netip.Addr{}
 	}
-	address := tcp.AddrPort().Addr().Unmap().WithZone("")
+	return tcp.AddrPort().Addr().Unmap().WithZone("")
+}
+
+// ownerOf is the address that a client's counts as.
+func ownerOf(address netip.Addr) netip.Addr {
 	if !address.Is6() || address.IsLoopback() {
 		return address
 	}

@@ -72,6 +72,71 @@ func TestConnectionBounds(t *testing.T) {
 	}
 }
 
+// A proxy is known by its own address, and its connections are no neighbour's.
+func TestAnExemptIPv6Address(t *testing.T) {
+	t.Parallel()
+	proxy := netip.MustParseAddr("2001:db8::9")
+	c := &connections{limits: Connections{PerAddress: 2, Exempt: func(a netip.Addr) bool { return a == proxy }}}
+	open := func(address string) *connection {
+		conn := c.admit(&from{address: address})
+		if conn != nil {
+			c.changed(conn, http.StateActive)
+		}
+		return conn
+	}
+	for i := range 5 {
+		if open("2001:db8::9") == nil {
+			t.Fatalf("the proxy's connection %d was refused", i)
+		}
+	}
+	if open("2001:db8::1") == nil || open("2001:db8::2") == nil || open("2001:db8::3") != nil {
+		t.Error("others of its /64 have not two connections")
+	}
+}
+
+// Read gives one byte.
+func (f *from) Read(p []byte) (int, error) { return copy(p, "G"), nil }
+
+// A connection on which a request has begun to come is closed after those that are silent.
+func TestABegunRequestIsNotIdle(t *testing.T) {
+	t.Parallel()
+	c := &connections{limits: Connections{Most: 3}}
+	var conns []*connection
+	open := func() { conns = append(conns, c.admit(&from{address: "192.0.2.1"})) }
+	is := func(i int, want bool) {
+		t.Helper()
+		if got := conns[i].Conn.(*from).closed; got != want {
+			t.Errorf("connection %d closed: %v", i, got)
+		}
+	}
+	begin := func(conn *connection) {
+		if n, err := conn.Read(make([]byte, 1)); n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	for range 3 {
+		open()
+	}
+	begin(conns[0])
+	begin(conns[0]) // the rest of its headers does not move it again
+	begin(conns[1])
+	open()
+	is(0, false)
+	is(1, false)
+	is(2, true)
+	open() // 0 began first, but 3 came later than it began
+	is(0, true)
+	begin(conns[2]) // it was closed; it must not come back
+	c.changed(conns[1], http.StateActive)
+	begin(conns[1])
+	open()
+	is(1, false)
+	is(3, true)
+	if c.open != 3 {
+		t.Errorf("%d are open", c.open)
+	}
+}
+
 func TestDefaultConnections(t *testing.T) {
 	t.Parallel()
 	if n := DefaultConnections(); n < 16 || n > 1<<20 {

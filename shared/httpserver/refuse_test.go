@@ -85,6 +85,31 @@ func TestARefusalKeepsTheConnectionOfAWholeRequest(t *testing.T) {
 	}
 }
 
+// So does a large one, where it has arrived in full. The machine may be too slow for
+// that now and then.
+func TestARefusalKeepsTheConnectionOfALargeRequest(t *testing.T) {
+	t.Parallel()
+	written := make(chan struct{})
+	server := start(t, httpserver.Options{Grace: hang, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		<-written
+		w.WriteHeader(http.StatusUnauthorized)
+	})})
+	const size = 200 << 10
+	for try := range 50 {
+		conn, from := dial(t, server)
+		go func() {
+			_, _ = fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", size, strings.Repeat("x", size))
+			written <- struct{}{}
+		}()
+		response, err := http.ReadResponse(from, nil)
+		if err == nil && !response.Close {
+			return
+		}
+		t.Logf("try %d: %v", try, err)
+	}
+	t.Error("the connection was never kept")
+}
+
 func isTimeout(err error) bool {
 	timeout, ok := err.(net.Error) //nolint:errorlint // as a connection returns it
 	return ok && timeout.Timeout()
