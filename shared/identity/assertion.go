@@ -21,6 +21,11 @@ import (
 // Header carries the assertion: "v1 t=<unix microseconds> s=<hex hmac>".
 const Header = "Forgequeue-Assertion"
 
+// TakenCode is the code of the problem, 409, that refuses a good assertion which was
+// taken before. It is none of the public codes: a gateway that does not know it takes it
+// for an answer that tells nothing, and so its call for one of unknown outcome.
+const TakenCode = "assertion_taken"
+
 // TimeHeader carries core's clock (Unix microseconds) in an answer that refuses
 // an assertion for its time, so that the gateway can learn the offset.
 const TimeHeader = "Forgequeue-Time"
@@ -81,7 +86,7 @@ func (v Verifier) Verify(assertion, method, path string, body []byte, now time.T
 	}
 	made := time.UnixMicro(at)
 	switch {
-	case now.Sub(made).Abs() > v.Window, v.Seen != nil && made.Before(v.Seen.since):
+	case now.Sub(made).Abs() > v.Window, v.Seen != nil && made.Before(v.Seen.began(now)):
 		return ErrExpired
 	case v.Seen != nil && !v.Seen.take(mac, made, now, v.Window):
 		return ErrReplayed

@@ -13,9 +13,14 @@ const maxSeen = 2_000_000
 // Seen remembers the assertions that a process has taken for as long as their time
 // is in the window, so that each is taken once. It holds eight bytes of each
 // signature, by the second for which it was made. Nobody without the secret can
-// choose them; two that are equal by chance cost a request that is signed again.
+// choose them; two that are equal by chance cost a request.
+//
+// Of what an earlier process took it knows only the time: whatever was signed before it
+// began is refused. What was signed ahead of the clock by which it began is not:
+// by a gateway whose clock is ahead, or before this clock was set back. That can be taken
+// once more, for as long as its time is in the window.
 type Seen struct {
-	since time.Time
+	since time.Time // with its monotonic reading
 
 	mu      sync.Mutex
 	seconds map[int64]map[uint64]struct{}
@@ -28,6 +33,10 @@ type Seen struct {
 func NewSeen(since time.Time) *Seen {
 	return &Seen{since: since, seconds: map[int64]map[uint64]struct{}{}, oldest: since.Unix()}
 }
+
+// began is when the process began, by the clock as it is now: it may have been set
+// since, and then what is signed now is not from before.
+func (s *Seen) began(now time.Time) time.Time { return now.Add(-now.Sub(s.since)) }
 
 // take remembers a signature; false if it was there.
 func (s *Seen) take(mac []byte, at, now time.Time, window time.Duration) bool {

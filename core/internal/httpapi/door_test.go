@@ -60,7 +60,10 @@ func TestOnlySignedRequestsAreAnswered(t *testing.T) {
 			}
 			again := f.request(t.Context(), path, body)
 			again.Header.Set(identity.Header, c.assertion)
-			f.refused(name+", captured and sent again", f.send(again), problem.AssertionExpired)
+			if got := f.send(again); got.status != http.StatusConflict || got.header.Get(identity.TimeHeader) != "" ||
+				!bytes.Contains(got.body, []byte(`"code":"`+identity.TakenCode+`"`)) {
+				t.Errorf("%s, captured and sent again: %d %v %s", name, got.status, got.header, got.body)
+			}
 			continue
 		}
 		f.refused(name, got, c.code)

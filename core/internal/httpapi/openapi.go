@@ -20,7 +20,7 @@ package httpapi
 //	@description
 //	@description     **Every item** has its own `principal`, as the gateway proved it from the API key. Core trusts it because the body is signed as a whole.
 //	@description
-//	@description     **The signature**, in `Forgequeue-Assertion`: `v1 t=<unix microseconds> s=<hex>`, HMAC-SHA-256 over method, path, body and time under the hop's secret. A time more than 30 s off is 401 `assertion_expired`, with core's own in `Forgequeue-Time`.
+//	@description     **The signature**, in `Forgequeue-Assertion`: `v1 t=<unix microseconds> s=<hex>`, HMAC-SHA-256 over method, path, body and time under the hop's secret. A time more than 30 s off is 401 `assertion_expired`, with core's own in `Forgequeue-Time`. A signature is taken once; the second time is 409 `assertion_taken`.
 //	@description
 //	@description     `Forgequeue-Timeout-Ms` says how long the gateway still waits.
 //	@license.name    Apache-2.0

@@ -213,21 +213,29 @@ func (s *Server) verify(c *gin.Context) {
 	}
 	now := clock.Now()
 	switch err := s.Verifier.Verify(c.GetHeader(identity.Header), c.Request.Method, c.Request.URL.Path, body, now); {
-	case errors.Is(err, identity.ErrExpired), errors.Is(err, identity.ErrReplayed):
-		if errors.Is(err, identity.ErrReplayed) {
-			s.Logger.WarnContext(c.Request.Context(), "a signed call came twice and was refused the second time", "path", c.Request.URL.Path)
-		} else {
-			s.expired.Inc()
-		}
-		// A gateway signs again, with core's time; whoever repeats what it heard cannot.
-		c.Header(identity.TimeHeader, strconv.FormatInt(now.UnixMicro(), 10))
-		s.refuse(c, problem.New(problem.AssertionExpired, "The signature is used up, or its time is too far from core's; the answer carries core's."))
+	case errors.Is(err, identity.ErrReplayed):
+		s.Logger.WarnContext(c.Request.Context(), "a signed call came twice and was refused the second time", "path", c.Request.URL.Path)
+		s.refuse(c, taken())
+	case errors.Is(err, identity.ErrExpired):
+		s.expired.Inc()
+		c.Header(identity.TimeHeader, strconv.FormatInt(now.UnixMicro(), 10)) // for the gateway, which signs again
+		s.refuse(c, problem.New(problem.AssertionExpired, "The signature's time is too far from core's; the answer carries core's."))
 	case err != nil:
 		s.refuse(c, problem.New(problem.Unauthenticated, "Only signed requests are answered."))
 	default:
 		ctx := context.WithValue(c.Request.Context(), loggerKey{}, s.Logger)
 		c.Request = c.Request.WithContext(context.WithValue(ctx, bodyKey{}, body))
 		c.Next() // here, so that the memory counts until the answer is written
+	}
+}
+
+// taken refuses a call that was taken already. It has no clock for the gateway to
+// learn: if a copy came first, the call may have been made, and must not be made again.
+func taken() *problem.Problem {
+	return &problem.Problem{
+		Type: "about:blank", Title: "The signed call was taken before", Status: http.StatusConflict,
+		Detail: "A call with this signature was taken before; what became of it is not said here.",
+		Code:   identity.TakenCode, Errors: []problem.FieldError{}, Policies: []problem.Policy{},
 	}
 }
 

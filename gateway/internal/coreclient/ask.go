@@ -47,7 +47,8 @@ func (c *Client) Ready(ctx context.Context) (status string, err error) {
 	return result.Value.Status, nil
 }
 
-func saysExpired(body []byte) bool {
+// says tells whether core refused a call as a whole with this code.
+func says(body []byte, code problem.Code) bool {
 	var told problem.Problem
-	return json.Unmarshal(body, &told) == nil && told.Code == problem.AssertionExpired
+	return json.Unmarshal(body, &told) == nil && told.Code == code
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/identity"
+	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
 // reply is an answer read whole.
@@ -149,7 +150,7 @@ func watch(ctx context.Context, connected *atomic.Bool) context.Context {
 // that is what the reply was. Core checks the signature first, so only a core
 // that knows our secret says this.
 func (c *Client) learnClock(from reply) bool {
-	if !saysExpired(from.body) {
+	if !says(from.body, problem.AssertionExpired) {
 		return false
 	}
 	micros, err := strconv.ParseInt(from.header.Get(identity.TimeHeader), 10, 64)

@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/identity"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -159,6 +160,15 @@ func (c *Client) exchange(ctx context.Context, op Op, body []byte) (answer []byt
 				return nil, doubt, fmt.Errorf("%w: %s: then %s", op.lost(), op.path, ErrRefusesUs.Error())
 			}
 			return nil, doubt, fmt.Errorf("%w (%s)", ErrRefusesUs, op.path)
+		case reply.status == http.StatusConflict && says(reply.body, identity.TakenCode):
+			// A copy of the call came first: it may have been done, and its answer is lost.
+			doubt = true
+			c.logger.Warn("core had a copy of our signed call before the call itself", "path", op.path)
+			if !repeated && c.repeats(ctx, op, true, errTaken) {
+				repeated = true
+				continue
+			}
+			return nil, doubt, fmt.Errorf("%w: %s: %w", op.lost(), op.path, errTaken)
 		}
 		if doubt {
 			return nil, doubt, fmt.Errorf("%w: %s: then status %d", op.lost(), op.path, reply.status)
@@ -184,6 +194,9 @@ func (c *Client) enter(ctx context.Context, op Op) (leave func(), err error) {
 	c.budget.earn()
 	return func() { c.gate.leave(op.class) }, nil
 }
+
+// errTaken means that core had a call with this signature before.
+var errTaken = errors.New("core took a copy of the call before")
 
 // mostLearned is how often one call may learn core's clock.
 const mostLearned = 8

@@ -1,6 +1,8 @@
 package coreclient_test
 
 import (
+	"errors"
+	"net/http"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -8,6 +10,8 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/coretest"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/identity"
+	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
 // Cores whose clocks are two hours apart answer in turn behind one address: no call
@@ -51,5 +55,42 @@ func TestEveryCallHasItsNonce(t *testing.T) {
 	}
 	if len(seen) != 10 {
 		t.Errorf("%d different bodies of 10", len(seen))
+	}
+}
+
+// A copy of a signed call came to core before the call: a write is not made again, and
+// its caller learns that it may have been made.
+func TestACopyCameFirst(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		op    coreclient.Op
+		asked int64
+		want  error
+	}{
+		"a write":       {coreclient.Write(api.HopSubmit), 1, coreclient.ErrOutcomeUnknown},
+		"a claim":       {coreclient.Write(api.HopClaim).Parked(), 1, coreclient.ErrOutcomeUnknown},
+		"a read":        {coreclient.Read(api.HopGet), 2, nil},
+		"a keyed write": {coreclient.KeyedWrite(api.HopSubmit), 2, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			core := coretest.New(t)
+			var asked atomic.Int64
+			for _, path := range []string{api.HopSubmit, api.HopClaim, api.HopGet} {
+				core.Raw(path, func(w http.ResponseWriter, _ *http.Request) {
+					if asked.Add(1) > 1 {
+						_, _ = w.Write([]byte(`{"results":[{"status":200,"value":{}}]}`))
+						return
+					}
+					p := problem.New(problem.LeaseLost, "") // for its status
+					p.Code = identity.TakenCode
+					p.Write(w)
+				})
+			}
+			h := newHop(t, core.URL, coreclient.Limits{})
+			if _, err := get(t.Context(), h.Client, c.op); !errors.Is(err, c.want) || asked.Load() != c.asked {
+				t.Errorf("%v after %d calls, want %v", err, asked.Load(), c.want)
+			}
+		})
 	}
 }
