@@ -45,8 +45,12 @@ func TestOverloadAndAFrozenPostgresUnderLoad(t *testing.T) {
 
 	peak := o.closed(time.Duration(lane(2, 20)) * time.Second)
 	flood := o.flood(10*peak/floodBatch, time.Duration(lane(3, 30))*time.Second)
+	// A peak that was measured while the machine was busy says too little.
+	for times := 20.0; flood.refused == 0 && times <= 320; times *= 2 {
+		flood = o.flood(times*peak/floodBatch, time.Duration(lane(3, 30))*time.Second)
+	}
 	goodput := float64(flood.accepted) / flood.took.Seconds()
-	t.Logf("peak %.0f jobs/s; of %d batches that were due, 10 times as many, %d were sent and answered %v; goodput %.0f jobs/s, %.2f of the peak; "+
+	t.Logf("peak %.0f jobs/s; of %d batches that were due, at least 10 times as many, %d were sent and answered %v; goodput %.0f jobs/s, %.2f of the peak; "+
 		"the slowest answer %v; %v", peak, flood.due, flood.sent, flood.answers, goodput, goodput/peak, flood.slowest.Round(time.Millisecond), holders)
 	if inLongLane() && goodput < 0.8*peak {
 		t.Errorf("the goodput is %.2f of the peak", goodput/peak)
