@@ -6,10 +6,14 @@ import (
 	"time"
 )
 
-// lingerTimeout is how long what a client still sends is read and thrown away after
-// an answer that did not wait for it. A connection that is closed with bytes unread is
-// reset, and the client may lose the answer.
-const lingerTimeout = 500 * time.Millisecond
+// What a client still sends is read and thrown away after an answer that did not wait for
+// it: a connection that is closed with bytes unread is reset, and the client may lose the
+// answer. lingerTimeout is how long it may send nothing meanwhile, lingerMost how long this
+// lasts at most.
+const (
+	lingerTimeout = 500 * time.Millisecond
+	lingerMost    = 5 * time.Second
+)
 
 // arrivedTimeout is what the rest of a body gets that has been sent already, so that a
 // refusal need not cost the client its connection.
@@ -42,10 +46,28 @@ func boundBodies(next http.Handler) http.Handler {
 		r.Body = x
 		next.ServeHTTP(x, r)
 		x.begin()
-		if !x.ended {
-			_ = connection.SetReadDeadline(time.Now().Add(lingerTimeout)) // a connection that has gone needs none
+		switch {
+		case x.ended:
+		case x.expects: // it sends nothing after this answer
+			_ = connection.SetReadDeadline(time.Now().Add(lingerTimeout))
+		default:
+			_ = connection.Flush() // a client that has gone is noticed below
+			x.linger()
 		}
 	})
+}
+
+// linger reads what the client still sends, the answer being on its way to it.
+func (x *exchange) linger() {
+	buffer := make([]byte, 32<<10)
+	for begun := time.Now(); !x.ended && time.Since(begun) < lingerMost; {
+		if err := x.connection.SetReadDeadline(time.Now().Add(lingerTimeout)); err != nil {
+			return
+		}
+		if _, err := x.Read(buffer); err != nil {
+			return
+		}
+	}
 }
 
 // exchange is a request's body, and the answer to it.
