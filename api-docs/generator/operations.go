@@ -31,6 +31,7 @@ func accessWords() map[string]string {
 		"read":           "Needs a key with the scope `read`.",
 		"manage":         "Needs a key with the scope `manage`.",
 		"manage unbound": "Needs a key with the scope `manage`, bound to no user.",
+		"read unbound":   "Needs a key with the scope `read`, bound to no user.",
 		"work platform":  "Needs a key with the scope `work`, or a platform key.",
 		"read platform":  "Needs a key with the scope `read`, or a platform key.",
 		"key":            "Any key will do.",

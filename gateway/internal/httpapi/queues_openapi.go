@@ -11,7 +11,7 @@ import _ "github.com/forgequeue/forgequeue/shared/api" // where swag finds the t
 //	@Param       page_size  query int    false "How many at most."
 //	@Param       page_token query string false "The `next_page_token` of the page before."
 //	@Success     200 {object} api.Page[api.Queue] "A page of queues."
-//	@x-access    "read"
+//	@x-access    "read unbound"
 //	@Router      /v1/queues [get]
 
 // getQueue
@@ -22,7 +22,7 @@ import _ "github.com/forgequeue/forgequeue/shared/api" // where swag finds the t
 //	@Tags        Queues
 //	@Param       name path string true "The queue's name."
 //	@Success     200 {object} api.Queue "The queue."
-//	@x-access    "read"
+//	@x-access    "read unbound"
 //	@Router      /v1/queues/{name} [get]
 
 // putQueue
