@@ -78,7 +78,7 @@ type Group[Req, Resp any] struct {
 	options Options[Req, Resp]
 
 	mu       sync.Mutex
-	waiting  []*entry[Req, Resp] // by their beginning, equal ones in order of arrival
+	waiting  []*entry[Req, Resp] // by their turns, equal ones in order of arrival
 	turns    Turns[any]
 	flushing bool
 }
@@ -87,7 +87,7 @@ type Group[Req, Resp any] struct {
 type entry[Req, Resp any] struct {
 	request Req
 	weight  int
-	begin   int64 // see Turns; 0 without owners
+	turn    Turn[any] // zero without owners
 	result  chan Result[Resp]
 	// came is when it lined up.
 	came time.Time
@@ -141,16 +141,21 @@ func (g *Group[Req, Resp]) join(entries []*entry[Req, Resp]) {
 	defer g.mu.Unlock()
 	late := g.late()
 	for _, e := range entries {
+		var owner any
 		if g.options.Owner != nil {
-			e.begin = g.turns.LineUp(g.options.Owner(e.request), e.weight)
+			owner = g.options.Owner(e.request)
+			e.turn = g.turns.Next(owner, e.weight)
 		}
-		if late || len(g.waiting) >= g.options.Waiting && !g.displace(e.begin) {
+		if late || len(g.waiting) >= g.options.Waiting && !g.displace(e.turn) {
 			e.refuse(ErrFull)
 			continue
 		}
+		if g.options.Owner != nil {
+			e.turn = g.turns.LineUp(owner, e.weight)
+		}
 		at := len(g.waiting)
-		if at > 0 && g.waiting[at-1].begin > e.begin {
-			at = sort.Search(at, func(i int) bool { return g.waiting[i].begin > e.begin })
+		if at > 0 && e.turn.Before(g.waiting[at-1].turn) {
+			at = sort.Search(at, func(i int) bool { return e.turn.Before(g.waiting[i].turn) })
 		}
 		g.waiting = slices.Insert(g.waiting, at, e)
 	}
@@ -162,16 +167,24 @@ func (g *Group[Req, Resp]) join(entries []*entry[Req, Resp]) {
 	}
 }
 
-// displace refuses the last in line if its turn comes after a beginning. It is called
-// with the lock held.
-func (g *Group[Req, Resp]) displace(begin int64) bool {
+// displace refuses the last in line if it comes after a turn. It is called with the
+// lock held.
+func (g *Group[Req, Resp]) displace(turn Turn[any]) bool {
 	last := len(g.waiting) - 1
-	if last < 0 || g.waiting[last].begin <= begin {
+	if last < 0 || !turn.Before(g.waiting[last].turn) {
 		return false
 	}
 	g.waiting[last].refuse(ErrFull)
-	g.waiting = slices.Delete(g.waiting, last, last+1)
+	g.waiting = g.without(g.waiting, last)
 	return true
+}
+
+// without takes one that is not flushed out of a line. It is called with the lock held.
+func (g *Group[Req, Resp]) without(line []*entry[Req, Resp], at int) []*entry[Req, Resp] {
+	if g.options.Owner == nil {
+		return slices.Delete(line, at, at+1)
+	}
+	return Leave(&g.turns, line, at, func(e *entry[Req, Resp]) *Turn[any] { return &e.turn })
 }
 
 // refuse answers an entry that is not flushed. It is called with the group's lock held.
@@ -217,7 +230,7 @@ func (g *Group[Req, Resp]) leave(ctx context.Context, e *entry[Req, Resp]) Resul
 		return Result[Resp]{Err: fmt.Errorf("%w: %w", ErrUnknown, context.Cause(ctx))}
 	}
 	if at := slices.Index(g.waiting, e); at >= 0 {
-		g.waiting = slices.Delete(g.waiting, at, at+1)
+		g.waiting = g.without(g.waiting, at)
 	}
 	return Result[Resp]{Err: fmt.Errorf("%w: %w", ErrLeft, context.Cause(ctx))}
 }
@@ -243,7 +256,7 @@ func (g *Group[Req, Resp]) next() []*entry[Req, Resp] {
 	weight := 0
 	for len(line) > 0 && (len(batch) == 0 || weight+line[0].weight <= g.options.Most) {
 		line[0].flushed = true
-		g.turns.Served(line[0].begin)
+		g.turns.Served(line[0].turn)
 		weight += line[0].weight
 		batch = append(batch, line[0])
 		line[0] = nil
@@ -277,6 +290,10 @@ func (g *Group[Req, Resp]) punctual(line []*entry[Req, Resp]) []*entry[Req, Resp
 	for len(line) > 0 && !line[0].latest.IsZero() && line[0].latest.Before(now) {
 		line[0].flushed = true
 		line[0].result <- Result[Resp]{Err: fmt.Errorf("%w: the turn came too late", ErrFull)}
+		if g.options.Owner != nil {
+			line = g.without(line, 0)
+			continue
+		}
 		line[0] = nil
 		line = line[1:]
 	}

@@ -1,5 +1,7 @@
 package groupcommit
 
+import "slices"
+
 // Turns says who is next among those that share something: whoever lines up much waits
 // behind its own, not before others. It is start-time fair queueing (Goyal, Vin and
 // Cheng, 1996): each request begins where its owner's last one ended, but not before
@@ -11,11 +13,26 @@ type Turns[K comparable] struct {
 	many int         // how large ends gets before it is looked through
 }
 
+// Turn is a request's place among all.
+type Turn[K comparable] struct {
+	owner  K
+	weight int64
+	begin  int64
+}
+
+// Before says that a turn comes before another.
+func (t Turn[K]) Before(other Turn[K]) bool { return t.begin < other.begin }
+
 // fewOwners is how many owners are remembered without a look at whether they still matter.
 const fewOwners = 1024
 
-// LineUp gives the beginning of a request of a weight.
-func (t *Turns[K]) LineUp(owner K, weight int) (begin int64) {
+// Next is the turn that a request would get. Nothing is charged for it before LineUp.
+func (t *Turns[K]) Next(owner K, weight int) Turn[K] {
+	return Turn[K]{owner, int64(max(weight, 1)), max(t.now, t.ends[owner])}
+}
+
+// LineUp gives a request of a weight its turn.
+func (t *Turns[K]) LineUp(owner K, weight int) Turn[K] {
 	if t.ends == nil {
 		t.ends, t.many = map[K]int64{}, fewOwners
 	}
@@ -27,13 +44,64 @@ func (t *Turns[K]) LineUp(owner K, weight int) (begin int64) {
 		}
 		t.many = max(fewOwners, 2*len(t.ends))
 	}
-	begin = max(t.now, t.ends[owner])
-	t.ends[owner] = begin + int64(max(weight, 1))
-	return begin
+	turn := t.Next(owner, weight)
+	t.ends[owner] = turn.begin + turn.weight
+	return turn
 }
 
-// Served says that the turn of a beginning has come.
-func (t *Turns[K]) Served(begin int64) { t.now = max(t.now, begin) }
+// Served says that a turn has come.
+func (t *Turns[K]) Served(turn Turn[K]) { t.now = max(t.now, turn.begin) }
 
 // Idle says that nobody waits: all begin alike.
 func (t *Turns[K]) Idle() { *t = Turns[K]{} }
+
+// Leave takes the one at a place out of a line that is in order of turns; it will not be
+// served. Its owner is not charged for it: those of the owner that came later take
+// its time, in their order, or else an owner whose requests are all given up would
+// wait behind what it never got.
+func Leave[K comparable, E any](t *Turns[K], line []E, at int, turn func(E) *Turn[K]) []E {
+	left := *turn(line[at])
+	line = slices.Delete(line, at, at+1)
+	end, charged := t.ends[left.owner]
+	if !charged {
+		return line
+	}
+	if t.ends[left.owner] = end - left.weight; t.ends[left.owner] <= t.now {
+		delete(t.ends, left.owner)
+	}
+	if end == left.begin+left.weight {
+		return line // it was the owner's last
+	}
+	inOrder := true
+	for i, e := range line[at:] {
+		own := turn(e)
+		if own.owner == left.owner {
+			own.begin -= left.weight
+		}
+		inOrder = inOrder && (i == 0 || !own.Before(*turn(line[at+i-1])))
+	}
+	if inOrder {
+		return line
+	}
+	var later []E
+	others := at
+	for _, e := range line[at:] {
+		if turn(e).owner == left.owner {
+			later = append(later, e)
+		} else {
+			line[others] = e
+			others++
+		}
+	}
+	for to := len(line); len(later) > 0; { // merge from the end
+		to--
+		last := len(later) - 1
+		if others > at && turn(later[last]).Before(*turn(line[others-1])) {
+			others--
+			line[to] = line[others]
+		} else {
+			line[to], later = later[last], later[:last]
+		}
+	}
+	return line
+}

@@ -62,3 +62,63 @@ func TestOwnersTakeTurns(t *testing.T) {
 		t.Errorf("flushes: %v", flushes)
 	}
 }
+
+// What is given up, from either end of the line, is not charged: those that stay keep
+// their order, and the owner is next to another afterwards.
+func TestWhatIsGivenUpIsNotCharged(t *testing.T) {
+	t.Parallel()
+	type request struct {
+		name string
+		turn groupcommit.Turn[string]
+	}
+	var turns groupcommit.Turns[string]
+	var line []*request
+	enter := func(owner, name string, weight int) {
+		turns.Next(owner, weight) // refused
+		r := &request{name, turns.LineUp(owner, weight)}
+		at := slices.IndexFunc(line, func(other *request) bool { return r.turn.Before(other.turn) })
+		if at < 0 {
+			at = len(line)
+		}
+		line = slices.Insert(line, at, r)
+	}
+	leave := func(name string) {
+		at := slices.IndexFunc(line, func(r *request) bool { return r.name == name })
+		line = groupcommit.Leave(&turns, line, at, func(r *request) *groupcommit.Turn[string] { return &r.turn })
+	}
+	want := func(names ...string) {
+		t.Helper()
+		var got []string
+		for _, r := range line {
+			got = append(got, r.name)
+		}
+		if !slices.Equal(got, names) {
+			t.Fatalf("in line %v, want %v", got, names)
+		}
+	}
+	enter("a", "a1", 5)
+	enter("a", "a2", 1)
+	enter("a", "a3", 2)
+	enter("b", "b1", 1)
+	enter("b", "b2", 1)
+	enter("b", "b3", 1)
+	want("a1", "b1", "b2", "b3", "a2", "a3")
+	leave("a1") // a2 begins at 0 now, a3 at 1
+	want("b1", "a2", "b2", "a3", "b3")
+	leave("a3")
+	enter("a", "a4", 1)
+	want("b1", "a2", "b2", "a4", "b3")
+	for range 10_000 {
+		turns.Next("a", 1) // refused
+		enter("a", "gone", 1)
+		leave("gone")
+	}
+	for range 100 {
+		enter("a", "gone", 1)
+	}
+	for range 100 {
+		leave("gone") // the first first
+	}
+	enter("a", "a5", 1)
+	want("b1", "a2", "b2", "a4", "b3", "a5")
+}

@@ -28,7 +28,7 @@ type line struct {
 
 	busy    [ordered]int
 	total   int
-	waiting [ordered][]*waiter // by beginning; equal ones first come, first served
+	waiting [ordered][]*waiter // by turn; equal ones first come, first served
 	turns   [ordered]groupcommit.Turns[string]
 	queued  int
 }
@@ -47,7 +47,7 @@ type waiter struct {
 	class class
 	// whose call it is. Within a class the owners take turns.
 	whose string
-	begin int64
+	place groupcommit.Turn[string]
 	// turn gets nil once the call may start, or why it may not. It holds one, so
 	// that nobody waits for the waiter.
 	turn chan error
@@ -84,14 +84,16 @@ func (l *line) enter(w *waiter) (started, waits bool, displaced *waiter) {
 	if l.begin(w.class) {
 		return true, false, nil
 	}
-	w.begin = l.turns[w.class].LineUp(w.whose, 1)
+	turns := &l.turns[w.class]
 	if l.queued >= l.room {
+		w.place = turns.Next(w.whose, 1)
 		if displaced = l.displace(w); displaced == nil {
 			return false, false, nil
 		}
 	}
+	w.place = turns.LineUp(w.whose, 1)
 	line := l.waiting[w.class]
-	at := sort.Search(len(line), func(i int) bool { return line[i].begin > w.begin })
+	at := sort.Search(len(line), func(i int) bool { return w.place.Before(line[i].place) })
 	l.waiting[w.class] = slices.Insert(line, at, w)
 	l.queued++
 	return false, true, displaced
@@ -114,8 +116,8 @@ func (l *line) displace(w *waiter) *waiter {
 		if n == 0 {
 			continue
 		}
-		if last := l.waiting[later][n-1]; later > w.class || last.begin > w.begin {
-			l.remove(last, n-1)
+		if last := l.waiting[later][n-1]; later > w.class || w.place.Before(last.place) {
+			l.giveUp(last, n-1)
 			return last
 		}
 	}
@@ -129,8 +131,9 @@ func (l *line) leave(c class) (started []*waiter) {
 	for c := range ordered {
 		for len(l.waiting[c]) > 0 && l.admits(c) {
 			next := l.waiting[c][0]
-			l.turns[c].Served(next.begin)
-			l.remove(next, 0)
+			l.turns[c].Served(next.place)
+			l.waiting[c] = slices.Delete(l.waiting[c], 0, 1)
+			l.removed(c)
 			l.start(c)
 			started = append(started, next)
 		}
@@ -144,7 +147,7 @@ func (l *line) abandon(w *waiter) bool {
 	if at < 0 {
 		return false
 	}
-	l.remove(w, at)
+	l.giveUp(w, at)
 	return true
 }
 
@@ -153,10 +156,15 @@ func (l *line) start(c class) {
 	l.total++
 }
 
-func (l *line) remove(w *waiter, at int) {
-	l.waiting[w.class] = slices.Delete(l.waiting[w.class], at, at+1)
+// giveUp takes out a waiter whose turn has not come.
+func (l *line) giveUp(w *waiter, at int) {
+	l.waiting[w.class] = groupcommit.Leave(&l.turns[w.class], l.waiting[w.class], at, func(w *waiter) *groupcommit.Turn[string] { return &w.place })
+	l.removed(w.class)
+}
+
+func (l *line) removed(c class) {
 	l.queued--
-	if len(l.waiting[w.class]) == 0 {
-		l.turns[w.class].Idle()
+	if len(l.waiting[c]) == 0 {
+		l.turns[c].Idle()
 	}
 }

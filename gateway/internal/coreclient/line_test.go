@@ -165,3 +165,45 @@ func (m *model) check(t *rapid.T) {
 		}
 	}
 }
+
+// Calls that were refused, displaced or abandoned are not charged to their owner.
+func TestCallsThatNeverRanAreNotCharged(t *testing.T) {
+	t.Parallel()
+	l := &line{marks: marksFor(1), room: 3}
+	enter := func(whose string) (*waiter, bool) {
+		w := &waiter{class: classSubmit, whose: whose}
+		_, waits, _ := l.enter(w)
+		return w, waits
+	}
+	if started, _, _ := l.enter(&waiter{class: classSubmit}); !started {
+		t.Fatal("the first call does not start")
+	}
+	stays, _ := enter("other") // so that somebody always waits
+	for range 10_000 {
+		first, _ := enter("many")
+		second, _ := enter("many")
+		if _, waits := enter("many"); waits {
+			t.Fatal("a call finds room in a full line")
+		}
+		if !l.abandon(first) || !l.abandon(second) {
+			t.Fatal("a call that waits cannot be abandoned")
+		}
+	}
+	for range 1000 { // each time the last of many is displaced
+		first, _ := enter("many")
+		second, _ := enter("many")
+		third, waits := enter("equal")
+		if !waits || l.abandon(second) {
+			t.Fatal("the last one of many was not displaced")
+		}
+		l.abandon(first)
+		l.abandon(third)
+	}
+	many, _ := enter("many")
+	equal, _ := enter("equal")
+	for _, want := range []*waiter{stays, many, equal} {
+		if next := l.leave(classSubmit); len(next) != 1 || next[0] != want {
+			t.Fatalf("next is %v of %s, want %s", next, next[0].whose, want.whose)
+		}
+	}
+}
