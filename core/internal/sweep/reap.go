@@ -35,6 +35,8 @@ type Reaper struct {
 	mu sync.Mutex
 	// hearing is when PostgreSQL answered: after a silence holders speak first.
 	hearing queue.Hearing
+	// reaped is what was heard last before a statement that took leases back succeeded.
+	reaped time.Time
 }
 
 // NewReaper makes a Reaper. kick is called when a job starts to wait for its time.
@@ -80,20 +82,28 @@ func (r *Reaper) heard() *queue.Hearing {
 	return &heard
 }
 
-// deaf forgets when PostgreSQL answered: whoever could not reach it now could not reach
-// it either.
+// took notes that a statement which had heard so much succeeded.
+func (r *Reaper) took(heard *queue.Hearing) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.reaped = heard.Last
+}
+
+// deaf is called where leases could not be taken back: although PostgreSQL tells its time,
+// holders may have been refused ever since that went well last. What is heard next
+// ends a silence of that length, and no longer one: errors that come again and again
+// must not hold every lease.
 func (r *Reaper) deaf() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.hearing.Last = time.Time{}
+	r.hearing.Last = r.reaped
 }
 
 // RunOnce takes back every lease that has expired by now, but for those whose holders
 // could not be heard.
 func (r *Reaper) RunOnce(ctx context.Context) error {
 	if _, err := r.hear(ctx); err != nil {
-		r.deaf()
-		return err
+		return err // what is heard next ends a silence
 	}
 	// A statement that comes after a silence takes back less, and is run again.
 	for range 5 {
@@ -111,11 +121,13 @@ func (r *Reaper) reap(ctx context.Context) error {
 	back, done := r.reach.next()
 	var place queue.ReapPlace
 	for {
-		reaped, next, err := r.store.ReapAfter(ctx, r.heard(), back, place, reapBatch, random)
+		heard := r.heard()
+		reaped, next, err := r.store.ReapAfter(ctx, heard, back, place, reapBatch, random)
 		if err != nil {
 			r.deaf()
 			return err
 		}
+		r.took(heard)
 		for _, one := range reaped {
 			r.metrics.ReapDelay.Observe(one.Late.Seconds())
 		}

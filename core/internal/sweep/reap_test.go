@@ -133,11 +133,14 @@ func TestReapGivesHoldersAThirdOfTheirTimeFirst(t *testing.T) {
 
 	f.claimAndExpire(1)
 	f.exec(`ALTER TABLE jobs RENAME TO away`)
-	if err := r.RunOnce(t.Context()); err == nil {
-		t.Fatal("RunOnce without its table succeeds")
+	for range 2 {
+		if err := r.RunOnce(t.Context()); err == nil {
+			t.Fatal("RunOnce without its table succeeds")
+		}
+		<-time.After(1500 * time.Millisecond)
 	}
 	f.exec(`ALTER TABLE away RENAME TO jobs`)
-	wait(300) // far less than has passed since the start, more than since the error
+	wait(1000) // less than has passed since it went well, more than since the silence is known
 	reap(api.StateRunning)
 	queuetest.Eventually(t, "the job to be taken back", func() bool {
 		if err := r.RunOnce(t.Context()); err != nil {
@@ -206,4 +209,37 @@ func TestReapGivesHoldersTimeAfterAStandstill(t *testing.T) {
 		}
 		return f.get(id).State == api.StateQueued
 	})
+}
+
+// An error is no silence of unknown length: errors now and then do not hold leases.
+func TestReapGoesOnAfterAnError(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	id := f.submit(1, 0)[0]
+	r := f.reaper()
+	reap := func(fails bool) {
+		t.Helper()
+		if err := r.RunOnce(t.Context()); (err != nil) != fails {
+			t.Fatal(err)
+		}
+	}
+	reap(false)
+	<-time.After(4 * time.Second) // a third of the lease: after the start holders speak first
+	for range 2 {
+		reap(false)
+		f.exec(`ALTER TABLE jobs RENAME TO away`)
+		reap(true)
+		f.exec(`ALTER TABLE away RENAME TO jobs`)
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := r.RunOnce(gone); err == nil {
+		t.Fatal("RunOnce without a context succeeds")
+	}
+	f.claimAndExpire(1)
+	f.exec(`UPDATE jobs SET visibility_timeout_ms = 12000`)
+	reap(false)
+	if job := f.get(id); job.State != api.StateQueued {
+		t.Errorf("job is %s, want queued", job.State)
+	}
 }
