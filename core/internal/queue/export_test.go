@@ -18,6 +18,15 @@ func (s *Store) SetCallTime(d time.Duration) { s.callTime = d }
 // SetCheckTime changes the bound on the look at one count.
 func (s *Store) SetCheckTime(d time.Duration) { s.checkTime = d }
 
+// HoldMaking keeps everybody else from making the partitions that a statement lacked.
+func (s *Store) HoldMaking() (release func()) {
+	s.making <- struct{}{}
+	return func() { <-s.making }
+}
+
+// PruneLogSQL removes rows of counts that are older than the newest.
+const PruneLogSQL = pruneLogSQL
+
 // Allowed, After and Burst are the rule of a rate.
 func (r *Rate) Allowed(now, due time.Time) int64 { return r.allowed(now, due) }
 

@@ -170,11 +170,21 @@ func (s *Store) orMakePartitions(ctx context.Context, work func() error) error {
 		return err
 	}
 	// One after the other: all but the first find them made.
-	s.making.Lock()
-	made := s.MakePartitions(ctx)
-	s.making.Unlock()
-	if made != nil {
-		return fmt.Errorf("%w: no partition for today: %w", ErrUnavailable, made)
+	if err := s.makeInTurn(ctx); err != nil {
+		return fmt.Errorf("%w: no partition for today: %w", ErrUnavailable, err)
 	}
 	return work()
+}
+
+func (s *Store) makeInTurn(ctx context.Context) error {
+	select {
+	case s.making <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-s.making }()
+	if err := ctx.Err(); err != nil { // at the same moment
+		return err
+	}
+	return s.MakePartitions(ctx)
 }

@@ -1,6 +1,8 @@
 package queue_test
 
 import (
+	"context"
+	"errors"
 	"regexp"
 	"slices"
 	"strings"
@@ -248,5 +250,21 @@ func TestSince(t *testing.T) {
 	now := time.Now()
 	if queue.ValidID(uuid.New(), now) || !queue.ValidID(young, now.Add(-11*time.Hour)) || queue.ValidID(young, now.Add(-13*time.Hour)) {
 		t.Error("a new id has to be a UUID v7 of about now")
+	}
+}
+
+// Whoever waits for another that makes the partitions waits no longer than it may.
+func TestWaitForPartitionsEndsWithTheContext(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	id := f.submit(f.job())[0]
+	f.exec(dropDaysSQL)
+	release := f.store.HoldMaking()
+	if _, _, err := f.store.Cancel(f.within(300*time.Millisecond), f.tenant, "", id); !errors.Is(err, queue.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("while another makes them: %v", err)
+	}
+	release()
+	if _, did, err := f.store.Cancel(t.Context(), f.tenant, "", id); err != nil || did != queue.CancelEnded {
+		t.Errorf("%v %v", did, err)
 	}
 }

@@ -57,11 +57,16 @@ func (r *bookedRow) key() CountKey { return CountKey{r.TenantID, r.Counter, r.Na
 
 // pruneLogSQL leaves the newest row of each key. Readers take the newest row that they
 // see and credits from its bound on; one that is older than a row that everybody sees
-// now is nobody's newest.
+// now is nobody's newest. A count that was forgotten meanwhile, see tidyOwn, and began again
+// has lower numbers: only where the newest row is still there are the lower ones older.
 const pruneLogSQL = `
 DELETE FROM usage_log WHERE ctid = ANY(ARRAY(
   SELECT old.ctid
   FROM unnest(@tenants::uuid[], @counters::smallint[], @names::text[], @seqs::bigint[]) AS k(tenant_id, counter, name, seq)
+  CROSS JOIN LATERAL (
+    SELECT FROM usage_log l
+    WHERE l.tenant_id = k.tenant_id AND l.counter = k.counter AND l.name = k.name AND l.seq = k.seq
+    LIMIT 1) AS newest
   CROSS JOIN LATERAL (
     SELECT l.ctid FROM usage_log l
     WHERE l.tenant_id = k.tenant_id AND l.counter = k.counter AND l.name = k.name AND l.seq < k.seq
@@ -145,14 +150,9 @@ func (s *Store) tidy(ctx context.Context, booked []bookedRow) error {
 		keys[i] = row.key()
 		idle[keys[i]] = row.Idle
 	}
-	conn, err := s.acquire(ctx)
+	read, err := s.readCounts(ctx, keys)
 	if err != nil {
 		return err
-	}
-	read, err := readUsage(ctx, conn, keys)
-	conn.Release()
-	if err != nil {
-		return nothingChanged(classify(err))
 	}
 	type owner struct {
 		tenant tenant.ID
@@ -170,6 +170,18 @@ func (s *Store) tidy(ctx context.Context, booked []bookedRow) error {
 		}
 	}
 	return nil
+}
+
+func (s *Store) readCounts(ctx context.Context, keys []CountKey) (*tally, error) {
+	ctx, cancel := s.bound(ctx)
+	defer cancel()
+	conn, err := s.acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Release()
+	read, err := readUsage(ctx, conn, keys)
+	return read, nothingChanged(classify(err))
 }
 
 // tryHoldSQL takes a lock to the end of the transaction if it is free.

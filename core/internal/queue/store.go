@@ -8,7 +8,6 @@ import (
 	"net"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -55,8 +54,8 @@ type Store struct {
 	refused atomic.Int64
 	// attempts says that attempts which end are told of.
 	attempts bool
-	// making is held by the one that makes partitions which a statement lacked.
-	making sync.Mutex
+	// making has a value in it while somebody makes partitions which a statement lacked.
+	making chan struct{}
 }
 
 // Retention says how long what has ended is kept; 0 is for ever.
@@ -135,7 +134,7 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 	}
 	s := &Store{
 		pool: pool, places: newPlaces(int(config.MaxConns)), poolWait: options.PoolWait, callTime: callTime, checkTime: checkTime,
-		retention: options.Retention, attempts: options.Attempts || options.Tracing != nil,
+		retention: options.Retention, attempts: options.Attempts || options.Tracing != nil, making: make(chan struct{}, 1),
 	}
 	if err := s.checkServer(ctx, options.AllowUnsafe); err != nil {
 		pool.Close()

@@ -1,0 +1,36 @@
+package queue_test
+
+import (
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+)
+
+// A count that another core has forgotten since this one looked at it, and that began
+// again, keeps its row.
+func TestPruneACountThatBeganAgain(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	prune := func(newest int64) int64 {
+		t.Helper()
+		tag, err := f.behind.Exec(t.Context(), queue.PruneLogSQL, pgx.StrictNamedArgs{
+			"tenants": []uuid.UUID{f.tenant}, "counters": []int16{1}, "names": []string{"again"}, "seqs": []int64{newest}, "most": 10,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return tag.RowsAffected()
+	}
+	for seq := 1; seq <= 3; seq++ {
+		f.exec(`INSERT INTO usage_log (tenant_id, counter, name, seq, count, bound) VALUES ($1, 1, 'again', $2, 1, '3')`, f.tenant, seq)
+	}
+	if n := prune(50); n != 0 {
+		t.Errorf("%d rows of a count that began again are removed", n)
+	}
+	if n := prune(3); n != 2 {
+		t.Errorf("%d rows are removed, want the 2 older ones", n)
+	}
+}
