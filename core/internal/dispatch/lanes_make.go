@@ -137,19 +137,28 @@ func (l *Lanes) made(asks []queue.LaneAsk, lanes []queue.MadeLane) {
 // laneBook is the lanes of some calls, or why there is none.
 type laneBook map[queue.LaneAsk]queue.MadeLane
 
-// laneAsk is the lane that one of a call's jobs needs.
-func (d *Dispatcher) laneAsk(call *SubmitCall, i int) queue.LaneAsk {
-	request := &call.Jobs[i]
-	return queue.LaneAsk{
-		LaneKey: d.laneOf(call.Tenant, queueOf(request), request.Tags, request.User), For: valueOr(request.User, ""),
+// laneAsks are the lanes that a call's jobs need, one for each; zero for one that is refused.
+func (d *Dispatcher) laneAsks(call *SubmitCall) []queue.LaneAsk {
+	asks := make([]queue.LaneAsk, len(call.Jobs))
+	for i := range call.Jobs {
+		if call.Refused != nil && call.Refused[i] != nil {
+			continue
+		}
+		request := &call.Jobs[i]
+		asks[i] = queue.LaneAsk{
+			LaneKey: d.laneOf(call.Tenant, queueOf(request), request.Tags, request.User), For: valueOr(request.User, ""),
+		}
 	}
+	return asks
 }
 
-// lanesOf gives the lanes of all calls, and makes those that are not known: each
+// lanesOf gives the lanes of all calls, one for each job, and makes those that are not known: each
 // tenant's with one statement, all tenants' side by side. It says Alone of a shared call
 // for which PostgreSQL would have to be asked, and why others cannot be served.
-func (d *Dispatcher) lanesOf(ctx context.Context, calls []SubmitCall, answers []SubmitAnswer) laneBook {
+func (d *Dispatcher) lanesOf(ctx context.Context, calls []SubmitCall, answers []SubmitAnswer) [][]queue.MadeLane {
 	book := laneBook{}
+	// Each job's lane is asked for once: limits that change meanwhile would give another.
+	asks := make([][]queue.LaneAsk, len(calls))
 	wanted := map[tenant.ID]map[queue.LaneAsk]bool{}
 	for i := range calls {
 		call := &calls[i]
@@ -160,7 +169,8 @@ func (d *Dispatcher) lanesOf(ctx context.Context, calls []SubmitCall, answers []
 		if answers[i].Err = d.limits.Know(ctx, call.Tenant); answers[i].Err != nil {
 			continue
 		}
-		unknown := d.lookUpLanes(call, book)
+		asks[i] = d.laneAsks(call)
+		unknown := d.lookUpLanes(call, asks[i], book)
 		switch {
 		case len(unknown) == 0:
 		case call.Shared:
@@ -179,17 +189,23 @@ func (d *Dispatcher) lanesOf(ctx context.Context, calls []SubmitCall, answers []
 			}
 		}
 	}
-	return book
+	lanes := make([][]queue.MadeLane, len(calls))
+	for i := range asks {
+		lanes[i] = make([]queue.MadeLane, len(asks[i]))
+		for j, ask := range asks[i] {
+			lanes[i][j] = book[ask]
+		}
+	}
+	return lanes
 }
 
 // lookUpLanes adds to the book what is known of the lanes of a call, and gives the others.
-func (d *Dispatcher) lookUpLanes(call *SubmitCall, book laneBook) map[queue.LaneAsk]bool {
+func (d *Dispatcher) lookUpLanes(call *SubmitCall, asks []queue.LaneAsk, book laneBook) map[queue.LaneAsk]bool {
 	unknown := map[queue.LaneAsk]bool{}
-	for i := range call.Jobs {
+	for i, ask := range asks {
 		if call.Refused != nil && call.Refused[i] != nil {
 			continue
 		}
-		ask := d.laneAsk(call, i)
 		if _, ok := book[ask]; ok {
 			continue
 		}

@@ -19,7 +19,7 @@ const (
 // Rehome moves waiting jobs whose lanes are gone to lanes that are there: no claim
 // would find them. It gives how many it moved.
 func (d *Dispatcher) Rehome(ctx context.Context) (moved int, err error) {
-	for after := queue.LaneID(0); ; {
+	for after := queue.LaneID(-1); ; { // 0 is no lane: what is stored in it is lost too
 		orphans, last, err := d.store.OrphanLanes(ctx, after, lanesPerStep)
 		if err != nil {
 			return moved, err

@@ -216,3 +216,39 @@ func TestJobsOfForgottenLanes(t *testing.T) {
 		t.Errorf("claimed %+v after the redrive", jobs)
 	}
 }
+
+// A user gets a running cap while a lane for one of his jobs is made: the job is in a
+// lane that is there.
+func TestLimitsChangeWhileALaneIsMade(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.submit(plain()) // the tenant's limits are known
+	unlock := f.lockLanes(f.tenant)
+	job := api.SubmitRequest{Type: "test", Queue: "new", User: new("u")}
+	held := make(chan dispatch.SubmitAnswer, 1)
+	go func() {
+		held <- f.d.Submit(context.WithoutCancel(t.Context()), []dispatch.SubmitCall{f.call(job)})[0]
+	}()
+	f.blocked(1)
+	f.override(api.Overrides{Users: map[string]api.Limits{"u": {UserMaxRunning: new(int64(2))}}})
+	f.refresh()
+	unlock()
+	f.accepted(<-held)
+	if n := f.count(`SELECT count(*) FROM jobs WHERE lane_id NOT IN (SELECT id FROM lanes)`); n != 0 {
+		t.Errorf("%d jobs are in no lane", n)
+	}
+}
+
+// A job without a lane is found and gets one.
+func TestJobsWithoutALaneAreFound(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.submit(plain())
+	f.exec(`UPDATE jobs SET lane_id = 0`)
+	if moved, err := f.d.Rehome(t.Context()); moved != 1 || err != nil {
+		t.Fatalf("moved %d (%v)", moved, err)
+	}
+	if n := f.count(`SELECT count(*) FROM jobs WHERE lane_id IN (SELECT id FROM lanes)`); n != 1 {
+		t.Error("the job is still in no lane")
+	}
+}

@@ -55,7 +55,7 @@ func (d *Dispatcher) Submit(ctx context.Context, calls []SubmitCall) []SubmitAns
 		if answers[i].Alone || answers[i].Err != nil {
 			continue
 		}
-		submission := d.submission(&calls[i], lanes)
+		submission := d.submission(&calls[i], lanes[i])
 		if calls[i].Shared && submission.Guarded() { // it waits for its tenant's lock
 			answers[i].Alone = true
 			continue
@@ -83,8 +83,9 @@ func (d *Dispatcher) stored(answers []queue.SubmitAnswer) {
 	}
 }
 
-// submission fills in what the request leaves to its queue and to the defaults.
-func (d *Dispatcher) submission(call *SubmitCall, lanes laneBook) queue.Submission {
+// submission fills in what the request leaves to its queue and to the defaults; lanes
+// runs in parallel to the jobs.
+func (d *Dispatcher) submission(call *SubmitCall, lanes []queue.MadeLane) queue.Submission {
 	made := queue.Submission{
 		Tenant: call.Tenant, User: call.User, Batch: call.Batch, Atomic: call.Atomic, Idempotency: call.Idempotency,
 		Jobs: make([]queue.NewJob, len(call.Jobs)), Refused: call.Refused, Span: call.Span,
@@ -94,9 +95,14 @@ func (d *Dispatcher) submission(call *SubmitCall, lanes laneBook) queue.Submissi
 			made.Jobs[i] = queue.NewJob{ID: call.IDs[i]}
 			continue
 		}
-		lane := lanes[d.laneAsk(call, i)]
+		lane := lanes[i]
 		if lane.Full != 0 {
 			made.Refused = refuse(made.Refused, len(call.Jobs), i, lane.Full.Refusal())
+			continue
+		}
+		if lane.ID == 0 { // no claim would find the job
+			made.Refused = refuse(made.Refused, len(call.Jobs), i,
+				problem.New(problem.Overloaded, "The lane of the job is not known yet. Try again.").WithRetryAfter(time.Second))
 			continue
 		}
 		made.Jobs[i] = d.newJob(call, i, lane.ID)

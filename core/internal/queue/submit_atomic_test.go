@@ -155,3 +155,41 @@ END $$`)
 		t.Errorf("%d of 3 jobs are stored after %d inserts", n, r.insert)
 	}
 }
+
+// A job that was deduplicated onto a part of an atomic batch is stored itself where that
+// part is taken back.
+func TestDeduplicatedOntoWhatIsTakenBack(t *testing.T) {
+	t.Parallel()
+	for _, capped := range []bool{false, true} {
+		t.Run(fmt.Sprint("capped ", capped), func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			taken, key := f.submit(f.job())[0], "k"
+			keyed := func(j *queue.NewJob) { j.DedupeKey = &key }
+			refused := []queue.NewJob{f.job(keyed), f.job(func(j *queue.NewJob) { j.ID = taken })}
+			single, second := []queue.NewJob{f.job(keyed)}, []queue.NewJob{f.job(keyed)}
+			for _, jobs := range [][]queue.NewJob{refused, single, second} {
+				for i := range jobs {
+					if capped {
+						jobs[i].Caps = []queue.Cap{{CountKey: queue.CountKey{Tenant: f.tenant, Counter: queue.ActiveTenant}, Limit: 100}}
+					}
+				}
+			}
+			answers, err := f.store.Submit(t.Context(), []queue.Submission{
+				{Tenant: f.tenant, Batch: true, Atomic: true, Jobs: refused}, {Tenant: f.tenant, Jobs: single}, {Tenant: f.tenant, Jobs: second},
+			})
+			if err != nil || answers[0].Problem == nil || answers[1].Problem != nil || answers[2].Problem != nil {
+				t.Fatalf("%+v, %v", answers, err)
+			}
+			if answers[1].Accepted+answers[2].Accepted != 1 {
+				t.Errorf("accepted %d and %d, want one of them", answers[1].Accepted, answers[2].Accepted)
+			}
+			if n := f.countOf(`SELECT count(*) FROM jobs WHERE dedupe_key = 'k'`); n != 1 {
+				t.Errorf("%d jobs are stored for two answers", n)
+			}
+			if capped {
+				f.noDrift()
+			}
+		})
+	}
+}

@@ -22,27 +22,41 @@ func insertJobs(ctx context.Context, tx pgx.Tx, submissions []Submission) ([][]s
 	const rounds = 5
 	for round := 0; round < rounds && len(waiting) > 0; round++ {
 		missing, err := insertOnce(ctx, tx, submissions, waiting, outcomes)
-		if err == nil && len(missing) > 0 {
-			err = settleMissing(ctx, tx, submissions, missing, outcomes)
-		}
 		if err != nil {
 			return nil, err
 		}
-		waiting = stillOpen(missing, outcomes)
+		if len(missing) == 0 {
+			return outcomes, nil
+		}
+		if err := settleMissing(ctx, tx, submissions, missing, outcomes); err != nil {
+			return nil, err
+		}
+		freed, err := takeBack(ctx, tx, submissions, outcomes)
+		if err != nil {
+			return nil, err
+		}
+		waiting = append(stillOpen(missing, outcomes), freed...)
 	}
-	for _, p := range waiting {
-		outcomes[p.submission][p.job].refused = problem.New(problem.Overloaded,
-			"The job that holds this dedupe_key changed too often while it was looked at. Try again.").WithRetryAfter(time.Second)
+	for len(waiting) > 0 { // each time fewer jobs are stored that could be taken back
+		for _, p := range waiting {
+			outcomes[p.submission][p.job].refused = problem.New(problem.Overloaded,
+				"The job that holds this dedupe_key changed too often while it was looked at. Try again.").WithRetryAfter(time.Second)
+		}
+		var err error
+		if waiting, err = takeBack(ctx, tx, submissions, outcomes); err != nil {
+			return nil, err
+		}
 	}
-	return outcomes, takeBack(ctx, tx, submissions, outcomes)
+	return outcomes, nil
 }
 
 // takeBackSQL removes jobs that the same transaction has stored.
 const takeBackSQL = `DELETE FROM jobs WHERE id = ANY(@ids::uuid[])`
 
 // takeBack removes what is stored of atomic batches of which a job was refused: by a
-// later round, or because its id is taken.
-func takeBack(ctx context.Context, tx pgx.Tx, submissions []Submission, outcomes [][]stored) error {
+// later round, or because its id is taken. It gives the places of other submissions' jobs
+// that were deduplicated onto what is removed: they are open again.
+func takeBack(ctx context.Context, tx pgx.Tx, submissions []Submission, outcomes [][]stored) (freed []place, err error) {
 	var ids []uuid.UUID
 	for i := range submissions {
 		if !submissions[i].Atomic {
@@ -57,16 +71,24 @@ func takeBack(ctx context.Context, tx pgx.Tx, submissions []Submission, outcomes
 			if o.row != nil && !o.deduplicated {
 				ids = append(ids, o.row.ID)
 			}
-			if o.row != nil {
+			if o.refused == nil {
 				*o = stored{refused: outcomes[i][refused].refused}
 			}
 		}
 	}
 	if len(ids) == 0 {
-		return nil
+		return nil, nil
 	}
-	_, err := tx.Exec(ctx, takeBackSQL, pgx.StrictNamedArgs{"ids": ids})
-	return err
+	for i := range outcomes {
+		for j := range outcomes[i] {
+			if o := &outcomes[i][j]; o.deduplicated && slices.Contains(ids, o.row.ID) {
+				*o = stored{}
+				freed = append(freed, place{i, j})
+			}
+		}
+	}
+	_, err = tx.Exec(ctx, takeBackSQL, pgx.StrictNamedArgs{"ids": ids})
+	return freed, err
 }
 
 func stillOpen(places []place, outcomes [][]stored) []place {
