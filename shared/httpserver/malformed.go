@@ -18,21 +18,21 @@ const (
 
 // Write sends what the server writes. Outside of a request that is net/http's own
 // answer, in one piece.
-func (c *connection) Write(p []byte) (int, error) {
-	if c.serving.Load() {
-		return c.Conn.Write(p)
+func (conn *connection) Write(p []byte) (int, error) {
+	if conn.serving.Load() {
+		return conn.Conn.Write(p)
 	}
 	if bytes.HasPrefix(p, []byte(unknownCoding)) || bytes.HasPrefix(p, []byte(unknownVersion)) {
-		_, err := io.WriteString(c.Conn, badRequest)
+		_, err := io.WriteString(conn.Conn, badRequest)
 		return len(p), err
 	}
-	return c.Conn.Write(p)
+	return conn.Conn.Write(p)
 }
 
 // CloseWrite has the client see the end of an answer before the connection is
 // closed; net/http looks for it.
-func (c *connection) CloseWrite() error {
-	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+func (conn *connection) CloseWrite() error {
+	if half, ok := conn.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
 	}
 	return net.ErrClosed
