@@ -139,10 +139,16 @@ func (d *Dispatcher) Refresh(ctx context.Context) error {
 	if err := d.limits.Refresh(ctx); err != nil {
 		return err
 	}
+	return errors.Join(d.refreshLanes(ctx), d.served.refresh(ctx, d.store))
+}
+
+// refreshLanes reads lanes and queue settings, and takes in which lanes were born and
+// which are gone.
+func (d *Dispatcher) refreshLanes(ctx context.Context) error {
 	born, gone, err := d.lanes.Refresh(ctx)
 	d.lines.forget(gone)
 	d.wakeBorn(born)
-	return errors.Join(err, d.served.refresh(ctx, d.store))
+	return err
 }
 
 func (d *Dispatcher) keepFresh(ctx context.Context) {

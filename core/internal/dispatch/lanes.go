@@ -28,7 +28,8 @@ type Lanes struct {
 	changed time.Time
 	// retired is when the lane that was retired last was.
 	retired time.Time
-	// young are lanes made here, and when; one is forgotten by the second full refresh.
+	// young are lanes made here, or read, and when; one is forgotten by the second full
+	// refresh. One under way meanwhile may have read before they were there.
 	young map[queue.LaneID]time.Time
 	// full are bounds that kept a lane from being made, and when.
 	full map[fullKey]time.Time
@@ -111,6 +112,7 @@ func (l *Lanes) Refresh(ctx context.Context) (born []queue.Lane, gone []queue.La
 	for _, lane := range lanes {
 		if l.add(lane.Lane) {
 			born = append(born, lane.Lane)
+			l.young[lane.ID] = time.Now()
 		}
 		l.retire(lane, begun)
 	}
@@ -193,6 +195,13 @@ func (l *Lanes) add(lane queue.Lane) bool {
 	l.byName[lane.Queue] = append(l.byName[lane.Queue], lane)
 	l.highest = max(l.highest, lane.ID)
 	return true
+}
+
+// readAll makes the next refresh read all lanes.
+func (l *Lanes) readAll() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.whole = time.Time{}
 }
 
 // Settings gives a queue's settings; the zero value, all defaults, for one that is

@@ -39,6 +39,7 @@ func (d *Dispatcher) Rehome(ctx context.Context) (moved int, err error) {
 
 // rehomeLane moves the waiting jobs of a lane that is gone.
 func (d *Dispatcher) rehomeLane(ctx context.Context, lane queue.LaneID) (moved int, err error) {
+	refreshed := false
 	for {
 		jobs, err := d.store.JobsOfLane(ctx, lane, orphansPerStep)
 		if err != nil || len(jobs) == 0 {
@@ -51,7 +52,12 @@ func (d *Dispatcher) rehomeLane(ctx context.Context, lane queue.LaneID) (moved i
 		var strays []queue.Stray
 		var to []queue.LaneID
 		var news []queue.Ready
+		known := false
 		for i, job := range jobs {
+			if lanes[i] == lane { // it is gone, and not forgotten here yet
+				known = true
+				continue
+			}
 			if lanes[i] == 0 {
 				continue // its tenant has no room for another lane
 			}
@@ -60,6 +66,14 @@ func (d *Dispatcher) rehomeLane(ctx context.Context, lane queue.LaneID) (moved i
 			if job.ReadyAt != nil {
 				news = append(news, queue.Ready{Lane: lanes[i], Priority: job.Priority, At: *job.ReadyAt, ID: job.ID})
 			}
+		}
+		if len(strays) == 0 && known && !refreshed {
+			refreshed = true
+			d.lanes.readAll()
+			if err := d.Refresh(ctx); err != nil {
+				return moved, err
+			}
+			continue
 		}
 		if len(strays) == 0 {
 			d.log.WarnContext(ctx, "jobs stay without a lane until their tenant has room for another one", "lane", lane)

@@ -188,9 +188,8 @@ func TestJobsOfForgottenLanes(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	lost := f.submit(plain(), tagged("x"))
-	f.exec(`DELETE FROM lanes`)
-	f.d.ForgetFull()
 	f.refresh()
+	f.exec(`DELETE FROM lanes`) // which is not known here
 	if moved, err := f.d.Rehome(t.Context()); moved != 2 || err != nil {
 		t.Fatalf("moved %d (%v)", moved, err)
 	}
@@ -250,5 +249,20 @@ func TestJobsWithoutALaneAreFound(t *testing.T) {
 	}
 	if n := f.count(`SELECT count(*) FROM jobs WHERE lane_id IN (SELECT id FROM lanes)`); n != 1 {
 		t.Error("the job is still in no lane")
+	}
+}
+
+// What forgets lanes forgets what is believed of them, whoever asked for the refresh.
+func TestAListOfQueuesForgetsLanes(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.submit(plain())
+	f.exec(`DELETE FROM lanes`)
+	f.d.ForgetFull()
+	if _, err := f.d.Queues(t.Context(), f.tenant, "", 10); err != nil {
+		t.Fatal(err)
+	}
+	if n := f.d.KnownLines(); n != 0 {
+		t.Errorf("lines of %d lanes are remembered", n)
 	}
 }

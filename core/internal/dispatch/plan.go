@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"math/rand/v2"
+	"slices"
 
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
@@ -47,7 +48,7 @@ func (d *Dispatcher) plan(dealer *fair, filter *Filter, n, lines int, skip map[t
 		room = filter.Room()
 	}
 	for _, portion := range dealer.deal(wants, n) {
-		found := d.lines.readyIn(queues.of[portion.tenant], filter, turn, lines)
+		found := d.ofKnownLanes(d.lines.readyIn(queues.of[portion.tenant], filter, turn, lines))
 		for _, share := range shares(found, portion.most, room, turn) {
 			queued := queue.Share{Most: share.most}
 			for _, l := range share.lines {
@@ -65,6 +66,21 @@ func (d *Dispatcher) plan(dealer *fair, filter *Filter, n, lines int, skip map[t
 		}
 	}
 	return made
+}
+
+// ofKnownLanes leaves out lines of lanes that are not known any more, and forgets them:
+// what limits their claims is not known either.
+func (d *Dispatcher) ofKnownLanes(found []line) []line {
+	var gone []queue.LaneID
+	found = slices.DeleteFunc(found, func(l line) bool {
+		_, known := d.lanes.ByID(l.Lane)
+		if !known {
+			gone = append(gone, l.Lane)
+		}
+		return !known
+	})
+	d.lines.forget(gone)
+	return found
 }
 
 // claimLane is a line's lane with all that a claim must know of it.

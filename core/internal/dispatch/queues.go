@@ -30,7 +30,11 @@ func (d *Dispatcher) queues(ctx context.Context, owner tenant.ID, after, only st
 	if err != nil || len(names) == 0 {
 		return nil, err
 	}
-	if _, _, err := d.lanes.Refresh(ctx); err != nil { // settings as they are now, not as they were
+	// limits first: a lane is not known before its tenant's are
+	if err := d.limits.Refresh(ctx); err != nil {
+		return nil, err
+	}
+	if err := d.refreshLanes(ctx); err != nil { // settings as they are now, not as they were
 		return nil, err
 	}
 	queues := make([]api.Queue, len(names))
