@@ -208,7 +208,7 @@ func TestWorkersAgeAndLoseTheirLeases(t *testing.T) {
 	}
 	for _, age := range ages {
 		f.exec(`UPDATE workers SET last_heartbeat_at = statement_timestamp() - $1::interval`, age.silent)
-		got, err := f.store.AgeWorkers(t.Context())
+		got, err := f.store.AgeWorkers(t.Context(), time.Time{})
 		if err != nil || got != age.want {
 			t.Fatalf("silent for %s: %+v %v", age.silent, got, err)
 		}
@@ -228,7 +228,7 @@ func TestWorkersAgeAndLoseTheirLeases(t *testing.T) {
 		t.Errorf("the dead worker's outcome: %+v", ended)
 	}
 	f.exec(`UPDATE workers SET last_heartbeat_at = statement_timestamp() - interval '25 hours'`)
-	if got, err := f.store.AgeWorkers(t.Context()); err != nil || got.Forgotten != 1 || f.count("workers") != 0 {
+	if got, err := f.store.AgeWorkers(t.Context(), time.Time{}); err != nil || got.Forgotten != 1 || f.count("workers") != 0 {
 		t.Fatalf("%+v %v", got, err)
 	}
 }

@@ -123,7 +123,7 @@ func (w *world) workerDies(t *rapid.T) {
 		t.Fatal(err)
 	}
 	store := w.store()
-	if aged, err := store.AgeWorkers(w.ctx); err != nil || aged != (queue.Aged{Dead: 1}) {
+	if aged, err := store.AgeWorkers(w.ctx, time.Time{}); err != nil || aged != (queue.Aged{Dead: 1}) {
 		t.Fatalf("%+v %v", aged, err)
 	}
 	if _, err := store.BeatWorker(w.ctx, worker.owner, worker.id); !errors.Is(err, queue.ErrWorkerUnknown) {

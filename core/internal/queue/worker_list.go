@@ -57,8 +57,9 @@ const ageWorkersSQL = `
 WITH aged AS (
   UPDATE workers
   SET status = CASE WHEN last_heartbeat_at < statement_timestamp() - @dead::interval THEN 'DEAD' ELSE 'STALE' END
-  WHERE (status = 'ACTIVE' AND last_heartbeat_at < statement_timestamp() - @stale::interval)
-     OR (status = 'STALE' AND last_heartbeat_at < statement_timestamp() - @dead::interval)
+  WHERE (status = 'ACTIVE' AND last_heartbeat_at < statement_timestamp() - @stale::interval
+         OR status = 'STALE' AND last_heartbeat_at < statement_timestamp() - @dead::interval)
+    AND statement_timestamp() < COALESCE(@heard::timestamptz, statement_timestamp()) + @stale::interval
   RETURNING status
 ), forgotten AS (
   DELETE FROM workers
@@ -75,11 +76,15 @@ SELECT (SELECT count(*) FROM aged WHERE status = 'STALE') AS stale,
 type Aged struct{ Stale, Dead, Forgotten int64 }
 
 // AgeWorkers turns workers of any tenant stale, dead, and forgets them, by their
-// last heartbeat. The leases of dead ones are ReapDead's.
-func (s *Store) AgeWorkers(ctx context.Context) (Aged, error) {
-	rows, err := query(ctx, s, pgx.RowToStructByName[Aged], ageWorkersSQL, pgx.StrictNamedArgs{
-		"stale": StaleAfter, "dead": DeadAfter, "forget": ForgetAfter,
-	})
+// last heartbeat. The leases of dead ones are ReapDead's. heard is when PostgreSQL last
+// answered, by its clock; zero for now. A statement that itself ends a silence of
+// StaleAfter or more turns no worker stale or dead.
+func (s *Store) AgeWorkers(ctx context.Context, heard time.Time) (Aged, error) {
+	args := pgx.StrictNamedArgs{"stale": StaleAfter, "dead": DeadAfter, "forget": ForgetAfter, "heard": nil}
+	if !heard.IsZero() {
+		args["heard"] = heard
+	}
+	rows, err := query(ctx, s, pgx.RowToStructByName[Aged], ageWorkersSQL, args)
 	if err != nil {
 		return Aged{}, fmt.Errorf("queue: age workers: %w", err)
 	}

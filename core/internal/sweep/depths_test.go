@@ -77,7 +77,7 @@ func TestDepths(t *testing.T) {
 		}
 		f.exec(`UPDATE workers SET last_heartbeat_at = statement_timestamp() - $2::interval WHERE worker_id = $1`, worker, silent)
 	}
-	if _, err := f.store.AgeWorkers(t.Context()); err != nil {
+	if _, err := f.store.AgeWorkers(t.Context(), time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	look()
@@ -106,6 +106,7 @@ func TestWorkersAreCounted(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	counted := metrics.NewJobs(registry)
 	duty := sweep.NewWorkers(f.store, f.d, f.kick, counted, quiet())
+	duty.Answered(f.now(), f.now().Add(-time.Hour))
 	silent := func(span string) {
 		t.Helper()
 		f.exec(`UPDATE workers SET last_heartbeat_at = statement_timestamp() - $1::interval`, span)

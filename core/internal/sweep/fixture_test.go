@@ -146,6 +146,16 @@ func (f *fixture) exec(sql string, args ...any) {
 	}
 }
 
+// now is PostgreSQL's clock.
+func (f *fixture) now() time.Time {
+	f.Helper()
+	now, err := f.store.Now(f.Context())
+	if err != nil {
+		f.Fatal(err)
+	}
+	return now
+}
+
 func (f *fixture) count(sql string, args ...any) (n int) {
 	f.Helper()
 	if err := f.behind.QueryRow(f.Context(), sql, args...).Scan(&n); err != nil {

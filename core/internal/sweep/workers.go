@@ -20,6 +20,10 @@ type Workers struct {
 	kick       func()
 	metrics    *metrics.Jobs
 	log        *slog.Logger
+
+	// answered is when PostgreSQL last answered, and since when it has done so without a
+	// silence in which workers would have turned stale; both by its clock.
+	answered, since time.Time
 }
 
 // NewWorkers makes the duty. kick is called when a job starts to wait for its time.
@@ -34,9 +38,28 @@ func (w *Workers) Run(ctx context.Context) error {
 }
 
 // RunOnce ages every worker, and takes back what dead ones hold. It does so each
-// time: a core that died between the two leaves nothing undone.
+// time: a core that died between the two leaves nothing undone. After a start, and
+// after PostgreSQL was away, no heartbeat could be stored: workers get the time to
+// send one first.
 func (w *Workers) RunOnce(ctx context.Context) error {
-	aged, err := w.store.AgeWorkers(ctx)
+	now, err := w.store.Now(ctx)
+	if err != nil {
+		return err
+	}
+	if w.answered.IsZero() || now.Sub(w.answered) >= queue.StaleAfter || now.Before(w.answered) {
+		w.since = now
+	}
+	w.answered = now
+	if now.Sub(w.since) >= queue.StaleAfter {
+		if err := w.age(ctx); err != nil {
+			return err
+		}
+	}
+	return w.takeBack(ctx)
+}
+
+func (w *Workers) age(ctx context.Context) error {
+	aged, err := w.store.AgeWorkers(ctx, w.answered)
 	if err != nil {
 		return err
 	}
@@ -45,6 +68,11 @@ func (w *Workers) RunOnce(ctx context.Context) error {
 	if aged != (queue.Aged{}) {
 		w.log.InfoContext(ctx, "workers not heard of", "stale", aged.Stale, "dead", aged.Dead, "forgotten", aged.Forgotten)
 	}
+	return nil
+}
+
+// takeBack takes back what dead workers hold.
+func (w *Workers) takeBack(ctx context.Context) error {
 	for {
 		reaped, err := w.store.ReapDead(ctx, reapBatch, random)
 		if err != nil {

@@ -1,0 +1,6 @@
+package sweep
+
+import "time"
+
+// Answered sets when PostgreSQL last answered, and since when without a silence.
+func (w *Workers) Answered(last, since time.Time) { w.answered, w.since = last, since }

@@ -1,0 +1,66 @@
+package sweep_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/forgequeue/forgequeue/core/internal/metrics"
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/sweep"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// While PostgreSQL or every core was away no heartbeat could be stored: workers get
+// the time to send one before they turn stale or dead.
+func TestWorkersSpeakFirstAfterASilence(t *testing.T) {
+	t.Parallel()
+	const long = time.Hour
+	for name, silence := range map[string]struct {
+		answered, since time.Duration // ago; zero: never
+		want            string
+	}{
+		"at the start":           {0, 0, api.WorkerActive},
+		"PostgreSQL was away":    {queue.StaleAfter + time.Second, long, api.WorkerActive},
+		"it came back just now":  {time.Second, queue.StaleAfter / 2, api.WorkerActive},
+		"its clock was set back": {-long, long, api.WorkerActive},
+		"none":                   {time.Second, long, api.WorkerDead},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			if _, _, err := f.store.SeenClaiming(t.Context(), f.tenant, "w1", []string{"default"}, nil); err != nil {
+				t.Fatal(err)
+			}
+			f.exec(`UPDATE workers SET last_heartbeat_at = statement_timestamp() - interval '121 seconds'`)
+			duty := sweep.NewWorkers(f.store, f.d, f.kick, metrics.NewJobs(prometheus.NewRegistry()), quiet())
+			if silence.answered != 0 {
+				duty.Answered(f.now().Add(-silence.answered), f.now().Add(-silence.since))
+			}
+			if err := duty.RunOnce(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			workers, err := f.store.ListWorkers(t.Context(), f.tenant, "", 10)
+			if err != nil || len(workers) != 1 || workers[0].Status != silence.want {
+				t.Errorf("%+v %v, want %s", workers, err, silence.want)
+			}
+		})
+	}
+}
+
+// The statement itself may be what PostgreSQL answers first.
+func TestAgingThatEndsASilence(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	if _, _, err := f.store.SeenClaiming(t.Context(), f.tenant, "w1", []string{"default"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	f.exec(`UPDATE workers SET last_heartbeat_at = statement_timestamp() - interval '121 seconds'`)
+	if aged, err := f.store.AgeWorkers(t.Context(), f.now().Add(-queue.StaleAfter)); err != nil || aged != (queue.Aged{}) {
+		t.Errorf("%+v %v", aged, err)
+	}
+	if aged, err := f.store.AgeWorkers(t.Context(), f.now()); err != nil || aged != (queue.Aged{Dead: 1}) {
+		t.Errorf("%+v %v", aged, err)
+	}
+}
