@@ -65,7 +65,7 @@ func TestCapsUnderKills(t *testing.T) {
 	stopWatch := l.watchCaps(caps)
 	plan := workerPlan{Mode: "loop", Max: 6, HoldMS: 60}
 	workers := []*stack.Process{l.process(plan), l.process(plan)}
-	stopSubmits := l.produce(16, kills*300, 5*time.Millisecond)
+	stopSubmits := l.produce(16, kills*lane(100, 300), 5*time.Millisecond)
 	killed := map[string]int{}
 	for i := range kills {
 		pace(t.Context(), moment(200*time.Millisecond, 700*time.Millisecond))

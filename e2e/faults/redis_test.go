@@ -153,7 +153,7 @@ func TestRedisFaults(t *testing.T) {
 	var losses []time.Time
 	for range lane(1, 4) {
 		for _, fault := range redisFaults() {
-			pace(t.Context(), time.Duration(lane(2000, 6000))*time.Millisecond) // windows without a loss
+			pace(t.Context(), time.Duration(lane(1000, 6000))*time.Millisecond) // windows without a loss
 			times[fault.name] = time.Now()
 			losses = append(losses, time.Now())
 			fault.begin(r)

@@ -102,8 +102,8 @@ func TestTenantsShareWorkers(t *testing.T) {
 	t.Parallel()
 	s := newSharing(t)
 	many := time.Duration(lane(0, 60)) * time.Second
-	s.compete([]int{1, 5, 20, 50}, lane(1500, 60_000), many)
-	s.compete([]int{3}, lane(600, 5000), 0)
+	s.compete([]int{1, 5, 20, 50}, lane(1000, 60_000), many)
+	s.compete([]int{3}, lane(400, 5000), 0)
 	s.judge()
 }
 
@@ -133,9 +133,9 @@ func newSharing(t *testing.T) *sharing {
 	var group sync.WaitGroup
 	for i, l := range s.contenders {
 		// A quarter more than its share: what is in flight at an end is on top.
-		n := lane(2100, 65_000) * s.weights[l.tenant.ID] / 5 * 5 / 4
+		n := lane(1400, 65_000) * s.weights[l.tenant.ID] / 5 * 5 / 4
 		if i == len(s.contenders)-1 {
-			n = lane(3000, 100_000)
+			n = lane(2000, 100_000)
 		}
 		one := l.client()
 		group.Go(func() { l.pile(one, n) })

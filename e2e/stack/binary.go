@@ -3,6 +3,7 @@ package stack
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -15,18 +16,13 @@ import (
 
 // binary is the program under test, built once for the test process.
 type binary struct {
-	tags string
 	once sync.Once
 	path string
 	err  error
 }
 
 //nolint:gochecknoglobals // one build for the process is the point of it
-var (
-	forgequeue binary
-	// wrongClock can be told what time it is, see FaultClockEnv.
-	wrongClock = binary{tags: "fault_clock"}
-)
+var forgequeue binary
 
 // FaultClockEnv is how far the clock of a service with ClusterOptions.Clocks is
 // ahead, a duration.
@@ -54,15 +50,19 @@ const buildFolder = "fq-binary-"
 // cache, where Go finds it up to date: to link it takes longer than many a test, and
 // several packages need it at once.
 func (b *binary) build() (string, error) {
-	if given := os.Getenv("FORGEQUEUE_E2E_BINARY"); given != "" && b.tags == "" {
-		return given, nil // a release, or one build for many runs
+	if given := os.Getenv("FORGEQUEUE_E2E_BINARY"); given != "" {
+		return given, nil // built the same way, for many runs
 	}
 	kept, release, err := b.kept()
 	if err != nil {
 		return "", err
 	}
 	defer release()
-	args := []string{"build", "-tags", b.tags, "-o", kept}
+	overlay, err := faultClock(filepath.Dir(kept))
+	if err != nil {
+		return "", err
+	}
+	args := []string{"build", "-overlay", overlay, "-o", kept}
 	if raceEnabled {
 		args = append(args, "-race")
 	}
@@ -79,6 +79,24 @@ func (b *binary) build() (string, error) {
 	return path, duplicate(kept, path)
 }
 
+// faultClock writes which file the build takes instead of shared/clock's.
+func faultClock(folder string) (overlay string, err error) {
+	replaced, err := filepath.Abs(Repository("shared", "clock", "clock.go"))
+	if err != nil {
+		return "", err
+	}
+	by, err := filepath.Abs(Repository("e2e", "stack", "testdata", "clock.go"))
+	if err != nil {
+		return "", err
+	}
+	text, err := json.Marshal(map[string]any{"Replace": map[string]string{replaced: by}})
+	if err != nil {
+		return "", err
+	}
+	overlay = filepath.Join(folder, "overlay.json")
+	return overlay, os.WriteFile(overlay, text, 0o600)
+}
+
 // kept is where the program of this clone is kept, for this process alone until
 // release is called.
 func (b *binary) kept() (path string, release func(), err error) {
@@ -90,7 +108,7 @@ func (b *binary) kept() (path string, release func(), err error) {
 	if err != nil {
 		cache = os.TempDir()
 	}
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %t %d", clone, b.tags, raceEnabled, os.Getuid()))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %t %d", clone, raceEnabled, os.Getuid()))
 	folder := filepath.Join(cache, "forgequeue-e2e", fmt.Sprintf("%x", sum[:8]))
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return "", nil, err

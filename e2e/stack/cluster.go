@@ -301,8 +301,6 @@ type Service struct {
 	args     []string
 	settings map[string]string
 	process  *Process
-	// faulty says that the program is one whose clock can be set wrong.
-	faulty bool
 	// URL and Metrics are where it listens.
 	URL, Metrics string
 }
@@ -348,7 +346,6 @@ func clock(clocks []string, i int) string {
 // duration; "" leaves it as it is.
 func (s *Service) SetClock(ahead string) {
 	if ahead != "" {
-		s.faulty = true
 		s.settings[FaultClockEnv] = ahead
 	}
 }
@@ -356,11 +353,7 @@ func (s *Service) SetClock(ahead string) {
 // Start starts the service, which must not run.
 func (s *Service) Start() {
 	s.tb.Helper()
-	program := &forgequeue
-	if s.faulty {
-		program = &wrongClock
-	}
-	command := exec.CommandContext(context.Background(), program.get(s.tb), s.args...)
+	command := exec.CommandContext(context.Background(), Binary(s.tb), s.args...)
 	command.Env = os.Environ()
 	for name, value := range s.settings {
 		command.Env = append(command.Env, name+"="+value)

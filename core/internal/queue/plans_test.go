@@ -51,7 +51,7 @@ func (s *statements) TraceBatchStart(ctx context.Context, _ *pgx.Conn, data pgx.
 func (s *statements) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
 func (s *statements) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
 
-// fillSQL makes half a million jobs: of a hundred tenants' lanes, of all priorities, most
+// fillSQL makes 150,000 jobs: of a hundred tenants' lanes, of all priorities, most
 // of them queued, some scheduled, some leased; and history beside them.
 var fillSQL = []string{
 	`INSERT INTO lanes (tenant_id, queue, tags, created_at)
@@ -61,19 +61,19 @@ var fillSQL = []string{
 	                   lease_id, lease_expires_at, visibility_timeout_ms, started_at, worker_id, worker_owner)
 	 SELECT gen_random_uuid(), l.tenant_id, l.id, 'default', 'test', CASE WHEN n % 3 = 0 THEN 'u' || n % 50 END,
 	        CASE WHEN n % 10 < 7 THEN 'queued' WHEN n % 10 < 9 THEN 'scheduled' ELSE 'running' END, n % 10, '{}', '{}', '{}', 3, (n % 10 = 9)::int, (n % 10 = 9)::int,
-	        1000, 1000, 0, now(), now() + n * interval '1 ms', CASE WHEN n % 10 < 7 THEN now() - (500000 - n) * interval '1 ms' END,
+	        1000, 1000, 0, now(), now() + n * interval '1 ms', CASE WHEN n % 10 < 7 THEN now() - (150000 - n) * interval '1 ms' END,
 	        CASE WHEN n % 100 = 0 THEN now() + interval '1 day' END, CASE WHEN n % 1000 = 0 THEN 'd' || n END,
 	        CASE WHEN n % 10 = 9 THEN gen_random_uuid() END, CASE WHEN n % 10 = 9 THEN now() + n * interval '1 s' END, CASE WHEN n % 10 = 9 THEN 30000 END,
 	        CASE WHEN n % 10 = 9 THEN now() END, CASE WHEN n % 10 = 9 THEN 'w' END, CASE WHEN n % 10 = 9 THEN l.tenant_id END
-	 FROM generate_series(1, 500000) n JOIN (SELECT id, tenant_id, row_number() OVER () AS nth FROM lanes) l ON l.nth = 1 + n / 10 % 100`,
+	 FROM generate_series(1, 150000) n JOIN (SELECT id, tenant_id, row_number() OVER () AS nth FROM lanes) l ON l.nth = 1 + n / 10 % 100`,
 	`INSERT INTO finished_jobs (id, tenant_id, lane_id, queue, type, state, priority, payload, tags, metadata, attempt, max_attempts, epoch, redrives,
 	                            retry_base_ms, retry_cap_ms, retry_jitter, created_at, run_at, cancel_requested, finished_at)
 	 SELECT gen_random_uuid(), tenant_id, lane_id, queue, type, 'completed', priority, payload, tags, metadata, 1, 3, 1, 0, 1, 1, 0, now(), now(), false, now()
-	 FROM jobs WHERE state = 'queued' LIMIT 200000`,
+	 FROM jobs WHERE state = 'queued' LIMIT 60000`,
 	`INSERT INTO dead_letters (id, tenant_id, lane_id, queue, type, priority, payload, tags, metadata, attempt, max_attempts, epoch, redrives,
 	                           retry_base_ms, retry_cap_ms, retry_jitter, created_at, run_at, cancel_requested, reason, fingerprint, died_at)
 	 SELECT gen_random_uuid(), tenant_id, lane_id, queue, type, priority, payload, tags, metadata, 3, 3, 3, 0, 1, 1, 0, now(), now(), false, 'exhausted', md5(priority::text), now()
-	 FROM jobs WHERE state = 'queued' LIMIT 100000`,
+	 FROM jobs WHERE state = 'queued' LIMIT 30000`,
 	`INSERT INTO attempts (job_id, epoch, tenant_id, attempt, kind, started_at, ended_at) SELECT id, 1, tenant_id, 1, 'failed', now(), now() FROM dead_letters`,
 	`INSERT INTO idempotency_keys (tenant_id, user_id, operation, key, fingerprint, job_ids, status, answer, created_at)
 	 SELECT tenant_id, '', 'submit', id::text, decode(repeat('00', 32), 'hex'), ARRAY[id], 202, '{}', now() FROM dead_letters`,
