@@ -128,7 +128,7 @@ func (h *hostile) changedBytes(t *testing.T) {
 	honest := `{"type":"hostile","queue":"hostile","payload":{"a":[1,2.5e3,"\u00e4\ud83d\ude00"]},"priority":3,"delay_ms":1000,` +
 		`"max_attempts":2,"tags":["x"],"user":"bob","metadata":{"k":"v"},"dedupe_key":"d","retry":{"base_ms":1,"cap_ms":2,"jitter":0.5}}`
 	interesting := []byte("\x00\x1f\"\\{}[]:,0-9eE.\x7f\x80\xff")
-	for range lane(400, 20_000) {
+	for range lane(250, 20_000) {
 		body := []byte(honest)
 		for range 1 + random.IntN(3) {
 			at := random.IntN(len(body))

@@ -43,11 +43,11 @@ func TestOverloadAndAFrozenPostgresUnderLoad(t *testing.T) {
 	o.pile(o.client(), batchSize)
 	holders := o.hold(8, 2*time.Second)
 
-	peak := o.closed(time.Duration(lane(2, 20)) * time.Second)
-	flood := o.flood(10*peak/floodBatch, time.Duration(lane(3, 30))*time.Second)
+	peak := o.closed(time.Duration(lane(1000, 20_000)) * time.Millisecond)
+	flood := o.flood(10*peak/float64(floodBatch()), time.Duration(lane(1500, 30_000))*time.Millisecond)
 	// A peak that was measured while the machine was busy says too little.
 	for times := 20.0; flood.refused == 0 && times <= 320; times *= 2 {
-		flood = o.flood(times*peak/floodBatch, time.Duration(lane(3, 30))*time.Second)
+		flood = o.flood(times*peak/float64(floodBatch()), time.Duration(lane(1500, 30_000))*time.Millisecond)
 	}
 	goodput := float64(flood.accepted) / flood.took.Seconds()
 	t.Logf("peak %.0f jobs/s; of %d batches that were due, at least 10 times as many, %d were sent and answered %v; goodput %.0f jobs/s, %.2f of the peak; "+
@@ -55,7 +55,7 @@ func TestOverloadAndAFrozenPostgresUnderLoad(t *testing.T) {
 	if inLongLane() && goodput < 0.8*peak {
 		t.Errorf("the goodput is %.2f of the peak", goodput/peak)
 	}
-	if offered := float64(flood.sent) * floodBatch / flood.lasted.Seconds(); flood.refused == 0 || inLongLane() && offered < 2*peak {
+	if offered := float64(flood.sent*floodBatch()) / flood.lasted.Seconds(); flood.refused == 0 || inLongLane() && offered < 2*peak {
 		t.Errorf("no overload: %.0f jobs/s were sent, %d batches refused", offered, flood.refused)
 	}
 	holders.check(t)
@@ -64,7 +64,7 @@ func TestOverloadAndAFrozenPostgresUnderLoad(t *testing.T) {
 	pace(t.Context(), time.Second)
 	thaw := freeze(t, postmaster(t, up))
 	frozen := time.Now()
-	pace(t.Context(), time.Duration(lane(5, 20))*time.Second)
+	pace(t.Context(), time.Duration(lane(3, 20))*time.Second)
 	during := calls.acceptedOf(frozen)
 	thaw()
 	thawed := time.Now()
@@ -104,7 +104,7 @@ type overload struct {
 }
 
 // floodBatch is how many jobs a batch has.
-const floodBatch = 200
+func floodBatch() int { return lane(50, 200) }
 
 // answer is what a batch was told.
 type answer struct{ status, accepted int }
@@ -112,9 +112,10 @@ type answer struct{ status, accepted int }
 // send submits a batch once.
 func (o *overload) send(c *http.Client) answer {
 	body := []byte(`{"jobs":[`)
-	for i := range floodBatch {
+	size := floodBatch()
+	for i := range size {
 		n := o.made.Add(1)
-		body = fmt.Appendf(body, `{"type":"load","queue":%q,"payload":{"mark":%q}}%.*s`, loadQueue, invariants.Mark(o.tenant.ID, n), min(floodBatch-1-i, 1), ",")
+		body = fmt.Appendf(body, `{"type":"load","queue":%q,"payload":{"mark":%q}}%.*s`, loadQueue, invariants.Mark(o.tenant.ID, n), min(size-1-i, 1), ",")
 	}
 	body = append(body, "]}"...)
 	request, err := http.NewRequestWithContext(o.t.Context(), http.MethodPost, o.urls[0]+"/v1/jobs/batch", bytes.NewReader(body))

@@ -87,7 +87,7 @@ func TestCommitAnswersLost(t *testing.T) {
 	l := newLoad(t, c, 2*time.Second)
 	stopWork := l.work(4, 0)
 	stopSubmits := l.produce(8, 100_000, 5*time.Millisecond)
-	wanted := lane(100, 10_000)
+	wanted := lane(60, 10_000)
 	faults.Lose(0.2, wanted)
 	stack.Eventually(t, time.Duration(lane(60, 300))*time.Second, "answers were lost", func() bool { return faults.Total() >= wanted })
 	stopSubmits()

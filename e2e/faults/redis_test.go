@@ -131,7 +131,8 @@ func (l *load) pressOnce(ctx context.Context, client *http.Client, url string) i
 // keys stay exact, and when Redis is back it decides again.
 func TestRedisFaults(t *testing.T) {
 	t.Parallel()
-	const rate, burst, gateways = 60.0, 30, 2
+	const gateways = 2
+	rate, burst := lane(8, 60), lane(10, 30) // a slow machine has to be limited too
 	r := newFaultyRedis(t)
 	c := stack.NewCluster(t, stack.ClusterOptions{
 		Cores: 2, Gateways: gateways, RedisURL: r.URL(), Settings: map[string]string{"FORGEQUEUE_LOG_LEVEL": "warn"},
@@ -139,7 +140,7 @@ func TestRedisFaults(t *testing.T) {
 	l := newLoad(t, c, stack.Patience(10*time.Second))
 	caps := capped{active: 80, running: 20, userRunning: 1000}
 	overrides := caps.overrides()
-	perSecond, atOnce := rate, int64(burst)
+	perSecond, atOnce := float64(rate), int64(burst)
 	overrides.JobsPerSecond, overrides.JobBurst = &perSecond, &atOnce
 	c.Override(t, l.tenant, overrides)
 	stack.Eventually(t, time.Minute, "the limits are in force in both gateways", func() bool { return l.limited(gateways) })
@@ -148,7 +149,7 @@ func TestRedisFaults(t *testing.T) {
 	stopWork := l.work(6, 5*time.Millisecond)
 	stopKeyed := l.produce(2, 100_000, 50*time.Millisecond)
 	stopLocal := l.watchLocal()
-	stopPress := l.press(lane(20, 200))
+	stopPress := l.press(lane(8, 200))
 	times := map[string]time.Time{}
 	var losses []time.Time
 	for range lane(1, 4) {
@@ -180,7 +181,7 @@ func TestRedisFaults(t *testing.T) {
 	// On a machine with much to do Redis may be too slow at any time, if only for one
 	// round trip: the gateways count what each decided alone.
 	losses = append(losses, stopLocal()...)
-	db.Buckets = []invariants.Bucket{{Tenant: l.tenant.ID, Rate: rate, Burst: burst, Losses: losses, Gateways: gateways}}
+	db.Buckets = []invariants.Bucket{{Tenant: l.tenant.ID, Rate: perSecond, Burst: burst, Losses: losses, Gateways: gateways}}
 	l.judge(h, db)
 	if broken := h.Count(func(e invariants.Event) bool { return e.Status >= 500 }); broken > 0 {
 		t.Errorf("%d requests were answered with a 5xx", broken)

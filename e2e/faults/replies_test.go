@@ -27,7 +27,7 @@ func TestHTTPAnswersLost(t *testing.T) {
 	l.urls = []string{"http://" + proxy.Address()}
 	stopWork := l.work(4, 0)
 	stopSubmits := l.produce(8, 100_000, 5*time.Millisecond)
-	wanted := lane(100, 10_000)
+	wanted := lane(60, 10_000)
 	faults.Lose(0.3, wanted)
 	stack.Eventually(t, time.Duration(lane(60, 300))*time.Second, "answers were lost", func() bool { return faults.Total() >= wanted })
 	stopSubmits()

@@ -103,7 +103,7 @@ func TestTenantsShareWorkers(t *testing.T) {
 	s := newSharing(t)
 	many := time.Duration(lane(0, 60)) * time.Second
 	s.compete([]int{1, 5, 20, 50}, lane(1000, 60_000), many)
-	s.compete([]int{3}, lane(400, 5000), 0)
+	s.compete([]int{3}, lane(600, 5000), 0)
 	s.judge()
 }
 
