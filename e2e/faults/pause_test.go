@@ -152,3 +152,32 @@ func (l *load) images(ids []string) map[string]string {
 	}
 	return images
 }
+
+// PostgreSQL stands still for longer than a lease. Nobody could keep one meanwhile, so
+// nobody loses one: who holds a job gets the time to say so.
+func TestHoldersOutliveAFrozenPostgres(t *testing.T) {
+	t.Parallel()
+	up := stack.Up(t, stack.Folder(t), "--demo=false")
+	c := stack.NewCluster(t, stack.ClusterOptions{DatabaseURL: up.SecondDatabase(t), RedisURL: up.Redis.URL})
+	lease, n := stack.Patience(2*time.Second), lane(16, 160)
+	if inLongLane() { // which has the machine for itself
+		lease = 2 * time.Second
+	}
+	l := newLoad(t, c, lease)
+	l.pile(l.client(), 8*n)
+	holders := l.hold(n, lease*4/3) // beats each third of a lease
+	stack.Eventually(t, time.Minute, "everybody to hold a job", func() bool { return holders.beats.Load() >= int64(2*n) })
+	for range lane(1, 10) {
+		thaw := freeze(t, postmaster(t, up))
+		pace(t.Context(), lease*5/4)
+		thaw()
+		pace(t.Context(), 2*lease)
+		t.Log(holders)
+		holders.check(t)
+	}
+	holders.stop()
+	_, db := l.check()
+	if lost := expired(db); lost > 0 {
+		t.Errorf("%d leases have expired", lost)
+	}
+}

@@ -381,6 +381,9 @@ func (s *Service) Stop() (int, time.Duration) {
 	return code, time.Since(begun)
 }
 
+// Pid is the running, or last, process'.
+func (s *Service) Pid() int { return s.process.Pid() }
+
 // Output is what the running, or last, process wrote to standard error.
 func (s *Service) Output() string { return s.process.Output() }
 
