@@ -312,3 +312,7 @@ func (s *Store) Dead(ctx context.Context, owner tenant.ID, user string, ids []uu
 	}
 	return idSet(rows), nil
 }
+
+// risenEpoch is the epoch of a redriven job: it goes on, so that no lease of the
+// life before can ever be mistaken for one of this life (D2).
+const risenEpoch = `epoch`

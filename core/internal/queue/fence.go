@@ -1,5 +1,3 @@
-//go:build !mutant_fence
-
 package queue
 
 // heldSQL is the fence: the rows whose whole lease was named. Not a join, so that

@@ -136,3 +136,13 @@ func remember(batch *pgx.Batch, s *Submission, a *SubmitAnswer, outcomes []store
 		"fingerprint": s.Idempotency.Fingerprint[:], "job_ids": ids, "status": a.Status, "answer": string(a.Body),
 	})
 }
+
+// key is the scope of an Idempotency-Key: what one tenant's user sends is never
+// answered with what another was told.
+func (s *Submission) key() idempotencyKey {
+	return idempotencyKey{s.Tenant, s.User, s.Idempotency.Operation, s.Idempotency.Key}
+}
+
+const rememberSQL = `
+INSERT INTO idempotency_keys (tenant_id, user_id, operation, key, fingerprint, job_ids, status, answer, created_at)
+VALUES (@tenant_id, @user_id, @operation, @key, @fingerprint, @job_ids, @status, @answer::json, statement_timestamp())`

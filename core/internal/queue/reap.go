@@ -29,6 +29,22 @@ type Reaped struct {
 	ended time.Time
 }
 
+// expiredSQL locks leases that have run out, oldest first. Rows that somebody
+// else holds, a finish under way or another core's reaper, are left to them.
+//
+// Holders speak first: see heardSQL.
+const expiredSQL = `
+SELECT ` + lockedColumns + `
+FROM jobs
+WHERE state = 'running' AND lease_expires_at < statement_timestamp() AND lease_expires_at >= statement_timestamp() - @reach::interval
+  -- where the batch before ended: its dead entries are not walked again, which an old
+  -- snapshot would keep in the index (100,000 leases: 63 s without this, 20 s with it)
+  AND (lease_expires_at, id) > (@after::timestamptz, @after_id::uuid)
+  AND ` + heardSQL + `
+ORDER BY lease_expires_at, id
+LIMIT @batch
+FOR UPDATE SKIP LOCKED`
+
 // Reap takes back at most batch expired leases, of any tenants. On the last
 // attempt the job becomes a dead letter (D6), otherwise it is queued again; an
 // attempt that ran past its timeout_ms has failed and waits by its backoff.
@@ -156,3 +172,7 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	now, err := clock(ctx, conn)
 	return now, nothingChanged(classify(err))
 }
+
+// reapedFacts are what becomes of a lease that nobody kept: an attempt was spent,
+// and it may have been the last (D6).
+func reapedFacts(row *lockedRow) job.Facts { return row.facts() }

@@ -261,3 +261,15 @@ func (r *RedriveStep) discard(ctx context.Context, tx pgx.Tx, ids []uuid.UUID) e
 	r.done = int64(len(r.Discarded))
 	return err
 }
+
+// stepWhole makes a step and writes it down in one transaction.
+func (s *Store) stepWhole(ctx context.Context, random float64, work func(pgx.Tx) (RedriveStep, error)) (step RedriveStep, err error) {
+	err = s.inTx(ctx, func(tx pgx.Tx) error {
+		if step, err = work(tx); err != nil || !step.Worked {
+			return err
+		}
+		_, err = tx.Exec(ctx, progressSQL, step.progress(random))
+		return err
+	})
+	return step, err
+}

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -296,4 +297,17 @@ func capReached(full []FullCap) *problem.Problem {
 	refusal := problem.New(code, "There is no room for another job: "+strings.Join(said, ", ")+". Try again when jobs have ended, or cancel some.")
 	refusal.Policies = policies
 	return refusal.WithRetryAfter(wait)
+}
+
+// guarded are the tenants whose submits go one at a time: those that sent an
+// Idempotency-Key, so that its look-up is a plain read, and those with a cap, so
+// that nobody else adds to their counts meanwhile.
+func guarded(submissions []Submission) []tenant.ID {
+	var tenants []tenant.ID
+	for i := range submissions {
+		if submissions[i].Guarded() {
+			tenants = append(tenants, submissions[i].Tenant)
+		}
+	}
+	return tenants
 }

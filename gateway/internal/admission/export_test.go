@@ -68,7 +68,7 @@ func RunScript(ctx context.Context, r *Redis, source string, steps []Step) error
 }
 
 // LimiterScript is what decides.
-func LimiterScript() string { return limiterScript() }
+func LimiterScript() string { return limiterLua }
 
 // Client is the connection itself.
 func (r *Redis) Client() redis.UniversalClient { return r.client }
@@ -105,7 +105,7 @@ func (r *Request) Keys() []string {
 func (l *IPLimit) SetClock(now func() time.Time) { l.now = now }
 
 // ScriptSHA is the script's name in Redis.
-func ScriptSHA() string { return newScript(limiterScript()).sha }
+func ScriptSHA() string { return newScript(limiterLua).sha }
 
 // Arguments are a request's KEYS and ARGV.
 func (r *Request) Arguments(prefix string) (keys []string, args []any) {

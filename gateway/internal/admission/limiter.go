@@ -100,7 +100,7 @@ func NewLimiter(r *Redis, opts LimiterOptions) *Limiter {
 		prefix: opts.Prefix,
 		budget: cmp.Or(r.budget, redisBudget),
 		id:     uuid.NewString(),
-		script: newScript(limiterScript()),
+		script: newScript(limiterLua),
 		local:  newLocal(opts.LocalBuckets),
 		opts:   opts,
 		hints:  make(chan struct{}, capHints),

@@ -69,6 +69,7 @@ func Run(ctx context.Context, o Options) error {
 	defer func() { _ = logFile.Close() }()
 	// All of it in the file, what went wrong on the screen too. A sample that fails
 	// is meant to: the file only.
+	o.Err = &screen{to: o.Err}
 	file := slog.NewJSONHandler(logFile, &slog.HandlerOptions{Level: slog.LevelInfo})
 	log := slog.New(slog.NewMultiHandler(file, withoutProbes{slog.NewTextHandler(o.Err, &slog.HandlerOptions{Level: slog.LevelWarn})}))
 	o.sampleLog = slog.New(file)
