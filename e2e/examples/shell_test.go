@@ -129,7 +129,7 @@ func (e *examples) shellStops(t *testing.T) {
 func (e *examples) shellKeepsToTheLease(t *testing.T) {
 	t.Parallel()
 	queue := "shell-lease"
-	c := e.queue(t, queue, 10*time.Second)
+	c := e.queue(t, queue, stack.Patience(5*time.Second)) // a fifth of it is left to say so
 	worker := e.shellWorker(t, e.Gateway, queue, "sleep 3600")
 	failed := ends(t, c, stack.Submit(t, c, once("slow", queue, "null")), api.ReasonExhausted, "null")
 	if failed.LastError == nil || failed.LastError.Type != "exit_124" {

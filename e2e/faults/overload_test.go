@@ -167,7 +167,11 @@ func (o *overload) closed(within time.Duration) float64 {
 	pace(o.t.Context(), time.Second) // connections are made
 	begun := time.Now()
 	pace(o.t.Context(), within)
-	accepted := calls.accepted(begun, time.Now())
+	accepted := 0
+	stack.Eventually(o.t, time.Minute, "a batch to be accepted", func() bool {
+		accepted = calls.accepted(begun, time.Now())
+		return accepted > 0
+	})
 	took := time.Since(begun)
 	calls.stop()
 	return float64(accepted) / took.Seconds()
