@@ -132,7 +132,7 @@ func (l *load) pressOnce(ctx context.Context, client *http.Client, url string) i
 func TestRedisFaults(t *testing.T) {
 	t.Parallel()
 	const gateways = 2
-	rate, burst := lane(8, 60), lane(10, 30) // a slow machine has to be limited too
+	rate, burst := lane(2, 60), lane(4, 30) // a slow machine has to be limited too
 	r := newFaultyRedis(t)
 	c := stack.NewCluster(t, stack.ClusterOptions{
 		Cores: 2, Gateways: gateways, RedisURL: r.URL(), Settings: map[string]string{"FORGEQUEUE_LOG_LEVEL": "warn"},
