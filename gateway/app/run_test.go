@@ -43,7 +43,7 @@ type gateway struct {
 
 func start(t *testing.T, core, redisURL string, grace time.Duration, more ...string) *gateway {
 	t.Helper()
-	given := append([]string{"FORGEQUEUE_CORE_URL", core, "REDIS_URL", redisURL, "FORGEQUEUE_OPERATOR_KEY", operatorKey, "FORGEQUEUE_GRACE", grace.String()}, more...)
+	given := append([]string{"FORGEQUEUE_CORE_URL", core, "REDIS_URL", redisURL, "FORGEQUEUE_OPERATOR_KEY", operatorKey, "FORGEQUEUE_GRACE", grace.String(), "FORGEQUEUE_REDIS_TIMEOUT", "10s"}, more...)
 	cfg, err := app.Parse(settings(given...))
 	if err != nil {
 		t.Fatal(err)
