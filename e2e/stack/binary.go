@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"syscall"
 	"testing"
@@ -28,8 +29,15 @@ var forgequeue binary
 // ahead, a duration.
 const FaultClockEnv = "FORGEQUEUE_FAULT_CLOCK"
 
-// Binary gives the path of the program, built like the test that asks: with the
-// race detector where that has it.
+// raced says whether the program under test has the race detector: where the tests have
+// it, in CI and in the long fault suite. It then takes several times the CPU, and the
+// packages' own tests, which run both services too, have it always.
+func raced() bool {
+	ci, _ := strconv.ParseBool(os.Getenv("CI"))
+	return raceEnabled && (ci || os.Getenv("FORGEQUEUE_FAULTS") == "long")
+}
+
+// Binary gives the path of the program.
 func Binary(tb testing.TB) string {
 	tb.Helper()
 	return forgequeue.get(tb)
@@ -63,7 +71,7 @@ func (b *binary) build() (string, error) {
 		return "", err
 	}
 	args := []string{"build", "-overlay", overlay, "-o", kept}
-	if raceEnabled {
+	if raced() {
 		args = append(args, "-race")
 	}
 	command := exec.CommandContext(context.Background(), "go", append(args, ".")...)
@@ -108,7 +116,7 @@ func (b *binary) kept() (path string, release func(), err error) {
 	if err != nil {
 		cache = os.TempDir()
 	}
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s %t %d", clone, raceEnabled, os.Getuid()))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %t %d", clone, raced(), os.Getuid()))
 	folder := filepath.Join(cache, "forgequeue-e2e", fmt.Sprintf("%x", sum[:8]))
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return "", nil, err

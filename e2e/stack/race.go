@@ -2,5 +2,5 @@
 
 package stack
 
-// raceEnabled: this binary, and so the program under test, has the race detector.
+// raceEnabled: this binary has the race detector.
 const raceEnabled = true
