@@ -18,7 +18,7 @@ func TestWorkersSpeakFirstAfterASilence(t *testing.T) {
 	t.Parallel()
 	const long = time.Hour
 	for name, silence := range map[string]struct {
-		answered, since time.Duration // ago; zero: never
+		answered, since time.Duration // how long ago, or zero where it never did
 		want            string
 	}{
 		"at the start":           {0, 0, api.WorkerActive},
