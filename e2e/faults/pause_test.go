@@ -176,8 +176,8 @@ func TestHoldersOutliveAFrozenPostgres(t *testing.T) {
 		holders.check(t)
 	}
 	holders.stop()
-	_, db := l.check()
-	if lost := expired(db); lost > 0 {
-		t.Errorf("%d leases have expired", lost)
+	if lost := holders.lost.Load(); lost > 0 {
+		t.Errorf("%d leases were lost", lost) // a claim whose answer got lost has nobody who could keep its lease
 	}
+	l.check()
 }

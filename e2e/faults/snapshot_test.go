@@ -76,7 +76,7 @@ func TestOldSnapshotHeldUnderLoad(t *testing.T) {
 	if inLongLane() && last.over(first) > 5 {
 		t.Errorf("the p99 of a claim has become %.1f times what it was", last.over(first))
 	}
-	if least := int64(lane(20, 1000)); age < least || dead < submitted.Load()/2 || last.claims < int(least)/2 {
+	if least := int64(lane(8, 1000)); age < least || dead < submitted.Load()/2 || last.claims < int(least)/2 {
 		t.Errorf("no fault: a snapshot of %d transactions ago, %d rows dead of %d jobs, %d claims at last", age, dead, submitted.Load(), last.claims)
 	}
 }
