@@ -79,7 +79,9 @@ type Limiter struct {
 	probing  atomic.Bool
 	away     atomic.Bool  // the change to local has been told
 	replicas atomic.Int64 // last seen in Redis; 0: never
-	hints    chan struct{}
+	// fewerSince is since when fewer are seen; Run alone uses it.
+	fewerSince time.Time
+	hints      chan struct{}
 
 	mu      sync.Mutex
 	waiting []*waiter // for the next flush

@@ -289,6 +289,40 @@ func TestLateReplyIsNotADecision(t *testing.T) {
 	}
 }
 
+// A Redis that was emptied knows no gateway: the first one to beat does not take all of
+// a rate for itself until the others beat too.
+func TestReplicasAfterAFlush(t *testing.T) {
+	t.Parallel()
+	own := startRedis(t)
+	prefix := "test:" + uuid.NewString() + ":"
+	ctx, stop := context.WithCancel(t.Context())
+	var runs sync.WaitGroup
+	defer runs.Wait()
+	defer stop()
+	limiters := make([]*admission.Limiter, 3)
+	for i := range limiters {
+		limiters[i] = admission.NewLimiter(connect(t, own.URL()), admission.LimiterOptions{Prefix: prefix})
+		runs.Go(func() { limiters[i].Run(ctx) })
+		time.Sleep(300 * time.Millisecond) // they beat at different times
+	}
+	least := func() int {
+		return min(limiters[0].Replicas(), limiters[1].Replicas(), limiters[2].Replicas())
+	}
+	for deadline := time.Now().Add(hang); least() != len(limiters); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the gateways never saw each other")
+		}
+	}
+	if err := patient(t, own.URL()).Client().FlushAll(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	for flushed := time.Now(); time.Since(flushed) < 1500*time.Millisecond; time.Sleep(time.Millisecond) {
+		if n := least(); n != len(limiters) {
+			t.Fatalf("%v after the flush a gateway counts %d", time.Since(flushed), n)
+		}
+	}
+}
+
 // I8, on two gateways, through a flush and a freeze: in the whole run no more than
 // burst + rate·Δt + 1, and one burst for each loss and each return that a gateway
 // told of, and for the flush.

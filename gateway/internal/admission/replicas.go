@@ -76,12 +76,29 @@ func (l *Limiter) register(ctx context.Context) error {
 		return nil
 	})
 	if err == nil {
-		l.replicas.Store(count.Val())
+		l.counted(count.Val(), time.Now())
 	}
 	return err
 }
 
-// leave lets the others have this gateway's share at once.
+// counted takes a count in. A lower one holds only when it has been seen for two beats:
+// a Redis that was emptied knows of nobody until each has beaten again.
+func (l *Limiter) counted(seen int64, now time.Time) {
+	if seen >= l.replicas.Load() {
+		l.replicas.Store(seen)
+		l.fewerSince = time.Time{}
+		return
+	}
+	if l.fewerSince.IsZero() {
+		l.fewerSince = now
+	}
+	if now.Sub(l.fewerSince) >= 2*beatEvery {
+		l.replicas.Store(seen)
+		l.fewerSince = time.Time{}
+	}
+}
+
+// leave lets the others have this gateway's share two beats later.
 func (l *Limiter) leave(ctx context.Context) {
 	if !l.reachable() {
 		return
