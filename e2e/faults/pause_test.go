@@ -164,7 +164,7 @@ func TestHoldersOutliveAFrozenPostgres(t *testing.T) {
 		lease = 2 * time.Second
 	}
 	l := newLoad(t, c, lease)
-	l.pile(l.client(), 8*n)
+	l.pile(l.client(), n*lane(8, 60))
 	holders := l.hold(n, lease*4/3) // beats each third of a lease
 	stack.Eventually(t, time.Minute, "everybody to hold a job", func() bool { return holders.beats.Load() >= int64(2*n) })
 	for range lane(1, 10) {
