@@ -73,7 +73,7 @@ func resources(c *stack.Cluster) map[string]float64 {
 func TestTenantsSeeNothingOfEachOther(t *testing.T) {
 	t.Parallel()
 	c := stack.NewCluster(t, stack.ClusterOptions{})
-	a := newLoad(t, c, 5*time.Second)
+	a := newLoad(t, c, stack.Patience(time.Minute)) // longer than all of the probes take
 	b := a.beside()
 	owner, stranger := a.client(), b.client()
 	held := make([]api.ClaimedJob, 0, 3)
@@ -124,6 +124,7 @@ func TestTenantsSeeNothingOfEachOther(t *testing.T) {
 			t.Errorf("the owner itself: %v", err)
 		}
 	}
+	a.setVisibility(5 * time.Second)
 	stops := []func(){a.work(2, 0), b.work(2, 0)}
 	submits := []func(){a.produce(3, 150, 5*time.Millisecond), b.produce(3, 150, 5*time.Millisecond)}
 	pace(t.Context(), 3*time.Second)

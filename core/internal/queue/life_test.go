@@ -206,8 +206,11 @@ func TestReaperWaitsForHoldersAfterBoot(t *testing.T) {
 	if reaped, err := f.store.Reap(t.Context(), now, 10, half); err != nil || len(reaped) != 0 {
 		t.Fatalf("just after boot: %v %v", reaped, err)
 	}
-	if reaped, err := f.store.Reap(t.Context(), now.Add(-10*time.Second), 10, half); err != nil || len(reaped) != 1 {
+	if reaped, err := f.store.Reap(t.Context(), now.Add(-10*time.Second), 10, half); err != nil || len(reaped) != 0 {
 		t.Fatalf("a third of 30 s after boot: %v %v", reaped, err)
+	}
+	if reaped, err := f.store.Reap(t.Context(), now.Add(-20*time.Second), 10, half); err != nil || len(reaped) != 1 {
+		t.Fatalf("two thirds of 30 s after boot: %v %v", reaped, err)
 	}
 }
 

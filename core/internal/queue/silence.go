@@ -19,8 +19,9 @@ type Silence struct {
 // Longest is the length of a silence of which nobody knows how long it was.
 const Longest = api.MaxVisibilityTimeout
 
-// matters says whether there may be leases that wait for its sake.
-func (s Silence) matters(now time.Time) bool { return s.Ended.Add(s.Length).After(now) }
+// matters says whether there may be leases that wait for its sake: it was a third of them,
+// and they wait for two.
+func (s Silence) matters(now time.Time) bool { return s.Ended.Add(2 * s.Length).After(now) }
 
 // Hearing is when PostgreSQL answered this core.
 type Hearing struct {
@@ -56,13 +57,14 @@ func (h *Hearing) Hear(now time.Time) (silent bool) {
 }
 
 // heardSQL says that the lease of a row ran out though its holder could be heard. After
-// a silence of a third of its length or more holders get as much to speak first: a lease is
-// prolonged that often. The statement itself may be what ends a silence.
+// a silence of a third of its length or more holders get two thirds to speak first: a lease is
+// prolonged each third, and a heartbeat that the silence began in is answered when it ends,
+// though it prolonged the lease from before. The statement itself may be what ends a silence.
 // A time that lies ahead is of a clock that was set back since.
 const heardSQL = `NOT EXISTS (
     SELECT FROM unnest(@silence_ends::timestamptz[], @silences::bigint[]) AS silence(ended, ms)
     WHERE silence.ms * 3 >= jobs.visibility_timeout_ms AND silence.ended <= statement_timestamp()
-      AND silence.ended + jobs.visibility_timeout_ms * interval '1 millisecond' / 3 > statement_timestamp())
+      AND silence.ended + jobs.visibility_timeout_ms * interval '1 millisecond' * 2 / 3 > statement_timestamp())
   AND statement_timestamp() < COALESCE(@heard::timestamptz, statement_timestamp()) + @usual::interval
                               + jobs.visibility_timeout_ms * interval '1 millisecond' / 3`
 

@@ -40,8 +40,8 @@ func TestHearing(t *testing.T) {
 	}
 }
 
-// A lease that ran out in a silence of a third of its length waits for its holder, for as
-// long again; also where it is the reaper's statement that ends the silence.
+// A lease that ran out in a silence of a third of its length waits for its holder, for twice
+// as long; also where it is the reaper's statement that ends the silence.
 func TestReapAfterASilence(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -73,7 +73,12 @@ func TestReapAfterASilence(t *testing.T) {
 	if n := reap(queue.Hearing{Last: now().Add(-40 * time.Second)}); n != 0 {
 		t.Fatalf("by the statement that ends the silence: %d leases are taken back", n)
 	}
-	longAgo, short := of(time.Minute, queue.Longest), of(0, 29*time.Second)
+	// Its heartbeat was answered at the silence's end: it sends the next a third later, and
+	// that one takes its time.
+	if n := reap(queue.Hearing{Last: now(), Silences: []queue.Silence{of(40*time.Second, 30*time.Second)}}); n != 0 {
+		t.Fatalf("a third of the lease after the silence: %d leases are taken back", n)
+	}
+	longAgo, short := of(61*time.Second, queue.Longest), of(0, 29*time.Second)
 	if n := reap(queue.Hearing{Last: now(), Silences: []queue.Silence{longAgo, short}}); n != 1 {
 		t.Fatalf("after one long ago, and a short one: %d leases are taken back, want 1", n)
 	}
