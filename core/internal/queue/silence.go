@@ -19,9 +19,11 @@ type Silence struct {
 // Longest is the length of a silence of which nobody knows how long it was.
 const Longest = api.MaxVisibilityTimeout
 
-// matters says whether there may be leases that wait for its sake: it was a third of them,
-// and they wait for two.
-func (s Silence) matters(now time.Time) bool { return s.Ended.Add(2 * s.Length).After(now) }
+// matters says whether there may be leases that wait for its sake: it was a third of them or
+// more, and they wait for two.
+func (s Silence) matters(now time.Time) bool {
+	return s.Ended.Add(min(2*s.Length, Longest)).After(now)
+}
 
 // Hearing is when PostgreSQL answered this core.
 type Hearing struct {
@@ -35,8 +37,12 @@ type Hearing struct {
 const usual = 500 * time.Millisecond
 
 // Hear takes the time of an answer, and says whether there was a silence before it. The first
-// answer ends one of which nobody knows how long it was.
+// answer ends one of which nobody knows how long it was. Answers may overtake each other; one
+// that is earlier by more than a question may take is of a clock that was set back.
 func (h *Hearing) Hear(now time.Time) (silent bool) {
+	if ago := h.Last.Sub(now); ago > 0 && ago <= nowTime {
+		return false
+	}
 	length := now.Sub(h.Last) - usual
 	if h.Last.IsZero() {
 		length = Longest

@@ -27,9 +27,10 @@ func TestHearing(t *testing.T) {
 		{0.5, false, []queue.Silence{{Ended: start, Length: queue.Longest}}},
 		{3, true, []queue.Silence{{Ended: start, Length: queue.Longest}, silence(3, 2)}},
 		{4.5, true, []queue.Silence{{Ended: start, Length: queue.Longest}, silence(3, 2), silence(4.5, 1)}},
-		{14, true, []queue.Silence{{Ended: start, Length: queue.Longest}, silence(14, 9)}},    // longer than those before it
-		{14.5, false, []queue.Silence{{Ended: start, Length: queue.Longest}, silence(14, 9)}}, //
-		{43200, true, []queue.Silence{silence(43200, 43185)}},                                 // after half a day nobody waits
+		{14, true, []queue.Silence{{Ended: start, Length: queue.Longest}, silence(14, 9)}},     // longer than those before it
+		{13.99, false, []queue.Silence{{Ended: start, Length: queue.Longest}, silence(14, 9)}}, // overtaken
+		{14.5, false, []queue.Silence{{Ended: start, Length: queue.Longest}, silence(14, 9)}},  //
+		{43200, true, []queue.Silence{silence(43200, 43185)}},                                  // after half a day nobody waits
 		{3600, false, nil}, // the clock was set back
 		{3600.4, false, nil},
 	} {
