@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/url"
@@ -72,12 +73,13 @@ func BenchmarkNeighbour(b *testing.B) {
 			h := &hostile{url: c.Gateways[0].URL, key: loud.Key, ctx: ctx, answers: map[int]int{}}
 			for range one.clients {
 				h.group.Go(func() {
+					time.Sleep(rand.N(2 * time.Second)) // they do not all begin anew at the same instant
 					for ctx.Err() == nil {
 						one.do(h)
 					}
 				})
 			}
-			time.Sleep(2 * time.Second)
+			time.Sleep(4 * time.Second)
 			b.ResetTimer()
 			took := submitsAt(b, c.Gateways[0].URL, quiet.Key, b.N, 20*time.Millisecond)
 			b.StopTimer()

@@ -13,6 +13,7 @@ import (
 const (
 	lingerTimeout = 500 * time.Millisecond
 	lingerMost    = 5 * time.Second
+	lingerBuffer  = 32 << 10 // of a client that does send
 )
 
 // arrivedTimeout is what the rest of a body gets that has been sent already, so that a
@@ -57,15 +58,20 @@ func boundBodies(next http.Handler) http.Handler {
 	})
 }
 
-// linger reads what the client still sends, the answer being on its way to it.
+// linger reads what the client still sends, the answer being on its way to it. Clients
+// that send nothing are many, perhaps: they take little memory.
 func (x *exchange) linger() {
-	buffer := make([]byte, 32<<10)
+	buffer := make([]byte, 512)
 	for begun := time.Now(); !x.ended && time.Since(begun) < lingerMost; {
 		if err := x.connection.SetReadDeadline(time.Now().Add(lingerTimeout)); err != nil {
 			return
 		}
-		if _, err := x.Read(buffer); err != nil {
+		n, err := x.Read(buffer)
+		if err != nil {
 			return
+		}
+		if n == len(buffer) && n < lingerBuffer {
+			buffer = make([]byte, lingerBuffer)
 		}
 	}
 }

@@ -6,7 +6,9 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -63,6 +65,36 @@ func TestARefusalDoesNotWaitForTheBody(t *testing.T) {
 				t.Errorf("after the answer: %v", err)
 			}
 		})
+	}
+}
+
+// Those who announce a large body, are refused and then send nothing may be many.
+//
+//nolint:paralleltest // what others allocate counts too
+func TestARefusedBodyThatDoesNotComeTakesNoMemory(t *testing.T) {
+	server := start(t, httpserver.Options{Grace: hang, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusUnauthorized)
+	})})
+	const many = 64
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	var group sync.WaitGroup
+	for range many {
+		conn, _ := dial(t, server)
+		group.Go(func() {
+			_, _ = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 8388608\r\n\r\n{")
+			if _, err := conn.Read(make([]byte, 512)); err != nil {
+				t.Error(err)
+			}
+			for err := error(nil); err == nil; { // until it is closed
+				_, err = conn.Read(make([]byte, 512))
+			}
+		})
+	}
+	group.Wait()
+	runtime.ReadMemStats(&after)
+	if each := (after.TotalAlloc - before.TotalAlloc) / many; each > 40<<10 {
+		t.Errorf("each took %d KiB", each>>10)
 	}
 }
 
