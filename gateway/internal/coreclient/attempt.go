@@ -23,6 +23,7 @@ type reply struct {
 	status int
 	header http.Header
 	body   []byte
+	conn   *conn // that it came by; nil where that is not known
 }
 
 const (
@@ -84,8 +85,8 @@ func tryTime(left time.Duration, another bool) time.Duration {
 // attempt sends the body once. sent says whether core may have seen it: false
 // only where no connection was to be had, so that a doubt counts as sent.
 func (c *Client) attempt(ctx context.Context, by *http.Transport, path string, body []byte) (_ reply, sent bool, _ error) {
-	var connected atomic.Bool
-	request, err := c.request(watch(ctx, &connected), path, body)
+	var via link
+	request, err := c.request(ctx, path, body, &via)
 	if err != nil {
 		return reply{}, false, err
 	}
@@ -93,14 +94,14 @@ func (c *Client) attempt(ctx context.Context, by *http.Transport, path string, b
 	if err != nil {
 		// net/http takes a first write that fails for its own and tries again, but not
 		// with a body that is larger than its buffer.
-		return reply{}, connected.Load() && !errors.Is(err, errHungUp), err
+		return reply{}, via.connected.Load() && !errors.Is(err, errHungUp), err
 	}
 	defer func() { _ = response.Body.Close() }() // it was read, or has failed already
 	text, err := readAnswer(response)
 	if err != nil {
 		return reply{}, true, fmt.Errorf("read core's answer: %w", err)
 	}
-	return reply{response.StatusCode, response.Header, text}, true, nil
+	return reply{response.StatusCode, response.Header, text, via.conn}, true, nil
 }
 
 // readAnswer reads an answer whole, at once into as much memory as it needs where it
@@ -118,37 +119,52 @@ func readAnswer(response *http.Response) ([]byte, error) {
 	return text, err
 }
 
+// link is the connection that a request got.
+type link struct {
+	connected atomic.Bool
+	conn      *conn // nil where it is not ours
+}
+
 // request has the headers that are set here and no others: nothing that a client
-// sends can become a header of the hop.
-func (c *Client) request(ctx context.Context, path string, body []byte) (*http.Request, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+path, bytes.NewReader(body))
+// sends can become a header of the hop. It is signed when it has got its connection,
+// by the clock of the core at its end, and via tells of that. The transport itself tries
+// again when a kept connection turns out to be closed and nothing was written to
+// it (not before what still reads the headers has ended); only the last of its tries counts.
+func (c *Client) request(ctx context.Context, path string, body []byte, via *link) (*http.Request, error) {
+	request, err := http.NewRequest(http.MethodPost, c.base+path, bytes.NewReader(body)) //nolint:noctx // it gets one below
 	if err != nil {
 		return nil, err
 	}
-	at := c.Now()
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("User-Agent", "forgequeue-gateway")
-	request.Header.Set(identity.Header, identity.Sign(c.secret, http.MethodPost, path, body, at))
 	if deadline, ok := ctx.Deadline(); ok {
 		left := max(time.Until(deadline).Milliseconds(), 1)
 		request.Header.Set(TimeoutHeader, strconv.FormatInt(left, 10))
 	}
-	return request, nil
+	return request.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GetConn: func(string) { via.connected.Store(false) },
+		GotConn: func(got httptrace.GotConnInfo) {
+			via.conn = ours(got.Conn)
+			request.Header.Set(identity.Header, identity.Sign(c.secret, http.MethodPost, path, body, c.timeAt(via.conn)))
+			via.connected.Store(true)
+		},
+	})), nil
 }
 
-// watch notes whether the request got a connection. The transport itself tries
-// again when a kept connection turns out to be closed and nothing was written to
-// it; only the last of its tries counts.
-func watch(ctx context.Context, connected *atomic.Bool) context.Context {
-	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GetConn: func(string) { connected.Store(false) },
-		GotConn: func(httptrace.GotConnInfo) { connected.Store(true) },
-	})
+// timeAt is the time at the core that a connection leads to.
+func (c *Client) timeAt(by *conn) time.Time {
+	if by != nil {
+		if offset := by.offset.Load(); offset != nil {
+			return c.now().Add(*offset)
+		}
+	}
+	return c.Now()
 }
 
 // learnClock takes core's clock from a refusal for the time, and says whether
 // that is what the reply was. Core checks the signature first, so only a core
-// that knows our secret says this.
+// that knows our secret says this. Cores whose clocks differ may be behind one address:
+// the connection keeps its own core's.
 func (c *Client) learnClock(from reply) bool {
 	if !says(from.body, problem.AssertionExpired) {
 		return false
@@ -158,6 +174,9 @@ func (c *Client) learnClock(from reply) bool {
 		return false
 	}
 	offset := time.UnixMicro(micros).Sub(c.now())
+	if from.conn != nil {
+		from.conn.offset.Store(&offset)
+	}
 	if moved := offset - time.Duration(c.offset.Swap(int64(offset))); moved.Abs() > time.Second {
 		c.logger.Warn("core's clock differs from ours; signing with core's time", "offset_ms", offset.Milliseconds())
 	}

@@ -87,7 +87,8 @@ type Client struct {
 	afresh *http.Transport
 	logger *slog.Logger
 	now    func() time.Time
-	// offset is core's clock minus ours, in nanoseconds, as far as core has told.
+	// offset is core's clock minus ours, in nanoseconds, as a core told last: for
+	// connections that have learned no core's of their own.
 	offset atomic.Int64
 
 	groups groups

@@ -2,7 +2,11 @@ package coreclient_test
 
 import (
 	"errors"
+	"io"
+	"net"
 	"net/http"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -36,6 +40,71 @@ func TestCoresWithDifferentClocks(t *testing.T) {
 			t.Errorf("after %d looks at core's clock: %v", looks.Load(), err)
 		}
 	}
+}
+
+// The same, by connection, and with many calls at once: what one of them learns of its
+// core's clock is no news of the other core's.
+func TestManyCallsToCoresWithDifferentClocks(t *testing.T) {
+	t.Parallel()
+	cores := []*coretest.Core{coretest.New(t), coretest.New(t)}
+	var looks atomic.Int64
+	for i, ahead := range []time.Duration{time.Hour, -time.Hour} {
+		cores[i].Now = func() time.Time {
+			looks.Add(1)
+			return time.Now().Add(ahead)
+		}
+		works(cores[i], api.HopGet, api.HopClaim)
+	}
+	h := newHop(t, inTurn(t, cores), coreclient.Limits{})
+	const callers, calls = 16, 50
+	var group sync.WaitGroup
+	for range callers {
+		group.Go(func() {
+			for range calls {
+				if _, err := get(t.Context(), h.Client, coreclient.Read(api.HopGet)); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+	// A refused call looks at the clock twice. Each connection learns its core's clock once.
+	if refused := (looks.Load() - callers*calls) / 2; refused > 4*callers {
+		t.Errorf("%d of %d calls were refused for their time", refused, callers*calls)
+	}
+}
+
+// inTurn gives one address for several cores: each connection goes to the next one.
+func inTurn(t *testing.T, cores []*coretest.Core) (url string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var group sync.WaitGroup
+	t.Cleanup(group.Wait)
+	t.Cleanup(func() { _ = listener.Close() })
+	group.Go(func() {
+		for n := 0; ; n++ {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			core, err := net.Dial("tcp", strings.TrimPrefix(cores[n%len(cores)].URL, "http://"))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			for _, way := range [][2]net.Conn{{client, core}, {core, client}} {
+				group.Go(func() {
+					_, _ = io.Copy(way[0], way[1])
+					_, _ = client.Close(), core.Close()
+				})
+			}
+		}
+	})
+	return "http://" + listener.Addr().String()
 }
 
 // No two calls have the same body, and so the same signature.

@@ -6,6 +6,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 var errHungUp = errors.New("coreclient: this connection was hung up")
@@ -24,6 +25,8 @@ type conn struct {
 	answered atomic.Bool // something was read since the last write
 	closed   chan struct{}
 	closing  sync.Once
+	// offset is the clock of the core at its end minus ours, once that core has told.
+	offset atomic.Pointer[time.Duration]
 }
 
 // dial makes connections that can be hung up.
@@ -62,11 +65,8 @@ func (c *conn) Close() error {
 // is any; false where that cannot be done.
 func hangUp(given net.Conn) bool {
 	half, ok := given.(interface{ CloseWrite() error })
-	if secure, isTLS := given.(interface{ NetConn() net.Conn }); isTLS {
-		given = secure.NetConn()
-	}
-	own, isOurs := given.(*conn)
-	if !isOurs {
+	own := ours(given)
+	if own == nil {
 		return false
 	}
 	if !ok {
@@ -77,4 +77,13 @@ func hangUp(given net.Conn) bool {
 	}
 	defer own.hung.Store(true) // after the last of our half is sent
 	return half.CloseWrite() == nil
+}
+
+// ours is a connection that dial made, inside of TLS where there is any; nil for others.
+func ours(given net.Conn) *conn {
+	if secure, isTLS := given.(interface{ NetConn() net.Conn }); isTLS {
+		given = secure.NetConn()
+	}
+	own, _ := given.(*conn)
+	return own
 }
