@@ -18,7 +18,7 @@ run: ## start everything and do real jobs: go run ./cmd/forgequeue up $(ARGS)
 
 test: ## every test of every module: go test -race work
 	@sh .ci/install test
-	$(GO_TEST) -race -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(PACKAGES)
+	$(GO_TEST) -race -ldflags='-s -w' -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(PACKAGES)
 
 test-slow: ## the tests with half a CPU (Linux, root), then beside four busy loops; ARGS=half or busy: one
 	@bash .ci/test-slow $(ARGS)
