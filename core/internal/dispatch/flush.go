@@ -22,6 +22,9 @@ const (
 	// bytesPerJob is what a payload or a result may have before it counts as more than
 	// one job: a flush is then at most about 8 MB.
 	bytesPerJob = 8 << 10
+	// largeSubmission is the weight from which on a submission waits for a flush with its like:
+	// one of 8 MB takes as long as many small flushes.
+	largeSubmission = jobsPerFlush / 4
 	// waitingPerGroup is how many requests may wait for a flush; more are refused
 	// while their callers still listen (D8).
 	waitingPerGroup = 20_000
@@ -39,8 +42,8 @@ type (
 	beatResult   = groupcommit.Result[*queue.Beat]
 )
 
-// flushes are this core's group commits. Plain submits of all tenants share one;
-// guarded ones, which go one after the other within a tenant anyhow, have one for
+// flushes are this core's group commits. Plain submits of all tenants share one, but for
+// large ones, which share another; guarded ones, which go one after the other within a tenant anyhow, have one for
 // each tenant: whoever waits for a lock holds up its own tenant alone.
 type flushes struct {
 	store  *queue.Store
@@ -49,6 +52,7 @@ type flushes struct {
 	onStored func([]queue.SubmitAnswer)
 	onEnd    func(context.Context, []queue.Ending, []queue.Ended)
 	plain    *submitGroup
+	large    *submitGroup
 	ends     *groupcommit.Group[queue.Ending, queue.Ended]
 	beats    *groupcommit.Group[job.Lease, *queue.Beat]
 
@@ -66,7 +70,7 @@ type guardedGroup struct {
 
 func newFlushes(store *queue.Store, made traces, onStored func([]queue.SubmitAnswer), onEnd func(context.Context, []queue.Ending, []queue.Ended)) *flushes {
 	f := &flushes{store: store, traces: made, onStored: onStored, onEnd: onEnd, guarded: map[tenant.ID]*guardedGroup{}, slots: make(chan struct{}, guardedFlushes)}
-	f.plain = newSubmitGroup(f.submitPlain)
+	f.plain, f.large = newSubmitGroup(f.submitPlain), newSubmitGroup(f.submitPlain)
 	f.ends = groupcommit.New(groupcommit.Options[queue.Ending, queue.Ended]{
 		Most: jobsPerFlush, Waiting: waitingPerGroup, Timeout: flushTime,
 		Owner:  func(e queue.Ending) any { return e.Lease.Tenant },
@@ -94,6 +98,7 @@ func newSubmitGroup(flush func(context.Context, []*queue.Submission) []submitRes
 	return groupcommit.New(groupcommit.Options[*queue.Submission, queue.SubmitAnswer]{
 		Flush: flush, Most: jobsPerFlush, Waiting: waitingPerGroup, Timeout: flushTime,
 		Weight: submissionWeight,
+		Owner:  func(s *queue.Submission) any { return s.Tenant },
 	})
 }
 
@@ -111,11 +116,14 @@ func (f *flushes) submit(ctx context.Context, submissions []*queue.Submission) [
 	entered := map[tenant.ID]*guardedGroup{}
 	for i, s := range submissions {
 		group := f.plain
-		if s.Guarded() {
+		switch {
+		case s.Guarded():
 			if entered[s.Tenant] == nil {
 				entered[s.Tenant] = f.enter(s.Tenant)
 			}
 			group = entered[s.Tenant].group
+		case submissionWeight(s) >= largeSubmission:
+			group = f.large
 		}
 		groups[group] = append(groups[group], i)
 	}

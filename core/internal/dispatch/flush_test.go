@@ -4,8 +4,11 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -32,6 +35,31 @@ func (f *fixture) lockTenant(id tenant.ID) (unlock func()) {
 			f.Fatal(err)
 		}
 	}
+}
+
+// A small submit does not wait for a large one's flush, and tenants take turns.
+func TestALargeSubmitHoldsUpNoSmallOne(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.lane(plain())
+	large := plain()
+	large.Payload = json.RawMessage(`"` + strings.Repeat("x", 200<<10) + `"`)
+	unlock := f.lockJobs()
+	var group sync.WaitGroup
+	for i, jobs := range [][]api.SubmitRequest{slices.Repeat([]api.SubmitRequest{large}, 20), {plain()}} {
+		group.Go(func() {
+			if answer := f.d.Submit(f.Context(), []dispatch.SubmitCall{f.call(jobs...)})[0]; answer.Err != nil || answer.Problem != nil {
+				t.Errorf("%v, %v", answer.Err, answer.Problem)
+			}
+		})
+		// PostgreSQL shows the first 1,024 bytes of a statement.
+		queuetest.Eventually(t, "its statement to stand before the lock", func() bool {
+			return f.count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
+				AND wait_event_type = 'Lock' AND query LIKE '%input AS MATERIALIZED%'`) == i+1
+		})
+	}
+	unlock()
+	group.Wait()
 }
 
 // Submits and outcomes of many callers share commits; each caller has its own answer.
