@@ -200,10 +200,11 @@ func (o *output) String() string {
 func Start(tb testing.TB, args ...string) *Process {
 	tb.Helper()
 	command := exec.CommandContext(context.WithoutCancel(tb.Context()), Binary(tb), args...)
-	command.Env = slices.DeleteFunc(os.Environ(), func(setting string) bool {
+	// The machine may be slow: Redis that answers late is not away.
+	command.Env = append([]string{"FORGEQUEUE_REDIS_TIMEOUT=2s"}, slices.DeleteFunc(os.Environ(), func(setting string) bool {
 		name, _, _ := strings.Cut(setting, "=")
 		return name == "DATABASE_URL" || name == "REDIS_URL"
-	})
+	})...)
 	return StartCommand(tb, command)
 }
 

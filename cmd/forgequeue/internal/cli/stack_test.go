@@ -90,6 +90,9 @@ func (s *stack) start() {
 		s.err = err
 		return
 	}
+	if os.Getenv("FORGEQUEUE_REDIS_TIMEOUT") == "" { // a slow machine's Redis is not away
+		_ = os.Setenv("FORGEQUEUE_REDIS_TIMEOUT", "10s")
+	}
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop, s.started, s.Ready.Data = stop, true, dir
 	out, in := io.Pipe()
