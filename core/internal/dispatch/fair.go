@@ -1,9 +1,10 @@
 package dispatch
 
 import (
+	"bytes"
+	"cmp"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
@@ -35,6 +36,12 @@ type want struct {
 	weight int
 }
 
+// standing is a tenant that wants, with its level.
+type standing struct {
+	want
+	level float64
+}
+
 // portion is how many jobs a tenant may take.
 type portion struct {
 	tenant tenant.ID
@@ -55,35 +62,32 @@ func (f *fair) deal(wants []want, n int) []portion {
 		return nil
 	}
 	f.enter(wants)
-	order := slices.Clone(wants)
-	slices.SortFunc(order, func(a, b want) int {
-		if la, lb := f.level[a.tenant], f.level[b.tenant]; la != lb {
-			if la < lb {
-				return -1
-			}
-			return 1
-		}
-		return strings.Compare(string(a.tenant[:]), string(b.tenant[:]))
+	order := make([]standing, len(wants))
+	for i, one := range wants {
+		order[i] = standing{one, f.level[one.tenant]}
+	}
+	slices.SortFunc(order, func(a, b standing) int {
+		return cmp.Or(cmp.Compare(a.level, b.level), bytes.Compare(a.tenant[:], b.tenant[:]))
 	})
 	order = order[:min(len(order), mostPortions, n)]
-	level := f.fill(order, n)
+	level := fill(order, n)
 	portions := make([]portion, 0, len(order))
 	for _, one := range order {
-		most := int(math.Ceil((level - f.level[one.tenant]) * float64(one.weight)))
+		most := int(math.Ceil((level - one.level) * float64(one.weight)))
 		portions = append(portions, portion{one.tenant, min(max(most, 1), n)})
 	}
 	return portions
 }
 
 // fill is the level that n jobs bring the tenants to, who are in the order of theirs.
-func (f *fair) fill(order []want, n int) float64 {
+func fill(order []standing, n int) float64 {
 	weights, sum := 0.0, 0.0
 	level := 0.0
 	for i, one := range order {
 		weights += float64(one.weight)
-		sum += f.level[one.tenant] * float64(one.weight)
+		sum += one.level * float64(one.weight)
 		level = (float64(n) + sum) / weights
-		if i+1 < len(order) && level <= f.level[order[i+1].tenant] {
+		if i+1 < len(order) && level <= order[i+1].level {
 			break // the next one is above the water
 		}
 	}

@@ -237,15 +237,7 @@ type Room interface {
 }
 
 func (f *Filter) serves(lane queue.Lane) bool {
-	if f.Push {
-		return true
-	}
-	for _, tag := range lane.Tags() {
-		if !f.Tags[tag] {
-			return false
-		}
-	}
-	return true
+	return f.Push || lane.ServedBy(f.Tags)
 }
 
 // Serving lists up to most lanes that the filter lets through and that are not paused,

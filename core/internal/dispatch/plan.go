@@ -36,7 +36,7 @@ func (d *Dispatcher) plan(dealer *fair, filter *Filter, n, lines int, skip map[t
 		return made
 	}
 	turn := d.turn.Add(1)
-	queues := d.wanting(filter, turn, skip)
+	queues := d.wanting(filter, skip)
 	wants := make([]want, 0, len(queues.order))
 	for _, owner := range queues.order {
 		made.weights[owner] = d.limits.weight(owner)
@@ -103,7 +103,7 @@ type wantingQueues struct {
 
 // wanting finds the queues in which jobs are thought to wait that the filter lets through,
 // of no more tenants than a claim is for.
-func (d *Dispatcher) wanting(filter *Filter, turn uint64, skip map[tenant.ID]bool) wantingQueues {
+func (d *Dispatcher) wanting(filter *Filter, skip map[tenant.ID]bool) wantingQueues {
 	found := wantingQueues{of: map[tenant.ID][]queue.QueueKey{}}
 	var room Room
 	if filter.Room != nil {
@@ -114,7 +114,7 @@ func (d *Dispatcher) wanting(filter *Filter, turn uint64, skip map[tenant.ID]boo
 		if skip[key.Tenant] || settings.Paused || settings.Push != filter.Push || room != nil && room.Of(key) <= 0 {
 			return
 		}
-		if len(d.lines.readyIn([]queue.QueueKey{key}, filter, turn, 1)) == 0 {
+		if !d.lines.waitsIn(key, filter) {
 			return
 		}
 		if found.of[key.Tenant] == nil {

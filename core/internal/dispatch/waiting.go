@@ -109,13 +109,31 @@ func (l *lines) readyIn(keys []queue.QueueKey, filter *Filter, turn uint64, most
 				if !filter.serves(known.lane) {
 					continue
 				}
+				b := &known.by[priority]
+				found = append(found, line{queue.Line{Lane: known.lane.ID, Priority: priority, After: b.after}, key, b.heard, b.lowered})
 				if len(found) == most {
 					return found
 				}
-				b := &known.by[priority]
-				found = append(found, line{queue.Line{Lane: known.lane.ID, Priority: priority, After: b.after}, key, b.heard, b.lowered})
 			}
 		}
 	}
 	return found
+}
+
+// waitsIn says whether readyIn would find a line in a queue.
+func (l *lines) waitsIn(key queue.QueueKey, filter *Filter) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	of := l.waiting.queues[key]
+	if of == nil {
+		return false
+	}
+	for priority := range of.by {
+		for _, lane := range of.by[priority].items {
+			if filter.serves(l.lanes[lane].lane) {
+				return true
+			}
+		}
+	}
+	return false
 }

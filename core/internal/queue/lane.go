@@ -48,6 +48,17 @@ func (k LaneKey) Tags() []string {
 	return strings.Split(k.tags, ",")
 }
 
+// ServedBy says whether all of the lane's tags are among those of a worker.
+func (k LaneKey) ServedBy(tags map[string]bool) bool {
+	for rest := k.tags; rest != ""; {
+		var tag string
+		if tag, rest, _ = strings.Cut(rest, ","); !tags[tag] {
+			return false
+		}
+	}
+	return true
+}
+
 // Lane is a line of jobs.
 type Lane struct {
 	ID LaneID
