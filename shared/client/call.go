@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"net/url"
 	"time"
+
+	"github.com/forgequeue/forgequeue/shared/wait"
 )
 
 const (
@@ -82,11 +84,11 @@ func (c *Client) do(ctx context.Context, one call) error {
 		if err == nil {
 			return nil
 		}
-		wait, again := c.nextTry(ctx, one, tries, err)
+		pause, again := c.nextTry(ctx, one, tries, err)
 		if !again {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		if stopped := pause(ctx, wait); stopped != nil {
+		if stopped := wait.For(ctx, pause); stopped != nil {
 			return fmt.Errorf("%s: %w; the last try: %w", name, stopped, err)
 		}
 	}

@@ -73,18 +73,6 @@ func nothingWritten(err error) bool {
 	return ok && failed.Op == "dial"
 }
 
-// pause waits for d, or until ctx ends; then it gives ctx's error.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
 // The budget, in tenths of a retry.
 const (
 	retryCost   = 10

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/wait"
 )
 
 const (
@@ -30,10 +31,10 @@ const (
 func (c *Client) Wait(ctx context.Context, id string) (api.Job, error) {
 	interval := pollFirst
 	var last glance
-	wait := time.Duration(0) // the first look is not held: the job may have ended
+	hold := time.Duration(0) // the first look is not held: the job may have ended
 	for {
 		asked := time.Now()
-		now, err := c.look(ctx, id, last, wait)
+		now, err := c.look(ctx, id, last, hold)
 		if err != nil {
 			return last.job, err
 		}
@@ -45,12 +46,12 @@ func (c *Client) Wait(ctx context.Context, id string) (api.Job, error) {
 		last = now
 		if !held {
 			// Half to all of the interval, so that many waiters do not ask in step.
-			if err := pause(ctx, interval/2+mathrand.N(interval/2)); err != nil { //nolint:gosec // jitter needs no secrecy
+			if err := wait.For(ctx, interval/2+mathrand.N(interval/2)); err != nil { //nolint:gosec // jitter needs no secrecy
 				return last.job, fmt.Errorf("wait for job %s, last seen %s: %w", id, last.job.State, err)
 			}
 			interval = min(interval*3/2, pollLast)
 		}
-		wait = patience(ctx)
+		hold = patience(ctx)
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/forgequeue/forgequeue/shared/wait"
 )
 
 // PostgresOptions say which PostgreSQL to run, and where. Only DataDir must be
@@ -140,7 +142,7 @@ func (s *postgresStart) startPatiently(ctx context.Context) (*Postgres, error) {
 		if !errors.Is(err, errLingers) || time.Now().After(deadline) {
 			return p, err
 		}
-		if err := pause(ctx, 100*time.Millisecond); err != nil {
+		if err := wait.For(ctx, 100*time.Millisecond); err != nil {
 			return nil, err
 		}
 	}
@@ -204,16 +206,4 @@ func (s *postgresStart) args(sockets string) []string {
 		args = append(args, "-c", name+"="+settings[name])
 	}
 	return args
-}
-
-// pause waits, unless ctx ends first.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/forgequeue/forgequeue/shared/wait"
 )
 
 // pidFile is what postmaster.pid says. The format is PostgreSQL's
@@ -56,7 +58,7 @@ func mustBeFree(ctx context.Context, dataDir string) error {
 		if f.status != "stopping" || time.Now().After(deadline) {
 			return &HeldError{Server: "PostgreSQL", Dir: dataDir, Pid: f.pid}
 		}
-		if err := pause(ctx, 5*pollEvery); err != nil {
+		if err := wait.For(ctx, 5*pollEvery); err != nil {
 			return fmt.Errorf("waiting for pid %d to leave %s: %w", f.pid, dataDir, err)
 		}
 	}

@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"context"
 	"math/rand/v2"
 	"time"
 
@@ -31,16 +30,4 @@ func retryWait(n int, last time.Duration, err error) time.Duration {
 		wait = min(asked, longestAsked) + wait/4
 	}
 	return wait
-}
-
-// pause waits for d; false says that ctx ended first.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/wait"
 )
 
 const (
@@ -34,22 +35,22 @@ func (r *run) claimLoop(ctx context.Context) error {
 			return nil //nolint:nilerr // ctx has ended, and the claim with it
 		}
 		r.begin(jobs, slots)
-		wait := time.Duration(0)
+		pause := time.Duration(0)
 		switch {
 		case err != nil && refused(err):
 			return fmt.Errorf("worker: claim: %w", err)
 		case err != nil:
 			failures++
 			r.worker.logger.Warn("claim failed", "error", err.Error(), "failures", failures)
-			wait = retryWait(failures-1, claimRetryLast, err)
+			pause = retryWait(failures-1, claimRetryLast, err)
 		case len(jobs) == 0 && time.Since(asked) < min(emptyTooSoon, r.worker.wait/2):
 			failures = 0
-			wait = backoff(hasty, retryFirst, claimRetryLast)
+			pause = backoff(hasty, retryFirst, claimRetryLast)
 			hasty++
 		default:
 			failures, hasty = 0, 0
 		}
-		if !pause(ctx, wait) {
+		if wait.For(ctx, pause) != nil {
 			return nil
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/shared/client"
+	"github.com/forgequeue/forgequeue/shared/wait"
 )
 
 const (
@@ -104,7 +105,7 @@ func (r *run) register(ctx context.Context) error {
 			return fmt.Errorf("worker: register: %w", err)
 		}
 		r.worker.logger.Warn("register failed", "error", err.Error(), "failures", failures+1)
-		if !pause(ctx, retryWait(failures, claimRetryLast, err)) {
+		if wait.For(ctx, retryWait(failures, claimRetryLast, err)) != nil {
 			return nil
 		}
 	}

@@ -3,7 +3,6 @@ package dispatch
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/wait"
 )
 
 const (
@@ -146,7 +146,7 @@ func (l *leasing) waitForBusy(ctx context.Context) bool {
 	}
 	l.waits++
 	clear(l.busy)
-	pause(ctx, busyPause)
+	_ = wait.About(ctx, busyPause)
 	return ctx.Err() == nil
 }
 
@@ -177,13 +177,6 @@ func lockedTenants(lanes []queue.ClaimLane) []tenant.ID {
 		}
 	}
 	return ids
-}
-
-func pause(ctx context.Context, about time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(about/2 + rand.N(about)): //nolint:gosec // spreads cores, guards nothing
-	}
 }
 
 // underCaps adds what limits the jobs that run from a lane.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/wait"
 )
 
 // Three nets lie under the wake-ups, each slower and with smaller holes:
@@ -59,12 +60,12 @@ func (d *Dispatcher) scannedLately() bool {
 // once: their number costs nothing.
 func (d *Dispatcher) poll(ctx context.Context) {
 	var from lineKey
-	wait := pollEvery
+	pause := pollEvery
 	for {
-		if !sleep(ctx, jittered(wait)) {
+		if wait.For(ctx, jittered(pause)) != nil {
 			return
 		}
-		wait = pollEvery
+		pause = pollEvery
 		if !d.netsNeeded() {
 			continue
 		}
@@ -80,7 +81,7 @@ func (d *Dispatcher) poll(ctx context.Context) {
 		}
 		from = next
 		d.WakeHere(found)
-		wait = max(pollEvery, rest(begun))
+		pause = max(pollEvery, rest(begun))
 	}
 }
 
@@ -100,7 +101,7 @@ func (d *Dispatcher) scan(ctx context.Context) {
 				d.log.WarnContext(ctx, "the ready index is not scanned", "error", err)
 			}
 		}
-		if !sleep(ctx, jittered(scanEvery)) {
+		if wait.For(ctx, jittered(scanEvery)) != nil {
 			return
 		}
 	}
@@ -121,13 +122,13 @@ func (d *Dispatcher) scanFrom(ctx context.Context, after queue.Line) (queue.Line
 		}
 		d.WakeHere(waiting)
 		if len(found) < linesPerScan {
-			sleep(ctx, rest(begun)-scanEvery)
+			_ = wait.For(ctx, rest(begun)-scanEvery)
 			return queue.Line{}, nil
 		}
 		last := found[len(found)-1]
 		after = queue.Line{Lane: last.Lane, Priority: last.Priority}
-		if !sleep(ctx, rest(begun)) {
-			return after, ctx.Err()
+		if err := wait.For(ctx, rest(begun)); err != nil {
+			return after, err
 		}
 	}
 }
@@ -160,17 +161,4 @@ func rest(begun time.Time) time.Duration { return min((netShare-1)*time.Since(be
 // jittered is up to a fifth shorter, so that cores do not look at the same moment.
 func jittered(wait time.Duration) time.Duration {
 	return wait - time.Duration(rand.Int64N(int64(wait/5))) //nolint:gosec // spreads cores, guards nothing
-}
-
-// sleep says whether it came to its end.
-func sleep(ctx context.Context, wait time.Duration) bool {
-	if wait <= 0 {
-		return ctx.Err() == nil
-	}
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(wait):
-		return true
-	}
 }

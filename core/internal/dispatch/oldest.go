@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/shared/wait"
 )
 
 // OldestReady says when the job became ready, by PostgreSQL's clock, that has waited
@@ -36,8 +37,8 @@ func (d *Dispatcher) OldestReady(ctx context.Context) (oldest time.Time, err err
 			return oldest, nil
 		}
 		from = next
-		if !sleep(ctx, rest(begun)) {
-			return time.Time{}, ctx.Err()
+		if err := wait.For(ctx, rest(begun)); err != nil {
+			return time.Time{}, err
 		}
 	}
 }

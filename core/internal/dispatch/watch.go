@@ -12,6 +12,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/wait"
 )
 
 // watches are the callers that wait for a job to change. They are woken by what
@@ -198,9 +199,9 @@ const watchesPerPoll = 1000
 
 // pollWatches looks after jobs whose change nobody told of, some of them each time.
 func (d *Dispatcher) pollWatches(ctx context.Context) {
-	wait := pollEvery
-	for sleep(ctx, jittered(wait)) {
-		wait = pollEvery
+	pause := pollEvery
+	for wait.For(ctx, jittered(pause)) == nil {
+		pause = pollEvery
 		ids := d.watches.next(watchesPerPoll, pollEvery)
 		if len(ids) == 0 {
 			continue
@@ -211,6 +212,6 @@ func (d *Dispatcher) pollWatches(ctx context.Context) {
 			d.log.WarnContext(ctx, "watched jobs are not polled for", "error", err)
 		}
 		d.watches.compare(states)
-		wait = max(pollEvery, rest(begun))
+		pause = max(pollEvery, rest(begun))
 	}
 }

@@ -15,7 +15,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	mathrand "math/rand/v2"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -27,6 +26,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/resp"
+	"github.com/forgequeue/forgequeue/shared/wait"
 )
 
 const (
@@ -186,8 +186,8 @@ func fence(err *error) {
 // receive hears other cores, and subscribes again after a loss.
 func (h *Hints) receive(ctx context.Context, hear Listener) {
 	for ctx.Err() == nil {
-		_ = h.listen(ctx, hear)                     // what is lost meanwhile costs a poll
-		pause(ctx, relisten/2+mathrand.N(relisten)) //nolint:gosec // spreads load, guards nothing
+		_ = h.listen(ctx, hear) // what is lost meanwhile costs a poll
+		_ = wait.About(ctx, relisten)
 	}
 }
 
@@ -226,15 +226,6 @@ func (h *Hints) heard(event any, hear Listener) {
 	var hint ready
 	if ok && json.Unmarshal([]byte(message.Payload), &hint) == nil && hint.From != h.self {
 		hear.tell(hint)
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
 	}
 }
 

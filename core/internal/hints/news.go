@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/wait"
 )
 
 const (
@@ -111,7 +112,7 @@ func (h *Hints) sayNews(ctx context.Context, last bool) {
 		case last:
 			return
 		default:
-			pause(ctx, newsAgain)
+			_ = wait.For(ctx, newsAgain)
 		}
 	}
 }

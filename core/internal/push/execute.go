@@ -9,6 +9,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/telemetry"
+	"github.com/forgequeue/forgequeue/shared/wait"
 )
 
 const (
@@ -194,6 +195,6 @@ func (e *Executor) end(ctx context.Context, a *attempt, v *verdict) {
 			v.word = wordLost
 			return
 		}
-		pause(finish, endPause)
+		_ = wait.About(finish, endPause)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/seal"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/wait"
 )
 
 const (
@@ -105,11 +105,11 @@ func (e *Executor) Run(ctx context.Context) error {
 		jobs, err := e.claim(ctx)
 		if err != nil && ctx.Err() == nil {
 			e.log.WarnContext(ctx, "jobs to push are not claimed", "error", err)
-			pause(ctx, claimPause)
+			_ = wait.About(ctx, claimPause)
 		}
 		e.start(calls, &group, jobs)
 		if len(jobs) == 0 && time.Since(begun) < idlePause {
-			pause(ctx, idlePause) // no claim waits any more: this core is about to stop
+			_ = wait.About(ctx, idlePause) // no claim waits any more: this core is about to stop
 		}
 	}
 	ended := make(chan struct{})
@@ -144,13 +144,6 @@ func (e *Executor) wait(ctx context.Context) {
 	case <-ctx.Done():
 	case <-e.again:
 	case <-timer.C:
-	}
-}
-
-func pause(ctx context.Context, about time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(about/2 + rand.N(about)): //nolint:gosec // spreads cores, guards nothing
 	}
 }
 

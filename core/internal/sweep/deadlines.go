@@ -8,6 +8,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/shared/wait"
 )
 
 const deadlinePeriod = time.Second
@@ -45,7 +46,7 @@ func (d *Deadlines) RunOnce(ctx context.Context) error {
 			done()
 			return nil
 		}
-		if err := pause(ctx); err != nil {
+		if err := wait.About(ctx, reapPause); err != nil {
 			return err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/shared/wait"
 )
 
 const (
@@ -140,18 +141,8 @@ func (r *Reaper) reap(ctx context.Context) error {
 			return nil
 		}
 		place = next
-		if err := pause(ctx); err != nil {
+		if err := wait.About(ctx, reapPause); err != nil {
 			return err
 		}
-	}
-}
-
-// pause lies between two batches.
-func pause(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(time.Duration((0.5 + random()) * float64(reapPause))):
-		return nil
 	}
 }

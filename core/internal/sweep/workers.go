@@ -8,6 +8,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/shared/wait"
 )
 
 const workerPeriod = 5 * time.Second
@@ -82,7 +83,7 @@ func (w *Workers) takeBack(ctx context.Context) error {
 		if len(reaped) < reapBatch {
 			return nil
 		}
-		if err := pause(ctx); err != nil {
+		if err := wait.About(ctx, reapPause); err != nil {
 			return err
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"math/rand/v2"
 	"net"
 	"sync"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/wait"
 )
 
 const (
@@ -46,10 +46,7 @@ func (r *Redis) Hear(ctx context.Context, hearer Hearer) {
 	for ctx.Err() == nil {
 		// The error is of no use to anybody: the limiter says that Redis is away.
 		_ = fenced(func() error { return r.listen(ctx, hearer) })
-		select {
-		case <-ctx.Done():
-		case <-time.After(relisten/2 + rand.N(relisten)): //nolint:gosec // spreads load, guards nothing
-		}
+		_ = wait.About(ctx, relisten)
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/forgequeue/forgequeue/shared/wait"
 )
 
 // flow is producers that submit to a queue and consumers that claim from it and
@@ -91,7 +93,7 @@ func (f *flow) produceWhile(ctx, pacing context.Context) {
 
 // await keeps a closed-loop producer from running away from the consumers.
 func (f *flow) await(ctx context.Context) {
-	for f.lead > 0 && f.submitted.Load()-f.finished.Load() > f.lead && sleep(ctx, leadPause) {
+	for f.lead > 0 && f.submitted.Load()-f.finished.Load() > f.lead && wait.For(ctx, leadPause) == nil {
 	}
 }
 
@@ -116,7 +118,7 @@ func (f *flow) submit(ctx context.Context, l *link, who []caller, n int64, inten
 	f.submitted.Add(int64(accepted))
 	r.rec.submitted.Add(int64(accepted))
 	if f.pace.every == 0 && l.pauseFor > 0 {
-		sleep(ctx, l.pauseFor) // closed-loop is patient; open-loop says when by its rate
+		_ = wait.For(ctx, l.pauseFor) // closed-loop is patient; open-loop says when by its rate
 	}
 }
 
@@ -151,7 +153,7 @@ func (f *flow) serve(ctx context.Context, l *link, ask claimAsk) {
 	leases := l.claim(ctx, &f.consumer, ask)
 	now := time.Now()
 	if len(leases) == 0 {
-		sleep(ctx, l.pauseFor)
+		_ = wait.For(ctx, l.pauseFor)
 		return
 	}
 	r.rec.took(f.prefix+"claim", now.Sub(asked))
@@ -163,7 +165,7 @@ func (f *flow) serve(ctx context.Context, l *link, ask claimAsk) {
 	}
 	r.rec.tookAll(f.prefix+"start", since, now)
 	if f.work > 0 {
-		sleep(ctx, f.work)
+		_ = wait.For(ctx, f.work)
 	}
 	sent := time.Now()
 	completed := l.complete(ctx, &f.consumer, leases)

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/forgequeue/forgequeue/shared/wait"
 )
 
 // pace says when requests are meant to start, and bounds them in number and time.
@@ -101,23 +103,11 @@ func (p pace) await(ctx context.Context, begun time.Time, n int64, lag func(time
 	if early <= 0 {
 		return intended, true
 	}
-	if !sleep(ctx, early) {
+	if wait.For(ctx, early) != nil {
 		return intended, false
 	}
 	if lag != nil {
 		lag(time.Since(intended))
 	}
 	return intended, true
-}
-
-// sleep waits; false when ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/forgequeue/forgequeue/shared/wait"
 )
 
 // calm is a pause between filling and measuring: the statements of the fill are
@@ -21,7 +23,7 @@ func runBacklog(ctx context.Context, r *run) error {
 		if _, err := r.fill(ctx, depth-queued, r.callers); err != nil {
 			return err
 		}
-		sleep(ctx, calm)
+		_ = wait.For(ctx, calm)
 		name := fmt.Sprintf("claim_at_%d", depth)
 		claimed, took := claimSome(ctx, f, l, name)
 		queued = depth - claimed
@@ -55,7 +57,7 @@ func claimSome(ctx context.Context, f *flow, l *link, name string) (claimed int,
 		}
 		leases := l.claim(ctx, &f.consumer, ask)
 		if len(leases) == 0 {
-			sleep(ctx, l.pauseFor)
+			_ = wait.For(ctx, l.pauseFor)
 			continue
 		}
 		r.rec.took(name, time.Since(asked))
@@ -119,7 +121,7 @@ func (f *flow) beside(ctx context.Context) time.Duration {
 	var group sync.WaitGroup
 	group.Go(func() { f.consume(ctx) })
 	f.produce(ctx)
-	sleep(ctx, calm)
+	_ = wait.For(ctx, calm)
 	f.end(time.Now())
 	group.Wait()
 	return f.ended.Sub(begun)
