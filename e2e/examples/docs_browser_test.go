@@ -20,17 +20,22 @@ import (
 	"github.com/forgequeue/forgequeue/e2e/stack"
 )
 
-// screenshotsEnv names a folder for screenshots, for people to look at; without it
-// they go into the test's own.
+// screenshotsEnv names a folder for screenshots, for people to look at; without it there are none.
 const screenshotsEnv = "FORGEQUEUE_SCREENSHOTS"
 
 // The documentation in a real browser: both documents open, a job is submitted from
 // the page with a key, and the page's policy and console have nothing to complain of.
 func TestDocsInABrowser(t *testing.T) {
 	t.Parallel()
-	s := stack.Up(t, stack.Folder(t))
-	b := newBrowser(t)
+	b := newBrowser(t) // takes as much CPU as a test: there is one
+	t.Run("with core", func(t *testing.T) { b.withCore(t) })
+	t.Run("without core", func(t *testing.T) { b.withoutCore(t) })
+}
 
+func (b *browser) withCore(t *testing.T) {
+	t.Helper()
+	s := stack.Up(t, stack.Folder(t))
+	b.T = t
 	b.do("open", chromedp.Navigate(s.Gateway+"/docs"), chromedp.WaitVisible(chromedp.CSS("#operations-Jobs-submitJob")))
 	b.shot("1-public")
 	b.eventually("both documents are to choose from", `[...document.querySelectorAll("#select option")].map(o => o.text).join() === "Public API (gateway),Internal API (core)"`)
@@ -49,12 +54,12 @@ func TestDocsInABrowser(t *testing.T) {
 	b.silent()
 }
 
-// Without core, and with all of the platform's other parts away, people can still read.
-func TestDocsInABrowserWithoutCore(t *testing.T) {
-	t.Parallel()
+// withoutCore: people can still read.
+func (b *browser) withoutCore(t *testing.T) {
+	t.Helper()
 	c := stack.NewCluster(t, stack.ClusterOptions{})
 	c.Cores[0].Stop()
-	b := newBrowser(t)
+	b.T = t
 	for _, name := range []string{"gateway", "core"} {
 		b.do("open", chromedp.Navigate("about:blank"),
 			chromedp.Navigate(c.Gateways[0].URL+"/docs?urls.primaryName="+map[string]string{
@@ -99,7 +104,7 @@ func (b *browser) submitAJob(key string) {
 
 // browser is a tab of a browser of the test's own.
 type browser struct {
-	*testing.T
+	*testing.T // the part that runs
 	ctx   context.Context
 	shots string
 
@@ -110,9 +115,6 @@ type browser struct {
 func newBrowser(t *testing.T) *browser {
 	t.Helper()
 	b := &browser{T: t, shots: os.Getenv(screenshotsEnv)}
-	if b.shots == "" {
-		b.shots = t.TempDir()
-	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(browserProgram(t)), chromedp.WindowSize(1280, 1800), chromedp.UserDataDir(t.TempDir()),
 		chromedp.Flag("disable-gpu", true), chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true))
@@ -204,6 +206,9 @@ func (b *browser) eventually(what, expression string) {
 // shot keeps what the page looks like.
 func (b *browser) shot(name string) {
 	b.Helper()
+	if b.shots == "" {
+		return
+	}
 	image, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
 	if err != nil {
 		b.Logf("no screenshot %s: %v", name, err)
