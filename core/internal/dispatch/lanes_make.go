@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
@@ -146,7 +147,7 @@ func (d *Dispatcher) laneAsks(call *SubmitCall) []queue.LaneAsk {
 		}
 		request := &call.Jobs[i]
 		asks[i] = queue.LaneAsk{
-			LaneKey: d.laneOf(call.Tenant, queueOf(request), request.Tags, request.User), For: valueOr(request.User, ""),
+			LaneKey: d.laneOf(call.Tenant, queueOf(request), request.Tags, request.User), For: null.Or(request.User, ""),
 		}
 	}
 	return asks

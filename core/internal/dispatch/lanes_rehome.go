@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
@@ -95,7 +96,7 @@ func (d *Dispatcher) lanesOfOrphans(ctx context.Context, jobs []queue.Orphan) ([
 		if err := d.limits.Know(ctx, job.TenantID); err != nil {
 			return nil, err
 		}
-		asks[i] = queue.LaneAsk{LaneKey: d.laneOf(job.TenantID, job.Queue, job.Tags, optional(job.UserID)), For: job.UserID}
+		asks[i] = queue.LaneAsk{LaneKey: d.laneOf(job.TenantID, job.Queue, job.Tags, null.Text(job.UserID)), For: job.UserID}
 		if wanted[job.TenantID] == nil {
 			wanted[job.TenantID] = map[queue.LaneAsk]bool{}
 		}

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -146,7 +147,7 @@ func (l *Limits) any(owner tenant.ID, has func(*api.Limits) bool) bool {
 // activeCaps are the caps that a new job comes under.
 func (d *Dispatcher) activeCaps(owner tenant.ID, name string, user *string) []queue.Cap {
 	var caps capList
-	caps.tenantActive(d.limits.For(owner, valueOr(user, "")), owner, valueOr(user, ""))
+	caps.tenantActive(d.limits.For(owner, null.Or(user, "")), owner, null.Or(user, ""))
 	caps.add(queue.CountKey{Tenant: owner, Counter: queue.ActiveQueue, Name: name}, d.lanes.Settings(owner, name).MaxActive)
 	return caps
 }

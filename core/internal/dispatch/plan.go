@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -87,7 +88,7 @@ func (d *Dispatcher) ofKnownLanes(found []line) []line {
 func (d *Dispatcher) claimLane(l line) queue.ClaimLane {
 	settings := d.lanes.Settings(l.queue.Tenant, l.queue.Name)
 	made := queue.ClaimLane{
-		ID: l.Lane, Tenant: l.queue.Tenant, VisibilityTimeout: valueOr(settings.VisibilityTimeout, api.DefaultVisibilityTimeout),
+		ID: l.Lane, Tenant: l.queue.Tenant, VisibilityTimeout: null.Or(settings.VisibilityTimeout, api.DefaultVisibilityTimeout),
 	}
 	if lane, known := d.lanes.ByID(l.Lane); known {
 		d.underCaps(&made, lane, settings)

@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 
+	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -124,8 +125,8 @@ func capped(d queue.Depths) (api.Depth, []string) {
 func inForce(s queue.QueueSettings) api.QueueSettings {
 	retry := s.Retry()
 	return api.QueueSettings{
-		VisibilityTimeoutMS: valueOr(s.VisibilityTimeout, api.DefaultVisibilityTimeout).Milliseconds(),
-		MaxAttempts:         valueOr(s.MaxAttempts, api.DefaultMaxAttempts),
+		VisibilityTimeoutMS: null.Or(s.VisibilityTimeout, api.DefaultVisibilityTimeout).Milliseconds(),
+		MaxAttempts:         null.Or(s.MaxAttempts, api.DefaultMaxAttempts),
 		MaxActive:           s.MaxActive, MaxRunning: s.MaxRunning, RatePerSecond: s.RatePerSecond, Push: shownTarget(s.Target),
 		Retry: api.Retry{
 			BaseMS: retry.Base.Milliseconds(), CapMS: retry.Cap.Milliseconds(), Jitter: retry.Jitter, Curve: string(retry.Curve),

@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/forgequeue/forgequeue/core/internal/job"
+	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -146,11 +147,11 @@ func (d *Dispatcher) newJob(call *SubmitCall, i int, lane queue.LaneID) queue.Ne
 	settings := d.lanes.Settings(call.Tenant, name)
 	made := queue.NewJob{
 		ID: call.IDs[i], Lane: lane, Queue: name, Type: request.Type, User: request.User,
-		Priority: valueOr(request.Priority, api.DefaultPriority), Payload: request.Payload, Tags: notNil(request.Tags),
-		MaxAttempts: valueOr(request.MaxAttempts, valueOr(settings.MaxAttempts, api.DefaultMaxAttempts)),
+		Priority: null.Or(request.Priority, api.DefaultPriority), Payload: request.Payload, Tags: null.List(request.Tags),
+		MaxAttempts: null.Or(request.MaxAttempts, null.Or(settings.MaxAttempts, api.DefaultMaxAttempts)),
 		Retry:       settings.Retry(), TimeoutMS: request.TimeoutMS, DedupeKey: request.DedupeKey,
-		CorrelationID: optional(call.CorrelationID), Traceparent: optional(call.Traceparent),
-		Delay: time.Duration(valueOr(request.DelayMS, 0)) * time.Millisecond,
+		CorrelationID: null.Text(call.CorrelationID), Traceparent: null.Text(call.Traceparent),
+		Delay: time.Duration(null.Or(request.DelayMS, 0)) * time.Millisecond,
 		Caps:  d.activeCaps(call.Tenant, name, request.User),
 	}
 	if len(made.Payload) == 0 {
@@ -163,8 +164,8 @@ func (d *Dispatcher) newJob(call *SubmitCall, i int, lane queue.LaneID) queue.Ne
 	if retry := request.Retry; retry != nil {
 		made.Retry.Base = milliseconds(retry.BaseMS, made.Retry.Base)
 		made.Retry.Cap = milliseconds(retry.CapMS, made.Retry.Cap)
-		made.Retry.Jitter = valueOr(retry.Jitter, made.Retry.Jitter)
-		made.Retry.Curve = job.Curve(valueOr(retry.Curve, string(made.Retry.Curve)))
+		made.Retry.Jitter = null.Or(retry.Jitter, made.Retry.Jitter)
+		made.Retry.Curve = job.Curve(null.Or(retry.Curve, string(made.Retry.Curve)))
 	}
 	if request.RunAt != nil {
 		made.RunAt = &request.RunAt.Time
@@ -192,30 +193,9 @@ func (d *Dispatcher) laneOf(owner tenant.ID, name string, tags []string, user *s
 	return key
 }
 
-func valueOr[T any](value *T, otherwise T) T {
-	if value != nil {
-		return *value
-	}
-	return otherwise
-}
-
 func milliseconds(ms *int64, otherwise time.Duration) time.Duration {
 	if ms != nil {
 		return time.Duration(*ms) * time.Millisecond
 	}
 	return otherwise
-}
-
-func optional(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
-}
-
-func notNil(names []string) []string {
-	if names == nil {
-		return []string{}
-	}
-	return names
 }

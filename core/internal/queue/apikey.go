@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -54,7 +55,7 @@ func (s *Store) CreateKey(ctx context.Context, key api.HopKeyCreateRequest) (api
 		return api.Key{}, ErrExpiryPast
 	}
 	return api.Key{
-		KeyID: key.KeyID, Tenant: optional(key.Tenant), User: key.User, Scopes: key.Scopes, ExpiresAt: key.ExpiresAt,
+		KeyID: key.KeyID, Tenant: null.Text(key.Tenant), User: key.User, Scopes: key.Scopes, ExpiresAt: key.ExpiresAt,
 	}, nil
 }
 
@@ -140,7 +141,7 @@ func (s *Store) ListKeys(ctx context.Context, owner tenant.ID, after string, siz
 		var tenantID tenant.ID
 		var expires *time.Time
 		err := row.Scan(&key.KeyID, &tenantID, &key.User, &key.Scopes, &expires)
-		key.Tenant, key.ExpiresAt = optional(tenantID.String()), api.AtOrNil(expires)
+		key.Tenant, key.ExpiresAt = null.Text(tenantID.String()), api.AtOrNil(expires)
 		return key, err
 	}
 	keys, err := query(ctx, s, scan, listKeysSQL, pgx.StrictNamedArgs{"tenant_id": owner, "after": after, "size": size})

@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
@@ -59,8 +60,8 @@ func note(ctx context.Context, tx execer, done deed) error {
 		done.detail = map[string]any{}
 	}
 	_, err = tx.Exec(ctx, noteSQL, pgx.StrictNamedArgs{
-		"id": id, "tenant_id": done.tenant, "kind": actor.Kind, "key_id": optional(actor.KeyID), "user_id": optional(actor.User),
-		"action": done.action, "object": optional(done.object), "detail": string(encode(done.detail)),
+		"id": id, "tenant_id": done.tenant, "kind": actor.Kind, "key_id": null.Text(actor.KeyID), "user_id": null.Text(actor.User),
+		"action": done.action, "object": null.Text(done.object), "detail": string(encode(done.detail)),
 	})
 	return err
 }

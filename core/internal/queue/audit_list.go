@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -57,7 +58,7 @@ func (r *auditRow) wire() api.AuditEntry {
 		Action: r.Action, Object: r.Object, Detail: r.Detail, At: api.At(r.At),
 	}
 	if r.TenantID != nil {
-		entry.Tenant = optional(r.TenantID.String())
+		entry.Tenant = null.Text(r.TenantID.String())
 	}
 	return entry
 }
@@ -72,7 +73,7 @@ func (s *Store) Audit(ctx context.Context, owner *tenant.ID, filter api.AuditFil
 		sql = auditOfTenantSQL
 	}
 	args := pgx.StrictNamedArgs{
-		"tenant_id": owner, "action": optional(filter.Action), "object": optional(filter.Object), "key_id": optional(filter.KeyID),
+		"tenant_id": owner, "action": null.Text(filter.Action), "object": null.Text(filter.Object), "key_id": null.Text(filter.KeyID),
 		"after": timeOrNil(filter.After), "until": timeOrNil(filter.Before),
 	}
 	return pageOf(ctx, s, "audit", sql, args, size, token, (*auditRow).wire)

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forgequeue/forgequeue/core/internal/job"
+	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -338,7 +339,7 @@ func pickArgs(shares []Share, most int, without []string) pgx.StrictNamedArgs {
 	}
 	args := lineArgs(lines)
 	args["share_firsts"], args["share_lasts"], args["share_mosts"] = firsts, lasts, mosts
-	args["max"], args["without"] = most, notNil(without)
+	args["max"], args["without"] = most, null.List(without)
 	return args
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -26,8 +27,8 @@ const deadMatches = `(@queue::text IS NULL OR queue = @queue)
 
 func deadArgs(owner tenant.ID, user string, filter api.DeadLetterFilter) pgx.StrictNamedArgs {
 	return pgx.StrictNamedArgs{
-		"tenant_id": owner, "queue": optional(filter.Queue), "type": optional(filter.Type), "user": optional(user),
-		"reason": optional(filter.Reason), "fingerprint": optional(filter.Fingerprint),
+		"tenant_id": owner, "queue": null.Text(filter.Queue), "type": null.Text(filter.Type), "user": null.Text(user),
+		"reason": null.Text(filter.Reason), "fingerprint": null.Text(filter.Fingerprint),
 		"after": timeOrNil(filter.After), "until": timeOrNil(filter.Before),
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -72,8 +73,8 @@ func (l *listed) judgement() (id uuid.UUID, hit bool, read int64) { return l.ID,
 
 func listArgs(owner tenant.ID, filter api.JobFilter) pgx.StrictNamedArgs {
 	args := pgx.StrictNamedArgs{
-		"tenant_id": owner, "queue": optional(filter.Queue), "type": optional(filter.Type), "user": optional(filter.User),
-		"states": filter.States, "tag": optional(filter.Tag), "metadata": nil, "after": timeOrNil(filter.CreatedAfter),
+		"tenant_id": owner, "queue": null.Text(filter.Queue), "type": null.Text(filter.Type), "user": null.Text(filter.User),
+		"states": filter.States, "tag": null.Text(filter.Tag), "metadata": nil, "after": timeOrNil(filter.CreatedAfter),
 		"until": timeOrNil(filter.CreatedBefore),
 	}
 	if len(filter.Metadata) > 0 {

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -89,7 +90,7 @@ func (s *Store) CreateRedrive(ctx context.Context, owner tenant.ID, user string,
 			return err
 		}
 		rows, err := tx.Query(ctx, createRedriveSQL, pgx.StrictNamedArgs{
-			"id": asked.ID, "tenant_id": owner, "user_id": optional(user), "action": asked.Action, "filter": string(encode(asked.Filter)),
+			"id": asked.ID, "tenant_id": owner, "user_id": null.Text(user), "action": asked.Action, "filter": string(encode(asked.Filter)),
 			"rate": asked.Rate, "matched": found.Matched, "capped": found.MatchedCapped, "most": api.MaxRedrives,
 		})
 		if err != nil {

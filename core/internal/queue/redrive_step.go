@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -110,7 +111,7 @@ func (r *RedriveStep) progress(random float64) pgx.StrictNamedArgs {
 	var waiting *string
 	switch {
 	case r.waiting:
-		waiting, pause = optional(api.WaitingActiveCap), redriveWait
+		waiting, pause = null.Text(api.WaitingActiveCap), redriveWait
 	case r.ended:
 		state = api.RedriveDone
 	}

@@ -109,10 +109,3 @@ func (r *jobRow) summary() api.JobSummary {
 func (r *jobRow) whole() api.Job {
 	return api.Job{JobSummary: r.summary(), Payload: r.Payload, Result: r.Result, LastError: r.lastError()}
 }
-
-func optional(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
-}

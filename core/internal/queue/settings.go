@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -186,7 +187,7 @@ type Depths struct {
 func (s *Store) QueueNames(ctx context.Context, owner tenant.ID, after, only string, size int) ([]string, error) {
 	ctx = withClass(ctx, classLists)
 	names, err := query(ctx, s, pgx.RowTo[string], queueNamesSQL, pgx.StrictNamedArgs{
-		"tenant_id": owner, "after": after, "only": optional(only), "size": size,
+		"tenant_id": owner, "after": after, "only": null.Text(only), "size": size,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("queue: names: %w", nothingChanged(err))

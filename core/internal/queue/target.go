@@ -3,6 +3,7 @@ package queue
 import (
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -43,8 +44,8 @@ func (r targetRow) target() Target {
 	return Target{
 		URL: *r.url, Secret: r.secret, Timeout: durationOr(r.timeout, api.DefaultPushTimeout),
 		Breaker: Breaker{
-			Calls: valueOr(r.calls, api.DefaultBreakerCalls), FailureRatio: valueOr(r.ratio, api.DefaultBreakerFailureRatio),
-			Open: durationOr(r.open, api.DefaultBreakerOpen), HalfOpen: valueOr(r.halfOpen, api.DefaultBreakerHalfOpen),
+			Calls: null.Or(r.calls, api.DefaultBreakerCalls), FailureRatio: null.Or(r.ratio, api.DefaultBreakerFailureRatio),
+			Open: durationOr(r.open, api.DefaultBreakerOpen), HalfOpen: null.Or(r.halfOpen, api.DefaultBreakerHalfOpen),
 		},
 	}
 }
@@ -53,12 +54,5 @@ func (r targetRow) target() Target {
 func (k QueueKey) SecretPlace() string { return k.Tenant.String() + "/" + k.Name }
 
 func durationOr(ms *int64, otherwise time.Duration) time.Duration {
-	return valueOr(milliseconds(ms), otherwise)
-}
-
-func valueOr[T any](value *T, otherwise T) T {
-	if value != nil {
-		return *value
-	}
-	return otherwise
+	return null.Or(milliseconds(ms), otherwise)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -79,7 +80,7 @@ func (s *Store) Register(ctx context.Context, owner tenant.ID, w api.WorkerReque
 		metadata = map[string]string{}
 	}
 	workers, err := query(ctx, s, pgx.RowToStructByName[registered], registerSQL, pgx.StrictNamedArgs{
-		"owner": owner, "worker_id": w.WorkerID, "queues": notNil(w.Queues), "tags": notNil(w.Tags),
+		"owner": owner, "worker_id": w.WorkerID, "queues": null.List(w.Queues), "tags": null.List(w.Tags),
 		"concurrency": concurrency, "metadata": string(encode(metadata)), "most": MaxWorkers,
 	})
 	if err != nil {
@@ -89,13 +90,6 @@ func (s *Store) Register(ctx context.Context, owner tenant.ID, w api.WorkerReque
 		return Worker{}, false, ErrTooManyWorkers
 	}
 	return workers[0].Worker, workers[0].Joined, nil
-}
-
-func notNil(names []string) []string {
-	if names == nil {
-		return []string{}
-	}
-	return names
 }
 
 // seenClaimingSQL registers a worker that claims without having registered, and
@@ -115,7 +109,7 @@ RETURNING ` + workerColumns + `, ` + joinedSQL
 // joined is then true.
 func (s *Store) SeenClaiming(ctx context.Context, owner tenant.ID, workerID string, queues, tags []string) (worker Worker, joined bool, err error) {
 	workers, err := query(ctx, s, pgx.RowToStructByName[registered], seenClaimingSQL, pgx.StrictNamedArgs{
-		"owner": owner, "worker_id": workerID, "queues": notNil(queues), "tags": notNil(tags), "most": MaxWorkers,
+		"owner": owner, "worker_id": workerID, "queues": null.List(queues), "tags": null.List(tags), "most": MaxWorkers,
 	})
 	if err != nil {
 		return Worker{}, false, fmt.Errorf("queue: claiming worker: %w", nothingChanged(err)) // no job was claimed
