@@ -105,8 +105,8 @@ func (b *browser) submitAJob(key string) {
 // browser is a tab of a browser of the test's own.
 type browser struct {
 	*testing.T // the part that runs
-	ctx   context.Context
-	shots string
+	ctx        context.Context
+	shots      string
 
 	mu         sync.Mutex
 	complaints []string
