@@ -51,7 +51,7 @@ func (r *run) claimLoop(ctx context.Context) error {
 			failures, hasty = 0, 0
 		}
 		if wait.For(ctx, pause) != nil {
-			return nil
+			return nil //nolint:nilerr // it has been told to stop
 		}
 	}
 }

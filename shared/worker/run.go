@@ -106,7 +106,7 @@ func (r *run) register(ctx context.Context) error {
 		}
 		r.worker.logger.Warn("register failed", "error", err.Error(), "failures", failures+1)
 		if wait.For(ctx, retryWait(failures, claimRetryLast, err)) != nil {
-			return nil
+			return nil //nolint:nilerr // it has been told to stop
 		}
 	}
 }
