@@ -23,6 +23,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/e2e/stack"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/wait"
 )
 
 // A quiet tenant submits 50 jobs a second, one by one, while another one does its worst:
@@ -73,13 +74,14 @@ func BenchmarkNeighbour(b *testing.B) {
 			h := &hostile{url: c.Gateways[0].URL, key: loud.Key, ctx: ctx, answers: map[int]int{}}
 			for range one.clients {
 				h.group.Go(func() {
-					time.Sleep(rand.N(2 * time.Second)) // they do not all begin anew at the same instant
+					_ = wait.For(ctx, rand.N(2*time.Second)) // their requests spread over time
+					h.started.Add(1)
 					for ctx.Err() == nil {
 						one.do(h)
 					}
 				})
 			}
-			time.Sleep(4 * time.Second)
+			stack.Eventually(b, time.Minute, "all of the load", func() bool { return h.started.Load() == int64(one.clients) })
 			b.ResetTimer()
 			took := submitsAt(b, c.Gateways[0].URL, quiet.Key, b.N, 20*time.Millisecond)
 			b.StopTimer()
@@ -133,6 +135,7 @@ type hostile struct {
 	ctx      context.Context //nolint:containedctx // of one sub-benchmark
 	client   http.Client
 	group    sync.WaitGroup
+	started  atomic.Int64 // clients
 	mu       sync.Mutex
 	answers  map[int]int
 }

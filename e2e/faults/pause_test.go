@@ -190,8 +190,8 @@ func TestHoldersOutliveAFrozenPostgres(t *testing.T) {
 	t.Logf("%d leases in all have expired; claims without an answer: %v", expired(db), refused)
 }
 
-// expiredOf is how many leases expired that a claim's answer gave to somebody. Of a claim that
-// was cut off nobody knows what it took.
+// expiredOf counts the expired leases that a worker had received in an answer to its claim. It
+// leaves out those of claims that were cut off: no worker held them.
 func expiredOf(h invariants.History, db invariants.Database) (n int) {
 	type lease struct {
 		job   string

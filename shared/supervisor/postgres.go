@@ -142,8 +142,8 @@ func (s *postgresStart) startPatiently(ctx context.Context) (*Postgres, error) {
 		if !errors.Is(err, errLingers) || time.Now().After(deadline) {
 			return p, err
 		}
-		if err := wait.For(ctx, 100*time.Millisecond); err != nil {
-			return nil, err
+		if wait.For(ctx, 100*time.Millisecond) != nil {
+			return nil, context.Cause(ctx)
 		}
 	}
 }

@@ -58,8 +58,8 @@ func mustBeFree(ctx context.Context, dataDir string) error {
 		if f.status != "stopping" || time.Now().After(deadline) {
 			return &HeldError{Server: "PostgreSQL", Dir: dataDir, Pid: f.pid}
 		}
-		if err := wait.For(ctx, 5*pollEvery); err != nil {
-			return fmt.Errorf("waiting for pid %d to leave %s: %w", f.pid, dataDir, err)
+		if wait.For(ctx, 5*pollEvery) != nil {
+			return fmt.Errorf("waiting for pid %d to leave %s: %w", f.pid, dataDir, context.Cause(ctx))
 		}
 	}
 }

@@ -102,7 +102,7 @@ func TestTwoReapersNeverSettleTwice(t *testing.T) {
 }
 
 // After a start, and after PostgreSQL was away, holders speak first.
-func TestReapGivesHoldersAThirdOfTheirTimeFirst(t *testing.T) {
+func TestReapGivesHoldersTheirTimeFirst(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	id := f.submit(1, 0)[0]

@@ -127,7 +127,7 @@ type link struct {
 
 // request has the headers that are set here and no others: nothing that a client
 // sends can become a header of the hop. It is signed when it has got its connection,
-// by the clock of the core at its end, and via tells of that. The transport itself tries
+// by the clock of the core at its end; via is set to that connection. The transport itself tries
 // again when a kept connection turns out to be closed and nothing was written to
 // it (not before what still reads the headers has ended); only the last of its tries counts.
 func (c *Client) request(ctx context.Context, path string, body []byte, via *link) (*http.Request, error) {
