@@ -328,10 +328,16 @@ func (l *load) hold(n int, held time.Duration) *holders {
 	return h
 }
 
-// work beats for a while, then tells the outcome until it is answered.
+// work beats for a while, then tells the outcome until it is answered. As the SDK's worker
+// does, it gives up a beat after a third of the lease.
 func (h *holders) work(ctx context.Context, w *loopWorker, job api.ClaimedJob, held time.Duration) {
-	for end := time.Now().Add(held); time.Now().Before(end); pace(ctx, held/4) {
-		beat, err := w.client.Heartbeat(ctx, w.id, []api.Lease{{JobID: job.ID, LeaseToken: job.LeaseToken}})
+	lease := time.Duration(job.LeaseMS) * time.Millisecond
+	var next time.Time
+	for end := time.Now().Add(held); time.Now().Before(end); pace(ctx, time.Until(next)) {
+		next = time.Now().Add(held / 4)
+		due, cancel := context.WithTimeout(ctx, lease/3)
+		beat, err := w.client.Heartbeat(due, w.id, []api.Lease{{JobID: job.ID, LeaseToken: job.LeaseToken}})
+		cancel()
 		switch {
 		case err != nil:
 			h.refused.Add(1)

@@ -22,7 +22,9 @@ func (c *Client) Register(ctx context.Context, worker api.WorkerRequest) (api.Wo
 }
 
 // Heartbeat extends up to 1000 leases; the answer tells of each in the order
-// sent. Problem: worker_unknown (register again).
+// sent. Give ctx a deadline at which the next heartbeat is due, a third of the shortest
+// lease: retries of this one may wait for longer than such a lease lasts. Problem:
+// worker_unknown (register again).
 func (c *Client) Heartbeat(ctx context.Context, workerID string, leases []api.Lease) (api.HeartbeatResponse, error) {
 	var answer api.HeartbeatResponse
 	err := c.do(ctx, call{

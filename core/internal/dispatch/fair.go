@@ -22,10 +22,9 @@ import (
 // claims of a thousand unequally: whoever's turn it is when a thousand are asked for
 // gets many turns at once. It is memory only, and not safe for concurrent use.
 type fair struct {
-	level map[tenant.ID]float64
-	// wanted is at which deal a tenant wanted jobs last; deals counts them.
-	wanted map[tenant.ID]int
-	deals  int
+	of map[tenant.ID]*standing
+	// deals counts the deals.
+	deals int
 	// floor is the lowest level of those that wanted last.
 	floor float64
 }
@@ -36,10 +35,12 @@ type want struct {
 	weight int
 }
 
-// standing is a tenant that wants, with its level.
+// standing is what is remembered of a tenant.
 type standing struct {
 	want
 	level float64
+	// wanted is at which deal the tenant wanted jobs last.
+	wanted int
 }
 
 // portion is how many jobs a tenant may take.
@@ -61,12 +62,8 @@ func (f *fair) deal(wants []want, n int) []portion {
 	if len(wants) == 0 || n <= 0 {
 		return nil
 	}
-	f.enter(wants)
-	order := make([]standing, len(wants))
-	for i, one := range wants {
-		order[i] = standing{one, f.level[one.tenant]}
-	}
-	slices.SortFunc(order, func(a, b standing) int {
+	order := f.enter(wants)
+	slices.SortFunc(order, func(a, b *standing) int {
 		return cmp.Or(cmp.Compare(a.level, b.level), bytes.Compare(a.tenant[:], b.tenant[:]))
 	})
 	order = order[:min(len(order), mostPortions, n)]
@@ -80,7 +77,7 @@ func (f *fair) deal(wants []want, n int) []portion {
 }
 
 // fill is the level that n jobs bring the tenants to, who are in the order of theirs.
-func fill(order []standing, n int) float64 {
+func fill(order []*standing, n int) float64 {
 	weights, sum := 0.0, 0.0
 	level := 0.0
 	for i, one := range order {
@@ -94,39 +91,46 @@ func fill(order []standing, n int) float64 {
 	return level
 }
 
-// enter lets tenants in that are new or have rested.
-func (f *fair) enter(wants []want) {
-	if f.level == nil || len(f.level) > rested+len(wants) {
-		f.level, f.wanted = map[tenant.ID]float64{}, map[tenant.ID]int{}
+// enter lets tenants in that are new or have rested, and gives where each one stands.
+func (f *fair) enter(wants []want) []*standing {
+	if f.of == nil || len(f.of) > rested+len(wants) {
+		f.of = map[tenant.ID]*standing{}
 	}
+	all := make([]*standing, len(wants))
 	lowest := math.Inf(1)
-	for _, one := range wants {
-		if f.stayed(one.tenant) {
-			lowest = min(lowest, f.level[one.tenant])
+	for i, one := range wants {
+		all[i] = f.standing(one.tenant)
+		all[i].want = one
+		if all[i].wanted == f.deals {
+			lowest = min(lowest, all[i].level)
 		}
 	}
 	if math.IsInf(lowest, 1) {
 		lowest = f.floor
 	}
-	for _, one := range wants {
-		if !f.stayed(one.tenant) { // one job behind: it is next
-			f.level[one.tenant] = max(f.level[one.tenant], lowest-1/float64(one.weight))
+	for _, one := range all {
+		if one.wanted != f.deals { // one job behind: it is next
+			one.level = max(one.level, lowest-1/float64(one.weight))
 		}
+		one.wanted = f.deals + 1
 	}
 	f.deals++
-	for _, one := range wants {
-		f.wanted[one.tenant] = f.deals
-	}
 	f.floor = lowest
+	return all
 }
 
-// stayed says whether a tenant wanted jobs at the last deal too.
-func (f *fair) stayed(owner tenant.ID) bool {
-	at, known := f.wanted[owner]
-	return known && at == f.deals
+func (f *fair) standing(owner tenant.ID) *standing {
+	one := f.of[owner]
+	if one == nil {
+		one = &standing{want: want{tenant: owner}, wanted: -1}
+		f.of[owner] = one
+	}
+	return one
 }
 
 // took notes that a tenant has had n jobs.
 func (f *fair) took(owner tenant.ID, weight, n int) {
-	f.level[owner] += float64(n) / float64(max(weight, 1))
+	if one := f.of[owner]; one != nil { // those that wanted have been forgotten meanwhile
+		one.level += float64(n) / float64(max(weight, 1))
+	}
 }

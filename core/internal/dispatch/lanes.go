@@ -165,7 +165,7 @@ func (l *Lanes) removeAllBut(lanes []queue.LaneRow, begun time.Time) (gone []que
 		if l.byKey[lane.LaneKey].ID == id {
 			delete(l.byKey, lane.LaneKey)
 		}
-		queues[queue.QueueKey{Tenant: lane.Tenant, Name: lane.Queue}], names[lane.Queue] = true, true
+		queues[lane.InQueue()], names[lane.Queue] = true, true
 	}
 	isGone := func(lane queue.Lane) bool { return !there[lane.ID] }
 	for key := range queues {
@@ -190,7 +190,7 @@ func (l *Lanes) add(lane queue.Lane) bool {
 		return false
 	}
 	l.byID[lane.ID] = lane
-	key := queue.QueueKey{Tenant: lane.Tenant, Name: lane.Queue}
+	key := lane.InQueue()
 	l.byQueue[key] = append(l.byQueue[key], lane)
 	l.byName[lane.Queue] = append(l.byName[lane.Queue], lane)
 	l.highest = max(l.highest, lane.ID)
@@ -213,6 +213,14 @@ func (l *Lanes) Settings(owner tenant.ID, name string) queue.QueueSettings {
 	settings := l.settings[key]
 	settings.QueueKey = key
 	return settings
+}
+
+// open says whether a queue is not paused, and is in push mode or not as asked.
+func (l *Lanes) open(key queue.QueueKey, push bool) bool {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	settings := l.settings[key]
+	return !settings.Paused && settings.Push == push
 }
 
 // Filter says which lanes a claim may take from.
@@ -254,7 +262,7 @@ func (l *Lanes) Serving(f *Filter, turn uint64, most int) (serving []queue.LaneI
 		lanes := lists[(turn+uint64(i))%uint64(len(lists))]
 		for j := range lanes {
 			lane := lanes[(turn*uint64(most)+uint64(j))%uint64(len(lanes))] //nolint:gosec // never negative
-			key := queue.QueueKey{Tenant: lane.Tenant, Name: lane.Queue}
+			key := lane.InQueue()
 			settings := l.settings[key]
 			if settings.Paused || settings.Push != f.Push || !f.serves(lane) || room != nil && room.Of(key) <= 0 {
 				continue

@@ -53,7 +53,7 @@ func (l *Lanes) find(ask *queue.LaneAsk) (made queue.MadeLane, found bool) {
 		return made, true
 	}
 	bounds := []queue.LaneBound{queue.TenantLanes, queue.UsersLanes, queue.UserLanes}
-	if _, there := l.settings[queue.QueueKey{Tenant: ask.Tenant, Name: ask.Queue}]; !there {
+	if _, there := l.settings[ask.InQueue()]; !there {
 		bounds = append(bounds, queue.TenantQueues, queue.UsersQueues, queue.UserQueues)
 	}
 	for _, bound := range bounds {

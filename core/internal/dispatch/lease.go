@@ -183,7 +183,7 @@ func lockedTenants(lanes []queue.ClaimLane) []tenant.ID {
 func (d *Dispatcher) underCaps(claim *queue.ClaimLane, lane queue.Lane, settings queue.QueueSettings) {
 	claim.Caps = d.runningCaps(lane, settings)
 	if settings.RatePerSecond != nil {
-		claim.Rate = &queue.Rate{QueueKey: queue.QueueKey{Tenant: lane.Tenant, Name: lane.Queue}, PerSecond: *settings.RatePerSecond}
+		claim.Rate = &queue.Rate{QueueKey: lane.InQueue(), PerSecond: *settings.RatePerSecond}
 	}
 	if lane.User == "" && d.limits.mayCapUsers(lane.Tenant) {
 		claim.Strayed = func(user string) bool { return d.limits.For(lane.Tenant, user).UserMaxRunning != nil }

@@ -54,7 +54,7 @@ type belief struct {
 // line is what a claim was planned with.
 type line struct {
 	queue.Line
-	queue          queue.QueueKey
+	lane           queue.Lane
 	heard, lowered uint64
 }
 
@@ -122,7 +122,7 @@ func (l *lines) place(known *laneLines, lane queue.Lane) {
 	known.lane, known.placed = lane, true
 	for priority := range int16(len(known.by)) {
 		if known.by[priority].ready {
-			l.waiting.add(lane, priority)
+			l.waiting.add(known, priority)
 		}
 	}
 }
@@ -136,9 +136,9 @@ func (l *lines) believe(known *laneLines, priority int16, ready bool) {
 	switch {
 	case !known.placed:
 	case ready:
-		l.waiting.add(known.lane, priority)
+		l.waiting.add(known, priority)
 	default:
-		l.waiting.remove(known.lane, priority)
+		l.waiting.remove(known, priority)
 	}
 }
 

@@ -32,22 +32,24 @@ type plan struct {
 // plan makes a claim of n jobs from about so many lines of the lanes that the filter lets
 // through, but for those of some tenants. It has no lanes where no job is thought to wait.
 func (d *Dispatcher) plan(dealer *fair, filter *Filter, n, lines int, skip map[tenant.ID]bool) plan {
-	made := plan{lines: map[lineKey]line{}, weights: map[tenant.ID]int{}}
 	if skip[tenant.Platform] && d.maxRunning != nil {
-		return made
+		return plan{}
 	}
 	turn := d.turn.Add(1)
 	queues := d.wanting(filter, skip)
+	made := plan{lines: make(map[lineKey]line, lines), weights: make(map[tenant.ID]int, len(queues.order))}
 	wants := make([]want, 0, len(queues.order))
 	for _, owner := range queues.order {
 		made.weights[owner] = d.limits.weight(owner)
 		wants = append(wants, want{owner, made.weights[owner]})
 	}
-	used := map[queue.LaneID]bool{}
+	used := make(map[queue.LaneID]bool, lines)
 	var room Room
 	if filter.Room != nil {
 		room = filter.Room()
 	}
+	var like queue.ClaimLane
+	var liked *line
 	for _, portion := range dealer.deal(wants, n) {
 		found := d.ofKnownLanes(d.lines.readyIn(queues.of[portion.tenant], filter, turn, lines))
 		for _, share := range shares(found, portion.most, room, turn) {
@@ -55,10 +57,16 @@ func (d *Dispatcher) plan(dealer *fair, filter *Filter, n, lines int, skip map[t
 			for _, l := range share.lines {
 				made.lines[lineKey{l.Lane, l.Priority}] = l
 				queued.Lines = append(queued.Lines, l.Line)
-				if !used[l.Lane] {
-					used[l.Lane] = true
-					made.claim.Lanes = append(made.claim.Lanes, d.claimLane(l))
+				if used[l.Lane] {
+					continue
 				}
+				used[l.Lane] = true
+				// Lanes of a queue that differ in their tags come under the same limits.
+				if liked == nil || liked.lane.InQueue() != l.lane.InQueue() || liked.lane.User != l.lane.User {
+					like, liked = d.claimLane(l.lane), &l
+				}
+				like.ID = l.Lane
+				made.claim.Lanes = append(made.claim.Lanes, like)
 			}
 			made.claim.Shares = append(made.claim.Shares, queued)
 		}
@@ -84,15 +92,13 @@ func (d *Dispatcher) ofKnownLanes(found []line) []line {
 	return found
 }
 
-// claimLane is a line's lane with all that a claim must know of it.
-func (d *Dispatcher) claimLane(l line) queue.ClaimLane {
-	settings := d.lanes.Settings(l.queue.Tenant, l.queue.Name)
+// claimLane is a lane with all that a claim must know of it.
+func (d *Dispatcher) claimLane(lane queue.Lane) queue.ClaimLane {
+	settings := d.lanes.Settings(lane.Tenant, lane.Queue)
 	made := queue.ClaimLane{
-		ID: l.Lane, Tenant: l.queue.Tenant, VisibilityTimeout: null.Or(settings.VisibilityTimeout, api.DefaultVisibilityTimeout),
+		ID: lane.ID, Tenant: lane.Tenant, VisibilityTimeout: null.Or(settings.VisibilityTimeout, api.DefaultVisibilityTimeout),
 	}
-	if lane, known := d.lanes.ByID(l.Lane); known {
-		d.underCaps(&made, lane, settings)
-	}
+	d.underCaps(&made, lane, settings)
 	return made
 }
 
@@ -111,11 +117,7 @@ func (d *Dispatcher) wanting(filter *Filter, skip map[tenant.ID]bool) wantingQue
 		room = filter.Room()
 	}
 	add := func(key queue.QueueKey) {
-		settings := d.lanes.Settings(key.Tenant, key.Name)
-		if skip[key.Tenant] || settings.Paused || settings.Push != filter.Push || room != nil && room.Of(key) <= 0 {
-			return
-		}
-		if !d.lines.waitsIn(key, filter) {
+		if skip[key.Tenant] || !d.lanes.open(key, filter.Push) || room != nil && room.Of(key) <= 0 {
 			return
 		}
 		if found.of[key.Tenant] == nil {
@@ -125,27 +127,32 @@ func (d *Dispatcher) wanting(filter *Filter, skip map[tenant.ID]bool) wantingQue
 	}
 	if filter.Owner != tenant.Platform && !filter.Push {
 		for _, name := range unique(filter.Queues) {
-			add(queue.QueueKey{Tenant: filter.Owner, Name: name})
+			if key := (queue.QueueKey{Tenant: filter.Owner, Name: name}); d.lines.waitsIn(key, filter) {
+				add(key)
+			}
 		}
 		return found
 	}
 	// Each look begins somewhere else, so that all of very many have their turn.
 	round := func(window func(from uint64, n int) (some []queue.QueueKey, all int)) {
 		begin := rand.Uint64() >> 1 //nolint:gosec // spreads, guards nothing
-		for seen, all := 0, 1; seen < all && len(found.order) < tenantsPerClaim; seen += tenantsPerClaim {
+		for seen, all := 0, tenantsPerClaim; seen < all && len(found.order) < tenantsPerClaim; seen += tenantsPerClaim {
 			var some []queue.QueueKey
-			some, all = window(begin+uint64(seen), tenantsPerClaim)
-			for _, key := range some[:min(len(some), max(all-seen, 0))] {
+			some, all = window(begin+uint64(seen), min(all-seen, tenantsPerClaim))
+			for _, key := range some {
 				add(key)
 			}
 		}
 	}
 	if filter.Push {
-		round(d.lanes.pushQueues)
+		round(func(from uint64, n int) ([]queue.QueueKey, int) {
+			some, all := d.lanes.pushQueues(from, n)
+			return slices.DeleteFunc(some, func(key queue.QueueKey) bool { return !d.lines.waitsIn(key, filter) }), all
+		})
 		return found
 	}
 	for _, name := range unique(filter.Queues) {
-		round(func(from uint64, n int) ([]queue.QueueKey, int) { return d.lines.queuesOf(name, from, n) })
+		round(func(from uint64, n int) ([]queue.QueueKey, int) { return d.lines.queuesOf(name, filter, from, n) })
 	}
 	return found
 }
@@ -184,10 +191,11 @@ func shares(found []line, most int, room Room, turn uint64) []share {
 	byQueue := map[queue.QueueKey][]line{}
 	var keys []queue.QueueKey
 	for _, one := range found {
-		if byQueue[one.queue] == nil {
-			keys = append(keys, one.queue)
+		key := one.lane.InQueue()
+		if byQueue[key] == nil {
+			keys = append(keys, key)
 		}
-		byQueue[one.queue] = append(byQueue[one.queue], one)
+		byQueue[key] = append(byQueue[key], one)
 	}
 	start := int(turn % uint64(len(keys))) //nolint:gosec // below len
 	var made []share

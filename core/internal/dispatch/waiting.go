@@ -10,41 +10,56 @@ import (
 // It is guarded by the lock of lines.
 type waiting struct {
 	queues map[queue.QueueKey]*waitingQueue
-	names  map[string]*ring[queue.QueueKey]
+	names  map[string]*ring[*waitingQueue]
 }
 
 type waitingQueue struct {
-	by    [api.MaxPriority + 1]ring[queue.LaneID]
+	key   queue.QueueKey
+	by    [api.MaxPriority + 1]ring[*laneLines]
 	lines int
 }
 
-func (w *waiting) add(lane queue.Lane, priority int16) {
-	key := queue.QueueKey{Tenant: lane.Tenant, Name: lane.Queue}
+func (w *waiting) add(lane *laneLines, priority int16) {
+	key := lane.lane.InQueue()
 	if w.queues == nil {
-		w.queues, w.names = map[queue.QueueKey]*waitingQueue{}, map[string]*ring[queue.QueueKey]{}
+		w.queues, w.names = map[queue.QueueKey]*waitingQueue{}, map[string]*ring[*waitingQueue]{}
 	}
-	if w.queues[key] == nil {
-		w.queues[key] = &waitingQueue{}
+	one := w.queues[key]
+	if one == nil {
+		one = &waitingQueue{key: key}
+		w.queues[key] = one
 		if w.names[key.Name] == nil {
-			w.names[key.Name] = &ring[queue.QueueKey]{}
+			w.names[key.Name] = &ring[*waitingQueue]{}
 		}
-		w.names[key.Name].add(key)
+		w.names[key.Name].add(one)
 	}
-	w.queues[key].by[priority].add(lane.ID)
-	w.queues[key].lines++
+	one.by[priority].add(lane)
+	one.lines++
 }
 
-func (w *waiting) remove(lane queue.Lane, priority int16) {
-	key := queue.QueueKey{Tenant: lane.Tenant, Name: lane.Queue}
+func (w *waiting) remove(lane *laneLines, priority int16) {
+	key := lane.lane.InQueue()
 	one := w.queues[key]
-	one.by[priority].remove(lane.ID)
+	one.by[priority].remove(lane)
 	if one.lines--; one.lines > 0 {
 		return
 	}
 	delete(w.queues, key)
-	if w.names[key.Name].remove(key); len(w.names[key.Name].items) == 0 {
+	if w.names[key.Name].remove(one); len(w.names[key.Name].items) == 0 {
 		delete(w.names, key.Name)
 	}
+}
+
+// serves says whether a line waits here of a lane that the filter serves.
+func (w *waitingQueue) serves(filter *Filter) bool {
+	for priority := range w.by {
+		for _, lane := range w.by[priority].items {
+			if filter.serves(lane.lane) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // ring is a set that is gone round from any place on.
@@ -79,16 +94,22 @@ func (r *ring[T]) from(turn uint64, n int) []T {
 	return some
 }
 
-// queuesOf gives up to n queues of a name, of any tenants, in which jobs are thought to
-// wait, from a turn on; all is how many there are.
-func (l *lines) queuesOf(name string, turn uint64, n int) (some []queue.QueueKey, all int) {
+// queuesOf looks at up to n queues of a name, of any tenants, in which jobs are thought to
+// wait, from a turn on, and gives those with a lane that the filter serves; all is how many
+// queues there are.
+func (l *lines) queuesOf(name string, filter *Filter, turn uint64, n int) (some []queue.QueueKey, all int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	of := l.waiting.names[name]
 	if of == nil {
 		return nil, 0
 	}
-	return of.from(turn, n), len(of.items)
+	for _, one := range of.from(turn, n) {
+		if one.serves(filter) {
+			some = append(some, one.key)
+		}
+	}
+	return some, len(of.items)
 }
 
 // readyIn gives up to most lines of queues in which jobs are thought to wait, of lanes that
@@ -105,12 +126,12 @@ func (l *lines) readyIn(keys []queue.QueueKey, filter *Filter, turn uint64, most
 			}
 			lanes := of.by[priority].items
 			for j := range lanes {
-				known := l.lanes[lanes[(turn+uint64(j))%uint64(len(lanes))]]
+				known := lanes[(turn+uint64(j))%uint64(len(lanes))]
 				if !filter.serves(known.lane) {
 					continue
 				}
 				b := &known.by[priority]
-				found = append(found, line{queue.Line{Lane: known.lane.ID, Priority: priority, After: b.after}, key, b.heard, b.lowered})
+				found = append(found, line{queue.Line{Lane: known.lane.ID, Priority: priority, After: b.after}, known.lane, b.heard, b.lowered})
 				if len(found) == most {
 					return found
 				}
@@ -125,15 +146,5 @@ func (l *lines) waitsIn(key queue.QueueKey, filter *Filter) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	of := l.waiting.queues[key]
-	if of == nil {
-		return false
-	}
-	for priority := range of.by {
-		for _, lane := range of.by[priority].items {
-			if filter.serves(l.lanes[lane].lane) {
-				return true
-			}
-		}
-	}
-	return false
+	return of != nil && of.serves(filter)
 }

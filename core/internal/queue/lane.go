@@ -34,6 +34,9 @@ func (k LaneKey) Of(user string) LaneKey {
 	return k
 }
 
+// InQueue names the lane's queue.
+func (k LaneKey) InQueue() QueueKey { return QueueKey{Tenant: k.Tenant, Name: k.Queue} }
+
 // NewLaneKey makes a key; the order and repetition of tags do not matter.
 func NewLaneKey(id tenant.ID, queue string, tags []string) LaneKey {
 	sorted := slices.Compact(slices.Sorted(slices.Values(tags)))
