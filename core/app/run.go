@@ -266,10 +266,7 @@ func openMigrated(ctx context.Context, options queue.Options) (*queue.Store, err
 }
 
 func (cfg Config) storeOptions() queue.Options {
-	return queue.Options{
-		URL: cfg.DatabaseURL.Reveal(), MaxConns: cfg.DatabaseConns, PoolWait: cfg.DatabaseWait, AllowUnsafe: cfg.AllowLossy,
-		Retention: queue.Retention{Finished: days(cfg.RetainFinished), DeadLetters: days(cfg.RetainDead), Audit: days(cfg.RetainAudit)},
-	}
+	return queue.Options{Connection: queue.Connection{URL: cfg.DatabaseURL.Reveal(), MaxConns: cfg.DatabaseConns, PoolWait: cfg.DatabaseWait, AllowUnsafe: cfg.AllowLossy}, Retention: queue.Retention{Finished: days(cfg.RetainFinished), DeadLetters: days(cfg.RetainDead), Audit: days(cfg.RetainAudit)}}
 }
 
 func (cfg Config) verifier() identity.Verifier {

@@ -18,7 +18,7 @@ import (
 func TestEachAttemptHasALine(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	store, err := queue.Open(t.Context(), queue.Options{URL: f.url, MaxConns: 4, PoolWait: 5 * time.Second, Attempts: true})
+	store, err := queue.Open(t.Context(), queue.Options{Connection: queue.Connection{URL: f.url, MaxConns: 4, PoolWait: 5 * time.Second}, Attempts: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,7 @@ func tracedFixture(t *testing.T) (*fixture, *tracetest.SpanRecorder) {
 	f := newFixture(t)
 	recorder := tracetest.NewSpanRecorder()
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(recorder))
-	store, err := queue.Open(t.Context(), queue.Options{URL: f.url, MaxConns: 4, PoolWait: 5 * time.Second, Tracing: provider})
+	store, err := queue.Open(t.Context(), queue.Options{Connection: queue.Connection{URL: f.url, MaxConns: 4, PoolWait: 5 * time.Second, Tracing: provider}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,7 +31,7 @@ func TestRegisteringWalksTheRunningJobsOnceForAll(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	seen := &scans{}
-	store, err := queue.Open(t.Context(), queue.Options{URL: f.url, MaxConns: 4, PoolWait: time.Minute, Tracer: seen})
+	store, err := queue.Open(t.Context(), queue.Options{Connection: queue.Connection{URL: f.url, MaxConns: 4, PoolWait: time.Minute, Tracer: seen}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -137,7 +137,7 @@ WHERE tenant_id = @tenant_id AND counter = @counter AND name = @name AND NOT set
 // jobs it adopted, and whether the walk goes on.
 func (s *Store) Adopt(ctx context.Context, key CountKey) (adopted int64, more bool, err error) {
 	place := pgx.StrictNamedArgs{"tenant_id": key.Tenant, "counter": int16(key.Counter), "name": key.Name}
-	found, err := query(ctx, s, pgx.RowTo[uuid.UUID], beginWalkSQL, place)
+	found, err := query(ctx, s.DB, pgx.RowTo[uuid.UUID], beginWalkSQL, place)
 	if err != nil || len(found) == 0 { // settled, or no cap any more
 		return 0, false, err
 	}
@@ -146,7 +146,7 @@ func (s *Store) Adopt(ctx context.Context, key CountKey) (adopted int64, more bo
 	if ordered {
 		args["after"] = found[0]
 	}
-	jobs, err := query(ctx, s, pgx.RowToStructByName[walkedJob], sql, args)
+	jobs, err := query(ctx, s.DB, pgx.RowToStructByName[walkedJob], sql, args)
 	if err != nil {
 		return 0, false, fmt.Errorf("queue: adopt: %w", nothingChanged(err))
 	}
@@ -217,7 +217,7 @@ func scanKey(row pgx.CollectableRow) (CountKey, error) {
 // DueCounts gives counts, of any tenants, into which jobs may have to be adopted, and
 // keeps them for this caller for half a minute.
 func (s *Store) DueCounts(ctx context.Context, most int) ([]CountKey, error) {
-	keys, err := query(ctx, s, scanKey, dueCountsSQL, pgx.StrictNamedArgs{"most": most})
+	keys, err := query(ctx, s.DB, scanKey, dueCountsSQL, pgx.StrictNamedArgs{"most": most})
 	if err != nil {
 		return nil, fmt.Errorf("queue: due counts: %w", nothingChanged(err))
 	}

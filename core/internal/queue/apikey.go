@@ -101,7 +101,7 @@ type keyRow struct {
 // LookupKey gives what the gateway needs to check a key of any tenant.
 func (s *Store) LookupKey(ctx context.Context, keyID string) (api.HopKey, error) {
 	ctx = withClass(ctx, classOutcomes)
-	rows, err := query(ctx, s, pgx.RowToStructByName[keyRow], lookupKeySQL, pgx.StrictNamedArgs{"key_id": keyID})
+	rows, err := query(ctx, s.DB, pgx.RowToStructByName[keyRow], lookupKeySQL, pgx.StrictNamedArgs{"key_id": keyID})
 	if err != nil {
 		return api.HopKey{}, fmt.Errorf("queue: key: %w", nothingChanged(err))
 	}
@@ -144,7 +144,7 @@ func (s *Store) ListKeys(ctx context.Context, owner tenant.ID, after string, siz
 		key.Tenant, key.ExpiresAt = null.Text(tenantID.String()), api.AtOrNil(expires)
 		return key, err
 	}
-	keys, err := query(ctx, s, scan, listKeysSQL, pgx.StrictNamedArgs{"tenant_id": owner, "after": after, "size": size})
+	keys, err := query(ctx, s.DB, scan, listKeysSQL, pgx.StrictNamedArgs{"tenant_id": owner, "after": after, "size": size})
 	if err != nil {
 		return nil, fmt.Errorf("queue: list keys: %w", nothingChanged(err))
 	}

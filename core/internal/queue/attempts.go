@@ -52,7 +52,7 @@ func (s *Store) Attempts(ctx context.Context, owner tenant.ID, user string, id u
 	if err != nil {
 		return nil, err
 	}
-	rows, err := query(ctx, s, pgx.RowToStructByName[attemptRow], attemptsSQL, pgx.StrictNamedArgs{
+	rows, err := query(ctx, s.DB, pgx.RowToStructByName[attemptRow], attemptsSQL, pgx.StrictNamedArgs{
 		"id": id, "since": Since(id), "tenant_id": owner, "after": after, "size": size,
 	})
 	if err != nil {

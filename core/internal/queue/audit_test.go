@@ -15,7 +15,7 @@ import (
 // they were done.
 func (f *fixture) entries(filter api.AuditFilter) (all []api.AuditEntry, actions []string) {
 	f.Helper()
-	page, err := f.store.Audit(f.Context(), nil, filter, api.MaxPageSize, "")
+	page, err := f.Store.Audit(f.Context(), nil, filter, api.MaxPageSize, "")
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -35,34 +35,34 @@ func (f *fixture) do(ctx context.Context) {
 		}
 	}
 	ids := f.deadIDs()
-	must(f.store.Redrive(ctx, f.tenant, "", ids[:1], nil)[0].Err)
-	_, err := f.store.Discard(ctx, f.tenant, "", ids[1:3])
+	must(f.Store.Redrive(ctx, f.Tenant, "", ids[:1], nil)[0].Err)
+	_, err := f.Store.Discard(ctx, f.Tenant, "", ids[1:3])
 	must(err)
-	made, err := f.store.CreateRedrive(ctx, f.tenant, "", queue.NewRedrive{ID: uuid.Must(uuid.NewV7()), Action: api.ActionRedrive})
+	made, err := f.Store.CreateRedrive(ctx, f.Tenant, "", queue.NewRedrive{ID: uuid.Must(uuid.NewV7()), Action: api.ActionRedrive})
 	must(err)
-	_, err = f.store.CancelRedrive(ctx, f.tenant, "", uuid.MustParse(made.ID))
+	_, err = f.Store.CancelRedrive(ctx, f.Tenant, "", uuid.MustParse(made.ID))
 	must(err)
 	most := int64(7)
-	must(f.store.PutQueue(ctx, f.tenant, "q", api.QueueRequest{MaxActive: &most}))
-	must(f.store.PauseQueue(ctx, f.tenant, "q", true))
-	must(f.store.PauseQueue(ctx, f.tenant, "q", false))
-	_, err = f.store.CreateTenant(ctx, uuid.Must(uuid.NewV7()), api.TenantRequest{Name: "another"})
+	must(f.Store.PutQueue(ctx, f.Tenant, "q", api.QueueRequest{MaxActive: &most}))
+	must(f.Store.PauseQueue(ctx, f.Tenant, "q", true))
+	must(f.Store.PauseQueue(ctx, f.Tenant, "q", false))
+	_, err = f.Store.CreateTenant(ctx, uuid.Must(uuid.NewV7()), api.TenantRequest{Name: "another"})
 	must(err)
 	weight := 3
-	_, err = f.store.PatchTenant(ctx, f.tenant, api.TenantPatch{Weight: &weight})
+	_, err = f.Store.PatchTenant(ctx, f.Tenant, api.TenantPatch{Weight: &weight})
 	must(err)
-	_, err = f.store.CreateKey(ctx, api.HopKeyCreateRequest{
-		KeyID: "k1", Kind: "tenant", Tenant: f.tenant.String(), Scopes: []string{"read"}, SecretHMAC: []byte(strings.Repeat("\x42", 32)),
+	_, err = f.Store.CreateKey(ctx, api.HopKeyCreateRequest{
+		KeyID: "k1", Kind: "tenant", Tenant: f.Tenant.String(), Scopes: []string{"read"}, SecretHMAC: []byte(strings.Repeat("\x42", 32)),
 	})
 	must(err)
-	must(f.store.RevokeKey(ctx, "k1"))
-	_, err = f.store.PutPlan(ctx, "p", api.PlanRequest{})
+	must(f.Store.RevokeKey(ctx, "k1"))
+	_, err = f.Store.PutPlan(ctx, "p", api.PlanRequest{})
 	must(err)
 }
 
 func (f *fixture) deadIDs() (ids []uuid.UUID) {
 	f.Helper()
-	page, err := f.store.DeadLetters(f.Context(), f.tenant, "", api.DeadLetterFilter{}, 50, "")
+	page, err := f.Store.DeadLetters(f.Context(), f.Tenant, "", api.DeadLetterFilter{}, 50, "")
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func TestEveryActionIsAudited(t *testing.T) {
 		}
 	}
 	// A tenant sees its own: neither the other tenant's birth nor the plan.
-	own, err := f.store.Audit(t.Context(), &f.tenant, api.AuditFilter{}, 50, "")
+	own, err := f.Store.Audit(t.Context(), &f.Tenant, api.AuditFilter{}, 50, "")
 	if err != nil || len(own.Items) != len(all)-2 {
 		t.Errorf("%d of its own, %v", len(own.Items), err)
 	}
@@ -115,13 +115,13 @@ func TestAuditGoesPageByPage(t *testing.T) {
 	f := newFixture(t)
 	ctx := queue.WithActor(t.Context(), queue.Actor{Kind: "operator"})
 	for range 7 {
-		if err := f.store.PauseQueue(ctx, f.tenant, "q", true); err != nil {
+		if err := f.Store.PauseQueue(ctx, f.Tenant, "q", true); err != nil {
 			t.Fatal(err)
 		}
 	}
 	seen, token := map[string]bool{}, ""
 	for pages := 1; ; pages++ {
-		page, err := f.store.Audit(t.Context(), &f.tenant, api.AuditFilter{}, 3, token)
+		page, err := f.Store.Audit(t.Context(), &f.Tenant, api.AuditFilter{}, 3, token)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -146,30 +146,30 @@ func TestAuditIsPartOfTheAction(t *testing.T) {
 	f.bury(5, grave{})
 	ctx := queue.WithActor(t.Context(), queue.Actor{Kind: "tenant"})
 	unknown := []uuid.UUID{uuid.New()}
-	_ = f.store.Redrive(ctx, f.tenant, "", unknown, nil)
-	if _, err := f.store.Discard(ctx, f.tenant, "", unknown); err != nil {
+	_ = f.Store.Redrive(ctx, f.Tenant, "", unknown, nil)
+	if _, err := f.Store.Discard(ctx, f.Tenant, "", unknown); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.store.CancelRedrive(ctx, f.tenant, "", unknown[0]); err == nil {
+	if _, err := f.Store.CancelRedrive(ctx, f.Tenant, "", unknown[0]); err == nil {
 		t.Error("cancelled what is not there")
 	}
-	_ = f.store.RevokeKey(ctx, "nobody's")
+	_ = f.Store.RevokeKey(ctx, "nobody's")
 	f.do(t.Context())
-	if n := f.count("audit_log"); n != 0 {
+	if n := f.Count("audit_log"); n != 0 {
 		t.Errorf("%d entries of nothing", n)
 	}
-	f.exec(`ALTER TABLE audit_log ADD CONSTRAINT none CHECK (false)`)
+	f.Exec(`ALTER TABLE audit_log ADD CONSTRAINT none CHECK (false)`)
 	ids := f.deadIDs()
-	if err := f.store.Redrive(ctx, f.tenant, "", ids[:1], nil)[0].Err; err == nil {
+	if err := f.Store.Redrive(ctx, f.Tenant, "", ids[:1], nil)[0].Err; err == nil {
 		t.Error("redriven without a note")
 	}
-	if _, err := f.store.Discard(ctx, f.tenant, "", ids); err == nil {
+	if _, err := f.Store.Discard(ctx, f.Tenant, "", ids); err == nil {
 		t.Error("discarded without a note")
 	}
-	if err := f.store.PauseQueue(ctx, f.tenant, "q", true); err == nil {
+	if err := f.Store.PauseQueue(ctx, f.Tenant, "q", true); err == nil {
 		t.Error("paused without a note")
 	}
-	if n := f.count("dead_letters"); n != len(ids) || f.count("queues WHERE paused") != 0 {
+	if n := f.Count("dead_letters"); n != len(ids) || f.Count("queues WHERE paused") != 0 {
 		t.Errorf("%d of %d dead letters are left", n, len(ids))
 	}
 }

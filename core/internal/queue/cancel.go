@@ -63,7 +63,7 @@ func (s *Store) Cancel(ctx context.Context, owner tenant.ID, user string, id uui
 			sql string
 			did Cancelling
 		}{{cancelWaitingSQL, CancelEnded}, {requestCancelSQL, CancelAsked}} {
-			rows, err := query(ctx, s, pgx.RowToAddrOfStructByName[jobRow], step.sql, args)
+			rows, err := query(ctx, s.DB, pgx.RowToAddrOfStructByName[jobRow], step.sql, args)
 			if err != nil {
 				return api.JobSummary{}, "", fmt.Errorf("queue: cancel: %w", err)
 			}

@@ -30,8 +30,8 @@ func TestCapOverBacklog(t *testing.T) {
 
 func (f *fixture) fill(n int, user string) {
 	f.Helper()
-	f.exec(`INSERT INTO jobs (id, tenant_id, lane_id, queue, type, user_id, state, priority, payload, tags, metadata, max_attempts, retry_base_ms, retry_cap_ms, retry_jitter, created_at, run_at, ready_at)
-SELECT gen_random_uuid(), $1, $2, 'default', 't', NULLIF($4,''), 'queued', 5, 'null', '{}', '{}', 3, 1, 1, 0, now(), now(), now() FROM generate_series(1, $3)`, f.tenant, f.lane.ID, n, user)
+	f.Exec(`INSERT INTO jobs (id, tenant_id, lane_id, queue, type, user_id, state, priority, payload, tags, metadata, max_attempts, retry_base_ms, retry_cap_ms, retry_jitter, created_at, run_at, ready_at)
+SELECT gen_random_uuid(), $1, $2, 'default', 't', NULLIF($4,''), 'queued', 5, 'null', '{}', '{}', 3, 1, 1, 0, now(), now(), now() FROM generate_series(1, $3)`, f.Tenant, f.Lane.ID, n, user)
 }
 
 // what tally.mayFill goes by: no row is smaller, the smallest that a submit can make included.
@@ -39,8 +39,8 @@ func TestSmallestJob(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.fill(1, "")
-	f.submit(f.job(func(j *queue.NewJob) { j.Type, j.Payload, j.Metadata = "t", []byte("1"), []byte("{}") }))
-	f.exec(`UPDATE jobs SET queue = 'q'`)
+	f.Submit(f.Job(func(j *queue.NewJob) { j.Type, j.Payload, j.Metadata = "t", []byte("1"), []byte("{}") }))
+	f.Exec(`UPDATE jobs SET queue = 'q'`)
 	if least := f.countOf(`SELECT min(pg_column_size(jobs.*)) FROM jobs`); least < queue.SmallestJob {
 		t.Errorf("a job of %d bytes", least)
 	}
@@ -50,16 +50,16 @@ func TestSmallestJob(t *testing.T) {
 func TestLockedAtAdoption(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.submit(f.jobs(10)...)
-	f.claim(3, time.Minute)
-	hb := queuetest.Connect(t, f.url) // a heartbeat's UPDATE that has not committed yet
+	f.Submit(f.jobs(10)...)
+	f.Claim(3, time.Minute)
+	hb := queuetest.Connect(t, f.URL) // a heartbeat's UPDATE that has not committed yet
 	tx, _ := hb.Begin(t.Context())
 	if _, err := tx.Exec(t.Context(), `UPDATE jobs SET lease_expires_at = lease_expires_at + interval '1 s' WHERE state = 'running'`); err != nil {
 		t.Fatal(err)
 	}
-	taken, err := f.store.Claim(t.Context(), queue.Claim{
-		Lanes:   []queue.ClaimLane{{ID: f.lane.ID, Tenant: f.tenant, VisibilityTimeout: time.Minute, Caps: []queue.Cap{f.runningCap(3)}}},
-		Workers: []queue.ClaimWorker{{ID: "w", Max: 5}}, Owner: f.tenant, LeaseID: uuid.New(),
+	taken, err := f.Store.Claim(t.Context(), queue.Claim{
+		Lanes:   []queue.ClaimLane{{ID: f.Lane.ID, Tenant: f.Tenant, VisibilityTimeout: time.Minute, Caps: []queue.Cap{f.runningCap(3)}}},
+		Workers: []queue.ClaimWorker{{ID: "w", Max: 5}}, Owner: f.Tenant, LeaseID: uuid.New(),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -75,19 +75,19 @@ func TestLockedAtAdoption(t *testing.T) {
 func TestSettledTooEarly(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.submit(f.job(under(f.activeCap(3)))) // the count is kept
-	f.submit(f.job())                      // by a core that had not heard
-	f.exec(`UPDATE usage_counts SET opened_at = opened_at - interval '2 minutes'`)
-	hb := queuetest.Connect(t, f.url)
+	f.Submit(f.Job(under(f.activeCap(3)))) // the count is kept
+	f.Submit(f.Job())                      // by a core that had not heard
+	f.Exec(`UPDATE usage_counts SET opened_at = opened_at - interval '2 minutes'`)
+	hb := queuetest.Connect(t, f.URL)
 	tx, _ := hb.Begin(t.Context())
 	if _, err := tx.Exec(t.Context(), `SELECT FROM jobs WHERE counted = 0 FOR UPDATE`); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := f.store.Adopt(t.Context(), f.activeCap(0).CountKey); err != nil {
+	if _, _, err := f.Store.Adopt(t.Context(), f.activeCap(0).CountKey); err != nil {
 		t.Fatal(err)
 	}
 	_ = tx.Rollback(t.Context())
-	kept, _ := f.store.KeptCounts(t.Context(), queue.CountKey{}, 10)
+	kept, _ := f.Store.KeptCounts(t.Context(), queue.CountKey{}, 10)
 	t.Logf("kept: %+v", kept)
 	f.noDrift()
 }
@@ -98,11 +98,11 @@ func TestBadJobTakesNeighboursSlot(t *testing.T) {
 	f := newFixture(t)
 	limits := under(f.activeCap(1))
 	past := time.Now().Add(-time.Hour)
-	late := f.job(limits, func(j *queue.NewJob) { j.Deadline = &past })
-	good := f.job(limits)
-	answers := f.trySubmit(
-		queue.Submission{Tenant: f.tenant, Jobs: []queue.NewJob{late}},
-		queue.Submission{Tenant: f.tenant, Jobs: []queue.NewJob{good}})
+	late := f.Job(limits, func(j *queue.NewJob) { j.Deadline = &past })
+	good := f.Job(limits)
+	answers := f.TrySubmit(
+		queue.Submission{Tenant: f.Tenant, Jobs: []queue.NewJob{late}},
+		queue.Submission{Tenant: f.Tenant, Jobs: []queue.NewJob{good}})
 	t.Logf("late: %v; good: %v; live %d", answers[0].Problem, answers[1].Problem, f.live())
 	if answers[1].Problem != nil {
 		t.Errorf("the good job was refused: %v, with %d jobs live", answers[1].Problem.Code, f.live())
@@ -116,14 +116,14 @@ func TestAllRefusedBatchTwin(t *testing.T) {
 	limits := under(f.activeCap(0))
 	keyed := func(body byte, jobs ...queue.NewJob) queue.Submission {
 		return queue.Submission{
-			Tenant: f.tenant, Jobs: jobs, Batch: true,
+			Tenant: f.Tenant, Jobs: jobs, Batch: true,
 			Idempotency: &queue.Idempotency{Operation: "o", Key: "k", Fingerprint: [32]byte{body}},
 		}
 	}
-	answers := f.trySubmit(keyed(1, f.jobs(2, limits)...), keyed(2, f.job()), keyed(1, f.jobs(2, limits)...))
+	answers := f.TrySubmit(keyed(1, f.jobs(2, limits)...), keyed(2, f.Job()), keyed(1, f.jobs(2, limits)...))
 	t.Logf("same body: replayed=%v status=%d", answers[2].Replayed, answers[2].Status)
 	if answers[1].Problem != nil {
-		t.Errorf("told %v; keys stored: %d", answers[1].Problem.Code, f.count("idempotency_keys"))
+		t.Errorf("told %v; keys stored: %d", answers[1].Problem.Code, f.Count("idempotency_keys"))
 	}
 	if answers[2].Replayed {
 		t.Errorf("a replay of what is not remembered")
@@ -135,23 +135,23 @@ func TestDeadlockRedriveSubmit(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	const n = 400
-	stranger := f.newTenant()
-	strangersLane := f.newLane(stranger, "default")
+	stranger := f.NewTenant()
+	strangersLane := f.NewLane(stranger, "default")
 	for round := range 5 {
 		jobs := make([]queue.NewJob, n)
 		for i := range jobs { // ids go up, keys go down
 			key := fmt.Sprintf("r%d-%05d", round, n-i)
-			jobs[i] = f.job(func(j *queue.NewJob) { j.DedupeKey = &key })
+			jobs[i] = f.Job(func(j *queue.NewJob) { j.DedupeKey = &key })
 		}
-		ids := f.submit(jobs...)
+		ids := f.Submit(jobs...)
 		var endings []queue.Ending
-		for _, c := range f.claim(n, time.Minute) {
+		for _, c := range f.Claim(n, time.Minute) {
 			endings = append(endings, queue.Ending{Lease: c.Lease(), Kind: api.KindFail, Permanent: true})
 		}
-		f.store.End(t.Context(), endings)
+		f.Store.End(t.Context(), endings)
 		var group sync.WaitGroup
 		group.Go(func() {
-			for _, r := range f.store.Redrive(t.Context(), f.tenant, "", ids, nil)[:1] {
+			for _, r := range f.Store.Redrive(t.Context(), f.Tenant, "", ids, nil)[:1] {
 				if r.Err != nil {
 					t.Logf("redrive: %v", r.Err)
 				}
@@ -161,15 +161,15 @@ func TestDeadlockRedriveSubmit(t *testing.T) {
 			var subs []queue.Submission
 			for i := range jobs {
 				key := *jobs[i].DedupeKey
-				subs = append(subs, queue.Submission{Tenant: f.tenant, Jobs: []queue.NewJob{f.job(func(j *queue.NewJob) { j.DedupeKey = &key })}})
+				subs = append(subs, queue.Submission{Tenant: f.Tenant, Jobs: []queue.NewJob{f.Job(func(j *queue.NewJob) { j.DedupeKey = &key })}})
 			}
-			subs = append(subs, queue.Submission{Tenant: stranger, Jobs: []queue.NewJob{f.job(func(j *queue.NewJob) { j.Lane = strangersLane.ID })}})
-			if _, err := f.store.Submit(t.Context(), subs); err != nil {
+			subs = append(subs, queue.Submission{Tenant: stranger, Jobs: []queue.NewJob{f.Job(func(j *queue.NewJob) { j.Lane = strangersLane.ID })}})
+			if _, err := f.Store.Submit(t.Context(), subs); err != nil {
 				t.Errorf("round %d: the plain flush, a stranger's submit in it: %v", round, err)
 			}
 		})
 		group.Wait()
-		f.exec(`DELETE FROM jobs; DELETE FROM dead_letters`)
+		f.Exec(`DELETE FROM jobs; DELETE FROM dead_letters`)
 	}
 }
 
@@ -182,32 +182,32 @@ func TestDeadlockTwoRounds(t *testing.T) {
 	zero := under(f.queueCap("nothing", 0))
 	key := func(k string) func(*queue.NewJob) { return func(j *queue.NewJob) { j.DedupeKey = &k } }
 	// the plain flush of the same tenant (another core): holds "a", then wants "b"
-	other := queuetest.Connect(t, f.url)
+	other := queuetest.Connect(t, f.URL)
 	tx, _ := other.Begin(t.Context())
 	ins := `INSERT INTO jobs (id, tenant_id, lane_id, queue, type, state, priority, payload, tags, metadata, max_attempts, retry_base_ms, retry_cap_ms, retry_jitter, created_at, run_at, ready_at, dedupe_key)
 SELECT gen_random_uuid(), $1, $2, 'default', 't', 'queued', 5, 'null', '{}', '{}', 3, 1, 1, 0, now(), now(), now(), $3 ON CONFLICT DO NOTHING`
-	if _, err := tx.Exec(t.Context(), ins, f.tenant, f.lane.ID, "a"); err != nil {
+	if _, err := tx.Exec(t.Context(), ins, f.Tenant, f.Lane.ID, "a"); err != nil {
 		t.Fatal(err)
 	}
 	done := make(chan error, 1)
 	go func() {
 		keyed := func(body byte, jobs ...queue.NewJob) queue.Submission {
 			return queue.Submission{
-				Tenant: f.tenant, Jobs: jobs, Batch: true, Atomic: true,
+				Tenant: f.Tenant, Jobs: jobs, Batch: true, Atomic: true,
 				Idempotency: &queue.Idempotency{Operation: "o", Key: "k", Fingerprint: [32]byte{body}},
 			}
 		}
-		_, err := f.store.Submit(t.Context(), []queue.Submission{
-			keyed(1, f.job(zero)),                                     // refused
-			keyed(2, f.job(key("a"))),                                 // in the second round
-			{Tenant: f.tenant, Jobs: []queue.NewJob{f.job(key("b"))}}, // in the first
+		_, err := f.Store.Submit(t.Context(), []queue.Submission{
+			keyed(1, f.Job(zero)),                                     // refused
+			keyed(2, f.Job(key("a"))),                                 // in the second round
+			{Tenant: f.Tenant, Jobs: []queue.NewJob{f.Job(key("b"))}}, // in the first
 		})
 		done <- err
 	}()
 	queuetest.Eventually(t, "the guarded flush to wait", func() bool {
 		return f.countOf(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) > 0
 	})
-	_, errPlain := tx.Exec(t.Context(), ins, f.tenant, f.lane.ID, "b")
+	_, errPlain := tx.Exec(t.Context(), ins, f.Tenant, f.Lane.ID, "b")
 	_ = tx.Rollback(t.Context())
 	err := <-done
 	t.Logf("guarded: %v; plain: %v", err, errPlain)

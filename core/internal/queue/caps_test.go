@@ -20,19 +20,19 @@ import (
 
 // activeCap is a cap on the tenant's active jobs.
 func (f *fixture) activeCap(limit int64) queue.Cap {
-	return queue.Cap{CountKey: queue.CountKey{Tenant: f.tenant, Counter: queue.ActiveTenant}, Limit: limit}
+	return queue.Cap{CountKey: queue.CountKey{Tenant: f.Tenant, Counter: queue.ActiveTenant}, Limit: limit}
 }
 
 func (f *fixture) userCap(user string, limit int64) queue.Cap {
-	return queue.Cap{CountKey: queue.CountKey{Tenant: f.tenant, Counter: queue.ActiveUser, Name: user}, Limit: limit}
+	return queue.Cap{CountKey: queue.CountKey{Tenant: f.Tenant, Counter: queue.ActiveUser, Name: user}, Limit: limit}
 }
 
 func (f *fixture) queueCap(name string, limit int64) queue.Cap {
-	return queue.Cap{CountKey: queue.CountKey{Tenant: f.tenant, Counter: queue.ActiveQueue, Name: name}, Limit: limit}
+	return queue.Cap{CountKey: queue.CountKey{Tenant: f.Tenant, Counter: queue.ActiveQueue, Name: name}, Limit: limit}
 }
 
 func (f *fixture) runningCap(limit int64) queue.Cap {
-	return queue.Cap{CountKey: queue.CountKey{Tenant: f.tenant, Counter: queue.RunningTenant}, Limit: limit}
+	return queue.Cap{CountKey: queue.CountKey{Tenant: f.Tenant, Counter: queue.RunningTenant}, Limit: limit}
 }
 
 func under(caps ...queue.Cap) func(*queue.NewJob) {
@@ -45,7 +45,7 @@ func of(user string) func(*queue.NewJob) {
 
 func (f *fixture) noDrift() {
 	f.Helper()
-	drifts, err := f.store.Verify(f.Context())
+	drifts, err := f.Store.Verify(f.Context())
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func (f *fixture) admitted(jobs ...queue.NewJob) int {
 	f.Helper()
 	accepted := 0
 	for i := range jobs {
-		answer := f.trySubmit(queue.Submission{Tenant: f.tenant, Jobs: jobs[i : i+1]})[0]
+		answer := f.TrySubmit(queue.Submission{Tenant: f.Tenant, Jobs: jobs[i : i+1]})[0]
 		accepted += answer.Accepted
 		if answer.Problem != nil && answer.Problem.Code != problem.ActiveCapReached && answer.Problem.Code != problem.QueueFull {
 			f.Fatalf("refused with %v", answer.Problem)
@@ -71,7 +71,7 @@ func (f *fixture) admitted(jobs ...queue.NewJob) int {
 func (f *fixture) jobs(n int, change ...func(*queue.NewJob)) []queue.NewJob {
 	made := make([]queue.NewJob, n)
 	for i := range made {
-		made[i] = f.job(change...)
+		made[i] = f.Job(change...)
 	}
 	return made
 }
@@ -80,9 +80,9 @@ func TestActiveCap(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	limits := under(f.activeCap(3))
-	ids := f.submit(f.jobs(3, limits)...)
-	one := f.job(limits)
-	refused := f.trySubmit(queue.Submission{Tenant: f.tenant, Jobs: []queue.NewJob{one}})[0]
+	ids := f.Submit(f.jobs(3, limits)...)
+	one := f.Job(limits)
+	refused := f.TrySubmit(queue.Submission{Tenant: f.Tenant, Jobs: []queue.NewJob{one}})[0]
 	if refused.Problem == nil || refused.Problem.Code != problem.ActiveCapReached {
 		t.Fatalf("a fourth job of three: %+v", refused)
 	}
@@ -95,20 +95,20 @@ func TestActiveCap(t *testing.T) {
 	}
 
 	// Running is active, and so is a job that waits for its retry.
-	claimed := f.claimOne()
-	f.end(queue.Ending{Lease: claimed.Lease(), Kind: api.KindFail, Error: &api.JobError{Message: "no"}})
-	if got := f.admitted(f.job(limits)); got != 0 {
+	claimed := f.ClaimOne()
+	f.End(queue.Ending{Lease: claimed.Lease(), Kind: api.KindFail, Error: &api.JobError{Message: "no"}})
+	if got := f.admitted(f.Job(limits)); got != 0 {
 		t.Error("a retry gave its slot away")
 	}
-	if _, _, err := f.store.Cancel(t.Context(), f.tenant, "", claimed.ID); err != nil {
+	if _, _, err := f.Store.Cancel(t.Context(), f.Tenant, "", claimed.ID); err != nil {
 		t.Fatal(err)
 	}
 	if got := f.admitted(f.jobs(2, limits)...); got != 1 {
 		t.Errorf("after a cancel %d were admitted, want 1", got)
 	}
 	for range 2 { // of the three first ones
-		next := f.claimOne()
-		f.end(queue.Ending{Lease: next.Lease(), Kind: api.KindComplete})
+		next := f.ClaimOne()
+		f.End(queue.Ending{Lease: next.Lease(), Kind: api.KindComplete})
 	}
 	if got := f.admitted(f.jobs(3, limits)...); got != 2 {
 		t.Errorf("after two finishes %d were admitted, want 2", got)
@@ -123,12 +123,12 @@ func TestCapsOfUserAndQueue(t *testing.T) {
 	f := newFixture(t)
 	bob := []func(*queue.NewJob){of("bob"), under(f.userCap("bob", 1), f.queueCap("default", 2))}
 	ann := []func(*queue.NewJob){of("ann"), under(f.userCap("ann", 5), f.queueCap("default", 2))}
-	if got := f.admitted(f.job(bob...), f.job(bob...), f.job(ann...), f.job(ann...)); got != 2 {
+	if got := f.admitted(f.Job(bob...), f.Job(bob...), f.Job(ann...), f.Job(ann...)); got != 2 {
 		t.Fatalf("%d were admitted, want one of each", got)
 	}
-	answers := f.trySubmit(
-		queue.Submission{Tenant: f.tenant, Jobs: []queue.NewJob{f.job(bob...)}},
-		queue.Submission{Tenant: f.tenant, Jobs: []queue.NewJob{f.job(ann...)}},
+	answers := f.TrySubmit(
+		queue.Submission{Tenant: f.Tenant, Jobs: []queue.NewJob{f.Job(bob...)}},
+		queue.Submission{Tenant: f.Tenant, Jobs: []queue.NewJob{f.Job(ann...)}},
 	)
 	if p := answers[0].Problem; p.Code != problem.ActiveCapReached || len(p.Policies) != 2 || !strings.Contains(p.Detail, `"bob"`) {
 		t.Errorf("bob is told %v %+v", p, p.Policies)
@@ -143,12 +143,12 @@ func TestBatchUnderCap(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	limits := under(f.activeCap(3))
-	atomic := queue.Submission{Tenant: f.tenant, Jobs: f.jobs(4, limits), Batch: true, Atomic: true}
-	if got := f.trySubmit(atomic)[0]; got.Problem == nil || got.Problem.Code != problem.ActiveCapReached || got.Accepted != 0 {
+	atomic := queue.Submission{Tenant: f.Tenant, Jobs: f.jobs(4, limits), Batch: true, Atomic: true}
+	if got := f.TrySubmit(atomic)[0]; got.Problem == nil || got.Problem.Code != problem.ActiveCapReached || got.Accepted != 0 {
 		t.Fatalf("an atomic batch of four under three: %+v", got)
 	}
-	plain := queue.Submission{Tenant: f.tenant, Jobs: f.jobs(4, limits), Batch: true}
-	if got := f.trySubmit(plain)[0]; got.Accepted != 3 || !strings.Contains(string(got.Body), `"rejected":1`) {
+	plain := queue.Submission{Tenant: f.Tenant, Jobs: f.jobs(4, limits), Batch: true}
+	if got := f.TrySubmit(plain)[0]; got.Accepted != 3 || !strings.Contains(string(got.Body), `"rejected":1`) {
 		t.Fatalf("a batch of four under three: %d, %s", got.Accepted, got.Body)
 	}
 	f.noDrift()
@@ -160,25 +160,25 @@ func TestCapAndKeys(t *testing.T) {
 	f := newFixture(t)
 	limits := under(f.activeCap(1))
 	keyed := func(key string, j queue.NewJob) queue.Submission {
-		return queue.Submission{Tenant: f.tenant, Jobs: []queue.NewJob{j}, Idempotency: &queue.Idempotency{Operation: "o", Key: key}}
+		return queue.Submission{Tenant: f.Tenant, Jobs: []queue.NewJob{j}, Idempotency: &queue.Idempotency{Operation: "o", Key: key}}
 	}
 	dedupe := "d"
-	first := f.job(limits, func(j *queue.NewJob) { j.DedupeKey = &dedupe })
-	if got := f.trySubmit(keyed("a", first))[0]; got.Accepted != 1 {
+	first := f.Job(limits, func(j *queue.NewJob) { j.DedupeKey = &dedupe })
+	if got := f.TrySubmit(keyed("a", first))[0]; got.Accepted != 1 {
 		t.Fatalf("first: %+v", got)
 	}
-	if got := f.trySubmit(keyed("a", f.job(limits)))[0]; !got.Replayed {
+	if got := f.TrySubmit(keyed("a", f.Job(limits)))[0]; !got.Replayed {
 		t.Errorf("the replay is %+v", got)
 	}
-	if got := f.trySubmit(keyed("b", f.job(limits)))[0]; got.Problem == nil || got.Problem.Code != problem.ActiveCapReached {
+	if got := f.TrySubmit(keyed("b", f.Job(limits)))[0]; got.Problem == nil || got.Problem.Code != problem.ActiveCapReached {
 		t.Errorf("over the cap: %+v", got)
 	}
-	again := f.job(limits, func(j *queue.NewJob) { j.DedupeKey = &dedupe })
-	if got := f.trySubmit(queue.Submission{Tenant: f.tenant, Jobs: []queue.NewJob{again}})[0]; got.Status != 200 || got.Accepted != 0 {
+	again := f.Job(limits, func(j *queue.NewJob) { j.DedupeKey = &dedupe })
+	if got := f.TrySubmit(queue.Submission{Tenant: f.Tenant, Jobs: []queue.NewJob{again}})[0]; got.Status != 200 || got.Accepted != 0 {
 		t.Errorf("a dedupe hit at the cap: %+v", got)
 	}
-	f.end(queue.Ending{Lease: f.claimOne().Lease(), Kind: api.KindComplete})
-	if got := f.trySubmit(keyed("b", f.job(limits)))[0]; got.Accepted != 1 || got.Replayed {
+	f.End(queue.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindComplete})
+	if got := f.TrySubmit(keyed("b", f.Job(limits)))[0]; got.Accepted != 1 || got.Replayed {
 		t.Errorf("the refused key, once there is room: %+v", got)
 	}
 	f.noDrift()
@@ -191,12 +191,12 @@ func TestRedriveTakesASlot(t *testing.T) {
 	capsOf := func(string, *string) []queue.Cap { return limits }
 	var dead []uuid.UUID
 	for range 3 {
-		f.submit(f.job(under(limits...)))
-		claimed := f.claimOne()
-		f.end(queue.Ending{Lease: claimed.Lease(), Kind: api.KindFail, Permanent: true})
+		f.Submit(f.Job(under(limits...)))
+		claimed := f.ClaimOne()
+		f.End(queue.Ending{Lease: claimed.Lease(), Kind: api.KindFail, Permanent: true})
 		dead = append(dead, claimed.ID)
 	}
-	got := f.store.Redrive(t.Context(), f.tenant, "", append(dead, dead[0]), capsOf)
+	got := f.Store.Redrive(t.Context(), f.Tenant, "", append(dead, dead[0]), capsOf)
 	refused := 0
 	for _, one := range got[:3] {
 		if p, ok := problem.From(one.Err); ok && p.Code == problem.ActiveCapReached {
@@ -209,7 +209,7 @@ func TestRedriveTakesASlot(t *testing.T) {
 		t.Errorf("%d of three were refused, want 1; named twice: %v", refused, got[3].Err)
 	}
 	f.noDrift()
-	if n := f.admitted(f.job(under(limits...))); n != 0 {
+	if n := f.admitted(f.Job(under(limits...))); n != 0 {
 		t.Error("a redriven job has no slot")
 	}
 }
@@ -218,20 +218,20 @@ func TestRedriveTakesASlot(t *testing.T) {
 func TestCapAdoptsWhatIsThere(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.submit(f.jobs(60)...)
-	claimed := f.claim(40, time.Minute)
+	f.Submit(f.jobs(60)...)
+	claimed := f.Claim(40, time.Minute)
 	var group sync.WaitGroup
 	for _, c := range claimed[:30] {
 		group.Go(func() {
-			f.store.End(f.Context(), []queue.Ending{{Lease: c.Lease(), Kind: api.KindComplete}})
+			f.Store.End(f.Context(), []queue.Ending{{Lease: c.Lease(), Kind: api.KindComplete}})
 		})
 	}
 	limits := under(f.activeCap(31))
-	f.trySubmit(queue.Submission{Tenant: f.tenant, Jobs: []queue.NewJob{f.job(limits)}}) // somewhere among the finishes
+	f.TrySubmit(queue.Submission{Tenant: f.Tenant, Jobs: []queue.NewJob{f.Job(limits)}}) // somewhere among the finishes
 	group.Wait()
 	f.adopt(f.activeCap(0).CountKey)
 	f.noDrift()
-	use, err := f.store.CapUse(t.Context(), []queue.Cap{f.activeCap(31)})
+	use, err := f.Store.CapUse(t.Context(), []queue.Cap{f.activeCap(31)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,11 +239,11 @@ func TestCapAdoptsWhatIsThere(t *testing.T) {
 		t.Errorf("used = %d, live %d", use[0].Used, live)
 	}
 	// gone and back again: what was stored meanwhile is counted too
-	if err := f.store.DropCounts(t.Context(), []queue.CountKey{f.activeCap(0).CountKey}); err != nil {
+	if err := f.Store.DropCounts(t.Context(), []queue.CountKey{f.activeCap(0).CountKey}); err != nil {
 		t.Fatal(err)
 	}
-	f.submit(f.jobs(5)...)
-	if got := f.admitted(f.job(under(f.activeCap(f.live())))); got != 0 {
+	f.Submit(f.jobs(5)...)
+	if got := f.admitted(f.Job(under(f.activeCap(f.live())))); got != 0 {
 		t.Error("jobs that were stored without a cap have slots to give")
 	}
 	f.noDrift()
@@ -253,7 +253,7 @@ func TestCapAdoptsWhatIsThere(t *testing.T) {
 func (f *fixture) adopt(key queue.CountKey) {
 	f.Helper()
 	queuetest.Eventually(f, "nothing is left to adopt", func() bool {
-		adopted, more, err := f.store.Adopt(f.Context(), key)
+		adopted, more, err := f.Store.Adopt(f.Context(), key)
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -263,7 +263,7 @@ func (f *fixture) adopt(key queue.CountKey) {
 
 func (f *fixture) live() (n int64) {
 	f.Helper()
-	if err := f.behind.QueryRow(f.Context(), `SELECT count(*) FROM jobs`).Scan(&n); err != nil {
+	if err := f.Behind.QueryRow(f.Context(), `SELECT count(*) FROM jobs`).Scan(&n); err != nil {
 		f.Fatal(err)
 	}
 	return n
@@ -275,8 +275,8 @@ func TestLateCreditIsFolded(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	limits := under(f.activeCap(100))
-	f.submit(f.jobs(3, limits)...)
-	late := queuetest.Connect(t, f.url)
+	f.Submit(f.jobs(3, limits)...)
+	late := queuetest.Connect(t, f.URL)
 	tx, err := late.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -288,15 +288,15 @@ INSERT INTO usage_credits (tenant_id, counter, name, n, xid) SELECT tenant_id, 1
 		t.Fatal(err)
 	}
 	for range 3 {
-		f.submit(f.job(limits))
-		if _, _, err := f.store.PruneUsage(t.Context(), queue.CountKey{}); err != nil {
+		f.Submit(f.Job(limits))
+		if _, _, err := f.Store.PruneUsage(t.Context(), queue.CountKey{}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if err := tx.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	f.submit(f.job(limits))
+	f.Submit(f.Job(limits))
 	f.noDrift()
 	if got := f.admitted(f.jobs(97, limits)...); got != 94 {
 		t.Errorf("admitted %d to 6 of 100, want 94", got)
@@ -324,7 +324,7 @@ func (f *fixture) capsHoldUnderLoad() {
 	t := f.T
 	const limit, running, turns = 5, 3, 60
 	load := &capLoad{fixture: f, active: f.activeCap(limit), running: f.runningCap(running)}
-	load.second = queuetest.OpenURL(t, f.url)
+	load.second = queuetest.OpenURL(t, f.URL)
 	var quiet atomic.Bool
 	var watching, group sync.WaitGroup
 	watching.Go(func() { load.watch(&quiet, limit, running) })
@@ -338,7 +338,7 @@ func (f *fixture) capsHoldUnderLoad() {
 		t.Fatalf("nothing was shown: %d looks, %d accepted, %d refused, %d claimed",
 			load.looks.Load(), load.accepted.Load(), load.refused.Load(), load.claimed.Load())
 	}
-	if old := strings.HasSuffix(t.Name(), "it"); old != (f.count(`usage_log WHERE seen IS NOT NULL`) > 0) && old {
+	if old := strings.HasSuffix(t.Name(), "it"); old != (f.Count(`usage_log WHERE seen IS NOT NULL`) > 0) && old {
 		t.Error("no row of the log has a mark")
 	}
 	f.noDrift()
@@ -361,7 +361,7 @@ type capLoad struct {
 func (l *capLoad) watch(quiet *atomic.Bool, limit, running int64) {
 	for !quiet.Load() {
 		var active, leased int64
-		if err := l.behind.QueryRow(l.Context(), `SELECT count(*), count(*) FILTER (WHERE state = 'running') FROM jobs`).Scan(&active, &leased); err != nil {
+		if err := l.Behind.QueryRow(l.Context(), `SELECT count(*), count(*) FILTER (WHERE state = 'running') FROM jobs`).Scan(&active, &leased); err != nil {
 			l.Error(err)
 			return
 		}
@@ -375,7 +375,7 @@ func (l *capLoad) watch(quiet *atomic.Bool, limit, running int64) {
 
 func (l *capLoad) play(random *rand.Rand, turns int) {
 	for range turns {
-		store := l.store
+		store := l.Store
 		if random.IntN(2) == 0 {
 			store = l.second
 		}
@@ -391,7 +391,7 @@ func (l *capLoad) play(random *rand.Rand, turns int) {
 }
 
 func (l *capLoad) put(store *queue.Store, random *rand.Rand) {
-	submission := queue.Submission{Tenant: l.tenant, Batch: true, Atomic: random.IntN(3) == 0, Jobs: l.jobs(1+random.IntN(3), under(l.active))}
+	submission := queue.Submission{Tenant: l.Tenant, Batch: true, Atomic: random.IntN(3) == 0, Jobs: l.jobs(1+random.IntN(3), under(l.active))}
 	if random.IntN(3) == 0 {
 		submission.Idempotency = &queue.Idempotency{Operation: "o", Key: fmt.Sprint(random.IntN(50))}
 	}
@@ -408,8 +408,8 @@ func (l *capLoad) put(store *queue.Store, random *rand.Rand) {
 
 func (l *capLoad) work(store *queue.Store, random *rand.Rand) {
 	taken, err := store.Claim(l.Context(), queue.Claim{
-		Lanes:   []queue.ClaimLane{{ID: l.lane.ID, Tenant: l.tenant, VisibilityTimeout: time.Minute, Caps: []queue.Cap{l.running}}},
-		Workers: []queue.ClaimWorker{{ID: "w", Max: 1 + random.IntN(4)}}, Owner: l.tenant, LeaseID: uuid.New(),
+		Lanes:   []queue.ClaimLane{{ID: l.Lane.ID, Tenant: l.Tenant, VisibilityTimeout: time.Minute, Caps: []queue.Cap{l.running}}},
+		Workers: []queue.ClaimWorker{{ID: "w", Max: 1 + random.IntN(4)}}, Owner: l.Tenant, LeaseID: uuid.New(),
 	})
 	if err != nil {
 		l.Error(err)
@@ -439,13 +439,13 @@ func (l *capLoad) raise(store *queue.Store) {
 		ids = append(ids, id.(uuid.UUID))
 		return len(ids) < 3
 	})
-	for _, one := range store.Redrive(l.Context(), l.tenant, "", ids, func(string, *string) []queue.Cap { return []queue.Cap{l.active} }) {
+	for _, one := range store.Redrive(l.Context(), l.Tenant, "", ids, func(string, *string) []queue.Cap { return []queue.Cap{l.active} }) {
 		if p, ok := problem.From(one.Err); ok && p.Code == problem.ActiveCapReached {
 			l.refused.Add(1)
 		}
 	}
 	for _, id := range ids {
-		_, _, _ = store.Cancel(l.Context(), l.tenant, "", id) // whatever it is by now
+		_, _, _ = store.Cancel(l.Context(), l.Tenant, "", id) // whatever it is by now
 	}
 }
 
@@ -453,11 +453,11 @@ func (l *capLoad) raise(store *queue.Store) {
 func TestRunningCap(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.submit(f.jobs(20)...)
+	f.Submit(f.jobs(20)...)
 	claim := func(most int) []queue.Claimed {
-		taken, err := f.store.Claim(t.Context(), queue.Claim{
-			Lanes:   []queue.ClaimLane{{ID: f.lane.ID, Tenant: f.tenant, VisibilityTimeout: time.Minute, Caps: []queue.Cap{f.runningCap(2)}}},
-			Workers: []queue.ClaimWorker{{ID: "w", Max: most}}, Owner: f.tenant, LeaseID: uuid.New(),
+		taken, err := f.Store.Claim(t.Context(), queue.Claim{
+			Lanes:   []queue.ClaimLane{{ID: f.Lane.ID, Tenant: f.Tenant, VisibilityTimeout: time.Minute, Caps: []queue.Cap{f.runningCap(2)}}},
+			Workers: []queue.ClaimWorker{{ID: "w", Max: most}}, Owner: f.Tenant, LeaseID: uuid.New(),
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -465,16 +465,16 @@ func TestRunningCap(t *testing.T) {
 		return taken.Jobs
 	}
 	for _, end := range []func(queue.Claimed){
-		func(c queue.Claimed) { f.end(queue.Ending{Lease: c.Lease(), Kind: api.KindComplete}) },
-		func(c queue.Claimed) { f.end(queue.Ending{Lease: c.Lease(), Kind: api.KindFail}) },
-		func(c queue.Claimed) { f.end(queue.Ending{Lease: c.Lease(), Kind: api.KindFail, Permanent: true}) },
-		func(c queue.Claimed) { f.end(queue.Ending{Lease: c.Lease(), Kind: api.KindSnooze, Delay: time.Hour}) },
-		func(c queue.Claimed) { f.store.GiveBack(t.Context(), []job.Lease{c.Lease()}) },
+		func(c queue.Claimed) { f.End(queue.Ending{Lease: c.Lease(), Kind: api.KindComplete}) },
+		func(c queue.Claimed) { f.End(queue.Ending{Lease: c.Lease(), Kind: api.KindFail}) },
+		func(c queue.Claimed) { f.End(queue.Ending{Lease: c.Lease(), Kind: api.KindFail, Permanent: true}) },
+		func(c queue.Claimed) { f.End(queue.Ending{Lease: c.Lease(), Kind: api.KindSnooze, Delay: time.Hour}) },
+		func(c queue.Claimed) { f.Store.GiveBack(t.Context(), []job.Lease{c.Lease()}) },
 		func(c queue.Claimed) {
-			if _, err := f.behind.Exec(t.Context(), `UPDATE jobs SET lease_expires_at = statement_timestamp() - interval '1 s' WHERE id = $1`, c.ID); err != nil {
+			if _, err := f.Behind.Exec(t.Context(), `UPDATE jobs SET lease_expires_at = statement_timestamp() - interval '1 s' WHERE id = $1`, c.ID); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := f.store.Reap(t.Context(), time.Time{}, 10, rand.Float64); err != nil {
+			if _, err := f.Store.Reap(t.Context(), time.Time{}, 10, rand.Float64); err != nil {
 				t.Fatal(err)
 			}
 		},
@@ -496,11 +496,11 @@ func TestUsageAfterRestore(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	limits := under(f.activeCap(4))
-	f.submit(f.jobs(3, limits)...)
-	if _, err := f.behind.Exec(t.Context(), `UPDATE usage_log SET bound = '9000000000000'`); err != nil {
+	f.Submit(f.jobs(3, limits)...)
+	if _, err := f.Behind.Exec(t.Context(), `UPDATE usage_log SET bound = '9000000000000'`); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.store.Migrate(t.Context()); err != nil {
+	if _, err := f.Store.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if got := f.admitted(f.jobs(2, limits)...); got != 1 {
@@ -515,16 +515,16 @@ func TestPruneUsage(t *testing.T) {
 	f := newFixture(t)
 	limits := under(f.activeCap(5))
 	for range 20 {
-		f.submit(f.job(limits))
-		f.end(queue.Ending{Lease: f.claimOne().Lease(), Kind: api.KindComplete})
+		f.Submit(f.Job(limits))
+		f.End(queue.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindComplete})
 	}
 	var last string // transaction of those
-	if err := f.behind.QueryRow(t.Context(), `SELECT pg_current_xact_id()::text`).Scan(&last); err != nil {
+	if err := f.Behind.QueryRow(t.Context(), `SELECT pg_current_xact_id()::text`).Scan(&last); err != nil {
 		t.Fatal(err)
 	}
 	left := func() (log, credits int) {
 		t.Helper()
-		err := f.behind.QueryRow(t.Context(), `
+		err := f.Behind.QueryRow(t.Context(), `
 			SELECT (SELECT count(*) FROM usage_log), (SELECT count(*) FROM usage_credits WHERE xid < $1::xid8)`, last).Scan(&log, &credits)
 		if err != nil {
 			t.Fatal(err)
@@ -537,13 +537,13 @@ func TestPruneUsage(t *testing.T) {
 	// A transaction anywhere on the server, another test's, keeps younger credits from
 	// being folded, for as long as it takes.
 	queuetest.EventuallyWithin(t, 5*time.Minute, "everybody sees them", func() (seen bool) {
-		if err := f.behind.QueryRow(t.Context(), `SELECT pg_snapshot_xmin(pg_current_snapshot()) > $1::xid8`, last).Scan(&seen); err != nil {
+		if err := f.Behind.QueryRow(t.Context(), `SELECT pg_snapshot_xmin(pg_current_snapshot()) > $1::xid8`, last).Scan(&seen); err != nil {
 			t.Fatal(err)
 		}
 		return seen
 	})
-	f.submit(f.job(limits))
-	if _, _, err := f.store.PruneUsage(t.Context(), queue.CountKey{}); err != nil {
+	f.Submit(f.Job(limits))
+	if _, _, err := f.Store.PruneUsage(t.Context(), queue.CountKey{}); err != nil {
 		t.Fatal(err)
 	}
 	if log, credits := left(); log != 1 || credits != 0 {
@@ -563,11 +563,11 @@ func TestKeyAfterARefusedTwin(t *testing.T) {
 	limits := under(f.activeCap(1))
 	keyed := func(body byte, jobs ...queue.NewJob) queue.Submission {
 		return queue.Submission{
-			Tenant: f.tenant, Jobs: jobs, Batch: true, Atomic: true,
+			Tenant: f.Tenant, Jobs: jobs, Batch: true, Atomic: true,
 			Idempotency: &queue.Idempotency{Operation: "o", Key: "k", Fingerprint: [32]byte{body}},
 		}
 	}
-	answers := f.trySubmit(keyed(1, f.jobs(2, limits)...), keyed(2, f.job(limits)), keyed(1, f.jobs(2, limits)...), keyed(2, f.job(limits)), keyed(3, f.job(limits)))
+	answers := f.TrySubmit(keyed(1, f.jobs(2, limits)...), keyed(2, f.Job(limits)), keyed(1, f.jobs(2, limits)...), keyed(2, f.Job(limits)), keyed(3, f.Job(limits)))
 	codes := make([]string, len(answers))
 	for i, answer := range answers {
 		codes[i] = fmt.Sprint(answer.Status, " ", answer.Replayed)

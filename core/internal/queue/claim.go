@@ -286,7 +286,7 @@ func (s *Store) claim(ctx context.Context, claim *Claim) (taken Taken, err error
 	shares := claim.shares()
 	maps.Copy(args, pickArgs(shares, claim.max(), nil))
 	args["bytes"], args["size_else"] = claim.bytes(), sizeElse
-	if taken.Jobs, err = query(ctx, s, pgx.RowToStructByName[Claimed], claimSQL, args); err != nil {
+	if taken.Jobs, err = query(ctx, s.DB, pgx.RowToStructByName[Claimed], claimSQL, args); err != nil {
 		return taken, err
 	}
 	byPlace(taken.Jobs)
@@ -356,7 +356,7 @@ func (s *Store) ReadyLanes(ctx context.Context, lanes []LaneID) ([]LaneID, error
 	if len(lanes) == 0 {
 		return nil, nil
 	}
-	ready, err := query(ctx, s, pgx.RowTo[LaneID], readyLanesSQL, pgx.StrictNamedArgs{"lanes": lanes})
+	ready, err := query(ctx, s.DB, pgx.RowTo[LaneID], readyLanesSQL, pgx.StrictNamedArgs{"lanes": lanes})
 	if err != nil {
 		return nil, fmt.Errorf("queue: ready lanes: %w", nothingChanged(err))
 	}

@@ -12,7 +12,7 @@ import (
 
 // large is a job that takes some 100 kB in an answer.
 func (f *fixture) large() queue.NewJob {
-	return f.job(func(j *queue.NewJob) {
+	return f.Job(func(j *queue.NewJob) {
 		j.Payload = append(append([]byte{'"'}, bytes.Repeat([]byte("x"), 99_000)...), '"')
 	})
 }
@@ -31,16 +31,16 @@ func TestAClaimIsBoundedInBytes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t)
-			ids := f.submit(f.large(), f.large(), f.large(), f.large(), f.large())
+			ids := f.Submit(f.large(), f.large(), f.large(), f.large(), f.large())
 			if c.unmeasured {
-				f.exec(`UPDATE jobs SET size = NULL`)
+				f.Exec(`UPDATE jobs SET size = NULL`)
 			}
 			claim := queue.Claim{
-				Workers: []queue.ClaimWorker{{ID: "a", Max: 1}, {ID: "b", Max: 1000}}, Owner: f.tenant,
-				Lanes: []queue.ClaimLane{{ID: f.lane.ID, Tenant: f.tenant, VisibilityTimeout: time.Minute}},
+				Workers: []queue.ClaimWorker{{ID: "a", Max: 1}, {ID: "b", Max: 1000}}, Owner: f.Tenant,
+				Lanes: []queue.ClaimLane{{ID: f.Lane.ID, Tenant: f.Tenant, VisibilityTimeout: time.Minute}},
 			}
 			if c.capped {
-				claim.Lanes[0].Caps = []queue.Cap{{CountKey: queue.CountKey{Tenant: f.tenant, Counter: queue.RunningTenant}, Limit: 100}}
+				claim.Lanes[0].Caps = []queue.Cap{{CountKey: queue.CountKey{Tenant: f.Tenant, Counter: queue.RunningTenant}, Limit: 100}}
 			}
 			after := queue.Cursor{}
 			for _, step := range []struct {
@@ -48,8 +48,8 @@ func TestAClaimIsBoundedInBytes(t *testing.T) {
 				cut         bool
 			}{{250_000, 2, true}, {1, 1, true}, {0, 2, false}} {
 				claim.LeaseID, claim.Bytes = uuid.New(), step.bytes
-				claim.Shares = []queue.Share{{Lines: []queue.Line{{Lane: f.lane.ID, Priority: 5, After: after}}, Most: 1000}}
-				got, err := f.store.Claim(t.Context(), claim)
+				claim.Shares = []queue.Share{{Lines: []queue.Line{{Lane: f.Lane.ID, Priority: 5, After: after}}, Most: 1000}}
+				got, err := f.Store.Claim(t.Context(), claim)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -65,11 +65,11 @@ func TestAClaimIsBoundedInBytes(t *testing.T) {
 				if got.Walked[0].To != after {
 					t.Fatalf("walked to %v, want %v", got.Walked[0].To, after)
 				}
-				if n := f.count(`jobs WHERE state = 'queued' AND attempt = 0 AND epoch = 0`); n != len(ids) {
+				if n := f.Count(`jobs WHERE state = 'queued' AND attempt = 0 AND epoch = 0`); n != len(ids) {
 					t.Fatalf("%d jobs wait, want %d", n, len(ids))
 				}
 			}
-			if a, b := f.count(`jobs WHERE worker_id = 'a'`), f.count(`jobs WHERE worker_id = 'b'`); a != 3 || b != 2 {
+			if a, b := f.Count(`jobs WHERE worker_id = 'a'`), f.Count(`jobs WHERE worker_id = 'b'`); a != 3 || b != 2 {
 				t.Errorf("%d jobs for the first worker and %d for the second, want one a claim and the others", a, b)
 			}
 		})

@@ -314,7 +314,7 @@ func (s *Store) Move(ctx context.Context, strays []Stray, to []LaneID) error {
 		ids[i], from[i], lanes[i] = strays[index].ID, strays[index].Lane, to[index]
 	}
 	noRow := func(pgx.CollectableRow) (struct{}, error) { return struct{}{}, nil }
-	if _, err := query(ctx, s, noRow, moveSQL, pgx.StrictNamedArgs{"ids": ids, "from": from, "to": lanes}); err != nil {
+	if _, err := query(ctx, s.DB, noRow, moveSQL, pgx.StrictNamedArgs{"ids": ids, "from": from, "to": lanes}); err != nil {
 		return fmt.Errorf("queue: move: %w", nothingChanged(err)) // a move that is not known is made again
 	}
 	return nil

@@ -19,7 +19,7 @@ import (
 // hold locks a table until the test lets go of it.
 func (f *fixture) hold(table string) (release func()) {
 	f.Helper()
-	conn := queuetest.Connect(f, f.url)
+	conn := queuetest.Connect(f, f.URL)
 	if _, err := conn.Exec(f.Context(), `BEGIN; LOCK TABLE `+table+` IN ACCESS EXCLUSIVE MODE`); err != nil {
 		f.Fatal(err)
 	}
@@ -38,9 +38,9 @@ func TestListsLeaveConnectionsToOthers(t *testing.T) {
 		t.Run(fmt.Sprintf("%d connections", conns), func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t)
-			f.submit(f.jobs(2)...)
-			lease, other := f.claimOne().Lease(), f.claimOne().Lease()
-			store, err := queue.Open(t.Context(), queue.Options{URL: f.url, MaxConns: int32(conns), PoolWait: 5 * time.Minute})
+			f.Submit(f.jobs(2)...)
+			lease, other := f.ClaimOne().Lease(), f.ClaimOne().Lease()
+			store, err := queue.Open(t.Context(), queue.Options{Connection: queue.Connection{URL: f.URL, MaxConns: int32(conns), PoolWait: 5 * time.Minute}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -49,7 +49,7 @@ func TestListsLeaveConnectionsToOthers(t *testing.T) {
 			var group sync.WaitGroup
 			for range 256 {
 				group.Go(func() {
-					if _, err := store.DeadLetters(background(t), f.tenant, "", api.DeadLetterFilter{}, 10, ""); err != nil {
+					if _, err := store.DeadLetters(background(t), f.Tenant, "", api.DeadLetterFilter{}, 10, ""); err != nil {
 						t.Error(err)
 					}
 				})
@@ -68,10 +68,10 @@ func TestListsLeaveConnectionsToOthers(t *testing.T) {
 				t.Errorf("another outcome: %v", ended.Err)
 			}
 			if conns > 2 { // of two one is for heartbeats and outcomes
-				if _, err := store.ReadyLanes(ctx, []queue.LaneID{f.lane.ID}); err != nil {
+				if _, err := store.ReadyLanes(ctx, []queue.LaneID{f.Lane.ID}); err != nil {
 					t.Errorf("a claim: %v", err)
 				}
-				if _, err := store.Submit(ctx, []queue.Submission{{Tenant: f.tenant, Jobs: f.jobs(1)}}); err != nil {
+				if _, err := store.Submit(ctx, []queue.Submission{{Tenant: f.Tenant, Jobs: f.jobs(1)}}); err != nil {
 					t.Errorf("a submit: %v", err)
 				}
 			}
@@ -100,10 +100,10 @@ func (o *order) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData)
 func TestTheMostUrgentGoesFirst(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.submit(f.job())
-	lease := f.claimOne().Lease()
+	f.Submit(f.Job())
+	lease := f.ClaimOne().Lease()
 	began := &order{}
-	store, err := queue.Open(t.Context(), queue.Options{URL: f.url, MaxConns: 1, PoolWait: 5 * time.Minute, Tracer: began})
+	store, err := queue.Open(t.Context(), queue.Options{Connection: queue.Connection{URL: f.URL, MaxConns: 1, PoolWait: 5 * time.Minute, Tracer: began}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func TestTheMostUrgentGoesFirst(t *testing.T) {
 		{"held", func() error { _, _, err := store.NextDue(background(t), queue.Ever); return err }},
 		{"audit_log", func() error { _, err := store.Audit(background(t), nil, api.AuditFilter{}, 1, ""); return err }},
 		{"INSERT INTO jobs", func() error {
-			_, err := store.Submit(background(t), []queue.Submission{{Tenant: f.tenant, Jobs: f.jobs(1)}})
+			_, err := store.Submit(background(t), []queue.Submission{{Tenant: f.Tenant, Jobs: f.jobs(1)}})
 			return err
 		}},
 		{"due AS MATERIALIZED", func() error { _, err := store.Promote(background(t), queue.Ever, 1); return err }},

@@ -73,7 +73,7 @@ func (s *Store) complete(ctx context.Context, endings []*Ending) (map[job.Lease]
 	if s.attempts {
 		statement = completeToldSQL
 	}
-	rows, err := query(ctx, s, pgx.RowToStructByNameLax[completed], statement, args)
+	rows, err := query(ctx, s.DB, pgx.RowToStructByNameLax[completed], statement, args)
 	if err != nil {
 		return nil, fmt.Errorf("queue: complete: %w", err)
 	}

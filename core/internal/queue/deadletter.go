@@ -307,7 +307,7 @@ SELECT id FROM dead_letters WHERE ` + deadByID + ` AND (@user::text = '' OR user
 // Dead says which of the ids are dead letters of a tenant.
 func (s *Store) Dead(ctx context.Context, owner tenant.ID, user string, ids []uuid.UUID) (map[uuid.UUID]bool, error) {
 	ctx = withClass(ctx, classLists)
-	rows, err := query(ctx, s, pgx.RowTo[uuid.UUID], countDeadSQL, pgx.StrictNamedArgs{"ids": ids, "tenant_id": owner, "user": user})
+	rows, err := query(ctx, s.DB, pgx.RowTo[uuid.UUID], countDeadSQL, pgx.StrictNamedArgs{"ids": ids, "tenant_id": owner, "user": user})
 	if err != nil {
 		return nil, fmt.Errorf("queue: dead letters: %w", nothingChanged(err))
 	}

@@ -2,11 +2,6 @@ package queue
 
 import (
 	"errors"
-	"io"
-	"net"
-	"strings"
-
-	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // What can go wrong that a caller may act on. Anything else is a fault of ours.
@@ -53,15 +48,3 @@ var (
 	// ErrOutcomeUnknown: the connection was lost before PostgreSQL's answer came.
 	ErrOutcomeUnknown = errors.New("queue: outcome unknown")
 )
-
-func isConnectionLost(err error) bool {
-	var network *net.OpError
-	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
-		errors.As(err, &network) || strings.Contains(err.Error(), "conn closed")
-}
-
-// isUnique says whether PostgreSQL refused a second row with one key.
-func isUnique(err error) bool {
-	var refused *pgconn.PgError
-	return errors.As(err, &refused) && refused.Code == "23505"
-}

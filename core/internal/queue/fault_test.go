@@ -26,7 +26,7 @@ import (
 // lockJobs keeps every statement off the jobs until the test unlocks them.
 func (f *fixture) lockJobs() (unlock func()) {
 	f.Helper()
-	conn := queuetest.Connect(f, f.url)
+	conn := queuetest.Connect(f, f.URL)
 	if _, err := conn.Exec(f.Context(), `BEGIN; LOCK TABLE jobs IN ACCESS EXCLUSIVE MODE`); err != nil {
 		f.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func (f *fixture) cutOff(call func(context.Context) error) error {
 	f.Helper()
 	const waiting = ` FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`
 	var before []int32 // what was cut off goes on waiting
-	if err := f.behind.QueryRow(f.Context(), `SELECT COALESCE(array_agg(pid), '{}')`+waiting).Scan(&before); err != nil {
+	if err := f.Behind.QueryRow(f.Context(), `SELECT COALESCE(array_agg(pid), '{}')`+waiting).Scan(&before); err != nil {
 		f.Fatal(err)
 	}
 	ctx, cut := context.WithCancel(f.Context())
@@ -63,21 +63,21 @@ func TestACutOffStatement(t *testing.T) {
 	unlock := f.lockJobs()
 	defer unlock()
 	err := f.cutOff(func(ctx context.Context) error {
-		_, err := f.store.Submit(ctx, []queue.Submission{{Tenant: f.tenant, Jobs: []queue.NewJob{f.job()}}})
+		_, err := f.Store.Submit(ctx, []queue.Submission{{Tenant: f.Tenant, Jobs: []queue.NewJob{f.Job()}}})
 		return err
 	})
 	if !errors.Is(err, queue.ErrOutcomeUnknown) || queue.Definite(err) {
 		t.Errorf("a write: %v", err)
 	}
 	err = f.cutOff(func(ctx context.Context) error {
-		_, err := f.store.Get(ctx, f.tenant, "", uuid.New())
+		_, err := f.Store.Get(ctx, f.Tenant, "", uuid.New())
 		return err
 	})
 	if !errors.Is(err, queue.ErrUnavailable) {
 		t.Errorf("a read: %v", err)
 	}
 	err = f.cutOff(func(ctx context.Context) error {
-		_, err := f.store.ReadyLanes(ctx, []queue.LaneID{f.lane.ID})
+		_, err := f.Store.ReadyLanes(ctx, []queue.LaneID{f.Lane.ID})
 		return err
 	})
 	if !errors.Is(err, queue.ErrUnavailable) {
@@ -89,7 +89,7 @@ func TestACutOffStatement(t *testing.T) {
 func TestNoConnectionIsADefiniteRefusal(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	small, err := queue.Open(t.Context(), queue.Options{URL: f.url, MaxConns: 1, PoolWait: 100 * time.Millisecond})
+	small, err := queue.Open(t.Context(), queue.Options{Connection: queue.Connection{URL: f.URL, MaxConns: 1, PoolWait: 100 * time.Millisecond}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +103,7 @@ func TestNoConnectionIsADefiniteRefusal(t *testing.T) {
 	queuetest.Eventually(t, "the connection to be taken", func() bool {
 		return f.countOf(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) == 1
 	})
-	submission := []queue.Submission{{Tenant: f.tenant, Jobs: []queue.NewJob{f.job()}}}
+	submission := []queue.Submission{{Tenant: f.Tenant, Jobs: []queue.NewJob{f.Job()}}}
 	gone, leave := context.WithCancel(t.Context())
 	leave()
 	for name, ctx := range map[string]context.Context{
@@ -118,14 +118,14 @@ func TestNoConnectionIsADefiniteRefusal(t *testing.T) {
 	}
 	unlock()
 	<-busy
-	if n := f.count("jobs"); n != 0 {
+	if n := f.Count("jobs"); n != 0 {
 		t.Errorf("%d jobs are stored", n)
 	}
 }
 
 func (f *fixture) countOf(sql string, args ...any) (n int) {
 	f.Helper()
-	if err := f.behind.QueryRow(f.Context(), sql, args...).Scan(&n); err != nil {
+	if err := f.Behind.QueryRow(f.Context(), sql, args...).Scan(&n); err != nil {
 		f.Fatal(err)
 	}
 	return n
@@ -135,14 +135,14 @@ func (f *fixture) countOf(sql string, args ...any) (n int) {
 func TestAStandbyIsUnavailable(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.exec(`ALTER DATABASE ` + f.behind.Config().Database + ` SET default_transaction_read_only = on`)
-	standby := queuetest.OpenURL(t, f.url)
-	_, err := standby.Submit(t.Context(), []queue.Submission{{Tenant: f.tenant, Jobs: []queue.NewJob{f.job()}}})
+	f.Exec(`ALTER DATABASE ` + f.Behind.Config().Database + ` SET default_transaction_read_only = on`)
+	standby := queuetest.OpenURL(t, f.URL)
+	_, err := standby.Submit(t.Context(), []queue.Submission{{Tenant: f.Tenant, Jobs: []queue.NewJob{f.Job()}}})
 	if !errors.Is(err, queue.ErrUnavailable) || !queue.Definite(err) {
 		t.Errorf("submit: %v", err)
 	}
 	for _, kind := range []string{api.KindComplete, api.KindRelease} {
-		ended := standby.End(t.Context(), []queue.Ending{{Lease: job.Lease{Tenant: f.tenant, Job: uuid.New()}, Kind: kind}})
+		ended := standby.End(t.Context(), []queue.Ending{{Lease: job.Lease{Tenant: f.Tenant, Job: uuid.New()}, Kind: kind}})
 		if !errors.Is(ended[0].Err, queue.ErrUnavailable) {
 			t.Errorf("%s: %v", kind, ended[0].Err)
 		}
@@ -153,8 +153,8 @@ func TestAStandbyIsUnavailable(t *testing.T) {
 func TestAFrozenServerHoldsNobodyForEver(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	proxyURL, freeze, end := proxy(t, f.url)
-	store, err := queue.Open(t.Context(), queue.Options{URL: proxyURL, MaxConns: 4, PoolWait: time.Second})
+	proxyURL, freeze, end := proxy(t, f.URL)
+	store, err := queue.Open(t.Context(), queue.Options{Connection: queue.Connection{URL: proxyURL, MaxConns: 4, PoolWait: time.Second}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +167,7 @@ func TestAFrozenServerHoldsNobodyForEver(t *testing.T) {
 	freeze()
 	start := time.Now()
 	_, promoted := store.Promote(t.Context(), queue.Ever, 10)
-	_, reaped := store.Reap(t.Context(), time.Unix(0, 0), 10, half)
+	_, reaped := store.Reap(t.Context(), time.Unix(0, 0), 10, queuetest.Half)
 	_, told := store.Now(t.Context())
 	if promoted == nil || reaped == nil || told == nil || time.Since(start) > time.Minute {
 		t.Errorf("promote: %v, reap: %v, the time: %v, after %v", promoted, reaped, told, time.Since(start))
@@ -241,8 +241,8 @@ func proxy(t *testing.T, databaseURL string) (through string, freeze, end func()
 func TestSchemaPendingTakesNoLock(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.exec(`SELECT pg_advisory_lock($1)`, lock.DefaultLockID)
-	pending, err := f.store.SchemaPending(f.within(5 * time.Second))
+	f.Exec(`SELECT pg_advisory_lock($1)`, lock.DefaultLockID)
+	pending, err := f.Store.SchemaPending(f.within(5 * time.Second))
 	if err != nil || pending != 0 {
 		t.Errorf("SchemaPending = %d, %v", pending, err)
 	}
@@ -251,15 +251,15 @@ func TestSchemaPendingTakesNoLock(t *testing.T) {
 func TestATokenThatNeverWasOne(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	id := f.submit(f.job())[0]
-	for _, owner := range []tenant.ID{f.tenant, tenant.Platform} {
+	id := f.Submit(f.Job())[0]
+	for _, owner := range []tenant.ID{f.Tenant, tenant.Platform} {
 		for id, want := range map[uuid.UUID]error{id: queue.ErrLeaseLost, uuid.New(): queue.ErrNotFound} {
 			lease, err := queue.ParseLease(owner, id, "garbage")
 			if err != nil {
 				t.Fatal(err)
 			}
 			for _, kind := range []string{api.KindComplete, api.KindRelease} {
-				if ended := f.end(queue.Ending{Lease: lease, Kind: kind}); !errors.Is(ended.Err, want) {
+				if ended := f.End(queue.Ending{Lease: lease, Kind: kind}); !errors.Is(ended.Err, want) {
 					t.Errorf("%s by %s: %v, want %v", kind, owner, ended.Err, want)
 				}
 			}

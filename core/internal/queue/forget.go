@@ -50,7 +50,7 @@ func (s *Store) forget(ctx context.Context, sql string, keep time.Duration, batc
 	if keep <= 0 {
 		return 0, nil
 	}
-	rows, err := query(ctx, s, pgx.RowTo[uuid.UUID], sql, pgx.StrictNamedArgs{"keep": keep, "batch": batch})
+	rows, err := query(ctx, s.DB, pgx.RowTo[uuid.UUID], sql, pgx.StrictNamedArgs{"keep": keep, "batch": batch})
 	if err != nil {
 		return 0, fmt.Errorf("queue: forget: %w", err)
 	}
@@ -94,7 +94,7 @@ type Forgotten struct {
 // ForgetKeys looks at no more than batch old Idempotency-Keys, of any tenants,
 // after a time, and forgets those that are of no use any more.
 func (s *Store) ForgetKeys(ctx context.Context, after time.Time, batch int) (Forgotten, error) {
-	rows, err := query(ctx, s, pgx.RowToStructByName[Forgotten], forgetKeysSQL, pgx.StrictNamedArgs{
+	rows, err := query(ctx, s.DB, pgx.RowToStructByName[Forgotten], forgetKeysSQL, pgx.StrictNamedArgs{
 		"after": after, "age": KeyAge, "after_end": KeyAfterEnd, "batch": batch,
 	})
 	if err != nil {

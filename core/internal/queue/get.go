@@ -25,7 +25,7 @@ SELECT ` + deadColumns + ` FROM dead_letters WHERE id = @id AND tenant_id = @ten
 // jobs the caller may see. Unknown, foreign and another user's are ErrNotFound.
 func (s *Store) Get(ctx context.Context, owner tenant.ID, user string, id uuid.UUID) (api.Job, error) {
 	ctx = withClass(ctx, classSubmits)
-	rows, err := query(ctx, s, pgx.RowToAddrOfStructByName[jobRow], getSQL, pgx.StrictNamedArgs{"id": id, "tenant_id": owner, "since": Since(id)})
+	rows, err := query(ctx, s.DB, pgx.RowToAddrOfStructByName[jobRow], getSQL, pgx.StrictNamedArgs{"id": id, "tenant_id": owner, "since": Since(id)})
 	if err != nil {
 		return api.Job{}, fmt.Errorf("queue: get: %w", nothingChanged(err))
 	}

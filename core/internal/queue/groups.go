@@ -116,7 +116,7 @@ func (s *Store) DeadLetterGroups(ctx context.Context, owner tenant.ID, user stri
 	args := deadArgs(owner, user, filter)
 	// One more is read than is said, to know whether there are more.
 	args["most"], args["size"] = api.MaxDeadLetterRows+1, size
-	rows, err := query(ctx, s, pgx.RowToAddrOfStructByName[groupRow], groupsSQL, args)
+	rows, err := query(ctx, s.DB, pgx.RowToAddrOfStructByName[groupRow], groupsSQL, args)
 	if err != nil {
 		return groups, fmt.Errorf("queue: groups: %w", nothingChanged(err))
 	}

@@ -41,7 +41,7 @@ func (s *Store) Heartbeat(ctx context.Context, leases []job.Lease) (map[job.Leas
 	if len(leases) == 0 {
 		return map[job.Lease]Beat{}, nil
 	}
-	beats, err := query(ctx, s, pgx.RowToStructByName[Beat], heartbeatSQL, leaseArgs(leases))
+	beats, err := query(ctx, s.DB, pgx.RowToStructByName[Beat], heartbeatSQL, leaseArgs(leases))
 	if err != nil {
 		return nil, fmt.Errorf("queue: heartbeat: %w", err)
 	}

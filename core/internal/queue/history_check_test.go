@@ -60,7 +60,7 @@ func (h *history) checkLeases() {
 			}
 		}
 		// Bury does not say whether the job was running.
-		open := len(epochs[id]) - ended[id] - h.count("jobs WHERE state = 'running' AND id = '"+id.String()+"'")
+		open := len(epochs[id]) - ended[id] - h.Count("jobs WHERE state = 'running' AND id = '"+id.String()+"'")
 		if open < 0 || open > times(h.buried, id) {
 			h.Errorf("job %s: %d claims, %d ends, %d left", id, len(epochs[id]), ended[id], open)
 		}
@@ -112,7 +112,7 @@ func (h *history) checkLives() {
 
 func (h *history) states() map[uuid.UUID]string {
 	h.Helper()
-	rows, err := h.behind.Query(h.Context(), `
+	rows, err := h.Behind.Query(h.Context(), `
 		SELECT id, state FROM jobs UNION ALL SELECT id, state FROM finished_jobs UNION ALL SELECT id, 'dead_letter' FROM dead_letters`)
 	if err != nil {
 		h.Fatal(err)
@@ -140,7 +140,7 @@ func (h *history) checkKeys() {
 			h.Errorf("the key %s was answered in more than one way: %v", key, answers)
 		}
 	}
-	if keys := h.count("idempotency_keys"); keys != len(h.keyed) {
+	if keys := h.Count("idempotency_keys"); keys != len(h.keyed) {
 		h.Errorf("%d keys, want %d", keys, len(h.keyed))
 	}
 }

@@ -24,8 +24,8 @@ func TestHistoryMakesSense(t *testing.T) {
 	t.Parallel()
 	const actors, actions = 10, 120
 	f := newFixture(t)
-	h := &history{fixture: f, stores: [2]*queue.Store{f.store, queuetest.OpenURL(t, f.url)}, keyed: map[string][]string{}}
-	h.pool = openPool(t, f.url)
+	h := &history{fixture: f, stores: [2]*queue.Store{f.Store, queuetest.OpenURL(t, f.URL)}, keyed: map[string][]string{}}
+	h.pool = openPool(t, f.URL)
 	var group sync.WaitGroup
 	for i := range actors {
 		group.Go(func() {
@@ -127,14 +127,14 @@ func (a *actor) act() {
 }
 
 func (a *actor) submit() {
-	made := a.job(func(j *queue.NewJob) {
+	made := a.Job(func(j *queue.NewJob) {
 		j.MaxAttempts, j.Priority = 1+a.random.IntN(3), a.random.IntN(10)
 		if a.random.IntN(2) == 0 {
 			deadline := time.Now().Add(time.Hour)
 			j.Deadline = &deadline
 		}
 	})
-	if _, err := a.store.Submit(a.Context(), []queue.Submission{{Tenant: a.tenant, Jobs: []queue.NewJob{made}}}); err != nil {
+	if _, err := a.store.Submit(a.Context(), []queue.Submission{{Tenant: a.Tenant, Jobs: []queue.NewJob{made}}}); err != nil {
 		a.Error(err)
 		return
 	}
@@ -160,8 +160,8 @@ func (a *actor) submitKeyed() {
 
 func (a *actor) claim() {
 	got, err := a.store.Claim(a.Context(), queue.Claim{
-		Lanes:   []queue.ClaimLane{{ID: a.lane.ID, VisibilityTimeout: time.Hour}},
-		Workers: []queue.ClaimWorker{{ID: "w", Max: 1 + a.random.IntN(3)}}, Owner: a.tenant, LeaseID: uuid.New(),
+		Lanes:   []queue.ClaimLane{{ID: a.Lane.ID, VisibilityTimeout: time.Hour}},
+		Workers: []queue.ClaimWorker{{ID: "w", Max: 1 + a.random.IntN(3)}}, Owner: a.Tenant, LeaseID: uuid.New(),
 	})
 	if err != nil {
 		a.Error(err)
@@ -230,7 +230,7 @@ func (a *actor) expire() {
 }
 
 func (a *actor) reap() {
-	got, err := a.store.Reap(a.Context(), time.Unix(0, 0), 1+a.random.IntN(10), half)
+	got, err := a.store.Reap(a.Context(), time.Unix(0, 0), 1+a.random.IntN(10), queuetest.Half)
 	if err != nil {
 		a.Error(err)
 	}
@@ -255,7 +255,7 @@ func (a *actor) anyJob() (id uuid.UUID) {
 
 func (a *actor) cancel() {
 	id := a.anyJob()
-	_, _, err := a.store.Cancel(a.Context(), a.tenant, "", id)
+	_, _, err := a.store.Cancel(a.Context(), a.Tenant, "", id)
 	if err != nil && !errors.Is(err, queue.ErrTerminal) && !errors.Is(err, queue.ErrNotFound) {
 		a.Error(err)
 	}
@@ -271,14 +271,14 @@ func (a *actor) bury() {
 }
 
 func (a *actor) redrive() {
-	page, err := a.store.DeadLetters(a.Context(), a.tenant, "", api.DeadLetterFilter{}, 3, "")
+	page, err := a.store.DeadLetters(a.Context(), a.Tenant, "", api.DeadLetterFilter{}, 3, "")
 	if err != nil {
 		a.Error(err)
 	}
 	for _, dead := range page.Items {
 		id := uuid.MustParse(dead.Job.ID)
 		if a.random.IntN(4) == 0 {
-			gone, err := a.store.Discard(a.Context(), a.tenant, "", []uuid.UUID{id})
+			gone, err := a.store.Discard(a.Context(), a.Tenant, "", []uuid.UUID{id})
 			if err != nil {
 				a.Error(err)
 			}
@@ -287,7 +287,7 @@ func (a *actor) redrive() {
 			}
 			continue
 		}
-		got := a.store.Redrive(a.Context(), a.tenant, "", []uuid.UUID{id}, nil)[0]
+		got := a.store.Redrive(a.Context(), a.Tenant, "", []uuid.UUID{id}, nil)[0]
 		if got.Err == nil {
 			a.note(func() { a.risen = append(a.risen, id) })
 		} else if !errors.Is(got.Err, queue.ErrNotDead) && !errors.Is(got.Err, queue.ErrNotFound) {

@@ -53,7 +53,7 @@ func ownTables() ([]string, error) {
 	return slices.Compact(tables), err
 }
 
-func (s *Store) invalidIndexes(ctx context.Context) ([]invalidIndex, error) {
+func (s *DB) invalidIndexes(ctx context.Context) ([]invalidIndex, error) {
 	tables, err := ownTables()
 	if err != nil {
 		return nil, err
@@ -67,7 +67,7 @@ func (s *Store) invalidIndexes(ctx context.Context) ([]invalidIndex, error) {
 
 // InvalidIndexes names the indexes that an interrupted build left, or that are being
 // built at this moment: writes pay for them, and no read uses them.
-func (s *Store) InvalidIndexes(ctx context.Context) ([]string, error) {
+func (s *DB) InvalidIndexes(ctx context.Context) ([]string, error) {
 	found, err := s.invalidIndexes(ctx)
 	names := make([]string, len(found))
 	for i, index := range found {
@@ -79,7 +79,7 @@ func (s *Store) InvalidIndexes(ctx context.Context) ([]string, error) {
 // mendIndexes builds again what an interrupted build left. One caller at a time does
 // it, under the lock of the migrations. Another session's build that is under way, or
 // another migrate's, is waited for: the index is valid by then, and is rebuilt once more.
-func (s *Store) mendIndexes(ctx context.Context, db *sql.DB, locker lock.SessionLocker) (err error) {
+func (s *DB) mendIndexes(ctx context.Context, db *sql.DB, locker lock.SessionLocker) (err error) {
 	found, err := s.invalidIndexes(ctx)
 	if err != nil || len(found) == 0 {
 		return err

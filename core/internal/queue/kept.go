@@ -43,7 +43,7 @@ func (s *Store) KeptCounts(ctx context.Context, after CountKey, most int) ([]Kep
 		err := row.Scan(&kept.Tenant, &kept.Counter, &kept.Name, &kept.Settled, &kept.Unused)
 		return kept, err
 	}
-	kept, err := query(ctx, s, scan, keptCountsSQL, pgx.StrictNamedArgs{
+	kept, err := query(ctx, s.DB, scan, keptCountsSQL, pgx.StrictNamedArgs{
 		"tenant_id": after.Tenant, "counter": int16(after.Counter), "name": after.Name, "most": most,
 	})
 	if err != nil {
@@ -64,7 +64,7 @@ func (s *Store) DropCounts(ctx context.Context, keys []CountKey) error {
 		return nil
 	}
 	noRow := func(pgx.CollectableRow) (struct{}, error) { return struct{}{}, nil }
-	if _, err := query(ctx, s, noRow, dropCountsSQL, countArgs(keys)); err != nil {
+	if _, err := query(ctx, s.DB, noRow, dropCountsSQL, countArgs(keys)); err != nil {
 		return fmt.Errorf("queue: drop counts: %w", err)
 	}
 	return nil

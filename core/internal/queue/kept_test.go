@@ -17,15 +17,15 @@ func TestChangesThatBringACap(t *testing.T) {
 	some, more, name := int64(5), int64(7), "mine"
 	plan := func(limits api.Limits) func() error {
 		return func() error {
-			_, err := f.store.PutPlan(f.Context(), name, api.PlanRequest{Limits: limits})
+			_, err := f.Store.PutPlan(f.Context(), name, api.PlanRequest{Limits: limits})
 			return err
 		}
 	}
 	patch := func(patch api.TenantPatch) func() error {
-		return func() error { _, err := f.store.PatchTenant(f.Context(), f.tenant, patch); return err }
+		return func() error { _, err := f.Store.PatchTenant(f.Context(), f.Tenant, patch); return err }
 	}
 	settings := func(request api.QueueRequest) func() error {
-		return func() error { return f.store.PutQueue(f.Context(), f.tenant, "default", request) }
+		return func() error { return f.Store.PutQueue(f.Context(), f.Tenant, "default", request) }
 	}
 	free := "free of caps"
 	for _, step := range []struct {
@@ -44,7 +44,7 @@ func TestChangesThatBringACap(t *testing.T) {
 		{"no overrides", patch(api.TenantPatch{Overrides: &api.Overrides{}}), 0},
 		{"a name", patch(api.TenantPatch{Name: &name}), 0},
 		{"a plan without caps", func() error {
-			if _, err := f.store.PutPlan(f.Context(), free, api.PlanRequest{}); err != nil {
+			if _, err := f.Store.PutPlan(f.Context(), free, api.PlanRequest{}); err != nil {
 				return err
 			}
 			return patch(api.TenantPatch{Plan: &free})()
@@ -53,11 +53,11 @@ func TestChangesThatBringACap(t *testing.T) {
 		{"a queue's cap", settings(api.QueueRequest{MaxActive: &some}), queue.ActiveQueue},
 		{"another height of it", settings(api.QueueRequest{MaxActive: &more}), 0},
 	} {
-		f.exec(`DELETE FROM usage_counts`)
-		f.exec(`INSERT INTO usage_counts (tenant_id, counter, name, opened_at, settled)
-			SELECT $1, c, n, now(), true FROM (VALUES (1, ''), (2, 'ann'), (4, 'default'), (8, ''), (16, 'ann'), (32, 'default')) AS v(c, n)`, f.tenant)
+		f.Exec(`DELETE FROM usage_counts`)
+		f.Exec(`INSERT INTO usage_counts (tenant_id, counter, name, opened_at, settled)
+			SELECT $1, c, n, now(), true FROM (VALUES (1, ''), (2, 'ann'), (4, 'default'), (8, ''), (16, 'ann'), (32, 'default')) AS v(c, n)`, f.Tenant)
 		if step.what == "the tenant moves to it" {
-			f.exec(`UPDATE plans SET limits = '{"max_active":1,"user_max_active":1}' WHERE name = 'standard'`)
+			f.Exec(`UPDATE plans SET limits = '{"max_active":1,"user_max_active":1}' WHERE name = 'standard'`)
 		}
 		if err := step.do(); err != nil {
 			t.Fatal(step.what, err)
@@ -75,12 +75,12 @@ func TestAdoptGoesOnInSteps(t *testing.T) {
 	f := newFixture(t)
 	f.fill(12_000, "ann")
 	f.fill(3_000, "bob")
-	f.submit(f.job(of("ann"), under(f.userCap("ann", 100_000))))
+	f.Submit(f.Job(of("ann"), under(f.userCap("ann", 100_000))))
 	key := f.userCap("ann", 0).CountKey
-	other := queuetest.OpenURL(t, f.url)
+	other := queuetest.OpenURL(t, f.URL)
 	total := int64(0)
 	for i := range 3 {
-		store := []*queue.Store{f.store, other}[i%2]
+		store := []*queue.Store{f.Store, other}[i%2]
 		if due, err := store.DueCounts(t.Context(), 10); i == 0 && (err != nil || len(due) != 1 || due[0] != key) {
 			t.Fatalf("due: %v (%v)", due, err)
 		}
@@ -92,12 +92,12 @@ func TestAdoptGoesOnInSteps(t *testing.T) {
 	if total != 12_000 {
 		t.Errorf("adopted %d, want 12,000", total)
 	}
-	if due, err := f.store.DueCounts(t.Context(), 10); err != nil || len(due) != 0 {
+	if due, err := f.Store.DueCounts(t.Context(), 10); err != nil || len(due) != 0 {
 		t.Errorf("due before every core has heard of the cap: %v (%v)", due, err)
 	}
-	f.exec(`UPDATE usage_counts SET opened_at = opened_at - interval '2 minutes'`)
+	f.Exec(`UPDATE usage_counts SET opened_at = opened_at - interval '2 minutes'`)
 	f.adopt(key)
-	if kept, err := f.store.KeptCounts(t.Context(), queue.CountKey{}, 10); err != nil || len(kept) != 1 || !kept[0].Settled {
+	if kept, err := f.Store.KeptCounts(t.Context(), queue.CountKey{}, 10); err != nil || len(kept) != 1 || !kept[0].Settled {
 		t.Errorf("kept: %+v (%v)", kept, err)
 	}
 	f.noDrift()
@@ -111,45 +111,45 @@ func TestUnusedCountsAreForgotten(t *testing.T) {
 		return []func(*queue.NewJob){of(name), under(f.userCap(name, 2))}
 	}
 	for _, name := range []string{"ann", "bob", "cid"} {
-		f.submit(f.job(user(name)...))
+		f.Submit(f.Job(user(name)...))
 		if name != "cid" {
-			f.end(queue.Ending{Lease: f.claimOne().Lease(), Kind: api.KindComplete})
+			f.End(queue.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindComplete})
 		}
 	}
-	if got := f.admitted(f.job(of("dan"), under(f.userCap("dan", 0)))); got != 0 {
+	if got := f.admitted(f.Job(of("dan"), under(f.userCap("dan", 0)))); got != 0 {
 		t.Fatal("admitted under a cap of none")
 	}
 	prune := func() {
 		t.Helper()
-		if _, _, err := f.store.PruneUsage(t.Context(), queue.CountKey{}); err != nil {
+		if _, _, err := f.Store.PruneUsage(t.Context(), queue.CountKey{}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	prune()
-	if n := f.count("usage_counts"); n != 4 {
+	if n := f.Count("usage_counts"); n != 4 {
 		t.Fatalf("%d counts, want 4 so early", n)
 	}
-	f.exec(`UPDATE usage_log SET written_at = written_at - interval '2 hours'`)
-	f.exec(`UPDATE usage_counts SET opened_at = opened_at - interval '2 hours'`)
-	held := queuetest.Connect(t, f.url)
-	if _, err := held.Exec(t.Context(), `SELECT pg_advisory_lock($1)`, queue.SubmitLockKey(f.tenant)); err != nil {
+	f.Exec(`UPDATE usage_log SET written_at = written_at - interval '2 hours'`)
+	f.Exec(`UPDATE usage_counts SET opened_at = opened_at - interval '2 hours'`)
+	held := queuetest.Connect(t, f.URL)
+	if _, err := held.Exec(t.Context(), `SELECT pg_advisory_lock($1)`, queue.SubmitLockKey(f.Tenant)); err != nil {
 		t.Fatal(err)
 	}
 	prune() // beside a submit nothing is forgotten
-	if n := f.count("usage_counts"); n != 4 {
+	if n := f.Count("usage_counts"); n != 4 {
 		t.Fatalf("%d counts, want 4 while the tenant's lock is held", n)
 	}
-	if _, err := held.Exec(t.Context(), `SELECT pg_advisory_unlock($1)`, queue.SubmitLockKey(f.tenant)); err != nil {
+	if _, err := held.Exec(t.Context(), `SELECT pg_advisory_unlock($1)`, queue.SubmitLockKey(f.Tenant)); err != nil {
 		t.Fatal(err)
 	}
 	prune()
-	if n := f.count(`usage_log WHERE name <> 'cid'`) + f.count(`usage_credits WHERE name <> 'cid'`) + f.count(`usage_counts WHERE name NOT IN ('cid', 'dan')`); n != 0 {
+	if n := f.Count(`usage_log WHERE name <> 'cid'`) + f.Count(`usage_credits WHERE name <> 'cid'`) + f.Count(`usage_counts WHERE name NOT IN ('cid', 'dan')`); n != 0 {
 		t.Errorf("%d rows of users without jobs", n)
 	}
-	if n := f.count(`usage_log WHERE name = 'cid'`); n == 0 {
+	if n := f.Count(`usage_log WHERE name = 'cid'`); n == 0 {
 		t.Error("a count of one is forgotten")
 	}
-	kept, err := f.store.KeptCounts(t.Context(), queue.CountKey{}, 10)
+	kept, err := f.Store.KeptCounts(t.Context(), queue.CountKey{}, 10)
 	if err != nil || len(kept) != 2 || kept[0].Unused || !kept[1].Unused {
 		t.Errorf("kept: %+v (%v), want cid and dan, who was never counted", kept, err)
 	}
@@ -164,22 +164,22 @@ func TestUnusedCountsAreForgotten(t *testing.T) {
 func TestCheckCounts(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.submit(f.jobs(2, of("ann"), under(f.activeCap(9), f.userCap("ann", 9), f.queueCap("default", 9)))...)
-	f.submit(f.jobs(2, under(f.activeCap(9)))...)
+	f.Submit(f.jobs(2, of("ann"), under(f.activeCap(9), f.userCap("ann", 9), f.queueCap("default", 9)))...)
+	f.Submit(f.jobs(2, under(f.activeCap(9)))...)
 	keys := []queue.CountKey{f.activeCap(0).CountKey, f.userCap("ann", 0).CountKey, f.queueCap("default", 0).CountKey, f.runningCap(0).CountKey}
-	check := func() ([]queue.Drift, int, error) { return f.store.CheckCounts(t.Context(), keys, time.Hour) }
+	check := func() ([]queue.Drift, int, error) { return f.Store.CheckCounts(t.Context(), keys, time.Hour) }
 	if drifts, checked, err := check(); err != nil || checked != 4 || len(drifts) != 0 {
 		t.Fatalf("%v, %d checked (%v)", drifts, checked, err)
 	}
-	f.exec(`UPDATE usage_log SET count = count + 1 WHERE counter = 2`)
-	f.exec(`UPDATE usage_counts SET settled = true`)
+	f.Exec(`UPDATE usage_log SET count = count + 1 WHERE counter = 2`)
+	f.Exec(`UPDATE usage_counts SET settled = true`)
 	if drifts, _, err := check(); err != nil || len(drifts) != 2 || drifts[0].Check != "count" || drifts[1].Check != "uncounted" {
 		t.Errorf("found %v (%v), want ann's count and two jobs that are not in the queue's", drifts, err)
 	}
-	if _, checked, err := f.store.CheckCounts(t.Context(), keys, 0); err != nil || checked != 1 {
+	if _, checked, err := f.Store.CheckCounts(t.Context(), keys, 0); err != nil || checked != 1 {
 		t.Errorf("%d checked in no time (%v), want 1", checked, err)
 	}
-	other := queuetest.Connect(t, f.url)
+	other := queuetest.Connect(t, f.URL)
 	tx, err := other.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -197,7 +197,7 @@ func TestCheckCounts(t *testing.T) {
 	if _, err := tx.Exec(t.Context(), `LOCK TABLE jobs IN ACCESS EXCLUSIVE MODE`); err != nil {
 		t.Fatal(err)
 	}
-	f.store.SetCheckTime(50 * time.Millisecond)
+	f.Store.SetCheckTime(50 * time.Millisecond)
 	if _, checked, err := check(); !errors.Is(err, queue.ErrCheckTime) || checked != 0 {
 		t.Errorf("%d checked, %v, want ErrCheckTime", checked, err)
 	}
@@ -215,12 +215,12 @@ func TestVerifyFindsDrift(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t)
-			f.submit(f.jobs(3, under(f.activeCap(4)))...)
+			f.Submit(f.jobs(3, under(f.activeCap(4)))...)
 			f.noDrift()
-			if _, err := f.behind.Exec(t.Context(), harm); err != nil {
+			if _, err := f.Behind.Exec(t.Context(), harm); err != nil {
 				t.Fatal(err)
 			}
-			drifts, err := f.store.Verify(t.Context())
+			drifts, err := f.Store.Verify(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -94,9 +94,6 @@ type QueueSettings struct {
 	UpdatedAt time.Time
 }
 
-// advisoryLockSQL is held to the end of the transaction.
-const advisoryLockSQL = `SELECT pg_advisory_xact_lock(@key)`
-
 // LaneRow is a lane as the table has it.
 type LaneRow struct {
 	Lane
@@ -124,7 +121,7 @@ func (s *Store) LanesAfter(ctx context.Context, after LaneID, retired time.Time)
 		lane.LaneKey = NewLaneKey(owner, queue, tags).Of(user)
 		return lane, err
 	}
-	lanes, err := query(ctx, s, scan, lanesAfterSQL, pgx.StrictNamedArgs{"after": after, "retired": retired})
+	lanes, err := query(ctx, s.DB, scan, lanesAfterSQL, pgx.StrictNamedArgs{"after": after, "retired": retired})
 	if err != nil {
 		return nil, fmt.Errorf("queue: lanes: %w", nothingChanged(err))
 	}
@@ -152,7 +149,7 @@ func (s *Store) QueuesSince(ctx context.Context, since time.Time) ([]QueueSettin
 		q.VisibilityTimeout, q.RetryBase, q.RetryCap = milliseconds(visibility), milliseconds(base), milliseconds(limit)
 		return q, err
 	}
-	queues, err := query(ctx, s, scan, queuesSinceSQL, pgx.StrictNamedArgs{"since": since})
+	queues, err := query(ctx, s.DB, scan, queuesSinceSQL, pgx.StrictNamedArgs{"since": since})
 	if err != nil {
 		return nil, fmt.Errorf("queue: queues: %w", nothingChanged(err))
 	}

@@ -18,7 +18,7 @@ func (f *fixture) ask(user string, keys ...queue.LaneKey) []queue.MadeLane {
 	for i, key := range keys {
 		asks[i] = queue.LaneAsk{LaneKey: key, For: user}
 	}
-	made, err := f.store.MakeLanes(f.Context(), f.tenant, asks)
+	made, err := f.Store.MakeLanes(f.Context(), f.Tenant, asks)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -29,7 +29,7 @@ func (f *fixture) ask(user string, keys ...queue.LaneKey) []queue.MadeLane {
 func (f *fixture) tagged(prefix string, n int) []queue.LaneKey {
 	keys := make([]queue.LaneKey, n)
 	for i := range keys {
-		keys[i] = queue.NewLaneKey(f.tenant, "default", []string{fmt.Sprint(prefix, i)})
+		keys[i] = queue.NewLaneKey(f.Tenant, "default", []string{fmt.Sprint(prefix, i)})
 	}
 	return keys
 }
@@ -47,17 +47,17 @@ func refusedLanes(made []queue.MadeLane) map[queue.LaneBound]int {
 func TestLanesAreMadeOnceAndBounded(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	one := f.newLane(f.tenant, "q", "b", "a", "b")
-	if other := f.newLane(f.tenant, "q", "a", "b"); one != other {
+	one := f.NewLane(f.Tenant, "q", "b", "a", "b")
+	if other := f.NewLane(f.Tenant, "q", "a", "b"); one != other {
 		t.Errorf("%+v and %+v are one lane", one, other)
 	}
-	f.exec(`INSERT INTO lanes (tenant_id, queue, tags, created_at) SELECT $1, 'x' || n, '{}', statement_timestamp() FROM generate_series(1, $2) n`,
-		f.tenant, queue.MaxLanes-f.count("lanes")-1)
+	f.Exec(`INSERT INTO lanes (tenant_id, queue, tags, created_at) SELECT $1, 'x' || n, '{}', statement_timestamp() FROM generate_series(1, $2) n`,
+		f.Tenant, queue.MaxLanes-f.Count("lanes")-1)
 	made := f.ask("", append(f.tagged("new", 3), one.LaneKey)...)
 	if got := refusedLanes(made); len(got) != 1 || got[queue.TenantLanes] != 2 || made[3].Lane != one {
 		t.Errorf("of three new lanes, with room for one, and a known one: %v, %+v", got, made)
 	}
-	if lanes, err := f.store.LanesAfter(t.Context(), 0, time.Time{}); err != nil || len(lanes) != queue.MaxLanes {
+	if lanes, err := f.Store.LanesAfter(t.Context(), 0, time.Time{}); err != nil || len(lanes) != queue.MaxLanes {
 		t.Errorf("%d lanes (%v)", len(lanes), err)
 	}
 }
@@ -75,12 +75,12 @@ func TestAUserTakesAShareOfTheLanes(t *testing.T) {
 	}
 	queues := make([]queue.LaneKey, queue.MaxUserQueues+5)
 	for i := range queues {
-		queues[i] = queue.NewLaneKey(f.tenant, fmt.Sprint("q", i), nil)
+		queues[i] = queue.NewLaneKey(f.Tenant, fmt.Sprint("q", i), nil)
 	}
 	if got := refusedLanes(f.ask("eve", queues...)); len(got) != 1 || got[queue.UserQueues] != 5 {
 		t.Errorf("one user's queues: %v", got)
 	}
-	f.exec(`INSERT INTO lanes (tenant_id, queue, tags, made_for, created_at) SELECT $1, 'x' || n, '{}', 'u' || n, statement_timestamp() FROM generate_series(1, 7900) n`, f.tenant)
+	f.Exec(`INSERT INTO lanes (tenant_id, queue, tags, made_for, created_at) SELECT $1, 'x' || n, '{}', 'u' || n, statement_timestamp() FROM generate_series(1, 7900) n`, f.Tenant)
 	if got := refusedLanes(f.ask("bob", f.tagged("late", 1)...)); got[queue.UsersLanes] != 1 {
 		t.Errorf("users together: %v", got)
 	}
@@ -98,7 +98,7 @@ func TestALaneThatTwoUsersNeed(t *testing.T) {
 	f := newFixture(t)
 	f.ask("mallory", f.tagged("m", queue.MaxUserLanes)...)
 	key := f.tagged("both", 1)[0]
-	made, err := f.store.MakeLanes(t.Context(), f.tenant, []queue.LaneAsk{
+	made, err := f.Store.MakeLanes(t.Context(), f.Tenant, []queue.LaneAsk{
 		{LaneKey: key, For: "mallory"}, {LaneKey: key, For: "bob"}, {LaneKey: key, For: "carol"},
 	})
 	if err != nil || made[0].Full != queue.UserLanes || made[1].ID == 0 || made[1].Lane != made[2].Lane {
@@ -109,19 +109,19 @@ func TestALaneThatTwoUsersNeed(t *testing.T) {
 func TestQueuesAreBounded(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.exec(`INSERT INTO queues (tenant_id, name, created_at, updated_at)
-SELECT $1, 'x' || n, statement_timestamp(), statement_timestamp() FROM generate_series(1, $2) n`, f.tenant, queue.MaxQueues-f.count("queues"))
-	if err := f.store.PauseQueue(t.Context(), f.tenant, "x1", true); err != nil {
+	f.Exec(`INSERT INTO queues (tenant_id, name, created_at, updated_at)
+SELECT $1, 'x' || n, statement_timestamp(), statement_timestamp() FROM generate_series(1, $2) n`, f.Tenant, queue.MaxQueues-f.Count("queues"))
+	if err := f.Store.PauseQueue(t.Context(), f.Tenant, "x1", true); err != nil {
 		t.Errorf("a queue that is there: %v", err)
 	}
 	for what, err := range map[string]error{
-		"PUT": f.store.PutQueue(t.Context(), f.tenant, "one-more", api.QueueRequest{}), "pause": f.store.PauseQueue(t.Context(), f.tenant, "one-more", true),
+		"PUT": f.Store.PutQueue(t.Context(), f.Tenant, "one-more", api.QueueRequest{}), "pause": f.Store.PauseQueue(t.Context(), f.Tenant, "one-more", true),
 	} {
 		if !errors.Is(err, queue.ErrTooManyQueues) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if got := refusedLanes(f.ask("", queue.NewLaneKey(f.tenant, "one-more", nil))); got[queue.TenantQueues] != 1 {
+	if got := refusedLanes(f.ask("", queue.NewLaneKey(f.Tenant, "one-more", nil))); got[queue.TenantQueues] != 1 {
 		t.Errorf("a submit: %v", got)
 	}
 }
@@ -130,25 +130,25 @@ SELECT $1, 'x' || n, statement_timestamp(), statement_timestamp() FROM generate_
 func TestWorkersAreBounded(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.exec(`INSERT INTO workers (owner, worker_id, status, queues, tags, concurrency, metadata, registered_at, last_heartbeat_at)
+	f.Exec(`INSERT INTO workers (owner, worker_id, status, queues, tags, concurrency, metadata, registered_at, last_heartbeat_at)
 SELECT $1, 'x' || n, CASE WHEN n = 1 THEN 'DEAD' ELSE 'ACTIVE' END, '{}', '{}', 1, '{}', statement_timestamp(), statement_timestamp() - interval '1 minute'
-FROM generate_series(1, $2) n`, f.tenant, queue.MaxWorkers)
-	if _, joined, err := f.store.Register(t.Context(), f.tenant, api.WorkerRequest{WorkerID: "last"}); err != nil || !joined {
+FROM generate_series(1, $2) n`, f.Tenant, queue.MaxWorkers)
+	if _, joined, err := f.Store.Register(t.Context(), f.Tenant, api.WorkerRequest{WorkerID: "last"}); err != nil || !joined {
 		t.Errorf("the last one: %v, %v", joined, err)
 	}
 	if n := f.countOf(`SELECT count(*) FROM workers`); n != queue.MaxWorkers {
 		t.Errorf("%d workers, want the dead one gone", n)
 	}
-	if _, _, err := f.store.Register(t.Context(), f.tenant, api.WorkerRequest{WorkerID: "more"}); !errors.Is(err, queue.ErrTooManyWorkers) {
+	if _, _, err := f.Store.Register(t.Context(), f.Tenant, api.WorkerRequest{WorkerID: "more"}); !errors.Is(err, queue.ErrTooManyWorkers) {
 		t.Errorf("one more registers: %v", err)
 	}
-	if _, _, err := f.store.SeenClaiming(t.Context(), f.tenant, "more", nil, nil); !errors.Is(err, queue.ErrTooManyWorkers) {
+	if _, _, err := f.Store.SeenClaiming(t.Context(), f.Tenant, "more", nil, nil); !errors.Is(err, queue.ErrTooManyWorkers) {
 		t.Errorf("one more claims: %v", err)
 	}
-	if _, joined, err := f.store.SeenClaiming(t.Context(), f.tenant, "x7", nil, nil); err != nil || joined {
+	if _, joined, err := f.Store.SeenClaiming(t.Context(), f.Tenant, "x7", nil, nil); err != nil || joined {
 		t.Errorf("a known one: %v, %v", joined, err)
 	}
-	if _, _, err := f.store.Register(t.Context(), tenant.Platform, api.WorkerRequest{WorkerID: "more"}); err != nil {
+	if _, _, err := f.Store.Register(t.Context(), tenant.Platform, api.WorkerRequest{WorkerID: "more"}); err != nil {
 		t.Errorf("another owner's: %v", err)
 	}
 }

@@ -183,7 +183,7 @@ SELECT EXISTS (SELECT FROM queues WHERE tenant_id = @tenant_id AND name = @name)
 // roomForQueue refuses, with ErrTooManyQueues, a queue that is new and one too many.
 // Two at once may both be the last.
 func (s *Store) roomForQueue(ctx context.Context, owner tenant.ID, name string) error {
-	room, err := query(ctx, s, pgx.RowTo[bool], roomForQueueSQL, pgx.StrictNamedArgs{"tenant_id": owner, "name": name, "most": MaxQueues})
+	room, err := query(ctx, s.DB, pgx.RowTo[bool], roomForQueueSQL, pgx.StrictNamedArgs{"tenant_id": owner, "name": name, "most": MaxQueues})
 	if err != nil {
 		return fmt.Errorf("queue: settings: %w", nothingChanged(err))
 	}

@@ -17,31 +17,31 @@ import (
 func TestCancel(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	ids := f.submit(f.job(), f.job(func(j *queue.NewJob) { j.Delay = time.Hour }), f.job())
-	running := f.claimOne()
+	ids := f.Submit(f.Job(), f.Job(func(j *queue.NewJob) { j.Delay = time.Hour }), f.Job())
+	running := f.ClaimOne()
 	if running.ID != ids[0] {
 		t.Fatal("the first job was not claimed first")
 	}
 	for _, want := range []queue.Cancelling{queue.CancelEnded, queue.CancelStood} {
 		for _, id := range ids[1:] {
-			got, did, err := f.store.Cancel(t.Context(), f.tenant, "", id)
+			got, did, err := f.Store.Cancel(t.Context(), f.Tenant, "", id)
 			if err != nil || did != want || got.State != api.StateCancelled || got.FinishedAt == nil {
 				t.Fatalf("a waiting job: %+v %v %v", got, did, err)
 			}
 		}
-		got, did, err := f.store.Cancel(t.Context(), f.tenant, "", running.ID)
+		got, did, err := f.Store.Cancel(t.Context(), f.Tenant, "", running.ID)
 		if err != nil || did != queue.CancelAsked || got.State != api.StateRunning || !got.CancelRequested {
 			t.Fatalf("a running job: %+v %v %v", got, did, err)
 		}
 	}
-	f.mustEnd(queue.Ending{Lease: running.Lease(), Kind: api.KindComplete})
-	if _, _, err := f.store.Cancel(t.Context(), f.tenant, "", running.ID); !errors.Is(err, queue.ErrTerminal) {
+	f.MustEnd(queue.Ending{Lease: running.Lease(), Kind: api.KindComplete})
+	if _, _, err := f.Store.Cancel(t.Context(), f.Tenant, "", running.ID); !errors.Is(err, queue.ErrTerminal) {
 		t.Errorf("a completed job: %v", err)
 	}
-	if _, _, err := f.store.Cancel(t.Context(), f.newTenant(), "", ids[1]); !errors.Is(err, queue.ErrNotFound) {
+	if _, _, err := f.Store.Cancel(t.Context(), f.NewTenant(), "", ids[1]); !errors.Is(err, queue.ErrNotFound) {
 		t.Errorf("a foreign job: %v", err)
 	}
-	if _, _, err := f.store.Cancel(t.Context(), f.tenant, "bob", ids[1]); !errors.Is(err, queue.ErrNotFound) {
+	if _, _, err := f.Store.Cancel(t.Context(), f.Tenant, "bob", ids[1]); !errors.Is(err, queue.ErrNotFound) {
 		t.Errorf("another user's job: %v", err)
 	}
 }
@@ -51,22 +51,22 @@ func TestDeadlineBuriesWaitingAndRunning(t *testing.T) {
 	f := newFixture(t)
 	deadline := time.Now().Add(time.Hour)
 	with := func(j *queue.NewJob) { j.Deadline = &deadline }
-	ids := f.submit(f.job(with), f.job(with), f.job(with, func(j *queue.NewJob) { j.Delay = time.Minute }), f.job())
-	running := f.claimOne()
-	f.exec(`UPDATE jobs SET deadline = statement_timestamp() - interval '1 second' WHERE deadline IS NOT NULL`)
-	if got := f.claim(10, time.Minute); len(got) != 1 || got[0].ID != ids[3] {
+	ids := f.Submit(f.Job(with), f.Job(with), f.Job(with, func(j *queue.NewJob) { j.Delay = time.Minute }), f.Job())
+	running := f.ClaimOne()
+	f.Exec(`UPDATE jobs SET deadline = statement_timestamp() - interval '1 second' WHERE deadline IS NOT NULL`)
+	if got := f.Claim(10, time.Minute); len(got) != 1 || got[0].ID != ids[3] {
 		t.Errorf("a job past its deadline was claimed: %+v", got)
 	}
-	buried, err := f.store.Bury(t.Context(), queue.Ever, 10)
+	buried, err := f.Store.Bury(t.Context(), queue.Ever, 10)
 	if err != nil || len(buried) != 3 {
 		t.Fatalf("%+v %v", buried, err)
 	}
 	for _, id := range ids[:3] {
-		if got := f.get(id); got.State != api.StateDeadLetter || *got.DeadReason != api.ReasonDeadline {
+		if got := f.Get(id); got.State != api.StateDeadLetter || *got.DeadReason != api.ReasonDeadline {
 			t.Errorf("%+v", got.JobSummary)
 		}
 	}
-	if ended := f.end(queue.Ending{Lease: running.Lease(), Kind: api.KindComplete}); !errors.Is(ended.Err, queue.ErrLeaseLost) {
+	if ended := f.End(queue.Ending{Lease: running.Lease(), Kind: api.KindComplete}); !errors.Is(ended.Err, queue.ErrLeaseLost) {
 		t.Errorf("the holder's outcome: %+v", ended)
 	}
 }
@@ -75,42 +75,42 @@ func TestRedriveGivesAnotherLife(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	key, deadline := "k", time.Now().Add(time.Hour)
-	ids := f.submit(f.job(func(j *queue.NewJob) { j.MaxAttempts, j.DedupeKey, j.Deadline = 1, &key, &deadline }), f.job())
-	first := f.claimOne()
+	ids := f.Submit(f.Job(func(j *queue.NewJob) { j.MaxAttempts, j.DedupeKey, j.Deadline = 1, &key, &deadline }), f.Job())
+	first := f.ClaimOne()
 	ending := queue.Ending{Lease: first.Lease(), Kind: api.KindFail, Error: &api.JobError{Type: "t", Message: "m"}}
-	f.mustEnd(ending)
-	f.exec(`UPDATE dead_letters SET deadline = statement_timestamp() - interval '1 hour'`)
+	f.MustEnd(ending)
+	f.Exec(`UPDATE dead_letters SET deadline = statement_timestamp() - interval '1 hour'`)
 
-	dead, err := f.store.DeadLetters(t.Context(), f.tenant, "", api.DeadLetterFilter{Reason: "exhausted"}, 10, "")
+	dead, err := f.Store.DeadLetters(t.Context(), f.Tenant, "", api.DeadLetterFilter{Reason: "exhausted"}, 10, "")
 	if err != nil || len(dead.Items) != 1 || dead.Items[0].Error.Message != "m" || dead.Items[0].Attempts != 1 {
 		t.Fatalf("%+v %v", dead, err)
 	}
-	blocker := f.submit(f.job(func(j *queue.NewJob) { j.DedupeKey = &key }))[0]
-	if got := f.store.Redrive(t.Context(), f.tenant, "", ids, nil); !errors.Is(got[0].Err, queue.ErrDedupeConflict) || !errors.Is(got[1].Err, queue.ErrNotDead) {
+	blocker := f.Submit(f.Job(func(j *queue.NewJob) { j.DedupeKey = &key }))[0]
+	if got := f.Store.Redrive(t.Context(), f.Tenant, "", ids, nil); !errors.Is(got[0].Err, queue.ErrDedupeConflict) || !errors.Is(got[1].Err, queue.ErrNotDead) {
 		t.Fatalf("%+v", got)
 	}
-	if f.count("dead_letters") != 1 {
+	if f.Count("dead_letters") != 1 {
 		t.Fatal("a refused redrive lost the dead letter")
 	}
-	if _, _, err := f.store.Cancel(t.Context(), f.tenant, "", blocker); err != nil {
+	if _, _, err := f.Store.Cancel(t.Context(), f.Tenant, "", blocker); err != nil {
 		t.Fatal(err)
 	}
-	got := f.store.Redrive(t.Context(), f.tenant, "", []uuid.UUID{ids[0], uuid.New(), ids[0]}, nil)
+	got := f.Store.Redrive(t.Context(), f.Tenant, "", []uuid.UUID{ids[0], uuid.New(), ids[0]}, nil)
 	if got[0].Err != nil || !errors.Is(got[1].Err, queue.ErrNotFound) || !errors.Is(got[2].Err, queue.ErrNotDead) {
 		t.Fatalf("%+v", got)
 	}
 	if j := got[0].Job; j.State != api.StateQueued || j.Attempt != 0 || j.Redrives != 1 || j.Epoch != 1 || j.Deadline != nil {
 		t.Fatalf("%+v", j)
 	}
-	f.claimOne() // the second job
-	again := f.claimOne()
+	f.ClaimOne() // the second job
+	again := f.ClaimOne()
 	if again.ID != ids[0] || again.Epoch != 2 || again.Attempt != 1 {
 		t.Fatalf("%+v", again)
 	}
-	if ended := f.end(ending); !errors.Is(ended.Err, queue.ErrLeaseLost) {
+	if ended := f.End(ending); !errors.Is(ended.Err, queue.ErrLeaseLost) {
 		t.Errorf("the first life's holder: %+v", ended)
 	}
-	attempts, err := f.store.Attempts(t.Context(), f.tenant, "", ids[0], 0, 50)
+	attempts, err := f.Store.Attempts(t.Context(), f.Tenant, "", ids[0], 0, 50)
 	if err != nil || len(attempts) != 2 || attempts[0].Kind != "failed" || attempts[0].Error.Message != "m" || attempts[1].Kind != "running" || attempts[1].Epoch != 2 {
 		t.Fatalf("%+v %v", attempts, err)
 	}
@@ -122,7 +122,7 @@ func TestListPagesAndFilters(t *testing.T) {
 	bob := "bob"
 	var ids []uuid.UUID
 	for i := range 30 {
-		ids = append(ids, f.submit(f.job(func(j *queue.NewJob) {
+		ids = append(ids, f.Submit(f.Job(func(j *queue.NewJob) {
 			j.Type = []string{"a", "b"}[i%2]
 			j.Metadata = []byte(fmt.Sprintf(`{"n":"%d","all":"x"}`, i))
 			if i%3 == 0 {
@@ -131,21 +131,21 @@ func TestListPagesAndFilters(t *testing.T) {
 		}))...)
 	}
 	// Some are finished, some dead, some running: a list goes over all of them.
-	for i, claimed := range f.claim(12, time.Minute) {
+	for i, claimed := range f.Claim(12, time.Minute) {
 		switch i % 3 {
 		case 0:
-			f.mustEnd(queue.Ending{Lease: claimed.Lease(), Kind: api.KindComplete})
+			f.MustEnd(queue.Ending{Lease: claimed.Lease(), Kind: api.KindComplete})
 		case 1:
-			f.mustEnd(queue.Ending{Lease: claimed.Lease(), Kind: api.KindFail, Permanent: true})
+			f.MustEnd(queue.Ending{Lease: claimed.Lease(), Kind: api.KindFail, Permanent: true})
 		}
 	}
-	stranger := f.newTenant()
-	f.trySubmit(queue.Submission{Tenant: stranger, Jobs: []queue.NewJob{f.job()}})
+	stranger := f.NewTenant()
+	f.TrySubmit(queue.Submission{Tenant: stranger, Jobs: []queue.NewJob{f.Job()}})
 
 	all := func(filter api.JobFilter, size int) (found []string) {
 		t.Helper()
 		for token := ""; ; {
-			page, err := f.store.List(t.Context(), f.tenant, filter, size, token)
+			page, err := f.Store.List(t.Context(), f.Tenant, filter, size, token)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -183,7 +183,7 @@ func TestListPagesAndFilters(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"x", "AAAA"} {
-		if _, err := f.store.List(t.Context(), f.tenant, api.JobFilter{}, 5, bad); !errors.Is(err, queue.ErrPageToken) {
+		if _, err := f.Store.List(t.Context(), f.Tenant, api.JobFilter{}, 5, bad); !errors.Is(err, queue.ErrPageToken) {
 			t.Errorf("the token %q: %v", bad, err)
 		}
 	}
@@ -192,11 +192,11 @@ func TestListPagesAndFilters(t *testing.T) {
 func TestWorkersAgeAndLoseTheirLeases(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	id := f.submit(f.job())[0]
-	if _, _, err := f.store.SeenClaiming(t.Context(), f.tenant, "w1", []string{"default"}, nil); err != nil {
+	id := f.Submit(f.Job())[0]
+	if _, _, err := f.Store.SeenClaiming(t.Context(), f.Tenant, "w1", []string{"default"}, nil); err != nil {
 		t.Fatal(err)
 	}
-	claimed := f.claim(1, time.Hour)[0]
+	claimed := f.Claim(1, time.Hour)[0]
 	ages := []struct {
 		silent string
 		want   queue.Aged
@@ -207,28 +207,28 @@ func TestWorkersAgeAndLoseTheirLeases(t *testing.T) {
 		{"121 seconds", queue.Aged{Dead: 1}, api.WorkerDead},
 	}
 	for _, age := range ages {
-		f.exec(`UPDATE workers SET last_heartbeat_at = statement_timestamp() - $1::interval`, age.silent)
-		got, err := f.store.AgeWorkers(t.Context(), time.Time{})
+		f.Exec(`UPDATE workers SET last_heartbeat_at = statement_timestamp() - $1::interval`, age.silent)
+		got, err := f.Store.AgeWorkers(t.Context(), time.Time{})
 		if err != nil || got != age.want {
 			t.Fatalf("silent for %s: %+v %v", age.silent, got, err)
 		}
-		workers, err := f.store.ListWorkers(t.Context(), f.tenant, "", 10)
+		workers, err := f.Store.ListWorkers(t.Context(), f.Tenant, "", 10)
 		if err != nil || len(workers) != 1 || workers[0].Status != age.status || workers[0].Leases != 1 {
 			t.Fatalf("silent for %s: %+v %v", age.silent, workers, err)
 		}
-		reaped, err := f.store.ReapDead(t.Context(), 10, half)
+		reaped, err := f.Store.ReapDead(t.Context(), 10, queuetest.Half)
 		if err != nil || (len(reaped) == 1) != (age.status == api.WorkerDead) {
 			t.Fatalf("silent for %s: reaped %+v %v", age.silent, reaped, err)
 		}
 	}
-	if got := f.get(id); got.State != api.StateQueued || got.LastError.Type != "lease_expired" {
+	if got := f.Get(id); got.State != api.StateQueued || got.LastError.Type != "lease_expired" {
 		t.Fatalf("%+v", got.JobSummary)
 	}
-	if ended := f.end(queue.Ending{Lease: claimed.Lease(), Kind: api.KindComplete}); !errors.Is(ended.Err, queue.ErrLeaseLost) {
+	if ended := f.End(queue.Ending{Lease: claimed.Lease(), Kind: api.KindComplete}); !errors.Is(ended.Err, queue.ErrLeaseLost) {
 		t.Errorf("the dead worker's outcome: %+v", ended)
 	}
-	f.exec(`UPDATE workers SET last_heartbeat_at = statement_timestamp() - interval '25 hours'`)
-	if got, err := f.store.AgeWorkers(t.Context(), time.Time{}); err != nil || got.Forgotten != 1 || f.count("workers") != 0 {
+	f.Exec(`UPDATE workers SET last_heartbeat_at = statement_timestamp() - interval '25 hours'`)
+	if got, err := f.Store.AgeWorkers(t.Context(), time.Time{}); err != nil || got.Forgotten != 1 || f.Count("workers") != 0 {
 		t.Fatalf("%+v %v", got, err)
 	}
 }
@@ -237,27 +237,27 @@ func TestQueueSettingsAndDepths(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	visibility := int64(5000)
-	if err := f.store.PutQueue(t.Context(), f.tenant, "default", api.QueueRequest{VisibilityTimeoutMS: &visibility}); err != nil {
+	if err := f.Store.PutQueue(t.Context(), f.Tenant, "default", api.QueueRequest{VisibilityTimeoutMS: &visibility}); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.store.PauseQueue(t.Context(), f.tenant, "default", true); err != nil {
+	if err := f.Store.PauseQueue(t.Context(), f.Tenant, "default", true); err != nil {
 		t.Fatal(err)
 	}
-	queues, err := f.store.QueuesSince(t.Context(), time.Unix(0, 0))
+	queues, err := f.Store.QueuesSince(t.Context(), time.Unix(0, 0))
 	if err != nil || len(queues) != 1 || !queues[0].Paused || *queues[0].VisibilityTimeout != 5*time.Second {
 		t.Fatalf("%+v %v", queues, err)
 	}
-	f.submit(f.job(), f.job(), f.job(func(j *queue.NewJob) { j.Delay = time.Hour }), f.job(func(j *queue.NewJob) { j.MaxAttempts = 1 }))
-	f.claim(1, time.Minute)
-	dead := f.claim(2, time.Minute)[1]
-	f.mustEnd(queue.Ending{Lease: dead.Lease(), Kind: api.KindFail, Permanent: true})
-	f.submit(f.job())
-	f.exec(`UPDATE jobs SET ready_at = ready_at - interval '10 seconds' WHERE state = 'queued'`)
-	got, err := f.store.CountDepths(t.Context(), f.tenant, "default", []queue.LaneID{f.lane.ID})
+	f.Submit(f.Job(), f.Job(), f.Job(func(j *queue.NewJob) { j.Delay = time.Hour }), f.Job(func(j *queue.NewJob) { j.MaxAttempts = 1 }))
+	f.Claim(1, time.Minute)
+	dead := f.Claim(2, time.Minute)[1]
+	f.MustEnd(queue.Ending{Lease: dead.Lease(), Kind: api.KindFail, Permanent: true})
+	f.Submit(f.Job())
+	f.Exec(`UPDATE jobs SET ready_at = ready_at - interval '10 seconds' WHERE state = 'queued'`)
+	got, err := f.Store.CountDepths(t.Context(), f.Tenant, "default", []queue.LaneID{f.Lane.ID})
 	if err != nil || got.Queued != 1 || got.Running != 2 || got.Scheduled != 1 || got.DeadLetter != 1 || *got.OldestMs < 10_000 || *got.OldestMs > 60_000 {
 		t.Fatalf("%+v %v", got, err)
 	}
-	if empty, err := f.store.CountDepths(t.Context(), f.tenant, "none", nil); err != nil || empty.OldestMs != nil {
+	if empty, err := f.Store.CountDepths(t.Context(), f.Tenant, "none", nil); err != nil || empty.OldestMs != nil {
 		t.Fatalf("%+v %v", empty, err)
 	}
 }
@@ -266,9 +266,7 @@ func TestRetention(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	day := 24 * time.Hour
-	store, err := queue.Open(t.Context(), queue.Options{
-		URL: f.url, MaxConns: 4, PoolWait: time.Second, Retention: queue.Retention{Finished: 7 * day, DeadLetters: 30 * day, Audit: 365 * day},
-	})
+	store, err := queue.Open(t.Context(), queue.Options{Connection: queue.Connection{URL: f.URL, MaxConns: 4, PoolWait: time.Second}, Retention: queue.Retention{Finished: 7 * day, DeadLetters: 30 * day, Audit: 365 * day}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -277,15 +275,15 @@ func TestRetention(t *testing.T) {
 		for _, table := range []string{"finished_jobs", "attempts"} {
 			at := time.Now().UTC().AddDate(0, 0, -age)
 			name := table + "_" + at.Format("20060102")
-			f.exec(`CREATE TABLE ` + name + ` (LIKE ` + table + ` INCLUDING ALL)`)
-			f.exec(`ALTER TABLE ` + table + ` ATTACH PARTITION ` + name + ` FOR VALUES FROM ('` + at.Format(time.DateOnly) +
+			f.Exec(`CREATE TABLE ` + name + ` (LIKE ` + table + ` INCLUDING ALL)`)
+			f.Exec(`ALTER TABLE ` + table + ` ATTACH PARTITION ` + name + ` FOR VALUES FROM ('` + at.Format(time.DateOnly) +
 				` 00:00+00') TO ('` + at.AddDate(0, 0, 1).Format(time.DateOnly) + ` 00:00+00')`)
 		}
 	}
 	// One that an earlier run detached and did not live to drop.
 	orphan := "finished_jobs_" + time.Now().UTC().AddDate(0, 0, -9).Format("20060102")
-	f.exec(`ALTER TABLE finished_jobs DETACH PARTITION ` + orphan)
-	f.exec(`COMMENT ON TABLE ` + orphan + ` IS 'forgequeue: past its retention, detached to be dropped (finished_jobs)'`)
+	f.Exec(`ALTER TABLE finished_jobs DETACH PARTITION ` + orphan)
+	f.Exec(`COMMENT ON TABLE ` + orphan + ` IS 'forgequeue: past its retention, detached to be dropped (finished_jobs)'`)
 	dropped, err := store.DropPartitions(t.Context())
 	if err != nil || len(dropped) != 4 { // finished: 8, 9 and 40 days; attempts: 40
 		t.Fatalf("%v %v", dropped, err)
@@ -294,12 +292,12 @@ func TestRetention(t *testing.T) {
 		t.Fatalf("a repeat: %v %v", again, err)
 	}
 
-	f.submit(f.job(), f.job())
+	f.Submit(f.Job(), f.Job())
 	for range 2 {
-		f.mustEnd(queue.Ending{Lease: f.claimOne().Lease(), Kind: api.KindFail, Permanent: true})
+		f.MustEnd(queue.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindFail, Permanent: true})
 	}
-	f.exec(`UPDATE dead_letters SET died_at = died_at - interval '31 days' WHERE id = (SELECT id FROM dead_letters LIMIT 1)`)
-	if n, err := store.ForgetDead(t.Context(), 10); err != nil || n != 1 || f.count("dead_letters") != 1 {
+	f.Exec(`UPDATE dead_letters SET died_at = died_at - interval '31 days' WHERE id = (SELECT id FROM dead_letters LIMIT 1)`)
+	if n, err := store.ForgetDead(t.Context(), 10); err != nil || n != 1 || f.Count("dead_letters") != 1 {
 		t.Fatalf("%d %v", n, err)
 	}
 
@@ -307,15 +305,15 @@ func TestRetention(t *testing.T) {
 	for range 3 {
 		f.redrive(api.ActionRedrive, api.DeadLetterFilter{}, nil)
 	}
-	f.exec(`UPDATE redrives SET created_at = created_at - interval '40 days'`)
-	f.exec(`UPDATE redrives SET state = 'done', ended_at = statement_timestamp() - interval '31 days' WHERE id = (SELECT id FROM redrives LIMIT 1)`)
-	if n, err := store.ForgetRedrives(t.Context(), 10); err != nil || n != 1 || f.count("redrives") != 2 {
+	f.Exec(`UPDATE redrives SET created_at = created_at - interval '40 days'`)
+	f.Exec(`UPDATE redrives SET state = 'done', ended_at = statement_timestamp() - interval '31 days' WHERE id = (SELECT id FROM redrives LIMIT 1)`)
+	if n, err := store.ForgetRedrives(t.Context(), 10); err != nil || n != 1 || f.Count("redrives") != 2 {
 		t.Fatalf("%d redrives, %v", n, err)
 	}
 	f.bury(3, grave{})
 	f.do(queue.WithActor(t.Context(), queue.Actor{Kind: "tenant"}))
-	f.exec(`UPDATE audit_log SET at = at - interval '366 days' WHERE action = 'queue.put'`)
-	if n, err := store.ForgetAudit(t.Context(), 10); err != nil || n != 1 || f.count("audit_log WHERE action = 'queue.put'") != 0 {
+	f.Exec(`UPDATE audit_log SET at = at - interval '366 days' WHERE action = 'queue.put'`)
+	if n, err := store.ForgetAudit(t.Context(), 10); err != nil || n != 1 || f.Count("audit_log WHERE action = 'queue.put'") != 0 {
 		t.Fatalf("%d audit entries, %v", n, err)
 	}
 }
@@ -325,20 +323,18 @@ func TestRetention(t *testing.T) {
 func TestOldReaderDoesNotHoldUpCompletes(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	store, err := queue.Open(t.Context(), queue.Options{
-		URL: f.url, MaxConns: 4, PoolWait: time.Second, Retention: queue.Retention{Finished: 24 * time.Hour},
-	})
+	store, err := queue.Open(t.Context(), queue.Options{Connection: queue.Connection{URL: f.URL, MaxConns: 4, PoolWait: time.Second}, Retention: queue.Retention{Finished: 24 * time.Hour}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(store.Close)
 	at := time.Now().UTC().AddDate(0, 0, -5)
 	name := "finished_jobs_" + at.Format("20060102")
-	f.exec(`CREATE TABLE ` + name + ` (LIKE finished_jobs INCLUDING ALL)`)
-	f.exec(`ALTER TABLE finished_jobs ATTACH PARTITION ` + name + ` FOR VALUES FROM ('` + at.Format(time.DateOnly) +
+	f.Exec(`CREATE TABLE ` + name + ` (LIKE finished_jobs INCLUDING ALL)`)
+	f.Exec(`ALTER TABLE finished_jobs ATTACH PARTITION ` + name + ` FOR VALUES FROM ('` + at.Format(time.DateOnly) +
 		` 00:00+00') TO ('` + at.AddDate(0, 0, 1).Format(time.DateOnly) + ` 00:00+00')`)
 
-	reader := queuetest.Connect(t, f.url)
+	reader := queuetest.Connect(t, f.URL)
 	tx, err := reader.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -352,7 +348,7 @@ func TestOldReaderDoesNotHoldUpCompletes(t *testing.T) {
 		done <- err
 	}()
 	// Until the detach waits for the reader.
-	for f.count(`pg_locks WHERE NOT granted`) == 0 {
+	for f.Count(`pg_locks WHERE NOT granted`) == 0 {
 		select {
 		case err := <-done:
 			t.Fatalf("the removal did not wait for the reader: %v", err)
@@ -360,8 +356,8 @@ func TestOldReaderDoesNotHoldUpCompletes(t *testing.T) {
 		}
 	}
 	for range 20 {
-		f.submit(f.job())
-		f.mustEnd(queue.Ending{Lease: f.claimOne().Lease(), Kind: api.KindComplete})
+		f.Submit(f.Job())
+		f.MustEnd(queue.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindComplete})
 	}
 	if err := store.MakePartitions(t.Context()); err != nil {
 		t.Error(err)
@@ -377,7 +373,7 @@ func TestOldReaderDoesNotHoldUpCompletes(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	if f.count(`pg_class WHERE relname = '`+name+`'`) != 0 {
+	if f.Count(`pg_class WHERE relname = '`+name+`'`) != 0 {
 		t.Error("the day is still there")
 	}
 }
@@ -385,27 +381,27 @@ func TestOldReaderDoesNotHoldUpCompletes(t *testing.T) {
 func TestOldKeysAreForgotten(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.trySubmit(single(f, keyed("live", "a")), single(f, keyed("done", "a")), single(f, keyed("just done", "a")), single(f, keyed("young", "a")))
+	f.TrySubmit(single(f, keyed("live", "a")), single(f, keyed("done", "a")), single(f, keyed("just done", "a")), single(f, keyed("young", "a")))
 	for range 3 {
-		claimed := f.claimOne()
-		f.mustEnd(queue.Ending{Lease: claimed.Lease(), Kind: api.KindComplete})
+		claimed := f.ClaimOne()
+		f.MustEnd(queue.Ending{Lease: claimed.Lease(), Kind: api.KindComplete})
 	}
-	f.exec(`UPDATE idempotency_keys SET created_at = created_at - interval '25 hours' WHERE key <> 'young'`)
-	f.exec(`DELETE FROM finished_jobs WHERE id IN (SELECT unnest(job_ids) FROM idempotency_keys WHERE key = 'done')`)
-	f.exec(`INSERT INTO idempotency_keys SELECT tenant_id, user_id, operation, 'live one', fingerprint,
+	f.Exec(`UPDATE idempotency_keys SET created_at = created_at - interval '25 hours' WHERE key <> 'young'`)
+	f.Exec(`DELETE FROM finished_jobs WHERE id IN (SELECT unnest(job_ids) FROM idempotency_keys WHERE key = 'done')`)
+	f.Exec(`INSERT INTO idempotency_keys SELECT tenant_id, user_id, operation, 'live one', fingerprint,
 		ARRAY(SELECT id FROM jobs LIMIT 1), status, answer, created_at FROM idempotency_keys WHERE key = 'done'`)
-	first, err := f.store.ForgetKeys(t.Context(), time.Unix(0, 0), 2)
+	first, err := f.Store.ForgetKeys(t.Context(), time.Unix(0, 0), 2)
 	if err != nil || first.Seen != 2 || first.Last == nil {
 		t.Fatalf("%+v %v", first, err)
 	}
-	second, err := f.store.ForgetKeys(t.Context(), *first.Last, 10)
+	second, err := f.Store.ForgetKeys(t.Context(), *first.Last, 10)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if total := first.Forgotten + second.Forgotten; total != 1 {
 		t.Errorf("%d keys forgotten, want the one whose job is long gone", total)
 	}
-	if f.count(`idempotency_keys WHERE key = 'done'`) != 0 {
+	if f.Count(`idempotency_keys WHERE key = 'done'`) != 0 {
 		t.Error("the key whose job is long gone is still there")
 	}
 }
@@ -414,19 +410,19 @@ func TestOldKeysAreForgotten(t *testing.T) {
 func TestSnoozeWithAReason(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.submit(f.job())
-	claimed := f.claimOne()
-	ended := f.end(queue.Ending{
+	f.Submit(f.Job())
+	claimed := f.ClaimOne()
+	ended := f.End(queue.Ending{
 		Lease: claimed.Lease(), Kind: api.KindSnooze, Delay: time.Minute, Error: &api.JobError{Type: "no_handler", Message: "no handler for greeet"},
 	})
 	if ended.Err != nil {
 		t.Fatal(ended.Err)
 	}
-	got, err := f.store.Get(t.Context(), f.tenant, "", claimed.ID)
+	got, err := f.Store.Get(t.Context(), f.Tenant, "", claimed.ID)
 	if err != nil || got.LastError == nil || got.LastError.Type != "no_handler" || got.Attempt != 0 {
 		t.Errorf("%+v, %v", got, err)
 	}
-	attempts, err := f.store.Attempts(t.Context(), f.tenant, "", claimed.ID, 0, 10)
+	attempts, err := f.Store.Attempts(t.Context(), f.Tenant, "", claimed.ID, 0, 10)
 	if err != nil || len(attempts) != 0 {
 		t.Errorf("%+v, %v", attempts, err)
 	}

@@ -9,32 +9,33 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
 func TestCompleteMovesTheJob(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	id := f.submit(f.job())[0]
-	if got := f.get(id); got.State != api.StateQueued || got.Attempt != 0 || string(got.Payload) != `{"n": 1.50, "s":"\u00e9"}` {
+	id := f.Submit(f.Job())[0]
+	if got := f.Get(id); got.State != api.StateQueued || got.Attempt != 0 || string(got.Payload) != `{"n": 1.50, "s":"\u00e9"}` {
 		t.Fatalf("submitted: %+v, payload %s", got.JobSummary, got.Payload)
 	}
-	claimed := f.claimOne()
+	claimed := f.ClaimOne()
 	if claimed.ID != id || claimed.Attempt != 1 || claimed.Epoch != 1 {
 		t.Fatalf("claimed: %+v", claimed)
 	}
-	if got := f.get(id); got.State != api.StateRunning || *got.WorkerID != "w1" || got.LeaseExpiresAt == nil {
+	if got := f.Get(id); got.State != api.StateRunning || *got.WorkerID != "w1" || got.LeaseExpiresAt == nil {
 		t.Fatalf("running: %+v", got.JobSummary)
 	}
-	outcome := f.mustEnd(queue.Ending{Lease: claimed.Lease(), Kind: api.KindComplete, Result: []byte(`{"ok":1e400}`)})
+	outcome := f.MustEnd(queue.Ending{Lease: claimed.Lease(), Kind: api.KindComplete, Result: []byte(`{"ok":1e400}`)})
 	if outcome.State != api.StateCompleted || outcome.Attempt != 1 || outcome.Epoch != 1 {
 		t.Fatalf("outcome: %+v", outcome)
 	}
-	got := f.get(id)
+	got := f.Get(id)
 	if got.State != api.StateCompleted || string(got.Result) != `{"ok":1e400}` || got.FinishedAt == nil || got.LeaseExpiresAt != nil {
 		t.Fatalf("completed: %+v, result %s", got.JobSummary, got.Result)
 	}
-	if f.count("jobs") != 0 || f.count("finished_jobs") != 1 {
+	if f.Count("jobs") != 0 || f.Count("finished_jobs") != 1 {
 		t.Fatal("the job is not in exactly one table")
 	}
 }
@@ -42,41 +43,41 @@ func TestCompleteMovesTheJob(t *testing.T) {
 func TestFailBacksOffThenDies(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	id := f.submit(f.job(func(j *queue.NewJob) { j.MaxAttempts = 2 }))[0]
+	id := f.Submit(f.Job(func(j *queue.NewJob) { j.MaxAttempts = 2 }))[0]
 
-	first := f.claimOne()
+	first := f.ClaimOne()
 	failure := &api.JobError{Type: "io", Message: "disk 7 is full", Stack: "at a.go:1"}
-	outcome := f.mustEnd(queue.Ending{Lease: first.Lease(), Kind: api.KindFail, Error: failure, Random: 0.5})
+	outcome := f.MustEnd(queue.Ending{Lease: first.Lease(), Kind: api.KindFail, Error: failure, Random: 0.5})
 	if outcome.State != api.StateScheduled || outcome.Attempt != 1 {
 		t.Fatalf("first failure: %+v", outcome)
 	}
-	got := f.get(id)
+	got := f.Get(id)
 	if wait := got.RunAt.Sub(got.StartedAt.Time); wait < 5*time.Second || wait > 8*time.Second {
 		t.Errorf("the backoff after failure 1 is %v, want about 5 s", wait)
 	}
 	if got.LastError == nil || *got.LastError != *failure || !got.RunAt.Equal(outcome.RunAt.Time) {
 		t.Errorf("scheduled: %+v, error %+v", got.JobSummary, got.LastError)
 	}
-	if len(f.claim(1, time.Second)) != 0 {
+	if len(f.Claim(1, time.Second)) != 0 {
 		t.Fatal("a job was claimed before its time")
 	}
-	f.exec(`UPDATE jobs SET run_at = statement_timestamp()`)
-	if lanes, err := f.store.Promote(t.Context(), queue.Ever, 10); err != nil || len(lanes) != 1 || lanes[0].Lane != f.lane.ID {
+	f.Exec(`UPDATE jobs SET run_at = statement_timestamp()`)
+	if lanes, err := f.Store.Promote(t.Context(), queue.Ever, 10); err != nil || len(lanes) != 1 || lanes[0].Lane != f.Lane.ID {
 		t.Fatalf("promoted %v (%v)", lanes, err)
 	}
-	second := f.claimOne()
+	second := f.ClaimOne()
 	if second.Attempt != 2 || second.Epoch != 2 {
 		t.Fatalf("second claim: %+v", second)
 	}
-	outcome = f.mustEnd(queue.Ending{Lease: second.Lease(), Kind: api.KindFail, Error: failure})
+	outcome = f.MustEnd(queue.Ending{Lease: second.Lease(), Kind: api.KindFail, Error: failure})
 	if outcome.State != api.StateDeadLetter || *outcome.DeadReason != api.ReasonExhausted {
 		t.Fatalf("last failure: %+v", outcome)
 	}
-	got = f.get(id)
+	got = f.Get(id)
 	if got.State != api.StateDeadLetter || *got.DeadReason != api.ReasonExhausted || got.LastError.Stack != "at a.go:1" {
 		t.Fatalf("dead letter: %+v", got.JobSummary)
 	}
-	if f.count("attempts") != 2 || f.count("jobs") != 0 {
+	if f.Count("attempts") != 2 || f.Count("jobs") != 0 {
 		t.Fatal("two failed attempts and no live job were expected")
 	}
 }
@@ -84,14 +85,14 @@ func TestFailBacksOffThenDies(t *testing.T) {
 func TestPermanentAndRetryAfter(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.submit(f.job(), f.job())
-	one, other := f.claimOne(), f.claimOne()
-	if outcome := f.mustEnd(queue.Ending{Lease: one.Lease(), Kind: api.KindFail, Permanent: true}); *outcome.DeadReason != api.ReasonPermanent {
+	f.Submit(f.Job(), f.Job())
+	one, other := f.ClaimOne(), f.ClaimOne()
+	if outcome := f.MustEnd(queue.Ending{Lease: one.Lease(), Kind: api.KindFail, Permanent: true}); *outcome.DeadReason != api.ReasonPermanent {
 		t.Errorf("permanent: %+v", outcome)
 	}
 	after := 90 * time.Second
-	outcome := f.mustEnd(queue.Ending{Lease: other.Lease(), Kind: api.KindFail, RetryAfter: &after})
-	got := f.get(other.ID)
+	outcome := f.MustEnd(queue.Ending{Lease: other.Lease(), Kind: api.KindFail, RetryAfter: &after})
+	got := f.Get(other.ID)
 	if wait := outcome.RunAt.Sub(got.StartedAt.Time); wait < after || wait > after+5*time.Second {
 		t.Errorf("retry_after waits %v", wait)
 	}
@@ -100,23 +101,23 @@ func TestPermanentAndRetryAfter(t *testing.T) {
 func TestSnoozeAndReleaseGiveTheAttemptBack(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	id := f.submit(f.job(func(j *queue.NewJob) { j.MaxAttempts = 1 }))[0]
+	id := f.Submit(f.Job(func(j *queue.NewJob) { j.MaxAttempts = 1 }))[0]
 	for epoch := int64(1); epoch <= 5; epoch++ {
-		claimed := f.claimOne()
+		claimed := f.ClaimOne()
 		if claimed.Attempt != 1 || claimed.Epoch != epoch {
 			t.Fatalf("claim %d: attempt %d, epoch %d", epoch, claimed.Attempt, claimed.Epoch)
 		}
-		outcome := f.mustEnd(queue.Ending{Lease: claimed.Lease(), Kind: api.KindRelease})
+		outcome := f.MustEnd(queue.Ending{Lease: claimed.Lease(), Kind: api.KindRelease})
 		if outcome.State != api.StateQueued || outcome.Attempt != 0 {
 			t.Fatalf("release: %+v", outcome)
 		}
 	}
-	claimed := f.claimOne()
-	outcome := f.mustEnd(queue.Ending{Lease: claimed.Lease(), Kind: api.KindSnooze, Delay: time.Hour})
+	claimed := f.ClaimOne()
+	outcome := f.MustEnd(queue.Ending{Lease: claimed.Lease(), Kind: api.KindSnooze, Delay: time.Hour})
 	if outcome.State != api.StateScheduled || outcome.Attempt != 0 || time.Until(outcome.RunAt.Time) < 59*time.Minute {
 		t.Fatalf("snooze: %+v", outcome)
 	}
-	if f.get(id).State != api.StateScheduled || f.count("attempts") != 0 {
+	if f.Get(id).State != api.StateScheduled || f.Count("attempts") != 0 {
 		t.Fatal("a snoozed job spends no attempt and has no failed one")
 	}
 }
@@ -125,37 +126,37 @@ func TestSnoozeAndReleaseGiveTheAttemptBack(t *testing.T) {
 func TestStaleHolderChangesNothing(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	id := f.submit(f.job())[0]
-	stale := f.claimOne()
-	f.expire(id)
-	if reaped := f.reap(); len(reaped) != 1 || reaped[0].Verdict.State != job.Queued {
+	id := f.Submit(f.Job())[0]
+	stale := f.ClaimOne()
+	f.Expire(id)
+	if reaped := f.Reap(); len(reaped) != 1 || reaped[0].Verdict.State != job.Queued {
 		t.Fatalf("reaped %+v", reaped)
 	}
 	check := func(when string) {
 		t.Helper()
-		before := f.row(id)
+		before := f.Row(id)
 		for _, kind := range []string{api.KindComplete, api.KindFail, api.KindSnooze, api.KindRelease} {
-			if ended := f.end(queue.Ending{Lease: stale.Lease(), Kind: kind, Delay: time.Second}); !errors.Is(ended.Err, queue.ErrLeaseLost) {
+			if ended := f.End(queue.Ending{Lease: stale.Lease(), Kind: kind, Delay: time.Second}); !errors.Is(ended.Err, queue.ErrLeaseLost) {
 				t.Errorf("%s %s: %+v, want a lost lease", when, kind, ended)
 			}
 		}
-		beats, err := f.store.Heartbeat(t.Context(), []job.Lease{stale.Lease()})
+		beats, err := f.Store.Heartbeat(t.Context(), []job.Lease{stale.Lease()})
 		if err != nil || len(beats) != 0 {
 			t.Errorf("%s: a stale heartbeat was heard: %v %v", when, beats, err)
 		}
-		if after := f.row(id); after != before {
+		if after := f.Row(id); after != before {
 			t.Errorf("%s: the row changed\nbefore %s\nafter  %s", when, before, after)
 		}
 	}
 	check("queued again")
-	fresh := f.claimOne()
+	fresh := f.ClaimOne()
 	if fresh.Epoch != 2 || fresh.LeaseID == stale.LeaseID {
 		t.Fatalf("second claim: %+v", fresh)
 	}
 	check("claimed by another")
-	f.mustEnd(queue.Ending{Lease: fresh.Lease(), Kind: api.KindComplete})
+	f.MustEnd(queue.Ending{Lease: fresh.Lease(), Kind: api.KindComplete})
 	check("completed by another")
-	if got := f.get(id); got.State != api.StateCompleted || got.Attempt != 2 {
+	if got := f.Get(id); got.State != api.StateCompleted || got.Attempt != 2 {
 		t.Fatalf("in the end: %+v", got.JobSummary)
 	}
 }
@@ -164,31 +165,31 @@ func TestStaleHolderChangesNothing(t *testing.T) {
 func TestLateHolderMayFinishBeforeTheReaper(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	id := f.submit(f.job())[0]
-	claimed := f.claimOne()
-	f.expire(id)
-	beats, err := f.store.Heartbeat(t.Context(), []job.Lease{claimed.Lease()})
+	id := f.Submit(f.Job())[0]
+	claimed := f.ClaimOne()
+	f.Expire(id)
+	beats, err := f.Store.Heartbeat(t.Context(), []job.Lease{claimed.Lease()})
 	if err != nil || len(beats) != 1 || time.Until(beats[claimed.Lease()].LeaseExpiresAt) < 20*time.Second {
 		t.Fatalf("heartbeat: %v %v", beats, err)
 	}
-	f.expire(id)
-	f.mustEnd(queue.Ending{Lease: claimed.Lease(), Kind: api.KindComplete})
+	f.Expire(id)
+	f.MustEnd(queue.Ending{Lease: claimed.Lease(), Kind: api.KindComplete})
 }
 
 func TestLeaseLostOnTheLastAttemptIsADeadLetter(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	id := f.submit(f.job(func(j *queue.NewJob) { j.MaxAttempts = 1 }))[0]
-	f.claimOne()
-	f.expire(id)
-	reaped := f.reap()
+	id := f.Submit(f.Job(func(j *queue.NewJob) { j.MaxAttempts = 1 }))[0]
+	f.ClaimOne()
+	f.Expire(id)
+	reaped := f.Reap()
 	if len(reaped) != 1 || reaped[0].Verdict.Reason != job.WorkerLost {
 		t.Fatalf("reaped %+v", reaped)
 	}
-	if got := f.get(id); got.State != api.StateDeadLetter || *got.DeadReason != api.ReasonWorkerLost {
+	if got := f.Get(id); got.State != api.StateDeadLetter || *got.DeadReason != api.ReasonWorkerLost {
 		t.Fatalf("%+v", got.JobSummary)
 	}
-	if len(f.reap()) != 0 {
+	if len(f.Reap()) != 0 {
 		t.Fatal("a second reap found something")
 	}
 }
@@ -196,20 +197,20 @@ func TestLeaseLostOnTheLastAttemptIsADeadLetter(t *testing.T) {
 func TestReaperWaitsForHoldersAfterBoot(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	id := f.submit(f.job())[0]
-	f.claimOne()
-	f.expire(id)
-	now, err := f.store.Now(t.Context())
+	id := f.Submit(f.Job())[0]
+	f.ClaimOne()
+	f.Expire(id)
+	now, err := f.Store.Now(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if reaped, err := f.store.Reap(t.Context(), now, 10, half); err != nil || len(reaped) != 0 {
+	if reaped, err := f.Store.Reap(t.Context(), now, 10, queuetest.Half); err != nil || len(reaped) != 0 {
 		t.Fatalf("just after boot: %v %v", reaped, err)
 	}
-	if reaped, err := f.store.Reap(t.Context(), now.Add(-10*time.Second), 10, half); err != nil || len(reaped) != 0 {
+	if reaped, err := f.Store.Reap(t.Context(), now.Add(-10*time.Second), 10, queuetest.Half); err != nil || len(reaped) != 0 {
 		t.Fatalf("a third of 30 s after boot: %v %v", reaped, err)
 	}
-	if reaped, err := f.store.Reap(t.Context(), now.Add(-20*time.Second), 10, half); err != nil || len(reaped) != 1 {
+	if reaped, err := f.Store.Reap(t.Context(), now.Add(-20*time.Second), 10, queuetest.Half); err != nil || len(reaped) != 1 {
 		t.Fatalf("two thirds of 30 s after boot: %v %v", reaped, err)
 	}
 }
@@ -218,21 +219,21 @@ func TestTimeoutEndsTheAttempt(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	timeout := int64(60_000)
-	id := f.submit(f.job(func(j *queue.NewJob) { j.TimeoutMS = &timeout }))[0]
-	claimed := f.claim(1, time.Hour)[0]
+	id := f.Submit(f.Job(func(j *queue.NewJob) { j.TimeoutMS = &timeout }))[0]
+	claimed := f.Claim(1, time.Hour)[0]
 	if got := claimed.LeaseExpiresAt.Sub(claimed.StartedAt); got != time.Minute {
 		t.Fatalf("the lease is %v long, want the timeout's minute", got)
 	}
-	f.exec(`UPDATE jobs SET started_at = started_at - interval '50 seconds', lease_expires_at = lease_expires_at - interval '50 seconds'`)
-	beats, err := f.store.Heartbeat(t.Context(), []job.Lease{claimed.Lease()})
+	f.Exec(`UPDATE jobs SET started_at = started_at - interval '50 seconds', lease_expires_at = lease_expires_at - interval '50 seconds'`)
+	beats, err := f.Store.Heartbeat(t.Context(), []job.Lease{claimed.Lease()})
 	if err != nil || time.Until(beats[claimed.Lease()].LeaseExpiresAt) > 11*time.Second {
 		t.Fatalf("a heartbeat carried the job past its timeout: %v %v", beats, err)
 	}
-	f.exec(`UPDATE jobs SET started_at = started_at - interval '50 seconds', lease_expires_at = lease_expires_at - interval '50 seconds'`)
-	if reaped := f.reap(); len(reaped) != 1 || reaped[0].Event != job.Timeout || reaped[0].Verdict.State != job.Scheduled {
+	f.Exec(`UPDATE jobs SET started_at = started_at - interval '50 seconds', lease_expires_at = lease_expires_at - interval '50 seconds'`)
+	if reaped := f.Reap(); len(reaped) != 1 || reaped[0].Event != job.Timeout || reaped[0].Verdict.State != job.Scheduled {
 		t.Fatalf("reaped %+v", reaped)
 	}
-	if got := f.get(id); got.LastError.Type != "timeout" {
+	if got := f.Get(id); got.LastError.Type != "timeout" {
 		t.Fatalf("%+v", got.LastError)
 	}
 }
@@ -240,35 +241,35 @@ func TestTimeoutEndsTheAttempt(t *testing.T) {
 func TestOutcomeIsRepeatable(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.submit(f.job(), f.job())
+	f.Submit(f.Job(), f.Job())
 	t.Run("complete", func(t *testing.T) {
-		ending := queue.Ending{Lease: f.claimOne().Lease(), Kind: api.KindComplete, Result: []byte(`1`)}
-		first, second := f.mustEnd(ending), f.end(ending)
+		ending := queue.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindComplete, Result: []byte(`1`)}
+		first, second := f.MustEnd(ending), f.End(ending)
 		if second.Err != nil || !second.Replayed || *second.Outcome != *first {
 			t.Errorf("the repeat got %+v, first %+v", second, first)
 		}
 		ending.Result = []byte(`2`)
-		if ended := f.end(ending); !errors.Is(ended.Err, queue.ErrOutcomeConflict) {
+		if ended := f.End(ending); !errors.Is(ended.Err, queue.ErrOutcomeConflict) {
 			t.Errorf("another result: %+v", ended)
 		}
-		if ended := f.end(queue.Ending{Lease: ending.Lease, Kind: api.KindFail}); !errors.Is(ended.Err, queue.ErrOutcomeConflict) {
+		if ended := f.End(queue.Ending{Lease: ending.Lease, Kind: api.KindFail}); !errors.Is(ended.Err, queue.ErrOutcomeConflict) {
 			t.Errorf("another kind: %+v", ended)
 		}
 	})
 	t.Run("fail", func(t *testing.T) {
-		ending := queue.Ending{Lease: f.claimOne().Lease(), Kind: api.KindFail, Error: &api.JobError{Type: "a"}, Random: 0.1}
-		first := f.mustEnd(ending)
+		ending := queue.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindFail, Error: &api.JobError{Type: "a"}, Random: 0.1}
+		first := f.MustEnd(ending)
 		ending.Random = 0.9 // the repeat draws anew, and must be told the first wait
-		f.exec(`UPDATE jobs SET run_at = statement_timestamp() WHERE id = $1`, ending.Lease.Job)
-		if _, err := f.store.Promote(t.Context(), queue.Ever, 10); err != nil {
+		f.Exec(`UPDATE jobs SET run_at = statement_timestamp() WHERE id = $1`, ending.Lease.Job)
+		if _, err := f.Store.Promote(t.Context(), queue.Ever, 10); err != nil {
 			t.Fatal(err)
 		}
-		second := f.end(ending)
+		second := f.End(ending)
 		if second.Err != nil || second.Outcome.State != first.State || !second.Outcome.RunAt.Equal(first.RunAt.Time) {
 			t.Errorf("the repeat got %+v, first %+v", second.Outcome, first)
 		}
-		f.claimOne()
-		if ended := f.end(ending); !errors.Is(ended.Err, queue.ErrLeaseLost) {
+		f.ClaimOne()
+		if ended := f.End(ending); !errors.Is(ended.Err, queue.ErrLeaseLost) {
 			t.Errorf("after the next claim: %+v", ended)
 		}
 	})
@@ -277,9 +278,9 @@ func TestOutcomeIsRepeatable(t *testing.T) {
 func TestOneLeaseTwiceInOneCall(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.submit(f.job())
-	lease := f.claimOne().Lease()
-	ended := f.store.End(t.Context(), []queue.Ending{
+	f.Submit(f.Job())
+	lease := f.ClaimOne().Lease()
+	ended := f.Store.End(t.Context(), []queue.Ending{
 		{Lease: lease, Kind: api.KindComplete}, {Lease: lease, Kind: api.KindComplete}, {Lease: lease, Kind: api.KindFail},
 	})
 	if ended[0].Err != nil || ended[1].Err != nil || !ended[1].Replayed || !errors.Is(ended[2].Err, queue.ErrOutcomeConflict) {
@@ -291,34 +292,34 @@ func TestOneLeaseTwiceInOneCall(t *testing.T) {
 func TestHeldAndStaleLeaseOfOneJobInOneCall(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	id := f.submit(f.job())[0]
-	stale := f.claimOne().Lease()
-	f.expire(id)
-	f.reap()
-	held := f.claimOne().Lease()
-	beats, err := f.store.Heartbeat(t.Context(), []job.Lease{stale, held})
+	id := f.Submit(f.Job())[0]
+	stale := f.ClaimOne().Lease()
+	f.Expire(id)
+	f.Reap()
+	held := f.ClaimOne().Lease()
+	beats, err := f.Store.Heartbeat(t.Context(), []job.Lease{stale, held})
 	if _, ok := beats[held]; err != nil || len(beats) != 1 || !ok {
 		t.Fatalf("%v %v", beats, err)
 	}
-	ended := f.store.End(t.Context(), []queue.Ending{{Lease: stale, Kind: api.KindComplete}, {Lease: held, Kind: api.KindComplete}})
+	ended := f.Store.End(t.Context(), []queue.Ending{{Lease: stale, Kind: api.KindComplete}, {Lease: held, Kind: api.KindComplete}})
 	if !errors.Is(ended[0].Err, queue.ErrLeaseLost) || ended[1].Err != nil {
 		t.Fatalf("%+v", ended)
 	}
-	if f.count("finished_jobs") != 1 {
-		t.Fatalf("%d finished rows", f.count("finished_jobs"))
+	if f.Count("finished_jobs") != 1 {
+		t.Fatalf("%d finished rows", f.Count("finished_jobs"))
 	}
 }
 
 func TestForeignIsLikeUnknown(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	id := f.submit(f.job())[0]
-	claimed := f.claimOne()
-	stranger := f.newTenant()
-	if _, err := f.store.Get(t.Context(), stranger, "", id); !errors.Is(err, queue.ErrNotFound) {
+	id := f.Submit(f.Job())[0]
+	claimed := f.ClaimOne()
+	stranger := f.NewTenant()
+	if _, err := f.Store.Get(t.Context(), stranger, "", id); !errors.Is(err, queue.ErrNotFound) {
 		t.Errorf("get: %v", err)
 	}
-	if _, err := f.store.Get(t.Context(), f.tenant, "somebody", id); !errors.Is(err, queue.ErrNotFound) {
+	if _, err := f.Store.Get(t.Context(), f.Tenant, "somebody", id); !errors.Is(err, queue.ErrNotFound) {
 		t.Errorf("get for a user: %v", err)
 	}
 	if _, err := queue.ParseLease(stranger, id, claimed.Lease().Token()); !errors.Is(err, queue.ErrNotFound) {
@@ -326,26 +327,26 @@ func TestForeignIsLikeUnknown(t *testing.T) {
 	}
 	forged := claimed.Lease()
 	forged.Tenant = stranger
-	before := f.row(id)
-	if ended := f.end(queue.Ending{Lease: forged, Kind: api.KindComplete}); !errors.Is(ended.Err, queue.ErrNotFound) {
+	before := f.Row(id)
+	if ended := f.End(queue.Ending{Lease: forged, Kind: api.KindComplete}); !errors.Is(ended.Err, queue.ErrNotFound) {
 		t.Errorf("a token with a forged tenant: %+v", ended)
 	}
 	lease, err := queue.ParseLease(stranger, id, "garbage")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if ended := f.end(queue.Ending{Lease: lease, Kind: api.KindComplete}); !errors.Is(ended.Err, queue.ErrNotFound) {
+	if ended := f.End(queue.Ending{Lease: lease, Kind: api.KindComplete}); !errors.Is(ended.Err, queue.ErrNotFound) {
 		t.Errorf("a stranger's garbage: %+v", ended)
 	}
-	lease, _ = queue.ParseLease(f.tenant, id, "garbage")
-	if ended := f.end(queue.Ending{Lease: lease, Kind: api.KindComplete}); !errors.Is(ended.Err, queue.ErrLeaseLost) {
+	lease, _ = queue.ParseLease(f.Tenant, id, "garbage")
+	if ended := f.End(queue.Ending{Lease: lease, Kind: api.KindComplete}); !errors.Is(ended.Err, queue.ErrLeaseLost) {
 		t.Errorf("the tenant's own garbage: %+v", ended)
 	}
-	unknown, _ := queue.ParseLease(f.tenant, uuid.New(), "garbage")
-	if ended := f.end(queue.Ending{Lease: unknown, Kind: api.KindFail}); !errors.Is(ended.Err, queue.ErrNotFound) {
+	unknown, _ := queue.ParseLease(f.Tenant, uuid.New(), "garbage")
+	if ended := f.End(queue.Ending{Lease: unknown, Kind: api.KindFail}); !errors.Is(ended.Err, queue.ErrNotFound) {
 		t.Errorf("an unknown job: %+v", ended)
 	}
-	if f.row(id) != before {
+	if f.Row(id) != before {
 		t.Error("the row changed")
 	}
 }
@@ -356,26 +357,26 @@ func TestCancelRequestedWinsOverAllButComplete(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t)
-			id := f.submit(f.job(func(j *queue.NewJob) { j.MaxAttempts = 1 }))[0]
-			claimed := f.claimOne()
-			f.exec(`UPDATE jobs SET cancel_requested = true WHERE id = $1`, id)
-			if beats, err := f.store.Heartbeat(t.Context(), []job.Lease{claimed.Lease()}); err != nil || !beats[claimed.Lease()].CancelRequested {
+			id := f.Submit(f.Job(func(j *queue.NewJob) { j.MaxAttempts = 1 }))[0]
+			claimed := f.ClaimOne()
+			f.Exec(`UPDATE jobs SET cancel_requested = true WHERE id = $1`, id)
+			if beats, err := f.Store.Heartbeat(t.Context(), []job.Lease{claimed.Lease()}); err != nil || !beats[claimed.Lease()].CancelRequested {
 				t.Fatalf("the holder is not told: %v %v", beats, err)
 			}
 			want := api.StateCancelled
 			switch kind {
 			case "lease end":
-				f.expire(id)
-				f.reap()
+				f.Expire(id)
+				f.Reap()
 			case api.KindComplete:
 				want = api.StateCompleted
 				fallthrough
 			default:
-				if outcome := f.mustEnd(queue.Ending{Lease: claimed.Lease(), Kind: kind, Delay: time.Second}); outcome.State != want {
+				if outcome := f.MustEnd(queue.Ending{Lease: claimed.Lease(), Kind: kind, Delay: time.Second}); outcome.State != want {
 					t.Fatalf("outcome %+v", outcome)
 				}
 			}
-			if got := f.get(id); got.State != want || got.DeadReason != nil {
+			if got := f.Get(id); got.State != want || got.DeadReason != nil {
 				t.Fatalf("%+v", got.JobSummary)
 			}
 		})

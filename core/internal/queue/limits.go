@@ -46,7 +46,7 @@ func (s *Store) tenantLimits(ctx context.Context, sql string, args pgx.StrictNam
 		_ = json.Unmarshal(overrides, &limits.Overrides) // written by PatchTenant alone
 		return limits, err
 	}
-	limits, err := query(ctx, s, scan, sql, args)
+	limits, err := query(ctx, s.DB, scan, sql, args)
 	if err != nil {
 		return nil, fmt.Errorf("queue: limits: %w", nothingChanged(err))
 	}
@@ -57,7 +57,7 @@ const plansSQL = `SELECT name, limits, visibility_timeout_ms_max FROM plans`
 
 // Plans gives all plans: there are few.
 func (s *Store) Plans(ctx context.Context) ([]api.Plan, error) {
-	rows, err := query(ctx, s, pgx.RowToStructByName[planRow], plansSQL, pgx.StrictNamedArgs{})
+	rows, err := query(ctx, s.DB, pgx.RowToStructByName[planRow], plansSQL, pgx.StrictNamedArgs{})
 	if err != nil {
 		return nil, fmt.Errorf("queue: plans: %w", nothingChanged(err))
 	}

@@ -196,7 +196,7 @@ func (s *Store) Look(ctx context.Context, lines []Line, most int) ([]Waiting, er
 	}
 	args := lineArgs(lines)
 	args["most"] = most
-	found, err := query(ctx, s, pgx.RowToStructByName[Waiting], lookSQL, args)
+	found, err := query(ctx, s.DB, pgx.RowToStructByName[Waiting], lookSQL, args)
 	if err != nil {
 		return nil, fmt.Errorf("queue: look: %w", nothingChanged(err))
 	}
@@ -228,7 +228,7 @@ SELECT lane_id AS lane, priority, ready_at AS at, id FROM line LIMIT @most`
 // Scan finds lines in which jobs wait, of every tenant, and in each the first job:
 // at most so many lines behind after, in their order. Less than most: there are no more.
 func (s *Store) Scan(ctx context.Context, after Line, most int) ([]Ready, error) {
-	found, err := query(ctx, s, pgx.RowToStructByName[Ready], scanSQL, pgx.StrictNamedArgs{
+	found, err := query(ctx, s.DB, pgx.RowToStructByName[Ready], scanSQL, pgx.StrictNamedArgs{
 		"lane": after.Lane, "priority": after.Priority, "most": most,
 	})
 	if err != nil {

@@ -45,17 +45,17 @@ func shareOf(most int, lane queue.Lane, priorities ...int16) queue.Share {
 
 func (f *fixture) claimShares(most int, shares ...queue.Share) queue.Taken {
 	f.Helper()
-	claim := queue.Claim{Workers: []queue.ClaimWorker{{ID: "w1", Max: most}}, Owner: f.tenant, LeaseID: uuid.New(), Shares: shares}
+	claim := queue.Claim{Workers: []queue.ClaimWorker{{ID: "w1", Max: most}}, Owner: f.Tenant, LeaseID: uuid.New(), Shares: shares}
 	seen := map[queue.LaneID]bool{}
 	for _, share := range shares {
 		for _, line := range share.Lines {
 			if !seen[line.Lane] {
 				seen[line.Lane] = true
-				claim.Lanes = append(claim.Lanes, queue.ClaimLane{ID: line.Lane, Tenant: f.tenant, VisibilityTimeout: time.Minute})
+				claim.Lanes = append(claim.Lanes, queue.ClaimLane{ID: line.Lane, Tenant: f.Tenant, VisibilityTimeout: time.Minute})
 			}
 		}
 	}
-	taken, err := f.store.Claim(f.Context(), claim)
+	taken, err := f.Store.Claim(f.Context(), claim)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func (f *fixture) claimShares(most int, shares ...queue.Share) queue.Taken {
 // put stores n jobs of a priority in a lane.
 func (f *fixture) put(lane queue.Lane, priority, n int) {
 	f.Helper()
-	f.submit(f.jobs(n, func(j *queue.NewJob) { j.Lane, j.Queue, j.Priority = lane.ID, lane.Queue, priority })...)
+	f.Submit(f.jobs(n, func(j *queue.NewJob) { j.Lane, j.Queue, j.Priority = lane.ID, lane.Queue, priority })...)
 }
 
 type lineOf struct {
@@ -94,7 +94,7 @@ func dry(walked []queue.Walked) map[lineOf]bool {
 func TestASharesLinesHaveItTogether(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	a, b := f.lane, f.newLane(f.tenant, "b")
+	a, b := f.Lane, f.NewLane(f.Tenant, "b")
 	f.put(a, 9, 3)
 	f.put(a, 5, 20)
 	f.put(b, 5, 20)
@@ -114,7 +114,7 @@ func TestASharesLinesHaveItTogether(t *testing.T) {
 func TestAClaimThatIsFullKnowsNothingOfTheRest(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	a, b := f.lane, f.newLane(f.tenant, "b")
+	a, b := f.Lane, f.NewLane(f.Tenant, "b")
 	f.put(a, 5, 4)
 	got := f.claimShares(4, shareOf(9, a, 5, 1), shareOf(9, b, 5))
 	if diff := cmp.Diff(map[lineOf]bool{{a.ID, 5}: false, {a.ID, 1}: false}, dry(got.Walked)); diff != "" || len(got.Jobs) != 4 {
@@ -130,14 +130,14 @@ func TestAClaimThatIsFullKnowsNothingOfTheRest(t *testing.T) {
 func TestAClaimStartsBehindTheCursor(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.put(f.lane, 5, 3)
-	first := f.claimShares(1, shareOf(1, f.lane, 5))
-	f.put(f.lane, 5, 1)
+	f.put(f.Lane, 5, 3)
+	first := f.claimShares(1, shareOf(1, f.Lane, 5))
+	f.put(f.Lane, 5, 1)
 	to := first.Walked[0].To
 	if job := first.Jobs[0]; !to.At.Equal(job.ReadyAt) || to.ID != job.ID {
 		t.Fatalf("came to %v, want the job's place", to)
 	}
-	behind := shareOf(9, f.lane, 5)
+	behind := shareOf(9, f.Lane, 5)
 	behind.Lines[0].After = queue.Cursor{At: time.Now().Add(time.Hour)}
 	if got := f.claimShares(9, behind); len(got.Jobs) != 0 {
 		t.Errorf("%d jobs behind a cursor that lies in the future", len(got.Jobs))
@@ -155,15 +155,15 @@ func TestAClaimDealsItsJobsOut(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t)
-			f.put(f.lane, 5, 6)
+			f.put(f.Lane, 5, 6)
 			claim := queue.Claim{
-				Lanes:   []queue.ClaimLane{{ID: f.lane.ID, Tenant: f.tenant, VisibilityTimeout: time.Minute}},
-				Workers: []queue.ClaimWorker{{ID: "one", Max: 2}, {ID: "two", Max: 1}, {ID: "three", Max: 9}}, Owner: f.tenant, LeaseID: uuid.New(),
+				Lanes:   []queue.ClaimLane{{ID: f.Lane.ID, Tenant: f.Tenant, VisibilityTimeout: time.Minute}},
+				Workers: []queue.ClaimWorker{{ID: "one", Max: 2}, {ID: "two", Max: 1}, {ID: "three", Max: 9}}, Owner: f.Tenant, LeaseID: uuid.New(),
 			}
 			if caps {
 				claim.Lanes[0].Caps = []queue.Cap{f.runningCap(5)}
 			}
-			got, err := f.store.Claim(t.Context(), claim)
+			got, err := f.Store.Claim(t.Context(), claim)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -176,7 +176,7 @@ func TestAClaimDealsItsJobsOut(t *testing.T) {
 				if job.Place != int64(i+1) {
 					t.Errorf("job %d is at place %d", i, job.Place)
 				}
-				stored, err := f.store.Get(t.Context(), f.tenant, "", job.ID)
+				stored, err := f.Store.Get(t.Context(), f.Tenant, "", job.ID)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -193,7 +193,7 @@ func TestAClaimDealsItsJobsOut(t *testing.T) {
 func TestScanAndLookFindEveryLine(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	a, b := f.lane, f.newLane(f.tenant, "b")
+	a, b := f.Lane, f.NewLane(f.Tenant, "b")
 	f.put(a, 0, 2)
 	f.put(a, 9, 1)
 	f.put(b, api.DefaultPriority, 12)
@@ -202,7 +202,7 @@ func TestScanAndLookFindEveryLine(t *testing.T) {
 		found := map[lineOf]bool{}
 		var after queue.Line
 		for {
-			some, err := f.store.Scan(t.Context(), after, slice)
+			some, err := f.Store.Scan(t.Context(), after, slice)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -218,7 +218,7 @@ func TestScanAndLookFindEveryLine(t *testing.T) {
 			t.Errorf("in slices of %d: %s", slice, diff)
 		}
 	}
-	looked, err := f.store.Look(t.Context(), []queue.Line{{Lane: a.ID, Priority: 0}, {Lane: a.ID, Priority: 1}, {Lane: b.ID, Priority: api.DefaultPriority}}, 8)
+	looked, err := f.Store.Look(t.Context(), []queue.Line{{Lane: a.ID, Priority: 0}, {Lane: a.ID, Priority: 1}, {Lane: b.ID, Priority: api.DefaultPriority}}, 8)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,6 @@ package queue
 
 import (
 	"context"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -81,13 +80,6 @@ func listArgs(owner tenant.ID, filter api.JobFilter) pgx.StrictNamedArgs {
 		args["metadata"] = string(encode(filter.Metadata))
 	}
 	return args
-}
-
-func timeOrNil(t *api.Time) *time.Time {
-	if t == nil {
-		return nil
-	}
-	return &t.Time
 }
 
 // placeIn reads where a page of a list begins: before a row's id, or at the first row.

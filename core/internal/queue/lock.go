@@ -37,3 +37,9 @@ func lockKeys(class lockClass, ids []tenant.ID) []int64 {
 	slices.Sort(keys)
 	return slices.Compact(keys)
 }
+
+// advisoryLockSQL is held to the end of the transaction.
+const advisoryLockSQL = `SELECT pg_advisory_xact_lock(@key)`
+
+// tryHoldSQL takes a lock to the end of the transaction if it is free.
+const tryHoldSQL = `SELECT pg_try_advisory_xact_lock(@lock)`

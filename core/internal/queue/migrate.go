@@ -15,11 +15,10 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// Migrate brings the schema to this binary's version and makes the partitions
-// of the next days. It holds a session lock for the migrations, so two at once
+// Migrate brings the schema to this binary's version. It holds a session lock for the migrations, so two at once
 // are as harmless as two in a row. What an interrupted build of an index left is
 // built again. It returns the versions that it applied.
-func (s *Store) Migrate(ctx context.Context) ([]int64, error) {
+func (s *DB) Migrate(ctx context.Context) ([]int64, error) {
 	db := stdlib.OpenDBFromPool(s.pool)
 	defer func() { _ = db.Close() }() // closes the view of the pool, not the pool
 	// Tried each second for five minutes: a second `core migrate` waits for the first.
@@ -42,19 +41,13 @@ func (s *Store) Migrate(ctx context.Context) ([]int64, error) {
 	if err := s.mendIndexes(ctx, db, locker); err != nil {
 		return applied, fmt.Errorf("queue: migrate: %w", err)
 	}
-	if err := s.MakePartitions(ctx); err != nil {
-		return applied, err
-	}
-	if err := s.RestartUsage(ctx); err != nil {
-		return applied, err
-	}
 	return applied, nil
 }
 
 // SchemaPending says how many migrations the database lacks. A newer database is
 // none: a migration never breaks the binary that is running. It takes no lock, so
 // that cores that start together, or beside a `core migrate`, do not wait in line.
-func (s *Store) SchemaPending(ctx context.Context) (int, error) {
+func (s *DB) SchemaPending(ctx context.Context) (int, error) {
 	db := stdlib.OpenDBFromPool(s.pool)
 	defer func() { _ = db.Close() }()
 	provider, err := newProvider(db)

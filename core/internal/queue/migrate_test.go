@@ -42,18 +42,18 @@ func TestPartitionsLieAhead(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	const partitions = `pg_inherits i JOIN pg_class c ON c.oid = i.inhparent WHERE c.relname IN ('finished_jobs', 'attempts')`
-	before := f.count(partitions)
+	before := f.Count(partitions)
 	if before != 18 { // yesterday, today and seven days, for two tables
 		t.Fatalf("%d partitions, want 18", before)
 	}
-	f.exec(`ALTER TABLE finished_jobs DETACH PARTITION finished_jobs_` + time.Now().UTC().AddDate(0, 0, 7).Format("20060102"))
-	f.exec(`DROP TABLE finished_jobs_` + time.Now().UTC().AddDate(0, 0, 7).Format("20060102"))
+	f.Exec(`ALTER TABLE finished_jobs DETACH PARTITION finished_jobs_` + time.Now().UTC().AddDate(0, 0, 7).Format("20060102"))
+	f.Exec(`DROP TABLE finished_jobs_` + time.Now().UTC().AddDate(0, 0, 7).Format("20060102"))
 	for range 2 {
-		if err := f.store.MakePartitions(t.Context()); err != nil {
+		if err := f.Store.MakePartitions(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if after := f.count(partitions); after != before {
+	if after := f.Count(partitions); after != before {
 		t.Fatalf("%d partitions, want %d again", after, before)
 	}
 }
@@ -62,12 +62,12 @@ func TestPartitionsLieAhead(t *testing.T) {
 func TestTheSchemaRefusesImpossibleRows(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.submit(f.job())
+	f.Submit(f.Job())
 	for _, change := range []string{
 		`state = 'running'`, `state = 'completed'`, `state = 'queued', ready_at = NULL`, `lease_id = gen_random_uuid()`,
 		`attempt = max_attempts + 1`, `priority = 10`, `lease_expires_at = now()`,
 	} {
-		if _, err := f.behind.Exec(t.Context(), `UPDATE jobs SET `+change); err == nil {
+		if _, err := f.Behind.Exec(t.Context(), `UPDATE jobs SET `+change); err == nil {
 			t.Errorf("%s was accepted", change)
 		}
 	}
@@ -78,60 +78,60 @@ func TestTenantsKeysPlans(t *testing.T) {
 	f := newFixture(t)
 	plan, weight, burst := "free", 7, int64(3)
 	name := "renamed"
-	patched, err := f.store.PatchTenant(t.Context(), f.tenant, api.TenantPatch{
+	patched, err := f.Store.PatchTenant(t.Context(), f.Tenant, api.TenantPatch{
 		Name: &name, Plan: &plan, Weight: &weight, Overrides: &api.Overrides{Limits: api.Limits{JobBurst: &burst}},
 	})
 	if err != nil || patched.Plan != plan || patched.Weight != weight || *patched.Overrides.JobBurst != burst || patched.Name != name {
 		t.Fatalf("%+v %v", patched, err)
 	}
 	nowhere := "nowhere"
-	if _, err := f.store.PatchTenant(t.Context(), f.tenant, api.TenantPatch{Plan: &nowhere}); !errors.Is(err, queue.ErrUnknownPlan) {
+	if _, err := f.Store.PatchTenant(t.Context(), f.Tenant, api.TenantPatch{Plan: &nowhere}); !errors.Is(err, queue.ErrUnknownPlan) {
 		t.Errorf("an unknown plan: %v", err)
 	}
-	key := api.HopKeyCreateRequest{KeyID: "k1", Kind: "tenant", Tenant: f.tenant.String(), Scopes: []string{"read"}, SecretHMAC: make([]byte, 32)}
+	key := api.HopKeyCreateRequest{KeyID: "k1", Kind: "tenant", Tenant: f.Tenant.String(), Scopes: []string{"read"}, SecretHMAC: make([]byte, 32)}
 	for range 2 {
-		if _, err := f.store.CreateKey(t.Context(), key); err != nil {
+		if _, err := f.Store.CreateKey(t.Context(), key); err != nil {
 			t.Fatal(err)
 		}
 	}
-	found, err := f.store.LookupKey(t.Context(), "k1")
-	if err != nil || found.Tenant != f.tenant.String() || found.Plan.Name != plan || *found.Overrides.JobBurst != burst || *found.Plan.Limits.UserJobBurst != 10 {
+	found, err := f.Store.LookupKey(t.Context(), "k1")
+	if err != nil || found.Tenant != f.Tenant.String() || found.Plan.Name != plan || *found.Overrides.JobBurst != burst || *found.Plan.Limits.UserJobBurst != 10 {
 		t.Fatalf("%+v %v", found, err)
 	}
 	stranger := key
 	stranger.KeyID, stranger.Tenant = "k2", "00000000-0000-7000-8000-000000000000"
-	if _, err := f.store.CreateKey(t.Context(), stranger); !errors.Is(err, queue.ErrNotFound) {
+	if _, err := f.Store.CreateKey(t.Context(), stranger); !errors.Is(err, queue.ErrNotFound) {
 		t.Errorf("a key for no tenant: %v", err)
 	}
 	for range 2 {
-		if err := f.store.RevokeKey(t.Context(), "k1"); err != nil {
+		if err := f.Store.RevokeKey(t.Context(), "k1"); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := f.store.LookupKey(t.Context(), "k1"); !errors.Is(err, queue.ErrNotFound) {
+	if _, err := f.Store.LookupKey(t.Context(), "k1"); !errors.Is(err, queue.ErrNotFound) {
 		t.Errorf("a revoked key: %v", err)
 	}
 	expired := key
 	soon := api.At(time.Now().Add(-time.Second))
 	expired.KeyID, expired.ExpiresAt = "k3", &soon
-	if _, err := f.store.CreateKey(t.Context(), expired); !errors.Is(err, queue.ErrExpiryPast) {
+	if _, err := f.Store.CreateKey(t.Context(), expired); !errors.Is(err, queue.ErrExpiryPast) {
 		t.Errorf("a key that has expired already: %v", err)
 	}
 	soon = api.At(time.Now().Add(time.Hour))
-	if _, err := f.store.CreateKey(t.Context(), expired); err != nil {
+	if _, err := f.Store.CreateKey(t.Context(), expired); err != nil {
 		t.Fatal(err)
 	}
-	if found, err := f.store.LookupKey(t.Context(), "k3"); err != nil || *found.ExpiresInMS < 3_590_000 || *found.ExpiresInMS > 3_600_000 {
+	if found, err := f.Store.LookupKey(t.Context(), "k3"); err != nil || *found.ExpiresInMS < 3_590_000 || *found.ExpiresInMS > 3_600_000 {
 		t.Errorf("an hour is left to it: %+v, %v", found.ExpiresInMS, err)
 	}
-	f.exec(`UPDATE api_keys SET expires_at = statement_timestamp() WHERE key_id = 'k3'`)
-	if _, err := f.store.LookupKey(t.Context(), "k3"); !errors.Is(err, queue.ErrNotFound) {
+	f.Exec(`UPDATE api_keys SET expires_at = statement_timestamp() WHERE key_id = 'k3'`)
+	if _, err := f.Store.LookupKey(t.Context(), "k3"); !errors.Is(err, queue.ErrNotFound) {
 		t.Errorf("an expired key: %v", err)
 	}
-	if keys, err := f.store.ListKeys(t.Context(), f.tenant, "", 10); err != nil || len(keys) != 1 || keys[0].KeyID != "k3" {
+	if keys, err := f.Store.ListKeys(t.Context(), f.Tenant, "", 10); err != nil || len(keys) != 1 || keys[0].KeyID != "k3" {
 		t.Errorf("%+v %v", keys, err)
 	}
-	if tenants, err := f.store.ListTenants(t.Context(), nil, 10); err != nil || len(tenants) != 1 {
+	if tenants, err := f.Store.ListTenants(t.Context(), nil, 10); err != nil || len(tenants) != 1 {
 		t.Errorf("%+v %v", tenants, err)
 	}
 }
@@ -139,33 +139,33 @@ func TestTenantsKeysPlans(t *testing.T) {
 func TestWorkers(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	if _, err := f.store.BeatWorker(t.Context(), f.tenant, "w1"); !errors.Is(err, queue.ErrWorkerUnknown) {
+	if _, err := f.Store.BeatWorker(t.Context(), f.Tenant, "w1"); !errors.Is(err, queue.ErrWorkerUnknown) {
 		t.Fatalf("an unknown worker: %v", err)
 	}
 	concurrency := 4
 	for _, unknown := range []bool{true, false} {
-		_, joined, err := f.store.Register(t.Context(), f.tenant, api.WorkerRequest{WorkerID: "w1", Tags: []string{"gpu"}, Concurrency: &concurrency})
+		_, joined, err := f.Store.Register(t.Context(), f.Tenant, api.WorkerRequest{WorkerID: "w1", Tags: []string{"gpu"}, Concurrency: &concurrency})
 		if err != nil || joined != unknown {
 			t.Fatalf("joined: %v, %v", joined, err)
 		}
 	}
-	seen, joined, err := f.store.SeenClaiming(t.Context(), f.tenant, "w1", []string{"q"}, nil)
+	seen, joined, err := f.Store.SeenClaiming(t.Context(), f.Tenant, "w1", []string{"q"}, nil)
 	if err != nil || joined || seen.Concurrency != 4 || len(seen.Tags) != 1 {
 		t.Fatalf("a claim changed what was registered: %+v %v", seen, err)
 	}
-	if _, err := f.store.BeatWorker(t.Context(), f.newTenant(), "w1"); !errors.Is(err, queue.ErrWorkerUnknown) {
+	if _, err := f.Store.BeatWorker(t.Context(), f.NewTenant(), "w1"); !errors.Is(err, queue.ErrWorkerUnknown) {
 		t.Errorf("another tenant's worker: %v", err)
 	}
-	f.submit(f.job())
-	f.claimOne()
-	if held, err := f.store.Leases(t.Context()); err != nil || len(held) != 1 || held[0] != (queue.Held{Owner: f.tenant, WorkerID: "w1", Leases: 1}) {
+	f.Submit(f.Job())
+	f.ClaimOne()
+	if held, err := f.Store.Leases(t.Context()); err != nil || len(held) != 1 || held[0] != (queue.Held{Owner: f.Tenant, WorkerID: "w1", Leases: 1}) {
 		t.Errorf("leases are %+v, %v", held, err)
 	}
-	f.exec(`UPDATE workers SET status = 'DEAD'`)
-	if _, err := f.store.BeatWorker(t.Context(), f.tenant, "w1"); !errors.Is(err, queue.ErrWorkerUnknown) {
+	f.Exec(`UPDATE workers SET status = 'DEAD'`)
+	if _, err := f.Store.BeatWorker(t.Context(), f.Tenant, "w1"); !errors.Is(err, queue.ErrWorkerUnknown) {
 		t.Errorf("a dead worker: %v", err)
 	}
-	if seen, joined, err := f.store.SeenClaiming(t.Context(), f.tenant, "w1", nil, nil); err != nil || !joined || seen.Status != api.WorkerActive {
+	if seen, joined, err := f.Store.SeenClaiming(t.Context(), f.Tenant, "w1", nil, nil); err != nil || !joined || seen.Status != api.WorkerActive {
 		t.Errorf("a dead worker that claims is back: %+v %v", seen, err)
 	}
 }
@@ -173,18 +173,18 @@ func TestWorkers(t *testing.T) {
 func TestOpenRefuses(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	if _, err := queue.Open(t.Context(), queue.Options{URL: "http://nonsense", MaxConns: 1, PoolWait: time.Second}); err == nil {
+	if _, err := queue.Open(t.Context(), queue.Options{Connection: queue.Connection{URL: "http://nonsense", MaxConns: 1, PoolWait: time.Second}}); err == nil {
 		t.Error("a URL of another kind was taken")
 	}
-	config, err := pgx.ParseConfig(f.url)
+	config, err := pgx.ParseConfig(f.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.exec(`ALTER DATABASE ` + config.Database + ` SET synchronous_commit = off`)
-	if _, err := queue.Open(t.Context(), queue.Options{URL: f.url, MaxConns: 1, PoolWait: time.Second}); err == nil {
+	f.Exec(`ALTER DATABASE ` + config.Database + ` SET synchronous_commit = off`)
+	if _, err := queue.Open(t.Context(), queue.Options{Connection: queue.Connection{URL: f.URL, MaxConns: 1, PoolWait: time.Second}}); err == nil {
 		t.Error("asynchronous commit was taken")
 	}
-	store, err := queue.Open(t.Context(), queue.Options{URL: f.url, MaxConns: 1, PoolWait: time.Second, AllowUnsafe: true})
+	store, err := queue.Open(t.Context(), queue.Options{Connection: queue.Connection{URL: f.URL, MaxConns: 1, PoolWait: time.Second, AllowUnsafe: true}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,22 +196,22 @@ func TestOpenRefuses(t *testing.T) {
 func TestIsolationIsTheStoresOwn(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	config, err := pgx.ParseConfig(f.url)
+	config, err := pgx.ParseConfig(f.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.exec(`ALTER DATABASE ` + config.Database + ` SET default_transaction_isolation = 'repeatable read'`)
-	f.store = queuetest.OpenURL(t, f.url)
+	f.Exec(`ALTER DATABASE ` + config.Database + ` SET default_transaction_isolation = 'repeatable read'`)
+	f.Store = queuetest.OpenURL(t, f.URL)
 	limits := under(f.activeCap(100))
-	holder := queuetest.Connect(t, f.url)
+	holder := queuetest.Connect(t, f.URL)
 	for range 2 { // with a count that begins, and with one that is there
-		if _, err := holder.Exec(t.Context(), `SELECT pg_advisory_lock($1)`, queue.SubmitLockKey(f.tenant)); err != nil {
+		if _, err := holder.Exec(t.Context(), `SELECT pg_advisory_lock($1)`, queue.SubmitLockKey(f.Tenant)); err != nil {
 			t.Fatal(err)
 		}
 		var group sync.WaitGroup
 		for range 4 {
 			group.Go(func() {
-				if _, err := f.store.Submit(t.Context(), []queue.Submission{{Tenant: f.tenant, Jobs: []queue.NewJob{f.job(limits)}}}); err != nil {
+				if _, err := f.Store.Submit(t.Context(), []queue.Submission{{Tenant: f.Tenant, Jobs: []queue.NewJob{f.Job(limits)}}}); err != nil {
 					t.Error(err)
 				}
 			})
@@ -220,7 +220,7 @@ func TestIsolationIsTheStoresOwn(t *testing.T) {
 			return f.countOf(`SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database AND d.datname = current_database()
 				WHERE locktype = 'advisory' AND NOT granted`) == 4
 		})
-		if _, err := holder.Exec(t.Context(), `SELECT pg_advisory_unlock($1)`, queue.SubmitLockKey(f.tenant)); err != nil {
+		if _, err := holder.Exec(t.Context(), `SELECT pg_advisory_unlock($1)`, queue.SubmitLockKey(f.Tenant)); err != nil {
 			t.Fatal(err)
 		}
 		group.Wait()
@@ -234,11 +234,11 @@ func TestMigrateMendsAnInterruptedBuild(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	var build string
-	if err := f.behind.QueryRow(t.Context(), `SELECT replace(pg_get_indexdef('jobs_by_user_id'::regclass), 'INDEX', 'INDEX CONCURRENTLY')`).Scan(&build); err != nil {
+	if err := f.Behind.QueryRow(t.Context(), `SELECT replace(pg_get_indexdef('jobs_by_user_id'::regclass), 'INDEX', 'INDEX CONCURRENTLY')`).Scan(&build); err != nil {
 		t.Fatal(err)
 	}
-	f.exec(`DROP INDEX jobs_by_user_id; CREATE TABLE theirs (a integer)`)
-	writer := queuetest.Connect(t, f.url)
+	f.Exec(`DROP INDEX jobs_by_user_id; CREATE TABLE theirs (a integer)`)
+	writer := queuetest.Connect(t, f.URL)
 	tx, err := writer.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -249,7 +249,7 @@ func TestMigrateMendsAnInterruptedBuild(t *testing.T) {
 	}
 	var group sync.WaitGroup
 	for _, sql := range []string{build, `CREATE INDEX CONCURRENTLY theirs_a ON theirs (a)`, `REINDEX INDEX CONCURRENTLY lanes_pkey`} {
-		builder := queuetest.Connect(t, f.url)
+		builder := queuetest.Connect(t, f.URL)
 		group.Go(func() {
 			if _, err := builder.Exec(t.Context(), sql); err == nil {
 				t.Error("it was not interrupted")
@@ -257,27 +257,27 @@ func TestMigrateMendsAnInterruptedBuild(t *testing.T) {
 		})
 	}
 	const building = `pg_stat_progress_create_index WHERE datname = current_database() AND phase LIKE 'waiting%'`
-	queuetest.Eventually(t, "the builds wait", func() bool { return f.count(building) == 3 })
-	f.exec(`SELECT pg_terminate_backend(pid) FROM ` + building)
+	queuetest.Eventually(t, "the builds wait", func() bool { return f.Count(building) == 3 })
+	f.Exec(`SELECT pg_terminate_backend(pid) FROM ` + building)
 	group.Wait()
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 
 	want := []string{"jobs_by_user_id", "lanes_pkey_ccnew"}
-	if invalid, err := f.store.InvalidIndexes(t.Context()); err != nil || !slices.Equal(invalid, want) {
+	if invalid, err := f.Store.InvalidIndexes(t.Context()); err != nil || !slices.Equal(invalid, want) {
 		t.Fatalf("invalid: %q (%v), want %q", invalid, err, want)
 	}
-	if _, err := f.store.Migrate(t.Context()); err != nil {
+	if _, err := f.Store.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if invalid, err := f.store.InvalidIndexes(t.Context()); err != nil || len(invalid) != 0 {
+	if invalid, err := f.Store.InvalidIndexes(t.Context()); err != nil || len(invalid) != 0 {
 		t.Errorf("still invalid: %q (%v)", invalid, err)
 	}
-	if n := f.count(`pg_index WHERE indexrelid = 'jobs_by_user_id'::regclass AND indisvalid`); n != 1 {
+	if n := f.Count(`pg_index WHERE indexrelid = 'jobs_by_user_id'::regclass AND indisvalid`); n != 1 {
 		t.Error("the index is not there")
 	}
-	if n := f.count(`pg_class WHERE relname = 'theirs_a'`); n != 1 {
+	if n := f.Count(`pg_class WHERE relname = 'theirs_a'`); n != 1 {
 		t.Error("the index of somebody else is gone")
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
 )
 
 // What time does, behind the store's back, and the duties that look for it. A
@@ -23,7 +24,7 @@ func (w *world) expire(t *rapid.T) {
 
 func (w *world) reap(t *rapid.T) {
 	batch := rapid.SampledFrom([]int{1, 2, 100}).Draw(t, "batch")
-	got, err := w.store().Reap(w.ctx, time.Unix(0, 0), batch, half)
+	got, err := w.store().Reap(w.ctx, time.Unix(0, 0), batch, queuetest.Half)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +135,7 @@ func (w *world) workerDies(t *rapid.T) {
 
 func (w *world) reapDead(t *rapid.T) {
 	batch := rapid.SampledFrom([]int{1, 2, 100}).Draw(t, "batch")
-	got, err := w.store().ReapDead(w.ctx, batch, half)
+	got, err := w.store().ReapDead(w.ctx, batch, queuetest.Half)
 	if err != nil {
 		t.Fatal(err)
 	}

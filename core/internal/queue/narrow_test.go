@@ -18,27 +18,27 @@ func TestAnswersWithoutPayloadsReadNone(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	seen := &statements{seen: map[string][]any{}}
-	store, err := queue.Open(t.Context(), queue.Options{URL: f.url, MaxConns: 2, PoolWait: time.Minute, Tracer: seen})
+	store, err := queue.Open(t.Context(), queue.Options{Connection: queue.Connection{URL: f.URL, MaxConns: 2, PoolWait: time.Minute, Tracer: seen}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	keyed := f.job(func(j *queue.NewJob) { j.DedupeKey = new("k"); j.MaxAttempts = 1 })
-	f.submit(keyed)
+	keyed := f.Job(func(j *queue.NewJob) { j.DedupeKey = new("k"); j.MaxAttempts = 1 })
+	f.Submit(keyed)
 	keyed.ID = uuid.Must(uuid.NewV7())
-	if _, err := store.Submit(t.Context(), []queue.Submission{{Tenant: f.tenant, Jobs: []queue.NewJob{keyed}}}); err != nil {
+	if _, err := store.Submit(t.Context(), []queue.Submission{{Tenant: f.Tenant, Jobs: []queue.NewJob{keyed}}}); err != nil {
 		t.Fatal(err)
 	}
-	claimed := f.claimOne()
+	claimed := f.ClaimOne()
 	failed := []queue.Ending{{Lease: claimed.Lease(), Kind: api.KindFail, Error: &api.JobError{Type: "t"}}}
 	store.End(t.Context(), failed)
 	if again := store.End(t.Context(), failed); again[0].Err != nil || !again[0].Replayed {
 		t.Fatalf("the repeat is %+v", again[0])
 	}
-	if risen := store.Redrive(t.Context(), f.tenant, "", []uuid.UUID{claimed.ID}, nil); risen[0].Err != nil {
+	if risen := store.Redrive(t.Context(), f.Tenant, "", []uuid.UUID{claimed.ID}, nil); risen[0].Err != nil {
 		t.Fatal(risen[0].Err)
 	}
-	conn := queuetest.Connect(t, f.url)
+	conn := queuetest.Connect(t, f.URL)
 	for sql := range seen.seen {
 		rewritten, _, err := pgx.NamedArgs{}.RewriteQuery(t.Context(), conn, sql, nil)
 		if err != nil {

@@ -301,7 +301,7 @@ func (s *Store) answerMissing(ctx context.Context, endings []Ending, missing []i
 	for i, index := range missing {
 		ids[i] = endings[index].Lease.Job
 	}
-	rows, err := query(ctx, s, pgx.RowToAddrOfStructByName[recorded], lastOutcomeSQL, pgx.StrictNamedArgs{"ids": ids, "since": Since(ids...)})
+	rows, err := query(ctx, s.DB, pgx.RowToAddrOfStructByName[recorded], lastOutcomeSQL, pgx.StrictNamedArgs{"ids": ids, "since": Since(ids...)})
 	found := make(map[uuid.UUID]*recorded, len(rows))
 	for _, row := range rows {
 		found[row.ID] = row
@@ -313,14 +313,6 @@ func (s *Store) answerMissing(ctx context.Context, endings []Ending, missing []i
 		}
 		ended[index] = onRecord(found[endings[index].Lease.Job], &endings[index])
 	}
-}
-
-// nothingChanged: a read that fails leaves no doubt about writes.
-func nothingChanged(err error) error {
-	if errors.Is(err, ErrOutcomeUnknown) {
-		return fmt.Errorf("%w: %w", ErrUnavailable, err)
-	}
-	return err
 }
 
 func onRecord(row *recorded, ending *Ending) Ended {

@@ -65,7 +65,7 @@ func pageOf[R, T any, P interface {
 	}
 	found, ended, err := walk(&before, size, func(from uuid.UUID, limit int) ([]P, error) {
 		args["before"], args["chunk"] = from, limit
-		return query(ctx, s, func(row pgx.CollectableRow) (P, error) { return pgx.RowToAddrOfStructByName[R](row) }, sql, args)
+		return query(ctx, s.DB, func(row pgx.CollectableRow) (P, error) { return pgx.RowToAddrOfStructByName[R](row) }, sql, args)
 	})
 	if err != nil {
 		return page, fmt.Errorf("queue: %s: %w", what, nothingChanged(err))

@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
@@ -151,40 +150,4 @@ func makePartition(ctx context.Context, tx pgx.Tx, table string, day time.Time) 
 		}
 	}
 	return nil
-}
-
-// partitionMissing says that a row found no partition: 23514 without a constraint's
-// name. Nothing took effect.
-func partitionMissing(err error) bool {
-	refused, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && refused.Code == "23514" && refused.ConstraintName == "" &&
-		(refused.TableName == FinishedJobs || refused.TableName == Attempts)
-}
-
-// orMakePartitions runs work, which holds no connection when it returns. Where a row
-// of it found no partition, as on a machine that slept for longer than the days that
-// lie ready, the partitions are made and work runs once more.
-func (s *Store) orMakePartitions(ctx context.Context, work func() error) error {
-	err := work()
-	if !partitionMissing(err) {
-		return err
-	}
-	// One after the other: all but the first find them made.
-	if err := s.makeInTurn(ctx); err != nil {
-		return fmt.Errorf("%w: no partition for today: %w", ErrUnavailable, err)
-	}
-	return work()
-}
-
-func (s *Store) makeInTurn(ctx context.Context) error {
-	select {
-	case s.making <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	defer func() { <-s.making }()
-	if err := ctx.Err(); err != nil { // at the same moment
-		return err
-	}
-	return s.MakePartitions(ctx)
 }

@@ -23,15 +23,15 @@ func (f *fixture) attachDay(table string, age int) (name string) {
 	f.Helper()
 	at := time.Now().UTC().AddDate(0, 0, -age)
 	name = table + "_" + at.Format("20060102")
-	f.exec(`CREATE TABLE ` + name + ` (LIKE ` + table + ` INCLUDING ALL)`)
-	f.exec(`ALTER TABLE ` + table + ` ATTACH PARTITION ` + name + ` FOR VALUES FROM ('` + at.Format(time.DateOnly) +
+	f.Exec(`CREATE TABLE ` + name + ` (LIKE ` + table + ` INCLUDING ALL)`)
+	f.Exec(`ALTER TABLE ` + table + ` ATTACH PARTITION ` + name + ` FOR VALUES FROM ('` + at.Format(time.DateOnly) +
 		` 00:00+00') TO ('` + at.AddDate(0, 0, 1).Format(time.DateOnly) + ` 00:00+00')`)
 	return name
 }
 
 func (f *fixture) keeping(retention queue.Retention) *queue.Store {
 	f.Helper()
-	store, err := queue.Open(f.Context(), queue.Options{URL: f.url, MaxConns: 4, PoolWait: time.Second, Retention: retention})
+	store, err := queue.Open(f.Context(), queue.Options{Connection: queue.Connection{URL: f.URL, MaxConns: 4, PoolWait: time.Second}, Retention: retention})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -51,10 +51,10 @@ func TestForeignTablesAreNoPartitions(t *testing.T) {
 	f := newFixture(t)
 	store := f.keeping(queue.Retention{Finished: 7 * someDays, DeadLetters: 30 * someDays})
 	today := "finished_jobs_" + time.Now().UTC().Format("20060102")
-	f.exec(dropDaysSQL)
+	f.Exec(dropDaysSQL)
 	foreign := []string{"finished_jobs_19990101", "attempts_archived", "attempts_20000231", today}
 	for _, name := range foreign {
-		f.exec(`CREATE TABLE ` + name + ` AS SELECT 1 AS mine`)
+		f.Exec(`CREATE TABLE ` + name + ` AS SELECT 1 AS mine`)
 	}
 	due := []string{f.attachDay("finished_jobs", 9), f.attachDay("attempts", 31)}
 	kept := f.attachDay("attempts", 9)
@@ -67,12 +67,12 @@ func TestForeignTablesAreNoPartitions(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range append(foreign, kept) {
-		if f.count(`pg_class WHERE relname = '`+name+`'`) != 1 {
+		if f.Count(`pg_class WHERE relname = '`+name+`'`) != 1 {
 			t.Errorf("%s is gone", name)
 		}
 	}
-	f.submit(f.job())
-	f.mustEnd(queue.Ending{Lease: f.claimOne().Lease(), Kind: api.KindComplete})
+	f.Submit(f.Job())
+	f.MustEnd(queue.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindComplete})
 }
 
 // A detach that waits for an old reader holds up its own table's days only, and is
@@ -83,7 +83,7 @@ func TestAPendingDetachHoldsUpItsTableOnly(t *testing.T) {
 	store := f.keeping(queue.Retention{Finished: 7 * someDays, DeadLetters: 7 * someDays})
 	stuck, later, other := f.attachDay("finished_jobs", 20), f.attachDay("finished_jobs", 30), f.attachDay("attempts", 20)
 
-	reader := queuetest.Connect(t, f.url)
+	reader := queuetest.Connect(t, f.URL)
 	tx, err := reader.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -92,11 +92,11 @@ func TestAPendingDetachHoldsUpItsTableOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	// As a core leaves it that ended while it waited.
-	f.exec(`SET statement_timeout = 50`)
-	if _, err := f.behind.Exec(t.Context(), `ALTER TABLE finished_jobs DETACH PARTITION `+stuck+` CONCURRENTLY`); err == nil {
+	f.Exec(`SET statement_timeout = 50`)
+	if _, err := f.Behind.Exec(t.Context(), `ALTER TABLE finished_jobs DETACH PARTITION `+stuck+` CONCURRENTLY`); err == nil {
 		t.Fatal("the detach did not wait for the reader")
 	}
-	f.exec(`RESET statement_timeout`)
+	f.Exec(`RESET statement_timeout`)
 	stop := f.cancelWaiting(`%DETACH PARTITION%`)
 	dropped, err := store.DropPartitions(t.Context())
 	stop()
@@ -115,7 +115,7 @@ func TestAPendingDetachHoldsUpItsTableOnly(t *testing.T) {
 // cancelWaiting cancels statements like pattern that wait for a lock, as their own time
 // limit would, until it is stopped.
 func (f *fixture) cancelWaiting(pattern string) (stop func()) {
-	conn := queuetest.Connect(f, f.url)
+	conn := queuetest.Connect(f, f.URL)
 	stopping, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
@@ -140,32 +140,32 @@ func (f *fixture) cancelWaiting(pattern string) (stop func()) {
 func TestWhatEndsMakesItsPartition(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	ids := f.submit(f.job(), f.job(), f.job(), f.job(), f.job(func(j *queue.NewJob) { j.MaxAttempts = 1 }))
-	one, two, three, four := f.claimOne(), f.claimOne(), f.claimOne(), f.claimOne()
+	ids := f.Submit(f.Job(), f.Job(), f.Job(), f.Job(), f.Job(func(j *queue.NewJob) { j.MaxAttempts = 1 }))
+	one, two, three, four := f.ClaimOne(), f.ClaimOne(), f.ClaimOne(), f.ClaimOne()
 	for name, end := range map[string]func(){
-		"complete": func() { f.mustEnd(queue.Ending{Lease: one.Lease(), Kind: api.KindComplete}) },
+		"complete": func() { f.MustEnd(queue.Ending{Lease: one.Lease(), Kind: api.KindComplete}) },
 		"fail": func() {
-			f.mustEnd(queue.Ending{Lease: two.Lease(), Kind: api.KindFail, Error: &api.JobError{Type: "t", Message: "m"}})
+			f.MustEnd(queue.Ending{Lease: two.Lease(), Kind: api.KindFail, Error: &api.JobError{Type: "t", Message: "m"}})
 		},
 		"reap": func() {
-			f.expire(three.ID)
-			if reaped := f.reap(); len(reaped) != 1 || reaped[0].ID != three.ID {
+			f.Expire(three.ID)
+			if reaped := f.Reap(); len(reaped) != 1 || reaped[0].ID != three.ID {
 				t.Errorf("reaped %+v", reaped)
 			}
 		},
 		"deadline": func() {
-			f.exec(`UPDATE jobs SET deadline = statement_timestamp() - interval '1 second' WHERE id = $1`, four.ID)
-			if buried, err := f.store.Bury(t.Context(), queue.Ever, 10); err != nil || len(buried) != 1 {
+			f.Exec(`UPDATE jobs SET deadline = statement_timestamp() - interval '1 second' WHERE id = $1`, four.ID)
+			if buried, err := f.Store.Bury(t.Context(), queue.Ever, 10); err != nil || len(buried) != 1 {
 				t.Errorf("buried %+v, %v", buried, err)
 			}
 		},
 		"cancel": func() {
-			if _, did, err := f.store.Cancel(t.Context(), f.tenant, "", ids[4]); err != nil || did != queue.CancelEnded {
+			if _, did, err := f.Store.Cancel(t.Context(), f.Tenant, "", ids[4]); err != nil || did != queue.CancelEnded {
 				t.Errorf("%v %v", did, err)
 			}
 		},
 	} {
-		f.exec(dropDaysSQL)
+		f.Exec(dropDaysSQL)
 		end()
 		if t.Failed() {
 			t.Fatal(name)
@@ -185,28 +185,28 @@ func TestLookUpsOpenNoEarlierDay(t *testing.T) {
 		f.attachDay("attempts", age)
 	}
 	recorded := &statements{seen: map[string][]any{}}
-	store, err := queue.Open(t.Context(), queue.Options{URL: f.url, MaxConns: 2, PoolWait: 5 * time.Second, Tracer: recorded})
+	store, err := queue.Open(t.Context(), queue.Options{Connection: queue.Connection{URL: f.URL, MaxConns: 2, PoolWait: 5 * time.Second, Tracer: recorded}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	id := f.submit(f.job())[0]
-	lease := f.claimOne().Lease()
-	f.mustEnd(queue.Ending{Lease: lease, Kind: api.KindComplete})
-	found, err := store.Get(t.Context(), f.tenant, "", id)
+	id := f.Submit(f.Job())[0]
+	lease := f.ClaimOne().Lease()
+	f.MustEnd(queue.Ending{Lease: lease, Kind: api.KindComplete})
+	found, err := store.Get(t.Context(), f.Tenant, "", id)
 	if err != nil || found.State != api.StateCompleted {
 		t.Fatalf("%+v %v", found, err)
 	}
 	if states, err := store.WhereNow(t.Context(), []uuid.UUID{id}); err != nil || states[id] != api.StateCompleted {
 		t.Fatalf("%v %v", states, err)
 	}
-	if _, err := store.Attempts(t.Context(), f.tenant, "", id, 0, 10); err != nil {
+	if _, err := store.Attempts(t.Context(), f.Tenant, "", id, 0, 10); err != nil {
 		t.Fatal(err)
 	}
 	if again := store.End(t.Context(), []queue.Ending{{Lease: lease, Kind: api.KindComplete}})[0]; !again.Replayed {
 		t.Fatalf("%+v", again)
 	}
-	conn := queuetest.Connect(t, f.url)
+	conn := queuetest.Connect(t, f.URL)
 	for _, setting := range []string{"plan_cache_mode = force_generic_plan", "enable_seqscan = off", "enable_bitmapscan = off"} {
 		if _, err := conn.Exec(t.Context(), "SET "+setting); err != nil {
 			t.Fatal(err)
@@ -257,11 +257,11 @@ func TestSince(t *testing.T) {
 func TestWaitForPartitionsEndsWithTheContext(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	id := f.submit(f.job())[0]
-	f.exec(dropDaysSQL)
-	release := f.store.HoldMaking()
+	id := f.Submit(f.Job())[0]
+	f.Exec(dropDaysSQL)
+	release := f.Store.HoldMaking()
 	for within := 300 * time.Millisecond; ; within *= 4 { // a slow machine does not come as far as there
-		_, _, err := f.store.Cancel(f.within(within), f.tenant, "", id)
+		_, _, err := f.Store.Cancel(f.within(within), f.Tenant, "", id)
 		if errors.Is(err, queue.ErrUnavailable) && errors.Is(err, context.DeadlineExceeded) {
 			break
 		}
@@ -270,7 +270,7 @@ func TestWaitForPartitionsEndsWithTheContext(t *testing.T) {
 		}
 	}
 	release()
-	if _, did, err := f.store.Cancel(t.Context(), f.tenant, "", id); err != nil || did != queue.CancelEnded {
+	if _, did, err := f.Store.Cancel(t.Context(), f.Tenant, "", id); err != nil || did != queue.CancelEnded {
 		t.Errorf("%v %v", did, err)
 	}
 }

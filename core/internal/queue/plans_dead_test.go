@@ -48,7 +48,7 @@ func (f *fixture) planOf(conn *pgx.Conn, sql string) string {
 func TestPlansOfRedrives(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	conn := queuetest.Connect(t, f.url)
+	conn := queuetest.Connect(t, f.URL)
 	for _, setting := range []string{"plan_cache_mode = force_generic_plan", "enable_seqscan = off", "enable_bitmapscan = off"} {
 		if _, err := conn.Exec(t.Context(), "SET "+setting); err != nil {
 			t.Fatal(err)
@@ -76,7 +76,7 @@ func TestPlansOfRedrives(t *testing.T) {
 	f.bury(n, grave{})
 	check("full, without statistics")
 	f.steps(fmt.Sprint(n, " without statistics"))
-	f.exec("ANALYZE")
+	f.Exec("ANALYZE")
 	check("full, with statistics")
 	f.steps(fmt.Sprint(n, " with statistics"))
 }
@@ -93,20 +93,20 @@ func (f *fixture) steps(when string) {
 		f.Logf("%s: %s took %v", when, what, time.Since(begun).Round(100*time.Microsecond))
 	}
 	timed("count", func() error {
-		_, err := f.store.Matching(f.Context(), f.tenant, "", api.DeadLetterFilter{})
+		_, err := f.Store.Matching(f.Context(), f.Tenant, "", api.DeadLetterFilter{})
 		return err
 	})
 	timed("groups", func() error {
-		_, err := f.store.DeadLetterGroups(f.Context(), f.tenant, "", api.DeadLetterFilter{}, 50)
+		_, err := f.Store.DeadLetterGroups(f.Context(), f.Tenant, "", api.DeadLetterFilter{}, 50)
 		return err
 	})
 	for what, filter := range map[string]api.DeadLetterFilter{"a step": {}, "a step that finds nothing": {Type: "none"}} {
 		made := f.redrive(api.ActionRedrive, filter, nil)
 		timed(what, func() error {
-			_, err := f.store.StepRedrive(f.Context(), uuid.MustParse(made.ID), nil, 0.5)
+			_, err := f.Store.StepRedrive(f.Context(), uuid.MustParse(made.ID), nil, 0.5)
 			return err
 		})
-		if _, err := f.store.CancelRedrive(f.Context(), f.tenant, "", uuid.MustParse(made.ID)); err != nil {
+		if _, err := f.Store.CancelRedrive(f.Context(), f.Tenant, "", uuid.MustParse(made.ID)); err != nil {
 			f.Fatal(err)
 		}
 	}

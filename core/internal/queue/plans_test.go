@@ -15,6 +15,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -93,20 +94,20 @@ const mostPages = 8000
 func TestStatementsStayOnTheirIndexes(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.exec(`DO $$ DECLARE t regclass; BEGIN
+	f.Exec(`DO $$ DECLARE t regclass; BEGIN
 		FOR t IN SELECT oid FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace LOOP
 			EXECUTE format('ALTER TABLE %s SET (autovacuum_enabled = false)', t);
 		END LOOP; END $$`)
-	f.exec(`ANALYZE`) // statistics of an empty database
+	f.Exec(`ANALYZE`) // statistics of an empty database
 	recorded := &statements{seen: map[string][]any{}}
-	store, err := queue.Open(t.Context(), queue.Options{URL: f.url, MaxConns: 4, PoolWait: 5 * time.Second, Tracer: recorded})
+	store, err := queue.Open(t.Context(), queue.Options{Connection: queue.Connection{URL: f.URL, MaxConns: 4, PoolWait: 5 * time.Second, Tracer: recorded}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	f.exec(`SET synchronous_commit = off`)
+	f.Exec(`SET synchronous_commit = off`)
 	for _, sql := range fillSQL {
-		f.exec(sql)
+		f.Exec(sql)
 	}
 	hotPath(f, store)
 	t.Logf("%d statements", len(recorded.seen))
@@ -117,7 +118,7 @@ func TestStatementsStayOnTheirIndexes(t *testing.T) {
 		{"statistics of few rows among dead entries", `ANALYZE`},
 	} {
 		if phase.sql != "" {
-			f.exec(phase.sql)
+			f.Exec(phase.sql)
 		}
 		for _, mode := range []string{"force_generic_plan", "force_custom_plan"} {
 			t.Run(phase.name+", "+mode, func(t *testing.T) { checkPlans(f, t, recorded, mode, !strings.Contains(phase.name, "dead")) })
@@ -136,13 +137,13 @@ func hotPath(f *fixture, store *queue.Store) {
 			f.Fatal(err)
 		}
 	}
-	run := &fixture{T: f.T, url: f.url, store: store, tenant: f.newTenant(), behind: f.behind}
-	run.lane = run.newLane(run.tenant, "default")
-	run.submit(run.jobs(80)...)
-	run.trySubmit(queue.Submission{Tenant: run.tenant, Jobs: run.jobs(1), Idempotency: &queue.Idempotency{Operation: "submit", Key: "k", Fingerprint: [32]byte{1}}})
-	run.submit(run.jobs(5, func(j *queue.NewJob) { j.Caps = []queue.Cap{run.activeCap(1000)} })...)
-	run.submit(run.job(func(j *queue.NewJob) { j.Delay = time.Hour }), run.job(func(j *queue.NewJob) { j.DedupeKey = new("x") }))
-	run.submit(run.job(func(j *queue.NewJob) { j.DedupeKey = new("x") }))
+	run := &fixture{&queuetest.Fixture{T: f.T, URL: f.URL, Store: store, Tenant: f.NewTenant(), Behind: f.Behind}}
+	run.Lane = run.NewLane(run.Tenant, "default")
+	run.Submit(run.jobs(80)...)
+	run.TrySubmit(queue.Submission{Tenant: run.Tenant, Jobs: run.jobs(1), Idempotency: &queue.Idempotency{Operation: "submit", Key: "k", Fingerprint: [32]byte{1}}})
+	run.Submit(run.jobs(5, func(j *queue.NewJob) { j.Caps = []queue.Cap{run.activeCap(1000)} })...)
+	run.Submit(run.Job(func(j *queue.NewJob) { j.Delay = time.Hour }), run.Job(func(j *queue.NewJob) { j.DedupeKey = new("x") }))
+	run.Submit(run.Job(func(j *queue.NewJob) { j.DedupeKey = new("x") }))
 
 	var shares []queue.Share
 	lanes, err := store.LanesAfter(ctx, 0, time.Time{})
@@ -198,9 +199,9 @@ func hotPath(f *fixture, store *queue.Store) {
 	_, err = store.ReadyLanes(ctx, []queue.LaneID{lanes[0].ID, lanes[1].ID})
 	must(err)
 
-	f.exec(`UPDATE jobs SET lease_expires_at = now() - interval '1 minute' WHERE id IN (SELECT id FROM jobs WHERE state = 'running' LIMIT 100)`)
-	f.exec(`UPDATE jobs SET run_at = now() - interval '1 minute' WHERE id IN (SELECT id FROM jobs WHERE state = 'scheduled' LIMIT 100)`)
-	f.exec(`UPDATE jobs SET deadline = now() - interval '1 minute' WHERE id IN (SELECT id FROM jobs WHERE deadline IS NOT NULL LIMIT 100)`)
+	f.Exec(`UPDATE jobs SET lease_expires_at = now() - interval '1 minute' WHERE id IN (SELECT id FROM jobs WHERE state = 'running' LIMIT 100)`)
+	f.Exec(`UPDATE jobs SET run_at = now() - interval '1 minute' WHERE id IN (SELECT id FROM jobs WHERE state = 'scheduled' LIMIT 100)`)
+	f.Exec(`UPDATE jobs SET deadline = now() - interval '1 minute' WHERE id IN (SELECT id FROM jobs WHERE deadline IS NOT NULL LIMIT 100)`)
 	_, err = store.Reap(ctx, time.Now().Add(-time.Hour), 100, func() float64 { return 0.5 })
 	must(err)
 	_, err = store.Promote(ctx, queue.Ever, 100)
@@ -259,7 +260,7 @@ var partition = regexp.MustCompile(`_\d{8}$|_p?\d{4}_\d{2}_\d{2}$`)
 
 func checkPlans(f *fixture, t *testing.T, recorded *statements, mode string, bounded bool) {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), f.url)
+	conn, err := pgx.Connect(t.Context(), f.URL)
 	if err != nil {
 		t.Fatal(err)
 	}

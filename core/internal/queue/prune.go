@@ -94,7 +94,7 @@ DELETE FROM usage_credits WHERE ctid = ANY(ARRAY(
 // were not used for an hour. It gives how many rows went, and where to go on: the zero
 // key once all were seen.
 func (s *Store) PruneUsage(ctx context.Context, after CountKey) (pruned int64, next CountKey, err error) {
-	booked, err := query(ctx, s, pgx.RowToStructByName[bookedRow], bookedSQL, pgx.StrictNamedArgs{
+	booked, err := query(ctx, s.DB, pgx.RowToStructByName[bookedRow], bookedSQL, pgx.StrictNamedArgs{
 		"tenant_id": after.Tenant, "counter": int16(after.Counter), "name": after.Name, "most": pruneKeys,
 	})
 	if err != nil {
@@ -183,9 +183,6 @@ func (s *Store) readCounts(ctx context.Context, keys []CountKey) (*tally, error)
 	read, err := readUsage(ctx, conn, keys)
 	return read, nothingChanged(classify(err))
 }
-
-// tryHoldSQL takes a lock to the end of the transaction if it is free.
-const tryHoldSQL = `SELECT pg_try_advisory_xact_lock(@lock)`
 
 // tidyOwn does it for counts of one lock, if that is free. Under it a count of none has no
 // job that could still give a credit, so that its rows can go: it begins again with the

@@ -16,8 +16,8 @@ func TestPruneACountThatBeganAgain(t *testing.T) {
 	f := newFixture(t)
 	prune := func(newest int64) int64 {
 		t.Helper()
-		tag, err := f.behind.Exec(t.Context(), queue.PruneLogSQL, pgx.StrictNamedArgs{
-			"tenants": []uuid.UUID{f.tenant}, "counters": []int16{1}, "names": []string{"again"}, "seqs": []int64{newest}, "most": 10,
+		tag, err := f.Behind.Exec(t.Context(), queue.PruneLogSQL, pgx.StrictNamedArgs{
+			"tenants": []uuid.UUID{f.Tenant}, "counters": []int16{1}, "names": []string{"again"}, "seqs": []int64{newest}, "most": 10,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -25,7 +25,7 @@ func TestPruneACountThatBeganAgain(t *testing.T) {
 		return tag.RowsAffected()
 	}
 	for seq := 1; seq <= 3; seq++ {
-		f.exec(`INSERT INTO usage_log (tenant_id, counter, name, seq, count, bound) VALUES ($1, 1, 'again', $2, 1, '3')`, f.tenant, seq)
+		f.Exec(`INSERT INTO usage_log (tenant_id, counter, name, seq, count, bound) VALUES ($1, 1, 'again', $2, 1, '3')`, f.Tenant, seq)
 	}
 	if n := prune(50); n != 0 {
 		t.Errorf("%d rows of a count that began again are removed", n)

@@ -11,10 +11,10 @@ import (
 
 func (f *fixture) claimAt(perSecond float64, n int) int {
 	f.Helper()
-	taken, err := f.store.Claim(f.Context(), queue.Claim{
+	taken, err := f.Store.Claim(f.Context(), queue.Claim{
 		Lanes: []queue.ClaimLane{{
-			ID: f.lane.ID, Tenant: f.tenant, VisibilityTimeout: time.Minute,
-			Rate: &queue.Rate{QueueKey: queue.QueueKey{Tenant: f.tenant, Name: f.lane.Queue}, PerSecond: perSecond},
+			ID: f.Lane.ID, Tenant: f.Tenant, VisibilityTimeout: time.Minute,
+			Rate: &queue.Rate{QueueKey: queue.QueueKey{Tenant: f.Tenant, Name: f.Lane.Queue}, PerSecond: perSecond},
 		}},
 		Workers: []queue.ClaimWorker{{ID: "w", Max: n}}, LeaseID: uuid.New(),
 	})
@@ -28,7 +28,7 @@ func (f *fixture) claimAt(perSecond float64, n int) int {
 func TestARaisedRateHoldsAtOnce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.submit(f.jobs(10)...)
+	f.Submit(f.jobs(10)...)
 	if n := f.claimAt(0.001, 10); n != 1 {
 		t.Fatalf("%d start at once, want 1", n)
 	}
@@ -44,18 +44,18 @@ func TestARaisedRateHoldsAtOnce(t *testing.T) {
 func TestARateAfterTheClockWasSetBack(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.submit(f.jobs(30)...)
+	f.Submit(f.jobs(30)...)
 	if n := f.claimAt(10, 10); n != 10 {
 		t.Fatalf("%d start at once, want 10", n)
 	}
-	f.exec(`UPDATE rate_log SET due = due + interval '1 hour'`)
+	f.Exec(`UPDATE rate_log SET due = due + interval '1 hour'`)
 	begun := time.Now()
 	since := func() int { return int(time.Since(begun).Seconds() * 10) } // those that come with the time this takes
 	first := f.claimAt(10, 10)
 	if again := f.claimAt(10, 10); first < 1 || first+again > 1+since() {
 		t.Errorf("%d and then %d start, want one and none", first, again)
 	}
-	f.exec(`UPDATE rate_log SET due = due - interval '1.1 seconds'`) // as if so much time had passed
+	f.Exec(`UPDATE rate_log SET due = due - interval '1.1 seconds'`) // as if so much time had passed
 	if n := f.claimAt(10, 20); n < 9 || n > 11+since() {
 		t.Errorf("a second later %d start, want 10", n)
 	}

@@ -52,8 +52,8 @@ func TestARateHoldsInEveryWindow(t *testing.T) {
 func TestCoresKeepARateTogether(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.submit(f.jobs(100)...)
-	rate := &queue.Rate{QueueKey: queue.QueueKey{Tenant: f.tenant, Name: f.lane.Queue}, PerSecond: 10}
+	f.Submit(f.jobs(100)...)
+	rate := &queue.Rate{QueueKey: queue.QueueKey{Tenant: f.Tenant, Name: f.Lane.Queue}, PerSecond: 10}
 	var mu sync.Mutex
 	got := 0
 	begun := time.Now()
@@ -63,12 +63,12 @@ func TestCoresKeepARateTogether(t *testing.T) {
 		return time.Since(begun) < 1200*time.Millisecond || got < 20 && time.Since(begun) < time.Minute
 	}
 	var group sync.WaitGroup
-	for _, store := range []*queue.Store{f.store, queuetest.OpenURL(t, f.url)} {
+	for _, store := range []*queue.Store{f.Store, queuetest.OpenURL(t, f.URL)} {
 		group.Go(func() {
 			for goOn() {
 				taken, err := store.Claim(t.Context(), queue.Claim{
-					Lanes:   []queue.ClaimLane{{ID: f.lane.ID, Tenant: f.tenant, VisibilityTimeout: time.Minute, Rate: rate}},
-					Workers: []queue.ClaimWorker{{ID: "w", Max: 7}}, Owner: f.tenant, LeaseID: uuid.New(),
+					Lanes:   []queue.ClaimLane{{ID: f.Lane.ID, Tenant: f.Tenant, VisibilityTimeout: time.Minute, Rate: rate}},
+					Workers: []queue.ClaimWorker{{ID: "w", Max: 7}}, Owner: f.Tenant, LeaseID: uuid.New(),
 				})
 				if err != nil {
 					t.Error(err)

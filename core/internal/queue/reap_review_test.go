@@ -3,6 +3,8 @@ package queue_test
 import (
 	"testing"
 	"time"
+
+	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
 )
 
 // A core that came up before PostgreSQL's clock was set back reaps all the same: its
@@ -10,9 +12,9 @@ import (
 func TestReapAfterTheClockWasSetBack(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.submit(f.jobs(1)...)
-	f.expire(f.claimOne().ID)
-	if reaped, err := f.store.Reap(t.Context(), time.Now().Add(time.Hour), 10, half); err != nil || len(reaped) != 1 {
+	f.Submit(f.jobs(1)...)
+	f.Expire(f.ClaimOne().ID)
+	if reaped, err := f.Store.Reap(t.Context(), time.Now().Add(time.Hour), 10, queuetest.Half); err != nil || len(reaped) != 1 {
 		t.Errorf("%d leases are taken back, want 1: %v", len(reaped), err)
 	}
 }

@@ -28,7 +28,7 @@ UPDATE jobs SET counted = 0 WHERE counted <> 0`
 // ForeignBooks says whether the counts were kept on another server, so that no core
 // should run before RestartUsage.
 func (s *Store) ForeignBooks(ctx context.Context) (bool, error) {
-	foreign, err := query(ctx, s, pgx.RowTo[bool], foreignBooksSQL, pgx.StrictNamedArgs{})
+	foreign, err := query(ctx, s.DB, pgx.RowTo[bool], foreignBooksSQL, pgx.StrictNamedArgs{})
 	if err != nil {
 		return false, fmt.Errorf("queue: books: %w", nothingChanged(err))
 	}

@@ -16,14 +16,14 @@ func TestRecount(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	limits := under(f.activeCap(4))
-	f.submit(f.jobs(3, limits)...)
-	running := f.claimOne()
-	if _, err := f.behind.Exec(t.Context(), `
+	f.Submit(f.jobs(3, limits)...)
+	running := f.ClaimOne()
+	if _, err := f.Behind.Exec(t.Context(), `
 		INSERT INTO usage_credits SELECT tenant_id, 1, '', -2, pg_current_xact_id() FROM jobs LIMIT 1;
 		UPDATE jobs SET counted = 0 WHERE state = 'running'`); err != nil {
 		t.Fatal(err)
 	}
-	one, err := queue.Open(t.Context(), queue.Options{URL: f.url, MaxConns: 1, PoolWait: time.Second})
+	one, err := queue.Open(t.Context(), queue.Options{Connection: queue.Connection{URL: f.URL, MaxConns: 1, PoolWait: time.Second}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,20 +35,20 @@ func TestRecount(t *testing.T) {
 	if _, err := one.Recount(t.Context()); !errors.As(err, &run) || len(run.Sessions) < 1 {
 		t.Fatalf("beside a core: %v", err)
 	}
-	if drifts, err := f.store.Verify(t.Context()); err != nil || len(drifts) == 0 {
+	if drifts, err := f.Store.Verify(t.Context()); err != nil || len(drifts) == 0 {
 		t.Fatalf("refused, and yet: %v %v", drifts, err)
 	}
-	f.store.Close()
+	f.Store.Close()
 	if jobs, err := one.Recount(t.Context()); err != nil || jobs != 2 { // the third was in no count
 		t.Fatalf("%d jobs, %v", jobs, err)
 	}
 
-	f.store = queuetest.OpenURL(t, f.url)
+	f.Store = queuetest.OpenURL(t, f.URL)
 	f.noDrift()
 	if got := f.admitted(f.jobs(3, limits)...); got != 1 {
 		t.Errorf("admitted %d, want 1 beside 3", got)
 	}
-	f.end(queue.Ending{Lease: running.Lease(), Kind: api.KindComplete})
+	f.End(queue.Ending{Lease: running.Lease(), Kind: api.KindComplete})
 	if got := f.admitted(f.jobs(3, limits)...); got != 1 {
 		t.Errorf("admitted %d, want 1 for the one that has ended", got)
 	}
@@ -59,11 +59,11 @@ func TestRecount(t *testing.T) {
 func TestBooksOfAnotherServerTakeTheirTime(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.submit(f.jobs(3, under(f.activeCap(4)))...)
-	if _, err := f.behind.Exec(t.Context(), `UPDATE usage_log SET bound = '9000000000000'`); err != nil {
+	f.Submit(f.jobs(3, under(f.activeCap(4)))...)
+	if _, err := f.Behind.Exec(t.Context(), `UPDATE usage_log SET bound = '9000000000000'`); err != nil {
 		t.Fatal(err)
 	}
-	one := queuetest.OpenURL(t, f.url)
+	one := queuetest.OpenURL(t, f.URL)
 	one.SetCallTime(time.Nanosecond)
 	if err := one.RestartUsage(t.Context()); err != nil {
 		t.Fatal(err)
@@ -80,13 +80,13 @@ func TestRecountWaitsForWhoUsesTheTables(t *testing.T) {
 		t.Run(using, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t)
-			f.submit(f.jobs(3, under(f.activeCap(4)))...)
-			f.store.Close()
-			other := queuetest.Connect(t, f.url)
+			f.Submit(f.jobs(3, under(f.activeCap(4)))...)
+			f.Store.Close()
+			other := queuetest.Connect(t, f.URL)
 			if _, err := other.Exec(t.Context(), `BEGIN; `+using); err != nil {
 				t.Fatal(err)
 			}
-			one, err := queue.Open(t.Context(), queue.Options{URL: f.url, MaxConns: 1, PoolWait: time.Second})
+			one, err := queue.Open(t.Context(), queue.Options{Connection: queue.Connection{URL: f.URL, MaxConns: 1, PoolWait: time.Second}})
 			if err != nil {
 				t.Fatal(err)
 			}

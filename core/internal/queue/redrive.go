@@ -120,7 +120,7 @@ SELECT ` + redriveColumns + ` FROM redrives WHERE id = @id AND tenant_id = @tena
 // GetRedrive shows one of a tenant's redrives, of one user where user is not empty.
 func (s *Store) GetRedrive(ctx context.Context, owner tenant.ID, user string, id uuid.UUID) (api.Redrive, error) {
 	ctx = withClass(ctx, classLists)
-	rows, err := query(ctx, s, pgx.RowToStructByName[redriveRow], getRedriveSQL, pgx.StrictNamedArgs{"id": id, "tenant_id": owner, "user": user})
+	rows, err := query(ctx, s.DB, pgx.RowToStructByName[redriveRow], getRedriveSQL, pgx.StrictNamedArgs{"id": id, "tenant_id": owner, "user": user})
 	if err != nil {
 		return api.Redrive{}, fmt.Errorf("queue: redrive: %w", nothingChanged(err))
 	}
@@ -140,7 +140,7 @@ LIMIT @size`
 // empty; before is the last of the page before.
 func (s *Store) ListRedrives(ctx context.Context, owner tenant.ID, user string, before uuid.UUID, size int) ([]api.Redrive, error) {
 	ctx = withClass(ctx, classLists)
-	rows, err := query(ctx, s, pgx.RowToStructByName[redriveRow], listRedrivesSQL, pgx.StrictNamedArgs{
+	rows, err := query(ctx, s.DB, pgx.RowToStructByName[redriveRow], listRedrivesSQL, pgx.StrictNamedArgs{
 		"tenant_id": owner, "user": user, "before": before, "size": size,
 	})
 	if err != nil {

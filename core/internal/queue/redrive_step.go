@@ -45,7 +45,7 @@ LIMIT @most`
 
 // DueRedrives lists redrives, of any tenants, that may go on, the longest overdue first.
 func (s *Store) DueRedrives(ctx context.Context, most int) ([]DueRedrive, error) {
-	due, err := query(ctx, s, pgx.RowToStructByName[DueRedrive], dueRedrivesSQL, pgx.StrictNamedArgs{"most": most})
+	due, err := query(ctx, s.DB, pgx.RowToStructByName[DueRedrive], dueRedrivesSQL, pgx.StrictNamedArgs{"most": most})
 	if err != nil {
 		return nil, fmt.Errorf("queue: due redrives: %w", nothingChanged(err))
 	}
@@ -58,7 +58,7 @@ SELECT (SELECT next_at FROM redrives WHERE state = 'running' ORDER BY next_at LI
 // NextRedrive says how long it is until a redrive, of any tenant, may go on; nil where
 // none is under way.
 func (s *Store) NextRedrive(ctx context.Context) (*time.Duration, error) {
-	next, err := query(ctx, s, pgx.RowTo[*time.Duration], nextRedriveSQL, pgx.StrictNamedArgs{})
+	next, err := query(ctx, s.DB, pgx.RowTo[*time.Duration], nextRedriveSQL, pgx.StrictNamedArgs{})
 	if err != nil {
 		return nil, fmt.Errorf("queue: next redrive: %w", nothingChanged(err))
 	}
@@ -162,7 +162,7 @@ WHERE id = @id AND ended_at IS NULL`
 
 func (s *Store) failRedrive(ctx context.Context, id uuid.UUID) error {
 	noRow := func(pgx.CollectableRow) (struct{}, error) { return struct{}{}, nil }
-	_, err := query(ctx, s, noRow, failRedriveSQL, pgx.StrictNamedArgs{
+	_, err := query(ctx, s.DB, noRow, failRedriveSQL, pgx.StrictNamedArgs{
 		// What PostgreSQL said is for the log: it may name what is none of a tenant's business.
 		"id": id, "most": redriveFailures, "error": "The engine could not go on, and has given up. What was done stays done; the operator's log has the cause.",
 	})

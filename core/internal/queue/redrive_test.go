@@ -42,12 +42,12 @@ func (f *fixture) bury(n int, g grave) {
 	if g.reason == "" {
 		g.reason = "exhausted"
 	}
-	f.exec(burySQL, f.tenant, f.lane.ID, n, g.queue, g.kind, g.user, g.reason, g.from)
+	f.Exec(burySQL, f.Tenant, f.Lane.ID, n, g.queue, g.kind, g.user, g.reason, g.from)
 }
 
 func (f *fixture) redrive(action string, filter api.DeadLetterFilter, rate *float64) api.Redrive {
 	f.Helper()
-	made, err := f.store.CreateRedrive(f.Context(), f.tenant, "", queue.NewRedrive{ID: uuid.Must(uuid.NewV7()), Action: action, Filter: filter, Rate: rate})
+	made, err := f.Store.CreateRedrive(f.Context(), f.Tenant, "", queue.NewRedrive{ID: uuid.Must(uuid.NewV7()), Action: action, Filter: filter, Rate: rate})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func (f *fixture) finish(id string, capsOf queue.CapsOf) (api.Redrive, []uuid.UU
 	var risen []uuid.UUID
 	var now api.Redrive
 	queuetest.EventuallyWithin(f, time.Minute, "the redrive to end", func() bool {
-		step, err := f.store.StepRedrive(f.Context(), uuid.MustParse(id), capsOf, 0.5)
+		step, err := f.Store.StepRedrive(f.Context(), uuid.MustParse(id), capsOf, 0.5)
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -75,7 +75,7 @@ func (f *fixture) finish(id string, capsOf queue.CapsOf) (api.Redrive, []uuid.UU
 
 func (f *fixture) redriveNow(id string) api.Redrive {
 	f.Helper()
-	now, err := f.store.GetRedrive(f.Context(), f.tenant, "", uuid.MustParse(id))
+	now, err := f.Store.GetRedrive(f.Context(), f.Tenant, "", uuid.MustParse(id))
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func (f *fixture) redriveNow(id string) api.Redrive {
 // due makes a redrive due at once.
 func (f *fixture) due(id string) {
 	f.Helper()
-	f.exec(`UPDATE redrives SET next_at = statement_timestamp() WHERE id = $1`, id)
+	f.Exec(`UPDATE redrives SET next_at = statement_timestamp() WHERE id = $1`, id)
 }
 
 func TestRedriveByFilter(t *testing.T) {
@@ -103,15 +103,15 @@ func TestRedriveByFilter(t *testing.T) {
 		t.Errorf("ended %+v", ended)
 	}
 	slices.SortFunc(risen, func(a, b uuid.UUID) int { return strings.Compare(a.String(), b.String()) })
-	if len(slices.Compact(risen)) != 1200 || f.count("jobs WHERE redrives = 1 AND state = 'queued' AND attempt = 0 AND epoch = 3") != 1200 || f.count("dead_letters") != 400 {
-		t.Errorf("%d rose, %d jobs, %d dead", len(risen), f.count("jobs"), f.count("dead_letters"))
+	if len(slices.Compact(risen)) != 1200 || f.Count("jobs WHERE redrives = 1 AND state = 'queued' AND attempt = 0 AND epoch = 3") != 1200 || f.Count("dead_letters") != 400 {
+		t.Errorf("%d rose, %d jobs, %d dead", len(risen), f.Count("jobs"), f.Count("dead_letters"))
 	}
 	// What it left is discarded, and what has ended takes no further step.
 	gone, _ := f.finish(f.redrive(api.ActionDiscard, api.DeadLetterFilter{Type: "other"}, nil).ID, nil)
-	if gone.Done != 300 || f.count("dead_letters") != 100 || f.count("jobs") != 1200 {
-		t.Errorf("discard %+v, %d dead", gone, f.count("dead_letters"))
+	if gone.Done != 300 || f.Count("dead_letters") != 100 || f.Count("jobs") != 1200 {
+		t.Errorf("discard %+v, %d dead", gone, f.Count("dead_letters"))
 	}
-	if step, err := f.store.StepRedrive(t.Context(), uuid.MustParse(made.ID), nil, 0.5); err != nil || step.Worked {
+	if step, err := f.Store.StepRedrive(t.Context(), uuid.MustParse(made.ID), nil, 0.5); err != nil || step.Worked {
 		t.Errorf("a step after the end: %+v, %v", step, err)
 	}
 }
@@ -126,15 +126,15 @@ func TestRedriveTakesEachOnce(t *testing.T) {
 	made := f.redrive(api.ActionRedrive, api.DeadLetterFilter{}, &rate)
 	for f.redriveNow(made.ID).State == api.RedriveRunning {
 		f.due(made.ID)
-		if _, err := f.store.StepRedrive(t.Context(), uuid.MustParse(made.ID), nil, 0.5); err != nil {
+		if _, err := f.Store.StepRedrive(t.Context(), uuid.MustParse(made.ID), nil, 0.5); err != nil {
 			t.Fatal(err)
 		}
-		for _, job := range f.claim(10, 30*time.Second) {
-			f.mustEnd(queue.Ending{Lease: job.Lease(), Kind: api.KindFail, Permanent: true, Error: &api.JobError{Type: "again"}})
+		for _, job := range f.Claim(10, 30*time.Second) {
+			f.MustEnd(queue.Ending{Lease: job.Lease(), Kind: api.KindFail, Permanent: true, Error: &api.JobError{Type: "again"}})
 		}
 	}
-	if ended := f.redriveNow(made.ID); ended.Done != 20 || ended.Matched != 20 || f.count("dead_letters WHERE redrives = 1") != 20 {
-		t.Errorf("%+v, %d dead again", ended, f.count("dead_letters WHERE redrives = 1"))
+	if ended := f.redriveNow(made.ID); ended.Done != 20 || ended.Matched != 20 || f.Count("dead_letters WHERE redrives = 1") != 20 {
+		t.Errorf("%+v, %d dead again", ended, f.Count("dead_letters WHERE redrives = 1"))
 	}
 }
 
@@ -145,18 +145,18 @@ func TestRedriveStepIsWhole(t *testing.T) {
 	f := newFixture(t)
 	f.bury(700, grave{})
 	made := f.redrive(api.ActionRedrive, api.DeadLetterFilter{}, nil)
-	f.exec(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'not now'; END $$`)
-	f.exec(`CREATE TRIGGER refuse BEFORE UPDATE OF done ON redrives FOR EACH ROW EXECUTE FUNCTION refuse()`)
+	f.Exec(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'not now'; END $$`)
+	f.Exec(`CREATE TRIGGER refuse BEFORE UPDATE OF done ON redrives FOR EACH ROW EXECUTE FUNCTION refuse()`)
 	for range 3 {
 		f.due(made.ID)
-		if _, err := f.store.StepRedrive(t.Context(), uuid.MustParse(made.ID), nil, 0.5); err == nil {
+		if _, err := f.Store.StepRedrive(t.Context(), uuid.MustParse(made.ID), nil, 0.5); err == nil {
 			t.Error("a step whose progress could not be kept was taken for good")
 		}
 	}
-	if n := f.count("dead_letters"); n != 700 {
+	if n := f.Count("dead_letters"); n != 700 {
 		t.Errorf("%d of 700 dead letters are left by steps that failed", n)
 	}
-	f.exec(`DROP TRIGGER refuse ON redrives`)
+	f.Exec(`DROP TRIGGER refuse ON redrives`)
 	f.due(made.ID)
 	if ended, _ := f.finish(made.ID, nil); ended.Done != 700 || ended.State != api.RedriveDone || ended.Error != nil {
 		t.Errorf("%+v", ended)
@@ -168,16 +168,16 @@ func TestRedriveFails(t *testing.T) {
 	f := newFixture(t)
 	f.bury(1, grave{})
 	made := f.redrive(api.ActionRedrive, api.DeadLetterFilter{}, nil)
-	f.exec(`ALTER TABLE jobs ADD CONSTRAINT none CHECK (redrives < 1)`)
+	f.Exec(`ALTER TABLE jobs ADD CONSTRAINT none CHECK (redrives < 1)`)
 	steps := 0
 	for ; f.redriveNow(made.ID).State == api.RedriveRunning && steps < 50; steps++ {
 		f.due(made.ID)
-		if _, err := f.store.StepRedrive(t.Context(), uuid.MustParse(made.ID), nil, 0.5); err == nil {
+		if _, err := f.Store.StepRedrive(t.Context(), uuid.MustParse(made.ID), nil, 0.5); err == nil {
 			t.Fatal("it did not fail")
 		}
 	}
 	ended := f.redriveNow(made.ID)
-	if ended.State != api.RedriveFailed || ended.Error == nil || strings.Contains(*ended.Error, "constraint") || f.count("dead_letters") != 1 || steps != 8 {
+	if ended.State != api.RedriveFailed || ended.Error == nil || strings.Contains(*ended.Error, "constraint") || f.Count("dead_letters") != 1 || steps != 8 {
 		t.Errorf("after %d steps %+v", steps, ended)
 	}
 }
@@ -187,13 +187,13 @@ func TestRedriveRefusesDuplicates(t *testing.T) {
 	f := newFixture(t)
 	f.bury(6, grave{})
 	// 1 and 2 share a key, 3 has a live job's, 4 has it for another user.
-	f.exec(`WITH n AS (SELECT id, row_number() OVER (ORDER BY id) AS at FROM dead_letters)
+	f.Exec(`WITH n AS (SELECT id, row_number() OVER (ORDER BY id) AS at FROM dead_letters)
 	        UPDATE dead_letters d SET dedupe_key = CASE WHEN at < 3 THEN 'twin' ELSE 'live' END, user_id = CASE at WHEN 4 THEN 'bob' END
 	        FROM n WHERE n.id = d.id AND at < 5`)
 	live := "live"
-	f.submit(f.job(func(j *queue.NewJob) { j.DedupeKey = &live }))
+	f.Submit(f.Job(func(j *queue.NewJob) { j.DedupeKey = &live }))
 	ended, _ := f.finish(f.redrive(api.ActionRedrive, api.DeadLetterFilter{}, nil).ID, nil)
-	if ended.Done != 4 || ended.Refused != 2 || ended.State != api.RedriveDone || f.count("dead_letters") != 2 {
+	if ended.Done != 4 || ended.Refused != 2 || ended.State != api.RedriveDone || f.Count("dead_letters") != 2 {
 		t.Errorf("%+v", ended)
 	}
 }
@@ -205,17 +205,17 @@ func TestRedriveWaitsForRoom(t *testing.T) {
 	f := newFixture(t)
 	f.bury(10, grave{})
 	capsOf := func(string, *string) []queue.Cap {
-		return []queue.Cap{{CountKey: queue.CountKey{Tenant: f.tenant, Counter: queue.ActiveTenant}, Limit: 4}}
+		return []queue.Cap{{CountKey: queue.CountKey{Tenant: f.Tenant, Counter: queue.ActiveTenant}, Limit: 4}}
 	}
 	made := f.redrive(api.ActionRedrive, api.DeadLetterFilter{}, nil)
 	for want := 4; ; want = min(want+4, 10) {
 		f.due(made.ID)
-		if _, err := f.store.StepRedrive(t.Context(), uuid.MustParse(made.ID), capsOf, 0.5); err != nil {
+		if _, err := f.Store.StepRedrive(t.Context(), uuid.MustParse(made.ID), capsOf, 0.5); err != nil {
 			t.Fatal(err)
 		}
 		now := f.redriveNow(made.ID)
-		if int(now.Done) != want || f.count("jobs") > 4 {
-			t.Fatalf("want %d done: %+v, %d active", want, now, f.count("jobs"))
+		if int(now.Done) != want || f.Count("jobs") > 4 {
+			t.Fatalf("want %d done: %+v, %d active", want, now, f.Count("jobs"))
 		}
 		if want == 10 {
 			if now.State != api.RedriveDone || now.Waiting != nil {
@@ -226,11 +226,11 @@ func TestRedriveWaitsForRoom(t *testing.T) {
 		if now.State != api.RedriveRunning || now.Waiting == nil || *now.Waiting != api.WaitingActiveCap {
 			t.Errorf("while it waits %+v", now)
 		}
-		for _, job := range f.claim(4, 30*time.Second) {
-			f.mustEnd(queue.Ending{Lease: job.Lease(), Kind: api.KindComplete})
+		for _, job := range f.Claim(4, 30*time.Second) {
+			f.MustEnd(queue.Ending{Lease: job.Lease(), Kind: api.KindComplete})
 		}
 	}
-	if drifts, err := f.store.Verify(t.Context()); err != nil || len(drifts) != 0 {
+	if drifts, err := f.Store.Verify(t.Context()); err != nil || len(drifts) != 0 {
 		t.Errorf("drift %v, %v", drifts, err)
 	}
 }
@@ -242,25 +242,25 @@ func TestRedriveIsCancelled(t *testing.T) {
 	rate := 100.0
 	made := f.redrive(api.ActionRedrive, api.DeadLetterFilter{}, &rate)
 	id := uuid.MustParse(made.ID)
-	if step, err := f.store.StepRedrive(t.Context(), id, nil, 0.5); err != nil || len(step.Risen) != 10 {
+	if step, err := f.Store.StepRedrive(t.Context(), id, nil, 0.5); err != nil || len(step.Risen) != 10 {
 		t.Fatalf("%d rose: %v", len(step.Risen), err)
 	}
 	for range 2 {
-		if now, err := f.store.CancelRedrive(t.Context(), f.tenant, "", id); err != nil || now.State != api.RedriveCancelled || now.Done != 10 || now.EndedAt == nil {
+		if now, err := f.Store.CancelRedrive(t.Context(), f.Tenant, "", id); err != nil || now.State != api.RedriveCancelled || now.Done != 10 || now.EndedAt == nil {
 			t.Errorf("%+v, %v", now, err)
 		}
 	}
-	if step, err := f.store.StepRedrive(t.Context(), id, nil, 0.5); err != nil || step.Worked || f.count("dead_letters") != 90 {
+	if step, err := f.Store.StepRedrive(t.Context(), id, nil, 0.5); err != nil || step.Worked || f.Count("dead_letters") != 90 {
 		t.Errorf("it went on after its cancel: %+v, %v", step, err)
 	}
 	for _, whose := range []struct {
 		tenant uuid.UUID
 		user   string
-	}{{f.newTenant(), ""}, {f.tenant, "bob"}} {
-		if _, err := f.store.GetRedrive(t.Context(), whose.tenant, whose.user, id); !errors.Is(err, queue.ErrNotFound) {
+	}{{f.NewTenant(), ""}, {f.Tenant, "bob"}} {
+		if _, err := f.Store.GetRedrive(t.Context(), whose.tenant, whose.user, id); !errors.Is(err, queue.ErrNotFound) {
 			t.Errorf("seen by another: %v", err)
 		}
-		if _, err := f.store.CancelRedrive(t.Context(), whose.tenant, whose.user, id); !errors.Is(err, queue.ErrNotFound) {
+		if _, err := f.Store.CancelRedrive(t.Context(), whose.tenant, whose.user, id); !errors.Is(err, queue.ErrNotFound) {
 			t.Errorf("cancelled by another: %v", err)
 		}
 	}
@@ -278,7 +278,7 @@ func TestManyCoresRedrive(t *testing.T) {
 	for range 6 {
 		group.Go(func() {
 			for begun := time.Now(); time.Since(begun) < time.Minute; time.Sleep(3 * time.Millisecond) {
-				step, err := f.store.StepRedrive(t.Context(), uuid.MustParse(made.ID), nil, 0)
+				step, err := f.Store.StepRedrive(t.Context(), uuid.MustParse(made.ID), nil, 0)
 				if err != nil {
 					t.Error(err)
 					return
@@ -288,7 +288,7 @@ func TestManyCoresRedrive(t *testing.T) {
 					rose[one.ID]++
 				}
 				mu.Unlock()
-				if now, err := f.store.GetRedrive(t.Context(), f.tenant, "", uuid.MustParse(made.ID)); err != nil || now.State != api.RedriveRunning {
+				if now, err := f.Store.GetRedrive(t.Context(), f.Tenant, "", uuid.MustParse(made.ID)); err != nil || now.State != api.RedriveRunning {
 					return
 				}
 			}
@@ -315,25 +315,25 @@ func TestRedrivesAreBounded(t *testing.T) {
 		last = f.redrive(api.ActionRedrive, api.DeadLetterFilter{}, nil)
 	}
 	another := queue.NewRedrive{ID: uuid.Must(uuid.NewV7()), Action: api.ActionRedrive}
-	if _, err := f.store.CreateRedrive(t.Context(), f.tenant, "", another); !errors.Is(err, queue.ErrTooManyRedrives) {
+	if _, err := f.Store.CreateRedrive(t.Context(), f.Tenant, "", another); !errors.Is(err, queue.ErrTooManyRedrives) {
 		t.Errorf("one too many: %v", err)
 	}
-	listed, err := f.store.ListRedrives(t.Context(), f.tenant, "", uuid.Max, 3)
+	listed, err := f.Store.ListRedrives(t.Context(), f.Tenant, "", uuid.Max, 3)
 	if err != nil || len(listed) != 3 || listed[0].ID != last.ID {
 		t.Errorf("%+v, %v", listed, err)
 	}
-	if _, err := f.store.CancelRedrive(t.Context(), f.tenant, "", uuid.MustParse(last.ID)); err != nil {
+	if _, err := f.Store.CancelRedrive(t.Context(), f.Tenant, "", uuid.MustParse(last.ID)); err != nil {
 		t.Fatal(err)
 	}
 	// One that a user's key asked for touches the user's alone.
-	made, err := f.store.CreateRedrive(t.Context(), f.tenant, "bob", another)
+	made, err := f.Store.CreateRedrive(t.Context(), f.Tenant, "bob", another)
 	if err != nil || made.Matched != 2 {
 		t.Fatalf("%+v, %v", made, err)
 	}
-	if ended, risen := f.finish(made.ID, nil); ended.Done != 2 || len(risen) != 2 || f.count("dead_letters WHERE user_id = 'eve'") != 3 {
+	if ended, risen := f.finish(made.ID, nil); ended.Done != 2 || len(risen) != 2 || f.Count("dead_letters WHERE user_id = 'eve'") != 3 {
 		t.Errorf("%+v", ended)
 	}
-	if listed, err = f.store.ListRedrives(t.Context(), f.tenant, "bob", uuid.Max, 50); err != nil || len(listed) != 1 {
+	if listed, err = f.Store.ListRedrives(t.Context(), f.Tenant, "bob", uuid.Max, 50); err != nil || len(listed) != 1 {
 		t.Errorf("bob sees %+v, %v", listed, err)
 	}
 }
@@ -344,7 +344,7 @@ func TestDeadLetterGroups(t *testing.T) {
 	f.bury(5, grave{user: "bob"})
 	f.bury(7, grave{reason: "permanent", from: 100})
 	f.bury(2, grave{queue: "elsewhere", from: 200})
-	groups, err := f.store.DeadLetterGroups(t.Context(), f.tenant, "", api.DeadLetterFilter{}, 2)
+	groups, err := f.Store.DeadLetterGroups(t.Context(), f.Tenant, "", api.DeadLetterFilter{}, 2)
 	if err != nil || groups.Groups != 3 || groups.Read != 14 || groups.ReadCapped || len(groups.Items) != 2 {
 		t.Fatalf("%+v, %v", groups, err)
 	}
@@ -358,9 +358,9 @@ func TestDeadLetterGroups(t *testing.T) {
 		3: {After: &first.FirstDiedAt, Before: &api.Time{Time: first.FirstDiedAt.Add(4 * time.Millisecond)}, Reason: "permanent"},
 		0: {Type: "none"},
 	} {
-		found, err := f.store.Matching(t.Context(), f.tenant, "", filter)
-		got, err2 := f.store.DeadLetterGroups(t.Context(), f.tenant, "", filter, 10)
-		page, err3 := f.store.DeadLetters(t.Context(), f.tenant, "", filter, 50, "")
+		found, err := f.Store.Matching(t.Context(), f.Tenant, "", filter)
+		got, err2 := f.Store.DeadLetterGroups(t.Context(), f.Tenant, "", filter, 10)
+		page, err3 := f.Store.DeadLetters(t.Context(), f.Tenant, "", filter, 50, "")
 		sum := int64(0)
 		for _, group := range got.Items {
 			sum += group.Count
@@ -370,11 +370,11 @@ func TestDeadLetterGroups(t *testing.T) {
 		}
 	}
 	for whose, want := range map[string]int64{"bob": 5, "eve": 0} {
-		if found, err := f.store.Matching(t.Context(), f.tenant, whose, api.DeadLetterFilter{}); err != nil || found.Matched != want {
+		if found, err := f.Store.Matching(t.Context(), f.Tenant, whose, api.DeadLetterFilter{}); err != nil || found.Matched != want {
 			t.Errorf("%s: %+v, %v", whose, found, err)
 		}
 	}
-	if got, err := f.store.DeadLetterGroups(t.Context(), f.newTenant(), "", api.DeadLetterFilter{}, 10); err != nil || got.Items == nil || len(got.Items) != 0 {
+	if got, err := f.Store.DeadLetterGroups(t.Context(), f.NewTenant(), "", api.DeadLetterFilter{}, 10); err != nil || got.Items == nil || len(got.Items) != 0 {
 		t.Errorf("another tenant: %+v, %v", got, err)
 	}
 }
@@ -385,13 +385,13 @@ func TestDeadLetterGroupsAreBounded(t *testing.T) {
 	f := newFixture(t)
 	f.bury(api.MaxDeadLetterRows+1, grave{})
 	begun := time.Now()
-	groups, err := f.store.DeadLetterGroups(t.Context(), f.tenant, "", api.DeadLetterFilter{}, 10)
+	groups, err := f.Store.DeadLetterGroups(t.Context(), f.Tenant, "", api.DeadLetterFilter{}, 10)
 	if err != nil || !groups.ReadCapped || groups.Read != api.MaxDeadLetterRows || !groups.Items[0].CountCapped {
 		t.Errorf("%+v, %v", groups, err)
 	}
 	t.Logf("grouped in %v", time.Since(begun))
 	begun = time.Now()
-	found, err := f.store.Matching(t.Context(), f.tenant, "", api.DeadLetterFilter{})
+	found, err := f.Store.Matching(t.Context(), f.Tenant, "", api.DeadLetterFilter{})
 	if err != nil || !found.MatchedCapped || found.Matched < api.MaxDeadLetterRows {
 		t.Errorf("%+v, %v", found, err)
 	}

@@ -19,31 +19,31 @@ import (
 func TestRepeatIsToldTheSameUntilTheNextClaim(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	id := f.submit(f.job())[0]
-	ending := queue.Ending{Lease: f.claimOne().Lease(), Kind: api.KindFail, Random: 0.5}
-	first := f.mustEnd(ending)
+	id := f.Submit(f.Job())[0]
+	ending := queue.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindFail, Random: 0.5}
+	first := f.MustEnd(ending)
 	repeat := func(when string) {
 		t.Helper()
-		got := f.end(ending)
+		got := f.End(ending)
 		if got.Err != nil || !got.Replayed || got.Outcome.State != first.State || !got.Outcome.RunAt.Equal(first.RunAt.Time) {
 			t.Errorf("%s: %+v, first %+v", when, got, first)
 		}
-		if got := f.end(queue.Ending{Lease: ending.Lease, Kind: api.KindComplete}); !errors.Is(got.Err, queue.ErrOutcomeConflict) {
+		if got := f.End(queue.Ending{Lease: ending.Lease, Kind: api.KindComplete}); !errors.Is(got.Err, queue.ErrOutcomeConflict) {
 			t.Errorf("%s, another kind: %+v", when, got)
 		}
 	}
 	repeat("scheduled")
-	f.exec(`UPDATE jobs SET deadline = statement_timestamp() - interval '1 second'`)
-	if buried, err := f.store.Bury(t.Context(), queue.Ever, 10); err != nil || len(buried) != 1 {
+	f.Exec(`UPDATE jobs SET deadline = statement_timestamp() - interval '1 second'`)
+	if buried, err := f.Store.Bury(t.Context(), queue.Ever, 10); err != nil || len(buried) != 1 {
 		t.Fatalf("%+v %v", buried, err)
 	}
 	repeat("buried by its deadline")
-	if got := f.store.Redrive(t.Context(), f.tenant, "", []uuid.UUID{id}, nil)[0]; got.Err != nil {
+	if got := f.Store.Redrive(t.Context(), f.Tenant, "", []uuid.UUID{id}, nil)[0]; got.Err != nil {
 		t.Fatal(got.Err)
 	}
 	repeat("redriven")
-	f.claimOne()
-	if got := f.end(ending); !errors.Is(got.Err, queue.ErrLeaseLost) {
+	f.ClaimOne()
+	if got := f.End(ending); !errors.Is(got.Err, queue.ErrLeaseLost) {
 		t.Errorf("claimed again: %+v", got)
 	}
 }
@@ -53,10 +53,10 @@ func TestRepeatIsToldTheSameUntilTheNextClaim(t *testing.T) {
 func TestRepeatBesideAConflictInOneCall(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.submit(f.job())
-	lease := f.claimOne().Lease()
-	f.mustEnd(queue.Ending{Lease: lease, Kind: api.KindComplete})
-	got := f.store.End(t.Context(), []queue.Ending{{Lease: lease, Kind: api.KindFail}, {Lease: lease, Kind: api.KindComplete}})
+	f.Submit(f.Job())
+	lease := f.ClaimOne().Lease()
+	f.MustEnd(queue.Ending{Lease: lease, Kind: api.KindComplete})
+	got := f.Store.End(t.Context(), []queue.Ending{{Lease: lease, Kind: api.KindFail}, {Lease: lease, Kind: api.KindComplete}})
 	if !errors.Is(got[0].Err, queue.ErrOutcomeConflict) || got[1].Err != nil || !got[1].Replayed {
 		t.Fatalf("%+v", got)
 	}
@@ -68,17 +68,17 @@ func TestDeadWorkersAttemptIsNoTimeout(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	timeout := int64(60_000)
-	id := f.submit(f.job(func(j *queue.NewJob) { j.TimeoutMS, j.MaxAttempts = &timeout, 1 }))[0]
-	if _, _, err := f.store.SeenClaiming(t.Context(), f.tenant, "w1", nil, nil); err != nil {
+	id := f.Submit(f.Job(func(j *queue.NewJob) { j.TimeoutMS, j.MaxAttempts = &timeout, 1 }))[0]
+	if _, _, err := f.Store.SeenClaiming(t.Context(), f.Tenant, "w1", nil, nil); err != nil {
 		t.Fatal(err)
 	}
-	f.claim(1, time.Hour)
-	f.exec(`UPDATE workers SET status = 'DEAD'`)
-	reaped, err := f.store.ReapDead(t.Context(), 10, half)
+	f.Claim(1, time.Hour)
+	f.Exec(`UPDATE workers SET status = 'DEAD'`)
+	reaped, err := f.Store.ReapDead(t.Context(), 10, queuetest.Half)
 	if err != nil || len(reaped) != 1 || reaped[0].Event != job.LeaseExpired || reaped[0].Verdict.Reason != job.WorkerLost {
 		t.Fatalf("%+v %v", reaped, err)
 	}
-	if got := f.get(id); got.LastError.Type != "lease_expired" {
+	if got := f.Get(id); got.LastError.Type != "lease_expired" {
 		t.Fatalf("%+v", got.LastError)
 	}
 }
@@ -88,10 +88,10 @@ func TestDeadWorkersAttemptIsNoTimeout(t *testing.T) {
 func TestReaperLeavesALeaseThatIsBeingRenewed(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	id := f.submit(f.job())[0]
-	claimed := f.claimOne()
-	f.expire(id)
-	heartbeat, err := f.behind.Begin(t.Context())
+	id := f.Submit(f.Job())[0]
+	claimed := f.ClaimOne()
+	f.Expire(id)
+	heartbeat, err := f.Behind.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,14 +101,14 @@ func TestReaperLeavesALeaseThatIsBeingRenewed(t *testing.T) {
 	}
 	done := make(chan []queue.Reaped, 1)
 	go func() {
-		reaped, err := f.store.Reap(background(t), time.Unix(0, 0), 10, half)
+		reaped, err := f.Store.Reap(background(t), time.Unix(0, 0), 10, queuetest.Half)
 		if err != nil {
 			t.Error(err)
 		}
 		done <- reaped
 	}()
 	// Until the reaper has passed the row by, or waits for it.
-	watch := queuetest.Connect(t, f.url)
+	watch := queuetest.Connect(t, f.URL)
 	queuetest.Eventually(t, "the reaper has seen the lease", func() bool {
 		var waiting int
 		if err := watch.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity
@@ -123,5 +123,5 @@ func TestReaperLeavesALeaseThatIsBeingRenewed(t *testing.T) {
 	if reaped := <-done; len(reaped) != 0 {
 		t.Errorf("a renewed lease was taken back: %+v", reaped)
 	}
-	f.mustEnd(queue.Ending{Lease: claimed.Lease(), Kind: api.KindComplete})
+	f.MustEnd(queue.Ending{Lease: claimed.Lease(), Kind: api.KindComplete})
 }

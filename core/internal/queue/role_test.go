@@ -40,18 +40,18 @@ func TestAnOwnerOfTheDatabaseIsEnough(t *testing.T) {
 		}
 	})
 	at.User = url.UserPassword(role, "secret")
-	f := &fixture{T: t, url: at.String()}
-	f.store = queuetest.OpenURL(t, f.url)
-	if _, err := f.store.Migrate(t.Context()); err != nil {
+	f := &fixture{&queuetest.Fixture{T: t, URL: at.String()}}
+	f.Store = queuetest.OpenURL(t, f.URL)
+	if _, err := f.Store.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	f.behind = queuetest.Connect(t, f.url)
-	f.tenant = f.newTenant()
-	f.lane = f.newLane(f.tenant, "default")
-	f.submit(f.job())
-	f.mustEnd(queue.Ending{Lease: f.claimOne().Lease(), Kind: api.KindComplete})
+	f.Behind = queuetest.Connect(t, f.URL)
+	f.Tenant = f.NewTenant()
+	f.Lane = f.NewLane(f.Tenant, "default")
+	f.Submit(f.Job())
+	f.MustEnd(queue.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindComplete})
 
-	f.exec(dropDaysSQL)
+	f.Exec(dropDaysSQL)
 	due := f.attachDay("finished_jobs", 9)
 	store := f.keeping(queue.Retention{Finished: 7 * someDays, DeadLetters: 30 * someDays})
 	if dropped, err := store.DropPartitions(t.Context()); err != nil || len(dropped) != 1 || dropped[0].Name != due {
@@ -60,16 +60,16 @@ func TestAnOwnerOfTheDatabaseIsEnough(t *testing.T) {
 	if err := store.MakePartitions(t.Context()); err != nil {
 		t.Error(err)
 	}
-	f.submit(f.job())
-	f.mustEnd(queue.Ending{Lease: f.claimOne().Lease(), Kind: api.KindComplete})
+	f.Submit(f.Job())
+	f.MustEnd(queue.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindComplete})
 
-	if look, err := queue.LookAt(t.Context(), f.url); err != nil || !look.MayCreate || !look.Migrated {
+	if look, err := queue.LookAt(t.Context(), f.URL); err != nil || !look.MayCreate || !look.Migrated {
 		t.Errorf("doctor: %+v, %v", look, err)
 	}
 	store.Close()
-	f.store.Close()
-	_ = f.behind.Close(t.Context())
-	one, err := queue.Open(t.Context(), queue.Options{URL: f.url, MaxConns: 1, PoolWait: time.Second})
+	f.Store.Close()
+	_ = f.Behind.Close(t.Context())
+	one, err := queue.Open(t.Context(), queue.Options{Connection: queue.Connection{URL: f.URL, MaxConns: 1, PoolWait: time.Second}})
 	if err != nil {
 		t.Fatal(err)
 	}

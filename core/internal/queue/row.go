@@ -80,12 +80,6 @@ func (r *jobRow) lastError() *api.JobError {
 	return &stored
 }
 
-func decodeMetadata(stored []byte) map[string]string {
-	metadata := map[string]string{}
-	_ = json.Unmarshal(stored, &metadata) // written from such a map by this package alone
-	return metadata
-}
-
 // summary is the row as JOB-.
 func (r *jobRow) summary() api.JobSummary {
 	s := api.JobSummary{

@@ -90,7 +90,7 @@ WHERE tenant_id = @tenant_id AND name = @name AND push_secret = @from`
 func (s *Store) ResealSecret(ctx context.Context, owner tenant.ID, name string, from, to []byte) error {
 	noRow := func(pgx.CollectableRow) (struct{}, error) { return struct{}{}, nil }
 	args := pgx.StrictNamedArgs{"tenant_id": owner, "name": name, "from": from, "to": to}
-	if _, err := query(ctx, s, noRow, resealSQL, args); err != nil {
+	if _, err := query(ctx, s.DB, noRow, resealSQL, args); err != nil {
 		return fmt.Errorf("queue: settings: %w", err)
 	}
 	return nil
@@ -142,7 +142,7 @@ SELECT p.visibility_timeout_ms_max FROM tenants t JOIN plans p ON p.name = t.pla
 // tenant's plan allows; nil for none.
 func (s *Store) VisibilityLimit(ctx context.Context, owner tenant.ID) (*int64, error) {
 	ctx = withClass(ctx, classSubmits)
-	limits, err := query(ctx, s, pgx.RowTo[*int64], visibilityLimitSQL, pgx.StrictNamedArgs{"id": owner})
+	limits, err := query(ctx, s.DB, pgx.RowTo[*int64], visibilityLimitSQL, pgx.StrictNamedArgs{"id": owner})
 	if err != nil {
 		return nil, fmt.Errorf("queue: plan: %w", nothingChanged(err))
 	}
@@ -186,7 +186,7 @@ type Depths struct {
 // empty, is the one that is asked for.
 func (s *Store) QueueNames(ctx context.Context, owner tenant.ID, after, only string, size int) ([]string, error) {
 	ctx = withClass(ctx, classLists)
-	names, err := query(ctx, s, pgx.RowTo[string], queueNamesSQL, pgx.StrictNamedArgs{
+	names, err := query(ctx, s.DB, pgx.RowTo[string], queueNamesSQL, pgx.StrictNamedArgs{
 		"tenant_id": owner, "after": after, "only": null.Text(only), "size": size,
 	})
 	if err != nil {
@@ -201,7 +201,7 @@ func (s *Store) CountDepths(ctx context.Context, owner tenant.ID, name string, l
 	if lanes == nil {
 		lanes = []LaneID{}
 	}
-	counts, err := query(ctx, s, pgx.RowToStructByName[Depths], depthsSQL, pgx.StrictNamedArgs{
+	counts, err := query(ctx, s.DB, pgx.RowToStructByName[Depths], depthsSQL, pgx.StrictNamedArgs{
 		"tenant_id": owner, "name": name, "lanes": lanes, "most": api.MaxDepthCount + 1,
 	})
 	if err != nil {

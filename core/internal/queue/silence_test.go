@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
 )
 
 func TestHearing(t *testing.T) {
@@ -46,20 +47,20 @@ func TestHearing(t *testing.T) {
 func TestReapAfterASilence(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.submit(f.jobs(1)...)
-	if got := f.claim(1, 90*time.Second); len(got) != 1 {
+	f.Submit(f.jobs(1)...)
+	if got := f.Claim(1, 90*time.Second); len(got) != 1 {
 		t.Fatal("nothing is claimed")
 	}
-	f.exec(`UPDATE jobs SET lease_expires_at = now() - interval '1 ms'`)
+	f.Exec(`UPDATE jobs SET lease_expires_at = now() - interval '1 ms'`)
 	now := func() time.Time {
-		at, err := f.store.Now(t.Context())
+		at, err := f.Store.Now(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		return at
 	}
 	reap := func(h queue.Hearing) int {
-		reaped, _, err := f.store.ReapAfter(t.Context(), &h, queue.Ever, queue.ReapPlace{}, 10, half)
+		reaped, _, err := f.Store.ReapAfter(t.Context(), &h, queue.Ever, queue.ReapPlace{}, 10, queuetest.Half)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/exaring/otelpgx"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	pgxuuid "github.com/vgarvardt/pgx-google-uuid/v5"
 	"go.opentelemetry.io/otel/trace"
@@ -21,52 +20,33 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
 )
 
-// Options say how to reach PostgreSQL.
-type Options struct {
+// Connection says how to reach PostgreSQL.
+type Connection struct {
 	// URL is a libpq URL or keyword string.
 	URL string
 	// MaxConns bounds the pool; a call that finds none free waits for at most PoolWait.
 	MaxConns int32
 	PoolWait time.Duration
-	// Retention says how long what has ended is kept.
-	Retention Retention
-	// Tracing makes spans of the statements that are run below one, and has what the
-	// spans of attempts tell read; nil makes none.
+	// Tracing makes spans of the statements that are run below one; nil makes none.
 	Tracing trace.TracerProvider
-	// Attempts asks for what is told of each attempt that ends, as Tracing does.
-	Attempts bool
 	// Tracer sees every statement; nil for none, or for that of Tracing.
 	Tracer pgx.QueryTracer
 	// AllowUnsafe lets the store start on a server that can lose what it acknowledged.
 	AllowUnsafe bool
 }
 
-// Store is the only door to PostgreSQL. All of its methods may be called at once,
-// from any number of cores.
-type Store struct {
-	pool      *pgxpool.Pool
-	places    *places
-	poolWait  time.Duration
-	callTime  time.Duration
-	checkTime time.Duration
-	retention Retention
+// DB is the only way to PostgreSQL. All of its methods may be called at once.
+type DB struct {
+	pool     *pgxpool.Pool
+	places   *places
+	poolWait time.Duration
+	callTime time.Duration
 	// refused counts the calls that found no free connection in time.
 	refused atomic.Int64
-	// attempts says that attempts which end are told of.
-	attempts bool
-	// making has a value in it while somebody makes partitions which a statement lacked.
+	// makePartitions makes what a row found missing; nil makes nothing.
+	makePartitions func(context.Context) error
+	// making has a value in it while a call makes partitions.
 	making chan struct{}
-}
-
-// Retention says how long what has ended is kept; 0 is for ever.
-type Retention struct {
-	// Finished is for completed and cancelled jobs, in whole days.
-	Finished time.Duration
-	// DeadLetters is for dead letters, the attempts of all jobs, and redrives that
-	// have ended.
-	DeadLetters time.Duration
-	// Audit is for audit entries.
-	Audit time.Duration
 }
 
 // isolation is that of every transaction, statements that stand for themselves included.
@@ -79,7 +59,7 @@ const (
 	callTime = 30 * time.Second
 )
 
-func (s *Store) bound(ctx context.Context) (context.Context, context.CancelFunc) {
+func (s *DB) bound(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, bound := ctx.Deadline(); bound {
 		return ctx, func() {}
 	}
@@ -101,8 +81,8 @@ func plannerSettings() map[string]string {
 	}
 }
 
-// Open connects, and refuses a server that is too old or can lose acknowledged work.
-func Open(ctx context.Context, options Options) (*Store, error) {
+// Connect connects, and refuses a server that is too old or can lose acknowledged work.
+func Connect(ctx context.Context, options Connection) (*DB, error) {
 	config, err := pgxpool.ParseConfig(options.URL)
 	if err != nil {
 		return nil, errors.New("queue: the database URL cannot be read; it should look like postgres://user:password@host:5432/database")
@@ -132,9 +112,9 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("queue: open: %w", err)
 	}
-	s := &Store{
-		pool: pool, places: newPlaces(int(config.MaxConns)), poolWait: options.PoolWait, callTime: callTime, checkTime: checkTime,
-		retention: options.Retention, attempts: options.Attempts || options.Tracing != nil, making: make(chan struct{}, 1),
+	s := &DB{
+		pool: pool, places: newPlaces(int(config.MaxConns)), poolWait: options.PoolWait, callTime: callTime,
+		making: make(chan struct{}, 1),
 	}
 	if err := s.checkServer(ctx, options.AllowUnsafe); err != nil {
 		pool.Close()
@@ -145,7 +125,7 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 
 // tracer is nil where nobody looks at statements. Statements are ours and have no
 // values in them; those are not told.
-func (o Options) tracer() pgx.QueryTracer {
+func (o Connection) tracer() pgx.QueryTracer {
 	if o.Tracing == nil || o.Tracer != nil {
 		return o.Tracer
 	}
@@ -153,10 +133,10 @@ func (o Options) tracer() pgx.QueryTracer {
 }
 
 // Close waits for calls under way and closes every connection.
-func (s *Store) Close() { s.pool.Close() }
+func (s *DB) Close() { s.pool.Close() }
 
 // Connections tells how the pool stands.
-func (s *Store) Connections() metrics.Connections {
+func (s *DB) Connections() metrics.Connections {
 	stat := s.pool.Stat()
 	return metrics.Connections{Idle: stat.IdleConns(), Used: stat.AcquiredConns(), Max: stat.MaxConns(), Refused: s.refused.Load()}
 }
@@ -186,7 +166,7 @@ func PlaintextHosts(databaseURL string) []string {
 }
 
 // Ping says whether PostgreSQL answers.
-func (s *Store) Ping(ctx context.Context) error {
+func (s *DB) Ping(ctx context.Context) error {
 	conn, err := s.acquire(withClass(ctx, classOutcomes))
 	if err != nil {
 		return fmt.Errorf("queue: ping: %w", err)
@@ -206,7 +186,7 @@ SELECT current_setting('server_version_num')::integer AS version,
        current_setting('server_encoding')             AS encoding,
        current_setting('transaction_isolation')       AS isolation`
 
-func (s *Store) checkServer(ctx context.Context, allowUnsafe bool) error {
+func (s *DB) checkServer(ctx context.Context, allowUnsafe bool) error {
 	rows, err := s.pool.Query(ctx, serverSettingsSQL)
 	if err != nil {
 		return fmt.Errorf("queue: PostgreSQL cannot be reached: %w", err)
@@ -249,7 +229,7 @@ func (s *Store) checkServer(ctx context.Context, allowUnsafe bool) error {
 // acquire takes a connection in the context's class, waiting for at most the pool's
 // wait: a request that cannot be served soon is refused while its caller still listens
 // (D8). A caller that holds one takes no second: many such would wait for each other.
-func (s *Store) acquire(ctx context.Context) (*lent, error) {
+func (s *DB) acquire(ctx context.Context) (*lent, error) {
 	waiting, cancel := context.WithTimeout(ctx, s.poolWait)
 	defer cancel()
 	class := classOf(ctx)
@@ -275,13 +255,13 @@ func (s *Store) acquire(ctx context.Context) (*lent, error) {
 // inTx runs work in one transaction at READ COMMITTED: each of its statements
 // sees what was committed before that statement. Work may run twice: where a row found
 // no partition, see orMakePartitions.
-func (s *Store) inTx(ctx context.Context, work func(pgx.Tx) error) error {
+func (s *DB) inTx(ctx context.Context, work func(pgx.Tx) error) error {
 	ctx, cancel := s.bound(ctx)
 	defer cancel()
 	return s.orMakePartitions(ctx, func() error { return s.tryTx(ctx, work) })
 }
 
-func (s *Store) tryTx(ctx context.Context, work func(pgx.Tx) error) error {
+func (s *DB) tryTx(ctx context.Context, work func(pgx.Tx) error) error {
 	conn, err := s.acquire(ctx)
 	if err != nil {
 		return err
@@ -305,7 +285,7 @@ func (s *Store) tryTx(ctx context.Context, work func(pgx.Tx) error) error {
 }
 
 // query runs one statement that stands for itself, and collects its rows.
-func query[T any](ctx context.Context, s *Store, row pgx.RowToFunc[T], sql string, args pgx.StrictNamedArgs) (collected []T, err error) {
+func query[T any](ctx context.Context, s *DB, row pgx.RowToFunc[T], sql string, args pgx.StrictNamedArgs) (collected []T, err error) {
 	ctx, cancel := s.bound(ctx)
 	defer cancel()
 	err = s.orMakePartitions(ctx, func() error {
@@ -327,78 +307,7 @@ func query[T any](ctx context.Context, s *Store, row pgx.RowToFunc[T], sql strin
 	return collected, nil
 }
 
-// deadlockTries is how often a statement is run that PostgreSQL took back to end a
-// deadlock. All of ours lock in one order, but a flush that takes two rounds, and
-// whoever locks rows behind our back.
-const deadlockTries = 3
-
-// deadlocked says that PostgreSQL took a transaction back for another's sake:
-// nothing of it took effect, and it may simply be run again.
-func deadlocked(err error) bool {
-	refused, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && !errors.Is(err, ErrOutcomeUnknown) && (refused.Code == "40P01" || refused.Code == "40001")
-}
-
-// definite wraps an error of a statement inside a transaction that was then
-// rolled back: whatever it was, nothing took effect.
-func definite(err error) error {
-	if err := classify(err); !errors.Is(err, ErrOutcomeUnknown) {
-		return err
-	}
-	return fmt.Errorf("%w: %w", ErrUnavailable, err)
-}
-
-// classify tells what is known after an error of PostgreSQL: it refused
-// (nothing took effect), it was never asked (nothing took effect), or the answer
-// was lost, and whether it took effect cannot be known.
-func classify(err error) error {
-	if err == nil || errors.Is(err, ErrUnavailable) || errors.Is(err, ErrOutcomeUnknown) || errors.Is(err, ErrOverloaded) {
-		return err
-	}
-	// Before PgError, which a refused connection has inside: no such database, a
-	// wrong password.
-	var connecting *pgconn.ConnectError
-	if pgconn.SafeToRetry(err) || errors.As(err, &connecting) {
-		return fmt.Errorf("%w: %w", ErrUnavailable, err)
-	}
-	if refused, ok := errors.AsType[*pgconn.PgError](err); ok {
-		return classifyRefusal(refused, err)
-	}
-	if pgconn.Timeout(err) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || isConnectionLost(err) {
-		return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
-	}
-	return err
-}
-
-// classifyCommit is classify for COMMIT, of which only PostgreSQL's own refusal
-// leaves no doubt. pgconn cannot be asked: where the answer to a simple query is
-// lost it says "conn closed", safe to retry (pgx 5.12, MultiResultReader.NextResult
-// drops the error of the read and then finds the connection closed).
-func classifyCommit(err error) error {
-	if errors.Is(err, pgx.ErrTxCommitRollback) {
-		return err // refused: a statement before it had failed
-	}
-	refused, ok := errors.AsType[*pgconn.PgError](err)
-	if !ok || strings.HasPrefix(refused.Code, "57P") { // a session that is ended may have committed first
-		return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
-	}
-	return classifyRefusal(refused, err)
-}
-
-// classifyRefusal sorts out the refusals that are nobody's fault here. PostgreSQL
-// rolled back in each case.
-func classifyRefusal(refused *pgconn.PgError, err error) error {
-	switch refused.Code {
-	case "57P01", "57P02":
-		// Shutting down, or crashed: these end a session at any point, also between
-		// the commit and its answer.
-		return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
-	case "57P03", "57P05", // starting up, idle session ended
-		"53300", "25P03", "25006": // too many connections, idle transaction ended, a standby after a failover
-		return fmt.Errorf("%w: %w", ErrUnavailable, err)
-	case "40001", "40P01", "55P03", "57014", // serialization, deadlock, lock_timeout, statement_timeout
-		"53000", "53100", "53200", "53400": // out of disk, memory, or a configured limit
-		return fmt.Errorf("%w: %w", ErrOverloaded, err)
-	}
-	return err
+// querier is a connection or a transaction.
+type querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }

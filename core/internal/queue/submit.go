@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -205,10 +204,6 @@ func openAll(submissions []Submission) (outcomes [][]stored, waiting []place) {
 }
 
 // querier is a connection or a transaction.
-type querier interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-}
-
 // place is a job's place among the submissions.
 type place struct{ submission, job int }
 
@@ -336,15 +331,6 @@ func unlessNone[T any](column []*T) []*T {
 		return column
 	}
 	return nil
-}
-
-// arrayText is a PostgreSQL array in text form. Names need no escapes, but
-// quotes: NULL is a name too.
-func arrayText(names []string) string {
-	if len(names) == 0 {
-		return "{}"
-	}
-	return `{"` + strings.Join(names, `","`) + `"}`
 }
 
 // Definite says whether err leaves no doubt that nothing was stored, so that the

@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"bytes"
 	"encoding/json"
 	"net/http"
 
@@ -118,15 +117,4 @@ func encodeAnswer(value any) []byte {
 		panic(err) // as there
 	}
 	return text
-}
-
-// encode writes JSON without the HTML escapes that would change what was sent.
-func encode(value any) []byte {
-	var buffer bytes.Buffer
-	encoder := json.NewEncoder(&buffer)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(value); err != nil {
-		panic(err) // every value here is made of our own types and of JSON that was checked
-	}
-	return bytes.TrimRight(buffer.Bytes(), "\n")
 }

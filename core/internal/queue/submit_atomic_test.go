@@ -39,13 +39,13 @@ func (*rounds) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) 
 func (f *fixture) holder(key string) (same func(*queue.NewJob), end func()) {
 	f.Helper()
 	same = func(j *queue.NewJob) { j.DedupeKey = &key }
-	id := f.submit(f.job(same))[0]
-	return same, func() { f.exec(`DELETE FROM jobs WHERE id = $1`, id) }
+	id := f.Submit(f.Job(same))[0]
+	return same, func() { f.Exec(`DELETE FROM jobs WHERE id = $1`, id) }
 }
 
 func (f *fixture) traced(r *rounds) *queue.Store {
 	f.Helper()
-	store, err := queue.Open(f.Context(), queue.Options{URL: f.url, MaxConns: 4, PoolWait: 5 * time.Second, Tracer: r})
+	store, err := queue.Open(f.Context(), queue.Options{Connection: queue.Connection{URL: f.URL, MaxConns: 4, PoolWait: 5 * time.Second, Tracer: r}})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -58,8 +58,8 @@ func (f *fixture) traced(r *rounds) *queue.Store {
 func TestAtomicStoresNoPart(t *testing.T) {
 	t.Parallel()
 	taken := func(f *fixture, _ *rounds) []queue.NewJob {
-		id := f.submit(f.job())[0]
-		return []queue.NewJob{f.job(), f.job(func(j *queue.NewJob) { j.ID = id })}
+		id := f.Submit(f.Job())[0]
+		return []queue.NewJob{f.Job(), f.Job(func(j *queue.NewJob) { j.ID = id })}
 	}
 	late := func(f *fixture, r *rounds) []queue.NewJob {
 		same, end := f.holder("k")
@@ -76,7 +76,7 @@ func TestAtomicStoresNoPart(t *testing.T) {
 				time.Sleep(time.Until(soon) + 50*time.Millisecond)
 			}
 		}
-		return []queue.NewJob{f.job(), f.job(same, func(j *queue.NewJob) { j.Deadline = &soon })}
+		return []queue.NewJob{f.Job(), f.Job(same, func(j *queue.NewJob) { j.Deadline = &soon })}
 	}
 	for name, prepare := range map[string]func(*fixture, *rounds) []queue.NewJob{"an id is taken": taken, "a deadline passes": late} {
 		for _, capped := range []bool{false, true} {
@@ -91,10 +91,10 @@ func TestAtomicStoresNoPart(t *testing.T) {
 				jobs := prepare(f, r)
 				for i := range jobs {
 					if capped {
-						jobs[i].Caps = []queue.Cap{{CountKey: queue.CountKey{Tenant: f.tenant, Counter: queue.ActiveTenant}, Limit: 100}}
+						jobs[i].Caps = []queue.Cap{{CountKey: queue.CountKey{Tenant: f.Tenant, Counter: queue.ActiveTenant}, Limit: 100}}
 					}
 				}
-				batch := queue.Submission{Tenant: f.tenant, Batch: true, Atomic: true, Jobs: jobs}
+				batch := queue.Submission{Tenant: f.Tenant, Batch: true, Atomic: true, Jobs: jobs}
 				answers, err := f.traced(r).Submit(t.Context(), []queue.Submission{batch})
 				if err != nil || answers[0].Problem == nil || answers[0].Problem.Code != problem.InvalidRequest || answers[0].Accepted+len(answers[0].Ready) != 0 {
 					t.Fatalf("%+v, %v, want a refusal of the whole batch", answers, err)
@@ -116,13 +116,13 @@ func TestADeadlockInALaterRound(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	same, end := f.holder("k")
-	f.exec(`CREATE TABLE armed (n integer)`)
-	f.exec(`CREATE FUNCTION deadlock() RETURNS trigger LANGUAGE plpgsql AS $$
+	f.Exec(`CREATE TABLE armed (n integer)`)
+	f.Exec(`CREATE FUNCTION deadlock() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   IF EXISTS (SELECT FROM armed) THEN RAISE EXCEPTION 'deadlock detected' USING ERRCODE = '40P01'; END IF;
   RETURN NEW;
 END $$`)
-	f.exec(`CREATE TRIGGER deadlock BEFORE INSERT ON jobs FOR EACH ROW EXECUTE FUNCTION deadlock()`)
+	f.Exec(`CREATE TRIGGER deadlock BEFORE INSERT ON jobs FOR EACH ROW EXECUTE FUNCTION deadlock()`)
 	r := &rounds{}
 	r.found = func(n int) {
 		if n == 1 {
@@ -132,14 +132,14 @@ END $$`)
 	r.before = func(n int) {
 		switch n {
 		case 2:
-			f.exec(`INSERT INTO armed VALUES (1)`)
+			f.Exec(`INSERT INTO armed VALUES (1)`)
 		case 3:
-			f.exec(`DELETE FROM armed`)
+			f.Exec(`DELETE FROM armed`)
 		}
 	}
 	submissions := []queue.Submission{
-		{Tenant: f.tenant, Jobs: []queue.NewJob{f.job()}},
-		{Tenant: f.tenant, Batch: true, Atomic: true, Jobs: []queue.NewJob{f.job(), f.job(same)}},
+		{Tenant: f.Tenant, Jobs: []queue.NewJob{f.Job()}},
+		{Tenant: f.Tenant, Batch: true, Atomic: true, Jobs: []queue.NewJob{f.Job(), f.Job(same)}},
 	}
 	answers, err := f.traced(r).Submit(t.Context(), submissions)
 	if err != nil {
@@ -164,19 +164,19 @@ func TestDeduplicatedOntoWhatIsTakenBack(t *testing.T) {
 		t.Run(fmt.Sprint("capped ", capped), func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t)
-			taken, key := f.submit(f.job())[0], "k"
+			taken, key := f.Submit(f.Job())[0], "k"
 			keyed := func(j *queue.NewJob) { j.DedupeKey = &key }
-			refused := []queue.NewJob{f.job(keyed), f.job(func(j *queue.NewJob) { j.ID = taken })}
-			single, second := []queue.NewJob{f.job(keyed)}, []queue.NewJob{f.job(keyed)}
+			refused := []queue.NewJob{f.Job(keyed), f.Job(func(j *queue.NewJob) { j.ID = taken })}
+			single, second := []queue.NewJob{f.Job(keyed)}, []queue.NewJob{f.Job(keyed)}
 			for _, jobs := range [][]queue.NewJob{refused, single, second} {
 				for i := range jobs {
 					if capped {
-						jobs[i].Caps = []queue.Cap{{CountKey: queue.CountKey{Tenant: f.tenant, Counter: queue.ActiveTenant}, Limit: 100}}
+						jobs[i].Caps = []queue.Cap{{CountKey: queue.CountKey{Tenant: f.Tenant, Counter: queue.ActiveTenant}, Limit: 100}}
 					}
 				}
 			}
-			answers, err := f.store.Submit(t.Context(), []queue.Submission{
-				{Tenant: f.tenant, Batch: true, Atomic: true, Jobs: refused}, {Tenant: f.tenant, Jobs: single}, {Tenant: f.tenant, Jobs: second},
+			answers, err := f.Store.Submit(t.Context(), []queue.Submission{
+				{Tenant: f.Tenant, Batch: true, Atomic: true, Jobs: refused}, {Tenant: f.Tenant, Jobs: single}, {Tenant: f.Tenant, Jobs: second},
 			})
 			if err != nil || answers[0].Problem == nil || answers[1].Problem != nil || answers[2].Problem != nil {
 				t.Fatalf("%+v, %v", answers, err)

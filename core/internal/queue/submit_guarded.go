@@ -140,12 +140,6 @@ func inFlight(err error, submissions []Submission) error {
 	return ErrIdempotencyInFlight
 }
 
-// LockTimedOut says of an error, a submit's say, that a lock was not free in time.
-func LockTimedOut(err error) bool {
-	refused, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && refused.Code == "55P03"
-}
-
 func countsOf(submissions []Submission) []CountKey { return keysOf(capsIn(submissions)...) }
 
 func capsIn(submissions []Submission) [][]Cap {

@@ -85,7 +85,7 @@ func (s *Store) ListTenants(ctx context.Context, before *tenant.ID, size int) ([
 	if before != nil {
 		last = *before
 	}
-	rows, err := query(ctx, s, pgx.RowToStructByName[tenantRow], listTenantsSQL, pgx.StrictNamedArgs{"before": last, "size": size})
+	rows, err := query(ctx, s.DB, pgx.RowToStructByName[tenantRow], listTenantsSQL, pgx.StrictNamedArgs{"before": last, "size": size})
 	if err != nil {
 		return nil, fmt.Errorf("queue: list tenants: %w", nothingChanged(err))
 	}
@@ -175,7 +175,7 @@ const getPlanSQL = `SELECT name, limits, visibility_timeout_ms_max FROM plans WH
 // GetPlan reads a plan.
 func (s *Store) GetPlan(ctx context.Context, name string) (api.Plan, error) {
 	ctx = withClass(ctx, classSubmits)
-	rows, err := query(ctx, s, pgx.RowToStructByName[planRow], getPlanSQL, pgx.StrictNamedArgs{"name": name})
+	rows, err := query(ctx, s.DB, pgx.RowToStructByName[planRow], getPlanSQL, pgx.StrictNamedArgs{"name": name})
 	if err != nil {
 		return api.Plan{}, fmt.Errorf("queue: plan: %w", nothingChanged(err))
 	}

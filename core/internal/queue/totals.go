@@ -91,7 +91,7 @@ func (s *Store) Totals(ctx context.Context, most int64) (Totals, error) {
 		return err
 	})
 	if errors.Is(err, ErrOverloaded) && ctx.Err() == nil {
-		guessed, failed := query(ctx, s, pgx.RowToStructByName[countedTotals], guessSQL, pgx.StrictNamedArgs{})
+		guessed, failed := query(ctx, s.DB, pgx.RowToStructByName[countedTotals], guessSQL, pgx.StrictNamedArgs{})
 		if failed != nil {
 			return Totals{}, fmt.Errorf("queue: totals: %w", nothingChanged(failed))
 		}

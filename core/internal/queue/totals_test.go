@@ -12,10 +12,10 @@ import (
 func TestTotals(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.exec(`ALTER TABLE jobs SET (autovacuum_enabled = false)`)
+	f.Exec(`ALTER TABLE jobs SET (autovacuum_enabled = false)`)
 	expect := func(most int64, want queue.Totals) {
 		t.Helper()
-		got, err := f.store.Totals(t.Context(), most)
+		got, err := f.Store.Totals(t.Context(), most)
 		if err != nil || got.Now.IsZero() {
 			t.Fatalf("%+v %v", got, err)
 		}
@@ -27,17 +27,17 @@ func TestTotals(t *testing.T) {
 	capped := func(n int64) queue.Total { return queue.Total{N: n, Capped: true} }
 	expect(10, queue.Totals{})
 
-	f.submit(f.jobs(2, func(j *queue.NewJob) { j.Priority = 9 })...)
-	f.mustEnd(queue.Ending{Lease: f.claimOne().Lease(), Kind: api.KindFail, Permanent: true})
-	f.claimOne()
-	f.submit(f.jobs(4, func(j *queue.NewJob) { j.Delay = time.Hour })...)
-	f.submit(f.jobs(5)...)
+	f.Submit(f.jobs(2, func(j *queue.NewJob) { j.Priority = 9 })...)
+	f.MustEnd(queue.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindFail, Permanent: true})
+	f.ClaimOne()
+	f.Submit(f.jobs(4, func(j *queue.NewJob) { j.Delay = time.Hour })...)
+	f.Submit(f.jobs(5)...)
 	want := queue.Totals{Scheduled: exactly(4), Queued: exactly(5), Running: exactly(1), DeadLetter: exactly(1)}
 	expect(10, want)
 	// Beyond the limit: what was counted, as long as PostgreSQL has no estimate.
 	want.Scheduled, want.Blocked, want.Queued = capped(3), capped(0), capped(3)
 	expect(3, want)
-	f.exec(`ANALYZE jobs`)
+	f.Exec(`ANALYZE jobs`)
 	want.Scheduled, want.Queued = capped(4), capped(5)
 	expect(3, want)
 }
@@ -47,9 +47,9 @@ func TestTotals(t *testing.T) {
 func TestTotalsThatTakeTooLong(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.submit(f.jobs(7)...)
-	f.exec(`ANALYZE`)
-	other := queuetest.Connect(t, f.url)
+	f.Submit(f.jobs(7)...)
+	f.Exec(`ANALYZE`)
+	other := queuetest.Connect(t, f.URL)
 	tx, err := other.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -57,7 +57,7 @@ func TestTotalsThatTakeTooLong(t *testing.T) {
 	if _, err := tx.Exec(t.Context(), `LOCK TABLE jobs IN ACCESS EXCLUSIVE MODE`); err != nil {
 		t.Fatal(err)
 	}
-	got, err := f.store.Totals(t.Context(), 10)
+	got, err := f.Store.Totals(t.Context(), 10)
 	if err != nil || got.Queued != (queue.Total{N: 7, Capped: true}) || !got.Running.Capped {
 		t.Errorf("%+v %v", got, err)
 	}
@@ -81,11 +81,11 @@ func TestKindOfAnEnding(t *testing.T) {
 		{"1 hour", queue.Ending{Kind: api.KindSnooze, Deferral: 2 * time.Hour}, api.KindSnooze},
 		{"3 hours", queue.Ending{Kind: api.KindSnooze, Deferral: 2 * time.Hour}, api.KindFail},
 	} {
-		f.exec(`DELETE FROM jobs`)
-		f.submit(f.job())
-		one.ending.Lease = f.claimOne().Lease()
-		f.exec(`UPDATE jobs SET deferred_since = statement_timestamp() - $1::interval`, one.deferred)
-		if got := f.end(one.ending); got.Err != nil || got.Kind != one.want {
+		f.Exec(`DELETE FROM jobs`)
+		f.Submit(f.Job())
+		one.ending.Lease = f.ClaimOne().Lease()
+		f.Exec(`UPDATE jobs SET deferred_since = statement_timestamp() - $1::interval`, one.deferred)
+		if got := f.End(one.ending); got.Err != nil || got.Kind != one.want {
 			t.Errorf("a %s of a job deferred %s ago is a %q, not a %s: %v", one.ending.Kind, one.deferred, got.Kind, one.want, got.Err)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 // writes begins a transaction that has written and stays open.
 func (f *fixture) writes() pgx.Tx {
 	f.Helper()
-	tx, err := queuetest.Connect(f, f.url).Begin(f.Context())
+	tx, err := queuetest.Connect(f, f.URL).Begin(f.Context())
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -28,7 +28,7 @@ func (f *fixture) writes() pgx.Tx {
 func (f *fixture) credits(n int) {
 	f.Helper()
 	for _, sign := range []int{-1, 1} {
-		f.exec(`INSERT INTO usage_credits SELECT $1, 1, '', $2, pg_current_xact_id() FROM generate_series(1, $3)`, f.tenant, sign, n)
+		f.Exec(`INSERT INTO usage_credits SELECT $1, 1, '', $2, pg_current_xact_id() FROM generate_series(1, $3)`, f.Tenant, sign, n)
 	}
 }
 
@@ -42,21 +42,21 @@ func TestCountBesideAnOldWriter(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	limits := under(f.activeCap(100))
-	f.submit(f.job(limits))
+	f.Submit(f.Job(limits))
 	recorded := &statements{seen: map[string][]any{}}
-	store, err := queue.Open(t.Context(), queue.Options{URL: f.url, MaxConns: 2, PoolWait: 5 * time.Second, Tracer: recorded})
+	store, err := queue.Open(t.Context(), queue.Options{Connection: queue.Connection{URL: f.URL, MaxConns: 2, PoolWait: 5 * time.Second, Tracer: recorded}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	if _, err := store.Submit(t.Context(), []queue.Submission{{Tenant: f.tenant, Jobs: f.jobs(1, limits)}}); err != nil {
+	if _, err := store.Submit(t.Context(), []queue.Submission{{Tenant: f.Tenant, Jobs: f.jobs(1, limits)}}); err != nil {
 		t.Fatal(err)
 	}
 	pages := func() int {
 		t.Helper()
 		for sql, args := range recorded.seen {
 			if strings.Contains(sql, "FROM usage_credits") {
-				plan, _ := explain(t, f.behind, sql, args)
+				plan, _ := explain(t, f.Behind, sql, args)
 				return plan.Hit + plan.Read
 			}
 		}
@@ -64,12 +64,12 @@ func TestCountBesideAnOldWriter(t *testing.T) {
 		return 0
 	}
 	for _, setting := range []string{"plan_cache_mode = force_generic_plan", "enable_seqscan = off", "enable_bitmapscan = off"} {
-		f.exec("SET " + setting)
+		f.Exec("SET " + setting)
 	}
 	before := pages()
 	old := f.writes()
 	f.credits(10_000)
-	f.submit(f.job(limits))
+	f.Submit(f.Job(limits))
 	if now := pages(); now > before+50 {
 		t.Errorf("%d pages beside 20,000 credits, %d without", now, before)
 	}
@@ -80,25 +80,25 @@ func TestCountBesideAnOldWriter(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.credits(100)
-	f.submit(f.job(limits)) // its mark does not show the finish
+	f.Submit(f.Job(limits)) // its mark does not show the finish
 	if err := late.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	f.noDrift()
-	f.submit(f.job(limits))
+	f.Submit(f.Job(limits))
 	f.noDrift()
 	if err := old.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	// A transaction of another test may hold the rest for as long as it takes.
 	queuetest.EventuallyWithin(t, 5*time.Minute, "all is folded", func() bool {
-		f.submit(f.job(limits))
+		f.Submit(f.Job(limits))
 		f.noDrift()
-		if _, _, err := f.store.PruneUsage(t.Context(), queue.CountKey{}); err != nil {
+		if _, _, err := f.Store.PruneUsage(t.Context(), queue.CountKey{}); err != nil {
 			t.Fatal(err)
 		}
-		f.exec(finishSQL)
-		return f.count(`usage_log WHERE seen IS NOT NULL`) == 0 && f.count(`usage_credits`) < 100
+		f.Exec(finishSQL)
+		return f.Count(`usage_log WHERE seen IS NOT NULL`) == 0 && f.Count(`usage_credits`) < 100
 	})
 	f.noDrift()
 	if f.admitted(f.jobs(101, limits)...); f.live() != 100 {

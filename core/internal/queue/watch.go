@@ -24,7 +24,7 @@ func (s *Store) WhereNow(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]st
 		ID    uuid.UUID
 		State string
 	}
-	rows, err := query(ctx, s, pgx.RowToStructByName[standing], whereNowSQL, pgx.StrictNamedArgs{"ids": ids, "since": Since(ids...)})
+	rows, err := query(ctx, s.DB, pgx.RowToStructByName[standing], whereNowSQL, pgx.StrictNamedArgs{"ids": ids, "since": Since(ids...)})
 	if err != nil {
 		return nil, fmt.Errorf("queue: where now: %w", nothingChanged(err))
 	}

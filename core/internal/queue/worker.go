@@ -79,7 +79,7 @@ func (s *Store) Register(ctx context.Context, owner tenant.ID, w api.WorkerReque
 	if metadata == nil {
 		metadata = map[string]string{}
 	}
-	workers, err := query(ctx, s, pgx.RowToStructByName[registered], registerSQL, pgx.StrictNamedArgs{
+	workers, err := query(ctx, s.DB, pgx.RowToStructByName[registered], registerSQL, pgx.StrictNamedArgs{
 		"owner": owner, "worker_id": w.WorkerID, "queues": null.List(w.Queues), "tags": null.List(w.Tags),
 		"concurrency": concurrency, "metadata": string(encode(metadata)), "most": MaxWorkers,
 	})
@@ -108,7 +108,7 @@ RETURNING ` + workerColumns + `, ` + joinedSQL
 // SeenClaiming notes that a worker claims; an unknown or dead one is registered by it:
 // joined is then true.
 func (s *Store) SeenClaiming(ctx context.Context, owner tenant.ID, workerID string, queues, tags []string) (worker Worker, joined bool, err error) {
-	workers, err := query(ctx, s, pgx.RowToStructByName[registered], seenClaimingSQL, pgx.StrictNamedArgs{
+	workers, err := query(ctx, s.DB, pgx.RowToStructByName[registered], seenClaimingSQL, pgx.StrictNamedArgs{
 		"owner": owner, "worker_id": workerID, "queues": null.List(queues), "tags": null.List(tags), "most": MaxWorkers,
 	})
 	if err != nil {
@@ -130,7 +130,7 @@ RETURNING ` + workerColumns
 // or is dead, and must register again.
 func (s *Store) BeatWorker(ctx context.Context, owner tenant.ID, workerID string) (Worker, error) {
 	ctx = withClass(ctx, classOutcomes)
-	workers, err := query(ctx, s, pgx.RowToStructByName[Worker], beatWorkerSQL, pgx.StrictNamedArgs{
+	workers, err := query(ctx, s.DB, pgx.RowToStructByName[Worker], beatWorkerSQL, pgx.StrictNamedArgs{
 		"owner": owner, "worker_id": workerID,
 	})
 	if err != nil {
@@ -156,7 +156,7 @@ type Held struct {
 
 // Leases counts the leases of all workers, of any tenants, that hold some.
 func (s *Store) Leases(ctx context.Context) ([]Held, error) {
-	held, err := query(withClass(ctx, classLists), s, pgx.RowToStructByName[Held], leasesSQL, pgx.StrictNamedArgs{})
+	held, err := query(withClass(ctx, classLists), s.DB, pgx.RowToStructByName[Held], leasesSQL, pgx.StrictNamedArgs{})
 	if err != nil {
 		return nil, fmt.Errorf("queue: leases: %w", nothingChanged(err))
 	}

@@ -31,7 +31,7 @@ type listedWorker struct {
 // ListWorkers lists the workers of owner, a tenant or tenant.Platform, by id.
 func (s *Store) ListWorkers(ctx context.Context, owner tenant.ID, after string, size int) ([]api.Worker, error) {
 	ctx = withClass(ctx, classLists)
-	rows, err := query(ctx, s, pgx.RowToStructByName[listedWorker], listWorkersSQL, pgx.StrictNamedArgs{
+	rows, err := query(ctx, s.DB, pgx.RowToStructByName[listedWorker], listWorkersSQL, pgx.StrictNamedArgs{
 		"owner": owner, "after": after, "size": size,
 	})
 	if err != nil {
@@ -84,7 +84,7 @@ func (s *Store) AgeWorkers(ctx context.Context, heard time.Time) (Aged, error) {
 	if !heard.IsZero() {
 		args["heard"] = heard
 	}
-	rows, err := query(ctx, s, pgx.RowToStructByName[Aged], ageWorkersSQL, args)
+	rows, err := query(ctx, s.DB, pgx.RowToStructByName[Aged], ageWorkersSQL, args)
 	if err != nil {
 		return Aged{}, fmt.Errorf("queue: age workers: %w", err)
 	}
@@ -103,7 +103,7 @@ func (s *Store) Served(ctx context.Context) (map[QueueKey]bool, error) {
 		err := row.Scan(&key.Tenant, &key.Name)
 		return key, err
 	}
-	keys, err := query(ctx, s, scan, servedSQL, pgx.StrictNamedArgs{})
+	keys, err := query(ctx, s.DB, scan, servedSQL, pgx.StrictNamedArgs{})
 	if err != nil {
 		return nil, fmt.Errorf("queue: served: %w", nothingChanged(err))
 	}
@@ -130,7 +130,7 @@ type ActiveWorker struct {
 // said they serve the queue; at most a thousand.
 func (s *Store) ActiveWorkers(ctx context.Context, owner tenant.ID, name string) ([]ActiveWorker, error) {
 	ctx = withClass(ctx, classLists)
-	workers, err := query(ctx, s, pgx.RowToStructByName[ActiveWorker], activeWorkersSQL, pgx.StrictNamedArgs{
+	workers, err := query(ctx, s.DB, pgx.RowToStructByName[ActiveWorker], activeWorkersSQL, pgx.StrictNamedArgs{
 		"owner": owner, "platform": tenant.Platform, "queue": name,
 	})
 	if err != nil {

@@ -132,7 +132,7 @@ func TestWorkersAreCounted(t *testing.T) {
 func TestWhatIsForgottenIsCounted(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	store, err := queue.Open(t.Context(), queue.Options{URL: f.url, MaxConns: 4, PoolWait: 5 * time.Second, Retention: queue.Retention{
+	store, err := queue.Open(t.Context(), queue.Options{Connection: queue.Connection{URL: f.url, MaxConns: 4, PoolWait: 5 * time.Second}, Retention: queue.Retention{
 		Finished: 24 * time.Hour, DeadLetters: 24 * time.Hour, Audit: 24 * time.Hour,
 	}})
 	if err != nil {

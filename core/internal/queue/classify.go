@@ -1,0 +1,115 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// deadlockTries is how often a statement is run that PostgreSQL took back to end a
+// deadlock. All of ours lock in one order, but a flush that takes two rounds, and
+// whoever locks rows behind our back.
+const deadlockTries = 3
+
+// deadlocked says that PostgreSQL took a transaction back for another's sake:
+// nothing of it took effect, and it may simply be run again.
+func deadlocked(err error) bool {
+	refused, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && !errors.Is(err, ErrOutcomeUnknown) && (refused.Code == "40P01" || refused.Code == "40001")
+}
+
+// definite wraps an error of a statement inside a transaction that was then
+// rolled back: whatever it was, nothing took effect.
+func definite(err error) error {
+	if err := classify(err); !errors.Is(err, ErrOutcomeUnknown) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrUnavailable, err)
+}
+
+// classify tells what is known after an error of PostgreSQL: it refused
+// (nothing took effect), it was never asked (nothing took effect), or the answer
+// was lost, and whether it took effect cannot be known.
+func classify(err error) error {
+	if err == nil || errors.Is(err, ErrUnavailable) || errors.Is(err, ErrOutcomeUnknown) || errors.Is(err, ErrOverloaded) {
+		return err
+	}
+	// Before PgError, which a refused connection has inside: no such database, a
+	// wrong password.
+	var connecting *pgconn.ConnectError
+	if pgconn.SafeToRetry(err) || errors.As(err, &connecting) {
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	if refused, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return classifyRefusal(refused, err)
+	}
+	if pgconn.Timeout(err) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || isConnectionLost(err) {
+		return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
+	}
+	return err
+}
+
+// classifyCommit is classify for COMMIT, of which only PostgreSQL's own refusal
+// leaves no doubt. pgconn cannot be asked: where the answer to a simple query is
+// lost it says "conn closed", safe to retry (pgx 5.12, MultiResultReader.NextResult
+// drops the error of the read and then finds the connection closed).
+func classifyCommit(err error) error {
+	if errors.Is(err, pgx.ErrTxCommitRollback) {
+		return err // refused: a statement before it had failed
+	}
+	refused, ok := errors.AsType[*pgconn.PgError](err)
+	if !ok || strings.HasPrefix(refused.Code, "57P") { // a session that is ended may have committed first
+		return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
+	}
+	return classifyRefusal(refused, err)
+}
+
+// classifyRefusal sorts out the refusals that are nobody's fault here. PostgreSQL
+// rolled back in each case.
+func classifyRefusal(refused *pgconn.PgError, err error) error {
+	switch refused.Code {
+	case "57P01", "57P02":
+		// Shutting down, or crashed: these end a session at any point, also between
+		// the commit and its answer.
+		return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
+	case "57P03", "57P05", // starting up, idle session ended
+		"53300", "25P03", "25006": // too many connections, idle transaction ended, a standby after a failover
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	case "40001", "40P01", "55P03", "57014", // serialization, deadlock, lock_timeout, statement_timeout
+		"53000", "53100", "53200", "53400": // out of disk, memory, or a configured limit
+		return fmt.Errorf("%w: %w", ErrOverloaded, err)
+	}
+	return err
+}
+
+// nothingChanged: a read that fails leaves no doubt about writes.
+func nothingChanged(err error) error {
+	if errors.Is(err, ErrOutcomeUnknown) {
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return err
+}
+
+// LockTimedOut says of an error, a submit's say, that a lock was not free in time.
+func LockTimedOut(err error) bool {
+	refused, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && refused.Code == "55P03"
+}
+
+func isConnectionLost(err error) bool {
+	var network *net.OpError
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
+		errors.As(err, &network) || strings.Contains(err.Error(), "conn closed")
+}
+
+// isUnique says whether PostgreSQL refused a second row with one key.
+func isUnique(err error) bool {
+	var refused *pgconn.PgError
+	return errors.As(err, &refused) && refused.Code == "23505"
+}

@@ -1,0 +1,195 @@
+package queuetest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/core/internal/job"
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// Fixture is a database with one tenant and one lane.
+type Fixture struct {
+	*testing.T
+	URL    string
+	Store  *queue.Store
+	Tenant tenant.ID
+	Lane   queue.Lane
+	// Behind is a connection that sees and changes rows behind the store's back.
+	Behind *pgx.Conn
+}
+
+// NewFixture makes one, for as long as the test runs.
+func NewFixture(t *testing.T) *Fixture {
+	t.Helper()
+	f := &Fixture{T: t, URL: URL(t)}
+	f.Store = OpenURL(t, f.URL)
+	f.Behind = Connect(t, f.URL)
+	f.Tenant = f.NewTenant()
+	f.Lane = f.NewLane(f.Tenant, "default")
+	return f
+}
+
+// NewTenant makes one more tenant.
+func (f *Fixture) NewTenant() tenant.ID {
+	f.Helper()
+	id := uuid.Must(uuid.NewV7())
+	if _, err := f.Store.CreateTenant(f.Context(), id, api.TenantRequest{Name: "test"}); err != nil {
+		f.Fatal(err)
+	}
+	return id
+}
+
+// NewLane makes a lane of a tenant.
+func (f *Fixture) NewLane(id tenant.ID, name string, tags ...string) queue.Lane {
+	f.Helper()
+	made, err := f.Store.MakeLanes(f.Context(), id, []queue.LaneAsk{{LaneKey: queue.NewLaneKey(id, name, tags)}})
+	if err != nil || made[0].Full != 0 {
+		f.Fatal(made, err)
+	}
+	return made[0].Lane
+}
+
+// Job is a plain job for the fixture's lane.
+func (f *Fixture) Job(change ...func(*queue.NewJob)) queue.NewJob {
+	made := queue.NewJob{
+		ID: uuid.Must(uuid.NewV7()), Lane: f.Lane.ID, Queue: f.Lane.Queue, Type: "test", Priority: 5,
+		Payload: []byte(`{"n": 1.50, "s":"\u00e9"}`), Metadata: []byte(`{"k":"v"}`), MaxAttempts: 3, Retry: job.DefaultRetry(),
+	}
+	for _, c := range change {
+		c(&made)
+	}
+	return made
+}
+
+// Submit stores jobs and fails the test on any refusal.
+func (f *Fixture) Submit(jobs ...queue.NewJob) []uuid.UUID {
+	f.Helper()
+	submissions := make([]queue.Submission, len(jobs))
+	ids := make([]uuid.UUID, len(jobs))
+	for i := range jobs {
+		submissions[i] = queue.Submission{Tenant: f.Tenant, Jobs: jobs[i : i+1]}
+		ids[i] = jobs[i].ID
+	}
+	for _, answer := range f.TrySubmit(submissions...) {
+		if answer.Problem != nil {
+			f.Fatal(answer.Problem)
+		}
+	}
+	return ids
+}
+
+// TrySubmit stores submissions, and gives what became of each.
+func (f *Fixture) TrySubmit(submissions ...queue.Submission) []queue.SubmitAnswer {
+	f.Helper()
+	answers, err := f.Store.Submit(f.Context(), submissions)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return answers
+}
+
+// Claim leases up to most jobs of the lanes, of the fixture's own where none is named.
+func (f *Fixture) Claim(most int, visibility time.Duration, lanes ...queue.Lane) []queue.Claimed {
+	f.Helper()
+	if len(lanes) == 0 {
+		lanes = []queue.Lane{f.Lane}
+	}
+	claim := queue.Claim{Workers: []queue.ClaimWorker{{ID: "w1", Max: most}}, Owner: f.Tenant, LeaseID: uuid.New()}
+	for _, lane := range lanes {
+		claim.Lanes = append(claim.Lanes, queue.ClaimLane{ID: lane.ID, VisibilityTimeout: visibility})
+	}
+	taken, err := f.Store.Claim(f.Context(), claim)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return taken.Jobs
+}
+
+// ClaimOne claims exactly one job with a lease of 30 s.
+func (f *Fixture) ClaimOne() queue.Claimed {
+	f.Helper()
+	jobs := f.Claim(1, 30*time.Second)
+	if len(jobs) != 1 {
+		f.Fatalf("claimed %d jobs, want 1", len(jobs))
+	}
+	return jobs[0]
+}
+
+// End ends an attempt.
+func (f *Fixture) End(ending queue.Ending) queue.Ended {
+	f.Helper()
+	return f.Store.End(f.Context(), []queue.Ending{ending})[0]
+}
+
+// MustEnd ends an attempt, and fails the test where that is refused.
+func (f *Fixture) MustEnd(ending queue.Ending) *api.Outcome {
+	f.Helper()
+	ended := f.End(ending)
+	if ended.Err != nil {
+		f.Fatal(ended.Err)
+	}
+	return ended.Outcome
+}
+
+// Get is the job as its tenant sees it.
+func (f *Fixture) Get(id uuid.UUID) api.Job {
+	f.Helper()
+	got, err := f.Store.Get(f.Context(), f.Tenant, "", id)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return got
+}
+
+// Exec changes rows behind the store's back.
+func (f *Fixture) Exec(sql string, args ...any) {
+	f.Helper()
+	if _, err := f.Behind.Exec(f.Context(), sql, args...); err != nil {
+		f.Fatal(err)
+	}
+}
+
+// Row is the whole live row as text: two equal ones are byte-identical.
+func (f *Fixture) Row(id uuid.UUID) string {
+	f.Helper()
+	var row string
+	if err := f.Behind.QueryRow(f.Context(), `SELECT COALESCE((SELECT j::text FROM jobs j WHERE id = $1), '')`, id).Scan(&row); err != nil {
+		f.Fatal(err)
+	}
+	return row
+}
+
+// Expire makes a job's lease end a moment ago.
+func (f *Fixture) Expire(id uuid.UUID) {
+	f.Helper()
+	f.Exec(`UPDATE jobs SET lease_expires_at = statement_timestamp() - interval '1 millisecond' WHERE id = $1 AND state = 'running'`, id)
+}
+
+// Reap takes back the leases that ran out.
+func (f *Fixture) Reap() []queue.Reaped {
+	f.Helper()
+	reaped, err := f.Store.Reap(f.Context(), time.Unix(0, 0), 1000, Half)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return reaped
+}
+
+// Half is the random number that makes no jitter.
+func Half() float64 { return 0.5 }
+
+// Count is how many rows a table has.
+func (f *Fixture) Count(table string) int {
+	f.Helper()
+	var n int
+	if err := f.Behind.QueryRow(f.Context(), `SELECT count(*) FROM `+table).Scan(&n); err != nil {
+		f.Fatal(err)
+	}
+	return n
+}
