@@ -11,10 +11,11 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/caarlos0/env/v11"
 
 	"github.com/forgequeue/forgequeue/core/internal/outbound"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/seal"
 	"github.com/forgequeue/forgequeue/shared/identity"
 	"github.com/forgequeue/forgequeue/shared/secret"
@@ -153,7 +154,7 @@ func (cfg Config) checkDatabase() error {
 	if cfg.DatabaseWait < 10*time.Millisecond || cfg.DatabaseWait > time.Minute {
 		problems = append(problems, fmt.Errorf("FORGEQUEUE_DATABASE_WAIT %v: must be between 10ms and 1m", cfg.DatabaseWait))
 	}
-	if !cfg.AllowPlaintext && len(queue.PlaintextHosts(cfg.DatabaseURL.Reveal())) > 0 {
+	if !cfg.AllowPlaintext && len(store.PlaintextHosts(cfg.DatabaseURL.Reveal())) > 0 {
 		problems = append(problems, errors.New("DATABASE_URL: the connection to a remote server would not be encrypted; add "+
 			"sslmode=require (or verify-full), or accept it with FORGEQUEUE_ALLOW_PLAINTEXT_DATABASE=true"))
 	}

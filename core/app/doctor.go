@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/caarlos0/env/v11"
 
 	"github.com/forgequeue/forgequeue/core/internal/queue"
@@ -38,7 +40,7 @@ func Diagnose(ctx context.Context, settings map[string]string) diagnosis.Diagnos
 	}
 	look, err := queue.LookAt(ctx, cfg.DatabaseURL.Reveal())
 	switch {
-	case errors.Is(err, queue.ErrUnavailable):
+	case errors.Is(err, store.ErrUnavailable):
 		d.Add(diagnosis.LevelFail, "PostgreSQL", err.Error(), "start the server, or correct DATABASE_URL")
 		return d.Diagnosis
 	case err != nil:

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
@@ -285,11 +287,11 @@ func TestAClaimWithTheDatabaseGone(t *testing.T) {
 	}
 	queuetest.Eventually(t, "the refusal to be the database's", func() bool {
 		_, err := f.d.Claim(t.Context(), f.claimCall())
-		return errors.Is(err, queue.ErrUnavailable)
+		return errors.Is(err, store.ErrUnavailable)
 	})
 	answers := f.d.Submit(t.Context(), []dispatch.SubmitCall{f.call(plain()), f.call(in("new"))})
 	for i, answer := range answers {
-		if !errors.Is(answer.Err, queue.ErrUnavailable) || errors.Is(answer.Err, queue.ErrOutcomeUnknown) {
+		if !errors.Is(answer.Err, store.ErrUnavailable) || errors.Is(answer.Err, store.ErrOutcomeUnknown) {
 			t.Errorf("submit %d: %v", i, answer.Err)
 		}
 	}

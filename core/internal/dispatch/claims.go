@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/forgequeue/forgequeue/core/internal/queue"
@@ -95,7 +97,7 @@ func (c *claims) take(ctx context.Context, filter *Filter, worker queue.ClaimWor
 		c.d.GiveBack(ctx, request.leave())
 		return nil, context.Cause(ctx)
 	case errors.Is(err, groupcommit.ErrFull):
-		return nil, fmt.Errorf("%w: too many claims wait", queue.ErrOverloaded)
+		return nil, fmt.Errorf("%w: too many claims wait", store.ErrOverloaded)
 	case err != nil:
 		return nil, err
 	case ctx.Err() != nil:

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/forgequeue/forgequeue/core/internal/job"
@@ -207,7 +209,7 @@ func (f *flushes) submitGuarded(ctx context.Context, submissions []*queue.Submis
 		f.storeAll(ctx, submissions, results)
 	case <-ctx.Done():
 		for i := range results {
-			results[i].Err = fmt.Errorf("%w: other tenants' submits take all connections that these may have", queue.ErrOverloaded)
+			results[i].Err = fmt.Errorf("%w: other tenants' submits take all connections that these may have", store.ErrOverloaded)
 		}
 	}
 	return results
@@ -228,7 +230,7 @@ func (f *flushes) storeAll(ctx context.Context, submissions []*queue.Submission,
 		for i := range answers {
 			results[i].Value = answers[i]
 		}
-	case len(submissions) == 1 || !queue.Definite(err) || errors.Is(err, queue.ErrUnavailable) || errors.Is(err, queue.ErrOverloaded) ||
+	case len(submissions) == 1 || !queue.Definite(err) || errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrOverloaded) ||
 		errors.Is(err, queue.ErrIdempotencyInFlight):
 		for i := range results {
 			results[i].Err = err
@@ -276,9 +278,9 @@ func (f *flushes) beat(ctx context.Context, leases []job.Lease) []beatResult {
 func left(err error) error {
 	switch {
 	case errors.Is(err, groupcommit.ErrFull), errors.Is(err, groupcommit.ErrLeft):
-		return fmt.Errorf("%w: %w", queue.ErrOverloaded, err)
+		return fmt.Errorf("%w: %w", store.ErrOverloaded, err)
 	case errors.Is(err, groupcommit.ErrUnknown):
-		return fmt.Errorf("%w: %w", queue.ErrOutcomeUnknown, err)
+		return fmt.Errorf("%w: %w", store.ErrOutcomeUnknown, err)
 	}
 	return err
 }
@@ -287,7 +289,7 @@ func left(err error) error {
 // time has met a request that is under way, its own first one or another of its
 // tenant's.
 func leftSubmit(err error, s *queue.Submission) error {
-	if s.Idempotency != nil && (errors.Is(err, groupcommit.ErrLeft) || errors.Is(err, groupcommit.ErrUnknown) || queue.LockTimedOut(err)) {
+	if s.Idempotency != nil && (errors.Is(err, groupcommit.ErrLeft) || errors.Is(err, groupcommit.ErrUnknown) || store.LockTimedOut(err)) {
 		return fmt.Errorf("%w: %w", queue.ErrIdempotencyInFlight, err)
 	}
 	return left(err)

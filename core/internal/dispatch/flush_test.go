@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
@@ -166,7 +168,7 @@ func TestACallerLeavesDuringAFlush(t *testing.T) {
 	go func() { got <- f.d.Submit(ctx, []dispatch.SubmitCall{f.call(plain())})[0].Err }()
 	f.blocked(1)
 	leave()
-	if err := <-got; !errors.Is(err, queue.ErrOutcomeUnknown) {
+	if err := <-got; !errors.Is(err, store.ErrOutcomeUnknown) {
 		t.Errorf("left during a flush: %v", err)
 	}
 	unlock()

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
@@ -84,7 +86,7 @@ func (l *Lanes) trusted(id queue.LaneID) bool {
 func (l *Lanes) Make(ctx context.Context, owner tenant.ID, asks []queue.LaneAsk) ([]queue.MadeLane, error) {
 	leave, err := l.turn.enter(ctx, []tenant.ID{owner})
 	if err != nil {
-		return nil, fmt.Errorf("%w: other lanes of the tenant are made: %w", queue.ErrOverloaded, err)
+		return nil, fmt.Errorf("%w: other lanes of the tenant are made: %w", store.ErrOverloaded, err)
 	}
 	defer leave()
 	made := make([]queue.MadeLane, len(asks))
@@ -103,7 +105,7 @@ func (l *Lanes) Make(ctx context.Context, owner tenant.ID, asks []queue.LaneAsk)
 	case l.makers <- struct{}{}:
 		defer func() { <-l.makers }()
 	case <-ctx.Done():
-		return nil, fmt.Errorf("%w: lanes of other tenants are made: %w", queue.ErrOverloaded, context.Cause(ctx))
+		return nil, fmt.Errorf("%w: lanes of other tenants are made: %w", store.ErrOverloaded, context.Cause(ctx))
 	}
 	fresh, err := l.store.MakeLanes(ctx, owner, unknown)
 	if err != nil {

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
@@ -117,7 +119,7 @@ func TestLanesAreMadeTogether(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	counted := &inserts{}
-	store, err := queue.Open(t.Context(), queue.Options{Connection: queue.Connection{URL: f.url, MaxConns: 4, PoolWait: 5 * time.Second, Tracer: counted}})
+	store, err := queue.Open(t.Context(), queue.Options{Options: store.Options{URL: f.url, MaxConns: 4, PoolWait: 5 * time.Second, Tracer: counted}})
 	if err != nil {
 		t.Fatal(err)
 	}

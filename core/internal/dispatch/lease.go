@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/queue"
@@ -107,7 +109,7 @@ func (l *leasing) step(ctx context.Context, made *plan) (goOn bool, err error) {
 	}
 	leave, err := d.claimGate.enter(ctx, lockedTenants(made.claim.Lanes))
 	if err != nil {
-		return false, fmt.Errorf("%w: other claims of a tenant under a cap take all the time", queue.ErrOverloaded)
+		return false, fmt.Errorf("%w: other claims of a tenant under a cap take all the time", store.ErrOverloaded)
 	}
 	found, err := d.store.Claim(ctx, made.claim)
 	leave()

@@ -3,6 +3,8 @@ package dispatch
 import (
 	"context"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
@@ -21,7 +23,7 @@ func (d *Dispatcher) Queue(ctx context.Context, owner tenant.ID, name string) (a
 		return api.Queue{}, err
 	}
 	if len(found) == 0 {
-		return api.Queue{}, queue.ErrNotFound
+		return api.Queue{}, store.ErrNotFound
 	}
 	return found[0], nil
 }

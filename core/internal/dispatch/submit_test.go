@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
@@ -133,7 +135,7 @@ func TestABadSubmissionFailsAlone(t *testing.T) {
 	calls := []dispatch.SubmitCall{f.call(plain()), f.call(bad), f.call(plain(), plain())}
 	answers := f.d.Submit(t.Context(), calls)
 	f.accepted(answers[0], answers[2])
-	if answers[1].Err == nil || errors.Is(answers[1].Err, queue.ErrOutcomeUnknown) {
+	if answers[1].Err == nil || errors.Is(answers[1].Err, store.ErrOutcomeUnknown) {
 		t.Errorf("the bad one: %v", answers[1].Err)
 	}
 	if n := f.count(`SELECT count(*) FROM jobs`); n != 3 {

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/google/uuid"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
@@ -29,7 +31,7 @@ func tracedFixture(t *testing.T) (*fixture, *tracetest.SpanRecorder) {
 	f := newFixture(t)
 	recorder := tracetest.NewSpanRecorder()
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(recorder))
-	store, err := queue.Open(t.Context(), queue.Options{Connection: queue.Connection{URL: f.url, MaxConns: 4, PoolWait: 5 * time.Second, Tracing: provider}})
+	store, err := queue.Open(t.Context(), queue.Options{Options: store.Options{URL: f.url, MaxConns: 4, PoolWait: 5 * time.Second, Tracing: provider}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forgequeue/forgequeue/core/internal/queue"
@@ -31,7 +33,7 @@ func TestRegisteringWalksTheRunningJobsOnceForAll(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	seen := &scans{}
-	store, err := queue.Open(t.Context(), queue.Options{Connection: queue.Connection{URL: f.url, MaxConns: 4, PoolWait: time.Minute, Tracer: seen}})
+	store, err := queue.Open(t.Context(), queue.Options{Options: store.Options{URL: f.url, MaxConns: 4, PoolWait: time.Minute, Tracer: seen}})
 	if err != nil {
 		t.Fatal(err)
 	}

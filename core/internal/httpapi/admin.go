@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/queue"
@@ -58,7 +60,7 @@ func page[T any](found []T, size int, token func(T) string) api.Page[T] {
 func (s *Server) patchTenant(ctx context.Context, item api.Item[api.HopTenantPatchRequest]) (api.Tenant, error) {
 	id, err := uuid.Parse(item.Request.ID)
 	if err != nil {
-		return api.Tenant{}, queue.ErrNotFound
+		return api.Tenant{}, store.ErrNotFound
 	}
 	patched, err := s.Store.PatchTenant(ctx, id, item.Request.TenantPatch)
 	if err == nil {
@@ -95,7 +97,7 @@ func (s *Server) createKey(ctx context.Context, item api.Item[api.HopKeyCreateRe
 	request := item.Request
 	if request.Kind == api.PrincipalTenant {
 		if _, err := uuid.Parse(request.Tenant); err != nil {
-			return api.Key{}, queue.ErrNotFound
+			return api.Key{}, store.ErrNotFound
 		}
 	}
 	return s.Store.CreateKey(ctx, request)
@@ -104,7 +106,7 @@ func (s *Server) createKey(ctx context.Context, item api.Item[api.HopKeyCreateRe
 func (s *Server) listKeys(ctx context.Context, item api.Item[api.HopPageRequest]) (api.Page[api.Key], error) {
 	id, err := uuid.Parse(item.Request.Tenant)
 	if err != nil {
-		return api.Page[api.Key]{}, queue.ErrNotFound
+		return api.Page[api.Key]{}, store.ErrNotFound
 	}
 	return paged(s, listingOf(api.HopKeyList, item.Principal, id), item.Request.PageToken, func(place string) (api.Page[api.Key], error) {
 		keys, err := s.Store.ListKeys(ctx, id, place, item.Request.PageSize+1)

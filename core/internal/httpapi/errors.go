@@ -10,6 +10,8 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
@@ -27,7 +29,7 @@ type sentinel struct {
 // sentinels is the one table between the queue's errors and the wire's codes.
 func sentinels() []sentinel {
 	return []sentinel{
-		{queue.ErrNotFound, problem.NotFound, "There is no such resource.", 0},
+		{store.ErrNotFound, problem.NotFound, "There is no such resource.", 0},
 		{queue.ErrLeaseLost, problem.LeaseLost, "This lease does not hold the job any more: it ran out and was taken back, or the job has ended. Stop working on it.", 0},
 		{queue.ErrOutcomeConflict, problem.OutcomeConflict, "This lease has already ended with another outcome, which stands.", 0},
 		{queue.ErrWorkerUnknown, problem.WorkerUnknown, "This worker is not registered, or is dead. Register it again with POST /v1/workers.", 0},
@@ -45,9 +47,9 @@ func sentinels() []sentinel {
 		{queue.ErrPageToken, problem.InvalidRequest, "The page_token is not one of this list's.", 0},
 		{queue.ErrTooManyRedrives, problem.RateLimited, "The tenant has 16 redrives under way, as many as it may. Wait until one has ended, or cancel one.", 5 * time.Second},
 		{queue.ErrCheckTime, problem.Overloaded, "A count has more jobs than can be counted within seconds; core verify counts them.", time.Minute},
-		{queue.ErrOverloaded, problem.Overloaded, "The engine has as much work as it can take. Try again later.", time.Second},
-		{queue.ErrUnavailable, problem.CoreUnavailable, "The engine's database cannot be reached. Nothing was changed; try again later.", 2 * time.Second},
-		{queue.ErrOutcomeUnknown, problem.OutcomeUnknown, "The database's answer was lost: whether the request took effect is not known. Repeat a submit with its Idempotency-Key; outcomes and heartbeats can simply be repeated.", time.Second},
+		{store.ErrOverloaded, problem.Overloaded, "The engine has as much work as it can take. Try again later.", time.Second},
+		{store.ErrUnavailable, problem.CoreUnavailable, "The engine's database cannot be reached. Nothing was changed; try again later.", 2 * time.Second},
+		{store.ErrOutcomeUnknown, problem.OutcomeUnknown, "The database's answer was lost: whether the request took effect is not known. Repeat a submit with its Idempotency-Key; outcomes and heartbeats can simply be repeated.", time.Second},
 	}
 }
 

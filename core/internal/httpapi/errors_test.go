@@ -11,8 +11,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/forgequeue/forgequeue/core/internal/httpapi"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
@@ -82,7 +83,7 @@ func TestRetryAfterIsSpread(t *testing.T) {
 	t.Parallel()
 	waits := map[int64]bool{}
 	for range 50 {
-		waits[*httpapi.AsProblem(t.Context(), queue.ErrUnavailable).RetryAfterMS] = true
+		waits[*httpapi.AsProblem(t.Context(), store.ErrUnavailable).RetryAfterMS] = true
 	}
 	if len(waits) < 10 {
 		t.Errorf("only %d different waits of 50", len(waits))
@@ -94,8 +95,8 @@ func TestWrappedErrors(t *testing.T) {
 	for err, want := range map[error]problem.Code{
 		problem.New(problem.Forbidden, "no"):                                    problem.Forbidden,
 		fmt.Errorf("x: %w", problem.New(problem.QueueFull, "no")):               problem.QueueFull,
-		fmt.Errorf("%w: %w", queue.ErrUnavailable, queue.ErrOutcomeUnknown):     problem.CoreUnavailable,
-		fmt.Errorf("%w: %w", queue.ErrOutcomeUnknown, context.DeadlineExceeded): problem.OutcomeUnknown,
+		fmt.Errorf("%w: %w", store.ErrUnavailable, store.ErrOutcomeUnknown):     problem.CoreUnavailable,
+		fmt.Errorf("%w: %w", store.ErrOutcomeUnknown, context.DeadlineExceeded): problem.OutcomeUnknown,
 		fmt.Errorf("x: %w", context.DeadlineExceeded):                           problem.Overloaded,
 		context.Canceled:               problem.Overloaded,
 		errors.New("password=hunter2"): problem.Internal,

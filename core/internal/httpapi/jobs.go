@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
@@ -41,7 +43,7 @@ func ofWorker(p api.Principal) (tenant.ID, error) {
 func jobID(text string) (uuid.UUID, error) {
 	id, err := uuid.Parse(text)
 	if err != nil || len(text) != 36 {
-		return uuid.UUID{}, queue.ErrNotFound
+		return uuid.UUID{}, store.ErrNotFound
 	}
 	return id, nil
 }

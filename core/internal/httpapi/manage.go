@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
@@ -255,7 +257,7 @@ func (s *Server) putQueue(ctx context.Context, item api.Item[api.HopQueuePutRequ
 		return api.Queue{}, problem.Invalid(fields...)
 	}
 	if !api.ValidName(request.Name) {
-		return api.Queue{}, queue.ErrNotFound
+		return api.Queue{}, store.ErrNotFound
 	}
 	limit, err := s.Store.VisibilityLimit(ctx, owner)
 	if err != nil {
@@ -275,10 +277,10 @@ func (s *Server) pauseQueue(ctx context.Context, item api.Item[api.HopQueuePause
 		return api.Queue{}, err
 	}
 	if !api.ValidName(item.Request.Name) {
-		return api.Queue{}, queue.ErrNotFound
+		return api.Queue{}, store.ErrNotFound
 	}
 	// A queue springs into being by a job or by its settings, not by being paused.
-	if _, err := s.Dispatcher.Queue(ctx, owner, item.Request.Name); errors.Is(err, queue.ErrNotFound) {
+	if _, err := s.Dispatcher.Queue(ctx, owner, item.Request.Name); errors.Is(err, store.ErrNotFound) {
 		return api.Queue{}, err
 	}
 	return s.Dispatcher.PauseQueue(ctx, owner, item.Request.Name, item.Request.Paused)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/queue"
@@ -93,7 +95,7 @@ func (s *Server) audit(ctx context.Context, item api.Item[api.HopAuditRequest]) 
 	} else if filter.Tenant != "" {
 		id, err := uuid.Parse(filter.Tenant)
 		if err != nil {
-			return api.Page[api.AuditEntry]{}, queue.ErrNotFound
+			return api.Page[api.AuditEntry]{}, store.ErrNotFound
 		}
 		owner = &id
 	}

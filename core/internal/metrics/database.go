@@ -5,6 +5,8 @@ import "github.com/prometheus/client_golang/prometheus"
 // Connections is how a core's pool of database connections stands.
 type Connections struct {
 	Idle, Used, Max int32
+	// Waiting is how many calls wait for one, or for their turn to have one.
+	Waiting int32
 	// Refused counts the calls that found no free one in time.
 	Refused int64
 }
@@ -12,12 +14,13 @@ type Connections struct {
 // RegisterDatabase registers the metrics of a core's pool; now is asked at each scrape.
 func RegisterDatabase(registry prometheus.Registerer, now func() Connections) {
 	for state, value := range map[string]func(Connections) int32{
-		"idle": func(c Connections) int32 { return c.Idle },
-		"used": func(c Connections) int32 { return c.Used },
-		"max":  func(c Connections) int32 { return c.Max },
+		"idle":    func(c Connections) int32 { return c.Idle },
+		"used":    func(c Connections) int32 { return c.Used },
+		"max":     func(c Connections) int32 { return c.Max },
+		"waiting": func(c Connections) int32 { return c.Waiting },
 	} {
 		registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "forgequeue_database_connections", Help: "This core's connections to PostgreSQL, idle and used, and how many there may be at most.",
+			Name: "forgequeue_database_connections", Help: "This core's connections to PostgreSQL, idle and used, how many there may be at most, and how many calls wait for one.",
 			ConstLabels: prometheus.Labels{"state": state},
 		}, func() float64 { return float64(value(now())) }))
 	}

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/telemetry"
@@ -186,7 +188,7 @@ func (e *Executor) end(ctx context.Context, a *attempt, v *verdict) {
 		if ended.Err == nil {
 			return
 		}
-		if errors.Is(ended.Err, queue.ErrLeaseLost) || errors.Is(ended.Err, queue.ErrNotFound) || errors.Is(ended.Err, queue.ErrOutcomeConflict) {
+		if errors.Is(ended.Err, queue.ErrLeaseLost) || errors.Is(ended.Err, store.ErrNotFound) || errors.Is(ended.Err, queue.ErrOutcomeConflict) {
 			v.word = wordLost
 			return
 		}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
@@ -137,7 +139,7 @@ WHERE tenant_id = @tenant_id AND counter = @counter AND name = @name AND NOT set
 // jobs it adopted, and whether the walk goes on.
 func (s *Store) Adopt(ctx context.Context, key CountKey) (adopted int64, more bool, err error) {
 	place := pgx.StrictNamedArgs{"tenant_id": key.Tenant, "counter": int16(key.Counter), "name": key.Name}
-	found, err := query(ctx, s.DB, pgx.RowTo[uuid.UUID], beginWalkSQL, place)
+	found, err := store.Query(ctx, s.Store, pgx.RowTo[uuid.UUID], beginWalkSQL, place)
 	if err != nil || len(found) == 0 { // settled, or no cap any more
 		return 0, false, err
 	}
@@ -146,9 +148,9 @@ func (s *Store) Adopt(ctx context.Context, key CountKey) (adopted int64, more bo
 	if ordered {
 		args["after"] = found[0]
 	}
-	jobs, err := query(ctx, s.DB, pgx.RowToStructByName[walkedJob], sql, args)
+	jobs, err := store.Query(ctx, s.Store, pgx.RowToStructByName[walkedJob], sql, args)
 	if err != nil {
-		return 0, false, fmt.Errorf("queue: adopt: %w", nothingChanged(err))
+		return 0, false, fmt.Errorf("queue: adopt: %w", store.NothingChanged(err))
 	}
 	var missing []uuid.UUID
 	for _, one := range jobs {
@@ -161,7 +163,7 @@ func (s *Store) Adopt(ctx context.Context, key CountKey) (adopted int64, more bo
 	if more && ordered {
 		place["after"] = jobs[len(jobs)-1].ID
 	}
-	err = s.inTx(ctx, func(tx pgx.Tx) error {
+	err = s.InTx(ctx, func(tx pgx.Tx) error {
 		if adopted, err = s.adopt(ctx, tx, key, missing); err != nil {
 			return err
 		}
@@ -217,9 +219,9 @@ func scanKey(row pgx.CollectableRow) (CountKey, error) {
 // DueCounts gives counts, of any tenants, into which jobs may have to be adopted, and
 // keeps them for this caller for half a minute.
 func (s *Store) DueCounts(ctx context.Context, most int) ([]CountKey, error) {
-	keys, err := query(ctx, s.DB, scanKey, dueCountsSQL, pgx.StrictNamedArgs{"most": most})
+	keys, err := store.Query(ctx, s.Store, scanKey, dueCountsSQL, pgx.StrictNamedArgs{"most": most})
 	if err != nil {
-		return nil, fmt.Errorf("queue: due counts: %w", nothingChanged(err))
+		return nil, fmt.Errorf("queue: due counts: %w", store.NothingChanged(err))
 	}
 	return keys, nil
 }

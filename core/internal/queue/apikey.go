@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -27,7 +29,7 @@ RETURNING key_id`
 // CreateKey stores a key that the gateway drew. Only the HMAC of its secret comes
 // here. An unknown tenant is ErrNotFound, an expiry that has passed ErrExpiryPast.
 func (s *Store) CreateKey(ctx context.Context, key api.HopKeyCreateRequest) (api.Key, error) {
-	ctx = withClass(ctx, classSubmits)
+	ctx = store.WithClass(ctx, store.ClassSubmits)
 	args := pgx.StrictNamedArgs{
 		"key_id": key.KeyID, "kind": key.Kind, "tenant_id": nil, "user_id": key.User,
 		"scopes": key.Scopes, "secret_hmac": key.SecretHMAC, "expires_at": nil,
@@ -47,7 +49,7 @@ func (s *Store) CreateKey(ctx context.Context, key api.HopKeyCreateRequest) (api
 	if err != nil {
 		var refused *pgconn.PgError
 		if errors.As(err, &refused) && refused.Code == "23503" { // foreign_key_violation
-			return api.Key{}, ErrNotFound
+			return api.Key{}, store.ErrNotFound
 		}
 		return api.Key{}, fmt.Errorf("queue: create key: %w", err)
 	}
@@ -100,13 +102,13 @@ type keyRow struct {
 
 // LookupKey gives what the gateway needs to check a key of any tenant.
 func (s *Store) LookupKey(ctx context.Context, keyID string) (api.HopKey, error) {
-	ctx = withClass(ctx, classOutcomes)
-	rows, err := query(ctx, s.DB, pgx.RowToStructByName[keyRow], lookupKeySQL, pgx.StrictNamedArgs{"key_id": keyID})
+	ctx = store.WithClass(ctx, store.ClassOutcomes)
+	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[keyRow], lookupKeySQL, pgx.StrictNamedArgs{"key_id": keyID})
 	if err != nil {
-		return api.HopKey{}, fmt.Errorf("queue: key: %w", nothingChanged(err))
+		return api.HopKey{}, fmt.Errorf("queue: key: %w", store.NothingChanged(err))
 	}
 	if len(rows) == 0 {
-		return api.HopKey{}, ErrNotFound
+		return api.HopKey{}, store.ErrNotFound
 	}
 	row := rows[0]
 	key := api.HopKey{
@@ -135,7 +137,7 @@ LIMIT @size`
 // ListKeys lists a tenant's keys that are not revoked, by key id; after is the
 // last one of the page before.
 func (s *Store) ListKeys(ctx context.Context, owner tenant.ID, after string, size int) ([]api.Key, error) {
-	ctx = withClass(ctx, classLists)
+	ctx = store.WithClass(ctx, store.ClassLists)
 	scan := func(row pgx.CollectableRow) (api.Key, error) {
 		var key api.Key
 		var tenantID tenant.ID
@@ -144,9 +146,9 @@ func (s *Store) ListKeys(ctx context.Context, owner tenant.ID, after string, siz
 		key.Tenant, key.ExpiresAt = null.Text(tenantID.String()), api.AtOrNil(expires)
 		return key, err
 	}
-	keys, err := query(ctx, s.DB, scan, listKeysSQL, pgx.StrictNamedArgs{"tenant_id": owner, "after": after, "size": size})
+	keys, err := store.Query(ctx, s.Store, scan, listKeysSQL, pgx.StrictNamedArgs{"tenant_id": owner, "after": after, "size": size})
 	if err != nil {
-		return nil, fmt.Errorf("queue: list keys: %w", nothingChanged(err))
+		return nil, fmt.Errorf("queue: list keys: %w", store.NothingChanged(err))
 	}
 	return keys, nil
 }
@@ -156,7 +158,7 @@ UPDATE api_keys SET revoked_at = COALESCE(revoked_at, statement_timestamp()) WHE
 
 // RevokeKey ends a key, of any tenant, for good. A repeat changes nothing.
 func (s *Store) RevokeKey(ctx context.Context, keyID string) error {
-	ctx = withClass(ctx, classSubmits)
+	ctx = store.WithClass(ctx, store.ClassSubmits)
 	rows, err := noted(ctx, s, pgx.RowTo[*tenant.ID], revokeKeySQL, pgx.StrictNamedArgs{"key_id": keyID}, func(owners []*tenant.ID) *deed {
 		if len(owners) == 0 {
 			return nil
@@ -167,7 +169,7 @@ func (s *Store) RevokeKey(ctx context.Context, keyID string) error {
 		return fmt.Errorf("queue: revoke key: %w", err)
 	}
 	if len(rows) == 0 {
-		return ErrNotFound
+		return store.ErrNotFound
 	}
 	return nil
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
@@ -46,17 +48,17 @@ func (r *attemptRow) wire() api.Attempt {
 // above after. The one under way, and the one that completed the job, are told
 // by the job itself.
 func (s *Store) Attempts(ctx context.Context, owner tenant.ID, user string, id uuid.UUID, after int64, size int) ([]api.Attempt, error) {
-	ctx = withClass(ctx, classLists)
+	ctx = store.WithClass(ctx, store.ClassLists)
 	// The job first: what ends between the two reads is then in the second.
 	found, err := s.Get(ctx, owner, user, id)
 	if err != nil {
 		return nil, err
 	}
-	rows, err := query(ctx, s.DB, pgx.RowToStructByName[attemptRow], attemptsSQL, pgx.StrictNamedArgs{
+	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[attemptRow], attemptsSQL, pgx.StrictNamedArgs{
 		"id": id, "since": Since(id), "tenant_id": owner, "after": after, "size": size,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("queue: attempts: %w", nothingChanged(err))
+		return nil, fmt.Errorf("queue: attempts: %w", store.NothingChanged(err))
 	}
 	attempts := make([]api.Attempt, 0, len(rows)+1)
 	for i := range rows {

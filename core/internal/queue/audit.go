@@ -3,6 +3,8 @@ package queue
 import (
 	"context"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -61,7 +63,7 @@ func note(ctx context.Context, tx execer, done deed) error {
 	}
 	_, err = tx.Exec(ctx, noteSQL, pgx.StrictNamedArgs{
 		"id": id, "tenant_id": done.tenant, "kind": actor.Kind, "key_id": null.Text(actor.KeyID), "user_id": null.Text(actor.User),
-		"action": done.action, "object": null.Text(done.object), "detail": string(encode(done.detail)),
+		"action": done.action, "object": null.Text(done.object), "detail": string(store.JSON(done.detail)),
 	})
 	return err
 }
@@ -69,7 +71,7 @@ func note(ctx context.Context, tx execer, done deed) error {
 // noted runs one statement, and notes in the same commit what its rows say was
 // done: a nil deed is nothing.
 func noted[T any](ctx context.Context, s *Store, row pgx.RowToFunc[T], sql string, args pgx.StrictNamedArgs, tell func([]T) *deed) (made []T, err error) {
-	err = s.inTx(ctx, func(tx pgx.Tx) error {
+	err = s.InTx(ctx, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, sql, args)
 		if err != nil {
 			return err

@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
@@ -67,14 +69,14 @@ func (r *auditRow) wire() api.AuditEntry {
 // is for the operator, who sees those of all. Like every list it reads at most
 // api.MaxPageRows rows.
 func (s *Store) Audit(ctx context.Context, owner *tenant.ID, filter api.AuditFilter, size int, token string) (api.Page[api.AuditEntry], error) {
-	ctx = withClass(ctx, classLists)
+	ctx = store.WithClass(ctx, store.ClassLists)
 	sql := auditOfAllSQL
 	if owner != nil {
 		sql = auditOfTenantSQL
 	}
 	args := pgx.StrictNamedArgs{
 		"tenant_id": owner, "action": null.Text(filter.Action), "object": null.Text(filter.Object), "key_id": null.Text(filter.KeyID),
-		"after": timeOrNil(filter.After), "until": timeOrNil(filter.Before),
+		"after": store.TimeOrNil(filter.After), "until": store.TimeOrNil(filter.Before),
 	}
 	return pageOf(ctx, s, "audit", sql, args, size, token, (*auditRow).wire)
 }

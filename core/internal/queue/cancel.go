@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
@@ -53,7 +55,7 @@ const (
 // that is cancelled already is given as it is; one that ended otherwise is
 // ErrTerminal. A repeat changes nothing.
 func (s *Store) Cancel(ctx context.Context, owner tenant.ID, user string, id uuid.UUID) (api.JobSummary, Cancelling, error) {
-	ctx = withClass(ctx, classSubmits)
+	ctx = store.WithClass(ctx, store.ClassSubmits)
 	args := pgx.StrictNamedArgs{"id": id, "tenant_id": owner, "user": user}
 	// The job may start, or go back in line, between the two statements. That it
 	// does so each time is a matter of chance that gets small fast.
@@ -63,7 +65,7 @@ func (s *Store) Cancel(ctx context.Context, owner tenant.ID, user string, id uui
 			sql string
 			did Cancelling
 		}{{cancelWaitingSQL, CancelEnded}, {requestCancelSQL, CancelAsked}} {
-			rows, err := query(ctx, s.DB, pgx.RowToAddrOfStructByName[jobRow], step.sql, args)
+			rows, err := store.Query(ctx, s.Store, pgx.RowToAddrOfStructByName[jobRow], step.sql, args)
 			if err != nil {
 				return api.JobSummary{}, "", fmt.Errorf("queue: cancel: %w", err)
 			}
@@ -83,5 +85,5 @@ func (s *Store) Cancel(ctx context.Context, owner tenant.ID, user string, id uui
 		default: // it has moved on; once more
 		}
 	}
-	return api.JobSummary{}, "", fmt.Errorf("queue: cancel: %w: the job changed hands %d times", ErrOverloaded, rounds)
+	return api.JobSummary{}, "", fmt.Errorf("queue: cancel: %w: the job changed hands %d times", store.ErrOverloaded, rounds)
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
@@ -54,11 +56,11 @@ func (k CountKey) compare(other CountKey) int {
 }
 
 // lock is the class of the lock under which a count grows.
-func (k CountKey) lock() lockClass {
+func (k CountKey) lock() store.LockClass {
 	if k.Counter&runningCounters != 0 {
-		return lockClaim
+		return store.LockClaim
 	}
-	return lockSubmit
+	return store.LockSubmit
 }
 
 // Cap is the most that a count may reach.

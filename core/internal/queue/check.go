@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -60,10 +62,10 @@ func checkArgs(key CountKey) pgx.StrictNamedArgs {
 // how many of the keys were looked at, none where another caller is at it. The error is
 // ErrCheckTime where the key after those takes too long.
 func (s *Store) CheckCounts(ctx context.Context, keys []CountKey, within time.Duration) (drifts []Drift, checked int, err error) {
-	err = s.inTx(ctx, func(tx pgx.Tx) error {
+	err = s.InTx(ctx, func(tx pgx.Tx) error {
 		var free bool
-		lock := pgx.StrictNamedArgs{"lock": lockKey(lockCheck, tenant.Platform)}
-		if err := tx.QueryRow(ctx, tryHoldSQL, lock).Scan(&free); err != nil || !free {
+		lock := pgx.StrictNamedArgs{"lock": store.LockKey(store.LockCheck, tenant.Platform)}
+		if err := tx.QueryRow(ctx, store.TryHoldSQL, lock).Scan(&free); err != nil || !free {
 			return err
 		}
 		limit := pgx.StrictNamedArgs{"timeout": strconv.FormatInt(s.checkTime.Milliseconds(), 10)}
@@ -87,7 +89,7 @@ func (s *Store) CheckCounts(ctx context.Context, keys []CountKey, within time.Du
 		return drifts, checked, ErrCheckTime
 	}
 	if err != nil {
-		return drifts, checked, fmt.Errorf("queue: check counts: %w", nothingChanged(err))
+		return drifts, checked, fmt.Errorf("queue: check counts: %w", store.NothingChanged(err))
 	}
 	return drifts, checked, nil
 }

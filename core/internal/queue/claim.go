@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
@@ -234,7 +236,7 @@ func (c Claimed) Wire() api.ClaimedJob {
 		Epoch: c.Epoch, LeaseToken: c.Lease().Token(), LeaseExpiresAt: api.At(c.LeaseExpiresAt),
 		// both are of the statement that leased it
 		LeaseMS:  c.LeaseExpiresAt.Sub(c.StartedAt).Milliseconds(),
-		Deadline: api.AtOrNil(c.Deadline), TimeoutMS: c.TimeoutMs, Tags: c.Tags, Metadata: decodeMetadata(c.Metadata),
+		Deadline: api.AtOrNil(c.Deadline), TimeoutMS: c.TimeoutMs, Tags: c.Tags, Metadata: store.Metadata(c.Metadata),
 		CorrelationID: c.CorrelationID, Traceparent: c.Traceparent, CreatedAt: api.At(c.CreatedAt),
 	}
 }
@@ -276,7 +278,7 @@ func (s *Store) claim(ctx context.Context, claim *Claim) (taken Taken, err error
 		if !claim.Lanes[i].guarded() {
 			continue
 		}
-		err = s.inTx(ctx, func(tx pgx.Tx) error {
+		err = s.InTx(ctx, func(tx pgx.Tx) error {
 			taken, err = s.claimGuarded(ctx, tx, claim)
 			return err
 		})
@@ -286,7 +288,7 @@ func (s *Store) claim(ctx context.Context, claim *Claim) (taken Taken, err error
 	shares := claim.shares()
 	maps.Copy(args, pickArgs(shares, claim.max(), nil))
 	args["bytes"], args["size_else"] = claim.bytes(), sizeElse
-	if taken.Jobs, err = query(ctx, s.DB, pgx.RowToStructByName[Claimed], claimSQL, args); err != nil {
+	if taken.Jobs, err = store.Query(ctx, s.Store, pgx.RowToStructByName[Claimed], claimSQL, args); err != nil {
 		return taken, err
 	}
 	byPlace(taken.Jobs)
@@ -356,9 +358,9 @@ func (s *Store) ReadyLanes(ctx context.Context, lanes []LaneID) ([]LaneID, error
 	if len(lanes) == 0 {
 		return nil, nil
 	}
-	ready, err := query(ctx, s.DB, pgx.RowTo[LaneID], readyLanesSQL, pgx.StrictNamedArgs{"lanes": lanes})
+	ready, err := store.Query(ctx, s.Store, pgx.RowTo[LaneID], readyLanesSQL, pgx.StrictNamedArgs{"lanes": lanes})
 	if err != nil {
-		return nil, fmt.Errorf("queue: ready lanes: %w", nothingChanged(err))
+		return nil, fmt.Errorf("queue: ready lanes: %w", store.NothingChanged(err))
 	}
 	return ready, nil
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
@@ -125,7 +127,7 @@ func tryAndRead(ctx context.Context, tx pgx.Tx, lanes []ClaimLane, keys []CountK
 	}
 	locks := make([]int64, len(tenants))
 	for i, id := range tenants {
-		locks[i] = lockKey(lockClaim, id)
+		locks[i] = store.LockKey(store.LockClaim, id)
 	}
 	batch := &pgx.Batch{}
 	busy := map[tenant.ID]bool{}
@@ -314,8 +316,8 @@ func (s *Store) Move(ctx context.Context, strays []Stray, to []LaneID) error {
 		ids[i], from[i], lanes[i] = strays[index].ID, strays[index].Lane, to[index]
 	}
 	noRow := func(pgx.CollectableRow) (struct{}, error) { return struct{}{}, nil }
-	if _, err := query(ctx, s.DB, noRow, moveSQL, pgx.StrictNamedArgs{"ids": ids, "from": from, "to": lanes}); err != nil {
-		return fmt.Errorf("queue: move: %w", nothingChanged(err)) // a move that is not known is made again
+	if _, err := store.Query(ctx, s.Store, noRow, moveSQL, pgx.StrictNamedArgs{"ids": ids, "from": from, "to": lanes}); err != nil {
+		return fmt.Errorf("queue: move: %w", store.NothingChanged(err)) // a move that is not known is made again
 	}
 	return nil
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forgequeue/forgequeue/core/internal/job"
@@ -40,7 +42,7 @@ func TestListsLeaveConnectionsToOthers(t *testing.T) {
 			f := newFixture(t)
 			f.Submit(f.jobs(2)...)
 			lease, other := f.ClaimOne().Lease(), f.ClaimOne().Lease()
-			store, err := queue.Open(t.Context(), queue.Options{Connection: queue.Connection{URL: f.URL, MaxConns: int32(conns), PoolWait: 5 * time.Minute}})
+			store, err := queue.Open(t.Context(), queue.Options{Options: store.Options{URL: f.URL, MaxConns: int32(conns), PoolWait: 5 * time.Minute}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -55,7 +57,7 @@ func TestListsLeaveConnectionsToOthers(t *testing.T) {
 				})
 			}
 			queuetest.Eventually(t, "the lists hold all that they may", func() bool {
-				return f.waitsForLocks() == conns/2 && store.WaitingForPlaces() == 256-conns/2
+				return f.waitsForLocks() == conns/2 && store.Connections().Waiting == int32(256-conns/2)
 			})
 			ctx := f.within(time.Minute)
 			if beats, err := store.Heartbeat(ctx, []job.Lease{lease}); err != nil || len(beats) != 1 {
@@ -103,7 +105,7 @@ func TestTheMostUrgentGoesFirst(t *testing.T) {
 	f.Submit(f.Job())
 	lease := f.ClaimOne().Lease()
 	began := &order{}
-	store, err := queue.Open(t.Context(), queue.Options{Connection: queue.Connection{URL: f.URL, MaxConns: 1, PoolWait: 5 * time.Minute, Tracer: began}})
+	store, err := queue.Open(t.Context(), queue.Options{Options: store.Options{URL: f.URL, MaxConns: 1, PoolWait: 5 * time.Minute, Tracer: began}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +131,7 @@ func TestTheMostUrgentGoesFirst(t *testing.T) {
 				t.Errorf("%s: %v", one.mark, err)
 			}
 		})
-		queuetest.Eventually(t, one.mark+" to wait", func() bool { return f.waitsForLocks() == 1 && store.WaitingForPlaces() == i })
+		queuetest.Eventually(t, one.mark+" to wait", func() bool { return f.waitsForLocks() == 1 && store.Connections().Waiting == int32(i) })
 	}
 	release()
 	group.Wait()

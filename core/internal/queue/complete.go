@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
@@ -73,7 +75,7 @@ func (s *Store) complete(ctx context.Context, endings []*Ending) (map[job.Lease]
 	if s.attempts {
 		statement = completeToldSQL
 	}
-	rows, err := query(ctx, s.DB, pgx.RowToStructByNameLax[completed], statement, args)
+	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByNameLax[completed], statement, args)
 	if err != nil {
 		return nil, fmt.Errorf("queue: complete: %w", err)
 	}

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
@@ -44,11 +46,11 @@ type listedDead struct {
 // DeadLetters gives a page of a tenant's dead letters that match, newest id
 // first. user, where not empty, is the only user whose jobs the caller may see.
 func (s *Store) DeadLetters(ctx context.Context, owner tenant.ID, user string, filter api.DeadLetterFilter, size int, token string) (api.Page[api.DeadLetter], error) {
-	ctx = withClass(ctx, classLists)
+	ctx = store.WithClass(ctx, store.ClassLists)
 	args := pgx.StrictNamedArgs{
 		"tenant_id": owner, "queue": null.Text(filter.Queue), "type": null.Text(filter.Type), "user": null.Text(user),
 		"reason": null.Text(filter.Reason), "fingerprint": null.Text(filter.Fingerprint),
-		"after": timeOrNil(filter.After), "until": timeOrNil(filter.Before),
+		"after": store.TimeOrNil(filter.After), "until": store.TimeOrNil(filter.Before),
 	}
 	return pageOf(ctx, s, "dead letters", deadLettersSQL, args, size, token, s.deadLetter)
 }
@@ -111,12 +113,12 @@ type CapsOf func(queue string, user *string) []Cap
 // its slots again, and may find them taken; capsOf is nil for a tenant without
 // caps on active jobs.
 func (s *Store) Redrive(ctx context.Context, owner tenant.ID, user string, ids []uuid.UUID, capsOf CapsOf) []Redriven {
-	ctx = withClass(ctx, classSubmits)
+	ctx = store.WithClass(ctx, store.ClassSubmits)
 	risen, full, err := s.redriveAll(ctx, owner, user, once(ids), capsOf)
-	for try := 1; deadlocked(err) && try < deadlockTries; try++ {
+	for try := 1; store.Deadlocked(err) && try < store.DeadlockTries; try++ {
 		risen, full, err = s.redriveAll(ctx, owner, user, once(ids), capsOf)
 	}
-	if isUnique(err) && len(ids) > 1 { // one of them; each is then tried alone
+	if store.IsUnique(err) && len(ids) > 1 { // one of them; each is then tried alone
 		var all []Redriven
 		for i := range ids {
 			all = append(all, s.Redrive(ctx, owner, user, ids[i:i+1], capsOf)...)
@@ -126,7 +128,7 @@ func (s *Store) Redrive(ctx context.Context, owner tenant.ID, user string, ids [
 	all := make([]Redriven, len(ids))
 	for i, id := range ids {
 		switch row := risen[id]; {
-		case isUnique(err):
+		case store.IsUnique(err):
 			all[i].Err = ErrDedupeConflict
 		case err != nil:
 			all[i].Err = fmt.Errorf("queue: redrive: %w", err)
@@ -160,7 +162,7 @@ func once(ids []uuid.UUID) []uuid.UUID {
 }
 
 func (s *Store) redriveAll(ctx context.Context, owner tenant.ID, user string, ids []uuid.UUID, capsOf CapsOf) (risen map[uuid.UUID]*jobRow, full map[uuid.UUID][]FullCap, err error) {
-	err = s.inTx(ctx, func(tx pgx.Tx) error {
+	err = s.InTx(ctx, func(tx pgx.Tx) error {
 		if capsOf == nil {
 			risen, err = redriveFree(ctx, tx, owner, user, ids)
 		} else {
@@ -211,7 +213,7 @@ type deadKey struct {
 // redriveGuarded admits dead letters under the lock of their tenant, in the order
 // in which they are named.
 func (s *Store) redriveGuarded(ctx context.Context, tx pgx.Tx, owner tenant.ID, user string, ids []uuid.UUID, capsOf CapsOf) (map[uuid.UUID]*jobRow, map[uuid.UUID][]FullCap, error) {
-	if _, err := s.lockAndRead(ctx, tx, lockSubmit, []tenant.ID{owner}, nil); err != nil {
+	if _, err := s.lockAndRead(ctx, tx, store.LockSubmit, []tenant.ID{owner}, nil); err != nil {
 		return nil, nil, err
 	}
 	rows, err := tx.Query(ctx, lockDeadSQL, pgx.StrictNamedArgs{"ids": ids, "tenant_id": owner, "user": user})
@@ -275,9 +277,9 @@ RETURNING id`
 
 // Discard forgets dead letters of a tenant for good and says which were there.
 func (s *Store) Discard(ctx context.Context, owner tenant.ID, user string, ids []uuid.UUID) (map[uuid.UUID]bool, error) {
-	ctx = withClass(ctx, classSubmits)
+	ctx = store.WithClass(ctx, store.ClassSubmits)
 	var gone []uuid.UUID
-	err := s.inTx(ctx, func(tx pgx.Tx) error {
+	err := s.InTx(ctx, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, discardSQL, pgx.StrictNamedArgs{"ids": ids, "tenant_id": owner, "user": user})
 		if err != nil {
 			return err
@@ -306,10 +308,10 @@ SELECT id FROM dead_letters WHERE ` + deadByID + ` AND (@user::text = '' OR user
 
 // Dead says which of the ids are dead letters of a tenant.
 func (s *Store) Dead(ctx context.Context, owner tenant.ID, user string, ids []uuid.UUID) (map[uuid.UUID]bool, error) {
-	ctx = withClass(ctx, classLists)
-	rows, err := query(ctx, s.DB, pgx.RowTo[uuid.UUID], countDeadSQL, pgx.StrictNamedArgs{"ids": ids, "tenant_id": owner, "user": user})
+	ctx = store.WithClass(ctx, store.ClassLists)
+	rows, err := store.Query(ctx, s.Store, pgx.RowTo[uuid.UUID], countDeadSQL, pgx.StrictNamedArgs{"ids": ids, "tenant_id": owner, "user": user})
 	if err != nil {
-		return nil, fmt.Errorf("queue: dead letters: %w", nothingChanged(err))
+		return nil, fmt.Errorf("queue: dead letters: %w", store.NothingChanged(err))
 	}
 	return idSet(rows), nil
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
@@ -24,9 +26,9 @@ FOR UPDATE SKIP LOCKED`
 // Bury makes dead letters of at most batch jobs, of any tenants, whose deadline
 // has passed. A running one is taken from its holder, whose outcome will be late.
 func (s *Store) Bury(ctx context.Context, reach time.Duration, batch int) ([]Reaped, error) {
-	ctx = withClass(ctx, classOutcomes)
+	ctx = store.WithClass(ctx, store.ClassOutcomes)
 	var buried []Reaped
-	err := s.inTx(ctx, func(tx pgx.Tx) error {
+	err := s.InTx(ctx, func(tx pgx.Tx) error {
 		rows, err := lockRows(ctx, tx, pastDeadlineSQL, pgx.StrictNamedArgs{"reach": reach, "batch": batch})
 		if err != nil {
 			return err

@@ -1,4 +1,4 @@
-// Package queue is the only one with SQL: every step of a job's life is one file
+// Package queue has the statements: every step of a job's life is one file
 // and, where it can be, one statement.
 //
 //	submit ──▶ scheduled ──promote──▶ queued ──claim──▶ running ──complete──▶ finished_jobs

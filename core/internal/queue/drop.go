@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -65,15 +67,15 @@ type Dropped struct {
 // inserts. One core at a time does it; the others find nothing to do. A failure with
 // one table does not stop the others.
 func (s *Store) DropPartitions(ctx context.Context) ([]Dropped, error) {
-	conn, err := s.acquire(withClass(ctx, classLists))
+	conn, err := s.Acquire(store.WithClass(ctx, store.ClassLists))
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Release()
-	key := pgx.StrictNamedArgs{"key": lockKey(lockRemoval, tenant.Platform)}
+	key := pgx.StrictNamedArgs{"key": store.LockKey(store.LockRemoval, tenant.Platform)}
 	var mine bool
 	if err := conn.QueryRow(ctx, tryLockSQL, key).Scan(&mine); err != nil || !mine {
-		return nil, classify(err)
+		return nil, store.Classify(err)
 	}
 	// A session's lock: if it cannot be given back, the session has to go.
 	defer func() {

@@ -1,13 +1,9 @@
 package queue
 
-import (
-	"errors"
-)
+import "errors"
 
-// What can go wrong that a caller may act on. Anything else is a fault of ours.
+// What can go wrong that a caller may act on, beside what package store has.
 var (
-	// ErrNotFound: no such thing for this tenant; foreign and unknown are the same.
-	ErrNotFound = errors.New("queue: not found")
 	// ErrLeaseLost: the lease is not, or no longer, the one that holds the job.
 	ErrLeaseLost = errors.New("queue: lease lost")
 	// ErrOutcomeConflict: this lease already ended with another outcome.
@@ -40,11 +36,4 @@ var (
 	ErrPageToken = errors.New("queue: malformed page token")
 	// ErrTooManyRedrives: the tenant has as many redrives under way as it may.
 	ErrTooManyRedrives = errors.New("queue: too many redrives")
-
-	// ErrOverloaded: refused before anything was done; try again later.
-	ErrOverloaded = errors.New("queue: overloaded")
-	// ErrUnavailable: PostgreSQL cannot be asked; nothing was done.
-	ErrUnavailable = errors.New("queue: database unavailable")
-	// ErrOutcomeUnknown: the connection was lost before PostgreSQL's answer came.
-	ErrOutcomeUnknown = errors.New("queue: outcome unknown")
 )

@@ -2,27 +2,10 @@ package queue
 
 import (
 	"time"
-
-	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
-
-// SubmitLockKey is the advisory lock that a tenant's keyed submits take.
-func SubmitLockKey(id tenant.ID) int64 { return lockKey(lockSubmit, id) }
-
-// CheckLockKey is the advisory lock of who checks counts.
-func CheckLockKey() int64 { return lockKey(lockCheck, tenant.Platform) }
-
-// SetCallTime changes the bound on calls whose context has none.
-func (s *Store) SetCallTime(d time.Duration) { s.callTime = d }
 
 // SetCheckTime changes the bound on the look at one count.
 func (s *Store) SetCheckTime(d time.Duration) { s.checkTime = d }
-
-// HoldMaking keeps everybody else from making the partitions that a statement lacked.
-func (s *Store) HoldMaking() (release func()) {
-	s.making <- struct{}{}
-	return func() { <-s.making }
-}
 
 // PruneLogSQL removes rows of counts that are older than the newest.
 const PruneLogSQL = pruneLogSQL
@@ -78,13 +61,3 @@ func Planned() map[string][]string {
 
 // SmallestJob is what decides whether a cap may be full.
 const SmallestJob = smallestJob
-
-// WaitingForPlaces is how many calls wait for a connection of the pool.
-func (s *Store) WaitingForPlaces() (n int) {
-	s.places.mu.Lock()
-	defer s.places.mu.Unlock()
-	for c := range s.places.waiting {
-		n += s.places.waiting[c].Len()
-	}
-	return n
-}

@@ -3,11 +3,13 @@ package queue
 import (
 	"context"
 	"time"
+
+	"github.com/forgequeue/forgequeue/core/internal/store"
 )
 
 // Options say how to reach PostgreSQL, and what is kept there for how long.
 type Options struct {
-	Connection
+	store.Options
 	// Retention says how long what has ended is kept.
 	Retention Retention
 	// Attempts asks for what is told of each attempt that ends, as Tracing does.
@@ -16,7 +18,7 @@ type Options struct {
 
 // Store has all statements.
 type Store struct {
-	*DB
+	*store.Store
 	checkTime time.Duration
 	retention Retention
 	// attempts says that attempts which end are told of.
@@ -36,11 +38,11 @@ type Retention struct {
 
 // Open connects, and refuses a server that is too old or can lose acknowledged work.
 func Open(ctx context.Context, options Options) (*Store, error) {
-	db, err := Connect(ctx, options.Connection)
+	db, err := store.Open(ctx, options.Options)
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{DB: db, checkTime: checkTime, retention: options.Retention, attempts: options.Attempts || options.Tracing != nil}
+	s := &Store{Store: db, checkTime: checkTime, retention: options.Retention, attempts: options.Attempts || options.Tracing != nil}
 	db.OnMissingPartition(s.MakePartitions)
 	return s, nil
 }
@@ -48,7 +50,7 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 // Migrate brings the schema to this binary's version, makes the partitions of the next days,
 // and lets counts be looked at again. It returns the versions that it applied.
 func (s *Store) Migrate(ctx context.Context) ([]int64, error) {
-	applied, err := s.DB.Migrate(ctx)
+	applied, err := s.Store.Migrate(ctx)
 	if err != nil {
 		return applied, err
 	}

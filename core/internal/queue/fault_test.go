@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -66,21 +68,21 @@ func TestACutOffStatement(t *testing.T) {
 		_, err := f.Store.Submit(ctx, []queue.Submission{{Tenant: f.Tenant, Jobs: []queue.NewJob{f.Job()}}})
 		return err
 	})
-	if !errors.Is(err, queue.ErrOutcomeUnknown) || queue.Definite(err) {
+	if !errors.Is(err, store.ErrOutcomeUnknown) || queue.Definite(err) {
 		t.Errorf("a write: %v", err)
 	}
 	err = f.cutOff(func(ctx context.Context) error {
 		_, err := f.Store.Get(ctx, f.Tenant, "", uuid.New())
 		return err
 	})
-	if !errors.Is(err, queue.ErrUnavailable) {
+	if !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("a read: %v", err)
 	}
 	err = f.cutOff(func(ctx context.Context) error {
 		_, err := f.Store.ReadyLanes(ctx, []queue.LaneID{f.Lane.ID})
 		return err
 	})
-	if !errors.Is(err, queue.ErrUnavailable) {
+	if !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("a read: %v", err)
 	}
 }
@@ -89,7 +91,7 @@ func TestACutOffStatement(t *testing.T) {
 func TestNoConnectionIsADefiniteRefusal(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	small, err := queue.Open(t.Context(), queue.Options{Connection: queue.Connection{URL: f.URL, MaxConns: 1, PoolWait: 100 * time.Millisecond}})
+	small, err := queue.Open(t.Context(), queue.Options{Options: store.Options{URL: f.URL, MaxConns: 1, PoolWait: 100 * time.Millisecond}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +111,7 @@ func TestNoConnectionIsADefiniteRefusal(t *testing.T) {
 	for name, ctx := range map[string]context.Context{
 		"the pool's wait is over": t.Context(), "its own time is over": f.within(20 * time.Millisecond), "its caller has gone": gone,
 	} {
-		if _, err := small.Submit(ctx, submission); !errors.Is(err, queue.ErrOverloaded) || !queue.Definite(err) {
+		if _, err := small.Submit(ctx, submission); !errors.Is(err, store.ErrOverloaded) || !queue.Definite(err) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -138,12 +140,12 @@ func TestAStandbyIsUnavailable(t *testing.T) {
 	f.Exec(`ALTER DATABASE ` + f.Behind.Config().Database + ` SET default_transaction_read_only = on`)
 	standby := queuetest.OpenURL(t, f.URL)
 	_, err := standby.Submit(t.Context(), []queue.Submission{{Tenant: f.Tenant, Jobs: []queue.NewJob{f.Job()}}})
-	if !errors.Is(err, queue.ErrUnavailable) || !queue.Definite(err) {
+	if !errors.Is(err, store.ErrUnavailable) || !queue.Definite(err) {
 		t.Errorf("submit: %v", err)
 	}
 	for _, kind := range []string{api.KindComplete, api.KindRelease} {
 		ended := standby.End(t.Context(), []queue.Ending{{Lease: job.Lease{Tenant: f.Tenant, Job: uuid.New()}, Kind: kind}})
-		if !errors.Is(ended[0].Err, queue.ErrUnavailable) {
+		if !errors.Is(ended[0].Err, store.ErrUnavailable) {
 			t.Errorf("%s: %v", kind, ended[0].Err)
 		}
 	}
@@ -154,16 +156,15 @@ func TestAFrozenServerHoldsNobodyForEver(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	proxyURL, freeze, end := proxy(t, f.URL)
-	store, err := queue.Open(t.Context(), queue.Options{Connection: queue.Connection{URL: proxyURL, MaxConns: 4, PoolWait: time.Second}})
+	store, err := queue.Open(t.Context(), queue.Options{Options: store.Options{URL: proxyURL, MaxConns: 4, PoolWait: time.Second, CallTime: 300 * time.Millisecond}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer store.Close()
 	defer end() // first: a pool waits for its connections' farewells
-	if _, err := store.Promote(t.Context(), queue.Ever, 10); err != nil {
+	if _, err := store.Promote(f.within(time.Minute), queue.Ever, 10); err != nil {
 		t.Fatal(err)
 	}
-	store.SetCallTime(300 * time.Millisecond)
 	freeze()
 	start := time.Now()
 	_, promoted := store.Promote(t.Context(), queue.Ever, 10)
@@ -253,7 +254,7 @@ func TestATokenThatNeverWasOne(t *testing.T) {
 	f := newFixture(t)
 	id := f.Submit(f.Job())[0]
 	for _, owner := range []tenant.ID{f.Tenant, tenant.Platform} {
-		for id, want := range map[uuid.UUID]error{id: queue.ErrLeaseLost, uuid.New(): queue.ErrNotFound} {
+		for id, want := range map[uuid.UUID]error{id: queue.ErrLeaseLost, uuid.New(): store.ErrNotFound} {
 			lease, err := queue.ParseLease(owner, id, "garbage")
 			if err != nil {
 				t.Fatal(err)

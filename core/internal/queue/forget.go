@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 )
@@ -18,7 +20,7 @@ RETURNING id`
 // ForgetDead deletes at most batch dead letters, of any tenants, that are past
 // their retention.
 func (s *Store) ForgetDead(ctx context.Context, batch int) (int, error) {
-	return s.forget(withClass(ctx, classLists), forgetDeadSQL, s.retention.DeadLetters, batch)
+	return s.forget(store.WithClass(ctx, store.ClassLists), forgetDeadSQL, s.retention.DeadLetters, batch)
 }
 
 // Redrives that have ended are kept for as long as dead letters.
@@ -37,20 +39,20 @@ RETURNING id`
 // ForgetRedrives deletes at most batch redrives, of any tenants, that ended before
 // their retention.
 func (s *Store) ForgetRedrives(ctx context.Context, batch int) (int, error) {
-	return s.forget(withClass(ctx, classLists), forgetRedrivesSQL, s.retention.DeadLetters, batch)
+	return s.forget(store.WithClass(ctx, store.ClassLists), forgetRedrivesSQL, s.retention.DeadLetters, batch)
 }
 
 // ForgetAudit deletes at most batch audit entries, of any tenants, that are past their
 // retention.
 func (s *Store) ForgetAudit(ctx context.Context, batch int) (int, error) {
-	return s.forget(withClass(ctx, classLists), forgetAuditSQL, s.retention.Audit, batch)
+	return s.forget(store.WithClass(ctx, store.ClassLists), forgetAuditSQL, s.retention.Audit, batch)
 }
 
 func (s *Store) forget(ctx context.Context, sql string, keep time.Duration, batch int) (int, error) {
 	if keep <= 0 {
 		return 0, nil
 	}
-	rows, err := query(ctx, s.DB, pgx.RowTo[uuid.UUID], sql, pgx.StrictNamedArgs{"keep": keep, "batch": batch})
+	rows, err := store.Query(ctx, s.Store, pgx.RowTo[uuid.UUID], sql, pgx.StrictNamedArgs{"keep": keep, "batch": batch})
 	if err != nil {
 		return 0, fmt.Errorf("queue: forget: %w", err)
 	}
@@ -94,7 +96,7 @@ type Forgotten struct {
 // ForgetKeys looks at no more than batch old Idempotency-Keys, of any tenants,
 // after a time, and forgets those that are of no use any more.
 func (s *Store) ForgetKeys(ctx context.Context, after time.Time, batch int) (Forgotten, error) {
-	rows, err := query(ctx, s.DB, pgx.RowToStructByName[Forgotten], forgetKeysSQL, pgx.StrictNamedArgs{
+	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[Forgotten], forgetKeysSQL, pgx.StrictNamedArgs{
 		"after": after, "age": KeyAge, "after_end": KeyAfterEnd, "batch": batch,
 	})
 	if err != nil {

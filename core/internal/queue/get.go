@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
@@ -24,13 +26,13 @@ SELECT ` + deadColumns + ` FROM dead_letters WHERE id = @id AND tenant_id = @ten
 // Get reads one job of a tenant. user, where not empty, is the only user whose
 // jobs the caller may see. Unknown, foreign and another user's are ErrNotFound.
 func (s *Store) Get(ctx context.Context, owner tenant.ID, user string, id uuid.UUID) (api.Job, error) {
-	ctx = withClass(ctx, classSubmits)
-	rows, err := query(ctx, s.DB, pgx.RowToAddrOfStructByName[jobRow], getSQL, pgx.StrictNamedArgs{"id": id, "tenant_id": owner, "since": Since(id)})
+	ctx = store.WithClass(ctx, store.ClassSubmits)
+	rows, err := store.Query(ctx, s.Store, pgx.RowToAddrOfStructByName[jobRow], getSQL, pgx.StrictNamedArgs{"id": id, "tenant_id": owner, "since": Since(id)})
 	if err != nil {
-		return api.Job{}, fmt.Errorf("queue: get: %w", nothingChanged(err))
+		return api.Job{}, fmt.Errorf("queue: get: %w", store.NothingChanged(err))
 	}
 	if len(rows) == 0 || (user != "" && (rows[0].UserID == nil || *rows[0].UserID != user)) {
-		return api.Job{}, ErrNotFound
+		return api.Job{}, store.ErrNotFound
 	}
 	return rows[0].whole(), nil
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
@@ -29,7 +31,7 @@ func deadArgs(owner tenant.ID, user string, filter api.DeadLetterFilter) pgx.Str
 	return pgx.StrictNamedArgs{
 		"tenant_id": owner, "queue": null.Text(filter.Queue), "type": null.Text(filter.Type), "user": null.Text(user),
 		"reason": null.Text(filter.Reason), "fingerprint": null.Text(filter.Fingerprint),
-		"after": timeOrNil(filter.After), "until": timeOrNil(filter.Before),
+		"after": store.TimeOrNil(filter.After), "until": store.TimeOrNil(filter.Before),
 	}
 }
 
@@ -49,20 +51,20 @@ SELECT count(*) FILTER (WHERE ` + deadMatches + `) AS matched, count(*) AS read 
 // Matching counts a tenant's dead letters that match, among the newest
 // api.MaxDeadLetterRows.
 func (s *Store) Matching(ctx context.Context, owner tenant.ID, user string, filter api.DeadLetterFilter) (api.Matched, error) {
-	ctx = withClass(ctx, classLists)
-	conn, err := s.acquire(ctx)
+	ctx = store.WithClass(ctx, store.ClassLists)
+	conn, err := s.Acquire(ctx)
 	if err != nil {
 		return api.Matched{}, err
 	}
 	defer conn.Release()
 	found, err := matching(ctx, conn, owner, user, filter)
 	if err != nil {
-		return found, fmt.Errorf("queue: matching: %w", nothingChanged(classify(err)))
+		return found, fmt.Errorf("queue: matching: %w", store.NothingChanged(store.Classify(err)))
 	}
 	return found, nil
 }
 
-func matching(ctx context.Context, db querier, owner tenant.ID, user string, filter api.DeadLetterFilter) (api.Matched, error) {
+func matching(ctx context.Context, db store.Querier, owner tenant.ID, user string, filter api.DeadLetterFilter) (api.Matched, error) {
 	args := deadArgs(owner, user, filter)
 	args["most"] = api.MaxDeadLetterRows + 1
 	rows, err := db.Query(ctx, countMatchingSQL, args)
@@ -111,14 +113,14 @@ type groupRow struct {
 // at most size, among the newest api.MaxDeadLetterRows. user, where not empty, is the
 // only user whose jobs the caller may see.
 func (s *Store) DeadLetterGroups(ctx context.Context, owner tenant.ID, user string, filter api.DeadLetterFilter, size int) (api.DeadLetterGroups, error) {
-	ctx = withClass(ctx, classLists)
+	ctx = store.WithClass(ctx, store.ClassLists)
 	groups := api.DeadLetterGroups{Items: []api.DeadLetterGroup{}}
 	args := deadArgs(owner, user, filter)
 	// One more is read than is said, to know whether there are more.
 	args["most"], args["size"] = api.MaxDeadLetterRows+1, size
-	rows, err := query(ctx, s.DB, pgx.RowToAddrOfStructByName[groupRow], groupsSQL, args)
+	rows, err := store.Query(ctx, s.Store, pgx.RowToAddrOfStructByName[groupRow], groupsSQL, args)
 	if err != nil {
-		return groups, fmt.Errorf("queue: groups: %w", nothingChanged(err))
+		return groups, fmt.Errorf("queue: groups: %w", store.NothingChanged(err))
 	}
 	for _, row := range rows {
 		groups.Read, groups.ReadCapped = min(row.Read, api.MaxDeadLetterRows), row.Read > api.MaxDeadLetterRows

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
@@ -37,11 +39,11 @@ type Beat struct {
 // Heartbeat extends the leases, of any tenants, that are still held, and gives
 // what it extended. A repeat extends again.
 func (s *Store) Heartbeat(ctx context.Context, leases []job.Lease) (map[job.Lease]Beat, error) {
-	ctx = withClass(ctx, classOutcomes)
+	ctx = store.WithClass(ctx, store.ClassOutcomes)
 	if len(leases) == 0 {
 		return map[job.Lease]Beat{}, nil
 	}
-	beats, err := query(ctx, s.DB, pgx.RowToStructByName[Beat], heartbeatSQL, leaseArgs(leases))
+	beats, err := store.Query(ctx, s.Store, pgx.RowToStructByName[Beat], heartbeatSQL, leaseArgs(leases))
 	if err != nil {
 		return nil, fmt.Errorf("queue: heartbeat: %w", err)
 	}

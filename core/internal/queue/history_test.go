@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -210,7 +212,7 @@ func (a *actor) finish() {
 		switch {
 		case e.Err == nil && !e.Replayed:
 			a.note(func() { a.uses = append(a.uses, use{endings[i].Lease, began, e.Outcome}) })
-		case e.Err != nil && !errors.Is(e.Err, queue.ErrLeaseLost) && !errors.Is(e.Err, queue.ErrOutcomeConflict) && !errors.Is(e.Err, queue.ErrNotFound):
+		case e.Err != nil && !errors.Is(e.Err, queue.ErrLeaseLost) && !errors.Is(e.Err, queue.ErrOutcomeConflict) && !errors.Is(e.Err, store.ErrNotFound):
 			a.Error(e.Err)
 		}
 	}
@@ -256,7 +258,7 @@ func (a *actor) anyJob() (id uuid.UUID) {
 func (a *actor) cancel() {
 	id := a.anyJob()
 	_, _, err := a.store.Cancel(a.Context(), a.Tenant, "", id)
-	if err != nil && !errors.Is(err, queue.ErrTerminal) && !errors.Is(err, queue.ErrNotFound) {
+	if err != nil && !errors.Is(err, queue.ErrTerminal) && !errors.Is(err, store.ErrNotFound) {
 		a.Error(err)
 	}
 }
@@ -290,7 +292,7 @@ func (a *actor) redrive() {
 		got := a.store.Redrive(a.Context(), a.Tenant, "", []uuid.UUID{id}, nil)[0]
 		if got.Err == nil {
 			a.note(func() { a.risen = append(a.risen, id) })
-		} else if !errors.Is(got.Err, queue.ErrNotDead) && !errors.Is(got.Err, queue.ErrNotFound) {
+		} else if !errors.Is(got.Err, queue.ErrNotDead) && !errors.Is(got.Err, store.ErrNotFound) {
 			a.Error(got.Err)
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/jackc/pgx/v5"
 )
 
@@ -43,11 +45,11 @@ func (s *Store) KeptCounts(ctx context.Context, after CountKey, most int) ([]Kep
 		err := row.Scan(&kept.Tenant, &kept.Counter, &kept.Name, &kept.Settled, &kept.Unused)
 		return kept, err
 	}
-	kept, err := query(ctx, s.DB, scan, keptCountsSQL, pgx.StrictNamedArgs{
+	kept, err := store.Query(ctx, s.Store, scan, keptCountsSQL, pgx.StrictNamedArgs{
 		"tenant_id": after.Tenant, "counter": int16(after.Counter), "name": after.Name, "most": most,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("queue: kept counts: %w", nothingChanged(err))
+		return nil, fmt.Errorf("queue: kept counts: %w", store.NothingChanged(err))
 	}
 	return kept, nil
 }
@@ -64,7 +66,7 @@ func (s *Store) DropCounts(ctx context.Context, keys []CountKey) error {
 		return nil
 	}
 	noRow := func(pgx.CollectableRow) (struct{}, error) { return struct{}{}, nil }
-	if _, err := query(ctx, s.DB, noRow, dropCountsSQL, countArgs(keys)); err != nil {
+	if _, err := store.Query(ctx, s.Store, noRow, dropCountsSQL, countArgs(keys)); err != nil {
 		return fmt.Errorf("queue: drop counts: %w", err)
 	}
 	return nil

@@ -5,8 +5,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -132,14 +135,14 @@ func TestUnusedCountsAreForgotten(t *testing.T) {
 	f.Exec(`UPDATE usage_log SET written_at = written_at - interval '2 hours'`)
 	f.Exec(`UPDATE usage_counts SET opened_at = opened_at - interval '2 hours'`)
 	held := queuetest.Connect(t, f.URL)
-	if _, err := held.Exec(t.Context(), `SELECT pg_advisory_lock($1)`, queue.SubmitLockKey(f.Tenant)); err != nil {
+	if _, err := held.Exec(t.Context(), `SELECT pg_advisory_lock($1)`, store.LockKey(store.LockSubmit, f.Tenant)); err != nil {
 		t.Fatal(err)
 	}
 	prune() // beside a submit nothing is forgotten
 	if n := f.Count("usage_counts"); n != 4 {
 		t.Fatalf("%d counts, want 4 while the tenant's lock is held", n)
 	}
-	if _, err := held.Exec(t.Context(), `SELECT pg_advisory_unlock($1)`, queue.SubmitLockKey(f.Tenant)); err != nil {
+	if _, err := held.Exec(t.Context(), `SELECT pg_advisory_unlock($1)`, store.LockKey(store.LockSubmit, f.Tenant)); err != nil {
 		t.Fatal(err)
 	}
 	prune()
@@ -184,7 +187,7 @@ func TestCheckCounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tx.Exec(t.Context(), `SELECT pg_advisory_xact_lock($1)`, queue.CheckLockKey()); err != nil {
+	if _, err := tx.Exec(t.Context(), `SELECT pg_advisory_xact_lock($1)`, store.LockKey(store.LockCheck, tenant.Platform)); err != nil {
 		t.Fatal(err)
 	}
 	if _, checked, err := check(); err != nil || checked != 0 {

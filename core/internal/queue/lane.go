@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forgequeue/forgequeue/core/internal/job"
@@ -121,9 +123,9 @@ func (s *Store) LanesAfter(ctx context.Context, after LaneID, retired time.Time)
 		lane.LaneKey = NewLaneKey(owner, queue, tags).Of(user)
 		return lane, err
 	}
-	lanes, err := query(ctx, s.DB, scan, lanesAfterSQL, pgx.StrictNamedArgs{"after": after, "retired": retired})
+	lanes, err := store.Query(ctx, s.Store, scan, lanesAfterSQL, pgx.StrictNamedArgs{"after": after, "retired": retired})
 	if err != nil {
-		return nil, fmt.Errorf("queue: lanes: %w", nothingChanged(err))
+		return nil, fmt.Errorf("queue: lanes: %w", store.NothingChanged(err))
 	}
 	return lanes, nil
 }
@@ -149,9 +151,9 @@ func (s *Store) QueuesSince(ctx context.Context, since time.Time) ([]QueueSettin
 		q.VisibilityTimeout, q.RetryBase, q.RetryCap = milliseconds(visibility), milliseconds(base), milliseconds(limit)
 		return q, err
 	}
-	queues, err := query(ctx, s.DB, scan, queuesSinceSQL, pgx.StrictNamedArgs{"since": since})
+	queues, err := store.Query(ctx, s.Store, scan, queuesSinceSQL, pgx.StrictNamedArgs{"since": since})
 	if err != nil {
-		return nil, fmt.Errorf("queue: queues: %w", nothingChanged(err))
+		return nil, fmt.Errorf("queue: queues: %w", store.NothingChanged(err))
 	}
 	return queues, nil
 }

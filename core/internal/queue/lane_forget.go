@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
@@ -57,7 +59,7 @@ RETURNING retired_at IS NOT NULL`
 // RetireLanes looks at no more than most unused lanes, of any tenants, and retires
 // those without jobs.
 func (s *Store) RetireLanes(ctx context.Context, most int) (seen, retired int, err error) {
-	done, err := query(withClass(ctx, classLists), s.DB, pgx.RowTo[bool], retireLanesSQL, pgx.StrictNamedArgs{"idle": LaneIdle, "most": most})
+	done, err := store.Query(store.WithClass(ctx, store.ClassLists), s.Store, pgx.RowTo[bool], retireLanesSQL, pgx.StrictNamedArgs{"idle": LaneIdle, "most": most})
 	if err != nil {
 		return 0, 0, fmt.Errorf("queue: retire lanes: %w", err)
 	}
@@ -93,7 +95,7 @@ SELECT (SELECT count(*) FROM picked) AS seen, (SELECT count(*) FROM deleted) AS 
 // those without jobs. Their ids are never used again.
 func (s *Store) DeleteLanes(ctx context.Context, most int) (seen, deleted int, err error) {
 	type counts struct{ Seen, Deleted int }
-	done, err := query(withClass(ctx, classLists), s.DB, pgx.RowToStructByName[counts], deleteLanesSQL, pgx.StrictNamedArgs{"retired": LaneRetired, "most": most})
+	done, err := store.Query(store.WithClass(ctx, store.ClassLists), s.Store, pgx.RowToStructByName[counts], deleteLanesSQL, pgx.StrictNamedArgs{"retired": LaneRetired, "most": most})
 	if err != nil {
 		return 0, 0, fmt.Errorf("queue: delete lanes: %w", err)
 	}
@@ -127,9 +129,9 @@ func (s *Store) OrphanLanes(ctx context.Context, after LaneID, most int) (orphan
 		ID   LaneID
 		Gone bool
 	}
-	found, err := query(withClass(ctx, classLists), s.DB, pgx.RowToStructByName[walked], orphanLanesSQL, pgx.StrictNamedArgs{"after": after, "most": most})
+	found, err := store.Query(store.WithClass(ctx, store.ClassLists), s.Store, pgx.RowToStructByName[walked], orphanLanesSQL, pgx.StrictNamedArgs{"after": after, "most": most})
 	if err != nil {
-		return nil, 0, fmt.Errorf("queue: orphan lanes: %w", nothingChanged(err))
+		return nil, 0, fmt.Errorf("queue: orphan lanes: %w", store.NothingChanged(err))
 	}
 	for _, lane := range found {
 		if lane.Gone {
@@ -163,9 +165,9 @@ type Orphan struct {
 
 // JobsOfLane lists waiting jobs of a lane, at most so many of each state.
 func (s *Store) JobsOfLane(ctx context.Context, lane LaneID, most int) ([]Orphan, error) {
-	jobs, err := query(withClass(ctx, classLists), s.DB, pgx.RowToStructByName[Orphan], jobsOfLaneSQL, pgx.StrictNamedArgs{"lane": lane, "most": most})
+	jobs, err := store.Query(store.WithClass(ctx, store.ClassLists), s.Store, pgx.RowToStructByName[Orphan], jobsOfLaneSQL, pgx.StrictNamedArgs{"lane": lane, "most": most})
 	if err != nil {
-		return nil, fmt.Errorf("queue: jobs of a lane: %w", nothingChanged(err))
+		return nil, fmt.Errorf("queue: jobs of a lane: %w", store.NothingChanged(err))
 	}
 	return jobs, nil
 }
@@ -176,9 +178,9 @@ WHERE NOT EXISTS (SELECT FROM lanes l WHERE l.id = asked.id)`
 
 // Orphaned gives those of some lanes of which there is no row.
 func (s *Store) Orphaned(ctx context.Context, lanes []LaneID) ([]LaneID, error) {
-	gone, err := query(ctx, s.DB, pgx.RowTo[LaneID], orphanedSQL, pgx.StrictNamedArgs{"ids": lanes})
+	gone, err := store.Query(ctx, s.Store, pgx.RowTo[LaneID], orphanedSQL, pgx.StrictNamedArgs{"ids": lanes})
 	if err != nil {
-		return nil, fmt.Errorf("queue: orphan lanes: %w", nothingChanged(err))
+		return nil, fmt.Errorf("queue: orphan lanes: %w", store.NothingChanged(err))
 	}
 	return gone, nil
 }

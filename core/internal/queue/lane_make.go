@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
@@ -71,10 +73,10 @@ var errLaneGone = errors.New("queue: a lane changed meanwhile")
 // queues. It commits before it returns: a lane exists before the first job in it. A
 // bound that is reached is an answer, not an error.
 func (s *Store) MakeLanes(ctx context.Context, owner tenant.ID, asks []LaneAsk) (made []MadeLane, err error) {
-	ctx = withClass(ctx, classSubmits)
+	ctx = store.WithClass(ctx, store.ClassSubmits)
 	const tries = 3
 	for range tries {
-		err = s.inTx(ctx, func(tx pgx.Tx) error {
+		err = s.InTx(ctx, func(tx pgx.Tx) error {
 			made, err = makeLanes(ctx, tx, owner, asks)
 			return err
 		})
@@ -84,7 +86,7 @@ func (s *Store) MakeLanes(ctx context.Context, owner tenant.ID, asks []LaneAsk) 
 	}
 	if err != nil {
 		// a lane that may or may not be there by now does no harm, and no job is in it
-		return nil, fmt.Errorf("queue: lanes: %w", nothingChanged(err))
+		return nil, fmt.Errorf("queue: lanes: %w", store.NothingChanged(err))
 	}
 	return made, nil
 }
@@ -202,7 +204,7 @@ func laneArgs(owner tenant.ID, asks []LaneAsk, columns ...string) pgx.StrictName
 			case "queues":
 				values[i] = ask.Queue
 			case "tags":
-				values[i] = arrayText(ask.Tags())
+				values[i] = store.TextArray(ask.Tags())
 			case "users":
 				values[i] = ask.User
 			case "makers":

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
@@ -137,7 +139,7 @@ func readLanes(ctx context.Context, tx pgx.Tx, owner tenant.ID, asks []LaneAsk) 
 	known, room := map[int]knownLane{}, newLaneRoom()
 	batch := &pgx.Batch{}
 	batch.Queue(lockTimeoutSQL, pgx.StrictNamedArgs{"timeout": lockTimeout(ctx)})
-	batch.Queue(advisoryLockSQL, pgx.StrictNamedArgs{"key": lockKey(lockLane, owner)})
+	batch.Queue(store.AdvisoryLockSQL, pgx.StrictNamedArgs{"key": store.LockKey(store.LockLane, owner)})
 	batch.Queue(knownLanesSQL, laneArgs(owner, asks, "queues", "tags", "users")).Query(func(rows pgx.Rows) error {
 		found, err := pgx.CollectRows(rows, pgx.RowToStructByName[knownLane])
 		for _, lane := range found {
@@ -183,9 +185,9 @@ SELECT EXISTS (SELECT FROM queues WHERE tenant_id = @tenant_id AND name = @name)
 // roomForQueue refuses, with ErrTooManyQueues, a queue that is new and one too many.
 // Two at once may both be the last.
 func (s *Store) roomForQueue(ctx context.Context, owner tenant.ID, name string) error {
-	room, err := query(ctx, s.DB, pgx.RowTo[bool], roomForQueueSQL, pgx.StrictNamedArgs{"tenant_id": owner, "name": name, "most": MaxQueues})
+	room, err := store.Query(ctx, s.Store, pgx.RowTo[bool], roomForQueueSQL, pgx.StrictNamedArgs{"tenant_id": owner, "name": name, "most": MaxQueues})
 	if err != nil {
-		return fmt.Errorf("queue: settings: %w", nothingChanged(err))
+		return fmt.Errorf("queue: settings: %w", store.NothingChanged(err))
 	}
 	if !room[0] {
 		return ErrTooManyQueues

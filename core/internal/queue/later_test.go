@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/queue"
@@ -38,10 +40,10 @@ func TestCancel(t *testing.T) {
 	if _, _, err := f.Store.Cancel(t.Context(), f.Tenant, "", running.ID); !errors.Is(err, queue.ErrTerminal) {
 		t.Errorf("a completed job: %v", err)
 	}
-	if _, _, err := f.Store.Cancel(t.Context(), f.NewTenant(), "", ids[1]); !errors.Is(err, queue.ErrNotFound) {
+	if _, _, err := f.Store.Cancel(t.Context(), f.NewTenant(), "", ids[1]); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("a foreign job: %v", err)
 	}
-	if _, _, err := f.Store.Cancel(t.Context(), f.Tenant, "bob", ids[1]); !errors.Is(err, queue.ErrNotFound) {
+	if _, _, err := f.Store.Cancel(t.Context(), f.Tenant, "bob", ids[1]); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("another user's job: %v", err)
 	}
 }
@@ -96,7 +98,7 @@ func TestRedriveGivesAnotherLife(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := f.Store.Redrive(t.Context(), f.Tenant, "", []uuid.UUID{ids[0], uuid.New(), ids[0]}, nil)
-	if got[0].Err != nil || !errors.Is(got[1].Err, queue.ErrNotFound) || !errors.Is(got[2].Err, queue.ErrNotDead) {
+	if got[0].Err != nil || !errors.Is(got[1].Err, store.ErrNotFound) || !errors.Is(got[2].Err, queue.ErrNotDead) {
 		t.Fatalf("%+v", got)
 	}
 	if j := got[0].Job; j.State != api.StateQueued || j.Attempt != 0 || j.Redrives != 1 || j.Epoch != 1 || j.Deadline != nil {
@@ -266,7 +268,7 @@ func TestRetention(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	day := 24 * time.Hour
-	store, err := queue.Open(t.Context(), queue.Options{Connection: queue.Connection{URL: f.URL, MaxConns: 4, PoolWait: time.Second}, Retention: queue.Retention{Finished: 7 * day, DeadLetters: 30 * day, Audit: 365 * day}})
+	store, err := queue.Open(t.Context(), queue.Options{Options: store.Options{URL: f.URL, MaxConns: 4, PoolWait: time.Second}, Retention: queue.Retention{Finished: 7 * day, DeadLetters: 30 * day, Audit: 365 * day}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -323,7 +325,7 @@ func TestRetention(t *testing.T) {
 func TestOldReaderDoesNotHoldUpCompletes(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	store, err := queue.Open(t.Context(), queue.Options{Connection: queue.Connection{URL: f.URL, MaxConns: 4, PoolWait: time.Second}, Retention: queue.Retention{Finished: 24 * time.Hour}})
+	store, err := queue.Open(t.Context(), queue.Options{Options: store.Options{URL: f.URL, MaxConns: 4, PoolWait: time.Second}, Retention: queue.Retention{Finished: 24 * time.Hour}})
 	if err != nil {
 		t.Fatal(err)
 	}

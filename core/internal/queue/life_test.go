@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/job"
@@ -316,26 +318,26 @@ func TestForeignIsLikeUnknown(t *testing.T) {
 	id := f.Submit(f.Job())[0]
 	claimed := f.ClaimOne()
 	stranger := f.NewTenant()
-	if _, err := f.Store.Get(t.Context(), stranger, "", id); !errors.Is(err, queue.ErrNotFound) {
+	if _, err := f.Store.Get(t.Context(), stranger, "", id); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("get: %v", err)
 	}
-	if _, err := f.Store.Get(t.Context(), f.Tenant, "somebody", id); !errors.Is(err, queue.ErrNotFound) {
+	if _, err := f.Store.Get(t.Context(), f.Tenant, "somebody", id); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("get for a user: %v", err)
 	}
-	if _, err := queue.ParseLease(stranger, id, claimed.Lease().Token()); !errors.Is(err, queue.ErrNotFound) {
+	if _, err := queue.ParseLease(stranger, id, claimed.Lease().Token()); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("another tenant's token: %v", err)
 	}
 	forged := claimed.Lease()
 	forged.Tenant = stranger
 	before := f.Row(id)
-	if ended := f.End(queue.Ending{Lease: forged, Kind: api.KindComplete}); !errors.Is(ended.Err, queue.ErrNotFound) {
+	if ended := f.End(queue.Ending{Lease: forged, Kind: api.KindComplete}); !errors.Is(ended.Err, store.ErrNotFound) {
 		t.Errorf("a token with a forged tenant: %+v", ended)
 	}
 	lease, err := queue.ParseLease(stranger, id, "garbage")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if ended := f.End(queue.Ending{Lease: lease, Kind: api.KindComplete}); !errors.Is(ended.Err, queue.ErrNotFound) {
+	if ended := f.End(queue.Ending{Lease: lease, Kind: api.KindComplete}); !errors.Is(ended.Err, store.ErrNotFound) {
 		t.Errorf("a stranger's garbage: %+v", ended)
 	}
 	lease, _ = queue.ParseLease(f.Tenant, id, "garbage")
@@ -343,7 +345,7 @@ func TestForeignIsLikeUnknown(t *testing.T) {
 		t.Errorf("the tenant's own garbage: %+v", ended)
 	}
 	unknown, _ := queue.ParseLease(f.Tenant, uuid.New(), "garbage")
-	if ended := f.End(queue.Ending{Lease: unknown, Kind: api.KindFail}); !errors.Is(ended.Err, queue.ErrNotFound) {
+	if ended := f.End(queue.Ending{Lease: unknown, Kind: api.KindFail}); !errors.Is(ended.Err, store.ErrNotFound) {
 		t.Errorf("an unknown job: %+v", ended)
 	}
 	if f.Row(id) != before {

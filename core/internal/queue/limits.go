@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
@@ -46,9 +48,9 @@ func (s *Store) tenantLimits(ctx context.Context, sql string, args pgx.StrictNam
 		_ = json.Unmarshal(overrides, &limits.Overrides) // written by PatchTenant alone
 		return limits, err
 	}
-	limits, err := query(ctx, s.DB, scan, sql, args)
+	limits, err := store.Query(ctx, s.Store, scan, sql, args)
 	if err != nil {
-		return nil, fmt.Errorf("queue: limits: %w", nothingChanged(err))
+		return nil, fmt.Errorf("queue: limits: %w", store.NothingChanged(err))
 	}
 	return limits, nil
 }
@@ -57,9 +59,9 @@ const plansSQL = `SELECT name, limits, visibility_timeout_ms_max FROM plans`
 
 // Plans gives all plans: there are few.
 func (s *Store) Plans(ctx context.Context) ([]api.Plan, error) {
-	rows, err := query(ctx, s.DB, pgx.RowToStructByName[planRow], plansSQL, pgx.StrictNamedArgs{})
+	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[planRow], plansSQL, pgx.StrictNamedArgs{})
 	if err != nil {
-		return nil, fmt.Errorf("queue: plans: %w", nothingChanged(err))
+		return nil, fmt.Errorf("queue: plans: %w", store.NothingChanged(err))
 	}
 	plans := make([]api.Plan, len(rows))
 	for i := range rows {
@@ -71,11 +73,11 @@ func (s *Store) Plans(ctx context.Context) ([]api.Plan, error) {
 // CapUse tells how much of each of a tenant's caps, on the tenant or on one of its
 // users, is used at this moment.
 func (s *Store) CapUse(ctx context.Context, caps []Cap) ([]FullCap, error) {
-	ctx = withClass(ctx, classLists)
+	ctx = store.WithClass(ctx, store.ClassLists)
 	if len(caps) == 0 {
 		return nil, nil
 	}
-	conn, err := s.acquire(ctx)
+	conn, err := s.Acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -83,10 +85,10 @@ func (s *Store) CapUse(ctx context.Context, caps []Cap) ([]FullCap, error) {
 	keys := keysOf(caps)
 	counts, err := readUsage(ctx, conn, keys)
 	if err != nil {
-		return nil, fmt.Errorf("queue: cap use: %w", nothingChanged(classify(err)))
+		return nil, fmt.Errorf("queue: cap use: %w", store.NothingChanged(store.Classify(err)))
 	}
 	if err := counts.recount(ctx, conn, func(int64) bool { return true }, caps); err != nil {
-		return nil, fmt.Errorf("queue: cap use: %w", nothingChanged(classify(err)))
+		return nil, fmt.Errorf("queue: cap use: %w", store.NothingChanged(store.Classify(err)))
 	}
 	used := make([]FullCap, len(caps))
 	for i, c := range caps {

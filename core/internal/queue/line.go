@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 )
@@ -196,9 +198,9 @@ func (s *Store) Look(ctx context.Context, lines []Line, most int) ([]Waiting, er
 	}
 	args := lineArgs(lines)
 	args["most"] = most
-	found, err := query(ctx, s.DB, pgx.RowToStructByName[Waiting], lookSQL, args)
+	found, err := store.Query(ctx, s.Store, pgx.RowToStructByName[Waiting], lookSQL, args)
 	if err != nil {
-		return nil, fmt.Errorf("queue: look: %w", nothingChanged(err))
+		return nil, fmt.Errorf("queue: look: %w", store.NothingChanged(err))
 	}
 	return found, nil
 }
@@ -228,11 +230,11 @@ SELECT lane_id AS lane, priority, ready_at AS at, id FROM line LIMIT @most`
 // Scan finds lines in which jobs wait, of every tenant, and in each the first job:
 // at most so many lines behind after, in their order. Less than most: there are no more.
 func (s *Store) Scan(ctx context.Context, after Line, most int) ([]Ready, error) {
-	found, err := query(ctx, s.DB, pgx.RowToStructByName[Ready], scanSQL, pgx.StrictNamedArgs{
+	found, err := store.Query(ctx, s.Store, pgx.RowToStructByName[Ready], scanSQL, pgx.StrictNamedArgs{
 		"lane": after.Lane, "priority": after.Priority, "most": most,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("queue: scan: %w", nothingChanged(err))
+		return nil, fmt.Errorf("queue: scan: %w", store.NothingChanged(err))
 	}
 	return found, nil
 }

@@ -3,6 +3,8 @@ package queue
 import (
 	"context"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
@@ -64,7 +66,7 @@ type listed struct {
 // payloads. It reads at most api.MaxPageRows rows, so a page may be short, or
 // empty, while it names a next one.
 func (s *Store) List(ctx context.Context, owner tenant.ID, filter api.JobFilter, size int, token string) (api.Page[api.JobSummary], error) {
-	ctx = withClass(ctx, classLists)
+	ctx = store.WithClass(ctx, store.ClassLists)
 	return pageOf(ctx, s, "list", listSQL, listArgs(owner, filter), size, token, func(row *listed) api.JobSummary { return row.summary() })
 }
 
@@ -73,11 +75,11 @@ func (l *listed) judgement() (id uuid.UUID, hit bool, read int64) { return l.ID,
 func listArgs(owner tenant.ID, filter api.JobFilter) pgx.StrictNamedArgs {
 	args := pgx.StrictNamedArgs{
 		"tenant_id": owner, "queue": null.Text(filter.Queue), "type": null.Text(filter.Type), "user": null.Text(filter.User),
-		"states": filter.States, "tag": null.Text(filter.Tag), "metadata": nil, "after": timeOrNil(filter.CreatedAfter),
-		"until": timeOrNil(filter.CreatedBefore),
+		"states": filter.States, "tag": null.Text(filter.Tag), "metadata": nil, "after": store.TimeOrNil(filter.CreatedAfter),
+		"until": store.TimeOrNil(filter.CreatedBefore),
 	}
 	if len(filter.Metadata) > 0 {
-		args["metadata"] = string(encode(filter.Metadata))
+		args["metadata"] = string(store.JSON(filter.Metadata))
 	}
 	return args
 }

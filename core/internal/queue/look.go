@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/jackc/pgx/v5"
 )
 
@@ -65,7 +67,7 @@ func LookAt(ctx context.Context, url string) (ServerLook, error) {
 	config.RuntimeParams["application_name"] = "forgequeue-doctor"
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
-		return ServerLook{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
+		return ServerLook{}, fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // it was only read from
 	rows, err := conn.Query(ctx, serverLookSQL)

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forgequeue/forgequeue/core/internal/queue"
@@ -100,7 +102,7 @@ func TestTenantsKeysPlans(t *testing.T) {
 	}
 	stranger := key
 	stranger.KeyID, stranger.Tenant = "k2", "00000000-0000-7000-8000-000000000000"
-	if _, err := f.Store.CreateKey(t.Context(), stranger); !errors.Is(err, queue.ErrNotFound) {
+	if _, err := f.Store.CreateKey(t.Context(), stranger); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("a key for no tenant: %v", err)
 	}
 	for range 2 {
@@ -108,7 +110,7 @@ func TestTenantsKeysPlans(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := f.Store.LookupKey(t.Context(), "k1"); !errors.Is(err, queue.ErrNotFound) {
+	if _, err := f.Store.LookupKey(t.Context(), "k1"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("a revoked key: %v", err)
 	}
 	expired := key
@@ -125,7 +127,7 @@ func TestTenantsKeysPlans(t *testing.T) {
 		t.Errorf("an hour is left to it: %+v, %v", found.ExpiresInMS, err)
 	}
 	f.Exec(`UPDATE api_keys SET expires_at = statement_timestamp() WHERE key_id = 'k3'`)
-	if _, err := f.Store.LookupKey(t.Context(), "k3"); !errors.Is(err, queue.ErrNotFound) {
+	if _, err := f.Store.LookupKey(t.Context(), "k3"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("an expired key: %v", err)
 	}
 	if keys, err := f.Store.ListKeys(t.Context(), f.Tenant, "", 10); err != nil || len(keys) != 1 || keys[0].KeyID != "k3" {
@@ -173,7 +175,7 @@ func TestWorkers(t *testing.T) {
 func TestOpenRefuses(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	if _, err := queue.Open(t.Context(), queue.Options{Connection: queue.Connection{URL: "http://nonsense", MaxConns: 1, PoolWait: time.Second}}); err == nil {
+	if _, err := queue.Open(t.Context(), queue.Options{Options: store.Options{URL: "http://nonsense", MaxConns: 1, PoolWait: time.Second}}); err == nil {
 		t.Error("a URL of another kind was taken")
 	}
 	config, err := pgx.ParseConfig(f.URL)
@@ -181,10 +183,10 @@ func TestOpenRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.Exec(`ALTER DATABASE ` + config.Database + ` SET synchronous_commit = off`)
-	if _, err := queue.Open(t.Context(), queue.Options{Connection: queue.Connection{URL: f.URL, MaxConns: 1, PoolWait: time.Second}}); err == nil {
+	if _, err := queue.Open(t.Context(), queue.Options{Options: store.Options{URL: f.URL, MaxConns: 1, PoolWait: time.Second}}); err == nil {
 		t.Error("asynchronous commit was taken")
 	}
-	store, err := queue.Open(t.Context(), queue.Options{Connection: queue.Connection{URL: f.URL, MaxConns: 1, PoolWait: time.Second, AllowUnsafe: true}})
+	store, err := queue.Open(t.Context(), queue.Options{Options: store.Options{URL: f.URL, MaxConns: 1, PoolWait: time.Second, AllowUnsafe: true}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +207,7 @@ func TestIsolationIsTheStoresOwn(t *testing.T) {
 	limits := under(f.activeCap(100))
 	holder := queuetest.Connect(t, f.URL)
 	for range 2 { // with a count that begins, and with one that is there
-		if _, err := holder.Exec(t.Context(), `SELECT pg_advisory_lock($1)`, queue.SubmitLockKey(f.Tenant)); err != nil {
+		if _, err := holder.Exec(t.Context(), `SELECT pg_advisory_lock($1)`, store.LockKey(store.LockSubmit, f.Tenant)); err != nil {
 			t.Fatal(err)
 		}
 		var group sync.WaitGroup
@@ -220,7 +222,7 @@ func TestIsolationIsTheStoresOwn(t *testing.T) {
 			return f.countOf(`SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database AND d.datname = current_database()
 				WHERE locktype = 'advisory' AND NOT granted`) == 4
 		})
-		if _, err := holder.Exec(t.Context(), `SELECT pg_advisory_unlock($1)`, queue.SubmitLockKey(f.Tenant)); err != nil {
+		if _, err := holder.Exec(t.Context(), `SELECT pg_advisory_unlock($1)`, store.LockKey(store.LockSubmit, f.Tenant)); err != nil {
 			t.Fatal(err)
 		}
 		group.Wait()

@@ -7,11 +7,12 @@ import (
 	"slices"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"pgregory.net/rapid"
 
-	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -195,7 +196,7 @@ func (w *world) checkGets(ids []uuid.UUID) {
 		j := w.jobs[id]
 		got, err := w.stores[i%2].Get(w.ctx, j.tenant, "", id)
 		if j.state == discarded {
-			if !errors.Is(err, queue.ErrNotFound) {
+			if !errors.Is(err, store.ErrNotFound) {
 				w.Fatalf("a discarded job: %+v %v", got, err)
 			}
 			continue
@@ -209,7 +210,7 @@ func (w *world) checkGets(ids []uuid.UUID) {
 		if i > 0 {
 			continue
 		}
-		if _, err := w.stores[1].Get(w.ctx, w.other(j.tenant), "", id); !errors.Is(err, queue.ErrNotFound) {
+		if _, err := w.stores[1].Get(w.ctx, w.other(j.tenant), "", id); !errors.Is(err, store.ErrNotFound) {
 			w.Fatalf("another tenant's get: %v", err)
 		}
 	}

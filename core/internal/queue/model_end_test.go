@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
 
@@ -132,7 +134,7 @@ func (w *world) expectEnd(t *rapid.T, e *queue.Ending, got *queue.Ended) {
 	j := w.jobs[e.Lease.Job]
 	switch {
 	case j == nil || j.state == discarded || j.tenant != e.Lease.Tenant:
-		expectErr(t, e, got, queue.ErrNotFound)
+		expectErr(t, e, got, store.ErrNotFound)
 	case j.lease != nil && *j.lease == e.Lease:
 		w.ends(j, e)
 		want := j.outcome()

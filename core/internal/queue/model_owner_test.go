@@ -3,6 +3,8 @@ package queue_test
 import (
 	"errors"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
 
@@ -48,7 +50,7 @@ func (w *world) cancelOne(t *rapid.T, j *modelJob) {
 	got, did, err := w.store().Cancel(w.ctx, who.tenant, who.user, j.id)
 	switch {
 	case !who.sees(j):
-		if !errors.Is(err, queue.ErrNotFound) {
+		if !errors.Is(err, store.ErrNotFound) {
 			t.Fatalf("a stranger's cancel: %v", err)
 		}
 		return
@@ -98,7 +100,7 @@ func (w *world) redrive(t *rapid.T) {
 		j := w.jobs[id]
 		switch {
 		case !who.sees(j):
-			want[i] = queue.ErrNotFound
+			want[i] = store.ErrNotFound
 		case j.state != "dead_letter":
 			want[i] = queue.ErrNotDead
 		case w.holder(j) != nil:

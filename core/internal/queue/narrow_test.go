@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
@@ -18,7 +20,7 @@ func TestAnswersWithoutPayloadsReadNone(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	seen := &statements{seen: map[string][]any{}}
-	store, err := queue.Open(t.Context(), queue.Options{Connection: queue.Connection{URL: f.URL, MaxConns: 2, PoolWait: time.Minute, Tracer: seen}})
+	store, err := queue.Open(t.Context(), queue.Options{Options: store.Options{URL: f.URL, MaxConns: 2, PoolWait: time.Minute, Tracer: seen}})
 	if err != nil {
 		t.Fatal(err)
 	}

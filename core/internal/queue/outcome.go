@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"go.opentelemetry.io/otel/trace"
@@ -45,7 +47,7 @@ type Ending struct {
 
 // hash tells two endings of one lease apart: same kind and body, same hash (D5).
 func (e *Ending) hash() [32]byte {
-	return sha256.Sum256(encode(struct {
+	return sha256.Sum256(store.JSON(struct {
 		Kind       string
 		Result     string
 		Error      *api.JobError
@@ -83,7 +85,7 @@ type Ended struct {
 // End ends attempts, of any tenants, each as its holder says. Every one has its
 // own answer: completes are one commit, the other kinds another.
 func (s *Store) End(ctx context.Context, endings []Ending) []Ended {
-	ctx = withClass(ctx, classOutcomes)
+	ctx = store.WithClass(ctx, store.ClassOutcomes)
 	ended := make([]Ended, len(endings))
 	var completes, others []int
 	firsts := map[job.Lease]int{}
@@ -174,7 +176,7 @@ func (s *Store) endOthers(ctx context.Context, endings []Ending, indexes []int, 
 	for i, index := range indexes {
 		leases[i] = endings[index].Lease
 	}
-	err := s.inTx(ctx, func(tx pgx.Tx) error {
+	err := s.InTx(ctx, func(tx pgx.Tx) error {
 		missing = missing[:0]
 		held, err := lockHeld(ctx, tx, leases)
 		if err != nil {
@@ -218,7 +220,7 @@ func (s *Store) endOthers(ctx context.Context, endings []Ending, indexes []int, 
 // by one, so that a bad one does not fail its neighbours: nothing took effect, and
 // it was not the database as a whole that failed.
 func mayTryAlone(err error, n int) bool {
-	return n > 1 && Definite(err) && !errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrOverloaded)
+	return n > 1 && Definite(err) && !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrOverloaded)
 }
 
 // decide applies the transition table to what the holder said.
@@ -301,14 +303,14 @@ func (s *Store) answerMissing(ctx context.Context, endings []Ending, missing []i
 	for i, index := range missing {
 		ids[i] = endings[index].Lease.Job
 	}
-	rows, err := query(ctx, s.DB, pgx.RowToAddrOfStructByName[recorded], lastOutcomeSQL, pgx.StrictNamedArgs{"ids": ids, "since": Since(ids...)})
+	rows, err := store.Query(ctx, s.Store, pgx.RowToAddrOfStructByName[recorded], lastOutcomeSQL, pgx.StrictNamedArgs{"ids": ids, "since": Since(ids...)})
 	found := make(map[uuid.UUID]*recorded, len(rows))
 	for _, row := range rows {
 		found[row.ID] = row
 	}
 	for _, index := range missing {
 		if err != nil {
-			ended[index].Err = fmt.Errorf("queue: last outcome: %w", nothingChanged(err))
+			ended[index].Err = fmt.Errorf("queue: last outcome: %w", store.NothingChanged(err))
 			continue
 		}
 		ended[index] = onRecord(found[endings[index].Lease.Job], &endings[index])
@@ -319,7 +321,7 @@ func onRecord(row *recorded, ending *Ending) Ended {
 	// The platform sees every tenant's jobs; it stands here only with a token that
 	// never was this job's.
 	if row == nil || (row.TenantID != ending.Lease.Tenant && ending.Lease.Tenant != tenant.Platform) {
-		return Ended{Err: ErrNotFound}
+		return Ended{Err: store.ErrNotFound}
 	}
 	if row.OutcomeLeaseID == nil || *row.OutcomeLeaseID != ending.Lease.ID || row.Epoch != ending.Lease.Epoch {
 		return Ended{Err: ErrLeaseLost}
@@ -358,7 +360,7 @@ func ParseLease(owner tenant.ID, id uuid.UUID, token string) (job.Lease, error) 
 		lease = job.Lease{Tenant: owner, Job: id}
 	}
 	if owner != tenant.Platform && lease.Tenant != owner {
-		return job.Lease{}, ErrNotFound
+		return job.Lease{}, store.ErrNotFound
 	}
 	return lease, nil
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
@@ -65,10 +67,10 @@ func pageOf[R, T any, P interface {
 	}
 	found, ended, err := walk(&before, size, func(from uuid.UUID, limit int) ([]P, error) {
 		args["before"], args["chunk"] = from, limit
-		return query(ctx, s.DB, func(row pgx.CollectableRow) (P, error) { return pgx.RowToAddrOfStructByName[R](row) }, sql, args)
+		return store.Query(ctx, s.Store, func(row pgx.CollectableRow) (P, error) { return pgx.RowToAddrOfStructByName[R](row) }, sql, args)
 	})
 	if err != nil {
-		return page, fmt.Errorf("queue: %s: %w", what, nothingChanged(err))
+		return page, fmt.Errorf("queue: %s: %w", what, store.NothingChanged(err))
 	}
 	for _, row := range found {
 		page.Items = append(page.Items, wire(row))

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
@@ -77,7 +79,7 @@ WHERE NOT EXISTS (
     AND bounds[1]::timestamptz <= day AND bounds[2]::timestamptz >= day + interval '1 day')
 ORDER BY day`
 
-func missingDays(ctx context.Context, db querier, table string) ([]time.Time, error) {
+func missingDays(ctx context.Context, db store.Querier, table string) ([]time.Time, error) {
 	rows, err := db.Query(ctx, missingDaysSQL, pgx.StrictNamedArgs{"parent": table, "ahead": daysAhead})
 	if err != nil {
 		return nil, err
@@ -89,7 +91,7 @@ func missingDays(ctx context.Context, db querier, table string) ([]time.Time, er
 // missing. It only reads where none is. One caller at a time makes them, by an
 // advisory lock. A failure with one table does not stop the others.
 func (s *Store) MakePartitions(ctx context.Context) error {
-	ctx = withClass(ctx, classOutcomes)
+	ctx = store.WithClass(ctx, store.ClassOutcomes)
 	var problems []error
 	for _, table := range []string{FinishedJobs, Attempts} {
 		if err := s.makeDays(ctx, table); err != nil {
@@ -100,12 +102,12 @@ func (s *Store) MakePartitions(ctx context.Context) error {
 }
 
 func (s *Store) makeDays(ctx context.Context, table string) error {
-	return s.inTx(ctx, func(tx pgx.Tx) error {
+	return s.InTx(ctx, func(tx pgx.Tx) error {
 		if days, err := missingDays(ctx, tx, table); err != nil || len(days) == 0 {
 			return err
 		}
-		key := pgx.StrictNamedArgs{"key": lockKey(lockPartitions, tenant.Platform)}
-		if _, err := tx.Exec(ctx, advisoryLockSQL, key); err != nil {
+		key := pgx.StrictNamedArgs{"key": store.LockKey(store.LockPartitions, tenant.Platform)}
+		if _, err := tx.Exec(ctx, store.AdvisoryLockSQL, key); err != nil {
 			return err
 		}
 		// Under the lock: another core may have made them meanwhile.

@@ -6,13 +6,17 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/forgequeue/forgequeue/core/internal/store"
 
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -31,7 +35,7 @@ func (f *fixture) attachDay(table string, age int) (name string) {
 
 func (f *fixture) keeping(retention queue.Retention) *queue.Store {
 	f.Helper()
-	store, err := queue.Open(f.Context(), queue.Options{Connection: queue.Connection{URL: f.URL, MaxConns: 4, PoolWait: time.Second}, Retention: retention})
+	store, err := queue.Open(f.Context(), queue.Options{Options: store.Options{URL: f.URL, MaxConns: 4, PoolWait: time.Second}, Retention: retention})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -185,7 +189,7 @@ func TestLookUpsOpenNoEarlierDay(t *testing.T) {
 		f.attachDay("attempts", age)
 	}
 	recorded := &statements{seen: map[string][]any{}}
-	store, err := queue.Open(t.Context(), queue.Options{Connection: queue.Connection{URL: f.URL, MaxConns: 2, PoolWait: 5 * time.Second, Tracer: recorded}})
+	store, err := queue.Open(t.Context(), queue.Options{Options: store.Options{URL: f.URL, MaxConns: 2, PoolWait: 5 * time.Second, Tracer: recorded}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -259,17 +263,29 @@ func TestWaitForPartitionsEndsWithTheContext(t *testing.T) {
 	f := newFixture(t)
 	id := f.Submit(f.Job())[0]
 	f.Exec(dropDaysSQL)
-	release := f.Store.HoldMaking()
+	// Another call makes them, and waits for another core that does.
+	if _, err := f.Behind.Exec(t.Context(), `SELECT pg_advisory_lock($1)`, store.LockKey(store.LockPartitions, tenant.Platform)); err != nil {
+		t.Fatal(err)
+	}
+	var group sync.WaitGroup
+	another := f.Submit(f.Job())[0]
+	group.Go(func() {
+		if _, _, err := f.Store.Cancel(t.Context(), f.Tenant, "", another); err != nil {
+			t.Error(err)
+		}
+	})
+	queuetest.Eventually(t, "the other call to wait", func() bool { return f.waitsForLocks() == 1 })
 	for within := 300 * time.Millisecond; ; within *= 4 { // a slow machine does not come as far as there
 		_, _, err := f.Store.Cancel(f.within(within), f.Tenant, "", id)
-		if errors.Is(err, queue.ErrUnavailable) && errors.Is(err, context.DeadlineExceeded) {
+		if errors.Is(err, store.ErrUnavailable) && errors.Is(err, context.DeadlineExceeded) {
 			break
 		}
 		if err == nil || within > time.Minute {
 			t.Fatalf("while another makes them: %v", err)
 		}
 	}
-	release()
+	f.Exec(`SELECT pg_advisory_unlock_all()`)
+	group.Wait()
 	if _, did, err := f.Store.Cancel(t.Context(), f.Tenant, "", id); err != nil || did != queue.CancelEnded {
 		t.Errorf("%v %v", did, err)
 	}

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
@@ -100,7 +102,7 @@ func TestStatementsStayOnTheirIndexes(t *testing.T) {
 		END LOOP; END $$`)
 	f.Exec(`ANALYZE`) // statistics of an empty database
 	recorded := &statements{seen: map[string][]any{}}
-	store, err := queue.Open(t.Context(), queue.Options{Connection: queue.Connection{URL: f.URL, MaxConns: 4, PoolWait: 5 * time.Second, Tracer: recorded}})
+	store, err := queue.Open(t.Context(), queue.Options{Options: store.Options{URL: f.URL, MaxConns: 4, PoolWait: 5 * time.Second, Tracer: recorded}})
 	if err != nil {
 		t.Fatal(err)
 	}

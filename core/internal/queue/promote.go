@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/jackc/pgx/v5"
 )
 
@@ -31,7 +33,7 @@ const Ever = 100 * 365 * 24 * time.Hour
 // Promote queues at most batch due jobs, of any tenants, but for those that were due
 // longer ago than reach.
 func (s *Store) Promote(ctx context.Context, reach time.Duration, batch int) ([]Ready, error) {
-	jobs, err := query(ctx, s.DB, pgx.RowToStructByName[Ready], promoteSQL, pgx.StrictNamedArgs{"reach": reach, "batch": batch})
+	jobs, err := store.Query(ctx, s.Store, pgx.RowToStructByName[Ready], promoteSQL, pgx.StrictNamedArgs{"reach": reach, "batch": batch})
 	if err != nil {
 		return nil, fmt.Errorf("queue: promote: %w", err)
 	}
@@ -50,9 +52,9 @@ LIMIT 1`
 // PostgreSQL's clock, or a day where it is longer; false if none waits. Those due longer
 // ago than reach are left out.
 func (s *Store) NextDue(ctx context.Context, reach time.Duration) (time.Duration, bool, error) {
-	waits, err := query(ctx, s.DB, pgx.RowTo[time.Duration], nextDueSQL, pgx.StrictNamedArgs{"reach": reach})
+	waits, err := store.Query(ctx, s.Store, pgx.RowTo[time.Duration], nextDueSQL, pgx.StrictNamedArgs{"reach": reach})
 	if err != nil {
-		return 0, false, fmt.Errorf("queue: next due: %w", nothingChanged(err))
+		return 0, false, fmt.Errorf("queue: next due: %w", store.NothingChanged(err))
 	}
 	if len(waits) == 0 {
 		return 0, false, nil

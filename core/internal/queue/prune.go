@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
@@ -94,11 +96,11 @@ DELETE FROM usage_credits WHERE ctid = ANY(ARRAY(
 // were not used for an hour. It gives how many rows went, and where to go on: the zero
 // key once all were seen.
 func (s *Store) PruneUsage(ctx context.Context, after CountKey) (pruned int64, next CountKey, err error) {
-	booked, err := query(ctx, s.DB, pgx.RowToStructByName[bookedRow], bookedSQL, pgx.StrictNamedArgs{
+	booked, err := store.Query(ctx, s.Store, pgx.RowToStructByName[bookedRow], bookedSQL, pgx.StrictNamedArgs{
 		"tenant_id": after.Tenant, "counter": int16(after.Counter), "name": after.Name, "most": pruneKeys,
 	})
 	if err != nil {
-		return 0, after, fmt.Errorf("queue: prune usage: %w", nothingChanged(err))
+		return 0, after, fmt.Errorf("queue: prune usage: %w", store.NothingChanged(err))
 	}
 	if len(booked) == 0 {
 		return 0, CountKey{}, nil
@@ -126,7 +128,7 @@ func (s *Store) prune(ctx context.Context, booked []bookedRow) (pruned int64, wh
 		keys[i], seqs[i], bounds[i] = row.key(), row.Seq, row.Bound
 	}
 	whole = true
-	err = s.inTx(ctx, func(tx pgx.Tx) error {
+	err = s.InTx(ctx, func(tx pgx.Tx) error {
 		log, credits := countArgs(keys), countArgs(keys)
 		log["seqs"], log["most"], credits["bounds"], credits["most"] = seqs, pruneRows, bounds, pruneRows
 		for sql, args := range map[string]pgx.StrictNamedArgs{pruneLogSQL: log, pruneCreditsSQL: credits} {
@@ -156,7 +158,7 @@ func (s *Store) tidy(ctx context.Context, booked []bookedRow) error {
 	}
 	type owner struct {
 		tenant tenant.ID
-		class  lockClass
+		class  store.LockClass
 	}
 	todo := map[owner][]CountKey{}
 	for _, key := range keys {
@@ -173,24 +175,24 @@ func (s *Store) tidy(ctx context.Context, booked []bookedRow) error {
 }
 
 func (s *Store) readCounts(ctx context.Context, keys []CountKey) (*tally, error) {
-	ctx, cancel := s.bound(ctx)
+	ctx, cancel := s.Bound(ctx)
 	defer cancel()
-	conn, err := s.acquire(ctx)
+	conn, err := s.Acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Release()
 	read, err := readUsage(ctx, conn, keys)
-	return read, nothingChanged(classify(err))
+	return read, store.NothingChanged(store.Classify(err))
 }
 
 // tidyOwn does it for counts of one lock, if that is free. Under it a count of none has no
 // job that could still give a credit, so that its rows can go: it begins again with the
 // next job.
-func (s *Store) tidyOwn(ctx context.Context, owner tenant.ID, class lockClass, keys []CountKey, idle map[CountKey]bool) error {
-	return s.inTx(ctx, func(tx pgx.Tx) error {
+func (s *Store) tidyOwn(ctx context.Context, owner tenant.ID, class store.LockClass, keys []CountKey, idle map[CountKey]bool) error {
+	return s.InTx(ctx, func(tx pgx.Tx) error {
 		var free bool
-		if err := tx.QueryRow(ctx, tryHoldSQL, pgx.StrictNamedArgs{"lock": lockKey(class, owner)}).Scan(&free); err != nil || !free {
+		if err := tx.QueryRow(ctx, store.TryHoldSQL, pgx.StrictNamedArgs{"lock": store.LockKey(class, owner)}).Scan(&free); err != nil || !free {
 			return err
 		}
 		read, err := readUsage(ctx, tx, keys)

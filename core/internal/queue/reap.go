@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
@@ -50,7 +52,7 @@ FOR UPDATE SKIP LOCKED`
 // attempt that ran past its timeout_ms has failed and waits by its backoff.
 // since is when PostgreSQL answered first; random is uniform in [0, 1).
 func (s *Store) Reap(ctx context.Context, since time.Time, batch int, random func() float64) ([]Reaped, error) {
-	ctx = withClass(ctx, classOutcomes)
+	ctx = store.WithClass(ctx, store.ClassOutcomes)
 	hearing := &Hearing{Silences: []Silence{{since, Longest}}}
 	reaped, _, err := s.ReapAfter(ctx, hearing, Ever, ReapPlace{}, batch, random)
 	return reaped, err
@@ -66,7 +68,7 @@ type ReapPlace struct {
 // ago than reach are not looked for; see Ever. What a batch leaves to
 // somebody who holds it is behind: only from the beginning it is found again.
 func (s *Store) ReapAfter(ctx context.Context, hearing *Hearing, reach time.Duration, place ReapPlace, batch int, random func() float64) ([]Reaped, ReapPlace, error) {
-	ctx = withClass(ctx, classOutcomes)
+	ctx = store.WithClass(ctx, store.ClassOutcomes)
 	args := hearing.args()
 	args["reach"], args["after"], args["after_id"], args["batch"] = reach, place.ended, place.id, batch
 	reaped, err := s.takeBack(ctx, expiredSQL, args, random)
@@ -97,13 +99,13 @@ FOR UPDATE OF jobs SKIP LOCKED`
 // ReapDead takes back at most batch leases, of any tenants, whose worker is dead,
 // as if they had expired.
 func (s *Store) ReapDead(ctx context.Context, batch int, random func() float64) ([]Reaped, error) {
-	ctx = withClass(ctx, classOutcomes)
+	ctx = store.WithClass(ctx, store.ClassOutcomes)
 	return s.takeBack(ctx, ofDeadSQL, pgx.StrictNamedArgs{"batch": batch}, random)
 }
 
 func (s *Store) takeBack(ctx context.Context, sql string, args pgx.StrictNamedArgs, random func() float64) ([]Reaped, error) {
 	var reaped []Reaped
-	err := s.inTx(ctx, func(tx pgx.Tx) error {
+	err := s.InTx(ctx, func(tx pgx.Tx) error {
 		rows, err := lockRows(ctx, tx, sql, args)
 		if err != nil {
 			return err
@@ -155,22 +157,6 @@ func reapOne(row *lockedRow, random float64) (*settlement, job.Event, error) {
 		made.delay = row.retry().Wait(int(row.Attempt), random)
 	}
 	return made, event, nil
-}
-
-// nowTime bounds the question for the time, which is asked all the time.
-const nowTime = 5 * time.Second
-
-// Now is PostgreSQL's clock.
-func (s *Store) Now(ctx context.Context) (time.Time, error) {
-	ctx, cancel := context.WithTimeout(withClass(ctx, classOutcomes), min(nowTime, s.callTime))
-	defer cancel()
-	conn, err := s.acquire(ctx)
-	if err != nil {
-		return time.Time{}, err
-	}
-	defer conn.Release()
-	now, err := clock(ctx, conn)
-	return now, nothingChanged(classify(err))
 }
 
 // reapedFacts are what becomes of a lease that nobody kept: an attempt was spent,

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/jackc/pgx/v5"
 )
 
@@ -28,9 +30,9 @@ UPDATE jobs SET counted = 0 WHERE counted <> 0`
 // ForeignBooks says whether the counts were kept on another server, so that no core
 // should run before RestartUsage.
 func (s *Store) ForeignBooks(ctx context.Context) (bool, error) {
-	foreign, err := query(ctx, s.DB, pgx.RowTo[bool], foreignBooksSQL, pgx.StrictNamedArgs{})
+	foreign, err := store.Query(ctx, s.Store, pgx.RowTo[bool], foreignBooksSQL, pgx.StrictNamedArgs{})
 	if err != nil {
-		return false, fmt.Errorf("queue: books: %w", nothingChanged(err))
+		return false, fmt.Errorf("queue: books: %w", store.NothingChanged(err))
 	}
 	return foreign[0], nil
 }
@@ -117,7 +119,7 @@ func (s *Store) recount(ctx context.Context) (jobs int64, err error) {
 			return &CoresRunError{others}
 		}
 		_, err = tx.Exec(ctx, leaveAloneSQL)
-		if LockTimedOut(err) {
+		if store.LockTimedOut(err) {
 			return errors.New("another session uses the tables of jobs and counts, as a dump under way does; " +
 				"run it again when that has ended: nothing was changed")
 		}

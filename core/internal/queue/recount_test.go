@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -23,13 +25,12 @@ func TestRecount(t *testing.T) {
 		UPDATE jobs SET counted = 0 WHERE state = 'running'`); err != nil {
 		t.Fatal(err)
 	}
-	one, err := queue.Open(t.Context(), queue.Options{Connection: queue.Connection{URL: f.URL, MaxConns: 1, PoolWait: time.Second}})
+	// The bound on calls is not for what takes minutes with millions of jobs.
+	one, err := queue.Open(t.Context(), queue.Options{Options: store.Options{URL: f.URL, MaxConns: 1, PoolWait: time.Second, CallTime: time.Nanosecond}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer one.Close()
-	// The bound on calls is not for what takes minutes with millions of jobs.
-	one.SetCallTime(time.Nanosecond)
 
 	var run *queue.CoresRunError
 	if _, err := one.Recount(t.Context()); !errors.As(err, &run) || len(run.Sessions) < 1 {
@@ -63,8 +64,11 @@ func TestBooksOfAnotherServerTakeTheirTime(t *testing.T) {
 	if _, err := f.Behind.Exec(t.Context(), `UPDATE usage_log SET bound = '9000000000000'`); err != nil {
 		t.Fatal(err)
 	}
-	one := queuetest.OpenURL(t, f.URL)
-	one.SetCallTime(time.Nanosecond)
+	one, err := queue.Open(t.Context(), queue.Options{Options: store.Options{URL: f.URL, MaxConns: 1, PoolWait: time.Second, CallTime: time.Nanosecond}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer one.Close()
 	if err := one.RestartUsage(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +90,7 @@ func TestRecountWaitsForWhoUsesTheTables(t *testing.T) {
 			if _, err := other.Exec(t.Context(), `BEGIN; `+using); err != nil {
 				t.Fatal(err)
 			}
-			one, err := queue.Open(t.Context(), queue.Options{Connection: queue.Connection{URL: f.URL, MaxConns: 1, PoolWait: time.Second}})
+			one, err := queue.Open(t.Context(), queue.Options{Options: store.Options{URL: f.URL, MaxConns: 1, PoolWait: time.Second}})
 			if err != nil {
 				t.Fatal(err)
 			}

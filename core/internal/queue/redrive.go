@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
@@ -82,15 +84,15 @@ type NewRedrive struct {
 // that match; user, where not empty, is the only user whose jobs it may touch. To it
 // belongs what is dead at this moment.
 func (s *Store) CreateRedrive(ctx context.Context, owner tenant.ID, user string, asked NewRedrive) (api.Redrive, error) {
-	ctx = withClass(ctx, classSubmits)
+	ctx = store.WithClass(ctx, store.ClassSubmits)
 	var made api.Redrive
-	err := s.inTx(ctx, func(tx pgx.Tx) error {
+	err := s.InTx(ctx, func(tx pgx.Tx) error {
 		found, err := matching(ctx, tx, owner, user, asked.Filter)
 		if err != nil {
 			return err
 		}
 		rows, err := tx.Query(ctx, createRedriveSQL, pgx.StrictNamedArgs{
-			"id": asked.ID, "tenant_id": owner, "user_id": null.Text(user), "action": asked.Action, "filter": string(encode(asked.Filter)),
+			"id": asked.ID, "tenant_id": owner, "user_id": null.Text(user), "action": asked.Action, "filter": string(store.JSON(asked.Filter)),
 			"rate": asked.Rate, "matched": found.Matched, "capped": found.MatchedCapped, "most": api.MaxRedrives,
 		})
 		if err != nil {
@@ -119,13 +121,13 @@ SELECT ` + redriveColumns + ` FROM redrives WHERE id = @id AND tenant_id = @tena
 
 // GetRedrive shows one of a tenant's redrives, of one user where user is not empty.
 func (s *Store) GetRedrive(ctx context.Context, owner tenant.ID, user string, id uuid.UUID) (api.Redrive, error) {
-	ctx = withClass(ctx, classLists)
-	rows, err := query(ctx, s.DB, pgx.RowToStructByName[redriveRow], getRedriveSQL, pgx.StrictNamedArgs{"id": id, "tenant_id": owner, "user": user})
+	ctx = store.WithClass(ctx, store.ClassLists)
+	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[redriveRow], getRedriveSQL, pgx.StrictNamedArgs{"id": id, "tenant_id": owner, "user": user})
 	if err != nil {
-		return api.Redrive{}, fmt.Errorf("queue: redrive: %w", nothingChanged(err))
+		return api.Redrive{}, fmt.Errorf("queue: redrive: %w", store.NothingChanged(err))
 	}
 	if len(rows) == 0 {
-		return api.Redrive{}, ErrNotFound
+		return api.Redrive{}, store.ErrNotFound
 	}
 	return rows[0].wire(), nil
 }
@@ -139,12 +141,12 @@ LIMIT @size`
 // ListRedrives lists a tenant's redrives, newest first, of one user where user is not
 // empty; before is the last of the page before.
 func (s *Store) ListRedrives(ctx context.Context, owner tenant.ID, user string, before uuid.UUID, size int) ([]api.Redrive, error) {
-	ctx = withClass(ctx, classLists)
-	rows, err := query(ctx, s.DB, pgx.RowToStructByName[redriveRow], listRedrivesSQL, pgx.StrictNamedArgs{
+	ctx = store.WithClass(ctx, store.ClassLists)
+	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[redriveRow], listRedrivesSQL, pgx.StrictNamedArgs{
 		"tenant_id": owner, "user": user, "before": before, "size": size,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("queue: redrives: %w", nothingChanged(err))
+		return nil, fmt.Errorf("queue: redrives: %w", store.NothingChanged(err))
 	}
 	listed := make([]api.Redrive, len(rows))
 	for i := range rows {
@@ -164,7 +166,7 @@ RETURNING ` + redriveColumns
 // CancelRedrive ends a redrive; what it has done stays done. One that has ended stays
 // as it ended, and a repeat changes nothing.
 func (s *Store) CancelRedrive(ctx context.Context, owner tenant.ID, user string, id uuid.UUID) (api.Redrive, error) {
-	ctx = withClass(ctx, classSubmits)
+	ctx = store.WithClass(ctx, store.ClassSubmits)
 	args := pgx.StrictNamedArgs{"id": id, "tenant_id": owner, "user": user}
 	rows, err := noted(ctx, s, pgx.RowToStructByName[redriveRow], cancelRedriveSQL, args, func(rows []redriveRow) *deed {
 		if len(rows) == 0 {

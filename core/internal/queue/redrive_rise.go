@@ -3,6 +3,8 @@ package queue
 import (
 	"context"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
@@ -81,7 +83,7 @@ func (s *Store) riseIn(ctx context.Context, tx pgx.Tx, step *RedriveStep, ids []
 func (s *Store) lockMatching(ctx context.Context, tx pgx.Tx, step *RedriveStep, ids []uuid.UUID, capsOf CapsOf) (*tally, []matchedDead, error) {
 	owner := step.row.TenantID
 	if capsOf != nil {
-		if _, err := s.lockAndRead(ctx, tx, lockSubmit, []tenant.ID{owner}, nil); err != nil {
+		if _, err := s.lockAndRead(ctx, tx, store.LockSubmit, []tenant.ID{owner}, nil); err != nil {
 			return nil, nil, err
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
@@ -45,9 +47,9 @@ LIMIT @most`
 
 // DueRedrives lists redrives, of any tenants, that may go on, the longest overdue first.
 func (s *Store) DueRedrives(ctx context.Context, most int) ([]DueRedrive, error) {
-	due, err := query(ctx, s.DB, pgx.RowToStructByName[DueRedrive], dueRedrivesSQL, pgx.StrictNamedArgs{"most": most})
+	due, err := store.Query(ctx, s.Store, pgx.RowToStructByName[DueRedrive], dueRedrivesSQL, pgx.StrictNamedArgs{"most": most})
 	if err != nil {
-		return nil, fmt.Errorf("queue: due redrives: %w", nothingChanged(err))
+		return nil, fmt.Errorf("queue: due redrives: %w", store.NothingChanged(err))
 	}
 	return due, nil
 }
@@ -58,9 +60,9 @@ SELECT (SELECT next_at FROM redrives WHERE state = 'running' ORDER BY next_at LI
 // NextRedrive says how long it is until a redrive, of any tenant, may go on; nil where
 // none is under way.
 func (s *Store) NextRedrive(ctx context.Context) (*time.Duration, error) {
-	next, err := query(ctx, s.DB, pgx.RowTo[*time.Duration], nextRedriveSQL, pgx.StrictNamedArgs{})
+	next, err := store.Query(ctx, s.Store, pgx.RowTo[*time.Duration], nextRedriveSQL, pgx.StrictNamedArgs{})
 	if err != nil {
-		return nil, fmt.Errorf("queue: next redrive: %w", nothingChanged(err))
+		return nil, fmt.Errorf("queue: next redrive: %w", store.NothingChanged(err))
 	}
 	return next[0], nil
 }
@@ -126,11 +128,11 @@ func (r *RedriveStep) progress(random float64) pgx.StrictNamedArgs {
 // together: however often cores die, each dead letter rises once and is counted once.
 // random is uniform in [0, 1).
 func (s *Store) StepRedrive(ctx context.Context, id uuid.UUID, capsOf CapsOf, random float64) (step RedriveStep, err error) {
-	ctx = withClass(ctx, classSubmits)
-	for range deadlockTries {
+	ctx = store.WithClass(ctx, store.ClassSubmits)
+	for range store.DeadlockTries {
 		step, err = s.stepWhole(ctx, random, func(tx pgx.Tx) (RedriveStep, error) { return s.stepIn(ctx, tx, id, capsOf) })
 		// A job with a dedupe_key came in after the look: the next look sees it.
-		if !isUnique(err) && !deadlocked(err) {
+		if !store.IsUnique(err) && !store.Deadlocked(err) {
 			break
 		}
 	}
@@ -146,7 +148,7 @@ func (s *Store) StepRedrive(ctx context.Context, id uuid.UUID, capsOf CapsOf, ra
 
 // passes says that an error is none of the redrive's own.
 func passes(err error) bool {
-	return errors.Is(err, ErrOverloaded) || errors.Is(err, ErrUnavailable) || errors.Is(err, ErrOutcomeUnknown) || isUnique(err)
+	return errors.Is(err, store.ErrOverloaded) || errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrOutcomeUnknown) || store.IsUnique(err)
 }
 
 // failRedriveSQL counts a step that failed for no reason that passes by itself.
@@ -162,7 +164,7 @@ WHERE id = @id AND ended_at IS NULL`
 
 func (s *Store) failRedrive(ctx context.Context, id uuid.UUID) error {
 	noRow := func(pgx.CollectableRow) (struct{}, error) { return struct{}{}, nil }
-	_, err := query(ctx, s.DB, noRow, failRedriveSQL, pgx.StrictNamedArgs{
+	_, err := store.Query(ctx, s.Store, noRow, failRedriveSQL, pgx.StrictNamedArgs{
 		// What PostgreSQL said is for the log: it may name what is none of a tenant's business.
 		"id": id, "most": redriveFailures, "error": "The engine could not go on, and has given up. What was done stays done; the operator's log has the cause.",
 	})
@@ -265,7 +267,7 @@ func (r *RedriveStep) discard(ctx context.Context, tx pgx.Tx, ids []uuid.UUID) e
 
 // stepWhole makes a step and writes it down in one transaction.
 func (s *Store) stepWhole(ctx context.Context, random float64, work func(pgx.Tx) (RedriveStep, error)) (step RedriveStep, err error) {
-	err = s.inTx(ctx, func(tx pgx.Tx) error {
+	err = s.InTx(ctx, func(tx pgx.Tx) error {
 		if step, err = work(tx); err != nil || !step.Worked {
 			return err
 		}

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/queue"
@@ -257,10 +259,10 @@ func TestRedriveIsCancelled(t *testing.T) {
 		tenant uuid.UUID
 		user   string
 	}{{f.NewTenant(), ""}, {f.Tenant, "bob"}} {
-		if _, err := f.Store.GetRedrive(t.Context(), whose.tenant, whose.user, id); !errors.Is(err, queue.ErrNotFound) {
+		if _, err := f.Store.GetRedrive(t.Context(), whose.tenant, whose.user, id); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("seen by another: %v", err)
 		}
-		if _, err := f.Store.CancelRedrive(t.Context(), whose.tenant, whose.user, id); !errors.Is(err, queue.ErrNotFound) {
+		if _, err := f.Store.CancelRedrive(t.Context(), whose.tenant, whose.user, id); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("cancelled by another: %v", err)
 		}
 	}

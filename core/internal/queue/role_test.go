@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forgequeue/forgequeue/core/internal/queue"
@@ -53,11 +55,11 @@ func TestAnOwnerOfTheDatabaseIsEnough(t *testing.T) {
 
 	f.Exec(dropDaysSQL)
 	due := f.attachDay("finished_jobs", 9)
-	store := f.keeping(queue.Retention{Finished: 7 * someDays, DeadLetters: 30 * someDays})
-	if dropped, err := store.DropPartitions(t.Context()); err != nil || len(dropped) != 1 || dropped[0].Name != due {
+	opened := f.keeping(queue.Retention{Finished: 7 * someDays, DeadLetters: 30 * someDays})
+	if dropped, err := opened.DropPartitions(t.Context()); err != nil || len(dropped) != 1 || dropped[0].Name != due {
 		t.Errorf("dropped %+v, %v; want %s", dropped, err, due)
 	}
-	if err := store.MakePartitions(t.Context()); err != nil {
+	if err := opened.MakePartitions(t.Context()); err != nil {
 		t.Error(err)
 	}
 	f.Submit(f.Job())
@@ -66,10 +68,10 @@ func TestAnOwnerOfTheDatabaseIsEnough(t *testing.T) {
 	if look, err := queue.LookAt(t.Context(), f.URL); err != nil || !look.MayCreate || !look.Migrated {
 		t.Errorf("doctor: %+v, %v", look, err)
 	}
-	store.Close()
+	opened.Close()
 	f.Store.Close()
 	_ = f.Behind.Close(t.Context())
-	one, err := queue.Open(t.Context(), queue.Options{Connection: queue.Connection{URL: f.URL, MaxConns: 1, PoolWait: time.Second}})
+	one, err := queue.Open(t.Context(), queue.Options{Options: store.Options{URL: f.URL, MaxConns: 1, PoolWait: time.Second}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
@@ -84,7 +86,7 @@ func (r *jobRow) lastError() *api.JobError {
 func (r *jobRow) summary() api.JobSummary {
 	s := api.JobSummary{
 		ID: r.ID.String(), Type: r.Type, Queue: r.Queue, User: r.UserID, State: r.State,
-		Priority: int(r.Priority), Tags: r.Tags, Metadata: decodeMetadata(r.Metadata),
+		Priority: int(r.Priority), Tags: r.Tags, Metadata: store.Metadata(r.Metadata),
 		Attempt: int(r.Attempt), MaxAttempts: int(r.MaxAttempts), Epoch: r.Epoch, Redrives: int(r.Redrives),
 		RunAt: &api.Time{Time: r.RunAt}, Deadline: api.AtOrNil(r.Deadline), TimeoutMS: r.TimeoutMs,
 		Retry:     api.Retry{BaseMS: r.RetryBaseMs, CapMS: r.RetryCapMs, Jitter: r.RetryJitter, Curve: r.RetryCurve},

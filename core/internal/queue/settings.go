@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forgequeue/forgequeue/core/internal/null"
@@ -42,7 +44,7 @@ type NewSecret struct {
 // PutQueue sets a queue's settings, and makes the queue if need be; what the
 // request leaves out is the default again. Jobs that exist keep what they got.
 func (s *Store) PutQueue(ctx context.Context, owner tenant.ID, name string, request api.QueueRequest) error {
-	ctx = withClass(ctx, classSubmits)
+	ctx = store.WithClass(ctx, store.ClassSubmits)
 	_, err := s.PutPushQueue(ctx, owner, name, request, NewSecret{})
 	return err
 }
@@ -52,7 +54,7 @@ func (s *Store) PutQueue(ctx context.Context, owner tenant.ID, name string, requ
 func (s *Store) PutPushQueue(
 	ctx context.Context, owner tenant.ID, name string, request api.QueueRequest, secret NewSecret,
 ) (taken bool, err error) {
-	ctx = withClass(ctx, classSubmits)
+	ctx = store.WithClass(ctx, store.ClassSubmits)
 	if err := s.roomForQueue(ctx, owner, name); err != nil {
 		return false, err
 	}
@@ -90,7 +92,7 @@ WHERE tenant_id = @tenant_id AND name = @name AND push_secret = @from`
 func (s *Store) ResealSecret(ctx context.Context, owner tenant.ID, name string, from, to []byte) error {
 	noRow := func(pgx.CollectableRow) (struct{}, error) { return struct{}{}, nil }
 	args := pgx.StrictNamedArgs{"tenant_id": owner, "name": name, "from": from, "to": to}
-	if _, err := query(ctx, s.DB, noRow, resealSQL, args); err != nil {
+	if _, err := store.Query(ctx, s.Store, noRow, resealSQL, args); err != nil {
 		return fmt.Errorf("queue: settings: %w", err)
 	}
 	return nil
@@ -116,7 +118,7 @@ ON CONFLICT (tenant_id, name) DO UPDATE SET paused = EXCLUDED.paused, updated_at
 
 // PauseQueue stops or resumes the claims from a queue. A repeat changes nothing.
 func (s *Store) PauseQueue(ctx context.Context, owner tenant.ID, name string, paused bool) error {
-	ctx = withClass(ctx, classSubmits)
+	ctx = store.WithClass(ctx, store.ClassSubmits)
 	if err := s.roomForQueue(ctx, owner, name); err != nil {
 		return err
 	}
@@ -141,10 +143,10 @@ SELECT p.visibility_timeout_ms_max FROM tenants t JOIN plans p ON p.name = t.pla
 // VisibilityLimit is the longest visibility timeout, in milliseconds, that the
 // tenant's plan allows; nil for none.
 func (s *Store) VisibilityLimit(ctx context.Context, owner tenant.ID) (*int64, error) {
-	ctx = withClass(ctx, classSubmits)
-	limits, err := query(ctx, s.DB, pgx.RowTo[*int64], visibilityLimitSQL, pgx.StrictNamedArgs{"id": owner})
+	ctx = store.WithClass(ctx, store.ClassSubmits)
+	limits, err := store.Query(ctx, s.Store, pgx.RowTo[*int64], visibilityLimitSQL, pgx.StrictNamedArgs{"id": owner})
 	if err != nil {
-		return nil, fmt.Errorf("queue: plan: %w", nothingChanged(err))
+		return nil, fmt.Errorf("queue: plan: %w", store.NothingChanged(err))
 	}
 	if len(limits) == 0 {
 		return nil, nil //nolint:nilnil // no plan, no limit
@@ -185,27 +187,27 @@ type Depths struct {
 // QueueNames lists a tenant's queues by name, after one of them; only, where not
 // empty, is the one that is asked for.
 func (s *Store) QueueNames(ctx context.Context, owner tenant.ID, after, only string, size int) ([]string, error) {
-	ctx = withClass(ctx, classLists)
-	names, err := query(ctx, s.DB, pgx.RowTo[string], queueNamesSQL, pgx.StrictNamedArgs{
+	ctx = store.WithClass(ctx, store.ClassLists)
+	names, err := store.Query(ctx, s.Store, pgx.RowTo[string], queueNamesSQL, pgx.StrictNamedArgs{
 		"tenant_id": owner, "after": after, "only": null.Text(only), "size": size,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("queue: names: %w", nothingChanged(err))
+		return nil, fmt.Errorf("queue: names: %w", store.NothingChanged(err))
 	}
 	return names, nil
 }
 
 // CountDepths counts the jobs of a tenant's queue, whose lanes are given.
 func (s *Store) CountDepths(ctx context.Context, owner tenant.ID, name string, lanes []LaneID) (Depths, error) {
-	ctx = withClass(ctx, classLists)
+	ctx = store.WithClass(ctx, store.ClassLists)
 	if lanes == nil {
 		lanes = []LaneID{}
 	}
-	counts, err := query(ctx, s.DB, pgx.RowToStructByName[Depths], depthsSQL, pgx.StrictNamedArgs{
+	counts, err := store.Query(ctx, s.Store, pgx.RowToStructByName[Depths], depthsSQL, pgx.StrictNamedArgs{
 		"tenant_id": owner, "name": name, "lanes": lanes, "most": api.MaxDepthCount + 1,
 	})
 	if err != nil {
-		return Depths{}, fmt.Errorf("queue: depths: %w", nothingChanged(err))
+		return Depths{}, fmt.Errorf("queue: depths: %w", store.NothingChanged(err))
 	}
 	return counts[0], nil
 }

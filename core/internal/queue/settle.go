@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
@@ -152,7 +154,7 @@ func (s *settlement) outcome() *api.Outcome {
 
 // sayTo keeps what the holder is told, so that its repeat is told the same.
 func (s *settlement) sayTo(ending *Ending) {
-	hash, answer := ending.hash(), string(encode(s.outcome()))
+	hash, answer := ending.hash(), string(store.JSON(s.outcome()))
 	s.leaseID, s.hash, s.answer = &ending.Lease.ID, hash[:], &answer
 }
 
@@ -271,7 +273,7 @@ func (s *settlement) errorJSON() *string {
 	if s.err == nil {
 		return nil
 	}
-	text := string(encode(s.err))
+	text := string(store.JSON(s.err))
 	return &text
 }
 

@@ -3,6 +3,8 @@ package queue
 import (
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -40,7 +42,7 @@ const usual = 500 * time.Millisecond
 // answer ends one of which nobody knows how long it was. Answers may overtake each other; one
 // that is earlier by more than a question may take is of a clock that was set back.
 func (h *Hearing) Hear(now time.Time) (silent bool) {
-	if ago := h.Last.Sub(now); ago > 0 && ago <= nowTime {
+	if ago := h.Last.Sub(now); ago > 0 && ago <= store.NowTime {
 		return false
 	}
 	length := now.Sub(h.Last) - usual

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"go.opentelemetry.io/otel/trace"
@@ -122,10 +124,10 @@ type inserted struct {
 // ErrOutcomeUnknown that nobody knows. A refusal of one submission is its
 // answer, not an error.
 func (s *Store) Submit(ctx context.Context, submissions []Submission) ([]SubmitAnswer, error) {
-	ctx = withClass(ctx, classSubmits)
-	for range deadlockTries - 1 {
+	ctx = store.WithClass(ctx, store.ClassSubmits)
+	for range store.DeadlockTries - 1 {
 		answers, err := s.submitOnce(ctx, submissions)
-		if !deadlocked(err) {
+		if !store.Deadlocked(err) {
 			return answers, err
 		}
 	}
@@ -137,9 +139,9 @@ func (s *Store) submitOnce(ctx context.Context, submissions []Submission) ([]Sub
 	var err error
 	switch {
 	case anyGuarded(submissions):
-		err = s.inTx(ctx, func(tx pgx.Tx) error { return s.submitGuarded(ctx, tx, submissions, answers) })
+		err = s.InTx(ctx, func(tx pgx.Tx) error { return s.submitGuarded(ctx, tx, submissions, answers) })
 	case anyInRounds(submissions):
-		err = s.inTx(ctx, func(tx pgx.Tx) error {
+		err = s.InTx(ctx, func(tx pgx.Tx) error {
 			outcomes, err := insertJobs(ctx, tx, submissions)
 			answerAll(submissions, outcomes, answers)
 			return err
@@ -173,7 +175,7 @@ func anyInRounds(submissions []Submission) bool {
 // insertAtOnce stores submissions with one statement that is its own transaction: a
 // round trip in the place of three.
 func (s *Store) insertAtOnce(ctx context.Context, submissions []Submission, answers []SubmitAnswer) error {
-	conn, err := s.acquire(ctx)
+	conn, err := s.Acquire(ctx)
 	if err != nil {
 		return err
 	}
@@ -181,11 +183,11 @@ func (s *Store) insertAtOnce(ctx context.Context, submissions []Submission, answ
 	outcomes, waiting := openAll(submissions)
 	missing, err := insertOnce(ctx, conn, submissions, waiting, outcomes)
 	if err != nil {
-		return classify(err)
+		return store.Classify(err)
 	}
 	if len(missing) > 0 {
 		if err := settleMissing(ctx, conn, submissions, missing, outcomes); err != nil {
-			return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err) // the others are stored
+			return fmt.Errorf("%w: %w", store.ErrOutcomeUnknown, err) // the others are stored
 		}
 	}
 	answerAll(submissions, outcomes, answers)
@@ -239,7 +241,7 @@ func (s *Submission) refusal(j int) *problem.Problem {
 }
 
 // insertOnce runs the insert and gives the places whose job it did not store.
-func insertOnce(ctx context.Context, db querier, submissions []Submission, places []place, outcomes [][]stored) (missing []place, err error) {
+func insertOnce(ctx context.Context, db store.Querier, submissions []Submission, places []place, outcomes [][]stored) (missing []place, err error) {
 	rows, err := db.Query(ctx, insertJobsSQL, insertArgs(submissions, places))
 	if err != nil {
 		return nil, err
@@ -304,7 +306,7 @@ func insertArgs(submissions []Submission, places []place) pgx.StrictNamedArgs {
 		c.queues, c.types, c.users = append(c.queues, j.Queue), append(c.types, j.Type), append(c.users, j.User)
 		c.priorities = append(c.priorities, int16(j.Priority)) //nolint:gosec // 0 to 9
 		c.payloads, c.metadata = append(c.payloads, string(j.Payload)), append(c.metadata, string(j.Metadata))
-		c.tags = append(c.tags, arrayText(j.Tags))
+		c.tags = append(c.tags, store.TextArray(j.Tags))
 		c.maxAttempts = append(c.maxAttempts, int32(j.MaxAttempts)) //nolint:gosec // 1 to 1000
 		c.bases, c.caps = append(c.bases, j.Retry.Base.Milliseconds()), append(c.caps, j.Retry.Cap.Milliseconds())
 		c.jitters, c.curves = append(c.jitters, j.Retry.Jitter), append(c.curves, string(j.Retry.Curve.OrDefault()))
@@ -335,4 +337,4 @@ func unlessNone[T any](column []*T) []*T {
 
 // Definite says whether err leaves no doubt that nothing was stored, so that the
 // requests of a flush may be tried again one by one.
-func Definite(err error) bool { return !errors.Is(err, ErrOutcomeUnknown) }
+func Definite(err error) bool { return !errors.Is(err, store.ErrOutcomeUnknown) }

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
@@ -45,7 +47,7 @@ func (f *fixture) holder(key string) (same func(*queue.NewJob), end func()) {
 
 func (f *fixture) traced(r *rounds) *queue.Store {
 	f.Helper()
-	store, err := queue.Open(f.Context(), queue.Options{Connection: queue.Connection{URL: f.URL, MaxConns: 4, PoolWait: 5 * time.Second, Tracer: r}})
+	store, err := queue.Open(f.Context(), queue.Options{Options: store.Options{URL: f.URL, MaxConns: 4, PoolWait: 5 * time.Second, Tracer: r}})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -43,7 +45,7 @@ func anyGuarded(submissions []Submission) bool {
 // cap: remembered ones are answered, of the others what is admitted is stored;
 // key, counts and jobs are one commit (D4). A refused job leaves no key behind.
 func (s *Store) submitGuarded(ctx context.Context, tx pgx.Tx, submissions []Submission, answers []SubmitAnswer) error {
-	counts, err := s.lockAndRead(ctx, tx, lockSubmit, guarded(submissions), countsOf(submissions))
+	counts, err := s.lockAndRead(ctx, tx, store.LockSubmit, guarded(submissions), countsOf(submissions))
 	if err != nil {
 		return inFlight(err, submissions)
 	}

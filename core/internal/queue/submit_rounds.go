@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
@@ -123,12 +125,12 @@ type dedupeKey struct {
 
 // settleMissing tells why a job was not inserted: a live job has its dedupe_key,
 // or it, or its atomic batch, has a deadline in the past, or its id is taken.
-func settleMissing(ctx context.Context, db querier, submissions []Submission, missing []place, outcomes [][]stored) error {
+func settleMissing(ctx context.Context, db store.Querier, submissions []Submission, missing []place, outcomes [][]stored) error {
 	holders, err := dedupeHolders(ctx, db, submissions, missing)
 	if err != nil {
 		return err
 	}
-	now, err := clock(ctx, db)
+	now, err := store.Clock(ctx, db)
 	if err != nil {
 		return err
 	}
@@ -162,17 +164,6 @@ func (s *Submission) late(j int, now time.Time) bool {
 	return false
 }
 
-const clockSQL = `SELECT statement_timestamp()`
-
-// clock is PostgreSQL's time: the only one that decides anything (D3).
-func clock(ctx context.Context, db querier) (time.Time, error) {
-	rows, err := db.Query(ctx, clockSQL)
-	if err != nil {
-		return time.Time{}, err
-	}
-	return pgx.CollectExactlyOneRow(rows, pgx.RowTo[time.Time])
-}
-
 func (n *NewJob) dedupe(id tenant.ID) dedupeKey {
 	key := dedupeKey{tenant: id}
 	if n.User != nil {
@@ -184,7 +175,7 @@ func (n *NewJob) dedupe(id tenant.ID) dedupeKey {
 	return key
 }
 
-func dedupeHolders(ctx context.Context, db querier, submissions []Submission, missing []place) (map[dedupeKey]*jobRow, error) {
+func dedupeHolders(ctx context.Context, db store.Querier, submissions []Submission, missing []place) (map[dedupeKey]*jobRow, error) {
 	var tenants []tenant.ID
 	var users, keys []string
 	for _, p := range missing {

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -44,7 +46,7 @@ RETURNING ` + tenantColumns
 
 // CreateTenant makes a tenant. A repeat with the same id answers with the first.
 func (s *Store) CreateTenant(ctx context.Context, id tenant.ID, request api.TenantRequest) (api.Tenant, error) {
-	ctx = withClass(ctx, classSubmits)
+	ctx = store.WithClass(ctx, store.ClassSubmits)
 	plan, weight := DefaultPlan, 1
 	if request.Plan != nil {
 		plan = *request.Plan
@@ -80,14 +82,14 @@ SELECT ` + tenantColumns + ` FROM tenants WHERE id < @before ORDER BY id DESC LI
 // ListTenants lists every tenant, newest id first; before is the last id of the
 // page before.
 func (s *Store) ListTenants(ctx context.Context, before *tenant.ID, size int) ([]api.Tenant, error) {
-	ctx = withClass(ctx, classLists)
+	ctx = store.WithClass(ctx, store.ClassLists)
 	last := uuid.Max
 	if before != nil {
 		last = *before
 	}
-	rows, err := query(ctx, s.DB, pgx.RowToStructByName[tenantRow], listTenantsSQL, pgx.StrictNamedArgs{"before": last, "size": size})
+	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[tenantRow], listTenantsSQL, pgx.StrictNamedArgs{"before": last, "size": size})
 	if err != nil {
-		return nil, fmt.Errorf("queue: list tenants: %w", nothingChanged(err))
+		return nil, fmt.Errorf("queue: list tenants: %w", store.NothingChanged(err))
 	}
 	tenants := make([]api.Tenant, len(rows))
 	for i := range rows {
@@ -105,10 +107,10 @@ RETURNING ` + tenantColumns
 
 // PatchTenant changes what the patch names.
 func (s *Store) PatchTenant(ctx context.Context, id tenant.ID, patch api.TenantPatch) (api.Tenant, error) {
-	ctx = withClass(ctx, classSubmits)
+	ctx = store.WithClass(ctx, store.ClassSubmits)
 	var overrides *string
 	if patch.Overrides != nil {
-		text := string(encode(patch.Overrides))
+		text := string(store.JSON(patch.Overrides))
 		overrides = &text
 	}
 	rows, err := changeLimits(ctx, s, pgx.RowToStructByName[tenantRow], patchTenantSQL, pgx.StrictNamedArgs{
@@ -120,7 +122,7 @@ func (s *Store) PatchTenant(ctx context.Context, id tenant.ID, patch api.TenantP
 		return api.Tenant{}, fmt.Errorf("queue: patch tenant: %w", unknownPlan(err))
 	}
 	if len(rows) == 0 {
-		return api.Tenant{}, ErrNotFound
+		return api.Tenant{}, store.ErrNotFound
 	}
 	return rows[0].wire(), nil
 }
@@ -131,7 +133,7 @@ func (s *Store) PatchTenant(ctx context.Context, id tenant.ID, patch api.TenantP
 func changeLimits[T any](
 	ctx context.Context, s *Store, row pgx.RowToFunc[T], sql string, args, scope pgx.StrictNamedArgs, brings broughtBy, done deed,
 ) (changed []T, err error) {
-	err = s.inTx(ctx, func(tx pgx.Tx) error {
+	err = s.InTx(ctx, func(tx pgx.Tx) error {
 		counters, err := brings(ctx, tx)
 		if err != nil {
 			return err
@@ -174,13 +176,13 @@ const getPlanSQL = `SELECT name, limits, visibility_timeout_ms_max FROM plans WH
 
 // GetPlan reads a plan.
 func (s *Store) GetPlan(ctx context.Context, name string) (api.Plan, error) {
-	ctx = withClass(ctx, classSubmits)
-	rows, err := query(ctx, s.DB, pgx.RowToStructByName[planRow], getPlanSQL, pgx.StrictNamedArgs{"name": name})
+	ctx = store.WithClass(ctx, store.ClassSubmits)
+	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[planRow], getPlanSQL, pgx.StrictNamedArgs{"name": name})
 	if err != nil {
-		return api.Plan{}, fmt.Errorf("queue: plan: %w", nothingChanged(err))
+		return api.Plan{}, fmt.Errorf("queue: plan: %w", store.NothingChanged(err))
 	}
 	if len(rows) == 0 {
-		return api.Plan{}, ErrNotFound
+		return api.Plan{}, store.ErrNotFound
 	}
 	return rows[0].wire(), nil
 }
@@ -194,9 +196,9 @@ RETURNING name, limits, visibility_timeout_ms_max`
 
 // PutPlan makes or replaces a plan.
 func (s *Store) PutPlan(ctx context.Context, name string, request api.PlanRequest) (api.Plan, error) {
-	ctx = withClass(ctx, classSubmits)
+	ctx = store.WithClass(ctx, store.ClassSubmits)
 	rows, err := changeLimits(ctx, s, pgx.RowToStructByName[planRow], putPlanSQL, pgx.StrictNamedArgs{
-		"name": name, "limits": string(encode(request.Limits)), "visibility": request.VisibilityTimeoutMSMax,
+		"name": name, "limits": string(store.JSON(request.Limits)), "visibility": request.VisibilityTimeoutMSMax,
 	}, pgx.StrictNamedArgs{"tenant_id": nil, "queue": nil, "plan": &name}, broughtByPlan(name, request.Limits), deed{
 		action: api.AuditPlanPut, object: name, detail: map[string]any{"limits": request.Limits, "visibility_timeout_ms_max": request.VisibilityTimeoutMSMax},
 	})

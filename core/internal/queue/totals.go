@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/jackc/pgx/v5"
 )
 
@@ -76,9 +78,9 @@ type Totals struct {
 // most and for half a second at the most; beyond that it takes PostgreSQL's estimate.
 // ErrOverloaded says that the time was over and that there is no estimate yet.
 func (s *Store) Totals(ctx context.Context, most int64) (Totals, error) {
-	ctx = withClass(ctx, classLists)
+	ctx = store.WithClass(ctx, store.ClassLists)
 	var counted countedTotals
-	err := s.inTx(ctx, func(tx pgx.Tx) error {
+	err := s.InTx(ctx, func(tx pgx.Tx) error {
 		// On the server's side, so that the connection outlives it.
 		if _, err := tx.Exec(ctx, fmt.Sprintf(`SET LOCAL statement_timeout = %d`, totalsTime.Milliseconds())); err != nil {
 			return err
@@ -90,17 +92,17 @@ func (s *Store) Totals(ctx context.Context, most int64) (Totals, error) {
 		counted, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[countedTotals])
 		return err
 	})
-	if errors.Is(err, ErrOverloaded) && ctx.Err() == nil {
-		guessed, failed := query(ctx, s.DB, pgx.RowToStructByName[countedTotals], guessSQL, pgx.StrictNamedArgs{})
+	if errors.Is(err, store.ErrOverloaded) && ctx.Err() == nil {
+		guessed, failed := store.Query(ctx, s.Store, pgx.RowToStructByName[countedTotals], guessSQL, pgx.StrictNamedArgs{})
 		if failed != nil {
-			return Totals{}, fmt.Errorf("queue: totals: %w", nothingChanged(failed))
+			return Totals{}, fmt.Errorf("queue: totals: %w", store.NothingChanged(failed))
 		}
 		if guessed[0].known() {
 			return guessed[0].totals(0), nil
 		}
 	}
 	if err != nil {
-		return Totals{}, fmt.Errorf("queue: totals: %w", nothingChanged(err))
+		return Totals{}, fmt.Errorf("queue: totals: %w", store.NothingChanged(err))
 	}
 	return counted.totals(most), nil
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
@@ -159,7 +161,7 @@ func collectUsage(keys []CountKey, rows pgx.Rows) (*tally, error) {
 }
 
 // readUsage reads counts without a lock: true at this moment, and no more.
-func readUsage(ctx context.Context, db querier, keys []CountKey) (*tally, error) {
+func readUsage(ctx context.Context, db store.Querier, keys []CountKey) (*tally, error) {
 	rows, err := db.Query(ctx, readUsageSQL, countArgs(keys))
 	if err != nil {
 		return nil, err

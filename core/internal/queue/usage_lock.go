@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
@@ -31,11 +33,11 @@ func lockTimeout(ctx context.Context) string {
 
 // lockAndRead takes the tenants' locks, then reads counts that they guard, in one
 // round trip. Without tenants there is nothing to guard.
-func (s *Store) lockAndRead(ctx context.Context, tx pgx.Tx, class lockClass, tenants []tenant.ID, keys []CountKey) (*tally, error) {
+func (s *Store) lockAndRead(ctx context.Context, tx pgx.Tx, class store.LockClass, tenants []tenant.ID, keys []CountKey) (*tally, error) {
 	if len(tenants) == 0 {
 		return &tally{}, nil
 	}
-	locks := pgx.StrictNamedArgs{"locks": lockKeys(class, tenants)}
+	locks := pgx.StrictNamedArgs{"locks": store.LockKeys(class, tenants)}
 	if len(keys) > 0 {
 		return s.lockThenRead(ctx, tx, locks, keys)
 	}

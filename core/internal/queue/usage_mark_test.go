@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forgequeue/forgequeue/core/internal/queue"
@@ -44,7 +46,7 @@ func TestCountBesideAnOldWriter(t *testing.T) {
 	limits := under(f.activeCap(100))
 	f.Submit(f.Job(limits))
 	recorded := &statements{seen: map[string][]any{}}
-	store, err := queue.Open(t.Context(), queue.Options{Connection: queue.Connection{URL: f.URL, MaxConns: 2, PoolWait: 5 * time.Second, Tracer: recorded}})
+	store, err := queue.Open(t.Context(), queue.Options{Options: store.Options{URL: f.URL, MaxConns: 2, PoolWait: 5 * time.Second, Tracer: recorded}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
@@ -83,7 +85,7 @@ GROUP BY j.tenant_id, j.queue`
 // Verify recounts all tenants' counts and checks what else must hold between the
 // tables. It reads everything, in a session that plans freely, and changes nothing.
 func (s *Store) Verify(ctx context.Context) ([]Drift, error) {
-	ctx = withClass(ctx, classLists)
+	ctx = store.WithClass(ctx, store.ClassLists)
 	scan := func(row pgx.CollectableRow) (Drift, error) {
 		var d Drift
 		var owner tenant.ID
@@ -107,7 +109,7 @@ func (s *Store) Verify(ctx context.Context) ([]Drift, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("queue: verify: %w", nothingChanged(err))
+		return nil, fmt.Errorf("queue: verify: %w", store.NothingChanged(err))
 	}
 	return drifts, nil
 }
@@ -119,7 +121,7 @@ SELECT set_config('plan_cache_mode', 'auto', true), set_config('enable_seqscan',
 
 // inReport is inTx for statements that read much and are best planned freely.
 func (s *Store) inReport(ctx context.Context, work func(pgx.Tx) error) error {
-	return s.inTx(ctx, func(tx pgx.Tx) error {
+	return s.InTx(ctx, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, freePlansSQL); err != nil {
 			return err
 		}

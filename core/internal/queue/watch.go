@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 )
@@ -19,14 +21,14 @@ SELECT id, 'dead_letter' FROM dead_letters WHERE id = ANY(@ids::uuid[])`
 // WhereNow gives the states of jobs of any tenants. It is the net under
 // notifications that got lost, one statement for all who wait.
 func (s *Store) WhereNow(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]string, error) {
-	ctx = withClass(ctx, classSubmits)
+	ctx = store.WithClass(ctx, store.ClassSubmits)
 	type standing struct {
 		ID    uuid.UUID
 		State string
 	}
-	rows, err := query(ctx, s.DB, pgx.RowToStructByName[standing], whereNowSQL, pgx.StrictNamedArgs{"ids": ids, "since": Since(ids...)})
+	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[standing], whereNowSQL, pgx.StrictNamedArgs{"ids": ids, "since": Since(ids...)})
 	if err != nil {
-		return nil, fmt.Errorf("queue: where now: %w", nothingChanged(err))
+		return nil, fmt.Errorf("queue: where now: %w", store.NothingChanged(err))
 	}
 	states := make(map[uuid.UUID]string, len(rows))
 	for _, row := range rows {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forgequeue/forgequeue/core/internal/null"
@@ -79,9 +81,9 @@ func (s *Store) Register(ctx context.Context, owner tenant.ID, w api.WorkerReque
 	if metadata == nil {
 		metadata = map[string]string{}
 	}
-	workers, err := query(ctx, s.DB, pgx.RowToStructByName[registered], registerSQL, pgx.StrictNamedArgs{
+	workers, err := store.Query(ctx, s.Store, pgx.RowToStructByName[registered], registerSQL, pgx.StrictNamedArgs{
 		"owner": owner, "worker_id": w.WorkerID, "queues": null.List(w.Queues), "tags": null.List(w.Tags),
-		"concurrency": concurrency, "metadata": string(encode(metadata)), "most": MaxWorkers,
+		"concurrency": concurrency, "metadata": string(store.JSON(metadata)), "most": MaxWorkers,
 	})
 	if err != nil {
 		return Worker{}, false, fmt.Errorf("queue: register: %w", err)
@@ -108,11 +110,11 @@ RETURNING ` + workerColumns + `, ` + joinedSQL
 // SeenClaiming notes that a worker claims; an unknown or dead one is registered by it:
 // joined is then true.
 func (s *Store) SeenClaiming(ctx context.Context, owner tenant.ID, workerID string, queues, tags []string) (worker Worker, joined bool, err error) {
-	workers, err := query(ctx, s.DB, pgx.RowToStructByName[registered], seenClaimingSQL, pgx.StrictNamedArgs{
+	workers, err := store.Query(ctx, s.Store, pgx.RowToStructByName[registered], seenClaimingSQL, pgx.StrictNamedArgs{
 		"owner": owner, "worker_id": workerID, "queues": null.List(queues), "tags": null.List(tags), "most": MaxWorkers,
 	})
 	if err != nil {
-		return Worker{}, false, fmt.Errorf("queue: claiming worker: %w", nothingChanged(err)) // no job was claimed
+		return Worker{}, false, fmt.Errorf("queue: claiming worker: %w", store.NothingChanged(err)) // no job was claimed
 	}
 	if len(workers) == 0 {
 		return Worker{}, false, ErrTooManyWorkers
@@ -129,8 +131,8 @@ RETURNING ` + workerColumns
 // BeatWorker notes a worker's heartbeat; ErrWorkerUnknown if it never registered
 // or is dead, and must register again.
 func (s *Store) BeatWorker(ctx context.Context, owner tenant.ID, workerID string) (Worker, error) {
-	ctx = withClass(ctx, classOutcomes)
-	workers, err := query(ctx, s.DB, pgx.RowToStructByName[Worker], beatWorkerSQL, pgx.StrictNamedArgs{
+	ctx = store.WithClass(ctx, store.ClassOutcomes)
+	workers, err := store.Query(ctx, s.Store, pgx.RowToStructByName[Worker], beatWorkerSQL, pgx.StrictNamedArgs{
 		"owner": owner, "worker_id": workerID,
 	})
 	if err != nil {
@@ -156,9 +158,9 @@ type Held struct {
 
 // Leases counts the leases of all workers, of any tenants, that hold some.
 func (s *Store) Leases(ctx context.Context) ([]Held, error) {
-	held, err := query(withClass(ctx, classLists), s.DB, pgx.RowToStructByName[Held], leasesSQL, pgx.StrictNamedArgs{})
+	held, err := store.Query(store.WithClass(ctx, store.ClassLists), s.Store, pgx.RowToStructByName[Held], leasesSQL, pgx.StrictNamedArgs{})
 	if err != nil {
-		return nil, fmt.Errorf("queue: leases: %w", nothingChanged(err))
+		return nil, fmt.Errorf("queue: leases: %w", store.NothingChanged(err))
 	}
 	return held, nil
 }
@@ -167,7 +169,7 @@ func (s *Store) Leases(ctx context.Context) ([]Held, error) {
 func (w *Worker) Wire(leases int) api.Worker {
 	return api.Worker{
 		WorkerID: w.WorkerID, Status: w.Status, Queues: w.Queues, Tags: w.Tags, Concurrency: int(w.Concurrency),
-		Metadata: decodeMetadata(w.Metadata), Leases: leases,
+		Metadata: store.Metadata(w.Metadata), Leases: leases,
 		RegisteredAt: api.At(w.RegisteredAt), LastHeartbeatAt: api.At(w.LastHeartbeatAt),
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
@@ -30,12 +32,12 @@ type listedWorker struct {
 
 // ListWorkers lists the workers of owner, a tenant or tenant.Platform, by id.
 func (s *Store) ListWorkers(ctx context.Context, owner tenant.ID, after string, size int) ([]api.Worker, error) {
-	ctx = withClass(ctx, classLists)
-	rows, err := query(ctx, s.DB, pgx.RowToStructByName[listedWorker], listWorkersSQL, pgx.StrictNamedArgs{
+	ctx = store.WithClass(ctx, store.ClassLists)
+	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[listedWorker], listWorkersSQL, pgx.StrictNamedArgs{
 		"owner": owner, "after": after, "size": size,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("queue: list workers: %w", nothingChanged(err))
+		return nil, fmt.Errorf("queue: list workers: %w", store.NothingChanged(err))
 	}
 	workers := make([]api.Worker, len(rows))
 	for i := range rows {
@@ -84,7 +86,7 @@ func (s *Store) AgeWorkers(ctx context.Context, heard time.Time) (Aged, error) {
 	if !heard.IsZero() {
 		args["heard"] = heard
 	}
-	rows, err := query(ctx, s.DB, pgx.RowToStructByName[Aged], ageWorkersSQL, args)
+	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[Aged], ageWorkersSQL, args)
 	if err != nil {
 		return Aged{}, fmt.Errorf("queue: age workers: %w", err)
 	}
@@ -103,9 +105,9 @@ func (s *Store) Served(ctx context.Context) (map[QueueKey]bool, error) {
 		err := row.Scan(&key.Tenant, &key.Name)
 		return key, err
 	}
-	keys, err := query(ctx, s.DB, scan, servedSQL, pgx.StrictNamedArgs{})
+	keys, err := store.Query(ctx, s.Store, scan, servedSQL, pgx.StrictNamedArgs{})
 	if err != nil {
-		return nil, fmt.Errorf("queue: served: %w", nothingChanged(err))
+		return nil, fmt.Errorf("queue: served: %w", store.NothingChanged(err))
 	}
 	served := make(map[QueueKey]bool, len(keys))
 	for _, key := range keys {
@@ -129,12 +131,12 @@ type ActiveWorker struct {
 // ActiveWorkers lists the active workers of a tenant, or of the platform, that
 // said they serve the queue; at most a thousand.
 func (s *Store) ActiveWorkers(ctx context.Context, owner tenant.ID, name string) ([]ActiveWorker, error) {
-	ctx = withClass(ctx, classLists)
-	workers, err := query(ctx, s.DB, pgx.RowToStructByName[ActiveWorker], activeWorkersSQL, pgx.StrictNamedArgs{
+	ctx = store.WithClass(ctx, store.ClassLists)
+	workers, err := store.Query(ctx, s.Store, pgx.RowToStructByName[ActiveWorker], activeWorkersSQL, pgx.StrictNamedArgs{
 		"owner": owner, "platform": tenant.Platform, "queue": name,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("queue: active workers: %w", nothingChanged(err))
+		return nil, fmt.Errorf("queue: active workers: %w", store.NothingChanged(err))
 	}
 	return workers, nil
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -132,7 +134,7 @@ func TestWorkersAreCounted(t *testing.T) {
 func TestWhatIsForgottenIsCounted(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	store, err := queue.Open(t.Context(), queue.Options{Connection: queue.Connection{URL: f.url, MaxConns: 4, PoolWait: 5 * time.Second}, Retention: queue.Retention{
+	store, err := queue.Open(t.Context(), queue.Options{Options: store.Options{URL: f.url, MaxConns: 4, PoolWait: 5 * time.Second}, Retention: queue.Retention{
 		Finished: 24 * time.Hour, DeadLetters: 24 * time.Hour, Audit: 24 * time.Hour,
 	}})
 	if err != nil {

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forgequeue/forgequeue/core/internal/queue"
@@ -75,7 +77,7 @@ func Open(tb testing.TB) *queue.Store {
 // OpenURL gives a store on a given database, closed when the test has ended.
 func OpenURL(tb testing.TB, databaseURL string) *queue.Store {
 	tb.Helper()
-	store, err := queue.Open(tb.Context(), queue.Options{Connection: queue.Connection{URL: databaseURL, MaxConns: 8, PoolWait: 5 * time.Second}})
+	store, err := queue.Open(tb.Context(), queue.Options{Options: store.Options{URL: databaseURL, MaxConns: 8, PoolWait: 5 * time.Second}})
 	if err != nil {
 		tb.Fatalf("queuetest: open: %v", err)
 	}
@@ -99,7 +101,7 @@ func makeTemplate(ctx context.Context, server string) (string, error) {
 	if err := execute(ctx, server, "CREATE DATABASE "+name+" ENCODING 'UTF8' TEMPLATE template0"); err != nil {
 		return "", err
 	}
-	store, err := queue.Open(ctx, queue.Options{Connection: queue.Connection{URL: withDatabase(server, name), MaxConns: 2, PoolWait: 5 * time.Second}})
+	store, err := queue.Open(ctx, queue.Options{Options: store.Options{URL: withDatabase(server, name), MaxConns: 2, PoolWait: 5 * time.Second}})
 	if err != nil {
 		return "", err
 	}

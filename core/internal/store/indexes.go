@@ -1,4 +1,4 @@
-package queue
+package store
 
 import (
 	"context"
@@ -53,21 +53,21 @@ func ownTables() ([]string, error) {
 	return slices.Compact(tables), err
 }
 
-func (s *DB) invalidIndexes(ctx context.Context) ([]invalidIndex, error) {
+func (s *Store) invalidIndexes(ctx context.Context) ([]invalidIndex, error) {
 	tables, err := ownTables()
 	if err != nil {
 		return nil, err
 	}
-	found, err := query(ctx, s, pgx.RowToStructByName[invalidIndex], invalidIndexesSQL, pgx.StrictNamedArgs{"tables": tables})
+	found, err := Query(ctx, s, pgx.RowToStructByName[invalidIndex], invalidIndexesSQL, pgx.StrictNamedArgs{"tables": tables})
 	if err != nil {
-		return nil, fmt.Errorf("queue: indexes: %w", nothingChanged(err))
+		return nil, fmt.Errorf("store: indexes: %w", NothingChanged(err))
 	}
 	return found, nil
 }
 
 // InvalidIndexes names the indexes that an interrupted build left, or that are being
 // built at this moment: writes pay for them, and no read uses them.
-func (s *DB) InvalidIndexes(ctx context.Context) ([]string, error) {
+func (s *Store) InvalidIndexes(ctx context.Context) ([]string, error) {
 	found, err := s.invalidIndexes(ctx)
 	names := make([]string, len(found))
 	for i, index := range found {
@@ -79,7 +79,7 @@ func (s *DB) InvalidIndexes(ctx context.Context) ([]string, error) {
 // mendIndexes builds again what an interrupted build left. One caller at a time does
 // it, under the lock of the migrations. Another session's build that is under way, or
 // another migrate's, is waited for: the index is valid by then, and is rebuilt once more.
-func (s *DB) mendIndexes(ctx context.Context, db *sql.DB, locker lock.SessionLocker) (err error) {
+func (s *Store) mendIndexes(ctx context.Context, db *sql.DB, locker lock.SessionLocker) (err error) {
 	found, err := s.invalidIndexes(ctx)
 	if err != nil || len(found) == 0 {
 		return err
@@ -99,7 +99,7 @@ func (s *DB) mendIndexes(ctx context.Context, db *sql.DB, locker lock.SessionLoc
 			mend = `DROP INDEX CONCURRENTLY IF EXISTS `
 		}
 		if _, err := conn.ExecContext(ctx, mend+pgx.Identifier{index.Name}.Sanitize()); err != nil {
-			return fmt.Errorf("queue: index %s, which an interrupted build left: %w", index.Name, err)
+			return fmt.Errorf("store: index %s, which an interrupted build left: %w", index.Name, err)
 		}
 	}
 	return nil

@@ -1,4 +1,4 @@
-package queue
+package store
 
 import (
 	"container/list"
@@ -8,37 +8,37 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// class is how urgent a call is (D8): where connections are short, the more urgent
+// Class is how urgent a call is (D8): where connections are short, the more urgent
 // goes first, and some connections are kept for it. A late heartbeat makes an expired
 // lease, which makes more work; a late list makes nothing.
-type class int
+type Class int
 
 const (
-	// classOutcomes are heartbeats, outcomes, and what keeps them possible: keys,
+	// ClassOutcomes are heartbeats, outcomes, and what keeps them possible: keys,
 	// partitions, the reaper.
-	classOutcomes class = iota
+	ClassOutcomes Class = iota
 	// classClaims are claims and the duties behind them. What names no class has this.
 	classClaims
-	// classSubmits are submits, changes that people make, and look-ups of single jobs.
-	classSubmits
-	// classLists are lists, counts and reports.
-	classLists
+	// ClassSubmits are submits, changes that people make, and look-ups of single jobs.
+	ClassSubmits
+	// ClassLists are lists, counts and reports.
+	ClassLists
 	classes
 )
 
 type classKey struct{}
 
-// withClass names the class of the calls made with the context. The first name stands:
+// WithClass names the class of the calls made with the context. The first name stands:
 // a look-up on the way of a cancel has the cancel's class.
-func withClass(ctx context.Context, c class) context.Context {
+func WithClass(ctx context.Context, c Class) context.Context {
 	if ctx.Value(classKey{}) != nil {
 		return ctx
 	}
 	return context.WithValue(ctx, classKey{}, c)
 }
 
-func classOf(ctx context.Context) class {
-	if c, ok := ctx.Value(classKey{}).(class); ok {
+func classOf(ctx context.Context) Class {
+	if c, ok := ctx.Value(classKey{}).(Class); ok {
 		return c
 	}
 	return classClaims
@@ -58,10 +58,10 @@ type places struct {
 
 func newPlaces(n int) *places {
 	part := func(left int) int { return max(n-max(left, 1), 1) }
-	return &places{most: [classes]int{classOutcomes: n, classClaims: part(n / 8), classSubmits: part(n / 4), classLists: part(n - n/2)}}
+	return &places{most: [classes]int{ClassOutcomes: n, classClaims: part(n / 8), ClassSubmits: part(n / 4), ClassLists: part(n - n/2)}}
 }
 
-func (p *places) free(c class) bool {
+func (p *places) free(c Class) bool {
 	held := 0
 	for k := classes - 1; k >= 0; k-- {
 		held += p.held[k]
@@ -74,7 +74,7 @@ func (p *places) free(c class) bool {
 
 // take waits for a place, in order of arrival in its class. Each place that was taken
 // is given back by one call of give.
-func (p *places) take(ctx context.Context, c class) error {
+func (p *places) take(ctx context.Context, c Class) error {
 	p.mu.Lock()
 	if p.waiting[c].Len() == 0 && p.free(c) {
 		p.held[c]++
@@ -100,14 +100,14 @@ func (p *places) take(ctx context.Context, c class) error {
 	return ctx.Err()
 }
 
-func (p *places) give(c class) {
+func (p *places) give(c Class) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.pass(c)
 }
 
 // pass takes a place back and gives what is free to those who wait, the more urgent first.
-func (p *places) pass(c class) {
+func (p *places) pass(c Class) {
 	p.held[c]--
 	for k := range classes {
 		for p.waiting[k].Len() > 0 && p.free(k) {
@@ -117,15 +117,25 @@ func (p *places) pass(c class) {
 	}
 }
 
-// lent is a connection of the pool, with its place.
-type lent struct {
+// waits is how many calls wait for a place.
+func (p *places) waits() (n int32) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.waiting {
+		n += int32(p.waiting[c].Len()) //nolint:gosec // far below
+	}
+	return n
+}
+
+// Conn is a connection of the pool, with its place.
+type Conn struct {
 	*pgxpool.Conn
 	places *places
-	class  class
+	class  Class
 }
 
 // Release gives both back.
-func (l *lent) Release() {
+func (l *Conn) Release() {
 	l.Conn.Release()
 	l.places.give(l.class)
 }

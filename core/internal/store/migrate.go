@@ -1,4 +1,4 @@
-package queue
+package store
 
 import (
 	"context"
@@ -18,28 +18,28 @@ var migrations embed.FS
 // Migrate brings the schema to this binary's version. It holds a session lock for the migrations, so two at once
 // are as harmless as two in a row. What an interrupted build of an index left is
 // built again. It returns the versions that it applied.
-func (s *DB) Migrate(ctx context.Context) ([]int64, error) {
+func (s *Store) Migrate(ctx context.Context) ([]int64, error) {
 	db := stdlib.OpenDBFromPool(s.pool)
 	defer func() { _ = db.Close() }() // closes the view of the pool, not the pool
 	// Tried each second for five minutes: a second `core migrate` waits for the first.
 	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 300))
 	if err != nil {
-		return nil, fmt.Errorf("queue: migrate: %w", err)
+		return nil, fmt.Errorf("store: migrate: %w", err)
 	}
 	provider, err := newProvider(db, goose.WithSessionLocker(locker))
 	if err != nil {
-		return nil, fmt.Errorf("queue: migrate: %w", err)
+		return nil, fmt.Errorf("store: migrate: %w", err)
 	}
 	results, err := provider.Up(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("queue: migrate: %w", err)
+		return nil, fmt.Errorf("store: migrate: %w", err)
 	}
 	applied := make([]int64, 0, len(results))
 	for _, result := range results {
 		applied = append(applied, result.Source.Version)
 	}
 	if err := s.mendIndexes(ctx, db, locker); err != nil {
-		return applied, fmt.Errorf("queue: migrate: %w", err)
+		return applied, fmt.Errorf("store: migrate: %w", err)
 	}
 	return applied, nil
 }
@@ -47,16 +47,16 @@ func (s *DB) Migrate(ctx context.Context) ([]int64, error) {
 // SchemaPending says how many migrations the database lacks. A newer database is
 // none: a migration never breaks the binary that is running. It takes no lock, so
 // that cores that start together, or beside a `core migrate`, do not wait in line.
-func (s *DB) SchemaPending(ctx context.Context) (int, error) {
+func (s *Store) SchemaPending(ctx context.Context) (int, error) {
 	db := stdlib.OpenDBFromPool(s.pool)
 	defer func() { _ = db.Close() }()
 	provider, err := newProvider(db)
 	if err != nil {
-		return 0, fmt.Errorf("queue: schema: %w", err)
+		return 0, fmt.Errorf("store: schema: %w", err)
 	}
 	statuses, err := provider.Status(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("queue: schema: %w", err)
+		return 0, fmt.Errorf("store: schema: %w", err)
 	}
 	pending := 0
 	for _, status := range statuses {

@@ -1,6 +1,7 @@
-package queue
+package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,13 +21,15 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
 )
 
-// Connection says how to reach PostgreSQL.
-type Connection struct {
+// Options say how to reach PostgreSQL.
+type Options struct {
 	// URL is a libpq URL or keyword string.
 	URL string
 	// MaxConns bounds the pool; a call that finds none free waits for at most PoolWait.
 	MaxConns int32
 	PoolWait time.Duration
+	// CallTime bounds a call whose context has no deadline; 0 is 30 seconds.
+	CallTime time.Duration
 	// Tracing makes spans of the statements that are run below one; nil makes none.
 	Tracing trace.TracerProvider
 	// Tracer sees every statement; nil for none, or for that of Tracing.
@@ -35,8 +38,8 @@ type Connection struct {
 	AllowUnsafe bool
 }
 
-// DB is the only way to PostgreSQL. All of its methods may be called at once.
-type DB struct {
+// Store is the only way to PostgreSQL. All of its methods may be called at once.
+type Store struct {
 	pool     *pgxpool.Pool
 	places   *places
 	poolWait time.Duration
@@ -59,7 +62,7 @@ const (
 	callTime = 30 * time.Second
 )
 
-func (s *DB) bound(ctx context.Context) (context.Context, context.CancelFunc) {
+func (s *Store) Bound(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, bound := ctx.Deadline(); bound {
 		return ctx, func() {}
 	}
@@ -81,11 +84,11 @@ func plannerSettings() map[string]string {
 	}
 }
 
-// Connect connects, and refuses a server that is too old or can lose acknowledged work.
-func Connect(ctx context.Context, options Connection) (*DB, error) {
+// Open connects, and refuses a server that is too old or can lose acknowledged work.
+func Open(ctx context.Context, options Options) (*Store, error) {
 	config, err := pgxpool.ParseConfig(options.URL)
 	if err != nil {
-		return nil, errors.New("queue: the database URL cannot be read; it should look like postgres://user:password@host:5432/database")
+		return nil, errors.New("store: the database URL cannot be read; it should look like postgres://user:password@host:5432/database")
 	}
 	params := config.ConnConfig.RuntimeParams
 	maps.Copy(params, plannerSettings())
@@ -110,10 +113,10 @@ func Connect(ctx context.Context, options Connection) (*DB, error) {
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
-		return nil, fmt.Errorf("queue: open: %w", err)
+		return nil, fmt.Errorf("store: open: %w", err)
 	}
-	s := &DB{
-		pool: pool, places: newPlaces(int(config.MaxConns)), poolWait: options.PoolWait, callTime: callTime,
+	s := &Store{
+		pool: pool, places: newPlaces(int(config.MaxConns)), poolWait: options.PoolWait, callTime: cmp.Or(options.CallTime, callTime),
 		making: make(chan struct{}, 1),
 	}
 	if err := s.checkServer(ctx, options.AllowUnsafe); err != nil {
@@ -125,7 +128,7 @@ func Connect(ctx context.Context, options Connection) (*DB, error) {
 
 // tracer is nil where nobody looks at statements. Statements are ours and have no
 // values in them; those are not told.
-func (o Connection) tracer() pgx.QueryTracer {
+func (o Options) tracer() pgx.QueryTracer {
 	if o.Tracing == nil || o.Tracer != nil {
 		return o.Tracer
 	}
@@ -133,12 +136,12 @@ func (o Connection) tracer() pgx.QueryTracer {
 }
 
 // Close waits for calls under way and closes every connection.
-func (s *DB) Close() { s.pool.Close() }
+func (s *Store) Close() { s.pool.Close() }
 
 // Connections tells how the pool stands.
-func (s *DB) Connections() metrics.Connections {
+func (s *Store) Connections() metrics.Connections {
 	stat := s.pool.Stat()
-	return metrics.Connections{Idle: stat.IdleConns(), Used: stat.AcquiredConns(), Max: stat.MaxConns(), Refused: s.refused.Load()}
+	return metrics.Connections{Idle: stat.IdleConns(), Used: stat.AcquiredConns(), Max: stat.MaxConns(), Refused: s.refused.Load(), Waiting: s.places.waits()}
 }
 
 // PlaintextHosts lists the other machines that a database URL may talk to without
@@ -166,14 +169,14 @@ func PlaintextHosts(databaseURL string) []string {
 }
 
 // Ping says whether PostgreSQL answers.
-func (s *DB) Ping(ctx context.Context) error {
-	conn, err := s.acquire(withClass(ctx, classOutcomes))
+func (s *Store) Ping(ctx context.Context) error {
+	conn, err := s.Acquire(WithClass(ctx, ClassOutcomes))
 	if err != nil {
-		return fmt.Errorf("queue: ping: %w", err)
+		return fmt.Errorf("store: ping: %w", err)
 	}
 	defer conn.Release()
 	if err := conn.Ping(ctx); err != nil {
-		return fmt.Errorf("queue: ping: %w", classify(err))
+		return fmt.Errorf("store: ping: %w", Classify(err))
 	}
 	return nil
 }
@@ -186,10 +189,10 @@ SELECT current_setting('server_version_num')::integer AS version,
        current_setting('server_encoding')             AS encoding,
        current_setting('transaction_isolation')       AS isolation`
 
-func (s *DB) checkServer(ctx context.Context, allowUnsafe bool) error {
+func (s *Store) checkServer(ctx context.Context, allowUnsafe bool) error {
 	rows, err := s.pool.Query(ctx, serverSettingsSQL)
 	if err != nil {
-		return fmt.Errorf("queue: PostgreSQL cannot be reached: %w", err)
+		return fmt.Errorf("store: PostgreSQL cannot be reached: %w", err)
 	}
 	type settings struct {
 		Version                                                       int32
@@ -197,16 +200,16 @@ func (s *DB) checkServer(ctx context.Context, allowUnsafe bool) error {
 	}
 	server, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[settings])
 	if err != nil {
-		return fmt.Errorf("queue: PostgreSQL cannot be reached: %w", err)
+		return fmt.Errorf("store: PostgreSQL cannot be reached: %w", err)
 	}
 	if server.Version < 150000 {
-		return fmt.Errorf("queue: PostgreSQL %d is too old; 15 or newer is needed", server.Version/10000)
+		return fmt.Errorf("store: PostgreSQL %d is too old; 15 or newer is needed", server.Version/10000)
 	}
 	if server.Encoding != "UTF8" {
-		return fmt.Errorf("queue: the database's encoding is %s; make it with ENCODING 'UTF8'", server.Encoding)
+		return fmt.Errorf("store: the database's encoding is %s; make it with ENCODING 'UTF8'", server.Encoding)
 	}
 	if server.Isolation != isolation {
-		return fmt.Errorf("queue: sessions are %q although core asks for %q: a pooler in between drops what core asks for; "+
+		return fmt.Errorf("store: sessions are %q although core asks for %q: a pooler in between drops what core asks for; "+
 			"connect to PostgreSQL itself", server.Isolation, isolation)
 	}
 	var unsafe []string
@@ -220,16 +223,16 @@ func (s *DB) checkServer(ctx context.Context, allowUnsafe bool) error {
 		unsafe = append(unsafe, "synchronous_commit = off")
 	}
 	if len(unsafe) > 0 && !allowUnsafe {
-		return fmt.Errorf("queue: this PostgreSQL can lose acknowledged jobs (%s); turn the settings on, "+
+		return fmt.Errorf("store: this PostgreSQL can lose acknowledged jobs (%s); turn the settings on, "+
 			"or accept the loss with FORGEQUEUE_ALLOW_LOSSY_DATABASE=true", strings.Join(unsafe, ", "))
 	}
 	return nil
 }
 
-// acquire takes a connection in the context's class, waiting for at most the pool's
+// Acquire takes a connection in the context's class, waiting for at most the pool's
 // wait: a request that cannot be served soon is refused while its caller still listens
 // (D8). A caller that holds one takes no second: many such would wait for each other.
-func (s *DB) acquire(ctx context.Context) (*lent, error) {
+func (s *Store) Acquire(ctx context.Context) (*Conn, error) {
 	waiting, cancel := context.WithTimeout(ctx, s.poolWait)
 	defer cancel()
 	class := classOf(ctx)
@@ -237,7 +240,7 @@ func (s *DB) acquire(ctx context.Context) (*lent, error) {
 	if err == nil {
 		var conn *pgxpool.Conn
 		if conn, err = s.pool.Acquire(waiting); err == nil {
-			return &lent{conn, s.places, class}, nil
+			return &Conn{conn, s.places, class}, nil
 		}
 		s.places.give(class)
 	}
@@ -252,24 +255,24 @@ func (s *DB) acquire(ctx context.Context) (*lent, error) {
 	return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 }
 
-// inTx runs work in one transaction at READ COMMITTED: each of its statements
+// InTx runs work in one transaction at READ COMMITTED: each of its statements
 // sees what was committed before that statement. Work may run twice: where a row found
 // no partition, see orMakePartitions.
-func (s *DB) inTx(ctx context.Context, work func(pgx.Tx) error) error {
-	ctx, cancel := s.bound(ctx)
+func (s *Store) InTx(ctx context.Context, work func(pgx.Tx) error) error {
+	ctx, cancel := s.Bound(ctx)
 	defer cancel()
 	return s.orMakePartitions(ctx, func() error { return s.tryTx(ctx, work) })
 }
 
-func (s *DB) tryTx(ctx context.Context, work func(pgx.Tx) error) error {
-	conn, err := s.acquire(ctx)
+func (s *Store) tryTx(ctx context.Context, work func(pgx.Tx) error) error {
+	conn, err := s.Acquire(ctx)
 	if err != nil {
 		return err
 	}
 	defer conn.Release()
 	tx, err := conn.Begin(ctx)
 	if err != nil {
-		return classify(err)
+		return Classify(err)
 	}
 	if err := work(tx); err != nil {
 		// Roll back even when the caller has gone; the connection is dropped if that fails.
@@ -284,22 +287,22 @@ func (s *DB) tryTx(ctx context.Context, work func(pgx.Tx) error) error {
 	return nil
 }
 
-// query runs one statement that stands for itself, and collects its rows.
-func query[T any](ctx context.Context, s *DB, row pgx.RowToFunc[T], sql string, args pgx.StrictNamedArgs) (collected []T, err error) {
-	ctx, cancel := s.bound(ctx)
+// Query runs one statement that stands for itself, and collects its rows.
+func Query[T any](ctx context.Context, s *Store, row pgx.RowToFunc[T], sql string, args pgx.StrictNamedArgs) (collected []T, err error) {
+	ctx, cancel := s.Bound(ctx)
 	defer cancel()
 	err = s.orMakePartitions(ctx, func() error {
-		conn, err := s.acquire(ctx)
+		conn, err := s.Acquire(ctx)
 		if err != nil {
 			return err
 		}
 		defer conn.Release()
 		rows, err := conn.Query(ctx, sql, args)
 		if err != nil {
-			return classify(err)
+			return Classify(err)
 		}
 		collected, err = pgx.CollectRows(rows, row)
-		return classify(err)
+		return Classify(err)
 	})
 	if err != nil {
 		return nil, err
@@ -307,7 +310,7 @@ func query[T any](ctx context.Context, s *DB, row pgx.RowToFunc[T], sql string, 
 	return collected, nil
 }
 
-// querier is a connection or a transaction.
-type querier interface {
+// Querier is a connection or a transaction.
+type Querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }

@@ -1,4 +1,4 @@
-package queue
+package store
 
 import (
 	"context"
@@ -12,14 +12,14 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// deadlockTries is how often a statement is run that PostgreSQL took back to end a
+// DeadlockTries is how often a statement is run that PostgreSQL took back to end a
 // deadlock. All of ours lock in one order, but a flush that takes two rounds, and
 // whoever locks rows behind our back.
-const deadlockTries = 3
+const DeadlockTries = 3
 
-// deadlocked says that PostgreSQL took a transaction back for another's sake:
+// Deadlocked says that PostgreSQL took a transaction back for another's sake:
 // nothing of it took effect, and it may simply be run again.
-func deadlocked(err error) bool {
+func Deadlocked(err error) bool {
 	refused, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && !errors.Is(err, ErrOutcomeUnknown) && (refused.Code == "40P01" || refused.Code == "40001")
 }
@@ -27,16 +27,16 @@ func deadlocked(err error) bool {
 // definite wraps an error of a statement inside a transaction that was then
 // rolled back: whatever it was, nothing took effect.
 func definite(err error) error {
-	if err := classify(err); !errors.Is(err, ErrOutcomeUnknown) {
+	if err := Classify(err); !errors.Is(err, ErrOutcomeUnknown) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", ErrUnavailable, err)
 }
 
-// classify tells what is known after an error of PostgreSQL: it refused
+// Classify tells what is known after an error of PostgreSQL: it refused
 // (nothing took effect), it was never asked (nothing took effect), or the answer
 // was lost, and whether it took effect cannot be known.
-func classify(err error) error {
+func Classify(err error) error {
 	if err == nil || errors.Is(err, ErrUnavailable) || errors.Is(err, ErrOutcomeUnknown) || errors.Is(err, ErrOverloaded) {
 		return err
 	}
@@ -88,8 +88,8 @@ func classifyRefusal(refused *pgconn.PgError, err error) error {
 	return err
 }
 
-// nothingChanged: a read that fails leaves no doubt about writes.
-func nothingChanged(err error) error {
+// NothingChanged: a read that fails leaves no doubt about writes.
+func NothingChanged(err error) error {
 	if errors.Is(err, ErrOutcomeUnknown) {
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
@@ -108,8 +108,8 @@ func isConnectionLost(err error) bool {
 		errors.As(err, &network) || strings.Contains(err.Error(), "conn closed")
 }
 
-// isUnique says whether PostgreSQL refused a second row with one key.
-func isUnique(err error) bool {
+// IsUnique says whether PostgreSQL refused a second row with one key.
+func IsUnique(err error) bool {
 	var refused *pgconn.PgError
 	return errors.As(err, &refused) && refused.Code == "23505"
 }

@@ -1,4 +1,4 @@
-package queue
+package store
 
 import (
 	"context"
@@ -18,7 +18,7 @@ func partitionMissing(err error) bool {
 // orMakePartitions runs work, which holds no connection when it returns. Where a row
 // of it found no partition, as on a machine that slept for longer than the days that
 // lie ready, the partitions are made and work runs once more.
-func (s *DB) orMakePartitions(ctx context.Context, work func() error) error {
+func (s *Store) orMakePartitions(ctx context.Context, work func() error) error {
 	err := work()
 	if s.makePartitions == nil || !partitionMissing(err) {
 		return err
@@ -30,7 +30,7 @@ func (s *DB) orMakePartitions(ctx context.Context, work func() error) error {
 	return work()
 }
 
-func (s *DB) makeInTurn(ctx context.Context) error {
+func (s *Store) makeInTurn(ctx context.Context) error {
 	select {
 	case s.making <- struct{}{}:
 	case <-ctx.Done():
@@ -45,6 +45,6 @@ func (s *DB) makeInTurn(ctx context.Context) error {
 
 // OnMissingPartition says how partitions are made that a row found missing. It is called
 // before the first statement.
-func (s *DB) OnMissingPartition(makePartitions func(context.Context) error) {
+func (s *Store) OnMissingPartition(makePartitions func(context.Context) error) {
 	s.makePartitions = makePartitions
 }

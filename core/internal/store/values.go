@@ -1,4 +1,4 @@
-package queue
+package store
 
 import (
 	"bytes"
@@ -9,8 +9,8 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// encode writes JSON without the HTML escapes that would change what was sent.
-func encode(value any) []byte {
+// JSON writes JSON without the HTML escapes that would change what was sent.
+func JSON(value any) []byte {
 	var buffer bytes.Buffer
 	encoder := json.NewEncoder(&buffer)
 	encoder.SetEscapeHTML(false)
@@ -20,24 +20,26 @@ func encode(value any) []byte {
 	return bytes.TrimRight(buffer.Bytes(), "\n")
 }
 
-// arrayText is a PostgreSQL array in text form. Names need no escapes, but
+// TextArray is a PostgreSQL array in text form. Names need no escapes, but
 // quotes: NULL is a name too.
-func arrayText(names []string) string {
+func TextArray(names []string) string {
 	if len(names) == 0 {
 		return "{}"
 	}
 	return `{"` + strings.Join(names, `","`) + `"}`
 }
 
-func timeOrNil(t *api.Time) *time.Time {
+// TimeOrNil is nil for nil.
+func TimeOrNil(t *api.Time) *time.Time {
 	if t == nil {
 		return nil
 	}
 	return &t.Time
 }
 
-func decodeMetadata(stored []byte) map[string]string {
+// Metadata reads what JSON made of a map.
+func Metadata(stored []byte) map[string]string {
 	metadata := map[string]string{}
-	_ = json.Unmarshal(stored, &metadata) // written from such a map by this package alone
+	_ = json.Unmarshal(stored, &metadata) // written by JSON from such a map
 	return metadata
 }

@@ -1,0 +1,45 @@
+package store
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"slices"
+
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+)
+
+// LockClass keeps the advisory locks of different duties apart.
+type LockClass string
+
+const (
+	LockSubmit     LockClass = "submit"     // a tenant's keyed or capped submits, one at a time
+	LockClaim      LockClass = "claim"      // a tenant's claims under a running cap, one at a time
+	LockLane       LockClass = "lane"       // the birth of a tenant's lanes
+	LockPartitions LockClass = "partitions" // one core makes partitions
+	LockRemoval    LockClass = "removal"    // one core removes them
+	LockCheck      LockClass = "check"      // one core compares counts with the jobs
+)
+
+// LockKey is the 64-bit key of an advisory lock. Two keys that happen to be equal
+// cost a wait, nothing else.
+func LockKey(class LockClass, id tenant.ID) int64 {
+	sum := sha256.Sum256(append([]byte("forgequeue/"+class+"/"), id[:]...))
+	return int64(binary.BigEndian.Uint64(sum[:8])) //nolint:gosec // any 64 bits will do
+}
+
+// LockKeys gives the keys for several tenants in the one order in which every
+// core takes them, so that two can never wait for each other.
+func LockKeys(class LockClass, ids []tenant.ID) []int64 {
+	keys := make([]int64, 0, len(ids))
+	for _, id := range ids {
+		keys = append(keys, LockKey(class, id))
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys)
+}
+
+// AdvisoryLockSQL is held to the end of the transaction.
+const AdvisoryLockSQL = `SELECT pg_advisory_xact_lock(@key)`
+
+// TryHoldSQL takes a lock to the end of the transaction if it is free.
+const TryHoldSQL = `SELECT pg_try_advisory_xact_lock(@lock)`
