@@ -11,6 +11,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/retention"
+
+	"github.com/forgequeue/forgequeue/core/internal/usage"
+
 	"github.com/forgequeue/forgequeue/core/internal/store"
 
 	"github.com/google/uuid"
@@ -208,7 +212,7 @@ func Verify(ctx context.Context, cfg Config) ([]string, error) {
 		return nil, err
 	}
 	defer store.Close()
-	ctx, cancel := context.WithTimeout(ctx, queue.OperatorTime)
+	ctx, cancel := context.WithTimeout(ctx, usage.OperatorTime)
 	defer cancel()
 	drifts, err := store.Verify(ctx)
 	if err != nil {
@@ -268,7 +272,7 @@ func openMigrated(ctx context.Context, options queue.Options) (*queue.Store, err
 }
 
 func (cfg Config) storeOptions() queue.Options {
-	return queue.Options{Options: store.Options{URL: cfg.DatabaseURL.Reveal(), MaxConns: cfg.DatabaseConns, PoolWait: cfg.DatabaseWait, AllowUnsafe: cfg.AllowLossy}, Retention: queue.Retention{Finished: days(cfg.RetainFinished), DeadLetters: days(cfg.RetainDead), Audit: days(cfg.RetainAudit)}}
+	return queue.Options{Options: store.Options{URL: cfg.DatabaseURL.Reveal(), MaxConns: cfg.DatabaseConns, PoolWait: cfg.DatabaseWait, AllowUnsafe: cfg.AllowLossy}, Retention: retention.Periods{Finished: days(cfg.RetainFinished), DeadLetters: days(cfg.RetainDead), Audit: days(cfg.RetainAudit)}}
 }
 
 func (cfg Config) verifier() identity.Verifier {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/job"
@@ -75,7 +77,7 @@ func (d *Dispatcher) takeOrWait(ctx context.Context, call ClaimCall, filter *Fil
 		}
 		d.WakeHere(unused)
 	}()
-	var wokenFor queue.LaneID // 0: not yet
+	var wokenFor directory.LaneID // 0: not yet
 	for {
 		jobs, err := d.take(ctx, call, filter, false)
 		if len(jobs) > 0 || err != nil {
@@ -105,7 +107,7 @@ func (d *Dispatcher) take(ctx context.Context, call ClaimCall, filter *Filter, l
 	return d.claims.take(ctx, filter, queue.ClaimWorker{ID: call.WorkerID, Max: call.Max}, look || !d.scannedLately())
 }
 
-func takenFrom(lane queue.LaneID, jobs []queue.Claimed) bool {
+func takenFrom(lane directory.LaneID, jobs []queue.Claimed) bool {
 	return slices.ContainsFunc(jobs, func(c queue.Claimed) bool { return c.LaneID == lane })
 }
 
@@ -207,7 +209,7 @@ func failureOf(ending *queue.Ending) string {
 }
 
 // isCapped says whether the lane's jobs come under a running cap.
-func (d *Dispatcher) isCapped(lane queue.Lane) bool {
+func (d *Dispatcher) isCapped(lane directory.Lane) bool {
 	return len(d.runningCaps(lane, d.lanes.Settings(lane.Tenant, lane.Queue))) > 0
 }
 

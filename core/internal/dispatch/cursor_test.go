@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
@@ -24,7 +26,7 @@ type cursorRun struct {
 	*fixture
 	random *rand.Rand
 	cores  []*dispatch.Dispatcher
-	lanes  []queue.Lane
+	lanes  []directory.Lane
 	few    chan struct{}
 
 	mu       sync.Mutex
@@ -180,7 +182,7 @@ VALUES ($1, $2, $3, $4, 'test', 'queued', $5, '{}', '{}', '{}', 3, 1000, 1000, 0
         statement_timestamp(), statement_timestamp(), statement_timestamp() - $6::interval)`
 
 // lateCommit stores a job whose ready_at lies before its commit, and tells nobody.
-func (r *cursorRun) lateCommit(lane queue.Lane, priority int, hold time.Duration) {
+func (r *cursorRun) lateCommit(lane directory.Lane, priority int, hold time.Duration) {
 	conn, done := r.connect()
 	defer done()
 	tx, err := conn.Begin(r.Context())
@@ -219,7 +221,7 @@ func (r *cursorRun) rolledBack(hold time.Duration) {
 }
 
 // setBack stores a job as a server does whose clock was set back.
-func (r *cursorRun) setBack(lane queue.Lane, priority int) {
+func (r *cursorRun) setBack(lane directory.Lane, priority int) {
 	id := uuid.Must(uuid.NewV7())
 	r.note(id, "before every cursor")
 	r.exec(insertReadySQL, id, lane.Tenant, lane.ID, lane.Queue, priority, time.Duration(1+r.random.IntN(3600))*time.Second)

@@ -19,6 +19,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+
 	"github.com/google/uuid"
 	"go.opentelemetry.io/otel/trace"
 
@@ -218,7 +220,7 @@ func gather(ready []queue.Ready) []queue.Waiting {
 }
 
 // again is for somebody to look at a lane once more, where no job is new.
-func again(lane queue.LaneID) queue.Waiting {
+func again(lane directory.LaneID) queue.Waiting {
 	return queue.Waiting{Ready: queue.Ready{Lane: lane}, Jobs: 1}
 }
 
@@ -238,17 +240,17 @@ func (d *Dispatcher) WakeHere(news []queue.Waiting) {
 // withRoom gives lanes that were set aside, and in which there is room now that a job
 // of lane has ended: those under the same caps, and not only that one. It would keep
 // the room for as long as it has jobs.
-func (d *Dispatcher) withRoom(news queue.Ready, lane queue.Lane) []queue.Lane {
+func (d *Dispatcher) withRoom(news queue.Ready, lane directory.Lane) []directory.Lane {
 	if !news.At.IsZero() || news.Priority != queue.RoomMade {
 		return nil
 	}
 	// those that are left then get their turn with the next one that ends
-	return slices.DeleteFunc(d.lines.room(lane.Tenant, d.maxRunning != nil, linesPerClaim), func(other queue.Lane) bool { return other.ID == lane.ID })
+	return slices.DeleteFunc(d.lines.room(lane.Tenant, d.maxRunning != nil, linesPerClaim), func(other directory.Lane) bool { return other.ID == lane.ID })
 }
 
 // wake wakes at most count claims that can take from the lanes, any of which may be
 // the first.
-func (d *Dispatcher) wake(lanes []queue.Lane, count int) {
+func (d *Dispatcher) wake(lanes []directory.Lane, count int) {
 	rand.Shuffle(len(lanes), func(i, j int) { lanes[i], lanes[j] = lanes[j], lanes[i] }) //nolint:gosec // spreads wake-ups, guards nothing
 	for _, lane := range lanes {
 		count -= d.parking.wake(lane, d.lanes.Settings(lane.Tenant, lane.Queue).Push, count)
@@ -257,7 +259,7 @@ func (d *Dispatcher) wake(lanes []queue.Lane, count int) {
 
 // wakeBorn wakes claims for lanes that have just become known, and of whose jobs
 // there was word before.
-func (d *Dispatcher) wakeBorn(lanes []queue.Lane) {
+func (d *Dispatcher) wakeBorn(lanes []directory.Lane) {
 	for _, lane := range lanes {
 		if d.lines.born(lane) {
 			d.parking.wake(lane, d.lanes.Settings(lane.Tenant, lane.Queue).Push, pollWakes)

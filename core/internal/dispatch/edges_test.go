@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
@@ -22,7 +24,7 @@ func TestStraysWithoutALane(t *testing.T) {
 	f := newFixture(t)
 	f.submit(request("bob"), request("bob"), request(""), request(""))
 	if _, err := f.behind.Exec(t.Context(), `INSERT INTO lanes (tenant_id, queue, tags, capped_user, created_at)
-SELECT $1, 'default', '{}', 'u' || n, now() FROM generate_series(1, $2::integer) n`, f.tenant, queue.MaxUserLanes); err != nil {
+SELECT $1, 'default', '{}', 'u' || n, now() FROM generate_series(1, $2::integer) n`, f.tenant, directory.MaxUserLanes); err != nil {
 		t.Fatal(err)
 	}
 	f.override(api.Overrides{Limits: api.Limits{UserMaxRunning: new(int64(2))}})

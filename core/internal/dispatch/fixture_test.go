@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/prometheus/client_golang/prometheus"
@@ -33,7 +35,7 @@ type fixture struct {
 	url    string
 
 	mu        sync.Mutex
-	told      []queue.LaneID
+	told      []directory.LaneID
 	scheduled int
 }
 

@@ -3,6 +3,8 @@ package dispatch
 import (
 	"context"
 
+	"github.com/forgequeue/forgequeue/core/internal/usage"
+
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
@@ -63,7 +65,7 @@ func (d *Dispatcher) capsOf(owner tenant.ID) queue.CapsOf {
 	if !d.mayCapActive(owner) {
 		return nil
 	}
-	return func(name string, user *string) []queue.Cap { return d.activeCaps(owner, name, user) }
+	return func(name string, user *string) []usage.Cap { return d.activeCaps(owner, name, user) }
 }
 
 // risen makes it known that jobs were queued again.

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
@@ -17,20 +19,20 @@ type Lanes struct {
 	store *queue.Store
 
 	mu       sync.RWMutex
-	byID     map[queue.LaneID]queue.Lane
-	byKey    map[queue.LaneKey]queue.Lane
-	byQueue  map[queue.QueueKey][]queue.Lane
-	byName   map[string][]queue.Lane
-	settings map[queue.QueueKey]queue.QueueSettings
+	byID     map[directory.LaneID]directory.Lane
+	byKey    map[directory.LaneKey]directory.Lane
+	byQueue  map[tenant.QueueKey][]directory.Lane
+	byName   map[string][]directory.Lane
+	settings map[tenant.QueueKey]directory.QueueSettings
 	// inPush are the queues in push mode.
-	inPush  ring[queue.QueueKey]
-	highest queue.LaneID
+	inPush  ring[tenant.QueueKey]
+	highest directory.LaneID
 	changed time.Time
 	// retired is when the lane that was retired last was.
 	retired time.Time
 	// young are lanes made here, or read, and when; one is forgotten by the second full
 	// refresh. One under way meanwhile may have read before they were there.
-	young map[queue.LaneID]time.Time
+	young map[directory.LaneID]time.Time
 	// full are bounds that kept a lane from being made, and when.
 	full map[fullKey]time.Time
 	// read is when the last refresh that came to its end began.
@@ -49,12 +51,12 @@ type Lanes struct {
 func newLanes(store *queue.Store) *Lanes {
 	return &Lanes{
 		store:    store,
-		byID:     map[queue.LaneID]queue.Lane{},
-		byKey:    map[queue.LaneKey]queue.Lane{},
-		byQueue:  map[queue.QueueKey][]queue.Lane{},
-		byName:   map[string][]queue.Lane{},
-		settings: map[queue.QueueKey]queue.QueueSettings{},
-		young:    map[queue.LaneID]time.Time{},
+		byID:     map[directory.LaneID]directory.Lane{},
+		byKey:    map[directory.LaneKey]directory.Lane{},
+		byQueue:  map[tenant.QueueKey][]directory.Lane{},
+		byName:   map[string][]directory.Lane{},
+		settings: map[tenant.QueueKey]directory.QueueSettings{},
+		young:    map[directory.LaneID]time.Time{},
 		full:     map[fullKey]time.Time{},
 		makers:   make(chan struct{}, laneMakers),
 	}
@@ -72,7 +74,7 @@ const (
 
 // Refresh reads what is new in the tables, and gives the lanes that were born, and
 // those that are gone.
-func (l *Lanes) Refresh(ctx context.Context) (born []queue.Lane, gone []queue.LaneID, err error) {
+func (l *Lanes) Refresh(ctx context.Context) (born []directory.Lane, gone []directory.LaneID, err error) {
 	l.mu.Lock()
 	l.begun++
 	number := l.begun
@@ -128,7 +130,7 @@ func (l *Lanes) Refresh(ctx context.Context) (born []queue.Lane, gone []queue.La
 
 // retire takes from a lane that was retired what new jobs are stored by, and gives it
 // back to one that is in use again. It is called with the lock held.
-func (l *Lanes) retire(lane queue.LaneRow, begun time.Time) {
+func (l *Lanes) retire(lane directory.LaneRow, begun time.Time) {
 	if lane.RetiredAt == nil {
 		l.byKey[lane.LaneKey] = lane.Lane
 		return
@@ -143,8 +145,8 @@ func (l *Lanes) retire(lane queue.LaneRow, begun time.Time) {
 
 // removeAllBut forgets the lanes that are not among all that there are, which were read
 // from begun on. It is called with the lock held.
-func (l *Lanes) removeAllBut(lanes []queue.LaneRow, begun time.Time) (gone []queue.LaneID) {
-	there := make(map[queue.LaneID]bool, len(lanes))
+func (l *Lanes) removeAllBut(lanes []directory.LaneRow, begun time.Time) (gone []directory.LaneID) {
+	there := make(map[directory.LaneID]bool, len(lanes))
 	for _, lane := range lanes {
 		there[lane.ID] = true
 	}
@@ -155,7 +157,7 @@ func (l *Lanes) removeAllBut(lanes []queue.LaneRow, begun time.Time) (gone []que
 			there[id] = true
 		}
 	}
-	queues, names := map[queue.QueueKey]bool{}, map[string]bool{}
+	queues, names := map[tenant.QueueKey]bool{}, map[string]bool{}
 	for id, lane := range l.byID {
 		if there[id] {
 			continue
@@ -167,7 +169,7 @@ func (l *Lanes) removeAllBut(lanes []queue.LaneRow, begun time.Time) (gone []que
 		}
 		queues[lane.InQueue()], names[lane.Queue] = true, true
 	}
-	isGone := func(lane queue.Lane) bool { return !there[lane.ID] }
+	isGone := func(lane directory.Lane) bool { return !there[lane.ID] }
 	for key := range queues {
 		trim(l.byQueue, key, isGone)
 	}
@@ -178,14 +180,14 @@ func (l *Lanes) removeAllBut(lanes []queue.LaneRow, begun time.Time) (gone []que
 }
 
 // trim takes what is gone out of one of the lists.
-func trim[K comparable](lists map[K][]queue.Lane, key K, isGone func(queue.Lane) bool) {
+func trim[K comparable](lists map[K][]directory.Lane, key K, isGone func(directory.Lane) bool) {
 	if lists[key] = slices.DeleteFunc(lists[key], isGone); len(lists[key]) == 0 {
 		delete(lists, key)
 	}
 }
 
 // add says whether a lane was not known. It is called with the lock held.
-func (l *Lanes) add(lane queue.Lane) bool {
+func (l *Lanes) add(lane directory.Lane) bool {
 	if _, known := l.byID[lane.ID]; known {
 		return false
 	}
@@ -206,8 +208,8 @@ func (l *Lanes) readAll() {
 
 // Settings gives a queue's settings; the zero value, all defaults, for one that is
 // not known.
-func (l *Lanes) Settings(owner tenant.ID, name string) queue.QueueSettings {
-	key := queue.QueueKey{Tenant: owner, Name: name}
+func (l *Lanes) Settings(owner tenant.ID, name string) directory.QueueSettings {
+	key := tenant.QueueKey{Tenant: owner, Name: name}
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	settings := l.settings[key]
@@ -216,7 +218,7 @@ func (l *Lanes) Settings(owner tenant.ID, name string) queue.QueueSettings {
 }
 
 // open says whether a queue is not paused, and is in push mode or not as asked.
-func (l *Lanes) open(key queue.QueueKey, push bool) bool {
+func (l *Lanes) open(key tenant.QueueKey, push bool) bool {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	settings := l.settings[key]
@@ -239,18 +241,18 @@ type Filter struct {
 // Room is for how many jobs there is room now, of which queues may share some.
 type Room interface {
 	// Of is how many jobs of a queue can be taken; 0 leaves the queue out.
-	Of(queue.QueueKey) int
+	Of(tenant.QueueKey) int
 	// Take leaves less room for what is asked for next.
-	Take(key queue.QueueKey, n int)
+	Take(key tenant.QueueKey, n int)
 }
 
-func (f *Filter) serves(lane queue.Lane) bool {
+func (f *Filter) serves(lane directory.Lane) bool {
 	return f.Push || lane.ServedBy(f.Tags)
 }
 
 // Serving lists up to most lanes that the filter lets through and that are not paused,
 // each once; of more, others each turn.
-func (l *Lanes) Serving(f *Filter, turn uint64, most int) (serving []queue.LaneID) {
+func (l *Lanes) Serving(f *Filter, turn uint64, most int) (serving []directory.LaneID) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	var room Room
@@ -277,8 +279,8 @@ func (l *Lanes) Serving(f *Filter, turn uint64, most int) (serving []queue.LaneI
 
 // named gives the lanes of the queues that the filter names, each once. It is
 // called with the lock held.
-func (l *Lanes) named(f *Filter) [][]queue.Lane {
-	var lists [][]queue.Lane
+func (l *Lanes) named(f *Filter) [][]directory.Lane {
+	var lists [][]directory.Lane
 	if f.Push {
 		for _, key := range l.inPush.items {
 			lists = append(lists, l.byQueue[key])
@@ -292,7 +294,7 @@ func (l *Lanes) named(f *Filter) [][]queue.Lane {
 		}
 		seen[name] = true
 		if f.Owner != tenant.Platform {
-			lists = append(lists, l.byQueue[queue.QueueKey{Tenant: f.Owner, Name: name}])
+			lists = append(lists, l.byQueue[tenant.QueueKey{Tenant: f.Owner, Name: name}])
 		} else {
 			lists = append(lists, l.byName[name])
 		}
@@ -301,14 +303,14 @@ func (l *Lanes) named(f *Filter) [][]queue.Lane {
 }
 
 // pushQueues gives up to n queues in push mode, from a turn on; all is how many there are.
-func (l *Lanes) pushQueues(turn uint64, n int) (some []queue.QueueKey, all int) {
+func (l *Lanes) pushQueues(turn uint64, n int) (some []tenant.QueueKey, all int) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	return l.inPush.from(turn, n), len(l.inPush.items)
 }
 
 // ByID gives a known lane.
-func (l *Lanes) ByID(id queue.LaneID) (queue.Lane, bool) {
+func (l *Lanes) ByID(id directory.LaneID) (directory.Lane, bool) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	lane, known := l.byID[id]
@@ -316,7 +318,7 @@ func (l *Lanes) ByID(id queue.LaneID) (queue.Lane, bool) {
 }
 
 // Of gives the known lanes of a queue.
-func (l *Lanes) Of(key queue.QueueKey) []queue.Lane {
+func (l *Lanes) Of(key tenant.QueueKey) []directory.Lane {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	return slices.Clone(l.byQueue[key])

@@ -8,10 +8,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+
 	"github.com/forgequeue/forgequeue/core/internal/store"
 
 	"github.com/forgequeue/forgequeue/core/internal/null"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
@@ -32,13 +33,13 @@ const (
 // one user's.
 type fullKey struct {
 	tenant tenant.ID
-	bound  queue.LaneBound
+	bound  directory.LaneBound
 	user   string
 }
 
-func fullOf(ask *queue.LaneAsk, bound queue.LaneBound) fullKey {
+func fullOf(ask *directory.LaneAsk, bound directory.LaneBound) fullKey {
 	key := fullKey{tenant: ask.Tenant, bound: bound}
-	if bound == queue.UserLanes || bound == queue.UserQueues {
+	if bound == directory.UserLanes || bound == directory.UserQueues {
 		key.user = ask.For
 	}
 	return key
@@ -46,7 +47,7 @@ func fullOf(ask *queue.LaneAsk, bound queue.LaneBound) fullKey {
 
 // find answers an ask from memory: with a lane, or with a bound that was reached a
 // moment ago.
-func (l *Lanes) find(ask *queue.LaneAsk) (made queue.MadeLane, found bool) {
+func (l *Lanes) find(ask *directory.LaneAsk) (made directory.MadeLane, found bool) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	made.LaneKey = ask.LaneKey
@@ -54,12 +55,12 @@ func (l *Lanes) find(ask *queue.LaneAsk) (made queue.MadeLane, found bool) {
 		made.Lane = lane
 		return made, true
 	}
-	bounds := []queue.LaneBound{queue.TenantLanes, queue.UsersLanes, queue.UserLanes}
+	bounds := []directory.LaneBound{directory.TenantLanes, directory.UsersLanes, directory.UserLanes}
 	if _, there := l.settings[ask.InQueue()]; !there {
-		bounds = append(bounds, queue.TenantQueues, queue.UsersQueues, queue.UserQueues)
+		bounds = append(bounds, directory.TenantQueues, directory.UsersQueues, directory.UserQueues)
 	}
 	for _, bound := range bounds {
-		if ask.For == "" && bound != queue.TenantLanes && bound != queue.TenantQueues {
+		if ask.For == "" && bound != directory.TenantLanes && bound != directory.TenantQueues {
 			continue
 		}
 		// Before the next refresh a lane that another core has made would be refused.
@@ -72,7 +73,7 @@ func (l *Lanes) find(ask *queue.LaneAsk) (made queue.MadeLane, found bool) {
 }
 
 // trusted says whether what is known of a lane is recent. It is called with the lock held.
-func (l *Lanes) trusted(id queue.LaneID) bool {
+func (l *Lanes) trusted(id directory.LaneID) bool {
 	if time.Since(l.read) < laneTrust {
 		return true
 	}
@@ -83,14 +84,14 @@ func (l *Lanes) trusted(id queue.LaneID) bool {
 // Make gives lanes of one tenant, known or made now; they are committed when it
 // returns. While it waits, for the tenant's other asks or for a connection, it holds
 // nothing that another tenant needs.
-func (l *Lanes) Make(ctx context.Context, owner tenant.ID, asks []queue.LaneAsk) ([]queue.MadeLane, error) {
+func (l *Lanes) Make(ctx context.Context, owner tenant.ID, asks []directory.LaneAsk) ([]directory.MadeLane, error) {
 	leave, err := l.turn.enter(ctx, []tenant.ID{owner})
 	if err != nil {
 		return nil, fmt.Errorf("%w: other lanes of the tenant are made: %w", store.ErrOverloaded, err)
 	}
 	defer leave()
-	made := make([]queue.MadeLane, len(asks))
-	var unknown []queue.LaneAsk
+	made := make([]directory.MadeLane, len(asks))
+	var unknown []directory.LaneAsk
 	var places []int
 	for i := range asks { // whoever had the turn before may have made them
 		var found bool
@@ -119,7 +120,7 @@ func (l *Lanes) Make(ctx context.Context, owner tenant.ID, asks []queue.LaneAsk)
 }
 
 // made remembers what was made, and what could not be.
-func (l *Lanes) made(asks []queue.LaneAsk, lanes []queue.MadeLane) {
+func (l *Lanes) made(asks []directory.LaneAsk, lanes []directory.MadeLane) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
@@ -138,17 +139,17 @@ func (l *Lanes) made(asks []queue.LaneAsk, lanes []queue.MadeLane) {
 }
 
 // laneBook is the lanes of some calls, or why there is none.
-type laneBook map[queue.LaneAsk]queue.MadeLane
+type laneBook map[directory.LaneAsk]directory.MadeLane
 
 // laneAsks are the lanes that a call's jobs need, one for each; zero for one that is refused.
-func (d *Dispatcher) laneAsks(call *SubmitCall) []queue.LaneAsk {
-	asks := make([]queue.LaneAsk, len(call.Jobs))
+func (d *Dispatcher) laneAsks(call *SubmitCall) []directory.LaneAsk {
+	asks := make([]directory.LaneAsk, len(call.Jobs))
 	for i := range call.Jobs {
 		if call.Refused != nil && call.Refused[i] != nil {
 			continue
 		}
 		request := &call.Jobs[i]
-		asks[i] = queue.LaneAsk{
+		asks[i] = directory.LaneAsk{
 			LaneKey: d.laneOf(call.Tenant, queueOf(request), request.Tags, request.User), For: null.Or(request.User, ""),
 		}
 	}
@@ -158,11 +159,11 @@ func (d *Dispatcher) laneAsks(call *SubmitCall) []queue.LaneAsk {
 // lanesOf gives the lanes of all calls, one for each job, and makes those that are not known: each
 // tenant's with one statement, all tenants' side by side. It says Alone of a shared call
 // for which PostgreSQL would have to be asked, and why others cannot be served.
-func (d *Dispatcher) lanesOf(ctx context.Context, calls []SubmitCall, answers []SubmitAnswer) [][]queue.MadeLane {
+func (d *Dispatcher) lanesOf(ctx context.Context, calls []SubmitCall, answers []SubmitAnswer) [][]directory.MadeLane {
 	book := laneBook{}
 	// Each job's lane is asked for once: limits that change meanwhile would give another.
-	asks := make([][]queue.LaneAsk, len(calls))
-	wanted := map[tenant.ID]map[queue.LaneAsk]bool{}
+	asks := make([][]directory.LaneAsk, len(calls))
+	wanted := map[tenant.ID]map[directory.LaneAsk]bool{}
 	for i := range calls {
 		call := &calls[i]
 		if call.Shared && !d.limits.known(call.Tenant) {
@@ -192,9 +193,9 @@ func (d *Dispatcher) lanesOf(ctx context.Context, calls []SubmitCall, answers []
 			}
 		}
 	}
-	lanes := make([][]queue.MadeLane, len(calls))
+	lanes := make([][]directory.MadeLane, len(calls))
 	for i := range asks {
-		lanes[i] = make([]queue.MadeLane, len(asks[i]))
+		lanes[i] = make([]directory.MadeLane, len(asks[i]))
 		for j, ask := range asks[i] {
 			lanes[i][j] = book[ask]
 		}
@@ -203,8 +204,8 @@ func (d *Dispatcher) lanesOf(ctx context.Context, calls []SubmitCall, answers []
 }
 
 // lookUpLanes adds to the book what is known of the lanes of a call, and gives the others.
-func (d *Dispatcher) lookUpLanes(call *SubmitCall, asks []queue.LaneAsk, book laneBook) map[queue.LaneAsk]bool {
-	unknown := map[queue.LaneAsk]bool{}
+func (d *Dispatcher) lookUpLanes(call *SubmitCall, asks []directory.LaneAsk, book laneBook) map[directory.LaneAsk]bool {
+	unknown := map[directory.LaneAsk]bool{}
 	for i, ask := range asks {
 		if call.Refused != nil && call.Refused[i] != nil {
 			continue
@@ -222,7 +223,7 @@ func (d *Dispatcher) lookUpLanes(call *SubmitCall, asks []queue.LaneAsk, book la
 }
 
 // makeLanes makes lanes of several tenants, and says for which it could not.
-func (d *Dispatcher) makeLanes(ctx context.Context, wanted map[tenant.ID]map[queue.LaneAsk]bool, book laneBook) map[tenant.ID]error {
+func (d *Dispatcher) makeLanes(ctx context.Context, wanted map[tenant.ID]map[directory.LaneAsk]bool, book laneBook) map[tenant.ID]error {
 	var mu sync.Mutex
 	failed := map[tenant.ID]error{}
 	var all sync.WaitGroup
@@ -248,18 +249,18 @@ func (d *Dispatcher) makeLanes(ctx context.Context, wanted map[tenant.ID]map[que
 }
 
 // For gives one lane, known or made now.
-func (l *Lanes) For(ctx context.Context, key queue.LaneKey) (queue.Lane, error) {
-	ask := queue.LaneAsk{LaneKey: key, For: key.User}
+func (l *Lanes) For(ctx context.Context, key directory.LaneKey) (directory.Lane, error) {
+	ask := directory.LaneAsk{LaneKey: key, For: key.User}
 	made, found := l.find(&ask)
 	if !found {
-		all, err := l.Make(ctx, key.Tenant, []queue.LaneAsk{ask})
+		all, err := l.Make(ctx, key.Tenant, []directory.LaneAsk{ask})
 		if err != nil {
-			return queue.Lane{}, err
+			return directory.Lane{}, err
 		}
 		made = all[0]
 	}
 	if made.Full != 0 {
-		return queue.Lane{}, queue.ErrTooManyLanes
+		return directory.Lane{}, directory.ErrTooManyLanes
 	}
 	return made.Lane, nil
 }

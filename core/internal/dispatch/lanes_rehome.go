@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+
 	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
@@ -20,7 +22,7 @@ const (
 // Rehome moves waiting jobs whose lanes are gone to lanes that are there: no claim
 // would find them. It gives how many it moved.
 func (d *Dispatcher) Rehome(ctx context.Context) (moved int, err error) {
-	for after := queue.LaneID(-1); ; { // 0 is no lane: what is stored in it is lost too
+	for after := directory.LaneID(-1); ; { // 0 is no lane: what is stored in it is lost too
 		orphans, last, err := d.store.OrphanLanes(ctx, after, lanesPerStep)
 		if err != nil {
 			return moved, err
@@ -39,7 +41,7 @@ func (d *Dispatcher) Rehome(ctx context.Context) (moved int, err error) {
 }
 
 // rehomeLane moves the waiting jobs of a lane that is gone.
-func (d *Dispatcher) rehomeLane(ctx context.Context, lane queue.LaneID) (moved int, err error) {
+func (d *Dispatcher) rehomeLane(ctx context.Context, lane directory.LaneID) (moved int, err error) {
 	refreshed := false
 	for {
 		jobs, err := d.store.JobsOfLane(ctx, lane, orphansPerStep)
@@ -51,7 +53,7 @@ func (d *Dispatcher) rehomeLane(ctx context.Context, lane queue.LaneID) (moved i
 			return moved, err
 		}
 		var strays []queue.Stray
-		var to []queue.LaneID
+		var to []directory.LaneID
 		var news []queue.Ready
 		known := false
 		for i, job := range jobs {
@@ -89,20 +91,20 @@ func (d *Dispatcher) rehomeLane(ctx context.Context, lane queue.LaneID) (moved i
 }
 
 // lanesOfOrphans gives the lane of each job, known or made now; 0 where none can be made.
-func (d *Dispatcher) lanesOfOrphans(ctx context.Context, jobs []queue.Orphan) ([]queue.LaneID, error) {
-	asks := make([]queue.LaneAsk, len(jobs))
-	wanted := map[tenant.ID]map[queue.LaneAsk]bool{}
+func (d *Dispatcher) lanesOfOrphans(ctx context.Context, jobs []directory.Orphan) ([]directory.LaneID, error) {
+	asks := make([]directory.LaneAsk, len(jobs))
+	wanted := map[tenant.ID]map[directory.LaneAsk]bool{}
 	for i, job := range jobs {
 		if err := d.limits.Know(ctx, job.TenantID); err != nil {
 			return nil, err
 		}
-		asks[i] = queue.LaneAsk{LaneKey: d.laneOf(job.TenantID, job.Queue, job.Tags, null.Text(job.UserID)), For: job.UserID}
+		asks[i] = directory.LaneAsk{LaneKey: d.laneOf(job.TenantID, job.Queue, job.Tags, null.Text(job.UserID)), For: job.UserID}
 		if wanted[job.TenantID] == nil {
-			wanted[job.TenantID] = map[queue.LaneAsk]bool{}
+			wanted[job.TenantID] = map[directory.LaneAsk]bool{}
 		}
 		wanted[job.TenantID][asks[i]] = true
 	}
-	found := map[queue.LaneAsk]queue.LaneID{}
+	found := map[directory.LaneAsk]directory.LaneID{}
 	for owner, keys := range wanted {
 		list := slices.Collect(maps.Keys(keys))
 		made, err := d.lanes.Make(ctx, owner, list)
@@ -113,7 +115,7 @@ func (d *Dispatcher) lanesOfOrphans(ctx context.Context, jobs []queue.Orphan) ([
 			found[list[i]] = lane.ID
 		}
 	}
-	ids := make([]queue.LaneID, len(jobs))
+	ids := make([]directory.LaneID, len(jobs))
 	for i := range asks {
 		ids[i] = found[asks[i]]
 	}
@@ -123,7 +125,7 @@ func (d *Dispatcher) lanesOfOrphans(ctx context.Context, jobs []queue.Orphan) ([
 // rehomeRisen does the same at once for jobs that have risen into lanes that are gone:
 // a dead letter outlives its lane.
 func (d *Dispatcher) rehomeRisen(ctx context.Context, risen []queue.Ready) {
-	gone := map[queue.LaneID]bool{}
+	gone := map[directory.LaneID]bool{}
 	for _, one := range risen {
 		if _, known := d.lanes.ByID(one.Lane); !known {
 			gone[one.Lane] = true

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+
 	"github.com/forgequeue/forgequeue/core/internal/store"
 
 	"github.com/google/uuid"
@@ -134,7 +136,7 @@ func TestLanesAreMadeTogether(t *testing.T) {
 		t.Errorf("%d statements made lanes", n)
 	}
 	f.exec(`INSERT INTO lanes (tenant_id, queue, tags, created_at) SELECT $1, 'x' || n, '{}', statement_timestamp() FROM generate_series(1, $2) n`,
-		f.tenant, queue.MaxLanes-len(jobs))
+		f.tenant, directory.MaxLanes-len(jobs))
 	refused := func(tag string) {
 		t.Helper()
 		answer := f.d.Submit(t.Context(), []dispatch.SubmitCall{f.call(tagged(tag))})[0]

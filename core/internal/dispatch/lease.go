@@ -6,6 +6,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+
+	"github.com/forgequeue/forgequeue/core/internal/usage"
+
 	"github.com/forgequeue/forgequeue/core/internal/store"
 
 	"github.com/google/uuid"
@@ -83,9 +87,9 @@ func (l *leasing) left() *Filter {
 	if l.filter.Room == nil || len(l.jobs) == 0 {
 		return l.filter
 	}
-	taken := map[queue.QueueKey]int{}
+	taken := map[tenant.QueueKey]int{}
 	for i := range l.jobs {
-		taken[queue.QueueKey{Tenant: l.jobs[i].TenantID, Name: l.jobs[i].Queue}]++
+		taken[tenant.QueueKey{Tenant: l.jobs[i].TenantID, Name: l.jobs[i].Queue}]++
 	}
 	left := *l.filter
 	left.Room = func() Room {
@@ -182,10 +186,10 @@ func lockedTenants(lanes []queue.ClaimLane) []tenant.ID {
 }
 
 // underCaps adds what limits the jobs that run from a lane.
-func (d *Dispatcher) underCaps(claim *queue.ClaimLane, lane queue.Lane, settings queue.QueueSettings) {
+func (d *Dispatcher) underCaps(claim *queue.ClaimLane, lane directory.Lane, settings directory.QueueSettings) {
 	claim.Caps = d.runningCaps(lane, settings)
 	if settings.RatePerSecond != nil {
-		claim.Rate = &queue.Rate{QueueKey: lane.InQueue(), PerSecond: *settings.RatePerSecond}
+		claim.Rate = &usage.Rate{QueueKey: lane.InQueue(), PerSecond: *settings.RatePerSecond}
 	}
 	if lane.User == "" && d.limits.mayCapUsers(lane.Tenant) {
 		claim.Strayed = func(user string) bool { return d.limits.For(lane.Tenant, user).UserMaxRunning != nil }
@@ -195,7 +199,7 @@ func (d *Dispatcher) underCaps(claim *queue.ClaimLane, lane queue.Lane, settings
 // moveStrays puts jobs whose users have got a running cap since into those users'
 // lanes. What cannot be moved now is found again by the next claim.
 func (d *Dispatcher) moveStrays(ctx context.Context, strays []queue.Stray) (moved []queue.Stray) {
-	var to []queue.LaneID
+	var to []directory.LaneID
 	var news []queue.Ready
 	for _, stray := range strays {
 		lane, known := d.lanes.ByID(stray.Lane)

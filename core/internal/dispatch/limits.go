@@ -5,6 +5,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+
+	"github.com/forgequeue/forgequeue/core/internal/usage"
+
 	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
@@ -18,14 +22,14 @@ type Limits struct {
 
 	mu      sync.RWMutex
 	plans   map[string]api.Limits
-	tenants map[tenant.ID]queue.TenantLimits
+	tenants map[tenant.ID]directory.TenantLimits
 	changed time.Time
 	// full is when all tenants were last read, and not only those that changed.
 	full time.Time
 }
 
 func newLimits(store *queue.Store) *Limits {
-	return &Limits{store: store, plans: map[string]api.Limits{}, tenants: map[tenant.ID]queue.TenantLimits{}}
+	return &Limits{store: store, plans: map[string]api.Limits{}, tenants: map[tenant.ID]directory.TenantLimits{}}
 }
 
 // Refresh reads what has changed in the tables.
@@ -58,7 +62,7 @@ func (l *Limits) Refresh(ctx context.Context) error {
 }
 
 // add is called with the lock held.
-func (l *Limits) add(tenants []queue.TenantLimits) {
+func (l *Limits) add(tenants []directory.TenantLimits) {
 	for _, t := range tenants {
 		l.tenants[t.Tenant] = t
 		if t.UpdatedAt.After(l.changed) {
@@ -89,7 +93,7 @@ func (l *Limits) Know(ctx context.Context, owner tenant.ID) error {
 			return err
 		}
 		if len(found) == 0 { // a tenant of tests; whoever calls has been proven by a key
-			found = []queue.TenantLimits{{Tenant: owner, Plan: queue.DefaultPlan}}
+			found = []directory.TenantLimits{{Tenant: owner, Plan: directory.DefaultPlan}}
 		}
 		l.mu.Lock()
 		l.tenants[owner] = found[0] // not add: its time of change must not hide those of others
@@ -145,52 +149,52 @@ func (l *Limits) any(owner tenant.ID, has func(*api.Limits) bool) bool {
 }
 
 // activeCaps are the caps that a new job comes under.
-func (d *Dispatcher) activeCaps(owner tenant.ID, name string, user *string) []queue.Cap {
+func (d *Dispatcher) activeCaps(owner tenant.ID, name string, user *string) []usage.Cap {
 	var caps capList
 	caps.tenantActive(d.limits.For(owner, null.Or(user, "")), owner, null.Or(user, ""))
-	caps.add(queue.CountKey{Tenant: owner, Counter: queue.ActiveQueue, Name: name}, d.lanes.Settings(owner, name).MaxActive)
+	caps.add(usage.CountKey{Tenant: owner, Counter: usage.ActiveQueue, Name: name}, d.lanes.Settings(owner, name).MaxActive)
 	return caps
 }
 
 // runningCaps are the caps that a claim from a lane comes under.
-func (d *Dispatcher) runningCaps(lane queue.Lane, settings queue.QueueSettings) []queue.Cap {
+func (d *Dispatcher) runningCaps(lane directory.Lane, settings directory.QueueSettings) []usage.Cap {
 	var caps capList
 	limits := d.limits.For(lane.Tenant, lane.User)
-	caps.add(queue.CountKey{Tenant: tenant.Platform, Counter: queue.RunningAll}, d.maxRunning)
+	caps.add(usage.CountKey{Tenant: tenant.Platform, Counter: usage.RunningAll}, d.maxRunning)
 	caps.tenantRunning(limits, lane.Tenant, lane.User)
-	caps.add(queue.CountKey{Tenant: lane.Tenant, Counter: queue.RunningQueue, Name: lane.Queue}, settings.MaxRunning)
+	caps.add(usage.CountKey{Tenant: lane.Tenant, Counter: usage.RunningQueue, Name: lane.Queue}, settings.MaxRunning)
 	return caps
 }
 
-type capList []queue.Cap
+type capList []usage.Cap
 
-func (c *capList) add(key queue.CountKey, limit *int64) {
+func (c *capList) add(key usage.CountKey, limit *int64) {
 	if limit != nil {
-		*c = append(*c, queue.Cap{CountKey: key, Limit: *limit})
+		*c = append(*c, usage.Cap{CountKey: key, Limit: *limit})
 	}
 }
 
 func (c *capList) tenantActive(limits api.Limits, owner tenant.ID, user string) {
-	c.add(queue.CountKey{Tenant: owner, Counter: queue.ActiveTenant}, limits.MaxActive)
+	c.add(usage.CountKey{Tenant: owner, Counter: usage.ActiveTenant}, limits.MaxActive)
 	if user != "" {
-		c.add(queue.CountKey{Tenant: owner, Counter: queue.ActiveUser, Name: user}, limits.UserMaxActive)
+		c.add(usage.CountKey{Tenant: owner, Counter: usage.ActiveUser, Name: user}, limits.UserMaxActive)
 	}
 }
 
 func (c *capList) tenantRunning(limits api.Limits, owner tenant.ID, user string) {
-	c.add(queue.CountKey{Tenant: owner, Counter: queue.RunningTenant}, limits.MaxRunning)
+	c.add(usage.CountKey{Tenant: owner, Counter: usage.RunningTenant}, limits.MaxRunning)
 	if user != "" {
-		c.add(queue.CountKey{Tenant: owner, Counter: queue.RunningUser, Name: user}, limits.UserMaxRunning)
+		c.add(usage.CountKey{Tenant: owner, Counter: usage.RunningUser, Name: user}, limits.UserMaxRunning)
 	}
 }
 
 // Capped says whether a count still has a cap.
-func (d *Dispatcher) Capped(key queue.CountKey) bool {
+func (d *Dispatcher) Capped(key usage.CountKey) bool {
 	limits, settings := d.limits.For(key.Tenant, key.Name), d.lanes.Settings(key.Tenant, key.Name)
-	return map[queue.Counter]*int64{
-		queue.ActiveTenant: limits.MaxActive, queue.ActiveUser: limits.UserMaxActive, queue.ActiveQueue: settings.MaxActive,
-		queue.RunningTenant: limits.MaxRunning, queue.RunningUser: limits.UserMaxRunning, queue.RunningQueue: settings.MaxRunning,
-		queue.RunningAll: d.maxRunning,
+	return map[usage.Counter]*int64{
+		usage.ActiveTenant: limits.MaxActive, usage.ActiveUser: limits.UserMaxActive, usage.ActiveQueue: settings.MaxActive,
+		usage.RunningTenant: limits.MaxRunning, usage.RunningUser: limits.UserMaxRunning, usage.RunningQueue: settings.MaxRunning,
+		usage.RunningAll: d.maxRunning,
 	}[key.Counter] != nil
 }
 
@@ -214,7 +218,7 @@ func (d *Dispatcher) CapUse(ctx context.Context, owner tenant.ID, user string) (
 		if one.Name != "" {
 			use.Scope = "user"
 		}
-		if one.Counter&(queue.RunningTenant|queue.RunningUser) != 0 {
+		if one.Counter&(usage.RunningTenant|usage.RunningUser) != 0 {
 			use.Kind = "running"
 		}
 		shown = append(shown, use)

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -21,21 +23,21 @@ import (
 //	 the scan's    look-back of a second
 type lines struct {
 	mu    sync.Mutex
-	lanes map[queue.LaneID]*laneLines
+	lanes map[directory.LaneID]*laneLines
 	// order are the lanes by id, for rounds that go on where the last one ended.
-	order []queue.LaneID
+	order []directory.LaneID
 	// waiting are the lines in which jobs are thought to wait, by queue.
 	waiting waiting
 	// full are lanes with lines that were set aside for a cap or a rate, by tenant.
-	full map[tenant.ID]map[queue.LaneID]struct{}
+	full map[tenant.ID]map[directory.LaneID]struct{}
 	// find tells whose a lane is, if that is known already.
-	find func(queue.LaneID) (queue.Lane, bool)
+	find func(directory.LaneID) (directory.Lane, bool)
 }
 
 type laneLines struct {
 	by [api.MaxPriority + 1]belief
 	// lane is known if placed; until then its lines are not among those that wait.
-	lane   queue.Lane
+	lane   directory.Lane
 	placed bool
 }
 
@@ -54,12 +56,12 @@ type belief struct {
 // line is what a claim was planned with.
 type line struct {
 	queue.Line
-	lane           queue.Lane
+	lane           directory.Lane
 	heard, lowered uint64
 }
 
-func newLines(find func(queue.LaneID) (queue.Lane, bool)) *lines {
-	return &lines{lanes: map[queue.LaneID]*laneLines{}, full: map[tenant.ID]map[queue.LaneID]struct{}{}, find: find}
+func newLines(find func(directory.LaneID) (directory.Lane, bool)) *lines {
+	return &lines{lanes: map[directory.LaneID]*laneLines{}, full: map[tenant.ID]map[directory.LaneID]struct{}{}, find: find}
 }
 
 // hear takes news of jobs that can be claimed.
@@ -88,7 +90,7 @@ func (l *lines) hear(news []queue.Ready) {
 
 // again makes what is known of a lane ready, for somebody to look again. It is
 // called with the lock held.
-func (l *lines) again(lane queue.LaneID) {
+func (l *lines) again(lane directory.LaneID) {
 	if known := l.lanes[lane]; known != nil {
 		l.of(lane) // it may be known by now whose it is
 		for priority := range int16(len(known.by)) {
@@ -101,10 +103,10 @@ func (l *lines) again(lane queue.LaneID) {
 }
 
 // of gives a lane's lines. It is called with the lock held.
-func (l *lines) of(id queue.LaneID) *laneLines {
+func (l *lines) of(id directory.LaneID) *laneLines {
 	known := l.lanes[id]
 	if known == nil {
-		known = &laneLines{lane: queue.Lane{ID: id}}
+		known = &laneLines{lane: directory.Lane{ID: id}}
 		l.lanes[id] = known
 		place, _ := slices.BinarySearch(l.order, id)
 		l.order = slices.Insert(l.order, place, id)
@@ -118,7 +120,7 @@ func (l *lines) of(id queue.LaneID) *laneLines {
 }
 
 // place takes in whose a lane is.
-func (l *lines) place(known *laneLines, lane queue.Lane) {
+func (l *lines) place(known *laneLines, lane directory.Lane) {
 	known.lane, known.placed = lane, true
 	for priority := range int16(len(known.by)) {
 		if known.by[priority].ready {
@@ -144,7 +146,7 @@ func (l *lines) believe(known *laneLines, priority int16, ready bool) {
 
 // born takes in whose a lane is that has just become known, and says whether jobs are
 // thought to wait in it.
-func (l *lines) born(lane queue.Lane) bool {
+func (l *lines) born(lane directory.Lane) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	known := l.lanes[lane.ID]
@@ -158,7 +160,7 @@ func (l *lines) born(lane queue.Lane) bool {
 }
 
 // forget drops what is believed of lanes that are no more.
-func (l *lines) forget(gone []queue.LaneID) {
+func (l *lines) forget(gone []directory.LaneID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, id := range gone {
@@ -173,7 +175,7 @@ func (l *lines) forget(gone []queue.LaneID) {
 		delete(l.lanes, id)
 	}
 	if len(gone) > 0 {
-		l.order = slices.DeleteFunc(l.order, func(id queue.LaneID) bool { return l.lanes[id] == nil })
+		l.order = slices.DeleteFunc(l.order, func(id directory.LaneID) bool { return l.lanes[id] == nil })
 	}
 }
 
@@ -200,14 +202,14 @@ func (l *lines) walked(planned map[lineKey]line, seen []queue.Walked) {
 	}
 }
 
-func (l *lines) isFull(lane queue.Lane) {
+func (l *lines) isFull(lane directory.Lane) {
 	if l.full[lane.Tenant] == nil {
-		l.full[lane.Tenant] = map[queue.LaneID]struct{}{}
+		l.full[lane.Tenant] = map[directory.LaneID]struct{}{}
 	}
 	l.full[lane.Tenant][lane.ID] = struct{}{}
 }
 
-func (l *lines) notFull(lane queue.Lane) {
+func (l *lines) notFull(lane directory.Lane) {
 	if delete(l.full[lane.Tenant], lane.ID); len(l.full[lane.Tenant]) == 0 {
 		delete(l.full, lane.Tenant)
 	}
@@ -215,10 +217,10 @@ func (l *lines) notFull(lane queue.Lane) {
 
 // room makes up to most lanes ready that were set aside for want of it, a tenant's or
 // anybody's, and gives them, in any order.
-func (l *lines) room(owner tenant.ID, anybodys bool, most int) (lanes []queue.Lane) {
+func (l *lines) room(owner tenant.ID, anybodys bool, most int) (lanes []directory.Lane) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	take := func(ids map[queue.LaneID]struct{}) {
+	take := func(ids map[directory.LaneID]struct{}) {
 		for id := range ids {
 			if len(lanes) == most {
 				return
@@ -295,7 +297,7 @@ func (l *lines) cut(planned map[lineKey]line, seen []queue.Walked) (news []queue
 }
 
 type lineKey struct {
-	lane     queue.LaneID
+	lane     directory.LaneID
 	priority int16
 }
 
@@ -327,7 +329,7 @@ func (l *lines) known(from lineKey, most int) (looked []queue.Line, next lineKey
 }
 
 // lookBack is a line from its look-back; from its head where nothing is known of it.
-func (l *laneLines) lookBack(id queue.LaneID, priority int16) queue.Line {
+func (l *laneLines) lookBack(id directory.LaneID, priority int16) queue.Line {
 	line := queue.Line{Lane: id, Priority: priority}
 	if b := &l.by[priority]; b.known && !b.after.At.IsZero() {
 		line.After = queue.Cursor{At: b.after.At.Add(-lookBack)}
@@ -337,7 +339,7 @@ func (l *laneLines) lookBack(id queue.LaneID, priority int16) queue.Line {
 
 // ofLanes gives up to most lines of lanes, each from its look-back: those that are known, or all
 // that there can be.
-func (l *lines) ofLanes(lanes []queue.LaneID, all bool, most int) []queue.Line {
+func (l *lines) ofLanes(lanes []directory.LaneID, all bool, most int) []queue.Line {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var found []queue.Line

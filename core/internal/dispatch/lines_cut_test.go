@@ -4,9 +4,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
 // A claim locks jobs that it leaves for their size. One at the same time passes them:
@@ -20,10 +23,10 @@ func TestACursorDoesNotPassWhatAClaimHasLeft(t *testing.T) {
 	}
 	lane := laneOf(uuid.New(), 1, "a")
 	ready := func(l *lines) []line {
-		return l.readyIn([]queue.QueueKey{{Tenant: lane.Tenant, Name: lane.Queue}}, anyone("a"), 0, 10)
+		return l.readyIn([]tenant.QueueKey{{Tenant: lane.Tenant, Name: lane.Queue}}, anyone("a"), 0, 10)
 	}
 	for _, cutFirst := range []bool{true, false} {
-		l := newLines(func(id queue.LaneID) (queue.Lane, bool) { return lane, true })
+		l := newLines(func(id directory.LaneID) (directory.Lane, bool) { return lane, true })
 		l.hear([]queue.Ready{{Lane: 1, Priority: 5, At: at, ID: place(1).ID}})
 		planned := map[lineKey]line{{1, 5}: ready(l)[0]}
 		cut := func() {

@@ -4,7 +4,8 @@ import (
 	"container/list"
 	"sync"
 
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
@@ -49,7 +50,7 @@ type waiter struct {
 	number uint64
 	// woken gets the lane in which there is work. It holds one value, so whoever
 	// wakes never waits.
-	woken chan queue.LaneID
+	woken chan directory.LaneID
 	// at is where it sleeps, nil while it is awake.
 	at map[spot]*list.Element
 }
@@ -61,7 +62,7 @@ func (p *parking) park(filter *Filter) *waiter {
 	defer p.mu.Unlock()
 	p.arrived++
 	p.parked++
-	w := &waiter{filter: filter, number: p.arrived, woken: make(chan queue.LaneID, 1)}
+	w := &waiter{filter: filter, number: p.arrived, woken: make(chan directory.LaneID, 1)}
 	p.sleep(w)
 	return w
 }
@@ -125,7 +126,7 @@ func (p *parking) rise(w *waiter) {
 }
 
 // leave takes the claim out. It gives the lane of a wake-up that was not looked at.
-func (p *parking) leave(w *waiter) (unused queue.LaneID, pending bool) {
+func (p *parking) leave(w *waiter) (unused directory.LaneID, pending bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.parked--
@@ -141,7 +142,7 @@ func (p *parking) leave(w *waiter) (unused queue.LaneID, pending bool) {
 // wake wakes at most count claims that can take from lane, which is of a queue in
 // push mode or not, and says how many. It goes over those alone that ask for the lane's
 // queue and are asleep.
-func (p *parking) wake(lane queue.Lane, push bool, count int) (woken int) {
+func (p *parking) wake(lane directory.Lane, push bool, count int) (woken int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	own, platform := p.first(spot{owner: lane.Tenant, name: lane.Queue}), p.first(spot{owner: tenant.Platform, name: lane.Queue})

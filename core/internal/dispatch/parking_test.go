@@ -6,14 +6,15 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+
 	"github.com/google/uuid"
 
-	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
-func laneOf(owner tenant.ID, id queue.LaneID, name string, tags ...string) queue.Lane {
-	return queue.Lane{ID: id, LaneKey: queue.NewLaneKey(owner, name, tags)}
+func laneOf(owner tenant.ID, id directory.LaneID, name string, tags ...string) directory.Lane {
+	return directory.Lane{ID: id, LaneKey: directory.NewLaneKey(owner, name, tags)}
 }
 
 func anyone(queues ...string) *Filter { return &Filter{Owner: tenant.Platform, Queues: queues} }

@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+
 	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
@@ -43,7 +45,7 @@ func (d *Dispatcher) plan(dealer *fair, filter *Filter, n, lines int, skip map[t
 		made.weights[owner] = d.limits.weight(owner)
 		wants = append(wants, want{owner, made.weights[owner]})
 	}
-	used := make(map[queue.LaneID]bool, lines)
+	used := make(map[directory.LaneID]bool, lines)
 	var room Room
 	if filter.Room != nil {
 		room = filter.Room()
@@ -80,7 +82,7 @@ func (d *Dispatcher) plan(dealer *fair, filter *Filter, n, lines int, skip map[t
 // ofKnownLanes leaves out lines of lanes that are not known any more, and forgets them:
 // what limits their claims is not known either.
 func (d *Dispatcher) ofKnownLanes(found []line) []line {
-	var gone []queue.LaneID
+	var gone []directory.LaneID
 	found = slices.DeleteFunc(found, func(l line) bool {
 		_, known := d.lanes.ByID(l.Lane)
 		if !known {
@@ -93,7 +95,7 @@ func (d *Dispatcher) ofKnownLanes(found []line) []line {
 }
 
 // claimLane is a lane with all that a claim must know of it.
-func (d *Dispatcher) claimLane(lane queue.Lane) queue.ClaimLane {
+func (d *Dispatcher) claimLane(lane directory.Lane) queue.ClaimLane {
 	settings := d.lanes.Settings(lane.Tenant, lane.Queue)
 	made := queue.ClaimLane{
 		ID: lane.ID, Tenant: lane.Tenant, VisibilityTimeout: null.Or(settings.VisibilityTimeout, api.DefaultVisibilityTimeout),
@@ -105,18 +107,18 @@ func (d *Dispatcher) claimLane(lane queue.Lane) queue.ClaimLane {
 // wantingQueues are the queues with jobs for a claim, by tenant.
 type wantingQueues struct {
 	order []tenant.ID
-	of    map[tenant.ID][]queue.QueueKey
+	of    map[tenant.ID][]tenant.QueueKey
 }
 
 // wanting finds the queues in which jobs are thought to wait that the filter lets through,
 // of no more tenants than a claim is for.
 func (d *Dispatcher) wanting(filter *Filter, skip map[tenant.ID]bool) wantingQueues {
-	found := wantingQueues{of: map[tenant.ID][]queue.QueueKey{}}
+	found := wantingQueues{of: map[tenant.ID][]tenant.QueueKey{}}
 	var room Room
 	if filter.Room != nil {
 		room = filter.Room()
 	}
-	add := func(key queue.QueueKey) {
+	add := func(key tenant.QueueKey) {
 		if skip[key.Tenant] || !d.lanes.open(key, filter.Push) || room != nil && room.Of(key) <= 0 {
 			return
 		}
@@ -127,17 +129,17 @@ func (d *Dispatcher) wanting(filter *Filter, skip map[tenant.ID]bool) wantingQue
 	}
 	if filter.Owner != tenant.Platform && !filter.Push {
 		for _, name := range unique(filter.Queues) {
-			if key := (queue.QueueKey{Tenant: filter.Owner, Name: name}); d.lines.waitsIn(key, filter) {
+			if key := (tenant.QueueKey{Tenant: filter.Owner, Name: name}); d.lines.waitsIn(key, filter) {
 				add(key)
 			}
 		}
 		return found
 	}
 	// Each look begins somewhere else, so that all of very many have their turn.
-	round := func(window func(from uint64, n int) (some []queue.QueueKey, all int)) {
+	round := func(window func(from uint64, n int) (some []tenant.QueueKey, all int)) {
 		begin := rand.Uint64() >> 1 //nolint:gosec // spreads, guards nothing
 		for seen, all := 0, tenantsPerClaim; seen < all && len(found.order) < tenantsPerClaim; seen += tenantsPerClaim {
-			var some []queue.QueueKey
+			var some []tenant.QueueKey
 			some, all = window(begin+uint64(seen), min(all-seen, tenantsPerClaim))
 			for _, key := range some {
 				add(key)
@@ -145,14 +147,14 @@ func (d *Dispatcher) wanting(filter *Filter, skip map[tenant.ID]bool) wantingQue
 		}
 	}
 	if filter.Push {
-		round(func(from uint64, n int) ([]queue.QueueKey, int) {
+		round(func(from uint64, n int) ([]tenant.QueueKey, int) {
 			some, all := d.lanes.pushQueues(from, n)
-			return slices.DeleteFunc(some, func(key queue.QueueKey) bool { return !d.lines.waitsIn(key, filter) }), all
+			return slices.DeleteFunc(some, func(key tenant.QueueKey) bool { return !d.lines.waitsIn(key, filter) }), all
 		})
 		return found
 	}
 	for _, name := range unique(filter.Queues) {
-		round(func(from uint64, n int) ([]queue.QueueKey, int) { return d.lines.queuesOf(name, filter, from, n) })
+		round(func(from uint64, n int) ([]tenant.QueueKey, int) { return d.lines.queuesOf(name, filter, from, n) })
 	}
 	return found
 }
@@ -188,8 +190,8 @@ func shares(found []line, most int, room Room, turn uint64) []share {
 	if room == nil {
 		return []share{{most, found}}
 	}
-	byQueue := map[queue.QueueKey][]line{}
-	var keys []queue.QueueKey
+	byQueue := map[tenant.QueueKey][]line{}
+	var keys []tenant.QueueKey
 	for _, one := range found {
 		key := one.lane.InQueue()
 		if byQueue[key] == nil {

@@ -3,21 +3,22 @@ package dispatch
 import (
 	"sync/atomic"
 
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
 // breakers asks whoever pushes for the breaker of a queue in push mode.
 type breakers struct {
-	ask atomic.Pointer[func(queue.QueueKey) *api.Breaker]
+	ask atomic.Pointer[func(tenant.QueueKey) *api.Breaker]
 }
 
 // ShowBreakers says who knows the breakers of queues in push mode.
-func (d *Dispatcher) ShowBreakers(ask func(queue.QueueKey) *api.Breaker) { d.breakers.ask.Store(&ask) }
+func (d *Dispatcher) ShowBreakers(ask func(tenant.QueueKey) *api.Breaker) { d.breakers.ask.Store(&ask) }
 
 // breaker is a queue's, nil where nobody knows one.
-func (d *Dispatcher) breaker(key queue.QueueKey) *api.Breaker {
+func (d *Dispatcher) breaker(key tenant.QueueKey) *api.Breaker {
 	if ask := d.breakers.ask.Load(); ask != nil {
 		return (*ask)(key)
 	}
@@ -26,17 +27,17 @@ func (d *Dispatcher) breaker(key queue.QueueKey) *api.Breaker {
 
 // Settings gives a queue's settings as this core knows them; all defaults for one
 // that it does not.
-func (d *Dispatcher) Settings(owner tenant.ID, name string) queue.QueueSettings {
+func (d *Dispatcher) Settings(owner tenant.ID, name string) directory.QueueSettings {
 	return d.lanes.Settings(owner, name)
 }
 
 // PushQueues gives the settings of all tenants' queues in push mode.
-func (d *Dispatcher) PushQueues() []queue.QueueSettings { return d.lanes.push() }
+func (d *Dispatcher) PushQueues() []directory.QueueSettings { return d.lanes.push() }
 
-func (l *Lanes) push() []queue.QueueSettings {
+func (l *Lanes) push() []directory.QueueSettings {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	queues := make([]queue.QueueSettings, len(l.inPush.items))
+	queues := make([]directory.QueueSettings, len(l.inPush.items))
 	for i, key := range l.inPush.items {
 		queues[i] = l.settings[key]
 	}
@@ -44,7 +45,7 @@ func (l *Lanes) push() []queue.QueueSettings {
 }
 
 // shownTarget is a target as its owner sees it: without the secret.
-func shownTarget(target queue.Target) *api.Push {
+func shownTarget(target directory.Target) *api.Push {
 	if target.URL == "" {
 		return nil
 	}

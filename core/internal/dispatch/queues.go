@@ -3,6 +3,8 @@ package dispatch
 import (
 	"context"
 
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+
 	"github.com/forgequeue/forgequeue/core/internal/store"
 
 	"github.com/forgequeue/forgequeue/core/internal/null"
@@ -50,8 +52,8 @@ func (d *Dispatcher) queues(ctx context.Context, owner tenant.ID, after, only st
 }
 
 func (d *Dispatcher) queue(ctx context.Context, owner tenant.ID, name string) (api.Queue, error) {
-	lanes := d.lanes.Of(queue.QueueKey{Tenant: owner, Name: name})
-	ids := make([]queue.LaneID, len(lanes))
+	lanes := d.lanes.Of(tenant.QueueKey{Tenant: owner, Name: name})
+	ids := make([]directory.LaneID, len(lanes))
 	for i, lane := range lanes {
 		ids[i] = lane.ID
 	}
@@ -81,8 +83,8 @@ func (d *Dispatcher) queue(ctx context.Context, owner tenant.ID, name string) (a
 }
 
 // unserved lists the tags of lanes that hold jobs which no active worker can take.
-func unserved(lanes []queue.Lane, ready []queue.LaneID, workers []queue.ActiveWorker) []api.Unserved {
-	holds := map[queue.LaneID]bool{}
+func unserved(lanes []directory.Lane, ready []directory.LaneID, workers []directory.ActiveWorker) []api.Unserved {
+	holds := map[directory.LaneID]bool{}
 	for _, id := range ready {
 		holds[id] = true
 	}
@@ -95,7 +97,7 @@ func unserved(lanes []queue.Lane, ready []queue.LaneID, workers []queue.ActiveWo
 	return list
 }
 
-func servedBy(lane queue.Lane, workers []queue.ActiveWorker) bool {
+func servedBy(lane directory.Lane, workers []directory.ActiveWorker) bool {
 	for _, worker := range workers {
 		filter := Filter{Tags: map[string]bool{}}
 		for _, tag := range worker.Tags {
@@ -109,7 +111,7 @@ func servedBy(lane queue.Lane, workers []queue.ActiveWorker) bool {
 }
 
 // capped cuts counts at the limit and names those that were cut.
-func capped(d queue.Depths) (api.Depth, []string) {
+func capped(d directory.Depths) (api.Depth, []string) {
 	names := []string{}
 	cut := func(name string, count int64) int64 {
 		if count > api.MaxDepthCount {
@@ -124,7 +126,7 @@ func capped(d queue.Depths) (api.Depth, []string) {
 	}, names
 }
 
-func inForce(s queue.QueueSettings) api.QueueSettings {
+func inForce(s directory.QueueSettings) api.QueueSettings {
 	retry := s.Retry()
 	return api.QueueSettings{
 		VisibilityTimeoutMS: null.Or(s.VisibilityTimeout, api.DefaultVisibilityTimeout).Milliseconds(),
@@ -139,14 +141,14 @@ func inForce(s queue.QueueSettings) api.QueueSettings {
 // PutQueue sets a tenant's queue; in force here at once, in other cores within a
 // refresh, at once where Redis carries the hint.
 func (d *Dispatcher) PutQueue(ctx context.Context, owner tenant.ID, name string, request api.QueueRequest) (api.Queue, error) {
-	shown, _, err := d.PutPushQueue(ctx, owner, name, request, queue.NewSecret{})
+	shown, _, err := d.PutPushQueue(ctx, owner, name, request, directory.NewSecret{})
 	return shown, err
 }
 
 // PutPushQueue does the same for a queue that may be in push mode, and says whether
 // the new secret is now its secret.
 func (d *Dispatcher) PutPushQueue(
-	ctx context.Context, owner tenant.ID, name string, request api.QueueRequest, secret queue.NewSecret,
+	ctx context.Context, owner tenant.ID, name string, request api.QueueRequest, secret directory.NewSecret,
 ) (shown api.Queue, taken bool, err error) {
 	if taken, err = d.store.PutPushQueue(ctx, owner, name, request, secret); err != nil {
 		return shown, false, err
@@ -164,14 +166,14 @@ func (d *Dispatcher) PauseQueue(ctx context.Context, owner tenant.ID, name strin
 	d.tellSettings()
 	shown, err := d.Queue(ctx, owner, name)
 	if err == nil && !paused {
-		d.wakeAll(queue.QueueKey{Tenant: owner, Name: name})
+		d.wakeAll(tenant.QueueKey{Tenant: owner, Name: name})
 	}
 	return shown, err
 }
 
 // wakeAll wakes claims for a queue that has just been resumed: its jobs became
 // ready long ago, and nobody will say so again.
-func (d *Dispatcher) wakeAll(key queue.QueueKey) {
+func (d *Dispatcher) wakeAll(key tenant.QueueKey) {
 	var ready []queue.Ready
 	for _, lane := range d.lanes.Of(key) {
 		for range pollWakes {

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/queue"
@@ -23,12 +25,12 @@ func benchCore(b *testing.B) (*Dispatcher, []tenant.ID) {
 	d := &Dispatcher{lanes: newLanes(nil), limits: newLimits(nil)}
 	d.lines = newLines(d.lanes.ByID)
 	tenants := make([]tenant.ID, benchTenants)
-	id, at := queue.LaneID(0), time.Now()
+	id, at := directory.LaneID(0), time.Now()
 	for i := range tenants {
 		tenants[i] = uuid.New()
 		for j := range benchLanes {
 			id++
-			d.lanes.add(queue.Lane{ID: id, LaneKey: queue.NewLaneKey(tenants[i], "default", []string{fmt.Sprintf("t%d", j%10), fmt.Sprintf("n%d", j)})})
+			d.lanes.add(directory.Lane{ID: id, LaneKey: directory.NewLaneKey(tenants[i], "default", []string{fmt.Sprintf("t%d", j%10), fmt.Sprintf("n%d", j)})})
 			d.lines.hear([]queue.Ready{{Lane: id, Priority: 5, At: at, ID: uuid.New()}})
 		}
 	}
@@ -98,7 +100,7 @@ func BenchmarkClaimParksAndIsWoken(b *testing.B) {
 	report(b, func(i int) {
 		owner := tenants[i%benchTenants]
 		w := d.parking.park(&Filter{Owner: owner, Queues: []string{"default"}})
-		d.parking.wake(queue.Lane{ID: 1, LaneKey: queue.NewLaneKey(owner, "default", nil)}, false, 1)
+		d.parking.wake(directory.Lane{ID: 1, LaneKey: directory.NewLaneKey(owner, "default", nil)}, false, 1)
 		d.parking.leave(w)
 	})
 }

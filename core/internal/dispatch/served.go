@@ -16,7 +16,7 @@ const servedEvery = 6 * time.Second
 // yet costs a needless word.
 type served struct {
 	mu     sync.RWMutex
-	queues map[queue.QueueKey]bool
+	queues map[tenant.QueueKey]bool
 	read   time.Time
 }
 
@@ -43,10 +43,10 @@ func (s *served) seen(owner tenant.ID, names []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.queues == nil {
-		s.queues = map[queue.QueueKey]bool{}
+		s.queues = map[tenant.QueueKey]bool{}
 	}
 	for _, name := range names {
-		s.queues[queue.QueueKey{Tenant: owner, Name: name}] = true
+		s.queues[tenant.QueueKey{Tenant: owner, Name: name}] = true
 	}
 }
 
@@ -55,5 +55,5 @@ func (s *served) seen(owner tenant.ID, names []string) {
 func (s *served) by(owner tenant.ID, name string) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.read.IsZero() || s.queues[queue.QueueKey{Tenant: owner, Name: name}] || s.queues[queue.QueueKey{Tenant: tenant.Platform, Name: name}]
+	return s.read.IsZero() || s.queues[tenant.QueueKey{Tenant: owner, Name: name}] || s.queues[tenant.QueueKey{Tenant: tenant.Platform, Name: name}]
 }

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+
 	"github.com/google/uuid"
 	"go.opentelemetry.io/otel/trace"
 
@@ -86,7 +88,7 @@ func (d *Dispatcher) stored(answers []queue.SubmitAnswer) {
 
 // submission fills in what the request leaves to its queue and to the defaults; lanes
 // runs in parallel to the jobs.
-func (d *Dispatcher) submission(call *SubmitCall, lanes []queue.MadeLane) queue.Submission {
+func (d *Dispatcher) submission(call *SubmitCall, lanes []directory.MadeLane) queue.Submission {
 	made := queue.Submission{
 		Tenant: call.Tenant, User: call.User, Batch: call.Batch, Atomic: call.Atomic, Idempotency: call.Idempotency,
 		Jobs: make([]queue.NewJob, len(call.Jobs)), Refused: call.Refused, Span: call.Span,
@@ -141,7 +143,7 @@ func refuse(refused []*problem.Problem, n, i int, why *problem.Problem) []*probl
 	return own
 }
 
-func (d *Dispatcher) newJob(call *SubmitCall, i int, lane queue.LaneID) queue.NewJob {
+func (d *Dispatcher) newJob(call *SubmitCall, i int, lane directory.LaneID) queue.NewJob {
 	request := &call.Jobs[i]
 	name := queueOf(request)
 	settings := d.lanes.Settings(call.Tenant, name)
@@ -185,8 +187,8 @@ func queueOf(request *api.SubmitRequest) string {
 
 // laneOf is where a job belongs: a user with a running cap of his own has lanes of
 // his own.
-func (d *Dispatcher) laneOf(owner tenant.ID, name string, tags []string, user *string) queue.LaneKey {
-	key := queue.NewLaneKey(owner, name, tags)
+func (d *Dispatcher) laneOf(owner tenant.ID, name string, tags []string, user *string) directory.LaneKey {
+	key := directory.NewLaneKey(owner, name, tags)
 	if user != nil && d.limits.For(owner, *user).UserMaxRunning != nil {
 		return key.Of(*user)
 	}

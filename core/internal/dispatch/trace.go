@@ -79,7 +79,8 @@ func (t traces) attempt(ctx context.Context, ended *queue.EndedAttempt, outcome,
 			attribute.Int("forgequeue.job.attempt", int(ended.Attempt)),
 			attribute.String("forgequeue.job.state", state),
 			attribute.String("forgequeue.outcome", outcome),
-		))
+		),
+	)
 	if failure != "" {
 		span.SetStatus(codes.Error, failure)
 	}

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -9,12 +10,12 @@ import (
 // queues that have some, by name: a claim finds its lines without a look at the others.
 // It is guarded by the lock of lines.
 type waiting struct {
-	queues map[queue.QueueKey]*waitingQueue
+	queues map[tenant.QueueKey]*waitingQueue
 	names  map[string]*ring[*waitingQueue]
 }
 
 type waitingQueue struct {
-	key   queue.QueueKey
+	key   tenant.QueueKey
 	by    [api.MaxPriority + 1]ring[*laneLines]
 	lines int
 }
@@ -22,7 +23,7 @@ type waitingQueue struct {
 func (w *waiting) add(lane *laneLines, priority int16) {
 	key := lane.lane.InQueue()
 	if w.queues == nil {
-		w.queues, w.names = map[queue.QueueKey]*waitingQueue{}, map[string]*ring[*waitingQueue]{}
+		w.queues, w.names = map[tenant.QueueKey]*waitingQueue{}, map[string]*ring[*waitingQueue]{}
 	}
 	one := w.queues[key]
 	if one == nil {
@@ -97,7 +98,7 @@ func (r *ring[T]) from(turn uint64, n int) []T {
 // queuesOf looks at up to n queues of a name, of any tenants, in which jobs are thought to
 // wait, from a turn on, and gives those with a lane that the filter serves; all is how many
 // queues there are.
-func (l *lines) queuesOf(name string, filter *Filter, turn uint64, n int) (some []queue.QueueKey, all int) {
+func (l *lines) queuesOf(name string, filter *Filter, turn uint64, n int) (some []tenant.QueueKey, all int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	of := l.waiting.names[name]
@@ -114,7 +115,7 @@ func (l *lines) queuesOf(name string, filter *Filter, turn uint64, n int) (some 
 
 // readyIn gives up to most lines of queues in which jobs are thought to wait, of lanes that
 // the filter serves: high priorities first, among equals another one first each turn.
-func (l *lines) readyIn(keys []queue.QueueKey, filter *Filter, turn uint64, most int) (found []line) {
+func (l *lines) readyIn(keys []tenant.QueueKey, filter *Filter, turn uint64, most int) (found []line) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for priority := int16(api.MaxPriority); priority >= 0; priority-- {
@@ -142,7 +143,7 @@ func (l *lines) readyIn(keys []queue.QueueKey, filter *Filter, turn uint64, most
 }
 
 // waitsIn says whether readyIn would find a line in a queue.
-func (l *lines) waitsIn(key queue.QueueKey, filter *Filter) bool {
+func (l *lines) waitsIn(key tenant.QueueKey, filter *Filter) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	of := l.waiting.queues[key]

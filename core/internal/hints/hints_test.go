@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
@@ -44,13 +46,13 @@ func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 type listener struct {
 	*hints.Hints
 	mu    sync.Mutex
-	heard [][]queue.LaneID
+	heard [][]directory.LaneID
 	over  []uuid.UUID
 	news  int
 }
 
 func (l *listener) wake(lines []queue.Waiting) {
-	lanes := make([]queue.LaneID, len(lines))
+	lanes := make([]directory.LaneID, len(lines))
 	for i := range lines {
 		lanes[i] = lines[i].Lane
 	}
@@ -78,10 +80,10 @@ func (l *listener) told() (over []uuid.UUID, news int) {
 	return slices.Clone(l.over), l.news
 }
 
-func (l *listener) has(lanes ...queue.LaneID) bool {
+func (l *listener) has(lanes ...directory.LaneID) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.ContainsFunc(l.heard, func(one []queue.LaneID) bool { return slices.Equal(one, lanes) })
+	return slices.ContainsFunc(l.heard, func(one []directory.LaneID) bool { return slices.Equal(one, lanes) })
 }
 
 // start runs Hints until stop, which says that Run has returned nil.
@@ -107,7 +109,7 @@ func start(t *testing.T, c redis.UniversalClient) (l *listener, stop func()) {
 }
 
 // of gives news of lanes.
-func of(lanes ...queue.LaneID) []queue.Waiting {
+func of(lanes ...directory.LaneID) []queue.Waiting {
 	lines := make([]queue.Waiting, len(lanes))
 	for i, lane := range lanes {
 		lines[i] = queue.Waiting{Ready: queue.Ready{Lane: lane}, Jobs: 1}
@@ -150,9 +152,9 @@ func TestALongHintIsCut(t *testing.T) {
 	c := client(t, storetest.Redis(t))
 	one, _ := start(t, c)
 	two, _ := start(t, c)
-	lanes := make([]queue.LaneID, 5000)
+	lanes := make([]directory.LaneID, 5000)
 	for i := range lanes {
-		lanes[i] = queue.LaneID(100_000 + i)
+		lanes[i] = directory.LaneID(100_000 + i)
 	}
 	queuetest.Eventually(t, "the other to hear the first 1000", func() bool { one.Ready(of(lanes...)); return two.has(lanes[:1000]...) })
 }

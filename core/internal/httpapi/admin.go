@@ -9,7 +9,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
@@ -34,7 +33,7 @@ func (s *Server) listTenants(ctx context.Context, item api.Item[api.HopPageReque
 		if place != "" {
 			id, err := uuid.Parse(place)
 			if err != nil {
-				return api.Page[api.Tenant]{}, queue.ErrPageToken
+				return api.Page[api.Tenant]{}, store.ErrPageToken
 			}
 			before = &id
 		}

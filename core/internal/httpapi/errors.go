@@ -10,6 +10,10 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+
+	"github.com/forgequeue/forgequeue/core/internal/usage"
+
 	"github.com/forgequeue/forgequeue/core/internal/store"
 
 	"github.com/forgequeue/forgequeue/core/internal/queue"
@@ -26,27 +30,27 @@ type sentinel struct {
 	wait time.Duration
 }
 
-// sentinels is the one table between the queue's errors and the wire's codes.
+// sentinels is the one table between core's errors and the wire's codes.
 func sentinels() []sentinel {
 	return []sentinel{
 		{store.ErrNotFound, problem.NotFound, "There is no such resource.", 0},
 		{queue.ErrLeaseLost, problem.LeaseLost, "This lease does not hold the job any more: it ran out and was taken back, or the job has ended. Stop working on it.", 0},
 		{queue.ErrOutcomeConflict, problem.OutcomeConflict, "This lease has already ended with another outcome, which stands.", 0},
-		{queue.ErrWorkerUnknown, problem.WorkerUnknown, "This worker is not registered, or is dead. Register it again with POST /v1/workers.", 0},
+		{directory.ErrWorkerUnknown, problem.WorkerUnknown, "This worker is not registered, or is dead. Register it again with POST /v1/workers.", 0},
 		{queue.ErrIdempotencyMismatch, problem.IdempotencyMismatch, "This Idempotency-Key was used with another body.", 0},
 		{queue.ErrIdempotencyInFlight, problem.IdempotencyInFlight, "The first request with this Idempotency-Key has not ended yet. Repeat this one to get its answer.", time.Second},
 		{queue.ErrDeadlinePast, problem.InvalidRequest, "The deadline must lie in the future.", 0},
-		{queue.ErrExpiryPast, problem.InvalidRequest, "expires_at must lie in the future.", 0},
-		{queue.ErrTooManyLanes, problem.TooManyLanes, "A tenant may use at most 10000 combinations of queue and tags at a time.", 0},
-		{queue.ErrTooManyQueues, problem.TooManyLanes, "A tenant may have at most 1000 queues. Use one that is there.", 0},
-		{queue.ErrTooManyWorkers, problem.RateLimited, "The owner has 10000 workers that are not dead, as many as it may. Wait until some are, two minutes after their last heartbeat.", time.Minute},
-		{queue.ErrUnknownPlan, problem.InvalidRequest, "There is no plan of this name. Make it first with PUT /v1/admin/plans/{name}.", 0},
+		{directory.ErrExpiryPast, problem.InvalidRequest, "expires_at must lie in the future.", 0},
+		{directory.ErrTooManyLanes, problem.TooManyLanes, "A tenant may use at most 10000 combinations of queue and tags at a time.", 0},
+		{directory.ErrTooManyQueues, problem.TooManyLanes, "A tenant may have at most 1000 queues. Use one that is there.", 0},
+		{directory.ErrTooManyWorkers, problem.RateLimited, "The owner has 10000 workers that are not dead, as many as it may. Wait until some are, two minutes after their last heartbeat.", time.Minute},
+		{directory.ErrUnknownPlan, problem.InvalidRequest, "There is no plan of this name. Make it first with PUT /v1/admin/plans/{name}.", 0},
 		{queue.ErrTerminal, problem.JobTerminal, "The job has already ended; there is nothing left to cancel.", 0},
 		{queue.ErrNotDead, problem.NotDead, "Only a dead letter can be redriven or discarded, and this job is none.", 0},
 		{queue.ErrDedupeConflict, problem.DedupeConflict, "A live job has the same dedupe_key. Wait until it has ended, or cancel it.", 0},
-		{queue.ErrPageToken, problem.InvalidRequest, "The page_token is not one of this list's.", 0},
+		{store.ErrPageToken, problem.InvalidRequest, "The page_token is not one of this list's.", 0},
 		{queue.ErrTooManyRedrives, problem.RateLimited, "The tenant has 16 redrives under way, as many as it may. Wait until one has ended, or cancel one.", 5 * time.Second},
-		{queue.ErrCheckTime, problem.Overloaded, "A count has more jobs than can be counted within seconds; core verify counts them.", time.Minute},
+		{usage.ErrCheckTime, problem.Overloaded, "A count has more jobs than can be counted within seconds; core verify counts them.", time.Minute},
 		{store.ErrOverloaded, problem.Overloaded, "The engine has as much work as it can take. Try again later.", time.Second},
 		{store.ErrUnavailable, problem.CoreUnavailable, "The engine's database cannot be reached. Nothing was changed; try again later.", 2 * time.Second},
 		{store.ErrOutcomeUnknown, problem.OutcomeUnknown, "The database's answer was lost: whether the request took effect is not known. Repeat a submit with its Idempotency-Key; outcomes and heartbeats can simply be repeated.", time.Second},

@@ -59,17 +59,20 @@ func exportedErrors(t *testing.T, folder string) []string {
 // the table must have as many, and each of these.
 func TestEverySentinelHasACode(t *testing.T) {
 	t.Parallel()
-	names := exportedErrors(t, "../queue")
+	var names []string
+	for _, folder := range []string{"../audit", "../directory", "../queue", "../retention", "../store", "../usage"} {
+		names = append(names, exportedErrors(t, folder)...)
+	}
 	table := httpapi.Sentinels()
 	if len(names) < 13 || len(table) != len(names) {
-		t.Errorf("the queue has %d sentinels (%v), the table %d", len(names), names, len(table))
+		t.Errorf("there are %d sentinels (%v), the table has %d", len(names), names, len(table))
 	}
 	for err, code := range table {
 		if !problem.Known(code) || code == problem.Internal {
 			t.Errorf("%v has the code %q", err, code)
 		}
 		p := httpapi.AsProblem(t.Context(), fmt.Errorf("operation: %w", err))
-		if p.Code != code || p.Detail == "" || strings.Contains(p.Detail, "queue:") {
+		if p.Code != code || p.Detail == "" || strings.Contains(p.Detail, err.Error()) {
 			t.Errorf("%v is told as %+v", err, p)
 		}
 		if waits := p.Status == 503 || p.Status == 429 || code == problem.IdempotencyInFlight; waits != (p.RetryAfterMS != nil) {

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/retention"
+
 	"github.com/forgequeue/forgequeue/core/internal/store"
 
 	"github.com/google/uuid"
@@ -105,7 +107,7 @@ func submitCall(item *api.Item[api.HopSubmitRequest]) (dispatch.SubmitCall, erro
 		if call.IDs[i], err = uuid.Parse(text); err != nil {
 			return call, problem.New(problem.InvalidRequest, "ids must be UUIDs.")
 		}
-		if !queue.ValidID(call.IDs[i], time.Now()) {
+		if !retention.ValidID(call.IDs[i], time.Now()) {
 			return call, problem.New(problem.Overloaded, "The gateway's clock is ahead of core's by many hours, or it makes no UUIDs of version 7. Nothing was stored.")
 		}
 		// The gateway has judged them already, and with field names that its caller

@@ -62,7 +62,7 @@ func (s *Server) attempts(ctx context.Context, item api.Item[api.HopAttemptsRequ
 		var after int64
 		if place != "" {
 			if after, err = strconv.ParseInt(place, 10, 64); err != nil {
-				return api.Page[api.Attempt]{}, queue.ErrPageToken
+				return api.Page[api.Attempt]{}, store.ErrPageToken
 			}
 		}
 		size := pageSize(item.Request.PageSize)

@@ -5,7 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -35,11 +36,11 @@ func paged[T any](s *Server, of listing, token string, read func(place string) (
 	if token != "" {
 		sealed, err := base64.RawURLEncoding.Strict().DecodeString(token)
 		if err != nil {
-			return api.Page[T]{}, queue.ErrPageToken
+			return api.Page[T]{}, store.ErrPageToken
 		}
 		opened, _, err := s.Pages.Open(sealed, "page "+string(where))
 		if err != nil {
-			return api.Page[T]{}, queue.ErrPageToken
+			return api.Page[T]{}, store.ErrPageToken
 		}
 		place = string(opened)
 	}

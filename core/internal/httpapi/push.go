@@ -5,7 +5,8 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
@@ -29,9 +30,9 @@ func (s *Server) storeQueue(ctx context.Context, owner tenant.ID, request *api.H
 	if secret == nil {
 		secret = new(drawSecret())
 	}
-	place := queue.QueueKey{Tenant: owner, Name: request.Name}.SecretPlace()
+	place := tenant.QueueKey{Tenant: owner, Name: request.Name}.SecretPlace()
 	shown, taken, err := s.Dispatcher.PutPushQueue(ctx, owner, request.Name, request.QueueRequest,
-		queue.NewSecret{Sealed: s.Seals.Seal([]byte(*secret), place), Replace: replace})
+		directory.NewSecret{Sealed: s.Seals.Seal([]byte(*secret), place), Replace: replace})
 	if err == nil && taken && shown.Settings.Push != nil {
 		shown.Settings.Push.Secret = secret
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 
+	"github.com/forgequeue/forgequeue/core/internal/audit"
+
 	"github.com/forgequeue/forgequeue/core/internal/store"
 
 	"github.com/google/uuid"
@@ -14,8 +16,8 @@ import (
 )
 
 // actor is who a principal is to the audit log.
-func actor(p api.Principal) queue.Actor {
-	return queue.Actor{Kind: p.Kind, KeyID: p.KeyID, User: p.User}
+func actor(p api.Principal) audit.Actor {
+	return audit.Actor{Kind: p.Kind, KeyID: p.KeyID, User: p.User}
 }
 
 // byFilter begins a redrive or a discard of all that match, or counts them.
@@ -64,7 +66,7 @@ func (s *Server) listRedrives(ctx context.Context, item api.Item[api.HopPageRequ
 		before := uuid.Max
 		if place != "" {
 			if before, err = uuid.Parse(place); err != nil {
-				return api.Page[api.Redrive]{}, queue.ErrPageToken
+				return api.Page[api.Redrive]{}, store.ErrPageToken
 			}
 		}
 		size := pageSize(item.Request.PageSize)

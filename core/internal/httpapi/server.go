@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/audit"
+
 	"github.com/gin-gonic/gin"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -147,7 +149,7 @@ func each[Req, Resp any](serve func(context.Context, api.Item[Req]) (Resp, error
 		results := make([]api.Result[Resp], len(items))
 		for i := range items {
 			ctx, span := itemSpan(ctx, &items[i])
-			value, err := serve(queue.WithActor(ctx, actor(items[i].Principal)), items[i])
+			value, err := serve(audit.WithActor(ctx, actor(items[i].Principal)), items[i])
 			results[i] = result(ctx, &items[i], &value, err)
 			endSpan(span, &results[i])
 		}

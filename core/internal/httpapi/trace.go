@@ -51,7 +51,8 @@ func itemSpan[Req any](ctx context.Context, item *api.Item[Req]) (context.Contex
 			attribute.String("forgequeue.request_id", item.RequestID),
 			attribute.String("forgequeue.correlation_id", item.CorrelationID),
 			attribute.String("forgequeue.tenant.id", item.Principal.Tenant),
-		))
+		),
+	)
 }
 
 // itemSpans begins the spans of items that are served together; nil where the call

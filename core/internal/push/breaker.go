@@ -5,9 +5,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+
 	"github.com/sony/gobreaker/v2"
 
-	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -24,11 +25,11 @@ const (
 type breakerKey struct {
 	tenant      tenant.ID
 	destination string
-	settings    queue.Breaker
+	settings    directory.Breaker
 	window      time.Duration
 }
 
-func keyOf(settings *queue.QueueSettings, destination string) breakerKey {
+func keyOf(settings *directory.QueueSettings, destination string) breakerKey {
 	return breakerKey{
 		tenant: settings.Tenant, destination: destination, settings: settings.Target.Breaker,
 		// a call that began before the window is not judged, so it has to be the longer
@@ -86,7 +87,7 @@ func newBreaker(key breakerKey, told change) *breaker {
 // or as many in a row as are enough to judge. The second is for destinations that
 // were well until now: their many good calls would outvote the bad ones for a
 // while, and every one of these costs a job an attempt.
-func trips(counts gobreaker.Counts, settings queue.Breaker) bool {
+func trips(counts gobreaker.Counts, settings directory.Breaker) bool {
 	enough := uint32(settings.Calls) //nolint:gosec // 1 to 1000
 	if counts.ConsecutiveFailures >= enough {
 		return true

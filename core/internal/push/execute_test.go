@@ -10,9 +10,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
-	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
 	"github.com/forgequeue/forgequeue/core/internal/seal"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -202,7 +202,7 @@ func TestSecretsAreSealedAnew(t *testing.T) {
 		if err := f.behind.QueryRow(t.Context(), `SELECT push_secret FROM queues`).Scan(&sealed); err != nil {
 			t.Fatal(err)
 		}
-		opened, stale, err := fresh.Open(sealed, queue.QueueKey{Tenant: f.tenant, Name: "hooks"}.SecretPlace())
+		opened, stale, err := fresh.Open(sealed, tenant.QueueKey{Tenant: f.tenant, Name: "hooks"}.SecretPlace())
 		return err == nil && !stale && string(opened) == secret
 	})
 }

@@ -74,7 +74,7 @@ type Executor struct {
 	most     int
 	inFlight int
 	byTenant map[tenant.ID]int
-	targets  map[queue.QueueKey]*target
+	targets  map[tenant.QueueKey]*target
 	breakers map[breakerKey]*breaker
 }
 
@@ -83,7 +83,7 @@ func New(o Options) *Executor {
 	return &Executor{
 		dispatcher: o.Dispatcher, store: o.Store, keys: o.Keys, transport: outbound.NewTransport(o.Outbound),
 		metrics: o.Metrics, log: o.Logger, tracer: o.Tracer, grace: o.Grace, workerID: "push:" + uuid.NewString(), again: make(chan struct{}, 1), changes: make(chan breakerChange, 64),
-		most: o.InFlight, byTenant: map[tenant.ID]int{}, targets: map[queue.QueueKey]*target{}, breakers: map[breakerKey]*breaker{},
+		most: o.InFlight, byTenant: map[tenant.ID]int{}, targets: map[tenant.QueueKey]*target{}, breakers: map[breakerKey]*breaker{},
 	}
 }
 

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/prometheus/client_golang/prometheus"
@@ -145,8 +147,8 @@ func (f *fixture) put(owner tenant.ID, name, url string, changes ...settings) {
 	for _, change := range changes {
 		change(&request)
 	}
-	place := queue.QueueKey{Tenant: owner, Name: name}.SecretPlace()
-	_, taken, err := f.d.PutPushQueue(f.Context(), owner, name, request, queue.NewSecret{Sealed: f.keys.Seal([]byte(secret), place), Replace: true})
+	place := tenant.QueueKey{Tenant: owner, Name: name}.SecretPlace()
+	_, taken, err := f.d.PutPushQueue(f.Context(), owner, name, request, directory.NewSecret{Sealed: f.keys.Seal([]byte(secret), place), Replace: true})
 	if err != nil || !taken {
 		f.Fatalf("the queue is not set: %v, secret taken %v", err, taken)
 	}

@@ -4,7 +4,6 @@ import (
 	"github.com/sony/gobreaker/v2"
 
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -22,7 +21,7 @@ type planned struct {
 }
 
 // Of implements dispatch.Room.
-func (p *planned) Of(key queue.QueueKey) int {
+func (p *planned) Of(key tenant.QueueKey) int {
 	e := p.executor
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -34,7 +33,7 @@ func (p *planned) Of(key queue.QueueKey) int {
 }
 
 // Take implements dispatch.Room.
-func (p *planned) Take(key queue.QueueKey, n int) {
+func (p *planned) Take(key tenant.QueueKey, n int) {
 	p.executor.mu.Lock()
 	t := p.executor.targets[key]
 	p.executor.mu.Unlock()
@@ -123,7 +122,7 @@ func (e *Executor) leave(t *target) {
 }
 
 // Breaker shows the breaker of a queue in push mode, as this core sees it.
-func (e *Executor) Breaker(key queue.QueueKey) *api.Breaker {
+func (e *Executor) Breaker(key tenant.QueueKey) *api.Breaker {
 	e.mu.Lock()
 	t, known := e.targets[key]
 	e.mu.Unlock()

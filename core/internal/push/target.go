@@ -6,18 +6,20 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+
 	"github.com/sony/gobreaker/v2"
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"github.com/forgequeue/forgequeue/core/internal/outbound"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/seal"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
 // target is where a queue's jobs go, ready to be called.
 type target struct {
-	settings queue.QueueSettings
+	settings directory.QueueSettings
 	url      *url.URL
 	signer   *standardwebhooks.Webhook
 	breaker  *breaker
@@ -38,7 +40,7 @@ func (e *Executor) learn(ctx context.Context) {
 	}
 	e.learned = time.Now()
 	known := e.dispatcher.PushQueues()
-	named := make(map[queue.QueueKey]bool, len(known))
+	named := make(map[tenant.QueueKey]bool, len(known))
 	for i := range known {
 		named[known[i].QueueKey] = true
 		e.targetOf(ctx, &known[i])
@@ -68,7 +70,7 @@ func (e *Executor) learn(ctx context.Context) {
 
 // targetOf gives the target of a queue by its present settings; nil where it cannot
 // be called, which is said in the log once.
-func (e *Executor) targetOf(ctx context.Context, settings *queue.QueueSettings) *target {
+func (e *Executor) targetOf(ctx context.Context, settings *directory.QueueSettings) *target {
 	e.mu.Lock()
 	known, seen := e.targets[settings.QueueKey]
 	e.mu.Unlock()

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/retention"
+
 	"github.com/forgequeue/forgequeue/core/internal/store"
 
 	"github.com/google/uuid"
@@ -55,7 +57,7 @@ func (s *Store) Attempts(ctx context.Context, owner tenant.ID, user string, id u
 		return nil, err
 	}
 	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[attemptRow], attemptsSQL, pgx.StrictNamedArgs{
-		"id": id, "since": Since(id), "tenant_id": owner, "after": after, "size": size,
+		"id": id, "since": retention.Since(id), "tenant_id": owner, "after": after, "size": size,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("queue: attempts: %w", store.NothingChanged(err))

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/forgequeue/forgequeue/core/internal/audit"
+
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/queue"
@@ -76,7 +78,7 @@ func TestEveryActionIsAudited(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.bury(5, grave{})
-	f.do(queue.WithActor(t.Context(), queue.Actor{Kind: "tenant", KeyID: "key-1", User: "bob"}))
+	f.do(audit.WithActor(t.Context(), audit.Actor{Kind: "tenant", KeyID: "key-1", User: "bob"}))
 	all, actions := f.entries(api.AuditFilter{})
 	if got, want := strings.Join(actions, " "), strings.Join(api.AuditActions(), " "); got != want {
 		t.Fatalf("noted %s\nwant  %s", got, want)
@@ -113,7 +115,7 @@ func TestEveryActionIsAudited(t *testing.T) {
 func TestAuditGoesPageByPage(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	ctx := queue.WithActor(t.Context(), queue.Actor{Kind: "operator"})
+	ctx := audit.WithActor(t.Context(), audit.Actor{Kind: "operator"})
 	for range 7 {
 		if err := f.Store.PauseQueue(ctx, f.Tenant, "q", true); err != nil {
 			t.Fatal(err)
@@ -144,7 +146,7 @@ func TestAuditIsPartOfTheAction(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.bury(5, grave{})
-	ctx := queue.WithActor(t.Context(), queue.Actor{Kind: "tenant"})
+	ctx := audit.WithActor(t.Context(), audit.Actor{Kind: "tenant"})
 	unknown := []uuid.UUID{uuid.New()}
 	_ = f.Store.Redrive(ctx, f.Tenant, "", unknown, nil)
 	if _, err := f.Store.Discard(ctx, f.Tenant, "", unknown); err != nil {

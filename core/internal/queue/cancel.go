@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/forgequeue/forgequeue/core/internal/usage"
+
 	"github.com/forgequeue/forgequeue/core/internal/store"
 
 	"github.com/google/uuid"
@@ -24,7 +26,7 @@ WITH ended AS (
   DELETE FROM jobs
   WHERE ` + visibleSQL + ` AND state IN ('blocked', 'scheduled', 'queued')
   RETURNING ` + jobColumns + `, counted
-), ` + leaveCountsSQL + `
+), ` + usage.LeaveCountsSQL + `
 INSERT INTO finished_jobs (` + jobColumns + `, state, result, finished_at)
 SELECT ` + jobColumns + `, 'cancelled', NULL, statement_timestamp()
 FROM ended

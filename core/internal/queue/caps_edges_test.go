@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/usage"
+
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -19,30 +21,12 @@ import (
 func TestCapOverBacklog(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.fill(12_000, "")
-	limits := under(f.activeCap(11_000))
-	got := f.admitted(f.jobs(50, limits)...)
+	f.Fill(12_000, "")
+	limits := queuetest.Under(f.ActiveCap(11_000))
+	got := f.Admitted(f.Jobs(50, limits)...)
 	t.Logf("active before 12000, cap 11000, admitted %d", got)
 	if got != 0 {
 		t.Errorf("admitted %d over the cap", got)
-	}
-}
-
-func (f *fixture) fill(n int, user string) {
-	f.Helper()
-	f.Exec(`INSERT INTO jobs (id, tenant_id, lane_id, queue, type, user_id, state, priority, payload, tags, metadata, max_attempts, retry_base_ms, retry_cap_ms, retry_jitter, created_at, run_at, ready_at)
-SELECT gen_random_uuid(), $1, $2, 'default', 't', NULLIF($4,''), 'queued', 5, 'null', '{}', '{}', 3, 1, 1, 0, now(), now(), now() FROM generate_series(1, $3)`, f.Tenant, f.Lane.ID, n, user)
-}
-
-// what tally.mayFill goes by: no row is smaller, the smallest that a submit can make included.
-func TestSmallestJob(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	f.fill(1, "")
-	f.Submit(f.Job(func(j *queue.NewJob) { j.Type, j.Payload, j.Metadata = "t", []byte("1"), []byte("{}") }))
-	f.Exec(`UPDATE jobs SET queue = 'q'`)
-	if least := f.countOf(`SELECT min(pg_column_size(jobs.*)) FROM jobs`); least < queue.SmallestJob {
-		t.Errorf("a job of %d bytes", least)
 	}
 }
 
@@ -50,7 +34,7 @@ func TestSmallestJob(t *testing.T) {
 func TestLockedAtAdoption(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.Submit(f.jobs(10)...)
+	f.Submit(f.Jobs(10)...)
 	f.Claim(3, time.Minute)
 	hb := queuetest.Connect(t, f.URL) // a heartbeat's UPDATE that has not committed yet
 	tx, _ := hb.Begin(t.Context())
@@ -58,14 +42,14 @@ func TestLockedAtAdoption(t *testing.T) {
 		t.Fatal(err)
 	}
 	taken, err := f.Store.Claim(t.Context(), queue.Claim{
-		Lanes:   []queue.ClaimLane{{ID: f.Lane.ID, Tenant: f.Tenant, VisibilityTimeout: time.Minute, Caps: []queue.Cap{f.runningCap(3)}}},
+		Lanes:   []queue.ClaimLane{{ID: f.Lane.ID, Tenant: f.Tenant, VisibilityTimeout: time.Minute, Caps: []usage.Cap{f.RunningCap(3)}}},
 		Workers: []queue.ClaimWorker{{ID: "w", Max: 5}}, Owner: f.Tenant, LeaseID: uuid.New(),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	_ = tx.Commit(t.Context())
-	n := f.countOf(`SELECT count(*) FROM jobs WHERE state = 'running'`)
+	n := f.CountOf(`SELECT count(*) FROM jobs WHERE state = 'running'`)
 	if n > 3 {
 		t.Errorf("claimed %d; %d running under a cap of 3", len(taken.Jobs), n)
 	}
@@ -75,34 +59,35 @@ func TestLockedAtAdoption(t *testing.T) {
 func TestSettledTooEarly(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.Submit(f.Job(under(f.activeCap(3)))) // the count is kept
-	f.Submit(f.Job())                      // by a core that had not heard
+	f.Submit(f.Job(queuetest.Under(f.ActiveCap(3)))) // the count is kept
+	f.Submit(f.Job())                                // by a core that had not heard
 	f.Exec(`UPDATE usage_counts SET opened_at = opened_at - interval '2 minutes'`)
 	hb := queuetest.Connect(t, f.URL)
 	tx, _ := hb.Begin(t.Context())
 	if _, err := tx.Exec(t.Context(), `SELECT FROM jobs WHERE counted = 0 FOR UPDATE`); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := f.Store.Adopt(t.Context(), f.activeCap(0).CountKey); err != nil {
+	if _, _, err := f.Store.Backfill(t.Context(), f.ActiveCap(0).CountKey); err != nil {
 		t.Fatal(err)
 	}
 	_ = tx.Rollback(t.Context())
-	kept, _ := f.Store.KeptCounts(t.Context(), queue.CountKey{}, 10)
+	kept, _ := f.Store.KeptCounts(t.Context(), usage.CountKey{}, 10)
 	t.Logf("kept: %+v", kept)
-	f.noDrift()
+	f.NoDrift()
 }
 
 // a job that is refused for its own fault (deadline past) takes a neighbour's slot.
 func TestBadJobTakesNeighboursSlot(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	limits := under(f.activeCap(1))
+	limits := queuetest.Under(f.ActiveCap(1))
 	past := time.Now().Add(-time.Hour)
 	late := f.Job(limits, func(j *queue.NewJob) { j.Deadline = &past })
 	good := f.Job(limits)
 	answers := f.TrySubmit(
 		queue.Submission{Tenant: f.Tenant, Jobs: []queue.NewJob{late}},
-		queue.Submission{Tenant: f.Tenant, Jobs: []queue.NewJob{good}})
+		queue.Submission{Tenant: f.Tenant, Jobs: []queue.NewJob{good}},
+	)
 	t.Logf("late: %v; good: %v; live %d", answers[0].Problem, answers[1].Problem, f.live())
 	if answers[1].Problem != nil {
 		t.Errorf("the good job was refused: %v, with %d jobs live", answers[1].Problem.Code, f.live())
@@ -113,14 +98,14 @@ func TestBadJobTakesNeighboursSlot(t *testing.T) {
 func TestAllRefusedBatchTwin(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	limits := under(f.activeCap(0))
+	limits := queuetest.Under(f.ActiveCap(0))
 	keyed := func(body byte, jobs ...queue.NewJob) queue.Submission {
 		return queue.Submission{
 			Tenant: f.Tenant, Jobs: jobs, Batch: true,
 			Idempotency: &queue.Idempotency{Operation: "o", Key: "k", Fingerprint: [32]byte{body}},
 		}
 	}
-	answers := f.TrySubmit(keyed(1, f.jobs(2, limits)...), keyed(2, f.Job()), keyed(1, f.jobs(2, limits)...))
+	answers := f.TrySubmit(keyed(1, f.Jobs(2, limits)...), keyed(2, f.Job()), keyed(1, f.Jobs(2, limits)...))
 	t.Logf("same body: replayed=%v status=%d", answers[2].Replayed, answers[2].Status)
 	if answers[1].Problem != nil {
 		t.Errorf("told %v; keys stored: %d", answers[1].Problem.Code, f.Count("idempotency_keys"))
@@ -177,9 +162,9 @@ func TestDeadlockRedriveSubmit(t *testing.T) {
 func TestDeadlockTwoRounds(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	limits := under(f.activeCap(1))
+	limits := queuetest.Under(f.ActiveCap(1))
 	_ = limits
-	zero := under(f.queueCap("nothing", 0))
+	zero := queuetest.Under(f.QueueCap("nothing", 0))
 	key := func(k string) func(*queue.NewJob) { return func(j *queue.NewJob) { j.DedupeKey = &k } }
 	// the plain flush of the same tenant (another core): holds "a", then wants "b"
 	other := queuetest.Connect(t, f.URL)
@@ -205,7 +190,7 @@ SELECT gen_random_uuid(), $1, $2, 'default', 't', 'queued', 5, 'null', '{}', '{}
 		done <- err
 	}()
 	queuetest.Eventually(t, "the guarded flush to wait", func() bool {
-		return f.countOf(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) > 0
+		return f.CountOf(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) > 0
 	})
 	_, errPlain := tx.Exec(t.Context(), ins, f.Tenant, f.Lane.ID, "b")
 	_ = tx.Rollback(t.Context())

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/usage"
+
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/job"
@@ -18,69 +20,11 @@ import (
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-// activeCap is a cap on the tenant's active jobs.
-func (f *fixture) activeCap(limit int64) queue.Cap {
-	return queue.Cap{CountKey: queue.CountKey{Tenant: f.Tenant, Counter: queue.ActiveTenant}, Limit: limit}
-}
-
-func (f *fixture) userCap(user string, limit int64) queue.Cap {
-	return queue.Cap{CountKey: queue.CountKey{Tenant: f.Tenant, Counter: queue.ActiveUser, Name: user}, Limit: limit}
-}
-
-func (f *fixture) queueCap(name string, limit int64) queue.Cap {
-	return queue.Cap{CountKey: queue.CountKey{Tenant: f.Tenant, Counter: queue.ActiveQueue, Name: name}, Limit: limit}
-}
-
-func (f *fixture) runningCap(limit int64) queue.Cap {
-	return queue.Cap{CountKey: queue.CountKey{Tenant: f.Tenant, Counter: queue.RunningTenant}, Limit: limit}
-}
-
-func under(caps ...queue.Cap) func(*queue.NewJob) {
-	return func(j *queue.NewJob) { j.Caps = caps }
-}
-
-func of(user string) func(*queue.NewJob) {
-	return func(j *queue.NewJob) { j.User = &user }
-}
-
-func (f *fixture) noDrift() {
-	f.Helper()
-	drifts, err := f.Store.Verify(f.Context())
-	if err != nil {
-		f.Fatal(err)
-	}
-	for _, drift := range drifts {
-		f.Errorf("drift: %v", drift)
-	}
-}
-
-// admitted submits one job each and tells how many were accepted.
-func (f *fixture) admitted(jobs ...queue.NewJob) int {
-	f.Helper()
-	accepted := 0
-	for i := range jobs {
-		answer := f.TrySubmit(queue.Submission{Tenant: f.Tenant, Jobs: jobs[i : i+1]})[0]
-		accepted += answer.Accepted
-		if answer.Problem != nil && answer.Problem.Code != problem.ActiveCapReached && answer.Problem.Code != problem.QueueFull {
-			f.Fatalf("refused with %v", answer.Problem)
-		}
-	}
-	return accepted
-}
-
-func (f *fixture) jobs(n int, change ...func(*queue.NewJob)) []queue.NewJob {
-	made := make([]queue.NewJob, n)
-	for i := range made {
-		made[i] = f.Job(change...)
-	}
-	return made
-}
-
 func TestActiveCap(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	limits := under(f.activeCap(3))
-	ids := f.Submit(f.jobs(3, limits)...)
+	limits := queuetest.Under(f.ActiveCap(3))
+	ids := f.Submit(f.Jobs(3, limits)...)
 	one := f.Job(limits)
 	refused := f.TrySubmit(queue.Submission{Tenant: f.Tenant, Jobs: []queue.NewJob{one}})[0]
 	if refused.Problem == nil || refused.Problem.Code != problem.ActiveCapReached {
@@ -97,33 +41,33 @@ func TestActiveCap(t *testing.T) {
 	// Running is active, and so is a job that waits for its retry.
 	claimed := f.ClaimOne()
 	f.End(queue.Ending{Lease: claimed.Lease(), Kind: api.KindFail, Error: &api.JobError{Message: "no"}})
-	if got := f.admitted(f.Job(limits)); got != 0 {
+	if got := f.Admitted(f.Job(limits)); got != 0 {
 		t.Error("a retry gave its slot away")
 	}
 	if _, _, err := f.Store.Cancel(t.Context(), f.Tenant, "", claimed.ID); err != nil {
 		t.Fatal(err)
 	}
-	if got := f.admitted(f.jobs(2, limits)...); got != 1 {
+	if got := f.Admitted(f.Jobs(2, limits)...); got != 1 {
 		t.Errorf("after a cancel %d were admitted, want 1", got)
 	}
 	for range 2 { // of the three first ones
 		next := f.ClaimOne()
 		f.End(queue.Ending{Lease: next.Lease(), Kind: api.KindComplete})
 	}
-	if got := f.admitted(f.jobs(3, limits)...); got != 2 {
+	if got := f.Admitted(f.Jobs(3, limits)...); got != 2 {
 		t.Errorf("after two finishes %d were admitted, want 2", got)
 	}
 	_ = ids
-	f.noDrift()
+	f.NoDrift()
 }
 
 // Every cap that is full is named, and a queue's has a code of its own.
 func TestCapsOfUserAndQueue(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	bob := []func(*queue.NewJob){of("bob"), under(f.userCap("bob", 1), f.queueCap("default", 2))}
-	ann := []func(*queue.NewJob){of("ann"), under(f.userCap("ann", 5), f.queueCap("default", 2))}
-	if got := f.admitted(f.Job(bob...), f.Job(bob...), f.Job(ann...), f.Job(ann...)); got != 2 {
+	bob := []func(*queue.NewJob){queuetest.Of("bob"), queuetest.Under(f.UserCap("bob", 1), f.QueueCap("default", 2))}
+	ann := []func(*queue.NewJob){queuetest.Of("ann"), queuetest.Under(f.UserCap("ann", 5), f.QueueCap("default", 2))}
+	if got := f.Admitted(f.Job(bob...), f.Job(bob...), f.Job(ann...), f.Job(ann...)); got != 2 {
 		t.Fatalf("%d were admitted, want one of each", got)
 	}
 	answers := f.TrySubmit(
@@ -136,29 +80,29 @@ func TestCapsOfUserAndQueue(t *testing.T) {
 	if p := answers[1].Problem; p.Code != problem.QueueFull || p.Policies[0].Name != "queue-active" {
 		t.Errorf("ann is told %v %+v", p, p.Policies)
 	}
-	f.noDrift()
+	f.NoDrift()
 }
 
 func TestBatchUnderCap(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	limits := under(f.activeCap(3))
-	atomic := queue.Submission{Tenant: f.Tenant, Jobs: f.jobs(4, limits), Batch: true, Atomic: true}
+	limits := queuetest.Under(f.ActiveCap(3))
+	atomic := queue.Submission{Tenant: f.Tenant, Jobs: f.Jobs(4, limits), Batch: true, Atomic: true}
 	if got := f.TrySubmit(atomic)[0]; got.Problem == nil || got.Problem.Code != problem.ActiveCapReached || got.Accepted != 0 {
 		t.Fatalf("an atomic batch of four under three: %+v", got)
 	}
-	plain := queue.Submission{Tenant: f.Tenant, Jobs: f.jobs(4, limits), Batch: true}
+	plain := queue.Submission{Tenant: f.Tenant, Jobs: f.Jobs(4, limits), Batch: true}
 	if got := f.TrySubmit(plain)[0]; got.Accepted != 3 || !strings.Contains(string(got.Body), `"rejected":1`) {
 		t.Fatalf("a batch of four under three: %d, %s", got.Accepted, got.Body)
 	}
-	f.noDrift()
+	f.NoDrift()
 }
 
 // A replay takes no slot, a refusal leaves no key, and a dedupe hit needs no room.
 func TestCapAndKeys(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	limits := under(f.activeCap(1))
+	limits := queuetest.Under(f.ActiveCap(1))
 	keyed := func(key string, j queue.NewJob) queue.Submission {
 		return queue.Submission{Tenant: f.Tenant, Jobs: []queue.NewJob{j}, Idempotency: &queue.Idempotency{Operation: "o", Key: key}}
 	}
@@ -181,17 +125,17 @@ func TestCapAndKeys(t *testing.T) {
 	if got := f.TrySubmit(keyed("b", f.Job(limits)))[0]; got.Accepted != 1 || got.Replayed {
 		t.Errorf("the refused key, once there is room: %+v", got)
 	}
-	f.noDrift()
+	f.NoDrift()
 }
 
 func TestRedriveTakesASlot(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	limits := []queue.Cap{f.activeCap(2)}
-	capsOf := func(string, *string) []queue.Cap { return limits }
+	limits := []usage.Cap{f.ActiveCap(2)}
+	capsOf := func(string, *string) []usage.Cap { return limits }
 	var dead []uuid.UUID
 	for range 3 {
-		f.Submit(f.Job(under(limits...)))
+		f.Submit(f.Job(queuetest.Under(limits...)))
 		claimed := f.ClaimOne()
 		f.End(queue.Ending{Lease: claimed.Lease(), Kind: api.KindFail, Permanent: true})
 		dead = append(dead, claimed.ID)
@@ -208,8 +152,8 @@ func TestRedriveTakesASlot(t *testing.T) {
 	if refused != 1 || got[3].Err == nil {
 		t.Errorf("%d of three were refused, want 1; named twice: %v", refused, got[3].Err)
 	}
-	f.noDrift()
-	if n := f.admitted(f.Job(under(limits...))); n != 0 {
+	f.NoDrift()
+	if n := f.Admitted(f.Job(queuetest.Under(limits...))); n != 0 {
 		t.Error("a redriven job has no slot")
 	}
 }
@@ -218,7 +162,7 @@ func TestRedriveTakesASlot(t *testing.T) {
 func TestCapAdoptsWhatIsThere(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.Submit(f.jobs(60)...)
+	f.Submit(f.Jobs(60)...)
 	claimed := f.Claim(40, time.Minute)
 	var group sync.WaitGroup
 	for _, c := range claimed[:30] {
@@ -226,12 +170,12 @@ func TestCapAdoptsWhatIsThere(t *testing.T) {
 			f.Store.End(f.Context(), []queue.Ending{{Lease: c.Lease(), Kind: api.KindComplete}})
 		})
 	}
-	limits := under(f.activeCap(31))
+	limits := queuetest.Under(f.ActiveCap(31))
 	f.TrySubmit(queue.Submission{Tenant: f.Tenant, Jobs: []queue.NewJob{f.Job(limits)}}) // somewhere among the finishes
 	group.Wait()
-	f.adopt(f.activeCap(0).CountKey)
-	f.noDrift()
-	use, err := f.Store.CapUse(t.Context(), []queue.Cap{f.activeCap(31)})
+	f.adopt(f.ActiveCap(0).CountKey)
+	f.NoDrift()
+	use, err := f.Store.CapUse(t.Context(), []usage.Cap{f.ActiveCap(31)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,21 +183,21 @@ func TestCapAdoptsWhatIsThere(t *testing.T) {
 		t.Errorf("used = %d, live %d", use[0].Used, live)
 	}
 	// gone and back again: what was stored meanwhile is counted too
-	if err := f.Store.DropCounts(t.Context(), []queue.CountKey{f.activeCap(0).CountKey}); err != nil {
+	if err := f.Store.DropCounts(t.Context(), []usage.CountKey{f.ActiveCap(0).CountKey}); err != nil {
 		t.Fatal(err)
 	}
-	f.Submit(f.jobs(5)...)
-	if got := f.admitted(f.Job(under(f.activeCap(f.live())))); got != 0 {
+	f.Submit(f.Jobs(5)...)
+	if got := f.Admitted(f.Job(queuetest.Under(f.ActiveCap(f.live())))); got != 0 {
 		t.Error("jobs that were stored without a cap have slots to give")
 	}
-	f.noDrift()
+	f.NoDrift()
 }
 
 // adopt adopts until nothing is left, as the sweep does.
-func (f *fixture) adopt(key queue.CountKey) {
+func (f *fixture) adopt(key usage.CountKey) {
 	f.Helper()
 	queuetest.Eventually(f, "nothing is left to adopt", func() bool {
-		adopted, more, err := f.Store.Adopt(f.Context(), key)
+		adopted, more, err := f.Store.Backfill(f.Context(), key)
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -274,8 +218,8 @@ func (f *fixture) live() (n int64) {
 func TestLateCreditIsFolded(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	limits := under(f.activeCap(100))
-	f.Submit(f.jobs(3, limits)...)
+	limits := queuetest.Under(f.ActiveCap(100))
+	f.Submit(f.Jobs(3, limits)...)
 	late := queuetest.Connect(t, f.URL)
 	tx, err := late.Begin(t.Context())
 	if err != nil {
@@ -289,7 +233,7 @@ INSERT INTO usage_credits (tenant_id, counter, name, n, xid) SELECT tenant_id, 1
 	}
 	for range 3 {
 		f.Submit(f.Job(limits))
-		if _, _, err := f.Store.PruneUsage(t.Context(), queue.CountKey{}); err != nil {
+		if _, _, err := f.Store.PruneUsage(t.Context(), usage.CountKey{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -297,8 +241,8 @@ INSERT INTO usage_credits (tenant_id, counter, name, n, xid) SELECT tenant_id, 1
 		t.Fatal(err)
 	}
 	f.Submit(f.Job(limits))
-	f.noDrift()
-	if got := f.admitted(f.jobs(97, limits)...); got != 94 {
+	f.NoDrift()
+	if got := f.Admitted(f.Jobs(97, limits)...); got != 94 {
 		t.Errorf("admitted %d to 6 of 100, want 94", got)
 	}
 }
@@ -323,7 +267,7 @@ func (f *fixture) capsHoldUnderLoad() {
 	f.Helper()
 	t := f.T
 	const limit, running, turns = 5, 3, 60
-	load := &capLoad{fixture: f, active: f.activeCap(limit), running: f.runningCap(running)}
+	load := &capLoad{fixture: f, active: f.ActiveCap(limit), running: f.RunningCap(running)}
 	load.second = queuetest.OpenURL(t, f.URL)
 	var quiet atomic.Bool
 	var watching, group sync.WaitGroup
@@ -341,19 +285,19 @@ func (f *fixture) capsHoldUnderLoad() {
 	if old := strings.HasSuffix(t.Name(), "it"); old != (f.Count(`usage_log WHERE seen IS NOT NULL`) > 0) && old {
 		t.Error("no row of the log has a mark")
 	}
-	f.noDrift()
+	f.NoDrift()
 	left := limit - int(f.live())
-	if got := f.admitted(f.jobs(left+2, under(load.active))...); got != left {
+	if got := f.Admitted(f.Jobs(left+2, queuetest.Under(load.active))...); got != left {
 		t.Errorf("once quiet %d were admitted, want %d", got, left)
 	}
-	f.noDrift()
+	f.NoDrift()
 }
 
 // capLoad is what TestCapsHoldUnderLoad does.
 type capLoad struct {
 	*fixture
 	second                            *queue.Store
-	active, running                   queue.Cap
+	active, running                   usage.Cap
 	looks, accepted, refused, claimed atomic.Int64
 	dead                              sync.Map
 }
@@ -391,7 +335,7 @@ func (l *capLoad) play(random *rand.Rand, turns int) {
 }
 
 func (l *capLoad) put(store *queue.Store, random *rand.Rand) {
-	submission := queue.Submission{Tenant: l.Tenant, Batch: true, Atomic: random.IntN(3) == 0, Jobs: l.jobs(1+random.IntN(3), under(l.active))}
+	submission := queue.Submission{Tenant: l.Tenant, Batch: true, Atomic: random.IntN(3) == 0, Jobs: l.Jobs(1+random.IntN(3), queuetest.Under(l.active))}
 	if random.IntN(3) == 0 {
 		submission.Idempotency = &queue.Idempotency{Operation: "o", Key: fmt.Sprint(random.IntN(50))}
 	}
@@ -408,7 +352,7 @@ func (l *capLoad) put(store *queue.Store, random *rand.Rand) {
 
 func (l *capLoad) work(store *queue.Store, random *rand.Rand) {
 	taken, err := store.Claim(l.Context(), queue.Claim{
-		Lanes:   []queue.ClaimLane{{ID: l.Lane.ID, Tenant: l.Tenant, VisibilityTimeout: time.Minute, Caps: []queue.Cap{l.running}}},
+		Lanes:   []queue.ClaimLane{{ID: l.Lane.ID, Tenant: l.Tenant, VisibilityTimeout: time.Minute, Caps: []usage.Cap{l.running}}},
 		Workers: []queue.ClaimWorker{{ID: "w", Max: 1 + random.IntN(4)}}, Owner: l.Tenant, LeaseID: uuid.New(),
 	})
 	if err != nil {
@@ -439,7 +383,7 @@ func (l *capLoad) raise(store *queue.Store) {
 		ids = append(ids, id.(uuid.UUID))
 		return len(ids) < 3
 	})
-	for _, one := range store.Redrive(l.Context(), l.Tenant, "", ids, func(string, *string) []queue.Cap { return []queue.Cap{l.active} }) {
+	for _, one := range store.Redrive(l.Context(), l.Tenant, "", ids, func(string, *string) []usage.Cap { return []usage.Cap{l.active} }) {
 		if p, ok := problem.From(one.Err); ok && p.Code == problem.ActiveCapReached {
 			l.refused.Add(1)
 		}
@@ -453,10 +397,10 @@ func (l *capLoad) raise(store *queue.Store) {
 func TestRunningCap(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.Submit(f.jobs(20)...)
+	f.Submit(f.Jobs(20)...)
 	claim := func(most int) []queue.Claimed {
 		taken, err := f.Store.Claim(t.Context(), queue.Claim{
-			Lanes:   []queue.ClaimLane{{ID: f.Lane.ID, Tenant: f.Tenant, VisibilityTimeout: time.Minute, Caps: []queue.Cap{f.runningCap(2)}}},
+			Lanes:   []queue.ClaimLane{{ID: f.Lane.ID, Tenant: f.Tenant, VisibilityTimeout: time.Minute, Caps: []usage.Cap{f.RunningCap(2)}}},
 			Workers: []queue.ClaimWorker{{ID: "w", Max: most}}, Owner: f.Tenant, LeaseID: uuid.New(),
 		})
 		if err != nil {
@@ -486,7 +430,7 @@ func TestRunningCap(t *testing.T) {
 		for _, c := range got {
 			end(c)
 		}
-		f.noDrift()
+		f.NoDrift()
 	}
 }
 
@@ -495,25 +439,25 @@ func TestRunningCap(t *testing.T) {
 func TestUsageAfterRestore(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	limits := under(f.activeCap(4))
-	f.Submit(f.jobs(3, limits)...)
+	limits := queuetest.Under(f.ActiveCap(4))
+	f.Submit(f.Jobs(3, limits)...)
 	if _, err := f.Behind.Exec(t.Context(), `UPDATE usage_log SET bound = '9000000000000'`); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := f.Store.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got := f.admitted(f.jobs(2, limits)...); got != 1 {
+	if got := f.Admitted(f.Jobs(2, limits)...); got != 1 {
 		t.Errorf("admitted %d, want 1", got)
 	}
-	f.noDrift()
+	f.NoDrift()
 }
 
 // Rows that are folded go; what the count is made of stays.
 func TestPruneUsage(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	limits := under(f.activeCap(5))
+	limits := queuetest.Under(f.ActiveCap(5))
 	for range 20 {
 		f.Submit(f.Job(limits))
 		f.End(queue.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindComplete})
@@ -543,14 +487,14 @@ func TestPruneUsage(t *testing.T) {
 		return seen
 	})
 	f.Submit(f.Job(limits))
-	if _, _, err := f.Store.PruneUsage(t.Context(), queue.CountKey{}); err != nil {
+	if _, _, err := f.Store.PruneUsage(t.Context(), usage.CountKey{}); err != nil {
 		t.Fatal(err)
 	}
 	if log, credits := left(); log != 1 || credits != 0 {
 		t.Errorf("%d rows of the log and %d credits are left, want 1 and 0", log, credits)
 	}
-	f.noDrift()
-	if got := f.admitted(f.jobs(6, limits)...); got != 4 {
+	f.NoDrift()
+	if got := f.Admitted(f.Jobs(6, limits)...); got != 4 {
 		t.Errorf("admitted %d, want 4", got)
 	}
 }
@@ -560,14 +504,14 @@ func TestPruneUsage(t *testing.T) {
 func TestKeyAfterARefusedTwin(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	limits := under(f.activeCap(1))
+	limits := queuetest.Under(f.ActiveCap(1))
 	keyed := func(body byte, jobs ...queue.NewJob) queue.Submission {
 		return queue.Submission{
 			Tenant: f.Tenant, Jobs: jobs, Batch: true, Atomic: true,
 			Idempotency: &queue.Idempotency{Operation: "o", Key: "k", Fingerprint: [32]byte{body}},
 		}
 	}
-	answers := f.TrySubmit(keyed(1, f.jobs(2, limits)...), keyed(2, f.Job(limits)), keyed(1, f.jobs(2, limits)...), keyed(2, f.Job(limits)), keyed(3, f.Job(limits)))
+	answers := f.TrySubmit(keyed(1, f.Jobs(2, limits)...), keyed(2, f.Job(limits)), keyed(1, f.Jobs(2, limits)...), keyed(2, f.Job(limits)), keyed(3, f.Job(limits)))
 	codes := make([]string, len(answers))
 	for i, answer := range answers {
 		codes[i] = fmt.Sprint(answer.Status, " ", answer.Replayed)
@@ -579,5 +523,5 @@ func TestKeyAfterARefusedTwin(t *testing.T) {
 	if got := strings.Join(codes, ", "); got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	f.noDrift()
+	f.NoDrift()
 }

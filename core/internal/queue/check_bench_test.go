@@ -5,9 +5,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+
+	"github.com/forgequeue/forgequeue/core/internal/usage"
+
 	"github.com/google/uuid"
 
-	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
 )
 
@@ -20,11 +23,11 @@ func BenchmarkCheckCounts(b *testing.B) {
 	url := queuetest.URL(b)
 	store, behind := queuetest.OpenURL(b, url), queuetest.Connect(b, url)
 	owner := uuid.Must(uuid.NewV7())
-	made, err := store.MakeLanes(b.Context(), owner, []queue.LaneAsk{{LaneKey: queue.NewLaneKey(owner, "default", nil)}})
+	made, err := store.MakeLanes(b.Context(), owner, []directory.LaneAsk{{LaneKey: directory.NewLaneKey(owner, "default", nil)}})
 	if err != nil {
 		b.Fatal(err)
 	}
-	users, tenant := int16(queue.ActiveUser), int16(queue.ActiveTenant)
+	users, tenant := int16(usage.ActiveUser), int16(usage.ActiveTenant)
 	for _, fill := range []struct {
 		sql  string
 		args []any
@@ -47,7 +50,7 @@ func BenchmarkCheckCounts(b *testing.B) {
 	var calls []time.Duration
 	checked := 0
 	for b.Loop() {
-		for after := (queue.CountKey{}); ; {
+		for after := (usage.CountKey{}); ; {
 			kept, err := store.KeptCounts(b.Context(), after, 200)
 			if err != nil {
 				b.Fatal(err)
@@ -55,7 +58,7 @@ func BenchmarkCheckCounts(b *testing.B) {
 			if len(kept) == 0 {
 				break
 			}
-			keys := make([]queue.CountKey, len(kept))
+			keys := make([]usage.CountKey, len(kept))
 			for i := range kept {
 				keys[i] = kept[i].CountKey
 			}

@@ -8,6 +8,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+
+	"github.com/forgequeue/forgequeue/core/internal/usage"
+
 	"github.com/forgequeue/forgequeue/core/internal/store"
 
 	"github.com/google/uuid"
@@ -49,13 +53,13 @@ type ClaimWorker struct {
 // ClaimLane is a lane with the length of a lease from it, and what limits the jobs
 // that run from it.
 type ClaimLane struct {
-	ID                LaneID
+	ID                directory.LaneID
 	Tenant            tenant.ID
 	VisibilityTimeout time.Duration
 	// Caps are those on running jobs that its jobs come under.
-	Caps []Cap
+	Caps []usage.Cap
 	// Rate, where not nil, is how many of the queue's jobs may start in a second.
-	Rate *Rate
+	Rate *usage.Rate
 	// Strayed, where not nil, says of a user whether he has a running cap: then his
 	// jobs belong into lanes of his own, and those found in this one are strays.
 	Strayed func(user string) bool
@@ -186,7 +190,7 @@ const sizeElse = 1 << 10
 type Claimed struct {
 	ID             uuid.UUID
 	TenantID       tenant.ID
-	LaneID         LaneID
+	LaneID         directory.LaneID
 	UserID         *string
 	Type           string
 	Queue          string
@@ -312,11 +316,11 @@ func byPlace(jobs []Claimed) {
 
 // leaseArgs are those of leaseSQL.
 func (c *Claim) leaseArgs() pgx.StrictNamedArgs {
-	lanes, visibilities, counted := make([]LaneID, len(c.Lanes)), make([]int64, len(c.Lanes)), make([]int16, len(c.Lanes))
+	lanes, visibilities, counted := make([]directory.LaneID, len(c.Lanes)), make([]int64, len(c.Lanes)), make([]int16, len(c.Lanes))
 	for i := range c.Lanes {
 		lane := &c.Lanes[i]
 		lanes[i], visibilities[i] = lane.ID, lane.VisibilityTimeout.Milliseconds()
-		counted[i] = int16(bitsOf(lane.Caps))
+		counted[i] = int16(usage.BitsOf(lane.Caps))
 	}
 	workers, lasts := make([]string, len(c.Workers)), make([]int64, len(c.Workers))
 	last := int64(0)
@@ -354,11 +358,11 @@ WHERE EXISTS (SELECT FROM jobs j WHERE j.state = 'queued' AND j.lane_id = lane.i
 
 // ReadyLanes tells which of the lanes, of any tenants, hold a claimable job. It
 // is the net under wake-ups that got lost.
-func (s *Store) ReadyLanes(ctx context.Context, lanes []LaneID) ([]LaneID, error) {
+func (s *Store) ReadyLanes(ctx context.Context, lanes []directory.LaneID) ([]directory.LaneID, error) {
 	if len(lanes) == 0 {
 		return nil, nil
 	}
-	ready, err := store.Query(ctx, s.Store, pgx.RowTo[LaneID], readyLanesSQL, pgx.StrictNamedArgs{"lanes": lanes})
+	ready, err := store.Query(ctx, s.Store, pgx.RowTo[directory.LaneID], readyLanesSQL, pgx.StrictNamedArgs{"lanes": lanes})
 	if err != nil {
 		return nil, fmt.Errorf("queue: ready lanes: %w", store.NothingChanged(err))
 	}

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/usage"
+
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/queue"
@@ -40,7 +42,7 @@ func TestAClaimIsBoundedInBytes(t *testing.T) {
 				Lanes: []queue.ClaimLane{{ID: f.Lane.ID, Tenant: f.Tenant, VisibilityTimeout: time.Minute}},
 			}
 			if c.capped {
-				claim.Lanes[0].Caps = []queue.Cap{{CountKey: queue.CountKey{Tenant: f.Tenant, Counter: queue.RunningTenant}, Limit: 100}}
+				claim.Lanes[0].Caps = []usage.Cap{{CountKey: usage.CountKey{Tenant: f.Tenant, Counter: usage.RunningTenant}, Limit: 100}}
 			}
 			after := queue.Cursor{}
 			for _, step := range []struct {

@@ -9,6 +9,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+
+	"github.com/forgequeue/forgequeue/core/internal/usage"
+
 	"github.com/forgequeue/forgequeue/core/internal/store"
 
 	"github.com/google/uuid"
@@ -31,7 +35,7 @@ WITH chosen AS MATERIALIZED (
 // picked is a job that a claim has locked.
 type picked struct {
 	ID       uuid.UUID
-	LaneID   LaneID
+	LaneID   directory.LaneID
 	Priority int16
 	ReadyAt  time.Time
 	UserID   *string
@@ -52,19 +56,19 @@ type Stray struct {
 // locks jobs, leaves out those for which there is no room, and leases the others, all
 // under the locks of these tenants: running ≤ cap holds at every commit.
 func (s *Store) claimGuarded(ctx context.Context, tx pgx.Tx, claim *Claim) (Taken, error) {
-	var caps [][]Cap
+	var caps [][]usage.Cap
 	for i := range claim.Lanes {
 		caps = append(caps, claim.Lanes[i].Caps)
 	}
-	room, busy, err := tryAndRead(ctx, tx, claim.Lanes, keysOf(caps...))
+	room, busy, err := tryAndRead(ctx, tx, claim.Lanes, usage.KeysOf(caps...))
 	if err != nil {
 		return Taken{}, err
 	}
 	claim = claim.without(busy)
-	if err := room.counts.keep(ctx, tx); err != nil {
+	if err := room.counts.Keep(ctx, tx); err != nil {
 		return Taken{}, err
 	}
-	if err := room.counts.exact(ctx, tx, caps...); err != nil {
+	if err := room.counts.Exact(ctx, tx, caps...); err != nil {
 		return Taken{}, err
 	}
 	shares := claim.laneShares(room)
@@ -94,15 +98,15 @@ SELECT pg_try_advisory_xact_lock(t.key) FROM unnest(@locks::bigint[]) WITH ORDIN
 
 // claimRoom is what caps and rates leave room for.
 type claimRoom struct {
-	counts *tally
-	rates  rates
+	counts *usage.Tally
+	rates  usage.Rates
 }
 
 // of is how many jobs more of a lane may start; -1 for any number.
 func (r *claimRoom) of(lane *ClaimLane) int64 {
-	room := r.counts.room(lane.Caps)
+	room := r.counts.Capacity(lane.Caps)
 	if lane.Rate != nil {
-		if left := r.rates.room(lane.Rate); room < 0 || left < room {
+		if left := r.rates.Capacity(lane.Rate); room < 0 || left < room {
 			room = left
 		}
 	}
@@ -110,16 +114,16 @@ func (r *claimRoom) of(lane *ClaimLane) int64 {
 }
 
 func (r *claimRoom) take(lane *ClaimLane) {
-	r.counts.take(lane.Caps, 1)
+	r.counts.Take(lane.Caps, 1)
 	if lane.Rate != nil {
-		r.rates.take(lane.Rate)
+		r.rates.Take(lane.Rate)
 	}
 }
 
 // tryAndRead takes what locks are free and reads counts and rates, in later
 // statements. busy are the tenants whose lock another claim has.
-func tryAndRead(ctx context.Context, tx pgx.Tx, lanes []ClaimLane, keys []CountKey) (*claimRoom, map[tenant.ID]bool, error) {
-	room := &claimRoom{counts: &tally{}}
+func tryAndRead(ctx context.Context, tx pgx.Tx, lanes []ClaimLane, keys []usage.CountKey) (*claimRoom, map[tenant.ID]bool, error) {
+	room := &claimRoom{counts: &usage.Tally{}}
 	limits := ratesOf(lanes)
 	tenants := lockedTenants(keys, limits)
 	if len(tenants) == 0 {
@@ -140,17 +144,17 @@ func tryAndRead(ctx context.Context, tx pgx.Tx, lanes []ClaimLane, keys []CountK
 		}
 		return err
 	})
-	batch.Queue(readUsageSQL, countArgs(keys)).Query(func(rows pgx.Rows) (err error) {
-		room.counts, err = collectUsage(keys, rows)
+	batch.Queue(usage.ReadUsageSQL, usage.CountArgs(keys)).Query(func(rows pgx.Rows) (err error) {
+		room.counts, err = usage.CollectUsage(keys, rows)
 		return err
 	})
-	room.rates.read(batch, limits)
+	room.rates.Read(batch, limits)
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 		return nil, nil, err
 	}
-	for key := range room.counts.counts {
+	for key := range room.counts.Counts {
 		if busy[key.Tenant] {
-			delete(room.counts.counts, key)
+			delete(room.counts.Counts, key)
 		}
 	}
 	return room, busy, nil
@@ -165,7 +169,7 @@ func (c *Claim) without(busy map[tenant.ID]bool) *Claim {
 	kept := *c
 	kept.Lanes = nil
 	for _, lane := range c.Lanes {
-		installation := bitsOf(lane.Caps)&RunningAll != 0
+		installation := usage.BitsOf(lane.Caps)&usage.RunningAll != 0
 		if !busy[lane.Tenant] && (!installation || !busy[tenant.Platform]) {
 			kept.Lanes = append(kept.Lanes, lane)
 		}
@@ -175,7 +179,7 @@ func (c *Claim) without(busy map[tenant.ID]bool) *Claim {
 
 // lockedTenants are those whose lock the claim takes, each once, in one order for
 // everybody.
-func lockedTenants(keys []CountKey, limits []*Rate) []tenant.ID {
+func lockedTenants(keys []usage.CountKey, limits []*usage.Rate) []tenant.ID {
 	var tenants []tenant.ID
 	for _, key := range keys {
 		tenants = append(tenants, key.Tenant)
@@ -194,7 +198,7 @@ func (c *Claim) laneShares(room *claimRoom) []Share {
 	var parted []Share
 	lanes := c.byID()
 	for _, share := range c.shares() {
-		places := map[LaneID]int{}
+		places := map[directory.LaneID]int{}
 		for _, line := range share.Lines {
 			lane := lanes[line.Lane]
 			if lane == nil {
@@ -216,8 +220,8 @@ func (c *Claim) laneShares(room *claimRoom) []Share {
 	return parted
 }
 
-func (c *Claim) byID() map[LaneID]*ClaimLane {
-	lanes := make(map[LaneID]*ClaimLane, len(c.Lanes))
+func (c *Claim) byID() map[directory.LaneID]*ClaimLane {
+	lanes := make(map[directory.LaneID]*ClaimLane, len(c.Lanes))
 	for i := range c.Lanes {
 		lanes[c.Lanes[i].ID] = &c.Lanes[i]
 	}
@@ -284,8 +288,8 @@ func lease(ctx context.Context, tx pgx.Tx, claim *Claim, room *claimRoom, ids []
 			return err
 		})
 	}
-	room.counts.append(batch)
-	room.rates.append(batch)
+	room.counts.Append(batch)
+	room.rates.Append(batch)
 	if batch.Len() == 0 {
 		return nil, nil
 	}
@@ -303,7 +307,7 @@ WHERE jobs.id = ANY(@ids::uuid[]) AND jobs.id = m.id AND jobs.lane_id = m.was AN
 
 // Move puts strays, of any tenants, into the lanes given, where they keep their
 // place by time. One that was taken or moved meanwhile is left.
-func (s *Store) Move(ctx context.Context, strays []Stray, to []LaneID) error {
+func (s *Store) Move(ctx context.Context, strays []Stray, to []directory.LaneID) error {
 	order := make([]int, len(strays))
 	for i := range order {
 		order[i] = i
@@ -311,7 +315,7 @@ func (s *Store) Move(ctx context.Context, strays []Stray, to []LaneID) error {
 	slices.SortFunc(order, func(a, b int) int { // in the order of ids, as everybody locks them
 		return strings.Compare(string(strays[a].ID[:]), string(strays[b].ID[:]))
 	})
-	ids, from, lanes := make([]uuid.UUID, len(strays)), make([]LaneID, len(strays)), make([]LaneID, len(strays))
+	ids, from, lanes := make([]uuid.UUID, len(strays)), make([]directory.LaneID, len(strays)), make([]directory.LaneID, len(strays))
 	for i, index := range order {
 		ids[i], from[i], lanes[i] = strays[index].ID, strays[index].Lane, to[index]
 	}
@@ -320,4 +324,16 @@ func (s *Store) Move(ctx context.Context, strays []Stray, to []LaneID) error {
 		return fmt.Errorf("queue: move: %w", store.NothingChanged(err)) // a move that is not known is made again
 	}
 	return nil
+}
+
+// ratesOf lists the rates of lanes, each queue's once, in order.
+func ratesOf(lanes []ClaimLane) []*usage.Rate {
+	var limits []*usage.Rate
+	for i := range lanes {
+		if rate := lanes[i].Rate; rate != nil {
+			limits = append(limits, rate)
+		}
+	}
+	slices.SortFunc(limits, func(a, b *usage.Rate) int { return a.QueueKey.Compare(b.QueueKey) })
+	return slices.CompactFunc(limits, func(a, b *usage.Rate) bool { return a.QueueKey == b.QueueKey })
 }

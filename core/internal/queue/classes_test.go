@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+
 	"github.com/forgequeue/forgequeue/core/internal/store"
 
 	"github.com/jackc/pgx/v5"
@@ -29,7 +31,7 @@ func (f *fixture) hold(table string) (release func()) {
 }
 
 func (f *fixture) waitsForLocks() int {
-	return f.countOf(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`)
+	return f.CountOf(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`)
 }
 
 // However many lists there are, and however slow they are: heartbeats, outcomes, claims
@@ -40,7 +42,7 @@ func TestListsLeaveConnectionsToOthers(t *testing.T) {
 		t.Run(fmt.Sprintf("%d connections", conns), func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t)
-			f.Submit(f.jobs(2)...)
+			f.Submit(f.Jobs(2)...)
 			lease, other := f.ClaimOne().Lease(), f.ClaimOne().Lease()
 			store, err := queue.Open(t.Context(), queue.Options{Options: store.Options{URL: f.URL, MaxConns: int32(conns), PoolWait: 5 * time.Minute}})
 			if err != nil {
@@ -70,10 +72,10 @@ func TestListsLeaveConnectionsToOthers(t *testing.T) {
 				t.Errorf("another outcome: %v", ended.Err)
 			}
 			if conns > 2 { // of two one is for heartbeats and outcomes
-				if _, err := store.ReadyLanes(ctx, []queue.LaneID{f.Lane.ID}); err != nil {
+				if _, err := store.ReadyLanes(ctx, []directory.LaneID{f.Lane.ID}); err != nil {
 					t.Errorf("a claim: %v", err)
 				}
-				if _, err := store.Submit(ctx, []queue.Submission{{Tenant: f.Tenant, Jobs: f.jobs(1)}}); err != nil {
+				if _, err := store.Submit(ctx, []queue.Submission{{Tenant: f.Tenant, Jobs: f.Jobs(1)}}); err != nil {
 					t.Errorf("a submit: %v", err)
 				}
 			}
@@ -119,7 +121,7 @@ func TestTheMostUrgentGoesFirst(t *testing.T) {
 		{"held", func() error { _, _, err := store.NextDue(background(t), queue.Ever); return err }},
 		{"audit_log", func() error { _, err := store.Audit(background(t), nil, api.AuditFilter{}, 1, ""); return err }},
 		{"INSERT INTO jobs", func() error {
-			_, err := store.Submit(background(t), []queue.Submission{{Tenant: f.Tenant, Jobs: f.jobs(1)}})
+			_, err := store.Submit(background(t), []queue.Submission{{Tenant: f.Tenant, Jobs: f.Jobs(1)}})
 			return err
 		}},
 		{"due AS MATERIALIZED", func() error { _, err := store.Promote(background(t), queue.Ever, 1); return err }},

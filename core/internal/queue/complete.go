@@ -5,6 +5,10 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+
+	"github.com/forgequeue/forgequeue/core/internal/usage"
+
 	"github.com/forgequeue/forgequeue/core/internal/store"
 
 	"github.com/google/uuid"
@@ -25,7 +29,7 @@ WITH input AS MATERIALIZED (
   DELETE FROM jobs
   WHERE ` + heldSQL + `
   RETURNING ` + keptColumns + `, attempt, last_error, lease_id, counted
-), ` + leaveCountsSQL + `
+), ` + usage.LeaveCountsSQL + `
 INSERT INTO finished_jobs (` + jobColumns + `, state, result, finished_at)
 SELECT ` + keptColumns + `, attempt, last_error, ended.lease_id, input.hash, NULL,
        'completed', input.result::json, statement_timestamp()
@@ -38,7 +42,7 @@ const completeToldSQL = completeSQL + `, type, queue, correlation_id, traceparen
 type completed struct {
 	ID             uuid.UUID
 	TenantID       tenant.ID
-	LaneID         LaneID
+	LaneID         directory.LaneID
 	OutcomeLeaseID uuid.UUID
 	Attempt        int32
 	Epoch          int64

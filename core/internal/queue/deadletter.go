@@ -6,6 +6,10 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/forgequeue/forgequeue/core/internal/usage"
+
+	"github.com/forgequeue/forgequeue/core/internal/audit"
+
 	"github.com/forgequeue/forgequeue/core/internal/store"
 
 	"github.com/google/uuid"
@@ -52,7 +56,7 @@ func (s *Store) DeadLetters(ctx context.Context, owner tenant.ID, user string, f
 		"reason": null.Text(filter.Reason), "fingerprint": null.Text(filter.Fingerprint),
 		"after": store.TimeOrNil(filter.After), "until": store.TimeOrNil(filter.Before),
 	}
-	return pageOf(ctx, s, "dead letters", deadLettersSQL, args, size, token, s.deadLetter)
+	return store.PageOf(ctx, s.Store, "dead letters", deadLettersSQL, args, size, token, s.deadLetter)
 }
 
 func (s *Store) deadLetter(row *listedDead) api.DeadLetter {
@@ -106,7 +110,7 @@ type Redriven struct {
 
 // CapsOf gives the caps on active jobs that a tenant's job in a queue, of a user or
 // of none, comes under.
-type CapsOf func(queue string, user *string) []Cap
+type CapsOf func(queue string, user *string) []usage.Cap
 
 // Redrive queues dead letters of a tenant again and answers each in order. One
 // that cannot rise is left as it is, and keeps no other from rising. Each takes
@@ -161,7 +165,7 @@ func once(ids []uuid.UUID) []uuid.UUID {
 	return kept
 }
 
-func (s *Store) redriveAll(ctx context.Context, owner tenant.ID, user string, ids []uuid.UUID, capsOf CapsOf) (risen map[uuid.UUID]*jobRow, full map[uuid.UUID][]FullCap, err error) {
+func (s *Store) redriveAll(ctx context.Context, owner tenant.ID, user string, ids []uuid.UUID, capsOf CapsOf) (risen map[uuid.UUID]*jobRow, full map[uuid.UUID][]usage.FullCap, err error) {
 	err = s.InTx(ctx, func(tx pgx.Tx) error {
 		if capsOf == nil {
 			risen, err = redriveFree(ctx, tx, owner, user, ids)
@@ -171,7 +175,7 @@ func (s *Store) redriveAll(ctx context.Context, owner tenant.ID, user string, id
 		if err != nil {
 			return err
 		}
-		return noteJobs(ctx, tx, owner, api.AuditRedrive, slices.Collect(maps.Keys(risen)))
+		return audit.RecordJobs(ctx, tx, owner, api.AuditRedrive, slices.Collect(maps.Keys(risen)))
 	})
 	return risen, full, err
 }
@@ -212,8 +216,8 @@ type deadKey struct {
 
 // redriveGuarded admits dead letters under the lock of their tenant, in the order
 // in which they are named.
-func (s *Store) redriveGuarded(ctx context.Context, tx pgx.Tx, owner tenant.ID, user string, ids []uuid.UUID, capsOf CapsOf) (map[uuid.UUID]*jobRow, map[uuid.UUID][]FullCap, error) {
-	if _, err := s.lockAndRead(ctx, tx, store.LockSubmit, []tenant.ID{owner}, nil); err != nil {
+func (s *Store) redriveGuarded(ctx context.Context, tx pgx.Tx, owner tenant.ID, user string, ids []uuid.UUID, capsOf CapsOf) (map[uuid.UUID]*jobRow, map[uuid.UUID][]usage.FullCap, error) {
+	if _, err := s.LockAndRead(ctx, tx, store.LockSubmit, []tenant.ID{owner}, nil); err != nil {
 		return nil, nil, err
 	}
 	rows, err := tx.Query(ctx, lockDeadSQL, pgx.StrictNamedArgs{"ids": ids, "tenant_id": owner, "user": user})
@@ -224,23 +228,23 @@ func (s *Store) redriveGuarded(ctx context.Context, tx pgx.Tx, owner tenant.ID, 
 	if err != nil {
 		return nil, nil, err
 	}
-	capsByID := make(map[uuid.UUID][]Cap, len(dead))
-	var caps [][]Cap
+	capsByID := make(map[uuid.UUID][]usage.Cap, len(dead))
+	var caps [][]usage.Cap
 	for _, d := range dead {
 		capsByID[d.ID] = capsOf(d.Queue, d.UserID)
 		caps = append(caps, capsByID[d.ID])
 	}
-	counts, err := readUsage(ctx, tx, keysOf(caps...))
+	counts, err := usage.ReadUsage(ctx, tx, usage.KeysOf(caps...))
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := counts.keep(ctx, tx); err != nil {
+	if err := counts.Keep(ctx, tx); err != nil {
 		return nil, nil, err
 	}
-	if err := counts.exact(ctx, tx, caps...); err != nil {
+	if err := counts.Exact(ctx, tx, caps...); err != nil {
 		return nil, nil, err
 	}
-	full := map[uuid.UUID][]FullCap{}
+	full := map[uuid.UUID][]usage.FullCap{}
 	var admitted []uuid.UUID
 	var counted []int16
 	for _, id := range ids {
@@ -248,12 +252,12 @@ func (s *Store) redriveGuarded(ctx context.Context, tx pgx.Tx, owner tenant.ID, 
 		if !found {
 			continue
 		}
-		if full[id] = counts.full(under); len(full[id]) > 0 {
+		if full[id] = counts.Full(under); len(full[id]) > 0 {
 			continue
 		}
 		delete(full, id)
-		counts.take(under, 1)
-		admitted, counted = append(admitted, id), append(counted, int16(bitsOf(under)))
+		counts.Take(under, 1)
+		admitted, counted = append(admitted, id), append(counted, int16(usage.BitsOf(under)))
 	}
 	// They are locked, so each of them rises; or one has a dedupe_key that is taken,
 	// and none does.
@@ -266,7 +270,7 @@ func (s *Store) redriveGuarded(ctx context.Context, tx pgx.Tx, owner tenant.ID, 
 		return nil, nil, err
 	}
 	batch := &pgx.Batch{}
-	counts.append(batch)
+	counts.Append(batch)
 	return byID(risen), full, tx.SendBatch(ctx, batch).Close()
 }
 
@@ -287,7 +291,7 @@ func (s *Store) Discard(ctx context.Context, owner tenant.ID, user string, ids [
 		if gone, err = pgx.CollectRows(rows, pgx.RowTo[uuid.UUID]); err != nil {
 			return err
 		}
-		return noteJobs(ctx, tx, owner, api.AuditDiscard, gone)
+		return audit.RecordJobs(ctx, tx, owner, api.AuditDiscard, gone)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("queue: discard: %w", err)

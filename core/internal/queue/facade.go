@@ -2,7 +2,14 @@ package queue
 
 import (
 	"context"
-	"time"
+
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+
+	"github.com/forgequeue/forgequeue/core/internal/retention"
+
+	"github.com/forgequeue/forgequeue/core/internal/usage"
+
+	"github.com/forgequeue/forgequeue/core/internal/audit"
 
 	"github.com/forgequeue/forgequeue/core/internal/store"
 )
@@ -11,7 +18,7 @@ import (
 type Options struct {
 	store.Options
 	// Retention says how long what has ended is kept.
-	Retention Retention
+	Retention retention.Periods
 	// Attempts asks for what is told of each attempt that ends, as Tracing does.
 	Attempts bool
 }
@@ -19,21 +26,13 @@ type Options struct {
 // Store has all statements.
 type Store struct {
 	*store.Store
-	checkTime time.Duration
-	retention Retention
+	*usage.Counts
+	*directory.Directory
+	*audit.Log
+	*retention.Forgetter
+	retention retention.Periods
 	// attempts says that attempts which end are told of.
 	attempts bool
-}
-
-// Retention says how long what has ended is kept; 0 is for ever.
-type Retention struct {
-	// Finished is for completed and cancelled jobs, in whole days.
-	Finished time.Duration
-	// DeadLetters is for dead letters, the attempts of all jobs, and redrives that
-	// have ended.
-	DeadLetters time.Duration
-	// Audit is for audit entries.
-	Audit time.Duration
 }
 
 // Open connects, and refuses a server that is too old or can lose acknowledged work.
@@ -42,7 +41,11 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{Store: db, checkTime: checkTime, retention: options.Retention, attempts: options.Attempts || options.Tracing != nil}
+	s := &Store{
+		Store: db, Counts: usage.New(db), Directory: &directory.Directory{Store: db}, Log: &audit.Log{Store: db},
+		Forgetter: retention.New(db, options.Retention),
+		retention: options.Retention, attempts: options.Attempts || options.Tracing != nil,
+	}
 	db.OnMissingPartition(s.MakePartitions)
 	return s, nil
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+
 	"github.com/forgequeue/forgequeue/core/internal/store"
 
 	"github.com/google/uuid"
@@ -53,7 +55,7 @@ func (f *fixture) cutOff(call func(context.Context) error) error {
 	defer cut()
 	ended := make(chan error, 1)
 	go func() { ended <- call(ctx) }()
-	queuetest.Eventually(f, "the statement to wait", func() bool { return f.countOf(`SELECT count(*)`+waiting+` AND pid <> ALL($1::int[])`, before) > 0 })
+	queuetest.Eventually(f, "the statement to wait", func() bool { return f.CountOf(`SELECT count(*)`+waiting+` AND pid <> ALL($1::int[])`, before) > 0 })
 	cut()
 	return <-ended
 }
@@ -79,7 +81,7 @@ func TestACutOffStatement(t *testing.T) {
 		t.Errorf("a read: %v", err)
 	}
 	err = f.cutOff(func(ctx context.Context) error {
-		_, err := f.Store.ReadyLanes(ctx, []queue.LaneID{f.Lane.ID})
+		_, err := f.Store.ReadyLanes(ctx, []directory.LaneID{f.Lane.ID})
 		return err
 	})
 	if !errors.Is(err, store.ErrUnavailable) {
@@ -100,10 +102,10 @@ func TestNoConnectionIsADefiniteRefusal(t *testing.T) {
 	busy := make(chan struct{})
 	go func() {
 		defer close(busy)
-		_, _ = small.ReadyLanes(background(t), []queue.LaneID{1}) // holds the only connection
+		_, _ = small.ReadyLanes(background(t), []directory.LaneID{1}) // holds the only connection
 	}()
 	queuetest.Eventually(t, "the connection to be taken", func() bool {
-		return f.countOf(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) == 1
+		return f.CountOf(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) == 1
 	})
 	submission := []queue.Submission{{Tenant: f.Tenant, Jobs: []queue.NewJob{f.Job()}}}
 	gone, leave := context.WithCancel(t.Context())
@@ -123,14 +125,6 @@ func TestNoConnectionIsADefiniteRefusal(t *testing.T) {
 	if n := f.Count("jobs"); n != 0 {
 		t.Errorf("%d jobs are stored", n)
 	}
-}
-
-func (f *fixture) countOf(sql string, args ...any) (n int) {
-	f.Helper()
-	if err := f.Behind.QueryRow(f.Context(), sql, args...).Scan(&n); err != nil {
-		f.Fatal(err)
-	}
-	return n
 }
 
 // After a failover a connection may lead to a standby for a while.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/forgequeue/forgequeue/core/internal/retention"
+
 	"github.com/forgequeue/forgequeue/core/internal/store"
 
 	"github.com/google/uuid"
@@ -27,7 +29,7 @@ SELECT ` + deadColumns + ` FROM dead_letters WHERE id = @id AND tenant_id = @ten
 // jobs the caller may see. Unknown, foreign and another user's are ErrNotFound.
 func (s *Store) Get(ctx context.Context, owner tenant.ID, user string, id uuid.UUID) (api.Job, error) {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
-	rows, err := store.Query(ctx, s.Store, pgx.RowToAddrOfStructByName[jobRow], getSQL, pgx.StrictNamedArgs{"id": id, "tenant_id": owner, "since": Since(id)})
+	rows, err := store.Query(ctx, s.Store, pgx.RowToAddrOfStructByName[jobRow], getSQL, pgx.StrictNamedArgs{"id": id, "tenant_id": owner, "since": retention.Since(id)})
 	if err != nil {
 		return api.Job{}, fmt.Errorf("queue: get: %w", store.NothingChanged(err))
 	}

@@ -1,15 +1,14 @@
 package queue_test
 
 import (
-	"errors"
 	"testing"
-	"time"
+
+	"github.com/forgequeue/forgequeue/core/internal/usage"
 
 	"github.com/forgequeue/forgequeue/core/internal/store"
 
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
-	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -34,16 +33,16 @@ func TestChangesThatBringACap(t *testing.T) {
 	for _, step := range []struct {
 		what string
 		do   func() error
-		want queue.Counter // the counts that are unsettled by it
+		want usage.Counter // the counts that are unsettled by it
 	}{
 		{"a new plan", plan(api.Limits{MaxActive: &some, UserMaxActive: &some}), 0},
 		{"the tenant moves to it", patch(api.TenantPatch{Plan: &name}), 0}, // standard has caps
 		{"the same again", plan(api.Limits{MaxActive: &some, UserMaxActive: &some}), 0},
 		{"another height", plan(api.Limits{MaxActive: &more, UserMaxActive: &some}), 0},
 		{"one cap less", plan(api.Limits{UserMaxActive: &some}), 0},
-		{"it is back, and another is new", plan(api.Limits{MaxActive: &some, UserMaxActive: &some, MaxRunning: &some}), queue.ActiveTenant | queue.RunningTenant},
+		{"it is back, and another is new", plan(api.Limits{MaxActive: &some, UserMaxActive: &some, MaxRunning: &some}), usage.ActiveTenant | usage.RunningTenant},
 		{"an override of what the plan caps", patch(api.TenantPatch{Overrides: &api.Overrides{Limits: api.Limits{MaxActive: &more}}}), 0},
-		{"a user's cap that is new", patch(api.TenantPatch{Overrides: &api.Overrides{Users: map[string]api.Limits{"ann": {UserMaxRunning: &some}}}}), queue.RunningUser},
+		{"a user's cap that is new", patch(api.TenantPatch{Overrides: &api.Overrides{Users: map[string]api.Limits{"ann": {UserMaxRunning: &some}}}}), usage.RunningUser},
 		{"no overrides", patch(api.TenantPatch{Overrides: &api.Overrides{}}), 0},
 		{"a name", patch(api.TenantPatch{Name: &name}), 0},
 		{"a plan without caps", func() error {
@@ -52,8 +51,8 @@ func TestChangesThatBringACap(t *testing.T) {
 			}
 			return patch(api.TenantPatch{Plan: &free})()
 		}, 0},
-		{"the plan before", patch(api.TenantPatch{Plan: &name}), queue.ActiveTenant | queue.ActiveUser | queue.RunningTenant},
-		{"a queue's cap", settings(api.QueueRequest{MaxActive: &some}), queue.ActiveQueue},
+		{"the plan before", patch(api.TenantPatch{Plan: &name}), usage.ActiveTenant | usage.ActiveUser | usage.RunningTenant},
+		{"a queue's cap", settings(api.QueueRequest{MaxActive: &some}), usage.ActiveQueue},
 		{"another height of it", settings(api.QueueRequest{MaxActive: &more}), 0},
 	} {
 		f.Exec(`DELETE FROM usage_counts`)
@@ -65,7 +64,7 @@ func TestChangesThatBringACap(t *testing.T) {
 		if err := step.do(); err != nil {
 			t.Fatal(step.what, err)
 		}
-		if got := queue.Counter(f.countOf(`SELECT COALESCE(bit_or(counter), 0) FROM usage_counts WHERE NOT settled`)); got != step.want {
+		if got := usage.Counter(f.CountOf(`SELECT COALESCE(bit_or(counter), 0) FROM usage_counts WHERE NOT settled`)); got != step.want {
 			t.Errorf("%s: unsettled %b, want %b", step.what, got, step.want)
 		}
 	}
@@ -76,10 +75,10 @@ func TestChangesThatBringACap(t *testing.T) {
 func TestAdoptGoesOnInSteps(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.fill(12_000, "ann")
-	f.fill(3_000, "bob")
-	f.Submit(f.Job(of("ann"), under(f.userCap("ann", 100_000))))
-	key := f.userCap("ann", 0).CountKey
+	f.Fill(12_000, "ann")
+	f.Fill(3_000, "bob")
+	f.Submit(f.Job(queuetest.Of("ann"), queuetest.Under(f.UserCap("ann", 100_000))))
+	key := f.UserCap("ann", 0).CountKey
 	other := queuetest.OpenURL(t, f.URL)
 	total := int64(0)
 	for i := range 3 {
@@ -87,7 +86,7 @@ func TestAdoptGoesOnInSteps(t *testing.T) {
 		if due, err := store.DueCounts(t.Context(), 10); i == 0 && (err != nil || len(due) != 1 || due[0] != key) {
 			t.Fatalf("due: %v (%v)", due, err)
 		}
-		adopted, more, err := store.Adopt(t.Context(), key)
+		adopted, more, err := store.Backfill(t.Context(), key)
 		if total += adopted; err != nil || adopted > 5000 || more != (i < 2) {
 			t.Fatalf("step %d: %d adopted, more: %v (%v)", i, adopted, more, err)
 		}
@@ -100,10 +99,10 @@ func TestAdoptGoesOnInSteps(t *testing.T) {
 	}
 	f.Exec(`UPDATE usage_counts SET opened_at = opened_at - interval '2 minutes'`)
 	f.adopt(key)
-	if kept, err := f.Store.KeptCounts(t.Context(), queue.CountKey{}, 10); err != nil || len(kept) != 1 || !kept[0].Settled {
+	if kept, err := f.Store.KeptCounts(t.Context(), usage.CountKey{}, 10); err != nil || len(kept) != 1 || !kept[0].Settled {
 		t.Errorf("kept: %+v (%v)", kept, err)
 	}
-	f.noDrift()
+	f.NoDrift()
 }
 
 // Of users who came once nothing stays; who has a job is still counted.
@@ -111,7 +110,7 @@ func TestUnusedCountsAreForgotten(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	user := func(name string) []func(*queue.NewJob) {
-		return []func(*queue.NewJob){of(name), under(f.userCap(name, 2))}
+		return []func(*queue.NewJob){queuetest.Of(name), queuetest.Under(f.UserCap(name, 2))}
 	}
 	for _, name := range []string{"ann", "bob", "cid"} {
 		f.Submit(f.Job(user(name)...))
@@ -119,12 +118,12 @@ func TestUnusedCountsAreForgotten(t *testing.T) {
 			f.End(queue.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindComplete})
 		}
 	}
-	if got := f.admitted(f.Job(of("dan"), under(f.userCap("dan", 0)))); got != 0 {
+	if got := f.Admitted(f.Job(queuetest.Of("dan"), queuetest.Under(f.UserCap("dan", 0)))); got != 0 {
 		t.Fatal("admitted under a cap of none")
 	}
 	prune := func() {
 		t.Helper()
-		if _, _, err := f.Store.PruneUsage(t.Context(), queue.CountKey{}); err != nil {
+		if _, _, err := f.Store.PruneUsage(t.Context(), usage.CountKey{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -152,59 +151,14 @@ func TestUnusedCountsAreForgotten(t *testing.T) {
 	if n := f.Count(`usage_log WHERE name = 'cid'`); n == 0 {
 		t.Error("a count of one is forgotten")
 	}
-	kept, err := f.Store.KeptCounts(t.Context(), queue.CountKey{}, 10)
+	kept, err := f.Store.KeptCounts(t.Context(), usage.CountKey{}, 10)
 	if err != nil || len(kept) != 2 || kept[0].Unused || !kept[1].Unused {
 		t.Errorf("kept: %+v (%v), want cid and dan, who was never counted", kept, err)
 	}
-	if got := f.admitted(f.jobs(3, user("ann")...)...); got != 2 {
+	if got := f.Admitted(f.Jobs(3, user("ann")...)...); got != 2 {
 		t.Errorf("admitted %d of a forgotten user, want 2", got)
 	}
-	f.noDrift()
-}
-
-// The check compares one count after the other, on one core at a time, and gives up on
-// one that takes too long.
-func TestCheckCounts(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	f.Submit(f.jobs(2, of("ann"), under(f.activeCap(9), f.userCap("ann", 9), f.queueCap("default", 9)))...)
-	f.Submit(f.jobs(2, under(f.activeCap(9)))...)
-	keys := []queue.CountKey{f.activeCap(0).CountKey, f.userCap("ann", 0).CountKey, f.queueCap("default", 0).CountKey, f.runningCap(0).CountKey}
-	check := func() ([]queue.Drift, int, error) { return f.Store.CheckCounts(t.Context(), keys, time.Hour) }
-	if drifts, checked, err := check(); err != nil || checked != 4 || len(drifts) != 0 {
-		t.Fatalf("%v, %d checked (%v)", drifts, checked, err)
-	}
-	f.Exec(`UPDATE usage_log SET count = count + 1 WHERE counter = 2`)
-	f.Exec(`UPDATE usage_counts SET settled = true`)
-	if drifts, _, err := check(); err != nil || len(drifts) != 2 || drifts[0].Check != "count" || drifts[1].Check != "uncounted" {
-		t.Errorf("found %v (%v), want ann's count and two jobs that are not in the queue's", drifts, err)
-	}
-	if _, checked, err := f.Store.CheckCounts(t.Context(), keys, 0); err != nil || checked != 1 {
-		t.Errorf("%d checked in no time (%v), want 1", checked, err)
-	}
-	other := queuetest.Connect(t, f.URL)
-	tx, err := other.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := tx.Exec(t.Context(), `SELECT pg_advisory_xact_lock($1)`, store.LockKey(store.LockCheck, tenant.Platform)); err != nil {
-		t.Fatal(err)
-	}
-	if _, checked, err := check(); err != nil || checked != 0 {
-		t.Errorf("%d checked beside another core (%v)", checked, err)
-	}
-	_ = tx.Rollback(t.Context())
-	if tx, err = other.Begin(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := tx.Exec(t.Context(), `LOCK TABLE jobs IN ACCESS EXCLUSIVE MODE`); err != nil {
-		t.Fatal(err)
-	}
-	f.Store.SetCheckTime(50 * time.Millisecond)
-	if _, checked, err := check(); !errors.Is(err, queue.ErrCheckTime) || checked != 0 {
-		t.Errorf("%d checked, %v, want ErrCheckTime", checked, err)
-	}
-	_ = tx.Rollback(t.Context())
+	f.NoDrift()
 }
 
 func TestVerifyFindsDrift(t *testing.T) {
@@ -218,8 +172,8 @@ func TestVerifyFindsDrift(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t)
-			f.Submit(f.jobs(3, under(f.activeCap(4)))...)
-			f.noDrift()
+			f.Submit(f.Jobs(3, queuetest.Under(f.ActiveCap(4)))...)
+			f.NoDrift()
 			if _, err := f.Behind.Exec(t.Context(), harm); err != nil {
 				t.Fatal(err)
 			}

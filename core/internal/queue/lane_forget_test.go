@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/queue"
@@ -37,7 +39,7 @@ func (f *fixture) forget() (retired, deleted int) {
 func TestLanesAreForgotten(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	in := func(lane queue.Lane) func(*queue.NewJob) {
+	in := func(lane directory.Lane) func(*queue.NewJob) {
 		return func(j *queue.NewJob) { j.Lane, j.Queue = lane.ID, lane.Queue }
 	}
 	queued, scheduled, running, empty := f.NewLane(f.Tenant, "queued"), f.NewLane(f.Tenant, "scheduled"), f.NewLane(f.Tenant, "running"), f.NewLane(f.Tenant, "empty")
@@ -110,7 +112,7 @@ func TestOrphansAreFound(t *testing.T) {
 	}
 	var found []uuid.UUID
 	steps := 0
-	for after := queue.LaneID(0); ; steps++ {
+	for after := directory.LaneID(0); ; steps++ {
 		orphans, last, err := f.Store.OrphanLanes(t.Context(), after, 1)
 		if err != nil {
 			t.Fatal(err)

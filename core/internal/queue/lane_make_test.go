@@ -6,17 +6,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
 // ask makes lanes of the fixture's tenant, for a user, "" for none.
-func (f *fixture) ask(user string, keys ...queue.LaneKey) []queue.MadeLane {
+func (f *fixture) ask(user string, keys ...directory.LaneKey) []directory.MadeLane {
 	f.Helper()
-	asks := make([]queue.LaneAsk, len(keys))
+	asks := make([]directory.LaneAsk, len(keys))
 	for i, key := range keys {
-		asks[i] = queue.LaneAsk{LaneKey: key, For: user}
+		asks[i] = directory.LaneAsk{LaneKey: key, For: user}
 	}
 	made, err := f.Store.MakeLanes(f.Context(), f.Tenant, asks)
 	if err != nil {
@@ -26,16 +27,16 @@ func (f *fixture) ask(user string, keys ...queue.LaneKey) []queue.MadeLane {
 }
 
 // tagged are n lanes of one queue with a tag each.
-func (f *fixture) tagged(prefix string, n int) []queue.LaneKey {
-	keys := make([]queue.LaneKey, n)
+func (f *fixture) tagged(prefix string, n int) []directory.LaneKey {
+	keys := make([]directory.LaneKey, n)
 	for i := range keys {
-		keys[i] = queue.NewLaneKey(f.Tenant, "default", []string{fmt.Sprint(prefix, i)})
+		keys[i] = directory.NewLaneKey(f.Tenant, "default", []string{fmt.Sprint(prefix, i)})
 	}
 	return keys
 }
 
-func refusedLanes(made []queue.MadeLane) map[queue.LaneBound]int {
-	refused := map[queue.LaneBound]int{}
+func refusedLanes(made []directory.MadeLane) map[directory.LaneBound]int {
+	refused := map[directory.LaneBound]int{}
 	for _, lane := range made {
 		if lane.Full != 0 {
 			refused[lane.Full]++
@@ -52,12 +53,12 @@ func TestLanesAreMadeOnceAndBounded(t *testing.T) {
 		t.Errorf("%+v and %+v are one lane", one, other)
 	}
 	f.Exec(`INSERT INTO lanes (tenant_id, queue, tags, created_at) SELECT $1, 'x' || n, '{}', statement_timestamp() FROM generate_series(1, $2) n`,
-		f.Tenant, queue.MaxLanes-f.Count("lanes")-1)
+		f.Tenant, directory.MaxLanes-f.Count("lanes")-1)
 	made := f.ask("", append(f.tagged("new", 3), one.LaneKey)...)
-	if got := refusedLanes(made); len(got) != 1 || got[queue.TenantLanes] != 2 || made[3].Lane != one {
+	if got := refusedLanes(made); len(got) != 1 || got[directory.TenantLanes] != 2 || made[3].Lane != one {
 		t.Errorf("of three new lanes, with room for one, and a known one: %v, %+v", got, made)
 	}
-	if lanes, err := f.Store.LanesAfter(t.Context(), 0, time.Time{}); err != nil || len(lanes) != queue.MaxLanes {
+	if lanes, err := f.Store.LanesAfter(t.Context(), 0, time.Time{}); err != nil || len(lanes) != directory.MaxLanes {
 		t.Errorf("%d lanes (%v)", len(lanes), err)
 	}
 }
@@ -67,27 +68,27 @@ func TestLanesAreMadeOnceAndBounded(t *testing.T) {
 func TestAUserTakesAShareOfTheLanes(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	if got := refusedLanes(f.ask("mallory", f.tagged("m", queue.MaxUserLanes+5)...)); len(got) != 1 || got[queue.UserLanes] != 5 {
+	if got := refusedLanes(f.ask("mallory", f.tagged("m", directory.MaxUserLanes+5)...)); len(got) != 1 || got[directory.UserLanes] != 5 {
 		t.Errorf("one user: %v", got)
 	}
 	if got := refusedLanes(f.ask("bob", f.tagged("b", 3)...)); len(got) != 0 {
 		t.Errorf("another user: %v", got)
 	}
-	queues := make([]queue.LaneKey, queue.MaxUserQueues+5)
+	queues := make([]directory.LaneKey, directory.MaxUserQueues+5)
 	for i := range queues {
-		queues[i] = queue.NewLaneKey(f.Tenant, fmt.Sprint("q", i), nil)
+		queues[i] = directory.NewLaneKey(f.Tenant, fmt.Sprint("q", i), nil)
 	}
-	if got := refusedLanes(f.ask("eve", queues...)); len(got) != 1 || got[queue.UserQueues] != 5 {
+	if got := refusedLanes(f.ask("eve", queues...)); len(got) != 1 || got[directory.UserQueues] != 5 {
 		t.Errorf("one user's queues: %v", got)
 	}
 	f.Exec(`INSERT INTO lanes (tenant_id, queue, tags, made_for, created_at) SELECT $1, 'x' || n, '{}', 'u' || n, statement_timestamp() FROM generate_series(1, 7900) n`, f.Tenant)
-	if got := refusedLanes(f.ask("bob", f.tagged("late", 1)...)); got[queue.UsersLanes] != 1 {
+	if got := refusedLanes(f.ask("bob", f.tagged("late", 1)...)); got[directory.UsersLanes] != 1 {
 		t.Errorf("users together: %v", got)
 	}
 	if got := refusedLanes(f.ask("", f.tagged("late", 1)...)); len(got) != 0 {
 		t.Errorf("a job without a user: %v", got)
 	}
-	if bound := queue.UserLanes.Refusal(); bound.Status != 422 {
+	if bound := directory.UserLanes.Refusal(); bound.Status != 422 {
 		t.Errorf("%v", bound)
 	}
 }
@@ -96,12 +97,12 @@ func TestAUserTakesAShareOfTheLanes(t *testing.T) {
 func TestALaneThatTwoUsersNeed(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.ask("mallory", f.tagged("m", queue.MaxUserLanes)...)
+	f.ask("mallory", f.tagged("m", directory.MaxUserLanes)...)
 	key := f.tagged("both", 1)[0]
-	made, err := f.Store.MakeLanes(t.Context(), f.Tenant, []queue.LaneAsk{
+	made, err := f.Store.MakeLanes(t.Context(), f.Tenant, []directory.LaneAsk{
 		{LaneKey: key, For: "mallory"}, {LaneKey: key, For: "bob"}, {LaneKey: key, For: "carol"},
 	})
-	if err != nil || made[0].Full != queue.UserLanes || made[1].ID == 0 || made[1].Lane != made[2].Lane {
+	if err != nil || made[0].Full != directory.UserLanes || made[1].ID == 0 || made[1].Lane != made[2].Lane {
 		t.Errorf("%+v, %v", made, err)
 	}
 }
@@ -110,18 +111,18 @@ func TestQueuesAreBounded(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.Exec(`INSERT INTO queues (tenant_id, name, created_at, updated_at)
-SELECT $1, 'x' || n, statement_timestamp(), statement_timestamp() FROM generate_series(1, $2) n`, f.Tenant, queue.MaxQueues-f.Count("queues"))
+SELECT $1, 'x' || n, statement_timestamp(), statement_timestamp() FROM generate_series(1, $2) n`, f.Tenant, directory.MaxQueues-f.Count("queues"))
 	if err := f.Store.PauseQueue(t.Context(), f.Tenant, "x1", true); err != nil {
 		t.Errorf("a queue that is there: %v", err)
 	}
 	for what, err := range map[string]error{
 		"PUT": f.Store.PutQueue(t.Context(), f.Tenant, "one-more", api.QueueRequest{}), "pause": f.Store.PauseQueue(t.Context(), f.Tenant, "one-more", true),
 	} {
-		if !errors.Is(err, queue.ErrTooManyQueues) {
+		if !errors.Is(err, directory.ErrTooManyQueues) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if got := refusedLanes(f.ask("", queue.NewLaneKey(f.Tenant, "one-more", nil))); got[queue.TenantQueues] != 1 {
+	if got := refusedLanes(f.ask("", directory.NewLaneKey(f.Tenant, "one-more", nil))); got[directory.TenantQueues] != 1 {
 		t.Errorf("a submit: %v", got)
 	}
 }
@@ -132,17 +133,17 @@ func TestWorkersAreBounded(t *testing.T) {
 	f := newFixture(t)
 	f.Exec(`INSERT INTO workers (owner, worker_id, status, queues, tags, concurrency, metadata, registered_at, last_heartbeat_at)
 SELECT $1, 'x' || n, CASE WHEN n = 1 THEN 'DEAD' ELSE 'ACTIVE' END, '{}', '{}', 1, '{}', statement_timestamp(), statement_timestamp() - interval '1 minute'
-FROM generate_series(1, $2) n`, f.Tenant, queue.MaxWorkers)
+FROM generate_series(1, $2) n`, f.Tenant, directory.MaxWorkers)
 	if _, joined, err := f.Store.Register(t.Context(), f.Tenant, api.WorkerRequest{WorkerID: "last"}); err != nil || !joined {
 		t.Errorf("the last one: %v, %v", joined, err)
 	}
-	if n := f.countOf(`SELECT count(*) FROM workers`); n != queue.MaxWorkers {
+	if n := f.CountOf(`SELECT count(*) FROM workers`); n != directory.MaxWorkers {
 		t.Errorf("%d workers, want the dead one gone", n)
 	}
-	if _, _, err := f.Store.Register(t.Context(), f.Tenant, api.WorkerRequest{WorkerID: "more"}); !errors.Is(err, queue.ErrTooManyWorkers) {
+	if _, _, err := f.Store.Register(t.Context(), f.Tenant, api.WorkerRequest{WorkerID: "more"}); !errors.Is(err, directory.ErrTooManyWorkers) {
 		t.Errorf("one more registers: %v", err)
 	}
-	if _, _, err := f.Store.SeenClaiming(t.Context(), f.Tenant, "more", nil, nil); !errors.Is(err, queue.ErrTooManyWorkers) {
+	if _, _, err := f.Store.SeenClaiming(t.Context(), f.Tenant, "more", nil, nil); !errors.Is(err, directory.ErrTooManyWorkers) {
 		t.Errorf("one more claims: %v", err)
 	}
 	if _, joined, err := f.Store.SeenClaiming(t.Context(), f.Tenant, "x7", nil, nil); err != nil || joined {

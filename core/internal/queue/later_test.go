@@ -7,6 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+
+	"github.com/forgequeue/forgequeue/core/internal/retention"
+
+	"github.com/forgequeue/forgequeue/core/internal/audit"
+
 	"github.com/forgequeue/forgequeue/core/internal/store"
 
 	"github.com/google/uuid"
@@ -185,7 +191,7 @@ func TestListPagesAndFilters(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"x", "AAAA"} {
-		if _, err := f.Store.List(t.Context(), f.Tenant, api.JobFilter{}, 5, bad); !errors.Is(err, queue.ErrPageToken) {
+		if _, err := f.Store.List(t.Context(), f.Tenant, api.JobFilter{}, 5, bad); !errors.Is(err, store.ErrPageToken) {
 			t.Errorf("the token %q: %v", bad, err)
 		}
 	}
@@ -201,12 +207,12 @@ func TestWorkersAgeAndLoseTheirLeases(t *testing.T) {
 	claimed := f.Claim(1, time.Hour)[0]
 	ages := []struct {
 		silent string
-		want   queue.Aged
+		want   directory.Aged
 		status string
 	}{
-		{"29 seconds", queue.Aged{}, api.WorkerActive},
-		{"31 seconds", queue.Aged{Stale: 1}, api.WorkerStale},
-		{"121 seconds", queue.Aged{Dead: 1}, api.WorkerDead},
+		{"29 seconds", directory.Aged{}, api.WorkerActive},
+		{"31 seconds", directory.Aged{Stale: 1}, api.WorkerStale},
+		{"121 seconds", directory.Aged{Dead: 1}, api.WorkerDead},
 	}
 	for _, age := range ages {
 		f.Exec(`UPDATE workers SET last_heartbeat_at = statement_timestamp() - $1::interval`, age.silent)
@@ -255,7 +261,7 @@ func TestQueueSettingsAndDepths(t *testing.T) {
 	f.MustEnd(queue.Ending{Lease: dead.Lease(), Kind: api.KindFail, Permanent: true})
 	f.Submit(f.Job())
 	f.Exec(`UPDATE jobs SET ready_at = ready_at - interval '10 seconds' WHERE state = 'queued'`)
-	got, err := f.Store.CountDepths(t.Context(), f.Tenant, "default", []queue.LaneID{f.Lane.ID})
+	got, err := f.Store.CountDepths(t.Context(), f.Tenant, "default", []directory.LaneID{f.Lane.ID})
 	if err != nil || got.Queued != 1 || got.Running != 2 || got.Scheduled != 1 || got.DeadLetter != 1 || *got.OldestMs < 10_000 || *got.OldestMs > 60_000 {
 		t.Fatalf("%+v %v", got, err)
 	}
@@ -268,7 +274,7 @@ func TestRetention(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	day := 24 * time.Hour
-	store, err := queue.Open(t.Context(), queue.Options{Options: store.Options{URL: f.URL, MaxConns: 4, PoolWait: time.Second}, Retention: queue.Retention{Finished: 7 * day, DeadLetters: 30 * day, Audit: 365 * day}})
+	store, err := queue.Open(t.Context(), queue.Options{Options: store.Options{URL: f.URL, MaxConns: 4, PoolWait: time.Second}, Retention: retention.Periods{Finished: 7 * day, DeadLetters: 30 * day, Audit: 365 * day}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -313,7 +319,7 @@ func TestRetention(t *testing.T) {
 		t.Fatalf("%d redrives, %v", n, err)
 	}
 	f.bury(3, grave{})
-	f.do(queue.WithActor(t.Context(), queue.Actor{Kind: "tenant"}))
+	f.do(audit.WithActor(t.Context(), audit.Actor{Kind: "tenant"}))
 	f.Exec(`UPDATE audit_log SET at = at - interval '366 days' WHERE action = 'queue.put'`)
 	if n, err := store.ForgetAudit(t.Context(), 10); err != nil || n != 1 || f.Count("audit_log WHERE action = 'queue.put'") != 0 {
 		t.Fatalf("%d audit entries, %v", n, err)
@@ -325,7 +331,7 @@ func TestRetention(t *testing.T) {
 func TestOldReaderDoesNotHoldUpCompletes(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	store, err := queue.Open(t.Context(), queue.Options{Options: store.Options{URL: f.URL, MaxConns: 4, PoolWait: time.Second}, Retention: queue.Retention{Finished: 24 * time.Hour}})
+	store, err := queue.Open(t.Context(), queue.Options{Options: store.Options{URL: f.URL, MaxConns: 4, PoolWait: time.Second}, Retention: retention.Periods{Finished: 24 * time.Hour}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+
 	"github.com/forgequeue/forgequeue/core/internal/store"
 
 	"github.com/google/uuid"
@@ -15,7 +17,7 @@ import (
 
 // Line is one priority of a lane: its jobs stand by (ready_at, id).
 type Line struct {
-	Lane     LaneID
+	Lane     directory.LaneID
 	Priority int16
 	// After is where to look from; the zero Cursor is the head.
 	After Cursor
@@ -61,10 +63,10 @@ func (c Cursor) After() Cursor {
 // it stands at At or behind. A zero At says only that somebody should look again, and
 // with RoomMade as the priority that another job may run under the caps of the lane.
 type Ready struct {
-	Lane     LaneID    `json:"l"`
-	Priority int16     `json:"p"`
-	At       time.Time `json:"t"`
-	ID       uuid.UUID `json:"i"`
+	Lane     directory.LaneID `json:"l"`
+	Priority int16            `json:"p"`
+	At       time.Time        `json:"t"`
+	ID       uuid.UUID        `json:"i"`
 }
 
 // RoomMade is no priority.
@@ -81,7 +83,7 @@ type Share struct {
 
 // Walked says how far a claim came in a line.
 type Walked struct {
-	Lane     LaneID
+	Lane     directory.LaneID
 	Priority int16
 	// To is the last place of which everything before was taken, or was in other hands;
 	// zero where nothing was taken.
@@ -158,7 +160,7 @@ func (p *picked) in(line Line) bool { return p.LaneID == line.Lane && p.Priority
 
 // lineArgs are lines as arrays.
 func lineArgs(lines []Line) pgx.StrictNamedArgs {
-	lanes, priorities := make([]LaneID, len(lines)), make([]int16, len(lines))
+	lanes, priorities := make([]directory.LaneID, len(lines)), make([]int16, len(lines))
 	ats, ids := make([]time.Time, len(lines)), make([]uuid.UUID, len(lines))
 	for i, line := range lines {
 		lanes[i], priorities[i], ats[i], ids[i] = line.Lane, line.Priority, line.After.At, line.After.ID

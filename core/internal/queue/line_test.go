@@ -4,6 +4,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+
+	"github.com/forgequeue/forgequeue/core/internal/usage"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
@@ -35,7 +39,7 @@ func TestBeforeIsTheNextSmallerPlace(t *testing.T) {
 }
 
 // shareOf takes at most most jobs from lines of a lane, from their heads.
-func shareOf(most int, lane queue.Lane, priorities ...int16) queue.Share {
+func shareOf(most int, lane directory.Lane, priorities ...int16) queue.Share {
 	share := queue.Share{Most: most}
 	for _, priority := range priorities {
 		share.Lines = append(share.Lines, queue.Line{Lane: lane.ID, Priority: priority})
@@ -46,7 +50,7 @@ func shareOf(most int, lane queue.Lane, priorities ...int16) queue.Share {
 func (f *fixture) claimShares(most int, shares ...queue.Share) queue.Taken {
 	f.Helper()
 	claim := queue.Claim{Workers: []queue.ClaimWorker{{ID: "w1", Max: most}}, Owner: f.Tenant, LeaseID: uuid.New(), Shares: shares}
-	seen := map[queue.LaneID]bool{}
+	seen := map[directory.LaneID]bool{}
 	for _, share := range shares {
 		for _, line := range share.Lines {
 			if !seen[line.Lane] {
@@ -63,13 +67,13 @@ func (f *fixture) claimShares(most int, shares ...queue.Share) queue.Taken {
 }
 
 // put stores n jobs of a priority in a lane.
-func (f *fixture) put(lane queue.Lane, priority, n int) {
+func (f *fixture) put(lane directory.Lane, priority, n int) {
 	f.Helper()
-	f.Submit(f.jobs(n, func(j *queue.NewJob) { j.Lane, j.Queue, j.Priority = lane.ID, lane.Queue, priority })...)
+	f.Submit(f.Jobs(n, func(j *queue.NewJob) { j.Lane, j.Queue, j.Priority = lane.ID, lane.Queue, priority })...)
 }
 
 type lineOf struct {
-	Lane     queue.LaneID
+	Lane     directory.LaneID
 	Priority int16
 }
 
@@ -161,7 +165,7 @@ func TestAClaimDealsItsJobsOut(t *testing.T) {
 				Workers: []queue.ClaimWorker{{ID: "one", Max: 2}, {ID: "two", Max: 1}, {ID: "three", Max: 9}}, Owner: f.Tenant, LeaseID: uuid.New(),
 			}
 			if caps {
-				claim.Lanes[0].Caps = []queue.Cap{f.runningCap(5)}
+				claim.Lanes[0].Caps = []usage.Cap{f.RunningCap(5)}
 			}
 			got, err := f.Store.Claim(t.Context(), claim)
 			if err != nil {

@@ -67,10 +67,10 @@ type listed struct {
 // empty, while it names a next one.
 func (s *Store) List(ctx context.Context, owner tenant.ID, filter api.JobFilter, size int, token string) (api.Page[api.JobSummary], error) {
 	ctx = store.WithClass(ctx, store.ClassLists)
-	return pageOf(ctx, s, "list", listSQL, listArgs(owner, filter), size, token, func(row *listed) api.JobSummary { return row.summary() })
+	return store.PageOf(ctx, s.Store, "list", listSQL, listArgs(owner, filter), size, token, func(row *listed) api.JobSummary { return row.summary() })
 }
 
-func (l *listed) judgement() (id uuid.UUID, hit bool, read int64) { return l.ID, l.Hit, l.Read }
+func (l *listed) Judgement() (id uuid.UUID, hit bool, read int64) { return l.ID, l.Hit, l.Read }
 
 func listArgs(owner tenant.ID, filter api.JobFilter) pgx.StrictNamedArgs {
 	args := pgx.StrictNamedArgs{
@@ -82,16 +82,4 @@ func listArgs(owner tenant.ID, filter api.JobFilter) pgx.StrictNamedArgs {
 		args["metadata"] = string(store.JSON(filter.Metadata))
 	}
 	return args
-}
-
-// placeIn reads where a page of a list begins: before a row's id, or at the first row.
-func placeIn(token string) (uuid.UUID, error) {
-	if token == "" {
-		return uuid.Max, nil
-	}
-	before, err := uuid.Parse(token)
-	if err != nil {
-		return uuid.UUID{}, ErrPageToken
-	}
-	return before, nil
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+
 	"github.com/forgequeue/forgequeue/core/internal/store"
 
 	"github.com/jackc/pgx/v5"
@@ -87,7 +89,7 @@ func TestTenantsKeysPlans(t *testing.T) {
 		t.Fatalf("%+v %v", patched, err)
 	}
 	nowhere := "nowhere"
-	if _, err := f.Store.PatchTenant(t.Context(), f.Tenant, api.TenantPatch{Plan: &nowhere}); !errors.Is(err, queue.ErrUnknownPlan) {
+	if _, err := f.Store.PatchTenant(t.Context(), f.Tenant, api.TenantPatch{Plan: &nowhere}); !errors.Is(err, directory.ErrUnknownPlan) {
 		t.Errorf("an unknown plan: %v", err)
 	}
 	key := api.HopKeyCreateRequest{KeyID: "k1", Kind: "tenant", Tenant: f.Tenant.String(), Scopes: []string{"read"}, SecretHMAC: make([]byte, 32)}
@@ -116,7 +118,7 @@ func TestTenantsKeysPlans(t *testing.T) {
 	expired := key
 	soon := api.At(time.Now().Add(-time.Second))
 	expired.KeyID, expired.ExpiresAt = "k3", &soon
-	if _, err := f.Store.CreateKey(t.Context(), expired); !errors.Is(err, queue.ErrExpiryPast) {
+	if _, err := f.Store.CreateKey(t.Context(), expired); !errors.Is(err, directory.ErrExpiryPast) {
 		t.Errorf("a key that has expired already: %v", err)
 	}
 	soon = api.At(time.Now().Add(time.Hour))
@@ -141,7 +143,7 @@ func TestTenantsKeysPlans(t *testing.T) {
 func TestWorkers(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	if _, err := f.Store.BeatWorker(t.Context(), f.Tenant, "w1"); !errors.Is(err, queue.ErrWorkerUnknown) {
+	if _, err := f.Store.BeatWorker(t.Context(), f.Tenant, "w1"); !errors.Is(err, directory.ErrWorkerUnknown) {
 		t.Fatalf("an unknown worker: %v", err)
 	}
 	concurrency := 4
@@ -155,16 +157,16 @@ func TestWorkers(t *testing.T) {
 	if err != nil || joined || seen.Concurrency != 4 || len(seen.Tags) != 1 {
 		t.Fatalf("a claim changed what was registered: %+v %v", seen, err)
 	}
-	if _, err := f.Store.BeatWorker(t.Context(), f.NewTenant(), "w1"); !errors.Is(err, queue.ErrWorkerUnknown) {
+	if _, err := f.Store.BeatWorker(t.Context(), f.NewTenant(), "w1"); !errors.Is(err, directory.ErrWorkerUnknown) {
 		t.Errorf("another tenant's worker: %v", err)
 	}
 	f.Submit(f.Job())
 	f.ClaimOne()
-	if held, err := f.Store.Leases(t.Context()); err != nil || len(held) != 1 || held[0] != (queue.Held{Owner: f.Tenant, WorkerID: "w1", Leases: 1}) {
+	if held, err := f.Store.Leases(t.Context()); err != nil || len(held) != 1 || held[0] != (directory.Held{Owner: f.Tenant, WorkerID: "w1", Leases: 1}) {
 		t.Errorf("leases are %+v, %v", held, err)
 	}
 	f.Exec(`UPDATE workers SET status = 'DEAD'`)
-	if _, err := f.Store.BeatWorker(t.Context(), f.Tenant, "w1"); !errors.Is(err, queue.ErrWorkerUnknown) {
+	if _, err := f.Store.BeatWorker(t.Context(), f.Tenant, "w1"); !errors.Is(err, directory.ErrWorkerUnknown) {
 		t.Errorf("a dead worker: %v", err)
 	}
 	if seen, joined, err := f.Store.SeenClaiming(t.Context(), f.Tenant, "w1", nil, nil); err != nil || !joined || seen.Status != api.WorkerActive {
@@ -204,7 +206,7 @@ func TestIsolationIsTheStoresOwn(t *testing.T) {
 	}
 	f.Exec(`ALTER DATABASE ` + config.Database + ` SET default_transaction_isolation = 'repeatable read'`)
 	f.Store = queuetest.OpenURL(t, f.URL)
-	limits := under(f.activeCap(100))
+	limits := queuetest.Under(f.ActiveCap(100))
 	holder := queuetest.Connect(t, f.URL)
 	for range 2 { // with a count that begins, and with one that is there
 		if _, err := holder.Exec(t.Context(), `SELECT pg_advisory_lock($1)`, store.LockKey(store.LockSubmit, f.Tenant)); err != nil {
@@ -219,7 +221,7 @@ func TestIsolationIsTheStoresOwn(t *testing.T) {
 			})
 		}
 		queuetest.Eventually(t, "all wait for the lock", func() bool {
-			return f.countOf(`SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database AND d.datname = current_database()
+			return f.CountOf(`SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database AND d.datname = current_database()
 				WHERE locktype = 'advisory' AND NOT granted`) == 4
 		})
 		if _, err := holder.Exec(t.Context(), `SELECT pg_advisory_unlock($1)`, store.LockKey(store.LockSubmit, f.Tenant)); err != nil {
@@ -227,7 +229,7 @@ func TestIsolationIsTheStoresOwn(t *testing.T) {
 		}
 		group.Wait()
 	}
-	f.noDrift()
+	f.NoDrift()
 }
 
 // A migration that ends while it builds an index leaves one that nothing reads: verify

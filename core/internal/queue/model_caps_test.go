@@ -3,7 +3,10 @@ package queue_test
 import (
 	"pgregory.net/rapid"
 
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+
+	"github.com/forgequeue/forgequeue/core/internal/usage"
+
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
@@ -11,37 +14,37 @@ import (
 // count must be right after every step, whichever jobs are counted.
 const modelCapLimit = 1_000_000
 
-func capOn(owner tenant.ID, counter queue.Counter, name string) queue.Cap {
-	return queue.Cap{CountKey: queue.CountKey{Tenant: owner, Counter: counter, Name: name}, Limit: modelCapLimit}
+func capOn(owner tenant.ID, counter usage.Counter, name string) usage.Cap {
+	return usage.Cap{CountKey: usage.CountKey{Tenant: owner, Counter: counter, Name: name}, Limit: modelCapLimit}
 }
 
 // activeCaps are some of the caps that a job can come under.
-func (w *world) activeCaps(t *rapid.T, owner tenant.ID, name string, user *string) []queue.Cap {
-	var caps []queue.Cap
+func (w *world) activeCaps(t *rapid.T, owner tenant.ID, name string, user *string) []usage.Cap {
+	var caps []usage.Cap
 	which := rapid.IntRange(0, 7).Draw(t, "active caps")
 	if which&1 != 0 {
-		caps = append(caps, capOn(owner, queue.ActiveTenant, ""))
+		caps = append(caps, capOn(owner, usage.ActiveTenant, ""))
 	}
 	if which&2 != 0 && user != nil {
-		caps = append(caps, capOn(owner, queue.ActiveUser, *user))
+		caps = append(caps, capOn(owner, usage.ActiveUser, *user))
 	}
 	if which&4 != 0 {
-		caps = append(caps, capOn(owner, queue.ActiveQueue, name))
+		caps = append(caps, capOn(owner, usage.ActiveQueue, name))
 	}
 	return caps
 }
 
-func (w *world) runningCaps(t *rapid.T, lane queue.Lane) []queue.Cap {
-	var caps []queue.Cap
+func (w *world) runningCaps(t *rapid.T, lane directory.Lane) []usage.Cap {
+	var caps []usage.Cap
 	which := rapid.IntRange(0, 7).Draw(t, "running caps")
 	if which&1 != 0 {
-		caps = append(caps, capOn(lane.Tenant, queue.RunningTenant, ""))
+		caps = append(caps, capOn(lane.Tenant, usage.RunningTenant, ""))
 	}
 	if which&2 != 0 {
-		caps = append(caps, capOn(tenant.Platform, queue.RunningAll, ""))
+		caps = append(caps, capOn(tenant.Platform, usage.RunningAll, ""))
 	}
 	if which&4 != 0 {
-		caps = append(caps, capOn(lane.Tenant, queue.RunningQueue, lane.Queue))
+		caps = append(caps, capOn(lane.Tenant, usage.RunningQueue, lane.Queue))
 	}
 	return caps
 }
@@ -56,7 +59,7 @@ func (w *world) checkCounts(t *rapid.T) {
 		t.Fatalf("drift: %v", drift)
 	}
 	if w.steps%3 == 0 {
-		if _, _, err := w.stores[1].PruneUsage(w.ctx, queue.CountKey{}); err != nil {
+		if _, _, err := w.stores[1].PruneUsage(w.ctx, usage.CountKey{}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
 
@@ -16,7 +18,7 @@ import (
 
 func (w *world) claim(t *rapid.T) {
 	worker := w.workers[rapid.IntRange(0, len(w.workers)-1).Draw(t, "worker")]
-	var lanes []queue.Lane
+	var lanes []directory.Lane
 	for _, i := range rapid.Permutation([]int{0, 1, 2, 3}).Draw(t, "lanes") {
 		lane := w.lanes[i]
 		if worker.owner == tenant.Platform || worker.owner == lane.Tenant {
@@ -51,8 +53,8 @@ func (w *world) claim(t *rapid.T) {
 }
 
 // next foretells a claim: priority by priority, lane by lane, first come first served.
-func (w *world) next(lanes []queue.Lane, most int) map[uuid.UUID]*modelJob {
-	place := map[queue.LaneID]int{}
+func (w *world) next(lanes []directory.Lane, most int) map[uuid.UUID]*modelJob {
+	place := map[directory.LaneID]int{}
 	for i, lane := range lanes {
 		place[lane.ID] = i
 	}

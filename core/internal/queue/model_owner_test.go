@@ -3,6 +3,8 @@ package queue_test
 import (
 	"errors"
 
+	"github.com/forgequeue/forgequeue/core/internal/usage"
+
 	"github.com/forgequeue/forgequeue/core/internal/store"
 
 	"github.com/google/uuid"
@@ -92,7 +94,7 @@ func (w *world) redrive(t *rapid.T) {
 	who := w.callerOf(t, w.jobs[ids[0]])
 	var capsOf queue.CapsOf
 	if rapid.Bool().Draw(t, "capped") {
-		capsOf = func(name string, user *string) []queue.Cap { return w.activeCaps(t, who.tenant, name, user) }
+		capsOf = func(name string, user *string) []usage.Cap { return w.activeCaps(t, who.tenant, name, user) }
 	}
 	got := w.store().Redrive(w.ctx, who.tenant, who.user, ids, capsOf)
 	want, tick := make([]error, len(ids)), w.tick+1

@@ -3,6 +3,8 @@ package queue_test
 import (
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/job"
@@ -33,7 +35,7 @@ const discarded = "discarded"
 type modelJob struct {
 	id          uuid.UUID
 	tenant      tenant.ID
-	lane        queue.LaneID
+	lane        directory.LaneID
 	user        string
 	priority    int
 	maxAttempts int

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
 
@@ -124,10 +126,10 @@ func (w *world) workerDies(t *rapid.T) {
 		t.Fatal(err)
 	}
 	store := w.store()
-	if aged, err := store.AgeWorkers(w.ctx, time.Time{}); err != nil || aged != (queue.Aged{Dead: 1}) {
+	if aged, err := store.AgeWorkers(w.ctx, time.Time{}); err != nil || aged != (directory.Aged{Dead: 1}) {
 		t.Fatalf("%+v %v", aged, err)
 	}
-	if _, err := store.BeatWorker(w.ctx, worker.owner, worker.id); !errors.Is(err, queue.ErrWorkerUnknown) {
+	if _, err := store.BeatWorker(w.ctx, worker.owner, worker.id); !errors.Is(err, directory.ErrWorkerUnknown) {
 		t.Fatalf("the heartbeat of a dead worker: %v", err)
 	}
 	worker.dead = true

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"pgregory.net/rapid"
@@ -69,7 +71,7 @@ type world struct {
 	behind *pgx.Conn
 
 	tenants [2]tenant.ID
-	lanes   []queue.Lane
+	lanes   []directory.Lane
 	workers []*modelWorker
 	jobs    map[uuid.UUID]*modelJob
 	// order is that of the jobs' submits: a draw from a map could not be repeated.
@@ -96,7 +98,7 @@ func newWorld(ctx context.Context, t *rapid.T, stores [2]*queue.Store, behind *p
 		}
 		w.tenants[i] = id
 		for _, tags := range [][]string{nil, {"gpu"}} {
-			made, err := stores[1-i].MakeLanes(ctx, id, []queue.LaneAsk{{LaneKey: queue.NewLaneKey(id, "default", tags)}})
+			made, err := stores[1-i].MakeLanes(ctx, id, []directory.LaneAsk{{LaneKey: directory.NewLaneKey(id, "default", tags)}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -9,6 +9,10 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+
+	"github.com/forgequeue/forgequeue/core/internal/retention"
+
 	"github.com/forgequeue/forgequeue/core/internal/store"
 
 	"github.com/google/uuid"
@@ -74,7 +78,7 @@ type Ended struct {
 	Scheduled bool
 	// Lane is the lane of a job that is no longer running: where it was under a
 	// running cap, there is room for another one. 0 where nothing changed.
-	Lane LaneID
+	Lane directory.LaneID
 	// Execution is how long the attempt ran, EndToEnd how long it was since the
 	// submit; for a complete only.
 	Execution, EndToEnd time.Duration
@@ -303,7 +307,7 @@ func (s *Store) answerMissing(ctx context.Context, endings []Ending, missing []i
 	for i, index := range missing {
 		ids[i] = endings[index].Lease.Job
 	}
-	rows, err := store.Query(ctx, s.Store, pgx.RowToAddrOfStructByName[recorded], lastOutcomeSQL, pgx.StrictNamedArgs{"ids": ids, "since": Since(ids...)})
+	rows, err := store.Query(ctx, s.Store, pgx.RowToAddrOfStructByName[recorded], lastOutcomeSQL, pgx.StrictNamedArgs{"ids": ids, "since": retention.Since(ids...)})
 	found := make(map[uuid.UUID]*recorded, len(rows))
 	for _, row := range rows {
 		found[row.ID] = row

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/retention"
+
 	"github.com/forgequeue/forgequeue/core/internal/store"
 
 	"github.com/google/uuid"
@@ -33,7 +35,7 @@ func (f *fixture) attachDay(table string, age int) (name string) {
 	return name
 }
 
-func (f *fixture) keeping(retention queue.Retention) *queue.Store {
+func (f *fixture) keeping(retention retention.Periods) *queue.Store {
 	f.Helper()
 	store, err := queue.Open(f.Context(), queue.Options{Options: store.Options{URL: f.URL, MaxConns: 4, PoolWait: time.Second}, Retention: retention})
 	if err != nil {
@@ -53,7 +55,7 @@ const dropDaysSQL = `DO $$ DECLARE name text; BEGIN
 func TestForeignTablesAreNoPartitions(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	store := f.keeping(queue.Retention{Finished: 7 * someDays, DeadLetters: 30 * someDays})
+	store := f.keeping(retention.Periods{Finished: 7 * someDays, DeadLetters: 30 * someDays})
 	today := "finished_jobs_" + time.Now().UTC().Format("20060102")
 	f.Exec(dropDaysSQL)
 	foreign := []string{"finished_jobs_19990101", "attempts_archived", "attempts_20000231", today}
@@ -84,7 +86,7 @@ func TestForeignTablesAreNoPartitions(t *testing.T) {
 func TestAPendingDetachHoldsUpItsTableOnly(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	store := f.keeping(queue.Retention{Finished: 7 * someDays, DeadLetters: 7 * someDays})
+	store := f.keeping(retention.Periods{Finished: 7 * someDays, DeadLetters: 7 * someDays})
 	stuck, later, other := f.attachDay("finished_jobs", 20), f.attachDay("finished_jobs", 30), f.attachDay("attempts", 20)
 
 	reader := queuetest.Connect(t, f.URL)
@@ -242,17 +244,17 @@ func TestLookUpsOpenNoEarlierDay(t *testing.T) {
 func TestSince(t *testing.T) {
 	t.Parallel()
 	young, old := uuid.Must(uuid.NewV7()), uuid.MustParse("018f2f6e-0000-7000-8000-000000000000")
-	if since := queue.Since(young, old); time.Since(since) < 30*someDays || since.IsZero() {
+	if since := retention.Since(young, old); time.Since(since) < 30*someDays || since.IsZero() {
 		t.Errorf("the older one decides: %v", since)
 	}
-	if since := queue.Since(young); time.Since(since) < someDays || time.Since(since) > someDays+time.Hour {
+	if since := retention.Since(young); time.Since(since) < someDays || time.Since(since) > someDays+time.Hour {
 		t.Errorf("a day is left for clocks that differ: %v", since)
 	}
-	if since := queue.Since(young, uuid.New()); !since.IsZero() {
+	if since := retention.Since(young, uuid.New()); !since.IsZero() {
 		t.Errorf("the time of an id that is no UUID v7 is not known: %v", since)
 	}
 	now := time.Now()
-	if queue.ValidID(uuid.New(), now) || !queue.ValidID(young, now.Add(-11*time.Hour)) || queue.ValidID(young, now.Add(-13*time.Hour)) {
+	if retention.ValidID(uuid.New(), now) || !retention.ValidID(young, now.Add(-11*time.Hour)) || retention.ValidID(young, now.Add(-13*time.Hour)) {
 		t.Error("a new id has to be a UUID v7 of about now")
 	}
 }

@@ -10,6 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+
+	"github.com/forgequeue/forgequeue/core/internal/usage"
+
 	"github.com/forgequeue/forgequeue/core/internal/store"
 
 	"github.com/google/uuid"
@@ -141,9 +145,9 @@ func hotPath(f *fixture, store *queue.Store) {
 	}
 	run := &fixture{&queuetest.Fixture{T: f.T, URL: f.URL, Store: store, Tenant: f.NewTenant(), Behind: f.Behind}}
 	run.Lane = run.NewLane(run.Tenant, "default")
-	run.Submit(run.jobs(80)...)
-	run.TrySubmit(queue.Submission{Tenant: run.Tenant, Jobs: run.jobs(1), Idempotency: &queue.Idempotency{Operation: "submit", Key: "k", Fingerprint: [32]byte{1}}})
-	run.Submit(run.jobs(5, func(j *queue.NewJob) { j.Caps = []queue.Cap{run.activeCap(1000)} })...)
+	run.Submit(run.Jobs(80)...)
+	run.TrySubmit(queue.Submission{Tenant: run.Tenant, Jobs: run.Jobs(1), Idempotency: &queue.Idempotency{Operation: "submit", Key: "k", Fingerprint: [32]byte{1}}})
+	run.Submit(run.Jobs(5, func(j *queue.NewJob) { j.Caps = []usage.Cap{run.ActiveCap(1000)} })...)
 	run.Submit(run.Job(func(j *queue.NewJob) { j.Delay = time.Hour }), run.Job(func(j *queue.NewJob) { j.DedupeKey = new("x") }))
 	run.Submit(run.Job(func(j *queue.NewJob) { j.DedupeKey = new("x") }))
 
@@ -169,8 +173,8 @@ func hotPath(f *fixture, store *queue.Store) {
 	if len(taken.Jobs) != 100 {
 		f.Fatalf("claimed %d", len(taken.Jobs))
 	}
-	claim.Lanes[0].Caps, claim.LeaseID = []queue.Cap{{CountKey: queue.CountKey{Tenant: lanes[0].Tenant, Counter: queue.RunningTenant}, Limit: 5000}}, uuid.New()
-	claim.Lanes[1].Rate = &queue.Rate{QueueKey: queue.QueueKey{Tenant: lanes[1].Tenant, Name: "default"}, PerSecond: 100}
+	claim.Lanes[0].Caps, claim.LeaseID = []usage.Cap{{CountKey: usage.CountKey{Tenant: lanes[0].Tenant, Counter: usage.RunningTenant}, Limit: 5000}}, uuid.New()
+	claim.Lanes[1].Rate = &usage.Rate{QueueKey: tenant.QueueKey{Tenant: lanes[1].Tenant, Name: "default"}, PerSecond: 100}
 	capped, err := store.Claim(ctx, claim)
 	must(err)
 	leases := make([]job.Lease, len(taken.Jobs))
@@ -198,7 +202,7 @@ func hotPath(f *fixture, store *queue.Store) {
 	must(err)
 	_, err = store.Scan(ctx, queue.Line{}, 500)
 	must(err)
-	_, err = store.ReadyLanes(ctx, []queue.LaneID{lanes[0].ID, lanes[1].ID})
+	_, err = store.ReadyLanes(ctx, []directory.LaneID{lanes[0].ID, lanes[1].ID})
 	must(err)
 
 	f.Exec(`UPDATE jobs SET lease_expires_at = now() - interval '1 minute' WHERE id IN (SELECT id FROM jobs WHERE state = 'running' LIMIT 100)`)

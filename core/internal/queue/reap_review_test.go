@@ -12,7 +12,7 @@ import (
 func TestReapAfterTheClockWasSetBack(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.Submit(f.jobs(1)...)
+	f.Submit(f.Jobs(1)...)
 	f.Expire(f.ClaimOne().ID)
 	if reaped, err := f.Store.Reap(t.Context(), time.Now().Add(time.Hour), 10, queuetest.Half); err != nil || len(reaped) != 1 {
 		t.Errorf("%d leases are taken back, want 1: %v", len(reaped), err)

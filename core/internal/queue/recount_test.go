@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/usage"
+
 	"github.com/forgequeue/forgequeue/core/internal/store"
 
 	"github.com/forgequeue/forgequeue/core/internal/queue"
@@ -17,8 +19,8 @@ import (
 func TestRecount(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	limits := under(f.activeCap(4))
-	f.Submit(f.jobs(3, limits)...)
+	limits := queuetest.Under(f.ActiveCap(4))
+	f.Submit(f.Jobs(3, limits)...)
 	running := f.ClaimOne()
 	if _, err := f.Behind.Exec(t.Context(), `
 		INSERT INTO usage_credits SELECT tenant_id, 1, '', -2, pg_current_xact_id() FROM jobs LIMIT 1;
@@ -32,7 +34,7 @@ func TestRecount(t *testing.T) {
 	}
 	defer one.Close()
 
-	var run *queue.CoresRunError
+	var run *usage.CoresRunError
 	if _, err := one.Recount(t.Context()); !errors.As(err, &run) || len(run.Sessions) < 1 {
 		t.Fatalf("beside a core: %v", err)
 	}
@@ -45,22 +47,22 @@ func TestRecount(t *testing.T) {
 	}
 
 	f.Store = queuetest.OpenURL(t, f.URL)
-	f.noDrift()
-	if got := f.admitted(f.jobs(3, limits)...); got != 1 {
+	f.NoDrift()
+	if got := f.Admitted(f.Jobs(3, limits)...); got != 1 {
 		t.Errorf("admitted %d, want 1 beside 3", got)
 	}
 	f.End(queue.Ending{Lease: running.Lease(), Kind: api.KindComplete})
-	if got := f.admitted(f.jobs(3, limits)...); got != 1 {
+	if got := f.Admitted(f.Jobs(3, limits)...); got != 1 {
 		t.Errorf("admitted %d, want 1 for the one that has ended", got)
 	}
-	f.noDrift()
+	f.NoDrift()
 }
 
 // A restore of a large database takes longer than a call may.
 func TestBooksOfAnotherServerTakeTheirTime(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.Submit(f.jobs(3, under(f.activeCap(4)))...)
+	f.Submit(f.Jobs(3, queuetest.Under(f.ActiveCap(4)))...)
 	if _, err := f.Behind.Exec(t.Context(), `UPDATE usage_log SET bound = '9000000000000'`); err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +74,7 @@ func TestBooksOfAnotherServerTakeTheirTime(t *testing.T) {
 	if err := one.RestartUsage(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	f.noDrift()
+	f.NoDrift()
 }
 
 // Whoever has read a count, or is about to change a job, is waited for.
@@ -84,7 +86,7 @@ func TestRecountWaitsForWhoUsesTheTables(t *testing.T) {
 		t.Run(using, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t)
-			f.Submit(f.jobs(3, under(f.activeCap(4)))...)
+			f.Submit(f.Jobs(3, queuetest.Under(f.ActiveCap(4)))...)
 			f.Store.Close()
 			other := queuetest.Connect(t, f.URL)
 			if _, err := other.Exec(t.Context(), `BEGIN; `+using); err != nil {
@@ -101,7 +103,7 @@ func TestRecountWaitsForWhoUsesTheTables(t *testing.T) {
 				done <- err
 			}()
 			queuetest.Eventually(t, "it waits", func() bool {
-				return f.countOf(`SELECT count(*)
+				return f.CountOf(`SELECT count(*)
 					FROM pg_locks JOIN pg_class c ON c.oid = relation JOIN pg_database d ON d.oid = database AND d.datname = current_database()
 					WHERE NOT granted AND c.relname IN ('jobs', 'usage_log', 'usage_credits', 'usage_counts')`) == 1
 			})

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/audit"
+
 	"github.com/forgequeue/forgequeue/core/internal/store"
 
 	"github.com/google/uuid"
@@ -106,7 +108,7 @@ func (s *Store) CreateRedrive(ctx context.Context, owner tenant.ID, user string,
 			return ErrTooManyRedrives
 		}
 		made = created[0].wire()
-		return note(ctx, tx, deed{tenant: &owner, action: api.AuditRedriveCreate, object: made.ID, detail: map[string]any{
+		return audit.Record(ctx, tx, audit.Event{Tenant: &owner, Action: api.AuditRedriveCreate, Object: made.ID, Detail: map[string]any{
 			"action": made.Action, "filter": made.Filter, "rate_per_second": made.RatePerSecond, "matched": made.Matched,
 		}})
 	})
@@ -168,11 +170,11 @@ RETURNING ` + redriveColumns
 func (s *Store) CancelRedrive(ctx context.Context, owner tenant.ID, user string, id uuid.UUID) (api.Redrive, error) {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
 	args := pgx.StrictNamedArgs{"id": id, "tenant_id": owner, "user": user}
-	rows, err := noted(ctx, s, pgx.RowToStructByName[redriveRow], cancelRedriveSQL, args, func(rows []redriveRow) *deed {
+	rows, err := audit.Recorded(ctx, s.Store, pgx.RowToStructByName[redriveRow], cancelRedriveSQL, args, func(rows []redriveRow) *audit.Event {
 		if len(rows) == 0 {
 			return nil
 		}
-		return &deed{tenant: &owner, action: api.AuditRedriveCancel, object: id.String(), detail: map[string]any{
+		return &audit.Event{Tenant: &owner, Action: api.AuditRedriveCancel, Object: id.String(), Detail: map[string]any{
 			"action": rows[0].Action, "done": rows[0].Done,
 		}}
 	})

@@ -3,6 +3,8 @@ package queue
 import (
 	"context"
 
+	"github.com/forgequeue/forgequeue/core/internal/usage"
+
 	"github.com/forgequeue/forgequeue/core/internal/store"
 
 	"github.com/google/uuid"
@@ -60,30 +62,30 @@ func (s *Store) riseIn(ctx context.Context, tx pgx.Tx, step *RedriveStep, ids []
 			before = d.ID
 			continue
 		}
-		var under []Cap
+		var under []usage.Cap
 		if capsOf != nil {
 			under = capsOf(d.Queue, d.UserID)
 		}
-		if len(counts.full(under)) > 0 {
+		if len(counts.Full(under)) > 0 {
 			step.cursor, step.waiting, step.ended = before, true, false
 			break
 		}
 		if d.DedupeKey != nil {
 			taken[d.dedupe()] = true
 		}
-		counts.take(under, 1)
+		counts.Take(under, 1)
 		before = d.ID
-		admitted, counted = append(admitted, d.ID), append(counted, int16(bitsOf(under)))
+		admitted, counted = append(admitted, d.ID), append(counted, int16(usage.BitsOf(under)))
 	}
 	return step.rise(ctx, tx, owner, admitted, counted, counts)
 }
 
 // lockMatching locks the tenant where it has caps, then the batch, then reads the
 // counts that it comes under.
-func (s *Store) lockMatching(ctx context.Context, tx pgx.Tx, step *RedriveStep, ids []uuid.UUID, capsOf CapsOf) (*tally, []matchedDead, error) {
+func (s *Store) lockMatching(ctx context.Context, tx pgx.Tx, step *RedriveStep, ids []uuid.UUID, capsOf CapsOf) (*usage.Tally, []matchedDead, error) {
 	owner := step.row.TenantID
 	if capsOf != nil {
-		if _, err := s.lockAndRead(ctx, tx, store.LockSubmit, []tenant.ID{owner}, nil); err != nil {
+		if _, err := s.LockAndRead(ctx, tx, store.LockSubmit, []tenant.ID{owner}, nil); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -93,23 +95,23 @@ func (s *Store) lockMatching(ctx context.Context, tx pgx.Tx, step *RedriveStep, 
 	}
 	dead, err := pgx.CollectRows(rows, pgx.RowToStructByName[matchedDead])
 	if err != nil || capsOf == nil {
-		return &tally{}, dead, err
+		return &usage.Tally{}, dead, err
 	}
-	caps := make([][]Cap, len(dead))
+	caps := make([][]usage.Cap, len(dead))
 	for i, d := range dead {
 		caps[i] = capsOf(d.Queue, d.UserID)
 	}
-	counts, err := readUsage(ctx, tx, keysOf(caps...))
+	counts, err := usage.ReadUsage(ctx, tx, usage.KeysOf(caps...))
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := counts.keep(ctx, tx); err != nil {
+	if err := counts.Keep(ctx, tx); err != nil {
 		return nil, nil, err
 	}
-	return counts, dead, counts.exact(ctx, tx, caps...)
+	return counts, dead, counts.Exact(ctx, tx, caps...)
 }
 
-func (r *RedriveStep) rise(ctx context.Context, tx pgx.Tx, owner tenant.ID, ids []uuid.UUID, counted []int16, counts *tally) error {
+func (r *RedriveStep) rise(ctx context.Context, tx pgx.Tx, owner tenant.ID, ids []uuid.UUID, counted []int16, counts *usage.Tally) error {
 	if len(ids) == 0 {
 		return nil
 	}
@@ -127,7 +129,7 @@ func (r *RedriveStep) rise(ctx context.Context, tx pgx.Tx, owner tenant.ID, ids 
 	}
 	r.done = int64(len(risen))
 	batch := &pgx.Batch{}
-	counts.append(batch)
+	counts.Append(batch)
 	if batch.Len() == 0 {
 		return nil
 	}

@@ -229,7 +229,7 @@ type deadWalked struct {
 func (r *RedriveStep) look(ctx context.Context, tx pgx.Tx) ([]uuid.UUID, error) {
 	args := deadArgs(r.row.TenantID, r.row.user(), r.row.filter())
 	args["dead_by"] = r.row.CreatedAt
-	found, ended, err := walk(&r.cursor, r.row.batch(), func(from uuid.UUID, limit int) ([]deadWalked, error) {
+	found, ended, err := store.Walk(&r.cursor, r.row.batch(), func(from uuid.UUID, limit int) ([]deadWalked, error) {
 		args["cursor"], args["chunk"] = from, limit
 		rows, err := tx.Query(ctx, walkDeadSQL, args)
 		if err != nil {
@@ -248,7 +248,7 @@ func (r *RedriveStep) look(ctx context.Context, tx pgx.Tx) ([]uuid.UUID, error) 
 	return ids, nil
 }
 
-func (w deadWalked) judgement() (id uuid.UUID, hit bool, read int64) { return w.ID, w.Hit, w.Read }
+func (w deadWalked) Judgement() (id uuid.UUID, hit bool, read int64) { return w.ID, w.Hit, w.Read }
 
 const discardMatchingSQL = `
 DELETE FROM dead_letters

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/usage"
+
 	"github.com/forgequeue/forgequeue/core/internal/store"
 
 	"github.com/google/uuid"
@@ -206,8 +208,8 @@ func TestRedriveWaitsForRoom(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.bury(10, grave{})
-	capsOf := func(string, *string) []queue.Cap {
-		return []queue.Cap{{CountKey: queue.CountKey{Tenant: f.Tenant, Counter: queue.ActiveTenant}, Limit: 4}}
+	capsOf := func(string, *string) []usage.Cap {
+		return []usage.Cap{{CountKey: usage.CountKey{Tenant: f.Tenant, Counter: usage.ActiveTenant}, Limit: 4}}
 	}
 	made := f.redrive(api.ActionRedrive, api.DeadLetterFilter{}, nil)
 	for want := 4; ; want = min(want+4, 10) {

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/retention"
+
 	"github.com/forgequeue/forgequeue/core/internal/store"
 
 	"github.com/jackc/pgx/v5"
@@ -55,7 +57,7 @@ func TestAnOwnerOfTheDatabaseIsEnough(t *testing.T) {
 
 	f.Exec(dropDaysSQL)
 	due := f.attachDay("finished_jobs", 9)
-	opened := f.keeping(queue.Retention{Finished: 7 * someDays, DeadLetters: 30 * someDays})
+	opened := f.keeping(retention.Periods{Finished: 7 * someDays, DeadLetters: 30 * someDays})
 	if dropped, err := opened.DropPartitions(t.Context()); err != nil || len(dropped) != 1 || dropped[0].Name != due {
 		t.Errorf("dropped %+v, %v; want %s", dropped, err, due)
 	}

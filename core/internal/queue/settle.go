@@ -4,6 +4,10 @@ import (
 	"context"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+
+	"github.com/forgequeue/forgequeue/core/internal/usage"
+
 	"github.com/forgequeue/forgequeue/core/internal/store"
 
 	"github.com/google/uuid"
@@ -25,12 +29,12 @@ type lockedRow struct {
 	ID          uuid.UUID
 	State       job.State
 	TenantID    tenant.ID
-	LaneID      LaneID
+	LaneID      directory.LaneID
 	Priority    int16
 	Queue       string
 	Type        string
 	UserID      *string
-	Counted     Counter
+	Counted     usage.Counter
 	Attempt     int32
 	MaxAttempts int32
 	Epoch       int64
@@ -239,7 +243,7 @@ func settle(ctx context.Context, tx pgx.Tx, settlements []*settlement) error {
 		}
 	}
 	batch := &pgx.Batch{}
-	leavings(settlements).append(batch)
+	leavings(settlements).Append(batch)
 	if len(back) > 0 {
 		batch.Queue(backSQL, backArgs(back))
 	}
@@ -257,14 +261,14 @@ func settle(ctx context.Context, tx pgx.Tx, settlements []*settlement) error {
 
 // leavings are the counts that the jobs leave: what goes back in line is no longer
 // running, what has ended is in none any more.
-func leavings(settlements []*settlement) credits {
-	left := credits{}
+func leavings(settlements []*settlement) usage.Credits {
+	left := usage.Credits{}
 	for _, s := range settlements {
-		leaving := runningCounters
+		leaving := usage.RunningCounters
 		if s.verdict.State.Terminal() {
-			leaving |= activeCounters
+			leaving |= usage.ActiveCounters
 		}
-		left.of(s.row.TenantID, s.row.UserID, s.row.Queue, s.row.Counted, leaving)
+		left.Of(s.row.TenantID, s.row.UserID, s.row.Queue, s.row.Counted, leaving)
 	}
 	return left
 }

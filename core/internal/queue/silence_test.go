@@ -47,7 +47,7 @@ func TestHearing(t *testing.T) {
 func TestReapAfterASilence(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.Submit(f.jobs(1)...)
+	f.Submit(f.Jobs(1)...)
 	if got := f.Claim(1, 90*time.Second); len(got) != 1 {
 		t.Fatal("nothing is claimed")
 	}

@@ -7,6 +7,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+
+	"github.com/forgequeue/forgequeue/core/internal/usage"
+
 	"github.com/forgequeue/forgequeue/core/internal/store"
 
 	"github.com/google/uuid"
@@ -22,7 +26,7 @@ import (
 type NewJob struct {
 	// ID is a UUID v7 that the gateway made.
 	ID            uuid.UUID
-	Lane          LaneID
+	Lane          directory.LaneID
 	Queue         string
 	Type          string
 	User          *string
@@ -41,7 +45,7 @@ type NewJob struct {
 	Delay    time.Duration
 	Deadline *time.Time
 	// Caps are those on active jobs that this one comes under; it takes a slot of each.
-	Caps []Cap
+	Caps []usage.Cap
 }
 
 // Submission is one caller's request: a job, or a batch of them.
@@ -314,7 +318,7 @@ func insertArgs(submissions []Submission, places []place) pgx.StrictNamedArgs {
 		c.dedupeKeys, c.correlationIDs = append(c.dedupeKeys, j.DedupeKey), append(c.correlationIDs, j.CorrelationID)
 		c.traceparents, c.runAts = append(c.traceparents, j.Traceparent), append(c.runAts, j.RunAt)
 		c.delays, c.deadlines = append(c.delays, j.Delay.Milliseconds()), append(c.deadlines, j.Deadline)
-		c.counted = append(c.counted, int16(bitsOf(j.Caps)))
+		c.counted = append(c.counted, int16(usage.BitsOf(j.Caps)))
 	}
 	return pgx.StrictNamedArgs{
 		"units": c.units, "ids": c.ids, "tenants": c.tenants, "lanes": c.lanes, "queues": c.queues, "types": c.types,

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/usage"
+
 	"github.com/forgequeue/forgequeue/core/internal/store"
 
 	"github.com/google/uuid"
@@ -93,7 +95,7 @@ func TestAtomicStoresNoPart(t *testing.T) {
 				jobs := prepare(f, r)
 				for i := range jobs {
 					if capped {
-						jobs[i].Caps = []queue.Cap{{CountKey: queue.CountKey{Tenant: f.Tenant, Counter: queue.ActiveTenant}, Limit: 100}}
+						jobs[i].Caps = []usage.Cap{{CountKey: usage.CountKey{Tenant: f.Tenant, Counter: usage.ActiveTenant}, Limit: 100}}
 					}
 				}
 				batch := queue.Submission{Tenant: f.Tenant, Batch: true, Atomic: true, Jobs: jobs}
@@ -101,11 +103,11 @@ func TestAtomicStoresNoPart(t *testing.T) {
 				if err != nil || answers[0].Problem == nil || answers[0].Problem.Code != problem.InvalidRequest || answers[0].Accepted+len(answers[0].Ready) != 0 {
 					t.Fatalf("%+v, %v, want a refusal of the whole batch", answers, err)
 				}
-				if n := f.countOf(`SELECT count(*) FROM jobs WHERE id = $1`, jobs[0].ID); n != 0 {
+				if n := f.CountOf(`SELECT count(*) FROM jobs WHERE id = $1`, jobs[0].ID); n != 0 {
 					t.Error("a part of an atomic batch is stored")
 				}
 				if capped {
-					f.noDrift()
+					f.NoDrift()
 				}
 			})
 		}
@@ -153,7 +155,7 @@ END $$`)
 		}
 	}
 	ids := []uuid.UUID{submissions[0].Jobs[0].ID, submissions[1].Jobs[0].ID, submissions[1].Jobs[1].ID}
-	if n := f.countOf(`SELECT count(*) FROM jobs WHERE id = ANY($1)`, ids); n != 3 || r.insert < 3 {
+	if n := f.CountOf(`SELECT count(*) FROM jobs WHERE id = ANY($1)`, ids); n != 3 || r.insert < 3 {
 		t.Errorf("%d of 3 jobs are stored after %d inserts", n, r.insert)
 	}
 }
@@ -173,7 +175,7 @@ func TestDeduplicatedOntoWhatIsTakenBack(t *testing.T) {
 			for _, jobs := range [][]queue.NewJob{refused, single, second} {
 				for i := range jobs {
 					if capped {
-						jobs[i].Caps = []queue.Cap{{CountKey: queue.CountKey{Tenant: f.Tenant, Counter: queue.ActiveTenant}, Limit: 100}}
+						jobs[i].Caps = []usage.Cap{{CountKey: usage.CountKey{Tenant: f.Tenant, Counter: usage.ActiveTenant}, Limit: 100}}
 					}
 				}
 			}
@@ -186,11 +188,11 @@ func TestDeduplicatedOntoWhatIsTakenBack(t *testing.T) {
 			if answers[1].Accepted+answers[2].Accepted != 1 {
 				t.Errorf("accepted %d and %d, want one of them", answers[1].Accepted, answers[2].Accepted)
 			}
-			if n := f.countOf(`SELECT count(*) FROM jobs WHERE dedupe_key = 'k'`); n != 1 {
+			if n := f.CountOf(`SELECT count(*) FROM jobs WHERE dedupe_key = 'k'`); n != 1 {
 				t.Errorf("%d jobs are stored for two answers", n)
 			}
 			if capped {
-				f.noDrift()
+				f.NoDrift()
 			}
 		})
 	}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/usage"
+
 	"github.com/forgequeue/forgequeue/core/internal/store"
 
 	"github.com/jackc/pgx/v5"
@@ -45,14 +47,14 @@ func anyGuarded(submissions []Submission) bool {
 // cap: remembered ones are answered, of the others what is admitted is stored;
 // key, counts and jobs are one commit (D4). A refused job leaves no key behind.
 func (s *Store) submitGuarded(ctx context.Context, tx pgx.Tx, submissions []Submission, answers []SubmitAnswer) error {
-	counts, err := s.lockAndRead(ctx, tx, store.LockSubmit, guarded(submissions), countsOf(submissions))
+	counts, err := s.LockAndRead(ctx, tx, store.LockSubmit, guarded(submissions), countsOf(submissions))
 	if err != nil {
 		return inFlight(err, submissions)
 	}
-	if err := counts.keep(ctx, tx); err != nil {
+	if err := counts.Keep(ctx, tx); err != nil {
 		return err
 	}
-	if err := counts.exact(ctx, tx, capsIn(submissions)...); err != nil {
+	if err := counts.Exact(ctx, tx, capsIn(submissions)...); err != nil {
 		return err
 	}
 	known, err := findKeys(ctx, tx, submissions)
@@ -91,7 +93,7 @@ func (s *Store) submitGuarded(ctx context.Context, tx pgx.Tx, submissions []Subm
 		slices.Sort(next)
 		all = next
 	}
-	counts.append(batch)
+	counts.Append(batch)
 	return tx.SendBatch(ctx, batch).Close()
 }
 
@@ -99,7 +101,7 @@ func (s *Store) submitGuarded(ctx context.Context, tx pgx.Tx, submissions []Subm
 // It tells of which the answer is kept for their key, and which are to be tried
 // again: those that found no room, where others gave room back that were not
 // stored, for a dedupe_key or a deadline of theirs.
-func storeRound(ctx context.Context, tx pgx.Tx, counts *tally, submissions []Submission, fresh []int, answers []SubmitAnswer, batch *pgx.Batch) (kept map[int]bool, again []int, err error) {
+func storeRound(ctx context.Context, tx pgx.Tx, counts *usage.Tally, submissions []Submission, fresh []int, answers []SubmitAnswer, batch *pgx.Batch) (kept map[int]bool, again []int, err error) {
 	kept = map[int]bool{}
 	chosen := make([]Submission, len(fresh))
 	for i, index := range fresh {
@@ -112,7 +114,7 @@ func storeRound(ctx context.Context, tx pgx.Tx, counts *tally, submissions []Sub
 	if err != nil {
 		return nil, nil, err
 	}
-	roomAgain := counts.putBack(chosen, outcomes)
+	roomAgain := putBack(counts, chosen, outcomes)
 	for i, index := range fresh {
 		answers[index] = answer(&chosen[i], outcomes[i])
 		if chosen[i].Idempotency != nil && answers[index].remembered(outcomes[i]) {
@@ -142,10 +144,10 @@ func inFlight(err error, submissions []Submission) error {
 	return ErrIdempotencyInFlight
 }
 
-func countsOf(submissions []Submission) []CountKey { return keysOf(capsIn(submissions)...) }
+func countsOf(submissions []Submission) []usage.CountKey { return usage.KeysOf(capsIn(submissions)...) }
 
-func capsIn(submissions []Submission) [][]Cap {
-	var caps [][]Cap
+func capsIn(submissions []Submission) [][]usage.Cap {
+	var caps [][]usage.Cap
 	for i := range submissions {
 		for j := range submissions[i].Jobs {
 			if under := submissions[i].Jobs[j].Caps; len(under) > 0 {
@@ -159,29 +161,30 @@ func capsIn(submissions []Submission) [][]Cap {
 // admit takes a slot of every cap for each job, in order, and refuses those for
 // which one is full. A job whose dedupe_key a live one has takes none: it is
 // answered with that one. Of an atomic batch all are admitted or none.
-func admit(ctx context.Context, tx pgx.Tx, counts *tally, submissions []Submission) error {
-	if len(counts.counts) == 0 {
+func admit(ctx context.Context, tx pgx.Tx, counts *usage.Tally, submissions []Submission) error {
+	if len(counts.Counts) == 0 {
 		return nil
 	}
 	if err := findHolders(ctx, tx, submissions); err != nil {
 		return err
 	}
 	for i := range submissions {
-		counts.admit(&submissions[i])
+		submissions[i].admit(counts)
 	}
 	return nil
 }
 
-func (t *tally) admit(s *Submission) {
-	var taken [][]Cap
+// admit takes the slots of one submission.
+func (s *Submission) admit(t *usage.Tally) {
+	var taken [][]usage.Cap
 	for j := range s.Jobs {
 		caps := s.Jobs[j].Caps
 		if len(caps) == 0 || s.refusal(j) != nil || s.holder(j) != nil {
 			continue
 		}
-		full := t.full(caps)
+		full := t.Full(caps)
 		if len(full) == 0 {
-			t.take(caps, 1)
+			t.Take(caps, 1)
 			taken = append(taken, caps)
 			continue
 		}
@@ -192,7 +195,7 @@ func (t *tally) admit(s *Submission) {
 	}
 	if s.Atomic && s.refusesAny() {
 		for _, caps := range taken {
-			t.take(caps, -1)
+			t.Take(caps, -1)
 		}
 	}
 }
@@ -250,8 +253,8 @@ func findHolders(ctx context.Context, tx pgx.Tx, submissions []Submission) error
 
 // putBack gives back the slots of admitted jobs that were not stored: their
 // dedupe_key or their deadline kept them out.
-func (t *tally) putBack(submissions []Submission, outcomes [][]stored) (gaveBack bool) {
-	if len(t.counts) == 0 {
+func putBack(t *usage.Tally, submissions []Submission, outcomes [][]stored) (gaveBack bool) {
+	if len(t.Counts) == 0 {
 		return false
 	}
 	for i := range submissions {
@@ -264,7 +267,7 @@ func (t *tally) putBack(submissions []Submission, outcomes [][]stored) (gaveBack
 				continue // took none
 			}
 			if o := outcomes[i][j]; o.row == nil || o.deduplicated {
-				t.take(s.Jobs[j].Caps, -1)
+				t.Take(s.Jobs[j].Caps, -1)
 				gaveBack = gaveBack || len(s.Jobs[j].Caps) > 0
 			}
 		}
@@ -274,18 +277,18 @@ func (t *tally) putBack(submissions []Submission, outcomes [][]stored) (gaveBack
 
 // capReached tells which caps are full. Room comes when a job ends, so the wait
 // is a guess, spread so that callers refused together come back apart.
-func capReached(full []FullCap) *problem.Problem {
+func capReached(full []usage.FullCap) *problem.Problem {
 	code := problem.QueueFull
 	wait := time.Second + rand.N(time.Second) //nolint:gosec // spreads load, guards nothing
 	ms := wait.Milliseconds()
 	var said []string
 	policies := make([]problem.Policy, 0, len(full))
 	for _, c := range full {
-		if c.Counter != ActiveQueue {
+		if c.Counter != usage.ActiveQueue {
 			code = problem.ActiveCapReached
 		}
-		what := map[Counter]string{
-			ActiveTenant: "the tenant", ActiveUser: fmt.Sprintf("the user %q", c.Name), ActiveQueue: fmt.Sprintf("the queue %q", c.Name),
+		what := map[usage.Counter]string{
+			usage.ActiveTenant: "the tenant", usage.ActiveUser: fmt.Sprintf("the user %q", c.Name), usage.ActiveQueue: fmt.Sprintf("the queue %q", c.Name),
 		}[c.Counter]
 		said = append(said, fmt.Sprintf("%s has %d active jobs and may have %d", what, c.Used, c.Limit))
 		policies = append(policies, problem.Policy{Name: c.Counter.String(), Limit: c.Limit, Current: c.Used, RetryAfterMS: &ms})

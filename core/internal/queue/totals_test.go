@@ -27,11 +27,11 @@ func TestTotals(t *testing.T) {
 	capped := func(n int64) queue.Total { return queue.Total{N: n, Capped: true} }
 	expect(10, queue.Totals{})
 
-	f.Submit(f.jobs(2, func(j *queue.NewJob) { j.Priority = 9 })...)
+	f.Submit(f.Jobs(2, func(j *queue.NewJob) { j.Priority = 9 })...)
 	f.MustEnd(queue.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindFail, Permanent: true})
 	f.ClaimOne()
-	f.Submit(f.jobs(4, func(j *queue.NewJob) { j.Delay = time.Hour })...)
-	f.Submit(f.jobs(5)...)
+	f.Submit(f.Jobs(4, func(j *queue.NewJob) { j.Delay = time.Hour })...)
+	f.Submit(f.Jobs(5)...)
 	want := queue.Totals{Scheduled: exactly(4), Queued: exactly(5), Running: exactly(1), DeadLetter: exactly(1)}
 	expect(10, want)
 	// Beyond the limit: what was counted, as long as PostgreSQL has no estimate.
@@ -47,7 +47,7 @@ func TestTotals(t *testing.T) {
 func TestTotalsThatTakeTooLong(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.Submit(f.jobs(7)...)
+	f.Submit(f.Jobs(7)...)
 	f.Exec(`ANALYZE`)
 	other := queuetest.Connect(t, f.URL)
 	tx, err := other.Begin(t.Context())

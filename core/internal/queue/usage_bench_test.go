@@ -6,6 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+
+	"github.com/forgequeue/forgequeue/core/internal/usage"
+
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/job"
@@ -24,18 +28,18 @@ func BenchmarkCountsBesideAnOldWriter(b *testing.B) {
 			url := queuetest.URL(b)
 			store, behind, writer := queuetest.OpenURL(b, url), queuetest.Connect(b, url), queuetest.Connect(b, url)
 			owner := uuid.Must(uuid.NewV7())
-			made, err := store.MakeLanes(b.Context(), owner, []queue.LaneAsk{{LaneKey: queue.NewLaneKey(owner, "default", nil)}})
+			made, err := store.MakeLanes(b.Context(), owner, []directory.LaneAsk{{LaneKey: directory.NewLaneKey(owner, "default", nil)}})
 			if err != nil {
 				b.Fatal(err)
 			}
 			lane := made[0].Lane
-			capOf := func(counter queue.Counter) []queue.Cap {
-				return []queue.Cap{{CountKey: queue.CountKey{Tenant: owner, Counter: counter}, Limit: 2_000_000}}
+			capOf := func(counter usage.Counter) []usage.Cap {
+				return []usage.Cap{{CountKey: usage.CountKey{Tenant: owner, Counter: counter}, Limit: 2_000_000}}
 			}
 			submit := func() {
 				answers, err := store.Submit(b.Context(), []queue.Submission{{Tenant: owner, Jobs: []queue.NewJob{{
 					ID: uuid.Must(uuid.NewV7()), Lane: lane.ID, Queue: "default", Type: "bench", Payload: []byte("1"), Metadata: []byte("{}"),
-					MaxAttempts: 1, Retry: job.DefaultRetry(), Caps: capOf(queue.ActiveTenant),
+					MaxAttempts: 1, Retry: job.DefaultRetry(), Caps: capOf(usage.ActiveTenant),
 				}}}})
 				if err != nil || answers[0].Problem != nil {
 					b.Fatal(err, answers)
@@ -43,7 +47,7 @@ func BenchmarkCountsBesideAnOldWriter(b *testing.B) {
 			}
 			claim := func() {
 				taken, err := store.Claim(b.Context(), queue.Claim{
-					Lanes:   []queue.ClaimLane{{ID: lane.ID, Tenant: owner, VisibilityTimeout: time.Hour, Caps: capOf(queue.RunningTenant)}},
+					Lanes:   []queue.ClaimLane{{ID: lane.ID, Tenant: owner, VisibilityTimeout: time.Hour, Caps: capOf(usage.RunningTenant)}},
 					Workers: []queue.ClaimWorker{{ID: "w", Max: 1}}, Owner: owner, LeaseID: uuid.New(),
 				})
 				if err != nil || len(taken.Jobs) != 1 {

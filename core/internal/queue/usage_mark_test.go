@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/usage"
+
 	"github.com/forgequeue/forgequeue/core/internal/store"
 
 	"github.com/jackc/pgx/v5"
@@ -43,7 +45,7 @@ INSERT INTO usage_credits (tenant_id, counter, name, n, xid) SELECT tenant_id, 1
 func TestCountBesideAnOldWriter(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	limits := under(f.activeCap(100))
+	limits := queuetest.Under(f.ActiveCap(100))
 	f.Submit(f.Job(limits))
 	recorded := &statements{seen: map[string][]any{}}
 	store, err := queue.Open(t.Context(), queue.Options{Options: store.Options{URL: f.URL, MaxConns: 2, PoolWait: 5 * time.Second, Tracer: recorded}})
@@ -51,7 +53,7 @@ func TestCountBesideAnOldWriter(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	if _, err := store.Submit(t.Context(), []queue.Submission{{Tenant: f.Tenant, Jobs: f.jobs(1, limits)}}); err != nil {
+	if _, err := store.Submit(t.Context(), []queue.Submission{{Tenant: f.Tenant, Jobs: f.Jobs(1, limits)}}); err != nil {
 		t.Fatal(err)
 	}
 	pages := func() int {
@@ -75,7 +77,7 @@ func TestCountBesideAnOldWriter(t *testing.T) {
 	if now := pages(); now > before+50 {
 		t.Errorf("%d pages beside 20,000 credits, %d without", now, before)
 	}
-	f.noDrift()
+	f.NoDrift()
 
 	late := f.writes()
 	if _, err := late.Exec(t.Context(), finishSQL); err != nil {
@@ -86,24 +88,24 @@ func TestCountBesideAnOldWriter(t *testing.T) {
 	if err := late.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	f.noDrift()
+	f.NoDrift()
 	f.Submit(f.Job(limits))
-	f.noDrift()
+	f.NoDrift()
 	if err := old.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	// A transaction of another test may hold the rest for as long as it takes.
 	queuetest.EventuallyWithin(t, 5*time.Minute, "all is folded", func() bool {
 		f.Submit(f.Job(limits))
-		f.noDrift()
-		if _, _, err := f.Store.PruneUsage(t.Context(), queue.CountKey{}); err != nil {
+		f.NoDrift()
+		if _, _, err := f.Store.PruneUsage(t.Context(), usage.CountKey{}); err != nil {
 			t.Fatal(err)
 		}
 		f.Exec(finishSQL)
 		return f.Count(`usage_log WHERE seen IS NOT NULL`) == 0 && f.Count(`usage_credits`) < 100
 	})
-	f.noDrift()
-	if f.admitted(f.jobs(101, limits)...); f.live() != 100 {
+	f.NoDrift()
+	if f.Admitted(f.Jobs(101, limits)...); f.live() != 100 {
 		t.Errorf("%d live under a cap of 100", f.live())
 	}
 }

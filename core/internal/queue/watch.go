@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/forgequeue/forgequeue/core/internal/retention"
+
 	"github.com/forgequeue/forgequeue/core/internal/store"
 
 	"github.com/google/uuid"
@@ -26,7 +28,7 @@ func (s *Store) WhereNow(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]st
 		ID    uuid.UUID
 		State string
 	}
-	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[standing], whereNowSQL, pgx.StrictNamedArgs{"ids": ids, "since": Since(ids...)})
+	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[standing], whereNowSQL, pgx.StrictNamedArgs{"ids": ids, "since": retention.Since(ids...)})
 	if err != nil {
 		return nil, fmt.Errorf("queue: where now: %w", store.NothingChanged(err))
 	}

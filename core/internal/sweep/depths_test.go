@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/retention"
+
 	"github.com/forgequeue/forgequeue/core/internal/store"
 
 	"github.com/google/uuid"
@@ -134,7 +136,7 @@ func TestWorkersAreCounted(t *testing.T) {
 func TestWhatIsForgottenIsCounted(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	store, err := queue.Open(t.Context(), queue.Options{Options: store.Options{URL: f.url, MaxConns: 4, PoolWait: 5 * time.Second}, Retention: queue.Retention{
+	store, err := queue.Open(t.Context(), queue.Options{Options: store.Options{URL: f.url, MaxConns: 4, PoolWait: 5 * time.Second}, Retention: retention.Periods{
 		Finished: 24 * time.Hour, DeadLetters: 24 * time.Hour, Audit: 24 * time.Hour,
 	}})
 	if err != nil {

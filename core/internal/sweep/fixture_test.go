@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/prometheus/client_golang/prometheus"
@@ -27,12 +29,12 @@ type fixture struct {
 	store  *queue.Store
 	behind *pgx.Conn
 	tenant tenant.ID
-	lane   queue.Lane
+	lane   directory.Lane
 
 	d *dispatch.Dispatcher
 
 	mu     sync.Mutex
-	woken  []queue.LaneID
+	woken  []directory.LaneID
 	kicked int
 	// news gets a value at each wake-up that names a lane.
 	news chan struct{}
@@ -43,7 +45,7 @@ func newFixture(t testing.TB) *fixture {
 	f := &fixture{TB: t, url: queuetest.URL(t), tenant: uuid.Must(uuid.NewV7()), news: make(chan struct{}, 10_000)}
 	f.store = queuetest.OpenURL(t, f.url)
 	f.behind = queuetest.Connect(t, f.url)
-	made, err := f.store.MakeLanes(t.Context(), f.tenant, []queue.LaneAsk{{LaneKey: queue.NewLaneKey(f.tenant, "default", nil)}})
+	made, err := f.store.MakeLanes(t.Context(), f.tenant, []directory.LaneAsk{{LaneKey: directory.NewLaneKey(f.tenant, "default", nil)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +60,7 @@ func (f *fixture) dispatcher(wake func([]queue.Waiting)) *dispatch.Dispatcher {
 }
 
 func (f *fixture) wake(lines []queue.Waiting) {
-	var lanes []queue.LaneID
+	var lanes []directory.LaneID
 	for _, line := range lines {
 		for range line.Jobs {
 			lanes = append(lanes, line.Lane)

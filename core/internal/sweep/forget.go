@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/retention"
+
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 )
@@ -75,7 +77,7 @@ func (f *Forgetter) dropDays(ctx context.Context) error {
 	for _, day := range dropped {
 		f.log.InfoContext(ctx, "a day is past its retention and was dropped", "table", day.Name, "rows", day.Rows)
 		kind := metrics.CleanedFinished
-		if day.Table == queue.Attempts {
+		if day.Table == retention.Attempts {
 			kind = metrics.CleanedAttempt
 		}
 		f.metrics.Cleaned.WithLabelValues(kind).Add(float64(day.Rows))

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/usage"
 )
 
 const (
@@ -24,7 +24,7 @@ const (
 type recount struct {
 	next  time.Time
 	begun time.Time
-	to    queue.CountKey
+	to    usage.CountKey
 	// drifts is what the round has found so far.
 	drifts int
 	pause  time.Duration
@@ -35,14 +35,14 @@ type recount struct {
 // a pause; `core verify` takes the time for it.
 func (u *Usage) Recount(ctx context.Context) error {
 	r := &u.recount
-	if r.to == (queue.CountKey{}) && r.begun.IsZero() {
+	if r.to == (usage.CountKey{}) && r.begun.IsZero() {
 		r.begun, r.drifts = time.Now(), 0
 	}
 	kept, err := u.store.KeptCounts(ctx, r.to, recountKeys)
 	if err != nil {
 		return err
 	}
-	keys := make([]queue.CountKey, len(kept))
+	keys := make([]usage.CountKey, len(kept))
 	for i := range kept {
 		keys[i] = kept[i].CountKey
 	}
@@ -52,7 +52,7 @@ func (u *Usage) Recount(ctx context.Context) error {
 		u.log.ErrorContext(ctx, "a count is wrong", "drift", drift.String())
 	}
 	switch {
-	case errors.Is(err, queue.ErrCheckTime):
+	case errors.Is(err, usage.ErrCheckTime):
 		r.pause = min(max(2*r.pause, recountPause), recountRest)
 		r.next = time.Now().Add(r.pause)
 		u.log.WarnContext(ctx, "a count is too large to be recounted", "tenant", keys[checked].Tenant, "counter", keys[checked].Counter.String(), "pause", r.pause)
@@ -79,5 +79,5 @@ func (r *recount) end() {
 	if next := r.begun.Add(recountPeriod); next.After(r.next) {
 		r.next = next
 	}
-	r.to, r.begun = queue.CountKey{}, time.Time{}
+	r.to, r.begun = usage.CountKey{}, time.Time{}
 }

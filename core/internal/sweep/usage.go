@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/usage"
+
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
@@ -34,7 +36,7 @@ type Usage struct {
 	log        *slog.Logger
 	pruned     time.Time
 	// prunedTo and keptTo are how far the walks through all counts are.
-	prunedTo, keptTo queue.CountKey
+	prunedTo, keptTo usage.CountKey
 	recount          recount
 }
 
@@ -76,7 +78,7 @@ func (u *Usage) prune(ctx context.Context) error {
 			return err
 		}
 		u.prunedTo = next
-		if next == (queue.CountKey{}) {
+		if next == (usage.CountKey{}) {
 			break
 		}
 	}
@@ -98,10 +100,10 @@ func (u *Usage) adopt(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-func (u *Usage) adoptInto(ctx context.Context, key queue.CountKey) error {
+func (u *Usage) adoptInto(ctx context.Context, key usage.CountKey) error {
 	for range adoptSteps {
 		limited, cancel := context.WithTimeout(ctx, adoptTime)
-		adopted, more, err := u.store.Adopt(limited, key)
+		adopted, more, err := u.store.Backfill(limited, key)
 		cancel()
 		u.metrics.UsageAdopted.Add(float64(adopted))
 		if err != nil || !more {
@@ -117,11 +119,11 @@ func (u *Usage) dropUncapped(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	u.keptTo = queue.CountKey{}
+	u.keptTo = usage.CountKey{}
 	if len(kept) == keptKeys {
 		u.keptTo = kept[len(kept)-1].CountKey
 	}
-	var gone []queue.CountKey
+	var gone []usage.CountKey
 	for _, count := range kept {
 		if count.Unused || !u.dispatcher.Capped(count.CountKey) {
 			gone = append(gone, count.CountKey)

@@ -12,6 +12,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
 	"github.com/forgequeue/forgequeue/core/internal/sweep"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/core/internal/usage"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -24,9 +25,9 @@ func TestOneTenantStopsTheSweep(t *testing.T) {
 	}
 	limit := int64(10)
 	f.capActive(&limit)
-	usage := sweep.NewUsage(f.store, f.d, counted(), quiet())
-	key := queue.CountKey{Tenant: f.tenant, Counter: queue.ActiveTenant}
-	f.submit(1, 0, func(j *queue.NewJob) { j.Caps = []queue.Cap{{CountKey: key, Limit: limit}} })
+	duty := sweep.NewUsage(f.store, f.d, counted(), quiet())
+	key := usage.CountKey{Tenant: f.tenant, Counter: usage.ActiveTenant}
+	f.submit(1, 0, func(j *queue.NewJob) { j.Caps = []usage.Cap{{CountKey: key, Limit: limit}} })
 	// a count of another tenant whose cap is gone: it ought to be dropped
 	f.exec(`INSERT INTO usage_counts (tenant_id, counter, name, opened_at) VALUES ($1, 1, '', now())`, uuid.New())
 	conn := queuetest.Connect(t, f.url)
@@ -34,7 +35,7 @@ func TestOneTenantStopsTheSweep(t *testing.T) {
 		t.Fatal(err)
 	}
 	start := time.Now()
-	err := usage.RunOnce(t.Context())
+	err := duty.RunOnce(t.Context())
 	t.Logf("RunOnce: %v after %v; kept: %d", err, time.Since(start), len(f.counts()))
 	if len(f.counts()) != 1 {
 		t.Error("the other tenant's count is not dropped, nothing is pruned")

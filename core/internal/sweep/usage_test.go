@@ -3,6 +3,8 @@ package sweep_test
 import (
 	"testing"
 
+	"github.com/forgequeue/forgequeue/core/internal/usage"
+
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/forgequeue/forgequeue/core/internal/queue"
@@ -18,9 +20,9 @@ func (f *fixture) capActive(limit *int64) {
 	}
 }
 
-func (f *fixture) counts() []queue.KeptCount {
+func (f *fixture) counts() []usage.KeptCount {
 	f.Helper()
-	kept, err := f.store.KeptCounts(f.Context(), queue.CountKey{}, 10)
+	kept, err := f.store.KeptCounts(f.Context(), usage.CountKey{}, 10)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -37,18 +39,18 @@ func TestUsageAdoptsAndEnds(t *testing.T) {
 	limit := int64(10)
 	f.capActive(&limit)
 	counter := counted()
-	usage := sweep.NewUsage(f.store, f.d, counter, quiet())
+	duty := sweep.NewUsage(f.store, f.d, counter, quiet())
 	run := func() {
 		t.Helper()
-		if err := usage.RunOnce(t.Context()); err != nil {
+		if err := duty.RunOnce(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	key := queue.CountKey{Tenant: f.tenant, Counter: queue.ActiveTenant}
-	f.submit(1, 0, func(j *queue.NewJob) { j.Caps = []queue.Cap{{CountKey: key, Limit: limit}} })
+	key := usage.CountKey{Tenant: f.tenant, Counter: usage.ActiveTenant}
+	f.submit(1, 0, func(j *queue.NewJob) { j.Caps = []usage.Cap{{CountKey: key, Limit: limit}} })
 	f.submit(4, 0) // by a core that is behind
 	run()
-	use, err := f.store.CapUse(t.Context(), []queue.Cap{{CountKey: key, Limit: limit}})
+	use, err := f.store.CapUse(t.Context(), []usage.Cap{{CountKey: key, Limit: limit}})
 	if err != nil || use[0].Used != 5 {
 		t.Errorf("used %+v, %v; want 5", use, err)
 	}
@@ -71,11 +73,11 @@ func TestRecountShowsDrift(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	counter := counted()
-	usage := sweep.NewUsage(f.store, f.d, counter, quiet())
-	key := queue.CountKey{Tenant: f.tenant, Counter: queue.ActiveTenant}
-	f.submit(2, 0, func(j *queue.NewJob) { j.Caps = []queue.Cap{{CountKey: key, Limit: 10}} })
+	duty := sweep.NewUsage(f.store, f.d, counter, quiet())
+	key := usage.CountKey{Tenant: f.tenant, Counter: usage.ActiveTenant}
+	f.submit(2, 0, func(j *queue.NewJob) { j.Caps = []usage.Cap{{CountKey: key, Limit: 10}} })
 	f.exec(`UPDATE usage_log SET count = count + 1`)
-	if err := usage.Recount(t.Context()); err != nil {
+	if err := duty.Recount(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if got := testutil.ToFloat64(counter.UsageDrift); got != 1 {

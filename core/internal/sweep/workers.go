@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
@@ -47,11 +49,11 @@ func (w *Workers) RunOnce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if w.answered.IsZero() || now.Sub(w.answered) >= queue.StaleAfter || now.Before(w.answered) {
+	if w.answered.IsZero() || now.Sub(w.answered) >= directory.StaleAfter || now.Before(w.answered) {
 		w.since = now
 	}
 	w.answered = now
-	if now.Sub(w.since) >= queue.StaleAfter {
+	if now.Sub(w.since) >= directory.StaleAfter {
 		if err := w.age(ctx); err != nil {
 			return err
 		}
@@ -66,7 +68,7 @@ func (w *Workers) age(ctx context.Context) error {
 	}
 	w.metrics.Workers.Lost.Add(float64(aged.Dead))
 	w.metrics.Workers.Pruned.Add(float64(aged.Forgotten))
-	if aged != (queue.Aged{}) {
+	if aged != (directory.Aged{}) {
 		w.log.InfoContext(ctx, "workers not heard of", "stale", aged.Stale, "dead", aged.Dead, "forgotten", aged.Forgotten)
 	}
 	return nil

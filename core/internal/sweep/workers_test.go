@@ -4,10 +4,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/sweep"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -22,8 +23,8 @@ func TestWorkersSpeakFirstAfterASilence(t *testing.T) {
 		want            string
 	}{
 		"at the start":           {0, 0, api.WorkerActive},
-		"PostgreSQL was away":    {queue.StaleAfter + time.Second, long, api.WorkerActive},
-		"it came back just now":  {time.Second, queue.StaleAfter / 2, api.WorkerActive},
+		"PostgreSQL was away":    {directory.StaleAfter + time.Second, long, api.WorkerActive},
+		"it came back just now":  {time.Second, directory.StaleAfter / 2, api.WorkerActive},
 		"its clock was set back": {-long, long, api.WorkerActive},
 		"none":                   {time.Second, long, api.WorkerDead},
 	} {
@@ -57,10 +58,10 @@ func TestAgingThatEndsASilence(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.exec(`UPDATE workers SET last_heartbeat_at = statement_timestamp() - interval '121 seconds'`)
-	if aged, err := f.store.AgeWorkers(t.Context(), f.now().Add(-queue.StaleAfter)); err != nil || aged != (queue.Aged{}) {
+	if aged, err := f.store.AgeWorkers(t.Context(), f.now().Add(-directory.StaleAfter)); err != nil || aged != (directory.Aged{}) {
 		t.Errorf("%+v %v", aged, err)
 	}
-	if aged, err := f.store.AgeWorkers(t.Context(), f.now()); err != nil || aged != (queue.Aged{Dead: 1}) {
+	if aged, err := f.store.AgeWorkers(t.Context(), f.now()); err != nil || aged != (directory.Aged{Dead: 1}) {
 		t.Errorf("%+v %v", aged, err)
 	}
 }

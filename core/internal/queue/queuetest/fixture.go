@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
@@ -19,7 +21,7 @@ type Fixture struct {
 	URL    string
 	Store  *queue.Store
 	Tenant tenant.ID
-	Lane   queue.Lane
+	Lane   directory.Lane
 	// Behind is a connection that sees and changes rows behind the store's back.
 	Behind *pgx.Conn
 }
@@ -46,9 +48,9 @@ func (f *Fixture) NewTenant() tenant.ID {
 }
 
 // NewLane makes a lane of a tenant.
-func (f *Fixture) NewLane(id tenant.ID, name string, tags ...string) queue.Lane {
+func (f *Fixture) NewLane(id tenant.ID, name string, tags ...string) directory.Lane {
 	f.Helper()
-	made, err := f.Store.MakeLanes(f.Context(), id, []queue.LaneAsk{{LaneKey: queue.NewLaneKey(id, name, tags)}})
+	made, err := f.Store.MakeLanes(f.Context(), id, []directory.LaneAsk{{LaneKey: directory.NewLaneKey(id, name, tags)}})
 	if err != nil || made[0].Full != 0 {
 		f.Fatal(made, err)
 	}
@@ -95,10 +97,10 @@ func (f *Fixture) TrySubmit(submissions ...queue.Submission) []queue.SubmitAnswe
 }
 
 // Claim leases up to most jobs of the lanes, of the fixture's own where none is named.
-func (f *Fixture) Claim(most int, visibility time.Duration, lanes ...queue.Lane) []queue.Claimed {
+func (f *Fixture) Claim(most int, visibility time.Duration, lanes ...directory.Lane) []queue.Claimed {
 	f.Helper()
 	if len(lanes) == 0 {
-		lanes = []queue.Lane{f.Lane}
+		lanes = []directory.Lane{f.Lane}
 	}
 	claim := queue.Claim{Workers: []queue.ClaimWorker{{ID: "w1", Max: most}}, Owner: f.Tenant, LeaseID: uuid.New()}
 	for _, lane := range lanes {

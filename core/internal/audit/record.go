@@ -1,0 +1,99 @@
+package audit
+
+import (
+	"context"
+
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/forgequeue/forgequeue/core/internal/null"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+)
+
+// Actor is who asks for an action, for the audit log.
+type Actor struct {
+	Kind  string
+	KeyID string
+	// User is the user that the key is bound to, "" for none.
+	User string
+}
+
+type actorKey struct{}
+
+// WithActor says in whose name the calls with this context are made. Without it
+// they are the engine's own, and are not recorded: a batch of a redrive was recorded when
+// the redrive was asked for.
+func WithActor(ctx context.Context, actor Actor) context.Context {
+	return context.WithValue(ctx, actorKey{}, actor)
+}
+
+// Event is an action. A nil tenant is for what is no tenant's, an empty object
+// for what the detail names.
+type Event struct {
+	Tenant *tenant.ID
+	Action string
+	Object string
+	// Detail must not hold a secret: whoever may manage the tenant reads it.
+	Detail map[string]any
+}
+
+const recordSQL = `
+INSERT INTO audit_log (id, tenant_id, actor_kind, key_id, user_id, action, object, detail, at)
+VALUES (@id, @tenant_id, @kind, @key_id, @user_id, @action, @object, @detail, statement_timestamp())`
+
+type execer interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+}
+
+// Record appends an event to the audit log, in the transaction of the action.
+func Record(ctx context.Context, tx execer, done Event) error {
+	actor, somebody := ctx.Value(actorKey{}).(Actor)
+	if !somebody {
+		return nil
+	}
+	id, err := uuid.NewV7()
+	if err != nil {
+		return err
+	}
+	if done.Detail == nil {
+		done.Detail = map[string]any{}
+	}
+	_, err = tx.Exec(ctx, recordSQL, pgx.StrictNamedArgs{
+		"id": id, "tenant_id": done.Tenant, "kind": actor.Kind, "key_id": null.Text(actor.KeyID), "user_id": null.Text(actor.User),
+		"action": done.Action, "object": null.Text(done.Object), "detail": string(store.JSON(done.Detail)),
+	})
+	return err
+}
+
+// Recorded runs one statement, and records in the same commit what its rows say was
+// done: a nil event is nothing.
+func Recorded[T any](ctx context.Context, s *store.Store, row pgx.RowToFunc[T], sql string, args pgx.StrictNamedArgs, event func([]T) *Event) (made []T, err error) {
+	err = s.InTx(ctx, func(tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, sql, args)
+		if err != nil {
+			return err
+		}
+		if made, err = pgx.CollectRows(rows, row); err != nil {
+			return err
+		}
+		if done := event(made); done != nil {
+			return Record(ctx, tx, *done)
+		}
+		return nil
+	})
+	return made, err
+}
+
+// RecordJobs records what was done to jobs, of which there may be none.
+func RecordJobs(ctx context.Context, tx execer, owner tenant.ID, action string, ids []uuid.UUID) error {
+	switch len(ids) {
+	case 0:
+		return nil
+	case 1:
+		return Record(ctx, tx, Event{Tenant: &owner, Action: action, Object: ids[0].String()})
+	}
+	return Record(ctx, tx, Event{Tenant: &owner, Action: action, Detail: map[string]any{"count": len(ids), "ids": ids}})
+}

@@ -1,0 +1,177 @@
+package directory
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/forgequeue/forgequeue/core/internal/audit"
+
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/forgequeue/forgequeue/core/internal/null"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+const createKeySQL = `
+INSERT INTO api_keys (key_id, kind, tenant_id, user_id, scopes, secret_hmac, expires_at, created_at)
+SELECT @key_id, @kind, @tenant_id, @user_id, @scopes, @secret_hmac, @expires_at, statement_timestamp()
+WHERE @expires_at::timestamptz IS NULL OR @expires_at > statement_timestamp()
+-- a repeated call whose first answer was lost: same id, same secret
+ON CONFLICT (key_id) DO UPDATE SET key_id = EXCLUDED.key_id
+RETURNING key_id`
+
+// CreateKey stores a key that the gateway drew. Only the HMAC of its secret comes
+// here. An unknown tenant is ErrNotFound, an expiry that has passed ErrExpiryPast.
+func (s *Directory) CreateKey(ctx context.Context, key api.HopKeyCreateRequest) (api.Key, error) {
+	ctx = store.WithClass(ctx, store.ClassSubmits)
+	args := pgx.StrictNamedArgs{
+		"key_id": key.KeyID, "kind": key.Kind, "tenant_id": nil, "user_id": key.User,
+		"scopes": key.Scopes, "secret_hmac": key.SecretHMAC, "expires_at": nil,
+	}
+	if key.Tenant != "" {
+		args["tenant_id"] = key.Tenant
+	}
+	if key.ExpiresAt != nil {
+		args["expires_at"] = key.ExpiresAt.Time
+	}
+	made, err := audit.Recorded(ctx, s.Store, pgx.RowTo[string], createKeySQL, args, func(made []string) *audit.Event {
+		if len(made) == 0 {
+			return nil
+		}
+		return keyDeed(key)
+	})
+	if err != nil {
+		var refused *pgconn.PgError
+		if errors.As(err, &refused) && refused.Code == "23503" { // foreign_key_violation
+			return api.Key{}, store.ErrNotFound
+		}
+		return api.Key{}, fmt.Errorf("directory: create key: %w", err)
+	}
+	if len(made) == 0 {
+		return api.Key{}, ErrExpiryPast
+	}
+	return api.Key{
+		KeyID: key.KeyID, Tenant: null.Text(key.Tenant), User: key.User, Scopes: key.Scopes, ExpiresAt: key.ExpiresAt,
+	}, nil
+}
+
+// keyDeed tells of a key, and nothing that is made of its secret.
+func keyDeed(key api.HopKeyCreateRequest) *audit.Event {
+	done := &audit.Event{Action: api.AuditKeyCreate, Object: key.KeyID, Detail: map[string]any{
+		"kind": key.Kind, "user": key.User, "scopes": key.Scopes, "expires_at": key.ExpiresAt,
+	}}
+	if owner, err := uuid.Parse(key.Tenant); err == nil {
+		done.Tenant = &owner
+	}
+	return done
+}
+
+// A revoked or expired key is not found: whoever asks cannot tell it from one
+// that never was.
+const lookupKeySQL = `
+SELECT k.key_id, k.kind, k.secret_hmac, k.tenant_id, k.user_id, k.scopes, k.expires_at,
+       floor(extract(epoch FROM k.expires_at - statement_timestamp()) * 1000)::bigint AS expires_in_ms, t.overrides,
+       p.name AS plan, p.limits, p.visibility_timeout_ms_max
+FROM api_keys k
+LEFT JOIN tenants t ON t.id = k.tenant_id
+LEFT JOIN plans p ON p.name = t.plan
+WHERE k.key_id = @key_id
+  AND k.revoked_at IS NULL
+  AND (k.expires_at IS NULL OR k.expires_at > statement_timestamp())`
+
+type keyRow struct {
+	KeyID                  string
+	Kind                   string
+	SecretHmac             []byte
+	TenantID               *tenant.ID
+	UserID                 *string
+	Scopes                 []string
+	ExpiresAt              *time.Time
+	ExpiresInMs            *int64
+	Overrides              []byte
+	Plan                   *string
+	Limits                 []byte
+	VisibilityTimeoutMsMax *int64
+}
+
+// LookupKey gives what the gateway needs to check a key of any tenant.
+func (s *Directory) LookupKey(ctx context.Context, keyID string) (api.HopKey, error) {
+	ctx = store.WithClass(ctx, store.ClassOutcomes)
+	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[keyRow], lookupKeySQL, pgx.StrictNamedArgs{"key_id": keyID})
+	if err != nil {
+		return api.HopKey{}, fmt.Errorf("directory: key: %w", store.NothingChanged(err))
+	}
+	if len(rows) == 0 {
+		return api.HopKey{}, store.ErrNotFound
+	}
+	row := rows[0]
+	key := api.HopKey{
+		KeyID: row.KeyID, Kind: row.Kind, SecretHMAC: row.SecretHmac, Scopes: row.Scopes, ExpiresAt: api.AtOrNil(row.ExpiresAt),
+		ExpiresInMS: row.ExpiresInMs,
+	}
+	if row.UserID != nil {
+		key.User = *row.UserID
+	}
+	if row.TenantID != nil && row.Plan != nil {
+		key.Tenant = row.TenantID.String()
+		plan := (&planRow{*row.Plan, row.Limits, row.VisibilityTimeoutMsMax}).wire()
+		key.Plan, key.Overrides = &plan, &api.Overrides{}
+		_ = json.Unmarshal(row.Overrides, key.Overrides) // written by PatchTenant alone
+	}
+	return key, nil
+}
+
+const listKeysSQL = `
+SELECT key_id, tenant_id, user_id, scopes, expires_at
+FROM api_keys
+WHERE tenant_id = @tenant_id AND key_id > @after AND revoked_at IS NULL
+ORDER BY key_id
+LIMIT @size`
+
+// ListKeys lists a tenant's keys that are not revoked, by key id; after is the
+// last one of the page before.
+func (s *Directory) ListKeys(ctx context.Context, owner tenant.ID, after string, size int) ([]api.Key, error) {
+	ctx = store.WithClass(ctx, store.ClassLists)
+	scan := func(row pgx.CollectableRow) (api.Key, error) {
+		var key api.Key
+		var tenantID tenant.ID
+		var expires *time.Time
+		err := row.Scan(&key.KeyID, &tenantID, &key.User, &key.Scopes, &expires)
+		key.Tenant, key.ExpiresAt = null.Text(tenantID.String()), api.AtOrNil(expires)
+		return key, err
+	}
+	keys, err := store.Query(ctx, s.Store, scan, listKeysSQL, pgx.StrictNamedArgs{"tenant_id": owner, "after": after, "size": size})
+	if err != nil {
+		return nil, fmt.Errorf("directory: list keys: %w", store.NothingChanged(err))
+	}
+	return keys, nil
+}
+
+const revokeKeySQL = `
+UPDATE api_keys SET revoked_at = COALESCE(revoked_at, statement_timestamp()) WHERE key_id = @key_id RETURNING tenant_id`
+
+// RevokeKey ends a key, of any tenant, for good. A repeat changes nothing.
+func (s *Directory) RevokeKey(ctx context.Context, keyID string) error {
+	ctx = store.WithClass(ctx, store.ClassSubmits)
+	rows, err := audit.Recorded(ctx, s.Store, pgx.RowTo[*tenant.ID], revokeKeySQL, pgx.StrictNamedArgs{"key_id": keyID}, func(owners []*tenant.ID) *audit.Event {
+		if len(owners) == 0 {
+			return nil
+		}
+		return &audit.Event{Tenant: owners[0], Action: api.AuditKeyRevoke, Object: keyID}
+	})
+	if err != nil {
+		return fmt.Errorf("directory: revoke key: %w", err)
+	}
+	if len(rows) == 0 {
+		return store.ErrNotFound
+	}
+	return nil
+}

@@ -1,0 +1,117 @@
+package directory
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/forgequeue/forgequeue/core/internal/usage"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// A change of limits that brings a cap where there was none unsettles the count: jobs may
+// have been stored without. Where there was a cap before, whatever its height, they were
+// counted all the while, and nothing is to do. What was there before is read under locks
+// that keep it so until the change commits.
+
+// broughtBy gives the counters for which a change brings a cap.
+type broughtBy func(ctx context.Context, tx pgx.Tx) (usage.Counter, error)
+
+// brought compares limits before and after.
+func brought(before, after api.Limits) (counters usage.Counter) {
+	for counter, pair := range map[usage.Counter][2]*int64{
+		usage.ActiveTenant: {before.MaxActive, after.MaxActive}, usage.ActiveUser: {before.UserMaxActive, after.UserMaxActive},
+		usage.RunningTenant: {before.MaxRunning, after.MaxRunning}, usage.RunningUser: {before.UserMaxRunning, after.UserMaxRunning},
+	} {
+		if pair[0] == nil && pair[1] != nil {
+			counters |= counter
+		}
+	}
+	return counters
+}
+
+const planBeforeSQL = `SELECT limits FROM plans WHERE name = @name FOR UPDATE`
+
+func broughtByPlan(name string, after api.Limits) broughtBy {
+	return func(ctx context.Context, tx pgx.Tx) (usage.Counter, error) {
+		var before api.Limits
+		err := tx.QueryRow(ctx, planBeforeSQL, pgx.StrictNamedArgs{"name": name}).Scan(&before)
+		if errors.Is(err, pgx.ErrNoRows) { // nobody is on it
+			return 0, nil
+		}
+		return brought(before, after), err
+	}
+}
+
+const tenantBeforeSQL = `SELECT plan, overrides FROM tenants WHERE id = @id FOR UPDATE`
+
+// FOR SHARE: a plan that changes at this moment has done so before or after both.
+const plansBeforeSQL = `SELECT name, limits FROM plans WHERE name = ANY(@names::text[]) ORDER BY name FOR SHARE`
+
+func broughtByPatch(id tenant.ID, patch api.TenantPatch) broughtBy {
+	return func(ctx context.Context, tx pgx.Tx) (counters usage.Counter, err error) {
+		var plan string
+		var raw []byte
+		switch err := tx.QueryRow(ctx, tenantBeforeSQL, pgx.StrictNamedArgs{"id": id}).Scan(&plan, &raw); {
+		case errors.Is(err, pgx.ErrNoRows):
+			return 0, nil
+		case err != nil:
+			return 0, err
+		}
+		var before, after api.Overrides
+		_ = json.Unmarshal(raw, &before) // written by PatchTenant alone
+		next := plan
+		if after = before; patch.Overrides != nil {
+			after = *patch.Overrides
+		}
+		if patch.Plan != nil {
+			next = *patch.Plan
+		}
+		plans := map[string]api.Limits{}
+		rows, err := tx.Query(ctx, plansBeforeSQL, pgx.StrictNamedArgs{"names": []string{plan, next}})
+		if err != nil {
+			return 0, err
+		}
+		var name string
+		var limits api.Limits
+		if _, err := pgx.ForEachRow(rows, []any{&name, &limits}, func() error {
+			plans[name], limits = limits, api.Limits{}
+			return nil
+		}); err != nil {
+			return 0, err
+		}
+		users := []string{""}
+		for _, overrides := range []api.Overrides{before, after} {
+			for user := range overrides.Users {
+				users = append(users, user)
+			}
+		}
+		for _, user := range users {
+			counters |= brought(before.For(plans[plan], user), after.For(plans[next], user))
+		}
+		return counters, nil
+	}
+}
+
+const queueBeforeSQL = `SELECT max_active, max_running FROM queues WHERE tenant_id = @tenant_id AND name = @name FOR UPDATE`
+
+func broughtByQueue(owner tenant.ID, name string, request api.QueueRequest) broughtBy {
+	return func(ctx context.Context, tx pgx.Tx) (counters usage.Counter, err error) {
+		var active, running *int64
+		err = tx.QueryRow(ctx, queueBeforeSQL, pgx.StrictNamedArgs{"tenant_id": owner, "name": name}).Scan(&active, &running)
+		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+			return 0, err
+		}
+		if active == nil && request.MaxActive != nil {
+			counters |= usage.ActiveQueue
+		}
+		if running == nil && request.MaxRunning != nil {
+			counters |= usage.RunningQueue
+		}
+		return counters, nil
+	}
+}

@@ -1,0 +1,179 @@
+package directory
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/core/internal/job"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+)
+
+// LaneID names a lane.
+type LaneID = int32
+
+// LaneKey is what makes a lane: whose line it is, for which queue, for workers
+// with at least which tags. It can be a map's key.
+type LaneKey struct {
+	Tenant tenant.ID
+	Queue  string
+	// tags is sorted and joined by commas, which no tag can hold.
+	tags string
+	// User is one that has a running cap of his own, else empty: jobs of his never
+	// make a claim walk past them when the cap is reached.
+	User string
+}
+
+// Of gives the lane of the same queue and tags for one user; "" for the shared one.
+func (k LaneKey) Of(user string) LaneKey {
+	k.User = user
+	return k
+}
+
+// InQueue names the lane's queue.
+func (k LaneKey) InQueue() tenant.QueueKey { return tenant.QueueKey{Tenant: k.Tenant, Name: k.Queue} }
+
+// NewLaneKey makes a key; the order and repetition of tags do not matter.
+func NewLaneKey(id tenant.ID, queue string, tags []string) LaneKey {
+	sorted := slices.Compact(slices.Sorted(slices.Values(tags)))
+	return LaneKey{Tenant: id, Queue: queue, tags: strings.Join(sorted, ",")}
+}
+
+// Tags are the tags a worker must have, sorted.
+func (k LaneKey) Tags() []string {
+	if k.tags == "" {
+		return []string{}
+	}
+	return strings.Split(k.tags, ",")
+}
+
+// ServedBy says whether all of the lane's tags are among those of a worker.
+func (k LaneKey) ServedBy(tags map[string]bool) bool {
+	for rest := k.tags; rest != ""; {
+		var tag string
+		if tag, rest, _ = strings.Cut(rest, ","); !tags[tag] {
+			return false
+		}
+	}
+	return true
+}
+
+// Lane is a line of jobs.
+type Lane struct {
+	ID LaneID
+	LaneKey
+}
+
+// QueueSettings are a queue's settings, with nil where the default stands.
+type QueueSettings struct {
+	tenant.QueueKey
+	Push              bool
+	Paused            bool
+	VisibilityTimeout *time.Duration
+	MaxAttempts       *int
+	RetryBase         *time.Duration
+	RetryCap          *time.Duration
+	RetryJitter       *float64
+	RetryCurve        *string
+	MaxActive         *int64
+	MaxRunning        *int64
+	// RatePerSecond is how many jobs of the queue may start in a second.
+	RatePerSecond *float64
+	// Target is where a queue in push mode sends its jobs; zero for the others.
+	Target    Target
+	UpdatedAt time.Time
+}
+
+// LaneRow is a lane as the table has it.
+type LaneRow struct {
+	Lane
+	// RetiredAt is when it was seen unused: no job may be stored in it; nil for one in use.
+	RetiredAt *time.Time
+}
+
+const lanesAfterSQL = `
+SELECT id, tenant_id, queue, tags, capped_user, retired_at FROM lanes WHERE id > @after
+UNION ALL
+SELECT id, tenant_id, queue, tags, capped_user, retired_at FROM lanes WHERE retired_at > @retired AND id <= @after
+ORDER BY id`
+
+// LanesAfter gives every tenant's lanes with an id above after, and those that were
+// retired after a time. Ids are handed out before they are committed, so a caller that
+// follows along asks again from somewhat below the highest id it has seen; likewise
+// with times.
+func (s *Directory) LanesAfter(ctx context.Context, after LaneID, retired time.Time) ([]LaneRow, error) {
+	scan := func(row pgx.CollectableRow) (LaneRow, error) {
+		var lane LaneRow
+		var queue, user string
+		var tags []string
+		var owner tenant.ID
+		err := row.Scan(&lane.ID, &owner, &queue, &tags, &user, &lane.RetiredAt)
+		lane.LaneKey = NewLaneKey(owner, queue, tags).Of(user)
+		return lane, err
+	}
+	lanes, err := store.Query(ctx, s.Store, scan, lanesAfterSQL, pgx.StrictNamedArgs{"after": after, "retired": retired})
+	if err != nil {
+		return nil, fmt.Errorf("directory: lanes: %w", store.NothingChanged(err))
+	}
+	return lanes, nil
+}
+
+const queuesSinceSQL = `
+SELECT tenant_id, name, mode = 'push', paused, visibility_timeout_ms, max_attempts,
+       retry_base_ms, retry_cap_ms, retry_jitter, retry_curve, max_active, max_running, rate_per_second,
+       push_url, push_timeout_ms, push_secret, breaker_calls, breaker_failure_ratio, breaker_open_ms, breaker_half_open,
+       updated_at
+FROM queues WHERE updated_at > @since`
+
+// QueuesSince gives every tenant's queues whose settings changed after since.
+func (s *Directory) QueuesSince(ctx context.Context, since time.Time) ([]QueueSettings, error) {
+	scan := func(row pgx.CollectableRow) (QueueSettings, error) {
+		var q QueueSettings
+		var visibility, base, limit *int64
+		target := targetRow{}
+		err := row.Scan(&q.Tenant, &q.Name, &q.Push, &q.Paused, &visibility, &q.MaxAttempts,
+			&base, &limit, &q.RetryJitter, &q.RetryCurve, &q.MaxActive, &q.MaxRunning, &q.RatePerSecond,
+			&target.url, &target.timeout, &target.secret, &target.calls, &target.ratio, &target.open, &target.halfOpen,
+			&q.UpdatedAt)
+		q.Target = target.target()
+		q.VisibilityTimeout, q.RetryBase, q.RetryCap = milliseconds(visibility), milliseconds(base), milliseconds(limit)
+		return q, err
+	}
+	queues, err := store.Query(ctx, s.Store, scan, queuesSinceSQL, pgx.StrictNamedArgs{"since": since})
+	if err != nil {
+		return nil, fmt.Errorf("directory: queues: %w", store.NothingChanged(err))
+	}
+	return queues, nil
+}
+
+func milliseconds(ms *int64) *time.Duration {
+	if ms == nil {
+		return nil
+	}
+	d := time.Duration(*ms) * time.Millisecond
+	return &d
+}
+
+// Retry is the policy of jobs that bring none of their own.
+func (q QueueSettings) Retry() job.Retry {
+	retry := job.DefaultRetry()
+	if q.RetryBase != nil {
+		retry.Base = *q.RetryBase
+	}
+	if q.RetryCap != nil {
+		retry.Cap = *q.RetryCap
+	}
+	if q.RetryJitter != nil {
+		retry.Jitter = *q.RetryJitter
+	}
+	if q.RetryCurve != nil {
+		retry.Curve = job.Curve(*q.RetryCurve)
+	}
+	return retry
+}

@@ -1,0 +1,186 @@
+package directory
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+)
+
+// How a lane is forgotten. No statement that stores a job asks for its lane: a core
+// takes it from memory. So a lane is first retired, then deleted.
+//
+//	in use ──unused for LaneIdle, no jobs──▶ retired ──LaneRetired later, no jobs──▶ deleted
+//	   ▲                                        │
+//	   └────── a job needs it (MakeLanes) ──────┘
+//
+// A core uses a lane from memory for a minute after it last read the table, and reads
+// it every 2 s: no job comes to a lane that was retired LaneRetired ago. What is stored
+// against all odds, by a process that stood still for that long, or is redriven into a
+// lane that is gone, is found by OrphanLanes and moved.
+const (
+	LaneIdle    = time.Hour
+	LaneRetired = 10 * time.Minute
+)
+
+// busyLanes are those of the lanes picked that jobs are in. Those that run have no
+// index by lane; there are no more of them than workers can hold.
+const busyLanes = `running AS MATERIALIZED (
+  SELECT lane_id FROM jobs WHERE state = 'running'
+), busy AS MATERIALIZED (
+  SELECT id FROM picked
+  WHERE EXISTS (SELECT FROM jobs j WHERE j.state = 'queued' AND j.lane_id = picked.id)
+     OR EXISTS (SELECT FROM jobs j WHERE j.state IN ('blocked', 'scheduled') AND j.lane_id = picked.id)
+     OR id IN (SELECT lane_id FROM running)
+)`
+
+// retireLanesSQL retires lanes without jobs that were not used for a while; those with
+// jobs count as used now. It waits for nobody.
+const retireLanesSQL = `
+WITH picked AS MATERIALIZED (
+  SELECT id FROM lanes
+  WHERE retired_at IS NULL AND used_at < statement_timestamp() - @idle::interval
+  ORDER BY used_at
+  LIMIT @most
+  FOR UPDATE SKIP LOCKED
+), ` + busyLanes + `
+UPDATE lanes
+SET used_at = statement_timestamp(),
+    retired_at = CASE WHEN id IN (SELECT id FROM busy) THEN NULL ELSE statement_timestamp() END
+WHERE id = ANY(ARRAY(SELECT id FROM picked))
+RETURNING retired_at IS NOT NULL`
+
+// RetireLanes looks at no more than most unused lanes, of any tenants, and retires
+// those without jobs.
+func (s *Directory) RetireLanes(ctx context.Context, most int) (seen, retired int, err error) {
+	done, err := store.Query(store.WithClass(ctx, store.ClassLists), s.Store, pgx.RowTo[bool], retireLanesSQL, pgx.StrictNamedArgs{"idle": LaneIdle, "most": most})
+	if err != nil {
+		return 0, 0, fmt.Errorf("directory: retire lanes: %w", err)
+	}
+	for _, one := range done {
+		if one {
+			retired++
+		}
+	}
+	return len(done), retired, nil
+}
+
+// deleteLanesSQL deletes lanes that were retired a while ago; one that got jobs
+// meanwhile is in use again. Whoever revives a lane waits for the row, and then finds
+// that it is gone.
+const deleteLanesSQL = `
+WITH picked AS MATERIALIZED (
+  SELECT id FROM lanes
+  WHERE retired_at < statement_timestamp() - @retired::interval
+  ORDER BY retired_at
+  LIMIT @most
+  FOR UPDATE SKIP LOCKED
+), ` + busyLanes + `, revived AS (
+  UPDATE lanes SET used_at = statement_timestamp(), retired_at = NULL
+  WHERE id = ANY(ARRAY(SELECT id FROM busy))
+  RETURNING id
+), deleted AS (
+  DELETE FROM lanes WHERE id = ANY(ARRAY(SELECT id FROM picked EXCEPT SELECT id FROM busy))
+  RETURNING id
+)
+SELECT (SELECT count(*) FROM picked) AS seen, (SELECT count(*) FROM deleted) AS deleted`
+
+// DeleteLanes looks at no more than most retired lanes, of any tenants, and deletes
+// those without jobs. Their ids are never used again.
+func (s *Directory) DeleteLanes(ctx context.Context, most int) (seen, deleted int, err error) {
+	type counts struct{ Seen, Deleted int }
+	done, err := store.Query(store.WithClass(ctx, store.ClassLists), s.Store, pgx.RowToStructByName[counts], deleteLanesSQL, pgx.StrictNamedArgs{"retired": LaneRetired, "most": most})
+	if err != nil {
+		return 0, 0, fmt.Errorf("directory: delete lanes: %w", err)
+	}
+	return done[0].Seen, done[0].Deleted, nil
+}
+
+// orphanLanesSQL goes from lane to lane through the two indexes by lane, and keeps those
+// of which there is no row. Each step is a probe.
+const orphanLanesSQL = `
+WITH RECURSIVE place AS (
+  SELECT ` + nextLane + ` AS id
+  FROM (SELECT @after::integer AS id) AS place
+  UNION ALL
+  SELECT ` + nextLane + ` FROM place WHERE place.id IS NOT NULL
+), walked AS MATERIALIZED (
+  SELECT id FROM place LIMIT @most
+)
+SELECT id, NOT EXISTS (SELECT FROM lanes l WHERE l.id = walked.id) AS gone
+FROM walked WHERE id IS NOT NULL`
+
+// nextLane is the first lane behind place.id in which jobs wait, for a worker or for
+// their time.
+const nextLane = `LEAST(
+    (SELECT lane_id FROM jobs WHERE state = 'queued' AND lane_id > place.id ORDER BY lane_id, priority, ready_at, id LIMIT 1),
+    (SELECT lane_id FROM jobs WHERE state IN ('blocked', 'scheduled') AND lane_id > place.id ORDER BY lane_id, state LIMIT 1))`
+
+// OrphanLanes looks at no more than most lanes, of any tenants, behind one of them, and
+// gives those that have waiting jobs and no row; last is 0 once it has seen all.
+func (s *Directory) OrphanLanes(ctx context.Context, after LaneID, most int) (orphans []LaneID, last LaneID, err error) {
+	type walked struct {
+		ID   LaneID
+		Gone bool
+	}
+	found, err := store.Query(store.WithClass(ctx, store.ClassLists), s.Store, pgx.RowToStructByName[walked], orphanLanesSQL, pgx.StrictNamedArgs{"after": after, "most": most})
+	if err != nil {
+		return nil, 0, fmt.Errorf("directory: orphan lanes: %w", store.NothingChanged(err))
+	}
+	for _, lane := range found {
+		if lane.Gone {
+			orphans = append(orphans, lane.ID)
+		}
+	}
+	if len(found) == most {
+		last = found[len(found)-1].ID
+	}
+	return orphans, last, nil
+}
+
+const jobsOfLaneSQL = `
+(SELECT id, tenant_id, queue, tags, COALESCE(user_id, '') AS user_id, priority, ready_at
+ FROM jobs WHERE state = 'queued' AND lane_id = @lane ORDER BY lane_id, priority, ready_at, id LIMIT @most)
+UNION ALL
+(SELECT id, tenant_id, queue, tags, COALESCE(user_id, '') AS user_id, priority, ready_at
+ FROM jobs WHERE state IN ('blocked', 'scheduled') AND lane_id = @lane ORDER BY lane_id, state LIMIT @most)`
+
+// Orphan is a waiting job whose lane is gone.
+type Orphan struct {
+	ID       uuid.UUID
+	TenantID tenant.ID
+	Queue    string
+	Tags     []string
+	UserID   string
+	Priority int16
+	// ReadyAt is nil for one that waits for its time.
+	ReadyAt *time.Time
+}
+
+// JobsOfLane lists waiting jobs of a lane, at most so many of each state.
+func (s *Directory) JobsOfLane(ctx context.Context, lane LaneID, most int) ([]Orphan, error) {
+	jobs, err := store.Query(store.WithClass(ctx, store.ClassLists), s.Store, pgx.RowToStructByName[Orphan], jobsOfLaneSQL, pgx.StrictNamedArgs{"lane": lane, "most": most})
+	if err != nil {
+		return nil, fmt.Errorf("directory: jobs of a lane: %w", store.NothingChanged(err))
+	}
+	return jobs, nil
+}
+
+const orphanedSQL = `
+SELECT id FROM unnest(@ids::integer[]) AS asked(id)
+WHERE NOT EXISTS (SELECT FROM lanes l WHERE l.id = asked.id)`
+
+// Orphaned gives those of some lanes of which there is no row.
+func (s *Directory) Orphaned(ctx context.Context, lanes []LaneID) ([]LaneID, error) {
+	gone, err := store.Query(ctx, s.Store, pgx.RowTo[LaneID], orphanedSQL, pgx.StrictNamedArgs{"ids": lanes})
+	if err != nil {
+		return nil, fmt.Errorf("directory: orphan lanes: %w", store.NothingChanged(err))
+	}
+	return gone, nil
+}

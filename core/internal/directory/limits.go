@@ -1,0 +1,100 @@
+package directory
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/forgequeue/forgequeue/core/internal/usage"
+
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// TenantLimits are what a tenant's limits are made of.
+type TenantLimits struct {
+	Tenant tenant.ID
+	Plan   string
+	// Weight is the tenant's share where several want the same workers.
+	Weight    int
+	Overrides api.Overrides
+	UpdatedAt time.Time
+}
+
+const tenantLimitsSQL = `
+SELECT id, plan, weight, overrides, updated_at FROM tenants WHERE updated_at > @since`
+
+const tenantLimitsOfSQL = `
+SELECT id, plan, weight, overrides, updated_at FROM tenants WHERE id = @id`
+
+// TenantLimitsSince gives every tenant's plan and overrides that changed after since.
+func (s *Directory) TenantLimitsSince(ctx context.Context, since time.Time) ([]TenantLimits, error) {
+	return s.tenantLimits(ctx, tenantLimitsSQL, pgx.StrictNamedArgs{"since": since})
+}
+
+// TenantLimitsOf gives one tenant's; none for an unknown one.
+func (s *Directory) TenantLimitsOf(ctx context.Context, owner tenant.ID) ([]TenantLimits, error) {
+	return s.tenantLimits(ctx, tenantLimitsOfSQL, pgx.StrictNamedArgs{"id": owner})
+}
+
+func (s *Directory) tenantLimits(ctx context.Context, sql string, args pgx.StrictNamedArgs) ([]TenantLimits, error) {
+	scan := func(row pgx.CollectableRow) (TenantLimits, error) {
+		var limits TenantLimits
+		var overrides []byte
+		err := row.Scan(&limits.Tenant, &limits.Plan, &limits.Weight, &overrides, &limits.UpdatedAt)
+		_ = json.Unmarshal(overrides, &limits.Overrides) // written by PatchTenant alone
+		return limits, err
+	}
+	limits, err := store.Query(ctx, s.Store, scan, sql, args)
+	if err != nil {
+		return nil, fmt.Errorf("directory: limits: %w", store.NothingChanged(err))
+	}
+	return limits, nil
+}
+
+const plansSQL = `SELECT name, limits, visibility_timeout_ms_max FROM plans`
+
+// Plans gives all plans: there are few.
+func (s *Directory) Plans(ctx context.Context) ([]api.Plan, error) {
+	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[planRow], plansSQL, pgx.StrictNamedArgs{})
+	if err != nil {
+		return nil, fmt.Errorf("directory: plans: %w", store.NothingChanged(err))
+	}
+	plans := make([]api.Plan, len(rows))
+	for i := range rows {
+		plans[i] = rows[i].wire()
+	}
+	return plans, nil
+}
+
+// CapUse tells how much of each of a tenant's caps, on the tenant or on one of its
+// users, is used at this moment.
+func (s *Directory) CapUse(ctx context.Context, caps []usage.Cap) ([]usage.FullCap, error) {
+	ctx = store.WithClass(ctx, store.ClassLists)
+	if len(caps) == 0 {
+		return nil, nil
+	}
+	conn, err := s.Acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Release()
+	keys := usage.KeysOf(caps)
+	counts, err := usage.ReadUsage(ctx, conn, keys)
+	if err != nil {
+		return nil, fmt.Errorf("directory: cap use: %w", store.NothingChanged(store.Classify(err)))
+	}
+	if err := counts.Recount(ctx, conn, func(int64) bool { return true }, caps); err != nil {
+		return nil, fmt.Errorf("directory: cap use: %w", store.NothingChanged(store.Classify(err)))
+	}
+	used := make([]usage.FullCap, len(caps))
+	for i, c := range caps {
+		used[i] = usage.FullCap{Cap: c, Used: counts.Used(c.CountKey)}
+	}
+	return used, nil
+}

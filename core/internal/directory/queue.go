@@ -1,0 +1,215 @@
+package directory
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/forgequeue/forgequeue/core/internal/audit"
+
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/core/internal/null"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+const putQueueSQL = `
+INSERT INTO queues (tenant_id, name, visibility_timeout_ms, max_attempts, retry_base_ms, retry_cap_ms, retry_jitter, retry_curve,
+                    max_active, max_running, rate_per_second, mode, push_url, push_timeout_ms, push_secret,
+                    breaker_calls, breaker_failure_ratio, breaker_open_ms, breaker_half_open, created_at, updated_at)
+VALUES (@tenant_id, @name, @visibility, @max_attempts, @base, @cap, @jitter, @curve,
+        @max_active, @max_running, @rate, @mode, @url, @timeout, @secret,
+        @calls, @ratio, @open, @half_open, statement_timestamp(), statement_timestamp())
+ON CONFLICT (tenant_id, name) DO UPDATE
+SET visibility_timeout_ms = EXCLUDED.visibility_timeout_ms, max_attempts = EXCLUDED.max_attempts,
+    retry_base_ms = EXCLUDED.retry_base_ms, retry_cap_ms = EXCLUDED.retry_cap_ms, retry_jitter = EXCLUDED.retry_jitter,
+    retry_curve = EXCLUDED.retry_curve, max_active = EXCLUDED.max_active, max_running = EXCLUDED.max_running,
+    rate_per_second = EXCLUDED.rate_per_second, mode = EXCLUDED.mode, push_url = EXCLUDED.push_url,
+    push_timeout_ms = EXCLUDED.push_timeout_ms,
+    -- the one that is there stays as long as the queue is in push mode, unless it is to be replaced
+    push_secret = CASE WHEN @replace OR queues.push_secret IS NULL THEN EXCLUDED.push_secret
+                       WHEN EXCLUDED.mode = 'push' THEN queues.push_secret END,
+    breaker_calls = EXCLUDED.breaker_calls, breaker_failure_ratio = EXCLUDED.breaker_failure_ratio,
+    breaker_open_ms = EXCLUDED.breaker_open_ms, breaker_half_open = EXCLUDED.breaker_half_open,
+    updated_at = statement_timestamp()
+RETURNING COALESCE(push_secret = @secret, false)`
+
+// NewSecret is a sealed secret for the calls of a queue in push mode: for one that
+// has none, or with Replace in the place of the one that is there.
+type NewSecret struct {
+	Sealed  []byte
+	Replace bool
+}
+
+// PutQueue sets a queue's settings, and makes the queue if need be; what the
+// request leaves out is the default again. Jobs that exist keep what they got.
+func (s *Directory) PutQueue(ctx context.Context, owner tenant.ID, name string, request api.QueueRequest) error {
+	ctx = store.WithClass(ctx, store.ClassSubmits)
+	_, err := s.PutPushQueue(ctx, owner, name, request, NewSecret{})
+	return err
+}
+
+// PutPushQueue does the same for a queue that may be in push mode, and says whether
+// the new secret is now its secret.
+func (s *Directory) PutPushQueue(
+	ctx context.Context, owner tenant.ID, name string, request api.QueueRequest, secret NewSecret,
+) (taken bool, err error) {
+	ctx = store.WithClass(ctx, store.ClassSubmits)
+	if err := s.roomForQueue(ctx, owner, name); err != nil {
+		return false, err
+	}
+	args := pgx.StrictNamedArgs{
+		"tenant_id": owner, "name": name, "visibility": request.VisibilityTimeoutMS, "max_attempts": request.MaxAttempts,
+		"base": nil, "cap": nil, "jitter": nil, "curve": nil, "max_active": request.MaxActive, "max_running": request.MaxRunning,
+		"rate": request.RatePerSecond, "mode": api.ModePull, "url": nil, "timeout": nil, "secret": secret.Sealed, "replace": secret.Replace,
+		"calls": nil, "ratio": nil, "open": nil, "half_open": nil,
+	}
+	if push := request.Push; push != nil {
+		args["mode"], args["url"], args["timeout"] = api.ModePush, push.URL, push.TimeoutMS
+		if breaker := push.Breaker; breaker != nil {
+			args["calls"], args["ratio"] = breaker.Calls, breaker.FailureRatio
+			args["open"], args["half_open"] = breaker.OpenMS, breaker.HalfOpen
+		}
+	}
+	if retry := request.Retry; retry != nil {
+		args["base"], args["cap"], args["jitter"], args["curve"] = retry.BaseMS, retry.CapMS, retry.Jitter, retry.Curve
+	}
+	scope := pgx.StrictNamedArgs{"tenant_id": &owner, "queue": &name, "plan": nil}
+	rows, err := changeLimits(ctx, s, pgx.RowTo[bool], putQueueSQL, args, scope, broughtByQueue(owner, name, request),
+		queueDeed(owner, name, request, secret.Replace))
+	if err != nil {
+		return false, fmt.Errorf("directory: settings: %w", err)
+	}
+	return rows[0], nil
+}
+
+const resealSQL = `
+UPDATE queues SET push_secret = @to, updated_at = statement_timestamp()
+WHERE tenant_id = @tenant_id AND name = @name AND push_secret = @from`
+
+// ResealSecret puts a queue's secret, sealed under a new key, in the place of the
+// same one under the old key; one that was replaced meanwhile stays.
+func (s *Directory) ResealSecret(ctx context.Context, owner tenant.ID, name string, from, to []byte) error {
+	noRow := func(pgx.CollectableRow) (struct{}, error) { return struct{}{}, nil }
+	args := pgx.StrictNamedArgs{"tenant_id": owner, "name": name, "from": from, "to": to}
+	if _, err := store.Query(ctx, s.Store, noRow, resealSQL, args); err != nil {
+		return fmt.Errorf("directory: settings: %w", err)
+	}
+	return nil
+}
+
+// queueDeed names each setting that may be read by whoever manages the tenant: one that
+// is added and is a secret must not come in by itself.
+func queueDeed(owner tenant.ID, name string, request api.QueueRequest, replaced bool) audit.Event {
+	detail := map[string]any{
+		"visibility_timeout_ms": request.VisibilityTimeoutMS, "max_attempts": request.MaxAttempts, "retry": request.Retry,
+		"max_active": request.MaxActive, "max_running": request.MaxRunning, "rate_per_second": request.RatePerSecond,
+	}
+	if push := request.Push; push != nil {
+		detail["push"] = map[string]any{"url": push.URL, "timeout_ms": push.TimeoutMS, "breaker": push.Breaker, "secret_set": replaced}
+	}
+	return audit.Event{Tenant: &owner, Action: api.AuditQueuePut, Object: name, Detail: detail}
+}
+
+const pauseQueueSQL = `
+INSERT INTO queues (tenant_id, name, paused, created_at, updated_at)
+VALUES (@tenant_id, @name, @paused, statement_timestamp(), statement_timestamp())
+ON CONFLICT (tenant_id, name) DO UPDATE SET paused = EXCLUDED.paused, updated_at = statement_timestamp()`
+
+// PauseQueue stops or resumes the claims from a queue. A repeat changes nothing.
+func (s *Directory) PauseQueue(ctx context.Context, owner tenant.ID, name string, paused bool) error {
+	ctx = store.WithClass(ctx, store.ClassSubmits)
+	if err := s.roomForQueue(ctx, owner, name); err != nil {
+		return err
+	}
+	action := api.AuditQueueResume
+	if paused {
+		action = api.AuditQueuePause
+	}
+	noRow := func(pgx.CollectableRow) (struct{}, error) { return struct{}{}, nil }
+	args := pgx.StrictNamedArgs{"tenant_id": owner, "name": name, "paused": paused}
+	_, err := audit.Recorded(ctx, s.Store, noRow, pauseQueueSQL, args, func([]struct{}) *audit.Event {
+		return &audit.Event{Tenant: &owner, Action: action, Object: name}
+	})
+	if err != nil {
+		return fmt.Errorf("directory: settings: %w", err)
+	}
+	return nil
+}
+
+const visibilityLimitSQL = `
+SELECT p.visibility_timeout_ms_max FROM tenants t JOIN plans p ON p.name = t.plan WHERE t.id = @id`
+
+// VisibilityLimit is the longest visibility timeout, in milliseconds, that the
+// tenant's plan allows; nil for none.
+func (s *Directory) VisibilityLimit(ctx context.Context, owner tenant.ID) (*int64, error) {
+	ctx = store.WithClass(ctx, store.ClassSubmits)
+	limits, err := store.Query(ctx, s.Store, pgx.RowTo[*int64], visibilityLimitSQL, pgx.StrictNamedArgs{"id": owner})
+	if err != nil {
+		return nil, fmt.Errorf("directory: plan: %w", store.NothingChanged(err))
+	}
+	if len(limits) == 0 {
+		return nil, nil //nolint:nilnil // no plan, no limit
+	}
+	return limits[0], nil
+}
+
+const queueNamesSQL = `
+SELECT name FROM queues
+WHERE tenant_id = @tenant_id AND name > @after AND (@only::text IS NULL OR name = @only)
+ORDER BY name
+LIMIT @size`
+
+// depthsSQL counts what a queue's lanes hold, in bounded walks of indexes: each
+// count stops at the limit. The running jobs of all queues are walked together,
+// because they are no more than workers can hold.
+const depthsSQL = `
+SELECT
+  (SELECT count(*) FROM (SELECT FROM unnest(@lanes::integer[]) l(id) JOIN LATERAL
+     (SELECT FROM jobs WHERE state IN ('blocked', 'scheduled') AND state = 'blocked' AND lane_id = l.id LIMIT @most) j ON true LIMIT @most) c) AS blocked,
+  (SELECT count(*) FROM (SELECT FROM unnest(@lanes::integer[]) l(id) JOIN LATERAL
+     (SELECT FROM jobs WHERE state IN ('blocked', 'scheduled') AND state = 'scheduled' AND lane_id = l.id LIMIT @most) j ON true LIMIT @most) c) AS scheduled,
+  (SELECT count(*) FROM (SELECT FROM unnest(@lanes::integer[]) l(id) JOIN LATERAL
+     (SELECT FROM jobs WHERE state = 'queued' AND lane_id = l.id LIMIT @most) j ON true LIMIT @most) c) AS queued,
+  (SELECT count(*) FROM (SELECT FROM jobs WHERE state = 'running' AND lane_id = ANY(@lanes::integer[]) LIMIT @most) c) AS running,
+  (SELECT count(*) FROM (SELECT FROM dead_letters WHERE tenant_id = @tenant_id AND queue = @name LIMIT @most) c) AS dead_letter,
+  (SELECT floor(extract(epoch FROM statement_timestamp() - min(j.ready_at)) * 1000)::bigint
+   FROM unnest(@lanes::integer[]) l(id) CROSS JOIN generate_series(0, 9) AS p(priority) CROSS JOIN LATERAL
+     (SELECT ready_at FROM jobs WHERE state = 'queued' AND lane_id = l.id AND priority = p.priority
+      ORDER BY ready_at, id LIMIT 1) j) AS oldest_ms`
+
+// Depths are a queue's counts; one above api.MaxDepthCount stands for more.
+type Depths struct {
+	Blocked, Scheduled, Queued, Running, DeadLetter int64
+	OldestMs                                        *int64
+}
+
+// QueueNames lists a tenant's queues by name, after one of them; only, where not
+// empty, is the one that is asked for.
+func (s *Directory) QueueNames(ctx context.Context, owner tenant.ID, after, only string, size int) ([]string, error) {
+	ctx = store.WithClass(ctx, store.ClassLists)
+	names, err := store.Query(ctx, s.Store, pgx.RowTo[string], queueNamesSQL, pgx.StrictNamedArgs{
+		"tenant_id": owner, "after": after, "only": null.Text(only), "size": size,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("directory: names: %w", store.NothingChanged(err))
+	}
+	return names, nil
+}
+
+// CountDepths counts the jobs of a tenant's queue, whose lanes are given.
+func (s *Directory) CountDepths(ctx context.Context, owner tenant.ID, name string, lanes []LaneID) (Depths, error) {
+	ctx = store.WithClass(ctx, store.ClassLists)
+	if lanes == nil {
+		lanes = []LaneID{}
+	}
+	counts, err := store.Query(ctx, s.Store, pgx.RowToStructByName[Depths], depthsSQL, pgx.StrictNamedArgs{
+		"tenant_id": owner, "name": name, "lanes": lanes, "most": api.MaxDepthCount + 1,
+	})
+	if err != nil {
+		return Depths{}, fmt.Errorf("directory: depths: %w", store.NothingChanged(err))
+	}
+	return counts[0], nil
+}

@@ -1,0 +1,55 @@
+package directory
+
+import (
+	"time"
+
+	"github.com/forgequeue/forgequeue/core/internal/null"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// Target is where a queue in push mode sends its jobs, with the defaults filled in.
+type Target struct {
+	// URL is empty for a queue that pushes nowhere.
+	URL     string
+	Timeout time.Duration
+	// Secret signs the calls. It is sealed, see package seal.
+	Secret  []byte
+	Breaker Breaker
+}
+
+// Breaker says when a destination's breaker opens, and for how long.
+type Breaker struct {
+	// Calls is how many must have been made before they are judged, FailureRatio
+	// which part of them may have failed at most.
+	Calls        int
+	FailureRatio float64
+	Open         time.Duration
+	// HalfOpen is how many calls are let through to try it again.
+	HalfOpen int
+}
+
+// targetRow is a target as it lies in the table: nil is the default.
+type targetRow struct {
+	url             *string
+	secret          []byte
+	timeout, open   *int64
+	calls, halfOpen *int
+	ratio           *float64
+}
+
+func (r targetRow) target() Target {
+	if r.url == nil {
+		return Target{}
+	}
+	return Target{
+		URL: *r.url, Secret: r.secret, Timeout: durationOr(r.timeout, api.DefaultPushTimeout),
+		Breaker: Breaker{
+			Calls: null.Or(r.calls, api.DefaultBreakerCalls), FailureRatio: null.Or(r.ratio, api.DefaultBreakerFailureRatio),
+			Open: durationOr(r.open, api.DefaultBreakerOpen), HalfOpen: null.Or(r.halfOpen, api.DefaultBreakerHalfOpen),
+		},
+	}
+}
+
+func durationOr(ms *int64, otherwise time.Duration) time.Duration {
+	return null.Or(milliseconds(ms), otherwise)
+}

@@ -1,0 +1,213 @@
+package directory
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/forgequeue/forgequeue/core/internal/usage"
+
+	"github.com/forgequeue/forgequeue/core/internal/audit"
+
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// DefaultPlan is the plan of a tenant that names none.
+const DefaultPlan = "standard"
+
+type tenantRow struct {
+	ID        tenant.ID
+	Name      string
+	Plan      string
+	Weight    int32
+	Overrides []byte
+	CreatedAt time.Time
+}
+
+const tenantColumns = `id, name, plan, weight, overrides, created_at`
+
+func (r *tenantRow) wire() api.Tenant {
+	t := api.Tenant{ID: r.ID.String(), Name: r.Name, Plan: r.Plan, Weight: int(r.Weight), CreatedAt: api.At(r.CreatedAt)}
+	_ = json.Unmarshal(r.Overrides, &t.Overrides) // written from such a value by this package alone
+	return t
+}
+
+const createTenantSQL = `
+INSERT INTO tenants (id, name, plan, weight, overrides, created_at)
+VALUES (@id, @name, @plan, @weight, '{}', statement_timestamp())
+-- the gateway draws the id, and may have to repeat a call whose answer it lost
+ON CONFLICT (id) DO UPDATE SET id = EXCLUDED.id
+RETURNING ` + tenantColumns
+
+// CreateTenant makes a tenant. A repeat with the same id answers with the first.
+func (s *Directory) CreateTenant(ctx context.Context, id tenant.ID, request api.TenantRequest) (api.Tenant, error) {
+	ctx = store.WithClass(ctx, store.ClassSubmits)
+	plan, weight := DefaultPlan, 1
+	if request.Plan != nil {
+		plan = *request.Plan
+	}
+	if request.Weight != nil {
+		weight = *request.Weight
+	}
+	rows, err := audit.Recorded(ctx, s.Store, pgx.RowToStructByName[tenantRow], createTenantSQL, pgx.StrictNamedArgs{
+		"id": id, "name": request.Name, "plan": plan, "weight": weight,
+	}, func([]tenantRow) *audit.Event {
+		return &audit.Event{Tenant: &id, Action: api.AuditTenantCreate, Object: id.String(), Detail: map[string]any{
+			"name": request.Name, "plan": plan, "weight": weight,
+		}}
+	})
+	if err != nil {
+		return api.Tenant{}, fmt.Errorf("directory: create tenant: %w", unknownPlan(err))
+	}
+	return rows[0].wire(), nil
+}
+
+// unknownPlan reads a broken reference to plans as what it means.
+func unknownPlan(err error) error {
+	var refused *pgconn.PgError
+	if errors.As(err, &refused) && refused.Code == "23503" {
+		return ErrUnknownPlan
+	}
+	return err
+}
+
+const listTenantsSQL = `
+SELECT ` + tenantColumns + ` FROM tenants WHERE id < @before ORDER BY id DESC LIMIT @size`
+
+// ListTenants lists every tenant, newest id first; before is the last id of the
+// page before.
+func (s *Directory) ListTenants(ctx context.Context, before *tenant.ID, size int) ([]api.Tenant, error) {
+	ctx = store.WithClass(ctx, store.ClassLists)
+	last := uuid.Max
+	if before != nil {
+		last = *before
+	}
+	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[tenantRow], listTenantsSQL, pgx.StrictNamedArgs{"before": last, "size": size})
+	if err != nil {
+		return nil, fmt.Errorf("directory: list tenants: %w", store.NothingChanged(err))
+	}
+	tenants := make([]api.Tenant, len(rows))
+	for i := range rows {
+		tenants[i] = rows[i].wire()
+	}
+	return tenants, nil
+}
+
+const patchTenantSQL = `
+UPDATE tenants
+SET name = COALESCE(@name, name), plan = COALESCE(@plan, plan), weight = COALESCE(@weight, weight),
+    overrides = COALESCE(@overrides::json, overrides), updated_at = statement_timestamp()
+WHERE id = @id
+RETURNING ` + tenantColumns
+
+// PatchTenant changes what the patch names.
+func (s *Directory) PatchTenant(ctx context.Context, id tenant.ID, patch api.TenantPatch) (api.Tenant, error) {
+	ctx = store.WithClass(ctx, store.ClassSubmits)
+	var overrides *string
+	if patch.Overrides != nil {
+		text := string(store.JSON(patch.Overrides))
+		overrides = &text
+	}
+	rows, err := changeLimits(ctx, s, pgx.RowToStructByName[tenantRow], patchTenantSQL, pgx.StrictNamedArgs{
+		"id": id, "name": patch.Name, "plan": patch.Plan, "weight": patch.Weight, "overrides": overrides,
+	}, pgx.StrictNamedArgs{"tenant_id": &id, "queue": nil, "plan": nil}, broughtByPatch(id, patch), audit.Event{
+		Tenant: &id, Action: api.AuditTenantPatch, Object: id.String(), Detail: map[string]any{"patch": patch},
+	})
+	if err != nil {
+		return api.Tenant{}, fmt.Errorf("directory: patch tenant: %w", unknownPlan(err))
+	}
+	if len(rows) == 0 {
+		return api.Tenant{}, store.ErrNotFound
+	}
+	return rows[0].wire(), nil
+}
+
+// changeLimits makes a change of limits, and in the same commit unsettles the counts
+// for which it brings a cap, of those that scope names.
+// It records the event if a row changed.
+func changeLimits[T any](
+	ctx context.Context, s *Directory, row pgx.RowToFunc[T], sql string, args, scope pgx.StrictNamedArgs, brings broughtBy, done audit.Event,
+) (changed []T, err error) {
+	err = s.InTx(ctx, func(tx pgx.Tx) error {
+		counters, err := brings(ctx, tx)
+		if err != nil {
+			return err
+		}
+		rows, err := tx.Query(ctx, sql, args)
+		if err != nil {
+			return err
+		}
+		if changed, err = pgx.CollectRows(rows, row); err != nil {
+			return err
+		}
+		if rows.CommandTag().RowsAffected() > 0 {
+			if err := audit.Record(ctx, tx, done); err != nil {
+				return err
+			}
+		}
+		if counters == 0 {
+			return nil
+		}
+		scope["counters"] = counters.Bits()
+		_, err = tx.Exec(ctx, usage.ReopenSQL, scope)
+		return err
+	})
+	return changed, err
+}
+
+type planRow struct {
+	Name                   string
+	Limits                 []byte
+	VisibilityTimeoutMsMax *int64
+}
+
+func (r *planRow) wire() api.Plan {
+	plan := api.Plan{Name: r.Name, VisibilityTimeoutMSMax: r.VisibilityTimeoutMsMax}
+	_ = json.Unmarshal(r.Limits, &plan.Limits) // written from such a value by this package alone
+	return plan
+}
+
+const getPlanSQL = `SELECT name, limits, visibility_timeout_ms_max FROM plans WHERE name = @name`
+
+// GetPlan reads a plan.
+func (s *Directory) GetPlan(ctx context.Context, name string) (api.Plan, error) {
+	ctx = store.WithClass(ctx, store.ClassSubmits)
+	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[planRow], getPlanSQL, pgx.StrictNamedArgs{"name": name})
+	if err != nil {
+		return api.Plan{}, fmt.Errorf("directory: plan: %w", store.NothingChanged(err))
+	}
+	if len(rows) == 0 {
+		return api.Plan{}, store.ErrNotFound
+	}
+	return rows[0].wire(), nil
+}
+
+const putPlanSQL = `
+INSERT INTO plans (name, limits, visibility_timeout_ms_max) VALUES (@name, @limits::json, @visibility)
+ON CONFLICT (name) DO UPDATE
+SET limits = EXCLUDED.limits, visibility_timeout_ms_max = EXCLUDED.visibility_timeout_ms_max,
+    updated_at = statement_timestamp()
+RETURNING name, limits, visibility_timeout_ms_max`
+
+// PutPlan makes or replaces a plan.
+func (s *Directory) PutPlan(ctx context.Context, name string, request api.PlanRequest) (api.Plan, error) {
+	ctx = store.WithClass(ctx, store.ClassSubmits)
+	rows, err := changeLimits(ctx, s, pgx.RowToStructByName[planRow], putPlanSQL, pgx.StrictNamedArgs{
+		"name": name, "limits": string(store.JSON(request.Limits)), "visibility": request.VisibilityTimeoutMSMax,
+	}, pgx.StrictNamedArgs{"tenant_id": nil, "queue": nil, "plan": &name}, broughtByPlan(name, request.Limits), audit.Event{
+		Action: api.AuditPlanPut, Object: name, Detail: map[string]any{"limits": request.Limits, "visibility_timeout_ms_max": request.VisibilityTimeoutMSMax},
+	})
+	if err != nil {
+		return api.Plan{}, fmt.Errorf("directory: put plan: %w", err)
+	}
+	return rows[0].wire(), nil
+}

@@ -1,0 +1,175 @@
+package directory
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/core/internal/null"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// Worker is a registered worker.
+type Worker struct {
+	WorkerID        string
+	Status          string
+	Queues          []string
+	Tags            []string
+	Concurrency     int32
+	Metadata        []byte
+	RegisteredAt    time.Time
+	LastHeartbeatAt time.Time
+}
+
+const workerColumns = `worker_id, status, queues, tags, concurrency, metadata, registered_at, last_heartbeat_at`
+
+// registered is a worker's row as a statement left it.
+type registered struct {
+	Worker
+	// Joined says that the worker was unknown before, or dead.
+	Joined bool
+}
+
+// deadSQL and joinedSQL tell whether a statement has made a worker known, or revived it.
+const (
+	deadSQL   = `WITH dead AS (SELECT FROM workers WHERE owner = @owner AND worker_id = @worker_id AND status = 'DEAD')`
+	joinedSQL = `registered_at = statement_timestamp() OR EXISTS (SELECT FROM dead) AS joined`
+)
+
+// MaxWorkers is how many workers that are not dead a tenant, or the platform, may have,
+// and how many rows in all: of those beyond, the dead that were heard of longest ago go.
+// Two that join at once may both be the last.
+const MaxWorkers = 10_000
+
+// workerRoom is true for a worker that is known and not dead, and where there is room
+// for one more; crowdedOut makes room among the dead. Both read no more than the bound.
+const (
+	workerRoom = `(EXISTS (SELECT FROM workers WHERE owner = @owner AND worker_id = @worker_id AND status <> 'DEAD')
+   OR (SELECT count(*) FROM (SELECT FROM workers WHERE owner = @owner AND status <> 'DEAD' LIMIT @most) c) < @most)`
+	crowdedOut = `, crowded AS (
+  DELETE FROM workers
+  WHERE owner = @owner AND status = 'DEAD' AND worker_id <> @worker_id
+    AND worker_id = ANY(ARRAY(SELECT worker_id FROM workers WHERE owner = @owner AND status = 'DEAD' ORDER BY last_heartbeat_at LIMIT 2))
+    AND (SELECT count(*) FROM (SELECT FROM workers WHERE owner = @owner LIMIT @most) c) >= @most
+    AND NOT EXISTS (SELECT FROM workers WHERE owner = @owner AND worker_id = @worker_id)
+)`
+)
+
+// registerSQL makes a worker, or updates it, and revives a dead one.
+const registerSQL = deadSQL + crowdedOut + `
+INSERT INTO workers (owner, worker_id, status, queues, tags, concurrency, metadata, registered_at, last_heartbeat_at)
+SELECT @owner, @worker_id, 'ACTIVE', @queues::text[], @tags::text[], @concurrency::integer, @metadata::json, statement_timestamp(), statement_timestamp()
+WHERE ` + workerRoom + `
+ON CONFLICT (owner, worker_id) DO UPDATE
+SET status = 'ACTIVE', queues = EXCLUDED.queues, tags = EXCLUDED.tags, concurrency = EXCLUDED.concurrency,
+    metadata = EXCLUDED.metadata, last_heartbeat_at = statement_timestamp()
+RETURNING ` + workerColumns + `, ` + joinedSQL
+
+// Register makes or updates a worker of owner, a tenant or tenant.Platform. joined
+// says that it was unknown before, or dead.
+func (s *Directory) Register(ctx context.Context, owner tenant.ID, w api.WorkerRequest) (worker Worker, joined bool, err error) {
+	concurrency := 1
+	if w.Concurrency != nil {
+		concurrency = *w.Concurrency
+	}
+	metadata := w.Metadata
+	if metadata == nil {
+		metadata = map[string]string{}
+	}
+	workers, err := store.Query(ctx, s.Store, pgx.RowToStructByName[registered], registerSQL, pgx.StrictNamedArgs{
+		"owner": owner, "worker_id": w.WorkerID, "queues": null.List(w.Queues), "tags": null.List(w.Tags),
+		"concurrency": concurrency, "metadata": string(store.JSON(metadata)), "most": MaxWorkers,
+	})
+	if err != nil {
+		return Worker{}, false, fmt.Errorf("directory: register: %w", err)
+	}
+	if len(workers) == 0 {
+		return Worker{}, false, ErrTooManyWorkers
+	}
+	return workers[0].Worker, workers[0].Joined, nil
+}
+
+// seenClaimingSQL registers a worker that claims without having registered, and
+// otherwise says that it lives, and that it serves these queues too. The rest of
+// what it registered with stays.
+const seenClaimingSQL = deadSQL + crowdedOut + `
+INSERT INTO workers (owner, worker_id, status, queues, tags, concurrency, metadata, registered_at, last_heartbeat_at)
+SELECT @owner, @worker_id, 'ACTIVE', @queues::text[], @tags::text[], 1, '{}', statement_timestamp(), statement_timestamp()
+WHERE ` + workerRoom + `
+ON CONFLICT (owner, worker_id) DO UPDATE
+SET status = 'ACTIVE', last_heartbeat_at = statement_timestamp(),
+    queues = CASE WHEN workers.queues @> EXCLUDED.queues THEN workers.queues
+                  ELSE ARRAY(SELECT DISTINCT unnest(workers.queues || EXCLUDED.queues) ORDER BY 1 LIMIT 1000) END
+RETURNING ` + workerColumns + `, ` + joinedSQL
+
+// SeenClaiming notes that a worker claims; an unknown or dead one is registered by it:
+// joined is then true.
+func (s *Directory) SeenClaiming(ctx context.Context, owner tenant.ID, workerID string, queues, tags []string) (worker Worker, joined bool, err error) {
+	workers, err := store.Query(ctx, s.Store, pgx.RowToStructByName[registered], seenClaimingSQL, pgx.StrictNamedArgs{
+		"owner": owner, "worker_id": workerID, "queues": null.List(queues), "tags": null.List(tags), "most": MaxWorkers,
+	})
+	if err != nil {
+		return Worker{}, false, fmt.Errorf("directory: claiming worker: %w", store.NothingChanged(err)) // no job was claimed
+	}
+	if len(workers) == 0 {
+		return Worker{}, false, ErrTooManyWorkers
+	}
+	return workers[0].Worker, workers[0].Joined, nil
+}
+
+const beatWorkerSQL = `
+UPDATE workers
+SET status = 'ACTIVE', last_heartbeat_at = statement_timestamp()
+WHERE owner = @owner AND worker_id = @worker_id AND status <> 'DEAD'
+RETURNING ` + workerColumns
+
+// BeatWorker notes a worker's heartbeat; ErrWorkerUnknown if it never registered
+// or is dead, and must register again.
+func (s *Directory) BeatWorker(ctx context.Context, owner tenant.ID, workerID string) (Worker, error) {
+	ctx = store.WithClass(ctx, store.ClassOutcomes)
+	workers, err := store.Query(ctx, s.Store, pgx.RowToStructByName[Worker], beatWorkerSQL, pgx.StrictNamedArgs{
+		"owner": owner, "worker_id": workerID,
+	})
+	if err != nil {
+		return Worker{}, fmt.Errorf("directory: worker heartbeat: %w", err)
+	}
+	if len(workers) == 0 {
+		return Worker{}, ErrWorkerUnknown
+	}
+	return workers[0], nil
+}
+
+// leasesSQL walks the running jobs, of which there are no more than workers can
+// hold; an index by worker would cost every claim and every finish.
+const leasesSQL = `
+SELECT worker_owner AS owner, worker_id, count(*) AS leases FROM jobs WHERE state = 'running' GROUP BY 1, 2`
+
+// Held is how many leases a worker holds.
+type Held struct {
+	Owner    tenant.ID
+	WorkerID string
+	Leases   int
+}
+
+// Leases counts the leases of all workers, of any tenants, that hold some.
+func (s *Directory) Leases(ctx context.Context) ([]Held, error) {
+	held, err := store.Query(store.WithClass(ctx, store.ClassLists), s.Store, pgx.RowToStructByName[Held], leasesSQL, pgx.StrictNamedArgs{})
+	if err != nil {
+		return nil, fmt.Errorf("directory: leases: %w", store.NothingChanged(err))
+	}
+	return held, nil
+}
+
+// Wire is the worker as the API shows it.
+func (w *Worker) Wire(leases int) api.Worker {
+	return api.Worker{
+		WorkerID: w.WorkerID, Status: w.Status, Queues: w.Queues, Tags: w.Tags, Concurrency: int(w.Concurrency),
+		Metadata: store.Metadata(w.Metadata), Leases: leases,
+		RegisteredAt: api.At(w.RegisteredAt), LastHeartbeatAt: api.At(w.LastHeartbeatAt),
+	}
+}

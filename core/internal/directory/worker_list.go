@@ -1,0 +1,142 @@
+package directory
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+const listWorkersSQL = `
+SELECT ` + workerColumns + `,
+       COALESCE(held.leases, 0) AS leases
+FROM workers
+LEFT JOIN (
+  SELECT worker_id AS holder, count(*) AS leases FROM jobs
+  WHERE state = 'running' AND worker_owner = @owner GROUP BY worker_id
+) AS held ON held.holder = worker_id
+WHERE owner = @owner AND worker_id > @after
+ORDER BY worker_id
+LIMIT @size`
+
+type listedWorker struct {
+	Worker
+	Leases int64
+}
+
+// ListWorkers lists the workers of owner, a tenant or tenant.Platform, by id.
+func (s *Directory) ListWorkers(ctx context.Context, owner tenant.ID, after string, size int) ([]api.Worker, error) {
+	ctx = store.WithClass(ctx, store.ClassLists)
+	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[listedWorker], listWorkersSQL, pgx.StrictNamedArgs{
+		"owner": owner, "after": after, "size": size,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("directory: list workers: %w", store.NothingChanged(err))
+	}
+	workers := make([]api.Worker, len(rows))
+	for i := range rows {
+		workers[i] = rows[i].Wire(int(rows[i].Leases))
+	}
+	return workers, nil
+}
+
+// Ages of a worker without a heartbeat.
+const (
+	StaleAfter  = 30 * time.Second
+	DeadAfter   = 120 * time.Second
+	ForgetAfter = 24 * time.Hour
+)
+
+// A worker turns stale, then dead, by PostgreSQL's clock. Dead ones stay to be
+// seen for a day.
+const ageWorkersSQL = `
+WITH aged AS (
+  UPDATE workers
+  SET status = CASE WHEN last_heartbeat_at < statement_timestamp() - @dead::interval THEN 'DEAD' ELSE 'STALE' END
+  WHERE (status = 'ACTIVE' AND last_heartbeat_at < statement_timestamp() - @stale::interval
+         OR status = 'STALE' AND last_heartbeat_at < statement_timestamp() - @dead::interval)
+    AND statement_timestamp() < COALESCE(@heard::timestamptz, statement_timestamp()) + @stale::interval
+  RETURNING status
+), forgotten AS (
+  DELETE FROM workers
+  WHERE ctid = ANY(ARRAY(SELECT ctid FROM workers
+                         WHERE status = 'DEAD' AND last_heartbeat_at < statement_timestamp() - @forget::interval
+                         ORDER BY last_heartbeat_at LIMIT 1000))
+  RETURNING 1
+)
+SELECT (SELECT count(*) FROM aged WHERE status = 'STALE') AS stale,
+       (SELECT count(*) FROM aged WHERE status = 'DEAD')  AS dead,
+       (SELECT count(*) FROM forgotten)                   AS forgotten`
+
+// Aged counts the workers that changed.
+type Aged struct{ Stale, Dead, Forgotten int64 }
+
+// AgeWorkers turns workers of any tenant stale, dead, and forgets them, by their
+// last heartbeat. The leases of dead ones are ReapDead's. heard is when PostgreSQL last
+// answered, by its clock; zero for now. A statement that itself ends a silence of
+// StaleAfter or more turns no worker stale or dead.
+func (s *Directory) AgeWorkers(ctx context.Context, heard time.Time) (Aged, error) {
+	args := pgx.StrictNamedArgs{"stale": StaleAfter, "dead": DeadAfter, "forget": ForgetAfter, "heard": nil}
+	if !heard.IsZero() {
+		args["heard"] = heard
+	}
+	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[Aged], ageWorkersSQL, args)
+	if err != nil {
+		return Aged{}, fmt.Errorf("directory: age workers: %w", err)
+	}
+	return rows[0], nil
+}
+
+// servedSQL lists which queues have an active worker, whose workers they are.
+const servedSQL = `
+SELECT DISTINCT owner, unnest(queues) FROM workers WHERE status = 'ACTIVE'`
+
+// Served lists the queues, of all tenants, that active workers said they serve;
+// those of the platform's workers are under tenant.Platform.
+func (s *Directory) Served(ctx context.Context) (map[tenant.QueueKey]bool, error) {
+	scan := func(row pgx.CollectableRow) (tenant.QueueKey, error) {
+		var key tenant.QueueKey
+		err := row.Scan(&key.Tenant, &key.Name)
+		return key, err
+	}
+	keys, err := store.Query(ctx, s.Store, scan, servedSQL, pgx.StrictNamedArgs{})
+	if err != nil {
+		return nil, fmt.Errorf("directory: served: %w", store.NothingChanged(err))
+	}
+	served := make(map[tenant.QueueKey]bool, len(keys))
+	for _, key := range keys {
+		served[key] = true
+	}
+	return served, nil
+}
+
+const activeWorkersSQL = `
+SELECT worker_id, queues, tags FROM workers
+WHERE owner IN (@owner, @platform) AND status = 'ACTIVE' AND @queue = ANY(queues)
+ORDER BY worker_id
+LIMIT 1000`
+
+// ActiveWorker is a worker that serves a queue.
+type ActiveWorker struct {
+	WorkerID     string
+	Queues, Tags []string
+}
+
+// ActiveWorkers lists the active workers of a tenant, or of the platform, that
+// said they serve the queue; at most a thousand.
+func (s *Directory) ActiveWorkers(ctx context.Context, owner tenant.ID, name string) ([]ActiveWorker, error) {
+	ctx = store.WithClass(ctx, store.ClassLists)
+	workers, err := store.Query(ctx, s.Store, pgx.RowToStructByName[ActiveWorker], activeWorkersSQL, pgx.StrictNamedArgs{
+		"owner": owner, "platform": tenant.Platform, "queue": name,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("directory: active workers: %w", store.NothingChanged(err))
+	}
+	return workers, nil
+}

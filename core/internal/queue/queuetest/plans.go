@@ -1,0 +1,58 @@
+package queuetest
+
+import (
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// PlanOf is the plan that core's sessions have for a statement: the generic one,
+// whatever the arguments.
+func (f *Fixture) PlanOf(conn *pgx.Conn, sql string) string {
+	f.Helper()
+	rewritten, args, err := pgx.NamedArgs{}.RewriteQuery(f.Context(), conn, sql, nil)
+	if err != nil {
+		f.Fatal(err)
+	}
+	given := ""
+	if len(args) > 0 {
+		given = "(NULL" + strings.Repeat(", NULL", len(args)-1) + ")"
+	}
+	for _, statement := range []string{"DEALLOCATE ALL", "PREPARE planned AS " + rewritten} {
+		if _, err := conn.Exec(f.Context(), statement, pgx.QueryExecModeSimpleProtocol); err != nil {
+			f.Fatalf("%v: %s", err, rewritten)
+		}
+	}
+	rows, err := conn.Query(f.Context(), "EXPLAIN EXECUTE planned"+given, pgx.QueryExecModeSimpleProtocol)
+	if err != nil {
+		f.Fatal(err)
+	}
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		f.Fatal(err)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// CheckPlans fails the test where a statement walks over a whole table, or leaves one of its
+// indexes unused; planned are the statements with theirs.
+func (f *Fixture) CheckPlans(when string, planned map[string][]string) {
+	f.Helper()
+	conn := Connect(f, f.URL)
+	for _, setting := range []string{"plan_cache_mode = force_generic_plan", "enable_seqscan = off", "enable_bitmapscan = off"} {
+		if _, err := conn.Exec(f.Context(), "SET "+setting); err != nil {
+			f.Fatal(err)
+		}
+	}
+	for sql, indexes := range planned {
+		plan := f.PlanOf(conn, sql)
+		if strings.Contains(plan, "Seq Scan") {
+			f.Errorf("%s: a walk over a whole table:\n%s\n%s", when, sql, plan)
+		}
+		for _, index := range indexes {
+			if !strings.Contains(plan, index) {
+				f.Errorf("%s: %s is not used:\n%s\n%s", when, index, sql, plan)
+			}
+		}
+	}
+}

@@ -1,0 +1,153 @@
+package retention
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+)
+
+const (
+	tryLockSQL = `SELECT pg_try_advisory_lock(@key)`
+	unlockSQL  = `SELECT pg_advisory_unlock(@key)`
+)
+
+// droppedMark is the comment on a partition that is about to be detached: a core that
+// ends between the detach and the drop leaves a table that pg_inherits has no longer.
+const droppedMark = "forgequeue: past its retention, detached to be dropped"
+
+// dueDaysSQL lists the partitions of a table that ended longer ago than @keep, and the
+// tables that an earlier run detached and did not live to drop. The bounds tell the
+// day; what a table is called tells nothing. A pending detach comes first, because
+// PostgreSQL allows one in a table at a time.
+const dueDaysSQL = `
+SELECT name, attached, pending, rows FROM (
+  SELECT c.oid::regclass::text AS name, true AS attached, i.inhdetachpending AS pending, bounds[1]::timestamptz AS day,
+         -- below 0 where the table was never analyzed
+         GREATEST(c.reltuples, 0)::bigint AS rows
+  FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid` + partitionBounds + `
+  WHERE i.inhparent = @parent::regclass
+    AND (i.inhdetachpending OR bounds[2]::timestamptz <= statement_timestamp() - @keep::interval)
+  UNION ALL
+  SELECT c.oid::regclass::text, false, false, NULL, GREATEST(c.reltuples, 0)::bigint
+  FROM pg_description d JOIN pg_class c ON c.oid = d.objoid
+  WHERE d.classoid = 'pg_class'::regclass AND d.objsubid = 0 AND d.description = @mark
+    AND c.relkind = 'r' AND NOT c.relispartition
+) AS due
+ORDER BY NOT pending, attached, day`
+
+// detachTime bounds one detach. It waits for readers that are older than it, for
+// as long as this; meanwhile it stands in nobody's way. The next run finishes it.
+const detachTime = 20 * time.Second
+
+type partition struct {
+	Name     string
+	Attached bool
+	Pending  bool
+	Rows     int64
+}
+
+// Dropped is a day that is gone: its table, whose day it was, and about how many rows
+// it had, as PostgreSQL last estimated.
+type Dropped struct {
+	Table string
+	Name  string
+	Rows  int64
+}
+
+// DropPartitions removes the days that are past their retention and says what is
+// gone. DETACH CONCURRENTLY, then DROP: neither ever holds the parent against
+// inserts. One core at a time does it; the others find nothing to do. A failure with
+// one table does not stop the others.
+func (s *Forgetter) DropPartitions(ctx context.Context) ([]Dropped, error) {
+	conn, err := s.Acquire(store.WithClass(ctx, store.ClassLists))
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Release()
+	key := pgx.StrictNamedArgs{"key": store.LockKey(store.LockRemoval, tenant.Platform)}
+	var mine bool
+	if err := conn.QueryRow(ctx, tryLockSQL, key).Scan(&mine); err != nil || !mine {
+		return nil, store.Classify(err)
+	}
+	// A session's lock: if it cannot be given back, the session has to go.
+	defer func() {
+		if _, err := conn.Exec(context.WithoutCancel(ctx), unlockSQL, key); err != nil {
+			_ = conn.Conn.Conn().Close(context.WithoutCancel(ctx))
+		}
+	}()
+	var dropped []Dropped
+	var problems []error
+	for table, keep := range map[string]time.Duration{FinishedJobs: s.periods.Finished, Attempts: s.periods.DeadLetters} {
+		if keep <= 0 {
+			continue
+		}
+		days, err := dropDays(ctx, conn.Conn.Conn(), table, keep)
+		dropped = append(dropped, days...)
+		if err != nil {
+			problems = append(problems, fmt.Errorf("retention: drop partitions of %s: %w", table, err))
+		}
+	}
+	return dropped, errors.Join(problems...)
+}
+
+// dropDays removes the days of one table that ended longer ago than keep. It ends with
+// the first that does not go.
+func dropDays(ctx context.Context, conn *pgx.Conn, table string, keep time.Duration) ([]Dropped, error) {
+	rows, err := conn.Query(ctx, dueDaysSQL, pgx.StrictNamedArgs{"parent": table, "keep": keep, "mark": droppedMark + " (" + table + ")"})
+	if err != nil {
+		return nil, err
+	}
+	due, err := pgx.CollectRows(rows, pgx.RowToStructByName[partition])
+	if err != nil {
+		return nil, err
+	}
+	var dropped []Dropped
+	for _, p := range due {
+		if err := dropDay(ctx, conn, table, p); err != nil {
+			return dropped, fmt.Errorf("%s: %w", p.Name, err)
+		}
+		dropped = append(dropped, Dropped{Table: table, Name: p.Name, Rows: p.Rows})
+	}
+	return dropped, nil
+}
+
+// dropDay detaches and drops one day. Where an old reader is still in the way it is an
+// error, and the next run goes on.
+func dropDay(ctx context.Context, conn *pgx.Conn, table string, p partition) error {
+	limited, cancel := context.WithTimeout(ctx, detachTime+5*time.Second)
+	defer cancel()
+	// On the server's side, so that the connection outlives it.
+	if _, err := conn.Exec(limited, fmt.Sprintf(`SET statement_timeout = %d`, detachTime.Milliseconds())); err != nil {
+		return err
+	}
+	defer func() { _, _ = conn.Exec(context.WithoutCancel(ctx), `RESET statement_timeout`) }()
+	// PostgreSQL gave the names, with quotes where they need them.
+	var steps []string
+	if p.Attached {
+		steps = append(steps, fmt.Sprintf(`COMMENT ON TABLE %s IS '%s (%s)'`, p.Name, droppedMark, table))
+	}
+	switch {
+	case p.Attached && p.Pending:
+		steps = append(steps, fmt.Sprintf(`ALTER TABLE %s DETACH PARTITION %s FINALIZE`, table, p.Name))
+	case p.Attached:
+		steps = append(steps, fmt.Sprintf(`ALTER TABLE %s DETACH PARTITION %s CONCURRENTLY`, table, p.Name))
+	}
+	for _, step := range append(steps, `DROP TABLE `+p.Name) {
+		if _, err := conn.Exec(limited, step); err != nil {
+			refused, ok := errors.AsType[*pgconn.PgError](err)
+			if ok && (refused.Code == "57014" || refused.Code == "55P03") { // the timeout, a lock
+				return fmt.Errorf("an older transaction still reads it: %w", err)
+			}
+			return err
+		}
+	}
+	return nil
+}

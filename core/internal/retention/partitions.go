@@ -1,0 +1,155 @@
+package retention
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+)
+
+// Tables that are kept by day.
+const (
+	FinishedJobs = "finished_jobs"
+	Attempts     = "attempts"
+)
+
+// daysAhead is how many days of partitions lie ready. A statement that finds no
+// partition all the same makes them and runs again, see Store.makeMissing.
+const daysAhead = 7
+
+// idSkew is how far a job's id may lie ahead of PostgreSQL's clock. A gateway makes the
+// id, a UUID v7, with its own clock; core refuses ids that lie further ahead than half
+// of this. So a job with the id can have ended in the partitions from Since on only.
+const idSkew = 24 * time.Hour
+
+// Since is the earliest time at which jobs with these ids can have ended. Statements
+// that look up ids name it, so that PostgreSQL opens no partition of an earlier day.
+func Since(ids ...uuid.UUID) time.Time {
+	since := time.Time{}
+	for i, id := range ids {
+		if id.Version() != 7 {
+			return time.Time{} // no gateway made it; its time cannot be known
+		}
+		if made := idTime(id).Add(-idSkew); i == 0 || made.Before(since) {
+			since = made
+		}
+	}
+	return since
+}
+
+// ValidID says whether a new job may have the id: a UUID v7 whose time is not so far ahead
+// of core's clock that Since would leave out the day on which the job ends.
+func ValidID(id uuid.UUID, now time.Time) bool {
+	return id.Version() == 7 && idTime(id).Before(now.Add(idSkew/2))
+}
+
+// idTime is the time in a UUID v7: its first 48 bits, in milliseconds.
+func idTime(id uuid.UUID) time.Time {
+	var ms int64
+	for _, b := range id[:6] {
+		ms = ms<<8 | int64(b)
+	}
+	return time.UnixMilli(ms).UTC()
+}
+
+// partitionBounds reads the bounds of partition c. PostgreSQL prints them by the
+// session's settings, and reads them by the same. Null for a DEFAULT partition.
+const partitionBounds = `
+CROSS JOIN LATERAL regexp_match(
+  replace(replace(pg_get_expr(c.relpartbound, c.oid), 'MINVALUE', '''-infinity'''), 'MAXVALUE', '''infinity'''),
+  'FROM \(''([^'']+)''\) TO \(''([^'']+)''\)') AS bounds`
+
+// missingDaysSQL gives the days, from yesterday (a clock may step back) on, that no
+// partition of the table holds. What a table is called does not count: only
+// pg_inherits says what is a partition.
+const missingDaysSQL = `
+WITH today AS (SELECT date_trunc('day', statement_timestamp()) AS start)
+SELECT day
+FROM today, generate_series(start - interval '1 day', start + @ahead * interval '1 day', interval '1 day') AS day
+WHERE NOT EXISTS (
+  SELECT FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid` + partitionBounds + `
+  WHERE i.inhparent = @parent::regclass AND NOT i.inhdetachpending
+    AND bounds[1]::timestamptz <= day AND bounds[2]::timestamptz >= day + interval '1 day')
+ORDER BY day`
+
+func missingDays(ctx context.Context, db store.Querier, table string) ([]time.Time, error) {
+	rows, err := db.Query(ctx, missingDaysSQL, pgx.StrictNamedArgs{"parent": table, "ahead": daysAhead})
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[time.Time])
+}
+
+// MakePartitions makes the partitions of yesterday to seven days ahead that are
+// missing. It only reads where none is. One caller at a time makes them, by an
+// advisory lock. A failure with one table does not stop the others.
+func (s *Forgetter) MakePartitions(ctx context.Context) error {
+	ctx = store.WithClass(ctx, store.ClassOutcomes)
+	var problems []error
+	for _, table := range []string{FinishedJobs, Attempts} {
+		if err := s.makeDays(ctx, table); err != nil {
+			problems = append(problems, fmt.Errorf("retention: partitions of %s: %w", table, err))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+func (s *Forgetter) makeDays(ctx context.Context, table string) error {
+	return s.InTx(ctx, func(tx pgx.Tx) error {
+		if days, err := missingDays(ctx, tx, table); err != nil || len(days) == 0 {
+			return err
+		}
+		key := pgx.StrictNamedArgs{"key": store.LockKey(store.LockPartitions, tenant.Platform)}
+		if _, err := tx.Exec(ctx, store.AdvisoryLockSQL, key); err != nil {
+			return err
+		}
+		// Under the lock: another core may have made them meanwhile.
+		days, err := missingDays(ctx, tx, table)
+		if err != nil {
+			return err
+		}
+		for _, day := range days {
+			if err := makePartition(ctx, tx, table, day.UTC()); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// freeNameSQL gives a name for a new partition that no other table has.
+const freeNameSQL = `
+SELECT name
+FROM generate_series(1, 100) AS n,
+     LATERAL (SELECT CASE n WHEN 1 THEN @name::text ELSE @name || '_' || n END AS name) AS candidate
+WHERE to_regclass(name) IS NULL
+ORDER BY n
+LIMIT 1`
+
+// makePartition makes one day's table and attaches it. LIKE and ATTACH instead of
+// CREATE … PARTITION OF, which would lock the parent against everybody's inserts.
+func makePartition(ctx context.Context, tx pgx.Tx, table string, day time.Time) error {
+	var name string
+	args := pgx.StrictNamedArgs{"name": table + "_" + day.Format("20060102")}
+	if err := tx.QueryRow(ctx, freeNameSQL, args).Scan(&name); err != nil {
+		return err
+	}
+	from, to := day.Format(time.DateOnly), day.AddDate(0, 0, 1).Format(time.DateOnly)
+	// Names and dates are made here, of letters, digits and dashes: DDL takes no parameters.
+	for _, statement := range []string{
+		fmt.Sprintf(`CREATE TABLE %s (LIKE %s INCLUDING ALL)`, name, table),
+		fmt.Sprintf(`ALTER TABLE %s ATTACH PARTITION %s FOR VALUES FROM ('%s 00:00:00+00') TO ('%s 00:00:00+00')`, table, name, from, to),
+	} {
+		if _, err := tx.Exec(ctx, statement); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,29 @@
+// Package retention makes the partitions by day, drops those past their period, and deletes what
+// lies in plain tables.
+package retention
+
+import (
+	"time"
+
+	"github.com/forgequeue/forgequeue/core/internal/store"
+)
+
+// Periods say how long what has ended is kept; 0 is for ever.
+type Periods struct {
+	// Finished is for completed and cancelled jobs, in whole days.
+	Finished time.Duration
+	// DeadLetters is for dead letters, the attempts of all jobs, and redrives that
+	// have ended.
+	DeadLetters time.Duration
+	// Audit is for audit entries.
+	Audit time.Duration
+}
+
+// Forgetter drops and deletes what is past its period.
+type Forgetter struct {
+	*store.Store
+	periods Periods
+}
+
+// New makes one.
+func New(s *store.Store, periods Periods) *Forgetter { return &Forgetter{s, periods} }

@@ -1,0 +1,20 @@
+package tenant
+
+import (
+	"cmp"
+	"strings"
+)
+
+// QueueKey names a queue.
+type QueueKey struct {
+	Tenant ID
+	Name   string
+}
+
+// Compare orders queues by their tenants, then by their names.
+func (k QueueKey) Compare(other QueueKey) int {
+	return cmp.Or(strings.Compare(string(k.Tenant[:]), string(other.Tenant[:])), strings.Compare(k.Name, other.Name))
+}
+
+// SecretPlace is where the queue's sealed secret belongs: it opens for no other.
+func (k QueueKey) SecretPlace() string { return k.Tenant.String() + "/" + k.Name }

@@ -1,0 +1,111 @@
+package usage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+)
+
+// checkTime bounds the look at one count.
+const checkTime = 5 * time.Second
+
+// ErrCheckTime says that a count has more jobs than can be counted within seconds.
+var ErrCheckTime = errors.New("usage: the count has too many jobs to be checked in time")
+
+// checkSQL compares the books with the jobs, in one snapshot: exact at any load. The jobs
+// are walked by an index of the count's own.
+const checkSQL = `
+SELECT books.used, books.settled, found.counted, found.uncounted
+FROM (` + ReadUsageSQL + `) AS books CROSS JOIN (
+  SELECT count(*) FILTER (WHERE counted & @counter::smallint <> 0) AS counted,
+         count(*) FILTER (WHERE counted & @counter::smallint = 0)  AS uncounted
+  FROM jobs WHERE `
+
+// jobsOf is the condition for the jobs that belong into a count.
+func jobsOf(counter Counter) string {
+	return map[Counter]string{
+		ActiveTenant:  `tenant_id = @tenant_id`,
+		ActiveUser:    `tenant_id = @tenant_id AND user_id = @name`,
+		ActiveQueue:   `tenant_id = @tenant_id AND queue = @name`,
+		RunningTenant: `state = 'running' AND tenant_id = @tenant_id`,
+		// By the index of the user's jobs, of which there are few, and not by that of all that run.
+		RunningUser:  `state || '' = 'running' AND tenant_id = @tenant_id AND user_id = @name`,
+		RunningQueue: `state = 'running' AND tenant_id = @tenant_id AND queue = @name`,
+		RunningAll:   `state = 'running'`,
+	}[counter]
+}
+
+// checkArgs are those of checkSQL with the condition of the counter.
+func checkArgs(key CountKey) pgx.StrictNamedArgs {
+	args := CountArgs([]CountKey{key})
+	args["counter"] = int16(key.Counter)
+	if key.Counter != RunningAll {
+		args["tenant_id"] = key.Tenant
+	}
+	if key.Counter&(ActiveUser|ActiveQueue|RunningUser|RunningQueue) != 0 {
+		args["name"] = key.Name
+	}
+	return args
+}
+
+// CheckCounts compares counts of any tenants with the jobs, one after the other, until
+// the time for it is over. One caller at a time does it, on all cores together; checked is
+// how many of the keys were looked at, none where another caller is at it. The error is
+// ErrCheckTime where the key after those takes too long.
+func (s *Counts) CheckCounts(ctx context.Context, keys []CountKey, within time.Duration) (drifts []Drift, checked int, err error) {
+	err = s.InTx(ctx, func(tx pgx.Tx) error {
+		var free bool
+		lock := pgx.StrictNamedArgs{"lock": store.LockKey(store.LockCheck, tenant.Platform)}
+		if err := tx.QueryRow(ctx, store.TryHoldSQL, lock).Scan(&free); err != nil || !free {
+			return err
+		}
+		limit := pgx.StrictNamedArgs{"timeout": strconv.FormatInt(s.checkTime.Milliseconds(), 10)}
+		if _, err := tx.Exec(ctx, `SELECT set_config('statement_timeout', @timeout, true)`, limit); err != nil {
+			return err
+		}
+		begun := time.Now()
+		for _, key := range keys {
+			found, err := check(ctx, tx, key)
+			if err != nil {
+				return err
+			}
+			drifts = append(drifts, found...)
+			if checked++; time.Since(begun) > within {
+				break
+			}
+		}
+		return nil
+	})
+	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.Code == "57014" {
+		return drifts, checked, ErrCheckTime
+	}
+	if err != nil {
+		return drifts, checked, fmt.Errorf("usage: check counts: %w", store.NothingChanged(err))
+	}
+	return drifts, checked, nil
+}
+
+func check(ctx context.Context, tx pgx.Tx, key CountKey) (drifts []Drift, err error) {
+	var used, counted, uncounted int64
+	var settled bool
+	row := tx.QueryRow(ctx, checkSQL+jobsOf(key.Counter)+`) AS found`, checkArgs(key))
+	if err := row.Scan(&used, &settled, &counted, &uncounted); err != nil {
+		return nil, err
+	}
+	if used != counted {
+		drifts = append(drifts, Drift{Check: "count", Key: key, Kept: used, Found: counted})
+	}
+	if settled && uncounted > 0 {
+		drifts = append(drifts, Drift{Check: "uncounted", Key: key, Found: uncounted})
+	}
+	return drifts, nil
+}

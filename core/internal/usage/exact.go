@@ -1,0 +1,113 @@
+package usage
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// A count is settled when every job that belongs into it is in it. Until then, for
+// a minute after its cap was set or changed, the books may know of less than there
+// is, and the jobs themselves are counted: no further than the limit, so that it
+// costs what the cap allows, whatever the backlog.
+
+const trueActiveSQL = `
+SELECT count(*) FROM (SELECT FROM jobs WHERE tenant_id = @tenant_id LIMIT @most) AS c`
+
+const trueUserActiveSQL = `
+SELECT count(*) FROM (SELECT FROM jobs WHERE tenant_id = @tenant_id AND user_id = @name LIMIT @most) AS c`
+
+// By lane, because no index has the queue.
+const trueQueueActiveSQL = `
+SELECT count(*) FROM (
+  (SELECT FROM lanes l CROSS JOIN LATERAL (SELECT FROM jobs WHERE state = 'queued' AND lane_id = l.id LIMIT @most) j
+   WHERE l.tenant_id = @tenant_id AND l.queue = @name LIMIT @most)
+  UNION ALL
+  (SELECT FROM lanes l CROSS JOIN LATERAL (SELECT FROM jobs WHERE state IN ('blocked', 'scheduled') AND lane_id = l.id LIMIT @most) j
+   WHERE l.tenant_id = @tenant_id AND l.queue = @name LIMIT @most)
+  UNION ALL
+  (SELECT FROM jobs WHERE state = 'running' AND tenant_id = @tenant_id AND queue = @name LIMIT @most)
+) AS c`
+
+// Of running jobs there are no more than workers can hold.
+const (
+	trueRunningSQL = `
+SELECT count(*) FROM (SELECT FROM jobs WHERE state = 'running' AND tenant_id = @tenant_id LIMIT @most) AS c`
+	trueUserRunningSQL = `
+SELECT count(*) FROM (SELECT FROM jobs WHERE state = 'running' AND tenant_id = @tenant_id AND user_id = @name LIMIT @most) AS c`
+	trueQueueRunningSQL = `
+SELECT count(*) FROM (SELECT FROM jobs WHERE state = 'running' AND tenant_id = @tenant_id AND queue = @name LIMIT @most) AS c`
+	trueAllRunningSQL = `
+SELECT count(*) FROM (SELECT FROM jobs WHERE state = 'running' LIMIT @most) AS c`
+)
+
+// trueCount gives the statement that counts a key's jobs, and its arguments.
+func trueCount(key CountKey, most int64) (string, pgx.StrictNamedArgs) {
+	args := pgx.StrictNamedArgs{"tenant_id": key.Tenant, "most": most}
+	switch key.Counter {
+	case ActiveTenant:
+		return trueActiveSQL, args
+	case RunningTenant:
+		return trueRunningSQL, args
+	case RunningAll:
+		return trueAllRunningSQL, pgx.StrictNamedArgs{"most": most}
+	default:
+		args["name"] = key.Name
+	}
+	return map[Counter]string{
+		ActiveUser: trueUserActiveSQL, ActiveQueue: trueQueueActiveSQL,
+		RunningUser: trueUserRunningSQL, RunningQueue: trueQueueRunningSQL,
+	}[key.Counter], args
+}
+
+// batcher is a connection or a transaction.
+type batcher interface {
+	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
+}
+
+// Exact counts what the books may not know of yet, where a cap may be full.
+func (t *Tally) Exact(ctx context.Context, db batcher, caps ...[]Cap) error {
+	return t.Recount(ctx, db, t.mayFill, caps...)
+}
+
+const (
+	// smallestJob bytes are less than any row of jobs takes: a test holds it to that.
+	smallestJob = 128
+	// mostTaken is more than one transaction puts into a count.
+	mostTaken = 10_000
+)
+
+// mayFill says whether there could be as many jobs as the limit allows. A table has
+// no more rows than its size has room for, of whatever tenants and states, those that
+// are not committed yet included; most caps are far above that.
+func (t *Tally) mayFill(limit int64) bool {
+	unknown := t.jobsSize == 0 // an empty table is counted at once
+	return unknown || t.jobsSize/smallestJob+mostTaken >= limit
+}
+
+// Recount counts the jobs of all caps that are not settled, and whose limit is among
+// those that matter.
+func (t *Tally) Recount(ctx context.Context, db batcher, matters func(limit int64) bool, caps ...[]Cap) error {
+	limits := map[CountKey]int64{}
+	for _, some := range caps {
+		for _, c := range some {
+			if counted, ok := t.Counts[c.CountKey]; ok && !counted.settled && matters(c.Limit) {
+				limits[c.CountKey] = max(limits[c.CountKey], c.Limit+1)
+			}
+		}
+	}
+	if len(limits) == 0 {
+		return nil
+	}
+	batch := &pgx.Batch{}
+	for key, most := range limits {
+		sql, args := trueCount(key, most)
+		batch.Queue(sql, args).QueryRow(func(row pgx.Row) error {
+			var n int64
+			err := row.Scan(&n)
+			t.Counts[key].used = max(t.Counts[key].used, n)
+			return err
+		})
+	}
+	return db.SendBatch(ctx, batch).Close()
+}

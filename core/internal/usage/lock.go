@@ -1,0 +1,70 @@
+package usage
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+)
+
+// lockTenantsSQL holds the locks to the end of the transaction. Whoever had one
+// before has committed or is gone.
+const lockTenantsSQL = `SELECT pg_advisory_xact_lock(key) FROM unnest(@locks::bigint[]) AS key`
+
+// LockTimeoutSQL ends the wait for the locks in time to say so.
+const LockTimeoutSQL = `SELECT set_config('lock_timeout', @timeout, true)`
+
+// LockTimeout is the time left to the request, in PostgreSQL's spelling, less
+// what the answer needs to get back.
+func LockTimeout(ctx context.Context) string {
+	const margin, most = 200 * time.Millisecond, 10 * time.Second
+	left := most
+	if deadline, ok := ctx.Deadline(); ok {
+		left = min(most, time.Until(deadline)-margin)
+	}
+	return strconv.FormatInt(max(left.Milliseconds(), 1), 10) + "ms"
+}
+
+// LockAndRead takes the tenants' locks, then reads counts that they guard, in one
+// round trip. Without tenants there is nothing to guard.
+func (s *Counts) LockAndRead(ctx context.Context, tx pgx.Tx, class store.LockClass, tenants []tenant.ID, keys []CountKey) (*Tally, error) {
+	if len(tenants) == 0 {
+		return &Tally{}, nil
+	}
+	locks := pgx.StrictNamedArgs{"locks": store.LockKeys(class, tenants)}
+	if len(keys) > 0 {
+		return s.lockThenRead(ctx, tx, locks, keys)
+	}
+	batch := &pgx.Batch{}
+	batch.Queue(LockTimeoutSQL, pgx.StrictNamedArgs{"timeout": LockTimeout(ctx)})
+	batch.Queue(lockTenantsSQL, locks)
+	return &Tally{}, tx.SendBatch(ctx, batch).Close()
+}
+
+// lockThenRead reads in a later statement than the one that waits for the locks: a
+// statement's snapshot is older than its waits, and would not show what the
+// lock's last holder has counted.
+func (s *Counts) lockThenRead(ctx context.Context, tx pgx.Tx, locks pgx.StrictNamedArgs, keys []CountKey) (_ *Tally, err error) {
+	batch := &pgx.Batch{}
+	batch.Queue(LockTimeoutSQL, pgx.StrictNamedArgs{"timeout": LockTimeout(ctx)})
+	batch.Queue(lockTenantsSQL, locks)
+	batch.Queue(ReadUsageSQL, CountArgs(keys))
+	results := tx.SendBatch(ctx, batch)
+	defer func() { err = errors.Join(err, results.Close()) }()
+	for range 2 {
+		if _, err := results.Exec(); err != nil {
+			return nil, err
+		}
+	}
+	rows, err := results.Query()
+	if err != nil {
+		return nil, err
+	}
+	return CollectUsage(keys, rows)
+}

@@ -1,0 +1,274 @@
+package usage
+
+import (
+	"context"
+	"slices"
+
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+)
+
+// How counts are kept.
+//
+//	usage_log      seq 7: count 40, bound 900      the newest row of a key …
+//	usage_credits  −1 (xid 880) −1 (901) −1 (905)  … and the credits from its bound on
+//	true count     40 − 2 = 38                     880 is in the 40 already
+//
+// Who adds to a count holds its tenant's lock, so rows of the log come one after
+// the other. Who takes out of it (a finish) holds nothing and appends a credit in
+// the statement that takes the job out. The next row folds the credits whose
+// transactions are older than every one under way: none of those can still
+// appear. Folding by an id from a sequence instead would lose credits, because
+// such ids commit out of order.
+//
+// A transaction that has written and stays open, in whatever database of the server,
+// holds the bound where it is. Then the next row also has a mark: the sum of the credits
+// from its bound on, and the snapshot that showed them. Read are only those that the
+// snapshot did not show: by transactions that were under way at that moment, which it
+// names, and by later ones.
+//
+//	seq 8: count 38, bound 900, young −3, seen 900:990:900,987
+//	true count     38 − 3, and credits of 900, of 987 and from 990 on
+
+const (
+	// markFrom is how many credits that cannot be folded are worth a mark; with fewer
+	// the read is cheaper without.
+	markFrom = "100"
+	// foldMost bounds what one row folds of those that a mark has summed up.
+	foldMost = "5000"
+)
+
+// seenSQL is what this snapshot shows. A transaction does not see itself as under way,
+// and may still give back.
+const seenSQL = `(
+  SELECT format('%s:%s:%s', pg_snapshot_xmin(now), pg_snapshot_xmax(now), (
+    SELECT string_agg(open.xid::text, ',' ORDER BY open.xid)
+    FROM (SELECT pg_snapshot_xip(now)
+          UNION SELECT pg_current_xact_id_if_assigned() WHERE pg_current_xact_id_if_assigned() < pg_snapshot_xmax(now)) AS open(xid)))
+  FROM pg_current_snapshot() AS now)`
+
+// ReadUsageSQL reads counts in one snapshot: log, credits and what the next row is
+// made of belong together.
+const ReadUsageSQL = `
+SELECT k.place::integer - 1                                       AS place,
+       COALESCE(log.seq, 0)                                       AS seq,
+       sums.used, next.count, next.bound::text AS bound,
+       -- what this transaction has given back itself is in no row: it may give back more
+       (sums.used - sums.own - next.count)::bigint                AS young,
+       CASE WHEN next.marked THEN ` + seenSQL + ` END             AS seen,
+       GREATEST(fresh.any, moved.any) > ` + markFrom + `          AS crowded,
+       kept.tenant_id IS NOT NULL                                 AS kept,
+       COALESCE(kept.settled, false)                              AS settled,
+       -- what tally.mayFill goes by; a count that is settled needs none
+       CASE WHEN kept.settled THEN 0 ELSE pg_relation_size('jobs') END AS jobs_size
+FROM unnest(@tenants::uuid[], @counters::smallint[], @names::text[])
+     WITH ORDINALITY AS k(tenant_id, counter, name, place)
+LEFT JOIN LATERAL (
+  SELECT l.seq, l.count, l.bound, l.young, l.seen
+  FROM usage_log l
+  WHERE l.tenant_id = k.tenant_id AND l.counter = k.counter AND l.name = k.name
+  ORDER BY l.seq DESC
+  LIMIT 1
+) AS log ON true
+-- from the mark on, or all from the bound on
+CROSS JOIN LATERAL (
+  SELECT sum(c.n)                                                       AS every,
+         sum(c.n) FILTER (WHERE c.xid = pg_current_xact_id_if_assigned()) AS own,
+         sum(c.n) FILTER (WHERE c.xid < ` + foldBoundSQL + `)           AS old,
+         count(*) FILTER (WHERE c.xid >= ` + foldBoundSQL + `)          AS many,
+         count(*)                                                       AS any
+  FROM usage_credits c
+  WHERE c.tenant_id = k.tenant_id AND c.counter = k.counter AND c.name = k.name
+    AND c.xid >= COALESCE(pg_snapshot_xmax(log.seen), log.bound)
+) AS fresh
+-- of transactions that were under way at the mark: each is looked up by itself, because a
+-- list of them would be no condition of the index
+CROSS JOIN LATERAL (
+  SELECT sum(one.n)                                                       AS every,
+         sum(one.n) FILTER (WHERE open.xid = pg_current_xact_id_if_assigned()) AS own
+  FROM pg_snapshot_xip(log.seen) AS open(xid) CROSS JOIN LATERAL (
+    SELECT sum(c.n) AS n
+    FROM usage_credits c
+    WHERE c.tenant_id = k.tenant_id AND c.counter = k.counter AND c.name = k.name AND c.xid = open.xid) AS one
+) AS late
+-- what can be folded by now of all that the mark or this read has summed up
+CROSS JOIN LATERAL (
+  SELECT sum(o.n) AS n, count(*) AS any,
+         CASE WHEN count(*) < ` + foldMost + ` THEN ` + foldBoundSQL + ` ELSE (max(o.xid)::text::bigint + 1)::text::xid8 END AS until
+  FROM (SELECT c.n, c.xid
+        FROM usage_credits c
+        WHERE c.tenant_id = k.tenant_id AND c.counter = k.counter AND c.name = k.name
+          AND c.xid >= log.bound AND c.xid < ` + foldBoundSQL + ` AND log.seen IS NOT NULL
+        ORDER BY c.xid
+        FETCH FIRST ` + foldMost + ` ROWS WITH TIES) AS o
+) AS moved
+CROSS JOIN LATERAL (
+  SELECT (COALESCE(log.count, 0) + COALESCE(log.young, 0) + COALESCE(fresh.every, 0) + COALESCE(late.every, 0))::bigint AS used,
+         (COALESCE(fresh.own, 0) + COALESCE(late.own, 0))::bigint AS own
+) AS sums
+CROSS JOIN LATERAL (
+  SELECT (COALESCE(log.count, 0) + COALESCE(CASE WHEN log.seen IS NULL THEN fresh.old ELSE moved.n END, 0))::bigint AS count,
+         moved.until AS bound,
+         fresh.many > ` + markFrom + ` OR moved.until < pg_snapshot_xmax(log.seen) AS marked
+) AS next
+LEFT JOIN usage_counts kept ON kept.tenant_id = k.tenant_id AND kept.counter = k.counter AND kept.name = k.name`
+
+type usageRow struct {
+	Place int32
+	Seq   int64
+	Used  int64
+	logRow
+	Crowded bool
+	Kept    bool
+	Settled bool
+	// JobsSize is how many bytes the table of jobs has.
+	JobsSize int64
+}
+
+// logRow is what a row of the log has in it.
+type logRow struct {
+	Count, Young int64
+	Bound        string
+	Seen         *string
+}
+
+func CountArgs(keys []CountKey) pgx.StrictNamedArgs {
+	tenants, counters, names := make([]uuid.UUID, len(keys)), make([]int16, len(keys)), make([]string, len(keys))
+	for i, key := range keys {
+		tenants[i], counters[i], names[i] = key.Tenant, int16(key.Counter), key.Name
+	}
+	return pgx.StrictNamedArgs{"tenants": tenants, "counters": counters, "names": names}
+}
+
+// CollectUsage makes a tally of readUsageSQL's rows.
+func CollectUsage(keys []CountKey, rows pgx.Rows) (*Tally, error) {
+	read := &Tally{Counts: make(map[CountKey]*count, len(keys))}
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByName[usageRow])
+	if err != nil {
+		return nil, err
+	}
+	for _, row := range found {
+		read.Counts[keys[row.Place]] = &count{
+			seq: row.Seq, used: row.Used, next: row.logRow, crowded: row.Crowded, kept: row.Kept, settled: row.Settled,
+		}
+		read.jobsSize = max(read.jobsSize, row.JobsSize)
+	}
+	return read, nil
+}
+
+// ReadUsage reads counts without a lock: true at this moment, and no more.
+func ReadUsage(ctx context.Context, db store.Querier, keys []CountKey) (*Tally, error) {
+	rows, err := db.Query(ctx, ReadUsageSQL, CountArgs(keys))
+	if err != nil {
+		return nil, err
+	}
+	return CollectUsage(keys, rows)
+}
+
+// appendUsageSQL adds one row to the log of each count.
+const appendUsageSQL = `
+INSERT INTO usage_log (tenant_id, counter, name, seq, count, bound, young, seen, written_at)
+SELECT u.tenant_id, u.counter, u.name, u.seq, u.count, u.bound::xid8, u.young, u.seen::pg_snapshot, statement_timestamp()
+FROM unnest(@tenants::uuid[], @counters::smallint[], @names::text[], @seqs::bigint[], @counts::bigint[],
+            @bounds::text[], @youngs::bigint[], @seens::text[])
+     AS u(tenant_id, counter, name, seq, count, bound, young, seen)`
+
+// Append writes what was taken, and folds or sums up credits where there are many. It belongs
+// to the transaction that stores the jobs.
+func (t *Tally) Append(batch *pgx.Batch) {
+	var keys []CountKey
+	for key, counted := range t.Counts {
+		if counted.taken != 0 || counted.crowded {
+			keys = append(keys, key)
+		}
+	}
+	if len(keys) == 0 {
+		return
+	}
+	slices.SortFunc(keys, CountKey.compare)
+	seqs, counts, youngs := make([]int64, len(keys)), make([]int64, len(keys)), make([]int64, len(keys))
+	bounds, seens := make([]string, len(keys)), make([]*string, len(keys))
+	for i, key := range keys {
+		counted := t.Counts[key]
+		next := counted.next
+		seqs[i], counts[i], bounds[i] = counted.seq+1, next.Count+counted.taken, next.Bound
+		if next.Seen != nil {
+			youngs[i], seens[i] = next.Young, next.Seen
+		}
+	}
+	args := CountArgs(keys)
+	args["seqs"], args["counts"], args["bounds"], args["youngs"], args["seens"] = seqs, counts, bounds, youngs, seens
+	batch.Queue(appendUsageSQL, args)
+}
+
+// LeaveCountsSQL is the part of a statement that takes jobs out of their counts in
+// the moment in which it ends them; ended is what the statement deleted. The
+// counters are queue.Counter's bits.
+const LeaveCountsSQL = `credited AS (
+  INSERT INTO usage_credits (tenant_id, counter, name, n, xid)
+  SELECT c.owner, c.counter, c.name, -count(*), pg_current_xact_id()
+  FROM ended CROSS JOIN LATERAL (
+    VALUES (tenant_id, 1, ''), (tenant_id, 2, user_id), (tenant_id, 4, queue),
+           (tenant_id, 8, ''), (tenant_id, 16, user_id), (tenant_id, 32, queue),
+           ('00000000-0000-0000-0000-000000000000'::uuid, 64, '')
+  ) AS c(owner, counter, name)
+  WHERE ended.counted & c.counter <> 0
+  GROUP BY c.owner, c.counter, c.name
+)`
+
+// appendLeavingSQL does the same for jobs that were locked first.
+const appendLeavingSQL = `
+INSERT INTO usage_credits (tenant_id, counter, name, n, xid)
+SELECT c.tenant_id, c.counter, c.name, c.n, pg_current_xact_id()
+FROM unnest(@tenants::uuid[], @counters::smallint[], @names::text[], @ns::bigint[]) AS c(tenant_id, counter, name, n)`
+
+// Credits collects what leaves counts.
+type Credits map[CountKey]int64
+
+// Of adds what a job leaves: the counts among its bits that are in leaving.
+func (c Credits) Of(owner tenant.ID, user *string, queue string, counted, leaving Counter) {
+	for bit := ActiveTenant; bit <= RunningAll; bit <<= 1 {
+		if counted&leaving&bit == 0 {
+			continue
+		}
+		key := CountKey{Tenant: owner, Counter: bit}
+		switch bit {
+		case ActiveUser, RunningUser:
+			if user != nil { // its bit says that it is not
+				key.Name = *user
+			}
+		case ActiveQueue, RunningQueue:
+			key.Name = queue
+		case RunningAll:
+			key.Tenant = tenant.Platform
+		default: // the tenant's, without a name
+		}
+		c[key]--
+	}
+}
+
+func (c Credits) Append(batch *pgx.Batch) {
+	if len(c) == 0 {
+		return
+	}
+	keys := make([]CountKey, 0, len(c))
+	for key := range c {
+		keys = append(keys, key)
+	}
+	slices.SortFunc(keys, CountKey.compare)
+	ns := make([]int64, len(keys))
+	for i, key := range keys {
+		ns[i] = c[key]
+	}
+	args := CountArgs(keys)
+	args["ns"] = ns
+	batch.Queue(appendLeavingSQL, args)
+}
+
+// foldBoundSQL: credits of transactions older than this can be folded into the
+// log. Every such transaction has ended, so none of its credits is still to come.
+const foldBoundSQL = `pg_snapshot_xmin(pg_current_snapshot())`

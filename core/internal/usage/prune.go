@@ -1,0 +1,229 @@
+package usage
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+)
+
+const (
+	// pruneKeys is how many counts one step of the pruning looks at, pruneRows how many
+	// rows of each table it removes.
+	pruneKeys = 200
+	pruneRows = 20_000
+)
+
+// bookedSQL walks the counts that have a log, in the order of their keys: from each to the
+// next one by the index, however many rows it has. idle says that nothing was added for
+// an hour.
+const bookedSQL = `
+WITH RECURSIVE walk AS (
+  (SELECT tenant_id, counter, name, 1 AS n FROM usage_log
+   WHERE (tenant_id, counter, name) > (@tenant_id::uuid, @counter::smallint, @name::text)
+   ORDER BY tenant_id, counter, name
+   LIMIT 1)
+  UNION ALL
+  SELECT next.tenant_id, next.counter, next.name, walk.n + 1
+  FROM walk CROSS JOIN LATERAL (
+    SELECT l.tenant_id, l.counter, l.name FROM usage_log l
+    WHERE (l.tenant_id, l.counter, l.name) > (walk.tenant_id, walk.counter, walk.name)
+    ORDER BY l.tenant_id, l.counter, l.name
+    LIMIT 1) AS next
+  WHERE walk.n < @most
+)
+SELECT walk.tenant_id, walk.counter, walk.name, newest.seq, newest.bound::text AS bound,
+       newest.written_at < statement_timestamp() - interval '1 hour' AS idle
+FROM walk CROSS JOIN LATERAL (
+  SELECT l.seq, l.bound, l.written_at FROM usage_log l
+  WHERE l.tenant_id = walk.tenant_id AND l.counter = walk.counter AND l.name = walk.name
+  ORDER BY l.seq DESC
+  LIMIT 1) AS newest
+ORDER BY walk.n`
+
+type bookedRow struct {
+	TenantID tenant.ID
+	Counter  Counter
+	Name     string
+	Seq      int64
+	Bound    string
+	Idle     bool
+}
+
+func (r *bookedRow) key() CountKey { return CountKey{r.TenantID, r.Counter, r.Name} }
+
+// pruneLogSQL leaves the newest row of each key. Readers take the newest row that they
+// see and credits from its bound on; one that is older than a row that everybody sees
+// now is nobody's newest. A count that was forgotten meanwhile, see tidyOwn, and began again
+// has lower numbers: only where the newest row is still there are the lower ones older.
+const pruneLogSQL = `
+DELETE FROM usage_log WHERE ctid = ANY(ARRAY(
+  SELECT old.ctid
+  FROM unnest(@tenants::uuid[], @counters::smallint[], @names::text[], @seqs::bigint[]) AS k(tenant_id, counter, name, seq)
+  CROSS JOIN LATERAL (
+    SELECT FROM usage_log l
+    WHERE l.tenant_id = k.tenant_id AND l.counter = k.counter AND l.name = k.name AND l.seq = k.seq
+    LIMIT 1) AS newest
+  CROSS JOIN LATERAL (
+    SELECT l.ctid FROM usage_log l
+    WHERE l.tenant_id = k.tenant_id AND l.counter = k.counter AND l.name = k.name AND l.seq < k.seq
+    ORDER BY l.seq
+    LIMIT @most
+    FOR UPDATE SKIP LOCKED) AS old
+  LIMIT @most))`
+
+// pruneCreditsSQL removes what the newest row has folded.
+const pruneCreditsSQL = `
+DELETE FROM usage_credits WHERE ctid = ANY(ARRAY(
+  SELECT old.ctid
+  FROM unnest(@tenants::uuid[], @counters::smallint[], @names::text[], @bounds::text[]) AS k(tenant_id, counter, name, bound)
+  CROSS JOIN LATERAL (
+    SELECT c.ctid FROM usage_credits c
+    WHERE c.tenant_id = k.tenant_id AND c.counter = k.counter AND c.name = k.name AND c.xid < k.bound::xid8
+    ORDER BY c.xid
+    LIMIT @most
+    FOR UPDATE SKIP LOCKED) AS old
+  LIMIT @most))`
+
+// PruneUsage goes a step through the books of all tenants, from the count after the one
+// given; the zero key is before all. It removes rows that are folded into newer ones,
+// writes a row where many credits wait for one, and forgets counts that are empty and
+// were not used for an hour. It gives how many rows went, and where to go on: the zero
+// key once all were seen.
+func (s *Counts) PruneUsage(ctx context.Context, after CountKey) (pruned int64, next CountKey, err error) {
+	booked, err := store.Query(ctx, s.Store, pgx.RowToStructByName[bookedRow], bookedSQL, pgx.StrictNamedArgs{
+		"tenant_id": after.Tenant, "counter": int16(after.Counter), "name": after.Name, "most": pruneKeys,
+	})
+	if err != nil {
+		return 0, after, fmt.Errorf("usage: prune usage: %w", store.NothingChanged(err))
+	}
+	if len(booked) == 0 {
+		return 0, CountKey{}, nil
+	}
+	pruned, whole, err := s.prune(ctx, booked)
+	if err == nil {
+		err = s.tidy(ctx, booked)
+	}
+	if err != nil {
+		return pruned, after, fmt.Errorf("usage: prune usage: %w", err)
+	}
+	switch {
+	case !whole:
+		return pruned, after, nil
+	case len(booked) < pruneKeys:
+		return pruned, CountKey{}, nil
+	}
+	return pruned, booked[len(booked)-1].key(), nil
+}
+
+// prune removes what newer rows have made useless; whole says that nothing of it is left.
+func (s *Counts) prune(ctx context.Context, booked []bookedRow) (pruned int64, whole bool, err error) {
+	keys, seqs, bounds := make([]CountKey, len(booked)), make([]int64, len(booked)), make([]string, len(booked))
+	for i, row := range booked {
+		keys[i], seqs[i], bounds[i] = row.key(), row.Seq, row.Bound
+	}
+	whole = true
+	err = s.InTx(ctx, func(tx pgx.Tx) error {
+		log, credits := CountArgs(keys), CountArgs(keys)
+		log["seqs"], log["most"], credits["bounds"], credits["most"] = seqs, pruneRows, bounds, pruneRows
+		for sql, args := range map[string]pgx.StrictNamedArgs{pruneLogSQL: log, pruneCreditsSQL: credits} {
+			tag, err := tx.Exec(ctx, sql, args)
+			if err != nil {
+				return err
+			}
+			pruned += tag.RowsAffected()
+			whole = whole && tag.RowsAffected() < pruneRows
+		}
+		return nil
+	})
+	return pruned, whole, err
+}
+
+// tidy looks at what the counts need that no submit or claim comes to do: a row that folds
+// Credits, or an end.
+func (s *Counts) tidy(ctx context.Context, booked []bookedRow) error {
+	keys, idle := make([]CountKey, len(booked)), map[CountKey]bool{}
+	for i, row := range booked {
+		keys[i] = row.key()
+		idle[keys[i]] = row.Idle
+	}
+	read, err := s.readCounts(ctx, keys)
+	if err != nil {
+		return err
+	}
+	type owner struct {
+		tenant tenant.ID
+		class  store.LockClass
+	}
+	todo := map[owner][]CountKey{}
+	for _, key := range keys {
+		if counted := read.Counts[key]; counted.crowded || counted.used == 0 && idle[key] {
+			todo[owner{key.Tenant, key.lock()}] = append(todo[owner{key.Tenant, key.lock()}], key)
+		}
+	}
+	for who, keys := range todo {
+		if err := s.tidyOwn(ctx, who.tenant, who.class, keys, idle); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Counts) readCounts(ctx context.Context, keys []CountKey) (*Tally, error) {
+	ctx, cancel := s.Bound(ctx)
+	defer cancel()
+	conn, err := s.Acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Release()
+	read, err := ReadUsage(ctx, conn, keys)
+	return read, store.NothingChanged(store.Classify(err))
+}
+
+// tidyOwn does it for counts of one lock, if that is free. Under it a count of none has no
+// job that could still give a credit, so that its rows can go: it begins again with the
+// next job.
+func (s *Counts) tidyOwn(ctx context.Context, owner tenant.ID, class store.LockClass, keys []CountKey, idle map[CountKey]bool) error {
+	return s.InTx(ctx, func(tx pgx.Tx) error {
+		var free bool
+		if err := tx.QueryRow(ctx, store.TryHoldSQL, pgx.StrictNamedArgs{"lock": store.LockKey(class, owner)}).Scan(&free); err != nil || !free {
+			return err
+		}
+		read, err := ReadUsage(ctx, tx, keys)
+		if err != nil {
+			return err
+		}
+		var gone []CountKey
+		for _, key := range keys {
+			if read.Counts[key].used == 0 && idle[key] {
+				gone = append(gone, key)
+				delete(read.Counts, key)
+			}
+		}
+		batch := &pgx.Batch{}
+		read.Append(batch)
+		if len(gone) > 0 {
+			slices.SortFunc(gone, CountKey.compare)
+			for _, sql := range []string{forgetLogSQL, forgetCreditsSQL, dropCountsSQL} {
+				batch.Queue(sql, CountArgs(gone))
+			}
+		}
+		return tx.SendBatch(ctx, batch).Close()
+	})
+}
+
+const forgetLogSQL = `
+DELETE FROM usage_log AS l
+USING unnest(@tenants::uuid[], @counters::smallint[], @names::text[]) AS k(tenant_id, counter, name)
+WHERE l.tenant_id = k.tenant_id AND l.counter = k.counter AND l.name = k.name`
+
+const forgetCreditsSQL = `
+DELETE FROM usage_credits AS c
+USING unnest(@tenants::uuid[], @counters::smallint[], @names::text[]) AS k(tenant_id, counter, name)
+WHERE c.tenant_id = k.tenant_id AND c.counter = k.counter AND c.name = k.name`

@@ -1,0 +1,134 @@
+package usage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/forgequeue/forgequeue/core/internal/store"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// OperatorTime bounds what an operator's command may take that looks at every job: with
+// millions of them it is minutes.
+const OperatorTime = time.Hour
+
+// foreignBooksSQL says whether the counts were kept by another server: a dump was
+// restored, and transaction numbers began anew. What they say of the order of
+// things means nothing then.
+const foreignBooksSQL = `
+SELECT EXISTS (SELECT FROM usage_log     WHERE GREATEST(bound, pg_snapshot_xmax(seen)) > pg_snapshot_xmax(pg_current_snapshot()))
+    OR EXISTS (SELECT FROM usage_credits WHERE xid   > pg_snapshot_xmax(pg_current_snapshot()))`
+
+const closeBooksSQL = `
+WITH log AS (DELETE FROM usage_log), credits AS (DELETE FROM usage_credits), counts AS (DELETE FROM usage_counts)
+UPDATE jobs SET counted = 0 WHERE counted <> 0`
+
+// ForeignBooks says whether the counts were kept on another server, so that no core
+// should run before RestartUsage.
+func (s *Counts) ForeignBooks(ctx context.Context) (bool, error) {
+	foreign, err := store.Query(ctx, s.Store, pgx.RowTo[bool], foreignBooksSQL, pgx.StrictNamedArgs{})
+	if err != nil {
+		return false, fmt.Errorf("usage: books: %w", store.NothingChanged(err))
+	}
+	return foreign[0], nil
+}
+
+// RestartUsage begins all counts anew if they were kept on another server, as after
+// the restore of a dump. It is for `core migrate`, before any core runs.
+func (s *Counts) RestartUsage(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, OperatorTime)
+	defer cancel()
+	err := s.inReport(ctx, func(tx pgx.Tx) error {
+		var foreign bool
+		if err := tx.QueryRow(ctx, foreignBooksSQL).Scan(&foreign); err != nil || !foreign {
+			return err
+		}
+		_, err := tx.Exec(ctx, closeBooksSQL)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("usage: restart usage: %w", err)
+	}
+	return nil
+}
+
+// CoresRunError says that cores are connected to a database that has to be without.
+type CoresRunError struct{ Sessions []string }
+
+func (e *CoresRunError) Error() string {
+	shown := e.Sessions[:min(len(e.Sessions), 5)]
+	return fmt.Sprintf("cores, or commands of theirs, are connected to this database (%d: %s); stop all of them first. "+
+		"What a machine has left that is gone, SELECT pg_terminate_backend(pid) ends", len(e.Sessions), strings.Join(shown, ", "))
+}
+
+// otherCoresSQL finds connections of cores besides this one.
+const otherCoresSQL = `
+SELECT 'pid ' || pid || coalesce(' from ' || host(client_addr), '') FROM pg_stat_activity
+WHERE application_name = 'forgequeue-core' AND datname = current_database() AND pid <> pg_backend_pid()
+ORDER BY pid`
+
+// leaveAloneSQL keeps off a core that starts meanwhile: a count that was read before,
+// and is written after, would be the old one.
+const leaveAloneSQL = `
+SET LOCAL lock_timeout = '10s';
+LOCK TABLE usage_log, usage_credits, usage_counts IN ACCESS EXCLUSIVE MODE;
+LOCK TABLE jobs IN EXCLUSIVE MODE`
+
+// partingTime is how long the connections of a core that has just ended may take to go.
+const partingTime = 5 * time.Second
+
+// Recount begins all counts anew, of all tenants, and gives how many jobs were in some.
+// Caps are kept all the while: what is not counted yet is adopted, as jobs are that were
+// there before their cap. The error is a *CoresRunError where cores run; the Store has to
+// be one of a single connection, or it takes its own for theirs.
+func (s *Counts) Recount(ctx context.Context) (jobs int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, OperatorTime)
+	defer cancel()
+	for begun := time.Now(); ; {
+		jobs, err = s.recount(ctx)
+		if _, run := errors.AsType[*CoresRunError](err); !run || time.Since(begun) > partingTime {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return 0, fmt.Errorf("usage: recount: %w", context.Cause(ctx))
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	if err != nil {
+		return 0, fmt.Errorf("usage: recount: %w", err)
+	}
+	return jobs, nil
+}
+
+func (s *Counts) recount(ctx context.Context) (jobs int64, err error) {
+	err = s.inReport(ctx, func(tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, otherCoresSQL)
+		if err != nil {
+			return err
+		}
+		others, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil {
+			return err
+		}
+		if len(others) > 0 {
+			return &CoresRunError{others}
+		}
+		_, err = tx.Exec(ctx, leaveAloneSQL)
+		if store.LockTimedOut(err) {
+			return errors.New("another session uses the tables of jobs and counts, as a dump under way does; " +
+				"run it again when that has ended: nothing was changed")
+		}
+		if err != nil {
+			return err
+		}
+		tag, err := tx.Exec(ctx, closeBooksSQL)
+		jobs = tag.RowsAffected()
+		return err
+	})
+	return jobs, err
+}
