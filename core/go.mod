@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	github.com/caarlos0/env/v11 v11.4.2 // settings from the environment
 	github.com/exaring/otelpgx v0.13.0 // traces: statements
+	github.com/forgequeue/forgequeue/cmd/supervisor v0.0.0 // tests: PostgreSQL and Redis
 	github.com/forgequeue/forgequeue/shared v0.0.0
 	github.com/gin-gonic/gin v1.12.0 // HTTP routing, at the door only
 	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3 // the JSON of the hop: a third of encoding/json's time
@@ -86,3 +87,5 @@ require (
 )
 
 replace github.com/forgequeue/forgequeue/shared => ../shared
+
+replace github.com/forgequeue/forgequeue/cmd/supervisor => ../cmd/supervisor

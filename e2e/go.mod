@@ -6,6 +6,7 @@ require (
 	github.com/chromedp/cdproto v0.159.0 // the browser's events: its console, its policy
 	github.com/chromedp/chromedp v0.22.1 // the documentation in a real browser
 	github.com/compose-spec/compose-go/v2 v2.16.2 // reads docker-compose.yml as docker compose does
+	github.com/forgequeue/forgequeue/cmd/supervisor v0.0.0 // PostgreSQL and Redis
 	github.com/forgequeue/forgequeue/core v0.0.0 // the names of its metrics
 	github.com/forgequeue/forgequeue/gateway v0.0.0 // the names of its metrics
 	github.com/forgequeue/forgequeue/shared v0.0.0
@@ -115,3 +116,5 @@ replace github.com/forgequeue/forgequeue/shared => ../shared
 replace github.com/forgequeue/forgequeue/core => ../core
 
 replace github.com/forgequeue/forgequeue/gateway => ../gateway
+
+replace github.com/forgequeue/forgequeue/cmd/supervisor => ../cmd/supervisor

@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/caarlos0/env/v11 v11.4.2 // configuration from the environment, every problem at once
+	github.com/forgequeue/forgequeue/cmd/supervisor v0.0.0 // tests: PostgreSQL and Redis
 	github.com/forgequeue/forgequeue/shared v0.0.0 // the wire types, problems and identity of the hop
 	github.com/gin-gonic/gin v1.12.0 // the router; given
 	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3 // strict JSON: case, duplicates, UTF-8, unknown members
@@ -80,3 +81,5 @@ require (
 )
 
 replace github.com/forgequeue/forgequeue/shared => ../shared
+
+replace github.com/forgequeue/forgequeue/cmd/supervisor => ../cmd/supervisor

@@ -2,11 +2,10 @@ module github.com/forgequeue/forgequeue/cmd/forgequeue
 
 go 1.26.0
 
-replace github.com/forgequeue/forgequeue/shared => ../../shared
-
 require (
 	github.com/HdrHistogram/hdrhistogram-go v1.4.0 // bench: percentiles
 	github.com/alicebob/miniredis/v2 v2.40.0 // up: a Redis where none is installed
+	github.com/forgequeue/forgequeue/cmd/supervisor v0.0.0 // up: PostgreSQL and Redis as children
 	github.com/forgequeue/forgequeue/core v0.0.0
 	github.com/forgequeue/forgequeue/gateway v0.0.0
 	github.com/forgequeue/forgequeue/shared v0.0.0
@@ -102,6 +101,8 @@ require (
 )
 
 replace (
+	github.com/forgequeue/forgequeue/cmd/supervisor => ../supervisor
 	github.com/forgequeue/forgequeue/core => ../../core
 	github.com/forgequeue/forgequeue/gateway => ../../gateway
+	github.com/forgequeue/forgequeue/shared => ../../shared
 )

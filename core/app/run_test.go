@@ -16,12 +16,12 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/forgequeue/forgequeue/cmd/supervisor/storetest"
 	"github.com/forgequeue/forgequeue/core/app"
 	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/identity"
 	"github.com/forgequeue/forgequeue/shared/secret"
-	"github.com/forgequeue/forgequeue/shared/supervisor/storetest"
 )
 
 func sprint(format string, value any) string { return fmt.Sprintf(format, value) }

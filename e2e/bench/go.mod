@@ -6,6 +6,7 @@ module github.com/forgequeue/forgequeue/e2e/bench
 go 1.26.0
 
 require (
+	github.com/forgequeue/forgequeue/cmd/supervisor v0.0.0 // PostgreSQL and Redis, for both
 	github.com/forgequeue/forgequeue/shared v0.0.0
 	github.com/jackc/pgx/v5 v5.12.0 // PostgreSQL, for River and for what the server counts
 	github.com/riverqueue/river v0.51.0 // the peer
@@ -28,3 +29,5 @@ require (
 )
 
 replace github.com/forgequeue/forgequeue/shared => ../../shared
+
+replace github.com/forgequeue/forgequeue/cmd/supervisor => ../../cmd/supervisor

@@ -12,7 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5" //nolint:depguard // River is a PostgreSQL program, and this one looks at what the server counts
 
-	"github.com/forgequeue/forgequeue/shared/supervisor"
+	"github.com/forgequeue/forgequeue/cmd/supervisor"
 )
 
 // machine is what both run on: one PostgreSQL server and one Redis, in a temporary

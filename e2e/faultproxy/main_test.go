@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/forgequeue/forgequeue/shared/supervisor/storetest"
+	"github.com/forgequeue/forgequeue/cmd/supervisor/storetest"
 )
 
 func TestMain(m *testing.M) { os.Exit(storetest.Main(m)) }

@@ -13,8 +13,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/forgequeue/forgequeue/cmd/supervisor/storetest"
 	"github.com/forgequeue/forgequeue/e2e/faultproxy"
-	"github.com/forgequeue/forgequeue/shared/supervisor/storetest"
 )
 
 func all(string, string) bool { return true }

@@ -19,9 +19,9 @@ import (
 
 	"github.com/jackc/pgx/v5" //nolint:depguard // makes the databases that the tests run on
 
+	"github.com/forgequeue/forgequeue/cmd/supervisor/storetest"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/client"
-	"github.com/forgequeue/forgequeue/shared/supervisor/storetest"
 )
 
 // What every Cluster is started with.

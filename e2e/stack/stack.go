@@ -24,9 +24,9 @@ import (
 
 	"github.com/jackc/pgx/v5" //nolint:depguard // makes the databases that the tests run on
 
+	"github.com/forgequeue/forgequeue/cmd/supervisor/storetest"
 	"github.com/forgequeue/forgequeue/e2e/contract"
 	"github.com/forgequeue/forgequeue/shared/client"
-	"github.com/forgequeue/forgequeue/shared/supervisor/storetest"
 )
 
 // Repository is the path of what lies under the repository's root, from the folder of

@@ -9,9 +9,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/forgequeue/forgequeue/cmd/supervisor/storetest"
 	"github.com/forgequeue/forgequeue/gateway/app"
 	"github.com/forgequeue/forgequeue/shared/diagnosis"
-	"github.com/forgequeue/forgequeue/shared/supervisor/storetest"
 )
 
 func leveled(d diagnosis.Diagnosis, check string) diagnosis.Finding {

@@ -20,9 +20,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/cmd/supervisor/storetest"
 	"github.com/forgequeue/forgequeue/gateway/internal/auth"
 	"github.com/forgequeue/forgequeue/shared/api"
-	"github.com/forgequeue/forgequeue/shared/supervisor/storetest"
 )
 
 // What the limiter costs: single submits, and claims, through a gateway to an echo that answers at

@@ -6,7 +6,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/forgequeue/forgequeue/shared/supervisor/storetest"
+	"github.com/forgequeue/forgequeue/cmd/supervisor/storetest"
 )
 
 func TestMain(m *testing.M) {

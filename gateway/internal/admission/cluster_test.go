@@ -10,10 +10,10 @@ import (
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/forgequeue/forgequeue/cmd/supervisor"
+	"github.com/forgequeue/forgequeue/cmd/supervisor/storetest"
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
 	"github.com/forgequeue/forgequeue/shared/api"
-	"github.com/forgequeue/forgequeue/shared/supervisor"
-	"github.com/forgequeue/forgequeue/shared/supervisor/storetest"
 )
 
 // freePort finds one whose cluster bus, 10,000 above, is free too.

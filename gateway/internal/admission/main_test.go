@@ -5,7 +5,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/forgequeue/forgequeue/shared/supervisor/storetest"
+	"github.com/forgequeue/forgequeue/cmd/supervisor/storetest"
 )
 
 // withStores runs the tests with real stores, and looks for leaks once these

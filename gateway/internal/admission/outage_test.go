@@ -12,9 +12,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/forgequeue/forgequeue/cmd/supervisor"
+	"github.com/forgequeue/forgequeue/cmd/supervisor/storetest"
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
-	"github.com/forgequeue/forgequeue/shared/supervisor"
-	"github.com/forgequeue/forgequeue/shared/supervisor/storetest"
 )
 
 // startRedis starts a Redis for one test, which may do to it what it likes.

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/cmd/supervisor/storetest"
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
-	"github.com/forgequeue/forgequeue/shared/supervisor/storetest"
 )
 
 // hang is a guard against a test that would never end, not a bound on speed.

@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/forgequeue/forgequeue/shared/supervisor"
+	"github.com/forgequeue/forgequeue/cmd/supervisor"
 )
 
 const (

@@ -14,7 +14,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/forgequeue/forgequeue/shared/supervisor"
+	"github.com/forgequeue/forgequeue/cmd/supervisor"
 )
 
 // PostgreSQL is killed, and killed again while it starts again.

@@ -14,7 +14,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 
-	"github.com/forgequeue/forgequeue/shared/supervisor"
+	"github.com/forgequeue/forgequeue/cmd/supervisor"
 )
 
 // stores are the PostgreSQL and the Redis that the services stand on: given by

@@ -17,9 +17,9 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/forgequeue/forgequeue/cmd/supervisor"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/client"
-	"github.com/forgequeue/forgequeue/shared/supervisor"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/forgequeue/forgequeue/shared/supervisor"
-	"github.com/forgequeue/forgequeue/shared/supervisor/internal/scratch"
+	"github.com/forgequeue/forgequeue/cmd/supervisor"
+	"github.com/forgequeue/forgequeue/cmd/supervisor/internal/scratch"
 )
 
 const (

@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/forgequeue/forgequeue/shared/supervisor/internal/scratch"
+	"github.com/forgequeue/forgequeue/cmd/supervisor/internal/scratch"
 )
 
 // RedisOptions say which Redis to run, and where. The zero value is a Redis in

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/forgequeue/forgequeue/shared/supervisor"
+	"github.com/forgequeue/forgequeue/cmd/supervisor"
 )
 
 func TestMain(m *testing.M) { os.Exit(Main(m)) }

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/forgequeue/forgequeue/shared/supervisor/internal/scratch"
+	"github.com/forgequeue/forgequeue/cmd/supervisor/internal/scratch"
 )
 
 // resolve makes a path absolute and free of links, as far as it exists: the

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/forgequeue/forgequeue/shared/supervisor/internal/scratch"
+	"github.com/forgequeue/forgequeue/cmd/supervisor/internal/scratch"
 )
 
 // maxSocketPath is the longest path of a Unix socket, in bytes: 107 on Linux,
