@@ -3,19 +3,17 @@ module github.com/forgequeue/forgequeue/cmd/forgequeue
 go 1.26.0
 
 require (
-	github.com/HdrHistogram/hdrhistogram-go v1.4.0 // bench: percentiles
 	github.com/alicebob/miniredis/v2 v2.40.0 // up: a Redis where none is installed
+	github.com/forgequeue/forgequeue/cmd/bench v0.0.0 // the command bench
 	github.com/forgequeue/forgequeue/cmd/supervisor v0.0.0 // up: PostgreSQL and Redis as children
 	github.com/forgequeue/forgequeue/core v0.0.0
 	github.com/forgequeue/forgequeue/gateway v0.0.0
 	github.com/forgequeue/forgequeue/shared v0.0.0
-	github.com/google/uuid v1.6.0 // bench: ids of jobs and tenants, as a gateway draws them
-	github.com/jackc/pgx/v5 v5.12.0 // bench: holds a snapshot on PostgreSQL
+	github.com/jackc/pgx/v5 v5.12.0 // tests: what up has in its database
 	github.com/prometheus/client_golang v1.25.0 // tests: its linter of metrics
 	github.com/redis/go-redis/v9 v9.23.0 // its own log lines are turned off
 	github.com/schollz/progressbar/v3 v3.19.1 // progress on a terminal while a command waits
 	github.com/spf13/cobra v1.10.2 // the command line
-	github.com/spf13/pflag v1.0.9 // its flags
 	go.opentelemetry.io/otel v1.47.0 // traces: attributes, propagation
 	go.opentelemetry.io/otel/trace v1.47.0 // traces: spans
 	go.uber.org/goleak v1.3.0 // tests: no goroutine is left behind
@@ -23,6 +21,7 @@ require (
 )
 
 require (
+	github.com/HdrHistogram/hdrhistogram-go v1.4.0 // indirect
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/bytedance/gopkg v0.1.3 // indirect
 	github.com/bytedance/sonic v1.15.0 // indirect
@@ -44,6 +43,7 @@ require (
 	github.com/go-playground/validator/v10 v10.30.1 // indirect
 	github.com/goccy/go-json v0.10.5 // indirect
 	github.com/goccy/go-yaml v1.19.2 // indirect
+	github.com/google/uuid v1.6.0 // indirect
 	github.com/grpc-ecosystem/grpc-gateway/v2 v2.30.0 // indirect
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
 	github.com/jackc/pgpassfile v1.0.0 // indirect
@@ -70,6 +70,7 @@ require (
 	github.com/rivo/uniseg v0.4.7 // indirect
 	github.com/sethvargo/go-retry v0.5.0 // indirect
 	github.com/sony/gobreaker/v2 v2.4.0 // indirect
+	github.com/spf13/pflag v1.0.9 // indirect
 	github.com/standard-webhooks/standard-webhooks/libraries v0.0.1 // indirect
 	github.com/swaggest/swgui v1.8.5 // indirect
 	github.com/twitchyliquid64/golang-asm v0.15.1 // indirect
@@ -101,6 +102,7 @@ require (
 )
 
 replace (
+	github.com/forgequeue/forgequeue/cmd/bench => ../bench
 	github.com/forgequeue/forgequeue/cmd/supervisor => ../supervisor
 	github.com/forgequeue/forgequeue/core => ../../core
 	github.com/forgequeue/forgequeue/gateway => ../../gateway

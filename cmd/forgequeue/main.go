@@ -9,7 +9,6 @@ import (
 	"github.com/redis/go-redis/v9" //nolint:depguard // its logger alone
 	"github.com/spf13/cobra"
 
-	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/bench"
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
 	"github.com/forgequeue/forgequeue/shared/interrupt"
 )
@@ -48,7 +47,7 @@ Exit codes: 0 ok, 1 failed, 2 wrong command line, 3 wrong environment, 4 timed o
 		RunE:    func(command *cobra.Command, _ []string) error { return command.Help() },
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.AddCommand(newUp(), newCore(), newGateway(), bench.New(options))
+	root.AddCommand(newUp(), newCore(), newGateway(), newBench(options))
 	root.AddCommand(cli.New(options).Commands()...)
 	return root
 }

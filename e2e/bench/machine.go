@@ -68,7 +68,7 @@ func (m *machine) build(ctx context.Context) error {
 		return err
 	}
 	m.program = filepath.Join(m.dir, "forgequeue")
-	const stamp = "-X github.com/forgequeue/forgequeue/cmd/forgequeue/internal/bench.builtFrom="
+	const stamp = "-X github.com/forgequeue/forgequeue/cmd/bench.builtFrom="
 	command := exec.CommandContext(ctx, "go", "build", "-ldflags", stamp+commit(ctx), "-o", m.program, "./cmd/forgequeue")
 	command.Dir = dir
 	command.Env = append(os.Environ(), "GOWORK="+filepath.Join(dir, "go.work"))

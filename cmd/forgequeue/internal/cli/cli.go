@@ -38,6 +38,18 @@ type Options struct {
 	DefaultURL string
 }
 
+// WithDefaults are the options with the process's own surroundings in the place of what is not set.
+func (o Options) WithDefaults() Options {
+	if o.Getenv == nil {
+		o.Getenv = os.Getenv
+	}
+	if o.Local == nil {
+		o.Local = up.FindRunning
+	}
+	o.DefaultURL = cmp.Or(o.DefaultURL, defaultURL)
+	return o
+}
+
 // App makes the commands.
 type App struct {
 	getenv     func(string) string
@@ -47,14 +59,8 @@ type App struct {
 
 // New makes an App.
 func New(o Options) *App {
-	a := &App{getenv: o.Getenv, local: o.Local, defaultURL: cmp.Or(o.DefaultURL, defaultURL)}
-	if a.getenv == nil {
-		a.getenv = os.Getenv
-	}
-	if a.local == nil {
-		a.local = up.FindRunning
-	}
-	return a
+	o = o.WithDefaults()
+	return &App{getenv: o.Getenv, local: o.Local, defaultURL: o.DefaultURL}
 }
 
 // Commands are all of them, for a root command to take in.

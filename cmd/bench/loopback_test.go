@@ -6,9 +6,6 @@ import (
 	"net/netip"
 	"net/url"
 	"testing"
-
-	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
-	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/up"
 )
 
 func TestOnlyThisMachineIsLoaded(t *testing.T) {
@@ -61,15 +58,15 @@ func TestOnlyThisMachineIsLoaded(t *testing.T) {
 
 func TestTheTargetComesFromTheEnvironment(t *testing.T) {
 	t.Parallel()
-	local := func() (up.Running, bool) {
-		return up.Running{Gateway: "http://local", APIKey: "k", OperatorKey: "o"}, true
+	local := func() (Server, bool) {
+		return Server{Gateway: "http://local", APIKey: "k", OperatorKey: "o"}, true
 	}
-	nobody := func() (up.Running, bool) { return up.Running{}, false }
+	nobody := func() (Server, bool) { return Server{}, false }
 	const secret = "0123456789abcdef0123456789abcdef"
 	for name, test := range map[string]struct {
 		env  map[string]string
 		core string
-		find func() (up.Running, bool)
+		find func() (Server, bool)
 		want string
 	}{
 		"given":         {map[string]string{"FORGEQUEUE_URL": "http://a", "FORGEQUEUE_API_KEY": "k"}, "", nobody, "http://a"},
@@ -83,7 +80,7 @@ func TestTheTargetComesFromTheEnvironment(t *testing.T) {
 	} {
 		s := usual()
 		s.core = test.core
-		got, err := s.find(cli.Options{Getenv: func(name string) string { return test.env[name] }, Local: test.find}, func(string) {})
+		got, err := s.find(Options{Getenv: func(name string) string { return test.env[name] }, Local: test.find}, func(string) {})
 		if (err == nil) != (test.want != "") || err == nil && got.url != test.want {
 			t.Errorf("%s: %q %v", name, got.url, err)
 		}

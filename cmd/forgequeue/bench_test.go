@@ -1,4 +1,4 @@
-package bench
+package main
 
 import (
 	"bufio"
@@ -10,25 +10,22 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 
-	"github.com/spf13/cobra"
 	"go.uber.org/goleak"
 
+	"github.com/forgequeue/forgequeue/cmd/bench"
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/up"
 	coreapp "github.com/forgequeue/forgequeue/core/app"
 )
 
-// Scenarios are tried on the real thing: one `up` in this process, and beside it a
-// core on the same database whose address is known, started by the first test that
-// asks for them.
-type fixture struct {
+// benchStack is what `bench` is tried on: one `up` in this process, and beside it a core on the same
+// database whose address is known. The first test that asks for it starts it.
+type benchStack struct {
 	once  sync.Once
 	err   error
 	stops []func() error
@@ -41,7 +38,7 @@ type fixture struct {
 	core string
 }
 
-var shared fixture
+var theBenchStack benchStack
 
 const (
 	// asProgram makes this test binary the program, for --up.
@@ -50,27 +47,12 @@ const (
 	notRunning = "no `forgequeue up` of yours runs here"
 )
 
-// program is `up` as the real program has it.
-func program() int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop)
-	o := up.Options{Out: os.Stdout, Err: os.Stderr}
-	command := &cobra.Command{Use: "up", RunE: func(*cobra.Command, []string) error { return up.Run(ctx, o) }}
-	command.Flags().StringVar(&o.Data, "data", "", "")
-	command.Flags().StringVar(&o.Listen, "listen", "", "")
-	command.Flags().BoolVar(&o.Demo, "demo", true, "")
-	command.Flags().BoolVar(&o.JSON, "json", false, "")
-	root := &cobra.Command{Use: "forgequeue"}
-	root.AddCommand(command)
-	return cli.Execute(ctx, root)
-}
-
 func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
-		os.Exit(program())
+		main()
 	}
 	code := m.Run()
-	for _, stop := range slices.Backward(shared.stops) {
+	for _, stop := range slices.Backward(theBenchStack.stops) {
 		if err := stop(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			code = 1
@@ -85,7 +67,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-func (f *fixture) start() error {
+func (f *benchStack) start() error {
 	// Not a test's TempDir: PostgreSQL's user could not enter it.
 	dir, err := os.MkdirTemp("", "fq-bench-test-")
 	if err != nil {
@@ -114,7 +96,7 @@ func (f *fixture) start() error {
 	return f.startCore()
 }
 
-func (f *fixture) startCore() error {
+func (f *benchStack) startCore() error {
 	cfg, err := coreapp.Parse(map[string]string{"DATABASE_URL": f.DatabaseURL, "FORGEQUEUE_HOP_SECRET": hopSecret, "FORGEQUEUE_LOG_LEVEL": "error"})
 	if err != nil {
 		return err
@@ -132,25 +114,24 @@ func (f *fixture) startCore() error {
 	return nil
 }
 
-func onStack(t *testing.T) *fixture {
+func onBenchStack(t *testing.T) *benchStack {
 	t.Helper()
-	shared.once.Do(func() { shared.err = shared.start() })
-	if missing, ok := errors.AsType[*up.MissingPostgresError](shared.err); ok && os.Getenv("CI") == "" {
+	theBenchStack.once.Do(func() { theBenchStack.err = theBenchStack.start() })
+	if missing, ok := errors.AsType[*up.MissingPostgresError](theBenchStack.err); ok && os.Getenv("CI") == "" {
 		t.Skip(missing)
 	}
-	if shared.err != nil {
-		t.Fatal(shared.err)
+	if theBenchStack.err != nil {
+		t.Fatal(theBenchStack.err)
 	}
-	return &shared
+	return &theBenchStack
 }
 
-// bench runs the command without any environment but this.
-func bench(ctx context.Context, env map[string]string, args ...string) (code int, out, errs string) {
-	root := &cobra.Command{Use: "forgequeue"}
-	root.AddCommand(New(cli.Options{
+// runBench runs the command without any environment but this.
+func runBench(ctx context.Context, env map[string]string, args ...string) (code int, out, errs string) {
+	root := newRoot(cli.Options{
 		Getenv: func(name string) string { return env[name] },
 		Local:  func() (up.Running, bool) { return up.Running{}, false },
-	}))
+	})
 	var stdout, stderr bytes.Buffer
 	root.SetArgs(append([]string{"bench"}, args...))
 	root.SetOut(&stdout)
@@ -159,12 +140,12 @@ func bench(ctx context.Context, env map[string]string, args ...string) (code int
 	return code, stdout.String(), stderr.String()
 }
 
-// measure runs a scenario that has to succeed without an error. On a slow machine
+// measureBench runs a scenario that has to succeed without an error. On a slow machine
 // requests may stay unsent.
-func measure(t *testing.T, env map[string]string, args ...string) Report {
+func measureBench(t *testing.T, env map[string]string, args ...string) bench.Report {
 	t.Helper()
-	code, out, errs := bench(t.Context(), env, append(args, "--json")...)
-	var r Report
+	code, out, errs := runBench(t.Context(), env, append(args, "--json")...)
+	var r bench.Report
 	if code != 0 || json.Unmarshal([]byte(out), &r) != nil {
 		t.Fatalf("%v: exit code %d\n%s%s", args, code, out, errs)
 	}
@@ -174,9 +155,9 @@ func measure(t *testing.T, env map[string]string, args ...string) Report {
 	return r
 }
 
-func TestEveryScenarioOnARealStack(t *testing.T) {
+func TestBenchRunsEveryScenario(t *testing.T) {
 	t.Parallel()
-	f := onStack(t)
+	f := onBenchStack(t)
 	tried := map[string]bool{}
 	for _, test := range []struct {
 		args string
@@ -207,7 +188,7 @@ func TestEveryScenarioOnARealStack(t *testing.T) {
 					env = map[string]string{"FORGEQUEUE_HOP_SECRET": hopSecret}
 					args = append(slices.Clone(words), "--core", f.core)
 				}
-				r := measure(t, env, args...)
+				r := measureBench(t, env, args...)
 				if r.Target != through || r.Scenario != words[0] || test.jobs > 0 && r.Jobs != test.jobs || test.left >= 0 && r.LeftQueued != test.left {
 					t.Errorf("%s through %s: %d jobs, %d left", r.Scenario, r.Target, r.Jobs, r.LeftQueued)
 				}
@@ -224,55 +205,55 @@ func TestEveryScenarioOnARealStack(t *testing.T) {
 			})
 		}
 	}
-	for _, one := range scenarios() {
-		if !tried[one.name] {
-			t.Errorf("%s has not been tried", one.name)
+	for _, scenario := range newBench(cli.Options{}).Commands() {
+		if !tried[scenario.Name()] {
+			t.Errorf("%s has not been tried", scenario.Name())
 		}
 	}
 }
 
-func TestCallersShareACallToCore(t *testing.T) {
+func TestBenchCallersShareACallToCore(t *testing.T) {
 	t.Parallel()
-	f := onStack(t)
-	r := measure(t, map[string]string{"FORGEQUEUE_HOP_SECRET": hopSecret},
+	f := onBenchStack(t)
+	r := measureBench(t, map[string]string{"FORGEQUEUE_HOP_SECRET": hopSecret},
 		"submit", "--closed", "--items", "5", "--tenants", "10", "--jobs", "100", "--concurrency", "2", "--keyed", "--core", f.core)
 	if r.Jobs != 100 || r.Latencies["submit"].Count != 20 {
 		t.Errorf("%d jobs in %d calls", r.Jobs, r.Latencies["submit"].Count)
 	}
 }
 
-func TestRefusalsAreToldByTheirCode(t *testing.T) {
+func TestBenchTellsRefusalsByTheirCode(t *testing.T) {
 	t.Parallel()
-	f := onStack(t)
+	f := onBenchStack(t)
 	env := map[string]string{"FORGEQUEUE_URL": f.Gateway, "FORGEQUEUE_API_KEY": "fq_live_nobody"}
-	code, out, errs := bench(t.Context(), env, "submit", "--rate", "50", "--jobs", "10")
+	code, out, errs := runBench(t.Context(), env, "submit", "--rate", "50", "--jobs", "10")
 	if code != cli.ExitFailed || !strings.Contains(out, "unauthenticated") || !strings.Contains(errs, "refused") {
 		t.Errorf("exit code %d\n%s%s", code, out, errs)
 	}
 	// No operator key: tenants cannot be made, and that is the environment's fault.
 	env = map[string]string{"FORGEQUEUE_URL": f.Gateway, "FORGEQUEUE_API_KEY": f.APIKey}
-	if code, _, errs := bench(t.Context(), env, "tenants"); code != cli.ExitEnvironment || !strings.Contains(errs, "FORGEQUEUE_OPERATOR_KEY") {
+	if code, _, errs := runBench(t.Context(), env, "tenants"); code != cli.ExitEnvironment || !strings.Contains(errs, "FORGEQUEUE_OPERATOR_KEY") {
 		t.Errorf("exit code %d\n%s", code, errs)
 	}
 }
 
-func TestAStackOfItsOwn(t *testing.T) {
-	onStack(t) // skips where there is no PostgreSQL
+func TestBenchStartsAStackOfItsOwn(t *testing.T) {
+	onBenchStack(t) // skips where there is no PostgreSQL
 	t.Setenv(asProgram, "1")
-	r := measure(t, nil, "snapshot", "--up", "--jobs", "100", "--batch", "10", "--slice", "50", "--compare=false")
+	r := measureBench(t, nil, "snapshot", "--up", "--jobs", "100", "--batch", "10", "--slice", "50", "--compare=false")
 	if r.Jobs < 100 || r.Figures["last_over_first_with"] <= 0 {
 		t.Errorf("%+v", r)
 	}
 }
 
-func TestTheCommandLine(t *testing.T) {
+func TestBenchCommandLine(t *testing.T) {
 	t.Parallel()
 	for _, args := range []string{
 		"nothing", "submit surplus", "submit --batch 0", "submit --batch 1001", "submit --rate 0", "submit --rate -1", "submit --duration 0s",
 		"submit --duration 2h", "submit --concurrency 0", "submit --queue a/b", "submit --up --core http://127.0.0.1:1", "submit --items 2",
 		"backlog --depths 5,4", "drain --rate 5", "submit --tenant x", "snapshot --jobs -1",
 	} {
-		if code, out, errs := bench(t.Context(), nil, strings.Fields(args)...); code != cli.ExitUsage || out != "" || errs == "" {
+		if code, out, errs := runBench(t.Context(), nil, strings.Fields(args)...); code != cli.ExitUsage || out != "" || errs == "" {
 			t.Errorf("%s: exit code %d\n%s%s", args, code, out, errs)
 		}
 	}
@@ -281,12 +262,12 @@ func TestTheCommandLine(t *testing.T) {
 		"submit --core http://127.0.0.1:1":   "FORGEQUEUE_HOP_SECRET",
 		"snapshot --core http://127.0.0.1:1": "FORGEQUEUE_HOP_SECRET",
 	} {
-		if code, _, errs := bench(t.Context(), nil, strings.Fields(args)...); code != cli.ExitEnvironment || !strings.Contains(errs, says) {
+		if code, _, errs := runBench(t.Context(), nil, strings.Fields(args)...); code != cli.ExitEnvironment || !strings.Contains(errs, says) {
 			t.Errorf("%s: exit code %d\n%s", args, code, errs)
 		}
 	}
 	remote := map[string]string{"FORGEQUEUE_URL": "http://192.0.2.1", "FORGEQUEUE_API_KEY": "k"}
-	if code, _, errs := bench(t.Context(), remote, "submit"); code != cli.ExitEnvironment || !strings.Contains(errs, "--allow-remote") {
+	if code, _, errs := runBench(t.Context(), remote, "submit"); code != cli.ExitEnvironment || !strings.Contains(errs, "--allow-remote") {
 		t.Errorf("another machine: exit code %d\n%s", code, errs)
 	}
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"time"
-
-	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
 )
 
 // scenario is one kind of load.
@@ -146,7 +144,7 @@ func runSnapshot(ctx context.Context, r *run) error {
 		return errors.New("--jobs says how many are pushed through: 0 is none")
 	}
 	if r.databaseURL == "" {
-		return cli.Environment(errors.New("the database on which to hold the snapshot: give --database-url, DATABASE_URL or --up"))
+		return r.environment(errors.New("the database on which to hold the snapshot: give --database-url, DATABASE_URL or --up"))
 	}
 	ratios, speeds := map[string]float64{}, map[string]float64{}
 	pass := func(name string) {
@@ -177,7 +175,7 @@ func runSnapshot(ctx context.Context, r *run) error {
 	}
 	release, err := hold(ctx, r.databaseURL)
 	if err != nil {
-		return cli.Environment(err)
+		return r.environment(err)
 	}
 	defer release()
 	pass("with")

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
 	"github.com/forgequeue/forgequeue/shared/identity"
 )
 
@@ -28,6 +27,8 @@ type run struct {
 	report   *Report
 	unsent   int64
 	progress *progress
+	// environment marks an error of the machine or its settings.
+	environment func(error) error
 	// baseQueue is what the names of the run's queues begin with.
 	baseQueue string
 }
@@ -51,7 +52,7 @@ type target struct {
 }
 
 // find takes the target from the flags and the environment.
-func (s *settings) find(options cli.Options, note func(string)) (target, error) {
+func (s *settings) find(options Options, note func(string)) (target, error) {
 	t := target{databaseURL: s.databaseURL, keys: keys{
 		api: options.Getenv("FORGEQUEUE_API_KEY"), operator: options.Getenv("FORGEQUEUE_OPERATOR_KEY"),
 		hopSecret: options.Getenv("FORGEQUEUE_HOP_SECRET"),
@@ -116,12 +117,12 @@ func (r *run) prepare(ctx context.Context, many bool) (end func(), err error) {
 	default:
 		r.doing("making tenants", int64(max(n, 1)), nil)
 		if r.callers, err = r.door.makeCallers(ctx, max(n, 1), plan); err != nil {
-			return end, cli.Environment(err)
+			return end, r.environment(err)
 		}
 	}
 	if many || len(r.callers) > 1 {
 		if r.consumer, end, err = r.door.platform(ctx); err != nil {
-			return func() {}, cli.Environment(err)
+			return func() {}, r.environment(err)
 		}
 		return end, nil
 	}

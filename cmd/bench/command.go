@@ -11,19 +11,29 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
-
-	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
-	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/up"
 )
 
+// Options are what the command needs of the program that it is a part of. None is optional.
+type Options struct {
+	// Getenv reads the environment.
+	Getenv func(name string) string
+	// Local finds a `forgequeue up` that runs on this machine.
+	Local func() (Server, bool)
+	// Environment marks an error of the machine or its settings.
+	Environment func(error) error
+}
+
+// Server is a `forgequeue up` that runs on this machine.
+type Server struct {
+	// Gateway is the URL of the public API.
+	Gateway             string
+	APIKey, OperatorKey string
+	// Data is its data folder.
+	Data string
+}
+
 // New makes the command.
-func New(options cli.Options) *cobra.Command {
-	if options.Getenv == nil {
-		options.Getenv = os.Getenv
-	}
-	if options.Local == nil {
-		options.Local = up.FindRunning
-	}
+func New(options Options) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "bench",
 		Short: "Put load on a ForgeQueue, and tell how it bears it",
@@ -46,7 +56,7 @@ With --closed the next is sent when the last is answered; throughput is then all
 	return command
 }
 
-func newScenario(one scenario, options cli.Options) *cobra.Command {
+func newScenario(one scenario, options Options) *cobra.Command {
 	s := usual()
 	if one.defaults != nil {
 		one.defaults(&s)
@@ -66,7 +76,7 @@ func newScenario(one scenario, options cli.Options) *cobra.Command {
 
 var errErrors = errors.New("too much was refused for the figures to mean anything: see the errors above")
 
-func (s *settings) execute(command *cobra.Command, one scenario, options cli.Options) error {
+func (s *settings) execute(command *cobra.Command, one scenario, options Options) error {
 	ctx := command.Context()
 	note := func(text string) { _, _ = io.WriteString(command.ErrOrStderr(), text+"\n") }
 	tuneGC()
@@ -75,12 +85,12 @@ func (s *settings) execute(command *cobra.Command, one scenario, options cli.Opt
 	defer hide()
 	t, stop, err := s.locate(ctx, options, shown, note, command.ErrOrStderr())
 	if err != nil {
-		return cli.Environment(err)
+		return options.Environment(err)
 	}
 	defer stop()
-	r := &run{settings: *s, id: newID(), begun: time.Now(), rec: newRecorder(), progress: shown}
+	r := &run{settings: *s, id: newID(), begun: time.Now(), rec: newRecorder(), progress: shown, environment: options.Environment}
 	if r.door, err = s.open(ctx, t, lookUp); err != nil {
-		return cli.Environment(err)
+		return options.Environment(err)
 	}
 	r.baseQueue = r.id
 	if r.queue != "" {
@@ -111,7 +121,7 @@ func (s *settings) execute(command *cobra.Command, one scenario, options cli.Opt
 }
 
 // locate finds the server, or starts one.
-func (s *settings) locate(ctx context.Context, options cli.Options, shown *progress, note func(string), errs io.Writer) (target, func(), error) {
+func (s *settings) locate(ctx context.Context, options Options, shown *progress, note func(string), errs io.Writer) (target, func(), error) {
 	if !s.up {
 		t, err := s.find(options, note)
 		return t, func() {}, err
@@ -153,7 +163,7 @@ func shownSettings(flags *pflag.FlagSet, queue string) map[string]any {
 }
 
 // terminal is the stream where a person reads it, else nil.
-func terminal(stream io.Writer, options cli.Options) io.Writer {
+func terminal(stream io.Writer, options Options) io.Writer {
 	file, ok := stream.(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) || options.Getenv("TERM") == "dumb" {
 		return nil
