@@ -15,6 +15,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/forgequeue/forgequeue/shared/wait"
 )
 
 // stack is ForgeQueue as it runs in production: core and gateway, a process each,
@@ -120,10 +122,8 @@ func ready(ctx context.Context, url string) error {
 				return nil
 			}
 		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%s is not ready: %w", url, ctx.Err())
-		case <-time.After(20 * time.Millisecond):
+		if err := wait.For(ctx, 20*time.Millisecond); err != nil {
+			return fmt.Errorf("%s is not ready: %w", url, err)
 		}
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivermigrate"
 	"github.com/riverqueue/river/rivertype"
+
+	"github.com/forgequeue/forgequeue/shared/wait"
 )
 
 // peer is River as a library, in this process, as its users run it. The measures
@@ -184,10 +186,8 @@ func (p *peer) worked(ctx context.Context, jobs int) (float64, error) {
 	}
 	defer func() { _ = client.Stop(context.WithoutCancel(ctx)) }()
 	for left := 1; left > 0; {
-		select {
-		case <-ctx.Done():
-			return 0, ctx.Err()
-		case <-time.After(2 * time.Millisecond):
+		if err := wait.For(ctx, 2*time.Millisecond); err != nil {
+			return 0, err
 		}
 		if done.Load() < int64(jobs) {
 			continue // no query beside the work before the last job has run

@@ -20,6 +20,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/client"
 	"github.com/forgequeue/forgequeue/shared/problem"
+	"github.com/forgequeue/forgequeue/shared/wait"
 )
 
 // faultsEnv makes the faults longer (long) or runs the figure of issue 3 (figure).
@@ -212,13 +213,8 @@ func (l *load) submit(ctx context.Context, c *client.Client) bool {
 	return false
 }
 
-// pace spreads a load in time.
-func pace(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
-}
+// pace spreads a load in time: it waits for d, or until ctx ends.
+func pace(ctx context.Context, d time.Duration) { _ = wait.For(ctx, d) }
 
 // produce submits from n goroutines until stop is called, each job until it is
 // accepted, most jobs in all at most. stop waits for them.

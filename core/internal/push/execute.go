@@ -8,6 +8,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/store"
 
+	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/telemetry"
@@ -63,15 +64,8 @@ func (e *Executor) execute(calls context.Context, t *target, claimed *queue.Clai
 	e.metrics.Duration.Observe(time.Since(received).Seconds())
 	e.log.InfoContext(ctx, "push", "job", claimed.ID, "tenant", claimed.TenantID, "queue", claimed.Queue, "type", claimed.Type, "attempt", claimed.Attempt,
 		"epoch", claimed.Epoch, "outcome", v.word, "status", a.status, "tries", a.tries,
-		"duration_ms", time.Since(received).Milliseconds(), "correlation_id", textOf(claimed.CorrelationID),
-		"trace_id", telemetry.TraceID(textOf(claimed.Traceparent)))
-}
-
-func textOf(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
+		"duration_ms", time.Since(received).Milliseconds(), "correlation_id", null.Or(claimed.CorrelationID, ""),
+		"trace_id", telemetry.TraceID(null.Or(claimed.Traceparent, "")))
 }
 
 // callEnd is when a call must be over: by the queue's timeout, and before the job's,
@@ -113,10 +107,8 @@ func (e *Executor) call(ctx context.Context, a *attempt) *verdict {
 			return last
 		}
 		e.metrics.QuickTries.Inc()
-		select {
-		case <-ctx.Done():
+		if wait.For(ctx, quickLeast+rand.N(quickMost-quickLeast)) != nil { //nolint:gosec // spreads tries, guards nothing
 			return last
-		case <-time.After(quickLeast + rand.N(quickMost-quickLeast)): //nolint:gosec // spreads tries, guards nothing
 		}
 	}
 }

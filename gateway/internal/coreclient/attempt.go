@@ -16,6 +16,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/identity"
 	"github.com/forgequeue/forgequeue/shared/problem"
+	"github.com/forgequeue/forgequeue/shared/wait"
 )
 
 // reply is an answer read whole.
@@ -207,12 +208,5 @@ func (r *redial) wait(ctx context.Context) bool {
 	if at := time.Now().Add(pause); at.After(r.until) || at.After(deadlineOf(ctx)) {
 		return false
 	}
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
+	return wait.For(ctx, pause) == nil
 }

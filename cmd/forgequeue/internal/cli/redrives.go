@@ -10,6 +10,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/client"
+	"github.com/forgequeue/forgequeue/shared/wait"
 )
 
 // redriveGlance is how often a redrive is looked at while somebody watches.
@@ -121,12 +122,10 @@ func (s *session) follow(ctx context.Context, r api.Redrive) error {
 				s.note("%s: a cap on active jobs is full; it goes on when jobs have ended", r.ID)
 			}
 		}
-		select {
-		case <-ctx.Done():
+		if err := wait.For(ctx, redriveGlance); err != nil {
 			end()
 			s.note("%s goes on: forgequeue redrives watch %[1]s, or cancel", r.ID)
-			return ctx.Err()
-		case <-time.After(redriveGlance):
+			return err
 		}
 		now, err := s.client.GetRedrive(ctx, r.ID)
 		if err != nil && ctx.Err() == nil {

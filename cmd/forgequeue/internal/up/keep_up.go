@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/cmd/supervisor"
+	"github.com/forgequeue/forgequeue/shared/wait"
 )
 
 const (
@@ -76,10 +77,8 @@ func (k *keeper) again(ctx context.Context, cause error) (*supervisor.Process, e
 				k.name, k.failures, cause)
 		}
 		if k.failures > 1 {
-			select {
-			case <-ctx.Done():
-				return nil, ctx.Err()
-			case <-time.After(firstPause << (k.failures - 2)):
+			if err := wait.For(ctx, firstPause<<(k.failures-2)); err != nil {
+				return nil, err
 			}
 		}
 		starting, cancel := context.WithTimeout(ctx, restartTime)

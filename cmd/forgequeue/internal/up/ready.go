@@ -9,6 +9,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/client"
+	"github.com/forgequeue/forgequeue/shared/wait"
 )
 
 // waitReady asks the gateway until it and core are up.
@@ -22,13 +23,11 @@ func waitReady(ctx context.Context, url string) error {
 			return nil
 		}
 		last = answer
-		select {
-		case <-ctx.Done():
+		if wait.For(ctx, 20*time.Millisecond) != nil {
 			if context.Cause(ctx) == context.DeadlineExceeded { //nolint:errorlint // Cause gives it bare
 				return fmt.Errorf("the services are not ready after %v; the last answer was %s", readyTime, last)
 			}
 			return context.Cause(ctx)
-		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }
