@@ -1,13 +1,11 @@
 package hints_test
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"log/slog"
 	"net"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -309,73 +307,18 @@ func TestAFullBacklogDropsNoNews(t *testing.T) {
 	}
 }
 
-// said is a server that lets clients in and answers every other command with what
-// reply makes of its words.
-func said(t *testing.T, reply func(command []string) string) (redisURL string) {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var group sync.WaitGroup
-	group.Go(func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			group.Go(func() {
-				defer conn.Close()
-				for lines := bufio.NewReader(conn); ; {
-					command, err := commandFrom(lines)
-					if err != nil {
-						return
-					}
-					answer := "-ERR unknown command\r\n" // the client asks for more than old servers have
-					if command[0] != "hello" && command[0] != "client" {
-						answer = reply(command)
-					}
-					if _, err := conn.Write([]byte(answer)); err != nil {
-						return
-					}
-				}
-			})
-		}
-	})
-	t.Cleanup(func() {
-		_ = l.Close()
-		group.Wait()
-	})
-	return "redis://" + l.Addr().String()
-}
-
-// commandFrom reads one command, a list of strings.
-func commandFrom(lines *bufio.Reader) (words []string, err error) {
-	line, err := lines.ReadString('\n')
-	if err != nil {
-		return nil, err
-	}
-	n, err := strconv.Atoi(strings.TrimSpace(line[1:]))
-	for range n {
-		if _, err := lines.ReadString('\n'); err != nil { // its length: no word here has a line's end
-			return nil, err
-		}
-		word, err := lines.ReadString('\n')
-		if err != nil {
-			return nil, err
-		}
-		words = append(words, strings.TrimSpace(word))
-	}
-	return words, err
-}
+// unknownCommand is how an old server answers CLIENT: nonsense there would end the connection.
+const unknownCommand = "-ERR unknown command\r\n"
 
 // News that Redis does not take are said again.
 func TestNewsAreRepeated(t *testing.T) {
 	t.Parallel()
 	var refused atomic.Int64
 	taken := make(chan struct{})
-	h, _ := start(t, client(t, said(t, func(command []string) string {
+	h, _ := start(t, client(t, storetest.FakeRedis(t, func(command []string) string {
 		switch {
+		case command[0] == "client":
+			return unknownCommand
 		case !slices.Contains(command, "a-key"):
 			return "-LOADING not yet\r\n"
 		case refused.Add(1) < 4:
@@ -407,8 +350,11 @@ func TestRedisThatAnswersNonsense(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var subscribed atomic.Int64
-			h, stop := start(t, client(t, said(t, func(command []string) string {
-				if command[0] == "subscribe" {
+			h, stop := start(t, client(t, storetest.FakeRedis(t, func(command []string) string {
+				switch command[0] {
+				case "client":
+					return unknownCommand
+				case "subscribe":
 					subscribed.Add(1)
 				}
 				return text

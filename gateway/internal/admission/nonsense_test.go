@@ -1,11 +1,9 @@
 package admission_test
 
 import (
-	"bufio"
 	"context"
 	"io"
 	"net"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,70 +16,6 @@ import (
 	"github.com/forgequeue/forgequeue/cmd/supervisor/storetest"
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
 )
-
-// nonsense is a server that lets clients in, answers every other command with one
-// text, and says it once more unasked. It counts the subscriptions.
-func nonsense(t *testing.T, text string) (url string, subscribed *atomic.Int64) {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	subscribed = &atomic.Int64{}
-	var group sync.WaitGroup
-	group.Go(func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			group.Go(func() {
-				defer conn.Close()
-				for lines := bufio.NewReader(conn); ; {
-					command, err := commandFrom(lines)
-					if err != nil {
-						return
-					}
-					answer := text + text
-					if command[0] == "hello" { // as old servers do
-						answer = "-ERR unknown command\r\n"
-					}
-					if command[0] == "subscribe" {
-						subscribed.Add(1)
-					}
-					if _, err := conn.Write([]byte(answer)); err != nil {
-						return
-					}
-				}
-			})
-		}
-	})
-	t.Cleanup(func() {
-		_ = listener.Close()
-		group.Wait()
-	})
-	return "redis://" + listener.Addr().String(), subscribed
-}
-
-// commandFrom reads one command, a list of strings.
-func commandFrom(lines *bufio.Reader) (words []string, err error) {
-	line, err := lines.ReadString('\n')
-	if err != nil {
-		return nil, err
-	}
-	n, err := strconv.Atoi(strings.TrimSpace(line[1:]))
-	for range n {
-		if _, err := lines.ReadString('\n'); err != nil { // its length: no word's bytes matter here
-			return nil, err
-		}
-		word, err := lines.ReadString('\n')
-		if err != nil {
-			return nil, err
-		}
-		words = append(words, strings.TrimSpace(word))
-	}
-	return words, err
-}
 
 // Whatever the server says, the process lives, hints are waited for, and requests are
 // decided: by this gateway alone.
@@ -101,7 +35,13 @@ func TestRedisThatAnswersNonsense(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			url, subscribed := nonsense(t, text)
+			var subscribed atomic.Int64
+			url := storetest.FakeRedis(t, func(command []string) string {
+				if command[0] == "subscribe" {
+					subscribed.Add(1)
+				}
+				return text + text // once more unasked
+			})
 			ctx, stop := context.WithCancel(t.Context())
 			defer stop()
 			r := connect(t, url)
