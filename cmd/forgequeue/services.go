@@ -44,11 +44,11 @@ With --json the first line of standard output is {"gateway","api_key",…}, writ
 
 // asEnvironment marks what the machine, and not the program, got wrong.
 func asEnvironment(err error) error {
-	var held *up.HeldError
-	var missing *up.MissingPostgresError
-	var server *supervisor.HeldError
-	var setting *up.SettingError
-	if errors.As(err, &held) || errors.As(err, &missing) || errors.As(err, &server) || errors.As(err, &setting) {
+	_, held := errors.AsType[*up.HeldError](err)
+	_, missing := errors.AsType[*up.MissingPostgresError](err)
+	_, server := errors.AsType[*supervisor.HeldError](err)
+	_, setting := errors.AsType[*up.SettingError](err)
+	if held || missing || server || setting {
 		return cli.Environment(err)
 	}
 	return err

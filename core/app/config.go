@@ -17,6 +17,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/outbound"
 	"github.com/forgequeue/forgequeue/core/internal/seal"
+	"github.com/forgequeue/forgequeue/shared/httpserver"
 	"github.com/forgequeue/forgequeue/shared/identity"
 	"github.com/forgequeue/forgequeue/shared/secret"
 	"github.com/forgequeue/forgequeue/shared/telemetry"
@@ -89,15 +90,15 @@ func Parse(settings map[string]string) (Config, error) {
 // byVariable names settings that cannot be read by their variables: the library
 // says the struct's fields.
 func byVariable(err error) error {
-	var all env.AggregateError
-	if !errors.As(err, &all) {
+	all, ok := errors.AsType[env.AggregateError](err)
+	if !ok {
 		return err
 	}
 	problems := make([]error, len(all.Errors))
 	for i, one := range all.Errors {
 		problems[i] = one
-		var unreadable env.ParseError
-		if !errors.As(one, &unreadable) {
+		unreadable, ok := errors.AsType[env.ParseError](one)
+		if !ok {
 			continue
 		}
 		if field, ok := reflect.TypeFor[Config]().FieldByName(unreadable.Name); ok {
@@ -117,8 +118,8 @@ func (cfg Config) check() error {
 		}
 	}
 	const advice = "must have at least %d bytes; openssl rand -base64 32 makes one"
-	wrong(cfg.Listener != nil || validAddress(cfg.Listen), "FORGEQUEUE_CORE_LISTEN %q: must be host:port", cfg.Listen)
-	wrong(cfg.MetricsListener != nil || validAddress(cfg.MetricsListen), "FORGEQUEUE_CORE_METRICS_LISTEN %q: must be host:port", cfg.MetricsListen)
+	wrong(cfg.Listener != nil || httpserver.ValidAddress(cfg.Listen), "FORGEQUEUE_CORE_LISTEN %q: must be host:port", cfg.Listen)
+	wrong(cfg.MetricsListener != nil || httpserver.ValidAddress(cfg.MetricsListen), "FORGEQUEUE_CORE_METRICS_LISTEN %q: must be host:port", cfg.MetricsListen)
 	wrong(len(cfg.HopSecret) >= identity.MinSecretBytes, "FORGEQUEUE_HOP_SECRET: "+advice, identity.MinSecretBytes)
 	wrong(cfg.HopSecretPrevious == "" || len(cfg.HopSecretPrevious) >= identity.MinSecretBytes, "FORGEQUEUE_HOP_SECRET_PREVIOUS: "+advice, identity.MinSecretBytes)
 	wrong(cfg.Grace >= 0 && cfg.Grace <= 10*time.Minute, "FORGEQUEUE_GRACE %v: must be between 0s and 10m", cfg.Grace)
@@ -159,9 +160,4 @@ func (cfg Config) checkDatabase() error {
 			"sslmode=require (or verify-full), or accept it with FORGEQUEUE_ALLOW_PLAINTEXT_DATABASE=true"))
 	}
 	return errors.Join(problems...)
-}
-
-func validAddress(address string) bool {
-	_, port, err := net.SplitHostPort(address)
-	return err == nil && port != ""
 }

@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"testing/iotest"
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/getkin/kin-openapi/openapi3filter"
@@ -172,7 +173,7 @@ func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	answer, err := io.ReadAll(response.Body)
 	_ = response.Body.Close()
 	if err != nil { // the caller learns it as it would have
-		response.Body = io.NopCloser(io.MultiReader(bytes.NewReader(answer), failing{err}))
+		response.Body = io.NopCloser(io.MultiReader(bytes.NewReader(answer), iotest.ErrReader(err)))
 		return response, nil //nolint:nilerr // the body says it
 	}
 	response.Body = io.NopCloser(bytes.NewReader(answer))
@@ -214,10 +215,6 @@ func (t transport) CloseIdleConnections() {
 		closer.CloseIdleConnections()
 	}
 }
-
-type failing struct{ err error }
-
-func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
 // shorten leaves the schema and the value out of what the validator says.
 func shorten(err error) string {

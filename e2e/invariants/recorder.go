@@ -11,6 +11,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"testing/iotest"
 	"time"
 
 	"github.com/forgequeue/forgequeue/e2e/contract"
@@ -198,7 +199,7 @@ func (t *transport) exchange(request *http.Request) (*http.Response, []byte, err
 	answer, err := io.ReadAll(response.Body)
 	_ = response.Body.Close()
 	if err != nil {
-		response.Body = io.NopCloser(io.MultiReader(bytes.NewReader(answer), failing{err}))
+		response.Body = io.NopCloser(io.MultiReader(bytes.NewReader(answer), iotest.ErrReader(err)))
 		return response, nil, err
 	}
 	response.Body = io.NopCloser(bytes.NewReader(answer))
@@ -215,10 +216,6 @@ func (t *transport) note(events []Event, response *http.Response, answer []byte)
 	events[0].Foreign = t.foreign(response.Header, answer)
 	t.recorder.add(events)
 }
-
-type failing struct{ err error }
-
-func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
 // foreign finds other tenants' marks in an answer.
 func (t *transport) foreign(header http.Header, answer []byte) []string {

@@ -115,8 +115,8 @@ func (cfg Config) check() error {
 		}
 	}
 	const advice = "must have at least %d bytes; openssl rand -base64 32 makes one"
-	wrong(cfg.Listener != nil || validAddress(cfg.Listen), "FORGEQUEUE_LISTEN %q: must be host:port", cfg.Listen)
-	wrong(cfg.MetricsListener != nil || validAddress(cfg.MetricsListen), "FORGEQUEUE_METRICS_LISTEN %q: must be host:port", cfg.MetricsListen)
+	wrong(cfg.Listener != nil || httpserver.ValidAddress(cfg.Listen), "FORGEQUEUE_LISTEN %q: must be host:port", cfg.Listen)
+	wrong(cfg.MetricsListener != nil || httpserver.ValidAddress(cfg.MetricsListen), "FORGEQUEUE_METRICS_LISTEN %q: must be host:port", cfg.MetricsListen)
 	wrong(validCoreURL(cfg.CoreURL), "FORGEQUEUE_CORE_URL: must be http:// or https://, host and port, without path")
 	wrong(len(cfg.HopSecret) >= identity.MinSecretBytes, "FORGEQUEUE_HOP_SECRET: "+advice, identity.MinSecretBytes)
 	wrong(len(cfg.KeySecret) >= identity.MinSecretBytes, "FORGEQUEUE_KEY_SECRET: "+advice, identity.MinSecretBytes)
@@ -229,11 +229,6 @@ func (cfg Config) hopLimits() coreclient.Limits {
 		BreakerWindow: max(cfg.BreakerWindow, 2*cfg.RequestTimeout),
 		BreakerOpen:   cfg.BreakerOpen,
 	}
-}
-
-func validAddress(address string) bool {
-	_, port, err := net.SplitHostPort(address)
-	return err == nil && port != ""
 }
 
 func validCoreURL(text string) bool {

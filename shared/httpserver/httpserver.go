@@ -54,6 +54,12 @@ type Options struct {
 	Logger *slog.Logger
 }
 
+// ValidAddress says whether an address to listen on is host:port. The host may be empty, which is every address.
+func ValidAddress(address string) bool {
+	_, port, err := net.SplitHostPort(address)
+	return err == nil && port != ""
+}
+
 // Run serves until ctx ends, then drains: OnDrain, Notice, OnClose, no new
 // connections, requests in flight have Grace to end, and what is left is closed.
 // It gives nil after a clean drain. A request's context ends with its client or

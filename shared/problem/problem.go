@@ -96,11 +96,7 @@ func (p *Problem) Error() string {
 }
 
 // From gives the Problem inside err, and whether there is one.
-func From(err error) (*Problem, bool) {
-	var p *Problem
-	ok := errors.As(err, &p)
-	return p, ok
-}
+func From(err error) (*Problem, bool) { return errors.AsType[*Problem](err) }
 
 // RetryAfterSeconds is the Retry-After header's value: whole seconds, rounded
 // up, at least 1 (RFC 9110, section 10.2.3). Empty where waiting does not help.
