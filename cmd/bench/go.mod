@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/HdrHistogram/hdrhistogram-go v1.4.0 // percentiles
+	github.com/forgequeue/forgequeue/cmd/supervisor v0.0.0 // its stack ends with it
 	github.com/forgequeue/forgequeue/shared v0.0.0
 	github.com/google/uuid v1.6.0 // ids of jobs and tenants, as a gateway draws them
 	github.com/jackc/pgx/v5 v5.12.0 // holds a snapshot on PostgreSQL
@@ -26,3 +27,5 @@ require (
 )
 
 replace github.com/forgequeue/forgequeue/shared => ../../shared
+
+replace github.com/forgequeue/forgequeue/cmd/supervisor => ../supervisor

@@ -9,10 +9,11 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"runtime"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/forgequeue/forgequeue/cmd/supervisor/child"
 )
 
 const (
@@ -38,15 +39,13 @@ func startStack(ctx context.Context, program string, errs io.Writer) (_ target, 
 	command := exec.CommandContext(context.WithoutCancel(ctx), program, "up", "--data", dir, "--listen", "127.0.0.1:0", "--demo=false", "--json")
 	command.Env = ownStores(os.Environ())
 	command.Stderr = errs
-	// A group of its own: Ctrl-C is for this process, which stops the stack last.
-	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	dieWithParent(command.SysProcAttr)
 	out, err := command.StdoutPipe()
 	if err != nil {
 		remove()
 		return target{}, nil, err
 	}
-	ended, err := launch(command)
+	// Ctrl-C is for this process, which stops the stack last.
+	ended, err := child.Start(command, syscall.SIGTERM)
 	if err != nil {
 		remove()
 		return target{}, nil, err
@@ -81,24 +80,7 @@ func ownStores(environment []string) []string {
 	return kept
 }
 
-// launch starts the command and waits for its end on a thread of its own: the
-// signal on a parent's death is bound to the thread that started the child.
-func launch(command *exec.Cmd) (<-chan struct{}, error) {
-	started, ended := make(chan error, 1), make(chan struct{})
-	go func() {
-		defer close(ended)
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := command.Start()
-		started <- err
-		if err == nil {
-			_ = command.Wait() // its own words are on standard error
-		}
-	}()
-	return ended, <-started
-}
-
-func readReady(ctx context.Context, out io.Reader, ended <-chan struct{}) (target, error) {
+func readReady(ctx context.Context, out io.Reader, ended <-chan error) (target, error) {
 	lines := make(chan []byte, 1)
 	go func() {
 		line, _ := bufio.NewReader(out).ReadBytes('\n')

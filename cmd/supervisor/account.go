@@ -97,9 +97,9 @@ func (a account) mustReach(ctx context.Context, program, dir string) error {
 func (a account) enters(ctx context.Context, program, dir string) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	cmd := command(syscall.SIGKILL, a.credential, program, "--version")
+	cmd := command(a.credential, program, "--version")
 	cmd.Dir = dir
-	err := run(ctx, cmd)
+	err := run(ctx, cmd, syscall.SIGKILL)
 	if pathErr, ok := errors.AsType[*os.PathError](err); ok {
 		return pathErr.Err // its path is the program's, even if the folder is to blame
 	}

@@ -283,8 +283,8 @@ func processesIn(t *testing.T, dir string) map[int]string {
 	return found
 }
 
-// child finds a process of a server by its title, such as "checkpointer".
-func child(t *testing.T, dataDir, title string) int {
+// processOf finds a process of a server by its title, such as "checkpointer".
+func processOf(t *testing.T, dataDir, title string) int {
 	t.Helper()
 	var pid int
 	eventually(t, "a process "+title, func() bool {

@@ -160,18 +160,18 @@ func (s *postgresStart) startOnce(ctx context.Context) (*Postgres, error) {
 		remove()
 		return nil, fmt.Errorf("postgres: %w", err)
 	}
-	// SIGQUIT, the immediate shutdown, when we die. SIGINT would be gentler, but
-	// it waits: for a checkpoint, for a standby, for ever if a backend hangs.
-	// After SIGQUIT all is gone within 5 s, and no commit is lost: the next
-	// start replays the log, as after any crash, and we have crashed.
-	cmd := command(syscall.SIGQUIT, s.account.credential, s.opts.Binaries.program("postgres"), s.args(sockets)...)
+	cmd := command(s.account.credential, s.opts.Binaries.program("postgres"), s.args(sockets)...)
 	cmd.Stdout, cmd.Stderr = log.File, log.File
 	p := &Postgres{dataDir: s.opts.DataDir, sockets: sockets, user: s.opts.User, Process: &Process{
 		name: "postgres", cmd: cmd, log: log, tidy: remove,
 		// Fast shutdown: sessions are ended, everything is written. Then immediate.
 		stopSignals: []syscall.Signal{syscall.SIGINT, syscall.SIGQUIT, syscall.SIGKILL},
 	}}
-	if err := p.launch(); err != nil {
+	// SIGQUIT, the immediate shutdown, when we die. SIGINT would be gentler, but
+	// it waits: for a checkpoint, for a standby, for ever if a backend hangs.
+	// After SIGQUIT all is gone within 5 s, and no commit is lost: the next
+	// start replays the log, as after any crash, and we have crashed.
+	if err := p.launch(syscall.SIGQUIT); err != nil {
 		remove()
 		return nil, errors.Join(fmt.Errorf("postgres: %w", err), log.Close())
 	}

@@ -150,7 +150,7 @@ func (s *postgresStart) initialise(ctx context.Context) error {
 func (s *postgresStart) initdb(ctx context.Context, dir string) error {
 	// SIGTERM when we die: it makes initdb remove what it has made so far. The
 	// servers that it runs end with it, for want of input.
-	err := run(ctx, command(syscall.SIGTERM, s.account.credential, s.opts.Binaries.program("initdb"),
+	err := run(ctx, command(s.account.credential, s.opts.Binaries.program("initdb"),
 		"--pgdata="+dir,
 		"--username="+s.opts.User,
 		// C sorts bytes: the fastest order, and no update of the system's
@@ -158,7 +158,7 @@ func (s *postgresStart) initdb(ctx context.Context, dir string) error {
 		"--encoding=UTF8", "--locale=C",
 		// Who may open the socket's folder may come in, from nowhere else.
 		"--auth-local=trust", "--auth-host=reject",
-		"--no-instructions"))
+		"--no-instructions"), syscall.SIGTERM)
 	if err != nil {
 		return fmt.Errorf("initdb: %w", err)
 	}

@@ -78,7 +78,7 @@ func TestPostgresOutwaitsBackendsOfAKilledServer(t *testing.T) {
 	needLinux(t)
 	dir := filepath.Join(tempDir(t), "pg")
 	p := startPostgres(t, PostgresOptions{DataDir: dir})
-	thaw := freeze(t, child(t, dir, "checkpointer"))
+	thaw := freeze(t, processOf(t, dir, "checkpointer"))
 	must(t, p.Kill())
 	ended(t, p.Process)
 
@@ -116,7 +116,7 @@ func TestPostgresWaitsForAServerThatStops(t *testing.T) {
 	needLinux(t)
 	dir := filepath.Join(tempDir(t), "pg")
 	p := startPostgres(t, PostgresOptions{DataDir: dir})
-	thaw := freeze(t, child(t, dir, "checkpointer"))
+	thaw := freeze(t, processOf(t, dir, "checkpointer"))
 	stopped := make(chan error, 1)
 	go func() { stopped <- p.Stop(withinPatience(t)) }()
 	eventually(t, "stopping", func() bool {
@@ -140,7 +140,7 @@ func TestPostgresStopEscalates(t *testing.T) {
 	dir := filepath.Join(tempDir(t), "pg")
 	p, err := StartPostgres(t.Context(), PostgresOptions{DataDir: dir, Binaries: binaries(t)})
 	must(t, err)
-	freeze(t, child(t, dir, "checkpointer")) // so that no checkpoint will be written
+	freeze(t, processOf(t, dir, "checkpointer")) // so that no checkpoint will be written
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	err = p.Stop(over)

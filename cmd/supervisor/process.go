@@ -7,11 +7,12 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/forgequeue/forgequeue/cmd/supervisor/child"
 )
 
 const (
@@ -23,7 +24,8 @@ const (
 )
 
 // Process is a server that runs as a child of this process. It ends no later
-// than we do (on Linux, even when we are killed with SIGKILL), and Ctrl-C in a
+// than we do (on Linux, even when we are killed with SIGKILL; elsewhere the next
+// start names the pid of one that was left), and Ctrl-C in a
 // terminal does not reach it: it is in a process group of its own, and stopping
 // it in good order is its owner's work.
 type Process struct {
@@ -94,34 +96,23 @@ func (p *Process) endsBefore(ctx context.Context) bool {
 	}
 }
 
-// launch starts the process. From here on its goroutine owns p.log and p.tidy,
-// unless launch returns an error.
-func (p *Process) launch() error {
-	p.done = make(chan struct{})
-	started := make(chan error)
-	go p.supervise(started)
-	return <-started
-}
-
-// supervise starts the process, waits for its end and tidies up. The signal
-// that the kernel sends on the death of a parent is bound to the *thread* that
-// forked, not to the parent process: Go ends idle threads at will, and with
-// such a thread the server would go. So this goroutine keeps its thread to
-// itself, and stays on it until the child has ended.
-func (p *Process) supervise(started chan<- error) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	err := p.cmd.Start()
-	started <- err
+// launch starts the process, which gets onDeath when we die. From here on its
+// goroutine owns p.log and p.tidy, unless launch returns an error.
+func (p *Process) launch(onDeath syscall.Signal) error {
+	ended, err := child.Start(p.cmd, onDeath)
 	if err != nil {
-		return
+		return err
 	}
-	p.err = p.verdict(p.cmd.Wait())
-	_ = p.log.Close()
-	if p.tidy != nil {
-		p.tidy()
-	}
-	close(p.done)
+	p.done = make(chan struct{})
+	go func() {
+		p.err = p.verdict(<-ended)
+		_ = p.log.Close()
+		if p.tidy != nil {
+			p.tidy()
+		}
+		close(p.done)
+	}()
+	return nil
 }
 
 // verdict is what Err tells about an end.
@@ -162,34 +153,30 @@ func (p *Process) abandon(ctx context.Context) error {
 	return cause
 }
 
-// command prepares a child in its own process group. deathSignal is what it
-// gets when we die; a nil credential runs it as who we are.
-func command(deathSignal syscall.Signal, credential *syscall.Credential, path string, args ...string) *exec.Cmd {
+// command prepares a child; a nil credential runs it as who we are.
+func command(credential *syscall.Credential, path string, args ...string) *exec.Cmd {
 	// Not CommandContext: the child's life ends with Stop, not with a context.
 	cmd := exec.Command(path, args...) //nolint:noctx // see above
 	cmd.Env = environment(os.Environ())
 	// Our own folder may be closed to the user that the child runs as.
 	cmd.Dir = "/"
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: credential}
-	setDeathSignal(cmd.SysProcAttr, deathSignal)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: credential}
 	return cmd
 }
 
-// run runs a command that ends by itself. When ctx ends, its whole process
+// run runs a command that ends by itself, or by onDeath when we die. When ctx ends, its whole process
 // group is killed; run returns only when all of the group is gone, because the
 // output is a pipe that each of them holds. The error carries the output's end.
-func run(ctx context.Context, cmd *exec.Cmd) error {
-	// As in supervise: the death signal belongs to the thread.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
+func run(ctx context.Context, cmd *exec.Cmd, onDeath syscall.Signal) error {
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &output
 	cmd.WaitDelay = escalateAfter
-	if err := cmd.Start(); err != nil {
+	ended, err := child.Start(cmd, onDeath)
+	if err != nil {
 		return err
 	}
 	release := context.AfterFunc(ctx, func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
-	err := cmd.Wait()
+	err = <-ended
 	release()
 	switch {
 	case err == nil:

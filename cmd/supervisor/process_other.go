@@ -7,12 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 )
-
-// setDeathSignal does nothing: only Linux tells a child of its parent's death.
-// A server outlives a killed parent here, and the next start names its pid.
-func setDeathSignal(*syscall.SysProcAttr, syscall.Signal) {}
 
 // processName is the program that a living process runs; empty when there is
 // no such process.

@@ -99,12 +99,12 @@ func (r *Redis) start(ctx context.Context, opts RedisOptions, dir string, tidy f
 	if err != nil {
 		return fmt.Errorf("redis: %w", err)
 	}
-	// SIGKILL when we die: it holds nothing that must survive, and there is no
-	// state in which it does not obey (SIGTERM waits for replicas and scripts).
-	cmd := command(syscall.SIGKILL, nil, opts.Binary.Path, r.args(opts, dir)...)
+	cmd := command(nil, opts.Binary.Path, r.args(opts, dir)...)
 	cmd.Stdout, cmd.Stderr = log.File, log.File
 	r.Process = &Process{name: "redis", cmd: cmd, log: log, tidy: tidy, stopSignals: []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL}}
-	if err := r.launch(); err != nil {
+	// SIGKILL when we die: it holds nothing that must survive, and there is no
+	// state in which it does not obey (SIGTERM waits for replicas and scripts).
+	if err := r.launch(syscall.SIGKILL); err != nil {
 		return errors.Join(fmt.Errorf("redis: %w", err), log.Close())
 	}
 	return nil

@@ -3,9 +3,10 @@ package execute
 import (
 	"context"
 	"os/exec"
-	"runtime"
 	"syscall"
 	"time"
+
+	"github.com/forgequeue/forgequeue/cmd/supervisor/child"
 )
 
 // group is a command with all that it starts.
@@ -18,23 +19,9 @@ type group struct {
 // run starts the command and waits for its end, which it brings about when ctx
 // ends; cause is then why. The error is that of a command that did not start.
 func (g *group) run(ctx context.Context) (cause, err error) {
-	g.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	dieWithParent(g.command.SysProcAttr)
-	started, ended := make(chan error, 1), make(chan struct{})
-	go func() {
-		defer close(ended)
-		// The kernel tells a child of its parent's death by the thread that started it,
-		// and Go ends idle threads: this one stays until the command has ended.
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := g.command.Start()
-		started <- err
-		if err == nil {
-			_ = g.command.Wait() // how it ended is in ProcessState
-		}
-	}()
-	if err := <-started; err != nil {
-		<-ended
+	// SIGKILL where the worker itself was killed: the job will run elsewhere.
+	ended, err := child.Start(g.command, syscall.SIGKILL) // how it ended is in ProcessState
+	if err != nil {
 		return nil, err
 	}
 	select {
@@ -48,7 +35,7 @@ func (g *group) run(ctx context.Context) (cause, err error) {
 	return cause, nil
 }
 
-func (g *group) stop(ended <-chan struct{}, patience time.Duration) {
+func (g *group) stop(ended <-chan error, patience time.Duration) {
 	g.signal(syscall.SIGTERM)
 	select {
 	case <-ended:
