@@ -48,14 +48,14 @@ func allLimits() *api.PlanRequest {
 	return &plan
 }
 
-func (g *gatewayDoor) operator() (*client.Client, error) {
+func (g *gatewayEndpoint) operator() (*client.Client, error) {
 	if g.keys.operator == "" {
 		return nil, errNoOperator
 	}
 	return client.New(client.Options{URL: g.base.String(), APIKey: g.keys.operator, Concurrency: makers})
 }
 
-func (g *gatewayDoor) makeCallers(ctx context.Context, n int, plan *api.PlanRequest) ([]caller, error) {
+func (g *gatewayEndpoint) makeCallers(ctx context.Context, n int, plan *api.PlanRequest) ([]caller, error) {
 	operator, err := g.operator()
 	if err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func makeTenant(ctx context.Context, operator *client.Client, plan string) (key 
 	return made.Secret, err
 }
 
-func (g *gatewayDoor) platform(ctx context.Context) (caller, func(), error) {
+func (g *gatewayEndpoint) platform(ctx context.Context) (caller, func(), error) {
 	operator, err := g.operator()
 	if err != nil {
 		return caller{}, nil, err
@@ -121,11 +121,11 @@ func principalCaller(principal api.Principal) caller {
 	return caller{principal: text}
 }
 
-func (c *coreDoor) platform(context.Context) (caller, func(), error) {
+func (c *coreEndpoint) platform(context.Context) (caller, func(), error) {
 	return principalCaller(api.Principal{Kind: api.PrincipalPlatform, Scopes: []string{api.ScopeWork}}), func() {}, nil
 }
 
-func (c *coreDoor) makeCallers(ctx context.Context, n int, plan *api.PlanRequest) ([]caller, error) {
+func (c *coreEndpoint) makeCallers(ctx context.Context, n int, plan *api.PlanRequest) ([]caller, error) {
 	name := "unlimited"
 	if plan != nil {
 		name = planName
@@ -152,7 +152,7 @@ func (c *coreDoor) makeCallers(ctx context.Context, n int, plan *api.PlanRequest
 }
 
 // ask makes one call to core as the operator; every item must succeed.
-func ask[Req any](ctx context.Context, c *coreDoor, path string, requests []Req) error {
+func ask[Req any](ctx context.Context, c *coreEndpoint, path string, requests []Req) error {
 	envelope := api.Envelope[Req]{}
 	for _, request := range requests {
 		envelope.Items = append(envelope.Items, api.Item[Req]{Principal: api.Principal{Kind: api.PrincipalOperator}, Request: request})

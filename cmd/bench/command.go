@@ -89,7 +89,7 @@ func (s *settings) execute(command *cobra.Command, one scenario, options Options
 	}
 	defer stop()
 	r := &run{settings: *s, id: newID(), begun: time.Now(), rec: newRecorder(), progress: shown, environment: options.Environment}
-	if r.door, err = s.open(ctx, t, lookUp); err != nil {
+	if r.endpoint, err = s.open(ctx, t, lookUp); err != nil {
 		return options.Environment(err)
 	}
 	r.baseQueue = r.id

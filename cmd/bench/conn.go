@@ -23,7 +23,7 @@ const (
 	readBuffer = 64 << 10
 )
 
-// conn is one connection, for one hand: a request, its answer, the next request.
+// conn is one connection, for one sender: a request, its answer, the next request.
 // net/http's client would hand every request to two goroutines of the connection;
 // on a machine that the services share, that is most of what a request costs here.
 type conn struct {

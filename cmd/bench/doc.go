@@ -2,7 +2,7 @@
 // of it.
 //
 //	settings ▶ target (gateway or core, perhaps a stack of its own) ▶ callers (tenants, keys)
-//	        ▶ scenario: producers and consumers, each hand with a connection of its own
+//	        ▶ scenario: producers and consumers, each sender with a connection of its own
 //	        ▶ recorder ▶ report
 //
 // Load is open-loop unless asked otherwise: request n is meant to start at n ÷ rate,
@@ -13,6 +13,6 @@
 //
 // The generator shares the machine with what it measures, so it has to be cheap:
 // requests are written from bodies made before, over one HTTP/1.1 connection for
-// each hand, and answers are searched for the few members that are needed instead
+// each sender, and answers are searched for the few members that are needed instead
 // of decoded. Only an answer that is not as hoped for is decoded whole.
 package bench

@@ -74,7 +74,7 @@ func (f *flow) produce(ctx context.Context) { f.produceWhile(ctx, ctx) }
 // produceWhile begins nothing new once pacing has ended; what is under way then goes on.
 func (f *flow) produceWhile(ctx, pacing context.Context) {
 	r := f.run
-	ended := f.pace.run(pacing, f.producers, r.rec.lag("generator_lag"), func() (hand, func()) {
+	ended := f.pace.run(pacing, f.producers, r.rec.lag("generator_lag"), func() (sender, func()) {
 		l := r.newLink()
 		who := make([]caller, f.items)
 		return func(n int64, intended time.Time) {
@@ -264,9 +264,9 @@ const settleTime = 35 * time.Second
 
 // fill queues jobs, as fast as can be, outside of what is measured.
 func (r *run) fill(ctx context.Context, n int, who []caller) (int64, error) {
-	const hands, size = 4, 1000
+	const senders, size = 4, 1000
 	f := r.newFlow()
-	f.batch, f.items, f.producers, f.callers = min(size, n), 1, hands, who
+	f.batch, f.items, f.producers, f.callers = min(size, n), 1, senders, who
 	f.pace = newPace(0, f.batch, n, maxDuration)
 	f.prefix = "fill_"
 	r.doing("filling", int64(n), f.submitted.Load)

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// link is one hand's way to the server: its connection and its buffers. It tells
+// link is one sender's way to the server: its connection and its buffers. It tells
 // the recorder what fails.
 type link struct {
-	door     door
+	endpoint endpoint
 	conn     conn
 	rec      *recorder
 	begun    time.Time
@@ -22,14 +22,14 @@ type link struct {
 }
 
 func (r *run) newLink() *link {
-	return &link{door: r.door, conn: conn{base: r.door.address()}, rec: r.rec, begun: r.begun}
+	return &link{endpoint: r.endpoint, conn: conn{base: r.endpoint.address()}, rec: r.rec, begun: r.begun}
 }
 
 func (l *link) close() { l.conn.close() }
 
 // submit gives how many jobs were accepted.
 func (l *link) submit(ctx context.Context, who []caller, ask submitAsk) int {
-	l.request = l.door.submit(l.request[:0], &l.scratch, who, ask)
+	l.request = l.endpoint.submit(l.request[:0], &l.scratch, who, ask)
 	wanted := ask.jobs * len(who)
 	answer, ok := l.exchange(ctx, wanted, 0)
 	if !ok {
@@ -42,7 +42,7 @@ func (l *link) submit(ctx context.Context, who []caller, ask submitAsk) int {
 
 // claim gives the leased jobs; the slice is the link's, until the next claim.
 func (l *link) claim(ctx context.Context, who *caller, ask claimAsk) []lease {
-	l.request = l.door.claim(l.request[:0], &l.scratch, who, ask)
+	l.request = l.endpoint.claim(l.request[:0], &l.scratch, who, ask)
 	l.leases = l.leases[:0]
 	answer, ok := l.exchange(ctx, 1, ask.wait)
 	if !ok {
@@ -63,7 +63,7 @@ func (l *link) claim(ctx context.Context, who *caller, ask claimAsk) []lease {
 
 // complete gives how many leases were ended well.
 func (l *link) complete(ctx context.Context, who *caller, leases []lease) int {
-	l.request = l.door.complete(l.request[:0], &l.scratch, who, leases)
+	l.request = l.endpoint.complete(l.request[:0], &l.scratch, who, leases)
 	answer, ok := l.exchange(ctx, len(leases), 0)
 	if !ok {
 		return 0

@@ -12,7 +12,7 @@ import (
 // pace says when requests are meant to start, and bounds them in number and time.
 type pace struct {
 	// every is the time from one intended start to the next; 0 is closed-loop: a
-	// request is meant to start when a hand is free for it.
+	// request is meant to start when a sender is free for it.
 	every time.Duration
 	// total is how many requests there are at most; 0 means as many as fit the time.
 	total int64
@@ -39,27 +39,27 @@ func newPace(rate float64, batch, jobs int, during time.Duration) pace {
 	return p
 }
 
-// hand does request n, which was meant to start at the given time.
-type hand func(n int64, intended time.Time)
+// sender does request n, which was meant to start at the given time.
+type sender func(n int64, intended time.Time)
 
 // pacing is what came of a pace.
 type pacing struct {
-	// unsent are the intended starts of requests that no hand came to in time.
+	// unsent are the intended starts of requests that no sender was free for in time.
 	unsent []time.Time
 	// lag is told how late the generator itself woke up: what its own clock costs.
 	lag func(time.Duration)
 }
 
-// run lets hands work until the pace has ended. Each takes the next intended start
+// run lets senders work until the pace has ended. Each takes the next intended start
 // and waits for it; when all are busy, starts are late, and their latency tells.
-// make is called once in each hand.
-func (p pace) run(ctx context.Context, hands int, lag func(time.Duration), makeHand func() (hand, func())) pacing {
+// make is called once in each sender.
+func (p pace) run(ctx context.Context, senders int, lag func(time.Duration), makeSender func() (sender, func())) pacing {
 	var next atomic.Int64
 	var group sync.WaitGroup
 	begun := time.Now()
-	for range hands {
+	for range senders {
 		group.Go(func() {
-			do, end := makeHand()
+			do, end := makeSender()
 			defer end()
 			for {
 				n := next.Add(1) - 1

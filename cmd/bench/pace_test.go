@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// starts collects what a pace's hands did, on a clock that only sleeps move.
+// starts collects what a pace's senders did, on a clock that only sleeps move.
 type starts struct {
 	mu       sync.Mutex
 	intended []time.Duration
@@ -16,10 +16,10 @@ type starts struct {
 }
 
 // paced runs a pace whose requests take so long, and gives what it did.
-func paced(ctx context.Context, p pace, hands int, takes time.Duration) (*starts, pacing) {
+func paced(ctx context.Context, p pace, senders int, takes time.Duration) (*starts, pacing) {
 	var s starts
 	begun := time.Now()
-	ended := p.run(ctx, hands, nil, func() (hand, func()) {
+	ended := p.run(ctx, senders, nil, func() (sender, func()) {
 		return func(_ int64, intended time.Time) {
 			now := time.Now()
 			s.mu.Lock()
@@ -58,7 +58,7 @@ func TestAStallIsNotOmitted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rec := newRecorder()
 		stall := 500 * time.Millisecond
-		ended := newPace(100, 1, 0, time.Second).run(t.Context(), 1, nil, func() (hand, func()) {
+		ended := newPace(100, 1, 0, time.Second).run(t.Context(), 1, nil, func() (sender, func()) {
 			return func(n int64, intended time.Time) {
 				if n == 10 {
 					time.Sleep(stall)
@@ -80,7 +80,7 @@ func TestAStallIsNotOmitted(t *testing.T) {
 func TestWhatCannotBeSentIsCounted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		// One hand, a second each, ten a second meant: it gives up after the grace.
+		// One sender, a second each, ten a second meant: it gives up after the grace.
 		p := newPace(10, 1, 0, 4*time.Second)
 		begun := time.Now()
 		s, ended := paced(t.Context(), p, 1, time.Second)

@@ -16,7 +16,7 @@ const (
 	digits  = 3
 )
 
-// recorder collects what all hands of a scenario see.
+// recorder collects what all senders of a scenario see.
 type recorder struct {
 	mu        sync.Mutex
 	latencies map[string]*hdrhistogram.Histogram

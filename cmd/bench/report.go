@@ -37,7 +37,7 @@ type Report struct {
 	ErrorExample string           `json:"error_example"`
 	// LeftQueued jobs are still there when the run has ended.
 	LeftQueued int64 `json:"left_queued"`
-	// Unsent requests came to no hand in time; latencies count them as late as the end.
+	// Unsent requests found no free sender in time; latencies count them as late as the end.
 	Unsent  int64   `json:"unsent"`
 	Commit  string  `json:"commit"`
 	Go      string  `json:"go_version"`
@@ -73,7 +73,7 @@ func newReport(scenario, target string, settings map[string]any, now time.Time) 
 	}
 }
 
-// close takes in what the hands have seen.
+// close takes in what the senders have seen.
 func (r *Report) close(rec *recorder) {
 	r.Latencies = rec.summary()
 	r.Errors, r.ErrorExample = rec.failures()

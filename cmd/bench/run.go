@@ -17,10 +17,10 @@ import (
 // run is one run of a scenario.
 type run struct {
 	settings
-	id    string
-	begun time.Time
-	door  door
-	rec   *recorder
+	id       string
+	begun    time.Time
+	endpoint endpoint
+	rec      *recorder
 	// callers submit and consumer claims; with many tenants that is the platform.
 	callers  []caller
 	consumer caller
@@ -78,7 +78,7 @@ func (s *settings) find(options Options, note func(string)) (target, error) {
 		t.url, t.keys.api, t.keys.operator = local.Gateway, local.APIKey, local.OperatorKey
 	}
 	if t.keys.api == "" && t.keys.operator == "" {
-		return t, errors.New("FORGEQUEUE_API_KEY is not set: FORGEQUEUE_URL alone opens no door")
+		return t, errors.New("FORGEQUEUE_API_KEY is not set: FORGEQUEUE_URL alone is not enough")
 	}
 	if t.url == "" {
 		t.url = "http://127.0.0.1:8080"
@@ -86,8 +86,8 @@ func (s *settings) find(options Options, note func(string)) (target, error) {
 	return t, nil
 }
 
-// open makes the door of a target.
-func (s *settings) open(ctx context.Context, t target, look resolver) (door, error) {
+// open makes the endpoint of a target.
+func (s *settings) open(ctx context.Context, t target, look resolver) (endpoint, error) {
 	base, err := url.Parse(strings.TrimRight(t.url, "/"))
 	if err != nil || (base.Scheme != "http" && base.Scheme != "https") || base.Host == "" || base.RawQuery != "" || base.User != nil {
 		return nil, fmt.Errorf("%q is not like http://127.0.0.1:8080", t.url)
@@ -98,15 +98,15 @@ func (s *settings) open(ctx context.Context, t target, look resolver) (door, err
 		}
 	}
 	if t.core {
-		return &coreDoor{base: base, secret: []byte(t.keys.hopSecret), tenant: s.tenant}, nil
+		return &coreEndpoint{base: base, secret: []byte(t.keys.hopSecret), tenant: s.tenant}, nil
 	}
-	return &gatewayDoor{base: base, keys: t.keys}, nil
+	return &gatewayEndpoint{base: base, keys: t.keys}, nil
 }
 
 // prepare makes the tenants that a run wants, and gives what undoes it.
 func (r *run) prepare(ctx context.Context, many bool) (end func(), err error) {
 	end = func() {}
-	own, known := r.door.own()
+	own, known := r.endpoint.own()
 	plan := allLimits()
 	if !r.limits {
 		plan = nil
@@ -116,12 +116,12 @@ func (r *run) prepare(ctx context.Context, many bool) (end func(), err error) {
 		r.callers = []caller{own}
 	default:
 		r.doing("making tenants", int64(max(n, 1)), nil)
-		if r.callers, err = r.door.makeCallers(ctx, max(n, 1), plan); err != nil {
+		if r.callers, err = r.endpoint.makeCallers(ctx, max(n, 1), plan); err != nil {
 			return end, r.environment(err)
 		}
 	}
 	if many || len(r.callers) > 1 {
-		if r.consumer, end, err = r.door.platform(ctx); err != nil {
+		if r.consumer, end, err = r.endpoint.platform(ctx); err != nil {
 			return func() {}, r.environment(err)
 		}
 		return end, nil
@@ -133,7 +133,7 @@ func (r *run) prepare(ctx context.Context, many bool) (end func(), err error) {
 // useQueue sends the jobs from now on to a queue of the run's, and warms it up.
 func (r *run) useQueue(ctx context.Context, suffix string) {
 	r.queue = r.baseQueue + suffix
-	r.door.use(newShape(r.queue, r.payload))
+	r.endpoint.use(newShape(r.queue, r.payload))
 	r.warm(ctx)
 }
 

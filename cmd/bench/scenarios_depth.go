@@ -70,7 +70,7 @@ func claimSome(ctx context.Context, f *flow, l *link, name string) (claimed int,
 
 func runFairness(ctx context.Context, r *run) error {
 	// One more tenant than the quiet ones: the last is hostile.
-	hostile, err := r.door.makeCallers(ctx, 1, nil)
+	hostile, err := r.endpoint.makeCallers(ctx, 1, nil)
 	if err != nil {
 		return err
 	}

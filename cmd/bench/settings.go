@@ -46,13 +46,13 @@ func (s *settings) definitions() map[string]func(*pflag.FlagSet) {
 			f.Float64Var(&s.rate, "rate", s.rate, "jobs a second that are meant to be submitted (open-loop)")
 		},
 		"closed": func(f *pflag.FlagSet) {
-			f.BoolVar(&s.closed, "closed", s.closed, "closed-loop: each hand sends when its last answer is there, as fast as it can")
+			f.BoolVar(&s.closed, "closed", s.closed, "closed-loop: each sender sends when it has its last answer, as fast as it can")
 		},
 		"concurrency": func(f *pflag.FlagSet) {
-			f.IntVar(&s.concurrency, "concurrency", s.concurrency, "hands that submit, each with a connection")
+			f.IntVar(&s.concurrency, "concurrency", s.concurrency, "senders that submit at once, each with a connection")
 		},
 		"consumers": func(f *pflag.FlagSet) {
-			f.IntVar(&s.consumers, "consumers", s.consumers, "hands that claim and complete, each with a connection")
+			f.IntVar(&s.consumers, "consumers", s.consumers, "senders that claim and complete at once, each with a connection")
 		},
 		"batch": func(f *pflag.FlagSet) {
 			f.IntVar(&s.batch, "batch", s.batch, "jobs in one submit, 1 to 1000; 1 is the route for a single job")
@@ -128,7 +128,7 @@ func always() []string {
 }
 
 const (
-	maxHands    = 4096
+	maxSenders  = 4096
 	maxJobs     = 50_000_000
 	maxDuration = time.Hour
 	// maxPayload leaves room for a batch of a thousand in a body of 8 MiB.
@@ -147,8 +147,8 @@ func (s *settings) check() error {
 	between := func(flag string, value, least, most int) {
 		must(value >= least && value <= most, "--%s %d: must be %d to %d", flag, value, least, most)
 	}
-	between("concurrency", s.concurrency, 1, maxHands)
-	between("consumers", s.consumers, 1, maxHands)
+	between("concurrency", s.concurrency, 1, maxSenders)
+	between("consumers", s.consumers, 1, maxSenders)
 	between("batch", s.batch, 1, api.MaxBatchJobs)
 	between("claim-batch", s.claimBatch, 1, api.MaxClaim)
 	between("items", s.items, 1, api.MaxHopItems)

@@ -56,7 +56,7 @@ func decode[T any](t *testing.T, body []byte) T {
 
 func TestRequestsToTheGateway(t *testing.T) {
 	t.Parallel()
-	g := &gatewayDoor{base: mustURL(t, "http://127.0.0.1:8080/sub")}
+	g := &gatewayEndpoint{base: mustURL(t, "http://127.0.0.1:8080/sub")}
 	g.use(newShape("q1", 200))
 	who := caller{bearer: "fq_key"}
 	var scratch []byte
@@ -86,7 +86,7 @@ func TestRequestsToTheGateway(t *testing.T) {
 func TestRequestsToCore(t *testing.T) {
 	t.Parallel()
 	secret := []byte(strings.Repeat("s", identity.MinSecretBytes))
-	c := &coreDoor{base: mustURL(t, "http://127.0.0.1:8081"), secret: secret}
+	c := &coreEndpoint{base: mustURL(t, "http://127.0.0.1:8081"), secret: secret}
 	c.use(newShape("q1", 100))
 	who := []caller{tenantCaller("t1"), tenantCaller("t2")}
 	var scratch []byte

@@ -37,8 +37,8 @@ type claimAsk struct {
 	wait          time.Duration
 }
 
-// door is where the load goes in: it writes whole HTTP requests.
-type door interface {
+// endpoint is where the load goes in: it writes whole HTTP requests.
+type endpoint interface {
 	submit(to []byte, scratch *[]byte, who []caller, ask submitAsk) []byte
 	claim(to []byte, scratch *[]byte, who *caller, ask claimAsk) []byte
 	complete(to []byte, scratch *[]byte, who *caller, leases []lease) []byte
@@ -53,8 +53,8 @@ type door interface {
 	address() *url.URL
 }
 
-// gatewayDoor is the public API.
-type gatewayDoor struct {
+// gatewayEndpoint is the public API.
+type gatewayEndpoint struct {
 	base  *url.URL
 	keys  keys
 	shape shape
@@ -63,13 +63,13 @@ type gatewayDoor struct {
 // keys are what the environment says; empty where it says nothing.
 type keys struct{ api, operator, hopSecret string }
 
-func (g *gatewayDoor) use(shape shape) { g.shape = shape }
+func (g *gatewayEndpoint) use(shape shape) { g.shape = shape }
 
-func (g *gatewayDoor) address() *url.URL { return g.base }
+func (g *gatewayEndpoint) address() *url.URL { return g.base }
 
-func (g *gatewayDoor) own() (caller, bool) { return caller{bearer: g.keys.api}, g.keys.api != "" }
+func (g *gatewayEndpoint) own() (caller, bool) { return caller{bearer: g.keys.api}, g.keys.api != "" }
 
-func (g *gatewayDoor) submit(to []byte, scratch *[]byte, who []caller, ask submitAsk) []byte {
+func (g *gatewayEndpoint) submit(to []byte, scratch *[]byte, who []caller, ask submitAsk) []byte {
 	path, body := "/v1/jobs", (*scratch)[:0]
 	if ask.batch {
 		path = "/v1/jobs/batch"
@@ -85,36 +85,36 @@ func (g *gatewayDoor) submit(to []byte, scratch *[]byte, who []caller, ask submi
 	return g.request(to, path, who[0].bearer, extra, body)
 }
 
-func (g *gatewayDoor) claim(to []byte, scratch *[]byte, who *caller, ask claimAsk) []byte {
+func (g *gatewayEndpoint) claim(to []byte, scratch *[]byte, who *caller, ask claimAsk) []byte {
 	*scratch = appendClaim((*scratch)[:0], ask)
 	return g.request(to, "/v1/claims", who.bearer, "", *scratch)
 }
 
-func (g *gatewayDoor) complete(to []byte, scratch *[]byte, who *caller, leases []lease) []byte {
+func (g *gatewayEndpoint) complete(to []byte, scratch *[]byte, who *caller, leases []lease) []byte {
 	*scratch = appendOutcomes((*scratch)[:0], leases)
 	return g.request(to, "/v1/outcomes", who.bearer, "", *scratch)
 }
 
-func (g *gatewayDoor) request(to []byte, path, bearer, extra string, body []byte) []byte {
+func (g *gatewayEndpoint) request(to []byte, path, bearer, extra string, body []byte) []byte {
 	return appendRequest(to, g.base, path, "Authorization: Bearer "+bearer+"\r\n"+extra, body)
 }
 
-// coreDoor is core's internal API, called as a gateway calls it.
-type coreDoor struct {
+// coreEndpoint is core's internal API, called as a gateway calls it.
+type coreEndpoint struct {
 	base   *url.URL
 	secret []byte
 	shape  shape
 	tenant string
 }
 
-func (c *coreDoor) use(shape shape) { c.shape = shape }
+func (c *coreEndpoint) use(shape shape) { c.shape = shape }
 
-func (c *coreDoor) address() *url.URL { return c.base }
+func (c *coreEndpoint) address() *url.URL { return c.base }
 
-func (c *coreDoor) own() (caller, bool) { return tenantCaller(c.tenant), c.tenant != "" }
+func (c *coreEndpoint) own() (caller, bool) { return tenantCaller(c.tenant), c.tenant != "" }
 
 // submit puts as many callers' requests in one call as there are callers given.
-func (c *coreDoor) submit(to []byte, scratch *[]byte, who []caller, ask submitAsk) []byte {
+func (c *coreEndpoint) submit(to []byte, scratch *[]byte, who []caller, ask submitAsk) []byte {
 	body := (*scratch)[:0]
 	body = append(body, `{"items":[`...)
 	for i := range who {
@@ -138,24 +138,24 @@ func (c *coreDoor) submit(to []byte, scratch *[]byte, who []caller, ask submitAs
 	return c.request(to, api.HopSubmit, *scratch)
 }
 
-func (c *coreDoor) claim(to []byte, scratch *[]byte, who *caller, ask claimAsk) []byte {
+func (c *coreEndpoint) claim(to []byte, scratch *[]byte, who *caller, ask claimAsk) []byte {
 	*scratch = append(appendClaim(c.item(scratch, who), ask), `}]}`...)
 	return c.request(to, api.HopClaim, *scratch)
 }
 
-func (c *coreDoor) complete(to []byte, scratch *[]byte, who *caller, leases []lease) []byte {
+func (c *coreEndpoint) complete(to []byte, scratch *[]byte, who *caller, leases []lease) []byte {
 	*scratch = append(appendOutcomes(c.item(scratch, who), leases), `}]}`...)
 	return c.request(to, api.HopOutcome, *scratch)
 }
 
 // item begins an envelope of one item, up to its request.
-func (c *coreDoor) item(scratch *[]byte, who *caller) []byte {
+func (c *coreEndpoint) item(scratch *[]byte, who *caller) []byte {
 	body := (*scratch)[:0]
 	body = append(body, `{"items":[{"principal":`...)
 	return append(append(body, who.principal...), `,"request":`...)
 }
 
-func (c *coreDoor) request(to []byte, path string, body []byte) []byte {
+func (c *coreEndpoint) request(to []byte, path string, body []byte) []byte {
 	assertion := identity.Sign(c.secret, "POST", path, body, time.Now())
 	return appendRequest(to, c.base, path, identity.Header+": "+assertion+"\r\n", body)
 }
