@@ -1,7 +1,7 @@
 // Command generator writes api-docs/gateway.json and core.json, the OpenAPI 3
 // documents of both services, from what stands beside their handlers:
 //
-//	comments *_openapi.go ─▶ swag ─▶ Swagger 2.0 ─▶ kin-openapi ─▶ OpenAPI 3 ─▶ completed
+//	handlers' comments ─▶ swag ─▶ Swagger 2.0 ─▶ kin-openapi ─▶ OpenAPI 3 ─▶ completed
 //
 // What Swagger 2.0 cannot say is added here, and so is what is the same for all
 // routes: who may call, problems with their codes, headers, limits of fields, what

@@ -16,6 +16,15 @@ func (s *Server) planRoutes() []endpoint {
 }
 
 // getPlan answers GET /v1/admin/plans/{name} with the plan.
+//
+//	@Summary     Read a plan
+//	@Description A named set of limits; null is no limit.
+//	@ID          getPlan
+//	@Tags        Admin
+//	@Param       name path string true "The plan's name."
+//	@Success     200 {object} api.Plan "The plan."
+//	@x-access    "operator"
+//	@Router      /v1/admin/plans/{name} [get]
 func (s *Server) getPlan(ctx context.Context, c *call, _ none) (reply[api.Plan], error) {
 	name := c.params["name"]
 	if !api.ValidName(name) {
@@ -27,6 +36,17 @@ func (s *Server) getPlan(ctx context.Context, c *call, _ none) (reply[api.Plan],
 // putPlan answers PUT /v1/admin/plans/{name}: makes the plan, or replaces all of
 // it. A repeat changes nothing. Its limits hold here at once, at other gateways
 // when the hint reaches them, 30 s at the latest.
+//
+//	@Summary     Set a plan
+//	@Description Makes the plan, or replaces all of it: a limit that is absent is none. It holds for all its tenants here at once, at other gateways within 30 s.
+//	@ID          putPlan
+//	@Tags        Admin
+//	@Param       name path string          true "The plan's name."
+//	@Param       plan body api.PlanRequest true "The plan."
+//	@Success     200 {object} api.Plan "The plan as it is now."
+//	@x-access    "operator"
+//	@x-example-small {"limits": {"requests_per_second": 50, "request_burst": 100, "jobs_per_second": 20, "job_burst": 200, "max_active": 10000, "user_max_active": 1000}, "visibility_timeout_ms_max": 3600000}
+//	@Router      /v1/admin/plans/{name} [put]
 func (s *Server) putPlan(ctx context.Context, c *call, r api.PlanRequest) (reply[api.Plan], error) {
 	name := c.params["name"]
 	if !api.ValidName(name) {

@@ -21,6 +21,16 @@ func (s *Server) tenantRoutes() []endpoint {
 }
 
 // createTenant answers POST /v1/admin/tenants: 201 with the tenant.
+//
+//	@Summary     Make a tenant
+//	@Description Plan `standard` and weight 1 where not said.
+//	@ID          createTenant
+//	@Tags        Admin
+//	@Param       tenant body api.TenantRequest true "The tenant."
+//	@Success     201 {object} api.Tenant "The tenant."
+//	@x-access    "operator"
+//	@x-example-tenant {"name": "Example Ltd", "plan": "standard", "weight": 2}
+//	@Router      /v1/admin/tenants [post]
 func (s *Server) createTenant(ctx context.Context, c *call, r api.TenantRequest) (reply[api.Tenant], error) {
 	if fields := r.Validate(); len(fields) > 0 {
 		return reply[api.Tenant]{}, problem.Invalid(fields...)
@@ -36,6 +46,16 @@ func (s *Server) createTenant(ctx context.Context, c *call, r api.TenantRequest)
 }
 
 // listTenants answers GET /v1/admin/tenants with a page, newest first.
+//
+//	@Summary     List tenants
+//	@Description All tenants, newest first.
+//	@ID          listTenants
+//	@Tags        Admin
+//	@Param       page_size  query int    false "How many at most."
+//	@Param       page_token query string false "The `next_page_token` of the page before."
+//	@Success     200 {object} api.Page[api.Tenant] "A page of tenants."
+//	@x-access    "operator"
+//	@Router      /v1/admin/tenants [get]
 func (s *Server) listTenants(ctx context.Context, c *call, _ none) (reply[api.Page[api.Tenant]], error) {
 	page, err := readPage(c.query)
 	if err != nil {
@@ -47,6 +67,18 @@ func (s *Server) listTenants(ctx context.Context, c *call, _ none) (reply[api.Pa
 // patchTenant answers PATCH /v1/admin/tenants/{id}: what is absent stays, and
 // overrides, where given, replace all overrides. The limits hold here at once, at
 // other gateways when the hint reaches them, 30 s at the latest.
+//
+//	@Summary     Change a tenant
+//	@Description What is absent stays. `overrides`, where given, replace all overrides: they take the place of single limits of the plan, for the tenant and by user. New limits hold here at once, at other gateways within 30 s.
+//	@ID          patchTenant
+//	@Tags        Admin
+//	@Param       id     path string          true "The tenant's id." Format(uuid)
+//	@Param       tenant body api.TenantPatch true "What changes."
+//	@Success     200 {object} api.Tenant "The tenant as it is now."
+//	@x-access    "operator"
+//	@x-example-overrides {"overrides": {"jobs_per_second": 100, "max_active": 10000, "users": {"bob": {"max_active": 10}}}}
+//	@x-example-weight    {"weight": 5}
+//	@Router      /v1/admin/tenants/{id} [patch]
 func (s *Server) patchTenant(ctx context.Context, c *call, r api.TenantPatch) (reply[api.Tenant], error) {
 	id, err := c.id()
 	if err != nil {

@@ -17,15 +17,57 @@ func (s *Server) adminAuditRoutes() []endpoint {
 	return []endpoint{
 		handle(s, route{
 			method: "GET", path: "/v1/admin/audit", access: operatorOnly(), query: pageParams(append(auditParams(), "tenant")...),
-		}, s.listAudit),
+		}, s.listAllAudit),
 	}
 }
 
 func auditParams() []string { return []string{"action", "object", "key_id", "after", "before"} }
 
 // listAudit answers GET /v1/audit with a page of who did what to what is the tenant's,
-// newest first, and GET /v1/admin/audit with that of all tenants, or of one.
+// newest first.
+//
+//	@Summary     Who did what
+//	@Description What was done to what is the tenant's, and by which key, newest first: dead letters, redrives, queues, and what the operator did to the tenant and its keys. An entry commits with what it tells of, or neither does; it is kept for a year, unless the operator has set another time. Secrets are in none.
+//	@ID          listAudit
+//	@Tags        Self
+//	@Param       action     query string false "Of this action." Enums(dead_letter.redrive, dead_letter.discard, redrive.create, redrive.cancel, queue.put, queue.pause, queue.resume, tenant.create, tenant.patch, key.create, key.revoke, plan.put)
+//	@Param       object     query string false "Done to this: the id of a job, a redrive, a key or a tenant, or the name of a queue or a plan."
+//	@Param       key_id     query string false "Done with this key."
+//	@Param       after      query string false "Done after this time." Format(date-time)
+//	@Param       before     query string false "Done before this time." Format(date-time)
+//	@Param       page_size  query int    false "How many at most."
+//	@Param       page_token query string false "The `next_page_token` of the page before."
+//	@Success     200 {object} api.Page[api.AuditEntry] "A page of entries."
+//	@x-access    "manage unbound"
+//	@Router      /v1/audit [get]
 func (s *Server) listAudit(ctx context.Context, c *call, _ none) (reply[api.Page[api.AuditEntry]], error) {
+	return s.pageOfAudit(ctx, c)
+}
+
+// listAllAudit answers GET /v1/admin/audit with a page of who did what, of all tenants
+// or of one, newest first.
+//
+//	@Summary     Who did what, everywhere
+//	@Description As `GET /v1/audit`, of all tenants, or of one. `tenant` is null in entries about plans and platform keys.
+//	@ID          listAllAudit
+//	@Tags        Admin
+//	@Param       tenant     query string false "What is this tenant's." Format(uuid)
+//	@Param       action     query string false "Of this action." Enums(dead_letter.redrive, dead_letter.discard, redrive.create, redrive.cancel, queue.put, queue.pause, queue.resume, tenant.create, tenant.patch, key.create, key.revoke, plan.put)
+//	@Param       object     query string false "Done to this: the id of a job, a redrive, a key or a tenant, or the name of a queue or a plan."
+//	@Param       key_id     query string false "Done with this key."
+//	@Param       after      query string false "Done after this time." Format(date-time)
+//	@Param       before     query string false "Done before this time." Format(date-time)
+//	@Param       page_size  query int    false "How many at most."
+//	@Param       page_token query string false "The `next_page_token` of the page before."
+//	@Success     200 {object} api.Page[api.AuditEntry] "A page of entries."
+//	@x-access    "operator"
+//	@Router      /v1/admin/audit [get]
+func (s *Server) listAllAudit(ctx context.Context, c *call, _ none) (reply[api.Page[api.AuditEntry]], error) {
+	return s.pageOfAudit(ctx, c)
+}
+
+// pageOfAudit asks core for a page. Which tenants' entries the caller sees, core decides.
+func (s *Server) pageOfAudit(ctx context.Context, c *call) (reply[api.Page[api.AuditEntry]], error) {
 	p := &parameters{values: c.query}
 	page := p.page()
 	filter := api.AuditFilter{

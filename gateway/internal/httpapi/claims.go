@@ -26,6 +26,19 @@ func (s *Server) claimRoutes() []endpoint {
 //
 // The answer passes through unread: it may be 1000 payloads, and nothing in it is
 // the gateway's business.
+//
+//	@Summary     Claim jobs
+//	@Description Leases up to `max` jobs of the queues named to the caller, waiting up to `wait_ms` for the first. None is a good answer: 200 with an empty list. A job is given only to a worker that has all of its tags.
+//	@Description
+//	@Description Each job comes with its `lease_token`, which every later call about it must show, and `lease_ms`: finish or send a heartbeat before that. A caller that hangs up before the answer gives its jobs back.
+//	@ID          claim
+//	@Tags        Workers
+//	@Param       claim body api.ClaimRequest true "Who claims, and from where."
+//	@Success     200 {object} api.ClaimResponse "The jobs that are now leased to you; often none."
+//	@x-access    "work platform"
+//	@x-example-one     {"worker_id": "worker-1", "queues": ["default"]}
+//	@x-example-waiting {"worker_id": "worker-1", "queues": ["default", "mail"], "tags": ["smtp"], "max": 10, "wait_ms": 1000}
+//	@Router      /v1/claims [post]
 func (s *Server) claim(ctx context.Context, c *call, r api.ClaimRequest) (reply[json.RawMessage], error) {
 	if fields := r.Validate(); len(fields) > 0 {
 		return reply[json.RawMessage]{}, problem.Invalid(fields...)

@@ -41,6 +41,22 @@ func deadLetterParams() []string {
 // listDeadLetters answers GET /v1/dead-letters with a page, newest job id first;
 // after and before are about when the jobs died. A page may be short or empty
 // while it has a next_page_token.
+//
+//	@Summary     List dead letters
+//	@Description Jobs that died, newest id first, with why, the last error, and a fingerprint that errors of one kind share. A page may be short, or empty, while `next_page_token` is set. Dead letters are kept for 30 days.
+//	@ID          listDeadLetters
+//	@Tags        Dead letters
+//	@Param       queue       query string false "Of this queue."
+//	@Param       type        query string false "Of this type."
+//	@Param       reason      query string false "That died of this." Enums(exhausted, permanent, worker_lost, deadline)
+//	@Param       fingerprint query string false "Whose error is of this kind."
+//	@Param       after       query string false "That died after this time." Format(date-time)
+//	@Param       before      query string false "That died before this time." Format(date-time)
+//	@Param       page_size   query int    false "How many at most."
+//	@Param       page_token  query string false "The `next_page_token` of the page before."
+//	@Success     200 {object} api.Page[api.DeadLetter] "A page of dead letters."
+//	@x-access    "read"
+//	@Router      /v1/dead-letters [get]
 func (s *Server) listDeadLetters(ctx context.Context, c *call, _ none) (reply[api.Page[api.DeadLetter]], error) {
 	p := &parameters{values: c.query}
 	page, filter := p.page(), p.deadLetterFilter()
@@ -67,6 +83,21 @@ func (p *parameters) deadLetterFilter() api.DeadLetterFilter {
 // those that match, page_size of them, largest first: dead letters of one fingerprint
 // in one queue. At most the newest 100,000 are read, and read_capped says so. There
 // is no next page: narrow the filter.
+//
+//	@Summary     Group dead letters
+//	@Description How many there are of each fingerprint in each queue, the largest group first, each with its newest job. It reads the newest 100,000 dead letters at most: where there are more `read_capped` is true, and counts are "at least". `groups` is how many groups there are; `items` has the `page_size` largest. There is no next page: narrow the filter.
+//	@ID          groupDeadLetters
+//	@Tags        Dead letters
+//	@Param       queue       query string false "Of this queue."
+//	@Param       type        query string false "Of this type."
+//	@Param       reason      query string false "That died of this." Enums(exhausted, permanent, worker_lost, deadline)
+//	@Param       fingerprint query string false "Whose error is of this kind."
+//	@Param       after       query string false "That died after this time." Format(date-time)
+//	@Param       before      query string false "That died before this time." Format(date-time)
+//	@Param       page_size   query int    false "How many groups at most."
+//	@Success     200 {object} api.DeadLetterGroups "The largest groups."
+//	@x-access    "read"
+//	@Router      /v1/dead-letters/groups [get]
 func (s *Server) groupDeadLetters(ctx context.Context, c *call, _ none) (reply[api.DeadLetterGroups], error) {
 	p := &parameters{values: c.query}
 	page, filter := p.page(), p.deadLetterFilter()
@@ -80,6 +111,16 @@ func (s *Server) groupDeadLetters(ctx context.Context, c *call, _ none) (reply[a
 // redriveJob answers POST /v1/jobs/{id}/redrive: 202 with a dead letter that is
 // queued again, its attempts anew. Any other job is 409 not_dead, and so is this
 // one for a repeat.
+//
+//	@Summary     Redrive a dead letter
+//	@Description The job is queued again under its id, with its attempts anew; a deadline that has passed is cleared. Any other job is 409 `not_dead`, and so is this one for a repeat.
+//	@ID          redriveJob
+//	@Tags        Dead letters
+//	@Param       id path string true "The job's id." Format(uuid)
+//	@Success     202 {object} api.JobSummary "The job is queued again."
+//	@x-access    "manage"
+//	@x-problems  ["not_dead", "dedupe_conflict", "active_cap_reached", "too_many_lanes"]
+//	@Router      /v1/jobs/{id}/redrive [post]
 func (s *Server) redriveJob(ctx context.Context, c *call, _ none) (reply[api.JobSummary], error) {
 	id, err := c.id()
 	if err != nil {
@@ -95,6 +136,23 @@ func (s *Server) redriveJob(ctx context.Context, c *call, _ none) (reply[api.Job
 // api.DeadLetterResponse, in the order sent. By filter all that match now are queued
 // again by and by, at rate_per_second at most: 202 with an api.Redrive. With dry_run
 // nothing changes, and an api.Matched says how many it would be.
+//
+//	@Summary     Redrive dead letters
+//	@Description By `ids` up to 1000 are queued again at once, each with a status of its own in `results`, in the order sent. By `filter` all that match at this moment are, by and by, `rate_per_second` of them at most: 202 with a redrive, to follow and to cancel at `/v1/redrives/{id}`. `{"filter": {}}` is every dead letter. With `dry_run` nothing changes, and the answer is how many it would be.
+//	@Description
+//	@Description A redrive goes on whatever becomes of the servers. Where a cap on active jobs is full it waits. Jobs whose `dedupe_key` a live job holds stay dead, and are counted as `refused`. A tenant may have 16 under way; one more is 429 `rate_limited`. There is no Idempotency-Key: after a lost answer look at `GET /v1/redrives`, or repeat it, for what the first has taken the second does not find.
+//	@ID          redriveDeadLetters
+//	@Tags        Dead letters
+//	@Param       which body api.DeadLetterRequest true "Which ones: `ids`, or a `filter`."
+//	@Success     200 {object} api.DeadLetterResponse "An answer for each id; with `dry_run` only how many."
+//	@Success     default {object} api.Matched
+//	@Success     202 {object} api.Redrive "By filter: it has begun."
+//	@x-access    "manage"
+//	@x-example-filter         {"filter": {"queue": "default", "fingerprint": "5f3c1a9e0b7d4c62"}, "rate_per_second": 50}
+//	@x-example-filter-dry-run {"filter": {"reason": "exhausted", "after": "2026-01-31T12:00:00Z"}, "dry_run": true}
+//	@x-example-ids     {"ids": ["01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"]}
+//	@x-example-dry-run {"ids": ["01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"], "dry_run": true}
+//	@Router      /v1/dead-letters/redrive [post]
 func (s *Server) redriveDeadLetters(ctx context.Context, c *call, r api.DeadLetterRequest) (reply[json.RawMessage], error) {
 	return s.settleDead(ctx, c, api.HopDeadLetterRedrive, r)
 }
@@ -102,6 +160,21 @@ func (s *Server) redriveDeadLetters(ctx context.Context, c *call, r api.DeadLett
 // discardDeadLetters answers POST /v1/dead-letters/discard: dead letters are forgotten
 // for good, by ids or by filter, answered as for a redrive. A repeat finds nothing:
 // 404 for each id.
+//
+//	@Summary     Discard dead letters
+//	@Description They are forgotten for good: up to 1000 by `ids`, at once, or by and by all that match a `filter`, answered as for a redrive. A repeat by ids finds nothing: 404 for each.
+//	@ID          discardDeadLetters
+//	@Tags        Dead letters
+//	@Param       which body api.DeadLetterRequest true "Which ones: `ids`, or a `filter`."
+//	@Success     200 {object} api.DeadLetterResponse "An answer for each id; with `dry_run` only how many."
+//	@Success     default {object} api.Matched
+//	@Success     202 {object} api.Redrive "By filter: it has begun."
+//	@x-access    "manage"
+//	@x-example-filter         {"filter": {"queue": "default", "reason": "permanent", "before": "2026-01-31T12:00:00Z"}}
+//	@x-example-filter-dry-run {"filter": {}, "dry_run": true}
+//	@x-example-ids     {"ids": ["01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"]}
+//	@x-example-dry-run {"ids": ["01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"], "dry_run": true}
+//	@Router      /v1/dead-letters/discard [post]
 func (s *Server) discardDeadLetters(ctx context.Context, c *call, r api.DeadLetterRequest) (reply[json.RawMessage], error) {
 	return s.settleDead(ctx, c, api.HopDeadLetterDiscard, r)
 }

@@ -23,10 +23,28 @@ func (s *Server) docsRoutes() []endpoint {
 }
 
 // docsPage answers GET /docs with the page.
+//
+//	@Summary     This documentation
+//	@Description A page to read the API and to try it out, for people. It works while core is away.
+//	@ID          docs
+//	@Tags        Health
+//	@Produce     html
+//	@Success     200 {string} string "The page."
+//	@x-access    "public"
+//	@Router      /docs [get]
 func (s *Server) docsPage(g *gin.Context) { docs.Serve(g.Writer, g.Request, docs.Page) }
 
 // docsSlash answers GET /docs/: the page is at /docs. The way is relative, for a
 // proxy may have put a path before both.
+//
+//	@Summary     This documentation, with a slash too many
+//	@Description Sends you to `/docs`.
+//	@ID          docsSlash
+//	@Tags        Health
+//	@Success     308 "The page is at `Location`."
+//	@Header      308 {string} Location "`../docs`"
+//	@x-access    "public"
+//	@Router      /docs/ [get]
 func (s *Server) docsSlash(g *gin.Context) {
 	g.Writer.Header().Set("Location", "../docs")
 	g.Writer.WriteHeader(http.StatusPermanentRedirect)
@@ -34,6 +52,19 @@ func (s *Server) docsSlash(g *gin.Context) {
 }
 
 // docsFile answers GET /docs/{file} with one of the page's files, or a document.
+//
+//	@Summary     The documents, and the page's files
+//	@Description `gateway.json` is the OpenAPI document of the public API, `core.json` that of core's internal one. They come with an `ETag`.
+//	@ID          docsFile
+//	@Tags        Health
+//	@Produce     json
+//	@Param       file path string true "The file's name."
+//	@Success     200 {object} any "The document; other files have types of their own."
+//	@Header      200,304 {string} ETag "Changes with the file."
+//	@Success     304 "It is as If-None-Match names it."
+//	@Param       If-None-Match header string false "The ETag of what you have."
+//	@x-access    "public"
+//	@Router      /docs/{file} [get]
 func (s *Server) docsFile(g *gin.Context) {
 	name := g.Param("file")
 	if !docs.Has(name) || name == docs.Page {

@@ -28,6 +28,14 @@ type landing struct {
 }
 
 // root answers GET /: what this is, and where its parts are.
+//
+//	@Summary     What this is
+//	@Description The product's name, and where its parts are.
+//	@ID          root
+//	@Tags        Health
+//	@Success     200 {object} httpapi.landing "Where to go."
+//	@x-access    "public"
+//	@Router      / [get]
 func (s *Server) root(context.Context, *call, none) (reply[landing], error) {
 	return reply[landing]{value: landing{Name: "ForgeQueue", API: "/v1", Docs: "/docs", Health: "/readyz"}}, nil
 }
@@ -39,6 +47,14 @@ type alive struct {
 
 // livez answers GET /livez: 200 as long as the process can answer at all. It
 // looks at nothing else, or an outage of core would restart every gateway.
+//
+//	@Summary     Is the process alive
+//	@Description 200 as long as it can answer at all. It looks at nothing else, or an outage of core would restart every gateway.
+//	@ID          livez
+//	@Tags        Health
+//	@Success     200 {object} httpapi.alive "Alive."
+//	@x-access    "public"
+//	@Router      /livez [get]
 func (s *Server) livez(context.Context, *call, none) (reply[alive], error) {
 	return reply[alive]{value: alive{Status: "ok"}}, nil
 }
@@ -47,6 +63,15 @@ func (s *Server) livez(context.Context, *call, none) (reply[alive], error) {
 // away, since there is nowhere better to send the request. 503 starting until
 // core has answered for the first time, and 503 draining at the end. It takes no
 // longer than probeTimeout.
+//
+//	@Summary     Should requests be sent here
+//	@Description 200 `ok`, or 200 `degraded` where core or Redis is away: another gateway would do no better. 503 `starting` until core has answered for the first time, 503 `draining` at the end.
+//	@ID          readyz
+//	@Tags        Health
+//	@Success     200 {object} api.Readiness "Yes."
+//	@Failure     503 {object} api.Readiness "Not yet, or not any more."
+//	@x-access    "public"
+//	@Router      /readyz [get]
 func (s *Server) readyz(ctx context.Context, _ *call, _ none) (reply[api.Readiness], error) {
 	core := make(chan string, 1)
 	go func() { core <- s.probe.check(ctx) }()

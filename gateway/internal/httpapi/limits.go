@@ -22,6 +22,15 @@ func (s *Server) limitRoutes() []endpoint {
 // key that asks for another's gets 403. While Redis is away the rates are those of
 // this gateway alone; without core there is no answer, since only it knows what is
 // used of the caps.
+//
+//	@Summary     What you may still do
+//	@Description The rates that hold for the caller and the caps on jobs, each with what is left at this moment. Asking costs nothing. With `user` that user's are among them. While Redis is away the rates are those of the gateway that answers.
+//	@ID          getLimits
+//	@Tags        Self
+//	@Param       user query string false "The user whose limits are wanted too; a user-bound key has its own."
+//	@Success     200 {object} api.LimitsResponse "Rates and caps."
+//	@x-access    "tenant key"
+//	@Router      /v1/limits [get]
 func (s *Server) limits(ctx context.Context, c *call, _ none) (reply[api.LimitsResponse], error) {
 	var nothing reply[api.LimitsResponse]
 	p := &parameters{values: c.query}

@@ -1,9 +1,8 @@
 package httpapi
 
-// What the files *_openapi.go say of the routes becomes api-docs/gateway.json:
-// `make api-docs` has swag read them, and api-docs/generator adds what is the same
-// for all routes. Such a file has nothing but comments, one for each handler
-// beside it, in swag's words and these, all of them JSON:
+// The annotations in the handlers' comments become api-docs/gateway.json: `make
+// api-docs` has swag read them, and api-docs/generator adds what is the same for
+// all routes. They are swag's own and these, whose values are JSON:
 //
 //   - x-access: who may call: a scope; "work platform" or "read platform" where a
 //     platform key may too; "key", "tenant key", "operator" or "public".

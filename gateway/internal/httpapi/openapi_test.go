@@ -35,7 +35,7 @@ func documented(t *testing.T, file string) map[string]string {
 }
 
 // Every route that gin serves is in api-docs/gateway.json, and the other way round.
-// A new one: say it in the file *_openapi.go beside its handler, and make api-docs.
+// A new one: annotate its handler, and make api-docs.
 func TestEveryRouteIsDocumented(t *testing.T) {
 	t.Parallel()
 	engine, ok := newDoor(t).server.Handler().(*gin.Engine)
@@ -60,7 +60,7 @@ func TestEveryRouteIsDocumented(t *testing.T) {
 			continue
 		}
 		if _, ok := documents[route]; !ok {
-			t.Errorf("%s is not documented: say it in a file *_openapi.go, then make api-docs", route)
+			t.Errorf("%s is not documented: annotate its handler, then make api-docs", route)
 		}
 	}
 	for route := range documents {

@@ -22,6 +22,16 @@ func (s *Server) queueRoutes() []endpoint {
 }
 
 // listQueues answers GET /v1/queues with a page of the tenant's queues, by name.
+//
+//	@Summary     List queues
+//	@Description The tenant's queues by name, with settings, depths and who serves them. A queue is there from its first job or its settings on. Depths stop counting at 10,000; `depth_capped` names those that did.
+//	@ID          listQueues
+//	@Tags        Queues
+//	@Param       page_size  query int    false "How many at most."
+//	@Param       page_token query string false "The `next_page_token` of the page before."
+//	@Success     200 {object} api.Page[api.Queue] "A page of queues."
+//	@x-access    "read unbound"
+//	@Router      /v1/queues [get]
 func (s *Server) listQueues(ctx context.Context, c *call, _ none) (reply[api.Page[api.Queue]], error) {
 	page, err := readPage(c.query)
 	if err != nil {
@@ -32,6 +42,15 @@ func (s *Server) listQueues(ctx context.Context, c *call, _ none) (reply[api.Pag
 
 // getQueue answers GET /v1/queues/{name} with the queue: settings, depths, who
 // serves it.
+//
+//	@Summary     Read a queue
+//	@Description Settings in force, depths, how long the oldest job has been ready, how many workers serve it, and tags that jobs wait for and no worker has; of one in push mode, how the breaker of its destination stands.
+//	@ID          getQueue
+//	@Tags        Queues
+//	@Param       name path string true "The queue's name."
+//	@Success     200 {object} api.Queue "The queue."
+//	@x-access    "read unbound"
+//	@Router      /v1/queues/{name} [get]
 func (s *Server) getQueue(ctx context.Context, c *call, _ none) (reply[api.Queue], error) {
 	name, err := c.queueName()
 	if err != nil {
@@ -43,6 +62,25 @@ func (s *Server) getQueue(ctx context.Context, c *call, _ none) (reply[api.Queue
 // putQueue answers PUT /v1/queues/{name}: makes the queue, or replaces all of its
 // settings; what is absent is the default again. Whether it is paused stays. A
 // repeat changes nothing.
+//
+//	@Summary     Set a queue
+//	@Description Makes the queue, or replaces all of its settings: what is absent is the default again. Whether it is paused stays. Jobs take attempts and backoff from it when they are submitted, the visibility timeout when they are claimed.
+//	@Description
+//	@Description **Push.** A queue in mode `push` needs no worker: its jobs are posted to `push.url`, signed as Standard Webhooks are. A breaker for each destination opens when too many calls fail; while it is open the jobs wait, and spend no attempt. `max_running` is how many calls there are at once, `rate_per_second` how many start in a second.
+//	@Description
+//	@Description **The secret** that signs is in the answer to the PUT that made or replaced it, as `settings.push.secret`, and never again: everywhere else it is null. A PUT without `push.secret` keeps the one that is there. Where the answer was lost, ask for another with `push.new_secret`. Where the operator has not opened push mode, it is 400 `invalid_request`.
+//	@ID          putQueue
+//	@Tags        Queues
+//	@Param       name     path string           true "The queue's name."
+//	@Param       settings body api.QueueRequest true "The settings."
+//	@Success     200 {object} api.Queue "The queue as it is now."
+//	@x-access    "manage unbound"
+//	@x-problems  ["too_many_lanes"]
+//	@x-example-basic    {"visibility_timeout_ms": 60000, "max_attempts": 5, "retry": {"base_ms": 1000, "cap_ms": 60000, "jitter": 0.2}, "max_running": 20}
+//	@x-example-push     {"mode": "push", "push": {"url": "https://example.com/jobs", "timeout_ms": 10000, "breaker": {"failure_ratio": 0.3}}, "max_running": 10, "rate_per_second": 50, "retry": {"base_ms": 2000, "curve": "linear"}}
+//	@x-example-new-push-secret {"mode": "push", "push": {"url": "https://example.com/jobs", "new_secret": true}}
+//	@x-example-reset    {}
+//	@Router      /v1/queues/{name} [put]
 func (s *Server) putQueue(ctx context.Context, c *call, r api.QueueRequest) (reply[api.Queue], error) {
 	name, err := c.queueName()
 	if err != nil {
@@ -58,12 +96,32 @@ func (s *Server) putQueue(ctx context.Context, c *call, r api.QueueRequest) (rep
 // pauseQueue answers POST /v1/queues/{name}/pause: nothing more is claimed from
 // the queue; what runs goes on, and jobs are still taken in. A repeat changes
 // nothing.
+//
+//	@Summary     Pause a queue
+//	@Description Nothing more is claimed from it. What runs goes on, and jobs are still taken in. A repeat changes nothing.
+//	@ID          pauseQueue
+//	@Tags        Queues
+//	@Param       name path string true "The queue's name."
+//	@Success     200 {object} api.Queue "The queue as it is now."
+//	@x-access    "manage unbound"
+//	@x-problems  ["too_many_lanes"]
+//	@Router      /v1/queues/{name}/pause [post]
 func (s *Server) pauseQueue(ctx context.Context, c *call, _ none) (reply[api.Queue], error) {
 	return s.setPaused(ctx, c, true)
 }
 
 // resumeQueue answers POST /v1/queues/{name}/resume: the queue is claimed from
 // again. A repeat changes nothing.
+//
+//	@Summary     Resume a queue
+//	@Description It is claimed from again. A repeat changes nothing.
+//	@ID          resumeQueue
+//	@Tags        Queues
+//	@Param       name path string true "The queue's name."
+//	@Success     200 {object} api.Queue "The queue as it is now."
+//	@x-access    "manage unbound"
+//	@x-problems  ["too_many_lanes"]
+//	@Router      /v1/queues/{name}/resume [post]
 func (s *Server) resumeQueue(ctx context.Context, c *call, _ none) (reply[api.Queue], error) {
 	return s.setPaused(ctx, c, false)
 }

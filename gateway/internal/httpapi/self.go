@@ -14,6 +14,14 @@ func (s *Server) selfRoutes() []endpoint {
 
 // whoami answers GET /v1/whoami: what the caller's key is. It asks nobody: the
 // key has been looked up to get here.
+//
+//	@Summary     What your key is
+//	@Description The key's tenant, user, scopes and plan. Costs nothing.
+//	@ID          whoami
+//	@Tags        Self
+//	@Success     200 {object} api.Whoami "The key."
+//	@x-access    "key"
+//	@Router      /v1/whoami [get]
 func (s *Server) whoami(_ context.Context, c *call, _ none) (reply[api.Whoami], error) {
 	who := c.principal()
 	answer := api.Whoami{Scopes: append([]string{}, who.Scopes...), KeyID: who.KeyID}
