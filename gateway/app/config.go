@@ -16,6 +16,7 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
 	"github.com/forgequeue/forgequeue/gateway/internal/auth"
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
+	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/httpserver"
 	"github.com/forgequeue/forgequeue/shared/identity"
 	"github.com/forgequeue/forgequeue/shared/memory"
@@ -172,7 +173,7 @@ func (cfg Config) checkAddresses() error {
 	}
 	connections(cfg.MaxConns, "FORGEQUEUE_MAX_CONNECTIONS")
 	connections(cfg.AddressConns, "FORGEQUEUE_MAX_CONNECTIONS_PER_ADDRESS")
-	wrong(admission.ValidProxyHeader(cfg.ProxyHeader), "FORGEQUEUE_PROXY_HEADER %q: must be X-Forwarded-For or Forwarded", cfg.ProxyHeader)
+	wrong(request.ValidProxyHeader(cfg.ProxyHeader), "FORGEQUEUE_PROXY_HEADER %q: must be X-Forwarded-For or Forwarded", cfg.ProxyHeader)
 	wrong(cfg.Replicas >= 1 && cfg.Replicas <= maxReplicas, "FORGEQUEUE_REPLICAS %d: must be between 1 and %d", cfg.Replicas, maxReplicas)
 	_, err := cfg.proxies()
 	wrong(err == nil, "FORGEQUEUE_TRUSTED_PROXIES: must be networks such as 10.0.0.0/8, with commas between: %w", err)
@@ -190,7 +191,7 @@ func (cfg Config) bodyMemory() int64 {
 	return 1 << 30
 }
 
-func (cfg Config) connLimits(proxies admission.Proxies) httpserver.Connections {
+func (cfg Config) connLimits(proxies request.Proxies) httpserver.Connections {
 	limits := httpserver.Connections{Most: cfg.MaxConns, PerAddress: cfg.AddressConns, Exempt: proxies.Trusts}
 	if limits.Most == 0 {
 		limits.Most = httpserver.DefaultConnections()
@@ -201,8 +202,8 @@ func (cfg Config) connLimits(proxies admission.Proxies) httpserver.Connections {
 	return limits
 }
 
-func (cfg Config) proxies() (admission.Proxies, error) {
-	return admission.ParseProxies(cfg.ProxyHeader, cfg.TrustedProxies)
+func (cfg Config) proxies() (request.Proxies, error) {
+	return request.ParseProxies(cfg.ProxyHeader, cfg.TrustedProxies)
 }
 
 // ipLimit and failedKeys are nil where there is no limit.

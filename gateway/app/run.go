@@ -17,6 +17,7 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/auth"
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/httpapi"
+	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/build"
 	"github.com/forgequeue/forgequeue/shared/clock"
 	"github.com/forgequeue/forgequeue/shared/httpserver"
@@ -100,7 +101,7 @@ func (cfg Config) assemble(logger *slog.Logger, registry prometheus.Registerer, 
 		Proxies:    proxies,
 		IPLimit:    cfg.ipLimit(),
 		FailedKeys: cfg.failedKeys(),
-		Bodies:     httpapi.NewBodies(cfg.bodyMemory()),
+		Bodies:     request.NewBudget(cfg.bodyMemory()),
 		KeySecret:  []byte(cfg.KeySecret),
 		KeyEnv:     cfg.KeyEnv,
 		Admin:      cfg.OperatorKey != "",

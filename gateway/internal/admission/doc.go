@@ -3,7 +3,7 @@
 // loss makes revocations slower to arrive, and limits this gateway's own for a
 // time; it is never an error.
 //
-//	IPLimit, FailedKeys   before anybody is known: by address, in the process
+//	IPLimit               before anybody is known: by address, in the process
 //	NewRequest            who takes how much of which buckets, by the limits in force
 //	Limiter.Admit         all buckets and cap hints in one script (limiter.lua), or,
 //	                      without Redis, by the same arithmetic in the process (gcra.go)

@@ -10,6 +10,7 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
 	"github.com/forgequeue/forgequeue/gateway/internal/auth"
 	"github.com/forgequeue/forgequeue/gateway/internal/httpapi"
+	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
@@ -17,7 +18,7 @@ import (
 // behindProxy has a door believe loopback about where requests come from.
 func behindProxy(t *testing.T) func(*httpapi.Options) {
 	t.Helper()
-	proxies, err := admission.ParseProxies("X-Forwarded-For", []string{"127.0.0.0/8", "::1", " "})
+	proxies, err := request.ParseProxies("X-Forwarded-For", []string{"127.0.0.0/8", "::1", " "})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +100,7 @@ func TestLimitByAddress(t *testing.T) {
 // Nobody's word is taken unless he is configured: all of these are one address.
 func TestForwardedHeadersOfStrangersAreIgnored(t *testing.T) {
 	t.Parallel()
-	strangers, err := admission.ParseProxies("X-Forwarded-For", []string{"10.0.0.0/8"})
+	strangers, err := request.ParseProxies("X-Forwarded-For", []string{"10.0.0.0/8"})
 	if err != nil {
 		t.Fatal(err)
 	}

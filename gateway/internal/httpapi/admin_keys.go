@@ -6,6 +6,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/gateway/internal/auth"
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
+	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
@@ -13,7 +14,7 @@ import (
 func (s *Server) keyRoutes() []endpoint {
 	return []endpoint{
 		handle(s, route{method: "POST", path: "/v1/admin/tenants/{id}/keys", access: operatorOnly(), body: body(api.MaxBody)}, s.createKey),
-		handle(s, route{method: "GET", path: "/v1/admin/tenants/{id}/keys", access: operatorOnly(), query: pageParams()}, s.listKeys),
+		handle(s, route{method: "GET", path: "/v1/admin/tenants/{id}/keys", access: operatorOnly(), query: request.PageParameters()}, s.listKeys),
 		handle(s, route{method: "POST", path: "/v1/admin/platform-keys", access: operatorOnly(), body: optionalBody(api.MaxBody)}, s.createPlatformKey),
 		handle(s, route{method: "DELETE", path: "/v1/admin/keys/{key_id}", access: operatorOnly()}, s.revokeKey),
 	}
@@ -97,7 +98,7 @@ func (s *Server) listKeys(ctx context.Context, c *call, _ none) (reply[api.Page[
 	if err != nil {
 		return reply[api.Page[api.Key]]{}, err
 	}
-	page, err := readPage(c.query)
+	page, err := request.ReadPage(c.query)
 	if err != nil {
 		return reply[api.Page[api.Key]]{}, err
 	}

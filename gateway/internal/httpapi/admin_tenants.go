@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
+	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
@@ -15,7 +16,7 @@ import (
 func (s *Server) tenantRoutes() []endpoint {
 	return []endpoint{
 		handle(s, route{method: "POST", path: "/v1/admin/tenants", access: operatorOnly(), body: body(api.MaxBody)}, s.createTenant),
-		handle(s, route{method: "GET", path: "/v1/admin/tenants", access: operatorOnly(), query: pageParams()}, s.listTenants),
+		handle(s, route{method: "GET", path: "/v1/admin/tenants", access: operatorOnly(), query: request.PageParameters()}, s.listTenants),
 		handle(s, route{method: "PATCH", path: "/v1/admin/tenants/{id}", access: operatorOnly(), body: body(api.MaxBody)}, s.patchTenant),
 	}
 }
@@ -57,7 +58,7 @@ func (s *Server) createTenant(ctx context.Context, c *call, r api.TenantRequest)
 //	@x-access    "operator"
 //	@Router      /v1/admin/tenants [get]
 func (s *Server) listTenants(ctx context.Context, c *call, _ none) (reply[api.Page[api.Tenant]], error) {
-	page, err := readPage(c.query)
+	page, err := request.ReadPage(c.query)
 	if err != nil {
 		return reply[api.Page[api.Tenant]]{}, err
 	}

@@ -4,13 +4,14 @@ import (
 	"context"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
+	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
 func (s *Server) attemptRoutes() []endpoint {
 	return []endpoint{
 		handle(s, route{
-			method: "GET", path: "/v1/jobs/{id}/attempts", access: scoped(api.ScopeRead), query: pageParams(),
+			method: "GET", path: "/v1/jobs/{id}/attempts", access: scoped(api.ScopeRead), query: request.PageParameters(),
 		}, s.listAttempts),
 	}
 }
@@ -33,7 +34,7 @@ func (s *Server) listAttempts(ctx context.Context, c *call, _ none) (reply[api.P
 	if err != nil {
 		return reply[api.Page[api.Attempt]]{}, err
 	}
-	page, err := readPage(c.query)
+	page, err := request.ReadPage(c.query)
 	if err != nil {
 		return reply[api.Page[api.Attempt]]{}, err
 	}

@@ -4,19 +4,20 @@ import (
 	"context"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
+	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
 func (s *Server) auditRoutes() []endpoint {
 	return []endpoint{
-		handle(s, route{method: "GET", path: "/v1/audit", access: forTenant(api.ScopeManage), query: pageParams(auditParams()...)}, s.listAudit),
+		handle(s, route{method: "GET", path: "/v1/audit", access: forTenant(api.ScopeManage), query: request.PageParameters(auditParams()...)}, s.listAudit),
 	}
 }
 
 func (s *Server) adminAuditRoutes() []endpoint {
 	return []endpoint{
 		handle(s, route{
-			method: "GET", path: "/v1/admin/audit", access: operatorOnly(), query: pageParams(append(auditParams(), "tenant")...),
+			method: "GET", path: "/v1/admin/audit", access: operatorOnly(), query: request.PageParameters(append(auditParams(), "tenant")...),
 		}, s.listAllAudit),
 	}
 }
@@ -68,17 +69,17 @@ func (s *Server) listAllAudit(ctx context.Context, c *call, _ none) (reply[api.P
 
 // pageOfAudit asks core for a page. Which tenants' entries the caller sees, core decides.
 func (s *Server) pageOfAudit(ctx context.Context, c *call) (reply[api.Page[api.AuditEntry]], error) {
-	p := &parameters{values: c.query}
-	page := p.page()
+	q := request.NewQuery(c.query)
+	page := q.Page()
 	filter := api.AuditFilter{
-		Tenant: p.text("tenant", "must be a tenant's id", validUUID),
-		Action: p.oneOf("action", api.AuditActions()...),
-		Object: p.label("object"),
-		KeyID:  p.label("key_id"),
-		After:  p.time("after"),
-		Before: p.time("before"),
+		Tenant: q.Text("tenant", "must be a tenant's id", validUUID),
+		Action: q.OneOf("action", api.AuditActions()...),
+		Object: q.Label("object"),
+		KeyID:  q.Label("key_id"),
+		After:  q.Time("after"),
+		Before: q.Time("before"),
 	}
-	if err := p.err(); err != nil {
+	if err := q.Err(); err != nil {
 		return reply[api.Page[api.AuditEntry]]{}, err
 	}
 	return send[api.HopAuditRequest, api.Page[api.AuditEntry]](ctx, s, c, coreclient.Read(api.HopAudit),
@@ -86,6 +87,6 @@ func (s *Server) pageOfAudit(ctx context.Context, c *call) (reply[api.Page[api.A
 }
 
 func validUUID(text string) bool {
-	_, ok := canonicalUUID(text)
+	_, ok := request.UUID(text)
 	return ok
 }

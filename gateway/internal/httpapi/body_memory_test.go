@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/httpapi"
+	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/memory"
 	"github.com/forgequeue/forgequeue/shared/problem"
@@ -42,7 +43,7 @@ func reach(t *testing.T, bodies *memory.Budget, what string, is func(used int64)
 // A length that is only declared takes no memory. Not parallel: it looks at what
 // the process has allocated.
 func TestDeclaredBodiesTakeNoMemory(t *testing.T) { //nolint:paralleltest // see above
-	bodies := httpapi.NewBodies(1 << 30)
+	bodies := request.NewBudget(1 << 30)
 	d := newDoor(t, func(o *httpapi.Options) { o.Bodies = bodies })
 	key := d.key("submit")
 	const many = 16
@@ -65,7 +66,7 @@ func TestDeclaredBodiesTakeNoMemory(t *testing.T) { //nolint:paralleltest // see
 // tenant's; when they are gone there is room again.
 func TestATenantsBodiesHaveAShare(t *testing.T) {
 	t.Parallel()
-	bodies := httpapi.NewBodies(1 << 20) // a share of 64 KiB of text
+	bodies := request.NewBudget(1 << 20) // a share of 64 KiB of text
 	d := newDoor(t, func(o *httpapi.Options) { o.Bodies = bodies })
 	d.accept()
 	key := d.key("submit")
@@ -94,7 +95,7 @@ func TestATenantsBodiesHaveAShare(t *testing.T) {
 // Submits cannot use all of the memory: what keeps or ends a lease gets through.
 func TestOutcomesPassWhereSubmitsAreFull(t *testing.T) {
 	t.Parallel()
-	bodies := httpapi.NewBodies(1 << 20) // 838 KiB of it for submits
+	bodies := request.NewBudget(1 << 20) // 838 KiB of it for submits
 	d := newDoor(t, func(o *httpapi.Options) { o.Bodies = bodies })
 	d.finishing()
 	for i, size := range []int{60 << 10, 60 << 10, 60 << 10, 20 << 10} {
@@ -116,7 +117,7 @@ func TestOutcomesPassWhereSubmitsAreFull(t *testing.T) {
 // job's end.
 func TestABodyCountsUntilItIsPassedOn(t *testing.T) {
 	t.Parallel()
-	bodies := httpapi.NewBodies(1 << 30)
+	bodies := request.NewBudget(1 << 30)
 	d := newDoor(t, func(o *httpapi.Options) { o.Bodies = bodies })
 	asked, answer := make(chan int64), make(chan struct{})
 	d.core.Raw(api.HopSubmit, func(w http.ResponseWriter, _ *http.Request) {

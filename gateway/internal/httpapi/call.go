@@ -5,12 +5,10 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
 	"github.com/forgequeue/forgequeue/gateway/internal/auth"
+	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
-	"github.com/forgequeue/forgequeue/shared/memory"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -34,10 +32,7 @@ type call struct {
 	// prefer and ifNoneMatch are the headers of these names, as they came.
 	prefer, ifNoneMatch []string
 	began               time.Time
-	// buffer is what the body was read into, nil before and after; held is the memory that
-	// is counted for it.
-	buffer *[]byte
-	held   *memory.Hold
+	body                request.Body
 	// wait is how long the caller is ready to wait beyond the usual timeout.
 	wait time.Duration
 
@@ -56,21 +51,11 @@ var (
 
 // id gives the path's {id}, which must be a UUID, in lower case.
 func (c *call) id() (string, error) {
-	id, ok := canonicalUUID(c.params["id"])
+	id, ok := request.UUID(c.params["id"])
 	if !ok {
 		return "", errNoSuchID
 	}
 	return id, nil
-}
-
-// canonicalUUID takes the usual form only, 36 characters in either case. Other
-// forms that uuid.Parse knows would make one id look like several.
-func canonicalUUID(text string) (string, bool) {
-	if len(text) != 36 {
-		return "", false
-	}
-	id, err := uuid.Parse(text)
-	return id.String(), err == nil
 }
 
 // queueName gives the path's {name}, which must be one that a queue can have.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
+	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
@@ -121,7 +122,7 @@ func says(d *admission.Decision) []string {
 		}
 		whose := ""
 		if policy.User != "" {
-			whose = fmt.Sprintf(" of the user %q", clip(policy.User))
+			whose = fmt.Sprintf(" of the user %q", request.Clip(policy.User))
 		}
 		said = append(said, fmt.Sprintf("%s%s allows %d at once and %g a second, has %d left, and this costs %d",
 			policy.Name, whose, policy.Limit, policy.Rate, policy.Remaining, policy.Cost))

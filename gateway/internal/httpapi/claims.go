@@ -43,7 +43,7 @@ func (s *Server) claim(ctx context.Context, c *call, r api.ClaimRequest) (reply[
 	if fields := r.Validate(); len(fields) > 0 {
 		return reply[json.RawMessage]{}, problem.Invalid(fields...)
 	}
-	c.held.Release() // what is left of the body is small, and the claim may wait long
+	c.body.Release() // what is left of the body is small, and the claim may wait long
 	waits := r.WaitMS != nil && *r.WaitMS > 0
 	op := coreclient.Write(api.HopClaim)
 	if waits {

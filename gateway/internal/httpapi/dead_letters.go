@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
+	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
@@ -16,7 +17,7 @@ func (s *Server) deadLetterRoutes() []endpoint {
 	return []endpoint{
 		handle(s, route{
 			method: "GET", path: "/v1/dead-letters", access: scoped(api.ScopeRead),
-			query: pageParams(deadLetterParams()...),
+			query: request.PageParameters(deadLetterParams()...),
 		}, s.listDeadLetters),
 		handle(s, route{
 			method: "GET", path: "/v1/dead-letters/groups", access: scoped(api.ScopeRead),
@@ -58,24 +59,24 @@ func deadLetterParams() []string {
 //	@x-access    "read"
 //	@Router      /v1/dead-letters [get]
 func (s *Server) listDeadLetters(ctx context.Context, c *call, _ none) (reply[api.Page[api.DeadLetter]], error) {
-	p := &parameters{values: c.query}
-	page, filter := p.page(), p.deadLetterFilter()
-	if err := p.err(); err != nil {
+	q := request.NewQuery(c.query)
+	page, filter := q.Page(), readDeadLetterFilter(q)
+	if err := q.Err(); err != nil {
 		return reply[api.Page[api.DeadLetter]]{}, err
 	}
 	return send[api.HopDeadLettersRequest, api.Page[api.DeadLetter]](ctx, s, c, coreclient.Read(api.HopDeadLetters),
 		api.HopDeadLettersRequest{Filter: filter, PageSize: page.PageSize, PageToken: page.PageToken})
 }
 
-// deadLetterFilter reads what the lists of dead letters are narrowed by.
-func (p *parameters) deadLetterFilter() api.DeadLetterFilter {
+// readDeadLetterFilter reads what the lists of dead letters are narrowed by.
+func readDeadLetterFilter(q *request.Query) api.DeadLetterFilter {
 	return api.DeadLetterFilter{
-		Queue:       p.name("queue"),
-		Type:        p.name("type"),
-		Reason:      p.oneOf("reason", api.ReasonExhausted, api.ReasonPermanent, api.ReasonWorkerLost, api.ReasonDeadline),
-		Fingerprint: strings.ToLower(p.text("fingerprint", "must be 1 to 64 hexadecimal digits", api.ValidFingerprint)),
-		After:       p.time("after"),
-		Before:      p.time("before"),
+		Queue:       q.Name("queue"),
+		Type:        q.Name("type"),
+		Reason:      q.OneOf("reason", api.ReasonExhausted, api.ReasonPermanent, api.ReasonWorkerLost, api.ReasonDeadline),
+		Fingerprint: strings.ToLower(q.Text("fingerprint", "must be 1 to 64 hexadecimal digits", api.ValidFingerprint)),
+		After:       q.Time("after"),
+		Before:      q.Time("before"),
 	}
 }
 
@@ -99,9 +100,9 @@ func (p *parameters) deadLetterFilter() api.DeadLetterFilter {
 //	@x-access    "read"
 //	@Router      /v1/dead-letters/groups [get]
 func (s *Server) groupDeadLetters(ctx context.Context, c *call, _ none) (reply[api.DeadLetterGroups], error) {
-	p := &parameters{values: c.query}
-	page, filter := p.page(), p.deadLetterFilter()
-	if err := p.err(); err != nil {
+	q := request.NewQuery(c.query)
+	page, filter := q.Page(), readDeadLetterFilter(q)
+	if err := q.Err(); err != nil {
 		return reply[api.DeadLetterGroups]{}, err
 	}
 	return send[api.HopDeadLetterGroupsRequest, api.DeadLetterGroups](ctx, s, c, coreclient.Read(api.HopDeadLetterGroups),
@@ -186,7 +187,7 @@ func (s *Server) settleDead(ctx context.Context, c *call, path string, r api.Dea
 		return reply[json.RawMessage]{}, problem.Invalid(fields...)
 	}
 	for i, given := range r.IDs {
-		id, ok := canonicalUUID(given)
+		id, ok := request.UUID(given)
 		if !ok {
 			id = ""
 		}

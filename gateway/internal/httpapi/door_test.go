@@ -21,6 +21,7 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/coretest"
 	"github.com/forgequeue/forgequeue/gateway/internal/httpapi"
+	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
@@ -79,7 +80,7 @@ func newDoorWith(t *testing.T, limits coreclient.Limits, change ...func(*httpapi
 		Core:      client,
 		Redis:     redis,
 		Limiter:   admission.NewLimiter(redis, admission.LimiterOptions{}),
-		Bodies:    httpapi.NewBodies(1 << 30),
+		Bodies:    request.NewBudget(1 << 30),
 		KeySecret: []byte(keySecret),
 		KeyEnv:    "test",
 		Admin:     true,

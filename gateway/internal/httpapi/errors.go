@@ -5,9 +5,9 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/forgequeue/forgequeue/gateway/internal/admission"
 	"github.com/forgequeue/forgequeue/gateway/internal/auth"
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
+	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -23,7 +23,7 @@ type meaning struct {
 func meanings() []meaning {
 	return []meaning{
 		{auth.ErrUnauthenticated, problem.Unauthenticated, "Send a valid API key as Authorization: Bearer <key>."},
-		{admission.ErrIdempotencyKey, problem.IdempotencyKeyInvalid, "Idempotency-Key must be one quoted or bare string of 1 to 255 visible ASCII characters."},
+		{request.ErrIdempotencyKey, problem.IdempotencyKeyInvalid, "Idempotency-Key must be one quoted or bare string of 1 to 255 visible ASCII characters."},
 		{coreclient.ErrOutcomeUnknown, problem.OutcomeUnknown, "The request was passed on, but no answer came back: it may have taken effect. Read the resource, or repeat with the same Idempotency-Key, before you try again."},
 		{coreclient.ErrUnavailable, problem.CoreUnavailable, "The engine cannot be reached; nothing was changed. Try again."},
 		{coreclient.ErrOverloaded, problem.Overloaded, "The gateway has as many requests under way as it can take; nothing was changed. Try again later."},

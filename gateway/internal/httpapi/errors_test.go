@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/forgequeue/forgequeue/gateway/internal/admission"
 	"github.com/forgequeue/forgequeue/gateway/internal/auth"
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
+	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -16,7 +16,7 @@ func TestEverySentinelHasItsProblem(t *testing.T) {
 	t.Parallel()
 	for err, want := range map[error]problem.Code{
 		auth.ErrUnauthenticated:      problem.Unauthenticated,
-		admission.ErrIdempotencyKey:  problem.IdempotencyKeyInvalid,
+		request.ErrIdempotencyKey:    problem.IdempotencyKeyInvalid,
 		coreclient.ErrUnavailable:    problem.CoreUnavailable,
 		coreclient.ErrOutcomeUnknown: problem.OutcomeUnknown,
 		coreclient.ErrOverloaded:     problem.Overloaded,

@@ -4,12 +4,11 @@ import (
 	"context"
 	"errors"
 	"net/url"
-	"strings"
 
 	"github.com/gin-gonic/gin"
 
-	"github.com/forgequeue/forgequeue/gateway/internal/admission"
 	"github.com/forgequeue/forgequeue/gateway/internal/auth"
+	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -29,16 +28,16 @@ func handle[Req, Resp any](s *Server, r route, run func(context.Context, *call, 
 				return reply[Resp]{}, err
 			}
 		}
-		var request Req
-		if r.body.max > 0 {
-			if err := s.receive(g, c, r, &request); err != nil {
+		var decoded Req
+		if r.body.Max > 0 {
+			if err := s.receive(g, c, r, &decoded); err != nil {
 				return reply[Resp]{}, err
 			}
 		}
-		return run(g.Request.Context(), c, request)
+		return run(g.Request.Context(), c, decoded)
 	}
 	return endpoint{route: r, serve: func(g *gin.Context) {
-		defer func() { callOf(g).held.Release() }()
+		defer func() { callOf(g).body.Release() }()
 		answer, err := serve(g)
 		if refused := s.charge(g.Request.Context(), callOf(g), work{}); refused != nil { // it never got as far as to be charged
 			err = refused
@@ -67,21 +66,21 @@ func (s *Server) open(g *gin.Context, c *call, r route) error {
 	c.params = make(map[string]string, len(g.Params))
 	for _, param := range g.Params {
 		value, err := url.PathUnescape(param.Value)
-		if err != nil || !storable(value) {
+		if err != nil || !request.Storable(value) {
 			return errNoSuchID
 		}
 		c.params[param.Key] = value
 	}
 	c.prefer, c.ifNoneMatch = g.Request.Header["Prefer"], g.Request.Header["If-None-Match"]
 	var err error
-	c.query, err = readQuery(g.Request.URL.RawQuery, r.query)
+	c.query, err = request.ParseQuery(g.Request.URL.RawQuery, r.query)
 	return err
 }
 
 // authenticate proves the caller. Where he fails to, and too many have from his
 // address, he is told that instead.
 func (s *Server) authenticate(g *gin.Context, c *call) (auth.Caller, error) {
-	credential := bearer(g.Request.Header["Authorization"])
+	credential := request.Bearer(g.Request.Header["Authorization"])
 	caller, err := s.auth.Authenticate(g.Request.Context(), credential, func() error { return s.admitStranger(c) })
 	if errors.Is(err, auth.ErrUnauthenticated) {
 		if refused := s.countFailure(c); refused != nil {
@@ -91,30 +90,12 @@ func (s *Server) authenticate(g *gin.Context, c *call) (auth.Caller, error) {
 	return caller, err
 }
 
-// bearer reads the only header that says who calls; "" where it says nothing, or
-// too much.
-func bearer(values []string) string {
-	if len(values) != 1 {
-		return ""
-	}
-	scheme, credential, _ := strings.Cut(values[0], " ")
-	if !strings.EqualFold(scheme, "Bearer") {
-		return ""
-	}
-	return strings.TrimLeft(credential, " ")
-}
-
-// largeBody is from where on bodies are decoded by as many at once as there are
-// processors: more would not be faster, and what a decoder needs beside the text may be
-// several times as much.
-const largeBody = 256 << 10
-
-// receive reads the body into request, and names it if it has a key.
-func (s *Server) receive(g *gin.Context, c *call, r route, request any) error {
+// receive decodes the body, and notes its Idempotency-Key, where it has one.
+func (s *Server) receive(g *gin.Context, c *call, r route, into any) error {
 	var key string
 	if r.operation != "" {
 		var err error
-		if key, err = admission.IdempotencyKey(g.Request.Header["Idempotency-Key"]); err != nil {
+		if key, err = request.IdempotencyKey(g.Request.Header["Idempotency-Key"]); err != nil {
 			return err
 		}
 	}
@@ -123,28 +104,35 @@ func (s *Server) receive(g *gin.Context, c *call, r route, request any) error {
 			return err
 		}
 	}
-	defer s.release(c)
-	text, err := s.readBody(g.Writer, g.Request, c, r.body)
+	defer c.body.Recycle()
+	text, err := s.bodies.Read(&c.body, g.Writer, g.Request, r.body, bodyOwner(c))
 	if err != nil {
 		return err
 	}
 	if len(text) == 0 {
-		return nil // readBody has refused it where a body is needed
+		return nil // Read has refused it where a body is needed
 	}
-	if len(text) > largeBody {
-		s.decoding <- struct{}{}
-		defer func() { <-s.decoding }()
-	}
-	if err := decode(text, request); err != nil {
+	defer s.bodies.DecodeSlot(len(text))()
+	if err := request.DecodeJSON(text, into); err != nil {
 		return err
 	}
 	if key == "" {
 		return nil
 	}
-	fingerprint, err := admission.Fingerprint(text)
+	fingerprint, err := request.Fingerprint(text)
 	if err != nil {
 		return err // it was decoded a moment ago: ours to explain
 	}
 	c.idempotency = &api.Idempotency{Operation: r.operation, Key: key, Fingerprint: fingerprint}
 	return nil
+}
+
+// bodyOwner is whom a body's memory counts for: the tenant, or a platform key itself.
+func bodyOwner(c *call) request.Owner {
+	who := c.principal()
+	owner := request.Owner{Name: who.Tenant, Urgent: c.cost == costReports}
+	if owner.Name == "" {
+		owner.Name = who.Kind + " " + who.KeyID
+	}
+	return owner
 }

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,9 +9,11 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
+	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
@@ -75,7 +78,7 @@ func (s *Server) submitJob(ctx context.Context, c *call, job api.SubmitRequest) 
 		Jobs:        []api.SubmitRequest{job},
 		Idempotency: c.idempotency,
 	})
-	c.held.Release() // the caller may wait for the job's end
+	c.body.Release() // the caller may wait for the job's end
 	if err != nil {
 		s.hintFull(ctx, c, brought.onlyUser(), err)
 		return answer, err
@@ -237,4 +240,44 @@ func (s *Server) getJob(ctx context.Context, c *call, _ none) (reply[json.RawMes
 func (s *Server) read(ctx context.Context, c *call, id string) (api.Job, error) {
 	found, err := send[api.HopGetRequest, api.Job](ctx, s, c, coreclient.Read(api.HopGet), api.HopGetRequest{JobID: id})
 	return found.value, err
+}
+
+// represent makes the answer that shows a job, with its ETag: 304 where the
+// caller has named it in If-None-Match.
+func represent(c *call, job *api.Job) (reply[json.RawMessage], error) {
+	text, err := encode(job)
+	if err != nil {
+		return reply[json.RawMessage]{}, fmt.Errorf("encode a job: %w", err)
+	}
+	answer := reply[json.RawMessage]{status: http.StatusOK, value: text, etag: request.ETag(text)}
+	if request.NoneMatch(c.ifNoneMatch, answer.etag) {
+		answer.status = http.StatusNotModified
+	}
+	return answer, nil
+}
+
+// idOf finds the id in core's answer to a submit; "" where it has none. It reads no
+// further than that, and core says it first.
+func idOf(answer json.RawMessage) string {
+	from := jsontext.NewDecoder(bytes.NewBuffer(answer))
+	if token, err := from.ReadToken(); err != nil || token.Kind() != jsontext.KindBeginObject {
+		return ""
+	}
+	for from.PeekKind() == jsontext.KindString {
+		name, err := from.ReadToken()
+		if err != nil {
+			return ""
+		}
+		if name.String() == "id" && from.PeekKind() == jsontext.KindString {
+			id, err := from.ReadToken()
+			if err != nil {
+				return ""
+			}
+			return id.String()
+		}
+		if from.SkipValue() != nil {
+			return ""
+		}
+	}
+	return ""
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
+	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -33,9 +34,9 @@ func (s *Server) limitRoutes() []endpoint {
 //	@Router      /v1/limits [get]
 func (s *Server) limits(ctx context.Context, c *call, _ none) (reply[api.LimitsResponse], error) {
 	var nothing reply[api.LimitsResponse]
-	p := &parameters{values: c.query}
-	user := p.label("user")
-	if err := p.err(); err != nil {
+	q := request.NewQuery(c.query)
+	user := q.Label("user")
+	if err := q.Err(); err != nil {
 		return nothing, err
 	}
 	who := c.principal()

@@ -2,13 +2,9 @@ package httpapi
 
 import (
 	"context"
-	"fmt"
-	"maps"
-	"slices"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
+	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -16,7 +12,7 @@ func (s *Server) listRoutes() []endpoint {
 	return []endpoint{
 		handle(s, route{
 			method: "GET", path: "/v1/jobs", access: scoped(api.ScopeRead),
-			query: pageParams("queue", "type", "state", "tag", "user", metadataParam, "created_after", "created_before"),
+			query: request.PageParameters("queue", "type", "state", "tag", "user", request.MetadataPrefix, "created_after", "created_before"),
 		}, s.listJobs),
 	}
 }
@@ -47,9 +43,9 @@ func (s *Server) listRoutes() []endpoint {
 //	@x-access    "read"
 //	@Router      /v1/jobs [get]
 func (s *Server) listJobs(ctx context.Context, c *call, _ none) (reply[api.Page[api.JobSummary]], error) {
-	p := &parameters{values: c.query}
-	page, filter := p.page(), readJobFilter(p)
-	if err := p.err(); err != nil {
+	q := request.NewQuery(c.query)
+	page, filter := q.Page(), readJobFilter(q)
+	if err := q.Err(); err != nil {
 		return reply[api.Page[api.JobSummary]]{}, err
 	}
 	if who := c.principal(); who.User != "" {
@@ -64,45 +60,16 @@ func (s *Server) listJobs(ctx context.Context, c *call, _ none) (reply[api.Page[
 		api.HopListRequest{Filter: filter, PageSize: page.PageSize, PageToken: page.PageToken})
 }
 
-func readJobFilter(p *parameters) api.JobFilter {
+func readJobFilter(q *request.Query) api.JobFilter {
 	return api.JobFilter{
-		Queue: p.name("queue"),
-		Type:  p.name("type"),
-		States: p.someOf("state", api.StateBlocked, api.StateScheduled, api.StateQueued, api.StateRunning,
+		Queue: q.Name("queue"),
+		Type:  q.Name("type"),
+		States: q.SomeOf("state", api.StateBlocked, api.StateScheduled, api.StateQueued, api.StateRunning,
 			api.StateCompleted, api.StateDeadLetter, api.StateCancelled),
-		Tag:           p.name("tag"),
-		User:          p.label("user"),
-		Metadata:      readMetadata(p),
-		CreatedAfter:  p.time("created_after"),
-		CreatedBefore: p.time("created_before"),
+		Tag:           q.Name("tag"),
+		User:          q.Label("user"),
+		Metadata:      q.Metadata(),
+		CreatedAfter:  q.Time("created_after"),
+		CreatedBefore: q.Time("created_before"),
 	}
-}
-
-// metadataParam begins every parameter that filters by metadata: metadata.K=V.
-const metadataParam = "metadata."
-
-// readMetadata reads them; what no job can have is refused rather than not found.
-func readMetadata(p *parameters) map[string]string {
-	var metadata map[string]string
-	for _, name := range slices.Sorted(maps.Keys(p.values)) {
-		key, ok := strings.CutPrefix(name, metadataParam)
-		if !ok {
-			continue
-		}
-		value := p.values.Get(name)
-		switch {
-		case !api.ValidName(key):
-			p.refuse(name, "the key "+nameRule)
-		case len(value) > api.MaxMetadataValue || !utf8.ValidString(value) || strings.ContainsRune(value, 0):
-			p.refuse(name, fmt.Sprintf("must be UTF-8 text of at most %d bytes, without a NUL", api.MaxMetadataValue))
-		case metadata == nil:
-			metadata = map[string]string{key: value}
-		default:
-			metadata[key] = value
-		}
-	}
-	if len(metadata) > api.MaxMetadata {
-		p.refuse("metadata", fmt.Sprintf("must have at most %d entries", api.MaxMetadata))
-	}
-	return metadata
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 	"github.com/forgequeue/forgequeue/shared/telemetry"
@@ -58,7 +59,7 @@ func caught(g *gin.Context, c *call, panicked any) (cut bool) {
 // newCall takes from the headers what may be taken from them: a correlation id
 // and a trace, and only in their proper form. The request id is always ours.
 func (s *Server) newCall(r *http.Request) *call {
-	c := &call{requestID: uuid.NewString(), instance: clip(r.URL.EscapedPath()), began: time.Now()}
+	c := &call{requestID: uuid.NewString(), instance: request.Clip(r.URL.EscapedPath()), began: time.Now()}
 	c.correlationID = c.requestID
 	if given := r.Header["X-Correlation-Id"]; len(given) == 1 && api.ValidLabel(given[0]) {
 		c.correlationID = given[0]

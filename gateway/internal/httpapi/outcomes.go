@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
+	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
@@ -194,7 +195,7 @@ func admitOutcome(outcome *api.OutcomeRequest, prefix string) *problem.Problem {
 	if fields := outcome.Validate(prefix); len(fields) > 0 {
 		return problem.Invalid(fields...)
 	}
-	id, ok := canonicalUUID(outcome.JobID)
+	id, ok := request.UUID(outcome.JobID)
 	if !ok {
 		return errNoSuchID
 	}

@@ -4,16 +4,17 @@ import (
 	"context"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
+	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
 func (s *Server) queueRoutes() []endpoint {
-	change := func(method, verb string, takes bodyRule) route {
+	change := func(method, verb string, takes request.Accept) route {
 		return route{method: method, path: "/v1/queues/{name}" + verb, access: forTenant(api.ScopeManage), body: takes}
 	}
 	return []endpoint{
-		handle(s, route{method: "GET", path: "/v1/queues", access: forTenant(api.ScopeRead), query: pageParams()}, s.listQueues),
+		handle(s, route{method: "GET", path: "/v1/queues", access: forTenant(api.ScopeRead), query: request.PageParameters()}, s.listQueues),
 		handle(s, route{method: "GET", path: "/v1/queues/{name}", access: forTenant(api.ScopeRead)}, s.getQueue),
 		handle(s, change("PUT", "", body(api.MaxBody)), s.putQueue),
 		handle(s, change("POST", "/pause", optionalBody(api.MaxBody)), s.pauseQueue),
@@ -33,7 +34,7 @@ func (s *Server) queueRoutes() []endpoint {
 //	@x-access    "read unbound"
 //	@Router      /v1/queues [get]
 func (s *Server) listQueues(ctx context.Context, c *call, _ none) (reply[api.Page[api.Queue]], error) {
-	page, err := readPage(c.query)
+	page, err := request.ReadPage(c.query)
 	if err != nil {
 		return reply[api.Page[api.Queue]]{}, err
 	}

@@ -4,12 +4,13 @@ import (
 	"context"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
+	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
 func (s *Server) redriveRoutes() []endpoint {
 	return []endpoint{
-		handle(s, route{method: "GET", path: "/v1/redrives", access: scoped(api.ScopeRead), query: pageParams()}, s.listRedrives),
+		handle(s, route{method: "GET", path: "/v1/redrives", access: scoped(api.ScopeRead), query: request.PageParameters()}, s.listRedrives),
 		handle(s, route{method: "GET", path: "/v1/redrives/{id}", access: scoped(api.ScopeRead)}, s.getRedrive),
 		handle(s, route{
 			method: "POST", path: "/v1/redrives/{id}/cancel", access: scoped(api.ScopeManage), body: optionalBody(api.MaxBody),
@@ -30,7 +31,7 @@ func (s *Server) redriveRoutes() []endpoint {
 //	@x-access    "read"
 //	@Router      /v1/redrives [get]
 func (s *Server) listRedrives(ctx context.Context, c *call, _ none) (reply[api.Page[api.Redrive]], error) {
-	page, err := readPage(c.query)
+	page, err := request.ReadPage(c.query)
 	if err != nil {
 		return reply[api.Page[api.Redrive]]{}, err
 	}

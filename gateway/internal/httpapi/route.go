@@ -6,6 +6,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
@@ -19,7 +20,7 @@ type route struct {
 	// query names the parameters that may be given, each once; a name that ends in
 	// a dot stands for all that begin with it.
 	query []string
-	body  bodyRule
+	body  request.Accept
 	// operation names the request to idempotency; empty where an Idempotency-Key
 	// is not taken.
 	operation string
@@ -100,13 +101,5 @@ func (a access) admit(who api.Principal) error {
 	return problem.New(problem.Forbidden, "The key lacks the scope "+needed+".")
 }
 
-// bodyRule says what body a route takes; the zero value takes none.
-type bodyRule struct {
-	// max is in bytes.
-	max int64
-	// optional stands for {} where the body is empty.
-	optional bool
-}
-
-func body(limit int64) bodyRule         { return bodyRule{max: limit} }
-func optionalBody(limit int64) bodyRule { return bodyRule{max: limit, optional: true} }
+func body(limit int64) request.Accept         { return request.Accept{Max: limit} }
+func optionalBody(limit int64) request.Accept { return request.Accept{Max: limit, Optional: true} }

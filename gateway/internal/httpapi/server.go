@@ -3,9 +3,7 @@ package httpapi
 import (
 	"log/slog"
 	"net/http"
-	"runtime"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -17,6 +15,7 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
 	"github.com/forgequeue/forgequeue/gateway/internal/auth"
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
+	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/memory"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
@@ -32,12 +31,12 @@ type Options struct {
 	// Limiter decides how much callers may.
 	Limiter *admission.Limiter
 	// Proxies are those whose word about a client's address is taken.
-	Proxies admission.Proxies
+	Proxies request.Proxies
 	// IPLimit limits what comes from an address, before anybody is known; nil is no limit.
 	IPLimit *admission.IPLimit
 	// FailedKeys limits how often an address may fail to authenticate; nil is no limit.
 	FailedKeys *admission.IPLimit
-	// Bodies bounds the memory of requests' bodies, see NewBodies.
+	// Bodies bounds the memory of requests' bodies, see request.NewBudget.
 	Bodies *memory.Budget
 	// KeySecret and KeyEnv are for keys that are made here.
 	KeySecret []byte
@@ -58,7 +57,7 @@ type Server struct {
 	core            *coreclient.Client
 	redis           *admission.Redis
 	limiter         *admission.Limiter
-	proxies         admission.Proxies
+	proxies         request.Proxies
 	ipLimit         *admission.IPLimit
 	failedKeys      *admission.IPLimit
 	strangers       *rate.Limiter
@@ -70,10 +69,7 @@ type Server struct {
 	logger          *slog.Logger
 	timeout         time.Duration
 	tracing         trace.TracerProvider
-	bodies          *memory.Budget
-	bodyRefusals    *prometheus.CounterVec
-	buffers         sync.Pool     // of *[]byte: bodies
-	decoding        chan struct{} // holds one for each large body that is decoded
+	bodies          *request.Bodies
 	probe           coreProbe
 	draining        atomic.Bool
 }
@@ -97,10 +93,7 @@ func New(o Options) *Server {
 		logger:          o.Logger,
 		timeout:         o.Timeout,
 		tracing:         o.Tracing,
-		buffers:         sync.Pool{New: func() any { return new([]byte) }},
-		decoding:        make(chan struct{}, runtime.GOMAXPROCS(0)),
-		bodies:          o.Bodies,
-		bodyRefusals:    newBodyMetrics(o.Registry, o.Bodies),
+		bodies:          request.NewBodies(o.Bodies, o.Registry),
 		probe:           coreProbe{ask: o.Core.Ready},
 	}
 }

@@ -2,10 +2,15 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
+	"strconv"
 	"time"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/auth"
+	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
+	"github.com/forgequeue/forgequeue/gateway/internal/request"
+	"github.com/forgequeue/forgequeue/shared/api"
 )
 
 // shortest is about how long a request waits for which there is no place to wait
@@ -34,4 +39,43 @@ func shortWait(ctx context.Context, most time.Duration) {
 	case <-ctx.Done():
 	case <-timer.C:
 	}
+}
+
+// patience is what Prefer: wait=n asks for. left is how much of it is
+// left, counted from the request's arrival as the RFC has it; never below 0.
+// applied is what Preference-Applied says, empty where nothing was asked for that
+// can be honoured: the RFC has such a preference ignored.
+func (c *call) patience() (left time.Duration, applied string) {
+	seconds, ok := request.PreferredWait(c.prefer)
+	if !ok {
+		return 0, ""
+	}
+	left = time.Duration(seconds)*time.Second - time.Since(c.began)
+	return max(left, 0).Truncate(time.Millisecond), "wait=" + strconv.Itoa(seconds)
+}
+
+// hold asks core to answer when a job has changed, or when wait is over: then
+// with the job as it is. It fails with coreclient.ErrCutShort where this gateway
+// waits no longer, and with auth.ErrUnauthenticated where the key is no longer good.
+// Where there is no place to wait it waits a little here, and reads the job.
+func (s *Server) hold(ctx context.Context, c *call, wait time.Duration, request api.HopWaitRequest) (api.Job, error) {
+	c.wait, request.WaitMS = wait, wait.Milliseconds()
+	ctx, release := s.whileKeyIsGood(ctx, c)
+	defer release()
+	answer, err := send[api.HopWaitRequest, api.Job](ctx, s, c, coreclient.Read(api.HopWait).Parked(), request)
+	job := answer.value
+	if errors.Is(err, coreclient.ErrNoPlace) {
+		c.wait = 0
+		shortWait(ctx, wait)
+		job, err = s.read(ctx, c, request.JobID)
+	}
+	if cause := context.Cause(ctx); errors.Is(cause, auth.ErrUnauthenticated) {
+		return api.Job{}, cause
+	}
+	return job, err
+}
+
+// ended says whether a state is an end.
+func ended(state string) bool {
+	return state == api.StateCompleted || state == api.StateDeadLetter || state == api.StateCancelled
 }

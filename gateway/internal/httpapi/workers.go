@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
+	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
@@ -14,7 +15,7 @@ func (s *Server) workerRoutes() []endpoint {
 		handle(s, route{
 			method: "POST", path: "/v1/workers/{worker_id}/heartbeat", access: forWorkers(), body: optionalBody(api.MaxBatchBody), cost: costReports,
 		}, s.heartbeat),
-		handle(s, route{method: "GET", path: "/v1/workers", access: aboutWorkers(), query: pageParams()}, s.listWorkers),
+		handle(s, route{method: "GET", path: "/v1/workers", access: aboutWorkers(), query: request.PageParameters()}, s.listWorkers),
 	}
 }
 
@@ -70,7 +71,7 @@ func (s *Server) heartbeat(ctx context.Context, c *call, r api.HeartbeatRequest)
 	leases := []api.Lease{}
 	var places []int // where in statuses each of leases belongs
 	for i, lease := range r.Leases {
-		id, ok := canonicalUUID(lease.JobID)
+		id, ok := request.UUID(lease.JobID)
 		if !ok { // nobody can hold a lease of it
 			statuses[i] = api.LeaseStatus{JobID: lease.JobID, Status: api.LeaseLost}
 			continue
@@ -105,7 +106,7 @@ func (s *Server) heartbeat(ctx context.Context, c *call, r api.HeartbeatRequest)
 //	@x-access    "read platform"
 //	@Router      /v1/workers [get]
 func (s *Server) listWorkers(ctx context.Context, c *call, _ none) (reply[api.Page[api.Worker]], error) {
-	page, err := readPage(c.query)
+	page, err := request.ReadPage(c.query)
 	if err != nil {
 		return reply[api.Page[api.Worker]]{}, err
 	}

@@ -1,4 +1,4 @@
-package admission_test
+package request_test
 
 import (
 	"fmt"
@@ -9,11 +9,11 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/forgequeue/forgequeue/gateway/internal/admission"
+	"github.com/forgequeue/forgequeue/gateway/internal/request"
 )
 
 func fingerprint(t interface{ Fatalf(string, ...any) }, body string) string {
-	sum, err := admission.Fingerprint([]byte(body))
+	sum, err := request.Fingerprint([]byte(body))
 	if err != nil {
 		t.Fatalf("Fingerprint(%.100q): %v", body, err)
 	}
@@ -63,7 +63,7 @@ func TestFingerprint(t *testing.T) {
 func TestFingerprintOfNoJSON(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{``, `{`, `[1,`, `{"a"`, `{"a":}`, `01`, `"\ud800"`, `{"a":1,"a":2}`} {
-		if sum, err := admission.Fingerprint([]byte(body)); err == nil {
+		if sum, err := request.Fingerprint([]byte(body)); err == nil {
 			t.Errorf("%s has the fingerprint %s", body, sum)
 		}
 	}

@@ -1,4 +1,4 @@
-package httpapi
+package request
 
 import (
 	"bytes"
@@ -115,7 +115,7 @@ func refuseNUL(text []byte, into any) error {
 	if field == "" {
 		return nil
 	}
-	return problem.Invalid(problem.FieldError{Field: clip(field), Message: "must not hold a NUL"})
+	return problem.Invalid(problem.FieldError{Field: Clip(field), Message: "must not hold a NUL"})
 }
 
 // fieldWithNUL names the first field that holds one, "" if none does.

@@ -1,4 +1,4 @@
-package admission
+package request
 
 import (
 	"net/http"
@@ -99,8 +99,8 @@ func ParseProxies(header string, networks []string) (Proxies, error) {
 func addresses(lines []string, node func(element string) string) []string {
 	var hops []string
 	for _, line := range lines {
-		for element := range unquotedParts(line, ',') {
-			hops = append(hops, node(strings.Trim(element, " \t")))
+		for element := range splitList(line, ',') {
+			hops = append(hops, node(trimSpace(element)))
 		}
 	}
 	return hops
@@ -112,8 +112,8 @@ func plainNode(element string) string { return element }
 // or more than one.
 func forwardedNode(element string) string {
 	var node string
-	for pair := range unquotedParts(element, ';') {
-		name, value, _ := strings.Cut(strings.Trim(pair, " \t"), "=")
+	for pair := range splitList(element, ';') {
+		name, value, _ := strings.Cut(trimSpace(pair), "=")
 		if !strings.EqualFold(name, "for") {
 			continue
 		}
@@ -126,27 +126,6 @@ func forwardedNode(element string) string {
 		}
 	}
 	return node
-}
-
-// unquotedParts splits at a separator that is not inside a quoted string.
-func unquotedParts(s string, separator byte) func(yield func(string) bool) {
-	return func(yield func(string) bool) {
-		from, quoted := 0, false
-		for i := 0; i < len(s); i++ {
-			switch {
-			case quoted && s[i] == '\\':
-				i++
-			case s[i] == '"':
-				quoted = !quoted
-			case s[i] == separator && !quoted:
-				if !yield(s[from:i]) {
-					return
-				}
-				from = i + 1
-			}
-		}
-		yield(s[from:])
-	}
 }
 
 // parseNode reads an address, with or without a port, with or without brackets.

@@ -1,4 +1,4 @@
-package admission
+package request
 
 import (
 	"errors"
@@ -8,7 +8,7 @@ import (
 )
 
 // ErrIdempotencyKey means that an Idempotency-Key header is malformed.
-var ErrIdempotencyKey = errors.New("admission: malformed Idempotency-Key")
+var ErrIdempotencyKey = errors.New("request: malformed Idempotency-Key")
 
 // IdempotencyKey reads the values of a request's Idempotency-Key header
 // (draft-ietf-httpapi-idempotency-key-header-07): a quoted string of structured
@@ -22,7 +22,7 @@ func IdempotencyKey(values []string) (string, error) {
 	if len(values) > 1 {
 		return "", ErrIdempotencyKey // which one would be the key?
 	}
-	key := strings.Trim(values[0], " \t")
+	key := trimSpace(values[0])
 	if strings.HasPrefix(key, `"`) {
 		unquoted, ok := unquote(key)
 		if !ok {
@@ -41,27 +41,4 @@ func IdempotencyKey(values []string) (string, error) {
 		}
 	}
 	return key, nil
-}
-
-// unquote reads an sf-string, in which only the quote and the backslash may be
-// escaped. Parameters after it are no part of this header.
-func unquote(quoted string) (string, bool) {
-	if len(quoted) < 2 || !strings.HasSuffix(quoted, `"`) {
-		return "", false
-	}
-	inner := quoted[1 : len(quoted)-1]
-	var text strings.Builder
-	for i := 0; i < len(inner); i++ {
-		switch inner[i] {
-		case '"':
-			return "", false
-		case '\\':
-			i++
-			if i == len(inner) || (inner[i] != '"' && inner[i] != '\\') {
-				return "", false
-			}
-		}
-		text.WriteByte(inner[i])
-	}
-	return text.String(), true
 }

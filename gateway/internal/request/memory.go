@@ -1,4 +1,4 @@
-package httpapi
+package request
 
 import (
 	"io"
@@ -8,46 +8,20 @@ import (
 	"github.com/forgequeue/forgequeue/shared/memory"
 )
 
-// keptBuffer bounds what goes back to the pool, so that a batch of 8 MiB does not
-// stay in memory for ever.
-const keptBuffer = 256 << 10
-
-// release takes the body's buffer back. Nothing decoded may point into it.
-func (s *Server) release(c *call) {
-	buffer := c.buffer
-	c.buffer = nil
-	if buffer == nil || cap(*buffer) > keptBuffer {
-		return
-	}
-	*buffer = (*buffer)[:0]
-	s.buffers.Put(buffer)
-}
-
 // bodyFactor is what a body takes at once for each of its bytes until its request has
 // been answered: the buffer it is read into, what is decoded from it, that encoded
 // for core, and the envelope that is sent.
 const bodyFactor = 4
 
-// NewBodies makes the budget for the memory of requests' bodies: most bytes for
+// NewBudget makes the budget for the memory of requests' bodies: most bytes for
 // all, a quarter of them for one tenant.
-func NewBodies(most int64) *memory.Budget {
+func NewBudget(most int64) *memory.Budget {
 	return memory.NewBudget(memory.Options{Most: most, Share: most / 4, Factor: bodyFactor})
 }
 
-// countBody begins to count the memory of the call's body. It counts for the tenant; a
-// platform key's counts for the key. What keeps or ends a lease is urgent.
-func (s *Server) countBody(c *call) {
-	who := c.principal()
-	owner := who.Tenant
-	if owner == "" {
-		owner = who.Kind + " " + who.KeyID
-	}
-	c.held = s.bodies.Hold(owner, c.cost == costReports)
-}
-
-// readText takes a buffer when the first byte is there: a client that only says that
-// a body will come gets none.
-func (s *Server) readText(c *call, body io.Reader, declared int64) ([]byte, error) {
+// readText takes a buffer when the first byte is there: a client that only announces
+// a body gets none.
+func (bs *Bodies) readText(b *Body, body io.Reader, declared int64, owner Owner) ([]byte, error) {
 	var first [1]byte
 	if _, err := io.ReadFull(body, first[:]); err != nil {
 		if err == io.EOF {
@@ -55,12 +29,30 @@ func (s *Server) readText(c *call, body io.Reader, declared int64) ([]byte, erro
 		}
 		return nil, err
 	}
-	s.countBody(c)
-	c.buffer = s.buffers.Get().(*[]byte) //nolint:forcetypeassert // the pool holds nothing else
-	text, err := c.held.Read(append(*c.buffer, first[0]), body, declared)
-	*c.buffer = text
+	b.from, b.held = bs, bs.budget.Hold(owner.Name, owner.Urgent)
+	b.buffer = bs.buffers.Get().(*[]byte) //nolint:forcetypeassert // the pool holds nothing else
+	text, err := b.held.Read(append(*b.buffer, first[0]), body, declared)
+	*b.buffer = text
 	return text, err
 }
+
+// keptBuffer bounds what goes back to the pool, so that a batch of 8 MiB does not
+// stay in memory for ever.
+const keptBuffer = 256 << 10
+
+// Recycle gives the buffer to other bodies. Nothing decoded may point into it.
+func (b *Body) Recycle() {
+	buffer := b.buffer
+	b.buffer = nil
+	if buffer == nil || cap(*buffer) > keptBuffer {
+		return
+	}
+	*buffer = (*buffer)[:0]
+	b.from.buffers.Put(buffer)
+}
+
+// Release ends the counting of the body's memory. It may be called more than once.
+func (b *Body) Release() { b.held.Release() }
 
 // Why a body was refused for memory, as the metric says it.
 const (

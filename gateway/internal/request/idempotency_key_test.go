@@ -1,4 +1,4 @@
-package admission_test
+package request_test
 
 import (
 	"errors"
@@ -7,10 +7,10 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/forgequeue/forgequeue/gateway/internal/admission"
+	"github.com/forgequeue/forgequeue/gateway/internal/request"
 )
 
-func TestIdempotencyKey(t *testing.T) {
+func TestReadKey(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name   string
@@ -44,8 +44,8 @@ func TestIdempotencyKey(t *testing.T) {
 		{"control", []string{"a\x7f"}, "", true},
 	}
 	for _, test := range tests {
-		got, err := admission.IdempotencyKey(test.values)
-		if got != test.want || errors.Is(err, admission.ErrIdempotencyKey) != test.bad {
+		got, err := request.IdempotencyKey(test.values)
+		if got != test.want || errors.Is(err, request.ErrIdempotencyKey) != test.bad {
 			t.Errorf("%s: %q, %v", test.name, got, err)
 		}
 	}
@@ -57,12 +57,12 @@ func TestQuotedIsTheSameKey(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		key := rapid.StringMatching(`[!-~]{1,255}`).Draw(t, "key")
 		quoted := `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(key) + `"`
-		got, err := admission.IdempotencyKey([]string{quoted})
+		got, err := request.IdempotencyKey([]string{quoted})
 		if err != nil || got != key {
 			t.Fatalf("%s became %q, %v", quoted, got, err)
 		}
 		if !strings.Contains(key, `"`) {
-			if bare, err := admission.IdempotencyKey([]string{key}); err != nil || bare != key {
+			if bare, err := request.IdempotencyKey([]string{key}); err != nil || bare != key {
 				t.Fatalf("bare %s became %q, %v", key, bare, err)
 			}
 		}

@@ -1,13 +1,11 @@
-package httpapi
+package request
 
 import (
 	"bytes"
-	stdjson "encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -16,12 +14,12 @@ import (
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-// decode reads a request strictly: names are case-sensitive, unknown and
+// DecodeJSON reads a request's JSON strictly: names are case-sensitive, unknown and
 // duplicate members are refused at every depth, payloads included, and so are
 // invalid UTF-8, lone surrogates and anything after the value. A null stands for
 // absent, but for the body as a whole: that has to be an object, also where all
 // that may be in it is optional.
-func decode(text []byte, into any) error {
+func DecodeJSON(text []byte, into any) error {
 	if api.TooDeep(text) {
 		return problem.New(problem.InvalidJSON, fmt.Sprintf("The body is nested more than %d levels deep.", api.MaxDepth))
 	}
@@ -34,7 +32,7 @@ func decode(text []byte, into any) error {
 	return refuseNUL(text, into)
 }
 
-// strict is what decode adds to the package's own strictness; made once, for it holds
+// strict is what DecodeJSON adds to the package's own strictness; made once, for it holds
 // caches.
 var strict = json.JoinOptions(
 	json.RejectUnknownMembers(true),
@@ -48,33 +46,7 @@ var strict = json.JoinOptions(
 	)),
 )
 
-// idOf finds the id in core's answer to a submit; "" where it has none. It reads no
-// further than that, and core says it first.
-func idOf(answer stdjson.RawMessage) string {
-	from := jsontext.NewDecoder(bytes.NewBuffer(answer))
-	if token, err := from.ReadToken(); err != nil || token.Kind() != jsontext.KindBeginObject {
-		return ""
-	}
-	for from.PeekKind() == jsontext.KindString {
-		name, err := from.ReadToken()
-		if err != nil {
-			return ""
-		}
-		if name.String() == "id" && from.PeekKind() == jsontext.KindString {
-			id, err := from.ReadToken()
-			if err != nil {
-				return ""
-			}
-			return id.String()
-		}
-		if from.SkipValue() != nil {
-			return ""
-		}
-	}
-	return ""
-}
-
-// jsonProblem tells what is wrong with a body, and where.
+// jsonProblem says what is wrong with a body, and where.
 func jsonProblem(err error) *problem.Problem {
 	var syntax *jsontext.SyntacticError
 	var semantic *json.SemanticError
@@ -99,7 +71,7 @@ func syntaxProblem(syntax *jsontext.SyntacticError) *problem.Problem {
 		p.Errors = append(p.Errors, problem.FieldError{Field: field, Message: "is there more than once"})
 		return p
 	}
-	p := problem.New(problem.InvalidJSON, clip(fmt.Sprintf("At byte %d: %v.", syntax.ByteOffset, syntax.Err)))
+	p := problem.New(problem.InvalidJSON, Clip(fmt.Sprintf("At byte %d: %v.", syntax.ByteOffset, syntax.Err)))
 	if syntax.JSONPointer != "" {
 		p.Errors = append(p.Errors, problem.FieldError{Field: fieldName(syntax.JSONPointer), Message: "cannot be read as JSON"})
 	}
@@ -151,19 +123,5 @@ func fieldName(pointer jsontext.Pointer) string {
 	if name.Len() == 0 {
 		return "body"
 	}
-	return clip(name.String())
-}
-
-// clipped is how much of a caller's own words a problem repeats, in bytes.
-const clipped = 200
-
-func clip(text string) string {
-	if len(text) <= clipped {
-		return text
-	}
-	end := clipped
-	for end > 0 && !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return text[:end] + "…"
+	return Clip(name.String())
 }

@@ -1,0 +1,146 @@
+package request
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"mime"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/forgequeue/forgequeue/shared/memory"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// Accept says what body a route takes; the zero value takes none.
+type Accept struct {
+	// Max is in bytes.
+	Max int64
+	// Optional stands for {} where the body is empty.
+	Optional bool
+}
+
+// Bodies reads the bodies of requests, within the memory that there is for them. It is
+// safe for concurrent use.
+type Bodies struct {
+	budget   *memory.Budget
+	buffers  sync.Pool     // of *[]byte
+	decoding chan struct{} // holds one for each large body that is decoded
+	refusals *prometheus.CounterVec
+}
+
+// NewBodies makes Bodies that share a budget, see NewBudget.
+func NewBodies(budget *memory.Budget, registry prometheus.Registerer) *Bodies {
+	return &Bodies{
+		budget:   budget,
+		buffers:  sync.Pool{New: func() any { return new([]byte) }},
+		decoding: make(chan struct{}, runtime.GOMAXPROCS(0)),
+		refusals: newBodyMetrics(registry, budget),
+	}
+}
+
+// Body is the body of one request. The zero value is none.
+type Body struct {
+	from *Bodies
+	// buffer is what the text was read into, nil before and after.
+	buffer *[]byte
+	// held is the memory that is counted for the request.
+	held *memory.Hold
+}
+
+// Owner is whom the memory of a body counts for.
+type Owner struct {
+	// Name is a tenant's, or that of a key without one.
+	Name string
+	// Urgent is what keeps or ends a lease: a part of the memory is kept for it.
+	Urgent bool
+}
+
+// Read reads a request's body whole into b, and gives its text: empty for one of white
+// space only. However it is framed, no more than accept.Max bytes of it are held, and no
+// more than there is memory for. The text is valid until Recycle.
+func (bs *Bodies) Read(b *Body, w http.ResponseWriter, r *http.Request, accept Accept, owner Owner) ([]byte, error) {
+	if err := checkMedia(r); err != nil {
+		return nil, err
+	}
+	if r.ContentLength > accept.Max {
+		return nil, bodyTooLarge(accept.Max)
+	}
+	text, err := bs.readText(b, http.MaxBytesReader(w, r.Body, accept.Max), r.ContentLength, owner)
+	if err != nil {
+		return nil, bs.unread(err, accept)
+	}
+	if len(text) > 0 && len(r.Header["Content-Type"]) == 0 {
+		return nil, unsupportedMedia("Send the body with Content-Type: application/json.")
+	}
+	if len(bytes.Trim(text, " \t\r\n")) > 0 {
+		return text, nil
+	}
+	if accept.Optional {
+		return nil, nil
+	}
+	return nil, problem.New(problem.InvalidJSON, "The body is empty; this request needs a JSON object.")
+}
+
+// largeBody is from where on bodies are decoded by as many at once as there are
+// processors: more would not be faster, and what a decoder needs beside the text may be
+// several times as much.
+const largeBody = 256 << 10
+
+// DecodeSlot waits for a slot to decode a body of so many bytes; one that is not large
+// needs none. release gives it back.
+func (bs *Bodies) DecodeSlot(size int) (release func()) {
+	if size <= largeBody {
+		return func() {}
+	}
+	bs.decoding <- struct{}{}
+	return func() { <-bs.decoding }
+}
+
+// unread says why a body was not read to its end.
+func (bs *Bodies) unread(err error, accept Accept) error {
+	_, tooLarge := errors.AsType[*http.MaxBytesError](err)
+	switch {
+	case tooLarge:
+		return bodyTooLarge(accept.Max)
+	case errors.Is(err, memory.ErrShare):
+		bs.refusals.WithLabelValues(reasonShare).Inc()
+		return problem.New(problem.Overloaded, "The requests that your tenant has under way hold as much memory as they may; nothing was changed. Wait for their answers, or send less at once.")
+	case errors.Is(err, memory.ErrFull):
+		bs.refusals.WithLabelValues(reasonFull).Inc()
+		return problem.New(problem.Overloaded, "The requests that are under way hold as much memory as they may; nothing was changed. Try again later.")
+	default:
+		return problem.New(problem.InvalidJSON, "The body did not arrive whole.")
+	}
+}
+
+// checkMedia wants JSON as it is: a compressed body would have to be unpacked to
+// learn its size, so it is not taken at all.
+func checkMedia(r *http.Request) error {
+	for _, encoding := range r.Header["Content-Encoding"] {
+		if !strings.EqualFold(strings.TrimSpace(encoding), "identity") {
+			return unsupportedMedia("Send the body uncompressed, without Content-Encoding.")
+		}
+	}
+	types := r.Header["Content-Type"]
+	if len(types) == 0 {
+		return nil // fine if the body is empty
+	}
+	media, _, err := mime.ParseMediaType(types[0])
+	if len(types) > 1 || err != nil || media != "application/json" {
+		return unsupportedMedia("Send the body as Content-Type: application/json.")
+	}
+	return nil
+}
+
+func unsupportedMedia(detail string) error {
+	return problem.New(problem.UnsupportedMediaType, detail)
+}
+
+func bodyTooLarge(limit int64) error {
+	return problem.New(problem.PayloadTooLarge, fmt.Sprintf("The body may have at most %d bytes.", limit))
+}

@@ -1,0 +1,186 @@
+package request
+
+import (
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// ParseQuery takes the named parameters, each at most once. A name that ends in a
+// dot, such as "metadata.", stands for all that begin with it. A parameter that
+// is misspelt would otherwise be silently without effect.
+func ParseQuery(raw string, names []string) (url.Values, error) {
+	if raw == "" {
+		return nil, nil
+	}
+	values, err := url.ParseQuery(raw)
+	if err != nil {
+		return nil, problem.New(problem.InvalidRequest, "The query cannot be read; is it escaped as a URL?")
+	}
+	var refused []problem.FieldError
+	for name, given := range values {
+		takes := func(known string) bool {
+			return name == known || (strings.HasSuffix(known, ".") && strings.HasPrefix(name, known))
+		}
+		switch {
+		case !slices.ContainsFunc(names, takes):
+			refused = append(refused, problem.FieldError{Field: Clip(name), Message: "is no parameter of this resource"})
+		case len(given) > 1:
+			refused = append(refused, problem.FieldError{Field: Clip(name), Message: "is given more than once"})
+		case !Storable(name) || !Storable(given[0]):
+			refused = append(refused, problem.FieldError{Field: Clip(strings.ToValidUTF8(name, "")), Message: "must be UTF-8 text without a NUL"})
+		}
+	}
+	if len(refused) > 0 {
+		slices.SortFunc(refused, func(a, b problem.FieldError) int { return strings.Compare(a.Field, b.Field) })
+		return nil, problem.Invalid(refused...)
+	}
+	return values, nil
+}
+
+const (
+	nameRule  = "must be 1 to 128 of A-Z a-z 0-9 . _ : - and start with a letter or digit"
+	labelRule = "must be 1 to 128 printable ASCII characters"
+	timeRule  = "must be an RFC 3339 time between the years 1970 and 2500, such as 2026-11-20T12:00:00Z; in a URL a + is written %2B"
+	// maxPageToken bounds what is passed on; core's tokens are far shorter.
+	maxPageToken = 1024
+)
+
+// Query reads a query's parameters, each by its rule, and collects what is wrong
+// with them. What is absent or refused reads as zero.
+type Query struct {
+	values  url.Values
+	refused []problem.FieldError
+}
+
+// NewQuery reads from values, which ParseQuery gives.
+func NewQuery(values url.Values) *Query { return &Query{values: values} }
+
+// refuse says what rule a parameter breaks.
+func (q *Query) refuse(name, rule string) {
+	q.refused = append(q.refused, problem.FieldError{Field: Clip(name), Message: rule})
+}
+
+// Err names every parameter that was refused, nil if none was.
+func (q *Query) Err() error {
+	if len(q.refused) == 0 {
+		return nil
+	}
+	return problem.Invalid(q.refused...)
+}
+
+// Text reads a parameter that valid accepts. One that is there but empty is
+// judged as well: it would otherwise quietly not filter.
+func (q *Query) Text(name, rule string, valid func(string) bool) string {
+	if !q.values.Has(name) {
+		return ""
+	}
+	value := q.values.Get(name)
+	if !valid(value) {
+		q.refuse(name, rule)
+		return ""
+	}
+	return value
+}
+
+// Name reads the name of a queue, a type or a tag.
+func (q *Query) Name(name string) string { return q.Text(name, nameRule, api.ValidName) }
+
+// Label reads what a caller may choose more freely, such as a user.
+func (q *Query) Label(name string) string { return q.Text(name, labelRule, api.ValidLabel) }
+
+// OneOf reads one of some words.
+func (q *Query) OneOf(name string, words ...string) string {
+	return q.Text(name, "must be one of "+strings.Join(words, ", "), func(value string) bool { return slices.Contains(words, value) })
+}
+
+// SomeOf reads a list of words with commas between. The order and repeats mean
+// nothing, and are gone from what it gives: a page token binds the filter.
+func (q *Query) SomeOf(name string, words ...string) []string {
+	var given []string
+	q.Text(name, "must be some of "+strings.Join(words, ",")+", with commas between", func(value string) bool {
+		given = strings.Split(value, ",")
+		return !slices.ContainsFunc(given, func(word string) bool { return !slices.Contains(words, word) })
+	})
+	slices.Sort(given)
+	return slices.Compact(given)
+}
+
+// Time reads a time, in whole microseconds; nil where there is none.
+func (q *Query) Time(name string) *api.Time {
+	var at time.Time
+	text := q.Text(name, timeRule, func(value string) bool {
+		var err error
+		at, err = time.Parse(time.RFC3339Nano, value)
+		at = at.UTC().Truncate(time.Microsecond)
+		return err == nil && at.Year() >= 1970 && at.Year() <= 2500
+	})
+	if text == "" {
+		return nil
+	}
+	return &api.Time{Time: at}
+}
+
+// MetadataPrefix begins every parameter that filters by metadata: metadata.K=V.
+const MetadataPrefix = "metadata."
+
+// Metadata reads them; what no job can have is refused rather than not found.
+func (q *Query) Metadata() map[string]string {
+	var metadata map[string]string
+	for _, name := range slices.Sorted(maps.Keys(q.values)) {
+		key, ok := strings.CutPrefix(name, MetadataPrefix)
+		if !ok {
+			continue
+		}
+		value := q.values.Get(name)
+		switch {
+		case !api.ValidName(key):
+			q.refuse(name, "the key "+nameRule)
+		case len(value) > api.MaxMetadataValue || !utf8.ValidString(value) || strings.ContainsRune(value, 0):
+			q.refuse(name, fmt.Sprintf("must be UTF-8 text of at most %d bytes, without a NUL", api.MaxMetadataValue))
+		case metadata == nil:
+			metadata = map[string]string{key: value}
+		default:
+			metadata[key] = value
+		}
+	}
+	if len(metadata) > api.MaxMetadata {
+		q.refuse("metadata", fmt.Sprintf("must have at most %d entries", api.MaxMetadata))
+	}
+	return metadata
+}
+
+// PageParameters are what every list takes, with those that narrow it.
+func PageParameters(filters ...string) []string {
+	return slices.Concat(filters, []string{"page_size", "page_token"})
+}
+
+// Page reads the two. Whether a token is good, and belongs to this list, is for
+// core to say: it made it.
+func (q *Query) Page() api.HopPageRequest {
+	page := api.HopPageRequest{PageSize: api.DefaultPageSize}
+	q.Text("page_size", fmt.Sprintf("must be between 1 and %d", api.MaxPageSize), func(value string) bool {
+		size, err := strconv.ParseUint(value, 10, 16)
+		page.PageSize = int(size)
+		return err == nil && size >= 1 && size <= api.MaxPageSize
+	})
+	page.PageToken = q.Text("page_token", "must be the next_page_token of the page before", func(value string) bool {
+		return value != "" && len(value) <= maxPageToken
+	})
+	return page
+}
+
+// ReadPage is for lists that nothing narrows.
+func ReadPage(values url.Values) (api.HopPageRequest, error) {
+	q := NewQuery(values)
+	page := q.Page()
+	return page, q.Err()
+}
