@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
 // capHints is how many hints may be on their way to Redis at one moment; more
@@ -53,4 +54,37 @@ func parseCap(hint string) *api.CapUse {
 	full.Limit, _ = strconv.ParseInt(parts[2], 10, 64)
 	full.Used, _ = strconv.ParseInt(parts[3], 10, 64)
 	return full
+}
+
+// What core calls the caps that hints are about.
+const (
+	capTenantActive = "tenant-active"
+	capUserActive   = "user-active"
+	scopeTenant     = "tenant"
+	scopeUser       = "user"
+	kindActive      = "active"
+)
+
+// NoteCaps looks for caps that core has just found full in its refusal of a tenant's
+// submit, and hints of them to all gateways, so that core need not say so again for a
+// quarter of a second. A cap of a user is noted where all jobs were that user's. A cap
+// that had some capacity, only too little for all of a batch, is not full.
+func (l *Limiter) NoteCaps(ctx context.Context, tenant string, work Work, refusal error) {
+	p, ok := problem.From(refusal)
+	if !ok || p.Code != problem.ActiveCapReached {
+		return
+	}
+	user := work.onlyUser()
+	for _, policy := range p.Policies {
+		full := api.CapUse{Kind: kindActive, Limit: policy.Limit, Used: policy.Current}
+		switch {
+		case policy.Current < policy.Limit:
+		case policy.Name == capTenantActive:
+			full.Scope = scopeTenant
+			l.CapReached(ctx, tenant, "", full)
+		case policy.Name == capUserActive && user != "":
+			full.Scope = scopeUser
+			l.CapReached(ctx, tenant, user, full)
+		}
+	}
 }

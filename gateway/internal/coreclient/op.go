@@ -1,5 +1,7 @@
 package coreclient
 
+import "github.com/forgequeue/forgequeue/shared/api"
+
 // Op is one operation of core: its path, what a lost reply means, and how urgent
 // it is.
 type Op struct {
@@ -42,6 +44,21 @@ func KeyedWrite(path string) Op { return op(path, keyed) }
 // Repeatable is a change that the contract lets anybody repeat: a heartbeat, and
 // an outcome, which core knows again by its lease token and body.
 func Repeatable(path string) Op { return op(path, repeatable) }
+
+// Submit is a submit of a tenant's jobs. It shares its requests with the tenant's alone
+// where core settles it under the tenant's lock: where it is keyed, by an
+// Idempotency-Key, or its jobs come under a cap, capped. That is a guess: what a queue's
+// settings say only core knows, and it answers Alone.
+func Submit(tenant string, keyed, capped bool) Op {
+	submit := Write(api.HopSubmit)
+	if keyed {
+		submit = KeyedWrite(api.HopSubmit)
+	}
+	if keyed || capped {
+		return submit.Shared(tenant)
+	}
+	return submit.Shared("")
+}
 
 func op(path string, e effect) Op { return Op{path: path, effect: e, class: classOf(path, e)} }
 

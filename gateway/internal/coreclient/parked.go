@@ -2,6 +2,7 @@ package coreclient
 
 import (
 	"context"
+	"math/rand/v2"
 	"net"
 	"net/http/httptrace"
 	"sync"
@@ -95,4 +96,19 @@ func (p *parkedCall) hangUp() bool {
 		return true
 	}
 	return p.connection != nil && hangUp(p.connection)
+}
+
+// unparkedWait is about how long a caller waits for which there was no place to wait
+// longer.
+const unparkedWait = time.Second
+
+// ShortWait waits a part of what the caller of a parked call was ready to, where there
+// was no place for it (ErrNoPlace): so it does not call again at once.
+func ShortWait(ctx context.Context, most time.Duration) {
+	timer := time.NewTimer(min(most, unparkedWait/2+rand.N(unparkedWait))) //nolint:gosec // jitter needs no secrecy
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
 }

@@ -11,15 +11,6 @@ import (
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-func (s *Server) keyRoutes() []endpoint {
-	return []endpoint{
-		handle(s, route{method: "POST", path: "/v1/admin/tenants/{id}/keys", access: operatorOnly(), body: body(api.MaxBody)}, s.createKey),
-		handle(s, route{method: "GET", path: "/v1/admin/tenants/{id}/keys", access: operatorOnly(), query: request.PageParameters()}, s.listKeys),
-		handle(s, route{method: "POST", path: "/v1/admin/platform-keys", access: operatorOnly(), body: optionalBody(api.MaxBody)}, s.createPlatformKey),
-		handle(s, route{method: "DELETE", path: "/v1/admin/keys/{key_id}", access: operatorOnly()}, s.revokeKey),
-	}
-}
-
 // createKey answers POST /v1/admin/tenants/{id}/keys: 201 with the key, which is
 // shown only here.
 //

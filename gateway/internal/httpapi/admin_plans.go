@@ -8,13 +8,6 @@ import (
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-func (s *Server) planRoutes() []endpoint {
-	return []endpoint{
-		handle(s, route{method: "GET", path: "/v1/admin/plans/{name}", access: operatorOnly()}, s.getPlan),
-		handle(s, route{method: "PUT", path: "/v1/admin/plans/{name}", access: operatorOnly(), body: body(api.MaxBody)}, s.putPlan),
-	}
-}
-
 // getPlan answers GET /v1/admin/plans/{name} with the plan.
 //
 //	@Summary     Read a plan

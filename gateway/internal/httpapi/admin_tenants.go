@@ -13,14 +13,6 @@ import (
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-func (s *Server) tenantRoutes() []endpoint {
-	return []endpoint{
-		handle(s, route{method: "POST", path: "/v1/admin/tenants", access: operatorOnly(), body: body(api.MaxBody)}, s.createTenant),
-		handle(s, route{method: "GET", path: "/v1/admin/tenants", access: operatorOnly(), query: request.PageParameters()}, s.listTenants),
-		handle(s, route{method: "PATCH", path: "/v1/admin/tenants/{id}", access: operatorOnly(), body: body(api.MaxBody)}, s.patchTenant),
-	}
-}
-
 // createTenant answers POST /v1/admin/tenants: 201 with the tenant.
 //
 //	@Summary     Make a tenant

@@ -8,14 +8,6 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-func (s *Server) attemptRoutes() []endpoint {
-	return []endpoint{
-		handle(s, route{
-			method: "GET", path: "/v1/jobs/{id}/attempts", access: scoped(api.ScopeRead), query: request.PageParameters(),
-		}, s.listAttempts),
-	}
-}
-
 // listAttempts answers GET /v1/jobs/{id}/attempts with a page of the job's
 // executions, by epoch.
 //

@@ -8,22 +8,6 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-func (s *Server) auditRoutes() []endpoint {
-	return []endpoint{
-		handle(s, route{method: "GET", path: "/v1/audit", access: forTenant(api.ScopeManage), query: request.PageParameters(auditParams()...)}, s.listAudit),
-	}
-}
-
-func (s *Server) adminAuditRoutes() []endpoint {
-	return []endpoint{
-		handle(s, route{
-			method: "GET", path: "/v1/admin/audit", access: operatorOnly(), query: request.PageParameters(append(auditParams(), "tenant")...),
-		}, s.listAllAudit),
-	}
-}
-
-func auditParams() []string { return []string{"action", "object", "key_id", "after", "before"} }
-
 // listAudit answers GET /v1/audit with a page of who did what to what is the tenant's,
 // newest first.
 //

@@ -6,18 +6,10 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/forgequeue/forgequeue/gateway/internal/admission"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
-
-func (s *Server) batchRoutes() []endpoint {
-	return []endpoint{
-		handle(s, route{
-			method: "POST", path: "/v1/jobs/batch", access: scoped(api.ScopeSubmit),
-			body: body(api.MaxBatchBody), operation: "submit_batch", cost: costJobs, busy: s.submitBusy,
-		}, s.submitBatch),
-	}
-}
 
 // submitBatch answers POST /v1/jobs/batch with an api.BatchResponse: 200, each
 // job with a status of its own. With atomic, the first bad job's problem is the
@@ -61,50 +53,25 @@ func (s *Server) submitBatch(ctx context.Context, c *call, batch api.BatchReques
 		request.Problems = problems
 	}
 	brought := workOf(c, batch, problems)
-	if err := s.charge(ctx, c, brought); err != nil {
+	if err := s.limiter.Charge(ctx, &c.account, brought); err != nil {
 		return nothing, err
 	}
 	answer, err := send[api.HopSubmitRequest, api.HopSubmitResponse](ctx, s, c, submitOp(c), request)
 	if err != nil {
-		s.hintFull(ctx, c, brought.onlyUser(), err)
+		s.limiter.NoteCaps(ctx, c.principal().Tenant, brought, err)
 	}
 	return answer, err
 }
 
-// workOf counts the jobs that go on to core. A hint may refuse a batch that core
-// would refuse as a whole: one that is atomic. In any other core takes what there
-// is room for, and each job has an answer of its own.
-func workOf(c *call, batch api.BatchRequest, problems []*problem.Problem) work {
-	brought := work{jobs: map[string]int64{}, takesSlots: batch.Atomic && c.idempotency == nil}
+// workOf counts the jobs that go on to core.
+func workOf(c *call, batch api.BatchRequest, problems []*problem.Problem) admission.Work {
+	brought := admission.Submit(batch.Atomic, c.idempotency != nil)
 	for i := range batch.Jobs {
 		if problems[i] == nil {
-			brought.add(&batch.Jobs[i])
+			brought.Add(&batch.Jobs[i])
 		}
 	}
 	return brought
-}
-
-// add counts a job. One with a dedupe_key may turn out to be there already, and
-// then takes no slot.
-func (w *work) add(job *api.SubmitRequest) {
-	user := ""
-	if job.User != nil {
-		user = *job.User
-	}
-	w.jobs[user]++
-	w.takesSlots = w.takesSlots && job.DedupeKey == nil
-}
-
-// onlyUser is whose jobs all of them are; empty where they are nobody's or several
-// users'.
-func (w *work) onlyUser() string {
-	if len(w.jobs) != 1 {
-		return ""
-	}
-	for user := range w.jobs {
-		return user
-	}
-	return ""
 }
 
 // admitJobs judges each job for itself. What is refused does not travel: its

@@ -21,11 +21,9 @@ type call struct {
 	traceparent string
 	instance    string
 
-	address netip.Addr // of the client; the zero address where there is none
-	caller  auth.Caller
-	cost    cost
-	// decision is admission's; nil until it is made, and where none is.
-	decision    *admission.Decision
+	address     netip.Addr // of the client; the zero address where there is none
+	caller      auth.Caller
+	account     admission.Account // whom the request is charged to
 	params      map[string]string
 	query       url.Values
 	idempotency *api.Idempotency // nil where the request has no Idempotency-Key

@@ -8,14 +8,6 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-func (s *Server) cancelRoutes() []endpoint {
-	return []endpoint{
-		handle(s, route{
-			method: "POST", path: "/v1/jobs/{id}/cancel", access: scoped(api.ScopeSubmit), body: optionalBody(api.MaxBody),
-		}, s.cancelJob),
-	}
-}
-
 // cancelJob answers POST /v1/jobs/{id}/cancel: 200 with a job that is cancelled,
 // by this or before; 202 with one that runs and whose worker will be told. A job
 // that has ended otherwise is 409 job_terminal. A repeat changes nothing.

@@ -13,12 +13,6 @@ import (
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-func (s *Server) claimRoutes() []endpoint {
-	return []endpoint{
-		handle(s, route{method: "POST", path: "/v1/claims", access: forWorkers(), body: body(api.MaxBody)}, s.claim),
-	}
-}
-
 // claim answers POST /v1/claims with an api.ClaimResponse: the jobs that are now
 // leased to the caller, after at most wait_ms; an empty list is a good answer.
 // When the caller leaves first, or its key is revoked, its jobs go back at once: in
@@ -84,7 +78,7 @@ func (s *Server) claimShortly(ctx context.Context, c *call, r api.ClaimRequest) 
 		Jobs []json.RawMessage `json:"jobs"`
 	}
 	if err == nil && json.Unmarshal(answer.value, &claimed) == nil && len(claimed.Jobs) == 0 {
-		shortWait(ctx, wait)
+		coreclient.ShortWait(ctx, wait)
 	}
 	return answer, err
 }

@@ -13,32 +13,6 @@ import (
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-func (s *Server) deadLetterRoutes() []endpoint {
-	return []endpoint{
-		handle(s, route{
-			method: "GET", path: "/v1/dead-letters", access: scoped(api.ScopeRead),
-			query: request.PageParameters(deadLetterParams()...),
-		}, s.listDeadLetters),
-		handle(s, route{
-			method: "GET", path: "/v1/dead-letters/groups", access: scoped(api.ScopeRead),
-			query: append(deadLetterParams(), "page_size"),
-		}, s.groupDeadLetters),
-		handle(s, route{
-			method: "POST", path: "/v1/jobs/{id}/redrive", access: scoped(api.ScopeManage), body: optionalBody(api.MaxBody),
-		}, s.redriveJob),
-		handle(s, route{
-			method: "POST", path: "/v1/dead-letters/redrive", access: scoped(api.ScopeManage), body: body(api.MaxBody),
-		}, s.redriveDeadLetters),
-		handle(s, route{
-			method: "POST", path: "/v1/dead-letters/discard", access: scoped(api.ScopeManage), body: body(api.MaxBody),
-		}, s.discardDeadLetters),
-	}
-}
-
-func deadLetterParams() []string {
-	return []string{"queue", "type", "reason", "fingerprint", "after", "before"}
-}
-
 // listDeadLetters answers GET /v1/dead-letters with a page, newest job id first;
 // after and before are about when the jobs died. A page may be short or empty
 // while it has a next_page_token.

@@ -9,19 +9,6 @@ import (
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-// docsRoutes are the documentation. They ask nobody, so that it can be read while
-// core is away.
-func (s *Server) docsRoutes() []endpoint {
-	open := func(path string, serve gin.HandlerFunc) endpoint {
-		return endpoint{route: route{method: http.MethodGet, path: path, access: public()}, serve: serve}
-	}
-	return []endpoint{
-		open("/docs", s.docsPage),
-		open("/docs/", s.docsSlash),
-		open("/docs/{file}", s.docsFile),
-	}
-}
-
 // docsPage answers GET /docs with the page.
 //
 //	@Summary     This documentation
@@ -32,7 +19,7 @@ func (s *Server) docsRoutes() []endpoint {
 //	@Success     200 {string} string "The page."
 //	@x-access    "public"
 //	@Router      /docs [get]
-func (s *Server) docsPage(g *gin.Context) { docs.Serve(g.Writer, g.Request, docs.Page) }
+func docsPage(_ *Server, g *gin.Context, _ route) { docs.Serve(g.Writer, g.Request, docs.Page) }
 
 // docsSlash answers GET /docs/: the page is at /docs. The way is relative, for a
 // proxy may have put a path before both.
@@ -45,7 +32,7 @@ func (s *Server) docsPage(g *gin.Context) { docs.Serve(g.Writer, g.Request, docs
 //	@Header      308 {string} Location "`../docs`"
 //	@x-access    "public"
 //	@Router      /docs/ [get]
-func (s *Server) docsSlash(g *gin.Context) {
+func docsSlash(_ *Server, g *gin.Context, _ route) {
 	g.Writer.Header().Set("Location", "../docs")
 	g.Writer.WriteHeader(http.StatusPermanentRedirect)
 	g.Writer.WriteHeaderNow()
@@ -65,7 +52,7 @@ func (s *Server) docsSlash(g *gin.Context) {
 //	@Param       If-None-Match header string false "The ETag of what you have."
 //	@x-access    "public"
 //	@Router      /docs/{file} [get]
-func (s *Server) docsFile(g *gin.Context) {
+func docsFile(_ *Server, g *gin.Context, _ route) {
 	name := g.Param("file")
 	if !docs.Has(name) || name == docs.Page {
 		refuse(g, problem.New(problem.NotFound, "There is no such file; the documentation is at /docs."))

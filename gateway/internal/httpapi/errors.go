@@ -36,9 +36,12 @@ func meanings() []meaning {
 // internalDetail hides everything: the log has it, under the request id.
 const internalDetail = "The request failed for a reason on our side. The request_id finds it in our log."
 
-// problemOf gives what the caller is told of err.
+// problemOf gives the problem that err is to the caller.
 func problemOf(err error) *problem.Problem {
 	if p, ok := problem.From(err); ok {
+		return p
+	}
+	if p, ok := refusalOf(err); ok {
 		return p
 	}
 	for _, known := range meanings() {

@@ -7,39 +7,26 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/forgequeue/forgequeue/gateway/internal/admission"
 	"github.com/forgequeue/forgequeue/gateway/internal/auth"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// handle puts a handler behind the door: everything that HTTP asks for is
+// handler answers the requests of a route.
+type handler func(*Server, *gin.Context, route)
+
+// handle adapts a function from request to reply: everything that HTTP asks for is
 // checked here, in the order credential, access, query, admission, headers, body,
-// JSON; what a submit costs is known only by its body. A handler meets only requests that are well-formed and allowed. Who
-// has shown a good key is charged for a request that was refused on the way, too.
-func handle[Req, Resp any](s *Server, r route, run func(context.Context, *call, Req) (reply[Resp], error)) endpoint {
-	serve := func(g *gin.Context) (reply[Resp], error) {
+// JSON; what a submit costs is known only by its body. The function gets only requests
+// that are well-formed and allowed. Who has shown a good key is charged for a request
+// that was refused on the way, too.
+func handle[Req, Resp any](run func(context.Context, *call, Req) (reply[Resp], error)) handler {
+	return func(s *Server, g *gin.Context, r route) {
 		c := callOf(g)
-		c.cost = r.cost
-		if err := s.open(g, c, r); err != nil {
-			return reply[Resp]{}, err
-		}
-		if r.cost == costRequest || r.cost == costNothing { // before the body: what is refused need not be read
-			if err := s.charge(g.Request.Context(), c, work{}); err != nil {
-				return reply[Resp]{}, err
-			}
-		}
-		var decoded Req
-		if r.body.Max > 0 {
-			if err := s.receive(g, c, r, &decoded); err != nil {
-				return reply[Resp]{}, err
-			}
-		}
-		return run(g.Request.Context(), c, decoded)
-	}
-	return endpoint{route: r, serve: func(g *gin.Context) {
-		defer func() { callOf(g).body.Release() }()
-		answer, err := serve(g)
-		if refused := s.charge(g.Request.Context(), callOf(g), work{}); refused != nil { // it never got as far as to be charged
+		defer c.body.Release()
+		answer, err := serve(s, g, r, run)
+		if refused := s.limiter.Charge(g.Request.Context(), &c.account, admission.Work{}); refused != nil { // it never got as far as to be charged
 			err = refused
 		}
 		if err == nil {
@@ -48,7 +35,27 @@ func handle[Req, Resp any](s *Server, r route, run func(context.Context, *call, 
 		if err != nil {
 			refuse(g, err)
 		}
-	}}
+	}
+}
+
+func serve[Req, Resp any](s *Server, g *gin.Context, r route, run func(context.Context, *call, Req) (reply[Resp], error)) (reply[Resp], error) {
+	c := callOf(g)
+	c.account.Cost = r.cost
+	if err := s.open(g, c, r); err != nil {
+		return reply[Resp]{}, err
+	}
+	if r.cost.KnownEarly() {
+		if err := s.limiter.Charge(g.Request.Context(), &c.account, admission.Work{}); err != nil {
+			return reply[Resp]{}, err
+		}
+	}
+	var decoded Req
+	if r.body.Max > 0 {
+		if err := s.receive(g, c, r, &decoded); err != nil {
+			return reply[Resp]{}, err
+		}
+	}
+	return run(g.Request.Context(), c, decoded)
 }
 
 // open does all that comes before the body.
@@ -58,7 +65,7 @@ func (s *Server) open(g *gin.Context, c *call, r route) error {
 		if err != nil {
 			return err
 		}
-		c.caller = caller
+		c.caller, c.account.Key = caller, caller.Key
 		if err := r.access.admit(caller.Principal); err != nil {
 			return err
 		}
@@ -77,13 +84,13 @@ func (s *Server) open(g *gin.Context, c *call, r route) error {
 	return err
 }
 
-// authenticate proves the caller. Where he fails to, and too many have from his
-// address, he is told that instead.
+// authenticate proves the caller. Where too many have failed to from the same address,
+// that is the answer instead.
 func (s *Server) authenticate(g *gin.Context, c *call) (auth.Caller, error) {
 	credential := request.Bearer(g.Request.Header["Authorization"])
-	caller, err := s.auth.Authenticate(g.Request.Context(), credential, func() error { return s.admitStranger(c) })
+	caller, err := s.auth.Authenticate(g.Request.Context(), credential, func() error { return s.addresses.AdmitUnknownKey(c.address) })
 	if errors.Is(err, auth.ErrUnauthenticated) {
-		if refused := s.countFailure(c); refused != nil {
+		if refused := s.addresses.CountFailure(c.address); refused != nil {
 			err = refused
 		}
 	}
@@ -99,8 +106,10 @@ func (s *Server) receive(g *gin.Context, c *call, r route, into any) error {
 			return err
 		}
 	}
-	if key == "" && r.busy != nil {
-		if err := r.busy(c); err != nil {
+	// What would be refused afterwards is not read. Core queues a request with an
+	// Idempotency-Key elsewhere, and decides then.
+	if key == "" && r.cost == perJob {
+		if err := s.submitBusy(c); err != nil {
 			return err
 		}
 	}
@@ -130,7 +139,7 @@ func (s *Server) receive(g *gin.Context, c *call, r route, into any) error {
 // bodyOwner is whom a body's memory counts for: the tenant, or a platform key itself.
 func bodyOwner(c *call) request.Owner {
 	who := c.principal()
-	owner := request.Owner{Name: who.Tenant, Urgent: c.cost == costReports}
+	owner := request.Owner{Name: who.Tenant, Urgent: c.account.Cost == admission.CostReports}
 	if owner.Name == "" {
 		owner.Name = who.Kind + " " + who.KeyID
 	}

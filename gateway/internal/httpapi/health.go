@@ -3,21 +3,10 @@ package httpapi
 import (
 	"context"
 	"net/http"
-	"sync"
-	"sync/atomic"
-	"time"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
-
-func (s *Server) healthRoutes() []endpoint {
-	return []endpoint{
-		handle(s, route{method: "GET", path: "/", access: public()}, s.root),
-		handle(s, route{method: "GET", path: "/livez", access: public()}, s.livez),
-		handle(s, route{method: "GET", path: "/readyz", access: public()}, s.readyz),
-	}
-}
 
 // landing tells a visitor where to go.
 type landing struct {
@@ -74,7 +63,7 @@ func (s *Server) livez(context.Context, *call, none) (reply[alive], error) {
 //	@Router      /readyz [get]
 func (s *Server) readyz(ctx context.Context, _ *call, _ none) (reply[api.Readiness], error) {
 	core := make(chan string, 1)
-	go func() { core <- s.probe.check(ctx) }()
+	go func() { core <- s.probe.Check(ctx) }()
 	checks := map[string]string{"redis": s.redis.Check(ctx)}
 	checks["core"] = <-core
 	answer := api.Readiness{Status: "ok", Checks: checks}
@@ -84,47 +73,10 @@ func (s *Server) readyz(ctx context.Context, _ *call, _ none) (reply[api.Readine
 	switch {
 	case s.draining.Load():
 		answer.Status = "draining"
-	case !s.probe.everUp.Load():
+	case !s.probe.EverUp():
 		answer.Status = "starting"
 	default:
 		return reply[api.Readiness]{value: answer}, nil
 	}
 	return reply[api.Readiness]{status: http.StatusServiceUnavailable, value: answer}, nil
-}
-
-const (
-	probeLife    = time.Second
-	probeTimeout = time.Second
-)
-
-// coreProbe remembers for a second how core did, so that /readyz, which anybody
-// may ask, costs core next to nothing.
-type coreProbe struct {
-	// ask gives core's own word for how it does.
-	ask func(context.Context) (string, error)
-	// everUp is whether core has answered at all, in whatever state.
-	everUp atomic.Bool
-
-	mu      sync.Mutex // held while core is asked: one question is enough for all
-	checked time.Time
-	status  string
-}
-
-func (p *coreProbe) check(ctx context.Context) string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if time.Since(p.checked) < probeLife {
-		return p.status
-	}
-	// A caller that leaves must not make core look down to the others.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTimeout)
-	defer cancel()
-	status, err := p.ask(ctx)
-	if err != nil {
-		status = admission.CheckDown
-	} else {
-		p.everUp.Store(true)
-	}
-	p.status, p.checked = status, time.Now()
-	return p.status
 }

@@ -12,21 +12,12 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 
+	"github.com/forgequeue/forgequeue/gateway/internal/admission"
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
-
-func (s *Server) jobRoutes() []endpoint {
-	return []endpoint{
-		handle(s, route{
-			method: "POST", path: "/v1/jobs", access: scoped(api.ScopeSubmit),
-			body: body(api.MaxBody), operation: "submit", cost: costJobs, busy: s.submitBusy,
-		}, s.submitJob),
-		handle(s, route{method: "GET", path: "/v1/jobs/{id}", access: scoped(api.ScopeRead)}, s.getJob),
-	}
-}
 
 // submitJob answers POST /v1/jobs with an api.SubmitResponse: 202 and Location
 // for a new job, 200 where dedupe_key found a live one. A repeat with the same
@@ -64,9 +55,9 @@ func (s *Server) submitJob(ctx context.Context, c *call, job api.SubmitRequest) 
 	if refused := admitJob(&job, c.principal(), ""); refused != nil {
 		return reply[api.HopSubmitResponse]{}, refused
 	}
-	brought := work{jobs: map[string]int64{}, takesSlots: c.idempotency == nil}
-	brought.add(&job)
-	if err := s.charge(ctx, c, brought); err != nil {
+	brought := admission.Submit(true, c.idempotency != nil)
+	brought.Add(&job)
+	if err := s.limiter.Charge(ctx, &c.account, brought); err != nil {
 		return reply[api.HopSubmitResponse]{}, err
 	}
 	drawn, err := uuid.NewV7()
@@ -80,7 +71,7 @@ func (s *Server) submitJob(ctx context.Context, c *call, job api.SubmitRequest) 
 	})
 	c.body.Release() // the caller may wait for the job's end
 	if err != nil {
-		s.hintFull(ctx, c, brought.onlyUser(), err)
+		s.limiter.NoteCaps(ctx, c.principal().Tenant, brought, err)
 		return answer, err
 	}
 	// A replay names the first job, so the id is the answer's, not the one drawn.
@@ -116,34 +107,13 @@ func (s *Server) awaitEnd(ctx context.Context, c *call, id string, accepted repl
 	return accepted
 }
 
-// submitOp says whether core would know the request again.
+// submitOp is the operation of core that a submit is.
 func submitOp(c *call) coreclient.Op {
-	op := coreclient.Write(api.HopSubmit)
-	if c.idempotency != nil {
-		op = coreclient.KeyedWrite(api.HopSubmit)
-	}
-	return op.Shared(submitGroup(c))
+	return coreclient.Submit(c.principal().Tenant, c.idempotency != nil, c.account.Capped())
 }
 
-// submitBusy refuses a submit that core's line has no place for.
+// submitBusy refuses a submit that core's queue has no place for.
 func (s *Server) submitBusy(c *call) error { return s.core.Busy(submitOp(c), c.principal().Tenant) }
-
-// submitGroup says with whom a submit may share a request to core: those that core
-// settles under their tenant's lock, because they have a key or come under a cap, with
-// their tenant's alone. It is a guess from what the key tells: what a queue's settings
-// say only core knows, and it answers Alone.
-func submitGroup(c *call) string {
-	key := c.caller.Key
-	guarded := c.idempotency != nil
-	if key != nil && !guarded {
-		limits := limitsOf(key)(key.User)
-		guarded = limits.MaxActive != nil || limits.UserMaxActive != nil || (key.Overrides != nil && len(key.Overrides.Users) > 0)
-	}
-	if guarded {
-		return c.principal().Tenant
-	}
-	return ""
-}
 
 // admitJob judges one job of a submit, nil if it is good, and fills in the user
 // of a user-bound key. prefix names the job in a batch, such as "jobs[3].".

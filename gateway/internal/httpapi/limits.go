@@ -9,14 +9,6 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-func (s *Server) limitRoutes() []endpoint {
-	return []endpoint{
-		handle(s, route{
-			method: "GET", path: "/v1/limits", access: anyTenantKey(), query: []string{"user"}, cost: costNothing,
-		}, s.limits),
-	}
-}
-
 // limits answers GET /v1/limits: the rates that hold for the caller, and the caps,
 // each with what is left at this moment. Asking costs nothing. With a user-bound
 // key, or user in the query of another, its user's are among them; a user-bound
@@ -51,11 +43,10 @@ func (s *Server) limits(ctx context.Context, c *call, _ none) (reply[api.LimitsR
 		return nothing, err
 	}
 	if user != who.User { // or the headers' own look has it all
-		use := admission.Use{Tenant: who.Tenant, KeyID: who.KeyID}
-		c.decision = new(s.limiter.Peek(ctx, admission.NewPeek(use, user, limitsOf(c.caller.Key))))
+		s.limiter.Look(ctx, &c.account, user)
 	}
 	return reply[api.LimitsResponse]{value: api.LimitsResponse{
-		Policies: policyUses(c.decision), Caps: append([]api.CapUse{}, used.value.Caps...),
+		Policies: policyUses(c.account.Decision), Caps: append([]api.CapUse{}, used.value.Caps...),
 	}}, nil
 }
 

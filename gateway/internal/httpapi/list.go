@@ -8,15 +8,6 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-func (s *Server) listRoutes() []endpoint {
-	return []endpoint{
-		handle(s, route{
-			method: "GET", path: "/v1/jobs", access: scoped(api.ScopeRead),
-			query: request.PageParameters("queue", "type", "state", "tag", "user", request.MetadataPrefix, "created_after", "created_before"),
-		}, s.listJobs),
-	}
-}
-
 // listJobs answers GET /v1/jobs with a page of jobs without payload, result and
 // stack, newest id first. What filters is all of it together; a job matches
 // metadata.K=V for every K given. A page may be short or empty while it has a

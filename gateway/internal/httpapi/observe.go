@@ -87,6 +87,26 @@ func limitHeaders(g *gin.Context) {
 	}
 }
 
+// limitAddress finds out where a request comes from, and refuses it where too
+// many do, before anything else of it is looked at.
+func (s *Server) limitAddress(g *gin.Context) {
+	c := callOf(g)
+	var attributed bool
+	c.address, attributed = s.proxies.ClientAddress(g.Request.RemoteAddr, g.Request.Header)
+	if isProbe(g.FullPath()) {
+		return
+	}
+	if err := s.addresses.Admit(c.address, attributed); err != nil {
+		refuse(g, err)
+		g.Abort()
+	}
+}
+
+// isProbe says whether a route is asked by those who decide whether this gateway
+// gets requests at all: a flood must not make it look dead. It costs next to
+// nothing.
+func isProbe(route string) bool { return route == "/livez" || route == "/readyz" }
+
 // tell writes the canonical log line and the metric. The line never has a body,
 // a query, a header's value or a path with what a client put into it.
 func (s *Server) tell(g *gin.Context, c *call, took time.Duration) {
@@ -105,8 +125,8 @@ func (s *Server) tell(g *gin.Context, c *call, took time.Duration) {
 		failure = c.err.Error()
 	}
 	verdict, address := "", ""
-	if c.decision != nil {
-		verdict = c.decision.Verdict.String()
+	if c.account.Decision != nil {
+		verdict = c.account.Decision.Verdict.String()
 	}
 	if c.address.IsValid() {
 		address = c.address.String()
@@ -127,7 +147,7 @@ func (s *Server) tell(g *gin.Context, c *call, took time.Duration) {
 		slog.String("tenant", who.Tenant),
 		slog.String("key_id", who.KeyID),
 		slog.String("verdict", verdict),
-		slog.Bool("decided_locally", c.decision != nil && c.decision.Local),
+		slog.Bool("decided_locally", c.account.Decision != nil && c.account.Decision.Local),
 		slog.String("remote", g.Request.RemoteAddr),
 		slog.String("address", address),
 		slog.Bool("client_left", left),

@@ -4,25 +4,12 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/forgequeue/forgequeue/gateway/internal/admission"
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
-
-func (s *Server) outcomeRoutes() []endpoint {
-	return []endpoint{
-		handle(s, s.outcomeRoute("complete"), s.completeJob),
-		handle(s, s.outcomeRoute("fail"), s.failJob),
-		handle(s, s.outcomeRoute("snooze"), s.snoozeJob),
-		handle(s, s.outcomeRoute("release"), s.releaseJob),
-		handle(s, route{method: "POST", path: "/v1/outcomes", access: forWorkers(), body: body(api.MaxBatchBody), cost: costReports}, s.reportOutcomes),
-	}
-}
-
-func (s *Server) outcomeRoute(verb string) route {
-	return route{method: "POST", path: "/v1/jobs/{id}/" + verb, access: forWorkers(), body: body(api.MaxBody), cost: costReports}
-}
 
 // completeJob answers POST /v1/jobs/{id}/complete: the job ends well, with its
 // result. A repeat with the same token and body gets the same answer.
@@ -104,7 +91,7 @@ func (s *Server) releaseJob(ctx context.Context, c *call, r api.ReleaseRequest) 
 // finish reports one outcome as a list of one.
 func (s *Server) finish(ctx context.Context, c *call, outcome api.OutcomeRequest) (reply[api.Outcome], error) {
 	var nothing reply[api.Outcome]
-	if err := s.charge(ctx, c, work{reports: 1}); err != nil {
+	if err := s.limiter.Charge(ctx, &c.account, admission.Reports(1)); err != nil {
 		return nothing, err
 	}
 	outcome.JobID = c.params["id"]
@@ -142,7 +129,7 @@ func (s *Server) reportOutcomes(ctx context.Context, c *call, r api.OutcomesRequ
 			Field: "outcomes", Message: fmt.Sprintf("must have at most %d entries", api.MaxOutcomes),
 		})
 	}
-	if err := s.charge(ctx, c, work{reports: len(r.Outcomes)}); err != nil {
+	if err := s.limiter.Charge(ctx, &c.account, admission.Reports(len(r.Outcomes))); err != nil {
 		return reply[api.OutcomesResponse]{}, err
 	}
 	results := make([]api.OutcomeResult, len(r.Outcomes))

@@ -9,19 +9,6 @@ import (
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-func (s *Server) queueRoutes() []endpoint {
-	change := func(method, verb string, takes request.Accept) route {
-		return route{method: method, path: "/v1/queues/{name}" + verb, access: forTenant(api.ScopeManage), body: takes}
-	}
-	return []endpoint{
-		handle(s, route{method: "GET", path: "/v1/queues", access: forTenant(api.ScopeRead), query: request.PageParameters()}, s.listQueues),
-		handle(s, route{method: "GET", path: "/v1/queues/{name}", access: forTenant(api.ScopeRead)}, s.getQueue),
-		handle(s, change("PUT", "", body(api.MaxBody)), s.putQueue),
-		handle(s, change("POST", "/pause", optionalBody(api.MaxBody)), s.pauseQueue),
-		handle(s, change("POST", "/resume", optionalBody(api.MaxBody)), s.resumeQueue),
-	}
-}
-
 // listQueues answers GET /v1/queues with a page of the tenant's queues, by name.
 //
 //	@Summary     List queues

@@ -8,16 +8,6 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-func (s *Server) redriveRoutes() []endpoint {
-	return []endpoint{
-		handle(s, route{method: "GET", path: "/v1/redrives", access: scoped(api.ScopeRead), query: request.PageParameters()}, s.listRedrives),
-		handle(s, route{method: "GET", path: "/v1/redrives/{id}", access: scoped(api.ScopeRead)}, s.getRedrive),
-		handle(s, route{
-			method: "POST", path: "/v1/redrives/{id}/cancel", access: scoped(api.ScopeManage), body: optionalBody(api.MaxBody),
-		}, s.cancelRedrive),
-	}
-}
-
 // listRedrives answers GET /v1/redrives with a page of the redrives and discards by
 // filter, newest first; those that have ended are kept as long as dead letters.
 //

@@ -9,8 +9,16 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/forgequeue/forgequeue/gateway/internal/admission"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
+
+// showLimits sets the headers that tell of a decision, where there was one.
+func (c *call) showLimits(header http.Header) {
+	if c.account.Decision != nil {
+		admission.SetHeaders(header, c.account.Decision)
+	}
+}
 
 // write sends a handler's answer; an error means that nothing was sent.
 func write[T any](g *gin.Context, answer reply[T]) error {

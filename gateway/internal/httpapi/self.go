@@ -6,12 +6,6 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-func (s *Server) selfRoutes() []endpoint {
-	return []endpoint{
-		handle(s, route{method: "GET", path: "/v1/whoami", access: anyKey(), cost: costNothing}, s.whoami),
-	}
-}
-
 // whoami answers GET /v1/whoami: what the caller's key is. It asks nobody: the
 // key has been looked up to get here.
 //

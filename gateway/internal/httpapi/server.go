@@ -10,7 +10,6 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
-	"golang.org/x/time/rate"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
 	"github.com/forgequeue/forgequeue/gateway/internal/auth"
@@ -53,48 +52,42 @@ type Options struct {
 
 // Server is the public API. It is safe for concurrent use.
 type Server struct {
-	auth            *auth.Authenticator
-	core            *coreclient.Client
-	redis           *admission.Redis
-	limiter         *admission.Limiter
-	proxies         request.Proxies
-	ipLimit         *admission.IPLimit
-	failedKeys      *admission.IPLimit
-	strangers       *rate.Limiter
-	addressRefusals *prometheus.CounterVec
-	keySecret       []byte
-	keyEnv          string
-	admin           bool
-	durations       *prometheus.HistogramVec
-	logger          *slog.Logger
-	timeout         time.Duration
-	tracing         trace.TracerProvider
-	bodies          *request.Bodies
-	probe           coreProbe
-	draining        atomic.Bool
+	auth      *auth.Authenticator
+	core      *coreclient.Client
+	redis     *admission.Redis
+	limiter   *admission.Limiter
+	proxies   request.Proxies
+	addresses *admission.Addresses
+	keySecret []byte
+	keyEnv    string
+	admin     bool
+	durations *prometheus.HistogramVec
+	logger    *slog.Logger
+	timeout   time.Duration
+	tracing   trace.TracerProvider
+	bodies    *request.Bodies
+	probe     *coreclient.Probe
+	draining  atomic.Bool
 }
 
 // New makes a Server; Handler is what to serve.
 func New(o Options) *Server {
 	return &Server{
-		auth:            o.Auth,
-		core:            o.Core,
-		redis:           o.Redis,
-		limiter:         o.Limiter,
-		proxies:         o.Proxies,
-		ipLimit:         o.IPLimit,
-		failedKeys:      o.FailedKeys,
-		strangers:       rate.NewLimiter(strangersPerSecond, strangersPerSecond),
-		addressRefusals: newAddressRefusals(o.Registry),
-		keySecret:       o.KeySecret,
-		keyEnv:          o.KeyEnv,
-		admin:           o.Admin,
-		durations:       newDurations(o.Registry),
-		logger:          o.Logger,
-		timeout:         o.Timeout,
-		tracing:         o.Tracing,
-		bodies:          request.NewBodies(o.Bodies, o.Registry),
-		probe:           coreProbe{ask: o.Core.Ready},
+		auth:      o.Auth,
+		core:      o.Core,
+		redis:     o.Redis,
+		limiter:   o.Limiter,
+		proxies:   o.Proxies,
+		addresses: admission.NewAddresses(o.IPLimit, o.FailedKeys, o.Registry),
+		keySecret: o.KeySecret,
+		keyEnv:    o.KeyEnv,
+		admin:     o.Admin,
+		durations: newDurations(o.Registry),
+		logger:    o.Logger,
+		timeout:   o.Timeout,
+		tracing:   o.Tracing,
+		bodies:    request.NewBodies(o.Bodies, o.Registry),
+		probe:     coreclient.NewProbe(o.Core),
 	}
 }
 
@@ -124,15 +117,14 @@ func (s *Server) Handler() http.Handler {
 	engine.NoMethod(func(g *gin.Context) {
 		refuse(g, problem.New(problem.MethodNotAllowed, "The resource does not have this method; see the Allow header."))
 	})
-	for _, e := range s.endpoints() {
-		name := e.path
+	for _, r := range s.all() {
 		serve := func(g *gin.Context) {
-			g.Set(routeKey, name)
-			e.serve(g)
+			g.Set(routeKey, r.path)
+			r.serve(s, g, r)
 		}
-		engine.Handle(e.method, e.pattern(), serve)
-		if e.method == http.MethodGet { // net/http leaves the body of the answer out
-			engine.Handle(http.MethodHead, e.pattern(), serve)
+		engine.Handle(r.method, r.pattern(), serve)
+		if r.method == http.MethodGet { // net/http leaves the body of the answer out
+			engine.Handle(http.MethodHead, r.pattern(), serve)
 		}
 	}
 	return s.traced(engine)
@@ -142,34 +134,16 @@ func (s *Server) Handler() http.Handler {
 // tests that want all of them.
 func (s *Server) Routes() []string {
 	var names []string
-	for _, e := range s.endpoints() {
-		names = append(names, e.method+" "+e.path)
+	for _, r := range s.all() {
+		names = append(names, r.method+" "+r.path)
 	}
 	return names
 }
 
-// endpoints lists every route there is.
-func (s *Server) endpoints() []endpoint {
-	all := slices.Concat(
-		s.healthRoutes(),
-		s.docsRoutes(),
-		s.jobRoutes(),
-		s.batchRoutes(),
-		s.listRoutes(),
-		s.attemptRoutes(),
-		s.cancelRoutes(),
-		s.outcomeRoutes(),
-		s.workerRoutes(),
-		s.claimRoutes(),
-		s.queueRoutes(),
-		s.deadLetterRoutes(),
-		s.redriveRoutes(),
-		s.auditRoutes(),
-		s.selfRoutes(),
-		s.limitRoutes(),
-	)
+// all is every route that is served.
+func (s *Server) all() []route {
 	if !s.admin {
-		return all
+		return s.routes()
 	}
-	return slices.Concat(all, s.tenantRoutes(), s.keyRoutes(), s.planRoutes(), s.adminAuditRoutes())
+	return slices.Concat(s.routes(), s.adminRoutes())
 }

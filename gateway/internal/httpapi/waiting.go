@@ -3,7 +3,6 @@ package httpapi
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"strconv"
 	"time"
 
@@ -12,10 +11,6 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
-
-// shortest is about how long a request waits for which there is no place to wait
-// longer.
-const shortest = time.Second
 
 // whileKeyIsGood gives a context that ends, with auth.ErrUnauthenticated for its cause,
 // when the call's key is revoked or expires.
@@ -28,16 +23,6 @@ func (s *Server) whileKeyIsGood(ctx context.Context, c *call) (_ context.Context
 	return ctx, func() {
 		let()
 		cancel(nil)
-	}
-}
-
-// shortWait waits for a part of what the caller was ready to.
-func shortWait(ctx context.Context, most time.Duration) {
-	timer := time.NewTimer(min(most, shortest/2+rand.N(shortest))) //nolint:gosec // jitter needs no secrecy
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
 	}
 }
 
@@ -66,7 +51,7 @@ func (s *Server) hold(ctx context.Context, c *call, wait time.Duration, request 
 	job := answer.value
 	if errors.Is(err, coreclient.ErrNoPlace) {
 		c.wait = 0
-		shortWait(ctx, wait)
+		coreclient.ShortWait(ctx, wait)
 		job, err = s.read(ctx, c, request.JobID)
 	}
 	if cause := context.Cause(ctx); errors.Is(cause, auth.ErrUnauthenticated) {

@@ -3,21 +3,12 @@ package httpapi
 import (
 	"context"
 
+	"github.com/forgequeue/forgequeue/gateway/internal/admission"
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
-
-func (s *Server) workerRoutes() []endpoint {
-	return []endpoint{
-		handle(s, route{method: "POST", path: "/v1/workers", access: forWorkers(), body: body(api.MaxBody)}, s.registerWorker),
-		handle(s, route{
-			method: "POST", path: "/v1/workers/{worker_id}/heartbeat", access: forWorkers(), body: optionalBody(api.MaxBatchBody), cost: costReports,
-		}, s.heartbeat),
-		handle(s, route{method: "GET", path: "/v1/workers", access: aboutWorkers(), query: request.PageParameters()}, s.listWorkers),
-	}
-}
 
 // registerWorker answers POST /v1/workers: registers a worker, updates it, or
 // revives a DEAD one.
@@ -57,7 +48,7 @@ func (s *Server) registerWorker(ctx context.Context, c *call, r api.WorkerReques
 //	@Router      /v1/workers/{worker_id}/heartbeat [post]
 func (s *Server) heartbeat(ctx context.Context, c *call, r api.HeartbeatRequest) (reply[api.HeartbeatResponse], error) {
 	var nothing reply[api.HeartbeatResponse]
-	if err := s.charge(ctx, c, work{reports: len(r.Leases)}); err != nil {
+	if err := s.limiter.Charge(ctx, &c.account, admission.Reports(len(r.Leases))); err != nil {
 		return nothing, err
 	}
 	worker := c.params["worker_id"]

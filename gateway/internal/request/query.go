@@ -158,12 +158,7 @@ func (q *Query) Metadata() map[string]string {
 	return metadata
 }
 
-// PageParameters are what every list takes, with those that narrow it.
-func PageParameters(filters ...string) []string {
-	return slices.Concat(filters, []string{"page_size", "page_token"})
-}
-
-// Page reads the two. Whether a token is good, and belongs to this list, is for
+// Page reads page_size and page_token. Whether a token is good, and belongs to this list, is for
 // core to say: it made it.
 func (q *Query) Page() api.HopPageRequest {
 	page := api.HopPageRequest{PageSize: api.DefaultPageSize}

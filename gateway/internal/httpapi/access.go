@@ -2,44 +2,10 @@ package httpapi
 
 import (
 	"slices"
-	"strings"
 
-	"github.com/gin-gonic/gin"
-
-	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
-
-// route is what the door must know of a resource before its handler runs.
-type route struct {
-	method string
-	// path is as in the contract: /v1/jobs/{id}.
-	path   string
-	access access
-	// query names the parameters that may be given, each once; a name that ends in
-	// a dot stands for all that begin with it.
-	query []string
-	body  request.Accept
-	// operation names the request to idempotency; empty where an Idempotency-Key
-	// is not taken.
-	operation string
-	cost      cost
-	// busy, where set, refuses before the body is read what would be refused
-	// afterwards. Who has an Idempotency-Key is not asked about: his line is another.
-	busy func(*call) error
-}
-
-// endpoint is a route with its handler behind the adapter.
-type endpoint struct {
-	route
-	serve gin.HandlerFunc
-}
-
-// pattern is the route's path as gin writes it: /v1/jobs/:id.
-func (r route) pattern() string {
-	return strings.NewReplacer("{", ":", "}", "").Replace(r.path)
-}
 
 // access says who may call. The zero value admits nobody, so that a route
 // without a rule is closed.
@@ -60,18 +26,26 @@ type access struct {
 	unbound bool
 }
 
-func public() access             { return access{public: true} }
-func operatorOnly() access       { return access{operator: true} }
-func anyKey() access             { return access{anyKey: true} }
-func anyTenantKey() access       { return access{anyTenantKey: true} }
+var (
+	public       = access{public: true}
+	operatorOnly = access{operator: true}
+	anyKey       = access{anyKey: true}
+	anyTenantKey = access{anyTenantKey: true}
+)
+
 func scoped(scope string) access { return access{scope: scope} }
-func forWorkers() access         { return access{scope: api.ScopeWork, platform: true} }
 
-// aboutWorkers is for what tenants read of their workers and the platform of its own.
-func aboutWorkers() access { return access{scope: api.ScopeRead, platform: true, unbound: true} }
+// orPlatform admits platform keys too.
+func orPlatform(a access) access {
+	a.platform = true
+	return a
+}
 
-// forTenant is for what belongs to no user, but to the tenant as a whole.
-func forTenant(scope string) access { return access{scope: scope, unbound: true} }
+// unbound is for what belongs to no user, but to the tenant as a whole.
+func unbound(a access) access {
+	a.unbound = true
+	return a
+}
 
 // admit judges a caller; the problem says what is missing.
 func (a access) admit(who api.Principal) error {
@@ -100,6 +74,3 @@ func (a access) admit(who api.Principal) error {
 	}
 	return problem.New(problem.Forbidden, "The key lacks the scope "+needed+".")
 }
-
-func body(limit int64) request.Accept         { return request.Accept{Max: limit} }
-func optionalBody(limit int64) request.Accept { return request.Accept{Max: limit, Optional: true} }

@@ -1,0 +1,109 @@
+package admission
+
+import (
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/time/rate"
+)
+
+// Names of the limits by address, as problems have them.
+const (
+	PolicyAddress    = "address-requests"
+	PolicyFailedKeys = "failed-keys"
+)
+
+// Addresses limits what comes from an address: its requests, before the caller is known,
+// and its failures to authenticate. It is safe for concurrent use.
+type Addresses struct {
+	requests    *IPLimit
+	failures    *IPLimit
+	unknownKeys *rate.Limiter
+	refusals    *prometheus.CounterVec
+}
+
+// NewAddresses makes Addresses. requests limits the requests of an address, failures how
+// often it may fail to authenticate; nil is no limit.
+func NewAddresses(requests, failures *IPLimit, registry prometheus.Registerer) *Addresses {
+	return &Addresses{
+		requests:    requests,
+		failures:    failures,
+		unknownKeys: rate.NewLimiter(unknownKeysPerSecond, unknownKeysPerSecond),
+		refusals:    newAddressRefusals(registry),
+	}
+}
+
+// AddressRefusedError is a request that was refused for the address that it came from.
+type AddressRefusedError struct {
+	Policy     string
+	Burst      int
+	RetryAfter time.Duration
+}
+
+func (e *AddressRefusedError) Error() string { return fmt.Sprintf("admission: %s", e.Policy) }
+
+// Admit takes a request of an address. What a proxy does not attribute shares the bucket
+// of the zero address. The error is an *AddressRefusedError, here and below.
+func (a *Addresses) Admit(address netip.Addr, attributed bool) error {
+	if a.requests == nil || attributed && unlimited(address) {
+		return nil
+	}
+	if wait, ok := a.requests.Allow(address); !ok {
+		return a.refuse(PolicyAddress, a.requests, wait)
+	}
+	return nil
+}
+
+// unlimited addresses stand for nobody in particular: this machine's own, which
+// is also that of a proxy here that is not among the trusted ones, and none, as
+// on a Unix socket.
+func unlimited(address netip.Addr) bool { return !address.IsValid() || address.IsLoopback() }
+
+// unknownKeysPerSecond is how many keys that may be invented are looked up a second for
+// all addresses together that have failed too often. It keeps an address with many
+// clients from being shut: a good key needs one look-up, and is known from then on.
+const unknownKeysPerSecond = 50
+
+// AdmitUnknownKey refuses to have core asked for a key that may be invented, of an
+// address that has sent too many credentials that are no good.
+func (a *Addresses) AdmitUnknownKey(address netip.Addr) error {
+	if a.failures == nil {
+		return nil
+	}
+	wait, exhausted := a.failures.Exhausted(address)
+	if !exhausted || a.unknownKeys.Allow() {
+		return nil
+	}
+	return a.refuse(PolicyFailedKeys, a.failures, wait)
+}
+
+// CountFailure counts a credential that is no good. The error is the answer in place of
+// 401 where there were too many.
+func (a *Addresses) CountFailure(address netip.Addr) error {
+	if a.failures == nil {
+		return nil
+	}
+	if wait, ok := a.failures.Allow(address); !ok {
+		return a.refuse(PolicyFailedKeys, a.failures, wait)
+	}
+	return nil
+}
+
+func (a *Addresses) refuse(policy string, limit *IPLimit, wait time.Duration) error {
+	a.refusals.WithLabelValues(policy).Inc()
+	return &AddressRefusedError{Policy: policy, Burst: limit.Burst(), RetryAfter: wait}
+}
+
+func newAddressRefusals(registry prometheus.Registerer) *prometheus.CounterVec {
+	refusals := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "forgequeue_address_refusals_total",
+		Help: "Requests refused by the address they came from, before anybody was known, by policy: address-requests, failed-keys.",
+	}, []string{"policy"})
+	for _, policy := range []string{PolicyAddress, PolicyFailedKeys} {
+		refusals.WithLabelValues(policy) // there from the start, at 0
+	}
+	registry.MustRegister(refusals)
+	return refusals
+}

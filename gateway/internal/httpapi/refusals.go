@@ -1,0 +1,102 @@
+package httpapi
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/forgequeue/forgequeue/gateway/internal/admission"
+	"github.com/forgequeue/forgequeue/gateway/internal/request"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// refusalOf puts what admission refused into a problem.
+func refusalOf(err error) (*problem.Problem, bool) {
+	if refused, ok := errors.AsType[*admission.RefusedError](err); ok {
+		return refusal(refused.Decision), true
+	}
+	if refused, ok := errors.AsType[*admission.AddressRefusedError](err); ok {
+		return addressRefusal(refused), true
+	}
+	return nil, false
+}
+
+// refusal is what a decision that refuses is to the caller.
+func refusal(d *admission.Decision) *problem.Problem {
+	switch d.Verdict {
+	case admission.RateLimited:
+		p := problem.New(problem.RateLimited, "There were too many requests or jobs: "+strings.Join(refusals(d), "; ")+". Wait as long as Retry-After says.")
+		p.Policies = policiesOf(d)
+		return p.WithRetryAfter(wholeMilliseconds(d.RetryAfter))
+	case admission.CostAboveBurst:
+		p := problem.New(problem.CostAboveBurst, "The request can never be admitted as a whole: "+strings.Join(refusals(d), "; ")+". Split it.")
+		p.Policies = policiesOf(d)
+		return p
+	default:
+		return capReached(d)
+	}
+}
+
+// refusals puts each policy that refused into words. A batch may have been refused
+// for several users by one policy, which only the words tell apart.
+func refusals(d *admission.Decision) []string {
+	const most = 10 // the rest is in the policies
+	var texts []string
+	for _, policy := range d.Refused() {
+		if len(texts) == most {
+			return append(texts, "and more")
+		}
+		whose := ""
+		if policy.User != "" {
+			whose = fmt.Sprintf(" of the user %q", request.Clip(policy.User))
+		}
+		texts = append(texts, fmt.Sprintf("%s%s allows %d at once and %g a second, has %d left, and this costs %d",
+			policy.Name, whose, policy.Limit, policy.Rate, policy.Remaining, policy.Cost))
+	}
+	return texts
+}
+
+func policiesOf(d *admission.Decision) []problem.Policy {
+	policies := []problem.Policy{}
+	for _, refused := range d.Refused() {
+		policy := problem.Policy{Name: refused.Name, Limit: refused.Limit, Current: refused.Current()}
+		if d.Verdict != admission.CostAboveBurst { // no waiting helps there
+			policy.RetryAfterMS = new(wholeMilliseconds(refused.RetryAfter).Milliseconds())
+		}
+		policies = append(policies, policy)
+	}
+	return policies
+}
+
+// capReached is a refusal by a hint, in the form that core's own has. The hint
+// lives for a quarter of a second, the cap may be full for longer: callers that are
+// refused together come back apart.
+func capReached(d *admission.Decision) *problem.Problem {
+	wait := wholeMilliseconds(max(d.RetryAfter, retryAfter()))
+	p := problem.New(problem.ActiveCapReached, "There is no room for another job: a cap on active jobs was full a moment ago. Try again when jobs have ended, or cancel some.")
+	if full := d.Cap; full != nil && full.Scope != "" {
+		p.Policies = append(p.Policies, problem.Policy{
+			Name: full.Scope + "-" + full.Kind, Limit: full.Limit, Current: full.Used, RetryAfterMS: new(wait.Milliseconds()),
+		})
+	}
+	return p.WithRetryAfter(wait)
+}
+
+func addressRefusal(refused *admission.AddressRefusedError) *problem.Problem {
+	detail := "Too many requests came from this address."
+	if refused.Policy == admission.PolicyFailedKeys {
+		detail = "Too many credentials that are no good came from this address."
+	}
+	wait := wholeMilliseconds(refused.RetryAfter)
+	burst := int64(refused.Burst)
+	p := problem.New(problem.RateLimited, detail+" Wait as long as Retry-After says.")
+	p.Policies = append(p.Policies, problem.Policy{Name: refused.Policy, Limit: burst, Current: burst, RetryAfterMS: new(wait.Milliseconds())})
+	return p.WithRetryAfter(wait)
+}
+
+// wholeMilliseconds rounds up: who waits as long as a problem says is not a
+// moment too early.
+func wholeMilliseconds(wait time.Duration) time.Duration {
+	return (wait + time.Millisecond - 1).Truncate(time.Millisecond)
+}

@@ -1,0 +1,123 @@
+package httpapi
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/forgequeue/forgequeue/gateway/internal/admission"
+	"github.com/forgequeue/forgequeue/gateway/internal/request"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// route is what is known of a resource before its handler runs.
+type route struct {
+	method string
+	path   string // as in the contract: /v1/jobs/{id}
+	access access
+	body   request.Accept
+	cost   admission.Cost
+	// query names the parameters that may be given, each once; a name that ends in
+	// a dot stands for all that begin with it.
+	query []string
+	// operation names the request to idempotency; empty where an Idempotency-Key
+	// is not taken.
+	operation string
+	serve     handler
+}
+
+// pattern is the route's path as gin writes it: /v1/jobs/:id.
+func (r route) pattern() string {
+	return strings.NewReplacer("{", ":", "}", "").Replace(r.path)
+}
+
+// Columns of the table.
+var (
+	noBody         = request.Accept{}
+	body           = request.Accept{Max: api.MaxBody}
+	bodyOrNone     = request.Accept{Max: api.MaxBody, Optional: true}
+	longBody       = request.Accept{Max: api.MaxBatchBody}
+	longBodyOrNone = request.Accept{Max: api.MaxBatchBody, Optional: true}
+
+	deadLetterFilter = []string{"queue", "type", "reason", "fingerprint", "after", "before"}
+	auditFilter      = []string{"action", "object", "key_id", "after", "before"}
+)
+
+const (
+	perRequest = admission.CostRequest
+	perJob     = admission.CostJobs
+	perReport  = admission.CostReports
+	free       = admission.CostNothing
+)
+
+// page are the parameters that every list takes, with those that narrow it.
+func page(filter ...string) []string {
+	return slices.Concat(filter, []string{"page_size", "page_token"})
+}
+
+// routes is every route there is, but for those of the operator.
+func (s *Server) routes() []route {
+	read, submit, manage := scoped(api.ScopeRead), scoped(api.ScopeSubmit), scoped(api.ScopeManage)
+	readTenant, manageTenant := unbound(read), unbound(manage)
+	work, readWorkers := orPlatform(scoped(api.ScopeWork)), orPlatform(readTenant)
+	return []route{
+		// method, path, who may call, body, cost, query, operation, handler
+		{"GET", "/", public, noBody, perRequest, nil, "", handle(s.root)},
+		{"GET", "/livez", public, noBody, perRequest, nil, "", handle(s.livez)},
+		{"GET", "/readyz", public, noBody, perRequest, nil, "", handle(s.readyz)},
+		{"GET", "/docs", public, noBody, perRequest, nil, "", docsPage},
+		{"GET", "/docs/", public, noBody, perRequest, nil, "", docsSlash},
+		{"GET", "/docs/{file}", public, noBody, perRequest, nil, "", docsFile},
+
+		{"POST", "/v1/jobs", submit, body, perJob, nil, "submit", handle(s.submitJob)},
+		{"POST", "/v1/jobs/batch", submit, longBody, perJob, nil, "submit_batch", handle(s.submitBatch)},
+		{"GET", "/v1/jobs", read, noBody, perRequest, page("queue", "type", "state", "tag", "user", request.MetadataPrefix, "created_after", "created_before"), "", handle(s.listJobs)},
+		{"GET", "/v1/jobs/{id}", read, noBody, perRequest, nil, "", handle(s.getJob)},
+		{"GET", "/v1/jobs/{id}/attempts", read, noBody, perRequest, page(), "", handle(s.listAttempts)},
+		{"POST", "/v1/jobs/{id}/cancel", submit, bodyOrNone, perRequest, nil, "", handle(s.cancelJob)},
+
+		{"POST", "/v1/claims", work, body, perRequest, nil, "", handle(s.claim)},
+		{"POST", "/v1/jobs/{id}/complete", work, body, perReport, nil, "", handle(s.completeJob)},
+		{"POST", "/v1/jobs/{id}/fail", work, body, perReport, nil, "", handle(s.failJob)},
+		{"POST", "/v1/jobs/{id}/snooze", work, body, perReport, nil, "", handle(s.snoozeJob)},
+		{"POST", "/v1/jobs/{id}/release", work, body, perReport, nil, "", handle(s.releaseJob)},
+		{"POST", "/v1/outcomes", work, longBody, perReport, nil, "", handle(s.reportOutcomes)},
+		{"POST", "/v1/workers", work, body, perRequest, nil, "", handle(s.registerWorker)},
+		{"POST", "/v1/workers/{worker_id}/heartbeat", work, longBodyOrNone, perReport, nil, "", handle(s.heartbeat)},
+		{"GET", "/v1/workers", readWorkers, noBody, perRequest, page(), "", handle(s.listWorkers)},
+
+		{"GET", "/v1/queues", readTenant, noBody, perRequest, page(), "", handle(s.listQueues)},
+		{"GET", "/v1/queues/{name}", readTenant, noBody, perRequest, nil, "", handle(s.getQueue)},
+		{"PUT", "/v1/queues/{name}", manageTenant, body, perRequest, nil, "", handle(s.putQueue)},
+		{"POST", "/v1/queues/{name}/pause", manageTenant, bodyOrNone, perRequest, nil, "", handle(s.pauseQueue)},
+		{"POST", "/v1/queues/{name}/resume", manageTenant, bodyOrNone, perRequest, nil, "", handle(s.resumeQueue)},
+
+		{"GET", "/v1/dead-letters", read, noBody, perRequest, page(deadLetterFilter...), "", handle(s.listDeadLetters)},
+		{"GET", "/v1/dead-letters/groups", read, noBody, perRequest, append([]string{"page_size"}, deadLetterFilter...), "", handle(s.groupDeadLetters)},
+		{"POST", "/v1/dead-letters/redrive", manage, body, perRequest, nil, "", handle(s.redriveDeadLetters)},
+		{"POST", "/v1/dead-letters/discard", manage, body, perRequest, nil, "", handle(s.discardDeadLetters)},
+		{"POST", "/v1/jobs/{id}/redrive", manage, bodyOrNone, perRequest, nil, "", handle(s.redriveJob)},
+		{"GET", "/v1/redrives", read, noBody, perRequest, page(), "", handle(s.listRedrives)},
+		{"GET", "/v1/redrives/{id}", read, noBody, perRequest, nil, "", handle(s.getRedrive)},
+		{"POST", "/v1/redrives/{id}/cancel", manage, bodyOrNone, perRequest, nil, "", handle(s.cancelRedrive)},
+
+		{"GET", "/v1/audit", manageTenant, noBody, perRequest, page(auditFilter...), "", handle(s.listAudit)},
+		{"GET", "/v1/whoami", anyKey, noBody, free, nil, "", handle(s.whoami)},
+		{"GET", "/v1/limits", anyTenantKey, noBody, free, []string{"user"}, "", handle(s.limits)},
+	}
+}
+
+// adminRoutes are there where there is an operator key.
+func (s *Server) adminRoutes() []route {
+	return []route{
+		{"POST", "/v1/admin/tenants", operatorOnly, body, perRequest, nil, "", handle(s.createTenant)},
+		{"GET", "/v1/admin/tenants", operatorOnly, noBody, perRequest, page(), "", handle(s.listTenants)},
+		{"PATCH", "/v1/admin/tenants/{id}", operatorOnly, body, perRequest, nil, "", handle(s.patchTenant)},
+		{"POST", "/v1/admin/tenants/{id}/keys", operatorOnly, body, perRequest, nil, "", handle(s.createKey)},
+		{"GET", "/v1/admin/tenants/{id}/keys", operatorOnly, noBody, perRequest, page(), "", handle(s.listKeys)},
+		{"POST", "/v1/admin/platform-keys", operatorOnly, bodyOrNone, perRequest, nil, "", handle(s.createPlatformKey)},
+		{"DELETE", "/v1/admin/keys/{key_id}", operatorOnly, noBody, perRequest, nil, "", handle(s.revokeKey)},
+		{"GET", "/v1/admin/plans/{name}", operatorOnly, noBody, perRequest, nil, "", handle(s.getPlan)},
+		{"PUT", "/v1/admin/plans/{name}", operatorOnly, body, perRequest, nil, "", handle(s.putPlan)},
+		{"GET", "/v1/admin/audit", operatorOnly, noBody, perRequest, page(append([]string{"tenant"}, auditFilter...)...), "", handle(s.listAllAudit)},
+	}
+}
