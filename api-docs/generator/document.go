@@ -24,7 +24,7 @@ func document(ctx context.Context, root string, s service, raw []byte) ([]byte, 
 	if err != nil {
 		return nil, err
 	}
-	facts, err := readTypes(root, append(wireFolders(), s.source)...)
+	facts, err := readTypes(root, append(wireFolders(), s.sources...)...)
 	if err != nil {
 		return nil, err
 	}

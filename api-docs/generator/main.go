@@ -17,21 +17,24 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 )
 
 // service is one document and where it comes from.
 type service struct {
 	name string
-	// source is the folder of its handlers.
-	source string
+	// sources are the folders of its handlers; the first has the document's own comment,
+	// in openapi.go.
+	sources []string
 	// internal says that it is core's: envelopes, signed calls.
 	internal bool
 }
 
 func services() []service {
 	return []service{
-		{name: "gateway", source: "gateway/internal/httpapi"},
-		{name: "core", source: "core/internal/httpapi", internal: true},
+		{name: "gateway", sources: []string{"gateway/internal/httpapi", "gateway/internal/handlers"}},
+		{name: "core", sources: []string{"core/internal/httpapi"}, internal: true},
 	}
 }
 
@@ -79,15 +82,12 @@ func runSwag(ctx context.Context, root, swag string, s service) ([]byte, error) 
 		return nil, err
 	}
 	defer func() { _ = os.RemoveAll(out) }()
-	folders := s.source
-	for _, folder := range wireFolders() {
-		folders += "," + folder
-	}
+	folders := strings.Join(slices.Concat(s.sources, wireFolders()), ",")
 	command := exec.CommandContext(ctx, swag, "init", "--quiet", "--parseInternal", "--parseFuncBody",
 		"--generalInfo", "openapi.go", "--dir", folders, "--output", out, "--outputTypes", "json")
 	command.Dir = root
 	if said, err := command.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("swag, of %s: %w\n%s", s.source, err, said)
+		return nil, fmt.Errorf("swag, of %s: %w\n%s", s.name, err, said)
 	}
 	return os.ReadFile(filepath.Join(out, "swagger.json"))
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
 	"github.com/forgequeue/forgequeue/gateway/internal/auth"
+	"github.com/forgequeue/forgequeue/gateway/internal/handlers"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -21,12 +22,12 @@ type handler func(*Server, *gin.Context, route)
 // JSON; what a submit costs is known only by its body. The function gets only requests
 // that are well-formed and allowed. Who has shown a good key is charged for a request
 // that was refused on the way, too.
-func handle[Req, Resp any](run func(context.Context, *call, Req) (reply[Resp], error)) handler {
+func handle[Req, Resp any](run func(context.Context, *handlers.Call, Req) (handlers.Response[Resp], error)) handler {
 	return func(s *Server, g *gin.Context, r route) {
 		c := callOf(g)
-		defer c.body.Release()
+		defer c.Body.Release()
 		answer, err := serve(s, g, r, run)
-		if refused := s.limiter.Charge(g.Request.Context(), &c.account, admission.Work{}); refused != nil { // it never got as far as to be charged
+		if refused := s.limiter.Charge(g.Request.Context(), &c.Account, admission.Work{}); refused != nil { // it never got as far as to be charged
 			err = refused
 		}
 		if err == nil {
@@ -38,24 +39,24 @@ func handle[Req, Resp any](run func(context.Context, *call, Req) (reply[Resp], e
 	}
 }
 
-func serve[Req, Resp any](s *Server, g *gin.Context, r route, run func(context.Context, *call, Req) (reply[Resp], error)) (reply[Resp], error) {
+func serve[Req, Resp any](s *Server, g *gin.Context, r route, run func(context.Context, *handlers.Call, Req) (handlers.Response[Resp], error)) (handlers.Response[Resp], error) {
 	c := callOf(g)
-	c.account.Cost = r.cost
+	c.Account.Cost = r.cost
 	if err := s.open(g, c, r); err != nil {
-		return reply[Resp]{}, err
+		return handlers.Response[Resp]{}, err
 	}
 	if r.cost.KnownEarly() {
-		if err := s.limiter.Charge(g.Request.Context(), &c.account, admission.Work{}); err != nil {
-			return reply[Resp]{}, err
+		if err := s.limiter.Charge(g.Request.Context(), &c.Account, admission.Work{}); err != nil {
+			return handlers.Response[Resp]{}, err
 		}
 	}
 	var decoded Req
 	if r.body.Max > 0 {
 		if err := s.receive(g, c, r, &decoded); err != nil {
-			return reply[Resp]{}, err
+			return handlers.Response[Resp]{}, err
 		}
 	}
-	return run(g.Request.Context(), c, decoded)
+	return run(g.Request.Context(), &c.Call, decoded)
 }
 
 // open does all that comes before the body.
@@ -65,22 +66,22 @@ func (s *Server) open(g *gin.Context, c *call, r route) error {
 		if err != nil {
 			return err
 		}
-		c.caller, c.account.Key = caller, caller.Key
+		c.Caller, c.Account.Key = caller, caller.Key
 		if err := r.access.admit(caller.Principal); err != nil {
 			return err
 		}
 	}
-	c.params = make(map[string]string, len(g.Params))
+	c.Params = make(map[string]string, len(g.Params))
 	for _, param := range g.Params {
 		value, err := url.PathUnescape(param.Value)
 		if err != nil || !request.Storable(value) {
-			return errNoSuchID
+			return handlers.ErrNoSuchID
 		}
-		c.params[param.Key] = value
+		c.Params[param.Key] = value
 	}
-	c.prefer, c.ifNoneMatch = g.Request.Header["Prefer"], g.Request.Header["If-None-Match"]
+	c.Prefer, c.IfNoneMatch = g.Request.Header["Prefer"], g.Request.Header["If-None-Match"]
 	var err error
-	c.query, err = request.ParseQuery(g.Request.URL.RawQuery, r.query)
+	c.Query, err = request.ParseQuery(g.Request.URL.RawQuery, r.query)
 	return err
 }
 
@@ -109,12 +110,12 @@ func (s *Server) receive(g *gin.Context, c *call, r route, into any) error {
 	// What would be refused afterwards is not read. Core queues a request with an
 	// Idempotency-Key elsewhere, and decides then.
 	if key == "" && r.cost == perJob {
-		if err := s.submitBusy(c); err != nil {
+		if err := s.handlers.SubmitBusy(&c.Call); err != nil {
 			return err
 		}
 	}
-	defer c.body.Recycle()
-	text, err := s.bodies.Read(&c.body, g.Writer, g.Request, r.body, bodyOwner(c))
+	defer c.Body.Recycle()
+	text, err := s.bodies.Read(&c.Body, g.Writer, g.Request, r.body, bodyOwner(c))
 	if err != nil {
 		return err
 	}
@@ -132,14 +133,14 @@ func (s *Server) receive(g *gin.Context, c *call, r route, into any) error {
 	if err != nil {
 		return err // it was decoded a moment ago: ours to explain
 	}
-	c.idempotency = &api.Idempotency{Operation: r.operation, Key: key, Fingerprint: fingerprint}
+	c.Idempotency = &api.Idempotency{Operation: r.operation, Key: key, Fingerprint: fingerprint}
 	return nil
 }
 
 // bodyOwner is whom a body's memory counts for: the tenant, or a platform key itself.
 func bodyOwner(c *call) request.Owner {
-	who := c.principal()
-	owner := request.Owner{Name: who.Tenant, Urgent: c.account.Cost == admission.CostReports}
+	who := c.Principal()
+	owner := request.Owner{Name: who.Tenant, Urgent: c.Account.Cost == admission.CostReports}
 	if owner.Name == "" {
 		owner.Name = who.Kind + " " + who.KeyID
 	}

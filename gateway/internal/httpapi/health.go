@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
+	"github.com/forgequeue/forgequeue/gateway/internal/handlers"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -25,8 +26,8 @@ type landing struct {
 //	@Success     200 {object} httpapi.landing "Where to go."
 //	@x-access    "public"
 //	@Router      / [get]
-func (s *Server) root(context.Context, *call, none) (reply[landing], error) {
-	return reply[landing]{value: landing{Name: "ForgeQueue", API: "/v1", Docs: "/docs", Health: "/readyz"}}, nil
+func (s *Server) root(context.Context, *handlers.Call, handlers.None) (handlers.Response[landing], error) {
+	return handlers.Response[landing]{Value: landing{Name: "ForgeQueue", API: "/v1", Docs: "/docs", Health: "/readyz"}}, nil
 }
 
 // alive is the answer of /livez.
@@ -44,8 +45,8 @@ type alive struct {
 //	@Success     200 {object} httpapi.alive "Alive."
 //	@x-access    "public"
 //	@Router      /livez [get]
-func (s *Server) livez(context.Context, *call, none) (reply[alive], error) {
-	return reply[alive]{value: alive{Status: "ok"}}, nil
+func (s *Server) livez(context.Context, *handlers.Call, handlers.None) (handlers.Response[alive], error) {
+	return handlers.Response[alive]{Value: alive{Status: "ok"}}, nil
 }
 
 // readyz answers GET /readyz: 200 ok, or 200 degraded where core or Redis is
@@ -61,7 +62,7 @@ func (s *Server) livez(context.Context, *call, none) (reply[alive], error) {
 //	@Failure     503 {object} api.Readiness "Not yet, or not any more."
 //	@x-access    "public"
 //	@Router      /readyz [get]
-func (s *Server) readyz(ctx context.Context, _ *call, _ none) (reply[api.Readiness], error) {
+func (s *Server) readyz(ctx context.Context, _ *handlers.Call, _ handlers.None) (handlers.Response[api.Readiness], error) {
 	core := make(chan string, 1)
 	go func() { core <- s.probe.Check(ctx) }()
 	checks := map[string]string{"redis": s.redis.Check(ctx)}
@@ -76,7 +77,7 @@ func (s *Server) readyz(ctx context.Context, _ *call, _ none) (reply[api.Readine
 	case !s.probe.EverUp():
 		answer.Status = "starting"
 	default:
-		return reply[api.Readiness]{value: answer}, nil
+		return handlers.Response[api.Readiness]{Value: answer}, nil
 	}
-	return reply[api.Readiness]{status: http.StatusServiceUnavailable, value: answer}, nil
+	return handlers.Response[api.Readiness]{Status: http.StatusServiceUnavailable, Value: answer}, nil
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"runtime/debug"
 	"strconv"
 	"time"
@@ -12,11 +13,21 @@ import (
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/forgequeue/forgequeue/gateway/internal/handlers"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 	"github.com/forgequeue/forgequeue/shared/telemetry"
 )
+
+// call is one request, with what its log line tells beside.
+type call struct {
+	handlers.Call
+	address netip.Addr // of the client; the zero address where there is none
+
+	code problem.Code
+	err  error
+}
 
 // callKey is where gin carries the call from observe to handle.
 const callKey = "call"
@@ -28,12 +39,12 @@ func callOf(g *gin.Context) *call { return g.MustGet(callKey).(*call) } //nolint
 func (s *Server) observe(g *gin.Context) {
 	c := s.newCall(g.Request)
 	g.Set(callKey, c)
-	g.Header("X-Request-Id", c.requestID)
-	g.Header("X-Correlation-Id", c.correlationID)
+	g.Header("X-Request-Id", c.RequestID)
+	g.Header("X-Correlation-Id", c.CorrelationID)
 	g.Header("X-Content-Type-Options", "nosniff")
 	defer func() {
 		cut := caught(g, c, recover())
-		s.tell(g, c, time.Since(c.began))
+		s.tell(g, c, time.Since(c.Began))
 		s.tellSpan(g, c)
 		if cut {
 			panic(http.ErrAbortHandler) // closes the connection: half an answer must not look like a whole one
@@ -59,12 +70,12 @@ func caught(g *gin.Context, c *call, panicked any) (cut bool) {
 // newCall takes from the headers what may be taken from them: a correlation id
 // and a trace, and only in their proper form. The request id is always ours.
 func (s *Server) newCall(r *http.Request) *call {
-	c := &call{requestID: uuid.NewString(), instance: request.Clip(r.URL.EscapedPath()), began: time.Now()}
-	c.correlationID = c.requestID
+	c := &call{Call: handlers.Call{RequestID: uuid.NewString(), Instance: request.Clip(r.URL.EscapedPath()), Began: time.Now()}}
+	c.CorrelationID = c.RequestID
 	if given := r.Header["X-Correlation-Id"]; len(given) == 1 && api.ValidLabel(given[0]) {
-		c.correlationID = given[0]
+		c.CorrelationID = given[0]
 	}
-	c.traceparent = s.traceparent(r)
+	c.Traceparent = s.traceparent(r)
 	return c
 }
 
@@ -125,17 +136,17 @@ func (s *Server) tell(g *gin.Context, c *call, took time.Duration) {
 		failure = c.err.Error()
 	}
 	verdict, address := "", ""
-	if c.account.Decision != nil {
-		verdict = c.account.Decision.Verdict.String()
+	if c.Account.Decision != nil {
+		verdict = c.Account.Decision.Verdict.String()
 	}
 	if c.address.IsValid() {
 		address = c.address.String()
 	}
-	who := c.principal()
+	who := c.Principal()
 	s.logger.LogAttrs(ctx, told, "request",
-		slog.String("request_id", c.requestID),
-		slog.String("correlation_id", c.correlationID),
-		slog.String("trace_id", telemetry.TraceID(c.traceparent)),
+		slog.String("request_id", c.RequestID),
+		slog.String("correlation_id", c.CorrelationID),
+		slog.String("trace_id", telemetry.TraceID(c.Traceparent)),
 		slog.String("method", method),
 		slog.String("route", name),
 		slog.Int("status", status),
@@ -147,7 +158,7 @@ func (s *Server) tell(g *gin.Context, c *call, took time.Duration) {
 		slog.String("tenant", who.Tenant),
 		slog.String("key_id", who.KeyID),
 		slog.String("verdict", verdict),
-		slog.Bool("decided_locally", c.account.Decision != nil && c.account.Decision.Local),
+		slog.Bool("decided_locally", c.Account.Decision != nil && c.Account.Decision.Local),
 		slog.String("remote", g.Request.RemoteAddr),
 		slog.String("address", address),
 		slog.Bool("client_left", left),

@@ -1,8 +1,6 @@
 package httpapi
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -10,19 +8,20 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
+	"github.com/forgequeue/forgequeue/gateway/internal/handlers"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
 // showLimits sets the headers that tell of a decision, where there was one.
 func (c *call) showLimits(header http.Header) {
-	if c.account.Decision != nil {
-		admission.SetHeaders(header, c.account.Decision)
+	if c.Account.Decision != nil {
+		admission.SetHeaders(header, c.Account.Decision)
 	}
 }
 
 // write sends a handler's answer; an error means that nothing was sent.
-func write[T any](g *gin.Context, answer reply[T]) error {
-	status := answer.status
+func write[T any](g *gin.Context, answer handlers.Response[T]) error {
+	status := answer.Status
 	if status == 0 {
 		status = http.StatusOK
 	}
@@ -32,24 +31,24 @@ func write[T any](g *gin.Context, answer reply[T]) error {
 	if status == http.StatusServiceUnavailable {
 		header.Set("Retry-After", "1")
 	}
-	if answer.location != "" {
-		header.Set("Location", answer.location)
+	if answer.Location != "" {
+		header.Set("Location", answer.Location)
 	}
-	if answer.replayed {
+	if answer.Replayed {
 		header.Set("Idempotent-Replayed", "true")
 	}
-	if answer.etag != "" {
-		header.Set("ETag", answer.etag)
+	if answer.ETag != "" {
+		header.Set("ETag", answer.ETag)
 	}
-	if answer.applied != "" {
-		header.Set("Preference-Applied", answer.applied)
+	if answer.Applied != "" {
+		header.Set("Preference-Applied", answer.Applied)
 	}
 	if status == http.StatusNoContent || status == http.StatusNotModified {
 		g.Writer.WriteHeader(status)
 		g.Writer.WriteHeaderNow()
 		return nil
 	}
-	text, err := encode(answer.value)
+	text, err := handlers.Encode(answer.Value)
 	if err != nil {
 		return fmt.Errorf("encode the answer: %w", err)
 	}
@@ -67,25 +66,10 @@ func write[T any](g *gin.Context, answer reply[T]) error {
 // answer stay a map of eight, which is neither grown here nor, in being copied, there.
 const ownLength = 2000
 
-// encode leaves <, > and & as they are, and raw JSON byte for byte: a payload
-// comes back as it was sent, a replay as it was stored.
-func encode(value any) ([]byte, error) {
-	if raw, ok := value.(json.RawMessage); ok {
-		return raw, nil
-	}
-	var text bytes.Buffer
-	encoder := json.NewEncoder(&text)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(value); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), nil
-}
-
 // refuse sends what err means. It is where an error ends: the log line tells it.
 func refuse(g *gin.Context, err error) {
 	c := callOf(g)
-	p := c.sign(problemOf(err))
+	p := c.Sign(problemOf(err))
 	c.code, c.err = p.Code, err
 	c.showLimits(g.Writer.Header())
 	if p.RetryAfterMS == nil && (p.Status == http.StatusTooManyRequests || p.Status == http.StatusServiceUnavailable) {

@@ -56,6 +56,7 @@ func page(filter ...string) []string {
 
 // routes is every route there is, but for those of the operator.
 func (s *Server) routes() []route {
+	h := s.handlers
 	read, submit, manage := scoped(api.ScopeRead), scoped(api.ScopeSubmit), scoped(api.ScopeManage)
 	readTenant, manageTenant := unbound(read), unbound(manage)
 	work, readWorkers := orPlatform(scoped(api.ScopeWork)), orPlatform(readTenant)
@@ -68,56 +69,57 @@ func (s *Server) routes() []route {
 		{"GET", "/docs/", public, noBody, perRequest, nil, "", docsSlash},
 		{"GET", "/docs/{file}", public, noBody, perRequest, nil, "", docsFile},
 
-		{"POST", "/v1/jobs", submit, body, perJob, nil, "submit", handle(s.submitJob)},
-		{"POST", "/v1/jobs/batch", submit, longBody, perJob, nil, "submit_batch", handle(s.submitBatch)},
-		{"GET", "/v1/jobs", read, noBody, perRequest, page("queue", "type", "state", "tag", "user", request.MetadataPrefix, "created_after", "created_before"), "", handle(s.listJobs)},
-		{"GET", "/v1/jobs/{id}", read, noBody, perRequest, nil, "", handle(s.getJob)},
-		{"GET", "/v1/jobs/{id}/attempts", read, noBody, perRequest, page(), "", handle(s.listAttempts)},
-		{"POST", "/v1/jobs/{id}/cancel", submit, bodyOrNone, perRequest, nil, "", handle(s.cancelJob)},
+		{"POST", "/v1/jobs", submit, body, perJob, nil, "submit", handle(h.SubmitJob)},
+		{"POST", "/v1/jobs/batch", submit, longBody, perJob, nil, "submit_batch", handle(h.SubmitBatch)},
+		{"GET", "/v1/jobs", read, noBody, perRequest, page("queue", "type", "state", "tag", "user", request.MetadataPrefix, "created_after", "created_before"), "", handle(h.ListJobs)},
+		{"GET", "/v1/jobs/{id}", read, noBody, perRequest, nil, "", handle(h.GetJob)},
+		{"GET", "/v1/jobs/{id}/attempts", read, noBody, perRequest, page(), "", handle(h.ListAttempts)},
+		{"POST", "/v1/jobs/{id}/cancel", submit, bodyOrNone, perRequest, nil, "", handle(h.CancelJob)},
 
-		{"POST", "/v1/claims", work, body, perRequest, nil, "", handle(s.claim)},
-		{"POST", "/v1/jobs/{id}/complete", work, body, perReport, nil, "", handle(s.completeJob)},
-		{"POST", "/v1/jobs/{id}/fail", work, body, perReport, nil, "", handle(s.failJob)},
-		{"POST", "/v1/jobs/{id}/snooze", work, body, perReport, nil, "", handle(s.snoozeJob)},
-		{"POST", "/v1/jobs/{id}/release", work, body, perReport, nil, "", handle(s.releaseJob)},
-		{"POST", "/v1/outcomes", work, longBody, perReport, nil, "", handle(s.reportOutcomes)},
-		{"POST", "/v1/workers", work, body, perRequest, nil, "", handle(s.registerWorker)},
-		{"POST", "/v1/workers/{worker_id}/heartbeat", work, longBodyOrNone, perReport, nil, "", handle(s.heartbeat)},
-		{"GET", "/v1/workers", readWorkers, noBody, perRequest, page(), "", handle(s.listWorkers)},
+		{"POST", "/v1/claims", work, body, perRequest, nil, "", handle(h.Claim)},
+		{"POST", "/v1/jobs/{id}/complete", work, body, perReport, nil, "", handle(h.CompleteJob)},
+		{"POST", "/v1/jobs/{id}/fail", work, body, perReport, nil, "", handle(h.FailJob)},
+		{"POST", "/v1/jobs/{id}/snooze", work, body, perReport, nil, "", handle(h.SnoozeJob)},
+		{"POST", "/v1/jobs/{id}/release", work, body, perReport, nil, "", handle(h.ReleaseJob)},
+		{"POST", "/v1/outcomes", work, longBody, perReport, nil, "", handle(h.ReportOutcomes)},
+		{"POST", "/v1/workers", work, body, perRequest, nil, "", handle(h.RegisterWorker)},
+		{"POST", "/v1/workers/{worker_id}/heartbeat", work, longBodyOrNone, perReport, nil, "", handle(h.Heartbeat)},
+		{"GET", "/v1/workers", readWorkers, noBody, perRequest, page(), "", handle(h.ListWorkers)},
 
-		{"GET", "/v1/queues", readTenant, noBody, perRequest, page(), "", handle(s.listQueues)},
-		{"GET", "/v1/queues/{name}", readTenant, noBody, perRequest, nil, "", handle(s.getQueue)},
-		{"PUT", "/v1/queues/{name}", manageTenant, body, perRequest, nil, "", handle(s.putQueue)},
-		{"POST", "/v1/queues/{name}/pause", manageTenant, bodyOrNone, perRequest, nil, "", handle(s.pauseQueue)},
-		{"POST", "/v1/queues/{name}/resume", manageTenant, bodyOrNone, perRequest, nil, "", handle(s.resumeQueue)},
+		{"GET", "/v1/queues", readTenant, noBody, perRequest, page(), "", handle(h.ListQueues)},
+		{"GET", "/v1/queues/{name}", readTenant, noBody, perRequest, nil, "", handle(h.GetQueue)},
+		{"PUT", "/v1/queues/{name}", manageTenant, body, perRequest, nil, "", handle(h.PutQueue)},
+		{"POST", "/v1/queues/{name}/pause", manageTenant, bodyOrNone, perRequest, nil, "", handle(h.PauseQueue)},
+		{"POST", "/v1/queues/{name}/resume", manageTenant, bodyOrNone, perRequest, nil, "", handle(h.ResumeQueue)},
 
-		{"GET", "/v1/dead-letters", read, noBody, perRequest, page(deadLetterFilter...), "", handle(s.listDeadLetters)},
-		{"GET", "/v1/dead-letters/groups", read, noBody, perRequest, append([]string{"page_size"}, deadLetterFilter...), "", handle(s.groupDeadLetters)},
-		{"POST", "/v1/dead-letters/redrive", manage, body, perRequest, nil, "", handle(s.redriveDeadLetters)},
-		{"POST", "/v1/dead-letters/discard", manage, body, perRequest, nil, "", handle(s.discardDeadLetters)},
-		{"POST", "/v1/jobs/{id}/redrive", manage, bodyOrNone, perRequest, nil, "", handle(s.redriveJob)},
-		{"GET", "/v1/redrives", read, noBody, perRequest, page(), "", handle(s.listRedrives)},
-		{"GET", "/v1/redrives/{id}", read, noBody, perRequest, nil, "", handle(s.getRedrive)},
-		{"POST", "/v1/redrives/{id}/cancel", manage, bodyOrNone, perRequest, nil, "", handle(s.cancelRedrive)},
+		{"GET", "/v1/dead-letters", read, noBody, perRequest, page(deadLetterFilter...), "", handle(h.ListDeadLetters)},
+		{"GET", "/v1/dead-letters/groups", read, noBody, perRequest, append([]string{"page_size"}, deadLetterFilter...), "", handle(h.GroupDeadLetters)},
+		{"POST", "/v1/dead-letters/redrive", manage, body, perRequest, nil, "", handle(h.RedriveDeadLetters)},
+		{"POST", "/v1/dead-letters/discard", manage, body, perRequest, nil, "", handle(h.DiscardDeadLetters)},
+		{"POST", "/v1/jobs/{id}/redrive", manage, bodyOrNone, perRequest, nil, "", handle(h.RedriveJob)},
+		{"GET", "/v1/redrives", read, noBody, perRequest, page(), "", handle(h.ListRedrives)},
+		{"GET", "/v1/redrives/{id}", read, noBody, perRequest, nil, "", handle(h.GetRedrive)},
+		{"POST", "/v1/redrives/{id}/cancel", manage, bodyOrNone, perRequest, nil, "", handle(h.CancelRedrive)},
 
-		{"GET", "/v1/audit", manageTenant, noBody, perRequest, page(auditFilter...), "", handle(s.listAudit)},
-		{"GET", "/v1/whoami", anyKey, noBody, free, nil, "", handle(s.whoami)},
-		{"GET", "/v1/limits", anyTenantKey, noBody, free, []string{"user"}, "", handle(s.limits)},
+		{"GET", "/v1/audit", manageTenant, noBody, perRequest, page(auditFilter...), "", handle(h.ListAudit)},
+		{"GET", "/v1/whoami", anyKey, noBody, free, nil, "", handle(h.Whoami)},
+		{"GET", "/v1/limits", anyTenantKey, noBody, free, []string{"user"}, "", handle(h.Limits)},
 	}
 }
 
 // adminRoutes are there where there is an operator key.
 func (s *Server) adminRoutes() []route {
+	h := s.handlers
 	return []route{
-		{"POST", "/v1/admin/tenants", operatorOnly, body, perRequest, nil, "", handle(s.createTenant)},
-		{"GET", "/v1/admin/tenants", operatorOnly, noBody, perRequest, page(), "", handle(s.listTenants)},
-		{"PATCH", "/v1/admin/tenants/{id}", operatorOnly, body, perRequest, nil, "", handle(s.patchTenant)},
-		{"POST", "/v1/admin/tenants/{id}/keys", operatorOnly, body, perRequest, nil, "", handle(s.createKey)},
-		{"GET", "/v1/admin/tenants/{id}/keys", operatorOnly, noBody, perRequest, page(), "", handle(s.listKeys)},
-		{"POST", "/v1/admin/platform-keys", operatorOnly, bodyOrNone, perRequest, nil, "", handle(s.createPlatformKey)},
-		{"DELETE", "/v1/admin/keys/{key_id}", operatorOnly, noBody, perRequest, nil, "", handle(s.revokeKey)},
-		{"GET", "/v1/admin/plans/{name}", operatorOnly, noBody, perRequest, nil, "", handle(s.getPlan)},
-		{"PUT", "/v1/admin/plans/{name}", operatorOnly, body, perRequest, nil, "", handle(s.putPlan)},
-		{"GET", "/v1/admin/audit", operatorOnly, noBody, perRequest, page(append([]string{"tenant"}, auditFilter...)...), "", handle(s.listAllAudit)},
+		{"POST", "/v1/admin/tenants", operatorOnly, body, perRequest, nil, "", handle(h.CreateTenant)},
+		{"GET", "/v1/admin/tenants", operatorOnly, noBody, perRequest, page(), "", handle(h.ListTenants)},
+		{"PATCH", "/v1/admin/tenants/{id}", operatorOnly, body, perRequest, nil, "", handle(h.PatchTenant)},
+		{"POST", "/v1/admin/tenants/{id}/keys", operatorOnly, body, perRequest, nil, "", handle(h.CreateKey)},
+		{"GET", "/v1/admin/tenants/{id}/keys", operatorOnly, noBody, perRequest, page(), "", handle(h.ListKeys)},
+		{"POST", "/v1/admin/platform-keys", operatorOnly, bodyOrNone, perRequest, nil, "", handle(h.CreatePlatformKey)},
+		{"DELETE", "/v1/admin/keys/{key_id}", operatorOnly, noBody, perRequest, nil, "", handle(h.RevokeKey)},
+		{"GET", "/v1/admin/plans/{name}", operatorOnly, noBody, perRequest, nil, "", handle(h.GetPlan)},
+		{"PUT", "/v1/admin/plans/{name}", operatorOnly, body, perRequest, nil, "", handle(h.PutPlan)},
+		{"GET", "/v1/admin/audit", operatorOnly, noBody, perRequest, page(append([]string{"tenant"}, auditFilter...)...), "", handle(h.ListAllAudit)},
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
 	"github.com/forgequeue/forgequeue/gateway/internal/auth"
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
+	"github.com/forgequeue/forgequeue/gateway/internal/handlers"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/memory"
 	"github.com/forgequeue/forgequeue/shared/problem"
@@ -52,18 +53,15 @@ type Options struct {
 
 // Server is the public API. It is safe for concurrent use.
 type Server struct {
+	handlers  *handlers.Handlers
 	auth      *auth.Authenticator
-	core      *coreclient.Client
 	redis     *admission.Redis
 	limiter   *admission.Limiter
 	proxies   request.Proxies
 	addresses *admission.Addresses
-	keySecret []byte
-	keyEnv    string
 	admin     bool
 	durations *prometheus.HistogramVec
 	logger    *slog.Logger
-	timeout   time.Duration
 	tracing   trace.TracerProvider
 	bodies    *request.Bodies
 	probe     *coreclient.Probe
@@ -73,18 +71,17 @@ type Server struct {
 // New makes a Server; Handler is what to serve.
 func New(o Options) *Server {
 	return &Server{
+		handlers: handlers.New(handlers.Options{
+			Auth: o.Auth, Core: o.Core, Limiter: o.Limiter, KeySecret: o.KeySecret, KeyEnv: o.KeyEnv, Timeout: o.Timeout,
+		}),
 		auth:      o.Auth,
-		core:      o.Core,
 		redis:     o.Redis,
 		limiter:   o.Limiter,
 		proxies:   o.Proxies,
 		addresses: admission.NewAddresses(o.IPLimit, o.FailedKeys, o.Registry),
-		keySecret: o.KeySecret,
-		keyEnv:    o.KeyEnv,
 		admin:     o.Admin,
 		durations: newDurations(o.Registry),
 		logger:    o.Logger,
-		timeout:   o.Timeout,
 		tracing:   o.Tracing,
 		bodies:    request.NewBodies(o.Bodies, o.Registry),
 		probe:     coreclient.NewProbe(o.Core),

@@ -74,9 +74,9 @@ func (s *Server) tellSpan(g *gin.Context, c *call) {
 	}
 	span.SetAttributes(
 		attribute.String("client.address", address),
-		attribute.String("forgequeue.request_id", c.requestID),
-		attribute.String("forgequeue.correlation_id", c.correlationID),
-		attribute.String("forgequeue.tenant.id", c.principal().Tenant),
+		attribute.String("forgequeue.request_id", c.RequestID),
+		attribute.String("forgequeue.correlation_id", c.CorrelationID),
+		attribute.String("forgequeue.tenant.id", c.Principal().Tenant),
 		attribute.String("forgequeue.problem.code", string(c.code)),
 	)
 }

@@ -1,4 +1,4 @@
-package httpapi
+package handlers
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-// createTenant answers POST /v1/admin/tenants: 201 with the tenant.
+// CreateTenant answers POST /v1/admin/tenants: 201 with the tenant.
 //
 //	@Summary     Make a tenant
 //	@Description Plan `standard` and weight 1 where not said.
@@ -24,21 +24,21 @@ import (
 //	@x-access    "operator"
 //	@x-example-tenant {"name": "Example Ltd", "plan": "standard", "weight": 2}
 //	@Router      /v1/admin/tenants [post]
-func (s *Server) createTenant(ctx context.Context, c *call, r api.TenantRequest) (reply[api.Tenant], error) {
+func (h *Handlers) CreateTenant(ctx context.Context, c *Call, r api.TenantRequest) (Response[api.Tenant], error) {
 	if fields := r.Validate(); len(fields) > 0 {
-		return reply[api.Tenant]{}, problem.Invalid(fields...)
+		return Response[api.Tenant]{}, problem.Invalid(fields...)
 	}
 	id, err := uuid.NewV7()
 	if err != nil {
-		return reply[api.Tenant]{}, fmt.Errorf("draw a tenant id: %w", err)
+		return Response[api.Tenant]{}, fmt.Errorf("draw a tenant id: %w", err)
 	}
-	answer, err := send[api.HopTenantCreateRequest, api.Tenant](ctx, s, c, coreclient.Write(api.HopTenantCreate),
+	answer, err := send[api.HopTenantCreateRequest, api.Tenant](ctx, h, c, coreclient.Write(api.HopTenantCreate),
 		api.HopTenantCreateRequest{ID: id.String(), TenantRequest: r})
-	answer.status = http.StatusCreated
+	answer.Status = http.StatusCreated
 	return answer, err
 }
 
-// listTenants answers GET /v1/admin/tenants with a page, newest first.
+// ListTenants answers GET /v1/admin/tenants with a page, newest first.
 //
 //	@Summary     List tenants
 //	@Description All tenants, newest first.
@@ -49,15 +49,15 @@ func (s *Server) createTenant(ctx context.Context, c *call, r api.TenantRequest)
 //	@Success     200 {object} api.Page[api.Tenant] "A page of tenants."
 //	@x-access    "operator"
 //	@Router      /v1/admin/tenants [get]
-func (s *Server) listTenants(ctx context.Context, c *call, _ none) (reply[api.Page[api.Tenant]], error) {
-	page, err := request.ReadPage(c.query)
+func (h *Handlers) ListTenants(ctx context.Context, c *Call, _ None) (Response[api.Page[api.Tenant]], error) {
+	page, err := request.ReadPage(c.Query)
 	if err != nil {
-		return reply[api.Page[api.Tenant]]{}, err
+		return Response[api.Page[api.Tenant]]{}, err
 	}
-	return send[api.HopPageRequest, api.Page[api.Tenant]](ctx, s, c, coreclient.Read(api.HopTenantList), page)
+	return send[api.HopPageRequest, api.Page[api.Tenant]](ctx, h, c, coreclient.Read(api.HopTenantList), page)
 }
 
-// patchTenant answers PATCH /v1/admin/tenants/{id}: what is absent stays, and
+// PatchTenant answers PATCH /v1/admin/tenants/{id}: what is absent stays, and
 // overrides, where given, replace all overrides. The limits hold here at once, at
 // other gateways when the hint reaches them, 30 s at the latest.
 //
@@ -72,18 +72,18 @@ func (s *Server) listTenants(ctx context.Context, c *call, _ none) (reply[api.Pa
 //	@x-example-overrides {"overrides": {"jobs_per_second": 100, "max_active": 10000, "users": {"bob": {"max_active": 10}}}}
 //	@x-example-weight    {"weight": 5}
 //	@Router      /v1/admin/tenants/{id} [patch]
-func (s *Server) patchTenant(ctx context.Context, c *call, r api.TenantPatch) (reply[api.Tenant], error) {
+func (h *Handlers) PatchTenant(ctx context.Context, c *Call, r api.TenantPatch) (Response[api.Tenant], error) {
 	id, err := c.id()
 	if err != nil {
-		return reply[api.Tenant]{}, err
+		return Response[api.Tenant]{}, err
 	}
 	if fields := r.Validate(); len(fields) > 0 {
-		return reply[api.Tenant]{}, problem.Invalid(fields...)
+		return Response[api.Tenant]{}, problem.Invalid(fields...)
 	}
 	whose := api.LimitsChanged{Tenant: id}
-	s.auth.ForgetLimits(whose) // before as well as after: if the answer is lost, the change may still hold
-	answer, err := send[api.HopTenantPatchRequest, api.Tenant](ctx, s, c, coreclient.Write(api.HopTenantPatch),
+	h.auth.ForgetLimits(whose) // before as well as after: if the answer is lost, the change may still hold
+	answer, err := send[api.HopTenantPatchRequest, api.Tenant](ctx, h, c, coreclient.Write(api.HopTenantPatch),
 		api.HopTenantPatchRequest{ID: id, TenantPatch: r})
-	s.auth.ForgetLimits(whose)
+	h.auth.ForgetLimits(whose)
 	return answer, err
 }

@@ -1,4 +1,4 @@
-package httpapi
+package handlers
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-// getPlan answers GET /v1/admin/plans/{name} with the plan.
+// GetPlan answers GET /v1/admin/plans/{name} with the plan.
 //
 //	@Summary     Read a plan
 //	@Description A named set of limits; null is no limit.
@@ -18,15 +18,15 @@ import (
 //	@Success     200 {object} api.Plan "The plan."
 //	@x-access    "operator"
 //	@Router      /v1/admin/plans/{name} [get]
-func (s *Server) getPlan(ctx context.Context, c *call, _ none) (reply[api.Plan], error) {
-	name := c.params["name"]
+func (h *Handlers) GetPlan(ctx context.Context, c *Call, _ None) (Response[api.Plan], error) {
+	name := c.Params["name"]
 	if !api.ValidName(name) {
-		return reply[api.Plan]{}, errNoSuchID
+		return Response[api.Plan]{}, ErrNoSuchID
 	}
-	return send[api.HopPlanGetRequest, api.Plan](ctx, s, c, coreclient.Read(api.HopPlanGet), api.HopPlanGetRequest{Name: name})
+	return send[api.HopPlanGetRequest, api.Plan](ctx, h, c, coreclient.Read(api.HopPlanGet), api.HopPlanGetRequest{Name: name})
 }
 
-// putPlan answers PUT /v1/admin/plans/{name}: makes the plan, or replaces all of
+// PutPlan answers PUT /v1/admin/plans/{name}: makes the plan, or replaces all of
 // it. A repeat changes nothing. Its limits hold here at once, at other gateways
 // when the hint reaches them, 30 s at the latest.
 //
@@ -40,18 +40,18 @@ func (s *Server) getPlan(ctx context.Context, c *call, _ none) (reply[api.Plan],
 //	@x-access    "operator"
 //	@x-example-small {"limits": {"requests_per_second": 50, "request_burst": 100, "jobs_per_second": 20, "job_burst": 200, "max_active": 10000, "user_max_active": 1000}, "visibility_timeout_ms_max": 3600000}
 //	@Router      /v1/admin/plans/{name} [put]
-func (s *Server) putPlan(ctx context.Context, c *call, r api.PlanRequest) (reply[api.Plan], error) {
-	name := c.params["name"]
+func (h *Handlers) PutPlan(ctx context.Context, c *Call, r api.PlanRequest) (Response[api.Plan], error) {
+	name := c.Params["name"]
 	if !api.ValidName(name) {
-		return reply[api.Plan]{}, errNoSuchID
+		return Response[api.Plan]{}, ErrNoSuchID
 	}
 	if fields := r.Validate(); len(fields) > 0 {
-		return reply[api.Plan]{}, problem.Invalid(fields...)
+		return Response[api.Plan]{}, problem.Invalid(fields...)
 	}
 	whose := api.LimitsChanged{Plan: name}
-	s.auth.ForgetLimits(whose) // before as well as after: if the answer is lost, the change may still hold
-	answer, err := send[api.HopPlanPutRequest, api.Plan](ctx, s, c, coreclient.Write(api.HopPlanPut),
+	h.auth.ForgetLimits(whose) // before as well as after: if the answer is lost, the change may still hold
+	answer, err := send[api.HopPlanPutRequest, api.Plan](ctx, h, c, coreclient.Write(api.HopPlanPut),
 		api.HopPlanPutRequest{Name: name, PlanRequest: r})
-	s.auth.ForgetLimits(whose)
+	h.auth.ForgetLimits(whose)
 	return answer, err
 }

@@ -1,4 +1,4 @@
-package httpapi
+package handlers
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-// createKey answers POST /v1/admin/tenants/{id}/keys: 201 with the key, which is
+// CreateKey answers POST /v1/admin/tenants/{id}/keys: 201 with the key, which is
 // shown only here.
 //
 //	@Summary     Make an API key
@@ -25,20 +25,20 @@ import (
 //	@x-example-producer {"scopes": ["submit", "read"]}
 //	@x-example-user     {"scopes": ["submit", "read"], "user": "ada", "expires_at": "2100-01-01T00:00:00Z"}
 //	@Router      /v1/admin/tenants/{id}/keys [post]
-func (s *Server) createKey(ctx context.Context, c *call, r api.KeyRequest) (reply[api.NewKey], error) {
+func (h *Handlers) CreateKey(ctx context.Context, c *Call, r api.KeyRequest) (Response[api.NewKey], error) {
 	tenant, err := c.id()
 	if err != nil {
-		return reply[api.NewKey]{}, err
+		return Response[api.NewKey]{}, err
 	}
-	if fields := r.Validate(s.core.Now()); len(fields) > 0 {
-		return reply[api.NewKey]{}, problem.Invalid(fields...)
+	if fields := r.Validate(h.core.Now()); len(fields) > 0 {
+		return Response[api.NewKey]{}, problem.Invalid(fields...)
 	}
-	return s.mint(ctx, c, api.HopKeyCreateRequest{
+	return h.mint(ctx, c, api.HopKeyCreateRequest{
 		Kind: api.PrincipalTenant, Tenant: tenant, User: r.User, Scopes: r.Scopes, ExpiresAt: r.ExpiresAt,
 	})
 }
 
-// createPlatformKey answers POST /v1/admin/platform-keys: 201 with a key that
+// CreatePlatformKey answers POST /v1/admin/platform-keys: 201 with a key that
 // works for all tenants, shown only here.
 //
 //	@Summary     Make a platform key
@@ -51,27 +51,27 @@ func (s *Server) createKey(ctx context.Context, c *call, r api.KeyRequest) (repl
 //	@x-example-lasting  {}
 //	@x-example-expiring {"expires_at": "2100-01-01T00:00:00Z"}
 //	@Router      /v1/admin/platform-keys [post]
-func (s *Server) createPlatformKey(ctx context.Context, c *call, r api.PlatformKeyRequest) (reply[api.NewKey], error) {
-	if fields := r.Validate(s.core.Now()); len(fields) > 0 {
-		return reply[api.NewKey]{}, problem.Invalid(fields...)
+func (h *Handlers) CreatePlatformKey(ctx context.Context, c *Call, r api.PlatformKeyRequest) (Response[api.NewKey], error) {
+	if fields := r.Validate(h.core.Now()); len(fields) > 0 {
+		return Response[api.NewKey]{}, problem.Invalid(fields...)
 	}
-	return s.mint(ctx, c, api.HopKeyCreateRequest{
+	return h.mint(ctx, c, api.HopKeyCreateRequest{
 		Kind: api.PrincipalPlatform, Scopes: []string{api.ScopeWork}, ExpiresAt: r.ExpiresAt,
 	})
 }
 
 // mint draws a key, stores what core may know of it, and shows the rest once.
-func (s *Server) mint(ctx context.Context, c *call, request api.HopKeyCreateRequest) (reply[api.NewKey], error) {
-	key := auth.Mint(s.keyEnv).Signed(s.keySecret)
-	request.KeyID, request.SecretHMAC = key.ID, key.HMAC(s.keySecret)
-	stored, err := send[api.HopKeyCreateRequest, api.Key](ctx, s, c, coreclient.Write(api.HopKeyCreate), request)
+func (h *Handlers) mint(ctx context.Context, c *Call, request api.HopKeyCreateRequest) (Response[api.NewKey], error) {
+	key := auth.Mint(h.keyEnv).Signed(h.keySecret)
+	request.KeyID, request.SecretHMAC = key.ID, key.HMAC(h.keySecret)
+	stored, err := send[api.HopKeyCreateRequest, api.Key](ctx, h, c, coreclient.Write(api.HopKeyCreate), request)
 	if err != nil {
-		return reply[api.NewKey]{}, err
+		return Response[api.NewKey]{}, err
 	}
-	return reply[api.NewKey]{status: http.StatusCreated, value: api.NewKey{Key: stored.value, Secret: key.Text()}}, nil
+	return Response[api.NewKey]{Status: http.StatusCreated, Value: api.NewKey{Key: stored.Value, Secret: key.Text()}}, nil
 }
 
-// listKeys answers GET /v1/admin/tenants/{id}/keys with a page of keys, without
+// ListKeys answers GET /v1/admin/tenants/{id}/keys with a page of keys, without
 // their secrets.
 //
 //	@Summary     List a tenant's keys
@@ -84,20 +84,20 @@ func (s *Server) mint(ctx context.Context, c *call, request api.HopKeyCreateRequ
 //	@Success     200 {object} api.Page[api.Key] "A page of keys."
 //	@x-access    "operator"
 //	@Router      /v1/admin/tenants/{id}/keys [get]
-func (s *Server) listKeys(ctx context.Context, c *call, _ none) (reply[api.Page[api.Key]], error) {
+func (h *Handlers) ListKeys(ctx context.Context, c *Call, _ None) (Response[api.Page[api.Key]], error) {
 	tenant, err := c.id()
 	if err != nil {
-		return reply[api.Page[api.Key]]{}, err
+		return Response[api.Page[api.Key]]{}, err
 	}
-	page, err := request.ReadPage(c.query)
+	page, err := request.ReadPage(c.Query)
 	if err != nil {
-		return reply[api.Page[api.Key]]{}, err
+		return Response[api.Page[api.Key]]{}, err
 	}
 	page.Tenant = tenant
-	return send[api.HopPageRequest, api.Page[api.Key]](ctx, s, c, coreclient.Read(api.HopKeyList), page)
+	return send[api.HopPageRequest, api.Page[api.Key]](ctx, h, c, coreclient.Read(api.HopKeyList), page)
 }
 
-// revokeKey answers DELETE /v1/admin/keys/{key_id}: 204, and again 204 for a
+// RevokeKey answers DELETE /v1/admin/keys/{key_id}: 204, and again 204 for a
 // repeat. This gateway stops taking the key at once, others when the hint
 // reaches them, 30 s at the latest.
 //
@@ -109,14 +109,14 @@ func (s *Server) listKeys(ctx context.Context, c *call, _ none) (reply[api.Page[
 //	@Success     204 "The key is good for nothing any more."
 //	@x-access    "operator"
 //	@Router      /v1/admin/keys/{key_id} [delete]
-func (s *Server) revokeKey(ctx context.Context, c *call, _ none) (reply[none], error) {
-	id := c.params["key_id"]
+func (h *Handlers) RevokeKey(ctx context.Context, c *Call, _ None) (Response[None], error) {
+	id := c.Params["key_id"]
 	if !auth.ValidKeyID(id) {
-		return reply[none]{}, errNoSuchID
+		return Response[None]{}, ErrNoSuchID
 	}
 	// Before as well as after: if the answer is lost, the revocation may still hold.
-	s.auth.Forget(id)
-	_, err := send[api.HopKeyLookupRequest, none](ctx, s, c, coreclient.Write(api.HopKeyRevoke), api.HopKeyLookupRequest{KeyID: id})
-	s.auth.Forget(id)
-	return reply[none]{status: http.StatusNoContent}, err
+	h.auth.Forget(id)
+	_, err := send[api.HopKeyLookupRequest, None](ctx, h, c, coreclient.Write(api.HopKeyRevoke), api.HopKeyLookupRequest{KeyID: id})
+	h.auth.Forget(id)
+	return Response[None]{Status: http.StatusNoContent}, err
 }

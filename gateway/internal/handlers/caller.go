@@ -1,7 +1,8 @@
-package httpapi
+package handlers
 
 import (
 	"context"
+	"time"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
@@ -9,7 +10,32 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// limits answers GET /v1/limits: the rates that hold for the caller, and the caps,
+// Whoami answers GET /v1/whoami: what the caller's key is. It asks nobody: the
+// key has been looked up to get here.
+//
+//	@Summary     What your key is
+//	@Description The key's tenant, user, scopes and plan. Costs nothing.
+//	@ID          whoami
+//	@Tags        Self
+//	@Success     200 {object} api.Whoami "The key."
+//	@x-access    "key"
+//	@Router      /v1/whoami [get]
+func (h *Handlers) Whoami(_ context.Context, c *Call, _ None) (Response[api.Whoami], error) {
+	who := c.Principal()
+	answer := api.Whoami{Scopes: append([]string{}, who.Scopes...), KeyID: who.KeyID}
+	if who.Tenant != "" {
+		answer.Tenant = &who.Tenant
+	}
+	if who.User != "" {
+		answer.User = &who.User
+	}
+	if plan := c.Caller.Key.Plan; plan != nil {
+		answer.Plan = &plan.Name
+	}
+	return Response[api.Whoami]{Value: answer}, nil
+}
+
+// Limits answers GET /v1/limits: the rates that hold for the caller, and the caps,
 // each with what is left at this moment. Asking costs nothing. With a user-bound
 // key, or user in the query of another, its user's are among them; a user-bound
 // key that asks for another's gets 403. While Redis is away the rates are those of
@@ -24,29 +50,29 @@ import (
 //	@Success     200 {object} api.LimitsResponse "Rates and caps."
 //	@x-access    "tenant key"
 //	@Router      /v1/limits [get]
-func (s *Server) limits(ctx context.Context, c *call, _ none) (reply[api.LimitsResponse], error) {
-	var nothing reply[api.LimitsResponse]
-	q := request.NewQuery(c.query)
+func (h *Handlers) Limits(ctx context.Context, c *Call, _ None) (Response[api.LimitsResponse], error) {
+	var nothing Response[api.LimitsResponse]
+	q := request.NewQuery(c.Query)
 	user := q.Label("user")
 	if err := q.Err(); err != nil {
 		return nothing, err
 	}
-	who := c.principal()
+	who := c.Principal()
 	if who.User != "" && user != "" && user != who.User {
 		return nothing, anotherUser("user", "The key acts for one user, and this asks for another's limits.")
 	}
 	if user == "" {
 		user = who.User
 	}
-	used, err := send[api.HopCapsRequest, api.HopCapsResponse](ctx, s, c, coreclient.Read(api.HopCaps), api.HopCapsRequest{User: user})
+	used, err := send[api.HopCapsRequest, api.HopCapsResponse](ctx, h, c, coreclient.Read(api.HopCaps), api.HopCapsRequest{User: user})
 	if err != nil {
 		return nothing, err
 	}
 	if user != who.User { // or the headers' own look has it all
-		s.limiter.Look(ctx, &c.account, user)
+		h.limiter.Look(ctx, &c.Account, user)
 	}
-	return reply[api.LimitsResponse]{value: api.LimitsResponse{
-		Policies: policyUses(c.account.Decision), Caps: append([]api.CapUse{}, used.value.Caps...),
+	return Response[api.LimitsResponse]{Value: api.LimitsResponse{
+		Policies: policyUses(c.Account.Decision), Caps: append([]api.CapUse{}, used.Value.Caps...),
 	}}, nil
 }
 
@@ -59,4 +85,10 @@ func policyUses(d *admission.Decision) []api.PolicyUse {
 		}
 	}
 	return uses
+}
+
+// wholeMilliseconds rounds up: who waits as long as an answer says is not a moment
+// too early.
+func wholeMilliseconds(wait time.Duration) time.Duration {
+	return (wait + time.Millisecond - 1).Truncate(time.Millisecond)
 }

@@ -1,4 +1,4 @@
-package httpapi
+package handlers
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-// listDeadLetters answers GET /v1/dead-letters with a page, newest job id first;
+// ListDeadLetters answers GET /v1/dead-letters with a page, newest job id first;
 // after and before are about when the jobs died. A page may be short or empty
 // while it has a next_page_token.
 //
@@ -32,13 +32,13 @@ import (
 //	@Success     200 {object} api.Page[api.DeadLetter] "A page of dead letters."
 //	@x-access    "read"
 //	@Router      /v1/dead-letters [get]
-func (s *Server) listDeadLetters(ctx context.Context, c *call, _ none) (reply[api.Page[api.DeadLetter]], error) {
-	q := request.NewQuery(c.query)
+func (h *Handlers) ListDeadLetters(ctx context.Context, c *Call, _ None) (Response[api.Page[api.DeadLetter]], error) {
+	q := request.NewQuery(c.Query)
 	page, filter := q.Page(), readDeadLetterFilter(q)
 	if err := q.Err(); err != nil {
-		return reply[api.Page[api.DeadLetter]]{}, err
+		return Response[api.Page[api.DeadLetter]]{}, err
 	}
-	return send[api.HopDeadLettersRequest, api.Page[api.DeadLetter]](ctx, s, c, coreclient.Read(api.HopDeadLetters),
+	return send[api.HopDeadLettersRequest, api.Page[api.DeadLetter]](ctx, h, c, coreclient.Read(api.HopDeadLetters),
 		api.HopDeadLettersRequest{Filter: filter, PageSize: page.PageSize, PageToken: page.PageToken})
 }
 
@@ -54,7 +54,7 @@ func readDeadLetterFilter(q *request.Query) api.DeadLetterFilter {
 	}
 }
 
-// groupDeadLetters answers GET /v1/dead-letters/groups with the largest groups of
+// GroupDeadLetters answers GET /v1/dead-letters/groups with the largest groups of
 // those that match, page_size of them, largest first: dead letters of one fingerprint
 // in one queue. At most the newest 100,000 are read, and read_capped says so. There
 // is no next page: narrow the filter.
@@ -73,17 +73,17 @@ func readDeadLetterFilter(q *request.Query) api.DeadLetterFilter {
 //	@Success     200 {object} api.DeadLetterGroups "The largest groups."
 //	@x-access    "read"
 //	@Router      /v1/dead-letters/groups [get]
-func (s *Server) groupDeadLetters(ctx context.Context, c *call, _ none) (reply[api.DeadLetterGroups], error) {
-	q := request.NewQuery(c.query)
+func (h *Handlers) GroupDeadLetters(ctx context.Context, c *Call, _ None) (Response[api.DeadLetterGroups], error) {
+	q := request.NewQuery(c.Query)
 	page, filter := q.Page(), readDeadLetterFilter(q)
 	if err := q.Err(); err != nil {
-		return reply[api.DeadLetterGroups]{}, err
+		return Response[api.DeadLetterGroups]{}, err
 	}
-	return send[api.HopDeadLetterGroupsRequest, api.DeadLetterGroups](ctx, s, c, coreclient.Read(api.HopDeadLetterGroups),
+	return send[api.HopDeadLetterGroupsRequest, api.DeadLetterGroups](ctx, h, c, coreclient.Read(api.HopDeadLetterGroups),
 		api.HopDeadLetterGroupsRequest{Filter: filter, Size: page.PageSize})
 }
 
-// redriveJob answers POST /v1/jobs/{id}/redrive: 202 with a dead letter that is
+// RedriveJob answers POST /v1/jobs/{id}/redrive: 202 with a dead letter that is
 // queued again, its attempts anew. Any other job is 409 not_dead, and so is this
 // one for a repeat.
 //
@@ -96,17 +96,17 @@ func (s *Server) groupDeadLetters(ctx context.Context, c *call, _ none) (reply[a
 //	@x-access    "manage"
 //	@x-problems  ["not_dead", "dedupe_conflict", "active_cap_reached", "too_many_lanes"]
 //	@Router      /v1/jobs/{id}/redrive [post]
-func (s *Server) redriveJob(ctx context.Context, c *call, _ none) (reply[api.JobSummary], error) {
+func (h *Handlers) RedriveJob(ctx context.Context, c *Call, _ None) (Response[api.JobSummary], error) {
 	id, err := c.id()
 	if err != nil {
-		return reply[api.JobSummary]{}, err
+		return Response[api.JobSummary]{}, err
 	}
-	answer, err := send[api.HopJobRequest, api.JobSummary](ctx, s, c, coreclient.Write(api.HopRedrive), api.HopJobRequest{JobID: id})
-	answer.status = http.StatusAccepted
+	answer, err := send[api.HopJobRequest, api.JobSummary](ctx, h, c, coreclient.Write(api.HopRedrive), api.HopJobRequest{JobID: id})
+	answer.Status = http.StatusAccepted
 	return answer, err
 }
 
-// redriveDeadLetters answers POST /v1/dead-letters/redrive. By ids up to 1000 dead
+// RedriveDeadLetters answers POST /v1/dead-letters/redrive. By ids up to 1000 dead
 // letters are queued again at once, each with a status of its own in an
 // api.DeadLetterResponse, in the order sent. By filter all that match now are queued
 // again by and by, at rate_per_second at most: 202 with an api.Redrive. With dry_run
@@ -128,11 +128,11 @@ func (s *Server) redriveJob(ctx context.Context, c *call, _ none) (reply[api.Job
 //	@x-example-ids     {"ids": ["01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"]}
 //	@x-example-dry-run {"ids": ["01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"], "dry_run": true}
 //	@Router      /v1/dead-letters/redrive [post]
-func (s *Server) redriveDeadLetters(ctx context.Context, c *call, r api.DeadLetterRequest) (reply[json.RawMessage], error) {
-	return s.settleDead(ctx, c, api.HopDeadLetterRedrive, r)
+func (h *Handlers) RedriveDeadLetters(ctx context.Context, c *Call, r api.DeadLetterRequest) (Response[json.RawMessage], error) {
+	return h.settleDead(ctx, c, api.HopDeadLetterRedrive, r)
 }
 
-// discardDeadLetters answers POST /v1/dead-letters/discard: dead letters are forgotten
+// DiscardDeadLetters answers POST /v1/dead-letters/discard: dead letters are forgotten
 // for good, by ids or by filter, answered as for a redrive. A repeat finds nothing:
 // 404 for each id.
 //
@@ -150,15 +150,15 @@ func (s *Server) redriveDeadLetters(ctx context.Context, c *call, r api.DeadLett
 //	@x-example-ids     {"ids": ["01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"]}
 //	@x-example-dry-run {"ids": ["01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"], "dry_run": true}
 //	@Router      /v1/dead-letters/discard [post]
-func (s *Server) discardDeadLetters(ctx context.Context, c *call, r api.DeadLetterRequest) (reply[json.RawMessage], error) {
-	return s.settleDead(ctx, c, api.HopDeadLetterDiscard, r)
+func (h *Handlers) DiscardDeadLetters(ctx context.Context, c *Call, r api.DeadLetterRequest) (Response[json.RawMessage], error) {
+	return h.settleDead(ctx, c, api.HopDeadLetterDiscard, r)
 }
 
 // settleDead passes a list of dead letters, or a filter, on. An id that cannot be one travels
 // as an empty one: core answers it in its place, as a job that is not there.
-func (s *Server) settleDead(ctx context.Context, c *call, path string, r api.DeadLetterRequest) (reply[json.RawMessage], error) {
+func (h *Handlers) settleDead(ctx context.Context, c *Call, path string, r api.DeadLetterRequest) (Response[json.RawMessage], error) {
 	if fields := r.Validate(); len(fields) > 0 {
-		return reply[json.RawMessage]{}, problem.Invalid(fields...)
+		return Response[json.RawMessage]{}, problem.Invalid(fields...)
 	}
 	for i, given := range r.IDs {
 		id, ok := request.UUID(given)
@@ -171,20 +171,20 @@ func (s *Server) settleDead(ctx context.Context, c *call, path string, r api.Dea
 	if r.DryRun {
 		op = coreclient.Read(path)
 	}
-	answer, err := send[api.DeadLetterRequest, json.RawMessage](ctx, s, c, op, r)
+	answer, err := send[api.DeadLetterRequest, json.RawMessage](ctx, h, c, op, r)
 	if err != nil || r.DryRun {
 		return answer, err
 	}
 	if r.Filter != nil {
-		answer.status = http.StatusAccepted
+		answer.Status = http.StatusAccepted
 		return answer, nil
 	}
-	answer.value, err = signResults(c, answer.value, len(r.IDs))
+	answer.Value, err = signResults(c, answer.Value, len(r.IDs))
 	return answer, err
 }
 
 // signResults puts the request's name into the problems of core's results.
-func signResults(c *call, told json.RawMessage, want int) (json.RawMessage, error) {
+func signResults(c *Call, told json.RawMessage, want int) (json.RawMessage, error) {
 	var response api.DeadLetterResponse
 	if err := json.Unmarshal(told, &response); err != nil {
 		return nil, fmt.Errorf("%w: %w: results of dead letters: %w", coreclient.ErrOutcomeUnknown, coreclient.ErrContract, err)
@@ -194,8 +194,8 @@ func signResults(c *call, told json.RawMessage, want int) (json.RawMessage, erro
 	}
 	for i := range response.Results {
 		if p := response.Results[i].Problem; p != nil {
-			response.Results[i].Problem = c.sign(retold(p))
+			response.Results[i].Problem = c.Sign(retold(p))
 		}
 	}
-	return encode(response)
+	return Encode(response)
 }

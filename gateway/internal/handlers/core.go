@@ -1,4 +1,4 @@
-package httpapi
+package handlers
 
 import (
 	"context"
@@ -11,27 +11,27 @@ import (
 
 // send asks core on behalf of the call's principal. Core has the usual timeout
 // and what the caller is ready to wait; when the caller leaves, the call ends.
-func send[Req, Resp any](ctx context.Context, s *Server, c *call, op coreclient.Op, request Req) (reply[Resp], error) {
-	ctx, cancel := context.WithTimeout(ctx, s.timeout+c.wait)
+func send[Req, Resp any](ctx context.Context, h *Handlers, c *Call, op coreclient.Op, request Req) (Response[Resp], error) {
+	ctx, cancel := context.WithTimeout(ctx, h.timeout+c.wait)
 	defer cancel()
-	result, err := coreclient.Call[Req, Resp](ctx, s.core, op, api.Item[Req]{
-		Principal:     c.principal(),
-		RequestID:     c.requestID,
-		CorrelationID: c.correlationID,
-		Traceparent:   c.traceparent,
+	result, err := coreclient.Call[Req, Resp](ctx, h.core, op, api.Item[Req]{
+		Principal:     c.Principal(),
+		RequestID:     c.RequestID,
+		CorrelationID: c.CorrelationID,
+		Traceparent:   c.Traceparent,
 		Request:       request,
 	})
 	if err != nil {
-		return reply[Resp]{}, err
+		return Response[Resp]{}, err
 	}
 	if result.Problem != nil {
-		return reply[Resp]{}, retold(result.Problem)
+		return Response[Resp]{}, retold(result.Problem)
 	}
-	answer := reply[Resp]{status: result.Status, replayed: result.Replayed}
+	answer := Response[Resp]{Status: result.Status, Replayed: result.Replayed}
 	if result.Value != nil {
-		answer.value = *result.Value
-	} else if _, nothing := any(answer.value).(none); !nothing {
-		return reply[Resp]{}, fmt.Errorf("%w: status %d without a value", coreclient.ErrContract, result.Status)
+		answer.Value = *result.Value
+	} else if _, nothing := any(answer.Value).(None); !nothing {
+		return Response[Resp]{}, fmt.Errorf("%w: status %d without a value", coreclient.ErrContract, result.Status)
 	}
 	return answer, nil
 }
@@ -41,7 +41,7 @@ func send[Req, Resp any](ctx context.Context, s *Server, c *call, op coreclient.
 // one, and an unknown one from another tenant's.
 func retold(p *problem.Problem) *problem.Problem {
 	if p.Code == problem.NotFound {
-		return errNoSuchID
+		return ErrNoSuchID
 	}
 	if p.Code == problem.WorkerUnknown {
 		return errNoSuchWorker

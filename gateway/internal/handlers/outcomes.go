@@ -1,4 +1,4 @@
-package httpapi
+package handlers
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-// completeJob answers POST /v1/jobs/{id}/complete: the job ends well, with its
+// CompleteJob answers POST /v1/jobs/{id}/complete: the job ends well, with its
 // result. A repeat with the same token and body gets the same answer.
 //
 //	@Summary     Complete a job
@@ -27,11 +27,11 @@ import (
 //	@x-problems  ["lease_lost", "outcome_conflict"]
 //	@x-example-result {"lease_token": "LEASE_TOKEN", "result": {"sha256": "2cf24dba5fb0a30e"}}
 //	@Router      /v1/jobs/{id}/complete [post]
-func (s *Server) completeJob(ctx context.Context, c *call, r api.CompleteRequest) (reply[api.Outcome], error) {
-	return s.finish(ctx, c, api.OutcomeRequest{Kind: api.KindComplete, LeaseToken: r.LeaseToken, Result: r.Result})
+func (h *Handlers) CompleteJob(ctx context.Context, c *Call, r api.CompleteRequest) (Response[api.Outcome], error) {
+	return h.finish(ctx, c, api.OutcomeRequest{Kind: api.KindComplete, LeaseToken: r.LeaseToken, Result: r.Result})
 }
 
-// failJob answers POST /v1/jobs/{id}/fail: the attempt has failed; the job waits
+// FailJob answers POST /v1/jobs/{id}/fail: the attempt has failed; the job waits
 // for its next one, or becomes a dead letter. A repeat gets the same answer.
 //
 //	@Summary     Report a failed attempt
@@ -46,13 +46,13 @@ func (s *Server) completeJob(ctx context.Context, c *call, r api.CompleteRequest
 //	@x-example-again     {"lease_token": "LEASE_TOKEN", "error": {"type": "timeout", "message": "the mail server did not answer", "stack": ""}, "retry_after_ms": 30000}
 //	@x-example-permanent {"lease_token": "LEASE_TOKEN", "error": {"type": "bad_address", "message": "no such mailbox"}, "permanent": true}
 //	@Router      /v1/jobs/{id}/fail [post]
-func (s *Server) failJob(ctx context.Context, c *call, r api.FailRequest) (reply[api.Outcome], error) {
-	return s.finish(ctx, c, api.OutcomeRequest{
+func (h *Handlers) FailJob(ctx context.Context, c *Call, r api.FailRequest) (Response[api.Outcome], error) {
+	return h.finish(ctx, c, api.OutcomeRequest{
 		Kind: api.KindFail, LeaseToken: r.LeaseToken, Error: r.Error, RetryAfterMS: r.RetryAfterMS, Permanent: r.Permanent,
 	})
 }
 
-// snoozeJob answers POST /v1/jobs/{id}/snooze: the job waits for delay_ms, and
+// SnoozeJob answers POST /v1/jobs/{id}/snooze: the job waits for delay_ms, and
 // the attempt is given back. A repeat gets the same answer.
 //
 //	@Summary     Put a job back for a while
@@ -66,11 +66,11 @@ func (s *Server) failJob(ctx context.Context, c *call, r api.FailRequest) (reply
 //	@x-problems  ["lease_lost", "outcome_conflict"]
 //	@x-example-minute {"lease_token": "LEASE_TOKEN", "delay_ms": 60000}
 //	@Router      /v1/jobs/{id}/snooze [post]
-func (s *Server) snoozeJob(ctx context.Context, c *call, r api.SnoozeRequest) (reply[api.Outcome], error) {
-	return s.finish(ctx, c, api.OutcomeRequest{Kind: api.KindSnooze, LeaseToken: r.LeaseToken, DelayMS: r.DelayMS, Error: r.Error})
+func (h *Handlers) SnoozeJob(ctx context.Context, c *Call, r api.SnoozeRequest) (Response[api.Outcome], error) {
+	return h.finish(ctx, c, api.OutcomeRequest{Kind: api.KindSnooze, LeaseToken: r.LeaseToken, DelayMS: r.DelayMS, Error: r.Error})
 }
 
-// releaseJob answers POST /v1/jobs/{id}/release: the job is queued again at once,
+// ReleaseJob answers POST /v1/jobs/{id}/release: the job is queued again at once,
 // and the attempt is given back. A repeat gets the same answer.
 //
 //	@Summary     Put a job back at once
@@ -84,21 +84,21 @@ func (s *Server) snoozeJob(ctx context.Context, c *call, r api.SnoozeRequest) (r
 //	@x-problems  ["lease_lost", "outcome_conflict"]
 //	@x-example-release {"lease_token": "LEASE_TOKEN"}
 //	@Router      /v1/jobs/{id}/release [post]
-func (s *Server) releaseJob(ctx context.Context, c *call, r api.ReleaseRequest) (reply[api.Outcome], error) {
-	return s.finish(ctx, c, api.OutcomeRequest{Kind: api.KindRelease, LeaseToken: r.LeaseToken})
+func (h *Handlers) ReleaseJob(ctx context.Context, c *Call, r api.ReleaseRequest) (Response[api.Outcome], error) {
+	return h.finish(ctx, c, api.OutcomeRequest{Kind: api.KindRelease, LeaseToken: r.LeaseToken})
 }
 
 // finish reports one outcome as a list of one.
-func (s *Server) finish(ctx context.Context, c *call, outcome api.OutcomeRequest) (reply[api.Outcome], error) {
-	var nothing reply[api.Outcome]
-	if err := s.limiter.Charge(ctx, &c.account, admission.Reports(1)); err != nil {
+func (h *Handlers) finish(ctx context.Context, c *Call, outcome api.OutcomeRequest) (Response[api.Outcome], error) {
+	var nothing Response[api.Outcome]
+	if err := h.limiter.Charge(ctx, &c.Account, admission.Reports(1)); err != nil {
 		return nothing, err
 	}
-	outcome.JobID = c.params["id"]
+	outcome.JobID = c.Params["id"]
 	if refused := admitOutcome(&outcome, ""); refused != nil {
 		return nothing, refused
 	}
-	results, err := s.passOutcomes(ctx, c, []api.OutcomeRequest{outcome})
+	results, err := h.passOutcomes(ctx, c, []api.OutcomeRequest{outcome})
 	switch {
 	case err != nil:
 		return nothing, err
@@ -107,10 +107,10 @@ func (s *Server) finish(ctx context.Context, c *call, outcome api.OutcomeRequest
 	case results[0].Outcome == nil:
 		return nothing, fmt.Errorf("%w: an outcome without a value", coreclient.ErrContract)
 	}
-	return reply[api.Outcome]{status: results[0].Status, value: *results[0].Outcome}, nil
+	return Response[api.Outcome]{Status: results[0].Status, Value: *results[0].Outcome}, nil
 }
 
-// reportOutcomes answers POST /v1/outcomes: up to 1000 outcomes of any kind,
+// ReportOutcomes answers POST /v1/outcomes: up to 1000 outcomes of any kind,
 // each with a status of its own, in the order sent.
 //
 //	@Summary     Report up to 1000 outcomes
@@ -123,54 +123,54 @@ func (s *Server) finish(ctx context.Context, c *call, outcome api.OutcomeRequest
 //	@x-example-complete {"outcomes": [{"job_id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001", "kind": "complete", "lease_token": "LEASE_TOKEN", "result": {"ok": true}}]}
 //	@x-example-fail     {"outcomes": [{"job_id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001", "kind": "fail", "lease_token": "LEASE_TOKEN", "error": {"type": "timeout", "message": "no answer"}}]}
 //	@Router      /v1/outcomes [post]
-func (s *Server) reportOutcomes(ctx context.Context, c *call, r api.OutcomesRequest) (reply[api.OutcomesResponse], error) {
+func (h *Handlers) ReportOutcomes(ctx context.Context, c *Call, r api.OutcomesRequest) (Response[api.OutcomesResponse], error) {
 	if len(r.Outcomes) > api.MaxOutcomes {
-		return reply[api.OutcomesResponse]{}, problem.Invalid(problem.FieldError{
+		return Response[api.OutcomesResponse]{}, problem.Invalid(problem.FieldError{
 			Field: "outcomes", Message: fmt.Sprintf("must have at most %d entries", api.MaxOutcomes),
 		})
 	}
-	if err := s.limiter.Charge(ctx, &c.account, admission.Reports(len(r.Outcomes))); err != nil {
-		return reply[api.OutcomesResponse]{}, err
+	if err := h.limiter.Charge(ctx, &c.Account, admission.Reports(len(r.Outcomes))); err != nil {
+		return Response[api.OutcomesResponse]{}, err
 	}
 	results := make([]api.OutcomeResult, len(r.Outcomes))
 	var good []api.OutcomeRequest
 	var places []int // where in results each good one belongs
 	for i := range r.Outcomes {
 		if p := admitOutcome(&r.Outcomes[i], fmt.Sprintf("outcomes[%d].", i)); p != nil {
-			results[i] = api.OutcomeResult{Index: i, Status: p.Status, Problem: c.sign(p)}
+			results[i] = api.OutcomeResult{Index: i, Status: p.Status, Problem: c.Sign(p)}
 			continue
 		}
 		good, places = append(good, r.Outcomes[i]), append(places, i)
 	}
 	if len(good) > 0 {
-		told, err := s.passOutcomes(ctx, c, good)
+		told, err := h.passOutcomes(ctx, c, good)
 		if err != nil {
-			return reply[api.OutcomesResponse]{}, err
+			return Response[api.OutcomesResponse]{}, err
 		}
 		for i, place := range places {
 			results[place] = told[i]
 			results[place].Index = place
 			if p := told[i].Problem; p != nil {
-				results[place].Problem = c.sign(retold(p))
+				results[place].Problem = c.Sign(retold(p))
 			}
 		}
 	}
-	return reply[api.OutcomesResponse]{value: api.OutcomesResponse{Results: results}}, nil
+	return Response[api.OutcomesResponse]{Value: api.OutcomesResponse{Results: results}}, nil
 }
 
 // passOutcomes gives one result for each outcome, in order. A tenant's outcomes share
 // requests to core with each other, not with other tenants': core answers a request
 // when its last outcome is done.
-func (s *Server) passOutcomes(ctx context.Context, c *call, outcomes []api.OutcomeRequest) ([]api.OutcomeResult, error) {
-	answer, err := send[api.OutcomesRequest, api.OutcomesResponse](ctx, s, c,
-		coreclient.Repeatable(api.HopOutcome).Shared(c.principal().Tenant), api.OutcomesRequest{Outcomes: outcomes})
+func (h *Handlers) passOutcomes(ctx context.Context, c *Call, outcomes []api.OutcomeRequest) ([]api.OutcomeResult, error) {
+	answer, err := send[api.OutcomesRequest, api.OutcomesResponse](ctx, h, c,
+		coreclient.Repeatable(api.HopOutcome).Shared(c.Principal().Tenant), api.OutcomesRequest{Outcomes: outcomes})
 	if err != nil {
 		return nil, err
 	}
-	if got := len(answer.value.Results); got != len(outcomes) {
+	if got := len(answer.Value.Results); got != len(outcomes) {
 		return nil, errShort(got, len(outcomes))
 	}
-	return answer.value.Results, nil
+	return answer.Value.Results, nil
 }
 
 // admitOutcome judges one outcome, nil if it is good, and brings its job's id to
@@ -184,7 +184,7 @@ func admitOutcome(outcome *api.OutcomeRequest, prefix string) *problem.Problem {
 	}
 	id, ok := request.UUID(outcome.JobID)
 	if !ok {
-		return errNoSuchID
+		return ErrNoSuchID
 	}
 	outcome.JobID = id
 	return nil

@@ -1,4 +1,4 @@
-package httpapi
+package handlers
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// listAudit answers GET /v1/audit with a page of who did what to what is the tenant's,
+// ListAudit answers GET /v1/audit with a page of who did what to what is the tenant's,
 // newest first.
 //
 //	@Summary     Who did what
@@ -25,11 +25,11 @@ import (
 //	@Success     200 {object} api.Page[api.AuditEntry] "A page of entries."
 //	@x-access    "manage unbound"
 //	@Router      /v1/audit [get]
-func (s *Server) listAudit(ctx context.Context, c *call, _ none) (reply[api.Page[api.AuditEntry]], error) {
-	return s.pageOfAudit(ctx, c)
+func (h *Handlers) ListAudit(ctx context.Context, c *Call, _ None) (Response[api.Page[api.AuditEntry]], error) {
+	return h.pageOfAudit(ctx, c)
 }
 
-// listAllAudit answers GET /v1/admin/audit with a page of who did what, of all tenants
+// ListAllAudit answers GET /v1/admin/audit with a page of who did what, of all tenants
 // or of one, newest first.
 //
 //	@Summary     Who did what, everywhere
@@ -47,13 +47,13 @@ func (s *Server) listAudit(ctx context.Context, c *call, _ none) (reply[api.Page
 //	@Success     200 {object} api.Page[api.AuditEntry] "A page of entries."
 //	@x-access    "operator"
 //	@Router      /v1/admin/audit [get]
-func (s *Server) listAllAudit(ctx context.Context, c *call, _ none) (reply[api.Page[api.AuditEntry]], error) {
-	return s.pageOfAudit(ctx, c)
+func (h *Handlers) ListAllAudit(ctx context.Context, c *Call, _ None) (Response[api.Page[api.AuditEntry]], error) {
+	return h.pageOfAudit(ctx, c)
 }
 
 // pageOfAudit asks core for a page. Which tenants' entries the caller sees, core decides.
-func (s *Server) pageOfAudit(ctx context.Context, c *call) (reply[api.Page[api.AuditEntry]], error) {
-	q := request.NewQuery(c.query)
+func (h *Handlers) pageOfAudit(ctx context.Context, c *Call) (Response[api.Page[api.AuditEntry]], error) {
+	q := request.NewQuery(c.Query)
 	page := q.Page()
 	filter := api.AuditFilter{
 		Tenant: q.Text("tenant", "must be a tenant's id", validUUID),
@@ -64,9 +64,9 @@ func (s *Server) pageOfAudit(ctx context.Context, c *call) (reply[api.Page[api.A
 		Before: q.Time("before"),
 	}
 	if err := q.Err(); err != nil {
-		return reply[api.Page[api.AuditEntry]]{}, err
+		return Response[api.Page[api.AuditEntry]]{}, err
 	}
-	return send[api.HopAuditRequest, api.Page[api.AuditEntry]](ctx, s, c, coreclient.Read(api.HopAudit),
+	return send[api.HopAuditRequest, api.Page[api.AuditEntry]](ctx, h, c, coreclient.Read(api.HopAudit),
 		api.HopAuditRequest{Filter: filter, PageSize: page.PageSize, PageToken: page.PageToken})
 }
 

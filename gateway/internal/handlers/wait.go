@@ -1,4 +1,4 @@
-package httpapi
+package handlers
 
 import (
 	"context"
@@ -14,12 +14,12 @@ import (
 
 // whileKeyIsGood gives a context that ends, with auth.ErrUnauthenticated for its cause,
 // when the call's key is revoked or expires.
-func (s *Server) whileKeyIsGood(ctx context.Context, c *call) (_ context.Context, release func()) {
-	if c.wait == 0 || c.caller.Key == nil {
+func (h *Handlers) whileKeyIsGood(ctx context.Context, c *Call) (_ context.Context, release func()) {
+	if c.wait == 0 || c.Caller.Key == nil {
 		return ctx, func() {}
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	let := s.auth.Hold(ctx, c.caller.Key.KeyID, func() { cancel(auth.ErrUnauthenticated) })
+	let := h.auth.Hold(ctx, c.Caller.Key.KeyID, func() { cancel(auth.ErrUnauthenticated) })
 	return ctx, func() {
 		let()
 		cancel(nil)
@@ -30,12 +30,12 @@ func (s *Server) whileKeyIsGood(ctx context.Context, c *call) (_ context.Context
 // left, counted from the request's arrival as the RFC has it; never below 0.
 // applied is what Preference-Applied says, empty where nothing was asked for that
 // can be honoured: the RFC has such a preference ignored.
-func (c *call) patience() (left time.Duration, applied string) {
-	seconds, ok := request.PreferredWait(c.prefer)
+func (c *Call) patience() (left time.Duration, applied string) {
+	seconds, ok := request.PreferredWait(c.Prefer)
 	if !ok {
 		return 0, ""
 	}
-	left = time.Duration(seconds)*time.Second - time.Since(c.began)
+	left = time.Duration(seconds)*time.Second - time.Since(c.Began)
 	return max(left, 0).Truncate(time.Millisecond), "wait=" + strconv.Itoa(seconds)
 }
 
@@ -43,16 +43,16 @@ func (c *call) patience() (left time.Duration, applied string) {
 // with the job as it is. It fails with coreclient.ErrCutShort where this gateway
 // waits no longer, and with auth.ErrUnauthenticated where the key is no longer good.
 // Where there is no place to wait it waits a little here, and reads the job.
-func (s *Server) hold(ctx context.Context, c *call, wait time.Duration, request api.HopWaitRequest) (api.Job, error) {
+func (h *Handlers) hold(ctx context.Context, c *Call, wait time.Duration, request api.HopWaitRequest) (api.Job, error) {
 	c.wait, request.WaitMS = wait, wait.Milliseconds()
-	ctx, release := s.whileKeyIsGood(ctx, c)
+	ctx, release := h.whileKeyIsGood(ctx, c)
 	defer release()
-	answer, err := send[api.HopWaitRequest, api.Job](ctx, s, c, coreclient.Read(api.HopWait).Parked(), request)
-	job := answer.value
+	answer, err := send[api.HopWaitRequest, api.Job](ctx, h, c, coreclient.Read(api.HopWait).Parked(), request)
+	job := answer.Value
 	if errors.Is(err, coreclient.ErrNoPlace) {
 		c.wait = 0
 		coreclient.ShortWait(ctx, wait)
-		job, err = s.read(ctx, c, request.JobID)
+		job, err = h.read(ctx, c, request.JobID)
 	}
 	if cause := context.Cause(ctx); errors.Is(cause, auth.ErrUnauthenticated) {
 		return api.Job{}, cause

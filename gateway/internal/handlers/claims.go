@@ -1,4 +1,4 @@
-package httpapi
+package handlers
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-// claim answers POST /v1/claims with an api.ClaimResponse: the jobs that are now
+// Claim answers POST /v1/claims with an api.ClaimResponse: the jobs that are now
 // leased to the caller, after at most wait_ms; an empty list is a good answer.
 // When the caller leaves first, or its key is revoked, its jobs go back at once: in
 // core where the hop is hung up in time, here where core had answered already.
@@ -33,36 +33,36 @@ import (
 //	@x-example-one     {"worker_id": "worker-1", "queues": ["default"]}
 //	@x-example-waiting {"worker_id": "worker-1", "queues": ["default", "mail"], "tags": ["smtp"], "max": 10, "wait_ms": 1000}
 //	@Router      /v1/claims [post]
-func (s *Server) claim(ctx context.Context, c *call, r api.ClaimRequest) (reply[json.RawMessage], error) {
+func (h *Handlers) Claim(ctx context.Context, c *Call, r api.ClaimRequest) (Response[json.RawMessage], error) {
 	if fields := r.Validate(); len(fields) > 0 {
-		return reply[json.RawMessage]{}, problem.Invalid(fields...)
+		return Response[json.RawMessage]{}, problem.Invalid(fields...)
 	}
-	c.body.Release() // what is left of the body is small, and the claim may wait long
+	c.Body.Release() // what is left of the body is small, and the claim may wait long
 	waits := r.WaitMS != nil && *r.WaitMS > 0
 	op := coreclient.Write(api.HopClaim)
 	if waits {
 		c.wait = time.Duration(*r.WaitMS) * time.Millisecond
 		op = op.Parked()
 	}
-	ctx, release := s.whileKeyIsGood(ctx, c)
+	ctx, release := h.whileKeyIsGood(ctx, c)
 	defer release()
-	answer, err := send[api.ClaimRequest, json.RawMessage](ctx, s, c, op, r)
+	answer, err := send[api.ClaimRequest, json.RawMessage](ctx, h, c, op, r)
 	if waits && errors.Is(err, coreclient.ErrNoPlace) {
-		answer, err = s.claimShortly(ctx, c, r)
+		answer, err = h.claimShortly(ctx, c, r)
 	}
 	if errors.Is(err, coreclient.ErrCutShort) { // there was nothing yet, and it waits no longer
-		return reply[json.RawMessage]{value: json.RawMessage(`{"jobs":[]}`)}, nil
+		return Response[json.RawMessage]{Value: json.RawMessage(`{"jobs":[]}`)}, nil
 	}
 	if err == nil && ctx.Err() != nil {
-		s.giveBack(ctx, c, answer.value)
+		h.giveBack(ctx, c, answer.Value)
 		// Nobody reads this; but it is no fault of ours either, which the log would say.
 		err = fmt.Errorf("%w: the caller has left: %w", coreclient.ErrUnavailable, ctx.Err())
 	}
 	if errors.Is(context.Cause(ctx), auth.ErrUnauthenticated) {
-		return reply[json.RawMessage]{}, context.Cause(ctx)
+		return Response[json.RawMessage]{}, context.Cause(ctx)
 	}
 	if err != nil {
-		return reply[json.RawMessage]{}, err
+		return Response[json.RawMessage]{}, err
 	}
 	return answer, nil
 }
@@ -70,14 +70,14 @@ func (s *Server) claim(ctx context.Context, c *call, r api.ClaimRequest) (reply[
 // claimShortly is a claim for which there is no place to wait: it takes what is there,
 // and where nothing is, waits a little with the answer, so that its caller does not
 // spin.
-func (s *Server) claimShortly(ctx context.Context, c *call, r api.ClaimRequest) (reply[json.RawMessage], error) {
+func (h *Handlers) claimShortly(ctx context.Context, c *Call, r api.ClaimRequest) (Response[json.RawMessage], error) {
 	wait := c.wait
 	c.wait, r.WaitMS = 0, nil
-	answer, err := send[api.ClaimRequest, json.RawMessage](ctx, s, c, coreclient.Write(api.HopClaim), r)
+	answer, err := send[api.ClaimRequest, json.RawMessage](ctx, h, c, coreclient.Write(api.HopClaim), r)
 	var claimed struct {
 		Jobs []json.RawMessage `json:"jobs"`
 	}
-	if err == nil && json.Unmarshal(answer.value, &claimed) == nil && len(claimed.Jobs) == 0 {
+	if err == nil && json.Unmarshal(answer.Value, &claimed) == nil && len(claimed.Jobs) == 0 {
 		coreclient.ShortWait(ctx, wait)
 	}
 	return answer, err
@@ -85,7 +85,7 @@ func (s *Server) claimShortly(ctx context.Context, c *call, r api.ClaimRequest) 
 
 // giveBack releases what was claimed for a caller that has left; the attempts are
 // given back. Where that fails the leases run out.
-func (s *Server) giveBack(ctx context.Context, c *call, claimed json.RawMessage) {
+func (h *Handlers) giveBack(ctx context.Context, c *Call, claimed json.RawMessage) {
 	var jobs struct {
 		Jobs []struct {
 			ID         string `json:"id"`
@@ -100,5 +100,5 @@ func (s *Server) giveBack(ctx context.Context, c *call, claimed json.RawMessage)
 		release.Outcomes = append(release.Outcomes, api.OutcomeRequest{JobID: job.ID, Kind: api.KindRelease, LeaseToken: job.LeaseToken})
 	}
 	// The caller's context has ended; this call has the usual timeout of its own.
-	_, _ = send[api.OutcomesRequest, api.OutcomesResponse](context.WithoutCancel(ctx), s, c, coreclient.Repeatable(api.HopOutcome), release)
+	_, _ = send[api.OutcomesRequest, api.OutcomesResponse](context.WithoutCancel(ctx), h, c, coreclient.Repeatable(api.HopOutcome), release)
 }

@@ -1,4 +1,4 @@
-package httpapi
+package handlers
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-// listQueues answers GET /v1/queues with a page of the tenant's queues, by name.
+// ListQueues answers GET /v1/queues with a page of the tenant's queues, by name.
 //
 //	@Summary     List queues
 //	@Description The tenant's queues by name, with settings, depths and who serves them. A queue is there from its first job or its settings on. Depths stop counting at 10,000; `depth_capped` names those that did.
@@ -20,15 +20,15 @@ import (
 //	@Success     200 {object} api.Page[api.Queue] "A page of queues."
 //	@x-access    "read unbound"
 //	@Router      /v1/queues [get]
-func (s *Server) listQueues(ctx context.Context, c *call, _ none) (reply[api.Page[api.Queue]], error) {
-	page, err := request.ReadPage(c.query)
+func (h *Handlers) ListQueues(ctx context.Context, c *Call, _ None) (Response[api.Page[api.Queue]], error) {
+	page, err := request.ReadPage(c.Query)
 	if err != nil {
-		return reply[api.Page[api.Queue]]{}, err
+		return Response[api.Page[api.Queue]]{}, err
 	}
-	return send[api.HopPageRequest, api.Page[api.Queue]](ctx, s, c, coreclient.Read(api.HopQueues), page)
+	return send[api.HopPageRequest, api.Page[api.Queue]](ctx, h, c, coreclient.Read(api.HopQueues), page)
 }
 
-// getQueue answers GET /v1/queues/{name} with the queue: settings, depths, who
+// GetQueue answers GET /v1/queues/{name} with the queue: settings, depths, who
 // serves it.
 //
 //	@Summary     Read a queue
@@ -39,15 +39,15 @@ func (s *Server) listQueues(ctx context.Context, c *call, _ none) (reply[api.Pag
 //	@Success     200 {object} api.Queue "The queue."
 //	@x-access    "read unbound"
 //	@Router      /v1/queues/{name} [get]
-func (s *Server) getQueue(ctx context.Context, c *call, _ none) (reply[api.Queue], error) {
+func (h *Handlers) GetQueue(ctx context.Context, c *Call, _ None) (Response[api.Queue], error) {
 	name, err := c.queueName()
 	if err != nil {
-		return reply[api.Queue]{}, err
+		return Response[api.Queue]{}, err
 	}
-	return send[api.HopQueueRequest, api.Queue](ctx, s, c, coreclient.Read(api.HopQueueGet), api.HopQueueRequest{Name: name})
+	return send[api.HopQueueRequest, api.Queue](ctx, h, c, coreclient.Read(api.HopQueueGet), api.HopQueueRequest{Name: name})
 }
 
-// putQueue answers PUT /v1/queues/{name}: makes the queue, or replaces all of its
+// PutQueue answers PUT /v1/queues/{name}: makes the queue, or replaces all of its
 // settings; what is absent is the default again. Whether it is paused stays. A
 // repeat changes nothing.
 //
@@ -69,19 +69,19 @@ func (s *Server) getQueue(ctx context.Context, c *call, _ none) (reply[api.Queue
 //	@x-example-new-push-secret {"mode": "push", "push": {"url": "https://example.com/jobs", "new_secret": true}}
 //	@x-example-reset    {}
 //	@Router      /v1/queues/{name} [put]
-func (s *Server) putQueue(ctx context.Context, c *call, r api.QueueRequest) (reply[api.Queue], error) {
+func (h *Handlers) PutQueue(ctx context.Context, c *Call, r api.QueueRequest) (Response[api.Queue], error) {
 	name, err := c.queueName()
 	if err != nil {
-		return reply[api.Queue]{}, err
+		return Response[api.Queue]{}, err
 	}
 	if fields := r.Validate(); len(fields) > 0 {
-		return reply[api.Queue]{}, problem.Invalid(fields...)
+		return Response[api.Queue]{}, problem.Invalid(fields...)
 	}
-	return send[api.HopQueuePutRequest, api.Queue](ctx, s, c, coreclient.Write(api.HopQueuePut),
+	return send[api.HopQueuePutRequest, api.Queue](ctx, h, c, coreclient.Write(api.HopQueuePut),
 		api.HopQueuePutRequest{Name: name, QueueRequest: r})
 }
 
-// pauseQueue answers POST /v1/queues/{name}/pause: nothing more is claimed from
+// PauseQueue answers POST /v1/queues/{name}/pause: nothing more is claimed from
 // the queue; what runs goes on, and jobs are still taken in. A repeat changes
 // nothing.
 //
@@ -94,11 +94,11 @@ func (s *Server) putQueue(ctx context.Context, c *call, r api.QueueRequest) (rep
 //	@x-access    "manage unbound"
 //	@x-problems  ["too_many_lanes"]
 //	@Router      /v1/queues/{name}/pause [post]
-func (s *Server) pauseQueue(ctx context.Context, c *call, _ none) (reply[api.Queue], error) {
-	return s.setPaused(ctx, c, true)
+func (h *Handlers) PauseQueue(ctx context.Context, c *Call, _ None) (Response[api.Queue], error) {
+	return h.setPaused(ctx, c, true)
 }
 
-// resumeQueue answers POST /v1/queues/{name}/resume: the queue is claimed from
+// ResumeQueue answers POST /v1/queues/{name}/resume: the queue is claimed from
 // again. A repeat changes nothing.
 //
 //	@Summary     Resume a queue
@@ -110,15 +110,15 @@ func (s *Server) pauseQueue(ctx context.Context, c *call, _ none) (reply[api.Que
 //	@x-access    "manage unbound"
 //	@x-problems  ["too_many_lanes"]
 //	@Router      /v1/queues/{name}/resume [post]
-func (s *Server) resumeQueue(ctx context.Context, c *call, _ none) (reply[api.Queue], error) {
-	return s.setPaused(ctx, c, false)
+func (h *Handlers) ResumeQueue(ctx context.Context, c *Call, _ None) (Response[api.Queue], error) {
+	return h.setPaused(ctx, c, false)
 }
 
-func (s *Server) setPaused(ctx context.Context, c *call, paused bool) (reply[api.Queue], error) {
+func (h *Handlers) setPaused(ctx context.Context, c *Call, paused bool) (Response[api.Queue], error) {
 	name, err := c.queueName()
 	if err != nil {
-		return reply[api.Queue]{}, err
+		return Response[api.Queue]{}, err
 	}
-	return send[api.HopQueuePauseRequest, api.Queue](ctx, s, c, coreclient.Write(api.HopQueuePause),
+	return send[api.HopQueuePauseRequest, api.Queue](ctx, h, c, coreclient.Write(api.HopQueuePause),
 		api.HopQueuePauseRequest{Name: name, Paused: paused})
 }

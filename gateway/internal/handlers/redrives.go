@@ -1,4 +1,4 @@
-package httpapi
+package handlers
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// listRedrives answers GET /v1/redrives with a page of the redrives and discards by
+// ListRedrives answers GET /v1/redrives with a page of the redrives and discards by
 // filter, newest first; those that have ended are kept as long as dead letters.
 //
 //	@Summary     List redrives
@@ -20,15 +20,15 @@ import (
 //	@Success     200 {object} api.Page[api.Redrive] "A page of redrives."
 //	@x-access    "read"
 //	@Router      /v1/redrives [get]
-func (s *Server) listRedrives(ctx context.Context, c *call, _ none) (reply[api.Page[api.Redrive]], error) {
-	page, err := request.ReadPage(c.query)
+func (h *Handlers) ListRedrives(ctx context.Context, c *Call, _ None) (Response[api.Page[api.Redrive]], error) {
+	page, err := request.ReadPage(c.Query)
 	if err != nil {
-		return reply[api.Page[api.Redrive]]{}, err
+		return Response[api.Page[api.Redrive]]{}, err
 	}
-	return send[api.HopPageRequest, api.Page[api.Redrive]](ctx, s, c, coreclient.Read(api.HopRedriveList), page)
+	return send[api.HopPageRequest, api.Page[api.Redrive]](ctx, h, c, coreclient.Read(api.HopRedriveList), page)
 }
 
-// getRedrive answers GET /v1/redrives/{id} with how far a redrive or a discard by
+// GetRedrive answers GET /v1/redrives/{id} with how far a redrive or a discard by
 // filter got.
 //
 //	@Summary     Read a redrive
@@ -39,15 +39,15 @@ func (s *Server) listRedrives(ctx context.Context, c *call, _ none) (reply[api.P
 //	@Success     200 {object} api.Redrive "The redrive as it is now."
 //	@x-access    "read"
 //	@Router      /v1/redrives/{id} [get]
-func (s *Server) getRedrive(ctx context.Context, c *call, _ none) (reply[api.Redrive], error) {
+func (h *Handlers) GetRedrive(ctx context.Context, c *Call, _ None) (Response[api.Redrive], error) {
 	id, err := c.id()
 	if err != nil {
-		return reply[api.Redrive]{}, err
+		return Response[api.Redrive]{}, err
 	}
-	return send[api.HopRedriveRequest, api.Redrive](ctx, s, c, coreclient.Read(api.HopRedriveGet), api.HopRedriveRequest{ID: id})
+	return send[api.HopRedriveRequest, api.Redrive](ctx, h, c, coreclient.Read(api.HopRedriveGet), api.HopRedriveRequest{ID: id})
 }
 
-// cancelRedrive answers POST /v1/redrives/{id}/cancel: once it is answered nothing more
+// CancelRedrive answers POST /v1/redrives/{id}/cancel: once it is answered nothing more
 // is done; what was done stays done. One that has ended stays as it ended, and a repeat
 // changes nothing.
 //
@@ -59,10 +59,10 @@ func (s *Server) getRedrive(ctx context.Context, c *call, _ none) (reply[api.Red
 //	@Success     200 {object} api.Redrive "The redrive as it ended."
 //	@x-access    "manage"
 //	@Router      /v1/redrives/{id}/cancel [post]
-func (s *Server) cancelRedrive(ctx context.Context, c *call, _ none) (reply[api.Redrive], error) {
+func (h *Handlers) CancelRedrive(ctx context.Context, c *Call, _ None) (Response[api.Redrive], error) {
 	id, err := c.id()
 	if err != nil {
-		return reply[api.Redrive]{}, err
+		return Response[api.Redrive]{}, err
 	}
-	return send[api.HopRedriveRequest, api.Redrive](ctx, s, c, coreclient.Write(api.HopRedriveCancel), api.HopRedriveRequest{ID: id})
+	return send[api.HopRedriveRequest, api.Redrive](ctx, h, c, coreclient.Write(api.HopRedriveCancel), api.HopRedriveRequest{ID: id})
 }

@@ -1,4 +1,4 @@
-package httpapi
+package handlers
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-// registerWorker answers POST /v1/workers: registers a worker, updates it, or
+// RegisterWorker answers POST /v1/workers: registers a worker, updates it, or
 // revives a DEAD one.
 //
 //	@Summary     Register a worker
@@ -22,14 +22,14 @@ import (
 //	@x-access    "work platform"
 //	@x-example-worker {"worker_id": "worker-1", "queues": ["default"], "tags": ["smtp"], "concurrency": 10, "metadata": {"host": "a1"}}
 //	@Router      /v1/workers [post]
-func (s *Server) registerWorker(ctx context.Context, c *call, r api.WorkerRequest) (reply[api.Worker], error) {
+func (h *Handlers) RegisterWorker(ctx context.Context, c *Call, r api.WorkerRequest) (Response[api.Worker], error) {
 	if fields := r.Validate(); len(fields) > 0 {
-		return reply[api.Worker]{}, problem.Invalid(fields...)
+		return Response[api.Worker]{}, problem.Invalid(fields...)
 	}
-	return send[api.WorkerRequest, api.Worker](ctx, s, c, coreclient.Write(api.HopRegister), r)
+	return send[api.WorkerRequest, api.Worker](ctx, h, c, coreclient.Write(api.HopRegister), r)
 }
 
-// heartbeat answers POST /v1/workers/{worker_id}/heartbeat: keeps the worker
+// Heartbeat answers POST /v1/workers/{worker_id}/heartbeat: keeps the worker
 // alive and extends its leases, each answered in the order sent. An unknown or
 // DEAD worker gets 404 worker_unknown and has lost its leases.
 //
@@ -46,12 +46,12 @@ func (s *Server) registerWorker(ctx context.Context, c *call, r api.WorkerReques
 //	@x-example-lease {"leases": [{"job_id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001", "lease_token": "LEASE_TOKEN"}]}
 //	@x-example-idle  {}
 //	@Router      /v1/workers/{worker_id}/heartbeat [post]
-func (s *Server) heartbeat(ctx context.Context, c *call, r api.HeartbeatRequest) (reply[api.HeartbeatResponse], error) {
-	var nothing reply[api.HeartbeatResponse]
-	if err := s.limiter.Charge(ctx, &c.account, admission.Reports(len(r.Leases))); err != nil {
+func (h *Handlers) Heartbeat(ctx context.Context, c *Call, r api.HeartbeatRequest) (Response[api.HeartbeatResponse], error) {
+	var nothing Response[api.HeartbeatResponse]
+	if err := h.limiter.Charge(ctx, &c.Account, admission.Reports(len(r.Leases))); err != nil {
 		return nothing, err
 	}
-	worker := c.params["worker_id"]
+	worker := c.Params["worker_id"]
 	if !api.ValidLabel(worker) {
 		return nothing, errNoSuchWorker
 	}
@@ -69,22 +69,22 @@ func (s *Server) heartbeat(ctx context.Context, c *call, r api.HeartbeatRequest)
 		}
 		leases, places = append(leases, api.Lease{JobID: id, LeaseToken: lease.LeaseToken}), append(places, i)
 	}
-	answer, err := send[api.HopHeartbeatRequest, api.HeartbeatResponse](ctx, s, c,
+	answer, err := send[api.HopHeartbeatRequest, api.HeartbeatResponse](ctx, h, c,
 		coreclient.Repeatable(api.HopHeartbeat), api.HopHeartbeatRequest{WorkerID: worker, Leases: leases})
 	if err != nil {
 		return nothing, err
 	}
-	if got := len(answer.value.Leases); got != len(leases) {
+	if got := len(answer.Value.Leases); got != len(leases) {
 		return nothing, errShort(got, len(leases))
 	}
 	for i, place := range places {
-		statuses[place] = answer.value.Leases[i]
+		statuses[place] = answer.Value.Leases[i]
 	}
-	answer.value.Leases = statuses
+	answer.Value.Leases = statuses
 	return answer, nil
 }
 
-// listWorkers answers GET /v1/workers with a page: a tenant's own workers, or for
+// ListWorkers answers GET /v1/workers with a page: a tenant's own workers, or for
 // a platform key the platform's. Nobody sees the other's.
 //
 //	@Summary     List workers
@@ -96,10 +96,10 @@ func (s *Server) heartbeat(ctx context.Context, c *call, r api.HeartbeatRequest)
 //	@Success     200 {object} api.Page[api.Worker] "A page of workers."
 //	@x-access    "read platform"
 //	@Router      /v1/workers [get]
-func (s *Server) listWorkers(ctx context.Context, c *call, _ none) (reply[api.Page[api.Worker]], error) {
-	page, err := request.ReadPage(c.query)
+func (h *Handlers) ListWorkers(ctx context.Context, c *Call, _ None) (Response[api.Page[api.Worker]], error) {
+	page, err := request.ReadPage(c.Query)
 	if err != nil {
-		return reply[api.Page[api.Worker]]{}, err
+		return Response[api.Page[api.Worker]]{}, err
 	}
-	return send[api.HopPageRequest, api.Page[api.Worker]](ctx, s, c, coreclient.Read(api.HopWorkers), page)
+	return send[api.HopPageRequest, api.Page[api.Worker]](ctx, h, c, coreclient.Read(api.HopWorkers), page)
 }

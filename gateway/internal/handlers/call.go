@@ -1,0 +1,86 @@
+package handlers
+
+import (
+	"net/url"
+	"time"
+
+	"github.com/forgequeue/forgequeue/gateway/internal/admission"
+	"github.com/forgequeue/forgequeue/gateway/internal/auth"
+	"github.com/forgequeue/forgequeue/gateway/internal/request"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// Call is one request as its handler sees it.
+type Call struct {
+	RequestID     string
+	CorrelationID string
+	// Traceparent is the request's own span where spans are made, else what the client
+	// sent; empty where that is nothing well-formed.
+	Traceparent string
+	// Instance is the path that the request is for, as problems have it.
+	Instance string
+	// Began is when the request arrived.
+	Began time.Time
+
+	Caller  auth.Caller
+	Account admission.Account // whom the request is charged to
+	// Params are the path's, such as id, unescaped.
+	Params      map[string]string
+	Query       url.Values
+	Idempotency *api.Idempotency // nil where the request has no Idempotency-Key
+	// Prefer and IfNoneMatch are the headers of these names, as they came.
+	Prefer, IfNoneMatch []string
+	// Body counts the memory of the request's body.
+	Body request.Body
+
+	// wait is how long the caller is ready to wait beyond the usual timeout.
+	wait time.Duration
+}
+
+// Principal is on whose behalf core is asked.
+func (c *Call) Principal() api.Principal { return c.Caller.Principal }
+
+// What malformed, unknown and foreign ids are all answered with.
+var (
+	ErrNoSuchID     = problem.New(problem.NotFound, "There is nothing here with this id, or the credential does not show it.")
+	errNoSuchWorker = problem.New(problem.WorkerUnknown, "There is no such worker, or it is dead; register it again.")
+)
+
+// id gives the path's {id}, which must be a UUID, in lower case.
+func (c *Call) id() (string, error) {
+	id, ok := request.UUID(c.Params["id"])
+	if !ok {
+		return "", ErrNoSuchID
+	}
+	return id, nil
+}
+
+// queueName gives the path's {name}, which must be one that a queue can have.
+func (c *Call) queueName() (string, error) {
+	name := c.Params["name"]
+	if !api.ValidName(name) {
+		return "", ErrNoSuchID
+	}
+	return name, nil
+}
+
+// Sign puts the request's own name into a problem.
+func (c *Call) Sign(p *problem.Problem) *problem.Problem {
+	signed := *p
+	signed.Instance, signed.RequestID = c.Instance, c.RequestID
+	if signed.Errors == nil {
+		signed.Errors = []problem.FieldError{}
+	}
+	if signed.Policies == nil {
+		signed.Policies = []problem.Policy{}
+	}
+	return &signed
+}
+
+// anotherUser refuses a user-bound key that names a user not its own.
+func anotherUser(field, detail string) *problem.Problem {
+	p := problem.New(problem.Forbidden, detail)
+	p.Errors = append(p.Errors, problem.FieldError{Field: field, Message: "must be the key's own user, or absent"})
+	return p
+}

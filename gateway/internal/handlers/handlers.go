@@ -1,0 +1,55 @@
+// Package handlers has the operations of the public API: functions from a request to a
+// response, one file for each resource. HTTP has been dealt with when they are called:
+// the caller is known and may make the call, its JSON is well-formed. A handler judges
+// the request's content, has admission charge what is known only now, and asks core.
+//
+//	submit.go        jobs are submitted, one or many
+//	jobs.go          they are listed, read, waited for, cancelled
+//	claims.go        workers claim them,
+//	workers.go       keep their leases,
+//	outcomes.go      and report how they ended
+//	queues.go  dead_letters.go  redrives.go  audit.go
+//	caller.go        what the caller is, and may still do
+//	tenants.go  keys.go  plans.go   for the operator
+//	core.go  wait.go                how core is asked, and for how long
+//
+// The annotations in the comments are OpenAPI's, see openapi.go in httpapi.
+package handlers
+
+import (
+	"time"
+
+	"github.com/forgequeue/forgequeue/gateway/internal/admission"
+	"github.com/forgequeue/forgequeue/gateway/internal/auth"
+	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
+)
+
+// Options of Handlers.
+type Options struct {
+	Auth    *auth.Authenticator
+	Core    *coreclient.Client
+	Limiter *admission.Limiter
+	// KeySecret and KeyEnv are for keys that are made here.
+	KeySecret []byte
+	KeyEnv    string
+	// Timeout is how long core may take, beyond what the caller asks to wait.
+	Timeout time.Duration
+}
+
+// Handlers are the operations. They are safe for concurrent use.
+type Handlers struct {
+	auth      *auth.Authenticator
+	core      *coreclient.Client
+	limiter   *admission.Limiter
+	keySecret []byte
+	keyEnv    string
+	timeout   time.Duration
+}
+
+// New makes Handlers.
+func New(o Options) *Handlers {
+	return &Handlers{
+		auth: o.Auth, core: o.Core, limiter: o.Limiter,
+		keySecret: o.KeySecret, keyEnv: o.KeyEnv, timeout: o.Timeout,
+	}
+}

@@ -1,0 +1,201 @@
+package handlers
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
+	"github.com/forgequeue/forgequeue/gateway/internal/request"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// ListJobs answers GET /v1/jobs with a page of jobs without payload, result and
+// stack, newest id first. What filters is all of it together; a job matches
+// metadata.K=V for every K given. A page may be short or empty while it has a
+// next_page_token. A user-bound key lists its own user's jobs, and 403 is what it
+// gets for asking for another's.
+//
+//	@Summary     List jobs
+//	@Description Jobs without payload, result and stack, newest id first. All filters given must match. A page may be short, or empty, while `next_page_token` is set: go on until it is null. A token belongs to its filters.
+//	@Description
+//	@Description `metadata.K=V` may be given for several K. A key that is bound to a user lists that user's jobs.
+//	@ID          listJobs
+//	@Tags        Jobs
+//	@Param       queue          query string false "Jobs of this queue."
+//	@Param       type           query string false "Jobs of this type."
+//	@Param       state          query string false "Jobs in one of these states, with commas between: blocked, scheduled, queued, running, completed, dead_letter, cancelled."
+//	@Param       tag            query string false "Jobs with this tag."
+//	@Param       user           query string false "Jobs of this user."
+//	@Param       metadata       query object false "By metadata: an object with members such as metadata.order, which become parameters of those names."
+//	@Param       created_after  query string false "Jobs submitted after this time." Format(date-time)
+//	@Param       created_before query string false "Jobs submitted before this time." Format(date-time)
+//	@Param       page_size      query int    false "How many at most."
+//	@Param       page_token     query string false "The `next_page_token` of the page before."
+//	@Success     200 {object} api.Page[api.JobSummary] "A page of jobs."
+//	@x-access    "read"
+//	@Router      /v1/jobs [get]
+func (h *Handlers) ListJobs(ctx context.Context, c *Call, _ None) (Response[api.Page[api.JobSummary]], error) {
+	q := request.NewQuery(c.Query)
+	page, filter := q.Page(), readJobFilter(q)
+	if err := q.Err(); err != nil {
+		return Response[api.Page[api.JobSummary]]{}, err
+	}
+	if who := c.Principal(); who.User != "" {
+		if filter.User == "" {
+			filter.User = who.User
+		}
+		if filter.User != who.User {
+			return Response[api.Page[api.JobSummary]]{}, anotherUser("user", "The key sees the jobs of one user, and the list asks for another's.")
+		}
+	}
+	return send[api.HopListRequest, api.Page[api.JobSummary]](ctx, h, c, coreclient.Read(api.HopList),
+		api.HopListRequest{Filter: filter, PageSize: page.PageSize, PageToken: page.PageToken})
+}
+
+func readJobFilter(q *request.Query) api.JobFilter {
+	return api.JobFilter{
+		Queue: q.Name("queue"),
+		Type:  q.Name("type"),
+		States: q.SomeOf("state", api.StateBlocked, api.StateScheduled, api.StateQueued, api.StateRunning,
+			api.StateCompleted, api.StateDeadLetter, api.StateCancelled),
+		Tag:           q.Name("tag"),
+		User:          q.Label("user"),
+		Metadata:      q.Metadata(),
+		CreatedAfter:  q.Time("created_after"),
+		CreatedBefore: q.Time("created_before"),
+	}
+}
+
+// GetJob answers GET /v1/jobs/{id} with the whole api.Job and its ETag; 304 where
+// If-None-Match names it. A malformed, unknown or foreign id is 404, and so is
+// another user's job for a user-bound key.
+//
+// Prefer: wait=n holds the answer until the state changes, n seconds at most. With
+// If-None-Match a job that has changed already is answered at once.
+//
+//	@Summary     Read a job
+//	@Description The whole job, with payload, result and the last error's stack, and an `ETag`.
+//	@Description
+//	@Description `Prefer: wait=n` holds the answer until the state changes, n seconds at most (25). With `If-None-Match` too, a job that has changed already is answered at once, and one that has not by then is 304: the way to follow a job.
+//	@ID          getJob
+//	@Tags        Jobs
+//	@Param       id            path   string true  "The job's id." Format(uuid)
+//	@Param       Prefer        header string false "`wait=n`: hold the answer for up to n seconds, until the state changes."
+//	@Param       If-None-Match header string false "The ETag of what you have."
+//	@Success     200 {object} api.Job "The job."
+//	@Header      200,304 {string} ETag "Changes with anything in the answer."
+//	@Header      200,304 {string} Preference-Applied "`wait=n`, where it was waited for."
+//	@Success     304 "The job is as If-None-Match names it."
+//	@x-access    "read"
+//	@Router      /v1/jobs/{id} [get]
+func (h *Handlers) GetJob(ctx context.Context, c *Call, _ None) (Response[json.RawMessage], error) {
+	var nothing Response[json.RawMessage]
+	id, err := c.id()
+	if err != nil {
+		return nothing, err
+	}
+	left, applied := c.patience()
+	request := api.HopWaitRequest{JobID: id}
+	if left == 0 || len(c.IfNoneMatch) > 0 {
+		found, err := h.read(ctx, c, id)
+		if err != nil {
+			return nothing, err
+		}
+		answer, err := represent(c, &found)
+		answer.Applied = applied
+		if left, _ = c.patience(); err != nil || left == 0 || answer.Status != http.StatusNotModified {
+			return answer, err
+		}
+		request.Seen = found.State
+	}
+	job, err := h.hold(ctx, c, left, request)
+	if errors.Is(err, coreclient.ErrCutShort) { // not what was asked for, but what is known
+		applied, c.wait = "", 0
+		job, err = h.read(ctx, c, id)
+	}
+	if err != nil {
+		return nothing, err
+	}
+	answer, err := represent(c, &job)
+	answer.Applied = applied
+	return answer, err
+}
+
+// read asks core for a job as it is.
+func (h *Handlers) read(ctx context.Context, c *Call, id string) (api.Job, error) {
+	found, err := send[api.HopGetRequest, api.Job](ctx, h, c, coreclient.Read(api.HopGet), api.HopGetRequest{JobID: id})
+	return found.Value, err
+}
+
+// represent makes the answer that shows a job, with its ETag: 304 where the
+// caller has named it in If-None-Match.
+func represent(c *Call, job *api.Job) (Response[json.RawMessage], error) {
+	text, err := Encode(job)
+	if err != nil {
+		return Response[json.RawMessage]{}, fmt.Errorf("encode a job: %w", err)
+	}
+	answer := Response[json.RawMessage]{Status: http.StatusOK, Value: text, ETag: request.ETag(text)}
+	if request.NoneMatch(c.IfNoneMatch, answer.ETag) {
+		answer.Status = http.StatusNotModified
+	}
+	return answer, nil
+}
+
+// CancelJob answers POST /v1/jobs/{id}/cancel: 200 with a job that is cancelled,
+// by this or before; 202 with one that runs and whose worker will be told. A job
+// that has ended otherwise is 409 job_terminal. A repeat changes nothing.
+//
+//	@Summary     Cancel a job
+//	@Description A job that waits is cancelled at once: 200, and 200 again for a repeat. A job that runs is asked to stop: 202, and its worker hears of it with the next heartbeat. If the worker completes it all the same, completed stands; anything else ends it as cancelled.
+//	@ID          cancelJob
+//	@Tags        Jobs
+//	@Param       id path string true "The job's id." Format(uuid)
+//	@Success     200 {object} api.JobSummary "The job is cancelled."
+//	@Success     202 {object} api.JobSummary "The job runs; its worker will be told."
+//	@x-access    "submit"
+//	@x-problems  ["job_terminal"]
+//	@Router      /v1/jobs/{id}/cancel [post]
+func (h *Handlers) CancelJob(ctx context.Context, c *Call, _ None) (Response[api.JobSummary], error) {
+	id, err := c.id()
+	if err != nil {
+		return Response[api.JobSummary]{}, err
+	}
+	answer, err := send[api.HopJobRequest, api.HopCancelResponse](ctx, h, c, coreclient.Write(api.HopCancel), api.HopJobRequest{JobID: id})
+	if err != nil {
+		return Response[api.JobSummary]{}, err
+	}
+	status := http.StatusOK
+	if answer.Value.Requested {
+		status = http.StatusAccepted
+	}
+	return Response[api.JobSummary]{Status: status, Value: answer.Value.Job}, nil
+}
+
+// ListAttempts answers GET /v1/jobs/{id}/attempts with a page of the job's
+// executions, by epoch.
+//
+//	@Summary     List a job's attempts
+//	@Description Each execution of the job, oldest first: who ran it, when, how it ended and why. A snooze or release is none. Attempts are kept for 30 days.
+//	@ID          listAttempts
+//	@Tags        Jobs
+//	@Param       id         path  string true  "The job's id." Format(uuid)
+//	@Param       page_size  query int    false "How many at most."
+//	@Param       page_token query string false "The `next_page_token` of the page before."
+//	@Success     200 {object} api.Page[api.Attempt] "A page of attempts."
+//	@x-access    "read"
+//	@Router      /v1/jobs/{id}/attempts [get]
+func (h *Handlers) ListAttempts(ctx context.Context, c *Call, _ None) (Response[api.Page[api.Attempt]], error) {
+	id, err := c.id()
+	if err != nil {
+		return Response[api.Page[api.Attempt]]{}, err
+	}
+	page, err := request.ReadPage(c.Query)
+	if err != nil {
+		return Response[api.Page[api.Attempt]]{}, err
+	}
+	return send[api.HopAttemptsRequest, api.Page[api.Attempt]](ctx, h, c, coreclient.Read(api.HopAttempts),
+		api.HopAttemptsRequest{JobID: id, PageSize: page.PageSize, PageToken: page.PageToken})
+}

@@ -1,0 +1,266 @@
+package handlers
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/uuid"
+
+	"github.com/forgequeue/forgequeue/gateway/internal/admission"
+	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// SubmitJob answers POST /v1/jobs with an api.SubmitResponse: 202 and Location
+// for a new job, 200 where dedupe_key found a live one. A repeat with the same
+// Idempotency-Key and body gets the first answer again.
+//
+// Prefer: wait=n holds the answer to a new job for n seconds at most: 200 with the
+// whole api.Job where it has ended by then. What was there before is not waited for.
+//
+//	@Summary     Submit a job
+//	@Description Stores one job. 202 with the job as it waits, and `Location`; `warnings` say what keeps it waiting, such as a paused queue.
+//	@Description
+//	@Description With an `Idempotency-Key` a repeat gets the first answer again, marked `Idempotent-Replayed: true`: repeat safely when an answer was lost. With a `dedupe_key` that a live job has, 200 with that job and `deduplicated` true.
+//	@Description
+//	@Description `Prefer: wait=n` holds the answer for up to n seconds (25 at most): 200 with the whole job, result and all, where it has ended by then, else 202.
+//	@ID          submitJob
+//	@Tags        Jobs
+//	@Param       job             body   api.SubmitRequest true  "The job. Only `type` is required."
+//	@Param       Idempotency-Key header string            false "1 to 255 visible ASCII characters, bare or quoted; remembered for a day."
+//	@Param       Prefer          header string            false "`wait=n`: hold the answer for up to n seconds."
+//	@Success     202 {object} api.SubmitResponse "Accepted: the job is stored."
+//	@Header      202 {string} Location "The job's path."
+//	@Header      202 {string} Preference-Applied "`wait=n`, where it was waited for."
+//	@Success     200 {object} api.SubmitResponse "A live job has the same dedupe_key, or the job has ended while the request waited."
+//	@Success     default {object} api.Job
+//	@Header      200,202 {string} Idempotent-Replayed "`true` where the first answer is given again."
+//	@Header      200 {string} Location "The job's path, where the request waited for it."
+//	@Header      200 {string} Preference-Applied "`wait=n`, where it was waited for."
+//	@x-access    "submit"
+//	@x-problems  ["cost_above_burst", "active_cap_reached", "queue_full", "too_many_lanes"]
+//	@x-example-basic      {"type": "hash.sha256", "payload": {"text": "hello"}}
+//	@x-example-scheduled {"type": "report.monthly", "queue": "reports", "delay_ms": 60000, "priority": 3, "max_attempts": 5, "timeout_ms": 120000, "retry": {"base_ms": 10000, "cap_ms": 600000, "jitter": 0.2}}
+//	@x-example-everything {"type": "mail.send", "queue": "mail", "payload": {"to": "ada@example.com", "template": "welcome"}, "priority": 7, "tags": ["smtp"], "user": "ada", "metadata": {"order": "1042"}, "dedupe_key": "welcome-ada", "deadline": "2035-01-01T00:00:00Z"}
+//	@Router      /v1/jobs [post]
+func (h *Handlers) SubmitJob(ctx context.Context, c *Call, job api.SubmitRequest) (Response[api.HopSubmitResponse], error) {
+	if refused := admitJob(&job, c.Principal(), ""); refused != nil {
+		return Response[api.HopSubmitResponse]{}, refused
+	}
+	brought := admission.Submit(true, c.Idempotency != nil)
+	brought.Add(&job)
+	if err := h.limiter.Charge(ctx, &c.Account, brought); err != nil {
+		return Response[api.HopSubmitResponse]{}, err
+	}
+	drawn, err := uuid.NewV7()
+	if err != nil {
+		return Response[api.HopSubmitResponse]{}, fmt.Errorf("draw a job id: %w", err)
+	}
+	answer, err := send[api.HopSubmitRequest, api.HopSubmitResponse](ctx, h, c, submitOp(c), api.HopSubmitRequest{
+		IDs:         []string{drawn.String()},
+		Jobs:        []api.SubmitRequest{job},
+		Idempotency: c.Idempotency,
+	})
+	c.Body.Release() // the caller may wait for the job's end
+	if err != nil {
+		h.limiter.NoteCaps(ctx, c.Principal().Tenant, brought, err)
+		return answer, err
+	}
+	// A replay names the first job, so the id is the answer's, not the one drawn.
+	id := idOf(answer.Value)
+	if id == "" {
+		return Response[api.HopSubmitResponse]{}, fmt.Errorf("%w: a submitted job without an id", coreclient.ErrContract)
+	}
+	if answer.Status != http.StatusAccepted {
+		return answer, nil
+	}
+	answer.Location = "/v1/jobs/" + id
+	if answer.Replayed {
+		return answer, nil
+	}
+	return h.awaitEnd(ctx, c, id, answer), nil
+}
+
+// awaitEnd gives what is answered to a new job's producer: the job where it ends
+// while the caller waits, else accepted as it is. The job is stored, so that a
+// wait that fails is no error: the answer only does not claim to have waited.
+func (h *Handlers) awaitEnd(ctx context.Context, c *Call, id string, accepted Response[api.HopSubmitResponse]) Response[api.HopSubmitResponse] {
+	left, applied := c.patience()
+	if left > 0 {
+		job, err := h.hold(ctx, c, left, api.HopWaitRequest{JobID: id, Ended: true})
+		if err != nil {
+			return accepted
+		}
+		if text, err := Encode(job); err == nil && ended(job.State) {
+			accepted.Status, accepted.Value = http.StatusOK, text
+		}
+	}
+	accepted.Applied = applied
+	return accepted
+}
+
+// idOf finds the id in core's answer to a submit; "" where it has none. It reads no
+// further than that, and core says it first.
+func idOf(answer json.RawMessage) string {
+	from := jsontext.NewDecoder(bytes.NewBuffer(answer))
+	if token, err := from.ReadToken(); err != nil || token.Kind() != jsontext.KindBeginObject {
+		return ""
+	}
+	for from.PeekKind() == jsontext.KindString {
+		name, err := from.ReadToken()
+		if err != nil {
+			return ""
+		}
+		if name.String() == "id" && from.PeekKind() == jsontext.KindString {
+			id, err := from.ReadToken()
+			if err != nil {
+				return ""
+			}
+			return id.String()
+		}
+		if from.SkipValue() != nil {
+			return ""
+		}
+	}
+	return ""
+}
+
+// SubmitBatch answers POST /v1/jobs/batch with an api.BatchResponse: 200, each
+// job with a status of its own. With atomic, the first bad job's problem is the
+// answer, and nothing is stored.
+//
+//	@Summary     Submit up to 1000 jobs
+//	@Description Each job has a status of its own in `results`, in the order sent: some may be accepted and others refused. With `atomic` all are stored or none, and the first bad job's status and problem are the whole answer.
+//	@Description
+//	@Description A batch costs one request, and one job for each job in it. With an `Idempotency-Key` a repeat of the whole batch gets the first answer again. A body may have 8 MiB.
+//	@ID          submitBatch
+//	@Tags        Jobs
+//	@Param       batch           body   api.BatchRequest true  "The jobs."
+//	@Param       Idempotency-Key header string           false "1 to 255 visible ASCII characters, bare or quoted; remembered for a day."
+//	@Success     200 {object} api.BatchResponse "An answer for each job."
+//	@Header      200 {string} Idempotent-Replayed "`true` where the first answer is given again."
+//	@x-access    "submit"
+//	@x-problems  ["cost_above_burst", "active_cap_reached", "queue_full", "too_many_lanes"]
+//	@x-example-basic  {"jobs": [{"type": "hash.sha256", "payload": {"text": "one"}}, {"type": "hash.sha256", "payload": {"text": "two"}}]}
+//	@x-example-whole  {"jobs": [{"type": "hash.sha256", "payload": {"text": "all"}}, {"type": "hash.sha256", "payload": {"text": "or none"}}], "atomic": true}
+//	@Router      /v1/jobs/batch [post]
+func (h *Handlers) SubmitBatch(ctx context.Context, c *Call, batch api.BatchRequest) (Response[api.HopSubmitResponse], error) {
+	var nothing Response[api.HopSubmitResponse]
+	if fields := batch.Validate(); len(fields) > 0 {
+		return nothing, problem.Invalid(fields...)
+	}
+	request := api.HopSubmitRequest{Jobs: batch.Jobs, Batch: true, Atomic: batch.Atomic, Idempotency: c.Idempotency}
+	for range batch.Jobs {
+		id, err := uuid.NewV7()
+		if err != nil {
+			return nothing, fmt.Errorf("draw a job id: %w", err)
+		}
+		request.IDs = append(request.IDs, id.String())
+	}
+	problems, refused := admitJobs(c, batch.Jobs)
+	switch {
+	case refused > 0 && batch.Atomic:
+		return nothing, firstOf(problems)
+	case refused == len(batch.Jobs) && c.Idempotency == nil:
+		return allRefused(problems) // nothing for core to store, or to know again
+	case refused > 0:
+		request.Problems = problems
+	}
+	brought := workOf(c, batch, problems)
+	if err := h.limiter.Charge(ctx, &c.Account, brought); err != nil {
+		return nothing, err
+	}
+	answer, err := send[api.HopSubmitRequest, api.HopSubmitResponse](ctx, h, c, submitOp(c), request)
+	if err != nil {
+		h.limiter.NoteCaps(ctx, c.Principal().Tenant, brought, err)
+	}
+	return answer, err
+}
+
+// workOf counts the jobs that go on to core.
+func workOf(c *Call, batch api.BatchRequest, problems []*problem.Problem) admission.Work {
+	brought := admission.Submit(batch.Atomic, c.Idempotency != nil)
+	for i := range batch.Jobs {
+		if problems[i] == nil {
+			brought.Add(&batch.Jobs[i])
+		}
+	}
+	return brought
+}
+
+// admitJobs judges each job for itself. What is refused does not travel: its
+// place in jobs is emptied, its problem stands in the same place of problems.
+func admitJobs(c *Call, jobs []api.SubmitRequest) (problems []*problem.Problem, refused int) {
+	problems = make([]*problem.Problem, len(jobs))
+	for i := range jobs {
+		p := admitJob(&jobs[i], c.Principal(), fmt.Sprintf("jobs[%d].", i))
+		if p == nil {
+			continue
+		}
+		problems[i] = c.Sign(p)
+		jobs[i] = api.SubmitRequest{}
+		refused++
+	}
+	return problems, refused
+}
+
+func firstOf(problems []*problem.Problem) error {
+	for _, p := range problems {
+		if p != nil {
+			return p
+		}
+	}
+	return nil
+}
+
+func allRefused(problems []*problem.Problem) (Response[api.HopSubmitResponse], error) {
+	response := api.BatchResponse{Results: make([]api.BatchResult, len(problems)), Rejected: len(problems)}
+	for i, p := range problems {
+		response.Results[i] = api.BatchResult{Index: i, Status: p.Status, Problem: p}
+	}
+	text, err := Encode(response)
+	return Response[api.HopSubmitResponse]{Value: text}, err
+}
+
+// submitOp is the operation of core that a submit is.
+func submitOp(c *Call) coreclient.Op {
+	return coreclient.Submit(c.Principal().Tenant, c.Idempotency != nil, c.Account.Capped())
+}
+
+// SubmitBusy refuses a submit that core's queue has no place for.
+func (h *Handlers) SubmitBusy(c *Call) error { return h.core.Busy(submitOp(c), c.Principal().Tenant) }
+
+// admitJob judges one job of a submit, nil if it is good, and fills in the user
+// of a user-bound key. prefix names the job in a batch, such as "jobs[3].".
+func admitJob(job *api.SubmitRequest, who api.Principal, prefix string) *problem.Problem {
+	if len(job.Payload) > api.MaxPayload {
+		return fieldTooLarge(prefix+"payload", api.MaxPayload)
+	}
+	if fields := job.Validate(prefix, time.Now()); len(fields) > 0 {
+		return problem.Invalid(fields...)
+	}
+	if who.User == "" {
+		return nil
+	}
+	if job.User == nil {
+		job.User = &who.User
+	}
+	if *job.User != who.User {
+		return anotherUser(prefix+"user", "The key acts for one user, and the job names another.")
+	}
+	return nil
+}
+
+// fieldTooLarge is a payload or result beyond its size: the same code as for a
+// body, but it names the field.
+func fieldTooLarge(field string, limit int) *problem.Problem {
+	p := problem.New(problem.PayloadTooLarge, fmt.Sprintf("%s: may have at most %d bytes.", field, limit))
+	p.Errors = append(p.Errors, problem.FieldError{Field: field, Message: fmt.Sprintf("may have at most %d bytes", limit)})
+	return p
+}
