@@ -67,7 +67,7 @@ func (c *Client) try(ctx context.Context, op Op, body []byte, first bool) (_ rep
 func (c *Client) carrier(op Op, first bool) *http.Transport {
 	switch {
 	case !first && op.class != classParked:
-		return c.afresh
+		return c.unpooled
 	case op.effect == writes:
 		return c.recent
 	}

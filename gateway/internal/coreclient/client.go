@@ -82,11 +82,11 @@ type Client struct {
 	transport *http.Transport
 	// recent keeps connections for a moment only, see recentTimeout.
 	recent *http.Transport
-	// afresh dials for each try. A repeat goes there: where one kept connection was
+	// unpooled dials for each try. A repeat goes there: where one kept connection was
 	// closed under a call, the others may be next.
-	afresh *http.Transport
-	logger *slog.Logger
-	now    func() time.Time
+	unpooled *http.Transport
+	logger   *slog.Logger
+	now      func() time.Time
 	// offset is core's clock minus ours, in nanoseconds, as a core told last: for
 	// connections that have learned no core's of their own.
 	offset atomic.Int64
@@ -126,9 +126,9 @@ func New(o Options) (*Client, error) {
 	c := &Client{
 		base:       base.Scheme + "://" + base.Host,
 		secret:     o.Secret,
-		transport:  transport(limits.InFlight, idleTimeout),
-		recent:     transport(limits.InFlight, recentTimeout),
-		afresh:     afresh(),
+		transport:  newTransport(limits.InFlight, idleTimeout),
+		recent:     newTransport(limits.InFlight, recentTimeout),
+		unpooled:   unpooledTransport(),
 		logger:     o.Logger,
 		now:        o.Now,
 		sharedTime: usualTime,
@@ -140,10 +140,10 @@ func New(o Options) (*Client, error) {
 	return c, nil
 }
 
-// transport keeps enough idle connections for every call at a peak; the calls in
+// newTransport keeps enough idle connections for every call at a peak; the calls in
 // flight are bounded before they get here, and in the right order. There is no
 // proxy from the environment: it would see every payload and every principal.
-func transport(inFlight int, idle time.Duration) *http.Transport {
+func newTransport(inFlight int, idle time.Duration) *http.Transport {
 	return &http.Transport{
 		DialContext:         dial,
 		TLSHandshakeTimeout: dialTimeout,
@@ -156,8 +156,8 @@ func transport(inFlight int, idle time.Duration) *http.Transport {
 	}
 }
 
-func afresh() *http.Transport {
-	t := transport(1, idleTimeout)
+func unpooledTransport() *http.Transport {
+	t := newTransport(1, idleTimeout)
 	t.DisableKeepAlives = true
 	return t
 }

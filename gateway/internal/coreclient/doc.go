@@ -3,7 +3,7 @@
 //	Call ── Envelope of one item
 //	  │
 //	  │ enter   breaker of the class open? ──▶ ErrUnavailable, at once
-//	  │         a turn among the calls in flight (line) ──▶ or ErrOverloaded
+//	  │         a turn among the calls in flight (queue.go) ──▶ or ErrOverloaded
 //	  │         parked calls: a place of their own, no breaker
 //	  ▼
 //	 try ── signed, with its own deadline ──▶ core

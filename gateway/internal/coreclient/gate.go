@@ -29,15 +29,15 @@ const (
 // against a core that hangs, this is what keeps the gateway's memory, and the
 // places of those whose calls still matter.
 type gate struct {
-	mu   sync.Mutex
-	line line
+	mu    sync.Mutex
+	queue admissionQueue
 
 	claims, waits places
 }
 
 func newGate(inFlight, parked int) *gate {
 	return &gate{
-		line:   line{marks: marksFor(inFlight), room: waitingPerCall * inFlight},
+		queue:  admissionQueue{marks: marksFor(inFlight), capacity: waitingPerCall * inFlight},
 		claims: places{most: parked}, waits: places{most: parked},
 	}
 }
@@ -46,12 +46,12 @@ func newGate(inFlight, parked int) *gate {
 // Each that has entered must leave.
 func (g *gate) enter(ctx context.Context, c class, whose string) error {
 	g.mu.Lock()
-	if g.line.begin(c) { // nearly always
+	if g.queue.begin(c) { // nearly always
 		g.mu.Unlock()
 		return nil
 	}
 	w := &waiter{class: c, whose: whose, turn: make(chan error, 1)}
-	_, waits, displaced := g.line.enter(w)
+	_, waits, displaced := g.queue.enter(w)
 	g.mu.Unlock()
 	if displaced != nil {
 		displaced.turn <- turnedAwayError{reasonDisplaced}
@@ -75,7 +75,7 @@ func (g *gate) wait(ctx context.Context, w *waiter) error {
 		why = turnedAwayError{reasonWaited}
 	}
 	g.mu.Lock()
-	waited := g.line.abandon(w)
+	waited := g.queue.abandon(w)
 	g.mu.Unlock()
 	if waited {
 		return why
@@ -102,7 +102,7 @@ func patience(ctx context.Context) time.Duration {
 // leave ends a call and gives its place to whoever is next.
 func (g *gate) leave(c class) {
 	g.mu.Lock()
-	started := g.line.leave(c)
+	started := g.queue.leave(c)
 	g.mu.Unlock()
 	for _, next := range started {
 		next.turn <- nil
@@ -140,5 +140,5 @@ func (g *gate) counts(c class) (busy, waiting int) {
 	if c == classParked {
 		return g.claims.taken + g.waits.taken, 0
 	}
-	return g.line.busy[c], len(g.line.waiting[c])
+	return g.queue.busy[c], len(g.queue.waiting[c])
 }

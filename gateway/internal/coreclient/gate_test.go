@@ -13,7 +13,7 @@ import (
 // fill takes places of a class until there is none left.
 func fill(t *testing.T, g *gate, c class) (taken int) {
 	t.Helper()
-	for g.line.admits(c) {
+	for g.queue.admits(c) {
 		if err := g.enter(t.Context(), c, ""); err != nil {
 			t.Fatal(err)
 		}
@@ -37,7 +37,7 @@ func TestUrgentCallsHaveTheirOwnPlaces(t *testing.T) {
 			t.Errorf("submits may use %d of 100", taken)
 		}
 		for c, want := range map[class]bool{classLease: true, classKey: true, classClaim: true, classSubmit: false, classRead: false, classList: false} {
-			if g.line.admits(c) != want {
+			if g.queue.admits(c) != want {
 				t.Errorf("beside submits that use all they may, %v starts: %v", c, !want)
 			}
 		}
@@ -78,8 +78,8 @@ func TestTurnsComeInOrder(t *testing.T) {
 		if want := []string{"lease 1", "lease 2", "claim 1", "submit 1", "submit 2", "list 1"}; !slices.Equal(turns, want) {
 			t.Errorf("turns: %v, want %v", turns, want)
 		}
-		if g.line.total != 0 || g.line.queued != 0 {
-			t.Errorf("%d in flight and %d waiting at the end", g.line.total, g.line.queued)
+		if g.queue.total != 0 || g.queue.queued != 0 {
+			t.Errorf("%d in flight and %d waiting at the end", g.queue.total, g.queue.queued)
 		}
 	})
 }
@@ -124,7 +124,7 @@ func TestPatience(t *testing.T) {
 				if test.reason != "" && (reasonOf(err) != test.reason || !errors.Is(err, ErrOverloaded)) {
 					t.Errorf("%v, want %s", err, test.reason)
 				}
-				if g.line.queued != 0 {
+				if g.queue.queued != 0 {
 					t.Error("it still stands in the line")
 				}
 			})
@@ -149,8 +149,8 @@ func TestTurnOfACallerThatHasLeft(t *testing.T) {
 				g.leave(classLease)
 			}
 			synctest.Wait()
-			if g.line.total != taken-1 || g.line.queued != 0 {
-				t.Fatalf("%d in flight and %d waiting, want %d and 0", g.line.total, g.line.queued, taken-1)
+			if g.queue.total != taken-1 || g.queue.queued != 0 {
+				t.Fatalf("%d in flight and %d waiting, want %d and 0", g.queue.total, g.queue.queued, taken-1)
 			}
 		}
 	})

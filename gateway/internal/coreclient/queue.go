@@ -7,7 +7,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/groupcommit"
 )
 
-// line decides which calls go to core now, which wait, and which are turned away.
+// admissionQueue decides which calls go to core now, which wait, and which are turned away.
 // It has no clock and no lock.
 //
 // All classes share the calls in flight, and each may use them only up to its own
@@ -21,10 +21,10 @@ import (
 //	submit           ▏                             ▕ 80
 //	read             ▏                    ▕ 65
 //	list             ▏            ▕ 50
-type line struct {
+type admissionQueue struct {
 	marks [ordered]mark
-	// room is how many may wait, in all.
-	room int
+	// capacity is how many may wait, in all.
+	capacity int
 
 	busy    [ordered]int
 	total   int
@@ -71,53 +71,53 @@ func marksFor(inFlight int) [ordered]mark {
 }
 
 // admits says whether another call of the class may start.
-func (l *line) admits(c class) bool {
-	return l.total < l.marks[c].total && l.busy[c] < l.marks[c].own
+func (q *admissionQueue) admits(c class) bool {
+	return q.total < q.marks[c].total && q.busy[c] < q.marks[c].own
 }
 
-// enter starts a call or lets it wait (both false: there is no room). The owners of
+// enter starts a call or lets it wait (both false: it is full). The owners of
 // a class take turns, so that nobody waits for the many calls of another; of one
 // owner's calls who waits longest goes first. A call takes the place of the last one
 // of the latest class after its own, or else of the last one of its own class that
 // would be served after it: that one is displaced.
-func (l *line) enter(w *waiter) (started, waits bool, displaced *waiter) {
-	if l.begin(w.class) {
+func (q *admissionQueue) enter(w *waiter) (started, waits bool, displaced *waiter) {
+	if q.begin(w.class) {
 		return true, false, nil
 	}
-	turns := &l.turns[w.class]
-	if l.queued >= l.room {
+	turns := &q.turns[w.class]
+	if q.queued >= q.capacity {
 		w.place = turns.Next(w.whose, 1)
-		if displaced = l.displace(w); displaced == nil {
+		if displaced = q.displace(w); displaced == nil {
 			return false, false, nil
 		}
 	}
 	w.place = turns.LineUp(w.whose, 1)
-	line := l.waiting[w.class]
-	at := sort.Search(len(line), func(i int) bool { return w.place.Before(line[i].place) })
-	l.waiting[w.class] = slices.Insert(line, at, w)
-	l.queued++
+	waiting := q.waiting[w.class]
+	at := sort.Search(len(waiting), func(i int) bool { return w.place.Before(waiting[i].place) })
+	q.waiting[w.class] = slices.Insert(waiting, at, w)
+	q.queued++
 	return false, true, displaced
 }
 
 // begin starts a call that need not wait.
-func (l *line) begin(c class) bool {
-	if len(l.waiting[c]) > 0 || !l.admits(c) {
+func (q *admissionQueue) begin(c class) bool {
+	if len(q.waiting[c]) > 0 || !q.admits(c) {
 		return false
 	}
-	l.start(c)
+	q.start(c)
 	return true
 }
 
 // displace takes out the last waiter of the latest class after w's, or of w's own if
 // it would be served after w.
-func (l *line) displace(w *waiter) *waiter {
+func (q *admissionQueue) displace(w *waiter) *waiter {
 	for later := ordered - 1; later >= w.class; later-- {
-		n := len(l.waiting[later])
+		n := len(q.waiting[later])
 		if n == 0 {
 			continue
 		}
-		if last := l.waiting[later][n-1]; later > w.class || w.place.Before(last.place) {
-			l.giveUp(last, n-1)
+		if last := q.waiting[later][n-1]; later > w.class || w.place.Before(last.place) {
+			q.giveUp(last, n-1)
 			return last
 		}
 	}
@@ -125,16 +125,16 @@ func (l *line) displace(w *waiter) *waiter {
 }
 
 // leave ends a call and starts those whose turn it now is.
-func (l *line) leave(c class) (started []*waiter) {
-	l.busy[c]--
-	l.total--
+func (q *admissionQueue) leave(c class) (started []*waiter) {
+	q.busy[c]--
+	q.total--
 	for c := range ordered {
-		for len(l.waiting[c]) > 0 && l.admits(c) {
-			next := l.waiting[c][0]
-			l.turns[c].Served(next.place)
-			l.waiting[c] = slices.Delete(l.waiting[c], 0, 1)
-			l.removed(c)
-			l.start(c)
+		for len(q.waiting[c]) > 0 && q.admits(c) {
+			next := q.waiting[c][0]
+			q.turns[c].Served(next.place)
+			q.waiting[c] = slices.Delete(q.waiting[c], 0, 1)
+			q.removed(c)
+			q.start(c)
 			started = append(started, next)
 		}
 	}
@@ -142,29 +142,29 @@ func (l *line) leave(c class) (started []*waiter) {
 }
 
 // abandon takes out a waiter that waits no longer; false if its turn had come.
-func (l *line) abandon(w *waiter) bool {
-	at := slices.Index(l.waiting[w.class], w)
+func (q *admissionQueue) abandon(w *waiter) bool {
+	at := slices.Index(q.waiting[w.class], w)
 	if at < 0 {
 		return false
 	}
-	l.giveUp(w, at)
+	q.giveUp(w, at)
 	return true
 }
 
-func (l *line) start(c class) {
-	l.busy[c]++
-	l.total++
+func (q *admissionQueue) start(c class) {
+	q.busy[c]++
+	q.total++
 }
 
 // giveUp takes out a waiter whose turn has not come.
-func (l *line) giveUp(w *waiter, at int) {
-	l.waiting[w.class] = groupcommit.Leave(&l.turns[w.class], l.waiting[w.class], at, func(w *waiter) *groupcommit.Turn[string] { return &w.place })
-	l.removed(w.class)
+func (q *admissionQueue) giveUp(w *waiter, at int) {
+	q.waiting[w.class] = groupcommit.Leave(&q.turns[w.class], q.waiting[w.class], at, func(w *waiter) *groupcommit.Turn[string] { return &w.place })
+	q.removed(w.class)
 }
 
-func (l *line) removed(c class) {
-	l.queued--
-	if len(l.waiting[c]) == 0 {
-		l.turns[c].Idle()
+func (q *admissionQueue) removed(c class) {
+	q.queued--
+	if len(q.waiting[c]) == 0 {
+		q.turns[c].Idle()
 	}
 }

@@ -54,9 +54,9 @@ func TestClassOf(t *testing.T) {
 	}
 }
 
-// model is what the line must do, told by looking at everything that has entered.
+// model is what the queue must do, found by looking at everything that has entered.
 type model struct {
-	line    line
+	queue   admissionQueue
 	running []class
 	waiting []*waiter // in the order in which they came
 }
@@ -64,11 +64,11 @@ type model struct {
 // Whatever comes and goes: no bound is passed, nobody is overtaken by his like, no
 // place stays empty that somebody waits for, and who is displaced is the last of
 // the least urgent.
-func TestLineKeepsItsRules(t *testing.T) {
+func TestQueueKeepsItsRules(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		inFlight := rapid.IntRange(int(ordered), 40).Draw(t, "in flight")
-		m := &model{line: line{marks: marksFor(inFlight), room: rapid.IntRange(0, 20).Draw(t, "room")}}
+		m := &model{queue: admissionQueue{marks: marksFor(inFlight), capacity: rapid.IntRange(0, 20).Draw(t, "capacity")}}
 		t.Repeat(map[string]func(*rapid.T){
 			"enter":   m.enter,
 			"leave":   m.leave,
@@ -80,7 +80,7 @@ func TestLineKeepsItsRules(t *testing.T) {
 
 func (m *model) enter(t *rapid.T) {
 	w := &waiter{class: class(rapid.IntRange(0, int(ordered)-1).Draw(t, "class"))}
-	started, waits, displaced := m.line.enter(w)
+	started, waits, displaced := m.queue.enter(w)
 	if displaced != nil {
 		if last := m.lastWaiting(); displaced != last || displaced.class <= w.class || !waits {
 			t.Fatalf("%v displaced %v, the last of the least urgent is %v", w.class, displaced.class, last.class)
@@ -94,8 +94,8 @@ func (m *model) enter(t *rapid.T) {
 		m.running = append(m.running, w.class)
 	case waits:
 		m.waiting = append(m.waiting, w)
-	case len(m.waiting) < m.line.room || (m.lastWaiting() != nil && m.lastWaiting().class > w.class):
-		t.Fatalf("%v was turned away from a line with room", w.class)
+	case len(m.waiting) < m.queue.capacity || (m.lastWaiting() != nil && m.lastWaiting().class > w.class):
+		t.Fatalf("%v was turned away from a queue that is not full", w.class)
 	}
 }
 
@@ -117,7 +117,7 @@ func (m *model) leave(t *rapid.T) {
 	at := rapid.IntRange(0, len(m.running)-1).Draw(t, "which")
 	c := m.running[at]
 	m.running = slices.Delete(m.running, at, at+1)
-	for _, next := range m.line.leave(c) {
+	for _, next := range m.queue.leave(c) {
 		for _, w := range m.waiting {
 			if w.class == next.class && w != next {
 				t.Fatal("overtaken by its like")
@@ -136,7 +136,7 @@ func (m *model) abandon(t *rapid.T) {
 		t.Skip("nobody waits")
 	}
 	w := m.waiting[rapid.IntRange(0, len(m.waiting)-1).Draw(t, "which")]
-	if !m.line.abandon(w) || m.line.abandon(w) {
+	if !m.queue.abandon(w) || m.queue.abandon(w) {
 		t.Fatal("abandon is not once")
 	}
 	m.forget(w)
@@ -147,8 +147,8 @@ func (m *model) forget(w *waiter) {
 }
 
 func (m *model) check(t *rapid.T) {
-	if m.line.total != len(m.running) || m.line.queued != len(m.waiting) || len(m.waiting) > m.line.room || len(m.running) > m.line.marks[classLease].total {
-		t.Fatalf("%d run, the line says %d; %d wait, the line says %d", len(m.running), m.line.total, len(m.waiting), m.line.queued)
+	if m.queue.total != len(m.running) || m.queue.queued != len(m.waiting) || len(m.waiting) > m.queue.capacity || len(m.running) > m.queue.marks[classLease].total {
+		t.Fatalf("%d run, the queue says %d; %d wait, the queue says %d", len(m.running), m.queue.total, len(m.waiting), m.queue.queued)
 	}
 	for c := range ordered {
 		busy := 0
@@ -157,10 +157,10 @@ func (m *model) check(t *rapid.T) {
 				busy++
 			}
 		}
-		if busy != m.line.busy[c] || busy > m.line.marks[c].own {
-			t.Fatalf("%d of %v run, the line says %d", busy, c, m.line.busy[c])
+		if busy != m.queue.busy[c] || busy > m.queue.marks[c].own {
+			t.Fatalf("%d of %v run, the queue says %d", busy, c, m.queue.busy[c])
 		}
-		if len(m.line.waiting[c]) > 0 && m.line.admits(c) {
+		if len(m.queue.waiting[c]) > 0 && m.queue.admits(c) {
 			t.Fatalf("%v waits though it may start", c)
 		}
 	}
@@ -169,7 +169,7 @@ func (m *model) check(t *rapid.T) {
 // Calls that were refused, displaced or abandoned are not charged to their owner.
 func TestCallsThatNeverRanAreNotCharged(t *testing.T) {
 	t.Parallel()
-	l := &line{marks: marksFor(1), room: 3}
+	l := &admissionQueue{marks: marksFor(1), capacity: 3}
 	enter := func(whose string) (*waiter, bool) {
 		w := &waiter{class: classSubmit, whose: whose}
 		_, waits, _ := l.enter(w)
@@ -183,7 +183,7 @@ func TestCallsThatNeverRanAreNotCharged(t *testing.T) {
 		first, _ := enter("many")
 		second, _ := enter("many")
 		if _, waits := enter("many"); waits {
-			t.Fatal("a call finds room in a full line")
+			t.Fatal("a call gets into a full queue")
 		}
 		if !l.abandon(first) || !l.abandon(second) {
 			t.Fatal("a call that waits cannot be abandoned")
