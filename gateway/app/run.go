@@ -156,7 +156,7 @@ func (p *parts) serve(ctx context.Context, cfg Config, logger *slog.Logger, regi
 		return nil // a scrape or a profile cut off at the end is no failed drain
 	})
 	group.Go(func() error {
-		p.redis.Hear(background, admission.Hearer{
+		p.redis.Subscribe(background, admission.Subscriber{
 			KeyRevoked: p.auth.Forget, LimitsChanged: p.auth.ForgetLimits, Missed: p.auth.ForgetAll,
 		})
 		return nil

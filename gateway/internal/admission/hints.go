@@ -24,28 +24,28 @@ const (
 	relisten = 100 * time.Millisecond
 )
 
-// Hearer is told what is no longer as it was. It must not block.
-type Hearer struct {
-	// KeyRevoked hears the id of a key.
+// Subscriber is notified of what is no longer as it was. It must not block.
+type Subscriber struct {
+	// KeyRevoked gets the id of a key.
 	KeyRevoked func(keyID string)
-	// LimitsChanged hears whose limits are no longer what they were.
+	// LimitsChanged gets whose limits are no longer what they were.
 	LimitsChanged func(api.LimitsChanged)
-	// Missed is called whenever a subscription begins, the first one included: what
-	// was said before that was heard by nobody.
+	// Missed is called whenever a subscription begins, the first one included: a
+	// notification before that has reached nobody.
 	Missed func()
 }
 
-// Hear hands hints on until ctx ends. It subscribes again by itself. A hint lost
+// Subscribe hands hints on until ctx ends. It subscribes again by itself. A hint lost
 // while Redis is away costs what it always costs: what is remembered of a key
 // holds until its look-up is 30 s old.
-func (r *Redis) Hear(ctx context.Context, hearer Hearer) {
+func (r *Redis) Subscribe(ctx context.Context, subscriber Subscriber) {
 	if r.client == nil {
 		<-ctx.Done()
 		return
 	}
 	for ctx.Err() == nil {
 		// The error is of no use to anybody: the limiter says that Redis is away.
-		_ = fenced(func() error { return r.listen(ctx, hearer) })
+		_ = fenced(func() error { return r.listen(ctx, subscriber) })
 		_ = wait.About(ctx, relisten)
 	}
 }
@@ -53,7 +53,7 @@ func (r *Redis) Hear(ctx context.Context, hearer Hearer) {
 // listen hands on what one subscription brings, until it breaks. It reads in this
 // goroutine: the library's own would end the process where the server says what it
 // does not expect.
-func (r *Redis) listen(ctx context.Context, hearer Hearer) error {
+func (r *Redis) listen(ctx context.Context, subscriber Subscriber) error {
 	subscription := r.client.Subscribe(ctx, api.ChannelKeyRevoked, api.ChannelLimitsChanged)
 	hangUp := sync.OnceFunc(func() { _ = subscription.Close() }) // nothing is owed to a channel of hints
 	defer hangUp()
@@ -67,7 +67,7 @@ func (r *Redis) listen(ctx context.Context, hearer Hearer) error {
 		switch {
 		case err == nil:
 			asked = false
-			hearer.hear(event)
+			subscriber.notify(event)
 		case isNet && late.Timeout() && !asked && ctx.Err() == nil:
 			asked = true
 			if err := subscription.Ping(ctx); err != nil {
@@ -79,20 +79,20 @@ func (r *Redis) listen(ctx context.Context, hearer Hearer) error {
 	}
 }
 
-func (h Hearer) hear(event any) {
+func (s Subscriber) notify(event any) {
 	message, ok := event.(*redis.Message)
 	_, begun := event.(*redis.Subscription)
 	switch {
 	case begun:
-		h.Missed()
+		s.Missed()
 	case !ok: // a pong
 	case len(message.Payload) > longestHint:
 	case message.Channel == api.ChannelKeyRevoked:
-		h.KeyRevoked(message.Payload)
+		s.KeyRevoked(message.Payload)
 	default:
 		var whose api.LimitsChanged
 		if json.Unmarshal([]byte(message.Payload), &whose) == nil {
-			h.LimitsChanged(whose)
+			s.LimitsChanged(whose)
 		}
 	}
 }

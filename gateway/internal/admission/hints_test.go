@@ -25,8 +25,8 @@ func newEar() *ear {
 	return &ear{make(chan string, 10_000), make(chan api.LimitsChanged, 10_000), make(chan struct{}, 10_000)}
 }
 
-func (e *ear) hearer() admission.Hearer {
-	return admission.Hearer{
+func (e *ear) subscriber() admission.Subscriber {
+	return admission.Subscriber{
 		KeyRevoked:    func(id string) { e.revoked <- id },
 		LimitsChanged: func(whose api.LimitsChanged) { e.changed <- whose },
 		Missed:        func() { e.missed <- struct{}{} },
@@ -54,7 +54,7 @@ func TestHear(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		r.Hear(ctx, e.hearer())
+		r.Subscribe(ctx, e.subscriber())
 	}()
 	options, err := redis.ParseURL(server.URL())
 	if err != nil {
@@ -102,8 +102,8 @@ func TestHearWithoutRedisEnds(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
 	e := newEar()
-	connect(t, "").Hear(ctx, e.hearer())
-	connect(t, "redis://127.0.0.1:1").Hear(ctx, e.hearer())
+	connect(t, "").Subscribe(ctx, e.subscriber())
+	connect(t, "redis://127.0.0.1:1").Subscribe(ctx, e.subscriber())
 	if len(e.revoked)+len(e.changed)+len(e.missed) > 0 {
 		t.Error("heard something")
 	}

@@ -46,7 +46,7 @@ func TestRedisThatAnswersNonsense(t *testing.T) {
 			defer stop()
 			r := connect(t, url)
 			var hearing sync.WaitGroup
-			hearing.Go(func() { r.Hear(ctx, newEar().hearer()) })
+			hearing.Go(func() { r.Subscribe(ctx, newEar().subscriber()) })
 			l := admission.NewLimiter(r, admission.LimiterOptions{})
 			hearing.Go(func() { l.Run(ctx) })
 			admitted := 0
