@@ -38,6 +38,12 @@ func RetryAfter(wait time.Duration) string {
 	return strconv.FormatInt(max(1, seconds(wait)), 10)
 }
 
+// WholeMilliseconds is a wait as problems and answers have it, rounded up: who waits as
+// long as that is not a moment too early.
+func WholeMilliseconds(wait time.Duration) time.Duration {
+	return (wait + time.Millisecond - 1).Truncate(time.Millisecond)
+}
+
 // SetHeaders sets the fields of a decision: the first two where there are
 // policies, Retry-After where it refuses for a time.
 func SetHeaders(header http.Header, d *Decision) {

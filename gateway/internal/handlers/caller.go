@@ -2,7 +2,6 @@ package handlers
 
 import (
 	"context"
-	"time"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
@@ -81,14 +80,8 @@ func policyUses(d *admission.Decision) []api.PolicyUse {
 	for i, policy := range d.Policies {
 		uses[i] = api.PolicyUse{
 			Name: policy.Name, RatePerSecond: policy.Rate, Burst: policy.Limit,
-			Remaining: policy.Remaining, ResetMS: wholeMilliseconds(policy.Reset).Milliseconds(),
+			Remaining: policy.Remaining, ResetMS: admission.WholeMilliseconds(policy.Reset).Milliseconds(),
 		}
 	}
 	return uses
-}
-
-// wholeMilliseconds rounds up: who waits as long as an answer says is not a moment
-// too early.
-func wholeMilliseconds(wait time.Duration) time.Duration {
-	return (wait + time.Millisecond - 1).Truncate(time.Millisecond)
 }

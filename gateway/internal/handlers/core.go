@@ -25,7 +25,7 @@ func send[Req, Resp any](ctx context.Context, h *Handlers, c *Call, op coreclien
 		return Response[Resp]{}, err
 	}
 	if result.Problem != nil {
-		return Response[Resp]{}, retold(result.Problem)
+		return Response[Resp]{}, uniformNotFound(result.Problem)
 	}
 	answer := Response[Resp]{Status: result.Status, Replayed: result.Replayed}
 	if result.Value != nil {
@@ -36,10 +36,10 @@ func send[Req, Resp any](ctx context.Context, h *Handlers, c *Call, op coreclien
 	return answer, nil
 }
 
-// retold gives core's refusal to the caller. What is not there reads the same
+// uniformNotFound is core's refusal as the caller gets it. What is not there reads the same
 // whoever found that out, or the words would tell a malformed id from an unknown
 // one, and an unknown one from another tenant's.
-func retold(p *problem.Problem) *problem.Problem {
+func uniformNotFound(p *problem.Problem) *problem.Problem {
 	if p.Code == problem.NotFound {
 		return ErrNoSuchID
 	}
@@ -49,7 +49,7 @@ func retold(p *problem.Problem) *problem.Problem {
 	return p
 }
 
-// errShort is for an answer of core's that leaves items out.
-func errShort(got, want int) error {
+// errMissingItems is for an answer of core's that leaves items out.
+func errMissingItems(got, want int) error {
 	return fmt.Errorf("%w: %d answers to %d items", coreclient.ErrContract, got, want)
 }

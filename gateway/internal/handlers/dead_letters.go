@@ -129,7 +129,7 @@ func (h *Handlers) RedriveJob(ctx context.Context, c *Call, _ None) (Response[ap
 //	@x-example-dry-run {"ids": ["01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"], "dry_run": true}
 //	@Router      /v1/dead-letters/redrive [post]
 func (h *Handlers) RedriveDeadLetters(ctx context.Context, c *Call, r api.DeadLetterRequest) (Response[json.RawMessage], error) {
-	return h.settleDead(ctx, c, api.HopDeadLetterRedrive, r)
+	return h.redriveOrDiscard(ctx, c, api.HopDeadLetterRedrive, r)
 }
 
 // DiscardDeadLetters answers POST /v1/dead-letters/discard: dead letters are forgotten
@@ -151,12 +151,12 @@ func (h *Handlers) RedriveDeadLetters(ctx context.Context, c *Call, r api.DeadLe
 //	@x-example-dry-run {"ids": ["01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"], "dry_run": true}
 //	@Router      /v1/dead-letters/discard [post]
 func (h *Handlers) DiscardDeadLetters(ctx context.Context, c *Call, r api.DeadLetterRequest) (Response[json.RawMessage], error) {
-	return h.settleDead(ctx, c, api.HopDeadLetterDiscard, r)
+	return h.redriveOrDiscard(ctx, c, api.HopDeadLetterDiscard, r)
 }
 
-// settleDead passes a list of dead letters, or a filter, on. An id that cannot be one travels
+// redriveOrDiscard passes a list of dead letters, or a filter, on. An id that cannot be one travels
 // as an empty one: core answers it in its place, as a job that is not there.
-func (h *Handlers) settleDead(ctx context.Context, c *Call, path string, r api.DeadLetterRequest) (Response[json.RawMessage], error) {
+func (h *Handlers) redriveOrDiscard(ctx context.Context, c *Call, path string, r api.DeadLetterRequest) (Response[json.RawMessage], error) {
 	if fields := r.Validate(); len(fields) > 0 {
 		return Response[json.RawMessage]{}, problem.Invalid(fields...)
 	}
@@ -184,17 +184,17 @@ func (h *Handlers) settleDead(ctx context.Context, c *Call, path string, r api.D
 }
 
 // signResults puts the request's name into the problems of core's results.
-func signResults(c *Call, told json.RawMessage, want int) (json.RawMessage, error) {
+func signResults(c *Call, answer json.RawMessage, want int) (json.RawMessage, error) {
 	var response api.DeadLetterResponse
-	if err := json.Unmarshal(told, &response); err != nil {
+	if err := json.Unmarshal(answer, &response); err != nil {
 		return nil, fmt.Errorf("%w: %w: results of dead letters: %w", coreclient.ErrOutcomeUnknown, coreclient.ErrContract, err)
 	}
 	if got := len(response.Results); got != want {
-		return nil, errShort(got, want)
+		return nil, errMissingItems(got, want)
 	}
 	for i := range response.Results {
 		if p := response.Results[i].Problem; p != nil {
-			response.Results[i].Problem = c.Sign(retold(p))
+			response.Results[i].Problem = c.Sign(uniformNotFound(p))
 		}
 	}
 	return Encode(response)

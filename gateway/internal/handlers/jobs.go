@@ -97,7 +97,7 @@ func (h *Handlers) GetJob(ctx context.Context, c *Call, _ None) (Response[json.R
 	if err != nil {
 		return nothing, err
 	}
-	left, applied := c.patience()
+	left, applied := c.preferredWait()
 	request := api.HopWaitRequest{JobID: id}
 	if left == 0 || len(c.IfNoneMatch) > 0 {
 		found, err := h.read(ctx, c, id)
@@ -106,7 +106,7 @@ func (h *Handlers) GetJob(ctx context.Context, c *Call, _ None) (Response[json.R
 		}
 		answer, err := represent(c, &found)
 		answer.Applied = applied
-		if left, _ = c.patience(); err != nil || left == 0 || answer.Status != http.StatusNotModified {
+		if left, _ = c.preferredWait(); err != nil || left == 0 || answer.Status != http.StatusNotModified {
 			return answer, err
 		}
 		request.Seen = found.State
@@ -145,7 +145,7 @@ func represent(c *Call, job *api.Job) (Response[json.RawMessage], error) {
 }
 
 // CancelJob answers POST /v1/jobs/{id}/cancel: 200 with a job that is cancelled,
-// by this or before; 202 with one that runs and whose worker will be told. A job
+// by this or before; 202 with one that runs and whose worker gets to know it. A job
 // that has ended otherwise is 409 job_terminal. A repeat changes nothing.
 //
 //	@Summary     Cancel a job

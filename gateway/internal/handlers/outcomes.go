@@ -103,7 +103,7 @@ func (h *Handlers) finish(ctx context.Context, c *Call, outcome api.OutcomeReque
 	case err != nil:
 		return nothing, err
 	case results[0].Problem != nil:
-		return nothing, retold(results[0].Problem)
+		return nothing, uniformNotFound(results[0].Problem)
 	case results[0].Outcome == nil:
 		return nothing, fmt.Errorf("%w: an outcome without a value", coreclient.ErrContract)
 	}
@@ -143,15 +143,15 @@ func (h *Handlers) ReportOutcomes(ctx context.Context, c *Call, r api.OutcomesRe
 		good, places = append(good, r.Outcomes[i]), append(places, i)
 	}
 	if len(good) > 0 {
-		told, err := h.passOutcomes(ctx, c, good)
+		answers, err := h.passOutcomes(ctx, c, good)
 		if err != nil {
 			return Response[api.OutcomesResponse]{}, err
 		}
 		for i, place := range places {
-			results[place] = told[i]
+			results[place] = answers[i]
 			results[place].Index = place
-			if p := told[i].Problem; p != nil {
-				results[place].Problem = c.Sign(retold(p))
+			if p := answers[i].Problem; p != nil {
+				results[place].Problem = c.Sign(uniformNotFound(p))
 			}
 		}
 	}
@@ -168,7 +168,7 @@ func (h *Handlers) passOutcomes(ctx context.Context, c *Call, outcomes []api.Out
 		return nil, err
 	}
 	if got := len(answer.Value.Results); got != len(outcomes) {
-		return nil, errShort(got, len(outcomes))
+		return nil, errMissingItems(got, len(outcomes))
 	}
 	return answer.Value.Results, nil
 }

@@ -91,7 +91,7 @@ func (h *Handlers) SubmitJob(ctx context.Context, c *Call, job api.SubmitRequest
 // while the caller waits, else accepted as it is. The job is stored, so that a
 // wait that fails is no error: the answer only does not claim to have waited.
 func (h *Handlers) awaitEnd(ctx context.Context, c *Call, id string, accepted Response[api.HopSubmitResponse]) Response[api.HopSubmitResponse] {
-	left, applied := c.patience()
+	left, applied := c.preferredWait()
 	if left > 0 {
 		job, err := h.hold(ctx, c, left, api.HopWaitRequest{JobID: id, Ended: true})
 		if err != nil {
@@ -106,7 +106,7 @@ func (h *Handlers) awaitEnd(ctx context.Context, c *Call, id string, accepted Re
 }
 
 // idOf finds the id in core's answer to a submit; "" where it has none. It reads no
-// further than that, and core says it first.
+// further than that, and core writes it first.
 func idOf(answer json.RawMessage) string {
 	from := jsontext.NewDecoder(bytes.NewBuffer(answer))
 	if token, err := from.ReadToken(); err != nil || token.Kind() != jsontext.KindBeginObject {

@@ -19,18 +19,17 @@ func (h *Handlers) whileKeyIsGood(ctx context.Context, c *Call) (_ context.Conte
 		return ctx, func() {}
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	let := h.auth.Hold(ctx, c.Caller.Key.KeyID, func() { cancel(auth.ErrUnauthenticated) })
+	unhold := h.auth.Hold(ctx, c.Caller.Key.KeyID, func() { cancel(auth.ErrUnauthenticated) })
 	return ctx, func() {
-		let()
+		unhold()
 		cancel(nil)
 	}
 }
 
-// patience is what Prefer: wait=n asks for. left is how much of it is
-// left, counted from the request's arrival as the RFC has it; never below 0.
-// applied is what Preference-Applied says, empty where nothing was asked for that
-// can be honoured: the RFC has such a preference ignored.
-func (c *Call) patience() (left time.Duration, applied string) {
+// preferredWait is what Prefer: wait=n asks for. left is how much of it is left, counted
+// from the request's arrival as RFC 7240 has it; never below 0. applied is the value of
+// Preference-Applied, empty where nothing was asked for that can be honoured.
+func (c *Call) preferredWait() (left time.Duration, applied string) {
 	seconds, ok := request.PreferredWait(c.Prefer)
 	if !ok {
 		return 0, ""
@@ -43,16 +42,16 @@ func (c *Call) patience() (left time.Duration, applied string) {
 // with the job as it is. It fails with coreclient.ErrCutShort where this gateway
 // waits no longer, and with auth.ErrUnauthenticated where the key is no longer good.
 // Where there is no place to wait it waits a little here, and reads the job.
-func (h *Handlers) hold(ctx context.Context, c *Call, wait time.Duration, request api.HopWaitRequest) (api.Job, error) {
-	c.wait, request.WaitMS = wait, wait.Milliseconds()
+func (h *Handlers) hold(ctx context.Context, c *Call, wait time.Duration, hop api.HopWaitRequest) (api.Job, error) {
+	c.wait, hop.WaitMS = wait, wait.Milliseconds()
 	ctx, release := h.whileKeyIsGood(ctx, c)
 	defer release()
-	answer, err := send[api.HopWaitRequest, api.Job](ctx, h, c, coreclient.Read(api.HopWait).Parked(), request)
+	answer, err := send[api.HopWaitRequest, api.Job](ctx, h, c, coreclient.Read(api.HopWait).Parked(), hop)
 	job := answer.Value
 	if errors.Is(err, coreclient.ErrNoPlace) {
 		c.wait = 0
 		coreclient.ShortWait(ctx, wait)
-		job, err = h.read(ctx, c, request.JobID)
+		job, err = h.read(ctx, c, hop.JobID)
 	}
 	if cause := context.Cause(ctx); errors.Is(cause, auth.ErrUnauthenticated) {
 		return api.Job{}, cause

@@ -75,7 +75,7 @@ func (h *Handlers) Heartbeat(ctx context.Context, c *Call, r api.HeartbeatReques
 		return nothing, err
 	}
 	if got := len(answer.Value.Leases); got != len(leases) {
-		return nothing, errShort(got, len(leases))
+		return nothing, errMissingItems(got, len(leases))
 	}
 	for i, place := range places {
 		statuses[place] = answer.Value.Leases[i]

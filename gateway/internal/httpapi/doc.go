@@ -2,8 +2,8 @@
 // and after a handler.
 //
 //	request ─▶ observe        id, panic, log line, metrics         (observe.go)
-//	        ─▶ limitAddress   whose address, how much of it        (observe.go)
-//	        ─▶ limitHeaders   16 KiB                               (observe.go)
+//	        ─▶ limitAddress   whose address, how much of it        (limits.go)
+//	        ─▶ limitHeaders   16 KiB                               (limits.go)
 //	        ─▶ route          404, 405                             (server.go)
 //	        ─▶ handle         credential, access, query, headers,  (handle.go, access.go)
 //	                          rates, body, strict JSON

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/forgequeue/forgequeue/gateway/internal/admission"
 	"github.com/forgequeue/forgequeue/gateway/internal/auth"
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
@@ -25,8 +26,12 @@ func TestEverySentinelHasItsProblem(t *testing.T) {
 		coreclient.ErrRefusesUs:      problem.CoreUnavailable,
 		coreclient.ErrContract:       problem.Internal,
 		errors.New("anything else"):  problem.Internal,
-		fmt.Errorf("%w: %w", coreclient.ErrOutcomeUnknown, coreclient.ErrContract): problem.OutcomeUnknown,
-		problem.New(problem.QueueFull, "full"):                                     problem.QueueFull,
+		fmt.Errorf("%w: %w", coreclient.ErrOutcomeUnknown, coreclient.ErrContract):                problem.OutcomeUnknown,
+		&admission.RefusedError{Decision: &admission.Decision{Verdict: admission.RateLimited}}:    problem.RateLimited,
+		&admission.RefusedError{Decision: &admission.Decision{Verdict: admission.CostAboveBurst}}: problem.CostAboveBurst,
+		&admission.RefusedError{Decision: &admission.Decision{Verdict: admission.CapReached}}:     problem.ActiveCapReached,
+		&admission.AddressRefusedError{Policy: admission.PolicyAddress}:                           problem.RateLimited,
+		problem.New(problem.QueueFull, "full"):                                                    problem.QueueFull,
 	} {
 		for _, given := range []error{err, fmt.Errorf("submit: %w", err)} {
 			p := problemOf(given)

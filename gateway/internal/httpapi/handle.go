@@ -107,8 +107,8 @@ func (s *Server) receive(g *gin.Context, c *call, r route, into any) error {
 			return err
 		}
 	}
-	// What would be refused afterwards is not read. Core queues a request with an
-	// Idempotency-Key elsewhere, and decides then.
+	// A submit that core's queue would turn away is not read. One with an Idempotency-Key
+	// waits in a queue of its tenant, which is not looked at.
 	if key == "" && r.cost == perJob {
 		if err := s.handlers.SubmitBusy(&c.Call); err != nil {
 			return err
@@ -122,7 +122,8 @@ func (s *Server) receive(g *gin.Context, c *call, r route, into any) error {
 	if len(text) == 0 {
 		return nil // Read has refused it where a body is needed
 	}
-	defer s.bodies.DecodeSlot(len(text))()
+	release := s.bodies.DecodeSlot(len(text))
+	defer release()
 	if err := request.DecodeJSON(text, into); err != nil {
 		return err
 	}

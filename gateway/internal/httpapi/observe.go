@@ -20,7 +20,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/telemetry"
 )
 
-// call is one request, with what its log line tells beside.
+// call is one request, with what is for its log line alone.
 type call struct {
 	handlers.Call
 	address netip.Addr // of the client; the zero address where there is none
@@ -35,7 +35,7 @@ const callKey = "call"
 func callOf(g *gin.Context) *call { return g.MustGet(callKey).(*call) } //nolint:forcetypeassert // observe put it there
 
 // observe stands before everything: it names the request, turns a panic into a
-// problem, and tells of the request once, in one log line and one metric.
+// problem, and records the request once, in one log line and one metric.
 func (s *Server) observe(g *gin.Context) {
 	c := s.newCall(g.Request)
 	g.Set(callKey, c)
@@ -44,8 +44,8 @@ func (s *Server) observe(g *gin.Context) {
 	g.Header("X-Content-Type-Options", "nosniff")
 	defer func() {
 		cut := caught(g, c, recover())
-		s.tell(g, c, time.Since(c.Began))
-		s.tellSpan(g, c)
+		s.record(g, c, time.Since(c.Began))
+		s.describeSpan(g, c)
 		if cut {
 			panic(http.ErrAbortHandler) // closes the connection: half an answer must not look like a whole one
 		}
@@ -79,56 +79,17 @@ func (s *Server) newCall(r *http.Request) *call {
 	return c
 }
 
-// limitHeaders refuses what net/http, which allows more, let through.
-func limitHeaders(g *gin.Context) {
-	if len(g.Request.TransferEncoding) > 0 {
-		// There may have been a Content-Length too, which net/http has dropped: the
-		// connection must not be used again (RFC 9112, section 6.1).
-		g.Header("Connection", "close")
-	}
-	size := len(g.Request.RequestURI) + len(g.Request.Host)
-	for name, values := range g.Request.Header {
-		for _, value := range values {
-			size += len(name) + len(": \r\n") + len(value)
-		}
-	}
-	if size > api.MaxHeaders {
-		refuse(g, problem.New(problem.HeadersTooLarge, fmt.Sprintf("The path, query and headers may have at most %d bytes together.", api.MaxHeaders)))
-		g.Abort()
-	}
-}
-
-// limitAddress finds out where a request comes from, and refuses it where too
-// many do, before anything else of it is looked at.
-func (s *Server) limitAddress(g *gin.Context) {
-	c := callOf(g)
-	var attributed bool
-	c.address, attributed = s.proxies.ClientAddress(g.Request.RemoteAddr, g.Request.Header)
-	if isProbe(g.FullPath()) {
-		return
-	}
-	if err := s.addresses.Admit(c.address, attributed); err != nil {
-		refuse(g, err)
-		g.Abort()
-	}
-}
-
-// isProbe says whether a route is asked by those who decide whether this gateway
-// gets requests at all: a flood must not make it look dead. It costs next to
-// nothing.
-func isProbe(route string) bool { return route == "/livez" || route == "/readyz" }
-
-// tell writes the canonical log line and the metric. The line never has a body,
+// record writes the canonical log line and the metric. The line never has a body,
 // a query, a header's value or a path with what a client put into it.
-func (s *Server) tell(g *gin.Context, c *call, took time.Duration) {
+func (s *Server) record(g *gin.Context, c *call, took time.Duration) {
 	status := g.Writer.Status()
 	method, name := labels(g)
 	s.durations.WithLabelValues(name, method, strconv.Itoa(status)).Observe(took.Seconds())
 
 	ctx := g.Request.Context()
 	left := ctx.Err() != nil
-	told := level(name, status, c, left)
-	if !s.logger.Enabled(ctx, told) {
+	at := level(name, status, c, left)
+	if !s.logger.Enabled(ctx, at) {
 		return // the line would be made for nothing
 	}
 	failure := ""
@@ -143,7 +104,7 @@ func (s *Server) tell(g *gin.Context, c *call, took time.Duration) {
 		address = c.address.String()
 	}
 	who := c.Principal()
-	s.logger.LogAttrs(ctx, told, "request",
+	s.logger.LogAttrs(ctx, at, "request",
 		slog.String("request_id", c.RequestID),
 		slog.String("correlation_id", c.CorrelationID),
 		slog.String("trace_id", telemetry.TraceID(c.Traceparent)),

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
@@ -28,7 +27,7 @@ func refusal(d *admission.Decision) *problem.Problem {
 	case admission.RateLimited:
 		p := problem.New(problem.RateLimited, "There were too many requests or jobs: "+strings.Join(refusals(d), "; ")+". Wait as long as Retry-After says.")
 		p.Policies = policiesOf(d)
-		return p.WithRetryAfter(wholeMilliseconds(d.RetryAfter))
+		return p.WithRetryAfter(admission.WholeMilliseconds(d.RetryAfter))
 	case admission.CostAboveBurst:
 		p := problem.New(problem.CostAboveBurst, "The request can never be admitted as a whole: "+strings.Join(refusals(d), "; ")+". Split it.")
 		p.Policies = policiesOf(d)
@@ -62,7 +61,7 @@ func policiesOf(d *admission.Decision) []problem.Policy {
 	for _, refused := range d.Refused() {
 		policy := problem.Policy{Name: refused.Name, Limit: refused.Limit, Current: refused.Current()}
 		if d.Verdict != admission.CostAboveBurst { // no waiting helps there
-			policy.RetryAfterMS = new(wholeMilliseconds(refused.RetryAfter).Milliseconds())
+			policy.RetryAfterMS = new(admission.WholeMilliseconds(refused.RetryAfter).Milliseconds())
 		}
 		policies = append(policies, policy)
 	}
@@ -73,7 +72,7 @@ func policiesOf(d *admission.Decision) []problem.Policy {
 // lives for a quarter of a second, the cap may be full for longer: callers that are
 // refused together come back apart.
 func capReached(d *admission.Decision) *problem.Problem {
-	wait := wholeMilliseconds(max(d.RetryAfter, retryAfter()))
+	wait := admission.WholeMilliseconds(max(d.RetryAfter, retryAfter()))
 	p := problem.New(problem.ActiveCapReached, "There is no room for another job: a cap on active jobs was full a moment ago. Try again when jobs have ended, or cancel some.")
 	if full := d.Cap; full != nil && full.Scope != "" {
 		p.Policies = append(p.Policies, problem.Policy{
@@ -88,15 +87,9 @@ func addressRefusal(refused *admission.AddressRefusedError) *problem.Problem {
 	if refused.Policy == admission.PolicyFailedKeys {
 		detail = "Too many credentials that are no good came from this address."
 	}
-	wait := wholeMilliseconds(refused.RetryAfter)
+	wait := admission.WholeMilliseconds(refused.RetryAfter)
 	burst := int64(refused.Burst)
 	p := problem.New(problem.RateLimited, detail+" Wait as long as Retry-After says.")
 	p.Policies = append(p.Policies, problem.Policy{Name: refused.Policy, Limit: burst, Current: burst, RetryAfterMS: new(wait.Milliseconds())})
 	return p.WithRetryAfter(wait)
-}
-
-// wholeMilliseconds rounds up: who waits as long as a problem says is not a
-// moment too early.
-func wholeMilliseconds(wait time.Duration) time.Duration {
-	return (wait + time.Millisecond - 1).Truncate(time.Millisecond)
 }

@@ -53,9 +53,9 @@ func (c clientTrace) Extract(ctx context.Context, carrier propagation.TextMapCar
 	return c.TraceContext.Extract(ctx, carrier)
 }
 
-// tellSpan tells the request's span what is known at its end only. The address is
+// describeSpan adds to the request's span what is known at its end only. The address is
 // the one that is believed, not what otelhttp reads in X-Forwarded-For.
-func (s *Server) tellSpan(g *gin.Context, c *call) {
+func (s *Server) describeSpan(g *gin.Context, c *call) {
 	if s.tracing == nil {
 		return
 	}

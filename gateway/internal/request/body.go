@@ -72,7 +72,7 @@ func (bs *Bodies) Read(b *Body, w http.ResponseWriter, r *http.Request, accept A
 	}
 	text, err := bs.readText(b, http.MaxBytesReader(w, r.Body, accept.Max), r.ContentLength, owner)
 	if err != nil {
-		return nil, bs.unread(err, accept)
+		return nil, bs.readProblem(err, accept)
 	}
 	if len(text) > 0 && len(r.Header["Content-Type"]) == 0 {
 		return nil, unsupportedMedia("Send the body with Content-Type: application/json.")
@@ -101,8 +101,8 @@ func (bs *Bodies) DecodeSlot(size int) (release func()) {
 	return func() { <-bs.decoding }
 }
 
-// unread says why a body was not read to its end.
-func (bs *Bodies) unread(err error, accept Accept) error {
+// readProblem says why a body was not read to its end.
+func (bs *Bodies) readProblem(err error, accept Accept) error {
 	_, tooLarge := errors.AsType[*http.MaxBytesError](err)
 	switch {
 	case tooLarge:

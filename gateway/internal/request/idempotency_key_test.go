@@ -10,7 +10,7 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 )
 
-func TestReadKey(t *testing.T) {
+func TestIdempotencyKey(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name   string

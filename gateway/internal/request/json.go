@@ -61,7 +61,7 @@ func jsonProblem(err error) *problem.Problem {
 		p.Errors = append(p.Errors, problem.FieldError{Field: field, Message: "there is no such field"})
 		return p
 	}
-	return problem.Invalid(problem.FieldError{Field: fieldName(semantic.JSONPointer), Message: wanted(semantic)})
+	return problem.Invalid(problem.FieldError{Field: fieldName(semantic.JSONPointer), Message: expectedType(semantic)})
 }
 
 func syntaxProblem(syntax *jsontext.SyntacticError) *problem.Problem {
@@ -78,8 +78,8 @@ func syntaxProblem(syntax *jsontext.SyntacticError) *problem.Problem {
 	return p
 }
 
-// wanted says what the field takes.
-func wanted(mismatch *json.SemanticError) string {
+// expectedType is what the field takes.
+func expectedType(mismatch *json.SemanticError) string {
 	if mismatch.GoType == nil {
 		return "has the wrong type"
 	}
