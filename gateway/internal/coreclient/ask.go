@@ -47,8 +47,8 @@ func (c *Client) Ready(ctx context.Context) (status string, err error) {
 	return result.Value.Status, nil
 }
 
-// says tells whether core refused a call as a whole with this code.
-func says(body []byte, code problem.Code) bool {
-	var told problem.Problem
-	return json.Unmarshal(body, &told) == nil && told.Code == code
+// refusedWith says whether core refused a call as a whole with this code.
+func refusedWith(body []byte, code problem.Code) bool {
+	var refusal problem.Problem
+	return json.Unmarshal(body, &refusal) == nil && refusal.Code == code
 }

@@ -108,8 +108,8 @@ func (c *Client) attempt(ctx context.Context, by *http.Transport, path string, b
 // readAnswer reads an answer whole, at once into as much memory as it needs where it
 // tells its length.
 func readAnswer(response *http.Response) ([]byte, error) {
-	if told := response.ContentLength; told >= 0 && told <= api.MaxHopBody {
-		text := make([]byte, told)
+	if length := response.ContentLength; length >= 0 && length <= api.MaxHopBody {
+		text := make([]byte, length)
 		_, err := io.ReadFull(response.Body, text)
 		return text, err
 	}
@@ -167,7 +167,7 @@ func (c *Client) timeAt(by *conn) time.Time {
 // that knows our secret says this. Cores whose clocks differ may be behind one address:
 // the connection keeps its own core's.
 func (c *Client) learnClock(from reply) bool {
-	if !says(from.body, problem.AssertionExpired) {
+	if !refusedWith(from.body, problem.AssertionExpired) {
 		return false
 	}
 	micros, err := strconv.ParseInt(from.header.Get(identity.TimeHeader), 10, 64)

@@ -82,7 +82,7 @@ func (b *breakers) try(c class) (done func(error), _ error) {
 // included, and make an outage of a busy hour.
 func verdict(caller context.Context, answer reply, err error) error {
 	switch {
-	case err == nil && (answer.status < http.StatusInternalServerError || saysOverloaded(answer)):
+	case err == nil && (answer.status < http.StatusInternalServerError || isOverloaded(answer)):
 		return nil
 	case err == nil:
 		return fmt.Errorf("status %d", answer.status)
@@ -98,8 +98,8 @@ func verdict(caller context.Context, answer reply, err error) error {
 	return err
 }
 
-func saysOverloaded(answer reply) bool {
-	var told problem.Problem
+func isOverloaded(answer reply) bool {
+	var refusal problem.Problem
 	return answer.status == http.StatusServiceUnavailable &&
-		json.Unmarshal(answer.body, &told) == nil && told.Code == problem.Overloaded
+		json.Unmarshal(answer.body, &refusal) == nil && refusal.Code == problem.Overloaded
 }

@@ -56,27 +56,27 @@ func ownerOf(p api.Principal) string {
 }
 
 func call[Req, Resp any](ctx context.Context, c *Client, op Op, item api.Item[Req]) (api.Result[Resp], error) {
-	said, err := ask(ctx, c, op, item)
+	response, err := ask(ctx, c, op, item)
 	if err != nil {
 		return api.Result[Resp]{}, err
 	}
-	return decode[Resp](op, said)
+	return decode[Resp](op, response)
 }
 
-// ask gets core's word on one item, alone or with others.
-func ask[Req any](ctx context.Context, c *Client, op Op, item api.Item[Req]) (told, error) {
+// ask gets core's response to one item, alone or with others.
+func ask[Req any](ctx context.Context, c *Client, op Op, item api.Item[Req]) (itemResponse, error) {
 	if op.shared {
 		return share(ctx, c, op, item)
 	}
 	text, err := encode(item)
 	if err != nil {
-		return told{}, fmt.Errorf("encode %s: %w", op.path, err)
+		return itemResponse{}, fmt.Errorf("encode %s: %w", op.path, err)
 	}
 	results, doubt, err := c.exchangeItems(ctx, op, []itemText{text})
 	if err != nil {
-		return told{}, err
+		return itemResponse{}, err
 	}
-	return told{results[0], doubt}, nil
+	return itemResponse{results[0], doubt}, nil
 }
 
 // doubtOutcomes mends what a repeat says of single outcomes: that core could not
@@ -87,12 +87,12 @@ func doubtOutcomes(value any) {
 		return
 	}
 	for i := range answer.Results {
-		told := answer.Results[i].Problem
-		if told == nil || told.Status != http.StatusServiceUnavailable {
+		refusal := answer.Results[i].Problem
+		if refusal == nil || refusal.Status != http.StatusServiceUnavailable {
 			continue
 		}
 		unknown := problem.New(problem.OutcomeUnknown, "Whether the outcome took effect is not known. Repeat it as it is.")
-		unknown.RetryAfterMS = told.RetryAfterMS
+		unknown.RetryAfterMS = refusal.RetryAfterMS
 		answer.Results[i].Problem, answer.Results[i].Status = unknown, unknown.Status
 	}
 }
@@ -160,7 +160,7 @@ func (c *Client) exchange(ctx context.Context, op Op, body []byte) (answer []byt
 				return nil, doubt, fmt.Errorf("%w: %s: then %s", op.lost(), op.path, ErrRefusesUs.Error())
 			}
 			return nil, doubt, fmt.Errorf("%w (%s)", ErrRefusesUs, op.path)
-		case reply.status == http.StatusConflict && says(reply.body, identity.TakenCode):
+		case reply.status == http.StatusConflict && refusedWith(reply.body, identity.TakenCode):
 			// A copy of the call came first: it may have been done, and its answer is lost.
 			doubt = true
 			c.logger.Warn("core had a copy of our signed call before the call itself", "path", op.path)
@@ -231,17 +231,17 @@ func (c *Client) repeats(ctx context.Context, op Op, sent bool, err error) bool 
 // refusal is core's refusal of a whole call. What core says of its own state goes
 // on to the caller; what it says of the call's form is a fault of ours.
 func refusal(op Op, reply reply) error {
-	var told problem.Problem
-	err := json.Unmarshal(reply.body, &told)
-	if err != nil || !problem.Known(told.Code) {
+	var answer problem.Problem
+	err := json.Unmarshal(reply.body, &answer)
+	if err != nil || !problem.Known(answer.Code) {
 		// Not core's words: a proxy between us, perhaps, after core did the work.
 		return fmt.Errorf("%w: %s: %w: status %d", op.lost(), op.path, ErrContract, reply.status)
 	}
 	switch reply.status {
 	case http.StatusRequestEntityTooLarge, http.StatusTooManyRequests, http.StatusServiceUnavailable:
-		p := problem.New(told.Code, told.Detail)
-		p.RetryAfterMS = told.RetryAfterMS
+		p := problem.New(answer.Code, answer.Detail)
+		p.RetryAfterMS = answer.RetryAfterMS
 		return p
 	}
-	return fmt.Errorf("%w: %s: %d %s: %s", ErrContract, op.path, reply.status, told.Code, told.Detail)
+	return fmt.Errorf("%w: %s: %d %s: %s", ErrContract, op.path, reply.status, answer.Code, answer.Detail)
 }

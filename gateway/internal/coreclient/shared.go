@@ -58,12 +58,12 @@ func sharedWait(op Op) time.Duration {
 
 type (
 	itemText  = json.RawMessage
-	itemGroup = groupcommit.Group[itemText, told]
+	itemGroup = groupcommit.Group[itemText, itemResponse]
 )
 
-// told is what core said of one item, and whether an earlier try of its envelope
+// itemResponse is core's response to one item, and whether an earlier try of its envelope
 // was sent and got no answer.
-type told struct {
+type itemResponse struct {
 	result api.Result[json.RawMessage]
 	doubt  bool
 }
@@ -132,10 +132,10 @@ func (c *Client) enterGroup(op Op) (group *itemGroup, leave func()) {
 	use := c.groups.all[key]
 	op.whose = "group " + op.group // it sends for all who share it
 	if use == nil {
-		use = &groupUse{group: groupcommit.New(groupcommit.Options[itemText, told]{
+		use = &groupUse{group: groupcommit.New(groupcommit.Options[itemText, itemResponse]{
 			Most: sharedBytes, Waiting: sharedWaiting, Timeout: c.sharedTime, Reserve: sharedReserve, MaxWait: sharedWait(op),
 			Weight: func(item itemText) int { return max(len(item), leastWeight) },
-			Flush: func(ctx context.Context, items []itemText) []groupcommit.Result[told] {
+			Flush: func(ctx context.Context, items []itemText) []groupcommit.Result[itemResponse] {
 				return c.flush(ctx, op, items)
 			},
 		})}
@@ -166,15 +166,15 @@ func (c *Client) Busy(op Op, tenant string) error {
 }
 
 // flush sends one envelope and hands its results out.
-func (c *Client) flush(ctx context.Context, op Op, items []itemText) []groupcommit.Result[told] {
-	answers := make([]groupcommit.Result[told], len(items))
+func (c *Client) flush(ctx context.Context, op Op, items []itemText) []groupcommit.Result[itemResponse] {
+	answers := make([]groupcommit.Result[itemResponse], len(items))
 	results, doubt, err := c.exchangeItems(ctx, op, items)
 	for i := range answers {
 		if err != nil {
 			answers[i].Err = err
 			continue
 		}
-		answers[i].Value = told{results[i], doubt}
+		answers[i].Value = itemResponse{results[i], doubt}
 	}
 	return answers
 }
@@ -213,46 +213,46 @@ func envelope(items []itemText) []byte {
 
 // share makes a call that shares its request with others, in the common group or its
 // tenant's.
-func share[Req any](ctx context.Context, c *Client, op Op, item api.Item[Req]) (told, error) {
+func share[Req any](ctx context.Context, c *Client, op Op, item api.Item[Req]) (itemResponse, error) {
 	owner := item.Principal.Tenant
 	op = c.apart.grouped(op, owner)
 	item.Shared = op.group == ""
-	said, err := shareIn(ctx, c, op, item)
-	if err != nil || !item.Shared || !said.result.Alone {
-		return said, err
+	response, err := shareIn(ctx, c, op, item)
+	if err != nil || !item.Shared || !response.result.Alone {
+		return response, err
 	}
 	c.apart.note(apartKey{op.path, owner})
 	op.group, item.Shared = owner, false
 	again, err := shareIn(ctx, c, op, item)
-	again.doubt = again.doubt || said.doubt
+	again.doubt = again.doubt || response.doubt
 	return again, err
 }
 
 // shareIn makes a call in one group.
-func shareIn[Req any](ctx context.Context, c *Client, op Op, item api.Item[Req]) (told, error) {
+func shareIn[Req any](ctx context.Context, c *Client, op Op, item api.Item[Req]) (itemResponse, error) {
 	text, err := encode(item)
 	if err != nil {
-		return told{}, fmt.Errorf("encode %s: %w", op.path, err)
+		return itemResponse{}, fmt.Errorf("encode %s: %w", op.path, err)
 	}
 	group, leave := c.enterGroup(op)
 	defer leave()
 	answer, err := group.Do(ctx, text)
 	switch {
 	case errors.Is(err, groupcommit.ErrFull):
-		return told{}, c.refuse(op, fmt.Errorf("%w: %w", turnedAwayError{reasonFull}, err))
+		return itemResponse{}, c.refuse(op, fmt.Errorf("%w: %w", turnedAwayError{reasonFull}, err))
 	case errors.Is(err, groupcommit.ErrLeft): // nothing was sent
-		return told{}, c.refuse(op, err)
+		return itemResponse{}, c.refuse(op, err)
 	case errors.Is(err, groupcommit.ErrUnknown):
-		return told{}, fmt.Errorf("%w: %s: %w", op.lost(), op.path, err)
+		return itemResponse{}, fmt.Errorf("%w: %s: %w", op.lost(), op.path, err)
 	}
 	return answer, err
 }
 
 // decode reads one item's result for the caller that it belongs to.
-func decode[Resp any](op Op, said told) (api.Result[Resp], error) {
+func decode[Resp any](op Op, response itemResponse) (api.Result[Resp], error) {
 	var none api.Result[Resp]
-	result := api.Result[Resp]{Status: said.result.Status, Replayed: said.result.Replayed, Problem: said.result.Problem}
-	if value := said.result.Value; value != nil {
+	result := api.Result[Resp]{Status: response.result.Status, Replayed: response.result.Replayed, Problem: response.result.Problem}
+	if value := response.result.Value; value != nil {
 		result.Value = new(Resp)
 		if opaque, ok := any(result.Value).(*json.RawMessage); ok {
 			*opaque = *value // it was read as JSON already, with all of the envelope's answer
@@ -263,7 +263,7 @@ func decode[Resp any](op Op, said told) (api.Result[Resp], error) {
 	if result.Problem == nil && (result.Status < 200 || result.Status > 299) {
 		return none, fmt.Errorf("%w: %s with status %d and no problem", ErrContract, op.path, result.Status)
 	}
-	if !said.doubt {
+	if !response.doubt {
 		return result, nil
 	}
 	if result.Problem != nil && result.Problem.Status == http.StatusServiceUnavailable {
