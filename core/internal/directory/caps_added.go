@@ -5,11 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 
-	"github.com/forgequeue/forgequeue/core/internal/usage"
-
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/core/internal/usage"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 

@@ -6,13 +6,11 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/forgequeue/forgequeue/core/internal/usage"
-
-	"github.com/forgequeue/forgequeue/core/internal/store"
-
 	"github.com/jackc/pgx/v5"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/core/internal/usage"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 

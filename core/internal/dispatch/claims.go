@@ -9,11 +9,10 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/forgequeue/forgequeue/core/internal/store"
-
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/groupcommit"
 )

@@ -3,13 +3,12 @@ package dispatch
 import (
 	"context"
 
-	"github.com/forgequeue/forgequeue/core/internal/usage"
-
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/core/internal/usage"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 

@@ -9,10 +9,8 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/core/internal/directory"
-
-	"github.com/forgequeue/forgequeue/core/internal/store"
-
 	"github.com/forgequeue/forgequeue/core/internal/null"
+	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 

@@ -6,12 +6,10 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/core/internal/directory"
-
-	"github.com/forgequeue/forgequeue/core/internal/usage"
-
 	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/core/internal/usage"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 

@@ -5,7 +5,6 @@ import (
 	"sync"
 
 	"github.com/forgequeue/forgequeue/core/internal/directory"
-
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 

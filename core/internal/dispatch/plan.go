@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/forgequeue/forgequeue/core/internal/directory"
-
 	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"

@@ -4,7 +4,6 @@ import (
 	"sync/atomic"
 
 	"github.com/forgequeue/forgequeue/core/internal/directory"
-
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )

@@ -4,11 +4,9 @@ import (
 	"context"
 
 	"github.com/forgequeue/forgequeue/core/internal/directory"
-
-	"github.com/forgequeue/forgequeue/core/internal/store"
-
 	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )

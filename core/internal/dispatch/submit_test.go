@@ -9,11 +9,9 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/core/internal/directory"
-
-	"github.com/forgequeue/forgequeue/core/internal/store"
-
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"

@@ -12,12 +12,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/forgequeue/forgequeue/core/internal/directory"
-
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/forgequeue/forgequeue/cmd/supervisor/storetest"
+	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/hints"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"

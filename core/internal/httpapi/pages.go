@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/forgequeue/forgequeue/core/internal/store"
-
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 

@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 
 	"github.com/forgequeue/forgequeue/core/internal/directory"
-
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"

@@ -4,13 +4,11 @@ import (
 	"context"
 	"encoding/json"
 
-	"github.com/forgequeue/forgequeue/core/internal/audit"
-
-	"github.com/forgequeue/forgequeue/core/internal/store"
-
 	"github.com/google/uuid"
 
+	"github.com/forgequeue/forgequeue/core/internal/audit"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )

@@ -5,10 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/forgequeue/forgequeue/core/internal/audit"
-
 	"github.com/google/uuid"
 
+	"github.com/forgequeue/forgequeue/core/internal/audit"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/shared/api"
 )

@@ -8,18 +8,15 @@ import (
 	"slices"
 	"time"
 
-	"github.com/forgequeue/forgequeue/core/internal/directory"
-
-	"github.com/forgequeue/forgequeue/core/internal/usage"
-
-	"github.com/forgequeue/forgequeue/core/internal/store"
-
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/null"
+	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/core/internal/usage"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 

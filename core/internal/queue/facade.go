@@ -3,15 +3,11 @@ package queue
 import (
 	"context"
 
-	"github.com/forgequeue/forgequeue/core/internal/directory"
-
-	"github.com/forgequeue/forgequeue/core/internal/retention"
-
-	"github.com/forgequeue/forgequeue/core/internal/usage"
-
 	"github.com/forgequeue/forgequeue/core/internal/audit"
-
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+	"github.com/forgequeue/forgequeue/core/internal/retention"
 	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/core/internal/usage"
 )
 
 // Options say how to reach PostgreSQL, and what is kept there for how long.

@@ -3,12 +3,10 @@ package queue_test
 import (
 	"testing"
 
-	"github.com/forgequeue/forgequeue/core/internal/usage"
-
-	"github.com/forgequeue/forgequeue/core/internal/store"
-
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
+	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/core/internal/usage"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 

@@ -4,10 +4,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/forgequeue/forgequeue/core/internal/directory"
-
-	"github.com/forgequeue/forgequeue/core/internal/usage"
-
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/core/internal/usage"
 )
 
 // modelCapLimit is never reached: what is refused is shown elsewhere. Here every

@@ -3,10 +3,9 @@ package queue_test
 import (
 	"time"
 
-	"github.com/forgequeue/forgequeue/core/internal/directory"
-
 	"github.com/google/uuid"
 
+	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"

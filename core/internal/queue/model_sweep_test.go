@@ -5,11 +5,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/forgequeue/forgequeue/core/internal/directory"
-
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
 
+	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
 )

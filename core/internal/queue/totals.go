@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/forgequeue/forgequeue/core/internal/store"
-
 	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/core/internal/store"
 )
 
 // totalsTime bounds the counting: under an old snapshot, dead entries lie before those

@@ -4,12 +4,11 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/forgequeue/forgequeue/core/internal/retention"
-
-	"github.com/forgequeue/forgequeue/core/internal/store"
-
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/core/internal/retention"
+	"github.com/forgequeue/forgequeue/core/internal/store"
 )
 
 // whereNowSQL tells where jobs stand, wherever they lie; little of each.

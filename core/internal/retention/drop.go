@@ -6,11 +6,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/forgequeue/forgequeue/core/internal/store"
-
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 

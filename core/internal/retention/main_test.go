@@ -1,21 +1,9 @@
 package retention_test
 
 import (
-	"os"
 	"testing"
 
-	"go.uber.org/goleak"
-
-	"github.com/forgequeue/forgequeue/shared/supervisor/storetest"
+	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
 )
 
-func TestMain(m *testing.M) {
-	code := storetest.Main(m)
-	if code == 0 {
-		if err := goleak.Find(); err != nil {
-			println(err.Error())
-			code = 1
-		}
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { queuetest.Main(m) }

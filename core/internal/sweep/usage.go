@@ -6,11 +6,10 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/forgequeue/forgequeue/core/internal/usage"
-
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/usage"
 )
 
 const (

@@ -3,12 +3,11 @@ package sweep_test
 import (
 	"testing"
 
-	"github.com/forgequeue/forgequeue/core/internal/usage"
-
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/sweep"
+	"github.com/forgequeue/forgequeue/core/internal/usage"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 

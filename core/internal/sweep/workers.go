@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/core/internal/directory"
-
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
 	"github.com/forgequeue/forgequeue/core/internal/queue"

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/forgequeue/forgequeue/core/internal/store"
-
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 

@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/forgequeue/forgequeue/core/internal/store"
-
 	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/core/internal/store"
 )
 
 // ReopenSQL unsettles counts that have got a cap, and lets their walks begin anew.

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/forgequeue/forgequeue/core/internal/store"
-
 	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/core/internal/store"
 )
 
 // OperatorTime bounds what an operator's command may take that looks at every job: with

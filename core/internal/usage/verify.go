@@ -4,10 +4,9 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/forgequeue/forgequeue/core/internal/store"
-
 	"github.com/jackc/pgx/v5"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
