@@ -45,7 +45,7 @@ func startStack(ctx context.Context, program string, errs io.Writer) (_ target, 
 		return target{}, nil, err
 	}
 	// Ctrl-C is for this process, which stops the stack last.
-	ended, err := child.Start(command, syscall.SIGTERM)
+	stack, err := child.Start(command, syscall.SIGTERM)
 	if err != nil {
 		remove()
 		return target{}, nil, err
@@ -53,14 +53,14 @@ func startStack(ctx context.Context, program string, errs io.Writer) (_ target, 
 	stop = func() {
 		_ = command.Process.Signal(syscall.SIGTERM)
 		select {
-		case <-ended:
+		case <-stack.Ended():
 		case <-time.After(stackStop):
 			_ = command.Process.Kill()
-			<-ended
+			<-stack.Ended()
 		}
 		remove()
 	}
-	t, err := readReady(ctx, out, ended)
+	t, err := readReady(ctx, out, stack.Ended())
 	if err != nil {
 		stop()
 		return target{}, nil, fmt.Errorf("the stack of --up: %w", err)
@@ -80,7 +80,7 @@ func ownStores(environment []string) []string {
 	return kept
 }
 
-func readReady(ctx context.Context, out io.Reader, ended <-chan error) (target, error) {
+func readReady(ctx context.Context, out io.Reader, ended <-chan struct{}) (target, error) {
 	lines := make(chan []byte, 1)
 	go func() {
 		line, _ := bufio.NewReader(out).ReadBytes('\n')

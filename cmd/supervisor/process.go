@@ -99,13 +99,13 @@ func (p *Process) endsBefore(ctx context.Context) bool {
 // launch starts the process, which gets onDeath when we die. From here on its
 // goroutine owns p.log and p.tidy, unless launch returns an error.
 func (p *Process) launch(onDeath syscall.Signal) error {
-	ended, err := child.Start(p.cmd, onDeath)
+	started, err := child.Start(p.cmd, onDeath)
 	if err != nil {
 		return err
 	}
 	p.done = make(chan struct{})
 	go func() {
-		p.err = p.verdict(<-ended)
+		p.err = p.verdict(started.Wait())
 		_ = p.log.Close()
 		if p.tidy != nil {
 			p.tidy()
@@ -171,12 +171,12 @@ func run(ctx context.Context, cmd *exec.Cmd, onDeath syscall.Signal) error {
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &output
 	cmd.WaitDelay = escalateAfter
-	ended, err := child.Start(cmd, onDeath)
+	started, err := child.Start(cmd, onDeath)
 	if err != nil {
 		return err
 	}
 	release := context.AfterFunc(ctx, func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
-	err = <-ended
+	err = started.Wait()
 	release()
 	switch {
 	case err == nil:

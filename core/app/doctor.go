@@ -8,6 +8,7 @@ import (
 
 	"github.com/caarlos0/env/v11"
 
+	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/shared/diagnosis"
@@ -163,7 +164,7 @@ func (d *look) schema(ctx context.Context, look queue.ServerLook, cfg Config) {
 	}
 	options := cfg.storeOptions()
 	options.MaxConns, options.AllowUnsafe = 2, true // judged above
-	store, err := queue.Open(ctx, options)
+	store, err := cell.Open(ctx, options)
 	if err != nil {
 		d.Add(diagnosis.LevelFail, check, err.Error(), "core cannot start like this")
 		return

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/core/app"
-	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/shared/diagnosis"
 )
 
@@ -30,7 +30,7 @@ func diagnose(t *testing.T, databaseURL string, settings ...string) diagnosis.Di
 
 func TestDiagnoseAHealthyDatabase(t *testing.T) {
 	t.Parallel()
-	d := diagnose(t, queuetest.URL(t))
+	d := diagnose(t, celltest.URL(t))
 	if !d.Reached || d.Clock.Abs() > time.Second || d.Doubt > time.Second {
 		t.Errorf("%+v", d)
 	}
@@ -48,7 +48,7 @@ func TestDiagnoseAHealthyDatabase(t *testing.T) {
 
 func TestDiagnoseFindsWhatIsWrong(t *testing.T) {
 	t.Parallel()
-	url := queuetest.URL(t)
+	url := celltest.URL(t)
 	with := func(setting string) string {
 		separator := "?"
 		if strings.Contains(url, "?") {
@@ -60,7 +60,7 @@ func TestDiagnoseFindsWhatIsWrong(t *testing.T) {
 		d            diagnosis.Diagnosis
 		check, level string
 	}{
-		{diagnose(t, queuetest.EmptyURL(t)), "migrations", diagnosis.LevelFail},
+		{diagnose(t, celltest.EmptyURL(t)), "migrations", diagnosis.LevelFail},
 		{diagnose(t, with("synchronous_commit=off")), "PostgreSQL synchronous_commit", diagnosis.LevelFail},
 		{diagnose(t, with("synchronous_commit=off"), "FORGEQUEUE_ALLOW_LOSSY_DATABASE", "true"), "PostgreSQL synchronous_commit", diagnosis.LevelWarn},
 		{diagnose(t, with("default_transaction_read_only=on")), "PostgreSQL writes", diagnosis.LevelFail},
@@ -78,10 +78,10 @@ func TestDiagnoseFindsWhatIsWrong(t *testing.T) {
 // The look at an empty database leaves it empty.
 func TestDiagnoseChangesNothing(t *testing.T) {
 	t.Parallel()
-	url := queuetest.EmptyURL(t)
+	url := celltest.EmptyURL(t)
 	diagnose(t, url)
 	var tables int
-	if err := queuetest.Connect(t, url).QueryRow(t.Context(),
+	if err := celltest.Connect(t, url).QueryRow(t.Context(),
 		`SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace`).Scan(&tables); err != nil || tables != 0 {
 		t.Errorf("%d tables, %v", tables, err)
 	}
@@ -89,8 +89,8 @@ func TestDiagnoseChangesNothing(t *testing.T) {
 
 func TestDiagnoseAMigrationThatIsMissing(t *testing.T) {
 	t.Parallel()
-	url := queuetest.URL(t)
-	if _, err := queuetest.Connect(t, url).Exec(t.Context(),
+	url := celltest.URL(t)
+	if _, err := celltest.Connect(t, url).Exec(t.Context(),
 		`DELETE FROM goose_db_version WHERE version_id = (SELECT max(version_id) FROM goose_db_version)`); err != nil {
 		t.Fatal(err)
 	}

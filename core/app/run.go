@@ -14,10 +14,10 @@ import (
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/hints"
 	"github.com/forgequeue/forgequeue/core/internal/httpapi"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/retention"
 	"github.com/forgequeue/forgequeue/core/internal/seal"
 	"github.com/forgequeue/forgequeue/core/internal/store"
@@ -88,7 +88,7 @@ func Run(ctx context.Context, cfg Config) error {
 
 // serve puts the parts together and runs them: first the requests end, then
 // everything that they lean on.
-func serve(ctx context.Context, cfg Config, log *slog.Logger, tracing *telemetry.Tracing, store *queue.Store, told *hints.Hints, public, private net.Listener) error {
+func serve(ctx context.Context, cfg Config, log *slog.Logger, tracing *telemetry.Tracing, store *cell.Cell, told *hints.Hints, public, private net.Listener) error {
 	registry := telemetry.NewRegistry()
 	meters := newMeters(registry, store.Connections)
 	counted := meters.jobs
@@ -189,7 +189,7 @@ func Migrate(ctx context.Context, cfg Config) ([]int64, error) {
 	if err := cfg.checkDatabase(); err != nil {
 		return nil, err
 	}
-	store, err := queue.Open(ctx, cfg.storeOptions())
+	store, err := cell.Open(ctx, cfg.storeOptions())
 	if err != nil {
 		return nil, err
 	}
@@ -244,8 +244,8 @@ func Recount(ctx context.Context, cfg Config) (jobs int64, err error) {
 }
 
 // openMigrated opens the store and refuses a schema that this version cannot use.
-func openMigrated(ctx context.Context, options queue.Options) (*queue.Store, error) {
-	store, err := queue.Open(ctx, options)
+func openMigrated(ctx context.Context, options cell.Options) (*cell.Cell, error) {
+	store, err := cell.Open(ctx, options)
 	if err != nil {
 		return nil, err
 	}
@@ -268,8 +268,8 @@ func openMigrated(ctx context.Context, options queue.Options) (*queue.Store, err
 	return store, nil
 }
 
-func (cfg Config) storeOptions() queue.Options {
-	return queue.Options{Options: store.Options{URL: cfg.DatabaseURL.Reveal(), MaxConns: cfg.DatabaseConns, PoolWait: cfg.DatabaseWait, AllowUnsafe: cfg.AllowLossy}, Retention: retention.Periods{Finished: days(cfg.RetainFinished), DeadLetters: days(cfg.RetainDead), Audit: days(cfg.RetainAudit)}}
+func (cfg Config) storeOptions() cell.Options {
+	return cell.Options{Options: store.Options{URL: cfg.DatabaseURL.Reveal(), MaxConns: cfg.DatabaseConns, PoolWait: cfg.DatabaseWait, AllowUnsafe: cfg.AllowLossy}, Retention: retention.Periods{Finished: days(cfg.RetainFinished), DeadLetters: days(cfg.RetainDead), Audit: days(cfg.RetainAudit)}}
 }
 
 func (cfg Config) verifier() identity.Verifier {

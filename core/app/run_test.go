@@ -18,7 +18,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/cmd/supervisor/storetest"
 	"github.com/forgequeue/forgequeue/core/app"
-	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/identity"
 	"github.com/forgequeue/forgequeue/shared/secret"
@@ -71,7 +71,7 @@ func start(t *testing.T, cfg app.Config) *running {
 			t.Error("Run does not end")
 		}
 	})
-	queuetest.Eventually(t, "core to be ready", func() bool {
+	celltest.Eventually(t, "core to be ready", func() bool {
 		status, _ := r.fetch("GET", r.url+"/readyz", nil)
 		return status == http.StatusOK
 	})
@@ -143,7 +143,7 @@ func claimOf(worker string, wait time.Duration) api.ClaimRequest {
 
 func TestMigrateServeAndDrain(t *testing.T) {
 	t.Parallel()
-	cfg := config(t, queuetest.EmptyURL(t))
+	cfg := config(t, celltest.EmptyURL(t))
 	if err := app.Run(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "core migrate") {
 		t.Fatalf("without a schema: %v", err)
 	}
@@ -185,9 +185,9 @@ func TestMigrateServeAndDrain(t *testing.T) {
 // A worker that waits must not hold the drain up, and asks another core then.
 func TestParkedClaimsEndAtTheDrain(t *testing.T) {
 	t.Parallel()
-	cfg := config(t, queuetest.URL(t))
+	cfg := config(t, celltest.URL(t))
 	core := start(t, cfg)
-	behind := queuetest.Connect(t, cfg.DatabaseURL.Reveal())
+	behind := celltest.Connect(t, cfg.DatabaseURL.Reveal())
 	owner := someTenant()
 	const claims = 3
 	answers := make(chan api.Result[api.ClaimResponse], claims)
@@ -196,7 +196,7 @@ func TestParkedClaimsEndAtTheDrain(t *testing.T) {
 			answers <- ask[api.ClaimResponse](core, api.HopClaim, owner, claimOf(fmt.Sprintf("w%d", i), 25*time.Second))
 		}()
 	}
-	queuetest.Eventually(t, "the claims to come", func() bool {
+	celltest.Eventually(t, "the claims to come", func() bool {
 		var n int
 		return behind.QueryRow(t.Context(), `SELECT count(*) FROM workers`).Scan(&n) == nil && n == claims
 	})
@@ -217,7 +217,7 @@ func TestParkedClaimsEndAtTheDrain(t *testing.T) {
 // Redis only makes it faster.
 func TestRedisMayBeAway(t *testing.T) {
 	t.Parallel()
-	cfg := config(t, queuetest.URL(t))
+	cfg := config(t, celltest.URL(t))
 	cfg.RedisURL = "redis://127.0.0.1:1"
 	core := start(t, cfg)
 	submit := api.HopSubmitRequest{IDs: []string{uuid.Must(uuid.NewV7()).String()}, Jobs: []api.SubmitRequest{{Type: "test"}}}
@@ -231,7 +231,7 @@ func TestRedisMayBeAway(t *testing.T) {
 
 func TestAJobIsClaimedThroughAnotherCore(t *testing.T) {
 	t.Parallel()
-	databaseURL := queuetest.URL(t)
+	databaseURL := celltest.URL(t)
 	one, two := start(t, config(t, databaseURL)), start(t, config(t, databaseURL))
 	owner := someTenant()
 	answers := make(chan api.Result[api.ClaimResponse], 1)
@@ -247,7 +247,7 @@ func TestAJobIsClaimedThroughAnotherCore(t *testing.T) {
 
 func TestWhatKeepsACoreFromStarting(t *testing.T) {
 	t.Parallel()
-	good := config(t, queuetest.URL(t))
+	good := config(t, celltest.URL(t))
 	taken := listen(t)
 	for name, c := range map[string]struct {
 		change func(*app.Config)
@@ -290,7 +290,7 @@ func TestWhatKeepsACoreFromStarting(t *testing.T) {
 // A server that takes connections and says nothing.
 func TestADatabaseThatNeverAnswers(t *testing.T) {
 	t.Parallel()
-	cfg := config(t, queuetest.URL(t))
+	cfg := config(t, celltest.URL(t))
 	silent := listen(t)
 	cfg.DatabaseURL = secret.Text("postgres://u:hunter2@" + silent.Addr().String() + "/x?sslmode=disable")
 	began := time.Now()

@@ -174,7 +174,7 @@ func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	_ = response.Body.Close()
 	if err != nil { // the caller learns it as it would have
 		response.Body = io.NopCloser(io.MultiReader(bytes.NewReader(answer), iotest.ErrReader(err)))
-		return response, nil //nolint:nilerr // the body says it
+		return response, nil
 	}
 	response.Body = io.NopCloser(bytes.NewReader(answer))
 	err = document.Check(context.WithoutCancel(request.Context()), Exchange{asked, body, response.StatusCode, response.Header, answer})

@@ -7,21 +7,34 @@ import (
 	"syscall"
 )
 
+// Child is a process that was started.
+type Child struct {
+	ended chan struct{}
+	err   error
+}
+
+// Ended is closed when the process has ended.
+func (c *Child) Ended() <-chan struct{} { return c.ended }
+
+// Wait waits for that, and gives what the command's own Wait has returned.
+func (c *Child) Wait() error {
+	<-c.ended
+	return c.err
+}
+
 // Start starts a command in a process group of its own: Ctrl-C in a terminal does not reach it, and to
 // stop it is its owner's work. Where this process dies without having done so, even by SIGKILL, the
 // kernel sends onDeath to the command, not to what that has started. Only Linux does: elsewhere the
 // command outlives a killed parent.
-//
-// ended gives what command.Wait has returned, and is closed.
-func Start(command *exec.Cmd, onDeath syscall.Signal) (ended <-chan error, err error) {
+func Start(command *exec.Cmd, onDeath syscall.Signal) (*Child, error) {
 	if command.SysProcAttr == nil {
 		command.SysProcAttr = &syscall.SysProcAttr{}
 	}
 	command.SysProcAttr.Setpgid = true
 	setDeathSignal(command.SysProcAttr, onDeath)
-	started, end := make(chan error, 1), make(chan error, 1)
+	c, started := &Child{ended: make(chan struct{})}, make(chan error, 1)
 	go func() {
-		defer close(end)
+		defer close(c.ended)
 		// The death signal is bound to the thread that forked, not to the process, and Go ends idle
 		// threads: this goroutine keeps its thread to itself until the command has ended.
 		runtime.LockOSThread()
@@ -29,8 +42,11 @@ func Start(command *exec.Cmd, onDeath syscall.Signal) (ended <-chan error, err e
 		err := command.Start()
 		started <- err
 		if err == nil {
-			end <- command.Wait()
+			c.err = command.Wait()
 		}
 	}()
-	return end, <-started
+	if err := <-started; err != nil {
+		return nil, err
+	}
+	return c, nil
 }

@@ -3,7 +3,7 @@ package audit_test
 import (
 	"testing"
 
-	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 )
 
-func TestMain(m *testing.M) { queuetest.Main(m) }
+func TestMain(m *testing.M) { celltest.Main(m) }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/store"
@@ -19,7 +20,7 @@ import (
 func TestEachAttemptHasALine(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	store, err := queue.Open(t.Context(), queue.Options{Options: store.Options{URL: f.url, MaxConns: 4, PoolWait: 5 * time.Second}, Attempts: true})
+	store, err := cell.Open(t.Context(), cell.Options{Options: store.Options{URL: f.url, MaxConns: 4, PoolWait: 5 * time.Second}, Attempts: true})
 	if err != nil {
 		t.Fatal(err)
 	}

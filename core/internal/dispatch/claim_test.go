@@ -9,10 +9,10 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
-	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -204,7 +204,7 @@ func TestACallerThatLeavesMeanwhileSpendsNoAttempt(t *testing.T) {
 	if got := <-done; !errors.Is(got.err, context.Canceled) || len(got.jobs) != 0 {
 		t.Errorf("claim = %v, %v", got.jobs, got.err)
 	}
-	queuetest.Eventually(t, "the job to be back", func() bool {
+	celltest.Eventually(t, "the job to be back", func() bool {
 		back := f.get(id)
 		return back.State == api.StateQueued && back.Attempt == 0 && back.Epoch == 1
 	})
@@ -280,11 +280,11 @@ func TestAClaimWithTheDatabaseGone(t *testing.T) {
 	f := newFixture(t)
 	f.lane(plain())
 	f.claim(f.claimCall())
-	other := queuetest.Connect(t, f.adminURL())
+	other := celltest.Connect(t, f.adminURL())
 	if _, err := other.Exec(t.Context(), `DROP DATABASE `+f.database()+` WITH (FORCE)`); err != nil {
 		t.Fatal(err)
 	}
-	queuetest.Eventually(t, "the refusal to be the database's", func() bool {
+	celltest.Eventually(t, "the refusal to be the database's", func() bool {
 		_, err := f.d.Claim(t.Context(), f.claimCall())
 		return errors.Is(err, store.ErrUnavailable)
 	})

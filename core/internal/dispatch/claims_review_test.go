@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -38,7 +38,7 @@ func TestALookIsAtAllKnownLines(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- f.d.Run(ctx) }()
-	queuetest.Eventually(t, "the first scan", f.d.Scanned)
+	celltest.Eventually(t, "the first scan", f.d.Scanned)
 	stop()
 	if err := <-done; err != nil {
 		t.Fatal(err)
@@ -69,11 +69,11 @@ func TestGivingBackHoldsUpNobody(t *testing.T) {
 	leaving, leave := context.WithCancel(t.Context())
 	defer leave()
 	gone := f.goClaim(leaving, call)
-	queuetest.Eventually(t, "the second claim to wait", func() bool { return f.d.WaitingClaims() == 1 })
+	celltest.Eventually(t, "the second claim to wait", func() bool { return f.d.WaitingClaims() == 1 })
 	stays := f.goClaim(t.Context(), call)
-	queuetest.Eventually(t, "both to wait", func() bool { return f.d.WaitingClaims() == 2 })
+	celltest.Eventually(t, "both to wait", func() bool { return f.d.WaitingClaims() == 2 })
 	<-first
-	queuetest.Eventually(t, "both to be under way", func() bool { return f.d.WaitingClaims() == 0 })
+	celltest.Eventually(t, "both to be under way", func() bool { return f.d.WaitingClaims() == 0 })
 	leave()
 	if got := <-stays; got.err != nil || len(got.jobs) != 1 || got.took > 3*time.Second {
 		t.Errorf("the one who stays has %d jobs after %v: %v", len(got.jobs), got.took, got.err)
@@ -81,13 +81,13 @@ func TestGivingBackHoldsUpNobody(t *testing.T) {
 	if got := <-gone; len(got.jobs) != 0 {
 		t.Errorf("the one who left has %d jobs", len(got.jobs))
 	}
-	queuetest.Eventually(t, "the job to go back", func() bool { return f.count(`SELECT count(*) FROM jobs WHERE state = 'queued'`) == 1 })
+	celltest.Eventually(t, "the job to go back", func() bool { return f.count(`SELECT count(*) FROM jobs WHERE state = 'queued'`) == 1 })
 }
 
 // sleeping waits until a statement of a core sleeps.
 func (f *fixture) sleeping() {
 	f.Helper()
-	queuetest.Eventually(f, "a statement to sleep", func() bool {
+	celltest.Eventually(f, "a statement to sleep", func() bool {
 		return f.count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'`) > 0
 	})
 }

@@ -9,9 +9,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
-	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -42,7 +42,7 @@ func TestClaimsThatWaitTogetherAreOne(t *testing.T) {
 	for range claims - 1 {
 		waiting = append(waiting, f.goClaim(t.Context(), call))
 	}
-	queuetest.Eventually(t, "the others to wait for it", func() bool { return f.d.WaitingClaims() == claims-1 })
+	celltest.Eventually(t, "the others to wait for it", func() bool { return f.d.WaitingClaims() == claims-1 })
 	if n := f.count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'forgequeue-core' AND state <> 'idle'`); n != 1 {
 		t.Errorf("%d statements for %d claims", n, claims)
 	}
@@ -65,7 +65,7 @@ func TestThousandsParkedCostNothing(t *testing.T) {
 	f.lane(plain())
 	f.claim(f.claimCall()) // the worker is known: its row is not written 3000 times
 	f.run()
-	queuetest.Eventually(t, "the first scan", f.d.Scanned)
+	celltest.Eventually(t, "the first scan", f.d.Scanned)
 	ctx, cancel := context.WithCancel(t.Context())
 	const claims = 3000
 	call := f.waitCall()
@@ -77,7 +77,7 @@ func TestThousandsParkedCostNothing(t *testing.T) {
 			answers <- answer{jobs: jobs, err: err}
 		}()
 	}
-	queuetest.Eventually(t, "all to park", func() bool { return f.d.ParkedClaims() == claims })
+	celltest.Eventually(t, "all to park", func() bool { return f.d.ParkedClaims() == claims })
 	f.idle()
 	commits := func() int {
 		f.exec(`SELECT pg_stat_clear_snapshot()`)
@@ -130,7 +130,7 @@ func TestEveryLeaseReachesACallerOrGoesBack(t *testing.T) {
 		})
 	}
 	group.Wait()
-	queuetest.Eventually(t, "what was not taken to go back", func() bool {
+	celltest.Eventually(t, "what was not taken to go back", func() bool {
 		return f.count(`SELECT count(*) FROM jobs WHERE state = 'running'`) == got
 	})
 	if n := f.count(`SELECT count(*) FROM jobs WHERE state = 'queued' AND attempt <> 0`); n != 0 {
@@ -249,10 +249,10 @@ func TestAHintOfALaneNotYetKnown(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.run()
-	queuetest.Eventually(t, "the first scan", f.d.Scanned)
-	other := f.newCore(queuetest.OpenURL(t, f.url))
+	celltest.Eventually(t, "the first scan", f.d.Scanned)
+	other := f.newCore(celltest.OpenURL(t, f.url))
 	waiting := f.goClaim(t.Context(), f.waitCall("born"))
-	queuetest.Eventually(t, "the claim to park", func() bool { return f.d.ParkedClaims() == 1 })
+	celltest.Eventually(t, "the claim to park", func() bool { return f.d.ParkedClaims() == 1 })
 	answers := other.Submit(t.Context(), []dispatch.SubmitCall{f.call(in("born"))})
 	f.accepted(answers...)
 	f.d.WakeHere([]queue.Waiting{{Ready: answers[0].Ready[0], Jobs: 1}})

@@ -11,10 +11,10 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
-	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -57,7 +57,7 @@ func newCursorRun(t *testing.T, seed uint64) *cursorRun {
 		few: make(chan struct{}, 4), appeared: map[uuid.UUID]time.Time{}, how: map[uuid.UUID]string{}, claimed: map[uuid.UUID]time.Time{},
 	}
 	for range 3 {
-		store := queuetest.OpenURL(t, r.url)
+		store := celltest.OpenURL(t, r.url)
 		var d *dispatch.Dispatcher
 		d = dispatch.New(r.options(store, func(news []queue.Waiting) { r.tellOthers(d, news) }))
 		r.cores = append(r.cores, d)
@@ -167,7 +167,7 @@ func (r *cursorRun) submitSome(n int) {
 // connect gives a connection of few.
 func (r *cursorRun) connect() (conn *pgx.Conn, done func()) {
 	r.few <- struct{}{}
-	conn = queuetest.Connect(r, r.url)
+	conn = celltest.Connect(r, r.url)
 	return conn, func() {
 		_ = conn.Close(context.WithoutCancel(r.Context()))
 		<-r.few
@@ -234,7 +234,7 @@ func (r *cursorRun) spoil() {
 // settle waits until every job was claimed.
 func (r *cursorRun) settle(guard time.Duration) {
 	r.Helper()
-	queuetest.EventuallyWithin(r, guard, "every job to be claimed", func() bool {
+	celltest.EventuallyWithin(r, guard, "every job to be claimed", func() bool {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		return len(r.claimed) >= len(r.appeared)

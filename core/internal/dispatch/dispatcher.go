@@ -22,6 +22,7 @@ import (
 	"github.com/google/uuid"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
@@ -35,7 +36,7 @@ const (
 
 // Dispatcher stands between the internal API and the queue.
 type Dispatcher struct {
-	store  *queue.Store
+	store  *cell.Cell
 	lanes  *Lanes
 	lines  *lines
 	limits *Limits
@@ -74,7 +75,7 @@ type Dispatcher struct {
 
 // Options are what a Dispatcher needs.
 type Options struct {
-	Store   *queue.Store
+	Store   *cell.Cell
 	Metrics *metrics.Jobs
 	Logger  *slog.Logger
 	// Tell passes wake-ups on to other cores and must not block; nil for none.

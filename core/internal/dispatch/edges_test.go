@@ -10,10 +10,11 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
+	"github.com/forgequeue/forgequeue/core/internal/idempotency"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
-	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -45,7 +46,7 @@ func TestClaimsHoldThePool(t *testing.T) {
 	f.override(api.Overrides{Limits: api.Limits{MaxRunning: new(int64(2))}})
 	f.submit(request(""))
 	// another core, stopped in the middle of a guarded claim: simulated by its lock
-	conn := queuetest.Connect(t, f.url)
+	conn := celltest.Connect(t, f.url)
 	if _, err := conn.Exec(t.Context(), `SELECT pg_advisory_lock($1)`, queueClaimKey(f)); err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +54,7 @@ func TestClaimsHoldThePool(t *testing.T) {
 	for i := range 12 { // each for other queues, or they would be one
 		group.Go(func() { _, _ = f.d.Claim(t.Context(), f.claimCall("default", fmt.Sprint("other", i))) })
 	}
-	queuetest.Eventually(t, "claims to stand at the gate", func() bool { return f.d.ClaimsAtTheGate(f.tenant) > 1 })
+	celltest.Eventually(t, "claims to stand at the gate", func() bool { return f.d.ClaimsAtTheGate(f.tenant) > 1 })
 	other := f.newTenantBehind()
 	start := time.Now()
 	answer := f.d.Submit(t.Context(), []dispatch.SubmitCall{{Tenant: other, IDs: []uuid.UUID{uuid.Must(uuid.NewV7())}, Jobs: []api.SubmitRequest{{Type: "t"}}}})[0]
@@ -82,12 +83,12 @@ func TestOneTenantTakesAllSlots(t *testing.T) {
 	keyed := func(owner uuid.UUID, key string) dispatch.SubmitCall {
 		return dispatch.SubmitCall{
 			Tenant: owner, IDs: []uuid.UUID{uuid.Must(uuid.NewV7())}, Jobs: []api.SubmitRequest{{Type: "t"}},
-			Idempotency: &queue.Idempotency{Operation: "o", Key: key},
+			Idempotency: &idempotency.Request{Operation: "o", Key: key},
 		}
 	}
 	other := f.newTenant()
 	f.d.Submit(t.Context(), []dispatch.SubmitCall{keyed(other, "warm"), keyed(f.tenant, "warm")})
-	conn := queuetest.Connect(t, f.url)
+	conn := celltest.Connect(t, f.url)
 	if _, err := conn.Exec(t.Context(), `SELECT pg_advisory_lock($1)`, submitLockKey(f.tenant)); err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +106,7 @@ func TestOneTenantTakesAllSlots(t *testing.T) {
 		t.Error("one tenant's stuck lock stops the guarded submits of all others")
 	}
 	_ = conn.Close(t.Context())
-	queuetest.Eventually(t, "the flush whose callers have left to end", func() bool { return f.d.GuardedGroups() == 0 })
+	celltest.Eventually(t, "the flush whose callers have left to end", func() bool { return f.d.GuardedGroups() == 0 })
 }
 
 // an unkeyed submit is told that its Idempotency-Key is in flight.
@@ -114,7 +115,7 @@ func TestUnkeyedIsToldInFlight(t *testing.T) {
 	f := newFixture(t)
 	f.override(api.Overrides{Limits: api.Limits{MaxActive: new(int64(100))}})
 	f.submit(request(""))
-	conn := queuetest.Connect(t, f.url)
+	conn := celltest.Connect(t, f.url)
 	if _, err := conn.Exec(t.Context(), `SELECT pg_advisory_lock($1)`, submitLockKey(f.tenant)); err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +124,7 @@ func TestUnkeyedIsToldInFlight(t *testing.T) {
 	call := func(i int, key bool) {
 		c := f.call(request(""))
 		if key {
-			c.Idempotency = &queue.Idempotency{Operation: "o", Key: "k"}
+			c.Idempotency = &idempotency.Request{Operation: "o", Key: "k"}
 		}
 		group.Go(func() { errs[i] = f.d.Submit(t.Context(), []dispatch.SubmitCall{c})[0].Err })
 	}
@@ -218,7 +219,7 @@ func TestPlatformClaimWaitsForOneTenant(t *testing.T) {
 	f.submit(request(""))
 	other := f.newTenant()
 	f.accepted(f.d.Submit(t.Context(), []dispatch.SubmitCall{{Tenant: other, IDs: []uuid.UUID{uuid.Must(uuid.NewV7())}, Jobs: []api.SubmitRequest{{Type: "t"}}}})...)
-	conn := queuetest.Connect(t, f.url)
+	conn := celltest.Connect(t, f.url)
 	if _, err := conn.Exec(t.Context(), `SELECT pg_advisory_lock($1)`, claimLockKey(f.tenant)); err != nil {
 		t.Fatal(err)
 	}

@@ -13,11 +13,12 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/forgequeue/forgequeue/core/internal/cell"
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
-	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -26,7 +27,7 @@ import (
 // nothing polls and nothing refreshes but what a test asks for.
 type fixture struct {
 	*testing.T
-	store  *queue.Store
+	store  *cell.Cell
 	d      *dispatch.Dispatcher
 	tenant tenant.ID
 	// behind sees and changes rows behind the store's back.
@@ -40,19 +41,19 @@ type fixture struct {
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	f := &fixture{T: t, url: queuetest.URL(t)}
-	f.store = queuetest.OpenURL(t, f.url)
-	f.behind = queuetest.Connect(t, f.url)
+	f := &fixture{T: t, url: celltest.URL(t)}
+	f.store = celltest.OpenURL(t, f.url)
+	f.behind = celltest.Connect(t, f.url)
 	f.d = f.newCore(f.store)
 	f.tenant = f.newTenant()
 	return f
 }
 
 // newCore makes a Dispatcher such as another core has.
-func (f *fixture) newCore(store *queue.Store) *dispatch.Dispatcher { return f.newCoreUnder(store, 0) }
+func (f *fixture) newCore(store *cell.Cell) *dispatch.Dispatcher { return f.newCoreUnder(store, 0) }
 
 // newCoreUnder makes one with a cap on the jobs that run in the whole installation.
-func (f *fixture) newCoreUnder(store *queue.Store, maxRunning int64) *dispatch.Dispatcher {
+func (f *fixture) newCoreUnder(store *cell.Cell, maxRunning int64) *dispatch.Dispatcher {
 	options := f.options(store, func(lines []queue.Waiting) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
@@ -66,7 +67,7 @@ func (f *fixture) newCoreUnder(store *queue.Store, maxRunning int64) *dispatch.D
 	return dispatch.New(options)
 }
 
-func (f *fixture) options(store *queue.Store, tell func([]queue.Waiting)) dispatch.Options {
+func (f *fixture) options(store *cell.Cell, tell func([]queue.Waiting)) dispatch.Options {
 	return dispatch.Options{
 		Store: store, Metrics: metrics.NewJobs(prometheus.NewRegistry()), Logger: slog.New(slog.DiscardHandler), Tell: tell,
 		Scheduled: func() {
@@ -183,7 +184,7 @@ func (f *fixture) refresh() {
 func (f *fixture) lockJobs() (unlock func()) {
 	f.Helper()
 	// a connection of its own: inside a transaction pg_stat_activity stands still
-	conn := queuetest.Connect(f, f.url)
+	conn := celltest.Connect(f, f.url)
 	if _, err := conn.Exec(f.Context(), `BEGIN; LOCK TABLE jobs IN ACCESS EXCLUSIVE MODE`); err != nil {
 		f.Fatal(err)
 	}
@@ -201,7 +202,7 @@ func (f *fixture) blocked(n int) { f.blockedFor(n, 0) }
 // blockedFor waits until so many have stood before it for so long.
 func (f *fixture) blockedFor(n int, held time.Duration) {
 	f.Helper()
-	queuetest.Eventually(f, "statements before the lock", func() bool {
+	celltest.Eventually(f, "statements before the lock", func() bool {
 		return f.count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
 			AND application_name = 'forgequeue-core' AND wait_event_type = 'Lock' AND clock_timestamp() - query_start >= $1`, held) >= n
 	})
@@ -212,7 +213,7 @@ func (f *fixture) blockedFor(n int, held time.Duration) {
 func (f *fixture) idle() {
 	f.Helper()
 	inARow := 0
-	queuetest.Eventually(f, "cores to be idle", func() bool {
+	celltest.Eventually(f, "cores to be idle", func() bool {
 		inARow++
 		if f.count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
 			AND application_name = 'forgequeue-core' AND state <> 'idle'`) > 0 {
@@ -249,7 +250,7 @@ func (f *fixture) park(ctx context.Context, calls ...dispatch.ClaimCall) []<-cha
 	for i, call := range calls {
 		parked[i] = f.goClaim(ctx, call)
 	}
-	queuetest.Eventually(f, "the claims to park", func() bool { return f.d.ParkedClaims() == before+len(calls) })
+	celltest.Eventually(f, "the claims to park", func() bool { return f.d.ParkedClaims() == before+len(calls) })
 	f.blocked(1) // one looks for all, and then for those that came meanwhile
 	unlock()
 	f.idle()

@@ -9,6 +9,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/store"
@@ -47,7 +48,7 @@ type (
 // large ones, which share another; guarded ones, which go one after the other within a tenant anyhow, have one for
 // each tenant: whoever waits for a lock holds up its own tenant alone.
 type flushes struct {
-	store  *queue.Store
+	store  *cell.Cell
 	traces traces
 	// onStored and onEnd tell of what was done, whether or not its callers still listen.
 	onStored func([]queue.SubmitAnswer)
@@ -69,7 +70,7 @@ type guardedGroup struct {
 	users int
 }
 
-func newFlushes(store *queue.Store, made traces, onStored func([]queue.SubmitAnswer), onEnd func(context.Context, []queue.Ending, []queue.Ended)) *flushes {
+func newFlushes(store *cell.Cell, made traces, onStored func([]queue.SubmitAnswer), onEnd func(context.Context, []queue.Ending, []queue.Ended)) *flushes {
 	f := &flushes{store: store, traces: made, onStored: onStored, onEnd: onEnd, guarded: map[tenant.ID]*guardedGroup{}, slots: make(chan struct{}, guardedFlushes)}
 	f.plain, f.large = newSubmitGroup(f.submitPlain), newSubmitGroup(f.submitPlain)
 	f.ends = groupcommit.New(groupcommit.Options[queue.Ending, queue.Ended]{

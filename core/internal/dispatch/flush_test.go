@@ -14,9 +14,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
+	"github.com/forgequeue/forgequeue/core/internal/idempotency"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
-	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -26,7 +27,7 @@ import (
 // would.
 func (f *fixture) lockTenant(id tenant.ID) (unlock func()) {
 	f.Helper()
-	conn := queuetest.Connect(f, f.url)
+	conn := celltest.Connect(f, f.url)
 	if _, err := conn.Exec(f.Context(), `SELECT pg_advisory_lock($1)`, submitLockKey(id)); err != nil {
 		f.Fatal(err)
 	}
@@ -54,7 +55,7 @@ func TestALargeSubmitHoldsUpNoSmallOne(t *testing.T) {
 			}
 		})
 		// PostgreSQL shows the first 1,024 bytes of a statement.
-		queuetest.Eventually(t, "its statement to stand before the lock", func() bool {
+		celltest.Eventually(t, "its statement to stand before the lock", func() bool {
 			return f.count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
 				AND wait_event_type = 'Lock' AND query LIKE '%input AS MATERIALIZED%'`) == i+1
 		})
@@ -81,7 +82,7 @@ func TestManyCallersShareCommits(t *testing.T) {
 	for range callers - 1 {
 		group.Go(submit)
 	}
-	queuetest.Eventually(t, "all callers to wait", func() bool { return f.d.WaitingSubmits() == callers-1 })
+	celltest.Eventually(t, "all callers to wait", func() bool { return f.d.WaitingSubmits() == callers-1 })
 	unlock()
 	group.Wait()
 	jobs := f.claim(f.claimCall())
@@ -120,7 +121,7 @@ func TestALockedTenantHoldsUpItselfAlone(t *testing.T) {
 	stuck, other := f.newTenant(), f.newTenant()
 	keyed := func(owner tenant.ID, key string) dispatch.SubmitCall {
 		call := f.call(plain())
-		call.Tenant, call.Idempotency = owner, &queue.Idempotency{Operation: "o", Key: key}
+		call.Tenant, call.Idempotency = owner, &idempotency.Request{Operation: "o", Key: key}
 		return call
 	}
 	f.accepted(f.d.Submit(t.Context(), []dispatch.SubmitCall{keyed(stuck, "first"), keyed(other, "first")})...)
@@ -152,7 +153,7 @@ func TestALockedTenantHoldsUpItselfAlone(t *testing.T) {
 	again := keyed(stuck, "0")
 	first := f.d.Submit(t.Context(), []dispatch.SubmitCall{again})
 	f.accepted(first...)
-	queuetest.Eventually(t, "every group to be forgotten", func() bool { return f.d.GuardedGroups() == 0 })
+	celltest.Eventually(t, "every group to be forgotten", func() bool { return f.d.GuardedGroups() == 0 })
 }
 
 // A caller that leaves during a flush does not know; what it sent is done all the
@@ -171,7 +172,7 @@ func TestACallerLeavesDuringAFlush(t *testing.T) {
 		t.Errorf("left during a flush: %v", err)
 	}
 	unlock()
-	queuetest.Eventually(t, "the job to be stored and told of", func() bool {
+	celltest.Eventually(t, "the job to be stored and told of", func() bool {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		return len(f.told) > 0

@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/forgequeue/forgequeue/core/internal/deadletter"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
@@ -30,9 +31,9 @@ func (d *Dispatcher) Discard(ctx context.Context, owner tenant.ID, user string, 
 }
 
 // Redrive queues a tenant's dead letters again.
-func (d *Dispatcher) Redrive(ctx context.Context, owner tenant.ID, user string, ids []uuid.UUID) []queue.Redriven {
+func (d *Dispatcher) Redrive(ctx context.Context, owner tenant.ID, user string, ids []uuid.UUID) []deadletter.Redriven {
 	if err := d.limits.Know(ctx, owner); err != nil {
-		refused := make([]queue.Redriven, len(ids))
+		refused := make([]deadletter.Redriven, len(ids))
 		for i := range refused {
 			refused[i].Err = err
 		}
@@ -45,7 +46,7 @@ func (d *Dispatcher) Redrive(ctx context.Context, owner tenant.ID, user string, 
 
 // StepRedrive takes a redrive by filter a batch further. worked says that it was this
 // core's to go on with.
-func (d *Dispatcher) StepRedrive(ctx context.Context, due queue.DueRedrive, random float64) (worked bool, err error) {
+func (d *Dispatcher) StepRedrive(ctx context.Context, due deadletter.DueRedrive, random float64) (worked bool, err error) {
 	if err := d.limits.Know(ctx, due.TenantID); err != nil {
 		return false, err
 	}
@@ -60,7 +61,7 @@ func (d *Dispatcher) StepRedrive(ctx context.Context, due queue.DueRedrive, rand
 }
 
 // capsOf gives what caps on active jobs a tenant's jobs come under; nil where none can.
-func (d *Dispatcher) capsOf(owner tenant.ID) queue.CapsOf {
+func (d *Dispatcher) capsOf(owner tenant.ID) deadletter.CapsOf {
 	if !d.mayCapActive(owner) {
 		return nil
 	}
@@ -68,7 +69,7 @@ func (d *Dispatcher) capsOf(owner tenant.ID) queue.CapsOf {
 }
 
 // risen makes it known that jobs were queued again.
-func (d *Dispatcher) risen(ctx context.Context, jobs []queue.Redriven) {
+func (d *Dispatcher) risen(ctx context.Context, jobs []deadletter.Redriven) {
 	var ready []queue.Ready
 	for _, one := range jobs {
 		if one.Err == nil {

@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
@@ -15,7 +15,7 @@ import (
 // never more than a refresh behind the tables. What it does not know yet costs a
 // wait, what it knows wrongly (a queue paused elsewhere) lasts one refresh.
 type Lanes struct {
-	store *queue.Store
+	store *cell.Cell
 
 	mu       sync.RWMutex
 	byID     map[directory.LaneID]directory.Lane
@@ -47,7 +47,7 @@ type Lanes struct {
 	makers chan struct{}
 }
 
-func newLanes(store *queue.Store) *Lanes {
+func newLanes(store *cell.Cell) *Lanes {
 	return &Lanes{
 		store:    store,
 		byID:     map[directory.LaneID]directory.Lane{},

@@ -11,10 +11,11 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/forgequeue/forgequeue/core/internal/cell"
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
-	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -24,7 +25,7 @@ import (
 // lockLanes holds the lock under which a tenant's lanes are made.
 func (f *fixture) lockLanes(id tenant.ID) (unlock func()) {
 	f.Helper()
-	conn := queuetest.Connect(f, f.url)
+	conn := celltest.Connect(f, f.url)
 	if _, err := conn.Exec(f.Context(), `SELECT pg_advisory_lock($1)`, lockKey("lane", id)); err != nil {
 		f.Fatal(err)
 	}
@@ -119,7 +120,7 @@ func TestLanesAreMadeTogether(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	counted := &inserts{}
-	store, err := queue.Open(t.Context(), queue.Options{Options: store.Options{URL: f.url, MaxConns: 4, PoolWait: 5 * time.Second, Tracer: counted}})
+	store, err := cell.Open(t.Context(), cell.Options{Options: store.Options{URL: f.url, MaxConns: 4, PoolWait: 5 * time.Second, Tracer: counted}})
 	if err != nil {
 		t.Fatal(err)
 	}

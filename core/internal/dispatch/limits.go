@@ -5,9 +5,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/null"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/core/internal/usage"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -16,7 +16,7 @@ import (
 // Limits is what this core knows of plans and overrides: a copy in memory, never
 // more than a refresh behind the tables.
 type Limits struct {
-	store *queue.Store
+	store *cell.Cell
 
 	mu      sync.RWMutex
 	plans   map[string]api.Limits
@@ -26,7 +26,7 @@ type Limits struct {
 	full time.Time
 }
 
-func newLimits(store *queue.Store) *Limits {
+func newLimits(store *cell.Cell) *Limits {
 	return &Limits{store: store, plans: map[string]api.Limits{}, tenants: map[tenant.ID]directory.TenantLimits{}}
 }
 

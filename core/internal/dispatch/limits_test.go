@@ -4,9 +4,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
-	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
@@ -164,7 +164,7 @@ func TestFinishWakesClaimUnderCap(t *testing.T) {
 	call := f.claimCall()
 	call.Wait = 20 * time.Second
 	waiting := f.goClaim(t.Context(), call)
-	queuetest.Eventually(t, "the claim to park", func() bool { return f.d.ParkedClaims() == 1 })
+	celltest.Eventually(t, "the claim to park", func() bool { return f.d.ParkedClaims() == 1 })
 	f.d.End(t.Context(), []queue.Ending{{Lease: first[0].Lease(), Kind: api.KindComplete}})
 	if got := <-waiting; got.err != nil || len(got.jobs) != 1 {
 		t.Errorf("the waiting claim got %d jobs: %v", len(got.jobs), got.err)

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -15,7 +15,7 @@ func TestAPollThatTookLongIsNotThePace(t *testing.T) {
 	f := newFixture(t)
 	f.lane(in("a"))
 	f.run()
-	queuetest.Eventually(t, "the first scan", f.d.Scanned)
+	celltest.Eventually(t, "the first scan", f.d.Scanned)
 	call := f.claimCall("a")
 	call.Wait = 40 * time.Second
 	f.park(t.Context(), call)
@@ -24,13 +24,13 @@ func TestAPollThatTookLongIsNotThePace(t *testing.T) {
 	unlock()
 	f.idle()
 	// stored by another core whose hint is lost
-	other := f.newCore(queuetest.OpenURL(t, f.url))
+	other := f.newCore(celltest.OpenURL(t, f.url))
 	begun := time.Now()
 	mine := f.d
 	f.d = other
 	ids := f.submit(in("a"))
 	f.d = mine
-	queuetest.Eventually(t, "the job to be found", func() bool { return f.get(ids[0]).State == api.StateRunning })
+	celltest.Eventually(t, "the job to be found", func() bool { return f.get(ids[0]).State == api.StateRunning })
 	if took := time.Since(begun); took > 12*time.Second {
 		t.Errorf("the job was found after %v", took)
 	}

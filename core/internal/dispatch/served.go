@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
@@ -21,7 +21,7 @@ type served struct {
 }
 
 // refresh reads the tables now and then.
-func (s *served) refresh(ctx context.Context, store *queue.Store) error {
+func (s *served) refresh(ctx context.Context, store *cell.Cell) error {
 	s.mu.RLock()
 	fresh := time.Since(s.read) < servedEvery
 	s.mu.RUnlock()

@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/forgequeue/forgequeue/core/internal/directory"
+	"github.com/forgequeue/forgequeue/core/internal/idempotency"
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
@@ -30,7 +31,7 @@ type SubmitCall struct {
 	// Shared says that other tenants wait for the answer too: what may have to wait for
 	// something of its own tenant's is not begun, but answered Alone.
 	Shared        bool
-	Idempotency   *queue.Idempotency
+	Idempotency   *idempotency.Request
 	CorrelationID string
 	Traceparent   string
 	// Span is the request's here in core, zero for none; what the job gets is

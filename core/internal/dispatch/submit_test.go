@@ -10,7 +10,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/idempotency"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -166,8 +166,8 @@ func TestARepeatedJobIDFailsAlone(t *testing.T) {
 func TestKeyedSubmissionsInOneFlush(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	key := func(body byte) *queue.Idempotency {
-		return &queue.Idempotency{Operation: "submit", Key: "k", Fingerprint: [32]byte{body}}
+	key := func(body byte) *idempotency.Request {
+		return &idempotency.Request{Operation: "submit", Key: "k", Fingerprint: [32]byte{body}}
 	}
 	first, same, other, plainCall := f.call(plain()), f.call(plain()), f.call(plain()), f.call(plain())
 	first.Idempotency, same.Idempotency, other.Idempotency = key(1), key(1), key(2)
@@ -194,7 +194,7 @@ func TestSubmitTellsOtherCoresAndThePromoter(t *testing.T) {
 		t.Errorf("told %v, scheduled %d", f.told, f.scheduled)
 	}
 	replayed := f.call(plain())
-	replayed.Idempotency = &queue.Idempotency{Operation: "submit", Key: "k"}
+	replayed.Idempotency = &idempotency.Request{Operation: "submit", Key: "k"}
 	for range 2 {
 		f.accepted(f.d.Submit(t.Context(), []dispatch.SubmitCall{replayed})...)
 	}

@@ -8,9 +8,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
-	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -43,7 +43,7 @@ func TestTheFirstJobOfALaneWakesAParkedClaim(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	waiting := f.goClaim(t.Context(), f.waitCall("brand-new"))
-	queuetest.Eventually(t, "the claim to park", func() bool { return f.d.ParkedClaims() == 1 })
+	celltest.Eventually(t, "the claim to park", func() bool { return f.d.ParkedClaims() == 1 })
 	f.submit(in("brand-new"))
 	if got := <-waiting; len(got.jobs) != 1 {
 		t.Errorf("claim = %+v, %v", got.jobs, got.err)
@@ -73,7 +73,7 @@ func TestAJobStoredElsewhereIsFoundByThePollOnly(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.lane(plain())
-	other := f.newCore(queuetest.OpenURL(t, f.url)) // its hints reach nobody
+	other := f.newCore(celltest.OpenURL(t, f.url)) // its hints reach nobody
 	elsewhere := func(request api.SubmitRequest) {
 		t.Helper()
 		f.accepted(other.Submit(t.Context(), []dispatch.SubmitCall{f.call(request)})...)
@@ -89,7 +89,7 @@ func TestAJobStoredElsewhereIsFoundByThePollOnly(t *testing.T) {
 
 	f.run()
 	waiting = f.goClaim(t.Context(), f.waitCall())
-	queuetest.Eventually(t, "the claim to park", func() bool { return f.d.ParkedClaims() == 1 })
+	celltest.Eventually(t, "the claim to park", func() bool { return f.d.ParkedClaims() == 1 })
 	start := time.Now()
 	elsewhere(plain())
 	if got := <-waiting; len(got.jobs) != 1 || time.Since(start) > 5*time.Second {
@@ -107,7 +107,7 @@ func TestAHintFromAnotherCoreWakes(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.lane(plain())
-	other := f.newCore(queuetest.OpenURL(t, f.url))
+	other := f.newCore(celltest.OpenURL(t, f.url))
 	waiting := f.park(t.Context(), f.waitCall())[0]
 	answers := other.Submit(t.Context(), []dispatch.SubmitCall{f.call(plain())})
 	f.accepted(answers...)
@@ -128,7 +128,7 @@ func TestTheWaitEnds(t *testing.T) {
 	}
 	ctx, leave := context.WithCancel(t.Context())
 	waiting := f.goClaim(ctx, f.waitCall())
-	queuetest.Eventually(t, "the claim to park", func() bool { return f.d.ParkedClaims() == 1 })
+	celltest.Eventually(t, "the claim to park", func() bool { return f.d.ParkedClaims() == 1 })
 	leave()
 	if got := <-waiting; !errors.Is(got.err, context.Canceled) {
 		t.Errorf("claim = %+v, %v", got.jobs, got.err)

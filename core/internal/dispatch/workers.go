@@ -7,7 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -40,7 +40,7 @@ type knownWorker struct {
 }
 
 // seen notes that the worker claims and gives the tags it claims with.
-func (w *workers) seen(ctx context.Context, store *queue.Store, call ClaimCall) (map[string]bool, error) {
+func (w *workers) seen(ctx context.Context, store *cell.Cell, call ClaimCall) (map[string]bool, error) {
 	key := workerKey{call.Owner, call.WorkerID}
 	w.mu.Lock()
 	worker, known := w.known[key]
@@ -126,7 +126,7 @@ type held struct {
 	rest time.Duration
 }
 
-func (h *held) of(ctx context.Context, store *queue.Store, key workerKey) (int, error) {
+func (h *held) of(ctx context.Context, store *cell.Cell, key workerKey) (int, error) {
 	h.mu.Lock()
 	if h.leases != nil && time.Since(h.read) < h.rest {
 		defer h.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -32,7 +32,7 @@ func TestRegisteringWalksTheRunningJobsOnceForAll(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	seen := &scans{}
-	store, err := queue.Open(t.Context(), queue.Options{Options: store.Options{URL: f.url, MaxConns: 4, PoolWait: time.Minute, Tracer: seen}})
+	store, err := cell.Open(t.Context(), cell.Options{Options: store.Options{URL: f.url, MaxConns: 4, PoolWait: time.Minute, Tracer: seen}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,10 +16,10 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/forgequeue/forgequeue/cmd/supervisor/storetest"
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/hints"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
-	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -120,8 +120,8 @@ func TestReadyWakesTheOthersAndNotOneself(t *testing.T) {
 	one, _ := start(t, c)
 	two, _ := start(t, c)
 	// a hint that is sent before the other listens is lost, by design
-	queuetest.Eventually(t, "the other to hear", func() bool { one.Ready(of(11, 12, 11)); return two.has(11, 12, 11) })
-	queuetest.Eventually(t, "the first to hear", func() bool { two.Ready(of(21)); return one.has(21) })
+	celltest.Eventually(t, "the other to hear", func() bool { one.Ready(of(11, 12, 11)); return two.has(11, 12, 11) })
+	celltest.Eventually(t, "the first to hear", func() bool { two.Ready(of(21)); return one.has(21) })
 	if one.has(11, 12, 11) || two.has(21) {
 		t.Error("a core woke itself")
 	}
@@ -133,7 +133,7 @@ func TestEndsAndSettingsReachTheOthers(t *testing.T) {
 	one, _ := start(t, c)
 	two, _ := start(t, c)
 	id := uuid.New()
-	queuetest.Eventually(t, "the other to hear of both", func() bool {
+	celltest.Eventually(t, "the other to hear of both", func() bool {
 		one.Ended([]uuid.UUID{id})
 		one.Settings()
 		over, news := two.told()
@@ -153,14 +153,14 @@ func TestALongHintIsCut(t *testing.T) {
 	for i := range lanes {
 		lanes[i] = directory.LaneID(100_000 + i)
 	}
-	queuetest.Eventually(t, "the other to hear the first 1000", func() bool { one.Ready(of(lanes...)); return two.has(lanes[:1000]...) })
+	celltest.Eventually(t, "the other to hear the first 1000", func() bool { one.Ready(of(lanes...)); return two.has(lanes[:1000]...) })
 }
 
 func TestNonsenseIsNoHint(t *testing.T) {
 	t.Parallel()
 	c := client(t, storetest.Redis(t))
 	one, _ := start(t, c)
-	queuetest.Eventually(t, "what follows the nonsense", func() bool {
+	celltest.Eventually(t, "what follows the nonsense", func() bool {
 		for _, text := range []string{"", "nonsense", `{"from":1}`, `{"lines":"x"}`, `{"from":"x","lines":[{"l":31,"p":99,"n":-1}]}`} {
 			if err := c.Publish(t.Context(), api.ChannelReady, text).Err(); err != nil {
 				t.Fatal(err)
@@ -252,7 +252,7 @@ func TestABadRedisBlocksNobody(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h, stop := start(t, client(t, redisURL))
 			if name == "frozen" {
-				queuetest.Eventually(t, "a connection", func() bool { return accepted.Load() > 0 })
+				celltest.Eventually(t, "a connection", func() bool { return accepted.Load() > 0 })
 			}
 			began := time.Now()
 			for range 10_000 {
@@ -358,7 +358,7 @@ func TestRedisThatAnswersNonsense(t *testing.T) {
 				}
 				return text
 			})))
-			queuetest.Eventually(t, "some subscriptions", func() bool {
+			celltest.Eventually(t, "some subscriptions", func() bool {
 				h.Ready(of(1))
 				h.KeyRevoked("key")
 				return subscribed.Load() > 3
@@ -383,7 +383,7 @@ func TestHintsSurviveALostConnection(t *testing.T) {
 	}
 	one, _ := start(t, named("lost-one"))
 	two, _ := start(t, named("lost-two"))
-	queuetest.Eventually(t, "a first hint", func() bool { one.Ready(of(41)); return two.has(41) })
+	celltest.Eventually(t, "a first hint", func() bool { one.Ready(of(41)); return two.has(41) })
 	killed := 0
 	list, err := shared.Do(t.Context(), "CLIENT", "LIST").Text()
 	if err != nil {
@@ -397,7 +397,7 @@ func TestHintsSurviveALostConnection(t *testing.T) {
 	if killed < 2 {
 		t.Fatalf("%d connections were cut", killed)
 	}
-	queuetest.Eventually(t, "a hint afterwards", func() bool { one.Ready(of(42)); return two.has(42) })
+	celltest.Eventually(t, "a hint afterwards", func() bool { one.Ready(of(42)); return two.has(42) })
 }
 
 // idsNamed picks the connections with one of the names from CLIENT LIST.

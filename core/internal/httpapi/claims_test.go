@@ -11,8 +11,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/httpapi"
-	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
@@ -33,7 +33,7 @@ func TestAClaimWaits(t *testing.T) {
 	claim := claimOf(20 * time.Second)
 	claim.WorkerID = "parked"
 	go func() { answers <- one[api.ClaimResponse](f, api.HopClaim, f.tenant, claim) }()
-	queuetest.Eventually(t, "the claim to come", func() bool { return f.parked() == 1 })
+	celltest.Eventually(t, "the claim to come", func() bool { return f.parked() == 1 })
 	id := f.submit()
 	if got := <-answers; len(got.Jobs) != 1 || got.Jobs[0].ID != id {
 		t.Errorf("claim = %+v", got)
@@ -94,7 +94,7 @@ func TestACallerThatLeavesWhileItWaits(t *testing.T) {
 			}
 			left <- err
 		}()
-		queuetest.Eventually(t, "the claim to come", func() bool { return f.parked() == round+1 })
+		celltest.Eventually(t, "the claim to come", func() bool { return f.parked() == round+1 })
 		leave()
 		if err := <-left; !errors.Is(err, context.Canceled) {
 			t.Fatalf("the claim ended with %v", err)
@@ -128,7 +128,7 @@ func TestACallerThatLeavesDuringTheStatement(t *testing.T) {
 	f := newFixture(t)
 	id := f.submit()
 	one[api.ClaimResponse](f, api.HopClaim, f.tenant, api.ClaimRequest{WorkerID: "w1", Queues: []string{"nothing"}})
-	conn := queuetest.Connect(t, f.url)
+	conn := celltest.Connect(t, f.url)
 	if _, err := conn.Exec(t.Context(), `BEGIN; LOCK TABLE jobs IN ACCESS EXCLUSIVE MODE`); err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +138,7 @@ func TestACallerThatLeavesDuringTheStatement(t *testing.T) {
 		defer close(done)
 		f.handler.ServeHTTP(httptest.NewRecorder(), f.request(ctx, api.HopClaim, envelope(item(f.tenant, claimOf(0)))))
 	}()
-	queuetest.Eventually(t, "the statement to stand before the lock", func() bool {
+	celltest.Eventually(t, "the statement to stand before the lock", func() bool {
 		var n int
 		err := f.behind.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity
 			WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&n)

@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/deadletter"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/store"
@@ -43,10 +44,10 @@ func sentinels() []sentinel {
 		{directory.ErrTooManyWorkers, problem.RateLimited, "The owner has 10000 workers that are not dead, as many as it may. Wait until some are, two minutes after their last heartbeat.", time.Minute},
 		{directory.ErrUnknownPlan, problem.InvalidRequest, "There is no plan of this name. Make it first with PUT /v1/admin/plans/{name}.", 0},
 		{queue.ErrTerminal, problem.JobTerminal, "The job has already ended; there is nothing left to cancel.", 0},
-		{queue.ErrNotDead, problem.NotDead, "Only a dead letter can be redriven or discarded, and this job is none.", 0},
-		{queue.ErrDedupeConflict, problem.DedupeConflict, "A live job has the same dedupe_key. Wait until it has ended, or cancel it.", 0},
+		{deadletter.ErrNotDead, problem.NotDead, "Only a dead letter can be redriven or discarded, and this job is none.", 0},
+		{deadletter.ErrDedupeConflict, problem.DedupeConflict, "A live job has the same dedupe_key. Wait until it has ended, or cancel it.", 0},
 		{store.ErrPageToken, problem.InvalidRequest, "The page_token is not one of this list's.", 0},
-		{queue.ErrTooManyRedrives, problem.RateLimited, "The tenant has 16 redrives under way, as many as it may. Wait until one has ended, or cancel one.", 5 * time.Second},
+		{deadletter.ErrTooManyRedrives, problem.RateLimited, "The tenant has 16 redrives under way, as many as it may. Wait until one has ended, or cancel one.", 5 * time.Second},
 		{usage.ErrCheckTime, problem.Overloaded, "A count has more jobs than can be counted within seconds; core verify counts them.", time.Minute},
 		{store.ErrOverloaded, problem.Overloaded, "The engine has as much work as it can take. Try again later.", time.Second},
 		{store.ErrUnavailable, problem.CoreUnavailable, "The engine's database cannot be reached. Nothing was changed; try again later.", 2 * time.Second},

@@ -18,12 +18,12 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/forgequeue/forgequeue/core/internal/cell"
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/hints"
 	"github.com/forgequeue/forgequeue/core/internal/httpapi"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
-	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
 	"github.com/forgequeue/forgequeue/core/internal/seal"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/identity"
@@ -38,7 +38,7 @@ const (
 type fixture struct {
 	*testing.T
 	url      string
-	store    *queue.Store
+	store    *cell.Cell
 	d        *dispatch.Dispatcher
 	handler  http.Handler
 	server   *httptest.Server
@@ -71,9 +71,9 @@ func (l *logged) has(text string) bool {
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	f := &fixture{T: t, url: queuetest.URL(t)}
-	f.store = queuetest.OpenURL(t, f.url)
-	f.behind = queuetest.Connect(t, f.url)
+	f := &fixture{T: t, url: celltest.URL(t)}
+	f.store = celltest.OpenURL(t, f.url)
+	f.behind = celltest.Connect(t, f.url)
 	f.logger = slog.New(slog.NewTextHandler(&f.log, nil))
 	registry := prometheus.NewRegistry()
 	f.d = dispatch.New(dispatch.Options{Store: f.store, Metrics: metrics.NewJobs(registry), Logger: f.logger})
@@ -238,7 +238,7 @@ func (f *fixture) get(id string) api.Job {
 // untouched waits until a job stands as if nobody had claimed it.
 func (f *fixture) untouched(id string) {
 	f.Helper()
-	queuetest.Eventually(f, "the job to be back, attempt included", func() bool {
+	celltest.Eventually(f, "the job to be back, attempt included", func() bool {
 		got := f.get(id)
 		return got.State == api.StateQueued && got.Attempt == 0
 	})
@@ -261,7 +261,7 @@ func (f *fixture) exec(sql string, args ...any) {
 func (f *fixture) dropDatabase() {
 	f.Helper()
 	name := f.behind.Config().Database
-	admin := queuetest.Connect(f, strings.Replace(f.url, "/"+name, "/postgres", 1))
+	admin := celltest.Connect(f, strings.Replace(f.url, "/"+name, "/postgres", 1))
 	if _, err := admin.Exec(f.Context(), `DROP DATABASE `+name+` WITH (FORCE)`); err != nil {
 		f.Fatal(err)
 	}

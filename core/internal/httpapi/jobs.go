@@ -9,7 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/idempotency"
 	"github.com/forgequeue/forgequeue/core/internal/retention"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
@@ -121,7 +121,7 @@ func submitCall(item *api.Item[api.HopSubmitRequest]) (dispatch.SubmitCall, erro
 		if err != nil || len(fingerprint) != 32 {
 			return call, problem.New(problem.InvalidRequest, "The fingerprint must be a SHA-256 in hex.")
 		}
-		call.Idempotency = &queue.Idempotency{Operation: key.Operation, Key: key.Key, Fingerprint: [32]byte(fingerprint)}
+		call.Idempotency = &idempotency.Request{Operation: key.Operation, Key: key.Key, Fingerprint: [32]byte(fingerprint)}
 	}
 	return call, nil
 }

@@ -10,8 +10,8 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/forgequeue/forgequeue/core/internal/deadletter"
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -185,7 +185,7 @@ func (s *Server) discardMany(ctx context.Context, item api.Item[api.DeadLetterRe
 		var why error
 		if !gone[id] {
 			if _, why = s.Store.Get(ctx, owner, item.Principal.User, id); why == nil {
-				why = queue.ErrNotDead
+				why = deadletter.ErrNotDead
 			}
 		}
 		delete(gone, id)                               // named twice, it goes once

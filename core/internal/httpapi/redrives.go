@@ -7,7 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/audit"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/deadletter"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -32,7 +32,7 @@ func (s *Server) byFilter(ctx context.Context, owner tenant.ID, item api.Item[ap
 	if err != nil {
 		return nil, err
 	}
-	made, err := s.Store.CreateRedrive(ctx, owner, user, queue.NewRedrive{ID: id, Action: action, Filter: filter, Rate: item.Request.RatePerSecond})
+	made, err := s.Store.CreateRedrive(ctx, owner, user, deadletter.NewRedrive{ID: id, Action: action, Filter: filter, Rate: item.Request.RatePerSecond})
 	if err != nil {
 		return nil, err
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
-	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
 	"github.com/forgequeue/forgequeue/core/internal/sweep"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
@@ -58,7 +58,7 @@ func TestRedriveByFilter(t *testing.T) {
 	bobs := decode[api.Redrive](f, byFilter(f, bob, api.HopDeadLetterRedrive, false))
 	all := decode[api.Redrive](f, byFilter(f, key, api.HopDeadLetterDiscard, false))
 	for _, made := range []api.Redrive{bobs, all} {
-		queuetest.Eventually(f, "the end of a redrive", func() bool {
+		celltest.Eventually(f, "the end of a redrive", func() bool {
 			if err := redriver.RunOnce(t.Context()); err != nil {
 				t.Fatal(err)
 			}

@@ -19,10 +19,10 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/forgequeue/forgequeue/core/internal/audit"
+	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/hints"
 	"github.com/forgequeue/forgequeue/core/internal/outbound"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/seal"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/clock"
@@ -40,7 +40,7 @@ const defaultTimeout = 30 * time.Second
 
 // Server answers gateways.
 type Server struct {
-	Store      *queue.Store
+	Store      *cell.Cell
 	Dispatcher *dispatch.Dispatcher
 	Hints      *hints.Hints
 	Verifier   identity.Verifier

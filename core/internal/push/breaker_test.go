@@ -9,8 +9,8 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
-	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -64,8 +64,8 @@ func TestOpenBreakerSpendsNoAttempts(t *testing.T) {
 		t.Errorf("breaker: %+v", b)
 	}
 	f.submit(f.tenant, "hooks", 4)
-	queuetest.Eventually(t, "the breaker to open", func() bool { return f.breaker(f.tenant, "hooks").State == api.BreakerOpen })
-	queuetest.Eventually(t, "the calls to end", func() bool { return f.count(`SELECT count(*) FROM jobs WHERE state = 'running'`) == 0 })
+	celltest.Eventually(t, "the breaker to open", func() bool { return f.breaker(f.tenant, "hooks").State == api.BreakerOpen })
+	celltest.Eventually(t, "the calls to end", func() bool { return f.count(`SELECT count(*) FROM jobs WHERE state = 'running'`) == 0 })
 	opened := f.breaker(f.tenant, "hooks")
 	if opened.RetryAt == nil || opened.Since == nil || opened.RetryAt.Sub(opened.Since.Time) != 1500*time.Millisecond || f.metric("forgequeue_push_breakers_open") != 1 {
 		t.Errorf("breaker: %+v", opened)
@@ -85,7 +85,7 @@ func TestOpenBreakerSpendsNoAttempts(t *testing.T) {
 		t.Errorf("%d calls", calls)
 	}
 	// The destination is tried again and again, by two jobs each time.
-	queuetest.Eventually(t, "two failed looks", func() bool { return count(d, "/dead")+count(d, "/well") >= 4+1+4 })
+	celltest.Eventually(t, "two failed looks", func() bool { return count(d, "/dead")+count(d, "/well") >= 4+1+4 })
 	attempts, claims, dead := f.spent("hooks")
 	if attempts != 4 || dead != 0 {
 		t.Errorf("%d attempts spent, %d dead", attempts, dead)
@@ -123,11 +123,11 @@ func TestProbesGoOnForADayAtMost(t *testing.T) {
 	id := f.submit(f.tenant, "hooks", 1)[0]
 	f.ends(f.tenant, id, api.StateScheduled)
 	f.promote()
-	queuetest.Eventually(t, "three probes", func() bool { return len(d.got()) >= 4 })
+	celltest.Eventually(t, "three probes", func() bool { return len(d.got()) >= 4 })
 	if job := f.get(f.tenant, id); job.Attempt > 2 || job.DeadReason != nil || job.LastError.Type != "http_500" {
 		t.Errorf("%+v", job)
 	}
-	queuetest.Eventually(t, "a moment between probes", func() bool {
+	celltest.Eventually(t, "a moment between probes", func() bool {
 		return f.count(`WITH old AS (UPDATE jobs SET deferred_since = statement_timestamp() - interval '25 hours' WHERE state = 'queued' RETURNING id) SELECT count(*) FROM old`) == 1
 	})
 	f.ends(f.tenant, id, api.StateDeadLetter)
@@ -152,16 +152,16 @@ func TestSlotsAreBounded(t *testing.T) {
 	f.put(f.tenant, "capped", d.URL, func(r *api.QueueRequest) { r.MaxRunning = new(int64(3)) })
 	f.put(f.tenant, "free", free.URL)
 	f.submit(f.tenant, "capped", 10)
-	queuetest.Eventually(t, "three calls", func() bool { return now.Load() == 3 })
+	celltest.Eventually(t, "three calls", func() bool { return now.Load() == 3 })
 	f.submit(f.tenant, "hangs", 30)
-	queuetest.Eventually(t, "eight calls", func() bool { return now.Load() == 8 })
+	celltest.Eventually(t, "eight calls", func() bool { return now.Load() == 8 })
 	// slots are taken, and yet others go on
 	f.ends(f.tenant, f.submit(f.tenant, "free", 1)[0], api.StateCompleted)
 	if most.Load() != 8 || f.count(`SELECT sum(attempt) FROM jobs`) != 8 {
 		t.Errorf("%d calls at once, %d attempts", most.Load(), f.count(`SELECT sum(attempt) FROM jobs`))
 	}
 	close(release)
-	queuetest.Eventually(t, "all jobs to be done", func() bool { return f.count(`SELECT count(*) FROM jobs`) == 0 })
+	celltest.Eventually(t, "all jobs to be done", func() bool { return f.count(`SELECT count(*) FROM jobs`) == 0 })
 	if n := f.count(`SELECT count(*) FROM finished_jobs WHERE state = 'completed' AND attempt = 1`); n != 41 || most.Load() > 8 {
 		t.Errorf("%d jobs done with one attempt, %d calls at once", n, most.Load())
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
-	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/seal"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -155,7 +155,7 @@ func TestDestinationThatIsAwayForADaySpendsAttempts(t *testing.T) {
 	}
 	f.exec(`UPDATE jobs SET deferred_since = statement_timestamp() - interval '23 hours 59 minutes 50 seconds'`)
 	f.promote()
-	queuetest.Eventually(t, "another call", func() bool { return len(d.got()) == 2 })
+	celltest.Eventually(t, "another call", func() bool { return len(d.got()) == 2 })
 	job := f.ends(f.tenant, id, api.StateScheduled)
 	if wait := time.Until(job.RunAt.Time); job.Attempt != 0 || wait > 11*time.Second {
 		t.Errorf("attempt %d, waits for %v, and ten seconds of the day are left", job.Attempt, wait)
@@ -175,7 +175,7 @@ func TestQuickTriesHaveABudget(t *testing.T) {
 	d := newDestination(t, says(502, ""))
 	f.put(f.tenant, "hooks", d.URL, patient, func(r *api.QueueRequest) { r.MaxAttempts = new(1) })
 	f.submit(f.tenant, "hooks", jobs)
-	queuetest.Eventually(t, "all jobs to be dead", func() bool { return f.count(`SELECT count(*) FROM dead_letters`) == jobs })
+	celltest.Eventually(t, "all jobs to be dead", func() bool { return f.count(`SELECT count(*) FROM dead_letters`) == jobs })
 	if calls := len(d.got()); calls < jobs+10 || calls > jobs+13 {
 		t.Errorf("%d calls for %d jobs", calls, jobs)
 	}
@@ -197,7 +197,7 @@ func TestSecretsAreSealedAnew(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	queuetest.Eventually(t, "the secret to be sealed anew", func() bool {
+	celltest.Eventually(t, "the secret to be sealed anew", func() bool {
 		var sealed []byte
 		if err := f.behind.QueryRow(t.Context(), `SELECT push_secret FROM queues`).Scan(&sealed); err != nil {
 			t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"github.com/sony/gobreaker/v2"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
 	"github.com/forgequeue/forgequeue/core/internal/outbound"
@@ -38,7 +39,7 @@ const (
 // Options are what an Executor needs.
 type Options struct {
 	Dispatcher *dispatch.Dispatcher
-	Store      *queue.Store
+	Store      *cell.Cell
 	Keys       *seal.Keys
 	Outbound   outbound.Options
 	Metrics    *metrics.Push
@@ -54,7 +55,7 @@ type Options struct {
 // Executor calls the destinations of queues in push mode.
 type Executor struct {
 	dispatcher *dispatch.Dispatcher
-	store      *queue.Store
+	store      *cell.Cell
 	keys       *seal.Keys
 	transport  *outbound.Transport
 	metrics    *metrics.Push

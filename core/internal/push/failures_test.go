@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -54,7 +54,7 @@ func TestDestinationThatHangsOpensItsBreaker(t *testing.T) {
 	d := newDestination(t, hangs(entered, ended))
 	f.put(f.tenant, "hooks", d.URL, quickly, func(r *api.QueueRequest) { r.Push.TimeoutMS = new(int64(300)) })
 	f.submit(f.tenant, "hooks", 4)
-	queuetest.Eventually(t, "the breaker to open", func() bool { return f.breaker(f.tenant, "hooks").State == api.BreakerOpen })
+	celltest.Eventually(t, "the breaker to open", func() bool { return f.breaker(f.tenant, "hooks").State == api.BreakerOpen })
 	waiting := f.submit(f.tenant, "hooks", 1)[0]
 	d.set(says(200, ""))
 	f.ends(f.tenant, waiting, api.StateCompleted)

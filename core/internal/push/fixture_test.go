@@ -18,13 +18,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/forgequeue/forgequeue/core/internal/cell"
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
 	"github.com/forgequeue/forgequeue/core/internal/outbound"
 	"github.com/forgequeue/forgequeue/core/internal/push"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
-	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
 	"github.com/forgequeue/forgequeue/core/internal/seal"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -39,7 +39,7 @@ var (
 // fixture is one core that pushes, on a database of its own.
 type fixture struct {
 	*testing.T
-	store    *queue.Store
+	store    *cell.Cell
 	d        *dispatch.Dispatcher
 	keys     *seal.Keys
 	executor *push.Executor
@@ -81,8 +81,8 @@ func newFixture(t *testing.T) *fixture {
 func newIdleFixture(t *testing.T) *fixture {
 	t.Helper()
 	f := &fixture{T: t, registry: prometheus.NewRegistry()}
-	url := queuetest.URL(t)
-	f.store, f.behind = queuetest.OpenURL(t, url), queuetest.Connect(t, url)
+	url := celltest.URL(t)
+	f.store, f.behind = celltest.OpenURL(t, url), celltest.Connect(t, url)
 	keys, err := seal.New(key)
 	if err != nil {
 		t.Fatal(err)
@@ -190,7 +190,7 @@ func (f *fixture) get(owner tenant.ID, id uuid.UUID) api.Job {
 func (f *fixture) ends(owner tenant.ID, id uuid.UUID, state string) api.Job {
 	f.Helper()
 	var job api.Job
-	queuetest.Eventually(f, "the job to be "+state, func() bool {
+	celltest.Eventually(f, "the job to be "+state, func() bool {
 		job = f.get(owner, id)
 		return job.State == state
 	})

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -40,7 +40,7 @@ func TestLongCallsKeepTheirLease(t *testing.T) {
 	d := newDestination(t, func(http.ResponseWriter, *http.Request, int) { <-extended })
 	f.put(f.tenant, "hooks", d.URL, short)
 	id := f.submit(f.tenant, "hooks", 1)[0]
-	queuetest.Eventually(t, "the lease to be extended", func() bool {
+	celltest.Eventually(t, "the lease to be extended", func() bool {
 		return f.count(`SELECT count(*) FROM jobs WHERE lease_expires_at > started_at + interval '2 seconds'`) == 1
 	})
 	release()

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -31,11 +31,11 @@ func TestQueuesOfOneDestinationShareItsRoom(t *testing.T) {
 		f.put(f.tenant, fmt.Sprint("q", i), to.URL, patient)
 		all = append(all, f.submit(f.tenant, fmt.Sprint("q", i), 1)...)
 	}
-	queuetest.Eventually(t, "a job of each queue to be done", done)
+	celltest.Eventually(t, "a job of each queue to be done", done)
 	for i := range queues {
 		all = append(all, f.submit(f.tenant, fmt.Sprint("q", i), each)...)
 	}
-	queuetest.Eventually(t, "all jobs to be done", done)
+	celltest.Eventually(t, "all jobs to be done", done)
 	extra := 0
 	for _, id := range all {
 		if job := f.get(f.tenant, id); job.State == api.StateCompleted {

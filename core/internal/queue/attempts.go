@@ -47,7 +47,7 @@ func (r *attemptRow) wire() api.Attempt {
 // Attempts lists a job's executions by epoch, at most size of them with an epoch
 // above after. The one under way, and the one that completed the job, are told
 // by the job itself.
-func (s *Store) Attempts(ctx context.Context, owner tenant.ID, user string, id uuid.UUID, after int64, size int) ([]api.Attempt, error) {
+func (s *Jobs) Attempts(ctx context.Context, owner tenant.ID, user string, id uuid.UUID, after int64, size int) ([]api.Attempt, error) {
 	ctx = store.WithClass(ctx, store.ClassLists)
 	// The job first: what ends between the two reads is then in the second.
 	found, err := s.Get(ctx, owner, user, id)

@@ -8,7 +8,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/audit"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
+	"github.com/forgequeue/forgequeue/core/internal/deadletter"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -39,7 +40,7 @@ func (f *fixture) do(ctx context.Context) {
 	must(f.Store.Redrive(ctx, f.Tenant, "", ids[:1], nil)[0].Err)
 	_, err := f.Store.Discard(ctx, f.Tenant, "", ids[1:3])
 	must(err)
-	made, err := f.Store.CreateRedrive(ctx, f.Tenant, "", queue.NewRedrive{ID: uuid.Must(uuid.NewV7()), Action: api.ActionRedrive})
+	made, err := f.Store.CreateRedrive(ctx, f.Tenant, "", deadletter.NewRedrive{ID: uuid.Must(uuid.NewV7()), Action: api.ActionRedrive})
 	must(err)
 	_, err = f.Store.CancelRedrive(ctx, f.Tenant, "", uuid.MustParse(made.ID))
 	must(err)
@@ -76,7 +77,7 @@ func (f *fixture) deadIDs() (ids []uuid.UUID) {
 func TestEveryActionIsAudited(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.bury(5, grave{})
+	f.Bury(5, celltest.Grave{})
 	f.do(audit.WithActor(t.Context(), audit.Actor{Kind: "tenant", KeyID: "key-1", User: "bob"}))
 	all, actions := f.entries(api.AuditFilter{})
 	if got, want := strings.Join(actions, " "), strings.Join(api.AuditActions(), " "); got != want {
@@ -144,7 +145,7 @@ func TestAuditGoesPageByPage(t *testing.T) {
 func TestAuditIsPartOfTheAction(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.bury(5, grave{})
+	f.Bury(5, celltest.Grave{})
 	ctx := audit.WithActor(t.Context(), audit.Actor{Kind: "tenant"})
 	unknown := []uuid.UUID{uuid.New()}
 	_ = f.Store.Redrive(ctx, f.Tenant, "", unknown, nil)

@@ -54,7 +54,7 @@ const (
 // Cancel ends a waiting job at once, and asks for the end of a running one. A job
 // that is cancelled already is given as it is; one that ended otherwise is
 // ErrTerminal. A repeat changes nothing.
-func (s *Store) Cancel(ctx context.Context, owner tenant.ID, user string, id uuid.UUID) (api.JobSummary, Cancelling, error) {
+func (s *Jobs) Cancel(ctx context.Context, owner tenant.ID, user string, id uuid.UUID) (api.JobSummary, Cancelling, error) {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
 	args := pgx.StrictNamedArgs{"id": id, "tenant_id": owner, "user": user}
 	// The job may start, or go back in line, between the two statements. That it
@@ -65,12 +65,12 @@ func (s *Store) Cancel(ctx context.Context, owner tenant.ID, user string, id uui
 			sql string
 			did Cancelling
 		}{{cancelWaitingSQL, CancelEnded}, {requestCancelSQL, CancelAsked}} {
-			rows, err := store.Query(ctx, s.Store, pgx.RowToAddrOfStructByName[jobRow], step.sql, args)
+			rows, err := store.Query(ctx, s.Store, pgx.RowToAddrOfStructByName[JobRow], step.sql, args)
 			if err != nil {
 				return api.JobSummary{}, "", fmt.Errorf("queue: cancel: %w", err)
 			}
 			if len(rows) == 1 {
-				return rows[0].summary(), step.did, nil
+				return rows[0].Summary(), step.did, nil
 			}
 		}
 		found, err := s.Get(ctx, owner, user, id)

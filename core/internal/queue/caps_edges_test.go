@@ -10,8 +10,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
+	"github.com/forgequeue/forgequeue/core/internal/idempotency"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
-	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
 	"github.com/forgequeue/forgequeue/core/internal/usage"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -21,7 +22,7 @@ func TestCapOverBacklog(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.Fill(12_000, "")
-	limits := queuetest.Under(f.ActiveCap(11_000))
+	limits := celltest.Under(f.ActiveCap(11_000))
 	got := f.Admitted(f.Jobs(50, limits)...)
 	t.Logf("active before 12000, cap 11000, admitted %d", got)
 	if got != 0 {
@@ -35,7 +36,7 @@ func TestLockedAtAdoption(t *testing.T) {
 	f := newFixture(t)
 	f.Submit(f.Jobs(10)...)
 	f.Claim(3, time.Minute)
-	hb := queuetest.Connect(t, f.URL) // a heartbeat's UPDATE that has not committed yet
+	hb := celltest.Connect(t, f.URL) // a heartbeat's UPDATE that has not committed yet
 	tx, _ := hb.Begin(t.Context())
 	if _, err := tx.Exec(t.Context(), `UPDATE jobs SET lease_expires_at = lease_expires_at + interval '1 s' WHERE state = 'running'`); err != nil {
 		t.Fatal(err)
@@ -58,10 +59,10 @@ func TestLockedAtAdoption(t *testing.T) {
 func TestSettledTooEarly(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.Submit(f.Job(queuetest.Under(f.ActiveCap(3)))) // the count is kept
-	f.Submit(f.Job())                                // by a core that had not heard
+	f.Submit(f.Job(celltest.Under(f.ActiveCap(3)))) // the count is kept
+	f.Submit(f.Job())                               // by a core that had not heard
 	f.Exec(`UPDATE usage_counts SET opened_at = opened_at - interval '2 minutes'`)
-	hb := queuetest.Connect(t, f.URL)
+	hb := celltest.Connect(t, f.URL)
 	tx, _ := hb.Begin(t.Context())
 	if _, err := tx.Exec(t.Context(), `SELECT FROM jobs WHERE counted = 0 FOR UPDATE`); err != nil {
 		t.Fatal(err)
@@ -79,7 +80,7 @@ func TestSettledTooEarly(t *testing.T) {
 func TestBadJobTakesNeighboursSlot(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	limits := queuetest.Under(f.ActiveCap(1))
+	limits := celltest.Under(f.ActiveCap(1))
 	past := time.Now().Add(-time.Hour)
 	late := f.Job(limits, func(j *queue.NewJob) { j.Deadline = &past })
 	good := f.Job(limits)
@@ -97,11 +98,11 @@ func TestBadJobTakesNeighboursSlot(t *testing.T) {
 func TestAllRefusedBatchTwin(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	limits := queuetest.Under(f.ActiveCap(0))
+	limits := celltest.Under(f.ActiveCap(0))
 	keyed := func(body byte, jobs ...queue.NewJob) queue.Submission {
 		return queue.Submission{
 			Tenant: f.Tenant, Jobs: jobs, Batch: true,
-			Idempotency: &queue.Idempotency{Operation: "o", Key: "k", Fingerprint: [32]byte{body}},
+			Idempotency: &idempotency.Request{Operation: "o", Key: "k", Fingerprint: [32]byte{body}},
 		}
 	}
 	answers := f.TrySubmit(keyed(1, f.Jobs(2, limits)...), keyed(2, f.Job()), keyed(1, f.Jobs(2, limits)...))
@@ -161,12 +162,12 @@ func TestDeadlockRedriveSubmit(t *testing.T) {
 func TestDeadlockTwoRounds(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	limits := queuetest.Under(f.ActiveCap(1))
+	limits := celltest.Under(f.ActiveCap(1))
 	_ = limits
-	zero := queuetest.Under(f.QueueCap("nothing", 0))
+	zero := celltest.Under(f.QueueCap("nothing", 0))
 	key := func(k string) func(*queue.NewJob) { return func(j *queue.NewJob) { j.DedupeKey = &k } }
 	// the plain flush of the same tenant (another core): holds "a", then wants "b"
-	other := queuetest.Connect(t, f.URL)
+	other := celltest.Connect(t, f.URL)
 	tx, _ := other.Begin(t.Context())
 	ins := `INSERT INTO jobs (id, tenant_id, lane_id, queue, type, state, priority, payload, tags, metadata, max_attempts, retry_base_ms, retry_cap_ms, retry_jitter, created_at, run_at, ready_at, dedupe_key)
 SELECT gen_random_uuid(), $1, $2, 'default', 't', 'queued', 5, 'null', '{}', '{}', 3, 1, 1, 0, now(), now(), now(), $3 ON CONFLICT DO NOTHING`
@@ -178,7 +179,7 @@ SELECT gen_random_uuid(), $1, $2, 'default', 't', 'queued', 5, 'null', '{}', '{}
 		keyed := func(body byte, jobs ...queue.NewJob) queue.Submission {
 			return queue.Submission{
 				Tenant: f.Tenant, Jobs: jobs, Batch: true, Atomic: true,
-				Idempotency: &queue.Idempotency{Operation: "o", Key: "k", Fingerprint: [32]byte{body}},
+				Idempotency: &idempotency.Request{Operation: "o", Key: "k", Fingerprint: [32]byte{body}},
 			}
 		}
 		_, err := f.Store.Submit(t.Context(), []queue.Submission{
@@ -188,7 +189,7 @@ SELECT gen_random_uuid(), $1, $2, 'default', 't', 'queued', 5, 'null', '{}', '{}
 		})
 		done <- err
 	}()
-	queuetest.Eventually(t, "the guarded flush to wait", func() bool {
+	celltest.Eventually(t, "the guarded flush to wait", func() bool {
 		return f.CountOf(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) > 0
 	})
 	_, errPlain := tx.Exec(t.Context(), ins, f.Tenant, f.Lane.ID, "b")

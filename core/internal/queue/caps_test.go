@@ -11,9 +11,11 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/forgequeue/forgequeue/core/internal/cell"
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
+	"github.com/forgequeue/forgequeue/core/internal/idempotency"
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
-	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
 	"github.com/forgequeue/forgequeue/core/internal/usage"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
@@ -22,7 +24,7 @@ import (
 func TestActiveCap(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	limits := queuetest.Under(f.ActiveCap(3))
+	limits := celltest.Under(f.ActiveCap(3))
 	ids := f.Submit(f.Jobs(3, limits)...)
 	one := f.Job(limits)
 	refused := f.TrySubmit(queue.Submission{Tenant: f.Tenant, Jobs: []queue.NewJob{one}})[0]
@@ -64,8 +66,8 @@ func TestActiveCap(t *testing.T) {
 func TestCapsOfUserAndQueue(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	bob := []func(*queue.NewJob){queuetest.Of("bob"), queuetest.Under(f.UserCap("bob", 1), f.QueueCap("default", 2))}
-	ann := []func(*queue.NewJob){queuetest.Of("ann"), queuetest.Under(f.UserCap("ann", 5), f.QueueCap("default", 2))}
+	bob := []func(*queue.NewJob){celltest.Of("bob"), celltest.Under(f.UserCap("bob", 1), f.QueueCap("default", 2))}
+	ann := []func(*queue.NewJob){celltest.Of("ann"), celltest.Under(f.UserCap("ann", 5), f.QueueCap("default", 2))}
 	if got := f.Admitted(f.Job(bob...), f.Job(bob...), f.Job(ann...), f.Job(ann...)); got != 2 {
 		t.Fatalf("%d were admitted, want one of each", got)
 	}
@@ -85,7 +87,7 @@ func TestCapsOfUserAndQueue(t *testing.T) {
 func TestBatchUnderCap(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	limits := queuetest.Under(f.ActiveCap(3))
+	limits := celltest.Under(f.ActiveCap(3))
 	atomic := queue.Submission{Tenant: f.Tenant, Jobs: f.Jobs(4, limits), Batch: true, Atomic: true}
 	if got := f.TrySubmit(atomic)[0]; got.Problem == nil || got.Problem.Code != problem.ActiveCapReached || got.Accepted != 0 {
 		t.Fatalf("an atomic batch of four under three: %+v", got)
@@ -101,9 +103,9 @@ func TestBatchUnderCap(t *testing.T) {
 func TestCapAndKeys(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	limits := queuetest.Under(f.ActiveCap(1))
+	limits := celltest.Under(f.ActiveCap(1))
 	keyed := func(key string, j queue.NewJob) queue.Submission {
-		return queue.Submission{Tenant: f.Tenant, Jobs: []queue.NewJob{j}, Idempotency: &queue.Idempotency{Operation: "o", Key: key}}
+		return queue.Submission{Tenant: f.Tenant, Jobs: []queue.NewJob{j}, Idempotency: &idempotency.Request{Operation: "o", Key: key}}
 	}
 	dedupe := "d"
 	first := f.Job(limits, func(j *queue.NewJob) { j.DedupeKey = &dedupe })
@@ -134,7 +136,7 @@ func TestRedriveTakesASlot(t *testing.T) {
 	capsOf := func(string, *string) []usage.Cap { return limits }
 	var dead []uuid.UUID
 	for range 3 {
-		f.Submit(f.Job(queuetest.Under(limits...)))
+		f.Submit(f.Job(celltest.Under(limits...)))
 		claimed := f.ClaimOne()
 		f.End(queue.Ending{Lease: claimed.Lease(), Kind: api.KindFail, Permanent: true})
 		dead = append(dead, claimed.ID)
@@ -152,7 +154,7 @@ func TestRedriveTakesASlot(t *testing.T) {
 		t.Errorf("%d of three were refused, want 1; named twice: %v", refused, got[3].Err)
 	}
 	f.NoDrift()
-	if n := f.Admitted(f.Job(queuetest.Under(limits...))); n != 0 {
+	if n := f.Admitted(f.Job(celltest.Under(limits...))); n != 0 {
 		t.Error("a redriven job has no slot")
 	}
 }
@@ -169,7 +171,7 @@ func TestCapAdoptsWhatIsThere(t *testing.T) {
 			f.Store.End(f.Context(), []queue.Ending{{Lease: c.Lease(), Kind: api.KindComplete}})
 		})
 	}
-	limits := queuetest.Under(f.ActiveCap(31))
+	limits := celltest.Under(f.ActiveCap(31))
 	f.TrySubmit(queue.Submission{Tenant: f.Tenant, Jobs: []queue.NewJob{f.Job(limits)}}) // somewhere among the finishes
 	group.Wait()
 	f.adopt(f.ActiveCap(0).CountKey)
@@ -186,7 +188,7 @@ func TestCapAdoptsWhatIsThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.Submit(f.Jobs(5)...)
-	if got := f.Admitted(f.Job(queuetest.Under(f.ActiveCap(f.live())))); got != 0 {
+	if got := f.Admitted(f.Job(celltest.Under(f.ActiveCap(f.live())))); got != 0 {
 		t.Error("jobs that were stored without a cap have slots to give")
 	}
 	f.NoDrift()
@@ -195,7 +197,7 @@ func TestCapAdoptsWhatIsThere(t *testing.T) {
 // adopt adopts until nothing is left, as the sweep does.
 func (f *fixture) adopt(key usage.CountKey) {
 	f.Helper()
-	queuetest.Eventually(f, "nothing is left to adopt", func() bool {
+	celltest.Eventually(f, "nothing is left to adopt", func() bool {
 		adopted, more, err := f.Store.Backfill(f.Context(), key)
 		if err != nil {
 			f.Fatal(err)
@@ -217,9 +219,9 @@ func (f *fixture) live() (n int64) {
 func TestLateCreditIsFolded(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	limits := queuetest.Under(f.ActiveCap(100))
+	limits := celltest.Under(f.ActiveCap(100))
 	f.Submit(f.Jobs(3, limits)...)
-	late := queuetest.Connect(t, f.URL)
+	late := celltest.Connect(t, f.URL)
 	tx, err := late.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -267,7 +269,7 @@ func (f *fixture) capsHoldUnderLoad() {
 	t := f.T
 	const limit, running, turns = 5, 3, 60
 	load := &capLoad{fixture: f, active: f.ActiveCap(limit), running: f.RunningCap(running)}
-	load.second = queuetest.OpenURL(t, f.URL)
+	load.second = celltest.OpenURL(t, f.URL)
 	var quiet atomic.Bool
 	var watching, group sync.WaitGroup
 	watching.Go(func() { load.watch(&quiet, limit, running) })
@@ -286,7 +288,7 @@ func (f *fixture) capsHoldUnderLoad() {
 	}
 	f.NoDrift()
 	left := limit - int(f.live())
-	if got := f.Admitted(f.Jobs(left+2, queuetest.Under(load.active))...); got != left {
+	if got := f.Admitted(f.Jobs(left+2, celltest.Under(load.active))...); got != left {
 		t.Errorf("once quiet %d were admitted, want %d", got, left)
 	}
 	f.NoDrift()
@@ -295,7 +297,7 @@ func (f *fixture) capsHoldUnderLoad() {
 // capLoad is what TestCapsHoldUnderLoad does.
 type capLoad struct {
 	*fixture
-	second                            *queue.Store
+	second                            *cell.Cell
 	active, running                   usage.Cap
 	looks, accepted, refused, claimed atomic.Int64
 	dead                              sync.Map
@@ -333,10 +335,10 @@ func (l *capLoad) play(random *rand.Rand, turns int) {
 	}
 }
 
-func (l *capLoad) put(store *queue.Store, random *rand.Rand) {
-	submission := queue.Submission{Tenant: l.Tenant, Batch: true, Atomic: random.IntN(3) == 0, Jobs: l.Jobs(1+random.IntN(3), queuetest.Under(l.active))}
+func (l *capLoad) put(store *cell.Cell, random *rand.Rand) {
+	submission := queue.Submission{Tenant: l.Tenant, Batch: true, Atomic: random.IntN(3) == 0, Jobs: l.Jobs(1+random.IntN(3), celltest.Under(l.active))}
 	if random.IntN(3) == 0 {
-		submission.Idempotency = &queue.Idempotency{Operation: "o", Key: fmt.Sprint(random.IntN(50))}
+		submission.Idempotency = &idempotency.Request{Operation: "o", Key: fmt.Sprint(random.IntN(50))}
 	}
 	answers, err := store.Submit(l.Context(), []queue.Submission{submission})
 	if err != nil {
@@ -349,7 +351,7 @@ func (l *capLoad) put(store *queue.Store, random *rand.Rand) {
 	}
 }
 
-func (l *capLoad) work(store *queue.Store, random *rand.Rand) {
+func (l *capLoad) work(store *cell.Cell, random *rand.Rand) {
 	taken, err := store.Claim(l.Context(), queue.Claim{
 		Lanes:   []queue.ClaimLane{{ID: l.Lane.ID, Tenant: l.Tenant, VisibilityTimeout: time.Minute, Caps: []usage.Cap{l.running}}},
 		Workers: []queue.ClaimWorker{{ID: "w", Max: 1 + random.IntN(4)}}, Owner: l.Tenant, LeaseID: uuid.New(),
@@ -375,7 +377,7 @@ func (l *capLoad) work(store *queue.Store, random *rand.Rand) {
 }
 
 // raise redrives what died and cancels what waits.
-func (l *capLoad) raise(store *queue.Store) {
+func (l *capLoad) raise(store *cell.Cell) {
 	var ids []uuid.UUID
 	l.dead.Range(func(id, _ any) bool {
 		l.dead.Delete(id)
@@ -438,7 +440,7 @@ func TestRunningCap(t *testing.T) {
 func TestUsageAfterRestore(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	limits := queuetest.Under(f.ActiveCap(4))
+	limits := celltest.Under(f.ActiveCap(4))
 	f.Submit(f.Jobs(3, limits)...)
 	if _, err := f.Behind.Exec(t.Context(), `UPDATE usage_log SET bound = '9000000000000'`); err != nil {
 		t.Fatal(err)
@@ -456,7 +458,7 @@ func TestUsageAfterRestore(t *testing.T) {
 func TestPruneUsage(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	limits := queuetest.Under(f.ActiveCap(5))
+	limits := celltest.Under(f.ActiveCap(5))
 	for range 20 {
 		f.Submit(f.Job(limits))
 		f.End(queue.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindComplete})
@@ -479,7 +481,7 @@ func TestPruneUsage(t *testing.T) {
 	}
 	// A transaction anywhere on the server, another test's, keeps younger credits from
 	// being folded, for as long as it takes.
-	queuetest.EventuallyWithin(t, 5*time.Minute, "everybody sees them", func() (seen bool) {
+	celltest.EventuallyWithin(t, 5*time.Minute, "everybody sees them", func() (seen bool) {
 		if err := f.Behind.QueryRow(t.Context(), `SELECT pg_snapshot_xmin(pg_current_snapshot()) > $1::xid8`, last).Scan(&seen); err != nil {
 			t.Fatal(err)
 		}
@@ -503,11 +505,11 @@ func TestPruneUsage(t *testing.T) {
 func TestKeyAfterARefusedTwin(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	limits := queuetest.Under(f.ActiveCap(1))
+	limits := celltest.Under(f.ActiveCap(1))
 	keyed := func(body byte, jobs ...queue.NewJob) queue.Submission {
 		return queue.Submission{
 			Tenant: f.Tenant, Jobs: jobs, Batch: true, Atomic: true,
-			Idempotency: &queue.Idempotency{Operation: "o", Key: "k", Fingerprint: [32]byte{body}},
+			Idempotency: &idempotency.Request{Operation: "o", Key: "k", Fingerprint: [32]byte{body}},
 		}
 	}
 	answers := f.TrySubmit(keyed(1, f.Jobs(2, limits)...), keyed(2, f.Job(limits)), keyed(1, f.Jobs(2, limits)...), keyed(2, f.Job(limits)), keyed(3, f.Job(limits)))

@@ -7,8 +7,8 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
-	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
 	"github.com/forgequeue/forgequeue/core/internal/usage"
 )
 
@@ -18,8 +18,8 @@ import (
 //
 //	go test -run '^$' -bench CheckCounts -benchtime 1x ./core/internal/queue
 func BenchmarkCheckCounts(b *testing.B) {
-	url := queuetest.URL(b)
-	store, behind := queuetest.OpenURL(b, url), queuetest.Connect(b, url)
+	url := celltest.URL(b)
+	store, behind := celltest.OpenURL(b, url), celltest.Connect(b, url)
 	owner := uuid.Must(uuid.NewV7())
 	made, err := store.MakeLanes(b.Context(), owner, []directory.LaneAsk{{LaneKey: directory.NewLaneKey(owner, "default", nil)}})
 	if err != nil {

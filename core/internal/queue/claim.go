@@ -260,7 +260,7 @@ type Taken struct {
 
 // Claim leases jobs of any number of tenants' lanes to workers of one owner. With an
 // error nothing is leased, or with ErrOutcomeUnknown nobody knows: such leases run out.
-func (s *Store) Claim(ctx context.Context, claim Claim) (Taken, error) {
+func (s *Jobs) Claim(ctx context.Context, claim Claim) (Taken, error) {
 	if len(claim.Lanes) == 0 || claim.max() <= 0 {
 		return Taken{}, nil
 	}
@@ -274,7 +274,7 @@ func (s *Store) Claim(ctx context.Context, claim Claim) (Taken, error) {
 	return taken, nil
 }
 
-func (s *Store) claim(ctx context.Context, claim *Claim) (taken Taken, err error) {
+func (s *Jobs) claim(ctx context.Context, claim *Claim) (taken Taken, err error) {
 	for i := range claim.Lanes {
 		if !claim.Lanes[i].guarded() {
 			continue
@@ -355,7 +355,7 @@ WHERE EXISTS (SELECT FROM jobs j WHERE j.state = 'queued' AND j.lane_id = lane.i
 
 // ReadyLanes tells which of the lanes, of any tenants, hold a claimable job. It
 // is the net under wake-ups that got lost.
-func (s *Store) ReadyLanes(ctx context.Context, lanes []directory.LaneID) ([]directory.LaneID, error) {
+func (s *Jobs) ReadyLanes(ctx context.Context, lanes []directory.LaneID) ([]directory.LaneID, error) {
 	if len(lanes) == 0 {
 		return nil, nil
 	}

@@ -52,7 +52,7 @@ type Stray struct {
 // claimGuarded claims where some of the lanes are under a running cap or a rate. It
 // locks jobs, leaves out those for which there is no room, and leases the others, all
 // under the locks of these tenants: running ≤ cap holds at every commit.
-func (s *Store) claimGuarded(ctx context.Context, tx pgx.Tx, claim *Claim) (Taken, error) {
+func (s *Jobs) claimGuarded(ctx context.Context, tx pgx.Tx, claim *Claim) (Taken, error) {
 	var caps [][]usage.Cap
 	for i := range claim.Lanes {
 		caps = append(caps, claim.Lanes[i].Caps)
@@ -304,7 +304,7 @@ WHERE jobs.id = ANY(@ids::uuid[]) AND jobs.id = m.id AND jobs.lane_id = m.was AN
 
 // Move puts strays, of any tenants, into the lanes given, where they keep their
 // place by time. One that was taken or moved meanwhile is left.
-func (s *Store) Move(ctx context.Context, strays []Stray, to []directory.LaneID) error {
+func (s *Jobs) Move(ctx context.Context, strays []Stray, to []directory.LaneID) error {
 	order := make([]int, len(strays))
 	for i := range order {
 		order[i] = i
@@ -331,6 +331,6 @@ func ratesOf(lanes []ClaimLane) []*usage.Rate {
 			limits = append(limits, rate)
 		}
 	}
-	slices.SortFunc(limits, func(a, b *usage.Rate) int { return a.QueueKey.Compare(b.QueueKey) })
+	slices.SortFunc(limits, func(a, b *usage.Rate) int { return a.Compare(b.QueueKey) })
 	return slices.CompactFunc(limits, func(a, b *usage.Rate) bool { return a.QueueKey == b.QueueKey })
 }

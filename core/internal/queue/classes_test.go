@@ -10,10 +10,11 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/forgequeue/forgequeue/core/internal/cell"
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
-	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -21,7 +22,7 @@ import (
 // hold locks a table until the test lets go of it.
 func (f *fixture) hold(table string) (release func()) {
 	f.Helper()
-	conn := queuetest.Connect(f, f.URL)
+	conn := celltest.Connect(f, f.URL)
 	if _, err := conn.Exec(f.Context(), `BEGIN; LOCK TABLE `+table+` IN ACCESS EXCLUSIVE MODE`); err != nil {
 		f.Fatal(err)
 	}
@@ -42,7 +43,7 @@ func TestListsLeaveConnectionsToOthers(t *testing.T) {
 			f := newFixture(t)
 			f.Submit(f.Jobs(2)...)
 			lease, other := f.ClaimOne().Lease(), f.ClaimOne().Lease()
-			store, err := queue.Open(t.Context(), queue.Options{Options: store.Options{URL: f.URL, MaxConns: int32(conns), PoolWait: 5 * time.Minute}})
+			store, err := cell.Open(t.Context(), cell.Options{Options: store.Options{URL: f.URL, MaxConns: int32(conns), PoolWait: 5 * time.Minute}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -56,7 +57,7 @@ func TestListsLeaveConnectionsToOthers(t *testing.T) {
 					}
 				})
 			}
-			queuetest.Eventually(t, "the lists hold all that they may", func() bool {
+			celltest.Eventually(t, "the lists hold all that they may", func() bool {
 				return f.waitsForLocks() == conns/2 && store.Connections().Waiting == int32(256-conns/2)
 			})
 			ctx := f.within(time.Minute)
@@ -105,7 +106,7 @@ func TestTheMostUrgentGoesFirst(t *testing.T) {
 	f.Submit(f.Job())
 	lease := f.ClaimOne().Lease()
 	began := &order{}
-	store, err := queue.Open(t.Context(), queue.Options{Options: store.Options{URL: f.URL, MaxConns: 1, PoolWait: 5 * time.Minute, Tracer: began}})
+	store, err := cell.Open(t.Context(), cell.Options{Options: store.Options{URL: f.URL, MaxConns: 1, PoolWait: 5 * time.Minute, Tracer: began}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +132,7 @@ func TestTheMostUrgentGoesFirst(t *testing.T) {
 				t.Errorf("%s: %v", one.mark, err)
 			}
 		})
-		queuetest.Eventually(t, one.mark+" to wait", func() bool { return f.waitsForLocks() == 1 && store.Connections().Waiting == int32(i) })
+		celltest.Eventually(t, one.mark+" to wait", func() bool { return f.waitsForLocks() == 1 && store.Connections().Waiting == int32(i) })
 	}
 	release()
 	group.Wait()

@@ -25,10 +25,10 @@ WITH input AS MATERIALIZED (
 ), ended AS (
   DELETE FROM jobs
   WHERE ` + heldSQL + `
-  RETURNING ` + keptColumns + `, attempt, last_error, lease_id, counted
+  RETURNING ` + KeptColumns + `, attempt, last_error, lease_id, counted
 ), ` + usage.LeaveCountsSQL + `
 INSERT INTO finished_jobs (` + jobColumns + `, state, result, finished_at)
-SELECT ` + keptColumns + `, attempt, last_error, ended.lease_id, input.hash, NULL,
+SELECT ` + KeptColumns + `, attempt, last_error, ended.lease_id, input.hash, NULL,
        'completed', input.result::json, statement_timestamp()
 FROM ended JOIN input ` + namedSQL + `
 RETURNING id, tenant_id, lane_id, outcome_lease_id, attempt, epoch, created_at, started_at, finished_at`
@@ -57,7 +57,7 @@ func (c *completed) lease() job.Lease {
 }
 
 // complete ends the jobs whose leases are still held, and gives what it ended by lease.
-func (s *Store) complete(ctx context.Context, endings []*Ending) (map[job.Lease]completed, error) {
+func (s *Jobs) complete(ctx context.Context, endings []*Ending) (map[job.Lease]completed, error) {
 	leases := make([]job.Lease, len(endings))
 	results := make([]*string, len(endings))
 	hashes := make([][]byte, len(endings))

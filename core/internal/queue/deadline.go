@@ -24,7 +24,7 @@ FOR UPDATE SKIP LOCKED`
 
 // Bury makes dead letters of at most batch jobs, of any tenants, whose deadline
 // has passed. A running one is taken from its holder, whose outcome will be late.
-func (s *Store) Bury(ctx context.Context, reach time.Duration, batch int) ([]Reaped, error) {
+func (s *Jobs) Bury(ctx context.Context, reach time.Duration, batch int) ([]Reaped, error) {
 	ctx = store.WithClass(ctx, store.ClassOutcomes)
 	var buried []Reaped
 	err := s.InTx(ctx, func(tx pgx.Tx) error {

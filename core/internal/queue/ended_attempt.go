@@ -24,7 +24,7 @@ type EndedAttempt struct {
 }
 
 // attempt is nil where nobody asks for it.
-func (s *Store) attempt(made EndedAttempt, correlationID, traceparent *string, started *time.Time) *EndedAttempt {
+func (s *Jobs) attempt(made EndedAttempt, correlationID, traceparent *string, started *time.Time) *EndedAttempt {
 	if !s.attempts || started == nil {
 		return nil
 	}
@@ -40,7 +40,7 @@ func (s *Store) attempt(made EndedAttempt, correlationID, traceparent *string, s
 
 // attemptOf is attempt for one whose row is locked. A job that was not running has no
 // attempt that could have ended.
-func (s *Store) attemptOf(row *lockedRow) *EndedAttempt {
+func (s *Jobs) attemptOf(row *lockedRow) *EndedAttempt {
 	if row.LeaseID == nil {
 		return nil
 	}

@@ -15,11 +15,12 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/pressly/goose/v3/lock"
 
+	"github.com/forgequeue/forgequeue/core/internal/cell"
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
-	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -28,7 +29,7 @@ import (
 // lockJobs keeps every statement off the jobs until the test unlocks them.
 func (f *fixture) lockJobs() (unlock func()) {
 	f.Helper()
-	conn := queuetest.Connect(f, f.URL)
+	conn := celltest.Connect(f, f.URL)
 	if _, err := conn.Exec(f.Context(), `BEGIN; LOCK TABLE jobs IN ACCESS EXCLUSIVE MODE`); err != nil {
 		f.Fatal(err)
 	}
@@ -53,7 +54,7 @@ func (f *fixture) cutOff(call func(context.Context) error) error {
 	defer cut()
 	ended := make(chan error, 1)
 	go func() { ended <- call(ctx) }()
-	queuetest.Eventually(f, "the statement to wait", func() bool { return f.CountOf(`SELECT count(*)`+waiting+` AND pid <> ALL($1::int[])`, before) > 0 })
+	celltest.Eventually(f, "the statement to wait", func() bool { return f.CountOf(`SELECT count(*)`+waiting+` AND pid <> ALL($1::int[])`, before) > 0 })
 	cut()
 	return <-ended
 }
@@ -91,7 +92,7 @@ func TestACutOffStatement(t *testing.T) {
 func TestNoConnectionIsADefiniteRefusal(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	small, err := queue.Open(t.Context(), queue.Options{Options: store.Options{URL: f.URL, MaxConns: 1, PoolWait: 100 * time.Millisecond}})
+	small, err := cell.Open(t.Context(), cell.Options{Options: store.Options{URL: f.URL, MaxConns: 1, PoolWait: 100 * time.Millisecond}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +103,7 @@ func TestNoConnectionIsADefiniteRefusal(t *testing.T) {
 		defer close(busy)
 		_, _ = small.ReadyLanes(background(t), []directory.LaneID{1}) // holds the only connection
 	}()
-	queuetest.Eventually(t, "the connection to be taken", func() bool {
+	celltest.Eventually(t, "the connection to be taken", func() bool {
 		return f.CountOf(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) == 1
 	})
 	submission := []queue.Submission{{Tenant: f.Tenant, Jobs: []queue.NewJob{f.Job()}}}
@@ -130,7 +131,7 @@ func TestAStandbyIsUnavailable(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.Exec(`ALTER DATABASE ` + f.Behind.Config().Database + ` SET default_transaction_read_only = on`)
-	standby := queuetest.OpenURL(t, f.URL)
+	standby := celltest.OpenURL(t, f.URL)
 	_, err := standby.Submit(t.Context(), []queue.Submission{{Tenant: f.Tenant, Jobs: []queue.NewJob{f.Job()}}})
 	if !errors.Is(err, store.ErrUnavailable) || !queue.Definite(err) {
 		t.Errorf("submit: %v", err)
@@ -148,7 +149,7 @@ func TestAFrozenServerHoldsNobodyForEver(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	proxyURL, freeze, end := proxy(t, f.URL)
-	store, err := queue.Open(t.Context(), queue.Options{Options: store.Options{URL: proxyURL, MaxConns: 4, PoolWait: time.Second, CallTime: 300 * time.Millisecond}})
+	store, err := cell.Open(t.Context(), cell.Options{Options: store.Options{URL: proxyURL, MaxConns: 4, PoolWait: time.Second, CallTime: 300 * time.Millisecond}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +161,7 @@ func TestAFrozenServerHoldsNobodyForEver(t *testing.T) {
 	freeze()
 	start := time.Now()
 	_, promoted := store.Promote(t.Context(), queue.Ever, 10)
-	_, reaped := store.Reap(t.Context(), time.Unix(0, 0), 10, queuetest.Half)
+	_, reaped := store.Reap(t.Context(), time.Unix(0, 0), 10, celltest.Half)
 	_, told := store.Now(t.Context())
 	if promoted == nil || reaped == nil || told == nil || time.Since(start) > time.Minute {
 		t.Errorf("promote: %v, reap: %v, the time: %v, after %v", promoted, reaped, told, time.Since(start))

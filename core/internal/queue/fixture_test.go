@@ -5,14 +5,14 @@ import (
 	"encoding/json"
 	"testing"
 
-	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 )
 
-type fixture struct{ *queuetest.Fixture }
+type fixture struct{ *celltest.Fixture }
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	return &fixture{queuetest.NewFixture(t)}
+	return &fixture{celltest.NewFixture(t)}
 }
 
 func decode[T any](f *fixture, body json.RawMessage) T {

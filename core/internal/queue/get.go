@@ -25,9 +25,9 @@ SELECT ` + deadColumns + ` FROM dead_letters WHERE id = @id AND tenant_id = @ten
 
 // Get reads one job of a tenant. user, where not empty, is the only user whose
 // jobs the caller may see. Unknown, foreign and another user's are ErrNotFound.
-func (s *Store) Get(ctx context.Context, owner tenant.ID, user string, id uuid.UUID) (api.Job, error) {
+func (s *Jobs) Get(ctx context.Context, owner tenant.ID, user string, id uuid.UUID) (api.Job, error) {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
-	rows, err := store.Query(ctx, s.Store, pgx.RowToAddrOfStructByName[jobRow], getSQL, pgx.StrictNamedArgs{"id": id, "tenant_id": owner, "since": retention.Since(id)})
+	rows, err := store.Query(ctx, s.Store, pgx.RowToAddrOfStructByName[JobRow], getSQL, pgx.StrictNamedArgs{"id": id, "tenant_id": owner, "since": retention.Since(id)})
 	if err != nil {
 		return api.Job{}, fmt.Errorf("queue: get: %w", store.NothingChanged(err))
 	}

@@ -37,7 +37,7 @@ type Beat struct {
 
 // Heartbeat extends the leases, of any tenants, that are still held, and gives
 // what it extended. A repeat extends again.
-func (s *Store) Heartbeat(ctx context.Context, leases []job.Lease) (map[job.Lease]Beat, error) {
+func (s *Jobs) Heartbeat(ctx context.Context, leases []job.Lease) (map[job.Lease]Beat, error) {
 	ctx = store.WithClass(ctx, store.ClassOutcomes)
 	if len(leases) == 0 {
 		return map[job.Lease]Beat{}, nil

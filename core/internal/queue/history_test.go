@@ -12,9 +12,11 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/forgequeue/forgequeue/core/internal/cell"
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
+	"github.com/forgequeue/forgequeue/core/internal/deadletter"
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
-	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -25,7 +27,7 @@ func TestHistoryMakesSense(t *testing.T) {
 	t.Parallel()
 	const actors, actions = 10, 120
 	f := newFixture(t)
-	h := &history{fixture: f, stores: [2]*queue.Store{f.Store, queuetest.OpenURL(t, f.URL)}, keyed: map[string][]string{}}
+	h := &history{fixture: f, stores: [2]*cell.Cell{f.Store, celltest.OpenURL(t, f.URL)}, keyed: map[string][]string{}}
 	h.pool = openPool(t, f.URL)
 	var group sync.WaitGroup
 	for i := range actors {
@@ -63,7 +65,7 @@ func openPool(t *testing.T, url string) *pgxpool.Pool {
 // before and after each call.
 type history struct {
 	*fixture
-	stores [2]*queue.Store
+	stores [2]*cell.Cell
 	pool   *pgxpool.Pool
 	clock  atomic.Int64
 
@@ -100,7 +102,7 @@ func (h *history) note(write func()) {
 // actor does one thing after the other.
 type actor struct {
 	*history
-	store  *queue.Store
+	store  *cell.Cell
 	random *rand.Rand
 }
 
@@ -231,7 +233,7 @@ func (a *actor) expire() {
 }
 
 func (a *actor) reap() {
-	got, err := a.store.Reap(a.Context(), time.Unix(0, 0), 1+a.random.IntN(10), queuetest.Half)
+	got, err := a.store.Reap(a.Context(), time.Unix(0, 0), 1+a.random.IntN(10), celltest.Half)
 	if err != nil {
 		a.Error(err)
 	}
@@ -291,7 +293,7 @@ func (a *actor) redrive() {
 		got := a.store.Redrive(a.Context(), a.Tenant, "", []uuid.UUID{id}, nil)[0]
 		if got.Err == nil {
 			a.note(func() { a.risen = append(a.risen, id) })
-		} else if !errors.Is(got.Err, queue.ErrNotDead) && !errors.Is(got.Err, store.ErrNotFound) {
+		} else if !errors.Is(got.Err, deadletter.ErrNotDead) && !errors.Is(got.Err, store.ErrNotFound) {
 			a.Error(got.Err)
 		}
 	}

@@ -3,8 +3,9 @@ package queue_test
 import (
 	"testing"
 
+	"github.com/forgequeue/forgequeue/core/internal/cell"
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
-	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/usage"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -75,12 +76,12 @@ func TestAdoptGoesOnInSteps(t *testing.T) {
 	f := newFixture(t)
 	f.Fill(12_000, "ann")
 	f.Fill(3_000, "bob")
-	f.Submit(f.Job(queuetest.Of("ann"), queuetest.Under(f.UserCap("ann", 100_000))))
+	f.Submit(f.Job(celltest.Of("ann"), celltest.Under(f.UserCap("ann", 100_000))))
 	key := f.UserCap("ann", 0).CountKey
-	other := queuetest.OpenURL(t, f.URL)
+	other := celltest.OpenURL(t, f.URL)
 	total := int64(0)
 	for i := range 3 {
-		store := []*queue.Store{f.Store, other}[i%2]
+		store := []*cell.Cell{f.Store, other}[i%2]
 		if due, err := store.DueCounts(t.Context(), 10); i == 0 && (err != nil || len(due) != 1 || due[0] != key) {
 			t.Fatalf("due: %v (%v)", due, err)
 		}
@@ -108,7 +109,7 @@ func TestUnusedCountsAreForgotten(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	user := func(name string) []func(*queue.NewJob) {
-		return []func(*queue.NewJob){queuetest.Of(name), queuetest.Under(f.UserCap(name, 2))}
+		return []func(*queue.NewJob){celltest.Of(name), celltest.Under(f.UserCap(name, 2))}
 	}
 	for _, name := range []string{"ann", "bob", "cid"} {
 		f.Submit(f.Job(user(name)...))
@@ -116,7 +117,7 @@ func TestUnusedCountsAreForgotten(t *testing.T) {
 			f.End(queue.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindComplete})
 		}
 	}
-	if got := f.Admitted(f.Job(queuetest.Of("dan"), queuetest.Under(f.UserCap("dan", 0)))); got != 0 {
+	if got := f.Admitted(f.Job(celltest.Of("dan"), celltest.Under(f.UserCap("dan", 0)))); got != 0 {
 		t.Fatal("admitted under a cap of none")
 	}
 	prune := func() {
@@ -131,7 +132,7 @@ func TestUnusedCountsAreForgotten(t *testing.T) {
 	}
 	f.Exec(`UPDATE usage_log SET written_at = written_at - interval '2 hours'`)
 	f.Exec(`UPDATE usage_counts SET opened_at = opened_at - interval '2 hours'`)
-	held := queuetest.Connect(t, f.URL)
+	held := celltest.Connect(t, f.URL)
 	if _, err := held.Exec(t.Context(), `SELECT pg_advisory_lock($1)`, store.LockKey(store.LockSubmit, f.Tenant)); err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +171,7 @@ func TestVerifyFindsDrift(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t)
-			f.Submit(f.Jobs(3, queuetest.Under(f.ActiveCap(4)))...)
+			f.Submit(f.Jobs(3, celltest.Under(f.ActiveCap(4)))...)
 			f.NoDrift()
 			if _, err := f.Behind.Exec(t.Context(), harm); err != nil {
 				t.Fatal(err)

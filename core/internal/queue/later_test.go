@@ -10,9 +10,11 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/audit"
+	"github.com/forgequeue/forgequeue/core/internal/cell"
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
+	"github.com/forgequeue/forgequeue/core/internal/deadletter"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
-	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
 	"github.com/forgequeue/forgequeue/core/internal/retention"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -90,7 +92,7 @@ func TestRedriveGivesAnotherLife(t *testing.T) {
 		t.Fatalf("%+v %v", dead, err)
 	}
 	blocker := f.Submit(f.Job(func(j *queue.NewJob) { j.DedupeKey = &key }))[0]
-	if got := f.Store.Redrive(t.Context(), f.Tenant, "", ids, nil); !errors.Is(got[0].Err, queue.ErrDedupeConflict) || !errors.Is(got[1].Err, queue.ErrNotDead) {
+	if got := f.Store.Redrive(t.Context(), f.Tenant, "", ids, nil); !errors.Is(got[0].Err, deadletter.ErrDedupeConflict) || !errors.Is(got[1].Err, deadletter.ErrNotDead) {
 		t.Fatalf("%+v", got)
 	}
 	if f.Count("dead_letters") != 1 {
@@ -100,7 +102,7 @@ func TestRedriveGivesAnotherLife(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := f.Store.Redrive(t.Context(), f.Tenant, "", []uuid.UUID{ids[0], uuid.New(), ids[0]}, nil)
-	if got[0].Err != nil || !errors.Is(got[1].Err, store.ErrNotFound) || !errors.Is(got[2].Err, queue.ErrNotDead) {
+	if got[0].Err != nil || !errors.Is(got[1].Err, store.ErrNotFound) || !errors.Is(got[2].Err, deadletter.ErrNotDead) {
 		t.Fatalf("%+v", got)
 	}
 	if j := got[0].Job; j.State != api.StateQueued || j.Attempt != 0 || j.Redrives != 1 || j.Epoch != 1 || j.Deadline != nil {
@@ -220,7 +222,7 @@ func TestWorkersAgeAndLoseTheirLeases(t *testing.T) {
 		if err != nil || len(workers) != 1 || workers[0].Status != age.status || workers[0].Leases != 1 {
 			t.Fatalf("silent for %s: %+v %v", age.silent, workers, err)
 		}
-		reaped, err := f.Store.ReapDead(t.Context(), 10, queuetest.Half)
+		reaped, err := f.Store.ReapDead(t.Context(), 10, celltest.Half)
 		if err != nil || (len(reaped) == 1) != (age.status == api.WorkerDead) {
 			t.Fatalf("silent for %s: reaped %+v %v", age.silent, reaped, err)
 		}
@@ -270,7 +272,7 @@ func TestRetention(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	day := 24 * time.Hour
-	store, err := queue.Open(t.Context(), queue.Options{Options: store.Options{URL: f.URL, MaxConns: 4, PoolWait: time.Second}, Retention: retention.Periods{Finished: 7 * day, DeadLetters: 30 * day, Audit: 365 * day}})
+	store, err := cell.Open(t.Context(), cell.Options{Options: store.Options{URL: f.URL, MaxConns: 4, PoolWait: time.Second}, Retention: retention.Periods{Finished: 7 * day, DeadLetters: 30 * day, Audit: 365 * day}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -307,14 +309,14 @@ func TestRetention(t *testing.T) {
 
 	// Of redrives only those that have ended go, with their age counted from there.
 	for range 3 {
-		f.redrive(api.ActionRedrive, api.DeadLetterFilter{}, nil)
+		f.Redrive(api.ActionRedrive, api.DeadLetterFilter{}, nil)
 	}
 	f.Exec(`UPDATE redrives SET created_at = created_at - interval '40 days'`)
 	f.Exec(`UPDATE redrives SET state = 'done', ended_at = statement_timestamp() - interval '31 days' WHERE id = (SELECT id FROM redrives LIMIT 1)`)
 	if n, err := store.ForgetRedrives(t.Context(), 10); err != nil || n != 1 || f.Count("redrives") != 2 {
 		t.Fatalf("%d redrives, %v", n, err)
 	}
-	f.bury(3, grave{})
+	f.Bury(3, celltest.Grave{})
 	f.do(audit.WithActor(t.Context(), audit.Actor{Kind: "tenant"}))
 	f.Exec(`UPDATE audit_log SET at = at - interval '366 days' WHERE action = 'queue.put'`)
 	if n, err := store.ForgetAudit(t.Context(), 10); err != nil || n != 1 || f.Count("audit_log WHERE action = 'queue.put'") != 0 {
@@ -327,7 +329,7 @@ func TestRetention(t *testing.T) {
 func TestOldReaderDoesNotHoldUpCompletes(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	store, err := queue.Open(t.Context(), queue.Options{Options: store.Options{URL: f.URL, MaxConns: 4, PoolWait: time.Second}, Retention: retention.Periods{Finished: 24 * time.Hour}})
+	store, err := cell.Open(t.Context(), cell.Options{Options: store.Options{URL: f.URL, MaxConns: 4, PoolWait: time.Second}, Retention: retention.Periods{Finished: 24 * time.Hour}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -338,7 +340,7 @@ func TestOldReaderDoesNotHoldUpCompletes(t *testing.T) {
 	f.Exec(`ALTER TABLE finished_jobs ATTACH PARTITION ` + name + ` FOR VALUES FROM ('` + at.Format(time.DateOnly) +
 		` 00:00+00') TO ('` + at.AddDate(0, 0, 1).Format(time.DateOnly) + ` 00:00+00')`)
 
-	reader := queuetest.Connect(t, f.URL)
+	reader := celltest.Connect(t, f.URL)
 	tx, err := reader.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)

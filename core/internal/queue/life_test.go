@@ -7,9 +7,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
-	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -205,13 +205,13 @@ func TestReaperWaitsForHoldersAfterBoot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if reaped, err := f.Store.Reap(t.Context(), now, 10, queuetest.Half); err != nil || len(reaped) != 0 {
+	if reaped, err := f.Store.Reap(t.Context(), now, 10, celltest.Half); err != nil || len(reaped) != 0 {
 		t.Fatalf("just after boot: %v %v", reaped, err)
 	}
-	if reaped, err := f.Store.Reap(t.Context(), now.Add(-10*time.Second), 10, queuetest.Half); err != nil || len(reaped) != 0 {
+	if reaped, err := f.Store.Reap(t.Context(), now.Add(-10*time.Second), 10, celltest.Half); err != nil || len(reaped) != 0 {
 		t.Fatalf("a third of 30 s after boot: %v %v", reaped, err)
 	}
-	if reaped, err := f.Store.Reap(t.Context(), now.Add(-20*time.Second), 10, queuetest.Half); err != nil || len(reaped) != 1 {
+	if reaped, err := f.Store.Reap(t.Context(), now.Add(-20*time.Second), 10, celltest.Half); err != nil || len(reaped) != 1 {
 		t.Fatalf("two thirds of 30 s after boot: %v %v", reaped, err)
 	}
 }

@@ -193,7 +193,7 @@ type Waiting struct {
 
 // Look tells in which of the lines, of any tenants, jobs wait behind the places
 // given; it counts them up to most. It is the net under wake-ups that got lost.
-func (s *Store) Look(ctx context.Context, lines []Line, most int) ([]Waiting, error) {
+func (s *Jobs) Look(ctx context.Context, lines []Line, most int) ([]Waiting, error) {
 	if len(lines) == 0 {
 		return nil, nil
 	}
@@ -230,7 +230,7 @@ SELECT lane_id AS lane, priority, ready_at AS at, id FROM line LIMIT @most`
 
 // Scan finds lines in which jobs wait, of every tenant, and in each the first job:
 // at most so many lines behind after, in their order. Less than most: there are no more.
-func (s *Store) Scan(ctx context.Context, after Line, most int) ([]Ready, error) {
+func (s *Jobs) Scan(ctx context.Context, after Line, most int) ([]Ready, error) {
 	found, err := store.Query(ctx, s.Store, pgx.RowToStructByName[Ready], scanSQL, pgx.StrictNamedArgs{
 		"lane": after.Lane, "priority": after.Priority, "most": most,
 	})

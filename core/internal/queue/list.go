@@ -15,9 +15,9 @@ import (
 // listKept are jobColumns without what a list does not show: payloads may be 256 KiB
 // each. briefColumns are liveColumns without them.
 const (
-	listKept     = `id, tenant_id, lane_id, queue, type, user_id, priority, NULL::json AS payload, tags, metadata, max_attempts, epoch, redrives, retry_base_ms, retry_cap_ms, retry_jitter, retry_curve, timeout_ms, dedupe_key, correlation_id, traceparent, created_at, run_at, deadline, started_at, worker_id, cancel_requested, attempt, last_error, outcome_lease_id, outcome_hash, outcome_answer`
-	briefColumns = listKept + `, state, lease_id, lease_expires_at, NULL::json AS result, NULL::text AS reason, NULL::timestamptz AS finished_at`
-	listBefore   = `tenant_id = @tenant_id AND uuid_send(id) < uuid_send(@before::uuid) ORDER BY uuid_send(id) DESC LIMIT @chunk`
+	ListKept     = `id, tenant_id, lane_id, queue, type, user_id, priority, NULL::json AS payload, tags, metadata, max_attempts, epoch, redrives, retry_base_ms, retry_cap_ms, retry_jitter, retry_curve, timeout_ms, dedupe_key, correlation_id, traceparent, created_at, run_at, deadline, started_at, worker_id, cancel_requested, attempt, last_error, outcome_lease_id, outcome_hash, outcome_answer`
+	BriefColumns = ListKept + `, state, lease_id, lease_expires_at, NULL::json AS result, NULL::text AS reason, NULL::timestamptz AS finished_at`
+	ListBefore   = `tenant_id = @tenant_id AND uuid_send(id) < uuid_send(@before::uuid) ORDER BY uuid_send(id) DESC LIMIT @chunk`
 	listMatches  = `(@queue::text IS NULL OR queue = @queue)
     AND (@type::text IS NULL OR type = @type)
     AND (@user::text IS NULL OR user_id = @user)
@@ -34,12 +34,12 @@ const (
 const listSQL = `
 WITH chunk AS MATERIALIZED (
   SELECT * FROM (
-    (SELECT ` + briefColumns + `
-     FROM jobs WHERE ` + listBefore + `)
+    (SELECT ` + BriefColumns + `
+     FROM jobs WHERE ` + ListBefore + `)
     UNION ALL
-    (SELECT ` + listKept + `, state, NULL, NULL, NULL, NULL, finished_at FROM finished_jobs WHERE ` + listBefore + `)
+    (SELECT ` + ListKept + `, state, NULL, NULL, NULL, NULL, finished_at FROM finished_jobs WHERE ` + ListBefore + `)
     UNION ALL
-    (SELECT ` + listKept + `, 'dead_letter', NULL, NULL, NULL, reason, died_at FROM dead_letters WHERE ` + listBefore + `)
+    (SELECT ` + ListKept + `, 'dead_letter', NULL, NULL, NULL, reason, died_at FROM dead_letters WHERE ` + ListBefore + `)
   ) AS everywhere
   ORDER BY uuid_send(id) DESC
   LIMIT @chunk
@@ -53,9 +53,9 @@ SELECT * FROM (
 WHERE hit OR last
 ORDER BY uuid_send(id) DESC`
 
-// listed is a job of a chunk, or the mark of where the chunk ends.
-type listed struct {
-	jobRow
+// Listed is a job of a chunk, or the mark of where the chunk ends.
+type Listed struct {
+	JobRow
 	Hit  bool
 	Last bool
 	Read int64
@@ -64,12 +64,13 @@ type listed struct {
 // List gives a page of a tenant's jobs that match, newest id first, without
 // payloads. It reads at most api.MaxPageRows rows, so a page may be short, or
 // empty, while it names a next one.
-func (s *Store) List(ctx context.Context, owner tenant.ID, filter api.JobFilter, size int, token string) (api.Page[api.JobSummary], error) {
+func (s *Jobs) List(ctx context.Context, owner tenant.ID, filter api.JobFilter, size int, token string) (api.Page[api.JobSummary], error) {
 	ctx = store.WithClass(ctx, store.ClassLists)
-	return store.PageOf(ctx, s.Store, "list", listSQL, listArgs(owner, filter), size, token, func(row *listed) api.JobSummary { return row.summary() })
+	return store.PageOf(ctx, s.Store, "list", listSQL, listArgs(owner, filter), size, token, func(row *Listed) api.JobSummary { return row.Summary() })
 }
 
-func (l *listed) Judgement() (id uuid.UUID, hit bool, read int64) { return l.ID, l.Hit, l.Read }
+// Judgement is for store.PageOf.
+func (l *Listed) Judgement() (id uuid.UUID, hit bool, read int64) { return l.ID, l.Hit, l.Read }
 
 func listArgs(owner tenant.ID, filter api.JobFilter) pgx.StrictNamedArgs {
 	args := pgx.StrictNamedArgs{

@@ -5,7 +5,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -14,9 +14,9 @@ import (
 //
 //	go test ./internal/queue -run '^$' -bench BenchmarkList -benchtime 200x
 func BenchmarkList(b *testing.B) {
-	url := queuetest.URL(b)
-	store := queuetest.OpenURL(b, url)
-	behind := queuetest.Connect(b, url)
+	url := celltest.URL(b)
+	store := celltest.OpenURL(b, url)
+	behind := celltest.Connect(b, url)
 	owner := uuid.Must(uuid.NewV7())
 	// Ids as UUID v7 makes them, a millisecond apart; over the days there are
 	// partitions for.

@@ -9,24 +9,25 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/forgequeue/forgequeue/core/internal/cell"
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
-	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
 func TestMigrateTwiceAndAtOnce(t *testing.T) {
 	t.Parallel()
-	url := queuetest.EmptyURL(t)
-	store := queuetest.OpenURL(t, url)
+	url := celltest.EmptyURL(t)
+	store := celltest.OpenURL(t, url)
 	if pending, err := store.SchemaPending(t.Context()); err != nil || pending == 0 {
 		t.Fatalf("an empty database lacks %d migrations (%v)", pending, err)
 	}
 	var group sync.WaitGroup
 	for range 3 {
 		group.Go(func() {
-			if _, err := queuetest.OpenURL(t, url).Migrate(t.Context()); err != nil {
+			if _, err := celltest.OpenURL(t, url).Migrate(t.Context()); err != nil {
 				t.Error(err)
 			}
 		})
@@ -175,7 +176,7 @@ func TestWorkers(t *testing.T) {
 func TestOpenRefuses(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	if _, err := queue.Open(t.Context(), queue.Options{Options: store.Options{URL: "http://nonsense", MaxConns: 1, PoolWait: time.Second}}); err == nil {
+	if _, err := cell.Open(t.Context(), cell.Options{Options: store.Options{URL: "http://nonsense", MaxConns: 1, PoolWait: time.Second}}); err == nil {
 		t.Error("a URL of another kind was taken")
 	}
 	config, err := pgx.ParseConfig(f.URL)
@@ -183,10 +184,10 @@ func TestOpenRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.Exec(`ALTER DATABASE ` + config.Database + ` SET synchronous_commit = off`)
-	if _, err := queue.Open(t.Context(), queue.Options{Options: store.Options{URL: f.URL, MaxConns: 1, PoolWait: time.Second}}); err == nil {
+	if _, err := cell.Open(t.Context(), cell.Options{Options: store.Options{URL: f.URL, MaxConns: 1, PoolWait: time.Second}}); err == nil {
 		t.Error("asynchronous commit was taken")
 	}
-	store, err := queue.Open(t.Context(), queue.Options{Options: store.Options{URL: f.URL, MaxConns: 1, PoolWait: time.Second, AllowUnsafe: true}})
+	store, err := cell.Open(t.Context(), cell.Options{Options: store.Options{URL: f.URL, MaxConns: 1, PoolWait: time.Second, AllowUnsafe: true}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,9 +204,9 @@ func TestIsolationIsTheStoresOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.Exec(`ALTER DATABASE ` + config.Database + ` SET default_transaction_isolation = 'repeatable read'`)
-	f.Store = queuetest.OpenURL(t, f.URL)
-	limits := queuetest.Under(f.ActiveCap(100))
-	holder := queuetest.Connect(t, f.URL)
+	f.Store = celltest.OpenURL(t, f.URL)
+	limits := celltest.Under(f.ActiveCap(100))
+	holder := celltest.Connect(t, f.URL)
 	for range 2 { // with a count that begins, and with one that is there
 		if _, err := holder.Exec(t.Context(), `SELECT pg_advisory_lock($1)`, store.LockKey(store.LockSubmit, f.Tenant)); err != nil {
 			t.Fatal(err)
@@ -218,7 +219,7 @@ func TestIsolationIsTheStoresOwn(t *testing.T) {
 				}
 			})
 		}
-		queuetest.Eventually(t, "all wait for the lock", func() bool {
+		celltest.Eventually(t, "all wait for the lock", func() bool {
 			return f.CountOf(`SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database AND d.datname = current_database()
 				WHERE locktype = 'advisory' AND NOT granted`) == 4
 		})
@@ -240,7 +241,7 @@ func TestMigrateMendsAnInterruptedBuild(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.Exec(`DROP INDEX jobs_by_user_id; CREATE TABLE theirs (a integer)`)
-	writer := queuetest.Connect(t, f.URL)
+	writer := celltest.Connect(t, f.URL)
 	tx, err := writer.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -251,7 +252,7 @@ func TestMigrateMendsAnInterruptedBuild(t *testing.T) {
 	}
 	var group sync.WaitGroup
 	for _, sql := range []string{build, `CREATE INDEX CONCURRENTLY theirs_a ON theirs (a)`, `REINDEX INDEX CONCURRENTLY lanes_pkey`} {
-		builder := queuetest.Connect(t, f.URL)
+		builder := celltest.Connect(t, f.URL)
 		group.Go(func() {
 			if _, err := builder.Exec(t.Context(), sql); err == nil {
 				t.Error("it was not interrupted")
@@ -259,7 +260,7 @@ func TestMigrateMendsAnInterruptedBuild(t *testing.T) {
 		})
 	}
 	const building = `pg_stat_progress_create_index WHERE datname = current_database() AND phase LIKE 'waiting%'`
-	queuetest.Eventually(t, "the builds wait", func() bool { return f.Count(building) == 3 })
+	celltest.Eventually(t, "the builds wait", func() bool { return f.Count(building) == 3 })
 	f.Exec(`SELECT pg_terminate_backend(pid) FROM ` + building)
 	group.Wait()
 	if err := tx.Rollback(t.Context()); err != nil {

@@ -6,6 +6,7 @@ import (
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
 
+	"github.com/forgequeue/forgequeue/core/internal/deadletter"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
@@ -90,7 +91,7 @@ func (w *world) dead(t *rapid.T) []uuid.UUID {
 func (w *world) redrive(t *rapid.T) {
 	ids := w.dead(t)
 	who := w.callerOf(t, w.jobs[ids[0]])
-	var capsOf queue.CapsOf
+	var capsOf deadletter.CapsOf
 	if rapid.Bool().Draw(t, "capped") {
 		capsOf = func(name string, user *string) []usage.Cap { return w.activeCaps(t, who.tenant, name, user) }
 	}
@@ -102,9 +103,9 @@ func (w *world) redrive(t *rapid.T) {
 		case !who.sees(j):
 			want[i] = store.ErrNotFound
 		case j.state != "dead_letter":
-			want[i] = queue.ErrNotDead
+			want[i] = deadletter.ErrNotDead
 		case w.holder(j) != nil:
-			want[i] = queue.ErrDedupeConflict
+			want[i] = deadletter.ErrDedupeConflict
 		default:
 			j.rise(tick)
 		}
@@ -126,7 +127,7 @@ func (w *world) redrive(t *rapid.T) {
 func (w *world) riseOneByOne(ids []uuid.UUID, errs []error, tick int) {
 	refused := false
 	for _, err := range errs {
-		refused = refused || errors.Is(err, queue.ErrDedupeConflict)
+		refused = refused || errors.Is(err, deadletter.ErrDedupeConflict)
 	}
 	for i, id := range ids {
 		if refused && errs[i] == nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
 
+	"github.com/forgequeue/forgequeue/core/internal/idempotency"
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
@@ -94,7 +95,7 @@ func (w *world) want(t *rapid.T, keyed bool) *wanted {
 	}
 	wish.Submission = queue.Submission{Tenant: j.tenant, User: user, Jobs: []queue.NewJob{made}}
 	if keyed {
-		wish.Idempotency = &queue.Idempotency{
+		wish.Idempotency = &idempotency.Request{
 			Operation: "submit", Key: rapid.SampledFrom([]string{"k1", "k2"}).Draw(t, "key"),
 			Fingerprint: sha256.Sum256([]byte{byte(wish.body)}),
 		}

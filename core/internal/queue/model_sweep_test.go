@@ -8,9 +8,9 @@ import (
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
 
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
-	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
 )
 
 // What time does, behind the store's back, and the duties that look for it. A
@@ -25,7 +25,7 @@ func (w *world) expire(t *rapid.T) {
 
 func (w *world) reap(t *rapid.T) {
 	batch := rapid.SampledFrom([]int{1, 2, 100}).Draw(t, "batch")
-	got, err := w.store().Reap(w.ctx, time.Unix(0, 0), batch, queuetest.Half)
+	got, err := w.store().Reap(w.ctx, time.Unix(0, 0), batch, celltest.Half)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +136,7 @@ func (w *world) workerDies(t *rapid.T) {
 
 func (w *world) reapDead(t *rapid.T) {
 	batch := rapid.SampledFrom([]int{1, 2, 100}).Draw(t, "batch")
-	got, err := w.store().ReapDead(w.ctx, batch, queuetest.Half)
+	got, err := w.store().ReapDead(w.ctx, batch, celltest.Half)
 	if err != nil {
 		t.Fatal(err)
 	}

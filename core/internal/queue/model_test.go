@@ -11,9 +11,9 @@ import (
 	"github.com/jackc/pgx/v5"
 	"pgregory.net/rapid"
 
+	"github.com/forgequeue/forgequeue/core/internal/cell"
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
-	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -30,9 +30,9 @@ func TestQueueIsItsModel(t *testing.T) {
 	unlessGiven(t, "rapid.checks", "20")
 	unlessGiven(t, "rapid.steps", "100")
 	unlessGiven(t, "rapid.nofailfile", "true") // the tests leave the tree as it was; the seed is said
-	url := queuetest.URL(t)
-	stores := [2]*queue.Store{queuetest.OpenURL(t, url), queuetest.OpenURL(t, url)}
-	behind := queuetest.Connect(t, url)
+	url := celltest.URL(t)
+	stores := [2]*cell.Cell{celltest.OpenURL(t, url), celltest.OpenURL(t, url)}
+	behind := celltest.Connect(t, url)
 	if _, err := behind.Exec(t.Context(), `SET synchronous_commit = off`); err != nil { // of what the test itself does
 		t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func unlessGiven(t *testing.T, name, value string) {
 type world struct {
 	*rapid.T
 	ctx    context.Context
-	stores [2]*queue.Store
+	stores [2]*cell.Cell
 	behind *pgx.Conn
 
 	tenants [2]tenant.ID
@@ -88,7 +88,7 @@ type modelWorker struct {
 	known, dead bool
 }
 
-func newWorld(ctx context.Context, t *rapid.T, stores [2]*queue.Store, behind *pgx.Conn) *world {
+func newWorld(ctx context.Context, t *rapid.T, stores [2]*cell.Cell, behind *pgx.Conn) *world {
 	w := &world{T: t, ctx: ctx, stores: stores, behind: behind, jobs: map[uuid.UUID]*modelJob{}, keys: map[modelKey]remembered{}}
 	for i := range w.tenants {
 		id := uuid.Must(uuid.NewV7())
@@ -160,7 +160,7 @@ func (w *world) actions() map[string]func(*rapid.T) {
 
 // ---- draws
 
-func (w *world) store() *queue.Store { return w.stores[rapid.IntRange(0, 1).Draw(w.T, "core")] }
+func (w *world) store() *cell.Cell { return w.stores[rapid.IntRange(0, 1).Draw(w.T, "core")] }
 
 // some gives up to most of the jobs that match, in random order; the step is
 // skipped when none does.

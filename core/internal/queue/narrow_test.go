@@ -8,8 +8,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/forgequeue/forgequeue/core/internal/cell"
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
-	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -19,7 +20,7 @@ func TestAnswersWithoutPayloadsReadNone(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	seen := &statements{seen: map[string][]any{}}
-	store, err := queue.Open(t.Context(), queue.Options{Options: store.Options{URL: f.URL, MaxConns: 2, PoolWait: time.Minute, Tracer: seen}})
+	store, err := cell.Open(t.Context(), cell.Options{Options: store.Options{URL: f.URL, MaxConns: 2, PoolWait: time.Minute, Tracer: seen}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +40,7 @@ func TestAnswersWithoutPayloadsReadNone(t *testing.T) {
 	if risen := store.Redrive(t.Context(), f.Tenant, "", []uuid.UUID{claimed.ID}, nil); risen[0].Err != nil {
 		t.Fatal(risen[0].Err)
 	}
-	conn := queuetest.Connect(t, f.URL)
+	conn := celltest.Connect(t, f.URL)
 	for sql := range seen.seen {
 		rewritten, _, err := pgx.NamedArgs{}.RewriteQuery(t.Context(), conn, sql, nil)
 		if err != nil {

@@ -85,7 +85,7 @@ type Ended struct {
 
 // End ends attempts, of any tenants, each as its holder says. Every one has its
 // own answer: completes are one commit, the other kinds another.
-func (s *Store) End(ctx context.Context, endings []Ending) []Ended {
+func (s *Jobs) End(ctx context.Context, endings []Ending) []Ended {
 	ctx = store.WithClass(ctx, store.ClassOutcomes)
 	ended := make([]Ended, len(endings))
 	var completes, others []int
@@ -130,7 +130,7 @@ func again(repeat, first *Ending, answered Ended) Ended {
 	return Ended{Outcome: answered.Outcome, Replayed: true}
 }
 
-func (s *Store) endCompletes(ctx context.Context, endings []Ending, indexes []int, ended []Ended) (missing []int) {
+func (s *Jobs) endCompletes(ctx context.Context, endings []Ending, indexes []int, ended []Ended) (missing []int) {
 	if len(indexes) == 0 {
 		return nil
 	}
@@ -169,7 +169,7 @@ func (s *Store) endCompletes(ctx context.Context, endings []Ending, indexes []in
 
 // endOthers locks the held rows, decides each in Go by the transition table, and
 // stores the verdicts. Between lock and store nothing else can touch them.
-func (s *Store) endOthers(ctx context.Context, endings []Ending, indexes []int, ended []Ended) (missing []int) {
+func (s *Jobs) endOthers(ctx context.Context, endings []Ending, indexes []int, ended []Ended) (missing []int) {
 	if len(indexes) == 0 {
 		return nil
 	}
@@ -296,7 +296,7 @@ type recorded struct {
 
 // answerMissing tells holders without a lease what is on record: the same
 // ending's answer again, a conflict, a lost lease, or nothing at all.
-func (s *Store) answerMissing(ctx context.Context, endings []Ending, missing []int, ended []Ended) {
+func (s *Jobs) answerMissing(ctx context.Context, endings []Ending, missing []int, ended []Ended) {
 	if len(missing) == 0 {
 		return
 	}
@@ -342,7 +342,7 @@ func onRecord(row *recorded, ending *Ending) Ended {
 
 // GiveBack returns claimed jobs that never reached their worker, attempt
 // included, as if each had been released.
-func (s *Store) GiveBack(ctx context.Context, leases []job.Lease) []Ended {
+func (s *Jobs) GiveBack(ctx context.Context, leases []job.Lease) []Ended {
 	endings := make([]Ending, len(leases))
 	for i, lease := range leases {
 		endings[i] = Ending{Lease: lease, Kind: api.KindRelease}

@@ -12,8 +12,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/forgequeue/forgequeue/core/internal/cell"
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
-	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
 	"github.com/forgequeue/forgequeue/core/internal/retention"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
@@ -33,9 +34,9 @@ func (f *fixture) attachDay(table string, age int) (name string) {
 	return name
 }
 
-func (f *fixture) keeping(retention retention.Periods) *queue.Store {
+func (f *fixture) keeping(retention retention.Periods) *cell.Cell {
 	f.Helper()
-	store, err := queue.Open(f.Context(), queue.Options{Options: store.Options{URL: f.URL, MaxConns: 4, PoolWait: time.Second}, Retention: retention})
+	store, err := cell.Open(f.Context(), cell.Options{Options: store.Options{URL: f.URL, MaxConns: 4, PoolWait: time.Second}, Retention: retention})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -87,7 +88,7 @@ func TestAPendingDetachHoldsUpItsTableOnly(t *testing.T) {
 	store := f.keeping(retention.Periods{Finished: 7 * someDays, DeadLetters: 7 * someDays})
 	stuck, later, other := f.attachDay("finished_jobs", 20), f.attachDay("finished_jobs", 30), f.attachDay("attempts", 20)
 
-	reader := queuetest.Connect(t, f.URL)
+	reader := celltest.Connect(t, f.URL)
 	tx, err := reader.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -119,7 +120,7 @@ func TestAPendingDetachHoldsUpItsTableOnly(t *testing.T) {
 // cancelWaiting cancels statements like pattern that wait for a lock, as their own time
 // limit would, until it is stopped.
 func (f *fixture) cancelWaiting(pattern string) (stop func()) {
-	conn := queuetest.Connect(f, f.URL)
+	conn := celltest.Connect(f, f.URL)
 	stopping, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
@@ -189,7 +190,7 @@ func TestLookUpsOpenNoEarlierDay(t *testing.T) {
 		f.attachDay("attempts", age)
 	}
 	recorded := &statements{seen: map[string][]any{}}
-	store, err := queue.Open(t.Context(), queue.Options{Options: store.Options{URL: f.URL, MaxConns: 2, PoolWait: 5 * time.Second, Tracer: recorded}})
+	store, err := cell.Open(t.Context(), cell.Options{Options: store.Options{URL: f.URL, MaxConns: 2, PoolWait: 5 * time.Second, Tracer: recorded}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +211,7 @@ func TestLookUpsOpenNoEarlierDay(t *testing.T) {
 	if again := store.End(t.Context(), []queue.Ending{{Lease: lease, Kind: api.KindComplete}})[0]; !again.Replayed {
 		t.Fatalf("%+v", again)
 	}
-	conn := queuetest.Connect(t, f.URL)
+	conn := celltest.Connect(t, f.URL)
 	for _, setting := range []string{"plan_cache_mode = force_generic_plan", "enable_seqscan = off", "enable_bitmapscan = off"} {
 		if _, err := conn.Exec(t.Context(), "SET "+setting); err != nil {
 			t.Fatal(err)
@@ -274,7 +275,7 @@ func TestWaitForPartitionsEndsWithTheContext(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	queuetest.Eventually(t, "the other call to wait", func() bool { return f.waitsForLocks() == 1 })
+	celltest.Eventually(t, "the other call to wait", func() bool { return f.waitsForLocks() == 1 })
 	for within := 300 * time.Millisecond; ; within *= 4 { // a slow machine does not come as far as there
 		_, _, err := f.Store.Cancel(f.within(within), f.Tenant, "", id)
 		if errors.Is(err, store.ErrUnavailable) && errors.Is(err, context.DeadlineExceeded) {

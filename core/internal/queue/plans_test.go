@@ -13,10 +13,12 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/forgequeue/forgequeue/core/internal/cell"
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
+	"github.com/forgequeue/forgequeue/core/internal/idempotency"
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
-	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/core/internal/usage"
@@ -103,7 +105,7 @@ func TestStatementsStayOnTheirIndexes(t *testing.T) {
 		END LOOP; END $$`)
 	f.Exec(`ANALYZE`) // statistics of an empty database
 	recorded := &statements{seen: map[string][]any{}}
-	store, err := queue.Open(t.Context(), queue.Options{Options: store.Options{URL: f.URL, MaxConns: 4, PoolWait: 5 * time.Second, Tracer: recorded}})
+	store, err := cell.Open(t.Context(), cell.Options{Options: store.Options{URL: f.URL, MaxConns: 4, PoolWait: 5 * time.Second, Tracer: recorded}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +133,7 @@ func TestStatementsStayOnTheirIndexes(t *testing.T) {
 
 // hotPath makes the store say everything that it says for each job, and what duties say
 // each second.
-func hotPath(f *fixture, store *queue.Store) {
+func hotPath(f *fixture, store *cell.Cell) {
 	f.Helper()
 	ctx := f.Context()
 	must := func(err error) {
@@ -140,10 +142,10 @@ func hotPath(f *fixture, store *queue.Store) {
 			f.Fatal(err)
 		}
 	}
-	run := &fixture{&queuetest.Fixture{T: f.T, URL: f.URL, Store: store, Tenant: f.NewTenant(), Behind: f.Behind}}
+	run := &fixture{&celltest.Fixture{T: f.T, URL: f.URL, Store: store, Tenant: f.NewTenant(), Behind: f.Behind}}
 	run.Lane = run.NewLane(run.Tenant, "default")
 	run.Submit(run.Jobs(80)...)
-	run.TrySubmit(queue.Submission{Tenant: run.Tenant, Jobs: run.Jobs(1), Idempotency: &queue.Idempotency{Operation: "submit", Key: "k", Fingerprint: [32]byte{1}}})
+	run.TrySubmit(queue.Submission{Tenant: run.Tenant, Jobs: run.Jobs(1), Idempotency: &idempotency.Request{Operation: "submit", Key: "k", Fingerprint: [32]byte{1}}})
 	run.Submit(run.Jobs(5, func(j *queue.NewJob) { j.Caps = []usage.Cap{run.ActiveCap(1000)} })...)
 	run.Submit(run.Job(func(j *queue.NewJob) { j.Delay = time.Hour }), run.Job(func(j *queue.NewJob) { j.DedupeKey = new("x") }))
 	run.Submit(run.Job(func(j *queue.NewJob) { j.DedupeKey = new("x") }))

@@ -32,7 +32,7 @@ const Ever = 100 * 365 * 24 * time.Hour
 
 // Promote queues at most batch due jobs, of any tenants, but for those that were due
 // longer ago than reach.
-func (s *Store) Promote(ctx context.Context, reach time.Duration, batch int) ([]Ready, error) {
+func (s *Jobs) Promote(ctx context.Context, reach time.Duration, batch int) ([]Ready, error) {
 	jobs, err := store.Query(ctx, s.Store, pgx.RowToStructByName[Ready], promoteSQL, pgx.StrictNamedArgs{"reach": reach, "batch": batch})
 	if err != nil {
 		return nil, fmt.Errorf("queue: promote: %w", err)
@@ -51,7 +51,7 @@ LIMIT 1`
 // NextDue is how long it is until the next scheduled job of any tenant is due, by
 // PostgreSQL's clock, or a day where it is longer; false if none waits. Those due longer
 // ago than reach are left out.
-func (s *Store) NextDue(ctx context.Context, reach time.Duration) (time.Duration, bool, error) {
+func (s *Jobs) NextDue(ctx context.Context, reach time.Duration) (time.Duration, bool, error) {
 	waits, err := store.Query(ctx, s.Store, pgx.RowTo[time.Duration], nextDueSQL, pgx.StrictNamedArgs{"reach": reach})
 	if err != nil {
 		return 0, false, fmt.Errorf("queue: next due: %w", store.NothingChanged(err))

@@ -50,7 +50,7 @@ FOR UPDATE SKIP LOCKED`
 // attempt the job becomes a dead letter (D6), otherwise it is queued again; an
 // attempt that ran past its timeout_ms has failed and waits by its backoff.
 // since is when PostgreSQL answered first; random is uniform in [0, 1).
-func (s *Store) Reap(ctx context.Context, since time.Time, batch int, random func() float64) ([]Reaped, error) {
+func (s *Jobs) Reap(ctx context.Context, since time.Time, batch int, random func() float64) ([]Reaped, error) {
 	ctx = store.WithClass(ctx, store.ClassOutcomes)
 	hearing := &Hearing{Silences: []Silence{{since, Longest}}}
 	reaped, _, err := s.ReapAfter(ctx, hearing, Ever, ReapPlace{}, batch, random)
@@ -66,7 +66,7 @@ type ReapPlace struct {
 // ReapAfter is Reap behind a place, and gives the next one. Leases that expired longer
 // ago than reach are not looked for; see Ever. What a batch leaves to
 // somebody who holds it is behind: only from the beginning it is found again.
-func (s *Store) ReapAfter(ctx context.Context, hearing *Hearing, reach time.Duration, place ReapPlace, batch int, random func() float64) ([]Reaped, ReapPlace, error) {
+func (s *Jobs) ReapAfter(ctx context.Context, hearing *Hearing, reach time.Duration, place ReapPlace, batch int, random func() float64) ([]Reaped, ReapPlace, error) {
 	ctx = store.WithClass(ctx, store.ClassOutcomes)
 	args := hearing.args()
 	args["reach"], args["after"], args["after_id"], args["batch"] = reach, place.ended, place.id, batch
@@ -97,12 +97,12 @@ FOR UPDATE OF jobs SKIP LOCKED`
 
 // ReapDead takes back at most batch leases, of any tenants, whose worker is dead,
 // as if they had expired.
-func (s *Store) ReapDead(ctx context.Context, batch int, random func() float64) ([]Reaped, error) {
+func (s *Jobs) ReapDead(ctx context.Context, batch int, random func() float64) ([]Reaped, error) {
 	ctx = store.WithClass(ctx, store.ClassOutcomes)
 	return s.takeBack(ctx, ofDeadSQL, pgx.StrictNamedArgs{"batch": batch}, random)
 }
 
-func (s *Store) takeBack(ctx context.Context, sql string, args pgx.StrictNamedArgs, random func() float64) ([]Reaped, error) {
+func (s *Jobs) takeBack(ctx context.Context, sql string, args pgx.StrictNamedArgs, random func() float64) ([]Reaped, error) {
 	var reaped []Reaped
 	err := s.InTx(ctx, func(tx pgx.Tx) error {
 		rows, err := lockRows(ctx, tx, sql, args)

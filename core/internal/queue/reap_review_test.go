@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 )
 
 // A core that came up before PostgreSQL's clock was set back reaps all the same: its
@@ -14,7 +14,7 @@ func TestReapAfterTheClockWasSetBack(t *testing.T) {
 	f := newFixture(t)
 	f.Submit(f.Jobs(1)...)
 	f.Expire(f.ClaimOne().ID)
-	if reaped, err := f.Store.Reap(t.Context(), time.Now().Add(time.Hour), 10, queuetest.Half); err != nil || len(reaped) != 1 {
+	if reaped, err := f.Store.Reap(t.Context(), time.Now().Add(time.Hour), 10, celltest.Half); err != nil || len(reaped) != 1 {
 		t.Errorf("%d leases are taken back, want 1: %v", len(reaped), err)
 	}
 }

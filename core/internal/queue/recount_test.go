@@ -5,8 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/cell"
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
-	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/usage"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -17,7 +18,7 @@ import (
 func TestRecount(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	limits := queuetest.Under(f.ActiveCap(4))
+	limits := celltest.Under(f.ActiveCap(4))
 	f.Submit(f.Jobs(3, limits)...)
 	running := f.ClaimOne()
 	if _, err := f.Behind.Exec(t.Context(), `
@@ -26,7 +27,7 @@ func TestRecount(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The bound on calls is not for what takes minutes with millions of jobs.
-	one, err := queue.Open(t.Context(), queue.Options{Options: store.Options{URL: f.URL, MaxConns: 1, PoolWait: time.Second, CallTime: time.Nanosecond}})
+	one, err := cell.Open(t.Context(), cell.Options{Options: store.Options{URL: f.URL, MaxConns: 1, PoolWait: time.Second, CallTime: time.Nanosecond}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +45,7 @@ func TestRecount(t *testing.T) {
 		t.Fatalf("%d jobs, %v", jobs, err)
 	}
 
-	f.Store = queuetest.OpenURL(t, f.URL)
+	f.Store = celltest.OpenURL(t, f.URL)
 	f.NoDrift()
 	if got := f.Admitted(f.Jobs(3, limits)...); got != 1 {
 		t.Errorf("admitted %d, want 1 beside 3", got)
@@ -60,11 +61,11 @@ func TestRecount(t *testing.T) {
 func TestBooksOfAnotherServerTakeTheirTime(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.Submit(f.Jobs(3, queuetest.Under(f.ActiveCap(4)))...)
+	f.Submit(f.Jobs(3, celltest.Under(f.ActiveCap(4)))...)
 	if _, err := f.Behind.Exec(t.Context(), `UPDATE usage_log SET bound = '9000000000000'`); err != nil {
 		t.Fatal(err)
 	}
-	one, err := queue.Open(t.Context(), queue.Options{Options: store.Options{URL: f.URL, MaxConns: 1, PoolWait: time.Second, CallTime: time.Nanosecond}})
+	one, err := cell.Open(t.Context(), cell.Options{Options: store.Options{URL: f.URL, MaxConns: 1, PoolWait: time.Second, CallTime: time.Nanosecond}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,13 +85,13 @@ func TestRecountWaitsForWhoUsesTheTables(t *testing.T) {
 		t.Run(using, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t)
-			f.Submit(f.Jobs(3, queuetest.Under(f.ActiveCap(4)))...)
+			f.Submit(f.Jobs(3, celltest.Under(f.ActiveCap(4)))...)
 			f.Store.Close()
-			other := queuetest.Connect(t, f.URL)
+			other := celltest.Connect(t, f.URL)
 			if _, err := other.Exec(t.Context(), `BEGIN; `+using); err != nil {
 				t.Fatal(err)
 			}
-			one, err := queue.Open(t.Context(), queue.Options{Options: store.Options{URL: f.URL, MaxConns: 1, PoolWait: time.Second}})
+			one, err := cell.Open(t.Context(), cell.Options{Options: store.Options{URL: f.URL, MaxConns: 1, PoolWait: time.Second}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -100,7 +101,7 @@ func TestRecountWaitsForWhoUsesTheTables(t *testing.T) {
 				_, err := one.Recount(t.Context())
 				done <- err
 			}()
-			queuetest.Eventually(t, "it waits", func() bool {
+			celltest.Eventually(t, "it waits", func() bool {
 				return f.CountOf(`SELECT count(*)
 					FROM pg_locks JOIN pg_class c ON c.oid = relation JOIN pg_database d ON d.oid = database AND d.datname = current_database()
 					WHERE NOT granted AND c.relname IN ('jobs', 'usage_log', 'usage_credits', 'usage_counts')`) == 1

@@ -7,9 +7,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
-	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -74,7 +74,7 @@ func TestDeadWorkersAttemptIsNoTimeout(t *testing.T) {
 	}
 	f.Claim(1, time.Hour)
 	f.Exec(`UPDATE workers SET status = 'DEAD'`)
-	reaped, err := f.Store.ReapDead(t.Context(), 10, queuetest.Half)
+	reaped, err := f.Store.ReapDead(t.Context(), 10, celltest.Half)
 	if err != nil || len(reaped) != 1 || reaped[0].Event != job.LeaseExpired || reaped[0].Verdict.Reason != job.WorkerLost {
 		t.Fatalf("%+v %v", reaped, err)
 	}
@@ -101,15 +101,15 @@ func TestReaperLeavesALeaseThatIsBeingRenewed(t *testing.T) {
 	}
 	done := make(chan []queue.Reaped, 1)
 	go func() {
-		reaped, err := f.Store.Reap(background(t), time.Unix(0, 0), 10, queuetest.Half)
+		reaped, err := f.Store.Reap(background(t), time.Unix(0, 0), 10, celltest.Half)
 		if err != nil {
 			t.Error(err)
 		}
 		done <- reaped
 	}()
 	// Until the reaper has passed the row by, or waits for it.
-	watch := queuetest.Connect(t, f.URL)
-	queuetest.Eventually(t, "the reaper has seen the lease", func() bool {
+	watch := celltest.Connect(t, f.URL)
+	celltest.Eventually(t, "the reaper has seen the lease", func() bool {
 		var waiting int
 		if err := watch.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity
 			WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&waiting); err != nil {

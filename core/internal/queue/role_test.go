@@ -8,8 +8,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/forgequeue/forgequeue/core/internal/cell"
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
-	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
 	"github.com/forgequeue/forgequeue/core/internal/retention"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -19,8 +20,8 @@ import (
 // and makes and drops days.
 func TestAnOwnerOfTheDatabaseIsEnough(t *testing.T) {
 	t.Parallel()
-	database := queuetest.EmptyURL(t)
-	admin := queuetest.Connect(t, database)
+	database := celltest.EmptyURL(t)
+	admin := celltest.Connect(t, database)
 	at, err := url.Parse(database)
 	if err != nil {
 		t.Fatal(err)
@@ -42,12 +43,12 @@ func TestAnOwnerOfTheDatabaseIsEnough(t *testing.T) {
 		}
 	})
 	at.User = url.UserPassword(role, "secret")
-	f := &fixture{&queuetest.Fixture{T: t, URL: at.String()}}
-	f.Store = queuetest.OpenURL(t, f.URL)
+	f := &fixture{&celltest.Fixture{T: t, URL: at.String()}}
+	f.Store = celltest.OpenURL(t, f.URL)
 	if _, err := f.Store.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	f.Behind = queuetest.Connect(t, f.URL)
+	f.Behind = celltest.Connect(t, f.URL)
 	f.Tenant = f.NewTenant()
 	f.Lane = f.NewLane(f.Tenant, "default")
 	f.Submit(f.Job())
@@ -71,7 +72,7 @@ func TestAnOwnerOfTheDatabaseIsEnough(t *testing.T) {
 	opened.Close()
 	f.Store.Close()
 	_ = f.Behind.Close(t.Context())
-	one, err := queue.Open(t.Context(), queue.Options{Options: store.Options{URL: f.URL, MaxConns: 1, PoolWait: time.Second}})
+	one, err := cell.Open(t.Context(), cell.Options{Options: store.Options{URL: f.URL, MaxConns: 1, PoolWait: time.Second}})
 	if err != nil {
 		t.Fatal(err)
 	}

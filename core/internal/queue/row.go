@@ -14,14 +14,14 @@ import (
 // keptColumns do not change when a job moves to another table; jobColumns are all
 // that it has wherever it lies: live, finished or dead.
 const (
-	keptColumns = `id, tenant_id, lane_id, queue, type, user_id, priority, payload, tags, metadata,
+	KeptColumns = `id, tenant_id, lane_id, queue, type, user_id, priority, payload, tags, metadata,
   max_attempts, epoch, redrives, retry_base_ms, retry_cap_ms, retry_jitter, retry_curve, timeout_ms,
   dedupe_key, correlation_id, traceparent, created_at, run_at, deadline, started_at, worker_id, cancel_requested`
-	jobColumns = keptColumns + `, attempt, last_error, outcome_lease_id, outcome_hash, outcome_answer`
+	jobColumns = KeptColumns + `, attempt, last_error, outcome_lease_id, outcome_hash, outcome_answer`
 )
 
-// jobRow is a job from any of the three tables, as everyTable selects it.
-type jobRow struct {
+// JobRow is a job from any of the three tables, as everyTable selects it.
+type JobRow struct {
 	ID              uuid.UUID
 	TenantID        tenant.ID
 	LaneID          int32
@@ -70,7 +70,8 @@ const (
 	deadColumns     = jobColumns + `, 'dead_letter', NULL::uuid, NULL::timestamptz, NULL::json, reason, died_at`
 )
 
-func (r *jobRow) lastError() *api.JobError {
+// Failure is what the last attempt failed with, nil for nothing.
+func (r *JobRow) Failure() *api.JobError {
 	if len(r.LastError) == 0 {
 		return nil
 	}
@@ -81,8 +82,8 @@ func (r *jobRow) lastError() *api.JobError {
 	return &stored
 }
 
-// summary is the row as JOB-.
-func (r *jobRow) summary() api.JobSummary {
+// Summary is the row as JOB-.
+func (r *JobRow) Summary() api.JobSummary {
 	s := api.JobSummary{
 		ID: r.ID.String(), Type: r.Type, Queue: r.Queue, User: r.UserID, State: r.State,
 		Priority: int(r.Priority), Tags: r.Tags, Metadata: store.Metadata(r.Metadata),
@@ -90,7 +91,7 @@ func (r *jobRow) summary() api.JobSummary {
 		RunAt: &api.Time{Time: r.RunAt}, Deadline: api.AtOrNil(r.Deadline), TimeoutMS: r.TimeoutMs,
 		Retry:     api.Retry{BaseMS: r.RetryBaseMs, CapMS: r.RetryCapMs, Jitter: r.RetryJitter, Curve: r.RetryCurve},
 		DedupeKey: r.DedupeKey, CancelRequested: r.CancelRequested,
-		WorkerID: r.WorkerID, LeaseExpiresAt: api.AtOrNil(r.LeaseExpiresAt), LastError: r.lastError().Brief(),
+		WorkerID: r.WorkerID, LeaseExpiresAt: api.AtOrNil(r.LeaseExpiresAt), LastError: r.Failure().Brief(),
 		DeadReason: r.Reason, CorrelationID: r.CorrelationID, Traceparent: r.Traceparent,
 		CreatedAt: api.At(r.CreatedAt), StartedAt: api.AtOrNil(r.StartedAt), FinishedAt: api.AtOrNil(r.FinishedAt),
 	}
@@ -101,6 +102,6 @@ func (r *jobRow) summary() api.JobSummary {
 }
 
 // whole is the row as JOB.
-func (r *jobRow) whole() api.Job {
-	return api.Job{JobSummary: r.summary(), Payload: r.Payload, Result: r.Result, LastError: r.lastError()}
+func (r *JobRow) whole() api.Job {
+	return api.Job{JobSummary: r.Summary(), Payload: r.Payload, Result: r.Result, LastError: r.Failure()}
 }

@@ -196,12 +196,12 @@ WITH input AS MATERIALIZED (
                 AS i(id, attempt, error, lease_id, hash, answer, reason, fingerprint)
 ), gone AS (
   DELETE FROM jobs WHERE id = ANY(@ids::uuid[])
-  RETURNING ` + keptColumns + `, last_error, outcome_lease_id, outcome_hash, outcome_answer
+  RETURNING ` + KeptColumns + `, last_error, outcome_lease_id, outcome_hash, outcome_answer
 )`
 
 const burySQL = `
 INSERT INTO dead_letters (` + jobColumns + `, reason, fingerprint, died_at)
-SELECT ` + keptColumns + `, input.attempt, COALESCE(input.error::json, gone.last_error),
+SELECT ` + KeptColumns + `, input.attempt, COALESCE(input.error::json, gone.last_error),
        -- a job that waited keeps what its last holder was told: there was no claim since (D5)
        COALESCE(input.lease_id, gone.outcome_lease_id), COALESCE(input.hash, gone.outcome_hash),
        COALESCE(input.answer::json, gone.outcome_answer), input.reason, input.fingerprint, statement_timestamp()
@@ -209,7 +209,7 @@ FROM gone JOIN input USING (id)`
 
 const cancelledSQL = `
 INSERT INTO finished_jobs (` + jobColumns + `, state, result, finished_at)
-SELECT ` + keptColumns + `, input.attempt, COALESCE(input.error::json, gone.last_error), input.lease_id, input.hash,
+SELECT ` + KeptColumns + `, input.attempt, COALESCE(input.error::json, gone.last_error), input.lease_id, input.hash,
        input.answer::json, 'cancelled', NULL, statement_timestamp()
 FROM gone JOIN input USING (id)`
 

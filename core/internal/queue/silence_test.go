@@ -7,8 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
-	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
 )
 
 func TestHearing(t *testing.T) {
@@ -60,7 +60,7 @@ func TestReapAfterASilence(t *testing.T) {
 		return at
 	}
 	reap := func(h queue.Hearing) int {
-		reaped, _, err := f.Store.ReapAfter(t.Context(), &h, queue.Ever, queue.ReapPlace{}, 10, queuetest.Half)
+		reaped, _, err := f.Store.ReapAfter(t.Context(), &h, queue.Ever, queue.ReapPlace{}, 10, celltest.Half)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/forgequeue/forgequeue/core/internal/directory"
+	"github.com/forgequeue/forgequeue/core/internal/idempotency"
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
@@ -58,18 +59,18 @@ type Submission struct {
 	Batch bool
 	// Atomic stores all jobs or none.
 	Atomic      bool
-	Idempotency *Idempotency
+	Idempotency *idempotency.Request
 	// Span is whose submission it is, for the trace of the flush; zero for nobody's.
 	Span trace.SpanContext
 	// holders, where not nil, runs in parallel to Jobs: live jobs that have their dedupe_key.
-	holders []*jobRow
+	holders []*JobRow
 	// Warnings are said in the answer to a single job.
 	Warnings []string
 }
 
 // stored is what became of one job of a submission.
 type stored struct {
-	row          *jobRow
+	row          *JobRow
 	deduplicated bool
 	refused      *problem.Problem
 }
@@ -124,7 +125,7 @@ type inserted struct {
 // answers each. An error means that nothing was stored, or with
 // ErrOutcomeUnknown that nobody knows. A refusal of one submission is its
 // answer, not an error.
-func (s *Store) Submit(ctx context.Context, submissions []Submission) ([]SubmitAnswer, error) {
+func (s *Jobs) Submit(ctx context.Context, submissions []Submission) ([]SubmitAnswer, error) {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
 	for range store.DeadlockTries - 1 {
 		answers, err := s.submitOnce(ctx, submissions)
@@ -135,7 +136,7 @@ func (s *Store) Submit(ctx context.Context, submissions []Submission) ([]SubmitA
 	return s.submitOnce(ctx, submissions)
 }
 
-func (s *Store) submitOnce(ctx context.Context, submissions []Submission) ([]SubmitAnswer, error) {
+func (s *Jobs) submitOnce(ctx context.Context, submissions []Submission) ([]SubmitAnswer, error) {
 	answers := make([]SubmitAnswer, len(submissions))
 	var err error
 	switch {
@@ -175,7 +176,7 @@ func anyInRounds(submissions []Submission) bool {
 
 // insertAtOnce stores submissions with one statement that is its own transaction: a
 // round trip in the place of three.
-func (s *Store) insertAtOnce(ctx context.Context, submissions []Submission, answers []SubmitAnswer) error {
+func (s *Jobs) insertAtOnce(ctx context.Context, submissions []Submission, answers []SubmitAnswer) error {
 	conn, err := s.Acquire(ctx)
 	if err != nil {
 		return err
@@ -267,8 +268,8 @@ func insertOnce(ctx context.Context, db store.Querier, submissions []Submission,
 }
 
 // newRow is the row as it now stands, without reading it back.
-func newRow(submission *Submission, n *NewJob, made inserted) *jobRow {
-	return &jobRow{
+func newRow(submission *Submission, n *NewJob, made inserted) *JobRow {
+	return &JobRow{
 		ID: n.ID, TenantID: submission.Tenant, LaneID: n.Lane, Queue: n.Queue, Type: n.Type, UserID: n.User,
 		Priority: int16(n.Priority), Tags: n.Tags, Metadata: n.Metadata, //nolint:gosec // 0 to 9
 		MaxAttempts: int32(n.MaxAttempts), //nolint:gosec // 1 to 1000

@@ -63,7 +63,7 @@ func singleAnswer(s *Submission, o stored, made SubmitAnswer) SubmitAnswer {
 	if warnings == nil {
 		warnings = []string{}
 	}
-	made.Body = encodeAnswer(api.SubmitResponse{JobSummary: o.row.summary(), Warnings: warnings, Deduplicated: o.deduplicated})
+	made.Body = encodeAnswer(api.SubmitResponse{JobSummary: o.row.Summary(), Warnings: warnings, Deduplicated: o.deduplicated})
 	return made
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/usage"
@@ -45,9 +46,9 @@ func (f *fixture) holder(key string) (same func(*queue.NewJob), end func()) {
 	return same, func() { f.Exec(`DELETE FROM jobs WHERE id = $1`, id) }
 }
 
-func (f *fixture) traced(r *rounds) *queue.Store {
+func (f *fixture) traced(r *rounds) *cell.Cell {
 	f.Helper()
-	store, err := queue.Open(f.Context(), queue.Options{Options: store.Options{URL: f.URL, MaxConns: 4, PoolWait: 5 * time.Second, Tracer: r}})
+	store, err := cell.Open(f.Context(), cell.Options{Options: store.Options{URL: f.URL, MaxConns: 4, PoolWait: 5 * time.Second, Tracer: r}})
 	if err != nil {
 		f.Fatal(err)
 	}

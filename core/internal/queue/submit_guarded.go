@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/forgequeue/forgequeue/core/internal/idempotency"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/core/internal/usage"
@@ -44,8 +45,8 @@ func anyGuarded(submissions []Submission) bool {
 // submitGuarded settles submissions of which some carry a key or come under a
 // cap: remembered ones are answered, of the others what is admitted is stored;
 // key, counts and jobs are one commit (D4). A refused job leaves no key behind.
-func (s *Store) submitGuarded(ctx context.Context, tx pgx.Tx, submissions []Submission, answers []SubmitAnswer) error {
-	counts, err := s.LockAndRead(ctx, tx, store.LockSubmit, guarded(submissions), countsOf(submissions))
+func (s *Jobs) submitGuarded(ctx context.Context, tx pgx.Tx, submissions []Submission, answers []SubmitAnswer) error {
+	counts, err := s.counts.LockAndRead(ctx, tx, store.LockSubmit, guarded(submissions), countsOf(submissions))
 	if err != nil {
 		return inFlight(err, submissions)
 	}
@@ -55,7 +56,7 @@ func (s *Store) submitGuarded(ctx context.Context, tx pgx.Tx, submissions []Subm
 	if err := counts.Exact(ctx, tx, capsIn(submissions)...); err != nil {
 		return err
 	}
-	known, err := findKeys(ctx, tx, submissions)
+	known, err := idempotency.Find(ctx, tx, keysOf(submissions))
 	if err != nil {
 		return err
 	}
@@ -116,7 +117,7 @@ func storeRound(ctx context.Context, tx pgx.Tx, counts *usage.Tally, submissions
 	for i, index := range fresh {
 		answers[index] = answer(&chosen[i], outcomes[i])
 		if chosen[i].Idempotency != nil && answers[index].remembered(outcomes[i]) {
-			remember(batch, &chosen[i], &answers[index], outcomes[i])
+			saveReplay(batch, &chosen[i], &answers[index], outcomes[i])
 			kept[index] = true
 		}
 		if told := answers[index].Problem; roomAgain && told != nil && (told.Code == problem.ActiveCapReached || told.Code == problem.QueueFull) {
@@ -186,7 +187,7 @@ func (s *Submission) admit(t *usage.Tally) {
 			taken = append(taken, caps)
 			continue
 		}
-		s.refuse(j, capReached(full))
+		s.refuse(j, CapReached(full))
 		if s.Atomic {
 			break
 		}
@@ -198,7 +199,7 @@ func (s *Submission) admit(t *usage.Tally) {
 	}
 }
 
-func (s *Submission) holder(j int) *jobRow {
+func (s *Submission) holder(j int) *JobRow {
 	if s.holders == nil {
 		return nil
 	}
@@ -242,7 +243,7 @@ func findHolders(ctx context.Context, tx pgx.Tx, submissions []Submission) error
 	for _, p := range keyed {
 		s := &submissions[p.submission]
 		if s.holders == nil {
-			s.holders = make([]*jobRow, len(s.Jobs))
+			s.holders = make([]*JobRow, len(s.Jobs))
 		}
 		s.holders[p.job] = found[s.Jobs[p.job].dedupe(s.Tenant)]
 	}
@@ -273,9 +274,9 @@ func putBack(t *usage.Tally, submissions []Submission, outcomes [][]stored) (gav
 	return gaveBack
 }
 
-// capReached tells which caps are full. Room comes when a job ends, so the wait
+// CapReached says which caps are full. Capacity comes when a job ends, so the wait
 // is a guess, spread so that callers refused together come back apart.
-func capReached(full []usage.FullCap) *problem.Problem {
+func CapReached(full []usage.FullCap) *problem.Problem {
 	code := problem.QueueFull
 	wait := time.Second + rand.N(time.Second) //nolint:gosec // spreads load, guards nothing
 	ms := wait.Milliseconds()

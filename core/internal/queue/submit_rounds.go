@@ -109,7 +109,7 @@ const liveByDedupeSQL = `
 SELECT holder.*
 FROM unnest(@tenants::uuid[], @users::text[], @keys::text[]) AS asked(tenant, name, key)
 CROSS JOIN LATERAL (
-  SELECT ` + briefColumns + `
+  SELECT ` + BriefColumns + `
   FROM jobs
   WHERE tenant_id = asked.tenant AND COALESCE(user_id, '') = asked.name AND dedupe_key = asked.key
     -- repeated from the index's predicate, or the planner may not use it
@@ -174,7 +174,7 @@ func (n *NewJob) dedupe(id tenant.ID) dedupeKey {
 	return key
 }
 
-func dedupeHolders(ctx context.Context, db store.Querier, submissions []Submission, missing []place) (map[dedupeKey]*jobRow, error) {
+func dedupeHolders(ctx context.Context, db store.Querier, submissions []Submission, missing []place) (map[dedupeKey]*JobRow, error) {
 	var tenants []tenant.ID
 	var users, keys []string
 	for _, p := range missing {
@@ -184,7 +184,7 @@ func dedupeHolders(ctx context.Context, db store.Querier, submissions []Submissi
 			tenants, users, keys = append(tenants, key.tenant), append(users, key.user), append(keys, key.key)
 		}
 	}
-	holders := map[dedupeKey]*jobRow{}
+	holders := map[dedupeKey]*JobRow{}
 	if len(keys) == 0 {
 		return holders, nil
 	}
@@ -192,7 +192,7 @@ func dedupeHolders(ctx context.Context, db store.Querier, submissions []Submissi
 	if err != nil {
 		return nil, err
 	}
-	live, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByName[jobRow])
+	live, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByName[JobRow])
 	if err != nil {
 		return nil, err
 	}

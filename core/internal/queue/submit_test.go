@@ -11,17 +11,18 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/forgequeue/forgequeue/core/internal/idempotency"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-func keyed(key, body string) *queue.Idempotency {
-	return &queue.Idempotency{Operation: "submit", Key: key, Fingerprint: sha256.Sum256([]byte(body))}
+func keyed(key, body string) *idempotency.Request {
+	return &idempotency.Request{Operation: "submit", Key: key, Fingerprint: sha256.Sum256([]byte(body))}
 }
 
-func single(f *fixture, idempotency *queue.Idempotency, change ...func(*queue.NewJob)) queue.Submission {
+func single(f *fixture, idempotency *idempotency.Request, change ...func(*queue.NewJob)) queue.Submission {
 	return queue.Submission{Tenant: f.Tenant, Jobs: []queue.NewJob{f.Job(change...)}, Idempotency: idempotency}
 }
 

@@ -77,7 +77,7 @@ type Totals struct {
 // Totals counts jobs by state and workers by status, of all tenants, each state up to
 // most and for half a second at the most; beyond that it takes PostgreSQL's estimate.
 // ErrOverloaded says that the time was over and that there is no estimate yet.
-func (s *Store) Totals(ctx context.Context, most int64) (Totals, error) {
+func (s *Jobs) Totals(ctx context.Context, most int64) (Totals, error) {
 	ctx = store.WithClass(ctx, store.ClassLists)
 	var counted countedTotals
 	err := s.InTx(ctx, func(tx pgx.Tx) error {

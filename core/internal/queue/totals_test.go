@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
-	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -49,7 +49,7 @@ func TestTotalsThatTakeTooLong(t *testing.T) {
 	f := newFixture(t)
 	f.Submit(f.Jobs(7)...)
 	f.Exec(`ANALYZE`)
-	other := queuetest.Connect(t, f.URL)
+	other := celltest.Connect(t, f.URL)
 	tx, err := other.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)

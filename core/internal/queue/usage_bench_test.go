@@ -8,10 +8,10 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
-	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
 	"github.com/forgequeue/forgequeue/core/internal/usage"
 )
 
@@ -23,8 +23,8 @@ import (
 func BenchmarkCountsBesideAnOldWriter(b *testing.B) {
 	for _, credits := range []int{0, 400_000, 1_000_000} {
 		b.Run(fmt.Sprint(credits), func(b *testing.B) {
-			url := queuetest.URL(b)
-			store, behind, writer := queuetest.OpenURL(b, url), queuetest.Connect(b, url), queuetest.Connect(b, url)
+			url := celltest.URL(b)
+			store, behind, writer := celltest.OpenURL(b, url), celltest.Connect(b, url), celltest.Connect(b, url)
 			owner := uuid.Must(uuid.NewV7())
 			made, err := store.MakeLanes(b.Context(), owner, []directory.LaneAsk{{LaneKey: directory.NewLaneKey(owner, "default", nil)}})
 			if err != nil {

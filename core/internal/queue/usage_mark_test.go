@@ -7,8 +7,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/forgequeue/forgequeue/core/internal/cell"
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
-	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/usage"
 )
@@ -16,7 +17,7 @@ import (
 // writes begins a transaction that has written and stays open.
 func (f *fixture) writes() pgx.Tx {
 	f.Helper()
-	tx, err := queuetest.Connect(f, f.URL).Begin(f.Context())
+	tx, err := celltest.Connect(f, f.URL).Begin(f.Context())
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -43,10 +44,10 @@ INSERT INTO usage_credits (tenant_id, counter, name, n, xid) SELECT tenant_id, 1
 func TestCountBesideAnOldWriter(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	limits := queuetest.Under(f.ActiveCap(100))
+	limits := celltest.Under(f.ActiveCap(100))
 	f.Submit(f.Job(limits))
 	recorded := &statements{seen: map[string][]any{}}
-	store, err := queue.Open(t.Context(), queue.Options{Options: store.Options{URL: f.URL, MaxConns: 2, PoolWait: 5 * time.Second, Tracer: recorded}})
+	store, err := cell.Open(t.Context(), cell.Options{Options: store.Options{URL: f.URL, MaxConns: 2, PoolWait: 5 * time.Second, Tracer: recorded}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +94,7 @@ func TestCountBesideAnOldWriter(t *testing.T) {
 		t.Fatal(err)
 	}
 	// A transaction of another test may hold the rest for as long as it takes.
-	queuetest.EventuallyWithin(t, 5*time.Minute, "all is folded", func() bool {
+	celltest.EventuallyWithin(t, 5*time.Minute, "all is folded", func() bool {
 		f.Submit(f.Job(limits))
 		f.NoDrift()
 		if _, _, err := f.Store.PruneUsage(t.Context(), usage.CountKey{}); err != nil {

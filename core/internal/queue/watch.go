@@ -21,7 +21,7 @@ SELECT id, 'dead_letter' FROM dead_letters WHERE id = ANY(@ids::uuid[])`
 
 // WhereNow gives the states of jobs of any tenants. It is the net under
 // notifications that got lost, one statement for all who wait.
-func (s *Store) WhereNow(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]string, error) {
+func (s *Jobs) WhereNow(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]string, error) {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
 	type standing struct {
 		ID    uuid.UUID

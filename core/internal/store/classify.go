@@ -88,7 +88,7 @@ func classifyRefusal(refused *pgconn.PgError, err error) error {
 	return err
 }
 
-// NothingChanged: a read that fails leaves no doubt about writes.
+// NothingChanged is for reads: one that fails leaves no doubt about writes.
 func NothingChanged(err error) error {
 	if errors.Is(err, ErrOutcomeUnknown) {
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)

@@ -11,6 +11,7 @@ import (
 // LockClass keeps the advisory locks of different duties apart.
 type LockClass string
 
+// What is done under a lock.
 const (
 	LockSubmit     LockClass = "submit"     // a tenant's keyed or capped submits, one at a time
 	LockClaim      LockClass = "claim"      // a tenant's claims under a running cap, one at a time

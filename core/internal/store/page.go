@@ -93,5 +93,5 @@ func placeIn(token string) (uuid.UUID, error) {
 	return before, nil
 }
 
-// ErrPageToken: the token is not one of this list's.
+// ErrPageToken says that the token is not one of this list's.
 var ErrPageToken = errors.New("store: malformed page token")

@@ -62,6 +62,7 @@ const (
 	callTime = 30 * time.Second
 )
 
+// Bound ends a context that has no deadline after the time for a call.
 func (s *Store) Bound(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, bound := ctx.Deadline(); bound {
 		return ctx, func() {}

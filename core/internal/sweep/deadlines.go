@@ -5,9 +5,9 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/shared/wait"
 )
 
@@ -15,7 +15,7 @@ const deadlinePeriod = time.Second
 
 // Deadlines makes dead letters of jobs that are of no use any more.
 type Deadlines struct {
-	store      *queue.Store
+	store      *cell.Cell
 	dispatcher *dispatch.Dispatcher
 	metrics    *metrics.Jobs
 	log        *slog.Logger
@@ -23,7 +23,7 @@ type Deadlines struct {
 }
 
 // NewDeadlines makes the duty.
-func NewDeadlines(store *queue.Store, d *dispatch.Dispatcher, m *metrics.Jobs, log *slog.Logger) *Deadlines {
+func NewDeadlines(store *cell.Cell, d *dispatch.Dispatcher, m *metrics.Jobs, log *slog.Logger) *Deadlines {
 	return &Deadlines{store: store, dispatcher: d, metrics: m, log: log}
 }
 

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
@@ -23,7 +24,7 @@ const (
 // Depths shows how many jobs and workers there are, and how long the oldest job has
 // waited. Every core looks for itself: one of them may be cut off.
 type Depths struct {
-	store      *queue.Store
+	store      *cell.Cell
 	dispatcher *dispatch.Dispatcher
 	depths     *metrics.Depths
 	metrics    *metrics.Jobs
@@ -31,7 +32,7 @@ type Depths struct {
 }
 
 // NewDepths makes the duty.
-func NewDepths(store *queue.Store, d *dispatch.Dispatcher, depths *metrics.Depths, m *metrics.Jobs, log *slog.Logger) *Depths {
+func NewDepths(store *cell.Cell, d *dispatch.Dispatcher, depths *metrics.Depths, m *metrics.Jobs, log *slog.Logger) *Depths {
 	return &Depths{store: store, dispatcher: d, depths: depths, metrics: m, log: log}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
@@ -134,7 +135,7 @@ func TestWorkersAreCounted(t *testing.T) {
 func TestWhatIsForgottenIsCounted(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	store, err := queue.Open(t.Context(), queue.Options{Options: store.Options{URL: f.url, MaxConns: 4, PoolWait: 5 * time.Second}, Retention: retention.Periods{
+	store, err := cell.Open(t.Context(), cell.Options{Options: store.Options{URL: f.url, MaxConns: 4, PoolWait: 5 * time.Second}, Retention: retention.Periods{
 		Finished: 24 * time.Hour, DeadLetters: 24 * time.Hour, Audit: 24 * time.Hour,
 	}})
 	if err != nil {

@@ -11,12 +11,13 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/forgequeue/forgequeue/core/internal/cell"
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
-	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -25,7 +26,7 @@ import (
 type fixture struct {
 	testing.TB
 	url    string
-	store  *queue.Store
+	store  *cell.Cell
 	behind *pgx.Conn
 	tenant tenant.ID
 	lane   directory.Lane
@@ -41,9 +42,9 @@ type fixture struct {
 
 func newFixture(t testing.TB) *fixture {
 	t.Helper()
-	f := &fixture{TB: t, url: queuetest.URL(t), tenant: uuid.Must(uuid.NewV7()), news: make(chan struct{}, 10_000)}
-	f.store = queuetest.OpenURL(t, f.url)
-	f.behind = queuetest.Connect(t, f.url)
+	f := &fixture{TB: t, url: celltest.URL(t), tenant: uuid.Must(uuid.NewV7()), news: make(chan struct{}, 10_000)}
+	f.store = celltest.OpenURL(t, f.url)
+	f.behind = celltest.Connect(t, f.url)
 	made, err := f.store.MakeLanes(t.Context(), f.tenant, []directory.LaneAsk{{LaneKey: directory.NewLaneKey(f.tenant, "default", nil)}})
 	if err != nil {
 		t.Fatal(err)

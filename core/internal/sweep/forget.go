@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/retention"
 )
 
@@ -22,7 +22,7 @@ const (
 // Forgetter removes what is past its retention: days of finished jobs and of
 // attempts, dead letters, ended redrives, audit entries, old Idempotency-Keys.
 type Forgetter struct {
-	store   *queue.Store
+	store   *cell.Cell
 	metrics *metrics.Jobs
 	log     *slog.Logger
 	// keysAfter is where the walk over old keys goes on: those that must stay are
@@ -31,7 +31,7 @@ type Forgetter struct {
 }
 
 // NewForgetter makes the duty.
-func NewForgetter(store *queue.Store, m *metrics.Jobs, log *slog.Logger) *Forgetter {
+func NewForgetter(store *cell.Cell, m *metrics.Jobs, log *slog.Logger) *Forgetter {
 	return &Forgetter{store: store, metrics: m, log: log}
 }
 

@@ -5,9 +5,9 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
 )
 
 const (
@@ -20,14 +20,14 @@ const (
 // Lanes forgets lanes that are empty and unused, and moves jobs whose lane is gone all
 // the same.
 type Lanes struct {
-	store      *queue.Store
+	store      *cell.Cell
 	dispatcher *dispatch.Dispatcher
 	metrics    *metrics.Jobs
 	log        *slog.Logger
 }
 
 // NewLanes makes the duty.
-func NewLanes(store *queue.Store, d *dispatch.Dispatcher, m *metrics.Jobs, log *slog.Logger) *Lanes {
+func NewLanes(store *cell.Cell, d *dispatch.Dispatcher, m *metrics.Jobs, log *slog.Logger) *Lanes {
 	return &Lanes{store: store, dispatcher: d, metrics: m, log: log}
 }
 

@@ -5,8 +5,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
 )
 
 // partitionPeriod is short because a look that finds nothing missing only reads, and
@@ -15,13 +15,13 @@ const partitionPeriod = time.Minute
 
 // Partitions keeps the tables of the next days ready.
 type Partitions struct {
-	store   *queue.Store
+	store   *cell.Cell
 	metrics *metrics.Jobs
 	log     *slog.Logger
 }
 
 // NewPartitions makes the duty.
-func NewPartitions(store *queue.Store, m *metrics.Jobs, log *slog.Logger) *Partitions {
+func NewPartitions(store *cell.Cell, m *metrics.Jobs, log *slog.Logger) *Partitions {
 	return &Partitions{store: store, metrics: m, log: log}
 }
 

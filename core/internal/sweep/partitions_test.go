@@ -4,7 +4,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/sweep"
 )
 
@@ -38,7 +38,7 @@ func TestManyMakePartitionsAtOnce(t *testing.T) {
 		LOOP EXECUTE 'DROP TABLE ' || name; END LOOP; END $$`)
 	var group sync.WaitGroup
 	for range 4 {
-		p := sweep.NewPartitions(queuetest.OpenURL(t, f.url), counted(), quiet())
+		p := sweep.NewPartitions(celltest.OpenURL(t, f.url), counted(), quiet())
 		group.Go(func() {
 			if err := p.RunOnce(t.Context()); err != nil {
 				t.Error(err)

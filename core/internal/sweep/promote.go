@@ -5,9 +5,9 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
 )
 
 const (
@@ -20,7 +20,7 @@ const (
 // Promoter queues scheduled jobs when their time has come. It sleeps until the
 // next one is due.
 type Promoter struct {
-	store      *queue.Store
+	store      *cell.Cell
 	dispatcher *dispatch.Dispatcher
 	metrics    *metrics.Jobs
 	log        *slog.Logger
@@ -29,7 +29,7 @@ type Promoter struct {
 }
 
 // NewPromoter makes a Promoter.
-func NewPromoter(store *queue.Store, d *dispatch.Dispatcher, m *metrics.Jobs, log *slog.Logger) *Promoter {
+func NewPromoter(store *cell.Cell, d *dispatch.Dispatcher, m *metrics.Jobs, log *slog.Logger) *Promoter {
 	return &Promoter{store: store, dispatcher: d, metrics: m, log: log, kicked: make(chan struct{}, 1)}
 }
 

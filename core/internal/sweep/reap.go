@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
@@ -26,7 +27,7 @@ const (
 
 // Reaper takes expired leases back.
 type Reaper struct {
-	store      *queue.Store
+	store      *cell.Cell
 	dispatcher *dispatch.Dispatcher
 	kick       func()
 	metrics    *metrics.Jobs
@@ -41,7 +42,7 @@ type Reaper struct {
 }
 
 // NewReaper makes a Reaper. kick is called when a job starts to wait for its time.
-func NewReaper(store *queue.Store, d *dispatch.Dispatcher, kick func(), m *metrics.Jobs, log *slog.Logger) *Reaper {
+func NewReaper(store *cell.Cell, d *dispatch.Dispatcher, kick func(), m *metrics.Jobs, log *slog.Logger) *Reaper {
 	return &Reaper{store: store, dispatcher: d, kick: kick, metrics: m, log: log}
 }
 

@@ -9,8 +9,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
-	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
 	"github.com/forgequeue/forgequeue/core/internal/sweep"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -80,7 +80,7 @@ func TestTwoReapersNeverSettleTwice(t *testing.T) {
 	f.submit(jobs, 0)
 	f.claimAndExpire(jobs)
 	f.hurried()
-	other := sweep.NewReaper(queuetest.OpenURL(t, f.url), f.d, f.kick, counted(), quiet())
+	other := sweep.NewReaper(celltest.OpenURL(t, f.url), f.d, f.kick, counted(), quiet())
 	var group sync.WaitGroup
 	for _, r := range []*sweep.Reaper{f.reaper(), other} {
 		group.Go(func() {
@@ -124,7 +124,7 @@ func TestReapGivesHoldersTheirTimeFirst(t *testing.T) {
 	wait(60_000)
 	reap(api.StateRunning)
 	wait(1)
-	queuetest.Eventually(t, "the job to be taken back", func() bool {
+	celltest.Eventually(t, "the job to be taken back", func() bool {
 		if err := r.RunOnce(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -142,7 +142,7 @@ func TestReapGivesHoldersTheirTimeFirst(t *testing.T) {
 	f.exec(`ALTER TABLE away RENAME TO jobs`)
 	wait(1000) // less than has passed since it went well, more than since the silence is known
 	reap(api.StateRunning)
-	queuetest.Eventually(t, "the job to be taken back", func() bool {
+	celltest.Eventually(t, "the job to be taken back", func() bool {
 		if err := r.RunOnce(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -157,7 +157,7 @@ func TestReapRunsUntilItIsTold(t *testing.T) {
 	r := sweep.NewReaper(f.store, f.d, f.kick, m, quiet())
 	f.exec(`ALTER TABLE jobs RENAME TO away`)
 	stop := f.run(r.Run)
-	queuetest.Eventually(t, "an error to be counted", func() bool {
+	celltest.Eventually(t, "an error to be counted", func() bool {
 		return testutil.ToFloat64(m.SweepErrors.WithLabelValues("reap")) > 0
 	})
 	f.exec(`ALTER TABLE away RENAME TO jobs`)
@@ -203,7 +203,7 @@ func TestReapGivesHoldersTimeAfterAStandstill(t *testing.T) {
 	if job := f.get(id); job.State != api.StateRunning {
 		t.Fatalf("job is %s, want running", job.State)
 	}
-	queuetest.Eventually(t, "the job to be taken back", func() bool {
+	celltest.Eventually(t, "the job to be taken back", func() bool {
 		if err := r.RunOnce(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -6,9 +6,9 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
 )
 
 const (
@@ -22,7 +22,7 @@ const (
 // Redriver works on redrives and discards by filter, a batch of each in turn. Which
 // core does it is settled by the redrive's row, batch by batch.
 type Redriver struct {
-	store      *queue.Store
+	store      *cell.Cell
 	dispatcher *dispatch.Dispatcher
 	metrics    *metrics.Jobs
 	log        *slog.Logger
@@ -31,7 +31,7 @@ type Redriver struct {
 }
 
 // NewRedriver makes the duty.
-func NewRedriver(store *queue.Store, d *dispatch.Dispatcher, m *metrics.Jobs, log *slog.Logger) *Redriver {
+func NewRedriver(store *cell.Cell, d *dispatch.Dispatcher, m *metrics.Jobs, log *slog.Logger) *Redriver {
 	return &Redriver{store: store, dispatcher: d, metrics: m, log: log}
 }
 

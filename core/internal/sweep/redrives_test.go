@@ -6,15 +6,16 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
+	"github.com/forgequeue/forgequeue/core/internal/deadletter"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
-	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
 	"github.com/forgequeue/forgequeue/core/internal/sweep"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
 func (f *fixture) redrive(rate *float64) uuid.UUID {
 	f.Helper()
-	made, err := f.store.CreateRedrive(f.Context(), f.tenant, "", queue.NewRedrive{ID: uuid.Must(uuid.NewV7()), Action: api.ActionRedrive, Rate: rate})
+	made, err := f.store.CreateRedrive(f.Context(), f.tenant, "", deadletter.NewRedrive{ID: uuid.Must(uuid.NewV7()), Action: api.ActionRedrive, Rate: rate})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -49,7 +50,7 @@ func TestRedriverKeepsTheRate(t *testing.T) {
 	for range 2 {
 		f.run(sweep.NewRedriver(f.store, f.d, counted(), quiet()).Run)
 	}
-	queuetest.Eventually(t, "the redrive to end", func() bool {
+	celltest.Eventually(t, "the redrive to end", func() bool {
 		now := f.redriveNow(id)
 		if most := rate*(time.Since(begun).Seconds()+1) + rate/10; float64(now.Done) > most {
 			t.Fatalf("%d rose within %v", now.Done, time.Since(begun))
@@ -76,7 +77,7 @@ func TestRedriverGoesOn(t *testing.T) {
 	f.exec(`CREATE TRIGGER refuse BEFORE UPDATE OF done ON redrives FOR EACH ROW WHEN (OLD.id = '` + broken.String() + `') EXECUTE FUNCTION refuse()`)
 	good := f.redrive(nil)
 	f.run(sweep.NewRedriver(f.store, f.d, counted(), quiet()).Run)
-	queuetest.Eventually(t, "the good redrive to end", func() bool { return f.redriveNow(good).State == api.RedriveDone })
+	celltest.Eventually(t, "the good redrive to end", func() bool { return f.redriveNow(good).State == api.RedriveDone })
 	if now := f.redriveNow(broken); now.State != api.RedriveRunning || now.Done != 0 {
 		t.Errorf("the broken one: %+v", now)
 	}
@@ -101,7 +102,7 @@ func TestRedriverWaitsUnderTheTenantsCap(t *testing.T) {
 	id := f.redrive(nil)
 	f.run(sweep.NewRedriver(f.store, f.d, counted(), quiet()).Run)
 	for want := int64(2); want <= 6; want += 2 {
-		queuetest.Eventually(t, "two more to rise", func() bool {
+		celltest.Eventually(t, "two more to rise", func() bool {
 			now := f.redriveNow(id)
 			return now.Done == want && (now.State == api.RedriveDone || now.Waiting != nil && *now.Waiting == api.WaitingActiveCap)
 		})

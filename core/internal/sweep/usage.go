@@ -6,9 +6,9 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/usage"
 )
 
@@ -29,7 +29,7 @@ const (
 // Usage keeps the counts of caps: it takes jobs into counts that began after them,
 // ends counts whose cap is gone, removes what is folded, and recounts.
 type Usage struct {
-	store      *queue.Store
+	store      *cell.Cell
 	dispatcher *dispatch.Dispatcher
 	metrics    *metrics.Jobs
 	log        *slog.Logger
@@ -40,7 +40,7 @@ type Usage struct {
 }
 
 // NewUsage makes the duty.
-func NewUsage(store *queue.Store, d *dispatch.Dispatcher, m *metrics.Jobs, log *slog.Logger) *Usage {
+func NewUsage(store *cell.Cell, d *dispatch.Dispatcher, m *metrics.Jobs, log *slog.Logger) *Usage {
 	return &Usage{store: store, dispatcher: d, metrics: m, log: log, recount: recount{next: time.Now().Add(recountPeriod)}}
 }
 

@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
-	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
 	"github.com/forgequeue/forgequeue/core/internal/sweep"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/core/internal/usage"
@@ -30,7 +30,7 @@ func TestOneTenantStopsTheSweep(t *testing.T) {
 	f.submit(1, 0, func(j *queue.NewJob) { j.Caps = []usage.Cap{{CountKey: key, Limit: limit}} })
 	// a count of another tenant whose cap is gone: it ought to be dropped
 	f.exec(`INSERT INTO usage_counts (tenant_id, counter, name, opened_at) VALUES ($1, 1, '', now())`, uuid.New())
-	conn := queuetest.Connect(t, f.url)
+	conn := celltest.Connect(t, f.url)
 	if _, err := conn.Exec(t.Context(), `SELECT pg_advisory_lock($1)`, lockKey(f.tenant)); err != nil {
 		t.Fatal(err)
 	}

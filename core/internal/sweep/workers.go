@@ -5,10 +5,10 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/shared/wait"
 )
 
@@ -17,7 +17,7 @@ const workerPeriod = 5 * time.Second
 // Workers ages workers that are not heard of: stale, dead, forgotten. A dead one
 // loses its leases at once.
 type Workers struct {
-	store      *queue.Store
+	store      *cell.Cell
 	dispatcher *dispatch.Dispatcher
 	kick       func()
 	metrics    *metrics.Jobs
@@ -29,7 +29,7 @@ type Workers struct {
 }
 
 // NewWorkers makes the duty. kick is called when a job starts to wait for its time.
-func NewWorkers(store *queue.Store, d *dispatch.Dispatcher, kick func(), m *metrics.Jobs, log *slog.Logger) *Workers {
+func NewWorkers(store *cell.Cell, d *dispatch.Dispatcher, kick func(), m *metrics.Jobs, log *slog.Logger) *Workers {
 	return &Workers{store: store, dispatcher: d, kick: kick, metrics: m, log: log}
 }
 

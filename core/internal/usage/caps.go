@@ -25,6 +25,7 @@ const (
 	RunningAll
 )
 
+// The counters of each kind.
 const (
 	ActiveCounters  = ActiveTenant | ActiveUser | ActiveQueue
 	RunningCounters = RunningTenant | RunningUser | RunningQueue | RunningAll
@@ -153,6 +154,7 @@ func (t *Tally) Capacity(caps []Cap) int64 {
 	return room
 }
 
+// Used is what is in a count, with what was taken.
 func (t *Tally) Used(key CountKey) int64 {
 	counted, ok := t.Counts[key]
 	if !ok {

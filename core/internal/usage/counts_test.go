@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
-	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/core/internal/usage"
@@ -16,9 +16,9 @@ import (
 // one that takes too long.
 func TestCheckCounts(t *testing.T) {
 	t.Parallel()
-	f := queuetest.NewFixture(t)
-	f.Submit(f.Jobs(2, queuetest.Of("ann"), queuetest.Under(f.ActiveCap(9), f.UserCap("ann", 9), f.QueueCap("default", 9)))...)
-	f.Submit(f.Jobs(2, queuetest.Under(f.ActiveCap(9)))...)
+	f := celltest.NewFixture(t)
+	f.Submit(f.Jobs(2, celltest.Of("ann"), celltest.Under(f.ActiveCap(9), f.UserCap("ann", 9), f.QueueCap("default", 9)))...)
+	f.Submit(f.Jobs(2, celltest.Under(f.ActiveCap(9)))...)
 	keys := []usage.CountKey{f.ActiveCap(0).CountKey, f.UserCap("ann", 0).CountKey, f.QueueCap("default", 0).CountKey, f.RunningCap(0).CountKey}
 	check := func() ([]usage.Drift, int, error) { return f.Store.CheckCounts(t.Context(), keys, time.Hour) }
 	if drifts, checked, err := check(); err != nil || checked != 4 || len(drifts) != 0 {
@@ -32,7 +32,7 @@ func TestCheckCounts(t *testing.T) {
 	if _, checked, err := f.Store.CheckCounts(t.Context(), keys, 0); err != nil || checked != 1 {
 		t.Errorf("%d checked in no time (%v), want 1", checked, err)
 	}
-	other := queuetest.Connect(t, f.URL)
+	other := celltest.Connect(t, f.URL)
 	tx, err := other.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -60,7 +60,7 @@ func TestCheckCounts(t *testing.T) {
 // What Tally.mayFill goes by: no row is smaller, the smallest that a submit can make included.
 func TestSmallestJob(t *testing.T) {
 	t.Parallel()
-	f := queuetest.NewFixture(t)
+	f := celltest.NewFixture(t)
 	f.Fill(1, "")
 	f.Submit(f.Job(func(j *queue.NewJob) { j.Type, j.Payload, j.Metadata = "t", []byte("1"), []byte("{}") }))
 	f.Exec(`UPDATE jobs SET queue = 'q'`)
@@ -72,7 +72,7 @@ func TestSmallestJob(t *testing.T) {
 // Every statement stays on its indexes, with statistics and without.
 func TestPlansOfCounts(t *testing.T) {
 	t.Parallel()
-	f := queuetest.NewFixture(t)
+	f := celltest.NewFixture(t)
 	f.CheckPlans("empty", usage.Planned())
 	f.Fill(20_000, "ann")
 	f.CheckPlans("full, without statistics", usage.Planned())

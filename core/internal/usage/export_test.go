@@ -3,7 +3,7 @@ package usage
 import "time"
 
 // SetCheckTime changes the bound on the look at one count.
-func (c *Counts) SetCheckTime(d time.Duration) { c.checkTime = d }
+func (s *Counts) SetCheckTime(d time.Duration) { s.checkTime = d }
 
 // PruneLogSQL removes rows of counts that are older than the newest.
 const PruneLogSQL = pruneLogSQL

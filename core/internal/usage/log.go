@@ -135,6 +135,7 @@ type logRow struct {
 	Seen         *string
 }
 
+// CountArgs are a statement's arguments @tenants, @counters and @names.
 func CountArgs(keys []CountKey) pgx.StrictNamedArgs {
 	tenants, counters, names := make([]uuid.UUID, len(keys)), make([]int16, len(keys)), make([]string, len(keys))
 	for i, key := range keys {
@@ -250,6 +251,7 @@ func (c Credits) Of(owner tenant.ID, user *string, queue string, counted, leavin
 	}
 }
 
+// Append writes the credits.
 func (c Credits) Append(batch *pgx.Batch) {
 	if len(c) == 0 {
 		return

@@ -6,7 +6,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/usage"
 )
 
@@ -14,7 +14,7 @@ import (
 // again, keeps its row.
 func TestPruneACountThatBeganAgain(t *testing.T) {
 	t.Parallel()
-	f := queuetest.NewFixture(t)
+	f := celltest.NewFixture(t)
 	prune := func(newest int64) int64 {
 		t.Helper()
 		tag, err := f.Behind.Exec(t.Context(), usage.PruneLogSQL, pgx.StrictNamedArgs{

@@ -110,6 +110,7 @@ func (r *Rates) Read(batch *pgx.Batch, limits []*Rate) {
 	})
 }
 
+// Capacity is how many jobs may start under a rate.
 func (r *Rates) Capacity(rate *Rate) int64 {
 	state := (*r)[rate.QueueKey]
 	if state == nil {
@@ -118,6 +119,7 @@ func (r *Rates) Capacity(rate *Rate) int64 {
 	return max(state.rate.allowed(state.now, state.due)-state.taken, 0)
 }
 
+// Take lets one job start.
 func (r *Rates) Take(rate *Rate) {
 	if state := (*r)[rate.QueueKey]; state != nil {
 		state.taken++

@@ -6,13 +6,13 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
-	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/core/internal/usage"
 )
 
-func claimAt(f *queuetest.Fixture, perSecond float64, n int) int {
+func claimAt(f *celltest.Fixture, perSecond float64, n int) int {
 	f.Helper()
 	taken, err := f.Store.Claim(f.Context(), queue.Claim{
 		Lanes: []queue.ClaimLane{{
@@ -30,7 +30,7 @@ func claimAt(f *queuetest.Fixture, perSecond float64, n int) int {
 // A rate that is raised holds from then on: what the old one has put off is not waited for.
 func TestARaisedRateHoldsAtOnce(t *testing.T) {
 	t.Parallel()
-	f := queuetest.NewFixture(t)
+	f := celltest.NewFixture(t)
 	f.Submit(f.Jobs(10)...)
 	if n := claimAt(f, 0.001, 10); n != 1 {
 		t.Fatalf("%d start at once, want 1", n)
@@ -46,7 +46,7 @@ func TestARaisedRateHoldsAtOnce(t *testing.T) {
 // The same where PostgreSQL's clock was set back.
 func TestARateAfterTheClockWasSetBack(t *testing.T) {
 	t.Parallel()
-	f := queuetest.NewFixture(t)
+	f := celltest.NewFixture(t)
 	f.Submit(f.Jobs(30)...)
 	if n := claimAt(f, 10, 10); n != 10 {
 		t.Fatalf("%d start at once, want 10", n)

@@ -8,8 +8,9 @@ import (
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
 
+	"github.com/forgequeue/forgequeue/core/internal/cell"
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
-	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/core/internal/usage"
 )
@@ -53,7 +54,7 @@ func TestARateHoldsInEveryWindow(t *testing.T) {
 // Two cores that claim at once keep a queue's rate together.
 func TestCoresKeepARateTogether(t *testing.T) {
 	t.Parallel()
-	f := queuetest.NewFixture(t)
+	f := celltest.NewFixture(t)
 	f.Submit(f.Jobs(100)...)
 	rate := &usage.Rate{QueueKey: tenant.QueueKey{Tenant: f.Tenant, Name: f.Lane.Queue}, PerSecond: 10}
 	var mu sync.Mutex
@@ -65,7 +66,7 @@ func TestCoresKeepARateTogether(t *testing.T) {
 		return time.Since(begun) < 1200*time.Millisecond || got < 20 && time.Since(begun) < time.Minute
 	}
 	var group sync.WaitGroup
-	for _, store := range []*queue.Store{f.Store, queuetest.OpenURL(t, f.URL)} {
+	for _, store := range []*cell.Cell{f.Store, celltest.OpenURL(t, f.URL)} {
 		group.Go(func() {
 			for goOn() {
 				taken, err := store.Claim(t.Context(), queue.Claim{

@@ -20,22 +20,22 @@ type group struct {
 // ends; cause is then why. The error is that of a command that did not start.
 func (g *group) run(ctx context.Context) (cause, err error) {
 	// SIGKILL where the worker itself was killed: the job will run elsewhere.
-	ended, err := child.Start(g.command, syscall.SIGKILL) // how it ended is in ProcessState
+	started, err := child.Start(g.command, syscall.SIGKILL) // how it ended is in ProcessState
 	if err != nil {
 		return nil, err
 	}
 	select {
-	case <-ended:
+	case <-started.Ended():
 	case <-ctx.Done():
 		cause = context.Cause(ctx)
-		g.stop(ended, g.patience(cause))
+		g.stop(started.Ended(), g.patience(cause))
 	}
 	// What it has left running.
 	g.signal(syscall.SIGKILL)
 	return cause, nil
 }
 
-func (g *group) stop(ended <-chan error, patience time.Duration) {
+func (g *group) stop(ended <-chan struct{}, patience time.Duration) {
 	g.signal(syscall.SIGTERM)
 	select {
 	case <-ended:

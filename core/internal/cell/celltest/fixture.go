@@ -1,4 +1,4 @@
-package queuetest
+package celltest
 
 import (
 	"testing"
@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
@@ -18,7 +19,7 @@ import (
 type Fixture struct {
 	*testing.T
 	URL    string
-	Store  *queue.Store
+	Store  *cell.Cell
 	Tenant tenant.ID
 	Lane   directory.Lane
 	// Behind is a connection that sees and changes rows behind the store's back.

@@ -1,4 +1,4 @@
-package queue
+package deadletter
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/audit"
 	"github.com/forgequeue/forgequeue/core/internal/null"
+	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/core/internal/usage"
@@ -19,10 +20,10 @@ import (
 
 const deadLettersSQL = `
 WITH chunk AS MATERIALIZED (
-  SELECT ` + listKept + `, 'dead_letter'::text AS state, NULL::uuid AS lease_id, NULL::timestamptz AS lease_expires_at,
+  SELECT ` + queue.ListKept + `, 'dead_letter'::text AS state, NULL::uuid AS lease_id, NULL::timestamptz AS lease_expires_at,
          NULL::json AS result, reason, died_at AS finished_at, fingerprint
   FROM dead_letters
-  WHERE ` + listBefore + `
+  WHERE ` + queue.ListBefore + `
 )
 SELECT * FROM (
   SELECT *, COALESCE((@queue::text IS NULL OR queue = @queue)
@@ -40,13 +41,13 @@ WHERE hit OR last
 ORDER BY uuid_send(id) DESC`
 
 type listedDead struct {
-	listed
+	queue.Listed
 	Fingerprint string
 }
 
 // DeadLetters gives a page of a tenant's dead letters that match, newest id
 // first. user, where not empty, is the only user whose jobs the caller may see.
-func (s *Store) DeadLetters(ctx context.Context, owner tenant.ID, user string, filter api.DeadLetterFilter, size int, token string) (api.Page[api.DeadLetter], error) {
+func (s *Letters) DeadLetters(ctx context.Context, owner tenant.ID, user string, filter api.DeadLetterFilter, size int, token string) (api.Page[api.DeadLetter], error) {
 	ctx = store.WithClass(ctx, store.ClassLists)
 	args := pgx.StrictNamedArgs{
 		"tenant_id": owner, "queue": null.Text(filter.Queue), "type": null.Text(filter.Type), "user": null.Text(user),
@@ -56,13 +57,13 @@ func (s *Store) DeadLetters(ctx context.Context, owner tenant.ID, user string, f
 	return store.PageOf(ctx, s.Store, "dead letters", deadLettersSQL, args, size, token, s.deadLetter)
 }
 
-func (s *Store) deadLetter(row *listedDead) api.DeadLetter {
+func (s *Letters) deadLetter(row *listedDead) api.DeadLetter {
 	dead := api.DeadLetter{
-		Job: row.summary(), Reason: *row.Reason, Error: row.lastError(), Fingerprint: row.Fingerprint,
+		Job: row.Summary(), Reason: *row.Reason, Error: row.Failure(), Fingerprint: row.Fingerprint,
 		Attempts: int(row.Attempt), DiedAt: api.At(*row.FinishedAt),
 	}
-	if s.retention.DeadLetters > 0 {
-		dead.ExpiresAt = &api.Time{Time: row.FinishedAt.Add(s.retention.DeadLetters)}
+	if s.keep > 0 {
+		dead.ExpiresAt = &api.Time{Time: row.FinishedAt.Add(s.keep)}
 	}
 	return dead
 }
@@ -79,7 +80,7 @@ const redriveSQL = `
 WITH risen AS (
   DELETE FROM dead_letters
   WHERE ` + deadByID + ` AND (@user::text = '' OR user_id = @user)
-  RETURNING ` + keptColumns + `, last_error, outcome_lease_id, outcome_hash, outcome_answer
+  RETURNING ` + queue.KeptColumns + `, last_error, outcome_lease_id, outcome_hash, outcome_answer
 )
 INSERT INTO jobs (id, tenant_id, lane_id, queue, type, user_id, state, priority, payload, tags, metadata, attempt, max_attempts,
                   epoch, redrives, retry_base_ms, retry_cap_ms, retry_jitter, retry_curve, timeout_ms, dedupe_key, correlation_id,
@@ -95,13 +96,13 @@ SELECT id, tenant_id, lane_id, queue, type, user_id, 'queued', priority, payload
 FROM risen JOIN unnest(@ids::uuid[], @counted::smallint[]) AS named(id, counted) USING (id)
 -- as every insert into jobs, so that two never wait for each other in a circle
 ORDER BY tenant_id, dedupe_key NULLS FIRST, id
-RETURNING ` + briefColumns
+RETURNING ` + queue.BriefColumns
 
 // Redriven is what became of one dead letter.
 type Redriven struct {
 	ID    uuid.UUID
 	Job   *api.JobSummary
-	Ready Ready
+	Ready queue.Ready
 	Err   error
 }
 
@@ -113,7 +114,7 @@ type CapsOf func(queue string, user *string) []usage.Cap
 // that cannot rise is left as it is, and keeps no other from rising. Each takes
 // its slots again, and may find them taken; capsOf is nil for a tenant without
 // caps on active jobs.
-func (s *Store) Redrive(ctx context.Context, owner tenant.ID, user string, ids []uuid.UUID, capsOf CapsOf) []Redriven {
+func (s *Letters) Redrive(ctx context.Context, owner tenant.ID, user string, ids []uuid.UUID, capsOf CapsOf) []Redriven {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
 	risen, full, err := s.redriveAll(ctx, owner, user, once(ids), capsOf)
 	for try := 1; store.Deadlocked(err) && try < store.DeadlockTries; try++ {
@@ -132,15 +133,15 @@ func (s *Store) Redrive(ctx context.Context, owner tenant.ID, user string, ids [
 		case store.IsUnique(err):
 			all[i].Err = ErrDedupeConflict
 		case err != nil:
-			all[i].Err = fmt.Errorf("queue: redrive: %w", err)
+			all[i].Err = fmt.Errorf("deadletter: redrive: %w", err)
 		case full[id] != nil:
-			all[i].Err = capReached(full[id])
+			all[i].Err = queue.CapReached(full[id])
 		case row != nil:
-			summary := row.summary()
-			all[i] = Redriven{ID: id, Job: &summary, Ready: Ready{Lane: row.LaneID, Priority: row.Priority, At: row.RunAt}}
+			summary := row.Summary()
+			all[i] = Redriven{ID: id, Job: &summary, Ready: queue.Ready{Lane: row.LaneID, Priority: row.Priority, At: row.RunAt}}
 			delete(risen, id) // named twice, it rises once
 		default:
-			_, all[i].Err = s.Get(ctx, owner, user, id)
+			_, all[i].Err = s.jobs.Get(ctx, owner, user, id)
 			if all[i].Err == nil {
 				all[i].Err = ErrNotDead
 			}
@@ -162,7 +163,7 @@ func once(ids []uuid.UUID) []uuid.UUID {
 	return kept
 }
 
-func (s *Store) redriveAll(ctx context.Context, owner tenant.ID, user string, ids []uuid.UUID, capsOf CapsOf) (risen map[uuid.UUID]*jobRow, full map[uuid.UUID][]usage.FullCap, err error) {
+func (s *Letters) redriveAll(ctx context.Context, owner tenant.ID, user string, ids []uuid.UUID, capsOf CapsOf) (risen map[uuid.UUID]*queue.JobRow, full map[uuid.UUID][]usage.FullCap, err error) {
 	err = s.InTx(ctx, func(tx pgx.Tx) error {
 		if capsOf == nil {
 			risen, err = redriveFree(ctx, tx, owner, user, ids)
@@ -178,12 +179,12 @@ func (s *Store) redriveAll(ctx context.Context, owner tenant.ID, user string, id
 }
 
 // redriveFree is for a tenant without caps on active jobs.
-func redriveFree(ctx context.Context, tx pgx.Tx, owner tenant.ID, user string, ids []uuid.UUID) (map[uuid.UUID]*jobRow, error) {
+func redriveFree(ctx context.Context, tx pgx.Tx, owner tenant.ID, user string, ids []uuid.UUID) (map[uuid.UUID]*queue.JobRow, error) {
 	rows, err := tx.Query(ctx, redriveSQL, redriveArgs(owner, user, ids, make([]int16, len(ids))))
 	if err != nil {
 		return nil, err
 	}
-	risen, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByName[jobRow])
+	risen, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByName[queue.JobRow])
 	return byID(risen), err
 }
 
@@ -191,8 +192,8 @@ func redriveArgs(owner tenant.ID, user string, ids []uuid.UUID, counted []int16)
 	return pgx.StrictNamedArgs{"ids": ids, "counted": counted, "tenant_id": owner, "user": user}
 }
 
-func byID(rows []*jobRow) map[uuid.UUID]*jobRow {
-	found := make(map[uuid.UUID]*jobRow, len(rows))
+func byID(rows []*queue.JobRow) map[uuid.UUID]*queue.JobRow {
+	found := make(map[uuid.UUID]*queue.JobRow, len(rows))
 	for _, row := range rows {
 		found[row.ID] = row
 	}
@@ -213,8 +214,8 @@ type deadKey struct {
 
 // redriveGuarded admits dead letters under the lock of their tenant, in the order
 // in which they are named.
-func (s *Store) redriveGuarded(ctx context.Context, tx pgx.Tx, owner tenant.ID, user string, ids []uuid.UUID, capsOf CapsOf) (map[uuid.UUID]*jobRow, map[uuid.UUID][]usage.FullCap, error) {
-	if _, err := s.LockAndRead(ctx, tx, store.LockSubmit, []tenant.ID{owner}, nil); err != nil {
+func (s *Letters) redriveGuarded(ctx context.Context, tx pgx.Tx, owner tenant.ID, user string, ids []uuid.UUID, capsOf CapsOf) (map[uuid.UUID]*queue.JobRow, map[uuid.UUID][]usage.FullCap, error) {
+	if _, err := s.counts.LockAndRead(ctx, tx, store.LockSubmit, []tenant.ID{owner}, nil); err != nil {
 		return nil, nil, err
 	}
 	rows, err := tx.Query(ctx, lockDeadSQL, pgx.StrictNamedArgs{"ids": ids, "tenant_id": owner, "user": user})
@@ -262,7 +263,7 @@ func (s *Store) redriveGuarded(ctx context.Context, tx pgx.Tx, owner tenant.ID, 
 	if err != nil {
 		return nil, nil, err
 	}
-	risen, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByName[jobRow])
+	risen, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByName[queue.JobRow])
 	if err != nil {
 		return nil, nil, err
 	}
@@ -277,7 +278,7 @@ WHERE ` + deadByID + ` AND (@user::text = '' OR user_id = @user)
 RETURNING id`
 
 // Discard forgets dead letters of a tenant for good and says which were there.
-func (s *Store) Discard(ctx context.Context, owner tenant.ID, user string, ids []uuid.UUID) (map[uuid.UUID]bool, error) {
+func (s *Letters) Discard(ctx context.Context, owner tenant.ID, user string, ids []uuid.UUID) (map[uuid.UUID]bool, error) {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
 	var gone []uuid.UUID
 	err := s.InTx(ctx, func(tx pgx.Tx) error {
@@ -291,7 +292,7 @@ func (s *Store) Discard(ctx context.Context, owner tenant.ID, user string, ids [
 		return audit.RecordJobs(ctx, tx, owner, api.AuditDiscard, gone)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("queue: discard: %w", err)
+		return nil, fmt.Errorf("deadletter: discard: %w", err)
 	}
 	return idSet(gone), nil
 }
@@ -308,11 +309,11 @@ const countDeadSQL = `
 SELECT id FROM dead_letters WHERE ` + deadByID + ` AND (@user::text = '' OR user_id = @user)`
 
 // Dead says which of the ids are dead letters of a tenant.
-func (s *Store) Dead(ctx context.Context, owner tenant.ID, user string, ids []uuid.UUID) (map[uuid.UUID]bool, error) {
+func (s *Letters) Dead(ctx context.Context, owner tenant.ID, user string, ids []uuid.UUID) (map[uuid.UUID]bool, error) {
 	ctx = store.WithClass(ctx, store.ClassLists)
 	rows, err := store.Query(ctx, s.Store, pgx.RowTo[uuid.UUID], countDeadSQL, pgx.StrictNamedArgs{"ids": ids, "tenant_id": owner, "user": user})
 	if err != nil {
-		return nil, fmt.Errorf("queue: dead letters: %w", store.NothingChanged(err))
+		return nil, fmt.Errorf("deadletter: dead letters: %w", store.NothingChanged(err))
 	}
 	return idSet(rows), nil
 }

@@ -1,4 +1,4 @@
-package queue_test
+package deadletter_test
 
 import (
 	"fmt"
@@ -8,7 +8,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
+	"github.com/forgequeue/forgequeue/core/internal/deadletter"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -19,14 +20,14 @@ func TestPlansOfRedrives(t *testing.T) {
 	f := newFixture(t)
 	check := func(when string) {
 		t.Helper()
-		f.CheckPlans(when, queue.Planned())
+		f.CheckPlans(when, deadletter.Planned())
 	}
 	check("empty")
 	n := 20_000
 	if os.Getenv("FORGEQUEUE_FAULTS") == "long" {
 		n = 1_000_000
 	}
-	f.bury(n, grave{})
+	f.Bury(n, celltest.Grave{})
 	check("full, without statistics")
 	f.steps(fmt.Sprint(n, " without statistics"))
 	f.Exec("ANALYZE")
@@ -54,7 +55,7 @@ func (f *fixture) steps(when string) {
 		return err
 	})
 	for what, filter := range map[string]api.DeadLetterFilter{"a step": {}, "a step that finds nothing": {Type: "none"}} {
-		made := f.redrive(api.ActionRedrive, filter, nil)
+		made := f.Redrive(api.ActionRedrive, filter, nil)
 		timed(what, func() error {
 			_, err := f.Store.StepRedrive(f.Context(), uuid.MustParse(made.ID), nil, 0.5)
 			return err

@@ -1,4 +1,4 @@
-package queue
+package deadletter
 
 import (
 	"context"
@@ -49,7 +49,7 @@ SELECT count(*) FILTER (WHERE ` + deadMatches + `) AS matched, count(*) AS read 
 
 // Matching counts a tenant's dead letters that match, among the newest
 // api.MaxDeadLetterRows.
-func (s *Store) Matching(ctx context.Context, owner tenant.ID, user string, filter api.DeadLetterFilter) (api.Matched, error) {
+func (s *Letters) Matching(ctx context.Context, owner tenant.ID, user string, filter api.DeadLetterFilter) (api.Matched, error) {
 	ctx = store.WithClass(ctx, store.ClassLists)
 	conn, err := s.Acquire(ctx)
 	if err != nil {
@@ -58,7 +58,7 @@ func (s *Store) Matching(ctx context.Context, owner tenant.ID, user string, filt
 	defer conn.Release()
 	found, err := matching(ctx, conn, owner, user, filter)
 	if err != nil {
-		return found, fmt.Errorf("queue: matching: %w", store.NothingChanged(store.Classify(err)))
+		return found, fmt.Errorf("deadletter: matching: %w", store.NothingChanged(store.Classify(err)))
 	}
 	return found, nil
 }
@@ -111,7 +111,7 @@ type groupRow struct {
 // DeadLetterGroups gives the largest groups of a tenant's dead letters that match,
 // at most size, among the newest api.MaxDeadLetterRows. user, where not empty, is the
 // only user whose jobs the caller may see.
-func (s *Store) DeadLetterGroups(ctx context.Context, owner tenant.ID, user string, filter api.DeadLetterFilter, size int) (api.DeadLetterGroups, error) {
+func (s *Letters) DeadLetterGroups(ctx context.Context, owner tenant.ID, user string, filter api.DeadLetterFilter, size int) (api.DeadLetterGroups, error) {
 	ctx = store.WithClass(ctx, store.ClassLists)
 	groups := api.DeadLetterGroups{Items: []api.DeadLetterGroup{}}
 	args := deadArgs(owner, user, filter)
@@ -119,7 +119,7 @@ func (s *Store) DeadLetterGroups(ctx context.Context, owner tenant.ID, user stri
 	args["most"], args["size"] = api.MaxDeadLetterRows+1, size
 	rows, err := store.Query(ctx, s.Store, pgx.RowToAddrOfStructByName[groupRow], groupsSQL, args)
 	if err != nil {
-		return groups, fmt.Errorf("queue: groups: %w", store.NothingChanged(err))
+		return groups, fmt.Errorf("deadletter: groups: %w", store.NothingChanged(err))
 	}
 	for _, row := range rows {
 		groups.Read, groups.ReadCapped = min(row.Read, api.MaxDeadLetterRows), row.Read > api.MaxDeadLetterRows

@@ -1,6 +1,6 @@
-// Package queuetest gives each test a database of its own, cloned from one that
+// Package celltest gives each test a database of its own, cloned from one that
 // is migrated once for the test process, on a real PostgreSQL.
-package queuetest
+package celltest
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forgequeue/forgequeue/cmd/supervisor/storetest"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 )
 
@@ -39,7 +39,7 @@ func URL(tb testing.TB) string {
 	ctx := context.WithoutCancel(tb.Context())
 	migrated.once.Do(func() { migrated.name, migrated.err = makeTemplate(ctx, server) })
 	if migrated.err != nil {
-		tb.Fatalf("queuetest: template: %v", migrated.err)
+		tb.Fatalf("celltest: template: %v", migrated.err)
 	}
 	migrated.copying.Lock()
 	defer migrated.copying.Unlock()
@@ -57,28 +57,28 @@ func create(tb testing.TB, server, how string) string {
 	ctx := context.WithoutCancel(tb.Context())
 	name := unique("t")
 	if err := execute(ctx, server, "CREATE DATABASE "+name+" "+how); err != nil {
-		tb.Fatalf("queuetest: create: %v", err)
+		tb.Fatalf("celltest: create: %v", err)
 	}
 	tb.Cleanup(func() {
 		if err := execute(ctx, server, "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)"); err != nil {
-			tb.Errorf("queuetest: drop: %v", err)
+			tb.Errorf("celltest: drop: %v", err)
 		}
 	})
 	return withDatabase(server, name)
 }
 
 // Open gives a store on a fresh, migrated database.
-func Open(tb testing.TB) *queue.Store {
+func Open(tb testing.TB) *cell.Cell {
 	tb.Helper()
 	return OpenURL(tb, URL(tb))
 }
 
 // OpenURL gives a store on a given database, closed when the test has ended.
-func OpenURL(tb testing.TB, databaseURL string) *queue.Store {
+func OpenURL(tb testing.TB, databaseURL string) *cell.Cell {
 	tb.Helper()
-	store, err := queue.Open(tb.Context(), queue.Options{Options: store.Options{URL: databaseURL, MaxConns: 8, PoolWait: 5 * time.Second}})
+	store, err := cell.Open(tb.Context(), cell.Options{Options: store.Options{URL: databaseURL, MaxConns: 8, PoolWait: 5 * time.Second}})
 	if err != nil {
-		tb.Fatalf("queuetest: open: %v", err)
+		tb.Fatalf("celltest: open: %v", err)
 	}
 	tb.Cleanup(store.Close)
 	return store
@@ -89,7 +89,7 @@ func Connect(tb testing.TB, databaseURL string) *pgx.Conn {
 	tb.Helper()
 	conn, err := pgx.Connect(tb.Context(), databaseURL)
 	if err != nil {
-		tb.Fatalf("queuetest: connect: %v", err)
+		tb.Fatalf("celltest: connect: %v", err)
 	}
 	tb.Cleanup(func() { _ = conn.Close(context.WithoutCancel(tb.Context())) })
 	return conn
@@ -100,7 +100,7 @@ func makeTemplate(ctx context.Context, server string) (string, error) {
 	if err := execute(ctx, server, "CREATE DATABASE "+name+" ENCODING 'UTF8' TEMPLATE template0"); err != nil {
 		return "", err
 	}
-	store, err := queue.Open(ctx, queue.Options{Options: store.Options{URL: withDatabase(server, name), MaxConns: 2, PoolWait: 5 * time.Second}})
+	store, err := cell.Open(ctx, cell.Options{Options: store.Options{URL: withDatabase(server, name), MaxConns: 2, PoolWait: 5 * time.Second}})
 	if err != nil {
 		return "", err
 	}

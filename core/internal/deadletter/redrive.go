@@ -1,4 +1,4 @@
-package queue
+package deadletter
 
 import (
 	"context"
@@ -83,7 +83,7 @@ type NewRedrive struct {
 // CreateRedrive begins a redrive, or a discard, of all of a tenant's dead letters
 // that match; user, where not empty, is the only user whose jobs it may touch. To it
 // belongs what is dead at this moment.
-func (s *Store) CreateRedrive(ctx context.Context, owner tenant.ID, user string, asked NewRedrive) (api.Redrive, error) {
+func (s *Letters) CreateRedrive(ctx context.Context, owner tenant.ID, user string, asked NewRedrive) (api.Redrive, error) {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
 	var made api.Redrive
 	err := s.InTx(ctx, func(tx pgx.Tx) error {
@@ -111,7 +111,7 @@ func (s *Store) CreateRedrive(ctx context.Context, owner tenant.ID, user string,
 		}})
 	})
 	if err != nil {
-		return api.Redrive{}, fmt.Errorf("queue: create redrive: %w", err)
+		return api.Redrive{}, fmt.Errorf("deadletter: create redrive: %w", err)
 	}
 	return made, nil
 }
@@ -120,11 +120,11 @@ const getRedriveSQL = `
 SELECT ` + redriveColumns + ` FROM redrives WHERE id = @id AND tenant_id = @tenant_id AND (@user::text = '' OR user_id = @user)`
 
 // GetRedrive shows one of a tenant's redrives, of one user where user is not empty.
-func (s *Store) GetRedrive(ctx context.Context, owner tenant.ID, user string, id uuid.UUID) (api.Redrive, error) {
+func (s *Letters) GetRedrive(ctx context.Context, owner tenant.ID, user string, id uuid.UUID) (api.Redrive, error) {
 	ctx = store.WithClass(ctx, store.ClassLists)
 	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[redriveRow], getRedriveSQL, pgx.StrictNamedArgs{"id": id, "tenant_id": owner, "user": user})
 	if err != nil {
-		return api.Redrive{}, fmt.Errorf("queue: redrive: %w", store.NothingChanged(err))
+		return api.Redrive{}, fmt.Errorf("deadletter: redrive: %w", store.NothingChanged(err))
 	}
 	if len(rows) == 0 {
 		return api.Redrive{}, store.ErrNotFound
@@ -140,13 +140,13 @@ LIMIT @size`
 
 // ListRedrives lists a tenant's redrives, newest first, of one user where user is not
 // empty; before is the last of the page before.
-func (s *Store) ListRedrives(ctx context.Context, owner tenant.ID, user string, before uuid.UUID, size int) ([]api.Redrive, error) {
+func (s *Letters) ListRedrives(ctx context.Context, owner tenant.ID, user string, before uuid.UUID, size int) ([]api.Redrive, error) {
 	ctx = store.WithClass(ctx, store.ClassLists)
 	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[redriveRow], listRedrivesSQL, pgx.StrictNamedArgs{
 		"tenant_id": owner, "user": user, "before": before, "size": size,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("queue: redrives: %w", store.NothingChanged(err))
+		return nil, fmt.Errorf("deadletter: redrives: %w", store.NothingChanged(err))
 	}
 	listed := make([]api.Redrive, len(rows))
 	for i := range rows {
@@ -165,7 +165,7 @@ RETURNING ` + redriveColumns
 
 // CancelRedrive ends a redrive; what it has done stays done. One that has ended stays
 // as it ended, and a repeat changes nothing.
-func (s *Store) CancelRedrive(ctx context.Context, owner tenant.ID, user string, id uuid.UUID) (api.Redrive, error) {
+func (s *Letters) CancelRedrive(ctx context.Context, owner tenant.ID, user string, id uuid.UUID) (api.Redrive, error) {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
 	args := pgx.StrictNamedArgs{"id": id, "tenant_id": owner, "user": user}
 	rows, err := audit.Recorded(ctx, s.Store, pgx.RowToStructByName[redriveRow], cancelRedriveSQL, args, func(rows []redriveRow) *audit.Event {
@@ -177,7 +177,7 @@ func (s *Store) CancelRedrive(ctx context.Context, owner tenant.ID, user string,
 		}}
 	})
 	if err != nil {
-		return api.Redrive{}, fmt.Errorf("queue: cancel redrive: %w", err)
+		return api.Redrive{}, fmt.Errorf("deadletter: cancel redrive: %w", err)
 	}
 	if len(rows) == 0 {
 		return s.GetRedrive(ctx, owner, user, id)

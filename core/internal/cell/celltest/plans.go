@@ -1,4 +1,4 @@
-package queuetest
+package celltest
 
 import (
 	"strings"

@@ -1,4 +1,4 @@
-package queue
+package deadletter
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/core/internal/usage"
@@ -45,7 +46,7 @@ func (m *matchedDead) dedupe() [2]string {
 
 // riseIn queues a batch again. The first one that finds a cap full ends it there: the
 // redrive waits before it, and goes on with it.
-func (s *Store) riseIn(ctx context.Context, tx pgx.Tx, step *RedriveStep, ids []uuid.UUID, capsOf CapsOf) error {
+func (s *Letters) riseIn(ctx context.Context, tx pgx.Tx, step *RedriveStep, ids []uuid.UUID, capsOf CapsOf) error {
 	owner, before := step.row.TenantID, step.row.Cursor
 	counts, dead, err := s.lockMatching(ctx, tx, step, ids, capsOf)
 	if err != nil {
@@ -80,10 +81,10 @@ func (s *Store) riseIn(ctx context.Context, tx pgx.Tx, step *RedriveStep, ids []
 
 // lockMatching locks the tenant where it has caps, then the batch, then reads the
 // counts that it comes under.
-func (s *Store) lockMatching(ctx context.Context, tx pgx.Tx, step *RedriveStep, ids []uuid.UUID, capsOf CapsOf) (*usage.Tally, []matchedDead, error) {
+func (s *Letters) lockMatching(ctx context.Context, tx pgx.Tx, step *RedriveStep, ids []uuid.UUID, capsOf CapsOf) (*usage.Tally, []matchedDead, error) {
 	owner := step.row.TenantID
 	if capsOf != nil {
-		if _, err := s.LockAndRead(ctx, tx, store.LockSubmit, []tenant.ID{owner}, nil); err != nil {
+		if _, err := s.counts.LockAndRead(ctx, tx, store.LockSubmit, []tenant.ID{owner}, nil); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -117,13 +118,13 @@ func (r *RedriveStep) rise(ctx context.Context, tx pgx.Tx, owner tenant.ID, ids 
 	if err != nil {
 		return err
 	}
-	risen, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByName[jobRow])
+	risen, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByName[queue.JobRow])
 	if err != nil {
 		return err
 	}
 	for _, row := range risen {
-		summary := row.summary()
-		r.Risen = append(r.Risen, Redriven{ID: row.ID, Job: &summary, Ready: Ready{Lane: row.LaneID, Priority: row.Priority, At: row.RunAt}})
+		summary := row.Summary()
+		r.Risen = append(r.Risen, Redriven{ID: row.ID, Job: &summary, Ready: queue.Ready{Lane: row.LaneID, Priority: row.Priority, At: row.RunAt}})
 	}
 	r.done = int64(len(risen))
 	batch := &pgx.Batch{}

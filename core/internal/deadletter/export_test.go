@@ -1,7 +1,6 @@
-package queue
+package deadletter
 
-// Planned are statements over counts, dead letters, redrives and the audit log, each with the
-// indexes that its plan must use.
+// Planned are statements with the indexes that their plans must use.
 func Planned() map[string][]string {
 	return map[string][]string{
 		countMatchingSQL:   {"dead_letters_by_tenant"},

@@ -1,10 +1,14 @@
-package queue
+// Package cell is a database with all that core does in it. Today there is one.
+package cell
 
 import (
 	"context"
 
 	"github.com/forgequeue/forgequeue/core/internal/audit"
+	"github.com/forgequeue/forgequeue/core/internal/deadletter"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
+	"github.com/forgequeue/forgequeue/core/internal/idempotency"
+	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/retention"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/usage"
@@ -19,42 +23,44 @@ type Options struct {
 	Attempts bool
 }
 
-// Store has all statements.
-type Store struct {
+// Cell has the statements of all packages, as its own methods.
+type Cell struct {
 	*store.Store
 	*usage.Counts
 	*directory.Directory
 	*audit.Log
 	*retention.Forgetter
-	retention retention.Periods
-	// attempts says that attempts which end are told of.
-	attempts bool
+	*idempotency.Keys
+	*queue.Jobs
+	*deadletter.Letters
 }
 
 // Open connects, and refuses a server that is too old or can lose acknowledged work.
-func Open(ctx context.Context, options Options) (*Store, error) {
+func Open(ctx context.Context, options Options) (*Cell, error) {
 	db, err := store.Open(ctx, options.Options)
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{
-		Store: db, Counts: usage.New(db), Directory: &directory.Directory{Store: db}, Log: &audit.Log{Store: db},
-		Forgetter: retention.New(db, options.Retention),
-		retention: options.Retention, attempts: options.Attempts || options.Tracing != nil,
+	counts := usage.New(db)
+	jobs := queue.New(db, counts, options.Attempts || options.Tracing != nil)
+	c := &Cell{
+		Store: db, Counts: counts, Directory: &directory.Directory{Store: db}, Log: &audit.Log{Store: db},
+		Forgetter: retention.New(db, options.Retention), Keys: &idempotency.Keys{Store: db},
+		Jobs: jobs, Letters: deadletter.New(db, counts, jobs, options.Retention.DeadLetters),
 	}
-	db.OnMissingPartition(s.MakePartitions)
-	return s, nil
+	db.OnMissingPartition(c.MakePartitions)
+	return c, nil
 }
 
 // Migrate brings the schema to this binary's version, makes the partitions of the next days,
 // and lets counts be looked at again. It returns the versions that it applied.
-func (s *Store) Migrate(ctx context.Context) ([]int64, error) {
-	applied, err := s.Store.Migrate(ctx)
+func (c *Cell) Migrate(ctx context.Context) ([]int64, error) {
+	applied, err := c.Store.Migrate(ctx)
 	if err != nil {
 		return applied, err
 	}
-	if err := s.MakePartitions(ctx); err != nil {
+	if err := c.MakePartitions(ctx); err != nil {
 		return applied, err
 	}
-	return applied, s.RestartUsage(ctx)
+	return applied, c.RestartUsage(ctx)
 }

@@ -1,4 +1,4 @@
-package queuetest
+package celltest
 
 import (
 	"github.com/forgequeue/forgequeue/core/internal/queue"

@@ -1,4 +1,4 @@
-package queue_test
+package deadletter_test
 
 import (
 	"errors"
@@ -10,58 +10,20 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
+	"github.com/forgequeue/forgequeue/core/internal/deadletter"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
-	"github.com/forgequeue/forgequeue/core/internal/queue/queuetest"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/usage"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// burySQL makes n dead letters of a tenant, a second of death and of id after another.
-const burySQL = `
-INSERT INTO dead_letters (id, tenant_id, lane_id, queue, type, user_id, priority, payload, tags, metadata, attempt, max_attempts, epoch,
-                          redrives, retry_base_ms, retry_cap_ms, retry_jitter, dedupe_key, created_at, run_at, cancel_requested,
-                          last_error, reason, fingerprint, died_at)
-SELECT ('018f0000-' || lpad(to_hex((n + $8) / 65536), 4, '0') || '-7' || lpad(to_hex((n + $8) % 4096), 3, '0') || '-8000-' || lpad(to_hex(n + $8), 12, '0'))::uuid,
-       $1, $2, $4, $5, NULLIF($6, ''), 5, '{"n":1}', '{}', '{}', 3, 3, 3, 0, 5000, 300000, 0.2, NULL, statement_timestamp(), statement_timestamp(), false,
-       '{"type":"e","message":"broken","stack":""}', $7, md5($7 || $5), statement_timestamp() - interval '1 day' + n * interval '1 millisecond'
-FROM generate_series(1, $3::integer) AS n`
-
-type grave struct {
-	queue, kind, user, reason string
-	from                      int
-}
-
-// bury makes dead letters behind the store's back, which is quick.
-func (f *fixture) bury(n int, g grave) {
-	f.Helper()
-	if g.queue == "" {
-		g.queue = "default"
-	}
-	if g.kind == "" {
-		g.kind = "test"
-	}
-	if g.reason == "" {
-		g.reason = "exhausted"
-	}
-	f.Exec(burySQL, f.Tenant, f.Lane.ID, n, g.queue, g.kind, g.user, g.reason, g.from)
-}
-
-func (f *fixture) redrive(action string, filter api.DeadLetterFilter, rate *float64) api.Redrive {
-	f.Helper()
-	made, err := f.Store.CreateRedrive(f.Context(), f.Tenant, "", queue.NewRedrive{ID: uuid.Must(uuid.NewV7()), Action: action, Filter: filter, Rate: rate})
-	if err != nil {
-		f.Fatal(err)
-	}
-	return made
-}
-
 // finish steps until the redrive has ended, and gives all that rose.
-func (f *fixture) finish(id string, capsOf queue.CapsOf) (api.Redrive, []uuid.UUID) {
+func (f *fixture) finish(id string, capsOf deadletter.CapsOf) (api.Redrive, []uuid.UUID) {
 	f.Helper()
 	var risen []uuid.UUID
 	var now api.Redrive
-	queuetest.EventuallyWithin(f, time.Minute, "the redrive to end", func() bool {
+	celltest.EventuallyWithin(f, time.Minute, "the redrive to end", func() bool {
 		step, err := f.Store.StepRedrive(f.Context(), uuid.MustParse(id), capsOf, 0.5)
 		if err != nil {
 			f.Fatal(err)
@@ -93,10 +55,10 @@ func (f *fixture) due(id string) {
 func TestRedriveByFilter(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.bury(1200, grave{})
-	f.bury(300, grave{kind: "other", from: 5000})
-	f.bury(100, grave{queue: "elsewhere", from: 9000})
-	made := f.redrive(api.ActionRedrive, api.DeadLetterFilter{Queue: "default", Type: "test"}, nil)
+	f.Bury(1200, celltest.Grave{})
+	f.Bury(300, celltest.Grave{Type: "other", From: 5000})
+	f.Bury(100, celltest.Grave{Queue: "elsewhere", From: 9000})
+	made := f.Redrive(api.ActionRedrive, api.DeadLetterFilter{Queue: "default", Type: "test"}, nil)
 	if made.Matched != 1200 || made.MatchedCapped || made.Done != 0 || made.State != api.RedriveRunning || made.Action != api.ActionRedrive {
 		t.Errorf("made %+v", made)
 	}
@@ -109,7 +71,7 @@ func TestRedriveByFilter(t *testing.T) {
 		t.Errorf("%d rose, %d jobs, %d dead", len(risen), f.Count("jobs"), f.Count("dead_letters"))
 	}
 	// What it left is discarded, and what has ended takes no further step.
-	gone, _ := f.finish(f.redrive(api.ActionDiscard, api.DeadLetterFilter{Type: "other"}, nil).ID, nil)
+	gone, _ := f.finish(f.Redrive(api.ActionDiscard, api.DeadLetterFilter{Type: "other"}, nil).ID, nil)
 	if gone.Done != 300 || f.Count("dead_letters") != 100 || f.Count("jobs") != 1200 {
 		t.Errorf("discard %+v, %d dead", gone, f.Count("dead_letters"))
 	}
@@ -123,9 +85,9 @@ func TestRedriveByFilter(t *testing.T) {
 func TestRedriveTakesEachOnce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.bury(20, grave{})
+	f.Bury(20, celltest.Grave{})
 	rate := 50.0 // five at a time
-	made := f.redrive(api.ActionRedrive, api.DeadLetterFilter{}, &rate)
+	made := f.Redrive(api.ActionRedrive, api.DeadLetterFilter{}, &rate)
 	for f.redriveNow(made.ID).State == api.RedriveRunning {
 		f.due(made.ID)
 		if _, err := f.Store.StepRedrive(t.Context(), uuid.MustParse(made.ID), nil, 0.5); err != nil {
@@ -145,8 +107,8 @@ func TestRedriveTakesEachOnce(t *testing.T) {
 func TestRedriveStepIsWhole(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.bury(700, grave{})
-	made := f.redrive(api.ActionRedrive, api.DeadLetterFilter{}, nil)
+	f.Bury(700, celltest.Grave{})
+	made := f.Redrive(api.ActionRedrive, api.DeadLetterFilter{}, nil)
 	f.Exec(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'not now'; END $$`)
 	f.Exec(`CREATE TRIGGER refuse BEFORE UPDATE OF done ON redrives FOR EACH ROW EXECUTE FUNCTION refuse()`)
 	for range 3 {
@@ -168,8 +130,8 @@ func TestRedriveStepIsWhole(t *testing.T) {
 func TestRedriveFails(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.bury(1, grave{})
-	made := f.redrive(api.ActionRedrive, api.DeadLetterFilter{}, nil)
+	f.Bury(1, celltest.Grave{})
+	made := f.Redrive(api.ActionRedrive, api.DeadLetterFilter{}, nil)
 	f.Exec(`ALTER TABLE jobs ADD CONSTRAINT none CHECK (redrives < 1)`)
 	steps := 0
 	for ; f.redriveNow(made.ID).State == api.RedriveRunning && steps < 50; steps++ {
@@ -187,14 +149,14 @@ func TestRedriveFails(t *testing.T) {
 func TestRedriveRefusesDuplicates(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.bury(6, grave{})
+	f.Bury(6, celltest.Grave{})
 	// 1 and 2 share a key, 3 has a live job's, 4 has it for another user.
 	f.Exec(`WITH n AS (SELECT id, row_number() OVER (ORDER BY id) AS at FROM dead_letters)
 	        UPDATE dead_letters d SET dedupe_key = CASE WHEN at < 3 THEN 'twin' ELSE 'live' END, user_id = CASE at WHEN 4 THEN 'bob' END
 	        FROM n WHERE n.id = d.id AND at < 5`)
 	live := "live"
 	f.Submit(f.Job(func(j *queue.NewJob) { j.DedupeKey = &live }))
-	ended, _ := f.finish(f.redrive(api.ActionRedrive, api.DeadLetterFilter{}, nil).ID, nil)
+	ended, _ := f.finish(f.Redrive(api.ActionRedrive, api.DeadLetterFilter{}, nil).ID, nil)
 	if ended.Done != 4 || ended.Refused != 2 || ended.State != api.RedriveDone || f.Count("dead_letters") != 2 {
 		t.Errorf("%+v", ended)
 	}
@@ -205,11 +167,11 @@ func TestRedriveRefusesDuplicates(t *testing.T) {
 func TestRedriveWaitsForRoom(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.bury(10, grave{})
+	f.Bury(10, celltest.Grave{})
 	capsOf := func(string, *string) []usage.Cap {
 		return []usage.Cap{{CountKey: usage.CountKey{Tenant: f.Tenant, Counter: usage.ActiveTenant}, Limit: 4}}
 	}
-	made := f.redrive(api.ActionRedrive, api.DeadLetterFilter{}, nil)
+	made := f.Redrive(api.ActionRedrive, api.DeadLetterFilter{}, nil)
 	for want := 4; ; want = min(want+4, 10) {
 		f.due(made.ID)
 		if _, err := f.Store.StepRedrive(t.Context(), uuid.MustParse(made.ID), capsOf, 0.5); err != nil {
@@ -240,9 +202,9 @@ func TestRedriveWaitsForRoom(t *testing.T) {
 func TestRedriveIsCancelled(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.bury(100, grave{})
+	f.Bury(100, celltest.Grave{})
 	rate := 100.0
-	made := f.redrive(api.ActionRedrive, api.DeadLetterFilter{}, &rate)
+	made := f.Redrive(api.ActionRedrive, api.DeadLetterFilter{}, &rate)
 	id := uuid.MustParse(made.ID)
 	if step, err := f.Store.StepRedrive(t.Context(), id, nil, 0.5); err != nil || len(step.Risen) != 10 {
 		t.Fatalf("%d rose: %v", len(step.Risen), err)
@@ -272,8 +234,8 @@ func TestRedriveIsCancelled(t *testing.T) {
 func TestManyCoresRedrive(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.bury(3000, grave{})
-	made := f.redrive(api.ActionRedrive, api.DeadLetterFilter{}, nil)
+	f.Bury(3000, celltest.Grave{})
+	made := f.Redrive(api.ActionRedrive, api.DeadLetterFilter{}, nil)
 	var mu sync.Mutex
 	rose := map[uuid.UUID]int{}
 	var group sync.WaitGroup
@@ -310,14 +272,14 @@ func TestManyCoresRedrive(t *testing.T) {
 func TestRedrivesAreBounded(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.bury(2, grave{user: "bob"})
-	f.bury(3, grave{user: "eve", from: 100})
+	f.Bury(2, celltest.Grave{User: "bob"})
+	f.Bury(3, celltest.Grave{User: "eve", From: 100})
 	var last api.Redrive
 	for range api.MaxRedrives {
-		last = f.redrive(api.ActionRedrive, api.DeadLetterFilter{}, nil)
+		last = f.Redrive(api.ActionRedrive, api.DeadLetterFilter{}, nil)
 	}
-	another := queue.NewRedrive{ID: uuid.Must(uuid.NewV7()), Action: api.ActionRedrive}
-	if _, err := f.Store.CreateRedrive(t.Context(), f.Tenant, "", another); !errors.Is(err, queue.ErrTooManyRedrives) {
+	another := deadletter.NewRedrive{ID: uuid.Must(uuid.NewV7()), Action: api.ActionRedrive}
+	if _, err := f.Store.CreateRedrive(t.Context(), f.Tenant, "", another); !errors.Is(err, deadletter.ErrTooManyRedrives) {
 		t.Errorf("one too many: %v", err)
 	}
 	listed, err := f.Store.ListRedrives(t.Context(), f.Tenant, "", uuid.Max, 3)
@@ -343,9 +305,9 @@ func TestRedrivesAreBounded(t *testing.T) {
 func TestDeadLetterGroups(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.bury(5, grave{user: "bob"})
-	f.bury(7, grave{reason: "permanent", from: 100})
-	f.bury(2, grave{queue: "elsewhere", from: 200})
+	f.Bury(5, celltest.Grave{User: "bob"})
+	f.Bury(7, celltest.Grave{Reason: "permanent", From: 100})
+	f.Bury(2, celltest.Grave{Queue: "elsewhere", From: 200})
 	groups, err := f.Store.DeadLetterGroups(t.Context(), f.Tenant, "", api.DeadLetterFilter{}, 2)
 	if err != nil || groups.Groups != 3 || groups.Read != 14 || groups.ReadCapped || len(groups.Items) != 2 {
 		t.Fatalf("%+v, %v", groups, err)
@@ -385,7 +347,7 @@ func TestDeadLetterGroups(t *testing.T) {
 func TestDeadLetterGroupsAreBounded(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.bury(api.MaxDeadLetterRows+1, grave{})
+	f.Bury(api.MaxDeadLetterRows+1, celltest.Grave{})
 	begun := time.Now()
 	groups, err := f.Store.DeadLetterGroups(t.Context(), f.Tenant, "", api.DeadLetterFilter{}, 10)
 	if err != nil || !groups.ReadCapped || groups.Read != api.MaxDeadLetterRows || !groups.Items[0].CountCapped {

@@ -1,4 +1,4 @@
-package queue
+package deadletter
 
 import (
 	"context"
@@ -45,10 +45,10 @@ ORDER BY next_at
 LIMIT @most`
 
 // DueRedrives lists redrives, of any tenants, that may go on, the longest overdue first.
-func (s *Store) DueRedrives(ctx context.Context, most int) ([]DueRedrive, error) {
+func (s *Letters) DueRedrives(ctx context.Context, most int) ([]DueRedrive, error) {
 	due, err := store.Query(ctx, s.Store, pgx.RowToStructByName[DueRedrive], dueRedrivesSQL, pgx.StrictNamedArgs{"most": most})
 	if err != nil {
-		return nil, fmt.Errorf("queue: due redrives: %w", store.NothingChanged(err))
+		return nil, fmt.Errorf("deadletter: due redrives: %w", store.NothingChanged(err))
 	}
 	return due, nil
 }
@@ -58,10 +58,10 @@ SELECT (SELECT next_at FROM redrives WHERE state = 'running' ORDER BY next_at LI
 
 // NextRedrive says how long it is until a redrive, of any tenant, may go on; nil where
 // none is under way.
-func (s *Store) NextRedrive(ctx context.Context) (*time.Duration, error) {
+func (s *Letters) NextRedrive(ctx context.Context) (*time.Duration, error) {
 	next, err := store.Query(ctx, s.Store, pgx.RowTo[*time.Duration], nextRedriveSQL, pgx.StrictNamedArgs{})
 	if err != nil {
-		return nil, fmt.Errorf("queue: next redrive: %w", store.NothingChanged(err))
+		return nil, fmt.Errorf("deadletter: next redrive: %w", store.NothingChanged(err))
 	}
 	return next[0], nil
 }
@@ -126,7 +126,7 @@ func (r *RedriveStep) progress(random float64) pgx.StrictNamedArgs {
 // it. The batch, its counts under the tenant's caps and the redrive's progress commit
 // together: however often cores die, each dead letter rises once and is counted once.
 // random is uniform in [0, 1).
-func (s *Store) StepRedrive(ctx context.Context, id uuid.UUID, capsOf CapsOf, random float64) (step RedriveStep, err error) {
+func (s *Letters) StepRedrive(ctx context.Context, id uuid.UUID, capsOf CapsOf, random float64) (step RedriveStep, err error) {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
 	for range store.DeadlockTries {
 		step, err = s.stepWhole(ctx, random, func(tx pgx.Tx) (RedriveStep, error) { return s.stepIn(ctx, tx, id, capsOf) })
@@ -136,7 +136,7 @@ func (s *Store) StepRedrive(ctx context.Context, id uuid.UUID, capsOf CapsOf, ra
 		}
 	}
 	if err != nil {
-		err = fmt.Errorf("queue: step of redrive %s: %w", id, err)
+		err = fmt.Errorf("deadletter: step of redrive %s: %w", id, err)
 		if passes(err) || ctx.Err() != nil {
 			return RedriveStep{}, err
 		}
@@ -161,7 +161,7 @@ SET failures = failures + 1, next_at = statement_timestamp() + power(2, failures
     ended_at = CASE WHEN failures + 1 >= @most THEN statement_timestamp() END
 WHERE id = @id AND ended_at IS NULL`
 
-func (s *Store) failRedrive(ctx context.Context, id uuid.UUID) error {
+func (s *Letters) failRedrive(ctx context.Context, id uuid.UUID) error {
 	noRow := func(pgx.CollectableRow) (struct{}, error) { return struct{}{}, nil }
 	_, err := store.Query(ctx, s.Store, noRow, failRedriveSQL, pgx.StrictNamedArgs{
 		// What PostgreSQL said is for the log: it may name what is none of a tenant's business.
@@ -170,7 +170,7 @@ func (s *Store) failRedrive(ctx context.Context, id uuid.UUID) error {
 	return err
 }
 
-func (s *Store) stepIn(ctx context.Context, tx pgx.Tx, id uuid.UUID, capsOf CapsOf) (RedriveStep, error) {
+func (s *Letters) stepIn(ctx context.Context, tx pgx.Tx, id uuid.UUID, capsOf CapsOf) (RedriveStep, error) {
 	rows, err := tx.Query(ctx, lockRedriveSQL, pgx.StrictNamedArgs{"id": id})
 	if err != nil {
 		return RedriveStep{}, err
@@ -265,7 +265,7 @@ func (r *RedriveStep) discard(ctx context.Context, tx pgx.Tx, ids []uuid.UUID) e
 }
 
 // stepWhole makes a step and writes it down in one transaction.
-func (s *Store) stepWhole(ctx context.Context, random float64, work func(pgx.Tx) (RedriveStep, error)) (step RedriveStep, err error) {
+func (s *Letters) stepWhole(ctx context.Context, random float64, work func(pgx.Tx) (RedriveStep, error)) (step RedriveStep, err error) {
 	err = s.InTx(ctx, func(tx pgx.Tx) error {
 		if step, err = work(tx); err != nil || !step.Worked {
 			return err

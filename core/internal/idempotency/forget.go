@@ -1,0 +1,60 @@
+package idempotency
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/core/internal/store"
+)
+
+// Keys has the statements that stand for themselves.
+type Keys struct{ *store.Store }
+
+// How long an Idempotency-Key is remembered at least, and how long after its job
+// has finished.
+const (
+	KeyAge      = 24 * time.Hour
+	KeyAfterEnd = time.Hour
+)
+
+// forgetKeysSQL looks at the next keys by age, and forgets those whose jobs are
+// neither live nor just finished. It gives where the next batch begins.
+const forgetKeysSQL = `
+WITH old AS MATERIALIZED (
+  SELECT tenant_id, user_id, operation, key, job_ids, created_at
+  FROM idempotency_keys
+  WHERE created_at > @after AND created_at < statement_timestamp() - @age::interval
+  ORDER BY created_at
+  LIMIT @batch
+), gone AS (
+  DELETE FROM idempotency_keys k
+  USING old
+  WHERE (k.tenant_id, k.user_id, k.operation, k.key) = (old.tenant_id, old.user_id, old.operation, old.key)
+    AND NOT EXISTS (SELECT FROM jobs j WHERE j.id = ANY(old.job_ids))
+    AND NOT EXISTS (SELECT FROM finished_jobs f WHERE f.id = ANY(old.job_ids)
+                    AND f.finished_at > statement_timestamp() - @after_end::interval)
+  RETURNING 1
+)
+SELECT (SELECT count(*) FROM gone) AS forgotten, count(*) AS seen, max(created_at) AS last FROM old`
+
+// Forgotten is what one batch came to.
+type Forgotten struct {
+	Forgotten, Seen int64
+	// Last is the youngest key looked at; nil if there was none.
+	Last *time.Time
+}
+
+// ForgetKeys looks at no more than batch old Idempotency-Keys, of any tenants,
+// after a time, and forgets those that are of no use any more.
+func (k *Keys) ForgetKeys(ctx context.Context, after time.Time, batch int) (Forgotten, error) {
+	rows, err := store.Query(ctx, k.Store, pgx.RowToStructByName[Forgotten], forgetKeysSQL, pgx.StrictNamedArgs{
+		"after": after, "age": KeyAge, "after_end": KeyAfterEnd, "batch": batch,
+	})
+	if err != nil {
+		return Forgotten{}, fmt.Errorf("idempotency: forget keys: %w", err)
+	}
+	return rows[0], nil
+}

@@ -1,0 +1,91 @@
+// Package idempotency keeps the answers to requests with an Idempotency-Key, so that a repeat gets
+// the same one. Look-up and store are in the transaction of the submit, under its tenant's lock.
+package idempotency
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+)
+
+// Request is what a request says of itself.
+type Request struct {
+	// Operation is the route: one key may serve two kinds of request.
+	Operation string
+	Key       string
+	// Fingerprint is the SHA-256 of the canonical body.
+	Fingerprint [32]byte
+}
+
+// Key is the scope of an Idempotency-Key: what one tenant's user sends is never answered with
+// the response to another.
+type Key struct {
+	Tenant               tenant.ID
+	User, Operation, Key string
+}
+
+// Of is a request's key.
+func (r *Request) Of(owner tenant.ID, user string) Key {
+	return Key{owner, user, r.Operation, r.Key}
+}
+
+// Answer is a saved answer.
+type Answer struct {
+	Fingerprint [32]byte
+	Status      int
+	Body        json.RawMessage
+}
+
+const findKeysSQL = `
+SELECT known.*
+FROM unnest(@tenants::uuid[], @users::text[], @operations::text[], @keys::text[]) AS asked(tenant_id, user_id, operation, key)
+CROSS JOIN LATERAL (
+  SELECT k.tenant_id, k.user_id, k.operation, k.key, k.fingerprint, k.status, k.answer
+  FROM idempotency_keys k
+  WHERE k.tenant_id = asked.tenant_id AND k.user_id = asked.user_id AND k.operation = asked.operation AND k.key = asked.key
+  -- one probe for each, whatever the statistics say
+  LIMIT 1
+) AS known`
+
+// Find gives the saved answers to keys.
+func Find(ctx context.Context, tx pgx.Tx, asked []Key) (map[Key]Answer, error) {
+	if len(asked) == 0 {
+		return nil, nil
+	}
+	tenants, users := make([]tenant.ID, len(asked)), make([]string, len(asked))
+	operations, keys := make([]string, len(asked)), make([]string, len(asked))
+	for i, key := range asked {
+		tenants[i], users[i], operations[i], keys[i] = key.Tenant, key.User, key.Operation, key.Key
+	}
+	rows, err := tx.Query(ctx, findKeysSQL, pgx.StrictNamedArgs{
+		"tenants": tenants, "users": users, "operations": operations, "keys": keys,
+	})
+	if err != nil {
+		return nil, err
+	}
+	known := map[Key]Answer{}
+	var key Key
+	var fingerprint, body []byte
+	var status int
+	_, err = pgx.ForEachRow(rows, []any{&key.Tenant, &key.User, &key.Operation, &key.Key, &fingerprint, &status, &body}, func() error {
+		known[key] = Answer{[32]byte(fingerprint), status, append([]byte(nil), body...)}
+		return nil
+	})
+	return known, err
+}
+
+const saveSQL = `
+INSERT INTO idempotency_keys (tenant_id, user_id, operation, key, fingerprint, job_ids, status, answer, created_at)
+VALUES (@tenant_id, @user_id, @operation, @key, @fingerprint, @job_ids, @status, @answer::json, statement_timestamp())`
+
+// Save keeps the answer to a key's first request, which stored these jobs.
+func Save(batch *pgx.Batch, key Key, answer Answer, jobs []uuid.UUID) {
+	batch.Queue(saveSQL, pgx.StrictNamedArgs{
+		"tenant_id": key.Tenant, "user_id": key.User, "operation": key.Operation, "key": key.Key,
+		"fingerprint": answer.Fingerprint[:], "job_ids": jobs, "status": answer.Status, "answer": string(answer.Body),
+	})
+}
