@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/scheduler"
+
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/directory"
@@ -34,7 +36,7 @@ type ClaimCall struct {
 	// does: WorkerID is no worker in the table then. Room, see Filter. Whoever sends on
 	// Again makes a waiting claim look again: there may be room where there was none.
 	Push  bool
-	Room  func() Room
+	Room  func() scheduler.Capacity
 	Again <-chan struct{}
 }
 
@@ -43,7 +45,7 @@ type ClaimCall struct {
 // A caller that has left gets nothing: what was leased to it goes back at once,
 // attempt included.
 func (d *Dispatcher) Claim(ctx context.Context, call ClaimCall) ([]queue.Claimed, error) {
-	filter := &Filter{Owner: call.Owner, Queues: call.Queues, Push: call.Push, Room: call.Room}
+	filter := &scheduler.Filter{Owner: call.Owner, Queues: call.Queues, Push: call.Push, Capacity: call.Room}
 	if !call.Push {
 		tags, err := d.workers.seen(ctx, d.store, call)
 		if err != nil {
@@ -54,24 +56,24 @@ func (d *Dispatcher) Claim(ctx context.Context, call ClaimCall) ([]queue.Claimed
 			d.served.seen(call.Owner, call.Queues)
 		}
 	}
-	d.nets.claimed.Store(time.Now().UnixNano())
+	d.polls.claimed.Store(time.Now().UnixNano())
 	if call.Wait <= 0 {
 		return d.take(ctx, call, filter, true)
 	}
 	return d.takeOrWait(ctx, call, filter)
 }
 
-func (d *Dispatcher) takeOrWait(ctx context.Context, call ClaimCall, filter *Filter) ([]queue.Claimed, error) {
+func (d *Dispatcher) takeOrWait(ctx context.Context, call ClaimCall, filter *scheduler.Filter) ([]queue.Claimed, error) {
 	over := time.NewTimer(call.Wait)
 	defer over.Stop()
 	d.metrics.Parked.Inc()
 	defer d.metrics.Parked.Dec()
-	w := d.parking.park(filter)
+	w := d.parking.Park(filter)
 	// Wake-ups that this claim had and did not use; whoever else waits for those
 	// jobs must not sleep beside them.
 	var unused []queue.Waiting
 	defer func() {
-		if lane, pending := d.parking.leave(w); pending {
+		if lane, pending := d.parking.Leave(w); pending {
 			unused = append(unused, again(lane))
 		}
 		d.WakeHere(unused)
@@ -94,15 +96,15 @@ func (d *Dispatcher) takeOrWait(ctx context.Context, call ClaimCall, filter *Fil
 			return nil, nil
 		case <-d.draining:
 			return nil, nil
-		case wokenFor = <-w.woken:
-			d.parking.again(w)
+		case wokenFor = <-w.Woken:
+			d.parking.Rearm(w)
 		case <-call.Again:
 		}
 	}
 }
 
 // take looks once, together with whoever else claims from the same lanes.
-func (d *Dispatcher) take(ctx context.Context, call ClaimCall, filter *Filter, look bool) ([]queue.Claimed, error) {
+func (d *Dispatcher) take(ctx context.Context, call ClaimCall, filter *scheduler.Filter, look bool) ([]queue.Claimed, error) {
 	return d.claims.take(ctx, filter, queue.ClaimWorker{ID: call.WorkerID, Max: call.Max}, look || !d.scannedLately())
 }
 
@@ -184,7 +186,7 @@ func (d *Dispatcher) ended(ctx context.Context, endings []queue.Ending, ended []
 		if ended[i].Ready != nil {
 			ready = append(ready, *ended[i].Ready)
 		} else if lane, known := d.lanes.ByID(ended[i].Lane); known && d.isCapped(lane) {
-			ready = append(ready, queue.Ready{Lane: lane.ID, Priority: queue.RoomMade})
+			ready = append(ready, queue.Ready{Lane: lane.ID, Priority: queue.CapacityReleased})
 		}
 		waits = waits || ended[i].Scheduled
 	}

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
-	"strings"
 	"sync"
+
+	"github.com/forgequeue/forgequeue/core/internal/scheduler"
 
 	"go.opentelemetry.io/otel/trace"
 
@@ -33,7 +33,7 @@ type claims struct {
 type claimGroup struct {
 	*groupcommit.Group[*claimRequest, []queue.Claimed]
 	// dealer is of the one flush under way.
-	dealer fair
+	dealer scheduler.DRR
 	users  int
 }
 
@@ -44,7 +44,7 @@ const rememberedGroups = 1000
 // claimRequest is one caller's part. Jobs are either delivered to it, or it has left
 // before: never both, and never neither.
 type claimRequest struct {
-	filter *Filter
+	filter *scheduler.Filter
 	worker queue.ClaimWorker
 	// look says to look at the tables where nothing is believed to be there.
 	look bool
@@ -83,8 +83,8 @@ var errNotReached = errors.New("dispatch: the flush ended before this claim")
 
 // take joins the next statements for the filter's lanes, and those after them where it
 // was not reached.
-func (c *claims) take(ctx context.Context, filter *Filter, worker queue.ClaimWorker, look bool) (jobs []queue.Claimed, err error) {
-	group, unuse := c.enter(filter.key())
+func (c *claims) take(ctx context.Context, filter *scheduler.Filter, worker queue.ClaimWorker, look bool) (jobs []queue.Claimed, err error) {
+	group, unuse := c.enter(filter.Key())
 	defer unuse()
 	var request *claimRequest
 	for again := true; again; again = errors.Is(err, errNotReached) {
@@ -132,7 +132,7 @@ func (c *claims) enter(key string) (group *claimGroup, unuse func()) {
 }
 
 // flush leases for all of the requests at once and deals out, the first one first.
-func (c *claims) flush(ctx context.Context, dealer *fair, requests []*claimRequest) []groupcommit.Result[[]queue.Claimed] {
+func (c *claims) flush(ctx context.Context, dealer *scheduler.DRR, requests []*claimRequest) []groupcommit.Result[[]queue.Claimed] {
 	ctx, span := c.d.traces.flush(ctx, "claims", len(requests), func(i int) trace.SpanContext { return requests[i].span })
 	defer span.End()
 	results := make([]groupcommit.Result[[]queue.Claimed], len(requests))
@@ -209,14 +209,4 @@ func (d *Dispatcher) claimed(jobs []queue.Claimed) {
 		d.metrics.QueueWait.Observe(jobs[i].StartedAt.Sub(jobs[i].ReadyAt).Seconds())
 	}
 	d.metrics.Claimed.Add(float64(len(jobs)))
-}
-
-// key is the same for filters that let the same lanes through.
-func (f *Filter) key() string {
-	if f.Push {
-		return "push"
-	}
-	queues := slices.Compact(slices.Sorted(slices.Values(f.Queues)))
-	tags := slices.Sorted(maps.Keys(f.Tags))
-	return f.Owner.String() + "\n" + strings.Join(queues, ",") + "\n" + strings.Join(tags, ",")
 }

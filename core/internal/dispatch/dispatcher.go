@@ -19,6 +19,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/scheduler"
+
 	"github.com/google/uuid"
 	"go.opentelemetry.io/otel/trace"
 
@@ -38,13 +40,13 @@ const (
 type Dispatcher struct {
 	store  *cell.Cell
 	lanes  *Lanes
-	lines  *lines
+	lines  *scheduler.ReadyLists
 	limits *Limits
 	// maxRunning caps the leases of the whole installation; nil for no cap.
 	maxRunning *int64
-	parking    parking
+	parking    scheduler.Parking
 	claims     *claims
-	nets       nets
+	polls      fallbackPolls
 	watches    watches
 	flushes    *flushes
 	// claimGate lets one claim under a tenant's running cap through at a time.
@@ -99,7 +101,7 @@ func New(o Options) *Dispatcher {
 		tell: o.Tell, tellEnded: o.TellEnded, tellSettings: o.TellSettings, scheduled: o.Scheduled, refresh: make(chan struct{}, 1),
 		draining: make(chan struct{}), workers: workers{joined: o.Metrics.Workers.Registered}, traces: traces{o.Tracer},
 	}
-	d.lines = newLines(d.lanes.ByID)
+	d.lines = scheduler.NewReadyLists(d.lanes.ByID)
 	d.claims = &claims{d: d, groups: map[string]*claimGroup{}}
 	if o.MaxRunning > 0 {
 		d.maxRunning = &o.MaxRunning
@@ -148,7 +150,7 @@ func (d *Dispatcher) Refresh(ctx context.Context) error {
 // which are gone.
 func (d *Dispatcher) refreshLanes(ctx context.Context) error {
 	born, gone, err := d.lanes.Refresh(ctx)
-	d.lines.forget(gone)
+	d.lines.Forget(gone)
 	d.wakeBorn(born)
 	return err
 }
@@ -198,12 +200,12 @@ func (d *Dispatcher) Wake(ready []queue.Ready) {
 
 // gather puts the news of each line together: the first of its jobs, and how many.
 func gather(ready []queue.Ready) []queue.Waiting {
-	places := map[lineKey]int{}
+	places := map[scheduler.ListKey]int{}
 	var news []queue.Waiting
 	for _, one := range ready {
-		key := lineKey{one.Lane, one.Priority}
+		key := scheduler.ListKey{Lane: one.Lane, Priority: one.Priority}
 		if one.At.IsZero() {
-			key.priority = min(one.Priority, 0) - 1
+			key.Priority = min(one.Priority, 0) - 1
 		}
 		place, known := places[key]
 		if !known {
@@ -227,13 +229,13 @@ func again(lane directory.LaneID) queue.Waiting {
 // WakeHere tells the claims parked in this core only.
 func (d *Dispatcher) WakeHere(news []queue.Waiting) {
 	for _, one := range news {
-		d.lines.hear([]queue.Ready{one.Ready})
+		d.lines.Notify([]queue.Ready{one.Ready})
 		lane, known := d.lanes.ByID(one.Lane)
 		if !known { // born in another core; who waits for it is woken when it is known
 			d.RefreshSoon()
 			continue
 		}
-		d.wake(append(d.withRoom(one.Ready, lane), lane), int(min(one.Jobs, parkedMost)))
+		d.wake(append(d.withRoom(one.Ready, lane), lane), int(min(one.Jobs, scheduler.MaxParked)))
 	}
 }
 
@@ -241,11 +243,11 @@ func (d *Dispatcher) WakeHere(news []queue.Waiting) {
 // of lane has ended: those under the same caps, and not only that one. It would keep
 // the room for as long as it has jobs.
 func (d *Dispatcher) withRoom(news queue.Ready, lane directory.Lane) []directory.Lane {
-	if !news.At.IsZero() || news.Priority != queue.RoomMade {
+	if !news.At.IsZero() || news.Priority != queue.CapacityReleased {
 		return nil
 	}
 	// those that are left then get their turn with the next one that ends
-	return slices.DeleteFunc(d.lines.room(lane.Tenant, d.maxRunning != nil, linesPerClaim), func(other directory.Lane) bool { return other.ID == lane.ID })
+	return slices.DeleteFunc(d.lines.Unthrottle(lane.Tenant, d.maxRunning != nil, linesPerClaim), func(other directory.Lane) bool { return other.ID == lane.ID })
 }
 
 // wake wakes at most count claims that can take from the lanes, any of which may be
@@ -253,7 +255,7 @@ func (d *Dispatcher) withRoom(news queue.Ready, lane directory.Lane) []directory
 func (d *Dispatcher) wake(lanes []directory.Lane, count int) {
 	rand.Shuffle(len(lanes), func(i, j int) { lanes[i], lanes[j] = lanes[j], lanes[i] }) //nolint:gosec // spreads wake-ups, guards nothing
 	for _, lane := range lanes {
-		count -= d.parking.wake(lane, d.lanes.Settings(lane.Tenant, lane.Queue).Push, count)
+		count -= d.parking.Wake(lane, d.lanes.Settings(lane.Tenant, lane.Queue).Push, count)
 	}
 }
 
@@ -261,8 +263,8 @@ func (d *Dispatcher) wake(lanes []directory.Lane, count int) {
 // there was word before.
 func (d *Dispatcher) wakeBorn(lanes []directory.Lane) {
 	for _, lane := range lanes {
-		if d.lines.born(lane) {
-			d.parking.wake(lane, d.lanes.Settings(lane.Tenant, lane.Queue).Push, pollWakes)
+		if d.lines.LaneCreated(lane) {
+			d.parking.Wake(lane, d.lanes.Settings(lane.Tenant, lane.Queue).Push, pollWakes)
 		}
 	}
 }

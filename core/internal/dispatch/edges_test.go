@@ -18,7 +18,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// strays that cannot be moved (no lane left): the claim spins, and nobody behind is served.
+// misrouted that cannot be moved (no lane left): the claim spins, and nobody behind is served.
 func TestStraysWithoutALane(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -35,7 +35,7 @@ SELECT $1, 'default', '{}', 'u' || n, now() FROM generate_series(1, $2::integer)
 	took := time.Since(start)
 	t.Logf("claim without wait: %d jobs, err %v, after %v", len(jobs), err, took)
 	if len(jobs) == 0 {
-		t.Error("jobs of nobody in particular wait behind a stray for ever")
+		t.Error("jobs of nobody in particular wait behind a misrouted one for ever")
 	}
 }
 

@@ -1,13 +1,19 @@
 package dispatch
 
 import (
+	"maps"
+	"slices"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/scheduler"
+
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
 // ParkedClaims counts the claims that wait.
-func (d *Dispatcher) ParkedClaims() int { return d.parking.count() }
+func (d *Dispatcher) ParkedClaims() int { return d.parking.Count() }
 
 // AgeWorkers makes what is known of claiming workers older.
 func (d *Dispatcher) AgeWorkers(by time.Duration) {
@@ -47,13 +53,20 @@ func (d *Dispatcher) ClaimsAtTheGate(id tenant.ID) int {
 
 // SpoilCursors sets every cursor to a time, and says that nothing waits.
 func (d *Dispatcher) SpoilCursors(to time.Time) {
-	d.lines.mu.Lock()
-	defer d.lines.mu.Unlock()
-	for _, lane := range d.lines.lanes {
-		for i := range lane.by {
-			lane.by[i].after.At, lane.by[i].ready = to, false
-		}
+	everything := &scheduler.Filter{Owner: tenant.Platform, Queues: d.lanes.names()}
+	made := d.plan(&scheduler.DRR{}, everything, 1<<20, 1<<20, nil)
+	seen := make([]queue.ScanProgress, 0, len(made.lines))
+	for key := range made.lines {
+		seen = append(seen, queue.ScanProgress{Lane: key.Lane, Priority: key.Priority, To: queue.Cursor{At: to}, Exhausted: true})
 	}
+	d.lines.Scanned(made.lines, seen)
+}
+
+// names are the names of all known queues.
+func (l *Lanes) names() []string {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return slices.Collect(maps.Keys(l.byName))
 }
 
 // WaitingClaims counts the claims that wait for others' statements.
@@ -71,7 +84,10 @@ func (d *Dispatcher) Scanned() bool { return d.scannedLately() }
 
 // KnownLines counts the lanes of which lines are remembered.
 func (d *Dispatcher) KnownLines() int {
-	d.lines.mu.Lock()
-	defer d.lines.mu.Unlock()
-	return len(d.lines.lanes)
+	known, _ := d.lines.Known(scheduler.ListKey{}, 1<<20)
+	lanes := map[directory.LaneID]bool{}
+	for _, line := range known {
+		lanes[line.Lane] = true
+	}
+	return len(lanes)
 }

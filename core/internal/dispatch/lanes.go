@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/scheduler"
+
 	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
@@ -24,7 +26,7 @@ type Lanes struct {
 	byName   map[string][]directory.Lane
 	settings map[tenant.QueueKey]directory.QueueSettings
 	// inPush are the queues in push mode.
-	inPush  ring[tenant.QueueKey]
+	inPush  scheduler.Ring[tenant.QueueKey]
 	highest directory.LaneID
 	changed time.Time
 	// retired is when the lane that was retired last was.
@@ -100,9 +102,9 @@ func (l *Lanes) Refresh(ctx context.Context) (born []directory.Lane, gone []dire
 	for _, q := range queues {
 		if q.Push != l.settings[q.QueueKey].Push {
 			if q.Push {
-				l.inPush.add(q.QueueKey)
+				l.inPush.Add(q.QueueKey)
 			} else {
-				l.inPush.remove(q.QueueKey)
+				l.inPush.Remove(q.QueueKey)
 			}
 		}
 		l.settings[q.QueueKey] = q
@@ -224,39 +226,14 @@ func (l *Lanes) open(key tenant.QueueKey, push bool) bool {
 	return !settings.Paused && settings.Push == push
 }
 
-// Filter says which lanes a claim may take from.
-type Filter struct {
-	// Owner is the tenant, or tenant.Platform for every tenant's.
-	Owner  tenant.ID
-	Queues []string
-	// Tags are the worker's; a lane's must all be among them.
-	Tags map[string]bool
-	// Push takes from all queues in push mode instead, whatever their names and tags.
-	Push bool
-	// Room, where not nil, gives what is taken into account for one look.
-	Room func() Room
-}
-
-// Room is for how many jobs there is room now, of which queues may share some.
-type Room interface {
-	// Of is how many jobs of a queue can be taken; 0 leaves the queue out.
-	Of(tenant.QueueKey) int
-	// Take leaves less room for what is asked for next.
-	Take(key tenant.QueueKey, n int)
-}
-
-func (f *Filter) serves(lane directory.Lane) bool {
-	return f.Push || lane.ServedBy(f.Tags)
-}
-
 // Serving lists up to most lanes that the filter lets through and that are not paused,
 // each once; of more, others each turn.
-func (l *Lanes) Serving(f *Filter, turn uint64, most int) (serving []directory.LaneID) {
+func (l *Lanes) Serving(f *scheduler.Filter, turn uint64, most int) (serving []directory.LaneID) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	var room Room
-	if f.Room != nil {
-		room = f.Room()
+	var room scheduler.Capacity
+	if f.Capacity != nil {
+		room = f.Capacity()
 	}
 	lists := l.named(f)
 	for i := range lists {
@@ -265,7 +242,7 @@ func (l *Lanes) Serving(f *Filter, turn uint64, most int) (serving []directory.L
 			lane := lanes[(turn*uint64(most)+uint64(j))%uint64(len(lanes))] //nolint:gosec // never negative
 			key := lane.InQueue()
 			settings := l.settings[key]
-			if settings.Paused || settings.Push != f.Push || !f.serves(lane) || room != nil && room.Of(key) <= 0 {
+			if settings.Paused || settings.Push != f.Push || !f.Serves(lane) || room != nil && room.Of(key) <= 0 {
 				continue
 			}
 			if serving = append(serving, lane.ID); len(serving) == most {
@@ -278,10 +255,10 @@ func (l *Lanes) Serving(f *Filter, turn uint64, most int) (serving []directory.L
 
 // named gives the lanes of the queues that the filter names, each once. It is
 // called with the lock held.
-func (l *Lanes) named(f *Filter) [][]directory.Lane {
+func (l *Lanes) named(f *scheduler.Filter) [][]directory.Lane {
 	var lists [][]directory.Lane
 	if f.Push {
-		for _, key := range l.inPush.items {
+		for _, key := range l.inPush.Items {
 			lists = append(lists, l.byQueue[key])
 		}
 		return lists
@@ -305,7 +282,7 @@ func (l *Lanes) named(f *Filter) [][]directory.Lane {
 func (l *Lanes) pushQueues(turn uint64, n int) (some []tenant.QueueKey, all int) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	return l.inPush.from(turn, n), len(l.inPush.items)
+	return l.inPush.From(turn, n), len(l.inPush.Items)
 }
 
 // ByID gives a known lane.

@@ -51,7 +51,7 @@ func (d *Dispatcher) rehomeLane(ctx context.Context, lane directory.LaneID) (mov
 		if err != nil {
 			return moved, err
 		}
-		var strays []queue.Stray
+		var misrouted []queue.MisroutedJob
 		var to []directory.LaneID
 		var news []queue.Ready
 		known := false
@@ -63,13 +63,13 @@ func (d *Dispatcher) rehomeLane(ctx context.Context, lane directory.LaneID) (mov
 			if lanes[i] == 0 {
 				continue // its tenant has no room for another lane
 			}
-			stray := queue.Stray{Ready: queue.Ready{Lane: lane, Priority: job.Priority, ID: job.ID}, User: job.UserID}
-			strays, to = append(strays, stray), append(to, lanes[i])
+			misroutedJob := queue.MisroutedJob{Ready: queue.Ready{Lane: lane, Priority: job.Priority, ID: job.ID}, User: job.UserID}
+			misrouted, to = append(misrouted, misroutedJob), append(to, lanes[i])
 			if job.ReadyAt != nil {
 				news = append(news, queue.Ready{Lane: lanes[i], Priority: job.Priority, At: *job.ReadyAt, ID: job.ID})
 			}
 		}
-		if len(strays) == 0 && known && !refreshed {
+		if len(misrouted) == 0 && known && !refreshed {
 			refreshed = true
 			d.lanes.readAll()
 			if err := d.Refresh(ctx); err != nil {
@@ -77,14 +77,14 @@ func (d *Dispatcher) rehomeLane(ctx context.Context, lane directory.LaneID) (mov
 			}
 			continue
 		}
-		if len(strays) == 0 {
+		if len(misrouted) == 0 {
 			d.log.WarnContext(ctx, "jobs stay without a lane until their tenant has room for another one", "lane", lane)
 			return moved, nil
 		}
-		if err := d.store.Move(ctx, strays, to); err != nil {
+		if err := d.store.Move(ctx, misrouted, to); err != nil {
 			return moved, err
 		}
-		moved += len(strays)
+		moved += len(misrouted)
 		d.Wake(news)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/scheduler"
+
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/directory"
@@ -20,7 +22,7 @@ import (
 const (
 	// mostStatements bounds what one claim may cost; what is left then is for the next.
 	mostStatements = 50
-	// mostMoves and mostBusy bound how often one look is made again: for strays that were
+	// mostMoves and mostBusy bound how often one look is made again: for misrouted that were
 	// moved, and for tenants whose lock another core's claim had.
 	mostMoves = 20
 	mostBusy  = 20
@@ -30,15 +32,15 @@ const (
 // leasing is one claim on its way through its statements.
 type leasing struct {
 	d      *Dispatcher
-	dealer *fair
-	filter *Filter
+	dealer *scheduler.DRR
+	filter *scheduler.Filter
 	// workers take jobs in this order; jobs are what they have by now.
 	workers []queue.ClaimWorker
 	jobs    []queue.Claimed
 	// bytes is what the jobs have by now; full says that they may not have more.
 	bytes int
 	full  bool
-	// without are users whose strays could not be moved, busy tenants whose lock another
+	// without are users whose misrouted could not be moved, busy tenants whose lock another
 	// core has.
 	without []string
 	busy    map[tenant.ID]bool
@@ -80,8 +82,8 @@ func (l *leasing) run(ctx context.Context) {
 }
 
 // left is the filter with the room that queues have beside what was taken by now.
-func (l *leasing) left() *Filter {
-	if l.filter.Room == nil || len(l.jobs) == 0 {
+func (l *leasing) left() *scheduler.Filter {
+	if l.filter.Capacity == nil || len(l.jobs) == 0 {
 		return l.filter
 	}
 	taken := map[tenant.QueueKey]int{}
@@ -89,8 +91,8 @@ func (l *leasing) left() *Filter {
 		taken[tenant.QueueKey{Tenant: l.jobs[i].TenantID, Name: l.jobs[i].Queue}]++
 	}
 	left := *l.filter
-	left.Room = func() Room {
-		room := l.filter.Room()
+	left.Capacity = func() scheduler.Capacity {
+		room := l.filter.Capacity()
 		for key, n := range taken {
 			room.Take(key, n)
 		}
@@ -115,27 +117,27 @@ func (l *leasing) step(ctx context.Context, made *plan) (goOn bool, err error) {
 	found, err := d.store.Claim(ctx, made.claim)
 	leave()
 	if err != nil {
-		d.lines.failed(made.lines)
+		d.lines.Failed(made.lines)
 		return false, err
 	}
-	d.lines.walked(made.lines, found.Walked)
+	d.lines.Scanned(made.lines, found.Scanned)
 	l.jobs = append(l.jobs, found.Jobs...)
 	for i := range found.Jobs {
 		job := &found.Jobs[i]
-		l.dealer.took(job.TenantID, made.weights[job.TenantID], 1)
+		l.dealer.Charge(job.TenantID, made.weights[job.TenantID], 1)
 		l.bytes += job.Size()
 	}
 	if found.Cut {
 		l.full = true
-		d.Wake(d.lines.cut(made.lines, found.Walked))
+		d.Wake(d.lines.Cut(made.lines, found.Scanned))
 	}
 	for _, owner := range found.Busy {
 		l.busy[owner] = true
 	}
-	goOn = len(found.Jobs) > 0 || len(found.Busy) > 0 || slices.ContainsFunc(found.Walked, func(w queue.Walked) bool { return w.Dry })
-	if len(found.Strays) > 0 && l.moves < mostMoves {
+	goOn = len(found.Jobs) > 0 || len(found.Busy) > 0 || slices.ContainsFunc(found.Scanned, func(w queue.ScanProgress) bool { return w.Exhausted })
+	if len(found.Misrouted) > 0 && l.moves < mostMoves {
 		l.moves++
-		l.without = append(l.without, leftUsers(found.Strays, d.moveStrays(ctx, found.Strays))...)
+		l.without = append(l.without, movedUsers(found.Misrouted, d.moveMisrouted(ctx, found.Misrouted))...)
 		goOn = true
 	}
 	return goOn, nil
@@ -189,27 +191,27 @@ func (d *Dispatcher) underCaps(claim *queue.ClaimLane, lane directory.Lane, sett
 		claim.Rate = &usage.Rate{QueueKey: lane.InQueue(), PerSecond: *settings.RatePerSecond}
 	}
 	if lane.User == "" && d.limits.mayCapUsers(lane.Tenant) {
-		claim.Strayed = func(user string) bool { return d.limits.For(lane.Tenant, user).UserMaxRunning != nil }
+		claim.IsMisrouted = func(user string) bool { return d.limits.For(lane.Tenant, user).UserMaxRunning != nil }
 	}
 }
 
-// moveStrays puts jobs whose users have got a running cap since into those users'
+// moveMisrouted puts jobs whose users have got a running cap since into those users'
 // lanes. What cannot be moved now is found again by the next claim.
-func (d *Dispatcher) moveStrays(ctx context.Context, strays []queue.Stray) (moved []queue.Stray) {
+func (d *Dispatcher) moveMisrouted(ctx context.Context, misrouted []queue.MisroutedJob) (moved []queue.MisroutedJob) {
 	var to []directory.LaneID
 	var news []queue.Ready
-	for _, stray := range strays {
-		lane, known := d.lanes.ByID(stray.Lane)
+	for _, one := range misrouted {
+		lane, known := d.lanes.ByID(one.Lane)
 		if !known {
 			continue
 		}
-		own, err := d.lanes.For(ctx, lane.Of(stray.User))
+		own, err := d.lanes.For(ctx, lane.Of(one.User))
 		if err != nil {
-			d.log.WarnContext(ctx, "a job stays in a lane that its user's cap does not reach", "lane", stray.Lane, "error", err)
+			d.log.WarnContext(ctx, "a job stays in a lane that its user's cap does not reach", "lane", one.Lane, "error", err)
 			continue
 		}
-		moved, to = append(moved, stray), append(to, own.ID)
-		there := stray.Ready
+		moved, to = append(moved, one), append(to, own.ID)
+		there := one.Ready
 		there.Lane = own.ID
 		news = append(news, there)
 	}
@@ -224,16 +226,16 @@ func (d *Dispatcher) moveStrays(ctx context.Context, strays []queue.Stray) (move
 	return moved
 }
 
-// leftUsers are the users of strays that were not moved.
-func leftUsers(strays, moved []queue.Stray) []string {
+// movedUsers are the users of misrouted that were not moved.
+func movedUsers(misrouted, moved []queue.MisroutedJob) []string {
 	done := map[uuid.UUID]bool{}
-	for _, stray := range moved {
-		done[stray.ID] = true
+	for _, one := range moved {
+		done[one.ID] = true
 	}
 	var users []string
-	for _, stray := range strays {
-		if !done[stray.ID] && !slices.Contains(users, stray.User) {
-			users = append(users, stray.User)
+	for _, one := range misrouted {
+		if !done[one.ID] && !slices.Contains(users, one.User) {
+			users = append(users, one.User)
 		}
 	}
 	return users

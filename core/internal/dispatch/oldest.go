@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/scheduler"
+
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/shared/wait"
 )
@@ -11,19 +13,19 @@ import (
 // OldestReady says when the job became ready, by PostgreSQL's clock, that has waited
 // longest, in whatever queue of whatever tenant; the zero time where none waits. It looks
 // at the head of each line from where claims came to, past the dead entries before it,
-// and like the nets takes a twentieth of a connection's time.
+// and like the fallback polls takes a twentieth of a connection's time.
 func (d *Dispatcher) OldestReady(ctx context.Context) (oldest time.Time, err error) {
 	// Where nobody claims, lines may have come up of which nobody told. This scan is not
 	// one that claims may rely on: no other follows within a second.
 	if !d.scannedLately() {
-		if _, err := d.scanFrom(ctx, queue.Line{}); err != nil {
+		if _, err := d.scanFrom(ctx, queue.ReadyList{}); err != nil {
 			return time.Time{}, err
 		}
 	}
-	var from lineKey
+	var from scheduler.ListKey
 	for {
 		begun := time.Now()
-		lines, next := d.lines.known(from, linesPerLook)
+		lines, next := d.lines.Known(from, linesPerLook)
 		waiting, err := d.store.Look(ctx, lines, 1)
 		if err != nil {
 			return time.Time{}, err
@@ -33,7 +35,7 @@ func (d *Dispatcher) OldestReady(ctx context.Context) (oldest time.Time, err err
 				oldest = line.At
 			}
 		}
-		if next == (lineKey{}) {
+		if next == (scheduler.ListKey{}) {
 			return oldest, nil
 		}
 		from = next

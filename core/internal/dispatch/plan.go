@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/forgequeue/forgequeue/core/internal/scheduler"
+
 	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
@@ -18,53 +20,53 @@ const (
 	spareLines    = 10
 	// tenantsPerClaim is how many tenants one deal is among, where more have jobs for the
 	// claim: others are the first of the next one's.
-	tenantsPerClaim = 2 * mostPortions
+	tenantsPerClaim = 2 * scheduler.MaxQuotas
 )
 
 // plan is a claim as it was made of what is believed.
 type plan struct {
 	claim queue.Claim
 	// lines are those that it looks at, as they were believed to be.
-	lines map[lineKey]line
+	lines map[scheduler.ListKey]scheduler.Planned
 	// weights are those of its tenants.
 	weights map[tenant.ID]int
 }
 
 // plan makes a claim of n jobs from about so many lines of the lanes that the filter lets
 // through, but for those of some tenants. It has no lanes where no job is thought to wait.
-func (d *Dispatcher) plan(dealer *fair, filter *Filter, n, lines int, skip map[tenant.ID]bool) plan {
+func (d *Dispatcher) plan(dealer *scheduler.DRR, filter *scheduler.Filter, n, lines int, skip map[tenant.ID]bool) plan {
 	if skip[tenant.Platform] && d.maxRunning != nil {
 		return plan{}
 	}
 	turn := d.turn.Add(1)
 	queues := d.wanting(filter, skip)
-	made := plan{lines: make(map[lineKey]line, lines), weights: make(map[tenant.ID]int, len(queues.order))}
-	wants := make([]want, 0, len(queues.order))
+	made := plan{lines: make(map[scheduler.ListKey]scheduler.Planned, lines), weights: make(map[tenant.ID]int, len(queues.order))}
+	wants := make([]scheduler.Demand, 0, len(queues.order))
 	for _, owner := range queues.order {
 		made.weights[owner] = d.limits.weight(owner)
-		wants = append(wants, want{owner, made.weights[owner]})
+		wants = append(wants, scheduler.Demand{Tenant: owner, Weight: made.weights[owner]})
 	}
 	used := make(map[directory.LaneID]bool, lines)
-	var room Room
-	if filter.Room != nil {
-		room = filter.Room()
+	var room scheduler.Capacity
+	if filter.Capacity != nil {
+		room = filter.Capacity()
 	}
 	var like queue.ClaimLane
-	var liked *line
-	for _, portion := range dealer.deal(wants, n) {
-		found := d.ofKnownLanes(d.lines.readyIn(queues.of[portion.tenant], filter, turn, lines))
-		for _, share := range shares(found, portion.most, room, turn) {
+	var liked *scheduler.Planned
+	for _, portion := range dealer.Deal(wants, n) {
+		found := d.ofKnownLanes(d.lines.ReadyIn(queues.of[portion.Tenant], filter, turn, lines))
+		for _, share := range shares(found, portion.Most, room, turn) {
 			queued := queue.Share{Most: share.most}
 			for _, l := range share.lines {
-				made.lines[lineKey{l.Lane, l.Priority}] = l
-				queued.Lines = append(queued.Lines, l.Line)
+				made.lines[l.Key()] = l
+				queued.Lists = append(queued.Lists, l.ReadyList)
 				if used[l.Lane] {
 					continue
 				}
 				used[l.Lane] = true
 				// Lanes of a queue that differ in their tags come under the same limits.
-				if liked == nil || liked.lane.InQueue() != l.lane.InQueue() || liked.lane.User != l.lane.User {
-					like, liked = d.claimLane(l.lane), &l
+				if liked == nil || liked.In.InQueue() != l.In.InQueue() || liked.In.User != l.In.User {
+					like, liked = d.claimLane(l.In), &l
 				}
 				like.ID = l.Lane
 				made.claim.Lanes = append(made.claim.Lanes, like)
@@ -80,16 +82,16 @@ func (d *Dispatcher) plan(dealer *fair, filter *Filter, n, lines int, skip map[t
 
 // ofKnownLanes leaves out lines of lanes that are not known any more, and forgets them:
 // what limits their claims is not known either.
-func (d *Dispatcher) ofKnownLanes(found []line) []line {
+func (d *Dispatcher) ofKnownLanes(found []scheduler.Planned) []scheduler.Planned {
 	var gone []directory.LaneID
-	found = slices.DeleteFunc(found, func(l line) bool {
+	found = slices.DeleteFunc(found, func(l scheduler.Planned) bool {
 		_, known := d.lanes.ByID(l.Lane)
 		if !known {
 			gone = append(gone, l.Lane)
 		}
 		return !known
 	})
-	d.lines.forget(gone)
+	d.lines.Forget(gone)
 	return found
 }
 
@@ -111,11 +113,11 @@ type wantingQueues struct {
 
 // wanting finds the queues in which jobs are thought to wait that the filter lets through,
 // of no more tenants than a claim is for.
-func (d *Dispatcher) wanting(filter *Filter, skip map[tenant.ID]bool) wantingQueues {
+func (d *Dispatcher) wanting(filter *scheduler.Filter, skip map[tenant.ID]bool) wantingQueues {
 	found := wantingQueues{of: map[tenant.ID][]tenant.QueueKey{}}
-	var room Room
-	if filter.Room != nil {
-		room = filter.Room()
+	var room scheduler.Capacity
+	if filter.Capacity != nil {
+		room = filter.Capacity()
 	}
 	add := func(key tenant.QueueKey) {
 		if skip[key.Tenant] || !d.lanes.open(key, filter.Push) || room != nil && room.Of(key) <= 0 {
@@ -128,7 +130,7 @@ func (d *Dispatcher) wanting(filter *Filter, skip map[tenant.ID]bool) wantingQue
 	}
 	if filter.Owner != tenant.Platform && !filter.Push {
 		for _, name := range unique(filter.Queues) {
-			if key := (tenant.QueueKey{Tenant: filter.Owner, Name: name}); d.lines.waitsIn(key, filter) {
+			if key := (tenant.QueueKey{Tenant: filter.Owner, Name: name}); d.lines.HasReady(key, filter) {
 				add(key)
 			}
 		}
@@ -148,12 +150,12 @@ func (d *Dispatcher) wanting(filter *Filter, skip map[tenant.ID]bool) wantingQue
 	if filter.Push {
 		round(func(from uint64, n int) ([]tenant.QueueKey, int) {
 			some, all := d.lanes.pushQueues(from, n)
-			return slices.DeleteFunc(some, func(key tenant.QueueKey) bool { return !d.lines.waitsIn(key, filter) }), all
+			return slices.DeleteFunc(some, func(key tenant.QueueKey) bool { return !d.lines.HasReady(key, filter) }), all
 		})
 		return found
 	}
 	for _, name := range unique(filter.Queues) {
-		round(func(from uint64, n int) ([]tenant.QueueKey, int) { return d.lines.queuesOf(name, filter, from, n) })
+		round(func(from uint64, n int) ([]tenant.QueueKey, int) { return d.lines.QueuesOf(name, filter, from, n) })
 	}
 	return found
 }
@@ -177,22 +179,22 @@ func unique(names []string) []string {
 // share is what one statement takes at most from some lines, in their order.
 type share struct {
 	most  int
-	lines []line
+	lines []scheduler.Planned
 }
 
 // shares parts a tenant's lines, which are in order. Where queues have room for so
 // many jobs each, each has a share of its own.
-func shares(found []line, most int, room Room, turn uint64) []share {
+func shares(found []scheduler.Planned, most int, room scheduler.Capacity, turn uint64) []share {
 	if len(found) == 0 {
 		return nil
 	}
 	if room == nil {
 		return []share{{most, found}}
 	}
-	byQueue := map[tenant.QueueKey][]line{}
+	byQueue := map[tenant.QueueKey][]scheduler.Planned{}
 	var keys []tenant.QueueKey
 	for _, one := range found {
-		key := one.lane.InQueue()
+		key := one.In.InQueue()
 		if byQueue[key] == nil {
 			keys = append(keys, key)
 		}

@@ -36,8 +36,8 @@ func (d *Dispatcher) PushQueues() []directory.QueueSettings { return d.lanes.pus
 func (l *Lanes) push() []directory.QueueSettings {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	queues := make([]directory.QueueSettings, len(l.inPush.items))
-	for i, key := range l.inPush.items {
+	queues := make([]directory.QueueSettings, len(l.inPush.Items))
+	for i, key := range l.inPush.Items {
 		queues[i] = l.settings[key]
 	}
 	return queues

@@ -3,6 +3,8 @@ package dispatch
 import (
 	"context"
 
+	"github.com/forgequeue/forgequeue/core/internal/scheduler"
+
 	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
@@ -97,11 +99,11 @@ func unserved(lanes []directory.Lane, ready []directory.LaneID, workers []direct
 
 func servedBy(lane directory.Lane, workers []directory.ActiveWorker) bool {
 	for _, worker := range workers {
-		filter := Filter{Tags: map[string]bool{}}
+		filter := scheduler.Filter{Tags: map[string]bool{}}
 		for _, tag := range worker.Tags {
 			filter.Tags[tag] = true
 		}
-		if filter.serves(lane) {
+		if filter.Serves(lane) {
 			return true
 		}
 	}

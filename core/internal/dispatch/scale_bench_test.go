@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/scheduler"
+
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/directory"
@@ -22,7 +24,7 @@ const benchTenants, benchLanes, benchParked = 1000, 100, 10_000
 func benchCore(b *testing.B) (*Dispatcher, []tenant.ID) {
 	b.Helper()
 	d := &Dispatcher{lanes: newLanes(nil), limits: newLimits(nil)}
-	d.lines = newLines(d.lanes.ByID)
+	d.lines = scheduler.NewReadyLists(d.lanes.ByID)
 	tenants := make([]tenant.ID, benchTenants)
 	id, at := directory.LaneID(0), time.Now()
 	for i := range tenants {
@@ -30,11 +32,11 @@ func benchCore(b *testing.B) (*Dispatcher, []tenant.ID) {
 		for j := range benchLanes {
 			id++
 			d.lanes.add(directory.Lane{ID: id, LaneKey: directory.NewLaneKey(tenants[i], "default", []string{fmt.Sprintf("t%d", j%10), fmt.Sprintf("n%d", j)})})
-			d.lines.hear([]queue.Ready{{Lane: id, Priority: 5, At: at, ID: uuid.New()}})
+			d.lines.Notify([]queue.Ready{{Lane: id, Priority: 5, At: at, ID: uuid.New()}})
 		}
 	}
 	for i := range benchParked {
-		d.parking.park(&Filter{Owner: tenants[i%benchTenants], Queues: []string{"default"}, Tags: map[string]bool{}})
+		d.parking.Park(&scheduler.Filter{Owner: tenants[i%benchTenants], Queues: []string{"default"}, Tags: map[string]bool{}})
 	}
 	return d, tenants
 }
@@ -63,9 +65,9 @@ func allTags() map[string]bool {
 
 func BenchmarkClaimOfATenant(b *testing.B) {
 	d, tenants := benchCore(b)
-	dealer, tags := &fair{}, allTags()
+	dealer, tags := &scheduler.DRR{}, allTags()
 	report(b, func(i int) {
-		filter := &Filter{Owner: tenants[i%benchTenants], Queues: []string{"default"}, Tags: tags}
+		filter := &scheduler.Filter{Owner: tenants[i%benchTenants], Queues: []string{"default"}, Tags: tags}
 		if made := d.plan(dealer, filter, 10, 10+spareLines, nil); len(made.claim.Lanes) == 0 {
 			b.Fatal("nothing is planned")
 		}
@@ -74,8 +76,8 @@ func BenchmarkClaimOfATenant(b *testing.B) {
 
 func BenchmarkClaimOfThePlatform(b *testing.B) {
 	d, _ := benchCore(b)
-	dealer := &fair{}
-	filter := &Filter{Owner: tenant.Platform, Queues: []string{"default"}, Tags: allTags()}
+	dealer := &scheduler.DRR{}
+	filter := &scheduler.Filter{Owner: tenant.Platform, Queues: []string{"default"}, Tags: allTags()}
 	report(b, func(int) {
 		if made := d.plan(dealer, filter, 10, 10+spareLines, nil); len(made.claim.Lanes) == 0 {
 			b.Fatal("nothing is planned")
@@ -85,9 +87,9 @@ func BenchmarkClaimOfThePlatform(b *testing.B) {
 
 func BenchmarkClaimOfNothing(b *testing.B) {
 	d, tenants := benchCore(b)
-	dealer := &fair{}
+	dealer := &scheduler.DRR{}
 	report(b, func(i int) {
-		filter := &Filter{Owner: tenants[i%benchTenants], Queues: []string{"other"}}
+		filter := &scheduler.Filter{Owner: tenants[i%benchTenants], Queues: []string{"other"}}
 		if made := d.plan(dealer, filter, 10, 10+spareLines, nil); len(made.claim.Lanes) != 0 {
 			b.Fatal("something is planned")
 		}
@@ -98,14 +100,14 @@ func BenchmarkClaimParksAndIsWoken(b *testing.B) {
 	d, tenants := benchCore(b)
 	report(b, func(i int) {
 		owner := tenants[i%benchTenants]
-		w := d.parking.park(&Filter{Owner: owner, Queues: []string{"default"}})
-		d.parking.wake(directory.Lane{ID: 1, LaneKey: directory.NewLaneKey(owner, "default", nil)}, false, 1)
-		d.parking.leave(w)
+		w := d.parking.Park(&scheduler.Filter{Owner: owner, Queues: []string{"default"}})
+		d.parking.Wake(directory.Lane{ID: 1, LaneKey: directory.NewLaneKey(owner, "default", nil)}, false, 1)
+		d.parking.Leave(w)
 	})
 }
 
 func BenchmarkLookBackSlice(b *testing.B) {
 	d, _ := benchCore(b)
-	var from lineKey
-	report(b, func(int) { _, from = d.lines.known(from, linesPerLook) })
+	var from scheduler.ListKey
+	report(b, func(int) { _, from = d.lines.Known(from, linesPerLook) })
 }

@@ -3,14 +3,15 @@ package push
 import (
 	"github.com/sony/gobreaker/v2"
 
-	"github.com/forgequeue/forgequeue/core/internal/dispatch"
+	"github.com/forgequeue/forgequeue/core/internal/scheduler"
+
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
 // Room is for how many more jobs of queues this core has room now. It is only a hint:
 // what is claimed beyond it is given back.
-func (e *Executor) Room() dispatch.Room { return &planned{executor: e} }
+func (e *Executor) Room() scheduler.Capacity { return &planned{executor: e} }
 
 // planned is what one look plans to take beside what is in flight.
 type planned struct {

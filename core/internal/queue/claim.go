@@ -31,7 +31,7 @@ type Claim struct {
 	Workers []ClaimWorker
 	// Owner is the workers' tenant, or tenant.Platform.
 	Owner tenant.ID
-	// Without are users whose jobs are passed by in lanes under a cap: strays for whom
+	// Without are users whose jobs are passed by in lanes under a cap: misrouted for whom
 	// there is no lane.
 	Without []string
 	// LeaseID is drawn for this claim: 128 random bits.
@@ -57,13 +57,13 @@ type ClaimLane struct {
 	Caps []usage.Cap
 	// Rate, where not nil, is how many of the queue's jobs may start in a second.
 	Rate *usage.Rate
-	// Strayed, where not nil, says of a user whether he has a running cap: then his
-	// jobs belong into lanes of his own, and those found in this one are strays.
-	Strayed func(user string) bool
+	// IsMisrouted, where not nil, says of a user whether he has a running cap: then his
+	// jobs belong into lanes of his own, and those found in this one are misrouted.
+	IsMisrouted func(user string) bool
 }
 
 // guarded says whether claims from the lane go under its tenant's lock.
-func (l *ClaimLane) guarded() bool { return len(l.Caps) > 0 || l.Strayed != nil || l.Rate != nil }
+func (l *ClaimLane) guarded() bool { return len(l.Caps) > 0 || l.IsMisrouted != nil || l.Rate != nil }
 
 // max is how many jobs the workers take.
 func (c *Claim) max() int {
@@ -90,7 +90,7 @@ func (c *Claim) shares() []Share {
 	all := Share{Most: c.max()}
 	for priority := int16(api.MaxPriority); priority >= 0; priority-- {
 		for i := range c.Lanes {
-			all.Lines = append(all.Lines, Line{Lane: c.Lanes[i].ID, Priority: priority})
+			all.Lists = append(all.Lists, ReadyList{Lane: c.Lanes[i].ID, Priority: priority})
 		}
 	}
 	return []Share{all}
@@ -246,13 +246,13 @@ func (c Claimed) Wire() api.ClaimedJob {
 type Taken struct {
 	// Jobs are in the order in which they were picked.
 	Jobs []Claimed
-	// Walked says how far the claim came in the lines that it looked at.
-	Walked []Walked
+	// Scanned says how far the claim came in the ready lists that it scanned.
+	Scanned []ScanProgress
 	// Cut says that more were found than the claim's bytes allow. They wait as before, but
 	// claims at the same time have passed them by.
 	Cut bool
-	// Strays were found in the wrong lane and left there; see Store.Move.
-	Strays []Stray
+	// Misrouted were found in the wrong lane and left there; see Store.Move.
+	Misrouted []MisroutedJob
 	// Busy are tenants whose lanes were left out because another claim has their lock;
 	// tenant.Platform stands for all under the installation's cap.
 	Busy []tenant.ID
@@ -301,7 +301,7 @@ func (s *Jobs) claim(ctx context.Context, claim *Claim) (taken Taken, err error)
 	if n := len(taken.Jobs); n > 0 && taken.Jobs[0].Picked > int64(n) {
 		most, taken.Cut = n, true // it ended there, as a claim of so many jobs does
 	}
-	taken.Walked = walked(shares, picks, most)
+	taken.Scanned = scanned(shares, picks, most)
 	return taken, nil
 }
 
@@ -334,10 +334,10 @@ func (c *Claim) leaseArgs() pgx.StrictNamedArgs {
 // pickArgs are those of pickSQL.
 func pickArgs(shares []Share, most int, without []string) pgx.StrictNamedArgs {
 	firsts, lasts, mosts := make([]int32, len(shares)), make([]int32, len(shares)), make([]int64, len(shares))
-	var lines []Line
+	var lines []ReadyList
 	for i := range shares {
 		firsts[i] = int32(len(lines) + 1) //nolint:gosec // a claim has few lines; SQL counts from 1
-		lines = append(lines, shares[i].Lines...)
+		lines = append(lines, shares[i].Lists...)
 		lasts[i], mosts[i] = int32(len(lines)), int64(shares[i].Most) //nolint:gosec // likewise
 	}
 	args := lineArgs(lines)

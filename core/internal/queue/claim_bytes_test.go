@@ -49,13 +49,13 @@ func TestAClaimIsBoundedInBytes(t *testing.T) {
 				cut         bool
 			}{{250_000, 2, true}, {1, 1, true}, {0, 2, false}} {
 				claim.LeaseID, claim.Bytes = uuid.New(), step.bytes
-				claim.Shares = []queue.Share{{Lines: []queue.Line{{Lane: f.Lane.ID, Priority: 5, After: after}}, Most: 1000}}
+				claim.Shares = []queue.Share{{Lists: []queue.ReadyList{{Lane: f.Lane.ID, Priority: 5, After: after}}, Most: 1000}}
 				got, err := f.Store.Claim(t.Context(), claim)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if len(got.Jobs) != step.want || got.Cut != step.cut || got.Walked[0].Dry == step.cut {
-					t.Fatalf("with %d bytes: %d jobs, cut %v, walked %+v", step.bytes, len(got.Jobs), got.Cut, got.Walked)
+				if len(got.Jobs) != step.want || got.Cut != step.cut || got.Scanned[0].Exhausted == step.cut {
+					t.Fatalf("with %d bytes: %d jobs, cut %v, walked %+v", step.bytes, len(got.Jobs), got.Cut, got.Scanned)
 				}
 				for _, job := range got.Jobs {
 					if job.ID != ids[0] || job.Size() < 100_000 || job.Size() > 101_000 {
@@ -63,8 +63,8 @@ func TestAClaimIsBoundedInBytes(t *testing.T) {
 					}
 					after, ids = queue.Cursor{At: job.ReadyAt, ID: job.ID}, ids[1:]
 				}
-				if got.Walked[0].To != after {
-					t.Fatalf("walked to %v, want %v", got.Walked[0].To, after)
+				if got.Scanned[0].To != after {
+					t.Fatalf("walked to %v, want %v", got.Scanned[0].To, after)
 				}
 				if n := f.Count(`jobs WHERE state = 'queued' AND attempt = 0 AND epoch = 0`); n != len(ids) {
 					t.Fatalf("%d jobs wait, want %d", n, len(ids))

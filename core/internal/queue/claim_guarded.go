@@ -42,9 +42,9 @@ type picked struct {
 	left, noRoom bool
 }
 
-// Stray is a waiting job in a lane where it does not belong: its user has got a
+// MisroutedJob is a waiting job in a lane where it does not belong: its user has got a
 // running cap since it was put there.
-type Stray struct {
+type MisroutedJob struct {
 	Ready
 	User string
 }
@@ -74,11 +74,11 @@ func (s *Jobs) claimGuarded(ctx context.Context, tx pgx.Tx, claim *Claim) (Taken
 	if err != nil {
 		return Taken{}, err
 	}
-	chosen, strays, cut := choose(claim, room, picks)
-	taken := Taken{Strays: strays, Cut: cut, Busy: slices.Collect(maps.Keys(busy)), Walked: walked(shares, picks, most)}
+	chosen, misrouted, cut := choose(claim, room, picks)
+	taken := Taken{Misrouted: misrouted, Cut: cut, Busy: slices.Collect(maps.Keys(busy)), Scanned: scanned(shares, picks, most)}
 	if len(claim.Without) > 0 { // what was passed by is behind no cursor
-		for i := range taken.Walked {
-			taken.Walked[i].To = Cursor{}
+		for i := range taken.Scanned {
+			taken.Scanned[i].To = Cursor{}
 		}
 	}
 	if taken.Jobs, err = lease(ctx, tx, claim, room, chosen); err != nil {
@@ -196,7 +196,7 @@ func (c *Claim) laneShares(room *claimRoom) []Share {
 	lanes := c.byID()
 	for _, share := range c.shares() {
 		places := map[directory.LaneID]int{}
-		for _, line := range share.Lines {
+		for _, line := range share.Lists {
 			lane := lanes[line.Lane]
 			if lane == nil {
 				continue // its tenant is busy
@@ -211,7 +211,7 @@ func (c *Claim) laneShares(room *claimRoom) []Share {
 				places[line.Lane] = place
 				parted = append(parted, Share{Most: int(most)})
 			}
-			parted[place].Lines = append(parted[place].Lines, line)
+			parted[place].Lists = append(parted[place].Lists, line)
 		}
 	}
 	return parted
@@ -236,13 +236,13 @@ func pick(ctx context.Context, tx pgx.Tx, claim *Claim, shares []Share, most int
 // choose takes, share after share and in each the first lines first, what there is
 // room for under every cap, and marks those of the picked that it leaves. It ends with
 // the first one that is too many bytes: cut.
-func choose(claim *Claim, room *claimRoom, picks []picked) (ids []uuid.UUID, strays []Stray, cut bool) {
+func choose(claim *Claim, room *claimRoom, picks []picked) (ids []uuid.UUID, misrouted []MisroutedJob, cut bool) {
 	lanes := claim.byID()
 	most := claim.max()
 	bytes := int64(0)
 	for _, share := range claim.shares() {
 		taken := 0
-		for _, line := range share.Lines {
+		for _, line := range share.Lists {
 			for i := range picks {
 				p := &picks[i]
 				if !p.in(line) {
@@ -250,9 +250,9 @@ func choose(claim *Claim, room *claimRoom, picks []picked) (ids []uuid.UUID, str
 				}
 				lane := lanes[p.LaneID]
 				switch {
-				case p.UserID != nil && lane.Strayed != nil && lane.Strayed(*p.UserID):
+				case p.UserID != nil && lane.IsMisrouted != nil && lane.IsMisrouted(*p.UserID):
 					p.left = true
-					strays = append(strays, Stray{Ready{p.LaneID, p.Priority, p.ReadyAt, p.ID}, *p.UserID})
+					misrouted = append(misrouted, MisroutedJob{Ready{p.LaneID, p.Priority, p.ReadyAt, p.ID}, *p.UserID})
 				case cut || len(ids) == most || taken == share.Most:
 					p.left = true
 				case room.of(lane) == 0:
@@ -268,7 +268,7 @@ func choose(claim *Claim, room *claimRoom, picks []picked) (ids []uuid.UUID, str
 			}
 		}
 	}
-	return ids, strays, cut
+	return ids, misrouted, cut
 }
 
 // bytes is what the job takes in an answer.
@@ -302,19 +302,19 @@ UPDATE jobs SET lane_id = m.lane_id
 FROM unnest(@ids::uuid[], @from::integer[], @to::integer[]) AS m(id, was, lane_id)
 WHERE jobs.id = ANY(@ids::uuid[]) AND jobs.id = m.id AND jobs.lane_id = m.was AND jobs.state <> 'running'`
 
-// Move puts strays, of any tenants, into the lanes given, where they keep their
+// Move puts misrouted, of any tenants, into the lanes given, where they keep their
 // place by time. One that was taken or moved meanwhile is left.
-func (s *Jobs) Move(ctx context.Context, strays []Stray, to []directory.LaneID) error {
-	order := make([]int, len(strays))
+func (s *Jobs) Move(ctx context.Context, misrouted []MisroutedJob, to []directory.LaneID) error {
+	order := make([]int, len(misrouted))
 	for i := range order {
 		order[i] = i
 	}
 	slices.SortFunc(order, func(a, b int) int { // in the order of ids, as everybody locks them
-		return strings.Compare(string(strays[a].ID[:]), string(strays[b].ID[:]))
+		return strings.Compare(string(misrouted[a].ID[:]), string(misrouted[b].ID[:]))
 	})
-	ids, from, lanes := make([]uuid.UUID, len(strays)), make([]directory.LaneID, len(strays)), make([]directory.LaneID, len(strays))
+	ids, from, lanes := make([]uuid.UUID, len(misrouted)), make([]directory.LaneID, len(misrouted)), make([]directory.LaneID, len(misrouted))
 	for i, index := range order {
-		ids[i], from[i], lanes[i] = strays[index].ID, strays[index].Lane, to[index]
+		ids[i], from[i], lanes[i] = misrouted[index].ID, misrouted[index].Lane, to[index]
 	}
 	noRow := func(pgx.CollectableRow) (struct{}, error) { return struct{}{}, nil }
 	if _, err := store.Query(ctx, s.Store, noRow, moveSQL, pgx.StrictNamedArgs{"ids": ids, "from": from, "to": lanes}); err != nil {

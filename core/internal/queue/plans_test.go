@@ -193,13 +193,13 @@ func hotPath(f *fixture, store *cell.Cell) {
 	store.End(ctx, endings) // repeats
 	store.GiveBack(ctx, []job.Lease{capped.Jobs[0].Lease()})
 
-	var lines []queue.Line
+	var lines []queue.ReadyList
 	for _, lane := range lanes[:50] {
-		lines = append(lines, shareOf(1, lane.Lane, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0).Lines...)
+		lines = append(lines, shareOf(1, lane.Lane, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0).Lists...)
 	}
 	_, err = store.Look(ctx, lines, 8)
 	must(err)
-	_, err = store.Scan(ctx, queue.Line{}, 500)
+	_, err = store.Scan(ctx, queue.ReadyList{}, 500)
 	must(err)
 	_, err = store.ReadyLanes(ctx, []directory.LaneID{lanes[0].ID, lanes[1].ID})
 	must(err)

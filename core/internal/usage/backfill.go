@@ -16,7 +16,7 @@ import (
 // core stored which had not heard of the cap, are in no count yet: they are
 // adopted. A change that brings a cap unsettles the counts it may concern: a cap that was
 // gone for a moment finds what was stored in that moment. The row's own lock keeps that
-// Exact: a job that ends meanwhile either goes uncounted or gives its credit.
+// exact: a job that ends meanwhile either goes uncounted or gives its credit.
 //
 // The jobs are walked in the order of their ids, a bounded number at a step, and the
 // place is kept with the count: any core goes on from there.

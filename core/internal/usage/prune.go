@@ -144,7 +144,7 @@ func (s *Counts) prune(ctx context.Context, booked []bookedRow) (pruned int64, w
 }
 
 // tidy looks at what the counts need that no submit or claim comes to do: a row that folds
-// Credits, or an end.
+// credits, or an end.
 func (s *Counts) tidy(ctx context.Context, booked []bookedRow) error {
 	keys, idle := make([]CountKey, len(booked)), map[CountKey]bool{}
 	for i, row := range booked {

@@ -127,7 +127,7 @@ func (r *Rates) Take(rate *Rate) {
 }
 
 // appendRatesSQL adds a row and forgets those before it. What an old snapshot keeps
-// Of them lies before the newest in the index, where no reader comes.
+// of them lies before the newest in the index, where no reader comes.
 const appendRatesSQL = `
 WITH next AS (
   SELECT * FROM unnest(@tenants::uuid[], @queues::text[], @seqs::bigint[], @dues::timestamptz[]) AS n(tenant_id, queue, seq, due)

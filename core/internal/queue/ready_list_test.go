@@ -40,7 +40,7 @@ func TestBeforeIsTheNextSmallerPlace(t *testing.T) {
 func shareOf(most int, lane directory.Lane, priorities ...int16) queue.Share {
 	share := queue.Share{Most: most}
 	for _, priority := range priorities {
-		share.Lines = append(share.Lines, queue.Line{Lane: lane.ID, Priority: priority})
+		share.Lists = append(share.Lists, queue.ReadyList{Lane: lane.ID, Priority: priority})
 	}
 	return share
 }
@@ -50,7 +50,7 @@ func (f *fixture) claimShares(most int, shares ...queue.Share) queue.Taken {
 	claim := queue.Claim{Workers: []queue.ClaimWorker{{ID: "w1", Max: most}}, Owner: f.Tenant, LeaseID: uuid.New(), Shares: shares}
 	seen := map[directory.LaneID]bool{}
 	for _, share := range shares {
-		for _, line := range share.Lines {
+		for _, line := range share.Lists {
 			if !seen[line.Lane] {
 				seen[line.Lane] = true
 				claim.Lanes = append(claim.Lanes, queue.ClaimLane{ID: line.Lane, Tenant: f.Tenant, VisibilityTimeout: time.Minute})
@@ -83,10 +83,10 @@ func taken(jobs []queue.Claimed) map[lineOf]int {
 	return counts
 }
 
-func dry(walked []queue.Walked) map[lineOf]bool {
+func dry(walked []queue.ScanProgress) map[lineOf]bool {
 	lines := map[lineOf]bool{}
 	for _, w := range walked {
-		lines[lineOf{w.Lane, w.Priority}] = w.Dry
+		lines[lineOf{w.Lane, w.Priority}] = w.Exhausted
 	}
 	return lines
 }
@@ -107,7 +107,7 @@ func TestASharesLinesHaveItTogether(t *testing.T) {
 	}
 	// What is known: priority 9 of a ended; where a 5 ends, nobody has seen. The last
 	// share met the claim's end as well.
-	if diff := cmp.Diff(map[lineOf]bool{{a.ID, 9}: true, {a.ID, 5}: false, {a.ID, 1}: false, {b.ID, 9}: true, {b.ID, 5}: false}, dry(got.Walked)); diff != "" {
+	if diff := cmp.Diff(map[lineOf]bool{{a.ID, 9}: true, {a.ID, 5}: false, {a.ID, 1}: false, {b.ID, 9}: true, {b.ID, 5}: false}, dry(got.Scanned)); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -119,11 +119,11 @@ func TestAClaimThatIsFullKnowsNothingOfTheRest(t *testing.T) {
 	a, b := f.Lane, f.NewLane(f.Tenant, "b")
 	f.put(a, 5, 4)
 	got := f.claimShares(4, shareOf(9, a, 5, 1), shareOf(9, b, 5))
-	if diff := cmp.Diff(map[lineOf]bool{{a.ID, 5}: false, {a.ID, 1}: false}, dry(got.Walked)); diff != "" || len(got.Jobs) != 4 {
+	if diff := cmp.Diff(map[lineOf]bool{{a.ID, 5}: false, {a.ID, 1}: false}, dry(got.Scanned)); diff != "" || len(got.Jobs) != 4 {
 		t.Errorf("%d jobs; %s", len(got.Jobs), diff)
 	}
 	got = f.claimShares(4, shareOf(9, a, 5, 1), shareOf(9, b, 5))
-	if diff := cmp.Diff(map[lineOf]bool{{a.ID, 5}: true, {a.ID, 1}: true, {b.ID, 5}: true}, dry(got.Walked)); diff != "" || len(got.Jobs) != 0 {
+	if diff := cmp.Diff(map[lineOf]bool{{a.ID, 5}: true, {a.ID, 1}: true, {b.ID, 5}: true}, dry(got.Scanned)); diff != "" || len(got.Jobs) != 0 {
 		t.Errorf("%d jobs; %s", len(got.Jobs), diff)
 	}
 }
@@ -135,16 +135,16 @@ func TestAClaimStartsBehindTheCursor(t *testing.T) {
 	f.put(f.Lane, 5, 3)
 	first := f.claimShares(1, shareOf(1, f.Lane, 5))
 	f.put(f.Lane, 5, 1)
-	to := first.Walked[0].To
+	to := first.Scanned[0].To
 	if job := first.Jobs[0]; !to.At.Equal(job.ReadyAt) || to.ID != job.ID {
 		t.Fatalf("came to %v, want the job's place", to)
 	}
 	behind := shareOf(9, f.Lane, 5)
-	behind.Lines[0].After = queue.Cursor{At: time.Now().Add(time.Hour)}
+	behind.Lists[0].After = queue.Cursor{At: time.Now().Add(time.Hour)}
 	if got := f.claimShares(9, behind); len(got.Jobs) != 0 {
 		t.Errorf("%d jobs behind a cursor that lies in the future", len(got.Jobs))
 	}
-	behind.Lines[0].After = to
+	behind.Lists[0].After = to
 	if got := f.claimShares(9, behind); len(got.Jobs) != 3 {
 		t.Errorf("%d jobs behind the first, want 3", len(got.Jobs))
 	}
@@ -202,7 +202,7 @@ func TestScanAndLookFindEveryLine(t *testing.T) {
 	want := map[lineOf]bool{{a.ID, 0}: true, {a.ID, 9}: true, {b.ID, api.DefaultPriority}: true}
 	for slice := 1; slice < 5; slice++ {
 		found := map[lineOf]bool{}
-		var after queue.Line
+		var after queue.ReadyList
 		for {
 			some, err := f.Store.Scan(t.Context(), after, slice)
 			if err != nil {
@@ -210,7 +210,7 @@ func TestScanAndLookFindEveryLine(t *testing.T) {
 			}
 			for _, one := range some {
 				found[lineOf{one.Lane, one.Priority}] = true
-				after = queue.Line{Lane: one.Lane, Priority: one.Priority}
+				after = queue.ReadyList{Lane: one.Lane, Priority: one.Priority}
 			}
 			if len(some) < slice {
 				break
@@ -220,7 +220,7 @@ func TestScanAndLookFindEveryLine(t *testing.T) {
 			t.Errorf("in slices of %d: %s", slice, diff)
 		}
 	}
-	looked, err := f.Store.Look(t.Context(), []queue.Line{{Lane: a.ID, Priority: 0}, {Lane: a.ID, Priority: 1}, {Lane: b.ID, Priority: api.DefaultPriority}}, 8)
+	looked, err := f.Store.Look(t.Context(), []queue.ReadyList{{Lane: a.ID, Priority: 0}, {Lane: a.ID, Priority: 1}, {Lane: b.ID, Priority: api.DefaultPriority}}, 8)
 	if err != nil {
 		t.Fatal(err)
 	}

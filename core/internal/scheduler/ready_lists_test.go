@@ -1,4 +1,4 @@
-package dispatch
+package scheduler
 
 import (
 	"testing"
@@ -17,20 +17,20 @@ func TestACursorDoesNotPassWhatAClaimHasLeft(t *testing.T) {
 	t.Parallel()
 	at := time.Now()
 	place := func(n byte) queue.Cursor { return queue.Cursor{At: at, ID: uuid.UUID{15: n}} }
-	walked := func(to byte, dry bool) []queue.Walked {
-		return []queue.Walked{{Lane: 1, Priority: 5, To: place(to), Dry: dry}}
+	walked := func(to byte, dry bool) []queue.ScanProgress {
+		return []queue.ScanProgress{{Lane: 1, Priority: 5, To: place(to), Exhausted: dry}}
 	}
 	lane := laneOf(uuid.New(), 1, "a")
-	ready := func(l *lines) []line {
-		return l.readyIn([]tenant.QueueKey{{Tenant: lane.Tenant, Name: lane.Queue}}, anyone("a"), 0, 10)
+	ready := func(l *ReadyLists) []Planned {
+		return l.ReadyIn([]tenant.QueueKey{{Tenant: lane.Tenant, Name: lane.Queue}}, anyone("a"), 0, 10)
 	}
 	for _, cutFirst := range []bool{true, false} {
-		l := newLines(func(id directory.LaneID) (directory.Lane, bool) { return lane, true })
-		l.hear([]queue.Ready{{Lane: 1, Priority: 5, At: at, ID: place(1).ID}})
-		planned := map[lineKey]line{{1, 5}: ready(l)[0]}
+		l := NewReadyLists(func(id directory.LaneID) (directory.Lane, bool) { return lane, true })
+		l.Notify([]queue.Ready{{Lane: 1, Priority: 5, At: at, ID: place(1).ID}})
+		planned := map[ListKey]Planned{{1, 5}: ready(l)[0]}
 		cut := func() {
-			l.walked(planned, walked(3, false))
-			news := l.cut(planned, walked(3, false))
+			l.Scanned(planned, walked(3, false))
+			news := l.Cut(planned, walked(3, false))
 			if len(news) != 1 || news[0].Cursor() != place(3) {
 				t.Errorf("the news is %+v", news)
 			}
@@ -38,7 +38,7 @@ func TestACursorDoesNotPassWhatAClaimHasLeft(t *testing.T) {
 		if cutFirst {
 			cut()
 		}
-		l.walked(planned, walked(9, true))
+		l.Scanned(planned, walked(9, true))
 		if !cutFirst {
 			cut()
 		}

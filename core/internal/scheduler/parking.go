@@ -1,4 +1,4 @@
-package dispatch
+package scheduler
 
 import (
 	"container/list"
@@ -8,13 +8,13 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
-// parkedMost is more claims than are ever parked in one core.
-const parkedMost = 1 << 20
+// MaxParked is more claims than are ever parked in one core.
+const MaxParked = 1 << 20
 
-// parking is where claims wait for work. One job that becomes ready wakes one
+// Parking is where claims wait for work. One job that becomes ready wakes one
 // claim that can take it, the longest waiting first; a woken claim that leaves
 // without having looked passes its wake-up on.
-type parking struct {
+type Parking struct {
 	mu     sync.Mutex
 	parked int
 	// arrived numbers the claims.
@@ -43,32 +43,32 @@ func (f *Filter) spots() []spot {
 	return spots
 }
 
-// waiter is one parked claim.
-type waiter struct {
+// Waiter is one parked claim.
+type Waiter struct {
 	filter *Filter
 	number uint64
-	// woken gets the lane in which there is work. It holds one value, so whoever
+	// Woken gets the lane in which there is work. It holds one value, so whoever
 	// wakes never waits.
-	woken chan directory.LaneID
+	Woken chan directory.LaneID
 	// at is where it sleeps, nil while it is awake.
 	at map[spot]*list.Element
 }
 
-// park registers a claim. It must be done before the claim looks for jobs, or one
+// Park registers a claim. It must be done before the claim looks for jobs, or one
 // that comes between the look and the wait would wake nobody.
-func (p *parking) park(filter *Filter) *waiter {
+func (p *Parking) Park(filter *Filter) *Waiter {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.arrived++
 	p.parked++
-	w := &waiter{filter: filter, number: p.arrived, woken: make(chan directory.LaneID, 1)}
+	w := &Waiter{filter: filter, number: p.arrived, Woken: make(chan directory.LaneID, 1)}
 	p.sleep(w)
 	return w
 }
 
-// again is called by a claim that has taken its wake-up: it can be woken once more, even
+// Rearm is called by a claim that has taken its wake-up: it can be woken once more, even
 // while it looks.
-func (p *parking) again(w *waiter) {
+func (p *Parking) Rearm(w *Waiter) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if w.at == nil {
@@ -77,7 +77,7 @@ func (p *parking) again(w *waiter) {
 }
 
 // sleep puts the claim in its place: at the end, or where it stood before.
-func (p *parking) sleep(w *waiter) {
+func (p *Parking) sleep(w *Waiter) {
 	w.at = map[spot]*list.Element{}
 	for _, s := range w.filter.spots() {
 		if w.at[s] != nil {
@@ -97,7 +97,7 @@ func (p *parking) sleep(w *waiter) {
 
 // insert looks from the end that is nearer: a new claim is the last one, one that was woken
 // had waited long.
-func insert(line *list.List, w *waiter) *list.Element {
+func insert(line *list.List, w *Waiter) *list.Element {
 	if last := line.Back(); last == nil || waiterAt(last).number < w.number {
 		return line.PushBack(w)
 	}
@@ -108,13 +108,13 @@ func insert(line *list.List, w *waiter) *list.Element {
 	return line.InsertBefore(w, one)
 }
 
-func waiterAt(one *list.Element) *waiter {
-	w, _ := one.Value.(*waiter) // there is nothing else in these lists
+func waiterAt(one *list.Element) *Waiter {
+	w, _ := one.Value.(*Waiter) // there is nothing else in these lists
 	return w
 }
 
 // rise takes the claim from where it sleeps.
-func (p *parking) rise(w *waiter) {
+func (p *Parking) rise(w *Waiter) {
 	for s, one := range w.at {
 		line := p.asleep[s]
 		if line.Remove(one); line.Len() == 0 {
@@ -124,24 +124,24 @@ func (p *parking) rise(w *waiter) {
 	w.at = nil
 }
 
-// leave takes the claim out. It gives the lane of a wake-up that was not looked at.
-func (p *parking) leave(w *waiter) (unused directory.LaneID, pending bool) {
+// Leave takes the claim out. It gives the lane of a wake-up that was not looked at.
+func (p *Parking) Leave(w *Waiter) (unused directory.LaneID, pending bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.parked--
 	p.rise(w)
 	select {
-	case unused = <-w.woken:
+	case unused = <-w.Woken:
 		return unused, true
 	default:
 		return 0, false
 	}
 }
 
-// wake wakes at most count claims that can take from lane, which is of a queue in
+// Wake wakes at most count claims that can take from lane, which is of a queue in
 // push mode or not, and says how many. It goes over those alone that ask for the lane's
 // queue and are asleep.
-func (p *parking) wake(lane directory.Lane, push bool, count int) (woken int) {
+func (p *Parking) Wake(lane directory.Lane, push bool, count int) (woken int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	own, platform := p.first(spot{owner: lane.Tenant, name: lane.Queue}), p.first(spot{owner: tenant.Platform, name: lane.Queue})
@@ -155,12 +155,12 @@ func (p *parking) wake(lane directory.Lane, push bool, count int) (woken int) {
 		}
 		w := waiterAt(*next)
 		*next = (*next).Next()
-		if !w.filter.serves(lane) {
+		if !w.filter.Serves(lane) {
 			continue
 		}
 		p.rise(w)
 		select {
-		case w.woken <- lane.ID:
+		case w.Woken <- lane.ID:
 			woken++
 		default: // it has not taken the last one yet
 		}
@@ -168,15 +168,15 @@ func (p *parking) wake(lane directory.Lane, push bool, count int) (woken int) {
 	return woken
 }
 
-func (p *parking) first(s spot) *list.Element {
+func (p *Parking) first(s spot) *list.Element {
 	if line := p.asleep[s]; line != nil {
 		return line.Front()
 	}
 	return nil
 }
 
-// count is how many claims are parked.
-func (p *parking) count() int {
+// Count is how many claims are parked.
+func (p *Parking) Count() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.parked

@@ -1,4 +1,4 @@
-package dispatch
+package scheduler
 
 import (
 	"bytes"
@@ -9,7 +9,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
-// fair deals what workers of many tenants take among the tenants that want it, by
+// DRR deals what workers of many tenants take among the tenants that want it, by
 // their weights. It is weighted deficit round robin in the form in which the
 // deficit is kept: level is what a tenant has had, divided by its weight; who is
 // furthest behind comes first, and gets as much as brings all to one level. A
@@ -21,7 +21,7 @@ import (
 // The plain form, a fixed quantum for each turn, serves claims of one job and
 // claims of a thousand unequally: whoever's turn it is when a thousand are asked for
 // gets many turns at once. It is memory only, and not safe for concurrent use.
-type fair struct {
+type DRR struct {
 	of map[tenant.ID]*standing
 	// deals counts the deals.
 	deals int
@@ -29,51 +29,51 @@ type fair struct {
 	floor float64
 }
 
-// want is a tenant with jobs that wait.
-type want struct {
-	tenant tenant.ID
-	weight int
+// Demand is a tenant with jobs that wait.
+type Demand struct {
+	Tenant tenant.ID
+	Weight int
 }
 
 // standing is what is remembered of a tenant.
 type standing struct {
-	want
+	Demand
 	level float64
 	// wanted is at which deal the tenant wanted jobs last.
 	wanted int
 }
 
-// portion is how many jobs a tenant may take.
-type portion struct {
-	tenant tenant.ID
-	most   int
+// Quota is how many jobs a tenant may take.
+type Quota struct {
+	Tenant tenant.ID
+	Most   int
 }
 
 const (
-	// mostPortions bounds a statement: more lanes cost more than they bring.
-	mostPortions = 25
+	// MaxQuotas bounds a statement: more lanes cost more than they bring.
+	MaxQuotas = 25
 	// rested is how many levels may be remembered of tenants that want nothing.
 	rested = 10_000
 )
 
-// deal parts n jobs among those that want, the one that is furthest behind first:
-// most portions sum up to n or a little more.
-func (f *fair) deal(wants []want, n int) []portion {
+// Deal parts n jobs among those that want, the one that is furthest behind first:
+// the quotas sum up to n or a little more.
+func (f *DRR) Deal(wants []Demand, n int) []Quota {
 	if len(wants) == 0 || n <= 0 {
 		return nil
 	}
 	order := f.enter(wants)
 	slices.SortFunc(order, func(a, b *standing) int {
-		return cmp.Or(cmp.Compare(a.level, b.level), bytes.Compare(a.tenant[:], b.tenant[:]))
+		return cmp.Or(cmp.Compare(a.level, b.level), bytes.Compare(a.Tenant[:], b.Tenant[:]))
 	})
-	order = order[:min(len(order), mostPortions, n)]
+	order = order[:min(len(order), MaxQuotas, n)]
 	level := fill(order, n)
-	portions := make([]portion, 0, len(order))
+	quotas := make([]Quota, 0, len(order))
 	for _, one := range order {
-		most := int(math.Ceil((level - one.level) * float64(one.weight)))
-		portions = append(portions, portion{one.tenant, min(max(most, 1), n)})
+		most := int(math.Ceil((level - one.level) * float64(one.Weight)))
+		quotas = append(quotas, Quota{one.Tenant, min(max(most, 1), n)})
 	}
-	return portions
+	return quotas
 }
 
 // fill is the level that n jobs bring the tenants to, who are in the order of theirs.
@@ -81,8 +81,8 @@ func fill(order []*standing, n int) float64 {
 	weights, sum := 0.0, 0.0
 	level := 0.0
 	for i, one := range order {
-		weights += float64(one.weight)
-		sum += one.level * float64(one.weight)
+		weights += float64(one.Weight)
+		sum += one.level * float64(one.Weight)
 		level = (float64(n) + sum) / weights
 		if i+1 < len(order) && level <= order[i+1].level {
 			break // the next one is above the water
@@ -92,15 +92,15 @@ func fill(order []*standing, n int) float64 {
 }
 
 // enter lets tenants in that are new or have rested, and gives where each one stands.
-func (f *fair) enter(wants []want) []*standing {
+func (f *DRR) enter(wants []Demand) []*standing {
 	if f.of == nil || len(f.of) > rested+len(wants) {
 		f.of = map[tenant.ID]*standing{}
 	}
 	all := make([]*standing, len(wants))
 	lowest := math.Inf(1)
 	for i, one := range wants {
-		all[i] = f.standing(one.tenant)
-		all[i].want = one
+		all[i] = f.standing(one.Tenant)
+		all[i].Demand = one
 		if all[i].wanted == f.deals {
 			lowest = min(lowest, all[i].level)
 		}
@@ -110,7 +110,7 @@ func (f *fair) enter(wants []want) []*standing {
 	}
 	for _, one := range all {
 		if one.wanted != f.deals { // one job behind: it is next
-			one.level = max(one.level, lowest-1/float64(one.weight))
+			one.level = max(one.level, lowest-1/float64(one.Weight))
 		}
 		one.wanted = f.deals + 1
 	}
@@ -119,17 +119,17 @@ func (f *fair) enter(wants []want) []*standing {
 	return all
 }
 
-func (f *fair) standing(owner tenant.ID) *standing {
+func (f *DRR) standing(owner tenant.ID) *standing {
 	one := f.of[owner]
 	if one == nil {
-		one = &standing{want: want{tenant: owner}, wanted: -1}
+		one = &standing{Demand: Demand{Tenant: owner}, wanted: -1}
 		f.of[owner] = one
 	}
 	return one
 }
 
-// took notes that a tenant has had n jobs.
-func (f *fair) took(owner tenant.ID, weight, n int) {
+// Charge notes that a tenant has had n jobs.
+func (f *DRR) Charge(owner tenant.ID, weight, n int) {
 	if one := f.of[owner]; one != nil { // those that wanted have been forgotten meanwhile
 		one.level += float64(n) / float64(max(weight, 1))
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/store"
 )
 
-// Line is one priority of a lane: its jobs stand by (ready_at, id).
-type Line struct {
+// ReadyList is one priority of a lane: its jobs stand by (ready_at, id).
+type ReadyList struct {
 	Lane     directory.LaneID
 	Priority int16
 	// After is where to look from; the zero Cursor is the head.
@@ -60,7 +60,7 @@ func (c Cursor) After() Cursor {
 
 // Ready says that a job can now be claimed: where it stands, or, with a zero ID, that
 // it stands at At or behind. A zero At says only that somebody should look again, and
-// with RoomMade as the priority that another job may run under the caps of the lane.
+// with CapacityReleased as the priority that another job may run under the caps of the lane.
 type Ready struct {
 	Lane     directory.LaneID `json:"l"`
 	Priority int16            `json:"p"`
@@ -68,38 +68,38 @@ type Ready struct {
 	ID       uuid.UUID        `json:"i"`
 }
 
-// RoomMade is no priority.
-const RoomMade = -1
+// CapacityReleased is no priority.
+const CapacityReleased = -1
 
 // Cursor is the place from which the job is found.
 func (r Ready) Cursor() Cursor { return Cursor{r.At, r.ID}.Before() }
 
 // Share is how many jobs of some lines a claim may take: the first line first.
 type Share struct {
-	Lines []Line
+	Lists []ReadyList
 	Most  int
 }
 
-// Walked says how far a claim came in a line.
-type Walked struct {
+// ScanProgress says how far a claim came in a ready list.
+type ScanProgress struct {
 	Lane     directory.LaneID
 	Priority int16
 	// To is the last place of which everything before was taken, or was in other hands;
 	// zero where nothing was taken.
 	To Cursor
-	// Dry says that nothing more is there for now: the line ended, or a cap or a rate
+	// Exhausted says that nothing more is there for now: the line ended, or a cap or a rate
 	// leaves no room.
-	Dry bool
-	// Full says that it was a cap or a rate.
-	Full bool
+	Exhausted bool
+	// Throttled says that it was a cap or a rate.
+	Throttled bool
 }
 
 // walked tells from the picked jobs, in their order, what is known of the lines. A
 // share that got less than it may have has come to the end of all its lines; one
 // that got as much as it may, or that met the claim's own end, of those before its
 // last job.
-func walked(shares []Share, picks []picked, most int) []Walked {
-	var all []Walked
+func scanned(shares []Share, picks []picked, most int) []ScanProgress {
+	var all []ScanProgress
 	full := len(picks) >= most
 	rest := picks
 	for i := range shares {
@@ -110,14 +110,14 @@ func walked(shares []Share, picks []picked, most int) []Walked {
 		if ended && len(mine) == 0 && share.Most > 0 {
 			break // it was not looked at, and nor were those behind it
 		}
-		last := len(share.Lines) // also where there was no room: Most is 0 then
+		last := len(share.Lists) // also where there was no room: Most is 0 then
 		if share.Most > 0 && (ended || len(mine) >= share.Most) {
 			last = 0
 			if len(mine) > 0 {
-				last = slices.IndexFunc(share.Lines, mine[len(mine)-1].in)
+				last = slices.IndexFunc(share.Lists, mine[len(mine)-1].in)
 			}
 		}
-		all = append(all, share.walked(mine, last)...)
+		all = append(all, share.scanned(mine, last)...)
 	}
 	return all
 }
@@ -125,7 +125,7 @@ func walked(shares []Share, picks []picked, most int) []Walked {
 // leading counts the picks at the head that are of the share.
 func leading(picks []picked, share *Share) int {
 	for n := range picks {
-		if !slices.ContainsFunc(share.Lines, picks[n].in) {
+		if !slices.ContainsFunc(share.Lists, picks[n].in) {
 			return n
 		}
 	}
@@ -134,18 +134,18 @@ func leading(picks []picked, share *Share) int {
 
 // walked gives what is known of a share's lines, of which those before last have
 // come to their end.
-func (s *Share) walked(mine []picked, last int) []Walked {
-	all := make([]Walked, 0, len(s.Lines))
-	for i, line := range s.Lines {
-		one := Walked{Lane: line.Lane, Priority: line.Priority, Dry: i < last, Full: s.Most == 0}
+func (s *Share) scanned(mine []picked, last int) []ScanProgress {
+	all := make([]ScanProgress, 0, len(s.Lists))
+	for i, line := range s.Lists {
+		one := ScanProgress{Lane: line.Lane, Priority: line.Priority, Exhausted: i < last, Throttled: s.Most == 0}
 		left := false
 		for _, pick := range mine {
 			switch {
 			case !pick.in(line):
 			case pick.noRoom:
-				one.Dry, one.Full, left = true, true, true
+				one.Exhausted, one.Throttled, left = true, true, true
 			case pick.left:
-				one.Dry, one.Full, left = false, false, true
+				one.Exhausted, one.Throttled, left = false, false, true
 			case !left:
 				one.To = Cursor{pick.ReadyAt, pick.ID}
 			}
@@ -155,10 +155,10 @@ func (s *Share) walked(mine []picked, last int) []Walked {
 	return all
 }
 
-func (p *picked) in(line Line) bool { return p.LaneID == line.Lane && p.Priority == line.Priority }
+func (p *picked) in(line ReadyList) bool { return p.LaneID == line.Lane && p.Priority == line.Priority }
 
 // lineArgs are lines as arrays.
-func lineArgs(lines []Line) pgx.StrictNamedArgs {
+func lineArgs(lines []ReadyList) pgx.StrictNamedArgs {
 	lanes, priorities := make([]directory.LaneID, len(lines)), make([]int16, len(lines))
 	ats, ids := make([]time.Time, len(lines)), make([]uuid.UUID, len(lines))
 	for i, line := range lines {
@@ -193,7 +193,7 @@ type Waiting struct {
 
 // Look tells in which of the lines, of any tenants, jobs wait behind the places
 // given; it counts them up to most. It is the net under wake-ups that got lost.
-func (s *Jobs) Look(ctx context.Context, lines []Line, most int) ([]Waiting, error) {
+func (s *Jobs) Look(ctx context.Context, lines []ReadyList, most int) ([]Waiting, error) {
 	if len(lines) == 0 {
 		return nil, nil
 	}
@@ -230,7 +230,7 @@ SELECT lane_id AS lane, priority, ready_at AS at, id FROM line LIMIT @most`
 
 // Scan finds lines in which jobs wait, of every tenant, and in each the first job:
 // at most so many lines behind after, in their order. Less than most: there are no more.
-func (s *Jobs) Scan(ctx context.Context, after Line, most int) ([]Ready, error) {
+func (s *Jobs) Scan(ctx context.Context, after ReadyList, most int) ([]Ready, error) {
 	found, err := store.Query(ctx, s.Store, pgx.RowToStructByName[Ready], scanSQL, pgx.StrictNamedArgs{
 		"lane": after.Lane, "priority": after.Priority, "most": most,
 	})

@@ -1,4 +1,4 @@
-package dispatch
+package scheduler
 
 import (
 	"encoding/binary"
@@ -18,17 +18,17 @@ func nth(n int) (id tenant.ID) {
 
 // serve takes n jobs for claims among tenants that never run out, and gives what
 // each has had.
-func serve(f *fair, wants []want, n int, had map[tenant.ID]int) {
+func serve(f *DRR, wants []Demand, n int, had map[tenant.ID]int) {
 	weights := map[tenant.ID]int{}
 	for _, w := range wants {
-		weights[w.tenant] = w.weight
+		weights[w.Tenant] = w.Weight
 	}
 	for n > 0 {
-		for _, p := range f.deal(wants, n) {
-			got := min(p.most, n)
+		for _, p := range f.Deal(wants, n) {
+			got := min(p.Most, n)
 			n -= got
-			had[p.tenant] += got
-			f.took(p.tenant, weights[p.tenant], got)
+			had[p.Tenant] += got
+			f.Charge(p.Tenant, weights[p.Tenant], got)
 		}
 	}
 }
@@ -38,12 +38,12 @@ func serve(f *fair, wants []want, n int, had map[tenant.ID]int) {
 func TestSharesFollowTheWeights(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		var f fair
-		wants := make([]want, rapid.IntRange(1, 60).Draw(t, "tenants"))
+		var f DRR
+		wants := make([]Demand, rapid.IntRange(1, 60).Draw(t, "tenants"))
 		sum := 0
 		for i := range wants {
-			wants[i] = want{nth(i), rapid.IntRange(1, 8).Draw(t, "weight")}
-			sum += wants[i].weight
+			wants[i] = Demand{nth(i), rapid.IntRange(1, 8).Draw(t, "weight")}
+			sum += wants[i].Weight
 		}
 		had := map[tenant.ID]int{}
 		total, largest := 0, 0
@@ -52,12 +52,12 @@ func TestSharesFollowTheWeights(t *testing.T) {
 			total, largest = total+n, max(largest, n)
 		}
 		for _, w := range wants {
-			fairShare := float64(total) * float64(w.weight) / float64(sum)
+			fairShare := float64(total) * float64(w.Weight) / float64(sum)
 			// A statement serves few tenants: with more of them one claim may bring those some
 			// way ahead.
-			slack := 2*float64(w.weight) + 2 + float64(largest)
-			if got := float64(had[w.tenant]); math.Abs(got-fairShare) > slack {
-				t.Fatalf("a tenant of weight %d of %d got %v of %d, fair are %.1f", w.weight, sum, got, total, fairShare)
+			slack := 2*float64(w.Weight) + 2 + float64(largest)
+			if got := float64(had[w.Tenant]); math.Abs(got-fairShare) > slack {
+				t.Fatalf("a tenant of weight %d of %d got %v of %d, fair are %.1f", w.Weight, sum, got, total, fairShare)
 			}
 		}
 	})
@@ -66,10 +66,10 @@ func TestSharesFollowTheWeights(t *testing.T) {
 // With claims of one job, nobody is served twice before everybody was once.
 func TestOneAtATimeIsRoundRobin(t *testing.T) {
 	t.Parallel()
-	var f fair
-	var wants []want
+	var f DRR
+	var wants []Demand
 	for i := range 40 {
-		wants = append(wants, want{nth(i), 1})
+		wants = append(wants, Demand{nth(i), 1})
 	}
 	had := map[tenant.ID]int{}
 	for round := 1; round <= 3; round++ {
@@ -88,31 +88,31 @@ func TestOneAtATimeIsRoundRobin(t *testing.T) {
 // than its share afterwards.
 func TestARestIsNoClaimToMore(t *testing.T) {
 	t.Parallel()
-	var f fair
-	busy, quiet := want{nth(1), 1}, want{nth(2), 1}
+	var f DRR
+	busy, quiet := Demand{nth(1), 1}, Demand{nth(2), 1}
 	had := map[tenant.ID]int{}
-	serve(&f, []want{busy, quiet}, 2, had)
-	serve(&f, []want{busy}, 100_000, had)
+	serve(&f, []Demand{busy, quiet}, 2, had)
+	serve(&f, []Demand{busy}, 100_000, had)
 	clear(had)
-	if first := f.deal([]want{busy, quiet}, 1); first[0].tenant != quiet.tenant {
+	if first := f.Deal([]Demand{busy, quiet}, 1); first[0].Tenant != quiet.Tenant {
 		t.Errorf("the busy tenant is served before the quiet one")
 	}
-	serve(&f, []want{busy, quiet}, 100, had)
-	if had[quiet.tenant] > 52 || had[quiet.tenant] < 50 {
-		t.Errorf("after a rest the quiet tenant got %d of 100", had[quiet.tenant])
+	serve(&f, []Demand{busy, quiet}, 100, had)
+	if had[quiet.Tenant] > 52 || had[quiet.Tenant] < 50 {
+		t.Errorf("after a rest the quiet tenant got %d of 100", had[quiet.Tenant])
 	}
 }
 
 // A tenant that joins late begins where the others stand.
 func TestANewTenantIsServedAtOnce(t *testing.T) {
 	t.Parallel()
-	var f fair
-	old, late := want{nth(1), 5}, want{nth(2), 1}
+	var f DRR
+	old, late := Demand{nth(1), 5}, Demand{nth(2), 1}
 	had := map[tenant.ID]int{}
-	serve(&f, []want{old}, 1000, had)
+	serve(&f, []Demand{old}, 1000, had)
 	clear(had)
-	serve(&f, []want{old, late}, 600, had)
-	if got := had[late.tenant]; got < 99 || got > 102 {
+	serve(&f, []Demand{old, late}, 600, had)
+	if got := had[late.Tenant]; got < 99 || got > 102 {
 		t.Errorf("weights 5 and 1: the second got %d of 600", got)
 	}
 }
@@ -123,15 +123,15 @@ func TestANewTenantIsServedAtOnce(t *testing.T) {
 func TestOneJobWaitsForATurn(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		var f fair
+		var f DRR
 		names := rapid.Permutation([]int{0, 1, 2, 3, 4, 5, 6, 7}).Draw(t, "names")
-		others := make([]want, rapid.IntRange(1, 7).Draw(t, "others"))
+		others := make([]Demand, rapid.IntRange(1, 7).Draw(t, "others"))
 		sum := 0
 		for i := range others {
-			others[i] = want{nth(names[i]), rapid.IntRange(1, 4).Draw(t, "weight")}
-			sum += others[i].weight
+			others[i] = Demand{nth(names[i]), rapid.IntRange(1, 4).Draw(t, "weight")}
+			sum += others[i].Weight
 		}
-		one := want{nth(names[7]), rapid.IntRange(1, 4).Draw(t, "its weight")}
+		one := Demand{nth(names[7]), rapid.IntRange(1, 4).Draw(t, "its weight")}
 		n := rapid.IntRange(1, 20).Draw(t, "jobs for each claim")
 		serve(&f, others, 10*sum, map[tenant.ID]int{})
 		// believed: as a claim that got as many jobs as it wanted does not know that there are no more.
@@ -159,16 +159,16 @@ func TestOneJobWaitsForATurn(t *testing.T) {
 
 // claimOnce is a claim of n jobs, of others that have enough and of one that has one job
 // or none but is believed to have some. It says whether that one was served.
-func claimOnce(f *fair, others []want, one want, n int, has bool, believed *bool) (served bool) {
+func claimOnce(f *DRR, others []Demand, one Demand, n int, has bool, believed *bool) (served bool) {
 	wants := slices.Clone(others)
 	if *believed {
 		wants = append(wants, one)
 	}
 	for n > 0 {
-		for _, p := range f.deal(wants, n) {
-			got := min(p.most, n)
-			at := slices.IndexFunc(wants, func(w want) bool { return w.tenant == p.tenant })
-			if p.tenant == one.tenant && got > 0 {
+		for _, p := range f.Deal(wants, n) {
+			got := min(p.Most, n)
+			at := slices.IndexFunc(wants, func(w Demand) bool { return w.Tenant == p.Tenant })
+			if p.Tenant == one.Tenant && got > 0 {
 				dry := got > 1 || !has || served
 				got = 0
 				if has && !served {
@@ -179,7 +179,7 @@ func claimOnce(f *fair, others []want, one want, n int, has bool, believed *bool
 				}
 			}
 			n -= got
-			f.took(p.tenant, wants[at].weight, got)
+			f.Charge(p.Tenant, wants[at].Weight, got)
 		}
 		if !*believed {
 			wants = slices.Clone(others)

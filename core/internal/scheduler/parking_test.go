@@ -1,4 +1,4 @@
-package dispatch
+package scheduler
 
 import (
 	"sync"
@@ -18,20 +18,20 @@ func laneOf(owner tenant.ID, id directory.LaneID, name string, tags ...string) d
 
 func anyone(queues ...string) *Filter { return &Filter{Owner: tenant.Platform, Queues: queues} }
 
-func (w *waiter) isWoken() bool { return len(w.woken) > 0 }
+func (w *Waiter) isWoken() bool { return len(w.Woken) > 0 }
 
 func TestOneJobWakesTheLongestWaiting(t *testing.T) {
 	t.Parallel()
-	var p parking
-	waiters := make([]*waiter, 5)
+	var p Parking
+	waiters := make([]*Waiter, 5)
 	for i := range waiters {
-		waiters[i] = p.park(anyone("a"))
+		waiters[i] = p.Park(anyone("a"))
 	}
 	for n := range waiters {
-		p.wake(laneOf(uuid.New(), 1, "a"), false, 1)
+		p.Wake(laneOf(uuid.New(), 1, "a"), false, 1)
 		for i, w := range waiters {
 			if w.isWoken() != (i <= n) {
-				t.Fatalf("after %d wake-ups waiter %d: woken %v", n+1, i, w.isWoken())
+				t.Fatalf("after %d wake-ups Waiter %d: woken %v", n+1, i, w.isWoken())
 			}
 		}
 	}
@@ -40,12 +40,12 @@ func TestOneJobWakesTheLongestWaiting(t *testing.T) {
 func TestWakeUpsGoToThoseWhoCanTakeTheJob(t *testing.T) {
 	t.Parallel()
 	owner := uuid.New()
-	var p parking
-	otherQueue := p.park(anyone("b"))
-	otherTenant := p.park(&Filter{Owner: uuid.New(), Queues: []string{"a"}})
-	without := p.park(&Filter{Owner: owner, Queues: []string{"a"}, Tags: map[string]bool{"x": true}})
-	with := p.park(&Filter{Owner: owner, Queues: []string{"a"}, Tags: map[string]bool{"x": true, "y": true, "z": true}})
-	p.wake(laneOf(owner, 1, "a", "y", "x"), false, 9)
+	var p Parking
+	otherQueue := p.Park(anyone("b"))
+	otherTenant := p.Park(&Filter{Owner: uuid.New(), Queues: []string{"a"}})
+	without := p.Park(&Filter{Owner: owner, Queues: []string{"a"}, Tags: map[string]bool{"x": true}})
+	with := p.Park(&Filter{Owner: owner, Queues: []string{"a"}, Tags: map[string]bool{"x": true, "y": true, "z": true}})
+	p.Wake(laneOf(owner, 1, "a", "y", "x"), false, 9)
 	if otherQueue.isWoken() || otherTenant.isWoken() || without.isWoken() || !with.isWoken() {
 		t.Errorf("woken: queue %v, tenant %v, too few tags %v, right %v",
 			otherQueue.isWoken(), otherTenant.isWoken(), without.isWoken(), with.isWoken())
@@ -54,12 +54,12 @@ func TestWakeUpsGoToThoseWhoCanTakeTheJob(t *testing.T) {
 
 func TestManyJobsWakeAsManyClaims(t *testing.T) {
 	t.Parallel()
-	var p parking
-	waiters := make([]*waiter, 5)
+	var p Parking
+	waiters := make([]*Waiter, 5)
 	for i := range waiters {
-		waiters[i] = p.park(anyone("a"))
+		waiters[i] = p.Park(anyone("a"))
 	}
-	p.wake(laneOf(uuid.New(), 1, "a"), false, 3)
+	p.Wake(laneOf(uuid.New(), 1, "a"), false, 3)
 	woken := 0
 	for _, w := range waiters {
 		if w.isWoken() {
@@ -73,16 +73,16 @@ func TestManyJobsWakeAsManyClaims(t *testing.T) {
 
 func TestLeavingTellsOfAWakeUpThatWasNotUsed(t *testing.T) {
 	t.Parallel()
-	var p parking
-	first, second := p.park(anyone("a")), p.park(anyone("a"))
-	p.wake(laneOf(uuid.New(), 7, "a"), false, 1)
-	if lane, pending := p.leave(first); !pending || lane != 7 {
+	var p Parking
+	first, second := p.Park(anyone("a")), p.Park(anyone("a"))
+	p.Wake(laneOf(uuid.New(), 7, "a"), false, 1)
+	if lane, pending := p.Leave(first); !pending || lane != 7 {
 		t.Errorf("leave = %d, %v, want 7, true", lane, pending)
 	}
-	if _, pending := p.leave(second); pending {
+	if _, pending := p.Leave(second); pending {
 		t.Error("a claim that nobody woke has a wake-up to pass on")
 	}
-	if n := p.count(); n != 0 {
+	if n := p.Count(); n != 0 {
 		t.Errorf("%d claims are still parked", n)
 	}
 }
@@ -92,7 +92,7 @@ func TestParkingUnderLoad(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const claims, jobs = 50, 400
-		var p parking
+		var p Parking
 		var group sync.WaitGroup
 		var taken, left sync.Map
 		job := laneOf(uuid.New(), 1, "a")
@@ -100,7 +100,7 @@ func TestParkingUnderLoad(t *testing.T) {
 		for i := range claims {
 			group.Go(func() {
 				for {
-					w := p.park(anyone("a"))
+					w := p.Park(anyone("a"))
 					got := false
 					over := time.After(time.Duration(i+1) * time.Millisecond)
 				looking:
@@ -112,14 +112,14 @@ func TestParkingUnderLoad(t *testing.T) {
 						default:
 						}
 						select {
-						case <-w.woken:
-							p.again(w)
+						case <-w.Woken:
+							p.Rearm(w)
 						case <-over:
 							break looking
 						}
 					}
-					if _, pending := p.leave(w); pending {
-						p.wake(job, false, 1)
+					if _, pending := p.Leave(w); pending {
+						p.Wake(job, false, 1)
 					}
 					if !got {
 						left.Store(i, true)
@@ -131,13 +131,13 @@ func TestParkingUnderLoad(t *testing.T) {
 		}
 		for range jobs {
 			pool <- struct{}{}
-			p.wake(job, false, 1)
+			p.Wake(job, false, 1)
 		}
 		group.Wait()
 		if n := len(pool); n != 0 {
 			t.Errorf("%d jobs were left although claims waited", n)
 		}
-		if n := p.count(); n != 0 {
+		if n := p.Count(); n != 0 {
 			t.Errorf("%d claims are still parked", n)
 		}
 	})

@@ -6,12 +6,14 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/scheduler"
+
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/wait"
 )
 
-// Three nets lie under the wake-ups, each slower and with smaller holes:
+// Three fallback polls lie under the wake-ups, each slower and with smaller holes:
 //
 //   - a claim without wait looks at the lines of its lanes where it believes nothing to
 //     be there;
@@ -39,8 +41,8 @@ const (
 	scanFresh = 10 * scanEvery
 )
 
-// nets is when they were last used.
-type nets struct {
+// fallbackPolls is when they were last used.
+type fallbackPolls struct {
 	// claimed is when a claim was last made, scanned when the last scan that came to its
 	// end began; both in Unix nanoseconds.
 	claimed, scanned atomic.Int64
@@ -48,18 +50,18 @@ type nets struct {
 
 // needed says whether anybody claims: where nobody does, PostgreSQL is not asked.
 func (d *Dispatcher) netsNeeded() bool {
-	return d.parking.count() > 0 || time.Since(time.Unix(0, d.nets.claimed.Load())) < 4*scanEvery
+	return d.parking.Count() > 0 || time.Since(time.Unix(0, d.polls.claimed.Load())) < 4*scanEvery
 }
 
 // scannedLately says whether what is believed can be relied on.
 func (d *Dispatcher) scannedLately() bool {
-	return time.Since(time.Unix(0, d.nets.scanned.Load())) < scanFresh
+	return time.Since(time.Unix(0, d.polls.scanned.Load())) < scanFresh
 }
 
 // poll looks for jobs that no wake-up told of, on behalf of all parked claims at
 // once: their number costs nothing.
 func (d *Dispatcher) poll(ctx context.Context) {
-	var from lineKey
+	var from scheduler.ListKey
 	pause := pollEvery
 	for {
 		if wait.For(ctx, jittered(pause)) != nil {
@@ -70,7 +72,7 @@ func (d *Dispatcher) poll(ctx context.Context) {
 			continue
 		}
 		begun := time.Now()
-		lines, next := d.lines.known(from, linesPerLook)
+		lines, next := d.lines.Known(from, linesPerLook)
 		found, err := d.store.Look(ctx, lines, pollWakes)
 		if err != nil {
 			if ctx.Err() == nil {
@@ -87,16 +89,16 @@ func (d *Dispatcher) poll(ctx context.Context) {
 
 // scan finds the lines in which jobs wait, those of which nobody has told too.
 func (d *Dispatcher) scan(ctx context.Context) {
-	var place queue.Line // where an error ended the last one
+	var place queue.ReadyList // where an error ended the last one
 	begun := time.Now()
 	for {
-		if d.netsNeeded() || d.nets.scanned.Load() == 0 {
-			if place == (queue.Line{}) {
+		if d.netsNeeded() || d.polls.scanned.Load() == 0 {
+			if place == (queue.ReadyList{}) {
 				begun = time.Now()
 			}
 			var err error
 			if place, err = d.scanFrom(ctx, place); err == nil {
-				d.nets.scanned.Store(begun.UnixNano())
+				d.polls.scanned.Store(begun.UnixNano())
 			} else if ctx.Err() == nil {
 				d.log.WarnContext(ctx, "the ready index is not scanned", "error", err)
 			}
@@ -109,7 +111,7 @@ func (d *Dispatcher) scan(ctx context.Context) {
 
 // scanFrom goes through all lines behind a place, slice by slice, in a twentieth of
 // the time, and gives the place where an error ended it.
-func (d *Dispatcher) scanFrom(ctx context.Context, after queue.Line) (queue.Line, error) {
+func (d *Dispatcher) scanFrom(ctx context.Context, after queue.ReadyList) (queue.ReadyList, error) {
 	for {
 		begun := time.Now()
 		found, err := d.store.Scan(ctx, after, linesPerScan)
@@ -123,10 +125,10 @@ func (d *Dispatcher) scanFrom(ctx context.Context, after queue.Line) (queue.Line
 		d.WakeHere(waiting)
 		if len(found) < linesPerScan {
 			_ = wait.For(ctx, rest(begun)-scanEvery)
-			return queue.Line{}, nil
+			return queue.ReadyList{}, nil
 		}
 		last := found[len(found)-1]
-		after = queue.Line{Lane: last.Lane, Priority: last.Priority}
+		after = queue.ReadyList{Lane: last.Lane, Priority: last.Priority}
 		if err := wait.For(ctx, rest(begun)); err != nil {
 			return after, err
 		}
@@ -136,8 +138,8 @@ func (d *Dispatcher) scanFrom(ctx context.Context, after queue.Line) (queue.Line
 // lookAt looks at the lines of the filter's lanes: at those that are known where the
 // scan has been lately, else at all that there can be. Jobs that it finds are
 // believed in from then on.
-func (d *Dispatcher) lookAt(ctx context.Context, filter *Filter) (found bool, err error) {
-	lines := d.lines.ofLanes(d.lanes.Serving(filter, d.turn.Load(), lanesPerLook), !d.scannedLately(), lanesPerLook*(api.MaxPriority+1))
+func (d *Dispatcher) lookAt(ctx context.Context, filter *scheduler.Filter) (found bool, err error) {
+	lines := d.lines.OfLanes(d.lanes.Serving(filter, d.turn.Load(), lanesPerLook), !d.scannedLately(), lanesPerLook*(api.MaxPriority+1))
 	for len(lines) > 0 {
 		some := lines[:min(len(lines), linesPerLook)]
 		lines = lines[len(some):]
@@ -146,7 +148,7 @@ func (d *Dispatcher) lookAt(ctx context.Context, filter *Filter) (found bool, er
 			return found, err
 		}
 		for _, one := range waiting {
-			d.lines.hear([]queue.Ready{one.Ready})
+			d.lines.Notify([]queue.Ready{one.Ready})
 		}
 		found = found || len(waiting) > 0
 	}

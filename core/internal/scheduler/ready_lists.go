@@ -1,0 +1,368 @@
+package scheduler
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// ReadyLists are the ready lists of all lanes, one for each priority: whether jobs wait in it,
+// and after which place, its cursor. What is kept here is a hint. Notifications make a list
+// ready and move its cursor back, claims correct it by their scan, and the fallback polls find
+// what both have missed.
+//
+//	               cursor
+//	… ████████████████▼────────────▶ ready_at     █ claimed by now; under an old snapshot
+//	      ▲           ▲                             the index is still full of them
+//	 the scan's    look-back of a second
+type ReadyLists struct {
+	mu    sync.Mutex
+	lanes map[directory.LaneID]*laneLists
+	// order are the lanes by id, for rounds that go on where the last one ended.
+	order []directory.LaneID
+	// waiting are the lists that are ready, by queue.
+	waiting waiting
+	// throttled are lanes with lists in which a cap or a rate keeps jobs waiting, by tenant.
+	throttled map[tenant.ID]map[directory.LaneID]struct{}
+	// find gives a lane by its id, if it is known already.
+	find func(directory.LaneID) (directory.Lane, bool)
+}
+
+type laneLists struct {
+	by [api.MaxPriority + 1]readyState
+	// lane is known if placed; until then its lists are not among those that are ready.
+	lane   directory.Lane
+	placed bool
+}
+
+// readyState is the state of one list.
+type readyState struct {
+	// known says that there was ever a job in it.
+	known bool
+	// ready says that a job is thought to wait in it.
+	ready bool
+	after queue.Cursor
+	// version counts the notifications, rewinds those that moved the cursor back: a claim
+	// that was under way meanwhile does not know of them.
+	version, rewinds uint64
+}
+
+// Planned is a list as a claim was planned with it.
+type Planned struct {
+	queue.ReadyList
+	In               directory.Lane
+	version, rewinds uint64
+}
+
+// NewReadyLists makes them; find gives a lane by its id, if it is known.
+func NewReadyLists(find func(directory.LaneID) (directory.Lane, bool)) *ReadyLists {
+	return &ReadyLists{lanes: map[directory.LaneID]*laneLists{}, throttled: map[tenant.ID]map[directory.LaneID]struct{}{}, find: find}
+}
+
+// Notify takes in that jobs can be claimed.
+func (l *ReadyLists) Notify(ready []queue.Ready) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, one := range ready {
+		if one.At.IsZero() {
+			l.again(one.Lane)
+			continue
+		}
+		if one.Priority < 0 || one.Priority > api.MaxPriority {
+			continue // from another version
+		}
+		known := l.of(one.Lane)
+		b := &known.by[one.Priority]
+		if at := one.Cursor(); !b.known || at.Compare(b.after) < 0 {
+			b.after = at
+			b.rewinds++
+		}
+		b.known = true
+		b.version++
+		l.setReady(known, one.Priority, true)
+	}
+}
+
+// Rearm makes what is known of a lane ready, for somebody to look again. It is
+// called with the lock held.
+func (l *ReadyLists) again(lane directory.LaneID) {
+	if known := l.lanes[lane]; known != nil {
+		l.of(lane) // it may be known by now whose it is
+		for priority := range int16(len(known.by)) {
+			if b := &known.by[priority]; b.known {
+				b.version++
+				l.setReady(known, priority, true)
+			}
+		}
+	}
+}
+
+// of gives a lane's lists. It is called with the lock held.
+func (l *ReadyLists) of(id directory.LaneID) *laneLists {
+	known := l.lanes[id]
+	if known == nil {
+		known = &laneLists{lane: directory.Lane{ID: id}}
+		l.lanes[id] = known
+		place, _ := slices.BinarySearch(l.order, id)
+		l.order = slices.Insert(l.order, place, id)
+	}
+	if !known.placed {
+		if lane, found := l.find(id); found {
+			l.place(known, lane)
+		}
+	}
+	return known
+}
+
+// place takes in whose a lane is.
+func (l *ReadyLists) place(known *laneLists, lane directory.Lane) {
+	known.lane, known.placed = lane, true
+	for priority := range int16(len(known.by)) {
+		if known.by[priority].ready {
+			l.waiting.add(known, priority)
+		}
+	}
+}
+
+// setReady says whether a list is ready.
+func (l *ReadyLists) setReady(known *laneLists, priority int16, ready bool) {
+	if known.by[priority].ready == ready {
+		return
+	}
+	known.by[priority].ready = ready
+	switch {
+	case !known.placed:
+	case ready:
+		l.waiting.add(known, priority)
+	default:
+		l.waiting.remove(known, priority)
+	}
+}
+
+// LaneCreated takes in a lane that has just become known, and says whether one of its lists is
+// ready.
+func (l *ReadyLists) LaneCreated(lane directory.Lane) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	known := l.lanes[lane.ID]
+	if known == nil {
+		return false
+	}
+	if !known.placed {
+		l.place(known, lane)
+	}
+	return slices.ContainsFunc(known.by[:], func(b readyState) bool { return b.ready })
+}
+
+// Forget drops the lists of lanes that are no more.
+func (l *ReadyLists) Forget(gone []directory.LaneID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, id := range gone {
+		known := l.lanes[id]
+		if known == nil {
+			continue
+		}
+		for priority := range int16(len(known.by)) {
+			l.setReady(known, priority, false)
+		}
+		l.unthrottle(known.lane)
+		delete(l.lanes, id)
+	}
+	if len(gone) > 0 {
+		l.order = slices.DeleteFunc(l.order, func(id directory.LaneID) bool { return l.lanes[id] == nil })
+	}
+}
+
+// Scanned takes in how far a claim has scanned the lists that it was planned with.
+func (l *ReadyLists) Scanned(planned map[ListKey]Planned, seen []queue.ScanProgress) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, w := range seen {
+		was, ok := planned[ListKey{w.Lane, w.Priority}]
+		if !ok {
+			continue
+		}
+		known := l.of(w.Lane)
+		b := &known.by[w.Priority]
+		if w.To.Compare(b.after) > 0 && b.rewinds == was.rewinds {
+			b.after = w.To
+		}
+		if w.Exhausted && b.version == was.version {
+			l.setReady(known, w.Priority, false)
+			if w.Throttled {
+				l.throttle(known.lane)
+			}
+		}
+	}
+}
+
+func (l *ReadyLists) throttle(lane directory.Lane) {
+	if l.throttled[lane.Tenant] == nil {
+		l.throttled[lane.Tenant] = map[directory.LaneID]struct{}{}
+	}
+	l.throttled[lane.Tenant][lane.ID] = struct{}{}
+}
+
+func (l *ReadyLists) unthrottle(lane directory.Lane) {
+	if delete(l.throttled[lane.Tenant], lane.ID); len(l.throttled[lane.Tenant]) == 0 {
+		delete(l.throttled, lane.Tenant)
+	}
+}
+
+// Unthrottle makes up to most throttled lanes ready, a tenant's or of all tenants, and gives
+// them, in any order.
+func (l *ReadyLists) Unthrottle(owner tenant.ID, anybodys bool, most int) (lanes []directory.Lane) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	take := func(ids map[directory.LaneID]struct{}) {
+		for id := range ids {
+			if len(lanes) == most {
+				return
+			}
+			lanes = append(lanes, l.of(id).lane)
+		}
+	}
+	take(l.throttled[owner])
+	for other, ids := range l.throttled {
+		if anybodys && other != owner && len(lanes) < most {
+			take(ids)
+		}
+		if !anybodys || len(lanes) == most {
+			break
+		}
+	}
+	for _, lane := range lanes {
+		l.unthrottle(lane)
+		l.again(lane.ID)
+	}
+	return lanes
+}
+
+// Failed puts the cursors back to where a claim began that failed, or whose outcome is not
+// known: another one may have passed what it had locked.
+func (l *ReadyLists) Failed(planned map[ListKey]Planned) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for key, was := range planned {
+		known := l.of(key.Lane)
+		b := &known.by[key.Priority]
+		if was.After.Compare(b.after) < 0 {
+			b.after = was.After
+			b.rewinds++
+		}
+		b.version++
+		l.setReady(known, key.Priority, true)
+	}
+}
+
+// Cut puts the cursors of lists that a claim has not exhausted back to where it
+// ended: it had locked jobs behind that and left them, and other claims meanwhile have
+// passed them. It gives the notifications for these jobs.
+func (l *ReadyLists) Cut(planned map[ListKey]Planned, seen []queue.ScanProgress) (ready []queue.Ready) {
+	ended := map[ListKey]queue.ScanProgress{}
+	for _, w := range seen {
+		ended[ListKey{w.Lane, w.Priority}] = w
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for key, was := range planned {
+		w := ended[key]
+		if w.Exhausted {
+			continue
+		}
+		to := was.After
+		if w.To.Compare(to) > 0 {
+			to = w.To
+		}
+		known := l.of(key.Lane)
+		b := &known.by[key.Priority]
+		if to.Compare(b.after) < 0 {
+			b.after = to
+		}
+		b.rewinds++
+		b.version++
+		l.setReady(known, key.Priority, true)
+		if !to.At.IsZero() {
+			behind := to.After()
+			ready = append(ready, queue.Ready{Lane: key.Lane, Priority: key.Priority, At: behind.At, ID: behind.ID})
+		}
+	}
+	return ready
+}
+
+// ListKey names a ready list.
+type ListKey struct {
+	Lane     directory.LaneID
+	Priority int16
+}
+
+// lookback is how far before its cursor a list is scanned: jobs that were stored
+// before, and committed after, a claim passed them.
+const lookback = time.Second
+
+// Known gives up to most lists after from, in order, each from its lookback, and
+// where to go on; the zero key once it has come to the end.
+func (l *ReadyLists) Known(from ListKey, most int) (looked []queue.ReadyList, next ListKey) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	place, _ := slices.BinarySearch(l.order, from.Lane)
+	for ; place < len(l.order); place++ {
+		id := l.order[place]
+		lane := l.lanes[id]
+		for priority := range int16(len(lane.by)) {
+			if !lane.by[priority].known || id == from.Lane && priority <= from.Priority {
+				continue
+			}
+			if len(looked) == most {
+				last := looked[most-1]
+				return looked, ListKey{last.Lane, last.Priority}
+			}
+			looked = append(looked, lane.lookBack(id, priority))
+		}
+	}
+	return looked, ListKey{}
+}
+
+// lookBack is a list from its lookback; from its head where nothing is known of it.
+func (l *laneLists) lookBack(id directory.LaneID, priority int16) queue.ReadyList {
+	line := queue.ReadyList{Lane: id, Priority: priority}
+	if b := &l.by[priority]; b.known && !b.after.At.IsZero() {
+		line.After = queue.Cursor{At: b.after.At.Add(-lookback)}
+	}
+	return line
+}
+
+// OfLanes gives up to most lists of lanes, each from its lookback: those that are known, or all
+// that there can be.
+func (l *ReadyLists) OfLanes(lanes []directory.LaneID, all bool, most int) []queue.ReadyList {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var found []queue.ReadyList
+	for _, id := range lanes {
+		lane := l.lanes[id]
+		if lane == nil {
+			if !all {
+				continue
+			}
+			lane = &laneLists{}
+		}
+		for priority := range int16(len(lane.by)) {
+			if len(found) == most {
+				return found
+			}
+			if all || lane.by[priority].known {
+				found = append(found, lane.lookBack(id, priority))
+			}
+		}
+	}
+	return found
+}
+
+// Key names the list.
+func (p *Planned) Key() ListKey { return ListKey{p.Lane, p.Priority} }
