@@ -9,7 +9,6 @@ import (
 	"github.com/caarlos0/env/v11"
 
 	"github.com/forgequeue/forgequeue/core/internal/cell"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/shared/diagnosis"
 )
@@ -34,11 +33,11 @@ func Diagnose(ctx context.Context, settings map[string]string) diagnosis.Diagnos
 			return d.Diagnosis
 		}
 	}
-	if !queue.ReadableURL(cfg.DatabaseURL.Reveal()) {
+	if !store.ReadableURL(cfg.DatabaseURL.Reveal()) {
 		d.Add(diagnosis.LevelFail, "PostgreSQL", "DATABASE_URL cannot be read", "it should look like postgres://user:password@host:5432/database")
 		return d.Diagnosis
 	}
-	look, err := queue.LookAt(ctx, cfg.DatabaseURL.Reveal())
+	look, err := store.LookAt(ctx, cfg.DatabaseURL.Reveal())
 	switch {
 	case errors.Is(err, store.ErrUnavailable):
 		d.Add(diagnosis.LevelFail, "PostgreSQL", err.Error(), "start the server, or correct DATABASE_URL")
@@ -79,7 +78,7 @@ func databaseConfig(settings map[string]string) (Config, error) {
 	return cfg, errors.Join(unreadable, cfg.checkDatabase())
 }
 
-func (d *look) server(look queue.ServerLook) {
+func (d *look) server(look store.ServerLook) {
 	const check = "PostgreSQL version"
 	if look.Version < 150000 {
 		d.Add(diagnosis.LevelFail, check, look.VersionName+" is too old", "15 or newer is needed")
@@ -99,7 +98,7 @@ func (d *look) server(look queue.ServerLook) {
 }
 
 // durability is about settings that lose what was acknowledged.
-func (d *look) durability(look queue.ServerLook, allowed bool) {
+func (d *look) durability(look store.ServerLook, allowed bool) {
 	level, advice := diagnosis.LevelFail, "turn it on; core refuses to start otherwise"
 	if allowed {
 		level, advice = diagnosis.LevelWarn, "turn it on; core only starts because of FORGEQUEUE_ALLOW_LOSSY_DATABASE"
@@ -121,7 +120,7 @@ func (d *look) durability(look queue.ServerLook, allowed bool) {
 }
 
 // pool says whether core's connections find room.
-func (d *look) pool(look queue.ServerLook, conns int32) {
+func (d *look) pool(look store.ServerLook, conns int32) {
 	const check = "PostgreSQL connections"
 	room, by := look.MaxConnections-look.Reserved, "max_connections"
 	for _, limit := range []struct {
@@ -148,7 +147,7 @@ func (d *look) pool(look queue.ServerLook, conns int32) {
 
 // schema says whether the migrations are all applied. It asks for them only where
 // there are some: the question itself would make their table.
-func (d *look) schema(ctx context.Context, look queue.ServerLook, cfg Config) {
+func (d *look) schema(ctx context.Context, look store.ServerLook, cfg Config) {
 	const check = "migrations"
 	switch {
 	case look.Schema == "":

@@ -94,8 +94,8 @@ WHERE id = @id`
 type RedriveStep struct {
 	// Worked says that the redrive was this core's to go on with.
 	Worked bool
-	// Risen are the jobs that were queued again, with their lanes.
-	Risen []Redriven
+	// Redriven are the jobs that were queued again, with their lanes.
+	Redriven []Redriven
 	// Discarded are the jobs that were forgotten.
 	Discarded []uuid.UUID
 

@@ -21,20 +21,20 @@ import (
 // finish steps until the redrive has ended, and gives all that rose.
 func (f *fixture) finish(id string, capsOf deadletter.CapsOf) (api.Redrive, []uuid.UUID) {
 	f.Helper()
-	var risen []uuid.UUID
+	var redriven []uuid.UUID
 	var now api.Redrive
 	celltest.EventuallyWithin(f, time.Minute, "the redrive to end", func() bool {
 		step, err := f.Store.StepRedrive(f.Context(), uuid.MustParse(id), capsOf, 0.5)
 		if err != nil {
 			f.Fatal(err)
 		}
-		for _, one := range step.Risen {
-			risen = append(risen, one.ID)
+		for _, one := range step.Redriven {
+			redriven = append(redriven, one.ID)
 		}
 		now = f.redriveNow(id)
 		return now.State != api.RedriveRunning
 	})
-	return now, risen
+	return now, redriven
 }
 
 func (f *fixture) redriveNow(id string) api.Redrive {
@@ -62,13 +62,13 @@ func TestRedriveByFilter(t *testing.T) {
 	if made.Matched != 1200 || made.MatchedCapped || made.Done != 0 || made.State != api.RedriveRunning || made.Action != api.ActionRedrive {
 		t.Errorf("made %+v", made)
 	}
-	ended, risen := f.finish(made.ID, nil)
+	ended, redriven := f.finish(made.ID, nil)
 	if ended.State != api.RedriveDone || ended.Done != 1200 || ended.Refused != 0 || ended.Matched != 1200 || ended.EndedAt == nil {
 		t.Errorf("ended %+v", ended)
 	}
-	slices.SortFunc(risen, func(a, b uuid.UUID) int { return strings.Compare(a.String(), b.String()) })
-	if len(slices.Compact(risen)) != 1200 || f.Count("jobs WHERE redrives = 1 AND state = 'queued' AND attempt = 0 AND epoch = 3") != 1200 || f.Count("dead_letters") != 400 {
-		t.Errorf("%d rose, %d jobs, %d dead", len(risen), f.Count("jobs"), f.Count("dead_letters"))
+	slices.SortFunc(redriven, func(a, b uuid.UUID) int { return strings.Compare(a.String(), b.String()) })
+	if len(slices.Compact(redriven)) != 1200 || f.Count("jobs WHERE redrives = 1 AND state = 'queued' AND attempt = 0 AND epoch = 3") != 1200 || f.Count("dead_letters") != 400 {
+		t.Errorf("%d rose, %d jobs, %d dead", len(redriven), f.Count("jobs"), f.Count("dead_letters"))
 	}
 	// What it left is discarded, and what has ended takes no further step.
 	gone, _ := f.finish(f.Redrive(api.ActionDiscard, api.DeadLetterFilter{Type: "other"}, nil).ID, nil)
@@ -206,8 +206,8 @@ func TestRedriveIsCancelled(t *testing.T) {
 	rate := 100.0
 	made := f.Redrive(api.ActionRedrive, api.DeadLetterFilter{}, &rate)
 	id := uuid.MustParse(made.ID)
-	if step, err := f.Store.StepRedrive(t.Context(), id, nil, 0.5); err != nil || len(step.Risen) != 10 {
-		t.Fatalf("%d rose: %v", len(step.Risen), err)
+	if step, err := f.Store.StepRedrive(t.Context(), id, nil, 0.5); err != nil || len(step.Redriven) != 10 {
+		t.Fatalf("%d rose: %v", len(step.Redriven), err)
 	}
 	for range 2 {
 		if now, err := f.Store.CancelRedrive(t.Context(), f.Tenant, "", id); err != nil || now.State != api.RedriveCancelled || now.Done != 10 || now.EndedAt == nil {
@@ -248,7 +248,7 @@ func TestManyCoresRedrive(t *testing.T) {
 					return
 				}
 				mu.Lock()
-				for _, one := range step.Risen {
+				for _, one := range step.Redriven {
 					rose[one.ID]++
 				}
 				mu.Unlock()
@@ -294,7 +294,7 @@ func TestRedrivesAreBounded(t *testing.T) {
 	if err != nil || made.Matched != 2 {
 		t.Fatalf("%+v, %v", made, err)
 	}
-	if ended, risen := f.finish(made.ID, nil); ended.Done != 2 || len(risen) != 2 || f.Count("dead_letters WHERE user_id = 'eve'") != 3 {
+	if ended, redriven := f.finish(made.ID, nil); ended.Done != 2 || len(redriven) != 2 || f.Count("dead_letters WHERE user_id = 'eve'") != 3 {
 		t.Errorf("%+v", ended)
 	}
 	if listed, err = f.Store.ListRedrives(t.Context(), f.Tenant, "bob", uuid.Max, 50); err != nil || len(listed) != 1 {

@@ -17,11 +17,11 @@ import (
 // counted all the while, and nothing is to do. What was there before is read under locks
 // that keep it so until the change commits.
 
-// broughtBy gives the counters for which a change brings a cap.
-type broughtBy func(ctx context.Context, tx pgx.Tx) (usage.Counter, error)
+// addedCaps gives the counters for which a change brings a cap.
+type addedCaps func(ctx context.Context, tx pgx.Tx) (usage.Counter, error)
 
-// brought compares limits before and after.
-func brought(before, after api.Limits) (counters usage.Counter) {
+// capsAdded compares limits before and after.
+func capsAdded(before, after api.Limits) (counters usage.Counter) {
 	for counter, pair := range map[usage.Counter][2]*int64{
 		usage.ActiveTenant: {before.MaxActive, after.MaxActive}, usage.ActiveUser: {before.UserMaxActive, after.UserMaxActive},
 		usage.RunningTenant: {before.MaxRunning, after.MaxRunning}, usage.RunningUser: {before.UserMaxRunning, after.UserMaxRunning},
@@ -35,14 +35,14 @@ func brought(before, after api.Limits) (counters usage.Counter) {
 
 const planBeforeSQL = `SELECT limits FROM plans WHERE name = @name FOR UPDATE`
 
-func broughtByPlan(name string, after api.Limits) broughtBy {
+func capsAddedByPlan(name string, after api.Limits) addedCaps {
 	return func(ctx context.Context, tx pgx.Tx) (usage.Counter, error) {
 		var before api.Limits
 		err := tx.QueryRow(ctx, planBeforeSQL, pgx.StrictNamedArgs{"name": name}).Scan(&before)
 		if errors.Is(err, pgx.ErrNoRows) { // nobody is on it
 			return 0, nil
 		}
-		return brought(before, after), err
+		return capsAdded(before, after), err
 	}
 }
 
@@ -51,7 +51,7 @@ const tenantBeforeSQL = `SELECT plan, overrides FROM tenants WHERE id = @id FOR 
 // FOR SHARE: a plan that changes at this moment has done so before or after both.
 const plansBeforeSQL = `SELECT name, limits FROM plans WHERE name = ANY(@names::text[]) ORDER BY name FOR SHARE`
 
-func broughtByPatch(id tenant.ID, patch api.TenantPatch) broughtBy {
+func capsAddedByPatch(id tenant.ID, patch api.TenantPatch) addedCaps {
 	return func(ctx context.Context, tx pgx.Tx) (counters usage.Counter, err error) {
 		var plan string
 		var raw []byte
@@ -90,7 +90,7 @@ func broughtByPatch(id tenant.ID, patch api.TenantPatch) broughtBy {
 			}
 		}
 		for _, user := range users {
-			counters |= brought(before.For(plans[plan], user), after.For(plans[next], user))
+			counters |= capsAdded(before.For(plans[plan], user), after.For(plans[next], user))
 		}
 		return counters, nil
 	}
@@ -98,7 +98,7 @@ func broughtByPatch(id tenant.ID, patch api.TenantPatch) broughtBy {
 
 const queueBeforeSQL = `SELECT max_active, max_running FROM queues WHERE tenant_id = @tenant_id AND name = @name FOR UPDATE`
 
-func broughtByQueue(owner tenant.ID, name string, request api.QueueRequest) broughtBy {
+func capsAddedByQueue(owner tenant.ID, name string, request api.QueueRequest) addedCaps {
 	return func(ctx context.Context, tx pgx.Tx) (counters usage.Counter, err error) {
 		var active, running *int64
 		err = tx.QueryRow(ctx, queueBeforeSQL, pgx.StrictNamedArgs{"tenant_id": owner, "name": name}).Scan(&active, &running)

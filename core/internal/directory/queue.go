@@ -75,7 +75,7 @@ func (s *Directory) PutPushQueue(
 		args["base"], args["cap"], args["jitter"], args["curve"] = retry.BaseMS, retry.CapMS, retry.Jitter, retry.Curve
 	}
 	scope := pgx.StrictNamedArgs{"tenant_id": &owner, "queue": &name, "plan": nil}
-	rows, err := changeLimits(ctx, s, pgx.RowTo[bool], putQueueSQL, args, scope, broughtByQueue(owner, name, request),
+	rows, err := changeLimits(ctx, s, pgx.RowTo[bool], putQueueSQL, args, scope, capsAddedByQueue(owner, name, request),
 		queueDeed(owner, name, request, secret.Replace))
 	if err != nil {
 		return false, fmt.Errorf("directory: settings: %w", err)

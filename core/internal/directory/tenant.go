@@ -116,7 +116,7 @@ func (s *Directory) PatchTenant(ctx context.Context, id tenant.ID, patch api.Ten
 	}
 	rows, err := changeLimits(ctx, s, pgx.RowToStructByName[tenantRow], patchTenantSQL, pgx.StrictNamedArgs{
 		"id": id, "name": patch.Name, "plan": patch.Plan, "weight": patch.Weight, "overrides": overrides,
-	}, pgx.StrictNamedArgs{"tenant_id": &id, "queue": nil, "plan": nil}, broughtByPatch(id, patch), audit.Event{
+	}, pgx.StrictNamedArgs{"tenant_id": &id, "queue": nil, "plan": nil}, capsAddedByPatch(id, patch), audit.Event{
 		Tenant: &id, Action: api.AuditTenantPatch, Object: id.String(), Detail: map[string]any{"patch": patch},
 	})
 	if err != nil {
@@ -132,7 +132,7 @@ func (s *Directory) PatchTenant(ctx context.Context, id tenant.ID, patch api.Ten
 // for which it brings a cap, of those that scope names.
 // It records the event if a row changed.
 func changeLimits[T any](
-	ctx context.Context, s *Directory, row pgx.RowToFunc[T], sql string, args, scope pgx.StrictNamedArgs, brings broughtBy, done audit.Event,
+	ctx context.Context, s *Directory, row pgx.RowToFunc[T], sql string, args, scope pgx.StrictNamedArgs, brings addedCaps, done audit.Event,
 ) (changed []T, err error) {
 	err = s.InTx(ctx, func(tx pgx.Tx) error {
 		counters, err := brings(ctx, tx)
@@ -200,7 +200,7 @@ func (s *Directory) PutPlan(ctx context.Context, name string, request api.PlanRe
 	ctx = store.WithClass(ctx, store.ClassSubmits)
 	rows, err := changeLimits(ctx, s, pgx.RowToStructByName[planRow], putPlanSQL, pgx.StrictNamedArgs{
 		"name": name, "limits": string(store.JSON(request.Limits)), "visibility": request.VisibilityTimeoutMSMax,
-	}, pgx.StrictNamedArgs{"tenant_id": nil, "queue": nil, "plan": &name}, broughtByPlan(name, request.Limits), audit.Event{
+	}, pgx.StrictNamedArgs{"tenant_id": nil, "queue": nil, "plan": &name}, capsAddedByPlan(name, request.Limits), audit.Event{
 		Action: api.AuditPlanPut, Object: name, Detail: map[string]any{"limits": request.Limits, "visibility_timeout_ms_max": request.VisibilityTimeoutMSMax},
 	})
 	if err != nil {

@@ -39,9 +39,9 @@ func (d *Dispatcher) Redrive(ctx context.Context, owner tenant.ID, user string, 
 		}
 		return refused
 	}
-	risen := d.store.Redrive(ctx, owner, user, ids, d.capsOf(owner))
-	d.risen(ctx, risen)
-	return risen
+	redriven := d.store.Redrive(ctx, owner, user, ids, d.capsOf(owner))
+	d.redriven(ctx, redriven)
+	return redriven
 }
 
 // StepRedrive takes a redrive by filter a batch further. worked says that it was this
@@ -54,7 +54,7 @@ func (d *Dispatcher) StepRedrive(ctx context.Context, due deadletter.DueRedrive,
 	if err != nil {
 		return false, err
 	}
-	d.risen(ctx, step.Risen)
+	d.redriven(ctx, step.Redriven)
 	d.metrics.Discarded.Add(float64(len(step.Discarded)))
 	d.Changed(step.Discarded...)
 	return step.Worked, nil
@@ -68,8 +68,8 @@ func (d *Dispatcher) capsOf(owner tenant.ID) deadletter.CapsOf {
 	return func(name string, user *string) []usage.Cap { return d.activeCaps(owner, name, user) }
 }
 
-// risen makes it known that jobs were queued again.
-func (d *Dispatcher) risen(ctx context.Context, jobs []deadletter.Redriven) {
+// redriven makes it known that jobs were queued again.
+func (d *Dispatcher) redriven(ctx context.Context, jobs []deadletter.Redriven) {
 	var ready []queue.Ready
 	for _, one := range jobs {
 		if one.Err == nil {
@@ -79,7 +79,7 @@ func (d *Dispatcher) risen(ctx context.Context, jobs []deadletter.Redriven) {
 		}
 	}
 	d.Wake(ready)
-	d.rehomeRisen(ctx, ready)
+	d.rehomeRedriven(ctx, ready)
 }
 
 // mayCapActive says whether any job of the tenant can come under a cap on active

@@ -209,9 +209,9 @@ func TestJobsOfForgottenLanes(t *testing.T) {
 	f.exec(`DELETE FROM lanes`)
 	f.d.ForgetFull()
 	f.refresh()
-	for _, risen := range f.d.Redrive(t.Context(), f.tenant, "", []uuid.UUID{lost[0]}) {
-		if risen.Err != nil {
-			t.Fatal(risen.Err)
+	for _, redriven := range f.d.Redrive(t.Context(), f.tenant, "", []uuid.UUID{lost[0]}) {
+		if redriven.Err != nil {
+			t.Fatal(redriven.Err)
 		}
 	}
 	if jobs := f.claim(f.claimCall()); len(jobs) != 1 || jobs[0].ID != lost[0] {

@@ -96,11 +96,11 @@ func (s *Server) redrive(ctx context.Context, item api.Item[api.HopJobRequest]) 
 	if err != nil {
 		return api.JobSummary{}, err
 	}
-	risen := s.Dispatcher.Redrive(ctx, owner, item.Principal.User, []uuid.UUID{id})[0]
-	if risen.Err != nil {
-		return api.JobSummary{}, risen.Err
+	redriven := s.Dispatcher.Redrive(ctx, owner, item.Principal.User, []uuid.UUID{id})[0]
+	if redriven.Err != nil {
+		return api.JobSummary{}, redriven.Err
 	}
-	return *risen.Job, nil
+	return *redriven.Job, nil
 }
 
 func (s *Server) deadLetters(ctx context.Context, item api.Item[api.HopDeadLettersRequest]) (api.Page[api.DeadLetter], error) {
@@ -151,11 +151,11 @@ func (s *Server) redriveMany(ctx context.Context, item api.Item[api.DeadLetterRe
 		return s.matched(ctx, owner, item.Principal.User, ids)
 	}
 	response := api.DeadLetterResponse{Results: make([]api.BatchResult, len(ids))}
-	for i, risen := range s.Dispatcher.Redrive(ctx, owner, item.Principal.User, ids) {
-		response.Results[i] = batchResult(ctx, i, risen.Err)
-		if risen.Err == nil {
+	for i, redriven := range s.Dispatcher.Redrive(ctx, owner, item.Principal.User, ids) {
+		response.Results[i] = batchResult(ctx, i, redriven.Err)
+		if redriven.Err == nil {
 			response.Results[i].Status = http.StatusAccepted
-			response.Results[i].Job = &api.BatchJob{ID: risen.Job.ID, State: risen.Job.State, RunAt: risen.Job.RunAt}
+			response.Results[i].Job = &api.BatchJob{ID: redriven.Job.ID, State: redriven.Job.State, RunAt: redriven.Job.RunAt}
 		}
 	}
 	return json.Marshal(response)

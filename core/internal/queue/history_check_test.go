@@ -93,7 +93,7 @@ func (h *history) checkLives() {
 		h.Errorf("%d accepted, %d live, finished, dead or discarded", len(h.accepted), len(states))
 	}
 	for _, id := range h.accepted {
-		ends, lives := terminals[id]+times(h.buried, id), times(h.risen, id)+1
+		ends, lives := terminals[id]+times(h.buried, id), times(h.redriven, id)+1
 		switch states[id] {
 		case "":
 			h.Errorf("job %s is lost", id)

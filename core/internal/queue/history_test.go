@@ -40,7 +40,7 @@ func TestHistoryMakesSense(t *testing.T) {
 	}
 	group.Wait()
 	t.Logf("%d accepted, %d claims, %d heard, %d taken back, %d buried, %d redriven, %d discarded",
-		len(h.accepted), len(h.claims), len(h.uses), len(h.takings), len(h.buried), len(h.risen), len(h.gone))
+		len(h.accepted), len(h.claims), len(h.uses), len(h.takings), len(h.buried), len(h.redriven), len(h.gone))
 	h.checkLeases()
 	h.checkLives()
 	h.checkKeys()
@@ -75,7 +75,7 @@ type history struct {
 	uses     []use
 	takings  []queue.Reaped // of the reaper
 	buried   []uuid.UUID
-	risen    []uuid.UUID
+	redriven []uuid.UUID
 	gone     []uuid.UUID
 	// keyed are the answers to each Idempotency-Key.
 	keyed map[string][]string
@@ -292,7 +292,7 @@ func (a *actor) redrive() {
 		}
 		got := a.store.Redrive(a.Context(), a.Tenant, "", []uuid.UUID{id}, nil)[0]
 		if got.Err == nil {
-			a.note(func() { a.risen = append(a.risen, id) })
+			a.note(func() { a.redriven = append(a.redriven, id) })
 		} else if !errors.Is(got.Err, deadletter.ErrNotDead) && !errors.Is(got.Err, store.ErrNotFound) {
 			a.Error(got.Err)
 		}

@@ -37,8 +37,8 @@ func TestAnswersWithoutPayloadsReadNone(t *testing.T) {
 	if again := store.End(t.Context(), failed); again[0].Err != nil || !again[0].Replayed {
 		t.Fatalf("the repeat is %+v", again[0])
 	}
-	if risen := store.Redrive(t.Context(), f.Tenant, "", []uuid.UUID{claimed.ID}, nil); risen[0].Err != nil {
-		t.Fatal(risen[0].Err)
+	if redriven := store.Redrive(t.Context(), f.Tenant, "", []uuid.UUID{claimed.ID}, nil); redriven[0].Err != nil {
+		t.Fatal(redriven[0].Err)
 	}
 	conn := celltest.Connect(t, f.URL)
 	for sql := range seen.seen {

@@ -66,7 +66,7 @@ func TestAnOwnerOfTheDatabaseIsEnough(t *testing.T) {
 	f.Submit(f.Job())
 	f.MustEnd(queue.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindComplete})
 
-	if look, err := queue.LookAt(t.Context(), f.URL); err != nil || !look.MayCreate || !look.Migrated {
+	if look, err := store.LookAt(t.Context(), f.URL); err != nil || !look.MayCreate || !look.Migrated {
 		t.Errorf("doctor: %+v, %v", look, err)
 	}
 	opened.Close()

@@ -118,15 +118,15 @@ func (r *RedriveStep) rise(ctx context.Context, tx pgx.Tx, owner tenant.ID, ids 
 	if err != nil {
 		return err
 	}
-	risen, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByName[queue.JobRow])
+	redriven, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByName[queue.JobRow])
 	if err != nil {
 		return err
 	}
-	for _, row := range risen {
+	for _, row := range redriven {
 		summary := row.Summary()
-		r.Risen = append(r.Risen, Redriven{ID: row.ID, Job: &summary, Ready: queue.Ready{Lane: row.LaneID, Priority: row.Priority, At: row.RunAt}})
+		r.Redriven = append(r.Redriven, Redriven{ID: row.ID, Job: &summary, Ready: queue.Ready{Lane: row.LaneID, Priority: row.Priority, At: row.RunAt}})
 	}
-	r.done = int64(len(risen))
+	r.done = int64(len(redriven))
 	batch := &pgx.Batch{}
 	counts.Append(batch)
 	if batch.Len() == 0 {

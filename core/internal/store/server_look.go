@@ -1,4 +1,4 @@
-package queue
+package store
 
 import (
 	"context"
@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-
-	"github.com/forgequeue/forgequeue/core/internal/store"
 )
 
 // ReadableURL says whether a database URL can be read at all.
@@ -62,21 +60,21 @@ SELECT current_setting('server_version_num')::integer      AS version,
 func LookAt(ctx context.Context, url string) (ServerLook, error) {
 	config, err := pgx.ParseConfig(url)
 	if err != nil { // not the library's text, which may repeat the URL
-		return ServerLook{}, errors.New("queue: the database URL cannot be read")
+		return ServerLook{}, errors.New("store: the database URL cannot be read")
 	}
 	config.RuntimeParams["application_name"] = "forgequeue-doctor"
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
-		return ServerLook{}, fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+		return ServerLook{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // it was only read from
 	rows, err := conn.Query(ctx, serverLookSQL)
 	if err != nil {
-		return ServerLook{}, fmt.Errorf("queue: look at the server: %w", err)
+		return ServerLook{}, fmt.Errorf("store: look at the server: %w", err)
 	}
 	var look ServerLook
 	if look.serverSettings, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[serverSettings]); err != nil {
-		return ServerLook{}, fmt.Errorf("queue: look at the server: %w", err)
+		return ServerLook{}, fmt.Errorf("store: look at the server: %w", err)
 	}
 	look.Ahead, look.Doubt, err = clockOf(ctx, conn)
 	return look, err
@@ -90,7 +88,7 @@ func clockOf(ctx context.Context, conn *pgx.Conn) (ahead, doubt time.Duration, e
 		var told time.Time
 		asked := time.Now()
 		if err := conn.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&told); err != nil {
-			return 0, 0, fmt.Errorf("queue: the server's clock: %w", err)
+			return 0, 0, fmt.Errorf("store: the server's clock: %w", err)
 		}
 		half := time.Since(asked) / 2
 		if i == 0 || half < doubt {

@@ -121,11 +121,11 @@ func (d *Dispatcher) lanesOfOrphans(ctx context.Context, jobs []directory.Orphan
 	return ids, nil
 }
 
-// rehomeRisen does the same at once for jobs that have risen into lanes that are gone:
+// rehomeRedriven does the same at once for jobs that have redriven into lanes that are gone:
 // a dead letter outlives its lane.
-func (d *Dispatcher) rehomeRisen(ctx context.Context, risen []queue.Ready) {
+func (d *Dispatcher) rehomeRedriven(ctx context.Context, redriven []queue.Ready) {
 	gone := map[directory.LaneID]bool{}
-	for _, one := range risen {
+	for _, one := range redriven {
 		if _, known := d.lanes.ByID(one.Lane); !known {
 			gone[one.Lane] = true
 		}

@@ -1,0 +1,60 @@
+package deadletter
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/core/internal/audit"
+	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+const discardSQL = `
+DELETE FROM dead_letters
+WHERE ` + deadByID + ` AND (@user::text = '' OR user_id = @user)
+RETURNING id`
+
+// Discard forgets dead letters of a tenant for good and says which were there.
+func (s *Letters) Discard(ctx context.Context, owner tenant.ID, user string, ids []uuid.UUID) (map[uuid.UUID]bool, error) {
+	ctx = store.WithClass(ctx, store.ClassSubmits)
+	var gone []uuid.UUID
+	err := s.InTx(ctx, func(tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, discardSQL, pgx.StrictNamedArgs{"ids": ids, "tenant_id": owner, "user": user})
+		if err != nil {
+			return err
+		}
+		if gone, err = pgx.CollectRows(rows, pgx.RowTo[uuid.UUID]); err != nil {
+			return err
+		}
+		return audit.RecordJobs(ctx, tx, owner, api.AuditDiscard, gone)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("deadletter: discard: %w", err)
+	}
+	return idSet(gone), nil
+}
+
+func idSet(ids []uuid.UUID) map[uuid.UUID]bool {
+	set := make(map[uuid.UUID]bool, len(ids))
+	for _, id := range ids {
+		set[id] = true
+	}
+	return set
+}
+
+const countDeadSQL = `
+SELECT id FROM dead_letters WHERE ` + deadByID + ` AND (@user::text = '' OR user_id = @user)`
+
+// Dead says which of the ids are dead letters of a tenant.
+func (s *Letters) Dead(ctx context.Context, owner tenant.ID, user string, ids []uuid.UUID) (map[uuid.UUID]bool, error) {
+	ctx = store.WithClass(ctx, store.ClassLists)
+	rows, err := store.Query(ctx, s.Store, pgx.RowTo[uuid.UUID], countDeadSQL, pgx.StrictNamedArgs{"ids": ids, "tenant_id": owner, "user": user})
+	if err != nil {
+		return nil, fmt.Errorf("deadletter: dead letters: %w", store.NothingChanged(err))
+	}
+	return idSet(rows), nil
+}

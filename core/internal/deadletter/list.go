@@ -1,0 +1,68 @@
+package deadletter
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/core/internal/null"
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+const deadLettersSQL = `
+WITH chunk AS MATERIALIZED (
+  SELECT ` + queue.ListKept + `, 'dead_letter'::text AS state, NULL::uuid AS lease_id, NULL::timestamptz AS lease_expires_at,
+         NULL::json AS result, reason, died_at AS finished_at, fingerprint
+  FROM dead_letters
+  WHERE ` + queue.ListBefore + `
+)
+SELECT * FROM (
+  SELECT *, COALESCE((@queue::text IS NULL OR queue = @queue)
+         AND (@type::text IS NULL OR type = @type)
+         AND (@user::text IS NULL OR user_id = @user)
+         AND (@reason::text IS NULL OR reason = @reason)
+         AND (@fingerprint::text IS NULL OR fingerprint = @fingerprint)
+         AND (@after::timestamptz IS NULL OR finished_at > @after)
+         AND (@until::timestamptz IS NULL OR finished_at < @until), false) AS hit,
+         lead(id) OVER (ORDER BY uuid_send(id) DESC) IS NULL AS last,
+         count(*) OVER () AS read
+  FROM chunk
+) AS judged
+WHERE hit OR last
+ORDER BY uuid_send(id) DESC`
+
+type listedDead struct {
+	queue.Listed
+	Fingerprint string
+}
+
+// DeadLetters gives a page of a tenant's dead letters that match, newest id
+// first. user, where not empty, is the only user whose jobs the caller may see.
+func (s *Letters) DeadLetters(ctx context.Context, owner tenant.ID, user string, filter api.DeadLetterFilter, size int, token string) (api.Page[api.DeadLetter], error) {
+	ctx = store.WithClass(ctx, store.ClassLists)
+	args := pgx.StrictNamedArgs{
+		"tenant_id": owner, "queue": null.Text(filter.Queue), "type": null.Text(filter.Type), "user": null.Text(user),
+		"reason": null.Text(filter.Reason), "fingerprint": null.Text(filter.Fingerprint),
+		"after": store.TimeOrNil(filter.After), "until": store.TimeOrNil(filter.Before),
+	}
+	return store.PageOf(ctx, s.Store, "dead letters", deadLettersSQL, args, size, token, s.deadLetter)
+}
+
+func (s *Letters) deadLetter(row *listedDead) api.DeadLetter {
+	dead := api.DeadLetter{
+		Job: row.Summary(), Reason: *row.Reason, Error: row.Failure(), Fingerprint: row.Fingerprint,
+		Attempts: int(row.Attempt), DiedAt: api.At(*row.FinishedAt),
+	}
+	if s.keep > 0 {
+		dead.ExpiresAt = &api.Time{Time: row.FinishedAt.Add(s.keep)}
+	}
+	return dead
+}
+
+// deadByID names dead letters of a tenant. Not tenant_id = @tenant_id: with the plan
+// of a day when the table was empty that would be looked up by tenant, and read all
+// that the tenant has.
+const deadByID = `id = ANY(@ids::uuid[]) AND uuid_send(tenant_id) = uuid_send(@tenant_id::uuid)`
