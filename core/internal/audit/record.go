@@ -49,8 +49,8 @@ type execer interface {
 
 // Record appends an event to the audit log, in the transaction of the action.
 func Record(ctx context.Context, tx execer, done Event) error {
-	actor, somebody := ctx.Value(actorKey{}).(Actor)
-	if !somebody {
+	actor, named := ctx.Value(actorKey{}).(Actor)
+	if !named {
 		return nil
 	}
 	id, err := uuid.NewV7()

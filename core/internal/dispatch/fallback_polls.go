@@ -48,8 +48,8 @@ type fallbackPolls struct {
 	claimed, scanned atomic.Int64
 }
 
-// needed says whether anybody claims: where nobody does, PostgreSQL is not asked.
-func (d *Dispatcher) netsNeeded() bool {
+// pollsNeeded says whether anybody claims: where nobody does, PostgreSQL is not asked.
+func (d *Dispatcher) pollsNeeded() bool {
 	return d.parking.Count() > 0 || time.Since(time.Unix(0, d.polls.claimed.Load())) < 4*scanEvery
 }
 
@@ -68,7 +68,7 @@ func (d *Dispatcher) poll(ctx context.Context) {
 			return
 		}
 		pause = pollEvery
-		if !d.netsNeeded() {
+		if !d.pollsNeeded() {
 			continue
 		}
 		begun := time.Now()
@@ -92,7 +92,7 @@ func (d *Dispatcher) scan(ctx context.Context) {
 	var place queue.ReadyList // where an error ended the last one
 	begun := time.Now()
 	for {
-		if d.netsNeeded() || d.polls.scanned.Load() == 0 {
+		if d.pollsNeeded() || d.polls.scanned.Load() == 0 {
 			if place == (queue.ReadyList{}) {
 				begun = time.Now()
 			}

@@ -58,7 +58,7 @@ type ClaimLane struct {
 	// Rate, where not nil, is how many of the queue's jobs may start in a second.
 	Rate *usage.Rate
 	// IsMisrouted, where not nil, says of a user whether he has a running cap: then his
-	// jobs belong into lanes of his own, and those found in this one are misrouted.
+	// jobs belong into lanes of the user's own, and those found in this one are misrouted.
 	IsMisrouted func(user string) bool
 }
 

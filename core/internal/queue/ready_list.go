@@ -59,7 +59,7 @@ func (c Cursor) After() Cursor {
 }
 
 // Ready says that a job can now be claimed: where it stands, or, with a zero ID, that
-// it stands at At or behind. A zero At says only that somebody should look again, and
+// it stands at At or behind. A zero At says only that the lane is to be scanned again, and
 // with CapacityReleased as the priority that another job may run under the caps of the lane.
 type Ready struct {
 	Lane     directory.LaneID `json:"l"`
@@ -94,7 +94,7 @@ type ScanProgress struct {
 	Throttled bool
 }
 
-// walked tells from the picked jobs, in their order, what is known of the lines. A
+// scanned gives, from the picked jobs in their order, how far each list was scanned. A
 // share that got less than it may have has come to the end of all its lines; one
 // that got as much as it may, or that met the claim's own end, of those before its
 // last job.
@@ -132,7 +132,7 @@ func leading(picks []picked, share *Share) int {
 	return len(picks)
 }
 
-// walked gives what is known of a share's lines, of which those before last have
+// scanned gives how far a share's lists were scanned, of which those before last have
 // come to their end.
 func (s *Share) scanned(mine []picked, last int) []ScanProgress {
 	all := make([]ScanProgress, 0, len(s.Lists))

@@ -207,7 +207,6 @@ func openAll(submissions []Submission) (outcomes [][]stored, waiting []place) {
 	return outcomes, waiting
 }
 
-// querier is a connection or a transaction.
 // place is a job's place among the submissions.
 type place struct{ submission, job int }
 

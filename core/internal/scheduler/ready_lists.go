@@ -88,7 +88,7 @@ func (l *ReadyLists) Notify(ready []queue.Ready) {
 	}
 }
 
-// Rearm makes what is known of a lane ready, for somebody to look again. It is
+// again makes the known lists of a lane ready: the next claim scans them. It is
 // called with the lock held.
 func (l *ReadyLists) again(lane directory.LaneID) {
 	if known := l.lanes[lane]; known != nil {

@@ -51,7 +51,7 @@ func (w *waiting) remove(lane *laneLists, priority int16) {
 	}
 }
 
-// Serves says whether a line waits here of a lane that the filter serves.
+// serves says whether a list is ready here of a lane that the filter serves.
 func (w *waitingQueue) serves(filter *Filter) bool {
 	for priority := range w.by {
 		for _, lane := range w.by[priority].Items {
