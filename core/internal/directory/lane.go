@@ -53,7 +53,7 @@ func (k LaneKey) Tags() []string {
 }
 
 // ServedBy says whether all of the lane's tags are among those of a worker.
-func (k LaneKey) ServedBy(tags map[string]bool) bool {
+func (k *LaneKey) ServedBy(tags map[string]bool) bool {
 	for rest := k.tags; rest != ""; {
 		var tag string
 		if tag, rest, _ = strings.Cut(rest, ","); !tags[tag] {

@@ -55,11 +55,11 @@ func (d *Dispatcher) ClaimsAtTheGate(id tenant.ID) int {
 func (d *Dispatcher) SpoilCursors(to time.Time) {
 	everything := &scheduler.Filter{Owner: tenant.Platform, Queues: d.lanes.names()}
 	made := d.plan(&scheduler.DRR{}, everything, 1<<20, 1<<20, nil)
-	seen := make([]queue.ScanProgress, 0, len(made.lines))
-	for key := range made.lines {
+	seen := make([]queue.ScanProgress, 0, len(made.lists))
+	for _, key := range made.lists {
 		seen = append(seen, queue.ScanProgress{Lane: key.Lane, Priority: key.Priority, To: queue.Cursor{At: to}, Exhausted: true})
 	}
-	d.lines.Scanned(made.lines, seen)
+	d.lines.Scanned(made.lists, seen)
 }
 
 // names are the names of all known queues.

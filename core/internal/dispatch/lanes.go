@@ -242,7 +242,7 @@ func (l *Lanes) Serving(f *scheduler.Filter, turn uint64, most int) (serving []d
 			lane := lanes[(turn*uint64(most)+uint64(j))%uint64(len(lanes))] //nolint:gosec // never negative
 			key := lane.InQueue()
 			settings := l.settings[key]
-			if settings.Paused || settings.Push != f.Push || !f.Serves(lane) || room != nil && room.Of(key) <= 0 {
+			if settings.Paused || settings.Push != f.Push || !f.Serves(&lane) || room != nil && room.Of(key) <= 0 {
 				continue
 			}
 			if serving = append(serving, lane.ID); len(serving) == most {
@@ -282,7 +282,7 @@ func (l *Lanes) named(f *scheduler.Filter) [][]directory.Lane {
 func (l *Lanes) pushQueues(turn uint64, n int) (some []tenant.QueueKey, all int) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	return l.inPush.From(turn, n), len(l.inPush.Items)
+	return slices.Collect(l.inPush.From(turn, n)), len(l.inPush.Items)
 }
 
 // ByID gives a known lane.

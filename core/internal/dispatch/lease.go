@@ -117,19 +117,19 @@ func (l *leasing) step(ctx context.Context, made *plan) (goOn bool, err error) {
 	found, err := d.store.Claim(ctx, made.claim)
 	leave()
 	if err != nil {
-		d.lines.Failed(made.lines)
+		d.lines.Failed(made.lists)
 		return false, err
 	}
-	d.lines.Scanned(made.lines, found.Scanned)
+	d.lines.Scanned(made.lists, found.Scanned)
 	l.jobs = append(l.jobs, found.Jobs...)
 	for i := range found.Jobs {
 		job := &found.Jobs[i]
-		l.dealer.Charge(job.TenantID, made.weights[job.TenantID], 1)
+		l.dealer.Charge(job.TenantID, made.weight(job.TenantID), 1)
 		l.bytes += job.Size()
 	}
 	if found.Cut {
 		l.full = true
-		d.Wake(d.lines.Cut(made.lines, found.Scanned))
+		d.Wake(d.lines.Cut(made.lists, found.Scanned))
 	}
 	for _, owner := range found.Busy {
 		l.busy[owner] = true

@@ -8,6 +8,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/null"
+	"github.com/forgequeue/forgequeue/core/internal/scheduler"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/core/internal/usage"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -113,11 +114,13 @@ func (l *Limits) For(owner tenant.ID, user string) api.Limits {
 	return known.Overrides.For(l.plans[known.Plan], user)
 }
 
-// weight is a tenant's share where several want the same workers.
-func (l *Limits) weight(owner tenant.ID) int {
+// weigh fills in the tenants' shares where several want the same workers.
+func (l *Limits) weigh(demands []scheduler.Demand) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	return max(l.tenants[owner].Weight, 1)
+	for i := range demands {
+		demands[i].Weight = max(l.tenants[demands[i].Tenant].Weight, 1)
+	}
 }
 
 // mayCapUsers says whether any user of the tenant can have a running cap.

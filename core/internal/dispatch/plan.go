@@ -26,95 +26,126 @@ const (
 // plan is a claim as it was made of what is believed.
 type plan struct {
 	claim queue.Claim
-	// lines are those that it looks at, as they were believed to be.
-	lines map[scheduler.ListKey]scheduler.Planned
-	// weights are those of its tenants.
-	weights map[tenant.ID]int
+	// lists are those that it looks at, as they were believed to be.
+	lists []scheduler.Planned
+	// demands are those of its tenants.
+	demands []scheduler.Demand
 }
 
-// plan makes a claim of n jobs from about so many lines of the lanes that the filter lets
+// weight is that of one of the claim's tenants.
+func (p *plan) weight(owner tenant.ID) int {
+	for i := range p.demands {
+		if p.demands[i].Tenant == owner {
+			return p.demands[i].Weight
+		}
+	}
+	return 1
+}
+
+// plan makes a claim of n jobs from about so many ready lists of the lanes that the filter lets
 // through, but for those of some tenants. It has no lanes where no job is thought to wait.
-func (d *Dispatcher) plan(dealer *scheduler.DRR, filter *scheduler.Filter, n, lines int, skip map[tenant.ID]bool) plan {
+func (d *Dispatcher) plan(dealer *scheduler.DRR, filter *scheduler.Filter, n, lists int, skip map[tenant.ID]bool) plan {
 	if skip[tenant.Platform] && d.maxRunning != nil {
 		return plan{}
 	}
-	turn := d.turn.Add(1)
-	queues := d.wanting(filter, skip)
-	made := plan{lines: make(map[scheduler.ListKey]scheduler.Planned, lines), weights: make(map[tenant.ID]int, len(queues.order))}
-	wants := make([]scheduler.Demand, 0, len(queues.order))
-	for _, owner := range queues.order {
-		made.weights[owner] = d.limits.weight(owner)
-		wants = append(wants, scheduler.Demand{Tenant: owner, Weight: made.weights[owner]})
-	}
-	used := make(map[directory.LaneID]bool, lines)
+	offset := d.turn.Add(1)
+	queues := d.wanting(filter, n, skip)
+	made := plan{demands: queues.demands}
+	d.limits.weigh(made.demands)
 	var room scheduler.Capacity
 	if filter.Capacity != nil {
 		room = filter.Capacity()
 	}
-	var like queue.ClaimLane
-	var liked *scheduler.Planned
-	for _, portion := range dealer.Deal(wants, n) {
-		found := d.ofKnownLanes(d.lines.ReadyIn(queues.of[portion.Tenant], filter, turn, lines))
-		for _, share := range shares(found, portion.Most, room, turn) {
-			queued := queue.Share{Most: share.most}
-			for _, l := range share.lines {
-				made.lines[l.Key()] = l
-				queued.Lists = append(queued.Lists, l.ReadyList)
-				if used[l.Lane] {
+	var settings queue.ClaimLane
+	var settingsOf *directory.Lane
+	for _, quota := range dealer.Deal(made.demands, n) {
+		// A tenant's part of the lists is its part of the jobs, and another list.
+		part := min(lists*quota.Most/n+1, lists-len(made.lists))
+		found := d.lines.ReadyIn(queues.of(quota.Tenant), filter, offset, part)
+		if made.lists == nil {
+			made.lists = make([]scheduler.Planned, 0, min(lists, linesPerClaim))
+			made.claim.Lanes = make([]queue.ClaimLane, 0, min(lists, linesPerClaim))
+		}
+		for _, share := range shares(found, quota.Most, room, offset) {
+			queued := queue.Share{Most: share.most, Lists: make([]queue.ReadyList, len(share.lists))}
+			for i := range share.lists {
+				list := &share.lists[i]
+				queued.Lists[i] = list.ReadyList
+				if made.has(list.Lane) {
 					continue
 				}
-				used[l.Lane] = true
 				// Lanes of a queue that differ in their tags come under the same limits.
-				if liked == nil || liked.In.InQueue() != l.In.InQueue() || liked.In.User != l.In.User {
-					like, liked = d.claimLane(l.In), &l
+				if settingsOf == nil || settingsOf.InQueue() != list.In.InQueue() || settingsOf.User != list.In.User {
+					settings, settingsOf = d.claimLane(list.In), list.In
 				}
-				like.ID = l.Lane
-				made.claim.Lanes = append(made.claim.Lanes, like)
+				settings.ID = list.Lane
+				made.claim.Lanes = append(made.claim.Lanes, settings)
 			}
+			made.lists = append(made.lists, share.lists...)
 			made.claim.Shares = append(made.claim.Shares, queued)
 		}
-		if len(made.lines) >= lines {
+		if len(made.lists) >= lists {
 			break
 		}
 	}
 	return made
 }
 
-// ofKnownLanes leaves out lines of lanes that are not known any more, and forgets them:
-// what limits their claims is not known either.
-func (d *Dispatcher) ofKnownLanes(found []scheduler.Planned) []scheduler.Planned {
-	var gone []directory.LaneID
-	found = slices.DeleteFunc(found, func(l scheduler.Planned) bool {
-		_, known := d.lanes.ByID(l.Lane)
-		if !known {
-			gone = append(gone, l.Lane)
+// has says whether a lane is in the claim already, with another priority.
+func (p *plan) has(lane directory.LaneID) bool {
+	for i := range p.claim.Lanes {
+		if p.claim.Lanes[i].ID == lane {
+			return true
 		}
-		return !known
-	})
-	d.lines.Forget(gone)
-	return found
+	}
+	return false
 }
 
 // claimLane is a lane with all that a claim must know of it.
-func (d *Dispatcher) claimLane(lane directory.Lane) queue.ClaimLane {
+func (d *Dispatcher) claimLane(lane *directory.Lane) queue.ClaimLane {
 	settings := d.lanes.Settings(lane.Tenant, lane.Queue)
 	made := queue.ClaimLane{
 		ID: lane.ID, Tenant: lane.Tenant, VisibilityTimeout: null.Or(settings.VisibilityTimeout, api.DefaultVisibilityTimeout),
 	}
-	d.underCaps(&made, lane, settings)
+	d.underCaps(&made, *lane, settings)
 	return made
 }
 
-// wantingQueues are the queues with jobs for a claim, by tenant.
+// wantingQueues are the queues with jobs for a claim, by tenant: those of demands[i] are
+// queues[i].
 type wantingQueues struct {
-	order []tenant.ID
-	of    map[tenant.ID][]tenant.QueueKey
+	demands []scheduler.Demand
+	queues  [][]tenant.QueueKey
+	// firsts are the first queues of the tenants, which most have no more than.
+	firsts []tenant.QueueKey
+}
+
+func (w *wantingQueues) place(owner tenant.ID) int {
+	return slices.IndexFunc(w.demands, func(one scheduler.Demand) bool { return one.Tenant == owner })
+}
+
+func (w *wantingQueues) of(owner tenant.ID) []tenant.QueueKey { return w.queues[w.place(owner)] }
+
+func (w *wantingQueues) add(key tenant.QueueKey) {
+	if place := w.place(key.Tenant); place >= 0 {
+		w.queues[place] = append(w.queues[place], key)
+		return
+	}
+	if w.demands == nil {
+		w.demands = make([]scheduler.Demand, 0, tenantsPerClaim)
+		w.queues = make([][]tenant.QueueKey, 0, tenantsPerClaim)
+		w.firsts = make([]tenant.QueueKey, 0, tenantsPerClaim)
+	}
+	w.demands = append(w.demands, scheduler.Demand{Tenant: key.Tenant})
+	w.firsts = append(w.firsts, key)
+	last := len(w.firsts)
+	w.queues = append(w.queues, w.firsts[last-1:last:last])
 }
 
 // wanting finds the queues in which jobs are thought to wait that the filter lets through,
-// of no more tenants than a claim is for.
-func (d *Dispatcher) wanting(filter *scheduler.Filter, skip map[tenant.ID]bool) wantingQueues {
-	found := wantingQueues{of: map[tenant.ID][]tenant.QueueKey{}}
+// of no more tenants than a claim of n jobs is for.
+func (d *Dispatcher) wanting(filter *scheduler.Filter, n int, skip map[tenant.ID]bool) wantingQueues {
+	var found wantingQueues
 	var room scheduler.Capacity
 	if filter.Capacity != nil {
 		room = filter.Capacity()
@@ -123,10 +154,7 @@ func (d *Dispatcher) wanting(filter *scheduler.Filter, skip map[tenant.ID]bool) 
 		if skip[key.Tenant] || !d.lanes.open(key, filter.Push) || room != nil && room.Of(key) <= 0 {
 			return
 		}
-		if found.of[key.Tenant] == nil {
-			found.order = append(found.order, key.Tenant)
-		}
-		found.of[key.Tenant] = append(found.of[key.Tenant], key)
+		found.add(key)
 	}
 	if filter.Owner != tenant.Platform && !filter.Push {
 		for _, name := range unique(filter.Queues) {
@@ -136,26 +164,31 @@ func (d *Dispatcher) wanting(filter *scheduler.Filter, skip map[tenant.ID]bool) 
 		}
 		return found
 	}
-	// Each look begins somewhere else, so that all of very many have their turn.
-	round := func(window func(from uint64, n int) (some []tenant.QueueKey, all int)) {
-		begin := rand.Uint64() >> 1 //nolint:gosec // spreads, guards nothing
-		for seen, all := 0, tenantsPerClaim; seen < all && len(found.order) < tenantsPerClaim; seen += tenantsPerClaim {
+	// Each look begins somewhere else, so that all of very many get one.
+	round := func(part int, window func(from uint64, n int) (some []tenant.QueueKey, all int)) {
+		begin, all, before := rand.Uint64()>>1, part, len(found.demands) //nolint:gosec // spreads, guards nothing
+		for seen := 0; seen < all && (all <= tenantsPerClaim || len(found.demands)-before < part); seen += part {
 			var some []tenant.QueueKey
-			some, all = window(begin+uint64(seen), min(all-seen, tenantsPerClaim))
+			some, all = window(begin+uint64(seen), min(all-seen, part))
 			for _, key := range some {
 				add(key)
 			}
 		}
 	}
+	// Of more tenants than one deal is among, half as many again as can be served are enough.
+	enough := min(max(n+n/2, spareLines), tenantsPerClaim)
 	if filter.Push {
-		round(func(from uint64, n int) ([]tenant.QueueKey, int) {
+		round(enough, func(from uint64, n int) ([]tenant.QueueKey, int) {
 			some, all := d.lanes.pushQueues(from, n)
 			return slices.DeleteFunc(some, func(key tenant.QueueKey) bool { return !d.lines.HasReady(key, filter) }), all
 		})
 		return found
 	}
-	for _, name := range unique(filter.Queues) {
-		round(func(from uint64, n int) ([]tenant.QueueKey, int) { return d.lines.QueuesOf(name, filter, from, n) })
+	names := unique(filter.Queues)
+	for _, name := range names { // each has a part, so that none is crowded out by another
+		round(max(enough/len(names), 1), func(from uint64, n int) ([]tenant.QueueKey, int) {
+			return d.lines.QueuesOf(name, filter, from, n)
+		})
 	}
 	return found
 }
@@ -179,7 +212,7 @@ func unique(names []string) []string {
 // share is what one statement takes at most from some lines, in their order.
 type share struct {
 	most  int
-	lines []scheduler.Planned
+	lists []scheduler.Planned
 }
 
 // shares parts a tenant's lines, which are in order. Where queues have room for so

@@ -103,7 +103,7 @@ func servedBy(lane directory.Lane, workers []directory.ActiveWorker) bool {
 		for _, tag := range worker.Tags {
 			filter.Tags[tag] = true
 		}
-		if filter.Serves(lane) {
+		if filter.Serves(&lane) {
 			return true
 		}
 	}

@@ -64,7 +64,10 @@ func (f *DRR) Deal(wants []Demand, n int) []Quota {
 	}
 	order := f.enter(wants)
 	slices.SortFunc(order, func(a, b *standing) int {
-		return cmp.Or(cmp.Compare(a.level, b.level), bytes.Compare(a.Tenant[:], b.Tenant[:]))
+		if a.level != b.level {
+			return cmp.Compare(a.level, b.level)
+		}
+		return bytes.Compare(a.Tenant[:], b.Tenant[:])
 	})
 	order = order[:min(len(order), MaxQuotas, n)]
 	level := fill(order, n)

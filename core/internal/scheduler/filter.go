@@ -31,7 +31,7 @@ type Capacity interface {
 }
 
 // Serves says whether a claim may take from the lane.
-func (f *Filter) Serves(lane directory.Lane) bool {
+func (f *Filter) Serves(lane *directory.Lane) bool {
 	return f.Push || lane.ServedBy(f.Tags)
 }
 

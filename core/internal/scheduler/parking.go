@@ -155,7 +155,7 @@ func (p *Parking) Wake(lane directory.Lane, push bool, count int) (woken int) {
 		}
 		w := waiterAt(*next)
 		*next = (*next).Next()
-		if !w.filter.Serves(lane) {
+		if !w.filter.Serves(&lane) {
 			continue
 		}
 		p.rise(w)

@@ -34,10 +34,10 @@ type ReadyLists struct {
 }
 
 type laneLists struct {
-	by [api.MaxPriority + 1]readyState
 	// lane is known if placed; until then its lists are not among those that are ready.
 	lane   directory.Lane
 	placed bool
+	by     [api.MaxPriority + 1]readyState
 }
 
 // readyState is the state of one list.
@@ -55,7 +55,8 @@ type readyState struct {
 // Planned is a list as a claim was planned with it.
 type Planned struct {
 	queue.ReadyList
-	In               directory.Lane
+	// In is the list's lane, which never changes.
+	In               *directory.Lane
 	version, rewinds uint64
 }
 
@@ -180,14 +181,15 @@ func (l *ReadyLists) Forget(gone []directory.LaneID) {
 }
 
 // Scanned takes in how far a claim has scanned the lists that it was planned with.
-func (l *ReadyLists) Scanned(planned map[ListKey]Planned, seen []queue.ScanProgress) {
+func (l *ReadyLists) Scanned(planned []Planned, seen []queue.ScanProgress) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, w := range seen {
-		was, ok := planned[ListKey{w.Lane, w.Priority}]
-		if !ok {
+		at := slices.IndexFunc(planned, func(p Planned) bool { return p.Lane == w.Lane && p.Priority == w.Priority })
+		if at < 0 {
 			continue
 		}
+		was := &planned[at]
 		known := l.of(w.Lane)
 		b := &known.by[w.Priority]
 		if w.To.Compare(b.after) > 0 && b.rewinds == was.rewinds {
@@ -246,33 +248,35 @@ func (l *ReadyLists) Unthrottle(owner tenant.ID, anybodys bool, most int) (lanes
 
 // Failed puts the cursors back to where a claim began that failed, or whose outcome is not
 // known: another one may have passed what it had locked.
-func (l *ReadyLists) Failed(planned map[ListKey]Planned) {
+func (l *ReadyLists) Failed(planned []Planned) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for key, was := range planned {
-		known := l.of(key.Lane)
-		b := &known.by[key.Priority]
+	for i := range planned {
+		was := &planned[i]
+		known := l.of(was.Lane)
+		b := &known.by[was.Priority]
 		if was.After.Compare(b.after) < 0 {
 			b.after = was.After
 			b.rewinds++
 		}
 		b.version++
-		l.setReady(known, key.Priority, true)
+		l.setReady(known, was.Priority, true)
 	}
 }
 
 // Cut puts the cursors of lists that a claim has not exhausted back to where it
 // ended: it had locked jobs behind that and left them, and other claims meanwhile have
 // passed them. It gives the notifications for these jobs.
-func (l *ReadyLists) Cut(planned map[ListKey]Planned, seen []queue.ScanProgress) (ready []queue.Ready) {
+func (l *ReadyLists) Cut(planned []Planned, seen []queue.ScanProgress) (ready []queue.Ready) {
 	ended := map[ListKey]queue.ScanProgress{}
 	for _, w := range seen {
 		ended[ListKey{w.Lane, w.Priority}] = w
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for key, was := range planned {
-		w := ended[key]
+	for i := range planned {
+		was := &planned[i]
+		w := ended[ListKey{was.Lane, was.Priority}]
 		if w.Exhausted {
 			continue
 		}
@@ -280,17 +284,17 @@ func (l *ReadyLists) Cut(planned map[ListKey]Planned, seen []queue.ScanProgress)
 		if w.To.Compare(to) > 0 {
 			to = w.To
 		}
-		known := l.of(key.Lane)
-		b := &known.by[key.Priority]
+		known := l.of(was.Lane)
+		b := &known.by[was.Priority]
 		if to.Compare(b.after) < 0 {
 			b.after = to
 		}
 		b.rewinds++
 		b.version++
-		l.setReady(known, key.Priority, true)
+		l.setReady(known, was.Priority, true)
 		if !to.At.IsZero() {
 			behind := to.After()
-			ready = append(ready, queue.Ready{Lane: key.Lane, Priority: key.Priority, At: behind.At, ID: behind.ID})
+			ready = append(ready, queue.Ready{Lane: was.Lane, Priority: was.Priority, At: behind.At, ID: behind.ID})
 		}
 	}
 	return ready
@@ -363,6 +367,3 @@ func (l *ReadyLists) OfLanes(lanes []directory.LaneID, all bool, most int) []que
 	}
 	return found
 }
-
-// Key names the list.
-func (p *Planned) Key() ListKey { return ListKey{p.Lane, p.Priority} }

@@ -27,7 +27,7 @@ func TestACursorDoesNotPassWhatAClaimHasLeft(t *testing.T) {
 	for _, cutFirst := range []bool{true, false} {
 		l := NewReadyLists(func(id directory.LaneID) (directory.Lane, bool) { return lane, true })
 		l.Notify([]queue.Ready{{Lane: 1, Priority: 5, At: at, ID: place(1).ID}})
-		planned := map[ListKey]Planned{{1, 5}: ready(l)[0]}
+		planned := ready(l)
 		cut := func() {
 			l.Scanned(planned, walked(3, false))
 			news := l.Cut(planned, walked(3, false))

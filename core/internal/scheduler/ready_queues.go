@@ -1,6 +1,9 @@
 package scheduler
 
 import (
+	"iter"
+	"math/bits"
+
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -16,8 +19,10 @@ type waiting struct {
 
 type waitingQueue struct {
 	key   tenant.QueueKey
-	by    [api.MaxPriority + 1]Ring[*laneLists]
-	lines int
+	lists int
+	// priorities has a bit for each priority with a ready list.
+	priorities uint16
+	by         [api.MaxPriority + 1]Ring[*laneLists]
 }
 
 func (w *waiting) add(lane *laneLists, priority int16) {
@@ -35,14 +40,17 @@ func (w *waiting) add(lane *laneLists, priority int16) {
 		w.names[key.Name].Add(one)
 	}
 	one.by[priority].Add(lane)
-	one.lines++
+	one.priorities |= 1 << priority
+	one.lists++
 }
 
 func (w *waiting) remove(lane *laneLists, priority int16) {
 	key := lane.lane.InQueue()
 	one := w.queues[key]
-	one.by[priority].Remove(lane)
-	if one.lines--; one.lines > 0 {
+	if one.by[priority].Remove(lane); len(one.by[priority].Items) == 0 {
+		one.priorities &^= 1 << priority
+	}
+	if one.lists--; one.lists > 0 {
 		return
 	}
 	delete(w.queues, key)
@@ -53,9 +61,10 @@ func (w *waiting) remove(lane *laneLists, priority int16) {
 
 // serves says whether a list is ready here of a lane that the filter serves.
 func (w *waitingQueue) serves(filter *Filter) bool {
-	for priority := range w.by {
+	for left := w.priorities; left != 0; left &= left - 1 {
+		priority := bits.TrailingZeros16(left)
 		for _, lane := range w.by[priority].Items {
-			if filter.Serves(lane.lane) {
+			if filter.Serves(&lane.lane) {
 				return true
 			}
 		}
@@ -87,18 +96,20 @@ func (r *Ring[T]) Remove(item T) {
 	delete(r.at, item)
 }
 
-// From gives up to n items, the first of them the one at turn.
-func (r *Ring[T]) From(turn uint64, n int) []T {
-	size := len(r.Items)
-	some := make([]T, 0, min(n, size))
-	for i := range cap(some) {
-		some = append(some, r.Items[(turn+uint64(i))%uint64(size)])
+// From goes over up to n items, the first of them the one at turn.
+func (r *Ring[T]) From(turn uint64, n int) iter.Seq[T] {
+	return func(yield func(T) bool) {
+		size := len(r.Items)
+		for i := range min(n, size) {
+			if !yield(r.Items[(turn+uint64(i))%uint64(size)]) {
+				return
+			}
+		}
 	}
-	return some
 }
 
-// QueuesOf looks at up to n queues of a name, of any tenants, with a ready list, from a turn on, and gives those with a lane that the filter serves; all is how many
-// queues there are.
+// QueuesOf looks at up to n queues of a name, of any tenants, with a ready list, from a turn on,
+// and gives those with a lane that the filter serves; all is how many queues there are.
 func (l *ReadyLists) QueuesOf(name string, filter *Filter, turn uint64, n int) (some []tenant.QueueKey, all int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -106,7 +117,8 @@ func (l *ReadyLists) QueuesOf(name string, filter *Filter, turn uint64, n int) (
 	if of == nil {
 		return nil, 0
 	}
-	for _, one := range of.From(turn, n) {
+	some = make([]tenant.QueueKey, 0, min(n, len(of.Items)))
+	for one := range of.From(turn, n) {
 		if one.serves(filter) {
 			some = append(some, one.key)
 		}
@@ -119,21 +131,28 @@ func (l *ReadyLists) QueuesOf(name string, filter *Filter, turn uint64, n int) (
 func (l *ReadyLists) ReadyIn(keys []tenant.QueueKey, filter *Filter, turn uint64, most int) (found []Planned) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for priority := int16(api.MaxPriority); priority >= 0; priority-- {
+	there := 0
+	for _, key := range keys {
+		if of := l.waiting.queues[key]; of != nil {
+			there += of.lists
+		}
+	}
+	found = make([]Planned, 0, min(there, most))
+	for priority := int16(api.MaxPriority); priority >= 0 && len(found) < there; priority-- {
 		for i := range keys {
 			key := keys[(turn+uint64(i))%uint64(len(keys))]
 			of := l.waiting.queues[key]
-			if of == nil {
+			if of == nil || of.priorities&(1<<priority) == 0 {
 				continue
 			}
 			lanes := of.by[priority].Items
 			for j := range lanes {
 				known := lanes[(turn+uint64(j))%uint64(len(lanes))]
-				if !filter.Serves(known.lane) {
+				if !filter.Serves(&known.lane) {
 					continue
 				}
 				b := &known.by[priority]
-				found = append(found, Planned{queue.ReadyList{Lane: known.lane.ID, Priority: priority, After: b.after}, known.lane, b.version, b.rewinds})
+				found = append(found, Planned{queue.ReadyList{Lane: known.lane.ID, Priority: priority, After: b.after}, &known.lane, b.version, b.rewinds})
 				if len(found) == most {
 					return found
 				}
