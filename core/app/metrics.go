@@ -17,8 +17,9 @@ type meters struct {
 	depths *metrics.Depths
 }
 
-func newMeters(registry prometheus.Registerer, connections func() metrics.Connections) meters {
+func newMeters(registry prometheus.Registerer, connections func() metrics.Connections, flushes func() metrics.Flushes) meters {
 	metrics.RegisterDatabase(registry, connections)
+	metrics.RegisterFlushes(registry, flushes)
 	return meters{jobs: metrics.NewJobs(registry), push: metrics.NewPush(registry), depths: metrics.NewDepths(registry)}
 }
 
@@ -26,7 +27,7 @@ func newMeters(registry prometheus.Registerer, connections func() metrics.Connec
 // Nothing is started for it.
 func Metrics() ([]telemetry.Metric, error) {
 	return telemetry.Describe(func(registry prometheus.Registerer) error {
-		newMeters(registry, func() metrics.Connections { return metrics.Connections{} })
+		newMeters(registry, func() metrics.Connections { return metrics.Connections{} }, func() metrics.Flushes { return metrics.Flushes{} })
 		(&httpapi.Server{Logger: slog.New(slog.DiscardHandler)}).Handler(registry)
 		return nil
 	})

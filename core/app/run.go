@@ -18,6 +18,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/hints"
 	"github.com/forgequeue/forgequeue/core/internal/httpapi"
+	"github.com/forgequeue/forgequeue/core/internal/metrics"
 	"github.com/forgequeue/forgequeue/core/internal/retention"
 	"github.com/forgequeue/forgequeue/core/internal/seal"
 	"github.com/forgequeue/forgequeue/core/internal/store"
@@ -90,15 +91,15 @@ func Run(ctx context.Context, cfg Config) error {
 // everything that they lean on.
 func serve(ctx context.Context, cfg Config, log *slog.Logger, tracing *telemetry.Tracing, store *cell.Cell, told *hints.Hints, public, private net.Listener) error {
 	registry := telemetry.NewRegistry()
-	meters := newMeters(registry, store.Connections)
-	counted := meters.jobs
+	var dispatcher *dispatch.Dispatcher
+	meters := newMeters(registry, store.Connections, func() metrics.Flushes { return dispatcher.Flushes() })
 	// The promoter wakes claims, and what claims give back may have to be promoted.
 	var promoter *sweep.Promoter
-	dispatcher := dispatch.New(dispatch.Options{
-		Store: store, Metrics: counted, Logger: log, Tell: told.Ready, TellEnded: told.Ended, TellSettings: told.Settings,
+	dispatcher = dispatch.New(dispatch.Options{
+		Store: store, Metrics: meters.jobs, Logger: log, Tell: told.Ready, TellEnded: told.Ended, TellSettings: told.Settings,
 		Scheduled: func() { promoter.Kick() }, MaxRunning: cfg.MaxRunning, Tracer: tracing.Tracer(),
 	})
-	promoter = sweep.NewPromoter(store, dispatcher, counted, log)
+	promoter = sweep.NewPromoter(store, dispatcher, meters.jobs, log)
 	// Before the first call: core may have been down for longer than the days that lie ready.
 	if err := store.MakePartitions(ctx); err != nil {
 		log.WarnContext(ctx, "partitions could not be made yet", "error", err)
@@ -127,15 +128,15 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, tracing *telemetry
 	for _, run := range []func(context.Context) error{
 		dispatcher.Run,
 		promoter.Run,
-		sweep.NewReaper(store, dispatcher, promoter.Kick, counted, log).Run,
-		sweep.NewDeadlines(store, dispatcher, counted, log).Run,
-		sweep.NewWorkers(store, dispatcher, promoter.Kick, counted, log).Run,
-		sweep.NewPartitions(store, counted, log).Run,
-		sweep.NewForgetter(store, counted, log).Run,
-		sweep.NewLanes(store, dispatcher, counted, log).Run,
-		sweep.NewRedriver(store, dispatcher, counted, log).Run,
-		sweep.NewUsage(store, dispatcher, counted, log).Run,
-		sweep.NewDepths(store, dispatcher, meters.depths, counted, log).Run,
+		sweep.NewReaper(store, dispatcher, promoter.Kick, meters.jobs, log).Run,
+		sweep.NewDeadlines(store, dispatcher, meters.jobs, log).Run,
+		sweep.NewWorkers(store, dispatcher, promoter.Kick, meters.jobs, log).Run,
+		sweep.NewPartitions(store, meters.jobs, log).Run,
+		sweep.NewForgetter(store, meters.jobs, log).Run,
+		sweep.NewLanes(store, dispatcher, meters.jobs, log).Run,
+		sweep.NewRedriver(store, dispatcher, meters.jobs, log).Run,
+		sweep.NewUsage(store, dispatcher, meters.jobs, log).Run,
+		sweep.NewDepths(store, dispatcher, meters.depths, meters.jobs, log).Run,
 		func(ctx context.Context) error {
 			return told.Run(ctx, hints.Listener{
 				Ready: dispatcher.WakeHere, Settings: dispatcher.RefreshSoon,
@@ -197,7 +198,7 @@ func Migrate(ctx context.Context, cfg Config) ([]int64, error) {
 	return store.Migrate(ctx)
 }
 
-// Verify recounts what caps have counted and checks what else must hold between the
+// Verify recounts what caps have meters.jobs and checks what else must hold between the
 // tables of the database. It gives a line for each thing that is not as it must
 // be: none where all is right. It changes nothing, and may run beside any core.
 func Verify(ctx context.Context, cfg Config) ([]string, error) {
@@ -226,7 +227,7 @@ func Verify(ctx context.Context, cfg Config) ([]string, error) {
 	return lines, err
 }
 
-// Recount begins anew what caps have counted, for counts that Verify found wrong, and
+// Recount begins anew what caps have meters.jobs, for counts that Verify found wrong, and
 // gives how many jobs were in some count. Jobs stay as they are, caps are kept. No core
 // may run on the database meanwhile: it is an error, and nothing changes, if one does.
 func Recount(ctx context.Context, cfg Config) (jobs int64, err error) {

@@ -5,12 +5,14 @@ import (
 	"context"
 
 	"github.com/forgequeue/forgequeue/core/internal/audit"
+	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/core/internal/deadletter"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/idempotency"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/retention"
 	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/usage"
 )
 
@@ -31,6 +33,8 @@ type Cell struct {
 	*audit.Log
 	*retention.Forgetter
 	*idempotency.Keys
+	*submit.Submitter
+	*claim.Claimer
 	*queue.Jobs
 	*deadletter.Letters
 }
@@ -46,7 +50,7 @@ func Open(ctx context.Context, options Options) (*Cell, error) {
 	c := &Cell{
 		Store: db, Counts: counts, Directory: &directory.Directory{Store: db}, Log: &audit.Log{Store: db},
 		Forgetter: retention.New(db, options.Retention), Keys: &idempotency.Keys{Store: db},
-		Jobs: jobs, Letters: deadletter.New(db, counts, jobs, options.Retention.DeadLetters),
+		Submitter: submit.New(db, counts), Claimer: claim.New(db, counts), Jobs: jobs, Letters: deadletter.New(db, counts, jobs, options.Retention.DeadLetters),
 	}
 	db.OnMissingPartition(c.MakePartitions)
 	return c, nil

@@ -12,6 +12,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/audit"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/core/internal/usage"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -79,7 +80,7 @@ func (s *Letters) Redrive(ctx context.Context, owner tenant.ID, user string, ids
 		case err != nil:
 			all[i].Err = fmt.Errorf("deadletter: redrive: %w", err)
 		case full[id] != nil:
-			all[i].Err = queue.CapReached(full[id])
+			all[i].Err = submit.CapReached(full[id])
 		case row != nil:
 			summary := row.Summary()
 			all[i] = Redriven{ID: id, Job: &summary, Ready: queue.Ready{Lane: row.LaneID, Priority: row.Priority, At: row.RunAt}}

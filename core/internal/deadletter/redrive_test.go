@@ -14,6 +14,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/deadletter"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/usage"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -155,7 +156,7 @@ func TestRedriveRefusesDuplicates(t *testing.T) {
 	        UPDATE dead_letters d SET dedupe_key = CASE WHEN at < 3 THEN 'twin' ELSE 'live' END, user_id = CASE at WHEN 4 THEN 'bob' END
 	        FROM n WHERE n.id = d.id AND at < 5`)
 	live := "live"
-	f.Submit(f.Job(func(j *queue.NewJob) { j.DedupeKey = &live }))
+	f.Submit(f.Job(func(j *submit.NewJob) { j.DedupeKey = &live }))
 	ended, _ := f.finish(f.Redrive(api.ActionRedrive, api.DeadLetterFilter{}, nil).ID, nil)
 	if ended.Done != 4 || ended.Refused != 2 || ended.State != api.RedriveDone || f.Count("dead_letters") != 2 {
 		t.Errorf("%+v", ended)

@@ -9,7 +9,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
@@ -53,7 +52,7 @@ func (k LaneKey) Tags() []string {
 }
 
 // ServedBy says whether all of the lane's tags are among those of a worker.
-func (k *LaneKey) ServedBy(tags map[string]bool) bool {
+func (k LaneKey) ServedBy(tags map[string]bool) bool {
 	for rest := k.tags; rest != ""; {
 		var tag string
 		if tag, rest, _ = strings.Cut(rest, ","); !tags[tag] {
@@ -67,26 +66,6 @@ func (k *LaneKey) ServedBy(tags map[string]bool) bool {
 type Lane struct {
 	ID LaneID
 	LaneKey
-}
-
-// QueueSettings are a queue's settings, with nil where the default stands.
-type QueueSettings struct {
-	tenant.QueueKey
-	Push              bool
-	Paused            bool
-	VisibilityTimeout *time.Duration
-	MaxAttempts       *int
-	RetryBase         *time.Duration
-	RetryCap          *time.Duration
-	RetryJitter       *float64
-	RetryCurve        *string
-	MaxActive         *int64
-	MaxRunning        *int64
-	// RatePerSecond is how many jobs of the queue may start in a second.
-	RatePerSecond *float64
-	// Target is where a queue in push mode sends its jobs; zero for the others.
-	Target    Target
-	UpdatedAt time.Time
 }
 
 // LaneRow is a lane as the table has it.
@@ -157,22 +136,4 @@ func milliseconds(ms *int64) *time.Duration {
 	}
 	d := time.Duration(*ms) * time.Millisecond
 	return &d
-}
-
-// Retry is the policy of jobs that bring none of their own.
-func (q QueueSettings) Retry() job.Retry {
-	retry := job.DefaultRetry()
-	if q.RetryBase != nil {
-		retry.Base = *q.RetryBase
-	}
-	if q.RetryCap != nil {
-		retry.Cap = *q.RetryCap
-	}
-	if q.RetryJitter != nil {
-		retry.Jitter = *q.RetryJitter
-	}
-	if q.RetryCurve != nil {
-		retry.Curve = job.Curve(*q.RetryCurve)
-	}
-	return retry
 }

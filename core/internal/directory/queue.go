@@ -3,10 +3,12 @@ package directory
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forgequeue/forgequeue/core/internal/audit"
+	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
@@ -210,4 +212,71 @@ func (s *Directory) CountDepths(ctx context.Context, owner tenant.ID, name strin
 		return Depths{}, fmt.Errorf("directory: depths: %w", store.NothingChanged(err))
 	}
 	return counts[0], nil
+}
+
+// Shown cuts counts at the limit and names those that were cut.
+func (d Depths) Shown() (api.Depth, []string) {
+	names := []string{}
+	cut := func(name string, count int64) int64 {
+		if count > api.MaxDepthCount {
+			names = append(names, name)
+			return api.MaxDepthCount
+		}
+		return count
+	}
+	return api.Depth{
+		Blocked: cut("blocked", d.Blocked), Scheduled: cut("scheduled", d.Scheduled), Queued: cut("queued", d.Queued),
+		Running: cut("running", d.Running), DeadLetter: cut("dead_letter", d.DeadLetter),
+	}, names
+}
+
+// QueueSettings are a queue's settings, with nil where the default stands.
+type QueueSettings struct {
+	tenant.QueueKey
+	Push              bool
+	Paused            bool
+	VisibilityTimeout *time.Duration
+	MaxAttempts       *int
+	RetryBase         *time.Duration
+	RetryCap          *time.Duration
+	RetryJitter       *float64
+	RetryCurve        *string
+	MaxActive         *int64
+	MaxRunning        *int64
+	// RatePerSecond is how many jobs of the queue may start in a second.
+	RatePerSecond *float64
+	// Target is where a queue in push mode sends its jobs; zero for the others.
+	Target    Target
+	UpdatedAt time.Time
+}
+
+// InForce are the settings with the defaults filled in.
+func (q QueueSettings) InForce() api.QueueSettings {
+	retry := q.Retry()
+	return api.QueueSettings{
+		VisibilityTimeoutMS: null.Or(q.VisibilityTimeout, api.DefaultVisibilityTimeout).Milliseconds(),
+		MaxAttempts:         null.Or(q.MaxAttempts, api.DefaultMaxAttempts),
+		MaxActive:           q.MaxActive, MaxRunning: q.MaxRunning, RatePerSecond: q.RatePerSecond, Push: q.Target.shown(),
+		Retry: api.Retry{
+			BaseMS: retry.Base.Milliseconds(), CapMS: retry.Cap.Milliseconds(), Jitter: retry.Jitter, Curve: string(retry.Curve),
+		},
+	}
+}
+
+// Retry is the policy of jobs that bring none of their own.
+func (q QueueSettings) Retry() job.Retry {
+	retry := job.DefaultRetry()
+	if q.RetryBase != nil {
+		retry.Base = *q.RetryBase
+	}
+	if q.RetryCap != nil {
+		retry.Cap = *q.RetryCap
+	}
+	if q.RetryJitter != nil {
+		retry.Jitter = *q.RetryJitter
+	}
+	if q.RetryCurve != nil {
+		retry.Curve = job.Curve(*q.RetryCurve)
+	}
+	return retry
 }

@@ -53,3 +53,17 @@ func (r targetRow) target() Target {
 func durationOr(ms *int64, otherwise time.Duration) time.Duration {
 	return null.Or(milliseconds(ms), otherwise)
 }
+
+// shown is the target as its owner sees it: without the secret.
+func (t *Target) shown() *api.Push {
+	if t.URL == "" {
+		return nil
+	}
+	return &api.Push{
+		URL: t.URL, TimeoutMS: t.Timeout.Milliseconds(),
+		Breaker: api.BreakerSettings{
+			Calls: t.Breaker.Calls, FailureRatio: t.Breaker.FailureRatio,
+			OpenMS: t.Breaker.Open.Milliseconds(), HalfOpen: t.Breaker.HalfOpen,
+		},
+	}
+}

@@ -15,7 +15,7 @@ func (d *Dispatcher) attempt(ctx context.Context, ended *queue.EndedAttempt, out
 	if ended == nil {
 		return
 	}
-	d.traces.attempt(ctx, ended, outcome, state, failure)
+	d.traces.Attempt(ctx, ended, outcome, state, failure)
 	if told {
 		return
 	}

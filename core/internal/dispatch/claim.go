@@ -6,14 +6,14 @@ import (
 	"slices"
 	"time"
 
-	"github.com/forgequeue/forgequeue/core/internal/scheduler"
-
 	"github.com/google/uuid"
 
+	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/scheduler"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -44,16 +44,16 @@ type ClaimCall struct {
 // connection, until work arrives or Wait is over; nothing is then no error.
 // A caller that has left gets nothing: what was leased to it goes back at once,
 // attempt included.
-func (d *Dispatcher) Claim(ctx context.Context, call ClaimCall) ([]queue.Claimed, error) {
+func (d *Dispatcher) Claim(ctx context.Context, call ClaimCall) ([]claim.Job, error) {
 	filter := &scheduler.Filter{Owner: call.Owner, Queues: call.Queues, Push: call.Push, Capacity: call.Room}
 	if !call.Push {
-		tags, err := d.workers.seen(ctx, d.store, call)
+		tags, err := d.workers.Seen(ctx, d.store, call.Owner, call.WorkerID, call.Queues, call.Tags)
 		if err != nil {
 			return nil, err
 		}
 		filter.Tags = tags
 		if call.Wait > 0 { // who only looks in is no worker to wait for
-			d.served.seen(call.Owner, call.Queues)
+			d.served.Seen(call.Owner, call.Queues)
 		}
 	}
 	d.polls.claimed.Store(time.Now().UnixNano())
@@ -63,7 +63,7 @@ func (d *Dispatcher) Claim(ctx context.Context, call ClaimCall) ([]queue.Claimed
 	return d.takeOrWait(ctx, call, filter)
 }
 
-func (d *Dispatcher) takeOrWait(ctx context.Context, call ClaimCall, filter *scheduler.Filter) ([]queue.Claimed, error) {
+func (d *Dispatcher) takeOrWait(ctx context.Context, call ClaimCall, filter *scheduler.Filter) ([]claim.Job, error) {
 	over := time.NewTimer(call.Wait)
 	defer over.Stop()
 	d.metrics.Parked.Inc()
@@ -104,18 +104,18 @@ func (d *Dispatcher) takeOrWait(ctx context.Context, call ClaimCall, filter *sch
 }
 
 // take looks once, together with whoever else claims from the same lanes.
-func (d *Dispatcher) take(ctx context.Context, call ClaimCall, filter *scheduler.Filter, look bool) ([]queue.Claimed, error) {
-	return d.claims.take(ctx, filter, queue.ClaimWorker{ID: call.WorkerID, Max: call.Max}, look || !d.scannedLately())
+func (d *Dispatcher) take(ctx context.Context, call ClaimCall, filter *scheduler.Filter, look bool) ([]claim.Job, error) {
+	return d.claims.take(ctx, filter, claim.Worker{ID: call.WorkerID, Max: call.Max}, look || !d.scannedLately())
 }
 
-func takenFrom(lane directory.LaneID, jobs []queue.Claimed) bool {
-	return slices.ContainsFunc(jobs, func(c queue.Claimed) bool { return c.LaneID == lane })
+func takenFrom(lane directory.LaneID, jobs []claim.Job) bool {
+	return slices.ContainsFunc(jobs, func(c claim.Job) bool { return c.LaneID == lane })
 }
 
 // GiveBack returns jobs that never reached their worker, attempt included. It
 // does so even when ctx has ended; what it cannot return comes back when its
 // lease runs out.
-func (d *Dispatcher) GiveBack(ctx context.Context, jobs []queue.Claimed) {
+func (d *Dispatcher) GiveBack(ctx context.Context, jobs []claim.Job) {
 	if len(jobs) == 0 {
 		return
 	}
@@ -144,9 +144,9 @@ func (d *Dispatcher) GiveBack(ctx context.Context, jobs []queue.Claimed) {
 // Heartbeat extends leases and answers each in the order given.
 func (d *Dispatcher) Heartbeat(ctx context.Context, leases []job.Lease) ([]api.LeaseStatus, error) {
 	statuses := make([]api.LeaseStatus, len(leases))
-	for i, result := range d.flushes.beats.DoAll(ctx, leases) {
+	for i, result := range d.flushes.Heartbeat(ctx, leases) {
 		if result.Err != nil {
-			return nil, left(result.Err)
+			return nil, result.Err
 		}
 		statuses[i] = api.LeaseStatus{JobID: leases[i].Job.String(), Status: api.LeaseLost}
 		if beat := result.Value; beat != nil {
@@ -164,7 +164,7 @@ func (d *Dispatcher) Heartbeat(ctx context.Context, leases []job.Lease) ([]api.L
 // End ends attempts as their holders say, with the next group commit, and wakes
 // whoever can take what went back.
 func (d *Dispatcher) End(ctx context.Context, endings []queue.Ending) []queue.Ended {
-	return d.flushes.end(ctx, endings)
+	return d.flushes.End(ctx, endings)
 }
 
 // ended tells of what a flush has ended.

@@ -7,11 +7,11 @@ import (
 	"maps"
 	"sync"
 
-	"github.com/forgequeue/forgequeue/core/internal/scheduler"
-
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/claim"
+	"github.com/forgequeue/forgequeue/core/internal/flush"
+	"github.com/forgequeue/forgequeue/core/internal/scheduler"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/groupcommit"
@@ -31,7 +31,7 @@ type claims struct {
 }
 
 type claimGroup struct {
-	*groupcommit.Group[*claimRequest, []queue.Claimed]
+	*groupcommit.Group[*claimRequest, []claim.Job]
 	// dealer is of the one flush under way.
 	dealer scheduler.DRR
 	users  int
@@ -45,7 +45,7 @@ const rememberedGroups = 1000
 // before: never both, and never neither.
 type claimRequest struct {
 	filter *scheduler.Filter
-	worker queue.ClaimWorker
+	worker claim.Worker
 	// look says to look at the tables where nothing is believed to be there.
 	look bool
 	// span is the caller's, zero for none.
@@ -53,11 +53,11 @@ type claimRequest struct {
 
 	mu        sync.Mutex
 	left      bool
-	delivered []queue.Claimed
+	delivered []claim.Job
 }
 
 // deliver gives the jobs to the caller; false if it has left.
-func (r *claimRequest) deliver(jobs []queue.Claimed) bool {
+func (r *claimRequest) deliver(jobs []claim.Job) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.delivered = jobs
@@ -65,7 +65,7 @@ func (r *claimRequest) deliver(jobs []queue.Claimed) bool {
 }
 
 // leave gives what was delivered to a caller that did not take it.
-func (r *claimRequest) leave() []queue.Claimed {
+func (r *claimRequest) leave() []claim.Job {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.left = true
@@ -83,12 +83,12 @@ var errNotReached = errors.New("dispatch: the flush ended before this claim")
 
 // take joins the next statements for the filter's lanes, and those after them where it
 // was not reached.
-func (c *claims) take(ctx context.Context, filter *scheduler.Filter, worker queue.ClaimWorker, look bool) (jobs []queue.Claimed, err error) {
+func (c *claims) take(ctx context.Context, filter *scheduler.Filter, worker claim.Worker, look bool) (jobs []claim.Job, err error) {
 	group, unuse := c.enter(filter.Key())
 	defer unuse()
 	var request *claimRequest
 	for again := true; again; again = errors.Is(err, errNotReached) {
-		request = &claimRequest{filter: filter, worker: worker, look: look, span: c.d.traces.asker(ctx)}
+		request = &claimRequest{filter: filter, worker: worker, look: look, span: c.d.traces.Asker(ctx)}
 		jobs, err = group.Do(ctx, request)
 	}
 	switch {
@@ -114,10 +114,10 @@ func (c *claims) enter(key string) (group *claimGroup, unuse func()) {
 			maps.DeleteFunc(c.groups, func(_ string, g *claimGroup) bool { return g.users == 0 })
 		}
 		group = &claimGroup{}
-		group.Group = groupcommit.New(groupcommit.Options[*claimRequest, []queue.Claimed]{
-			Most: jobsPerFlush, Waiting: waitingPerGroup, Timeout: flushTime,
+		group.Group = groupcommit.New(groupcommit.Options[*claimRequest, []claim.Job]{
+			Most: flush.MaxJobs, Waiting: flush.MaxWaiting, Timeout: flush.Timeout,
 			Weight: func(r *claimRequest) int { return r.worker.Max },
-			Flush: func(ctx context.Context, requests []*claimRequest) []groupcommit.Result[[]queue.Claimed] {
+			Flush: func(ctx context.Context, requests []*claimRequest) []groupcommit.Result[[]claim.Job] {
 				return c.flush(ctx, &group.dealer, requests)
 			},
 		})
@@ -132,10 +132,10 @@ func (c *claims) enter(key string) (group *claimGroup, unuse func()) {
 }
 
 // flush leases for all of the requests at once and deals out, the first one first.
-func (c *claims) flush(ctx context.Context, dealer *scheduler.DRR, requests []*claimRequest) []groupcommit.Result[[]queue.Claimed] {
-	ctx, span := c.d.traces.flush(ctx, "claims", len(requests), func(i int) trace.SpanContext { return requests[i].span })
+func (c *claims) flush(ctx context.Context, dealer *scheduler.DRR, requests []*claimRequest) []groupcommit.Result[[]claim.Job] {
+	ctx, span := c.d.traces.Flush(ctx, "claims", len(requests), func(i int) trace.SpanContext { return requests[i].span })
 	defer span.End()
-	results := make([]groupcommit.Result[[]queue.Claimed], len(requests))
+	results := make([]groupcommit.Result[[]claim.Job], len(requests))
 	leasing := &leasing{d: c.d, dealer: dealer, filter: requests[0].filter, busy: map[tenant.ID]bool{}}
 	look := false
 	for _, r := range requests {
@@ -149,7 +149,7 @@ func (c *claims) flush(ctx context.Context, dealer *scheduler.DRR, requests []*c
 	c.d.lease(ctx, leasing, look)
 	jobs := leasing.jobs
 	c.d.claimed(jobs)
-	var back []queue.Claimed
+	var back []claim.Job
 	for i, r := range requests {
 		n := min(leasing.workers[i].Max, len(jobs))
 		if results[i].Value = jobs[:n:n]; n == 0 {
@@ -168,7 +168,7 @@ func (c *claims) flush(ctx context.Context, dealer *scheduler.DRR, requests []*c
 }
 
 // giveBack returns jobs while those who have stayed work on theirs already.
-func (c *claims) giveBack(ctx context.Context, jobs []queue.Claimed) {
+func (c *claims) giveBack(ctx context.Context, jobs []claim.Job) {
 	if len(jobs) == 0 {
 		return
 	}
@@ -203,7 +203,7 @@ func (d *Dispatcher) lease(ctx context.Context, claim *leasing, look bool) {
 }
 
 // claimed counts what was leased and tells who watches these jobs.
-func (d *Dispatcher) claimed(jobs []queue.Claimed) {
+func (d *Dispatcher) claimed(jobs []claim.Job) {
 	for i := range jobs {
 		d.Changed(jobs[i].ID)
 		d.metrics.QueueWait.Observe(jobs[i].StartedAt.Sub(jobs[i].ReadyAt).Seconds())

@@ -10,8 +10,8 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// A claim without wait looks at all known lines of its lanes, however many there are.
-func TestALookIsAtAllKnownLines(t *testing.T) {
+// A claim without wait looks at all known lists of its lanes, however many there are.
+func TestALookIsAtAllKnownLists(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	var names []string

@@ -98,7 +98,7 @@ func TestAQueueTwiceInTheList(t *testing.T) {
 func TestMoreLanesThanOneStatementTakes(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	const lanes = 3*dispatch.LinesPerClaim + 5
+	const lanes = 3*dispatch.ListsPerClaim + 5
 	var jobs []api.SubmitRequest
 	tags := make([]string, lanes)
 	for i := range lanes {
@@ -181,7 +181,7 @@ func TestAClaimingWorkerIsWrittenNowAndThen(t *testing.T) {
 	if again := seen(); !again.Equal(first) {
 		t.Errorf("written again after %v", again.Sub(first))
 	}
-	f.d.AgeWorkers(dispatch.SeenEvery + time.Second)
+	f.d.ForgetWorkers()
 	f.claim(f.claimCall())
 	if again := seen(); !again.After(first) {
 		t.Error("a worker that goes on claiming was not written again")

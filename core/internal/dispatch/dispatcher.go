@@ -19,15 +19,17 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/forgequeue/forgequeue/core/internal/scheduler"
-
 	"github.com/google/uuid"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/forgequeue/forgequeue/core/internal/cache"
 	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
+	"github.com/forgequeue/forgequeue/core/internal/flush"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/scheduler"
+	"github.com/forgequeue/forgequeue/core/internal/watch"
 )
 
 const (
@@ -39,24 +41,25 @@ const (
 // Dispatcher stands between the internal API and the queue.
 type Dispatcher struct {
 	store  *cell.Cell
-	lanes  *Lanes
-	lines  *scheduler.ReadyLists
-	limits *Limits
+	lanes  *cache.Lanes
+	maker  *laneMaker
+	lists  *scheduler.ReadyLists
+	limits *cache.Limits
 	// maxRunning caps the leases of the whole installation; nil for no cap.
 	maxRunning *int64
 	parking    scheduler.Parking
 	claims     *claims
 	polls      fallbackPolls
-	watches    watches
-	flushes    *flushes
+	watches    watch.Watches
+	flushes    *flush.Flushes
 	// claimGate lets one claim under a tenant's running cap through at a time.
 	claimGate gate
-	workers   workers
-	held      held
-	served    served
+	workers   *cache.Workers
+	held      cache.Leases
+	served    cache.Served
 	breakers  breakers
 	metrics   *metrics.Jobs
-	traces    traces
+	traces    flush.Traces
 	log       *slog.Logger
 	// tell passes wake-ups on to other cores; it never blocks.
 	tell func([]queue.Waiting)
@@ -67,7 +70,7 @@ type Dispatcher struct {
 	// scheduled is kicked when a job starts to wait for its time.
 	scheduled func()
 	refresh   chan struct{}
-	// turn counts claims, so that among equal lines another one is first each time.
+	// turn counts claims, so that among equal lists another one is first each time.
 	turn atomic.Uint64
 	// draining is closed when this core stops: parked claims then end empty, so
 	// that their workers ask another core.
@@ -97,16 +100,17 @@ type Options struct {
 // New makes a Dispatcher; Run keeps it up to date.
 func New(o Options) *Dispatcher {
 	d := &Dispatcher{
-		store: o.Store, lanes: newLanes(o.Store), limits: newLimits(o.Store), metrics: o.Metrics, log: o.Logger,
+		store: o.Store, lanes: cache.NewLanes(o.Store), limits: cache.NewLimits(o.Store), metrics: o.Metrics, log: o.Logger,
 		tell: o.Tell, tellEnded: o.TellEnded, tellSettings: o.TellSettings, scheduled: o.Scheduled, refresh: make(chan struct{}, 1),
-		draining: make(chan struct{}), workers: workers{joined: o.Metrics.Workers.Registered}, traces: traces{o.Tracer},
+		draining: make(chan struct{}), workers: cache.NewWorkers(o.Metrics.Workers.Registered), traces: flush.Traces{Tracer: o.Tracer},
 	}
-	d.lines = scheduler.NewReadyLists(d.lanes.ByID)
+	d.maker = newLaneMaker(d.lanes, o.Store)
+	d.lists = scheduler.NewReadyLists(d.lanes.ByID)
 	d.claims = &claims{d: d, groups: map[string]*claimGroup{}}
 	if o.MaxRunning > 0 {
 		d.maxRunning = &o.MaxRunning
 	}
-	d.flushes = newFlushes(o.Store, d.traces, d.stored, d.ended)
+	d.flushes = flush.New(o.Store, d.traces, d.stored, d.ended)
 	if d.tell == nil {
 		d.tell = func([]queue.Waiting) {}
 	}
@@ -143,14 +147,14 @@ func (d *Dispatcher) Refresh(ctx context.Context) error {
 	if err := d.limits.Refresh(ctx); err != nil {
 		return err
 	}
-	return errors.Join(d.refreshLanes(ctx), d.served.refresh(ctx, d.store))
+	return errors.Join(d.refreshLanes(ctx), d.served.Refresh(ctx, d.store))
 }
 
 // refreshLanes reads lanes and queue settings, and takes in which lanes were born and
 // which are gone.
 func (d *Dispatcher) refreshLanes(ctx context.Context) error {
 	born, gone, err := d.lanes.Refresh(ctx)
-	d.lines.Forget(gone)
+	d.lists.Forget(gone)
 	d.wakeBorn(born)
 	return err
 }
@@ -198,7 +202,7 @@ func (d *Dispatcher) Wake(ready []queue.Ready) {
 	d.tell(news)
 }
 
-// gather puts the news of each line together: the first of its jobs, and how many.
+// gather puts the news of each list together: the first of its jobs, and how many.
 func gather(ready []queue.Ready) []queue.Waiting {
 	places := map[scheduler.ListKey]int{}
 	var news []queue.Waiting
@@ -229,7 +233,7 @@ func again(lane directory.LaneID) queue.Waiting {
 // WakeHere tells the claims parked in this core only.
 func (d *Dispatcher) WakeHere(news []queue.Waiting) {
 	for _, one := range news {
-		d.lines.Notify([]queue.Ready{one.Ready})
+		d.lists.Notify([]queue.Ready{one.Ready})
 		lane, known := d.lanes.ByID(one.Lane)
 		if !known { // born in another core; who waits for it is woken when it is known
 			d.RefreshSoon()
@@ -247,7 +251,7 @@ func (d *Dispatcher) withRoom(news queue.Ready, lane directory.Lane) []directory
 		return nil
 	}
 	// those that are left then get their turn with the next one that ends
-	return slices.DeleteFunc(d.lines.Unthrottle(lane.Tenant, d.maxRunning != nil, linesPerClaim), func(other directory.Lane) bool { return other.ID == lane.ID })
+	return slices.DeleteFunc(d.lists.Unthrottle(lane.Tenant, d.maxRunning != nil, listsPerClaim), func(other directory.Lane) bool { return other.ID == lane.ID })
 }
 
 // wake wakes at most count claims that can take from the lanes, any of which may be
@@ -263,8 +267,11 @@ func (d *Dispatcher) wake(lanes []directory.Lane, count int) {
 // there was word before.
 func (d *Dispatcher) wakeBorn(lanes []directory.Lane) {
 	for _, lane := range lanes {
-		if d.lines.LaneCreated(lane) {
+		if d.lists.LaneCreated(lane) {
 			d.parking.Wake(lane, d.lanes.Settings(lane.Tenant, lane.Queue).Push, pollWakes)
 		}
 	}
 }
+
+// Flushes says how many requests wait for a flush.
+func (d *Dispatcher) Flushes() metrics.Flushes { return d.flushes.Waiting() }

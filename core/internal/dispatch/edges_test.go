@@ -106,7 +106,7 @@ func TestOneTenantTakesAllSlots(t *testing.T) {
 		t.Error("one tenant's stuck lock stops the guarded submits of all others")
 	}
 	_ = conn.Close(t.Context())
-	celltest.Eventually(t, "the flush whose callers have left to end", func() bool { return f.d.GuardedGroups() == 0 })
+	celltest.Eventually(t, "the flush whose callers have left to end", func() bool { return f.d.Flushes().GuardedTenants == 0 })
 }
 
 // an unkeyed submit is told that its Idempotency-Key is in flight.

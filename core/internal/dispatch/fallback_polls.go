@@ -6,31 +6,31 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/forgequeue/forgequeue/core/internal/scheduler"
-
+	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/scheduler"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/wait"
 )
 
 // Three fallback polls lie under the wake-ups, each slower and with smaller holes:
 //
-//   - a claim without wait looks at the lines of its lanes where it believes nothing to
+//   - a claim without wait looks at the lists of its lanes where it believes nothing to
 //     be there;
-//   - the look-back, four times a second, looks at the lines that are known, from a second
+//   - the look-back, four times a second, looks at the lists that are known, from a second
 //     behind each cursor: jobs stored elsewhere of which no hint came, and those that
 //     were committed after a claim had passed them;
-//   - the scan goes once a second from line to line through the whole ready index: new
-//     lines, and whatever else. Under an old snapshot it costs much; it may take a
+//   - the scan goes once a second from list to list through the whole ready index: new
+//     lists, and whatever else. Under an old snapshot it costs much; it may take a
 //     twentieth of a connection's time and is then later.
 const (
 	// pollEvery is how long a wake-up that got lost costs at most.
 	pollEvery = 250 * time.Millisecond
-	// pollWakes is how many claims one ready line wakes in one poll.
+	// pollWakes is how many claims one ready list wakes in one poll.
 	pollWakes = 8
-	// linesPerLook and linesPerScan bound one statement.
-	linesPerLook = 2000
-	linesPerScan = 500
+	// listsPerLook and listsPerScan bound one statement.
+	listsPerLook = 2000
+	listsPerScan = 500
 	// lanesPerLook bounds the lanes that a claim looks at: more than a tenant has. A
 	// claim of the platform looks at others the next time.
 	lanesPerLook = 2500
@@ -72,8 +72,8 @@ func (d *Dispatcher) poll(ctx context.Context) {
 			continue
 		}
 		begun := time.Now()
-		lines, next := d.lines.Known(from, linesPerLook)
-		found, err := d.store.Look(ctx, lines, pollWakes)
+		lists, next := d.lists.Known(from, listsPerLook)
+		found, err := d.store.Look(ctx, lists, pollWakes)
 		if err != nil {
 			if ctx.Err() == nil {
 				d.log.WarnContext(ctx, "parked claims are not polled for", "error", err)
@@ -87,13 +87,13 @@ func (d *Dispatcher) poll(ctx context.Context) {
 	}
 }
 
-// scan finds the lines in which jobs wait, those of which nobody has told too.
+// scan finds the lists in which jobs wait, those of which nobody has told too.
 func (d *Dispatcher) scan(ctx context.Context) {
-	var place queue.ReadyList // where an error ended the last one
+	var place claim.ReadyList // where an error ended the last one
 	begun := time.Now()
 	for {
 		if d.pollsNeeded() || d.polls.scanned.Load() == 0 {
-			if place == (queue.ReadyList{}) {
+			if place == (claim.ReadyList{}) {
 				begun = time.Now()
 			}
 			var err error
@@ -109,12 +109,12 @@ func (d *Dispatcher) scan(ctx context.Context) {
 	}
 }
 
-// scanFrom goes through all lines behind a place, slice by slice, in a twentieth of
+// scanFrom goes through all lists behind a place, slice by slice, in a twentieth of
 // the time, and gives the place where an error ended it.
-func (d *Dispatcher) scanFrom(ctx context.Context, after queue.ReadyList) (queue.ReadyList, error) {
+func (d *Dispatcher) scanFrom(ctx context.Context, after claim.ReadyList) (claim.ReadyList, error) {
 	for {
 		begun := time.Now()
-		found, err := d.store.Scan(ctx, after, linesPerScan)
+		found, err := d.store.Scan(ctx, after, listsPerScan)
 		if err != nil {
 			return after, err
 		}
@@ -123,32 +123,32 @@ func (d *Dispatcher) scanFrom(ctx context.Context, after queue.ReadyList) (queue
 			waiting[i] = queue.Waiting{Ready: one, Jobs: 1}
 		}
 		d.WakeHere(waiting)
-		if len(found) < linesPerScan {
+		if len(found) < listsPerScan {
 			_ = wait.For(ctx, rest(begun)-scanEvery)
-			return queue.ReadyList{}, nil
+			return claim.ReadyList{}, nil
 		}
 		last := found[len(found)-1]
-		after = queue.ReadyList{Lane: last.Lane, Priority: last.Priority}
+		after = claim.ReadyList{Lane: last.Lane, Priority: last.Priority}
 		if err := wait.For(ctx, rest(begun)); err != nil {
 			return after, err
 		}
 	}
 }
 
-// lookAt looks at the lines of the filter's lanes: at those that are known where the
+// lookAt looks at the lists of the filter's lanes: at those that are known where the
 // scan has been lately, else at all that there can be. Jobs that it finds are
 // believed in from then on.
 func (d *Dispatcher) lookAt(ctx context.Context, filter *scheduler.Filter) (found bool, err error) {
-	lines := d.lines.OfLanes(d.lanes.Serving(filter, d.turn.Load(), lanesPerLook), !d.scannedLately(), lanesPerLook*(api.MaxPriority+1))
-	for len(lines) > 0 {
-		some := lines[:min(len(lines), linesPerLook)]
-		lines = lines[len(some):]
+	lists := d.lists.OfLanes(d.lanes.Serving(filter, d.turn.Load(), lanesPerLook), !d.scannedLately(), lanesPerLook*(api.MaxPriority+1))
+	for len(lists) > 0 {
+		some := lists[:min(len(lists), listsPerLook)]
+		lists = lists[len(some):]
 		waiting, err := d.store.Look(ctx, some, 1)
 		if err != nil {
 			return found, err
 		}
 		for _, one := range waiting {
-			d.lines.Notify([]queue.Ready{one.Ready})
+			d.lists.Notify([]queue.Ready{one.Ready})
 		}
 		found = found || len(waiting) > 0
 	}

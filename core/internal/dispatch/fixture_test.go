@@ -15,6 +15,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
+	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
@@ -54,12 +55,12 @@ func (f *fixture) newCore(store *cell.Cell) *dispatch.Dispatcher { return f.newC
 
 // newCoreUnder makes one with a cap on the jobs that run in the whole installation.
 func (f *fixture) newCoreUnder(store *cell.Cell, maxRunning int64) *dispatch.Dispatcher {
-	options := f.options(store, func(lines []queue.Waiting) {
+	options := f.options(store, func(lists []queue.Waiting) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		for _, line := range lines {
-			for range line.Jobs {
-				f.told = append(f.told, line.Lane)
+		for _, list := range lists {
+			for range list.Jobs {
+				f.told = append(f.told, list.Lane)
 			}
 		}
 	})
@@ -139,7 +140,7 @@ func (f *fixture) claimCall(queues ...string) dispatch.ClaimCall {
 	return dispatch.ClaimCall{Owner: f.tenant, WorkerID: "w1", Queues: queues, Max: 1000}
 }
 
-func (f *fixture) claim(call dispatch.ClaimCall) []queue.Claimed {
+func (f *fixture) claim(call dispatch.ClaimCall) []claim.Job {
 	f.Helper()
 	jobs, err := f.d.Claim(f.Context(), call)
 	if err != nil {
@@ -225,7 +226,7 @@ func (f *fixture) idle() {
 
 // answer is what a claim came to.
 type answer struct {
-	jobs []queue.Claimed
+	jobs []claim.Job
 	err  error
 	took time.Duration
 }
@@ -276,7 +277,7 @@ func in(queue string) api.SubmitRequest { return api.SubmitRequest{Type: "test",
 
 func tagged(tags ...string) api.SubmitRequest { return api.SubmitRequest{Type: "test", Tags: tags} }
 
-func ids(jobs []queue.Claimed) map[uuid.UUID]bool {
+func ids(jobs []claim.Job) map[uuid.UUID]bool {
 	set := make(map[uuid.UUID]bool, len(jobs))
 	for _, job := range jobs {
 		set[job.ID] = true

@@ -82,7 +82,7 @@ func TestManyCallersShareCommits(t *testing.T) {
 	for range callers - 1 {
 		group.Go(submit)
 	}
-	celltest.Eventually(t, "all callers to wait", func() bool { return f.d.WaitingSubmits() == callers-1 })
+	celltest.Eventually(t, "all callers to wait", func() bool { return f.d.Flushes().Submits == callers-1 })
 	unlock()
 	group.Wait()
 	jobs := f.claim(f.claimCall())
@@ -153,7 +153,7 @@ func TestALockedTenantHoldsUpItselfAlone(t *testing.T) {
 	again := keyed(stuck, "0")
 	first := f.d.Submit(t.Context(), []dispatch.SubmitCall{again})
 	f.accepted(first...)
-	celltest.Eventually(t, "every group to be forgotten", func() bool { return f.d.GuardedGroups() == 0 })
+	celltest.Eventually(t, "every group to be forgotten", func() bool { return f.d.Flushes().GuardedTenants == 0 })
 }
 
 // A caller that leaves during a flush does not know; what it sent is done all the

@@ -85,5 +85,5 @@ func (d *Dispatcher) redriven(ctx context.Context, jobs []deadletter.Redriven) {
 // mayCapActive says whether any job of the tenant can come under a cap on active
 // jobs.
 func (d *Dispatcher) mayCapActive(owner tenant.ID) bool {
-	return d.limits.mayCapActive(owner) || d.lanes.mayCapActive(owner)
+	return d.limits.MayCapActive(owner) || d.lanes.MayCapActive(owner)
 }

@@ -171,10 +171,10 @@ func TestForgottenLanes(t *testing.T) {
 	}
 	f.exec(`DELETE FROM jobs`)
 	f.exec(`DELETE FROM lanes`)
-	f.d.ForgetFull()
+	f.d.ReadAllLanes()
 	f.refresh()
-	if n := f.d.KnownLines(); n != 0 {
-		t.Errorf("lines of %d lanes are remembered", n)
+	if n := f.d.KnownLists(); n != 0 {
+		t.Errorf("lists of %d lanes are remembered", n)
 	}
 	f.submit(plain())
 	if n := f.count(`SELECT count(*) FROM lanes WHERE id > $1`, lane); n != 1 {
@@ -207,7 +207,7 @@ func TestJobsOfForgottenLanes(t *testing.T) {
 		t.Fatal(ended[0].Err)
 	}
 	f.exec(`DELETE FROM lanes`)
-	f.d.ForgetFull()
+	f.d.ReadAllLanes()
 	f.refresh()
 	for _, redriven := range f.d.Redrive(t.Context(), f.tenant, "", []uuid.UUID{lost[0]}) {
 		if redriven.Err != nil {
@@ -261,11 +261,11 @@ func TestAListOfQueuesForgetsLanes(t *testing.T) {
 	f := newFixture(t)
 	f.submit(plain())
 	f.exec(`DELETE FROM lanes`)
-	f.d.ForgetFull()
+	f.d.ReadAllLanes()
 	if _, err := f.d.Queues(t.Context(), f.tenant, "", 10); err != nil {
 		t.Fatal(err)
 	}
-	if n := f.d.KnownLines(); n != 0 {
-		t.Errorf("lines of %d lanes are remembered", n)
+	if n := f.d.KnownLists(); n != 0 {
+		t.Errorf("lists of %d lanes are remembered", n)
 	}
 }

@@ -6,12 +6,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/forgequeue/forgequeue/core/internal/scheduler"
-
 	"github.com/google/uuid"
 
+	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/scheduler"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/core/internal/usage"
@@ -35,8 +35,8 @@ type leasing struct {
 	dealer *scheduler.DRR
 	filter *scheduler.Filter
 	// workers take jobs in this order; jobs are what they have by now.
-	workers []queue.ClaimWorker
-	jobs    []queue.Claimed
+	workers []claim.Worker
+	jobs    []claim.Job
 	// bytes is what the jobs have by now; full says that they may not have more.
 	bytes int
 	full  bool
@@ -60,14 +60,14 @@ func (l *leasing) run(ctx context.Context) {
 	for _, worker := range l.workers {
 		most += worker.Max
 	}
-	lines := min(most+spareLines, linesPerClaim)
+	lists := min(most+spareLists, listsPerClaim)
 	for range mostStatements {
 		l.full = l.full || l.bytes > api.MaxClaimBytes-largestJob
 		if len(l.jobs) >= most || l.full {
 			return
 		}
-		made := l.d.plan(l.dealer, l.left(), most-len(l.jobs), lines, l.busy)
-		lines = linesPerClaim
+		made := l.d.plan(l.dealer, l.left(), most-len(l.jobs), lists, l.busy)
+		lists = listsPerClaim
 		if len(made.claim.Lanes) == 0 {
 			if !l.waitForBusy(ctx) {
 				return
@@ -117,10 +117,10 @@ func (l *leasing) step(ctx context.Context, made *plan) (goOn bool, err error) {
 	found, err := d.store.Claim(ctx, made.claim)
 	leave()
 	if err != nil {
-		d.lines.Failed(made.lists)
+		d.lists.Failed(made.lists)
 		return false, err
 	}
-	d.lines.Scanned(made.lists, found.Scanned)
+	d.lists.Scanned(made.lists, found.Scanned)
 	l.jobs = append(l.jobs, found.Jobs...)
 	for i := range found.Jobs {
 		job := &found.Jobs[i]
@@ -129,12 +129,12 @@ func (l *leasing) step(ctx context.Context, made *plan) (goOn bool, err error) {
 	}
 	if found.Cut {
 		l.full = true
-		d.Wake(d.lines.Cut(made.lists, found.Scanned))
+		d.Wake(d.lists.Cut(made.lists, found.Scanned))
 	}
 	for _, owner := range found.Busy {
 		l.busy[owner] = true
 	}
-	goOn = len(found.Jobs) > 0 || len(found.Busy) > 0 || slices.ContainsFunc(found.Scanned, func(w queue.ScanProgress) bool { return w.Exhausted })
+	goOn = len(found.Jobs) > 0 || len(found.Busy) > 0 || slices.ContainsFunc(found.Scanned, func(w claim.ScanProgress) bool { return w.Exhausted })
 	if len(found.Misrouted) > 0 && l.moves < mostMoves {
 		l.moves++
 		l.without = append(l.without, movedUsers(found.Misrouted, d.moveMisrouted(ctx, found.Misrouted))...)
@@ -156,8 +156,8 @@ func (l *leasing) waitForBusy(ctx context.Context) bool {
 }
 
 // workersFrom leaves out what the first n jobs were for.
-func workersFrom(workers []queue.ClaimWorker, n int) []queue.ClaimWorker {
-	left := make([]queue.ClaimWorker, 0, len(workers))
+func workersFrom(workers []claim.Worker, n int) []claim.Worker {
+	left := make([]claim.Worker, 0, len(workers))
 	for _, worker := range workers {
 		has := min(n, worker.Max)
 		n -= has
@@ -171,7 +171,7 @@ func workersFrom(workers []queue.ClaimWorker, n int) []queue.ClaimWorker {
 // lockedTenants are the tenants among the lanes under a running cap or a rate. Their
 // claims go one at a time, and wait for each other in memory, not with a connection
 // each.
-func lockedTenants(lanes []queue.ClaimLane) []tenant.ID {
+func lockedTenants(lanes []claim.Lane) []tenant.ID {
 	var ids []tenant.ID
 	for i := range lanes {
 		for _, c := range lanes[i].Caps {
@@ -185,19 +185,19 @@ func lockedTenants(lanes []queue.ClaimLane) []tenant.ID {
 }
 
 // underCaps adds what limits the jobs that run from a lane.
-func (d *Dispatcher) underCaps(claim *queue.ClaimLane, lane directory.Lane, settings directory.QueueSettings) {
+func (d *Dispatcher) underCaps(claim *claim.Lane, lane directory.Lane, settings directory.QueueSettings) {
 	claim.Caps = d.runningCaps(lane, settings)
 	if settings.RatePerSecond != nil {
 		claim.Rate = &usage.Rate{QueueKey: lane.InQueue(), PerSecond: *settings.RatePerSecond}
 	}
-	if lane.User == "" && d.limits.mayCapUsers(lane.Tenant) {
+	if lane.User == "" && d.limits.MayCapUsers(lane.Tenant) {
 		claim.IsMisrouted = func(user string) bool { return d.limits.For(lane.Tenant, user).UserMaxRunning != nil }
 	}
 }
 
 // moveMisrouted puts jobs whose users have got a running cap since into those users'
 // lanes. What cannot be moved now is found again by the next claim.
-func (d *Dispatcher) moveMisrouted(ctx context.Context, misrouted []queue.MisroutedJob) (moved []queue.MisroutedJob) {
+func (d *Dispatcher) moveMisrouted(ctx context.Context, misrouted []claim.MisroutedJob) (moved []claim.MisroutedJob) {
 	var to []directory.LaneID
 	var news []queue.Ready
 	for _, one := range misrouted {
@@ -205,7 +205,7 @@ func (d *Dispatcher) moveMisrouted(ctx context.Context, misrouted []queue.Misrou
 		if !known {
 			continue
 		}
-		own, err := d.lanes.For(ctx, lane.Of(one.User))
+		own, err := d.maker.ensureOne(ctx, lane.Of(one.User))
 		if err != nil {
 			d.log.WarnContext(ctx, "a job stays in a lane that its user's cap does not reach", "lane", one.Lane, "error", err)
 			continue
@@ -227,7 +227,7 @@ func (d *Dispatcher) moveMisrouted(ctx context.Context, misrouted []queue.Misrou
 }
 
 // movedUsers are the users of misrouted that were not moved.
-func movedUsers(misrouted, moved []queue.MisroutedJob) []string {
+func movedUsers(misrouted, moved []claim.MisroutedJob) []string {
 	done := map[uuid.UUID]bool{}
 	for _, one := range moved {
 		done[one.ID] = true

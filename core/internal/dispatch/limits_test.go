@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
+	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
@@ -32,14 +33,14 @@ func request(user string) api.SubmitRequest {
 }
 
 // take claims up to n jobs.
-func (f *fixture) take(n int) []queue.Claimed {
+func (f *fixture) take(n int) []claim.Job {
 	f.Helper()
 	call := f.claimCall()
 	call.Max = n
 	return f.claim(call)
 }
 
-func byUser(jobs []queue.Claimed) map[string]int {
+func byUser(jobs []claim.Job) map[string]int {
 	counts := map[string]int{}
 	for _, j := range jobs {
 		user := ""

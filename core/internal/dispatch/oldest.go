@@ -4,35 +4,34 @@ import (
 	"context"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/core/internal/scheduler"
-
-	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/shared/wait"
 )
 
 // OldestReady says when the job became ready, by PostgreSQL's clock, that has waited
 // longest, in whatever queue of whatever tenant; the zero time where none waits. It looks
-// at the head of each line from where claims came to, past the dead entries before it,
+// at the head of each list from where claims came to, past the dead entries before it,
 // and like the fallback polls takes a twentieth of a connection's time.
 func (d *Dispatcher) OldestReady(ctx context.Context) (oldest time.Time, err error) {
-	// Where nobody claims, lines may have come up of which nobody told. This scan is not
+	// Where nobody claims, lists may have come up of which nobody told. This scan is not
 	// one that claims may rely on: no other follows within a second.
 	if !d.scannedLately() {
-		if _, err := d.scanFrom(ctx, queue.ReadyList{}); err != nil {
+		if _, err := d.scanFrom(ctx, claim.ReadyList{}); err != nil {
 			return time.Time{}, err
 		}
 	}
 	var from scheduler.ListKey
 	for {
 		begun := time.Now()
-		lines, next := d.lines.Known(from, linesPerLook)
-		waiting, err := d.store.Look(ctx, lines, 1)
+		lists, next := d.lists.Known(from, listsPerLook)
+		waiting, err := d.store.Look(ctx, lists, 1)
 		if err != nil {
 			return time.Time{}, err
 		}
-		for _, line := range waiting {
-			if oldest.IsZero() || line.At.Before(oldest) {
-				oldest = line.At
+		for _, list := range waiting {
+			if oldest.IsZero() || list.At.Before(oldest) {
+				oldest = list.At
 			}
 		}
 		if next == (scheduler.ListKey{}) {

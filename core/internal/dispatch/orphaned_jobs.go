@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
@@ -51,7 +52,7 @@ func (d *Dispatcher) rehomeLane(ctx context.Context, lane directory.LaneID) (mov
 		if err != nil {
 			return moved, err
 		}
-		var misrouted []queue.MisroutedJob
+		var misrouted []claim.MisroutedJob
 		var to []directory.LaneID
 		var news []queue.Ready
 		known := false
@@ -63,7 +64,7 @@ func (d *Dispatcher) rehomeLane(ctx context.Context, lane directory.LaneID) (mov
 			if lanes[i] == 0 {
 				continue // its tenant has no room for another lane
 			}
-			misroutedJob := queue.MisroutedJob{Ready: queue.Ready{Lane: lane, Priority: job.Priority, ID: job.ID}, User: job.UserID}
+			misroutedJob := claim.MisroutedJob{Ready: queue.Ready{Lane: lane, Priority: job.Priority, ID: job.ID}, User: job.UserID}
 			misrouted, to = append(misrouted, misroutedJob), append(to, lanes[i])
 			if job.ReadyAt != nil {
 				news = append(news, queue.Ready{Lane: lanes[i], Priority: job.Priority, At: *job.ReadyAt, ID: job.ID})
@@ -71,7 +72,7 @@ func (d *Dispatcher) rehomeLane(ctx context.Context, lane directory.LaneID) (mov
 		}
 		if len(misrouted) == 0 && known && !refreshed {
 			refreshed = true
-			d.lanes.readAll()
+			d.lanes.ReadAll()
 			if err := d.Refresh(ctx); err != nil {
 				return moved, err
 			}
@@ -106,7 +107,7 @@ func (d *Dispatcher) lanesOfOrphans(ctx context.Context, jobs []directory.Orphan
 	found := map[directory.LaneAsk]directory.LaneID{}
 	for owner, keys := range wanted {
 		list := slices.Collect(maps.Keys(keys))
-		made, err := d.lanes.Make(ctx, owner, list)
+		made, err := d.maker.ensure(ctx, owner, list)
 		if err != nil {
 			return nil, err
 		}

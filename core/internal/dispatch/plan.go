@@ -4,20 +4,19 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"github.com/forgequeue/forgequeue/core/internal/scheduler"
-
+	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/null"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/scheduler"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
 const (
-	// linesPerClaim is how many lines one statement looks at, and spareLines how many more than
+	// listsPerClaim is how many lists one statement looks at, and spareLists how many more than
 	// it wants jobs the first one of a claim: what is believed is mostly so.
-	linesPerClaim = 50
-	spareLines    = 10
+	listsPerClaim = 50
+	spareLists    = 10
 	// tenantsPerClaim is how many tenants one deal is among, where more have jobs for the
 	// claim: others are the first of the next one's.
 	tenantsPerClaim = 2 * scheduler.MaxQuotas
@@ -25,7 +24,7 @@ const (
 
 // plan is a claim as it was made of what is believed.
 type plan struct {
-	claim queue.Claim
+	claim claim.Request
 	// lists are those that it looks at, as they were believed to be.
 	lists []scheduler.Planned
 	// demands are those of its tenants.
@@ -51,23 +50,23 @@ func (d *Dispatcher) plan(dealer *scheduler.DRR, filter *scheduler.Filter, n, li
 	offset := d.turn.Add(1)
 	queues := d.wanting(filter, n, skip)
 	made := plan{demands: queues.demands}
-	d.limits.weigh(made.demands)
+	d.limits.Weigh(made.demands)
 	var room scheduler.Capacity
 	if filter.Capacity != nil {
 		room = filter.Capacity()
 	}
-	var settings queue.ClaimLane
+	var settings claim.Lane
 	var settingsOf *directory.Lane
 	for _, quota := range dealer.Deal(made.demands, n) {
 		// A tenant's part of the lists is its part of the jobs, and another list.
 		part := min(lists*quota.Most/n+1, lists-len(made.lists))
-		found := d.lines.ReadyIn(queues.of(quota.Tenant), filter, offset, part)
+		found := d.lists.ReadyIn(queues.of(quota.Tenant), filter, offset, part)
 		if made.lists == nil {
-			made.lists = make([]scheduler.Planned, 0, min(lists, linesPerClaim))
-			made.claim.Lanes = make([]queue.ClaimLane, 0, min(lists, linesPerClaim))
+			made.lists = make([]scheduler.Planned, 0, min(lists, listsPerClaim))
+			made.claim.Lanes = make([]claim.Lane, 0, min(lists, listsPerClaim))
 		}
 		for _, share := range shares(found, quota.Most, room, offset) {
-			queued := queue.Share{Most: share.most, Lists: make([]queue.ReadyList, len(share.lists))}
+			queued := claim.Share{Most: share.most, Lists: make([]claim.ReadyList, len(share.lists))}
 			for i := range share.lists {
 				list := &share.lists[i]
 				queued.Lists[i] = list.ReadyList
@@ -102,9 +101,9 @@ func (p *plan) has(lane directory.LaneID) bool {
 }
 
 // claimLane is a lane with all that a claim must know of it.
-func (d *Dispatcher) claimLane(lane *directory.Lane) queue.ClaimLane {
+func (d *Dispatcher) claimLane(lane *directory.Lane) claim.Lane {
 	settings := d.lanes.Settings(lane.Tenant, lane.Queue)
-	made := queue.ClaimLane{
+	made := claim.Lane{
 		ID: lane.ID, Tenant: lane.Tenant, VisibilityTimeout: null.Or(settings.VisibilityTimeout, api.DefaultVisibilityTimeout),
 	}
 	d.underCaps(&made, *lane, settings)
@@ -151,14 +150,14 @@ func (d *Dispatcher) wanting(filter *scheduler.Filter, n int, skip map[tenant.ID
 		room = filter.Capacity()
 	}
 	add := func(key tenant.QueueKey) {
-		if skip[key.Tenant] || !d.lanes.open(key, filter.Push) || room != nil && room.Of(key) <= 0 {
+		if skip[key.Tenant] || !d.lanes.Open(key, filter.Push) || room != nil && room.Of(key) <= 0 {
 			return
 		}
 		found.add(key)
 	}
 	if filter.Owner != tenant.Platform && !filter.Push {
 		for _, name := range unique(filter.Queues) {
-			if key := (tenant.QueueKey{Tenant: filter.Owner, Name: name}); d.lines.HasReady(key, filter) {
+			if key := (tenant.QueueKey{Tenant: filter.Owner, Name: name}); d.lists.HasReady(key, filter) {
 				add(key)
 			}
 		}
@@ -176,18 +175,18 @@ func (d *Dispatcher) wanting(filter *scheduler.Filter, n int, skip map[tenant.ID
 		}
 	}
 	// Of more tenants than one deal is among, half as many again as can be served are enough.
-	enough := min(max(n+n/2, spareLines), tenantsPerClaim)
+	enough := min(max(n+n/2, spareLists), tenantsPerClaim)
 	if filter.Push {
 		round(enough, func(from uint64, n int) ([]tenant.QueueKey, int) {
-			some, all := d.lanes.pushQueues(from, n)
-			return slices.DeleteFunc(some, func(key tenant.QueueKey) bool { return !d.lines.HasReady(key, filter) }), all
+			some, all := d.lanes.PushQueues(from, n)
+			return slices.DeleteFunc(some, func(key tenant.QueueKey) bool { return !d.lists.HasReady(key, filter) }), all
 		})
 		return found
 	}
 	names := unique(filter.Queues)
 	for _, name := range names { // each has a part, so that none is crowded out by another
 		round(max(enough/len(names), 1), func(from uint64, n int) ([]tenant.QueueKey, int) {
-			return d.lines.QueuesOf(name, filter, from, n)
+			return d.lists.QueuesOf(name, filter, from, n)
 		})
 	}
 	return found
@@ -209,13 +208,13 @@ func unique(names []string) []string {
 	return once
 }
 
-// share is what one statement takes at most from some lines, in their order.
+// share is what one statement takes at most from some lists, in their order.
 type share struct {
 	most  int
 	lists []scheduler.Planned
 }
 
-// shares parts a tenant's lines, which are in order. Where queues have room for so
+// shares parts a tenant's lists, which are in order. Where queues have room for so
 // many jobs each, each has a share of its own.
 func shares(found []scheduler.Planned, most int, room scheduler.Capacity, turn uint64) []share {
 	if len(found) == 0 {

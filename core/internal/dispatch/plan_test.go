@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/forgequeue/forgequeue/core/internal/cache"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/scheduler"
@@ -16,12 +17,12 @@ import (
 // rare one that they ask for as well.
 func TestNoQueueNameCrowdsOutAnother(t *testing.T) {
 	t.Parallel()
-	d := &Dispatcher{lanes: newLanes(nil), limits: newLimits(nil)}
-	d.lines = scheduler.NewReadyLists(d.lanes.ByID)
+	d := &Dispatcher{lanes: cache.NewLanes(nil), limits: cache.NewLimits(nil)}
+	d.lists = scheduler.NewReadyLists(d.lanes.ByID)
 	add := func(id directory.LaneID, name string) tenant.ID {
 		owner := uuid.New()
-		d.lanes.add(directory.Lane{ID: id, LaneKey: directory.NewLaneKey(owner, name, nil)})
-		d.lines.Notify([]queue.Ready{{Lane: id, Priority: 5, At: time.Now(), ID: uuid.New()}})
+		d.lanes.Made(make([]directory.LaneAsk, 1), []directory.MadeLane{{Lane: directory.Lane{ID: id, LaneKey: directory.NewLaneKey(owner, name, nil)}}})
+		d.lists.Notify([]queue.Ready{{Lane: id, Priority: 5, At: time.Now(), ID: uuid.New()}})
 		return owner
 	}
 	for id := range directory.LaneID(2 * tenantsPerClaim) {
@@ -32,7 +33,7 @@ func TestNoQueueNameCrowdsOutAnother(t *testing.T) {
 	for _, n := range []int{1, 10, 1000} {
 		dealer := &scheduler.DRR{}
 		planned := func() bool {
-			made := d.plan(dealer, filter, n, linesPerClaim, nil)
+			made := d.plan(dealer, filter, n, listsPerClaim, nil)
 			found := false
 			for _, lane := range made.claim.Lanes {
 				dealer.Charge(lane.Tenant, 1, 1)

@@ -31,28 +31,4 @@ func (d *Dispatcher) Settings(owner tenant.ID, name string) directory.QueueSetti
 }
 
 // PushQueues gives the settings of all tenants' queues in push mode.
-func (d *Dispatcher) PushQueues() []directory.QueueSettings { return d.lanes.push() }
-
-func (l *Lanes) push() []directory.QueueSettings {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	queues := make([]directory.QueueSettings, len(l.inPush.Items))
-	for i, key := range l.inPush.Items {
-		queues[i] = l.settings[key]
-	}
-	return queues
-}
-
-// shownTarget is a target as its owner sees it: without the secret.
-func shownTarget(target directory.Target) *api.Push {
-	if target.URL == "" {
-		return nil
-	}
-	return &api.Push{
-		URL: target.URL, TimeoutMS: target.Timeout.Milliseconds(),
-		Breaker: api.BreakerSettings{
-			Calls: target.Breaker.Calls, FailureRatio: target.Breaker.FailureRatio,
-			OpenMS: target.Breaker.Open.Milliseconds(), HalfOpen: target.Breaker.HalfOpen,
-		},
-	}
-}
+func (d *Dispatcher) PushQueues() []directory.QueueSettings { return d.lanes.PushSettings() }

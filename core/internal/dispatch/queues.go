@@ -3,11 +3,9 @@ package dispatch
 import (
 	"context"
 
-	"github.com/forgequeue/forgequeue/core/internal/scheduler"
-
 	"github.com/forgequeue/forgequeue/core/internal/directory"
-	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/scheduler"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -72,13 +70,13 @@ func (d *Dispatcher) queue(ctx context.Context, owner tenant.ID, name string) (a
 	settings := d.lanes.Settings(owner, name)
 	shown := api.Queue{
 		Name: name, Mode: api.ModePull, Paused: settings.Paused, OldestQueuedMS: depths.OldestMs,
-		ActiveWorkers: len(workers), Unserved: unserved(lanes, ready, workers), Settings: inForce(settings),
+		ActiveWorkers: len(workers), Unserved: unserved(lanes, ready, workers), Settings: settings.InForce(),
 	}
 	if settings.Push {
 		shown.Mode, shown.Breaker = api.ModePush, d.breaker(settings.QueueKey)
 		shown.Unserved = []api.Unserved{} // core itself does, whatever the tags
 	}
-	shown.Depth, shown.DepthCapped = capped(depths)
+	shown.Depth, shown.DepthCapped = depths.Shown()
 	return shown, nil
 }
 
@@ -108,34 +106,6 @@ func servedBy(lane directory.Lane, workers []directory.ActiveWorker) bool {
 		}
 	}
 	return false
-}
-
-// capped cuts counts at the limit and names those that were cut.
-func capped(d directory.Depths) (api.Depth, []string) {
-	names := []string{}
-	cut := func(name string, count int64) int64 {
-		if count > api.MaxDepthCount {
-			names = append(names, name)
-			return api.MaxDepthCount
-		}
-		return count
-	}
-	return api.Depth{
-		Blocked: cut("blocked", d.Blocked), Scheduled: cut("scheduled", d.Scheduled), Queued: cut("queued", d.Queued),
-		Running: cut("running", d.Running), DeadLetter: cut("dead_letter", d.DeadLetter),
-	}, names
-}
-
-func inForce(s directory.QueueSettings) api.QueueSettings {
-	retry := s.Retry()
-	return api.QueueSettings{
-		VisibilityTimeoutMS: null.Or(s.VisibilityTimeout, api.DefaultVisibilityTimeout).Milliseconds(),
-		MaxAttempts:         null.Or(s.MaxAttempts, api.DefaultMaxAttempts),
-		MaxActive:           s.MaxActive, MaxRunning: s.MaxRunning, RatePerSecond: s.RatePerSecond, Push: shownTarget(s.Target),
-		Retry: api.Retry{
-			BaseMS: retry.Base.Milliseconds(), CapMS: retry.Cap.Milliseconds(), Jitter: retry.Jitter, Curve: string(retry.Curve),
-		},
-	}
 }
 
 // PutQueue sets a tenant's queue; in force here at once, in other cores within a

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -61,7 +62,7 @@ func TestRoomOfTheInstallationIsForAllTenants(t *testing.T) {
 	t.Error("a tenant with one job waits behind all of another one's")
 }
 
-func (f *fixture) end(jobs []queue.Claimed) {
+func (f *fixture) end(jobs []claim.Job) {
 	f.Helper()
 	for _, ended := range f.d.End(f.Context(), endings(jobs)) {
 		if ended.Err != nil {
@@ -70,7 +71,7 @@ func (f *fixture) end(jobs []queue.Claimed) {
 	}
 }
 
-func endings(jobs []queue.Claimed) []queue.Ending {
+func endings(jobs []claim.Job) []queue.Ending {
 	made := make([]queue.Ending, len(jobs))
 	for i := range jobs {
 		made[i] = queue.Ending{Lease: jobs[i].Lease(), Kind: api.KindComplete}
@@ -78,7 +79,7 @@ func endings(jobs []queue.Claimed) []queue.Ending {
 	return made
 }
 
-func queuesOf(jobs []queue.Claimed) (names []string) {
+func queuesOf(jobs []claim.Job) (names []string) {
 	for i := range jobs {
 		names = append(names, jobs[i].Queue)
 	}

@@ -7,12 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/forgequeue/forgequeue/core/internal/scheduler"
-
 	"github.com/google/uuid"
 
+	"github.com/forgequeue/forgequeue/core/internal/cache"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/scheduler"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
@@ -24,16 +24,17 @@ const benchTenants, benchLanes, benchParked = 1000, 100, 10_000
 
 func benchCore(b *testing.B) (*Dispatcher, []tenant.ID) {
 	b.Helper()
-	d := &Dispatcher{lanes: newLanes(nil), limits: newLimits(nil)}
-	d.lines = scheduler.NewReadyLists(d.lanes.ByID)
+	d := &Dispatcher{lanes: cache.NewLanes(nil), limits: cache.NewLimits(nil)}
+	d.lists = scheduler.NewReadyLists(d.lanes.ByID)
 	tenants := make([]tenant.ID, benchTenants)
 	id, at := directory.LaneID(0), time.Now()
 	for i := range tenants {
 		tenants[i] = uuid.New()
 		for j := range benchLanes {
 			id++
-			d.lanes.add(directory.Lane{ID: id, LaneKey: directory.NewLaneKey(tenants[i], "default", []string{fmt.Sprintf("t%d", j%10), fmt.Sprintf("n%d", j)})})
-			d.lines.Notify([]queue.Ready{{Lane: id, Priority: 5, At: at, ID: uuid.New()}})
+			key := directory.NewLaneKey(tenants[i], "default", []string{fmt.Sprintf("t%d", j%10), fmt.Sprintf("n%d", j)})
+			d.lanes.Made(make([]directory.LaneAsk, 1), []directory.MadeLane{{Lane: directory.Lane{ID: id, LaneKey: key}}})
+			d.lists.Notify([]queue.Ready{{Lane: id, Priority: 5, At: at, ID: uuid.New()}})
 		}
 	}
 	for i := range benchParked {
@@ -70,7 +71,7 @@ func BenchmarkClaimOfATenant(b *testing.B) {
 	dealer, tags := &scheduler.DRR{}, allTags()
 	report(b, func(i int) {
 		filter := &scheduler.Filter{Owner: tenants[i%benchTenants], Queues: []string{"default"}, Tags: tags}
-		if made := d.plan(dealer, filter, 10, 10+spareLines, nil); len(made.claim.Lanes) == 0 {
+		if made := d.plan(dealer, filter, 10, 10+spareLists, nil); len(made.claim.Lanes) == 0 {
 			b.Fatal("nothing is planned")
 		}
 	})
@@ -81,7 +82,7 @@ func BenchmarkClaimOfThePlatform(b *testing.B) {
 	dealer := &scheduler.DRR{}
 	filter := &scheduler.Filter{Owner: tenant.Platform, Queues: []string{"default"}, Tags: allTags()}
 	report(b, func(int) {
-		if made := d.plan(dealer, filter, 10, 10+spareLines, nil); len(made.claim.Lanes) == 0 {
+		if made := d.plan(dealer, filter, 10, 10+spareLists, nil); len(made.claim.Lanes) == 0 {
 			b.Fatal("nothing is planned")
 		}
 	})
@@ -92,7 +93,7 @@ func BenchmarkClaimOfNothing(b *testing.B) {
 	dealer := &scheduler.DRR{}
 	report(b, func(i int) {
 		filter := &scheduler.Filter{Owner: tenants[i%benchTenants], Queues: []string{"other"}}
-		if made := d.plan(dealer, filter, 10, 10+spareLines, nil); len(made.claim.Lanes) != 0 {
+		if made := d.plan(dealer, filter, 10, 10+spareLists, nil); len(made.claim.Lanes) != 0 {
 			b.Fatal("something is planned")
 		}
 	})
@@ -111,5 +112,5 @@ func BenchmarkClaimParksAndIsWoken(b *testing.B) {
 func BenchmarkLookBackSlice(b *testing.B) {
 	d, _ := benchCore(b)
 	var from scheduler.ListKey
-	report(b, func(int) { _, from = d.lines.Known(from, linesPerLook) })
+	report(b, func(int) { _, from = d.lists.Known(from, listsPerLook) })
 }

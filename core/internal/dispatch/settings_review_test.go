@@ -19,7 +19,7 @@ func TestSettingsAreLearnedAfterTheClockWasSetBack(t *testing.T) {
 	if err := f.store.PauseQueue(t.Context(), f.tenant, "a", true); err != nil { // by another core
 		t.Fatal(err)
 	}
-	f.d.ForgetFull()
+	f.d.ReadAllLanes()
 	f.refresh()
 	if !f.d.Settings(f.tenant, "a").Paused {
 		t.Error("the queue is claimed from although it is paused")

@@ -13,6 +13,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
@@ -41,7 +42,7 @@ type SubmitCall struct {
 
 // SubmitAnswer is a call's answer, or why there is none.
 type SubmitAnswer struct {
-	queue.SubmitAnswer
+	submit.Answer
 	// Alone says that nothing was done: the call is to come again without Shared.
 	Alone bool
 	Err   error
@@ -52,7 +53,7 @@ type SubmitAnswer struct {
 func (d *Dispatcher) Submit(ctx context.Context, calls []SubmitCall) []SubmitAnswer {
 	answers := make([]SubmitAnswer, len(calls))
 	lanes := d.lanesOf(ctx, calls, answers)
-	submissions := make([]*queue.Submission, 0, len(calls))
+	submissions := make([]*submit.Submission, 0, len(calls))
 	places := make([]int, 0, len(calls))
 	for i := range calls {
 		if answers[i].Alone || answers[i].Err != nil {
@@ -65,14 +66,14 @@ func (d *Dispatcher) Submit(ctx context.Context, calls []SubmitCall) []SubmitAns
 		}
 		submissions, places = append(submissions, &submission), append(places, i)
 	}
-	for i, result := range d.flushes.submit(ctx, submissions) {
-		answers[places[i]] = SubmitAnswer{SubmitAnswer: result.Value, Err: result.Err}
+	for i, result := range d.flushes.Submit(ctx, submissions) {
+		answers[places[i]] = SubmitAnswer{Answer: result.Value, Err: result.Err}
 	}
 	return answers
 }
 
 // stored tells of what a flush has stored, whether or not its callers still listen.
-func (d *Dispatcher) stored(answers []queue.SubmitAnswer) {
+func (d *Dispatcher) stored(answers []submit.Answer) {
 	var ready []queue.Ready
 	scheduled := false
 	for i := range answers {
@@ -88,14 +89,14 @@ func (d *Dispatcher) stored(answers []queue.SubmitAnswer) {
 
 // submission fills in what the request leaves to its queue and to the defaults; lanes
 // runs in parallel to the jobs.
-func (d *Dispatcher) submission(call *SubmitCall, lanes []directory.MadeLane) queue.Submission {
-	made := queue.Submission{
+func (d *Dispatcher) submission(call *SubmitCall, lanes []directory.MadeLane) submit.Submission {
+	made := submit.Submission{
 		Tenant: call.Tenant, User: call.User, Batch: call.Batch, Atomic: call.Atomic, Idempotency: call.Idempotency,
-		Jobs: make([]queue.NewJob, len(call.Jobs)), Refused: call.Refused, Span: call.Span,
+		Jobs: make([]submit.NewJob, len(call.Jobs)), Refused: call.Refused, Span: call.Span,
 	}
 	for i := range call.Jobs {
 		if made.Refused != nil && made.Refused[i] != nil {
-			made.Jobs[i] = queue.NewJob{ID: call.IDs[i]}
+			made.Jobs[i] = submit.NewJob{ID: call.IDs[i]}
 			continue
 		}
 		lane := lanes[i]
@@ -129,7 +130,7 @@ func (d *Dispatcher) warnings(owner tenant.ID, name string) []string {
 	if breaker := d.breaker(settings.QueueKey); settings.Push && breaker != nil && breaker.State == api.BreakerOpen {
 		warnings = append(warnings, "The destination of the queue "+name+" does not answer and its breaker is open: the job waits, and spends no attempt.")
 	}
-	if !settings.Push && !d.served.by(owner, name) {
+	if !settings.Push && !d.served.By(owner, name) {
 		warnings = append(warnings, "No worker has asked for jobs of the queue "+name+" lately: the job waits for one.")
 	}
 	return warnings
@@ -143,11 +144,11 @@ func refuse(refused []*problem.Problem, n, i int, why *problem.Problem) []*probl
 	return own
 }
 
-func (d *Dispatcher) newJob(call *SubmitCall, i int, lane directory.LaneID) queue.NewJob {
+func (d *Dispatcher) newJob(call *SubmitCall, i int, lane directory.LaneID) submit.NewJob {
 	request := &call.Jobs[i]
 	name := queueOf(request)
 	settings := d.lanes.Settings(call.Tenant, name)
-	made := queue.NewJob{
+	made := submit.NewJob{
 		ID: call.IDs[i], Lane: lane, Queue: name, Type: request.Type, User: request.User,
 		Priority: null.Or(request.Priority, api.DefaultPriority), Payload: request.Payload, Tags: null.List(request.Tags),
 		MaxAttempts: null.Or(request.MaxAttempts, null.Or(settings.MaxAttempts, api.DefaultMaxAttempts)),

@@ -11,9 +11,9 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/deadletter"
-	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/core/internal/watch"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
@@ -86,7 +86,7 @@ func (s *Server) wait(ctx context.Context, item api.Item[api.HopWaitRequest]) (a
 		return api.Job{}, err
 	}
 	wait := min(time.Duration(item.Request.WaitMS)*time.Millisecond, api.MaxWait)
-	return s.Dispatcher.WaitJob(ctx, dispatch.WaitCall{
+	return s.Dispatcher.WaitJob(ctx, watch.Call{
 		Tenant: owner, User: item.Principal.User, ID: id, Wait: max(wait, 0), Ended: item.Request.Ended, Seen: item.Request.Seen,
 	})
 }

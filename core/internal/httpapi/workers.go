@@ -9,6 +9,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
@@ -27,7 +28,7 @@ func (s *Server) claims(c *gin.Context) {
 	ctx, cancel := withTimeout(c.Request, api.MaxWait)
 	defer cancel()
 	traced := s.tracing(ctx, api.HopClaim)
-	taken := make([][]queue.Claimed, len(items))
+	taken := make([][]claim.Job, len(items))
 	results := make([]api.Result[api.ClaimResponse], len(items))
 	var group sync.WaitGroup
 	for i := range items {
@@ -56,7 +57,7 @@ func (s *Server) claims(c *gin.Context) {
 	}
 }
 
-func (s *Server) claim(ctx context.Context, item api.Item[api.ClaimRequest]) ([]queue.Claimed, error) {
+func (s *Server) claim(ctx context.Context, item api.Item[api.ClaimRequest]) ([]claim.Job, error) {
 	owner, err := ofWorker(item.Principal)
 	if err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/store"
@@ -28,7 +29,7 @@ const (
 // attempt is one execution of a job.
 type attempt struct {
 	target *target
-	job    *queue.Claimed
+	job    *claim.Job
 	body   []byte
 	tries  int
 	status int
@@ -37,7 +38,7 @@ type attempt struct {
 }
 
 // execute calls for one job and ends its attempt.
-func (e *Executor) execute(calls context.Context, t *target, claimed *queue.Claimed, received time.Time) {
+func (e *Executor) execute(calls context.Context, t *target, claimed *claim.Job, received time.Time) {
 	defer e.leave(t)
 	a := &attempt{target: t, job: claimed}
 	ctx, cancel := context.WithCancelCause(calls)
@@ -69,7 +70,7 @@ func (e *Executor) execute(calls context.Context, t *target, claimed *queue.Clai
 
 // callEnd is when a call must be over: by the queue's timeout, and before the job's,
 // at which its lease ends too.
-func callEnd(t *target, claimed *queue.Claimed, received time.Time) time.Time {
+func callEnd(t *target, claimed *claim.Job, received time.Time) time.Time {
 	end := received.Add(t.settings.Target.Timeout)
 	if claimed.TimeoutMs == nil {
 		return end

@@ -12,10 +12,10 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/forgequeue/forgequeue/core/internal/cell"
+	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
 	"github.com/forgequeue/forgequeue/core/internal/outbound"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/seal"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/wait"
@@ -126,7 +126,7 @@ func (e *Executor) Run(ctx context.Context) error {
 	return nil
 }
 
-func (e *Executor) claim(ctx context.Context) ([]queue.Claimed, error) {
+func (e *Executor) claim(ctx context.Context) ([]claim.Job, error) {
 	most := e.mostNow()
 	if most == 0 {
 		e.wait(ctx)
@@ -149,12 +149,12 @@ func (e *Executor) wait(ctx context.Context) {
 }
 
 // start calls for each job that there is room for, and gives back the others.
-func (e *Executor) start(calls context.Context, group *sync.WaitGroup, jobs []queue.Claimed) {
+func (e *Executor) start(calls context.Context, group *sync.WaitGroup, jobs []claim.Job) {
 	if len(jobs) == 0 {
 		return
 	}
 	received := time.Now()
-	var excess []queue.Claimed
+	var excess []claim.Job
 	for i := range jobs {
 		settings := e.dispatcher.Settings(jobs[i].TenantID, jobs[i].Queue)
 		t := e.targetOf(calls, &settings)

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/core/internal/job"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -27,7 +27,7 @@ const (
 
 // keep extends a job's lease until ctx ends, and ends the call through cancel when
 // the lease is lost, is about to end, or the job is cancelled.
-func (e *Executor) keep(ctx context.Context, cancel context.CancelCauseFunc, claimed *queue.Claimed, received time.Time) {
+func (e *Executor) keep(ctx context.Context, cancel context.CancelCauseFunc, claimed *claim.Job, received time.Time) {
 	// Both times are of the statement that leased it; what has passed since is in the
 	// margin.
 	renewed, length := received, claimed.LeaseExpiresAt.Sub(claimed.StartedAt)

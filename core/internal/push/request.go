@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -20,7 +20,7 @@ const (
 )
 
 // bodyOf is the job as its destination gets it: as a worker does, without the lease.
-func bodyOf(claimed *queue.Claimed) ([]byte, error) {
+func bodyOf(claimed *claim.Job) ([]byte, error) {
 	wire := claimed.Wire()
 	body, err := json.Marshal(api.PushedJob{
 		ID: wire.ID, User: wire.User, Type: wire.Type, Queue: wire.Queue, Payload: wire.Payload, Priority: wire.Priority,
@@ -36,7 +36,7 @@ func bodyOf(claimed *queue.Claimed) ([]byte, error) {
 
 // newRequest makes a signed request (Standard Webhooks 1.0: the signature is over id,
 // time and body). The id is the job's: every try of a job is the same message.
-func newRequest(ctx context.Context, t *target, claimed *queue.Claimed, body []byte, now time.Time) (*http.Request, error) {
+func newRequest(ctx context.Context, t *target, claimed *claim.Job, body []byte, now time.Time) (*http.Request, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, t.url.String(), bytes.NewReader(body))
 	if err != nil {
 		return nil, fmt.Errorf("push: request: %w", err)

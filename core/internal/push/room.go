@@ -4,7 +4,6 @@ import (
 	"github.com/sony/gobreaker/v2"
 
 	"github.com/forgequeue/forgequeue/core/internal/scheduler"
-
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )

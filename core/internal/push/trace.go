@@ -9,12 +9,12 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/shared/telemetry"
 )
 
 // ofJob gives a context in which spans are of the job's trace.
-func (e *Executor) ofJob(ctx context.Context, claimed *queue.Claimed) context.Context {
+func (e *Executor) ofJob(ctx context.Context, claimed *claim.Job) context.Context {
 	if e.tracer == nil || claimed.Traceparent == nil {
 		return ctx
 	}

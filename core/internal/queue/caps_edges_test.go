@@ -11,8 +11,10 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
+	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/core/internal/idempotency"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/usage"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -41,9 +43,9 @@ func TestLockedAtAdoption(t *testing.T) {
 	if _, err := tx.Exec(t.Context(), `UPDATE jobs SET lease_expires_at = lease_expires_at + interval '1 s' WHERE state = 'running'`); err != nil {
 		t.Fatal(err)
 	}
-	taken, err := f.Store.Claim(t.Context(), queue.Claim{
-		Lanes:   []queue.ClaimLane{{ID: f.Lane.ID, Tenant: f.Tenant, VisibilityTimeout: time.Minute, Caps: []usage.Cap{f.RunningCap(3)}}},
-		Workers: []queue.ClaimWorker{{ID: "w", Max: 5}}, Owner: f.Tenant, LeaseID: uuid.New(),
+	taken, err := f.Store.Claim(t.Context(), claim.Request{
+		Lanes:   []claim.Lane{{ID: f.Lane.ID, Tenant: f.Tenant, VisibilityTimeout: time.Minute, Caps: []usage.Cap{f.RunningCap(3)}}},
+		Workers: []claim.Worker{{ID: "w", Max: 5}}, Owner: f.Tenant, LeaseID: uuid.New(),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -82,15 +84,15 @@ func TestBadJobTakesNeighboursSlot(t *testing.T) {
 	f := newFixture(t)
 	limits := celltest.Under(f.ActiveCap(1))
 	past := time.Now().Add(-time.Hour)
-	late := f.Job(limits, func(j *queue.NewJob) { j.Deadline = &past })
+	late := f.Job(limits, func(j *submit.NewJob) { j.Deadline = &past })
 	good := f.Job(limits)
 	answers := f.TrySubmit(
-		queue.Submission{Tenant: f.Tenant, Jobs: []queue.NewJob{late}},
-		queue.Submission{Tenant: f.Tenant, Jobs: []queue.NewJob{good}},
+		submit.Submission{Tenant: f.Tenant, Jobs: []submit.NewJob{late}},
+		submit.Submission{Tenant: f.Tenant, Jobs: []submit.NewJob{good}},
 	)
-	t.Logf("late: %v; good: %v; live %d", answers[0].Problem, answers[1].Problem, f.live())
+	t.Logf("late: %v; good: %v; live %d", answers[0].Problem, answers[1].Problem, f.Live())
 	if answers[1].Problem != nil {
-		t.Errorf("the good job was refused: %v, with %d jobs live", answers[1].Problem.Code, f.live())
+		t.Errorf("the good job was refused: %v, with %d jobs live", answers[1].Problem.Code, f.Live())
 	}
 }
 
@@ -99,8 +101,8 @@ func TestAllRefusedBatchTwin(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	limits := celltest.Under(f.ActiveCap(0))
-	keyed := func(body byte, jobs ...queue.NewJob) queue.Submission {
-		return queue.Submission{
+	keyed := func(body byte, jobs ...submit.NewJob) submit.Submission {
+		return submit.Submission{
 			Tenant: f.Tenant, Jobs: jobs, Batch: true,
 			Idempotency: &idempotency.Request{Operation: "o", Key: "k", Fingerprint: [32]byte{body}},
 		}
@@ -123,10 +125,10 @@ func TestDeadlockRedriveSubmit(t *testing.T) {
 	stranger := f.NewTenant()
 	strangersLane := f.NewLane(stranger, "default")
 	for round := range 5 {
-		jobs := make([]queue.NewJob, n)
+		jobs := make([]submit.NewJob, n)
 		for i := range jobs { // ids go up, keys go down
 			key := fmt.Sprintf("r%d-%05d", round, n-i)
-			jobs[i] = f.Job(func(j *queue.NewJob) { j.DedupeKey = &key })
+			jobs[i] = f.Job(func(j *submit.NewJob) { j.DedupeKey = &key })
 		}
 		ids := f.Submit(jobs...)
 		var endings []queue.Ending
@@ -143,12 +145,12 @@ func TestDeadlockRedriveSubmit(t *testing.T) {
 			}
 		})
 		group.Go(func() {
-			var subs []queue.Submission
+			var subs []submit.Submission
 			for i := range jobs {
 				key := *jobs[i].DedupeKey
-				subs = append(subs, queue.Submission{Tenant: f.Tenant, Jobs: []queue.NewJob{f.Job(func(j *queue.NewJob) { j.DedupeKey = &key })}})
+				subs = append(subs, submit.Submission{Tenant: f.Tenant, Jobs: []submit.NewJob{f.Job(func(j *submit.NewJob) { j.DedupeKey = &key })}})
 			}
-			subs = append(subs, queue.Submission{Tenant: stranger, Jobs: []queue.NewJob{f.Job(func(j *queue.NewJob) { j.Lane = strangersLane.ID })}})
+			subs = append(subs, submit.Submission{Tenant: stranger, Jobs: []submit.NewJob{f.Job(func(j *submit.NewJob) { j.Lane = strangersLane.ID })}})
 			if _, err := f.Store.Submit(t.Context(), subs); err != nil {
 				t.Errorf("round %d: the plain flush, a stranger's submit in it: %v", round, err)
 			}
@@ -165,7 +167,7 @@ func TestDeadlockTwoRounds(t *testing.T) {
 	limits := celltest.Under(f.ActiveCap(1))
 	_ = limits
 	zero := celltest.Under(f.QueueCap("nothing", 0))
-	key := func(k string) func(*queue.NewJob) { return func(j *queue.NewJob) { j.DedupeKey = &k } }
+	key := func(k string) func(*submit.NewJob) { return func(j *submit.NewJob) { j.DedupeKey = &k } }
 	// the plain flush of the same tenant (another core): holds "a", then wants "b"
 	other := celltest.Connect(t, f.URL)
 	tx, _ := other.Begin(t.Context())
@@ -176,16 +178,16 @@ SELECT gen_random_uuid(), $1, $2, 'default', 't', 'queued', 5, 'null', '{}', '{}
 	}
 	done := make(chan error, 1)
 	go func() {
-		keyed := func(body byte, jobs ...queue.NewJob) queue.Submission {
-			return queue.Submission{
+		keyed := func(body byte, jobs ...submit.NewJob) submit.Submission {
+			return submit.Submission{
 				Tenant: f.Tenant, Jobs: jobs, Batch: true, Atomic: true,
 				Idempotency: &idempotency.Request{Operation: "o", Key: "k", Fingerprint: [32]byte{body}},
 			}
 		}
-		_, err := f.Store.Submit(t.Context(), []queue.Submission{
-			keyed(1, f.Job(zero)),                                     // refused
-			keyed(2, f.Job(key("a"))),                                 // in the second round
-			{Tenant: f.Tenant, Jobs: []queue.NewJob{f.Job(key("b"))}}, // in the first
+		_, err := f.Store.Submit(t.Context(), []submit.Submission{
+			keyed(1, f.Job(zero)),     // refused
+			keyed(2, f.Job(key("a"))), // in the second round
+			{Tenant: f.Tenant, Jobs: []submit.NewJob{f.Job(key("b"))}}, // in the first
 		})
 		done <- err
 	}()

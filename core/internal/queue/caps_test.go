@@ -13,9 +13,11 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
+	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/core/internal/idempotency"
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/usage"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
@@ -27,7 +29,7 @@ func TestActiveCap(t *testing.T) {
 	limits := celltest.Under(f.ActiveCap(3))
 	ids := f.Submit(f.Jobs(3, limits)...)
 	one := f.Job(limits)
-	refused := f.TrySubmit(queue.Submission{Tenant: f.Tenant, Jobs: []queue.NewJob{one}})[0]
+	refused := f.TrySubmit(submit.Submission{Tenant: f.Tenant, Jobs: []submit.NewJob{one}})[0]
 	if refused.Problem == nil || refused.Problem.Code != problem.ActiveCapReached {
 		t.Fatalf("a fourth job of three: %+v", refused)
 	}
@@ -66,14 +68,14 @@ func TestActiveCap(t *testing.T) {
 func TestCapsOfUserAndQueue(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	bob := []func(*queue.NewJob){celltest.Of("bob"), celltest.Under(f.UserCap("bob", 1), f.QueueCap("default", 2))}
-	ann := []func(*queue.NewJob){celltest.Of("ann"), celltest.Under(f.UserCap("ann", 5), f.QueueCap("default", 2))}
+	bob := []func(*submit.NewJob){celltest.Of("bob"), celltest.Under(f.UserCap("bob", 1), f.QueueCap("default", 2))}
+	ann := []func(*submit.NewJob){celltest.Of("ann"), celltest.Under(f.UserCap("ann", 5), f.QueueCap("default", 2))}
 	if got := f.Admitted(f.Job(bob...), f.Job(bob...), f.Job(ann...), f.Job(ann...)); got != 2 {
 		t.Fatalf("%d were admitted, want one of each", got)
 	}
 	answers := f.TrySubmit(
-		queue.Submission{Tenant: f.Tenant, Jobs: []queue.NewJob{f.Job(bob...)}},
-		queue.Submission{Tenant: f.Tenant, Jobs: []queue.NewJob{f.Job(ann...)}},
+		submit.Submission{Tenant: f.Tenant, Jobs: []submit.NewJob{f.Job(bob...)}},
+		submit.Submission{Tenant: f.Tenant, Jobs: []submit.NewJob{f.Job(ann...)}},
 	)
 	if p := answers[0].Problem; p.Code != problem.ActiveCapReached || len(p.Policies) != 2 || !strings.Contains(p.Detail, `"bob"`) {
 		t.Errorf("bob is told %v %+v", p, p.Policies)
@@ -88,11 +90,11 @@ func TestBatchUnderCap(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	limits := celltest.Under(f.ActiveCap(3))
-	atomic := queue.Submission{Tenant: f.Tenant, Jobs: f.Jobs(4, limits), Batch: true, Atomic: true}
+	atomic := submit.Submission{Tenant: f.Tenant, Jobs: f.Jobs(4, limits), Batch: true, Atomic: true}
 	if got := f.TrySubmit(atomic)[0]; got.Problem == nil || got.Problem.Code != problem.ActiveCapReached || got.Accepted != 0 {
 		t.Fatalf("an atomic batch of four under three: %+v", got)
 	}
-	plain := queue.Submission{Tenant: f.Tenant, Jobs: f.Jobs(4, limits), Batch: true}
+	plain := submit.Submission{Tenant: f.Tenant, Jobs: f.Jobs(4, limits), Batch: true}
 	if got := f.TrySubmit(plain)[0]; got.Accepted != 3 || !strings.Contains(string(got.Body), `"rejected":1`) {
 		t.Fatalf("a batch of four under three: %d, %s", got.Accepted, got.Body)
 	}
@@ -104,11 +106,11 @@ func TestCapAndKeys(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	limits := celltest.Under(f.ActiveCap(1))
-	keyed := func(key string, j queue.NewJob) queue.Submission {
-		return queue.Submission{Tenant: f.Tenant, Jobs: []queue.NewJob{j}, Idempotency: &idempotency.Request{Operation: "o", Key: key}}
+	keyed := func(key string, j submit.NewJob) submit.Submission {
+		return submit.Submission{Tenant: f.Tenant, Jobs: []submit.NewJob{j}, Idempotency: &idempotency.Request{Operation: "o", Key: key}}
 	}
 	dedupe := "d"
-	first := f.Job(limits, func(j *queue.NewJob) { j.DedupeKey = &dedupe })
+	first := f.Job(limits, func(j *submit.NewJob) { j.DedupeKey = &dedupe })
 	if got := f.TrySubmit(keyed("a", first))[0]; got.Accepted != 1 {
 		t.Fatalf("first: %+v", got)
 	}
@@ -118,8 +120,8 @@ func TestCapAndKeys(t *testing.T) {
 	if got := f.TrySubmit(keyed("b", f.Job(limits)))[0]; got.Problem == nil || got.Problem.Code != problem.ActiveCapReached {
 		t.Errorf("over the cap: %+v", got)
 	}
-	again := f.Job(limits, func(j *queue.NewJob) { j.DedupeKey = &dedupe })
-	if got := f.TrySubmit(queue.Submission{Tenant: f.Tenant, Jobs: []queue.NewJob{again}})[0]; got.Status != 200 || got.Accepted != 0 {
+	again := f.Job(limits, func(j *submit.NewJob) { j.DedupeKey = &dedupe })
+	if got := f.TrySubmit(submit.Submission{Tenant: f.Tenant, Jobs: []submit.NewJob{again}})[0]; got.Status != 200 || got.Accepted != 0 {
 		t.Errorf("a dedupe hit at the cap: %+v", got)
 	}
 	f.End(queue.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindComplete})
@@ -172,15 +174,15 @@ func TestCapAdoptsWhatIsThere(t *testing.T) {
 		})
 	}
 	limits := celltest.Under(f.ActiveCap(31))
-	f.TrySubmit(queue.Submission{Tenant: f.Tenant, Jobs: []queue.NewJob{f.Job(limits)}}) // somewhere among the finishes
+	f.TrySubmit(submit.Submission{Tenant: f.Tenant, Jobs: []submit.NewJob{f.Job(limits)}}) // somewhere among the finishes
 	group.Wait()
-	f.adopt(f.ActiveCap(0).CountKey)
+	f.Backfill(f.ActiveCap(0).CountKey)
 	f.NoDrift()
 	use, err := f.Store.CapUse(t.Context(), []usage.Cap{f.ActiveCap(31)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if live := f.live(); use[0].Used != live {
+	if live := f.Live(); use[0].Used != live {
 		t.Errorf("used = %d, live %d", use[0].Used, live)
 	}
 	// gone and back again: what was stored meanwhile is counted too
@@ -188,30 +190,10 @@ func TestCapAdoptsWhatIsThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.Submit(f.Jobs(5)...)
-	if got := f.Admitted(f.Job(celltest.Under(f.ActiveCap(f.live())))); got != 0 {
+	if got := f.Admitted(f.Job(celltest.Under(f.ActiveCap(f.Live())))); got != 0 {
 		t.Error("jobs that were stored without a cap have slots to give")
 	}
 	f.NoDrift()
-}
-
-// adopt adopts until nothing is left, as the sweep does.
-func (f *fixture) adopt(key usage.CountKey) {
-	f.Helper()
-	celltest.Eventually(f, "nothing is left to adopt", func() bool {
-		adopted, more, err := f.Store.Backfill(f.Context(), key)
-		if err != nil {
-			f.Fatal(err)
-		}
-		return adopted == 0 && !more
-	})
-}
-
-func (f *fixture) live() (n int64) {
-	f.Helper()
-	if err := f.Behind.QueryRow(f.Context(), `SELECT count(*) FROM jobs`).Scan(&n); err != nil {
-		f.Fatal(err)
-	}
-	return n
 }
 
 // A finish whose transaction is old and commits late is not lost: rows of the log
@@ -257,7 +239,7 @@ func TestCapsHoldUnderLoad(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t)
 			if strings.HasPrefix(name, "an old") {
-				f.writes()
+				f.OpenWriter()
 			}
 			f.capsHoldUnderLoad()
 		})
@@ -287,7 +269,7 @@ func (f *fixture) capsHoldUnderLoad() {
 		t.Error("no row of the log has a mark")
 	}
 	f.NoDrift()
-	left := limit - int(f.live())
+	left := limit - int(f.Live())
 	if got := f.Admitted(f.Jobs(left+2, celltest.Under(load.active))...); got != left {
 		t.Errorf("once quiet %d were admitted, want %d", got, left)
 	}
@@ -336,11 +318,11 @@ func (l *capLoad) play(random *rand.Rand, turns int) {
 }
 
 func (l *capLoad) put(store *cell.Cell, random *rand.Rand) {
-	submission := queue.Submission{Tenant: l.Tenant, Batch: true, Atomic: random.IntN(3) == 0, Jobs: l.Jobs(1+random.IntN(3), celltest.Under(l.active))}
+	submission := submit.Submission{Tenant: l.Tenant, Batch: true, Atomic: random.IntN(3) == 0, Jobs: l.Jobs(1+random.IntN(3), celltest.Under(l.active))}
 	if random.IntN(3) == 0 {
 		submission.Idempotency = &idempotency.Request{Operation: "o", Key: fmt.Sprint(random.IntN(50))}
 	}
-	answers, err := store.Submit(l.Context(), []queue.Submission{submission})
+	answers, err := store.Submit(l.Context(), []submit.Submission{submission})
 	if err != nil {
 		l.Error(err)
 		return
@@ -352,9 +334,9 @@ func (l *capLoad) put(store *cell.Cell, random *rand.Rand) {
 }
 
 func (l *capLoad) work(store *cell.Cell, random *rand.Rand) {
-	taken, err := store.Claim(l.Context(), queue.Claim{
-		Lanes:   []queue.ClaimLane{{ID: l.Lane.ID, Tenant: l.Tenant, VisibilityTimeout: time.Minute, Caps: []usage.Cap{l.running}}},
-		Workers: []queue.ClaimWorker{{ID: "w", Max: 1 + random.IntN(4)}}, Owner: l.Tenant, LeaseID: uuid.New(),
+	taken, err := store.Claim(l.Context(), claim.Request{
+		Lanes:   []claim.Lane{{ID: l.Lane.ID, Tenant: l.Tenant, VisibilityTimeout: time.Minute, Caps: []usage.Cap{l.running}}},
+		Workers: []claim.Worker{{ID: "w", Max: 1 + random.IntN(4)}}, Owner: l.Tenant, LeaseID: uuid.New(),
 	})
 	if err != nil {
 		l.Error(err)
@@ -399,23 +381,23 @@ func TestRunningCap(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.Submit(f.Jobs(20)...)
-	claim := func(most int) []queue.Claimed {
-		taken, err := f.Store.Claim(t.Context(), queue.Claim{
-			Lanes:   []queue.ClaimLane{{ID: f.Lane.ID, Tenant: f.Tenant, VisibilityTimeout: time.Minute, Caps: []usage.Cap{f.RunningCap(2)}}},
-			Workers: []queue.ClaimWorker{{ID: "w", Max: most}}, Owner: f.Tenant, LeaseID: uuid.New(),
+	take := func(most int) []claim.Job {
+		taken, err := f.Store.Claim(t.Context(), claim.Request{
+			Lanes:   []claim.Lane{{ID: f.Lane.ID, Tenant: f.Tenant, VisibilityTimeout: time.Minute, Caps: []usage.Cap{f.RunningCap(2)}}},
+			Workers: []claim.Worker{{ID: "w", Max: most}}, Owner: f.Tenant, LeaseID: uuid.New(),
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return taken.Jobs
 	}
-	for _, end := range []func(queue.Claimed){
-		func(c queue.Claimed) { f.End(queue.Ending{Lease: c.Lease(), Kind: api.KindComplete}) },
-		func(c queue.Claimed) { f.End(queue.Ending{Lease: c.Lease(), Kind: api.KindFail}) },
-		func(c queue.Claimed) { f.End(queue.Ending{Lease: c.Lease(), Kind: api.KindFail, Permanent: true}) },
-		func(c queue.Claimed) { f.End(queue.Ending{Lease: c.Lease(), Kind: api.KindSnooze, Delay: time.Hour}) },
-		func(c queue.Claimed) { f.Store.GiveBack(t.Context(), []job.Lease{c.Lease()}) },
-		func(c queue.Claimed) {
+	for _, end := range []func(claim.Job){
+		func(c claim.Job) { f.End(queue.Ending{Lease: c.Lease(), Kind: api.KindComplete}) },
+		func(c claim.Job) { f.End(queue.Ending{Lease: c.Lease(), Kind: api.KindFail}) },
+		func(c claim.Job) { f.End(queue.Ending{Lease: c.Lease(), Kind: api.KindFail, Permanent: true}) },
+		func(c claim.Job) { f.End(queue.Ending{Lease: c.Lease(), Kind: api.KindSnooze, Delay: time.Hour}) },
+		func(c claim.Job) { f.Store.GiveBack(t.Context(), []job.Lease{c.Lease()}) },
+		func(c claim.Job) {
 			if _, err := f.Behind.Exec(t.Context(), `UPDATE jobs SET lease_expires_at = statement_timestamp() - interval '1 s' WHERE id = $1`, c.ID); err != nil {
 				t.Fatal(err)
 			}
@@ -424,8 +406,8 @@ func TestRunningCap(t *testing.T) {
 			}
 		},
 	} {
-		got := claim(5)
-		if len(got) != 2 || len(claim(5)) != 0 {
+		got := take(5)
+		if len(got) != 2 || len(take(5)) != 0 {
 			t.Fatalf("claimed %d at once, want 2 and then none", len(got))
 		}
 		for _, c := range got {
@@ -506,8 +488,8 @@ func TestKeyAfterARefusedTwin(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	limits := celltest.Under(f.ActiveCap(1))
-	keyed := func(body byte, jobs ...queue.NewJob) queue.Submission {
-		return queue.Submission{
+	keyed := func(body byte, jobs ...submit.NewJob) submit.Submission {
+		return submit.Submission{
 			Tenant: f.Tenant, Jobs: jobs, Batch: true, Atomic: true,
 			Idempotency: &idempotency.Request{Operation: "o", Key: "k", Fingerprint: [32]byte{body}},
 		}

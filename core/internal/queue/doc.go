@@ -1,5 +1,6 @@
-// Package queue has the statements: every step of a job's life is one file
-// and, where it can be, one statement.
+// Package queue has the statements of a live job between its submit and its end: heartbeat,
+// finish, reap, promote, look-ups. Packages submit and claim have the two that begin it and
+// lease it. Every step of a job's life is one file and, where it can be, one statement.
 //
 //	submit ──▶ scheduled ──promote──▶ queued ──claim──▶ running ──complete──▶ finished_jobs
 //	   │            ▲                   ▲ ▲               │ │ │

@@ -8,12 +8,8 @@ var (
 	ErrLeaseLost = errors.New("queue: lease lost")
 	// ErrOutcomeConflict: this lease already ended with another outcome.
 	ErrOutcomeConflict = errors.New("queue: another outcome is on record")
-	// ErrIdempotencyMismatch: the key was used with another body.
-	ErrIdempotencyMismatch = errors.New("queue: idempotency key used with another body")
 	// ErrIdempotencyInFlight: the first request with this key has not ended in time.
 	ErrIdempotencyInFlight = errors.New("queue: request with this idempotency key under way")
-	// ErrDeadlinePast: the job's deadline lies in the past.
-	ErrDeadlinePast = errors.New("queue: deadline past")
 	// ErrTerminal: the job has ended otherwise.
 	ErrTerminal = errors.New("queue: job has ended")
 )

@@ -22,25 +22,10 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
-
-// lockJobs keeps every statement off the jobs until the test unlocks them.
-func (f *fixture) lockJobs() (unlock func()) {
-	f.Helper()
-	conn := celltest.Connect(f, f.URL)
-	if _, err := conn.Exec(f.Context(), `BEGIN; LOCK TABLE jobs IN ACCESS EXCLUSIVE MODE`); err != nil {
-		f.Fatal(err)
-	}
-	return func() { _ = conn.Close(background(f.T)) }
-}
-
-func (f *fixture) within(d time.Duration) context.Context {
-	ctx, cancel := context.WithTimeout(f.Context(), d)
-	f.Cleanup(cancel)
-	return ctx
-}
 
 // cutOff ends a call while its statement waits for a lock.
 func (f *fixture) cutOff(call func(context.Context) error) error {
@@ -63,13 +48,13 @@ func (f *fixture) cutOff(call func(context.Context) error) error {
 func TestACutOffStatement(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	unlock := f.lockJobs()
+	unlock := f.Lock("jobs")
 	defer unlock()
 	err := f.cutOff(func(ctx context.Context) error {
-		_, err := f.Store.Submit(ctx, []queue.Submission{{Tenant: f.Tenant, Jobs: []queue.NewJob{f.Job()}}})
+		_, err := f.Store.Submit(ctx, []submit.Submission{{Tenant: f.Tenant, Jobs: []submit.NewJob{f.Job()}}})
 		return err
 	})
-	if !errors.Is(err, store.ErrOutcomeUnknown) || queue.Definite(err) {
+	if !errors.Is(err, store.ErrOutcomeUnknown) || store.Definite(err) {
 		t.Errorf("a write: %v", err)
 	}
 	err = f.cutOff(func(ctx context.Context) error {
@@ -97,7 +82,7 @@ func TestNoConnectionIsADefiniteRefusal(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer small.Close()
-	unlock := f.lockJobs()
+	unlock := f.Lock("jobs")
 	busy := make(chan struct{})
 	go func() {
 		defer close(busy)
@@ -106,13 +91,13 @@ func TestNoConnectionIsADefiniteRefusal(t *testing.T) {
 	celltest.Eventually(t, "the connection to be taken", func() bool {
 		return f.CountOf(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) == 1
 	})
-	submission := []queue.Submission{{Tenant: f.Tenant, Jobs: []queue.NewJob{f.Job()}}}
+	submission := []submit.Submission{{Tenant: f.Tenant, Jobs: []submit.NewJob{f.Job()}}}
 	gone, leave := context.WithCancel(t.Context())
 	leave()
 	for name, ctx := range map[string]context.Context{
-		"the pool's wait is over": t.Context(), "its own time is over": f.within(20 * time.Millisecond), "its caller has gone": gone,
+		"the pool's wait is over": t.Context(), "its own time is over": f.Within(20 * time.Millisecond), "its caller has gone": gone,
 	} {
-		if _, err := small.Submit(ctx, submission); !errors.Is(err, store.ErrOverloaded) || !queue.Definite(err) {
+		if _, err := small.Submit(ctx, submission); !errors.Is(err, store.ErrOverloaded) || !store.Definite(err) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -132,8 +117,8 @@ func TestAStandbyIsUnavailable(t *testing.T) {
 	f := newFixture(t)
 	f.Exec(`ALTER DATABASE ` + f.Behind.Config().Database + ` SET default_transaction_read_only = on`)
 	standby := celltest.OpenURL(t, f.URL)
-	_, err := standby.Submit(t.Context(), []queue.Submission{{Tenant: f.Tenant, Jobs: []queue.NewJob{f.Job()}}})
-	if !errors.Is(err, store.ErrUnavailable) || !queue.Definite(err) {
+	_, err := standby.Submit(t.Context(), []submit.Submission{{Tenant: f.Tenant, Jobs: []submit.NewJob{f.Job()}}})
+	if !errors.Is(err, store.ErrUnavailable) || !store.Definite(err) {
 		t.Errorf("submit: %v", err)
 	}
 	for _, kind := range []string{api.KindComplete, api.KindRelease} {
@@ -155,7 +140,7 @@ func TestAFrozenServerHoldsNobodyForEver(t *testing.T) {
 	}
 	defer store.Close()
 	defer end() // first: a pool waits for its connections' farewells
-	if _, err := store.Promote(f.within(time.Minute), queue.Ever, 10); err != nil {
+	if _, err := store.Promote(f.Within(time.Minute), queue.Ever, 10); err != nil {
 		t.Fatal(err)
 	}
 	freeze()
@@ -236,7 +221,7 @@ func TestSchemaPendingTakesNoLock(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.Exec(`SELECT pg_advisory_lock($1)`, lock.DefaultLockID)
-	pending, err := f.Store.SchemaPending(f.within(5 * time.Second))
+	pending, err := f.Store.SchemaPending(f.Within(5 * time.Second))
 	if err != nil || pending != 0 {
 		t.Errorf("SchemaPending = %d, %v", pending, err)
 	}

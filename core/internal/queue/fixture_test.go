@@ -2,7 +2,6 @@ package queue_test
 
 import (
 	"context"
-	"encoding/json"
 	"testing"
 
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
@@ -13,15 +12,6 @@ type fixture struct{ *celltest.Fixture }
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	return &fixture{celltest.NewFixture(t)}
-}
-
-func decode[T any](f *fixture, body json.RawMessage) T {
-	f.Helper()
-	var value T
-	if err := json.Unmarshal(body, &value); err != nil {
-		f.Fatal(err)
-	}
-	return value
 }
 
 func background(t *testing.T) context.Context { return context.WithoutCancel(t.Context()) }

@@ -14,10 +14,12 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
+	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/core/internal/deadletter"
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -82,7 +84,7 @@ type history struct {
 }
 
 type claimed struct {
-	queue.Claimed
+	claim.Job
 	ended int64
 }
 
@@ -130,14 +132,14 @@ func (a *actor) act() {
 }
 
 func (a *actor) submit() {
-	made := a.Job(func(j *queue.NewJob) {
+	made := a.Job(func(j *submit.NewJob) {
 		j.MaxAttempts, j.Priority = 1+a.random.IntN(3), a.random.IntN(10)
 		if a.random.IntN(2) == 0 {
 			deadline := time.Now().Add(time.Hour)
 			j.Deadline = &deadline
 		}
 	})
-	if _, err := a.store.Submit(a.Context(), []queue.Submission{{Tenant: a.Tenant, Jobs: []queue.NewJob{made}}}); err != nil {
+	if _, err := a.store.Submit(a.Context(), []submit.Submission{{Tenant: a.Tenant, Jobs: []submit.NewJob{made}}}); err != nil {
 		a.Error(err)
 		return
 	}
@@ -147,8 +149,8 @@ func (a *actor) submit() {
 func (a *actor) submitKeyed() {
 	// Now and then all move on to a new key, and meet at it.
 	key := strconv.FormatInt(a.clock.Add(1)/24, 10)
-	submission := single(a.fixture, keyed(key, "a"))
-	got, err := a.store.Submit(a.Context(), []queue.Submission{submission})
+	submission := a.Single(celltest.Keyed(key, "a"))
+	got, err := a.store.Submit(a.Context(), []submit.Submission{submission})
 	if err != nil || got[0].Problem != nil {
 		a.Errorf("%+v %v", got, err)
 		return
@@ -162,9 +164,9 @@ func (a *actor) submitKeyed() {
 }
 
 func (a *actor) claim() {
-	got, err := a.store.Claim(a.Context(), queue.Claim{
-		Lanes:   []queue.ClaimLane{{ID: a.Lane.ID, VisibilityTimeout: time.Hour}},
-		Workers: []queue.ClaimWorker{{ID: "w", Max: 1 + a.random.IntN(3)}}, Owner: a.Tenant, LeaseID: uuid.New(),
+	got, err := a.store.Claim(a.Context(), claim.Request{
+		Lanes:   []claim.Lane{{ID: a.Lane.ID, VisibilityTimeout: time.Hour}},
+		Workers: []claim.Worker{{ID: "w", Max: 1 + a.random.IntN(3)}}, Owner: a.Tenant, LeaseID: uuid.New(),
 	})
 	if err != nil {
 		a.Error(err)

@@ -17,13 +17,14 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/retention"
 	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
 func TestCancel(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	ids := f.Submit(f.Job(), f.Job(func(j *queue.NewJob) { j.Delay = time.Hour }), f.Job())
+	ids := f.Submit(f.Job(), f.Job(func(j *submit.NewJob) { j.Delay = time.Hour }), f.Job())
 	running := f.ClaimOne()
 	if running.ID != ids[0] {
 		t.Fatal("the first job was not claimed first")
@@ -56,8 +57,8 @@ func TestDeadlineBuriesWaitingAndRunning(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	deadline := time.Now().Add(time.Hour)
-	with := func(j *queue.NewJob) { j.Deadline = &deadline }
-	ids := f.Submit(f.Job(with), f.Job(with), f.Job(with, func(j *queue.NewJob) { j.Delay = time.Minute }), f.Job())
+	with := func(j *submit.NewJob) { j.Deadline = &deadline }
+	ids := f.Submit(f.Job(with), f.Job(with), f.Job(with, func(j *submit.NewJob) { j.Delay = time.Minute }), f.Job())
 	running := f.ClaimOne()
 	f.Exec(`UPDATE jobs SET deadline = statement_timestamp() - interval '1 second' WHERE deadline IS NOT NULL`)
 	if got := f.Claim(10, time.Minute); len(got) != 1 || got[0].ID != ids[3] {
@@ -81,7 +82,7 @@ func TestRedriveGivesAnotherLife(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	key, deadline := "k", time.Now().Add(time.Hour)
-	ids := f.Submit(f.Job(func(j *queue.NewJob) { j.MaxAttempts, j.DedupeKey, j.Deadline = 1, &key, &deadline }), f.Job())
+	ids := f.Submit(f.Job(func(j *submit.NewJob) { j.MaxAttempts, j.DedupeKey, j.Deadline = 1, &key, &deadline }), f.Job())
 	first := f.ClaimOne()
 	ending := queue.Ending{Lease: first.Lease(), Kind: api.KindFail, Error: &api.JobError{Type: "t", Message: "m"}}
 	f.MustEnd(ending)
@@ -91,7 +92,7 @@ func TestRedriveGivesAnotherLife(t *testing.T) {
 	if err != nil || len(dead.Items) != 1 || dead.Items[0].Error.Message != "m" || dead.Items[0].Attempts != 1 {
 		t.Fatalf("%+v %v", dead, err)
 	}
-	blocker := f.Submit(f.Job(func(j *queue.NewJob) { j.DedupeKey = &key }))[0]
+	blocker := f.Submit(f.Job(func(j *submit.NewJob) { j.DedupeKey = &key }))[0]
 	if got := f.Store.Redrive(t.Context(), f.Tenant, "", ids, nil); !errors.Is(got[0].Err, deadletter.ErrDedupeConflict) || !errors.Is(got[1].Err, deadletter.ErrNotDead) {
 		t.Fatalf("%+v", got)
 	}
@@ -128,7 +129,7 @@ func TestListPagesAndFilters(t *testing.T) {
 	bob := "bob"
 	var ids []uuid.UUID
 	for i := range 30 {
-		ids = append(ids, f.Submit(f.Job(func(j *queue.NewJob) {
+		ids = append(ids, f.Submit(f.Job(func(j *submit.NewJob) {
 			j.Type = []string{"a", "b"}[i%2]
 			j.Metadata = []byte(fmt.Sprintf(`{"n":"%d","all":"x"}`, i))
 			if i%3 == 0 {
@@ -146,7 +147,7 @@ func TestListPagesAndFilters(t *testing.T) {
 		}
 	}
 	stranger := f.NewTenant()
-	f.TrySubmit(queue.Submission{Tenant: stranger, Jobs: []queue.NewJob{f.Job()}})
+	f.TrySubmit(submit.Submission{Tenant: stranger, Jobs: []submit.NewJob{f.Job()}})
 
 	all := func(filter api.JobFilter, size int) (found []string) {
 		t.Helper()
@@ -253,7 +254,7 @@ func TestQueueSettingsAndDepths(t *testing.T) {
 	if err != nil || len(queues) != 1 || !queues[0].Paused || *queues[0].VisibilityTimeout != 5*time.Second {
 		t.Fatalf("%+v %v", queues, err)
 	}
-	f.Submit(f.Job(), f.Job(), f.Job(func(j *queue.NewJob) { j.Delay = time.Hour }), f.Job(func(j *queue.NewJob) { j.MaxAttempts = 1 }))
+	f.Submit(f.Job(), f.Job(), f.Job(func(j *submit.NewJob) { j.Delay = time.Hour }), f.Job(func(j *submit.NewJob) { j.MaxAttempts = 1 }))
 	f.Claim(1, time.Minute)
 	dead := f.Claim(2, time.Minute)[1]
 	f.MustEnd(queue.Ending{Lease: dead.Lease(), Kind: api.KindFail, Permanent: true})
@@ -316,10 +317,12 @@ func TestRetention(t *testing.T) {
 	if n, err := store.ForgetRedrives(t.Context(), 10); err != nil || n != 1 || f.Count("redrives") != 2 {
 		t.Fatalf("%d redrives, %v", n, err)
 	}
-	f.Bury(3, celltest.Grave{})
-	f.do(audit.WithActor(t.Context(), audit.Actor{Kind: "tenant"}))
+	ctx := audit.WithActor(t.Context(), audit.Actor{Kind: "tenant"})
+	if err := errors.Join(f.Store.PutQueue(ctx, f.Tenant, "q", api.QueueRequest{}), f.Store.PauseQueue(ctx, f.Tenant, "q", true)); err != nil {
+		t.Fatal(err)
+	}
 	f.Exec(`UPDATE audit_log SET at = at - interval '366 days' WHERE action = 'queue.put'`)
-	if n, err := store.ForgetAudit(t.Context(), 10); err != nil || n != 1 || f.Count("audit_log WHERE action = 'queue.put'") != 0 {
+	if n, err := store.ForgetAudit(t.Context(), 10); err != nil || n != 1 || f.Count("audit_log WHERE action = 'queue.put'") != 0 || f.Count("audit_log") != 1 {
 		t.Fatalf("%d audit entries, %v", n, err)
 	}
 }
@@ -387,7 +390,7 @@ func TestOldReaderDoesNotHoldUpCompletes(t *testing.T) {
 func TestOldKeysAreForgotten(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.TrySubmit(single(f, keyed("live", "a")), single(f, keyed("done", "a")), single(f, keyed("just done", "a")), single(f, keyed("young", "a")))
+	f.TrySubmit(f.Single(celltest.Keyed("live", "a")), f.Single(celltest.Keyed("done", "a")), f.Single(celltest.Keyed("just done", "a")), f.Single(celltest.Keyed("young", "a")))
 	for range 3 {
 		claimed := f.ClaimOne()
 		f.MustEnd(queue.Ending{Lease: claimed.Lease(), Kind: api.KindComplete})

@@ -11,6 +11,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -44,7 +45,7 @@ func TestCompleteMovesTheJob(t *testing.T) {
 func TestFailBacksOffThenDies(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	id := f.Submit(f.Job(func(j *queue.NewJob) { j.MaxAttempts = 2 }))[0]
+	id := f.Submit(f.Job(func(j *submit.NewJob) { j.MaxAttempts = 2 }))[0]
 
 	first := f.ClaimOne()
 	failure := &api.JobError{Type: "io", Message: "disk 7 is full", Stack: "at a.go:1"}
@@ -102,7 +103,7 @@ func TestPermanentAndRetryAfter(t *testing.T) {
 func TestSnoozeAndReleaseGiveTheAttemptBack(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	id := f.Submit(f.Job(func(j *queue.NewJob) { j.MaxAttempts = 1 }))[0]
+	id := f.Submit(f.Job(func(j *submit.NewJob) { j.MaxAttempts = 1 }))[0]
 	for epoch := int64(1); epoch <= 5; epoch++ {
 		claimed := f.ClaimOne()
 		if claimed.Attempt != 1 || claimed.Epoch != epoch {
@@ -180,7 +181,7 @@ func TestLateHolderMayFinishBeforeTheReaper(t *testing.T) {
 func TestLeaseLostOnTheLastAttemptIsADeadLetter(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	id := f.Submit(f.Job(func(j *queue.NewJob) { j.MaxAttempts = 1 }))[0]
+	id := f.Submit(f.Job(func(j *submit.NewJob) { j.MaxAttempts = 1 }))[0]
 	f.ClaimOne()
 	f.Expire(id)
 	reaped := f.Reap()
@@ -220,7 +221,7 @@ func TestTimeoutEndsTheAttempt(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	timeout := int64(60_000)
-	id := f.Submit(f.Job(func(j *queue.NewJob) { j.TimeoutMS = &timeout }))[0]
+	id := f.Submit(f.Job(func(j *submit.NewJob) { j.TimeoutMS = &timeout }))[0]
 	claimed := f.Claim(1, time.Hour)[0]
 	if got := claimed.LeaseExpiresAt.Sub(claimed.StartedAt); got != time.Minute {
 		t.Fatalf("the lease is %v long, want the timeout's minute", got)
@@ -358,7 +359,7 @@ func TestCancelRequestedWinsOverAllButComplete(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t)
-			id := f.Submit(f.Job(func(j *queue.NewJob) { j.MaxAttempts = 1 }))[0]
+			id := f.Submit(f.Job(func(j *submit.NewJob) { j.MaxAttempts = 1 }))[0]
 			claimed := f.ClaimOne()
 			f.Exec(`UPDATE jobs SET cancel_requested = true WHERE id = $1`, id)
 			if beats, err := f.Store.Heartbeat(t.Context(), []job.Lease{claimed.Lease()}); err != nil || !beats[claimed.Lease()].CancelRequested {

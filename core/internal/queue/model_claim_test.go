@@ -9,9 +9,9 @@ import (
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
 
+	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/job"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
@@ -26,9 +26,9 @@ func (w *world) claim(t *rapid.T) {
 	}
 	lanes = lanes[:rapid.IntRange(1, len(lanes)).Draw(t, "n")]
 	most := rapid.IntRange(1, 4).Draw(t, "max")
-	claim := queue.Claim{Workers: []queue.ClaimWorker{{ID: worker.id, Max: most}}, Owner: worker.owner, LeaseID: uuid.New()}
+	request := claim.Request{Workers: []claim.Worker{{ID: worker.id, Max: most}}, Owner: worker.owner, LeaseID: uuid.New()}
 	for _, lane := range lanes {
-		claim.Lanes = append(claim.Lanes, queue.ClaimLane{
+		request.Lanes = append(request.Lanes, claim.Lane{
 			ID: lane.ID, Tenant: lane.Tenant, VisibilityTimeout: modelVisibility, Caps: w.runningCaps(t, lane),
 		})
 	}
@@ -38,7 +38,7 @@ func (w *world) claim(t *rapid.T) {
 	}
 	worker.known, worker.dead = true, false
 	want := w.next(lanes, most)
-	taken, err := store.Claim(w.ctx, claim)
+	taken, err := store.Claim(w.ctx, request)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,24 +57,24 @@ func (w *world) next(lanes []directory.Lane, most int) map[uuid.UUID]*modelJob {
 	for i, lane := range lanes {
 		place[lane.ID] = i
 	}
-	var line []*modelJob
+	var list []*modelJob
 	for _, j := range w.jobs {
 		if _, asked := place[j.lane]; asked && j.state == "queued" && !j.late {
-			line = append(line, j)
+			list = append(list, j)
 		}
 	}
-	slices.SortFunc(line, func(a, b *modelJob) int {
+	slices.SortFunc(list, func(a, b *modelJob) int {
 		return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(place[a.lane], place[b.lane]),
 			cmp.Compare(a.ready, b.ready), bytes.Compare(a.id[:], b.id[:]))
 	})
 	next := map[uuid.UUID]*modelJob{}
-	for _, j := range line[:min(most, len(line))] {
+	for _, j := range list[:min(most, len(list))] {
 		next[j.id] = j
 	}
 	return next
 }
 
-func (w *world) expectClaimed(t *rapid.T, j *modelJob, worker *modelWorker, c queue.Claimed) {
+func (w *world) expectClaimed(t *rapid.T, j *modelJob, worker *modelWorker, c claim.Job) {
 	if j == nil {
 		t.Fatalf("job %s was claimed out of its turn: lane %d, priority %d, ready %v", c.ID, c.LaneID, c.Priority, c.ReadyAt)
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/idempotency"
 	"github.com/forgequeue/forgequeue/core/internal/job"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
@@ -25,12 +25,12 @@ type modelKey struct {
 
 type remembered struct {
 	body   int
-	answer queue.SubmitAnswer
+	answer submit.Answer
 }
 
 // wanted is one submission with what is known of it.
 type wanted struct {
-	queue.Submission
+	submit.Submission
 	job *modelJob
 	// late: its deadline lies in the past.
 	late bool
@@ -46,7 +46,7 @@ func (w *world) flush(t *rapid.T, keyed bool) {
 	for range rapid.IntRange(1, 3).Draw(t, "submissions") {
 		batch = append(batch, w.want(t, keyed && rapid.IntRange(0, 3).Draw(t, "keyed") > 0))
 	}
-	submissions := make([]queue.Submission, len(batch))
+	submissions := make([]submit.Submission, len(batch))
 	for i := range batch {
 		submissions[i] = batch[i].Submission
 	}
@@ -70,7 +70,7 @@ func (w *world) want(t *rapid.T, keyed bool) *wanted {
 		hasDeadline: rapid.IntRange(0, 3).Draw(t, "deadline") == 0,
 		changed:     true,
 	}
-	made := queue.NewJob{
+	made := submit.NewJob{
 		ID: j.id, Lane: lane.ID, Queue: lane.Queue, Type: "model", User: optionalText(user), Priority: j.priority,
 		Payload: []byte(j.payload), Metadata: []byte(`{}`), Tags: lane.Tags(), MaxAttempts: j.maxAttempts,
 		Retry: job.Retry{Base: modelBase, Cap: modelCap, Jitter: 0.2}, DedupeKey: optionalText(j.dedupe),
@@ -93,7 +93,7 @@ func (w *world) want(t *rapid.T, keyed bool) *wanted {
 		}
 		made.Deadline = &deadline
 	}
-	wish.Submission = queue.Submission{Tenant: j.tenant, User: user, Jobs: []queue.NewJob{made}}
+	wish.Submission = submit.Submission{Tenant: j.tenant, User: user, Jobs: []submit.NewJob{made}}
 	if keyed {
 		wish.Idempotency = &idempotency.Request{
 			Operation: "submit", Key: rapid.SampledFrom([]string{"k1", "k2"}).Draw(t, "key"),
@@ -118,7 +118,7 @@ func (s *wanted) scope() modelKey {
 // so the second of two equal keys in one flush is told what the first is; where
 // the first is refused, and the second has another body, it is the first of
 // another round.
-func (w *world) expectAnswers(t *rapid.T, batch []*wanted, answers []queue.SubmitAnswer) {
+func (w *world) expectAnswers(t *rapid.T, batch []*wanted, answers []submit.Answer) {
 	round := make([]int, len(batch))
 	for i := range round {
 		round[i] = i
@@ -131,7 +131,7 @@ func (w *world) expectAnswers(t *rapid.T, batch []*wanted, answers []queue.Submi
 
 // expectRound foretells one round, in which jobs in time are stored before late
 // ones are refused, and gives the next one.
-func (w *world) expectRound(t *rapid.T, batch []*wanted, round []int, answers []queue.SubmitAnswer) (next []int) {
+func (w *world) expectRound(t *rapid.T, batch []*wanted, round []int, answers []submit.Answer) (next []int) {
 	w.tick++
 	firsts := map[modelKey]int{}
 	var fresh, late, repeats []int
@@ -168,7 +168,7 @@ func (w *world) expectRound(t *rapid.T, batch []*wanted, round []int, answers []
 	return next
 }
 
-func (w *world) expectFresh(t *rapid.T, s *wanted, got *queue.SubmitAnswer) {
+func (w *world) expectFresh(t *rapid.T, s *wanted, got *submit.Answer) {
 	holder := w.holder(s.job)
 	switch {
 	case got.Replayed:
@@ -207,7 +207,7 @@ func (w *world) holder(j *modelJob) *modelJob {
 	return nil
 }
 
-func expectStored(t *rapid.T, got *queue.SubmitAnswer, status int, j *modelJob, deduplicated bool) {
+func expectStored(t *rapid.T, got *submit.Answer, status int, j *modelJob, deduplicated bool) {
 	var body api.SubmitResponse
 	if got.Problem != nil || json.Unmarshal(got.Body, &body) != nil {
 		t.Fatalf("a submit: %+v", got)
@@ -223,7 +223,7 @@ func expectStored(t *rapid.T, got *queue.SubmitAnswer, status int, j *modelJob, 
 	}
 }
 
-func expectReplay(t *rapid.T, s *wanted, got *queue.SubmitAnswer, before remembered) {
+func expectReplay(t *rapid.T, s *wanted, got *submit.Answer, before remembered) {
 	if s.body != before.body {
 		if got.Problem == nil || got.Problem.Code != problem.IdempotencyMismatch {
 			t.Fatalf("the key %v with another body: %+v", s.scope(), got)
@@ -236,7 +236,7 @@ func expectReplay(t *rapid.T, s *wanted, got *queue.SubmitAnswer, before remembe
 }
 
 // checkAccepted: what was accepted is what the model now has.
-func (w *world) checkAccepted(t *rapid.T, batch []*wanted, answers []queue.SubmitAnswer) {
+func (w *world) checkAccepted(t *rapid.T, batch []*wanted, answers []submit.Answer) {
 	for i, s := range batch {
 		if _, stored := w.jobs[s.job.id]; stored != (answers[i].Accepted == 1) {
 			t.Fatalf("submission %d: stored %v, accepted %d", i, stored, answers[i].Accepted)

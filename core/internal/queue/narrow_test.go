@@ -12,6 +12,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -19,16 +20,16 @@ import (
 func TestAnswersWithoutPayloadsReadNone(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	seen := &statements{seen: map[string][]any{}}
+	seen := &celltest.Statements{}
 	store, err := cell.Open(t.Context(), cell.Options{Options: store.Options{URL: f.URL, MaxConns: 2, PoolWait: time.Minute, Tracer: seen}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	keyed := f.Job(func(j *queue.NewJob) { j.DedupeKey = new("k"); j.MaxAttempts = 1 })
+	keyed := f.Job(func(j *submit.NewJob) { j.DedupeKey = new("k"); j.MaxAttempts = 1 })
 	f.Submit(keyed)
 	keyed.ID = uuid.Must(uuid.NewV7())
-	if _, err := store.Submit(t.Context(), []queue.Submission{{Tenant: f.Tenant, Jobs: []queue.NewJob{keyed}}}); err != nil {
+	if _, err := store.Submit(t.Context(), []submit.Submission{{Tenant: f.Tenant, Jobs: []submit.NewJob{keyed}}}); err != nil {
 		t.Fatal(err)
 	}
 	claimed := f.ClaimOne()
@@ -41,7 +42,7 @@ func TestAnswersWithoutPayloadsReadNone(t *testing.T) {
 		t.Fatal(redriven[0].Err)
 	}
 	conn := celltest.Connect(t, f.URL)
-	for sql := range seen.seen {
+	for sql := range seen.Seen() {
 		rewritten, _, err := pgx.NamedArgs{}.RewriteQuery(t.Context(), conn, sql, nil)
 		if err != nil {
 			t.Fatal(err)

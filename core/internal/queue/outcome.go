@@ -221,7 +221,7 @@ func (s *Jobs) endOthers(ctx context.Context, endings []Ending, indexes []int, e
 // by one, so that a bad one does not fail its neighbours: nothing took effect, and
 // it was not the database as a whole that failed.
 func mayTryAlone(err error, n int) bool {
-	return n > 1 && Definite(err) && !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrOverloaded)
+	return n > 1 && store.Definite(err) && !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrOverloaded)
 }
 
 // decide applies the transition table to what the holder said.

@@ -2,11 +2,9 @@ package queue_test
 
 import (
 	"context"
-	"encoding/json"
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -15,47 +13,17 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
+	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/idempotency"
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/core/internal/usage"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
-
-// statements records what a store sends, each text once, with the arguments of its
-// first time.
-type statements struct {
-	mu   sync.Mutex
-	seen map[string][]any
-}
-
-func (s *statements) note(sql string, args []any) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if _, known := s.seen[sql]; !known {
-		s.seen[sql] = args
-	}
-}
-
-func (s *statements) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
-	s.note(data.SQL, data.Args)
-	return ctx
-}
-
-func (s *statements) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
-
-func (s *statements) TraceBatchStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceBatchStartData) context.Context {
-	for _, one := range data.Batch.QueuedQueries {
-		s.note(one.SQL, one.Arguments)
-	}
-	return ctx
-}
-
-func (s *statements) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
-func (s *statements) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
 
 // fillSQL makes 150,000 jobs: of a hundred tenants' lanes, of all priorities, most
 // of them queued, some scheduled, some leased; and history beside them.
@@ -104,7 +72,7 @@ func TestStatementsStayOnTheirIndexes(t *testing.T) {
 			EXECUTE format('ALTER TABLE %s SET (autovacuum_enabled = false)', t);
 		END LOOP; END $$`)
 	f.Exec(`ANALYZE`) // statistics of an empty database
-	recorded := &statements{seen: map[string][]any{}}
+	recorded := &celltest.Statements{}
 	store, err := cell.Open(t.Context(), cell.Options{Options: store.Options{URL: f.URL, MaxConns: 4, PoolWait: 5 * time.Second, Tracer: recorded}})
 	if err != nil {
 		t.Fatal(err)
@@ -115,7 +83,7 @@ func TestStatementsStayOnTheirIndexes(t *testing.T) {
 		f.Exec(sql)
 	}
 	hotPath(f, store)
-	t.Logf("%d statements", len(recorded.seen))
+	t.Logf("%d statements", len(recorded.Seen()))
 	for _, phase := range []struct{ name, sql string }{
 		{"statistics of the empty database", ""},
 		{"statistics of today", `ANALYZE`},
@@ -145,12 +113,12 @@ func hotPath(f *fixture, store *cell.Cell) {
 	run := &fixture{&celltest.Fixture{T: f.T, URL: f.URL, Store: store, Tenant: f.NewTenant(), Behind: f.Behind}}
 	run.Lane = run.NewLane(run.Tenant, "default")
 	run.Submit(run.Jobs(80)...)
-	run.TrySubmit(queue.Submission{Tenant: run.Tenant, Jobs: run.Jobs(1), Idempotency: &idempotency.Request{Operation: "submit", Key: "k", Fingerprint: [32]byte{1}}})
-	run.Submit(run.Jobs(5, func(j *queue.NewJob) { j.Caps = []usage.Cap{run.ActiveCap(1000)} })...)
-	run.Submit(run.Job(func(j *queue.NewJob) { j.Delay = time.Hour }), run.Job(func(j *queue.NewJob) { j.DedupeKey = new("x") }))
-	run.Submit(run.Job(func(j *queue.NewJob) { j.DedupeKey = new("x") }))
+	run.TrySubmit(submit.Submission{Tenant: run.Tenant, Jobs: run.Jobs(1), Idempotency: &idempotency.Request{Operation: "submit", Key: "k", Fingerprint: [32]byte{1}}})
+	run.Submit(run.Jobs(5, func(j *submit.NewJob) { j.Caps = []usage.Cap{run.ActiveCap(1000)} })...)
+	run.Submit(run.Job(func(j *submit.NewJob) { j.Delay = time.Hour }), run.Job(func(j *submit.NewJob) { j.DedupeKey = new("x") }))
+	run.Submit(run.Job(func(j *submit.NewJob) { j.DedupeKey = new("x") }))
 
-	var shares []queue.Share
+	var shares []claim.Share
 	lanes, err := store.LanesAfter(ctx, 0, time.Time{})
 	must(err)
 	_, _, err = store.RetireLanes(ctx, 100)
@@ -161,20 +129,20 @@ func hotPath(f *fixture, store *cell.Cell) {
 	must(err)
 	_, err = store.JobsOfLane(ctx, lanes[0].ID, 100)
 	must(err)
-	claim := queue.Claim{Workers: []queue.ClaimWorker{{ID: "w", Max: 100}}, Owner: tenant.Platform, LeaseID: uuid.New()}
+	request := claim.Request{Workers: []claim.Worker{{ID: "w", Max: 100}}, Owner: tenant.Platform, LeaseID: uuid.New()}
 	for _, lane := range lanes[:25] {
-		claim.Lanes = append(claim.Lanes, queue.ClaimLane{ID: lane.ID, Tenant: lane.Tenant, VisibilityTimeout: time.Minute})
-		shares = append(shares, shareOf(4, lane.Lane, 9, 5, 4, 3, 0))
+		request.Lanes = append(request.Lanes, claim.Lane{ID: lane.ID, Tenant: lane.Tenant, VisibilityTimeout: time.Minute})
+		shares = append(shares, celltest.ShareOf(4, lane.Lane, 9, 5, 4, 3, 0))
 	}
-	claim.Shares = shares
-	taken, err := store.Claim(ctx, claim)
+	request.Shares = shares
+	taken, err := store.Claim(ctx, request)
 	must(err)
 	if len(taken.Jobs) != 100 {
 		f.Fatalf("claimed %d", len(taken.Jobs))
 	}
-	claim.Lanes[0].Caps, claim.LeaseID = []usage.Cap{{CountKey: usage.CountKey{Tenant: lanes[0].Tenant, Counter: usage.RunningTenant}, Limit: 5000}}, uuid.New()
-	claim.Lanes[1].Rate = &usage.Rate{QueueKey: tenant.QueueKey{Tenant: lanes[1].Tenant, Name: "default"}, PerSecond: 100}
-	capped, err := store.Claim(ctx, claim)
+	request.Lanes[0].Caps, request.LeaseID = []usage.Cap{{CountKey: usage.CountKey{Tenant: lanes[0].Tenant, Counter: usage.RunningTenant}, Limit: 5000}}, uuid.New()
+	request.Lanes[1].Rate = &usage.Rate{QueueKey: tenant.QueueKey{Tenant: lanes[1].Tenant, Name: "default"}, PerSecond: 100}
+	capped, err := store.Claim(ctx, request)
 	must(err)
 	leases := make([]job.Lease, len(taken.Jobs))
 	for i := range taken.Jobs {
@@ -193,13 +161,13 @@ func hotPath(f *fixture, store *cell.Cell) {
 	store.End(ctx, endings) // repeats
 	store.GiveBack(ctx, []job.Lease{capped.Jobs[0].Lease()})
 
-	var lines []queue.ReadyList
+	var lists []claim.ReadyList
 	for _, lane := range lanes[:50] {
-		lines = append(lines, shareOf(1, lane.Lane, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0).Lists...)
+		lists = append(lists, celltest.ShareOf(1, lane.Lane, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0).Lists...)
 	}
-	_, err = store.Look(ctx, lines, 8)
+	_, err = store.Look(ctx, lists, 8)
 	must(err)
-	_, err = store.Scan(ctx, queue.ReadyList{}, 500)
+	_, err = store.Scan(ctx, claim.ReadyList{}, 500)
 	must(err)
 	_, err = store.ReadyLanes(ctx, []directory.LaneID{lanes[0].ID, lanes[1].ID})
 	must(err)
@@ -241,29 +209,9 @@ func hotPath(f *fixture, store *cell.Cell) {
 	must(err)
 }
 
-// planNode is a node of EXPLAIN's JSON.
-type planNode struct {
-	Node      string `json:"Node Type"`
-	Parent    string `json:"Parent Relationship"`
-	Relation  string `json:"Relation Name"`
-	Index     string `json:"Index Name"`
-	IndexCond string `json:"Index Cond"`
-	Removed   int    `json:"Rows Removed by Filter"`
-	Hit       int    `json:"Shared Hit Blocks"`
-	Read      int    `json:"Shared Read Blocks"`
-	Plans     []planNode
-}
-
-func (n *planNode) walk(visit func(*planNode)) {
-	visit(n)
-	for i := range n.Plans {
-		n.Plans[i].walk(visit)
-	}
-}
-
 var partition = regexp.MustCompile(`_\d{8}$|_p?\d{4}_\d{2}_\d{2}$`)
 
-func checkPlans(f *fixture, t *testing.T, recorded *statements, mode string, bounded bool) {
+func checkPlans(f *fixture, t *testing.T, recorded *celltest.Statements, mode string, bounded bool) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), f.URL)
 	if err != nil {
@@ -275,8 +223,8 @@ func checkPlans(f *fixture, t *testing.T, recorded *statements, mode string, bou
 			t.Fatal(err)
 		}
 	}
-	for sql, args := range recorded.seen {
-		plan, ok := explain(t, conn, sql, args)
+	for sql, args := range recorded.Seen() {
+		plan, ok := celltest.Explain(t, conn, sql, args)
 		if !ok || strings.Contains(sql, walksRunning) {
 			continue
 		}
@@ -286,7 +234,7 @@ func checkPlans(f *fixture, t *testing.T, recorded *statements, mode string, bou
 		if strings.Contains(sql, leases) && !leasesByKey(plan) {
 			t.Errorf("not by the primary key alone in\n%s", sql)
 		}
-		plan.walk(func(n *planNode) {
+		plan.Walk(func(n *celltest.PlanNode) {
 			table := partition.ReplaceAllString(n.Relation, "")
 			if !slices.Contains(large, table) {
 				return
@@ -305,7 +253,7 @@ func checkPlans(f *fixture, t *testing.T, recorded *statements, mode string, bou
 // join nothing: see leaseSQL.
 const leases = "lease_id = @lease_id"
 
-func leasesByKey(plan *planNode) bool {
+func leasesByKey(plan *celltest.PlanNode) bool {
 	for _, n := range plan.Plans {
 		if n.Parent == "Outer" {
 			return n.Node == "Index Scan" && n.Index == "jobs_pkey" && len(n.Plans) == 0 && strings.Contains(n.IndexCond, "id = ANY")
@@ -318,75 +266,7 @@ func leasesByKey(plan *planNode) bool {
 // it walks the index of all running jobs, see decision 9.
 const walksRunning = "state = 'running' AND tenant_id = @tenant_id LIMIT"
 
-var plainInsert = regexp.MustCompile(`(?s)INSERT INTO (usage_log|rate_log|idempotency_keys|usage_counts)`)
-
 // ordered are indexes that are read from their head, in order and up to a LIMIT.
 func ordered(index string) bool {
 	return slices.Contains([]string{"jobs_scheduled", "jobs_ready", "jobs_waiting", "jobs_running", "dead_letters_by_age"}, index)
-}
-
-// explain runs a statement and takes it back. Statements that EXPLAIN does not take
-// are none of the hot path.
-func explain(t *testing.T, conn *pgx.Conn, sql string, args []any) (*planNode, bool) {
-	t.Helper()
-	trimmed := strings.ToUpper(strings.TrimSpace(regexp.MustCompile(`(?m)^\s*--.*$`).ReplaceAllString(sql, "")))
-	if !slices.ContainsFunc([]string{"SELECT", "WITH", "INSERT", "UPDATE", "DELETE"}, func(verb string) bool { return strings.HasPrefix(trimmed, verb) }) {
-		return nil, false
-	}
-	ctx := t.Context()
-	if len(args) == 1 {
-		if rewriter, named := args[0].(pgx.QueryRewriter); named {
-			var err error
-			if sql, args, err = rewriter.RewriteQuery(ctx, conn, sql, args); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	tx, err := conn.Begin(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
-	described, err := conn.Prepare(ctx, "", sql)
-	if err != nil {
-		t.Fatalf("%v in\n%s", err, sql)
-	}
-	literals := make([]string, len(args))
-	for i, arg := range args {
-		if literals[i], err = literal(conn, described.ParamOIDs[i], arg); err != nil {
-			t.Fatalf("%v in\n%s", err, sql)
-		}
-	}
-	call := "EXECUTE hot"
-	if len(literals) > 0 {
-		call += "(" + strings.Join(literals, ", ") + ")"
-	}
-	analyze := "(ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) "
-	if plainInsert.MatchString(sql) { // its rows are there already
-		analyze = "(FORMAT JSON) "
-	}
-	var raw []byte
-	for _, one := range []string{"PREPARE hot AS " + sql, "EXPLAIN " + analyze + call, "DEALLOCATE hot"} {
-		results, err := conn.PgConn().Exec(ctx, one).ReadAll()
-		if err != nil {
-			t.Fatalf("%v in\n%s", err, sql)
-		}
-		if len(results[0].Rows) > 0 {
-			raw = results[0].Rows[0][0]
-		}
-	}
-	var plans []struct{ Plan planNode }
-	if err := json.Unmarshal(raw, &plans); err != nil {
-		t.Fatal(err)
-	}
-	return &plans[0].Plan, true
-}
-
-// literal is an argument as SQL writes it.
-func literal(conn *pgx.Conn, oid uint32, arg any) (string, error) {
-	text, err := conn.TypeMap().Encode(oid, pgx.TextFormatCode, arg, []byte{})
-	if err != nil || text == nil {
-		return "NULL", err
-	}
-	return "'" + strings.ReplaceAll(string(text), "'", "''") + "'", nil
 }

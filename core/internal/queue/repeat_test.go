@@ -10,6 +10,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -68,7 +69,7 @@ func TestDeadWorkersAttemptIsNoTimeout(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	timeout := int64(60_000)
-	id := f.Submit(f.Job(func(j *queue.NewJob) { j.TimeoutMS, j.MaxAttempts = &timeout, 1 }))[0]
+	id := f.Submit(f.Job(func(j *submit.NewJob) { j.TimeoutMS, j.MaxAttempts = &timeout, 1 }))[0]
 	if _, _, err := f.Store.SeenClaiming(t.Context(), f.Tenant, "w1", nil, nil); err != nil {
 		t.Fatal(err)
 	}

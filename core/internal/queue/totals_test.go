@@ -6,6 +6,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -27,10 +28,10 @@ func TestTotals(t *testing.T) {
 	capped := func(n int64) queue.Total { return queue.Total{N: n, Capped: true} }
 	expect(10, queue.Totals{})
 
-	f.Submit(f.Jobs(2, func(j *queue.NewJob) { j.Priority = 9 })...)
+	f.Submit(f.Jobs(2, func(j *submit.NewJob) { j.Priority = 9 })...)
 	f.MustEnd(queue.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindFail, Permanent: true})
 	f.ClaimOne()
-	f.Submit(f.Jobs(4, func(j *queue.NewJob) { j.Delay = time.Hour })...)
+	f.Submit(f.Jobs(4, func(j *submit.NewJob) { j.Delay = time.Hour })...)
 	f.Submit(f.Jobs(5)...)
 	want := queue.Totals{Scheduled: exactly(4), Queued: exactly(5), Running: exactly(1), DeadLetter: exactly(1)}
 	expect(10, want)

@@ -83,29 +83,29 @@ func (p *Parking) sleep(w *Waiter) {
 		if w.at[s] != nil {
 			continue // named twice
 		}
-		line := p.asleep[s]
-		if line == nil {
+		sleepers := p.asleep[s]
+		if sleepers == nil {
 			if p.asleep == nil {
 				p.asleep = map[spot]*list.List{}
 			}
-			line = list.New()
-			p.asleep[s] = line
+			sleepers = list.New()
+			p.asleep[s] = sleepers
 		}
-		w.at[s] = insert(line, w)
+		w.at[s] = insert(sleepers, w)
 	}
 }
 
 // insert looks from the end that is nearer: a new claim is the last one, one that was woken
 // had waited long.
-func insert(line *list.List, w *Waiter) *list.Element {
-	if last := line.Back(); last == nil || waiterAt(last).number < w.number {
-		return line.PushBack(w)
+func insert(sleepers *list.List, w *Waiter) *list.Element {
+	if last := sleepers.Back(); last == nil || waiterAt(last).number < w.number {
+		return sleepers.PushBack(w)
 	}
-	one := line.Front()
+	one := sleepers.Front()
 	for waiterAt(one).number < w.number {
 		one = one.Next()
 	}
-	return line.InsertBefore(w, one)
+	return sleepers.InsertBefore(w, one)
 }
 
 func waiterAt(one *list.Element) *Waiter {
@@ -116,8 +116,8 @@ func waiterAt(one *list.Element) *Waiter {
 // rise takes the claim from where it sleeps.
 func (p *Parking) rise(w *Waiter) {
 	for s, one := range w.at {
-		line := p.asleep[s]
-		if line.Remove(one); line.Len() == 0 {
+		sleepers := p.asleep[s]
+		if sleepers.Remove(one); sleepers.Len() == 0 {
 			delete(p.asleep, s)
 		}
 	}
@@ -169,8 +169,8 @@ func (p *Parking) Wake(lane directory.Lane, push bool, count int) (woken int) {
 }
 
 func (p *Parking) first(s spot) *list.Element {
-	if line := p.asleep[s]; line != nil {
-		return line.Front()
+	if sleepers := p.asleep[s]; sleepers != nil {
+		return sleepers.Front()
 	}
 	return nil
 }

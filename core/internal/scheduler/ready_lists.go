@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
@@ -54,7 +55,7 @@ type readyState struct {
 
 // Planned is a list as a claim was planned with it.
 type Planned struct {
-	queue.ReadyList
+	claim.ReadyList
 	// In is the list's lane, which never changes.
 	In               *directory.Lane
 	version, rewinds uint64
@@ -181,7 +182,7 @@ func (l *ReadyLists) Forget(gone []directory.LaneID) {
 }
 
 // Scanned takes in how far a claim has scanned the lists that it was planned with.
-func (l *ReadyLists) Scanned(planned []Planned, seen []queue.ScanProgress) {
+func (l *ReadyLists) Scanned(planned []Planned, seen []claim.ScanProgress) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, w := range seen {
@@ -267,8 +268,8 @@ func (l *ReadyLists) Failed(planned []Planned) {
 // Cut puts the cursors of lists that a claim has not exhausted back to where it
 // ended: it had locked jobs behind that and left them, and other claims meanwhile have
 // passed them. It gives the notifications for these jobs.
-func (l *ReadyLists) Cut(planned []Planned, seen []queue.ScanProgress) (ready []queue.Ready) {
-	ended := map[ListKey]queue.ScanProgress{}
+func (l *ReadyLists) Cut(planned []Planned, seen []claim.ScanProgress) (ready []queue.Ready) {
+	ended := map[ListKey]claim.ScanProgress{}
 	for _, w := range seen {
 		ended[ListKey{w.Lane, w.Priority}] = w
 	}
@@ -312,7 +313,7 @@ const lookback = time.Second
 
 // Known gives up to most lists after from, in order, each from its lookback, and
 // where to go on; the zero key once it has come to the end.
-func (l *ReadyLists) Known(from ListKey, most int) (looked []queue.ReadyList, next ListKey) {
+func (l *ReadyLists) Known(from ListKey, most int) (looked []claim.ReadyList, next ListKey) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	place, _ := slices.BinarySearch(l.order, from.Lane)
@@ -334,20 +335,20 @@ func (l *ReadyLists) Known(from ListKey, most int) (looked []queue.ReadyList, ne
 }
 
 // lookBack is a list from its lookback; from its head where nothing is known of it.
-func (l *laneLists) lookBack(id directory.LaneID, priority int16) queue.ReadyList {
-	line := queue.ReadyList{Lane: id, Priority: priority}
+func (l *laneLists) lookBack(id directory.LaneID, priority int16) claim.ReadyList {
+	list := claim.ReadyList{Lane: id, Priority: priority}
 	if b := &l.by[priority]; b.known && !b.after.At.IsZero() {
-		line.After = queue.Cursor{At: b.after.At.Add(-lookback)}
+		list.After = queue.Cursor{At: b.after.At.Add(-lookback)}
 	}
-	return line
+	return list
 }
 
 // OfLanes gives up to most lists of lanes, each from its lookback: those that are known, or all
 // that there can be.
-func (l *ReadyLists) OfLanes(lanes []directory.LaneID, all bool, most int) []queue.ReadyList {
+func (l *ReadyLists) OfLanes(lanes []directory.LaneID, all bool, most int) []claim.ReadyList {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var found []queue.ReadyList
+	var found []claim.ReadyList
 	for _, id := range lanes {
 		lane := l.lanes[id]
 		if lane == nil {

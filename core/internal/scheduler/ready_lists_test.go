@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
@@ -17,8 +18,8 @@ func TestACursorDoesNotPassWhatAClaimHasLeft(t *testing.T) {
 	t.Parallel()
 	at := time.Now()
 	place := func(n byte) queue.Cursor { return queue.Cursor{At: at, ID: uuid.UUID{15: n}} }
-	walked := func(to byte, dry bool) []queue.ScanProgress {
-		return []queue.ScanProgress{{Lane: 1, Priority: 5, To: place(to), Exhausted: dry}}
+	walked := func(to byte, dry bool) []claim.ScanProgress {
+		return []claim.ScanProgress{{Lane: 1, Priority: 5, To: place(to), Exhausted: dry}}
 	}
 	lane := laneOf(uuid.New(), 1, "a")
 	ready := func(l *ReadyLists) []Planned {

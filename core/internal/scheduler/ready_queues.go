@@ -4,7 +4,7 @@ import (
 	"iter"
 	"math/bits"
 
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -126,7 +126,7 @@ func (l *ReadyLists) QueuesOf(name string, filter *Filter, turn uint64, n int) (
 	return some, len(of.Items)
 }
 
-// ReadyIn gives up to most lines of queues in which jobs are thought to wait, of lanes that
+// ReadyIn gives up to most lists of queues in which jobs are thought to wait, of lanes that
 // the filter serves: high priorities first, among equals another one first each turn.
 func (l *ReadyLists) ReadyIn(keys []tenant.QueueKey, filter *Filter, turn uint64, most int) (found []Planned) {
 	l.mu.Lock()
@@ -152,7 +152,7 @@ func (l *ReadyLists) ReadyIn(keys []tenant.QueueKey, filter *Filter, turn uint64
 					continue
 				}
 				b := &known.by[priority]
-				found = append(found, Planned{queue.ReadyList{Lane: known.lane.ID, Priority: priority, After: b.after}, &known.lane, b.version, b.rewinds})
+				found = append(found, Planned{claim.ReadyList{Lane: known.lane.ID, Priority: priority, After: b.after}, &known.lane, b.version, b.rewinds})
 				if len(found) == most {
 					return found
 				}
@@ -162,7 +162,7 @@ func (l *ReadyLists) ReadyIn(keys []tenant.QueueKey, filter *Filter, turn uint64
 	return found
 }
 
-// HasReady says whether readyIn would find a line in a queue.
+// HasReady says whether readyIn would find a list in a queue.
 func (l *ReadyLists) HasReady(key tenant.QueueKey, filter *Filter) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -113,3 +113,7 @@ func IsUnique(err error) bool {
 	var refused *pgconn.PgError
 	return errors.As(err, &refused) && refused.Code == "23505"
 }
+
+// Definite says whether err leaves no doubt that nothing was stored, so that the
+// requests of a flush may be tried again one by one.
+func Definite(err error) bool { return !errors.Is(err, ErrOutcomeUnknown) }

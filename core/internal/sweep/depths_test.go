@@ -11,9 +11,9 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/retention"
 	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/sweep"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -142,7 +142,7 @@ func TestWhatIsForgottenIsCounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(store.Close)
-	f.submit(2, 0, func(j *queue.NewJob) { j.MaxAttempts = 1 })
+	f.submit(2, 0, func(j *submit.NewJob) { j.MaxAttempts = 1 })
 	f.claimAndExpire(2)
 	if reaped, err := store.Reap(t.Context(), time.Now().Add(-time.Hour), 10, func() float64 { return 0 }); err != nil || len(reaped) != 2 || reaped[0].Verdict.State != job.DeadLetter {
 		t.Fatalf("%+v %v", reaped, err)

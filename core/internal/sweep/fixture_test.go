@@ -13,11 +13,13 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
+	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -107,13 +109,13 @@ func (f *fixture) run(duty func(context.Context) error) (stop func()) {
 }
 
 // submit stores n jobs, each after a delay.
-func (f *fixture) submit(n int, delay time.Duration, change ...func(*queue.NewJob)) []uuid.UUID {
+func (f *fixture) submit(n int, delay time.Duration, change ...func(*submit.NewJob)) []uuid.UUID {
 	f.Helper()
-	submission := queue.Submission{Tenant: f.tenant, Batch: true}
+	submission := submit.Submission{Tenant: f.tenant, Batch: true}
 	ids := make([]uuid.UUID, n)
 	for i := range n {
 		ids[i] = uuid.Must(uuid.NewV7())
-		made := queue.NewJob{
+		made := submit.NewJob{
 			ID: ids[i], Lane: f.lane.ID, Queue: "default", Type: "test", Priority: 5, Payload: []byte("null"),
 			Metadata: []byte("{}"), MaxAttempts: 3, Retry: job.DefaultRetry(), Delay: delay,
 		}
@@ -122,7 +124,7 @@ func (f *fixture) submit(n int, delay time.Duration, change ...func(*queue.NewJo
 		}
 		submission.Jobs = append(submission.Jobs, made)
 	}
-	if _, err := f.store.Submit(f.Context(), []queue.Submission{submission}); err != nil {
+	if _, err := f.store.Submit(f.Context(), []submit.Submission{submission}); err != nil {
 		f.Fatal(err)
 	}
 	return ids
@@ -131,9 +133,9 @@ func (f *fixture) submit(n int, delay time.Duration, change ...func(*queue.NewJo
 // claim leases at most n jobs, and makes their leases end a moment ago.
 func (f *fixture) claimAndExpire(n int) {
 	f.Helper()
-	claimed, err := f.store.Claim(f.Context(), queue.Claim{
-		Lanes:   []queue.ClaimLane{{ID: f.lane.ID, VisibilityTimeout: 30 * time.Second}},
-		Workers: []queue.ClaimWorker{{ID: "w1", Max: n}}, Owner: f.tenant, LeaseID: uuid.New(),
+	claimed, err := f.store.Claim(f.Context(), claim.Request{
+		Lanes:   []claim.Lane{{ID: f.lane.ID, VisibilityTimeout: 30 * time.Second}},
+		Workers: []claim.Worker{{ID: "w1", Max: n}}, Owner: f.tenant, LeaseID: uuid.New(),
 	})
 	if err != nil || len(claimed.Jobs) != n {
 		f.Fatalf("claimed %d of %d: %v", len(claimed.Jobs), n, err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/sweep"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -30,8 +31,8 @@ func TestReapTakesBackAndWakes(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	again := f.submit(1, 0)[0]
-	last := f.submit(1, 0, func(n *queue.NewJob) { n.MaxAttempts = 1 })[0]
-	late := f.submit(1, 0, func(n *queue.NewJob) { n.TimeoutMS = new(int64(1)) })[0]
+	last := f.submit(1, 0, func(n *submit.NewJob) { n.MaxAttempts = 1 })[0]
+	late := f.submit(1, 0, func(n *submit.NewJob) { n.TimeoutMS = new(int64(1)) })[0]
 	f.claimAndExpire(3)
 	f.exec(`UPDATE jobs SET started_at = started_at - interval '1 minute'`)
 	f.hurried()

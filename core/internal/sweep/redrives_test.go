@@ -8,7 +8,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/deadletter"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/sweep"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -34,7 +34,7 @@ func (f *fixture) redriveNow(id uuid.UUID) api.Redrive {
 // dead makes n dead letters.
 func (f *fixture) dead(n int) {
 	f.Helper()
-	f.submit(n, 0, func(j *queue.NewJob) { j.MaxAttempts = 1 })
+	f.submit(n, 0, func(j *submit.NewJob) { j.MaxAttempts = 1 })
 	f.dieAgain(n)
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/sweep"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/core/internal/usage"
@@ -27,7 +27,7 @@ func TestOneTenantStopsTheSweep(t *testing.T) {
 	f.capActive(&limit)
 	duty := sweep.NewUsage(f.store, f.d, counted(), quiet())
 	key := usage.CountKey{Tenant: f.tenant, Counter: usage.ActiveTenant}
-	f.submit(1, 0, func(j *queue.NewJob) { j.Caps = []usage.Cap{{CountKey: key, Limit: limit}} })
+	f.submit(1, 0, func(j *submit.NewJob) { j.Caps = []usage.Cap{{CountKey: key, Limit: limit}} })
 	// a count of another tenant whose cap is gone: it ought to be dropped
 	f.exec(`INSERT INTO usage_counts (tenant_id, counter, name, opened_at) VALUES ($1, 1, '', now())`, uuid.New())
 	conn := celltest.Connect(t, f.url)

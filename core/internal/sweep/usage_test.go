@@ -5,7 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/sweep"
 	"github.com/forgequeue/forgequeue/core/internal/usage"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -46,7 +46,7 @@ func TestUsageAdoptsAndEnds(t *testing.T) {
 		}
 	}
 	key := usage.CountKey{Tenant: f.tenant, Counter: usage.ActiveTenant}
-	f.submit(1, 0, func(j *queue.NewJob) { j.Caps = []usage.Cap{{CountKey: key, Limit: limit}} })
+	f.submit(1, 0, func(j *submit.NewJob) { j.Caps = []usage.Cap{{CountKey: key, Limit: limit}} })
 	f.submit(4, 0) // by a core that is behind
 	run()
 	use, err := f.store.CapUse(t.Context(), []usage.Cap{{CountKey: key, Limit: limit}})
@@ -74,7 +74,7 @@ func TestRecountShowsDrift(t *testing.T) {
 	counter := counted()
 	duty := sweep.NewUsage(f.store, f.d, counter, quiet())
 	key := usage.CountKey{Tenant: f.tenant, Counter: usage.ActiveTenant}
-	f.submit(2, 0, func(j *queue.NewJob) { j.Caps = []usage.Cap{{CountKey: key, Limit: 10}} })
+	f.submit(2, 0, func(j *submit.NewJob) { j.Caps = []usage.Cap{{CountKey: key, Limit: 10}} })
 	f.exec(`UPDATE usage_log SET count = count + 1`)
 	if err := duty.Recount(t.Context()); err != nil {
 		t.Fatal(err)

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/core/internal/usage"
 )
@@ -62,7 +62,7 @@ func TestSmallestJob(t *testing.T) {
 	t.Parallel()
 	f := celltest.NewFixture(t)
 	f.Fill(1, "")
-	f.Submit(f.Job(func(j *queue.NewJob) { j.Type, j.Payload, j.Metadata = "t", []byte("1"), []byte("{}") }))
+	f.Submit(f.Job(func(j *submit.NewJob) { j.Type, j.Payload, j.Metadata = "t", []byte("1"), []byte("{}") }))
 	f.Exec(`UPDATE jobs SET queue = 'q'`)
 	if least := f.CountOf(`SELECT min(pg_column_size(jobs.*)) FROM jobs`); least < usage.SmallestJob {
 		t.Errorf("a job of %d bytes", least)

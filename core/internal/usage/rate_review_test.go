@@ -7,19 +7,19 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/core/internal/usage"
 )
 
 func claimAt(f *celltest.Fixture, perSecond float64, n int) int {
 	f.Helper()
-	taken, err := f.Store.Claim(f.Context(), queue.Claim{
-		Lanes: []queue.ClaimLane{{
+	taken, err := f.Store.Claim(f.Context(), claim.Request{
+		Lanes: []claim.Lane{{
 			ID: f.Lane.ID, Tenant: f.Tenant, VisibilityTimeout: time.Minute,
 			Rate: &usage.Rate{QueueKey: tenant.QueueKey{Tenant: f.Tenant, Name: f.Lane.Queue}, PerSecond: perSecond},
 		}},
-		Workers: []queue.ClaimWorker{{ID: "w", Max: n}}, LeaseID: uuid.New(),
+		Workers: []claim.Worker{{ID: "w", Max: n}}, LeaseID: uuid.New(),
 	})
 	if err != nil {
 		f.Fatal(err)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/core/internal/usage"
 )
@@ -69,9 +69,9 @@ func TestCoresKeepARateTogether(t *testing.T) {
 	for _, store := range []*cell.Cell{f.Store, celltest.OpenURL(t, f.URL)} {
 		group.Go(func() {
 			for goOn() {
-				taken, err := store.Claim(t.Context(), queue.Claim{
-					Lanes:   []queue.ClaimLane{{ID: f.Lane.ID, Tenant: f.Tenant, VisibilityTimeout: time.Minute, Rate: rate}},
-					Workers: []queue.ClaimWorker{{ID: "w", Max: 7}}, Owner: f.Tenant, LeaseID: uuid.New(),
+				taken, err := store.Claim(t.Context(), claim.Request{
+					Lanes:   []claim.Lane{{ID: f.Lane.ID, Tenant: f.Tenant, VisibilityTimeout: time.Minute, Rate: rate}},
+					Workers: []claim.Worker{{ID: "w", Max: 7}}, Owner: f.Tenant, LeaseID: uuid.New(),
 				})
 				if err != nil {
 					t.Error(err)

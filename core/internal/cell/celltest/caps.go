@@ -1,7 +1,7 @@
 package celltest
 
 import (
-	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/usage"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
@@ -39,11 +39,11 @@ func (f *Fixture) NoDrift() {
 }
 
 // Admitted submits one job each and tells how many were accepted.
-func (f *Fixture) Admitted(jobs ...queue.NewJob) int {
+func (f *Fixture) Admitted(jobs ...submit.NewJob) int {
 	f.Helper()
 	accepted := 0
 	for i := range jobs {
-		answer := f.TrySubmit(queue.Submission{Tenant: f.Tenant, Jobs: jobs[i : i+1]})[0]
+		answer := f.TrySubmit(submit.Submission{Tenant: f.Tenant, Jobs: jobs[i : i+1]})[0]
 		accepted += answer.Accepted
 		if answer.Problem != nil && answer.Problem.Code != problem.ActiveCapReached && answer.Problem.Code != problem.QueueFull {
 			f.Fatalf("refused with %v", answer.Problem)
@@ -53,8 +53,8 @@ func (f *Fixture) Admitted(jobs ...queue.NewJob) int {
 }
 
 // Jobs makes n plain jobs.
-func (f *Fixture) Jobs(n int, change ...func(*queue.NewJob)) []queue.NewJob {
-	made := make([]queue.NewJob, n)
+func (f *Fixture) Jobs(n int, change ...func(*submit.NewJob)) []submit.NewJob {
+	made := make([]submit.NewJob, n)
 	for i := range made {
 		made[i] = f.Job(change...)
 	}
@@ -78,11 +78,11 @@ func (f *Fixture) CountOf(sql string, args ...any) (n int) {
 }
 
 // Under puts a job under caps.
-func Under(caps ...usage.Cap) func(*queue.NewJob) {
-	return func(j *queue.NewJob) { j.Caps = caps }
+func Under(caps ...usage.Cap) func(*submit.NewJob) {
+	return func(j *submit.NewJob) { j.Caps = caps }
 }
 
 // Of makes a job a user's.
-func Of(user string) func(*queue.NewJob) {
-	return func(j *queue.NewJob) { j.User = &user }
+func Of(user string) func(*submit.NewJob) {
+	return func(j *submit.NewJob) { j.User = &user }
 }

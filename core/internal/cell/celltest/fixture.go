@@ -1,6 +1,7 @@
 package celltest
 
 import (
+	"crypto/sha256"
 	"testing"
 	"time"
 
@@ -8,9 +9,12 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forgequeue/forgequeue/core/internal/cell"
+	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
+	"github.com/forgequeue/forgequeue/core/internal/idempotency"
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -58,8 +62,8 @@ func (f *Fixture) NewLane(id tenant.ID, name string, tags ...string) directory.L
 }
 
 // Job is a plain job for the fixture's lane.
-func (f *Fixture) Job(change ...func(*queue.NewJob)) queue.NewJob {
-	made := queue.NewJob{
+func (f *Fixture) Job(change ...func(*submit.NewJob)) submit.NewJob {
+	made := submit.NewJob{
 		ID: uuid.Must(uuid.NewV7()), Lane: f.Lane.ID, Queue: f.Lane.Queue, Type: "test", Priority: 5,
 		Payload: []byte(`{"n": 1.50, "s":"\u00e9"}`), Metadata: []byte(`{"k":"v"}`), MaxAttempts: 3, Retry: job.DefaultRetry(),
 	}
@@ -70,12 +74,12 @@ func (f *Fixture) Job(change ...func(*queue.NewJob)) queue.NewJob {
 }
 
 // Submit stores jobs and fails the test on any refusal.
-func (f *Fixture) Submit(jobs ...queue.NewJob) []uuid.UUID {
+func (f *Fixture) Submit(jobs ...submit.NewJob) []uuid.UUID {
 	f.Helper()
-	submissions := make([]queue.Submission, len(jobs))
+	submissions := make([]submit.Submission, len(jobs))
 	ids := make([]uuid.UUID, len(jobs))
 	for i := range jobs {
-		submissions[i] = queue.Submission{Tenant: f.Tenant, Jobs: jobs[i : i+1]}
+		submissions[i] = submit.Submission{Tenant: f.Tenant, Jobs: jobs[i : i+1]}
 		ids[i] = jobs[i].ID
 	}
 	for _, answer := range f.TrySubmit(submissions...) {
@@ -87,7 +91,7 @@ func (f *Fixture) Submit(jobs ...queue.NewJob) []uuid.UUID {
 }
 
 // TrySubmit stores submissions, and gives what became of each.
-func (f *Fixture) TrySubmit(submissions ...queue.Submission) []queue.SubmitAnswer {
+func (f *Fixture) TrySubmit(submissions ...submit.Submission) []submit.Answer {
 	f.Helper()
 	answers, err := f.Store.Submit(f.Context(), submissions)
 	if err != nil {
@@ -97,16 +101,16 @@ func (f *Fixture) TrySubmit(submissions ...queue.Submission) []queue.SubmitAnswe
 }
 
 // Claim leases up to most jobs of the lanes, of the fixture's own where none is named.
-func (f *Fixture) Claim(most int, visibility time.Duration, lanes ...directory.Lane) []queue.Claimed {
+func (f *Fixture) Claim(most int, visibility time.Duration, lanes ...directory.Lane) []claim.Job {
 	f.Helper()
 	if len(lanes) == 0 {
 		lanes = []directory.Lane{f.Lane}
 	}
-	claim := queue.Claim{Workers: []queue.ClaimWorker{{ID: "w1", Max: most}}, Owner: f.Tenant, LeaseID: uuid.New()}
+	request := claim.Request{Workers: []claim.Worker{{ID: "w1", Max: most}}, Owner: f.Tenant, LeaseID: uuid.New()}
 	for _, lane := range lanes {
-		claim.Lanes = append(claim.Lanes, queue.ClaimLane{ID: lane.ID, VisibilityTimeout: visibility})
+		request.Lanes = append(request.Lanes, claim.Lane{ID: lane.ID, VisibilityTimeout: visibility})
 	}
-	taken, err := f.Store.Claim(f.Context(), claim)
+	taken, err := f.Store.Claim(f.Context(), request)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -114,7 +118,7 @@ func (f *Fixture) Claim(most int, visibility time.Duration, lanes ...directory.L
 }
 
 // ClaimOne claims exactly one job with a lease of 30 s.
-func (f *Fixture) ClaimOne() queue.Claimed {
+func (f *Fixture) ClaimOne() claim.Job {
 	f.Helper()
 	jobs := f.Claim(1, 30*time.Second)
 	if len(jobs) != 1 {
@@ -194,4 +198,23 @@ func (f *Fixture) Count(table string) int {
 		f.Fatal(err)
 	}
 	return n
+}
+
+// Keyed is an Idempotency-Key of a request with a body.
+func Keyed(key, body string) *idempotency.Request {
+	return &idempotency.Request{Operation: "submit", Key: key, Fingerprint: sha256.Sum256([]byte(body))}
+}
+
+// Single is a submission of one job, with an Idempotency-Key where it is not nil.
+func (f *Fixture) Single(key *idempotency.Request, change ...func(*submit.NewJob)) submit.Submission {
+	return submit.Submission{Tenant: f.Tenant, Jobs: []submit.NewJob{f.Job(change...)}, Idempotency: key}
+}
+
+// ShareOf takes at most most jobs from lists of a lane, from their heads.
+func ShareOf(most int, lane directory.Lane, priorities ...int16) claim.Share {
+	share := claim.Share{Most: most}
+	for _, priority := range priorities {
+		share.Lists = append(share.Lists, claim.ReadyList{Lane: lane.ID, Priority: priority})
+	}
+	return share
 }

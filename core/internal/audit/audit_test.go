@@ -1,0 +1,177 @@
+package audit_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/forgequeue/forgequeue/core/internal/audit"
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
+	"github.com/forgequeue/forgequeue/core/internal/deadletter"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// entries gives the audit log, newest first, and the actions in the order in which
+// they were done.
+func (f *fixture) entries(filter api.AuditFilter) (all []api.AuditEntry, actions []string) {
+	f.Helper()
+	page, err := f.Store.Audit(f.Context(), nil, filter, api.MaxPageSize, "")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for i := range page.Items {
+		actions = append(actions, page.Items[len(page.Items)-1-i].Action)
+	}
+	return page.Items, actions
+}
+
+// do does one of everything that is audited, in the order of api.AuditActions.
+func (f *fixture) do(ctx context.Context) {
+	f.Helper()
+	must := func(err error) {
+		f.Helper()
+		if err != nil {
+			f.Fatal(err)
+		}
+	}
+	ids := f.deadIDs()
+	must(f.Store.Redrive(ctx, f.Tenant, "", ids[:1], nil)[0].Err)
+	_, err := f.Store.Discard(ctx, f.Tenant, "", ids[1:3])
+	must(err)
+	made, err := f.Store.CreateRedrive(ctx, f.Tenant, "", deadletter.NewRedrive{ID: uuid.Must(uuid.NewV7()), Action: api.ActionRedrive})
+	must(err)
+	_, err = f.Store.CancelRedrive(ctx, f.Tenant, "", uuid.MustParse(made.ID))
+	must(err)
+	most := int64(7)
+	must(f.Store.PutQueue(ctx, f.Tenant, "q", api.QueueRequest{MaxActive: &most}))
+	must(f.Store.PauseQueue(ctx, f.Tenant, "q", true))
+	must(f.Store.PauseQueue(ctx, f.Tenant, "q", false))
+	_, err = f.Store.CreateTenant(ctx, uuid.Must(uuid.NewV7()), api.TenantRequest{Name: "another"})
+	must(err)
+	weight := 3
+	_, err = f.Store.PatchTenant(ctx, f.Tenant, api.TenantPatch{Weight: &weight})
+	must(err)
+	_, err = f.Store.CreateKey(ctx, api.HopKeyCreateRequest{
+		KeyID: "k1", Kind: "tenant", Tenant: f.Tenant.String(), Scopes: []string{"read"}, SecretHMAC: []byte(strings.Repeat("\x42", 32)),
+	})
+	must(err)
+	must(f.Store.RevokeKey(ctx, "k1"))
+	_, err = f.Store.PutPlan(ctx, "p", api.PlanRequest{})
+	must(err)
+}
+
+func (f *fixture) deadIDs() (ids []uuid.UUID) {
+	f.Helper()
+	page, err := f.Store.DeadLetters(f.Context(), f.Tenant, "", api.DeadLetterFilter{}, 50, "")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, dead := range page.Items {
+		ids = append(ids, uuid.MustParse(dead.Job.ID))
+	}
+	return ids
+}
+
+func TestEveryActionIsAudited(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.Bury(5, celltest.Grave{})
+	f.do(audit.WithActor(t.Context(), audit.Actor{Kind: "tenant", KeyID: "key-1", User: "bob"}))
+	all, actions := f.entries(api.AuditFilter{})
+	if got, want := strings.Join(actions, " "), strings.Join(api.AuditActions(), " "); got != want {
+		t.Fatalf("noted %s\nwant  %s", got, want)
+	}
+	for _, entry := range all {
+		if entry.Actor.Kind != "tenant" || *entry.Actor.KeyID != "key-1" || *entry.Actor.User != "bob" || entry.At.IsZero() || !strings.HasPrefix(string(entry.Detail), "{") {
+			t.Errorf("%+v", entry)
+		}
+		if strings.Contains(string(entry.Detail), "BBBB") || strings.Contains(string(entry.Detail), "QkJC") {
+			t.Errorf("%s tells of a secret: %s", entry.Action, entry.Detail)
+		}
+	}
+	// A tenant sees its own: neither the other tenant's birth nor the plan.
+	own, err := f.Store.Audit(t.Context(), &f.Tenant, api.AuditFilter{}, 50, "")
+	if err != nil || len(own.Items) != len(all)-2 {
+		t.Errorf("%d of its own, %v", len(own.Items), err)
+	}
+	for _, test := range []struct {
+		filter api.AuditFilter
+		want   int
+	}{
+		{api.AuditFilter{Action: api.AuditQueuePause}, 1},
+		{api.AuditFilter{Object: "q"}, 3},
+		{api.AuditFilter{KeyID: "key-2"}, 0},
+		{api.AuditFilter{Before: &all[0].At, Action: api.AuditPlanPut}, 0},
+		{api.AuditFilter{After: &all[len(all)-1].At}, len(all) - 1},
+	} {
+		if found, _ := f.entries(test.filter); len(found) != test.want {
+			t.Errorf("%+v: %d entries, want %d", test.filter, len(found), test.want)
+		}
+	}
+}
+
+func TestAuditGoesPageByPage(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ctx := audit.WithActor(t.Context(), audit.Actor{Kind: "operator"})
+	for range 7 {
+		if err := f.Store.PauseQueue(ctx, f.Tenant, "q", true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	seen, token := map[string]bool{}, ""
+	for pages := 1; ; pages++ {
+		page, err := f.Store.Audit(t.Context(), &f.Tenant, api.AuditFilter{}, 3, token)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, entry := range page.Items {
+			seen[entry.ID] = true
+		}
+		if page.NextPageToken == nil {
+			if len(seen) != 7 || pages != 3 {
+				t.Errorf("%d entries on %d pages", len(seen), pages)
+			}
+			return
+		}
+		token = *page.NextPageToken
+	}
+}
+
+// What is not done is not noted, nor what nobody asked for; and where noting fails
+// nothing is done.
+func TestAuditIsPartOfTheAction(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.Bury(5, celltest.Grave{})
+	ctx := audit.WithActor(t.Context(), audit.Actor{Kind: "tenant"})
+	unknown := []uuid.UUID{uuid.New()}
+	_ = f.Store.Redrive(ctx, f.Tenant, "", unknown, nil)
+	if _, err := f.Store.Discard(ctx, f.Tenant, "", unknown); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Store.CancelRedrive(ctx, f.Tenant, "", unknown[0]); err == nil {
+		t.Error("cancelled what is not there")
+	}
+	_ = f.Store.RevokeKey(ctx, "nobody's")
+	f.do(t.Context())
+	if n := f.Count("audit_log"); n != 0 {
+		t.Errorf("%d entries of nothing", n)
+	}
+	f.Exec(`ALTER TABLE audit_log ADD CONSTRAINT none CHECK (false)`)
+	ids := f.deadIDs()
+	if err := f.Store.Redrive(ctx, f.Tenant, "", ids[:1], nil)[0].Err; err == nil {
+		t.Error("redriven without a note")
+	}
+	if _, err := f.Store.Discard(ctx, f.Tenant, "", ids); err == nil {
+		t.Error("discarded without a note")
+	}
+	if err := f.Store.PauseQueue(ctx, f.Tenant, "q", true); err == nil {
+		t.Error("paused without a note")
+	}
+	if n := f.Count("dead_letters"); n != len(ids) || f.Count("queues WHERE paused") != 0 {
+		t.Errorf("%d of %d dead letters are left", n, len(ids))
+	}
+}

@@ -1,0 +1,149 @@
+package cache
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/forgequeue/forgequeue/core/internal/cell"
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+	"github.com/forgequeue/forgequeue/core/internal/scheduler"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// Limits is what this core knows of plans and overrides: a copy in memory, never
+// more than a refresh behind the tables.
+type Limits struct {
+	store *cell.Cell
+
+	mu      sync.RWMutex
+	plans   map[string]api.Limits
+	tenants map[tenant.ID]directory.TenantLimits
+	changed time.Time
+	// full is when all tenants were last read, and not only those that changed.
+	full time.Time
+}
+
+// NewLimits makes an empty cache; Refresh fills it.
+func NewLimits(store *cell.Cell) *Limits {
+	return &Limits{store: store, plans: map[string]api.Limits{}, tenants: map[tenant.ID]directory.TenantLimits{}}
+}
+
+// Refresh reads what has changed in the tables.
+func (l *Limits) Refresh(ctx context.Context) error {
+	l.mu.RLock()
+	since := l.changed.Add(-lateChanges)
+	begun, full := time.Now(), time.Since(l.full) > wholeEvery
+	l.mu.RUnlock()
+	if full { // a server's clock may have been set back since
+		since = time.Time{}
+	}
+	plans, err := l.store.Plans(ctx)
+	if err != nil {
+		return err
+	}
+	tenants, err := l.store.TenantLimitsSince(ctx, since)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, plan := range plans {
+		l.plans[plan.Name] = plan.Limits
+	}
+	l.add(tenants)
+	if full {
+		l.full = begun
+	}
+	return nil
+}
+
+// add is called with the lock held.
+func (l *Limits) add(tenants []directory.TenantLimits) {
+	for _, t := range tenants {
+		l.tenants[t.Tenant] = t
+		if t.UpdatedAt.After(l.changed) {
+			l.changed = t.UpdatedAt
+		}
+	}
+}
+
+// Known says whether a tenant's limits are known without a look into the tables.
+func (l *Limits) Known(owner tenant.ID) bool {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	known, ok := l.tenants[owner]
+	_, planned := l.plans[known.Plan]
+	return ok && planned
+}
+
+// Know makes sure that a tenant's limits are known: one that was made a moment ago,
+// or its plan, may not have come with a refresh yet.
+func (l *Limits) Know(ctx context.Context, owner tenant.ID) error {
+	l.mu.RLock()
+	known, ok := l.tenants[owner]
+	_, planned := l.plans[known.Plan]
+	l.mu.RUnlock()
+	if !ok {
+		found, err := l.store.TenantLimitsOf(ctx, owner)
+		if err != nil {
+			return err
+		}
+		if len(found) == 0 { // a tenant of tests; whoever calls has been proven by a key
+			found = []directory.TenantLimits{{Tenant: owner, Plan: directory.DefaultPlan}}
+		}
+		l.mu.Lock()
+		l.tenants[owner] = found[0] // not add: its time of change must not hide those of others
+		_, planned = l.plans[found[0].Plan]
+		l.mu.Unlock()
+	}
+	if !planned {
+		return l.Refresh(ctx)
+	}
+	return nil
+}
+
+// For gives the limits in force for a tenant, and for one of its users where user
+// is not empty.
+func (l *Limits) For(owner tenant.ID, user string) api.Limits {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	known := l.tenants[owner]
+	return known.Overrides.For(l.plans[known.Plan], user)
+}
+
+// Weigh fills in the tenants' shares where several want the same workers.
+func (l *Limits) Weigh(demands []scheduler.Demand) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	for i := range demands {
+		demands[i].Weight = max(l.tenants[demands[i].Tenant].Weight, 1)
+	}
+}
+
+// MayCapUsers says whether any user of the tenant can have a running cap.
+func (l *Limits) MayCapUsers(owner tenant.ID) bool {
+	return l.any(owner, func(limits *api.Limits) bool { return limits.UserMaxRunning != nil })
+}
+
+// MayCapActive says whether the tenant or any user of it has a cap on active jobs.
+func (l *Limits) MayCapActive(owner tenant.ID) bool {
+	return l.any(owner, func(limits *api.Limits) bool { return limits.MaxActive != nil || limits.UserMaxActive != nil })
+}
+
+func (l *Limits) any(owner tenant.ID, has func(*api.Limits) bool) bool {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	known := l.tenants[owner]
+	plan := l.plans[known.Plan]
+	if limits := known.Overrides.For(plan, ""); has(&limits) {
+		return true
+	}
+	for user := range known.Overrides.Users {
+		if limits := known.Overrides.For(plan, user); has(&limits) {
+			return true
+		}
+	}
+	return false
+}

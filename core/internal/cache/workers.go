@@ -1,0 +1,139 @@
+package cache
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/forgequeue/forgequeue/core/internal/cell"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+)
+
+const (
+	// seenEvery is how often a claiming worker's row is written: well within the
+	// 30 s after which it would count as stale.
+	seenEvery = 5 * time.Second
+	// knownWorkers bounds the memory: past it everything is forgotten and learnt anew.
+	knownWorkers = 10_000
+)
+
+// Workers remembers who has claimed lately, so that a claim is not a write to the
+// workers table each time.
+type Workers struct {
+	// joined counts those that are new, or back from the dead.
+	joined prometheus.Counter
+	mu     sync.Mutex
+	known  map[WorkerKey]knownWorker
+}
+
+// WorkerKey names a worker.
+type WorkerKey struct {
+	Owner tenant.ID
+	ID    string
+}
+
+type knownWorker struct {
+	tags []string
+	at   time.Time
+}
+
+// NewWorkers makes an empty cache that counts in joined.
+func NewWorkers(joined prometheus.Counter) *Workers { return &Workers{joined: joined} }
+
+// Seen notes that the worker claims and gives the tags it claims with.
+func (w *Workers) Seen(ctx context.Context, store *cell.Cell, owner tenant.ID, id string, queues []string, asked *[]string) (map[string]bool, error) {
+	key := WorkerKey{owner, id}
+	w.mu.Lock()
+	worker, known := w.known[key]
+	w.mu.Unlock()
+	if !known || time.Since(worker.at) > seenEvery {
+		var tags []string
+		if asked != nil {
+			tags = *asked
+		}
+		row, joined, err := store.SeenClaiming(ctx, owner, id, queues, tags)
+		if err != nil {
+			return nil, err
+		}
+		if joined {
+			w.joined.Inc()
+		}
+		worker = knownWorker{tags: row.Tags, at: time.Now()}
+		w.remember(key, worker)
+	}
+	tags := worker.tags
+	if asked != nil {
+		tags = *asked
+	}
+	set := make(map[string]bool, len(tags))
+	for _, tag := range tags {
+		set[tag] = true
+	}
+	return set, nil
+}
+
+func (w *Workers) remember(key WorkerKey, worker knownWorker) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.known == nil || len(w.known) >= knownWorkers {
+		w.known = map[WorkerKey]knownWorker{}
+	}
+	w.known[key] = worker
+}
+
+// Forget makes the next claim of the worker read its row.
+func (w *Workers) Forget(key WorkerKey) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.known, key)
+}
+
+const (
+	// heldFresh is how old what is known of held leases may get.
+	heldFresh = time.Second
+	// leaseCountTime bounds a count of them, and between two is leaseCountShare times as long
+	// as one takes.
+	leaseCountTime  = 10 * time.Second
+	leaseCountShare = 19
+)
+
+// Leases is how many leases workers hold, counted for all who register at about the same time.
+type Leases struct {
+	mu     sync.Mutex
+	leases map[WorkerKey]int
+	// read is when they were counted, rest for how long that is good: counting takes no
+	// more than a twentieth of the time.
+	read time.Time
+	rest time.Duration
+}
+
+// Of gives how many leases a worker holds.
+func (h *Leases) Of(ctx context.Context, store *cell.Cell, key WorkerKey) (int, error) {
+	h.mu.Lock()
+	if h.leases != nil && time.Since(h.read) < h.rest {
+		defer h.mu.Unlock()
+		return h.leases[key], nil
+	}
+	// The others have what is known until this one has counted.
+	begun := time.Now()
+	h.read, h.rest = begun, leaseCountTime
+	if h.leases == nil {
+		h.leases = map[WorkerKey]int{}
+	}
+	h.mu.Unlock()
+	counted, err := store.Leases(ctx)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err != nil {
+		h.rest = 0
+		return 0, err
+	}
+	h.leases = make(map[WorkerKey]int, len(counted))
+	for _, one := range counted {
+		h.leases[WorkerKey{one.Owner, one.WorkerID}] = one.Leases
+	}
+	h.rest = min(max(heldFresh, leaseCountShare*time.Since(begun)), leaseCountTime)
+	return h.leases[key], nil
+}

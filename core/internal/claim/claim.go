@@ -1,0 +1,223 @@
+package claim
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+	"github.com/forgequeue/forgequeue/core/internal/null"
+	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/core/internal/usage"
+)
+
+// pickSQL locks jobs that may be leased, share after share, in each its lists one
+// after the other, within one by ready_at.
+//
+// A list is one probe of the ready index, behind its cursor: what was claimed
+// before, and under an old snapshot still lies in the index, is not walked again.
+// The share's LIMIT stands outside its lists, so that they have it together; one
+// for each list would let two of them take everything. The LIMITs stop the walk as
+// soon as enough are found: no row is locked that is not taken, but for those that
+// are too many bytes. A list must not stand in it twice: SKIP LOCKED does not skip
+// what the statement itself has locked.
+const pickSQL = `
+SELECT picked.id, picked.lane_id, picked.priority, picked.ready_at, picked.user_id, picked.size
+FROM unnest(@share_firsts::integer[], @share_lasts::integer[], @share_mosts::bigint[]) AS share(first, last, most)
+CROSS JOIN LATERAL (
+  SELECT found.id, list.lane_id, list.priority, found.ready_at, found.user_id, found.size
+  FROM unnest((@list_lanes::integer[])[share.first:share.last], (@list_priorities::smallint[])[share.first:share.last],
+              (@list_ats::timestamptz[])[share.first:share.last], (@list_ids::uuid[])[share.first:share.last])
+       AS list(lane_id, priority, at, id)
+  CROSS JOIN LATERAL (
+    SELECT j.id, j.ready_at, j.user_id,
+           -- measured only where it was not stored with the job: that reads the payload
+           COALESCE(j.size, octet_length(j.payload::text) + octet_length(j.metadata::text) + octet_length(j.tags::text)) AS size
+    FROM jobs j
+    WHERE j.state = 'queued' AND j.lane_id = list.lane_id AND j.priority = list.priority
+      AND (j.ready_at, j.id) > (list.at, list.id)
+      -- of no use any more: the next sweep buries it
+      AND (j.deadline IS NULL OR j.deadline > statement_timestamp())
+      AND (j.user_id IS NULL OR j.user_id <> ALL(@without::text[]))
+    ORDER BY j.ready_at, j.id
+    LIMIT share.most
+    FOR UPDATE SKIP LOCKED
+  ) AS found
+  LIMIT share.most
+) AS picked
+LIMIT @max`
+
+// claimSQL picks and leases in one statement: of what was picked as many as the bytes
+// allow, and one always. MATERIALIZED keeps the LIMITs with their sub-select.
+const claimSQL = `
+WITH pick AS MATERIALIZED (
+  SELECT p.id, row_number() OVER (ROWS UNBOUNDED PRECEDING) AS place,
+         sum(p.size + @size_else::integer) OVER (ROWS UNBOUNDED PRECEDING) AS bytes
+  FROM (` + pickSQL + `) AS p
+), chosen AS MATERIALIZED (
+  SELECT array_agg(id ORDER BY id) AS ids, array_agg(place ORDER BY id) AS places, (SELECT count(*) FROM pick) AS picked
+  FROM pick
+  WHERE place = 1 OR bytes <= @bytes::bigint
+)
+` + leaseSQL
+
+// leaseSQL leases the jobs in chosen, which wait and are locked.
+//
+// It joins nothing. Its only condition is the one that stays on the primary key with
+// every set of statistics, the array is made once, and what differs from job to job is
+// looked up in arrays: a job's place, by binary search in the sorted ids; its worker, by
+// the last place of each; and what belongs to its lane. A join with pick reads the whole
+// table after some statistics, and both together make PostgreSQL prepare the array anew
+// for each row (decision 25).
+const leaseSQL = `
+UPDATE jobs
+SET state = 'running',
+    attempt = attempt + 1,
+    epoch = epoch + 1,
+    lease_id = @lease_id,
+    worker_id = (@workers::text[])[1 + width_bucket(` + placeSQL + ` - 1, @worker_lasts::bigint[])],
+    worker_owner = @worker_owner,
+    started_at = statement_timestamp(),
+    counted = counted | (@counted::smallint[])[array_position(@lanes::integer[], lane_id)],
+    visibility_timeout_ms = ` + visibilitySQL + `,
+    -- a lease never outlives the attempt's own timeout
+    lease_expires_at = LEAST(statement_timestamp() + ` + visibilitySQL + ` * interval '1 millisecond',
+                             statement_timestamp() + timeout_ms * interval '1 millisecond'),
+    -- claimed again: the last outcome's token is from now on as good as any stranger's
+    outcome_lease_id = NULL, outcome_hash = NULL, outcome_answer = NULL
+WHERE id = ANY((SELECT ids FROM chosen)::uuid[])
+RETURNING id, tenant_id, lane_id, user_id, type, queue, payload, priority, attempt, max_attempts, epoch,
+          lease_expires_at, deadline, timeout_ms, tags, metadata, correlation_id, traceparent, created_at,
+          ready_at, started_at, ` + placeSQL + ` AS place, (SELECT picked FROM chosen) AS picked`
+
+const (
+	placeSQL      = `(SELECT places FROM chosen)[width_bucket(id, (SELECT ids FROM chosen))]`
+	visibilitySQL = `(@visibilities::bigint[])[array_position(@lanes::integer[], lane_id)]`
+)
+
+// Result is what a claim came to.
+type Result struct {
+	// Jobs are in the order in which they were picked.
+	Jobs []Job
+	// Scanned says how far the claim came in the ready lists that it scanned.
+	Scanned []ScanProgress
+	// Cut says that more were found than the claim's bytes allow. They wait as before, but
+	// claims at the same time have passed them by.
+	Cut bool
+	// Misrouted were found in the wrong lane and left there; see Store.Move.
+	Misrouted []MisroutedJob
+	// Busy are tenants whose lanes were left out because another claim has their lock;
+	// tenant.Platform stands for all under the installation's cap.
+	Busy []tenant.ID
+}
+
+// Claim leases jobs of any number of tenants' lanes to workers of one owner. With an
+// error nothing is leased, or with ErrOutcomeUnknown nobody knows: such leases run out.
+func (s *Claimer) Claim(ctx context.Context, request Request) (result Result, err error) {
+	if len(request.Lanes) == 0 || request.max() <= 0 {
+		return Result{}, nil
+	}
+	if request.guarded() {
+		err = s.InTx(ctx, func(tx pgx.Tx) (err error) {
+			result, err = claimGuarded(ctx, tx, &request)
+			return err
+		})
+	} else {
+		result, err = s.claimAtOnce(ctx, &request)
+	}
+	if err != nil {
+		return Result{}, fmt.Errorf("claim: %w", err)
+	}
+	for i := range result.Jobs {
+		result.Jobs[i].LeaseID = request.LeaseID
+	}
+	return result, nil
+}
+
+// claimAtOnce picks and leases with one statement.
+func (s *Claimer) claimAtOnce(ctx context.Context, claim *Request) (taken Result, err error) {
+	args := claim.leaseArgs()
+	shares := claim.shares()
+	maps.Copy(args, pickArgs(shares, claim.max(), nil))
+	args["bytes"], args["size_else"] = claim.bytes(), sizeElse
+	if taken.Jobs, err = store.Query(ctx, s.Store, pgx.RowToStructByName[Job], claimSQL, args); err != nil {
+		return taken, err
+	}
+	byPlace(taken.Jobs)
+	picks := make([]picked, len(taken.Jobs))
+	for i := range taken.Jobs {
+		picks[i] = picked{ID: taken.Jobs[i].ID, LaneID: taken.Jobs[i].LaneID, Priority: taken.Jobs[i].Priority, ReadyAt: taken.Jobs[i].ReadyAt}
+	}
+	most := claim.max()
+	if n := len(taken.Jobs); n > 0 && taken.Jobs[0].Picked > int64(n) {
+		most, taken.Cut = n, true // it ended there, as a claim of so many jobs does
+	}
+	taken.Scanned = scanned(shares, picks, most)
+	return taken, nil
+}
+
+// byPlace puts jobs in the order in which they were picked: UPDATE gives its rows in
+// any.
+func byPlace(jobs []Job) {
+	slices.SortFunc(jobs, func(a, b Job) int { return cmp.Compare(a.Place, b.Place) })
+}
+
+// leaseArgs are those of leaseSQL.
+func (c *Request) leaseArgs() pgx.StrictNamedArgs {
+	lanes, visibilities, counted := make([]directory.LaneID, len(c.Lanes)), make([]int64, len(c.Lanes)), make([]int16, len(c.Lanes))
+	for i := range c.Lanes {
+		lane := &c.Lanes[i]
+		lanes[i], visibilities[i] = lane.ID, lane.VisibilityTimeout.Milliseconds()
+		counted[i] = int16(usage.BitsOf(lane.Caps))
+	}
+	workers, lasts := make([]string, len(c.Workers)), make([]int64, len(c.Workers))
+	last := int64(0)
+	for i, worker := range c.Workers {
+		last += int64(worker.Max)
+		workers[i], lasts[i] = worker.ID, last
+	}
+	return pgx.StrictNamedArgs{
+		"lanes": lanes, "visibilities": visibilities, "counted": counted,
+		"lease_id": c.LeaseID, "workers": workers, "worker_lasts": lasts, "worker_owner": c.Owner,
+	}
+}
+
+// pickArgs are those of pickSQL.
+func pickArgs(shares []Share, most int, without []string) pgx.StrictNamedArgs {
+	firsts, lasts, mosts := make([]int32, len(shares)), make([]int32, len(shares)), make([]int64, len(shares))
+	var lists []ReadyList
+	for i := range shares {
+		firsts[i] = int32(len(lists) + 1) //nolint:gosec // a claim has few lists; SQL counts from 1
+		lists = append(lists, shares[i].Lists...)
+		lasts[i], mosts[i] = int32(len(lists)), int64(shares[i].Most) //nolint:gosec // likewise
+	}
+	args := lineArgs(lists)
+	args["share_firsts"], args["share_lasts"], args["share_mosts"] = firsts, lasts, mosts
+	args["max"], args["without"] = most, null.List(without)
+	return args
+}
+
+// readyLanesSQL asks of each lane whether it holds a job that can be claimed: one
+// probe of the ready index for each.
+const readyLanesSQL = `
+SELECT lane.id
+FROM unnest(@lanes::integer[]) AS lane(id)
+WHERE EXISTS (SELECT FROM jobs j WHERE j.state = 'queued' AND j.lane_id = lane.id)`
+
+// ReadyLanes tells which of the lanes, of any tenants, hold a claimable job. It
+// is the net under wake-ups that got lost.
+func (s *Claimer) ReadyLanes(ctx context.Context, lanes []directory.LaneID) ([]directory.LaneID, error) {
+	if len(lanes) == 0 {
+		return nil, nil
+	}
+	ready, err := store.Query(ctx, s.Store, pgx.RowTo[directory.LaneID], readyLanesSQL, pgx.StrictNamedArgs{"lanes": lanes})
+	if err != nil {
+		return nil, fmt.Errorf("claim: ready lanes: %w", store.NothingChanged(err))
+	}
+	return ready, nil
+}

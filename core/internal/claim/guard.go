@@ -1,0 +1,297 @@
+package claim
+
+import (
+	"bytes"
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/core/internal/usage"
+)
+
+// pickSpare is how many jobs more than twice what is wanted are looked at: those
+// that share a cap with others may have to be left out.
+const pickSpare = 20
+
+const leasePickedSQL = `
+WITH chosen AS MATERIALIZED (
+  SELECT array_agg(id ORDER BY id) AS ids, array_agg(place ORDER BY id) AS places, count(*) AS picked
+  FROM unnest(@ids::uuid[]) WITH ORDINALITY AS p(id, place)
+)
+` + leaseSQL
+
+// picked is a job that a claim has locked.
+type picked struct {
+	ID       uuid.UUID
+	LaneID   directory.LaneID
+	Priority int16
+	ReadyAt  time.Time
+	UserID   *string
+	Size     int
+
+	// left says that it was not leased, noRoom that a cap or a rate was why.
+	left, noRoom bool
+}
+
+// claimGuarded claims where some of the lanes are under a running cap or a rate. It
+// locks jobs, leaves out those for which there is no capacity, and leases the others, all
+// under the locks of these tenants: running ≤ cap holds at every commit.
+func claimGuarded(ctx context.Context, tx pgx.Tx, claim *Request) (Result, error) {
+	guard, err := enter(ctx, tx, claim.Lanes)
+	if err != nil {
+		return Result{}, err
+	}
+	claim = claim.without(guard.busy)
+	shares := guard.shares(claim)
+	most := 2*claim.max() + pickSpare
+	picks, err := pick(ctx, tx, claim, shares, most)
+	if err != nil {
+		return Result{}, err
+	}
+	chosen, misrouted, cut := guard.choose(claim, picks)
+	taken := Result{Misrouted: misrouted, Cut: cut, Busy: slices.Collect(maps.Keys(guard.busy)), Scanned: scanned(shares, picks, most)}
+	if len(claim.Without) > 0 { // what was passed by is behind no cursor
+		for i := range taken.Scanned {
+			taken.Scanned[i].To = queue.Cursor{}
+		}
+	}
+	if taken.Jobs, err = guard.lease(ctx, tx, claim, chosen); err != nil {
+		return Result{}, err
+	}
+	return taken, nil
+}
+
+// tryLocksSQL takes the claim locks that are free. Whoever is not served by that
+// comes back: to wait here would be to wait with a connection in hand, and with the
+// locks of other tenants.
+const tryLocksSQL = `
+SELECT pg_try_advisory_xact_lock(t.key) FROM unnest(@locks::bigint[]) WITH ORDINALITY AS t(key, place) ORDER BY t.place`
+
+// guard holds the claim locks of tenants, and what their caps and rates leave capacity for.
+type guard struct {
+	counts *usage.Tally
+	rates  usage.Rates
+	// busy are the tenants whose lock another claim has.
+	busy map[tenant.ID]bool
+}
+
+// capacity is how many jobs more of a lane may start; -1 for any number.
+func (g *guard) capacity(lane *Lane) int64 {
+	room := g.counts.Capacity(lane.Caps)
+	if lane.Rate != nil {
+		if left := g.rates.Capacity(lane.Rate); room < 0 || left < room {
+			room = left
+		}
+	}
+	return room
+}
+
+func (g *guard) take(lane *Lane) {
+	g.counts.Take(lane.Caps, 1)
+	if lane.Rate != nil {
+		g.rates.Take(lane.Rate)
+	}
+}
+
+// enter takes what locks of the lanes' tenants are free, and reads counts and rates, in
+// later statements.
+func enter(ctx context.Context, tx pgx.Tx, lanes []Lane) (*guard, error) {
+	var caps [][]usage.Cap
+	for i := range lanes {
+		caps = append(caps, lanes[i].Caps)
+	}
+	keys, rates := usage.KeysOf(caps...), ratesOf(lanes)
+	entered := &guard{counts: &usage.Tally{}, busy: map[tenant.ID]bool{}}
+	if tenants := lockedTenants(keys, rates); len(tenants) > 0 {
+		if err := entered.read(ctx, tx, tenants, keys, rates); err != nil {
+			return nil, err
+		}
+	}
+	if err := entered.counts.Keep(ctx, tx); err != nil {
+		return nil, err
+	}
+	return entered, entered.counts.Exact(ctx, tx, caps...)
+}
+
+func (g *guard) read(ctx context.Context, tx pgx.Tx, tenants []tenant.ID, keys []usage.CountKey, rates []*usage.Rate) error {
+	locks := make([]int64, len(tenants))
+	for i, id := range tenants {
+		locks[i] = store.LockKey(store.LockClaim, id)
+	}
+	batch := &pgx.Batch{}
+	batch.Queue(tryLocksSQL, pgx.StrictNamedArgs{"locks": locks}).Query(func(rows pgx.Rows) error {
+		free, err := pgx.CollectRows(rows, pgx.RowTo[bool])
+		for i := range free {
+			if !free[i] {
+				g.busy[tenants[i]] = true
+			}
+		}
+		return err
+	})
+	batch.Queue(usage.ReadUsageSQL, usage.CountArgs(keys)).Query(func(rows pgx.Rows) (err error) {
+		g.counts, err = usage.CollectUsage(keys, rows)
+		return err
+	})
+	g.rates.Read(batch, rates)
+	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+		return err
+	}
+	for key := range g.counts.Counts {
+		if g.busy[key.Tenant] {
+			delete(g.counts.Counts, key)
+		}
+	}
+	return nil
+}
+
+// without leaves out the lanes of busy tenants; the installation's own lock is
+// everybody's.
+func (c *Request) without(busy map[tenant.ID]bool) *Request {
+	if len(busy) == 0 {
+		return c
+	}
+	kept := *c
+	kept.Lanes = nil
+	for _, lane := range c.Lanes {
+		installation := usage.BitsOf(lane.Caps)&usage.RunningAll != 0
+		if !busy[lane.Tenant] && (!installation || !busy[tenant.Platform]) {
+			kept.Lanes = append(kept.Lanes, lane)
+		}
+	}
+	return &kept
+}
+
+// lockedTenants are those whose lock the claim takes, each once, in one order for
+// everybody.
+func lockedTenants(keys []usage.CountKey, limits []*usage.Rate) []tenant.ID {
+	var tenants []tenant.ID
+	for _, key := range keys {
+		tenants = append(tenants, key.Tenant)
+	}
+	for _, rate := range limits {
+		tenants = append(tenants, rate.Tenant)
+	}
+	slices.SortFunc(tenants, func(a, b tenant.ID) int { return bytes.Compare(a[:], b[:]) })
+	return slices.Compact(tenants)
+}
+
+// shares parts the claim's shares by lane, each with as many jobs as its caps and
+// its rate leave room for: a lane without room is skipped, not scanned. What lanes have
+// together, a share or a cap, is settled afterwards, job by job.
+func (g *guard) shares(claim *Request) []Share {
+	var parted []Share
+	lanes := claim.byID()
+	for _, share := range claim.shares() {
+		places := map[directory.LaneID]int{}
+		for _, list := range share.Lists {
+			lane := lanes[list.Lane]
+			if lane == nil {
+				continue // its tenant is busy
+			}
+			place, known := places[list.Lane]
+			if !known {
+				most := int64(share.Most)
+				if left := g.capacity(lane); left >= 0 {
+					most = min(most, left)
+				}
+				place = len(parted)
+				places[list.Lane] = place
+				parted = append(parted, Share{Most: int(most)})
+			}
+			parted[place].Lists = append(parted[place].Lists, list)
+		}
+	}
+	return parted
+}
+
+func pick(ctx context.Context, tx pgx.Tx, claim *Request, shares []Share, most int) ([]picked, error) {
+	rows, err := tx.Query(ctx, pickSQL, pickArgs(shares, most, claim.Without))
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowToStructByName[picked])
+}
+
+// choose takes, share after share and in each the first lists first, what there is
+// room for under every cap, and marks those of the picked that it leaves. It ends with
+// the first one that is too many bytes: cut.
+func (g *guard) choose(claim *Request, picks []picked) (ids []uuid.UUID, misrouted []MisroutedJob, cut bool) {
+	lanes := claim.byID()
+	most := claim.max()
+	bytes := int64(0)
+	for _, share := range claim.shares() {
+		taken := 0
+		for _, list := range share.Lists {
+			for i := range picks {
+				p := &picks[i]
+				if !p.in(list) {
+					continue
+				}
+				lane := lanes[p.LaneID]
+				switch {
+				case p.UserID != nil && lane.IsMisrouted != nil && lane.IsMisrouted(*p.UserID):
+					p.left = true
+					misrouted = append(misrouted, MisroutedJob{queue.Ready{Lane: p.LaneID, Priority: p.Priority, At: p.ReadyAt, ID: p.ID}, *p.UserID})
+				case cut || len(ids) == most || taken == share.Most:
+					p.left = true
+				case g.capacity(lane) == 0:
+					p.left, p.noRoom = true, true
+				case len(ids) > 0 && bytes+p.bytes() > claim.bytes():
+					p.left, cut = true, true
+				default:
+					g.take(lane)
+					taken++
+					bytes += p.bytes()
+					ids = append(ids, p.ID)
+				}
+			}
+		}
+	}
+	return ids, misrouted, cut
+}
+
+// bytes is what the job takes in an answer.
+func (p *picked) bytes() int64 { return int64(p.Size) + sizeElse }
+
+// lease leases the locked jobs and writes counts and rates.
+func (g *guard) lease(ctx context.Context, tx pgx.Tx, claim *Request, ids []uuid.UUID) (jobs []Job, err error) {
+	batch := &pgx.Batch{}
+	if len(ids) > 0 {
+		args := claim.leaseArgs()
+		args["ids"] = ids
+		batch.Queue(leasePickedSQL, args).Query(func(rows pgx.Rows) error {
+			jobs, err = pgx.CollectRows(rows, pgx.RowToStructByName[Job])
+			return err
+		})
+	}
+	g.counts.Append(batch)
+	g.rates.Append(batch)
+	if batch.Len() == 0 {
+		return nil, nil
+	}
+	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+		return nil, err
+	}
+	byPlace(jobs)
+	return jobs, nil
+}
+
+// ratesOf lists the rates of lanes, each queue's once, in order.
+func ratesOf(lanes []Lane) []*usage.Rate {
+	var limits []*usage.Rate
+	for i := range lanes {
+		if rate := lanes[i].Rate; rate != nil {
+			limits = append(limits, rate)
+		}
+	}
+	slices.SortFunc(limits, func(a, b *usage.Rate) int { return a.Compare(b.QueueKey) })
+	return slices.CompactFunc(limits, func(a, b *usage.Rate) bool { return a.QueueKey == b.QueueKey })
+}

@@ -1,0 +1,75 @@
+package claim
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+	"github.com/forgequeue/forgequeue/core/internal/job"
+	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// sizeElse is what a job takes in an answer beside payload, metadata and tags.
+const sizeElse = 1 << 10
+
+// Job is a job that is now leased.
+type Job struct {
+	ID             uuid.UUID
+	TenantID       tenant.ID
+	LaneID         directory.LaneID
+	UserID         *string
+	Type           string
+	Queue          string
+	Payload        []byte
+	Priority       int16
+	Attempt        int32
+	MaxAttempts    int32
+	Epoch          int64
+	LeaseExpiresAt time.Time
+	Deadline       *time.Time
+	TimeoutMs      *int64
+	Tags           []string
+	Metadata       []byte
+	CorrelationID  *string
+	Traceparent    *string
+	CreatedAt      time.Time
+	ReadyAt        time.Time
+	StartedAt      time.Time
+	// Place is the job's among those of its claim, from 1: it says which worker's it is.
+	Place int64
+	// Picked is how many the claim had found: more than it took where they were too many
+	// bytes.
+	Picked int64
+
+	LeaseID uuid.UUID `db:"-"`
+}
+
+// Lease is what the holder names.
+func (c Job) Lease() job.Lease {
+	return job.Lease{Tenant: c.TenantID, Job: c.ID, Epoch: c.Epoch, ID: c.LeaseID}
+}
+
+// Size is about how many bytes the job takes in an answer.
+func (c Job) Size() int {
+	size := sizeElse + len(c.Payload) + len(c.Metadata)
+	for _, tag := range c.Tags {
+		size += len(tag) + len(`,`)
+	}
+	return size
+}
+
+// Wire is the job as its worker gets it.
+func (c Job) Wire() api.ClaimedJob {
+	return api.ClaimedJob{
+		ID: c.ID.String(), Tenant: c.TenantID.String(), User: c.UserID, Type: c.Type, Queue: c.Queue,
+		Payload: c.Payload, Priority: int(c.Priority), Attempt: int(c.Attempt), MaxAttempts: int(c.MaxAttempts),
+		Epoch: c.Epoch, LeaseToken: c.Lease().Token(), LeaseExpiresAt: api.At(c.LeaseExpiresAt),
+		// both are of the statement that leased it
+		LeaseMS:  c.LeaseExpiresAt.Sub(c.StartedAt).Milliseconds(),
+		Deadline: api.AtOrNil(c.Deadline), TimeoutMS: c.TimeoutMs, Tags: c.Tags, Metadata: store.Metadata(c.Metadata),
+		CorrelationID: c.CorrelationID, Traceparent: c.Traceparent, CreatedAt: api.At(c.CreatedAt),
+	}
+}

@@ -1,0 +1,228 @@
+package claim_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
+	"github.com/forgequeue/forgequeue/core/internal/claim"
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/submit"
+	"github.com/forgequeue/forgequeue/core/internal/usage"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+func TestBeforeIsTheNextSmallerPlace(t *testing.T) {
+	t.Parallel()
+	at := time.Now()
+	place := func(last ...byte) queue.Cursor {
+		c := queue.Cursor{At: at}
+		copy(c.ID[16-len(last):], last)
+		return c
+	}
+	for _, c := range []struct{ of, want queue.Cursor }{
+		{place(5), place(4)},
+		{place(1, 0), place(0, 0xff)},
+		{place(7, 0, 0), place(6, 0xff, 0xff)},
+		{queue.Cursor{At: at}, queue.Cursor{At: at}}, // the first id is nobody's
+	} {
+		if got := c.of.Before(); got != c.want {
+			t.Errorf("before %v is %v, want %v", c.of, got, c.want)
+		}
+		if c.of.ID != uuid.Nil && c.of.Before().Compare(c.of) >= 0 {
+			t.Errorf("what lies before %v does not", c.of)
+		}
+	}
+}
+
+func (f *fixture) claimShares(most int, shares ...claim.Share) claim.Result {
+	f.Helper()
+	request := claim.Request{Workers: []claim.Worker{{ID: "w1", Max: most}}, Owner: f.Tenant, LeaseID: uuid.New(), Shares: shares}
+	seen := map[directory.LaneID]bool{}
+	for _, share := range shares {
+		for _, list := range share.Lists {
+			if !seen[list.Lane] {
+				seen[list.Lane] = true
+				request.Lanes = append(request.Lanes, claim.Lane{ID: list.Lane, Tenant: f.Tenant, VisibilityTimeout: time.Minute})
+			}
+		}
+	}
+	taken, err := f.Store.Claim(f.Context(), request)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return taken
+}
+
+// put stores n jobs of a priority in a lane.
+func (f *fixture) put(lane directory.Lane, priority, n int) {
+	f.Helper()
+	f.Submit(f.Jobs(n, func(j *submit.NewJob) { j.Lane, j.Queue, j.Priority = lane.ID, lane.Queue, priority })...)
+}
+
+type lineOf struct {
+	Lane     directory.LaneID
+	Priority int16
+}
+
+func taken(jobs []claim.Job) map[lineOf]int {
+	counts := map[lineOf]int{}
+	for _, job := range jobs {
+		counts[lineOf{job.LaneID, job.Priority}]++
+	}
+	return counts
+}
+
+func dry(walked []claim.ScanProgress) map[lineOf]bool {
+	lists := map[lineOf]bool{}
+	for _, w := range walked {
+		lists[lineOf{w.Lane, w.Priority}] = w.Exhausted
+	}
+	return lists
+}
+
+// The lists of a share have its jobs together, the first list first: two of them do
+// not take everything, and no share takes what is another's.
+func TestASharesLinesHaveItTogether(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	a, b := f.Lane, f.NewLane(f.Tenant, "b")
+	f.put(a, 9, 3)
+	f.put(a, 5, 20)
+	f.put(b, 5, 20)
+	got := f.claimShares(10, celltest.ShareOf(5, a, 9, 5, 1), celltest.ShareOf(5, b, 9, 5))
+	want := map[lineOf]int{{a.ID, 9}: 3, {a.ID, 5}: 2, {b.ID, 5}: 5}
+	if diff := cmp.Diff(want, taken(got.Jobs)); diff != "" {
+		t.Error(diff)
+	}
+	// What is known: priority 9 of a ended; where a 5 ends, nobody has seen. The last
+	// share met the claim's end as well.
+	if diff := cmp.Diff(map[lineOf]bool{{a.ID, 9}: true, {a.ID, 5}: false, {a.ID, 1}: false, {b.ID, 9}: true, {b.ID, 5}: false}, dry(got.Scanned)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A claim that ends early says nothing of the lists that it did not reach.
+func TestAClaimThatIsFullKnowsNothingOfTheRest(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	a, b := f.Lane, f.NewLane(f.Tenant, "b")
+	f.put(a, 5, 4)
+	got := f.claimShares(4, celltest.ShareOf(9, a, 5, 1), celltest.ShareOf(9, b, 5))
+	if diff := cmp.Diff(map[lineOf]bool{{a.ID, 5}: false, {a.ID, 1}: false}, dry(got.Scanned)); diff != "" || len(got.Jobs) != 4 {
+		t.Errorf("%d jobs; %s", len(got.Jobs), diff)
+	}
+	got = f.claimShares(4, celltest.ShareOf(9, a, 5, 1), celltest.ShareOf(9, b, 5))
+	if diff := cmp.Diff(map[lineOf]bool{{a.ID, 5}: true, {a.ID, 1}: true, {b.ID, 5}: true}, dry(got.Scanned)); diff != "" || len(got.Jobs) != 0 {
+		t.Errorf("%d jobs; %s", len(got.Jobs), diff)
+	}
+}
+
+// A claim looks behind the cursor only, and tells how far it came.
+func TestAClaimStartsBehindTheCursor(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.put(f.Lane, 5, 3)
+	first := f.claimShares(1, celltest.ShareOf(1, f.Lane, 5))
+	f.put(f.Lane, 5, 1)
+	to := first.Scanned[0].To
+	if job := first.Jobs[0]; !to.At.Equal(job.ReadyAt) || to.ID != job.ID {
+		t.Fatalf("came to %v, want the job's place", to)
+	}
+	behind := celltest.ShareOf(9, f.Lane, 5)
+	behind.Lists[0].After = queue.Cursor{At: time.Now().Add(time.Hour)}
+	if got := f.claimShares(9, behind); len(got.Jobs) != 0 {
+		t.Errorf("%d jobs behind a cursor that lies in the future", len(got.Jobs))
+	}
+	behind.Lists[0].After = to
+	if got := f.claimShares(9, behind); len(got.Jobs) != 3 {
+		t.Errorf("%d jobs behind the first, want 3", len(got.Jobs))
+	}
+}
+
+// One statement leases for several workers, each as many as it asked for.
+func TestAClaimDealsItsJobsOut(t *testing.T) {
+	t.Parallel()
+	for name, caps := range map[string]bool{"plain": false, "under a cap": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			f.put(f.Lane, 5, 6)
+			request := claim.Request{
+				Lanes:   []claim.Lane{{ID: f.Lane.ID, Tenant: f.Tenant, VisibilityTimeout: time.Minute}},
+				Workers: []claim.Worker{{ID: "one", Max: 2}, {ID: "two", Max: 1}, {ID: "three", Max: 9}}, Owner: f.Tenant, LeaseID: uuid.New(),
+			}
+			if caps {
+				request.Lanes[0].Caps = []usage.Cap{f.RunningCap(5)}
+			}
+			got, err := f.Store.Claim(t.Context(), request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := map[string]int{"one": 2, "two": 1, "three": 3}
+			if caps {
+				want["three"] = 2
+			}
+			has := map[string]int{}
+			for i, job := range got.Jobs {
+				if job.Place != int64(i+1) {
+					t.Errorf("job %d is at place %d", i, job.Place)
+				}
+				stored, err := f.Store.Get(t.Context(), f.Tenant, "", job.ID)
+				if err != nil {
+					t.Fatal(err)
+				}
+				has[*stored.WorkerID]++
+			}
+			if diff := cmp.Diff(want, has); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// Scan goes through every list, in slices of any size, and Look counts.
+func TestScanAndLookFindEveryList(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	a, b := f.Lane, f.NewLane(f.Tenant, "b")
+	f.put(a, 0, 2)
+	f.put(a, 9, 1)
+	f.put(b, api.DefaultPriority, 12)
+	want := map[lineOf]bool{{a.ID, 0}: true, {a.ID, 9}: true, {b.ID, api.DefaultPriority}: true}
+	for slice := 1; slice < 5; slice++ {
+		found := map[lineOf]bool{}
+		var after claim.ReadyList
+		for {
+			some, err := f.Store.Scan(t.Context(), after, slice)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, one := range some {
+				found[lineOf{one.Lane, one.Priority}] = true
+				after = claim.ReadyList{Lane: one.Lane, Priority: one.Priority}
+			}
+			if len(some) < slice {
+				break
+			}
+		}
+		if diff := cmp.Diff(want, found); diff != "" {
+			t.Errorf("in slices of %d: %s", slice, diff)
+		}
+	}
+	looked, err := f.Store.Look(t.Context(), []claim.ReadyList{{Lane: a.ID, Priority: 0}, {Lane: a.ID, Priority: 1}, {Lane: b.ID, Priority: api.DefaultPriority}}, 8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	counts := map[lineOf]int64{}
+	for _, one := range looked {
+		counts[lineOf{one.Lane, one.Priority}] = one.Jobs
+	}
+	if diff := cmp.Diff(map[lineOf]int64{{a.ID, 0}: 2, {b.ID, api.DefaultPriority}: 8}, counts); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,0 +1,117 @@
+package claim
+
+import (
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/core/internal/usage"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// Request asks for jobs of some lanes.
+type Request struct {
+	// Lanes are those that the claim is about, each once.
+	Lanes []Lane
+	// Shares are served in this order. None: one share of all lanes from their heads,
+	// of as many jobs as the workers take.
+	Shares []Share
+	// Workers take the jobs in this order, each as many as it asks for.
+	Workers []Worker
+	// Owner is the workers' tenant, or tenant.Platform.
+	Owner tenant.ID
+	// Without are users whose jobs are passed by in lanes under a cap: misrouted for whom
+	// there is no lane.
+	Without []string
+	// LeaseID is drawn for this claim: 128 random bits.
+	LeaseID uuid.UUID
+	// Bytes bounds the jobs of the claim together, but for the first one, which is always
+	// taken; 0 is api.MaxClaimBytes.
+	Bytes int
+}
+
+// Worker takes at most Max jobs of a claim.
+type Worker struct {
+	ID  string
+	Max int
+}
+
+// Lane is a lane with the length of a lease from it, and what limits the jobs
+// that run from it.
+type Lane struct {
+	ID                directory.LaneID
+	Tenant            tenant.ID
+	VisibilityTimeout time.Duration
+	// Caps are those on running jobs that its jobs come under.
+	Caps []usage.Cap
+	// Rate, where not nil, is how many of the queue's jobs may start in a second.
+	Rate *usage.Rate
+	// IsMisrouted, where not nil, says of a user whether he has a running cap: then his
+	// jobs belong into lanes of the user's own, and those found in this one are misrouted.
+	IsMisrouted func(user string) bool
+}
+
+// guarded says whether claims from the lane go under its tenant's lock.
+func (l *Lane) guarded() bool { return len(l.Caps) > 0 || l.IsMisrouted != nil || l.Rate != nil }
+
+// guarded says whether the claim goes under the locks of tenants.
+func (c *Request) guarded() bool {
+	return slices.ContainsFunc(c.Lanes, func(lane Lane) bool { return lane.guarded() })
+}
+
+// max is how many jobs the workers take.
+func (c *Request) max() int {
+	most := 0
+	for _, worker := range c.Workers {
+		most += worker.Max
+	}
+	return most
+}
+
+// bytes are how many the jobs may have.
+func (c *Request) bytes() int64 {
+	if c.Bytes == 0 {
+		return api.MaxClaimBytes
+	}
+	return int64(c.Bytes)
+}
+
+// shares are those of the claim, or the one that stands for none.
+func (c *Request) shares() []Share {
+	if len(c.Shares) > 0 {
+		return c.Shares
+	}
+	all := Share{Most: c.max()}
+	for priority := int16(api.MaxPriority); priority >= 0; priority-- {
+		for i := range c.Lanes {
+			all.Lists = append(all.Lists, ReadyList{Lane: c.Lanes[i].ID, Priority: priority})
+		}
+	}
+	return []Share{all}
+}
+
+func (c *Request) byID() map[directory.LaneID]*Lane {
+	lanes := make(map[directory.LaneID]*Lane, len(c.Lanes))
+	for i := range c.Lanes {
+		lanes[c.Lanes[i].ID] = &c.Lanes[i]
+	}
+	return lanes
+}
+
+// ReadyList is one priority of a lane: its jobs stand by (ready_at, id).
+type ReadyList struct {
+	Lane     directory.LaneID
+	Priority int16
+	// After is where to look from; the zero Cursor is the head.
+	After queue.Cursor
+}
+
+// Share is how many jobs of some lists a claim may take: the first list first.
+type Share struct {
+	Lists []ReadyList
+	Most  int
+}

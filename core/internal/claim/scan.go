@@ -1,0 +1,168 @@
+package claim
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/store"
+)
+
+// ScanProgress says how far a claim came in a ready list.
+type ScanProgress struct {
+	Lane     directory.LaneID
+	Priority int16
+	// To is the last place of which everything before was taken, or was in other hands;
+	// zero where nothing was taken.
+	To queue.Cursor
+	// Exhausted says that nothing more is there for now: the list ended, or a cap or a rate
+	// leaves no room.
+	Exhausted bool
+	// Throttled says that it was a cap or a rate.
+	Throttled bool
+}
+
+// scanned gives, from the picked jobs in their order, how far each list was scanned. A
+// share that got less than it may have has come to the end of all its lists; one
+// that got as much as it may, or that met the claim's own end, of those before its
+// last job.
+func scanned(shares []Share, picks []picked, most int) []ScanProgress {
+	var all []ScanProgress
+	full := len(picks) >= most
+	rest := picks
+	for i := range shares {
+		share := &shares[i]
+		mine := rest[:leading(rest, share)]
+		rest = rest[len(mine):]
+		ended := full && len(rest) == 0
+		if ended && len(mine) == 0 && share.Most > 0 {
+			break // it was not looked at, and nor were those behind it
+		}
+		last := len(share.Lists) // also where there was no room: Most is 0 then
+		if share.Most > 0 && (ended || len(mine) >= share.Most) {
+			last = 0
+			if len(mine) > 0 {
+				last = slices.IndexFunc(share.Lists, mine[len(mine)-1].in)
+			}
+		}
+		all = append(all, share.scanned(mine, last)...)
+	}
+	return all
+}
+
+// leading counts the picks at the head that are of the share.
+func leading(picks []picked, share *Share) int {
+	for n := range picks {
+		if !slices.ContainsFunc(share.Lists, picks[n].in) {
+			return n
+		}
+	}
+	return len(picks)
+}
+
+// scanned gives how far a share's lists were scanned, of which those before last have
+// come to their end.
+func (s *Share) scanned(mine []picked, last int) []ScanProgress {
+	all := make([]ScanProgress, 0, len(s.Lists))
+	for i, list := range s.Lists {
+		one := ScanProgress{Lane: list.Lane, Priority: list.Priority, Exhausted: i < last, Throttled: s.Most == 0}
+		left := false
+		for _, pick := range mine {
+			switch {
+			case !pick.in(list):
+			case pick.noRoom:
+				one.Exhausted, one.Throttled, left = true, true, true
+			case pick.left:
+				one.Exhausted, one.Throttled, left = false, false, true
+			case !left:
+				one.To = queue.Cursor{At: pick.ReadyAt, ID: pick.ID}
+			}
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+func (p *picked) in(list ReadyList) bool { return p.LaneID == list.Lane && p.Priority == list.Priority }
+
+// lineArgs are lists as arrays.
+func lineArgs(lists []ReadyList) pgx.StrictNamedArgs {
+	lanes, priorities := make([]directory.LaneID, len(lists)), make([]int16, len(lists))
+	ats, ids := make([]time.Time, len(lists)), make([]uuid.UUID, len(lists))
+	for i, list := range lists {
+		lanes[i], priorities[i], ats[i], ids[i] = list.Lane, list.Priority, list.After.At, list.After.ID
+	}
+	return pgx.StrictNamedArgs{"list_lanes": lanes, "list_priorities": priorities, "list_ats": ats, "list_ids": ids}
+}
+
+// lookSQL asks of each list for the first job behind a place, and how many there
+// are, up to a few: one probe of the ready index for each.
+const lookSQL = `
+SELECT list.lane_id AS lane, list.priority, first.at, first.id, first.jobs
+FROM unnest(@list_lanes::integer[], @list_priorities::smallint[], @list_ats::timestamptz[], @list_ids::uuid[])
+     AS list(lane_id, priority, at, id)
+CROSS JOIN LATERAL (
+  SELECT (array_agg(j.ready_at))[1] AS at, (array_agg(j.id))[1] AS id, count(*) AS jobs
+  FROM (
+    SELECT ready_at, id FROM jobs
+    WHERE state = 'queued' AND lane_id = list.lane_id AND priority = list.priority AND (ready_at, id) > (list.at, list.id)
+    ORDER BY ready_at, id
+    LIMIT @most
+  ) AS j
+) AS first
+WHERE first.jobs > 0`
+
+// Look tells in which of the lists, of any tenants, jobs wait behind the places
+// given; it counts them up to most. It is the net under wake-ups that got lost.
+func (s *Claimer) Look(ctx context.Context, lists []ReadyList, most int) ([]queue.Waiting, error) {
+	if len(lists) == 0 {
+		return nil, nil
+	}
+	args := lineArgs(lists)
+	args["most"] = most
+	found, err := store.Query(ctx, s.Store, pgx.RowToStructByName[queue.Waiting], lookSQL, args)
+	if err != nil {
+		return nil, fmt.Errorf("claim: look: %w", store.NothingChanged(err))
+	}
+	return found, nil
+}
+
+// scanSQL goes from list to list, one probe of the ready index for each, past
+// whatever lies between them. It costs as much as there are dead entries before each
+// list's first job: much, under an old snapshot.
+const scanSQL = `
+WITH RECURSIVE list AS (
+  (SELECT lane_id, priority, ready_at, id
+   FROM jobs
+   WHERE state = 'queued' AND (lane_id, priority) > (@lane::integer, @priority::smallint)
+   ORDER BY lane_id, priority, ready_at, id
+   LIMIT 1)
+  UNION ALL
+  SELECT next.lane_id, next.priority, next.ready_at, next.id
+  FROM list CROSS JOIN LATERAL (
+    SELECT lane_id, priority, ready_at, id
+    FROM jobs
+    WHERE state = 'queued' AND (lane_id, priority) > (list.lane_id, list.priority)
+    ORDER BY lane_id, priority, ready_at, id
+    LIMIT 1
+  ) AS next
+)
+SELECT lane_id AS lane, priority, ready_at AS at, id FROM list LIMIT @most`
+
+// Scan finds lists in which jobs wait, of every tenant, and in each the first job:
+// at most so many lists behind after, in their order. Less than most: there are no more.
+func (s *Claimer) Scan(ctx context.Context, after ReadyList, most int) ([]queue.Ready, error) {
+	found, err := store.Query(ctx, s.Store, pgx.RowToStructByName[queue.Ready], scanSQL, pgx.StrictNamedArgs{
+		"lane": after.Lane, "priority": after.Priority, "most": most,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("claim: scan: %w", store.NothingChanged(err))
+	}
+	return found, nil
+}

@@ -1,0 +1,154 @@
+package directory_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// ask makes lanes of the fixture's tenant, for a user, "" for none.
+func (f *fixture) ask(user string, keys ...directory.LaneKey) []directory.MadeLane {
+	f.Helper()
+	asks := make([]directory.LaneAsk, len(keys))
+	for i, key := range keys {
+		asks[i] = directory.LaneAsk{LaneKey: key, For: user}
+	}
+	made, err := f.Store.MakeLanes(f.Context(), f.Tenant, asks)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return made
+}
+
+// tagged are n lanes of one queue with a tag each.
+func (f *fixture) tagged(prefix string, n int) []directory.LaneKey {
+	keys := make([]directory.LaneKey, n)
+	for i := range keys {
+		keys[i] = directory.NewLaneKey(f.Tenant, "default", []string{fmt.Sprint(prefix, i)})
+	}
+	return keys
+}
+
+func refusedLanes(made []directory.MadeLane) map[directory.LaneBound]int {
+	refused := map[directory.LaneBound]int{}
+	for _, lane := range made {
+		if lane.Full != 0 {
+			refused[lane.Full]++
+		}
+	}
+	return refused
+}
+
+func TestLanesAreMadeOnceAndBounded(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	one := f.NewLane(f.Tenant, "q", "b", "a", "b")
+	if other := f.NewLane(f.Tenant, "q", "a", "b"); one != other {
+		t.Errorf("%+v and %+v are one lane", one, other)
+	}
+	f.Exec(`INSERT INTO lanes (tenant_id, queue, tags, created_at) SELECT $1, 'x' || n, '{}', statement_timestamp() FROM generate_series(1, $2) n`,
+		f.Tenant, directory.MaxLanes-f.Count("lanes")-1)
+	made := f.ask("", append(f.tagged("new", 3), one.LaneKey)...)
+	if got := refusedLanes(made); len(got) != 1 || got[directory.TenantLanes] != 2 || made[3].Lane != one {
+		t.Errorf("of three new lanes, with room for one, and a known one: %v, %+v", got, made)
+	}
+	if lanes, err := f.Store.LanesAfter(t.Context(), 0, time.Time{}); err != nil || len(lanes) != directory.MaxLanes {
+		t.Errorf("%d lanes (%v)", len(lanes), err)
+	}
+}
+
+// One user's jobs take a share of the tenant's lanes and of its queues, and no more;
+// users together leave some for jobs without one.
+func TestAUserTakesAShareOfTheLanes(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	if got := refusedLanes(f.ask("mallory", f.tagged("m", directory.MaxUserLanes+5)...)); len(got) != 1 || got[directory.UserLanes] != 5 {
+		t.Errorf("one user: %v", got)
+	}
+	if got := refusedLanes(f.ask("bob", f.tagged("b", 3)...)); len(got) != 0 {
+		t.Errorf("another user: %v", got)
+	}
+	queues := make([]directory.LaneKey, directory.MaxUserQueues+5)
+	for i := range queues {
+		queues[i] = directory.NewLaneKey(f.Tenant, fmt.Sprint("q", i), nil)
+	}
+	if got := refusedLanes(f.ask("eve", queues...)); len(got) != 1 || got[directory.UserQueues] != 5 {
+		t.Errorf("one user's queues: %v", got)
+	}
+	f.Exec(`INSERT INTO lanes (tenant_id, queue, tags, made_for, created_at) SELECT $1, 'x' || n, '{}', 'u' || n, statement_timestamp() FROM generate_series(1, 7900) n`, f.Tenant)
+	if got := refusedLanes(f.ask("bob", f.tagged("late", 1)...)); got[directory.UsersLanes] != 1 {
+		t.Errorf("users together: %v", got)
+	}
+	if got := refusedLanes(f.ask("", f.tagged("late", 1)...)); len(got) != 0 {
+		t.Errorf("a job without a user: %v", got)
+	}
+	if bound := directory.UserLanes.Refusal(); bound.Status != 422 {
+		t.Errorf("%v", bound)
+	}
+}
+
+// Two users who need one lane get it, where one of them alone would not.
+func TestALaneThatTwoUsersNeed(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.ask("mallory", f.tagged("m", directory.MaxUserLanes)...)
+	key := f.tagged("both", 1)[0]
+	made, err := f.Store.MakeLanes(t.Context(), f.Tenant, []directory.LaneAsk{
+		{LaneKey: key, For: "mallory"}, {LaneKey: key, For: "bob"}, {LaneKey: key, For: "carol"},
+	})
+	if err != nil || made[0].Full != directory.UserLanes || made[1].ID == 0 || made[1].Lane != made[2].Lane {
+		t.Errorf("%+v, %v", made, err)
+	}
+}
+
+func TestQueuesAreBounded(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.Exec(`INSERT INTO queues (tenant_id, name, created_at, updated_at)
+SELECT $1, 'x' || n, statement_timestamp(), statement_timestamp() FROM generate_series(1, $2) n`, f.Tenant, directory.MaxQueues-f.Count("queues"))
+	if err := f.Store.PauseQueue(t.Context(), f.Tenant, "x1", true); err != nil {
+		t.Errorf("a queue that is there: %v", err)
+	}
+	for what, err := range map[string]error{
+		"PUT": f.Store.PutQueue(t.Context(), f.Tenant, "one-more", api.QueueRequest{}), "pause": f.Store.PauseQueue(t.Context(), f.Tenant, "one-more", true),
+	} {
+		if !errors.Is(err, directory.ErrTooManyQueues) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if got := refusedLanes(f.ask("", directory.NewLaneKey(f.Tenant, "one-more", nil))); got[directory.TenantQueues] != 1 {
+		t.Errorf("a submit: %v", got)
+	}
+}
+
+// A tenant's workers are bounded by those that live; the dead make room.
+func TestWorkersAreBounded(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.Exec(`INSERT INTO workers (owner, worker_id, status, queues, tags, concurrency, metadata, registered_at, last_heartbeat_at)
+SELECT $1, 'x' || n, CASE WHEN n = 1 THEN 'DEAD' ELSE 'ACTIVE' END, '{}', '{}', 1, '{}', statement_timestamp(), statement_timestamp() - interval '1 minute'
+FROM generate_series(1, $2) n`, f.Tenant, directory.MaxWorkers)
+	if _, joined, err := f.Store.Register(t.Context(), f.Tenant, api.WorkerRequest{WorkerID: "last"}); err != nil || !joined {
+		t.Errorf("the last one: %v, %v", joined, err)
+	}
+	if n := f.CountOf(`SELECT count(*) FROM workers`); n != directory.MaxWorkers {
+		t.Errorf("%d workers, want the dead one gone", n)
+	}
+	if _, _, err := f.Store.Register(t.Context(), f.Tenant, api.WorkerRequest{WorkerID: "more"}); !errors.Is(err, directory.ErrTooManyWorkers) {
+		t.Errorf("one more registers: %v", err)
+	}
+	if _, _, err := f.Store.SeenClaiming(t.Context(), f.Tenant, "more", nil, nil); !errors.Is(err, directory.ErrTooManyWorkers) {
+		t.Errorf("one more claims: %v", err)
+	}
+	if _, joined, err := f.Store.SeenClaiming(t.Context(), f.Tenant, "x7", nil, nil); err != nil || joined {
+		t.Errorf("a known one: %v, %v", joined, err)
+	}
+	if _, _, err := f.Store.Register(t.Context(), tenant.Platform, api.WorkerRequest{WorkerID: "more"}); err != nil {
+		t.Errorf("another owner's: %v", err)
+	}
+}

@@ -1,0 +1,89 @@
+package dispatch
+
+import (
+	"context"
+
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+	"github.com/forgequeue/forgequeue/core/internal/null"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/core/internal/usage"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// activeCaps are the caps that a new job comes under.
+func (d *Dispatcher) activeCaps(owner tenant.ID, name string, user *string) []usage.Cap {
+	var caps capList
+	caps.tenantActive(d.limits.For(owner, null.Or(user, "")), owner, null.Or(user, ""))
+	caps.add(usage.CountKey{Tenant: owner, Counter: usage.ActiveQueue, Name: name}, d.lanes.Settings(owner, name).MaxActive)
+	return caps
+}
+
+// runningCaps are the caps that a claim from a lane comes under.
+func (d *Dispatcher) runningCaps(lane directory.Lane, settings directory.QueueSettings) []usage.Cap {
+	var caps capList
+	limits := d.limits.For(lane.Tenant, lane.User)
+	caps.add(usage.CountKey{Tenant: tenant.Platform, Counter: usage.RunningAll}, d.maxRunning)
+	caps.tenantRunning(limits, lane.Tenant, lane.User)
+	caps.add(usage.CountKey{Tenant: lane.Tenant, Counter: usage.RunningQueue, Name: lane.Queue}, settings.MaxRunning)
+	return caps
+}
+
+type capList []usage.Cap
+
+func (c *capList) add(key usage.CountKey, limit *int64) {
+	if limit != nil {
+		*c = append(*c, usage.Cap{CountKey: key, Limit: *limit})
+	}
+}
+
+func (c *capList) tenantActive(limits api.Limits, owner tenant.ID, user string) {
+	c.add(usage.CountKey{Tenant: owner, Counter: usage.ActiveTenant}, limits.MaxActive)
+	if user != "" {
+		c.add(usage.CountKey{Tenant: owner, Counter: usage.ActiveUser, Name: user}, limits.UserMaxActive)
+	}
+}
+
+func (c *capList) tenantRunning(limits api.Limits, owner tenant.ID, user string) {
+	c.add(usage.CountKey{Tenant: owner, Counter: usage.RunningTenant}, limits.MaxRunning)
+	if user != "" {
+		c.add(usage.CountKey{Tenant: owner, Counter: usage.RunningUser, Name: user}, limits.UserMaxRunning)
+	}
+}
+
+// Capped says whether a count still has a cap.
+func (d *Dispatcher) Capped(key usage.CountKey) bool {
+	limits, settings := d.limits.For(key.Tenant, key.Name), d.lanes.Settings(key.Tenant, key.Name)
+	return map[usage.Counter]*int64{
+		usage.ActiveTenant: limits.MaxActive, usage.ActiveUser: limits.UserMaxActive, usage.ActiveQueue: settings.MaxActive,
+		usage.RunningTenant: limits.MaxRunning, usage.RunningUser: limits.UserMaxRunning, usage.RunningQueue: settings.MaxRunning,
+		usage.RunningAll: d.maxRunning,
+	}[key.Counter] != nil
+}
+
+// CapUse tells a tenant's caps, and where user is not empty that user's, with what
+// is used of them.
+func (d *Dispatcher) CapUse(ctx context.Context, owner tenant.ID, user string) ([]api.CapUse, error) {
+	if err := d.limits.Know(ctx, owner); err != nil {
+		return nil, err
+	}
+	var caps capList
+	limits := d.limits.For(owner, user)
+	caps.tenantActive(limits, owner, user)
+	caps.tenantRunning(limits, owner, user)
+	used, err := d.store.CapUse(ctx, caps)
+	if err != nil {
+		return nil, err
+	}
+	shown := make([]api.CapUse, 0, len(used))
+	for _, one := range used {
+		use := api.CapUse{Scope: "tenant", Kind: "active", Limit: one.Limit, Used: one.Used}
+		if one.Name != "" {
+			use.Scope = "user"
+		}
+		if one.Counter&(usage.RunningTenant|usage.RunningUser) != 0 {
+			use.Kind = "running"
+		}
+		shown = append(shown, use)
+	}
+	return shown, nil
+}

@@ -1,0 +1,122 @@
+package dispatch
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+	"github.com/forgequeue/forgequeue/core/internal/null"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+)
+
+// laneBook is the lanes of some calls, or why there is none.
+type laneBook map[directory.LaneAsk]directory.MadeLane
+
+// laneAsks are the lanes that a call's jobs need, one for each; zero for one that is refused.
+func (d *Dispatcher) laneAsks(call *SubmitCall) []directory.LaneAsk {
+	asks := make([]directory.LaneAsk, len(call.Jobs))
+	for i := range call.Jobs {
+		if call.Refused != nil && call.Refused[i] != nil {
+			continue
+		}
+		request := &call.Jobs[i]
+		asks[i] = directory.LaneAsk{
+			LaneKey: d.laneOf(call.Tenant, queueOf(request), request.Tags, request.User), For: null.Or(request.User, ""),
+		}
+	}
+	return asks
+}
+
+// lanesOf gives the lanes of all calls, one for each job, and makes those that are not known: each
+// tenant's with one statement, all tenants' side by side. It says Alone of a shared call
+// for which PostgreSQL would have to be asked, and why others cannot be served.
+func (d *Dispatcher) lanesOf(ctx context.Context, calls []SubmitCall, answers []SubmitAnswer) [][]directory.MadeLane {
+	book := laneBook{}
+	// Each job's lane is asked for once: limits that change meanwhile would give another.
+	asks := make([][]directory.LaneAsk, len(calls))
+	wanted := map[tenant.ID]map[directory.LaneAsk]bool{}
+	for i := range calls {
+		call := &calls[i]
+		if call.Shared && !d.limits.Known(call.Tenant) {
+			answers[i].Alone = true
+			continue
+		}
+		if answers[i].Err = d.limits.Know(ctx, call.Tenant); answers[i].Err != nil {
+			continue
+		}
+		asks[i] = d.laneAsks(call)
+		unknown := d.lookUpLanes(call, asks[i], book)
+		switch {
+		case len(unknown) == 0:
+		case call.Shared:
+			answers[i].Alone = true
+		case wanted[call.Tenant] == nil:
+			wanted[call.Tenant] = unknown
+		default:
+			maps.Copy(wanted[call.Tenant], unknown)
+		}
+	}
+	if len(wanted) > 0 {
+		failed := d.makeLanes(ctx, wanted, book)
+		for i := range calls {
+			if !answers[i].Alone && answers[i].Err == nil {
+				answers[i].Err = failed[calls[i].Tenant]
+			}
+		}
+	}
+	lanes := make([][]directory.MadeLane, len(calls))
+	for i := range asks {
+		lanes[i] = make([]directory.MadeLane, len(asks[i]))
+		for j, ask := range asks[i] {
+			lanes[i][j] = book[ask]
+		}
+	}
+	return lanes
+}
+
+// lookUpLanes adds to the book what is known of the lanes of a call, and gives the others.
+func (d *Dispatcher) lookUpLanes(call *SubmitCall, asks []directory.LaneAsk, book laneBook) map[directory.LaneAsk]bool {
+	unknown := map[directory.LaneAsk]bool{}
+	for i, ask := range asks {
+		if call.Refused != nil && call.Refused[i] != nil {
+			continue
+		}
+		if _, ok := book[ask]; ok {
+			continue
+		}
+		if lane, ok := d.lanes.Find(&ask); ok {
+			book[ask] = lane
+		} else {
+			unknown[ask] = true
+		}
+	}
+	return unknown
+}
+
+// makeLanes makes lanes of several tenants, and says for which it could not.
+func (d *Dispatcher) makeLanes(ctx context.Context, wanted map[tenant.ID]map[directory.LaneAsk]bool, book laneBook) map[tenant.ID]error {
+	var mu sync.Mutex
+	failed := map[tenant.ID]error{}
+	var all sync.WaitGroup
+	for owner, asks := range wanted {
+		all.Go(func() {
+			list := slices.Collect(maps.Keys(asks))
+			made, err := d.maker.ensure(ctx, owner, list)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				failed[owner] = err
+			}
+			for i, lane := range made {
+				book[list[i]] = lane
+				if lane.Full != 0 {
+					d.RefreshSoon() // from then on the bound is answered from memory
+				}
+			}
+		})
+	}
+	all.Wait()
+	return failed
+}

@@ -1,0 +1,321 @@
+package flush
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/forgequeue/forgequeue/core/internal/cell"
+	"github.com/forgequeue/forgequeue/core/internal/job"
+	"github.com/forgequeue/forgequeue/core/internal/metrics"
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/core/internal/submit"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/groupcommit"
+)
+
+const (
+	// MaxJobs bounds one commit: what measured best, and the answer to the first
+	// in it does not wait long for the last.
+	MaxJobs = 1000
+	// bytesPerJob is what a payload or a result may have before it counts as more than
+	// one job: a flush is then at most about 8 MB.
+	bytesPerJob = 8 << 10
+	// largeSubmission is the weight from which on a submission waits for a flush with its like:
+	// one of 8 MB takes as long as many small flushes.
+	largeSubmission = MaxJobs / 4
+	// MaxWaiting is how many requests may wait for a flush; more are refused
+	// while their callers still listen (D8).
+	MaxWaiting = 20_000
+	// Timeout bounds a flush that nobody waits for any more.
+	Timeout = 10 * time.Second
+	// guardedFlushes is how many tenants' guarded submits may be under way at once:
+	// each holds a connection, maybe to wait for another core's.
+	guardedFlushes = 6
+)
+
+type (
+	submitGroup = groupcommit.Group[*submit.Submission, submit.Answer]
+	// SubmitResult is what became of a submission.
+	SubmitResult = groupcommit.Result[submit.Answer]
+	endResult    = groupcommit.Result[queue.Ended]
+	// HeartbeatResult is what became of a lease; a nil value is a lost one.
+	HeartbeatResult = groupcommit.Result[*queue.Beat]
+)
+
+// Flushes are this core's group commits. Plain submits of all tenants share one, but for
+// large ones, which share another; guarded ones, which go one after the other within a tenant anyhow, have one for
+// each tenant: whoever waits for a lock holds up its own tenant alone.
+type Flushes struct {
+	store  *cell.Cell
+	traces Traces
+	// onStored and onEnd tell of what was done, whether or not its callers still listen.
+	onStored func([]submit.Answer)
+	onEnd    func(context.Context, []queue.Ending, []queue.Ended)
+	plain    *submitGroup
+	large    *submitGroup
+	ends     *groupcommit.Group[queue.Ending, queue.Ended]
+	beats    *groupcommit.Group[job.Lease, *queue.Beat]
+
+	mu      sync.Mutex
+	guarded map[tenant.ID]*guardedGroup
+	// slots bounds the guarded flushes.
+	slots chan struct{}
+}
+
+// guardedGroup is forgotten when its last user has left.
+type guardedGroup struct {
+	group *submitGroup
+	users int
+}
+
+// New makes them. onStored and onEnd are called after each flush, whether or not its callers
+// still listen.
+func New(store *cell.Cell, made Traces, onStored func([]submit.Answer), onEnd func(context.Context, []queue.Ending, []queue.Ended)) *Flushes {
+	f := &Flushes{store: store, traces: made, onStored: onStored, onEnd: onEnd, guarded: map[tenant.ID]*guardedGroup{}, slots: make(chan struct{}, guardedFlushes)}
+	f.plain, f.large = newSubmitGroup(f.submitPlain), newSubmitGroup(f.submitPlain)
+	f.ends = groupcommit.New(groupcommit.Options[queue.Ending, queue.Ended]{
+		Most: MaxJobs, Waiting: MaxWaiting, Timeout: Timeout,
+		Owner:  func(e queue.Ending) any { return e.Lease.Tenant },
+		Weight: func(e queue.Ending) int { return 1 + len(e.Result)/bytesPerJob },
+		Flush: func(ctx context.Context, endings []queue.Ending) []endResult {
+			ctx, span := made.Flush(ctx, "outcomes", len(endings), func(i int) trace.SpanContext { return endings[i].Span })
+			defer span.End()
+			ended := store.End(ctx, endings)
+			onEnd(ctx, endings, ended)
+			results := make([]endResult, len(ended))
+			for i := range ended {
+				results[i].Value = ended[i]
+			}
+			return results
+		},
+	})
+	f.beats = groupcommit.New(groupcommit.Options[job.Lease, *queue.Beat]{
+		Most: MaxJobs, Waiting: MaxWaiting, Timeout: Timeout, Flush: f.beat,
+		Owner: func(l job.Lease) any { return l.Tenant },
+	})
+	return f
+}
+
+func newSubmitGroup(flush func(context.Context, []*submit.Submission) []SubmitResult) *submitGroup {
+	return groupcommit.New(groupcommit.Options[*submit.Submission, submit.Answer]{
+		Flush: flush, Most: MaxJobs, Waiting: MaxWaiting, Timeout: Timeout,
+		Weight: submissionWeight,
+		Owner:  func(s *submit.Submission) any { return s.Tenant },
+	})
+}
+
+func submissionWeight(s *submit.Submission) int {
+	weight := len(s.Jobs)
+	for i := range s.Jobs {
+		weight += len(s.Jobs[i].Payload) / bytesPerJob
+	}
+	return weight
+}
+
+// Submit stores submissions, each with the next flush of its group.
+func (f *Flushes) Submit(ctx context.Context, submissions []*submit.Submission) []SubmitResult {
+	groups := map[*submitGroup][]int{}
+	entered := map[tenant.ID]*guardedGroup{}
+	for i, s := range submissions {
+		group := f.plain
+		switch {
+		case s.Guarded():
+			if entered[s.Tenant] == nil {
+				entered[s.Tenant] = f.enter(s.Tenant)
+			}
+			group = entered[s.Tenant].group
+		case submissionWeight(s) >= largeSubmission:
+			group = f.large
+		}
+		groups[group] = append(groups[group], i)
+	}
+	defer func() {
+		for owner, one := range entered {
+			f.unuse(owner, one)
+		}
+	}()
+	results := make([]SubmitResult, len(submissions))
+	var all sync.WaitGroup
+	for group, places := range groups {
+		all.Go(func() {
+			mine := make([]*submit.Submission, len(places))
+			for i, place := range places {
+				mine[i] = submissions[place]
+			}
+			for i, result := range group.DoAll(ctx, mine) {
+				result.Err = leftSubmit(result.Err, mine[i])
+				results[places[i]] = result
+			}
+		})
+	}
+	all.Wait()
+	return results
+}
+
+func (f *Flushes) enter(owner tenant.ID) *guardedGroup {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	one := f.guarded[owner]
+	if one == nil {
+		one = &guardedGroup{}
+		one.group = newSubmitGroup(func(ctx context.Context, submissions []*submit.Submission) []SubmitResult {
+			// A flush whose callers have all left is a user too: a second group beside it
+			// would only wait behind it, with a slot of its own.
+			f.use(one)
+			defer f.unuse(owner, one)
+			return f.submitGuarded(ctx, submissions)
+		})
+		f.guarded[owner] = one
+	}
+	one.users++
+	return one
+}
+
+func (f *Flushes) use(one *guardedGroup) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	one.users++
+}
+
+func (f *Flushes) unuse(owner tenant.ID, one *guardedGroup) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if one.users--; one.users == 0 && f.guarded[owner] == one {
+		delete(f.guarded, owner)
+	}
+}
+
+func (f *Flushes) submitPlain(ctx context.Context, submissions []*submit.Submission) []SubmitResult {
+	results := make([]SubmitResult, len(submissions))
+	ctx, span := f.span(ctx, submissions)
+	defer span.End()
+	f.storeAll(ctx, submissions, results)
+	return results
+}
+
+func (f *Flushes) span(ctx context.Context, submissions []*submit.Submission) (context.Context, trace.Span) {
+	return f.traces.Flush(ctx, "submits", len(submissions), func(i int) trace.SpanContext { return submissions[i].Span })
+}
+
+// submitGuarded waits for its turn with nothing in its hands; more of the tenant's
+// submits gather meanwhile.
+func (f *Flushes) submitGuarded(ctx context.Context, submissions []*submit.Submission) []SubmitResult {
+	results := make([]SubmitResult, len(submissions))
+	ctx, span := f.span(ctx, submissions) // the wait for the turn included
+	defer span.End()
+	select {
+	case f.slots <- struct{}{}:
+		defer func() { <-f.slots }()
+		f.storeAll(ctx, submissions, results)
+	case <-ctx.Done():
+		for i := range results {
+			results[i].Err = fmt.Errorf("%w: other tenants' submits take all connections that these may have", store.ErrOverloaded)
+		}
+	}
+	return results
+}
+
+// storeAll stores a flush. If it fails for sure, and not because the database as
+// a whole does, each request is tried alone: one bad request never fails its
+// neighbours.
+func (f *Flushes) storeAll(ctx context.Context, submissions []*submit.Submission, results []SubmitResult) {
+	values := make([]submit.Submission, len(submissions))
+	for i, s := range submissions {
+		values[i] = *s
+	}
+	answers, err := f.store.Submit(ctx, values)
+	switch {
+	case err == nil:
+		f.onStored(answers)
+		for i := range answers {
+			results[i].Value = answers[i]
+		}
+	case len(submissions) == 1 || !store.Definite(err) || errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrOverloaded) ||
+		errors.Is(err, queue.ErrIdempotencyInFlight):
+		for i := range results {
+			results[i].Err = err
+		}
+	default:
+		for i := range submissions {
+			f.storeAll(ctx, submissions[i:i+1], results[i:i+1])
+		}
+	}
+}
+
+// End ends attempts with the next flush.
+func (f *Flushes) End(ctx context.Context, endings []queue.Ending) []queue.Ended {
+	ended := make([]queue.Ended, len(endings))
+	if asker := f.traces.Asker(ctx); asker.IsValid() {
+		for i := range endings {
+			endings[i].Span = asker
+		}
+	}
+	for i, result := range f.ends.DoAll(ctx, endings) {
+		ended[i] = result.Value
+		if result.Err != nil {
+			ended[i] = queue.Ended{Err: Left(result.Err)}
+		}
+	}
+	return ended
+}
+
+// Heartbeat extends leases with the next flush: nil for one that is lost.
+func (f *Flushes) Heartbeat(ctx context.Context, leases []job.Lease) []HeartbeatResult {
+	results := f.beats.DoAll(ctx, leases)
+	for i := range results {
+		results[i].Err = Left(results[i].Err)
+	}
+	return results
+}
+
+func (f *Flushes) beat(ctx context.Context, leases []job.Lease) []HeartbeatResult {
+	results := make([]HeartbeatResult, len(leases))
+	ctx, _ = f.traces.Flush(ctx, "heartbeats", 0, nil) // nobody's: a lease does not say whose request extends it
+	held, err := f.store.Heartbeat(ctx, leases)
+	for i, lease := range leases {
+		if err != nil {
+			results[i].Err = err
+		} else if beat, ok := held[lease]; ok {
+			results[i].Value = &beat
+		}
+	}
+	return results
+}
+
+// Waiting says how many requests wait for a flush, and how many tenants have guarded
+// submits under way.
+func (f *Flushes) Waiting() metrics.Flushes {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return metrics.Flushes{
+		Submits: f.plain.Waiting() + f.large.Waiting(), Outcomes: f.ends.Waiting(), Heartbeats: f.beats.Waiting(), GuardedTenants: len(f.guarded),
+	}
+}
+
+// Left says what is known of a request whose caller has left, or that found no
+// room. Any other error is the flush's own.
+func Left(err error) error {
+	switch {
+	case errors.Is(err, groupcommit.ErrFull), errors.Is(err, groupcommit.ErrLeft):
+		return fmt.Errorf("%w: %w", store.ErrOverloaded, err)
+	case errors.Is(err, groupcommit.ErrUnknown):
+		return fmt.Errorf("%w: %w", store.ErrOutcomeUnknown, err)
+	}
+	return err
+}
+
+// leftSubmit is left for submits: who sent a key and has waited to the end of its
+// time has met a request that is under way, its own first one or another of its
+// tenant's.
+func leftSubmit(err error, s *submit.Submission) error {
+	if s.Idempotency != nil && (errors.Is(err, groupcommit.ErrLeft) || errors.Is(err, groupcommit.ErrUnknown) || store.LockTimedOut(err)) {
+		return fmt.Errorf("%w: %w", queue.ErrIdempotencyInFlight, err)
+	}
+	return Left(err)
+}

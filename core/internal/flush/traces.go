@@ -1,0 +1,88 @@
+package flush
+
+import (
+	"context"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/shared/telemetry"
+)
+
+// maxLinks bounds what one flush's span says of those that it was for.
+const maxLinks = 32
+
+// noSpan is where there is none.
+var noSpan trace.Span = noop.Span{}
+
+// Traces makes the spans of what is done for many, or after the fact. With a nil
+// Tracer it makes none, and nothing is asked of contexts.
+type Traces struct{ Tracer trace.Tracer }
+
+// Asker is whose request ctx is.
+func (t Traces) Asker(ctx context.Context) trace.SpanContext {
+	if t.Tracer == nil {
+		return trace.SpanContext{}
+	}
+	return trace.SpanContextFromContext(ctx)
+}
+
+// Flush begins the span of a flush, below which its statements appear. It belongs to
+// the first of its n askers whose trace is sampled, and is linked to the others of
+// these: a span has one parent. ctx is the group commit's, which has no values.
+func (t Traces) Flush(ctx context.Context, name string, n int, asker func(int) trace.SpanContext) (context.Context, trace.Span) {
+	if t.Tracer == nil {
+		return ctx, noSpan
+	}
+	var parent, last trace.SpanContext
+	var links []trace.Link
+	for i := range n {
+		one := asker(i)
+		if !one.IsSampled() || one.SpanID() == last.SpanID() { // a batch asks many times over
+			continue
+		}
+		if last = one; !parent.IsValid() {
+			parent = one
+		} else if len(links) < maxLinks {
+			links = append(links, trace.Link{SpanContext: one})
+		}
+	}
+	ctx = trace.ContextWithSpanContext(ctx, parent)
+	if !parent.IsValid() {
+		return ctx, noSpan
+	}
+	return t.Tracer.Start(ctx, "flush "+name, trace.WithLinks(links...), trace.WithAttributes(attribute.Int("forgequeue.flush.requests", n)))
+}
+
+// Attempt makes the span of an attempt that has ended, a child of the span that
+// submitted the job. outcome is the word for its end; failure, if not empty, is why
+// that was no good one.
+func (t Traces) Attempt(ctx context.Context, ended *queue.EndedAttempt, outcome, state, failure string) {
+	if t.Tracer == nil || ended == nil {
+		return
+	}
+	parent := telemetry.ParseTraceparent(ctx, ended.Traceparent)
+	if !parent.IsValid() {
+		return
+	}
+	_, span := t.Tracer.Start(
+		trace.ContextWithRemoteSpanContext(ctx, parent), "attempt",
+		trace.WithSpanKind(trace.SpanKindConsumer), trace.WithTimestamp(ended.Started),
+		trace.WithAttributes(
+			attribute.String("forgequeue.tenant.id", ended.Tenant.String()),
+			attribute.String("forgequeue.job.id", ended.Job.String()),
+			attribute.String("forgequeue.job.type", ended.Type),
+			attribute.String("forgequeue.job.queue", ended.Queue),
+			attribute.Int("forgequeue.job.attempt", int(ended.Attempt)),
+			attribute.String("forgequeue.job.state", state),
+			attribute.String("forgequeue.outcome", outcome),
+		),
+	)
+	if failure != "" {
+		span.SetStatus(codes.Error, failure)
+	}
+	span.End(trace.WithTimestamp(ended.Ended))
+}

@@ -1,0 +1,27 @@
+package metrics
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// Flushes is how many requests wait for a flush of this core.
+type Flushes struct {
+	Submits, Outcomes, Heartbeats int
+	// GuardedTenants is how many tenants have guarded submits under way.
+	GuardedTenants int
+}
+
+// RegisterFlushes registers the metrics of a core's flushes; now is asked at each scrape.
+func RegisterFlushes(registry prometheus.Registerer, now func() Flushes) {
+	for kind, value := range map[string]func(Flushes) int{
+		"submit":    func(f Flushes) int { return f.Submits },
+		"outcome":   func(f Flushes) int { return f.Outcomes },
+		"heartbeat": func(f Flushes) int { return f.Heartbeats },
+	} {
+		registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "forgequeue_flush_waiting", Help: "Requests that wait for the next group commit, those without a key or a cap among the submits.",
+			ConstLabels: prometheus.Labels{"kind": kind},
+		}, func() float64 { return float64(value(now())) }))
+	}
+	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "forgequeue_flush_guarded_tenants", Help: "Tenants with submits under way that go under their lock.",
+	}, func() float64 { return float64(now().GuardedTenants) }))
+}

@@ -1,0 +1,286 @@
+package store_test
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/core/internal/cell"
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/core/internal/submit"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+func TestMigrateTwiceAndAtOnce(t *testing.T) {
+	t.Parallel()
+	url := celltest.EmptyURL(t)
+	store := celltest.OpenURL(t, url)
+	if pending, err := store.SchemaPending(t.Context()); err != nil || pending == 0 {
+		t.Fatalf("an empty database lacks %d migrations (%v)", pending, err)
+	}
+	var group sync.WaitGroup
+	for range 3 {
+		group.Go(func() {
+			if _, err := celltest.OpenURL(t, url).Migrate(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	if applied, err := store.Migrate(t.Context()); err != nil || len(applied) != 0 {
+		t.Fatalf("a repeat applied %v (%v)", applied, err)
+	}
+	if pending, err := store.SchemaPending(t.Context()); err != nil || pending != 0 {
+		t.Fatalf("%d migrations are still to come (%v)", pending, err)
+	}
+}
+
+func TestPartitionsLieAhead(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	const partitions = `pg_inherits i JOIN pg_class c ON c.oid = i.inhparent WHERE c.relname IN ('finished_jobs', 'attempts')`
+	before := f.Count(partitions)
+	if before != 18 { // yesterday, today and seven days, for two tables
+		t.Fatalf("%d partitions, want 18", before)
+	}
+	f.Exec(`ALTER TABLE finished_jobs DETACH PARTITION finished_jobs_` + time.Now().UTC().AddDate(0, 0, 7).Format("20060102"))
+	f.Exec(`DROP TABLE finished_jobs_` + time.Now().UTC().AddDate(0, 0, 7).Format("20060102"))
+	for range 2 {
+		if err := f.Store.MakePartitions(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if after := f.Count(partitions); after != before {
+		t.Fatalf("%d partitions, want %d again", after, before)
+	}
+}
+
+// A row that the rules forbid cannot be, whoever writes it.
+func TestTheSchemaRefusesImpossibleRows(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.Submit(f.Job())
+	for _, change := range []string{
+		`state = 'running'`, `state = 'completed'`, `state = 'queued', ready_at = NULL`, `lease_id = gen_random_uuid()`,
+		`attempt = max_attempts + 1`, `priority = 10`, `lease_expires_at = now()`,
+	} {
+		if _, err := f.Behind.Exec(t.Context(), `UPDATE jobs SET `+change); err == nil {
+			t.Errorf("%s was accepted", change)
+		}
+	}
+}
+
+func TestTenantsKeysPlans(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	plan, weight, burst := "free", 7, int64(3)
+	name := "renamed"
+	patched, err := f.Store.PatchTenant(t.Context(), f.Tenant, api.TenantPatch{
+		Name: &name, Plan: &plan, Weight: &weight, Overrides: &api.Overrides{Limits: api.Limits{JobBurst: &burst}},
+	})
+	if err != nil || patched.Plan != plan || patched.Weight != weight || *patched.Overrides.JobBurst != burst || patched.Name != name {
+		t.Fatalf("%+v %v", patched, err)
+	}
+	nowhere := "nowhere"
+	if _, err := f.Store.PatchTenant(t.Context(), f.Tenant, api.TenantPatch{Plan: &nowhere}); !errors.Is(err, directory.ErrUnknownPlan) {
+		t.Errorf("an unknown plan: %v", err)
+	}
+	key := api.HopKeyCreateRequest{KeyID: "k1", Kind: "tenant", Tenant: f.Tenant.String(), Scopes: []string{"read"}, SecretHMAC: make([]byte, 32)}
+	for range 2 {
+		if _, err := f.Store.CreateKey(t.Context(), key); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found, err := f.Store.LookupKey(t.Context(), "k1")
+	if err != nil || found.Tenant != f.Tenant.String() || found.Plan.Name != plan || *found.Overrides.JobBurst != burst || *found.Plan.Limits.UserJobBurst != 10 {
+		t.Fatalf("%+v %v", found, err)
+	}
+	stranger := key
+	stranger.KeyID, stranger.Tenant = "k2", "00000000-0000-7000-8000-000000000000"
+	if _, err := f.Store.CreateKey(t.Context(), stranger); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("a key for no tenant: %v", err)
+	}
+	for range 2 {
+		if err := f.Store.RevokeKey(t.Context(), "k1"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := f.Store.LookupKey(t.Context(), "k1"); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("a revoked key: %v", err)
+	}
+	expired := key
+	soon := api.At(time.Now().Add(-time.Second))
+	expired.KeyID, expired.ExpiresAt = "k3", &soon
+	if _, err := f.Store.CreateKey(t.Context(), expired); !errors.Is(err, directory.ErrExpiryPast) {
+		t.Errorf("a key that has expired already: %v", err)
+	}
+	soon = api.At(time.Now().Add(time.Hour))
+	if _, err := f.Store.CreateKey(t.Context(), expired); err != nil {
+		t.Fatal(err)
+	}
+	if found, err := f.Store.LookupKey(t.Context(), "k3"); err != nil || *found.ExpiresInMS < 3_590_000 || *found.ExpiresInMS > 3_600_000 {
+		t.Errorf("an hour is left to it: %+v, %v", found.ExpiresInMS, err)
+	}
+	f.Exec(`UPDATE api_keys SET expires_at = statement_timestamp() WHERE key_id = 'k3'`)
+	if _, err := f.Store.LookupKey(t.Context(), "k3"); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("an expired key: %v", err)
+	}
+	if keys, err := f.Store.ListKeys(t.Context(), f.Tenant, "", 10); err != nil || len(keys) != 1 || keys[0].KeyID != "k3" {
+		t.Errorf("%+v %v", keys, err)
+	}
+	if tenants, err := f.Store.ListTenants(t.Context(), nil, 10); err != nil || len(tenants) != 1 {
+		t.Errorf("%+v %v", tenants, err)
+	}
+}
+
+func TestWorkers(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	if _, err := f.Store.BeatWorker(t.Context(), f.Tenant, "w1"); !errors.Is(err, directory.ErrWorkerUnknown) {
+		t.Fatalf("an unknown worker: %v", err)
+	}
+	concurrency := 4
+	for _, unknown := range []bool{true, false} {
+		_, joined, err := f.Store.Register(t.Context(), f.Tenant, api.WorkerRequest{WorkerID: "w1", Tags: []string{"gpu"}, Concurrency: &concurrency})
+		if err != nil || joined != unknown {
+			t.Fatalf("joined: %v, %v", joined, err)
+		}
+	}
+	seen, joined, err := f.Store.SeenClaiming(t.Context(), f.Tenant, "w1", []string{"q"}, nil)
+	if err != nil || joined || seen.Concurrency != 4 || len(seen.Tags) != 1 {
+		t.Fatalf("a claim changed what was registered: %+v %v", seen, err)
+	}
+	if _, err := f.Store.BeatWorker(t.Context(), f.NewTenant(), "w1"); !errors.Is(err, directory.ErrWorkerUnknown) {
+		t.Errorf("another tenant's worker: %v", err)
+	}
+	f.Submit(f.Job())
+	f.ClaimOne()
+	if held, err := f.Store.Leases(t.Context()); err != nil || len(held) != 1 || held[0] != (directory.Held{Owner: f.Tenant, WorkerID: "w1", Leases: 1}) {
+		t.Errorf("leases are %+v, %v", held, err)
+	}
+	f.Exec(`UPDATE workers SET status = 'DEAD'`)
+	if _, err := f.Store.BeatWorker(t.Context(), f.Tenant, "w1"); !errors.Is(err, directory.ErrWorkerUnknown) {
+		t.Errorf("a dead worker: %v", err)
+	}
+	if seen, joined, err := f.Store.SeenClaiming(t.Context(), f.Tenant, "w1", nil, nil); err != nil || !joined || seen.Status != api.WorkerActive {
+		t.Errorf("a dead worker that claims is back: %+v %v", seen, err)
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	if _, err := cell.Open(t.Context(), cell.Options{Options: store.Options{URL: "http://nonsense", MaxConns: 1, PoolWait: time.Second}}); err == nil {
+		t.Error("a URL of another kind was taken")
+	}
+	config, err := pgx.ParseConfig(f.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Exec(`ALTER DATABASE ` + config.Database + ` SET synchronous_commit = off`)
+	if _, err := cell.Open(t.Context(), cell.Options{Options: store.Options{URL: f.URL, MaxConns: 1, PoolWait: time.Second}}); err == nil {
+		t.Error("asynchronous commit was taken")
+	}
+	store, err := cell.Open(t.Context(), cell.Options{Options: store.Options{URL: f.URL, MaxConns: 1, PoolWait: time.Second, AllowUnsafe: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store.Close()
+}
+
+// A database or a role may have another default isolation: counts are read in a later
+// statement than the one that waits for the lock, and have to see what was committed meanwhile.
+func TestIsolationIsTheStoresOwn(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	config, err := pgx.ParseConfig(f.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Exec(`ALTER DATABASE ` + config.Database + ` SET default_transaction_isolation = 'repeatable read'`)
+	f.Store = celltest.OpenURL(t, f.URL)
+	limits := celltest.Under(f.ActiveCap(100))
+	holder := celltest.Connect(t, f.URL)
+	for range 2 { // with a count that begins, and with one that is there
+		if _, err := holder.Exec(t.Context(), `SELECT pg_advisory_lock($1)`, store.LockKey(store.LockSubmit, f.Tenant)); err != nil {
+			t.Fatal(err)
+		}
+		var group sync.WaitGroup
+		for range 4 {
+			group.Go(func() {
+				if _, err := f.Store.Submit(t.Context(), []submit.Submission{{Tenant: f.Tenant, Jobs: []submit.NewJob{f.Job(limits)}}}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		celltest.Eventually(t, "all wait for the lock", func() bool {
+			return f.CountOf(`SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database AND d.datname = current_database()
+				WHERE locktype = 'advisory' AND NOT granted`) == 4
+		})
+		if _, err := holder.Exec(t.Context(), `SELECT pg_advisory_unlock($1)`, store.LockKey(store.LockSubmit, f.Tenant)); err != nil {
+			t.Fatal(err)
+		}
+		group.Wait()
+	}
+	f.NoDrift()
+}
+
+// A migration that ends while it builds an index leaves one that nothing reads: verify
+// names it, and the next migrate builds it.
+func TestMigrateMendsAnInterruptedBuild(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	var build string
+	if err := f.Behind.QueryRow(t.Context(), `SELECT replace(pg_get_indexdef('jobs_by_user_id'::regclass), 'INDEX', 'INDEX CONCURRENTLY')`).Scan(&build); err != nil {
+		t.Fatal(err)
+	}
+	f.Exec(`DROP INDEX jobs_by_user_id; CREATE TABLE theirs (a integer)`)
+	writer := celltest.Connect(t, f.URL)
+	tx, err := writer.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The build waits for whoever writes.
+	if _, err := tx.Exec(t.Context(), `LOCK TABLE jobs, theirs, lanes IN ROW EXCLUSIVE MODE`); err != nil {
+		t.Fatal(err)
+	}
+	var group sync.WaitGroup
+	for _, sql := range []string{build, `CREATE INDEX CONCURRENTLY theirs_a ON theirs (a)`, `REINDEX INDEX CONCURRENTLY lanes_pkey`} {
+		builder := celltest.Connect(t, f.URL)
+		group.Go(func() {
+			if _, err := builder.Exec(t.Context(), sql); err == nil {
+				t.Error("it was not interrupted")
+			}
+		})
+	}
+	const building = `pg_stat_progress_create_index WHERE datname = current_database() AND phase LIKE 'waiting%'`
+	celltest.Eventually(t, "the builds wait", func() bool { return f.Count(building) == 3 })
+	f.Exec(`SELECT pg_terminate_backend(pid) FROM ` + building)
+	group.Wait()
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+
+	want := []string{"jobs_by_user_id", "lanes_pkey_ccnew"}
+	if invalid, err := f.Store.InvalidIndexes(t.Context()); err != nil || !slices.Equal(invalid, want) {
+		t.Fatalf("invalid: %q (%v), want %q", invalid, err, want)
+	}
+	if _, err := f.Store.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if invalid, err := f.Store.InvalidIndexes(t.Context()); err != nil || len(invalid) != 0 {
+		t.Errorf("still invalid: %q (%v)", invalid, err)
+	}
+	if n := f.Count(`pg_index WHERE indexrelid = 'jobs_by_user_id'::regclass AND indisvalid`); n != 1 {
+		t.Error("the index is not there")
+	}
+	if n := f.Count(`pg_class WHERE relname = 'theirs_a'`); n != 1 {
+		t.Error("the index of somebody else is gone")
+	}
+}

@@ -1,0 +1,312 @@
+package submit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/forgequeue/forgequeue/core/internal/idempotency"
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/core/internal/usage"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// Guarded says whether the submission goes under its tenant's lock: it has an
+// Idempotency-Key, or a job under a cap.
+func (s *Submission) Guarded() bool {
+	if s.Idempotency != nil {
+		return true
+	}
+	for i := range s.Jobs {
+		if len(s.Jobs[i].Caps) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func anyGuarded(submissions []Submission) bool {
+	for i := range submissions {
+		if submissions[i].Guarded() {
+			return true
+		}
+	}
+	return false
+}
+
+// submitGuarded settles submissions of which some carry a key or come under a
+// cap: remembered ones are answered, of the others what is admitted is stored;
+// key, counts and jobs are one commit (D4). A refused job leaves no key behind.
+func (s *Submitter) submitGuarded(ctx context.Context, tx pgx.Tx, submissions []Submission, answers []Answer) error {
+	counts, err := s.counts.LockAndRead(ctx, tx, store.LockSubmit, guarded(submissions), countsOf(submissions))
+	if err != nil {
+		return inFlight(err, submissions)
+	}
+	if err := counts.Keep(ctx, tx); err != nil {
+		return err
+	}
+	if err := counts.Exact(ctx, tx, capsIn(submissions)...); err != nil {
+		return err
+	}
+	known, err := idempotency.Find(ctx, tx, keysOf(submissions))
+	if err != nil {
+		return err
+	}
+	all := make([]int, len(submissions))
+	for i := range all {
+		all[i] = i
+	}
+	batch := &pgx.Batch{}
+	// Each round stores what is the first of its key. Who repeats a key whose first was
+	// refused, with another body, is no repeat of anything: it is in the next round.
+	for len(all) > 0 {
+		fresh, followers := sortByKey(submissions, all, known, answers)
+		kept, next, err := storeRound(ctx, tx, counts, submissions, fresh, answers, batch)
+		if err != nil {
+			return err
+		}
+		again := make(map[int]bool, len(next))
+		for _, index := range next {
+			again[index] = true
+		}
+		for follower, first := range followers {
+			if again[first] {
+				next = append(next, follower)
+				continue
+			}
+			if !kept[first] && submissions[follower].Idempotency.Fingerprint != submissions[first].Idempotency.Fingerprint {
+				next = append(next, follower)
+				continue
+			}
+			answers[follower] = follow(&submissions[follower], &submissions[first], &answers[first])
+			answers[follower].Replayed = kept[first]
+		}
+		slices.Sort(next)
+		all = next
+	}
+	counts.Append(batch)
+	return tx.SendBatch(ctx, batch).Close()
+}
+
+// storeRound admits and stores the submissions that fresh names, and answers them.
+// It tells of which the answer is kept for their key, and which are to be tried
+// again: those that found no room, where others gave room back that were not
+// stored, for a dedupe_key or a deadline of theirs.
+func storeRound(ctx context.Context, tx pgx.Tx, counts *usage.Tally, submissions []Submission, fresh []int, answers []Answer, batch *pgx.Batch) (kept map[int]bool, again []int, err error) {
+	kept = map[int]bool{}
+	chosen := make([]Submission, len(fresh))
+	for i, index := range fresh {
+		chosen[i] = submissions[index]
+	}
+	if err := admit(ctx, tx, counts, chosen); err != nil {
+		return nil, nil, err
+	}
+	outcomes, err := insertJobs(ctx, tx, chosen)
+	if err != nil {
+		return nil, nil, err
+	}
+	roomAgain := putBack(counts, chosen, outcomes)
+	for i, index := range fresh {
+		answers[index] = answer(&chosen[i], outcomes[i])
+		if chosen[i].Idempotency != nil && answers[index].remembered(outcomes[i]) {
+			saveReplay(batch, &chosen[i], &answers[index], outcomes[i])
+			kept[index] = true
+		}
+		if told := answers[index].Problem; roomAgain && told != nil && (told.Code == problem.ActiveCapReached || told.Code == problem.QueueFull) {
+			answers[index] = Answer{}
+			again = append(again, index)
+		}
+	}
+	return kept, again, nil
+}
+
+// inFlight reads a wait for the lock that took too long: for who sent a key, its
+// first request may be what has not ended; otherwise there is too much work.
+func inFlight(err error, submissions []Submission) error {
+	refused, ok := errors.AsType[*pgconn.PgError](err)
+	if !ok || refused.Code != "55P03" { // lock_not_available
+		return err
+	}
+	for i := range submissions {
+		if submissions[i].Idempotency == nil {
+			return err // each caller is told in its own way, see LockTimedOut
+		}
+	}
+	return queue.ErrIdempotencyInFlight
+}
+
+func countsOf(submissions []Submission) []usage.CountKey { return usage.KeysOf(capsIn(submissions)...) }
+
+func capsIn(submissions []Submission) [][]usage.Cap {
+	var caps [][]usage.Cap
+	for i := range submissions {
+		for j := range submissions[i].Jobs {
+			if under := submissions[i].Jobs[j].Caps; len(under) > 0 {
+				caps = append(caps, under)
+			}
+		}
+	}
+	return caps
+}
+
+// admit takes a slot of every cap for each job, in order, and refuses those for
+// which one is full. A job whose dedupe_key a live one has takes none: it is
+// answered with that one. Of an atomic batch all are admitted or none.
+func admit(ctx context.Context, tx pgx.Tx, counts *usage.Tally, submissions []Submission) error {
+	if len(counts.Counts) == 0 {
+		return nil
+	}
+	if err := findHolders(ctx, tx, submissions); err != nil {
+		return err
+	}
+	for i := range submissions {
+		submissions[i].admit(counts)
+	}
+	return nil
+}
+
+// admit takes the slots of one submission.
+func (s *Submission) admit(t *usage.Tally) {
+	var taken [][]usage.Cap
+	for j := range s.Jobs {
+		caps := s.Jobs[j].Caps
+		if len(caps) == 0 || s.refusal(j) != nil || s.holder(j) != nil {
+			continue
+		}
+		full := t.Full(caps)
+		if len(full) == 0 {
+			t.Take(caps, 1)
+			taken = append(taken, caps)
+			continue
+		}
+		s.refuse(j, CapReached(full))
+		if s.Atomic {
+			break
+		}
+	}
+	if s.Atomic && s.refusesAny() {
+		for _, caps := range taken {
+			t.Take(caps, -1)
+		}
+	}
+}
+
+func (s *Submission) holder(j int) *queue.JobRow {
+	if s.holders == nil {
+		return nil
+	}
+	return s.holders[j]
+}
+
+func (s *Submission) refusesAny() bool {
+	for j := range s.Jobs {
+		if s.refusal(j) != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// refuse sets one refusal without touching the caller's slice.
+func (s *Submission) refuse(j int, why *problem.Problem) {
+	own := make([]*problem.Problem, len(s.Jobs))
+	copy(own, s.Refused)
+	own[j] = why
+	s.Refused = own
+}
+
+// findHolders looks for live jobs that have the dedupe_keys of jobs under a cap.
+func findHolders(ctx context.Context, tx pgx.Tx, submissions []Submission) error {
+	var keyed []place
+	for i := range submissions {
+		for j := range submissions[i].Jobs {
+			if one := &submissions[i].Jobs[j]; len(one.Caps) > 0 && one.DedupeKey != nil && submissions[i].refusal(j) == nil {
+				keyed = append(keyed, place{i, j})
+			}
+		}
+	}
+	if len(keyed) == 0 {
+		return nil
+	}
+	found, err := dedupeHolders(ctx, tx, submissions, keyed)
+	if err != nil {
+		return err
+	}
+	for _, p := range keyed {
+		s := &submissions[p.submission]
+		if s.holders == nil {
+			s.holders = make([]*queue.JobRow, len(s.Jobs))
+		}
+		s.holders[p.job] = found[s.Jobs[p.job].dedupe(s.Tenant)]
+	}
+	return nil
+}
+
+// putBack gives back the slots of admitted jobs that were not stored: their
+// dedupe_key or their deadline kept them out.
+func putBack(t *usage.Tally, submissions []Submission, outcomes [][]stored) (gaveBack bool) {
+	if len(t.Counts) == 0 {
+		return false
+	}
+	for i := range submissions {
+		s := &submissions[i]
+		if s.Atomic && s.refusesAny() {
+			continue // took none
+		}
+		for j := range s.Jobs {
+			if s.refusal(j) != nil || s.holder(j) != nil {
+				continue // took none
+			}
+			if o := outcomes[i][j]; o.row == nil || o.deduplicated {
+				t.Take(s.Jobs[j].Caps, -1)
+				gaveBack = gaveBack || len(s.Jobs[j].Caps) > 0
+			}
+		}
+	}
+	return gaveBack
+}
+
+// CapReached says which caps are full. Capacity comes when a job ends, so the wait
+// is a guess, spread so that callers refused together come back apart.
+func CapReached(full []usage.FullCap) *problem.Problem {
+	code := problem.QueueFull
+	wait := time.Second + rand.N(time.Second) //nolint:gosec // spreads load, guards nothing
+	ms := wait.Milliseconds()
+	var said []string
+	policies := make([]problem.Policy, 0, len(full))
+	for _, c := range full {
+		if c.Counter != usage.ActiveQueue {
+			code = problem.ActiveCapReached
+		}
+		what := map[usage.Counter]string{
+			usage.ActiveTenant: "the tenant", usage.ActiveUser: fmt.Sprintf("the user %q", c.Name), usage.ActiveQueue: fmt.Sprintf("the queue %q", c.Name),
+		}[c.Counter]
+		said = append(said, fmt.Sprintf("%s has %d active jobs and may have %d", what, c.Used, c.Limit))
+		policies = append(policies, problem.Policy{Name: c.Counter.String(), Limit: c.Limit, Current: c.Used, RetryAfterMS: &ms})
+	}
+	refusal := problem.New(code, "There is no room for another job: "+strings.Join(said, ", ")+". Try again when jobs have ended, or cancel some.")
+	refusal.Policies = policies
+	return refusal.WithRetryAfter(wait)
+}
+
+// guarded are the tenants whose submits go one at a time: those that sent an
+// Idempotency-Key, so that its look-up is a plain read, and those with a cap, so
+// that nobody else adds to their counts meanwhile.
+func guarded(submissions []Submission) []tenant.ID {
+	var tenants []tenant.ID
+	for i := range submissions {
+		if submissions[i].Guarded() {
+			tenants = append(tenants, submissions[i].Tenant)
+		}
+	}
+	return tenants
+}

@@ -1,0 +1,208 @@
+package submit
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// insertJobs stores what is not refused and tells what became of each job. It belongs
+// in a transaction: an error leaves some jobs stored.
+func insertJobs(ctx context.Context, tx pgx.Tx, submissions []Submission) ([][]stored, error) {
+	outcomes, waiting := openAll(submissions)
+	// A live job with the same dedupe_key may end between the insert, which it
+	// stops, and the look-up, which then does not find it; then the insert is
+	// tried again. Each round needs another such coincidence.
+	const rounds = 5
+	for round := 0; round < rounds && len(waiting) > 0; round++ {
+		missing, err := insertOnce(ctx, tx, submissions, waiting, outcomes)
+		if err != nil {
+			return nil, err
+		}
+		if len(missing) == 0 {
+			return outcomes, nil
+		}
+		if err := settleMissing(ctx, tx, submissions, missing, outcomes); err != nil {
+			return nil, err
+		}
+		freed, err := takeBack(ctx, tx, submissions, outcomes)
+		if err != nil {
+			return nil, err
+		}
+		waiting = append(stillOpen(missing, outcomes), freed...)
+	}
+	for len(waiting) > 0 { // each time fewer jobs are stored that could be taken back
+		for _, p := range waiting {
+			outcomes[p.submission][p.job].refused = problem.New(problem.Overloaded,
+				"The job that holds this dedupe_key changed too often while it was looked at. Try again.").WithRetryAfter(time.Second)
+		}
+		var err error
+		if waiting, err = takeBack(ctx, tx, submissions, outcomes); err != nil {
+			return nil, err
+		}
+	}
+	return outcomes, nil
+}
+
+// takeBackSQL removes jobs that the same transaction has stored.
+const takeBackSQL = `DELETE FROM jobs WHERE id = ANY(@ids::uuid[])`
+
+// takeBack removes what is stored of atomic batches of which a job was refused: by a
+// later round, or because its id is taken. It gives the places of other submissions' jobs
+// that were deduplicated onto what is removed: they are open again.
+func takeBack(ctx context.Context, tx pgx.Tx, submissions []Submission, outcomes [][]stored) (freed []place, err error) {
+	var ids []uuid.UUID
+	for i := range submissions {
+		if !submissions[i].Atomic {
+			continue
+		}
+		refused := slices.IndexFunc(outcomes[i], func(o stored) bool { return o.refused != nil })
+		if refused < 0 {
+			continue
+		}
+		for j := range outcomes[i] {
+			o := &outcomes[i][j]
+			if o.row != nil && !o.deduplicated {
+				ids = append(ids, o.row.ID)
+			}
+			if o.refused == nil {
+				*o = stored{refused: outcomes[i][refused].refused}
+			}
+		}
+	}
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	for i := range outcomes {
+		for j := range outcomes[i] {
+			if o := &outcomes[i][j]; o.deduplicated && slices.Contains(ids, o.row.ID) {
+				*o = stored{}
+				freed = append(freed, place{i, j})
+			}
+		}
+	}
+	_, err = tx.Exec(ctx, takeBackSQL, pgx.StrictNamedArgs{"ids": ids})
+	return freed, err
+}
+
+func stillOpen(places []place, outcomes [][]stored) []place {
+	var open []place
+	for _, p := range places {
+		if o := outcomes[p.submission][p.job]; o.row == nil && o.refused == nil {
+			open = append(open, p)
+		}
+	}
+	return open
+}
+
+// liveByDedupeSQL finds the live jobs that hold dedupe_keys. The LIMIT makes each
+// key a probe of its own: with statistics of few jobs `IN (SELECT …)` reads the whole
+// index instead.
+const liveByDedupeSQL = `
+SELECT holder.*
+FROM unnest(@tenants::uuid[], @users::text[], @keys::text[]) AS asked(tenant, name, key)
+CROSS JOIN LATERAL (
+  SELECT ` + queue.BriefColumns + `
+  FROM jobs
+  WHERE tenant_id = asked.tenant AND COALESCE(user_id, '') = asked.name AND dedupe_key = asked.key
+    -- repeated from the index's predicate, or the planner may not use it
+    AND dedupe_key IS NOT NULL
+  LIMIT 1
+) AS holder`
+
+type dedupeKey struct {
+	tenant    tenant.ID
+	user, key string
+}
+
+// settleMissing tells why a job was not inserted: a live job has its dedupe_key,
+// or it, or its atomic batch, has a deadline in the past, or its id is taken.
+func settleMissing(ctx context.Context, db store.Querier, submissions []Submission, missing []place, outcomes [][]stored) error {
+	holders, err := dedupeHolders(ctx, db, submissions, missing)
+	if err != nil {
+		return err
+	}
+	now, err := store.Clock(ctx, db)
+	if err != nil {
+		return err
+	}
+	for _, p := range missing {
+		submission := &submissions[p.submission]
+		newJob := &submission.Jobs[p.job]
+		outcome := &outcomes[p.submission][p.job]
+		if holder := holders[newJob.dedupe(submission.Tenant)]; newJob.DedupeKey != nil && holder != nil {
+			*outcome = stored{row: holder, deduplicated: true}
+		} else if submission.late(p.job, now) {
+			outcome.refused = deadlinePast()
+		} else if newJob.DedupeKey == nil {
+			outcome.refused = problem.New(problem.InvalidRequest, "A job with the id "+newJob.ID.String()+" is stored already.")
+		}
+	}
+	return nil
+}
+
+func deadlinePast() *problem.Problem {
+	return problem.Invalid(problem.FieldError{Field: "deadline", Message: "must lie in the future"})
+}
+
+// late says whether a deadline, the job's own or another's of its atomic batch,
+// keeps the job out.
+func (s *Submission) late(j int, now time.Time) bool {
+	for i := range s.Jobs {
+		if deadline := s.Jobs[i].Deadline; deadline != nil && (s.Atomic || i == j) && !deadline.After(now) {
+			return true
+		}
+	}
+	return false
+}
+
+func (n *NewJob) dedupe(id tenant.ID) dedupeKey {
+	key := dedupeKey{tenant: id}
+	if n.User != nil {
+		key.user = *n.User
+	}
+	if n.DedupeKey != nil {
+		key.key = *n.DedupeKey
+	}
+	return key
+}
+
+func dedupeHolders(ctx context.Context, db store.Querier, submissions []Submission, missing []place) (map[dedupeKey]*queue.JobRow, error) {
+	var tenants []tenant.ID
+	var users, keys []string
+	for _, p := range missing {
+		newJob := &submissions[p.submission].Jobs[p.job]
+		if newJob.DedupeKey != nil {
+			key := newJob.dedupe(submissions[p.submission].Tenant)
+			tenants, users, keys = append(tenants, key.tenant), append(users, key.user), append(keys, key.key)
+		}
+	}
+	holders := map[dedupeKey]*queue.JobRow{}
+	if len(keys) == 0 {
+		return holders, nil
+	}
+	rows, err := db.Query(ctx, liveByDedupeSQL, pgx.StrictNamedArgs{"tenants": tenants, "users": users, "keys": keys})
+	if err != nil {
+		return nil, err
+	}
+	live, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByName[queue.JobRow])
+	if err != nil {
+		return nil, err
+	}
+	for _, row := range live {
+		key := dedupeKey{tenant: row.TenantID, key: *row.DedupeKey}
+		if row.UserID != nil {
+			key.user = *row.UserID
+		}
+		holders[key] = row
+	}
+	return holders, nil
+}

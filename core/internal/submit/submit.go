@@ -1,0 +1,337 @@
+package submit
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+	"github.com/forgequeue/forgequeue/core/internal/idempotency"
+	"github.com/forgequeue/forgequeue/core/internal/job"
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/core/internal/usage"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// NewJob is a job that is ready to be stored: every default is filled in.
+type NewJob struct {
+	// ID is a UUID v7 that the gateway made.
+	ID            uuid.UUID
+	Lane          directory.LaneID
+	Queue         string
+	Type          string
+	User          *string
+	Priority      int
+	Payload       []byte
+	Tags          []string
+	Metadata      []byte
+	MaxAttempts   int
+	Retry         job.Retry
+	TimeoutMS     *int64
+	DedupeKey     *string
+	CorrelationID *string
+	Traceparent   *string
+	// RunAt is when it may start; if nil, Delay from now.
+	RunAt    *time.Time
+	Delay    time.Duration
+	Deadline *time.Time
+	// Caps are those on active jobs that this one comes under; it takes a slot of each.
+	Caps []usage.Cap
+}
+
+// Submission is one caller's request: a job, or a batch of them.
+type Submission struct {
+	Tenant tenant.ID
+	// User is the one that the credential is bound to, "" for none.
+	User string
+	Jobs []NewJob
+	// Refused, where not nil, runs in parallel to Jobs: those with a problem are
+	// not stored, but are part of the answer and of what a replay repeats.
+	Refused []*problem.Problem
+	// Batch asks for a batch's answer; otherwise there is one job.
+	Batch bool
+	// Atomic stores all jobs or none.
+	Atomic      bool
+	Idempotency *idempotency.Request
+	// Span is whose submission it is, for the trace of the flush; zero for nobody's.
+	Span trace.SpanContext
+	// holders, where not nil, runs in parallel to Jobs: live jobs that have their dedupe_key.
+	holders []*queue.JobRow
+	// Warnings are said in the answer to a single job.
+	Warnings []string
+}
+
+// stored is what became of one job of a submission.
+type stored struct {
+	row          *queue.JobRow
+	deduplicated bool
+	refused      *problem.Problem
+}
+
+// insertJobsSQL stores jobs of any number of tenants. A unit is what stands or
+// falls together: an atomic batch, else a single job. A unit with a deadline in
+// the past is left out; so is a job whose dedupe_key a live job has.
+const insertJobsSQL = `
+WITH input AS MATERIALIZED (
+  SELECT i.*,
+         -- a time in the past is now; every instant is the statement's, never a client's
+         GREATEST(COALESCE(i.asked_at, statement_timestamp() + i.delay_ms * interval '1 millisecond'),
+                  statement_timestamp()) AS start_at
+  FROM unnest(@units::integer[], @ids::uuid[], @tenants::uuid[], @lanes::integer[], @queues::text[], @types::text[],
+              @users::text[], @priorities::smallint[], @payloads::text[], @tags::text[], @metadata::text[],
+              @max_attempts::integer[], @bases::bigint[], @caps::bigint[], @jitters::float8[], @curves::text[], @timeouts::bigint[],
+              @dedupe_keys::text[], @correlation_ids::text[], @traceparents::text[],
+              @run_ats::timestamptz[], @delays::bigint[], @deadlines::timestamptz[], @counted::smallint[])
+       AS i(unit, id, tenant_id, lane_id, queue, type, user_id, priority, payload, tags, metadata, max_attempts,
+            retry_base_ms, retry_cap_ms, retry_jitter, retry_curve, timeout_ms, dedupe_key, correlation_id, traceparent,
+            asked_at, delay_ms, deadline, counted)
+), late AS MATERIALIZED (
+  SELECT unit FROM input WHERE deadline <= statement_timestamp()
+)
+INSERT INTO jobs (id, tenant_id, lane_id, queue, type, user_id, state, priority, payload, tags, metadata, max_attempts,
+                  retry_base_ms, retry_cap_ms, retry_jitter, retry_curve, timeout_ms, dedupe_key, correlation_id, traceparent,
+                  created_at, run_at, deadline, ready_at, counted, size)
+SELECT id, tenant_id, lane_id, queue, type, user_id,
+       CASE WHEN start_at > statement_timestamp() THEN 'scheduled' ELSE 'queued' END,
+       -- a text[] of text[] cannot be unnested by rows, so each set of tags travels as an array's text
+       priority, payload::json, tags::text[], metadata::json, max_attempts,
+       retry_base_ms, retry_cap_ms, retry_jitter, retry_curve, timeout_ms, dedupe_key, correlation_id, traceparent,
+       statement_timestamp(), start_at, deadline,
+       CASE WHEN start_at > statement_timestamp() THEN NULL ELSE statement_timestamp() END, counted,
+       octet_length(payload) + octet_length(metadata) + octet_length(tags)
+FROM input
+WHERE unit NOT IN (SELECT unit FROM late)
+-- one order for every core: two batches with the same dedupe_keys wait for each other, never in a circle
+ORDER BY tenant_id, dedupe_key NULLS FIRST, id
+ON CONFLICT DO NOTHING
+RETURNING id, state, created_at, run_at`
+
+// inserted is what PostgreSQL decided about a new job.
+type inserted struct {
+	ID        uuid.UUID
+	State     string
+	CreatedAt time.Time
+	RunAt     time.Time
+}
+
+// Submit stores the jobs of all submissions, of any tenants, in one commit, and
+// answers each. An error means that nothing was stored, or with
+// ErrOutcomeUnknown that nobody knows. A refusal of one submission is its
+// answer, not an error.
+func (s *Submitter) Submit(ctx context.Context, submissions []Submission) ([]Answer, error) {
+	ctx = store.WithClass(ctx, store.ClassSubmits)
+	for range store.DeadlockTries - 1 {
+		answers, err := s.submitOnce(ctx, submissions)
+		if !store.Deadlocked(err) {
+			return answers, err
+		}
+	}
+	return s.submitOnce(ctx, submissions)
+}
+
+func (s *Submitter) submitOnce(ctx context.Context, submissions []Submission) ([]Answer, error) {
+	answers := make([]Answer, len(submissions))
+	var err error
+	switch {
+	case anyGuarded(submissions):
+		err = s.InTx(ctx, func(tx pgx.Tx) error { return s.submitGuarded(ctx, tx, submissions, answers) })
+	case anyInRounds(submissions):
+		err = s.InTx(ctx, func(tx pgx.Tx) error {
+			outcomes, err := insertJobs(ctx, tx, submissions)
+			answerAll(submissions, outcomes, answers)
+			return err
+		})
+	default:
+		err = s.insertAtOnce(ctx, submissions, answers)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("submit: submit: %w", err)
+	}
+	return answers, nil
+}
+
+func answerAll(submissions []Submission, outcomes [][]stored, answers []Answer) {
+	for i := range outcomes {
+		answers[i] = answer(&submissions[i], outcomes[i])
+	}
+}
+
+// anyInRounds says whether one insert may not settle the submissions: a dedupe_key may
+// need several rounds, and of an atomic batch a part may have to be taken back.
+func anyInRounds(submissions []Submission) bool {
+	for i := range submissions {
+		if s := &submissions[i]; s.Atomic && len(s.Jobs) > 1 || slices.ContainsFunc(s.Jobs, func(j NewJob) bool { return j.DedupeKey != nil }) {
+			return true
+		}
+	}
+	return false
+}
+
+// insertAtOnce stores submissions with one statement that is its own transaction: a
+// round trip in the place of three.
+func (s *Submitter) insertAtOnce(ctx context.Context, submissions []Submission, answers []Answer) error {
+	conn, err := s.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	outcomes, waiting := openAll(submissions)
+	missing, err := insertOnce(ctx, conn, submissions, waiting, outcomes)
+	if err != nil {
+		return store.Classify(err)
+	}
+	if len(missing) > 0 {
+		if err := settleMissing(ctx, conn, submissions, missing, outcomes); err != nil {
+			return fmt.Errorf("%w: %w", store.ErrOutcomeUnknown, err) // the others are stored
+		}
+	}
+	answerAll(submissions, outcomes, answers)
+	return nil
+}
+
+// openAll gives the places of all jobs to be stored, and fills in those that are
+// refused already.
+func openAll(submissions []Submission) (outcomes [][]stored, waiting []place) {
+	outcomes = make([][]stored, len(submissions))
+	for i := range submissions {
+		outcomes[i] = make([]stored, len(submissions[i].Jobs))
+		waiting = append(waiting, submissions[i].open(i, outcomes[i])...)
+	}
+	return outcomes, waiting
+}
+
+// place is a job's place among the submissions.
+type place struct{ submission, job int }
+
+// open lists the jobs to be stored, and fills in those that are refused already.
+func (s *Submission) open(index int, outcomes []stored) []place {
+	var first *problem.Problem
+	for j := range s.Jobs {
+		if s.refusal(j) != nil && first == nil {
+			first = s.refusal(j)
+		}
+	}
+	places := make([]place, 0, len(s.Jobs))
+	for j := range s.Jobs {
+		switch {
+		case s.refusal(j) != nil:
+			outcomes[j].refused = s.refusal(j)
+		case s.holders != nil && s.holders[j] != nil && (!s.Atomic || first == nil):
+			outcomes[j] = stored{row: s.holders[j], deduplicated: true}
+		case s.Atomic && first != nil:
+			outcomes[j].refused = first
+		default:
+			places = append(places, place{index, j})
+		}
+	}
+	return places
+}
+
+func (s *Submission) refusal(j int) *problem.Problem {
+	if s.Refused == nil {
+		return nil
+	}
+	return s.Refused[j]
+}
+
+// insertOnce runs the insert and gives the places whose job it did not store.
+func insertOnce(ctx context.Context, db store.Querier, submissions []Submission, places []place, outcomes [][]stored) (missing []place, err error) {
+	rows, err := db.Query(ctx, insertJobsSQL, insertArgs(submissions, places))
+	if err != nil {
+		return nil, err
+	}
+	made, err := pgx.CollectRows(rows, pgx.RowToStructByName[inserted])
+	if err != nil {
+		return nil, err
+	}
+	byID := make(map[uuid.UUID]inserted, len(made))
+	for _, m := range made {
+		byID[m.ID] = m
+	}
+	for _, p := range places {
+		submission := &submissions[p.submission]
+		if m, ok := byID[submission.Jobs[p.job].ID]; ok {
+			outcomes[p.submission][p.job].row = newRow(submission, &submission.Jobs[p.job], m)
+		} else {
+			missing = append(missing, p)
+		}
+	}
+	return missing, nil
+}
+
+// newRow is the row as it now stands, without reading it back.
+func newRow(submission *Submission, n *NewJob, made inserted) *queue.JobRow {
+	return &queue.JobRow{
+		ID: n.ID, TenantID: submission.Tenant, LaneID: n.Lane, Queue: n.Queue, Type: n.Type, UserID: n.User,
+		Priority: int16(n.Priority), Tags: n.Tags, Metadata: n.Metadata, //nolint:gosec // 0 to 9
+		MaxAttempts: int32(n.MaxAttempts), //nolint:gosec // 1 to 1000
+		RetryBaseMs: n.Retry.Base.Milliseconds(), RetryCapMs: n.Retry.Cap.Milliseconds(), RetryJitter: n.Retry.Jitter,
+		RetryCurve: string(n.Retry.Curve.OrDefault()),
+		TimeoutMs:  n.TimeoutMS, DedupeKey: n.DedupeKey, CorrelationID: n.CorrelationID, Traceparent: n.Traceparent,
+		CreatedAt: made.CreatedAt, RunAt: made.RunAt, Deadline: n.Deadline, State: made.State,
+	}
+}
+
+// insertArgs turns jobs into one array for each column.
+func insertArgs(submissions []Submission, places []place) pgx.StrictNamedArgs {
+	n := len(places)
+	c := struct {
+		units, lanes, maxAttempts                       []int32
+		ids, tenants                                    []uuid.UUID
+		queues, types, payloads, tags, metadata, curves []string
+		users, dedupeKeys, correlationIDs, traceparents []*string
+		priorities                                      []int16
+		counted                                         []int16
+		bases, caps, delays                             []int64
+		jitters                                         []float64
+		timeouts                                        []*int64
+		runAts, deadlines                               []*time.Time
+	}{}
+	c.ids = make([]uuid.UUID, 0, n)
+	for i, p := range places {
+		submission := &submissions[p.submission]
+		j := &submission.Jobs[p.job]
+		unit := i
+		if submission.Atomic {
+			unit = -1 - p.submission // apart from every single job's
+		}
+		c.units = append(c.units, int32(unit))
+		c.ids, c.tenants, c.lanes = append(c.ids, j.ID), append(c.tenants, submission.Tenant), append(c.lanes, j.Lane)
+		c.queues, c.types, c.users = append(c.queues, j.Queue), append(c.types, j.Type), append(c.users, j.User)
+		c.priorities = append(c.priorities, int16(j.Priority)) //nolint:gosec // 0 to 9
+		c.payloads, c.metadata = append(c.payloads, string(j.Payload)), append(c.metadata, string(j.Metadata))
+		c.tags = append(c.tags, store.TextArray(j.Tags))
+		c.maxAttempts = append(c.maxAttempts, int32(j.MaxAttempts)) //nolint:gosec // 1 to 1000
+		c.bases, c.caps = append(c.bases, j.Retry.Base.Milliseconds()), append(c.caps, j.Retry.Cap.Milliseconds())
+		c.jitters, c.curves = append(c.jitters, j.Retry.Jitter), append(c.curves, string(j.Retry.Curve.OrDefault()))
+		c.timeouts = append(c.timeouts, j.TimeoutMS)
+		c.dedupeKeys, c.correlationIDs = append(c.dedupeKeys, j.DedupeKey), append(c.correlationIDs, j.CorrelationID)
+		c.traceparents, c.runAts = append(c.traceparents, j.Traceparent), append(c.runAts, j.RunAt)
+		c.delays, c.deadlines = append(c.delays, j.Delay.Milliseconds()), append(c.deadlines, j.Deadline)
+		c.counted = append(c.counted, int16(usage.BitsOf(j.Caps)))
+	}
+	return pgx.StrictNamedArgs{
+		"units": c.units, "ids": c.ids, "tenants": c.tenants, "lanes": c.lanes, "queues": c.queues, "types": c.types,
+		"users": unlessNone(c.users), "priorities": c.priorities, "payloads": c.payloads, "tags": c.tags, "metadata": c.metadata,
+		"max_attempts": c.maxAttempts, "bases": c.bases, "caps": c.caps, "jitters": c.jitters, "curves": c.curves, "timeouts": unlessNone(c.timeouts),
+		"dedupe_keys": unlessNone(c.dedupeKeys), "correlation_ids": unlessNone(c.correlationIDs), "traceparents": unlessNone(c.traceparents),
+		"run_ats": unlessNone(c.runAts), "delays": c.delays, "deadlines": unlessNone(c.deadlines),
+		"counted": c.counted,
+	}
+}
+
+// unlessNone gives nil for a column that is empty in all rows: unnest fills up with
+// NULL what is shorter, and most of a job's columns are for few jobs.
+func unlessNone[T any](column []*T) []*T {
+	if slices.ContainsFunc(column, func(value *T) bool { return value != nil }) {
+		return column
+	}
+	return nil
+}

@@ -1,0 +1,15 @@
+package submit
+
+import (
+	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/core/internal/usage"
+)
+
+// Submitter has the statements.
+type Submitter struct {
+	*store.Store
+	counts *usage.Counts
+}
+
+// New makes them.
+func New(s *store.Store, counts *usage.Counts) *Submitter { return &Submitter{s, counts} }

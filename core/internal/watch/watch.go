@@ -1,0 +1,178 @@
+// Package watch lets callers wait until a job changes. It is memory only: they are woken by what
+// this core does, by what other cores publish, and at last by a poll for all watched jobs.
+package watch
+
+import (
+	"container/list"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/forgequeue/forgequeue/core/internal/job"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// Watches are the callers that wait for a job to change. The zero value is ready.
+type Watches struct {
+	mu    sync.Mutex
+	byJob map[uuid.UUID]*watched
+	// turn has the watched jobs in the order in which they are polled for.
+	turn list.List
+}
+
+// watched is a job with those who watch it.
+type watched struct {
+	id      uuid.UUID
+	watches []*watch
+	place   *list.Element
+	// read is when one of them read the job last: until then they missed nothing.
+	read time.Time
+}
+
+type watch struct {
+	// seen is the state that the watcher knows.
+	seen    string
+	changed chan struct{}
+}
+
+func (w *Watches) add(id uuid.UUID) *watch {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.byJob == nil {
+		w.byJob = map[uuid.UUID]*watched{}
+	}
+	job := w.byJob[id]
+	if job == nil {
+		job = &watched{id: id, read: time.Now()}
+		job.place = w.turn.PushBack(job)
+		w.byJob[id] = job
+	}
+	one := &watch{changed: make(chan struct{}, 1)}
+	job.watches = append(job.watches, one)
+	return one
+}
+
+func (w *Watches) remove(id uuid.UUID, one *watch) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	job := w.byJob[id]
+	if job.watches = slices.DeleteFunc(job.watches, func(other *watch) bool { return other == one }); len(job.watches) == 0 {
+		w.turn.Remove(job.place)
+		delete(w.byJob, id)
+	}
+}
+
+func (w *Watches) know(id uuid.UUID, one *watch, state string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	one.seen = state
+	w.byJob[id].read = time.Now()
+}
+
+// Wake wakes all who watch the jobs.
+func (w *Watches) Wake(ids []uuid.UUID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, id := range ids {
+		if job := w.byJob[id]; job != nil {
+			for _, one := range job.watches {
+				one.wake()
+			}
+		}
+	}
+}
+
+func (one *watch) wake() {
+	select {
+	case one.changed <- struct{}{}:
+	default: // it is awake already
+	}
+}
+
+// Next lists up to most watched jobs that were not read lately, in turn.
+func (w *Watches) Next(most int, lately time.Duration) (ids []uuid.UUID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for range min(most, w.turn.Len()) {
+		first := w.turn.Front()
+		w.turn.MoveToBack(first)
+		if job, _ := first.Value.(*watched); time.Since(job.read) >= lately {
+			ids = append(ids, job.id)
+		}
+	}
+	return ids
+}
+
+// Compare wakes those whose job is not where they think it is.
+func (w *Watches) Compare(states map[uuid.UUID]string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for id, state := range states {
+		job := w.byJob[id]
+		if job == nil {
+			continue
+		}
+		for _, one := range job.watches {
+			if one.seen != "" && one.seen != state {
+				one.wake()
+			}
+		}
+	}
+}
+
+// Call waits until a job changes.
+type Call struct {
+	Tenant tenant.ID
+	// User is the only one whose jobs the caller may see, "" for all.
+	User string
+	ID   uuid.UUID
+	Wait time.Duration
+	// Ended waits for an end; otherwise for a state other than Seen, or than the
+	// first one found where Seen is empty.
+	Ended bool
+	Seen  string
+}
+
+func (c *Call) satisfied(state string) bool {
+	if job.State(state).Terminal() && c.Ended {
+		return true
+	}
+	return !c.Ended && c.Seen != "" && state != c.Seen
+}
+
+// Wait gives the job as soon as it is what the caller waits for, or as it is when the wait is
+// over or drained is closed. look reads the job.
+func (w *Watches) Wait(ctx context.Context, call Call, drained <-chan struct{}, look func(context.Context) (api.Job, error)) (api.Job, error) {
+	over := time.NewTimer(call.Wait)
+	defer over.Stop()
+	one := w.add(call.ID) // before the look, or a change in between would wake nobody
+	defer w.remove(call.ID, one)
+	for {
+		found, err := look(ctx)
+		if err != nil || call.satisfied(found.State) {
+			return found, err
+		}
+		// An end never changes again, but for a dead letter's redrive: only who has
+		// seen it dead waits for that.
+		if job.State(found.State).Terminal() && (found.State != api.StateDeadLetter || call.Seen == "") {
+			return found, nil
+		}
+		if call.Seen == "" {
+			call.Seen = found.State
+		}
+		w.know(call.ID, one, found.State)
+		select {
+		case <-ctx.Done():
+			return api.Job{}, ctx.Err()
+		case <-over.C:
+			return found, nil
+		case <-drained:
+			return found, nil
+		case <-one.changed:
+		}
+	}
+}
