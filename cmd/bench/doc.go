@@ -12,7 +12,5 @@
 // counted as late as the run was long, never left out.
 //
 // The generator shares the machine with what it measures, so it has to be cheap:
-// requests are written from bodies made before, over one HTTP/1.1 connection for
-// each sender, and answers are searched for the few members that are needed instead
-// of decoded. Only an answer that is not as hoped for is decoded whole.
+// internal/wire writes the requests and reads the answers by hand.
 package bench

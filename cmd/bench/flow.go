@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/forgequeue/forgequeue/cmd/bench/internal/wire"
 	"github.com/forgequeue/forgequeue/shared/wait"
 )
 
@@ -21,11 +22,11 @@ type flow struct {
 	producers int
 	batch     int
 	items     int
-	callers   []caller
+	callers   []wire.Caller
 	// lead is how far producers may be ahead of consumers; 0 is no bound.
 	lead int64
 
-	consumer   caller
+	consumer   wire.Caller
 	consumers  int
 	claimBatch int
 	// wait is how long a claim waits for work.
@@ -76,7 +77,7 @@ func (f *flow) produceWhile(ctx, pacing context.Context) {
 	r := f.run
 	ended := f.pace.run(pacing, f.producers, r.rec.lag("generator_lag"), func() (sender, func()) {
 		l := r.newLink()
-		who := make([]caller, f.items)
+		who := make([]wire.Caller, f.items)
 		return func(n int64, intended time.Time) {
 			if f.await(pacing); pacing.Err() != nil {
 				return
@@ -85,7 +86,7 @@ func (f *flow) produceWhile(ctx, pacing context.Context) {
 				who[i] = f.callers[(int(n)*f.items+i)%len(f.callers)]
 			}
 			f.submit(ctx, l, who, n, intended)
-		}, l.close
+		}, l.Close
 	})
 	r.rec.tookAll(f.prefix+"submit", ended.unsent, time.Now())
 	r.unsent += int64(len(ended.unsent))
@@ -97,17 +98,17 @@ func (f *flow) await(ctx context.Context) {
 	}
 }
 
-func (f *flow) submit(ctx context.Context, l *link, who []caller, n int64, intended time.Time) {
+func (f *flow) submit(ctx context.Context, l *wire.Link, who []wire.Caller, n int64, intended time.Time) {
 	r := f.run
 	sent := time.Now()
 	if f.pace.every == 0 {
 		intended = sent // the wait for the lead is no latency
 	}
-	ask := submitAsk{jobs: f.batch, batch: f.batch > 1, at: intended.Sub(r.begun)}
+	ask := wire.Submit{Jobs: f.batch, Batch: f.batch > 1, At: intended.Sub(r.begun)}
 	if r.keyed {
-		ask.key = fmt.Sprintf("%s-%s%d", r.id, f.prefix, n)
+		ask.Key = fmt.Sprintf("%s-%s%d", r.id, f.prefix, n)
 	}
-	accepted := l.submit(ctx, who, ask)
+	accepted := l.Submit(ctx, who, ask)
 	now := time.Now()
 	if accepted > 0 {
 		r.rec.took(f.prefix+"submit", now.Sub(intended))
@@ -117,8 +118,8 @@ func (f *flow) submit(ctx context.Context, l *link, who []caller, n int64, inten
 	}
 	f.submitted.Add(int64(accepted))
 	r.rec.submitted.Add(int64(accepted))
-	if f.pace.every == 0 && l.pauseFor > 0 {
-		_ = wait.For(ctx, l.pauseFor) // closed-loop is patient; open-loop says when by its rate
+	if f.pace.every == 0 && l.PauseFor > 0 {
+		_ = wait.For(ctx, l.PauseFor) // closed-loop is patient; open-loop says when by its rate
 	}
 }
 
@@ -131,8 +132,8 @@ func (f *flow) consume(ctx context.Context) {
 	for i := range f.consumers {
 		group.Go(func() {
 			l := f.run.newLink()
-			defer l.close()
-			ask := claimAsk{worker: fmt.Sprintf("%s-%d", f.run.id, i), queue: f.queue, max: f.claimBatch, wait: f.wait}
+			defer l.Close()
+			ask := wire.Claim{Worker: fmt.Sprintf("%s-%d", f.run.id, i), Queue: f.queue, Max: f.claimBatch, Wait: f.wait}
 			for ctx.Err() == nil && !stopped.Load() {
 				f.serve(ctx, l, ask)
 			}
@@ -147,20 +148,20 @@ func (f *flow) consume(ctx context.Context) {
 }
 
 // serve is one claim and what follows from it.
-func (f *flow) serve(ctx context.Context, l *link, ask claimAsk) {
+func (f *flow) serve(ctx context.Context, l *wire.Link, ask wire.Claim) {
 	r := f.run
 	asked := time.Now()
-	leases := l.claim(ctx, &f.consumer, ask)
+	leases := l.Claim(ctx, &f.consumer, ask)
 	now := time.Now()
 	if len(leases) == 0 {
-		_ = wait.For(ctx, l.pauseFor)
+		_ = wait.For(ctx, l.PauseFor)
 		return
 	}
 	r.rec.took(f.prefix+"claim", now.Sub(asked))
 	since := make([]time.Time, 0, len(leases))
 	for _, one := range leases {
-		if !one.intended.IsZero() && !one.intended.Equal(r.begun) {
-			since = append(since, one.intended)
+		if !one.Intended.IsZero() && !one.Intended.Equal(r.begun) {
+			since = append(since, one.Intended)
 		}
 	}
 	r.rec.tookAll(f.prefix+"start", since, now)
@@ -168,7 +169,7 @@ func (f *flow) serve(ctx context.Context, l *link, ask claimAsk) {
 		_ = wait.For(ctx, f.work)
 	}
 	sent := time.Now()
-	completed := l.complete(ctx, &f.consumer, leases)
+	completed := l.Complete(ctx, &f.consumer, leases)
 	now = time.Now()
 	if completed > 0 {
 		r.rec.took(f.prefix+"complete", now.Sub(sent))
@@ -263,7 +264,7 @@ func (r *run) finish(ctx context.Context, f *flow) {
 const settleTime = 35 * time.Second
 
 // fill queues jobs, as fast as can be, outside of what is measured.
-func (r *run) fill(ctx context.Context, n int, who []caller) (int64, error) {
+func (r *run) fill(ctx context.Context, n int, who []wire.Caller) (int64, error) {
 	const senders, size = 4, 1000
 	f := r.newFlow()
 	f.batch, f.items, f.producers, f.callers = min(size, n), 1, senders, who

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/forgequeue/forgequeue/cmd/bench/internal/wire"
 	"github.com/forgequeue/forgequeue/cmd/supervisor/child"
 )
 
@@ -103,6 +104,6 @@ func readReady(ctx context.Context, out io.Reader, ended <-chan struct{}) (targe
 		if err := json.Unmarshal(line, &ready); err != nil || ready.Gateway == "" {
 			return target{}, errors.New("it did not become ready")
 		}
-		return target{url: ready.Gateway, keys: keys{api: ready.APIKey, operator: ready.OperatorKey}, databaseURL: ready.DatabaseURL}, nil
+		return target{url: ready.Gateway, keys: wire.Keys{API: ready.APIKey, Operator: ready.OperatorKey}, databaseURL: ready.DatabaseURL}, nil
 	}
 }

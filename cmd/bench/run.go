@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/forgequeue/forgequeue/cmd/bench/internal/wire"
 	"github.com/forgequeue/forgequeue/shared/identity"
 )
 
@@ -19,11 +20,11 @@ type run struct {
 	settings
 	id       string
 	begun    time.Time
-	endpoint endpoint
+	endpoint wire.Endpoint
 	rec      *recorder
 	// callers submit and consumer claims; with many tenants that is the platform.
-	callers  []caller
-	consumer caller
+	callers  []wire.Caller
+	consumer wire.Caller
 	report   *Report
 	unsent   int64
 	progress *progress
@@ -47,37 +48,38 @@ const gcPercent = 400
 type target struct {
 	url         string
 	core        bool
-	keys        keys
+	keys        wire.Keys
+	hopSecret   string // for core
 	databaseURL string
 }
 
 // find takes the target from the flags and the environment.
 func (s *settings) find(options Options, note func(string)) (target, error) {
-	t := target{databaseURL: s.databaseURL, keys: keys{
-		api: options.Getenv("FORGEQUEUE_API_KEY"), operator: options.Getenv("FORGEQUEUE_OPERATOR_KEY"),
-		hopSecret: options.Getenv("FORGEQUEUE_HOP_SECRET"),
-	}}
+	t := target{
+		databaseURL: s.databaseURL, hopSecret: options.Getenv("FORGEQUEUE_HOP_SECRET"),
+		keys: wire.Keys{API: options.Getenv("FORGEQUEUE_API_KEY"), Operator: options.Getenv("FORGEQUEUE_OPERATOR_KEY")},
+	}
 	if t.databaseURL == "" {
 		t.databaseURL = options.Getenv("DATABASE_URL")
 	}
 	if s.core != "" {
 		t.url, t.core = s.core, true
-		if len(t.keys.hopSecret) < identity.MinSecretBytes {
+		if len(t.hopSecret) < identity.MinSecretBytes {
 			return t, fmt.Errorf("FORGEQUEUE_HOP_SECRET: must have at least %d bytes, and be core's own", identity.MinSecretBytes)
 		}
 		return t, nil
 	}
 	t.url = options.Getenv("FORGEQUEUE_URL")
-	if t.keys.api == "" && t.keys.operator == "" && t.url == "" {
+	if t.keys.API == "" && t.keys.Operator == "" && t.url == "" {
 		local, ok := options.Local()
 		if !ok {
 			return t, errors.New("FORGEQUEUE_API_KEY is not set, and no `forgequeue up` of yours runs here on its usual data folder; " +
 				"set it, or start a stack for this run with --up")
 		}
 		note("FORGEQUEUE_API_KEY is not set: using the keys of the `forgequeue up` that runs here (" + local.Data + ")")
-		t.url, t.keys.api, t.keys.operator = local.Gateway, local.APIKey, local.OperatorKey
+		t.url, t.keys.API, t.keys.Operator = local.Gateway, local.APIKey, local.OperatorKey
 	}
-	if t.keys.api == "" && t.keys.operator == "" {
+	if t.keys.API == "" && t.keys.Operator == "" {
 		return t, errors.New("FORGEQUEUE_API_KEY is not set: FORGEQUEUE_URL alone is not enough")
 	}
 	if t.url == "" {
@@ -87,7 +89,7 @@ func (s *settings) find(options Options, note func(string)) (target, error) {
 }
 
 // open makes the endpoint of a target.
-func (s *settings) open(ctx context.Context, t target, look resolver) (endpoint, error) {
+func (s *settings) open(ctx context.Context, t target, look resolver) (wire.Endpoint, error) {
 	base, err := url.Parse(strings.TrimRight(t.url, "/"))
 	if err != nil || (base.Scheme != "http" && base.Scheme != "https") || base.Host == "" || base.RawQuery != "" || base.User != nil {
 		return nil, fmt.Errorf("%q is not like http://127.0.0.1:8080", t.url)
@@ -98,30 +100,30 @@ func (s *settings) open(ctx context.Context, t target, look resolver) (endpoint,
 		}
 	}
 	if t.core {
-		return &coreEndpoint{base: base, secret: []byte(t.keys.hopSecret), tenant: s.tenant}, nil
+		return wire.NewCore(base, t.hopSecret, s.tenant), nil
 	}
-	return &gatewayEndpoint{base: base, keys: t.keys}, nil
+	return wire.NewGateway(base, t.keys), nil
 }
 
 // prepare makes the tenants that a run wants, and gives what undoes it.
 func (r *run) prepare(ctx context.Context, many bool) (end func(), err error) {
 	end = func() {}
-	own, known := r.endpoint.own()
-	plan := allLimits()
+	own, known := r.endpoint.Own()
+	plan := wire.AllLimits()
 	if !r.limits {
 		plan = nil
 	}
 	switch n := r.tenants; {
 	case n == 0 && known && !r.limits:
-		r.callers = []caller{own}
+		r.callers = []wire.Caller{own}
 	default:
 		r.doing("making tenants", int64(max(n, 1)), nil)
-		if r.callers, err = r.endpoint.makeCallers(ctx, max(n, 1), plan); err != nil {
+		if r.callers, err = r.endpoint.MakeCallers(ctx, max(n, 1), plan); err != nil {
 			return end, r.environment(err)
 		}
 	}
 	if many || len(r.callers) > 1 {
-		if r.consumer, end, err = r.endpoint.platform(ctx); err != nil {
+		if r.consumer, end, err = r.endpoint.Platform(ctx); err != nil {
 			return func() {}, r.environment(err)
 		}
 		return end, nil
@@ -133,7 +135,7 @@ func (r *run) prepare(ctx context.Context, many bool) (end func(), err error) {
 // useQueue sends the jobs from now on to a queue of the run's, and warms it up.
 func (r *run) useQueue(ctx context.Context, suffix string) {
 	r.queue = r.baseQueue + suffix
-	r.endpoint.use(newShape(r.queue, r.payload))
+	r.endpoint.Use(wire.NewShape(r.queue, r.payload))
 	r.warm(ctx)
 }
 
@@ -161,6 +163,9 @@ func tuneGC() {
 		debug.SetGCPercent(gcPercent)
 	}
 }
+
+// newLink is a sender's connection to the server; the run's recorder counts its errors.
+func (r *run) newLink() *wire.Link { return wire.NewLink(r.endpoint, r.begun, r.rec.failed) }
 
 // doing shows what is under way, and how far it has come.
 func (r *run) doing(what string, total int64, count func() int64) { r.progress.now(what, total, count) }

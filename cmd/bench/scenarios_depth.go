@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/forgequeue/forgequeue/cmd/bench/internal/wire"
 	"github.com/forgequeue/forgequeue/shared/wait"
 )
 
@@ -15,7 +16,7 @@ const calm = time.Second
 
 func runBacklog(ctx context.Context, r *run) error {
 	l := r.newLink()
-	defer l.close()
+	defer l.Close()
 	f := r.newFlow()
 	queued := 0
 	var first, last float64
@@ -45,23 +46,23 @@ func runBacklog(ctx context.Context, r *run) error {
 }
 
 // claimSome claims and completes one batch after the other, on one connection.
-func claimSome(ctx context.Context, f *flow, l *link, name string) (claimed int, took time.Duration) {
+func claimSome(ctx context.Context, f *flow, l *wire.Link, name string) (claimed int, took time.Duration) {
 	r := f.run
 	r.doing(name, 0, nil)
-	ask := claimAsk{worker: r.id, queue: f.queue, max: f.claimBatch}
+	ask := wire.Claim{Worker: r.id, Queue: f.queue, Max: f.claimBatch}
 	begun := time.Now()
 	for range r.claims {
 		asked := time.Now()
 		if asked.Sub(begun) > r.duration || ctx.Err() != nil {
 			break
 		}
-		leases := l.claim(ctx, &f.consumer, ask)
+		leases := l.Claim(ctx, &f.consumer, ask)
 		if len(leases) == 0 {
-			_ = wait.For(ctx, l.pauseFor)
+			_ = wait.For(ctx, l.PauseFor)
 			continue
 		}
 		r.rec.took(name, time.Since(asked))
-		completed := l.complete(ctx, &f.consumer, leases)
+		completed := l.Complete(ctx, &f.consumer, leases)
 		r.rec.finished.Add(int64(completed))
 		claimed += completed
 	}
@@ -70,7 +71,7 @@ func claimSome(ctx context.Context, f *flow, l *link, name string) (claimed int,
 
 func runFairness(ctx context.Context, r *run) error {
 	// One more tenant than the quiet ones: the last is hostile.
-	hostile, err := r.endpoint.makeCallers(ctx, 1, nil)
+	hostile, err := r.endpoint.MakeCallers(ctx, 1, nil)
 	if err != nil {
 		return err
 	}
@@ -105,7 +106,7 @@ func runFairness(ctx context.Context, r *run) error {
 }
 
 // fillAt is fill with jobs that carry no time: their latency is not looked at.
-func (r *run) fillAt(ctx context.Context, n int, who []caller) (int64, error) {
+func (r *run) fillAt(ctx context.Context, n int, who []wire.Caller) (int64, error) {
 	begun := r.begun
 	r.begun = time.Now().Add(time.Hour) // what is before it counts as no time
 	defer func() { r.begun = begun }()

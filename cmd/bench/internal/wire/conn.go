@@ -1,4 +1,4 @@
-package bench
+package wire
 
 import (
 	"bufio"
@@ -23,9 +23,9 @@ const (
 	readBuffer = 64 << 10
 )
 
-// conn is one connection, for one sender: a request, its answer, the next request.
-// net/http's client would hand every request to two goroutines of the connection;
-// on a machine that the services share, that is most of what a request costs here.
+// conn is one connection of one sender, without pipelining. net/http's client would hand every request to
+// two goroutines of the connection; on a machine that the services share, that would be most of the CPU time
+// of a request.
 type conn struct {
 	base   *url.URL
 	raw    net.Conn
@@ -49,7 +49,7 @@ func (c *conn) close() {
 	}
 }
 
-// open dials unless there is a connection. It ends with ctx, a read under way too.
+// open dials unless there is a connection. The end of ctx ends the connection, a read in progress included.
 func (c *conn) open(ctx context.Context) error {
 	if c.raw != nil {
 		return nil

@@ -1,0 +1,103 @@
+package wire
+
+import (
+	"bytes"
+	"fmt"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+const (
+	jobType = "bench"
+	// atDigits is the width of a time in a payload: fixed, so that it can be written
+	// into a body made before.
+	atDigits = 19
+	// filler is repeated to fill a payload: text like that of an e-mail job.
+	filler = `user@example.com welcome Ada pro 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01 `
+)
+
+// Shape is a job as JSON, in the two parts around its time.
+type Shape struct{ before, after []byte }
+
+// NewShape is the shape of jobs for a queue, with payloads of about payloadBytes bytes.
+func NewShape(queue string, payloadBytes int) Shape {
+	pad := bytes.Repeat([]byte(filler), payloadBytes/len(filler)+1)
+	pad = pad[:max(payloadBytes-len(`{"at":"","pad":""}`)-atDigits, 0)]
+	return Shape{
+		before: fmt.Appendf(nil, `{"type":%q,"queue":%q,"payload":{"at":"`, jobType, queue),
+		after:  fmt.Appendf(nil, `","pad":"%s"}}`, pad),
+	}
+}
+
+// appendJob writes a job with the intended start of its submit.
+func (s Shape) appendJob(to []byte, at time.Duration) []byte {
+	to = append(to, s.before...)
+	to = appendDigits(to, int64(at), atDigits)
+	return append(to, s.after...)
+}
+
+func (s Shape) appendJobs(to []byte, at time.Duration, n int) []byte {
+	to = append(to, '[')
+	for i := range n {
+		if i > 0 {
+			to = append(to, ',')
+		}
+		to = s.appendJob(to, at)
+	}
+	return append(to, ']')
+}
+
+// appendDigits writes a number with leading zeros.
+func appendDigits(to []byte, value int64, width int) []byte {
+	digits := strconv.AppendInt(nil, max(value, 0), 10)
+	for range width - len(digits) {
+		to = append(to, '0')
+	}
+	return append(to, digits...)
+}
+
+// appendIDs writes n new job ids: UUIDv7, as the gateway makes them.
+func appendIDs(to []byte, n int) []byte {
+	to = append(to, '[')
+	for i := range n {
+		if i > 0 {
+			to = append(to, ',')
+		}
+		id, err := uuid.NewV7()
+		if err != nil {
+			id = uuid.New() // no random numbers: it would have panicked before
+		}
+		text := id.String()
+		to = append(append(append(to, '"'), text...), '"')
+	}
+	return append(to, ']')
+}
+
+func appendOutcomes(to []byte, leases []Lease) []byte {
+	to = append(to, `{"outcomes":[`...)
+	for i, l := range leases {
+		if i > 0 {
+			to = append(to, ',')
+		}
+		to = append(append(to, `{"job_id":"`...), l.id...)
+		to = append(append(to, `","kind":"`+api.KindComplete+`","lease_token":"`...), l.token...)
+		to = append(to, `"}`...)
+	}
+	return append(to, `]}`...)
+}
+
+func appendClaim(to []byte, ask Claim) []byte {
+	return fmt.Appendf(to, `{"worker_id":%q,"queues":[%q],"max":%d,"wait_ms":%d}`, ask.Worker, ask.Queue, ask.Max, ask.Wait.Milliseconds())
+}
+
+func appendRequest(to []byte, base *url.URL, path, headers string, body []byte) []byte {
+	to = append(append(append(to, "POST "...), base.Path...), path...)
+	to = append(append(append(to, " HTTP/1.1\r\nHost: "...), base.Host...), "\r\nContent-Type: application/json\r\n"...)
+	to = strconv.AppendInt(append(append(to, headers...), "Content-Length: "...), int64(len(body)), 10)
+	return append(append(to, "\r\n\r\n"...), body...)
+}
