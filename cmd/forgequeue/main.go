@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
+	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/commands"
 	"github.com/forgequeue/forgequeue/shared/interrupt"
 )
 
@@ -42,12 +43,12 @@ Exit codes: 0 ok, 1 failed, 2 wrong command line, 3 wrong environment, 4 timed o
 		Example: `  forgequeue up
   forgequeue submit hash.sha256 --data '{"text":"hello"}' --wait
   forgequeue worker run --queue mine -- ./handle.sh`,
-		Version: cli.Version(),
+		Version: commands.Version(),
 		Args:    cobra.NoArgs,
 		RunE:    func(command *cobra.Command, _ []string) error { return command.Help() },
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(newUp(), newCore(), newGateway(), newBench(options))
-	root.AddCommand(cli.New(options).Commands()...)
+	root.AddCommand(commands.New(options)...)
 	return root
 }

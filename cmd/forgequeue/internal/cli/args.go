@@ -7,9 +7,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// one wants the one argument that Use ends with. more is what the example has
-// behind it.
-func one(more ...string) cobra.PositionalArgs {
+// One requires exactly one argument, the last word of Use. more follows it in the example of the error.
+func One(more ...string) cobra.PositionalArgs {
 	return func(command *cobra.Command, args []string) error {
 		words := strings.Fields(command.Use)
 		name := words[len(words)-1]
@@ -24,7 +23,7 @@ func one(more ...string) cobra.PositionalArgs {
 	}
 }
 
-// known refuses what is not a command of a group that can also be called alone.
+// known refuses an argument of a group that also runs without a subcommand: it is a mistyped one.
 func known(command *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -32,7 +31,7 @@ func known(command *cobra.Command, args []string) error {
 	return unknown(command, args[0])
 }
 
-// unknown says that a group has no such command, and which may be meant.
+// unknown is the error of a subcommand that does not exist, with those of a similar name.
 func unknown(command *cobra.Command, word string) error {
 	var names []string
 	for _, child := range command.Commands() {

@@ -9,8 +9,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Execute runs the program and gives its exit code. What failed is said on
-// standard error.
+// Execute runs the program and returns its exit code. It writes an error to standard error.
 func Execute(ctx context.Context, root *cobra.Command) int {
 	root.SilenceUsage, root.SilenceErrors = true, true
 	root.InitDefaultHelpCmd()
@@ -20,7 +19,7 @@ func Execute(ctx context.Context, root *cobra.Command) int {
 	command, err := root.ExecuteContextC(ctx)
 	if err != nil && !begun {
 		// Cobra refused the command line: nothing of ours has run.
-		err = usage("%w; see %s --help", err, command.CommandPath())
+		err = Usage("%w; see %s --help", err, command.CommandPath())
 	}
 	if err != nil {
 		report(root.ErrOrStderr(), isTerminal(root.ErrOrStderr()) && os.Getenv("NO_COLOR") == "", err)
@@ -28,8 +27,7 @@ func Execute(ctx context.Context, root *cobra.Command) int {
 	return exitCode(err)
 }
 
-// prepare makes a command note that it has begun, and one that only groups others
-// ask which is meant.
+// prepare makes every command set begun before it runs, and gives a RunE to those that only group others.
 func prepare(command *cobra.Command, begun *bool) {
 	for _, child := range command.Commands() {
 		prepare(child, begun)
@@ -49,7 +47,7 @@ func prepare(command *cobra.Command, begun *bool) {
 	}
 }
 
-// which answers a group that was called without one of its commands.
+// which is the RunE of a group that was called without a subcommand.
 func which(command *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return unknown(command, args[0])

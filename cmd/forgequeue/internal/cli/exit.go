@@ -26,20 +26,28 @@ type exitError struct {
 func (e *exitError) Error() string { return e.err.Error() }
 func (e *exitError) Unwrap() error { return e.err }
 
-// usage is a command line that cannot be understood.
-func usage(format string, args ...any) error {
+// Usage is the error of a wrong command line.
+func Usage(format string, args ...any) error {
 	return &exitError{ExitUsage, fmt.Errorf(format, args...)}
 }
 
 // Environment marks a failure of the machine or its settings, not of the program.
 func Environment(err error) error { return &exitError{ExitEnvironment, err} }
 
-// errSaid ends the program with ExitFailed where the output has told everything.
-var errSaid = errors.New("see above")
+// TimedOut marks the error of a wait that timed out.
+func TimedOut(err error) error { return &exitError{ExitTimedOut, err} }
 
-// exitCode is what a command's error ends the program with. No answer at all, or a
-// key that nobody knows, is the environment's: FORGEQUEUE_URL and
-// FORGEQUEUE_API_KEY are.
+// IsTimedOut reports whether an error is of a wait that timed out.
+func IsTimedOut(err error) bool {
+	known, ok := errors.AsType[*exitError](err)
+	return ok && known.code == ExitTimedOut
+}
+
+// ErrReported ends the program with ExitFailed and writes nothing: the output has the failure already.
+var ErrReported = errors.New("see above")
+
+// exitCode is the exit code of a command's error. No answer, or a key that the server does not know, is a wrong
+// environment: FORGEQUEUE_URL and FORGEQUEUE_API_KEY are part of it.
 func exitCode(err error) int {
 	if err == nil {
 		return 0
@@ -53,29 +61,8 @@ func exitCode(err error) int {
 	return ExitFailed
 }
 
-// unreachableError is a call of the API that got no answer.
-type unreachableError struct {
-	server string
-	err    error
-}
+// Interrupted reports whether the user, and not the server, ended the call.
+func Interrupted(ctx context.Context) bool { return errors.Is(ctx.Err(), context.Canceled) }
 
-func (e *unreachableError) Error() string {
-	return fmt.Sprintf("%v\n  Is the server at %s up? FORGEQUEUE_URL says where it is; `forgequeue up` starts one here.", e.err, e.server)
-}
-
-func (e *unreachableError) Unwrap() error { return e.err }
-
-// strangerError is an answer to a key that the server does not know.
-type strangerError struct {
-	variable, server string
-	err              error
-}
-
-func (e *strangerError) Error() string {
-	return fmt.Sprintf("%s is not a key of %s: mistyped, revoked, expired, or of another installation", e.variable, e.server)
-}
-
-func (e *strangerError) Unwrap() error { return e.err }
-
-// interrupted says that the user, and not the server, ended the call.
-func interrupted(ctx context.Context) bool { return errors.Is(ctx.Err(), context.Canceled) }
+// IsNotFound reports whether the server answered 404.
+func IsNotFound(err error) bool { return client.Status(err) == http.StatusNotFound }

@@ -16,18 +16,18 @@ import (
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-// report says what went wrong, for people: what was tried, the code, the reason,
-// each field and limit, and the name of the request in the server's log.
+// report writes an error for people: the operation, the problem's code, detail, fields and limits, and the
+// request id, which finds the request in the server's log.
 func report(w io.Writer, colours bool, err error) {
-	if errors.Is(err, errSaid) {
+	if errors.Is(err, ErrReported) {
 		return
 	}
-	mark := paint(colours, red, "forgequeue:")
+	mark := paint(colours, Red, "forgequeue:")
 	p, ok := problem.From(err)
-	if stranger, told := errors.AsType[*strangerError](err); told {
-		fmt.Fprintf(w, "%s %s: %s (%d)\n", mark, visible(stranger.Error()), problem.Unauthenticated, http.StatusUnauthorized)
+	if unknown, told := errors.AsType[*unknownKeyError](err); told {
+		fmt.Fprintf(w, "%s %s: %s (%d)\n", mark, Visible(unknown.Error()), problem.Unauthenticated, http.StatusUnauthorized)
 		if ok && p.RequestID != "" {
-			fmt.Fprintln(w, "  "+visible("request id: "+p.RequestID))
+			fmt.Fprintln(w, "  "+Visible("request id: "+p.RequestID))
 		}
 		return
 	}
@@ -39,8 +39,8 @@ func report(w io.Writer, colours bool, err error) {
 	if what == err.Error() || what == "" {
 		what = "the request"
 	}
-	fmt.Fprintf(w, "%s %s was refused: %s (%d)\n", mark, visible(what), visible(string(p.Code)), p.Status)
-	line := func(format string, args ...any) { fmt.Fprintln(w, "  "+visible(fmt.Sprintf(format, args...))) }
+	fmt.Fprintf(w, "%s %s was refused: %s (%d)\n", mark, Visible(what), Visible(string(p.Code)), p.Status)
+	line := func(format string, args ...any) { fmt.Fprintln(w, "  "+Visible(fmt.Sprintf(format, args...))) }
 	if p.Detail != "" {
 		line("%s", p.Detail)
 	}
@@ -61,12 +61,12 @@ func report(w io.Writer, colours bool, err error) {
 	}
 }
 
-// noAnswer says that the server was not reached, or that its answer broke off.
-func noAnswer(err error) bool {
+// NoAnswer reports whether the server was not reached, or its answer broke off.
+func NoAnswer(err error) bool {
 	if client.Status(err) != 0 || errors.Is(err, context.Canceled) {
 		return false
 	}
-	// A file's error passes for a network's: both end in a syscall.Errno.
+	// A syscall.Errno is a net.Error too, so a file's error would look like the network's.
 	_, known := errors.AsType[*exitError](err)
 	if _, file := errors.AsType[*os.PathError](err); known || file {
 		return false
@@ -77,3 +77,45 @@ func noAnswer(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) ||
 		strings.Contains(err.Error(), "no answer within")
 }
+
+// explain adds the server to the error of a call that got no answer, and the variable to that of an unknown key.
+func explain(ctx context.Context, server, variable string, err error) error {
+	switch {
+	case err == nil || Interrupted(ctx):
+		return err
+	case client.Status(err) == http.StatusUnauthorized:
+		return &unknownKeyError{variable, server, err}
+	case NoAnswer(err):
+		return &unreachableError{server, err}
+	}
+	return err
+}
+
+// unreachableError is a call of the API that got no answer.
+type unreachableError struct {
+	server string
+	err    error
+}
+
+func (e *unreachableError) Error() string {
+	return fmt.Sprintf("%v\n  Is the server at %s up? FORGEQUEUE_URL says where it is; `forgequeue up` starts one here.", e.err, e.server)
+}
+
+func (e *unreachableError) Unwrap() error { return e.err }
+
+// unknownKeyError is the answer 401: the server does not know the key.
+type unknownKeyError struct {
+	variable, server string
+	err              error
+}
+
+// UnknownKey is the error of an answer 401 to the key of a variable.
+func UnknownKey(variable, server string, err error) error {
+	return &unknownKeyError{variable, server, err}
+}
+
+func (e *unknownKeyError) Error() string {
+	return fmt.Sprintf("%s is not a key of %s: mistyped, revoked, expired, or of another installation", e.variable, e.server)
+}
+
+func (e *unknownKeyError) Unwrap() error { return e.err }

@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"text/tabwriter"
-	"unicode"
 
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
@@ -34,70 +32,76 @@ func (f *form) Set(text string) error {
 	return nil
 }
 
-func outputFlag(command *cobra.Command) {
+// OutputFlag adds -o to a command and its subcommands.
+func OutputFlag(command *cobra.Command) {
 	chosen := form(formTable)
 	command.PersistentFlags().VarP(&chosen, "output", "o", "table, or json in the API's own shapes")
 	// It fails only for a flag that is not there.
 	_ = command.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]cobra.Completion{formTable, formJSON}, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// screen is where a command writes: what was asked for to out, all else to err.
-type screen struct {
-	in       io.Reader
-	out, err io.Writer
-	json     bool
-	// colours are for out alone; progress and questions want a terminal at err.
-	colours  bool
+// Screen is a command's input and output: results go to Out, everything else to Err.
+type Screen struct {
+	In       io.Reader
+	Out, Err io.Writer
+	// JSON says that results are wanted as JSON.
+	JSON bool
+	// colours: Out is a terminal that takes colours.
+	colours bool
+	// terminal: Err is a terminal that takes progress and questions.
 	terminal bool
 }
 
-func (a *App) screen(command *cobra.Command) *screen {
-	s := &screen{in: command.InOrStdin(), out: command.OutOrStdout(), err: command.ErrOrStderr()}
+// Screen is the input and output of a command.
+func (a *App) Screen(command *cobra.Command) *Screen {
+	s := &Screen{In: command.InOrStdin(), Out: command.OutOrStdout(), Err: command.ErrOrStderr()}
 	if flag := command.Flag("output"); flag != nil {
-		s.json = flag.Value.String() == formJSON
+		s.JSON = flag.Value.String() == formJSON
 	}
-	s.colours = isTerminal(s.out) && a.getenv("NO_COLOR") == ""
-	s.terminal = isTerminal(s.err) && a.getenv("TERM") != "dumb"
+	s.colours = isTerminal(s.Out) && a.Getenv("NO_COLOR") == ""
+	s.terminal = isTerminal(s.Err) && a.Getenv("TERM") != "dumb"
 	return s
 }
+
+// Interactive reports whether the user can be asked a question.
+func (s *Screen) Interactive() bool { return s.terminal && isTerminal(s.In) }
 
 func isTerminal(stream any) bool {
 	file, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// note tells the user something beside what was asked for.
-func (s *screen) note(format string, args ...any) {
-	fmt.Fprintln(s.err, visible(fmt.Sprintf(format, args...)))
+// Note writes a line that is no result.
+func (s *Screen) Note(format string, args ...any) {
+	fmt.Fprintln(s.Err, Visible(fmt.Sprintf(format, args...)))
 }
 
-// show writes a value, as JSON or as the table that fill makes.
-func (s *screen) show(value any, fill func(*table)) error {
-	if s.json {
-		return s.writeJSON(value, "  ")
+// Show writes a result, as JSON or as the table that fill makes.
+func (s *Screen) Show(value any, fill func(*Table)) error {
+	if s.JSON {
+		return s.WriteJSON(value, "  ")
 	}
-	t := &table{w: tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0), colours: s.colours}
+	t := &Table{w: tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0), colours: s.colours}
 	fill(t)
 	return t.w.Flush()
 }
 
-// writeJSON leaves <, > and & as they are: what is shown can be sent again.
-func (s *screen) writeJSON(value any, indent string) error {
-	encoder := json.NewEncoder(s.out)
+// WriteJSON leaves <, > and & as they are, so that what it writes can be sent again.
+func (s *Screen) WriteJSON(value any, indent string) error {
+	encoder := json.NewEncoder(s.Out)
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", indent)
 	return encoder.Encode(value)
 }
 
-// progress shows that something is under way, on a terminal only. total is -1
-// where it is not known; counted shows how far it has come. The function given
-// ends it.
-func (s *screen) progress(total int, counted bool, what string) (bar *progressbar.ProgressBar, end func()) {
+// Progress shows a progress bar, on a terminal only: bar is nil elsewhere. total is -1 if it is not known;
+// counted shows the count. end removes the bar.
+func (s *Screen) Progress(total int, counted bool, what string) (bar *progressbar.ProgressBar, end func()) {
 	if !s.terminal {
 		return nil, func() {}
 	}
 	options := []progressbar.Option{
-		progressbar.OptionSetWriter(s.err), progressbar.OptionSetDescription(what), progressbar.OptionSetWidth(20),
+		progressbar.OptionSetWriter(s.Err), progressbar.OptionSetDescription(what), progressbar.OptionSetWidth(20),
 		progressbar.OptionSetElapsedTime(true), progressbar.OptionSpinnerType(14),
 		progressbar.OptionClearOnFinish(), progressbar.OptionSetPredictTime(false),
 	}
@@ -105,83 +109,6 @@ func (s *screen) progress(total int, counted bool, what string) (bar *progressba
 		options = append(options, progressbar.OptionShowCount())
 	}
 	bar = progressbar.NewOptions(total, options...)
-	_ = bar.RenderBlank() // nobody to be told
+	_ = bar.RenderBlank() // a failed write to a terminal changes nothing
 	return bar, func() { _ = bar.Finish() }
-}
-
-// table is text in columns.
-type table struct {
-	w       *tabwriter.Writer
-	colours bool
-}
-
-// row writes cells. They hold what strangers wrote, so nothing in them may steer
-// the terminal.
-func (t *table) row(cells ...any) {
-	texts := make([]string, len(cells))
-	for i, cell := range cells {
-		texts[i] = t.text(cell)
-	}
-	fmt.Fprintln(t.w, strings.Join(texts, "\t"))
-}
-
-func (t *table) text(cell any) string {
-	if coloured, ok := cell.(coloured); ok {
-		return paint(t.colours, coloured.colour, visible(coloured.text))
-	}
-	text := visible(fmt.Sprint(cell))
-	if text == "" {
-		return "-"
-	}
-	return text
-}
-
-// pair is a line of a description; one without a value is left out.
-func (t *table) pair(name, value string) {
-	if value != "" {
-		fmt.Fprintf(t.w, "%s\t%s\n", name, visible(value))
-	}
-}
-
-// colour is the number of a terminal's colour. All have two digits, so that the
-// cells of a column stay aligned: each has the same invisible width.
-type colour int
-
-const (
-	plain  colour = 39
-	red    colour = 31
-	green  colour = 32
-	yellow colour = 33
-	blue   colour = 34
-)
-
-type coloured struct {
-	text   string
-	colour colour
-}
-
-func paint(colours bool, c colour, text string) string {
-	if !colours {
-		return text
-	}
-	return fmt.Sprintf("\x1b[%dm%s\x1b[0m", int(c), text)
-}
-
-// visible puts a space in the place of what moves the cursor or colours the text.
-func visible(text string) string {
-	return strings.Map(func(c rune) rune {
-		if unicode.IsControl(c) {
-			return ' '
-		}
-		return c
-	}, text)
-}
-
-// visibleLines is visible for a text of several lines.
-func visibleLines(text string) string {
-	lines := strings.Split(text, "\n")
-	for i, line := range lines {
-		lines[i] = visible(line)
-	}
-	return strings.Join(lines, "\n")
 }

@@ -94,7 +94,8 @@ func (c *Command) verdict(state *os.ProcessState, cause error, stdout *capped, s
 	switch {
 	case state.ExitCode() == 0 && stdout.over:
 		return nil, worker.Permanent(&failure{"result", fmt.Sprintf(
-			"the command's standard output has more than the %d bytes that a result may have", api.MaxResult)})
+			"the command's standard output has more than the %d bytes that a result may have", api.MaxResult,
+		)})
 	case state.ExitCode() == 0:
 		return result(stdout.kept.Bytes())
 	case state.ExitCode() == exitSnooze:
@@ -126,7 +127,8 @@ func result(output []byte) (json.RawMessage, error) {
 	encoded := bytes.TrimSuffix(text.Bytes(), []byte("\n"))
 	if len(encoded) > api.MaxResult {
 		return nil, worker.Permanent(&failure{"result", fmt.Sprintf(
-			"the command's standard output is no JSON, and as a JSON string it has %d bytes, more than the %d that a result may have", len(encoded), api.MaxResult)})
+			"the command's standard output is no JSON, and as a JSON string it has %d bytes, more than the %d that a result may have", len(encoded), api.MaxResult,
+		)})
 	}
 	return encoded, nil
 }

@@ -1,0 +1,60 @@
+package cli
+
+import (
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// visibleLines is Visible for a text of several lines.
+func visibleLines(text string) string {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		lines[i] = Visible(line)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Brief is the first line of a text, cut to fit into a table.
+func Brief(text string) string {
+	const most = 80
+	text, _, _ = strings.Cut(strings.TrimSpace(text), "\n")
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most-1]) + "…"
+	}
+	return text
+}
+
+// StampLayout is the layout of times in tables. [Instant] reads it too.
+const StampLayout = time.RFC3339
+
+// Stamp is a time for a table; empty for none.
+func Stamp(at *api.Time) string {
+	if at == nil {
+		return ""
+	}
+	return at.UTC().Format(StampLayout)
+}
+
+// Milliseconds is a duration for a table.
+func Milliseconds(ms int64) string { return (time.Duration(ms) * time.Millisecond).String() }
+
+// OrElse is a text that may be absent, or what stands in its place.
+func OrElse(text *string, otherwise string) string {
+	if text == nil {
+		return otherwise
+	}
+	return *text
+}
+
+// Visible replaces control characters, which move the cursor or colour the text, with spaces.
+func Visible(text string) string {
+	return strings.Map(func(c rune) rune {
+		if unicode.IsControl(c) {
+			return ' '
+		}
+		return c
+	}, text)
+}

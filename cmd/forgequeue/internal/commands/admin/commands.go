@@ -1,0 +1,14 @@
+// Package admin holds the commands that show and change settings: those of a tenant (queues, limits, whoami, audit)
+// and those of the operator (tenant, key, plan).
+package admin
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
+)
+
+// Commands are the commands about settings.
+func Commands(a *cli.App) []*cobra.Command {
+	return []*cobra.Command{newQueues(a), newLimits(a), newWhoami(a), newAudit(a), newTenant(a), newKey(a), newPlan(a)}
+}

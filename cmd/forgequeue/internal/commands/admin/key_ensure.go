@@ -1,0 +1,109 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/client"
+	"github.com/forgequeue/forgequeue/shared/secret"
+)
+
+func newKeyEnsure(a *cli.App) *cobra.Command {
+	var name, plan string
+	command := &cobra.Command{
+		Use:   "ensure FILE",
+		Short: "See to it that a file holds a key that works; harmless to repeat",
+		Long: `See to it that a file holds a key that works, with all scopes, for the tenant of a name. Where it does,
+nothing happens; else the tenant is made if there is none of that name, a key is made for it, and the file is
+written, for its owner alone. It is how a deployment gets its first key.`,
+		Example: "  forgequeue key ensure secrets/keys/api_key --tenant default",
+		Args:    cli.One(),
+	}
+	command.Flags().StringVar(&name, "tenant", "default", "the tenant's name")
+	command.Flags().StringVar(&plan, "plan", "standard", "the plan of a tenant that is made")
+	command.RunE = a.AsOperator(func(ctx context.Context, s *cli.Session, args []string) error {
+		ok, err := holds(ctx, a, s, args[0])
+		if err != nil {
+			return err
+		}
+		if ok {
+			fmt.Fprintf(s.Out, "%s holds a key that works\n", cli.Visible(args[0]))
+			return nil
+		}
+		tenant, err := ensureTenant(ctx, s, name, plan)
+		if err != nil {
+			return err
+		}
+		key, err := s.Client.CreateKey(ctx, tenant.ID, api.KeyRequest{Scopes: api.Scopes()})
+		if err != nil {
+			return err
+		}
+		if err := writeKey(args[0], key.Secret); err != nil {
+			return cli.Environment(err)
+		}
+		fmt.Fprintf(s.Out, "%s holds a new key of the tenant %s\n", cli.Visible(args[0]), tenant.ID)
+		return nil
+	})
+	return command
+}
+
+// holds says whether the file has a key that the server knows. A server that does
+// not answer is an error: what it knows is not to be guessed.
+func holds(ctx context.Context, a *cli.App, s *cli.Session, path string) (bool, error) {
+	text, err := secret.FromFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, cli.Environment(err)
+	}
+	server, err := a.OperatorServer(s.Screen)
+	if err != nil {
+		return false, err
+	}
+	own, err := client.New(client.Options{URL: server, APIKey: text.Reveal()})
+	if err != nil {
+		return false, cli.Environment(fmt.Errorf("%s: %w", path, err))
+	}
+	defer own.CloseIdleConnections()
+	_, err = own.Whoami(ctx)
+	if client.Status(err) == http.StatusUnauthorized {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func ensureTenant(ctx context.Context, s *cli.Session, name, plan string) (api.Tenant, error) {
+	list, err := cli.Collect(ctx, cli.Paging{}, s.Client.ListTenants)
+	if err != nil {
+		return api.Tenant{}, err
+	}
+	if at := slices.IndexFunc(list.Items, func(t api.Tenant) bool { return t.Name == name }); at >= 0 {
+		return list.Items[at], nil
+	}
+	return s.Client.CreateTenant(ctx, api.TenantRequest{Name: name, Plan: &plan})
+}
+
+// writeKey replaces the file whole, so that nobody ever reads half a key.
+func writeKey(path, key string) error {
+	file, err := os.CreateTemp(filepath.Dir(path), ".key-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(file.Name()) }() // gone already where all went well
+	_, err = file.WriteString(key + "\n")
+	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
+		return err
+	}
+	return os.Rename(file.Name(), path)
+}

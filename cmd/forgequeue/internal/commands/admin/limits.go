@@ -1,0 +1,95 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+func newLimits(a *cli.App) *cobra.Command {
+	return &cobra.Command{
+		Use:   "limits",
+		Short: "Show the rates and caps that hold for the API key, and what is left of each",
+		Args:  cobra.NoArgs,
+		RunE: a.AsTenant(func(ctx context.Context, s *cli.Session, _ []string) error {
+			limits, err := s.Client.Limits(ctx)
+			if err != nil {
+				return err
+			}
+			return s.Show(limits, func(t *cli.Table) {
+				t.Row("RATE", "PER SECOND", "BURST", "LEFT", "FULL AGAIN IN")
+				for _, p := range limits.Policies {
+					t.Row(p.Name, p.RatePerSecond, p.Burst, p.Remaining, cli.Milliseconds(p.ResetMS))
+				}
+				t.Row("CAP", "SCOPE", "LIMIT", "USED")
+				for _, c := range limits.Caps {
+					t.Row(c.Kind, c.Scope, c.Limit, c.Used)
+				}
+			})
+		}),
+	}
+}
+
+// applyLimits sets limits by their names in the API: NAME=NUMBER, or NAME=none.
+func applyLimits(flag string, into *api.Limits, texts []string) error {
+	for _, text := range texts {
+		name, value, ok := cutLast(text, "=")
+		if !ok {
+			return cli.Usage("--%s %q: must be NAME=NUMBER or NAME=none", flag, text)
+		}
+		if value == none {
+			value = "null"
+		}
+		// By way of JSON, which knows the names.
+		document := fmt.Appendf(nil, "{%q:%s}", strings.ReplaceAll(name, "-", "_"), value)
+		decoder := json.NewDecoder(bytes.NewReader(document))
+		decoder.DisallowUnknownFields()
+		if err := decoder.Decode(into); err != nil {
+			return cli.Usage("--%s %q: there is no such limit, or this is no number for it; limits are %s", flag, text, strings.Join(limitNames(), ", "))
+		}
+	}
+	return nil
+}
+
+func cutLast(text, separator string) (before, after string, found bool) {
+	i := strings.LastIndex(text, separator)
+	if i < 0 {
+		return text, "", false
+	}
+	return text[:i], text[i+len(separator):], true
+}
+
+// limitNames are in the order of the API.
+func limitNames() []string {
+	var names []string
+	for _, one := range listLimits(api.Limits{}) {
+		names = append(names, one.name)
+	}
+	return names
+}
+
+type limitLine struct{ name, value string }
+
+func listLimits(l api.Limits) []limitLine {
+	return []limitLine{
+		{"requests_per_second", number(l.RequestsPerSecond)},
+		{"request_burst", number(l.RequestBurst)},
+		{"jobs_per_second", number(l.JobsPerSecond)},
+		{"job_burst", number(l.JobBurst)},
+		{"max_active", number(l.MaxActive)},
+		{"max_running", number(l.MaxRunning)},
+		{"user_requests_per_second", number(l.UserRequestsPerSecond)},
+		{"user_request_burst", number(l.UserRequestBurst)},
+		{"user_jobs_per_second", number(l.UserJobsPerSecond)},
+		{"user_job_burst", number(l.UserJobBurst)},
+		{"user_max_active", number(l.UserMaxActive)},
+		{"user_max_running", number(l.UserMaxRunning)},
+	}
+}

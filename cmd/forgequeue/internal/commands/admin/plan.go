@@ -1,0 +1,100 @@
+package admin
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+func newPlan(a *cli.App) *cobra.Command {
+	command := &cobra.Command{
+		Use:   "plan",
+		Short: "Show and set plans: named sets of limits (operator)",
+	}
+	command.AddCommand(newPlanGet(a), newPlanSet(a))
+	return command
+}
+
+func newPlanGet(a *cli.App) *cobra.Command {
+	return &cobra.Command{
+		Use:   "get NAME",
+		Short: "Show a plan's limits",
+		Args:  cli.One(),
+		RunE: a.AsOperator(func(ctx context.Context, s *cli.Session, args []string) error {
+			plan, err := s.Client.GetPlan(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return s.Show(plan, func(t *cli.Table) { describePlan(t, plan) })
+		}),
+	}
+}
+
+func describePlan(t *cli.Table, plan api.Plan) {
+	t.Pair("name", plan.Name)
+	for _, limit := range listLimits(plan.Limits) {
+		t.Pair(limit.name, limit.value)
+	}
+	longest := none
+	if plan.VisibilityTimeoutMSMax != nil {
+		longest = cli.Milliseconds(*plan.VisibilityTimeoutMSMax)
+	}
+	t.Pair("max visibility timeout", longest)
+}
+
+func newPlanSet(a *cli.App) *cobra.Command {
+	var limits []string
+	var longest string
+	var reset bool
+	command := &cobra.Command{
+		Use:   "set NAME",
+		Short: "Make a plan, or change it for all tenants that have it",
+		Long: `Make a plan, or change it for all tenants that have it. What is not given stays as it is; with --reset it
+has no limit any more. The word none takes a limit away.`,
+		Example: "  forgequeue plan set standard --limit requests_per_second=50 --limit request_burst=100 --limit max_active=none",
+		Args:    cli.One(),
+	}
+	command.Flags().StringArrayVar(&limits, "limit", nil, "NAME=NUMBER or NAME=none, with the names that plan get shows; repeatable")
+	command.Flags().StringVar(&longest, "max-visibility-timeout", "", "longest visibility timeout a queue may have, or none")
+	command.Flags().BoolVar(&reset, "reset", false, "no limit for what is not given")
+	command.RunE = a.AsOperator(func(ctx context.Context, s *cli.Session, args []string) error {
+		var request api.PlanRequest
+		if !reset {
+			plan, err := s.Client.GetPlan(ctx, args[0])
+			if err != nil && !cli.IsNotFound(err) {
+				return err
+			}
+			request = api.PlanRequest{Limits: plan.Limits, VisibilityTimeoutMSMax: plan.VisibilityTimeoutMSMax}
+		}
+		if err := applyLimits("limit", &request.Limits, limits); err != nil {
+			return err
+		}
+		if command.Flags().Changed("max-visibility-timeout") {
+			limit, err := limitOrNone("max-visibility-timeout", longest, parseMS)
+			if err != nil {
+				return err
+			}
+			request.VisibilityTimeoutMSMax = limit
+		}
+		plan, err := s.Client.PutPlan(ctx, args[0], request)
+		if err != nil {
+			return err
+		}
+		return s.Show(plan, func(t *cli.Table) { describePlan(t, plan) })
+	})
+	return command
+}
+
+// parseMS reads a duration such as 2m, or milliseconds.
+func parseMS(text string) (int64, error) {
+	if ms, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return ms, nil
+	}
+	d, err := time.ParseDuration(text)
+	return d.Milliseconds(), err
+}

@@ -1,0 +1,156 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/client"
+)
+
+func newQueues(a *cli.App) *cobra.Command {
+	command := &cobra.Command{
+		Use:     "queues",
+		Aliases: []string{"queue"},
+		Short:   "List queues with their depths, set, pause and resume them",
+		Args:    cobra.NoArgs,
+	}
+	list := newQueuesList(a)
+	command.Flags().AddFlagSet(list.Flags()) // `queues` alone is the list
+	command.RunE = list.RunE
+	command.AddCommand(list, newQueuesGet(a), newQueuesSet(a),
+		newQueueSwitch(a, "pause", "Stop the claims from a queue; what runs goes on", (*client.Client).PauseQueue),
+		newQueueSwitch(a, "resume", "Let a paused queue be claimed from again", (*client.Client).ResumeQueue))
+	return command
+}
+
+func newQueuesList(a *cli.App) *cobra.Command {
+	var page cli.Paging
+	command := &cobra.Command{
+		Use:   "list",
+		Short: "List queues: what waits and runs in each, and who serves it",
+		Args:  cobra.NoArgs,
+		RunE: a.AsTenant(func(ctx context.Context, s *cli.Session, _ []string) error {
+			return cli.ShowList(ctx, s, page, s.Client.Queues, queues)
+		}),
+	}
+	page.Flags(command)
+	return command
+}
+
+func queues(t *cli.Table, all []api.Queue) {
+	t.Row("NAME", "MODE", cli.Coloured("STATE", cli.Plain), "QUEUED", "RUNNING", "SCHEDULED", "BLOCKED", "DEAD", "OLDEST", "WORKERS", "UNSERVED TAGS")
+	for _, q := range all {
+		depth := depths(q)
+		t.Row(q.Name, q.Mode, queueState(q), depth("queued", q.Depth.Queued), depth("running", q.Depth.Running),
+			depth("scheduled", q.Depth.Scheduled), depth("blocked", q.Depth.Blocked), depth("dead_letter", q.Depth.DeadLetter),
+			oldest(q), q.ActiveWorkers, unserved(q))
+	}
+}
+
+// depths writes a depth; one that stopped counting has a + behind it.
+func depths(q api.Queue) func(name string, depth int64) string {
+	return func(name string, depth int64) string {
+		if slices.Contains(q.DepthCapped, name) {
+			return strconv.FormatInt(depth, 10) + "+"
+		}
+		return strconv.FormatInt(depth, 10)
+	}
+}
+
+func queueState(q api.Queue) cli.Cell {
+	switch {
+	case q.Paused:
+		return cli.Coloured("paused", cli.Yellow)
+	case q.Breaker != nil && q.Breaker.State != api.BreakerClosed:
+		return cli.Coloured("breaker "+q.Breaker.State, cli.Red)
+	case q.Mode == api.ModePull && q.ActiveWorkers == 0 && q.Depth.Queued > 0:
+		return cli.Coloured("no worker", cli.Red)
+	}
+	return cli.Coloured("open", cli.Green)
+}
+
+func oldest(q api.Queue) string {
+	if q.OldestQueuedMS == nil {
+		return ""
+	}
+	return (time.Duration(*q.OldestQueuedMS) * time.Millisecond).Round(time.Second).String()
+}
+
+func unserved(q api.Queue) string {
+	sets := make([]string, len(q.Unserved))
+	for i, set := range q.Unserved {
+		sets[i] = strings.Join(set.Tags, "+")
+	}
+	return strings.Join(sets, " ")
+}
+
+func newQueuesGet(a *cli.App) *cobra.Command {
+	return &cobra.Command{
+		Use:   "get NAME",
+		Short: "Show a queue: depths, workers and settings",
+		Args:  cli.One(),
+		RunE: a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {
+			q, err := s.Client.Queue(ctx, args[0])
+			if cli.IsNotFound(err) {
+				return fmt.Errorf("there is no queue %s; its first job makes it, or forgequeue queues set %[1]s", args[0])
+			}
+			if err != nil {
+				return err
+			}
+			return s.Show(q, func(t *cli.Table) { describeQueue(t, q) })
+		}),
+	}
+}
+
+func describeQueue(t *cli.Table, q api.Queue) {
+	depth := depths(q)
+	t.Pair("name", q.Name)
+	t.Pair("mode", q.Mode)
+	t.Row("state", queueState(q))
+	t.Pair("queued", depth("queued", q.Depth.Queued))
+	t.Pair("running", depth("running", q.Depth.Running))
+	t.Pair("scheduled", depth("scheduled", q.Depth.Scheduled))
+	t.Pair("blocked", depth("blocked", q.Depth.Blocked))
+	t.Pair("dead letters", depth("dead_letter", q.Depth.DeadLetter))
+	t.Pair("oldest queued", oldest(q))
+	t.Pair("active workers", strconv.Itoa(q.ActiveWorkers))
+	t.Pair("unserved tags", unserved(q))
+	t.Pair("visibility timeout", cli.Milliseconds(q.Settings.VisibilityTimeoutMS))
+	t.Pair("max attempts", strconv.Itoa(q.Settings.MaxAttempts))
+	t.Pair("retry", retryOf(q.Settings.Retry))
+	t.Pair("max active", number(q.Settings.MaxActive))
+	t.Pair("max running", number(q.Settings.MaxRunning))
+	t.Pair("rate per second", number(q.Settings.RatePerSecond))
+	describePush(t, q)
+}
+
+// number is a limit; absent is "none".
+func number[T int64 | float64](limit *T) string {
+	if limit == nil {
+		return "none"
+	}
+	return fmt.Sprint(*limit)
+}
+
+func newQueueSwitch(a *cli.App, use, short string, turn func(*client.Client, context.Context, string) (api.Queue, error)) *cobra.Command {
+	return &cobra.Command{
+		Use:   use + " NAME",
+		Short: short,
+		Args:  cli.One(),
+		RunE: a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {
+			q, err := turn(s.Client, ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return s.Show(q, func(t *cli.Table) { queues(t, []api.Queue{q}) })
+		}),
+	}
+}

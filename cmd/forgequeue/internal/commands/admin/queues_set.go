@@ -1,0 +1,136 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// queueFlags are a queue's settings as flags.
+type queueFlags struct {
+	visibility, base, last time.Duration
+	attempts               int
+	jitter                 float64
+	active, running, rate  string
+	curve                  string
+	push                   pushFlags
+	reset                  bool
+}
+
+func newQueuesSet(a *cli.App) *cobra.Command {
+	var f queueFlags
+	command := &cobra.Command{
+		Use:   "set NAME",
+		Short: "Make a queue, or change its settings",
+		Long: `Make a queue, or change its settings. What is not given stays as it is; with --reset it becomes the default
+again. The word none takes a limit away.`,
+		Example: "  forgequeue queues set mail --visibility-timeout 2m --max-active 5000 --max-running 20 --rate none\n" +
+			"  forgequeue queues set hooks --push https://example.com/jobs --max-running 10",
+		Args: cli.One(),
+		RunE: a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error { return setQueue(ctx, s, args[0], &f) }),
+	}
+	flags := command.Flags()
+	flags.DurationVar(&f.visibility, "visibility-timeout", api.DefaultVisibilityTimeout, "how long a lease lasts without a heartbeat")
+	flags.IntVar(&f.attempts, "max-attempts", api.DefaultMaxAttempts, "executions that may be spent on a job")
+	flags.DurationVar(&f.base, "retry-base", api.DefaultRetryBase, "wait after the first failure; it doubles with each")
+	flags.DurationVar(&f.last, "retry-cap", api.DefaultRetryCap, "longest wait after a failure")
+	flags.Float64Var(&f.jitter, "retry-jitter", api.DefaultRetryJitter, "by how much the wait may differ, 0 to 1 of it")
+	flags.StringVar(&f.curve, "retry-curve", api.DefaultRetryCurve, "how the wait grows: exponential, linear or constant")
+	flags.StringVar(&f.active, "max-active", "", "jobs that may be there and not ended, beyond which submits are refused, or none")
+	flags.StringVar(&f.running, "max-running", "", "jobs that may run at once, or none")
+	flags.StringVar(&f.rate, "rate", "", "jobs that may start in a second, or none")
+	flags.BoolVar(&f.reset, "reset", false, "put back to the default what is not given")
+	f.push.flags(command)
+	return command
+}
+
+func setQueue(ctx context.Context, s *cli.Session, name string, f *queueFlags) error {
+	var request api.QueueRequest
+	if !f.reset {
+		// The API replaces all settings: what is not given is carried over.
+		queue, err := s.Client.Queue(ctx, name)
+		if err != nil && !cli.IsNotFound(err) {
+			return err
+		}
+		if err == nil {
+			request = settingsAsRequest(queue.Settings)
+		}
+	}
+	if err := f.apply(s.Command, &request); err != nil {
+		return err
+	}
+	queue, err := s.Client.PutQueue(ctx, name, request)
+	if err != nil {
+		return err
+	}
+	return s.Show(queue, func(t *cli.Table) { describeQueue(t, queue) })
+}
+
+func settingsAsRequest(in api.QueueSettings) api.QueueRequest {
+	mode := api.ModePull
+	if in.Push != nil {
+		mode = api.ModePush
+	}
+	return api.QueueRequest{
+		Mode: &mode, Push: pushAsRequest(in.Push),
+		VisibilityTimeoutMS: &in.VisibilityTimeoutMS, MaxAttempts: &in.MaxAttempts,
+		Retry:     &api.RetryRequest{BaseMS: &in.Retry.BaseMS, CapMS: &in.Retry.CapMS, Jitter: &in.Retry.Jitter, Curve: &in.Retry.Curve},
+		MaxActive: in.MaxActive, MaxRunning: in.MaxRunning, RatePerSecond: in.RatePerSecond,
+	}
+}
+
+func (f *queueFlags) apply(command *cobra.Command, request *api.QueueRequest) error {
+	if request.Retry == nil {
+		request.Retry = &api.RetryRequest{}
+	}
+	replace(&request.VisibilityTimeoutMS, cli.GivenMS(command, "visibility-timeout", f.visibility))
+	replace(&request.MaxAttempts, cli.Given(command, "max-attempts", f.attempts))
+	replace(&request.Retry.BaseMS, cli.GivenMS(command, "retry-base", f.base))
+	replace(&request.Retry.CapMS, cli.GivenMS(command, "retry-cap", f.last))
+	replace(&request.Retry.Jitter, cli.Given(command, "retry-jitter", f.jitter))
+	replace(&request.Retry.Curve, cli.Given(command, "retry-curve", f.curve))
+	whole := func(text string) (int64, error) { return strconv.ParseInt(text, 10, 64) }
+	return errors.Join(
+		f.push.apply(command, request),
+		replaceLimit(command, &request.MaxActive, "max-active", f.active, whole),
+		replaceLimit(command, &request.MaxRunning, "max-running", f.running, whole),
+		replaceLimit(command, &request.RatePerSecond, "rate", f.rate, func(text string) (float64, error) { return strconv.ParseFloat(text, 64) }),
+	)
+}
+
+func replace[T any](old **T, value *T) {
+	if value != nil {
+		*old = value
+	}
+}
+
+const none = "none"
+
+// replaceLimit sets a limit if its flag was given; none takes it away.
+func replaceLimit[T any](command *cobra.Command, limit **T, flag, text string, parse func(string) (T, error)) error {
+	if !command.Flags().Changed(flag) {
+		return nil
+	}
+	value, err := limitOrNone(flag, text, parse)
+	if err == nil {
+		*limit = value
+	}
+	return err
+}
+
+func limitOrNone[T any](flag, text string, parse func(string) (T, error)) (*T, error) {
+	if text == none {
+		return nil, nil //nolint:nilnil // none is a value here
+	}
+	value, err := parse(text)
+	if err != nil {
+		return nil, cli.Usage("--%s %q: must be a number, or %s", flag, text, none)
+	}
+	return &value, nil
+}

@@ -1,0 +1,185 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/client"
+)
+
+func newTenant(a *cli.App) *cobra.Command {
+	command := &cobra.Command{
+		Use:     "tenant",
+		Aliases: []string{"tenants"},
+		Short:   "Make, list and change tenants (operator)",
+		Long:    "Make, list and change tenants. It needs the operator's key, in FORGEQUEUE_OPERATOR_KEY.",
+	}
+	command.AddCommand(newTenantCreate(a), newTenantList(a), newTenantSet(a))
+	return command
+}
+
+func newTenantCreate(a *cli.App) *cobra.Command {
+	var plan string
+	var weight int
+	command := &cobra.Command{
+		Use:     "create NAME",
+		Short:   "Make a tenant",
+		Example: "  forgequeue tenant create \"Shop Berlin\" --plan standard",
+		Args:    cli.One(),
+	}
+	command.Flags().StringVar(&plan, "plan", "standard", "the plan whose limits hold")
+	command.Flags().IntVar(&weight, "weight", 1, "share of workers that serve many tenants, 1 to 1000")
+	command.RunE = a.AsOperator(func(ctx context.Context, s *cli.Session, args []string) error {
+		tenant, err := s.Client.CreateTenant(ctx, api.TenantRequest{
+			Name: args[0], Plan: cli.Given(command, "plan", plan), Weight: cli.Given(command, "weight", weight),
+		})
+		if err != nil {
+			return err
+		}
+		return s.Show(tenant, func(t *cli.Table) { tenants(t, []api.Tenant{tenant}) })
+	})
+	return command
+}
+
+func newTenantList(a *cli.App) *cobra.Command {
+	var page cli.Paging
+	command := &cobra.Command{
+		Use:   "list",
+		Short: "List tenants, newest first",
+		Args:  cobra.NoArgs,
+		RunE: a.AsOperator(func(ctx context.Context, s *cli.Session, _ []string) error {
+			return cli.ShowList(ctx, s, page, s.Client.ListTenants, tenants)
+		}),
+	}
+	page.Flags(command)
+	return command
+}
+
+func tenants(t *cli.Table, all []api.Tenant) {
+	t.Row("ID", "NAME", "PLAN", "WEIGHT", "CREATED", "OVERRIDES")
+	for _, one := range all {
+		t.Row(one.ID, one.Name, one.Plan, one.Weight, cli.Stamp(&one.CreatedAt), overrides(one.Overrides))
+	}
+}
+
+// overrides names the limits that are not the plan's, as --limit and --user-limit
+// take them.
+func overrides(o api.Overrides) string {
+	words := overridden("", o.Limits)
+	for _, user := range slices.Sorted(maps.Keys(o.Users)) {
+		words = append(words, overridden(user+":", o.Users[user])...)
+	}
+	return strings.Join(words, " ")
+}
+
+func overridden(prefix string, limits api.Limits) []string {
+	var words []string
+	for _, limit := range listLimits(limits) {
+		if limit.value != none {
+			words = append(words, prefix+limit.name+"="+limit.value)
+		}
+	}
+	return words
+}
+
+// tenantFlags are what can be changed of a tenant.
+type tenantFlags struct {
+	name, plan         string
+	weight             int
+	limits, userLimits []string
+	reset              bool
+}
+
+func newTenantSet(a *cli.App) *cobra.Command {
+	var f tenantFlags
+	command := &cobra.Command{
+		Use:   "set ID",
+		Short: "Change a tenant: name, plan, weight, limits of its own",
+		Long: `Change a tenant; what is not given stays. --limit puts a limit of its own in the place of its plan's, and none
+goes back to the plan's; --user-limit does so for one of its users. --reset-limits drops all of them first.`,
+		Example: `  forgequeue tenant set 0199f0a4-… --plan standard --limit max_active=500
+  forgequeue tenant set 0199f0a4-… --user-limit ada:max_running=2`,
+		Args: cli.One(),
+		RunE: a.AsOperator(func(ctx context.Context, s *cli.Session, args []string) error { return setTenant(ctx, s, args[0], &f) }),
+	}
+	flags := command.Flags()
+	flags.StringVar(&f.name, "name", "", "another name")
+	flags.StringVar(&f.plan, "plan", "", "another plan")
+	flags.IntVar(&f.weight, "weight", 1, "share of workers that serve many tenants, 1 to 1000")
+	flags.StringArrayVar(&f.limits, "limit", nil, "NAME=NUMBER or NAME=none, with the names that plan get shows; repeatable")
+	flags.StringArrayVar(&f.userLimits, "user-limit", nil, "USER:NAME=NUMBER or USER:NAME=none; repeatable")
+	flags.BoolVar(&f.reset, "reset-limits", false, "drop all limits of its own")
+	return command
+}
+
+func setTenant(ctx context.Context, s *cli.Session, id string, f *tenantFlags) error {
+	patch := api.TenantPatch{
+		Name: cli.Given(s.Command, "name", f.name), Plan: cli.Given(s.Command, "plan", f.plan), Weight: cli.Given(s.Command, "weight", f.weight),
+	}
+	if len(f.limits) > 0 || len(f.userLimits) > 0 || f.reset {
+		changed := api.Overrides{}
+		if !f.reset {
+			// The API replaces all overrides: what is not given is carried over.
+			before, err := findTenant(ctx, s, id)
+			if err != nil {
+				return err
+			}
+			changed = before.Overrides
+		}
+		if err := f.apply(&changed); err != nil {
+			return err
+		}
+		patch.Overrides = &changed
+	}
+	if patch == (api.TenantPatch{}) {
+		return cli.Usage("say what to change: --name, --plan, --weight, --limit, --user-limit or --reset-limits")
+	}
+	tenant, err := s.Client.PatchTenant(ctx, id, patch)
+	if err != nil {
+		return err
+	}
+	return s.Show(tenant, func(t *cli.Table) { tenants(t, []api.Tenant{tenant}) })
+}
+
+func (f *tenantFlags) apply(changed *api.Overrides) error {
+	if err := applyLimits("limit", &changed.Limits, f.limits); err != nil {
+		return err
+	}
+	for _, text := range f.userLimits {
+		// A user may hold = and :, the name of a limit and its value may not.
+		left, value, ok := cutLast(text, "=")
+		user, name, named := cutLast(left, ":")
+		if !ok || !named {
+			return cli.Usage("--user-limit %q: must be USER:NAME=NUMBER or USER:NAME=none", text)
+		}
+		limits := changed.Users[user]
+		if err := applyLimits("user-limit", &limits, []string{name + "=" + value}); err != nil {
+			return err
+		}
+		if changed.Users == nil {
+			changed.Users = map[string]api.Limits{}
+		}
+		changed.Users[user] = limits
+		if limits == (api.Limits{}) {
+			delete(changed.Users, user)
+		}
+	}
+	return nil
+}
+
+// findTenant looks through the list: the API reads no single tenant.
+func findTenant(ctx context.Context, s *cli.Session, id string) (api.Tenant, error) {
+	for tenant, err := range client.All(ctx, s.Client.ListTenants) {
+		if err != nil || strings.EqualFold(tenant.ID, id) {
+			return tenant, err
+		}
+	}
+	return api.Tenant{}, fmt.Errorf("there is no tenant with the id %q", id)
+}

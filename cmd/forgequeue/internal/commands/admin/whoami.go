@@ -1,0 +1,31 @@
+package admin
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
+)
+
+func newWhoami(a *cli.App) *cobra.Command {
+	return &cobra.Command{
+		Use:   "whoami",
+		Short: "Show what the API key is: tenant, user, scopes, plan",
+		Args:  cobra.NoArgs,
+		RunE: a.AsTenant(func(ctx context.Context, s *cli.Session, _ []string) error {
+			who, err := s.Client.Whoami(ctx)
+			if err != nil {
+				return err
+			}
+			return s.Show(who, func(t *cli.Table) {
+				t.Pair("key id", who.KeyID)
+				t.Pair("tenant", cli.OrElse(who.Tenant, "all (platform key)"))
+				t.Pair("user", cli.OrElse(who.User, "any"))
+				t.Pair("scopes", strings.Join(who.Scopes, ", "))
+				t.Pair("plan", cli.OrElse(who.Plan, ""))
+			})
+		}),
+	}
+}

@@ -1,0 +1,125 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
+	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/up"
+	"github.com/forgequeue/forgequeue/shared/build"
+)
+
+// Levels of a finding, beside those of the services.
+const (
+	levelOK   = "ok"
+	levelWarn = "warn"
+	levelFail = "fail"
+	levelSkip = "skip"
+)
+
+// finding is one line of the doctor's report.
+type finding struct {
+	Level  string `json:"level"`
+	Check  string `json:"check"`
+	Detail string `json:"detail"`
+	Advice string `json:"advice"`
+}
+
+// diagnosis is the doctor's report.
+type diagnosis struct {
+	Findings []finding `json:"findings"`
+	// unreached: something that was named gave no answer, or could not be read.
+	unreached bool
+	// looked: there was something to look at.
+	looked bool
+	clocks []clock
+}
+
+func (d *diagnosis) add(level, check, detail, advice string) {
+	d.Findings = append(d.Findings, finding{Level: level, Check: check, Detail: detail, Advice: advice})
+}
+
+// Command is doctor.
+func Command(a *cli.App) *cobra.Command {
+	return &cobra.Command{
+		Use:   "doctor",
+		Short: "Look at the gateway, PostgreSQL and Redis, and say what to change",
+		Long: `Look at what is named in the environment, each optional, and say what to change:
+
+  FORGEQUEUE_URL  the gateway: reachable, its parts, FORGEQUEUE_API_KEY and FORGEQUEUE_OPERATOR_KEY valid
+  DATABASE_URL    PostgreSQL: version, migrations, connections, settings that lose data
+  REDIS_URL       Redis or Valkey: version, scripts, pub/sub, eviction, latency
+
+and compare the clocks of all with this machine's. What is unset is taken from a "forgequeue up" of yours that
+runs here, and the gateway is otherwise looked for at its usual address. Nothing is changed; one key that expires within a second is
+written to Redis. Exit code: 0 nothing has failed (warnings aside), 1 something has, 3 something that is named
+could not be reached, or nothing is named.`,
+		Example: "  DATABASE_URL=postgres://… REDIS_URL=redis://… forgequeue doctor",
+		Args:    cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			s := a.Screen(command)
+			d := examine(command.Context(), a, s)
+			if err := s.Show(d, func(t *cli.Table) { findings(t, d.Findings) }); err != nil {
+				return err
+			}
+			return d.verdict()
+		},
+	}
+}
+
+func examine(ctx context.Context, a *cli.App, s *cli.Screen) *diagnosis {
+	d := &diagnosis{}
+	d.add(levelOK, "forgequeue", build.This().String(), "")
+	local := examined(a, s)
+	examineGateway(ctx, a, local, d)
+	examinePostgres(ctx, a, local, d)
+	examineRedis(ctx, a, local, d)
+	d.compareClocks()
+	return d
+}
+
+// examined is the `up` of this machine, if it is the server that is meant; else
+// the zero value.
+func examined(a *cli.App, s *cli.Screen) up.Running {
+	local, running := a.Local()
+	server := a.Getenv("FORGEQUEUE_URL")
+	switch {
+	case !running || server != "" && !cli.SameServer(server, local.Gateway):
+		return up.Running{}
+	case server == "":
+		s.Note("FORGEQUEUE_URL is not set: looking at the `forgequeue up` that runs here (%s)", local.Data)
+	}
+	return local
+}
+
+// verdict is the exit code's reason.
+func (d *diagnosis) verdict() error {
+	failed := 0
+	for _, f := range d.Findings {
+		if f.Level == levelFail {
+			failed++
+		}
+	}
+	switch {
+	case !d.looked:
+		return cli.Environment(errors.New("there was nothing to look at: set FORGEQUEUE_URL, DATABASE_URL or REDIS_URL"))
+	case d.unreached:
+		return cli.Environment(fmt.Errorf("%d failed, and not everything could be looked at", failed))
+	case failed > 0:
+		return fmt.Errorf("%d failed", failed)
+	}
+	return nil
+}
+
+func findings(t *cli.Table, all []finding) {
+	colours := map[string]cli.Colour{levelOK: cli.Green, levelWarn: cli.Yellow, levelFail: cli.Red, levelSkip: cli.Plain}
+	for _, f := range all {
+		t.Row(cli.Coloured(f.Level, colours[f.Level]), f.Check, f.Detail)
+		if f.Advice != "" {
+			t.Below("→ " + f.Advice)
+		}
+	}
+}

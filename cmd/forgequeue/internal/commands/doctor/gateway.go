@@ -1,0 +1,148 @@
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
+	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/up"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/client"
+)
+
+// nobody stands for a key where only what is public is asked.
+const nobody = "none"
+
+// examineGateway looks at the gateway from outside, as a program of users sees it.
+func examineGateway(ctx context.Context, a *cli.App, local up.Running, d *diagnosis) {
+	server := cmp.Or(a.Getenv("FORGEQUEUE_URL"), local.Gateway)
+	if err := cli.CheckURL(server); err != nil {
+		d.looked, d.unreached = true, true
+		d.add(levelFail, "gateway", err.Error(), "correct FORGEQUEUE_URL")
+		return
+	}
+	if server == "" {
+		if server = a.DefaultURL; !answers(ctx, server) {
+			d.add(levelSkip, "gateway", "FORGEQUEUE_URL is not set, and nothing answers at "+server, "set it to have the gateway and your key looked at")
+			return
+		}
+	}
+	d.looked = true
+	public, err := client.New(client.Options{URL: server, APIKey: nobody})
+	if err != nil {
+		d.unreached = true
+		d.add(levelFail, "gateway", err.Error(), "correct FORGEQUEUE_URL")
+		return
+	}
+	defer public.CloseIdleConnections()
+	if !d.gatewayReady(ctx, public, server) {
+		return
+	}
+	if u, err := url.Parse(server); err == nil && u.Scheme == "http" && !cli.IsLoopback(u.Hostname()) {
+		d.add(levelWarn, "gateway transport", "keys and payloads travel unencrypted to "+u.Host, "put TLS before the gateway, and use https://")
+	}
+	d.clocks = append(d.clocks, gatewayClock(public)...)
+	if key, err := a.Secret("FORGEQUEUE_API_KEY"); err != nil {
+		d.add(levelFail, "API key", err.Error(), "name a file that can be read")
+	} else {
+		d.apiKey(ctx, server, cmp.Or(key, local.APIKey))
+	}
+	if operator, err := a.Secret("FORGEQUEUE_OPERATOR_KEY"); err != nil {
+		d.add(levelFail, "operator key", err.Error(), "name a file that can be read")
+	} else {
+		d.operatorKey(ctx, server, cmp.Or(operator, local.OperatorKey))
+	}
+}
+
+// answers says whether a gateway is there, in whatever state.
+func answers(ctx context.Context, server string) bool {
+	c, err := client.New(client.Options{URL: server, APIKey: nobody})
+	if err != nil {
+		return false
+	}
+	defer c.CloseIdleConnections()
+	ready, _ := c.Ready(ctx) // an error of one that starts or drains is no matter here
+	return ready.Status != ""
+}
+
+func (d *diagnosis) gatewayReady(ctx context.Context, public *client.Client, server string) (reached bool) {
+	const check = "gateway"
+	ready, err := public.Ready(ctx)
+	var parts []string
+	for _, name := range []string{"core", "redis"} {
+		if state := ready.Checks[name]; state != "" {
+			parts = append(parts, name+" "+state)
+		}
+	}
+	detail := strings.TrimSpace(server + " " + ready.Status + ": " + strings.Join(parts, ", "))
+	switch {
+	case client.Status(err) == http.StatusServiceUnavailable && ready.Status != "":
+		d.add(levelFail, check, detail, "it starts or drains; if that lasts, look at core: FORGEQUEUE_CORE_URL, and its log")
+	case err != nil:
+		d.unreached = true
+		d.add(levelFail, check, err.Error(), "start the gateway (`forgequeue up` starts all), or correct FORGEQUEUE_URL")
+		return false
+	case ready.Status == "ok":
+		d.add(levelOK, check, detail, "")
+	case ready.Checks["core"] != "ok":
+		d.add(levelFail, check, detail, "core is away: look at its log, and at FORGEQUEUE_CORE_URL and FORGEQUEUE_HOP_SECRET of both")
+	default:
+		d.add(levelWarn, check, detail, "Redis is away: limits hold for each gateway by itself, and hints are slow")
+	}
+	return true
+}
+
+func (d *diagnosis) apiKey(ctx context.Context, server, key string) {
+	const check = "API key"
+	if key == "" {
+		d.add(levelSkip, check, "FORGEQUEUE_API_KEY is not set", "set it to have it looked at")
+		return
+	}
+	c, err := client.New(client.Options{URL: server, APIKey: key})
+	if err != nil {
+		d.add(levelFail, check, err.Error(), "correct FORGEQUEUE_API_KEY")
+		return
+	}
+	defer c.CloseIdleConnections()
+	who, err := c.Whoami(ctx)
+	if client.Status(err) == http.StatusUnauthorized {
+		err = cli.UnknownKey("FORGEQUEUE_API_KEY", server, err)
+		d.add(levelFail, check, err.Error(), "have a new one made with `forgequeue key create`")
+		return
+	}
+	if err != nil {
+		d.add(levelFail, check, err.Error(), "look at the gateway first")
+		return
+	}
+	detail := fmt.Sprintf("%s of tenant %s may %s", who.KeyID, cli.OrElse(who.Tenant, "all (platform key)"), strings.Join(who.Scopes, ", "))
+	if missing := slices.DeleteFunc(api.Scopes(), func(scope string) bool { return slices.Contains(who.Scopes, scope) }); len(missing) > 0 {
+		detail += "; it may not " + strings.Join(missing, ", ")
+	}
+	d.add(levelOK, check, detail, "")
+}
+
+func (d *diagnosis) operatorKey(ctx context.Context, server, key string) {
+	const check = "operator key"
+	if key == "" {
+		d.add(levelSkip, check, "FORGEQUEUE_OPERATOR_KEY is not set", "only tenant, key and plan need it")
+		return
+	}
+	c, err := client.New(client.Options{URL: server, APIKey: key})
+	if err == nil {
+		defer c.CloseIdleConnections()
+		_, err = c.ListTenants(ctx, client.PageRequest{Size: 1})
+	}
+	switch {
+	case cli.IsNotFound(err):
+		d.add(levelFail, check, "the gateway has no operator key, so nothing of /v1/admin is there", "start the gateway with FORGEQUEUE_OPERATOR_KEY")
+	case err != nil:
+		d.add(levelFail, check, err.Error(), "set FORGEQUEUE_OPERATOR_KEY to the gateway's own")
+	default:
+		d.add(levelOK, check, "it opens /v1/admin", "")
+	}
+}

@@ -1,0 +1,148 @@
+package jobs
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/client"
+)
+
+func newDeadLetters(a *cli.App) *cobra.Command {
+	command := &cobra.Command{
+		Use:     "dead-letters",
+		Aliases: []string{"dead-letter"},
+		Short:   "List and group dead letters, queue them again, or discard them",
+	}
+	command.AddCommand(newDeadLettersList(a), newDeadLettersGroups(a), newDeadLettersRedrive(a), newDeadLettersDiscard(a))
+	return command
+}
+
+// deadFilter is the filter that list, groups, redrive and discard share.
+type deadFilter struct {
+	api.DeadLetterFilter
+	after, before cli.Instant
+}
+
+func newDeadFilter(command *cobra.Command) *deadFilter {
+	f := &deadFilter{after: cli.Instant{Back: true}, before: cli.Instant{Back: true}}
+	flags := command.Flags()
+	flags.StringVarP(&f.Queue, "queue", "q", "", "of this queue")
+	flags.StringVar(&f.Type, "type", "", "of this type")
+	flags.StringVar(&f.Reason, "reason", "", "dead for this reason: exhausted, permanent, worker_lost, deadline")
+	flags.StringVar(&f.Fingerprint, "fingerprint", "", "of this kind of failure, as the list shows it")
+	flags.Var(&f.after, "after", "died after this time, or within this long, such as 2h")
+	flags.Var(&f.before, "before", "died before this time, or longer ago than this")
+	_ = command.RegisterFlagCompletionFunc("reason", cobra.FixedCompletions([]cobra.Completion{
+		api.ReasonExhausted, api.ReasonPermanent, api.ReasonWorkerLost, api.ReasonDeadline,
+	}, cobra.ShellCompDirectiveNoFileComp)) // fails only for a flag that is not there
+	return f
+}
+
+func (f *deadFilter) filter() api.DeadLetterFilter {
+	whole := f.DeadLetterFilter
+	whole.After, whole.Before = f.after.At, f.before.At
+	return whole
+}
+
+func newDeadLettersList(a *cli.App) *cobra.Command {
+	var page cli.Paging
+	command := &cobra.Command{
+		Use:     "list",
+		Short:   "List dead letters with why and when they died, newest job first",
+		Example: "  forgequeue dead-letters list --queue mail --after 24h",
+		Args:    cobra.NoArgs,
+	}
+	filter := newDeadFilter(command)
+	page.Flags(command)
+	command.RunE = a.AsTenant(func(ctx context.Context, s *cli.Session, _ []string) error {
+		return cli.ShowList(ctx, s, page, func(ctx context.Context, p client.PageRequest) (api.Page[api.DeadLetter], error) {
+			return s.Client.DeadLetters(ctx, filter.filter(), p)
+		}, deadLetters)
+	})
+	return command
+}
+
+func deadLetters(t *cli.Table, all []api.DeadLetter) {
+	t.Row("ID", "REASON", "TYPE", "QUEUE", "ATTEMPTS", "DIED", "FINGERPRINT", "ERROR")
+	for _, dead := range all {
+		t.Row(dead.Job.ID, dead.Reason, dead.Job.Type, dead.Job.Queue, dead.Attempts, cli.Stamp(&dead.DiedAt), dead.Fingerprint, failure(dead.Error))
+	}
+}
+
+func newDeadLettersGroups(a *cli.App) *cobra.Command {
+	var size int
+	command := &cobra.Command{
+		Use:     "groups",
+		Short:   "Count dead letters by kind of failure, the most frequent first",
+		Example: "  forgequeue dead-letters groups --after 24h",
+		Args:    cobra.NoArgs,
+	}
+	filter := newDeadFilter(command)
+	command.Flags().IntVar(&size, "limit", api.DefaultPageSize, "how many groups to show at most")
+	command.RunE = a.AsTenant(func(ctx context.Context, s *cli.Session, _ []string) error {
+		groups, err := s.Client.DeadLetterGroups(ctx, filter.filter(), size)
+		if err != nil {
+			return err
+		}
+		err = s.Show(groups, func(t *cli.Table) { deadLetterGroups(t, groups.Items) })
+		if err == nil && groups.ReadCapped {
+			s.Note("Only the newest %d dead letters were read: each count is at least that.", groups.Read)
+		}
+		if more := groups.Groups - int64(len(groups.Items)); err == nil && more > 0 {
+			s.Note("%d groups more; --limit, or a filter, shows others.", more)
+		}
+		return err
+	})
+	return command
+}
+
+func deadLetterGroups(t *cli.Table, groups []api.DeadLetterGroup) {
+	t.Row("COUNT", "FINGERPRINT", "REASON", "TYPE", "QUEUE", "FIRST", "LAST", "ERROR")
+	for _, group := range groups {
+		t.Row(group.Count, group.Fingerprint, group.Reason, group.Type, group.Queue, cli.Stamp(&group.FirstDiedAt), cli.Stamp(&group.LastDiedAt), failure(group.Example.Error))
+	}
+}
+
+func newDeadLettersRedrive(a *cli.App) *cobra.Command {
+	var o settling
+	command := &cobra.Command{
+		Use:   "redrive [ID...]",
+		Short: "Queue dead letters again, by id or by filter",
+		Long: `Queue dead letters again: those that are named, or all that match the flags of the list (--all for every
+one). Each keeps its id and starts with attempt 1. --dry-run says how many it would be.
+
+By filter the server does it, at --rate a second, and this only watches: what is interrupted here goes on there, until
+it is done or "forgequeue redrives cancel" ends it. Under a full cap on active jobs it waits for room.`,
+		Example: `  forgequeue dead-letters redrive 0199f0a4-7c1e-7000-8000-5d2c6f1e9a10
+  forgequeue dead-letters redrive --queue mail --reason worker_lost --dry-run
+  forgequeue dead-letters redrive --queue mail --rate 100`,
+	}
+	o.flags(command)
+	o.verb, o.done = "redrive", "queued again"
+	o.send, o.count = (*client.Client).RedriveDeadLetters, (*client.Client).RedriveDryRun
+	o.begin = (*client.Client).RedriveMatching
+	command.RunE = a.AsTenant(func(ctx context.Context, s *cli.Session, ids []string) error { return settle(ctx, s, &o, ids) })
+	return command
+}
+
+func newDeadLettersDiscard(a *cli.App) *cobra.Command {
+	var o settling
+	command := &cobra.Command{
+		Use:   "discard [ID...]",
+		Short: "Forget dead letters for good, by id or by filter",
+		Long: `Forget dead letters for good: those that are named, or all that match the flags of the list (--all for every
+one). On a terminal it asks first; elsewhere it wants --yes. --dry-run says how many it would be.`,
+		Example: `  forgequeue dead-letters discard --type mail --before 168h --dry-run
+  forgequeue dead-letters discard --type mail --before 168h --yes`,
+	}
+	o.flags(command)
+	o.verb, o.done, o.asks = "discard", "discarded", true
+	command.Flags().BoolVarP(&o.yes, "yes", "y", false, "do not ask")
+	o.send, o.count = (*client.Client).DiscardDeadLetters, (*client.Client).DiscardDryRun
+	o.begin = (*client.Client).DiscardMatching
+	command.RunE = a.AsTenant(func(ctx context.Context, s *cli.Session, ids []string) error { return settle(ctx, s, &o, ids) })
+	return command
+}

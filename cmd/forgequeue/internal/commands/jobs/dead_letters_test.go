@@ -1,0 +1,120 @@
+package jobs_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/commands/commandtest"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// dead makes dead letters in a queue of their own, which is then paused.
+func dead(f *commandtest.Fixture, count int) (queue string, ids []string) {
+	f.Helper()
+	queue = f.Queue()
+	jobs := make([]api.SubmitRequest, count)
+	for i := range jobs {
+		jobs[i] = api.SubmitRequest{Type: "dead", Queue: queue}
+	}
+	answer, err := f.Client().SubmitBatch(f.Context(), api.BatchRequest{Jobs: jobs})
+	if err != nil || answer.Accepted != count {
+		f.Fatal(answer.Accepted, err)
+	}
+	most := 1000
+	claimed, err := f.Client().Claim(f.Context(), api.ClaimRequest{WorkerID: "killer-" + queue, Queues: []string{queue}, Max: &most})
+	if err != nil || len(claimed.Jobs) != count {
+		f.Fatal(len(claimed.Jobs), err)
+	}
+	outcomes := make([]api.OutcomeRequest, count)
+	for i, job := range claimed.Jobs {
+		ids = append(ids, job.ID)
+		outcomes[i] = api.OutcomeRequest{
+			JobID: job.ID, Kind: api.KindFail, LeaseToken: job.LeaseToken, Permanent: true, Error: &api.JobError{Type: "test", Message: "dead"},
+		}
+	}
+	if _, err := f.Client().Outcomes(f.Context(), outcomes); err != nil {
+		f.Fatal(err)
+	}
+	return queue, ids
+}
+
+func deadIn(f *commandtest.Fixture, queue string) int {
+	f.Helper()
+	return len(commandtest.Decode[api.Page[api.DeadLetter]](f, f.Must("dead-letters", "list", "-q", queue, "--limit", "0", "-o", "json")).Items)
+}
+
+func TestDeadLettersByID(t *testing.T) {
+	f := commandtest.New(t)
+	q, ids := dead(f, 4)
+	f.Want(0, []string{ids[0], "permanent", "test: dead"}, "dead-letters", "list", "-q", q)
+	f.Want(0, []string{"2 would be queued again"}, "dead-letters", "redrive", ids[0], ids[1], "--dry-run")
+	if matched := commandtest.Decode[api.Matched](f, f.Must("dead-letters", "redrive", ids[0], ids[1], "--dry-run", "-o", "json")); matched.Matched != 2 {
+		t.Errorf("%+v", matched)
+	}
+	f.Want(0, []string{"2 queued again, 0 refused"}, "dead-letters", "redrive", ids[0], ids[1])
+	r := f.Want(1, []string{ids[0] + ": not_dead: ", "1 queued again, 1 refused"}, "dead-letters", "redrive", ids[0], ids[2])
+	if strings.Contains(r.Err, "see above") {
+		t.Errorf("%s", r.Err)
+	}
+	f.Want(2, []string{"--yes"}, "dead-letters", "discard", ids[3])
+	if n := deadIn(f, q); n != 1 {
+		t.Errorf("%d are left", n)
+	}
+	answer := commandtest.Decode[api.DeadLetterResponse](f, f.Must("dead-letters", "discard", ids[3], "--yes", "-o", "json"))
+	if len(answer.Results) != 1 || answer.Results[0].Problem != nil || deadIn(f, q) != 0 {
+		t.Errorf("%+v", answer)
+	}
+}
+
+// By filter the server does it, and the command watches.
+func TestDeadLettersByFilter(t *testing.T) {
+	f := commandtest.New(t)
+	q, ids := dead(f, 450)
+	f.Want(0, []string{"450 would be discarded"}, "dead-letters", "discard", "-q", q, "--dry-run")
+	f.Want(2, []string{"it would be 450", "--yes"}, "dead-letters", "discard", "-q", q, "--type", "dead")
+	f.Want(0, []string{"0 discarded, 0 refused"}, "dead-letters", "discard", "-q", q, "--reason", "exhausted", "--yes")
+	f.Want(0, []string{"0 queued again"}, "dead-letters", "redrive", "-q", q, "--before", "1h")
+	r := f.Run("dead-letters", "redrive", "-q", q, "--after", "1h", "-o", "json")
+	answer := commandtest.Decode[api.Redrive](f, r.Out)
+	if r.Code != 0 || answer.State != api.RedriveDone || answer.Done != int64(len(ids)) || deadIn(f, q) != 0 {
+		t.Errorf("%+v, %d left", answer, deadIn(f, q))
+	}
+	f.Want(0, []string{answer.ID, "done", "450"}, "redrives", "get", answer.ID)
+	f.Want(0, []string{"450 queued again, 0 refused"}, "redrives", "watch", answer.ID)
+	f.Want(0, []string{answer.ID, "ACTION"}, "redrives")
+	f.Want(0, []string{"done"}, "redrives", "cancel", answer.ID)
+	if job := f.State(ids[7]); job.State != api.StateQueued || job.Redrives != 1 {
+		t.Errorf("%+v", job)
+	}
+	other, _ := dead(f, 201)
+	f.Want(0, []string{"201 discarded, 0 refused"}, "dead-letters", "discard", "-q", other, "--yes")
+	if n := deadIn(f, other); n != 0 {
+		t.Error(n)
+	}
+}
+
+func TestDeadLettersWantToKnowWhich(t *testing.T) {
+	f := commandtest.New(t)
+	for _, verb := range []string{"redrive", "discard"} {
+		f.Want(2, []string{"name ids, or a filter"}, "dead-letters", verb)
+		f.Want(2, []string{"do not go together"}, "dead-letters", verb, "some-id", "-q", "x")
+		f.Want(2, []string{"do not go together"}, "dead-letters", verb, "--all", "-q", "x")
+		f.Want(2, []string{"go with a filter"}, "dead-letters", verb, "some-id", "--rate", "5")
+	}
+}
+
+func TestRedriveCanBeCancelled(t *testing.T) {
+	f := commandtest.New(t)
+	q, _ := dead(f, 20)
+	f.Want(0, []string{"20", "permanent", "test: dead"}, "dead-letters", "groups", "-q", q)
+	made := commandtest.Decode[api.Redrive](f, f.Must("dead-letters", "redrive", "-q", q, "--rate", "0.5", "--detach", "-o", "json"))
+	if made.State != api.RedriveRunning || made.Matched != 20 {
+		t.Fatalf("%+v", made)
+	}
+	f.Want(0, []string{"cancelled"}, "redrives", "cancel", made.ID)
+	f.Want(1, []string{"was cancelled"}, "redrives", "watch", made.ID)
+	f.Want(0, []string{"redrive.cancel", made.ID}, "audit", "--object", made.ID)
+	f.Want(0, []string{"redrive.create", made.ID}, "audit", "--operator", "--object", made.ID)
+	f.Want(2, []string{"--operator"}, "audit", "--tenant", "t")
+	f.Want(1, []string{"not_found"}, "redrives", "get", "nonsense")
+}

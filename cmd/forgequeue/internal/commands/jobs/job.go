@@ -1,0 +1,155 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/client"
+)
+
+func newJob(a *cli.App) *cobra.Command {
+	command := &cobra.Command{
+		Use:   "job",
+		Short: "Look at one job, watch it, cancel or redrive it",
+	}
+	command.AddCommand(newJobGet(a), newJobWatch(a), newJobCancel(a), newJobAttempts(a), newJobRedrive(a))
+	return command
+}
+
+func newJobGet(a *cli.App) *cobra.Command {
+	return &cobra.Command{
+		Use:     "get ID",
+		Short:   "Show a job: its state, payload, result and last error",
+		Example: "  forgequeue job get 0199f0a4-7c1e-7000-8000-5d2c6f1e9a10 -o json",
+		Args:    cli.One(),
+		RunE: a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {
+			job, err := s.Client.Get(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return s.Show(job, func(t *cli.Table) { describe(t, job) })
+		}),
+	}
+}
+
+func newJobWatch(a *cli.App) *cobra.Command {
+	var limit time.Duration
+	command := &cobra.Command{
+		Use:   "watch ID",
+		Short: "Follow a job to its end, a line for each change that is seen",
+		Long: `Follow a job to its end. A line is written when its state or attempt has changed; it is looked at once a
+second, so that what passes more quickly is not seen (job attempts has all of it). With -o json each line is
+the job as JSON. Exit code: 0 completed, 1 dead letter or cancelled, 4 when --timeout passed first.`,
+		Example: "  forgequeue job watch 0199f0a4-7c1e-7000-8000-5d2c6f1e9a10 --timeout 5m",
+		Args:    cli.One(),
+		RunE: a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {
+			// The first look tells at once that there is no such job.
+			job, err := s.Client.Get(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			lines := &changes{Screen: s.Screen}
+			if err := lines.see(job); err != nil {
+				return err
+			}
+			if job, err = await(ctx, s, args[0], limit, lines); err != nil {
+				return err
+			}
+			return outcome(job)
+		}),
+	}
+	command.Flags().DurationVar(&limit, "timeout", 0, "watch for at most this long (default: for ever)")
+	return command
+}
+
+// changes writes a line each time a job is not as it was.
+type changes struct {
+	*cli.Screen
+	last string
+}
+
+func (c *changes) see(job api.Job) error {
+	now := fmt.Sprint(progressOf(job), job.Redrives)
+	if now == c.last {
+		return nil
+	}
+	c.last = now
+	if c.JSON {
+		return c.WriteJSON(job, "")
+	}
+	text := progressOf(job)
+	if job.State != api.StateCompleted && job.LastError != nil {
+		text += "; last error: " + cli.Brief(job.LastError.Type+": "+job.LastError.Message)
+	}
+	_, err := fmt.Fprintf(c.Out, "%s  %s\n", time.Now().UTC().Format(cli.StampLayout), cli.Visible(text))
+	return err
+}
+
+func (*changes) end() {}
+
+func newJobCancel(a *cli.App) *cobra.Command {
+	return &cobra.Command{
+		Use:   "cancel ID",
+		Short: "Cancel a job that waits; ask one that runs to stop",
+		Long: `Cancel a job. One that waits ends at once. One that runs is asked to stop: its worker is told by the next
+heartbeat, and if it completes all the same, the job is completed. A repeat changes nothing.`,
+		Args: cli.One(),
+		RunE: a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {
+			job, err := s.Client.Cancel(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			if job.State == api.StateRunning {
+				s.Note("The job runs; its worker is asked to stop. `forgequeue job watch %s` shows when it has.", job.ID)
+			}
+			return s.Show(job, func(t *cli.Table) { summaries(t, []api.JobSummary{job}) })
+		}),
+	}
+}
+
+func newJobAttempts(a *cli.App) *cobra.Command {
+	var page cli.Paging
+	command := &cobra.Command{
+		Use:   "attempts ID",
+		Short: "List a job's attempts, and how each ended",
+		Args:  cli.One(),
+		RunE: a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {
+			return cli.ShowList(ctx, s, page, func(ctx context.Context, p client.PageRequest) (api.Page[api.Attempt], error) {
+				return s.Client.Attempts(ctx, args[0], p)
+			}, attempts)
+		}),
+	}
+	page.Flags(command)
+	return command
+}
+
+func attempts(t *cli.Table, all []api.Attempt) {
+	t.Row("ATTEMPT", "EPOCH", "ENDED AS", "STARTED", "ENDED", "WORKER", "ERROR")
+	for _, one := range all {
+		t.Row(one.Attempt, one.Epoch, one.Kind, cli.Stamp(one.StartedAt), cli.Stamp(one.EndedAt), cli.OrElse(one.WorkerID, ""), failure(one.Error))
+	}
+}
+
+func newJobRedrive(a *cli.App) *cobra.Command {
+	return &cobra.Command{
+		Use:   "redrive ID",
+		Short: "Queue a dead letter again, its attempts anew",
+		Args:  cli.One(),
+		RunE: a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {
+			job, err := s.Client.Redrive(ctx, args[0])
+			if err != nil {
+				if cli.NoAnswer(err) && !cli.Interrupted(ctx) {
+					return errors.Join(err, errors.New("  Whether the job was queued again is not known; look before you repeat it: forgequeue job get "+args[0]))
+				}
+				return err
+			}
+			return s.Show(job, func(t *cli.Table) { summaries(t, []api.JobSummary{job}) })
+		}),
+	}
+}

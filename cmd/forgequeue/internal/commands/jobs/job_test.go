@@ -1,0 +1,79 @@
+package jobs_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/commands/commandtest"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+func TestJobCommands(t *testing.T) {
+	f := commandtest.New(t)
+	q := f.Queue()
+	f.Work("-q", q, "--", "sh", "-c", "echo oops >&2; exit 65")
+	id := f.Submitted("x", "-q", q, "--data", `{"esc":"[31m"}`, "--metadata", "k=v")
+	if job := f.Ended(id); job.State != api.StateDeadLetter {
+		t.Fatal(job.State)
+	}
+	r := f.Want(0, []string{id, "dead_letter", "permanent", "k=v", "exit_65: exit status 65: oops"}, "job", "get", id)
+	if strings.ContainsRune(r.Out, '\x1b') {
+		t.Errorf("escape codes where there is no terminal: %q", r.Out)
+	}
+	f.Want(0, []string{"ENDED AS", "failed", "exit_65"}, "job", "attempts", id)
+	if list := commandtest.Decode[api.Page[api.Attempt]](f, f.Must("job", "attempts", id, "-o", "json")); len(list.Items) != 1 || list.Items[0].Kind != "failed" {
+		t.Errorf("%+v", list)
+	}
+	f.Want(1, []string{"dead_letter", "oops"}, "job", "watch", id)
+	f.Want(1, []string{"job_terminal (409)"}, "job", "cancel", id)
+	f.Must("queues", "pause", q)
+	f.Want(0, []string{id, "queued"}, "job", "redrive", id)
+	f.Want(1, []string{"not_dead (409)"}, "job", "redrive", id)
+	f.Want(4, []string{"queued", "has not ended within"}, "job", "watch", id, "--timeout", "100ms")
+	f.Want(0, []string{"cancelled"}, "job", "cancel", id)
+	f.Want(1, []string{"not_found (404)", "request id: "}, "job", "get", "0199f0a4-7c1e-7000-8000-5d2c6f1e9a10")
+	f.Want(2, []string{"job needs a command: attempts"}, "job")
+	f.Want(2, []string{`has no command "fly"`}, "job", "fly")
+	f.Want(2, []string{"name the ID: forgequeue job get ID", "job get --help"}, "job", "get")
+}
+
+// A job that is put back again and again says why, though no attempt is spent.
+func TestJobGetSaysWhyAJobWasSnoozed(t *testing.T) {
+	f := commandtest.New(t)
+	q := f.Queue()
+	f.Work("-q", q, "--type", "other", "--worker-id", "narrow-"+q, "--", "true")
+	id := f.Submitted("x", "-q", q)
+	f.Eventually("the job is put back", func() bool { return f.State(id).Epoch > 0 && f.State(id).State == api.StateScheduled })
+	r := f.Want(0, []string{"snoozed because", "worker narrow-" + q + ` has no handler for type "x"`}, "job", "get", id)
+	if !regexp.MustCompile(`(?m)^attempt +0 of 3$`).MatchString(r.Out) || !regexp.MustCompile(`(?m)^epoch +1 `).MatchString(r.Out) {
+		t.Errorf("%s", r.Out)
+	}
+
+	q = f.Queue()
+	program := filepath.Join(t.TempDir(), "program")
+	if err := os.WriteFile(program, []byte("\x7fELF, but cut"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	f.Work("-q", q, "--", program)
+	id = f.Submitted("x", "-q", q)
+	f.Eventually("the job is put back", func() bool { return f.State(id).LastError != nil })
+	f.Want(0, []string{"scheduled", "snoozed because", "the command cannot be started", "exec format error"}, "job", "get", id)
+}
+
+func TestJobWatchTellsWhatHappens(t *testing.T) {
+	f := commandtest.New(t)
+	q := f.Queue()
+	f.Work("-q", q, "--", "sh", "-c", "sleep 2; echo 1")
+	id := f.Submitted("x", "-q", q, "--delay", "2s")
+	r := f.Want(0, []string{"scheduled", "completed"}, "job", "watch", id)
+	if strings.Count(r.Out, "\n") < 2 {
+		t.Errorf("%s", r.Out)
+	}
+	r = f.Want(0, nil, "job", "watch", id, "-o", "json")
+	if job := commandtest.Decode[api.Job](f, r.Out); job.ID != id || strings.Count(r.Out, "\n") != 1 {
+		t.Errorf("%s", r.Out)
+	}
+}

@@ -1,0 +1,143 @@
+package jobs
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/client"
+)
+
+func newJobs(a *cli.App) *cobra.Command {
+	var page cli.Paging
+	var filter api.JobFilter
+	var metadata []string
+	after, before := cli.Instant{Back: true}, cli.Instant{Back: true}
+	command := &cobra.Command{
+		Use:   "jobs",
+		Short: "List jobs, newest first",
+		Example: `  forgequeue jobs --state queued,running --queue nightly
+  forgequeue jobs --type mail --metadata shop=berlin --created-after 2h -o json`,
+		Args: cobra.NoArgs,
+		RunE: a.AsTenant(func(ctx context.Context, s *cli.Session, _ []string) error {
+			var err error
+			if filter.Metadata, err = pairs("metadata", metadata); err != nil {
+				return err
+			}
+			filter.CreatedAfter, filter.CreatedBefore = after.At, before.At
+			return cli.ShowList(ctx, s, page, func(ctx context.Context, p client.PageRequest) (api.Page[api.JobSummary], error) {
+				return s.Client.List(ctx, filter, p)
+			}, summaries)
+		}),
+	}
+	flags := command.Flags()
+	flags.StringVarP(&filter.Queue, "queue", "q", "", "of this queue")
+	flags.StringVar(&filter.Type, "type", "", "of this type")
+	flags.StringSliceVar(&filter.States, "state", nil, "in one of these states, such as queued,running")
+	flags.StringVar(&filter.Tag, "tag", "", "with this tag")
+	flags.StringVar(&filter.User, "user", "", "of this user")
+	flags.StringArrayVar(&metadata, "metadata", nil, "with this NAME=VALUE; repeatable")
+	flags.Var(&after, "created-after", "made after this time, or within this long, such as 2h")
+	flags.Var(&before, "created-before", "made before this time, or longer ago than this")
+	page.Flags(command)
+	_ = command.RegisterFlagCompletionFunc("state", cobra.FixedCompletions([]cobra.Completion{
+		api.StateBlocked, api.StateScheduled, api.StateQueued, api.StateRunning, api.StateCompleted, api.StateDeadLetter, api.StateCancelled,
+	}, cobra.ShellCompDirectiveNoFileComp)) // fails only for a flag that is not there
+	return command
+}
+
+// summaries is a table of jobs; ids are whole, to be copied.
+func summaries(t *cli.Table, jobs []api.JobSummary) {
+	t.Row("ID", cli.Coloured("STATE", cli.Plain), "TYPE", "QUEUE", "PRIORITY", "ATTEMPT", "RUN AT", "CREATED", "USER", "LAST ERROR")
+	for _, job := range jobs {
+		text := ""
+		if job.LastError != nil {
+			text = cli.Brief(job.LastError.Type + ": " + job.LastError.Message)
+		}
+		t.Row(job.ID, state(job.State), job.Type, job.Queue, job.Priority, fmt.Sprintf("%d/%d", job.Attempt, job.MaxAttempts),
+			cli.Stamp(job.RunAt), cli.Stamp(&job.CreatedAt), cli.OrElse(job.User, ""), text)
+	}
+}
+
+func state(name string) cli.Cell {
+	colours := map[string]cli.Colour{
+		api.StateCompleted: cli.Green, api.StateRunning: cli.Blue, api.StateDeadLetter: cli.Red,
+		api.StateScheduled: cli.Yellow, api.StateBlocked: cli.Yellow,
+	}
+	c, ok := colours[name]
+	if !ok {
+		c = cli.Plain
+	}
+	return cli.Coloured(name, c)
+}
+
+// describe is all of a job, a line for each thing that there is to say.
+func describe(t *cli.Table, job api.Job) {
+	t.Pair("id", job.ID)
+	t.Row("state", state(job.State))
+	t.Pair("type", job.Type)
+	t.Pair("queue", job.Queue)
+	t.Pair("priority", fmt.Sprint(job.Priority))
+	t.Pair("attempt", fmt.Sprintf("%d of %d", job.Attempt, job.MaxAttempts))
+	t.Pair("epoch", fmt.Sprintf("%d (times it was given to a worker)", job.Epoch))
+	if job.Redrives > 0 {
+		t.Pair("redrives", fmt.Sprint(job.Redrives))
+	}
+	t.Pair("user", cli.OrElse(job.User, ""))
+	t.Pair("tags", strings.Join(job.Tags, ", "))
+	for _, name := range slices.Sorted(maps.Keys(job.Metadata)) {
+		t.Pair("metadata", name+"="+job.Metadata[name])
+	}
+	t.Pair("dedupe key", cli.OrElse(job.DedupeKey, ""))
+	t.Pair("correlation id", cli.OrElse(job.CorrelationID, ""))
+	t.Pair("created", cli.Stamp(&job.CreatedAt))
+	t.Pair("run at", cli.Stamp(job.RunAt))
+	t.Pair("started", cli.Stamp(job.StartedAt))
+	t.Pair("finished", cli.Stamp(job.FinishedAt))
+	t.Pair("deadline", cli.Stamp(job.Deadline))
+	if job.TimeoutMS != nil {
+		t.Pair("timeout", cli.Milliseconds(*job.TimeoutMS))
+	}
+	t.Pair("worker", cli.OrElse(job.WorkerID, ""))
+	t.Pair("lease expires", cli.Stamp(job.LeaseExpiresAt))
+	if job.CancelRequested {
+		t.Pair("cancel", "asked for")
+	}
+	t.Pair("dead because", cli.OrElse(job.DeadReason, ""))
+	t.Pair(lastError(job.LastError))
+	t.Pair("payload", raw(job.Payload))
+	t.Pair("result", raw(job.Result))
+}
+
+// lastError tells a snooze, which costs no attempt, from a failure.
+func lastError(e *api.JobError) (name, text string) {
+	switch {
+	case e == nil:
+		return "", ""
+	case e.Type == "snoozed" || e.Type == "no_handler":
+		return "snoozed because", e.Message
+	}
+	return "last error", e.Type + ": " + e.Message
+}
+
+// failure is an error in one line of a table.
+func failure(e *api.JobError) string {
+	if e == nil {
+		return ""
+	}
+	return cli.Brief(e.Type + ": " + e.Message)
+}
+
+func raw(text json.RawMessage) string {
+	if string(text) == "null" {
+		return ""
+	}
+	return string(text)
+}

@@ -1,0 +1,48 @@
+package jobs_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/commands/commandtest"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+func TestJobsFiltersAndPages(t *testing.T) {
+	f := commandtest.New(t)
+	q := f.Queue()
+	var ids []string
+	for range 5 {
+		ids = append(ids, f.Submitted("small", "-q", q, "--metadata", "shop=a b", "--user", "ada"))
+	}
+	f.Submitted("other", "-q", q)
+	count := func(args ...string) int {
+		return len(commandtest.Decode[api.Page[api.JobSummary]](f, f.Must(append([]string{"jobs", "-q", q, "-o", "json"}, args...)...)).Items)
+	}
+	for n, args := range map[int][][]string{
+		6: {{}, {"--limit", "0"}, {"--state", "queued,running"}, {"--created-after", "1h"}},
+		5: {{"--type", "small"}, {"--metadata", "shop=a b"}, {"--user", "ada"}, {"--limit", "5"}},
+		0: {{"--state", "completed"}, {"--tag", "none"}, {"--created-before", "1h"}},
+	} {
+		for _, one := range args {
+			if got := count(one...); got != n {
+				t.Errorf("%v: %d, want %d", one, got, n)
+			}
+		}
+	}
+	page := commandtest.Decode[api.Page[api.JobSummary]](f, f.Must("jobs", "-q", q, "--type", "small", "--limit", "2", "-o", "json"))
+	if len(page.Items) != 2 || page.NextPageToken == nil || page.Items[0].ID != ids[4] {
+		t.Fatalf("%+v", page)
+	}
+	rest := commandtest.Decode[api.Page[api.JobSummary]](f, f.Must("jobs", "-q", q, "--type", "small", "--page-token", *page.NextPageToken, "-o", "json"))
+	if len(rest.Items) != 3 || rest.NextPageToken != nil || rest.Items[2].ID != ids[0] {
+		t.Errorf("%+v", rest)
+	}
+	r := f.Want(0, []string{"ID", "STATE", ids[4], "--page-token "}, "jobs", "-q", q, "--type", "small", "--limit", "1")
+	if strings.Contains(r.Out, "page-token") {
+		t.Error("the hint is in the output")
+	}
+	f.Want(1, []string{"invalid_request", "state"}, "jobs", "--state", "nonsense")
+	f.Want(2, []string{"--limit"}, "jobs", "--limit", "-1")
+	f.Want(2, []string{"table or json"}, "jobs", "-o", "xml")
+}

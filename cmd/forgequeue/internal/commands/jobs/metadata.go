@@ -1,0 +1,23 @@
+package jobs
+
+import (
+	"strings"
+
+	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
+)
+
+// pairs reads name=value arguments; nil for none.
+func pairs(flag string, texts []string) (map[string]string, error) {
+	if len(texts) == 0 {
+		return nil, nil //nolint:nilnil // no metadata is no error
+	}
+	read := make(map[string]string, len(texts))
+	for _, text := range texts {
+		name, value, ok := strings.Cut(text, "=")
+		if !ok || name == "" {
+			return nil, cli.Usage("--%s %q: must be NAME=VALUE", flag, text)
+		}
+		read[name] = value
+	}
+	return read, nil
+}

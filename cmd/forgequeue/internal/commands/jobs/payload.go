@@ -1,0 +1,68 @@
+package jobs
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
+)
+
+// readJSON reads an argument that is JSON, @FILE with JSON in it, or - for standard
+// input. limit is in bytes.
+func readJSON(flag, argument string, in io.Reader, limit int) (json.RawMessage, error) {
+	var content []byte
+	var err error
+	switch {
+	case argument == "-":
+		content, err = readSome(in, limit)
+	case strings.HasPrefix(argument, "@"):
+		content, err = readFile(argument[1:], limit)
+	default:
+		content = []byte(argument)
+	}
+	if err != nil {
+		return nil, cli.Usage("--%s: %w", flag, err)
+	}
+	content = bytes.TrimSpace(content)
+	if len(content) > limit {
+		return nil, cli.Usage("--%s: more than %d bytes, which is all that is taken", flag, limit)
+	}
+	if err := checkJSON(content); err != nil {
+		return nil, cli.Usage("--%s: %w", flag, err)
+	}
+	return content, nil
+}
+
+func readFile(name string, limit int) ([]byte, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }() // it was only read
+	return readSome(file, limit)
+}
+
+// readSome stops a little beyond the limit: enough to know that it is passed,
+// white space aside, without reading a device for ever.
+func readSome(in io.Reader, limit int) ([]byte, error) {
+	const aside = 64 << 10
+	return io.ReadAll(io.LimitReader(in, int64(limit+aside)))
+}
+
+// checkJSON says where a text stops being JSON.
+func checkJSON(content []byte) error {
+	if len(content) == 0 {
+		return errors.New("is empty; JSON, @FILE or - is wanted")
+	}
+	var value any
+	err := json.Unmarshal(content, &value)
+	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
+		return fmt.Errorf("is not JSON: %w (at byte %d); a text needs its quotes: '\"text\"'", syntax, syntax.Offset)
+	}
+	return err
+}

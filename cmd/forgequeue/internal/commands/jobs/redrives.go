@@ -1,0 +1,151 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/wait"
+)
+
+// redriveGlance is how often a redrive is looked at while somebody watches.
+const redriveGlance = 300 * time.Millisecond
+
+func newRedrives(a *cli.App) *cobra.Command {
+	command := &cobra.Command{
+		Use:   "redrives",
+		Short: "Redrives and discards by filter: list, get, watch, cancel",
+		Args:  cobra.NoArgs,
+	}
+	list := newRedrivesList(a)
+	command.RunE = list.RunE
+	command.AddCommand(list, newRedrivesGet(a), newRedrivesWatch(a), newRedrivesCancel(a))
+	return command
+}
+
+func newRedrivesList(a *cli.App) *cobra.Command {
+	var page cli.Paging
+	command := &cobra.Command{Use: "list", Short: "List redrives and discards by filter, newest first", Args: cobra.NoArgs}
+	page.Flags(command)
+	command.RunE = a.AsTenant(func(ctx context.Context, s *cli.Session, _ []string) error {
+		return cli.ShowList(ctx, s, page, s.Client.Redrives, redrives)
+	})
+	return command
+}
+
+func redrives(t *cli.Table, all []api.Redrive) {
+	t.Row("ID", "ACTION", "STATE", "DONE", "MATCHED", "REFUSED", "CREATED", "WAITING")
+	for _, r := range all {
+		t.Row(r.ID, r.Action, r.State, r.Done, counted(api.Matched{Matched: r.Matched, MatchedCapped: r.MatchedCapped}), r.Refused, cli.Stamp(&r.CreatedAt), cli.OrElse(r.Waiting, ""))
+	}
+}
+
+func newRedrivesGet(a *cli.App) *cobra.Command {
+	command := &cobra.Command{Use: "get ID", Short: "Show how far a redrive or a discard got", Args: cli.One()}
+	command.RunE = a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {
+		r, err := s.Client.GetRedrive(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		return s.Show(r, func(t *cli.Table) { oneRedrive(t, r) })
+	})
+	return command
+}
+
+func newRedrivesWatch(a *cli.App) *cobra.Command {
+	command := &cobra.Command{Use: "watch ID", Short: "Wait for the end of a redrive or a discard", Args: cli.One()}
+	command.RunE = a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {
+		r, err := s.Client.GetRedrive(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		return follow(ctx, s, r)
+	})
+	return command
+}
+
+func newRedrivesCancel(a *cli.App) *cobra.Command {
+	command := &cobra.Command{Use: "cancel ID", Short: "End a redrive or a discard; what was done stays done", Args: cli.One()}
+	command.RunE = a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {
+		r, err := s.Client.CancelRedrive(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		return s.Show(r, func(t *cli.Table) { oneRedrive(t, r) })
+	})
+	return command
+}
+
+func oneRedrive(t *cli.Table, r api.Redrive) {
+	t.Pair("id", r.ID)
+	t.Pair("action", r.Action)
+	t.Pair("state", r.State)
+	t.Pair("matched", counted(api.Matched{Matched: r.Matched, MatchedCapped: r.MatchedCapped}))
+	t.Pair("done", fmt.Sprint(r.Done))
+	t.Pair("refused", fmt.Sprint(r.Refused))
+	if r.RatePerSecond != nil {
+		t.Pair("rate", fmt.Sprintf("%g a second", *r.RatePerSecond))
+	}
+	t.Pair("waiting", cli.OrElse(r.Waiting, ""))
+	t.Pair("error", cli.OrElse(r.Error, ""))
+	t.Pair("created", cli.Stamp(&r.CreatedAt))
+	t.Pair("ended", cli.Stamp(r.EndedAt))
+}
+
+// follow watches a redrive to its end. Whoever stops watching does not stop it.
+func follow(ctx context.Context, s *cli.Session, r api.Redrive) error {
+	bar, end := s.Progress(int(max(r.Matched, 1)), true, r.Action)
+	waiting := false
+	for r.State == api.RedriveRunning {
+		if bar != nil {
+			_ = bar.Set64(r.Done) // nobody to be told
+		}
+		if now := r.Waiting != nil; now != waiting {
+			if waiting = now; now {
+				s.Note("%s: a cap on active jobs is full; it goes on when jobs have ended", r.ID)
+			}
+		}
+		if err := wait.For(ctx, redriveGlance); err != nil {
+			end()
+			s.Note("%s goes on: forgequeue redrives watch %[1]s, or cancel", r.ID)
+			return err
+		}
+		now, err := s.Client.GetRedrive(ctx, r.ID)
+		if err != nil && ctx.Err() == nil {
+			end()
+			s.Note("%s goes on: forgequeue redrives watch %[1]s, or cancel", r.ID)
+			return err
+		}
+		if err == nil {
+			r = now
+		}
+	}
+	end()
+	return tellRedrive(s, r)
+}
+
+// tellRedrive says how it ended.
+func tellRedrive(s *cli.Session, r api.Redrive) error {
+	done := "queued again"
+	if r.Action == api.ActionDiscard {
+		done = "discarded"
+	}
+	if err := s.Show(r, func(t *cli.Table) { t.Row(fmt.Sprintf("%d %s, %d refused", r.Done, done, r.Refused)) }); err != nil {
+		return err
+	}
+	switch {
+	case r.State == api.RedriveFailed && r.Error != nil:
+		return errors.New(*r.Error)
+	case r.State == api.RedriveCancelled:
+		return fmt.Errorf("%s was cancelled", r.ID)
+	case r.Refused > 0:
+		s.Note("%d stay dead: live jobs have their dedupe_key", r.Refused)
+		return cli.ErrReported
+	}
+	return nil
+}

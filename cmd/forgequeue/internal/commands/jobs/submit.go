@@ -1,0 +1,118 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/client"
+)
+
+// submission is what the flags of submit say.
+type submission struct {
+	data, queue, key, user, dedupe string
+	priority, attempts             int
+	delay, timeout, waitTimeout    time.Duration
+	runAt, deadline                cli.Instant
+	tags, metadata                 []string
+	wait                           bool
+}
+
+func newSubmit(a *cli.App) *cobra.Command {
+	var f submission
+	command := &cobra.Command{
+		Use:   "submit TYPE",
+		Short: "Submit a job, and wait for its end with --wait",
+		Long: `Submit a job of a type. Its payload is JSON, @FILE with JSON in it, or - for standard input.
+
+With --wait the job is followed to its end: exit code 0 when it completed, 1 when it became a dead letter
+or was cancelled, 4 when --wait-timeout passed first (the job goes on).`,
+		Example: `  forgequeue submit hash.sha256 --data '{"text":"hello"}' --wait
+  forgequeue submit report --data @order.json --queue nightly --delay 2h --key order-17
+  echo '{"to":"ada"}' | forgequeue submit mail --data - --priority 9 --tag gpu --metadata shop=berlin`,
+		Args: cli.One("--data JSON"),
+		RunE: a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error { return submit(ctx, s, args[0], &f) }),
+	}
+	flags := command.Flags()
+	flags.StringVarP(&f.data, "data", "d", "", "payload: JSON, @FILE or - for standard input (default null)")
+	flags.StringVarP(&f.queue, "queue", "q", "", "queue (default \""+api.DefaultQueue+"\")")
+	flags.IntVar(&f.priority, "priority", api.DefaultPriority, "0 to 9, higher first")
+	flags.DurationVar(&f.delay, "delay", 0, "start no sooner than after this long, such as 90s")
+	flags.Var(&f.runAt, "run-at", "start no sooner than at this time, or after this long")
+	flags.Var(&f.deadline, "deadline", "of no use after this time, or after this long; it then becomes a dead letter")
+	flags.StringVar(&f.key, "key", "", "Idempotency-Key: the same key and job again get the first answer again")
+	flags.StringVar(&f.dedupe, "dedupe-key", "", "answer with the live job that has the same key, if there is one")
+	flags.StringVar(&f.user, "user", "", "your own end user for whom the job runs")
+	flags.StringArrayVar(&f.tags, "tag", nil, "what a worker must have to be given the job; repeatable")
+	flags.StringArrayVar(&f.metadata, "metadata", nil, "NAME=VALUE, carried along; repeatable")
+	flags.IntVar(&f.attempts, "max-attempts", api.DefaultMaxAttempts, "executions that may be spent on it; the queue's setting if not given")
+	flags.DurationVar(&f.timeout, "timeout", 0, "longest time for one execution")
+	flags.BoolVar(&f.wait, "wait", false, "wait for the job's end; the exit code is its outcome")
+	flags.DurationVar(&f.waitTimeout, "wait-timeout", 0, "wait for at most this long (default: for ever)")
+	return command
+}
+
+func submit(ctx context.Context, s *cli.Session, jobType string, f *submission) error {
+	request, err := f.request(s, jobType)
+	if err != nil {
+		return err
+	}
+	var options []client.CallOption
+	var replayed bool
+	if s.Command.Flags().Changed("key") {
+		if f.key == "" {
+			return cli.Usage("--key is empty")
+		}
+		options = append(options, client.WithIdempotencyKey(f.key), client.WithReplayed(&replayed))
+	}
+	submitted, err := s.Client.Submit(ctx, request, options...)
+	if err != nil {
+		return err
+	}
+	for _, warning := range submitted.Warnings {
+		s.Note("warning: %s", warning)
+	}
+	if replayed {
+		s.Note("This key was used before, and is answered as it was then: %s.", submitted.ID)
+	}
+	if submitted.Deduplicated {
+		s.Note("A live job with this dedupe key was there already: %s.", submitted.ID)
+	}
+	if !f.wait && f.waitTimeout == 0 {
+		return s.Show(submitted, func(t *cli.Table) { summaries(t, []api.JobSummary{submitted.JobSummary}) })
+	}
+	job, err := await(ctx, s, submitted.ID, f.waitTimeout, newSpinner(s))
+	if cli.IsTimedOut(err) && len(submitted.Warnings) > 0 {
+		return cli.TimedOut(fmt.Errorf("%w\n  %s", err, strings.Join(submitted.Warnings, "\n  ")))
+	}
+	if err != nil {
+		return err
+	}
+	if err := s.Show(job, func(t *cli.Table) { describe(t, job) }); err != nil {
+		return err
+	}
+	return outcome(job)
+}
+
+func (f *submission) request(s *cli.Session, jobType string) (api.SubmitRequest, error) {
+	command := s.Command
+	request := api.SubmitRequest{
+		Type: jobType, Queue: f.queue, Priority: cli.Given(command, "priority", f.priority),
+		RunAt: f.runAt.At, DelayMS: cli.GivenMS(command, "delay", f.delay), Deadline: f.deadline.At,
+		MaxAttempts: cli.Given(command, "max-attempts", f.attempts), TimeoutMS: cli.GivenMS(command, "timeout", f.timeout),
+		Tags: f.tags, User: cli.Given(command, "user", f.user), DedupeKey: cli.Given(command, "dedupe-key", f.dedupe),
+	}
+	var err error
+	if request.Metadata, err = pairs("metadata", f.metadata); err != nil {
+		return request, err
+	}
+	if command.Flags().Changed("data") {
+		request.Payload, err = readJSON("data", f.data, s.In, api.MaxPayload)
+	}
+	return request, err
+}

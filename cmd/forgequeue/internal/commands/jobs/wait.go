@@ -1,0 +1,146 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// glanceEvery is how often a job is looked at while somebody watches. Its end is
+// told by the server at once; this is for what happens in between.
+const glanceEvery = time.Second
+
+// watcher is told of a job each time it was looked at, and of its end.
+type watcher interface {
+	see(job api.Job) error
+	end()
+}
+
+// await follows a job to its end, for at most limit (0: for ever).
+func await(ctx context.Context, s *cli.Session, id string, limit time.Duration, w watcher) (api.Job, error) {
+	if limit < 0 {
+		return api.Job{}, cli.Usage("the time to wait must not be negative")
+	}
+	caller := ctx
+	if limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, limit)
+		defer cancel()
+	}
+	type ended struct {
+		job api.Job
+		err error
+	}
+	waited := make(chan ended, 1)
+	go func() {
+		job, err := s.Client.Wait(ctx, id)
+		waited <- ended{job, err}
+	}()
+	if w != nil {
+		defer w.end()
+	}
+	glance := time.NewTicker(glanceEvery)
+	defer glance.Stop()
+	var last api.Job
+	for {
+		select {
+		case over := <-waited:
+			if over.err == nil {
+				last = over.job
+				return last, see(w, last)
+			}
+			if over.job.ID != "" {
+				last = over.job
+			}
+			return last, unended(caller, ctx, id, limit, last, over.err)
+		case <-glance.C:
+			if w == nil {
+				continue
+			}
+			// What fails here, the wait meets too: it decides.
+			if job, err := s.Client.Get(ctx, id); err == nil {
+				last = job
+				if err := see(w, job); err != nil {
+					return job, err
+				}
+			}
+		}
+	}
+}
+
+func see(w watcher, job api.Job) error {
+	if w == nil {
+		return nil
+	}
+	return w.see(job)
+}
+
+// unended says why a wait ended before its job.
+func unended(caller, waiting context.Context, id string, limit time.Duration, last api.Job, err error) error {
+	state := "its state is not known"
+	if last.ID != "" {
+		state = "it is " + progressOf(last)
+	}
+	switch {
+	case cli.Interrupted(caller):
+		return fmt.Errorf("stopped waiting for job %s: %s, and goes on", id, state)
+	case errors.Is(waiting.Err(), context.DeadlineExceeded):
+		return cli.TimedOut(fmt.Errorf("job %s has not ended within %v: %s, and goes on", id, limit, state))
+	}
+	return err
+}
+
+// outcome is nil for a completed job, and otherwise says how it ended.
+func outcome(job api.Job) error {
+	if job.State == api.StateCompleted {
+		return nil
+	}
+	text := fmt.Sprintf("job %s ended as %s", job.ID, job.State)
+	if job.DeadReason != nil {
+		text += " (" + *job.DeadReason + ")"
+	}
+	if job.LastError != nil {
+		text += fmt.Sprintf(": %s: %s", job.LastError.Type, job.LastError.Message)
+	}
+	return errors.New(text)
+}
+
+// progressOf says in a few words how far a job is.
+func progressOf(job api.Job) string {
+	text := job.State
+	switch {
+	case job.State == api.StateRunning && job.CancelRequested:
+		text += ", asked to stop"
+	case job.State == api.StateScheduled && job.RunAt != nil:
+		text += " for " + cli.Stamp(job.RunAt)
+	}
+	if job.Attempt > 0 {
+		text += fmt.Sprintf(", attempt %d of %d", job.Attempt, job.MaxAttempts)
+	}
+	return text
+}
+
+// newSpinner shows a job's progress on a terminal; elsewhere it is nil.
+func newSpinner(s *cli.Session) watcher {
+	bar, end := s.Progress(-1, false, "waiting")
+	if bar == nil {
+		return nil
+	}
+	return &spinner{describe: bar.Describe, stop: end}
+}
+
+type spinner struct {
+	describe func(string)
+	stop     func()
+}
+
+func (s *spinner) see(job api.Job) error {
+	s.describe(cli.Visible(job.ID + " " + progressOf(job)))
+	return nil
+}
+
+func (s *spinner) end() { s.stop() }

@@ -1,0 +1,29 @@
+package commands
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
+	"github.com/forgequeue/forgequeue/shared/build"
+)
+
+// Version tells which build this is, in a line.
+func Version() string { return "forgequeue " + build.This().String() }
+
+func newVersion(a *cli.App) *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Say which build this is",
+		Args:  cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			s := a.Screen(command)
+			if s.JSON {
+				return s.WriteJSON(build.This(), "  ")
+			}
+			_, err := fmt.Fprintln(s.Out, Version())
+			return err
+		},
+	}
+}

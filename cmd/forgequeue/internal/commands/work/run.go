@@ -1,0 +1,125 @@
+package work
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
+	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/execute"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/worker"
+)
+
+// workFlags are the flags of worker run.
+type workFlags struct {
+	queues, types, tags              []string
+	id                               string
+	concurrency                      int
+	timeout, snooze, patience, grace time.Duration
+}
+
+func newWorkerRun(a *cli.App) *cobra.Command {
+	var f workFlags
+	command := &cobra.Command{
+		Use:   "run --queue QUEUE -- COMMAND [ARGUMENT...]",
+		Short: "Run a command for each job of a queue",
+		Long: `Run a command for each job of a queue. The payload comes on its standard input, what it writes to standard
+output is the result (JSON where it is JSON, else a text), and its exit code is the outcome:
+
+  0          completed
+  75         not now: back after --snooze, no attempt is spent
+  65         failed for good: a dead letter at once
+  any other  failed, with the end of standard error; retried while attempts are left
+
+Heartbeats are sent while it runs. When the job is cancelled, its lease is lost or its time is up, the
+command and all that it started get SIGTERM, and SIGKILL after --patience. Nothing that a command has
+started outlives it, unless it leaves the process group; a worker that is itself ended by SIGKILL takes the
+command with it (on Linux), but not what that has started. SIGTERM or Ctrl-C drains: no more jobs are taken, those that run have --grace to end.
+
+The command finds FORGEQUEUE_JOB_ID, _TYPE, _QUEUE, _ATTEMPT, _MAX_ATTEMPTS, _EPOCH, _PRIORITY, _TENANT, _USER,
+_TAGS, _METADATA (JSON), _DEADLINE, _CREATED_AT, _CORRELATION_ID and _TRACEPARENT in its environment, and TRACEPARENT, where
+OpenTelemetry's tools look for it. With OTEL_EXPORTER_OTLP_ENDPOINT set, each execution is a span, and both name that.`,
+		Example: `  forgequeue worker run --queue thumbnails --concurrency 4 -- ./thumbnail.sh
+  forgequeue worker run -q mail --type welcome --timeout 2m -- python3 mail.py`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("name the command to run, after --")
+			}
+			return nil
+		},
+		RunE: a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error { return work(ctx, a, s, &f, args) }),
+	}
+	flags := command.Flags()
+	flags.SetInterspersed(false) // what follows the command's name is its own
+	flags.StringSliceVarP(&f.queues, "queue", "q", []string{api.DefaultQueue}, "queues to claim from")
+	flags.StringSliceVar(&f.types, "type", nil, "only these types; jobs of others are put back for other workers (default all)")
+	flags.StringSliceVar(&f.tags, "tag", nil, "what this worker can do: it also gets the jobs that ask for these tags")
+	flags.StringVar(&f.id, "worker-id", "", "this worker's name, no two alike at a time (default host, process and random)")
+	flags.IntVar(&f.concurrency, "concurrency", 1, "commands that run at once")
+	flags.DurationVar(&f.timeout, "timeout", 0, "longest time for one execution, beside the job's own (default none)")
+	flags.DurationVar(&f.snooze, "snooze", 30*time.Second, "for how long exit code 75 puts a job back")
+	flags.DurationVar(&f.patience, "patience", 5*time.Second, "time between SIGTERM and SIGKILL; at most 1.5s when the worker stops")
+	flags.DurationVar(&f.grace, "grace", 20*time.Second, "how long commands may go on when the worker is told to stop")
+	return command
+}
+
+func (f *workFlags) check() error {
+	switch {
+	case f.concurrency < 1:
+		return cli.Usage("--concurrency %d: must be at least 1", f.concurrency)
+	case f.timeout < 0, f.snooze < 0, f.patience < 0, f.grace < 0:
+		return cli.Usage("a duration must not be negative")
+	}
+	for _, jobType := range f.types {
+		if !api.ValidName(jobType) {
+			return cli.Usage("--type %q: cannot be a job's type", jobType)
+		}
+	}
+	return nil
+}
+
+func work(ctx context.Context, a *cli.App, s *cli.Session, f *workFlags, args []string) error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	if _, err := exec.LookPath(args[0]); err != nil {
+		return cli.Environment(fmt.Errorf("the command cannot be run: %w", err))
+	}
+	stderr := execute.Shared(s.Err) // of the log and of all commands
+	grace := f.grace
+	if grace == 0 {
+		grace = -1 // the SDK's word for none
+	}
+	logger := slog.New(slog.NewTextHandler(stderr, nil))
+	w, err := worker.New(worker.Options{
+		Client: s.Client, WorkerID: f.id, Queues: f.queues, Tags: f.tags, Concurrency: f.concurrency, Grace: grace,
+		Metadata: map[string]string{"command": cutMetadata(args[0])}, Logger: logger,
+	})
+	if err != nil {
+		return cli.Usage("%w", err)
+	}
+	stop, err := traceJobs(ctx, a.Getenv, w, logger)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	command := &execute.Command{
+		Args: args, Env: os.Environ(), Snooze: f.snooze, Timeout: f.timeout, Patience: f.patience, Stderr: stderr,
+	}
+	if len(f.types) == 0 {
+		w.HandleAny(command.Handle)
+	}
+	for _, jobType := range f.types {
+		worker.Handle(w, jobType, command.Handle)
+	}
+	return w.Run(ctx)
+}
+
+func cutMetadata(text string) string { return text[:min(len(text), api.MaxMetadataValue)] }

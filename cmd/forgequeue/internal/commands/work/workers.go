@@ -1,0 +1,38 @@
+package work
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+func newWorkers(a *cli.App) *cobra.Command {
+	var page cli.Paging
+	command := &cobra.Command{
+		Use:   "workers",
+		Short: "List the workers that are known, and whether they are heard of",
+		Args:  cobra.NoArgs,
+		RunE: a.AsTenant(func(ctx context.Context, s *cli.Session, _ []string) error {
+			return cli.ShowList(ctx, s, page, s.Client.Workers, workers)
+		}),
+	}
+	page.Flags(command)
+	return command
+}
+
+func workers(t *cli.Table, all []api.Worker) {
+	t.Row("WORKER ID", cli.Coloured("STATUS", cli.Plain), "LEASES", "CONCURRENCY", "QUEUES", "TAGS", "REGISTERED", "LAST HEARD OF")
+	colours := map[string]cli.Colour{api.WorkerActive: cli.Green, api.WorkerStale: cli.Yellow, api.WorkerDead: cli.Red}
+	for _, w := range all {
+		c, ok := colours[w.Status]
+		if !ok {
+			c = cli.Plain
+		}
+		t.Row(w.WorkerID, cli.Coloured(w.Status, c), w.Leases, w.Concurrency, strings.Join(w.Queues, ","), strings.Join(w.Tags, ","),
+			cli.Stamp(&w.RegisteredAt), cli.Stamp(&w.LastHeartbeatAt))
+	}
+}
