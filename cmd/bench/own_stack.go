@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -72,13 +73,9 @@ func startStack(ctx context.Context, program string, errs io.Writer) (_ target, 
 // ownStores drops the stores that the environment names: a stack of its own writes
 // nothing into them.
 func ownStores(environment []string) []string {
-	var kept []string
-	for _, pair := range environment {
-		if !strings.HasPrefix(pair, "DATABASE_URL=") && !strings.HasPrefix(pair, "REDIS_URL=") {
-			kept = append(kept, pair)
-		}
-	}
-	return kept
+	return slices.DeleteFunc(environment, func(pair string) bool {
+		return strings.HasPrefix(pair, "DATABASE_URL=") || strings.HasPrefix(pair, "REDIS_URL=")
+	})
 }
 
 func readReady(ctx context.Context, out io.Reader, ended <-chan struct{}) (target, error) {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode"
 )
 
 // Report is what a scenario gives: as JSON with --json, else as a table.
@@ -149,10 +150,10 @@ func (r *Report) writeLatencies(to io.Writer) error {
 	return w.Flush()
 }
 
-// printable keeps what a server wrote from steering the terminal.
+// printable replaces control characters, by which a server's text could control the terminal, with spaces.
 func printable(text string) string {
 	return strings.Map(func(c rune) rune {
-		if c < ' ' || c == 0x7f || (c >= 0x80 && c < 0xa0) {
+		if unicode.IsControl(c) {
 			return ' '
 		}
 		return c

@@ -65,17 +65,3 @@ func (t *tail) String() string {
 	}
 	return text
 }
-
-// Shared makes one writer of many goroutines' out of w.
-func Shared(w io.Writer) io.Writer { return &shared{w: w} }
-
-type shared struct {
-	mu sync.Mutex
-	w  io.Writer
-}
-
-func (s *shared) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.w.Write(p)
-}

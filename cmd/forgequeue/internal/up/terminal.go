@@ -2,25 +2,11 @@ package up
 
 import (
 	"context"
-	"io"
 	"log/slog"
-	"sync"
 )
 
-// screen is written to by the services' logs and by up itself, one write at a time.
-type screen struct {
-	mu sync.Mutex
-	to io.Writer
-}
-
-func (s *screen) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.to.Write(p)
-}
-
-// withoutProbes keeps the lines of /readyz off: up itself asks until all is
-// ready, and each refusal until then is a warning. The log file has them.
+// withoutProbes drops the records of /readyz: up polls it until all is ready, and each refusal until then is a
+// warning. The log file has them.
 type withoutProbes struct{ slog.Handler }
 
 func (h withoutProbes) Handle(ctx context.Context, record slog.Record) error {

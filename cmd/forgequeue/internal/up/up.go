@@ -18,6 +18,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/syncwriter"
 	coreapp "github.com/forgequeue/forgequeue/core/app"
 	gatewayapp "github.com/forgequeue/forgequeue/gateway/app"
 )
@@ -69,7 +70,7 @@ func Run(ctx context.Context, o Options) error {
 	defer func() { _ = logFile.Close() }()
 	// All of it in the file, what went wrong on the screen too. A sample that fails
 	// is meant to: the file only.
-	o.Err = &screen{to: o.Err}
+	o.Err = syncwriter.New(o.Err) // the services' logs and up itself write to it
 	file := slog.NewJSONHandler(logFile, &slog.HandlerOptions{Level: slog.LevelInfo})
 	log := slog.New(slog.NewMultiHandler(file, withoutProbes{slog.NewTextHandler(o.Err, &slog.HandlerOptions{Level: slog.LevelWarn})}))
 	o.sampleLog = slog.New(file)

@@ -1,11 +1,14 @@
 package doctor
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/forgequeue/forgequeue/shared/client"
+	"github.com/forgequeue/forgequeue/shared/diagnosis"
 )
 
 // clock is how far another clock is ahead of this machine's, give or take doubt.
@@ -14,7 +17,7 @@ type clock struct {
 	ahead, doubt time.Duration
 }
 
-// String tells no more digits than are known.
+// String has no more digits than are certain.
 func (c clock) String() string {
 	switch {
 	case c.doubt < dateDoubt:
@@ -25,10 +28,10 @@ func (c clock) String() string {
 	return fmt.Sprintf("%s %+.0f s", c.whose, c.ahead.Seconds())
 }
 
-// dateDoubt is that of a Date header.
+// dateDoubt is the error of a Date header: it has whole seconds.
 const dateDoubt = time.Second / 2
 
-// gatewayClock reads the Date header, which has whole seconds: the client adds one.
+// gatewayClock is the clock of the gateway's Date headers. ServerTime is at the end of their second.
 func gatewayClock(c *client.Client) []clock {
 	told, ok := c.ServerTime()
 	if !ok {
@@ -44,35 +47,27 @@ const (
 	skewFail = time.Minute
 )
 
-// compareClocks judges each clock by this machine's, and all by each other: this
-// machine may be the one that is wrong.
-func (d *diagnosis) compareClocks() {
-	if len(d.clocks) == 0 {
+// compareClocks compares all clocks with each other, this machine's among them: it may be the wrong one.
+func (r *report) compareClocks() {
+	if len(r.clocks) == 0 {
 		return
 	}
-	all := append([]clock{{whose: "this machine"}}, d.clocks...)
-	first, last := all[0], all[0]
 	var texts []string
-	for _, c := range all {
-		if c.ahead < first.ahead {
-			first = c
-		}
-		if c.ahead > last.ahead {
-			last = c
-		}
-		if c.whose != all[0].whose {
-			texts = append(texts, c.String())
-		}
+	for _, c := range r.clocks {
+		texts = append(texts, c.String())
 	}
+	all := append([]clock{{whose: "this machine"}}, r.clocks...)
+	byTime := func(a, b clock) int { return cmp.Compare(a.ahead, b.ahead) }
+	first, last := slices.MinFunc(all, byTime), slices.MaxFunc(all, byTime)
 	apart := last.ahead - first.ahead - last.doubt - first.doubt
 	detail := "against this machine: " + strings.Join(texts, ", ")
 	advice := fmt.Sprintf("let NTP set the clocks; %s and %s are at least %v apart", first.whose, last.whose, apart.Round(time.Millisecond))
 	switch {
 	case apart > skewFail:
-		d.add(levelFail, "clocks", detail, advice)
+		r.add(diagnosis.LevelFail, "clocks", detail, advice)
 	case apart > skewWarn:
-		d.add(levelWarn, "clocks", detail, advice)
+		r.add(diagnosis.LevelWarn, "clocks", detail, advice)
 	default:
-		d.add(levelOK, "clocks", detail, "")
+		r.add(diagnosis.LevelOK, "clocks", detail, "")
 	}
 }

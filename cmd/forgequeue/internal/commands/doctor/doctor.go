@@ -10,17 +10,13 @@ import (
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/up"
 	"github.com/forgequeue/forgequeue/shared/build"
+	"github.com/forgequeue/forgequeue/shared/diagnosis"
 )
 
-// Levels of a finding, beside those of the services.
-const (
-	levelOK   = "ok"
-	levelWarn = "warn"
-	levelFail = "fail"
-	levelSkip = "skip"
-)
+// levelSkip is the level of a check that was left out, beside the levels of package diagnosis.
+const levelSkip = "skip"
 
-// finding is one line of the doctor's report.
+// finding is one line of the report.
 type finding struct {
 	Level  string `json:"level"`
 	Check  string `json:"check"`
@@ -28,18 +24,18 @@ type finding struct {
 	Advice string `json:"advice"`
 }
 
-// diagnosis is the doctor's report.
-type diagnosis struct {
+// report is the result of doctor.
+type report struct {
 	Findings []finding `json:"findings"`
-	// unreached: something that was named gave no answer, or could not be read.
+	// unreached: a server did not answer, or its settings could not be read.
 	unreached bool
-	// looked: there was something to look at.
+	// looked: at least one server was configured.
 	looked bool
 	clocks []clock
 }
 
-func (d *diagnosis) add(level, check, detail, advice string) {
-	d.Findings = append(d.Findings, finding{Level: level, Check: check, Detail: detail, Advice: advice})
+func (r *report) add(level, check, detail, advice string) {
+	r.Findings = append(r.Findings, finding{Level: level, Check: check, Detail: detail, Advice: advice})
 }
 
 // Command is doctor.
@@ -61,24 +57,24 @@ could not be reached, or nothing is named.`,
 		Args:    cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			s := a.Screen(command)
-			d := examine(command.Context(), a, s)
-			if err := s.Show(d, func(t *cli.Table) { findings(t, d.Findings) }); err != nil {
+			r := examine(command.Context(), a, s)
+			if err := s.Show(r, func(t *cli.Table) { findings(t, r.Findings) }); err != nil {
 				return err
 			}
-			return d.verdict()
+			return r.verdict()
 		},
 	}
 }
 
-func examine(ctx context.Context, a *cli.App, s *cli.Screen) *diagnosis {
-	d := &diagnosis{}
-	d.add(levelOK, "forgequeue", build.This().String(), "")
+func examine(ctx context.Context, a *cli.App, s *cli.Screen) *report {
+	r := &report{}
+	r.add(diagnosis.LevelOK, "forgequeue", build.This().String(), "")
 	local := examined(a, s)
-	examineGateway(ctx, a, local, d)
-	examinePostgres(ctx, a, local, d)
-	examineRedis(ctx, a, local, d)
-	d.compareClocks()
-	return d
+	examineGateway(ctx, a, local, r)
+	examinePostgres(ctx, a, local, r)
+	examineRedis(ctx, a, local, r)
+	r.compareClocks()
+	return r
 }
 
 // examined is the `up` of this machine, if it is the server that is meant; else
@@ -96,17 +92,17 @@ func examined(a *cli.App, s *cli.Screen) up.Running {
 }
 
 // verdict is the exit code's reason.
-func (d *diagnosis) verdict() error {
+func (r *report) verdict() error {
 	failed := 0
-	for _, f := range d.Findings {
-		if f.Level == levelFail {
+	for _, f := range r.Findings {
+		if f.Level == diagnosis.LevelFail {
 			failed++
 		}
 	}
 	switch {
-	case !d.looked:
+	case !r.looked:
 		return cli.Environment(errors.New("there was nothing to look at: set FORGEQUEUE_URL, DATABASE_URL or REDIS_URL"))
-	case d.unreached:
+	case r.unreached:
 		return cli.Environment(fmt.Errorf("%d failed, and not everything could be looked at", failed))
 	case failed > 0:
 		return fmt.Errorf("%d failed", failed)
@@ -115,7 +111,7 @@ func (d *diagnosis) verdict() error {
 }
 
 func findings(t *cli.Table, all []finding) {
-	colours := map[string]cli.Colour{levelOK: cli.Green, levelWarn: cli.Yellow, levelFail: cli.Red, levelSkip: cli.Plain}
+	colours := map[string]cli.Colour{diagnosis.LevelOK: cli.Green, diagnosis.LevelWarn: cli.Yellow, diagnosis.LevelFail: cli.Red, levelSkip: cli.Plain}
 	for _, f := range all {
 		t.Row(cli.Coloured(f.Level, colours[f.Level]), f.Check, f.Detail)
 		if f.Advice != "" {

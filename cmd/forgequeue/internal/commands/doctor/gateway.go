@@ -13,49 +13,50 @@ import (
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/up"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/client"
+	"github.com/forgequeue/forgequeue/shared/diagnosis"
 )
 
 // nobody stands for a key where only what is public is asked.
 const nobody = "none"
 
 // examineGateway looks at the gateway from outside, as a program of users sees it.
-func examineGateway(ctx context.Context, a *cli.App, local up.Running, d *diagnosis) {
+func examineGateway(ctx context.Context, a *cli.App, local up.Running, r *report) {
 	server := cmp.Or(a.Getenv("FORGEQUEUE_URL"), local.Gateway)
 	if err := cli.CheckURL(server); err != nil {
-		d.looked, d.unreached = true, true
-		d.add(levelFail, "gateway", err.Error(), "correct FORGEQUEUE_URL")
+		r.looked, r.unreached = true, true
+		r.add(diagnosis.LevelFail, "gateway", err.Error(), "correct FORGEQUEUE_URL")
 		return
 	}
 	if server == "" {
 		if server = a.DefaultURL; !answers(ctx, server) {
-			d.add(levelSkip, "gateway", "FORGEQUEUE_URL is not set, and nothing answers at "+server, "set it to have the gateway and your key looked at")
+			r.add(levelSkip, "gateway", "FORGEQUEUE_URL is not set, and nothing answers at "+server, "set it to have the gateway and your key looked at")
 			return
 		}
 	}
-	d.looked = true
+	r.looked = true
 	public, err := client.New(client.Options{URL: server, APIKey: nobody})
 	if err != nil {
-		d.unreached = true
-		d.add(levelFail, "gateway", err.Error(), "correct FORGEQUEUE_URL")
+		r.unreached = true
+		r.add(diagnosis.LevelFail, "gateway", err.Error(), "correct FORGEQUEUE_URL")
 		return
 	}
 	defer public.CloseIdleConnections()
-	if !d.gatewayReady(ctx, public, server) {
+	if !r.gatewayReady(ctx, public, server) {
 		return
 	}
 	if u, err := url.Parse(server); err == nil && u.Scheme == "http" && !cli.IsLoopback(u.Hostname()) {
-		d.add(levelWarn, "gateway transport", "keys and payloads travel unencrypted to "+u.Host, "put TLS before the gateway, and use https://")
+		r.add(diagnosis.LevelWarn, "gateway transport", "keys and payloads travel unencrypted to "+u.Host, "put TLS before the gateway, and use https://")
 	}
-	d.clocks = append(d.clocks, gatewayClock(public)...)
+	r.clocks = append(r.clocks, gatewayClock(public)...)
 	if key, err := a.Secret("FORGEQUEUE_API_KEY"); err != nil {
-		d.add(levelFail, "API key", err.Error(), "name a file that can be read")
+		r.add(diagnosis.LevelFail, "API key", err.Error(), "name a file that can be read")
 	} else {
-		d.apiKey(ctx, server, cmp.Or(key, local.APIKey))
+		r.apiKey(ctx, server, cmp.Or(key, local.APIKey))
 	}
 	if operator, err := a.Secret("FORGEQUEUE_OPERATOR_KEY"); err != nil {
-		d.add(levelFail, "operator key", err.Error(), "name a file that can be read")
+		r.add(diagnosis.LevelFail, "operator key", err.Error(), "name a file that can be read")
 	} else {
-		d.operatorKey(ctx, server, cmp.Or(operator, local.OperatorKey))
+		r.operatorKey(ctx, server, cmp.Or(operator, local.OperatorKey))
 	}
 }
 
@@ -70,7 +71,7 @@ func answers(ctx context.Context, server string) bool {
 	return ready.Status != ""
 }
 
-func (d *diagnosis) gatewayReady(ctx context.Context, public *client.Client, server string) (reached bool) {
+func (r *report) gatewayReady(ctx context.Context, public *client.Client, server string) (reached bool) {
 	const check = "gateway"
 	ready, err := public.Ready(ctx)
 	var parts []string
@@ -82,54 +83,54 @@ func (d *diagnosis) gatewayReady(ctx context.Context, public *client.Client, ser
 	detail := strings.TrimSpace(server + " " + ready.Status + ": " + strings.Join(parts, ", "))
 	switch {
 	case client.Status(err) == http.StatusServiceUnavailable && ready.Status != "":
-		d.add(levelFail, check, detail, "it starts or drains; if that lasts, look at core: FORGEQUEUE_CORE_URL, and its log")
+		r.add(diagnosis.LevelFail, check, detail, "it starts or drains; if that lasts, look at core: FORGEQUEUE_CORE_URL, and its log")
 	case err != nil:
-		d.unreached = true
-		d.add(levelFail, check, err.Error(), "start the gateway (`forgequeue up` starts all), or correct FORGEQUEUE_URL")
+		r.unreached = true
+		r.add(diagnosis.LevelFail, check, err.Error(), "start the gateway (`forgequeue up` starts all), or correct FORGEQUEUE_URL")
 		return false
 	case ready.Status == "ok":
-		d.add(levelOK, check, detail, "")
+		r.add(diagnosis.LevelOK, check, detail, "")
 	case ready.Checks["core"] != "ok":
-		d.add(levelFail, check, detail, "core is away: look at its log, and at FORGEQUEUE_CORE_URL and FORGEQUEUE_HOP_SECRET of both")
+		r.add(diagnosis.LevelFail, check, detail, "core is away: look at its log, and at FORGEQUEUE_CORE_URL and FORGEQUEUE_HOP_SECRET of both")
 	default:
-		d.add(levelWarn, check, detail, "Redis is away: limits hold for each gateway by itself, and hints are slow")
+		r.add(diagnosis.LevelWarn, check, detail, "Redis is away: limits hold for each gateway by itself, and hints are slow")
 	}
 	return true
 }
 
-func (d *diagnosis) apiKey(ctx context.Context, server, key string) {
+func (r *report) apiKey(ctx context.Context, server, key string) {
 	const check = "API key"
 	if key == "" {
-		d.add(levelSkip, check, "FORGEQUEUE_API_KEY is not set", "set it to have it looked at")
+		r.add(levelSkip, check, "FORGEQUEUE_API_KEY is not set", "set it to have it looked at")
 		return
 	}
 	c, err := client.New(client.Options{URL: server, APIKey: key})
 	if err != nil {
-		d.add(levelFail, check, err.Error(), "correct FORGEQUEUE_API_KEY")
+		r.add(diagnosis.LevelFail, check, err.Error(), "correct FORGEQUEUE_API_KEY")
 		return
 	}
 	defer c.CloseIdleConnections()
 	who, err := c.Whoami(ctx)
 	if client.Status(err) == http.StatusUnauthorized {
 		err = cli.UnknownKey("FORGEQUEUE_API_KEY", server, err)
-		d.add(levelFail, check, err.Error(), "have a new one made with `forgequeue key create`")
+		r.add(diagnosis.LevelFail, check, err.Error(), "have a new one made with `forgequeue key create`")
 		return
 	}
 	if err != nil {
-		d.add(levelFail, check, err.Error(), "look at the gateway first")
+		r.add(diagnosis.LevelFail, check, err.Error(), "look at the gateway first")
 		return
 	}
 	detail := fmt.Sprintf("%s of tenant %s may %s", who.KeyID, cli.OrElse(who.Tenant, "all (platform key)"), strings.Join(who.Scopes, ", "))
 	if missing := slices.DeleteFunc(api.Scopes(), func(scope string) bool { return slices.Contains(who.Scopes, scope) }); len(missing) > 0 {
 		detail += "; it may not " + strings.Join(missing, ", ")
 	}
-	d.add(levelOK, check, detail, "")
+	r.add(diagnosis.LevelOK, check, detail, "")
 }
 
-func (d *diagnosis) operatorKey(ctx context.Context, server, key string) {
+func (r *report) operatorKey(ctx context.Context, server, key string) {
 	const check = "operator key"
 	if key == "" {
-		d.add(levelSkip, check, "FORGEQUEUE_OPERATOR_KEY is not set", "only tenant, key and plan need it")
+		r.add(levelSkip, check, "FORGEQUEUE_OPERATOR_KEY is not set", "only tenant, key and plan need it")
 		return
 	}
 	c, err := client.New(client.Options{URL: server, APIKey: key})
@@ -139,10 +140,10 @@ func (d *diagnosis) operatorKey(ctx context.Context, server, key string) {
 	}
 	switch {
 	case cli.IsNotFound(err):
-		d.add(levelFail, check, "the gateway has no operator key, so nothing of /v1/admin is there", "start the gateway with FORGEQUEUE_OPERATOR_KEY")
+		r.add(diagnosis.LevelFail, check, "the gateway has no operator key, so nothing of /v1/admin is there", "start the gateway with FORGEQUEUE_OPERATOR_KEY")
 	case err != nil:
-		d.add(levelFail, check, err.Error(), "set FORGEQUEUE_OPERATOR_KEY to the gateway's own")
+		r.add(diagnosis.LevelFail, check, err.Error(), "set FORGEQUEUE_OPERATOR_KEY to the gateway's own")
 	default:
-		d.add(levelOK, check, "it opens /v1/admin", "")
+		r.add(diagnosis.LevelOK, check, "it opens /v1/admin", "")
 	}
 }

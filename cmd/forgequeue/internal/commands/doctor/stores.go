@@ -8,9 +8,10 @@ import (
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/up"
 	coreapp "github.com/forgequeue/forgequeue/core/app"
 	gatewayapp "github.com/forgequeue/forgequeue/gateway/app"
+	"github.com/forgequeue/forgequeue/shared/diagnosis"
 )
 
-func examinePostgres(ctx context.Context, a *cli.App, local up.Running, d *diagnosis) {
+func examinePostgres(ctx context.Context, a *cli.App, local up.Running, r *report) {
 	settings := map[string]string{}
 	for _, name := range []string{
 		"FORGEQUEUE_DATABASE_CONNS", "FORGEQUEUE_DATABASE_WAIT",
@@ -22,45 +23,40 @@ func examinePostgres(ctx context.Context, a *cli.App, local up.Running, d *diagn
 	}
 	given, err := a.Secret("DATABASE_URL")
 	if err != nil {
-		d.add(levelFail, "PostgreSQL", err.Error(), "name a file that can be read")
+		r.add(diagnosis.LevelFail, "PostgreSQL", err.Error(), "name a file that can be read")
 		return
 	}
 	settings["DATABASE_URL"] = cmp.Or(given, local.DatabaseURL)
 	if settings["DATABASE_URL"] == "" {
-		d.add(levelSkip, "PostgreSQL", "DATABASE_URL is not set", "set it to core's to have it looked at")
+		r.add(levelSkip, "PostgreSQL", "DATABASE_URL is not set", "set it to core's to have it looked at")
 		return
 	}
-	d.looked = true
-	seen := coreapp.Diagnose(ctx, settings)
-	for _, f := range seen.Findings {
-		d.add(f.Level, f.Check, f.Detail, f.Advice)
-	}
-	if !seen.Reached {
-		d.unreached = true
-		return
-	}
-	d.clocks = append(d.clocks, clock{"PostgreSQL", seen.Clock, seen.Doubt})
+	r.addStore("PostgreSQL", coreapp.Diagnose(ctx, settings))
 }
 
-func examineRedis(ctx context.Context, a *cli.App, local up.Running, d *diagnosis) {
+func examineRedis(ctx context.Context, a *cli.App, local up.Running, r *report) {
 	given, err := a.Secret("REDIS_URL")
 	if err != nil {
-		d.add(levelFail, "Redis", err.Error(), "name a file that can be read")
+		r.add(diagnosis.LevelFail, "Redis", err.Error(), "name a file that can be read")
 		return
 	}
 	url := cmp.Or(given, local.RedisURL)
 	if url == "" {
-		d.add(levelSkip, "Redis", "REDIS_URL is not set", "set it to the gateway's to have it looked at")
+		r.add(levelSkip, "Redis", "REDIS_URL is not set", "set it to the gateway's to have it looked at")
 		return
 	}
-	d.looked = true
-	seen := gatewayapp.Diagnose(ctx, url)
+	r.addStore("Redis", gatewayapp.Diagnose(ctx, url))
+}
+
+// addStore adds what a service found of its store.
+func (r *report) addStore(name string, seen diagnosis.Diagnosis) {
+	r.looked = true
 	for _, f := range seen.Findings {
-		d.add(f.Level, f.Check, f.Detail, f.Advice)
+		r.add(f.Level, f.Check, f.Detail, f.Advice)
 	}
 	if !seen.Reached {
-		d.unreached = true
+		r.unreached = true
 		return
 	}
-	d.clocks = append(d.clocks, clock{"Redis", seen.Clock, seen.Doubt})
+	r.clocks = append(r.clocks, clock{name, seen.Clock, seen.Doubt})
 }

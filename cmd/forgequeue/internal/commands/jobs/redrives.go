@@ -41,7 +41,7 @@ func newRedrivesList(a *cli.App) *cobra.Command {
 func redrives(t *cli.Table, all []api.Redrive) {
 	t.Row("ID", "ACTION", "STATE", "DONE", "MATCHED", "REFUSED", "CREATED", "WAITING")
 	for _, r := range all {
-		t.Row(r.ID, r.Action, r.State, r.Done, counted(api.Matched{Matched: r.Matched, MatchedCapped: r.MatchedCapped}), r.Refused, cli.Stamp(&r.CreatedAt), cli.OrElse(r.Waiting, ""))
+		t.Row(r.ID, r.Action, r.State, r.Done, matched(r), r.Refused, cli.Stamp(&r.CreatedAt), cli.OrElse(r.Waiting, ""))
 	}
 }
 
@@ -81,11 +81,15 @@ func newRedrivesCancel(a *cli.App) *cobra.Command {
 	return command
 }
 
+func matched(r api.Redrive) string {
+	return counted(api.Matched{Matched: r.Matched, MatchedCapped: r.MatchedCapped})
+}
+
 func oneRedrive(t *cli.Table, r api.Redrive) {
 	t.Pair("id", r.ID)
 	t.Pair("action", r.Action)
 	t.Pair("state", r.State)
-	t.Pair("matched", counted(api.Matched{Matched: r.Matched, MatchedCapped: r.MatchedCapped}))
+	t.Pair("matched", matched(r))
 	t.Pair("done", fmt.Sprint(r.Done))
 	t.Pair("refused", fmt.Sprint(r.Refused))
 	if r.RatePerSecond != nil {

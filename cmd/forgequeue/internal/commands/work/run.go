@@ -13,6 +13,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/execute"
+	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/syncwriter"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/worker"
 )
@@ -92,7 +93,7 @@ func work(ctx context.Context, a *cli.App, s *cli.Session, f *workFlags, args []
 	if _, err := exec.LookPath(args[0]); err != nil {
 		return cli.Environment(fmt.Errorf("the command cannot be run: %w", err))
 	}
-	stderr := execute.Shared(s.Err) // of the log and of all commands
+	stderr := syncwriter.New(s.Err) // the log and all commands write to it
 	grace := f.grace
 	if grace == 0 {
 		grace = -1 // the SDK's word for none

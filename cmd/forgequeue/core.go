@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
+	coreapp "github.com/forgequeue/forgequeue/core/app"
+)
+
+func newCore() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "core",
+		Short: "Run the engine alone; settings come from the environment",
+		Args:  cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			cfg, err := coreapp.FromEnv()
+			if err != nil {
+				return cli.Environment(err)
+			}
+			return coreapp.Run(command.Context(), cfg)
+		},
+	}
+	command.AddCommand(&cobra.Command{
+		Use:   "migrate",
+		Short: "Bring the database to this version's schema; harmless to repeat",
+		Args:  cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			cfg, _ := coreapp.FromEnv() // Migrate judges the settings that it needs
+			applied, err := coreapp.Migrate(command.Context(), cfg)
+			if err != nil {
+				return cli.Environment(err)
+			}
+			_, err = fmt.Fprintf(command.OutOrStdout(), "the schema is up to date; migrations applied now: %d\n", len(applied))
+			return err
+		},
+	}, newVerify(), newRecount(), newHealth("core", func(ctx context.Context) error {
+		cfg, _ := coreapp.FromEnv() // Health needs the address alone
+		return coreapp.Health(ctx, cfg)
+	}))
+	return command
+}
+
+func newVerify() *cobra.Command {
+	return &cobra.Command{
+		Use:   "verify",
+		Short: "Recount what caps have counted; exits 1 at any drift",
+		Args:  cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			cfg, _ := coreapp.FromEnv() // Verify judges the settings that it needs
+			drifts, err := coreapp.Verify(command.Context(), cfg)
+			if err != nil {
+				return cli.Environment(err)
+			}
+			_, err = fmt.Fprintf(command.OutOrStdout(), "drift: %d\n", len(drifts))
+			for _, line := range drifts {
+				_, err = fmt.Fprintln(command.OutOrStdout(), line)
+			}
+			if len(drifts) > 0 {
+				return errors.New("counts are not as they must be")
+			}
+			return err
+		},
+	}
+}
+
+func newRecount() *cobra.Command {
+	return &cobra.Command{
+		Use:   "recount",
+		Short: "Begin anew what caps have counted, where verify finds a drift; all cores have to be stopped",
+		Args:  cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			cfg, _ := coreapp.FromEnv() // Recount judges the settings that it needs
+			jobs, err := coreapp.Recount(command.Context(), cfg)
+			if err != nil {
+				return cli.Environment(err)
+			}
+			_, err = fmt.Fprintf(command.OutOrStdout(), "counts begin anew; jobs that were in one: %d\n", jobs)
+			return err
+		},
+	}
+}

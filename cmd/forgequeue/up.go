@@ -1,0 +1,51 @@
+package main
+
+import (
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
+	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/up"
+	"github.com/forgequeue/forgequeue/cmd/supervisor"
+)
+
+func newUp() *cobra.Command {
+	var options up.Options
+	command := &cobra.Command{
+		Use:   "up",
+		Short: "Run everything in one process: PostgreSQL, Redis, core, gateway and a sample worker",
+		Long: `Run everything in one process.
+
+PostgreSQL: DATABASE_URL, else an installed server as a child of this process.
+Redis:      REDIS_URL, else an installed valkey-server or redis-server as a child, else a stand-in in the process.
+
+The data, and the keys, are kept in the data folder: the same command goes on where it stopped.
+With --json the first line of standard output is {"gateway","api_key",…}, written when all is ready.`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			options.Out, options.Err = command.OutOrStdout(), command.ErrOrStderr()
+			ctx, cancel := up.Parent(command.Context())
+			defer cancel()
+			return asEnvironment(up.Run(ctx, options))
+		},
+	}
+	flags := command.Flags()
+	flags.StringVar(&options.Data, "data", "", "data folder (default /var/lib/forgequeue for root, else ~/.local/share/forgequeue)")
+	flags.StringVar(&options.Listen, "listen", "127.0.0.1:8080", "address of the public API, HOST:PORT; port 0 takes a free one")
+	flags.BoolVar(&options.Demo, "demo", true, "run a sample worker, and submit a few jobs if the data folder is new")
+	flags.BoolVar(&options.JSON, "json", false, "print one line of JSON when ready")
+	return command
+}
+
+// asEnvironment marks what the machine, and not the program, got wrong.
+func asEnvironment(err error) error {
+	_, held := errors.AsType[*up.HeldError](err)
+	_, missing := errors.AsType[*up.MissingPostgresError](err)
+	_, server := errors.AsType[*supervisor.HeldError](err)
+	_, setting := errors.AsType[*up.SettingError](err)
+	if held || missing || server || setting {
+		return cli.Environment(err)
+	}
+	return err
+}
