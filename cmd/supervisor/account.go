@@ -17,11 +17,11 @@ import (
 type account struct {
 	name       string
 	uid, gid   int
-	credential *syscall.Credential // nil: as who we are
+	credential *syscall.Credential // nil: this process's own user
 }
 
-// serverAccount is who we are, unless we are root: PostgreSQL refuses to run as
-// root, so the first of these users takes its place.
+// serverAccount is this process's own user unless that is root: PostgreSQL refuses
+// to run as root, so it is the first of these users that exists.
 func serverAccount() (account, error) {
 	if uid := os.Geteuid(); uid != 0 {
 		return account{name: "uid " + strconv.Itoa(uid), uid: uid, gid: os.Getegid()}, nil
@@ -64,7 +64,7 @@ func lookupAccount(name string) (account, error) {
 	}, nil
 }
 
-// own gives a folder to the account.
+// own makes the account the owner of a folder.
 func (a account) own(folder string) error {
 	if a.credential == nil {
 		return nil
@@ -72,8 +72,8 @@ func (a account) own(folder string) error {
 	return os.Chown(folder, a.uid, a.gid)
 }
 
-// mustReach returns an error that names the first folder on the way to dir that
-// the account cannot enter. The program is the one that is to be run there.
+// mustReach returns an error that names the first folder on the path to dir that
+// the account cannot enter. It runs the program there to find out.
 func (a account) mustReach(ctx context.Context, program, dir string) error {
 	if a.credential == nil || a.enters(ctx, program, dir) == nil {
 		return nil
@@ -91,9 +91,9 @@ func (a account) mustReach(ctx context.Context, program, dir string) error {
 	return nil
 }
 
-// enters tries it, instead of reading permission bits: the kernel knows about
-// access lists, user namespaces and security modules too. The child changes to
-// dir after it has changed its user.
+// enters tries it instead of reading permission bits: access lists, user
+// namespaces and security modules count too. The child changes to dir after it has
+// changed its user.
 func (a account) enters(ctx context.Context, program, dir string) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -108,19 +108,16 @@ func (a account) enters(ctx context.Context, program, dir string) error {
 
 // stepsTo lists the folders from the root down to dir, dir included.
 func stepsTo(dir string) []string {
-	var up []string
+	var steps []string
 	for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
-		up = append(up, dir)
+		steps = append(steps, dir)
 	}
-	steps := make([]string, 0, len(up))
-	for _, u := range slices.Backward(up) {
-		steps = append(steps, u)
-	}
+	slices.Reverse(steps)
 	return steps
 }
 
-// makeParents makes the missing folders down to dir. Whoever the account is, it
-// may pass through them, whatever our umask says; it may not list them.
+// makeParents makes the missing folders down to dir. The account may pass through
+// them, whatever the umask, but may not list them.
 func (a account) makeParents(dir string) error {
 	for _, step := range stepsTo(dir) {
 		if exists(step) {

@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// NotFoundError says what no place had, and what each place had instead.
+// NotFoundError is a program that was not found, with what each place had instead.
 type NotFoundError struct {
 	Wanted string // such as "PostgreSQL 15 or later"
 	Looked []Place
 }
 
-// Place is somewhere that was looked at.
+// Place is a place that was searched.
 type Place struct {
 	Where string // a folder, a pattern of folders, "PATH"
 	Found string // such as "version 13, too old" or "nothing"
@@ -48,8 +48,8 @@ func (f *findings) note(where string, finds []string) {
 func onPath(path, name string) []string {
 	var hits []string
 	for _, dir := range filepath.SplitList(path) {
-		// An entry that is not absolute would run whatever lies in the folder
-		// where we happen to be: os/exec refuses those too.
+		// An entry that is not absolute would run a program of the current
+		// folder: os/exec refuses those too.
 		if !filepath.IsAbs(dir) {
 			continue
 		}
@@ -65,7 +65,7 @@ func executable(file string) bool {
 	return err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0
 }
 
-// output runs a program that only says something about itself.
+// output runs a program such as `postgres --version`.
 func output(ctx context.Context, program string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()

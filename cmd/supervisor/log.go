@@ -11,8 +11,8 @@ const (
 	tailBytes = 8 << 10
 )
 
-// logFile takes a server's output. The child writes to the file directly, not
-// through us: it goes on logging whatever happens to its parent.
+// logFile is a server's output. The child writes to the file directly, not
+// through this process: it still logs when its parent has ended.
 type logFile struct {
 	*os.File
 	from int64 // where this run begins: the file is appended to

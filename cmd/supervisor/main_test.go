@@ -46,13 +46,13 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// announcement is what the parent tells the test, as a line of JSON.
+// announcement is what the parent writes for the test, as a line of JSON.
 type announcement struct {
 	Postgres, Redis int // pids
 	URL             string
 }
 
-// playServe starts both servers, tells their pids and waits to be killed. It
+// playServe starts both servers, writes their pids and waits to be killed. It
 // prints a line when it begins, so that it can be killed before that as well.
 func playServe(dir string) error {
 	fmt.Println("{}")
@@ -153,7 +153,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// mustSay checks that an error tells its reader all of this.
+// mustSay checks that an error contains all of the texts.
 func mustSay(t *testing.T, err error, parts ...string) {
 	t.Helper()
 	if err == nil {

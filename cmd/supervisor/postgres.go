@@ -24,7 +24,7 @@ type PostgresOptions struct {
 	User     string           // the superuser that initdb makes and URL names; empty: "postgres"
 	LogFile  string           // appended to; empty: DataDir + ".log"
 
-	// Settings of postgresql.conf that win over the file's and over ours.
+	// Settings of postgresql.conf that override the file's and this package's.
 	Settings map[string]string
 }
 
@@ -40,20 +40,20 @@ const (
 	postgresPort   = "5432" // only names the socket: nothing listens on it
 	postgresSocket = ".s.PGSQL." + postgresPort
 
-	// lingering is how long what is left of a killed server may hold on to the
-	// data folder. Its backends notice the death of their postmaster by
-	// themselves, but one that is busy does so late.
+	// lingering is how long the backends of a killed server may use the data
+	// folder. They notice the death of their postmaster by themselves, but one
+	// that is busy does so late.
 	lingering = 15 * time.Second
 )
 
 // StartPostgres starts a PostgreSQL server on a data folder, which it
 // initialises when there is none, and returns when it takes connections, on a
-// Unix socket only. As root it runs it as user postgres, or else nobody. ctx
-// bounds the start, not the life: that ends with Stop.
+// Unix socket only. As root it runs it as the user postgres, or else as the user
+// nobody. ctx bounds the start, not the life: that ends with Stop.
 //
-// It is an error when the folder belongs to another major version, to somebody
-// else or to a running server (*HeldError), or is none of PostgreSQL's. It is
-// never removed.
+// It is an error when the folder belongs to another major version, to another
+// user or to a running server (*HeldError), or is no data folder of PostgreSQL.
+// It is never removed.
 func StartPostgres(ctx context.Context, opts PostgresOptions) (*Postgres, error) {
 	s, err := prepare(ctx, opts)
 	if err != nil {
@@ -133,8 +133,8 @@ func chooseBinaries(ctx context.Context, given PostgresBinaries, dataDir string)
 // errLingers is a start that fails because of a dead server's last backends.
 var errLingers = errors.New("processes of the previous server are still there")
 
-// startPatiently starts the server, again and again while a killed predecessor
-// lingers.
+// startPatiently starts the server, and retries while backends of a killed one
+// remain.
 func (s *postgresStart) startPatiently(ctx context.Context) (*Postgres, error) {
 	deadline := time.Now().Add(lingering)
 	for {
@@ -167,10 +167,10 @@ func (s *postgresStart) startOnce(ctx context.Context) (*Postgres, error) {
 		// Fast shutdown: sessions are ended, everything is written. Then immediate.
 		stopSignals: []syscall.Signal{syscall.SIGINT, syscall.SIGQUIT, syscall.SIGKILL},
 	}}
-	// SIGQUIT, the immediate shutdown, when we die. SIGINT would be gentler, but
-	// it waits: for a checkpoint, for a standby, for ever if a backend hangs.
-	// After SIGQUIT all is gone within 5 s, and no commit is lost: the next
-	// start replays the log, as after any crash, and we have crashed.
+	// SIGQUIT, the immediate shutdown, when this process dies. SIGINT, the fast one,
+	// waits for a checkpoint, for a standby, and without end if a backend hangs.
+	// After SIGQUIT all processes end within 5 s, and no commit is lost: the next
+	// start replays the log, as after any crash.
 	if err := p.launch(syscall.SIGQUIT); err != nil {
 		remove()
 		return nil, errors.Join(fmt.Errorf("postgres: %w", err), log.Close())

@@ -19,13 +19,13 @@ const (
 	codeDuplicate  = "42P04"
 )
 
-// maxMessage bounds what the server may make us read into memory at once.
+// maxMessage bounds the size of a message from the server, in bytes.
 const maxMessage = 1 << 20
 
-// ensureDatabase creates a database unless it exists. It speaks as much of the
+// ensureDatabase creates a database unless it exists. It implements the part of the
 // protocol (https://www.postgresql.org/docs/current/protocol-message-formats.html)
-// as one statement takes: psql is not installed everywhere, and a driver is more
-// than this package wants.
+// that one statement needs: psql is not installed everywhere, and a driver would be
+// a dependency.
 func ensureDatabase(ctx context.Context, socket, user, database string) error {
 	if database == "" {
 		return nil
@@ -57,7 +57,7 @@ func execute(ctx context.Context, socket, user, database, sql string) error {
 		return err
 	}
 	defer func() { _ = conn.Close() }()
-	// Ends a read or write under way when ctx does.
+	// The end of ctx ends a read or write in progress.
 	release := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	defer release()
 	err = converse(conn, user, database, sql)
@@ -85,14 +85,14 @@ func converse(conn net.Conn, user, database, sql string) error {
 			return err
 		}
 	}
-	_ = send(conn, "X", "") // a goodbye: the outcome is known without it
+	_ = send(conn, "X", "") // Terminate; the outcome is known without it
 	return nil
 }
 
 // send writes a message: its kind (the first one has none), its length, which
 // counts itself, and its body.
 func send(w io.Writer, kind, body string) error {
-	msg := binary.BigEndian.AppendUint32([]byte(kind), uint32(len(body)+4)) //nolint:gosec // a statement of ours, far below 4 GiB
+	msg := binary.BigEndian.AppendUint32([]byte(kind), uint32(len(body)+4)) //nolint:gosec // this package's own statement, far below 4 GiB
 	_, err := w.Write(append(msg, body...))
 	return err
 }

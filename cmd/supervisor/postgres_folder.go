@@ -56,8 +56,8 @@ func folderVersion(dataDir string) (int, error) {
 	return major, nil
 }
 
-// prepareFolder leaves a data folder of the right version that is ours and
-// nobody else's at the moment.
+// prepareFolder leaves a data folder of the right version and owner that no server
+// uses.
 func (s *postgresStart) prepareFolder(ctx context.Context) error {
 	fresh, err := isFresh(s.opts.DataDir)
 	if err != nil {
@@ -77,7 +77,7 @@ func (s *postgresStart) prepareFolder(ctx context.Context) error {
 	return mustBeFree(ctx, s.opts.DataDir)
 }
 
-// isFresh says whether there is nothing at dataDir yet. What is there must be a
+// isFresh reports whether dataDir is missing or empty. Anything else must be a
 // data folder.
 func isFresh(dataDir string) (bool, error) {
 	entries, err := os.ReadDir(dataDir)
@@ -96,8 +96,8 @@ func isFresh(dataDir string) (bool, error) {
 		"such as %s", dataDir, entries[0].Name(), filepath.Join(dataDir, "postgres"))
 }
 
-// mustFit returns an error unless the data folder is of our version and belongs
-// to whom we run the server as.
+// mustFit returns an error unless the data folder is of the server's major version
+// and belongs to the server's user.
 func (s *postgresStart) mustFit() error {
 	dir, binaries := s.opts.DataDir, s.opts.Binaries
 	major, err := folderVersion(dir)
@@ -122,8 +122,8 @@ func (s *postgresStart) mustFit() error {
 }
 
 // initialise makes the data folder under another name beside it and renames it
-// into place when it is complete: whatever interrupts it, there is no half-made
-// folder in the way of the next start, which removes the remains.
+// when it is complete: an interrupted start leaves no incomplete data folder. The
+// next start removes the rest.
 func (s *postgresStart) initialise(ctx context.Context) error {
 	parent := filepath.Dir(s.opts.DataDir)
 	if err := s.account.makeParents(parent); err != nil {
@@ -148,15 +148,16 @@ func (s *postgresStart) initialise(ctx context.Context) error {
 }
 
 func (s *postgresStart) initdb(ctx context.Context, dir string) error {
-	// SIGTERM when we die: it makes initdb remove what it has made so far. The
-	// servers that it runs end with it, for want of input.
+	// SIGTERM when this process dies: initdb then removes what it has made. The
+	// servers that it runs end with it, because their input ends.
 	err := run(ctx, command(s.account.credential, s.opts.Binaries.program("initdb"),
 		"--pgdata="+dir,
 		"--username="+s.opts.User,
-		// C sorts bytes: the fastest order, and no update of the system's
-		// locales can break an index.
+		// C compares bytes: the fastest order, and no update of the system's
+		// locales can corrupt an index.
 		"--encoding=UTF8", "--locale=C",
-		// Who may open the socket's folder may come in, from nowhere else.
+		// Access to the socket's folder is access to the server, and there is
+		// no other way.
 		"--auth-local=trust", "--auth-host=reject",
 		"--no-instructions"), syscall.SIGTERM)
 	if err != nil {

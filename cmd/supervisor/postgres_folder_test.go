@@ -118,7 +118,7 @@ func TestPidFile(t *testing.T) {
 			t.Errorf("%q: got %+v, %v", text, got, ok)
 		}
 	}
-	// A file left behind, whose pid is now somebody else's, holds nothing.
+	// An old file, whose pid now belongs to another process, locks nothing.
 	must(t, os.WriteFile(filepath.Join(dir, "postmaster.pid"), []byte(strconv.Itoa(os.Getpid())), 0o600))
 	must(t, mustBeFree(t.Context(), dir))
 }

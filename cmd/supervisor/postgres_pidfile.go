@@ -12,7 +12,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/wait"
 )
 
-// pidFile is what postmaster.pid says. The format is PostgreSQL's
+// pidFile is the content of postmaster.pid. The format is PostgreSQL's
 // src/include/utils/pidfile.h; pg_ctl reads it the same way.
 type pidFile struct {
 	pid    int    // line 1; negative in the file for a single-user server
@@ -38,16 +38,16 @@ func readPidFile(dataDir string) (pidFile, bool) {
 	return f, true
 }
 
-// ready says whether our server, and not the one of a file left behind, takes
-// connections.
+// ready reports whether this server takes connections. The file may be an old one,
+// of another process.
 func (p *Postgres) ready() bool {
 	f, ok := readPidFile(p.dataDir)
 	return ok && f.pid == p.Pid() && (f.status == "ready" || f.status == "standby")
 }
 
-// mustBeFree returns a *HeldError when a living server holds the data folder.
-// One that is on its way out, as after the kill of its parent, is waited for.
-// What a dead one left, PostgreSQL sorts out by itself.
+// mustBeFree returns a *HeldError if a running server uses the data folder. It
+// waits for one that is stopping, as after the kill of its parent. PostgreSQL
+// itself handles what a dead one left.
 func mustBeFree(ctx context.Context, dataDir string) error {
 	deadline := time.Now().Add(lingering)
 	for {
@@ -64,7 +64,7 @@ func mustBeFree(ctx context.Context, dataDir string) error {
 	}
 }
 
-// isPostgres tells a living server from a process that got its pid later.
+// isPostgres distinguishes a running server from a process that got its pid later.
 func isPostgres(pid int) bool {
 	name := processName(pid)
 	return name == "postgres" || name == "postmaster"

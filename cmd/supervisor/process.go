@@ -23,11 +23,10 @@ const (
 	pollEvery = 10 * time.Millisecond
 )
 
-// Process is a server that runs as a child of this process. It ends no later
-// than we do (on Linux, even when we are killed with SIGKILL; elsewhere the next
-// start names the pid of one that was left), and Ctrl-C in a
-// terminal does not reach it: it is in a process group of its own, and stopping
-// it in good order is its owner's work.
+// Process is a server that runs as a child of this process. On Linux it ends no
+// later than this process, even one killed by SIGKILL; elsewhere the next start
+// names the pid of one that was left. It is in a process group of its own, so
+// Ctrl-C in a terminal does not reach it, and the caller has to stop it.
 type Process struct {
 	name        string
 	cmd         *exec.Cmd
@@ -42,8 +41,8 @@ type Process struct {
 // Pid is the server's process id (PostgreSQL: the postmaster's).
 func (p *Process) Pid() int { return p.cmd.Process.Pid }
 
-// Done is closed when the process has ended and what it left is tidied up.
-// Closed without a Stop, it is the sign of an unexpected end: see Err.
+// Done is closed when the process has ended and its files are removed. Closed
+// without a Stop, it means an unexpected end: see Err.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
 // Err is nil as long as the process runs and after an orderly end that Stop
@@ -60,9 +59,9 @@ func (p *Process) Err() error {
 // Kill sends SIGKILL, to the process alone, and does not wait: for fault tests.
 func (p *Process) Kill() error { return p.cmd.Process.Kill() }
 
-// Stop ends the server in good order and waits for its end. When ctx ends
-// first, harder signals follow, up to SIGKILL, and the error says so. Stopping
-// what has already ended does nothing and returns nil.
+// Stop shuts the server down and waits for its end. When ctx ends first, harder
+// signals follow, up to SIGKILL, and the error says so. Stopping a process that
+// has ended does nothing and returns nil.
 func (p *Process) Stop(ctx context.Context) error {
 	select {
 	case <-p.done:
@@ -72,7 +71,7 @@ func (p *Process) Stop(ctx context.Context) error {
 	p.stopping.Store(true)
 	patience := ctx
 	for i, signal := range p.stopSignals {
-		// An error means that the process has ended, and done will tell.
+		// An error means that the process has ended, and done will be closed.
 		_ = p.cmd.Process.Signal(signal)
 		switch ended := p.endsBefore(patience); {
 		case ended && i == 0:
@@ -96,8 +95,8 @@ func (p *Process) endsBefore(ctx context.Context) bool {
 	}
 }
 
-// launch starts the process, which gets onDeath when we die. From here on its
-// goroutine owns p.log and p.tidy, unless launch returns an error.
+// launch starts the process, which gets onDeath when this process dies. From here
+// on its goroutine owns p.log and p.tidy, unless launch returns an error.
 func (p *Process) launch(onDeath syscall.Signal) error {
 	started, err := child.Start(p.cmd, onDeath)
 	if err != nil {
@@ -115,7 +114,7 @@ func (p *Process) launch(onDeath syscall.Signal) error {
 	return nil
 }
 
-// verdict is what Err tells about an end.
+// verdict is the result of Err for an end.
 func (p *Process) verdict(err error) error {
 	if p.stopping.Load() && err == nil {
 		return nil
@@ -127,8 +126,8 @@ func (p *Process) verdict(err error) error {
 	return fmt.Errorf("%s (pid %d) ended: %s%s", p.name, p.Pid(), how, quoteLog(p.log.tail()))
 }
 
-// await returns when ready says so. If the process ends before, the error is
-// its last words; if ctx ends before, the process is stopped.
+// await returns when ready is true. If the process ends before, the error has its
+// last log lines; if ctx ends before, the process is stopped.
 func (p *Process) await(ctx context.Context, ready func() bool) error {
 	ticker := time.NewTicker(pollEvery)
 	defer ticker.Stop()
@@ -146,27 +145,27 @@ func (p *Process) await(ctx context.Context, ready func() bool) error {
 	}
 }
 
-// abandon stops a server whose start was given up, and returns why it was.
+// abandon stops a server whose start was cancelled, and returns the cause.
 func (p *Process) abandon(ctx context.Context) error {
 	cause := fmt.Errorf("%s: start given up: %w", p.name, context.Cause(ctx))
 	_ = p.Stop(ctx)
 	return cause
 }
 
-// command prepares a child; a nil credential runs it as who we are.
+// command prepares a child; a nil credential runs it as this process's own user.
 func command(credential *syscall.Credential, path string, args ...string) *exec.Cmd {
 	// Not CommandContext: the child's life ends with Stop, not with a context.
 	cmd := exec.Command(path, args...) //nolint:noctx // see above
 	cmd.Env = environment(os.Environ())
-	// Our own folder may be closed to the user that the child runs as.
+	// The child's user may not be allowed to enter the current folder.
 	cmd.Dir = "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: credential}
 	return cmd
 }
 
-// run runs a command that ends by itself, or by onDeath when we die. When ctx ends, its whole process
-// group is killed; run returns only when all of the group is gone, because the
-// output is a pipe that each of them holds. The error carries the output's end.
+// run runs a command that ends by itself, or by onDeath when this process dies. When ctx ends, its whole
+// process group is killed; run returns only when all of the group has ended, because the output is a pipe
+// that each of them holds. The error has the end of the output.
 func run(ctx context.Context, cmd *exec.Cmd, onDeath syscall.Signal) error {
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &output
@@ -187,11 +186,11 @@ func run(ctx context.Context, cmd *exec.Cmd, onDeath syscall.Signal) error {
 	return fmt.Errorf("%w%s", err, quoteLog(lastLines(output.Bytes())))
 }
 
-// environment is ours without what would change a server behind our back:
-// PGPORT moves PostgreSQL's port, and the locale the language of its messages.
-func environment(ours []string) []string {
+// environment is this process's without the variables that would change a server:
+// PGPORT its port, the locale the language of its messages.
+func environment(own []string) []string {
 	env := []string{"LC_ALL=C"}
-	for _, entry := range ours {
+	for _, entry := range own {
 		if strings.HasPrefix(entry, "PG") || strings.HasPrefix(entry, "LC_") || strings.HasPrefix(entry, "LANG") {
 			continue
 		}
@@ -214,7 +213,7 @@ func (e *HeldError) Error() string {
 	return fmt.Sprintf("%s is already running in %s (pid %d): stop it, or choose another folder", e.Server, e.Dir, e.Pid)
 }
 
-// exists says whether anything has that name.
+// exists reports whether a file of any kind has that name.
 func exists(path string) bool {
 	_, err := os.Lstat(path)
 	return !errors.Is(err, os.ErrNotExist)

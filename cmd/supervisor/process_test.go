@@ -62,7 +62,7 @@ func TestKillOfTheParentInInitdb(t *testing.T) {
 	}
 }
 
-// killedInInitdb gives a folder whose parent was killed while initdb was at work
+// killedInInitdb returns a folder whose parent was killed while initdb was at work
 // in it. A quick initdb may be done before the kill; then it is tried again.
 func killedInInitdb(t *testing.T) string {
 	t.Helper()

@@ -66,8 +66,8 @@ func StartRedis(ctx context.Context, opts RedisOptions) (_ *Redis, err error) {
 	}
 	r := &Redis{socket: filepath.Join(sockets, redisSocket)}
 	ended := func() {
-		// Where it was killed its socket stays. One on which somebody listens is another's,
-		// however silent.
+		// A killed server leaves its socket. A socket that accepts a connection belongs to
+		// another server, even if that does not answer.
 		dialer := net.Dialer{Timeout: time.Second}
 		if conn, err := dialer.DialContext(context.WithoutCancel(ctx), "unix", r.socket); err == nil {
 			_ = conn.Close()
@@ -88,7 +88,7 @@ func StartRedis(ctx context.Context, opts RedisOptions) (_ *Redis, err error) {
 
 // start starts the process, which tidies up at its end unless start fails.
 func (r *Redis) start(ctx context.Context, opts RedisOptions, dir string, tidy func()) error {
-	// Redis removes a socket that is in its way without asking whose it is.
+	// Redis removes an existing socket, even that of another server.
 	if redisAnswers(ctx, r.socket) {
 		return &HeldError{Server: "Redis", Dir: dir}
 	}
@@ -102,8 +102,8 @@ func (r *Redis) start(ctx context.Context, opts RedisOptions, dir string, tidy f
 	cmd := command(nil, opts.Binary.Path, r.args(opts, dir)...)
 	cmd.Stdout, cmd.Stderr = log.File, log.File
 	r.Process = &Process{name: "redis", cmd: cmd, log: log, tidy: tidy, stopSignals: []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL}}
-	// SIGKILL when we die: it holds nothing that must survive, and there is no
-	// state in which it does not obey (SIGTERM waits for replicas and scripts).
+	// SIGKILL when this process dies: it has no durable data, and it obeys SIGKILL
+	// in every state (SIGTERM waits for replicas and scripts).
 	if err := r.launch(syscall.SIGKILL); err != nil {
 		return errors.Join(fmt.Errorf("redis: %w", err), log.Close())
 	}
@@ -118,8 +118,8 @@ func (r *Redis) args(opts RedisOptions, dir string) []string {
 		"--appendonly", "no",
 		"--dir", dir,
 		"--maxmemory", "256mb",
-		// A bucket's key lives until it would be full again, so the shortest to live is
-		// the one that loses least by being forgotten. Caps are not kept here.
+		// A bucket's key expires when the bucket would be full again, so evicting the one
+		// with the shortest TTL loses least. Caps are not in Redis.
 		"--maxmemory-policy", "volatile-ttl",
 	}
 	args = append(args, opts.ExtraArgs...)
@@ -142,8 +142,8 @@ func redisFolder(dir string) (path string, remove func(), err error) {
 	return path, func() {}, err
 }
 
-// redisAnswers says whether a Redis on the socket answers a PING. One that
-// still loads its data does not: it answers -LOADING.
+// redisAnswers reports whether a Redis on the socket answers PING. One that still
+// loads its data answers -LOADING.
 func redisAnswers(ctx context.Context, socket string) bool {
 	dialer := net.Dialer{Timeout: time.Second}
 	conn, err := dialer.DialContext(ctx, "unix", socket)

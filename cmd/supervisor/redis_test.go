@@ -139,7 +139,7 @@ func TestRedisUnexpectedEnd(t *testing.T) {
 	}
 }
 
-// An exit status of 0 that nobody asked for is unexpected too.
+// An exit status of 0 without a Stop is unexpected too.
 func TestRedisShutDownByAClient(t *testing.T) {
 	t.Parallel()
 	r := startRedis(t, RedisOptions{})

@@ -14,8 +14,8 @@ import (
 // 103 on macOS and the BSDs. The smaller one serves all.
 const maxSocketPath = 103
 
-// fits says whether clients can address a socket of that name in dir. To those
-// of PostgreSQL, a comma in the host ends it.
+// fits reports whether clients can address a socket of that name in dir. For those
+// of PostgreSQL, a comma ends the host.
 func fits(dir, name string) bool {
 	return len(filepath.Join(dir, name)) <= maxSocketPath && !strings.Contains(dir, ",")
 }

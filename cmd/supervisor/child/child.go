@@ -16,16 +16,15 @@ type Child struct {
 // Ended is closed when the process has ended.
 func (c *Child) Ended() <-chan struct{} { return c.ended }
 
-// Wait waits for that, and gives what the command's own Wait has returned.
+// Wait waits for the end and returns the result of the command's own Wait.
 func (c *Child) Wait() error {
 	<-c.ended
 	return c.err
 }
 
-// Start starts a command in a process group of its own: Ctrl-C in a terminal does not reach it, and to
-// stop it is its owner's work. Where this process dies without having done so, even by SIGKILL, the
-// kernel sends onDeath to the command, not to what that has started. Only Linux does: elsewhere the
-// command outlives a killed parent.
+// Start starts a command in a process group of its own: Ctrl-C in a terminal does not reach it, and the
+// caller has to stop it. If this process dies first, even by SIGKILL, the kernel sends onDeath to the
+// command, but not to its children. Only Linux does: elsewhere the command outlives a killed parent.
 func Start(command *exec.Cmd, onDeath syscall.Signal) (*Child, error) {
 	if command.SysProcAttr == nil {
 		command.SysProcAttr = &syscall.SysProcAttr{}

@@ -4,5 +4,5 @@ package child
 
 import "syscall"
 
-// setDeathSignal does nothing: only Linux tells a child of its parent's death.
+// setDeathSignal does nothing: only Linux signals the death of a parent to its child.
 func setDeathSignal(*syscall.SysProcAttr, syscall.Signal) {}

@@ -1,5 +1,5 @@
-// Package storetest gives tests a real PostgreSQL and a real Redis. Every
-// package that uses it says so in its TestMain:
+// Package storetest provides tests with a real PostgreSQL and a real Redis. Every
+// package that uses it has this TestMain:
 //
 //	func TestMain(m *testing.M) { os.Exit(storetest.Main(m)) }
 package storetest
@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// Hang guards: initdb and a last checkpoint take their time on a slow machine.
+	// Bounds against a hang: initdb and a last checkpoint are slow on a slow machine.
 	startTimeout = 5 * time.Minute
 	stopTimeout  = 2 * time.Minute
 )
@@ -161,7 +161,7 @@ func startPostgres(ctx context.Context) (running, error) {
 	if err != nil {
 		return running{}, err
 	}
-	// As root, PostgreSQL runs as somebody else, who has to pass through.
+	// As root, PostgreSQL runs as another user, who has to pass through.
 	if os.Geteuid() == 0 {
 		err = os.Chmod(folder.Path, 0o711)
 	}

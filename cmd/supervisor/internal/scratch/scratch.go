@@ -1,5 +1,5 @@
-// Package scratch makes private folders that do not pile up: what a killed
-// process left behind is removed by the next one that makes such a folder.
+// Package scratch makes private folders that do not accumulate: those of killed
+// processes are removed by the next process that makes one.
 package scratch
 
 import (
@@ -12,20 +12,19 @@ import (
 	"syscall"
 )
 
-// Folder is a private folder. Its maker holds a lock on it, which the kernel
-// takes away when the maker dies, however it dies: so a folder that can be
-// locked is nobody's.
+// Folder is a private folder. Its process holds a lock on it, which the kernel
+// releases when the process ends: a folder that can be locked is not in use.
 type Folder struct {
 	Path string
 	lock *os.File
 }
 
-// attempts bounds how often Make tries again after losing its new folder to
-// another process's sweep, which takes microseconds of bad luck each time.
+// attempts bounds how often Make tries again after another process's sweep has
+// removed its new folder, which can happen in the microseconds before it is locked.
 const attempts = 10
 
-// Make removes what dead processes left below parent under the same prefix, and
-// makes a new folder there, mode 0700.
+// Make removes the folders of dead processes below parent with the same prefix, and
+// makes a new one there, mode 0700.
 func Make(parent, prefix string) (*Folder, error) {
 	sweep(parent, prefix)
 	for range attempts {
@@ -51,18 +50,18 @@ func (f *Folder) Remove() error {
 	return err
 }
 
-// Keep gives up the lock and leaves the folder. Its name must not begin with
-// the prefix any more: rename it first.
+// Keep releases the lock and keeps the folder. Rename it first: a sweep removes
+// folders with the prefix.
 func (f *Folder) Keep() {
-	_ = f.lock.Close() // a folder that was only read: nothing to lose
+	_ = f.lock.Close() // opened for reading only
 }
 
-// errTaken says that another process sweeps the folder away, or has.
+// errTaken is a folder that another process's sweep removes or has removed.
 var errTaken = errors.New("taken by a sweep")
 
 // hold locks the folder.
 func hold(path string) (*os.File, error) {
-	// NOFOLLOW: the parent may be /tmp, where anybody can plant a link.
+	// NOFOLLOW: the parent may be /tmp, where any user can make a link.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, errTaken
@@ -75,15 +74,15 @@ func hold(path string) (*os.File, error) {
 	if errors.Is(syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB), syscall.EWOULDBLOCK) {
 		return nil, errors.Join(errTaken, f.Close())
 	}
-	// A sweep may have come and gone between opening and locking.
+	// A sweep may have removed it between opening and locking.
 	if _, err := os.Lstat(path); err != nil {
 		return nil, errors.Join(errTaken, f.Close())
 	}
 	return f, nil
 }
 
-// sweep removes the folders that nobody holds. It is a courtesy: what it cannot
-// remove (another user's) it leaves.
+// sweep removes the folders that are not in use, as far as it may: another user's
+// stay.
 func sweep(parent, prefix string) {
 	entries, _ := os.ReadDir(parent)
 	for _, entry := range entries {
