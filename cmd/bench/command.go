@@ -13,7 +13,7 @@ import (
 	"golang.org/x/term"
 )
 
-// Options are what the command needs of the program that it is a part of. None is optional.
+// Options are what the command needs of its program. None is optional.
 type Options struct {
 	// Getenv reads the environment.
 	Getenv func(name string) string
@@ -57,7 +57,7 @@ With --closed the next is sent when the last is answered; throughput is then all
 }
 
 func newScenario(one scenario, options Options) *cobra.Command {
-	s := usual()
+	s := defaultSettings()
 	if one.defaults != nil {
 		one.defaults(&s)
 	}
@@ -66,7 +66,7 @@ func newScenario(one scenario, options Options) *cobra.Command {
 	for _, name := range slices.Concat(always(), one.flags) {
 		definitions[name](command.Flags())
 	}
-	// Here and not when it runs: what is wrong is the command line.
+	// Before it runs, so that its error is one of the command line.
 	command.PreRunE = func(*cobra.Command, []string) error { return s.check() }
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		return s.execute(command, one, options)
@@ -162,7 +162,7 @@ func shownSettings(flags *pflag.FlagSet, queue string) map[string]any {
 	return shown
 }
 
-// terminal is the stream where a person reads it, else nil.
+// terminal is the stream if it is a terminal, else nil.
 func terminal(stream io.Writer, options Options) io.Writer {
 	file, ok := stream.(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) || options.Getenv("TERM") == "dumb" {

@@ -72,7 +72,7 @@ func (r *run) newFlow() *flow {
 // produce submits until the pace has ended.
 func (f *flow) produce(ctx context.Context) { f.produceWhile(ctx, ctx) }
 
-// produceWhile begins nothing new once pacing has ended; what is under way then goes on.
+// produceWhile starts no request once pacing has ended. Requests in flight go on until ctx ends.
 func (f *flow) produceWhile(ctx, pacing context.Context) {
 	r := f.run
 	ended := f.pace.run(pacing, f.producers, r.rec.lag("generator_lag"), func() (sender, func()) {
@@ -92,7 +92,7 @@ func (f *flow) produceWhile(ctx, pacing context.Context) {
 	r.unsent += int64(len(ended.unsent))
 }
 
-// await keeps a closed-loop producer from running away from the consumers.
+// await blocks a closed-loop producer while it is more than lead jobs ahead of the consumers.
 func (f *flow) await(ctx context.Context) {
 	for f.lead > 0 && f.submitted.Load()-f.finished.Load() > f.lead && wait.For(ctx, leadPause) == nil {
 	}
@@ -119,13 +119,12 @@ func (f *flow) submit(ctx context.Context, l *wire.Link, who []wire.Caller, n in
 	f.submitted.Add(int64(accepted))
 	r.rec.submitted.Add(int64(accepted))
 	if f.pace.every == 0 && l.PauseFor > 0 {
-		_ = wait.For(ctx, l.PauseFor) // closed-loop is patient; open-loop says when by its rate
+		_ = wait.For(ctx, l.PauseFor) // closed-loop only: open-loop keeps its rate
 	}
 }
 
-// consume claims and completes until the target is reached, or ctx ends. Claims that
-// wait by then wait out their time: cut off, their jobs would cost an attempt, and
-// the server the work of taking them back, within the next thing that is measured.
+// consume claims and completes until the target is reached, or ctx ends. Claims that wait then are not aborted:
+// their jobs would lose an attempt, and the server would take them back during the next measurement.
 func (f *flow) consume(ctx context.Context) {
 	var stopped atomic.Bool
 	var group sync.WaitGroup
@@ -196,11 +195,11 @@ func (f *flow) end(now time.Time) {
 	})
 }
 
-// all runs producers and consumers until what was submitted is finished. It gives
-// the time from the first intended start to the last completion.
+// all runs producers and consumers until all submitted jobs are finished. It returns the time from the first
+// intended start to the last completion.
 func (f *flow) all(ctx context.Context) time.Duration {
 	begun := time.Now()
-	// What is queued when the producers stop is finished, but not for ever.
+	// Jobs that are queued when the producers stop are finished, within a bound.
 	ctx, stop := context.WithTimeout(ctx, f.pace.during+f.pace.grace+settleTime)
 	defer stop()
 	var group sync.WaitGroup
@@ -217,9 +216,8 @@ func (f *flow) all(ctx context.Context) time.Duration {
 	return f.ended.Sub(begun)
 }
 
-// steady runs producers and consumers until so many jobs are finished, with
-// producers at work to the end: a tail that is only drained would be faster than
-// what is measured. What is left is finished afterwards, unseen.
+// steady runs producers and consumers until a number of jobs is finished. Producers run to the end: a last part
+// without submits would be faster than the rest. The remaining jobs are finished afterwards, not measured.
 func (f *flow) steady(ctx context.Context, jobs int) time.Duration {
 	begun := time.Now()
 	timed, stop := context.WithTimeout(ctx, f.pace.during+f.pace.grace)
@@ -239,7 +237,7 @@ func (f *flow) steady(ctx context.Context, jobs int) time.Duration {
 	return f.ended.Sub(begun)
 }
 
-// finish works off what a flow has left, outside of what is measured.
+// finish completes the jobs that a flow has left. They are not measured.
 func (r *run) finish(ctx context.Context, f *flow) {
 	left := f.submitted.Load() - f.finished.Load()
 	if left <= 0 {
@@ -260,10 +258,10 @@ func (r *run) finish(ctx context.Context, f *flow) {
 }
 
 // settleTime is how long consumers may take to finish what is queued, beyond half
-// of the duration: longer than a lease, for one may be lost with a reply.
+// of the duration: longer than a lease, because one may be lost with an answer.
 const settleTime = 35 * time.Second
 
-// fill queues jobs, as fast as can be, outside of what is measured.
+// fill queues jobs as fast as possible. They are not measured.
 func (r *run) fill(ctx context.Context, n int, who []wire.Caller) (int64, error) {
 	const senders, size = 4, 1000
 	f := r.newFlow()

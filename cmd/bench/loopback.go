@@ -11,9 +11,9 @@ import (
 // resolver finds a host's addresses, as net.Resolver does.
 type resolver func(ctx context.Context, network, host string) ([]netip.Addr, error)
 
-// onlyLoopback refuses a server on another machine: a benchmark is an attack on
-// whoever did not ask for it. A name counts as what it resolves to, and all of its
-// addresses must be this machine's.
+// onlyLoopback refuses a server on another machine: a benchmark is an attack on a
+// server whose owner does not expect it. All addresses of a name must be this
+// machine's.
 func onlyLoopback(ctx context.Context, base *url.URL, look resolver) error {
 	host := base.Hostname()
 	refused := fmt.Errorf("%s is not this machine's loopback: --allow-remote says that the load is meant for it", host)

@@ -43,7 +43,7 @@ func TestOnlyThisMachineIsLoaded(t *testing.T) {
 			t.Errorf("%s: %v", address, err)
 		}
 		for _, core := range []bool{false, true} {
-			s := usual()
+			s := defaultSettings()
 			_, err = s.open(t.Context(), target{url: address, core: core}, look)
 			if (err == nil) != ok {
 				t.Errorf("%s, core %v: %v", address, core, err)
@@ -61,7 +61,7 @@ func TestTheTargetComesFromTheEnvironment(t *testing.T) {
 	local := func() (Server, bool) {
 		return Server{Gateway: "http://local", APIKey: "k", OperatorKey: "o"}, true
 	}
-	nobody := func() (Server, bool) { return Server{}, false }
+	none := func() (Server, bool) { return Server{}, false }
 	const secret = "0123456789abcdef0123456789abcdef"
 	for name, test := range map[string]struct {
 		env  map[string]string
@@ -69,16 +69,16 @@ func TestTheTargetComesFromTheEnvironment(t *testing.T) {
 		find func() (Server, bool)
 		want string
 	}{
-		"given":         {map[string]string{"FORGEQUEUE_URL": "http://a", "FORGEQUEUE_API_KEY": "k"}, "", nobody, "http://a"},
-		"default":       {map[string]string{"FORGEQUEUE_API_KEY": "k"}, "", nobody, "http://127.0.0.1:8080"},
+		"given":         {map[string]string{"FORGEQUEUE_URL": "http://a", "FORGEQUEUE_API_KEY": "k"}, "", none, "http://a"},
+		"default":       {map[string]string{"FORGEQUEUE_API_KEY": "k"}, "", none, "http://127.0.0.1:8080"},
 		"local":         {nil, "", local, "http://local"},
-		"none":          {nil, "", nobody, ""},
-		"no key":        {map[string]string{"FORGEQUEUE_URL": "http://a"}, "", local, ""}, // a key is told to nobody else
-		"operator only": {map[string]string{"FORGEQUEUE_URL": "http://a", "FORGEQUEUE_OPERATOR_KEY": "o"}, "", nobody, "http://a"},
-		"core":          {map[string]string{"FORGEQUEUE_HOP_SECRET": secret}, "http://c", nobody, "http://c"},
-		"core, short":   {map[string]string{"FORGEQUEUE_HOP_SECRET": "short"}, "http://c", nobody, ""},
+		"none":          {nil, "", none, ""},
+		"no key":        {map[string]string{"FORGEQUEUE_URL": "http://a"}, "", local, ""}, // the key of `up` is not sent to another server
+		"operator only": {map[string]string{"FORGEQUEUE_URL": "http://a", "FORGEQUEUE_OPERATOR_KEY": "o"}, "", none, "http://a"},
+		"core":          {map[string]string{"FORGEQUEUE_HOP_SECRET": secret}, "http://c", none, "http://c"},
+		"core, short":   {map[string]string{"FORGEQUEUE_HOP_SECRET": "short"}, "http://c", none, ""},
 	} {
-		s := usual()
+		s := defaultSettings()
 		s.core = test.core
 		got, err := s.find(Options{Getenv: func(name string) string { return test.env[name] }, Local: test.find}, func(string) {})
 		if (err == nil) != (test.want != "") || err == nil && got.url != test.want {

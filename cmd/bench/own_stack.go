@@ -26,8 +26,8 @@ const (
 )
 
 // startStack runs `forgequeue up` in a folder of its own, as a child: services in
-// this process would share its memory and its scheduler with the load. The
-// function given ends it and removes the folder.
+// this process would share its memory and its scheduler with the load. stop ends
+// it and removes the folder.
 func startStack(ctx context.Context, program string, errs io.Writer) (_ target, stop func(), err error) {
 	dir, err := os.MkdirTemp("", "fq-bench-")
 	if err != nil {
@@ -46,7 +46,7 @@ func startStack(ctx context.Context, program string, errs io.Writer) (_ target, 
 		remove()
 		return target{}, nil, err
 	}
-	// Ctrl-C is for this process, which stops the stack last.
+	// Ctrl-C reaches this process only, which stops the stack last.
 	stack, err := child.Start(command, syscall.SIGTERM)
 	if err != nil {
 		remove()
@@ -70,8 +70,8 @@ func startStack(ctx context.Context, program string, errs io.Writer) (_ target, 
 	return t, stop, nil
 }
 
-// ownStores drops the stores that the environment names: a stack of its own writes
-// nothing into them.
+// ownStores removes the stores from an environment: the stack must not write to
+// them.
 func ownStores(environment []string) []string {
 	return slices.DeleteFunc(environment, func(pair string) bool {
 		return strings.HasPrefix(pair, "DATABASE_URL=") || strings.HasPrefix(pair, "REDIS_URL=")

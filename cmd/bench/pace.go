@@ -39,20 +39,19 @@ func newPace(rate float64, batch, jobs int, during time.Duration) pace {
 	return p
 }
 
-// sender does request n, which was meant to start at the given time.
+// sender sends request n with its intended start.
 type sender func(n int64, intended time.Time)
 
-// pacing is what came of a pace.
+// pacing is the result of a pace.
 type pacing struct {
-	// unsent are the intended starts of requests that no sender was free for in time.
+	// unsent are the intended starts of requests for which no sender was free in time.
 	unsent []time.Time
-	// lag is told how late the generator itself woke up: what its own clock costs.
+	// lag is called with how late the generator itself woke up for a request.
 	lag func(time.Duration)
 }
 
-// run lets senders work until the pace has ended. Each takes the next intended start
-// and waits for it; when all are busy, starts are late, and their latency tells.
-// make is called once in each sender.
+// run runs senders until the pace has ended. Each takes the next intended start and waits for it. When all are
+// busy, requests start late, and the delay is part of their latency. makeSender is called once for each sender.
 func (p pace) run(ctx context.Context, senders int, lag func(time.Duration), makeSender func() (sender, func())) pacing {
 	var next atomic.Int64
 	var group sync.WaitGroup
@@ -86,7 +85,7 @@ func (p pace) run(ctx context.Context, senders int, lag func(time.Duration), mak
 	return ended
 }
 
-// await waits for the intended start of request n; false when it is not to be sent.
+// await waits for the intended start of request n; false if it must not be sent.
 func (p pace) await(ctx context.Context, begun time.Time, n int64, lag func(time.Duration)) (time.Time, bool) {
 	now := time.Now()
 	if ctx.Err() != nil {

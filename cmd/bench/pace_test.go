@@ -15,7 +15,7 @@ type starts struct {
 	late     []time.Duration
 }
 
-// paced runs a pace whose requests take so long, and gives what it did.
+// paced runs a pace whose requests take a time, and returns what it did.
 func paced(ctx context.Context, p pace, senders int, takes time.Duration) (*starts, pacing) {
 	var s starts
 	begun := time.Now()

@@ -8,7 +8,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 )
 
-// progress shows on a terminal what is under way. The zero value shows nothing.
+// progress is a progress bar on a terminal. The zero value shows nothing.
 type progress struct {
 	to io.Writer // nil: not a terminal
 
@@ -22,7 +22,7 @@ type progress struct {
 
 const progressEvery = 200 * time.Millisecond
 
-// start begins to show; the function given ends it.
+// start begins to draw; end stops it.
 func (p *progress) start() (end func()) {
 	if p.to == nil {
 		return func() {}
@@ -54,14 +54,14 @@ func (p *progress) draw() {
 		return
 	}
 	if p.count != nil {
-		_ = p.bar.Set64(p.count()) // nobody to be told
+		_ = p.bar.Set64(p.count()) // a failed write to a terminal changes nothing
 		return
 	}
 	_ = p.bar.RenderBlank()
 }
 
-// now takes the place of what was under way. total 0 is unknown, count nil unseen;
-// an empty text ends what is shown.
+// now replaces the bar by one for the next step; an empty text removes it. total is 0 and count nil if they are
+// not known.
 func (p *progress) now(what string, total int64, count func() int64) {
 	if p.to == nil {
 		return

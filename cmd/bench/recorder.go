@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	// What a histogram can tell: from a microsecond to ten minutes, to three digits.
-	// What is longer counts as the longest.
+	// The range of a histogram is from a microsecond to ten minutes, with three digits.
+	// A longer latency counts as the longest.
 	longest = 10 * time.Minute
 	digits  = 3
 )
 
-// recorder collects what all senders of a scenario see.
+// recorder collects the latencies and errors of all senders of a scenario.
 type recorder struct {
 	mu        sync.Mutex
 	latencies map[string]*hdrhistogram.Histogram
@@ -52,11 +52,11 @@ func (r *recorder) histogram(name string, d time.Duration) {
 		h = hdrhistogram.New(1, longest.Microseconds(), digits)
 		r.latencies[name] = h
 	}
-	// It refuses only what lies outside its bounds, and nothing does.
+	// It fails only for a value out of range, and min and max exclude that.
 	_ = h.RecordValue(min(max(d.Microseconds(), 1), longest.Microseconds()))
 }
 
-// lag gives a function that records under a name.
+// lag returns a function that records under a name.
 func (r *recorder) lag(name string) func(time.Duration) {
 	return func(d time.Duration) { r.took(name, d) }
 }
@@ -71,7 +71,7 @@ func (r *recorder) failed(code string, n int, example string) {
 	}
 }
 
-// failures are errors by code, and one of them in words.
+// failures are the counts of errors by code, and the text of one.
 func (r *recorder) failures() (byCode map[string]int64, example string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -106,7 +106,7 @@ func (r *recorder) percentile(name string, p float64) float64 {
 
 func milliseconds(microseconds int64) float64 { return float64(microseconds) / 1000 }
 
-// sliceTimes tells how fast each slice of the jobs was finished.
+// sliceTimes measures the rate of each slice of the jobs.
 type sliceTimes struct {
 	mu   sync.Mutex
 	size int64
@@ -119,7 +119,7 @@ func newSliceTimes(size int, begun time.Time) *sliceTimes {
 	return &sliceTimes{size: int64(size), next: int64(size), last: begun}
 }
 
-// reached is told how many jobs have been finished by now.
+// reached records how many jobs have been finished by now.
 func (s *sliceTimes) reached(finished int64, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

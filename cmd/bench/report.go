@@ -15,7 +15,7 @@ import (
 	"unicode"
 )
 
-// Report is what a scenario gives: as JSON with --json, else as a table.
+// Report is the result of a scenario: JSON with --json, else a table.
 type Report struct {
 	Scenario string `json:"scenario"`
 	// Target is gateway or core.
@@ -36,7 +36,7 @@ type Report struct {
 	// Errors are jobs, or requests where no job is concerned, by problem code.
 	Errors       map[string]int64 `json:"errors"`
 	ErrorExample string           `json:"error_example"`
-	// LeftQueued jobs are still there when the run has ended.
+	// LeftQueued is how many jobs are still queued at the end of the run.
 	LeftQueued int64 `json:"left_queued"`
 	// Unsent requests found no free sender in time; latencies count them as late as the end.
 	Unsent  int64   `json:"unsent"`
@@ -55,7 +55,7 @@ type Latency struct {
 	Max   float64 `json:"max"`
 }
 
-// Machine says where the figures come from, and what else went on there.
+// Machine is where the run took place, with its load.
 type Machine struct {
 	CPUs       int    `json:"cpus"`
 	OS         string `json:"os"`
@@ -74,7 +74,7 @@ func newReport(scenario, target string, settings map[string]any, now time.Time) 
 	}
 }
 
-// close takes in what the senders have seen.
+// close adds the recorded latencies and errors.
 func (r *Report) close(rec *recorder) {
 	r.Latencies = rec.summary()
 	r.Errors, r.ErrorExample = rec.failures()
@@ -85,8 +85,8 @@ func (r *Report) close(rec *recorder) {
 	r.Machine.LoadAfter = load()
 }
 
-// failed says that the figures are not worth much: more than a tenth of what was
-// asked for was refused.
+// failed reports whether more than a tenth of the requests failed: the figures then
+// mean little.
 func (r *Report) failed() bool {
 	var errors int64
 	for _, n := range r.Errors {
@@ -160,11 +160,11 @@ func printable(text string) string {
 	}, text)
 }
 
-// builtFrom is the commit, where a build without version control's stamp was told
-// it: -ldflags "-X <this package>.builtFrom=$(git rev-parse HEAD)".
+// builtFrom is the commit, for a build without version control's stamp:
+// -ldflags "-X <this package>.builtFrom=$(git rev-parse HEAD)".
 var builtFrom string
 
-// commit is what this program was built from; "unknown" where go was not told.
+// commit is what this program was built from; "unknown" without either stamp.
 func commit() string {
 	if builtFrom != "" {
 		return builtFrom
@@ -185,8 +185,8 @@ func commit() string {
 	return revision + dirty
 }
 
-// load is the machine's load average over a minute, five and fifteen; empty where
-// the system does not tell.
+// load is the machine's load average over one, five and fifteen minutes; empty
+// without /proc.
 func load() string {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {

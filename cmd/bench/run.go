@@ -40,11 +40,11 @@ const (
 	warmWait = 50 * time.Millisecond
 )
 
-// gcPercent is how much garbage may pile up, in percent of what is live: little is,
-// and the collector would take the time of the services on this machine.
+// gcPercent is GOGC of the generator. Its live heap is small, so the collector would run often, at the cost of the
+// services on the same machine.
 const gcPercent = 400
 
-// target is where a run goes and what it knows of it.
+// target is the server of a run, with its credentials.
 type target struct {
 	url         string
 	core        bool
@@ -105,7 +105,7 @@ func (s *settings) open(ctx context.Context, t target, look resolver) (wire.Endp
 	return wire.NewGateway(base, t.keys), nil
 }
 
-// prepare makes the tenants that a run wants, and gives what undoes it.
+// prepare makes the tenants of a run; end revokes the platform's key.
 func (r *run) prepare(ctx context.Context, many bool) (end func(), err error) {
 	end = func() {}
 	own, known := r.endpoint.Own()
@@ -132,32 +132,32 @@ func (r *run) prepare(ctx context.Context, many bool) (end func(), err error) {
 	return end, nil
 }
 
-// useQueue sends the jobs from now on to a queue of the run's, and warms it up.
+// useQueue sends all further jobs to a queue of the run, and warms it up.
 func (r *run) useQueue(ctx context.Context, suffix string) {
 	r.queue = r.baseQueue + suffix
 	r.endpoint.Use(wire.NewShape(r.queue, r.payload))
 	r.warm(ctx)
 }
 
-// warm does a job for each caller, seen by nobody: keys, tenants and queues are read
-// and made at their first use, and that is not what a scenario is about.
+// warm does a job for each caller, not measured: the first use of keys, tenants and
+// queues reads or makes them.
 func (r *run) warm(ctx context.Context) {
 	seen, was, unsent := r.rec, r.settings, r.unsent
 	defer func() { r.rec, r.settings, r.unsent = seen, was, unsent }()
 	r.rec = newRecorder()
 	r.jobs, r.duration, r.closed, r.batch, r.items = max(len(r.callers), 2*r.concurrency), warmTime, true, 1, 1
 	f := r.newFlow()
-	f.pace.grace, f.wait, f.prefix = 0, warmWait, "warm_" // keys of its own too
+	f.pace.grace, f.wait, f.prefix = 0, warmWait, "warm_" // the prefix is part of idempotency keys too
 	r.doing("warming up", int64(r.jobs), f.finished.Load)
 	ctx, stop := context.WithTimeout(ctx, warmTime)
 	defer stop()
 	f.all(ctx)
 }
 
-// newID names a run: short, and of letters that any name may have.
+// newID is the name of a run, valid as a queue's name.
 func newID() string { return "bench-" + strings.ToLower(rand.Text()[:10]) }
 
-// tuneGC lets garbage pile up, unless the environment says how it is to be.
+// tuneGC sets gcPercent, unless GOGC is set.
 func tuneGC() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
@@ -167,5 +167,5 @@ func tuneGC() {
 // newLink is a sender's connection to the server; the run's recorder counts its errors.
 func (r *run) newLink() *wire.Link { return wire.NewLink(r.endpoint, r.begun, r.rec.failed) }
 
-// doing shows what is under way, and how far it has come.
+// doing shows the progress of the next step.
 func (r *run) doing(what string, total int64, count func() int64) { r.progress.now(what, total, count) }

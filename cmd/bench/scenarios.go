@@ -17,8 +17,8 @@ type scenario struct {
 	run  func(context.Context, *run) error
 }
 
-// usual settings, where a scenario says nothing else.
-func usual() settings {
+// defaultSettings are those of a scenario without defaults of its own.
+func defaultSettings() settings {
 	return settings{
 		rate: 1000, concurrency: 64, consumers: 8, batch: 1, claimBatch: 100, items: 1, duration: 10 * time.Second,
 		payload: 200, lead: 20_000, claims: 200, backlog: 50_000, depths: depths{10_000, 100_000},
@@ -181,7 +181,7 @@ func runSnapshot(ctx context.Context, r *run) error {
 	pass("with")
 	if ratios["without"] > 0 && ratios["with"] > 0 {
 		r.report.Figures["held_over_free"] = ratios["with"] / ratios["without"]
-		// The ratio of ratios forgives what is slow from beginning to end; this does not.
+		// The ratio of ratios does not show a run that is slow from beginning to end; this does.
 		r.report.Figures["throughput_with_over_without"] = speeds["with"] / speeds["without"]
 	}
 	return nil

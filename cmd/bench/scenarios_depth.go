@@ -10,8 +10,8 @@ import (
 	"github.com/forgequeue/forgequeue/shared/wait"
 )
 
-// calm is a pause between filling and measuring: the statements of the fill are
-// committed, and what they woke has looked.
+// calm is a pause between filling and measuring, in which the server commits the
+// fill and handles its wake-ups.
 const calm = time.Second
 
 func runBacklog(ctx context.Context, r *run) error {
@@ -105,16 +105,16 @@ func runFairness(ctx context.Context, r *run) error {
 	return nil
 }
 
-// fillAt is fill with jobs that carry no time: their latency is not looked at.
+// fillAt is fill with jobs whose latency is not recorded.
 func (r *run) fillAt(ctx context.Context, n int, who []wire.Caller) (int64, error) {
 	begun := r.begun
-	r.begun = time.Now().Add(time.Hour) // what is before it counts as no time
+	r.begun = time.Now().Add(time.Hour) // an intended start before it is written as 0
 	defer func() { r.begun = begun }()
 	return r.fill(ctx, n, who)
 }
 
-// beside is all for a queue in which others wait as well: it ends when the pace
-// does and a moment for the last jobs has passed.
+// beside is all for a queue with jobs of others: it ends with the pace, after a
+// pause for the last jobs.
 func (f *flow) beside(ctx context.Context) time.Duration {
 	begun := time.Now()
 	ctx, stop := context.WithTimeout(ctx, f.pace.during+f.pace.grace)

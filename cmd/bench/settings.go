@@ -12,8 +12,8 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// settings are what a run can be told. Which of them a scenario takes, and their
-// defaults there, stands in its entry in scenarios.
+// settings are the flags of a run. A scenario's entry in scenarios has the flags it
+// takes and their defaults.
 type settings struct {
 	rate                   float64
 	closed                 bool
@@ -136,7 +136,7 @@ const (
 	maxTenants = 100_000
 )
 
-// check judges what cobra cannot.
+// check validates what cobra cannot.
 func (s *settings) check() error {
 	var wrong []error
 	must := func(ok bool, format string, args ...any) {

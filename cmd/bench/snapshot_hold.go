@@ -7,15 +7,14 @@ import (
 	"github.com/jackc/pgx/v5" //nolint:depguard // holds a snapshot beside the service, which is what is measured
 )
 
-// hold opens a transaction that sees the database as it is now, and keeps it open:
-// what a report, a backup or a forgotten session does to a queue. PostgreSQL cannot
-// remove a row that has died since. The function given ends it.
+// hold opens a transaction with a snapshot of the database and keeps it open, as a report, a backup or a forgotten
+// session does. VACUUM cannot remove rows that died after it. release ends it.
 func hold(ctx context.Context, databaseURL string) (release func(), err error) {
 	connection, err := pgx.Connect(ctx, databaseURL)
 	if err != nil {
 		return nil, fmt.Errorf("the database on which the snapshot is held: %w", err)
 	}
-	end := func() { _ = connection.Close(context.WithoutCancel(ctx)) } // it closes in any case
+	end := func() { _ = connection.Close(context.WithoutCancel(ctx)) } // it closes even if it returns an error
 	tx, err := connection.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
 	if err == nil {
 		// The services' role may not sit idle in a transaction; this session must.

@@ -41,7 +41,7 @@ func TestLeasesAreFound(t *testing.T) {
 		if found[1].token != "tok_2" || !found[1].Intended.IsZero() {
 			t.Errorf("%+v", found[1])
 		}
-		for cut := range body { // an answer cut anywhere gives no panic, and no lease that is not there
+		for cut := range body { // an answer cut at any byte makes no panic and no wrong lease
 			for _, one := range must(findLeases(body[:cut], begun, nil)) {
 				if one.token != "tok-1" && one.token != "tok_2" {
 					t.Fatalf("cut at %d: %+v", cut, one)
