@@ -22,8 +22,8 @@ func main() {
 	os.Exit(code)
 }
 
-// silence takes the place of the Redis library's logger, which writes to standard
-// error in a form of its own what each caller is told as an error.
+// silence replaces the Redis library's logger, which writes errors to standard
+// error that the caller gets too.
 type silence struct{}
 
 // Printf does nothing.

@@ -14,7 +14,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/telemetry"
 )
 
-// described gives the metrics of the gateway and of core, without the runtime's.
+// described are the metrics of the gateway and of core, without the runtime's.
 func described(t *testing.T) (gateway, core []telemetry.Metric) {
 	t.Helper()
 	own := func(metrics []telemetry.Metric, err error) (own []telemetry.Metric) {

@@ -18,7 +18,7 @@ func Execute(ctx context.Context, root *cobra.Command) int {
 	prepare(root, &begun)
 	command, err := root.ExecuteContextC(ctx)
 	if err != nil && !begun {
-		// Cobra refused the command line: nothing of ours has run.
+		// Cobra refused the command line: no command has run.
 		err = Usage("%w; see %s --help", err, command.CommandPath())
 	}
 	if err != nil {

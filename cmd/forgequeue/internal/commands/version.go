@@ -9,7 +9,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/build"
 )
 
-// Version tells which build this is, in a line.
+// Version is this build in a line.
 func Version() string { return "forgequeue " + build.This().String() }
 
 func newVersion(a *cli.App) *cobra.Command {

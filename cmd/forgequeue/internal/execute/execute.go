@@ -1,6 +1,5 @@
-// Package execute makes a worker's handler of any command: the payload on its
-// standard input, the result from its standard output, the outcome by its exit
-// code.
+// Package execute runs a command as the handler of a worker: its standard input is the payload, its standard
+// output the result, its exit code the outcome.
 //
 //	0          completes; standard output is the result: JSON where it is JSON, else a text
 //	75         snoozes (EX_TEMPFAIL of sysexits.h): back later, the attempt is not spent
@@ -9,8 +8,8 @@
 //
 // A command runs in a process group of its own. When its job's context ends (a
 // cancel, a lost lease, a timeout, the worker's stop) the group gets SIGTERM, and
-// SIGKILL a while later. What is left of the group when the command itself has
-// ended goes with it: a job leaves nothing behind.
+// SIGKILL after Patience. When the command itself has ended, the rest of its group
+// gets SIGKILL: a job leaves no process behind.
 package execute
 
 import (
@@ -30,13 +29,13 @@ import (
 	"github.com/forgequeue/forgequeue/shared/worker"
 )
 
-// Exit codes with a meaning of their own.
+// Exit codes with a meaning, from sysexits.h: EX_TEMPFAIL and EX_DATAERR.
 const (
 	exitSnooze    = 75
 	exitPermanent = 65
 )
 
-// Command is what to run for each job. All fields are wanted but Timeout.
+// Command is what to run for each job. All fields except Timeout are required.
 type Command struct {
 	// Args are the program and its arguments.
 	Args []string
@@ -52,8 +51,8 @@ type Command struct {
 	Stderr io.Writer
 }
 
-// stopPatience takes the place of Patience when the worker stops: the worker
-// waits for 2 s, then leaves the command behind and releases its job.
+// stopPatience replaces Patience when the worker stops: the worker waits for 2 s, then abandons the command and
+// releases its job.
 const stopPatience = 1500 * time.Millisecond
 
 // errTimeout is the cause of an execution that took longer than Command.Timeout.
@@ -67,15 +66,15 @@ func (c *Command) Handle(ctx context.Context, job *worker.RawJob) (json.RawMessa
 		defer cancel()
 	}
 	stdout, stderr := &capped{limit: api.MaxResult}, &tail{limit: messageSize, through: c.Stderr}
-	command := exec.Command(c.Args[0], c.Args[1:]...) //nolint:noctx // the whole group is ended, and with mercy first: see group
+	command := exec.Command(c.Args[0], c.Args[1:]...) //nolint:noctx // ctx ends the whole group, SIGTERM first: see group
 	command.Env = append(append([]string{}, c.Env...), environment(job)...)
 	command.Stdin, command.Stdout, command.Stderr = bytes.NewReader(job.Raw), stdout, stderr
-	// A child of the command that keeps its output open does not hold the job up.
+	// A child of the command that keeps the output open must not delay the end of the job.
 	command.WaitDelay = time.Second
 	g := &group{command: command, patience: c.patience}
 	cause, err := g.run(ctx)
 	if err != nil {
-		// It was never executed, so no attempt is spent on it; the log says why.
+		// The command never ran, so no attempt is spent; the log has the cause.
 		return nil, fmt.Errorf("the command cannot be started (%w): %w", err, worker.Snooze(c.Snooze))
 	}
 	return c.verdict(command.ProcessState, cause, stdout, stderr)
@@ -88,8 +87,8 @@ func (c *Command) patience(cause error) time.Duration {
 	return c.Patience
 }
 
-// verdict turns the end of the command into what a handler returns. cause is why
-// it was told to end, nil if it was not.
+// verdict turns the end of the command into what a handler returns. cause is why it was stopped, nil if it ended
+// by itself.
 func (c *Command) verdict(state *os.ProcessState, cause error, stdout *capped, stderr *tail) (json.RawMessage, error) {
 	switch {
 	case state.ExitCode() == 0 && stdout.over:
@@ -108,8 +107,7 @@ func (c *Command) verdict(state *os.ProcessState, cause error, stdout *capped, s
 	return nil, failed
 }
 
-// result is the command's output as JSON. A text loses the line ends at its end,
-// as in a shell's $(…).
+// result is the command's output as JSON. Line ends at the end of a text are removed, as by a shell's $(…).
 func result(output []byte) (json.RawMessage, error) {
 	trimmed := bytes.TrimSpace(output)
 	switch {
@@ -133,17 +131,17 @@ func result(output []byte) (json.RawMessage, error) {
 	return encoded, nil
 }
 
-// environment is what a command is told of its job, beside the payload.
+// environment is the job's variables.
 func environment(job *worker.RawJob) []string {
 	metadata, err := json.Marshal(job.Metadata)
 	if err != nil || job.Metadata == nil {
-		metadata = []byte("{}") // a map of strings: it cannot fail
+		metadata = []byte("{}") // err is always nil for a map of strings
 	}
 	deadline := ""
 	if !job.Deadline.IsZero() {
 		deadline = job.Deadline.UTC().Format(time.RFC3339Nano)
 	}
-	// Where OpenTelemetry looks for it; empty for none, or the worker's own would do.
+	// The name that OpenTelemetry's tools read. Empty for none, or the command would inherit the worker's.
 	all := []string{"TRACEPARENT=" + job.Traceparent}
 	for _, pair := range [][2]string{
 		{"ID", job.ID},

@@ -9,16 +9,16 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// messageSize leaves room for how the command ended before what it wrote.
+// messageSize leaves room in the message for the exit status before the output.
 const messageSize = api.MaxErrorMessage - 256
 
-// failure is how a command failed; its kind groups dead letters of one cause.
+// failure is how a command failed. Its kind groups dead letters of the same cause.
 type failure struct{ kind, text string }
 
 func (f *failure) Error() string     { return f.text }
 func (f *failure) ErrorType() string { return f.kind }
 
-// failureOf says how the command ended, and the end of what it wrote.
+// failureOf is the exit status and the end of standard error.
 func failureOf(state *os.ProcessState, cause error, written string) *failure {
 	f := &failure{kind: fmt.Sprintf("exit_%d", state.ExitCode()), text: state.String()}
 	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {

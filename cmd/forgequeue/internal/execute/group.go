@@ -9,18 +9,18 @@ import (
 	"github.com/forgequeue/forgequeue/cmd/supervisor/child"
 )
 
-// group is a command with all that it starts.
+// group is a command's process group.
 type group struct {
 	command *exec.Cmd
-	// patience is how long the group has after SIGTERM, by why it has to end.
+	// patience is the time between SIGTERM and SIGKILL, by the cause of the stop.
 	patience func(cause error) time.Duration
 }
 
-// run starts the command and waits for its end, which it brings about when ctx
-// ends; cause is then why. The error is that of a command that did not start.
+// run starts the command and waits for its end. When ctx ends first, it stops the group, and cause is ctx's. An
+// error means that the command did not start.
 func (g *group) run(ctx context.Context) (cause, err error) {
-	// SIGKILL where the worker itself was killed: the job will run elsewhere.
-	started, err := child.Start(g.command, syscall.SIGKILL) // how it ended is in ProcessState
+	// SIGKILL if the worker itself is killed: the job will run on another one.
+	started, err := child.Start(g.command, syscall.SIGKILL) // the exit status is in ProcessState
 	if err != nil {
 		return nil, err
 	}
@@ -30,7 +30,7 @@ func (g *group) run(ctx context.Context) (cause, err error) {
 		cause = context.Cause(ctx)
 		g.stop(started.Ended(), g.patience(cause))
 	}
-	// What it has left running.
+	// The processes that it left running.
 	g.signal(syscall.SIGKILL)
 	return cause, nil
 }
@@ -45,7 +45,7 @@ func (g *group) stop(ended <-chan struct{}, patience time.Duration) {
 	}
 }
 
-// signal goes to the whole group; there may be nobody left.
+// signal goes to the whole group, which may have ended.
 func (g *group) signal(signal syscall.Signal) {
 	_ = syscall.Kill(-g.command.Process.Pid, signal)
 }

@@ -8,9 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// capped keeps output up to a limit, and knows when there was more. It takes all
-// that comes: a command must not be stopped by a full pipe. The buffer is not
-// embedded: io.Copy would find its ReadFrom, which knows no limit.
+// capped keeps output up to a limit and records whether there was more. It reads everything, so that a full pipe
+// does not block the command. The buffer is not embedded: io.Copy would use its ReadFrom, which has no limit.
 type capped struct {
 	kept  bytes.Buffer
 	limit int
@@ -18,14 +17,14 @@ type capped struct {
 }
 
 func (c *capped) Write(p []byte) (int, error) {
-	// White space at the end may pass the limit; it is cut off later.
+	// White space at the end may exceed the limit; it is removed later.
 	room := c.limit + slack - c.kept.Len()
 	_, _ = c.kept.Write(p[:min(room, len(p))]) // a buffer never fails
 	c.over = c.over || len(p) > room || c.kept.Len() > c.limit && len(bytes.TrimSpace(c.kept.Bytes())) > c.limit
 	return len(p), nil
 }
 
-// slack is for the line end that most programs write.
+// slack is the bytes of a line end.
 const slack = 2
 
 // tail keeps the end of what is written to it, and passes everything through.
@@ -45,11 +44,11 @@ func (t *tail) Write(p []byte) (int, error) {
 		t.kept, t.cut = append(t.kept[:0], t.kept[over:]...), true
 	}
 	t.mu.Unlock()
-	_, _ = t.through.Write(p) // the worker's own log being gone is no reason to fail a job
+	_, _ = t.through.Write(p) // a failure of the worker's own log must not fail the job
 	return len(p), nil
 }
 
-// String is the end as text, from a whole character on.
+// String is the kept end as text, which begins at a whole character.
 func (t *tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

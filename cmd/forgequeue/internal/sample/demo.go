@@ -10,9 +10,9 @@ import (
 // maxDemoDocuments bounds how many documents become jobs.
 const maxDemoDocuments = 12
 
-// DemoJobs are the first jobs of a fresh server, so that nothing is empty: a
-// text.stats for each document, two hash.sha256, a flaky that is waiting for its
-// second attempt at first look, and one that is a dead letter within seconds.
+// DemoJobs are the first jobs of a new server: a text.stats for each document, two
+// hash.sha256, a flaky that waits for its second attempt, and one that is a dead
+// letter within seconds.
 func DemoJobs(documents []Document) []api.SubmitRequest {
 	var jobs []api.SubmitRequest
 	for _, document := range documents[:min(len(documents), maxDemoDocuments)] {
@@ -47,8 +47,8 @@ func fitting(document Document) json.RawMessage {
 	}
 }
 
-// asJSON leaves <, > and & as they are: documents have many, and each would take
-// six bytes of the payload.
+// asJSON does not escape <, > and &: documents have many, and each would take six
+// bytes of the payload.
 func asJSON(value any) json.RawMessage {
 	var buffer bytes.Buffer
 	encoder := json.NewEncoder(&buffer)

@@ -15,7 +15,7 @@ const (
 	TypeFlaky     = "flaky"
 )
 
-// Register gives w the three handlers.
+// Register adds the three handlers to w.
 func Register(w *worker.Worker) {
 	worker.Handle(w, TypeTextStats, TextStats)
 	worker.Handle(w, TypeSHA256, SHA256)

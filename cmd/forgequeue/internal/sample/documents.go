@@ -16,14 +16,14 @@ import (
 // breaks and quotes escaped, it still fits into a payload.
 const maxDocument = 200 << 10
 
-// tour stands in where there is no checkout: the binary was copied somewhere.
+// tour is the document outside of a checkout, where a copied binary runs.
 //
 //go:embed tour.md
 var tour string
 
-// Documents gives the project's own documents: README.md, CHANGELOG.md,
-// SECURITY.md, LICENSE and the pages of api-docs, of the checkout that start lies
-// in. Those that are missing are skipped. Outside of a checkout it is tour.md.
+// Documents are the project's own documents: README.md, CHANGELOG.md,
+// SECURITY.md, LICENSE and the pages of api-docs, of the checkout that contains
+// start. Missing ones are skipped. Outside of a checkout it is tour.md.
 func Documents(start string) ([]Document, error) {
 	root, ok, err := checkout(start)
 	if err != nil {
@@ -41,8 +41,8 @@ func Documents(start string) ([]Document, error) {
 	return documents, nil
 }
 
-// checkout walks up from start to the folder with go.work, and makes sure that
-// it is this project's: other people have workspaces too.
+// checkout walks up from start to the folder with go.work, and checks that it is
+// this project's and no other workspace.
 func checkout(start string) (string, bool, error) {
 	folder, err := filepath.Abs(start)
 	if err != nil {

@@ -18,8 +18,8 @@ type FlakyInput struct {
 	Message string `json:"message"`
 }
 
-// UnmarshalJSON refuses what flaky does not know: it would succeed at once, and
-// look as if nothing was ever to fail.
+// UnmarshalJSON refuses unknown fields: with a mistyped one, flaky would succeed
+// at once.
 func (f *FlakyInput) UnmarshalJSON(text []byte) error {
 	type plain FlakyInput
 	decoder := json.NewDecoder(bytes.NewReader(text))
@@ -35,8 +35,8 @@ type FlakyResult struct {
 	SucceededAtAttempt int `json:"succeeded_at_attempt"`
 }
 
-// Flaky fails while the attempt is at most Fails. It keeps nothing: the job
-// itself knows which attempt it is, on whichever worker.
+// Flaky fails while the attempt is at most Fails. It is stateless: the attempt's
+// number is in the job, on any worker.
 func Flaky(_ context.Context, job *worker.Job[FlakyInput]) (FlakyResult, error) {
 	if job.Attempt <= job.Payload.Fails {
 		message := cmp.Or(job.Payload.Message, fmt.Sprintf("attempt %d fails on purpose", job.Attempt))

@@ -24,8 +24,8 @@ type Hash struct {
 	Bytes  int    `json:"bytes"`
 }
 
-// SHA256 hashes the text's UTF-8, or the bytes behind the base64. A payload that
-// does not say which fails for good: it will say no more at the next attempt.
+// SHA256 hashes the text's UTF-8, or the decoded base64. A payload with neither
+// fails for good: the next attempt would have the same.
 func SHA256(_ context.Context, job *worker.Job[HashInput]) (Hash, error) {
 	data, err := job.Payload.bytes()
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/worker"
 )
 
-// topWords is how many of the most frequent words are told.
+// topWords is how many of the most frequent words the result has.
 const topWords = 10
 
 // Document is a text with a name; the payload of text.stats.
@@ -62,7 +62,7 @@ func count(document Document) Stats {
 	return stats
 }
 
-// words gives the words of text in order, in lower case. A word is made of
+// words are the words of text in order, in lower case. A word is made of
 // letters and digits, with the marks that belong to them (most scripts of India
 // and decomposed accents have such), and of apostrophes between them; the
 // typographic apostrophe counts as the plain one, so that don’t is don't.

@@ -13,9 +13,8 @@ import (
 	"syscall"
 )
 
-// defaultData is where the data lies when nothing is said: where the system keeps
-// it for root, whose own home PostgreSQL's user could not enter, else where the
-// user's programs keep theirs.
+// defaultData is the data folder without --data: /var/lib for root, whose home PostgreSQL's user could not enter,
+// else the user's data folder (XDG Base Directory Specification).
 func defaultData() (string, error) {
 	if os.Geteuid() == 0 {
 		return "/var/lib/forgequeue", nil
@@ -33,7 +32,7 @@ func defaultData() (string, error) {
 // HeldError says that another process uses the data folder.
 type HeldError struct {
 	Dir string
-	// Pid is the holder's, 0 where it could not be read.
+	// Pid is that of the other process, 0 if it could not be read.
 	Pid int
 }
 
@@ -45,26 +44,25 @@ func (e *HeldError) Error() string {
 	return fmt.Sprintf("%s already runs forgequeue on %s; stop it first, or choose another folder with --data DIR", holder, e.Dir)
 }
 
-// SettingError is what the machine or its settings, and not the program, got wrong.
+// SettingError is an error of the machine or its settings.
 type SettingError struct{ err error }
 
 func (e *SettingError) Error() string { return e.err.Error() }
 func (e *SettingError) Unwrap() error { return e.err }
 
-// folder is the data folder, held by this process alone.
+// folder is the data folder, locked by this process.
 type folder struct {
 	path string
 	lock *os.File
 }
 
-// openFolder makes the folder if need be and takes hold of it. The hold is a lock
-// of the kernel's: it ends with the process, however that ends.
+// openFolder makes the folder if it is missing, and locks it. The kernel releases the lock when the process ends.
 func openFolder(path string) (*folder, error) {
 	absolute, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err
 	}
-	// 0711: PostgreSQL's own user passes through to its folder, nobody can look around.
+	// 0711: PostgreSQL's user can enter its folder below, and no other user can list this one.
 	if err := os.MkdirAll(absolute, 0o711); err != nil { //nolint:gosec // see above
 		return nil, &SettingError{fmt.Errorf("the data folder cannot be made: %w; choose another one with --data DIR", err)}
 	}
@@ -95,8 +93,8 @@ func (f *folder) close() { _ = f.lock.Close() }
 
 func (f *folder) join(name string) string { return filepath.Join(f.path, name) }
 
-// credentials are what this installation knows and nobody else: kept in the data
-// folder, mode 0600, and reused at a restart.
+// credentials are the secrets and keys of this installation. They are in the data folder, mode 0600, and a
+// restart uses them again.
 type credentials struct {
 	HopSecret   string `json:"hop_secret"`
 	KeySecret   string `json:"key_secret"`
@@ -105,17 +103,17 @@ type credentials struct {
 	Tenant      string `json:"tenant"`
 	APIKey      string `json:"api_key"`
 	PlatformKey string `json:"platform_key"`
-	// Gateway is where the last run listened: commands on this machine find it here.
+	// Gateway is the URL of the last run, for commands on this machine.
 	Gateway string `json:"gateway"`
-	// DatabaseURL and RedisURL are the stores that the last run has started itself;
-	// those that it was given are not written down.
+	// DatabaseURL and RedisURL are the stores that the last run started itself. Those
+	// of the environment are not stored: they may contain passwords.
 	DatabaseURL string `json:"database_url,omitempty"`
 	RedisURL    string `json:"redis_url,omitempty"`
 }
 
 const credentialsFile = "credentials.json"
 
-// loadCredentials reads them, or draws the secrets of a new installation.
+// loadCredentials reads them, or makes the secrets of a new installation.
 func (f *folder) loadCredentials() (credentials, error) {
 	var c credentials
 	content, err := os.ReadFile(f.join(credentialsFile))
@@ -128,7 +126,7 @@ func (f *folder) loadCredentials() (credentials, error) {
 	}
 	for _, secret := range []*string{&c.HopSecret, &c.KeySecret, &c.PushKey} {
 		if *secret == "" {
-			*secret = draw()
+			*secret = newSecret()
 		}
 	}
 	if c.OperatorKey == "" {
@@ -137,7 +135,7 @@ func (f *folder) loadCredentials() (credentials, error) {
 	return c, f.saveCredentials(c)
 }
 
-// saveCredentials replaces the file in one step: a crash leaves the old or the new.
+// saveCredentials replaces the file atomically.
 func (f *folder) saveCredentials(c credentials) error {
 	content, err := json.MarshalIndent(c, "", "  ")
 	if err != nil {
@@ -150,8 +148,8 @@ func (f *folder) saveCredentials(c credentials) error {
 	return os.Rename(temporary, f.join(credentialsFile))
 }
 
-func draw() string {
+func newSecret() string {
 	raw := make([]byte, 32)
-	_, _ = rand.Read(raw) // never fails, by its own word
+	_, _ = rand.Read(raw) // it never returns an error
 	return base64.RawURLEncoding.EncodeToString(raw)
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/forgequeue/forgequeue/shared/worker"
 )
 
-// startDemo runs the sample worker, and on a fresh server submits its first jobs:
-// real work on the project's own documents, over HTTP through the gateway like anybody's.
+// startDemo runs the sample worker, and on a fresh server submits its first jobs: real work on the project's own
+// documents, over HTTP through the gateway as any client's.
 func startDemo(group *runGroup, r ready, fresh bool, log *slog.Logger) error {
 	caller, err := client.New(client.Options{URL: r.Gateway, APIKey: r.APIKey})
 	if err != nil {
@@ -22,7 +22,7 @@ func startDemo(group *runGroup, r ready, fresh bool, log *slog.Logger) error {
 	}
 	w, err := worker.New(worker.Options{
 		Client: caller, WorkerID: "sample", Concurrency: 4, Logger: log.With("service", "sample-worker"), Grace: grace,
-		// Somebody who tries a worker of his own on the queue default is not kept waiting.
+		// Short, because a user who tries an own worker on the queue default waits for it.
 		UnknownTypeDelay: time.Second,
 	})
 	if err != nil {

@@ -11,21 +11,21 @@ import (
 )
 
 const (
-	// maxFailures is how often in a row a store may end, or fail to start, before up
-	// gives up. A store that ran for settled begins a new row.
+	// maxFailures is how often in succession a store may end, or fail to start, before
+	// up gives up. The count starts at zero again after settled without a failure.
 	maxFailures = 5
 	settled     = 12 * time.Second
-	// firstPause is before the third start of a row; it doubles from there on. The
-	// second start comes at once.
+	// firstPause is the backoff before the third start; it doubles with each. The
+	// second start is immediate.
 	firstPause = 500 * time.Millisecond
-	// restartTime bounds one start. PostgreSQL replays its log in it.
+	// restartTime bounds one start, in which PostgreSQL may replay its log.
 	restartTime = 5 * time.Minute
 )
 
 type startFunc func(context.Context) (*supervisor.Process, error)
 
-// keepUp restarts a child that ends by itself, and stops it at the end. Its URL
-// stays: the socket lies in its folder.
+// keepUp restarts a child that ends by itself, and stops it at the end. Its URL does not change: the socket is in
+// its folder.
 func (s *stores) keepUp(ctx context.Context, name string, log *slog.Logger, child *supervisor.Process, restart startFunc) {
 	ctx = context.WithoutCancel(ctx) // the stop, not the signal to stop, ends a child
 	stopping, stop := context.WithCancel(ctx)
@@ -63,8 +63,8 @@ type keeper struct {
 	failures int       // in a row
 }
 
-// again starts the store until it runs or has failed too often. It gives an error
-// too when ctx ends, which nobody reads then.
+// again starts the store until it runs or has failed too often. It also returns an error when ctx ends, which
+// keepUp ignores.
 func (k *keeper) again(ctx context.Context, cause error) (*supervisor.Process, error) {
 	if time.Since(k.started) >= settled {
 		k.failures = 0

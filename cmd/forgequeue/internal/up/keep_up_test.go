@@ -19,7 +19,7 @@ import (
 
 // PostgreSQL is killed, and killed again while it starts again.
 func TestPostgresKilledWhileItStartsAgain(t *testing.T) {
-	t.Setenv("DATABASE_URL", "")           // which would be somebody else's
+	t.Setenv("DATABASE_URL", "")           // it would name a server of others
 	dir, err := os.MkdirTemp("", "fq-up-") // not a test's TempDir: PostgreSQL's user could not enter it
 	if err != nil {
 		t.Fatal(err)

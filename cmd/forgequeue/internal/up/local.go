@@ -9,21 +9,21 @@ import (
 	"syscall"
 )
 
-// Running is an `up` that runs on this machine, as its data folder tells of it.
+// Running is an `up` that runs on this machine, as its data folder describes it.
 type Running struct {
 	// Gateway is the URL of the public API.
 	Gateway     string
 	APIKey      string
 	OperatorKey string
-	// DatabaseURL and RedisURL are the stores that it has started; empty where it
-	// was given others.
+	// DatabaseURL and RedisURL are the stores that it started; empty for those of its
+	// environment.
 	DatabaseURL, RedisURL string
 	// Data is the folder.
 	Data string
 }
 
-// FindRunning looks for an `up` on the usual data folder. It finds none where the
-// folder is another user's, or where its holder has ended.
+// FindRunning looks for an `up` on the default data folder. It finds none if the folder is another user's, or if
+// the process has ended.
 func FindRunning() (Running, bool) {
 	dir, err := defaultData()
 	if err != nil {
@@ -33,8 +33,8 @@ func FindRunning() (Running, bool) {
 }
 
 func findRunning(dir string) (Running, bool) {
-	// The holder's process id, and not the lock itself: whoever tries the lock keeps
-	// an `up` that starts at this moment from getting it.
+	// The process id in the lock file, and not the lock itself: taking the lock, even
+	// for a moment, could make an `up` that starts just now fail.
 	content, err := os.ReadFile(filepath.Join(dir, "lock"))
 	if err != nil {
 		return Running{}, false

@@ -12,7 +12,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/wait"
 )
 
-// waitReady asks the gateway until it and core are up.
+// waitReady polls the gateway until it and core are ready.
 func waitReady(ctx context.Context, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTime)
 	defer cancel()
@@ -24,7 +24,7 @@ func waitReady(ctx context.Context, url string) error {
 		}
 		last = answer
 		if wait.For(ctx, 20*time.Millisecond) != nil {
-			if context.Cause(ctx) == context.DeadlineExceeded { //nolint:errorlint // Cause gives it bare
+			if context.Cause(ctx) == context.DeadlineExceeded { //nolint:errorlint // Cause returns it unwrapped
 				return fmt.Errorf("the services are not ready after %v; the last answer was %s", readyTime, last)
 			}
 			return context.Cause(ctx)
@@ -49,8 +49,8 @@ func isReady(ctx context.Context, url string) (bool, string) {
 	return response.StatusCode == http.StatusOK && readiness.Checks["core"] == "ok", fmt.Sprint(response.StatusCode, readiness)
 }
 
-// ensureKeys makes the first tenant and its keys, and makes them anew where the
-// database, another one perhaps, does not know those that were kept.
+// ensureKeys makes the first tenant and its keys. It makes others if the database does not know the stored keys:
+// it may be another database.
 func ensureKeys(ctx context.Context, url string, f *folder, kept *credentials) error {
 	if kept.APIKey != "" && kept.PlatformKey != "" && works(ctx, url, kept.APIKey) && works(ctx, url, kept.PlatformKey) {
 		return nil
@@ -60,7 +60,7 @@ func ensureKeys(ctx context.Context, url string, f *folder, kept *credentials) e
 		return err
 	}
 	defer operator.CloseIdleConnections()
-	plan := "unlimited" // one's own machine: nobody to be protected from
+	plan := "unlimited" // the only tenant on the user's own machine
 	tenant, err := operator.CreateTenant(ctx, api.TenantRequest{Name: "default", Plan: &plan})
 	if err != nil {
 		return fmt.Errorf("the first tenant cannot be made: %w", err)
@@ -122,7 +122,7 @@ func newReady(url string, kept *credentials, held *stores, f *folder, a *address
 	}
 }
 
-// announce says that everything is up, to a program or to a person.
+// announce writes that everything is ready, as JSON or as text.
 func announce(o Options, r ready) error {
 	if o.JSON {
 		encoder := json.NewEncoder(o.Out)

@@ -8,10 +8,10 @@ import (
 	"slices"
 )
 
-// runGroup runs parts that lean on each other: the first that ends by itself ends
-// all, and they are stopped one by one, the last started first.
+// runGroup runs parts that depend on those started before them: the first that ends by itself ends all, and they
+// are stopped one by one, in the opposite order of their start.
 type runGroup struct {
-	// ctx ends when the whole is to stop.
+	// ctx ends when all are to stop.
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	log    *slog.Logger
@@ -29,7 +29,7 @@ func newRunGroup(ctx context.Context, log *slog.Logger) *runGroup {
 	return &runGroup{ctx: inner, cancel: cancel, log: log}
 }
 
-// start runs a part until it is its turn to stop.
+// start runs a part until stop reaches it.
 func (g *runGroup) start(name string, run func(context.Context) error) {
 	ctx, stop := context.WithCancel(context.WithoutCancel(g.ctx))
 	p := part{name: name, stop: stop, done: make(chan error, 1)}
@@ -46,7 +46,7 @@ func (g *runGroup) start(name string, run func(context.Context) error) {
 	}()
 }
 
-// stop ends the parts in order and gives what went wrong in any.
+// stop ends the parts in order and returns all their errors.
 func (g *runGroup) stop() error {
 	g.cancel(nil)
 	var failures []error

@@ -17,8 +17,7 @@ import (
 	"github.com/forgequeue/forgequeue/cmd/supervisor"
 )
 
-// stores are the PostgreSQL and the Redis that the services stand on: given by
-// the environment, or children of this process.
+// stores are the PostgreSQL and the Redis of the services: those of the environment, or children of this process.
 type stores struct {
 	databaseURL string
 	redisURL    string
@@ -26,7 +25,7 @@ type stores struct {
 	redisMode string
 	// databaseGiven: by DATABASE_URL, and not started here.
 	databaseGiven bool
-	// databaseFrom says where PostgreSQL comes from, for people.
+	// databaseFrom says where PostgreSQL comes from, for the user.
 	databaseFrom string
 
 	stops []func(context.Context) error
@@ -43,7 +42,7 @@ const (
 
 const database = "forgequeue"
 
-// openStores goes down the fallback order of both stores.
+// openStores opens both stores, each by its fallback order.
 func openStores(ctx context.Context, f *folder, log *slog.Logger) (*stores, error) {
 	s := &stores{broken: make(chan error, 2)}
 	if err := s.openPostgres(ctx, f, log); err != nil {
@@ -60,8 +59,8 @@ func (s *stores) openPostgres(ctx context.Context, f *folder, log *slog.Logger) 
 		s.databaseURL, s.databaseFrom, s.databaseGiven = given, "given by DATABASE_URL", true
 		return nil
 	}
-	// Looked for first, so that a machine without it gets the screen that helps
-	// and not a half-made folder.
+	// First of all, so that a machine without PostgreSQL gets the text with advice
+	// and no incomplete folder.
 	if _, err := supervisor.FindPostgres(ctx); err != nil {
 		if missing, ok := errors.AsType[*supervisor.NotFoundError](err); ok {
 			return &MissingPostgresError{Looked: missing.Looked}
@@ -116,8 +115,8 @@ func (s *stores) openRedis(ctx context.Context, f *folder, log *slog.Logger) err
 	return nil
 }
 
-// openInProcessRedis is for a machine without Redis: good enough to look around,
-// and said so. Its keys only expire when its clock is moved.
+// openInProcessRedis is for a machine without Redis: enough for a trial, and the output says so. miniredis expires
+// keys only when its clock is moved.
 func (s *stores) openInProcessRedis() error {
 	server, err := miniredis.Run()
 	if err != nil {
@@ -156,8 +155,7 @@ func (s *stores) stop(ctx context.Context) error {
 	return errors.Join(failures...)
 }
 
-// ownDatabase and ownRedis are the URLs of what was started here, which hold no
-// password of anybody's.
+// ownDatabase and ownRedis are the URLs of stores that were started here, which contain no password.
 func (s *stores) ownDatabase() string {
 	if s.databaseGiven {
 		return ""
@@ -172,7 +170,7 @@ func (s *stores) ownRedis() string {
 	return s.redisURL
 }
 
-// shownDatabase is the URL without its password, for a screen.
+// shownDatabase is the URL without its password.
 func (s *stores) shownDatabase() string {
 	u, err := url.Parse(s.databaseURL)
 	if err != nil {
@@ -181,7 +179,7 @@ func (s *stores) shownDatabase() string {
 	return u.Redacted()
 }
 
-// MissingPostgresError is the screen for a machine without PostgreSQL.
+// MissingPostgresError is the text with advice for a machine without PostgreSQL.
 type MissingPostgresError struct{ Looked []supervisor.Place }
 
 func (e *MissingPostgresError) Error() string {
@@ -200,7 +198,7 @@ Then run the same command again. Redis is optional here: without it one runs in 
 	return b.String()
 }
 
-// logFile opens this run's log and keeps the one before.
+// logFile opens this run's log and keeps that of the run before.
 func (f *folder) logFile() (*os.File, error) {
 	name := f.join("forgequeue.log")
 	_ = os.Rename(name, filepath.Join(f.path, "forgequeue.log.1")) // there is none at the first start

@@ -3,7 +3,7 @@
 //
 //	lock the data folder ▶ PostgreSQL ▶ Redis ▶ migrate ▶ core, gateway ▶ keys ▶ sample worker ▶ ready
 //
-// It stops in the opposite order, each part once nobody leans on it any more.
+// It stops in the opposite order, so that no part loses one that it depends on.
 package up
 
 import (
@@ -25,13 +25,13 @@ import (
 
 // Options are the flags of `up`.
 type Options struct {
-	// Data is the data folder; empty takes the usual place.
+	// Data is the data folder; empty is the default one.
 	Data string
 	// Listen is the gateway's address, host:port.
 	Listen string
 	// Demo runs the sample worker and, on a new data folder, submits the first jobs.
 	Demo bool
-	// JSON prints one line of JSON when ready, in place of the screen for people.
+	// JSON prints one line of JSON when ready, instead of text.
 	JSON bool
 	// Out and Err are standard output and error.
 	Out, Err io.Writer
@@ -44,12 +44,12 @@ const (
 	readyTime = 3 * time.Minute
 	// stopTime is how long PostgreSQL and Redis may take to stop.
 	stopTime = time.Minute
-	// grace is how long requests and samples in flight may take at the stop.
+	// grace is how long requests and samples in flight may take at shutdown.
 	grace = 10 * time.Second
 )
 
 // Run starts everything and serves until ctx ends, then stops everything. It
-// gives nil after a clean stop.
+// returns nil after a clean stop.
 func Run(ctx context.Context, o Options) error {
 	if o.Data == "" {
 		data, err := defaultData()
@@ -68,13 +68,13 @@ func Run(ctx context.Context, o Options) error {
 		return &SettingError{fmt.Errorf("the log cannot be written: %w; choose another folder with --data DIR", err)}
 	}
 	defer func() { _ = logFile.Close() }()
-	// All of it in the file, what went wrong on the screen too. A sample that fails
-	// is meant to: the file only.
+	// The file gets all records, standard error warnings and errors. The sample worker's
+	// go to the file only: its failures are part of the samples.
 	o.Err = syncwriter.New(o.Err) // the services' logs and up itself write to it
 	file := slog.NewJSONHandler(logFile, &slog.HandlerOptions{Level: slog.LevelInfo})
 	log := slog.New(slog.NewMultiHandler(file, withoutProbes{slog.NewTextHandler(o.Err, &slog.HandlerOptions{Level: slog.LevelWarn})}))
 	o.sampleLog = slog.New(file)
-	// Before anything is started: a port that is taken is the commonest reason to fail.
+	// Before anything is started: a port in use is the most frequent error.
 	public, err := net.Listen("tcp", o.Listen)
 	if err != nil {
 		return &SettingError{fmt.Errorf("the address %s cannot be used (%w); choose another one with --listen HOST:PORT", o.Listen, err)}
@@ -154,7 +154,8 @@ func serve(ctx context.Context, o Options, f *folder, kept *credentials, held *s
 	return errors.Join(err, group.stop())
 }
 
-// migrate is the first call of PostgreSQL.
+// migrate brings the schema up to date. It is the first call of PostgreSQL, and so the one that finds a wrong
+// DATABASE_URL.
 func migrate(ctx context.Context, core coreapp.Config, held *stores) error {
 	_, err := coreapp.Migrate(ctx, core)
 	if err == nil || !held.databaseGiven || ctx.Err() != nil {
@@ -163,7 +164,7 @@ func migrate(ctx context.Context, core coreapp.Config, held *stores) error {
 	return &SettingError{fmt.Errorf("%w\n  Correct DATABASE_URL, or start its server; unset, up runs a PostgreSQL of its own", err)}
 }
 
-// addresses are where the parts listen; only the gateway's is of interest to others.
+// addresses are the listeners of the services; only the gateway's is for clients.
 type addresses struct {
 	gateway, gatewayMetrics, core, coreMetrics net.Listener
 }
@@ -189,8 +190,8 @@ func (a *addresses) close() {
 	}
 }
 
-// configs are the settings of either service, as it would read them from its
-// environment: what `up` decides goes before what is set there.
+// configs are the settings of both services, as each would read them from its
+// environment. Those that `up` decides override it.
 func configs(kept *credentials, held *stores, a *addresses, log *slog.Logger) (coreapp.Config, gatewayapp.Config, error) {
 	settings := map[string]string{}
 	for _, pair := range os.Environ() {
@@ -214,8 +215,8 @@ func configs(kept *credentials, held *stores, a *addresses, log *slog.Logger) (c
 	return core, gateway, errors.Join(coreErr, gatewayErr)
 }
 
-// Parent ends ctx when this process was started by `go run` and that is gone:
-// `go run` killed by anything but Ctrl-C leaves its program behind.
+// Parent ends ctx when `go run` started this process and has ended: a `go run` that is killed by another signal
+// than Ctrl-C's does not stop its program.
 func Parent(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	parent := os.Getppid()

@@ -190,7 +190,7 @@ func TestDemoJobsOnce(t *testing.T) {
 
 type ownStores struct{ database, redis string }
 
-// runOnce runs `up` until it is ready, and gives how many jobs there are.
+// runOnce runs `up` until it is ready, and returns how many jobs there are.
 func runOnce(t *testing.T, dir string) int {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
@@ -204,7 +204,7 @@ func runOnce(t *testing.T, dir string) int {
 			return 0, err
 		}
 		own := ownStores{r.DatabaseURL, r.Redis.URL}
-		if os.Getenv("DATABASE_URL") != "" { // given ones are not kept: their passwords are not ours
+		if os.Getenv("DATABASE_URL") != "" { // URLs of the environment are not stored: they may contain passwords
 			own.database = ""
 		}
 		if os.Getenv("REDIS_URL") != "" {

@@ -32,7 +32,7 @@ with the scope manage. With --operator it is of all tenants, and needs the opera
 	flags.Var(&before, "before", "before this time, or longer ago than this")
 	flags.BoolVar(&operator, "operator", false, "of all tenants, with the operator's key")
 	flags.StringVar(&filter.Tenant, "tenant", "", "with --operator: of this tenant")
-	_ = command.RegisterFlagCompletionFunc("action", cobra.FixedCompletions(api.AuditActions(), cobra.ShellCompDirectiveNoFileComp)) // fails only for a flag that is not there
+	_ = command.RegisterFlagCompletionFunc("action", cobra.FixedCompletions(api.AuditActions(), cobra.ShellCompDirectiveNoFileComp)) // fails only for a flag that does not exist
 	run := func(ctx context.Context, s *cli.Session, _ []string) error {
 		filter.After, filter.Before = after.At, before.At
 		read := s.Client.Audit

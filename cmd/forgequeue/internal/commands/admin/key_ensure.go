@@ -57,8 +57,7 @@ written, for its owner alone. It is how a deployment gets its first key.`,
 	return command
 }
 
-// holds says whether the file has a key that the server knows. A server that does
-// not answer is an error: what it knows is not to be guessed.
+// holds reports whether the file has a key that the server knows. It is an error if the server does not answer.
 func holds(ctx context.Context, a *cli.App, s *cli.Session, path string) (bool, error) {
 	text, err := secret.FromFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -94,13 +93,13 @@ func ensureTenant(ctx context.Context, s *cli.Session, name, plan string) (api.T
 	return s.Client.CreateTenant(ctx, api.TenantRequest{Name: name, Plan: &plan})
 }
 
-// writeKey replaces the file whole, so that nobody ever reads half a key.
+// writeKey replaces the file atomically.
 func writeKey(path, key string) error {
 	file, err := os.CreateTemp(filepath.Dir(path), ".key-*") // mode 0600
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(file.Name()) }() // gone already where all went well
+	defer func() { _ = os.Remove(file.Name()) }() // does nothing after the rename
 	_, err = file.WriteString(key + "\n")
 	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
 		return err

@@ -47,7 +47,7 @@ func applyLimits(flag string, into *api.Limits, texts []string) error {
 		if value == none {
 			value = "null"
 		}
-		// By way of JSON, which knows the names.
+		// As JSON, so that the names are those of api.Limits.
 		document := fmt.Appendf(nil, "{%q:%s}", strings.ReplaceAll(name, "-", "_"), value)
 		decoder := json.NewDecoder(bytes.NewReader(document))
 		decoder.DisallowUnknownFields()

@@ -55,7 +55,7 @@ func queues(t *cli.Table, all []api.Queue) {
 	}
 }
 
-// depths writes a depth; one that stopped counting has a + behind it.
+// depths formats a depth, with a + if the server stopped counting there.
 func depths(q api.Queue) func(name string, depth int64) string {
 	return func(name string, depth int64) string {
 		if slices.Contains(q.DepthCapped, name) {

@@ -13,7 +13,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// pushFlags are where a queue in push mode sends its jobs, as flags.
+// pushFlags are the flags of push mode.
 type pushFlags struct {
 	url, secretFile string
 	newSecret       bool
@@ -34,7 +34,7 @@ func (f *pushFlags) flags(command *cobra.Command) {
 	flags.IntVar(&f.halfOpen, "breaker-half-open", api.DefaultBreakerHalfOpen, "calls that then try the destination again")
 }
 
-// names of the flags that are about a queue in push mode only.
+// names are those of the flags that need a queue in push mode.
 func (f *pushFlags) names() []string {
 	return []string{
 		"push-timeout", "push-secret-file", "new-push-secret", "breaker-calls", "breaker-failure-ratio", "breaker-open", "breaker-half-open",

@@ -53,7 +53,7 @@ again. The word none takes a limit away.`,
 func setQueue(ctx context.Context, s *cli.Session, name string, f *queueFlags) error {
 	var request api.QueueRequest
 	if !f.reset {
-		// The API replaces all settings: what is not given is carried over.
+		// The API replaces all settings, so those that are not given are sent as they are.
 		queue, err := s.Client.Queue(ctx, name)
 		if err != nil && !cli.IsNotFound(err) {
 			return err
@@ -112,7 +112,7 @@ func replace[T any](old **T, value *T) {
 
 const none = "none"
 
-// replaceLimit sets a limit if its flag was given; none takes it away.
+// replaceLimit sets a limit if its flag is set; the value none removes it.
 func replaceLimit[T any](command *cobra.Command, limit **T, flag, text string, parse func(string) (T, error)) error {
 	if !command.Flags().Changed(flag) {
 		return nil

@@ -69,8 +69,7 @@ func tenants(t *cli.Table, all []api.Tenant) {
 	}
 }
 
-// overrides names the limits that are not the plan's, as --limit and --user-limit
-// take them.
+// overrides are the limits that differ from the plan's, in the form of --limit and --user-limit.
 func overrides(o api.Overrides) string {
 	words := overridden("", o.Limits)
 	for _, user := range slices.Sorted(maps.Keys(o.Users)) {
@@ -89,7 +88,7 @@ func overridden(prefix string, limits api.Limits) []string {
 	return words
 }
 
-// tenantFlags are what can be changed of a tenant.
+// tenantFlags are the flags of tenant set.
 type tenantFlags struct {
 	name, plan         string
 	weight             int
@@ -126,7 +125,7 @@ func setTenant(ctx context.Context, s *cli.Session, id string, f *tenantFlags) e
 	if len(f.limits) > 0 || len(f.userLimits) > 0 || f.reset {
 		changed := api.Overrides{}
 		if !f.reset {
-			// The API replaces all overrides: what is not given is carried over.
+			// The API replaces all overrides, so those that are not given are sent as they are.
 			before, err := findTenant(ctx, s, id)
 			if err != nil {
 				return err
@@ -153,7 +152,7 @@ func (f *tenantFlags) apply(changed *api.Overrides) error {
 		return err
 	}
 	for _, text := range f.userLimits {
-		// A user may hold = and :, the name of a limit and its value may not.
+		// A user's name may contain = and :, the name of a limit and its value cannot.
 		left, value, ok := cutLast(text, "=")
 		user, name, named := cutLast(left, ":")
 		if !ok || !named {
@@ -174,7 +173,7 @@ func (f *tenantFlags) apply(changed *api.Overrides) error {
 	return nil
 }
 
-// findTenant looks through the list: the API reads no single tenant.
+// findTenant searches the list: the API has no call to read one tenant.
 func findTenant(ctx context.Context, s *cli.Session, id string) (api.Tenant, error) {
 	for tenant, err := range client.All(ctx, s.Client.ListTenants) {
 		if err != nil || strings.EqualFold(tenant.ID, id) {

@@ -25,7 +25,7 @@ func TestAnotherServer(t *testing.T) {
 	}
 }
 
-// The key of an `up` on this machine is used for that server, and told to no other.
+// The key of an `up` on this machine is used for that server, and sent to no other.
 func TestTheKeyOfALocalUp(t *testing.T) {
 	f := commandtest.New(t).With("FORGEQUEUE_API_KEY", "")
 	f.Local = func() (up.Running, bool) {

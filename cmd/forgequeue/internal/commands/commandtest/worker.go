@@ -9,7 +9,7 @@ import (
 
 // Worker is a `worker run` in this process.
 type Worker struct {
-	// Stop tells it to stop.
+	// Stop makes it stop, as a signal does.
 	Stop  context.CancelFunc
 	ended chan int
 	errs  *Buffer

@@ -41,8 +41,8 @@ func gatewayClock(c *client.Client) []clock {
 }
 
 const (
-	// skewWarn is where times in lists and flags begin to mislead, skewFail where
-	// deadlines, expiries of keys and TLS go wrong.
+	// Above skewWarn times in lists and flags mislead, above skewFail deadlines,
+	// expiries of keys and TLS go wrong.
 	skewWarn = 2 * time.Second
 	skewFail = time.Minute
 )

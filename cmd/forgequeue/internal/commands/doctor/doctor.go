@@ -77,8 +77,7 @@ func examine(ctx context.Context, a *cli.App, s *cli.Screen) *report {
 	return r
 }
 
-// examined is the `up` of this machine, if it is the server that is meant; else
-// the zero value.
+// examined is the `up` that runs on this machine, if FORGEQUEUE_URL is unset or names it; else the zero value.
 func examined(a *cli.App, s *cli.Screen) up.Running {
 	local, running := a.Local()
 	server := a.Getenv("FORGEQUEUE_URL")
@@ -91,7 +90,7 @@ func examined(a *cli.App, s *cli.Screen) up.Running {
 	return local
 }
 
-// verdict is the exit code's reason.
+// verdict is the error that sets the exit code.
 func (r *report) verdict() error {
 	failed := 0
 	for _, f := range r.Findings {

@@ -16,10 +16,10 @@ import (
 	"github.com/forgequeue/forgequeue/shared/diagnosis"
 )
 
-// nobody stands for a key where only what is public is asked.
-const nobody = "none"
+// noKey is sent as the key to routes that need none: the client requires one.
+const noKey = "none"
 
-// examineGateway looks at the gateway from outside, as a program of users sees it.
+// examineGateway checks the gateway from outside, as any client sees it.
 func examineGateway(ctx context.Context, a *cli.App, local up.Running, r *report) {
 	server := cmp.Or(a.Getenv("FORGEQUEUE_URL"), local.Gateway)
 	if err := cli.CheckURL(server); err != nil {
@@ -34,7 +34,7 @@ func examineGateway(ctx context.Context, a *cli.App, local up.Running, r *report
 		}
 	}
 	r.looked = true
-	public, err := client.New(client.Options{URL: server, APIKey: nobody})
+	public, err := client.New(client.Options{URL: server, APIKey: noKey})
 	if err != nil {
 		r.unreached = true
 		r.add(diagnosis.LevelFail, "gateway", err.Error(), "correct FORGEQUEUE_URL")
@@ -60,14 +60,14 @@ func examineGateway(ctx context.Context, a *cli.App, local up.Running, r *report
 	}
 }
 
-// answers says whether a gateway is there, in whatever state.
+// answers reports whether a gateway answers there, in any state.
 func answers(ctx context.Context, server string) bool {
-	c, err := client.New(client.Options{URL: server, APIKey: nobody})
+	c, err := client.New(client.Options{URL: server, APIKey: noKey})
 	if err != nil {
 		return false
 	}
 	defer c.CloseIdleConnections()
-	ready, _ := c.Ready(ctx) // an error of one that starts or drains is no matter here
+	ready, _ := c.Ready(ctx) // one that starts or drains answers with an error, but it answers
 	return ready.Status != ""
 }
 

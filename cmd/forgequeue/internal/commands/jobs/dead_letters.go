@@ -20,14 +20,14 @@ func newDeadLetters(a *cli.App) *cobra.Command {
 	return command
 }
 
-// deadFilter is the filter that list, groups, redrive and discard share.
-type deadFilter struct {
+// deadLetterFilter is the filter of list, groups, redrive and discard.
+type deadLetterFilter struct {
 	api.DeadLetterFilter
 	after, before cli.Instant
 }
 
-func newDeadFilter(command *cobra.Command) *deadFilter {
-	f := &deadFilter{after: cli.Instant{Back: true}, before: cli.Instant{Back: true}}
+func newDeadLetterFilter(command *cobra.Command) *deadLetterFilter {
+	f := &deadLetterFilter{after: cli.Instant{Back: true}, before: cli.Instant{Back: true}}
 	flags := command.Flags()
 	flags.StringVarP(&f.Queue, "queue", "q", "", "of this queue")
 	flags.StringVar(&f.Type, "type", "", "of this type")
@@ -37,11 +37,11 @@ func newDeadFilter(command *cobra.Command) *deadFilter {
 	flags.Var(&f.before, "before", "died before this time, or longer ago than this")
 	_ = command.RegisterFlagCompletionFunc("reason", cobra.FixedCompletions([]cobra.Completion{
 		api.ReasonExhausted, api.ReasonPermanent, api.ReasonWorkerLost, api.ReasonDeadline,
-	}, cobra.ShellCompDirectiveNoFileComp)) // fails only for a flag that is not there
+	}, cobra.ShellCompDirectiveNoFileComp)) // fails only for a flag that does not exist
 	return f
 }
 
-func (f *deadFilter) filter() api.DeadLetterFilter {
+func (f *deadLetterFilter) filter() api.DeadLetterFilter {
 	whole := f.DeadLetterFilter
 	whole.After, whole.Before = f.after.At, f.before.At
 	return whole
@@ -55,7 +55,7 @@ func newDeadLettersList(a *cli.App) *cobra.Command {
 		Example: "  forgequeue dead-letters list --queue mail --after 24h",
 		Args:    cobra.NoArgs,
 	}
-	filter := newDeadFilter(command)
+	filter := newDeadLetterFilter(command)
 	page.Flags(command)
 	command.RunE = a.AsTenant(func(ctx context.Context, s *cli.Session, _ []string) error {
 		return cli.ShowList(ctx, s, page, func(ctx context.Context, p client.PageRequest) (api.Page[api.DeadLetter], error) {
@@ -80,7 +80,7 @@ func newDeadLettersGroups(a *cli.App) *cobra.Command {
 		Example: "  forgequeue dead-letters groups --after 24h",
 		Args:    cobra.NoArgs,
 	}
-	filter := newDeadFilter(command)
+	filter := newDeadLetterFilter(command)
 	command.Flags().IntVar(&size, "limit", api.DefaultPageSize, "how many groups to show at most")
 	command.RunE = a.AsTenant(func(ctx context.Context, s *cli.Session, _ []string) error {
 		groups, err := s.Client.DeadLetterGroups(ctx, filter.filter(), size)
@@ -107,7 +107,7 @@ func deadLetterGroups(t *cli.Table, groups []api.DeadLetterGroup) {
 }
 
 func newDeadLettersRedrive(a *cli.App) *cobra.Command {
-	var o settling
+	var o bulk
 	command := &cobra.Command{
 		Use:   "redrive [ID...]",
 		Short: "Queue dead letters again, by id or by filter",
@@ -123,13 +123,13 @@ it is done or "forgequeue redrives cancel" ends it. Under a full cap on active j
 	o.flags(command)
 	o.verb, o.done = "redrive", "queued again"
 	o.send, o.count = (*client.Client).RedriveDeadLetters, (*client.Client).RedriveDryRun
-	o.begin = (*client.Client).RedriveMatching
-	command.RunE = a.AsTenant(func(ctx context.Context, s *cli.Session, ids []string) error { return settle(ctx, s, &o, ids) })
+	o.start = (*client.Client).RedriveMatching
+	command.RunE = a.AsTenant(func(ctx context.Context, s *cli.Session, ids []string) error { return runBulk(ctx, s, &o, ids) })
 	return command
 }
 
 func newDeadLettersDiscard(a *cli.App) *cobra.Command {
-	var o settling
+	var o bulk
 	command := &cobra.Command{
 		Use:   "discard [ID...]",
 		Short: "Forget dead letters for good, by id or by filter",
@@ -139,10 +139,10 @@ one). On a terminal it asks first; elsewhere it wants --yes. --dry-run says how 
   forgequeue dead-letters discard --type mail --before 168h --yes`,
 	}
 	o.flags(command)
-	o.verb, o.done, o.asks = "discard", "discarded", true
+	o.verb, o.done, o.irreversible = "discard", "discarded", true
 	command.Flags().BoolVarP(&o.yes, "yes", "y", false, "do not ask")
 	o.send, o.count = (*client.Client).DiscardDeadLetters, (*client.Client).DiscardDryRun
-	o.begin = (*client.Client).DiscardMatching
-	command.RunE = a.AsTenant(func(ctx context.Context, s *cli.Session, ids []string) error { return settle(ctx, s, &o, ids) })
+	o.start = (*client.Client).DiscardMatching
+	command.RunE = a.AsTenant(func(ctx context.Context, s *cli.Session, ids []string) error { return runBulk(ctx, s, &o, ids) })
 	return command
 }

@@ -15,30 +15,30 @@ import (
 	"github.com/forgequeue/forgequeue/shared/client"
 )
 
-// settling is what redrive and discard are told, and where they differ.
-type settling struct {
-	filter                   *deadFilter
+// bulk is a redrive or a discard of many dead letters: its flags, and what differs between the two.
+type bulk struct {
+	filter                   *deadLetterFilter
 	all, dryRun, yes, detach bool
 	rate                     float64
 
 	verb, done string
-	// asks says that it cannot be undone.
-	asks  bool
-	send  func(c *client.Client, ctx context.Context, ids []string) (api.DeadLetterResponse, error)
-	count func(c *client.Client, ctx context.Context, ids []string) (api.Matched, error)
-	begin func(c *client.Client, ctx context.Context, filter api.DeadLetterFilter, rate float64) (api.Redrive, error)
+	// irreversible asks for a confirmation.
+	irreversible bool
+	send         func(c *client.Client, ctx context.Context, ids []string) (api.DeadLetterResponse, error)
+	count        func(c *client.Client, ctx context.Context, ids []string) (api.Matched, error)
+	start        func(c *client.Client, ctx context.Context, filter api.DeadLetterFilter, rate float64) (api.Redrive, error)
 }
 
-func (o *settling) flags(command *cobra.Command) {
-	o.filter = newDeadFilter(command)
+func (o *bulk) flags(command *cobra.Command) {
+	o.filter = newDeadLetterFilter(command)
 	command.Flags().BoolVar(&o.all, "all", false, "every dead letter")
 	command.Flags().BoolVar(&o.dryRun, "dry-run", false, "only say how many it would be")
 	command.Flags().Float64Var(&o.rate, "rate", 0, "by filter: so many a second at most; 0 is as fast as is kind to others")
 	command.Flags().BoolVar(&o.detach, "detach", false, "by filter: do not wait for the end")
 }
 
-// check wants ids, or a filter, or --all: nothing at all must not mean everything.
-func (o *settling) check(ids []string) error {
+// check requires ids, a filter or --all: no argument must not mean all dead letters.
+func (o *bulk) check(ids []string) error {
 	filtered := o.filter.filter() != api.DeadLetterFilter{}
 	switch {
 	case len(ids) > 0 && (filtered || o.all):
@@ -55,39 +55,39 @@ func (o *settling) check(ids []string) error {
 	return nil
 }
 
-func settle(ctx context.Context, s *cli.Session, o *settling, ids []string) error {
+func runBulk(ctx context.Context, s *cli.Session, o *bulk, ids []string) error {
 	if err := o.check(ids); err != nil {
 		return err
 	}
 	if len(ids) == 0 {
-		return settleFilter(ctx, s, o)
+		return bulkByFilter(ctx, s, o)
 	}
 	if o.dryRun {
-		return rehearse(ctx, s, o, ids)
+		return dryRunIDs(ctx, s, o, ids)
 	}
-	if o.asks && !o.yes {
+	if o.irreversible && !o.yes {
 		if err := confirm(s, o, fmt.Sprint(len(ids))); err != nil {
 			return err
 		}
 	}
-	return settleIDs(ctx, s, o, ids)
+	return bulkByIDs(ctx, s, o, ids)
 }
 
-// settleFilter has the server settle all that match, and watches it.
-func settleFilter(ctx context.Context, s *cli.Session, o *settling) error {
-	if o.dryRun || o.asks && !o.yes {
+// bulkByFilter makes the server redrive or discard all that match, and follows its progress.
+func bulkByFilter(ctx context.Context, s *cli.Session, o *bulk) error {
+	if o.dryRun || o.irreversible && !o.yes {
 		matched, err := s.Client.CountMatching(ctx, o.filter.filter())
 		if err != nil {
 			return err
 		}
 		if o.dryRun {
-			return foresee(s, o, matched)
+			return showDryRun(s, o, matched)
 		}
 		if err := confirm(s, o, counted(matched)); err != nil {
 			return err
 		}
 	}
-	made, err := o.begin(s.Client, ctx, o.filter.filter(), o.rate)
+	made, err := o.start(s.Client, ctx, o.filter.filter(), o.rate)
 	if err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func settleFilter(ctx context.Context, s *cli.Session, o *settling) error {
 	return follow(ctx, s, made)
 }
 
-// counted says how many match; counting has an end.
+// counted is how many match. The server stops counting at a limit.
 func counted(m api.Matched) string {
 	if m.MatchedCapped {
 		return fmt.Sprintf("at least %d", m.Matched)
@@ -105,12 +105,12 @@ func counted(m api.Matched) string {
 	return fmt.Sprint(m.Matched)
 }
 
-func foresee(s *cli.Session, o *settling, matched api.Matched) error {
+func showDryRun(s *cli.Session, o *bulk, matched api.Matched) error {
 	return s.Show(matched, func(t *cli.Table) { t.Row(counted(matched) + " would be " + o.done) })
 }
 
-// rehearse says how many of those that are named are dead, and changes nothing.
-func rehearse(ctx context.Context, s *cli.Session, o *settling, ids []string) error {
+// dryRunIDs shows how many of the ids are dead letters, and changes nothing.
+func dryRunIDs(ctx context.Context, s *cli.Session, o *bulk, ids []string) error {
 	var matched api.Matched
 	for batch := range slices.Chunk(ids, api.MaxBatchJobs) {
 		some, err := o.count(s.Client, ctx, batch)
@@ -119,11 +119,11 @@ func rehearse(ctx context.Context, s *cli.Session, o *settling, ids []string) er
 		}
 		matched.Matched += some.Matched
 	}
-	return foresee(s, o, matched)
+	return showDryRun(s, o, matched)
 }
 
-// confirm asks a person; where there is none, --yes has to say it.
-func confirm(s *cli.Session, o *settling, count string) error {
+// confirm asks the user; without a terminal, --yes is required.
+func confirm(s *cli.Session, o *bulk, count string) error {
 	if !s.Interactive() {
 		return cli.Usage("%s cannot be undone (it would be %s): confirm it with --yes", o.verb, count)
 	}
@@ -135,20 +135,20 @@ func confirm(s *cli.Session, o *settling, count string) error {
 	return nil
 }
 
-func settleIDs(ctx context.Context, s *cli.Session, o *settling, ids []string) error {
+func bulkByIDs(ctx context.Context, s *cli.Session, o *bulk, ids []string) error {
 	total := newTally(s, o, len(ids))
 	for batch := range slices.Chunk(ids, api.MaxBatchJobs) {
 		if more, err := total.send(ctx, batch); err != nil || !more {
-			return total.tell(err)
+			return total.report(err)
 		}
 	}
-	return total.tell(nil)
+	return total.report(nil)
 }
 
-// tally is what became of the dead letters so far.
+// tally collects the results of the batches.
 type tally struct {
 	*cli.Session
-	how     *settling
+	how     *bulk
 	answer  api.DeadLetterResponse
 	ids     []string
 	good    int
@@ -156,18 +156,18 @@ type tally struct {
 	end     func()
 }
 
-func newTally(s *cli.Session, o *settling, count int) *tally {
+func newTally(s *cli.Session, o *bulk, count int) *tally {
 	t := &tally{Session: s, how: o, answer: api.DeadLetterResponse{Results: []api.BatchResult{}}, advance: func(int) {}}
 	bar, end := s.Progress(count, true, o.verb)
 	t.end = end
 	if bar != nil {
-		t.advance = func(n int) { _ = bar.Add(n) } // nobody to be told
+		t.advance = func(n int) { _ = bar.Add(n) } // a failed write to a terminal changes nothing
 	}
 	return t
 }
 
-// send settles one batch. It wants no more once a limit has refused: the next
-// batch would be refused as well.
+// send sends one batch. more is false after a limit has refused some of it: the limit would refuse the next batch
+// too.
 func (t *tally) send(ctx context.Context, ids []string) (more bool, err error) {
 	answer, err := t.how.send(t.Client, ctx, ids)
 	if err != nil {
@@ -187,9 +187,9 @@ func (t *tally) send(ctx context.Context, ids []string) (more bool, err error) {
 	return more, nil
 }
 
-// tell writes what became of each that was refused, and the count. err is what
-// stopped the whole; what was done before stays done, and is told too.
-func (t *tally) tell(err error) error {
+// report writes each refusal and the counts. err is what stopped the whole; the batches before it stay done and
+// are counted.
+func (t *tally) report(err error) error {
 	t.end()
 	refused := len(t.answer.Results) - t.good
 	for i, result := range t.answer.Results {

@@ -49,7 +49,7 @@ the job as JSON. Exit code: 0 completed, 1 dead letter or cancelled, 4 when --ti
 		Example: "  forgequeue job watch 0199f0a4-7c1e-7000-8000-5d2c6f1e9a10 --timeout 5m",
 		Args:    cli.One(),
 		RunE: a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {
-			// The first look tells at once that there is no such job.
+			// A job that does not exist is an error at once.
 			job, err := s.Client.Get(ctx, args[0])
 			if err != nil {
 				return err
@@ -68,7 +68,7 @@ the job as JSON. Exit code: 0 completed, 1 dead letter or cancelled, 4 when --ti
 	return command
 }
 
-// changes writes a line each time a job is not as it was.
+// changes writes a line each time a job's state or attempt has changed.
 type changes struct {
 	*cli.Screen
 	last string

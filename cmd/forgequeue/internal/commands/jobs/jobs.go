@@ -49,11 +49,11 @@ func newJobs(a *cli.App) *cobra.Command {
 	page.Flags(command)
 	_ = command.RegisterFlagCompletionFunc("state", cobra.FixedCompletions([]cobra.Completion{
 		api.StateBlocked, api.StateScheduled, api.StateQueued, api.StateRunning, api.StateCompleted, api.StateDeadLetter, api.StateCancelled,
-	}, cobra.ShellCompDirectiveNoFileComp)) // fails only for a flag that is not there
+	}, cobra.ShellCompDirectiveNoFileComp)) // fails only for a flag that does not exist
 	return command
 }
 
-// summaries is a table of jobs; ids are whole, to be copied.
+// summaries writes a table of jobs. Ids are not shortened, so that they can be copied.
 func summaries(t *cli.Table, jobs []api.JobSummary) {
 	t.Row("ID", cli.Coloured("STATE", cli.Plain), "TYPE", "QUEUE", "PRIORITY", "ATTEMPT", "RUN AT", "CREATED", "USER", "LAST ERROR")
 	for _, job := range jobs {
@@ -78,7 +78,7 @@ func state(name string) cli.Cell {
 	return cli.Coloured(name, c)
 }
 
-// describe is all of a job, a line for each thing that there is to say.
+// describe writes a whole job, a line for each field that has a value.
 func describe(t *cli.Table, job api.Job) {
 	t.Pair("id", job.ID)
 	t.Row("state", state(job.State))
@@ -116,7 +116,7 @@ func describe(t *cli.Table, job api.Job) {
 	t.Pair("result", raw(job.Result))
 }
 
-// lastError tells a snooze, which costs no attempt, from a failure.
+// lastError distinguishes a snooze, which costs no attempt, from a failure.
 func lastError(e *api.JobError) (name, text string) {
 	switch {
 	case e == nil:
@@ -127,7 +127,7 @@ func lastError(e *api.JobError) (name, text string) {
 	return "last error", e.Type + ": " + e.Message
 }
 
-// failure is an error in one line of a table.
+// failure is an error for a column of a table.
 func failure(e *api.JobError) string {
 	if e == nil {
 		return ""

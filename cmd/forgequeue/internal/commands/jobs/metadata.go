@@ -6,7 +6,7 @@ import (
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
 )
 
-// pairs reads name=value arguments; nil for none.
+// pairs reads NAME=VALUE arguments; nil for none.
 func pairs(flag string, texts []string) (map[string]string, error) {
 	if len(texts) == 0 {
 		return nil, nil //nolint:nilnil // no metadata is no error

@@ -43,18 +43,18 @@ func readFile(name string, limit int) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = file.Close() }() // it was only read
+	defer func() { _ = file.Close() }() // only read
 	return readSome(file, limit)
 }
 
-// readSome stops a little beyond the limit: enough to know that it is passed,
-// white space aside, without reading a device for ever.
+// readSome stops a little above the limit: enough to know that it is exceeded, white space not counted, and a
+// device such as /dev/zero has an end.
 func readSome(in io.Reader, limit int) ([]byte, error) {
-	const aside = 64 << 10
-	return io.ReadAll(io.LimitReader(in, int64(limit+aside)))
+	const whiteSpace = 64 << 10
+	return io.ReadAll(io.LimitReader(in, int64(limit+whiteSpace)))
 }
 
-// checkJSON says where a text stops being JSON.
+// checkJSON returns an error with the place of the first syntax error.
 func checkJSON(content []byte) error {
 	if len(content) == 0 {
 		return errors.New("is empty; JSON, @FILE or - is wanted")

@@ -13,8 +13,8 @@ import (
 	"github.com/forgequeue/forgequeue/shared/wait"
 )
 
-// redriveGlance is how often a redrive is looked at while somebody watches.
-const redriveGlance = 300 * time.Millisecond
+// redrivePollEvery is how often follow reads a redrive.
+const redrivePollEvery = 300 * time.Millisecond
 
 func newRedrives(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
@@ -101,20 +101,20 @@ func oneRedrive(t *cli.Table, r api.Redrive) {
 	t.Pair("ended", cli.Stamp(r.EndedAt))
 }
 
-// follow watches a redrive to its end. Whoever stops watching does not stop it.
+// follow shows the progress of a redrive until it ends. The server goes on if this is interrupted.
 func follow(ctx context.Context, s *cli.Session, r api.Redrive) error {
 	bar, end := s.Progress(int(max(r.Matched, 1)), true, r.Action)
 	waiting := false
 	for r.State == api.RedriveRunning {
 		if bar != nil {
-			_ = bar.Set64(r.Done) // nobody to be told
+			_ = bar.Set64(r.Done) // a failed write to a terminal changes nothing
 		}
 		if now := r.Waiting != nil; now != waiting {
 			if waiting = now; now {
 				s.Note("%s: a cap on active jobs is full; it goes on when jobs have ended", r.ID)
 			}
 		}
-		if err := wait.For(ctx, redriveGlance); err != nil {
+		if err := wait.For(ctx, redrivePollEvery); err != nil {
 			end()
 			s.Note("%s goes on: forgequeue redrives watch %[1]s, or cancel", r.ID)
 			return err
@@ -130,11 +130,11 @@ func follow(ctx context.Context, s *cli.Session, r api.Redrive) error {
 		}
 	}
 	end()
-	return tellRedrive(s, r)
+	return reportRedrive(s, r)
 }
 
-// tellRedrive says how it ended.
-func tellRedrive(s *cli.Session, r api.Redrive) error {
+// reportRedrive writes how a redrive ended.
+func reportRedrive(s *cli.Session, r api.Redrive) error {
 	done := "queued again"
 	if r.Action == api.ActionDiscard {
 		done = "discarded"

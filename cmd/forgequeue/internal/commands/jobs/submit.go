@@ -13,7 +13,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/client"
 )
 
-// submission is what the flags of submit say.
+// submission is the flags of submit.
 type submission struct {
 	data, queue, key, user, dedupe string
 	priority, attempts             int

@@ -10,11 +10,11 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// glanceEvery is how often a job is looked at while somebody watches. Its end is
-// told by the server at once; this is for what happens in between.
-const glanceEvery = time.Second
+// pollEvery is how often a job is read while the user waits for it. The server reports its end at once; polling
+// shows the states before it.
+const pollEvery = time.Second
 
-// watcher is told of a job each time it was looked at, and of its end.
+// watcher gets a job each time it was read; end is called last.
 type watcher interface {
 	see(job api.Job) error
 	end()
@@ -43,8 +43,8 @@ func await(ctx context.Context, s *cli.Session, id string, limit time.Duration, 
 	if w != nil {
 		defer w.end()
 	}
-	glance := time.NewTicker(glanceEvery)
-	defer glance.Stop()
+	ticker := time.NewTicker(pollEvery)
+	defer ticker.Stop()
 	var last api.Job
 	for {
 		select {
@@ -56,12 +56,12 @@ func await(ctx context.Context, s *cli.Session, id string, limit time.Duration, 
 			if over.job.ID != "" {
 				last = over.job
 			}
-			return last, unended(caller, ctx, id, limit, last, over.err)
-		case <-glance.C:
+			return last, waitError(caller, ctx, id, limit, last, over.err)
+		case <-ticker.C:
 			if w == nil {
 				continue
 			}
-			// What fails here, the wait meets too: it decides.
+			// An error here is not reported: the wait gets it too.
 			if job, err := s.Client.Get(ctx, id); err == nil {
 				last = job
 				if err := see(w, job); err != nil {
@@ -79,8 +79,8 @@ func see(w watcher, job api.Job) error {
 	return w.see(job)
 }
 
-// unended says why a wait ended before its job.
-func unended(caller, waiting context.Context, id string, limit time.Duration, last api.Job, err error) error {
+// waitError is the error of a wait that ended before its job.
+func waitError(caller, waiting context.Context, id string, limit time.Duration, last api.Job, err error) error {
 	state := "its state is not known"
 	if last.ID != "" {
 		state = "it is " + progressOf(last)
@@ -94,7 +94,7 @@ func unended(caller, waiting context.Context, id string, limit time.Duration, la
 	return err
 }
 
-// outcome is nil for a completed job, and otherwise says how it ended.
+// outcome is nil for a completed job, else an error that says how it ended.
 func outcome(job api.Job) error {
 	if job.State == api.StateCompleted {
 		return nil
@@ -109,7 +109,7 @@ func outcome(job api.Job) error {
 	return errors.New(text)
 }
 
-// progressOf says in a few words how far a job is.
+// progressOf is a job's state and attempt in a few words.
 func progressOf(job api.Job) string {
 	text := job.State
 	switch {

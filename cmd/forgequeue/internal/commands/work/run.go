@@ -58,7 +58,7 @@ OpenTelemetry's tools look for it. With OTEL_EXPORTER_OTLP_ENDPOINT set, each ex
 		RunE: a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error { return work(ctx, a, s, &f, args) }),
 	}
 	flags := command.Flags()
-	flags.SetInterspersed(false) // what follows the command's name is its own
+	flags.SetInterspersed(false) // flags after the command's name are the command's
 	flags.StringSliceVarP(&f.queues, "queue", "q", []string{api.DefaultQueue}, "queues to claim from")
 	flags.StringSliceVar(&f.types, "type", nil, "only these types; jobs of others are put back for other workers (default all)")
 	flags.StringSliceVar(&f.tags, "tag", nil, "what this worker can do: it also gets the jobs that ask for these tags")
@@ -96,7 +96,7 @@ func work(ctx context.Context, a *cli.App, s *cli.Session, f *workFlags, args []
 	stderr := syncwriter.New(s.Err) // the log and all commands write to it
 	grace := f.grace
 	if grace == 0 {
-		grace = -1 // the SDK's word for none
+		grace = -1 // none, to the SDK
 	}
 	logger := slog.New(slog.NewTextHandler(stderr, nil))
 	w, err := worker.New(worker.Options{

@@ -187,7 +187,7 @@ func TestWorkerRunDrains(t *testing.T) {
 	}
 }
 
-// A worker that has no time left gives its job back, attempt included.
+// A worker that has no time left releases its job, and no attempt is spent.
 func TestWorkerRunStopsAtTheEndOfItsGrace(t *testing.T) {
 	f := commandtest.New(t)
 	q := f.Queue()

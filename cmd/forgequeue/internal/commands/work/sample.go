@@ -50,7 +50,7 @@ machine's name, so that "forgequeue worker health" in the same container finds i
 	return command
 }
 
-// ownID is a worker's name if none is given: a container's is its own.
+// ownID is the id of a worker: the given one, else the host's name, which is unique to a container.
 func ownID(given string) (string, error) {
 	host, err := os.Hostname()
 	if id := cmp.Or(given, host); id != "" {

@@ -15,9 +15,8 @@ import (
 	"github.com/forgequeue/forgequeue/shared/worker"
 )
 
-// traceJobs makes a span of each execution where the environment says where spans go;
-// stop sends the last of them. Handlers, and so commands, then find their own span
-// in the place of the one that submitted the job.
+// traceJobs makes a span for each execution if the environment names an exporter. stop sends the last spans.
+// A handler, and so a command, gets the traceparent of its own span instead of the submit's.
 func traceJobs(ctx context.Context, getenv func(string) string, w *worker.Worker, logger *slog.Logger) (stop func(), err error) {
 	export := telemetry.ExportFrom(getenv)
 	if err := export.Check(); err != nil {
@@ -33,8 +32,7 @@ func traceJobs(ctx context.Context, getenv func(string) string, w *worker.Worker
 	return func() { tracing.Stop(ctx) }, nil
 }
 
-// traced is a handler with a span around it, a child of the one that submitted the
-// job. A job without a trace gets none: nobody would look for it.
+// traced wraps a handler in a span, a child of the one that submitted the job. A job without a trace gets no span.
 func traced(tracer trace.Tracer, next worker.HandlerFunc) worker.HandlerFunc {
 	return func(ctx context.Context, job *worker.RawJob) (json.RawMessage, error) {
 		if !telemetry.ParseTraceparent(ctx, job.Traceparent).IsValid() {
