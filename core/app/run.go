@@ -96,7 +96,7 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, tracing *telemetry
 	// The promoter wakes claims, and what claims give back may have to be promoted.
 	var promoter *sweep.Promoter
 	dispatcher = dispatch.New(dispatch.Options{
-		Store: store, Metrics: meters.jobs, Logger: log, Tell: told.Ready, TellEnded: told.Ended, TellSettings: told.Settings,
+		Store: store, Metrics: meters.jobs, Logger: log, Publish: told.Ready, PublishEnded: told.Ended, PublishSettings: told.Settings,
 		Scheduled: func() { promoter.Kick() }, MaxRunning: cfg.MaxRunning, Tracer: tracing.Tracer(),
 	})
 	promoter = sweep.NewPromoter(store, dispatcher, meters.jobs, log)

@@ -74,7 +74,7 @@ func (d *Dispatcher) takeOrWait(ctx context.Context, call ClaimCall, filter *sch
 	var unused []queue.Waiting
 	defer func() {
 		if lane, pending := d.parking.Leave(w); pending {
-			unused = append(unused, again(lane))
+			unused = append(unused, scanAgain(lane))
 		}
 		d.WakeHere(unused)
 	}()
@@ -85,7 +85,7 @@ func (d *Dispatcher) takeOrWait(ctx context.Context, call ClaimCall, filter *sch
 			// It may have taken other jobs than the one it was woken for, or have left.
 			// Where the database failed, nobody else need hear of it: the poll will do.
 			if wokenFor != 0 && (err == nil || ctx.Err() != nil) && !takenFrom(wokenFor, jobs) {
-				unused = append(unused, again(wokenFor))
+				unused = append(unused, scanAgain(wokenFor))
 			}
 			return jobs, err
 		}
@@ -177,7 +177,7 @@ func (d *Dispatcher) ended(ctx context.Context, endings []queue.Ending, ended []
 			continue
 		}
 		d.count(&ended[i])
-		d.attempt(ctx, ended[i].Attempt, ended[i].Kind, ended[i].Outcome.State, failureOf(&endings[i]), endings[i].Told)
+		d.attempt(ctx, ended[i].Attempt, ended[i].Kind, ended[i].Outcome.State, failureOf(&endings[i]), endings[i].Logged)
 		if id := endings[i].Lease.Job; job.State(ended[i].Outcome.State).Terminal() {
 			over = append(over, id)
 		} else {

@@ -52,26 +52,26 @@ type Dispatcher struct {
 	polls      fallbackPolls
 	watches    watch.Watches
 	flushes    *flush.Flushes
-	// claimGate lets one claim under a tenant's running cap through at a time.
-	claimGate gate
-	workers   *cache.Workers
-	held      cache.Leases
-	served    cache.Served
-	breakers  breakers
-	metrics   *metrics.Jobs
-	traces    flush.Traces
-	log       *slog.Logger
-	// tell passes wake-ups on to other cores; it never blocks.
-	tell func([]queue.Waiting)
-	// tellEnded and tellSettings do the same for jobs that ended and for settings
+	// claimLocks lets one claim under a tenant's running cap through at a time.
+	claimLocks tenantLocks
+	workers    *cache.Workers
+	held       cache.Leases
+	served     cache.Served
+	breakers   breakers
+	metrics    *metrics.Jobs
+	traces     flush.Traces
+	log        *slog.Logger
+	// publish passes wake-ups on to other cores; it never blocks.
+	publish func([]queue.Waiting)
+	// publishEnded and tellSettings do the same for jobs that ended and for settings
 	// that changed.
-	tellEnded    func([]uuid.UUID)
-	tellSettings func()
+	publishEnded    func([]uuid.UUID)
+	publishSettings func()
 	// scheduled is kicked when a job starts to wait for its time.
 	scheduled func()
 	refresh   chan struct{}
-	// turn counts claims, so that among equal lists another one is first each time.
-	turn atomic.Uint64
+	// offset counts claims, so that among equal lists another one is first each time.
+	offset atomic.Uint64
 	// draining is closed when this core stops: parked claims then end empty, so
 	// that their workers ask another core.
 	draining chan struct{}
@@ -83,12 +83,12 @@ type Options struct {
 	Store   *cell.Cell
 	Metrics *metrics.Jobs
 	Logger  *slog.Logger
-	// Tell passes wake-ups on to other cores and must not block; nil for none.
-	Tell func([]queue.Waiting)
-	// TellEnded and TellSettings do the same for jobs that ended and for settings
+	// Publish passes wake-ups on to other cores and must not block; nil for none.
+	Publish func([]queue.Waiting)
+	// PublishEnded and TellSettings do the same for jobs that ended and for settings
 	// that changed.
-	TellEnded    func([]uuid.UUID)
-	TellSettings func()
+	PublishEnded    func([]uuid.UUID)
+	PublishSettings func()
 	// MaxRunning caps the leases of the whole installation; 0 for no cap.
 	MaxRunning int64
 	// Scheduled is called when a job starts to wait for its time; nil for none.
@@ -101,7 +101,7 @@ type Options struct {
 func New(o Options) *Dispatcher {
 	d := &Dispatcher{
 		store: o.Store, lanes: cache.NewLanes(o.Store), limits: cache.NewLimits(o.Store), metrics: o.Metrics, log: o.Logger,
-		tell: o.Tell, tellEnded: o.TellEnded, tellSettings: o.TellSettings, scheduled: o.Scheduled, refresh: make(chan struct{}, 1),
+		publish: o.Publish, publishEnded: o.PublishEnded, publishSettings: o.PublishSettings, scheduled: o.Scheduled, refresh: make(chan struct{}, 1),
 		draining: make(chan struct{}), workers: cache.NewWorkers(o.Metrics.Workers.Registered), traces: flush.Traces{Tracer: o.Tracer},
 	}
 	d.maker = newLaneMaker(d.lanes, o.Store)
@@ -111,14 +111,14 @@ func New(o Options) *Dispatcher {
 		d.maxRunning = &o.MaxRunning
 	}
 	d.flushes = flush.New(o.Store, d.traces, d.stored, d.ended)
-	if d.tell == nil {
-		d.tell = func([]queue.Waiting) {}
+	if d.publish == nil {
+		d.publish = func([]queue.Waiting) {}
 	}
-	if d.tellEnded == nil {
-		d.tellEnded = func([]uuid.UUID) {}
+	if d.publishEnded == nil {
+		d.publishEnded = func([]uuid.UUID) {}
 	}
-	if d.tellSettings == nil {
-		d.tellSettings = func() {}
+	if d.publishSettings == nil {
+		d.publishSettings = func() {}
 	}
 	if d.scheduled == nil {
 		d.scheduled = func() {}
@@ -155,7 +155,7 @@ func (d *Dispatcher) Refresh(ctx context.Context) error {
 func (d *Dispatcher) refreshLanes(ctx context.Context) error {
 	born, gone, err := d.lanes.Refresh(ctx)
 	d.lists.Forget(gone)
-	d.wakeBorn(born)
+	d.wakeCreated(born)
 	return err
 }
 
@@ -199,7 +199,7 @@ func (d *Dispatcher) Wake(ready []queue.Ready) {
 	}
 	news := gather(ready)
 	d.WakeHere(news)
-	d.tell(news)
+	d.publish(news)
 }
 
 // gather puts the news of each list together: the first of its jobs, and how many.
@@ -225,8 +225,8 @@ func gather(ready []queue.Ready) []queue.Waiting {
 	return news
 }
 
-// again is for somebody to look at a lane once more, where no job is new.
-func again(lane directory.LaneID) queue.Waiting {
+// scanAgain is for somebody to look at a lane once more, where no job is new.
+func scanAgain(lane directory.LaneID) queue.Waiting {
 	return queue.Waiting{Ready: queue.Ready{Lane: lane}, Jobs: 1}
 }
 
@@ -263,9 +263,9 @@ func (d *Dispatcher) wake(lanes []directory.Lane, count int) {
 	}
 }
 
-// wakeBorn wakes claims for lanes that have just become known, and of whose jobs
+// wakeCreated wakes claims for lanes that have just become known, and of whose jobs
 // there was word before.
-func (d *Dispatcher) wakeBorn(lanes []directory.Lane) {
+func (d *Dispatcher) wakeCreated(lanes []directory.Lane) {
 	for _, lane := range lanes {
 		if d.lists.LaneCreated(lane) {
 			d.parking.Wake(lane, d.lanes.Settings(lane.Tenant, lane.Queue).Push, pollWakes)

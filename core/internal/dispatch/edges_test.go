@@ -54,7 +54,7 @@ func TestClaimsHoldThePool(t *testing.T) {
 	for i := range 12 { // each for other queues, or they would be one
 		group.Go(func() { _, _ = f.d.Claim(t.Context(), f.claimCall("default", fmt.Sprint("other", i))) })
 	}
-	celltest.Eventually(t, "claims to stand at the gate", func() bool { return f.d.ClaimsAtTheGate(f.tenant) > 1 })
+	celltest.Eventually(t, "claims to stand at the gate", func() bool { return f.d.WaitingClaimLocks(f.tenant) > 1 })
 	other := f.newTenantBehind()
 	start := time.Now()
 	answer := f.d.Submit(t.Context(), []dispatch.SubmitCall{{Tenant: other, IDs: []uuid.UUID{uuid.Must(uuid.NewV7())}, Jobs: []api.SubmitRequest{{Type: "t"}}}})[0]

@@ -20,11 +20,11 @@ func (d *Dispatcher) ForgetWorkers() { d.workers = cache.NewWorkers(d.metrics.Wo
 // ListsPerClaim is a limit that tests go beyond.
 const ListsPerClaim = listsPerClaim
 
-// ClaimsAtTheGate counts a tenant's claims under a cap that are through or wait.
-func (d *Dispatcher) ClaimsAtTheGate(id tenant.ID) int {
-	d.claimGate.mu.Lock()
-	defer d.claimGate.mu.Unlock()
-	if one := d.claimGate.tenants[id]; one != nil {
+// WaitingClaimLocks counts a tenant's claims under a cap that are through or wait.
+func (d *Dispatcher) WaitingClaimLocks(id tenant.ID) int {
+	d.claimLocks.mu.Lock()
+	defer d.claimLocks.mu.Unlock()
+	if one := d.claimLocks.tenants[id]; one != nil {
 		return one.users
 	}
 	return 0

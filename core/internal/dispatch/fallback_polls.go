@@ -35,8 +35,8 @@ const (
 	// claim of the platform looks at others the next time.
 	lanesPerLook = 2500
 	scanEvery    = time.Second
-	// netShare is which part of its time a net may spend with PostgreSQL: 1 of so many.
-	netShare = 20
+	// pollShare is which part of its time a net may spend with PostgreSQL: 1 of so many.
+	pollShare = 20
 	// scanFresh is how old a scan may be for what is believed to be relied on.
 	scanFresh = 10 * scanEvery
 )
@@ -83,7 +83,7 @@ func (d *Dispatcher) poll(ctx context.Context) {
 		}
 		from = next
 		d.WakeHere(found)
-		pause = max(pollEvery, rest(begun))
+		pause = max(pollEvery, pauseAfter(begun))
 	}
 }
 
@@ -124,12 +124,12 @@ func (d *Dispatcher) scanFrom(ctx context.Context, after claim.ReadyList) (claim
 		}
 		d.WakeHere(waiting)
 		if len(found) < listsPerScan {
-			_ = wait.For(ctx, rest(begun)-scanEvery)
+			_ = wait.For(ctx, pauseAfter(begun)-scanEvery)
 			return claim.ReadyList{}, nil
 		}
 		last := found[len(found)-1]
 		after = claim.ReadyList{Lane: last.Lane, Priority: last.Priority}
-		if err := wait.For(ctx, rest(begun)); err != nil {
+		if err := wait.For(ctx, pauseAfter(begun)); err != nil {
 			return after, err
 		}
 	}
@@ -139,7 +139,7 @@ func (d *Dispatcher) scanFrom(ctx context.Context, after claim.ReadyList) (claim
 // scan has been lately, else at all that there can be. Jobs that it finds are
 // believed in from then on.
 func (d *Dispatcher) lookAt(ctx context.Context, filter *scheduler.Filter) (found bool, err error) {
-	lists := d.lists.OfLanes(d.lanes.Serving(filter, d.turn.Load(), lanesPerLook), !d.scannedLately(), lanesPerLook*(api.MaxPriority+1))
+	lists := d.lists.OfLanes(d.lanes.Serving(filter, d.offset.Load(), lanesPerLook), !d.scannedLately(), lanesPerLook*(api.MaxPriority+1))
 	for len(lists) > 0 {
 		some := lists[:min(len(lists), listsPerLook)]
 		lists = lists[len(some):]
@@ -155,10 +155,12 @@ func (d *Dispatcher) lookAt(ctx context.Context, filter *scheduler.Filter) (foun
 	return found, nil
 }
 
-// rest is for how long a net then does nothing, so that it has no more than its share
+// pauseAfter is for how long a net then does nothing, so that it has no more than its share
 // of the time. One statement that took long says little of the next: PostgreSQL may
 // have stood still.
-func rest(begun time.Time) time.Duration { return min((netShare-1)*time.Since(begun), scanFresh) }
+func pauseAfter(begun time.Time) time.Duration {
+	return min((pollShare-1)*time.Since(begun), scanFresh)
+}
 
 // jittered is up to a fifth shorter, so that cores do not look at the same moment.
 func jittered(wait time.Duration) time.Duration {

@@ -70,7 +70,7 @@ func (f *fixture) newCoreUnder(store *cell.Cell, maxRunning int64) *dispatch.Dis
 
 func (f *fixture) options(store *cell.Cell, tell func([]queue.Waiting)) dispatch.Options {
 	return dispatch.Options{
-		Store: store, Metrics: metrics.NewJobs(prometheus.NewRegistry()), Logger: slog.New(slog.DiscardHandler), Tell: tell,
+		Store: store, Metrics: metrics.NewJobs(prometheus.NewRegistry()), Logger: slog.New(slog.DiscardHandler), Publish: tell,
 		Scheduled: func() {
 			f.mu.Lock()
 			defer f.mu.Unlock()

@@ -9,15 +9,15 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
-// gate lets one of a tenant's through at a time. PostgreSQL would make them wait
+// tenantLocks lets one of a tenant's through at a time. PostgreSQL would make them wait
 // for each other anyhow, each with a connection in its hands: one tenant could hold
 // the whole pool that way. Here they wait with nothing.
-type gate struct {
+type tenantLocks struct {
 	mu      sync.Mutex
-	tenants map[tenant.ID]*turnstile
+	tenants map[tenant.ID]*tenantLock
 }
 
-type turnstile struct {
+type tenantLock struct {
 	// free holds one token when nobody is through.
 	free chan struct{}
 	// users counts who is through or waits; at 0 the turnstile is forgotten.
@@ -26,7 +26,7 @@ type turnstile struct {
 
 // enter waits until the tenants' turn has come, and gives what ends it; the end of
 // ctx ends the wait. Without tenants there is no wait.
-func (g *gate) enter(ctx context.Context, tenants []tenant.ID) (leave func(), err error) {
+func (g *tenantLocks) enter(ctx context.Context, tenants []tenant.ID) (leave func(), err error) {
 	// In one order for everybody, so that two never wait for each other in a circle.
 	ids := slices.Clone(tenants)
 	slices.SortFunc(ids, func(a, b tenant.ID) int { return strings.Compare(string(a[:]), string(b[:])) })
@@ -49,15 +49,15 @@ func (g *gate) enter(ctx context.Context, tenants []tenant.ID) (leave func(), er
 	return leave, nil
 }
 
-func (g *gate) join(id tenant.ID) *turnstile {
+func (g *tenantLocks) join(id tenant.ID) *tenantLock {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.tenants == nil {
-		g.tenants = map[tenant.ID]*turnstile{}
+		g.tenants = map[tenant.ID]*tenantLock{}
 	}
 	one := g.tenants[id]
 	if one == nil {
-		one = &turnstile{free: make(chan struct{}, 1)}
+		one = &tenantLock{free: make(chan struct{}, 1)}
 		one.free <- struct{}{}
 		g.tenants[id] = one
 	}
@@ -65,7 +65,7 @@ func (g *gate) join(id tenant.ID) *turnstile {
 	return one
 }
 
-func (g *gate) leave(id tenant.ID, through bool) {
+func (g *tenantLocks) leave(id tenant.ID, through bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	one := g.tenants[id]

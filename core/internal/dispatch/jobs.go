@@ -20,7 +20,7 @@ func (d *Dispatcher) Cancel(ctx context.Context, owner tenant.ID, user string, i
 		d.metrics.Cancelled.Inc()
 		d.Ended(id)
 	}
-	return summary, did == queue.CancelAsked, err
+	return summary, did == queue.CancelRequested, err
 }
 
 // Discard forgets dead letters of a tenant for good and says which were there.
@@ -79,7 +79,7 @@ func (d *Dispatcher) redriven(ctx context.Context, jobs []deadletter.Redriven) {
 		}
 	}
 	d.Wake(ready)
-	d.rehomeRedriven(ctx, ready)
+	d.moveRedriven(ctx, ready)
 }
 
 // mayCapActive says whether any job of the tenant can come under a cap on active

@@ -19,8 +19,8 @@ const laneMakers = 4
 type laneMaker struct {
 	lanes *cache.Lanes
 	store *cell.Cell
-	// turn lets one call for each tenant make lanes, slots so many at once.
-	turn  gate
+	// locks lets one call for each tenant make lanes, slots so many at once.
+	locks tenantLocks
 	slots chan struct{}
 }
 
@@ -32,7 +32,7 @@ func newLaneMaker(lanes *cache.Lanes, store *cell.Cell) *laneMaker {
 // returns. While it waits, for the tenant's other asks or for a connection, it holds
 // nothing that another tenant needs.
 func (m *laneMaker) ensure(ctx context.Context, owner tenant.ID, asks []directory.LaneAsk) ([]directory.MadeLane, error) {
-	leave, err := m.turn.enter(ctx, []tenant.ID{owner})
+	leave, err := m.locks.enter(ctx, []tenant.ID{owner})
 	if err != nil {
 		return nil, fmt.Errorf("%w: other lanes of the tenant are made: %w", store.ErrOverloaded, err)
 	}

@@ -110,7 +110,7 @@ func (l *leasing) step(ctx context.Context, made *plan) (goOn bool, err error) {
 	if made.claim.LeaseID, err = uuid.NewRandom(); err != nil {
 		return false, fmt.Errorf("dispatch: lease id: %w", err)
 	}
-	leave, err := d.claimGate.enter(ctx, lockedTenants(made.claim.Lanes))
+	leave, err := d.claimLocks.enter(ctx, lockedTenants(made.claim.Lanes))
 	if err != nil {
 		return false, fmt.Errorf("%w: other claims of a tenant under a cap take all the time", store.ErrOverloaded)
 	}

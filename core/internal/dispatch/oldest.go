@@ -38,7 +38,7 @@ func (d *Dispatcher) OldestReady(ctx context.Context) (oldest time.Time, err err
 			return oldest, nil
 		}
 		from = next
-		if err := wait.For(ctx, rest(begun)); err != nil {
+		if err := wait.For(ctx, pauseAfter(begun)); err != nil {
 			return time.Time{}, err
 		}
 	}

@@ -19,16 +19,16 @@ const (
 	orphansPerStep = 500
 )
 
-// Rehome moves waiting jobs whose lanes are gone to lanes that are there: no claim
+// MoveOrphans moves waiting jobs whose lanes are gone to lanes that are there: no claim
 // would find them. It gives how many it moved.
-func (d *Dispatcher) Rehome(ctx context.Context) (moved int, err error) {
+func (d *Dispatcher) MoveOrphans(ctx context.Context) (moved int, err error) {
 	for after := directory.LaneID(-1); ; { // 0 is no lane: what is stored in it is lost too
 		orphans, last, err := d.store.OrphanLanes(ctx, after, lanesPerStep)
 		if err != nil {
 			return moved, err
 		}
 		for _, lane := range orphans {
-			n, err := d.rehomeLane(ctx, lane)
+			n, err := d.moveOrphansOf(ctx, lane)
 			moved += n
 			if err != nil {
 				return moved, err
@@ -40,8 +40,8 @@ func (d *Dispatcher) Rehome(ctx context.Context) (moved int, err error) {
 	}
 }
 
-// rehomeLane moves the waiting jobs of a lane that is gone.
-func (d *Dispatcher) rehomeLane(ctx context.Context, lane directory.LaneID) (moved int, err error) {
+// moveOrphansOf moves the waiting jobs of a lane that is gone.
+func (d *Dispatcher) moveOrphansOf(ctx context.Context, lane directory.LaneID) (moved int, err error) {
 	refreshed := false
 	for {
 		jobs, err := d.store.JobsOfLane(ctx, lane, orphansPerStep)
@@ -122,9 +122,9 @@ func (d *Dispatcher) lanesOfOrphans(ctx context.Context, jobs []directory.Orphan
 	return ids, nil
 }
 
-// rehomeRedriven does the same at once for jobs that have redriven into lanes that are gone:
+// moveRedriven does the same at once for jobs that have redriven into lanes that are gone:
 // a dead letter outlives its lane.
-func (d *Dispatcher) rehomeRedriven(ctx context.Context, redriven []queue.Ready) {
+func (d *Dispatcher) moveRedriven(ctx context.Context, redriven []queue.Ready) {
 	gone := map[directory.LaneID]bool{}
 	for _, one := range redriven {
 		if _, known := d.lanes.ByID(one.Lane); !known {
@@ -136,7 +136,7 @@ func (d *Dispatcher) rehomeRedriven(ctx context.Context, redriven []queue.Ready)
 	}
 	orphans, err := d.store.Orphaned(ctx, slices.Collect(maps.Keys(gone)))
 	for _, lane := range orphans {
-		_, moveErr := d.rehomeLane(ctx, lane)
+		_, moveErr := d.moveOrphansOf(ctx, lane)
 		err = errors.Join(err, moveErr)
 	}
 	if err != nil {

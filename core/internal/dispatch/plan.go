@@ -47,7 +47,7 @@ func (d *Dispatcher) plan(dealer *scheduler.DRR, filter *scheduler.Filter, n, li
 	if skip[tenant.Platform] && d.maxRunning != nil {
 		return plan{}
 	}
-	offset := d.turn.Add(1)
+	offset := d.offset.Add(1)
 	queues := d.wanting(filter, n, skip)
 	made := plan{demands: queues.demands}
 	d.limits.Weigh(made.demands)

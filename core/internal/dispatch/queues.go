@@ -123,7 +123,7 @@ func (d *Dispatcher) PutPushQueue(
 	if taken, err = d.store.PutPushQueue(ctx, owner, name, request, secret); err != nil {
 		return shown, false, err
 	}
-	d.tellSettings()
+	d.publishSettings()
 	shown, err = d.Queue(ctx, owner, name)
 	return shown, taken, err
 }
@@ -133,7 +133,7 @@ func (d *Dispatcher) PauseQueue(ctx context.Context, owner tenant.ID, name strin
 	if err := d.store.PauseQueue(ctx, owner, name, paused); err != nil {
 		return api.Queue{}, err
 	}
-	d.tellSettings()
+	d.publishSettings()
 	shown, err := d.Queue(ctx, owner, name)
 	if err == nil && !paused {
 		d.wakeAll(tenant.QueueKey{Tenant: owner, Name: name})

@@ -30,7 +30,7 @@ func (d *Dispatcher) Changed(ids ...uuid.UUID) {
 func (d *Dispatcher) Ended(ids ...uuid.UUID) {
 	if len(ids) > 0 {
 		d.watches.Wake(ids)
-		d.tellEnded(ids)
+		d.publishEnded(ids)
 	}
 }
 
@@ -52,6 +52,6 @@ func (d *Dispatcher) pollWatches(ctx context.Context) {
 			d.log.WarnContext(ctx, "watched jobs are not polled for", "error", err)
 		}
 		d.watches.Compare(states)
-		pause = max(pollEvery, rest(begun))
+		pause = max(pollEvery, pauseAfter(begun))
 	}
 }

@@ -173,7 +173,7 @@ func (e *Executor) end(ctx context.Context, a *attempt, v *verdict) {
 	ending := queue.Ending{
 		Lease: a.job.Lease(), Kind: v.kind, Result: v.result, Error: v.err, Permanent: v.permanent, Delay: v.delay, Deferral: v.deferral,
 		Random: rand.Float64(), //nolint:gosec // spreads retries, guards nothing
-		Told:   true,           // by execute
+		Logged: true,           // by execute
 	}
 	for {
 		ended := e.dispatcher.End(finish, []queue.Ending{ending})[0]

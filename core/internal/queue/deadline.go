@@ -17,29 +17,29 @@ import (
 const pastDeadlineSQL = `
 SELECT ` + lockedColumns + `
 FROM jobs
-WHERE deadline IS NOT NULL AND deadline <= statement_timestamp() AND deadline >= statement_timestamp() - @reach::interval
+WHERE deadline IS NOT NULL AND deadline <= statement_timestamp() AND deadline >= statement_timestamp() - @lookback::interval
 ORDER BY deadline
 LIMIT @batch
 FOR UPDATE SKIP LOCKED`
 
-// Bury makes dead letters of at most batch jobs, of any tenants, whose deadline
+// ExpireDeadlines makes dead letters of at most batch jobs, of any tenants, whose deadline
 // has passed. A running one is taken from its holder, whose outcome will be late.
-func (s *Jobs) Bury(ctx context.Context, reach time.Duration, batch int) ([]Reaped, error) {
+func (s *Jobs) ExpireDeadlines(ctx context.Context, lookback time.Duration, batch int) ([]Reaped, error) {
 	ctx = store.WithClass(ctx, store.ClassOutcomes)
 	var buried []Reaped
 	err := s.InTx(ctx, func(tx pgx.Tx) error {
-		rows, err := lockRows(ctx, tx, pastDeadlineSQL, pgx.StrictNamedArgs{"reach": reach, "batch": batch})
+		rows, err := lockRows(ctx, tx, pastDeadlineSQL, pgx.StrictNamedArgs{"lookback": lookback, "batch": batch})
 		if err != nil {
 			return err
 		}
 		buried = nil // of an earlier run
-		settlements := make([]*settlement, 0, len(rows))
+		transitions := make([]*transition, 0, len(rows))
 		for _, row := range rows {
 			verdict, err := job.Next(row.State, job.DeadlinePast, row.facts())
 			if err != nil {
 				return err
 			}
-			made := &settlement{row: row, verdict: verdict, err: &api.JobError{
+			made := &transition{row: row, verdict: verdict, err: &api.JobError{
 				Type: "deadline", Message: "the deadline passed while the job was " + string(row.State),
 			}}
 			if row.State == job.Running {
@@ -48,10 +48,10 @@ func (s *Jobs) Bury(ctx context.Context, reach time.Duration, batch int) ([]Reap
 			if verdict.State == job.Cancelled {
 				made.attemptKind = "cancelled"
 			}
-			settlements = append(settlements, made)
+			transitions = append(transitions, made)
 			buried = append(buried, Reaped{ID: row.ID, Ready: Ready{Lane: row.LaneID}, Queue: row.Queue, Event: job.DeadlinePast, Verdict: verdict, Attempt: s.attemptOf(row)})
 		}
-		return settle(ctx, tx, settlements)
+		return finish(ctx, tx, transitions)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("queue: bury: %w", err)

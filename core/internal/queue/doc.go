@@ -5,12 +5,15 @@
 //	submit ──▶ scheduled ──promote──▶ queued ──claim──▶ running ──complete──▶ finished_jobs
 //	   │            ▲                   ▲ ▲               │ │ │
 //	   └────────────┼───────────────────┘ │   heartbeat ──┘ │ └─ outcome: fail, snooze, release
-//	                └── settle: backoff ──┴── settle ◀──────┴─ reap: the lease ran out
+//	                └── finish: backoff ──┴── finish ◀──────┴─ reap: the lease ran out
 //	                                                │
 //	                                                └──▶ dead_letters, attempts
 //
 // What holds for all of them:
 //
+//   - Everything that ends an attempt or a job, except a complete, goes through finish: the verdict
+//     is of the transition table in package job, and one place moves the row, gives counts back and
+//     records the attempt. Completes have a statement of their own, the fastest.
 //   - PostgreSQL's clock decides (statement_timestamp(), never now(), which is the
 //     transaction's start and stands still while a lock is waited for). Durations
 //     travel as intervals, ids and nonces as parameters.

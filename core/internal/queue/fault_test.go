@@ -140,12 +140,12 @@ func TestAFrozenServerHoldsNobodyForEver(t *testing.T) {
 	}
 	defer store.Close()
 	defer end() // first: a pool waits for its connections' farewells
-	if _, err := store.Promote(f.Within(time.Minute), queue.Ever, 10); err != nil {
+	if _, err := store.Promote(f.Within(time.Minute), queue.AllTime, 10); err != nil {
 		t.Fatal(err)
 	}
 	freeze()
 	start := time.Now()
-	_, promoted := store.Promote(t.Context(), queue.Ever, 10)
+	_, promoted := store.Promote(t.Context(), queue.AllTime, 10)
 	_, reaped := store.Reap(t.Context(), time.Unix(0, 0), 10, celltest.Half)
 	_, told := store.Now(t.Context())
 	if promoted == nil || reaped == nil || told == nil || time.Since(start) > time.Minute {

@@ -27,10 +27,32 @@ SELECT ` + deadColumns + ` FROM dead_letters WHERE id = @id AND tenant_id = @ten
 // jobs the caller may see. Unknown, foreign and another user's are ErrNotFound.
 func (s *Jobs) Get(ctx context.Context, owner tenant.ID, user string, id uuid.UUID) (api.Job, error) {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
-	rows, err := store.Query(ctx, s.Store, pgx.RowToAddrOfStructByName[JobRow], getSQL, pgx.StrictNamedArgs{"id": id, "tenant_id": owner, "since": retention.Since(id)})
+	rows, err := store.Query(ctx, s.Store, pgx.RowToAddrOfStructByName[JobRow], getSQL, getArgs(owner, id))
 	if err != nil {
 		return api.Job{}, fmt.Errorf("queue: get: %w", store.NothingChanged(err))
 	}
+	return visible(rows, user)
+}
+
+// get is Get in a transaction.
+func get(ctx context.Context, tx pgx.Tx, owner tenant.ID, user string, id uuid.UUID) (api.Job, error) {
+	rows, err := tx.Query(ctx, getSQL, getArgs(owner, id))
+	if err != nil {
+		return api.Job{}, err
+	}
+	found, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByName[JobRow])
+	if err != nil {
+		return api.Job{}, err
+	}
+	return visible(found, user)
+}
+
+func getArgs(owner tenant.ID, id uuid.UUID) pgx.StrictNamedArgs {
+	return pgx.StrictNamedArgs{"id": id, "tenant_id": owner, "since": retention.Since(id)}
+}
+
+// visible is the one row that was found, as its caller may see it.
+func visible(rows []*JobRow, user string) (api.Job, error) {
 	if len(rows) == 0 || (user != "" && (rows[0].UserID == nil || *rows[0].UserID != user)) {
 		return api.Job{}, store.ErrNotFound
 	}

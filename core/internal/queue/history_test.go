@@ -243,7 +243,7 @@ func (a *actor) reap() {
 }
 
 func (a *actor) promote() {
-	if _, err := a.store.Promote(a.Context(), queue.Ever, 10); err != nil {
+	if _, err := a.store.Promote(a.Context(), queue.AllTime, 10); err != nil {
 		a.Error(err)
 	}
 }
@@ -268,7 +268,7 @@ func (a *actor) cancel() {
 
 func (a *actor) bury() {
 	a.alter(`UPDATE jobs SET deadline = statement_timestamp() - interval '1 millisecond' WHERE id = $1 AND deadline IS NOT NULL`, a.anyJob())
-	got, err := a.store.Bury(a.Context(), queue.Ever, 10)
+	got, err := a.store.ExpireDeadlines(a.Context(), queue.AllTime, 10)
 	if err != nil {
 		a.Error(err)
 	}

@@ -29,7 +29,7 @@ func TestCancel(t *testing.T) {
 	if running.ID != ids[0] {
 		t.Fatal("the first job was not claimed first")
 	}
-	for _, want := range []queue.Cancelling{queue.CancelEnded, queue.CancelStood} {
+	for _, want := range []queue.CancelResult{queue.CancelEnded, queue.CancelRepeated} {
 		for _, id := range ids[1:] {
 			got, did, err := f.Store.Cancel(t.Context(), f.Tenant, "", id)
 			if err != nil || did != want || got.State != api.StateCancelled || got.FinishedAt == nil {
@@ -37,7 +37,7 @@ func TestCancel(t *testing.T) {
 			}
 		}
 		got, did, err := f.Store.Cancel(t.Context(), f.Tenant, "", running.ID)
-		if err != nil || did != queue.CancelAsked || got.State != api.StateRunning || !got.CancelRequested {
+		if err != nil || did != queue.CancelRequested || got.State != api.StateRunning || !got.CancelRequested {
 			t.Fatalf("a running job: %+v %v %v", got, did, err)
 		}
 	}
@@ -64,7 +64,7 @@ func TestDeadlineBuriesWaitingAndRunning(t *testing.T) {
 	if got := f.Claim(10, time.Minute); len(got) != 1 || got[0].ID != ids[3] {
 		t.Errorf("a job past its deadline was claimed: %+v", got)
 	}
-	buried, err := f.Store.Bury(t.Context(), queue.Ever, 10)
+	buried, err := f.Store.ExpireDeadlines(t.Context(), queue.AllTime, 10)
 	if err != nil || len(buried) != 3 {
 		t.Fatalf("%+v %v", buried, err)
 	}

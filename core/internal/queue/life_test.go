@@ -64,7 +64,7 @@ func TestFailBacksOffThenDies(t *testing.T) {
 		t.Fatal("a job was claimed before its time")
 	}
 	f.Exec(`UPDATE jobs SET run_at = statement_timestamp()`)
-	if lanes, err := f.Store.Promote(t.Context(), queue.Ever, 10); err != nil || len(lanes) != 1 || lanes[0].Lane != f.Lane.ID {
+	if lanes, err := f.Store.Promote(t.Context(), queue.AllTime, 10); err != nil || len(lanes) != 1 || lanes[0].Lane != f.Lane.ID {
 		t.Fatalf("promoted %v (%v)", lanes, err)
 	}
 	second := f.ClaimOne()
@@ -263,7 +263,7 @@ func TestOutcomeIsRepeatable(t *testing.T) {
 		first := f.MustEnd(ending)
 		ending.Random = 0.9 // the repeat draws anew, and must be told the first wait
 		f.Exec(`UPDATE jobs SET run_at = statement_timestamp() WHERE id = $1`, ending.Lease.Job)
-		if _, err := f.Store.Promote(t.Context(), queue.Ever, 10); err != nil {
+		if _, err := f.Store.Promote(t.Context(), queue.AllTime, 10); err != nil {
 			t.Fatal(err)
 		}
 		second := f.End(ending)

@@ -65,7 +65,7 @@ func (w *world) cancelOne(t *rapid.T, j *modelJob) {
 	case j.live():
 		j.end("cancelled", "")
 	}
-	if err != nil || got.State != j.state || (did == queue.CancelAsked) != j.running() || got.CancelRequested != j.cancelRequested {
+	if err != nil || got.State != j.state || (did == queue.CancelRequested) != j.running() || got.CancelRequested != j.cancelRequested {
 		t.Fatalf("a cancel got %+v %v %v, want %s", got, did, err, j.state)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// Spans so long that a slow test cannot reach their end, and so different that a
+// Spans so long that a slow test cannot lookback their end, and so different that a
 // minute is a fair tolerance.
 const (
 	modelDelay      = 9 * time.Hour

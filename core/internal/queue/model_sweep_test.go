@@ -76,7 +76,7 @@ func (w *world) comeDue(t *rapid.T) {
 
 func (w *world) promote(t *rapid.T) {
 	batch := rapid.SampledFrom([]int{1, 2, 100}).Draw(t, "batch")
-	got, err := w.store().Promote(w.ctx, queue.Ever, batch)
+	got, err := w.store().Promote(w.ctx, queue.AllTime, batch)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func (w *world) runLate(t *rapid.T) {
 
 func (w *world) bury(t *rapid.T) {
 	batch := rapid.SampledFrom([]int{1, 2, 100}).Draw(t, "batch")
-	got, err := w.store().Bury(w.ctx, queue.Ever, batch)
+	got, err := w.store().ExpireDeadlines(w.ctx, queue.AllTime, batch)
 	if err != nil {
 		t.Fatal(err)
 	}

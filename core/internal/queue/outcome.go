@@ -40,8 +40,8 @@ type Ending struct {
 	Deferral time.Duration
 	// Random is uniform in [0, 1): the backoff's jitter.
 	Random float64
-	// Told says that its holder writes the attempt's log line himself.
-	Told bool
+	// Logged says that its holder writes the attempt's log line himself.
+	Logged bool
 	// Span is whose ending it is, for the trace of the flush; zero for nobody's.
 	Span trace.SpanContext
 }
@@ -106,7 +106,7 @@ func (s *Jobs) End(ctx context.Context, endings []Ending) []Ended {
 	}
 	missing := s.endCompletes(ctx, endings, completes, ended)
 	missing = append(missing, s.endOthers(ctx, endings, others, ended)...)
-	s.answerMissing(ctx, endings, missing, ended)
+	s.answerUnheld(ctx, endings, missing, ended)
 	missing = missing[:0]
 	for repeat, first := range repeats {
 		if errors.Is(ended[first].Err, ErrOutcomeConflict) {
@@ -114,13 +114,13 @@ func (s *Jobs) End(ctx context.Context, endings []Ending) []Ended {
 			missing = append(missing, repeat)
 			continue
 		}
-		ended[repeat] = again(&endings[repeat], &endings[first], ended[first])
+		ended[repeat] = repeatedOutcome(&endings[repeat], &endings[first], ended[first])
 	}
-	s.answerMissing(ctx, endings, missing, ended)
+	s.answerUnheld(ctx, endings, missing, ended)
 	return ended
 }
 
-func again(repeat, first *Ending, answered Ended) Ended {
+func repeatedOutcome(repeat, first *Ending, answered Ended) Ended {
 	if answered.Err != nil {
 		return Ended{Err: answered.Err}
 	}
@@ -183,7 +183,7 @@ func (s *Jobs) endOthers(ctx context.Context, endings []Ending, indexes []int, e
 		if err != nil {
 			return err
 		}
-		var settlements []*settlement
+		var transitions []*transition
 		for _, index := range indexes {
 			row, ok := held[endings[index].Lease]
 			if !ok {
@@ -195,11 +195,11 @@ func (s *Jobs) endOthers(ctx context.Context, endings []Ending, indexes []int, e
 				ended[index] = Ended{Err: err}
 				continue
 			}
-			settlements = append(settlements, made)
-			ended[index] = made.ended()
+			transitions = append(transitions, made)
+			ended[index] = made.result()
 			ended[index].Attempt = s.attemptOf(row)
 		}
-		return settle(ctx, tx, settlements)
+		return finish(ctx, tx, transitions)
 	})
 	if err == nil {
 		return missing
@@ -225,14 +225,14 @@ func mayTryAlone(err error, n int) bool {
 }
 
 // decide applies the transition table to what the holder said.
-func decide(row *lockedRow, said *Ending) (*settlement, error) {
+func decide(row *lockedRow, said *Ending) (*transition, error) {
 	ending, deferred := deferral(row, said)
 	events := map[string]job.Event{api.KindFail: job.Fail, api.KindSnooze: job.Snooze, api.KindRelease: job.Release}
 	verdict, err := job.Next(job.Running, events[ending.Kind], endingFacts(row, ending))
 	if err != nil {
 		return nil, err
 	}
-	made := &settlement{row: row, verdict: verdict, kind: ending.Kind, err: ending.Error, delay: ending.Delay, deferred: deferred}
+	made := &transition{row: row, verdict: verdict, kind: ending.Kind, err: ending.Error, delay: ending.Delay, deferred: deferred}
 	if ending.Kind == api.KindFail {
 		made.attemptKind = "failed"
 	}
@@ -245,7 +245,7 @@ func decide(row *lockedRow, said *Ending) (*settlement, error) {
 			made.delay = *ending.RetryAfter
 		}
 	}
-	made.sayTo(said)
+	made.saveReplay(said)
 	return made, nil
 }
 
@@ -294,9 +294,9 @@ type recorded struct {
 	OutcomeAnswer  []byte
 }
 
-// answerMissing tells holders without a lease what is on record: the same
+// answerUnheld tells holders without a lease what is on record: the same
 // ending's answer again, a conflict, a lost lease, or nothing at all.
-func (s *Jobs) answerMissing(ctx context.Context, endings []Ending, missing []int, ended []Ended) {
+func (s *Jobs) answerUnheld(ctx context.Context, endings []Ending, missing []int, ended []Ended) {
 	if len(missing) == 0 {
 		return
 	}
@@ -314,11 +314,11 @@ func (s *Jobs) answerMissing(ctx context.Context, endings []Ending, missing []in
 			ended[index].Err = fmt.Errorf("queue: last outcome: %w", store.NothingChanged(err))
 			continue
 		}
-		ended[index] = onRecord(found[endings[index].Lease.Job], &endings[index])
+		ended[index] = recordedOutcome(found[endings[index].Lease.Job], &endings[index])
 	}
 }
 
-func onRecord(row *recorded, ending *Ending) Ended {
+func recordedOutcome(row *recorded, ending *Ending) Ended {
 	// The platform sees every tenant's jobs; it stands here only with a token that
 	// never was this job's.
 	if row == nil || (row.TenantID != ending.Lease.Tenant && ending.Lease.Tenant != tenant.Platform) {

@@ -15,7 +15,7 @@ import (
 const promoteSQL = `
 WITH due AS MATERIALIZED (
   SELECT id FROM jobs
-  WHERE state = 'scheduled' AND run_at <= statement_timestamp() AND run_at >= statement_timestamp() - @reach::interval
+  WHERE state = 'scheduled' AND run_at <= statement_timestamp() AND run_at >= statement_timestamp() - @lookback::interval
   ORDER BY run_at, id
   LIMIT @batch
   FOR UPDATE SKIP LOCKED
@@ -25,15 +25,15 @@ SET state = 'queued', ready_at = statement_timestamp()
 WHERE id = ANY(ARRAY(SELECT id FROM due))
 RETURNING id, lane_id AS lane, priority, ready_at AS at`
 
-// Ever is a reach that leaves nothing out. Duties go through an index by time from
+// AllTime is a lookback without a bound. Duties go through an index by time from
 // its head, and under an old snapshot the head is full of entries of jobs that went
-// on long ago: so most of the time they reach back for a little only.
-const Ever = 100 * 365 * 24 * time.Hour
+// on long ago: so most of the time they look back for a little only.
+const AllTime = 100 * 365 * 24 * time.Hour
 
 // Promote queues at most batch due jobs, of any tenants, but for those that were due
-// longer ago than reach.
-func (s *Jobs) Promote(ctx context.Context, reach time.Duration, batch int) ([]Ready, error) {
-	jobs, err := store.Query(ctx, s.Store, pgx.RowToStructByName[Ready], promoteSQL, pgx.StrictNamedArgs{"reach": reach, "batch": batch})
+// longer ago than lookback.
+func (s *Jobs) Promote(ctx context.Context, lookback time.Duration, batch int) ([]Ready, error) {
+	jobs, err := store.Query(ctx, s.Store, pgx.RowToStructByName[Ready], promoteSQL, pgx.StrictNamedArgs{"lookback": lookback, "batch": batch})
 	if err != nil {
 		return nil, fmt.Errorf("queue: promote: %w", err)
 	}
@@ -44,15 +44,15 @@ func (s *Jobs) Promote(ctx context.Context, reach time.Duration, batch int) ([]R
 // and older versions took any run_at up to the year 2500.
 const nextDueSQL = `
 SELECT LEAST(run_at - statement_timestamp(), interval '1 day') FROM jobs
-WHERE state = 'scheduled' AND run_at >= statement_timestamp() - @reach::interval
+WHERE state = 'scheduled' AND run_at >= statement_timestamp() - @lookback::interval
 ORDER BY run_at, id
 LIMIT 1`
 
 // NextDue is how long it is until the next scheduled job of any tenant is due, by
 // PostgreSQL's clock, or a day where it is longer; false if none waits. Those due longer
-// ago than reach are left out.
-func (s *Jobs) NextDue(ctx context.Context, reach time.Duration) (time.Duration, bool, error) {
-	waits, err := store.Query(ctx, s.Store, pgx.RowTo[time.Duration], nextDueSQL, pgx.StrictNamedArgs{"reach": reach})
+// ago than lookback are left out.
+func (s *Jobs) NextDue(ctx context.Context, lookback time.Duration) (time.Duration, bool, error) {
+	waits, err := store.Query(ctx, s.Store, pgx.RowTo[time.Duration], nextDueSQL, pgx.StrictNamedArgs{"lookback": lookback})
 	if err != nil {
 		return 0, false, fmt.Errorf("queue: next due: %w", store.NothingChanged(err))
 	}

@@ -30,18 +30,18 @@ type Reaped struct {
 	ended time.Time
 }
 
-// expiredSQL locks leases that have run out, oldest first. Rows that somebody
-// else holds, a finish under way or another core's reaper, are left to them.
+// expiredSQL locks leases that have expired, oldest first. Rows that are locked by a finish
+// or by another core's reaper are skipped.
 //
-// Holders speak first: see heardSQL.
+// Leases in a grace period are left, see graceSQL.
 const expiredSQL = `
 SELECT ` + lockedColumns + `
 FROM jobs
-WHERE state = 'running' AND lease_expires_at < statement_timestamp() AND lease_expires_at >= statement_timestamp() - @reach::interval
+WHERE state = 'running' AND lease_expires_at < statement_timestamp() AND lease_expires_at >= statement_timestamp() - @lookback::interval
   -- where the batch before ended: its dead entries are not walked again, which an old
   -- snapshot would keep in the index (100,000 leases: 63 s without this, 20 s with it)
   AND (lease_expires_at, id) > (@after::timestamptz, @after_id::uuid)
-  AND ` + heardSQL + `
+  AND ` + graceSQL + `
 ORDER BY lease_expires_at, id
 LIMIT @batch
 FOR UPDATE SKIP LOCKED`
@@ -52,8 +52,8 @@ FOR UPDATE SKIP LOCKED`
 // since is when PostgreSQL answered first; random is uniform in [0, 1).
 func (s *Jobs) Reap(ctx context.Context, since time.Time, batch int, random func() float64) ([]Reaped, error) {
 	ctx = store.WithClass(ctx, store.ClassOutcomes)
-	hearing := &Hearing{Silences: []Silence{{since, Longest}}}
-	reaped, _, err := s.ReapAfter(ctx, hearing, Ever, ReapPlace{}, batch, random)
+	contact := &Contact{Outages: []Outage{{since, UnknownLength}}}
+	reaped, _, err := s.ReapAfter(ctx, contact, AllTime, ReapPlace{}, batch, random)
 	return reaped, err
 }
 
@@ -64,13 +64,13 @@ type ReapPlace struct {
 }
 
 // ReapAfter is Reap behind a place, and gives the next one. Leases that expired longer
-// ago than reach are not looked for; see Ever. What a batch leaves to
+// ago than lookback are not looked for; see AllTime. What a batch leaves to
 // somebody who holds it is behind: only from the beginning it is found again.
-func (s *Jobs) ReapAfter(ctx context.Context, hearing *Hearing, reach time.Duration, place ReapPlace, batch int, random func() float64) ([]Reaped, ReapPlace, error) {
+func (s *Jobs) ReapAfter(ctx context.Context, contact *Contact, lookback time.Duration, place ReapPlace, batch int, random func() float64) ([]Reaped, ReapPlace, error) {
 	ctx = store.WithClass(ctx, store.ClassOutcomes)
-	args := hearing.args()
-	args["reach"], args["after"], args["after_id"], args["batch"] = reach, place.ended, place.id, batch
-	reaped, err := s.takeBack(ctx, expiredSQL, args, random)
+	args := contact.args()
+	args["lookback"], args["after"], args["after_id"], args["batch"] = lookback, place.ended, place.id, batch
+	reaped, err := s.reapRows(ctx, expiredSQL, args, random)
 	for i := range reaped {
 		if one := &reaped[i]; place.before(one.ended, one.ID) {
 			place = ReapPlace{one.ended, one.ID}
@@ -83,10 +83,10 @@ func (p ReapPlace) before(ended time.Time, id uuid.UUID) bool {
 	return p.ended.Before(ended) || p.ended.Equal(ended) && bytes.Compare(p.id[:], id[:]) < 0
 }
 
-// ofDeadSQL locks the leases of workers that are dead. Dead workers are few and so
+// ofDeadWorkersSQL locks the leases of workers that are dead. Dead workers are few and so
 // are running jobs, next to those that wait: an index by worker would cost every
 // claim and every finish.
-const ofDeadSQL = `
+const ofDeadWorkersSQL = `
 SELECT ` + lockedColumns + `
 FROM jobs
 WHERE state = 'running'
@@ -99,10 +99,10 @@ FOR UPDATE OF jobs SKIP LOCKED`
 // as if they had expired.
 func (s *Jobs) ReapDead(ctx context.Context, batch int, random func() float64) ([]Reaped, error) {
 	ctx = store.WithClass(ctx, store.ClassOutcomes)
-	return s.takeBack(ctx, ofDeadSQL, pgx.StrictNamedArgs{"batch": batch}, random)
+	return s.reapRows(ctx, ofDeadWorkersSQL, pgx.StrictNamedArgs{"batch": batch}, random)
 }
 
-func (s *Jobs) takeBack(ctx context.Context, sql string, args pgx.StrictNamedArgs, random func() float64) ([]Reaped, error) {
+func (s *Jobs) reapRows(ctx context.Context, sql string, args pgx.StrictNamedArgs, random func() float64) ([]Reaped, error) {
 	var reaped []Reaped
 	err := s.InTx(ctx, func(tx pgx.Tx) error {
 		rows, err := lockRows(ctx, tx, sql, args)
@@ -110,19 +110,19 @@ func (s *Jobs) takeBack(ctx context.Context, sql string, args pgx.StrictNamedArg
 			return err
 		}
 		reaped = nil // of an earlier run
-		settlements := make([]*settlement, 0, len(rows))
+		transitions := make([]*transition, 0, len(rows))
 		for _, row := range rows {
-			made, event, err := reapOne(row, random())
+			made, event, err := reapTransition(row, random())
 			if err != nil {
 				return err
 			}
-			settlements = append(settlements, made)
+			transitions = append(transitions, made)
 			reaped = append(reaped, Reaped{
 				ID: row.ID, Ready: Ready{Lane: row.LaneID, Priority: row.Priority, At: row.Now}, Queue: row.Queue, Event: event, Verdict: made.verdict,
 				Late: max(row.Now.Sub(*row.LeaseExpiresAt), 0), Attempt: s.attemptOf(row), ended: *row.LeaseExpiresAt,
 			})
 		}
-		return settle(ctx, tx, settlements)
+		return finish(ctx, tx, transitions)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("queue: reap: %w", err)
@@ -130,7 +130,7 @@ func (s *Jobs) takeBack(ctx context.Context, sql string, args pgx.StrictNamedArg
 	return reaped, nil
 }
 
-func reapOne(row *lockedRow, random float64) (*settlement, job.Event, error) {
+func reapTransition(row *lockedRow, random float64) (*transition, job.Event, error) {
 	event, kind := job.LeaseExpired, "lease_expired"
 	failure := &api.JobError{
 		Type:    "lease_expired",
@@ -151,7 +151,7 @@ func reapOne(row *lockedRow, random float64) (*settlement, job.Event, error) {
 	if verdict.State == job.Cancelled {
 		kind = "cancelled"
 	}
-	made := &settlement{row: row, verdict: verdict, err: failure, attemptKind: kind}
+	made := &transition{row: row, verdict: verdict, err: failure, attemptKind: kind}
 	if verdict.Backoff {
 		made.delay = row.retry().Wait(int(row.Attempt), random)
 	}

@@ -9,80 +9,79 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// Silence is a time in which PostgreSQL answered this core nothing, so that no holder
-// was heard through it: PostgreSQL stood still, or was away, or this core was.
-type Silence struct {
+// Outage is a time in which PostgreSQL did not answer this core, so that no heartbeat was stored:
+// PostgreSQL or this core stood still, or was down.
+type Outage struct {
 	// Ended is when it answered again, by its own clock.
 	Ended  time.Time
 	Length time.Duration
 }
 
-// Longest is the length of a silence of which nobody knows how long it was.
-const Longest = api.MaxVisibilityTimeout
+// UnknownLength stands for an outage of unknown length.
+const UnknownLength = api.MaxVisibilityTimeout
 
-// matters says whether there may be leases that wait for its sake: it was a third of them or
-// more, and they wait for two.
-func (s Silence) matters(now time.Time) bool {
-	return s.Ended.Add(min(2*s.Length, Longest)).After(now)
+// relevant says whether leases may still have a grace period because of it: those of which it was
+// a third or more have two thirds of their length.
+func (s Outage) relevant(now time.Time) bool {
+	return s.Ended.Add(min(2*s.Length, UnknownLength)).After(now)
 }
 
-// Hearing is when PostgreSQL answered this core.
-type Hearing struct {
+// Contact is when PostgreSQL answered this core.
+type Contact struct {
 	// Last is when it last did, by its clock; zero for now.
 	Last time.Time
-	// Silences are the long times in between, in order; each is shorter than the one before.
-	Silences []Silence
+	// Outages are the gaps between answers that matter, oldest first; each is shorter than the one before.
+	Outages []Outage
 }
 
-// usual is how long nothing is heard in good times: reapers ask more often.
-const usual = 500 * time.Millisecond
+// normalGap is the longest gap between two answers without an outage: reapers ask more often.
+const normalGap = 500 * time.Millisecond
 
-// Hear takes the time of an answer, and says whether there was a silence before it. The first
-// answer ends one of which nobody knows how long it was. Answers may overtake each other; one
-// that is earlier by more than a question may take is of a clock that was set back.
-func (h *Hearing) Hear(now time.Time) (silent bool) {
-	if ago := h.Last.Sub(now); ago > 0 && ago <= store.NowTime {
+// Answered records the time of an answer, by PostgreSQL's clock, and says whether an outage was
+// before it. The first answer ends an outage of unknown length. Answers may overtake each other;
+// one that is earlier by more than a call may take is of a clock that was set back.
+func (c *Contact) Answered(now time.Time) (afterOutage bool) {
+	if ago := c.Last.Sub(now); ago > 0 && ago <= store.NowTime {
 		return false
 	}
-	length := now.Sub(h.Last) - usual
-	if h.Last.IsZero() {
-		length = Longest
+	length := now.Sub(c.Last) - normalGap
+	if c.Last.IsZero() {
+		length = UnknownLength
 	}
-	h.Last = now
-	kept := h.Silences[:0:0]
-	for _, s := range h.Silences {
-		// A later one that is as long says all that it says. One that ended in times to come is
-		// of a clock that was set back.
-		if s.Length > length && s.matters(now) && !s.Ended.After(now) {
+	c.Last = now
+	kept := c.Outages[:0:0]
+	for _, s := range c.Outages {
+		// A later one that is as long covers it. An end in the future is of a clock that was set back.
+		if s.Length > length && s.relevant(now) && !s.Ended.After(now) {
 			kept = append(kept, s)
 		}
 	}
-	if h.Silences = kept; length > 0 {
-		h.Silences = append(h.Silences, Silence{now, length})
+	if c.Outages = kept; length > 0 {
+		c.Outages = append(c.Outages, Outage{now, length})
 	}
 	return length > 0
 }
 
-// heardSQL says that the lease of a row ran out though its holder could be heard. After
-// a silence of a third of its length or more holders get two thirds to speak first: a lease is
-// prolonged each third, and a heartbeat that the silence began in is answered when it ends,
-// though it prolonged the lease from before. The statement itself may be what ends a silence.
-// A time that lies ahead is of a clock that was set back since.
-const heardSQL = `NOT EXISTS (
-    SELECT FROM unnest(@silence_ends::timestamptz[], @silences::bigint[]) AS silence(ended, ms)
-    WHERE silence.ms * 3 >= jobs.visibility_timeout_ms AND silence.ended <= statement_timestamp()
-      AND silence.ended + jobs.visibility_timeout_ms * interval '1 millisecond' * 2 / 3 > statement_timestamp())
-  AND statement_timestamp() < COALESCE(@heard::timestamptz, statement_timestamp()) + @usual::interval
+// graceSQL is the condition that a row's lease has no grace period. After an outage of a third of
+// its length or more a lease has two thirds of its length: holders renew each third, and a
+// heartbeat in which the outage began is answered when it ends, though it renewed the lease from
+// before. This statement may itself be what ends an outage. An end in the future is of a clock
+// that was set back since.
+const graceSQL = `NOT EXISTS (
+    SELECT FROM unnest(@outage_ends::timestamptz[], @outages::bigint[]) AS outage(ended, ms)
+    WHERE outage.ms * 3 >= jobs.visibility_timeout_ms AND outage.ended <= statement_timestamp()
+      AND outage.ended + jobs.visibility_timeout_ms * interval '1 millisecond' * 2 / 3 > statement_timestamp())
+  AND statement_timestamp() < COALESCE(@answered::timestamptz, statement_timestamp()) + @normal_gap::interval
                               + jobs.visibility_timeout_ms * interval '1 millisecond' / 3`
 
-func (h *Hearing) args() pgx.StrictNamedArgs {
-	ends, lengths := make([]time.Time, len(h.Silences)), make([]int64, len(h.Silences))
-	for i, s := range h.Silences {
+func (c *Contact) args() pgx.StrictNamedArgs {
+	ends, lengths := make([]time.Time, len(c.Outages)), make([]int64, len(c.Outages))
+	for i, s := range c.Outages {
 		ends[i], lengths[i] = s.Ended, s.Length.Milliseconds()
 	}
-	args := pgx.StrictNamedArgs{"silence_ends": ends, "silences": lengths, "heard": nil, "usual": usual}
-	if !h.Last.IsZero() {
-		args["heard"] = h.Last
+	args := pgx.StrictNamedArgs{"outage_ends": ends, "outages": lengths, "answered": nil, "normal_gap": normalGap}
+	if !c.Last.IsZero() {
+		args["answered"] = c.Last
 	}
 	return args
 }

@@ -15,35 +15,35 @@ func TestHearing(t *testing.T) {
 	t.Parallel()
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	at := func(seconds float64) time.Time { return start.Add(time.Duration(seconds * float64(time.Second))) }
-	silence := func(ended, length float64) queue.Silence {
-		return queue.Silence{Ended: at(ended), Length: at(length).Sub(start)}
+	outage := func(ended, length float64) queue.Outage {
+		return queue.Outage{Ended: at(ended), Length: at(length).Sub(start)}
 	}
-	var h queue.Hearing
+	var h queue.Contact
 	for _, step := range []struct {
-		at     float64
-		silent bool
-		want   []queue.Silence
+		at        float64
+		wasOutage bool
+		want      []queue.Outage
 	}{
-		{0, true, []queue.Silence{{Ended: start, Length: queue.Longest}}},
-		{0.5, false, []queue.Silence{{Ended: start, Length: queue.Longest}}},
-		{3, true, []queue.Silence{{Ended: start, Length: queue.Longest}, silence(3, 2)}},
-		{4.5, true, []queue.Silence{{Ended: start, Length: queue.Longest}, silence(3, 2), silence(4.5, 1)}},
-		{14, true, []queue.Silence{{Ended: start, Length: queue.Longest}, silence(14, 9)}},     // longer than those before it
-		{13.99, false, []queue.Silence{{Ended: start, Length: queue.Longest}, silence(14, 9)}}, // overtaken
-		{14.5, false, []queue.Silence{{Ended: start, Length: queue.Longest}, silence(14, 9)}},  //
-		{43200, true, []queue.Silence{silence(43200, 43185)}},                                  // after half a day nobody waits
+		{0, true, []queue.Outage{{Ended: start, Length: queue.UnknownLength}}},
+		{0.5, false, []queue.Outage{{Ended: start, Length: queue.UnknownLength}}},
+		{3, true, []queue.Outage{{Ended: start, Length: queue.UnknownLength}, outage(3, 2)}},
+		{4.5, true, []queue.Outage{{Ended: start, Length: queue.UnknownLength}, outage(3, 2), outage(4.5, 1)}},
+		{14, true, []queue.Outage{{Ended: start, Length: queue.UnknownLength}, outage(14, 9)}},     // longer than those before it
+		{13.99, false, []queue.Outage{{Ended: start, Length: queue.UnknownLength}, outage(14, 9)}}, // overtaken
+		{14.5, false, []queue.Outage{{Ended: start, Length: queue.UnknownLength}, outage(14, 9)}},  //
+		{43200, true, []queue.Outage{outage(43200, 43185)}},                                        // after half a day nobody waits
 		{3600, false, nil}, // the clock was set back
 		{3600.4, false, nil},
 	} {
-		silent := h.Hear(at(step.at))
-		if diff := cmp.Diff(step.want, h.Silences, cmpopts.EquateEmpty()); diff != "" || silent != step.silent {
-			t.Fatalf("at %v s silent is %v, want %v\n%s", step.at, silent, step.silent, diff)
+		wasOutage := h.Answered(at(step.at))
+		if diff := cmp.Diff(step.want, h.Outages, cmpopts.EquateEmpty()); diff != "" || wasOutage != step.wasOutage {
+			t.Fatalf("at %v s wasOutage is %v, want %v\n%s", step.at, wasOutage, step.wasOutage, diff)
 		}
 	}
 }
 
-// A lease that ran out in a silence of a third of its length waits for its holder, for twice
-// as long; also where it is the reaper's statement that ends the silence.
+// A lease that ran out in an outage of a third of its length waits for its holder, for twice
+// as long; also where it is the reaper's statement that ends the outage.
 func TestReapAfterASilence(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -59,29 +59,29 @@ func TestReapAfterASilence(t *testing.T) {
 		}
 		return at
 	}
-	reap := func(h queue.Hearing) int {
-		reaped, _, err := f.Store.ReapAfter(t.Context(), &h, queue.Ever, queue.ReapPlace{}, 10, celltest.Half)
+	reap := func(h queue.Contact) int {
+		reaped, _, err := f.Store.ReapAfter(t.Context(), &h, queue.AllTime, queue.ReapPlace{}, 10, celltest.Half)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return len(reaped)
 	}
-	of := func(ago, length time.Duration) queue.Silence {
-		return queue.Silence{Ended: now().Add(-ago), Length: length}
+	of := func(ago, length time.Duration) queue.Outage {
+		return queue.Outage{Ended: now().Add(-ago), Length: length}
 	}
-	if n := reap(queue.Hearing{Last: now(), Silences: []queue.Silence{of(0, 30*time.Second)}}); n != 0 {
-		t.Fatalf("right after a silence of a third: %d leases are taken back", n)
+	if n := reap(queue.Contact{Last: now(), Outages: []queue.Outage{of(0, 30*time.Second)}}); n != 0 {
+		t.Fatalf("right after an outage of a third: %d leases are taken back", n)
 	}
-	if n := reap(queue.Hearing{Last: now().Add(-40 * time.Second)}); n != 0 {
-		t.Fatalf("by the statement that ends the silence: %d leases are taken back", n)
+	if n := reap(queue.Contact{Last: now().Add(-40 * time.Second)}); n != 0 {
+		t.Fatalf("by the statement that ends the outage: %d leases are taken back", n)
 	}
-	// Its heartbeat was answered at the silence's end: it sends the next a third later, and
+	// Its heartbeat was answered at the outage's end: it sends the next a third later, and
 	// that one takes its time.
-	if n := reap(queue.Hearing{Last: now(), Silences: []queue.Silence{of(40*time.Second, 30*time.Second)}}); n != 0 {
-		t.Fatalf("a third of the lease after the silence: %d leases are taken back", n)
+	if n := reap(queue.Contact{Last: now(), Outages: []queue.Outage{of(40*time.Second, 30*time.Second)}}); n != 0 {
+		t.Fatalf("a third of the lease after the outage: %d leases are taken back", n)
 	}
-	longAgo, short := of(61*time.Second, queue.Longest), of(0, 29*time.Second)
-	if n := reap(queue.Hearing{Last: now(), Silences: []queue.Silence{longAgo, short}}); n != 1 {
+	longAgo, short := of(61*time.Second, queue.UnknownLength), of(0, 29*time.Second)
+	if n := reap(queue.Contact{Last: now(), Outages: []queue.Outage{longAgo, short}}); n != 1 {
 		t.Fatalf("after one long ago, and a short one: %d leases are taken back, want 1", n)
 	}
 }

@@ -35,7 +35,7 @@ func TestRepeatIsToldTheSameUntilTheNextClaim(t *testing.T) {
 	}
 	repeat("scheduled")
 	f.Exec(`UPDATE jobs SET deadline = statement_timestamp() - interval '1 second'`)
-	if buried, err := f.Store.Bury(t.Context(), queue.Ever, 10); err != nil || len(buried) != 1 {
+	if buried, err := f.Store.ExpireDeadlines(t.Context(), queue.AllTime, 10); err != nil || len(buried) != 1 {
 		t.Fatalf("%+v %v", buried, err)
 	}
 	repeat("buried by its deadline")

@@ -161,7 +161,7 @@ func TestWhatEndsMakesItsPartition(t *testing.T) {
 		},
 		"deadline": func() {
 			f.Exec(`UPDATE jobs SET deadline = statement_timestamp() - interval '1 second' WHERE id = $1`, four.ID)
-			if buried, err := f.Store.Bury(t.Context(), queue.Ever, 10); err != nil || len(buried) != 1 {
+			if buried, err := f.Store.ExpireDeadlines(t.Context(), queue.AllTime, 10); err != nil || len(buried) != 1 {
 				t.Errorf("buried %+v, %v", buried, err)
 			}
 		},

@@ -19,26 +19,26 @@ type Parking struct {
 	parked int
 	// arrived numbers the claims.
 	arrived uint64
-	// asleep are those that can be woken, by what they ask for, each list in the order in
+	// sleeping are those that can be woken, by what they ask for, each list in the order in
 	// which they came. One that asks for several queues is in several.
-	asleep map[spot]*list.List
+	sleeping map[queueRef]*list.List
 }
 
-// spot is a queue as claims ask for it: a tenant's, or under tenant.Platform all of that
+// queueRef is a queue as claims ask for it: a tenant's, or under tenant.Platform all of that
 // name. Claims for queues in push mode have one spot for all.
-type spot struct {
+type queueRef struct {
 	owner tenant.ID
 	name  string
 	push  bool
 }
 
-func (f *Filter) spots() []spot {
+func (f *Filter) refs() []queueRef {
 	if f.Push {
-		return []spot{{push: true}}
+		return []queueRef{{push: true}}
 	}
-	spots := make([]spot, len(f.Queues))
+	spots := make([]queueRef, len(f.Queues))
 	for i, name := range f.Queues {
-		spots[i] = spot{owner: f.Owner, name: name}
+		spots[i] = queueRef{owner: f.Owner, name: name}
 	}
 	return spots
 }
@@ -51,7 +51,7 @@ type Waiter struct {
 	// wakes never waits.
 	Woken chan directory.LaneID
 	// at is where it sleeps, nil while it is awake.
-	at map[spot]*list.Element
+	at map[queueRef]*list.Element
 }
 
 // Park registers a claim. It must be done before the claim looks for jobs, or one
@@ -78,18 +78,18 @@ func (p *Parking) Rearm(w *Waiter) {
 
 // sleep puts the claim in its place: at the end, or where it stood before.
 func (p *Parking) sleep(w *Waiter) {
-	w.at = map[spot]*list.Element{}
-	for _, s := range w.filter.spots() {
+	w.at = map[queueRef]*list.Element{}
+	for _, s := range w.filter.refs() {
 		if w.at[s] != nil {
 			continue // named twice
 		}
-		sleepers := p.asleep[s]
+		sleepers := p.sleeping[s]
 		if sleepers == nil {
-			if p.asleep == nil {
-				p.asleep = map[spot]*list.List{}
+			if p.sleeping == nil {
+				p.sleeping = map[queueRef]*list.List{}
 			}
 			sleepers = list.New()
-			p.asleep[s] = sleepers
+			p.sleeping[s] = sleepers
 		}
 		w.at[s] = insert(sleepers, w)
 	}
@@ -113,12 +113,12 @@ func waiterAt(one *list.Element) *Waiter {
 	return w
 }
 
-// rise takes the claim from where it sleeps.
-func (p *Parking) rise(w *Waiter) {
+// remove takes the claim from where it sleeps.
+func (p *Parking) remove(w *Waiter) {
 	for s, one := range w.at {
-		sleepers := p.asleep[s]
+		sleepers := p.sleeping[s]
 		if sleepers.Remove(one); sleepers.Len() == 0 {
-			delete(p.asleep, s)
+			delete(p.sleeping, s)
 		}
 	}
 	w.at = nil
@@ -129,7 +129,7 @@ func (p *Parking) Leave(w *Waiter) (unused directory.LaneID, pending bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.parked--
-	p.rise(w)
+	p.remove(w)
 	select {
 	case unused = <-w.Woken:
 		return unused, true
@@ -144,9 +144,9 @@ func (p *Parking) Leave(w *Waiter) (unused directory.LaneID, pending bool) {
 func (p *Parking) Wake(lane directory.Lane, push bool, count int) (woken int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	own, platform := p.first(spot{owner: lane.Tenant, name: lane.Queue}), p.first(spot{owner: tenant.Platform, name: lane.Queue})
+	own, platform := p.first(queueRef{owner: lane.Tenant, name: lane.Queue}), p.first(queueRef{owner: tenant.Platform, name: lane.Queue})
 	if push {
-		own, platform = p.first(spot{push: true}), nil
+		own, platform = p.first(queueRef{push: true}), nil
 	}
 	for woken < count && (own != nil || platform != nil) {
 		next := &own
@@ -158,7 +158,7 @@ func (p *Parking) Wake(lane directory.Lane, push bool, count int) (woken int) {
 		if !w.filter.Serves(&lane) {
 			continue
 		}
-		p.rise(w)
+		p.remove(w)
 		select {
 		case w.Woken <- lane.ID:
 			woken++
@@ -168,8 +168,8 @@ func (p *Parking) Wake(lane directory.Lane, push bool, count int) (woken int) {
 	return woken
 }
 
-func (p *Parking) first(s spot) *list.Element {
-	if sleepers := p.asleep[s]; sleepers != nil {
+func (p *Parking) first(s queueRef) *list.Element {
+	if sleepers := p.sleeping[s]; sleepers != nil {
 		return sleepers.Front()
 	}
 	return nil

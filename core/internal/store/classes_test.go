@@ -104,13 +104,13 @@ func TestTheMostUrgentGoesFirst(t *testing.T) {
 		mark string
 		call func() error
 	}{
-		{"held", func() error { _, _, err := store.NextDue(background(t), queue.Ever); return err }},
+		{"held", func() error { _, _, err := store.NextDue(background(t), queue.AllTime); return err }},
 		{"audit_log", func() error { _, err := store.Audit(background(t), nil, api.AuditFilter{}, 1, ""); return err }},
 		{"INSERT INTO jobs", func() error {
 			_, err := store.Submit(background(t), []submit.Submission{{Tenant: f.Tenant, Jobs: f.Jobs(1)}})
 			return err
 		}},
-		{"due AS MATERIALIZED", func() error { _, err := store.Promote(background(t), queue.Ever, 1); return err }},
+		{"due AS MATERIALIZED", func() error { _, err := store.Promote(background(t), queue.AllTime, 1); return err }},
 		{"jobs", func() error { _, err := store.Heartbeat(background(t), []job.Lease{lease}); return err }},
 	}
 	for i, one := range calls {

@@ -265,7 +265,7 @@ func TestScheduledTimes(t *testing.T) {
 	if got := f.Get(at[2]); got.State != api.StateScheduled || got.RunAt.Sub(got.CreatedAt.Time) != time.Minute {
 		t.Errorf("delay: %+v", got.JobSummary)
 	}
-	due, waiting, err := f.Store.NextDue(t.Context(), queue.Ever)
+	due, waiting, err := f.Store.NextDue(t.Context(), queue.AllTime)
 	if err != nil || !waiting || due > time.Minute || due < 50*time.Second {
 		t.Errorf("next due in %v, %v, %v", due, waiting, err)
 	}

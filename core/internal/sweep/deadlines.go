@@ -19,7 +19,7 @@ type Deadlines struct {
 	dispatcher *dispatch.Dispatcher
 	metrics    *metrics.Jobs
 	log        *slog.Logger
-	reach      reach
+	lookback   lookback
 }
 
 // NewDeadlines makes the duty.
@@ -35,13 +35,13 @@ func (d *Deadlines) Run(ctx context.Context) error {
 
 // RunOnce buries every job whose deadline has passed by now.
 func (d *Deadlines) RunOnce(ctx context.Context) error {
-	back, done := d.reach.next()
+	back, done := d.lookback.next()
 	for {
-		buried, err := d.store.Bury(ctx, back, reapBatch)
+		buried, err := d.store.ExpireDeadlines(ctx, back, reapBatch)
 		if err != nil {
 			return err
 		}
-		tell(ctx, d.dispatcher, d.metrics, buried, byEvent, func() {}) // an end, never a wait
+		publish(ctx, d.dispatcher, d.metrics, buried, byEvent, func() {}) // an end, never a wait
 		if len(buried) < reapBatch {
 			done()
 			return nil

@@ -74,11 +74,11 @@ func TestDepths(t *testing.T) {
 	f.submit(2, time.Hour)
 	waiting := f.submit(3, 0)
 	f.exec(`UPDATE jobs SET ready_at = ready_at - interval '90 seconds', priority = 9 WHERE id = $1`, waiting[1])
-	for worker, silent := range map[string]string{"new": "0", "old": "31 seconds", "gone": "121 seconds"} {
+	for worker, wasOutage := range map[string]string{"new": "0", "old": "31 seconds", "gone": "121 seconds"} {
 		if _, _, err := f.store.Register(t.Context(), f.tenant, api.WorkerRequest{WorkerID: worker}); err != nil {
 			t.Fatal(err)
 		}
-		f.exec(`UPDATE workers SET last_heartbeat_at = statement_timestamp() - $2::interval WHERE worker_id = $1`, worker, silent)
+		f.exec(`UPDATE workers SET last_heartbeat_at = statement_timestamp() - $2::interval WHERE worker_id = $1`, worker, wasOutage)
 	}
 	if _, err := f.store.AgeWorkers(t.Context(), time.Time{}); err != nil {
 		t.Fatal(err)
@@ -110,7 +110,7 @@ func TestWorkersAreCounted(t *testing.T) {
 	counted := metrics.NewJobs(registry)
 	duty := sweep.NewWorkers(f.store, f.d, f.kick, counted, quiet())
 	duty.Answered(f.now(), f.now().Add(-time.Hour))
-	silent := func(span string) {
+	wasOutage := func(span string) {
 		t.Helper()
 		f.exec(`UPDATE workers SET last_heartbeat_at = statement_timestamp() - $1::interval`, span)
 		if err := duty.RunOnce(t.Context()); err != nil {
@@ -123,11 +123,11 @@ func TestWorkersAreCounted(t *testing.T) {
 	f.submit(1, 0)
 	f.claimAndExpire(1)
 	f.exec(`UPDATE jobs SET lease_expires_at = lease_expires_at + interval '1 hour' WHERE state = 'running'`)
-	silent("121 seconds")
+	wasOutage("121 seconds")
 	expect(t, registry, map[string]float64{
 		"workers_lost_total": 1, "workers_pruned_total": 0, "jobs_requeued_total worker_dead": 1, "jobs_requeued_total lease_expired": 0,
 	})
-	silent("25 hours")
+	wasOutage("25 hours")
 	expect(t, registry, map[string]float64{"workers_lost_total": 1, "workers_pruned_total": 1})
 }
 

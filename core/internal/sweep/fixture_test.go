@@ -58,7 +58,7 @@ func newFixture(t testing.TB) *fixture {
 
 // dispatcher makes one that tells other cores of wake-ups: there they are seen.
 func (f *fixture) dispatcher(wake func([]queue.Waiting)) *dispatch.Dispatcher {
-	return dispatch.New(dispatch.Options{Store: f.store, Metrics: counted(), Logger: quiet(), Tell: wake})
+	return dispatch.New(dispatch.Options{Store: f.store, Metrics: counted(), Logger: quiet(), Publish: wake})
 }
 
 func (f *fixture) wake(lines []queue.Waiting) {

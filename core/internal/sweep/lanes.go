@@ -59,7 +59,7 @@ func (l *Lanes) RunOnce(ctx context.Context) error {
 			break
 		}
 	}
-	moved, err := l.dispatcher.Rehome(ctx)
+	moved, err := l.dispatcher.MoveOrphans(ctx)
 	if moved > 0 {
 		l.log.InfoContext(ctx, "jobs whose lane was gone were given one", "jobs", moved)
 	}

@@ -90,6 +90,6 @@ FROM lanes WHERE capped_user <> '' AND id % 1000 = 0`); err != nil {
 		}
 	}
 	begun := time.Now()
-	moved, err := f.d.Rehome(b.Context())
+	moved, err := f.d.MoveOrphans(b.Context())
 	b.Logf("%d lanes are left; the look for jobs without a lane took %v (%d, %v)", f.lanes(), time.Since(begun), moved, err)
 }

@@ -25,7 +25,7 @@ type Promoter struct {
 	metrics    *metrics.Jobs
 	log        *slog.Logger
 	kicked     chan struct{}
-	reach      reach
+	lookback   lookback
 }
 
 // NewPromoter makes a Promoter.
@@ -61,7 +61,7 @@ func (p *Promoter) Run(ctx context.Context) error {
 
 // RunOnce promotes every job that is due by now, and says how long to sleep.
 func (p *Promoter) RunOnce(ctx context.Context) (time.Duration, error) {
-	back, done := p.reach.next()
+	back, done := p.lookback.next()
 	for {
 		due, err := p.store.Promote(ctx, back, promoteBatch)
 		if err != nil {

@@ -20,9 +20,9 @@ const (
 	// reapPause lies between two batches of a mass expiry, so that its jobs do not
 	// all come back in one instant, and claims get their turn.
 	reapPause = 50 * time.Millisecond
-	// listenEvery is how often PostgreSQL is asked whether it is there: often within the
+	// contactEvery is how often PostgreSQL is asked whether it is there: often within the
 	// shortest lease.
-	listenEvery = 250 * time.Millisecond
+	contactEvery = 250 * time.Millisecond
 )
 
 // Reaper takes expired leases back.
@@ -32,12 +32,12 @@ type Reaper struct {
 	kick       func()
 	metrics    *metrics.Jobs
 	log        *slog.Logger
-	reach      reach
+	lookback   lookback
 
 	mu sync.Mutex
-	// hearing is when PostgreSQL answered: after a silence holders speak first.
-	hearing queue.Hearing
-	// reaped is what was heard last before a statement that took leases back succeeded.
+	// contact is when PostgreSQL answered: after an outage holders have a grace period.
+	contact queue.Contact
+	// reaped is the last answer before the reap that succeeded last.
 	reaped time.Time
 }
 
@@ -49,70 +49,68 @@ func NewReaper(store *cell.Cell, d *dispatch.Dispatcher, kick func(), m *metrics
 // Run reaps until ctx ends.
 func (r *Reaper) Run(ctx context.Context) error {
 	var listening sync.WaitGroup
-	listening.Go(func() { r.listen(ctx) })
+	listening.Go(func() { r.watchContact(ctx) })
 	defer listening.Wait()
 	every(ctx, ReapPeriod, "reap", r.metrics, r.log, r.RunOnce)
 	return nil
 }
 
-// listen asks PostgreSQL for its time, so that a silence is noticed.
-func (r *Reaper) listen(ctx context.Context) {
+// watchContact asks PostgreSQL for its time, so that an outage is noticed.
+func (r *Reaper) watchContact(ctx context.Context) {
 	for {
-		_, _ = r.hear(ctx) // the duty itself says what is wrong
+		_, _ = r.checkContact(ctx) // the duty itself says what is wrong
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(listenEvery):
+		case <-time.After(contactEvery):
 		}
 	}
 }
 
-func (r *Reaper) hear(ctx context.Context) (silent bool, err error) {
+func (r *Reaper) checkContact(ctx context.Context) (wasOutage bool, err error) {
 	now, err := r.store.Now(ctx)
 	if err != nil {
 		return false, err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.hearing.Hear(now), nil
+	return r.contact.Answered(now), nil
 }
 
-func (r *Reaper) heard() *queue.Hearing {
+func (r *Reaper) snapshot() *queue.Contact {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	heard := r.hearing
+	heard := r.contact
 	return &heard
 }
 
-// took notes that a statement which had heard so much succeeded.
-func (r *Reaper) took(heard *queue.Hearing) {
+// succeeded records that a reap succeeded that knew of this contact.
+func (r *Reaper) succeeded(heard *queue.Contact) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.reaped = heard.Last
 }
 
-// deaf is called where leases could not be taken back: although PostgreSQL tells its time,
-// holders may have been refused ever since that went well last. What is heard next
-// ends a silence of that length, and no longer one: errors that come again and again
-// must not hold every lease.
-func (r *Reaper) deaf() {
+// failed records that leases could not be reaped: although PostgreSQL tells its time, heartbeats
+// may have been refused since the last reap that succeeded. The next answer ends an outage of
+// that length, and no longer one: repeated errors must not keep every lease.
+func (r *Reaper) failed() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.hearing.Last = r.reaped
+	r.contact.Last = r.reaped
 }
 
-// RunOnce takes back every lease that has expired by now, but for those whose holders
-// could not be heard.
+// RunOnce reaps every lease that has expired by now, except those in a grace period.
 func (r *Reaper) RunOnce(ctx context.Context) error {
-	if _, err := r.hear(ctx); err != nil {
-		return err // what is heard next ends a silence
+	if _, err := r.checkContact(ctx); err != nil {
+		return err // the next answer ends an outage
 	}
-	// A statement that comes after a silence takes back less, and is run again.
+	// A reap after an outage that it did not know of is repeated with the outage.
 	for range 5 {
 		if err := r.reap(ctx); err != nil {
 			return err
 		}
-		if silent, err := r.hear(ctx); err != nil || !silent {
+		if wasOutage, err := r.checkContact(ctx); err != nil || !wasOutage {
 			return err
 		}
 	}
@@ -120,23 +118,23 @@ func (r *Reaper) RunOnce(ctx context.Context) error {
 }
 
 func (r *Reaper) reap(ctx context.Context) error {
-	back, done := r.reach.next()
+	back, done := r.lookback.next()
 	var place queue.ReapPlace
 	for {
-		heard := r.heard()
+		heard := r.snapshot()
 		reaped, next, err := r.store.ReapAfter(ctx, heard, back, place, reapBatch, random)
 		if err != nil {
-			r.deaf()
+			r.failed()
 			return err
 		}
-		r.took(heard)
+		r.succeeded(heard)
 		for _, one := range reaped {
 			r.metrics.ReapDelay.Observe(one.Late.Seconds())
 		}
 		if len(reaped) > 0 {
 			r.log.InfoContext(ctx, "leases taken back", "count", len(reaped))
 		}
-		tell(ctx, r.dispatcher, r.metrics, reaped, byEvent, r.kick)
+		publish(ctx, r.dispatcher, r.metrics, reaped, byEvent, r.kick)
 		if len(reaped) < reapBatch {
 			done()
 			return nil

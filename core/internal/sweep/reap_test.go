@@ -141,7 +141,7 @@ func TestReapGivesHoldersTheirTimeFirst(t *testing.T) {
 		<-time.After(1500 * time.Millisecond)
 	}
 	f.exec(`ALTER TABLE away RENAME TO jobs`)
-	wait(1000) // less than has passed since it went well, more than since the silence is known
+	wait(1000) // less than has passed since it went well, more than since the outage is known
 	reap(api.StateRunning)
 	celltest.Eventually(t, "the job to be taken back", func() bool {
 		if err := r.RunOnce(t.Context()); err != nil {
@@ -212,7 +212,7 @@ func TestReapGivesHoldersTimeAfterAStandstill(t *testing.T) {
 	})
 }
 
-// An error is no silence of unknown length: errors now and then do not hold leases.
+// An error is no outage of unknown length: errors now and then do not hold leases.
 func TestReapGoesOnAfterAnError(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -17,30 +17,30 @@ import (
 )
 
 const (
-	// shortReach is how far back a duty looks most of the time, fullEvery how often it
+	// shortLookback is how far back a duty looks most of the time, fullEvery how often it
 	// looks at everything: what came late, or was left by a clock that was set back.
-	shortReach = time.Minute
-	fullEvery  = 10 * time.Second
+	shortLookback = time.Minute
+	fullEvery     = 10 * time.Second
 )
 
-// reach says how far back a duty looks this time.
-type reach struct{ full time.Time }
+// lookback says how far back a duty looks this time.
+type lookback struct{ full time.Time }
 
-// next gives the reach, and what to call once a look came to its end.
-func (r *reach) next() (back time.Duration, done func()) {
+// next gives the lookback, and what to call once a look came to its end.
+func (r *lookback) next() (back time.Duration, done func()) {
 	if begun := time.Now(); time.Since(r.full) > fullEvery {
-		return queue.Ever, func() { r.full = begun }
+		return queue.AllTime, func() { r.full = begun }
 	}
-	return shortReach, func() {}
+	return shortLookback, func() {}
 }
 
 // byEvent says that jobs went back for what happened to them.
 const byEvent = ""
 
-// tell is the one way in which a duty's work becomes known: lanes in which jobs
+// publish is the one way in which a duty's work becomes known: lanes in which jobs
 // became ready, jobs that went on, jobs that ended. because is why they went back in
 // line, or byEvent.
-func tell(ctx context.Context, d *dispatch.Dispatcher, m *metrics.Jobs, reaped []queue.Reaped, because string, kick func()) {
+func publish(ctx context.Context, d *dispatch.Dispatcher, m *metrics.Jobs, reaped []queue.Reaped, because string, kick func()) {
 	var ready []queue.Ready
 	var over []uuid.UUID
 	scheduled := false

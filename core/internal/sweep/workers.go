@@ -24,7 +24,7 @@ type Workers struct {
 	log        *slog.Logger
 
 	// answered is when PostgreSQL last answered, and since when it has done so without a
-	// silence in which workers would have turned stale; both by its clock.
+	// outage in which workers would have turned stale; both by its clock.
 	answered, since time.Time
 }
 
@@ -80,7 +80,7 @@ func (w *Workers) takeBack(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		tell(ctx, w.dispatcher, w.metrics, reaped, metrics.WorkerDead, w.kick)
+		publish(ctx, w.dispatcher, w.metrics, reaped, metrics.WorkerDead, w.kick)
 		if len(reaped) < reapBatch {
 			return nil
 		}

@@ -17,7 +17,7 @@ import (
 func TestWorkersSpeakFirstAfterASilence(t *testing.T) {
 	t.Parallel()
 	const long = time.Hour
-	for name, silence := range map[string]struct {
+	for name, outage := range map[string]struct {
 		answered, since time.Duration // how long ago, or zero where it never did
 		want            string
 	}{
@@ -35,15 +35,15 @@ func TestWorkersSpeakFirstAfterASilence(t *testing.T) {
 			}
 			f.exec(`UPDATE workers SET last_heartbeat_at = statement_timestamp() - interval '121 seconds'`)
 			duty := sweep.NewWorkers(f.store, f.d, f.kick, metrics.NewJobs(prometheus.NewRegistry()), quiet())
-			if silence.answered != 0 {
-				duty.Answered(f.now().Add(-silence.answered), f.now().Add(-silence.since))
+			if outage.answered != 0 {
+				duty.Answered(f.now().Add(-outage.answered), f.now().Add(-outage.since))
 			}
 			if err := duty.RunOnce(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			workers, err := f.store.ListWorkers(t.Context(), f.tenant, "", 10)
-			if err != nil || len(workers) != 1 || workers[0].Status != silence.want {
-				t.Errorf("%+v %v, want %s", workers, err, silence.want)
+			if err != nil || len(workers) != 1 || workers[0].Status != outage.want {
+				t.Errorf("%+v %v, want %s", workers, err, outage.want)
 			}
 		})
 	}

@@ -99,8 +99,8 @@ func lockHeld(ctx context.Context, tx pgx.Tx, leases []job.Lease) (map[job.Lease
 	return held, nil
 }
 
-// settlement is a verdict on a live job, ready to be stored.
-type settlement struct {
+// transition is a verdict on a live job, ready to be stored.
+type transition struct {
 	row     *lockedRow
 	verdict job.Verdict
 	// kind is the outcome that a holder's ending was taken for.
@@ -121,7 +121,7 @@ type settlement struct {
 	answer  *string
 }
 
-func (s *settlement) attempt() int32 {
+func (s *transition) attempt() int32 {
 	if s.verdict.AttemptBack {
 		return s.row.Attempt - 1
 	}
@@ -129,7 +129,7 @@ func (s *settlement) attempt() int32 {
 }
 
 // runAt is when the job may be claimed again; nil where it has ended.
-func (s *settlement) runAt() *time.Time {
+func (s *transition) runAt() *time.Time {
 	switch s.verdict.State {
 	case job.Queued:
 		return &s.row.Now
@@ -141,7 +141,7 @@ func (s *settlement) runAt() *time.Time {
 	}
 }
 
-func (s *settlement) outcome() *api.Outcome {
+func (s *transition) outcome() *api.Outcome {
 	outcome := &api.Outcome{
 		JobID: s.row.ID.String(), State: string(s.verdict.State), Attempt: int(s.attempt()),
 		Epoch: s.row.Epoch, RunAt: api.AtOrNil(s.runAt()),
@@ -153,13 +153,13 @@ func (s *settlement) outcome() *api.Outcome {
 	return outcome
 }
 
-// sayTo keeps what the holder is told, so that its repeat is told the same.
-func (s *settlement) sayTo(ending *Ending) {
+// saveReplay keeps what the holder is told, so that its repeat is told the same.
+func (s *transition) saveReplay(ending *Ending) {
 	hash, answer := ending.hash(), string(store.JSON(s.outcome()))
 	s.leaseID, s.hash, s.answer = &ending.Lease.ID, hash[:], &answer
 }
 
-func (s *settlement) ended() Ended {
+func (s *transition) result() Ended {
 	ended := Ended{Outcome: s.outcome(), Kind: s.kind, Lane: s.row.LaneID, Scheduled: s.verdict.State == job.Scheduled}
 	if s.verdict.State == job.Queued {
 		// its ready_at will be the next statement's time: not before this one's
@@ -168,8 +168,8 @@ func (s *settlement) ended() Ended {
 	return ended
 }
 
-// backSQL puts jobs back in line, now or later.
-const backSQL = `
+// requeueSQL puts jobs back in line, now or later.
+const requeueSQL = `
 UPDATE jobs
 SET state = s.state,
     attempt = s.attempt,
@@ -187,9 +187,9 @@ FROM unnest(@ids::uuid[], @states::text[], @attempts::integer[], @run_ats::times
      AS s(id, state, attempt, run_at, error, lease_id, hash, answer, deferred_at)
 WHERE jobs.id = ANY(@ids::uuid[]) AND jobs.id = s.id`
 
-// goneSQL moves jobs out of the live table, with what their end
+// removeSQL moves jobs out of the live table, with what their end
 // adds to them; burySQL and cancelledSQL say where to.
-const goneSQL = `
+const removeSQL = `
 WITH input AS MATERIALIZED (
   SELECT * FROM unnest(@ids::uuid[], @attempts::integer[], @errors::text[], @leases::uuid[], @hashes::bytea[],
                        @answers::text[], @reasons::text[], @fingerprints::text[])
@@ -199,7 +199,7 @@ WITH input AS MATERIALIZED (
   RETURNING ` + KeptColumns + `, last_error, outcome_lease_id, outcome_hash, outcome_answer
 )`
 
-const burySQL = `
+const deadLetterSQL = `
 INSERT INTO dead_letters (` + jobColumns + `, reason, fingerprint, died_at)
 SELECT ` + KeptColumns + `, input.attempt, COALESCE(input.error::json, gone.last_error),
        -- a job that waited keeps what its last holder was told: there was no claim since (D5)
@@ -209,8 +209,9 @@ FROM gone JOIN input USING (id)`
 
 const cancelledSQL = `
 INSERT INTO finished_jobs (` + jobColumns + `, state, result, finished_at)
-SELECT ` + KeptColumns + `, input.attempt, COALESCE(input.error::json, gone.last_error), input.lease_id, input.hash,
-       input.answer::json, 'cancelled', NULL, statement_timestamp()
+SELECT ` + KeptColumns + `, input.attempt, COALESCE(input.error::json, gone.last_error),
+       COALESCE(input.lease_id, gone.outcome_lease_id), COALESCE(input.hash, gone.outcome_hash),
+       COALESCE(input.answer::json, gone.outcome_answer), 'cancelled', NULL, statement_timestamp()
 FROM gone JOIN input USING (id)`
 
 const recordAttemptsSQL = `
@@ -222,11 +223,11 @@ FROM unnest(@ids::uuid[], @epochs::bigint[], @tenants::uuid[], @attempts::intege
             @starts::timestamptz[], @types::text[], @messages::text[], @stacks::text[], @run_ats::timestamptz[])
      AS a(job_id, epoch, tenant_id, attempt, kind, worker_id, started_at, error_type, error_message, error_stack, next_run_at)`
 
-// settle stores verdicts on rows that the transaction has locked: at most one
+// finish stores verdicts on rows that the transaction has locked: at most one
 // statement for each place that a job can go to, and one for the attempts.
-func settle(ctx context.Context, tx pgx.Tx, settlements []*settlement) error {
-	var back, dead, cancelled, attempted []*settlement
-	for _, s := range settlements {
+func finish(ctx context.Context, tx pgx.Tx, transitions []*transition) error {
+	var back, dead, cancelled, attempted []*transition
+	for _, s := range transitions {
 		switch s.verdict.State {
 		case job.DeadLetter:
 			dead = append(dead, s)
@@ -240,15 +241,15 @@ func settle(ctx context.Context, tx pgx.Tx, settlements []*settlement) error {
 		}
 	}
 	batch := &pgx.Batch{}
-	leavings(settlements).Append(batch)
+	released(transitions).Append(batch)
 	if len(back) > 0 {
-		batch.Queue(backSQL, backArgs(back))
+		batch.Queue(requeueSQL, requeueArgs(back))
 	}
 	if len(dead) > 0 {
-		batch.Queue(goneSQL+burySQL, goneArgs(dead))
+		batch.Queue(removeSQL+deadLetterSQL, removeArgs(dead))
 	}
 	if len(cancelled) > 0 {
-		batch.Queue(goneSQL+cancelledSQL, goneArgs(cancelled))
+		batch.Queue(removeSQL+cancelledSQL, removeArgs(cancelled))
 	}
 	if len(attempted) > 0 {
 		batch.Queue(recordAttemptsSQL, attemptArgs(attempted))
@@ -256,11 +257,11 @@ func settle(ctx context.Context, tx pgx.Tx, settlements []*settlement) error {
 	return tx.SendBatch(ctx, batch).Close()
 }
 
-// leavings are the counts that the jobs leave: what goes back in line is no longer
+// released are the counts that the jobs leave: what goes back in line is no longer
 // running, what has ended is in none any more.
-func leavings(settlements []*settlement) usage.Credits {
+func released(transitions []*transition) usage.Credits {
 	left := usage.Credits{}
-	for _, s := range settlements {
+	for _, s := range transitions {
 		leaving := usage.RunningCounters
 		if s.verdict.State.Terminal() {
 			leaving |= usage.ActiveCounters
@@ -270,7 +271,7 @@ func leavings(settlements []*settlement) usage.Credits {
 	return left
 }
 
-func (s *settlement) errorJSON() *string {
+func (s *transition) errorJSON() *string {
 	if s.err == nil {
 		return nil
 	}
@@ -278,11 +279,11 @@ func (s *settlement) errorJSON() *string {
 	return &text
 }
 
-func backArgs(settlements []*settlement) pgx.StrictNamedArgs {
-	args := sharedArgs(settlements)
-	states := make([]string, len(settlements))
-	runAts, deferrals := make([]*time.Time, len(settlements)), make([]*time.Time, len(settlements))
-	for i, s := range settlements {
+func requeueArgs(transitions []*transition) pgx.StrictNamedArgs {
+	args := sharedArgs(transitions)
+	states := make([]string, len(transitions))
+	runAts, deferrals := make([]*time.Time, len(transitions)), make([]*time.Time, len(transitions))
+	for i, s := range transitions {
 		states[i], runAts[i] = string(s.verdict.State), s.runAt()
 		if s.deferred {
 			deferrals[i] = &s.row.Now
@@ -292,10 +293,10 @@ func backArgs(settlements []*settlement) pgx.StrictNamedArgs {
 	return args
 }
 
-func goneArgs(settlements []*settlement) pgx.StrictNamedArgs {
-	args := sharedArgs(settlements)
-	reasons, fingerprints := make([]*string, len(settlements)), make([]*string, len(settlements))
-	for i, s := range settlements {
+func removeArgs(transitions []*transition) pgx.StrictNamedArgs {
+	args := sharedArgs(transitions)
+	reasons, fingerprints := make([]*string, len(transitions)), make([]*string, len(transitions))
+	for i, s := range transitions {
 		if s.verdict.Reason == "" {
 			continue
 		}
@@ -311,13 +312,13 @@ func goneArgs(settlements []*settlement) pgx.StrictNamedArgs {
 	return args
 }
 
-// sharedArgs are the arrays that every statement of a settlement takes.
-func sharedArgs(settlements []*settlement) pgx.StrictNamedArgs {
-	n := len(settlements)
+// sharedArgs are the arrays that every statement of a transition takes.
+func sharedArgs(transitions []*transition) pgx.StrictNamedArgs {
+	n := len(transitions)
 	ids, attempts := make([]uuid.UUID, n), make([]int32, n)
 	errors, answers := make([]*string, n), make([]*string, n)
 	leases, hashes := make([]*uuid.UUID, n), make([][]byte, n)
-	for i, s := range settlements {
+	for i, s := range transitions {
 		ids[i], attempts[i], errors[i] = s.row.ID, s.attempt(), s.errorJSON()
 		leases[i], hashes[i], answers[i] = s.leaseID, s.hash, s.answer
 	}
@@ -326,13 +327,13 @@ func sharedArgs(settlements []*settlement) pgx.StrictNamedArgs {
 	}
 }
 
-func attemptArgs(settlements []*settlement) pgx.StrictNamedArgs {
-	n := len(settlements)
+func attemptArgs(transitions []*transition) pgx.StrictNamedArgs {
+	n := len(transitions)
 	ids, tenants, epochs := make([]uuid.UUID, n), make([]uuid.UUID, n), make([]int64, n)
 	attempts, kinds, workers := make([]int32, n), make([]string, n), make([]*string, n)
 	starts, runAts := make([]*time.Time, n), make([]*time.Time, n)
 	types, messages, stacks := make([]*string, n), make([]*string, n), make([]*string, n)
-	for i, s := range settlements {
+	for i, s := range transitions {
 		ids[i], tenants[i], epochs[i] = s.row.ID, s.row.TenantID, s.row.Epoch
 		attempts[i], kinds[i], workers[i] = s.row.Attempt, s.attemptKind, s.row.WorkerID
 		starts[i], runAts[i] = s.row.StartedAt, s.runAt()
