@@ -37,7 +37,7 @@ type gate struct {
 
 func newGate(inFlight, parked int) *gate {
 	return &gate{
-		queue:  admissionQueue{marks: marksFor(inFlight), capacity: waitingPerCall * inFlight},
+		queue:  newAdmissionQueue(inFlight, waitingPerCall*inFlight),
 		claims: places{most: parked}, waits: places{most: parked},
 	}
 }
@@ -50,11 +50,11 @@ func (g *gate) enter(ctx context.Context, c class, whose string) error {
 		g.mu.Unlock()
 		return nil
 	}
-	w := &waiter{class: c, whose: whose, turn: make(chan error, 1)}
+	w := newWaiter(c, whose)
 	_, waits, displaced := g.queue.enter(w)
 	g.mu.Unlock()
 	if displaced != nil {
-		displaced.turn <- turnedAwayError{reasonDisplaced}
+		displaced.Value <- turnedAwayError{reasonDisplaced}
 	}
 	if !waits {
 		return turnedAwayError{reasonFull}
@@ -67,7 +67,7 @@ func (g *gate) wait(ctx context.Context, w *waiter) error {
 	defer patience.Stop()
 	var why error
 	select {
-	case err := <-w.turn:
+	case err := <-w.Value:
 		return err
 	case <-ctx.Done():
 		why = ctx.Err()
@@ -81,9 +81,9 @@ func (g *gate) wait(ctx context.Context, w *waiter) error {
 		return why
 	}
 	// The turn came at the same moment. A caller that has left does not use it.
-	err := <-w.turn
+	err := <-w.Value
 	if err == nil && ctx.Err() != nil {
-		g.leave(w.class)
+		g.leave(class(w.Class))
 		return ctx.Err()
 	}
 	return err
@@ -105,7 +105,7 @@ func (g *gate) leave(c class) {
 	started := g.queue.leave(c)
 	g.mu.Unlock()
 	for _, next := range started {
-		next.turn <- nil
+		next.Value <- nil
 	}
 }
 
@@ -140,5 +140,5 @@ func (g *gate) counts(c class) (busy, waiting int) {
 	if c == classParked {
 		return g.claims.taken + g.waits.taken, 0
 	}
-	return g.queue.busy[c], len(g.queue.waiting[c])
+	return g.queue.busy[c], g.queue.waiting.LenClass(int(c))
 }

@@ -78,8 +78,8 @@ func TestTurnsComeInOrder(t *testing.T) {
 		if want := []string{"lease 1", "lease 2", "claim 1", "submit 1", "submit 2", "list 1"}; !slices.Equal(turns, want) {
 			t.Errorf("turns: %v, want %v", turns, want)
 		}
-		if g.queue.total != 0 || g.queue.queued != 0 {
-			t.Errorf("%d in flight and %d waiting at the end", g.queue.total, g.queue.queued)
+		if g.queue.total != 0 || g.queue.waiting.Len() != 0 {
+			t.Errorf("%d in flight and %d waiting at the end", g.queue.total, g.queue.waiting.Len())
 		}
 	})
 }
@@ -124,7 +124,7 @@ func TestPatience(t *testing.T) {
 				if test.reason != "" && (reasonOf(err) != test.reason || !errors.Is(err, ErrOverloaded)) {
 					t.Errorf("%v, want %s", err, test.reason)
 				}
-				if g.queue.queued != 0 {
+				if g.queue.waiting.Len() != 0 {
 					t.Error("it still stands in the line")
 				}
 			})
@@ -149,8 +149,8 @@ func TestTurnOfACallerThatHasLeft(t *testing.T) {
 				g.leave(classLease)
 			}
 			synctest.Wait()
-			if g.queue.total != taken-1 || g.queue.queued != 0 {
-				t.Fatalf("%d in flight and %d waiting, want %d and 0", g.queue.total, g.queue.queued, taken-1)
+			if g.queue.total != taken-1 || g.queue.waiting.Len() != 0 {
+				t.Fatalf("%d in flight and %d waiting, want %d and 0", g.queue.total, g.queue.waiting.Len(), taken-1)
 			}
 		}
 	})

@@ -1,11 +1,6 @@
 package coreclient
 
-import (
-	"slices"
-	"sort"
-
-	"github.com/forgequeue/forgequeue/shared/groupcommit"
-)
+import "github.com/forgequeue/forgequeue/shared/batch"
 
 // admissionQueue decides which calls go to core now, which wait, and which are turned away.
 // It has no clock and no lock.
@@ -22,15 +17,10 @@ import (
 //	read             ▏                    ▕ 65
 //	list             ▏            ▕ 50
 type admissionQueue struct {
-	marks [ordered]mark
-	// capacity is how many may wait, in all.
-	capacity int
-
+	marks   [ordered]mark
 	busy    [ordered]int
 	total   int
-	waiting [ordered][]*waiter // by turn; equal ones first come, first served
-	turns   [ordered]groupcommit.Turns[string]
-	queued  int
+	waiting batch.Queue[string, chan error] // by class; the owners of one take turns
 }
 
 // mark bounds a class.
@@ -42,15 +32,16 @@ type mark struct {
 	own int
 }
 
-// waiter is a call that waits for its turn.
-type waiter struct {
-	class class
-	// whose call it is. Within a class the owners take turns.
-	whose string
-	place groupcommit.Turn[string]
-	// turn gets nil once the call may start, or why it may not. It holds one, so
-	// that nobody waits for the waiter.
-	turn chan error
+// waiter is a call that waits for its turn. Its channel gets nil once the call may start,
+// or why it may not. It holds one, so that the sender does not wait for the waiter.
+type waiter = batch.Item[string, chan error]
+
+func newWaiter(c class, owner string) *waiter {
+	return &waiter{Class: int(c), Owner: owner, Weight: 1, Value: make(chan error, 1)}
+}
+
+func newAdmissionQueue(inFlight, capacity int) admissionQueue {
+	return admissionQueue{marks: marksFor(inFlight), waiting: batch.Queue[string, chan error]{Capacity: capacity}}
 }
 
 // marksFor shares out a number of calls in flight. Every class may have at least
@@ -75,53 +66,26 @@ func (q *admissionQueue) admits(c class) bool {
 	return q.total < q.marks[c].total && q.busy[c] < q.marks[c].own
 }
 
-// enter starts a call or lets it wait (both false: it is full). The owners of
-// a class take turns, so that nobody waits for the many calls of another; of one
-// owner's calls who waits longest goes first. A call takes the place of the last one
-// of the latest class after its own, or else of the last one of its own class that
-// would be served after it: that one is displaced.
+// enter starts a call or lets it wait (both false: the queue is full). Of one owner's
+// calls the one that has waited longest goes first. A call that finds the queue full
+// displaces the last one of the latest class after its own, or else of its own class, if
+// that would be served after it.
 func (q *admissionQueue) enter(w *waiter) (started, waits bool, displaced *waiter) {
-	if q.begin(w.class) {
+	if q.begin(class(w.Class)) {
 		return true, false, nil
 	}
-	turns := &q.turns[w.class]
-	if q.queued >= q.capacity {
-		w.place = turns.Next(w.whose, 1)
-		if displaced = q.displace(w); displaced == nil {
-			return false, false, nil
-		}
-	}
-	w.place = turns.LineUp(w.whose, 1)
-	waiting := q.waiting[w.class]
-	at := sort.Search(len(waiting), func(i int) bool { return w.place.Before(waiting[i].place) })
-	q.waiting[w.class] = slices.Insert(waiting, at, w)
-	q.queued++
-	return false, true, displaced
+	displaced, waits = q.waiting.Push(w)
+	q.waiting.Forget() // of the displaced one's class, if it was the only one
+	return false, waits, displaced
 }
 
 // begin starts a call that need not wait.
 func (q *admissionQueue) begin(c class) bool {
-	if len(q.waiting[c]) > 0 || !q.admits(c) {
+	if q.waiting.LenClass(int(c)) > 0 || !q.admits(c) {
 		return false
 	}
 	q.start(c)
 	return true
-}
-
-// displace takes out the last waiter of the latest class after w's, or of w's own if
-// it would be served after w.
-func (q *admissionQueue) displace(w *waiter) *waiter {
-	for later := ordered - 1; later >= w.class; later-- {
-		n := len(q.waiting[later])
-		if n == 0 {
-			continue
-		}
-		if last := q.waiting[later][n-1]; later > w.class || w.place.Before(last.place) {
-			q.giveUp(last, n-1)
-			return last
-		}
-	}
-	return nil
 }
 
 // leave ends a call and starts those whose turn it now is.
@@ -129,42 +93,23 @@ func (q *admissionQueue) leave(c class) (started []*waiter) {
 	q.busy[c]--
 	q.total--
 	for c := range ordered {
-		for len(q.waiting[c]) > 0 && q.admits(c) {
-			next := q.waiting[c][0]
-			q.turns[c].Served(next.place)
-			q.waiting[c] = slices.Delete(q.waiting[c], 0, 1)
-			q.removed(c)
+		for q.waiting.LenClass(int(c)) > 0 && q.admits(c) {
+			started = append(started, q.waiting.PopClass(int(c)))
 			q.start(c)
-			started = append(started, next)
 		}
 	}
+	q.waiting.Forget()
 	return started
 }
 
 // abandon takes out a waiter that waits no longer; false if its turn had come.
 func (q *admissionQueue) abandon(w *waiter) bool {
-	at := slices.Index(q.waiting[w.class], w)
-	if at < 0 {
-		return false
-	}
-	q.giveUp(w, at)
-	return true
+	waited := q.waiting.Remove(w)
+	q.waiting.Forget()
+	return waited
 }
 
 func (q *admissionQueue) start(c class) {
 	q.busy[c]++
 	q.total++
-}
-
-// giveUp takes out a waiter whose turn has not come.
-func (q *admissionQueue) giveUp(w *waiter, at int) {
-	q.waiting[w.class] = groupcommit.Leave(&q.turns[w.class], q.waiting[w.class], at, func(w *waiter) *groupcommit.Turn[string] { return &w.place })
-	q.removed(w.class)
-}
-
-func (q *admissionQueue) removed(c class) {
-	q.queued--
-	if len(q.waiting[c]) == 0 {
-		q.turns[c].Idle()
-	}
 }

@@ -68,7 +68,7 @@ func TestQueueKeepsItsRules(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		inFlight := rapid.IntRange(int(ordered), 40).Draw(t, "in flight")
-		m := &model{queue: admissionQueue{marks: marksFor(inFlight), capacity: rapid.IntRange(0, 20).Draw(t, "capacity")}}
+		m := &model{queue: newAdmissionQueue(inFlight, rapid.IntRange(0, 20).Draw(t, "capacity"))}
 		t.Repeat(map[string]func(*rapid.T){
 			"enter":   m.enter,
 			"leave":   m.leave,
@@ -79,11 +79,11 @@ func TestQueueKeepsItsRules(t *testing.T) {
 }
 
 func (m *model) enter(t *rapid.T) {
-	w := &waiter{class: class(rapid.IntRange(0, int(ordered)-1).Draw(t, "class"))}
+	w := newWaiter(class(rapid.IntRange(0, int(ordered)-1).Draw(t, "class")), "")
 	started, waits, displaced := m.queue.enter(w)
 	if displaced != nil {
-		if last := m.lastWaiting(); displaced != last || displaced.class <= w.class || !waits {
-			t.Fatalf("%v displaced %v, the last of the least urgent is %v", w.class, displaced.class, last.class)
+		if last := m.lastWaiting(); displaced != last || displaced.Class <= w.Class || !waits {
+			t.Fatalf("%v displaced %v, the last of the least urgent is %v", w.Class, displaced.Class, last.Class)
 		}
 		m.forget(displaced)
 	}
@@ -91,11 +91,11 @@ func (m *model) enter(t *rapid.T) {
 	case started && waits:
 		t.Fatal("started and waits")
 	case started:
-		m.running = append(m.running, w.class)
+		m.running = append(m.running, class(w.Class))
 	case waits:
 		m.waiting = append(m.waiting, w)
-	case len(m.waiting) < m.queue.capacity || (m.lastWaiting() != nil && m.lastWaiting().class > w.class):
-		t.Fatalf("%v was turned away from a queue that is not full", w.class)
+	case len(m.waiting) < m.queue.waiting.Capacity || (m.lastWaiting() != nil && m.lastWaiting().Class > w.Class):
+		t.Fatalf("%v was turned away from a queue that is not full", w.Class)
 	}
 }
 
@@ -103,7 +103,7 @@ func (m *model) enter(t *rapid.T) {
 func (m *model) lastWaiting() *waiter {
 	var last *waiter
 	for _, w := range m.waiting {
-		if last == nil || w.class >= last.class {
+		if last == nil || w.Class >= last.Class {
 			last = w
 		}
 	}
@@ -119,7 +119,7 @@ func (m *model) leave(t *rapid.T) {
 	m.running = slices.Delete(m.running, at, at+1)
 	for _, next := range m.queue.leave(c) {
 		for _, w := range m.waiting {
-			if w.class == next.class && w != next {
+			if w.Class == next.Class && w != next {
 				t.Fatal("overtaken by its like")
 			}
 			if w == next {
@@ -127,7 +127,7 @@ func (m *model) leave(t *rapid.T) {
 			}
 		}
 		m.forget(next)
-		m.running = append(m.running, next.class)
+		m.running = append(m.running, class(next.Class))
 	}
 }
 
@@ -147,8 +147,8 @@ func (m *model) forget(w *waiter) {
 }
 
 func (m *model) check(t *rapid.T) {
-	if m.queue.total != len(m.running) || m.queue.queued != len(m.waiting) || len(m.waiting) > m.queue.capacity || len(m.running) > m.queue.marks[classLease].total {
-		t.Fatalf("%d run, the queue says %d; %d wait, the queue says %d", len(m.running), m.queue.total, len(m.waiting), m.queue.queued)
+	if m.queue.total != len(m.running) || m.queue.waiting.Len() != len(m.waiting) || len(m.waiting) > m.queue.waiting.Capacity || len(m.running) > m.queue.marks[classLease].total {
+		t.Fatalf("%d run, the queue says %d; %d wait, the queue says %d", len(m.running), m.queue.total, len(m.waiting), m.queue.waiting.Len())
 	}
 	for c := range ordered {
 		busy := 0
@@ -160,7 +160,7 @@ func (m *model) check(t *rapid.T) {
 		if busy != m.queue.busy[c] || busy > m.queue.marks[c].own {
 			t.Fatalf("%d of %v run, the queue says %d", busy, c, m.queue.busy[c])
 		}
-		if len(m.queue.waiting[c]) > 0 && m.queue.admits(c) {
+		if m.queue.waiting.LenClass(int(c)) > 0 && m.queue.admits(c) {
 			t.Fatalf("%v waits though it may start", c)
 		}
 	}
@@ -169,13 +169,13 @@ func (m *model) check(t *rapid.T) {
 // Calls that were refused, displaced or abandoned are not charged to their owner.
 func TestCallsThatNeverRanAreNotCharged(t *testing.T) {
 	t.Parallel()
-	l := &admissionQueue{marks: marksFor(1), capacity: 3}
+	l := newAdmissionQueue(1, 3)
 	enter := func(whose string) (*waiter, bool) {
-		w := &waiter{class: classSubmit, whose: whose}
+		w := newWaiter(classSubmit, whose)
 		_, waits, _ := l.enter(w)
 		return w, waits
 	}
-	if started, _, _ := l.enter(&waiter{class: classSubmit}); !started {
+	if started, _, _ := l.enter(newWaiter(classSubmit, "")); !started {
 		t.Fatal("the first call does not start")
 	}
 	stays, _ := enter("other") // so that somebody always waits
@@ -203,7 +203,7 @@ func TestCallsThatNeverRanAreNotCharged(t *testing.T) {
 	equal, _ := enter("equal")
 	for _, want := range []*waiter{stays, many, equal} {
 		if next := l.leave(classSubmit); len(next) != 1 || next[0] != want {
-			t.Fatalf("next is %v of %s, want %s", next, next[0].whose, want.whose)
+			t.Fatalf("next is %v of %s, want %s", next, next[0].Owner, want.Owner)
 		}
 	}
 }

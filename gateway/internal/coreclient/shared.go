@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/shared/api"
-	"github.com/forgequeue/forgequeue/shared/groupcommit"
+	"github.com/forgequeue/forgequeue/shared/batch"
 )
 
 const (
@@ -58,7 +58,7 @@ func sharedWait(op Op) time.Duration {
 
 type (
 	itemText  = json.RawMessage
-	itemGroup = groupcommit.Group[itemText, itemResponse]
+	itemGroup = batch.Batcher[itemText, itemResponse]
 )
 
 // itemResponse is core's response to one item, and whether an earlier try of its envelope
@@ -68,7 +68,7 @@ type itemResponse struct {
 	doubt  bool
 }
 
-// groups are the group commits of the hop. One is forgotten when nobody uses it.
+// groups are the batchers of the hop. One is forgotten when nobody uses it.
 type groups struct {
 	mu  sync.Mutex
 	all map[groupKey]*groupUse
@@ -132,10 +132,10 @@ func (c *Client) enterGroup(op Op) (group *itemGroup, leave func()) {
 	use := c.groups.all[key]
 	op.whose = "group " + op.group // it sends for all who share it
 	if use == nil {
-		use = &groupUse{group: groupcommit.New(groupcommit.Options[itemText, itemResponse]{
-			Most: sharedBytes, Waiting: sharedWaiting, Timeout: c.sharedTime, Reserve: sharedReserve, MaxWait: sharedWait(op),
+		use = &groupUse{group: batch.New(batch.Options[itemText, itemResponse]{
+			MaxWeight: sharedBytes, Capacity: sharedWaiting, Timeout: c.sharedTime, Reserve: sharedReserve, MaxWait: sharedWait(op),
 			Weight: func(item itemText) int { return max(len(item), leastWeight) },
-			Flush: func(ctx context.Context, items []itemText) []groupcommit.Result[itemResponse] {
+			Flush: func(ctx context.Context, items []itemText) []batch.Result[itemResponse] {
 				return c.flush(ctx, op, items)
 			},
 		})}
@@ -166,8 +166,8 @@ func (c *Client) Busy(op Op, tenant string) error {
 }
 
 // flush sends one envelope and hands its results out.
-func (c *Client) flush(ctx context.Context, op Op, items []itemText) []groupcommit.Result[itemResponse] {
-	answers := make([]groupcommit.Result[itemResponse], len(items))
+func (c *Client) flush(ctx context.Context, op Op, items []itemText) []batch.Result[itemResponse] {
+	answers := make([]batch.Result[itemResponse], len(items))
 	results, doubt, err := c.exchangeItems(ctx, op, items)
 	for i := range answers {
 		if err != nil {
@@ -238,11 +238,11 @@ func shareIn[Req any](ctx context.Context, c *Client, op Op, item api.Item[Req])
 	defer leave()
 	answer, err := group.Do(ctx, text)
 	switch {
-	case errors.Is(err, groupcommit.ErrFull):
+	case errors.Is(err, batch.ErrFull):
 		return itemResponse{}, c.refuse(op, fmt.Errorf("%w: %w", turnedAwayError{reasonFull}, err))
-	case errors.Is(err, groupcommit.ErrLeft): // nothing was sent
+	case errors.Is(err, batch.ErrLeft): // nothing was sent
 		return itemResponse{}, c.refuse(op, err)
-	case errors.Is(err, groupcommit.ErrUnknown):
+	case errors.Is(err, batch.ErrUnknown):
 		return itemResponse{}, fmt.Errorf("%w: %s: %w", op.lost(), op.path, err)
 	}
 	return answer, err
