@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -12,6 +11,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 	"github.com/sony/gobreaker/v2"
+
+	"github.com/forgequeue/forgequeue/shared/batch"
 )
 
 const (
@@ -56,7 +57,7 @@ type LimiterOptions struct {
 // decides for itself, on its share of each rate, while it does not. It never
 // fails, and never lets everything pass. Safe for concurrent use.
 //
-//	Admit ──▶ foregone? ──▶ Redis in order? ──▶ round ──▶ script, all buckets at once
+//	Admit ──▶ foregone? ──▶ Redis in order? ──▶ batch ──▶ script, all buckets at once
 //	                             │ no, or its 50 ms are over
 //	                             └──▶ local, rate ÷ gateways
 //
@@ -82,10 +83,8 @@ type Limiter struct {
 	// fewerSince is since when fewer are seen; Run alone uses it.
 	fewerSince time.Time
 	hints      chan struct{}
-
-	mu      sync.Mutex
-	waiting []*waiter // for the next flush
-	busy    bool      // somebody serves them
+	// batcher makes flushes of the requests that Redis decides.
+	batcher *batch.Batcher[question, *answer]
 }
 
 // NewLimiter makes a Limiter on r. Nothing dials or starts: see Run.
@@ -114,6 +113,7 @@ func NewLimiter(r *Redis, opts LimiterOptions) *Limiter {
 		ReadyToTrip:   func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= tripAfter },
 		OnStateChange: l.stateChanged,
 	})
+	l.batcher = l.newBatcher()
 	l.metrics = newMetrics(opts.Registry, l)
 	return l
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// How requests share round trips: by our rounds (one pipeline in flight, whoever
-// arrives meanwhile is the next), by go-redis's auto-pipelining in its two forms,
+// How requests share round trips: by our batcher (one pipeline in flight, requests
+// that arrive meanwhile are the next), by go-redis's auto-pipelining in its two forms,
 // and not at all. The same script, the same arguments, one submit of one job with
 // every limit on.
 //
@@ -26,7 +26,7 @@ func BenchmarkAdmit(b *testing.B) {
 			name string
 			make func(*testing.B) func(admission.Request) error
 		}{
-			{"rounds", func(b *testing.B) func(admission.Request) error {
+			{"batcher", func(b *testing.B) func(admission.Request) error {
 				l := limiter(b, url, admission.LimiterOptions{})
 				return func(r admission.Request) error {
 					if d := l.Admit(b.Context(), r); d.Local {

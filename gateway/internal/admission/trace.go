@@ -27,17 +27,17 @@ func (r *Redis) Trace(provider trace.TracerProvider) error {
 	return nil
 }
 
-// spanned gives the context of the first waiter whose request makes spans, or of the
-// first: one call is made for all of a flush, and a span has one parent.
-func (l *Limiter) spanned(batch []*waiter) context.Context {
+// spanned gives the context of a flush the span of the first of its requests whose spans
+// are recorded: one call is made for all of them, and a span has one parent.
+func (l *Limiter) spanned(ctx context.Context, questions []question) context.Context {
 	if l.traced {
-		for _, w := range batch {
-			if trace.SpanFromContext(w.ctx).IsRecording() {
-				return w.ctx
+		for _, q := range questions {
+			if q.span.IsRecording() {
+				return trace.ContextWithSpan(ctx, q.span)
 			}
 		}
 	}
-	return batch[0].ctx
+	return ctx
 }
 
 // below makes spans only below a span that is recorded, which redisotel does not ask

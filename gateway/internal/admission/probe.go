@@ -1,0 +1,62 @@
+package admission
+
+import (
+	"context"
+	"errors"
+
+	"github.com/sony/gobreaker/v2"
+)
+
+// errDoubt answers requests that waited when Redis was put in doubt.
+var errDoubt = errors.New("admission: Redis does not answer")
+
+// suspect puts Redis in doubt: those that wait for it, and all that come until a
+// probe has succeeded, are decided locally.
+func (l *Limiter) suspect() {
+	l.doubt.Store(true)
+	l.batcher.RejectWaiting(errDoubt)
+}
+
+// reachable says whether Redis is believed to answer.
+func (l *Limiter) reachable() bool {
+	return l.client != nil && !l.doubt.Load() && l.breaker.State() == gobreaker.StateClosed
+}
+
+// inOrder is reachable, and where it is not, sees to it that a probe is made.
+func (l *Limiter) inOrder(ctx context.Context) bool {
+	if l.client == nil {
+		return false
+	}
+	if l.reachable() {
+		return true
+	}
+	l.probe(ctx)
+	return false
+}
+
+// probe asks, beside the requests and one at a time, for what the limiter needs:
+// the script, and room to write. The breaker says when.
+func (l *Limiter) probe(ctx context.Context) {
+	if l.breaker.State() == gobreaker.StateOpen || !l.probing.CompareAndSwap(false, true) {
+		return
+	}
+	go func() {
+		defer l.probing.Store(false)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.budget)
+		defer cancel()
+		_, err := l.breaker.Execute(func() (struct{}, error) {
+			return struct{}{}, l.script.run(ctx, l.client, []*scriptCall{l.trial()})
+		})
+		if err == nil {
+			l.doubt.Store(false)
+		}
+	}()
+}
+
+// trial charges a bucket that is this gateway's own, so that it writes.
+func (l *Limiter) trial() *scriptCall {
+	return &scriptCall{
+		keys: []string{l.prefix + "{gateway-" + l.id + "}:probe"},
+		args: []any{"charge", 0, 1, int64(milli), int64(1_000_000), int64(1)},
+	}
+}
