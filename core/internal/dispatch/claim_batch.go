@@ -14,7 +14,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/scheduler"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
-	"github.com/forgequeue/forgequeue/shared/groupcommit"
+	"github.com/forgequeue/forgequeue/shared/batch"
 )
 
 // claims makes one of the claims that wait at one moment for the same lanes: one
@@ -31,7 +31,7 @@ type claims struct {
 }
 
 type claimGroup struct {
-	*groupcommit.Group[*claimRequest, []claim.Job]
+	*batch.Batcher[*claimRequest, []claim.Job]
 	// dealer is of the one flush under way.
 	dealer scheduler.DRR
 	users  int
@@ -92,10 +92,10 @@ func (c *claims) take(ctx context.Context, filter *scheduler.Filter, worker clai
 		jobs, err = group.Do(ctx, request)
 	}
 	switch {
-	case errors.Is(err, groupcommit.ErrLeft), errors.Is(err, groupcommit.ErrUnknown):
+	case errors.Is(err, batch.ErrLeft), errors.Is(err, batch.ErrUnknown):
 		c.d.GiveBack(ctx, request.leave())
 		return nil, context.Cause(ctx)
-	case errors.Is(err, groupcommit.ErrFull):
+	case errors.Is(err, batch.ErrFull):
 		return nil, fmt.Errorf("%w: too many claims wait", store.ErrOverloaded)
 	case err != nil:
 		return nil, err
@@ -114,10 +114,10 @@ func (c *claims) enter(key string) (group *claimGroup, unuse func()) {
 			maps.DeleteFunc(c.groups, func(_ string, g *claimGroup) bool { return g.users == 0 })
 		}
 		group = &claimGroup{}
-		group.Group = groupcommit.New(groupcommit.Options[*claimRequest, []claim.Job]{
-			Most: flush.MaxJobs, Waiting: flush.MaxWaiting, Timeout: flush.Timeout,
+		group.Batcher = batch.New(batch.Options[*claimRequest, []claim.Job]{
+			MaxWeight: flush.MaxJobs, Capacity: flush.MaxWaiting, Timeout: flush.Timeout,
 			Weight: func(r *claimRequest) int { return r.worker.Max },
-			Flush: func(ctx context.Context, requests []*claimRequest) []groupcommit.Result[[]claim.Job] {
+			Flush: func(ctx context.Context, requests []*claimRequest) []batch.Result[[]claim.Job] {
 				return c.flush(ctx, &group.dealer, requests)
 			},
 		})
@@ -132,10 +132,10 @@ func (c *claims) enter(key string) (group *claimGroup, unuse func()) {
 }
 
 // flush leases for all of the requests at once and deals out, the first one first.
-func (c *claims) flush(ctx context.Context, dealer *scheduler.DRR, requests []*claimRequest) []groupcommit.Result[[]claim.Job] {
+func (c *claims) flush(ctx context.Context, dealer *scheduler.DRR, requests []*claimRequest) []batch.Result[[]claim.Job] {
 	ctx, span := c.d.traces.Flush(ctx, "claims", len(requests), func(i int) trace.SpanContext { return requests[i].span })
 	defer span.End()
-	results := make([]groupcommit.Result[[]claim.Job], len(requests))
+	results := make([]batch.Result[[]claim.Job], len(requests))
 	leasing := &leasing{d: c.d, dealer: dealer, filter: requests[0].filter, busy: map[tenant.ID]bool{}}
 	look := false
 	for _, r := range requests {

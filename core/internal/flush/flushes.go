@@ -16,7 +16,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
-	"github.com/forgequeue/forgequeue/shared/groupcommit"
+	"github.com/forgequeue/forgequeue/shared/batch"
 )
 
 const (
@@ -40,12 +40,12 @@ const (
 )
 
 type (
-	submitGroup = groupcommit.Group[*submit.Submission, submit.Answer]
+	submitGroup = batch.Batcher[*submit.Submission, submit.Answer]
 	// SubmitResult is what became of a submission.
-	SubmitResult = groupcommit.Result[submit.Answer]
-	endResult    = groupcommit.Result[queue.Ended]
+	SubmitResult = batch.Result[submit.Answer]
+	endResult    = batch.Result[queue.Ended]
 	// HeartbeatResult is what became of a lease; a nil value is a lost one.
-	HeartbeatResult = groupcommit.Result[*queue.Beat]
+	HeartbeatResult = batch.Result[*queue.Beat]
 )
 
 // Flushes are this core's group commits. Plain submits of all tenants share one, but for
@@ -59,8 +59,8 @@ type Flushes struct {
 	onEnd    func(context.Context, []queue.Ending, []queue.Ended)
 	plain    *submitGroup
 	large    *submitGroup
-	ends     *groupcommit.Group[queue.Ending, queue.Ended]
-	beats    *groupcommit.Group[job.Lease, *queue.Beat]
+	ends     *batch.Batcher[queue.Ending, queue.Ended]
+	beats    *batch.Batcher[job.Lease, *queue.Beat]
 
 	mu      sync.Mutex
 	guarded map[tenant.ID]*guardedGroup
@@ -79,8 +79,8 @@ type guardedGroup struct {
 func New(store *cell.Cell, made Traces, onStored func([]submit.Answer), onEnd func(context.Context, []queue.Ending, []queue.Ended)) *Flushes {
 	f := &Flushes{store: store, traces: made, onStored: onStored, onEnd: onEnd, guarded: map[tenant.ID]*guardedGroup{}, slots: make(chan struct{}, guardedFlushes)}
 	f.plain, f.large = newSubmitGroup(f.submitPlain), newSubmitGroup(f.submitPlain)
-	f.ends = groupcommit.New(groupcommit.Options[queue.Ending, queue.Ended]{
-		Most: MaxJobs, Waiting: MaxWaiting, Timeout: Timeout,
+	f.ends = batch.New(batch.Options[queue.Ending, queue.Ended]{
+		MaxWeight: MaxJobs, Capacity: MaxWaiting, Timeout: Timeout,
 		Owner:  func(e queue.Ending) any { return e.Lease.Tenant },
 		Weight: func(e queue.Ending) int { return 1 + len(e.Result)/bytesPerJob },
 		Flush: func(ctx context.Context, endings []queue.Ending) []endResult {
@@ -95,16 +95,16 @@ func New(store *cell.Cell, made Traces, onStored func([]submit.Answer), onEnd fu
 			return results
 		},
 	})
-	f.beats = groupcommit.New(groupcommit.Options[job.Lease, *queue.Beat]{
-		Most: MaxJobs, Waiting: MaxWaiting, Timeout: Timeout, Flush: f.beat,
+	f.beats = batch.New(batch.Options[job.Lease, *queue.Beat]{
+		MaxWeight: MaxJobs, Capacity: MaxWaiting, Timeout: Timeout, Flush: f.beat,
 		Owner: func(l job.Lease) any { return l.Tenant },
 	})
 	return f
 }
 
 func newSubmitGroup(flush func(context.Context, []*submit.Submission) []SubmitResult) *submitGroup {
-	return groupcommit.New(groupcommit.Options[*submit.Submission, submit.Answer]{
-		Flush: flush, Most: MaxJobs, Waiting: MaxWaiting, Timeout: Timeout,
+	return batch.New(batch.Options[*submit.Submission, submit.Answer]{
+		Flush: flush, MaxWeight: MaxJobs, Capacity: MaxWaiting, Timeout: Timeout,
 		Weight: submissionWeight,
 		Owner:  func(s *submit.Submission) any { return s.Tenant },
 	})
@@ -302,9 +302,9 @@ func (f *Flushes) Waiting() metrics.Flushes {
 // room. Any other error is the flush's own.
 func Left(err error) error {
 	switch {
-	case errors.Is(err, groupcommit.ErrFull), errors.Is(err, groupcommit.ErrLeft):
+	case errors.Is(err, batch.ErrFull), errors.Is(err, batch.ErrLeft):
 		return fmt.Errorf("%w: %w", store.ErrOverloaded, err)
-	case errors.Is(err, groupcommit.ErrUnknown):
+	case errors.Is(err, batch.ErrUnknown):
 		return fmt.Errorf("%w: %w", store.ErrOutcomeUnknown, err)
 	}
 	return err
@@ -314,7 +314,7 @@ func Left(err error) error {
 // time has met a request that is under way, its own first one or another of its
 // tenant's.
 func leftSubmit(err error, s *submit.Submission) error {
-	if s.Idempotency != nil && (errors.Is(err, groupcommit.ErrLeft) || errors.Is(err, groupcommit.ErrUnknown) || store.LockTimedOut(err)) {
+	if s.Idempotency != nil && (errors.Is(err, batch.ErrLeft) || errors.Is(err, batch.ErrUnknown) || store.LockTimedOut(err)) {
 		return fmt.Errorf("%w: %w", queue.ErrIdempotencyInFlight, err)
 	}
 	return Left(err)
