@@ -145,7 +145,7 @@ func (s *Claimer) claimAtOnce(ctx context.Context, claim *Request) (taken Result
 	shares := claim.shares()
 	maps.Copy(args, pickArgs(shares, claim.max(), nil))
 	args["bytes"], args["size_else"] = claim.bytes(), sizeElse
-	if taken.Jobs, err = store.Query(ctx, s.Store, pgx.RowToStructByName[Job], claimSQL, args); err != nil {
+	if taken.Jobs, err = store.Query(ctx, s.Store, scanJob, claimSQL, args); err != nil {
 		return taken, err
 	}
 	byPlace(taken.Jobs)

@@ -268,7 +268,7 @@ func (g *guard) lease(ctx context.Context, tx pgx.Tx, claim *Request, ids []uuid
 		args := claim.leaseArgs()
 		args["ids"] = ids
 		batch.Queue(leasePickedSQL, args).Query(func(rows pgx.Rows) error {
-			jobs, err = pgx.CollectRows(rows, pgx.RowToStructByName[Job])
+			jobs, err = pgx.CollectRows(rows, scanJob)
 			return err
 		})
 	}

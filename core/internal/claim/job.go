@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/job"
@@ -44,7 +45,15 @@ type Job struct {
 	// bytes.
 	Picked int64
 
-	LeaseID uuid.UUID `db:"-"`
+	LeaseID uuid.UUID
+}
+
+// scanJob reads a row of leaseSQL. By name pgx would look the fields up again for each row.
+func scanJob(row pgx.CollectableRow) (j Job, err error) {
+	err = row.Scan(&j.ID, &j.TenantID, &j.LaneID, &j.UserID, &j.Type, &j.Queue, &j.Payload, &j.Priority, &j.Attempt, &j.MaxAttempts, &j.Epoch,
+		&j.LeaseExpiresAt, &j.Deadline, &j.TimeoutMs, &j.Tags, &j.Metadata, &j.CorrelationID, &j.Traceparent, &j.CreatedAt,
+		&j.ReadyAt, &j.StartedAt, &j.Place, &j.Picked)
+	return j, err
 }
 
 // Lease is what the holder names.

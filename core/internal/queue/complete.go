@@ -52,6 +52,21 @@ type completed struct {
 	CorrelationID, Traceparent *string
 }
 
+func scanCompleted(row pgx.CollectableRow) (c completed, err error) {
+	err = row.Scan(c.columns()...)
+	return c, err
+}
+
+func scanCompletedTold(row pgx.CollectableRow) (c completed, err error) {
+	err = row.Scan(append(c.columns(), &c.Type, &c.Queue, &c.CorrelationID, &c.Traceparent)...)
+	return c, err
+}
+
+// columns are those of completeSQL.
+func (c *completed) columns() []any {
+	return []any{&c.ID, &c.TenantID, &c.LaneID, &c.OutcomeLeaseID, &c.Attempt, &c.Epoch, &c.CreatedAt, &c.StartedAt, &c.FinishedAt}
+}
+
 func (c *completed) lease() job.Lease {
 	return job.Lease{Tenant: c.TenantID, Job: c.ID, Epoch: c.Epoch, ID: c.OutcomeLeaseID}
 }
@@ -72,11 +87,11 @@ func (s *Jobs) complete(ctx context.Context, endings []*Ending) (map[job.Lease]c
 	}
 	args := leaseArgs(leases)
 	args["results"], args["hashes"] = results, hashes
-	statement := completeSQL
+	statement, scan := completeSQL, scanCompleted
 	if s.attempts {
-		statement = completeToldSQL
+		statement, scan = completeToldSQL, scanCompletedTold
 	}
-	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByNameLax[completed], statement, args)
+	rows, err := store.Query(ctx, s.Store, scan, statement, args)
 	if err != nil {
 		return nil, fmt.Errorf("queue: complete: %w", err)
 	}

@@ -35,6 +35,11 @@ type Beat struct {
 	Now time.Time
 }
 
+func scanBeat(row pgx.CollectableRow) (b Beat, err error) {
+	err = row.Scan(&b.ID, &b.TenantID, &b.Epoch, &b.LeaseID, &b.LeaseExpiresAt, &b.CancelRequested, &b.Now)
+	return b, err
+}
+
 // Heartbeat extends the leases, of any tenants, that are still held, and gives
 // what it extended. A repeat extends again.
 func (s *Jobs) Heartbeat(ctx context.Context, leases []job.Lease) (map[job.Lease]Beat, error) {
@@ -42,7 +47,7 @@ func (s *Jobs) Heartbeat(ctx context.Context, leases []job.Lease) (map[job.Lease
 	if len(leases) == 0 {
 		return map[job.Lease]Beat{}, nil
 	}
-	beats, err := store.Query(ctx, s.Store, pgx.RowToStructByName[Beat], heartbeatSQL, leaseArgs(leases))
+	beats, err := store.Query(ctx, s.Store, scanBeat, heartbeatSQL, leaseArgs(leases))
 	if err != nil {
 		return nil, fmt.Errorf("queue: heartbeat: %w", err)
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/exaring/otelpgx"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	pgxuuid "github.com/vgarvardt/pgx-google-uuid/v5"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
@@ -104,7 +103,7 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 	config.MaxConns = options.MaxConns
 	config.MaxConnIdleTime = 5 * time.Minute
 	config.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
-		pgxuuid.Register(conn.TypeMap()) // or each uuid goes through its text form, by way of an error
+		registerUUID(conn.TypeMap())
 		return nil
 	}
 	if config.ConnConfig.ConnectTimeout == 0 {

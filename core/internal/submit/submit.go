@@ -121,6 +121,11 @@ type inserted struct {
 	RunAt     time.Time
 }
 
+func scanInserted(row pgx.CollectableRow) (made inserted, err error) {
+	err = row.Scan(&made.ID, &made.State, &made.CreatedAt, &made.RunAt)
+	return made, err
+}
+
 // Submit stores the jobs of all submissions, of any tenants, in one commit, and
 // answers each. An error means that nothing was stored, or with
 // ErrOutcomeUnknown that nobody knows. A refusal of one submission is its
@@ -247,7 +252,7 @@ func insertOnce(ctx context.Context, db store.Querier, submissions []Submission,
 	if err != nil {
 		return nil, err
 	}
-	made, err := pgx.CollectRows(rows, pgx.RowToStructByName[inserted])
+	made, err := pgx.CollectRows(rows, scanInserted)
 	if err != nil {
 		return nil, err
 	}
