@@ -83,7 +83,7 @@ func TestOneTenantTakesAllSlots(t *testing.T) {
 	keyed := func(owner uuid.UUID, key string) dispatch.SubmitCall {
 		return dispatch.SubmitCall{
 			Tenant: owner, IDs: []uuid.UUID{uuid.Must(uuid.NewV7())}, Jobs: []api.SubmitRequest{{Type: "t"}},
-			Idempotency: &idempotency.Request{Operation: "o", Key: key},
+			Idempotency: &idempotency.Request{Operation: "o", Key: key}, Render: celltest.Render,
 		}
 	}
 	other := f.newTenant()

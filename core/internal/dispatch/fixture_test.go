@@ -104,7 +104,7 @@ func (f *fixture) run() {
 
 // call submits jobs of the fixture's tenant.
 func (f *fixture) call(jobs ...api.SubmitRequest) dispatch.SubmitCall {
-	call := dispatch.SubmitCall{Tenant: f.tenant, Jobs: jobs, Batch: len(jobs) != 1}
+	call := dispatch.SubmitCall{Tenant: f.tenant, Jobs: jobs, Batch: len(jobs) != 1, Render: celltest.Render}
 	for range jobs {
 		call.IDs = append(call.IDs, uuid.Must(uuid.NewV7()))
 	}

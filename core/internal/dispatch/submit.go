@@ -31,8 +31,10 @@ type SubmitCall struct {
 	Batch, Atomic bool
 	// Shared says that other tenants wait for the answer too: what may have to wait for
 	// something of its own tenant's is not begun, but answered Alone.
-	Shared        bool
-	Idempotency   *idempotency.Request
+	Shared      bool
+	Idempotency *idempotency.Request
+	// Render makes the response that is saved for the Idempotency-Key, see submit.Submission.
+	Render        func(*submit.Answer) (idempotency.Response, error)
 	CorrelationID string
 	Traceparent   string
 	// Span is the request's here in core, zero for none; what the job gets is
@@ -91,7 +93,7 @@ func (d *Dispatcher) stored(answers []submit.Answer) {
 // runs in parallel to the jobs.
 func (d *Dispatcher) submission(call *SubmitCall, lanes []directory.MadeLane) submit.Submission {
 	made := submit.Submission{
-		Tenant: call.Tenant, User: call.User, Batch: call.Batch, Atomic: call.Atomic, Idempotency: call.Idempotency,
+		Tenant: call.Tenant, User: call.User, Batch: call.Batch, Atomic: call.Atomic, Idempotency: call.Idempotency, Render: call.Render,
 		Jobs: make([]submit.NewJob, len(call.Jobs)), Refused: call.Refused, Span: call.Span,
 	}
 	for i := range call.Jobs {

@@ -3,11 +3,11 @@ package dispatch_test
 import (
 	"encoding/json"
 	"errors"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/idempotency"
@@ -90,7 +90,7 @@ func TestSubmitWarnsOfWhatKeepsAJobWaiting(t *testing.T) {
 	answers := f.d.Submit(t.Context(), []dispatch.SubmitCall{f.call(in("paused")), f.call(plain()), f.call(in("capped")), f.call(in("nobody")), platform})
 	f.accepted(answers...)
 	for i, want := range []string{"is paused", "", "max_running is 0", "No worker has asked", ""} {
-		got := decode[api.SubmitResponse](f, answers[i].Body).Warnings
+		got := answers[i].Warnings
 		if (want == "") != (len(got) == 0) || len(got) > 1 || (len(got) == 1 && !strings.Contains(got[0], want)) {
 			t.Errorf("%d: warnings %q, want one with %q", i, got, want)
 		}
@@ -111,9 +111,9 @@ func TestTooManyLanesRefuseTheJobNotTheBatch(t *testing.T) {
 	answers := f.d.Submit(t.Context(), []dispatch.SubmitCall{batch, single, neighbour, atomic})
 
 	f.accepted(answers[0], answers[2])
-	got := decode[api.BatchResponse](f, answers[0].Body)
+	got := decode[api.BatchResponse](f, celltest.ResponseTo(&answers[0].Answer).Body)
 	if got.Accepted != 2 || got.Rejected != 1 || got.Results[1].Problem == nil || got.Results[1].Problem.Code != problem.TooManyLanes ||
-		got.Results[1].Status != http.StatusUnprocessableEntity {
+		got.Results[1].Status != 422 {
 		t.Errorf("batch = %+v", got)
 	}
 	for _, i := range []int{1, 3} {
@@ -156,7 +156,7 @@ func TestARepeatedJobIDFailsAlone(t *testing.T) {
 	answers := f.d.Submit(t.Context(), []dispatch.SubmitCall{again, good})
 	f.accepted(answers[1])
 	if answers[0].Err == nil && answers[0].Problem == nil {
-		t.Errorf("a repeated id was accepted: %s", answers[0].Body)
+		t.Errorf("a repeated id was accepted: %+v", answers[0].Answer)
 	}
 	if len(f.claim(f.claimCall())) != 2 {
 		t.Error("want two jobs")
@@ -173,8 +173,8 @@ func TestKeyedSubmissionsInOneFlush(t *testing.T) {
 	first.Idempotency, same.Idempotency, other.Idempotency = key(1), key(1), key(2)
 	answers := f.d.Submit(t.Context(), []dispatch.SubmitCall{first, same, other, plainCall})
 	f.accepted(answers[0], answers[1], answers[3])
-	if !answers[1].Replayed || string(answers[1].Body) != string(answers[0].Body) {
-		t.Errorf("the same body: replayed %v, %s", answers[1].Replayed, answers[1].Body)
+	if !answers[1].Replayed || string(answers[1].Saved.Body) != string(answers[0].Saved.Body) {
+		t.Errorf("the same body: replayed %v, %s", answers[1].Replayed, answers[1].Saved.Body)
 	}
 	if p := answers[2].Problem; p == nil || p.Code != problem.IdempotencyMismatch {
 		t.Errorf("another body: %v", p)

@@ -66,7 +66,7 @@ func (s *Server) submit(ctx context.Context, items []api.Item[api.HopSubmitReque
 		calls, places = append(calls, call), append(places, i)
 	}
 	for i, answer := range s.Dispatcher.Submit(ctx, calls) {
-		results[places[i]] = submitResult(ctx, &items[places[i]], answer)
+		results[places[i]] = submitResult(ctx, &items[places[i]], &answer)
 	}
 	for i, span := range spans {
 		endSpan(span, &results[i])
@@ -74,7 +74,8 @@ func (s *Server) submit(ctx context.Context, items []api.Item[api.HopSubmitReque
 	return results
 }
 
-func submitResult(ctx context.Context, item *api.Item[api.HopSubmitRequest], answer dispatch.SubmitAnswer) api.Result[api.HopSubmitResponse] {
+// submitResult is the result of one item.
+func submitResult(ctx context.Context, item *api.Item[api.HopSubmitRequest], answer *dispatch.SubmitAnswer) api.Result[api.HopSubmitResponse] {
 	switch {
 	case answer.Alone:
 		return api.Result[api.HopSubmitResponse]{Status: http.StatusConflict, Alone: true}
@@ -82,8 +83,14 @@ func submitResult(ctx context.Context, item *api.Item[api.HopSubmitRequest], ans
 		return result[api.HopSubmitRequest, api.HopSubmitResponse](ctx, item, nil, answer.Err)
 	case answer.Problem != nil:
 		return api.Result[api.HopSubmitResponse]{Status: answer.Problem.Status, Problem: answer.Problem}
+	case answer.Saved != nil:
+		return api.Result[api.HopSubmitResponse]{Status: answer.Saved.Status, Replayed: answer.Replayed, Value: &answer.Saved.Body}
 	}
-	return api.Result[api.HopSubmitResponse]{Status: answer.Status, Replayed: answer.Replayed, Value: &answer.Body}
+	response, err := renderSubmit(&answer.Answer)
+	if err != nil {
+		return result[api.HopSubmitRequest, api.HopSubmitResponse](ctx, item, nil, err)
+	}
+	return api.Result[api.HopSubmitResponse]{Status: response.Status, Value: &response.Body}
 }
 
 func submitCall(item *api.Item[api.HopSubmitRequest]) (dispatch.SubmitCall, error) {
@@ -99,7 +106,7 @@ func submitCall(item *api.Item[api.HopSubmitRequest]) (dispatch.SubmitCall, erro
 	}
 	call := dispatch.SubmitCall{
 		Tenant: owner, User: item.Principal.User, IDs: make([]uuid.UUID, n), Jobs: request.Jobs, Refused: request.Problems,
-		Batch: request.Batch, Atomic: request.Atomic, Shared: item.Shared, CorrelationID: item.CorrelationID, Traceparent: item.Traceparent,
+		Batch: request.Batch, Atomic: request.Atomic, Shared: item.Shared, Render: renderSubmit, CorrelationID: item.CorrelationID, Traceparent: item.Traceparent,
 	}
 	for i, text := range request.IDs {
 		if call.IDs[i], err = uuid.Parse(text); err != nil {

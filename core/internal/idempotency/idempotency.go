@@ -33,11 +33,17 @@ func (r *Request) Of(owner tenant.ID, user string) Key {
 	return Key{owner, user, r.Operation, r.Key}
 }
 
-// Answer is a saved answer.
+// Response is the response to a request, as it is sent.
+type Response struct {
+	Status int
+	Body   json.RawMessage
+}
+
+// Answer is the saved response to a key's first request.
 type Answer struct {
+	// Fingerprint is the first request's.
 	Fingerprint [32]byte
-	Status      int
-	Body        json.RawMessage
+	Response
 }
 
 const findKeysSQL = `
@@ -72,7 +78,7 @@ func Find(ctx context.Context, tx pgx.Tx, asked []Key) (map[Key]Answer, error) {
 	var fingerprint, body []byte
 	var status int
 	_, err = pgx.ForEachRow(rows, []any{&key.Tenant, &key.User, &key.Operation, &key.Key, &fingerprint, &status, &body}, func() error {
-		known[key] = Answer{[32]byte(fingerprint), status, append([]byte(nil), body...)}
+		known[key] = Answer{[32]byte(fingerprint), Response{status, append([]byte(nil), body...)}}
 		return nil
 	})
 	return known, err

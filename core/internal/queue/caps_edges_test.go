@@ -108,7 +108,7 @@ func TestAllRefusedBatchTwin(t *testing.T) {
 		}
 	}
 	answers := f.TrySubmit(keyed(1, f.Jobs(2, limits)...), keyed(2, f.Job()), keyed(1, f.Jobs(2, limits)...))
-	t.Logf("same body: replayed=%v status=%d", answers[2].Replayed, answers[2].Status)
+	t.Logf("same body: replayed=%v status=%d", answers[2].Replayed, celltest.ResponseTo(&answers[2]).Status)
 	if answers[1].Problem != nil {
 		t.Errorf("told %v; keys stored: %d", answers[1].Problem.Code, f.Count("idempotency_keys"))
 	}
@@ -180,7 +180,7 @@ SELECT gen_random_uuid(), $1, $2, 'default', 't', 'queued', 5, 'null', '{}', '{}
 	go func() {
 		keyed := func(body byte, jobs ...submit.NewJob) submit.Submission {
 			return submit.Submission{
-				Tenant: f.Tenant, Jobs: jobs, Batch: true, Atomic: true,
+				Tenant: f.Tenant, Jobs: jobs, Batch: true, Atomic: true, Render: celltest.Render,
 				Idempotency: &idempotency.Request{Operation: "o", Key: "k", Fingerprint: [32]byte{body}},
 			}
 		}

@@ -95,8 +95,8 @@ func TestBatchUnderCap(t *testing.T) {
 		t.Fatalf("an atomic batch of four under three: %+v", got)
 	}
 	plain := submit.Submission{Tenant: f.Tenant, Jobs: f.Jobs(4, limits), Batch: true}
-	if got := f.TrySubmit(plain)[0]; got.Accepted != 3 || !strings.Contains(string(got.Body), `"rejected":1`) {
-		t.Fatalf("a batch of four under three: %d, %s", got.Accepted, got.Body)
+	if got := f.TrySubmit(plain)[0]; got.Accepted != 3 || !strings.Contains(string(celltest.ResponseTo(&got).Body), `"rejected":1`) {
+		t.Fatalf("a batch of four under three: %d, %s", got.Accepted, celltest.ResponseTo(&got).Body)
 	}
 	f.NoDrift()
 }
@@ -121,7 +121,7 @@ func TestCapAndKeys(t *testing.T) {
 		t.Errorf("over the cap: %+v", got)
 	}
 	again := f.Job(limits, func(j *submit.NewJob) { j.DedupeKey = &dedupe })
-	if got := f.TrySubmit(submit.Submission{Tenant: f.Tenant, Jobs: []submit.NewJob{again}})[0]; got.Status != 200 || got.Accepted != 0 {
+	if got := f.TrySubmit(submit.Submission{Tenant: f.Tenant, Jobs: []submit.NewJob{again}})[0]; celltest.ResponseTo(&got).Status != 200 || got.Accepted != 0 {
 		t.Errorf("a dedupe hit at the cap: %+v", got)
 	}
 	f.End(queue.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindComplete})
@@ -320,7 +320,7 @@ func (l *capLoad) play(random *rand.Rand, turns int) {
 func (l *capLoad) put(store *cell.Cell, random *rand.Rand) {
 	submission := submit.Submission{Tenant: l.Tenant, Batch: true, Atomic: random.IntN(3) == 0, Jobs: l.Jobs(1+random.IntN(3), celltest.Under(l.active))}
 	if random.IntN(3) == 0 {
-		submission.Idempotency = &idempotency.Request{Operation: "o", Key: fmt.Sprint(random.IntN(50))}
+		submission.Idempotency, submission.Render = &idempotency.Request{Operation: "o", Key: fmt.Sprint(random.IntN(50))}, celltest.Render
 	}
 	answers, err := store.Submit(l.Context(), []submit.Submission{submission})
 	if err != nil {
@@ -497,7 +497,7 @@ func TestKeyAfterARefusedTwin(t *testing.T) {
 	answers := f.TrySubmit(keyed(1, f.Jobs(2, limits)...), keyed(2, f.Job(limits)), keyed(1, f.Jobs(2, limits)...), keyed(2, f.Job(limits)), keyed(3, f.Job(limits)))
 	codes := make([]string, len(answers))
 	for i, answer := range answers {
-		codes[i] = fmt.Sprint(answer.Status, " ", answer.Replayed)
+		codes[i] = fmt.Sprint(celltest.ResponseTo(&answer).Status, " ", answer.Replayed)
 		if answer.Problem != nil {
 			codes[i] = string(answer.Problem.Code)
 		}

@@ -156,7 +156,7 @@ func (a *actor) submitKeyed() {
 		return
 	}
 	a.note(func() {
-		a.keyed[key] = append(a.keyed[key], string(got[0].Body))
+		a.keyed[key] = append(a.keyed[key], string(got[0].Saved.Body))
 		if !got[0].Replayed {
 			a.accepted = append(a.accepted, submission.Jobs[0].ID)
 		}

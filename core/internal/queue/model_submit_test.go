@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
 
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/idempotency"
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
@@ -93,7 +94,7 @@ func (w *world) want(t *rapid.T, keyed bool) *wanted {
 		}
 		made.Deadline = &deadline
 	}
-	wish.Submission = submit.Submission{Tenant: j.tenant, User: user, Jobs: []submit.NewJob{made}}
+	wish.Submission = submit.Submission{Tenant: j.tenant, User: user, Jobs: []submit.NewJob{made}, Render: celltest.Render}
 	if keyed {
 		wish.Idempotency = &idempotency.Request{
 			Operation: "submit", Key: rapid.SampledFrom([]string{"k1", "k2"}).Draw(t, "key"),
@@ -172,7 +173,7 @@ func (w *world) expectFresh(t *rapid.T, s *wanted, got *submit.Answer) {
 	holder := w.holder(s.job)
 	switch {
 	case got.Replayed:
-		t.Fatalf("a first submit was answered as a repeat: %s", got.Body)
+		t.Fatalf("a first submit was answered as a repeat: %s", celltest.ResponseTo(got).Body)
 	case holder == nil && s.late:
 		if got.Problem == nil || got.Problem.Code != problem.InvalidRequest || got.Accepted != 0 {
 			t.Fatalf("a late submit: %+v", got)
@@ -209,17 +210,18 @@ func (w *world) holder(j *modelJob) *modelJob {
 
 func expectStored(t *rapid.T, got *submit.Answer, status int, j *modelJob, deduplicated bool) {
 	var body api.SubmitResponse
-	if got.Problem != nil || json.Unmarshal(got.Body, &body) != nil {
+	response := celltest.ResponseTo(got)
+	if got.Problem != nil || json.Unmarshal(response.Body, &body) != nil {
 		t.Fatalf("a submit: %+v", got)
 	}
 	accepted, ready := 1, j.state == "queued"
 	if deduplicated {
 		accepted, ready = 0, false
 	}
-	if got.Status != status || got.Accepted != accepted || (len(got.Ready) == 1 && got.Ready[0].Lane == j.lane) != ready ||
+	if response.Status != status || got.Accepted != accepted || (len(got.Ready) == 1 && got.Ready[0].Lane == j.lane) != ready ||
 		got.Scheduled != (!deduplicated && j.state == "scheduled") ||
 		body.ID != j.id.String() || body.State != j.state || body.Deduplicated != deduplicated || body.Epoch != int64(j.epoch) {
-		t.Fatalf("a submit got %+v\n%s\nwant %d, job %s %s", got, got.Body, status, j.id, j.state)
+		t.Fatalf("a submit got %+v\n%s\nwant %d, job %s %s", got, response.Body, status, j.id, j.state)
 	}
 }
 
@@ -230,8 +232,8 @@ func expectReplay(t *rapid.T, s *wanted, got *submit.Answer, before remembered) 
 		}
 		return
 	}
-	if got.Problem != nil || !got.Replayed || got.Status != before.answer.Status || string(got.Body) != string(before.answer.Body) || got.Accepted != 0 {
-		t.Fatalf("a repeat with the key %v got %+v\n%s\nfirst %s", s.scope(), got, got.Body, before.answer.Body)
+	if got.Problem != nil || !got.Replayed || got.Saved.Status != before.answer.Saved.Status || string(got.Saved.Body) != string(before.answer.Saved.Body) || got.Accepted != 0 {
+		t.Fatalf("a repeat with the key %v got %+v\n%s\nfirst %s", s.scope(), got, celltest.ResponseTo(got).Body, before.answer.Saved.Body)
 	}
 }
 

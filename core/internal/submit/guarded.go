@@ -44,7 +44,7 @@ func anyGuarded(submissions []Submission) bool {
 }
 
 // submitGuarded settles submissions of which some carry a key or come under a
-// cap: remembered ones are answered, of the others what is admitted is stored;
+// cap: those with a saved response get it, of the others what is admitted is stored;
 // key, counts and jobs are one commit (D4). A refused job leaves no key behind.
 func (s *Submitter) submitGuarded(ctx context.Context, tx pgx.Tx, submissions []Submission, answers []Answer) error {
 	counts, err := s.counts.LockAndRead(ctx, tx, store.LockSubmit, guarded(submissions), countsOf(submissions))
@@ -66,8 +66,8 @@ func (s *Submitter) submitGuarded(ctx context.Context, tx pgx.Tx, submissions []
 		all[i] = i
 	}
 	batch := &pgx.Batch{}
-	// Each round stores what is the first of its key. Who repeats a key whose first was
-	// refused, with another body, is no repeat of anything: it is in the next round.
+	// Each round stores the first submission of each key. One with the same key and another body,
+	// where the first was refused, is not a mismatch: it is stored in the next round.
 	for len(all) > 0 {
 		fresh, followers := sortByKey(submissions, all, known, answers)
 		kept, next, err := storeRound(ctx, tx, counts, submissions, fresh, answers, batch)
@@ -98,9 +98,9 @@ func (s *Submitter) submitGuarded(ctx context.Context, tx pgx.Tx, submissions []
 }
 
 // storeRound admits and stores the submissions that fresh names, and answers them.
-// It tells of which the answer is kept for their key, and which are to be tried
-// again: those that found no room, where others gave room back that were not
-// stored, for a dedupe_key or a deadline of theirs.
+// It returns the submissions whose response is saved for their key, and those to be tried
+// again: they were refused for a cap, and jobs that were counted under it were then not
+// stored, because of their dedupe_key or their deadline.
 func storeRound(ctx context.Context, tx pgx.Tx, counts *usage.Tally, submissions []Submission, fresh []int, answers []Answer, batch *pgx.Batch) (kept map[int]bool, again []int, err error) {
 	kept = map[int]bool{}
 	chosen := make([]Submission, len(fresh))
@@ -110,18 +110,20 @@ func storeRound(ctx context.Context, tx pgx.Tx, counts *usage.Tally, submissions
 	if err := admit(ctx, tx, counts, chosen); err != nil {
 		return nil, nil, err
 	}
-	outcomes, err := insertJobs(ctx, tx, chosen)
+	results, err := insertJobs(ctx, tx, chosen)
 	if err != nil {
 		return nil, nil, err
 	}
-	roomAgain := putBack(counts, chosen, outcomes)
+	roomAgain := putBack(counts, chosen, results)
 	for i, index := range fresh {
-		answers[index] = answer(&chosen[i], outcomes[i])
-		if chosen[i].Idempotency != nil && answers[index].remembered(outcomes[i]) {
-			saveReplay(batch, &chosen[i], &answers[index], outcomes[i])
+		answers[index] = newAnswer(&chosen[i], results[i])
+		if chosen[i].Idempotency != nil && answers[index].isSaved() {
+			if err := saveResponse(batch, &chosen[i], &answers[index]); err != nil {
+				return nil, nil, err
+			}
 			kept[index] = true
 		}
-		if told := answers[index].Problem; roomAgain && told != nil && (told.Code == problem.ActiveCapReached || told.Code == problem.QueueFull) {
+		if p := answers[index].Problem; roomAgain && p != nil && (p.Code == problem.ActiveCapReached || p.Code == problem.QueueFull) {
 			answers[index] = Answer{}
 			again = append(again, index)
 		}
@@ -129,8 +131,8 @@ func storeRound(ctx context.Context, tx pgx.Tx, counts *usage.Tally, submissions
 	return kept, again, nil
 }
 
-// inFlight reads a wait for the lock that took too long: for who sent a key, its
-// first request may be what has not ended; otherwise there is too much work.
+// inFlight is the error of a wait for the lock that took too long. Where all submissions have a
+// key, the first request of a key may hold the lock; otherwise there is too much work.
 func inFlight(err error, submissions []Submission) error {
 	refused, ok := errors.AsType[*pgconn.PgError](err)
 	if !ok || refused.Code != "55P03" { // lock_not_available
@@ -138,7 +140,7 @@ func inFlight(err error, submissions []Submission) error {
 	}
 	for i := range submissions {
 		if submissions[i].Idempotency == nil {
-			return err // each caller is told in its own way, see LockTimedOut
+			return err // each submission gets its own error, see LockTimedOut
 		}
 	}
 	return queue.ErrIdempotencyInFlight
@@ -253,7 +255,7 @@ func findHolders(ctx context.Context, tx pgx.Tx, submissions []Submission) error
 
 // putBack gives back the slots of admitted jobs that were not stored: their
 // dedupe_key or their deadline kept them out.
-func putBack(t *usage.Tally, submissions []Submission, outcomes [][]stored) (gaveBack bool) {
+func putBack(t *usage.Tally, submissions []Submission, results [][]JobResult) (gaveBack bool) {
 	if len(t.Counts) == 0 {
 		return false
 	}
@@ -266,7 +268,7 @@ func putBack(t *usage.Tally, submissions []Submission, outcomes [][]stored) (gav
 			if s.refusal(j) != nil || s.holder(j) != nil {
 				continue // took none
 			}
-			if o := outcomes[i][j]; o.row == nil || o.deduplicated {
+			if r := results[i][j]; r.Row == nil || r.Deduplicated {
 				t.Take(s.Jobs[j].Caps, -1)
 				gaveBack = gaveBack || len(s.Jobs[j].Caps) > 0
 			}
@@ -300,7 +302,7 @@ func CapReached(full []usage.FullCap) *problem.Problem {
 
 // guarded are the tenants whose submits go one at a time: those that sent an
 // Idempotency-Key, so that its look-up is a plain read, and those with a cap, so
-// that nobody else adds to their counts meanwhile.
+// that no other submit adds to their counts meanwhile.
 func guarded(submissions []Submission) []tenant.ID {
 	var tenants []tenant.ID
 	for i := range submissions {

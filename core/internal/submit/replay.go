@@ -1,6 +1,8 @@
 package submit
 
 import (
+	"fmt"
+
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
@@ -18,9 +20,8 @@ func keysOf(submissions []Submission) (keys []idempotency.Key) {
 	return keys
 }
 
-// sortByKey answers those with a saved answer of the submissions that all names, and
-// parts the others into those to be stored and those that repeat one of them
-// within this very flush (follower → first).
+// sortByKey answers, of the submissions that all names, those with a saved response. The
+// others are to be stored (fresh), or repeat one of these in the same flush (follower → first).
 func sortByKey(submissions []Submission, all []int, known map[idempotency.Key]idempotency.Answer, answers []Answer) (fresh []int, followers map[int]int) {
 	firsts := map[idempotency.Key]int{}
 	followers = map[int]int{}
@@ -30,8 +31,8 @@ func sortByKey(submissions []Submission, all []int, known map[idempotency.Key]id
 			fresh = append(fresh, i)
 			continue
 		}
-		if before, ok := known[s.key()]; ok {
-			answers[i] = replay(s, before)
+		if saved, ok := known[s.key()]; ok {
+			answers[i] = replay(s, saved)
 			continue
 		}
 		if first, ok := firsts[s.key()]; ok {
@@ -44,11 +45,11 @@ func sortByKey(submissions []Submission, all []int, known map[idempotency.Key]id
 	return fresh, followers
 }
 
-func replay(s *Submission, before idempotency.Answer) Answer {
-	if before.Fingerprint != s.Idempotency.Fingerprint {
+func replay(s *Submission, saved idempotency.Answer) Answer {
+	if saved.Fingerprint != s.Idempotency.Fingerprint {
 		return Answer{Problem: mismatch()}
 	}
-	return Answer{Status: before.Status, Body: before.Body, Replayed: true}
+	return Answer{Saved: &saved.Response, Replayed: true}
 }
 
 // follow answers the second of two equal keys in one flush by the first's answer.
@@ -56,10 +57,10 @@ func follow(s, first *Submission, answered *Answer) Answer {
 	if s.Idempotency.Fingerprint != first.Idempotency.Fingerprint {
 		return Answer{Problem: mismatch()}
 	}
-	if answered.Problem != nil { // nothing was stored, so nothing is replayed: equal bodies are refused alike
-		return Answer{Problem: answered.Problem}
+	if answered.Saved == nil { // nothing was stored, so nothing is replayed: equal bodies are refused alike
+		return Answer{Batch: answered.Batch, Jobs: answered.Jobs, Problem: answered.Problem}
 	}
-	return Answer{Status: answered.Status, Body: answered.Body, Replayed: true}
+	return Answer{Saved: answered.Saved, Replayed: true}
 }
 
 func mismatch() *problem.Problem {
@@ -67,15 +68,21 @@ func mismatch() *problem.Problem {
 		"This Idempotency-Key was already used for a request with another body. Use a new key for a new request.")
 }
 
-// saveReplay keeps the answer for the key's repeats.
-func saveReplay(batch *pgx.Batch, s *Submission, a *Answer, outcomes []stored) {
-	ids := make([]uuid.UUID, 0, len(outcomes))
-	for i := range outcomes {
-		if outcomes[i].row != nil {
-			ids = append(ids, outcomes[i].row.ID)
+// saveResponse renders the response to a submission and saves it for its key.
+func saveResponse(batch *pgx.Batch, s *Submission, a *Answer) error {
+	response, err := s.Render(a)
+	if err != nil {
+		return fmt.Errorf("render the response: %w", err)
+	}
+	a.Saved = &response
+	ids := make([]uuid.UUID, 0, len(a.Jobs))
+	for i := range a.Jobs {
+		if row := a.Jobs[i].Row; row != nil {
+			ids = append(ids, row.ID)
 		}
 	}
-	idempotency.Save(batch, s.key(), idempotency.Answer{Fingerprint: s.Idempotency.Fingerprint, Status: a.Status, Body: a.Body}, ids)
+	idempotency.Save(batch, s.key(), idempotency.Answer{Fingerprint: s.Idempotency.Fingerprint, Response: response}, ids)
+	return nil
 }
 
 func (s *Submission) key() idempotency.Key { return s.Idempotency.Of(s.Tenant, s.User) }

@@ -14,42 +14,42 @@ import (
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-// insertJobs stores what is not refused and tells what became of each job. It belongs
+// insertJobs stores what is not refused and returns a result for each job. It belongs
 // in a transaction: an error leaves some jobs stored.
-func insertJobs(ctx context.Context, tx pgx.Tx, submissions []Submission) ([][]stored, error) {
-	outcomes, waiting := openAll(submissions)
+func insertJobs(ctx context.Context, tx pgx.Tx, submissions []Submission) ([][]JobResult, error) {
+	results, waiting := openAll(submissions)
 	// A live job with the same dedupe_key may end between the insert, which it
 	// stops, and the look-up, which then does not find it; then the insert is
 	// tried again. Each round needs another such coincidence.
 	const rounds = 5
 	for round := 0; round < rounds && len(waiting) > 0; round++ {
-		missing, err := insertOnce(ctx, tx, submissions, waiting, outcomes)
+		missing, err := insertOnce(ctx, tx, submissions, waiting, results)
 		if err != nil {
 			return nil, err
 		}
 		if len(missing) == 0 {
-			return outcomes, nil
+			return results, nil
 		}
-		if err := settleMissing(ctx, tx, submissions, missing, outcomes); err != nil {
+		if err := settleMissing(ctx, tx, submissions, missing, results); err != nil {
 			return nil, err
 		}
-		freed, err := takeBack(ctx, tx, submissions, outcomes)
+		freed, err := takeBack(ctx, tx, submissions, results)
 		if err != nil {
 			return nil, err
 		}
-		waiting = append(stillOpen(missing, outcomes), freed...)
+		waiting = append(stillOpen(missing, results), freed...)
 	}
 	for len(waiting) > 0 { // each time fewer jobs are stored that could be taken back
 		for _, p := range waiting {
-			outcomes[p.submission][p.job].refused = problem.New(problem.Overloaded,
+			results[p.submission][p.job].Refused = problem.New(problem.Overloaded,
 				"The job that holds this dedupe_key changed too often while it was looked at. Try again.").WithRetryAfter(time.Second)
 		}
 		var err error
-		if waiting, err = takeBack(ctx, tx, submissions, outcomes); err != nil {
+		if waiting, err = takeBack(ctx, tx, submissions, results); err != nil {
 			return nil, err
 		}
 	}
-	return outcomes, nil
+	return results, nil
 }
 
 // takeBackSQL removes jobs that the same transaction has stored.
@@ -58,33 +58,33 @@ const takeBackSQL = `DELETE FROM jobs WHERE id = ANY(@ids::uuid[])`
 // takeBack removes what is stored of atomic batches of which a job was refused: by a
 // later round, or because its id is taken. It gives the places of other submissions' jobs
 // that were deduplicated onto what is removed: they are open again.
-func takeBack(ctx context.Context, tx pgx.Tx, submissions []Submission, outcomes [][]stored) (freed []place, err error) {
+func takeBack(ctx context.Context, tx pgx.Tx, submissions []Submission, results [][]JobResult) (freed []place, err error) {
 	var ids []uuid.UUID
 	for i := range submissions {
 		if !submissions[i].Atomic {
 			continue
 		}
-		refused := slices.IndexFunc(outcomes[i], func(o stored) bool { return o.refused != nil })
+		refused := slices.IndexFunc(results[i], func(r JobResult) bool { return r.Refused != nil })
 		if refused < 0 {
 			continue
 		}
-		for j := range outcomes[i] {
-			o := &outcomes[i][j]
-			if o.row != nil && !o.deduplicated {
-				ids = append(ids, o.row.ID)
+		for j := range results[i] {
+			r := &results[i][j]
+			if r.Row != nil && !r.Deduplicated {
+				ids = append(ids, r.Row.ID)
 			}
-			if o.refused == nil {
-				*o = stored{refused: outcomes[i][refused].refused}
+			if r.Refused == nil {
+				*r = JobResult{Refused: results[i][refused].Refused}
 			}
 		}
 	}
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	for i := range outcomes {
-		for j := range outcomes[i] {
-			if o := &outcomes[i][j]; o.deduplicated && slices.Contains(ids, o.row.ID) {
-				*o = stored{}
+	for i := range results {
+		for j := range results[i] {
+			if r := &results[i][j]; r.Deduplicated && slices.Contains(ids, r.Row.ID) {
+				*r = JobResult{}
 				freed = append(freed, place{i, j})
 			}
 		}
@@ -93,10 +93,10 @@ func takeBack(ctx context.Context, tx pgx.Tx, submissions []Submission, outcomes
 	return freed, err
 }
 
-func stillOpen(places []place, outcomes [][]stored) []place {
+func stillOpen(places []place, results [][]JobResult) []place {
 	var open []place
 	for _, p := range places {
-		if o := outcomes[p.submission][p.job]; o.row == nil && o.refused == nil {
+		if r := results[p.submission][p.job]; r.Row == nil && r.Refused == nil {
 			open = append(open, p)
 		}
 	}
@@ -123,9 +123,9 @@ type dedupeKey struct {
 	user, key string
 }
 
-// settleMissing tells why a job was not inserted: a live job has its dedupe_key,
+// settleMissing finds out why a job was not inserted: a live job has its dedupe_key,
 // or it, or its atomic batch, has a deadline in the past, or its id is taken.
-func settleMissing(ctx context.Context, db store.Querier, submissions []Submission, missing []place, outcomes [][]stored) error {
+func settleMissing(ctx context.Context, db store.Querier, submissions []Submission, missing []place, results [][]JobResult) error {
 	holders, err := dedupeHolders(ctx, db, submissions, missing)
 	if err != nil {
 		return err
@@ -137,13 +137,13 @@ func settleMissing(ctx context.Context, db store.Querier, submissions []Submissi
 	for _, p := range missing {
 		submission := &submissions[p.submission]
 		newJob := &submission.Jobs[p.job]
-		outcome := &outcomes[p.submission][p.job]
+		result := &results[p.submission][p.job]
 		if holder := holders[newJob.dedupe(submission.Tenant)]; newJob.DedupeKey != nil && holder != nil {
-			*outcome = stored{row: holder, deduplicated: true}
+			*result = JobResult{Row: holder, Deduplicated: true}
 		} else if submission.late(p.job, now) {
-			outcome.refused = deadlinePast()
+			result.Refused = deadlinePast()
 		} else if newJob.DedupeKey == nil {
-			outcome.refused = problem.New(problem.InvalidRequest, "A job with the id "+newJob.ID.String()+" is stored already.")
+			result.Refused = problem.New(problem.InvalidRequest, "A job with the id "+newJob.ID.String()+" is stored already.")
 		}
 	}
 	return nil

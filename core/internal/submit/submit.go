@@ -42,7 +42,7 @@ type NewJob struct {
 	RunAt    *time.Time
 	Delay    time.Duration
 	Deadline *time.Time
-	// Caps are those on active jobs that this one comes under; it takes a slot of each.
+	// Caps are the caps on active jobs that count this one.
 	Caps []usage.Cap
 }
 
@@ -55,24 +55,20 @@ type Submission struct {
 	// Refused, where not nil, runs in parallel to Jobs: those with a problem are
 	// not stored, but are part of the answer and of what a replay repeats.
 	Refused []*problem.Problem
-	// Batch asks for a batch's answer; otherwise there is one job.
+	// Batch: a refused job leaves the others their results; otherwise there is one job.
 	Batch bool
 	// Atomic stores all jobs or none.
 	Atomic      bool
 	Idempotency *idempotency.Request
-	// Span is whose submission it is, for the trace of the flush; zero for nobody's.
+	// Render makes the response that is saved for the Idempotency-Key, in the transaction that
+	// stores the jobs: a replay is byte for byte the first response. Required with Idempotency.
+	Render func(*Answer) (idempotency.Response, error)
+	// Span is the request's, for the trace of the flush; zero for a request without a trace.
 	Span trace.SpanContext
 	// holders, where not nil, runs in parallel to Jobs: live jobs that have their dedupe_key.
 	holders []*queue.JobRow
-	// Warnings are said in the answer to a single job.
+	// Warnings say what will keep a single job waiting; they are part of the answer.
 	Warnings []string
-}
-
-// stored is what became of one job of a submission.
-type stored struct {
-	row          *queue.JobRow
-	deduplicated bool
-	refused      *problem.Problem
 }
 
 // insertJobsSQL stores jobs of any number of tenants. A unit is what stands or
@@ -128,7 +124,7 @@ func scanInserted(row pgx.CollectableRow) (made inserted, err error) {
 
 // Submit stores the jobs of all submissions, of any tenants, in one commit, and
 // answers each. An error means that nothing was stored, or with
-// ErrOutcomeUnknown that nobody knows. A refusal of one submission is its
+// ErrOutcomeUnknown that this is not known. A refusal of one submission is its
 // answer, not an error.
 func (s *Submitter) Submit(ctx context.Context, submissions []Submission) ([]Answer, error) {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
@@ -149,8 +145,8 @@ func (s *Submitter) submitOnce(ctx context.Context, submissions []Submission) ([
 		err = s.InTx(ctx, func(tx pgx.Tx) error { return s.submitGuarded(ctx, tx, submissions, answers) })
 	case anyInRounds(submissions):
 		err = s.InTx(ctx, func(tx pgx.Tx) error {
-			outcomes, err := insertJobs(ctx, tx, submissions)
-			answerAll(submissions, outcomes, answers)
+			results, err := insertJobs(ctx, tx, submissions)
+			answerAll(submissions, results, answers)
 			return err
 		})
 	default:
@@ -162,9 +158,9 @@ func (s *Submitter) submitOnce(ctx context.Context, submissions []Submission) ([
 	return answers, nil
 }
 
-func answerAll(submissions []Submission, outcomes [][]stored, answers []Answer) {
-	for i := range outcomes {
-		answers[i] = answer(&submissions[i], outcomes[i])
+func answerAll(submissions []Submission, results [][]JobResult, answers []Answer) {
+	for i := range results {
+		answers[i] = newAnswer(&submissions[i], results[i])
 	}
 }
 
@@ -187,36 +183,36 @@ func (s *Submitter) insertAtOnce(ctx context.Context, submissions []Submission, 
 		return err
 	}
 	defer conn.Release()
-	outcomes, waiting := openAll(submissions)
-	missing, err := insertOnce(ctx, conn, submissions, waiting, outcomes)
+	results, waiting := openAll(submissions)
+	missing, err := insertOnce(ctx, conn, submissions, waiting, results)
 	if err != nil {
 		return store.Classify(err)
 	}
 	if len(missing) > 0 {
-		if err := settleMissing(ctx, conn, submissions, missing, outcomes); err != nil {
+		if err := settleMissing(ctx, conn, submissions, missing, results); err != nil {
 			return fmt.Errorf("%w: %w", store.ErrOutcomeUnknown, err) // the others are stored
 		}
 	}
-	answerAll(submissions, outcomes, answers)
+	answerAll(submissions, results, answers)
 	return nil
 }
 
 // openAll gives the places of all jobs to be stored, and fills in those that are
 // refused already.
-func openAll(submissions []Submission) (outcomes [][]stored, waiting []place) {
-	outcomes = make([][]stored, len(submissions))
+func openAll(submissions []Submission) (results [][]JobResult, waiting []place) {
+	results = make([][]JobResult, len(submissions))
 	for i := range submissions {
-		outcomes[i] = make([]stored, len(submissions[i].Jobs))
-		waiting = append(waiting, submissions[i].open(i, outcomes[i])...)
+		results[i] = make([]JobResult, len(submissions[i].Jobs))
+		waiting = append(waiting, submissions[i].open(i, results[i])...)
 	}
-	return outcomes, waiting
+	return results, waiting
 }
 
 // place is a job's place among the submissions.
 type place struct{ submission, job int }
 
 // open lists the jobs to be stored, and fills in those that are refused already.
-func (s *Submission) open(index int, outcomes []stored) []place {
+func (s *Submission) open(index int, results []JobResult) []place {
 	var first *problem.Problem
 	for j := range s.Jobs {
 		if s.refusal(j) != nil && first == nil {
@@ -227,11 +223,11 @@ func (s *Submission) open(index int, outcomes []stored) []place {
 	for j := range s.Jobs {
 		switch {
 		case s.refusal(j) != nil:
-			outcomes[j].refused = s.refusal(j)
+			results[j].Refused = s.refusal(j)
 		case s.holders != nil && s.holders[j] != nil && (!s.Atomic || first == nil):
-			outcomes[j] = stored{row: s.holders[j], deduplicated: true}
+			results[j] = JobResult{Row: s.holders[j], Deduplicated: true}
 		case s.Atomic && first != nil:
-			outcomes[j].refused = first
+			results[j].Refused = first
 		default:
 			places = append(places, place{index, j})
 		}
@@ -247,7 +243,7 @@ func (s *Submission) refusal(j int) *problem.Problem {
 }
 
 // insertOnce runs the insert and gives the places whose job it did not store.
-func insertOnce(ctx context.Context, db store.Querier, submissions []Submission, places []place, outcomes [][]stored) (missing []place, err error) {
+func insertOnce(ctx context.Context, db store.Querier, submissions []Submission, places []place, results [][]JobResult) (missing []place, err error) {
 	rows, err := db.Query(ctx, insertJobsSQL, insertArgs(submissions, places))
 	if err != nil {
 		return nil, err
@@ -263,7 +259,7 @@ func insertOnce(ctx context.Context, db store.Querier, submissions []Submission,
 	for _, p := range places {
 		submission := &submissions[p.submission]
 		if m, ok := byID[submission.Jobs[p.job].ID]; ok {
-			outcomes[p.submission][p.job].row = newRow(submission, &submission.Jobs[p.job], m)
+			results[p.submission][p.job].Row = newRow(submission, &submission.Jobs[p.job], m)
 		} else {
 			missing = append(missing, p)
 		}

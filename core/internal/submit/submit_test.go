@@ -22,14 +22,14 @@ func TestIdempotentReplay(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	first := f.TrySubmit(f.Single(celltest.Keyed("k1", "a")))[0]
-	if first.Problem != nil || first.Replayed || first.Status != 202 {
+	if first.Problem != nil || first.Replayed || first.Saved.Status != 202 {
 		t.Fatalf("first: %+v", first)
 	}
 	// The job may have moved on, or be gone: the answer stays what it was.
 	f.MustEnd(queue.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindComplete})
 	second := f.TrySubmit(f.Single(celltest.Keyed("k1", "a")))[0]
-	if !second.Replayed || second.Status != 202 || string(second.Body) != string(first.Body) || second.Accepted != 0 {
-		t.Fatalf("replay: %+v\n%s\n%s", second, first.Body, second.Body)
+	if !second.Replayed || second.Saved.Status != 202 || string(second.Saved.Body) != string(first.Saved.Body) || second.Accepted != 0 {
+		t.Fatalf("replay: %+v\n%s\n%s", second, first.Saved.Body, second.Saved.Body)
 	}
 	if other := f.TrySubmit(f.Single(celltest.Keyed("k1", "b")))[0]; other.Problem == nil || other.Problem.Code != problem.IdempotencyMismatch {
 		t.Errorf("another body: %+v", other)
@@ -77,8 +77,8 @@ func TestManyEqualSubmitsAtOnceAreOneJob(t *testing.T) {
 		if !a.Replayed {
 			first++
 		}
-		if string(a.Body) != string(answers[0].Body) {
-			t.Fatalf("two answers differ:\n%s\n%s", a.Body, answers[0].Body)
+		if string(celltest.ResponseTo(&a).Body) != string(celltest.ResponseTo(&answers[0]).Body) {
+			t.Fatalf("two answers differ:\n%s\n%s", celltest.ResponseTo(&a).Body, celltest.ResponseTo(&answers[0]).Body)
 		}
 	}
 	if first != 1 || f.Count("jobs") != 1 || f.Count("idempotency_keys") != 1 {
@@ -90,7 +90,7 @@ func TestOneKeyTwiceInOneFlush(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	answers := f.TrySubmit(f.Single(celltest.Keyed("k", "a")), f.Single(nil), f.Single(celltest.Keyed("k", "a")), f.Single(celltest.Keyed("k", "b")))
-	if answers[0].Replayed || answers[1].Replayed || !answers[2].Replayed || string(answers[2].Body) != string(answers[0].Body) {
+	if answers[0].Replayed || answers[1].Replayed || !answers[2].Replayed || string(answers[2].Saved.Body) != string(answers[0].Saved.Body) {
 		t.Errorf("%+v", answers)
 	}
 	if answers[3].Problem == nil || answers[3].Problem.Code != problem.IdempotencyMismatch {
@@ -152,9 +152,9 @@ func TestBatchAnswersItemByItem(t *testing.T) {
 		Refused: []*problem.Problem{nil, nil, problem.New(problem.InvalidRequest, "bad"), nil},
 	}
 	answer := f.TrySubmit(batch)[0]
-	got := decode[api.BatchResponse](f, answer.Body)
-	if got.Accepted != 2 || got.Rejected != 2 || answer.Status != 200 || !answer.Scheduled || len(answer.Ready) != 1 {
-		t.Fatalf("%+v %s", answer, answer.Body)
+	got := decode[api.BatchResponse](f, answer.Saved.Body)
+	if got.Accepted != 2 || got.Rejected != 2 || answer.Saved.Status != 200 || !answer.Scheduled || len(answer.Ready) != 1 {
+		t.Fatalf("%+v %s", answer, answer.Saved.Body)
 	}
 	for i, want := range []int{202, 400, 400, 202} {
 		r := got.Results[i]
@@ -162,8 +162,8 @@ func TestBatchAnswersItemByItem(t *testing.T) {
 			t.Errorf("result %d: %+v", i, r)
 		}
 	}
-	if again := f.TrySubmit(batch)[0]; !again.Replayed || string(again.Body) != string(answer.Body) {
-		t.Errorf("the replay differs: %s", again.Body)
+	if again := f.TrySubmit(batch)[0]; !again.Replayed || string(again.Saved.Body) != string(answer.Saved.Body) {
+		t.Errorf("the replay differs: %+v", again)
 	}
 	if f.Count("jobs") != 2 {
 		t.Errorf("%d jobs", f.Count("jobs"))
@@ -199,23 +199,24 @@ func TestDedupeKey(t *testing.T) {
 	with := func(j *submit.NewJob) { j.DedupeKey = &key }
 	first := f.TrySubmit(f.Single(nil, with))[0]
 	second := f.TrySubmit(f.Single(nil, with), f.Single(nil))[0]
-	got := decode[api.SubmitResponse](f, second.Body)
-	if second.Status != 200 || !got.Deduplicated || got.ID != decode[api.SubmitResponse](f, first.Body).ID {
-		t.Fatalf("%d %s", second.Status, second.Body)
+	response := celltest.ResponseTo(&second)
+	got := decode[api.SubmitResponse](f, response.Body)
+	if response.Status != 200 || !got.Deduplicated || got.ID != decode[api.SubmitResponse](f, celltest.ResponseTo(&first).Body).ID {
+		t.Fatalf("%d %s", response.Status, response.Body)
 	}
 	bob := "bob"
 	if other := f.TrySubmit(f.Single(nil, with, func(j *submit.NewJob) { j.User = &bob }))[0]; other.Accepted != 1 {
-		t.Errorf("another user's job stood in the way: %s", other.Body)
+		t.Errorf("another user's job stood in the way: %+v", other)
 	}
 	inOne := f.TrySubmit(submit.Submission{Tenant: f.NewTenant(), Batch: true, Jobs: []submit.NewJob{f.Job(with), f.Job(with)}})[0]
 	if inOne.Accepted != 1 {
-		t.Errorf("twice in one batch: %s", inOne.Body)
+		t.Errorf("twice in one batch: %+v", inOne)
 	}
 	for f.Count("jobs WHERE state = 'queued'") > 0 {
 		f.MustEnd(queue.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindComplete})
 	}
 	if fresh := f.TrySubmit(f.Single(nil, with))[0]; fresh.Accepted != 1 {
-		t.Errorf("an ended job stood in the way: %s", fresh.Body)
+		t.Errorf("an ended job stood in the way: %+v", fresh)
 	}
 }
 

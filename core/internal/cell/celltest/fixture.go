@@ -93,6 +93,9 @@ func (f *Fixture) Submit(jobs ...submit.NewJob) []uuid.UUID {
 // TrySubmit stores submissions, and gives what became of each.
 func (f *Fixture) TrySubmit(submissions ...submit.Submission) []submit.Answer {
 	f.Helper()
+	for i := range submissions {
+		submissions[i].Render = Render
+	}
 	answers, err := f.Store.Submit(f.Context(), submissions)
 	if err != nil {
 		f.Fatal(err)
@@ -207,7 +210,7 @@ func Keyed(key, body string) *idempotency.Request {
 
 // Single is a submission of one job, with an Idempotency-Key where it is not nil.
 func (f *Fixture) Single(key *idempotency.Request, change ...func(*submit.NewJob)) submit.Submission {
-	return submit.Submission{Tenant: f.Tenant, Jobs: []submit.NewJob{f.Job(change...)}, Idempotency: key}
+	return submit.Submission{Tenant: f.Tenant, Jobs: []submit.NewJob{f.Job(change...)}, Idempotency: key, Render: Render}
 }
 
 // ShareOf takes at most most jobs from lists of a lane, from their heads.
