@@ -82,7 +82,7 @@ func (r *JobRow) Failure() *api.JobError {
 	return &stored
 }
 
-// Summary is the row as JOB-.
+// Summary is the job as lists show it: without payload and result.
 func (r *JobRow) Summary() api.JobSummary {
 	s := api.JobSummary{
 		ID: r.ID.String(), Type: r.Type, Queue: r.Queue, User: r.UserID, State: r.State,
@@ -101,7 +101,7 @@ func (r *JobRow) Summary() api.JobSummary {
 	return s
 }
 
-// whole is the row as JOB.
-func (r *JobRow) whole() api.Job {
+// Job is all of the job, payload and result included.
+func (r *JobRow) Job() api.Job {
 	return api.Job{JobSummary: r.Summary(), Payload: r.Payload, Result: r.Result, LastError: r.Failure()}
 }
