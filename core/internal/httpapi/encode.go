@@ -9,9 +9,8 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// encode writes the results of a call. What was JSON before goes through as it came:
-// payloads but for white space, and the answers to submits, which are written or
-// remembered whole, byte by byte.
+// encode writes the results of a call. What is JSON already stays as it is: payloads but for
+// white space, and the responses to submits, rendered or saved, byte for byte.
 func encode(results any) ([]byte, error) {
 	if answers, ok := results.(api.Results[api.HopSubmitResponse]); ok {
 		return joinAnswers(answers.Results)
@@ -26,7 +25,7 @@ func marshal(value any) ([]byte, error) {
 		jsontext.PreserveRawStrings(true), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 }
 
-// joinAnswers writes api.Results around answers that are JSON already.
+// joinAnswers writes api.Results around responses that are JSON already.
 func joinAnswers(answers []api.Result[api.HopSubmitResponse]) ([]byte, error) {
 	size := len(`{"results":[]}`)
 	for i := range answers {

@@ -19,7 +19,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-// sentinel says how an error of the queue is told to a caller.
+// sentinel is how a caller sees one of core's errors.
 type sentinel struct {
 	err    error
 	code   problem.Code
@@ -53,9 +53,9 @@ func sentinels() []sentinel {
 	}
 }
 
-// asProblem tells an error to a caller. What is not in the table is internal to
-// the caller and whole in the log, with the attributes that say whose it is.
-func asProblem(ctx context.Context, err error, whose ...any) *problem.Problem {
+// asProblem is an error as its caller sees it. An error that is not in the table is internal
+// to the caller and whole in the log, with attributes that name the request.
+func asProblem(ctx context.Context, err error, request ...any) *problem.Problem {
 	if p, ok := problem.From(err); ok {
 		return p
 	}
@@ -73,7 +73,7 @@ func asProblem(ctx context.Context, err error, whose ...any) *problem.Problem {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return problem.New(problem.Overloaded, "The request's time ran out before it could be served.").WithRetryAfter(time.Second)
 	}
-	loggerOf(ctx).ErrorContext(ctx, "a request failed", append(whose, "error", err)...)
+	loggerOf(ctx).ErrorContext(ctx, "a request failed", append(request, "error", err)...)
 	return problem.New(problem.Internal, "The request could not be served. The log has the cause.")
 }
 
@@ -87,16 +87,16 @@ func loggerOf(ctx context.Context) *slog.Logger {
 	return slog.Default()
 }
 
-// guard tells a panic in a goroutine of its own, which the middleware does not
-// see, as an item's error: it would end the process.
+// guard turns a panic into an item's error. It is for items with a goroutine of their own: the
+// middleware does not recover there, and the panic would end the process.
 func guard[Req, T any](ctx context.Context, item *api.Item[Req], into *api.Result[T]) {
 	if failure := recover(); failure != nil { //nolint:revive // its callers defer it
 		*into = result[Req, T](ctx, item, nil, fmt.Errorf("an item panicked: %v\n%s", failure, stack()))
 	}
 }
 
-// result is one item's answer. What is logged of it names the gateway's request, whose
-// own line has the rest.
+// result is the result of one item. A log line of it names the gateway's request: the
+// gateway's log has the rest.
 func result[Req, T any](ctx context.Context, item *api.Item[Req], value *T, err error) api.Result[T] {
 	if err != nil {
 		p := asProblem(ctx, err, "request_id", item.RequestID, "correlation_id", item.CorrelationID)

@@ -2,145 +2,130 @@ package httpapi
 
 import (
 	"context"
-	"encoding/hex"
-	"net/http"
+	"strconv"
 	"time"
 
-	"github.com/google/uuid"
-
-	"github.com/forgequeue/forgequeue/core/internal/dispatch"
-	"github.com/forgequeue/forgequeue/core/internal/idempotency"
-	"github.com/forgequeue/forgequeue/core/internal/retention"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/core/internal/watch"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-// ofTenant gives the tenant that a principal acts for.
-func ofTenant(p api.Principal) (tenant.ID, error) {
-	id, err := uuid.Parse(p.Tenant)
-	if p.Kind != api.PrincipalTenant || err != nil || id == tenant.Platform {
-		return tenant.ID{}, problem.New(problem.Forbidden, "This needs a tenant's key.")
-	}
-	return id, nil
-}
-
-// ofWorker gives whose worker a principal is: a tenant's, or the platform's. A
-// user-bound key cannot be a worker: a claim takes what is next in line, whoever
-// the user is.
-func ofWorker(p api.Principal) (tenant.ID, error) {
-	if p.Kind == api.PrincipalPlatform {
-		return tenant.Platform, nil
-	}
-	if p.User != "" {
-		return tenant.ID{}, problem.New(problem.Forbidden, "A key that is bound to a user cannot claim. Use one without a user.")
-	}
-	return ofTenant(p)
-}
-
-// jobID reads a job's id. One that is malformed is simply not found.
-func jobID(text string) (uuid.UUID, error) {
-	id, err := uuid.Parse(text)
-	if err != nil || len(text) != 36 {
-		return uuid.UUID{}, store.ErrNotFound
-	}
-	return id, nil
-}
-
-// submit stores all items' jobs in one commit.
-func (s *Server) submit(ctx context.Context, items []api.Item[api.HopSubmitRequest]) []api.Result[api.HopSubmitResponse] {
-	results := make([]api.Result[api.HopSubmitResponse], len(items))
-	calls := make([]dispatch.SubmitCall, 0, len(items))
-	places := make([]int, 0, len(items))
-	spans := itemSpans(ctx, items)
-	for i := range items {
-		call, err := submitCall(&items[i])
-		if err != nil {
-			results[i] = result[api.HopSubmitRequest, api.HopSubmitResponse](ctx, &items[i], nil, err)
-			continue
-		}
-		if spans != nil {
-			call.Span = spans[i].SpanContext()
-		}
-		calls, places = append(calls, call), append(places, i)
-	}
-	for i, answer := range s.Dispatcher.Submit(ctx, calls) {
-		results[places[i]] = submitResult(ctx, &items[places[i]], &answer)
-	}
-	for i, span := range spans {
-		endSpan(span, &results[i])
-	}
-	return results
-}
-
-// submitResult is the result of one item.
-func submitResult(ctx context.Context, item *api.Item[api.HopSubmitRequest], answer *dispatch.SubmitAnswer) api.Result[api.HopSubmitResponse] {
-	switch {
-	case answer.Alone:
-		return api.Result[api.HopSubmitResponse]{Status: http.StatusConflict, Alone: true}
-	case answer.Err != nil:
-		return result[api.HopSubmitRequest, api.HopSubmitResponse](ctx, item, nil, answer.Err)
-	case answer.Problem != nil:
-		return api.Result[api.HopSubmitResponse]{Status: answer.Problem.Status, Problem: answer.Problem}
-	case answer.Saved != nil:
-		return api.Result[api.HopSubmitResponse]{Status: answer.Saved.Status, Replayed: answer.Replayed, Value: &answer.Saved.Body}
-	}
-	response, err := renderSubmit(&answer.Answer)
-	if err != nil {
-		return result[api.HopSubmitRequest, api.HopSubmitResponse](ctx, item, nil, err)
-	}
-	return api.Result[api.HopSubmitResponse]{Status: response.Status, Value: &response.Body}
-}
-
-func submitCall(item *api.Item[api.HopSubmitRequest]) (dispatch.SubmitCall, error) {
-	request := &item.Request
-	owner, err := ofTenant(item.Principal)
-	if err != nil {
-		return dispatch.SubmitCall{}, err
-	}
-	n := len(request.Jobs)
-	if n == 0 || n > api.MaxBatchJobs || len(request.IDs) != n || (!request.Batch && n != 1) ||
-		(request.Problems != nil && len(request.Problems) != n) {
-		return dispatch.SubmitCall{}, problem.New(problem.InvalidRequest, "ids, jobs and problems must run in parallel, 1 to 1000 of them.")
-	}
-	call := dispatch.SubmitCall{
-		Tenant: owner, User: item.Principal.User, IDs: make([]uuid.UUID, n), Jobs: request.Jobs, Refused: request.Problems,
-		Batch: request.Batch, Atomic: request.Atomic, Shared: item.Shared, Render: renderSubmit, CorrelationID: item.CorrelationID, Traceparent: item.Traceparent,
-	}
-	for i, text := range request.IDs {
-		if call.IDs[i], err = uuid.Parse(text); err != nil {
-			return call, problem.New(problem.InvalidRequest, "ids must be UUIDs.")
-		}
-		if !retention.ValidID(call.IDs[i], time.Now()) {
-			return call, problem.New(problem.Overloaded, "The gateway's clock is ahead of core's by many hours, or it makes no UUIDs of version 7. Nothing was stored.")
-		}
-		// The gateway has judged them already, and with field names that its caller
-		// knows. What it lets through by mistake must not become a wrong row.
-		if call.Refused == nil || call.Refused[i] == nil {
-			if fields := request.Jobs[i].Validate("", time.Now()); len(fields) > 0 {
-				return call, problem.Invalid(fields...)
-			}
-		}
-	}
-	if key := request.Idempotency; key != nil {
-		fingerprint, err := hex.DecodeString(key.Fingerprint)
-		if err != nil || len(fingerprint) != 32 {
-			return call, problem.New(problem.InvalidRequest, "The fingerprint must be a SHA-256 in hex.")
-		}
-		call.Idempotency = &idempotency.Request{Operation: key.Operation, Key: key.Key, Fingerprint: [32]byte(fingerprint)}
-	}
-	return call, nil
-}
-
-func (s *Server) get(ctx context.Context, item api.Item[api.HopGetRequest]) (api.Job, error) {
-	owner, err := ofTenant(item.Principal)
-	if err != nil {
-		return api.Job{}, err
-	}
+// getJob reads a job.
+//
+//	@Summary     Read jobs
+//	@Description The whole job, payload and result included.
+//	@ID          gets
+//	@Tags        Jobs
+//	@Param       envelope body api.Envelope[api.HopGetRequest] true "The callers' requests."
+//	@Success     200 {object} api.Results[api.Job] "An answer for each item."
+//	@x-access    "tenant"
+//	@x-problems  ["not_found"]
+//	@x-example-job {"job_id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"}
+//	@Router      /internal/v1/gets [post]
+func (s *Server) getJob(ctx context.Context, owner tenant.ID, item api.Item[api.HopGetRequest]) (api.Job, error) {
 	id, err := jobID(item.Request.JobID)
 	if err != nil {
 		return api.Job{}, err
 	}
 	return s.Store.Get(ctx, owner, item.Principal.User, id)
+}
+
+// listJobs reads a page of jobs; a principal that is bound to a user sees that user's only.
+//
+//	@Summary     List jobs
+//	@Description A page of jobs by a filter, newest id first.
+//	@ID          lists
+//	@Tags        Jobs
+//	@Param       envelope body api.Envelope[api.HopListRequest] true "The callers' requests."
+//	@Success     200 {object} api.Results[api.Page[api.JobSummary]] "An answer for each item."
+//	@x-access    "tenant"
+//	@x-example-queued {"filter": {"states": ["queued"]}, "page_size": 50}
+//	@Router      /internal/v1/lists [post]
+func (s *Server) listJobs(ctx context.Context, owner tenant.ID, item api.Item[api.HopListRequest]) (api.Page[api.JobSummary], error) {
+	filter := item.Request.Filter
+	if bound := item.Principal.User; bound != "" {
+		if filter.User != "" && filter.User != bound {
+			return api.Page[api.JobSummary]{}, problem.New(problem.Forbidden, "The key sees one user's jobs, and the filter names another.")
+		}
+		filter.User = bound
+	}
+	return paged(s, listingOf(api.HopList, item.Principal, filter), item.Request.PageToken, func(place string) (api.Page[api.JobSummary], error) {
+		return s.Store.List(ctx, owner, filter, pageSize(item.Request.PageSize), place)
+	})
+}
+
+// listAttempts reads a page of a job's attempts.
+//
+//	@Summary     List attempts
+//	@Description A page of a job's executions, by epoch.
+//	@ID          attemptLists
+//	@Tags        Jobs
+//	@Param       envelope body api.Envelope[api.HopAttemptsRequest] true "The callers' requests."
+//	@Success     200 {object} api.Results[api.Page[api.Attempt]] "An answer for each item."
+//	@x-access    "tenant"
+//	@x-problems  ["not_found"]
+//	@x-example-job {"job_id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001", "page_size": 50}
+//	@Router      /internal/v1/attempt-lists [post]
+func (s *Server) listAttempts(ctx context.Context, owner tenant.ID, item api.Item[api.HopAttemptsRequest]) (api.Page[api.Attempt], error) {
+	id, err := jobID(item.Request.JobID)
+	if err != nil {
+		return api.Page[api.Attempt]{}, err
+	}
+	return paged(s, listingOf(api.HopAttempts, item.Principal, id), item.Request.PageToken, func(place string) (api.Page[api.Attempt], error) {
+		var after int64
+		if place != "" {
+			if after, err = strconv.ParseInt(place, 10, 64); err != nil {
+				return api.Page[api.Attempt]{}, store.ErrPageToken
+			}
+		}
+		size := pageSize(item.Request.PageSize)
+		attempts, err := s.Store.Attempts(ctx, owner, item.Principal.User, id, after, size+1)
+		return page(attempts, size, func(a api.Attempt) string { return strconv.FormatInt(a.Epoch, 10) }), err
+	})
+}
+
+// cancelJob cancels a job, or asks the worker that runs it to stop.
+//
+//	@Summary     Cancel jobs
+//	@Description `requested` says that the job runs, and its worker will be told.
+//	@ID          cancels
+//	@Tags        Jobs
+//	@Param       envelope body api.Envelope[api.HopJobRequest] true "The callers' requests."
+//	@Success     200 {object} api.Results[api.HopCancelResponse] "An answer for each item."
+//	@x-access    "tenant"
+//	@x-problems  ["not_found", "job_terminal"]
+//	@x-example-job {"job_id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"}
+//	@Router      /internal/v1/cancels [post]
+func (s *Server) cancelJob(ctx context.Context, owner tenant.ID, item api.Item[api.HopJobRequest]) (api.HopCancelResponse, error) {
+	id, err := jobID(item.Request.JobID)
+	if err != nil {
+		return api.HopCancelResponse{}, err
+	}
+	summary, requested, err := s.Dispatcher.Cancel(ctx, owner, item.Principal.User, id)
+	return api.HopCancelResponse{Job: summary, Requested: requested}, err
+}
+
+// waitForJob waits until a job changes.
+//
+//	@Summary     Wait for jobs
+//	@Description Answers when the job changes, or after `wait_ms` (25 s at most) with the job as it is. Items wait side by side.
+//	@ID          waits
+//	@Tags        Jobs
+//	@Param       envelope body api.Envelope[api.HopWaitRequest] true "The callers' requests."
+//	@Success     200 {object} api.Results[api.Job] "An answer for each item."
+//	@x-access    "tenant"
+//	@x-problems  ["not_found"]
+//	@x-example-ended {"job_id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001", "wait_ms": 100, "ended": true}
+//	@Router      /internal/v1/waits [post]
+func (s *Server) waitForJob(ctx context.Context, owner tenant.ID, item api.Item[api.HopWaitRequest]) (api.Job, error) {
+	id, err := jobID(item.Request.JobID)
+	if err != nil {
+		return api.Job{}, err
+	}
+	wait := min(time.Duration(item.Request.WaitMS)*time.Millisecond, api.MaxWait)
+	return s.Dispatcher.WaitJob(ctx, watch.Call{
+		Tenant: owner, User: item.Principal.User, ID: id, Wait: max(wait, 0), Ended: item.Request.Ended, Seen: item.Request.Seen,
+	})
 }

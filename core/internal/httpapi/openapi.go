@@ -1,10 +1,10 @@
 package httpapi
 
-// What the files *_openapi.go say of the routes becomes api-docs/core.json, as it
-// does for the gateway: see gateway/internal/httpapi/openapi.go. Of core's own:
+// The comments of the handlers become api-docs/core.json, as they do for the gateway: see
+// gateway/internal/httpapi/openapi.go. Core's own attributes:
 //
 //   - x-access: whose principal an item must have: "tenant", "worker" (a tenant or
-//     the platform), "manager" (a tenant, and no user of it), "manager or operator",
+//     the platform), "manager" (a tenant, not bound to a user), "manager or operator",
 //     "operator", "anybody".
 //   - x-problems: the codes that an item's answer may have beyond the usual ones.
 //   - Success default and 202: other shapes of an item's answer. The call's is 200.

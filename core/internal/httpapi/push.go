@@ -15,8 +15,8 @@ import (
 // to 64.
 const secretBytes = 32
 
-// storeQueue sets a queue. The secret of one in push mode is in the answer when it
-// was made or replaced by this request, and never again.
+// storeQueue stores a queue's settings. The secret of a queue in push mode is in the response
+// to the request that makes or replaces it, and in no other.
 func (s *Server) storeQueue(ctx context.Context, owner tenant.ID, request *api.HopQueuePutRequest) (api.Queue, error) {
 	if request.Push == nil {
 		return s.Dispatcher.PutQueue(ctx, owner, request.Name, request.QueueRequest)
@@ -38,7 +38,7 @@ func (s *Server) storeQueue(ctx context.Context, owner tenant.ID, request *api.H
 	return shown, err
 }
 
-// judgePush says what is wrong with a target that is well-formed.
+// judgePush says why a well-formed target is refused.
 func (s *Server) judgePush(push *api.PushRequest) *problem.FieldError {
 	if s.Seals == nil {
 		return &problem.FieldError{Field: "mode", Message: "push is not open here: the operator has set no FORGEQUEUE_PUSH_SECRETS_KEY"}
@@ -55,6 +55,6 @@ func (s *Server) judgePush(push *api.PushRequest) *problem.FieldError {
 
 func drawSecret() string {
 	raw := make([]byte, secretBytes)
-	_, _ = rand.Read(raw) // never fails, by its own word
+	_, _ = rand.Read(raw) // never fails, by its documentation
 	return api.PushSecretPrefix + base64.StdEncoding.EncodeToString(raw)
 }

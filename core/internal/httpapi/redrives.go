@@ -6,19 +6,13 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/forgequeue/forgequeue/core/internal/audit"
 	"github.com/forgequeue/forgequeue/core/internal/deadletter"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// actor is who a principal is to the audit log.
-func actor(p api.Principal) audit.Actor {
-	return audit.Actor{Kind: p.Kind, KeyID: p.KeyID, User: p.User}
-}
-
-// byFilter begins a redrive or a discard of all that match, or counts them.
+// byFilter begins a redrive or a discard of all dead letters that match, or counts them.
 func (s *Server) byFilter(ctx context.Context, owner tenant.ID, item api.Item[api.DeadLetterRequest], action string) (json.RawMessage, error) {
 	filter, user := item.Request.Filter.Filter(), item.Principal.User
 	if item.Request.DryRun {
@@ -39,30 +33,42 @@ func (s *Server) byFilter(ctx context.Context, owner tenant.ID, item api.Item[ap
 	return json.Marshal(made)
 }
 
-func (s *Server) deadLetterGroups(ctx context.Context, item api.Item[api.HopDeadLetterGroupsRequest]) (api.DeadLetterGroups, error) {
-	owner, err := ofTenant(item.Principal)
-	if err != nil {
-		return api.DeadLetterGroups{}, err
-	}
-	return s.Store.DeadLetterGroups(ctx, owner, item.Principal.User, item.Request.Filter, pageSize(item.Request.Size))
-}
-
-func (s *Server) getRedrive(ctx context.Context, item api.Item[api.HopRedriveRequest]) (api.Redrive, error) {
-	owner, id, err := ofJob(item.Principal, item.Request.ID)
+// getRedrive reads a redrive.
+//
+//	@Summary     Read a redrive
+//	@Description How far a redrive, or a discard, by filter is.
+//	@ID          redriveGets
+//	@Tags        Dead letters
+//	@Param       envelope body api.Envelope[api.HopRedriveRequest] true "The callers' requests."
+//	@Success     200 {object} api.Results[api.Redrive] "An answer for each item."
+//	@x-access    "tenant"
+//	@x-problems  ["not_found"]
+//	@x-example-redrive {"id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0003"}
+//	@Router      /internal/v1/redrive-gets [post]
+func (s *Server) getRedrive(ctx context.Context, owner tenant.ID, item api.Item[api.HopRedriveRequest]) (api.Redrive, error) {
+	id, err := jobID(item.Request.ID)
 	if err != nil {
 		return api.Redrive{}, err
 	}
 	return s.Store.GetRedrive(ctx, owner, item.Principal.User, id)
 }
 
-func (s *Server) listRedrives(ctx context.Context, item api.Item[api.HopPageRequest]) (api.Page[api.Redrive], error) {
-	owner, err := ofTenant(item.Principal)
-	if err != nil {
-		return api.Page[api.Redrive]{}, err
-	}
+// listRedrives reads a page of redrives.
+//
+//	@Summary     List redrives
+//	@Description A page, newest first.
+//	@ID          redriveLists
+//	@Tags        Dead letters
+//	@Param       envelope body api.Envelope[api.HopPageRequest] true "The callers' requests."
+//	@Success     200 {object} api.Results[api.Page[api.Redrive]] "An answer for each item."
+//	@x-access    "tenant"
+//	@x-example-first {"page_size": 50}
+//	@Router      /internal/v1/redrive-lists [post]
+func (s *Server) listRedrives(ctx context.Context, owner tenant.ID, item api.Item[api.HopPageRequest]) (api.Page[api.Redrive], error) {
 	return paged(s, listingOf(api.HopRedriveList, item.Principal, nil), item.Request.PageToken, func(place string) (api.Page[api.Redrive], error) {
 		before := uuid.Max
 		if place != "" {
+			var err error
 			if before, err = uuid.Parse(place); err != nil {
 				return api.Page[api.Redrive]{}, store.ErrPageToken
 			}
@@ -73,33 +79,22 @@ func (s *Server) listRedrives(ctx context.Context, item api.Item[api.HopPageRequ
 	})
 }
 
-func (s *Server) cancelRedrive(ctx context.Context, item api.Item[api.HopRedriveRequest]) (api.Redrive, error) {
-	owner, id, err := ofJob(item.Principal, item.Request.ID)
+// cancelRedrive stops a redrive where it is.
+//
+//	@Summary     Cancel a redrive
+//	@Description After the answer no core does more of it. A repeat changes nothing.
+//	@ID          redriveCancels
+//	@Tags        Dead letters
+//	@Param       envelope body api.Envelope[api.HopRedriveRequest] true "The callers' requests."
+//	@Success     200 {object} api.Results[api.Redrive] "An answer for each item."
+//	@x-access    "tenant"
+//	@x-problems  ["not_found"]
+//	@x-example-redrive {"id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0003"}
+//	@Router      /internal/v1/redrive-cancels [post]
+func (s *Server) cancelRedrive(ctx context.Context, owner tenant.ID, item api.Item[api.HopRedriveRequest]) (api.Redrive, error) {
+	id, err := jobID(item.Request.ID)
 	if err != nil {
 		return api.Redrive{}, err
 	}
 	return s.Store.CancelRedrive(ctx, owner, item.Principal.User, id)
-}
-
-// audit is for the operator, who sees all, and for a tenant, which sees its own. It is
-// no single user's.
-func (s *Server) audit(ctx context.Context, item api.Item[api.HopAuditRequest]) (api.Page[api.AuditEntry], error) {
-	filter := item.Request.Filter
-	var owner *tenant.ID
-	if item.Principal.Kind != api.PrincipalOperator {
-		id, err := ofManager(item.Principal)
-		if err != nil {
-			return api.Page[api.AuditEntry]{}, err
-		}
-		owner, filter.Tenant = &id, ""
-	} else if filter.Tenant != "" {
-		id, err := uuid.Parse(filter.Tenant)
-		if err != nil {
-			return api.Page[api.AuditEntry]{}, store.ErrNotFound
-		}
-		owner = &id
-	}
-	return paged(s, listingOf(api.HopAudit, item.Principal, filter), item.Request.PageToken, func(place string) (api.Page[api.AuditEntry], error) {
-		return s.Store.Audit(ctx, owner, filter, pageSize(item.Request.PageSize), place)
-	})
 }

@@ -1,12 +1,129 @@
 package httpapi
 
 import (
+	"context"
+	"encoding/hex"
 	"net/http"
+	"time"
 
+	"github.com/google/uuid"
+
+	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/idempotency"
+	"github.com/forgequeue/forgequeue/core/internal/retention"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
 )
+
+// submitJobs stores the jobs of all items in one commit.
+//
+//	@Summary     Submit jobs
+//	@Description One job or a batch for each item, under ids that the gateway drew (UUID v7); `ids`, `jobs` and, where not empty, `problems` run in parallel. All items share a commit. The value is the public answer, ready to be sent.
+//	@ID          submits
+//	@Tags        Jobs
+//	@Param       envelope body api.Envelope[api.HopSubmitRequest] true "The callers' requests."
+//	@Success     200 {object} api.Results[api.SubmitResponse] "An answer for each item."
+//	@Success     default {object} api.Results[api.BatchResponse]
+//	@x-access    "tenant"
+//	@x-problems  ["active_cap_reached", "queue_full", "too_many_lanes", "idempotency_in_flight", "idempotency_mismatch"]
+//	@x-example-single {"ids": ["01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"], "jobs": [{"type": "hash.sha256", "payload": {"text": "hello"}}]}
+//	@Router      /internal/v1/submits [post]
+func (s *Server) submitJobs(ctx context.Context, items []api.Item[api.HopSubmitRequest]) []api.Result[api.HopSubmitResponse] {
+	results := make([]api.Result[api.HopSubmitResponse], len(items))
+	calls := make([]dispatch.SubmitCall, 0, len(items))
+	places := make([]int, 0, len(items))
+	spans := itemSpans(ctx, items)
+	for i := range items {
+		call, err := submitCall(&items[i])
+		if err != nil {
+			results[i] = result[api.HopSubmitRequest, api.HopSubmitResponse](ctx, &items[i], nil, err)
+			continue
+		}
+		if spans != nil {
+			call.Span = spans[i].SpanContext()
+		}
+		calls, places = append(calls, call), append(places, i)
+	}
+	for i, answer := range s.Dispatcher.Submit(ctx, calls) {
+		results[places[i]] = submitResult(ctx, &items[places[i]], &answer)
+	}
+	for i, span := range spans {
+		endSpan(span, &results[i])
+	}
+	return results
+}
+
+// submitCall reads an item. The gateway has validated what its caller asks for, and names
+// the fields as the caller does. Core checks
+//   - what only core knows: the tenant, and that the ids' times are near its own clock;
+//   - what its tables rely on, so that a faulty gateway gets a 400 and not a 500: that the lists
+//     run in parallel, and each job, by SubmitRequest.Validate. Most of its rules keep out a
+//     value that a column or an index refuses, or that a later statement or a Go duration
+//     cannot hold, so there is no second, shorter list of rules. It looks at the payload's length
+//     only, and costs little beside the decoding of the job.
+func submitCall(item *api.Item[api.HopSubmitRequest]) (dispatch.SubmitCall, error) {
+	request := &item.Request
+	owner, err := ofTenant(item.Principal)
+	if err != nil {
+		return dispatch.SubmitCall{}, err
+	}
+	n := len(request.Jobs)
+	if n == 0 || n > api.MaxBatchJobs || len(request.IDs) != n || (!request.Batch && n != 1) ||
+		(request.Problems != nil && len(request.Problems) != n) {
+		return dispatch.SubmitCall{}, problem.New(problem.InvalidRequest, "ids, jobs and problems must run in parallel, 1 to 1000 of them.")
+	}
+	call := dispatch.SubmitCall{
+		Tenant: owner, User: item.Principal.User, IDs: make([]uuid.UUID, n), Jobs: request.Jobs, Refused: request.Problems,
+		Batch: request.Batch, Atomic: request.Atomic, Shared: item.Shared, Render: renderSubmit,
+		CorrelationID: item.CorrelationID, Traceparent: item.Traceparent,
+	}
+	now := time.Now()
+	for i, text := range request.IDs {
+		if call.IDs[i], err = uuid.Parse(text); err != nil {
+			return call, problem.New(problem.InvalidRequest, "ids must be UUIDs.")
+		}
+		if !retention.ValidID(call.IDs[i], now) {
+			return call, problem.New(problem.Overloaded, "The gateway's clock is ahead of core's by many hours, or it makes no UUIDs of version 7. Nothing was stored.")
+		}
+		if call.Refused == nil || call.Refused[i] == nil {
+			if fields := request.Jobs[i].Validate("", now); len(fields) > 0 {
+				return call, problem.Invalid(fields...)
+			}
+		}
+	}
+	if request.Idempotency != nil {
+		call.Idempotency, err = idempotencyOf(request.Idempotency)
+	}
+	return call, err
+}
+
+func idempotencyOf(given *api.Idempotency) (*idempotency.Request, error) {
+	fingerprint, err := hex.DecodeString(given.Fingerprint)
+	if err != nil || len(fingerprint) != 32 {
+		return nil, problem.New(problem.InvalidRequest, "The fingerprint must be a SHA-256 in hex.")
+	}
+	return &idempotency.Request{Operation: given.Operation, Key: given.Key, Fingerprint: [32]byte(fingerprint)}, nil
+}
+
+// submitResult is the result of one item.
+func submitResult(ctx context.Context, item *api.Item[api.HopSubmitRequest], answer *dispatch.SubmitAnswer) api.Result[api.HopSubmitResponse] {
+	switch {
+	case answer.Alone:
+		return api.Result[api.HopSubmitResponse]{Status: http.StatusConflict, Alone: true}
+	case answer.Err != nil:
+		return result[api.HopSubmitRequest, api.HopSubmitResponse](ctx, item, nil, answer.Err)
+	case answer.Problem != nil:
+		return api.Result[api.HopSubmitResponse]{Status: answer.Problem.Status, Problem: answer.Problem}
+	case answer.Saved != nil:
+		return api.Result[api.HopSubmitResponse]{Status: answer.Saved.Status, Replayed: answer.Replayed, Value: &answer.Saved.Body}
+	}
+	response, err := renderSubmit(&answer.Answer)
+	if err != nil {
+		return result[api.HopSubmitRequest, api.HopSubmitResponse](ctx, item, nil, err)
+	}
+	return api.Result[api.HopSubmitResponse]{Status: response.Status, Value: &response.Body}
+}
 
 // renderSubmit makes the public response to a submit that was not refused as a whole.
 func renderSubmit(a *submit.Answer) (idempotency.Response, error) {

@@ -22,8 +22,8 @@ type traced struct {
 	name   string
 }
 
-// tracing lets the items of a call have spans. The call itself has none: it carries
-// many callers' items, and each of them is of a trace of its own.
+// tracing lets the items of a call have spans. The call itself has none: its items are
+// of many callers, each with a trace of its own.
 func (s *Server) tracing(ctx context.Context, path string) context.Context {
 	if s.Tracer == nil {
 		return ctx
@@ -31,7 +31,7 @@ func (s *Server) tracing(ctx context.Context, path string) context.Context {
 	return context.WithValue(ctx, tracedKey{}, traced{s.Tracer, "core " + path[strings.LastIndexByte(path, '/')+1:]})
 }
 
-// noSpan is where there is none.
+// noSpan stands for no span.
 var noSpan trace.Span = noop.Span{}
 
 // itemSpan begins the span of one item, a child of its caller's. An item without a
@@ -68,7 +68,7 @@ func itemSpans[Req any](ctx context.Context, items []api.Item[Req]) []trace.Span
 	return spans
 }
 
-// endSpan tells how the item went. What a caller got wrong is no error of core's.
+// endSpan records the result of an item. A caller's mistake is not an error of core's.
 func endSpan[Resp any](span trace.Span, answer *api.Result[Resp]) {
 	if p := answer.Problem; p != nil && span.IsRecording() {
 		span.SetAttributes(attribute.String("forgequeue.problem.code", string(p.Code)))

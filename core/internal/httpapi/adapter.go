@@ -1,0 +1,147 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/forgequeue/forgequeue/core/internal/audit"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// handler serves a request: body is the signed one. An error is answered with its problem.
+type handler func(ctx context.Context, body []byte) (response, error)
+
+// response is what a handler returns.
+type response struct {
+	// status is a probe's; the response to a signed call is always sent with 200.
+	status int
+	// value is written as JSON.
+	value any
+	// unsent, where not nil, is called if the response does not leave this process.
+	unsent func()
+}
+
+// TimeoutHeader carries how long the gateway still waits, in milliseconds. It is
+// not signed: at worst a request ends early.
+const TimeoutHeader = "Forgequeue-Timeout-Ms"
+
+// defaultTimeout bounds a call whose gateway names no timeout, or a longer one.
+const defaultTimeout = 30 * time.Second
+
+// withTimeout bounds a call by the gateway's timeout.
+func withTimeout(r *http.Request, wait time.Duration) (context.Context, context.CancelFunc) {
+	timeout := defaultTimeout + wait
+	// compared as milliseconds: as a Duration a huge number would be a negative one
+	if ms, err := strconv.ParseInt(r.Header.Get(TimeoutHeader), 10, 64); err == nil && ms > 0 && ms < timeout.Milliseconds() {
+		timeout = time.Duration(ms) * time.Millisecond
+	}
+	return context.WithTimeout(r.Context(), timeout)
+}
+
+// adapt serves a signed call over HTTP.
+func (s *Server) adapt(r route) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		ctx, cancel := withTimeout(c.Request, r.wait)
+		defer cancel()
+		made, err := r.serve(s.tracing(ctx, r.path), bodyOf(ctx))
+		if err != nil {
+			s.refuse(c, asProblem(ctx, err))
+			return
+		}
+		if made.unsent != nil && c.Request.Context().Err() != nil { // the gateway has hung up
+			made.unsent()
+			return
+		}
+		if err := s.write(c, made.value); err != nil && made.unsent != nil {
+			made.unsent()
+		}
+	}
+}
+
+// probe serves a probe over HTTP.
+func (s *Server) probe(r route) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		made, err := r.serve(c.Request.Context(), nil)
+		if err != nil {
+			s.refuse(c, asProblem(c.Request.Context(), err))
+			return
+		}
+		c.JSON(made.status, made.value)
+	}
+}
+
+// write sends a value with status 200; an error means that it did not leave this process.
+func (s *Server) write(c *gin.Context, value any) error {
+	body, err := encode(value)
+	if err != nil {
+		s.Logger.ErrorContext(c.Request.Context(), "an answer cannot be encoded", "error", err)
+		s.refuse(c, problem.New(problem.Internal, "The answer cannot be encoded."))
+		return err
+	}
+	header := c.Writer.Header()
+	header.Set("Content-Type", "application/json")
+	header.Set("Content-Length", strconv.Itoa(len(body)))
+	c.Writer.WriteHeader(http.StatusOK)
+	_, err = c.Writer.Write(body)
+	return err
+}
+
+// refuse sends a problem as the response to the whole request.
+func (s *Server) refuse(c *gin.Context, p *problem.Problem) {
+	p.Instance = c.Request.URL.Path
+	p.Write(c.Writer)
+	c.Abort()
+}
+
+// itemHandler serves one item of a call.
+type itemHandler[Req, Resp any] func(context.Context, api.Item[Req]) (Resp, error)
+
+// each serves the items of a call one after the other.
+func each[Req, Resp any](serve itemHandler[Req, Resp]) handler {
+	return together(func(ctx context.Context, items []api.Item[Req]) []api.Result[Resp] {
+		results := make([]api.Result[Resp], len(items))
+		for i := range items {
+			ctx, span := itemSpan(ctx, &items[i])
+			value, err := serve(audit.WithActor(ctx, actor(items[i].Principal)), items[i])
+			results[i] = result(ctx, &items[i], &value, err)
+			endSpan(span, &results[i])
+		}
+		return results
+	})
+}
+
+// atOnce serves the items of a call side by side: each may wait.
+func atOnce[Req, Resp any](serve itemHandler[Req, Resp]) handler {
+	return together(func(ctx context.Context, items []api.Item[Req]) []api.Result[Resp] {
+		results := make([]api.Result[Resp], len(items))
+		var group sync.WaitGroup
+		for i := range items {
+			group.Go(func() {
+				ctx, span := itemSpan(ctx, &items[i])
+				defer func() { endSpan(span, &results[i]) }()
+				defer guard(ctx, &items[i], &results[i])
+				value, err := serve(ctx, items[i])
+				results[i] = result(ctx, &items[i], &value, err)
+			})
+		}
+		group.Wait()
+		return results
+	})
+}
+
+// together serves all items of a call with one function.
+func together[Req, Resp any](serve func(context.Context, []api.Item[Req]) []api.Result[Resp]) handler {
+	return func(ctx context.Context, body []byte) (response, error) {
+		items, err := decodeItems[Req](body)
+		if err != nil {
+			return response{}, err
+		}
+		return response{value: api.Results[Resp]{Results: serve(ctx, items)}}, nil
+	}
+}

@@ -1,0 +1,45 @@
+package httpapi
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+
+	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// listAudit reads a page of the audit log: the operator sees all tenants', a tenant its own;
+// a principal that is bound to a user sees none.
+//
+//	@Summary     Who did what
+//	@Description A page of the audit log, newest first: for the operator of all tenants or of one, for a tenant of its own.
+//	@ID          auditLists
+//	@Tags        Tenants and keys
+//	@Param       envelope body api.Envelope[api.HopAuditRequest] true "The callers' requests."
+//	@Success     200 {object} api.Results[api.Page[api.AuditEntry]] "An answer for each item."
+//	@x-access    "manager or operator"
+//	@x-problems  ["not_found"]
+//	@x-example-redrives {"filter": {"action": "redrive.create"}, "page_size": 50}
+//	@Router      /internal/v1/audit-lists [post]
+func (s *Server) listAudit(ctx context.Context, item api.Item[api.HopAuditRequest]) (api.Page[api.AuditEntry], error) {
+	filter := item.Request.Filter
+	var owner *tenant.ID
+	if item.Principal.Kind != api.PrincipalOperator {
+		id, err := ofManager(item.Principal)
+		if err != nil {
+			return api.Page[api.AuditEntry]{}, err
+		}
+		owner, filter.Tenant = &id, ""
+	} else if filter.Tenant != "" {
+		id, err := uuid.Parse(filter.Tenant)
+		if err != nil {
+			return api.Page[api.AuditEntry]{}, store.ErrNotFound
+		}
+		owner = &id
+	}
+	return paged(s, listingOf(api.HopAudit, item.Principal, filter), item.Request.PageToken, func(place string) (api.Page[api.AuditEntry], error) {
+		return s.Store.Audit(ctx, owner, filter, pageSize(item.Request.PageSize), place)
+	})
+}

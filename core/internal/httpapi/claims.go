@@ -1,0 +1,75 @@
+package httpapi
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/forgequeue/forgequeue/core/internal/claim"
+	"github.com/forgequeue/forgequeue/core/internal/dispatch"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// claimJobs serves claims side by side: each may wait. Jobs that were leased for a response
+// that is not sent are released.
+//
+//	@Summary     Claim jobs
+//	@Description Items wait side by side, each up to its `wait_ms`. What was leased for an answer that nobody took goes back.
+//	@ID          claims
+//	@Tags        Workers
+//	@Param       envelope body api.Envelope[api.ClaimRequest] true "The callers' requests."
+//	@Success     200 {object} api.Results[api.ClaimResponse] "An answer for each item."
+//	@x-access    "worker"
+//	@x-problems  ["rate_limited"]
+//	@x-example-one {"worker_id": "worker-1", "queues": ["default"]}
+//	@Router      /internal/v1/claims [post]
+func (s *Server) claimJobs(ctx context.Context, body []byte) (response, error) {
+	items, err := decodeItems[api.ClaimRequest](body)
+	if err != nil {
+		return response{}, err
+	}
+	leased := make([][]claim.Job, len(items))
+	results := make([]api.Result[api.ClaimResponse], len(items))
+	var group sync.WaitGroup
+	for i := range items {
+		group.Go(func() {
+			ctx, span := itemSpan(ctx, &items[i])
+			defer func() { endSpan(span, &results[i]) }()
+			defer guard(ctx, &items[i], &results[i])
+			claimed := api.ClaimResponse{Jobs: []api.ClaimedJob{}}
+			var err error
+			leased[i], err = s.claim(ctx, items[i])
+			for _, job := range leased[i] {
+				claimed.Jobs = append(claimed.Jobs, job.Wire())
+			}
+			results[i] = result(ctx, &items[i], &claimed, err)
+		})
+	}
+	group.Wait()
+	return response{value: api.Results[api.ClaimResponse]{Results: results}, unsent: func() {
+		for i := range leased {
+			s.Dispatcher.GiveBack(ctx, leased[i])
+		}
+	}}, nil
+}
+
+func (s *Server) claim(ctx context.Context, item api.Item[api.ClaimRequest]) ([]claim.Job, error) {
+	owner, err := ofWorker(item.Principal)
+	if err != nil {
+		return nil, err
+	}
+	request := &item.Request
+	// Validated by the gateway too: a claim writes its worker_id and queues to workers.
+	if fields := request.Validate(); len(fields) > 0 {
+		return nil, problem.Invalid(fields...)
+	}
+	call := dispatch.ClaimCall{Owner: owner, WorkerID: request.WorkerID, Queues: request.Queues, Tags: request.Tags, Max: 1}
+	if request.Max != nil {
+		call.Max = *request.Max
+	}
+	if request.WaitMS != nil && !s.Draining() {
+		call.Wait = time.Duration(*request.WaitMS) * time.Millisecond
+	}
+	return s.Dispatcher.Claim(ctx, call)
+}

@@ -1,0 +1,183 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+
+	"github.com/google/uuid"
+
+	"github.com/forgequeue/forgequeue/core/internal/deadletter"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// listDeadLetters reads a page of dead letters.
+//
+//	@Summary     List dead letters
+//	@Description A page by a filter, newest job id first.
+//	@ID          deadLetterLists
+//	@Tags        Dead letters
+//	@Param       envelope body api.Envelope[api.HopDeadLettersRequest] true "The callers' requests."
+//	@Success     200 {object} api.Results[api.Page[api.DeadLetter]] "An answer for each item."
+//	@x-access    "tenant"
+//	@x-example-exhausted {"filter": {"reason": "exhausted"}, "page_size": 50}
+//	@Router      /internal/v1/dead-letter-lists [post]
+func (s *Server) listDeadLetters(ctx context.Context, owner tenant.ID, item api.Item[api.HopDeadLettersRequest]) (api.Page[api.DeadLetter], error) {
+	filter := item.Request.Filter
+	return paged(s, listingOf(api.HopDeadLetters, item.Principal, filter), item.Request.PageToken, func(place string) (api.Page[api.DeadLetter], error) {
+		return s.Store.DeadLetters(ctx, owner, item.Principal.User, filter, pageSize(item.Request.PageSize), place)
+	})
+}
+
+// groupDeadLetters reads the largest groups of dead letters.
+//
+//	@Summary     Group dead letters
+//	@Description The largest groups of those that match, by fingerprint and queue. At most the newest 100,000 are read.
+//	@ID          deadLetterGroups
+//	@Tags        Dead letters
+//	@Param       envelope body api.Envelope[api.HopDeadLetterGroupsRequest] true "The callers' requests."
+//	@Success     200 {object} api.Results[api.DeadLetterGroups] "An answer for each item."
+//	@x-access    "tenant"
+//	@x-example-queue {"filter": {"queue": "default"}, "size": 50}
+//	@Router      /internal/v1/dead-letter-groups [post]
+func (s *Server) groupDeadLetters(ctx context.Context, owner tenant.ID, item api.Item[api.HopDeadLetterGroupsRequest]) (api.DeadLetterGroups, error) {
+	return s.Store.DeadLetterGroups(ctx, owner, item.Principal.User, item.Request.Filter, pageSize(item.Request.Size))
+}
+
+// redriveJob redrives one dead letter.
+//
+//	@Summary     Redrive a dead letter
+//	@Description The job is queued again under its id, its attempts anew.
+//	@ID          redrives
+//	@Tags        Dead letters
+//	@Param       envelope body api.Envelope[api.HopJobRequest] true "The callers' requests."
+//	@Success     200 {object} api.Results[api.JobSummary] "An answer for each item."
+//	@x-access    "tenant"
+//	@x-problems  ["not_found", "not_dead", "dedupe_conflict", "active_cap_reached", "too_many_lanes"]
+//	@x-example-job {"job_id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"}
+//	@Router      /internal/v1/redrives [post]
+func (s *Server) redriveJob(ctx context.Context, owner tenant.ID, item api.Item[api.HopJobRequest]) (api.JobSummary, error) {
+	id, err := jobID(item.Request.JobID)
+	if err != nil {
+		return api.JobSummary{}, err
+	}
+	redriven := s.Dispatcher.Redrive(ctx, owner, item.Principal.User, []uuid.UUID{id})[0]
+	if redriven.Err != nil {
+		return api.JobSummary{}, redriven.Err
+	}
+	return *redriven.Job, nil
+}
+
+// redriveDeadLetters redrives dead letters by id, or begins a redrive by filter.
+//
+//	@Summary     Redrive dead letters
+//	@Description By ids, each with a status of its own; by a filter, by and by, as a redrive; with `dry_run` only how many it would be.
+//	@ID          deadLetterRedrives
+//	@Tags        Dead letters
+//	@Param       envelope body api.Envelope[api.DeadLetterRequest] true "The callers' requests."
+//	@Success     200 {object} api.Results[api.DeadLetterResponse] "An answer for each item."
+//	@Success     default {object} api.Results[api.Matched]
+//	@Success     202 {object} api.Results[api.Redrive] "By filter: it has begun."
+//	@x-access    "tenant"
+//	@x-problems  ["rate_limited"]
+//	@x-example-ids {"ids": ["01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"]}
+//	@x-example-filter {"filter": {"queue": "default", "reason": "permanent"}, "rate_per_second": 50}
+//	@x-example-dry-run {"ids": ["01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"], "dry_run": true}
+//	@Router      /internal/v1/dead-letter-redrives [post]
+func (s *Server) redriveDeadLetters(ctx context.Context, owner tenant.ID, item api.Item[api.DeadLetterRequest]) (json.RawMessage, error) {
+	ids, err := deadLetterIDs(&item.Request)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case item.Request.Filter != nil:
+		return s.byFilter(ctx, owner, item, api.ActionRedrive)
+	case item.Request.DryRun:
+		return s.matched(ctx, owner, item.Principal.User, ids)
+	}
+	response := api.DeadLetterResponse{Results: make([]api.BatchResult, len(ids))}
+	for i, redriven := range s.Dispatcher.Redrive(ctx, owner, item.Principal.User, ids) {
+		response.Results[i] = batchResult(ctx, i, redriven.Err)
+		if redriven.Err == nil {
+			response.Results[i].Status = http.StatusAccepted
+			response.Results[i].Job = &api.BatchJob{ID: redriven.Job.ID, State: redriven.Job.State, RunAt: redriven.Job.RunAt}
+		}
+	}
+	return json.Marshal(response)
+}
+
+// discardDeadLetters deletes dead letters by id, or begins a discard by filter.
+//
+//	@Summary     Discard dead letters
+//	@Description By ids, each with a status of its own; by a filter, by and by, as a redrive; with `dry_run` only how many it would be.
+//	@ID          deadLetterDiscards
+//	@Tags        Dead letters
+//	@Param       envelope body api.Envelope[api.DeadLetterRequest] true "The callers' requests."
+//	@Success     200 {object} api.Results[api.DeadLetterResponse] "An answer for each item."
+//	@Success     default {object} api.Results[api.Matched]
+//	@Success     202 {object} api.Results[api.Redrive] "By filter: it has begun."
+//	@x-access    "tenant"
+//	@x-problems  ["rate_limited"]
+//	@x-example-ids {"ids": ["01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"]}
+//	@x-example-filter {"filter": {"queue": "default", "reason": "permanent"}, "rate_per_second": 50}
+//	@Router      /internal/v1/dead-letter-discards [post]
+func (s *Server) discardDeadLetters(ctx context.Context, owner tenant.ID, item api.Item[api.DeadLetterRequest]) (json.RawMessage, error) {
+	ids, err := deadLetterIDs(&item.Request)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case item.Request.Filter != nil:
+		return s.byFilter(ctx, owner, item, api.ActionDiscard)
+	case item.Request.DryRun:
+		return s.matched(ctx, owner, item.Principal.User, ids)
+	}
+	gone, err := s.Dispatcher.Discard(ctx, owner, item.Principal.User, ids)
+	if err != nil {
+		return nil, err
+	}
+	response := api.DeadLetterResponse{Results: make([]api.BatchResult, len(ids))}
+	for i, id := range ids {
+		var why error
+		if !gone[id] {
+			if _, why = s.Store.Get(ctx, owner, item.Principal.User, id); why == nil {
+				why = deadletter.ErrNotDead
+			}
+		}
+		delete(gone, id)                               // an id that is named twice is discarded once
+		response.Results[i] = batchResult(ctx, i, why) // a discarded job is in no state: job is null
+	}
+	return json.Marshal(response)
+}
+
+// deadLetterIDs reads the ids of a request; a malformed one is the nil id, which no job has.
+func deadLetterIDs(request *api.DeadLetterRequest) ([]uuid.UUID, error) {
+	// Validated by the gateway too: a redrive's filter and rate are stored.
+	if fields := request.Validate(); len(fields) > 0 {
+		return nil, problem.Invalid(fields...)
+	}
+	ids := make([]uuid.UUID, len(request.IDs))
+	for i, text := range request.IDs {
+		ids[i], _ = jobID(text)
+	}
+	return ids, nil
+}
+
+// matched answers a dry run by ids.
+func (s *Server) matched(ctx context.Context, owner tenant.ID, user string, ids []uuid.UUID) (json.RawMessage, error) {
+	found, err := s.Store.Dead(ctx, owner, user, ids)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(api.Matched{Matched: int64(len(found))})
+}
+
+func batchResult(ctx context.Context, index int, err error) api.BatchResult {
+	if err == nil {
+		return api.BatchResult{Index: index, Status: http.StatusOK}
+	}
+	p := asProblem(ctx, err)
+	return api.BatchResult{Index: index, Status: p.Status, Problem: p}
+}

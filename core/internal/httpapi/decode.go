@@ -1,0 +1,33 @@
+package httpapi
+
+import (
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/uuid"
+
+	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// decodeItems decodes the envelope of a call.
+func decodeItems[Req any](body []byte) ([]api.Item[Req], error) {
+	var envelope api.Envelope[Req]
+	// The gateway has refused doubtful JSON of its callers, such as members of the same name.
+	if err := json.Unmarshal(body, &envelope, jsontext.AllowDuplicateNames(true)); err != nil {
+		return nil, problem.New(problem.InvalidJSON, "The envelope cannot be read: "+err.Error())
+	}
+	if len(envelope.Items) == 0 || len(envelope.Items) > api.MaxHopItems {
+		return nil, problem.Invalid(problem.FieldError{Field: "items", Message: "must have 1 to 1000 entries"})
+	}
+	return envelope.Items, nil
+}
+
+// jobID reads a job's id. A malformed one is not found.
+func jobID(text string) (uuid.UUID, error) {
+	id, err := uuid.Parse(text)
+	if err != nil || len(text) != 36 {
+		return uuid.UUID{}, store.ErrNotFound
+	}
+	return id, nil
+}

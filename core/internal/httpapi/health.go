@@ -1,0 +1,72 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// livez says that the process is alive.
+//
+//	@Summary     Is the process alive
+//	@Description 200 as long as it can answer at all.
+//	@ID          livez
+//	@Tags        Health
+//	@Success     200 {object} map[string]string "Alive."
+//	@x-access    "public"
+//	@Router      /livez [get]
+func (*Server) livez(context.Context, []byte) (response, error) {
+	return response{status: http.StatusOK, value: map[string]string{"status": "ok"}}, nil
+}
+
+// readyz says whether calls should be sent to this core.
+//
+//	@Summary     Should calls be sent here
+//	@Description 200 `ok`, or 200 `degraded` without the database; 503 `draining` once it is about to stop.
+//	@ID          readyz
+//	@Tags        Health
+//	@Success     200 {object} api.Readiness "Yes."
+//	@Failure     503 {object} api.Readiness "It is about to stop."
+//	@x-access    "public"
+//	@Router      /readyz [get]
+func (s *Server) readyz(ctx context.Context, _ []byte) (response, error) {
+	found := s.checkReadiness(ctx)
+	if found.Status == statusDraining {
+		return response{status: http.StatusServiceUnavailable, value: found}, nil
+	}
+	return response{status: http.StatusOK, value: found}, nil
+}
+
+// readiness says the same to a gateway.
+//
+//	@Summary     How core does
+//	@Description As /readyz says it, to a gateway that has only signed calls.
+//	@ID          readiness
+//	@Tags        Health
+//	@Param       envelope body api.Envelope[any] true "The callers' requests."
+//	@Success     200 {object} api.Results[api.Readiness] "An answer for each item."
+//	@x-access    "anybody"
+//	@x-example-ask {}
+//	@Router      /internal/v1/readiness [post]
+func (s *Server) readiness(ctx context.Context, _ api.Item[struct{}]) (api.Readiness, error) {
+	return s.checkReadiness(ctx), nil
+}
+
+const statusDraining = "draining"
+
+// checkReadiness: a core without its database is degraded, and still takes calls; only one
+// that is about to stop wants no more work.
+func (s *Server) checkReadiness(ctx context.Context) api.Readiness {
+	if s.Draining() {
+		return api.Readiness{Status: statusDraining, Checks: map[string]string{}}
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	readiness := api.Readiness{Status: "ok", Checks: map[string]string{"database": "ok"}}
+	if err := s.Store.Ping(ctx); err != nil {
+		readiness.Status, readiness.Checks["database"] = "degraded", "down"
+	}
+	return readiness
+}

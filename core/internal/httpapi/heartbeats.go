@@ -1,0 +1,59 @@
+package httpapi
+
+import (
+	"context"
+
+	"github.com/forgequeue/forgequeue/core/internal/job"
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// heartbeat extends a worker's leases.
+//
+//	@Summary     Keep leases alive
+//	@Description The worker first, then its leases, each answered in the order sent.
+//	@ID          heartbeats
+//	@Tags        Workers
+//	@Param       envelope body api.Envelope[api.HopHeartbeatRequest] true "The callers' requests."
+//	@Success     200 {object} api.Results[api.HeartbeatResponse] "An answer for each item."
+//	@x-access    "worker"
+//	@x-problems  ["worker_unknown"]
+//	@x-example-lease {"worker_id": "worker-1", "leases": [{"job_id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001", "lease_token": "LEASE_TOKEN"}]}
+//	@Router      /internal/v1/heartbeats [post]
+func (s *Server) heartbeat(ctx context.Context, owner tenant.ID, item api.Item[api.HopHeartbeatRequest]) (api.HeartbeatResponse, error) {
+	request := &item.Request
+	// The worker first: a dead one must register before its leases count again.
+	status, err := s.Dispatcher.BeatWorker(ctx, owner, request.WorkerID)
+	if err != nil {
+		return api.HeartbeatResponse{}, err
+	}
+	response := api.HeartbeatResponse{Status: status, Leases: make([]api.LeaseStatus, len(request.Leases))}
+	var leases []job.Lease
+	var places []int
+	for i, lease := range request.Leases {
+		response.Leases[i] = api.LeaseStatus{JobID: lease.JobID, Status: api.LeaseLost}
+		parsed, err := parseLease(owner, lease.JobID, lease.LeaseToken)
+		if err != nil {
+			continue // a lease that cannot exist is lost
+		}
+		leases, places = append(leases, parsed), append(places, i)
+	}
+	statuses, err := s.Dispatcher.Heartbeat(ctx, leases)
+	if err != nil {
+		return api.HeartbeatResponse{}, err
+	}
+	for i, place := range places {
+		response.Leases[place] = statuses[i]
+	}
+	return response, nil
+}
+
+// parseLease reads a lease as a worker names it.
+func parseLease(owner tenant.ID, id, token string) (job.Lease, error) {
+	parsed, err := jobID(id)
+	if err != nil {
+		return job.Lease{}, err
+	}
+	return queue.ParseLease(owner, parsed, token)
+}

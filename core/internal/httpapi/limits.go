@@ -1,0 +1,38 @@
+package httpapi
+
+import (
+	"context"
+
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// listCaps reads the caps of a tenant, and of one user of it, with what is used of them.
+//
+//	@Summary     What is used of the caps
+//	@Description The caps of the principal's tenant, and of `user` where it is named.
+//	@ID          caps
+//	@Tags        Tenants and keys
+//	@Param       envelope body api.Envelope[api.HopCapsRequest] true "The callers' requests."
+//	@Success     200 {object} api.Results[api.HopCapsResponse] "An answer for each item."
+//	@x-access    "tenant"
+//	@x-example-tenant {}
+//	@Router      /internal/v1/caps [post]
+func (s *Server) listCaps(ctx context.Context, owner tenant.ID, item api.Item[api.HopCapsRequest]) (api.HopCapsResponse, error) {
+	user := item.Request.User
+	if bound := item.Principal.User; bound != "" {
+		user = bound
+	}
+	used, err := s.Dispatcher.CapUse(ctx, owner, user)
+	return api.HopCapsResponse{Caps: used}, err
+}
+
+// limitsChanged puts changed limits in force at once: here by reading them, in other cores
+// and in gateways by a hint. Those that miss the hint find the change when they next poll.
+func (s *Server) limitsChanged(ctx context.Context, changed api.LimitsChanged) {
+	if err := s.Dispatcher.Refresh(ctx); err != nil {
+		s.Logger.WarnContext(ctx, "changed limits are not in force yet", "error", err)
+	}
+	s.Hints.Settings()
+	s.Hints.LimitsChanged(changed)
+}

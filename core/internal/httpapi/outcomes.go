@@ -1,0 +1,79 @@
+package httpapi
+
+import (
+	"context"
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	"github.com/forgequeue/forgequeue/core/internal/job"
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// reportOutcomes ends attempts, each with a result of its own.
+//
+//	@Summary     Report outcomes
+//	@Description Up to 1000 for each item, each with a status of its own: 409 `lease_lost`, 409 `outcome_conflict` or 404 `not_found` among them. All items share commits.
+//	@ID          outcomes
+//	@Tags        Workers
+//	@Param       envelope body api.Envelope[api.OutcomesRequest] true "The callers' requests."
+//	@Success     200 {object} api.Results[api.OutcomesResponse] "An answer for each item."
+//	@x-access    "worker"
+//	@x-example-complete {"outcomes": [{"job_id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001", "kind": "complete", "lease_token": "LEASE_TOKEN", "result": {"ok": true}}]}
+//	@Router      /internal/v1/outcomes [post]
+func (s *Server) reportOutcomes(ctx context.Context, owner tenant.ID, item api.Item[api.OutcomesRequest]) (api.OutcomesResponse, error) {
+	sent := item.Request.Outcomes
+	if len(sent) == 0 || len(sent) > api.MaxOutcomes {
+		return api.OutcomesResponse{}, problem.Invalid(problem.FieldError{Field: "outcomes", Message: "must have 1 to 1000 entries"})
+	}
+	response := api.OutcomesResponse{Results: make([]api.OutcomeResult, len(sent))}
+	var endings []queue.Ending
+	var places []int
+	for i := range sent {
+		// Validated by the gateway too: the statement relies on the kind, and on delays that
+		// a Go duration can hold.
+		if fields := sent[i].Validate(""); len(fields) > 0 {
+			response.Results[i] = outcomeResult(ctx, i, nil, problem.Invalid(fields...))
+			continue
+		}
+		lease, err := parseLease(owner, sent[i].JobID, sent[i].LeaseToken)
+		if err != nil {
+			response.Results[i] = outcomeResult(ctx, i, nil, err)
+			continue
+		}
+		endings, places = append(endings, ending(lease, &sent[i])), append(places, i)
+	}
+	for i, ended := range s.Dispatcher.End(ctx, endings) {
+		response.Results[places[i]] = outcomeResult(ctx, places[i], ended.Outcome, ended.Err)
+	}
+	return response, nil
+}
+
+func outcomeResult(ctx context.Context, index int, outcome *api.Outcome, err error) api.OutcomeResult {
+	if err != nil {
+		p := asProblem(ctx, err)
+		return api.OutcomeResult{Index: index, Status: p.Status, Problem: p}
+	}
+	return api.OutcomeResult{Index: index, Status: http.StatusOK, Outcome: outcome}
+}
+
+func ending(lease job.Lease, sent *api.OutcomeRequest) queue.Ending {
+	made := queue.Ending{
+		Lease: lease, Kind: sent.Kind, Result: sent.Result, Error: sent.Error.Clean(), Permanent: sent.Permanent,
+		Random: rand.Float64(), //nolint:gosec // spreads retries, guards nothing
+	}
+	if string(sent.Result) == "null" {
+		made.Result = nil // null means absent, and the two are one outcome
+	}
+	if sent.RetryAfterMS != nil {
+		after := time.Duration(*sent.RetryAfterMS) * time.Millisecond
+		made.RetryAfter = &after
+	}
+	if sent.DelayMS != nil {
+		made.Delay = time.Duration(*sent.DelayMS) * time.Millisecond
+	}
+	return made
+}

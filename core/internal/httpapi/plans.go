@@ -1,0 +1,42 @@
+package httpapi
+
+import (
+	"context"
+
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// getPlan reads a plan.
+//
+//	@Summary     Read a plan
+//	@Description A named set of limits.
+//	@ID          planGets
+//	@Tags        Tenants and keys
+//	@Param       envelope body api.Envelope[api.HopPlanGetRequest] true "The callers' requests."
+//	@Success     200 {object} api.Results[api.Plan] "An answer for each item."
+//	@x-access    "operator"
+//	@x-problems  ["not_found"]
+//	@x-example-standard {"name": "standard"}
+//	@Router      /internal/v1/plan-gets [post]
+func (s *Server) getPlan(ctx context.Context, item api.Item[api.HopPlanGetRequest]) (api.Plan, error) {
+	return s.Store.GetPlan(ctx, item.Request.Name)
+}
+
+// putPlan makes a plan, or replaces it.
+//
+//	@Summary     Set a plan
+//	@Description Makes it, or replaces all of it. All gateways hear of it.
+//	@ID          planPuts
+//	@Tags        Tenants and keys
+//	@Param       envelope body api.Envelope[api.HopPlanPutRequest] true "The callers' requests."
+//	@Success     200 {object} api.Results[api.Plan] "An answer for each item."
+//	@x-access    "operator"
+//	@x-example-small {"name": "small", "limits": {"jobs_per_second": 20, "job_burst": 200, "max_active": 10000}}
+//	@Router      /internal/v1/plan-puts [post]
+func (s *Server) putPlan(ctx context.Context, item api.Item[api.HopPlanPutRequest]) (api.Plan, error) {
+	plan, err := s.Store.PutPlan(ctx, item.Request.Name, item.Request.PlanRequest)
+	if err == nil {
+		s.limitsChanged(ctx, api.LimitsChanged{Plan: plan.Name})
+	}
+	return plan, err
+}

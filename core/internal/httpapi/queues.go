@@ -1,0 +1,105 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"strconv"
+
+	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// listQueues reads a page of a tenant's queues.
+//
+//	@Summary     List queues
+//	@Description A page of the tenant's queues, by name.
+//	@ID          queueLists
+//	@Tags        Queues
+//	@Param       envelope body api.Envelope[api.HopPageRequest] true "The callers' requests."
+//	@Success     200 {object} api.Results[api.Page[api.Queue]] "An answer for each item."
+//	@x-access    "tenant"
+//	@x-example-first {"page_size": 50}
+//	@Router      /internal/v1/queue-lists [post]
+func (s *Server) listQueues(ctx context.Context, owner tenant.ID, item api.Item[api.HopPageRequest]) (api.Page[api.Queue], error) {
+	return paged(s, listingOf(api.HopQueues, item.Principal, nil), item.Request.PageToken, func(place string) (api.Page[api.Queue], error) {
+		size := pageSize(item.Request.PageSize)
+		queues, err := s.Dispatcher.Queues(ctx, owner, place, size+1)
+		return page(queues, size, func(q api.Queue) string { return q.Name }), err
+	})
+}
+
+// getQueue reads a queue.
+//
+//	@Summary     Read a queue
+//	@Description Settings, depths, who serves it.
+//	@ID          queueGets
+//	@Tags        Queues
+//	@Param       envelope body api.Envelope[api.HopQueueRequest] true "The callers' requests."
+//	@Success     200 {object} api.Results[api.Queue] "An answer for each item."
+//	@x-access    "tenant"
+//	@x-problems  ["not_found"]
+//	@x-example-queue {"name": "default"}
+//	@Router      /internal/v1/queue-gets [post]
+func (s *Server) getQueue(ctx context.Context, owner tenant.ID, item api.Item[api.HopQueueRequest]) (api.Queue, error) {
+	return s.Dispatcher.Queue(ctx, owner, item.Request.Name)
+}
+
+// putQueue makes a queue, or replaces its settings.
+//
+//	@Summary     Set a queue
+//	@Description Makes it, or replaces all of its settings. The secret of one in push mode is in this answer where the call made or replaced it, and in no other.
+//	@ID          queuePuts
+//	@Tags        Queues
+//	@Param       envelope body api.Envelope[api.HopQueuePutRequest] true "The callers' requests."
+//	@Success     200 {object} api.Results[api.Queue] "An answer for each item."
+//	@x-access    "manager"
+//	@x-problems  ["not_found", "too_many_lanes"]
+//	@x-example-settings {"name": "default", "max_attempts": 5, "max_running": 20}
+//	@x-example-push {"name": "default", "mode": "push", "push": {"url": "https://example.com/jobs"}, "rate_per_second": 50, "retry": {"curve": "constant"}}
+//	@Router      /internal/v1/queue-puts [post]
+func (s *Server) putQueue(ctx context.Context, owner tenant.ID, item api.Item[api.HopQueuePutRequest]) (api.Queue, error) {
+	request := &item.Request
+	// Validated by the gateway too: the table refuses most of what would be wrong.
+	if fields := request.Validate(); len(fields) > 0 {
+		return api.Queue{}, problem.Invalid(fields...)
+	}
+	if !api.ValidName(request.Name) {
+		return api.Queue{}, store.ErrNotFound
+	}
+	limit, err := s.Store.VisibilityLimit(ctx, owner)
+	if err != nil {
+		return api.Queue{}, err
+	}
+	if asked := request.VisibilityTimeoutMS; asked != nil && limit != nil && *asked > *limit {
+		return api.Queue{}, problem.Invalid(problem.FieldError{
+			Field: "visibility_timeout_ms", Message: "must be at most " + strconv.FormatInt(*limit, 10) + ", by the tenant's plan",
+		})
+	}
+	return s.storeQueue(ctx, owner, request)
+}
+
+// pauseQueue pauses or resumes a queue.
+//
+//	@Summary     Pause or resume a queue
+//	@Description A repeat changes nothing.
+//	@ID          queuePauses
+//	@Tags        Queues
+//	@Param       envelope body api.Envelope[api.HopQueuePauseRequest] true "The callers' requests."
+//	@Success     200 {object} api.Results[api.Queue] "An answer for each item."
+//	@x-access    "manager"
+//	@x-problems  ["not_found", "too_many_lanes"]
+//	@x-example-pause {"name": "default", "paused": true}
+//	@x-example-resume {"name": "default", "paused": false}
+//	@Router      /internal/v1/queue-pauses [post]
+func (s *Server) pauseQueue(ctx context.Context, owner tenant.ID, item api.Item[api.HopQueuePauseRequest]) (api.Queue, error) {
+	if !api.ValidName(item.Request.Name) {
+		return api.Queue{}, store.ErrNotFound
+	}
+	// A job or its settings make a queue; pausing does not.
+	if _, err := s.Dispatcher.Queue(ctx, owner, item.Request.Name); errors.Is(err, store.ErrNotFound) {
+		return api.Queue{}, err
+	}
+	return s.Dispatcher.PauseQueue(ctx, owner, item.Request.Name, item.Request.Paused)
+}

@@ -1,0 +1,75 @@
+package httpapi
+
+import (
+	"time"
+
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// route is one line of the table.
+type route struct {
+	method string
+	path   string
+	// body is how many bytes the signed body may have.
+	body int64
+	// wait is how long the handler may wait on purpose, on top of defaultTimeout.
+	wait  time.Duration
+	serve handler
+}
+
+// probes need no signature and take no body. HEAD is served as GET is.
+func (s *Server) probes() []route {
+	return []route{
+		{"GET", "/livez", 0, 0, s.livez},
+		{"GET", "/readyz", 0, 0, s.readyz},
+	}
+}
+
+// routes are the calls of gateways. A handler serves one item of a call: each takes them one
+// after the other, atOnce side by side, together in one commit. forTenant, forManager, forWorker
+// and forOperator say whose principal an item must have; the others judge it themselves.
+func (s *Server) routes() []route {
+	const body = api.MaxHopBody
+	return []route{
+		// method, path, body, wait, handler
+		{"POST", api.HopSubmit, body, 0, together(s.submitJobs)},
+		{"POST", api.HopGet, body, 0, each(forTenant(s.getJob))},
+		{"POST", api.HopList, body, 0, each(forTenant(s.listJobs))},
+		{"POST", api.HopAttempts, body, 0, each(forTenant(s.listAttempts))},
+		{"POST", api.HopCancel, body, 0, each(forTenant(s.cancelJob))},
+		{"POST", api.HopWait, body, 0, atOnce(forTenant(s.waitForJob))},
+
+		{"POST", api.HopClaim, body, api.MaxWait, s.claimJobs},
+		{"POST", api.HopOutcome, body, 0, atOnce(forWorker(s.reportOutcomes))}, // at once, so that they share a commit
+		{"POST", api.HopHeartbeat, body, 0, each(forWorker(s.heartbeat))},
+		{"POST", api.HopRegister, body, 0, each(forWorker(s.registerWorker))},
+		{"POST", api.HopWorkers, body, 0, each(s.listWorkers)},
+
+		{"POST", api.HopQueues, body, 0, each(forManager(s.listQueues))},
+		{"POST", api.HopQueueGet, body, 0, each(forManager(s.getQueue))},
+		{"POST", api.HopQueuePut, body, 0, each(forManager(s.putQueue))},
+		{"POST", api.HopQueuePause, body, 0, each(forManager(s.pauseQueue))},
+
+		{"POST", api.HopDeadLetters, body, 0, each(forTenant(s.listDeadLetters))},
+		{"POST", api.HopDeadLetterGroups, body, 0, each(forTenant(s.groupDeadLetters))},
+		{"POST", api.HopDeadLetterRedrive, body, 0, each(forTenant(s.redriveDeadLetters))},
+		{"POST", api.HopDeadLetterDiscard, body, 0, each(forTenant(s.discardDeadLetters))},
+		{"POST", api.HopRedrive, body, 0, each(forTenant(s.redriveJob))},
+		{"POST", api.HopRedriveGet, body, 0, each(forTenant(s.getRedrive))},
+		{"POST", api.HopRedriveList, body, 0, each(forTenant(s.listRedrives))},
+		{"POST", api.HopRedriveCancel, body, 0, each(forTenant(s.cancelRedrive))},
+
+		{"POST", api.HopTenantCreate, body, 0, each(forOperator(s.createTenant))},
+		{"POST", api.HopTenantList, body, 0, each(forOperator(s.listTenants))},
+		{"POST", api.HopTenantPatch, body, 0, each(forOperator(s.patchTenant))},
+		{"POST", api.HopKeyLookup, body, 0, each(s.lookUpKey)},
+		{"POST", api.HopKeyCreate, body, 0, each(forOperator(s.createKey))},
+		{"POST", api.HopKeyList, body, 0, each(forOperator(s.listKeys))},
+		{"POST", api.HopKeyRevoke, body, 0, each(forOperator(s.revokeKey))},
+		{"POST", api.HopPlanGet, body, 0, each(forOperator(s.getPlan))},
+		{"POST", api.HopPlanPut, body, 0, each(forOperator(s.putPlan))},
+		{"POST", api.HopCaps, body, 0, each(forTenant(s.listCaps))},
+		{"POST", api.HopAudit, body, 0, each(s.listAudit)},
+		{"POST", api.HopReady, body, 0, each(s.readiness)},
+	}
+}

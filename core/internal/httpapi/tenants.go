@@ -1,0 +1,80 @@
+package httpapi
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+
+	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// createTenant makes a tenant.
+//
+//	@Summary     Make a tenant
+//	@Description Under an id that the gateway drew.
+//	@ID          tenantCreations
+//	@Tags        Tenants and keys
+//	@Param       envelope body api.Envelope[api.HopTenantCreateRequest] true "The callers' requests."
+//	@Success     200 {object} api.Results[api.Tenant] "An answer for each item."
+//	@x-access    "operator"
+//	@x-example-tenant {"id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0002", "name": "Example Ltd"}
+//	@Router      /internal/v1/tenant-creations [post]
+func (s *Server) createTenant(ctx context.Context, item api.Item[api.HopTenantCreateRequest]) (api.Tenant, error) {
+	id, err := uuid.Parse(item.Request.ID)
+	if err != nil || id == uuid.Nil {
+		return api.Tenant{}, problem.New(problem.InvalidRequest, "A tenant's id must be a UUID.")
+	}
+	return s.Store.CreateTenant(ctx, id, item.Request.TenantRequest)
+}
+
+// listTenants reads a page of tenants.
+//
+//	@Summary     List tenants
+//	@Description Newest first.
+//	@ID          tenantLists
+//	@Tags        Tenants and keys
+//	@Param       envelope body api.Envelope[api.HopPageRequest] true "The callers' requests."
+//	@Success     200 {object} api.Results[api.Page[api.Tenant]] "An answer for each item."
+//	@x-access    "operator"
+//	@x-example-first {"page_size": 50}
+//	@Router      /internal/v1/tenant-lists [post]
+func (s *Server) listTenants(ctx context.Context, item api.Item[api.HopPageRequest]) (api.Page[api.Tenant], error) {
+	return paged(s, listingOf(api.HopTenantList, item.Principal, nil), item.Request.PageToken, func(place string) (api.Page[api.Tenant], error) {
+		var before *uuid.UUID
+		if place != "" {
+			id, err := uuid.Parse(place)
+			if err != nil {
+				return api.Page[api.Tenant]{}, store.ErrPageToken
+			}
+			before = &id
+		}
+		tenants, err := s.Store.ListTenants(ctx, before, item.Request.PageSize+1)
+		return page(tenants, item.Request.PageSize, func(t api.Tenant) string { return t.ID }), err
+	})
+}
+
+// patchTenant changes a tenant.
+//
+//	@Summary     Change a tenant
+//	@Description What is absent stays; overrides replace all overrides. All gateways hear of it.
+//	@ID          tenantPatches
+//	@Tags        Tenants and keys
+//	@Param       envelope body api.Envelope[api.HopTenantPatchRequest] true "The callers' requests."
+//	@Success     200 {object} api.Results[api.Tenant] "An answer for each item."
+//	@x-access    "operator"
+//	@x-problems  ["not_found"]
+//	@x-example-weight {"id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0002", "weight": 5}
+//	@Router      /internal/v1/tenant-patches [post]
+func (s *Server) patchTenant(ctx context.Context, item api.Item[api.HopTenantPatchRequest]) (api.Tenant, error) {
+	id, err := uuid.Parse(item.Request.ID)
+	if err != nil {
+		return api.Tenant{}, store.ErrNotFound
+	}
+	patched, err := s.Store.PatchTenant(ctx, id, item.Request.TenantPatch)
+	if err == nil {
+		s.limitsChanged(ctx, api.LimitsChanged{Tenant: patched.ID})
+	}
+	return patched, err
+}

@@ -1,0 +1,91 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/clock"
+	"github.com/forgequeue/forgequeue/shared/identity"
+	"github.com/forgequeue/forgequeue/shared/memory"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// bodyFactor is how many bytes of memory a call takes for each byte of its body: the
+// body, what is decoded from it, and that as a statement's arguments.
+const bodyFactor = 3
+
+// NewBodies makes the budget for the memory of calls' bodies: most bytes for all,
+// three quarters of them for one route. The last fifth is not for submits.
+func NewBodies(most int64) *memory.Budget {
+	return memory.NewBudget(memory.Options{Most: most, Share: most / 4 * 3, Factor: bodyFactor})
+}
+
+type bodyKey struct{}
+
+// bodyOf gives the verified body of a call.
+func bodyOf(ctx context.Context) []byte {
+	body, _ := ctx.Value(bodyKey{}).([]byte)
+	return body
+}
+
+// verify lets only signed requests through. The size of the body is bounded before it is
+// read, and its signature is verified before it is decoded.
+func (s *Server) verify(limit int64) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		if c.GetHeader(identity.Header) == "" { // refused without reading the body
+			s.refuse(c, problem.New(problem.Unauthenticated, "Only signed requests are answered."))
+			return
+		}
+		held := s.Bodies.Hold(c.Request.URL.Path, c.Request.URL.Path != api.HopSubmit)
+		defer held.Release()
+		body, err := held.Read(nil, http.MaxBytesReader(c.Writer, c.Request.Body, limit), c.Request.ContentLength)
+		if err != nil {
+			s.refuse(c, unread(err))
+			return
+		}
+		now := clock.Now()
+		switch err := s.Verifier.Verify(c.GetHeader(identity.Header), c.Request.Method, c.Request.URL.Path, body, now); {
+		case errors.Is(err, identity.ErrReplayed):
+			s.Logger.WarnContext(c.Request.Context(), "a signed call came twice and was refused the second time", "path", c.Request.URL.Path)
+			s.refuse(c, taken())
+		case errors.Is(err, identity.ErrExpired):
+			s.expired.Inc()
+			c.Header(identity.TimeHeader, strconv.FormatInt(now.UnixMicro(), 10)) // for the gateway, which signs again
+			s.refuse(c, problem.New(problem.AssertionExpired, "The signature's time is too far from core's; the answer carries core's."))
+		case err != nil:
+			s.refuse(c, problem.New(problem.Unauthenticated, "Only signed requests are answered."))
+		default:
+			ctx := context.WithValue(c.Request.Context(), loggerKey{}, s.Logger)
+			c.Request = c.Request.WithContext(context.WithValue(ctx, bodyKey{}, body))
+			c.Next() // here, so that the memory counts until the answer is written
+		}
+	}
+}
+
+// taken refuses a call whose signature was accepted before. The answer does not carry core's
+// time, so the gateway does not sign the call again: the first copy may have been served.
+func taken() *problem.Problem {
+	return &problem.Problem{
+		Type: "about:blank", Title: "The signed call was taken before", Status: http.StatusConflict,
+		Detail: "A call with this signature was taken before; what became of it is not said here.",
+		Code:   identity.TakenCode, Errors: []problem.FieldError{}, Policies: []problem.Policy{},
+	}
+}
+
+// unread says why a body was not read to its end.
+func unread(err error) *problem.Problem {
+	_, tooLarge := errors.AsType[*http.MaxBytesError](err)
+	switch {
+	case tooLarge:
+		return problem.New(problem.PayloadTooLarge, "An internal call may have 64 MiB.")
+	case errors.Is(err, memory.ErrFull), errors.Is(err, memory.ErrShare):
+		return problem.New(problem.Overloaded, "The calls that are under way hold as much memory as they may; nothing was changed. Try again later.").WithRetryAfter(time.Second)
+	}
+	return problem.New(problem.InvalidRequest, "The body did not arrive whole.")
+}
