@@ -69,19 +69,33 @@ func (r *refusals) between(value *int64, low, high int64, field string) {
 	}
 }
 
+// names checks a list of names. The text of a field is made for one that is refused only:
+// gateway and core validate each job.
+func (r *refusals) names(names []string, field string) {
+	for i, name := range names {
+		if !ValidName(name) {
+			r.add(fmt.Sprintf("%s[%d]", field, i), nameRule)
+		}
+	}
+}
+
 func (r *refusals) tags(tags []string, field string) {
 	r.check(len(tags) <= MaxTags, field, "must have at most %d entries", MaxTags)
-	for i, tag := range tags {
-		r.check(ValidName(tag), fmt.Sprintf("%s[%d]", field, i), "%s", nameRule)
-	}
+	r.names(tags, field)
 }
 
 func (r *refusals) metadata(metadata map[string]string) {
 	r.check(len(metadata) <= MaxMetadata, "metadata", "must have at most %d entries", MaxMetadata)
 	for key, value := range metadata {
-		r.check(ValidName(key), "metadata", "the key %q %s", key, nameRule)
-		r.check(len(value) <= MaxMetadataValue, "metadata."+key, "must be at most %d bytes", MaxMetadataValue)
-		r.check(!strings.ContainsRune(value, 0), "metadata."+key, "must not hold a NUL")
+		if !ValidName(key) {
+			r.add("metadata", "the key %q %s", key, nameRule)
+		}
+		if len(value) > MaxMetadataValue {
+			r.add("metadata."+key, "must be at most %d bytes", MaxMetadataValue)
+		}
+		if strings.ContainsRune(value, 0) {
+			r.add("metadata."+key, "must not hold a NUL")
+		}
 	}
 }
 
@@ -154,9 +168,7 @@ func (c *ClaimRequest) Validate() []problem.FieldError {
 	r := &refusals{}
 	r.check(ValidLabel(c.WorkerID), "worker_id", labelRule)
 	r.check(len(c.Queues) >= 1 && len(c.Queues) <= MaxQueuesPerCall, "queues", "must have 1 to %d entries", MaxQueuesPerCall)
-	for i, queue := range c.Queues {
-		r.check(ValidName(queue), fmt.Sprintf("queues[%d]", i), "%s", nameRule)
-	}
+	r.names(c.Queues, "queues")
 	if c.Tags != nil {
 		r.workerTags(*c.Tags)
 	}
@@ -168,9 +180,7 @@ func (c *ClaimRequest) Validate() []problem.FieldError {
 // workerTags may be more than a job's: a worker can serve many kinds of job.
 func (r *refusals) workerTags(tags []string) {
 	r.check(len(tags) <= 4*MaxTags, "tags", "must have at most %d entries", 4*MaxTags)
-	for i, tag := range tags {
-		r.check(ValidName(tag), fmt.Sprintf("tags[%d]", i), "%s", nameRule)
-	}
+	r.names(tags, "tags")
 }
 
 // Validate tells which fields cannot be accepted.
@@ -178,9 +188,7 @@ func (w *WorkerRequest) Validate() []problem.FieldError {
 	r := &refusals{}
 	r.check(ValidLabel(w.WorkerID), "worker_id", labelRule)
 	r.check(len(w.Queues) <= MaxQueuesPerCall, "queues", "must have at most %d entries", MaxQueuesPerCall)
-	for i, queue := range w.Queues {
-		r.check(ValidName(queue), fmt.Sprintf("queues[%d]", i), "%s", nameRule)
-	}
+	r.names(w.Queues, "queues")
 	r.workerTags(w.Tags)
 	r.check(w.Concurrency == nil || (*w.Concurrency >= 1 && *w.Concurrency <= MaxConcurrency), "concurrency", "must be between 1 and %d", MaxConcurrency)
 	r.metadata(w.Metadata)
@@ -192,8 +200,12 @@ func (h *HeartbeatRequest) Validate() []problem.FieldError {
 	r := &refusals{}
 	r.check(len(h.Leases) <= MaxLeases, "leases", "must have at most %d entries", MaxLeases)
 	for i, lease := range h.Leases {
-		r.check(lease.JobID != "", fmt.Sprintf("leases[%d].job_id", i), "is required")
-		r.check(lease.LeaseToken != "", fmt.Sprintf("leases[%d].lease_token", i), "is required")
+		if lease.JobID == "" {
+			r.add(fmt.Sprintf("leases[%d].job_id", i), "is required")
+		}
+		if lease.LeaseToken == "" {
+			r.add(fmt.Sprintf("leases[%d].lease_token", i), "is required")
+		}
 	}
 	return r.fields
 }
@@ -203,8 +215,7 @@ func (o *OutcomeRequest) Validate(prefix string) []problem.FieldError {
 	r := &refusals{prefix: prefix}
 	r.check(o.LeaseToken != "", "lease_token", "is required")
 	r.check(!strings.ContainsRune(o.LeaseToken, 0), "lease_token", "must not hold a NUL")
-	kinds := map[string]bool{KindComplete: true, KindFail: true, KindSnooze: true, KindRelease: true}
-	r.check(kinds[o.Kind], "kind", "must be complete, fail, snooze or release")
+	r.check(o.Kind == KindComplete || o.Kind == KindFail || o.Kind == KindSnooze || o.Kind == KindRelease, "kind", "must be complete, fail, snooze or release")
 	r.check(len(o.Result) <= MaxResult, "result", "must be at most %d bytes", MaxResult)
 	r.between(o.RetryAfterMS, 0, MaxBackoff.Milliseconds(), "retry_after_ms")
 	r.between(o.DelayMS, 0, MaxDelay.Milliseconds(), "delay_ms")
