@@ -13,7 +13,7 @@ import (
 // listAudit reads a page of the audit log: the operator sees all tenants', a tenant its own;
 // a principal that is bound to a user sees none.
 //
-//	@Summary     Who did what
+//	@Summary     List the audit log
 //	@Description A page of the audit log, newest first: for the operator of all tenants or of one, for a tenant of its own.
 //	@ID          auditLists
 //	@Tags        Tenants and keys

@@ -15,7 +15,7 @@ import (
 // that is not sent are released.
 //
 //	@Summary     Claim jobs
-//	@Description Items wait side by side, each up to its `wait_ms`. What was leased for an answer that nobody took goes back.
+//	@Description Items wait side by side, each up to its `wait_ms`. Jobs that were leased for an answer that is not sent are released.
 //	@ID          claims
 //	@Tags        Workers
 //	@Param       envelope body api.Envelope[api.ClaimRequest] true "The callers' requests."

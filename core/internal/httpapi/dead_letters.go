@@ -49,7 +49,7 @@ func (s *Server) groupDeadLetters(ctx context.Context, owner tenant.ID, item api
 // redriveJob redrives one dead letter.
 //
 //	@Summary     Redrive a dead letter
-//	@Description The job is queued again under its id, its attempts anew.
+//	@Description The job is queued again under its id, and its attempts are counted from 1 again.
 //	@ID          redrives
 //	@Tags        Dead letters
 //	@Param       envelope body api.Envelope[api.HopJobRequest] true "The callers' requests."
@@ -73,7 +73,7 @@ func (s *Server) redriveJob(ctx context.Context, owner tenant.ID, item api.Item[
 // redriveDeadLetters redrives dead letters by id, or begins a redrive by filter.
 //
 //	@Summary     Redrive dead letters
-//	@Description By ids, each with a status of its own; by a filter, by and by, as a redrive; with `dry_run` only how many it would be.
+//	@Description By ids, each with a status of its own; by a filter in the background, as a redrive; with `dry_run` only counted.
 //	@ID          deadLetterRedrives
 //	@Tags        Dead letters
 //	@Param       envelope body api.Envelope[api.DeadLetterRequest] true "The callers' requests."
@@ -111,7 +111,7 @@ func (s *Server) redriveDeadLetters(ctx context.Context, owner tenant.ID, item a
 // discardDeadLetters deletes dead letters by id, or begins a discard by filter.
 //
 //	@Summary     Discard dead letters
-//	@Description By ids, each with a status of its own; by a filter, by and by, as a redrive; with `dry_run` only how many it would be.
+//	@Description By ids, each with a status of its own; by a filter in the background, as a redrive; with `dry_run` only counted.
 //	@ID          deadLetterDiscards
 //	@Tags        Dead letters
 //	@Param       envelope body api.Envelope[api.DeadLetterRequest] true "The callers' requests."

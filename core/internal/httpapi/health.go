@@ -41,8 +41,8 @@ func (s *Server) readyz(ctx context.Context, _ []byte) (response, error) {
 
 // readiness says the same to a gateway.
 //
-//	@Summary     How core does
-//	@Description As /readyz says it, to a gateway that has only signed calls.
+//	@Summary     Is core ready
+//	@Description What /readyz says, as a signed call.
 //	@ID          readiness
 //	@Tags        Health
 //	@Param       envelope body api.Envelope[any] true "The callers' requests."

@@ -12,7 +12,7 @@ import (
 // lookUpKey serves the gateway before it knows the principal: the call's signature is all
 // the proof there is.
 //
-//	@Summary     Look a key up
+//	@Summary     Look up a key
 //	@Description For the gateway, before it knows who calls. A revoked or expired key is not found. The secret's HMAC is under the gateway's own secret: core never sees a key.
 //	@ID          keyLookups
 //	@Tags        Tenants and keys
@@ -74,7 +74,7 @@ func (s *Server) listKeys(ctx context.Context, item api.Item[api.HopPageRequest]
 // revokeKey revokes a key, and tells the gateways.
 //
 //	@Summary     Revoke a key
-//	@Description A repeat changes nothing. All gateways hear of it.
+//	@Description A repeat changes nothing. All gateways are notified.
 //	@ID          keyRevocations
 //	@Tags        Tenants and keys
 //	@Param       envelope body api.Envelope[api.HopKeyLookupRequest] true "The callers' requests."

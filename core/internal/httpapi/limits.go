@@ -9,7 +9,7 @@ import (
 
 // listCaps reads the caps of a tenant, and of one user of it, with what is used of them.
 //
-//	@Summary     What is used of the caps
+//	@Summary     List the caps in use
 //	@Description The caps of the principal's tenant, and of `user` where it is named.
 //	@ID          caps
 //	@Tags        Tenants and keys

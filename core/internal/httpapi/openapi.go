@@ -32,7 +32,7 @@ package httpapi
 //	@tag.name        Queues
 //	@tag.description Settings and depths.
 //	@tag.name        Dead letters
-//	@tag.description What died, and bringing it back.
+//	@tag.description List, redrive, discard.
 //	@tag.name        Tenants and keys
 //	@tag.description For the operator, and for the gateway's own look-ups.
 //	@tag.name        Health

@@ -25,7 +25,7 @@ func (s *Server) getPlan(ctx context.Context, item api.Item[api.HopPlanGetReques
 // putPlan makes a plan, or replaces it.
 //
 //	@Summary     Set a plan
-//	@Description Makes it, or replaces all of it. All gateways hear of it.
+//	@Description Makes it, or replaces all of it. All gateways are notified.
 //	@ID          planPuts
 //	@Tags        Tenants and keys
 //	@Param       envelope body api.Envelope[api.HopPlanPutRequest] true "The callers' requests."

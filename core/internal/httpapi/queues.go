@@ -33,7 +33,7 @@ func (s *Server) listQueues(ctx context.Context, owner tenant.ID, item api.Item[
 // getQueue reads a queue.
 //
 //	@Summary     Read a queue
-//	@Description Settings, depths, who serves it.
+//	@Description Settings, depths and the number of active workers.
 //	@ID          queueGets
 //	@Tags        Queues
 //	@Param       envelope body api.Envelope[api.HopQueueRequest] true "The callers' requests."

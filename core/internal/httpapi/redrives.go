@@ -36,7 +36,7 @@ func (s *Server) byFilter(ctx context.Context, owner tenant.ID, item api.Item[ap
 // getRedrive reads a redrive.
 //
 //	@Summary     Read a redrive
-//	@Description How far a redrive, or a discard, by filter is.
+//	@Description The progress of a redrive, or a discard, by filter.
 //	@ID          redriveGets
 //	@Tags        Dead letters
 //	@Param       envelope body api.Envelope[api.HopRedriveRequest] true "The callers' requests."

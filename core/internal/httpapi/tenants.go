@@ -58,7 +58,7 @@ func (s *Server) listTenants(ctx context.Context, item api.Item[api.HopPageReque
 // patchTenant changes a tenant.
 //
 //	@Summary     Change a tenant
-//	@Description What is absent stays; overrides replace all overrides. All gateways hear of it.
+//	@Description What is absent stays; overrides replace all overrides. All gateways are notified.
 //	@ID          tenantPatches
 //	@Tags        Tenants and keys
 //	@Param       envelope body api.Envelope[api.HopTenantPatchRequest] true "The callers' requests."
