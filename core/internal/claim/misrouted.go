@@ -22,9 +22,8 @@ type MisroutedJob struct {
 }
 
 const moveSQL = `
-UPDATE jobs SET lane_id = m.lane_id
-FROM unnest(@ids::uuid[], @from::integer[], @to::integer[]) AS m(id, was, lane_id)
-WHERE jobs.id = ANY(@ids::uuid[]) AND jobs.id = m.id AND jobs.lane_id = m.was AND jobs.state <> 'running'`
+UPDATE jobs SET lane_id = (@to::integer[])[width_bucket(id, @ids::uuid[])]
+WHERE id = ANY(@ids::uuid[]) AND lane_id = (@from::integer[])[width_bucket(id, @ids::uuid[])] AND state <> 'running'`
 
 // Move puts misrouted, of any tenants, into the lanes given, where they keep their
 // place by time. One that was taken or moved meanwhile is left.

@@ -1,8 +1,11 @@
 package queue
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -20,17 +23,15 @@ import (
 // statement, so a job is always in exactly one of them. Moving measured 1.3 times
 // faster than updating in place, and keeps the hot table small.
 const completeSQL = `
-WITH input AS MATERIALIZED (
-  SELECT * FROM unnest(@ids::uuid[], @leases::uuid[], @results::text[], @hashes::bytea[]) AS i(id, lease_id, result, hash)
-), ended AS (
+WITH ended AS (
   DELETE FROM jobs
   WHERE ` + heldSQL + `
   RETURNING ` + KeptColumns + `, attempt, last_error, lease_id, counted
 ), ` + usage.LeaveCountsSQL + `
 INSERT INTO finished_jobs (` + jobColumns + `, state, result, finished_at)
-SELECT ` + KeptColumns + `, attempt, last_error, ended.lease_id, input.hash, NULL,
-       'completed', input.result::json, statement_timestamp()
-FROM ended JOIN input ` + namedSQL + `
+SELECT ` + KeptColumns + `, attempt, last_error, lease_id, (@hashes::bytea[])[place], NULL,
+       'completed', (@results::text[])[place]::json, statement_timestamp()
+FROM ended CROSS JOIN LATERAL ` + inputSQL + `
 RETURNING id, tenant_id, lane_id, outcome_lease_id, attempt, epoch, created_at, started_at, finished_at`
 
 // completeToldSQL also gives what is told of the attempt.
@@ -73,6 +74,7 @@ func (c *completed) lease() job.Lease {
 
 // complete ends the jobs whose leases are still held, and gives what it ended by lease.
 func (s *Jobs) complete(ctx context.Context, endings []*Ending) (map[job.Lease]completed, error) {
+	endings, again := eachJobOnce(endings)
 	leases := make([]job.Lease, len(endings))
 	results := make([]*string, len(endings))
 	hashes := make([][]byte, len(endings))
@@ -99,10 +101,31 @@ func (s *Jobs) complete(ctx context.Context, endings []*Ending) (map[job.Lease]c
 	for _, row := range rows {
 		done[row.lease()] = row
 	}
+	if len(again) > 0 {
+		more, err := s.complete(ctx, again)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(done, more)
+	}
 	return done, nil
 }
 
-// completedOutcome is the answer to a complete, first or repeated.
+// eachJobOnce sorts endings by job, as inputSQL needs them. A call may name a job twice, with a lease
+// that holds and one that does not: the second is for another statement.
+func eachJobOnce(endings []*Ending) (once, again []*Ending) {
+	sorted := slices.SortedStableFunc(slices.Values(endings), func(a, b *Ending) int { return bytes.Compare(a.Lease.Job[:], b.Lease.Job[:]) })
+	for i, ending := range sorted {
+		if i > 0 && ending.Lease.Job == sorted[i-1].Lease.Job {
+			again = append(again, ending)
+		} else {
+			once = append(once, ending)
+		}
+	}
+	return once, again
+}
+
+// completedOutcome is the outcome of a complete, first or repeated.
 func completedOutcome(id uuid.UUID, attempt int32, epoch int64) *api.Outcome {
 	return &api.Outcome{JobID: id.String(), State: api.StateCompleted, Attempt: int(attempt), Epoch: epoch}
 }

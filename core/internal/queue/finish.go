@@ -1,7 +1,9 @@
 package queue
 
 import (
+	"bytes"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -171,48 +173,42 @@ func (s *transition) result() Ended {
 // requeueSQL puts jobs back in line, now or later.
 const requeueSQL = `
 UPDATE jobs
-SET state = s.state,
-    attempt = s.attempt,
-    run_at = s.run_at,
-    ready_at = CASE WHEN s.state = 'queued' THEN statement_timestamp() END,
+SET (state, attempt, run_at, ready_at, last_error, deferred_since, outcome_lease_id, outcome_hash, outcome_answer) = (
+      SELECT (@states::text[])[place], (@attempts::integer[])[place], (@run_ats::timestamptz[])[place],
+             CASE WHEN (@states::text[])[place] = 'queued' THEN statement_timestamp() END,
+             COALESCE((@errors::text[])[place]::json, jobs.last_error),
+             -- the first deferral stays
+             COALESCE(jobs.deferred_since, (@deferrals::timestamptz[])[place]),
+             (@leases::uuid[])[place], (@hashes::bytea[])[place], (@answers::text[])[place]::json
+      FROM ` + inputSQL + `),
     lease_id = NULL, lease_expires_at = NULL, visibility_timeout_ms = NULL, worker_id = NULL, worker_owner = NULL,
-    last_error = COALESCE(s.error::json, jobs.last_error),
-    -- the first time counts, however often it is
-    deferred_since = COALESCE(jobs.deferred_since, s.deferred_at),
-    -- active still, running no more
-    counted = counted & 7,
-    outcome_lease_id = s.lease_id, outcome_hash = s.hash, outcome_answer = s.answer::json
-FROM unnest(@ids::uuid[], @states::text[], @attempts::integer[], @run_ats::timestamptz[], @errors::text[],
-            @leases::uuid[], @hashes::bytea[], @answers::text[], @deferrals::timestamptz[])
-     AS s(id, state, attempt, run_at, error, lease_id, hash, answer, deferred_at)
-WHERE jobs.id = ANY(@ids::uuid[]) AND jobs.id = s.id`
+    -- still active, no longer running
+    counted = counted & 7
+WHERE id = ANY(@ids::uuid[])`
 
 // removeSQL moves jobs out of the live table, with what their end
 // adds to them; burySQL and cancelledSQL say where to.
 const removeSQL = `
-WITH input AS MATERIALIZED (
-  SELECT * FROM unnest(@ids::uuid[], @attempts::integer[], @errors::text[], @leases::uuid[], @hashes::bytea[],
-                       @answers::text[], @reasons::text[], @fingerprints::text[])
-                AS i(id, attempt, error, lease_id, hash, answer, reason, fingerprint)
-), gone AS (
+WITH gone AS (
   DELETE FROM jobs WHERE id = ANY(@ids::uuid[])
   RETURNING ` + KeptColumns + `, last_error, outcome_lease_id, outcome_hash, outcome_answer
 )`
 
+// endColumnsSQL are the values of jobColumns after KeptColumns. A job that waited keeps its last
+// holder's answer: there was no claim since (D5).
+const endColumnsSQL = `(@attempts::integer[])[place], COALESCE((@errors::text[])[place]::json, last_error),
+       COALESCE((@leases::uuid[])[place], outcome_lease_id), COALESCE((@hashes::bytea[])[place], outcome_hash),
+       COALESCE((@answers::text[])[place]::json, outcome_answer)`
+
 const deadLetterSQL = `
 INSERT INTO dead_letters (` + jobColumns + `, reason, fingerprint, died_at)
-SELECT ` + KeptColumns + `, input.attempt, COALESCE(input.error::json, gone.last_error),
-       -- a job that waited keeps what its last holder was told: there was no claim since (D5)
-       COALESCE(input.lease_id, gone.outcome_lease_id), COALESCE(input.hash, gone.outcome_hash),
-       COALESCE(input.answer::json, gone.outcome_answer), input.reason, input.fingerprint, statement_timestamp()
-FROM gone JOIN input USING (id)`
+SELECT ` + KeptColumns + `, ` + endColumnsSQL + `, (@reasons::text[])[place], (@fingerprints::text[])[place], statement_timestamp()
+FROM gone CROSS JOIN LATERAL ` + inputSQL
 
 const cancelledSQL = `
 INSERT INTO finished_jobs (` + jobColumns + `, state, result, finished_at)
-SELECT ` + KeptColumns + `, input.attempt, COALESCE(input.error::json, gone.last_error),
-       COALESCE(input.lease_id, gone.outcome_lease_id), COALESCE(input.hash, gone.outcome_hash),
-       COALESCE(input.answer::json, gone.outcome_answer), 'cancelled', NULL, statement_timestamp()
-FROM gone JOIN input USING (id)`
+SELECT ` + KeptColumns + `, ` + endColumnsSQL + `, 'cancelled', NULL, statement_timestamp()
+FROM gone CROSS JOIN LATERAL ` + inputSQL
 
 const recordAttemptsSQL = `
 INSERT INTO attempts (job_id, epoch, tenant_id, attempt, kind, worker_id, started_at, ended_at,
@@ -227,6 +223,8 @@ FROM unnest(@ids::uuid[], @epochs::bigint[], @tenants::uuid[], @attempts::intege
 // statement for each place that a job can go to, and one for the attempts.
 func finish(ctx context.Context, tx pgx.Tx, transitions []*transition) error {
 	var back, dead, cancelled, attempted []*transition
+	// as inputSQL needs them; each job is there once
+	slices.SortFunc(transitions, func(a, b *transition) int { return bytes.Compare(a.row.ID[:], b.row.ID[:]) })
 	for _, s := range transitions {
 		switch s.verdict.State {
 		case job.DeadLetter:
@@ -246,10 +244,10 @@ func finish(ctx context.Context, tx pgx.Tx, transitions []*transition) error {
 		batch.Queue(requeueSQL, requeueArgs(back))
 	}
 	if len(dead) > 0 {
-		batch.Queue(removeSQL+deadLetterSQL, removeArgs(dead))
+		batch.Queue(removeSQL+deadLetterSQL, deadLetterArgs(dead))
 	}
 	if len(cancelled) > 0 {
-		batch.Queue(removeSQL+cancelledSQL, removeArgs(cancelled))
+		batch.Queue(removeSQL+cancelledSQL, sharedArgs(cancelled))
 	}
 	if len(attempted) > 0 {
 		batch.Queue(recordAttemptsSQL, attemptArgs(attempted))
@@ -293,7 +291,7 @@ func requeueArgs(transitions []*transition) pgx.StrictNamedArgs {
 	return args
 }
 
-func removeArgs(transitions []*transition) pgx.StrictNamedArgs {
+func deadLetterArgs(transitions []*transition) pgx.StrictNamedArgs {
 	args := sharedArgs(transitions)
 	reasons, fingerprints := make([]*string, len(transitions)), make([]*string, len(transitions))
 	for i, s := range transitions {

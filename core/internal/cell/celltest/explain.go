@@ -19,9 +19,13 @@ type PlanNode struct {
 	Index     string `json:"Index Name"`
 	IndexCond string `json:"Index Cond"`
 	Removed   int    `json:"Rows Removed by Filter"`
-	Hit       int    `json:"Shared Hit Blocks"`
-	Read      int    `json:"Shared Read Blocks"`
-	Plans     []PlanNode
+	// Rows, JoinRemoved and Removed are for each loop.
+	Rows        float64 `json:"Actual Rows"`
+	JoinRemoved float64 `json:"Rows Removed by Join Filter"`
+	Loops       float64 `json:"Actual Loops"`
+	Hit         int     `json:"Shared Hit Blocks"`
+	Read        int     `json:"Shared Read Blocks"`
+	Plans       []PlanNode
 }
 
 // Walk visits the node and all below it.
@@ -30,6 +34,12 @@ func (n *PlanNode) Walk(visit func(*PlanNode)) {
 	for i := range n.Plans {
 		n.Plans[i].Walk(visit)
 	}
+}
+
+// Work is how many rows the nodes of the plan together have returned or removed.
+func (n *PlanNode) Work() (rows float64) {
+	n.Walk(func(one *PlanNode) { rows += (one.Rows + one.JoinRemoved + float64(one.Removed)) * one.Loops })
+	return rows
 }
 
 var plainInsert = regexp.MustCompile(`(?s)INSERT INTO (usage_log|rate_log|idempotency_keys|usage_counts)`)
