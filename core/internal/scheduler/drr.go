@@ -9,37 +9,36 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
-// DRR deals what workers of many tenants take among the tenants that want it, by
-// their weights. It is weighted deficit round robin in the form in which the
-// deficit is kept: level is what a tenant has had, divided by its weight; who is
-// furthest behind comes first, and gets as much as brings all to one level. A
-// tenant that wants again after a rest begins where those stand that waited: a rest
-// is no claim to more. (Shreedhar and Varghese, Efficient Fair Queuing using Deficit
-// Round Robin, 1996; the level is the virtual time of start-time fair queuing,
-// Goyal, Vin and Cheng, 1996.)
+// DRR divides what workers of many tenants take among the tenants with waiting jobs, by weight. It
+// is weighted deficit round robin in the form in which the deficit is stored: level is the number
+// of jobs a tenant has had, divided by its weight. The lowest level comes first, and each tenant
+// gets the number of jobs that brings all to one level. A tenant that returns after a pause starts
+// at the level of those that waited: a pause earns no credit. (Shreedhar and Varghese, Efficient
+// Fair Queuing using Deficit Round Robin, 1996; the level is the virtual time of start-time fair
+// queuing, Goyal, Vin and Cheng, 1996.)
 //
-// The plain form, a fixed quantum for each turn, serves claims of one job and
-// claims of a thousand unequally: whoever's turn it is when a thousand are asked for
-// gets many turns at once. It is memory only, and not safe for concurrent use.
+// The plain form, a fixed quantum for each round, serves claims of one job and claims of a thousand
+// unequally: a claim of a thousand gets many rounds at once. A DRR is memory only, and not safe for
+// concurrent use.
 type DRR struct {
 	of map[tenant.ID]*standing
-	// deals counts the deals.
+	// deals counts the calls of Deal.
 	deals int
-	// floor is the lowest level of those that wanted last.
+	// floor is the lowest level among the tenants of the last call.
 	floor float64
 }
 
-// Demand is a tenant with jobs that wait.
+// Demand is a tenant with waiting jobs.
 type Demand struct {
 	Tenant tenant.ID
 	Weight int
 }
 
-// standing is what is remembered of a tenant.
+// standing is the state of a tenant.
 type standing struct {
 	Demand
 	level float64
-	// wanted is at which deal the tenant wanted jobs last.
+	// wanted is the number of the last call in which the tenant had waiting jobs.
 	wanted int
 }
 
@@ -50,14 +49,14 @@ type Quota struct {
 }
 
 const (
-	// MaxQuotas bounds a statement: more lanes cost more than they bring.
+	// MaxQuotas bounds a statement: more lanes cost more than they return.
 	MaxQuotas = 25
-	// rested is how many levels may be remembered of tenants that want nothing.
+	// rested bounds the levels stored for tenants without waiting jobs.
 	rested = 10_000
 )
 
-// Deal parts n jobs among those that want, the one that is furthest behind first:
-// the quotas sum up to n or a little more.
+// Deal divides n jobs among the tenants, lowest level first: the quotas sum up to n or a little
+// more.
 func (f *DRR) Deal(wants []Demand, n int) []Quota {
 	if len(wants) == 0 || n <= 0 {
 		return nil
@@ -79,7 +78,7 @@ func (f *DRR) Deal(wants []Demand, n int) []Quota {
 	return quotas
 }
 
-// fill is the level that n jobs bring the tenants to, who are in the order of theirs.
+// fill is the level to which n jobs bring the tenants, which are sorted by level.
 func fill(order []*standing, n int) float64 {
 	weights, sum := 0.0, 0.0
 	level := 0.0
@@ -88,13 +87,13 @@ func fill(order []*standing, n int) float64 {
 		sum += one.level * float64(one.Weight)
 		level = (float64(n) + sum) / weights
 		if i+1 < len(order) && level <= order[i+1].level {
-			break // the next one is above the water
+			break // the next tenant is above this level
 		}
 	}
 	return level
 }
 
-// enter lets tenants in that are new or have rested, and gives where each one stands.
+// enter adds tenants that are new or return, and gives the state of each.
 func (f *DRR) enter(wants []Demand) []*standing {
 	if f.of == nil || len(f.of) > rested+len(wants) {
 		f.of = map[tenant.ID]*standing{}
@@ -112,7 +111,7 @@ func (f *DRR) enter(wants []Demand) []*standing {
 		lowest = f.floor
 	}
 	for _, one := range all {
-		if one.wanted != f.deals { // one job behind: it is next
+		if one.wanted != f.deals { // one job behind the others: it is next
 			one.level = max(one.level, lowest-1/float64(one.Weight))
 		}
 		one.wanted = f.deals + 1
@@ -131,9 +130,9 @@ func (f *DRR) standing(owner tenant.ID) *standing {
 	return one
 }
 
-// Charge notes that a tenant has had n jobs.
+// Charge records that a tenant has had n jobs.
 func (f *DRR) Charge(owner tenant.ID, weight, n int) {
-	if one := f.of[owner]; one != nil { // those that wanted have been forgotten meanwhile
+	if one := f.of[owner]; one != nil { // nil: the state was dropped since
 		one.level += float64(n) / float64(max(weight, 1))
 	}
 }
