@@ -8,9 +8,8 @@ import (
 	"github.com/forgequeue/forgequeue/shared/telemetry"
 )
 
-// attempt tells of an attempt that has ended, once: by its log line, and its span
-// where the job has a trace. outcome is the word for its end, state what the job came
-// to by it; failure, if not empty, is why the end was no good one.
+// attempt records an ended attempt, once: by its log line, unless logged, and its span where the
+// job has a trace. state is the job's new state; failure, if not empty, is the error.
 func (d *Dispatcher) attempt(ctx context.Context, ended *queue.EndedAttempt, outcome, state, failure string, told bool) {
 	if ended == nil {
 		return
@@ -35,7 +34,7 @@ func (d *Dispatcher) attempt(ctx context.Context, ended *queue.EndedAttempt, out
 	)
 }
 
-// Reaped tells of attempts whose leases were taken back.
+// Reaped records attempts whose leases were reaped.
 func (d *Dispatcher) Reaped(ctx context.Context, reaped []queue.Reaped) {
 	for i := range reaped {
 		one := &reaped[i]

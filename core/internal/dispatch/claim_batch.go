@@ -17,36 +17,35 @@ import (
 	"github.com/forgequeue/forgequeue/shared/groupcommit"
 )
 
-// claims makes one of the claims that wait at one moment for the same lanes: one
-// plan and its statements for all of them, whose jobs are dealt out.
+// claims combines claims that wait at the same time for the same lanes: one plan and its statements
+// for all of them.
 type claims struct {
 	d *Dispatcher
 
 	mu     sync.Mutex
 	groups map[string]*claimGroup
-	// giving are jobs on their way back from callers that have left; once it is closed
-	// they are given back at once.
+	// giving are jobs being returned from callers that have left; after close they are returned
+	// synchronously.
 	giving sync.WaitGroup
 	closed bool
 }
 
 type claimGroup struct {
 	*groupcommit.Group[*claimRequest, []claim.Job]
-	// dealer is of the one flush under way.
+	// dealer is used by one flush at a time.
 	dealer scheduler.DRR
 	users  int
 }
 
-// rememberedGroups bounds the groups that nobody uses: what they remember is who was
-// served last.
+// rememberedGroups bounds the groups without users: they hold which tenants were served last.
 const rememberedGroups = 1000
 
-// claimRequest is one caller's part. Jobs are either delivered to it, or it has left
-// before: never both, and never neither.
+// claimRequest is one caller's part. Its jobs are either delivered, or returned because it has
+// left: always exactly one of both.
 type claimRequest struct {
 	filter *scheduler.Filter
 	worker claim.Worker
-	// look says to look at the tables where nothing is believed to be there.
+	// look says to probe the tables where no ready list is known.
 	look bool
 	// span is the caller's, zero for none.
 	span trace.SpanContext
@@ -64,7 +63,7 @@ func (r *claimRequest) deliver(jobs []claim.Job) bool {
 	return !r.left
 }
 
-// leave gives what was delivered to a caller that did not take it.
+// leave marks the caller as left and gives what was delivered before.
 func (r *claimRequest) leave() []claim.Job {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -78,11 +77,10 @@ func (r *claimRequest) hasLeft() bool {
 	return r.left
 }
 
-// errNotReached says that the claims before this one took all the bytes of a flush.
+// errNotReached says that earlier claims took all the bytes of a flush.
 var errNotReached = errors.New("dispatch: the flush ended before this claim")
 
-// take joins the next statements for the filter's lanes, and those after them where it
-// was not reached.
+// take joins the next flush for the filter's lanes, and later ones until it is reached.
 func (c *claims) take(ctx context.Context, filter *scheduler.Filter, worker claim.Worker, look bool) (jobs []claim.Job, err error) {
 	group, unuse := c.enter(filter.Key())
 	defer unuse()
@@ -131,7 +129,7 @@ func (c *claims) enter(key string) (group *claimGroup, unuse func()) {
 	}
 }
 
-// flush leases for all of the requests at once and deals out, the first one first.
+// flush leases for all of the requests at once and divides the jobs, in order of arrival.
 func (c *claims) flush(ctx context.Context, dealer *scheduler.DRR, requests []*claimRequest) []groupcommit.Result[[]claim.Job] {
 	ctx, span := c.d.traces.Flush(ctx, "claims", len(requests), func(i int) trace.SpanContext { return requests[i].span })
 	defer span.End()
@@ -167,7 +165,7 @@ func (c *claims) flush(ctx context.Context, dealer *scheduler.DRR, requests []*c
 	return results
 }
 
-// giveBack returns jobs while those who have stayed work on theirs already.
+// giveBack returns jobs asynchronously, without delaying the other callers.
 func (c *claims) giveBack(ctx context.Context, jobs []claim.Job) {
 	if len(jobs) == 0 {
 		return
@@ -183,7 +181,7 @@ func (c *claims) giveBack(ctx context.Context, jobs []claim.Job) {
 	}
 }
 
-// close waits for what is on its way back.
+// close waits for jobs that are being returned.
 func (c *claims) close() {
 	c.mu.Lock()
 	c.closed = true
@@ -191,7 +189,7 @@ func (c *claims) close() {
 	c.giving.Wait()
 }
 
-// lease runs a claim; where nothing is believed to be there it may look first.
+// lease runs a claim; with look, it probes first where no ready list is known.
 func (d *Dispatcher) lease(ctx context.Context, claim *leasing, look bool) {
 	if claim.run(ctx); claim.err != nil || len(claim.jobs) > 0 || !look {
 		return
@@ -202,7 +200,7 @@ func (d *Dispatcher) lease(ctx context.Context, claim *leasing, look bool) {
 	}
 }
 
-// claimed counts what was leased and tells who watches these jobs.
+// claimed counts leased jobs and wakes their watches.
 func (d *Dispatcher) claimed(jobs []claim.Job) {
 	for i := range jobs {
 		d.Changed(jobs[i].ID)

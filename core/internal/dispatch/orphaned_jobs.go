@@ -19,10 +19,10 @@ const (
 	orphansPerStep = 500
 )
 
-// MoveOrphans moves waiting jobs whose lanes are gone to lanes that are there: no claim
-// would find them. It gives how many it moved.
+// MoveOrphans moves waiting jobs of deleted lanes to existing ones: no claim would find them. It
+// gives how many it moved.
 func (d *Dispatcher) MoveOrphans(ctx context.Context) (moved int, err error) {
-	for after := directory.LaneID(-1); ; { // 0 is no lane: what is stored in it is lost too
+	for after := directory.LaneID(-1); ; { // 0 is no lane: jobs in it are orphans too
 		orphans, last, err := d.store.OrphanLanes(ctx, after, lanesPerStep)
 		if err != nil {
 			return moved, err
@@ -40,7 +40,7 @@ func (d *Dispatcher) MoveOrphans(ctx context.Context) (moved int, err error) {
 	}
 }
 
-// moveOrphansOf moves the waiting jobs of a lane that is gone.
+// moveOrphansOf moves the waiting jobs of a deleted lane.
 func (d *Dispatcher) moveOrphansOf(ctx context.Context, lane directory.LaneID) (moved int, err error) {
 	refreshed := false
 	for {
@@ -57,12 +57,12 @@ func (d *Dispatcher) moveOrphansOf(ctx context.Context, lane directory.LaneID) (
 		var news []queue.Ready
 		known := false
 		for i, job := range jobs {
-			if lanes[i] == lane { // it is gone, and not forgotten here yet
+			if lanes[i] == lane { // deleted, and still in this core's cache
 				known = true
 				continue
 			}
 			if lanes[i] == 0 {
-				continue // its tenant has no room for another lane
+				continue // its tenant has reached a bound on lanes
 			}
 			misroutedJob := claim.MisroutedJob{Ready: queue.Ready{Lane: lane, Priority: job.Priority, ID: job.ID}, User: job.UserID}
 			misrouted, to = append(misrouted, misroutedJob), append(to, lanes[i])
@@ -90,7 +90,7 @@ func (d *Dispatcher) moveOrphansOf(ctx context.Context, lane directory.LaneID) (
 	}
 }
 
-// lanesOfOrphans gives the lane of each job, known or made now; 0 where none can be made.
+// lanesOfOrphans gives the lane of each job, cached or made now; 0 where none can be made.
 func (d *Dispatcher) lanesOfOrphans(ctx context.Context, jobs []directory.Orphan) ([]directory.LaneID, error) {
 	asks := make([]directory.LaneAsk, len(jobs))
 	wanted := map[tenant.ID]map[directory.LaneAsk]bool{}
@@ -122,8 +122,8 @@ func (d *Dispatcher) lanesOfOrphans(ctx context.Context, jobs []directory.Orphan
 	return ids, nil
 }
 
-// moveRedriven does the same at once for jobs that have redriven into lanes that are gone:
-// a dead letter outlives its lane.
+// moveRedriven does the same at once for jobs that were redriven into deleted lanes: a dead letter
+// outlives its lane.
 func (d *Dispatcher) moveRedriven(ctx context.Context, redriven []queue.Ready) {
 	gone := map[directory.LaneID]bool{}
 	for _, one := range redriven {

@@ -29,7 +29,7 @@ func (d *Dispatcher) Register(ctx context.Context, owner tenant.ID, request api.
 	return worker.Wire(leases), nil
 }
 
-// BeatWorker notes a worker's heartbeat; queue.ErrWorkerUnknown if it must register.
+// BeatWorker records a worker's heartbeat; directory.ErrWorkerUnknown if it must register.
 func (d *Dispatcher) BeatWorker(ctx context.Context, owner tenant.ID, workerID string) (string, error) {
 	worker, err := d.store.BeatWorker(ctx, owner, workerID)
 	return worker.Status, err

@@ -11,10 +11,10 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
-// laneBook is the lanes of some calls, or why there is none.
+// laneBook is the lanes of some calls, by request.
 type laneBook map[directory.LaneAsk]directory.MadeLane
 
-// laneAsks are the lanes that a call's jobs need, one for each; zero for one that is refused.
+// laneAsks are the lanes that a call's jobs need, one for each; zero for a refused job.
 func (d *Dispatcher) laneAsks(call *SubmitCall) []directory.LaneAsk {
 	asks := make([]directory.LaneAsk, len(call.Jobs))
 	for i := range call.Jobs {
@@ -29,12 +29,12 @@ func (d *Dispatcher) laneAsks(call *SubmitCall) []directory.LaneAsk {
 	return asks
 }
 
-// lanesOf gives the lanes of all calls, one for each job, and makes those that are not known: each
-// tenant's with one statement, all tenants' side by side. It says Alone of a shared call
-// for which PostgreSQL would have to be asked, and why others cannot be served.
+// lanesOf gives the lanes of all calls, one for each job, and makes those that are not cached: each
+// tenant's with one statement, all tenants' in parallel. A shared call that would have to ask
+// PostgreSQL is answered Alone.
 func (d *Dispatcher) lanesOf(ctx context.Context, calls []SubmitCall, answers []SubmitAnswer) [][]directory.MadeLane {
 	book := laneBook{}
-	// Each job's lane is asked for once: limits that change meanwhile would give another.
+	// Each job's lane is computed once: after a change of limits it would be another.
 	asks := make([][]directory.LaneAsk, len(calls))
 	wanted := map[tenant.ID]map[directory.LaneAsk]bool{}
 	for i := range calls {
@@ -76,7 +76,7 @@ func (d *Dispatcher) lanesOf(ctx context.Context, calls []SubmitCall, answers []
 	return lanes
 }
 
-// lookUpLanes adds to the book what is known of the lanes of a call, and gives the others.
+// lookUpLanes adds the cached lanes of a call to the book, and gives the others.
 func (d *Dispatcher) lookUpLanes(call *SubmitCall, asks []directory.LaneAsk, book laneBook) map[directory.LaneAsk]bool {
 	unknown := map[directory.LaneAsk]bool{}
 	for i, ask := range asks {
@@ -95,7 +95,7 @@ func (d *Dispatcher) lookUpLanes(call *SubmitCall, asks []directory.LaneAsk, boo
 	return unknown
 }
 
-// makeLanes makes lanes of several tenants, and says for which it could not.
+// makeLanes makes lanes of several tenants, and gives the errors by tenant.
 func (d *Dispatcher) makeLanes(ctx context.Context, wanted map[tenant.ID]map[directory.LaneAsk]bool, book laneBook) map[tenant.ID]error {
 	var mu sync.Mutex
 	failed := map[tenant.ID]error{}
@@ -112,7 +112,7 @@ func (d *Dispatcher) makeLanes(ctx context.Context, wanted map[tenant.ID]map[dir
 			for i, lane := range made {
 				book[list[i]] = lane
 				if lane.Full != 0 {
-					d.RefreshSoon() // from then on the bound is answered from memory
+					d.RefreshSoon() // from then on the bound is answered from the cache
 				}
 			}
 		})
