@@ -33,7 +33,7 @@ SELECT ` + KeptColumns + `, attempt, last_error, ended.lease_id, input.hash, NUL
 FROM ended JOIN input ` + namedSQL + `
 RETURNING id, tenant_id, lane_id, outcome_lease_id, attempt, epoch, created_at, started_at, finished_at`
 
-// completeToldSQL also gives what is told of the attempt.
+// completeToldSQL also returns the attempt's fields for its log line and span.
 const completeToldSQL = completeSQL + `, type, queue, correlation_id, traceparent`
 
 type completed struct {
@@ -56,7 +56,7 @@ func (c *completed) lease() job.Lease {
 	return job.Lease{Tenant: c.TenantID, Job: c.ID, Epoch: c.Epoch, ID: c.OutcomeLeaseID}
 }
 
-// complete ends the jobs whose leases are still held, and gives what it ended by lease.
+// complete ends the jobs whose leases are still held, and gives those by lease.
 func (s *Jobs) complete(ctx context.Context, endings []*Ending) (map[job.Lease]completed, error) {
 	leases := make([]job.Lease, len(endings))
 	results := make([]*string, len(endings))
@@ -87,7 +87,7 @@ func (s *Jobs) complete(ctx context.Context, endings []*Ending) (map[job.Lease]c
 	return done, nil
 }
 
-// completedOutcome is the answer to a complete, first or repeated.
+// completedOutcome is the outcome of a complete, first or repeated.
 func completedOutcome(id uuid.UUID, attempt int32, epoch int64) *api.Outcome {
 	return &api.Outcome{JobID: id.String(), State: api.StateCompleted, Attempt: int(attempt), Epoch: epoch}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// pastDeadlineSQL locks live jobs, waiting or running, that are of no use any more.
+// pastDeadlineSQL locks live jobs, waiting or running, that are past their deadline.
 const pastDeadlineSQL = `
 SELECT ` + lockedColumns + `
 FROM jobs
@@ -22,8 +22,8 @@ ORDER BY deadline
 LIMIT @batch
 FOR UPDATE SKIP LOCKED`
 
-// ExpireDeadlines makes dead letters of at most batch jobs, of any tenants, whose deadline
-// has passed. A running one is taken from its holder, whose outcome will be late.
+// ExpireDeadlines makes dead letters of at most batch jobs, of any tenants, whose deadline has
+// passed. The holder of a running one loses its lease.
 func (s *Jobs) ExpireDeadlines(ctx context.Context, lookback time.Duration, batch int) ([]Reaped, error) {
 	ctx = store.WithClass(ctx, store.ClassOutcomes)
 	var buried []Reaped
@@ -32,7 +32,7 @@ func (s *Jobs) ExpireDeadlines(ctx context.Context, lookback time.Duration, batc
 		if err != nil {
 			return err
 		}
-		buried = nil // of an earlier run
+		buried = nil // of the first try, see InTx
 		transitions := make([]*transition, 0, len(rows))
 		for _, row := range rows {
 			verdict, err := job.Next(row.State, job.DeadlinePast, row.facts())

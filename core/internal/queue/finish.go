@@ -20,8 +20,8 @@ const lockedColumns = `id, state, tenant_id, lane_id, priority, queue, type, use
   retry_jitter, retry_curve, deferred_since, timeout_ms, started_at, lease_id, lease_expires_at, worker_id, cancel_requested, correlation_id, traceparent,
   statement_timestamp() AS now`
 
-// lockedRow is a live job whose row this transaction holds. What belongs to a
-// lease is nil while it waits.
+// lockedRow is a live job whose row this transaction has locked. The fields of a lease are nil
+// while the job waits.
 type lockedRow struct {
 	ID          uuid.UUID
 	State       job.State
@@ -39,8 +39,8 @@ type lockedRow struct {
 	RetryCapMs  int64
 	RetryJitter float64
 	RetryCurve  string
-	// DeferredSince is when the job was first sent back because its destination could
-	// not take it; nil for never.
+	// DeferredSince is when the job was first returned because its destination could not take it;
+	// nil for never.
 	DeferredSince   *time.Time
 	TimeoutMs       *int64
 	StartedAt       *time.Time
@@ -50,8 +50,8 @@ type lockedRow struct {
 	CancelRequested bool
 	CorrelationID   *string
 	Traceparent     *string
-	// Now is PostgreSQL's clock when the row was locked: what is computed from it
-	// in Go can be answered and stored alike.
+	// Now is PostgreSQL's clock when the row was locked: values computed from it are the same in
+	// the answer and in the table.
 	Now time.Time
 }
 
@@ -103,7 +103,7 @@ func lockHeld(ctx context.Context, tx pgx.Tx, leases []job.Lease) (map[job.Lease
 type transition struct {
 	row     *lockedRow
 	verdict job.Verdict
-	// kind is the outcome that a holder's ending was taken for.
+	// kind is the outcome that the holder's ending counts as.
 	kind string
 	// err is the attempt's error, nil for none.
 	err *api.JobError
@@ -111,11 +111,11 @@ type transition struct {
 	delay time.Duration
 	// deferred says that the job goes back because its destination cannot take it.
 	deferred bool
-	// attemptKind is the kind of the row in attempts, "" for none: an attempt that
-	// was given back was none.
+	// attemptKind is the kind of the row in attempts, "" for none: an attempt that was given back
+	// has none.
 	attemptKind string
 
-	// What the holder was told, for its repeats; nil where no holder ended it.
+	// The holder's answer, saved for repeats; nil where no holder ended it.
 	leaseID *uuid.UUID
 	hash    []byte
 	answer  *string
@@ -153,7 +153,7 @@ func (s *transition) outcome() *api.Outcome {
 	return outcome
 }
 
-// saveReplay keeps what the holder is told, so that its repeat is told the same.
+// saveReplay saves the holder's answer, so that a repeat gets the same.
 func (s *transition) saveReplay(ending *Ending) {
 	hash, answer := ending.hash(), string(store.JSON(s.outcome()))
 	s.leaseID, s.hash, s.answer = &ending.Lease.ID, hash[:], &answer
@@ -168,7 +168,7 @@ func (s *transition) result() Ended {
 	return ended
 }
 
-// requeueSQL puts jobs back in line, now or later.
+// requeueSQL makes jobs queued or scheduled again.
 const requeueSQL = `
 UPDATE jobs
 SET state = s.state,
@@ -177,9 +177,9 @@ SET state = s.state,
     ready_at = CASE WHEN s.state = 'queued' THEN statement_timestamp() END,
     lease_id = NULL, lease_expires_at = NULL, visibility_timeout_ms = NULL, worker_id = NULL, worker_owner = NULL,
     last_error = COALESCE(s.error::json, jobs.last_error),
-    -- the first time counts, however often it is
+    -- the first deferral stays
     deferred_since = COALESCE(jobs.deferred_since, s.deferred_at),
-    -- active still, running no more
+    -- still active, no longer running
     counted = counted & 7,
     outcome_lease_id = s.lease_id, outcome_hash = s.hash, outcome_answer = s.answer::json
 FROM unnest(@ids::uuid[], @states::text[], @attempts::integer[], @run_ats::timestamptz[], @errors::text[],
@@ -187,8 +187,8 @@ FROM unnest(@ids::uuid[], @states::text[], @attempts::integer[], @run_ats::times
      AS s(id, state, attempt, run_at, error, lease_id, hash, answer, deferred_at)
 WHERE jobs.id = ANY(@ids::uuid[]) AND jobs.id = s.id`
 
-// removeSQL moves jobs out of the live table, with what their end
-// adds to them; burySQL and cancelledSQL say where to.
+// removeSQL moves jobs out of the live table, with the values of their end; deadLetterSQL and
+// cancelledSQL follow it.
 const removeSQL = `
 WITH input AS MATERIALIZED (
   SELECT * FROM unnest(@ids::uuid[], @attempts::integer[], @errors::text[], @leases::uuid[], @hashes::bytea[],
@@ -202,7 +202,7 @@ WITH input AS MATERIALIZED (
 const deadLetterSQL = `
 INSERT INTO dead_letters (` + jobColumns + `, reason, fingerprint, died_at)
 SELECT ` + KeptColumns + `, input.attempt, COALESCE(input.error::json, gone.last_error),
-       -- a job that waited keeps what its last holder was told: there was no claim since (D5)
+       -- a job that waited keeps its last holder's answer: there was no claim since (D5)
        COALESCE(input.lease_id, gone.outcome_lease_id), COALESCE(input.hash, gone.outcome_hash),
        COALESCE(input.answer::json, gone.outcome_answer), input.reason, input.fingerprint, statement_timestamp()
 FROM gone JOIN input USING (id)`
@@ -223,8 +223,8 @@ FROM unnest(@ids::uuid[], @epochs::bigint[], @tenants::uuid[], @attempts::intege
             @starts::timestamptz[], @types::text[], @messages::text[], @stacks::text[], @run_ats::timestamptz[])
      AS a(job_id, epoch, tenant_id, attempt, kind, worker_id, started_at, error_type, error_message, error_stack, next_run_at)`
 
-// finish stores verdicts on rows that the transaction has locked: at most one
-// statement for each place that a job can go to, and one for the attempts.
+// finish stores verdicts on rows that the transaction has locked: at most one statement for each
+// target state, and one for the attempts.
 func finish(ctx context.Context, tx pgx.Tx, transitions []*transition) error {
 	var back, dead, cancelled, attempted []*transition
 	for _, s := range transitions {
@@ -257,8 +257,8 @@ func finish(ctx context.Context, tx pgx.Tx, transitions []*transition) error {
 	return tx.SendBatch(ctx, batch).Close()
 }
 
-// released are the counts that the jobs leave: what goes back in line is no longer
-// running, what has ended is in none any more.
+// released are the counts that the jobs leave: a requeued job leaves the running counts, an ended
+// one all.
 func released(transitions []*transition) usage.Credits {
 	left := usage.Credits{}
 	for _, s := range transitions {

@@ -11,7 +11,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/store"
 )
 
-// whereNowSQL tells where jobs stand, wherever they lie; little of each.
+// whereNowSQL gives the states of jobs in all three tables.
 const whereNowSQL = `
 SELECT id, state FROM jobs WHERE id = ANY(@ids::uuid[])
 UNION ALL
@@ -19,8 +19,8 @@ SELECT id, state FROM finished_jobs WHERE id = ANY(@ids::uuid[]) AND finished_at
 UNION ALL
 SELECT id, 'dead_letter' FROM dead_letters WHERE id = ANY(@ids::uuid[])`
 
-// WhereNow gives the states of jobs of any tenants. It is the net under
-// notifications that got lost, one statement for all who wait.
+// WhereNow gives the states of jobs of any tenants. It is the fallback for lost notifications, one
+// statement for all watches.
 func (s *Jobs) WhereNow(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]string, error) {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
 	type standing struct {
