@@ -9,7 +9,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/store"
 )
 
-// ReopenSQL unsettles counts that have got a cap, and lets their walks begin anew.
+// ReopenSQL makes counts that have got a cap unsettled, and restarts their backfill.
 const ReopenSQL = `
 UPDATE usage_counts
 SET settled = false, opened_at = statement_timestamp(), due_at = statement_timestamp(),
@@ -19,12 +19,12 @@ WHERE counter = ANY(@counters::smallint[])
   AND (@queue::text IS NULL OR name = @queue)
   AND (@plan::text IS NULL OR tenant_id IN (SELECT id FROM tenants WHERE plan = @plan))`
 
-// KeptCount is a count that is kept.
+// KeptCount is a count that has a row.
 type KeptCount struct {
 	CountKey
-	// Settled says that no job is left to adopt.
+	// Settled says that no job is left to backfill.
 	Settled bool
-	// Unused says that nothing was ever counted since it began an hour ago or longer.
+	// Unused says that it started at least an hour ago and has no log.
 	Unused bool
 }
 
@@ -37,8 +37,8 @@ WHERE (k.tenant_id, k.counter, k.name) > (@tenant_id::uuid, @counter::smallint, 
 ORDER BY k.tenant_id, k.counter, k.name
 LIMIT @most`
 
-// KeptCounts lists counts of all tenants that are kept, in the order of their keys, after
-// one of them: the zero key is before all.
+// KeptCounts lists counts of all tenants in the order of their keys, after one of them; the zero
+// key is before all.
 func (s *Counts) KeptCounts(ctx context.Context, after CountKey, most int) ([]KeptCount, error) {
 	scan := func(row pgx.CollectableRow) (KeptCount, error) {
 		var kept KeptCount
@@ -58,9 +58,8 @@ const dropCountsSQL = `
 DELETE FROM usage_counts
 WHERE (tenant_id, counter, name) IN (SELECT * FROM unnest(@tenants::uuid[], @counters::smallint[], @names::text[]))`
 
-// DropCounts ends the keeping of counts whose cap is gone. Jobs that are in them
-// stay in them, so what the log says stays true; jobs that come are in none, and
-// are adopted when the cap is back.
+// DropCounts deletes counts without a cap. Jobs that are counted stay counted, so the log stays
+// correct; new jobs are not counted, and are backfilled when the cap is set again.
 func (s *Counts) DropCounts(ctx context.Context, keys []CountKey) error {
 	if len(keys) == 0 {
 		return nil

@@ -12,15 +12,13 @@ import (
 )
 
 const (
-	// pruneKeys is how many counts one step of the pruning looks at, pruneRows how many
-	// rows of each table it removes.
+	// pruneKeys is how many counts one step prunes, pruneRows the limit of deleted rows per table.
 	pruneKeys = 200
 	pruneRows = 20_000
 )
 
-// bookedSQL walks the counts that have a log, in the order of their keys: from each to the
-// next one by the index, however many rows it has. idle says that nothing was added for
-// an hour.
+// bookedSQL lists the counts that have a log, in the order of their keys: one index probe for each,
+// however many rows it has. idle says that nothing was added for an hour.
 const bookedSQL = `
 WITH RECURSIVE walk AS (
   (SELECT tenant_id, counter, name, 1 AS n FROM usage_log
@@ -56,10 +54,10 @@ type bookedRow struct {
 
 func (r *bookedRow) key() CountKey { return CountKey{r.TenantID, r.Counter, r.Name} }
 
-// pruneLogSQL leaves the newest row of each key. Readers take the newest row that they
-// see and credits from its bound on; one that is older than a row that everybody sees
-// now is nobody's newest. A count that was forgotten meanwhile, see tidyOwn, and began again
-// has lower numbers: only where the newest row is still there are the lower ones older.
+// pruneLogSQL leaves the newest row of each key. Readers take the newest visible row and credits
+// from its bound on; a row older than one that all snapshots see is never the newest. A count that
+// was deleted since, see tidyOwn, and started again has lower sequence numbers: rows are older only
+// while the newest row still exists.
 const pruneLogSQL = `
 DELETE FROM usage_log WHERE ctid = ANY(ARRAY(
   SELECT old.ctid
@@ -76,7 +74,7 @@ DELETE FROM usage_log WHERE ctid = ANY(ARRAY(
     FOR UPDATE SKIP LOCKED) AS old
   LIMIT @most))`
 
-// pruneCreditsSQL removes what the newest row has folded.
+// pruneCreditsSQL deletes what the newest row has folded.
 const pruneCreditsSQL = `
 DELETE FROM usage_credits WHERE ctid = ANY(ARRAY(
   SELECT old.ctid
@@ -89,11 +87,10 @@ DELETE FROM usage_credits WHERE ctid = ANY(ARRAY(
     FOR UPDATE SKIP LOCKED) AS old
   LIMIT @most))`
 
-// PruneUsage goes a step through the books of all tenants, from the count after the one
-// given; the zero key is before all. It removes rows that are folded into newer ones,
-// writes a row where many credits wait for one, and forgets counts that are empty and
-// were not used for an hour. It gives how many rows went, and where to go on: the zero
-// key once all were seen.
+// PruneUsage processes one step of all tenants' counts, from the count after the one given; the
+// zero key is before all. It deletes rows that are folded into newer ones, writes a row where many
+// credits wait for one, and deletes counts that are zero and were not used for an hour. It gives
+// how many rows were deleted, and where to continue: the zero key at the end.
 func (s *Counts) PruneUsage(ctx context.Context, after CountKey) (pruned int64, next CountKey, err error) {
 	booked, err := store.Query(ctx, s.Store, pgx.RowToStructByName[bookedRow], bookedSQL, pgx.StrictNamedArgs{
 		"tenant_id": after.Tenant, "counter": int16(after.Counter), "name": after.Name, "most": pruneKeys,
@@ -120,7 +117,7 @@ func (s *Counts) PruneUsage(ctx context.Context, after CountKey) (pruned int64, 
 	return pruned, booked[len(booked)-1].key(), nil
 }
 
-// prune removes what newer rows have made useless; whole says that nothing of it is left.
+// prune deletes rows that newer rows replace; whole says that none is left.
 func (s *Counts) prune(ctx context.Context, booked []bookedRow) (pruned int64, whole bool, err error) {
 	keys, seqs, bounds := make([]CountKey, len(booked)), make([]int64, len(booked)), make([]string, len(booked))
 	for i, row := range booked {
@@ -143,8 +140,7 @@ func (s *Counts) prune(ctx context.Context, booked []bookedRow) (pruned int64, w
 	return pruned, whole, err
 }
 
-// tidy looks at what the counts need that no submit or claim comes to do: a row that folds
-// credits, or an end.
+// tidy does what submits and claims do not: it writes a row that folds credits, or deletes a count.
 func (s *Counts) tidy(ctx context.Context, booked []bookedRow) error {
 	keys, idle := make([]CountKey, len(booked)), map[CountKey]bool{}
 	for i, row := range booked {
@@ -185,9 +181,9 @@ func (s *Counts) readCounts(ctx context.Context, keys []CountKey) (*Tally, error
 	return read, store.NothingChanged(store.Classify(err))
 }
 
-// tidyOwn does it for counts of one lock, if that is free. Under it a count of none has no
-// job that could still give a credit, so that its rows can go: it begins again with the
-// next job.
+// tidyOwn does it for counts of one lock, if that is free. Under the lock a count of zero has no
+// job that could still leave a credit, so its rows can be deleted: it starts again with the next
+// job.
 func (s *Counts) tidyOwn(ctx context.Context, owner tenant.ID, class store.LockClass, keys []CountKey, idle map[CountKey]bool) error {
 	return s.InTx(ctx, func(tx pgx.Tx) error {
 		var free bool

@@ -12,13 +12,12 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/store"
 )
 
-// OperatorTime bounds what an operator's command may take that looks at every job: with
-// millions of them it is minutes.
+// OperatorTime bounds an operator's command that reads every job: with millions of them it is
+// minutes.
 const OperatorTime = time.Hour
 
-// foreignBooksSQL says whether the counts were kept by another server: a dump was
-// restored, and transaction numbers began anew. What they say of the order of
-// things means nothing then.
+// foreignBooksSQL says whether the counts were written by another server: a dump was restored, and
+// transaction ids started again. Their order is then meaningless.
 const foreignBooksSQL = `
 SELECT EXISTS (SELECT FROM usage_log     WHERE GREATEST(bound, pg_snapshot_xmax(seen)) > pg_snapshot_xmax(pg_current_snapshot()))
     OR EXISTS (SELECT FROM usage_credits WHERE xid   > pg_snapshot_xmax(pg_current_snapshot()))`
@@ -27,8 +26,8 @@ const closeBooksSQL = `
 WITH log AS (DELETE FROM usage_log), credits AS (DELETE FROM usage_credits), counts AS (DELETE FROM usage_counts)
 UPDATE jobs SET counted = 0 WHERE counted <> 0`
 
-// ForeignBooks says whether the counts were kept on another server, so that no core
-// should run before RestartUsage.
+// ForeignBooks says whether the counts were written by another server, so that no core should run
+// before RestartUsage.
 func (s *Counts) ForeignBooks(ctx context.Context) (bool, error) {
 	foreign, err := store.Query(ctx, s.Store, pgx.RowTo[bool], foreignBooksSQL, pgx.StrictNamedArgs{})
 	if err != nil {
@@ -37,8 +36,8 @@ func (s *Counts) ForeignBooks(ctx context.Context) (bool, error) {
 	return foreign[0], nil
 }
 
-// RestartUsage begins all counts anew if they were kept on another server, as after
-// the restore of a dump. It is for `core migrate`, before any core runs.
+// RestartUsage resets all counts if they were written by another server, as after the restore of a
+// dump. It is for `core migrate`, before any core runs.
 func (s *Counts) RestartUsage(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, OperatorTime)
 	defer cancel()
@@ -56,7 +55,7 @@ func (s *Counts) RestartUsage(ctx context.Context) error {
 	return nil
 }
 
-// CoresRunError says that cores are connected to a database that has to be without.
+// CoresRunError says that cores are connected to a database that must have none.
 type CoresRunError struct{ Sessions []string }
 
 func (e *CoresRunError) Error() string {
@@ -71,20 +70,19 @@ SELECT 'pid ' || pid || coalesce(' from ' || host(client_addr), '') FROM pg_stat
 WHERE application_name = 'forgequeue-core' AND datname = current_database() AND pid <> pg_backend_pid()
 ORDER BY pid`
 
-// leaveAloneSQL keeps off a core that starts meanwhile: a count that was read before,
-// and is written after, would be the old one.
+// leaveAloneSQL blocks a core that starts at the same time: it could write a count that it had read
+// before the reset.
 const leaveAloneSQL = `
 SET LOCAL lock_timeout = '10s';
 LOCK TABLE usage_log, usage_credits, usage_counts IN ACCESS EXCLUSIVE MODE;
 LOCK TABLE jobs IN EXCLUSIVE MODE`
 
-// partingTime is how long the connections of a core that has just ended may take to go.
+// partingTime is how long the connections of a core that has just ended may take to close.
 const partingTime = 5 * time.Second
 
-// Recount begins all counts anew, of all tenants, and gives how many jobs were in some.
-// Caps are kept all the while: what is not counted yet is adopted, as jobs are that were
-// there before their cap. The error is a *CoresRunError where cores run; the Store has to
-// be one of a single connection, or it takes its own for theirs.
+// Recount resets all counts, of all tenants, and gives how many jobs were counted. Caps stay in
+// force: jobs are backfilled, like those stored before their cap. The error is a *CoresRunError if
+// cores run; the Store must have a single connection, or it takes its own for theirs.
 func (s *Counts) Recount(ctx context.Context) (jobs int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, OperatorTime)
 	defer cancel()
