@@ -11,21 +11,21 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
-// LaneAsk asks for a lane.
+// LaneAsk requests a lane.
 type LaneAsk struct {
 	LaneKey
 	// For is the user whose job needs it, "" for none.
 	For string
 }
 
-// MadeLane answers a LaneAsk.
+// MadeLane is the answer to a LaneAsk.
 type MadeLane struct {
 	Lane
-	// Full, where not 0, is the bound that keeps the lane from being made: it has no id.
+	// Full, where not 0, is the bound that prevents the lane: it has no id.
 	Full LaneBound
 }
 
-// knownLanesSQL finds the lanes that are there. The LIMIT makes each a probe of its own.
+// knownLanesSQL finds the existing lanes. The LIMIT makes each a probe of its own.
 const knownLanesSQL = `
 SELECT asked.place::integer - 1 AS place, lane.id, lane.retired_at IS NOT NULL AS retired
 FROM unnest(@queues::text[], @tags::text[], @users::text[]) WITH ORDINALITY AS asked(queue, tags, capped_user, place)
@@ -41,23 +41,23 @@ type knownLane struct {
 	Retired bool
 }
 
-// makeQueuesSQL lets queues spring into being.
+// makeQueuesSQL creates queues with default settings.
 const makeQueuesSQL = `
 INSERT INTO queues (tenant_id, name, made_for, created_at, updated_at)
 SELECT @tenant_id, asked.name, asked.made_for, statement_timestamp(), statement_timestamp()
 FROM unnest(@queues::text[], @makers::text[]) AS asked(name, made_for)
 ON CONFLICT (tenant_id, name) DO NOTHING`
 
-// reviveLanesSQL takes retired lanes into use again. It waits for one that is being
-// deleted, which is then not among those returned.
+// reviveLanesSQL puts retired lanes into use again. It waits for one that is being deleted, which
+// is then not returned.
 const reviveLanesSQL = `
 UPDATE lanes SET retired_at = NULL, used_at = statement_timestamp(), made_for = asked.made_for
 FROM unnest(@ids::integer[], @makers::text[]) AS asked(id, made_for)
 WHERE lanes.id = asked.id
 RETURNING lanes.id`
 
-// makeLanesSQL stores lanes that are not there. Whoever else could make them waits for
-// the tenant's lock, but for a core of an older version.
+// makeLanesSQL stores new lanes. The tenant's lock serialises it, except with a core of an older
+// version.
 const makeLanesSQL = `
 INSERT INTO lanes (tenant_id, queue, tags, capped_user, made_for, created_at, used_at)
 SELECT @tenant_id, asked.queue, asked.tags::text[], asked.capped_user, asked.made_for, statement_timestamp(), statement_timestamp()
@@ -65,12 +65,12 @@ FROM unnest(@queues::text[], @tags::text[], @users::text[], @makers::text[]) AS 
 ON CONFLICT (tenant_id, queue, tags, capped_user) DO NOTHING
 RETURNING id, queue, tags, capped_user`
 
-// errLaneGone says that a lane was deleted, or made, while it was looked at.
+// errLaneGone says that a lane was deleted, or created, by a concurrent transaction.
 var errLaneGone = errors.New("directory: a lane changed meanwhile")
 
-// MakeLanes gives lanes of one tenant, and makes those that are not there, and their
-// queues. It commits before it returns: a lane exists before the first job in it. A
-// bound that is reached is an answer, not an error.
+// MakeLanes gives lanes of one tenant, and creates those that do not exist, and their queues. It
+// commits before it returns: a lane exists before the first job in it. A bound that is reached is
+// an answer, not an error.
 func (s *Directory) MakeLanes(ctx context.Context, owner tenant.ID, asks []LaneAsk) (made []MadeLane, err error) {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
 	const tries = 3
@@ -84,7 +84,7 @@ func (s *Directory) MakeLanes(ctx context.Context, owner tenant.ID, asks []LaneA
 		}
 	}
 	if err != nil {
-		// a lane that may or may not be there by now does no harm, and no job is in it
+		// a lane with unknown outcome is harmless: no job is in it
 		return nil, fmt.Errorf("directory: lanes: %w", store.NothingChanged(err))
 	}
 	return made, nil
@@ -102,17 +102,17 @@ func makeLanes(ctx context.Context, tx pgx.Tx, owner tenant.ID, asks []LaneAsk) 
 	return made, plan.store(ctx, tx, owner, made)
 }
 
-// lanePlan is what is to be written.
+// lanePlan is the set of rows to write.
 type lanePlan struct {
 	asks   []LaneAsk
 	queues []LaneAsk
-	// revived and fresh have the places of the asks that a lane answers, of several
-	// users maybe.
+	// revived and fresh have the places of the requests that a lane answers, maybe of several
+	// users.
 	revived map[LaneID][]int
 	fresh   map[LaneKey][]int
 }
 
-// planLanes answers what is there, and plans the others as far as there is room.
+// planLanes answers requests for existing lanes, and plans the others up to the bounds.
 func planLanes(asks []LaneAsk, known map[int]knownLane, room *laneRoom) ([]MadeLane, *lanePlan) {
 	made := make([]MadeLane, len(asks))
 	plan := &lanePlan{asks: asks, revived: map[LaneID][]int{}, fresh: map[LaneKey][]int{}}
@@ -193,7 +193,7 @@ func (p *lanePlan) store(ctx context.Context, tx pgx.Tx, owner tenant.ID, made [
 	return nil
 }
 
-// laneArgs are the named columns of asks, and the tenant.
+// laneArgs are the named columns of requests, and the tenant.
 func laneArgs(owner tenant.ID, asks []LaneAsk, columns ...string) pgx.StrictNamedArgs {
 	args := pgx.StrictNamedArgs{"tenant_id": owner}
 	for _, column := range columns {

@@ -12,9 +12,9 @@ import (
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-// How many lanes in use, and queues, a tenant may have; how many of them may be made
-// for jobs that name a user; and how many for one user. What is left is for jobs
-// without a user, so that users never keep out their tenant.
+// Bounds on a tenant's lanes in use and queues: in total, those made for jobs that name a user, and
+// those for one user. The difference is left for jobs without a user, so that users never block
+// their tenant.
 const (
 	MaxLanes      = 10_000
 	maxUsersLanes = 9_000
@@ -38,7 +38,7 @@ const (
 	UserQueues
 )
 
-// Refusal is the problem of a job whose lane the bound keeps from being made.
+// Refusal is the problem of a job whose lane the bound prevents.
 func (b LaneBound) Refusal() *problem.Problem {
 	said := map[LaneBound]string{
 		TenantLanes:  fmt.Sprintf("A tenant may use at most %d combinations of queue and tags at a time, those of users with a running cap of their own included.", MaxLanes),
@@ -51,16 +51,16 @@ func (b LaneBound) Refusal() *problem.Problem {
 	return problem.New(problem.TooManyLanes, said+" Use a queue and tags that are in use.")
 }
 
-// share is how much of something is there, and how much there may be.
+// share is the number of lanes or queues, and its bounds.
 type share struct {
 	all, users int
 	by         map[string]int
-	// most, of all, for users, for one user; and the bounds that say so
+	// most: in total, for users, for one user; and the bounds as reported
 	most  [3]int
 	bound [3]LaneBound
 }
 
-// full gives the bound that keeps a user, "" for none, from another one.
+// full gives the bound that prevents one more for a user, "" for none.
 func (s *share) full(user string) LaneBound {
 	switch {
 	case s.all >= s.most[0]:
@@ -81,10 +81,10 @@ func (s *share) add(user string, n int) {
 	}
 }
 
-// laneRoom is what a tenant has of lanes and of queues.
+// laneRoom is a tenant's number of lanes and of queues.
 type laneRoom struct {
 	lanes, queues share
-	// names are the queues among those asked for that are there.
+	// names are the requested queues that exist.
 	names map[string]bool
 }
 
@@ -102,7 +102,7 @@ func newLaneRoom() *laneRoom {
 	}
 }
 
-// take takes room for a lane, and for its queue where that is new.
+// take reserves a lane, and its queue if that is new.
 func (r *laneRoom) take(ask LaneAsk) (newQueue bool, full LaneBound) {
 	newQueue = !r.names[ask.Queue]
 	if newQueue {
@@ -121,7 +121,7 @@ func (r *laneRoom) take(ask LaneAsk) (newQueue bool, full LaneBound) {
 	return newQueue, 0
 }
 
-// countLanesSQL and countQueuesSQL count what a tenant has: by user for those asked for.
+// countLanesSQL and countQueuesSQL count a tenant's lanes and queues: by user for those requested.
 const (
 	countLanesSQL = `
 SELECT CASE WHEN made_for = ANY(@makers::text[]) THEN made_for END AS maker, made_for <> '' AS users, count(*) AS n
@@ -134,7 +134,7 @@ GROUP BY 1, 2`
 	queuesThereSQL = `SELECT name FROM queues WHERE tenant_id = @tenant_id AND name = ANY(@queues::text[])`
 )
 
-// readLanes takes the tenant's lock and reads what there is of what is asked for.
+// readLanes takes the tenant's lock and reads the existing lanes and the counts.
 func readLanes(ctx context.Context, tx pgx.Tx, owner tenant.ID, asks []LaneAsk) (map[int]knownLane, *laneRoom, error) {
 	known, room := map[int]knownLane{}, newLaneRoom()
 	batch := &pgx.Batch{}
@@ -159,7 +159,7 @@ func readLanes(ctx context.Context, tx pgx.Tx, owner tenant.ID, asks []LaneAsk) 
 	return known, room, tx.SendBatch(ctx, batch).Close()
 }
 
-// read takes what countLanesSQL or countQueuesSQL says.
+// read takes the result of countLanesSQL or countQueuesSQL.
 func (s *share) read(rows pgx.Rows) error {
 	var maker *string
 	var users bool
@@ -177,13 +177,13 @@ func (s *share) read(rows pgx.Rows) error {
 	return err
 }
 
-// roomForQueueSQL is false where a queue would be one more than a tenant may have.
+// roomForQueueSQL is false where a queue would exceed the tenant's bound.
 const roomForQueueSQL = `
 SELECT EXISTS (SELECT FROM queues WHERE tenant_id = @tenant_id AND name = @name)
     OR (SELECT count(*) FROM queues WHERE tenant_id = @tenant_id) < @most`
 
-// roomForQueue refuses, with ErrTooManyQueues, a queue that is new and one too many.
-// Two at once may both be the last.
+// roomForQueue refuses, with ErrTooManyQueues, a new queue above the bound. Two concurrent calls
+// may both be the last.
 func (s *Directory) roomForQueue(ctx context.Context, owner tenant.ID, name string) error {
 	room, err := store.Query(ctx, s.Store, pgx.RowTo[bool], roomForQueueSQL, pgx.StrictNamedArgs{"tenant_id": owner, "name": name, "most": MaxQueues})
 	if err != nil {
