@@ -62,7 +62,6 @@ func (s *Letters) deadLetter(row *listedDead) api.DeadLetter {
 	return dead
 }
 
-// deadByID names dead letters of a tenant. Not tenant_id = @tenant_id: with the plan
-// of a day when the table was empty that would be looked up by tenant, and read all
-// that the tenant has.
+// deadByID selects dead letters of a tenant by id. Not tenant_id = @tenant_id: with a plan made
+// while the table was empty that would be looked up by tenant, and read all of the tenant's rows.
 const deadByID = `id = ANY(@ids::uuid[]) AND uuid_send(tenant_id) = uuid_send(@tenant_id::uuid)`
