@@ -23,7 +23,7 @@ func (s *Forgetter) ForgetDead(ctx context.Context, batch int) (int, error) {
 	return s.forget(store.WithClass(ctx, store.ClassLists), forgetDeadSQL, s.periods.DeadLetters, batch)
 }
 
-// Redrives that have ended are kept for as long as dead letters.
+// Ended redrives have the retention of dead letters.
 const forgetRedrivesSQL = `
 DELETE FROM redrives
 WHERE id = ANY(ARRAY(SELECT id FROM redrives WHERE ended_at < statement_timestamp() - @keep::interval
@@ -36,8 +36,7 @@ WHERE id = ANY(ARRAY(SELECT id FROM audit_log WHERE at < statement_timestamp() -
                      ORDER BY at LIMIT @batch FOR UPDATE SKIP LOCKED))
 RETURNING id`
 
-// ForgetRedrives deletes at most batch redrives, of any tenants, that ended before
-// their retention.
+// ForgetRedrives deletes at most batch redrives, of any tenants, that are past their retention.
 func (s *Forgetter) ForgetRedrives(ctx context.Context, batch int) (int, error) {
 	return s.forget(store.WithClass(ctx, store.ClassLists), forgetRedrivesSQL, s.periods.DeadLetters, batch)
 }
