@@ -9,16 +9,16 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// ReadableURL says whether a database URL can be read at all.
+// ReadableURL says whether a database URL can be parsed.
 func ReadableURL(url string) bool {
 	_, err := pgx.ParseConfig(url)
 	return err == nil
 }
 
-// ServerLook is what a server tells of itself to whoever wants to use it.
+// ServerLook are a server's properties that matter to core.
 type ServerLook struct {
 	serverSettings
-	// Ahead is how far its clock is ahead of this machine's, give or take Doubt.
+	// Ahead is how far its clock is ahead of this machine's, ± Doubt.
 	Ahead, Doubt time.Duration
 }
 
@@ -32,8 +32,8 @@ type serverSettings struct {
 	MayCreate, Migrated                                         bool
 }
 
-// reserved_connections came with 16. A role may see of others' sessions only that
-// they are there, which is all that is counted.
+// reserved_connections exists since 16. A role may see only the existence of others' sessions,
+// which is all that is counted.
 const serverLookSQL = `
 SELECT current_setting('server_version_num')::integer      AS version,
        current_setting('server_version')                   AS version_name,
@@ -55,11 +55,11 @@ SELECT current_setting('server_version_num')::integer      AS version,
        coalesce(has_schema_privilege(current_schema(), 'CREATE'), false)              AS may_create,
        to_regclass('goose_db_version') IS NOT NULL                                    AS migrated`
 
-// LookAt looks at a server with one plain connection, whether Open would accept it
-// or not. Where it cannot be reached the error is ErrUnavailable.
+// LookAt inspects a server with one plain connection, whether Open would accept it or not. If it
+// cannot be reached the error is ErrUnavailable.
 func LookAt(ctx context.Context, url string) (ServerLook, error) {
 	config, err := pgx.ParseConfig(url)
-	if err != nil { // not the library's text, which may repeat the URL
+	if err != nil { // not the library's text, which may contain the URL
 		return ServerLook{}, errors.New("store: the database URL cannot be read")
 	}
 	config.RuntimeParams["application_name"] = "forgequeue-doctor"
@@ -80,8 +80,8 @@ func LookAt(ctx context.Context, url string) (ServerLook, error) {
 	return look, err
 }
 
-// clockOf compares the clocks by the quickest of a few questions, as NTP does: the
-// answer was written somewhere between asking and hearing.
+// clockOf compares the clocks by the fastest of a few queries, as NTP does: the answer was written
+// between query and response.
 func clockOf(ctx context.Context, conn *pgx.Conn) (ahead, doubt time.Duration, err error) {
 	const questions = 3
 	for i := range questions {
