@@ -11,23 +11,22 @@ import (
 )
 
 const (
-	// newsLife is for how long news are repeated: no gateway remembers a key, or its
-	// limits, for longer.
+	// newsLife is for how long notifications are repeated: no gateway caches a key, or its limits,
+	// for longer.
 	newsLife = 30 * time.Second
-	// newsTime is what one message may take. Nobody else waits behind it.
+	// newsTime bounds one message. Hints do not wait for it.
 	newsTime = 500 * time.Millisecond
-	// newsAgain is how long to wait before news that Redis did not take are repeated.
+	// newsAgain is the pause before a notification that Redis did not accept is repeated.
 	newsAgain = 100 * time.Millisecond
 )
 
-// news are what gateways must hear of, in the order of its coming. What is said twice
-// before it is sent is sent once. There are no more of them than an operator makes
-// within newsLife.
+// news are notifications to gateways, in order of arrival. One that is added twice before it is
+// sent is sent once. Their number is bounded by the administrative actions within newsLife.
 type news struct {
 	mu    sync.Mutex
 	line  []message
 	until map[message]time.Time
-	more  chan struct{} // holds one where there may be something in line
+	more  chan struct{} // holds one value when there may be an unsent one
 }
 
 func newNews() news { return news{until: map[message]time.Time{}, more: make(chan struct{}, 1)} }
@@ -45,7 +44,7 @@ func (n *news) add(m message) {
 	}
 }
 
-// first gives what is next, and until when it is of use.
+// first gives the next notification, and when it expires.
 func (n *news) first() (m message, until time.Time, ok bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -55,8 +54,8 @@ func (n *news) first() (m message, until time.Time, ok bool) {
 	return n.line[0], n.until[n.line[0]], true
 }
 
-// take takes out the first, unless it was said again meanwhile: whoever heard the
-// sending may have looked before the second saying.
+// take removes the first, unless it was added again since: a receiver may have read its data before
+// the second change.
 func (n *news) take(until time.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -66,15 +65,14 @@ func (n *news) take(until time.Time) {
 	}
 }
 
-// KeyRevoked tells gateways to forget a key, and to end what its holder has parked.
-// It never blocks.
+// KeyRevoked makes gateways drop a key from their cache, and end its parked calls. It never blocks.
 func (h *Hints) KeyRevoked(keyID string) {
 	if h.client != nil {
 		h.news.add(message{api.ChannelKeyRevoked, keyID})
 	}
 }
 
-// LimitsChanged tells gateways whose limits to read again. It never blocks.
+// LimitsChanged makes gateways read limits again. It never blocks.
 func (h *Hints) LimitsChanged(whose api.LimitsChanged) {
 	if h.client == nil {
 		return
@@ -84,7 +82,7 @@ func (h *Hints) LimitsChanged(whose api.LimitsChanged) {
 	}
 }
 
-// sendNews sends until ctx ends, and then what is left, once.
+// sendNews sends until ctx ends, and then the rest, once.
 func (h *Hints) sendNews(ctx context.Context) {
 	for {
 		select {
@@ -97,8 +95,7 @@ func (h *Hints) sendNews(ctx context.Context) {
 	}
 }
 
-// sayNews sends what is in line, in order; what Redis does not take again and again,
-// unless it is the last time.
+// sayNews sends in order; with last, it stops at the first failure instead of repeating it.
 func (h *Hints) sayNews(ctx context.Context, last bool) {
 	for ctx.Err() == nil {
 		m, until, ok := h.news.first()
