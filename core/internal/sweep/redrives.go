@@ -12,21 +12,21 @@ import (
 )
 
 const (
-	// redriveNet is how long the Redriver sleeps at most: a redrive that was asked for
-	// in the meantime begins late by no more than this.
+	// redriveNet is the longest sleep of the Redriver: the maximum delay of a redrive that was
+	// created since.
 	redriveNet = 500 * time.Millisecond
-	// redriveTurn is how many redrives get a step before it is looked again who is due.
+	// redriveTurn is how many redrives get a step before the due ones are listed again.
 	redriveTurn = 16
 )
 
-// Redriver works on redrives and discards by filter, a batch of each in turn. Which
-// core does it is settled by the redrive's row, batch by batch.
+// Redriver processes redrives and discards by filter, a batch of each in rotation. The lock on a
+// redrive's row decides which core runs a batch.
 type Redriver struct {
 	store      *cell.Cell
 	dispatcher *dispatch.Dispatcher
 	metrics    *metrics.Jobs
 	log        *slog.Logger
-	// rest is how long it is until a redrive is due, as of the last run.
+	// rest is the time until a redrive is due, as of the last run.
 	rest time.Duration
 }
 
@@ -53,8 +53,8 @@ func (r *Redriver) Run(ctx context.Context) error {
 	}
 }
 
-// RunOnce gives every redrive that is due its step, until none is. What fails for one
-// keeps no other from its turn.
+// RunOnce runs a step of every due redrive, until none is due. A failure of one does not stop the
+// others.
 func (r *Redriver) RunOnce(ctx context.Context) error {
 	for {
 		due, err := r.store.DueRedrives(ctx, redriveTurn)
@@ -71,13 +71,13 @@ func (r *Redriver) RunOnce(ctx context.Context) error {
 		if err := errors.Join(errs...); err != nil {
 			return err
 		}
-		if !worked { // nothing is due, or other cores are at it
+		if !worked { // none is due, or other cores hold them
 			return r.look(ctx)
 		}
 	}
 }
 
-// look finds out how long to rest.
+// look finds out how long to sleep.
 func (r *Redriver) look(ctx context.Context) error {
 	next, err := r.store.NextRedrive(ctx)
 	r.rest = time.Duration((0.9 + 0.2*random()) * float64(redriveNet))

@@ -15,26 +15,26 @@ import (
 const (
 	usagePeriod = 2 * time.Second
 	prunePeriod = 10 * time.Second
-	// adoptTime bounds one step, and with it how long another core's lock holds up the other
-	// counts; adoptSteps bounds the steps of one count in a run, adoptKeys the counts.
+	// adoptTime bounds one step, and with it the time for which another core's lock delays the
+	// other counts; adoptSteps bounds the steps of one count in a run, adoptKeys the counts.
 	adoptTime  = 3 * time.Second
 	adoptSteps = 20
 	adoptKeys  = 100
-	// keptKeys is how many counts are looked at in a run for whether they still have a cap.
+	// keptKeys is how many counts one run checks for a missing cap.
 	keptKeys = 1000
-	// pruneTime is for how long a run goes on with the pruning.
+	// pruneTime bounds the pruning in one run.
 	pruneTime = time.Second
 )
 
-// Usage keeps the counts of caps: it takes jobs into counts that began after them,
-// ends counts whose cap is gone, removes what is folded, and recounts.
+// Usage maintains the counts of caps: it backfills jobs, deletes counts without a cap, prunes the
+// log, and recounts.
 type Usage struct {
 	store      *cell.Cell
 	dispatcher *dispatch.Dispatcher
 	metrics    *metrics.Jobs
 	log        *slog.Logger
 	pruned     time.Time
-	// prunedTo and keptTo are how far the walks through all counts are.
+	// prunedTo and keptTo are the positions of the scans through all counts.
 	prunedTo, keptTo usage.CountKey
 	recount          recount
 }
@@ -44,21 +44,20 @@ func NewUsage(store *cell.Cell, d *dispatch.Dispatcher, m *metrics.Jobs, log *sl
 	return &Usage{store: store, dispatcher: d, metrics: m, log: log, recount: recount{next: time.Now().Add(recountPeriod)}}
 }
 
-// Run keeps the counts until ctx ends.
+// Run maintains the counts until ctx ends.
 func (u *Usage) Run(ctx context.Context) error {
 	every(ctx, usagePeriod, "usage", u.metrics, u.log, u.RunOnce)
 	return nil
 }
 
-// RunOnce takes each of the duty's parts a bounded step further. What fails for one
-// keeps no other from its turn.
+// RunOnce runs a bounded step of each part of the duty. A failure of one does not stop the others.
 func (u *Usage) RunOnce(ctx context.Context) error {
 	var errs []error
 	if time.Since(u.pruned) >= prunePeriod {
 		errs = append(errs, u.prune(ctx))
 		u.pruned = time.Now()
 	}
-	// What is judged gone must be so now, not a refresh ago.
+	// The decision that a cap is gone needs current limits.
 	if err := u.dispatcher.Refresh(ctx); err != nil {
 		return errors.Join(append(errs, err)...)
 	}
@@ -69,7 +68,7 @@ func (u *Usage) RunOnce(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// prune goes on through the books for a while. Few counts are seen whole each time.
+// prune prunes within pruneTime. With few counts each run covers all.
 func (u *Usage) prune(ctx context.Context) error {
 	for begun := time.Now(); time.Since(begun) < pruneTime; {
 		_, next, err := u.store.PruneUsage(ctx, u.prunedTo)
@@ -84,7 +83,7 @@ func (u *Usage) prune(ctx context.Context) error {
 	return nil
 }
 
-// adopt takes the walks of counts that are not settled further, each by some steps.
+// adopt backfills counts that are not settled, each by some steps.
 func (u *Usage) adopt(ctx context.Context) error {
 	due, err := u.store.DueCounts(ctx, adoptKeys)
 	if err != nil {
@@ -112,7 +111,7 @@ func (u *Usage) adoptInto(ctx context.Context, key usage.CountKey) error {
 	return nil
 }
 
-// dropUncapped ends counts whose cap is gone, and those that were begun and never used.
+// dropUncapped deletes counts without a cap, and those that were never used.
 func (u *Usage) dropUncapped(ctx context.Context) error {
 	kept, err := u.store.KeptCounts(ctx, u.keptTo, keptKeys)
 	if err != nil {

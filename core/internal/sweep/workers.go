@@ -14,8 +14,8 @@ import (
 
 const workerPeriod = 5 * time.Second
 
-// Workers ages workers that are not heard of: stale, dead, forgotten. A dead one
-// loses its leases at once.
+// Workers ages workers without a heartbeat: stale, dead, deleted. A dead one loses its leases at
+// once.
 type Workers struct {
 	store      *cell.Cell
 	dispatcher *dispatch.Dispatcher
@@ -23,12 +23,12 @@ type Workers struct {
 	metrics    *metrics.Jobs
 	log        *slog.Logger
 
-	// answered is when PostgreSQL last answered, and since when it has done so without a
-	// outage in which workers would have turned stale; both by its clock.
+	// answered is when PostgreSQL last answered, since when it has done so without an outage in
+	// which workers would have turned stale; both by its clock.
 	answered, since time.Time
 }
 
-// NewWorkers makes the duty. kick is called when a job starts to wait for its time.
+// NewWorkers makes the duty. kick is called when a job becomes scheduled.
 func NewWorkers(store *cell.Cell, d *dispatch.Dispatcher, kick func(), m *metrics.Jobs, log *slog.Logger) *Workers {
 	return &Workers{store: store, dispatcher: d, kick: kick, metrics: m, log: log}
 }
@@ -39,10 +39,9 @@ func (w *Workers) Run(ctx context.Context) error {
 	return nil
 }
 
-// RunOnce ages every worker, and takes back what dead ones hold. It does so each
-// time: a core that died between the two leaves nothing undone. After a start, and
-// after PostgreSQL was away, no heartbeat could be stored: workers get the time to
-// send one first.
+// RunOnce ages every worker, and reaps the leases of dead ones, each time: a core may have died
+// between the two. After a start, and after an outage of PostgreSQL, in which no heartbeat was
+// stored, workers have time for one heartbeat first.
 func (w *Workers) RunOnce(ctx context.Context) error {
 	now, err := w.store.Now(ctx)
 	if err != nil {
@@ -73,7 +72,7 @@ func (w *Workers) age(ctx context.Context) error {
 	return nil
 }
 
-// takeBack takes back what dead workers hold.
+// takeBack reaps the leases of dead workers.
 func (w *Workers) takeBack(ctx context.Context) error {
 	for {
 		reaped, err := w.store.ReapDead(ctx, reapBatch, random)
