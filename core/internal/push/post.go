@@ -16,11 +16,11 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// errTimeout ends a call that takes too long.
+// errTimeout cancels a call that takes too long.
 var errTimeout = errors.New("push: the call took too long")
 
-// send makes one call and reads its answer, to the bound. A call that was ended from
-// here gives errApart.
+// send makes one call and reads its answer, up to the bound. A call that core cancelled gives
+// errApart.
 func send(transport http.RoundTripper, r *http.Request) (*answer, error) {
 	response, err := transport.RoundTrip(r)
 	if err != nil {
@@ -44,8 +44,8 @@ func failed(ctx context.Context, err error) (*answer, error) {
 	return &answer{failure: classify(err)}, nil
 }
 
-// classify names a failure. The texts are our own: those of the net package tell
-// addresses, and what a name resolves to in here is not for the tenant to know.
+// classify names a failure. The texts are our own: those of the net package contain addresses, and
+// the tenant must not see what a name resolves to in the operator's network.
 func classify(err error) *failure {
 	var dns *net.DNSError
 	var unknown x509.UnknownAuthorityError

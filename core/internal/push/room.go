@@ -8,11 +8,10 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// Room is for how many more jobs of queues this core has room now. It is only a hint:
-// what is claimed beyond it is given back.
+// Room is this core's capacity by queue. It is only a hint: jobs claimed above it are returned.
 func (e *Executor) Room() scheduler.Capacity { return &planned{executor: e} }
 
-// planned is what one look plans to take beside what is in flight.
+// planned is what one scan plans to take in addition to the jobs in flight.
 type planned struct {
 	executor  *Executor
 	jobs      int
@@ -20,19 +19,19 @@ type planned struct {
 	byBreaker map[*breaker]int
 }
 
-// Of implements dispatch.Room.
+// Of implements scheduler.Capacity.
 func (p *planned) Of(key tenant.QueueKey) int {
 	e := p.executor
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	t, known := e.targets[key]
-	if !known { // new since the last look at the settings: found out once it is claimed
+	if !known { // newer than the copy of the settings: checked after the claim
 		return max(min(e.most-e.inFlight-p.jobs, part(e.most, destinationPart)), 0)
 	}
 	return e.room(t, p)
 }
 
-// Take implements dispatch.Room.
+// Take implements scheduler.Capacity.
 func (p *planned) Take(key tenant.QueueKey, n int) {
 	p.executor.mu.Lock()
 	t := p.executor.targets[key]
@@ -49,10 +48,10 @@ func (p *planned) Take(key tenant.QueueKey, n int) {
 
 func part(whole, n int) int { return max(whole/n, 1) }
 
-// nothing is planned.
+// nothing is an empty plan.
 var nothing = &planned{}
 
-// room is what is left beside what is planned. It is called with the lock held.
+// room is the capacity left after what is planned. The caller holds the lock.
 func (e *Executor) room(t *target, p *planned) int {
 	if t.usable() == nil {
 		return 0
@@ -72,7 +71,7 @@ func (e *Executor) room(t *target, p *planned) int {
 	return max(room, 0)
 }
 
-// mostNow is how many jobs a claim may take; 0 where no queue has room.
+// mostNow is how many jobs a claim may take; 0 where no queue has capacity.
 func (e *Executor) mostNow() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -86,7 +85,7 @@ func (e *Executor) mostNow() int {
 	return max(min(e.most-e.inFlight, mostAtOnce), 0)
 }
 
-// admit takes a slot for a job of the target, if there is one.
+// admit takes a slot for a job of the target, if one is free.
 func (e *Executor) admit(t *target) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -101,14 +100,14 @@ func (e *Executor) admit(t *target) bool {
 	return true
 }
 
-// called says that the job is with its breaker now.
+// called says that the breaker has counted the job's call.
 func (e *Executor) called(t *target) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	t.breaker.waiting--
 }
 
-// leave gives the slot back.
+// leave releases the slot.
 func (e *Executor) leave(t *target) {
 	e.mu.Lock()
 	e.inFlight--
@@ -121,7 +120,7 @@ func (e *Executor) leave(t *target) {
 	e.kick()
 }
 
-// Breaker shows the breaker of a queue in push mode, as this core sees it.
+// Breaker gives the breaker of a queue in push mode, in this core.
 func (e *Executor) Breaker(key tenant.QueueKey) *api.Breaker {
 	e.mu.Lock()
 	t, known := e.targets[key]

@@ -13,7 +13,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/telemetry"
 )
 
-// ofJob gives a context in which spans are of the job's trace.
+// ofJob gives a context whose spans are in the job's trace.
 func (e *Executor) ofJob(ctx context.Context, claimed *claim.Job) context.Context {
 	if e.tracer == nil || claimed.Traceparent == nil {
 		return ctx
@@ -21,9 +21,9 @@ func (e *Executor) ofJob(ctx context.Context, claimed *claim.Job) context.Contex
 	return telemetry.Under(ctx, *claimed.Traceparent)
 }
 
-// span begins the span of one call and puts it into the request, in the place of the
-// job's; told ends it. It is not otelhttp's: that tells the whole URL, in which a
-// tenant may have put a secret, and errors with the addresses that names resolve to.
+// span begins the span of one call and puts it into the request, in place of the job's; told ends
+// it. It is not otelhttp's: that records the whole URL, which may contain a tenant's secret, and
+// errors with the addresses that names resolve to.
 func (e *Executor) span(a *attempt, r *http.Request) (told func(*answer)) {
 	if e.tracer == nil || a.job.Traceparent == nil {
 		return func(*answer) {}
