@@ -13,15 +13,14 @@ import (
 	"github.com/forgequeue/forgequeue/shared/diagnosis"
 )
 
-// diagnosisTime bounds the whole look, connecting included.
+// diagnosisTime bounds the diagnosis, connecting included.
 const diagnosisTime = 20 * time.Second
 
-// look is a Diagnosis in the making.
+// look is a Diagnosis in progress.
 type look struct{ diagnosis.Diagnosis }
 
-// Diagnose looks at the PostgreSQL that the settings name as core would use it, and
-// says what is wrong with it. It changes nothing. Of the settings, by the names of
-// their variables, it reads those about the database alone.
+// Diagnose checks the PostgreSQL in the settings as core would use it. It changes nothing. Of the
+// settings, by the names of their variables, it reads only those about the database.
 func Diagnose(ctx context.Context, settings map[string]string) diagnosis.Diagnosis {
 	ctx, cancel := context.WithTimeout(ctx, diagnosisTime)
 	defer cancel()
@@ -55,8 +54,8 @@ func Diagnose(ctx context.Context, settings map[string]string) diagnosis.Diagnos
 	return d.Diagnosis
 }
 
-// databaseConfig reads the settings about the database; the others keep their
-// defaults, and are not judged.
+// databaseConfig reads the settings about the database; the others have their defaults, and are not
+// checked.
 func databaseConfig(settings map[string]string) (Config, error) {
 	var cfg Config
 	if err := env.ParseWithOptions(&cfg, env.Options{Environment: map[string]string{}}); err != nil {
@@ -97,7 +96,7 @@ func (d *look) server(look store.ServerLook) {
 	}
 }
 
-// durability is about settings that lose what was acknowledged.
+// durability checks settings that lose acknowledged jobs.
 func (d *look) durability(look store.ServerLook, allowed bool) {
 	level, advice := diagnosis.LevelFail, "turn it on; core refuses to start otherwise"
 	if allowed {
@@ -119,7 +118,7 @@ func (d *look) durability(look store.ServerLook, allowed bool) {
 	}
 }
 
-// pool says whether core's connections find room.
+// pool checks whether core's connections are within the limits.
 func (d *look) pool(look store.ServerLook, conns int32) {
 	const check = "PostgreSQL connections"
 	room, by := look.MaxConnections-look.Reserved, "max_connections"
@@ -131,7 +130,7 @@ func (d *look) pool(look store.ServerLook, conns int32) {
 			room, by = limit.most, limit.name
 		}
 	}
-	others := max(look.InUse-look.Ours-1, 0) // this look's own aside
+	others := max(look.InUse-look.Ours-1, 0) // without this diagnosis
 	detail := fmt.Sprintf("%d for one core (FORGEQUEUE_DATABASE_CONNS), %d allowed by %s, %d used by others, %d by cores that run",
 		conns, room, by, others, look.Ours)
 	const advice = "raise the limit, or lower FORGEQUEUE_DATABASE_CONNS; each core has a pool of its own"
@@ -145,8 +144,8 @@ func (d *look) pool(look store.ServerLook, conns int32) {
 	}
 }
 
-// schema says whether the migrations are all applied. It asks for them only where
-// there are some: the question itself would make their table.
+// schema checks whether all migrations are applied. It queries them only if there are any: the
+// query itself would create their table.
 func (d *look) schema(ctx context.Context, look store.ServerLook, cfg Config) {
 	const check = "migrations"
 	switch {
@@ -162,7 +161,7 @@ func (d *look) schema(ctx context.Context, look store.ServerLook, cfg Config) {
 		return
 	}
 	options := cfg.storeOptions()
-	options.MaxConns, options.AllowUnsafe = 2, true // judged above
+	options.MaxConns, options.AllowUnsafe = 2, true // checked above
 	store, err := cell.Open(ctx, options)
 	if err != nil {
 		d.Add(diagnosis.LevelFail, check, err.Error(), "core cannot start like this")

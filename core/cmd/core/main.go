@@ -1,7 +1,6 @@
-// Command core is the engine: it stores jobs, leases them, retries and
-// dead-letters them. `core serve` runs it, `core migrate` prepares its database,
-// `core verify` and `core recount` look at its books, `core health` is the health
-// check of its image.
+// Command core is the engine: it stores jobs, leases them, retries and dead-letters them. `core
+// serve` runs it, `core migrate` prepares its database, `core verify` and `core recount` check its
+// counts, `core health` is the health check of its image.
 package main
 
 import (
@@ -40,7 +39,7 @@ func run(ctx context.Context, command string) int {
 		if err == nil {
 			err = app.Run(ctx, cfg)
 		}
-	case "migrate": // judges only the settings that it needs
+	case "migrate": // checks only the settings that it needs
 		var applied []int64
 		if applied, err = app.Migrate(ctx, cfg); err == nil {
 			fmt.Printf("the schema is up to date; migrations applied now: %d\n", len(applied))

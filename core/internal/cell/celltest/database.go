@@ -9,7 +9,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/usage"
 )
 
-// Lock keeps every statement off a table until the test unlocks it.
+// Lock blocks every statement on a table until the test unlocks it.
 func (f *Fixture) Lock(table string) (unlock func()) {
 	f.Helper()
 	conn := Connect(f, f.URL)

@@ -8,8 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Statements records what a store sends, each text once, with the arguments of its
-// first time. It is a store.Options.Tracer.
+// Statements records what a store sends, each text once, with the arguments of its first use. It is
+// a store.Options.Tracer.
 type Statements struct {
 	mu   sync.Mutex
 	seen map[string][]any
