@@ -57,7 +57,7 @@ func (d *Dispatcher) plan(dealer *scheduler.DRR, filter *scheduler.Filter, n, li
 	}
 	var settings claim.Lane
 	var settingsOf *directory.Lane
-	for _, quota := range dealer.Deal(made.demands, n) {
+	for _, quota := range dealer.Allocate(made.demands, n) {
 		// A tenant's share of the lists is its share of the jobs, and one more list.
 		part := min(lists*quota.Most/n+1, lists-len(made.lists))
 		found := d.lists.ReadyIn(queues.of(quota.Tenant), filter, offset, part)

@@ -21,9 +21,9 @@ import (
 // unequally: a claim of a thousand gets many rounds at once. A DRR is memory only, and not safe for
 // concurrent use.
 type DRR struct {
-	of map[tenant.ID]*standing
-	// deals counts the calls of Deal.
-	deals int
+	tenants map[tenant.ID]*tenantState
+	// calls counts the calls of Deal.
+	calls int
 	// floor is the lowest level among the tenants of the last call.
 	floor float64
 }
@@ -34,12 +34,12 @@ type Demand struct {
 	Weight int
 }
 
-// standing is the state of a tenant.
-type standing struct {
+// tenantState is the state of a tenant.
+type tenantState struct {
 	Demand
 	level float64
-	// wanted is the number of the last call in which the tenant had waiting jobs.
-	wanted int
+	// lastCall is the number of the last call in which the tenant had waiting jobs.
+	lastCall int
 }
 
 // Quota is how many jobs a tenant may take.
@@ -51,18 +51,18 @@ type Quota struct {
 const (
 	// MaxQuotas bounds a statement: more lanes cost more than they return.
 	MaxQuotas = 25
-	// rested bounds the levels stored for tenants without waiting jobs.
-	rested = 10_000
+	// maxStates bounds the levels stored for tenants without waiting jobs.
+	maxStates = 10_000
 )
 
-// Deal divides n jobs among the tenants, lowest level first: the quotas sum up to n or a little
+// Allocate divides n jobs among the tenants, lowest level first: the quotas sum up to n or a little
 // more.
-func (f *DRR) Deal(wants []Demand, n int) []Quota {
+func (f *DRR) Allocate(wants []Demand, n int) []Quota {
 	if len(wants) == 0 || n <= 0 {
 		return nil
 	}
 	order := f.enter(wants)
-	slices.SortFunc(order, func(a, b *standing) int {
+	slices.SortFunc(order, func(a, b *tenantState) int {
 		if a.level != b.level {
 			return cmp.Compare(a.level, b.level)
 		}
@@ -79,7 +79,7 @@ func (f *DRR) Deal(wants []Demand, n int) []Quota {
 }
 
 // fill is the level to which n jobs bring the tenants, which are sorted by level.
-func fill(order []*standing, n int) float64 {
+func fill(order []*tenantState, n int) float64 {
 	weights, sum := 0.0, 0.0
 	level := 0.0
 	for i, one := range order {
@@ -94,16 +94,16 @@ func fill(order []*standing, n int) float64 {
 }
 
 // enter adds tenants that are new or return, and gives the state of each.
-func (f *DRR) enter(wants []Demand) []*standing {
-	if f.of == nil || len(f.of) > rested+len(wants) {
-		f.of = map[tenant.ID]*standing{}
+func (f *DRR) enter(wants []Demand) []*tenantState {
+	if f.tenants == nil || len(f.tenants) > maxStates+len(wants) {
+		f.tenants = map[tenant.ID]*tenantState{}
 	}
-	all := make([]*standing, len(wants))
+	all := make([]*tenantState, len(wants))
 	lowest := math.Inf(1)
 	for i, one := range wants {
-		all[i] = f.standing(one.Tenant)
+		all[i] = f.state(one.Tenant)
 		all[i].Demand = one
-		if all[i].wanted == f.deals {
+		if all[i].lastCall == f.calls {
 			lowest = min(lowest, all[i].level)
 		}
 	}
@@ -111,28 +111,28 @@ func (f *DRR) enter(wants []Demand) []*standing {
 		lowest = f.floor
 	}
 	for _, one := range all {
-		if one.wanted != f.deals { // one job behind the others: it is next
+		if one.lastCall != f.calls { // one job behind the others: it is next
 			one.level = max(one.level, lowest-1/float64(one.Weight))
 		}
-		one.wanted = f.deals + 1
+		one.lastCall = f.calls + 1
 	}
-	f.deals++
+	f.calls++
 	f.floor = lowest
 	return all
 }
 
-func (f *DRR) standing(owner tenant.ID) *standing {
-	one := f.of[owner]
+func (f *DRR) state(owner tenant.ID) *tenantState {
+	one := f.tenants[owner]
 	if one == nil {
-		one = &standing{Demand: Demand{Tenant: owner}, wanted: -1}
-		f.of[owner] = one
+		one = &tenantState{Demand: Demand{Tenant: owner}, lastCall: -1}
+		f.tenants[owner] = one
 	}
 	return one
 }
 
 // Charge records that a tenant has had n jobs.
 func (f *DRR) Charge(owner tenant.ID, weight, n int) {
-	if one := f.of[owner]; one != nil { // nil: the state was dropped since
+	if one := f.tenants[owner]; one != nil { // nil: the state was dropped since
 		one.level += float64(n) / float64(max(weight, 1))
 	}
 }

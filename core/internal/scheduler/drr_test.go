@@ -24,7 +24,7 @@ func serve(f *DRR, wants []Demand, n int, had map[tenant.ID]int) {
 		weights[w.Tenant] = w.Weight
 	}
 	for n > 0 {
-		for _, p := range f.Deal(wants, n) {
+		for _, p := range f.Allocate(wants, n) {
 			got := min(p.Most, n)
 			n -= got
 			had[p.Tenant] += got
@@ -94,7 +94,7 @@ func TestARestIsNoClaimToMore(t *testing.T) {
 	serve(&f, []Demand{busy, quiet}, 2, had)
 	serve(&f, []Demand{busy}, 100_000, had)
 	clear(had)
-	if first := f.Deal([]Demand{busy, quiet}, 1); first[0].Tenant != quiet.Tenant {
+	if first := f.Allocate([]Demand{busy, quiet}, 1); first[0].Tenant != quiet.Tenant {
 		t.Errorf("the busy tenant is served before the quiet one")
 	}
 	serve(&f, []Demand{busy, quiet}, 100, had)
@@ -165,7 +165,7 @@ func claimOnce(f *DRR, others []Demand, one Demand, n int, has bool, believed *b
 		wants = append(wants, one)
 	}
 	for n > 0 {
-		for _, p := range f.Deal(wants, n) {
+		for _, p := range f.Allocate(wants, n) {
 			got := min(p.Most, n)
 			at := slices.IndexFunc(wants, func(w Demand) bool { return w.Tenant == p.Tenant })
 			if p.Tenant == one.Tenant && got > 0 {

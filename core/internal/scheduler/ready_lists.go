@@ -327,14 +327,14 @@ func (l *ReadyLists) Known(from ListKey, most int) (looked []claim.ReadyList, ne
 				last := looked[most-1]
 				return looked, ListKey{last.Lane, last.Priority}
 			}
-			looked = append(looked, lane.lookBack(id, priority))
+			looked = append(looked, lane.fromLookback(id, priority))
 		}
 	}
 	return looked, ListKey{}
 }
 
-// lookBack is a list from its lookback, or from its head without a cursor.
-func (l *laneLists) lookBack(id directory.LaneID, priority int16) claim.ReadyList {
+// fromLookback is a list from its lookback, or from its head without a cursor.
+func (l *laneLists) fromLookback(id directory.LaneID, priority int16) claim.ReadyList {
 	list := claim.ReadyList{Lane: id, Priority: priority}
 	if b := &l.by[priority]; b.known && !b.after.At.IsZero() {
 		list.After = queue.Cursor{At: b.after.At.Add(-lookback)}
@@ -361,7 +361,7 @@ func (l *ReadyLists) OfLanes(lanes []directory.LaneID, all bool, most int) []cla
 				return found
 			}
 			if all || lane.by[priority].known {
-				found = append(found, lane.lookBack(id, priority))
+				found = append(found, lane.fromLookback(id, priority))
 			}
 		}
 	}
