@@ -29,9 +29,9 @@ type Lanes struct {
 	changed time.Time
 	// retired is the latest time at which a lane was retired.
 	retired time.Time
-	// young are lanes created here, or read, and when. The second full Refresh drops an entry: one
+	// recent are lanes created here, or read, and when. The second full Refresh drops an entry: one
 	// that runs at that time may have read before the lane was committed.
-	young map[directory.LaneID]time.Time
+	recent map[directory.LaneID]time.Time
 	// full are bounds that prevented a lane, and when.
 	full map[fullKey]time.Time
 	// read is the start of the last successful refresh.
@@ -39,8 +39,8 @@ type Lanes struct {
 	// begun numbers the refreshes, applied is the last one whose settings were applied. Of two
 	// concurrent refreshes the first may end last, with older settings.
 	begun, applied int
-	// whole is when all lanes were last read.
-	whole time.Time
+	// fullRead is when all lanes were last read.
+	fullRead time.Time
 }
 
 // NewLanes makes an empty cache; Refresh fills it.
@@ -52,7 +52,7 @@ func NewLanes(store *cell.Cell) *Lanes {
 		byQueue:  map[tenant.QueueKey][]directory.Lane{},
 		byName:   map[string][]directory.Lane{},
 		settings: map[tenant.QueueKey]directory.QueueSettings{},
-		young:    map[directory.LaneID]time.Time{},
+		recent:   map[directory.LaneID]time.Time{},
 		full:     map[fullKey]time.Time{},
 	}
 }
@@ -61,7 +61,7 @@ const (
 	// A lane's id is drawn before its commit: ids below the highest one may still appear.
 	lateLanes = 1000
 	// A lane that appears later still is found by a full read.
-	wholeEvery = time.Minute
+	fullReadEvery = time.Minute
 	// The same for times of change.
 	lateChanges = time.Minute
 )
@@ -72,7 +72,7 @@ func (l *Lanes) Refresh(ctx context.Context) (born []directory.Lane, gone []dire
 	l.begun++
 	number := l.begun
 	after, since, retired := max(l.highest-lateLanes, 0), l.changed.Add(-lateChanges), l.retired.Add(-lateChanges)
-	begun, whole := time.Now(), time.Since(l.whole) > wholeEvery
+	begun, whole := time.Now(), time.Since(l.fullRead) > fullReadEvery
 	l.mu.Unlock()
 	if whole { // settings too: PostgreSQL's clock may have been set back
 		after, since, retired = 0, time.Time{}, time.Time{}
@@ -107,13 +107,13 @@ func (l *Lanes) Refresh(ctx context.Context) (born []directory.Lane, gone []dire
 	for _, lane := range lanes {
 		if l.add(lane.Lane) {
 			born = append(born, lane.Lane)
-			l.young[lane.ID] = time.Now()
+			l.recent[lane.ID] = time.Now()
 		}
 		l.retire(lane, begun)
 	}
 	if whole {
 		gone = l.removeAllBut(lanes, begun)
-		l.whole = begun
+		l.fullRead = begun
 	}
 	if begun.After(l.read) {
 		l.read = begun
@@ -131,7 +131,7 @@ func (l *Lanes) retire(lane directory.LaneRow, begun time.Time) {
 	if lane.RetiredAt.After(l.retired) {
 		l.retired = *lane.RetiredAt
 	}
-	if l.byKey[lane.LaneKey].ID == lane.ID && !l.young[lane.ID].After(begun) {
+	if l.byKey[lane.LaneKey].ID == lane.ID && !l.recent[lane.ID].After(begun) {
 		delete(l.byKey, lane.LaneKey)
 	}
 }
@@ -143,9 +143,9 @@ func (l *Lanes) removeAllBut(lanes []directory.LaneRow, begun time.Time) (gone [
 	for _, lane := range lanes {
 		there[lane.ID] = true
 	}
-	for id, at := range l.young {
+	for id, at := range l.recent {
 		if at.Before(begun) {
-			delete(l.young, id)
+			delete(l.recent, id)
 		} else {
 			there[id] = true
 		}
@@ -196,7 +196,7 @@ func (l *Lanes) add(lane directory.Lane) bool {
 func (l *Lanes) ReadAll() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.whole = time.Time{}
+	l.fullRead = time.Time{}
 }
 
 // Settings gives a queue's settings; the zero value, all defaults, for an unknown queue.

@@ -64,7 +64,7 @@ func (l *Lanes) trusted(id directory.LaneID) bool {
 	if time.Since(l.read) < laneTrust {
 		return true
 	}
-	at, ok := l.young[id]
+	at, ok := l.recent[id]
 	return ok && time.Since(at) < laneTrust
 }
 
@@ -83,6 +83,6 @@ func (l *Lanes) Made(asks []directory.LaneAsk, lanes []directory.MadeLane) {
 		}
 		l.add(lanes[i].Lane)
 		l.byKey[lanes[i].LaneKey] = lanes[i].Lane // replaces a retired lane
-		l.young[lanes[i].ID] = now
+		l.recent[lanes[i].ID] = now
 	}
 }

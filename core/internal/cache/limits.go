@@ -33,7 +33,7 @@ func NewLimits(store *cell.Cell) *Limits {
 func (l *Limits) Refresh(ctx context.Context) error {
 	l.mu.RLock()
 	since := l.changed.Add(-lateChanges)
-	begun, full := time.Now(), time.Since(l.full) > wholeEvery
+	begun, full := time.Now(), time.Since(l.full) > fullReadEvery
 	l.mu.RUnlock()
 	if full { // PostgreSQL's clock may have been set back since
 		since = time.Time{}
@@ -77,9 +77,9 @@ func (l *Limits) Known(owner tenant.ID) bool {
 	return ok && planned
 }
 
-// Know loads a tenant's limits if they are not in the cache: the tenant or its plan may be newer
+// Load loads a tenant's limits if they are not in the cache: the tenant or its plan may be newer
 // than the last refresh.
-func (l *Limits) Know(ctx context.Context, owner tenant.ID) error {
+func (l *Limits) Load(ctx context.Context, owner tenant.ID) error {
 	l.mu.RLock()
 	known, ok := l.tenants[owner]
 	_, planned := l.plans[known.Plan]
@@ -112,8 +112,8 @@ func (l *Limits) For(owner tenant.ID, user string) api.Limits {
 	return known.Overrides.For(l.plans[known.Plan], user)
 }
 
-// Weigh sets the tenants' weights.
-func (l *Limits) Weigh(demands []scheduler.Demand) {
+// SetWeights sets the tenants' weights.
+func (l *Limits) SetWeights(demands []scheduler.Demand) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	for i := range demands {

@@ -90,8 +90,8 @@ func (w *Workers) Forget(key WorkerKey) {
 }
 
 const (
-	// heldFresh is the minimum age of a lease count before the next one.
-	heldFresh = time.Second
+	// leaseCountFresh is the minimum age of a lease count before the next one.
+	leaseCountFresh = time.Second
 	// leaseCountTime bounds a count, and the pause between two is leaseCountShare times its
 	// duration.
 	leaseCountTime  = 10 * time.Second
@@ -104,20 +104,20 @@ type Leases struct {
 	leases map[WorkerKey]int
 	// read is when they were counted, rest how long the counts are valid: counting takes at most a
 	// twentieth of the time.
-	read time.Time
-	rest time.Duration
+	read     time.Time
+	validFor time.Duration
 }
 
 // Of gives how many leases a worker holds.
 func (h *Leases) Of(ctx context.Context, store *cell.Cell, key WorkerKey) (int, error) {
 	h.mu.Lock()
-	if h.leases != nil && time.Since(h.read) < h.rest {
+	if h.leases != nil && time.Since(h.read) < h.validFor {
 		defer h.mu.Unlock()
 		return h.leases[key], nil
 	}
 	// The others get the previous counts until this one has counted.
 	begun := time.Now()
-	h.read, h.rest = begun, leaseCountTime
+	h.read, h.validFor = begun, leaseCountTime
 	if h.leases == nil {
 		h.leases = map[WorkerKey]int{}
 	}
@@ -126,13 +126,13 @@ func (h *Leases) Of(ctx context.Context, store *cell.Cell, key WorkerKey) (int, 
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if err != nil {
-		h.rest = 0
+		h.validFor = 0
 		return 0, err
 	}
 	h.leases = make(map[WorkerKey]int, len(counted))
 	for _, one := range counted {
 		h.leases[WorkerKey{one.Owner, one.WorkerID}] = one.Leases
 	}
-	h.rest = min(max(heldFresh, leaseCountShare*time.Since(begun)), leaseCountTime)
+	h.validFor = min(max(leaseCountFresh, leaseCountShare*time.Since(begun)), leaseCountTime)
 	return h.leases[key], nil
 }

@@ -62,7 +62,7 @@ func (d *Dispatcher) Capped(key usage.CountKey) bool {
 
 // CapUse gives a tenant's caps, and where user is not empty that user's, with their use.
 func (d *Dispatcher) CapUse(ctx context.Context, owner tenant.ID, user string) ([]api.CapUse, error) {
-	if err := d.limits.Know(ctx, owner); err != nil {
+	if err := d.limits.Load(ctx, owner); err != nil {
 		return nil, err
 	}
 	var caps capList

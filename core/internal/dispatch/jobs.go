@@ -32,7 +32,7 @@ func (d *Dispatcher) Discard(ctx context.Context, owner tenant.ID, user string, 
 
 // Redrive queues a tenant's dead letters again.
 func (d *Dispatcher) Redrive(ctx context.Context, owner tenant.ID, user string, ids []uuid.UUID) []deadletter.Redriven {
-	if err := d.limits.Know(ctx, owner); err != nil {
+	if err := d.limits.Load(ctx, owner); err != nil {
 		refused := make([]deadletter.Redriven, len(ids))
 		for i := range refused {
 			refused[i].Err = err
@@ -46,7 +46,7 @@ func (d *Dispatcher) Redrive(ctx context.Context, owner tenant.ID, user string, 
 
 // StepRedrive processes one batch of a redrive by filter. worked says that this core held it.
 func (d *Dispatcher) StepRedrive(ctx context.Context, due deadletter.DueRedrive, random float64) (worked bool, err error) {
-	if err := d.limits.Know(ctx, due.TenantID); err != nil {
+	if err := d.limits.Load(ctx, due.TenantID); err != nil {
 		return false, err
 	}
 	step, err := d.store.StepRedrive(ctx, due.ID, d.capsOf(due.TenantID), random)

@@ -95,7 +95,7 @@ func (d *Dispatcher) lanesOfOrphans(ctx context.Context, jobs []directory.Orphan
 	asks := make([]directory.LaneAsk, len(jobs))
 	wanted := map[tenant.ID]map[directory.LaneAsk]bool{}
 	for i, job := range jobs {
-		if err := d.limits.Know(ctx, job.TenantID); err != nil {
+		if err := d.limits.Load(ctx, job.TenantID); err != nil {
 			return nil, err
 		}
 		asks[i] = directory.LaneAsk{LaneKey: d.laneOf(job.TenantID, job.Queue, job.Tags, null.Text(job.UserID)), For: job.UserID}

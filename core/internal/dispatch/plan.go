@@ -50,7 +50,7 @@ func (d *Dispatcher) plan(dealer *scheduler.DRR, filter *scheduler.Filter, n, li
 	offset := d.offset.Add(1)
 	queues := d.wanting(filter, n, skip)
 	made := plan{demands: queues.demands}
-	d.limits.Weigh(made.demands)
+	d.limits.SetWeights(made.demands)
 	var room scheduler.Capacity
 	if filter.Capacity != nil {
 		room = filter.Capacity()

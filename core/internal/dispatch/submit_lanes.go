@@ -43,7 +43,7 @@ func (d *Dispatcher) lanesOf(ctx context.Context, calls []SubmitCall, answers []
 			answers[i].Alone = true
 			continue
 		}
-		if answers[i].Err = d.limits.Know(ctx, call.Tenant); answers[i].Err != nil {
+		if answers[i].Err = d.limits.Load(ctx, call.Tenant); answers[i].Err != nil {
 			continue
 		}
 		asks[i] = d.laneAsks(call)
