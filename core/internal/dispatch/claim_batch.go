@@ -86,7 +86,7 @@ func (c *claims) take(ctx context.Context, filter *scheduler.Filter, worker clai
 	defer unuse()
 	var request *claimRequest
 	for again := true; again; again = errors.Is(err, errNotReached) {
-		request = &claimRequest{filter: filter, worker: worker, look: look, span: c.d.traces.Asker(ctx)}
+		request = &claimRequest{filter: filter, worker: worker, look: look, span: c.d.traces.RequestSpan(ctx)}
 		jobs, err = group.Do(ctx, request)
 	}
 	switch {

@@ -147,7 +147,7 @@ func (f *Flushes) Submit(ctx context.Context, submissions []*submit.Submission) 
 				mine[i] = submissions[place]
 			}
 			for i, result := range group.DoAll(ctx, mine) {
-				result.Err = leftSubmit(result.Err, mine[i])
+				result.Err = submitWaitError(result.Err, mine[i])
 				results[places[i]] = result
 			}
 		})
@@ -248,7 +248,7 @@ func (f *Flushes) storeAll(ctx context.Context, submissions []*submit.Submission
 // End ends attempts with the next flush.
 func (f *Flushes) End(ctx context.Context, endings []queue.Ending) []queue.Ended {
 	ended := make([]queue.Ended, len(endings))
-	if asker := f.traces.Asker(ctx); asker.IsValid() {
+	if asker := f.traces.RequestSpan(ctx); asker.IsValid() {
 		for i := range endings {
 			endings[i].Span = asker
 		}
@@ -256,7 +256,7 @@ func (f *Flushes) End(ctx context.Context, endings []queue.Ending) []queue.Ended
 	for i, result := range f.ends.DoAll(ctx, endings) {
 		ended[i] = result.Value
 		if result.Err != nil {
-			ended[i] = queue.Ended{Err: Left(result.Err)}
+			ended[i] = queue.Ended{Err: WaitError(result.Err)}
 		}
 	}
 	return ended
@@ -266,7 +266,7 @@ func (f *Flushes) End(ctx context.Context, endings []queue.Ending) []queue.Ended
 func (f *Flushes) Heartbeat(ctx context.Context, leases []job.Lease) []HeartbeatResult {
 	results := f.beats.DoAll(ctx, leases)
 	for i := range results {
-		results[i].Err = Left(results[i].Err)
+		results[i].Err = WaitError(results[i].Err)
 	}
 	return results
 }
@@ -295,9 +295,9 @@ func (f *Flushes) Waiting() metrics.Flushes {
 	}
 }
 
-// Left maps the errors of a caller that has left or was refused. Any other error is the flush's
+// WaitError maps the errors of a caller that has left or was refused. Any other error is the flush's
 // own.
-func Left(err error) error {
+func WaitError(err error) error {
 	switch {
 	case errors.Is(err, groupcommit.ErrFull), errors.Is(err, groupcommit.ErrLeft):
 		return fmt.Errorf("%w: %w", store.ErrOverloaded, err)
@@ -307,11 +307,11 @@ func Left(err error) error {
 	return err
 }
 
-// leftSubmit is Left for submits: one with an idempotency key that waited until its timeout has met
+// submitWaitError is Left for submits: one with an idempotency key that waited until its timeout has met
 // a request in flight with the same key, its own first one or another of its tenant's.
-func leftSubmit(err error, s *submit.Submission) error {
+func submitWaitError(err error, s *submit.Submission) error {
 	if s.Idempotency != nil && (errors.Is(err, groupcommit.ErrLeft) || errors.Is(err, groupcommit.ErrUnknown) || store.LockTimedOut(err)) {
 		return fmt.Errorf("%w: %w", queue.ErrIdempotencyInFlight, err)
 	}
-	return Left(err)
+	return WaitError(err)
 }

@@ -22,8 +22,8 @@ var noSpan trace.Span = noop.Span{}
 // reads no contexts.
 type Traces struct{ Tracer trace.Tracer }
 
-// Asker is the span of ctx's request.
-func (t Traces) Asker(ctx context.Context) trace.SpanContext {
+// RequestSpan is the span of ctx's request.
+func (t Traces) RequestSpan(ctx context.Context) trace.SpanContext {
 	if t.Tracer == nil {
 		return trace.SpanContext{}
 	}
