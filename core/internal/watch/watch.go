@@ -20,8 +20,8 @@ import (
 type Watches struct {
 	mu    sync.Mutex
 	byJob map[uuid.UUID]*watched
-	// turn has the watched jobs in poll order.
-	turn list.List
+	// pollOrder has the watched jobs in poll order.
+	pollOrder list.List
 }
 
 // watched is a job with its watches.
@@ -48,7 +48,7 @@ func (w *Watches) add(id uuid.UUID) *watch {
 	job := w.byJob[id]
 	if job == nil {
 		job = &watched{id: id, read: time.Now()}
-		job.place = w.turn.PushBack(job)
+		job.place = w.pollOrder.PushBack(job)
 		w.byJob[id] = job
 	}
 	one := &watch{changed: make(chan struct{}, 1)}
@@ -61,12 +61,12 @@ func (w *Watches) remove(id uuid.UUID, one *watch) {
 	defer w.mu.Unlock()
 	job := w.byJob[id]
 	if job.watches = slices.DeleteFunc(job.watches, func(other *watch) bool { return other == one }); len(job.watches) == 0 {
-		w.turn.Remove(job.place)
+		w.pollOrder.Remove(job.place)
 		delete(w.byJob, id)
 	}
 }
 
-func (w *Watches) know(id uuid.UUID, one *watch, state string) {
+func (w *Watches) setSeen(id uuid.UUID, one *watch, state string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	one.seen = state
@@ -97,9 +97,9 @@ func (one *watch) wake() {
 func (w *Watches) Next(most int, lately time.Duration) (ids []uuid.UUID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for range min(most, w.turn.Len()) {
-		first := w.turn.Front()
-		w.turn.MoveToBack(first)
+	for range min(most, w.pollOrder.Len()) {
+		first := w.pollOrder.Front()
+		w.pollOrder.MoveToBack(first)
 		if job, _ := first.Value.(*watched); time.Since(job.read) >= lately {
 			ids = append(ids, job.id)
 		}
@@ -164,7 +164,7 @@ func (w *Watches) Wait(ctx context.Context, call Call, drained <-chan struct{}, 
 		if call.Seen == "" {
 			call.Seen = found.State
 		}
-		w.know(call.ID, one, found.State)
+		w.setSeen(call.ID, one, found.State)
 		select {
 		case <-ctx.Done():
 			return api.Job{}, ctx.Err()
