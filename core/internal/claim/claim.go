@@ -193,7 +193,7 @@ func pickArgs(shares []Share, most int, without []string) pgx.StrictNamedArgs {
 		lists = append(lists, shares[i].Lists...)
 		lasts[i], mosts[i] = int32(len(lists)), int64(shares[i].Most) //nolint:gosec // likewise
 	}
-	args := lineArgs(lists)
+	args := listArgs(lists)
 	args["share_firsts"], args["share_lasts"], args["share_mosts"] = firsts, lasts, mosts
 	args["max"], args["without"] = most, null.List(without)
 	return args

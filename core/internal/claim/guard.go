@@ -17,9 +17,9 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/usage"
 )
 
-// pickSpare is how many jobs more than twice the wanted number are picked: those under a shared cap
+// extraPicks is how many jobs more than twice the wanted number are picked: those under a shared cap
 // may have to be left.
-const pickSpare = 20
+const extraPicks = 20
 
 const leasePickedSQL = `
 WITH chosen AS MATERIALIZED (
@@ -38,7 +38,7 @@ type picked struct {
 	Size     int
 
 	// left says that it was not leased, noRoom that a cap or a rate was the reason.
-	left, noRoom bool
+	left, throttled bool
 }
 
 // claimGuarded claims where some of the lanes are under a running cap or a rate. It locks jobs,
@@ -51,7 +51,7 @@ func claimGuarded(ctx context.Context, tx pgx.Tx, claim *Request) (Result, error
 	}
 	claim = claim.without(guard.busy)
 	shares := guard.shares(claim)
-	most := 2*claim.max() + pickSpare
+	most := 2*claim.max() + extraPicks
 	picks, err := pick(ctx, tx, claim, shares, most)
 	if err != nil {
 		return Result{}, err
@@ -239,7 +239,7 @@ func (g *guard) choose(claim *Request, picks []picked) (ids []uuid.UUID, misrout
 				case cut || len(ids) == most || taken == share.Most:
 					p.left = true
 				case g.capacity(lane) == 0:
-					p.left, p.noRoom = true, true
+					p.left, p.throttled = true, true
 				case len(ids) > 0 && bytes+p.bytes() > claim.bytes():
 					p.left, cut = true, true
 				default:

@@ -214,7 +214,7 @@ func TestScanAndLookFindEveryList(t *testing.T) {
 			t.Errorf("in slices of %d: %s", slice, diff)
 		}
 	}
-	looked, err := f.Store.Look(t.Context(), []claim.ReadyList{{Lane: a.ID, Priority: 0}, {Lane: a.ID, Priority: 1}, {Lane: b.ID, Priority: api.DefaultPriority}}, 8)
+	looked, err := f.Store.Probe(t.Context(), []claim.ReadyList{{Lane: a.ID, Priority: 0}, {Lane: a.ID, Priority: 1}, {Lane: b.ID, Priority: api.DefaultPriority}}, 8)
 	if err != nil {
 		t.Fatal(err)
 	}

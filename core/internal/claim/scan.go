@@ -74,7 +74,7 @@ func (s *Share) scanned(mine []picked, last int) []ScanProgress {
 		for _, pick := range mine {
 			switch {
 			case !pick.in(list):
-			case pick.noRoom:
+			case pick.throttled:
 				one.Exhausted, one.Throttled, left = true, true, true
 			case pick.left:
 				one.Exhausted, one.Throttled, left = false, false, true
@@ -89,8 +89,8 @@ func (s *Share) scanned(mine []picked, last int) []ScanProgress {
 
 func (p *picked) in(list ReadyList) bool { return p.LaneID == list.Lane && p.Priority == list.Priority }
 
-// lineArgs are lists as arrays.
-func lineArgs(lists []ReadyList) pgx.StrictNamedArgs {
+// listArgs are lists as arrays.
+func listArgs(lists []ReadyList) pgx.StrictNamedArgs {
 	lanes, priorities := make([]directory.LaneID, len(lists)), make([]int16, len(lists))
 	ats, ids := make([]time.Time, len(lists)), make([]uuid.UUID, len(lists))
 	for i, list := range lists {
@@ -99,9 +99,9 @@ func lineArgs(lists []ReadyList) pgx.StrictNamedArgs {
 	return pgx.StrictNamedArgs{"list_lanes": lanes, "list_priorities": priorities, "list_ats": ats, "list_ids": ids}
 }
 
-// lookSQL gives for each list the first job after a position, and how many there are, up to @most:
+// probeSQL gives for each list the first job after a position, and how many there are, up to @most:
 // one probe of the ready index for each.
-const lookSQL = `
+const probeSQL = `
 SELECT list.lane_id AS lane, list.priority, first.at, first.id, first.jobs
 FROM unnest(@list_lanes::integer[], @list_priorities::smallint[], @list_ats::timestamptz[], @list_ids::uuid[])
      AS list(lane_id, priority, at, id)
@@ -116,15 +116,15 @@ CROSS JOIN LATERAL (
 ) AS first
 WHERE first.jobs > 0`
 
-// Look gives the lists, of any tenants, with jobs after the positions given; it counts them up to
+// Probe gives the lists, of any tenants, with jobs after the positions given; it counts them up to
 // most. It is the fallback for lost wake-ups.
-func (s *Claimer) Look(ctx context.Context, lists []ReadyList, most int) ([]queue.Waiting, error) {
+func (s *Claimer) Probe(ctx context.Context, lists []ReadyList, most int) ([]queue.Waiting, error) {
 	if len(lists) == 0 {
 		return nil, nil
 	}
-	args := lineArgs(lists)
+	args := listArgs(lists)
 	args["most"] = most
-	found, err := store.Query(ctx, s.Store, pgx.RowToStructByName[queue.Waiting], lookSQL, args)
+	found, err := store.Query(ctx, s.Store, pgx.RowToStructByName[queue.Waiting], probeSQL, args)
 	if err != nil {
 		return nil, fmt.Errorf("claim: look: %w", store.NothingChanged(err))
 	}

@@ -73,7 +73,7 @@ func (d *Dispatcher) poll(ctx context.Context) {
 		}
 		begun := time.Now()
 		lists, next := d.lists.Known(from, listsPerLook)
-		found, err := d.store.Look(ctx, lists, pollWakes)
+		found, err := d.store.Probe(ctx, lists, pollWakes)
 		if err != nil {
 			if ctx.Err() == nil {
 				d.log.WarnContext(ctx, "parked claims are not polled for", "error", err)
@@ -142,7 +142,7 @@ func (d *Dispatcher) lookAt(ctx context.Context, filter *scheduler.Filter) (foun
 	for len(lists) > 0 {
 		some := lists[:min(len(lists), listsPerLook)]
 		lists = lists[len(some):]
-		waiting, err := d.store.Look(ctx, some, 1)
+		waiting, err := d.store.Probe(ctx, some, 1)
 		if err != nil {
 			return found, err
 		}

@@ -25,7 +25,7 @@ func (d *Dispatcher) OldestReady(ctx context.Context) (oldest time.Time, err err
 	for {
 		begun := time.Now()
 		lists, next := d.lists.Known(from, listsPerLook)
-		waiting, err := d.store.Look(ctx, lists, 1)
+		waiting, err := d.store.Probe(ctx, lists, 1)
 		if err != nil {
 			return time.Time{}, err
 		}

@@ -165,7 +165,7 @@ func hotPath(f *fixture, store *cell.Cell) {
 	for _, lane := range lanes[:50] {
 		lists = append(lists, celltest.ShareOf(1, lane.Lane, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0).Lists...)
 	}
-	_, err = store.Look(ctx, lists, 8)
+	_, err = store.Probe(ctx, lists, 8)
 	must(err)
 	_, err = store.Scan(ctx, claim.ReadyList{}, 500)
 	must(err)
