@@ -14,7 +14,7 @@ import (
 
 const deadLettersSQL = `
 WITH chunk AS MATERIALIZED (
-  SELECT ` + queue.ListKept + `, 'dead_letter'::text AS state, NULL::uuid AS lease_id, NULL::timestamptz AS lease_expires_at,
+  SELECT ` + queue.ListColumns + `, 'dead_letter'::text AS state, NULL::uuid AS lease_id, NULL::timestamptz AS lease_expires_at,
          NULL::json AS result, reason, died_at AS finished_at, fingerprint
   FROM dead_letters
   WHERE ` + queue.ListBefore + `

@@ -25,7 +25,7 @@ const redriveSQL = `
 WITH redriven AS (
   DELETE FROM dead_letters
   WHERE ` + deadByID + ` AND (@user::text = '' OR user_id = @user)
-  RETURNING ` + queue.KeptColumns + `, last_error, outcome_lease_id, outcome_hash, outcome_answer
+  RETURNING ` + queue.StableColumns + `, last_error, outcome_lease_id, outcome_hash, outcome_answer
 )
 INSERT INTO jobs (id, tenant_id, lane_id, queue, type, user_id, state, priority, payload, tags, metadata, attempt, max_attempts,
                   epoch, redrives, retry_base_ms, retry_cap_ms, retry_jitter, retry_curve, timeout_ms, dedupe_key, correlation_id,

@@ -48,7 +48,7 @@ func (d *Dispatcher) pollWatches(ctx context.Context) {
 			continue
 		}
 		begun := time.Now()
-		states, err := d.store.WhereNow(ctx, ids)
+		states, err := d.store.States(ctx, ids)
 		if err != nil && ctx.Err() == nil {
 			d.log.WarnContext(ctx, "watched jobs are not polled for", "error", err)
 		}

@@ -25,16 +25,16 @@ WITH input AS MATERIALIZED (
 ), ended AS (
   DELETE FROM jobs
   WHERE ` + heldSQL + `
-  RETURNING ` + KeptColumns + `, attempt, last_error, lease_id, counted
+  RETURNING ` + StableColumns + `, attempt, last_error, lease_id, counted
 ), ` + usage.LeaveCountsSQL + `
 INSERT INTO finished_jobs (` + jobColumns + `, state, result, finished_at)
-SELECT ` + KeptColumns + `, attempt, last_error, ended.lease_id, input.hash, NULL,
+SELECT ` + StableColumns + `, attempt, last_error, ended.lease_id, input.hash, NULL,
        'completed', input.result::json, statement_timestamp()
 FROM ended JOIN input ` + namedSQL + `
 RETURNING id, tenant_id, lane_id, outcome_lease_id, attempt, epoch, created_at, started_at, finished_at`
 
-// completeToldSQL also returns the attempt's fields for its log line and span.
-const completeToldSQL = completeSQL + `, type, queue, correlation_id, traceparent`
+// completeLoggedSQL also returns the attempt's fields for its log line and span.
+const completeLoggedSQL = completeSQL + `, type, queue, correlation_id, traceparent`
 
 type completed struct {
 	ID             uuid.UUID
@@ -73,8 +73,8 @@ func (s *Jobs) complete(ctx context.Context, endings []*Ending) (map[job.Lease]c
 	args := leaseArgs(leases)
 	args["results"], args["hashes"] = results, hashes
 	statement := completeSQL
-	if s.attempts {
-		statement = completeToldSQL
+	if s.logAttempts {
+		statement = completeLoggedSQL
 	}
 	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByNameLax[completed], statement, args)
 	if err != nil {

@@ -24,7 +24,7 @@ type EndedAttempt struct {
 
 // attempt is nil unless attempts are logged.
 func (s *Jobs) attempt(made EndedAttempt, correlationID, traceparent *string, started *time.Time) *EndedAttempt {
-	if !s.attempts || started == nil {
+	if !s.logAttempts || started == nil {
 		return nil
 	}
 	made.Started = *started

@@ -196,12 +196,12 @@ WITH input AS MATERIALIZED (
                 AS i(id, attempt, error, lease_id, hash, answer, reason, fingerprint)
 ), gone AS (
   DELETE FROM jobs WHERE id = ANY(@ids::uuid[])
-  RETURNING ` + KeptColumns + `, last_error, outcome_lease_id, outcome_hash, outcome_answer
+  RETURNING ` + StableColumns + `, last_error, outcome_lease_id, outcome_hash, outcome_answer
 )`
 
 const deadLetterSQL = `
 INSERT INTO dead_letters (` + jobColumns + `, reason, fingerprint, died_at)
-SELECT ` + KeptColumns + `, input.attempt, COALESCE(input.error::json, gone.last_error),
+SELECT ` + StableColumns + `, input.attempt, COALESCE(input.error::json, gone.last_error),
        -- a job that waited keeps its last holder's answer: there was no claim since (D5)
        COALESCE(input.lease_id, gone.outcome_lease_id), COALESCE(input.hash, gone.outcome_hash),
        COALESCE(input.answer::json, gone.outcome_answer), input.reason, input.fingerprint, statement_timestamp()
@@ -209,7 +209,7 @@ FROM gone JOIN input USING (id)`
 
 const cancelledSQL = `
 INSERT INTO finished_jobs (` + jobColumns + `, state, result, finished_at)
-SELECT ` + KeptColumns + `, input.attempt, COALESCE(input.error::json, gone.last_error),
+SELECT ` + StableColumns + `, input.attempt, COALESCE(input.error::json, gone.last_error),
        COALESCE(input.lease_id, gone.outcome_lease_id), COALESCE(input.hash, gone.outcome_hash),
        COALESCE(input.answer::json, gone.outcome_answer), 'cancelled', NULL, statement_timestamp()
 FROM gone JOIN input USING (id)`

@@ -56,5 +56,5 @@ func visible(rows []*JobRow, user string) (api.Job, error) {
 	if len(rows) == 0 || (user != "" && (rows[0].UserID == nil || *rows[0].UserID != user)) {
 		return api.Job{}, store.ErrNotFound
 	}
-	return rows[0].whole(), nil
+	return rows[0].toAPI(), nil
 }

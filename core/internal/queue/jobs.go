@@ -9,8 +9,8 @@ import (
 type Jobs struct {
 	*store.Store
 	counts *usage.Counts
-	// attempts says that ended attempts are logged.
-	attempts bool
+	// logAttempts says that ended attempts are logged.
+	logAttempts bool
 }
 
 // New makes them. attempts asks for an EndedAttempt of each attempt that ends.

@@ -14,10 +14,10 @@ import (
 // KeptColumns do not change when a job moves to another table; jobColumns are all columns of a job
 // in any table: live, finished or dead.
 const (
-	KeptColumns = `id, tenant_id, lane_id, queue, type, user_id, priority, payload, tags, metadata,
+	StableColumns = `id, tenant_id, lane_id, queue, type, user_id, priority, payload, tags, metadata,
   max_attempts, epoch, redrives, retry_base_ms, retry_cap_ms, retry_jitter, retry_curve, timeout_ms,
   dedupe_key, correlation_id, traceparent, created_at, run_at, deadline, started_at, worker_id, cancel_requested`
-	jobColumns = KeptColumns + `, attempt, last_error, outcome_lease_id, outcome_hash, outcome_answer`
+	jobColumns = StableColumns + `, attempt, last_error, outcome_lease_id, outcome_hash, outcome_answer`
 )
 
 // JobRow is a job from any of the three tables.
@@ -101,7 +101,7 @@ func (r *JobRow) Summary() api.JobSummary {
 	return s
 }
 
-// whole is the row as an api.Job.
-func (r *JobRow) whole() api.Job {
+// toAPI is the row as an api.Job.
+func (r *JobRow) toAPI() api.Job {
 	return api.Job{JobSummary: r.Summary(), Payload: r.Payload, Result: r.Result, LastError: r.Failure()}
 }

@@ -203,7 +203,7 @@ func TestLookUpsOpenNoEarlierDay(t *testing.T) {
 	if err != nil || found.State != api.StateCompleted {
 		t.Fatalf("%+v %v", found, err)
 	}
-	if states, err := store.WhereNow(t.Context(), []uuid.UUID{id}); err != nil || states[id] != api.StateCompleted {
+	if states, err := store.States(t.Context(), []uuid.UUID{id}); err != nil || states[id] != api.StateCompleted {
 		t.Fatalf("%v %v", states, err)
 	}
 	if _, err := store.Attempts(t.Context(), f.Tenant, "", id, 0, 10); err != nil {
