@@ -254,7 +254,7 @@ func openMigrated(ctx context.Context, options cell.Options) (*cell.Cell, error)
 	}
 	foreign := false
 	if err == nil {
-		foreign, err = store.ForeignBooks(ctx)
+		foreign, err = store.ForeignCounters(ctx)
 	}
 	if err == nil && foreign {
 		err = errors.New("core: the counts of caps were kept on another server, as after the restore of a dump; " +

@@ -66,5 +66,5 @@ func (c *Cell) Migrate(ctx context.Context) ([]int64, error) {
 	if err := c.MakePartitions(ctx); err != nil {
 		return applied, err
 	}
-	return applied, c.RestartUsage(ctx)
+	return applied, c.ResetForeignCounters(ctx)
 }

@@ -113,7 +113,7 @@ func enter(ctx context.Context, tx pgx.Tx, lanes []Lane) (*guard, error) {
 			return nil, err
 		}
 	}
-	if err := entered.counts.Keep(ctx, tx); err != nil {
+	if err := entered.counts.EnsureRows(ctx, tx); err != nil {
 		return nil, err
 	}
 	return entered, entered.counts.Exact(ctx, tx, caps...)

@@ -103,7 +103,7 @@ func (s *Letters) lockMatching(ctx context.Context, tx pgx.Tx, step *RedriveStep
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := counts.Keep(ctx, tx); err != nil {
+	if err := counts.EnsureRows(ctx, tx); err != nil {
 		return nil, nil, err
 	}
 	return counts, dead, counts.Exact(ctx, tx, caps...)

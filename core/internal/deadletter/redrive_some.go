@@ -178,7 +178,7 @@ func (s *Letters) redriveGuarded(ctx context.Context, tx pgx.Tx, owner tenant.ID
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := counts.Keep(ctx, tx); err != nil {
+	if err := counts.EnsureRows(ctx, tx); err != nil {
 		return nil, nil, err
 	}
 	if err := counts.Exact(ctx, tx, caps...); err != nil {

@@ -153,7 +153,7 @@ func changeLimits[T any](
 			return nil
 		}
 		scope["counters"] = counters.Bits()
-		_, err = tx.Exec(ctx, usage.ReopenSQL, scope)
+		_, err = tx.Exec(ctx, usage.UnsettleSQL, scope)
 		return err
 	})
 	return changed, err

@@ -73,7 +73,7 @@ func TestSettledTooEarly(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = tx.Rollback(t.Context())
-	kept, _ := f.Store.KeptCounts(t.Context(), usage.CountKey{}, 10)
+	kept, _ := f.Store.StoredCounts(t.Context(), usage.CountKey{}, 10)
 	t.Logf("kept: %+v", kept)
 	f.NoDrift()
 }

@@ -37,7 +37,7 @@ func (u *Usage) Recount(ctx context.Context) error {
 	if r.to == (usage.CountKey{}) && r.begun.IsZero() {
 		r.begun, r.drifts = time.Now(), 0
 	}
-	kept, err := u.store.KeptCounts(ctx, r.to, recountKeys)
+	kept, err := u.store.StoredCounts(ctx, r.to, recountKeys)
 	if err != nil {
 		return err
 	}

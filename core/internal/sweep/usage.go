@@ -113,7 +113,7 @@ func (u *Usage) adoptInto(ctx context.Context, key usage.CountKey) error {
 
 // dropUncapped deletes counts without a cap, and those that were never used.
 func (u *Usage) dropUncapped(ctx context.Context) error {
-	kept, err := u.store.KeptCounts(ctx, u.keptTo, keptKeys)
+	kept, err := u.store.StoredCounts(ctx, u.keptTo, keptKeys)
 	if err != nil {
 		return err
 	}

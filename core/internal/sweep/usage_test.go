@@ -19,9 +19,9 @@ func (f *fixture) capActive(limit *int64) {
 	}
 }
 
-func (f *fixture) counts() []usage.KeptCount {
+func (f *fixture) counts() []usage.StoredCount {
 	f.Helper()
-	kept, err := f.store.KeptCounts(f.Context(), usage.CountKey{}, 10)
+	kept, err := f.store.StoredCounts(f.Context(), usage.CountKey{}, 10)
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -101,7 +101,7 @@ func check(ctx context.Context, tx pgx.Tx, key CountKey) (drifts []Drift, err er
 		return nil, err
 	}
 	if used != counted {
-		drifts = append(drifts, Drift{Check: "count", Key: key, Kept: used, Found: counted})
+		drifts = append(drifts, Drift{Check: "count", Key: key, Stored: used, Found: counted})
 	}
 	if settled && uncounted > 0 {
 		drifts = append(drifts, Drift{Check: "uncounted", Key: key, Found: uncounted})

@@ -49,7 +49,7 @@ func BenchmarkCheckCounts(b *testing.B) {
 	checked := 0
 	for b.Loop() {
 		for after := (usage.CountKey{}); ; {
-			kept, err := store.KeptCounts(b.Context(), after, 200)
+			kept, err := store.StoredCounts(b.Context(), after, 200)
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -9,8 +9,8 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/store"
 )
 
-// ReopenSQL makes counts that have got a cap unsettled, and restarts their backfill.
-const ReopenSQL = `
+// UnsettleSQL makes counts that have got a cap unsettled, and restarts their backfill.
+const UnsettleSQL = `
 UPDATE usage_counts
 SET settled = false, opened_at = statement_timestamp(), due_at = statement_timestamp(),
     walk_from = NULL, walk_after = NULL, walk_missed = false
@@ -19,8 +19,8 @@ WHERE counter = ANY(@counters::smallint[])
   AND (@queue::text IS NULL OR name = @queue)
   AND (@plan::text IS NULL OR tenant_id IN (SELECT id FROM tenants WHERE plan = @plan))`
 
-// KeptCount is a count that has a row.
-type KeptCount struct {
+// StoredCount is a count that has a row.
+type StoredCount struct {
 	CountKey
 	// Settled says that no job is left to backfill.
 	Settled bool
@@ -28,7 +28,7 @@ type KeptCount struct {
 	Unused bool
 }
 
-const keptCountsSQL = `
+const storedCountsSQL = `
 SELECT k.tenant_id, k.counter, k.name, k.settled,
        k.opened_at < statement_timestamp() - interval '1 hour' AND NOT EXISTS (
          SELECT FROM usage_log l WHERE l.tenant_id = k.tenant_id AND l.counter = k.counter AND l.name = k.name) AS unused
@@ -37,15 +37,15 @@ WHERE (k.tenant_id, k.counter, k.name) > (@tenant_id::uuid, @counter::smallint, 
 ORDER BY k.tenant_id, k.counter, k.name
 LIMIT @most`
 
-// KeptCounts lists counts of all tenants in the order of their keys, after one of them; the zero
+// StoredCounts lists counts of all tenants in the order of their keys, after one of them; the zero
 // key is before all.
-func (s *Counts) KeptCounts(ctx context.Context, after CountKey, most int) ([]KeptCount, error) {
-	scan := func(row pgx.CollectableRow) (KeptCount, error) {
-		var kept KeptCount
+func (s *Counts) StoredCounts(ctx context.Context, after CountKey, most int) ([]StoredCount, error) {
+	scan := func(row pgx.CollectableRow) (StoredCount, error) {
+		var kept StoredCount
 		err := row.Scan(&kept.Tenant, &kept.Counter, &kept.Name, &kept.Settled, &kept.Unused)
 		return kept, err
 	}
-	kept, err := store.Query(ctx, s.Store, scan, keptCountsSQL, pgx.StrictNamedArgs{
+	kept, err := store.Query(ctx, s.Store, scan, storedCountsSQL, pgx.StrictNamedArgs{
 		"tenant_id": after.Tenant, "counter": int16(after.Counter), "name": after.Name, "most": most,
 	})
 	if err != nil {

@@ -99,7 +99,7 @@ func TestAdoptGoesOnInSteps(t *testing.T) {
 	}
 	f.Exec(`UPDATE usage_counts SET opened_at = opened_at - interval '2 minutes'`)
 	f.Backfill(key)
-	if kept, err := f.Store.KeptCounts(t.Context(), usage.CountKey{}, 10); err != nil || len(kept) != 1 || !kept[0].Settled {
+	if kept, err := f.Store.StoredCounts(t.Context(), usage.CountKey{}, 10); err != nil || len(kept) != 1 || !kept[0].Settled {
 		t.Errorf("kept: %+v (%v)", kept, err)
 	}
 	f.NoDrift()
@@ -151,7 +151,7 @@ func TestUnusedCountsAreForgotten(t *testing.T) {
 	if n := f.Count(`usage_log WHERE name = 'cid'`); n == 0 {
 		t.Error("a count of one is forgotten")
 	}
-	kept, err := f.Store.KeptCounts(t.Context(), usage.CountKey{}, 10)
+	kept, err := f.Store.StoredCounts(t.Context(), usage.CountKey{}, 10)
 	if err != nil || len(kept) != 2 || kept[0].Unused || !kept[1].Unused {
 		t.Errorf("kept: %+v (%v), want cid and dan, who was never counted", kept, err)
 	}

@@ -58,7 +58,7 @@ SELECT k.place::integer - 1                                       AS place,
        (sums.used - sums.own - next.count)::bigint                AS young,
        CASE WHEN next.marked THEN ` + seenSQL + ` END             AS seen,
        GREATEST(fresh.any, moved.any) > ` + markFrom + `          AS crowded,
-       kept.tenant_id IS NOT NULL                                 AS kept,
+       kept.tenant_id IS NOT NULL                                 AS stored,
        COALESCE(kept.settled, false)                              AS settled,
        -- for Tally.mayFill; a settled count needs none
        CASE WHEN kept.settled THEN 0 ELSE pg_relation_size('jobs') END AS jobs_size
@@ -120,7 +120,7 @@ type usageRow struct {
 	Used  int64
 	logRow
 	Crowded bool
-	Kept    bool
+	Stored  bool
 	Settled bool
 	// JobsSize is the size of the jobs table in bytes.
 	JobsSize int64
@@ -151,7 +151,7 @@ func CollectUsage(keys []CountKey, rows pgx.Rows) (*Tally, error) {
 	}
 	for _, row := range found {
 		read.Counts[keys[row.Place]] = &count{
-			seq: row.Seq, used: row.Used, next: row.logRow, crowded: row.Crowded, kept: row.Kept, settled: row.Settled,
+			seq: row.Seq, used: row.Used, next: row.logRow, crowded: row.Crowded, stored: row.Stored, settled: row.Settled,
 		}
 		read.jobsSize = max(read.jobsSize, row.JobsSize)
 	}

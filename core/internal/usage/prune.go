@@ -17,9 +17,9 @@ const (
 	pruneRows = 20_000
 )
 
-// bookedSQL lists the counts that have a log, in the order of their keys: one index probe for each,
+// loggedCountsSQL lists the counts that have a log, in the order of their keys: one index probe for each,
 // however many rows it has. idle says that nothing was added for an hour.
-const bookedSQL = `
+const loggedCountsSQL = `
 WITH RECURSIVE walk AS (
   (SELECT tenant_id, counter, name, 1 AS n FROM usage_log
    WHERE (tenant_id, counter, name) > (@tenant_id::uuid, @counter::smallint, @name::text)
@@ -43,7 +43,7 @@ FROM walk CROSS JOIN LATERAL (
   LIMIT 1) AS newest
 ORDER BY walk.n`
 
-type bookedRow struct {
+type loggedCount struct {
 	TenantID tenant.ID
 	Counter  Counter
 	Name     string
@@ -52,7 +52,7 @@ type bookedRow struct {
 	Idle     bool
 }
 
-func (r *bookedRow) key() CountKey { return CountKey{r.TenantID, r.Counter, r.Name} }
+func (r *loggedCount) key() CountKey { return CountKey{r.TenantID, r.Counter, r.Name} }
 
 // pruneLogSQL leaves the newest row of each key. Readers take the newest visible row and credits
 // from its bound on; a row older than one that all snapshots see is never the newest. A count that
@@ -92,7 +92,7 @@ DELETE FROM usage_credits WHERE ctid = ANY(ARRAY(
 // credits wait for one, and deletes counts that are zero and were not used for an hour. It gives
 // how many rows were deleted, and where to continue: the zero key at the end.
 func (s *Counts) PruneUsage(ctx context.Context, after CountKey) (pruned int64, next CountKey, err error) {
-	booked, err := store.Query(ctx, s.Store, pgx.RowToStructByName[bookedRow], bookedSQL, pgx.StrictNamedArgs{
+	booked, err := store.Query(ctx, s.Store, pgx.RowToStructByName[loggedCount], loggedCountsSQL, pgx.StrictNamedArgs{
 		"tenant_id": after.Tenant, "counter": int16(after.Counter), "name": after.Name, "most": pruneKeys,
 	})
 	if err != nil {
@@ -103,7 +103,7 @@ func (s *Counts) PruneUsage(ctx context.Context, after CountKey) (pruned int64, 
 	}
 	pruned, whole, err := s.prune(ctx, booked)
 	if err == nil {
-		err = s.tidy(ctx, booked)
+		err = s.foldOrDelete(ctx, booked)
 	}
 	if err != nil {
 		return pruned, after, fmt.Errorf("usage: prune usage: %w", err)
@@ -118,7 +118,7 @@ func (s *Counts) PruneUsage(ctx context.Context, after CountKey) (pruned int64, 
 }
 
 // prune deletes rows that newer rows replace; whole says that none is left.
-func (s *Counts) prune(ctx context.Context, booked []bookedRow) (pruned int64, whole bool, err error) {
+func (s *Counts) prune(ctx context.Context, booked []loggedCount) (pruned int64, whole bool, err error) {
 	keys, seqs, bounds := make([]CountKey, len(booked)), make([]int64, len(booked)), make([]string, len(booked))
 	for i, row := range booked {
 		keys[i], seqs[i], bounds[i] = row.key(), row.Seq, row.Bound
@@ -140,8 +140,8 @@ func (s *Counts) prune(ctx context.Context, booked []bookedRow) (pruned int64, w
 	return pruned, whole, err
 }
 
-// tidy does what submits and claims do not: it writes a row that folds credits, or deletes a count.
-func (s *Counts) tidy(ctx context.Context, booked []bookedRow) error {
+// foldOrDelete does what submits and claims do not: it writes a row that folds credits, or deletes a count.
+func (s *Counts) foldOrDelete(ctx context.Context, booked []loggedCount) error {
 	keys, idle := make([]CountKey, len(booked)), map[CountKey]bool{}
 	for i, row := range booked {
 		keys[i] = row.key()
@@ -162,7 +162,7 @@ func (s *Counts) tidy(ctx context.Context, booked []bookedRow) error {
 		}
 	}
 	for who, keys := range todo {
-		if err := s.tidyOwn(ctx, who.tenant, who.class, keys, idle); err != nil {
+		if err := s.foldOrDeleteLocked(ctx, who.tenant, who.class, keys, idle); err != nil {
 			return err
 		}
 	}
@@ -181,10 +181,10 @@ func (s *Counts) readCounts(ctx context.Context, keys []CountKey) (*Tally, error
 	return read, store.NothingChanged(store.Classify(err))
 }
 
-// tidyOwn does it for counts of one lock, if that is free. Under the lock a count of zero has no
+// foldOrDeleteLocked does it for counts of one lock, if that is free. Under the lock a count of zero has no
 // job that could still leave a credit, so its rows can be deleted: it starts again with the next
 // job.
-func (s *Counts) tidyOwn(ctx context.Context, owner tenant.ID, class store.LockClass, keys []CountKey, idle map[CountKey]bool) error {
+func (s *Counts) foldOrDeleteLocked(ctx context.Context, owner tenant.ID, class store.LockClass, keys []CountKey, idle map[CountKey]bool) error {
 	return s.InTx(ctx, func(tx pgx.Tx) error {
 		var free bool
 		if err := tx.QueryRow(ctx, store.TryHoldSQL, pgx.StrictNamedArgs{"lock": store.LockKey(class, owner)}).Scan(&free); err != nil || !free {

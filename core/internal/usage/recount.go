@@ -16,37 +16,37 @@ import (
 // minutes.
 const OperatorTime = time.Hour
 
-// foreignBooksSQL says whether the counts were written by another server: a dump was restored, and
+// foreignCountersSQL says whether the counts were written by another server: a dump was restored, and
 // transaction ids started again. Their order is then meaningless.
-const foreignBooksSQL = `
+const foreignCountersSQL = `
 SELECT EXISTS (SELECT FROM usage_log     WHERE GREATEST(bound, pg_snapshot_xmax(seen)) > pg_snapshot_xmax(pg_current_snapshot()))
     OR EXISTS (SELECT FROM usage_credits WHERE xid   > pg_snapshot_xmax(pg_current_snapshot()))`
 
-const closeBooksSQL = `
+const resetCountersSQL = `
 WITH log AS (DELETE FROM usage_log), credits AS (DELETE FROM usage_credits), counts AS (DELETE FROM usage_counts)
 UPDATE jobs SET counted = 0 WHERE counted <> 0`
 
-// ForeignBooks says whether the counts were written by another server, so that no core should run
+// ForeignCounters says whether the counts were written by another server, so that no core should run
 // before RestartUsage.
-func (s *Counts) ForeignBooks(ctx context.Context) (bool, error) {
-	foreign, err := store.Query(ctx, s.Store, pgx.RowTo[bool], foreignBooksSQL, pgx.StrictNamedArgs{})
+func (s *Counts) ForeignCounters(ctx context.Context) (bool, error) {
+	foreign, err := store.Query(ctx, s.Store, pgx.RowTo[bool], foreignCountersSQL, pgx.StrictNamedArgs{})
 	if err != nil {
 		return false, fmt.Errorf("usage: books: %w", store.NothingChanged(err))
 	}
 	return foreign[0], nil
 }
 
-// RestartUsage resets all counts if they were written by another server, as after the restore of a
+// ResetForeignCounters resets all counts if they were written by another server, as after the restore of a
 // dump. It is for `core migrate`, before any core runs.
-func (s *Counts) RestartUsage(ctx context.Context) error {
+func (s *Counts) ResetForeignCounters(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, OperatorTime)
 	defer cancel()
 	err := s.inReport(ctx, func(tx pgx.Tx) error {
 		var foreign bool
-		if err := tx.QueryRow(ctx, foreignBooksSQL).Scan(&foreign); err != nil || !foreign {
+		if err := tx.QueryRow(ctx, foreignCountersSQL).Scan(&foreign); err != nil || !foreign {
 			return err
 		}
-		_, err := tx.Exec(ctx, closeBooksSQL)
+		_, err := tx.Exec(ctx, resetCountersSQL)
 		return err
 	})
 	if err != nil {
@@ -70,15 +70,15 @@ SELECT 'pid ' || pid || coalesce(' from ' || host(client_addr), '') FROM pg_stat
 WHERE application_name = 'forgequeue-core' AND datname = current_database() AND pid <> pg_backend_pid()
 ORDER BY pid`
 
-// leaveAloneSQL blocks a core that starts at the same time: it could write a count that it had read
+// lockTablesSQL blocks a core that starts at the same time: it could write a count that it had read
 // before the reset.
-const leaveAloneSQL = `
+const lockTablesSQL = `
 SET LOCAL lock_timeout = '10s';
 LOCK TABLE usage_log, usage_credits, usage_counts IN ACCESS EXCLUSIVE MODE;
 LOCK TABLE jobs IN EXCLUSIVE MODE`
 
-// partingTime is how long the connections of a core that has just ended may take to close.
-const partingTime = 5 * time.Second
+// disconnectTime is how long the connections of a core that has just ended may take to close.
+const disconnectTime = 5 * time.Second
 
 // Recount resets all counts, of all tenants, and gives how many jobs were counted. Caps stay in
 // force: jobs are backfilled, like those stored before their cap. The error is a *CoresRunError if
@@ -88,7 +88,7 @@ func (s *Counts) Recount(ctx context.Context) (jobs int64, err error) {
 	defer cancel()
 	for begun := time.Now(); ; {
 		jobs, err = s.recount(ctx)
-		if _, run := errors.AsType[*CoresRunError](err); !run || time.Since(begun) > partingTime {
+		if _, run := errors.AsType[*CoresRunError](err); !run || time.Since(begun) > disconnectTime {
 			break
 		}
 		select {
@@ -116,7 +116,7 @@ func (s *Counts) recount(ctx context.Context) (jobs int64, err error) {
 		if len(others) > 0 {
 			return &CoresRunError{others}
 		}
-		_, err = tx.Exec(ctx, leaveAloneSQL)
+		_, err = tx.Exec(ctx, lockTablesSQL)
 		if store.LockTimedOut(err) {
 			return errors.New("another session uses the tables of jobs and counts, as a dump under way does; " +
 				"run it again when that has ended: nothing was changed")
@@ -124,7 +124,7 @@ func (s *Counts) recount(ctx context.Context) (jobs int64, err error) {
 		if err != nil {
 			return err
 		}
-		tag, err := tx.Exec(ctx, closeBooksSQL)
+		tag, err := tx.Exec(ctx, resetCountersSQL)
 		jobs = tag.RowsAffected()
 		return err
 	})

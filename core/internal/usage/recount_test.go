@@ -70,7 +70,7 @@ func TestBooksOfAnotherServerTakeTheirTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer one.Close()
-	if err := one.RestartUsage(t.Context()); err != nil {
+	if err := one.ResetForeignCounters(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	f.NoDrift()

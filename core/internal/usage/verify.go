@@ -15,13 +15,13 @@ type Drift struct {
 	// Check is the kind of check, such as "count" or "uncounted".
 	Check string
 	Key   CountKey
-	// Kept is the stored count, Found the number of jobs.
-	Kept, Found int64
+	// Stored is the stored count, Found the number of jobs.
+	Stored, Found int64
 }
 
 // String is the drift as text for an operator.
 func (d Drift) String() string {
-	return fmt.Sprintf("%s: tenant %s, %s %q: kept %d, found %d", d.Check, d.Key.Tenant, d.Key.Counter, d.Key.Name, d.Kept, d.Found)
+	return fmt.Sprintf("%s: tenant %s, %s %q: kept %d, found %d", d.Check, d.Key.Tenant, d.Key.Counter, d.Key.Name, d.Stored, d.Found)
 }
 
 // countDriftSQL recounts every count from the jobs themselves. One statement has one snapshot: a
@@ -66,14 +66,14 @@ JOIN usage_counts k ON k.tenant_id = c.owner AND k.counter = c.counter AND k.nam
 WHERE k.settled AND c.belongs AND jobs.counted & c.counter = 0
 GROUP BY k.tenant_id, k.counter, k.name`
 
-// strayBitsSQL finds waiting jobs that are still in a count of running ones.
-const strayBitsSQL = `
+// staleBitsSQL finds waiting jobs that are still in a count of running ones.
+const staleBitsSQL = `
 SELECT 'not running' AS check, tenant_id, (counted & 120)::smallint AS counter, '' AS name, count(*) AS kept, 0::bigint AS found
 FROM jobs WHERE state <> 'running' AND counted & 120 <> 0
 GROUP BY tenant_id, counted & 120`
 
-// lostLaneSQL finds jobs in a lane of another tenant or queue: no claim would find them.
-const lostLaneSQL = `
+// wrongLaneSQL finds jobs in a lane of another tenant or queue: no claim would find them.
+const wrongLaneSQL = `
 SELECT 'lane' AS check, j.tenant_id, 0::smallint AS counter, j.queue AS name, 0::bigint AS kept, count(*) AS found
 FROM jobs j
 WHERE NOT EXISTS (SELECT FROM lanes l WHERE l.id = j.lane_id AND l.tenant_id = j.tenant_id AND l.queue = j.queue
@@ -87,13 +87,13 @@ func (s *Counts) Verify(ctx context.Context) ([]Drift, error) {
 	scan := func(row pgx.CollectableRow) (Drift, error) {
 		var d Drift
 		var owner tenant.ID
-		err := row.Scan(&d.Check, &owner, &d.Key.Counter, &d.Key.Name, &d.Kept, &d.Found)
+		err := row.Scan(&d.Check, &owner, &d.Key.Counter, &d.Key.Name, &d.Stored, &d.Found)
 		d.Key.Tenant = owner
 		return d, err
 	}
 	var drifts []Drift
 	err := s.inReport(ctx, func(tx pgx.Tx) error {
-		for _, sql := range []string{countDriftSQL, uncountedSQL, strayBitsSQL, lostLaneSQL} {
+		for _, sql := range []string{countDriftSQL, uncountedSQL, staleBitsSQL, wrongLaneSQL} {
 			rows, err := tx.Query(ctx, sql)
 			if err != nil {
 				return err
@@ -112,15 +112,15 @@ func (s *Counts) Verify(ctx context.Context) ([]Drift, error) {
 	return drifts, nil
 }
 
-// freePlansSQL resets the planner settings for one transaction.
-const freePlansSQL = `
+// defaultPlansSQL resets the planner settings for one transaction.
+const defaultPlansSQL = `
 SELECT set_config('plan_cache_mode', 'auto', true), set_config('enable_seqscan', 'on', true),
        set_config('enable_bitmapscan', 'on', true)`
 
 // inReport is InTx for statements that read much and are best planned freely.
 func (s *Counts) inReport(ctx context.Context, work func(pgx.Tx) error) error {
 	return s.InTx(ctx, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, freePlansSQL); err != nil {
+		if _, err := tx.Exec(ctx, defaultPlansSQL); err != nil {
 			return err
 		}
 		return work(tx)
