@@ -44,7 +44,7 @@ func (s *Directory) CreateKey(ctx context.Context, key api.HopKeyCreateRequest) 
 		if len(made) == 0 {
 			return nil
 		}
-		return keyDeed(key)
+		return keyEvent(key)
 	})
 	if err != nil {
 		var refused *pgconn.PgError
@@ -61,8 +61,8 @@ func (s *Directory) CreateKey(ctx context.Context, key api.HopKeyCreateRequest) 
 	}, nil
 }
 
-// keyDeed is the audit event of a key, without anything derived from its secret.
-func keyDeed(key api.HopKeyCreateRequest) *audit.Event {
+// keyEvent is the audit event of a key, without anything derived from its secret.
+func keyEvent(key api.HopKeyCreateRequest) *audit.Event {
 	done := &audit.Event{Action: api.AuditKeyCreate, Object: key.KeyID, Detail: map[string]any{
 		"kind": key.Kind, "user": key.User, "scopes": key.Scopes, "expires_at": key.ExpiresAt,
 	}}

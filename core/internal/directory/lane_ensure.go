@@ -41,8 +41,8 @@ type knownLane struct {
 	Retired bool
 }
 
-// makeQueuesSQL creates queues with default settings.
-const makeQueuesSQL = `
+// createQueuesSQL creates queues with default settings.
+const createQueuesSQL = `
 INSERT INTO queues (tenant_id, name, made_for, created_at, updated_at)
 SELECT @tenant_id, asked.name, asked.made_for, statement_timestamp(), statement_timestamp()
 FROM unnest(@queues::text[], @makers::text[]) AS asked(name, made_for)
@@ -56,30 +56,30 @@ FROM unnest(@ids::integer[], @makers::text[]) AS asked(id, made_for)
 WHERE lanes.id = asked.id
 RETURNING lanes.id`
 
-// makeLanesSQL stores new lanes. The tenant's lock serialises it, except with a core of an older
+// createLanesSQL stores new lanes. The tenant's lock serialises it, except with a core of an older
 // version.
-const makeLanesSQL = `
+const createLanesSQL = `
 INSERT INTO lanes (tenant_id, queue, tags, capped_user, made_for, created_at, used_at)
 SELECT @tenant_id, asked.queue, asked.tags::text[], asked.capped_user, asked.made_for, statement_timestamp(), statement_timestamp()
 FROM unnest(@queues::text[], @tags::text[], @users::text[], @makers::text[]) AS asked(queue, tags, capped_user, made_for)
 ON CONFLICT (tenant_id, queue, tags, capped_user) DO NOTHING
 RETURNING id, queue, tags, capped_user`
 
-// errLaneGone says that a lane was deleted, or created, by a concurrent transaction.
-var errLaneGone = errors.New("directory: a lane changed meanwhile")
+// errLaneChanged says that a lane was deleted, or created, by a concurrent transaction.
+var errLaneChanged = errors.New("directory: a lane changed meanwhile")
 
-// MakeLanes gives lanes of one tenant, and creates those that do not exist, and their queues. It
+// EnsureLanes gives lanes of one tenant, and creates those that do not exist, and their queues. It
 // commits before it returns: a lane exists before the first job in it. A bound that is reached is
 // an answer, not an error.
-func (s *Directory) MakeLanes(ctx context.Context, owner tenant.ID, asks []LaneAsk) (made []MadeLane, err error) {
+func (s *Directory) EnsureLanes(ctx context.Context, owner tenant.ID, asks []LaneAsk) (made []MadeLane, err error) {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
 	const tries = 3
 	for range tries {
 		err = s.InTx(ctx, func(tx pgx.Tx) error {
-			made, err = makeLanes(ctx, tx, owner, asks)
+			made, err = ensureLanes(ctx, tx, owner, asks)
 			return err
 		})
-		if !errors.Is(err, errLaneGone) {
+		if !errors.Is(err, errLaneChanged) {
 			break
 		}
 	}
@@ -90,7 +90,7 @@ func (s *Directory) MakeLanes(ctx context.Context, owner tenant.ID, asks []LaneA
 	return made, nil
 }
 
-func makeLanes(ctx context.Context, tx pgx.Tx, owner tenant.ID, asks []LaneAsk) ([]MadeLane, error) {
+func ensureLanes(ctx context.Context, tx pgx.Tx, owner tenant.ID, asks []LaneAsk) ([]MadeLane, error) {
 	known, room, err := readLanes(ctx, tx, owner, asks)
 	if err != nil {
 		return nil, err
@@ -113,7 +113,7 @@ type lanePlan struct {
 }
 
 // planLanes answers requests for existing lanes, and plans the others up to the bounds.
-func planLanes(asks []LaneAsk, known map[int]knownLane, room *laneRoom) ([]MadeLane, *lanePlan) {
+func planLanes(asks []LaneAsk, known map[int]knownLane, room *laneUse) ([]MadeLane, *lanePlan) {
 	made := make([]MadeLane, len(asks))
 	plan := &lanePlan{asks: asks, revived: map[LaneID][]int{}, fresh: map[LaneKey][]int{}}
 	for i, ask := range asks {
@@ -146,7 +146,7 @@ func planLanes(asks []LaneAsk, known map[int]knownLane, room *laneRoom) ([]MadeL
 func (p *lanePlan) store(ctx context.Context, tx pgx.Tx, owner tenant.ID, made []MadeLane) error {
 	batch := &pgx.Batch{}
 	if len(p.queues) > 0 {
-		batch.Queue(makeQueuesSQL, laneArgs(owner, p.queues, "queues", "makers"))
+		batch.Queue(createQueuesSQL, laneArgs(owner, p.queues, "queues", "makers"))
 	}
 	if len(p.revived) > 0 {
 		ids, makers := make([]LaneID, 0, len(p.revived)), make([]string, 0, len(p.revived))
@@ -169,7 +169,7 @@ func (p *lanePlan) store(ctx context.Context, tx pgx.Tx, owner tenant.ID, made [
 		for _, places := range p.fresh {
 			fresh = append(fresh, p.asks[places[0]])
 		}
-		batch.Queue(makeLanesSQL, laneArgs(owner, fresh, "queues", "tags", "users", "makers")).Query(func(rows pgx.Rows) error {
+		batch.Queue(createLanesSQL, laneArgs(owner, fresh, "queues", "tags", "users", "makers")).Query(func(rows pgx.Rows) error {
 			var id LaneID
 			var queue, user string
 			var tags []string
@@ -187,7 +187,7 @@ func (p *lanePlan) store(ctx context.Context, tx pgx.Tx, owner tenant.ID, made [
 	}
 	for i := range made {
 		if made[i].ID == 0 && made[i].Full == 0 {
-			return errLaneGone
+			return errLaneChanged
 		}
 	}
 	return nil

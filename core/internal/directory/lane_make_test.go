@@ -18,7 +18,7 @@ func (f *fixture) ask(user string, keys ...directory.LaneKey) []directory.MadeLa
 	for i, key := range keys {
 		asks[i] = directory.LaneAsk{LaneKey: key, For: user}
 	}
-	made, err := f.Store.MakeLanes(f.Context(), f.Tenant, asks)
+	made, err := f.Store.EnsureLanes(f.Context(), f.Tenant, asks)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -98,7 +98,7 @@ func TestALaneThatTwoUsersNeed(t *testing.T) {
 	f := newFixture(t)
 	f.ask("mallory", f.tagged("m", directory.MaxUserLanes)...)
 	key := f.tagged("both", 1)[0]
-	made, err := f.Store.MakeLanes(t.Context(), f.Tenant, []directory.LaneAsk{
+	made, err := f.Store.EnsureLanes(t.Context(), f.Tenant, []directory.LaneAsk{
 		{LaneKey: key, For: "mallory"}, {LaneKey: key, For: "bob"}, {LaneKey: key, For: "carol"},
 	})
 	if err != nil || made[0].Full != directory.UserLanes || made[1].ID == 0 || made[1].Lane != made[2].Lane {

@@ -51,8 +51,8 @@ func (b LaneBound) Refusal() *problem.Problem {
 	return problem.New(problem.TooManyLanes, said+" Use a queue and tags that are in use.")
 }
 
-// share is the number of lanes or queues, and its bounds.
-type share struct {
+// boundedUse is the number of lanes or queues, and its bounds.
+type boundedUse struct {
 	all, users int
 	by         map[string]int
 	// most: in total, for users, for one user; and the bounds as reported
@@ -61,7 +61,7 @@ type share struct {
 }
 
 // full gives the bound that prevents one more for a user, "" for none.
-func (s *share) full(user string) LaneBound {
+func (s *boundedUse) full(user string) LaneBound {
 	switch {
 	case s.all >= s.most[0]:
 		return s.bound[0]
@@ -73,7 +73,7 @@ func (s *share) full(user string) LaneBound {
 	return 0
 }
 
-func (s *share) add(user string, n int) {
+func (s *boundedUse) add(user string, n int) {
 	s.all += n
 	if user != "" {
 		s.users += n
@@ -81,20 +81,20 @@ func (s *share) add(user string, n int) {
 	}
 }
 
-// laneRoom is a tenant's number of lanes and of queues.
-type laneRoom struct {
-	lanes, queues share
+// laneUse is a tenant's number of lanes and of queues.
+type laneUse struct {
+	lanes, queues boundedUse
 	// names are the requested queues that exist.
 	names map[string]bool
 }
 
-func newLaneRoom() *laneRoom {
-	return &laneRoom{
-		lanes: share{
+func newLaneUse() *laneUse {
+	return &laneUse{
+		lanes: boundedUse{
 			by: map[string]int{}, most: [3]int{MaxLanes, maxUsersLanes, MaxUserLanes},
 			bound: [3]LaneBound{TenantLanes, UsersLanes, UserLanes},
 		},
-		queues: share{
+		queues: boundedUse{
 			by: map[string]int{}, most: [3]int{MaxQueues, maxUsersQueues, MaxUserQueues},
 			bound: [3]LaneBound{TenantQueues, UsersQueues, UserQueues},
 		},
@@ -103,7 +103,7 @@ func newLaneRoom() *laneRoom {
 }
 
 // take reserves a lane, and its queue if that is new.
-func (r *laneRoom) take(ask LaneAsk) (newQueue bool, full LaneBound) {
+func (r *laneUse) take(ask LaneAsk) (newQueue bool, full LaneBound) {
 	newQueue = !r.names[ask.Queue]
 	if newQueue {
 		if full := r.queues.full(ask.For); full != 0 {
@@ -135,8 +135,8 @@ GROUP BY 1, 2`
 )
 
 // readLanes takes the tenant's lock and reads the existing lanes and the counts.
-func readLanes(ctx context.Context, tx pgx.Tx, owner tenant.ID, asks []LaneAsk) (map[int]knownLane, *laneRoom, error) {
-	known, room := map[int]knownLane{}, newLaneRoom()
+func readLanes(ctx context.Context, tx pgx.Tx, owner tenant.ID, asks []LaneAsk) (map[int]knownLane, *laneUse, error) {
+	known, room := map[int]knownLane{}, newLaneUse()
 	batch := &pgx.Batch{}
 	batch.Queue(usage.LockTimeoutSQL, pgx.StrictNamedArgs{"timeout": usage.LockTimeout(ctx)})
 	batch.Queue(store.AdvisoryLockSQL, pgx.StrictNamedArgs{"key": store.LockKey(store.LockLane, owner)})
@@ -160,7 +160,7 @@ func readLanes(ctx context.Context, tx pgx.Tx, owner tenant.ID, asks []LaneAsk) 
 }
 
 // read takes the result of countLanesSQL or countQueuesSQL.
-func (s *share) read(rows pgx.Rows) error {
+func (s *boundedUse) read(rows pgx.Rows) error {
 	var maker *string
 	var users bool
 	var n int
@@ -177,15 +177,15 @@ func (s *share) read(rows pgx.Rows) error {
 	return err
 }
 
-// roomForQueueSQL is false where a queue would exceed the tenant's bound.
-const roomForQueueSQL = `
+// queueBoundSQL is false where a queue would exceed the tenant's bound.
+const queueBoundSQL = `
 SELECT EXISTS (SELECT FROM queues WHERE tenant_id = @tenant_id AND name = @name)
     OR (SELECT count(*) FROM queues WHERE tenant_id = @tenant_id) < @most`
 
-// roomForQueue refuses, with ErrTooManyQueues, a new queue above the bound. Two concurrent calls
+// checkQueueBound refuses, with ErrTooManyQueues, a new queue above the bound. Two concurrent calls
 // may both be the last.
-func (s *Directory) roomForQueue(ctx context.Context, owner tenant.ID, name string) error {
-	room, err := store.Query(ctx, s.Store, pgx.RowTo[bool], roomForQueueSQL, pgx.StrictNamedArgs{"tenant_id": owner, "name": name, "most": MaxQueues})
+func (s *Directory) checkQueueBound(ctx context.Context, owner tenant.ID, name string) error {
+	room, err := store.Query(ctx, s.Store, pgx.RowTo[bool], queueBoundSQL, pgx.StrictNamedArgs{"tenant_id": owner, "name": name, "most": MaxQueues})
 	if err != nil {
 		return fmt.Errorf("directory: settings: %w", store.NothingChanged(err))
 	}

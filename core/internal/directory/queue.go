@@ -57,7 +57,7 @@ func (s *Directory) PutPushQueue(
 	ctx context.Context, owner tenant.ID, name string, request api.QueueRequest, secret NewSecret,
 ) (taken bool, err error) {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
-	if err := s.roomForQueue(ctx, owner, name); err != nil {
+	if err := s.checkQueueBound(ctx, owner, name); err != nil {
 		return false, err
 	}
 	args := pgx.StrictNamedArgs{
@@ -78,7 +78,7 @@ func (s *Directory) PutPushQueue(
 	}
 	scope := pgx.StrictNamedArgs{"tenant_id": &owner, "queue": &name, "plan": nil}
 	rows, err := changeLimits(ctx, s, pgx.RowTo[bool], putQueueSQL, args, scope, capsAddedByQueue(owner, name, request),
-		queueDeed(owner, name, request, secret.Replace))
+		queueEvent(owner, name, request, secret.Replace))
 	if err != nil {
 		return false, fmt.Errorf("directory: settings: %w", err)
 	}
@@ -100,9 +100,9 @@ func (s *Directory) ResealSecret(ctx context.Context, owner tenant.ID, name stri
 	return nil
 }
 
-// queueDeed is the audit event of a queue. It names each setting, so that a new secret setting is
+// queueEvent is the audit event of a queue. It names each setting, so that a new secret setting is
 // not included by itself.
-func queueDeed(owner tenant.ID, name string, request api.QueueRequest, replaced bool) audit.Event {
+func queueEvent(owner tenant.ID, name string, request api.QueueRequest, replaced bool) audit.Event {
 	detail := map[string]any{
 		"visibility_timeout_ms": request.VisibilityTimeoutMS, "max_attempts": request.MaxAttempts, "retry": request.Retry,
 		"max_active": request.MaxActive, "max_running": request.MaxRunning, "rate_per_second": request.RatePerSecond,
@@ -121,7 +121,7 @@ ON CONFLICT (tenant_id, name) DO UPDATE SET paused = EXCLUDED.paused, updated_at
 // PauseQueue stops or resumes the claims from a queue. A repeat changes nothing.
 func (s *Directory) PauseQueue(ctx context.Context, owner tenant.ID, name string, paused bool) error {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
-	if err := s.roomForQueue(ctx, owner, name); err != nil {
+	if err := s.checkQueueBound(ctx, owner, name); err != nil {
 		return err
 	}
 	action := api.AuditQueueResume

@@ -48,9 +48,9 @@ const MaxWorkers = 10_000
 // workerRoom is true for a known worker that is not dead, and below the bound; crowdedOut deletes
 // dead ones above it. Both read at most as many rows as the bound.
 const (
-	workerRoom = `(EXISTS (SELECT FROM workers WHERE owner = @owner AND worker_id = @worker_id AND status <> 'DEAD')
+	belowBound = `(EXISTS (SELECT FROM workers WHERE owner = @owner AND worker_id = @worker_id AND status <> 'DEAD')
    OR (SELECT count(*) FROM (SELECT FROM workers WHERE owner = @owner AND status <> 'DEAD' LIMIT @most) c) < @most)`
-	crowdedOut = `, crowded AS (
+	evictDead = `, crowded AS (
   DELETE FROM workers
   WHERE owner = @owner AND status = 'DEAD' AND worker_id <> @worker_id
     AND worker_id = ANY(ARRAY(SELECT worker_id FROM workers WHERE owner = @owner AND status = 'DEAD' ORDER BY last_heartbeat_at LIMIT 2))
@@ -60,10 +60,10 @@ const (
 )
 
 // registerSQL inserts or updates a worker, and revives a dead one.
-const registerSQL = deadSQL + crowdedOut + `
+const registerSQL = deadSQL + evictDead + `
 INSERT INTO workers (owner, worker_id, status, queues, tags, concurrency, metadata, registered_at, last_heartbeat_at)
 SELECT @owner, @worker_id, 'ACTIVE', @queues::text[], @tags::text[], @concurrency::integer, @metadata::json, statement_timestamp(), statement_timestamp()
-WHERE ` + workerRoom + `
+WHERE ` + belowBound + `
 ON CONFLICT (owner, worker_id) DO UPDATE
 SET status = 'ACTIVE', queues = EXCLUDED.queues, tags = EXCLUDED.tags, concurrency = EXCLUDED.concurrency,
     metadata = EXCLUDED.metadata, last_heartbeat_at = statement_timestamp()
@@ -95,10 +95,10 @@ func (s *Directory) Register(ctx context.Context, owner tenant.ID, w api.WorkerR
 
 // seenClaimingSQL registers a worker that claims without having registered, and otherwise sets its
 // heartbeat and adds the queues. Its other fields stay.
-const seenClaimingSQL = deadSQL + crowdedOut + `
+const seenClaimingSQL = deadSQL + evictDead + `
 INSERT INTO workers (owner, worker_id, status, queues, tags, concurrency, metadata, registered_at, last_heartbeat_at)
 SELECT @owner, @worker_id, 'ACTIVE', @queues::text[], @tags::text[], 1, '{}', statement_timestamp(), statement_timestamp()
-WHERE ` + workerRoom + `
+WHERE ` + belowBound + `
 ON CONFLICT (owner, worker_id) DO UPDATE
 SET status = 'ACTIVE', last_heartbeat_at = statement_timestamp(),
     queues = CASE WHEN workers.queues @> EXCLUDED.queues THEN workers.queues
@@ -147,16 +147,16 @@ func (s *Directory) BeatWorker(ctx context.Context, owner tenant.ID, workerID st
 const leasesSQL = `
 SELECT worker_owner AS owner, worker_id, count(*) AS leases FROM jobs WHERE state = 'running' GROUP BY 1, 2`
 
-// Held is how many leases a worker holds.
-type Held struct {
+// WorkerLeases is how many leases a worker holds.
+type WorkerLeases struct {
 	Owner    tenant.ID
 	WorkerID string
 	Leases   int
 }
 
 // Leases counts the leases of all workers, of any tenants, that hold any.
-func (s *Directory) Leases(ctx context.Context) ([]Held, error) {
-	held, err := store.Query(store.WithClass(ctx, store.ClassLists), s.Store, pgx.RowToStructByName[Held], leasesSQL, pgx.StrictNamedArgs{})
+func (s *Directory) Leases(ctx context.Context) ([]WorkerLeases, error) {
+	held, err := store.Query(store.WithClass(ctx, store.ClassLists), s.Store, pgx.RowToStructByName[WorkerLeases], leasesSQL, pgx.StrictNamedArgs{})
 	if err != nil {
 		return nil, fmt.Errorf("directory: leases: %w", store.NothingChanged(err))
 	}

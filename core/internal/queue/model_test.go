@@ -97,7 +97,7 @@ func newWorld(ctx context.Context, t *rapid.T, stores [2]*cell.Cell, behind *pgx
 		}
 		w.tenants[i] = id
 		for _, tags := range [][]string{nil, {"gpu"}} {
-			made, err := stores[1-i].MakeLanes(ctx, id, []directory.LaneAsk{{LaneKey: directory.NewLaneKey(id, "default", tags)}})
+			made, err := stores[1-i].EnsureLanes(ctx, id, []directory.LaneAsk{{LaneKey: directory.NewLaneKey(id, "default", tags)}})
 			if err != nil {
 				t.Fatal(err)
 			}

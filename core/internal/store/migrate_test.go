@@ -161,7 +161,7 @@ func TestWorkers(t *testing.T) {
 	}
 	f.Submit(f.Job())
 	f.ClaimOne()
-	if held, err := f.Store.Leases(t.Context()); err != nil || len(held) != 1 || held[0] != (directory.Held{Owner: f.Tenant, WorkerID: "w1", Leases: 1}) {
+	if held, err := f.Store.Leases(t.Context()); err != nil || len(held) != 1 || held[0] != (directory.WorkerLeases{Owner: f.Tenant, WorkerID: "w1", Leases: 1}) {
 		t.Errorf("leases are %+v, %v", held, err)
 	}
 	f.Exec(`UPDATE workers SET status = 'DEAD'`)
