@@ -13,8 +13,8 @@ type Letters struct {
 	*store.Store
 	counts *usage.Counts
 	jobs   *queue.Jobs
-	// keep is the retention of dead letters; 0 is for ever.
-	keep time.Duration
+	// retention is the retention of dead letters; 0 is for ever.
+	retention time.Duration
 }
 
 // New makes them, with their retention; 0 is for ever.

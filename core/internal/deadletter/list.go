@@ -56,8 +56,8 @@ func (s *Letters) deadLetter(row *listedDead) api.DeadLetter {
 		Job: row.Summary(), Reason: *row.Reason, Error: row.Failure(), Fingerprint: row.Fingerprint,
 		Attempts: int(row.Attempt), DiedAt: api.At(*row.FinishedAt),
 	}
-	if s.keep > 0 {
-		dead.ExpiresAt = &api.Time{Time: row.FinishedAt.Add(s.keep)}
+	if s.retention > 0 {
+		dead.ExpiresAt = &api.Time{Time: row.FinishedAt.Add(s.retention)}
 	}
 	return dead
 }

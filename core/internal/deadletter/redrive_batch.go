@@ -44,9 +44,9 @@ func (m *matchedDead) dedupe() [2]string {
 	return [2]string{user, *m.DedupeKey}
 }
 
-// riseIn queues a batch again. It ends before the first job for which a cap is full: the redrive
+// redriveBatchIn queues a batch again. It ends before the first job for which a cap is full: the redrive
 // waits, and continues with that job.
-func (s *Letters) riseIn(ctx context.Context, tx pgx.Tx, step *RedriveStep, ids []uuid.UUID, capsOf CapsOf) error {
+func (s *Letters) redriveBatchIn(ctx context.Context, tx pgx.Tx, step *RedriveStep, ids []uuid.UUID, capsOf CapsOf) error {
 	owner, before := step.row.TenantID, step.row.Cursor
 	counts, dead, err := s.lockMatching(ctx, tx, step, ids, capsOf)
 	if err != nil {
@@ -76,7 +76,7 @@ func (s *Letters) riseIn(ctx context.Context, tx pgx.Tx, step *RedriveStep, ids 
 		before = d.ID
 		admitted, counted = append(admitted, d.ID), append(counted, int16(usage.BitsOf(under)))
 	}
-	return step.rise(ctx, tx, owner, admitted, counted, counts)
+	return step.redrive(ctx, tx, owner, admitted, counted, counts)
 }
 
 // lockMatching locks the tenant if it has caps, then the batch, then reads the counts of the batch.
@@ -109,7 +109,7 @@ func (s *Letters) lockMatching(ctx context.Context, tx pgx.Tx, step *RedriveStep
 	return counts, dead, counts.Exact(ctx, tx, caps...)
 }
 
-func (r *RedriveStep) rise(ctx context.Context, tx pgx.Tx, owner tenant.ID, ids []uuid.UUID, counted []int16, counts *usage.Tally) error {
+func (r *RedriveStep) redrive(ctx context.Context, tx pgx.Tx, owner tenant.ID, ids []uuid.UUID, counted []int16, counts *usage.Tally) error {
 	if len(ids) == 0 {
 		return nil
 	}

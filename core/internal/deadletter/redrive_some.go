@@ -59,9 +59,9 @@ type CapsOf func(queue string, user *string) []usage.Cap
 // tenant without caps on active jobs.
 func (s *Letters) Redrive(ctx context.Context, owner tenant.ID, user string, ids []uuid.UUID, capsOf CapsOf) []Redriven {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
-	redriven, full, err := s.redriveAll(ctx, owner, user, once(ids), capsOf)
+	redriven, full, err := s.redriveAll(ctx, owner, user, unique(ids), capsOf)
 	for try := 1; store.Deadlocked(err) && try < store.DeadlockTries; try++ {
-		redriven, full, err = s.redriveAll(ctx, owner, user, once(ids), capsOf)
+		redriven, full, err = s.redriveAll(ctx, owner, user, unique(ids), capsOf)
 	}
 	if store.IsUnique(err) && len(ids) > 1 { // one of them; each is then tried alone
 		var all []Redriven
@@ -93,8 +93,8 @@ func (s *Letters) Redrive(ctx context.Context, owner tenant.ID, user string, ids
 	return all
 }
 
-// once removes repeated ids.
-func once(ids []uuid.UUID) []uuid.UUID {
+// unique removes repeated ids.
+func unique(ids []uuid.UUID) []uuid.UUID {
 	seen := make(map[uuid.UUID]bool, len(ids))
 	kept := make([]uuid.UUID, 0, len(ids))
 	for _, id := range ids {

@@ -127,7 +127,7 @@ func (r *RedriveStep) progress(random float64) pgx.StrictNamedArgs {
 func (s *Letters) StepRedrive(ctx context.Context, id uuid.UUID, capsOf CapsOf, random float64) (step RedriveStep, err error) {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
 	for range store.DeadlockTries {
-		step, err = s.stepWhole(ctx, random, func(tx pgx.Tx) (RedriveStep, error) { return s.stepIn(ctx, tx, id, capsOf) })
+		step, err = s.stepInTx(ctx, random, func(tx pgx.Tx) (RedriveStep, error) { return s.stepIn(ctx, tx, id, capsOf) })
 		// A job with a dedupe_key was stored since the scan: the next scan sees it.
 		if !store.IsUnique(err) && !store.Deadlocked(err) {
 			break
@@ -135,7 +135,7 @@ func (s *Letters) StepRedrive(ctx context.Context, id uuid.UUID, capsOf CapsOf, 
 	}
 	if err != nil {
 		err = fmt.Errorf("deadletter: step of redrive %s: %w", id, err)
-		if passes(err) || ctx.Err() != nil {
+		if transient(err) || ctx.Err() != nil {
 			return RedriveStep{}, err
 		}
 		return RedriveStep{}, errors.Join(err, s.failRedrive(ctx, id))
@@ -143,8 +143,8 @@ func (s *Letters) StepRedrive(ctx context.Context, id uuid.UUID, capsOf CapsOf, 
 	return step, nil
 }
 
-// passes says that an error is transient, not the redrive's own.
-func passes(err error) bool {
+// transient says that an error is transient, not the redrive's own.
+func transient(err error) bool {
 	return errors.Is(err, store.ErrOverloaded) || errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrOutcomeUnknown) || store.IsUnique(err)
 }
 
@@ -178,14 +178,14 @@ func (s *Letters) stepIn(ctx context.Context, tx pgx.Tx, id uuid.UUID, capsOf Ca
 		return RedriveStep{}, err
 	}
 	step := RedriveStep{Worked: true, row: held[0], cursor: held[0].Cursor}
-	ids, err := step.look(ctx, tx)
+	ids, err := step.nextBatch(ctx, tx)
 	if err != nil || len(ids) == 0 {
 		return step, err
 	}
 	if step.row.Action == api.ActionDiscard {
 		return step, step.discard(ctx, tx, ids)
 	}
-	return step, s.riseIn(ctx, tx, &step, ids, capsOf)
+	return step, s.redriveBatchIn(ctx, tx, &step, ids, capsOf)
 }
 
 // batch is the limit of a step.
@@ -196,9 +196,9 @@ func (r *redriveRow) batch() int {
 	return int(min(max(*r.RatePerSecond*redriveSlice, 1), redriveBatch))
 }
 
-// walkDeadSQL reads the next of a tenant's dead letters, oldest job first, by the index of the
+// scanDeadSQL reads the next of a tenant's dead letters, oldest job first, by the index of the
 // lists. It gives those that match, and the last one read.
-const walkDeadSQL = `
+const scanDeadSQL = `
 WITH chunk AS MATERIALIZED (
   SELECT id, queue, type, user_id, reason, fingerprint, died_at
   FROM dead_letters
@@ -215,24 +215,24 @@ SELECT id, hit, read FROM (
 WHERE hit OR last
 ORDER BY uuid_send(id)`
 
-type deadWalked struct {
+type scannedDead struct {
 	ID   uuid.UUID
 	Hit  bool
 	Read int64
 }
 
-// look finds the next batch and moves the cursor after it. It reads at most api.MaxPageRows rows,
+// nextBatch finds the next batch and moves the cursor after it. It reads at most api.MaxPageRows rows,
 // so it may find none and not be at the end.
-func (r *RedriveStep) look(ctx context.Context, tx pgx.Tx) ([]uuid.UUID, error) {
+func (r *RedriveStep) nextBatch(ctx context.Context, tx pgx.Tx) ([]uuid.UUID, error) {
 	args := deadArgs(r.row.TenantID, r.row.user(), r.row.filter())
 	args["dead_by"] = r.row.CreatedAt
-	found, ended, err := store.Walk(&r.cursor, r.row.batch(), func(from uuid.UUID, limit int) ([]deadWalked, error) {
+	found, ended, err := store.Walk(&r.cursor, r.row.batch(), func(from uuid.UUID, limit int) ([]scannedDead, error) {
 		args["cursor"], args["chunk"] = from, limit
-		rows, err := tx.Query(ctx, walkDeadSQL, args)
+		rows, err := tx.Query(ctx, scanDeadSQL, args)
 		if err != nil {
 			return nil, err
 		}
-		return pgx.CollectRows(rows, pgx.RowToStructByName[deadWalked])
+		return pgx.CollectRows(rows, pgx.RowToStructByName[scannedDead])
 	})
 	if err != nil {
 		return nil, err
@@ -245,7 +245,7 @@ func (r *RedriveStep) look(ctx context.Context, tx pgx.Tx) ([]uuid.UUID, error) 
 	return ids, nil
 }
 
-func (w deadWalked) Judgement() (id uuid.UUID, hit bool, read int64) { return w.ID, w.Hit, w.Read }
+func (w scannedDead) Judgement() (id uuid.UUID, hit bool, read int64) { return w.ID, w.Hit, w.Read }
 
 const discardMatchingSQL = `
 DELETE FROM dead_letters
@@ -262,8 +262,8 @@ func (r *RedriveStep) discard(ctx context.Context, tx pgx.Tx, ids []uuid.UUID) e
 	return err
 }
 
-// stepWhole makes a step and stores its progress in one transaction.
-func (s *Letters) stepWhole(ctx context.Context, random float64, work func(pgx.Tx) (RedriveStep, error)) (step RedriveStep, err error) {
+// stepInTx makes a step and stores its progress in one transaction.
+func (s *Letters) stepInTx(ctx context.Context, random float64, work func(pgx.Tx) (RedriveStep, error)) (step RedriveStep, err error) {
 	err = s.InTx(ctx, func(tx pgx.Tx) error {
 		if step, err = work(tx); err != nil || !step.Worked {
 			return err
