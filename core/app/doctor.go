@@ -36,7 +36,7 @@ func Diagnose(ctx context.Context, settings map[string]string) diagnosis.Diagnos
 		d.Add(diagnosis.LevelFail, "PostgreSQL", "DATABASE_URL cannot be read", "it should look like postgres://user:password@host:5432/database")
 		return d.Diagnosis
 	}
-	look, err := store.LookAt(ctx, cfg.DatabaseURL.Reveal())
+	look, err := store.InspectServer(ctx, cfg.DatabaseURL.Reveal())
 	switch {
 	case errors.Is(err, store.ErrUnavailable):
 		d.Add(diagnosis.LevelFail, "PostgreSQL", err.Error(), "start the server, or correct DATABASE_URL")
@@ -77,7 +77,7 @@ func databaseConfig(settings map[string]string) (Config, error) {
 	return cfg, errors.Join(unreadable, cfg.checkDatabase())
 }
 
-func (d *look) server(look store.ServerLook) {
+func (d *look) server(look store.ServerInfo) {
 	const check = "PostgreSQL version"
 	if look.Version < 150000 {
 		d.Add(diagnosis.LevelFail, check, look.VersionName+" is too old", "15 or newer is needed")
@@ -97,7 +97,7 @@ func (d *look) server(look store.ServerLook) {
 }
 
 // durability checks settings that lose acknowledged jobs.
-func (d *look) durability(look store.ServerLook, allowed bool) {
+func (d *look) durability(look store.ServerInfo, allowed bool) {
 	level, advice := diagnosis.LevelFail, "turn it on; core refuses to start otherwise"
 	if allowed {
 		level, advice = diagnosis.LevelWarn, "turn it on; core only starts because of FORGEQUEUE_ALLOW_LOSSY_DATABASE"
@@ -119,7 +119,7 @@ func (d *look) durability(look store.ServerLook, allowed bool) {
 }
 
 // pool checks whether core's connections are within the limits.
-func (d *look) pool(look store.ServerLook, conns int32) {
+func (d *look) pool(look store.ServerInfo, conns int32) {
 	const check = "PostgreSQL connections"
 	room, by := look.MaxConnections-look.Reserved, "max_connections"
 	for _, limit := range []struct {
@@ -146,7 +146,7 @@ func (d *look) pool(look store.ServerLook, conns int32) {
 
 // schema checks whether all migrations are applied. It queries them only if there are any: the
 // query itself would create their table.
-func (d *look) schema(ctx context.Context, look store.ServerLook, cfg Config) {
+func (d *look) schema(ctx context.Context, look store.ServerInfo, cfg Config) {
 	const check = "migrations"
 	switch {
 	case look.Schema == "":

@@ -226,7 +226,7 @@ type scannedDead struct {
 func (r *RedriveStep) nextBatch(ctx context.Context, tx pgx.Tx) ([]uuid.UUID, error) {
 	args := deadArgs(r.row.TenantID, r.row.user(), r.row.filter())
 	args["dead_by"] = r.row.CreatedAt
-	found, ended, err := store.Walk(&r.cursor, r.row.batch(), func(from uuid.UUID, limit int) ([]scannedDead, error) {
+	found, ended, err := store.ScanRows(&r.cursor, r.row.batch(), func(from uuid.UUID, limit int) ([]scannedDead, error) {
 		args["cursor"], args["chunk"] = from, limit
 		rows, err := tx.Query(ctx, scanDeadSQL, args)
 		if err != nil {

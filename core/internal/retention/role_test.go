@@ -67,7 +67,7 @@ func TestAnOwnerOfTheDatabaseIsEnough(t *testing.T) {
 	f.Submit(f.Job())
 	f.MustEnd(queue.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindComplete})
 
-	if look, err := store.LookAt(t.Context(), f.URL); err != nil || !look.MayCreate || !look.Migrated {
+	if look, err := store.InspectServer(t.Context(), f.URL); err != nil || !look.MayCreate || !look.Migrated {
 		t.Errorf("doctor: %+v, %v", look, err)
 	}
 	opened.Close()

@@ -76,10 +76,10 @@ func (s *Store) InvalidIndexes(ctx context.Context) ([]string, error) {
 	return names, err
 }
 
-// mendIndexes rebuilds what an interrupted build left. One caller at a time does it, under the lock
+// repairIndexes rebuilds what an interrupted build left. One caller at a time does it, under the lock
 // of the migrations. It waits for another session's running build or migrate: the index is valid by
 // then, and is rebuilt once more.
-func (s *Store) mendIndexes(ctx context.Context, db *sql.DB, locker lock.SessionLocker) (err error) {
+func (s *Store) repairIndexes(ctx context.Context, db *sql.DB, locker lock.SessionLocker) (err error) {
 	found, err := s.invalidIndexes(ctx)
 	if err != nil || len(found) == 0 {
 		return err

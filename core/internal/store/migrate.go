@@ -38,7 +38,7 @@ func (s *Store) Migrate(ctx context.Context) ([]int64, error) {
 	for _, result := range results {
 		applied = append(applied, result.Source.Version)
 	}
-	if err := s.mendIndexes(ctx, db, locker); err != nil {
+	if err := s.repairIndexes(ctx, db, locker); err != nil {
 		return applied, fmt.Errorf("store: migrate: %w", err)
 	}
 	return applied, nil

@@ -11,22 +11,22 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// judged is a row of a statement that reads a chunk of a list, in the list's order, and gives the
+// pageRow is a row of a statement that reads a chunk of a list, in the list's order, and gives the
 // rows that match and the last one.
-type judged interface {
+type pageRow interface {
 	// Judgement is the row's id, whether it matches, and the size of the chunk.
 	Judgement() (id uuid.UUID, hit bool, read int64)
 }
 
-// mostInAChunk bounds the rows that one statement reads.
-const mostInAChunk = 2000
+// maxChunk bounds the rows that one statement reads.
+const maxChunk = 2000
 
-// Walk searches for want rows that match, from cursor on, in growing chunks, and leaves cursor at
+// ScanRows searches for want rows that match, from cursor on, in growing chunks, and leaves cursor at
 // the last row that was read. It reads at most api.MaxPageRows rows, so it may find fewer, or none,
 // and not be at the end.
-func Walk[R judged](cursor *uuid.UUID, want int, chunk func(from uuid.UUID, limit int) ([]R, error)) (found []R, ended bool, err error) {
+func ScanRows[R pageRow](cursor *uuid.UUID, want int, chunk func(from uuid.UUID, limit int) ([]R, error)) (found []R, ended bool, err error) {
 	size := want + 1
-	for read := 0; read < api.MaxPageRows; size = min(4*size, mostInAChunk) {
+	for read := 0; read < api.MaxPageRows; size = min(4*size, maxChunk) {
 		limit := min(size, api.MaxPageRows-read)
 		rows, err := chunk(*cursor, limit)
 		if err != nil {
@@ -56,14 +56,14 @@ func Walk[R judged](cursor *uuid.UUID, want int, chunk func(from uuid.UUID, limi
 // last row that was read, which may be one that the caller must not see. httpapi seals it.
 func PageOf[R, T any, P interface {
 	*R
-	judged
+	pageRow
 }](ctx context.Context, s *Store, what, sql string, args pgx.StrictNamedArgs, size int, token string, wire func(P) T) (api.Page[T], error) {
 	page := api.Page[T]{Items: []T{}}
 	before, err := placeIn(token)
 	if err != nil {
 		return page, err
 	}
-	found, ended, err := Walk(&before, size, func(from uuid.UUID, limit int) ([]P, error) {
+	found, ended, err := ScanRows(&before, size, func(from uuid.UUID, limit int) ([]P, error) {
 		args["before"], args["chunk"] = from, limit
 		return Query(ctx, s, func(row pgx.CollectableRow) (P, error) { return pgx.RowToAddrOfStructByName[R](row) }, sql, args)
 	})

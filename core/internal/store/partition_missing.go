@@ -24,13 +24,13 @@ func (s *Store) orMakePartitions(ctx context.Context, work func() error) error {
 		return err
 	}
 	// Serialised: all calls but the first find them created.
-	if err := s.makeInTurn(ctx); err != nil {
+	if err := s.createPartitionsOnce(ctx); err != nil {
 		return fmt.Errorf("%w: no partition for today: %w", ErrUnavailable, err)
 	}
 	return work()
 }
 
-func (s *Store) makeInTurn(ctx context.Context) error {
+func (s *Store) createPartitionsOnce(ctx context.Context) error {
 	select {
 	case s.making <- struct{}{}:
 	case <-ctx.Done():

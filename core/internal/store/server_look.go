@@ -15,8 +15,8 @@ func ReadableURL(url string) bool {
 	return err == nil
 }
 
-// ServerLook are a server's properties that matter to core.
-type ServerLook struct {
+// ServerInfo are a server's properties that matter to core.
+type ServerInfo struct {
 	serverSettings
 	// Ahead is how far its clock is ahead of this machine's, ± Doubt.
 	Ahead, Doubt time.Duration
@@ -34,7 +34,7 @@ type serverSettings struct {
 
 // reserved_connections exists since 16. A role may see only the existence of others' sessions,
 // which is all that is counted.
-const serverLookSQL = `
+const serverInfoSQL = `
 SELECT current_setting('server_version_num')::integer      AS version,
        current_setting('server_version')                   AS version_name,
        current_setting('server_encoding')                  AS encoding,
@@ -55,26 +55,26 @@ SELECT current_setting('server_version_num')::integer      AS version,
        coalesce(has_schema_privilege(current_schema(), 'CREATE'), false)              AS may_create,
        to_regclass('goose_db_version') IS NOT NULL                                    AS migrated`
 
-// LookAt inspects a server with one plain connection, whether Open would accept it or not. If it
+// InspectServer inspects a server with one plain connection, whether Open would accept it or not. If it
 // cannot be reached the error is ErrUnavailable.
-func LookAt(ctx context.Context, url string) (ServerLook, error) {
+func InspectServer(ctx context.Context, url string) (ServerInfo, error) {
 	config, err := pgx.ParseConfig(url)
 	if err != nil { // not the library's text, which may contain the URL
-		return ServerLook{}, errors.New("store: the database URL cannot be read")
+		return ServerInfo{}, errors.New("store: the database URL cannot be read")
 	}
 	config.RuntimeParams["application_name"] = "forgequeue-doctor"
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
-		return ServerLook{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
+		return ServerInfo{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // it was only read from
-	rows, err := conn.Query(ctx, serverLookSQL)
+	rows, err := conn.Query(ctx, serverInfoSQL)
 	if err != nil {
-		return ServerLook{}, fmt.Errorf("store: look at the server: %w", err)
+		return ServerInfo{}, fmt.Errorf("store: look at the server: %w", err)
 	}
-	var look ServerLook
+	var look ServerInfo
 	if look.serverSettings, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[serverSettings]); err != nil {
-		return ServerLook{}, fmt.Errorf("store: look at the server: %w", err)
+		return ServerInfo{}, fmt.Errorf("store: look at the server: %w", err)
 	}
 	look.Ahead, look.Doubt, err = clockOf(ctx, conn)
 	return look, err
