@@ -33,14 +33,14 @@ const (
 	backlog = 1024
 	// sendTime bounds one message.
 	sendTime = 50 * time.Millisecond
-	// alone is for how long nothing is sent to other cores once a hint had no other receiver: one
+	// aloneFor is for how long nothing is sent to other cores once a hint had no other receiver: one
 	// core needs none, and a second core waits for that long.
-	alone = 500 * time.Millisecond
+	aloneFor = 500 * time.Millisecond
 	// silence is how long a subscription may be silent before a ping; after as long again without
 	// an answer the subscription is closed.
 	silence = 3 * time.Second
-	// relisten is about the pause before another subscription.
-	relisten = 100 * time.Millisecond
+	// resubscribePause is about the pause before another subscription.
+	resubscribePause = 100 * time.Millisecond
 	// lanesPerHint bounds a message; a fallback poll finds the rest.
 	lanesPerHint = 1000
 )
@@ -49,8 +49,8 @@ const (
 type ready struct {
 	// From identifies the sender, so that it does not wake itself.
 	From string `json:"from"`
-	// Lines are the lists in which jobs became ready, with the first of them.
-	Lines []queue.Waiting `json:"lines,omitempty"`
+	// Lists are the lists in which jobs became ready, with the first of them.
+	Lists []queue.Waiting `json:"lines,omitempty"`
 	// Ended are jobs that have ended.
 	Ended []uuid.UUID `json:"ended,omitempty"`
 	// Settings says that a queue's settings changed.
@@ -66,11 +66,11 @@ type Listener struct {
 
 // Hints sends and receives.
 type Hints struct {
-	client redis.UniversalClient
-	self   string
-	out    chan message
-	news   news
-	log    *slog.Logger
+	client        redis.UniversalClient
+	self          string
+	out           chan message
+	notifications notifications
+	log           *slog.Logger
 	// quiet is until when this core is assumed to be alone, in Unix nanoseconds.
 	quiet atomic.Int64
 }
@@ -81,7 +81,7 @@ type message struct{ channel, payload string }
 // installations may share one Redis: a hint of another's lanes is looked up, not found, and
 // dropped.
 func New(client redis.UniversalClient, log *slog.Logger) *Hints {
-	return &Hints{client: client, self: rand.Text(), out: make(chan message, backlog), news: newNews(), log: log}
+	return &Hints{client: client, self: rand.Text(), out: make(chan message, backlog), notifications: newNotifications(), log: log}
 }
 
 // Connect makes a client for Hints, which set their own timeouts. Replies are checked before the
@@ -103,16 +103,18 @@ func Connect(options *redis.Options) redis.UniversalClient {
 
 // Ready notifies other cores of jobs that became ready. It never blocks.
 func (h *Hints) Ready(lines []queue.Waiting) {
-	h.say(ready{Lines: lines[:min(len(lines), lanesPerHint)]})
+	h.publishHint(ready{Lists: lines[:min(len(lines), lanesPerHint)]})
 }
 
 // Ended notifies other cores of jobs that have ended. It never blocks.
-func (h *Hints) Ended(ids []uuid.UUID) { h.say(ready{Ended: ids[:min(len(ids), lanesPerHint)]}) }
+func (h *Hints) Ended(ids []uuid.UUID) {
+	h.publishHint(ready{Ended: ids[:min(len(ids), lanesPerHint)]})
+}
 
 // Settings makes other cores read the queues' settings again. It never blocks.
-func (h *Hints) Settings() { h.say(ready{Settings: true}) }
+func (h *Hints) Settings() { h.publishHint(ready{Settings: true}) }
 
-func (h *Hints) say(hint ready) {
+func (h *Hints) publishHint(hint ready) {
 	if h.client == nil || !hint.Settings && time.Now().UnixNano() < h.quiet.Load() {
 		return
 	}
@@ -136,14 +138,14 @@ func (h *Hints) Run(ctx context.Context, hear Listener) error {
 		return nil
 	}
 	var group sync.WaitGroup
-	group.Go(func() { h.sendAll(ctx) })
-	group.Go(func() { h.sendNews(ctx) })
+	group.Go(func() { h.sendHints(ctx) })
+	group.Go(func() { h.sendNotifications(ctx) })
 	group.Go(func() { h.receive(ctx, hear) })
 	group.Wait()
 	return nil
 }
 
-func (h *Hints) sendAll(ctx context.Context) {
+func (h *Hints) sendHints(ctx context.Context) {
 	_, oneNode := h.client.(*redis.Client)
 	failing := false
 	for {
@@ -154,7 +156,7 @@ func (h *Hints) sendAll(ctx context.Context) {
 			heard, err := h.publish(ctx, m, sendTime)
 			// This core receives its own hints. In a cluster a node counts only its own receivers.
 			if err == nil && heard <= 1 && oneNode {
-				h.quiet.Store(time.Now().Add(alone).UnixNano())
+				h.quiet.Store(time.Now().Add(aloneFor).UnixNano())
 			}
 			if failed := err != nil && ctx.Err() == nil; failed != failing {
 				failing = failed
@@ -184,7 +186,7 @@ func fence(err *error) {
 func (h *Hints) receive(ctx context.Context, hear Listener) {
 	for ctx.Err() == nil {
 		_ = h.listen(ctx, hear) // a hint lost before the next one costs a poll
-		_ = wait.About(ctx, relisten)
+		_ = wait.About(ctx, resubscribePause)
 	}
 }
 
@@ -205,7 +207,7 @@ func (h *Hints) listen(ctx context.Context, hear Listener) (err error) {
 		switch {
 		case err == nil:
 			asked = false
-			h.heard(event, hear)
+			h.handle(event, hear)
 		case isNet && late.Timeout() && !asked && ctx.Err() == nil:
 			asked = true
 			if err := subscription.Ping(ctx); err != nil {
@@ -217,20 +219,20 @@ func (h *Hints) listen(ctx context.Context, hear Listener) (err error) {
 	}
 }
 
-func (h *Hints) heard(event any, hear Listener) {
+func (h *Hints) handle(event any, hear Listener) {
 	message, ok := event.(*redis.Message)
 	var hint ready
 	if ok && json.Unmarshal([]byte(message.Payload), &hint) == nil && hint.From != h.self {
-		hear.tell(hint)
+		hear.handle(hint)
 	}
 }
 
-func (l Listener) tell(hint ready) {
+func (l Listener) handle(hint ready) {
 	if hint.Settings && l.Settings != nil {
 		l.Settings()
 	}
-	if len(hint.Lines) > 0 && l.Ready != nil {
-		l.Ready(hint.Lines)
+	if len(hint.Lists) > 0 && l.Ready != nil {
+		l.Ready(hint.Lists)
 	}
 	if len(hint.Ended) > 0 && l.Ended != nil {
 		l.Ended(hint.Ended)
