@@ -43,8 +43,8 @@ func (d *Depths) Jobs(state string, n int64, capped bool) {
 // Workers sets the number of workers with a status.
 func (d *Depths) Workers(status string, n int64) { d.workers.WithLabelValues(status).Set(float64(n)) }
 
-// Looked sets the age of the oldest job, and the time of a complete measurement.
-func (d *Depths) Looked(oldest time.Duration) {
+// Measured sets the age of the oldest job, and the time of a complete measurement.
+func (d *Depths) Measured(oldest time.Duration) {
 	d.oldest.Set(oldest.Seconds())
 	d.updated.SetToCurrentTime()
 }

@@ -23,24 +23,24 @@ const (
 
 // Jobs counts the steps of jobs, and workers.
 type Jobs struct {
-	Submitted    prometheus.Counter
-	Claimed      prometheus.Counter
-	Outcomes     *prometheus.CounterVec // kind
-	DeadLettered *prometheus.CounterVec // reason
-	Requeued     *prometheus.CounterVec // reason
-	Cancelled    prometheus.Counter
-	Discarded    prometheus.Counter
-	Promoted     prometheus.Counter
-	Cleaned      *prometheus.CounterVec // kind
-	QueueWait    prometheus.Histogram
-	Execution    prometheus.Histogram
-	EndToEnd     prometheus.Histogram
-	ReapDelay    prometheus.Histogram
-	Parked       prometheus.Gauge
-	SweepErrors  *prometheus.CounterVec // duty
-	UsageDrift   prometheus.Gauge
-	UsageAdopted prometheus.Counter
-	Workers      *Workers
+	Submitted       prometheus.Counter
+	Claimed         prometheus.Counter
+	Outcomes        *prometheus.CounterVec // kind
+	DeadLettered    *prometheus.CounterVec // reason
+	Requeued        *prometheus.CounterVec // reason
+	Cancelled       prometheus.Counter
+	Discarded       prometheus.Counter
+	Promoted        prometheus.Counter
+	Cleaned         *prometheus.CounterVec // kind
+	QueueWait       prometheus.Histogram
+	Execution       prometheus.Histogram
+	EndToEnd        prometheus.Histogram
+	ReapDelay       prometheus.Histogram
+	Parked          prometheus.Gauge
+	SweepErrors     *prometheus.CounterVec // duty
+	UsageDrift      prometheus.Gauge
+	UsageBackfilled prometheus.Counter
+	Workers         *Workers
 }
 
 // NewJobs makes the metrics and registers them.
@@ -61,13 +61,13 @@ func NewJobs(registry prometheus.Registerer) *Jobs {
 		Cleaned: m.counters("jobs_cleaned_total",
 			"Rows removed because their retention was over, by kind; lanes because they were empty and unused. Finished jobs and attempts go by whole days: that many rows as PostgreSQL estimates.",
 			"kind", CleanedFinished, CleanedAttempt, CleanedDeadLetter, CleanedRedrive, CleanedAudit, CleanedIdempotencyKey, CleanedLane),
-		QueueWait:    m.seconds("job_queue_wait_seconds", "From ready to claimed."),
-		Execution:    m.seconds("job_execution_seconds", "From claimed to completed."),
-		EndToEnd:     m.seconds("job_end_to_end_seconds", "From submitted to completed."),
-		ReapDelay:    m.seconds("lease_reap_delay_seconds", "From a lease's end to its being taken back."),
-		Parked:       m.gauge("claims_parked", "Claims that wait for a job."),
-		UsageDrift:   m.gauge("usage_drift", "Counts of caps that a recount found wrong, as `core verify` would; 0 is right."),
-		UsageAdopted: m.counter("usage_adopted_total", "Jobs taken into a count that began after them."),
+		QueueWait:       m.seconds("job_queue_wait_seconds", "From ready to claimed."),
+		Execution:       m.seconds("job_execution_seconds", "From claimed to completed."),
+		EndToEnd:        m.seconds("job_end_to_end_seconds", "From submitted to completed."),
+		ReapDelay:       m.seconds("lease_reap_delay_seconds", "From a lease's end to its being taken back."),
+		Parked:          m.gauge("claims_parked", "Claims that wait for a job."),
+		UsageDrift:      m.gauge("usage_drift", "Counts of caps that a recount found wrong, as `core verify` would; 0 is right."),
+		UsageBackfilled: m.counter("usage_adopted_total", "Jobs taken into a count that began after them."),
 		SweepErrors: m.counters("sweep_errors_total", "Background duties that failed, by duty.", "duty",
 			"deadlines", "depths", "forget", "lanes", "partitions", "promote", "reap", "redrive", "usage", "workers"),
 		Workers: newWorkers(m),

@@ -66,6 +66,6 @@ func (d *Depths) RunOnce(ctx context.Context) error {
 	if !oldest.IsZero() {
 		age = max(totals.Now.Sub(oldest), 0)
 	}
-	d.depths.Looked(age)
+	d.depths.Measured(age)
 	return nil
 }

@@ -103,7 +103,7 @@ func (u *Usage) adoptInto(ctx context.Context, key usage.CountKey) error {
 		limited, cancel := context.WithTimeout(ctx, adoptTime)
 		adopted, more, err := u.store.Backfill(limited, key)
 		cancel()
-		u.metrics.UsageAdopted.Add(float64(adopted))
+		u.metrics.UsageBackfilled.Add(float64(adopted))
 		if err != nil || !more {
 			return err
 		}

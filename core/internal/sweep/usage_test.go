@@ -53,7 +53,7 @@ func TestUsageAdoptsAndEnds(t *testing.T) {
 	if err != nil || use[0].Used != 5 {
 		t.Errorf("used %+v, %v; want 5", use, err)
 	}
-	if got := testutil.ToFloat64(counter.UsageAdopted); got != 4 {
+	if got := testutil.ToFloat64(counter.UsageBackfilled); got != 4 {
 		t.Errorf("adopted %v, want 4", got)
 	}
 	f.exec(`UPDATE usage_counts SET opened_at = opened_at - interval '2 minutes', due_at = now()`)
