@@ -12,9 +12,9 @@ import (
 
 const (
 	promoteBatch = 1000
-	// promoteNet is the longest sleep of the Promoter: the maximum delay of a job that another core
+	// promotePoll is the longest sleep of the Promoter: the maximum delay of a job that another core
 	// scheduled since.
-	promoteNet = time.Second
+	promotePoll = time.Second
 )
 
 // Promoter queues scheduled jobs when they are due. It sleeps until the next one is due.
@@ -64,7 +64,7 @@ func (p *Promoter) RunOnce(ctx context.Context) (time.Duration, error) {
 	for {
 		due, err := p.store.Promote(ctx, back, promoteBatch)
 		if err != nil {
-			return promoteNet, err
+			return promotePoll, err
 		}
 		p.metrics.Promoted.Add(float64(len(due)))
 		for _, one := range due {
@@ -78,8 +78,8 @@ func (p *Promoter) RunOnce(ctx context.Context) (time.Duration, error) {
 	}
 	next, waiting, err := p.store.NextDue(ctx, back)
 	if err != nil || !waiting {
-		return promoteNet, err
+		return promotePoll, err
 	}
 	// Never zero: a due job that was not promoted is locked by another transaction.
-	return min(max(next, 5*time.Millisecond), promoteNet), nil
+	return min(max(next, 5*time.Millisecond), promotePoll), nil
 }

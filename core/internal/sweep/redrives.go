@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	// redriveNet is the longest sleep of the Redriver: the maximum delay of a redrive that was
+	// redrivePoll is the longest sleep of the Redriver: the maximum delay of a redrive that was
 	// created since.
-	redriveNet = 500 * time.Millisecond
-	// redriveTurn is how many redrives get a step before the due ones are listed again.
-	redriveTurn = 16
+	redrivePoll = 500 * time.Millisecond
+	// redrivesPerRound is how many redrives get a step before the due ones are listed again.
+	redrivesPerRound = 16
 )
 
 // Redriver processes redrives and discards by filter, a batch of each in rotation. The lock on a
@@ -26,8 +26,8 @@ type Redriver struct {
 	dispatcher *dispatch.Dispatcher
 	metrics    *metrics.Jobs
 	log        *slog.Logger
-	// rest is the time until a redrive is due, as of the last run.
-	rest time.Duration
+	// pause is the time until a redrive is due, as of the last run.
+	pause time.Duration
 }
 
 // NewRedriver makes the duty.
@@ -39,7 +39,7 @@ func NewRedriver(store *cell.Cell, d *dispatch.Dispatcher, m *metrics.Jobs, log 
 func (r *Redriver) Run(ctx context.Context) error {
 	for {
 		if err := r.RunOnce(ctx); err != nil {
-			r.rest = time.Duration((0.5 + random()) * float64(time.Second))
+			r.pause = time.Duration((0.5 + random()) * float64(time.Second))
 			if ctx.Err() == nil {
 				r.metrics.SweepErrors.WithLabelValues("redrive").Inc()
 				r.log.WarnContext(ctx, "a background duty failed and will be tried again", "duty", "redrive", "error", err)
@@ -48,7 +48,7 @@ func (r *Redriver) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(r.rest):
+		case <-time.After(r.pause):
 		}
 	}
 }
@@ -57,7 +57,7 @@ func (r *Redriver) Run(ctx context.Context) error {
 // others.
 func (r *Redriver) RunOnce(ctx context.Context) error {
 	for {
-		due, err := r.store.DueRedrives(ctx, redriveTurn)
+		due, err := r.store.DueRedrives(ctx, redrivesPerRound)
 		if err != nil {
 			return err
 		}
@@ -72,17 +72,17 @@ func (r *Redriver) RunOnce(ctx context.Context) error {
 			return err
 		}
 		if !worked { // none is due, or other cores hold them
-			return r.look(ctx)
+			return r.readPause(ctx)
 		}
 	}
 }
 
-// look finds out how long to sleep.
-func (r *Redriver) look(ctx context.Context) error {
+// readPause finds out how long to sleep.
+func (r *Redriver) readPause(ctx context.Context) error {
 	next, err := r.store.NextRedrive(ctx)
-	r.rest = time.Duration((0.9 + 0.2*random()) * float64(redriveNet))
+	r.pause = time.Duration((0.9 + 0.2*random()) * float64(redrivePoll))
 	if err == nil && next != nil {
-		r.rest = min(r.rest, max(*next, 5*time.Millisecond))
+		r.pause = min(r.pause, max(*next, 5*time.Millisecond))
 	}
 	return err
 }

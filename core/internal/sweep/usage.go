@@ -15,13 +15,13 @@ import (
 const (
 	usagePeriod = 2 * time.Second
 	prunePeriod = 10 * time.Second
-	// adoptTime bounds one step, and with it the time for which another core's lock delays the
+	// backfillTime bounds one step, and with it the time for which another core's lock delays the
 	// other counts; adoptSteps bounds the steps of one count in a run, adoptKeys the counts.
-	adoptTime  = 3 * time.Second
-	adoptSteps = 20
-	adoptKeys  = 100
-	// keptKeys is how many counts one run checks for a missing cap.
-	keptKeys = 1000
+	backfillTime  = 3 * time.Second
+	backfillSteps = 20
+	backfillKeys  = 100
+	// uncappedKeys is how many counts one run checks for a missing cap.
+	uncappedKeys = 1000
 	// pruneTime bounds the pruning in one run.
 	pruneTime = time.Second
 )
@@ -35,8 +35,8 @@ type Usage struct {
 	log        *slog.Logger
 	pruned     time.Time
 	// prunedTo and keptTo are the positions of the scans through all counts.
-	prunedTo, keptTo usage.CountKey
-	recount          recount
+	prunedTo, uncappedTo usage.CountKey
+	recount              recount
 }
 
 // NewUsage makes the duty.
@@ -61,7 +61,7 @@ func (u *Usage) RunOnce(ctx context.Context) error {
 	if err := u.dispatcher.Refresh(ctx); err != nil {
 		return errors.Join(append(errs, err)...)
 	}
-	errs = append(errs, u.adopt(ctx), u.dropUncapped(ctx))
+	errs = append(errs, u.backfill(ctx), u.dropUncapped(ctx))
 	if time.Now().After(u.recount.next) {
 		errs = append(errs, u.Recount(ctx))
 	}
@@ -83,24 +83,24 @@ func (u *Usage) prune(ctx context.Context) error {
 	return nil
 }
 
-// adopt backfills counts that are not settled, each by some steps.
-func (u *Usage) adopt(ctx context.Context) error {
-	due, err := u.store.DueCounts(ctx, adoptKeys)
+// backfill backfills counts that are not settled, each by some steps.
+func (u *Usage) backfill(ctx context.Context) error {
+	due, err := u.store.DueCounts(ctx, backfillKeys)
 	if err != nil {
 		return err
 	}
 	var errs []error
 	for _, key := range due {
 		if u.dispatcher.Capped(key) {
-			errs = append(errs, u.adoptInto(ctx, key))
+			errs = append(errs, u.backfillCount(ctx, key))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func (u *Usage) adoptInto(ctx context.Context, key usage.CountKey) error {
-	for range adoptSteps {
-		limited, cancel := context.WithTimeout(ctx, adoptTime)
+func (u *Usage) backfillCount(ctx context.Context, key usage.CountKey) error {
+	for range backfillSteps {
+		limited, cancel := context.WithTimeout(ctx, backfillTime)
 		adopted, more, err := u.store.Backfill(limited, key)
 		cancel()
 		u.metrics.UsageBackfilled.Add(float64(adopted))
@@ -113,13 +113,13 @@ func (u *Usage) adoptInto(ctx context.Context, key usage.CountKey) error {
 
 // dropUncapped deletes counts without a cap, and those that were never used.
 func (u *Usage) dropUncapped(ctx context.Context) error {
-	kept, err := u.store.StoredCounts(ctx, u.keptTo, keptKeys)
+	kept, err := u.store.StoredCounts(ctx, u.uncappedTo, uncappedKeys)
 	if err != nil {
 		return err
 	}
-	u.keptTo = usage.CountKey{}
-	if len(kept) == keptKeys {
-		u.keptTo = kept[len(kept)-1].CountKey
+	u.uncappedTo = usage.CountKey{}
+	if len(kept) == uncappedKeys {
+		u.uncappedTo = kept[len(kept)-1].CountKey
 	}
 	var gone []usage.CountKey
 	for _, count := range kept {

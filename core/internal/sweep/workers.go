@@ -56,7 +56,7 @@ func (w *Workers) RunOnce(ctx context.Context) error {
 			return err
 		}
 	}
-	return w.takeBack(ctx)
+	return w.reapDead(ctx)
 }
 
 func (w *Workers) age(ctx context.Context) error {
@@ -72,8 +72,8 @@ func (w *Workers) age(ctx context.Context) error {
 	return nil
 }
 
-// takeBack reaps the leases of dead workers.
-func (w *Workers) takeBack(ctx context.Context) error {
+// reapDead reaps the leases of dead workers.
+func (w *Workers) reapDead(ctx context.Context) error {
 	for {
 		reaped, err := w.store.ReapDead(ctx, reapBatch, random)
 		if err != nil {
