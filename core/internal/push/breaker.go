@@ -56,8 +56,8 @@ type change func(key breakerKey, from, to gobreaker.State)
 // errFailing marks calls that count as failures of the destination, errApart those that do not
 // count.
 var (
-	errFailing = errors.New("push: the destination fails")
-	errApart   = errors.New("push: the call was cancelled by core")
+	errFailing         = errors.New("push: the destination fails")
+	errCancelledByCore = errors.New("push: the call was cancelled by core")
 )
 
 func newBreaker(key breakerKey, told change) *breaker {
@@ -68,7 +68,7 @@ func newBreaker(key breakerKey, told change) *breaker {
 		BucketPeriod: key.window / buckets,
 		Timeout:      key.settings.Open,
 		ReadyToTrip:  func(counts gobreaker.Counts) bool { return trips(counts, key.settings) },
-		IsExcluded:   func(err error) bool { return errors.Is(err, errApart) },
+		IsExcluded:   func(err error) bool { return errors.Is(err, errCancelledByCore) },
 		OnStateChange: func(_ string, from, to gobreaker.State) {
 			b.mu.Lock()
 			b.since, b.retryAt = time.Now(), time.Time{}

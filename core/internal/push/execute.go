@@ -48,7 +48,7 @@ func (e *Executor) execute(calls context.Context, t *target, claimed *claim.Job,
 	kept := make(chan struct{})
 	go func() {
 		defer close(kept)
-		e.keep(timed, cancel, claimed, received)
+		e.renew(timed, cancel, claimed, received)
 	}()
 	v := e.call(timed, a)
 	cause := context.Cause(ctx)
@@ -94,7 +94,7 @@ func (e *Executor) call(ctx context.Context, a *attempt) *verdict {
 	var last *verdict
 	for {
 		said, probe, err := e.try(ctx, a)
-		if refused(err) || errors.Is(err, errApart) {
+		if refused(err) || errors.Is(err, errCancelledByCore) {
 			return last // the first answer of a repeated call stands
 		}
 		v := judge(said)
@@ -102,7 +102,7 @@ func (e *Executor) call(ctx context.Context, a *attempt) *verdict {
 		if a.probe = probe; probe {
 			return ofProbe(v)
 		}
-		if !v.again || a.tries > quickTries || !e.budget.spend(a.target.settings.Tenant) {
+		if !v.retry || a.tries > quickTries || !e.budget.spend(a.target.settings.Tenant) {
 			return last
 		}
 		e.metrics.QuickTries.Inc()

@@ -64,12 +64,12 @@ type Executor struct {
 	grace      time.Duration
 	workerID   string
 	budget     budget
-	// again makes a waiting claim scan again: capacity may have been released.
-	again chan struct{}
+	// released makes a waiting claim scan again: capacity may have been released.
+	released chan struct{}
 	// changes are breakers' changes of state, for the log.
 	changes chan breakerChange
-	// learned is when the settings were last copied; used by Run alone.
-	learned time.Time
+	// copied is when the settings were last copied; used by Run alone.
+	copied time.Time
 
 	mu       sync.Mutex
 	most     int
@@ -83,7 +83,7 @@ type Executor struct {
 func New(o Options) *Executor {
 	return &Executor{
 		dispatcher: o.Dispatcher, store: o.Store, keys: o.Keys, transport: outbound.NewTransport(o.Outbound),
-		metrics: o.Metrics, log: o.Logger, tracer: o.Tracer, grace: o.Grace, workerID: "push:" + uuid.NewString(), again: make(chan struct{}, 1), changes: make(chan breakerChange, 64),
+		metrics: o.Metrics, log: o.Logger, tracer: o.Tracer, grace: o.Grace, workerID: "push:" + uuid.NewString(), released: make(chan struct{}, 1), changes: make(chan breakerChange, 64),
 		most: o.InFlight, byTenant: map[tenant.ID]int{}, targets: map[tenant.QueueKey]*target{}, breakers: map[breakerKey]*breaker{},
 	}
 }
@@ -97,12 +97,12 @@ func (e *Executor) Run(ctx context.Context) error {
 	defer e.transport.Close()
 	calls, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	var tellers, group sync.WaitGroup
-	tellers.Go(func() { e.tell(calls) })
+	tellers.Go(func() { e.logChanges(calls) })
 	defer tellers.Wait()
 	defer stop(errDrained)
 	for ctx.Err() == nil {
 		begun := time.Now()
-		e.learn(ctx)
+		e.copySettings(ctx)
 		jobs, err := e.claim(ctx)
 		if err != nil && ctx.Err() == nil {
 			e.log.WarnContext(ctx, "jobs to push are not claimed", "error", err)
@@ -133,17 +133,17 @@ func (e *Executor) claim(ctx context.Context) ([]claim.Job, error) {
 		return nil, nil
 	}
 	return e.dispatcher.Claim(ctx, dispatch.ClaimCall{
-		Owner: tenant.Platform, WorkerID: e.workerID, Push: true, Room: e.Room, Again: e.again, Max: most, Wait: claimWait,
+		Owner: tenant.Platform, WorkerID: e.workerID, Push: true, Room: e.Capacity, Again: e.released, Max: most, Wait: claimWait,
 	})
 }
 
 // wait waits until there may be capacity.
 func (e *Executor) wait(ctx context.Context) {
-	timer := time.NewTimer(learnEvery)
+	timer := time.NewTimer(copyEvery)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-	case <-e.again:
+	case <-e.released:
 	case <-timer.C:
 	}
 }
@@ -189,8 +189,8 @@ type breakerChange struct {
 	from, to gobreaker.State
 }
 
-// tell writes breakers' changes to the log: they happen under locks, which must not wait for it.
-func (e *Executor) tell(ctx context.Context) {
+// logChanges writes breakers' changes to the log: they happen under locks, which must not wait for it.
+func (e *Executor) logChanges(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -205,7 +205,7 @@ func (e *Executor) tell(ctx context.Context) {
 // kick makes a waiting claim scan again.
 func (e *Executor) kick() {
 	select {
-	case e.again <- struct{}{}:
+	case e.released <- struct{}{}:
 	default: // a kick is pending
 	}
 }

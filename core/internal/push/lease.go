@@ -24,9 +24,9 @@ const (
 	beatPause = 500 * time.Millisecond
 )
 
-// keep extends a job's lease until ctx ends, and cancels the call when the lease is lost, is about
+// renew extends a job's lease until ctx ends, and cancels the call when the lease is lost, is about
 // to end, or the job is cancelled.
-func (e *Executor) keep(ctx context.Context, cancel context.CancelCauseFunc, claimed *claim.Job, received time.Time) {
+func (e *Executor) renew(ctx context.Context, cancel context.CancelCauseFunc, claimed *claim.Job, received time.Time) {
 	// Both times are of the statement that leased it; the margin covers the time since.
 	renewed, length := received, claimed.LeaseExpiresAt.Sub(claimed.StartedAt)
 	next := min(length/3, longestBeat)

@@ -21,16 +21,16 @@ type answer struct {
 	// body is the part of the answer's body that was read, at most api.MaxPushAnswer and a byte.
 	body    []byte
 	failure *failure
-	// came is when the answer arrived, by this machine's clock.
-	came time.Time
+	// arrived is when the answer arrived, by this machine's clock.
+	arrived time.Time
 }
 
 // failure is the reason why there is no answer.
 type failure struct {
 	// kind is the type of the job's error, message a sentence without addresses.
 	kind, message string
-	// again says that a quick try may help.
-	again bool
+	// retry says that a quick try may help.
+	retry bool
 }
 
 // verdict is the effect of an answer on the attempt.
@@ -46,8 +46,8 @@ type verdict struct {
 	deferral  time.Duration
 	// failing says that the call counts as a failure of the destination.
 	failing bool
-	// again says that a quick try may help.
-	again bool
+	// retry says that a quick try may help.
+	retry bool
 }
 
 // Kinds of outcome in metrics and the log.
@@ -66,7 +66,7 @@ const (
 func judge(a *answer) verdict {
 	if a.failure != nil {
 		return verdict{
-			word: wordFailed, kind: api.KindFail, failing: true, again: a.failure.again,
+			word: wordFailed, kind: api.KindFail, failing: true, retry: a.failure.retry,
 			err: &api.JobError{Type: a.failure.kind, Message: a.failure.message},
 		}
 	}
@@ -85,7 +85,7 @@ func judge(a *answer) verdict {
 		word: wordFailed, kind: api.KindFail, err: statusError(a),
 		// other refusals (4xx) and redirects are answers of a healthy destination
 		failing: a.status >= 500 || a.status == http.StatusRequestTimeout,
-		again:   a.status == http.StatusBadGateway || a.status == http.StatusGatewayTimeout,
+		retry:   a.status == http.StatusBadGateway || a.status == http.StatusGatewayTimeout,
 	}
 }
 
@@ -145,7 +145,7 @@ func retryAfter(a *answer) time.Duration {
 	if err != nil {
 		return 0
 	}
-	now := a.came
+	now := a.arrived
 	if date, err := http.ParseTime(a.header.Get("Date")); err == nil {
 		now = date
 	}

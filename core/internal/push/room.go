@@ -8,8 +8,8 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// Room is this core's capacity by queue. It is only a hint: jobs claimed above it are returned.
-func (e *Executor) Room() scheduler.Capacity { return &planned{executor: e} }
+// Capacity is this core's capacity by queue. It is only a hint: jobs claimed above it are returned.
+func (e *Executor) Capacity() scheduler.Capacity { return &planned{executor: e} }
 
 // planned is what one scan plans to take in addition to the jobs in flight.
 type planned struct {
@@ -28,7 +28,7 @@ func (p *planned) Of(key tenant.QueueKey) int {
 	if !known { // newer than the copy of the settings: checked after the claim
 		return max(min(e.most-e.inFlight-p.jobs, part(e.most, destinationPart)), 0)
 	}
-	return e.room(t, p)
+	return e.capacity(t, p)
 }
 
 // Take implements scheduler.Capacity.
@@ -51,8 +51,8 @@ func part(whole, n int) int { return max(whole/n, 1) }
 // nothing is an empty plan.
 var nothing = &planned{}
 
-// room is the capacity left after what is planned. The caller holds the lock.
-func (e *Executor) room(t *target, p *planned) int {
+// capacity is the capacity left after what is planned. The caller holds the lock.
+func (e *Executor) capacity(t *target, p *planned) int {
 	if t.usable() == nil {
 		return 0
 	}
@@ -77,7 +77,7 @@ func (e *Executor) mostNow() int {
 	defer e.mu.Unlock()
 	some := len(e.targets) == 0
 	for _, t := range e.targets {
-		some = some || e.room(t, nothing) > 0
+		some = some || e.capacity(t, nothing) > 0
 	}
 	if !some {
 		return 0
@@ -89,7 +89,7 @@ func (e *Executor) mostNow() int {
 func (e *Executor) admit(t *target) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.room(t, nothing) == 0 {
+	if e.capacity(t, nothing) == 0 {
 		return false
 	}
 	e.inFlight++

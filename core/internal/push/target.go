@@ -27,17 +27,17 @@ type target struct {
 // learnEvery is the maximum age of the copy of the queues' settings; breakers that were not used
 // for keepBreaker are deleted.
 const (
-	learnEvery  = 250 * time.Millisecond
-	keepBreaker = time.Hour
+	copyEvery   = 250 * time.Millisecond
+	breakerIdle = time.Hour
 )
 
-// learn updates the copy of the settings of all queues in push mode. It is a copy because capacity
+// copySettings updates the copy of the settings of all queues in push mode. It is a copy because capacity
 // is computed under the dispatcher's lock, and must not call back.
-func (e *Executor) learn(ctx context.Context) {
-	if time.Since(e.learned) < learnEvery {
+func (e *Executor) copySettings(ctx context.Context) {
+	if time.Since(e.copied) < copyEvery {
 		return
 	}
-	e.learned = time.Now()
+	e.copied = time.Now()
 	known := e.dispatcher.PushQueues()
 	named := make(map[tenant.QueueKey]bool, len(known))
 	for i := range known {
@@ -57,7 +57,7 @@ func (e *Executor) learn(ctx context.Context) {
 		}
 	}
 	for key, b := range e.breakers {
-		if b.inFlight > 0 || time.Since(b.used) < keepBreaker {
+		if b.inFlight > 0 || time.Since(b.used) < breakerIdle {
 			continue
 		}
 		delete(e.breakers, key)
