@@ -8,9 +8,9 @@ import (
 	"github.com/forgequeue/forgequeue/shared/telemetry"
 )
 
-// attempt records an ended attempt, once: by its log line, unless logged, and its span where the
+// recordAttempt records an ended attempt, once: by its log line, unless logged, and its span where the
 // job has a trace. state is the job's new state; failure, if not empty, is the error.
-func (d *Dispatcher) attempt(ctx context.Context, ended *queue.EndedAttempt, outcome, state, failure string, told bool) {
+func (d *Dispatcher) recordAttempt(ctx context.Context, ended *queue.EndedAttempt, outcome, state, failure string, told bool) {
 	if ended == nil {
 		return
 	}
@@ -38,6 +38,6 @@ func (d *Dispatcher) attempt(ctx context.Context, ended *queue.EndedAttempt, out
 func (d *Dispatcher) Reaped(ctx context.Context, reaped []queue.Reaped) {
 	for i := range reaped {
 		one := &reaped[i]
-		d.attempt(ctx, one.Attempt, string(one.Event), string(one.Verdict.State), string(one.Event), false)
+		d.recordAttempt(ctx, one.Attempt, string(one.Event), string(one.Verdict.State), string(one.Event), false)
 	}
 }

@@ -35,16 +35,16 @@ type ClaimCall struct {
 	// Push claims from the queues in push mode, of any tenants, for core's own executor: WorkerID
 	// is then not in the workers table. For Room, see Filter.Capacity. A value on Again makes a
 	// waiting claim scan again: capacity may have been released.
-	Push  bool
-	Room  func() scheduler.Capacity
-	Again <-chan struct{}
+	Push             bool
+	Capacity         func() scheduler.Capacity
+	CapacityReleased <-chan struct{}
 }
 
 // Claim leases up to Max jobs to a worker. Without ready jobs it waits, without a connection, until
 // work arrives or Wait is over; an empty answer is no error. Jobs leased for a caller that has left
 // are returned at once, attempt included.
 func (d *Dispatcher) Claim(ctx context.Context, call ClaimCall) ([]claim.Job, error) {
-	filter := &scheduler.Filter{Owner: call.Owner, Queues: call.Queues, Push: call.Push, Capacity: call.Room}
+	filter := &scheduler.Filter{Owner: call.Owner, Queues: call.Queues, Push: call.Push, Capacity: call.Capacity}
 	if !call.Push {
 		tags, err := d.workers.Seen(ctx, d.store, call.Owner, call.WorkerID, call.Queues, call.Tags)
 		if err != nil {
@@ -96,7 +96,7 @@ func (d *Dispatcher) takeOrWait(ctx context.Context, call ClaimCall, filter *sch
 			return nil, nil
 		case wokenFor = <-w.Woken:
 			d.parking.Rearm(w)
-		case <-call.Again:
+		case <-call.CapacityReleased:
 		}
 	}
 }
@@ -173,7 +173,7 @@ func (d *Dispatcher) ended(ctx context.Context, endings []queue.Ending, ended []
 			continue
 		}
 		d.count(&ended[i])
-		d.attempt(ctx, ended[i].Attempt, ended[i].Kind, ended[i].Outcome.State, failureOf(&endings[i]), endings[i].Logged)
+		d.recordAttempt(ctx, ended[i].Attempt, ended[i].Kind, ended[i].Outcome.State, failureOf(&endings[i]), endings[i].Logged)
 		if id := endings[i].Lease.Job; job.State(ended[i].Outcome.State).Terminal() {
 			over = append(over, id)
 		} else {

@@ -24,17 +24,17 @@ type claims struct {
 
 	mu     sync.Mutex
 	groups map[string]*claimGroup
-	// giving are jobs being returned from callers that have left; after close they are returned
+	// returning are jobs being returned from callers that have left; after close they are returned
 	// synchronously.
-	giving sync.WaitGroup
-	closed bool
+	returning sync.WaitGroup
+	closed    bool
 }
 
 type claimGroup struct {
 	*groupcommit.Group[*claimRequest, []claim.Job]
-	// dealer is used by one flush at a time.
-	dealer scheduler.DRR
-	users  int
+	// drr is used by one flush at a time.
+	drr   scheduler.DRR
+	users int
 }
 
 // rememberedGroups bounds the groups without users: they hold which tenants were served last.
@@ -45,8 +45,8 @@ const rememberedGroups = 1000
 type claimRequest struct {
 	filter *scheduler.Filter
 	worker claim.Worker
-	// look says to probe the tables where no ready list is known.
-	look bool
+	// probe says to probe the tables where no ready list is known.
+	probe bool
 	// span is the caller's, zero for none.
 	span trace.SpanContext
 
@@ -86,7 +86,7 @@ func (c *claims) take(ctx context.Context, filter *scheduler.Filter, worker clai
 	defer unuse()
 	var request *claimRequest
 	for again := true; again; again = errors.Is(err, errNotReached) {
-		request = &claimRequest{filter: filter, worker: worker, look: look, span: c.d.traces.RequestSpan(ctx)}
+		request = &claimRequest{filter: filter, worker: worker, probe: look, span: c.d.traces.RequestSpan(ctx)}
 		jobs, err = group.Do(ctx, request)
 	}
 	switch {
@@ -116,7 +116,7 @@ func (c *claims) enter(key string) (group *claimGroup, unuse func()) {
 			Most: flush.MaxJobs, Waiting: flush.MaxWaiting, Timeout: flush.Timeout,
 			Weight: func(r *claimRequest) int { return r.worker.Max },
 			Flush: func(ctx context.Context, requests []*claimRequest) []groupcommit.Result[[]claim.Job] {
-				return c.flush(ctx, &group.dealer, requests)
+				return c.flush(ctx, &group.drr, requests)
 			},
 		})
 		c.groups[key] = group
@@ -134,7 +134,7 @@ func (c *claims) flush(ctx context.Context, dealer *scheduler.DRR, requests []*c
 	ctx, span := c.d.traces.Flush(ctx, "claims", len(requests), func(i int) trace.SpanContext { return requests[i].span })
 	defer span.End()
 	results := make([]groupcommit.Result[[]claim.Job], len(requests))
-	leasing := &leasing{d: c.d, dealer: dealer, filter: requests[0].filter, busy: map[tenant.ID]bool{}}
+	leasing := &leasing{d: c.d, drr: dealer, filter: requests[0].filter, busy: map[tenant.ID]bool{}}
 	look := false
 	for _, r := range requests {
 		worker := r.worker
@@ -142,7 +142,7 @@ func (c *claims) flush(ctx context.Context, dealer *scheduler.DRR, requests []*c
 			worker.Max = 0
 		}
 		leasing.workers = append(leasing.workers, worker)
-		look = look || r.look
+		look = look || r.probe
 	}
 	c.d.lease(ctx, leasing, look)
 	jobs := leasing.jobs
@@ -173,7 +173,7 @@ func (c *claims) giveBack(ctx context.Context, jobs []claim.Job) {
 	c.mu.Lock()
 	closed := c.closed
 	if !closed {
-		c.giving.Go(func() { c.d.GiveBack(ctx, jobs) })
+		c.returning.Go(func() { c.d.GiveBack(ctx, jobs) })
 	}
 	c.mu.Unlock()
 	if closed {
@@ -186,7 +186,7 @@ func (c *claims) close() {
 	c.mu.Lock()
 	c.closed = true
 	c.mu.Unlock()
-	c.giving.Wait()
+	c.returning.Wait()
 }
 
 // lease runs a claim; with look, it probes first where no ready list is known.
@@ -195,7 +195,7 @@ func (d *Dispatcher) lease(ctx context.Context, claim *leasing, look bool) {
 		return
 	}
 	var found bool
-	if found, claim.err = d.lookAt(ctx, claim.filter); found && claim.err == nil {
+	if found, claim.err = d.probe(ctx, claim.filter); found && claim.err == nil {
 		claim.run(ctx)
 	}
 }

@@ -54,7 +54,7 @@ type Dispatcher struct {
 	// claimLocks serialises claims under a tenant's running cap.
 	claimLocks tenantLocks
 	workers    *cache.Workers
-	held       cache.Leases
+	leases     cache.Leases
 	served     cache.Served
 	breakers   breakers
 	metrics    *metrics.Jobs
@@ -126,7 +126,7 @@ func New(o Options) *Dispatcher {
 // Run refreshes the caches and polls for parked claims until ctx ends.
 func (d *Dispatcher) Run(ctx context.Context) error {
 	var group sync.WaitGroup
-	group.Go(func() { d.keepFresh(ctx) })
+	group.Go(func() { d.refreshLoop(ctx) })
 	group.Go(func() { d.poll(ctx) })
 	group.Go(func() { d.scan(ctx) })
 	group.Go(func() { d.pollWatches(ctx) })
@@ -155,7 +155,7 @@ func (d *Dispatcher) refreshLanes(ctx context.Context) error {
 	return err
 }
 
-func (d *Dispatcher) keepFresh(ctx context.Context) {
+func (d *Dispatcher) refreshLoop(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -234,13 +234,13 @@ func (d *Dispatcher) WakeHere(news []queue.Waiting) {
 			d.RefreshSoon()
 			continue
 		}
-		d.wake(append(d.withRoom(one.Ready, lane), lane), int(min(one.Jobs, scheduler.MaxParked)))
+		d.wake(append(d.unthrottle(one.Ready, lane), lane), int(min(one.Jobs, scheduler.MaxParked)))
 	}
 }
 
-// withRoom gives throttled lanes that may have capacity now that a job of lane has ended: those
+// unthrottle gives throttled lanes that may have capacity now that a job of lane has ended: those
 // under the same caps, and not only lane, which would keep the capacity for as long as it has jobs.
-func (d *Dispatcher) withRoom(news queue.Ready, lane directory.Lane) []directory.Lane {
+func (d *Dispatcher) unthrottle(news queue.Ready, lane directory.Lane) []directory.Lane {
 	if !news.At.IsZero() || news.Priority != queue.CapacityReleased {
 		return nil
 	}

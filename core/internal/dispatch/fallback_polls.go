@@ -27,13 +27,13 @@ const (
 	pollEvery = 250 * time.Millisecond
 	// pollWakes is how many claims one ready list wakes in one poll.
 	pollWakes = 8
-	// listsPerLook and listsPerScan bound one statement.
-	listsPerLook = 2000
-	listsPerScan = 500
-	// lanesPerLook bounds the lanes that a claim probes: more than a tenant has. A claim of the
+	// listsPerProbe and listsPerScan bound one statement.
+	listsPerProbe = 2000
+	listsPerScan  = 500
+	// lanesPerProbe bounds the lanes that a claim probes: more than a tenant has. A claim of the
 	// platform probes others the next time.
-	lanesPerLook = 2500
-	scanEvery    = time.Second
+	lanesPerProbe = 2500
+	scanEvery     = time.Second
 	// pollShare is the share of its time that a poll may spend in PostgreSQL: one part in
 	// pollShare.
 	pollShare = 20
@@ -72,7 +72,7 @@ func (d *Dispatcher) poll(ctx context.Context) {
 			continue
 		}
 		begun := time.Now()
-		lists, next := d.lists.Known(from, listsPerLook)
+		lists, next := d.lists.Known(from, listsPerProbe)
 		found, err := d.store.Probe(ctx, lists, pollWakes)
 		if err != nil {
 			if ctx.Err() == nil {
@@ -135,12 +135,12 @@ func (d *Dispatcher) scanFrom(ctx context.Context, after claim.ReadyList) (claim
 	}
 }
 
-// lookAt probes the lists of the filter's lanes: the known ones after a recent scan, otherwise all
+// probe probes the lists of the filter's lanes: the known ones after a recent scan, otherwise all
 // possible ones. Lists with jobs become ready.
-func (d *Dispatcher) lookAt(ctx context.Context, filter *scheduler.Filter) (found bool, err error) {
-	lists := d.lists.OfLanes(d.lanes.Serving(filter, d.offset.Load(), lanesPerLook), !d.scannedLately(), lanesPerLook*(api.MaxPriority+1))
+func (d *Dispatcher) probe(ctx context.Context, filter *scheduler.Filter) (found bool, err error) {
+	lists := d.lists.OfLanes(d.lanes.Serving(filter, d.offset.Load(), lanesPerProbe), !d.scannedLately(), lanesPerProbe*(api.MaxPriority+1))
 	for len(lists) > 0 {
-		some := lists[:min(len(lists), listsPerLook)]
+		some := lists[:min(len(lists), listsPerProbe)]
 		lists = lists[len(some):]
 		waiting, err := d.store.Probe(ctx, some, 1)
 		if err != nil {

@@ -32,7 +32,7 @@ const (
 // leasing is one claim while its statements run.
 type leasing struct {
 	d      *Dispatcher
-	dealer *scheduler.DRR
+	drr    *scheduler.DRR
 	filter *scheduler.Filter
 	// workers take jobs in this order; jobs are those leased so far.
 	workers []claim.Worker
@@ -60,13 +60,13 @@ func (l *leasing) run(ctx context.Context) {
 	for _, worker := range l.workers {
 		most += worker.Max
 	}
-	lists := min(most+spareLists, listsPerClaim)
+	lists := min(most+extraLists, listsPerClaim)
 	for range mostStatements {
 		l.full = l.full || l.bytes > api.MaxClaimBytes-largestJob
 		if len(l.jobs) >= most || l.full {
 			return
 		}
-		made := l.d.plan(l.dealer, l.left(), most-len(l.jobs), lists, l.busy)
+		made := l.d.plan(l.drr, l.left(), most-len(l.jobs), lists, l.busy)
 		lists = listsPerClaim
 		if len(made.claim.Lanes) == 0 {
 			if !l.waitForBusy(ctx) {
@@ -123,7 +123,7 @@ func (l *leasing) step(ctx context.Context, made *plan) (goOn bool, err error) {
 	l.jobs = append(l.jobs, found.Jobs...)
 	for i := range found.Jobs {
 		job := &found.Jobs[i]
-		l.dealer.Charge(job.TenantID, made.weight(job.TenantID), 1)
+		l.drr.Charge(job.TenantID, made.weight(job.TenantID), 1)
 		l.bytes += job.Size()
 	}
 	if found.Cut {

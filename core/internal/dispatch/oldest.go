@@ -24,7 +24,7 @@ func (d *Dispatcher) OldestReady(ctx context.Context) (oldest time.Time, err err
 	var from scheduler.ListKey
 	for {
 		begun := time.Now()
-		lists, next := d.lists.Known(from, listsPerLook)
+		lists, next := d.lists.Known(from, listsPerProbe)
 		waiting, err := d.store.Probe(ctx, lists, 1)
 		if err != nil {
 			return time.Time{}, err

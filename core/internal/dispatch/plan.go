@@ -16,7 +16,7 @@ const (
 	// listsPerClaim bounds the lists of one statement; the first statement of a claim has
 	// spareLists more than it wants jobs: most lists that are ready do have jobs.
 	listsPerClaim = 50
-	spareLists    = 10
+	extraLists    = 10
 	// tenantsPerClaim bounds the tenants of one claim, where more have jobs; the next claim starts
 	// with others.
 	tenantsPerClaim = 2 * scheduler.MaxQuotas
@@ -176,7 +176,7 @@ func (d *Dispatcher) wanting(filter *scheduler.Filter, n int, skip map[tenant.ID
 	}
 	// Of more tenants than one claim is divided among, one and a half times as many as can be
 	// served are enough.
-	enough := min(max(n+n/2, spareLists), tenantsPerClaim)
+	enough := min(max(n+n/2, extraLists), tenantsPerClaim)
 	if filter.Push {
 		round(enough, func(from uint64, n int) ([]tenant.QueueKey, int) {
 			some, all := d.lanes.PushQueues(from, n)

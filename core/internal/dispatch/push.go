@@ -10,15 +10,17 @@ import (
 
 // breakers gives the breaker of a queue in push mode, from the executor.
 type breakers struct {
-	ask atomic.Pointer[func(tenant.QueueKey) *api.Breaker]
+	lookup atomic.Pointer[func(tenant.QueueKey) *api.Breaker]
 }
 
 // ShowBreakers sets the source of the breakers of queues in push mode.
-func (d *Dispatcher) ShowBreakers(ask func(tenant.QueueKey) *api.Breaker) { d.breakers.ask.Store(&ask) }
+func (d *Dispatcher) ShowBreakers(ask func(tenant.QueueKey) *api.Breaker) {
+	d.breakers.lookup.Store(&ask)
+}
 
 // breaker is a queue's, nil where there is none.
 func (d *Dispatcher) breaker(key tenant.QueueKey) *api.Breaker {
-	if ask := d.breakers.ask.Load(); ask != nil {
+	if ask := d.breakers.lookup.Load(); ask != nil {
 		return (*ask)(key)
 	}
 	return nil

@@ -22,7 +22,7 @@ func (d *Dispatcher) Register(ctx context.Context, owner tenant.ID, request api.
 	if joined { // it was unknown, or dead and has lost its leases
 		return worker.Wire(0), nil
 	}
-	leases, err := d.held.Of(ctx, d.store, cache.WorkerKey{Owner: owner, ID: request.WorkerID})
+	leases, err := d.leases.Of(ctx, d.store, cache.WorkerKey{Owner: owner, ID: request.WorkerID})
 	if err != nil {
 		return api.Worker{}, err
 	}

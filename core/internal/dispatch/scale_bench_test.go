@@ -71,7 +71,7 @@ func BenchmarkClaimOfATenant(b *testing.B) {
 	dealer, tags := &scheduler.DRR{}, allTags()
 	report(b, func(i int) {
 		filter := &scheduler.Filter{Owner: tenants[i%benchTenants], Queues: []string{"default"}, Tags: tags}
-		if made := d.plan(dealer, filter, 10, 10+spareLists, nil); len(made.claim.Lanes) == 0 {
+		if made := d.plan(dealer, filter, 10, 10+extraLists, nil); len(made.claim.Lanes) == 0 {
 			b.Fatal("nothing is planned")
 		}
 	})
@@ -82,7 +82,7 @@ func BenchmarkClaimOfThePlatform(b *testing.B) {
 	dealer := &scheduler.DRR{}
 	filter := &scheduler.Filter{Owner: tenant.Platform, Queues: []string{"default"}, Tags: allTags()}
 	report(b, func(int) {
-		if made := d.plan(dealer, filter, 10, 10+spareLists, nil); len(made.claim.Lanes) == 0 {
+		if made := d.plan(dealer, filter, 10, 10+extraLists, nil); len(made.claim.Lanes) == 0 {
 			b.Fatal("nothing is planned")
 		}
 	})
@@ -93,7 +93,7 @@ func BenchmarkClaimOfNothing(b *testing.B) {
 	dealer := &scheduler.DRR{}
 	report(b, func(i int) {
 		filter := &scheduler.Filter{Owner: tenants[i%benchTenants], Queues: []string{"other"}}
-		if made := d.plan(dealer, filter, 10, 10+spareLists, nil); len(made.claim.Lanes) != 0 {
+		if made := d.plan(dealer, filter, 10, 10+extraLists, nil); len(made.claim.Lanes) != 0 {
 			b.Fatal("something is planned")
 		}
 	})
@@ -112,5 +112,5 @@ func BenchmarkClaimParksAndIsWoken(b *testing.B) {
 func BenchmarkLookBackSlice(b *testing.B) {
 	d, _ := benchCore(b)
 	var from scheduler.ListKey
-	report(b, func(int) { _, from = d.lists.Known(from, listsPerLook) })
+	report(b, func(int) { _, from = d.lists.Known(from, listsPerProbe) })
 }

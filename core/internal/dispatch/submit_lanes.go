@@ -11,8 +11,8 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
-// laneBook is the lanes of some calls, by request.
-type laneBook map[directory.LaneAsk]directory.MadeLane
+// laneMap is the lanes of some calls, by request.
+type laneMap map[directory.LaneAsk]directory.MadeLane
 
 // laneAsks are the lanes that a call's jobs need, one for each; zero for a refused job.
 func (d *Dispatcher) laneAsks(call *SubmitCall) []directory.LaneAsk {
@@ -33,7 +33,7 @@ func (d *Dispatcher) laneAsks(call *SubmitCall) []directory.LaneAsk {
 // tenant's with one statement, all tenants' in parallel. A shared call that would have to ask
 // PostgreSQL is answered Alone.
 func (d *Dispatcher) lanesOf(ctx context.Context, calls []SubmitCall, answers []SubmitAnswer) [][]directory.MadeLane {
-	book := laneBook{}
+	book := laneMap{}
 	// Each job's lane is computed once: after a change of limits it would be another.
 	asks := make([][]directory.LaneAsk, len(calls))
 	wanted := map[tenant.ID]map[directory.LaneAsk]bool{}
@@ -47,7 +47,7 @@ func (d *Dispatcher) lanesOf(ctx context.Context, calls []SubmitCall, answers []
 			continue
 		}
 		asks[i] = d.laneAsks(call)
-		unknown := d.lookUpLanes(call, asks[i], book)
+		unknown := d.cachedLanes(call, asks[i], book)
 		switch {
 		case len(unknown) == 0:
 		case call.Shared:
@@ -76,8 +76,8 @@ func (d *Dispatcher) lanesOf(ctx context.Context, calls []SubmitCall, answers []
 	return lanes
 }
 
-// lookUpLanes adds the cached lanes of a call to the book, and gives the others.
-func (d *Dispatcher) lookUpLanes(call *SubmitCall, asks []directory.LaneAsk, book laneBook) map[directory.LaneAsk]bool {
+// cachedLanes adds the cached lanes of a call to the book, and gives the others.
+func (d *Dispatcher) cachedLanes(call *SubmitCall, asks []directory.LaneAsk, book laneMap) map[directory.LaneAsk]bool {
 	unknown := map[directory.LaneAsk]bool{}
 	for i, ask := range asks {
 		if call.Refused != nil && call.Refused[i] != nil {
@@ -96,7 +96,7 @@ func (d *Dispatcher) lookUpLanes(call *SubmitCall, asks []directory.LaneAsk, boo
 }
 
 // makeLanes makes lanes of several tenants, and gives the errors by tenant.
-func (d *Dispatcher) makeLanes(ctx context.Context, wanted map[tenant.ID]map[directory.LaneAsk]bool, book laneBook) map[tenant.ID]error {
+func (d *Dispatcher) makeLanes(ctx context.Context, wanted map[tenant.ID]map[directory.LaneAsk]bool, book laneMap) map[tenant.ID]error {
 	var mu sync.Mutex
 	failed := map[tenant.ID]error{}
 	var all sync.WaitGroup

@@ -133,7 +133,7 @@ func (e *Executor) claim(ctx context.Context) ([]claim.Job, error) {
 		return nil, nil
 	}
 	return e.dispatcher.Claim(ctx, dispatch.ClaimCall{
-		Owner: tenant.Platform, WorkerID: e.workerID, Push: true, Room: e.Capacity, Again: e.released, Max: most, Wait: claimWait,
+		Owner: tenant.Platform, WorkerID: e.workerID, Push: true, Capacity: e.Capacity, CapacityReleased: e.released, Max: most, Wait: claimWait,
 	})
 }
 
