@@ -77,7 +77,7 @@ func (f *fixture) deadIDs() (ids []uuid.UUID) {
 func TestEveryActionIsAudited(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.Bury(5, celltest.Grave{})
+	f.AddDeadLetters(5, celltest.DeadLetterRows{})
 	f.do(audit.WithActor(t.Context(), audit.Actor{Kind: "tenant", KeyID: "key-1", User: "bob"}))
 	all, actions := f.entries(api.AuditFilter{})
 	if got, want := strings.Join(actions, " "), strings.Join(api.AuditActions(), " "); got != want {
@@ -145,7 +145,7 @@ func TestAuditGoesPageByPage(t *testing.T) {
 func TestAuditIsPartOfTheAction(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.Bury(5, celltest.Grave{})
+	f.AddDeadLetters(5, celltest.DeadLetterRows{})
 	ctx := audit.WithActor(t.Context(), audit.Actor{Kind: "tenant"})
 	unknown := []uuid.UUID{uuid.New()}
 	_ = f.Store.Redrive(ctx, f.Tenant, "", unknown, nil)

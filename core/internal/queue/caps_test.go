@@ -288,7 +288,7 @@ type capLoad struct {
 func (l *capLoad) watch(quiet *atomic.Bool, limit, running int64) {
 	for !quiet.Load() {
 		var active, leased int64
-		if err := l.Behind.QueryRow(l.Context(), `SELECT count(*), count(*) FILTER (WHERE state = 'running') FROM jobs`).Scan(&active, &leased); err != nil {
+		if err := l.Direct.QueryRow(l.Context(), `SELECT count(*), count(*) FILTER (WHERE state = 'running') FROM jobs`).Scan(&active, &leased); err != nil {
 			l.Error(err)
 			return
 		}
@@ -398,7 +398,7 @@ func TestRunningCap(t *testing.T) {
 		func(c claim.Job) { f.End(queue.Ending{Lease: c.Lease(), Kind: api.KindSnooze, Delay: time.Hour}) },
 		func(c claim.Job) { f.Store.GiveBack(t.Context(), []job.Lease{c.Lease()}) },
 		func(c claim.Job) {
-			if _, err := f.Behind.Exec(t.Context(), `UPDATE jobs SET lease_expires_at = statement_timestamp() - interval '1 s' WHERE id = $1`, c.ID); err != nil {
+			if _, err := f.Direct.Exec(t.Context(), `UPDATE jobs SET lease_expires_at = statement_timestamp() - interval '1 s' WHERE id = $1`, c.ID); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := f.Store.Reap(t.Context(), time.Time{}, 10, rand.Float64); err != nil {
@@ -424,7 +424,7 @@ func TestUsageAfterRestore(t *testing.T) {
 	f := newFixture(t)
 	limits := celltest.Under(f.ActiveCap(4))
 	f.Submit(f.Jobs(3, limits)...)
-	if _, err := f.Behind.Exec(t.Context(), `UPDATE usage_log SET bound = '9000000000000'`); err != nil {
+	if _, err := f.Direct.Exec(t.Context(), `UPDATE usage_log SET bound = '9000000000000'`); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := f.Store.Migrate(t.Context()); err != nil {
@@ -446,12 +446,12 @@ func TestPruneUsage(t *testing.T) {
 		f.End(queue.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindComplete})
 	}
 	var last string // transaction of those
-	if err := f.Behind.QueryRow(t.Context(), `SELECT pg_current_xact_id()::text`).Scan(&last); err != nil {
+	if err := f.Direct.QueryRow(t.Context(), `SELECT pg_current_xact_id()::text`).Scan(&last); err != nil {
 		t.Fatal(err)
 	}
 	left := func() (log, credits int) {
 		t.Helper()
-		err := f.Behind.QueryRow(t.Context(), `
+		err := f.Direct.QueryRow(t.Context(), `
 			SELECT (SELECT count(*) FROM usage_log), (SELECT count(*) FROM usage_credits WHERE xid < $1::xid8)`, last).Scan(&log, &credits)
 		if err != nil {
 			t.Fatal(err)
@@ -464,7 +464,7 @@ func TestPruneUsage(t *testing.T) {
 	// A transaction anywhere on the server, another test's, keeps younger credits from
 	// being folded, for as long as it takes.
 	celltest.EventuallyWithin(t, 5*time.Minute, "everybody sees them", func() (seen bool) {
-		if err := f.Behind.QueryRow(t.Context(), `SELECT pg_snapshot_xmin(pg_current_snapshot()) > $1::xid8`, last).Scan(&seen); err != nil {
+		if err := f.Direct.QueryRow(t.Context(), `SELECT pg_snapshot_xmin(pg_current_snapshot()) > $1::xid8`, last).Scan(&seen); err != nil {
 			t.Fatal(err)
 		}
 		return seen

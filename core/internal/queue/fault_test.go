@@ -32,7 +32,7 @@ func (f *fixture) cutOff(call func(context.Context) error) error {
 	f.Helper()
 	const waiting = ` FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`
 	var before []int32 // what was cut off goes on waiting
-	if err := f.Behind.QueryRow(f.Context(), `SELECT COALESCE(array_agg(pid), '{}')`+waiting).Scan(&before); err != nil {
+	if err := f.Direct.QueryRow(f.Context(), `SELECT COALESCE(array_agg(pid), '{}')`+waiting).Scan(&before); err != nil {
 		f.Fatal(err)
 	}
 	ctx, cut := context.WithCancel(f.Context())
@@ -115,7 +115,7 @@ func TestNoConnectionIsADefiniteRefusal(t *testing.T) {
 func TestAStandbyIsUnavailable(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.Exec(`ALTER DATABASE ` + f.Behind.Config().Database + ` SET default_transaction_read_only = on`)
+	f.Exec(`ALTER DATABASE ` + f.Direct.Config().Database + ` SET default_transaction_read_only = on`)
 	standby := celltest.OpenURL(t, f.URL)
 	_, err := standby.Submit(t.Context(), []submit.Submission{{Tenant: f.Tenant, Jobs: []submit.NewJob{f.Job()}}})
 	if !errors.Is(err, store.ErrUnavailable) || !store.Definite(err) {

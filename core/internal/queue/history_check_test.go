@@ -112,7 +112,7 @@ func (h *history) checkLives() {
 
 func (h *history) states() map[uuid.UUID]string {
 	h.Helper()
-	rows, err := h.Behind.Query(h.Context(), `
+	rows, err := h.Direct.Query(h.Context(), `
 		SELECT id, state FROM jobs UNION ALL SELECT id, state FROM finished_jobs UNION ALL SELECT id, 'dead_letter' FROM dead_letters`)
 	if err != nil {
 		h.Fatal(err)

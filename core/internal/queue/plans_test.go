@@ -110,7 +110,7 @@ func hotPath(f *fixture, store *cell.Cell) {
 			f.Fatal(err)
 		}
 	}
-	run := &fixture{&celltest.Fixture{T: f.T, URL: f.URL, Store: store, Tenant: f.NewTenant(), Behind: f.Behind}}
+	run := &fixture{&celltest.Fixture{T: f.T, URL: f.URL, Store: store, Tenant: f.NewTenant(), Direct: f.Direct}}
 	run.Lane = run.NewLane(run.Tenant, "default")
 	run.Submit(run.Jobs(80)...)
 	run.TrySubmit(submit.Submission{Tenant: run.Tenant, Jobs: run.Jobs(1), Idempotency: &idempotency.Request{Operation: "submit", Key: "k", Fingerprint: [32]byte{1}}})

@@ -92,7 +92,7 @@ func TestReaperLeavesALeaseThatIsBeingRenewed(t *testing.T) {
 	id := f.Submit(f.Job())[0]
 	claimed := f.ClaimOne()
 	f.Expire(id)
-	heartbeat, err := f.Behind.Begin(t.Context())
+	heartbeat, err := f.Direct.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -99,7 +99,7 @@ func TestAPendingDetachHoldsUpItsTableOnly(t *testing.T) {
 	}
 	// As a core leaves it that ended while it waited.
 	f.Exec(`SET statement_timeout = 50`)
-	if _, err := f.Behind.Exec(t.Context(), `ALTER TABLE finished_jobs DETACH PARTITION `+stuck+` CONCURRENTLY`); err == nil {
+	if _, err := f.Direct.Exec(t.Context(), `ALTER TABLE finished_jobs DETACH PARTITION `+stuck+` CONCURRENTLY`); err == nil {
 		t.Fatal("the detach did not wait for the reader")
 	}
 	f.Exec(`RESET statement_timeout`)
@@ -266,7 +266,7 @@ func TestWaitForPartitionsEndsWithTheContext(t *testing.T) {
 	id := f.Submit(f.Job())[0]
 	f.Exec(dropDaysSQL)
 	// Another call makes them, and waits for another core that does.
-	if _, err := f.Behind.Exec(t.Context(), `SELECT pg_advisory_lock($1)`, store.LockKey(store.LockPartitions, tenant.Platform)); err != nil {
+	if _, err := f.Direct.Exec(t.Context(), `SELECT pg_advisory_lock($1)`, store.LockKey(store.LockPartitions, tenant.Platform)); err != nil {
 		t.Fatal(err)
 	}
 	var group sync.WaitGroup

@@ -49,7 +49,7 @@ func TestAnOwnerOfTheDatabaseIsEnough(t *testing.T) {
 	if _, err := f.Store.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	f.Behind = celltest.Connect(t, f.URL)
+	f.Direct = celltest.Connect(t, f.URL)
 	f.Tenant = f.NewTenant()
 	f.Lane = f.NewLane(f.Tenant, "default")
 	f.Submit(f.Job())
@@ -72,7 +72,7 @@ func TestAnOwnerOfTheDatabaseIsEnough(t *testing.T) {
 	}
 	opened.Close()
 	f.Store.Close()
-	_ = f.Behind.Close(t.Context())
+	_ = f.Direct.Close(t.Context())
 	one, err := cell.Open(t.Context(), cell.Options{Options: store.Options{URL: f.URL, MaxConns: 1, PoolWait: time.Second}})
 	if err != nil {
 		t.Fatal(err)

@@ -70,7 +70,7 @@ func TestTheSchemaRefusesImpossibleRows(t *testing.T) {
 		`state = 'running'`, `state = 'completed'`, `state = 'queued', ready_at = NULL`, `lease_id = gen_random_uuid()`,
 		`attempt = max_attempts + 1`, `priority = 10`, `lease_expires_at = now()`,
 	} {
-		if _, err := f.Behind.Exec(t.Context(), `UPDATE jobs SET `+change); err == nil {
+		if _, err := f.Direct.Exec(t.Context(), `UPDATE jobs SET `+change); err == nil {
 			t.Errorf("%s was accepted", change)
 		}
 	}
@@ -237,7 +237,7 @@ func TestMigrateMendsAnInterruptedBuild(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	var build string
-	if err := f.Behind.QueryRow(t.Context(), `SELECT replace(pg_get_indexdef('jobs_by_user_id'::regclass), 'INDEX', 'INDEX CONCURRENTLY')`).Scan(&build); err != nil {
+	if err := f.Direct.QueryRow(t.Context(), `SELECT replace(pg_get_indexdef('jobs_by_user_id'::regclass), 'INDEX', 'INDEX CONCURRENTLY')`).Scan(&build); err != nil {
 		t.Fatal(err)
 	}
 	f.Exec(`DROP INDEX jobs_by_user_id; CREATE TABLE theirs (a integer)`)

@@ -174,7 +174,7 @@ func TestVerifyFindsDrift(t *testing.T) {
 			f := newFixture(t)
 			f.Submit(f.Jobs(3, celltest.Under(f.ActiveCap(4)))...)
 			f.NoDrift()
-			if _, err := f.Behind.Exec(t.Context(), harm); err != nil {
+			if _, err := f.Direct.Exec(t.Context(), harm); err != nil {
 				t.Fatal(err)
 			}
 			drifts, err := f.Store.Verify(t.Context())

@@ -44,7 +44,7 @@ func TestCountBesideAnOldWriter(t *testing.T) {
 		t.Helper()
 		for sql, args := range recorded.Seen() {
 			if strings.Contains(sql, "FROM usage_credits") {
-				plan, _ := celltest.Explain(t, f.Behind, sql, args)
+				plan, _ := celltest.Explain(t, f.Direct, sql, args)
 				return plan.Hit + plan.Read
 			}
 		}

@@ -17,7 +17,7 @@ func TestPruneACountThatBeganAgain(t *testing.T) {
 	f := celltest.NewFixture(t)
 	prune := func(newest int64) int64 {
 		t.Helper()
-		tag, err := f.Behind.Exec(t.Context(), usage.PruneLogSQL, pgx.StrictNamedArgs{
+		tag, err := f.Direct.Exec(t.Context(), usage.PruneLogSQL, pgx.StrictNamedArgs{
 			"tenants": []uuid.UUID{f.Tenant}, "counters": []int16{1}, "names": []string{"again"}, "seqs": []int64{newest}, "most": 10,
 		})
 		if err != nil {

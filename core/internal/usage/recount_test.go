@@ -21,7 +21,7 @@ func TestRecount(t *testing.T) {
 	limits := celltest.Under(f.ActiveCap(4))
 	f.Submit(f.Jobs(3, limits)...)
 	running := f.ClaimOne()
-	if _, err := f.Behind.Exec(t.Context(), `
+	if _, err := f.Direct.Exec(t.Context(), `
 		INSERT INTO usage_credits SELECT tenant_id, 1, '', -2, pg_current_xact_id() FROM jobs LIMIT 1;
 		UPDATE jobs SET counted = 0 WHERE state = 'running'`); err != nil {
 		t.Fatal(err)
@@ -62,7 +62,7 @@ func TestBooksOfAnotherServerTakeTheirTime(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.Submit(f.Jobs(3, celltest.Under(f.ActiveCap(4)))...)
-	if _, err := f.Behind.Exec(t.Context(), `UPDATE usage_log SET bound = '9000000000000'`); err != nil {
+	if _, err := f.Direct.Exec(t.Context(), `UPDATE usage_log SET bound = '9000000000000'`); err != nil {
 		t.Fatal(err)
 	}
 	one, err := cell.Open(t.Context(), cell.Options{Options: store.Options{URL: f.URL, MaxConns: 1, PoolWait: time.Second, CallTime: time.Nanosecond}})

@@ -71,7 +71,7 @@ SELECT gen_random_uuid(), $1, $2, 'default', 't', NULLIF($4,''), 'queued', 5, 'n
 // CountOf is what a query counts.
 func (f *Fixture) CountOf(sql string, args ...any) (n int) {
 	f.Helper()
-	if err := f.Behind.QueryRow(f.Context(), sql, args...).Scan(&n); err != nil {
+	if err := f.Direct.QueryRow(f.Context(), sql, args...).Scan(&n); err != nil {
 		f.Fatal(err)
 	}
 	return n

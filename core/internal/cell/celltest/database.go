@@ -59,7 +59,7 @@ func (f *Fixture) Backfill(key usage.CountKey) {
 // Live counts the rows of live jobs.
 func (f *Fixture) Live() (n int64) {
 	f.Helper()
-	if err := f.Behind.QueryRow(f.Context(), `SELECT count(*) FROM jobs`).Scan(&n); err != nil {
+	if err := f.Direct.QueryRow(f.Context(), `SELECT count(*) FROM jobs`).Scan(&n); err != nil {
 		f.Fatal(err)
 	}
 	return n

@@ -26,8 +26,8 @@ type Fixture struct {
 	Store  *cell.Cell
 	Tenant tenant.ID
 	Lane   directory.Lane
-	// Behind is a connection for reads and changes without the store.
-	Behind *pgx.Conn
+	// Direct is a connection for reads and changes without the store.
+	Direct *pgx.Conn
 }
 
 // NewFixture makes one, for the time of the test.
@@ -35,7 +35,7 @@ func NewFixture(t *testing.T) *Fixture {
 	t.Helper()
 	f := &Fixture{T: t, URL: URL(t)}
 	f.Store = OpenURL(t, f.URL)
-	f.Behind = Connect(t, f.URL)
+	f.Direct = Connect(t, f.URL)
 	f.Tenant = f.NewTenant()
 	f.Lane = f.NewLane(f.Tenant, "default")
 	return f
@@ -156,7 +156,7 @@ func (f *Fixture) Get(id uuid.UUID) api.Job {
 // Exec changes rows with SQL, without the store.
 func (f *Fixture) Exec(sql string, args ...any) {
 	f.Helper()
-	if _, err := f.Behind.Exec(f.Context(), sql, args...); err != nil {
+	if _, err := f.Direct.Exec(f.Context(), sql, args...); err != nil {
 		f.Fatal(err)
 	}
 }
@@ -165,7 +165,7 @@ func (f *Fixture) Exec(sql string, args ...any) {
 func (f *Fixture) Row(id uuid.UUID) string {
 	f.Helper()
 	var row string
-	if err := f.Behind.QueryRow(f.Context(), `SELECT COALESCE((SELECT j::text FROM jobs j WHERE id = $1), '')`, id).Scan(&row); err != nil {
+	if err := f.Direct.QueryRow(f.Context(), `SELECT COALESCE((SELECT j::text FROM jobs j WHERE id = $1), '')`, id).Scan(&row); err != nil {
 		f.Fatal(err)
 	}
 	return row
@@ -194,7 +194,7 @@ func Half() float64 { return 0.5 }
 func (f *Fixture) Count(table string) int {
 	f.Helper()
 	var n int
-	if err := f.Behind.QueryRow(f.Context(), `SELECT count(*) FROM `+table).Scan(&n); err != nil {
+	if err := f.Direct.QueryRow(f.Context(), `SELECT count(*) FROM `+table).Scan(&n); err != nil {
 		f.Fatal(err)
 	}
 	return n
