@@ -16,15 +16,15 @@ import (
 // diagnosisTime bounds the diagnosis, connecting included.
 const diagnosisTime = 20 * time.Second
 
-// look is a Diagnosis in progress.
-type look struct{ diagnosis.Diagnosis }
+// doctor is a Diagnosis in progress.
+type doctor struct{ diagnosis.Diagnosis }
 
 // Diagnose checks the PostgreSQL in the settings as core would use it. It changes nothing. Of the
 // settings, by the names of their variables, it reads only those about the database.
 func Diagnose(ctx context.Context, settings map[string]string) diagnosis.Diagnosis {
 	ctx, cancel := context.WithTimeout(ctx, diagnosisTime)
 	defer cancel()
-	var d look
+	var d doctor
 	cfg, err := databaseConfig(settings)
 	if err != nil {
 		d.Add(diagnosis.LevelFail, "PostgreSQL settings", err.Error(), "set it as api-docs/config.md says")
@@ -77,7 +77,7 @@ func databaseConfig(settings map[string]string) (Config, error) {
 	return cfg, errors.Join(unreadable, cfg.checkDatabase())
 }
 
-func (d *look) server(look store.ServerInfo) {
+func (d *doctor) server(look store.ServerInfo) {
 	const check = "PostgreSQL version"
 	if look.Version < 150000 {
 		d.Add(diagnosis.LevelFail, check, look.VersionName+" is too old", "15 or newer is needed")
@@ -97,7 +97,7 @@ func (d *look) server(look store.ServerInfo) {
 }
 
 // durability checks settings that lose acknowledged jobs.
-func (d *look) durability(look store.ServerInfo, allowed bool) {
+func (d *doctor) durability(look store.ServerInfo, allowed bool) {
 	level, advice := diagnosis.LevelFail, "turn it on; core refuses to start otherwise"
 	if allowed {
 		level, advice = diagnosis.LevelWarn, "turn it on; core only starts because of FORGEQUEUE_ALLOW_LOSSY_DATABASE"
@@ -119,7 +119,7 @@ func (d *look) durability(look store.ServerInfo, allowed bool) {
 }
 
 // pool checks whether core's connections are within the limits.
-func (d *look) pool(look store.ServerInfo, conns int32) {
+func (d *doctor) pool(look store.ServerInfo, conns int32) {
 	const check = "PostgreSQL connections"
 	room, by := look.MaxConnections-look.Reserved, "max_connections"
 	for _, limit := range []struct {
@@ -146,7 +146,7 @@ func (d *look) pool(look store.ServerInfo, conns int32) {
 
 // schema checks whether all migrations are applied. It queries them only if there are any: the
 // query itself would create their table.
-func (d *look) schema(ctx context.Context, look store.ServerInfo, cfg Config) {
+func (d *doctor) schema(ctx context.Context, look store.ServerInfo, cfg Config) {
 	const check = "migrations"
 	switch {
 	case look.Schema == "":
