@@ -22,7 +22,7 @@ import (
 // concurrent use.
 type DRR struct {
 	tenants map[tenant.ID]*tenantState
-	// calls counts the calls of Deal.
+	// calls counts the calls of Allocate.
 	calls int
 	// floor is the lowest level among the tenants of the last call.
 	floor float64

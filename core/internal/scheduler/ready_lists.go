@@ -219,7 +219,7 @@ func (l *ReadyLists) unthrottle(lane directory.Lane) {
 
 // Unthrottle makes up to most throttled lanes ready, of one tenant or of all tenants, and gives
 // them in any order.
-func (l *ReadyLists) Unthrottle(owner tenant.ID, anybodys bool, most int) (lanes []directory.Lane) {
+func (l *ReadyLists) Unthrottle(owner tenant.ID, allTenants bool, most int) (lanes []directory.Lane) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	take := func(ids map[directory.LaneID]struct{}) {
@@ -232,10 +232,10 @@ func (l *ReadyLists) Unthrottle(owner tenant.ID, anybodys bool, most int) (lanes
 	}
 	take(l.throttled[owner])
 	for other, ids := range l.throttled {
-		if anybodys && other != owner && len(lanes) < most {
+		if allTenants && other != owner && len(lanes) < most {
 			take(ids)
 		}
-		if !anybodys || len(lanes) == most {
+		if !allTenants || len(lanes) == most {
 			break
 		}
 	}

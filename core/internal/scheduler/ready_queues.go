@@ -96,11 +96,11 @@ func (r *Ring[T]) Remove(item T) {
 }
 
 // From iterates over up to n items, starting at offset.
-func (r *Ring[T]) From(turn uint64, n int) iter.Seq[T] {
+func (r *Ring[T]) From(offset uint64, n int) iter.Seq[T] {
 	return func(yield func(T) bool) {
 		size := len(r.Items)
 		for i := range min(n, size) {
-			if !yield(r.Items[(turn+uint64(i))%uint64(size)]) {
+			if !yield(r.Items[(offset+uint64(i))%uint64(size)]) {
 				return
 			}
 		}
@@ -109,7 +109,7 @@ func (r *Ring[T]) From(turn uint64, n int) iter.Seq[T] {
 
 // QueuesOf visits up to n queues of a name, of any tenants, with a ready list, from an offset, and
 // gives those with a lane that the filter serves; all is the number of queues.
-func (l *ReadyLists) QueuesOf(name string, filter *Filter, turn uint64, n int) (some []tenant.QueueKey, all int) {
+func (l *ReadyLists) QueuesOf(name string, filter *Filter, offset uint64, n int) (some []tenant.QueueKey, all int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	of := l.waiting.names[name]
@@ -117,7 +117,7 @@ func (l *ReadyLists) QueuesOf(name string, filter *Filter, turn uint64, n int) (
 		return nil, 0
 	}
 	some = make([]tenant.QueueKey, 0, min(n, len(of.Items)))
-	for one := range of.From(turn, n) {
+	for one := range of.From(offset, n) {
 		if one.serves(filter) {
 			some = append(some, one.key)
 		}
@@ -127,26 +127,26 @@ func (l *ReadyLists) QueuesOf(name string, filter *Filter, turn uint64, n int) (
 
 // ReadyIn gives up to most ready lists of queues, of lanes that the filter serves: high priorities
 // first, equal ones rotated by offset.
-func (l *ReadyLists) ReadyIn(keys []tenant.QueueKey, filter *Filter, turn uint64, most int) (found []Planned) {
+func (l *ReadyLists) ReadyIn(keys []tenant.QueueKey, filter *Filter, offset uint64, most int) (found []Planned) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	there := 0
+	total := 0
 	for _, key := range keys {
 		if of := l.waiting.queues[key]; of != nil {
-			there += of.lists
+			total += of.lists
 		}
 	}
-	found = make([]Planned, 0, min(there, most))
-	for priority := int16(api.MaxPriority); priority >= 0 && len(found) < there; priority-- {
+	found = make([]Planned, 0, min(total, most))
+	for priority := int16(api.MaxPriority); priority >= 0 && len(found) < total; priority-- {
 		for i := range keys {
-			key := keys[(turn+uint64(i))%uint64(len(keys))]
+			key := keys[(offset+uint64(i))%uint64(len(keys))]
 			of := l.waiting.queues[key]
 			if of == nil || of.priorities&(1<<priority) == 0 {
 				continue
 			}
 			lanes := of.by[priority].Items
 			for j := range lanes {
-				known := lanes[(turn+uint64(j))%uint64(len(lanes))]
+				known := lanes[(offset+uint64(j))%uint64(len(lanes))]
 				if !filter.Serves(&known.lane) {
 					continue
 				}
