@@ -67,7 +67,7 @@ const (
 )
 
 // Refresh reads changes from the tables, and gives the lanes that were created and deleted.
-func (l *Lanes) Refresh(ctx context.Context) (born []directory.Lane, gone []directory.LaneID, err error) {
+func (l *Lanes) Refresh(ctx context.Context) (created []directory.Lane, gone []directory.LaneID, err error) {
 	l.mu.Lock()
 	l.begun++
 	number := l.begun
@@ -106,7 +106,7 @@ func (l *Lanes) Refresh(ctx context.Context) (born []directory.Lane, gone []dire
 	}
 	for _, lane := range lanes {
 		if l.add(lane.Lane) {
-			born = append(born, lane.Lane)
+			created = append(created, lane.Lane)
 			l.recent[lane.ID] = time.Now()
 		}
 		l.retire(lane, begun)
@@ -118,7 +118,7 @@ func (l *Lanes) Refresh(ctx context.Context) (born []directory.Lane, gone []dire
 	if begun.After(l.read) {
 		l.read = begun
 	}
-	return born, gone, nil
+	return created, gone, nil
 }
 
 // retire removes a retired lane from those in which new jobs are stored, and adds one that is in
@@ -139,20 +139,20 @@ func (l *Lanes) retire(lane directory.LaneRow, begun time.Time) {
 // removeAllBut drops the lanes that are not among lanes, all that were read from begun on. The
 // caller holds the lock.
 func (l *Lanes) removeAllBut(lanes []directory.LaneRow, begun time.Time) (gone []directory.LaneID) {
-	there := make(map[directory.LaneID]bool, len(lanes))
+	exists := make(map[directory.LaneID]bool, len(lanes))
 	for _, lane := range lanes {
-		there[lane.ID] = true
+		exists[lane.ID] = true
 	}
 	for id, at := range l.recent {
 		if at.Before(begun) {
 			delete(l.recent, id)
 		} else {
-			there[id] = true
+			exists[id] = true
 		}
 	}
 	queues, names := map[tenant.QueueKey]bool{}, map[string]bool{}
 	for id, lane := range l.byID {
-		if there[id] {
+		if exists[id] {
 			continue
 		}
 		gone = append(gone, id)
@@ -162,7 +162,7 @@ func (l *Lanes) removeAllBut(lanes []directory.LaneRow, begun time.Time) (gone [
 		}
 		queues[lane.InQueue()], names[lane.Queue] = true, true
 	}
-	isGone := func(lane directory.Lane) bool { return !there[lane.ID] }
+	isGone := func(lane directory.Lane) bool { return !exists[lane.ID] }
 	for key := range queues {
 		trim(l.byQueue, key, isGone)
 	}
@@ -219,21 +219,21 @@ func (l *Lanes) Open(key tenant.QueueKey, push bool) bool {
 
 // Serving lists up to most lanes that the filter matches and that are not paused, each once; offset
 // selects which of more.
-func (l *Lanes) Serving(f *scheduler.Filter, turn uint64, most int) (serving []directory.LaneID) {
+func (l *Lanes) Serving(f *scheduler.Filter, offset uint64, most int) (serving []directory.LaneID) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	var room scheduler.Capacity
+	var capacity scheduler.Capacity
 	if f.Capacity != nil {
-		room = f.Capacity()
+		capacity = f.Capacity()
 	}
 	lists := l.named(f)
 	for i := range lists {
-		lanes := lists[(turn+uint64(i))%uint64(len(lists))]
+		lanes := lists[(offset+uint64(i))%uint64(len(lists))]
 		for j := range lanes {
-			lane := lanes[(turn*uint64(most)+uint64(j))%uint64(len(lanes))] //nolint:gosec // never negative
+			lane := lanes[(offset*uint64(most)+uint64(j))%uint64(len(lanes))] //nolint:gosec // never negative
 			key := lane.InQueue()
 			settings := l.settings[key]
-			if settings.Paused || settings.Push != f.Push || !f.Serves(&lane) || room != nil && room.Of(key) <= 0 {
+			if settings.Paused || settings.Push != f.Push || !f.Serves(&lane) || capacity != nil && capacity.Of(key) <= 0 {
 				continue
 			}
 			if serving = append(serving, lane.ID); len(serving) == most {
@@ -269,10 +269,10 @@ func (l *Lanes) named(f *scheduler.Filter) [][]directory.Lane {
 }
 
 // PushQueues gives up to n queues in push mode, from an offset; all is the number of them.
-func (l *Lanes) PushQueues(turn uint64, n int) (some []tenant.QueueKey, all int) {
+func (l *Lanes) PushQueues(offset uint64, n int) (some []tenant.QueueKey, all int) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	return slices.Collect(l.inPush.From(turn, n)), len(l.inPush.Items)
+	return slices.Collect(l.inPush.From(offset, n)), len(l.inPush.Items)
 }
 
 // ByID gives a cached lane.

@@ -102,7 +102,7 @@ const (
 type Leases struct {
 	mu     sync.Mutex
 	leases map[WorkerKey]int
-	// read is when they were counted, rest how long the counts are valid: counting takes at most a
+	// read is when they were counted, validFor how long the counts are valid: counting takes at most a
 	// twentieth of the time.
 	read     time.Time
 	validFor time.Duration
