@@ -248,9 +248,9 @@ func (f *Flushes) storeAll(ctx context.Context, submissions []*submit.Submission
 // End ends attempts with the next flush.
 func (f *Flushes) End(ctx context.Context, endings []queue.Ending) []queue.Ended {
 	ended := make([]queue.Ended, len(endings))
-	if asker := f.traces.RequestSpan(ctx); asker.IsValid() {
+	if request := f.traces.RequestSpan(ctx); request.IsValid() {
 		for i := range endings {
-			endings[i].Span = asker
+			endings[i].Span = request
 		}
 	}
 	for i, result := range f.ends.DoAll(ctx, endings) {
@@ -307,7 +307,7 @@ func WaitError(err error) error {
 	return err
 }
 
-// submitWaitError is Left for submits: one with an idempotency key that waited until its timeout has met
+// submitWaitError is WaitError for submits: one with an idempotency key that waited until its timeout has met
 // a request in flight with the same key, its own first one or another of its tenant's.
 func submitWaitError(err error, s *submit.Submission) error {
 	if s.Idempotency != nil && (errors.Is(err, groupcommit.ErrLeft) || errors.Is(err, groupcommit.ErrUnknown) || store.LockTimedOut(err)) {

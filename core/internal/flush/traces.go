@@ -33,14 +33,14 @@ func (t Traces) RequestSpan(ctx context.Context) trace.SpanContext {
 // Flush begins the span of a flush; its statements are children. Its parent is the first of its n
 // requests whose trace is sampled; it links to the other sampled ones: a span has one parent. ctx
 // is the group commit's, which has no values.
-func (t Traces) Flush(ctx context.Context, name string, n int, asker func(int) trace.SpanContext) (context.Context, trace.Span) {
+func (t Traces) Flush(ctx context.Context, name string, n int, request func(int) trace.SpanContext) (context.Context, trace.Span) {
 	if t.Tracer == nil {
 		return ctx, noSpan
 	}
 	var parent, last trace.SpanContext
 	var links []trace.Link
 	for i := range n {
-		one := asker(i)
+		one := request(i)
 		if !one.IsSampled() || one.SpanID() == last.SpanID() { // all requests of a batch have one span
 			continue
 		}
