@@ -145,14 +145,14 @@ func (c *Call) satisfied(state string) bool {
 }
 
 // Wait gives the job when it is in the state that the caller waits for, or as it is when the wait
-// has timed out or drained is closed. look reads the job.
-func (w *Watches) Wait(ctx context.Context, call Call, drained <-chan struct{}, look func(context.Context) (api.Job, error)) (api.Job, error) {
+// has timed out or drained is closed. read reads the job.
+func (w *Watches) Wait(ctx context.Context, call Call, drained <-chan struct{}, read func(context.Context) (api.Job, error)) (api.Job, error) {
 	over := time.NewTimer(call.Wait)
 	defer over.Stop()
 	one := w.add(call.ID) // before the first read: a change in between would wake no watcher
 	defer w.remove(call.ID, one)
 	for {
-		found, err := look(ctx)
+		found, err := read(ctx)
 		if err != nil || call.satisfied(found.State) {
 			return found, err
 		}
