@@ -37,7 +37,7 @@ type picked struct {
 	UserID   *string
 	Size     int
 
-	// left says that it was not leased, noRoom that a cap or a rate was the reason.
+	// left says that it was not leased, throttled that a cap or a rate was the reason.
 	left, throttled bool
 }
 
@@ -84,13 +84,13 @@ type guard struct {
 
 // capacity is how many more jobs of a lane may start; -1 for any number.
 func (g *guard) capacity(lane *Lane) int64 {
-	room := g.counts.Capacity(lane.Caps)
+	capacity := g.counts.Capacity(lane.Caps)
 	if lane.Rate != nil {
-		if left := g.rates.Capacity(lane.Rate); room < 0 || left < room {
-			room = left
+		if left := g.rates.Capacity(lane.Rate); capacity < 0 || left < capacity {
+			capacity = left
 		}
 	}
-	return room
+	return capacity
 }
 
 func (g *guard) take(lane *Lane) {

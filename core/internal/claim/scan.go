@@ -126,7 +126,7 @@ func (s *Claimer) Probe(ctx context.Context, lists []ReadyList, most int) ([]que
 	args["most"] = most
 	found, err := store.Query(ctx, s.Store, pgx.RowToStructByName[queue.Waiting], probeSQL, args)
 	if err != nil {
-		return nil, fmt.Errorf("claim: look: %w", store.NothingChanged(err))
+		return nil, fmt.Errorf("claim: probe: %w", store.NothingChanged(err))
 	}
 	return found, nil
 }
