@@ -35,8 +35,8 @@ type CancelResult string
 // before.
 const (
 	CancelEnded     CancelResult = "ended"
-	CancelRequested CancelResult = "asked"
-	CancelRepeated  CancelResult = "stood"
+	CancelRequested CancelResult = "requested"
+	CancelRepeated  CancelResult = "repeated"
 )
 
 // Cancel ends a waiting job at once, and requests the cancel of a running one. A job that is

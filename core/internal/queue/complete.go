@@ -47,7 +47,7 @@ type completed struct {
 	StartedAt      *time.Time
 	FinishedAt     time.Time
 
-	// Of completeToldSQL only.
+	// Of completeLoggedSQL only.
 	Type, Queue                string
 	CorrelationID, Traceparent *string
 }

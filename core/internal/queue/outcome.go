@@ -223,8 +223,8 @@ func mayTryAlone(err error, n int) bool {
 }
 
 // decide applies the transition table to the holder's ending.
-func decide(row *lockedRow, said *Ending) (*transition, error) {
-	ending, deferred := deferral(row, said)
+func decide(row *lockedRow, reported *Ending) (*transition, error) {
+	ending, deferred := deferral(row, reported)
 	events := map[string]job.Event{api.KindFail: job.Fail, api.KindSnooze: job.Snooze, api.KindRelease: job.Release}
 	verdict, err := job.Next(job.Running, events[ending.Kind], endingFacts(row, ending))
 	if err != nil {
@@ -243,28 +243,28 @@ func decide(row *lockedRow, said *Ending) (*transition, error) {
 			made.delay = *ending.RetryAfter
 		}
 	}
-	made.saveReplay(said)
+	made.saveReplay(reported)
 	return made, nil
 }
 
 // deferral gives the delay of a deferred job, or a fail after too long a deferral.
-func deferral(row *lockedRow, said *Ending) (ending *Ending, deferred bool) {
-	if said.Deferral == 0 {
-		return said, false
+func deferral(row *lockedRow, reported *Ending) (ending *Ending, deferred bool) {
+	if reported.Deferral == 0 {
+		return reported, false
 	}
 	var waited time.Duration
 	if row.DeferredSince != nil {
 		waited = row.Now.Sub(*row.DeferredSince)
 	}
-	made := *said
-	if waited >= said.Deferral {
+	made := *reported
+	if waited >= reported.Deferral {
 		made.Kind, made.Delay = api.KindFail, 0
 		return &made, false
 	}
 	if made.Kind == api.KindSnooze && made.Delay == 0 {
-		made.Delay = row.retry().Defer(waited, said.Random)
+		made.Delay = row.retry().Defer(waited, reported.Random)
 	}
-	made.Delay = min(made.Delay, said.Deferral-waited)
+	made.Delay = min(made.Delay, reported.Deferral-waited)
 	return &made, true
 }
 

@@ -26,7 +26,7 @@ import (
 )
 
 // fillSQL makes 150,000 jobs: of a hundred tenants' lanes, of all priorities, most
-// of them queued, some scheduled, some leased; and history beside them.
+// of them queued, some scheduled, some leased; and history.
 var fillSQL = []string{
 	`INSERT INTO lanes (tenant_id, queue, tags, created_at)
 	 SELECT ('00000000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, 'default', '{}', now() FROM generate_series(1, 100) n`,
@@ -225,7 +225,7 @@ func checkPlans(f *fixture, t *testing.T, recorded *celltest.Statements, mode st
 	}
 	for sql, args := range recorded.Seen() {
 		plan, ok := celltest.Explain(t, conn, sql, args)
-		if !ok || strings.Contains(sql, walksRunning) {
+		if !ok || strings.Contains(sql, scansRunning) {
 			continue
 		}
 		if pages := plan.Hit + plan.Read; bounded && pages > mostPages {
@@ -262,9 +262,9 @@ func leasesByKey(plan *celltest.PlanNode) bool {
 	return false
 }
 
-// walksRunning counts a tenant's running jobs while a new cap's books are not settled:
-// it walks the index of all running jobs, see decision 9.
-const walksRunning = "state = 'running' AND tenant_id = @tenant_id LIMIT"
+// scansRunning counts a tenant's running jobs while a new cap's count is not settled:
+// it scans the index of all running jobs, see decision 9.
+const scansRunning = "state = 'running' AND tenant_id = @tenant_id LIMIT"
 
 // ordered are indexes that are read from their head, in order and up to a LIMIT.
 func ordered(index string) bool {

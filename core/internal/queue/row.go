@@ -11,7 +11,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// KeptColumns do not change when a job moves to another table; jobColumns are all columns of a job
+// StableColumns do not change when a job moves to another table; jobColumns are all columns of a job
 // in any table: live, finished or dead.
 const (
 	StableColumns = `id, tenant_id, lane_id, queue, type, user_id, priority, payload, tags, metadata,

@@ -23,13 +23,13 @@ SELECT id, 'dead_letter' FROM dead_letters WHERE id = ANY(@ids::uuid[])`
 // statement for all watches.
 func (s *Jobs) States(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]string, error) {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
-	type standing struct {
+	type jobState struct {
 		ID    uuid.UUID
 		State string
 	}
-	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[standing], statesSQL, pgx.StrictNamedArgs{"ids": ids, "since": retention.Since(ids...)})
+	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[jobState], statesSQL, pgx.StrictNamedArgs{"ids": ids, "since": retention.Since(ids...)})
 	if err != nil {
-		return nil, fmt.Errorf("queue: where now: %w", store.NothingChanged(err))
+		return nil, fmt.Errorf("queue: states: %w", store.NothingChanged(err))
 	}
 	states := make(map[uuid.UUID]string, len(rows))
 	for _, row := range rows {
