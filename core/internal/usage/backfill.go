@@ -136,7 +136,7 @@ WHERE tenant_id = @tenant_id AND counter = @counter AND name = @name AND NOT set
 
 // Backfill processes one step of one count, of any tenant. It gives how many jobs it added, and
 // whether the pass continues.
-func (s *Counts) Backfill(ctx context.Context, key CountKey) (adopted int64, more bool, err error) {
+func (s *Counts) Backfill(ctx context.Context, key CountKey) (added int64, more bool, err error) {
 	place := pgx.StrictNamedArgs{"tenant_id": key.Tenant, "counter": int16(key.Counter), "name": key.Name}
 	found, err := store.Query(ctx, s.Store, pgx.RowTo[uuid.UUID], startBackfillSQL, place)
 	if err != nil || len(found) == 0 { // settled, or no longer capped
@@ -149,7 +149,7 @@ func (s *Counts) Backfill(ctx context.Context, key CountKey) (adopted int64, mor
 	}
 	jobs, err := store.Query(ctx, s.Store, pgx.RowToStructByName[scannedJob], sql, args)
 	if err != nil {
-		return 0, false, fmt.Errorf("usage: adopt: %w", store.NothingChanged(err))
+		return 0, false, fmt.Errorf("usage: backfill: %w", store.NothingChanged(err))
 	}
 	var missing []uuid.UUID
 	for _, one := range jobs {
@@ -163,21 +163,21 @@ func (s *Counts) Backfill(ctx context.Context, key CountKey) (adopted int64, mor
 		place["after"] = jobs[len(jobs)-1].ID
 	}
 	err = s.InTx(ctx, func(tx pgx.Tx) error {
-		if adopted, err = s.backfill(ctx, tx, key, missing); err != nil {
+		if added, err = s.backfill(ctx, tx, key, missing); err != nil {
 			return err
 		}
-		place["missed"] = adopted < int64(len(missing))
+		place["missed"] = added < int64(len(missing))
 		_, err = tx.Exec(ctx, backfillProgressSQL, place)
 		return err
 	})
 	if err != nil {
-		return 0, false, fmt.Errorf("usage: adopt: %w", err)
+		return 0, false, fmt.Errorf("usage: backfill: %w", err)
 	}
-	return adopted, more, nil
+	return added, more, nil
 }
 
 // backfill adds jobs to a count under its lock.
-func (s *Counts) backfill(ctx context.Context, tx pgx.Tx, key CountKey, ids []uuid.UUID) (adopted int64, err error) {
+func (s *Counts) backfill(ctx context.Context, tx pgx.Tx, key CountKey, ids []uuid.UUID) (added int64, err error) {
 	if len(ids) == 0 {
 		return 0, nil
 	}

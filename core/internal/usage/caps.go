@@ -144,14 +144,14 @@ func (t *Tally) Full(caps []Cap) []FullCap {
 
 // Capacity is how many more jobs fit under all of the caps; -1 for any number.
 func (t *Tally) Capacity(caps []Cap) int64 {
-	room := int64(-1)
+	capacity := int64(-1)
 	for _, c := range caps {
 		left := max(c.Limit-t.Used(c.CountKey), 0)
-		if room < 0 || left < room {
-			room = left
+		if capacity < 0 || left < capacity {
+			capacity = left
 		}
 	}
-	return room
+	return capacity
 }
 
 // Used is the value of a count, with the jobs taken.

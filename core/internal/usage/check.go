@@ -23,8 +23,8 @@ var ErrCheckTime = errors.New("usage: the count has too many jobs to be checked 
 // checkSQL compares a count with its jobs, in one snapshot: exact at any load. The jobs are scanned
 // by an index for the kind of count.
 const checkSQL = `
-SELECT books.used, books.settled, found.counted, found.uncounted
-FROM (` + ReadUsageSQL + `) AS books CROSS JOIN (
+SELECT stored.used, stored.settled, found.counted, found.uncounted
+FROM (` + ReadUsageSQL + `) AS stored CROSS JOIN (
   SELECT count(*) FILTER (WHERE counted & @counter::smallint <> 0) AS counted,
          count(*) FILTER (WHERE counted & @counter::smallint = 0)  AS uncounted
   FROM jobs WHERE `

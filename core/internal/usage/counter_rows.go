@@ -41,17 +41,17 @@ LIMIT @most`
 // key is before all.
 func (s *Counts) StoredCounts(ctx context.Context, after CountKey, most int) ([]StoredCount, error) {
 	scan := func(row pgx.CollectableRow) (StoredCount, error) {
-		var kept StoredCount
-		err := row.Scan(&kept.Tenant, &kept.Counter, &kept.Name, &kept.Settled, &kept.Unused)
-		return kept, err
+		var stored StoredCount
+		err := row.Scan(&stored.Tenant, &stored.Counter, &stored.Name, &stored.Settled, &stored.Unused)
+		return stored, err
 	}
-	kept, err := store.Query(ctx, s.Store, scan, storedCountsSQL, pgx.StrictNamedArgs{
+	stored, err := store.Query(ctx, s.Store, scan, storedCountsSQL, pgx.StrictNamedArgs{
 		"tenant_id": after.Tenant, "counter": int16(after.Counter), "name": after.Name, "most": most,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("usage: kept counts: %w", store.NothingChanged(err))
+		return nil, fmt.Errorf("usage: stored counts: %w", store.NothingChanged(err))
 	}
-	return kept, nil
+	return stored, nil
 }
 
 const dropCountsSQL = `

@@ -2,7 +2,7 @@ package usage
 
 import "time"
 
-// SetCheckTime changes the bound on the look at one count.
+// SetCheckTime changes the bound on the check of one count.
 func (s *Counts) SetCheckTime(d time.Duration) { s.checkTime = d }
 
 // PruneLogSQL removes rows of counts that are older than the newest.

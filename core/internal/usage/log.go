@@ -58,10 +58,10 @@ SELECT k.place::integer - 1                                       AS place,
        (sums.used - sums.own - next.count)::bigint                AS young,
        CASE WHEN next.marked THEN ` + seenSQL + ` END             AS seen,
        GREATEST(fresh.any, moved.any) > ` + markFrom + `          AS crowded,
-       kept.tenant_id IS NOT NULL                                 AS stored,
-       COALESCE(kept.settled, false)                              AS settled,
+       stored.tenant_id IS NOT NULL                               AS stored,
+       COALESCE(stored.settled, false)                            AS settled,
        -- for Tally.mayFill; a settled count needs none
-       CASE WHEN kept.settled THEN 0 ELSE pg_relation_size('jobs') END AS jobs_size
+       CASE WHEN stored.settled THEN 0 ELSE pg_relation_size('jobs') END AS jobs_size
 FROM unnest(@tenants::uuid[], @counters::smallint[], @names::text[])
      WITH ORDINALITY AS k(tenant_id, counter, name, place)
 LEFT JOIN LATERAL (
@@ -112,7 +112,7 @@ CROSS JOIN LATERAL (
          moved.until AS bound,
          fresh.many > ` + markFrom + ` OR moved.until < pg_snapshot_xmax(log.seen) AS marked
 ) AS next
-LEFT JOIN usage_counts kept ON kept.tenant_id = k.tenant_id AND kept.counter = k.counter AND kept.name = k.name`
+LEFT JOIN usage_counts stored ON stored.tenant_id = k.tenant_id AND stored.counter = k.counter AND stored.name = k.name`
 
 type usageRow struct {
 	Place int32

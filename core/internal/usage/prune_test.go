@@ -10,7 +10,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/usage"
 )
 
-// A count that another core has forgotten since this one looked at it, and that began
+// A count that another core has deleted since this one read it, and that started
 // again, keeps its row.
 func TestPruneACountThatBeganAgain(t *testing.T) {
 	t.Parallel()

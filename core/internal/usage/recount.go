@@ -27,11 +27,11 @@ WITH log AS (DELETE FROM usage_log), credits AS (DELETE FROM usage_credits), cou
 UPDATE jobs SET counted = 0 WHERE counted <> 0`
 
 // ForeignCounters says whether the counts were written by another server, so that no core should run
-// before RestartUsage.
+// before ResetForeignCounters.
 func (s *Counts) ForeignCounters(ctx context.Context) (bool, error) {
 	foreign, err := store.Query(ctx, s.Store, pgx.RowTo[bool], foreignCountersSQL, pgx.StrictNamedArgs{})
 	if err != nil {
-		return false, fmt.Errorf("usage: books: %w", store.NothingChanged(err))
+		return false, fmt.Errorf("usage: foreign counters: %w", store.NothingChanged(err))
 	}
 	return foreign[0], nil
 }
@@ -50,7 +50,7 @@ func (s *Counts) ResetForeignCounters(ctx context.Context) error {
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("usage: restart usage: %w", err)
+		return fmt.Errorf("usage: reset foreign counters: %w", err)
 	}
 	return nil
 }
@@ -61,7 +61,7 @@ type CoresRunError struct{ Sessions []string }
 func (e *CoresRunError) Error() string {
 	shown := e.Sessions[:min(len(e.Sessions), 5)]
 	return fmt.Sprintf("cores, or commands of theirs, are connected to this database (%d: %s); stop all of them first. "+
-		"What a machine has left that is gone, SELECT pg_terminate_backend(pid) ends", len(e.Sessions), strings.Join(shown, ", "))
+		"End sessions of a machine that is gone with SELECT pg_terminate_backend(pid)", len(e.Sessions), strings.Join(shown, ", "))
 }
 
 // otherCoresSQL finds connections of cores besides this one.

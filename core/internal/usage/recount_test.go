@@ -13,7 +13,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// Counts that went wrong are taken anew: caps hold as before, and jobs that run are in
+// Counts that went wrong are reset: caps hold as before, and jobs that run are in
 // the counts of running ones.
 func TestRecount(t *testing.T) {
 	t.Parallel()
@@ -35,7 +35,7 @@ func TestRecount(t *testing.T) {
 
 	var run *usage.CoresRunError
 	if _, err := one.Recount(t.Context()); !errors.As(err, &run) || len(run.Sessions) < 1 {
-		t.Fatalf("beside a core: %v", err)
+		t.Fatalf("while a core runs: %v", err)
 	}
 	if drifts, err := f.Store.Verify(t.Context()); err != nil || len(drifts) == 0 {
 		t.Fatalf("refused, and yet: %v %v", drifts, err)
@@ -48,7 +48,7 @@ func TestRecount(t *testing.T) {
 	f.Store = celltest.OpenURL(t, f.URL)
 	f.NoDrift()
 	if got := f.Admitted(f.Jobs(3, limits)...); got != 1 {
-		t.Errorf("admitted %d, want 1 beside 3", got)
+		t.Errorf("admitted %d, want 1 in addition to 3", got)
 	}
 	f.End(queue.Ending{Lease: running.Lease(), Kind: api.KindComplete})
 	if got := f.Admitted(f.Jobs(3, limits)...); got != 1 {
@@ -58,7 +58,7 @@ func TestRecount(t *testing.T) {
 }
 
 // A restore of a large database takes longer than a call may.
-func TestBooksOfAnotherServerTakeTheirTime(t *testing.T) {
+func TestForeignCountersTakeTheirTime(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.Submit(f.Jobs(3, celltest.Under(f.ActiveCap(4)))...)

@@ -21,7 +21,7 @@ type Drift struct {
 
 // String is the drift as text for an operator.
 func (d Drift) String() string {
-	return fmt.Sprintf("%s: tenant %s, %s %q: kept %d, found %d", d.Check, d.Key.Tenant, d.Key.Counter, d.Key.Name, d.Stored, d.Found)
+	return fmt.Sprintf("%s: tenant %s, %s %q: stored %d, found %d", d.Check, d.Key.Tenant, d.Key.Counter, d.Key.Name, d.Stored, d.Found)
 }
 
 // countDriftSQL recounts every count from the jobs themselves. One statement has one snapshot: a
@@ -30,7 +30,7 @@ const countDriftSQL = `
 WITH newest AS (
   SELECT DISTINCT ON (tenant_id, counter, name) tenant_id, counter, name, count, bound, young, seen
   FROM usage_log ORDER BY tenant_id, counter, name, seq DESC
-), kept AS (
+), stored AS (
   SELECT n.tenant_id, n.counter, n.name, n.count + COALESCE(credits.every, 0) AS n,
          -- as ReadUsageSQL reads it, by the mark
          n.count + n.young + COALESCE(credits.unseen, 0) AS marked
@@ -48,14 +48,14 @@ WITH newest AS (
   WHERE jobs.counted <> 0 AND jobs.counted & c.counter <> 0
   GROUP BY c.owner, c.counter, c.name
 )
-SELECT CASE WHEN COALESCE(kept.n, 0) = COALESCE(found.n, 0) THEN 'mark' ELSE 'count' END AS check, tenant_id, counter, name,
-       COALESCE(kept.marked, 0)::bigint AS kept, COALESCE(found.n, 0)::bigint AS found
-FROM kept FULL JOIN found USING (tenant_id, counter, name)
-WHERE COALESCE(kept.n, 0) <> COALESCE(found.n, 0) OR COALESCE(kept.marked, 0) <> COALESCE(found.n, 0)`
+SELECT CASE WHEN COALESCE(stored.n, 0) = COALESCE(found.n, 0) THEN 'mark' ELSE 'count' END AS check, tenant_id, counter, name,
+       COALESCE(stored.marked, 0)::bigint AS stored, COALESCE(found.n, 0)::bigint AS found
+FROM stored FULL JOIN found USING (tenant_id, counter, name)
+WHERE COALESCE(stored.n, 0) <> COALESCE(found.n, 0) OR COALESCE(stored.marked, 0) <> COALESCE(found.n, 0)`
 
 // uncountedSQL finds jobs that are not in a settled count to which they belong.
 const uncountedSQL = `
-SELECT 'uncounted' AS check, k.tenant_id, k.counter, k.name, 0::bigint AS kept, count(*) AS found
+SELECT 'uncounted' AS check, k.tenant_id, k.counter, k.name, 0::bigint AS stored, count(*) AS found
 FROM jobs CROSS JOIN LATERAL (
   VALUES (tenant_id, 1, '', true), (tenant_id, 2, user_id, true), (tenant_id, 4, queue, true),
          (tenant_id, 8, '', state = 'running'), (tenant_id, 16, user_id, state = 'running'), (tenant_id, 32, queue, state = 'running'),
@@ -68,13 +68,13 @@ GROUP BY k.tenant_id, k.counter, k.name`
 
 // staleBitsSQL finds waiting jobs that are still in a count of running ones.
 const staleBitsSQL = `
-SELECT 'not running' AS check, tenant_id, (counted & 120)::smallint AS counter, '' AS name, count(*) AS kept, 0::bigint AS found
+SELECT 'not running' AS check, tenant_id, (counted & 120)::smallint AS counter, '' AS name, count(*) AS stored, 0::bigint AS found
 FROM jobs WHERE state <> 'running' AND counted & 120 <> 0
 GROUP BY tenant_id, counted & 120`
 
 // wrongLaneSQL finds jobs in a lane of another tenant or queue: no claim would find them.
 const wrongLaneSQL = `
-SELECT 'lane' AS check, j.tenant_id, 0::smallint AS counter, j.queue AS name, 0::bigint AS kept, count(*) AS found
+SELECT 'lane' AS check, j.tenant_id, 0::smallint AS counter, j.queue AS name, 0::bigint AS stored, count(*) AS found
 FROM jobs j
 WHERE NOT EXISTS (SELECT FROM lanes l WHERE l.id = j.lane_id AND l.tenant_id = j.tenant_id AND l.queue = j.queue
                     AND l.capped_user IN ('', COALESCE(j.user_id, '')))
