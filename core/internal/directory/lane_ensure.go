@@ -66,7 +66,7 @@ ON CONFLICT (tenant_id, queue, tags, capped_user) DO NOTHING
 RETURNING id, queue, tags, capped_user`
 
 // errLaneChanged says that a lane was deleted, or created, by a concurrent transaction.
-var errLaneChanged = errors.New("directory: a lane changed meanwhile")
+var errLaneChanged = errors.New("directory: a concurrent transaction changed a lane")
 
 // EnsureLanes gives lanes of one tenant, and creates those that do not exist, and their queues. It
 // commits before it returns: a lane exists before the first job in it. A bound that is reached is
@@ -91,11 +91,11 @@ func (s *Directory) EnsureLanes(ctx context.Context, owner tenant.ID, asks []Lan
 }
 
 func ensureLanes(ctx context.Context, tx pgx.Tx, owner tenant.ID, asks []LaneAsk) ([]MadeLane, error) {
-	known, room, err := readLanes(ctx, tx, owner, asks)
+	known, use, err := readLanes(ctx, tx, owner, asks)
 	if err != nil {
 		return nil, err
 	}
-	made, plan := planLanes(asks, known, room)
+	made, plan := planLanes(asks, known, use)
 	if len(plan.revived)+len(plan.fresh) == 0 {
 		return made, nil
 	}
@@ -113,7 +113,7 @@ type lanePlan struct {
 }
 
 // planLanes answers requests for existing lanes, and plans the others up to the bounds.
-func planLanes(asks []LaneAsk, known map[int]knownLane, room *laneUse) ([]MadeLane, *lanePlan) {
+func planLanes(asks []LaneAsk, known map[int]knownLane, use *laneUse) ([]MadeLane, *lanePlan) {
 	made := make([]MadeLane, len(asks))
 	plan := &lanePlan{asks: asks, revived: map[LaneID][]int{}, fresh: map[LaneKey][]int{}}
 	for i, ask := range asks {
@@ -124,7 +124,7 @@ func planLanes(asks []LaneAsk, known map[int]knownLane, room *laneUse) ([]MadeLa
 			continue
 		}
 		if planned := len(plan.revived[there.ID]) + len(plan.fresh[ask.LaneKey]); planned == 0 {
-			newQueue, full := room.take(ask)
+			newQueue, full := use.take(ask)
 			if full != 0 {
 				made[i].Full = full
 				continue

@@ -17,7 +17,7 @@ import (
 //
 //	in use ──unused for LaneIdle, no jobs──▶ retired ──LaneRetired later, no jobs──▶ deleted
 //	   ▲                                        │
-//	   └────── a job needs it (MakeLanes) ──────┘
+//	   └────── a job needs it (EnsureLanes) ────┘
 //
 // A core uses a cached lane for a minute after it last read the table, and reads it every 2 s: no
 // job is stored in a lane that was retired LaneRetired ago. Jobs that are stored nevertheless, by a
@@ -107,11 +107,11 @@ WITH RECURSIVE place AS (
   FROM (SELECT @after::integer AS id) AS place
   UNION ALL
   SELECT ` + nextLane + ` FROM place WHERE place.id IS NOT NULL
-), walked AS MATERIALIZED (
+), scanned AS MATERIALIZED (
   SELECT id FROM place LIMIT @most
 )
-SELECT id, NOT EXISTS (SELECT FROM lanes l WHERE l.id = walked.id) AS gone
-FROM walked WHERE id IS NOT NULL`
+SELECT id, NOT EXISTS (SELECT FROM lanes l WHERE l.id = scanned.id) AS gone
+FROM scanned WHERE id IS NOT NULL`
 
 // nextLane is the first lane after place.id with queued, blocked or scheduled jobs.
 const nextLane = `LEAST(
@@ -121,11 +121,11 @@ const nextLane = `LEAST(
 // OrphanLanes checks at most most lanes, of any tenants, after one of them, and gives those that
 // have waiting jobs and no row; last is 0 at the end.
 func (s *Directory) OrphanLanes(ctx context.Context, after LaneID, most int) (orphans []LaneID, last LaneID, err error) {
-	type walked struct {
+	type scanned struct {
 		ID   LaneID
 		Gone bool
 	}
-	found, err := store.Query(store.WithClass(ctx, store.ClassLists), s.Store, pgx.RowToStructByName[walked], orphanLanesSQL, pgx.StrictNamedArgs{"after": after, "most": most})
+	found, err := store.Query(store.WithClass(ctx, store.ClassLists), s.Store, pgx.RowToStructByName[scanned], orphanLanesSQL, pgx.StrictNamedArgs{"after": after, "most": most})
 	if err != nil {
 		return nil, 0, fmt.Errorf("directory: orphan lanes: %w", store.NothingChanged(err))
 	}

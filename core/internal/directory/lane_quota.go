@@ -40,7 +40,7 @@ const (
 
 // Refusal is the problem of a job whose lane the bound prevents.
 func (b LaneBound) Refusal() *problem.Problem {
-	said := map[LaneBound]string{
+	text := map[LaneBound]string{
 		TenantLanes:  fmt.Sprintf("A tenant may use at most %d combinations of queue and tags at a time, those of users with a running cap of their own included.", MaxLanes),
 		UsersLanes:   fmt.Sprintf("Jobs that name a user may use at most %d combinations of queue and tags of a tenant at a time.", maxUsersLanes),
 		UserLanes:    fmt.Sprintf("One user's jobs may use at most %d combinations of queue and tags at a time.", MaxUserLanes),
@@ -48,7 +48,7 @@ func (b LaneBound) Refusal() *problem.Problem {
 		UsersQueues:  fmt.Sprintf("Jobs that name a user may make at most %d queues of a tenant.", maxUsersQueues),
 		UserQueues:   fmt.Sprintf("One user's jobs may make at most %d queues.", MaxUserQueues),
 	}[b]
-	return problem.New(problem.TooManyLanes, said+" Use a queue and tags that are in use.")
+	return problem.New(problem.TooManyLanes, text+" Use a queue and tags that are in use.")
 }
 
 // boundedUse is the number of lanes or queues, and its bounds.
@@ -136,7 +136,7 @@ GROUP BY 1, 2`
 
 // readLanes takes the tenant's lock and reads the existing lanes and the counts.
 func readLanes(ctx context.Context, tx pgx.Tx, owner tenant.ID, asks []LaneAsk) (map[int]knownLane, *laneUse, error) {
-	known, room := map[int]knownLane{}, newLaneUse()
+	known, use := map[int]knownLane{}, newLaneUse()
 	batch := &pgx.Batch{}
 	batch.Queue(usage.LockTimeoutSQL, pgx.StrictNamedArgs{"timeout": usage.LockTimeout(ctx)})
 	batch.Queue(store.AdvisoryLockSQL, pgx.StrictNamedArgs{"key": store.LockKey(store.LockLane, owner)})
@@ -147,16 +147,16 @@ func readLanes(ctx context.Context, tx pgx.Tx, owner tenant.ID, asks []LaneAsk) 
 		}
 		return err
 	})
-	batch.Queue(countLanesSQL, laneArgs(owner, asks, "makers")).Query(room.lanes.read)
-	batch.Queue(countQueuesSQL, laneArgs(owner, asks, "makers")).Query(room.queues.read)
+	batch.Queue(countLanesSQL, laneArgs(owner, asks, "makers")).Query(use.lanes.read)
+	batch.Queue(countQueuesSQL, laneArgs(owner, asks, "makers")).Query(use.queues.read)
 	batch.Queue(queuesThereSQL, laneArgs(owner, asks, "queues")).Query(func(rows pgx.Rows) error {
 		names, err := pgx.CollectRows(rows, pgx.RowTo[string])
 		for _, name := range names {
-			room.names[name] = true
+			use.names[name] = true
 		}
 		return err
 	})
-	return known, room, tx.SendBatch(ctx, batch).Close()
+	return known, use, tx.SendBatch(ctx, batch).Close()
 }
 
 // read takes the result of countLanesSQL or countQueuesSQL.
@@ -185,11 +185,11 @@ SELECT EXISTS (SELECT FROM queues WHERE tenant_id = @tenant_id AND name = @name)
 // checkQueueBound refuses, with ErrTooManyQueues, a new queue above the bound. Two concurrent calls
 // may both be the last.
 func (s *Directory) checkQueueBound(ctx context.Context, owner tenant.ID, name string) error {
-	room, err := store.Query(ctx, s.Store, pgx.RowTo[bool], queueBoundSQL, pgx.StrictNamedArgs{"tenant_id": owner, "name": name, "most": MaxQueues})
+	below, err := store.Query(ctx, s.Store, pgx.RowTo[bool], queueBoundSQL, pgx.StrictNamedArgs{"tenant_id": owner, "name": name, "most": MaxQueues})
 	if err != nil {
 		return fmt.Errorf("directory: settings: %w", store.NothingChanged(err))
 	}
-	if !room[0] {
+	if !below[0] {
 		return ErrTooManyQueues
 	}
 	return nil

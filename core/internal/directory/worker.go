@@ -45,12 +45,12 @@ const (
 // both be the last.
 const MaxWorkers = 10_000
 
-// workerRoom is true for a known worker that is not dead, and below the bound; crowdedOut deletes
+// belowBound is true for a known worker that is not dead, and below the bound; evictDead deletes
 // dead ones above it. Both read at most as many rows as the bound.
 const (
 	belowBound = `(EXISTS (SELECT FROM workers WHERE owner = @owner AND worker_id = @worker_id AND status <> 'DEAD')
    OR (SELECT count(*) FROM (SELECT FROM workers WHERE owner = @owner AND status <> 'DEAD' LIMIT @most) c) < @most)`
-	evictDead = `, crowded AS (
+	evictDead = `, evicted AS (
   DELETE FROM workers
   WHERE owner = @owner AND status = 'DEAD' AND worker_id <> @worker_id
     AND worker_id = ANY(ARRAY(SELECT worker_id FROM workers WHERE owner = @owner AND status = 'DEAD' ORDER BY last_heartbeat_at LIMIT 2))

@@ -59,7 +59,7 @@ WITH aged AS (
   SET status = CASE WHEN last_heartbeat_at < statement_timestamp() - @dead::interval THEN 'DEAD' ELSE 'STALE' END
   WHERE (status = 'ACTIVE' AND last_heartbeat_at < statement_timestamp() - @stale::interval
          OR status = 'STALE' AND last_heartbeat_at < statement_timestamp() - @dead::interval)
-    AND statement_timestamp() < COALESCE(@heard::timestamptz, statement_timestamp()) + @stale::interval
+    AND statement_timestamp() < COALESCE(@answered::timestamptz, statement_timestamp()) + @stale::interval
   RETURNING status
 ), forgotten AS (
   DELETE FROM workers
@@ -76,13 +76,13 @@ SELECT (SELECT count(*) FROM aged WHERE status = 'STALE') AS stale,
 type Aged struct{ Stale, Dead, Forgotten int64 }
 
 // AgeWorkers makes workers of any tenant stale or dead, and deletes them, by their last heartbeat.
-// ReapDead reaps the leases of dead ones. heard is when PostgreSQL last answered, by its clock;
+// ReapDead reaps the leases of dead ones. answered is when PostgreSQL last answered, by its clock;
 // zero for now. A statement that itself ends an outage of StaleAfter or more makes no worker stale
 // or dead.
-func (s *Directory) AgeWorkers(ctx context.Context, heard time.Time) (Aged, error) {
-	args := pgx.StrictNamedArgs{"stale": StaleAfter, "dead": DeadAfter, "forget": ForgetAfter, "heard": nil}
-	if !heard.IsZero() {
-		args["heard"] = heard
+func (s *Directory) AgeWorkers(ctx context.Context, answered time.Time) (Aged, error) {
+	args := pgx.StrictNamedArgs{"stale": StaleAfter, "dead": DeadAfter, "forget": ForgetAfter, "answered": nil}
+	if !answered.IsZero() {
+		args["answered"] = answered
 	}
 	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[Aged], ageWorkersSQL, args)
 	if err != nil {
