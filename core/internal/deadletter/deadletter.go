@@ -18,6 +18,6 @@ type Letters struct {
 }
 
 // New makes them, with their retention; 0 is for ever.
-func New(s *store.Store, counts *usage.Counts, jobs *queue.Jobs, keep time.Duration) *Letters {
-	return &Letters{s, counts, jobs, keep}
+func New(s *store.Store, counts *usage.Counts, jobs *queue.Jobs, retention time.Duration) *Letters {
+	return &Letters{s, counts, jobs, retention}
 }

@@ -92,8 +92,8 @@ WITH ` + newestDead + `, grouped AS (
   SELECT *, count(*) OVER () AS groups FROM grouped ORDER BY count DESC, fingerprint, queue LIMIT @size
 )
 -- a look-up for each, never a join, which could be planned as a scan of all
-SELECT largest.*, (SELECT last_error FROM dead_letters d WHERE d.id = largest.example) AS last_error, whole.read
-FROM (SELECT count(*) AS read FROM newest) AS whole LEFT JOIN largest ON true
+SELECT largest.*, (SELECT last_error FROM dead_letters d WHERE d.id = largest.example) AS last_error, totals.read
+FROM (SELECT count(*) AS read FROM newest) AS totals LEFT JOIN largest ON true
 ORDER BY largest.count DESC, largest.fingerprint, largest.queue`
 
 // groupRow is a group; without any group there is one row, in which all but Read are nil.

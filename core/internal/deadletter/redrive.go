@@ -82,17 +82,17 @@ type NewRedrive struct {
 
 // CreateRedrive starts a redrive, or a discard, of all of a tenant's dead letters that match; user,
 // where not empty, restricts it to one user's jobs. It covers the dead letters of this moment.
-func (s *Letters) CreateRedrive(ctx context.Context, owner tenant.ID, user string, asked NewRedrive) (api.Redrive, error) {
+func (s *Letters) CreateRedrive(ctx context.Context, owner tenant.ID, user string, request NewRedrive) (api.Redrive, error) {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
 	var made api.Redrive
 	err := s.InTx(ctx, func(tx pgx.Tx) error {
-		found, err := matching(ctx, tx, owner, user, asked.Filter)
+		found, err := matching(ctx, tx, owner, user, request.Filter)
 		if err != nil {
 			return err
 		}
 		rows, err := tx.Query(ctx, createRedriveSQL, pgx.StrictNamedArgs{
-			"id": asked.ID, "tenant_id": owner, "user_id": null.Text(user), "action": asked.Action, "filter": string(store.JSON(asked.Filter)),
-			"rate": asked.Rate, "matched": found.Matched, "capped": found.MatchedCapped, "most": api.MaxRedrives,
+			"id": request.ID, "tenant_id": owner, "user_id": null.Text(user), "action": request.Action, "filter": string(store.JSON(request.Filter)),
+			"rate": request.Rate, "matched": found.Matched, "capped": found.MatchedCapped, "most": api.MaxRedrives,
 		})
 		if err != nil {
 			return err

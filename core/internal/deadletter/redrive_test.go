@@ -115,7 +115,7 @@ func TestRedriveStepIsWhole(t *testing.T) {
 	for range 3 {
 		f.due(made.ID)
 		if _, err := f.Store.StepRedrive(t.Context(), uuid.MustParse(made.ID), nil, 0.5); err == nil {
-			t.Error("a step whose progress could not be kept was taken for good")
+			t.Error("a step whose progress could not be stored was committed")
 		}
 	}
 	if n := f.Count("dead_letters"); n != 700 {
@@ -165,7 +165,7 @@ func TestRedriveRefusesDuplicates(t *testing.T) {
 
 // A full cap stops nothing for good: the redrive says that it waits, and goes on when
 // jobs have ended.
-func TestRedriveWaitsForRoom(t *testing.T) {
+func TestRedriveWaitsForCapacity(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.AddDeadLetters(10, celltest.DeadLetterRows{})
@@ -231,7 +231,7 @@ func TestRedriveIsCancelled(t *testing.T) {
 	}
 }
 
-// Many cores at once: each dead letter rises once, and is counted once.
+// Many cores at once: each dead letter is redriven once, and counted once.
 func TestManyCoresRedrive(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
