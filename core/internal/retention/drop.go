@@ -22,7 +22,7 @@ const (
 // drop leaves a table that is no longer in pg_inherits.
 const droppedMark = "forgequeue: past its retention, detached to be dropped"
 
-// dueDaysSQL lists the partitions of a table that ended longer ago than @keep, and tables that an
+// dueDaysSQL lists the partitions of a table that ended longer ago than @retention, and tables that an
 // earlier run detached and did not drop. The bounds give the day, not the table's name. A pending
 // detach comes first, because PostgreSQL allows one per table at a time.
 const dueDaysSQL = `
@@ -32,7 +32,7 @@ SELECT name, attached, pending, rows FROM (
          GREATEST(c.reltuples, 0)::bigint AS rows
   FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid` + partitionBounds + `
   WHERE i.inhparent = @parent::regclass
-    AND (i.inhdetachpending OR bounds[2]::timestamptz <= statement_timestamp() - @keep::interval)
+    AND (i.inhdetachpending OR bounds[2]::timestamptz <= statement_timestamp() - @retention::interval)
   UNION ALL
   SELECT c.oid::regclass::text, false, false, NULL, GREATEST(c.reltuples, 0)::bigint
   FROM pg_description d JOIN pg_class c ON c.oid = d.objoid
@@ -81,11 +81,11 @@ func (s *Forgetter) DropPartitions(ctx context.Context) ([]Dropped, error) {
 	}()
 	var dropped []Dropped
 	var problems []error
-	for table, keep := range map[string]time.Duration{FinishedJobs: s.periods.Finished, Attempts: s.periods.DeadLetters} {
-		if keep <= 0 {
+	for table, retention := range map[string]time.Duration{FinishedJobs: s.periods.Finished, Attempts: s.periods.DeadLetters} {
+		if retention <= 0 {
 			continue
 		}
-		days, err := dropDays(ctx, conn.Conn.Conn(), table, keep)
+		days, err := dropDays(ctx, conn.Conn.Conn(), table, retention)
 		dropped = append(dropped, days...)
 		if err != nil {
 			problems = append(problems, fmt.Errorf("retention: drop partitions of %s: %w", table, err))
@@ -94,10 +94,10 @@ func (s *Forgetter) DropPartitions(ctx context.Context) ([]Dropped, error) {
 	return dropped, errors.Join(problems...)
 }
 
-// dropDays drops the days of one table that ended longer ago than keep. It stops at the first
+// dropDays drops the days of one table that ended longer ago than retention. It stops at the first
 // failure.
-func dropDays(ctx context.Context, conn *pgx.Conn, table string, keep time.Duration) ([]Dropped, error) {
-	rows, err := conn.Query(ctx, dueDaysSQL, pgx.StrictNamedArgs{"parent": table, "keep": keep, "mark": droppedMark + " (" + table + ")"})
+func dropDays(ctx context.Context, conn *pgx.Conn, table string, retention time.Duration) ([]Dropped, error) {
+	rows, err := conn.Query(ctx, dueDaysSQL, pgx.StrictNamedArgs{"parent": table, "retention": retention, "mark": droppedMark + " (" + table + ")"})
 	if err != nil {
 		return nil, err
 	}

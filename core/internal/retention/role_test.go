@@ -57,7 +57,7 @@ func TestAnOwnerOfTheDatabaseIsEnough(t *testing.T) {
 
 	f.Exec(dropDaysSQL)
 	due := f.attachDay("finished_jobs", 9)
-	opened := f.keeping(retention.Periods{Finished: 7 * someDays, DeadLetters: 30 * someDays})
+	opened := f.retaining(retention.Periods{Finished: 7 * someDays, DeadLetters: 30 * someDays})
 	if dropped, err := opened.DropPartitions(t.Context()); err != nil || len(dropped) != 1 || dropped[0].Name != due {
 		t.Errorf("dropped %+v, %v; want %s", dropped, err, due)
 	}
@@ -67,8 +67,8 @@ func TestAnOwnerOfTheDatabaseIsEnough(t *testing.T) {
 	f.Submit(f.Job())
 	f.MustEnd(queue.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindComplete})
 
-	if look, err := store.InspectServer(t.Context(), f.URL); err != nil || !look.MayCreate || !look.Migrated {
-		t.Errorf("doctor: %+v, %v", look, err)
+	if info, err := store.InspectServer(t.Context(), f.URL); err != nil || !info.MayCreate || !info.Migrated {
+		t.Errorf("doctor: %+v, %v", info, err)
 	}
 	opened.Close()
 	f.Store.Close()
