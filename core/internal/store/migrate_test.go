@@ -61,7 +61,7 @@ func TestPartitionsLieAhead(t *testing.T) {
 	}
 }
 
-// A row that the rules forbid cannot be, whoever writes it.
+// A row that the constraints forbid cannot be written, by any statement.
 func TestTheSchemaRefusesImpossibleRows(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -195,7 +195,7 @@ func TestOpenRefuses(t *testing.T) {
 }
 
 // A database or a role may have another default isolation: counts are read in a later
-// statement than the one that waits for the lock, and have to see what was committed meanwhile.
+// statement than the one that waits for the lock, and have to see what was committed during the wait.
 func TestIsolationIsTheStoresOwn(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -233,7 +233,7 @@ func TestIsolationIsTheStoresOwn(t *testing.T) {
 
 // A migration that ends while it builds an index leaves one that nothing reads: verify
 // names it, and the next migrate builds it.
-func TestMigrateMendsAnInterruptedBuild(t *testing.T) {
+func TestMigrateRepairsAnInterruptedBuild(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	var build string
@@ -246,7 +246,7 @@ func TestMigrateMendsAnInterruptedBuild(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The build waits for whoever writes.
+	// The build waits for writers.
 	if _, err := tx.Exec(t.Context(), `LOCK TABLE jobs, theirs, lanes IN ROW EXCLUSIVE MODE`); err != nil {
 		t.Fatal(err)
 	}
@@ -281,6 +281,6 @@ func TestMigrateMendsAnInterruptedBuild(t *testing.T) {
 		t.Error("the index is not there")
 	}
 	if n := f.Count(`pg_class WHERE relname = 'theirs_a'`); n != 1 {
-		t.Error("the index of somebody else is gone")
+		t.Error("another owner's index is gone")
 	}
 }

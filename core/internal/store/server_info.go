@@ -70,14 +70,14 @@ func InspectServer(ctx context.Context, url string) (ServerInfo, error) {
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // it was only read from
 	rows, err := conn.Query(ctx, serverInfoSQL)
 	if err != nil {
-		return ServerInfo{}, fmt.Errorf("store: look at the server: %w", err)
+		return ServerInfo{}, fmt.Errorf("store: inspect the server: %w", err)
 	}
-	var look ServerInfo
-	if look.serverSettings, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[serverSettings]); err != nil {
-		return ServerInfo{}, fmt.Errorf("store: look at the server: %w", err)
+	var info ServerInfo
+	if info.serverSettings, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[serverSettings]); err != nil {
+		return ServerInfo{}, fmt.Errorf("store: inspect the server: %w", err)
 	}
-	look.Ahead, look.Doubt, err = clockOf(ctx, conn)
-	return look, err
+	info.Ahead, info.Doubt, err = clockOf(ctx, conn)
+	return info, err
 }
 
 // clockOf compares the clocks by the fastest of a few queries, as NTP does: the answer was written
@@ -85,14 +85,14 @@ func InspectServer(ctx context.Context, url string) (ServerInfo, error) {
 func clockOf(ctx context.Context, conn *pgx.Conn) (ahead, doubt time.Duration, err error) {
 	const questions = 3
 	for i := range questions {
-		var told time.Time
-		asked := time.Now()
-		if err := conn.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&told); err != nil {
+		var answered time.Time
+		sent := time.Now()
+		if err := conn.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&answered); err != nil {
 			return 0, 0, fmt.Errorf("store: the server's clock: %w", err)
 		}
-		half := time.Since(asked) / 2
+		half := time.Since(sent) / 2
 		if i == 0 || half < doubt {
-			ahead, doubt = told.Sub(asked.Add(half)), half
+			ahead, doubt = answered.Sub(sent.Add(half)), half
 		}
 	}
 	return ahead, doubt, nil
