@@ -102,8 +102,8 @@ func Connect(options *redis.Options) redis.UniversalClient {
 }
 
 // Ready notifies other cores of jobs that became ready. It never blocks.
-func (h *Hints) Ready(lines []queue.Waiting) {
-	h.publishHint(ready{Lists: lines[:min(len(lines), lanesPerHint)]})
+func (h *Hints) Ready(lists []queue.Waiting) {
+	h.publishHint(ready{Lists: lists[:min(len(lists), lanesPerHint)]})
 }
 
 // Ended notifies other cores of jobs that have ended. It never blocks.
@@ -132,15 +132,15 @@ func (h *Hints) send(channel, payload string) {
 	}
 }
 
-// Run sends hints and notifications, and calls hear with those of other cores, until ctx ends.
-func (h *Hints) Run(ctx context.Context, hear Listener) error {
+// Run sends hints and notifications, and calls listener with the hints of other cores, until ctx ends.
+func (h *Hints) Run(ctx context.Context, listener Listener) error {
 	if h.client == nil {
 		return nil
 	}
 	var group sync.WaitGroup
 	group.Go(func() { h.sendHints(ctx) })
 	group.Go(func() { h.sendNotifications(ctx) })
-	group.Go(func() { h.receive(ctx, hear) })
+	group.Go(func() { h.receive(ctx, listener) })
 	group.Wait()
 	return nil
 }
@@ -153,9 +153,9 @@ func (h *Hints) sendHints(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case m := <-h.out:
-			heard, err := h.publish(ctx, m, sendTime)
+			receivers, err := h.publish(ctx, m, sendTime)
 			// This core receives its own hints. In a cluster a node counts only its own receivers.
-			if err == nil && heard <= 1 && oneNode {
+			if err == nil && receivers <= 1 && oneNode {
 				h.quiet.Store(time.Now().Add(aloneFor).UnixNano())
 			}
 			if failed := err != nil && ctx.Err() == nil; failed != failing {
@@ -168,7 +168,7 @@ func (h *Hints) sendHints(ctx context.Context) {
 
 // publish sends one message within a time and gives the number of receivers. A panic of the library
 // becomes an error.
-func (h *Hints) publish(ctx context.Context, m message, within time.Duration) (heard int64, err error) {
+func (h *Hints) publish(ctx context.Context, m message, within time.Duration) (receivers int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	defer fence(&err)
@@ -183,33 +183,33 @@ func fence(err *error) {
 }
 
 // receive handles hints of other cores, and subscribes again after a loss.
-func (h *Hints) receive(ctx context.Context, hear Listener) {
+func (h *Hints) receive(ctx context.Context, listener Listener) {
 	for ctx.Err() == nil {
-		_ = h.listen(ctx, hear) // a hint lost before the next one costs a poll
+		_ = h.listen(ctx, listener) // a hint lost before the next one costs a poll
 		_ = wait.About(ctx, resubscribePause)
 	}
 }
 
 // listen handles the messages of one subscription, until it fails. It reads in this goroutine: the
 // library's own would end the process on an unexpected reply.
-func (h *Hints) listen(ctx context.Context, hear Listener) (err error) {
+func (h *Hints) listen(ctx context.Context, listener Listener) (err error) {
 	defer fence(&err)
 	subscription := h.client.Subscribe(ctx, api.ChannelReady)
-	hangUp := sync.OnceFunc(func() { _ = subscription.Close() })
-	defer hangUp()
+	closeOnce := sync.OnceFunc(func() { _ = subscription.Close() })
+	defer closeOnce()
 	// a read is not interrupted by its context
-	stop := context.AfterFunc(ctx, hangUp)
+	stop := context.AfterFunc(ctx, closeOnce)
 	defer stop()
-	asked := false // a ping is unanswered
+	pinged := false // a ping is unanswered
 	for {
 		event, err := subscription.ReceiveTimeout(ctx, silence)
 		late, isNet := errors.AsType[net.Error](err)
 		switch {
 		case err == nil:
-			asked = false
-			h.handle(event, hear)
-		case isNet && late.Timeout() && !asked && ctx.Err() == nil:
-			asked = true
+			pinged = false
+			h.handle(event, listener)
+		case isNet && late.Timeout() && !pinged && ctx.Err() == nil:
+			pinged = true
 			if err := subscription.Ping(ctx); err != nil {
 				return err
 			}
@@ -219,11 +219,11 @@ func (h *Hints) listen(ctx context.Context, hear Listener) (err error) {
 	}
 }
 
-func (h *Hints) handle(event any, hear Listener) {
+func (h *Hints) handle(event any, listener Listener) {
 	message, ok := event.(*redis.Message)
 	var hint ready
 	if ok && json.Unmarshal([]byte(message.Payload), &hint) == nil && hint.From != h.self {
-		hear.handle(hint)
+		listener.handle(hint)
 	}
 }
 

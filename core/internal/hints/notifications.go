@@ -21,7 +21,7 @@ const (
 )
 
 // notifications are notifications to gateways, in order of arrival. One that is added twice before it is
-// sent is sent once. Their number is bounded by the administrative actions within newsLife.
+// sent is sent once. Their number is bounded by the administrative actions within notificationLife.
 type notifications struct {
 	mu      sync.Mutex
 	waiting []message
@@ -75,11 +75,11 @@ func (h *Hints) KeyRevoked(keyID string) {
 }
 
 // LimitsChanged makes gateways read limits again. It never blocks.
-func (h *Hints) LimitsChanged(whose api.LimitsChanged) {
+func (h *Hints) LimitsChanged(change api.LimitsChanged) {
 	if h.client == nil {
 		return
 	}
-	if payload, err := json.Marshal(whose); err == nil {
+	if payload, err := json.Marshal(change); err == nil {
 		h.notifications.add(message{api.ChannelLimitsChanged, string(payload)})
 	}
 }
