@@ -37,12 +37,12 @@ func (d *Deadlines) Run(ctx context.Context) error {
 func (d *Deadlines) RunOnce(ctx context.Context) error {
 	back, done := d.lookback.next()
 	for {
-		buried, err := d.store.ExpireDeadlines(ctx, back, reapBatch)
+		expired, err := d.store.ExpireDeadlines(ctx, back, reapBatch)
 		if err != nil {
 			return err
 		}
-		publish(ctx, d.dispatcher, d.metrics, buried, byEvent, func() {}) // they end, none is scheduled
-		if len(buried) < reapBatch {
+		publish(ctx, d.dispatcher, d.metrics, expired, byEvent, func() {}) // they end, none is scheduled
+		if len(expired) < reapBatch {
 			done()
 			return nil
 		}

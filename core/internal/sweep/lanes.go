@@ -60,7 +60,7 @@ func (l *Lanes) RunOnce(ctx context.Context) error {
 	}
 	moved, err := l.dispatcher.MoveOrphans(ctx)
 	if moved > 0 {
-		l.log.InfoContext(ctx, "jobs whose lane was gone were given one", "jobs", moved)
+		l.log.InfoContext(ctx, "jobs of deleted lanes were moved", "jobs", moved)
 	}
 	return err
 }

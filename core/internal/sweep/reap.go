@@ -79,15 +79,15 @@ func (r *Reaper) checkContact(ctx context.Context) (wasOutage bool, err error) {
 func (r *Reaper) snapshot() *queue.Contact {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	heard := r.contact
-	return &heard
+	contact := r.contact
+	return &contact
 }
 
 // succeeded records that a reap succeeded that knew of this contact.
-func (r *Reaper) succeeded(heard *queue.Contact) {
+func (r *Reaper) succeeded(contact *queue.Contact) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.reaped = heard.Last
+	r.reaped = contact.Last
 }
 
 // failed records that leases could not be reaped: although PostgreSQL answered, heartbeats may have
@@ -120,18 +120,18 @@ func (r *Reaper) reap(ctx context.Context) error {
 	back, done := r.lookback.next()
 	var place queue.ReapPlace
 	for {
-		heard := r.snapshot()
-		reaped, next, err := r.store.ReapAfter(ctx, heard, back, place, reapBatch, random)
+		contact := r.snapshot()
+		reaped, next, err := r.store.ReapAfter(ctx, contact, back, place, reapBatch, random)
 		if err != nil {
 			r.failed()
 			return err
 		}
-		r.succeeded(heard)
+		r.succeeded(contact)
 		for _, one := range reaped {
 			r.metrics.ReapDelay.Observe(one.Late.Seconds())
 		}
 		if len(reaped) > 0 {
-			r.log.InfoContext(ctx, "leases taken back", "count", len(reaped))
+			r.log.InfoContext(ctx, "leases reaped", "count", len(reaped))
 		}
 		publish(ctx, r.dispatcher, r.metrics, reaped, byEvent, r.kick)
 		if len(reaped) < reapBatch {

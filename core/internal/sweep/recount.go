@@ -37,13 +37,13 @@ func (u *Usage) Recount(ctx context.Context) error {
 	if r.to == (usage.CountKey{}) && r.begun.IsZero() {
 		r.begun, r.drifts = time.Now(), 0
 	}
-	kept, err := u.store.StoredCounts(ctx, r.to, recountKeys)
+	stored, err := u.store.StoredCounts(ctx, r.to, recountKeys)
 	if err != nil {
 		return err
 	}
-	keys := make([]usage.CountKey, len(kept))
-	for i := range kept {
-		keys[i] = kept[i].CountKey
+	keys := make([]usage.CountKey, len(stored))
+	for i := range stored {
+		keys[i] = stored[i].CountKey
 	}
 	drifts, checked, err := u.store.CheckCounts(ctx, keys, recountTime)
 	r.drifts += len(drifts)

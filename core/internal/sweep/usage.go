@@ -16,7 +16,7 @@ const (
 	usagePeriod = 2 * time.Second
 	prunePeriod = 10 * time.Second
 	// backfillTime bounds one step, and with it the time for which another core's lock delays the
-	// other counts; adoptSteps bounds the steps of one count in a run, adoptKeys the counts.
+	// other counts; backfillSteps bounds the steps of one count in a run, backfillKeys the counts.
 	backfillTime  = 3 * time.Second
 	backfillSteps = 20
 	backfillKeys  = 100
@@ -34,7 +34,7 @@ type Usage struct {
 	metrics    *metrics.Jobs
 	log        *slog.Logger
 	pruned     time.Time
-	// prunedTo and keptTo are the positions of the scans through all counts.
+	// prunedTo and uncappedTo are the positions of the scans through all counts.
 	prunedTo, uncappedTo usage.CountKey
 	recount              recount
 }
@@ -101,9 +101,9 @@ func (u *Usage) backfill(ctx context.Context) error {
 func (u *Usage) backfillCount(ctx context.Context, key usage.CountKey) error {
 	for range backfillSteps {
 		limited, cancel := context.WithTimeout(ctx, backfillTime)
-		adopted, more, err := u.store.Backfill(limited, key)
+		added, more, err := u.store.Backfill(limited, key)
 		cancel()
-		u.metrics.UsageBackfilled.Add(float64(adopted))
+		u.metrics.UsageBackfilled.Add(float64(added))
 		if err != nil || !more {
 			return err
 		}
@@ -113,16 +113,16 @@ func (u *Usage) backfillCount(ctx context.Context, key usage.CountKey) error {
 
 // dropUncapped deletes counts without a cap, and those that were never used.
 func (u *Usage) dropUncapped(ctx context.Context) error {
-	kept, err := u.store.StoredCounts(ctx, u.uncappedTo, uncappedKeys)
+	stored, err := u.store.StoredCounts(ctx, u.uncappedTo, uncappedKeys)
 	if err != nil {
 		return err
 	}
 	u.uncappedTo = usage.CountKey{}
-	if len(kept) == uncappedKeys {
-		u.uncappedTo = kept[len(kept)-1].CountKey
+	if len(stored) == uncappedKeys {
+		u.uncappedTo = stored[len(stored)-1].CountKey
 	}
 	var gone []usage.CountKey
-	for _, count := range kept {
+	for _, count := range stored {
 		if count.Unused || !u.dispatcher.Capped(count.CountKey) {
 			gone = append(gone, count.CountKey)
 		}

@@ -67,7 +67,7 @@ func (w *Workers) age(ctx context.Context) error {
 	w.metrics.Workers.Lost.Add(float64(aged.Dead))
 	w.metrics.Workers.Pruned.Add(float64(aged.Forgotten))
 	if aged != (directory.Aged{}) {
-		w.log.InfoContext(ctx, "workers not heard of", "stale", aged.Stale, "dead", aged.Dead, "forgotten", aged.Forgotten)
+		w.log.InfoContext(ctx, "workers without a heartbeat", "stale", aged.Stale, "dead", aged.Dead, "forgotten", aged.Forgotten)
 	}
 	return nil
 }
