@@ -53,14 +53,14 @@ type breaker struct {
 // change is called on each change of state; it must not block.
 type change func(key breakerKey, from, to gobreaker.State)
 
-// errFailing marks calls that count as failures of the destination, errApart those that do not
+// errFailing marks calls that count as failures of the destination, errCancelledByCore those that do not
 // count.
 var (
 	errFailing         = errors.New("push: the destination fails")
 	errCancelledByCore = errors.New("push: the call was cancelled by core")
 )
 
-func newBreaker(key breakerKey, told change) *breaker {
+func newBreaker(key breakerKey, onChange change) *breaker {
 	b := &breaker{key: key, used: time.Now()}
 	b.circuit = gobreaker.NewCircuitBreaker[*answer](gobreaker.Settings{
 		MaxRequests:  uint32(key.settings.HalfOpen), //nolint:gosec // 1 to 1000
@@ -76,7 +76,7 @@ func newBreaker(key breakerKey, told change) *breaker {
 				b.retryAt = b.since.Add(key.settings.Open)
 			}
 			b.mu.Unlock()
-			told(key, from, to)
+			onChange(key, from, to)
 		},
 	})
 	return b

@@ -45,15 +45,15 @@ func (e *Executor) execute(calls context.Context, t *target, claimed *claim.Job,
 	defer cancel(nil)
 	timed, stop := context.WithDeadlineCause(ctx, callEnd(t, claimed, received), errTimeout)
 	defer stop()
-	kept := make(chan struct{})
+	renewed := make(chan struct{})
 	go func() {
-		defer close(kept)
+		defer close(renewed)
 		e.renew(timed, cancel, claimed, received)
 	}()
 	v := e.call(timed, a)
 	cause := context.Cause(ctx)
 	stop()
-	<-kept
+	<-renewed
 	if v == nil {
 		v = endedBy(cause)
 	}
@@ -93,12 +93,12 @@ func (e *Executor) call(ctx context.Context, a *attempt) *verdict {
 	e.budget.earn(a.target.settings.Tenant)
 	var last *verdict
 	for {
-		said, probe, err := e.try(ctx, a)
+		response, probe, err := e.try(ctx, a)
 		if refused(err) || errors.Is(err, errCancelledByCore) {
 			return last // the first answer of a repeated call stands
 		}
-		v := judge(said)
-		last, a.status = &v, said.status
+		v := judge(response)
+		last, a.status = &v, response.status
 		if a.probe = probe; probe {
 			return ofProbe(v)
 		}
@@ -113,7 +113,7 @@ func (e *Executor) call(ctx context.Context, a *attempt) *verdict {
 }
 
 // try makes one call through the breaker.
-func (e *Executor) try(ctx context.Context, a *attempt) (said *answer, probe bool, err error) {
+func (e *Executor) try(ctx context.Context, a *attempt) (response *answer, probe bool, err error) {
 	entered := false
 	enter := func() {
 		if a.tries == 0 && !entered {
@@ -121,23 +121,23 @@ func (e *Executor) try(ctx context.Context, a *attempt) (said *answer, probe boo
 		}
 		entered = true
 	}
-	said, probe, err = a.target.breaker.call(func() (*answer, error) {
+	response, probe, err = a.target.breaker.call(func() (*answer, error) {
 		enter()
 		a.tries++
 		r, err := newRequest(ctx, a.target, a.job, a.body, time.Now())
 		if err != nil {
 			return &answer{failure: &failure{kind: "internal", message: "the call could not be made"}}, errFailing
 		}
-		told := e.span(a, r)
-		said, err := send(e.transport, r)
-		told(said)
-		if err == nil && judge(said).failing {
+		endSpan := e.span(a, r)
+		response, err := send(e.transport, r)
+		endSpan(response)
+		if err == nil && judge(response).failing {
 			err = errFailing
 		}
-		return said, err
+		return response, err
 	})
 	enter()
-	return said, probe, err
+	return response, probe, err
 }
 
 // ofProbe returns the attempt of a failed probe: the job was only used for the probe. That is

@@ -24,7 +24,7 @@ type target struct {
 	breaker  *breaker
 }
 
-// learnEvery is the maximum age of the copy of the queues' settings; breakers that were not used
+// copyEvery is the maximum age of the copy of the queues' settings; breakers that were not used
 // for keepBreaker are deleted.
 const (
 	copyEvery   = 250 * time.Millisecond

@@ -56,7 +56,7 @@ func (e *Executor) capacity(t *target, p *planned) int {
 	if t.usable() == nil {
 		return 0
 	}
-	room := min(
+	left := min(
 		e.most-e.inFlight-p.jobs,
 		part(e.most, tenantPart)-e.byTenant[t.settings.Tenant]-p.byTenant[t.settings.Tenant],
 		part(e.most, destinationPart)-t.breaker.inFlight-p.byBreaker[t.breaker],
@@ -65,10 +65,10 @@ func (e *Executor) capacity(t *target, p *planned) int {
 	case gobreaker.StateOpen:
 		return 0
 	case gobreaker.StateHalfOpen:
-		room = min(room, t.breaker.probes()-p.byBreaker[t.breaker])
+		left = min(left, t.breaker.probes()-p.byBreaker[t.breaker])
 	case gobreaker.StateClosed:
 	}
-	return max(room, 0)
+	return max(left, 0)
 }
 
 // mostNow is how many jobs a claim may take; 0 where no queue has capacity.
