@@ -10,12 +10,12 @@ import (
 
 // recordAttempt records an ended attempt, once: by its log line, unless logged, and its span where the
 // job has a trace. state is the job's new state; failure, if not empty, is the error.
-func (d *Dispatcher) recordAttempt(ctx context.Context, ended *queue.EndedAttempt, outcome, state, failure string, told bool) {
+func (d *Dispatcher) recordAttempt(ctx context.Context, ended *queue.EndedAttempt, outcome, state, failure string, logged bool) {
 	if ended == nil {
 		return
 	}
 	d.traces.Attempt(ctx, ended, outcome, state, failure)
-	if told {
+	if logged {
 		return
 	}
 	// No error, no payload: they are the tenant's. `job attempts` has them.

@@ -33,7 +33,7 @@ type ClaimCall struct {
 	// Wait is how long to wait for the first job.
 	Wait time.Duration
 	// Push claims from the queues in push mode, of any tenants, for core's own executor: WorkerID
-	// is then not in the workers table. For Room, see Filter.Capacity. A value on Again makes a
+	// is then not in the workers table. For Capacity, see Filter.Capacity. A value on CapacityReleased makes a
 	// waiting claim scan again: capacity may have been released.
 	Push             bool
 	Capacity         func() scheduler.Capacity
@@ -102,8 +102,8 @@ func (d *Dispatcher) takeOrWait(ctx context.Context, call ClaimCall, filter *sch
 }
 
 // take scans once, in one statement with other claims from the same lanes.
-func (d *Dispatcher) take(ctx context.Context, call ClaimCall, filter *scheduler.Filter, look bool) ([]claim.Job, error) {
-	return d.claims.take(ctx, filter, claim.Worker{ID: call.WorkerID, Max: call.Max}, look || !d.scannedLately())
+func (d *Dispatcher) take(ctx context.Context, call ClaimCall, filter *scheduler.Filter, probe bool) ([]claim.Job, error) {
+	return d.claims.take(ctx, filter, claim.Worker{ID: call.WorkerID, Max: call.Max}, probe || !d.scannedLately())
 }
 
 func takenFrom(lane directory.LaneID, jobs []claim.Job) bool {

@@ -81,12 +81,12 @@ func (r *claimRequest) hasLeft() bool {
 var errNotReached = errors.New("dispatch: the flush ended before this claim")
 
 // take joins the next flush for the filter's lanes, and later ones until it is reached.
-func (c *claims) take(ctx context.Context, filter *scheduler.Filter, worker claim.Worker, look bool) (jobs []claim.Job, err error) {
+func (c *claims) take(ctx context.Context, filter *scheduler.Filter, worker claim.Worker, probe bool) (jobs []claim.Job, err error) {
 	group, unuse := c.enter(filter.Key())
 	defer unuse()
 	var request *claimRequest
 	for again := true; again; again = errors.Is(err, errNotReached) {
-		request = &claimRequest{filter: filter, worker: worker, probe: look, span: c.d.traces.RequestSpan(ctx)}
+		request = &claimRequest{filter: filter, worker: worker, probe: probe, span: c.d.traces.RequestSpan(ctx)}
 		jobs, err = group.Do(ctx, request)
 	}
 	switch {
@@ -130,21 +130,21 @@ func (c *claims) enter(key string) (group *claimGroup, unuse func()) {
 }
 
 // flush leases for all of the requests at once and divides the jobs, in order of arrival.
-func (c *claims) flush(ctx context.Context, dealer *scheduler.DRR, requests []*claimRequest) []groupcommit.Result[[]claim.Job] {
+func (c *claims) flush(ctx context.Context, drr *scheduler.DRR, requests []*claimRequest) []groupcommit.Result[[]claim.Job] {
 	ctx, span := c.d.traces.Flush(ctx, "claims", len(requests), func(i int) trace.SpanContext { return requests[i].span })
 	defer span.End()
 	results := make([]groupcommit.Result[[]claim.Job], len(requests))
-	leasing := &leasing{d: c.d, drr: dealer, filter: requests[0].filter, busy: map[tenant.ID]bool{}}
-	look := false
+	leasing := &leasing{d: c.d, drr: drr, filter: requests[0].filter, busy: map[tenant.ID]bool{}}
+	probe := false
 	for _, r := range requests {
 		worker := r.worker
 		if r.hasLeft() {
 			worker.Max = 0
 		}
 		leasing.workers = append(leasing.workers, worker)
-		look = look || r.probe
+		probe = probe || r.probe
 	}
-	c.d.lease(ctx, leasing, look)
+	c.d.lease(ctx, leasing, probe)
 	jobs := leasing.jobs
 	c.d.claimed(jobs)
 	var back []claim.Job
@@ -189,9 +189,9 @@ func (c *claims) close() {
 	c.returning.Wait()
 }
 
-// lease runs a claim; with look, it probes first where no ready list is known.
-func (d *Dispatcher) lease(ctx context.Context, claim *leasing, look bool) {
-	if claim.run(ctx); claim.err != nil || len(claim.jobs) > 0 || !look {
+// lease runs a claim; with probe, it probes first where no ready list is known.
+func (d *Dispatcher) lease(ctx context.Context, claim *leasing, probe bool) {
+	if claim.run(ctx); claim.err != nil || len(claim.jobs) > 0 || !probe {
 		return
 	}
 	var found bool

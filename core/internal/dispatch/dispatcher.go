@@ -149,9 +149,9 @@ func (d *Dispatcher) Refresh(ctx context.Context) error {
 
 // refreshLanes reads lanes and queue settings, and applies which lanes were created and deleted.
 func (d *Dispatcher) refreshLanes(ctx context.Context) error {
-	born, gone, err := d.lanes.Refresh(ctx)
+	created, gone, err := d.lanes.Refresh(ctx)
 	d.lists.Forget(gone)
-	d.wakeCreated(born)
+	d.wakeCreated(created)
 	return err
 }
 
@@ -192,15 +192,15 @@ func (d *Dispatcher) Wake(ready []queue.Ready) {
 	if len(ready) == 0 {
 		return
 	}
-	news := gather(ready)
-	d.WakeHere(news)
-	d.publish(news)
+	waiting := gather(ready)
+	d.WakeHere(waiting)
+	d.publish(waiting)
 }
 
 // gather merges the entries of each list: the first of its jobs, and how many.
 func gather(ready []queue.Ready) []queue.Waiting {
 	places := map[scheduler.ListKey]int{}
-	var news []queue.Waiting
+	var waiting []queue.Waiting
 	for _, one := range ready {
 		key := scheduler.ListKey{Lane: one.Lane, Priority: one.Priority}
 		if one.At.IsZero() {
@@ -208,16 +208,16 @@ func gather(ready []queue.Ready) []queue.Waiting {
 		}
 		place, known := places[key]
 		if !known {
-			places[key] = len(news)
-			news = append(news, queue.Waiting{Ready: one, Jobs: 1})
+			places[key] = len(waiting)
+			waiting = append(waiting, queue.Waiting{Ready: one, Jobs: 1})
 			continue
 		}
-		news[place].Jobs++
-		if one.Cursor().Compare(news[place].Cursor()) < 0 {
-			news[place].Ready = one
+		waiting[place].Jobs++
+		if one.Cursor().Compare(waiting[place].Cursor()) < 0 {
+			waiting[place].Ready = one
 		}
 	}
-	return news
+	return waiting
 }
 
 // scanAgain asks for one more scan of a lane without a new job.
@@ -226,8 +226,8 @@ func scanAgain(lane directory.LaneID) queue.Waiting {
 }
 
 // WakeHere notifies only the claims parked in this core.
-func (d *Dispatcher) WakeHere(news []queue.Waiting) {
-	for _, one := range news {
+func (d *Dispatcher) WakeHere(waiting []queue.Waiting) {
+	for _, one := range waiting {
 		d.lists.Notify([]queue.Ready{one.Ready})
 		lane, known := d.lanes.ByID(one.Lane)
 		if !known { // created by another core; its claims are woken once it is cached
@@ -240,8 +240,8 @@ func (d *Dispatcher) WakeHere(news []queue.Waiting) {
 
 // unthrottle gives throttled lanes that may have capacity now that a job of lane has ended: those
 // under the same caps, and not only lane, which would keep the capacity for as long as it has jobs.
-func (d *Dispatcher) unthrottle(news queue.Ready, lane directory.Lane) []directory.Lane {
-	if !news.At.IsZero() || news.Priority != queue.CapacityReleased {
+func (d *Dispatcher) unthrottle(released queue.Ready, lane directory.Lane) []directory.Lane {
+	if !released.At.IsZero() || released.Priority != queue.CapacityReleased {
 		return nil
 	}
 	// the remaining lanes are unthrottled when the next job ends

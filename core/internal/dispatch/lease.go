@@ -92,11 +92,11 @@ func (l *leasing) left() *scheduler.Filter {
 	}
 	left := *l.filter
 	left.Capacity = func() scheduler.Capacity {
-		room := l.filter.Capacity()
+		capacity := l.filter.Capacity()
 		for key, n := range taken {
-			room.Take(key, n)
+			capacity.Take(key, n)
 		}
-		return room
+		return capacity
 	}
 	return &left
 }
@@ -197,7 +197,7 @@ func (d *Dispatcher) underCaps(claim *claim.Lane, lane directory.Lane, settings 
 // is not moved now is found again by the next claim.
 func (d *Dispatcher) moveMisrouted(ctx context.Context, misrouted []claim.MisroutedJob) (moved []claim.MisroutedJob) {
 	var to []directory.LaneID
-	var news []queue.Ready
+	var ready []queue.Ready
 	for _, one := range misrouted {
 		lane, known := d.lanes.ByID(one.Lane)
 		if !known {
@@ -209,9 +209,9 @@ func (d *Dispatcher) moveMisrouted(ctx context.Context, misrouted []claim.Misrou
 			continue
 		}
 		moved, to = append(moved, one), append(to, own.ID)
-		there := one.Ready
-		there.Lane = own.ID
-		news = append(news, there)
+		target := one.Ready
+		target.Lane = own.ID
+		ready = append(ready, target)
 	}
 	if len(moved) == 0 {
 		return nil
@@ -220,7 +220,7 @@ func (d *Dispatcher) moveMisrouted(ctx context.Context, misrouted []claim.Misrou
 		d.log.WarnContext(ctx, "jobs of users with a running cap are not moved to their lanes", "error", err)
 		return nil
 	}
-	d.Wake(news)
+	d.Wake(ready)
 	return moved
 }
 

@@ -54,7 +54,7 @@ func (d *Dispatcher) moveOrphansOf(ctx context.Context, lane directory.LaneID) (
 		}
 		var misrouted []claim.MisroutedJob
 		var to []directory.LaneID
-		var news []queue.Ready
+		var ready []queue.Ready
 		known := false
 		for i, job := range jobs {
 			if lanes[i] == lane { // deleted, and still in this core's cache
@@ -67,7 +67,7 @@ func (d *Dispatcher) moveOrphansOf(ctx context.Context, lane directory.LaneID) (
 			misroutedJob := claim.MisroutedJob{Ready: queue.Ready{Lane: lane, Priority: job.Priority, ID: job.ID}, User: job.UserID}
 			misrouted, to = append(misrouted, misroutedJob), append(to, lanes[i])
 			if job.ReadyAt != nil {
-				news = append(news, queue.Ready{Lane: lanes[i], Priority: job.Priority, At: *job.ReadyAt, ID: job.ID})
+				ready = append(ready, queue.Ready{Lane: lanes[i], Priority: job.Priority, At: *job.ReadyAt, ID: job.ID})
 			}
 		}
 		if len(misrouted) == 0 && known && !refreshed {
@@ -79,14 +79,14 @@ func (d *Dispatcher) moveOrphansOf(ctx context.Context, lane directory.LaneID) (
 			continue
 		}
 		if len(misrouted) == 0 {
-			d.log.WarnContext(ctx, "jobs stay without a lane until their tenant has room for another one", "lane", lane)
+			d.log.WarnContext(ctx, "jobs stay without a lane until their tenant may use another lane", "lane", lane)
 			return moved, nil
 		}
 		if err := d.store.Move(ctx, misrouted, to); err != nil {
 			return moved, err
 		}
 		moved += len(misrouted)
-		d.Wake(news)
+		d.Wake(ready)
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 
 const (
 	// listsPerClaim bounds the lists of one statement; the first statement of a claim has
-	// spareLists more than it wants jobs: most lists that are ready do have jobs.
+	// extraLists more than it wants jobs: most lists that are ready do have jobs.
 	listsPerClaim = 50
 	extraLists    = 10
 	// tenantsPerClaim bounds the tenants of one claim, where more have jobs; the next claim starts
@@ -43,7 +43,7 @@ func (p *plan) weight(owner tenant.ID) int {
 
 // plan makes a claim of n jobs from about so many ready lists of the filter's lanes, without those
 // of the tenants in skip. It has no lanes where no list is ready.
-func (d *Dispatcher) plan(dealer *scheduler.DRR, filter *scheduler.Filter, n, lists int, skip map[tenant.ID]bool) plan {
+func (d *Dispatcher) plan(drr *scheduler.DRR, filter *scheduler.Filter, n, lists int, skip map[tenant.ID]bool) plan {
 	if skip[tenant.Platform] && d.maxRunning != nil {
 		return plan{}
 	}
@@ -51,13 +51,13 @@ func (d *Dispatcher) plan(dealer *scheduler.DRR, filter *scheduler.Filter, n, li
 	queues := d.wanting(filter, n, skip)
 	made := plan{demands: queues.demands}
 	d.limits.SetWeights(made.demands)
-	var room scheduler.Capacity
+	var capacity scheduler.Capacity
 	if filter.Capacity != nil {
-		room = filter.Capacity()
+		capacity = filter.Capacity()
 	}
 	var settings claim.Lane
 	var settingsOf *directory.Lane
-	for _, quota := range dealer.Allocate(made.demands, n) {
+	for _, quota := range drr.Allocate(made.demands, n) {
 		// A tenant's share of the lists is its share of the jobs, and one more list.
 		part := min(lists*quota.Most/n+1, lists-len(made.lists))
 		found := d.lists.ReadyIn(queues.of(quota.Tenant), filter, offset, part)
@@ -65,7 +65,7 @@ func (d *Dispatcher) plan(dealer *scheduler.DRR, filter *scheduler.Filter, n, li
 			made.lists = make([]scheduler.Planned, 0, min(lists, listsPerClaim))
 			made.claim.Lanes = make([]claim.Lane, 0, min(lists, listsPerClaim))
 		}
-		for _, share := range shares(found, quota.Most, room, offset) {
+		for _, share := range shares(found, quota.Most, capacity, offset) {
 			queued := claim.Share{Most: share.most, Lists: make([]claim.ReadyList, len(share.lists))}
 			for i := range share.lists {
 				list := &share.lists[i]
@@ -145,12 +145,12 @@ func (w *wantingQueues) add(key tenant.QueueKey) {
 // claim of n jobs can serve.
 func (d *Dispatcher) wanting(filter *scheduler.Filter, n int, skip map[tenant.ID]bool) wantingQueues {
 	var found wantingQueues
-	var room scheduler.Capacity
+	var capacity scheduler.Capacity
 	if filter.Capacity != nil {
-		room = filter.Capacity()
+		capacity = filter.Capacity()
 	}
 	add := func(key tenant.QueueKey) {
-		if skip[key.Tenant] || !d.lanes.Open(key, filter.Push) || room != nil && room.Of(key) <= 0 {
+		if skip[key.Tenant] || !d.lanes.Open(key, filter.Push) || capacity != nil && capacity.Of(key) <= 0 {
 			return
 		}
 		found.add(key)
@@ -217,11 +217,11 @@ type share struct {
 
 // shares divides a tenant's lists, which are in order. With capacity by queue, each queue has a
 // share of its own.
-func shares(found []scheduler.Planned, most int, room scheduler.Capacity, turn uint64) []share {
+func shares(found []scheduler.Planned, most int, capacity scheduler.Capacity, offset uint64) []share {
 	if len(found) == 0 {
 		return nil
 	}
-	if room == nil {
+	if capacity == nil {
 		return []share{{most, found}}
 	}
 	byQueue := map[tenant.QueueKey][]scheduler.Planned{}
@@ -233,12 +233,12 @@ func shares(found []scheduler.Planned, most int, room scheduler.Capacity, turn u
 		}
 		byQueue[key] = append(byQueue[key], one)
 	}
-	start := int(turn % uint64(len(keys))) //nolint:gosec // below len
+	start := int(offset % uint64(len(keys))) //nolint:gosec // below len
 	var made []share
 	for i := range keys {
 		key := keys[(start+i)%len(keys)]
-		if n := min(most, room.Of(key)); n > 0 {
-			room.Take(key, n)
+		if n := min(most, capacity.Of(key)); n > 0 {
+			capacity.Take(key, n)
 			made = append(made, share{n, byQueue[key]})
 			most -= n
 		}

@@ -33,7 +33,7 @@ func (d *Dispatcher) laneAsks(call *SubmitCall) []directory.LaneAsk {
 // tenant's with one statement, all tenants' in parallel. A shared call that would have to ask
 // PostgreSQL is answered Alone.
 func (d *Dispatcher) lanesOf(ctx context.Context, calls []SubmitCall, answers []SubmitAnswer) [][]directory.MadeLane {
-	book := laneMap{}
+	found := laneMap{}
 	// Each job's lane is computed once: after a change of limits it would be another.
 	asks := make([][]directory.LaneAsk, len(calls))
 	wanted := map[tenant.ID]map[directory.LaneAsk]bool{}
@@ -47,7 +47,7 @@ func (d *Dispatcher) lanesOf(ctx context.Context, calls []SubmitCall, answers []
 			continue
 		}
 		asks[i] = d.laneAsks(call)
-		unknown := d.cachedLanes(call, asks[i], book)
+		unknown := d.cachedLanes(call, asks[i], found)
 		switch {
 		case len(unknown) == 0:
 		case call.Shared:
@@ -59,7 +59,7 @@ func (d *Dispatcher) lanesOf(ctx context.Context, calls []SubmitCall, answers []
 		}
 	}
 	if len(wanted) > 0 {
-		failed := d.makeLanes(ctx, wanted, book)
+		failed := d.makeLanes(ctx, wanted, found)
 		for i := range calls {
 			if !answers[i].Alone && answers[i].Err == nil {
 				answers[i].Err = failed[calls[i].Tenant]
@@ -70,24 +70,24 @@ func (d *Dispatcher) lanesOf(ctx context.Context, calls []SubmitCall, answers []
 	for i := range asks {
 		lanes[i] = make([]directory.MadeLane, len(asks[i]))
 		for j, ask := range asks[i] {
-			lanes[i][j] = book[ask]
+			lanes[i][j] = found[ask]
 		}
 	}
 	return lanes
 }
 
-// cachedLanes adds the cached lanes of a call to the book, and gives the others.
-func (d *Dispatcher) cachedLanes(call *SubmitCall, asks []directory.LaneAsk, book laneMap) map[directory.LaneAsk]bool {
+// cachedLanes adds the cached lanes of a call to found, and gives the others.
+func (d *Dispatcher) cachedLanes(call *SubmitCall, asks []directory.LaneAsk, found laneMap) map[directory.LaneAsk]bool {
 	unknown := map[directory.LaneAsk]bool{}
 	for i, ask := range asks {
 		if call.Refused != nil && call.Refused[i] != nil {
 			continue
 		}
-		if _, ok := book[ask]; ok {
+		if _, ok := found[ask]; ok {
 			continue
 		}
 		if lane, ok := d.lanes.Find(&ask); ok {
-			book[ask] = lane
+			found[ask] = lane
 		} else {
 			unknown[ask] = true
 		}
@@ -96,7 +96,7 @@ func (d *Dispatcher) cachedLanes(call *SubmitCall, asks []directory.LaneAsk, boo
 }
 
 // makeLanes makes lanes of several tenants, and gives the errors by tenant.
-func (d *Dispatcher) makeLanes(ctx context.Context, wanted map[tenant.ID]map[directory.LaneAsk]bool, book laneMap) map[tenant.ID]error {
+func (d *Dispatcher) makeLanes(ctx context.Context, wanted map[tenant.ID]map[directory.LaneAsk]bool, found laneMap) map[tenant.ID]error {
 	var mu sync.Mutex
 	failed := map[tenant.ID]error{}
 	var all sync.WaitGroup
@@ -110,7 +110,7 @@ func (d *Dispatcher) makeLanes(ctx context.Context, wanted map[tenant.ID]map[dir
 				failed[owner] = err
 			}
 			for i, lane := range made {
-				book[list[i]] = lane
+				found[list[i]] = lane
 				if lane.Full != 0 {
 					d.RefreshSoon() // from then on the bound is answered from the cache
 				}
