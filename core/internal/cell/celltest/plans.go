@@ -46,7 +46,7 @@ func (f *Fixture) CheckPlans(when string, planned map[string][]string) {
 	for sql, indexes := range planned {
 		plan := f.PlanOf(conn, sql)
 		if strings.Contains(plan, "Seq Scan") {
-			f.Errorf("%s: a walk over a whole table:\n%s\n%s", when, sql, plan)
+			f.Errorf("%s: a scan of a whole table:\n%s\n%s", when, sql, plan)
 		}
 		for _, index := range indexes {
 			if !strings.Contains(plan, index) {
