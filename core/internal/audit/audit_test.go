@@ -88,7 +88,7 @@ func TestEveryActionIsAudited(t *testing.T) {
 			t.Errorf("%+v", entry)
 		}
 		if strings.Contains(string(entry.Detail), "BBBB") || strings.Contains(string(entry.Detail), "QkJC") {
-			t.Errorf("%s tells of a secret: %s", entry.Action, entry.Detail)
+			t.Errorf("%s contains a secret: %s", entry.Action, entry.Detail)
 		}
 	}
 	// A tenant sees its own: neither the other tenant's birth nor the plan.
@@ -140,7 +140,7 @@ func TestAuditGoesPageByPage(t *testing.T) {
 	}
 }
 
-// What is not done is not noted, nor what nobody asked for; and where noting fails
+// What is not done is not recorded, nor what has no actor; and where the record fails
 // nothing is done.
 func TestAuditIsPartOfTheAction(t *testing.T) {
 	t.Parallel()
