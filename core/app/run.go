@@ -87,14 +87,14 @@ func Run(ctx context.Context, cfg Config) error {
 
 // serve builds the parts and runs them. On the end, the requests end first, then the parts that
 // they use.
-func serve(ctx context.Context, cfg Config, log *slog.Logger, tracing *telemetry.Tracing, store *cell.Cell, told *hints.Hints, public, private net.Listener) error {
+func serve(ctx context.Context, cfg Config, log *slog.Logger, tracing *telemetry.Tracing, store *cell.Cell, notifier *hints.Hints, public, private net.Listener) error {
 	registry := telemetry.NewRegistry()
 	var dispatcher *dispatch.Dispatcher
 	meters := newMeters(registry, store.Connections, func() metrics.Flushes { return dispatcher.Flushes() })
 	// The promoter wakes claims, and returned jobs may have to be promoted.
 	var promoter *sweep.Promoter
 	dispatcher = dispatch.New(dispatch.Options{
-		Store: store, Metrics: meters.jobs, Logger: log, Publish: told.Ready, PublishEnded: told.Ended, PublishSettings: told.Settings,
+		Store: store, Metrics: meters.jobs, Logger: log, Publish: notifier.Ready, PublishEnded: notifier.Ended, PublishSettings: notifier.Settings,
 		Scheduled: func() { promoter.Kick() }, MaxRunning: cfg.MaxRunning, Tracer: tracing.Tracer(),
 	})
 	promoter = sweep.NewPromoter(store, dispatcher, meters.jobs, log)
@@ -111,7 +111,7 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, tracing *telemetry
 	}
 	var draining atomic.Bool
 	server := &httpapi.Server{
-		Store: store, Dispatcher: dispatcher, Hints: told, Verifier: cfg.verifier(), Logger: log, Draining: draining.Load,
+		Store: store, Dispatcher: dispatcher, Hints: notifier, Verifier: cfg.verifier(), Logger: log, Draining: draining.Load,
 		Tracer: tracing.Tracer(), Bodies: httpapi.NewBodies(bodyMemory()), Pages: pages,
 	}
 	pusher, err := newPusher(cfg, log, tracing, server, meters.push)
@@ -136,7 +136,7 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, tracing *telemetry
 		sweep.NewUsage(store, dispatcher, meters.jobs, log).Run,
 		sweep.NewDepths(store, dispatcher, meters.depths, meters.jobs, log).Run,
 		func(ctx context.Context) error {
-			return told.Run(ctx, hints.Listener{
+			return notifier.Run(ctx, hints.Listener{
 				Ready: dispatcher.WakeHere, Settings: dispatcher.RefreshSoon,
 				Ended: func(ids []uuid.UUID) { dispatcher.Changed(ids...) },
 			})
@@ -257,8 +257,8 @@ func openMigrated(ctx context.Context, options cell.Options) (*cell.Cell, error)
 		foreign, err = store.ForeignCounters(ctx)
 	}
 	if err == nil && foreign {
-		err = errors.New("core: the counts of caps were kept on another server, as after the restore of a dump; " +
-			"run `core migrate` with the same DATABASE_URL first, which begins them anew")
+		err = errors.New("core: the counts of caps were written by another server, as after the restore of a dump; " +
+			"run `core migrate` with the same DATABASE_URL first, which resets them")
 	}
 	if err != nil {
 		store.Close()
