@@ -15,7 +15,7 @@ import (
 
 const usage = `usage: core serve     run the engine
        core verify    recount what caps have counted; exits 1 at any drift
-       core recount   begin anew what caps have counted, where verify finds a drift; all cores have to be stopped
+       core recount   reset the counts of caps if verify finds a drift; all cores must be stopped
        core health    ask the core that runs here whether it is ready; exits 1 if not
        core version   say which build this is
        core migrate   bring the database to this version's schema; harmless to repeat
