@@ -1,4 +1,4 @@
-// Package app is all that others may import of core: its settings, and Run.
+// Package app is the public part of core: its settings, and Run.
 package app
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/telemetry"
 )
 
-// Config is all that core can be told. api-docs/config.md is written from the tags.
+// Config are core's settings. api-docs/config.md is written from the tags.
 type Config struct {
 	Listen            string        `env:"FORGEQUEUE_CORE_LISTEN"             envDefault:"127.0.0.1:8081" doc:"Address of the internal API, host:port. Only gateways need to reach it. Default 127.0.0.1:8081."`
 	MetricsListen     string        `env:"FORGEQUEUE_CORE_METRICS_LISTEN"     envDefault:"127.0.0.1:9091" doc:"Address of /metrics, and for callers on this machine /debug/pprof, host:port; keep it private. Default 127.0.0.1:9091."`
@@ -45,35 +45,31 @@ type Config struct {
 	PushInFlight      int           `env:"FORGEQUEUE_PUSH_IN_FLIGHT"          envDefault:"512"            doc:"Calls to the destinations of queues in push mode that one core may have under way at once, 8 to 65536; one tenant may use a quarter of them, one destination an eighth. Default 512."`
 	AllowLossy        bool          `env:"FORGEQUEUE_ALLOW_LOSSY_DATABASE"    envDefault:"false"          doc:"Start although PostgreSQL runs with fsync, full_page_writes or synchronous_commit off, and so can lose acknowledged jobs. Default false."`
 	AllowPlaintext    bool          `env:"FORGEQUEUE_ALLOW_PLAINTEXT_DATABASE" envDefault:"false"         doc:"Start although the connection to a remote PostgreSQL is not encrypted. Default false."`
-	// Tracing says whether spans are made, and where they go.
+	// Tracing says whether spans are made, and where they are sent.
 	Tracing telemetry.Export
 
-	// Listener and MetricsListener are used instead of listening, where given. Run
-	// closes them.
+	// Listener and MetricsListener, where given, are used instead of listening. Run closes them.
 	Listener        net.Listener `env:"-"`
 	MetricsListener net.Listener `env:"-"`
-	// Logger is used instead of one made from LogFormat and LogLevel, where given.
+	// Logger, where given, replaces the one made from LogFormat and LogLevel.
 	Logger *slog.Logger `env:"-"`
 }
 
-// maxRetainDays bounds what is in partitions by day: a list opens all of them, which was
-// measured up to this, see api-docs/operations.md. maxAuditDays bounds a plain table.
+// maxRetainDays bounds data in partitions by day: a list opens all of them, measured up to this,
+// see api-docs/operations.md. maxAuditDays bounds a plain table.
 const (
 	maxRetainDays = 400
 	maxAuditDays  = 3650
 )
 
-// FromEnv reads the process's environment. The error has every problem, not only
-// the first.
+// FromEnv reads the process's environment. The error has every problem, not only the first.
 func FromEnv() (Config, error) { return Parse(env.ToMap(os.Environ())) }
 
-// Parse reads settings by the names of their environment variables; what is not
-// given has its default, and a secret may be in a file that its NAME_FILE names. The
-// error has every problem.
+// Parse reads settings by the names of their environment variables; others have their default, and
+// a secret may be in a file that its NAME_FILE names. The error has every problem.
 func Parse(settings map[string]string) (Config, error) {
 	var cfg Config
-	// The defaults first, so that a setting that cannot be read keeps a good value
-	// and is complained of once.
+	// The defaults first, so that an unreadable setting has a valid value and is reported once.
 	if err := env.ParseWithOptions(&cfg, env.Options{Environment: map[string]string{}}); err != nil {
 		return cfg, err
 	}
@@ -86,8 +82,7 @@ func Parse(settings map[string]string) (Config, error) {
 	return cfg, errors.Join(problems...)
 }
 
-// byVariable names settings that cannot be read by their variables: the library
-// says the struct's fields.
+// byVariable names unreadable settings by their variables: the library names the struct's fields.
 func byVariable(err error) error {
 	all, ok := errors.AsType[env.AggregateError](err)
 	if !ok {
@@ -107,8 +102,8 @@ func byVariable(err error) error {
 	return errors.Join(problems...)
 }
 
-// check judges the settings; the error names each that is wrong by its variable,
-// and never shows a secret.
+// check checks the settings; the error names each invalid one by its variable, and never contains a
+// secret.
 func (cfg Config) check() error {
 	var problems []error
 	wrong := func(ok bool, format string, args ...any) {
@@ -142,7 +137,7 @@ func (cfg Config) check() error {
 	return errors.Join(append(problems, cfg.checkDatabase())...)
 }
 
-// checkDatabase judges the settings that `core migrate` needs as well.
+// checkDatabase checks the settings that `core migrate` needs as well.
 func (cfg Config) checkDatabase() error {
 	var problems []error
 	if cfg.DatabaseURL == "" {

@@ -13,19 +13,18 @@ import (
 	"github.com/forgequeue/forgequeue/shared/diagnosis"
 )
 
-// diagnosisTime bounds the whole look, connecting included.
+// diagnosisTime bounds the diagnosis, connecting included.
 const diagnosisTime = 20 * time.Second
 
-// look is a Diagnosis in the making.
-type look struct{ diagnosis.Diagnosis }
+// doctor is a Diagnosis in progress.
+type doctor struct{ diagnosis.Diagnosis }
 
-// Diagnose looks at the PostgreSQL that the settings name as core would use it, and
-// says what is wrong with it. It changes nothing. Of the settings, by the names of
-// their variables, it reads those about the database alone.
+// Diagnose checks the PostgreSQL in the settings as core would use it. It changes nothing. Of the
+// settings, by the names of their variables, it reads only those about the database.
 func Diagnose(ctx context.Context, settings map[string]string) diagnosis.Diagnosis {
 	ctx, cancel := context.WithTimeout(ctx, diagnosisTime)
 	defer cancel()
-	var d look
+	var d doctor
 	cfg, err := databaseConfig(settings)
 	if err != nil {
 		d.Add(diagnosis.LevelFail, "PostgreSQL settings", err.Error(), "set it as api-docs/config.md says")
@@ -37,7 +36,7 @@ func Diagnose(ctx context.Context, settings map[string]string) diagnosis.Diagnos
 		d.Add(diagnosis.LevelFail, "PostgreSQL", "DATABASE_URL cannot be read", "it should look like postgres://user:password@host:5432/database")
 		return d.Diagnosis
 	}
-	look, err := store.LookAt(ctx, cfg.DatabaseURL.Reveal())
+	info, err := store.InspectServer(ctx, cfg.DatabaseURL.Reveal())
 	switch {
 	case errors.Is(err, store.ErrUnavailable):
 		d.Add(diagnosis.LevelFail, "PostgreSQL", err.Error(), "start the server, or correct DATABASE_URL")
@@ -46,17 +45,17 @@ func Diagnose(ctx context.Context, settings map[string]string) diagnosis.Diagnos
 		d.Add(diagnosis.LevelFail, "PostgreSQL", err.Error(), "see the server's log")
 		return d.Diagnosis
 	}
-	d.Clock, d.Doubt = look.Ahead, look.Doubt
+	d.Clock, d.Doubt = info.Ahead, info.Doubt
 	d.Reached = true
-	d.server(look)
-	d.durability(look, cfg.AllowLossy)
-	d.pool(look, cfg.DatabaseConns)
-	d.schema(ctx, look, cfg)
+	d.server(info)
+	d.durability(info, cfg.AllowLossy)
+	d.pool(info, cfg.DatabaseConns)
+	d.schema(ctx, info, cfg)
 	return d.Diagnosis
 }
 
-// databaseConfig reads the settings about the database; the others keep their
-// defaults, and are not judged.
+// databaseConfig reads the settings about the database; the others have their defaults, and are not
+// checked.
 func databaseConfig(settings map[string]string) (Config, error) {
 	var cfg Config
 	if err := env.ParseWithOptions(&cfg, env.Options{Environment: map[string]string{}}); err != nil {
@@ -78,36 +77,36 @@ func databaseConfig(settings map[string]string) (Config, error) {
 	return cfg, errors.Join(unreadable, cfg.checkDatabase())
 }
 
-func (d *look) server(look store.ServerLook) {
+func (d *doctor) server(info store.ServerInfo) {
 	const check = "PostgreSQL version"
-	if look.Version < 150000 {
-		d.Add(diagnosis.LevelFail, check, look.VersionName+" is too old", "15 or newer is needed")
+	if info.Version < 150000 {
+		d.Add(diagnosis.LevelFail, check, info.VersionName+" is too old", "15 or newer is needed")
 	} else {
-		d.Add(diagnosis.LevelOK, check, look.VersionName, "")
+		d.Add(diagnosis.LevelOK, check, info.VersionName, "")
 	}
-	if look.Encoding != "UTF8" {
-		d.Add(diagnosis.LevelFail, "PostgreSQL encoding", "the database's encoding is "+look.Encoding, "make the database with ENCODING 'UTF8'")
+	if info.Encoding != "UTF8" {
+		d.Add(diagnosis.LevelFail, "PostgreSQL encoding", "the database's encoding is "+info.Encoding, "make the database with ENCODING 'UTF8'")
 	}
-	if look.Standby || look.ReadOnly == "on" {
+	if info.Standby || info.ReadOnly == "on" {
 		d.Add(diagnosis.LevelFail, "PostgreSQL writes", "the server or the role only allows reading",
 			"connect to the primary: name all hosts, and add target_session_attrs=read-write to DATABASE_URL")
 	}
-	if look.Autovacuum == "off" {
+	if info.Autovacuum == "off" {
 		d.Add(diagnosis.LevelWarn, "PostgreSQL autovacuum", "autovacuum is off: the table of live jobs will bloat", "ALTER SYSTEM SET autovacuum = on")
 	}
 }
 
-// durability is about settings that lose what was acknowledged.
-func (d *look) durability(look store.ServerLook, allowed bool) {
+// durability checks settings that lose acknowledged jobs.
+func (d *doctor) durability(info store.ServerInfo, allowed bool) {
 	level, advice := diagnosis.LevelFail, "turn it on; core refuses to start otherwise"
 	if allowed {
 		level, advice = diagnosis.LevelWarn, "turn it on; core only starts because of FORGEQUEUE_ALLOW_LOSSY_DATABASE"
 	}
 	safe := true
 	for _, one := range [][3]string{
-		{"fsync", look.Fsync, "a crash of the machine can destroy the whole database"},
-		{"full_page_writes", look.FullPageWrites, "a crash of the machine can destroy pages"},
-		{"synchronous_commit", look.Commit, "a crash loses jobs that were acknowledged"},
+		{"fsync", info.Fsync, "a crash of the machine can destroy the whole database"},
+		{"full_page_writes", info.FullPageWrites, "a crash of the machine can destroy pages"},
+		{"synchronous_commit", info.Commit, "a crash loses jobs that were acknowledged"},
 	} {
 		if one[1] == "off" {
 			safe = false
@@ -115,54 +114,54 @@ func (d *look) durability(look store.ServerLook, allowed bool) {
 		}
 	}
 	if safe {
-		d.Add(diagnosis.LevelOK, "PostgreSQL durability", "fsync and full_page_writes are on, synchronous_commit is "+look.Commit, "")
+		d.Add(diagnosis.LevelOK, "PostgreSQL durability", "fsync and full_page_writes are on, synchronous_commit is "+info.Commit, "")
 	}
 }
 
-// pool says whether core's connections find room.
-func (d *look) pool(look store.ServerLook, conns int32) {
+// pool checks whether core's connections are within the limits.
+func (d *doctor) pool(info store.ServerInfo, conns int32) {
 	const check = "PostgreSQL connections"
-	room, by := look.MaxConnections-look.Reserved, "max_connections"
+	allowed, by := info.MaxConnections-info.Reserved, "max_connections"
 	for _, limit := range []struct {
 		most int32
 		name string
-	}{{look.RoleLimit, "the role's CONNECTION LIMIT"}, {look.BaseLimit, "the database's CONNECTION LIMIT"}} {
-		if limit.most >= 0 && limit.most < room {
-			room, by = limit.most, limit.name
+	}{{info.RoleLimit, "the role's CONNECTION LIMIT"}, {info.BaseLimit, "the database's CONNECTION LIMIT"}} {
+		if limit.most >= 0 && limit.most < allowed {
+			allowed, by = limit.most, limit.name
 		}
 	}
-	others := max(look.InUse-look.Ours-1, 0) // this look's own aside
+	others := max(info.InUse-info.Ours-1, 0) // without this diagnosis
 	detail := fmt.Sprintf("%d for one core (FORGEQUEUE_DATABASE_CONNS), %d allowed by %s, %d used by others, %d by cores that run",
-		conns, room, by, others, look.Ours)
+		conns, allowed, by, others, info.Ours)
 	const advice = "raise the limit, or lower FORGEQUEUE_DATABASE_CONNS; each core has a pool of its own"
 	switch {
-	case conns > room:
+	case conns > allowed:
 		d.Add(diagnosis.LevelFail, check, detail, advice)
-	case conns > room-others:
+	case conns > allowed-others:
 		d.Add(diagnosis.LevelWarn, check, detail, advice)
 	default:
 		d.Add(diagnosis.LevelOK, check, detail, "")
 	}
 }
 
-// schema says whether the migrations are all applied. It asks for them only where
-// there are some: the question itself would make their table.
-func (d *look) schema(ctx context.Context, look store.ServerLook, cfg Config) {
+// schema checks whether all migrations are applied. It queries them only if there are any: the
+// query itself would create their table.
+func (d *doctor) schema(ctx context.Context, info store.ServerInfo, cfg Config) {
 	const check = "migrations"
 	switch {
-	case look.Schema == "":
+	case info.Schema == "":
 		d.Add(diagnosis.LevelFail, check, "the role's search_path names no schema that exists", "make the schema, or set search_path in DATABASE_URL")
 		return
-	case !look.MayCreate:
-		d.Add(diagnosis.LevelFail, "PostgreSQL rights", "the role may not create tables in the schema "+look.Schema+"; core makes a partition for each day",
-			"GRANT CREATE ON SCHEMA "+look.Schema+" TO the role")
+	case !info.MayCreate:
+		d.Add(diagnosis.LevelFail, "PostgreSQL rights", "the role may not create tables in the schema "+info.Schema+"; core makes a partition for each day",
+			"GRANT CREATE ON SCHEMA "+info.Schema+" TO the role")
 	}
-	if !look.Migrated {
-		d.Add(diagnosis.LevelFail, check, "the schema "+look.Schema+" has no tables yet", "run `forgequeue core migrate` with the same DATABASE_URL")
+	if !info.Migrated {
+		d.Add(diagnosis.LevelFail, check, "the schema "+info.Schema+" has no tables yet", "run `forgequeue core migrate` with the same DATABASE_URL")
 		return
 	}
 	options := cfg.storeOptions()
-	options.MaxConns, options.AllowUnsafe = 2, true // judged above
+	options.MaxConns, options.AllowUnsafe = 2, true // checked above
 	store, err := cell.Open(ctx, options)
 	if err != nil {
 		d.Add(diagnosis.LevelFail, check, err.Error(), "core cannot start like this")

@@ -75,7 +75,7 @@ func TestDiagnoseFindsWhatIsWrong(t *testing.T) {
 	}
 }
 
-// The look at an empty database leaves it empty.
+// The diagnosis of an empty database creates nothing.
 func TestDiagnoseChangesNothing(t *testing.T) {
 	t.Parallel()
 	url := celltest.EmptyURL(t)

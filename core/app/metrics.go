@@ -10,7 +10,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/telemetry"
 )
 
-// meters is all that core counts by, but for the calls, which its server counts.
+// meters are core's metrics, without those of calls, which its server has.
 type meters struct {
 	jobs   *metrics.Jobs
 	push   *metrics.Push
@@ -23,8 +23,7 @@ func newMeters(registry prometheus.Registerer, connections func() metrics.Connec
 	return meters{jobs: metrics.NewJobs(registry), push: metrics.NewPush(registry), depths: metrics.NewDepths(registry)}
 }
 
-// Metrics lists by name what a core's /metrics can have, whatever it has counted.
-// Nothing is started for it.
+// Metrics lists by name what a core's /metrics can contain. It starts nothing.
 func Metrics() ([]telemetry.Metric, error) {
 	return telemetry.Describe(func(registry prometheus.Registerer) error {
 		newMeters(registry, func() metrics.Connections { return metrics.Connections{} }, func() metrics.Flushes { return metrics.Flushes{} })

@@ -13,8 +13,8 @@ import (
 	"github.com/forgequeue/forgequeue/shared/telemetry"
 )
 
-// newPusher makes what executes the jobs of queues in push mode, and lets the server
-// take such queues; without a key for their secrets neither.
+// newPusher makes the executor of queues in push mode, and allows such queues in the server;
+// neither without a key for their secrets.
 func newPusher(cfg Config, log *slog.Logger, tracing *telemetry.Tracing, server *httpapi.Server, counted *metrics.Push) (run func(context.Context), err error) {
 	if cfg.PushKey == "" {
 		return func(context.Context) {}, nil

@@ -33,25 +33,23 @@ import (
 	"github.com/forgequeue/forgequeue/shared/telemetry"
 )
 
-// drainNotice is how long a core that stops still takes calls, and asks gateways to
-// let go of their connections: a call that is written on one as it closes is a
-// call of which nobody knows what became.
+// drainNotice is how long a core that stops still accepts calls, and asks gateways to close their
+// connections: a call written to a connection that closes has an unknown outcome.
 const drainNotice = 250 * time.Millisecond
 
-// metricsConnections is for a Prometheus or two, and people.
+// metricsConnections is enough for a Prometheus or two, and operators.
 const metricsConnections = 32
 
-// maxConnAge is how long a gateway keeps a connection, about: cores that were added
-// meanwhile get their share after that.
+// maxConnAge is about how long a gateway uses a connection: then cores that were added get their
+// share.
 const maxConnAge = 30 * time.Second
 
-// Run serves core until ctx ends, then drains: no new requests, those in flight
-// end, the background duties stop last. It gives nil after a clean drain.
+// Run serves core until ctx ends, then drains: no new requests, those in flight end, the background
+// duties stop last. It gives nil after a clean drain.
 func Run(ctx context.Context, cfg Config) error {
 	telemetry.TuneGC()
 	memory.Tune()
-	// Whatever happens, listeners that were given are closed; closing them twice is
-	// harmless.
+	// In all cases, given listeners are closed; closing them twice is harmless.
 	defer closeAll(cfg.Listener, cfg.MetricsListener)
 	if err := cfg.check(); err != nil {
 		return err
@@ -87,20 +85,20 @@ func Run(ctx context.Context, cfg Config) error {
 	return serve(ctx, cfg, log, tracing, store, hints.New(client, log), public, private)
 }
 
-// serve puts the parts together and runs them: first the requests end, then
-// everything that they lean on.
-func serve(ctx context.Context, cfg Config, log *slog.Logger, tracing *telemetry.Tracing, store *cell.Cell, told *hints.Hints, public, private net.Listener) error {
+// serve builds the parts and runs them. On the end, the requests end first, then the parts that
+// they use.
+func serve(ctx context.Context, cfg Config, log *slog.Logger, tracing *telemetry.Tracing, store *cell.Cell, notifier *hints.Hints, public, private net.Listener) error {
 	registry := telemetry.NewRegistry()
 	var dispatcher *dispatch.Dispatcher
 	meters := newMeters(registry, store.Connections, func() metrics.Flushes { return dispatcher.Flushes() })
-	// The promoter wakes claims, and what claims give back may have to be promoted.
+	// The promoter wakes claims, and returned jobs may have to be promoted.
 	var promoter *sweep.Promoter
 	dispatcher = dispatch.New(dispatch.Options{
-		Store: store, Metrics: meters.jobs, Logger: log, Publish: told.Ready, PublishEnded: told.Ended, PublishSettings: told.Settings,
+		Store: store, Metrics: meters.jobs, Logger: log, Publish: notifier.Ready, PublishEnded: notifier.Ended, PublishSettings: notifier.Settings,
 		Scheduled: func() { promoter.Kick() }, MaxRunning: cfg.MaxRunning, Tracer: tracing.Tracer(),
 	})
 	promoter = sweep.NewPromoter(store, dispatcher, meters.jobs, log)
-	// Before the first call: core may have been down for longer than the days that lie ready.
+	// Before the first call: core may have been down for longer than daysAhead.
 	if err := store.MakePartitions(ctx); err != nil {
 		log.WarnContext(ctx, "partitions could not be made yet", "error", err)
 	}
@@ -113,7 +111,7 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, tracing *telemetry
 	}
 	var draining atomic.Bool
 	server := &httpapi.Server{
-		Store: store, Dispatcher: dispatcher, Hints: told, Verifier: cfg.verifier(), Logger: log, Draining: draining.Load,
+		Store: store, Dispatcher: dispatcher, Hints: notifier, Verifier: cfg.verifier(), Logger: log, Draining: draining.Load,
 		Tracer: tracing.Tracer(), Bodies: httpapi.NewBodies(bodyMemory()), Pages: pages,
 	}
 	pusher, err := newPusher(cfg, log, tracing, server, meters.push)
@@ -138,7 +136,7 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, tracing *telemetry
 		sweep.NewUsage(store, dispatcher, meters.jobs, log).Run,
 		sweep.NewDepths(store, dispatcher, meters.depths, meters.jobs, log).Run,
 		func(ctx context.Context) error {
-			return told.Run(ctx, hints.Listener{
+			return notifier.Run(ctx, hints.Listener{
 				Ready: dispatcher.WakeHere, Settings: dispatcher.RefreshSoon,
 				Ended: func(ids []uuid.UUID) { dispatcher.Changed(ids...) },
 			})
@@ -156,7 +154,7 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, tracing *telemetry
 			}
 		})
 	}
-	// Pushing ends with the requests: no new calls, those under way within the grace.
+	// Pushing ends with the requests: no new calls, running ones within the grace.
 	pushing, stopPushing := context.WithCancel(ctx)
 	defer stopPushing()
 	var pushed sync.WaitGroup
@@ -175,8 +173,8 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, tracing *telemetry
 	return err
 }
 
-// bodyMemory is how many bytes the bodies of calls under way may take: a quarter of
-// the memory that the process has, 1 GiB where it has no limit.
+// bodyMemory is how many bytes the bodies of concurrent calls may take: a quarter of the process's
+// memory limit, 1 GiB without a limit.
 func bodyMemory() int64 {
 	if limit := memory.Limit(); limit > 0 {
 		return limit / 4
@@ -184,8 +182,8 @@ func bodyMemory() int64 {
 	return 1 << 30
 }
 
-// Migrate brings the database to this version's schema and makes the partitions
-// of the next days. It gives the versions applied, none where all was done.
+// Migrate brings the database to this version's schema and creates the partitions of the next days.
+// It gives the versions applied, none if all were.
 func Migrate(ctx context.Context, cfg Config) ([]int64, error) {
 	if err := cfg.checkDatabase(); err != nil {
 		return nil, err
@@ -198,9 +196,9 @@ func Migrate(ctx context.Context, cfg Config) ([]int64, error) {
 	return store.Migrate(ctx)
 }
 
-// Verify recounts what caps have meters.jobs and checks what else must hold between the
-// tables of the database. It gives a line for each thing that is not as it must
-// be: none where all is right. It changes nothing, and may run beside any core.
+// Verify recounts the counts of caps and checks the other invariants between the tables of the
+// database. It gives a line for each violation, none if all is right. It changes nothing, and may
+// run while cores run.
 func Verify(ctx context.Context, cfg Config) ([]string, error) {
 	if err := cfg.checkDatabase(); err != nil {
 		return nil, err
@@ -227,15 +225,15 @@ func Verify(ctx context.Context, cfg Config) ([]string, error) {
 	return lines, err
 }
 
-// Recount begins anew what caps have meters.jobs, for counts that Verify found wrong, and
-// gives how many jobs were in some count. Jobs stay as they are, caps are kept. No core
-// may run on the database meanwhile: it is an error, and nothing changes, if one does.
+// Recount resets the counts of caps that Verify found wrong, and gives how many jobs were counted.
+// Jobs do not change, caps stay in force. No core may run on the database: otherwise it is an
+// error, and nothing changes.
 func Recount(ctx context.Context, cfg Config) (jobs int64, err error) {
 	if err := cfg.checkDatabase(); err != nil {
 		return 0, err
 	}
 	options := cfg.storeOptions()
-	options.MaxConns = 1 // or its own connections would look like another core's
+	options.MaxConns = 1 // otherwise its own connections would look like another core's
 	store, err := openMigrated(ctx, options)
 	if err != nil {
 		return 0, err
@@ -244,7 +242,7 @@ func Recount(ctx context.Context, cfg Config) (jobs int64, err error) {
 	return store.Recount(ctx)
 }
 
-// openMigrated opens the store and refuses a schema that this version cannot use.
+// openMigrated opens the store and refuses a schema or counts that this version cannot use.
 func openMigrated(ctx context.Context, options cell.Options) (*cell.Cell, error) {
 	store, err := cell.Open(ctx, options)
 	if err != nil {
@@ -256,11 +254,11 @@ func openMigrated(ctx context.Context, options cell.Options) (*cell.Cell, error)
 	}
 	foreign := false
 	if err == nil {
-		foreign, err = store.ForeignBooks(ctx)
+		foreign, err = store.ForeignCounters(ctx)
 	}
 	if err == nil && foreign {
-		err = errors.New("core: the counts of caps were kept on another server, as after the restore of a dump; " +
-			"run `core migrate` with the same DATABASE_URL first, which begins them anew")
+		err = errors.New("core: the counts of caps were written by another server, as after the restore of a dump; " +
+			"run `core migrate` with the same DATABASE_URL first, which resets them")
 	}
 	if err != nil {
 		store.Close()
@@ -284,8 +282,8 @@ func (cfg Config) verifier() identity.Verifier {
 	return verifier
 }
 
-// pageKeys seal page tokens. They are made of the hop's secrets, which all cores share:
-// a page of one core's list goes on at another's, also while the secret is changed.
+// pageKeys seal page tokens. They are derived from the hop's secrets, which all cores share: a list
+// continues at another core, also while the secret is changed.
 func (cfg Config) pageKeys() (*seal.Keys, error) {
 	secrets := []string{cfg.HopSecret.Reveal()}
 	if cfg.HopSecretPrevious != "" {
@@ -325,13 +323,13 @@ func closeAll(listeners ...net.Listener) {
 	}
 }
 
-// redisOptions gives nil where no Redis is named: there are polls.
+// redisOptions gives nil without Redis: then there are only polls.
 func redisOptions(cfg Config) (*redis.Options, error) {
 	if cfg.RedisURL == "" {
 		return nil, nil //nolint:nilnil // see above
 	}
 	options, err := redis.ParseURL(cfg.RedisURL.Reveal())
-	if err != nil { // not the library's text: it repeats the URL, password and all
+	if err != nil { // not the library's text: it contains the URL with its password
 		return nil, errors.New("must look like redis://[[user]:password@]host:port[/database]")
 	}
 	return options, nil

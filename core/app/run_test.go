@@ -99,7 +99,7 @@ func (r *running) fetch(method, target string, body []byte) (status int, answer 
 	if err != nil {
 		r.Fatal(err)
 	}
-	request.Close = true // keeps no connection, nor its goroutines
+	request.Close = true // leaves no connection, nor its goroutines
 	u, err := url.Parse(target)
 	if err != nil {
 		r.Fatal(err)

@@ -1,7 +1,6 @@
-// Command core is the engine: it stores jobs, leases them, retries and
-// dead-letters them. `core serve` runs it, `core migrate` prepares its database,
-// `core verify` and `core recount` look at its books, `core health` is the health
-// check of its image.
+// Command core is the engine: it stores jobs, leases them, retries and dead-letters them. `core
+// serve` runs it, `core migrate` prepares its database, `core verify` and `core recount` check its
+// counts, `core health` is the health check of its image.
 package main
 
 import (
@@ -16,7 +15,7 @@ import (
 
 const usage = `usage: core serve     run the engine
        core verify    recount what caps have counted; exits 1 at any drift
-       core recount   begin anew what caps have counted, where verify finds a drift; all cores have to be stopped
+       core recount   reset the counts of caps if verify finds a drift; all cores must be stopped
        core health    ask the core that runs here whether it is ready; exits 1 if not
        core version   say which build this is
        core migrate   bring the database to this version's schema; harmless to repeat
@@ -40,7 +39,7 @@ func run(ctx context.Context, command string) int {
 		if err == nil {
 			err = app.Run(ctx, cfg)
 		}
-	case "migrate": // judges only the settings that it needs
+	case "migrate": // checks only the settings that it needs
 		var applied []int64
 		if applied, err = app.Migrate(ctx, cfg); err == nil {
 			fmt.Printf("the schema is up to date; migrations applied now: %d\n", len(applied))

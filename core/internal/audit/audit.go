@@ -1,4 +1,5 @@
-// Package audit records who has done what: an event is written in the transaction that does it.
+// Package audit records administrative actions: an event is written in the transaction of its
+// action.
 package audit
 
 import "github.com/forgequeue/forgequeue/core/internal/store"

@@ -77,7 +77,7 @@ func (f *fixture) deadIDs() (ids []uuid.UUID) {
 func TestEveryActionIsAudited(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.Bury(5, celltest.Grave{})
+	f.AddDeadLetters(5, celltest.DeadLetterRows{})
 	f.do(audit.WithActor(t.Context(), audit.Actor{Kind: "tenant", KeyID: "key-1", User: "bob"}))
 	all, actions := f.entries(api.AuditFilter{})
 	if got, want := strings.Join(actions, " "), strings.Join(api.AuditActions(), " "); got != want {
@@ -88,7 +88,7 @@ func TestEveryActionIsAudited(t *testing.T) {
 			t.Errorf("%+v", entry)
 		}
 		if strings.Contains(string(entry.Detail), "BBBB") || strings.Contains(string(entry.Detail), "QkJC") {
-			t.Errorf("%s tells of a secret: %s", entry.Action, entry.Detail)
+			t.Errorf("%s contains a secret: %s", entry.Action, entry.Detail)
 		}
 	}
 	// A tenant sees its own: neither the other tenant's birth nor the plan.
@@ -140,12 +140,12 @@ func TestAuditGoesPageByPage(t *testing.T) {
 	}
 }
 
-// What is not done is not noted, nor what nobody asked for; and where noting fails
+// What is not done is not recorded, nor what has no actor; and where the record fails
 // nothing is done.
 func TestAuditIsPartOfTheAction(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.Bury(5, celltest.Grave{})
+	f.AddDeadLetters(5, celltest.DeadLetterRows{})
 	ctx := audit.WithActor(t.Context(), audit.Actor{Kind: "tenant"})
 	unknown := []uuid.UUID{uuid.New()}
 	_ = f.Store.Redrive(ctx, f.Tenant, "", unknown, nil)

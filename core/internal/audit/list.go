@@ -13,8 +13,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// Two statements, each on an index of its own: one with "or all tenants" in it would
-// be planned for neither.
+// Two statements, each with its own index: one with "or all tenants" in it would use neither.
 const (
 	auditOfTenantSQL = `WITH chunk AS MATERIALIZED (
   SELECT * FROM audit_log WHERE tenant_id = @tenant_id AND uuid_send(id) < uuid_send(@before::uuid)
@@ -64,9 +63,8 @@ func (r *auditRow) wire() api.AuditEntry {
 	return entry
 }
 
-// Audit gives a page of a tenant's audit entries that match, newest first; owner nil
-// is for the operator, who sees those of all. Like every list it reads at most
-// api.MaxPageRows rows.
+// Audit gives a page of a tenant's audit entries that match, newest first; owner nil is the
+// operator's view of all. Like every list it reads at most api.MaxPageRows rows.
 func (s *Log) Audit(ctx context.Context, owner *tenant.ID, filter api.AuditFilter, size int, token string) (api.Page[api.AuditEntry], error) {
 	ctx = store.WithClass(ctx, store.ClassLists)
 	sql := auditOfAllSQL

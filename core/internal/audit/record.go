@@ -12,7 +12,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
-// Actor is who asks for an action, for the audit log.
+// Actor is the caller of an action, for the audit log.
 type Actor struct {
 	Kind  string
 	KeyID string
@@ -22,20 +22,18 @@ type Actor struct {
 
 type actorKey struct{}
 
-// WithActor says in whose name the calls with this context are made. Without it
-// they are the engine's own, and are not recorded: a batch of a redrive was recorded when
-// the redrive was asked for.
+// WithActor sets the actor of the calls with this context. Calls without it are the engine's own,
+// and are not recorded: a batch of a redrive was recorded when the redrive was created.
 func WithActor(ctx context.Context, actor Actor) context.Context {
 	return context.WithValue(ctx, actorKey{}, actor)
 }
 
-// Event is an action. A nil tenant is for what is no tenant's, an empty object
-// for what the detail names.
+// Event is an action. A nil tenant means none, an empty object that the detail names it.
 type Event struct {
 	Tenant *tenant.ID
 	Action string
 	Object string
-	// Detail must not hold a secret: whoever may manage the tenant reads it.
+	// Detail must not hold a secret: all who may manage the tenant read it.
 	Detail map[string]any
 }
 
@@ -67,8 +65,8 @@ func Record(ctx context.Context, tx execer, done Event) error {
 	return err
 }
 
-// Recorded runs one statement, and records in the same commit what its rows say was
-// done: a nil event is nothing.
+// Recorded runs one statement, and records the event of its rows in the same commit; a nil event is
+// not recorded.
 func Recorded[T any](ctx context.Context, s *store.Store, row pgx.RowToFunc[T], sql string, args pgx.StrictNamedArgs, event func([]T) *Event) (made []T, err error) {
 	err = s.InTx(ctx, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, sql, args)
@@ -86,7 +84,7 @@ func Recorded[T any](ctx context.Context, s *store.Store, row pgx.RowToFunc[T], 
 	return made, err
 }
 
-// RecordJobs records what was done to jobs, of which there may be none.
+// RecordJobs records an action on jobs, of which there may be none.
 func RecordJobs(ctx context.Context, tx execer, owner tenant.ID, action string, ids []uuid.UUID) error {
 	switch len(ids) {
 	case 0:

@@ -1,3 +1,3 @@
-// Package cache holds what changes rarely in memory: lanes, queue settings, limits, and which
-// workers serve which queue. Refreshes read what has changed; an entry is at most a refresh old.
+// Package cache holds lanes, queue settings, limits, and which workers serve which queue in memory.
+// Refreshes read what has changed; an entry is at most one refresh old.
 package cache

@@ -12,9 +12,8 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
-// Lanes is what this core knows of lanes and queue settings: a copy in memory,
-// never more than a refresh behind the tables. What it does not know yet costs a
-// wait, what it knows wrongly (a queue paused elsewhere) lasts one refresh.
+// Lanes is this core's copy of lanes and queue settings, at most one refresh behind the tables. A
+// missing entry costs a wait, a stale one (a queue paused in another core) lasts one refresh.
 type Lanes struct {
 	store *cell.Cell
 
@@ -28,20 +27,20 @@ type Lanes struct {
 	inPush  scheduler.Ring[tenant.QueueKey]
 	highest directory.LaneID
 	changed time.Time
-	// retired is when the lane that was retired last was.
+	// retired is the latest time at which a lane was retired.
 	retired time.Time
-	// young are lanes made here, or read, and when; one is forgotten by the second full
-	// Refresh. One under way meanwhile may have read before they were there.
-	young map[directory.LaneID]time.Time
-	// full are bounds that kept a lane from being made, and when.
+	// recent are lanes created here, or read, and when. The second full Refresh drops an entry: one
+	// that runs at that time may have read before the lane was committed.
+	recent map[directory.LaneID]time.Time
+	// full are bounds that prevented a lane, and when.
 	full map[fullKey]time.Time
-	// read is when the last refresh that came to its end began.
+	// read is the start of the last successful refresh.
 	read time.Time
-	// begun numbers the refreshes, applied is the last one whose settings were taken:
-	// Of two at once the one that began first may end last, with what was true before.
+	// begun numbers the refreshes, applied is the last one whose settings were applied. Of two
+	// concurrent refreshes the first may end last, with older settings.
 	begun, applied int
-	// whole is when all lanes were last read, and not only the new ones.
-	whole time.Time
+	// fullRead is when all lanes were last read.
+	fullRead time.Time
 }
 
 // NewLanes makes an empty cache; Refresh fills it.
@@ -53,29 +52,27 @@ func NewLanes(store *cell.Cell) *Lanes {
 		byQueue:  map[tenant.QueueKey][]directory.Lane{},
 		byName:   map[string][]directory.Lane{},
 		settings: map[tenant.QueueKey]directory.QueueSettings{},
-		young:    map[directory.LaneID]time.Time{},
+		recent:   map[directory.LaneID]time.Time{},
 		full:     map[fullKey]time.Time{},
 	}
 }
 
 const (
-	// A lane's number is handed out before it is committed: lanes somewhat below
-	// the highest one seen may still appear.
+	// A lane's id is drawn before its commit: ids below the highest one may still appear.
 	lateLanes = 1000
-	// One that appears later still is found by reading all of them now and then.
-	wholeEvery = time.Minute
+	// A lane that appears later still is found by a full read.
+	fullReadEvery = time.Minute
 	// The same for times of change.
 	lateChanges = time.Minute
 )
 
-// Refresh reads what is new in the tables, and gives the lanes that were born, and
-// those that are gone.
-func (l *Lanes) Refresh(ctx context.Context) (born []directory.Lane, gone []directory.LaneID, err error) {
+// Refresh reads changes from the tables, and gives the lanes that were created and deleted.
+func (l *Lanes) Refresh(ctx context.Context) (created []directory.Lane, gone []directory.LaneID, err error) {
 	l.mu.Lock()
 	l.begun++
 	number := l.begun
 	after, since, retired := max(l.highest-lateLanes, 0), l.changed.Add(-lateChanges), l.retired.Add(-lateChanges)
-	begun, whole := time.Now(), time.Since(l.whole) > wholeEvery
+	begun, whole := time.Now(), time.Since(l.fullRead) > fullReadEvery
 	l.mu.Unlock()
 	if whole { // settings too: PostgreSQL's clock may have been set back
 		after, since, retired = 0, time.Time{}, time.Time{}
@@ -109,23 +106,23 @@ func (l *Lanes) Refresh(ctx context.Context) (born []directory.Lane, gone []dire
 	}
 	for _, lane := range lanes {
 		if l.add(lane.Lane) {
-			born = append(born, lane.Lane)
-			l.young[lane.ID] = time.Now()
+			created = append(created, lane.Lane)
+			l.recent[lane.ID] = time.Now()
 		}
 		l.retire(lane, begun)
 	}
 	if whole {
 		gone = l.removeAllBut(lanes, begun)
-		l.whole = begun
+		l.fullRead = begun
 	}
 	if begun.After(l.read) {
 		l.read = begun
 	}
-	return born, gone, nil
+	return created, gone, nil
 }
 
-// retire takes from a lane that was retired what new jobs are stored by, and gives it
-// back to one that is in use again. It is called with the lock held.
+// retire removes a retired lane from those in which new jobs are stored, and adds one that is in
+// use again. The caller holds the lock.
 func (l *Lanes) retire(lane directory.LaneRow, begun time.Time) {
 	if lane.RetiredAt == nil {
 		l.byKey[lane.LaneKey] = lane.Lane
@@ -134,28 +131,28 @@ func (l *Lanes) retire(lane directory.LaneRow, begun time.Time) {
 	if lane.RetiredAt.After(l.retired) {
 		l.retired = *lane.RetiredAt
 	}
-	if l.byKey[lane.LaneKey].ID == lane.ID && !l.young[lane.ID].After(begun) {
+	if l.byKey[lane.LaneKey].ID == lane.ID && !l.recent[lane.ID].After(begun) {
 		delete(l.byKey, lane.LaneKey)
 	}
 }
 
-// removeAllBut forgets the lanes that are not among all that there are, which were read
-// from begun on. It is called with the lock held.
+// removeAllBut drops the lanes that are not among lanes, all that were read from begun on. The
+// caller holds the lock.
 func (l *Lanes) removeAllBut(lanes []directory.LaneRow, begun time.Time) (gone []directory.LaneID) {
-	there := make(map[directory.LaneID]bool, len(lanes))
+	exists := make(map[directory.LaneID]bool, len(lanes))
 	for _, lane := range lanes {
-		there[lane.ID] = true
+		exists[lane.ID] = true
 	}
-	for id, at := range l.young {
+	for id, at := range l.recent {
 		if at.Before(begun) {
-			delete(l.young, id)
+			delete(l.recent, id)
 		} else {
-			there[id] = true
+			exists[id] = true
 		}
 	}
 	queues, names := map[tenant.QueueKey]bool{}, map[string]bool{}
 	for id, lane := range l.byID {
-		if there[id] {
+		if exists[id] {
 			continue
 		}
 		gone = append(gone, id)
@@ -165,7 +162,7 @@ func (l *Lanes) removeAllBut(lanes []directory.LaneRow, begun time.Time) (gone [
 		}
 		queues[lane.InQueue()], names[lane.Queue] = true, true
 	}
-	isGone := func(lane directory.Lane) bool { return !there[lane.ID] }
+	isGone := func(lane directory.Lane) bool { return !exists[lane.ID] }
 	for key := range queues {
 		trim(l.byQueue, key, isGone)
 	}
@@ -175,14 +172,14 @@ func (l *Lanes) removeAllBut(lanes []directory.LaneRow, begun time.Time) (gone [
 	return gone
 }
 
-// trim takes what is gone out of one of the lists.
+// trim removes deleted lanes from one of the lists.
 func trim[K comparable](lists map[K][]directory.Lane, key K, isGone func(directory.Lane) bool) {
 	if lists[key] = slices.DeleteFunc(lists[key], isGone); len(lists[key]) == 0 {
 		delete(lists, key)
 	}
 }
 
-// add says whether a lane was not known. It is called with the lock held.
+// add says whether a lane is new. The caller holds the lock.
 func (l *Lanes) add(lane directory.Lane) bool {
 	if _, known := l.byID[lane.ID]; known {
 		return false
@@ -199,11 +196,10 @@ func (l *Lanes) add(lane directory.Lane) bool {
 func (l *Lanes) ReadAll() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.whole = time.Time{}
+	l.fullRead = time.Time{}
 }
 
-// Settings gives a queue's settings; the zero value, all defaults, for one that is
-// not known.
+// Settings gives a queue's settings; the zero value, all defaults, for an unknown queue.
 func (l *Lanes) Settings(owner tenant.ID, name string) directory.QueueSettings {
 	key := tenant.QueueKey{Tenant: owner, Name: name}
 	l.mu.RLock()
@@ -213,7 +209,7 @@ func (l *Lanes) Settings(owner tenant.ID, name string) directory.QueueSettings {
 	return settings
 }
 
-// Open says whether a queue is not paused, and is in push mode or not as asked.
+// Open says whether a queue is not paused, and in push mode if push is set.
 func (l *Lanes) Open(key tenant.QueueKey, push bool) bool {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -221,23 +217,23 @@ func (l *Lanes) Open(key tenant.QueueKey, push bool) bool {
 	return !settings.Paused && settings.Push == push
 }
 
-// Serving lists up to most lanes that the filter lets through and that are not paused,
-// each once; of more, others each turn.
-func (l *Lanes) Serving(f *scheduler.Filter, turn uint64, most int) (serving []directory.LaneID) {
+// Serving lists up to most lanes that the filter matches and that are not paused, each once; offset
+// selects which of more.
+func (l *Lanes) Serving(f *scheduler.Filter, offset uint64, most int) (serving []directory.LaneID) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	var room scheduler.Capacity
+	var capacity scheduler.Capacity
 	if f.Capacity != nil {
-		room = f.Capacity()
+		capacity = f.Capacity()
 	}
 	lists := l.named(f)
 	for i := range lists {
-		lanes := lists[(turn+uint64(i))%uint64(len(lists))]
+		lanes := lists[(offset+uint64(i))%uint64(len(lists))]
 		for j := range lanes {
-			lane := lanes[(turn*uint64(most)+uint64(j))%uint64(len(lanes))] //nolint:gosec // never negative
+			lane := lanes[(offset*uint64(most)+uint64(j))%uint64(len(lanes))] //nolint:gosec // never negative
 			key := lane.InQueue()
 			settings := l.settings[key]
-			if settings.Paused || settings.Push != f.Push || !f.Serves(&lane) || room != nil && room.Of(key) <= 0 {
+			if settings.Paused || settings.Push != f.Push || !f.Serves(&lane) || capacity != nil && capacity.Of(key) <= 0 {
 				continue
 			}
 			if serving = append(serving, lane.ID); len(serving) == most {
@@ -248,8 +244,7 @@ func (l *Lanes) Serving(f *scheduler.Filter, turn uint64, most int) (serving []d
 	return serving
 }
 
-// named gives the lanes of the queues that the filter names, each once. It is
-// called with the lock held.
+// named gives the lanes of the filter's queues, each once. The caller holds the lock.
 func (l *Lanes) named(f *scheduler.Filter) [][]directory.Lane {
 	var lists [][]directory.Lane
 	if f.Push {
@@ -273,14 +268,14 @@ func (l *Lanes) named(f *scheduler.Filter) [][]directory.Lane {
 	return lists
 }
 
-// PushQueues gives up to n queues in push mode, from a turn on; all is how many there are.
-func (l *Lanes) PushQueues(turn uint64, n int) (some []tenant.QueueKey, all int) {
+// PushQueues gives up to n queues in push mode, from an offset; all is the number of them.
+func (l *Lanes) PushQueues(offset uint64, n int) (some []tenant.QueueKey, all int) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	return slices.Collect(l.inPush.From(turn, n)), len(l.inPush.Items)
+	return slices.Collect(l.inPush.From(offset, n)), len(l.inPush.Items)
 }
 
-// ByID gives a known lane.
+// ByID gives a cached lane.
 func (l *Lanes) ByID(id directory.LaneID) (directory.Lane, bool) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -288,7 +283,7 @@ func (l *Lanes) ByID(id directory.LaneID) (directory.Lane, bool) {
 	return lane, known
 }
 
-// Of gives the known lanes of a queue.
+// Of gives the cached lanes of a queue.
 func (l *Lanes) Of(key tenant.QueueKey) []directory.Lane {
 	l.mu.RLock()
 	defer l.mu.RUnlock()

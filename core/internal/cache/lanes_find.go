@@ -8,17 +8,16 @@ import (
 )
 
 const (
-	// laneTrust is how old what is known of a lane may be for a job to be stored in it:
-	// one that was retired since is deleted queue.LaneRetired later, not sooner.
+	// laneTrust is how old a cached lane may be for a job to be stored in it: a retired lane is
+	// deleted directory.LaneRetired later, not sooner.
 	laneTrust = time.Minute
-	// fullFor is how long it is remembered that no lane could be made.
+	// fullFor is how long a reached bound is cached.
 	fullFor = 5 * time.Second
-	// rememberedFull bounds that memory.
+	// rememberedFull bounds that cache.
 	rememberedFull = 10_000
 )
 
-// fullKey is a bound that was found reached, and whose: for is empty where it is not
-// one user's.
+// fullKey is a bound that was reached, and its tenant; user is empty unless the bound is per user.
 type fullKey struct {
 	tenant tenant.ID
 	bound  directory.LaneBound
@@ -33,8 +32,8 @@ func fullOf(ask *directory.LaneAsk, bound directory.LaneBound) fullKey {
 	return key
 }
 
-// Find answers an ask from memory: with a lane, or with a bound that was reached a
-// moment ago.
+// Find answers a request from the cache: with a lane, or with a bound that was reached at most
+// fullFor ago.
 func (l *Lanes) Find(ask *directory.LaneAsk) (made directory.MadeLane, found bool) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -51,7 +50,7 @@ func (l *Lanes) Find(ask *directory.LaneAsk) (made directory.MadeLane, found boo
 		if ask.For == "" && bound != directory.TenantLanes && bound != directory.TenantQueues {
 			continue
 		}
-		// Before the next refresh a lane that another core has made would be refused.
+		// Before the next refresh a lane that another core has created would be refused.
 		if at, ok := l.full[fullOf(ask, bound)]; ok && time.Since(at) < fullFor && l.read.After(at) {
 			made.Full = bound
 			return made, true
@@ -60,16 +59,16 @@ func (l *Lanes) Find(ask *directory.LaneAsk) (made directory.MadeLane, found boo
 	return made, false
 }
 
-// trusted says whether what is known of a lane is recent. It is called with the lock held.
+// trusted says whether a cached lane is recent. The caller holds the lock.
 func (l *Lanes) trusted(id directory.LaneID) bool {
 	if time.Since(l.read) < laneTrust {
 		return true
 	}
-	at, ok := l.young[id]
+	at, ok := l.recent[id]
 	return ok && time.Since(at) < laneTrust
 }
 
-// Made remembers what was made, and what could not be.
+// Made caches created lanes and reached bounds.
 func (l *Lanes) Made(asks []directory.LaneAsk, lanes []directory.MadeLane) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -83,7 +82,7 @@ func (l *Lanes) Made(asks []directory.LaneAsk, lanes []directory.MadeLane) {
 			continue
 		}
 		l.add(lanes[i].Lane)
-		l.byKey[lanes[i].LaneKey] = lanes[i].Lane // where it is known as retired
-		l.young[lanes[i].ID] = now
+		l.byKey[lanes[i].LaneKey] = lanes[i].Lane // replaces a retired lane
+		l.recent[lanes[i].ID] = now
 	}
 }

@@ -12,8 +12,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// Limits is what this core knows of plans and overrides: a copy in memory, never
-// more than a refresh behind the tables.
+// Limits is this core's copy of plans and overrides, at most one refresh behind the tables.
 type Limits struct {
 	store *cell.Cell
 
@@ -21,7 +20,7 @@ type Limits struct {
 	plans   map[string]api.Limits
 	tenants map[tenant.ID]directory.TenantLimits
 	changed time.Time
-	// full is when all tenants were last read, and not only those that changed.
+	// full is when all tenants were last read.
 	full time.Time
 }
 
@@ -34,9 +33,9 @@ func NewLimits(store *cell.Cell) *Limits {
 func (l *Limits) Refresh(ctx context.Context) error {
 	l.mu.RLock()
 	since := l.changed.Add(-lateChanges)
-	begun, full := time.Now(), time.Since(l.full) > wholeEvery
+	begun, full := time.Now(), time.Since(l.full) > fullReadEvery
 	l.mu.RUnlock()
-	if full { // a server's clock may have been set back since
+	if full { // PostgreSQL's clock may have been set back since
 		since = time.Time{}
 	}
 	plans, err := l.store.Plans(ctx)
@@ -59,7 +58,7 @@ func (l *Limits) Refresh(ctx context.Context) error {
 	return nil
 }
 
-// add is called with the lock held.
+// The caller holds the lock.
 func (l *Limits) add(tenants []directory.TenantLimits) {
 	for _, t := range tenants {
 		l.tenants[t.Tenant] = t
@@ -69,7 +68,7 @@ func (l *Limits) add(tenants []directory.TenantLimits) {
 	}
 }
 
-// Known says whether a tenant's limits are known without a look into the tables.
+// Known says whether a tenant's limits are in the cache.
 func (l *Limits) Known(owner tenant.ID) bool {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -78,9 +77,9 @@ func (l *Limits) Known(owner tenant.ID) bool {
 	return ok && planned
 }
 
-// Know makes sure that a tenant's limits are known: one that was made a moment ago,
-// or its plan, may not have come with a refresh yet.
-func (l *Limits) Know(ctx context.Context, owner tenant.ID) error {
+// Load loads a tenant's limits if they are not in the cache: the tenant or its plan may be newer
+// than the last refresh.
+func (l *Limits) Load(ctx context.Context, owner tenant.ID) error {
 	l.mu.RLock()
 	known, ok := l.tenants[owner]
 	_, planned := l.plans[known.Plan]
@@ -90,7 +89,7 @@ func (l *Limits) Know(ctx context.Context, owner tenant.ID) error {
 		if err != nil {
 			return err
 		}
-		if len(found) == 0 { // a tenant of tests; whoever calls has been proven by a key
+		if len(found) == 0 { // a tenant of tests; the caller is authenticated by a key
 			found = []directory.TenantLimits{{Tenant: owner, Plan: directory.DefaultPlan}}
 		}
 		l.mu.Lock()
@@ -113,8 +112,8 @@ func (l *Limits) For(owner tenant.ID, user string) api.Limits {
 	return known.Overrides.For(l.plans[known.Plan], user)
 }
 
-// Weigh fills in the tenants' shares where several want the same workers.
-func (l *Limits) Weigh(demands []scheduler.Demand) {
+// SetWeights sets the tenants' weights.
+func (l *Limits) SetWeights(demands []scheduler.Demand) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	for i := range demands {

@@ -12,15 +12,15 @@ import (
 // servedEvery is how old what is known of served queues may get.
 const servedEvery = 6 * time.Second
 
-// Served is which queues have a worker, for warnings alone: what it does not know
-// yet costs a needless word.
+// Served is which queues have a worker, for warnings alone: a missing entry costs a needless
+// warning.
 type Served struct {
 	mu     sync.RWMutex
 	queues map[tenant.QueueKey]bool
 	read   time.Time
 }
 
-// Refresh reads the tables now and then.
+// Refresh reads the tables if the copy is older than servedEvery.
 func (s *Served) Refresh(ctx context.Context, store *cell.Cell) error {
 	s.mu.RLock()
 	fresh := time.Since(s.read) < servedEvery
@@ -38,7 +38,7 @@ func (s *Served) Refresh(ctx context.Context, store *cell.Cell) error {
 	return nil
 }
 
-// Seen notes a worker that asks here.
+// Seen records a worker that claims in this core.
 func (s *Served) Seen(owner tenant.ID, names []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -50,8 +50,8 @@ func (s *Served) Seen(owner tenant.ID, names []string) {
 	}
 }
 
-// By says whether a worker of the tenant, or of the platform, serves the queue.
-// Before the first look nothing is said to be unserved.
+// By says whether a worker of the tenant, or of the platform, serves the queue. Before the first
+// read all queues count as served.
 func (s *Served) By(owner tenant.ID, name string) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

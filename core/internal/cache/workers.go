@@ -12,17 +12,16 @@ import (
 )
 
 const (
-	// seenEvery is how often a claiming worker's row is written: well within the
-	// 30 s after which it would count as stale.
+	// seenEvery is how often a claiming worker's row is written: well within the 30 s after which
+	// it would count as stale.
 	seenEvery = 5 * time.Second
-	// knownWorkers bounds the memory: past it everything is forgotten and learnt anew.
+	// knownWorkers bounds the cache: past it all entries are dropped.
 	knownWorkers = 10_000
 )
 
-// Workers remembers who has claimed lately, so that a claim is not a write to the
-// workers table each time.
+// Workers caches recently claiming workers, so that not every claim writes to the workers table.
 type Workers struct {
-	// joined counts those that are new, or back from the dead.
+	// joined counts workers that are new or were dead.
 	joined prometheus.Counter
 	mu     sync.Mutex
 	known  map[WorkerKey]knownWorker
@@ -42,7 +41,7 @@ type knownWorker struct {
 // NewWorkers makes an empty cache that counts in joined.
 func NewWorkers(joined prometheus.Counter) *Workers { return &Workers{joined: joined} }
 
-// Seen notes that the worker claims and gives the tags it claims with.
+// Seen records that the worker claims and gives the tags it claims with.
 func (w *Workers) Seen(ctx context.Context, store *cell.Cell, owner tenant.ID, id string, queues []string, asked *[]string) (map[string]bool, error) {
 	key := WorkerKey{owner, id}
 	w.mu.Lock()
@@ -91,34 +90,34 @@ func (w *Workers) Forget(key WorkerKey) {
 }
 
 const (
-	// heldFresh is how old what is known of held leases may get.
-	heldFresh = time.Second
-	// leaseCountTime bounds a count of them, and between two is leaseCountShare times as long
-	// as one takes.
+	// leaseCountFresh is the minimum age of a lease count before the next one.
+	leaseCountFresh = time.Second
+	// leaseCountTime bounds a count, and the pause between two is leaseCountShare times its
+	// duration.
 	leaseCountTime  = 10 * time.Second
 	leaseCountShare = 19
 )
 
-// Leases is how many leases workers hold, counted for all who register at about the same time.
+// Leases is the number of leases by worker, shared by registrations at about the same time.
 type Leases struct {
 	mu     sync.Mutex
 	leases map[WorkerKey]int
-	// read is when they were counted, rest for how long that is good: counting takes no
-	// more than a twentieth of the time.
-	read time.Time
-	rest time.Duration
+	// read is when they were counted, validFor how long the counts are valid: counting takes at most a
+	// twentieth of the time.
+	read     time.Time
+	validFor time.Duration
 }
 
 // Of gives how many leases a worker holds.
 func (h *Leases) Of(ctx context.Context, store *cell.Cell, key WorkerKey) (int, error) {
 	h.mu.Lock()
-	if h.leases != nil && time.Since(h.read) < h.rest {
+	if h.leases != nil && time.Since(h.read) < h.validFor {
 		defer h.mu.Unlock()
 		return h.leases[key], nil
 	}
-	// The others have what is known until this one has counted.
+	// The others get the previous counts until this one has counted.
 	begun := time.Now()
-	h.read, h.rest = begun, leaseCountTime
+	h.read, h.validFor = begun, leaseCountTime
 	if h.leases == nil {
 		h.leases = map[WorkerKey]int{}
 	}
@@ -127,13 +126,13 @@ func (h *Leases) Of(ctx context.Context, store *cell.Cell, key WorkerKey) (int, 
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if err != nil {
-		h.rest = 0
+		h.validFor = 0
 		return 0, err
 	}
 	h.leases = make(map[WorkerKey]int, len(counted))
 	for _, one := range counted {
 		h.leases[WorkerKey{one.Owner, one.WorkerID}] = one.Leases
 	}
-	h.rest = min(max(heldFresh, leaseCountShare*time.Since(begun)), leaseCountTime)
+	h.validFor = min(max(leaseCountFresh, leaseCountShare*time.Since(begun)), leaseCountTime)
 	return h.leases[key], nil
 }

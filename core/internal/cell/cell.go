@@ -1,4 +1,4 @@
-// Package cell is a database with all that core does in it. Today there is one.
+// Package cell is a database with all of core's statements. Today there is one.
 package cell
 
 import (
@@ -16,12 +16,12 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/usage"
 )
 
-// Options say how to reach PostgreSQL, and what is kept there for how long.
+// Options are the settings of a cell.
 type Options struct {
 	store.Options
-	// Retention says how long what has ended is kept.
+	// Retention is the retention of ended things.
 	Retention retention.Periods
-	// Attempts asks for what is told of each attempt that ends, as Tracing does.
+	// Attempts asks for the log line of each attempt that ends, as Tracing does for its span.
 	Attempts bool
 }
 
@@ -56,8 +56,8 @@ func Open(ctx context.Context, options Options) (*Cell, error) {
 	return c, nil
 }
 
-// Migrate brings the schema to this binary's version, makes the partitions of the next days,
-// and lets counts be looked at again. It returns the versions that it applied.
+// Migrate brings the schema to this binary's version, creates the partitions of the next days, and
+// resets foreign counters. It returns the versions that it applied.
 func (c *Cell) Migrate(ctx context.Context) ([]int64, error) {
 	applied, err := c.Store.Migrate(ctx)
 	if err != nil {
@@ -66,5 +66,5 @@ func (c *Cell) Migrate(ctx context.Context) ([]int64, error) {
 	if err := c.MakePartitions(ctx); err != nil {
 		return applied, err
 	}
-	return applied, c.RestartUsage(ctx)
+	return applied, c.ResetForeignCounters(ctx)
 }

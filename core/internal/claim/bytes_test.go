@@ -21,7 +21,7 @@ func (f *fixture) large() submit.NewJob {
 }
 
 // A claim takes as many jobs as its bytes allow, and one always. What it leaves waits
-// with its attempt unspent, behind the claim's cursor.
+// with its attempt unspent, after the claim's cursor.
 func TestAClaimIsBoundedInBytes(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -57,7 +57,7 @@ func TestAClaimIsBoundedInBytes(t *testing.T) {
 					t.Fatal(err)
 				}
 				if len(got.Jobs) != step.want || got.Cut != step.cut || got.Scanned[0].Exhausted == step.cut {
-					t.Fatalf("with %d bytes: %d jobs, cut %v, walked %+v", step.bytes, len(got.Jobs), got.Cut, got.Scanned)
+					t.Fatalf("with %d bytes: %d jobs, cut %v, scanned %+v", step.bytes, len(got.Jobs), got.Cut, got.Scanned)
 				}
 				for _, job := range got.Jobs {
 					if job.ID != ids[0] || job.Size() < 100_000 || job.Size() > 101_000 {
@@ -66,7 +66,7 @@ func TestAClaimIsBoundedInBytes(t *testing.T) {
 					after, ids = queue.Cursor{At: job.ReadyAt, ID: job.ID}, ids[1:]
 				}
 				if got.Scanned[0].To != after {
-					t.Fatalf("walked to %v, want %v", got.Scanned[0].To, after)
+					t.Fatalf("scanned to %v, want %v", got.Scanned[0].To, after)
 				}
 				if n := f.Count(`jobs WHERE state = 'queued' AND attempt = 0 AND epoch = 0`); n != len(ids) {
 					t.Fatalf("%d jobs wait, want %d", n, len(ids))

@@ -16,16 +16,15 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/usage"
 )
 
-// pickSQL locks jobs that may be leased, share after share, in each its lists one
-// after the other, within one by ready_at.
+// pickSQL locks jobs that may be leased: the shares in order, in each its lists in order, within a
+// list by ready_at.
 //
-// A list is one probe of the ready index, behind its cursor: what was claimed
-// before, and under an old snapshot still lies in the index, is not walked again.
-// The share's LIMIT stands outside its lists, so that they have it together; one
-// for each list would let two of them take everything. The LIMITs stop the walk as
-// soon as enough are found: no row is locked that is not taken, but for those that
-// are too many bytes. A list must not stand in it twice: SKIP LOCKED does not skip
-// what the statement itself has locked.
+// A list is one probe of the ready index, from its cursor: entries of claimed jobs before it, which
+// an old snapshot keeps in the index, are not scanned again. The LIMIT of a share is outside its
+// lists: with one for each list, two lists could take more than the share. The LIMITs stop the scan
+// as soon as enough jobs are found: all locked rows are taken, except those above the limit of
+// bytes. A list must not be named twice: SKIP LOCKED does not skip rows that the statement itself
+// has locked.
 const pickSQL = `
 SELECT picked.id, picked.lane_id, picked.priority, picked.ready_at, picked.user_id, picked.size
 FROM unnest(@share_firsts::integer[], @share_lasts::integer[], @share_mosts::bigint[]) AS share(first, last, most)
@@ -36,12 +35,12 @@ CROSS JOIN LATERAL (
        AS list(lane_id, priority, at, id)
   CROSS JOIN LATERAL (
     SELECT j.id, j.ready_at, j.user_id,
-           -- measured only where it was not stored with the job: that reads the payload
+           -- computed only where it is not stored with the job: that reads the payload
            COALESCE(j.size, octet_length(j.payload::text) + octet_length(j.metadata::text) + octet_length(j.tags::text)) AS size
     FROM jobs j
     WHERE j.state = 'queued' AND j.lane_id = list.lane_id AND j.priority = list.priority
       AND (j.ready_at, j.id) > (list.at, list.id)
-      -- of no use any more: the next sweep buries it
+      -- past its deadline: the next sweep makes it a dead letter
       AND (j.deadline IS NULL OR j.deadline > statement_timestamp())
       AND (j.user_id IS NULL OR j.user_id <> ALL(@without::text[]))
     ORDER BY j.ready_at, j.id
@@ -52,8 +51,8 @@ CROSS JOIN LATERAL (
 ) AS picked
 LIMIT @max`
 
-// claimSQL picks and leases in one statement: of what was picked as many as the bytes
-// allow, and one always. MATERIALIZED keeps the LIMITs with their sub-select.
+// claimSQL picks and leases in one statement: as many of the picked jobs as the bytes allow, and at
+// least one. MATERIALIZED keeps the LIMITs inside their sub-select.
 const claimSQL = `
 WITH pick AS MATERIALIZED (
   SELECT p.id, row_number() OVER (ROWS UNBOUNDED PRECEDING) AS place,
@@ -66,14 +65,13 @@ WITH pick AS MATERIALIZED (
 )
 ` + leaseSQL
 
-// leaseSQL leases the jobs in chosen, which wait and are locked.
+// leaseSQL leases the jobs in chosen, which are queued and locked.
 //
-// It joins nothing. Its only condition is the one that stays on the primary key with
-// every set of statistics, the array is made once, and what differs from job to job is
-// looked up in arrays: a job's place, by binary search in the sorted ids; its worker, by
-// the last place of each; and what belongs to its lane. A join with pick reads the whole
-// table after some statistics, and both together make PostgreSQL prepare the array anew
-// for each row (decision 25).
+// It has no join. Its only condition stays on the primary key with all statistics, the array is
+// built once, and values that differ by job are looked up in arrays: a job's place by binary search
+// in the sorted ids, its worker by the last place of each, its lane's settings by position. With
+// some statistics a join with pick reads the whole table, and both together make PostgreSQL build
+// the array again for each row (decision 25).
 const leaseSQL = `
 UPDATE jobs
 SET state = 'running',
@@ -88,7 +86,7 @@ SET state = 'running',
     -- a lease never outlives the attempt's own timeout
     lease_expires_at = LEAST(statement_timestamp() + ` + visibilitySQL + ` * interval '1 millisecond',
                              statement_timestamp() + timeout_ms * interval '1 millisecond'),
-    -- claimed again: the last outcome's token is from now on as good as any stranger's
+    -- a new lease: the last outcome's token no longer has a replay
     outcome_lease_id = NULL, outcome_hash = NULL, outcome_answer = NULL
 WHERE id = ANY((SELECT ids FROM chosen)::uuid[])
 RETURNING id, tenant_id, lane_id, user_id, type, queue, payload, priority, attempt, max_attempts, epoch,
@@ -100,24 +98,24 @@ const (
 	visibilitySQL = `(@visibilities::bigint[])[array_position(@lanes::integer[], lane_id)]`
 )
 
-// Result is what a claim came to.
+// Result is the result of a claim.
 type Result struct {
 	// Jobs are in the order in which they were picked.
 	Jobs []Job
-	// Scanned says how far the claim came in the ready lists that it scanned.
+	// Scanned says how far the claim scanned its ready lists.
 	Scanned []ScanProgress
-	// Cut says that more were found than the claim's bytes allow. They wait as before, but
-	// claims at the same time have passed them by.
+	// Cut says that more were found than the claim's bytes allow. They are still queued, but
+	// concurrent claims have skipped them while they were locked.
 	Cut bool
-	// Misrouted were found in the wrong lane and left there; see Store.Move.
+	// Misrouted were found in the wrong lane and left there; see Claimer.Move.
 	Misrouted []MisroutedJob
-	// Busy are tenants whose lanes were left out because another claim has their lock;
-	// tenant.Platform stands for all under the installation's cap.
+	// Busy are tenants whose lanes were skipped because another claim holds their lock;
+	// tenant.Platform stands for all lanes under the installation's cap.
 	Busy []tenant.ID
 }
 
-// Claim leases jobs of any number of tenants' lanes to workers of one owner. With an
-// error nothing is leased, or with ErrOutcomeUnknown nobody knows: such leases run out.
+// Claim leases jobs of any number of tenants' lanes to workers of one owner. After an error nothing
+// is leased, or with ErrOutcomeUnknown that is unknown: such leases expire.
 func (s *Claimer) Claim(ctx context.Context, request Request) (result Result, err error) {
 	if len(request.Lanes) == 0 || request.max() <= 0 {
 		return Result{}, nil
@@ -155,14 +153,13 @@ func (s *Claimer) claimAtOnce(ctx context.Context, claim *Request) (taken Result
 	}
 	most := claim.max()
 	if n := len(taken.Jobs); n > 0 && taken.Jobs[0].Picked > int64(n) {
-		most, taken.Cut = n, true // it ended there, as a claim of so many jobs does
+		most, taken.Cut = n, true // the scan ended there, as for a claim of n jobs
 	}
 	taken.Scanned = scanned(shares, picks, most)
 	return taken, nil
 }
 
-// byPlace puts jobs in the order in which they were picked: UPDATE gives its rows in
-// any.
+// byPlace sorts jobs by the order in which they were picked: UPDATE returns its rows unordered.
 func byPlace(jobs []Job) {
 	slices.SortFunc(jobs, func(a, b Job) int { return cmp.Compare(a.Place, b.Place) })
 }
@@ -196,21 +193,20 @@ func pickArgs(shares []Share, most int, without []string) pgx.StrictNamedArgs {
 		lists = append(lists, shares[i].Lists...)
 		lasts[i], mosts[i] = int32(len(lists)), int64(shares[i].Most) //nolint:gosec // likewise
 	}
-	args := lineArgs(lists)
+	args := listArgs(lists)
 	args["share_firsts"], args["share_lasts"], args["share_mosts"] = firsts, lasts, mosts
 	args["max"], args["without"] = most, null.List(without)
 	return args
 }
 
-// readyLanesSQL asks of each lane whether it holds a job that can be claimed: one
-// probe of the ready index for each.
+// readyLanesSQL finds the lanes with a job that can be claimed: one probe of the ready index for
+// each.
 const readyLanesSQL = `
 SELECT lane.id
 FROM unnest(@lanes::integer[]) AS lane(id)
 WHERE EXISTS (SELECT FROM jobs j WHERE j.state = 'queued' AND j.lane_id = lane.id)`
 
-// ReadyLanes tells which of the lanes, of any tenants, hold a claimable job. It
-// is the net under wake-ups that got lost.
+// ReadyLanes gives the lanes, of any tenants, with a claimable job.
 func (s *Claimer) ReadyLanes(ctx context.Context, lanes []directory.LaneID) ([]directory.LaneID, error) {
 	if len(lanes) == 0 {
 		return nil, nil

@@ -17,9 +17,9 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/usage"
 )
 
-// pickSpare is how many jobs more than twice what is wanted are looked at: those
-// that share a cap with others may have to be left out.
-const pickSpare = 20
+// extraPicks is how many jobs more than twice the wanted number are picked: those under a shared cap
+// may have to be left.
+const extraPicks = 20
 
 const leasePickedSQL = `
 WITH chosen AS MATERIALIZED (
@@ -37,13 +37,13 @@ type picked struct {
 	UserID   *string
 	Size     int
 
-	// left says that it was not leased, noRoom that a cap or a rate was why.
-	left, noRoom bool
+	// left says that it was not leased, throttled that a cap or a rate was the reason.
+	left, throttled bool
 }
 
-// claimGuarded claims where some of the lanes are under a running cap or a rate. It
-// locks jobs, leaves out those for which there is no capacity, and leases the others, all
-// under the locks of these tenants: running ≤ cap holds at every commit.
+// claimGuarded claims where some of the lanes are under a running cap or a rate. It locks jobs,
+// leaves those without capacity, and leases the others, all under the locks of their tenants:
+// running ≤ cap holds at every commit.
 func claimGuarded(ctx context.Context, tx pgx.Tx, claim *Request) (Result, error) {
 	guard, err := enter(ctx, tx, claim.Lanes)
 	if err != nil {
@@ -51,14 +51,14 @@ func claimGuarded(ctx context.Context, tx pgx.Tx, claim *Request) (Result, error
 	}
 	claim = claim.without(guard.busy)
 	shares := guard.shares(claim)
-	most := 2*claim.max() + pickSpare
+	most := 2*claim.max() + extraPicks
 	picks, err := pick(ctx, tx, claim, shares, most)
 	if err != nil {
 		return Result{}, err
 	}
 	chosen, misrouted, cut := guard.choose(claim, picks)
 	taken := Result{Misrouted: misrouted, Cut: cut, Busy: slices.Collect(maps.Keys(guard.busy)), Scanned: scanned(shares, picks, most)}
-	if len(claim.Without) > 0 { // what was passed by is behind no cursor
+	if len(claim.Without) > 0 { // jobs of these users were skipped: no cursor may pass them
 		for i := range taken.Scanned {
 			taken.Scanned[i].To = queue.Cursor{}
 		}
@@ -69,29 +69,28 @@ func claimGuarded(ctx context.Context, tx pgx.Tx, claim *Request) (Result, error
 	return taken, nil
 }
 
-// tryLocksSQL takes the claim locks that are free. Whoever is not served by that
-// comes back: to wait here would be to wait with a connection in hand, and with the
-// locks of other tenants.
+// tryLocksSQL takes the claim locks that are free. A claim without its lock is retried: a wait here
+// would hold a connection and the locks of other tenants.
 const tryLocksSQL = `
 SELECT pg_try_advisory_xact_lock(t.key) FROM unnest(@locks::bigint[]) WITH ORDINALITY AS t(key, place) ORDER BY t.place`
 
-// guard holds the claim locks of tenants, and what their caps and rates leave capacity for.
+// guard holds the claim locks of tenants, and the capacity under their caps and rates.
 type guard struct {
 	counts *usage.Tally
 	rates  usage.Rates
-	// busy are the tenants whose lock another claim has.
+	// busy are the tenants whose lock another claim holds.
 	busy map[tenant.ID]bool
 }
 
-// capacity is how many jobs more of a lane may start; -1 for any number.
+// capacity is how many more jobs of a lane may start; -1 for any number.
 func (g *guard) capacity(lane *Lane) int64 {
-	room := g.counts.Capacity(lane.Caps)
+	capacity := g.counts.Capacity(lane.Caps)
 	if lane.Rate != nil {
-		if left := g.rates.Capacity(lane.Rate); room < 0 || left < room {
-			room = left
+		if left := g.rates.Capacity(lane.Rate); capacity < 0 || left < capacity {
+			capacity = left
 		}
 	}
-	return room
+	return capacity
 }
 
 func (g *guard) take(lane *Lane) {
@@ -101,8 +100,7 @@ func (g *guard) take(lane *Lane) {
 	}
 }
 
-// enter takes what locks of the lanes' tenants are free, and reads counts and rates, in
-// later statements.
+// enter takes the free locks of the lanes' tenants, and reads counts and rates in later statements.
 func enter(ctx context.Context, tx pgx.Tx, lanes []Lane) (*guard, error) {
 	var caps [][]usage.Cap
 	for i := range lanes {
@@ -115,7 +113,7 @@ func enter(ctx context.Context, tx pgx.Tx, lanes []Lane) (*guard, error) {
 			return nil, err
 		}
 	}
-	if err := entered.counts.Keep(ctx, tx); err != nil {
+	if err := entered.counts.EnsureRows(ctx, tx); err != nil {
 		return nil, err
 	}
 	return entered, entered.counts.Exact(ctx, tx, caps...)
@@ -152,8 +150,8 @@ func (g *guard) read(ctx context.Context, tx pgx.Tx, tenants []tenant.ID, keys [
 	return nil
 }
 
-// without leaves out the lanes of busy tenants; the installation's own lock is
-// everybody's.
+// without removes the lanes of busy tenants; the installation's lock is needed by all under its
+// cap.
 func (c *Request) without(busy map[tenant.ID]bool) *Request {
 	if len(busy) == 0 {
 		return c
@@ -169,8 +167,7 @@ func (c *Request) without(busy map[tenant.ID]bool) *Request {
 	return &kept
 }
 
-// lockedTenants are those whose lock the claim takes, each once, in one order for
-// everybody.
+// lockedTenants are those whose lock the claim takes, each once, in one order for all callers.
 func lockedTenants(keys []usage.CountKey, limits []*usage.Rate) []tenant.ID {
 	var tenants []tenant.ID
 	for _, key := range keys {
@@ -183,9 +180,9 @@ func lockedTenants(keys []usage.CountKey, limits []*usage.Rate) []tenant.ID {
 	return slices.Compact(tenants)
 }
 
-// shares parts the claim's shares by lane, each with as many jobs as its caps and
-// its rate leave room for: a lane without room is skipped, not scanned. What lanes have
-// together, a share or a cap, is settled afterwards, job by job.
+// shares splits the claim's shares by lane, each with as many jobs as its caps and its rate have
+// capacity for: a lane without capacity is skipped, not scanned. What lanes share, a share or a
+// cap, is applied by choose, job by job.
 func (g *guard) shares(claim *Request) []Share {
 	var parted []Share
 	lanes := claim.byID()
@@ -220,9 +217,8 @@ func pick(ctx context.Context, tx pgx.Tx, claim *Request, shares []Share, most i
 	return pgx.CollectRows(rows, pgx.RowToStructByName[picked])
 }
 
-// choose takes, share after share and in each the first lists first, what there is
-// room for under every cap, and marks those of the picked that it leaves. It ends with
-// the first one that is too many bytes: cut.
+// choose takes, in the order of shares and lists, the jobs that every cap has capacity for, and
+// marks the picked jobs that it leaves. It ends with the first job above the limit of bytes: cut.
 func (g *guard) choose(claim *Request, picks []picked) (ids []uuid.UUID, misrouted []MisroutedJob, cut bool) {
 	lanes := claim.byID()
 	most := claim.max()
@@ -243,7 +239,7 @@ func (g *guard) choose(claim *Request, picks []picked) (ids []uuid.UUID, misrout
 				case cut || len(ids) == most || taken == share.Most:
 					p.left = true
 				case g.capacity(lane) == 0:
-					p.left, p.noRoom = true, true
+					p.left, p.throttled = true, true
 				case len(ids) > 0 && bytes+p.bytes() > claim.bytes():
 					p.left, cut = true, true
 				default:
@@ -258,7 +254,7 @@ func (g *guard) choose(claim *Request, picks []picked) (ids []uuid.UUID, misrout
 	return ids, misrouted, cut
 }
 
-// bytes is what the job takes in an answer.
+// bytes is the job's size in an answer.
 func (p *picked) bytes() int64 { return int64(p.Size) + sizeElse }
 
 // lease leases the locked jobs and writes counts and rates.

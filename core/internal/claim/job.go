@@ -13,7 +13,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// sizeElse is what a job takes in an answer beside payload, metadata and tags.
+// sizeElse is a job's size in an answer without payload, metadata and tags.
 const sizeElse = 1 << 10
 
 // Job is a job that is now leased.
@@ -39,9 +39,9 @@ type Job struct {
 	CreatedAt      time.Time
 	ReadyAt        time.Time
 	StartedAt      time.Time
-	// Place is the job's among those of its claim, from 1: it says which worker's it is.
+	// Place is the job's position in its claim, from 1: it determines the worker.
 	Place int64
-	// Picked is how many the claim had found: more than it took where they were too many
+	// Picked is how many jobs the claim found: more than it took where they were above the limit of
 	// bytes.
 	Picked int64
 
@@ -56,12 +56,12 @@ func scanJob(row pgx.CollectableRow) (j Job, err error) {
 	return j, err
 }
 
-// Lease is what the holder names.
+// Lease is the lease of the job.
 func (c Job) Lease() job.Lease {
 	return job.Lease{Tenant: c.TenantID, Job: c.ID, Epoch: c.Epoch, ID: c.LeaseID}
 }
 
-// Size is about how many bytes the job takes in an answer.
+// Size is about the job's size in an answer, in bytes.
 func (c Job) Size() int {
 	size := sizeElse + len(c.Payload) + len(c.Metadata)
 	for _, tag := range c.Tags {

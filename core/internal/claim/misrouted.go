@@ -14,8 +14,8 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/store"
 )
 
-// MisroutedJob is a waiting job in a lane where it does not belong: its user has got a
-// running cap since it was put there.
+// MisroutedJob is a waiting job in the wrong lane: its user has got a running cap since it was
+// stored.
 type MisroutedJob struct {
 	queue.Ready
 	User string
@@ -25,14 +25,14 @@ const moveSQL = `
 UPDATE jobs SET lane_id = (@to::integer[])[width_bucket(id, @ids::uuid[])]
 WHERE id = ANY(@ids::uuid[]) AND lane_id = (@from::integer[])[width_bucket(id, @ids::uuid[])] AND state <> 'running'`
 
-// Move puts misrouted, of any tenants, into the lanes given, where they keep their
-// place by time. One that was taken or moved meanwhile is left.
+// Move moves misrouted jobs, of any tenants, into the lanes given, where they keep their ready_at.
+// A job that was leased or moved since is left.
 func (s *Claimer) Move(ctx context.Context, misrouted []MisroutedJob, to []directory.LaneID) error {
 	order := make([]int, len(misrouted))
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortFunc(order, func(a, b int) int { // in the order of ids, as everybody locks them
+	slices.SortFunc(order, func(a, b int) int { // in the order of ids, as in every statement
 		return strings.Compare(string(misrouted[a].ID[:]), string(misrouted[b].ID[:]))
 	})
 	ids, from, lanes := make([]uuid.UUID, len(misrouted)), make([]directory.LaneID, len(misrouted)), make([]directory.LaneID, len(misrouted))
@@ -41,7 +41,7 @@ func (s *Claimer) Move(ctx context.Context, misrouted []MisroutedJob, to []direc
 	}
 	noRow := func(pgx.CollectableRow) (struct{}, error) { return struct{}{}, nil }
 	if _, err := store.Query(ctx, s.Store, noRow, moveSQL, pgx.StrictNamedArgs{"ids": ids, "from": from, "to": lanes}); err != nil {
-		return fmt.Errorf("claim: move: %w", store.NothingChanged(err)) // a move that is not known is made again
+		return fmt.Errorf("claim: move: %w", store.NothingChanged(err)) // a move with unknown outcome is repeated
 	}
 	return nil
 }

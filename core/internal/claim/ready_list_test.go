@@ -28,7 +28,7 @@ func TestBeforeIsTheNextSmallerPlace(t *testing.T) {
 		{place(5), place(4)},
 		{place(1, 0), place(0, 0xff)},
 		{place(7, 0, 0), place(6, 0xff, 0xff)},
-		{queue.Cursor{At: at}, queue.Cursor{At: at}}, // the first id is nobody's
+		{queue.Cursor{At: at}, queue.Cursor{At: at}}, // there is no smaller id
 	} {
 		if got := c.of.Before(); got != c.want {
 			t.Errorf("before %v is %v, want %v", c.of, got, c.want)
@@ -64,30 +64,30 @@ func (f *fixture) put(lane directory.Lane, priority, n int) {
 	f.Submit(f.Jobs(n, func(j *submit.NewJob) { j.Lane, j.Queue, j.Priority = lane.ID, lane.Queue, priority })...)
 }
 
-type lineOf struct {
+type listKey struct {
 	Lane     directory.LaneID
 	Priority int16
 }
 
-func taken(jobs []claim.Job) map[lineOf]int {
-	counts := map[lineOf]int{}
+func taken(jobs []claim.Job) map[listKey]int {
+	counts := map[listKey]int{}
 	for _, job := range jobs {
-		counts[lineOf{job.LaneID, job.Priority}]++
+		counts[listKey{job.LaneID, job.Priority}]++
 	}
 	return counts
 }
 
-func dry(walked []claim.ScanProgress) map[lineOf]bool {
-	lists := map[lineOf]bool{}
-	for _, w := range walked {
-		lists[lineOf{w.Lane, w.Priority}] = w.Exhausted
+func dry(progress []claim.ScanProgress) map[listKey]bool {
+	lists := map[listKey]bool{}
+	for _, w := range progress {
+		lists[listKey{w.Lane, w.Priority}] = w.Exhausted
 	}
 	return lists
 }
 
 // The lists of a share have its jobs together, the first list first: two of them do
 // not take everything, and no share takes what is another's.
-func TestASharesLinesHaveItTogether(t *testing.T) {
+func TestListsOfAShareUseItTogether(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	a, b := f.Lane, f.NewLane(f.Tenant, "b")
@@ -95,13 +95,13 @@ func TestASharesLinesHaveItTogether(t *testing.T) {
 	f.put(a, 5, 20)
 	f.put(b, 5, 20)
 	got := f.claimShares(10, celltest.ShareOf(5, a, 9, 5, 1), celltest.ShareOf(5, b, 9, 5))
-	want := map[lineOf]int{{a.ID, 9}: 3, {a.ID, 5}: 2, {b.ID, 5}: 5}
+	want := map[listKey]int{{a.ID, 9}: 3, {a.ID, 5}: 2, {b.ID, 5}: 5}
 	if diff := cmp.Diff(want, taken(got.Jobs)); diff != "" {
 		t.Error(diff)
 	}
-	// What is known: priority 9 of a ended; where a 5 ends, nobody has seen. The last
+	// What is known: priority 9 of a ended; the end of a 5 is not known. The last
 	// share met the claim's end as well.
-	if diff := cmp.Diff(map[lineOf]bool{{a.ID, 9}: true, {a.ID, 5}: false, {a.ID, 1}: false, {b.ID, 9}: true, {b.ID, 5}: false}, dry(got.Scanned)); diff != "" {
+	if diff := cmp.Diff(map[listKey]bool{{a.ID, 9}: true, {a.ID, 5}: false, {a.ID, 1}: false, {b.ID, 9}: true, {b.ID, 5}: false}, dry(got.Scanned)); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -113,17 +113,17 @@ func TestAClaimThatIsFullKnowsNothingOfTheRest(t *testing.T) {
 	a, b := f.Lane, f.NewLane(f.Tenant, "b")
 	f.put(a, 5, 4)
 	got := f.claimShares(4, celltest.ShareOf(9, a, 5, 1), celltest.ShareOf(9, b, 5))
-	if diff := cmp.Diff(map[lineOf]bool{{a.ID, 5}: false, {a.ID, 1}: false}, dry(got.Scanned)); diff != "" || len(got.Jobs) != 4 {
+	if diff := cmp.Diff(map[listKey]bool{{a.ID, 5}: false, {a.ID, 1}: false}, dry(got.Scanned)); diff != "" || len(got.Jobs) != 4 {
 		t.Errorf("%d jobs; %s", len(got.Jobs), diff)
 	}
 	got = f.claimShares(4, celltest.ShareOf(9, a, 5, 1), celltest.ShareOf(9, b, 5))
-	if diff := cmp.Diff(map[lineOf]bool{{a.ID, 5}: true, {a.ID, 1}: true, {b.ID, 5}: true}, dry(got.Scanned)); diff != "" || len(got.Jobs) != 0 {
+	if diff := cmp.Diff(map[listKey]bool{{a.ID, 5}: true, {a.ID, 1}: true, {b.ID, 5}: true}, dry(got.Scanned)); diff != "" || len(got.Jobs) != 0 {
 		t.Errorf("%d jobs; %s", len(got.Jobs), diff)
 	}
 }
 
-// A claim looks behind the cursor only, and tells how far it came.
-func TestAClaimStartsBehindTheCursor(t *testing.T) {
+// A claim scans after the cursor only, and gives its progress.
+func TestAClaimStartsAfterTheCursor(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.put(f.Lane, 5, 3)
@@ -133,14 +133,14 @@ func TestAClaimStartsBehindTheCursor(t *testing.T) {
 	if job := first.Jobs[0]; !to.At.Equal(job.ReadyAt) || to.ID != job.ID {
 		t.Fatalf("came to %v, want the job's place", to)
 	}
-	behind := celltest.ShareOf(9, f.Lane, 5)
-	behind.Lists[0].After = queue.Cursor{At: time.Now().Add(time.Hour)}
-	if got := f.claimShares(9, behind); len(got.Jobs) != 0 {
-		t.Errorf("%d jobs behind a cursor that lies in the future", len(got.Jobs))
+	after := celltest.ShareOf(9, f.Lane, 5)
+	after.Lists[0].After = queue.Cursor{At: time.Now().Add(time.Hour)}
+	if got := f.claimShares(9, after); len(got.Jobs) != 0 {
+		t.Errorf("%d jobs after a cursor that lies in the future", len(got.Jobs))
 	}
-	behind.Lists[0].After = to
-	if got := f.claimShares(9, behind); len(got.Jobs) != 3 {
-		t.Errorf("%d jobs behind the first, want 3", len(got.Jobs))
+	after.Lists[0].After = to
+	if got := f.claimShares(9, after); len(got.Jobs) != 3 {
+		t.Errorf("%d jobs after the first, want 3", len(got.Jobs))
 	}
 }
 
@@ -186,16 +186,16 @@ func TestAClaimDealsItsJobsOut(t *testing.T) {
 }
 
 // Scan goes through every list, in slices of any size, and Look counts.
-func TestScanAndLookFindEveryList(t *testing.T) {
+func TestScanAndProbeFindEveryList(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	a, b := f.Lane, f.NewLane(f.Tenant, "b")
 	f.put(a, 0, 2)
 	f.put(a, 9, 1)
 	f.put(b, api.DefaultPriority, 12)
-	want := map[lineOf]bool{{a.ID, 0}: true, {a.ID, 9}: true, {b.ID, api.DefaultPriority}: true}
+	want := map[listKey]bool{{a.ID, 0}: true, {a.ID, 9}: true, {b.ID, api.DefaultPriority}: true}
 	for slice := 1; slice < 5; slice++ {
-		found := map[lineOf]bool{}
+		found := map[listKey]bool{}
 		var after claim.ReadyList
 		for {
 			some, err := f.Store.Scan(t.Context(), after, slice)
@@ -203,7 +203,7 @@ func TestScanAndLookFindEveryList(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, one := range some {
-				found[lineOf{one.Lane, one.Priority}] = true
+				found[listKey{one.Lane, one.Priority}] = true
 				after = claim.ReadyList{Lane: one.Lane, Priority: one.Priority}
 			}
 			if len(some) < slice {
@@ -214,15 +214,15 @@ func TestScanAndLookFindEveryList(t *testing.T) {
 			t.Errorf("in slices of %d: %s", slice, diff)
 		}
 	}
-	looked, err := f.Store.Look(t.Context(), []claim.ReadyList{{Lane: a.ID, Priority: 0}, {Lane: a.ID, Priority: 1}, {Lane: b.ID, Priority: api.DefaultPriority}}, 8)
+	looked, err := f.Store.Probe(t.Context(), []claim.ReadyList{{Lane: a.ID, Priority: 0}, {Lane: a.ID, Priority: 1}, {Lane: b.ID, Priority: api.DefaultPriority}}, 8)
 	if err != nil {
 		t.Fatal(err)
 	}
-	counts := map[lineOf]int64{}
+	counts := map[listKey]int64{}
 	for _, one := range looked {
-		counts[lineOf{one.Lane, one.Priority}] = one.Jobs
+		counts[listKey{one.Lane, one.Priority}] = one.Jobs
 	}
-	if diff := cmp.Diff(map[lineOf]int64{{a.ID, 0}: 2, {b.ID, api.DefaultPriority}: 8}, counts); diff != "" {
+	if diff := cmp.Diff(map[listKey]int64{{a.ID, 0}: 2, {b.ID, api.DefaultPriority}: 8}, counts); diff != "" {
 		t.Error(diff)
 	}
 }

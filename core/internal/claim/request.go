@@ -15,22 +15,22 @@ import (
 
 // Request asks for jobs of some lanes.
 type Request struct {
-	// Lanes are those that the claim is about, each once.
+	// Lanes are those of the claim, each once.
 	Lanes []Lane
-	// Shares are served in this order. None: one share of all lanes from their heads,
-	// of as many jobs as the workers take.
+	// Shares are served in this order. None: one share of all lanes from their heads, of as many
+	// jobs as the workers take.
 	Shares []Share
 	// Workers take the jobs in this order, each as many as it asks for.
 	Workers []Worker
 	// Owner is the workers' tenant, or tenant.Platform.
 	Owner tenant.ID
-	// Without are users whose jobs are passed by in lanes under a cap: misrouted for whom
-	// there is no lane.
+	// Without are users whose jobs are skipped in lanes under a cap: misrouted jobs that have no
+	// lane yet.
 	Without []string
 	// LeaseID is drawn for this claim: 128 random bits.
 	LeaseID uuid.UUID
-	// Bytes bounds the jobs of the claim together, but for the first one, which is always
-	// taken; 0 is api.MaxClaimBytes.
+	// Bytes bounds the total size of the jobs, except for the first one, which is always taken; 0
+	// is api.MaxClaimBytes.
 	Bytes int
 }
 
@@ -40,18 +40,17 @@ type Worker struct {
 	Max int
 }
 
-// Lane is a lane with the length of a lease from it, and what limits the jobs
-// that run from it.
+// Lane is a lane with the visibility timeout of its leases, and the limits on its running jobs.
 type Lane struct {
 	ID                directory.LaneID
 	Tenant            tenant.ID
 	VisibilityTimeout time.Duration
-	// Caps are those on running jobs that its jobs come under.
+	// Caps are the running caps on its jobs.
 	Caps []usage.Cap
 	// Rate, where not nil, is how many of the queue's jobs may start in a second.
 	Rate *usage.Rate
-	// IsMisrouted, where not nil, says of a user whether he has a running cap: then his
-	// jobs belong into lanes of the user's own, and those found in this one are misrouted.
+	// IsMisrouted, where not nil, says whether a user has a running cap: then his jobs belong into
+	// lanes of the user's own, and those found in this one are misrouted.
 	IsMisrouted func(user string) bool
 }
 
@@ -72,7 +71,7 @@ func (c *Request) max() int {
 	return most
 }
 
-// bytes are how many the jobs may have.
+// bytes is the limit of the jobs' total size.
 func (c *Request) bytes() int64 {
 	if c.Bytes == 0 {
 		return api.MaxClaimBytes
@@ -80,7 +79,7 @@ func (c *Request) bytes() int64 {
 	return int64(c.Bytes)
 }
 
-// shares are those of the claim, or the one that stands for none.
+// shares are those of the claim, or the default share.
 func (c *Request) shares() []Share {
 	if len(c.Shares) > 0 {
 		return c.Shares
@@ -102,15 +101,15 @@ func (c *Request) byID() map[directory.LaneID]*Lane {
 	return lanes
 }
 
-// ReadyList is one priority of a lane: its jobs stand by (ready_at, id).
+// ReadyList is one priority of a lane: its jobs, ordered by (ready_at, id).
 type ReadyList struct {
 	Lane     directory.LaneID
 	Priority int16
-	// After is where to look from; the zero Cursor is the head.
+	// After is where to scan from; the zero Cursor is the head.
 	After queue.Cursor
 }
 
-// Share is how many jobs of some lists a claim may take: the first list first.
+// Share is how many jobs of some lists a claim may take, in the order of lists.
 type Share struct {
 	Lists []ReadyList
 	Most  int

@@ -18,20 +18,19 @@ import (
 type ScanProgress struct {
 	Lane     directory.LaneID
 	Priority int16
-	// To is the last place of which everything before was taken, or was in other hands;
-	// zero where nothing was taken.
+	// To is the last position before which every job was taken or locked by another claim; zero
+	// where nothing was taken.
 	To queue.Cursor
-	// Exhausted says that nothing more is there for now: the list ended, or a cap or a rate
-	// leaves no room.
+	// Exhausted says that there are no more jobs for now: the list ended, or a cap or a rate is
+	// exhausted.
 	Exhausted bool
-	// Throttled says that it was a cap or a rate.
+	// Throttled says that the reason was a cap or a rate.
 	Throttled bool
 }
 
-// scanned gives, from the picked jobs in their order, how far each list was scanned. A
-// share that got less than it may have has come to the end of all its lists; one
-// that got as much as it may, or that met the claim's own end, of those before its
-// last job.
+// scanned gives, from the picked jobs in their order, how far each list was scanned. A share with
+// fewer jobs than its limit has exhausted all its lists; one at its limit, or at the claim's own
+// end, those before its last job.
 func scanned(shares []Share, picks []picked, most int) []ScanProgress {
 	var all []ScanProgress
 	full := len(picks) >= most
@@ -42,9 +41,9 @@ func scanned(shares []Share, picks []picked, most int) []ScanProgress {
 		rest = rest[len(mine):]
 		ended := full && len(rest) == 0
 		if ended && len(mine) == 0 && share.Most > 0 {
-			break // it was not looked at, and nor were those behind it
+			break // it was not scanned, nor were those after it
 		}
-		last := len(share.Lists) // also where there was no room: Most is 0 then
+		last := len(share.Lists) // also without capacity: Most is 0 then
 		if share.Most > 0 && (ended || len(mine) >= share.Most) {
 			last = 0
 			if len(mine) > 0 {
@@ -56,7 +55,7 @@ func scanned(shares []Share, picks []picked, most int) []ScanProgress {
 	return all
 }
 
-// leading counts the picks at the head that are of the share.
+// leading counts the picks at the head that belong to the share.
 func leading(picks []picked, share *Share) int {
 	for n := range picks {
 		if !slices.ContainsFunc(share.Lists, picks[n].in) {
@@ -66,8 +65,7 @@ func leading(picks []picked, share *Share) int {
 	return len(picks)
 }
 
-// scanned gives how far a share's lists were scanned, of which those before last have
-// come to their end.
+// scanned gives how far a share's lists were scanned; those before last are exhausted.
 func (s *Share) scanned(mine []picked, last int) []ScanProgress {
 	all := make([]ScanProgress, 0, len(s.Lists))
 	for i, list := range s.Lists {
@@ -76,7 +74,7 @@ func (s *Share) scanned(mine []picked, last int) []ScanProgress {
 		for _, pick := range mine {
 			switch {
 			case !pick.in(list):
-			case pick.noRoom:
+			case pick.throttled:
 				one.Exhausted, one.Throttled, left = true, true, true
 			case pick.left:
 				one.Exhausted, one.Throttled, left = false, false, true
@@ -91,8 +89,8 @@ func (s *Share) scanned(mine []picked, last int) []ScanProgress {
 
 func (p *picked) in(list ReadyList) bool { return p.LaneID == list.Lane && p.Priority == list.Priority }
 
-// lineArgs are lists as arrays.
-func lineArgs(lists []ReadyList) pgx.StrictNamedArgs {
+// listArgs are lists as arrays.
+func listArgs(lists []ReadyList) pgx.StrictNamedArgs {
 	lanes, priorities := make([]directory.LaneID, len(lists)), make([]int16, len(lists))
 	ats, ids := make([]time.Time, len(lists)), make([]uuid.UUID, len(lists))
 	for i, list := range lists {
@@ -101,9 +99,9 @@ func lineArgs(lists []ReadyList) pgx.StrictNamedArgs {
 	return pgx.StrictNamedArgs{"list_lanes": lanes, "list_priorities": priorities, "list_ats": ats, "list_ids": ids}
 }
 
-// lookSQL asks of each list for the first job behind a place, and how many there
-// are, up to a few: one probe of the ready index for each.
-const lookSQL = `
+// probeSQL gives for each list the first job after a position, and how many there are, up to @most:
+// one probe of the ready index for each.
+const probeSQL = `
 SELECT list.lane_id AS lane, list.priority, first.at, first.id, first.jobs
 FROM unnest(@list_lanes::integer[], @list_priorities::smallint[], @list_ats::timestamptz[], @list_ids::uuid[])
      AS list(lane_id, priority, at, id)
@@ -118,24 +116,23 @@ CROSS JOIN LATERAL (
 ) AS first
 WHERE first.jobs > 0`
 
-// Look tells in which of the lists, of any tenants, jobs wait behind the places
-// given; it counts them up to most. It is the net under wake-ups that got lost.
-func (s *Claimer) Look(ctx context.Context, lists []ReadyList, most int) ([]queue.Waiting, error) {
+// Probe gives the lists, of any tenants, with jobs after the positions given; it counts them up to
+// most. It is the fallback for lost wake-ups.
+func (s *Claimer) Probe(ctx context.Context, lists []ReadyList, most int) ([]queue.Waiting, error) {
 	if len(lists) == 0 {
 		return nil, nil
 	}
-	args := lineArgs(lists)
+	args := listArgs(lists)
 	args["most"] = most
-	found, err := store.Query(ctx, s.Store, pgx.RowToStructByName[queue.Waiting], lookSQL, args)
+	found, err := store.Query(ctx, s.Store, pgx.RowToStructByName[queue.Waiting], probeSQL, args)
 	if err != nil {
-		return nil, fmt.Errorf("claim: look: %w", store.NothingChanged(err))
+		return nil, fmt.Errorf("claim: probe: %w", store.NothingChanged(err))
 	}
 	return found, nil
 }
 
-// scanSQL goes from list to list, one probe of the ready index for each, past
-// whatever lies between them. It costs as much as there are dead entries before each
-// list's first job: much, under an old snapshot.
+// scanSQL goes from list to list, one probe of the ready index for each. It reads the dead entries
+// before each list's first job: many, under an old snapshot.
 const scanSQL = `
 WITH RECURSIVE list AS (
   (SELECT lane_id, priority, ready_at, id
@@ -155,8 +152,8 @@ WITH RECURSIVE list AS (
 )
 SELECT lane_id AS lane, priority, ready_at AS at, id FROM list LIMIT @most`
 
-// Scan finds lists in which jobs wait, of every tenant, and in each the first job:
-// at most so many lists behind after, in their order. Less than most: there are no more.
+// Scan finds lists with ready jobs, of all tenants, and in each the first job: at most most lists
+// after after, in order. Fewer than most: the index has no more.
 func (s *Claimer) Scan(ctx context.Context, after ReadyList, most int) ([]queue.Ready, error) {
 	found, err := store.Query(ctx, s.Store, pgx.RowToStructByName[queue.Ready], scanSQL, pgx.StrictNamedArgs{
 		"lane": after.Lane, "priority": after.Priority, "most": most,

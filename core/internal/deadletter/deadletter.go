@@ -13,11 +13,11 @@ type Letters struct {
 	*store.Store
 	counts *usage.Counts
 	jobs   *queue.Jobs
-	// keep is how long one is kept; 0 is for ever.
-	keep time.Duration
+	// retention is the retention of dead letters; 0 is for ever.
+	retention time.Duration
 }
 
-// New makes them. They are kept for so long; 0 is for ever.
-func New(s *store.Store, counts *usage.Counts, jobs *queue.Jobs, keep time.Duration) *Letters {
-	return &Letters{s, counts, jobs, keep}
+// New makes them, with their retention; 0 is for ever.
+func New(s *store.Store, counts *usage.Counts, jobs *queue.Jobs, retention time.Duration) *Letters {
+	return &Letters{s, counts, jobs, retention}
 }

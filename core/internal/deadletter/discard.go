@@ -18,7 +18,7 @@ DELETE FROM dead_letters
 WHERE ` + deadByID + ` AND (@user::text = '' OR user_id = @user)
 RETURNING id`
 
-// Discard forgets dead letters of a tenant for good and says which were there.
+// Discard deletes dead letters of a tenant and gives which of the ids existed.
 func (s *Letters) Discard(ctx context.Context, owner tenant.ID, user string, ids []uuid.UUID) (map[uuid.UUID]bool, error) {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
 	var gone []uuid.UUID
@@ -49,7 +49,7 @@ func idSet(ids []uuid.UUID) map[uuid.UUID]bool {
 const countDeadSQL = `
 SELECT id FROM dead_letters WHERE ` + deadByID + ` AND (@user::text = '' OR user_id = @user)`
 
-// Dead says which of the ids are dead letters of a tenant.
+// Dead gives which of the ids are dead letters of a tenant.
 func (s *Letters) Dead(ctx context.Context, owner tenant.ID, user string, ids []uuid.UUID) (map[uuid.UUID]bool, error) {
 	ctx = store.WithClass(ctx, store.ClassLists)
 	rows, err := store.Query(ctx, s.Store, pgx.RowTo[uuid.UUID], countDeadSQL, pgx.StrictNamedArgs{"ids": ids, "tenant_id": owner, "user": user})

@@ -2,12 +2,12 @@ package deadletter
 
 import "errors"
 
-// What can go wrong that a caller may act on, beside what package store has.
+// Errors that a caller may act on, besides those of package store.
 var (
 	// ErrNotDead: the job is not a dead letter.
 	ErrNotDead = errors.New("deadletter: not a dead letter")
 	// ErrDedupeConflict: a live job has the dead one's dedupe_key.
 	ErrDedupeConflict = errors.New("deadletter: dedupe key taken")
-	// ErrTooManyRedrives: the tenant has as many redrives under way as it may.
+	// ErrTooManyRedrives: the tenant has reached the bound of unfinished redrives.
 	ErrTooManyRedrives = errors.New("deadletter: too many redrives")
 )

@@ -5,7 +5,7 @@ func Planned() map[string][]string {
 	return map[string][]string{
 		countMatchingSQL:   {"dead_letters_by_tenant"},
 		groupsSQL:          {"dead_letters_by_tenant", "dead_letters_pkey"},
-		walkDeadSQL:        {"dead_letters_by_tenant"},
+		scanDeadSQL:        {"dead_letters_by_tenant"},
 		lockMatchingSQL:    {"dead_letters_pkey", "jobs_dedupe"},
 		discardMatchingSQL: {"dead_letters_pkey"},
 		lockDeadSQL:        {"dead_letters_pkey"},

@@ -15,9 +15,8 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// deadMatches is a filter of dead letters. The caller reads a bounded part of a
-// tenant's and judges it: no index serves every filter, and each would cost every
-// death a write.
+// deadMatches is a filter of dead letters. The caller applies it to a bounded number of a tenant's
+// rows: no index serves every filter, and each would cost every dead letter a write.
 const deadMatches = `(@queue::text IS NULL OR queue = @queue)
     AND (@type::text IS NULL OR type = @type)
     AND (@user::text IS NULL OR user_id = @user)
@@ -34,7 +33,7 @@ func deadArgs(owner tenant.ID, user string, filter api.DeadLetterFilter) pgx.Str
 	}
 }
 
-// newestDead is the part of a tenant's dead letters that is counted and grouped.
+// newestDead is the newest part of a tenant's dead letters, which is counted and grouped.
 const newestDead = `newest AS MATERIALIZED (
   SELECT id, queue, type, user_id, reason, fingerprint, died_at
   FROM dead_letters
@@ -80,8 +79,8 @@ func matching(ctx context.Context, db store.Querier, owner tenant.ID, user strin
 	return found, err
 }
 
-// groupsSQL groups what matches, largest group first. The example is the newest job
-// of a group; max() knows no uuid, and text in the "C" collation has their order.
+// groupsSQL groups the matching dead letters, largest group first. The example is the newest job of
+// a group; max() has no uuid, and text in the "C" collation has the same order.
 const groupsSQL = `
 WITH ` + newestDead + `, grouped AS (
   SELECT fingerprint, queue, type, reason, count(*) AS count, min(died_at) AS first_died_at, max(died_at) AS last_died_at,
@@ -92,12 +91,12 @@ WITH ` + newestDead + `, grouped AS (
 ), largest AS (
   SELECT *, count(*) OVER () AS groups FROM grouped ORDER BY count DESC, fingerprint, queue LIMIT @size
 )
--- a look-up for each, never a join, which could be planned as a walk over all
-SELECT largest.*, (SELECT last_error FROM dead_letters d WHERE d.id = largest.example) AS last_error, whole.read
-FROM (SELECT count(*) AS read FROM newest) AS whole LEFT JOIN largest ON true
+-- a look-up for each, never a join, which could be planned as a scan of all
+SELECT largest.*, (SELECT last_error FROM dead_letters d WHERE d.id = largest.example) AS last_error, totals.read
+FROM (SELECT count(*) AS read FROM newest) AS totals LEFT JOIN largest ON true
 ORDER BY largest.count DESC, largest.fingerprint, largest.queue`
 
-// groupRow is a group; all but Read are nil in the one row that there is without any.
+// groupRow is a group; without any group there is one row, in which all but Read are nil.
 type groupRow struct {
 	Fingerprint, Queue, Type, Reason *string
 	Count                            *int64
@@ -115,7 +114,7 @@ func (s *Letters) DeadLetterGroups(ctx context.Context, owner tenant.ID, user st
 	ctx = store.WithClass(ctx, store.ClassLists)
 	groups := api.DeadLetterGroups{Items: []api.DeadLetterGroup{}}
 	args := deadArgs(owner, user, filter)
-	// One more is read than is said, to know whether there are more.
+	// One more row is read than shown, to know whether there are more.
 	args["most"], args["size"] = api.MaxDeadLetterRows+1, size
 	rows, err := store.Query(ctx, s.Store, pgx.RowToAddrOfStructByName[groupRow], groupsSQL, args)
 	if err != nil {

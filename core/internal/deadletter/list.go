@@ -14,7 +14,7 @@ import (
 
 const deadLettersSQL = `
 WITH chunk AS MATERIALIZED (
-  SELECT ` + queue.ListKept + `, 'dead_letter'::text AS state, NULL::uuid AS lease_id, NULL::timestamptz AS lease_expires_at,
+  SELECT ` + queue.ListColumns + `, 'dead_letter'::text AS state, NULL::uuid AS lease_id, NULL::timestamptz AS lease_expires_at,
          NULL::json AS result, reason, died_at AS finished_at, fingerprint
   FROM dead_letters
   WHERE ` + queue.ListBefore + `
@@ -56,13 +56,12 @@ func (s *Letters) deadLetter(row *listedDead) api.DeadLetter {
 		Job: row.Summary(), Reason: *row.Reason, Error: row.Failure(), Fingerprint: row.Fingerprint,
 		Attempts: int(row.Attempt), DiedAt: api.At(*row.FinishedAt),
 	}
-	if s.keep > 0 {
-		dead.ExpiresAt = &api.Time{Time: row.FinishedAt.Add(s.keep)}
+	if s.retention > 0 {
+		dead.ExpiresAt = &api.Time{Time: row.FinishedAt.Add(s.retention)}
 	}
 	return dead
 }
 
-// deadByID names dead letters of a tenant. Not tenant_id = @tenant_id: with the plan
-// of a day when the table was empty that would be looked up by tenant, and read all
-// that the tenant has.
+// deadByID selects dead letters of a tenant by id. Not tenant_id = @tenant_id: with a plan made
+// while the table was empty that would be looked up by tenant, and read all of the tenant's rows.
 const deadByID = `id = ANY(@ids::uuid[]) AND uuid_send(tenant_id) = uuid_send(@tenant_id::uuid)`

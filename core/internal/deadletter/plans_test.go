@@ -27,7 +27,7 @@ func TestPlansOfRedrives(t *testing.T) {
 	if os.Getenv("FORGEQUEUE_FAULTS") == "long" {
 		n = 1_000_000
 	}
-	f.Bury(n, celltest.Grave{})
+	f.AddDeadLetters(n, celltest.DeadLetterRows{})
 	check("full, without statistics")
 	f.steps(fmt.Sprint(n, " without statistics"))
 	f.Exec("ANALYZE")

@@ -16,9 +16,9 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// A redrive of all dead letters that match a filter, or a discard of them, is a row
-// that says how far it got. Any core works on it, a batch at a time; redrive_step.go
-// says how a batch and the row that tells of it commit together.
+// A redrive of all dead letters that match a filter, or a discard of them, is a row with its
+// progress. Any core works on it, a batch at a time; redrive_step.go says how a batch and the
+// progress commit together.
 
 const redriveColumns = `id, tenant_id, user_id, action, filter, rate_per_second, state, matched, matched_capped, done, refused, cursor,
   waiting, error, created_at, updated_at, ended_at`
@@ -64,7 +64,7 @@ func (r *redriveRow) wire() api.Redrive {
 	}
 }
 
-// createRedriveSQL gives no row where as many are under way as may be.
+// createRedriveSQL returns no row if the tenant has reached the bound.
 const createRedriveSQL = `
 INSERT INTO redrives (id, tenant_id, user_id, action, filter, rate_per_second, state, matched, matched_capped, next_at, created_at, updated_at)
 SELECT @id, @tenant_id, @user_id, @action, @filter, @rate, 'running', @matched, @capped,
@@ -72,7 +72,7 @@ SELECT @id, @tenant_id, @user_id, @action, @filter, @rate, 'running', @matched, 
 WHERE (SELECT count(*) FROM redrives WHERE tenant_id = @tenant_id AND state = 'running') < @most
 RETURNING ` + redriveColumns
 
-// NewRedrive says what is asked for.
+// NewRedrive is the request for a redrive.
 type NewRedrive struct {
 	ID     uuid.UUID
 	Action string
@@ -80,20 +80,19 @@ type NewRedrive struct {
 	Rate   *float64
 }
 
-// CreateRedrive begins a redrive, or a discard, of all of a tenant's dead letters
-// that match; user, where not empty, is the only user whose jobs it may touch. To it
-// belongs what is dead at this moment.
-func (s *Letters) CreateRedrive(ctx context.Context, owner tenant.ID, user string, asked NewRedrive) (api.Redrive, error) {
+// CreateRedrive starts a redrive, or a discard, of all of a tenant's dead letters that match; user,
+// where not empty, restricts it to one user's jobs. It covers the dead letters of this moment.
+func (s *Letters) CreateRedrive(ctx context.Context, owner tenant.ID, user string, request NewRedrive) (api.Redrive, error) {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
 	var made api.Redrive
 	err := s.InTx(ctx, func(tx pgx.Tx) error {
-		found, err := matching(ctx, tx, owner, user, asked.Filter)
+		found, err := matching(ctx, tx, owner, user, request.Filter)
 		if err != nil {
 			return err
 		}
 		rows, err := tx.Query(ctx, createRedriveSQL, pgx.StrictNamedArgs{
-			"id": asked.ID, "tenant_id": owner, "user_id": null.Text(user), "action": asked.Action, "filter": string(store.JSON(asked.Filter)),
-			"rate": asked.Rate, "matched": found.Matched, "capped": found.MatchedCapped, "most": api.MaxRedrives,
+			"id": request.ID, "tenant_id": owner, "user_id": null.Text(user), "action": request.Action, "filter": string(store.JSON(request.Filter)),
+			"rate": request.Rate, "matched": found.Matched, "capped": found.MatchedCapped, "most": api.MaxRedrives,
 		})
 		if err != nil {
 			return err
@@ -119,7 +118,7 @@ func (s *Letters) CreateRedrive(ctx context.Context, owner tenant.ID, user strin
 const getRedriveSQL = `
 SELECT ` + redriveColumns + ` FROM redrives WHERE id = @id AND tenant_id = @tenant_id AND (@user::text = '' OR user_id = @user)`
 
-// GetRedrive shows one of a tenant's redrives, of one user where user is not empty.
+// GetRedrive gives one of a tenant's redrives, of one user where user is not empty.
 func (s *Letters) GetRedrive(ctx context.Context, owner tenant.ID, user string, id uuid.UUID) (api.Redrive, error) {
 	ctx = store.WithClass(ctx, store.ClassLists)
 	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[redriveRow], getRedriveSQL, pgx.StrictNamedArgs{"id": id, "tenant_id": owner, "user": user})
@@ -138,8 +137,8 @@ WHERE tenant_id = @tenant_id AND uuid_send(id) < uuid_send(@before::uuid) AND (@
 ORDER BY uuid_send(id) DESC
 LIMIT @size`
 
-// ListRedrives lists a tenant's redrives, newest first, of one user where user is not
-// empty; before is the last of the page before.
+// ListRedrives lists a tenant's redrives, newest first, of one user where user is not empty; before
+// is the last of the previous page.
 func (s *Letters) ListRedrives(ctx context.Context, owner tenant.ID, user string, before uuid.UUID, size int) ([]api.Redrive, error) {
 	ctx = store.WithClass(ctx, store.ClassLists)
 	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[redriveRow], listRedrivesSQL, pgx.StrictNamedArgs{
@@ -155,16 +154,16 @@ func (s *Letters) ListRedrives(ctx context.Context, owner tenant.ID, user string
 	return listed, nil
 }
 
-// cancelRedriveSQL waits for a batch under way, which holds the row: after its answer
-// nothing more is done.
+// cancelRedriveSQL waits for a running batch, which has locked the row: after the cancel no other
+// batch runs.
 const cancelRedriveSQL = `
 UPDATE redrives
 SET state = 'cancelled', waiting = NULL, updated_at = statement_timestamp(), ended_at = statement_timestamp()
 WHERE id = @id AND tenant_id = @tenant_id AND (@user::text = '' OR user_id = @user) AND ended_at IS NULL
 RETURNING ` + redriveColumns
 
-// CancelRedrive ends a redrive; what it has done stays done. One that has ended stays
-// as it ended, and a repeat changes nothing.
+// CancelRedrive ends a redrive; finished batches stay done. One that has ended stays as it is, and
+// a repeat changes nothing.
 func (s *Letters) CancelRedrive(ctx context.Context, owner tenant.ID, user string, id uuid.UUID) (api.Redrive, error) {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
 	args := pgx.StrictNamedArgs{"id": id, "tenant_id": owner, "user": user}

@@ -12,12 +12,12 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/usage"
 )
 
-// lockMatchingSQL locks a batch. What rose and died again since it was found died too
-// late to belong to the redrive.
+// lockMatchingSQL locks a batch. A job that was redriven and died again since it was found does not
+// belong to the redrive.
 const lockMatchingSQL = `
 SELECT d.id, d.queue, d.user_id, d.dedupe_key, live.id IS NOT NULL AS taken
 FROM dead_letters d
--- LIMIT keeps it a look-up for each: an EXISTS may be planned as a hash of all live jobs
+-- LIMIT makes it a look-up for each: an EXISTS may be planned as a hash of all live jobs
 LEFT JOIN LATERAL (
   SELECT j.id FROM jobs j
   WHERE j.tenant_id = d.tenant_id AND COALESCE(j.user_id, '') = COALESCE(d.user_id, '') AND j.dedupe_key = d.dedupe_key
@@ -35,7 +35,7 @@ type matchedDead struct {
 	Taken     bool
 }
 
-// dedupe is what no two live jobs of a tenant may share.
+// dedupe is the pair that is unique among live jobs of a tenant.
 func (m *matchedDead) dedupe() [2]string {
 	user := ""
 	if m.UserID != nil {
@@ -44,9 +44,9 @@ func (m *matchedDead) dedupe() [2]string {
 	return [2]string{user, *m.DedupeKey}
 }
 
-// riseIn queues a batch again. The first one that finds a cap full ends it there: the
-// redrive waits before it, and goes on with it.
-func (s *Letters) riseIn(ctx context.Context, tx pgx.Tx, step *RedriveStep, ids []uuid.UUID, capsOf CapsOf) error {
+// redriveBatchIn queues a batch again. It ends before the first job for which a cap is full: the redrive
+// waits, and continues with that job.
+func (s *Letters) redriveBatchIn(ctx context.Context, tx pgx.Tx, step *RedriveStep, ids []uuid.UUID, capsOf CapsOf) error {
 	owner, before := step.row.TenantID, step.row.Cursor
 	counts, dead, err := s.lockMatching(ctx, tx, step, ids, capsOf)
 	if err != nil {
@@ -76,11 +76,10 @@ func (s *Letters) riseIn(ctx context.Context, tx pgx.Tx, step *RedriveStep, ids 
 		before = d.ID
 		admitted, counted = append(admitted, d.ID), append(counted, int16(usage.BitsOf(under)))
 	}
-	return step.rise(ctx, tx, owner, admitted, counted, counts)
+	return step.redrive(ctx, tx, owner, admitted, counted, counts)
 }
 
-// lockMatching locks the tenant where it has caps, then the batch, then reads the
-// counts that it comes under.
+// lockMatching locks the tenant if it has caps, then the batch, then reads the counts of the batch.
 func (s *Letters) lockMatching(ctx context.Context, tx pgx.Tx, step *RedriveStep, ids []uuid.UUID, capsOf CapsOf) (*usage.Tally, []matchedDead, error) {
 	owner := step.row.TenantID
 	if capsOf != nil {
@@ -104,13 +103,13 @@ func (s *Letters) lockMatching(ctx context.Context, tx pgx.Tx, step *RedriveStep
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := counts.Keep(ctx, tx); err != nil {
+	if err := counts.EnsureRows(ctx, tx); err != nil {
 		return nil, nil, err
 	}
 	return counts, dead, counts.Exact(ctx, tx, caps...)
 }
 
-func (r *RedriveStep) rise(ctx context.Context, tx pgx.Tx, owner tenant.ID, ids []uuid.UUID, counted []int16, counts *usage.Tally) error {
+func (r *RedriveStep) redrive(ctx context.Context, tx pgx.Tx, owner tenant.ID, ids []uuid.UUID, counted []int16, counts *usage.Tally) error {
 	if len(ids) == 0 {
 		return nil
 	}

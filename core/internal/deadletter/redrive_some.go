@@ -18,14 +18,14 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// redriveSQL gives dead letters another life: same id, attempts anew, the epoch
-// goes on. A deadline that has passed is cleared, or it would bury the job again.
-// There is no ON CONFLICT: a dedupe_key that a live job holds must undo the DELETE.
+// redriveSQL makes dead letters live jobs again: same id, attempts from 0, the epoch continues. A
+// deadline in the past is cleared, otherwise the job would expire again. There is no ON CONFLICT: a
+// dedupe_key that a live job holds must undo the DELETE.
 const redriveSQL = `
 WITH redriven AS (
   DELETE FROM dead_letters
   WHERE ` + deadByID + ` AND (@user::text = '' OR user_id = @user)
-  RETURNING ` + queue.KeptColumns + `, last_error, outcome_lease_id, outcome_hash, outcome_answer
+  RETURNING ` + queue.StableColumns + `, last_error, outcome_lease_id, outcome_hash, outcome_answer
 )
 INSERT INTO jobs (id, tenant_id, lane_id, queue, type, user_id, state, priority, payload, tags, metadata, attempt, max_attempts,
                   epoch, redrives, retry_base_ms, retry_cap_ms, retry_jitter, retry_curve, timeout_ms, dedupe_key, correlation_id,
@@ -35,15 +35,15 @@ SELECT id, tenant_id, lane_id, queue, type, user_id, 'queued', priority, payload
        ` + redrivenEpoch + `, redrives + 1, retry_base_ms, retry_cap_ms, retry_jitter, retry_curve, timeout_ms, dedupe_key, correlation_id,
        traceparent, created_at, statement_timestamp(),
        CASE WHEN deadline > statement_timestamp() THEN deadline END, statement_timestamp(), started_at, last_error,
-       -- the last holder's repeat is told the same until the next claim (D5)
+       -- the last holder's repeat gets the same answer until the next claim (D5)
        outcome_lease_id, outcome_hash, outcome_answer, named.counted,
        octet_length(payload::text) + octet_length(metadata::text) + octet_length(tags::text)
 FROM redriven JOIN unnest(@ids::uuid[], @counted::smallint[]) AS named(id, counted) USING (id)
--- as every insert into jobs, so that two never wait for each other in a circle
+-- in the order of every insert into jobs, so that two never deadlock
 ORDER BY tenant_id, dedupe_key NULLS FIRST, id
 RETURNING ` + queue.BriefColumns
 
-// Redriven is what became of one dead letter.
+// Redriven is the result for one dead letter.
 type Redriven struct {
 	ID    uuid.UUID
 	Job   *api.JobSummary
@@ -51,19 +51,17 @@ type Redriven struct {
 	Err   error
 }
 
-// CapsOf gives the caps on active jobs that a tenant's job in a queue, of a user or
-// of none, comes under.
+// CapsOf gives the caps on active jobs for a tenant's job in a queue, of a user or of none.
 type CapsOf func(queue string, user *string) []usage.Cap
 
-// Redrive queues dead letters of a tenant again and answers each in order. One
-// that cannot rise is left as it is, and keeps no other from rising. Each takes
-// its slots again, and may find them taken; capsOf is nil for a tenant without
-// caps on active jobs.
+// Redrive queues dead letters of a tenant again and gives the results in order. One that cannot be
+// redriven stays, and does not affect the others. Each needs capacity again; capsOf is nil for a
+// tenant without caps on active jobs.
 func (s *Letters) Redrive(ctx context.Context, owner tenant.ID, user string, ids []uuid.UUID, capsOf CapsOf) []Redriven {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
-	redriven, full, err := s.redriveAll(ctx, owner, user, once(ids), capsOf)
+	redriven, full, err := s.redriveAll(ctx, owner, user, unique(ids), capsOf)
 	for try := 1; store.Deadlocked(err) && try < store.DeadlockTries; try++ {
-		redriven, full, err = s.redriveAll(ctx, owner, user, once(ids), capsOf)
+		redriven, full, err = s.redriveAll(ctx, owner, user, unique(ids), capsOf)
 	}
 	if store.IsUnique(err) && len(ids) > 1 { // one of them; each is then tried alone
 		var all []Redriven
@@ -84,7 +82,7 @@ func (s *Letters) Redrive(ctx context.Context, owner tenant.ID, user string, ids
 		case row != nil:
 			summary := row.Summary()
 			all[i] = Redriven{ID: id, Job: &summary, Ready: queue.Ready{Lane: row.LaneID, Priority: row.Priority, At: row.RunAt}}
-			delete(redriven, id) // named twice, it rises once
+			delete(redriven, id) // the same id twice: redriven once
 		default:
 			_, all[i].Err = s.jobs.Get(ctx, owner, user, id)
 			if all[i].Err == nil {
@@ -95,8 +93,8 @@ func (s *Letters) Redrive(ctx context.Context, owner tenant.ID, user string, ids
 	return all
 }
 
-// once leaves out what is named again.
-func once(ids []uuid.UUID) []uuid.UUID {
+// unique removes repeated ids.
+func unique(ids []uuid.UUID) []uuid.UUID {
 	seen := make(map[uuid.UUID]bool, len(ids))
 	kept := make([]uuid.UUID, 0, len(ids))
 	for _, id := range ids {
@@ -157,8 +155,7 @@ type deadKey struct {
 	UserID *string
 }
 
-// redriveGuarded admits dead letters under the lock of their tenant, in the order
-// in which they are named.
+// redriveGuarded admits dead letters under the lock of their tenant, in the order of the ids given.
 func (s *Letters) redriveGuarded(ctx context.Context, tx pgx.Tx, owner tenant.ID, user string, ids []uuid.UUID, capsOf CapsOf) (map[uuid.UUID]*queue.JobRow, map[uuid.UUID][]usage.FullCap, error) {
 	if _, err := s.counts.LockAndRead(ctx, tx, store.LockSubmit, []tenant.ID{owner}, nil); err != nil {
 		return nil, nil, err
@@ -181,7 +178,7 @@ func (s *Letters) redriveGuarded(ctx context.Context, tx pgx.Tx, owner tenant.ID
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := counts.Keep(ctx, tx); err != nil {
+	if err := counts.EnsureRows(ctx, tx); err != nil {
 		return nil, nil, err
 	}
 	if err := counts.Exact(ctx, tx, caps...); err != nil {
@@ -202,8 +199,8 @@ func (s *Letters) redriveGuarded(ctx context.Context, tx pgx.Tx, owner tenant.ID
 		counts.Take(under, 1)
 		admitted, counted = append(admitted, id), append(counted, int16(usage.BitsOf(under)))
 	}
-	// They are locked, so each of them rises; or one has a dedupe_key that is taken,
-	// and none does.
+	// They are locked, so all of them are redriven; or one has a dedupe_key that is taken, and none
+	// is.
 	rows, err = tx.Query(ctx, redriveSQL, redriveArgs(owner, user, admitted, counted))
 	if err != nil {
 		return nil, nil, err
@@ -217,6 +214,6 @@ func (s *Letters) redriveGuarded(ctx context.Context, tx pgx.Tx, owner tenant.ID
 	return byID(redriven), full, tx.SendBatch(ctx, batch).Close()
 }
 
-// redrivenEpoch is the epoch of a redriven job: it goes on, so that no lease of the
-// life before can ever be mistaken for one of this life (D2).
+// redrivenEpoch is the epoch of a redriven job: it continues, so that no earlier lease can match a
+// later one (D2).
 const redrivenEpoch = `epoch`

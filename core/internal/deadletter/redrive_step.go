@@ -16,23 +16,23 @@ import (
 )
 
 const (
-	// redriveBatch bounds one step, redriveSlice how much of a second a step of a
-	// redrive with a rate is at most.
+	// redriveBatch bounds one step; redriveSlice bounds a step of a redrive with a rate, in seconds
+	// of that rate.
 	redriveBatch = 500
 	redriveSlice = 0.1
-	// redriveSlack is how far a redrive that was late may catch up with its rate: so
-	// much of a second is its burst.
+	// redriveSlack is how far a late redrive may catch up with its rate: its burst, in seconds of
+	// that rate.
 	redriveSlack = time.Second
-	// redrivePause lies between two steps without a rate, redriveWait between two looks
-	// at a cap that is full.
+	// redrivePause is the time between two steps without a rate, redriveWait between two checks of
+	// a full cap.
 	redrivePause = 50 * time.Millisecond
 	redriveWait  = time.Second
-	// redriveFailures is how many steps may fail one after the other, each waiting
-	// twice as long as the one before: two minutes in all.
+	// redriveFailures is how many consecutive steps may fail, each waiting twice as long as the one
+	// before: two minutes in total.
 	redriveFailures = 8
 )
 
-// DueRedrive names a redrive that may go on.
+// DueRedrive names a redrive that is due.
 type DueRedrive struct {
 	ID       uuid.UUID
 	TenantID tenant.ID
@@ -44,7 +44,7 @@ WHERE state = 'running' AND next_at <= statement_timestamp()
 ORDER BY next_at
 LIMIT @most`
 
-// DueRedrives lists redrives, of any tenants, that may go on, the longest overdue first.
+// DueRedrives lists redrives, of any tenants, that are due, the longest overdue first.
 func (s *Letters) DueRedrives(ctx context.Context, most int) ([]DueRedrive, error) {
 	due, err := store.Query(ctx, s.Store, pgx.RowToStructByName[DueRedrive], dueRedrivesSQL, pgx.StrictNamedArgs{"most": most})
 	if err != nil {
@@ -56,8 +56,7 @@ func (s *Letters) DueRedrives(ctx context.Context, most int) ([]DueRedrive, erro
 const nextRedriveSQL = `
 SELECT (SELECT next_at FROM redrives WHERE state = 'running' ORDER BY next_at LIMIT 1) - statement_timestamp()`
 
-// NextRedrive says how long it is until a redrive, of any tenant, may go on; nil where
-// none is under way.
+// NextRedrive gives the time until a redrive, of any tenant, is due; nil if none is unfinished.
 func (s *Letters) NextRedrive(ctx context.Context) (*time.Duration, error) {
 	next, err := store.Query(ctx, s.Store, pgx.RowTo[*time.Duration], nextRedriveSQL, pgx.StrictNamedArgs{})
 	if err != nil {
@@ -66,16 +65,16 @@ func (s *Letters) NextRedrive(ctx context.Context) (*time.Duration, error) {
 	return next[0], nil
 }
 
-// lockRedriveSQL takes the row for one step: it is the lease. A core that dies lets go
-// of it, and of the batch that it had begun. That it runs is said by ended_at: by its
-// state it would be looked for among all that run.
+// lockRedriveSQL locks the row for one step: the row lock is the lease. When a core dies,
+// PostgreSQL rolls its batch back. ended_at says that it is unfinished: a condition on the state
+// would scan all unfinished ones.
 const lockRedriveSQL = `
 SELECT ` + redriveColumns + ` FROM redrives
 WHERE id = @id AND ended_at IS NULL AND next_at <= statement_timestamp()
 FOR UPDATE SKIP LOCKED`
 
-// progressSQL writes down a step. A redrive with a rate pays for what it did, from when
-// it was due; without one it pauses.
+// progressSQL stores a step. With a rate the next step is due after the time that this one costs,
+// from when it was due; without a rate after a pause.
 const progressSQL = `
 UPDATE redrives
 SET done = done + @done, refused = refused + @refused, cursor = @cursor, state = @state, waiting = @waiting, failures = 0,
@@ -90,13 +89,13 @@ SET done = done + @done, refused = refused + @refused, cursor = @cursor, state =
     ended_at = CASE WHEN @state <> 'running' THEN statement_timestamp() END
 WHERE id = @id`
 
-// RedriveStep is what one step came to.
+// RedriveStep is the result of one step.
 type RedriveStep struct {
-	// Worked says that the redrive was this core's to go on with.
+	// Worked says that this core held the redrive.
 	Worked bool
 	// Redriven are the jobs that were queued again, with their lanes.
 	Redriven []Redriven
-	// Discarded are the jobs that were forgotten.
+	// Discarded are the deleted jobs.
 	Discarded []uuid.UUID
 
 	row     redriveRow
@@ -122,22 +121,21 @@ func (r *RedriveStep) progress(random float64) pgx.StrictNamedArgs {
 	}
 }
 
-// StepRedrive takes one redrive a batch further, if it is due and no other core is at
-// it. The batch, its counts under the tenant's caps and the redrive's progress commit
-// together: however often cores die, each dead letter rises once and is counted once.
-// random is uniform in [0, 1).
+// StepRedrive processes one batch of a redrive, if it is due and not locked by another core. The
+// batch, its counts under the tenant's caps and the progress commit together: however often cores
+// die, each dead letter is redriven and counted once. random is uniform in [0, 1).
 func (s *Letters) StepRedrive(ctx context.Context, id uuid.UUID, capsOf CapsOf, random float64) (step RedriveStep, err error) {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
 	for range store.DeadlockTries {
-		step, err = s.stepWhole(ctx, random, func(tx pgx.Tx) (RedriveStep, error) { return s.stepIn(ctx, tx, id, capsOf) })
-		// A job with a dedupe_key came in after the look: the next look sees it.
+		step, err = s.stepInTx(ctx, random, func(tx pgx.Tx) (RedriveStep, error) { return s.stepIn(ctx, tx, id, capsOf) })
+		// A job with a dedupe_key was stored since the scan: the next scan sees it.
 		if !store.IsUnique(err) && !store.Deadlocked(err) {
 			break
 		}
 	}
 	if err != nil {
 		err = fmt.Errorf("deadletter: step of redrive %s: %w", id, err)
-		if passes(err) || ctx.Err() != nil {
+		if transient(err) || ctx.Err() != nil {
 			return RedriveStep{}, err
 		}
 		return RedriveStep{}, errors.Join(err, s.failRedrive(ctx, id))
@@ -145,12 +143,12 @@ func (s *Letters) StepRedrive(ctx context.Context, id uuid.UUID, capsOf CapsOf, 
 	return step, nil
 }
 
-// passes says that an error is none of the redrive's own.
-func passes(err error) bool {
+// transient says that an error is transient, not the redrive's own.
+func transient(err error) bool {
 	return errors.Is(err, store.ErrOverloaded) || errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrOutcomeUnknown) || store.IsUnique(err)
 }
 
-// failRedriveSQL counts a step that failed for no reason that passes by itself.
+// failRedriveSQL counts a step that failed for a reason that is not transient.
 const failRedriveSQL = `
 UPDATE redrives
 SET failures = failures + 1, next_at = statement_timestamp() + power(2, failures) * interval '1 second',
@@ -164,7 +162,7 @@ WHERE id = @id AND ended_at IS NULL`
 func (s *Letters) failRedrive(ctx context.Context, id uuid.UUID) error {
 	noRow := func(pgx.CollectableRow) (struct{}, error) { return struct{}{}, nil }
 	_, err := store.Query(ctx, s.Store, noRow, failRedriveSQL, pgx.StrictNamedArgs{
-		// What PostgreSQL said is for the log: it may name what is none of a tenant's business.
+		// PostgreSQL's text is for the log only: it may contain what the tenant must not see.
 		"id": id, "most": redriveFailures, "error": "The engine could not go on, and has given up. What was done stays done; the operator's log has the cause.",
 	})
 	return err
@@ -180,17 +178,17 @@ func (s *Letters) stepIn(ctx context.Context, tx pgx.Tx, id uuid.UUID, capsOf Ca
 		return RedriveStep{}, err
 	}
 	step := RedriveStep{Worked: true, row: held[0], cursor: held[0].Cursor}
-	ids, err := step.look(ctx, tx)
+	ids, err := step.nextBatch(ctx, tx)
 	if err != nil || len(ids) == 0 {
 		return step, err
 	}
 	if step.row.Action == api.ActionDiscard {
 		return step, step.discard(ctx, tx, ids)
 	}
-	return step, s.riseIn(ctx, tx, &step, ids, capsOf)
+	return step, s.redriveBatchIn(ctx, tx, &step, ids, capsOf)
 }
 
-// batch is how many a step takes at most.
+// batch is the limit of a step.
 func (r *redriveRow) batch() int {
 	if r.RatePerSecond == nil {
 		return redriveBatch
@@ -198,9 +196,9 @@ func (r *redriveRow) batch() int {
 	return int(min(max(*r.RatePerSecond*redriveSlice, 1), redriveBatch))
 }
 
-// walkDeadSQL reads on in a tenant's dead letters, oldest job first, on the index that
-// lists use. It gives those that match, and the last one read.
-const walkDeadSQL = `
+// scanDeadSQL reads the next of a tenant's dead letters, oldest job first, by the index of the
+// lists. It gives those that match, and the last one read.
+const scanDeadSQL = `
 WITH chunk AS MATERIALIZED (
   SELECT id, queue, type, user_id, reason, fingerprint, died_at
   FROM dead_letters
@@ -217,24 +215,24 @@ SELECT id, hit, read FROM (
 WHERE hit OR last
 ORDER BY uuid_send(id)`
 
-type deadWalked struct {
+type scannedDead struct {
 	ID   uuid.UUID
 	Hit  bool
 	Read int64
 }
 
-// look finds the next batch and moves the cursor behind it. It reads at most
-// api.MaxPageRows rows, so there may be none, and more to come.
-func (r *RedriveStep) look(ctx context.Context, tx pgx.Tx) ([]uuid.UUID, error) {
+// nextBatch finds the next batch and moves the cursor after it. It reads at most api.MaxPageRows rows,
+// so it may find none and not be at the end.
+func (r *RedriveStep) nextBatch(ctx context.Context, tx pgx.Tx) ([]uuid.UUID, error) {
 	args := deadArgs(r.row.TenantID, r.row.user(), r.row.filter())
 	args["dead_by"] = r.row.CreatedAt
-	found, ended, err := store.Walk(&r.cursor, r.row.batch(), func(from uuid.UUID, limit int) ([]deadWalked, error) {
+	found, ended, err := store.ScanRows(&r.cursor, r.row.batch(), func(from uuid.UUID, limit int) ([]scannedDead, error) {
 		args["cursor"], args["chunk"] = from, limit
-		rows, err := tx.Query(ctx, walkDeadSQL, args)
+		rows, err := tx.Query(ctx, scanDeadSQL, args)
 		if err != nil {
 			return nil, err
 		}
-		return pgx.CollectRows(rows, pgx.RowToStructByName[deadWalked])
+		return pgx.CollectRows(rows, pgx.RowToStructByName[scannedDead])
 	})
 	if err != nil {
 		return nil, err
@@ -247,7 +245,7 @@ func (r *RedriveStep) look(ctx context.Context, tx pgx.Tx) ([]uuid.UUID, error) 
 	return ids, nil
 }
 
-func (w deadWalked) Judgement() (id uuid.UUID, hit bool, read int64) { return w.ID, w.Hit, w.Read }
+func (w scannedDead) Judgement() (id uuid.UUID, hit bool, read int64) { return w.ID, w.Hit, w.Read }
 
 const discardMatchingSQL = `
 DELETE FROM dead_letters
@@ -264,8 +262,8 @@ func (r *RedriveStep) discard(ctx context.Context, tx pgx.Tx, ids []uuid.UUID) e
 	return err
 }
 
-// stepWhole makes a step and writes it down in one transaction.
-func (s *Letters) stepWhole(ctx context.Context, random float64, work func(pgx.Tx) (RedriveStep, error)) (step RedriveStep, err error) {
+// stepInTx makes a step and stores its progress in one transaction.
+func (s *Letters) stepInTx(ctx context.Context, random float64, work func(pgx.Tx) (RedriveStep, error)) (step RedriveStep, err error) {
 	err = s.InTx(ctx, func(tx pgx.Tx) error {
 		if step, err = work(tx); err != nil || !step.Worked {
 			return err

@@ -56,9 +56,9 @@ func (f *fixture) due(id string) {
 func TestRedriveByFilter(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.Bury(1200, celltest.Grave{})
-	f.Bury(300, celltest.Grave{Type: "other", From: 5000})
-	f.Bury(100, celltest.Grave{Queue: "elsewhere", From: 9000})
+	f.AddDeadLetters(1200, celltest.DeadLetterRows{})
+	f.AddDeadLetters(300, celltest.DeadLetterRows{Type: "other", From: 5000})
+	f.AddDeadLetters(100, celltest.DeadLetterRows{Queue: "elsewhere", From: 9000})
 	made := f.Redrive(api.ActionRedrive, api.DeadLetterFilter{Queue: "default", Type: "test"}, nil)
 	if made.Matched != 1200 || made.MatchedCapped || made.Done != 0 || made.State != api.RedriveRunning || made.Action != api.ActionRedrive {
 		t.Errorf("made %+v", made)
@@ -86,7 +86,7 @@ func TestRedriveByFilter(t *testing.T) {
 func TestRedriveTakesEachOnce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.Bury(20, celltest.Grave{})
+	f.AddDeadLetters(20, celltest.DeadLetterRows{})
 	rate := 50.0 // five at a time
 	made := f.Redrive(api.ActionRedrive, api.DeadLetterFilter{}, &rate)
 	for f.redriveNow(made.ID).State == api.RedriveRunning {
@@ -108,14 +108,14 @@ func TestRedriveTakesEachOnce(t *testing.T) {
 func TestRedriveStepIsWhole(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.Bury(700, celltest.Grave{})
+	f.AddDeadLetters(700, celltest.DeadLetterRows{})
 	made := f.Redrive(api.ActionRedrive, api.DeadLetterFilter{}, nil)
 	f.Exec(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'not now'; END $$`)
 	f.Exec(`CREATE TRIGGER refuse BEFORE UPDATE OF done ON redrives FOR EACH ROW EXECUTE FUNCTION refuse()`)
 	for range 3 {
 		f.due(made.ID)
 		if _, err := f.Store.StepRedrive(t.Context(), uuid.MustParse(made.ID), nil, 0.5); err == nil {
-			t.Error("a step whose progress could not be kept was taken for good")
+			t.Error("a step whose progress could not be stored was committed")
 		}
 	}
 	if n := f.Count("dead_letters"); n != 700 {
@@ -131,7 +131,7 @@ func TestRedriveStepIsWhole(t *testing.T) {
 func TestRedriveFails(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.Bury(1, celltest.Grave{})
+	f.AddDeadLetters(1, celltest.DeadLetterRows{})
 	made := f.Redrive(api.ActionRedrive, api.DeadLetterFilter{}, nil)
 	f.Exec(`ALTER TABLE jobs ADD CONSTRAINT none CHECK (redrives < 1)`)
 	steps := 0
@@ -150,7 +150,7 @@ func TestRedriveFails(t *testing.T) {
 func TestRedriveRefusesDuplicates(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.Bury(6, celltest.Grave{})
+	f.AddDeadLetters(6, celltest.DeadLetterRows{})
 	// 1 and 2 share a key, 3 has a live job's, 4 has it for another user.
 	f.Exec(`WITH n AS (SELECT id, row_number() OVER (ORDER BY id) AS at FROM dead_letters)
 	        UPDATE dead_letters d SET dedupe_key = CASE WHEN at < 3 THEN 'twin' ELSE 'live' END, user_id = CASE at WHEN 4 THEN 'bob' END
@@ -165,10 +165,10 @@ func TestRedriveRefusesDuplicates(t *testing.T) {
 
 // A full cap stops nothing for good: the redrive says that it waits, and goes on when
 // jobs have ended.
-func TestRedriveWaitsForRoom(t *testing.T) {
+func TestRedriveWaitsForCapacity(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.Bury(10, celltest.Grave{})
+	f.AddDeadLetters(10, celltest.DeadLetterRows{})
 	capsOf := func(string, *string) []usage.Cap {
 		return []usage.Cap{{CountKey: usage.CountKey{Tenant: f.Tenant, Counter: usage.ActiveTenant}, Limit: 4}}
 	}
@@ -203,7 +203,7 @@ func TestRedriveWaitsForRoom(t *testing.T) {
 func TestRedriveIsCancelled(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.Bury(100, celltest.Grave{})
+	f.AddDeadLetters(100, celltest.DeadLetterRows{})
 	rate := 100.0
 	made := f.Redrive(api.ActionRedrive, api.DeadLetterFilter{}, &rate)
 	id := uuid.MustParse(made.ID)
@@ -231,11 +231,11 @@ func TestRedriveIsCancelled(t *testing.T) {
 	}
 }
 
-// Many cores at once: each dead letter rises once, and is counted once.
+// Many cores at once: each dead letter is redriven once, and counted once.
 func TestManyCoresRedrive(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.Bury(3000, celltest.Grave{})
+	f.AddDeadLetters(3000, celltest.DeadLetterRows{})
 	made := f.Redrive(api.ActionRedrive, api.DeadLetterFilter{}, nil)
 	var mu sync.Mutex
 	rose := map[uuid.UUID]int{}
@@ -273,8 +273,8 @@ func TestManyCoresRedrive(t *testing.T) {
 func TestRedrivesAreBounded(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.Bury(2, celltest.Grave{User: "bob"})
-	f.Bury(3, celltest.Grave{User: "eve", From: 100})
+	f.AddDeadLetters(2, celltest.DeadLetterRows{User: "bob"})
+	f.AddDeadLetters(3, celltest.DeadLetterRows{User: "eve", From: 100})
 	var last api.Redrive
 	for range api.MaxRedrives {
 		last = f.Redrive(api.ActionRedrive, api.DeadLetterFilter{}, nil)
@@ -306,9 +306,9 @@ func TestRedrivesAreBounded(t *testing.T) {
 func TestDeadLetterGroups(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.Bury(5, celltest.Grave{User: "bob"})
-	f.Bury(7, celltest.Grave{Reason: "permanent", From: 100})
-	f.Bury(2, celltest.Grave{Queue: "elsewhere", From: 200})
+	f.AddDeadLetters(5, celltest.DeadLetterRows{User: "bob"})
+	f.AddDeadLetters(7, celltest.DeadLetterRows{Reason: "permanent", From: 100})
+	f.AddDeadLetters(2, celltest.DeadLetterRows{Queue: "elsewhere", From: 200})
 	groups, err := f.Store.DeadLetterGroups(t.Context(), f.Tenant, "", api.DeadLetterFilter{}, 2)
 	if err != nil || groups.Groups != 3 || groups.Read != 14 || groups.ReadCapped || len(groups.Items) != 2 {
 		t.Fatalf("%+v, %v", groups, err)
@@ -348,7 +348,7 @@ func TestDeadLetterGroups(t *testing.T) {
 func TestDeadLetterGroupsAreBounded(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.Bury(api.MaxDeadLetterRows+1, celltest.Grave{})
+	f.AddDeadLetters(api.MaxDeadLetterRows+1, celltest.DeadLetterRows{})
 	begun := time.Now()
 	groups, err := f.Store.DeadLetterGroups(t.Context(), f.Tenant, "", api.DeadLetterFilter{}, 10)
 	if err != nil || !groups.ReadCapped || groups.Read != api.MaxDeadLetterRows || !groups.Items[0].CountCapped {

@@ -26,8 +26,8 @@ WHERE @expires_at::timestamptz IS NULL OR @expires_at > statement_timestamp()
 ON CONFLICT (key_id) DO UPDATE SET key_id = EXCLUDED.key_id
 RETURNING key_id`
 
-// CreateKey stores a key that the gateway drew. Only the HMAC of its secret comes
-// here. An unknown tenant is ErrNotFound, an expiry that has passed ErrExpiryPast.
+// CreateKey stores a key that the gateway drew. Core gets only the HMAC of its secret. An unknown
+// tenant is ErrNotFound, an expiry in the past ErrExpiryPast.
 func (s *Directory) CreateKey(ctx context.Context, key api.HopKeyCreateRequest) (api.Key, error) {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
 	args := pgx.StrictNamedArgs{
@@ -44,7 +44,7 @@ func (s *Directory) CreateKey(ctx context.Context, key api.HopKeyCreateRequest) 
 		if len(made) == 0 {
 			return nil
 		}
-		return keyDeed(key)
+		return keyEvent(key)
 	})
 	if err != nil {
 		var refused *pgconn.PgError
@@ -61,8 +61,8 @@ func (s *Directory) CreateKey(ctx context.Context, key api.HopKeyCreateRequest) 
 	}, nil
 }
 
-// keyDeed tells of a key, and nothing that is made of its secret.
-func keyDeed(key api.HopKeyCreateRequest) *audit.Event {
+// keyEvent is the audit event of a key, without anything derived from its secret.
+func keyEvent(key api.HopKeyCreateRequest) *audit.Event {
 	done := &audit.Event{Action: api.AuditKeyCreate, Object: key.KeyID, Detail: map[string]any{
 		"kind": key.Kind, "user": key.User, "scopes": key.Scopes, "expires_at": key.ExpiresAt,
 	}}
@@ -72,8 +72,7 @@ func keyDeed(key api.HopKeyCreateRequest) *audit.Event {
 	return done
 }
 
-// A revoked or expired key is not found: whoever asks cannot tell it from one
-// that never was.
+// A revoked or expired key is not found: the caller cannot distinguish it from an unknown one.
 const lookupKeySQL = `
 SELECT k.key_id, k.kind, k.secret_hmac, k.tenant_id, k.user_id, k.scopes, k.expires_at,
        floor(extract(epoch FROM k.expires_at - statement_timestamp()) * 1000)::bigint AS expires_in_ms, t.overrides,
@@ -134,8 +133,8 @@ WHERE tenant_id = @tenant_id AND key_id > @after AND revoked_at IS NULL
 ORDER BY key_id
 LIMIT @size`
 
-// ListKeys lists a tenant's keys that are not revoked, by key id; after is the
-// last one of the page before.
+// ListKeys lists a tenant's keys that are not revoked, by key id; after is the last one of the
+// previous page.
 func (s *Directory) ListKeys(ctx context.Context, owner tenant.ID, after string, size int) ([]api.Key, error) {
 	ctx = store.WithClass(ctx, store.ClassLists)
 	scan := func(row pgx.CollectableRow) (api.Key, error) {
@@ -156,7 +155,7 @@ func (s *Directory) ListKeys(ctx context.Context, owner tenant.ID, after string,
 const revokeKeySQL = `
 UPDATE api_keys SET revoked_at = COALESCE(revoked_at, statement_timestamp()) WHERE key_id = @key_id RETURNING tenant_id`
 
-// RevokeKey ends a key, of any tenant, for good. A repeat changes nothing.
+// RevokeKey revokes a key, of any tenant. A repeat changes nothing.
 func (s *Directory) RevokeKey(ctx context.Context, keyID string) error {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
 	rows, err := audit.Recorded(ctx, s.Store, pgx.RowTo[*tenant.ID], revokeKeySQL, pgx.StrictNamedArgs{"key_id": keyID}, func(owners []*tenant.ID) *audit.Event {

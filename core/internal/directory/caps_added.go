@@ -12,12 +12,11 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// A change of limits that brings a cap where there was none unsettles the count: jobs may
-// have been stored without. Where there was a cap before, whatever its height, they were
-// counted all the while, and nothing is to do. What was there before is read under locks
-// that keep it so until the change commits.
+// A change of limits that adds a cap makes the count unsettled: jobs may have been stored without
+// it. Where there was a cap before, of any height, all jobs were counted, and nothing is to do. The
+// limits before are read under locks that are held until the change commits.
 
-// addedCaps gives the counters for which a change brings a cap.
+// addedCaps gives the counters for which a change adds a cap.
 type addedCaps func(ctx context.Context, tx pgx.Tx) (usage.Counter, error)
 
 // capsAdded compares limits before and after.
@@ -39,7 +38,7 @@ func capsAddedByPlan(name string, after api.Limits) addedCaps {
 	return func(ctx context.Context, tx pgx.Tx) (usage.Counter, error) {
 		var before api.Limits
 		err := tx.QueryRow(ctx, planBeforeSQL, pgx.StrictNamedArgs{"name": name}).Scan(&before)
-		if errors.Is(err, pgx.ErrNoRows) { // nobody is on it
+		if errors.Is(err, pgx.ErrNoRows) { // no tenant has it
 			return 0, nil
 		}
 		return capsAdded(before, after), err
@@ -48,7 +47,7 @@ func capsAddedByPlan(name string, after api.Limits) addedCaps {
 
 const tenantBeforeSQL = `SELECT plan, overrides FROM tenants WHERE id = @id FOR UPDATE`
 
-// FOR SHARE: a plan that changes at this moment has done so before or after both.
+// FOR SHARE: a concurrent change of a plan is before or after both reads.
 const plansBeforeSQL = `SELECT name, limits FROM plans WHERE name = ANY(@names::text[]) ORDER BY name FOR SHARE`
 
 func capsAddedByPatch(id tenant.ID, patch api.TenantPatch) addedCaps {

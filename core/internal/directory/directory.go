@@ -1,5 +1,5 @@
-// Package directory has what changes rarely: tenants, their plans and limits, keys, queues with
-// their settings, lanes and workers.
+// Package directory has what changes rarely: tenants, plans and limits, keys, queues with their
+// settings, lanes and workers.
 package directory
 
 import "github.com/forgequeue/forgequeue/core/internal/store"

@@ -16,15 +16,15 @@ import (
 // LaneID names a lane.
 type LaneID = int32
 
-// LaneKey is what makes a lane: whose line it is, for which queue, for workers
-// with at least which tags. It can be a map's key.
+// LaneKey identifies a lane: its tenant, its queue, and the tags that a worker must have. It can be
+// a map's key.
 type LaneKey struct {
 	Tenant tenant.ID
 	Queue  string
 	// tags is sorted and joined by commas, which no tag can hold.
 	tags string
-	// User is one that has a running cap of his own, else empty: jobs of his never
-	// make a claim walk past them when the cap is reached.
+	// User is one that has a running cap of his own, else empty: his jobs are in a lane of their
+	// own, so that claims do not scan them when the cap is reached.
 	User string
 }
 
@@ -62,16 +62,16 @@ func (k LaneKey) ServedBy(tags map[string]bool) bool {
 	return true
 }
 
-// Lane is a line of jobs.
+// Lane is a list of jobs, one per priority, of one LaneKey.
 type Lane struct {
 	ID LaneID
 	LaneKey
 }
 
-// LaneRow is a lane as the table has it.
+// LaneRow is a lane as stored.
 type LaneRow struct {
 	Lane
-	// RetiredAt is when it was seen unused: no job may be stored in it; nil for one in use.
+	// RetiredAt is when it was found unused: no job may be stored in it; nil for one in use.
 	RetiredAt *time.Time
 }
 
@@ -81,10 +81,9 @@ UNION ALL
 SELECT id, tenant_id, queue, tags, capped_user, retired_at FROM lanes WHERE retired_at > @retired AND id <= @after
 ORDER BY id`
 
-// LanesAfter gives every tenant's lanes with an id above after, and those that were
-// retired after a time. Ids are handed out before they are committed, so a caller that
-// follows along asks again from somewhat below the highest id it has seen; likewise
-// with times.
+// LanesAfter gives every tenant's lanes with an id above after, and those that were retired after a
+// time. Ids are drawn before they are committed, so the next call of a reader must start somewhat
+// below the highest id it has seen; likewise with times.
 func (s *Directory) LanesAfter(ctx context.Context, after LaneID, retired time.Time) ([]LaneRow, error) {
 	scan := func(row pgx.CollectableRow) (LaneRow, error) {
 		var lane LaneRow

@@ -11,21 +11,21 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
-// LaneAsk asks for a lane.
+// LaneAsk requests a lane.
 type LaneAsk struct {
 	LaneKey
 	// For is the user whose job needs it, "" for none.
 	For string
 }
 
-// MadeLane answers a LaneAsk.
+// MadeLane is the answer to a LaneAsk.
 type MadeLane struct {
 	Lane
-	// Full, where not 0, is the bound that keeps the lane from being made: it has no id.
+	// Full, where not 0, is the bound that prevents the lane: it has no id.
 	Full LaneBound
 }
 
-// knownLanesSQL finds the lanes that are there. The LIMIT makes each a probe of its own.
+// knownLanesSQL finds the existing lanes. The LIMIT makes each a probe of its own.
 const knownLanesSQL = `
 SELECT asked.place::integer - 1 AS place, lane.id, lane.retired_at IS NOT NULL AS retired
 FROM unnest(@queues::text[], @tags::text[], @users::text[]) WITH ORDINALITY AS asked(queue, tags, capped_user, place)
@@ -41,79 +41,79 @@ type knownLane struct {
 	Retired bool
 }
 
-// makeQueuesSQL lets queues spring into being.
-const makeQueuesSQL = `
+// createQueuesSQL creates queues with default settings.
+const createQueuesSQL = `
 INSERT INTO queues (tenant_id, name, made_for, created_at, updated_at)
 SELECT @tenant_id, asked.name, asked.made_for, statement_timestamp(), statement_timestamp()
 FROM unnest(@queues::text[], @makers::text[]) AS asked(name, made_for)
 ON CONFLICT (tenant_id, name) DO NOTHING`
 
-// reviveLanesSQL takes retired lanes into use again. It waits for one that is being
-// deleted, which is then not among those returned.
+// reviveLanesSQL puts retired lanes into use again. It waits for one that is being deleted, which
+// is then not returned.
 const reviveLanesSQL = `
 UPDATE lanes SET retired_at = NULL, used_at = statement_timestamp(), made_for = asked.made_for
 FROM unnest(@ids::integer[], @makers::text[]) AS asked(id, made_for)
 WHERE lanes.id = asked.id
 RETURNING lanes.id`
 
-// makeLanesSQL stores lanes that are not there. Whoever else could make them waits for
-// the tenant's lock, but for a core of an older version.
-const makeLanesSQL = `
+// createLanesSQL stores new lanes. The tenant's lock serialises it, except with a core of an older
+// version.
+const createLanesSQL = `
 INSERT INTO lanes (tenant_id, queue, tags, capped_user, made_for, created_at, used_at)
 SELECT @tenant_id, asked.queue, asked.tags::text[], asked.capped_user, asked.made_for, statement_timestamp(), statement_timestamp()
 FROM unnest(@queues::text[], @tags::text[], @users::text[], @makers::text[]) AS asked(queue, tags, capped_user, made_for)
 ON CONFLICT (tenant_id, queue, tags, capped_user) DO NOTHING
 RETURNING id, queue, tags, capped_user`
 
-// errLaneGone says that a lane was deleted, or made, while it was looked at.
-var errLaneGone = errors.New("directory: a lane changed meanwhile")
+// errLaneChanged says that a lane was deleted, or created, by a concurrent transaction.
+var errLaneChanged = errors.New("directory: a concurrent transaction changed a lane")
 
-// MakeLanes gives lanes of one tenant, and makes those that are not there, and their
-// queues. It commits before it returns: a lane exists before the first job in it. A
-// bound that is reached is an answer, not an error.
-func (s *Directory) MakeLanes(ctx context.Context, owner tenant.ID, asks []LaneAsk) (made []MadeLane, err error) {
+// EnsureLanes gives lanes of one tenant, and creates those that do not exist, and their queues. It
+// commits before it returns: a lane exists before the first job in it. A bound that is reached is
+// an answer, not an error.
+func (s *Directory) EnsureLanes(ctx context.Context, owner tenant.ID, asks []LaneAsk) (made []MadeLane, err error) {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
 	const tries = 3
 	for range tries {
 		err = s.InTx(ctx, func(tx pgx.Tx) error {
-			made, err = makeLanes(ctx, tx, owner, asks)
+			made, err = ensureLanes(ctx, tx, owner, asks)
 			return err
 		})
-		if !errors.Is(err, errLaneGone) {
+		if !errors.Is(err, errLaneChanged) {
 			break
 		}
 	}
 	if err != nil {
-		// a lane that may or may not be there by now does no harm, and no job is in it
+		// a lane with unknown outcome is harmless: no job is in it
 		return nil, fmt.Errorf("directory: lanes: %w", store.NothingChanged(err))
 	}
 	return made, nil
 }
 
-func makeLanes(ctx context.Context, tx pgx.Tx, owner tenant.ID, asks []LaneAsk) ([]MadeLane, error) {
-	known, room, err := readLanes(ctx, tx, owner, asks)
+func ensureLanes(ctx context.Context, tx pgx.Tx, owner tenant.ID, asks []LaneAsk) ([]MadeLane, error) {
+	known, use, err := readLanes(ctx, tx, owner, asks)
 	if err != nil {
 		return nil, err
 	}
-	made, plan := planLanes(asks, known, room)
+	made, plan := planLanes(asks, known, use)
 	if len(plan.revived)+len(plan.fresh) == 0 {
 		return made, nil
 	}
 	return made, plan.store(ctx, tx, owner, made)
 }
 
-// lanePlan is what is to be written.
+// lanePlan is the set of rows to write.
 type lanePlan struct {
 	asks   []LaneAsk
 	queues []LaneAsk
-	// revived and fresh have the places of the asks that a lane answers, of several
-	// users maybe.
+	// revived and fresh have the places of the requests that a lane answers, maybe of several
+	// users.
 	revived map[LaneID][]int
 	fresh   map[LaneKey][]int
 }
 
-// planLanes answers what is there, and plans the others as far as there is room.
-func planLanes(asks []LaneAsk, known map[int]knownLane, room *laneRoom) ([]MadeLane, *lanePlan) {
+// planLanes answers requests for existing lanes, and plans the others up to the bounds.
+func planLanes(asks []LaneAsk, known map[int]knownLane, use *laneUse) ([]MadeLane, *lanePlan) {
 	made := make([]MadeLane, len(asks))
 	plan := &lanePlan{asks: asks, revived: map[LaneID][]int{}, fresh: map[LaneKey][]int{}}
 	for i, ask := range asks {
@@ -124,7 +124,7 @@ func planLanes(asks []LaneAsk, known map[int]knownLane, room *laneRoom) ([]MadeL
 			continue
 		}
 		if planned := len(plan.revived[there.ID]) + len(plan.fresh[ask.LaneKey]); planned == 0 {
-			newQueue, full := room.take(ask)
+			newQueue, full := use.take(ask)
 			if full != 0 {
 				made[i].Full = full
 				continue
@@ -146,7 +146,7 @@ func planLanes(asks []LaneAsk, known map[int]knownLane, room *laneRoom) ([]MadeL
 func (p *lanePlan) store(ctx context.Context, tx pgx.Tx, owner tenant.ID, made []MadeLane) error {
 	batch := &pgx.Batch{}
 	if len(p.queues) > 0 {
-		batch.Queue(makeQueuesSQL, laneArgs(owner, p.queues, "queues", "makers"))
+		batch.Queue(createQueuesSQL, laneArgs(owner, p.queues, "queues", "makers"))
 	}
 	if len(p.revived) > 0 {
 		ids, makers := make([]LaneID, 0, len(p.revived)), make([]string, 0, len(p.revived))
@@ -169,7 +169,7 @@ func (p *lanePlan) store(ctx context.Context, tx pgx.Tx, owner tenant.ID, made [
 		for _, places := range p.fresh {
 			fresh = append(fresh, p.asks[places[0]])
 		}
-		batch.Queue(makeLanesSQL, laneArgs(owner, fresh, "queues", "tags", "users", "makers")).Query(func(rows pgx.Rows) error {
+		batch.Queue(createLanesSQL, laneArgs(owner, fresh, "queues", "tags", "users", "makers")).Query(func(rows pgx.Rows) error {
 			var id LaneID
 			var queue, user string
 			var tags []string
@@ -187,13 +187,13 @@ func (p *lanePlan) store(ctx context.Context, tx pgx.Tx, owner tenant.ID, made [
 	}
 	for i := range made {
 		if made[i].ID == 0 && made[i].Full == 0 {
-			return errLaneGone
+			return errLaneChanged
 		}
 	}
 	return nil
 }
 
-// laneArgs are the named columns of asks, and the tenant.
+// laneArgs are the named columns of requests, and the tenant.
 func laneArgs(owner tenant.ID, asks []LaneAsk, columns ...string) pgx.StrictNamedArgs {
 	args := pgx.StrictNamedArgs{"tenant_id": owner}
 	for _, column := range columns {

@@ -12,24 +12,24 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
-// How a lane is forgotten. No statement that stores a job asks for its lane: a core
-// takes it from memory. So a lane is first retired, then deleted.
+// How a lane is deleted. No statement that stores a job reads its lane: a core takes it from its
+// cache. So a lane is first retired, then deleted.
 //
 //	in use ──unused for LaneIdle, no jobs──▶ retired ──LaneRetired later, no jobs──▶ deleted
 //	   ▲                                        │
-//	   └────── a job needs it (MakeLanes) ──────┘
+//	   └────── a job needs it (EnsureLanes) ────┘
 //
-// A core uses a lane from memory for a minute after it last read the table, and reads
-// it every 2 s: no job comes to a lane that was retired LaneRetired ago. What is stored
-// against all odds, by a process that stood still for that long, or is redriven into a
-// lane that is gone, is found by OrphanLanes and moved.
+// A core uses a cached lane for a minute after it last read the table, and reads it every 2 s: no
+// job is stored in a lane that was retired LaneRetired ago. Jobs that are stored nevertheless, by a
+// process that stalled for that long, or are redriven into a deleted lane, are found by OrphanLanes
+// and moved.
 const (
 	LaneIdle    = time.Hour
 	LaneRetired = 10 * time.Minute
 )
 
-// busyLanes are those of the lanes picked that jobs are in. Those that run have no
-// index by lane; there are no more of them than workers can hold.
+// busyLanes are those of the picked lanes that have jobs. Running jobs have no index by lane; they
+// are bounded by what workers can hold.
 const busyLanes = `running AS MATERIALIZED (
   SELECT lane_id FROM jobs WHERE state = 'running'
 ), busy AS MATERIALIZED (
@@ -39,8 +39,8 @@ const busyLanes = `running AS MATERIALIZED (
      OR id IN (SELECT lane_id FROM running)
 )`
 
-// retireLanesSQL retires lanes without jobs that were not used for a while; those with
-// jobs count as used now. It waits for nobody.
+// retireLanesSQL retires lanes without jobs that were not used for @idle; those with jobs count as
+// used now. It skips locked rows.
 const retireLanesSQL = `
 WITH picked AS MATERIALIZED (
   SELECT id FROM lanes
@@ -55,8 +55,7 @@ SET used_at = statement_timestamp(),
 WHERE id = ANY(ARRAY(SELECT id FROM picked))
 RETURNING retired_at IS NOT NULL`
 
-// RetireLanes looks at no more than most unused lanes, of any tenants, and retires
-// those without jobs.
+// RetireLanes checks at most most unused lanes, of any tenants, and retires those without jobs.
 func (s *Directory) RetireLanes(ctx context.Context, most int) (seen, retired int, err error) {
 	done, err := store.Query(store.WithClass(ctx, store.ClassLists), s.Store, pgx.RowTo[bool], retireLanesSQL, pgx.StrictNamedArgs{"idle": LaneIdle, "most": most})
 	if err != nil {
@@ -70,9 +69,8 @@ func (s *Directory) RetireLanes(ctx context.Context, most int) (seen, retired in
 	return len(done), retired, nil
 }
 
-// deleteLanesSQL deletes lanes that were retired a while ago; one that got jobs
-// meanwhile is in use again. Whoever revives a lane waits for the row, and then finds
-// that it is gone.
+// deleteLanesSQL deletes lanes that were retired @retired ago; one that got jobs since is in use
+// again. A concurrent revival waits for the row, and then finds it deleted.
 const deleteLanesSQL = `
 WITH picked AS MATERIALIZED (
   SELECT id FROM lanes
@@ -90,8 +88,8 @@ WITH picked AS MATERIALIZED (
 )
 SELECT (SELECT count(*) FROM picked) AS seen, (SELECT count(*) FROM deleted) AS deleted`
 
-// DeleteLanes looks at no more than most retired lanes, of any tenants, and deletes
-// those without jobs. Their ids are never used again.
+// DeleteLanes checks at most most retired lanes, of any tenants, and deletes those without jobs.
+// Their ids are never used again.
 func (s *Directory) DeleteLanes(ctx context.Context, most int) (seen, deleted int, err error) {
 	type counts struct{ Seen, Deleted int }
 	done, err := store.Query(store.WithClass(ctx, store.ClassLists), s.Store, pgx.RowToStructByName[counts], deleteLanesSQL, pgx.StrictNamedArgs{"retired": LaneRetired, "most": most})
@@ -101,34 +99,33 @@ func (s *Directory) DeleteLanes(ctx context.Context, most int) (seen, deleted in
 	return done[0].Seen, done[0].Deleted, nil
 }
 
-// orphanLanesSQL goes from lane to lane through the two indexes by lane, and keeps those
-// of which there is no row. Each step is a probe.
+// orphanLanesSQL goes from lane to lane through the two indexes by lane, and gives those without a
+// row. Each step is a probe.
 const orphanLanesSQL = `
 WITH RECURSIVE place AS (
   SELECT ` + nextLane + ` AS id
   FROM (SELECT @after::integer AS id) AS place
   UNION ALL
   SELECT ` + nextLane + ` FROM place WHERE place.id IS NOT NULL
-), walked AS MATERIALIZED (
+), scanned AS MATERIALIZED (
   SELECT id FROM place LIMIT @most
 )
-SELECT id, NOT EXISTS (SELECT FROM lanes l WHERE l.id = walked.id) AS gone
-FROM walked WHERE id IS NOT NULL`
+SELECT id, NOT EXISTS (SELECT FROM lanes l WHERE l.id = scanned.id) AS gone
+FROM scanned WHERE id IS NOT NULL`
 
-// nextLane is the first lane behind place.id in which jobs wait, for a worker or for
-// their time.
+// nextLane is the first lane after place.id with queued, blocked or scheduled jobs.
 const nextLane = `LEAST(
     (SELECT lane_id FROM jobs WHERE state = 'queued' AND lane_id > place.id ORDER BY lane_id, priority, ready_at, id LIMIT 1),
     (SELECT lane_id FROM jobs WHERE state IN ('blocked', 'scheduled') AND lane_id > place.id ORDER BY lane_id, state LIMIT 1))`
 
-// OrphanLanes looks at no more than most lanes, of any tenants, behind one of them, and
-// gives those that have waiting jobs and no row; last is 0 once it has seen all.
+// OrphanLanes checks at most most lanes, of any tenants, after one of them, and gives those that
+// have waiting jobs and no row; last is 0 at the end.
 func (s *Directory) OrphanLanes(ctx context.Context, after LaneID, most int) (orphans []LaneID, last LaneID, err error) {
-	type walked struct {
+	type scanned struct {
 		ID   LaneID
 		Gone bool
 	}
-	found, err := store.Query(store.WithClass(ctx, store.ClassLists), s.Store, pgx.RowToStructByName[walked], orphanLanesSQL, pgx.StrictNamedArgs{"after": after, "most": most})
+	found, err := store.Query(store.WithClass(ctx, store.ClassLists), s.Store, pgx.RowToStructByName[scanned], orphanLanesSQL, pgx.StrictNamedArgs{"after": after, "most": most})
 	if err != nil {
 		return nil, 0, fmt.Errorf("directory: orphan lanes: %w", store.NothingChanged(err))
 	}
@@ -150,7 +147,7 @@ UNION ALL
 (SELECT id, tenant_id, queue, tags, COALESCE(user_id, '') AS user_id, priority, ready_at
  FROM jobs WHERE state IN ('blocked', 'scheduled') AND lane_id = @lane ORDER BY lane_id, state LIMIT @most)`
 
-// Orphan is a waiting job whose lane is gone.
+// Orphan is a waiting job whose lane was deleted.
 type Orphan struct {
 	ID       uuid.UUID
 	TenantID tenant.ID
@@ -158,11 +155,11 @@ type Orphan struct {
 	Tags     []string
 	UserID   string
 	Priority int16
-	// ReadyAt is nil for one that waits for its time.
+	// ReadyAt is nil for a job that is not queued.
 	ReadyAt *time.Time
 }
 
-// JobsOfLane lists waiting jobs of a lane, at most so many of each state.
+// JobsOfLane lists waiting jobs of a lane, at most most of each state.
 func (s *Directory) JobsOfLane(ctx context.Context, lane LaneID, most int) ([]Orphan, error) {
 	jobs, err := store.Query(store.WithClass(ctx, store.ClassLists), s.Store, pgx.RowToStructByName[Orphan], jobsOfLaneSQL, pgx.StrictNamedArgs{"lane": lane, "most": most})
 	if err != nil {
@@ -175,7 +172,7 @@ const orphanedSQL = `
 SELECT id FROM unnest(@ids::integer[]) AS asked(id)
 WHERE NOT EXISTS (SELECT FROM lanes l WHERE l.id = asked.id)`
 
-// Orphaned gives those of some lanes of which there is no row.
+// Orphaned gives the lanes that have no row.
 func (s *Directory) Orphaned(ctx context.Context, lanes []LaneID) ([]LaneID, error) {
 	gone, err := store.Query(ctx, s.Store, pgx.RowTo[LaneID], orphanedSQL, pgx.StrictNamedArgs{"ids": lanes})
 	if err != nil {

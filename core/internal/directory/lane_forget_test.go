@@ -10,7 +10,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/submit"
 )
 
-// idle makes lanes look as if nobody had used them for a while.
+// idle makes lanes unused for a while.
 func (f *fixture) idle() {
 	f.Helper()
 	f.Exec(`UPDATE lanes SET used_at = used_at - interval '1 day', retired_at = retired_at - interval '1 day'`)
@@ -34,7 +34,7 @@ func (f *fixture) forget() (retired, deleted int) {
 }
 
 // A lane with a job, in whatever state, stays; one without goes; one that is asked for
-// while it is retired is the same one again, and its id is nobody's after that.
+// while it is retired is the same one again, and its id is not used after that.
 func TestLanesAreForgotten(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -48,7 +48,7 @@ func TestLanesAreForgotten(t *testing.T) {
 	}
 	f.idle()
 	if seen, retired, err := f.Store.RetireLanes(t.Context(), 1000); seen != 5 || retired != 2 || err != nil {
-		t.Errorf("looked at %d lanes and retired %d (%v), want the empty one and the fixture's", seen, retired, err)
+		t.Errorf("checked %d lanes and retired %d (%v), want the empty one and the fixture's", seen, retired, err)
 	}
 	if again := f.ask("", empty.LaneKey)[0]; again.Lane != empty {
 		t.Errorf("a retired lane is asked for: %+v, want %+v", again, empty)

@@ -12,9 +12,9 @@ import (
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-// How many lanes in use, and queues, a tenant may have; how many of them may be made
-// for jobs that name a user; and how many for one user. What is left is for jobs
-// without a user, so that users never keep out their tenant.
+// Bounds on a tenant's lanes in use and queues: in total, those made for jobs that name a user, and
+// those for one user. The difference is left for jobs without a user, so that users never block
+// their tenant.
 const (
 	MaxLanes      = 10_000
 	maxUsersLanes = 9_000
@@ -38,9 +38,9 @@ const (
 	UserQueues
 )
 
-// Refusal is the problem of a job whose lane the bound keeps from being made.
+// Refusal is the problem of a job whose lane the bound prevents.
 func (b LaneBound) Refusal() *problem.Problem {
-	said := map[LaneBound]string{
+	text := map[LaneBound]string{
 		TenantLanes:  fmt.Sprintf("A tenant may use at most %d combinations of queue and tags at a time, those of users with a running cap of their own included.", MaxLanes),
 		UsersLanes:   fmt.Sprintf("Jobs that name a user may use at most %d combinations of queue and tags of a tenant at a time.", maxUsersLanes),
 		UserLanes:    fmt.Sprintf("One user's jobs may use at most %d combinations of queue and tags at a time.", MaxUserLanes),
@@ -48,20 +48,20 @@ func (b LaneBound) Refusal() *problem.Problem {
 		UsersQueues:  fmt.Sprintf("Jobs that name a user may make at most %d queues of a tenant.", maxUsersQueues),
 		UserQueues:   fmt.Sprintf("One user's jobs may make at most %d queues.", MaxUserQueues),
 	}[b]
-	return problem.New(problem.TooManyLanes, said+" Use a queue and tags that are in use.")
+	return problem.New(problem.TooManyLanes, text+" Use a queue and tags that are in use.")
 }
 
-// share is how much of something is there, and how much there may be.
-type share struct {
+// boundedUse is the number of lanes or queues, and its bounds.
+type boundedUse struct {
 	all, users int
 	by         map[string]int
-	// most, of all, for users, for one user; and the bounds that say so
+	// most: in total, for users, for one user; and the bounds as reported
 	most  [3]int
 	bound [3]LaneBound
 }
 
-// full gives the bound that keeps a user, "" for none, from another one.
-func (s *share) full(user string) LaneBound {
+// full gives the bound that prevents one more for a user, "" for none.
+func (s *boundedUse) full(user string) LaneBound {
 	switch {
 	case s.all >= s.most[0]:
 		return s.bound[0]
@@ -73,7 +73,7 @@ func (s *share) full(user string) LaneBound {
 	return 0
 }
 
-func (s *share) add(user string, n int) {
+func (s *boundedUse) add(user string, n int) {
 	s.all += n
 	if user != "" {
 		s.users += n
@@ -81,20 +81,20 @@ func (s *share) add(user string, n int) {
 	}
 }
 
-// laneRoom is what a tenant has of lanes and of queues.
-type laneRoom struct {
-	lanes, queues share
-	// names are the queues among those asked for that are there.
+// laneUse is a tenant's number of lanes and of queues.
+type laneUse struct {
+	lanes, queues boundedUse
+	// names are the requested queues that exist.
 	names map[string]bool
 }
 
-func newLaneRoom() *laneRoom {
-	return &laneRoom{
-		lanes: share{
+func newLaneUse() *laneUse {
+	return &laneUse{
+		lanes: boundedUse{
 			by: map[string]int{}, most: [3]int{MaxLanes, maxUsersLanes, MaxUserLanes},
 			bound: [3]LaneBound{TenantLanes, UsersLanes, UserLanes},
 		},
-		queues: share{
+		queues: boundedUse{
 			by: map[string]int{}, most: [3]int{MaxQueues, maxUsersQueues, MaxUserQueues},
 			bound: [3]LaneBound{TenantQueues, UsersQueues, UserQueues},
 		},
@@ -102,8 +102,8 @@ func newLaneRoom() *laneRoom {
 	}
 }
 
-// take takes room for a lane, and for its queue where that is new.
-func (r *laneRoom) take(ask LaneAsk) (newQueue bool, full LaneBound) {
+// take reserves a lane, and its queue if that is new.
+func (r *laneUse) take(ask LaneAsk) (newQueue bool, full LaneBound) {
 	newQueue = !r.names[ask.Queue]
 	if newQueue {
 		if full := r.queues.full(ask.For); full != 0 {
@@ -121,7 +121,7 @@ func (r *laneRoom) take(ask LaneAsk) (newQueue bool, full LaneBound) {
 	return newQueue, 0
 }
 
-// countLanesSQL and countQueuesSQL count what a tenant has: by user for those asked for.
+// countLanesSQL and countQueuesSQL count a tenant's lanes and queues: by user for those requested.
 const (
 	countLanesSQL = `
 SELECT CASE WHEN made_for = ANY(@makers::text[]) THEN made_for END AS maker, made_for <> '' AS users, count(*) AS n
@@ -134,9 +134,9 @@ GROUP BY 1, 2`
 	queuesThereSQL = `SELECT name FROM queues WHERE tenant_id = @tenant_id AND name = ANY(@queues::text[])`
 )
 
-// readLanes takes the tenant's lock and reads what there is of what is asked for.
-func readLanes(ctx context.Context, tx pgx.Tx, owner tenant.ID, asks []LaneAsk) (map[int]knownLane, *laneRoom, error) {
-	known, room := map[int]knownLane{}, newLaneRoom()
+// readLanes takes the tenant's lock and reads the existing lanes and the counts.
+func readLanes(ctx context.Context, tx pgx.Tx, owner tenant.ID, asks []LaneAsk) (map[int]knownLane, *laneUse, error) {
+	known, use := map[int]knownLane{}, newLaneUse()
 	batch := &pgx.Batch{}
 	batch.Queue(usage.LockTimeoutSQL, pgx.StrictNamedArgs{"timeout": usage.LockTimeout(ctx)})
 	batch.Queue(store.AdvisoryLockSQL, pgx.StrictNamedArgs{"key": store.LockKey(store.LockLane, owner)})
@@ -147,20 +147,20 @@ func readLanes(ctx context.Context, tx pgx.Tx, owner tenant.ID, asks []LaneAsk) 
 		}
 		return err
 	})
-	batch.Queue(countLanesSQL, laneArgs(owner, asks, "makers")).Query(room.lanes.read)
-	batch.Queue(countQueuesSQL, laneArgs(owner, asks, "makers")).Query(room.queues.read)
+	batch.Queue(countLanesSQL, laneArgs(owner, asks, "makers")).Query(use.lanes.read)
+	batch.Queue(countQueuesSQL, laneArgs(owner, asks, "makers")).Query(use.queues.read)
 	batch.Queue(queuesThereSQL, laneArgs(owner, asks, "queues")).Query(func(rows pgx.Rows) error {
 		names, err := pgx.CollectRows(rows, pgx.RowTo[string])
 		for _, name := range names {
-			room.names[name] = true
+			use.names[name] = true
 		}
 		return err
 	})
-	return known, room, tx.SendBatch(ctx, batch).Close()
+	return known, use, tx.SendBatch(ctx, batch).Close()
 }
 
-// read takes what countLanesSQL or countQueuesSQL says.
-func (s *share) read(rows pgx.Rows) error {
+// read takes the result of countLanesSQL or countQueuesSQL.
+func (s *boundedUse) read(rows pgx.Rows) error {
 	var maker *string
 	var users bool
 	var n int
@@ -177,19 +177,19 @@ func (s *share) read(rows pgx.Rows) error {
 	return err
 }
 
-// roomForQueueSQL is false where a queue would be one more than a tenant may have.
-const roomForQueueSQL = `
+// queueBoundSQL is false where a queue would exceed the tenant's bound.
+const queueBoundSQL = `
 SELECT EXISTS (SELECT FROM queues WHERE tenant_id = @tenant_id AND name = @name)
     OR (SELECT count(*) FROM queues WHERE tenant_id = @tenant_id) < @most`
 
-// roomForQueue refuses, with ErrTooManyQueues, a queue that is new and one too many.
-// Two at once may both be the last.
-func (s *Directory) roomForQueue(ctx context.Context, owner tenant.ID, name string) error {
-	room, err := store.Query(ctx, s.Store, pgx.RowTo[bool], roomForQueueSQL, pgx.StrictNamedArgs{"tenant_id": owner, "name": name, "most": MaxQueues})
+// checkQueueBound refuses, with ErrTooManyQueues, a new queue above the bound. Two concurrent calls
+// may both be the last.
+func (s *Directory) checkQueueBound(ctx context.Context, owner tenant.ID, name string) error {
+	below, err := store.Query(ctx, s.Store, pgx.RowTo[bool], queueBoundSQL, pgx.StrictNamedArgs{"tenant_id": owner, "name": name, "most": MaxQueues})
 	if err != nil {
 		return fmt.Errorf("directory: settings: %w", store.NothingChanged(err))
 	}
-	if !room[0] {
+	if !below[0] {
 		return ErrTooManyQueues
 	}
 	return nil

@@ -14,11 +14,11 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// TenantLimits are what a tenant's limits are made of.
+// TenantLimits are the inputs of a tenant's limits.
 type TenantLimits struct {
 	Tenant tenant.ID
 	Plan   string
-	// Weight is the tenant's share where several want the same workers.
+	// Weight is the tenant's weight in deficit round robin.
 	Weight    int
 	Overrides api.Overrides
 	UpdatedAt time.Time
@@ -70,8 +70,8 @@ func (s *Directory) Plans(ctx context.Context) ([]api.Plan, error) {
 	return plans, nil
 }
 
-// CapUse tells how much of each of a tenant's caps, on the tenant or on one of its
-// users, is used at this moment.
+// CapUse gives the use of each of a tenant's caps, on the tenant or on one of its users, at this
+// moment.
 func (s *Directory) CapUse(ctx context.Context, caps []usage.Cap) ([]usage.FullCap, error) {
 	ctx = store.WithClass(ctx, store.ClassLists)
 	if len(caps) == 0 {

@@ -28,7 +28,7 @@ SET visibility_timeout_ms = EXCLUDED.visibility_timeout_ms, max_attempts = EXCLU
     retry_curve = EXCLUDED.retry_curve, max_active = EXCLUDED.max_active, max_running = EXCLUDED.max_running,
     rate_per_second = EXCLUDED.rate_per_second, mode = EXCLUDED.mode, push_url = EXCLUDED.push_url,
     push_timeout_ms = EXCLUDED.push_timeout_ms,
-    -- the one that is there stays as long as the queue is in push mode, unless it is to be replaced
+    -- an existing secret stays while the queue is in push mode, unless it is to be replaced
     push_secret = CASE WHEN @replace OR queues.push_secret IS NULL THEN EXCLUDED.push_secret
                        WHEN EXCLUDED.mode = 'push' THEN queues.push_secret END,
     breaker_calls = EXCLUDED.breaker_calls, breaker_failure_ratio = EXCLUDED.breaker_failure_ratio,
@@ -36,15 +36,15 @@ SET visibility_timeout_ms = EXCLUDED.visibility_timeout_ms, max_attempts = EXCLU
     updated_at = statement_timestamp()
 RETURNING COALESCE(push_secret = @secret, false)`
 
-// NewSecret is a sealed secret for the calls of a queue in push mode: for one that
-// has none, or with Replace in the place of the one that is there.
+// NewSecret is a sealed secret for the calls of a queue in push mode: for one without a secret, or
+// with Replace for any.
 type NewSecret struct {
 	Sealed  []byte
 	Replace bool
 }
 
-// PutQueue sets a queue's settings, and makes the queue if need be; what the
-// request leaves out is the default again. Jobs that exist keep what they got.
+// PutQueue sets a queue's settings, and creates the queue if needed; fields not in the request are
+// reset to the default. Existing jobs keep their settings.
 func (s *Directory) PutQueue(ctx context.Context, owner tenant.ID, name string, request api.QueueRequest) error {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
 	_, err := s.PutPushQueue(ctx, owner, name, request, NewSecret{})
@@ -57,7 +57,7 @@ func (s *Directory) PutPushQueue(
 	ctx context.Context, owner tenant.ID, name string, request api.QueueRequest, secret NewSecret,
 ) (taken bool, err error) {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
-	if err := s.roomForQueue(ctx, owner, name); err != nil {
+	if err := s.checkQueueBound(ctx, owner, name); err != nil {
 		return false, err
 	}
 	args := pgx.StrictNamedArgs{
@@ -78,7 +78,7 @@ func (s *Directory) PutPushQueue(
 	}
 	scope := pgx.StrictNamedArgs{"tenant_id": &owner, "queue": &name, "plan": nil}
 	rows, err := changeLimits(ctx, s, pgx.RowTo[bool], putQueueSQL, args, scope, capsAddedByQueue(owner, name, request),
-		queueDeed(owner, name, request, secret.Replace))
+		queueEvent(owner, name, request, secret.Replace))
 	if err != nil {
 		return false, fmt.Errorf("directory: settings: %w", err)
 	}
@@ -89,8 +89,8 @@ const resealSQL = `
 UPDATE queues SET push_secret = @to, updated_at = statement_timestamp()
 WHERE tenant_id = @tenant_id AND name = @name AND push_secret = @from`
 
-// ResealSecret puts a queue's secret, sealed under a new key, in the place of the
-// same one under the old key; one that was replaced meanwhile stays.
+// ResealSecret replaces a queue's secret by the same one, sealed under a new key; a secret that was
+// changed since stays.
 func (s *Directory) ResealSecret(ctx context.Context, owner tenant.ID, name string, from, to []byte) error {
 	noRow := func(pgx.CollectableRow) (struct{}, error) { return struct{}{}, nil }
 	args := pgx.StrictNamedArgs{"tenant_id": owner, "name": name, "from": from, "to": to}
@@ -100,9 +100,9 @@ func (s *Directory) ResealSecret(ctx context.Context, owner tenant.ID, name stri
 	return nil
 }
 
-// queueDeed names each setting that may be read by whoever manages the tenant: one that
-// is added and is a secret must not come in by itself.
-func queueDeed(owner tenant.ID, name string, request api.QueueRequest, replaced bool) audit.Event {
+// queueEvent is the audit event of a queue. It names each setting, so that a new secret setting is
+// not included by itself.
+func queueEvent(owner tenant.ID, name string, request api.QueueRequest, replaced bool) audit.Event {
 	detail := map[string]any{
 		"visibility_timeout_ms": request.VisibilityTimeoutMS, "max_attempts": request.MaxAttempts, "retry": request.Retry,
 		"max_active": request.MaxActive, "max_running": request.MaxRunning, "rate_per_second": request.RatePerSecond,
@@ -121,7 +121,7 @@ ON CONFLICT (tenant_id, name) DO UPDATE SET paused = EXCLUDED.paused, updated_at
 // PauseQueue stops or resumes the claims from a queue. A repeat changes nothing.
 func (s *Directory) PauseQueue(ctx context.Context, owner tenant.ID, name string, paused bool) error {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
-	if err := s.roomForQueue(ctx, owner, name); err != nil {
+	if err := s.checkQueueBound(ctx, owner, name); err != nil {
 		return err
 	}
 	action := api.AuditQueueResume
@@ -162,9 +162,9 @@ WHERE tenant_id = @tenant_id AND name > @after AND (@only::text IS NULL OR name 
 ORDER BY name
 LIMIT @size`
 
-// depthsSQL counts what a queue's lanes hold, in bounded walks of indexes: each
-// count stops at the limit. The running jobs of all queues are walked together,
-// because they are no more than workers can hold.
+// depthsSQL counts the jobs in a queue's lanes, in bounded index scans: each count stops at the
+// limit. The running jobs of all queues are scanned together, because they are bounded by what
+// workers can hold.
 const depthsSQL = `
 SELECT
   (SELECT count(*) FROM (SELECT FROM unnest(@lanes::integer[]) l(id) JOIN LATERAL
@@ -180,14 +180,14 @@ SELECT
      (SELECT ready_at FROM jobs WHERE state = 'queued' AND lane_id = l.id AND priority = p.priority
       ORDER BY ready_at, id LIMIT 1) j) AS oldest_ms`
 
-// Depths are a queue's counts; one above api.MaxDepthCount stands for more.
+// Depths are a queue's counts; a value above api.MaxDepthCount means more.
 type Depths struct {
 	Blocked, Scheduled, Queued, Running, DeadLetter int64
 	OldestMs                                        *int64
 }
 
-// QueueNames lists a tenant's queues by name, after one of them; only, where not
-// empty, is the one that is asked for.
+// QueueNames lists a tenant's queues by name, after one of them; only, where not empty, restricts
+// it to one.
 func (s *Directory) QueueNames(ctx context.Context, owner tenant.ID, after, only string, size int) ([]string, error) {
 	ctx = store.WithClass(ctx, store.ClassLists)
 	names, err := store.Query(ctx, s.Store, pgx.RowTo[string], queueNamesSQL, pgx.StrictNamedArgs{
@@ -199,7 +199,7 @@ func (s *Directory) QueueNames(ctx context.Context, owner tenant.ID, after, only
 	return names, nil
 }
 
-// CountDepths counts the jobs of a tenant's queue, whose lanes are given.
+// CountDepths counts the jobs of a tenant's queue with the lanes given.
 func (s *Directory) CountDepths(ctx context.Context, owner tenant.ID, name string, lanes []LaneID) (Depths, error) {
 	ctx = store.WithClass(ctx, store.ClassLists)
 	if lanes == nil {
@@ -214,7 +214,7 @@ func (s *Directory) CountDepths(ctx context.Context, owner tenant.ID, name strin
 	return counts[0], nil
 }
 
-// Shown cuts counts at the limit and names those that were cut.
+// Shown cuts counts at the limit and names the ones that were cut.
 func (d Depths) Shown() (api.Depth, []string) {
 	names := []string{}
 	cut := func(name string, count int64) int64 {
@@ -230,7 +230,7 @@ func (d Depths) Shown() (api.Depth, []string) {
 	}, names
 }
 
-// QueueSettings are a queue's settings, with nil where the default stands.
+// QueueSettings are a queue's settings, with nil for defaults.
 type QueueSettings struct {
 	tenant.QueueKey
 	Push              bool
@@ -263,7 +263,7 @@ func (q QueueSettings) InForce() api.QueueSettings {
 	}
 }
 
-// Retry is the policy of jobs that bring none of their own.
+// Retry is the policy of jobs without one of their own.
 func (q QueueSettings) Retry() job.Retry {
 	retry := job.DefaultRetry()
 	if q.RetryBase != nil {

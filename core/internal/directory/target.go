@@ -9,7 +9,7 @@ import (
 
 // Target is where a queue in push mode sends its jobs, with the defaults filled in.
 type Target struct {
-	// URL is empty for a queue that pushes nowhere.
+	// URL is empty for a queue without a target.
 	URL     string
 	Timeout time.Duration
 	// Secret signs the calls. It is sealed, see package seal.
@@ -19,16 +19,16 @@ type Target struct {
 
 // Breaker says when a destination's breaker opens, and for how long.
 type Breaker struct {
-	// Calls is how many must have been made before they are judged, FailureRatio
-	// which part of them may have failed at most.
+	// Calls is the minimum number of calls for a judgement, FailureRatio the share of them that may
+	// fail.
 	Calls        int
 	FailureRatio float64
 	Open         time.Duration
-	// HalfOpen is how many calls are let through to try it again.
+	// HalfOpen is how many probe calls a half-open breaker allows.
 	HalfOpen int
 }
 
-// targetRow is a target as it lies in the table: nil is the default.
+// targetRow is a target as stored: nil is the default.
 type targetRow struct {
 	url             *string
 	secret          []byte
@@ -54,7 +54,7 @@ func durationOr(ms *int64, otherwise time.Duration) time.Duration {
 	return null.Or(milliseconds(ms), otherwise)
 }
 
-// shown is the target as its owner sees it: without the secret.
+// shown is the target as its owner sees it, without the secret.
 func (t *Target) shown() *api.Push {
 	if t.URL == "" {
 		return nil

@@ -18,7 +18,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// DefaultPlan is the plan of a tenant that names none.
+// DefaultPlan is the plan of a tenant without one in its request.
 const DefaultPlan = "standard"
 
 type tenantRow struct {
@@ -41,11 +41,11 @@ func (r *tenantRow) wire() api.Tenant {
 const createTenantSQL = `
 INSERT INTO tenants (id, name, plan, weight, overrides, created_at)
 VALUES (@id, @name, @plan, @weight, '{}', statement_timestamp())
--- the gateway draws the id, and may have to repeat a call whose answer it lost
+-- the gateway draws the id, and may repeat a call whose answer it lost
 ON CONFLICT (id) DO UPDATE SET id = EXCLUDED.id
 RETURNING ` + tenantColumns
 
-// CreateTenant makes a tenant. A repeat with the same id answers with the first.
+// CreateTenant creates a tenant. A repeat with the same id gives the first answer.
 func (s *Directory) CreateTenant(ctx context.Context, id tenant.ID, request api.TenantRequest) (api.Tenant, error) {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
 	plan, weight := DefaultPlan, 1
@@ -68,7 +68,7 @@ func (s *Directory) CreateTenant(ctx context.Context, id tenant.ID, request api.
 	return rows[0].wire(), nil
 }
 
-// unknownPlan reads a broken reference to plans as what it means.
+// unknownPlan maps a foreign key violation to ErrUnknownPlan.
 func unknownPlan(err error) error {
 	var refused *pgconn.PgError
 	if errors.As(err, &refused) && refused.Code == "23503" {
@@ -80,8 +80,7 @@ func unknownPlan(err error) error {
 const listTenantsSQL = `
 SELECT ` + tenantColumns + ` FROM tenants WHERE id < @before ORDER BY id DESC LIMIT @size`
 
-// ListTenants lists every tenant, newest id first; before is the last id of the
-// page before.
+// ListTenants lists every tenant, newest id first; before is the last id of the previous page.
 func (s *Directory) ListTenants(ctx context.Context, before *tenant.ID, size int) ([]api.Tenant, error) {
 	ctx = store.WithClass(ctx, store.ClassLists)
 	last := uuid.Max
@@ -106,7 +105,7 @@ SET name = COALESCE(@name, name), plan = COALESCE(@plan, plan), weight = COALESC
 WHERE id = @id
 RETURNING ` + tenantColumns
 
-// PatchTenant changes what the patch names.
+// PatchTenant changes the fields in the patch.
 func (s *Directory) PatchTenant(ctx context.Context, id tenant.ID, patch api.TenantPatch) (api.Tenant, error) {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
 	var overrides *string
@@ -128,9 +127,8 @@ func (s *Directory) PatchTenant(ctx context.Context, id tenant.ID, patch api.Ten
 	return rows[0].wire(), nil
 }
 
-// changeLimits makes a change of limits, and in the same commit unsettles the counts
-// for which it brings a cap, of those that scope names.
-// It records the event if a row changed.
+// changeLimits changes limits, and in the same commit makes the counts unsettled for which it adds
+// a cap, among those in scope. It records the event if a row changed.
 func changeLimits[T any](
 	ctx context.Context, s *Directory, row pgx.RowToFunc[T], sql string, args, scope pgx.StrictNamedArgs, brings addedCaps, done audit.Event,
 ) (changed []T, err error) {
@@ -155,7 +153,7 @@ func changeLimits[T any](
 			return nil
 		}
 		scope["counters"] = counters.Bits()
-		_, err = tx.Exec(ctx, usage.ReopenSQL, scope)
+		_, err = tx.Exec(ctx, usage.UnsettleSQL, scope)
 		return err
 	})
 	return changed, err
@@ -195,7 +193,7 @@ SET limits = EXCLUDED.limits, visibility_timeout_ms_max = EXCLUDED.visibility_ti
     updated_at = statement_timestamp()
 RETURNING name, limits, visibility_timeout_ms_max`
 
-// PutPlan makes or replaces a plan.
+// PutPlan creates or replaces a plan.
 func (s *Directory) PutPlan(ctx context.Context, name string, request api.PlanRequest) (api.Plan, error) {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
 	rows, err := changeLimits(ctx, s, pgx.RowToStructByName[planRow], putPlanSQL, pgx.StrictNamedArgs{

@@ -27,30 +27,30 @@ type Worker struct {
 
 const workerColumns = `worker_id, status, queues, tags, concurrency, metadata, registered_at, last_heartbeat_at`
 
-// registered is a worker's row as a statement left it.
+// registered is a worker's row after a statement.
 type registered struct {
 	Worker
-	// Joined says that the worker was unknown before, or dead.
+	// Joined says that the worker was unknown or dead before.
 	Joined bool
 }
 
-// deadSQL and joinedSQL tell whether a statement has made a worker known, or revived it.
+// deadSQL and joinedSQL give whether a statement has inserted or revived the worker.
 const (
 	deadSQL   = `WITH dead AS (SELECT FROM workers WHERE owner = @owner AND worker_id = @worker_id AND status = 'DEAD')`
 	joinedSQL = `registered_at = statement_timestamp() OR EXISTS (SELECT FROM dead) AS joined`
 )
 
-// MaxWorkers is how many workers that are not dead a tenant, or the platform, may have,
-// and how many rows in all: of those beyond, the dead that were heard of longest ago go.
-// Two that join at once may both be the last.
+// MaxWorkers bounds the workers of a tenant, or of the platform, that are not dead, and all rows:
+// above it, the dead ones with the oldest heartbeat are deleted. Two concurrent registrations may
+// both be the last.
 const MaxWorkers = 10_000
 
-// workerRoom is true for a worker that is known and not dead, and where there is room
-// for one more; crowdedOut makes room among the dead. Both read no more than the bound.
+// belowBound is true for a known worker that is not dead, and below the bound; evictDead deletes
+// dead ones above it. Both read at most as many rows as the bound.
 const (
-	workerRoom = `(EXISTS (SELECT FROM workers WHERE owner = @owner AND worker_id = @worker_id AND status <> 'DEAD')
+	belowBound = `(EXISTS (SELECT FROM workers WHERE owner = @owner AND worker_id = @worker_id AND status <> 'DEAD')
    OR (SELECT count(*) FROM (SELECT FROM workers WHERE owner = @owner AND status <> 'DEAD' LIMIT @most) c) < @most)`
-	crowdedOut = `, crowded AS (
+	evictDead = `, evicted AS (
   DELETE FROM workers
   WHERE owner = @owner AND status = 'DEAD' AND worker_id <> @worker_id
     AND worker_id = ANY(ARRAY(SELECT worker_id FROM workers WHERE owner = @owner AND status = 'DEAD' ORDER BY last_heartbeat_at LIMIT 2))
@@ -59,18 +59,18 @@ const (
 )`
 )
 
-// registerSQL makes a worker, or updates it, and revives a dead one.
-const registerSQL = deadSQL + crowdedOut + `
+// registerSQL inserts or updates a worker, and revives a dead one.
+const registerSQL = deadSQL + evictDead + `
 INSERT INTO workers (owner, worker_id, status, queues, tags, concurrency, metadata, registered_at, last_heartbeat_at)
 SELECT @owner, @worker_id, 'ACTIVE', @queues::text[], @tags::text[], @concurrency::integer, @metadata::json, statement_timestamp(), statement_timestamp()
-WHERE ` + workerRoom + `
+WHERE ` + belowBound + `
 ON CONFLICT (owner, worker_id) DO UPDATE
 SET status = 'ACTIVE', queues = EXCLUDED.queues, tags = EXCLUDED.tags, concurrency = EXCLUDED.concurrency,
     metadata = EXCLUDED.metadata, last_heartbeat_at = statement_timestamp()
 RETURNING ` + workerColumns + `, ` + joinedSQL
 
-// Register makes or updates a worker of owner, a tenant or tenant.Platform. joined
-// says that it was unknown before, or dead.
+// Register inserts or updates a worker of owner, a tenant or tenant.Platform. joined says that it
+// was unknown or dead before.
 func (s *Directory) Register(ctx context.Context, owner tenant.ID, w api.WorkerRequest) (worker Worker, joined bool, err error) {
 	concurrency := 1
 	if w.Concurrency != nil {
@@ -93,21 +93,20 @@ func (s *Directory) Register(ctx context.Context, owner tenant.ID, w api.WorkerR
 	return workers[0].Worker, workers[0].Joined, nil
 }
 
-// seenClaimingSQL registers a worker that claims without having registered, and
-// otherwise says that it lives, and that it serves these queues too. The rest of
-// what it registered with stays.
-const seenClaimingSQL = deadSQL + crowdedOut + `
+// seenClaimingSQL registers a worker that claims without having registered, and otherwise sets its
+// heartbeat and adds the queues. Its other fields stay.
+const seenClaimingSQL = deadSQL + evictDead + `
 INSERT INTO workers (owner, worker_id, status, queues, tags, concurrency, metadata, registered_at, last_heartbeat_at)
 SELECT @owner, @worker_id, 'ACTIVE', @queues::text[], @tags::text[], 1, '{}', statement_timestamp(), statement_timestamp()
-WHERE ` + workerRoom + `
+WHERE ` + belowBound + `
 ON CONFLICT (owner, worker_id) DO UPDATE
 SET status = 'ACTIVE', last_heartbeat_at = statement_timestamp(),
     queues = CASE WHEN workers.queues @> EXCLUDED.queues THEN workers.queues
                   ELSE ARRAY(SELECT DISTINCT unnest(workers.queues || EXCLUDED.queues) ORDER BY 1 LIMIT 1000) END
 RETURNING ` + workerColumns + `, ` + joinedSQL
 
-// SeenClaiming notes that a worker claims; an unknown or dead one is registered by it:
-// joined is then true.
+// SeenClaiming records that a worker claims; an unknown or dead one is registered: joined is then
+// true.
 func (s *Directory) SeenClaiming(ctx context.Context, owner tenant.ID, workerID string, queues, tags []string) (worker Worker, joined bool, err error) {
 	workers, err := store.Query(ctx, s.Store, pgx.RowToStructByName[registered], seenClaimingSQL, pgx.StrictNamedArgs{
 		"owner": owner, "worker_id": workerID, "queues": null.List(queues), "tags": null.List(tags), "most": MaxWorkers,
@@ -127,8 +126,8 @@ SET status = 'ACTIVE', last_heartbeat_at = statement_timestamp()
 WHERE owner = @owner AND worker_id = @worker_id AND status <> 'DEAD'
 RETURNING ` + workerColumns
 
-// BeatWorker notes a worker's heartbeat; ErrWorkerUnknown if it never registered
-// or is dead, and must register again.
+// BeatWorker records a worker's heartbeat; ErrWorkerUnknown if it never registered or is dead, and
+// must register again.
 func (s *Directory) BeatWorker(ctx context.Context, owner tenant.ID, workerID string) (Worker, error) {
 	ctx = store.WithClass(ctx, store.ClassOutcomes)
 	workers, err := store.Query(ctx, s.Store, pgx.RowToStructByName[Worker], beatWorkerSQL, pgx.StrictNamedArgs{
@@ -143,21 +142,21 @@ func (s *Directory) BeatWorker(ctx context.Context, owner tenant.ID, workerID st
 	return workers[0], nil
 }
 
-// leasesSQL walks the running jobs, of which there are no more than workers can
-// hold; an index by worker would cost every claim and every finish.
+// leasesSQL scans the running jobs, which are bounded by what workers can hold; an index by worker
+// would cost every claim and every finish.
 const leasesSQL = `
 SELECT worker_owner AS owner, worker_id, count(*) AS leases FROM jobs WHERE state = 'running' GROUP BY 1, 2`
 
-// Held is how many leases a worker holds.
-type Held struct {
+// WorkerLeases is how many leases a worker holds.
+type WorkerLeases struct {
 	Owner    tenant.ID
 	WorkerID string
 	Leases   int
 }
 
-// Leases counts the leases of all workers, of any tenants, that hold some.
-func (s *Directory) Leases(ctx context.Context) ([]Held, error) {
-	held, err := store.Query(store.WithClass(ctx, store.ClassLists), s.Store, pgx.RowToStructByName[Held], leasesSQL, pgx.StrictNamedArgs{})
+// Leases counts the leases of all workers, of any tenants, that hold any.
+func (s *Directory) Leases(ctx context.Context) ([]WorkerLeases, error) {
+	held, err := store.Query(store.WithClass(ctx, store.ClassLists), s.Store, pgx.RowToStructByName[WorkerLeases], leasesSQL, pgx.StrictNamedArgs{})
 	if err != nil {
 		return nil, fmt.Errorf("directory: leases: %w", store.NothingChanged(err))
 	}

@@ -45,22 +45,21 @@ func (s *Directory) ListWorkers(ctx context.Context, owner tenant.ID, after stri
 	return workers, nil
 }
 
-// Ages of a worker without a heartbeat.
+// Times since the last heartbeat.
 const (
 	StaleAfter  = 30 * time.Second
 	DeadAfter   = 120 * time.Second
 	ForgetAfter = 24 * time.Hour
 )
 
-// A worker turns stale, then dead, by PostgreSQL's clock. Dead ones stay to be
-// seen for a day.
+// A worker turns stale, then dead, by PostgreSQL's clock. Dead ones stay visible for a day.
 const ageWorkersSQL = `
 WITH aged AS (
   UPDATE workers
   SET status = CASE WHEN last_heartbeat_at < statement_timestamp() - @dead::interval THEN 'DEAD' ELSE 'STALE' END
   WHERE (status = 'ACTIVE' AND last_heartbeat_at < statement_timestamp() - @stale::interval
          OR status = 'STALE' AND last_heartbeat_at < statement_timestamp() - @dead::interval)
-    AND statement_timestamp() < COALESCE(@heard::timestamptz, statement_timestamp()) + @stale::interval
+    AND statement_timestamp() < COALESCE(@answered::timestamptz, statement_timestamp()) + @stale::interval
   RETURNING status
 ), forgotten AS (
   DELETE FROM workers
@@ -73,17 +72,17 @@ SELECT (SELECT count(*) FROM aged WHERE status = 'STALE') AS stale,
        (SELECT count(*) FROM aged WHERE status = 'DEAD')  AS dead,
        (SELECT count(*) FROM forgotten)                   AS forgotten`
 
-// Aged counts the workers that changed.
+// Aged counts the workers whose status changed.
 type Aged struct{ Stale, Dead, Forgotten int64 }
 
-// AgeWorkers turns workers of any tenant stale, dead, and forgets them, by their
-// last heartbeat. The leases of dead ones are ReapDead's. heard is when PostgreSQL last
-// answered, by its clock; zero for now. A statement that itself ends a silence of
-// StaleAfter or more turns no worker stale or dead.
-func (s *Directory) AgeWorkers(ctx context.Context, heard time.Time) (Aged, error) {
-	args := pgx.StrictNamedArgs{"stale": StaleAfter, "dead": DeadAfter, "forget": ForgetAfter, "heard": nil}
-	if !heard.IsZero() {
-		args["heard"] = heard
+// AgeWorkers makes workers of any tenant stale or dead, and deletes them, by their last heartbeat.
+// ReapDead reaps the leases of dead ones. answered is when PostgreSQL last answered, by its clock;
+// zero for now. A statement that itself ends an outage of StaleAfter or more makes no worker stale
+// or dead.
+func (s *Directory) AgeWorkers(ctx context.Context, answered time.Time) (Aged, error) {
+	args := pgx.StrictNamedArgs{"stale": StaleAfter, "dead": DeadAfter, "forget": ForgetAfter, "answered": nil}
+	if !answered.IsZero() {
+		args["answered"] = answered
 	}
 	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[Aged], ageWorkersSQL, args)
 	if err != nil {
@@ -92,12 +91,12 @@ func (s *Directory) AgeWorkers(ctx context.Context, heard time.Time) (Aged, erro
 	return rows[0], nil
 }
 
-// servedSQL lists which queues have an active worker, whose workers they are.
+// servedSQL lists the queues that have an active worker, with the worker's owner.
 const servedSQL = `
 SELECT DISTINCT owner, unnest(queues) FROM workers WHERE status = 'ACTIVE'`
 
-// Served lists the queues, of all tenants, that active workers said they serve;
-// those of the platform's workers are under tenant.Platform.
+// Served lists the queues, of all tenants, that active workers serve; those of the platform's
+// workers are under tenant.Platform.
 func (s *Directory) Served(ctx context.Context) (map[tenant.QueueKey]bool, error) {
 	scan := func(row pgx.CollectableRow) (tenant.QueueKey, error) {
 		var key tenant.QueueKey
@@ -127,8 +126,8 @@ type ActiveWorker struct {
 	Queues, Tags []string
 }
 
-// ActiveWorkers lists the active workers of a tenant, or of the platform, that
-// said they serve the queue; at most a thousand.
+// ActiveWorkers lists the active workers of a tenant, or of the platform, that serve the queue; at
+// most a thousand.
 func (s *Directory) ActiveWorkers(ctx context.Context, owner tenant.ID, name string) ([]ActiveWorker, error) {
 	ctx = store.WithClass(ctx, store.ClassLists)
 	workers, err := store.Query(ctx, s.Store, pgx.RowToStructByName[ActiveWorker], activeWorkersSQL, pgx.StrictNamedArgs{

@@ -8,15 +8,14 @@ import (
 	"github.com/forgequeue/forgequeue/shared/telemetry"
 )
 
-// attempt tells of an attempt that has ended, once: by its log line, and its span
-// where the job has a trace. outcome is the word for its end, state what the job came
-// to by it; failure, if not empty, is why the end was no good one.
-func (d *Dispatcher) attempt(ctx context.Context, ended *queue.EndedAttempt, outcome, state, failure string, told bool) {
+// recordAttempt records an ended attempt, once: by its log line, unless logged, and its span where the
+// job has a trace. state is the job's new state; failure, if not empty, is the error.
+func (d *Dispatcher) recordAttempt(ctx context.Context, ended *queue.EndedAttempt, outcome, state, failure string, logged bool) {
 	if ended == nil {
 		return
 	}
 	d.traces.Attempt(ctx, ended, outcome, state, failure)
-	if told {
+	if logged {
 		return
 	}
 	// No error, no payload: they are the tenant's. `job attempts` has them.
@@ -35,10 +34,10 @@ func (d *Dispatcher) attempt(ctx context.Context, ended *queue.EndedAttempt, out
 	)
 }
 
-// Reaped tells of attempts whose leases were taken back.
+// Reaped records attempts whose leases were reaped.
 func (d *Dispatcher) Reaped(ctx context.Context, reaped []queue.Reaped) {
 	for i := range reaped {
 		one := &reaped[i]
-		d.attempt(ctx, one.Attempt, string(one.Event), string(one.Verdict.State), string(one.Event), false)
+		d.recordAttempt(ctx, one.Attempt, string(one.Event), string(one.Verdict.State), string(one.Event), false)
 	}
 }

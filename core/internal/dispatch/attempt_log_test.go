@@ -15,7 +15,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// Each attempt that ends has one line, whoever ends it and however, with what finds
+// Each attempt that ends has one log line, for each way to end it, with what finds
 // the job and its submit, and nothing of what the tenant put into them.
 func TestEachAttemptHasALine(t *testing.T) {
 	t.Parallel()
@@ -25,7 +25,7 @@ func TestEachAttemptHasALine(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(store.Close)
-	var log bytes.Buffer // flushes of outcomes write one after the other, and End waits for them
+	var log bytes.Buffer // flushes of outcomes are serialised, and End waits for them
 	options := f.options(store, nil)
 	options.Logger = slog.New(slog.NewJSONHandler(&log, nil))
 	f.d = dispatch.New(options)
@@ -48,7 +48,7 @@ func TestEachAttemptHasALine(t *testing.T) {
 			continue
 		}
 		ending := queue.Ending{Lease: jobs[i].Lease(), Kind: kind, Delay: time.Minute, Error: &api.JobError{Type: "secret", Message: "secret"}}
-		for range 2 { // a repeat is told the same, and is no second attempt
+		for range 2 { // a repeat gets the same answer, and is no second attempt
 			if ended := f.d.End(t.Context(), []queue.Ending{ending})[0]; ended.Err != nil {
 				t.Fatal(ended.Err)
 			}
@@ -66,18 +66,18 @@ func TestEachAttemptHasALine(t *testing.T) {
 	}
 	var seen []string
 	for line := range strings.Lines(log.String()) {
-		var told map[string]any
-		if err := json.Unmarshal([]byte(line), &told); err != nil {
+		var record map[string]any
+		if err := json.Unmarshal([]byte(line), &record); err != nil {
 			t.Fatal(err)
 		}
-		if told["msg"] != "attempt" {
+		if record["msg"] != "attempt" {
 			continue
 		}
-		kind, _ := told["type"].(string)
+		kind, _ := record["type"].(string)
 		seen = append(seen, kind)
-		if told["outcome"] != kind || told["job"] != ids[kind] || told["correlation_id"] != "order-"+kind || told["tenant"] != f.tenant.String() ||
-			told["attempt"] != 1.0 || told["epoch"] != 1.0 || told["queue"] != api.DefaultQueue || told["state"] == "" ||
-			told["trace_id"] != strings.Repeat("a", 32) {
+		if record["outcome"] != kind || record["job"] != ids[kind] || record["correlation_id"] != "order-"+kind || record["tenant"] != f.tenant.String() ||
+			record["attempt"] != 1.0 || record["epoch"] != 1.0 || record["queue"] != api.DefaultQueue || record["state"] == "" ||
+			record["trace_id"] != strings.Repeat("a", 32) {
 			t.Errorf("the line of %s: %s", kind, line)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// activeCaps are the caps that a new job comes under.
+// activeCaps are the caps on a new job.
 func (d *Dispatcher) activeCaps(owner tenant.ID, name string, user *string) []usage.Cap {
 	var caps capList
 	caps.tenantActive(d.limits.For(owner, null.Or(user, "")), owner, null.Or(user, ""))
@@ -18,7 +18,7 @@ func (d *Dispatcher) activeCaps(owner tenant.ID, name string, user *string) []us
 	return caps
 }
 
-// runningCaps are the caps that a claim from a lane comes under.
+// runningCaps are the caps on a claim from a lane.
 func (d *Dispatcher) runningCaps(lane directory.Lane, settings directory.QueueSettings) []usage.Cap {
 	var caps capList
 	limits := d.limits.For(lane.Tenant, lane.User)
@@ -60,10 +60,9 @@ func (d *Dispatcher) Capped(key usage.CountKey) bool {
 	}[key.Counter] != nil
 }
 
-// CapUse tells a tenant's caps, and where user is not empty that user's, with what
-// is used of them.
+// CapUse gives a tenant's caps, and where user is not empty that user's, with their use.
 func (d *Dispatcher) CapUse(ctx context.Context, owner tenant.ID, user string) ([]api.CapUse, error) {
-	if err := d.limits.Know(ctx, owner); err != nil {
+	if err := d.limits.Load(ctx, owner); err != nil {
 		return nil, err
 	}
 	var caps capList

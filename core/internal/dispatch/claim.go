@@ -18,7 +18,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// statementTime bounds what is done for a caller that no longer waits for it.
+// statementTime bounds a statement whose caller has left.
 const statementTime = 10 * time.Second
 
 // ClaimCall is a worker's request for jobs.
@@ -32,27 +32,26 @@ type ClaimCall struct {
 	Max  int
 	// Wait is how long to wait for the first job.
 	Wait time.Duration
-	// Push claims from the queues in push mode, of any tenants, as core's own executor
-	// does: WorkerID is no worker in the table then. Room, see Filter. Whoever sends on
-	// Again makes a waiting claim look again: there may be room where there was none.
-	Push  bool
-	Room  func() scheduler.Capacity
-	Again <-chan struct{}
+	// Push claims from the queues in push mode, of any tenants, for core's own executor: WorkerID
+	// is then not in the workers table. For Capacity, see Filter.Capacity. A value on CapacityReleased makes a
+	// waiting claim scan again: capacity may have been released.
+	Push             bool
+	Capacity         func() scheduler.Capacity
+	CapacityReleased <-chan struct{}
 }
 
-// Claim leases up to Max jobs to a worker. With nothing there it waits, without a
-// connection, until work arrives or Wait is over; nothing is then no error.
-// A caller that has left gets nothing: what was leased to it goes back at once,
-// attempt included.
+// Claim leases up to Max jobs to a worker. Without ready jobs it waits, without a connection, until
+// work arrives or Wait is over; an empty answer is no error. Jobs leased for a caller that has left
+// are returned at once, attempt included.
 func (d *Dispatcher) Claim(ctx context.Context, call ClaimCall) ([]claim.Job, error) {
-	filter := &scheduler.Filter{Owner: call.Owner, Queues: call.Queues, Push: call.Push, Capacity: call.Room}
+	filter := &scheduler.Filter{Owner: call.Owner, Queues: call.Queues, Push: call.Push, Capacity: call.Capacity}
 	if !call.Push {
 		tags, err := d.workers.Seen(ctx, d.store, call.Owner, call.WorkerID, call.Queues, call.Tags)
 		if err != nil {
 			return nil, err
 		}
 		filter.Tags = tags
-		if call.Wait > 0 { // who only looks in is no worker to wait for
+		if call.Wait > 0 { // a claim without wait does not serve the queue
 			d.served.Seen(call.Owner, call.Queues)
 		}
 	}
@@ -69,8 +68,7 @@ func (d *Dispatcher) takeOrWait(ctx context.Context, call ClaimCall, filter *sch
 	d.metrics.Parked.Inc()
 	defer d.metrics.Parked.Dec()
 	w := d.parking.Park(filter)
-	// Wake-ups that this claim had and did not use; whoever else waits for those
-	// jobs must not sleep beside them.
+	// Wake-ups that this claim did not use go to other claims for those jobs.
 	var unused []queue.Waiting
 	defer func() {
 		if lane, pending := d.parking.Leave(w); pending {
@@ -78,12 +76,12 @@ func (d *Dispatcher) takeOrWait(ctx context.Context, call ClaimCall, filter *sch
 		}
 		d.WakeHere(unused)
 	}()
-	var wokenFor directory.LaneID // 0: not yet
+	var wokenFor directory.LaneID // 0: none yet
 	for {
 		jobs, err := d.take(ctx, call, filter, false)
 		if len(jobs) > 0 || err != nil {
-			// It may have taken other jobs than the one it was woken for, or have left.
-			// Where the database failed, nobody else need hear of it: the poll will do.
+			// It may have taken other jobs than the one it was woken for, or have left. Where the
+			// database failed, no other claim is woken: the fallback poll finds the job.
 			if wokenFor != 0 && (err == nil || ctx.Err() != nil) && !takenFrom(wokenFor, jobs) {
 				unused = append(unused, scanAgain(wokenFor))
 			}
@@ -98,23 +96,22 @@ func (d *Dispatcher) takeOrWait(ctx context.Context, call ClaimCall, filter *sch
 			return nil, nil
 		case wokenFor = <-w.Woken:
 			d.parking.Rearm(w)
-		case <-call.Again:
+		case <-call.CapacityReleased:
 		}
 	}
 }
 
-// take looks once, together with whoever else claims from the same lanes.
-func (d *Dispatcher) take(ctx context.Context, call ClaimCall, filter *scheduler.Filter, look bool) ([]claim.Job, error) {
-	return d.claims.take(ctx, filter, claim.Worker{ID: call.WorkerID, Max: call.Max}, look || !d.scannedLately())
+// take scans once, in one statement with other claims from the same lanes.
+func (d *Dispatcher) take(ctx context.Context, call ClaimCall, filter *scheduler.Filter, probe bool) ([]claim.Job, error) {
+	return d.claims.take(ctx, filter, claim.Worker{ID: call.WorkerID, Max: call.Max}, probe || !d.scannedLately())
 }
 
 func takenFrom(lane directory.LaneID, jobs []claim.Job) bool {
 	return slices.ContainsFunc(jobs, func(c claim.Job) bool { return c.LaneID == lane })
 }
 
-// GiveBack returns jobs that never reached their worker, attempt included. It
-// does so even when ctx has ended; what it cannot return comes back when its
-// lease runs out.
+// GiveBack returns jobs that were not delivered, attempt included, even when ctx has ended. A job
+// that it cannot return waits for the end of its lease.
 func (d *Dispatcher) GiveBack(ctx context.Context, jobs []claim.Job) {
 	if len(jobs) == 0 {
 		return
@@ -131,7 +128,7 @@ func (d *Dispatcher) GiveBack(ctx context.Context, jobs []claim.Job) {
 		case ended.Err == nil && ended.Ready != nil:
 			ready = append(ready, *ended.Ready)
 			d.metrics.Requeued.WithLabelValues(metrics.Undelivered).Inc()
-		case ended.Err == nil && !ended.Replayed: // its owner has cancelled it meanwhile
+		case ended.Err == nil && !ended.Replayed: // cancelled since the claim
 			d.metrics.Cancelled.Inc()
 			d.Ended(leases[i].Job)
 		case ended.Err != nil && !errors.Is(ended.Err, queue.ErrLeaseLost):
@@ -161,13 +158,12 @@ func (d *Dispatcher) Heartbeat(ctx context.Context, leases []job.Lease) ([]api.L
 	return statuses, nil
 }
 
-// End ends attempts as their holders say, with the next group commit, and wakes
-// whoever can take what went back.
+// End ends attempts with the next group commit, and wakes claims for jobs that are ready again.
 func (d *Dispatcher) End(ctx context.Context, endings []queue.Ending) []queue.Ended {
 	return d.flushes.End(ctx, endings)
 }
 
-// ended tells of what a flush has ended.
+// ended publishes the results of a flush of outcomes.
 func (d *Dispatcher) ended(ctx context.Context, endings []queue.Ending, ended []queue.Ended) {
 	var ready []queue.Ready
 	var over []uuid.UUID
@@ -177,7 +173,7 @@ func (d *Dispatcher) ended(ctx context.Context, endings []queue.Ending, ended []
 			continue
 		}
 		d.count(&ended[i])
-		d.attempt(ctx, ended[i].Attempt, ended[i].Kind, ended[i].Outcome.State, failureOf(&endings[i]), endings[i].Logged)
+		d.recordAttempt(ctx, ended[i].Attempt, ended[i].Kind, ended[i].Outcome.State, failureOf(&endings[i]), endings[i].Logged)
 		if id := endings[i].Lease.Job; job.State(ended[i].Outcome.State).Terminal() {
 			over = append(over, id)
 		} else {
@@ -197,8 +193,8 @@ func (d *Dispatcher) ended(ctx context.Context, endings []queue.Ending, ended []
 	}
 }
 
-// failureOf is why an attempt failed, "" if it did not. The message stays here: it is
-// the tenant's, and may be long.
+// failureOf is the error type of a failed attempt, "" for other kinds. The message is left out: it
+// is the tenant's, and may be long.
 func failureOf(ending *queue.Ending) string {
 	switch {
 	case ending.Kind != api.KindFail:
@@ -209,7 +205,7 @@ func failureOf(ending *queue.Ending) string {
 	return ending.Error.Type
 }
 
-// isCapped says whether the lane's jobs come under a running cap.
+// isCapped says whether the lane's jobs are under a running cap.
 func (d *Dispatcher) isCapped(lane directory.Lane) bool {
 	return len(d.runningCaps(lane, d.lanes.Settings(lane.Tenant, lane.Queue))) > 0
 }

@@ -17,37 +17,36 @@ import (
 	"github.com/forgequeue/forgequeue/shared/batch"
 )
 
-// claims makes one of the claims that wait at one moment for the same lanes: one
-// plan and its statements for all of them, whose jobs are dealt out.
+// claims combines claims that wait at the same time for the same lanes: one plan and its statements
+// for all of them.
 type claims struct {
 	d *Dispatcher
 
 	mu     sync.Mutex
 	groups map[string]*claimGroup
-	// giving are jobs on their way back from callers that have left; once it is closed
-	// they are given back at once.
-	giving sync.WaitGroup
-	closed bool
+	// returning are jobs being returned from callers that have left; after close they are returned
+	// synchronously.
+	returning sync.WaitGroup
+	closed    bool
 }
 
 type claimGroup struct {
 	*batch.Batcher[*claimRequest, []claim.Job]
-	// dealer is of the one flush under way.
-	dealer scheduler.DRR
-	users  int
+	// drr is used by one flush at a time.
+	drr   scheduler.DRR
+	users int
 }
 
-// rememberedGroups bounds the groups that nobody uses: what they remember is who was
-// served last.
+// rememberedGroups bounds the groups without users: they hold which tenants were served last.
 const rememberedGroups = 1000
 
-// claimRequest is one caller's part. Jobs are either delivered to it, or it has left
-// before: never both, and never neither.
+// claimRequest is one caller's part. Its jobs are either delivered, or returned because it has
+// left: always exactly one of both.
 type claimRequest struct {
 	filter *scheduler.Filter
 	worker claim.Worker
-	// look says to look at the tables where nothing is believed to be there.
-	look bool
+	// probe says to probe the tables where no ready list is known.
+	probe bool
 	// span is the caller's, zero for none.
 	span trace.SpanContext
 
@@ -64,7 +63,7 @@ func (r *claimRequest) deliver(jobs []claim.Job) bool {
 	return !r.left
 }
 
-// leave gives what was delivered to a caller that did not take it.
+// leave marks the caller as left and gives what was delivered before.
 func (r *claimRequest) leave() []claim.Job {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -78,17 +77,16 @@ func (r *claimRequest) hasLeft() bool {
 	return r.left
 }
 
-// errNotReached says that the claims before this one took all the bytes of a flush.
+// errNotReached says that earlier claims took all the bytes of a flush.
 var errNotReached = errors.New("dispatch: the flush ended before this claim")
 
-// take joins the next statements for the filter's lanes, and those after them where it
-// was not reached.
-func (c *claims) take(ctx context.Context, filter *scheduler.Filter, worker claim.Worker, look bool) (jobs []claim.Job, err error) {
+// take joins the next flush for the filter's lanes, and later ones until it is reached.
+func (c *claims) take(ctx context.Context, filter *scheduler.Filter, worker claim.Worker, probe bool) (jobs []claim.Job, err error) {
 	group, unuse := c.enter(filter.Key())
 	defer unuse()
 	var request *claimRequest
 	for again := true; again; again = errors.Is(err, errNotReached) {
-		request = &claimRequest{filter: filter, worker: worker, look: look, span: c.d.traces.Asker(ctx)}
+		request = &claimRequest{filter: filter, worker: worker, probe: probe, span: c.d.traces.RequestSpan(ctx)}
 		jobs, err = group.Do(ctx, request)
 	}
 	switch {
@@ -118,7 +116,7 @@ func (c *claims) enter(key string) (group *claimGroup, unuse func()) {
 			MaxWeight: flush.MaxJobs, Capacity: flush.MaxWaiting, Timeout: flush.Timeout,
 			Weight: func(r *claimRequest) int { return r.worker.Max },
 			Flush: func(ctx context.Context, requests []*claimRequest) []batch.Result[[]claim.Job] {
-				return c.flush(ctx, &group.dealer, requests)
+				return c.flush(ctx, &group.drr, requests)
 			},
 		})
 		c.groups[key] = group
@@ -131,22 +129,22 @@ func (c *claims) enter(key string) (group *claimGroup, unuse func()) {
 	}
 }
 
-// flush leases for all of the requests at once and deals out, the first one first.
-func (c *claims) flush(ctx context.Context, dealer *scheduler.DRR, requests []*claimRequest) []batch.Result[[]claim.Job] {
+// flush leases for all of the requests at once and divides the jobs, in order of arrival.
+func (c *claims) flush(ctx context.Context, drr *scheduler.DRR, requests []*claimRequest) []batch.Result[[]claim.Job] {
 	ctx, span := c.d.traces.Flush(ctx, "claims", len(requests), func(i int) trace.SpanContext { return requests[i].span })
 	defer span.End()
 	results := make([]batch.Result[[]claim.Job], len(requests))
-	leasing := &leasing{d: c.d, dealer: dealer, filter: requests[0].filter, busy: map[tenant.ID]bool{}}
-	look := false
+	leasing := &leasing{d: c.d, drr: drr, filter: requests[0].filter, busy: map[tenant.ID]bool{}}
+	probe := false
 	for _, r := range requests {
 		worker := r.worker
 		if r.hasLeft() {
 			worker.Max = 0
 		}
 		leasing.workers = append(leasing.workers, worker)
-		look = look || r.look
+		probe = probe || r.probe
 	}
-	c.d.lease(ctx, leasing, look)
+	c.d.lease(ctx, leasing, probe)
 	jobs := leasing.jobs
 	c.d.claimed(jobs)
 	var back []claim.Job
@@ -167,7 +165,7 @@ func (c *claims) flush(ctx context.Context, dealer *scheduler.DRR, requests []*c
 	return results
 }
 
-// giveBack returns jobs while those who have stayed work on theirs already.
+// giveBack returns jobs asynchronously, without delaying the other callers.
 func (c *claims) giveBack(ctx context.Context, jobs []claim.Job) {
 	if len(jobs) == 0 {
 		return
@@ -175,7 +173,7 @@ func (c *claims) giveBack(ctx context.Context, jobs []claim.Job) {
 	c.mu.Lock()
 	closed := c.closed
 	if !closed {
-		c.giving.Go(func() { c.d.GiveBack(ctx, jobs) })
+		c.returning.Go(func() { c.d.GiveBack(ctx, jobs) })
 	}
 	c.mu.Unlock()
 	if closed {
@@ -183,26 +181,26 @@ func (c *claims) giveBack(ctx context.Context, jobs []claim.Job) {
 	}
 }
 
-// close waits for what is on its way back.
+// close waits for jobs that are being returned.
 func (c *claims) close() {
 	c.mu.Lock()
 	c.closed = true
 	c.mu.Unlock()
-	c.giving.Wait()
+	c.returning.Wait()
 }
 
-// lease runs a claim; where nothing is believed to be there it may look first.
-func (d *Dispatcher) lease(ctx context.Context, claim *leasing, look bool) {
-	if claim.run(ctx); claim.err != nil || len(claim.jobs) > 0 || !look {
+// lease runs a claim; with probe, it probes first where no ready list is known.
+func (d *Dispatcher) lease(ctx context.Context, claim *leasing, probe bool) {
+	if claim.run(ctx); claim.err != nil || len(claim.jobs) > 0 || !probe {
 		return
 	}
 	var found bool
-	if found, claim.err = d.lookAt(ctx, claim.filter); found && claim.err == nil {
+	if found, claim.err = d.probe(ctx, claim.filter); found && claim.err == nil {
 		claim.run(ctx)
 	}
 }
 
-// claimed counts what was leased and tells who watches these jobs.
+// claimed counts leased jobs and wakes their watches.
 func (d *Dispatcher) claimed(jobs []claim.Job) {
 	for i := range jobs {
 		d.Changed(jobs[i].ID)

@@ -10,8 +10,8 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// A claim without wait looks at all known lists of its lanes, however many there are.
-func TestALookIsAtAllKnownLists(t *testing.T) {
+// A claim without wait probes all known lists of its lanes, however many there are.
+func TestAProbeIsOfAllKnownLists(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	var names []string
@@ -52,7 +52,7 @@ func TestALookIsAtAllKnownLists(t *testing.T) {
 	}
 }
 
-// Whoever leaves holds up nobody: the others of his flush have their jobs before his
+// A caller that leaves does not delay others: those of its flush have their jobs before its
 // have gone back.
 func TestGivingBackHoldsUpNobody(t *testing.T) {
 	t.Parallel()
@@ -76,10 +76,10 @@ func TestGivingBackHoldsUpNobody(t *testing.T) {
 	celltest.Eventually(t, "both to be under way", func() bool { return f.d.WaitingClaims() == 0 })
 	leave()
 	if got := <-stays; got.err != nil || len(got.jobs) != 1 || got.took > 3*time.Second {
-		t.Errorf("the one who stays has %d jobs after %v: %v", len(got.jobs), got.took, got.err)
+		t.Errorf("the remaining caller has %d jobs after %v: %v", len(got.jobs), got.took, got.err)
 	}
 	if got := <-gone; len(got.jobs) != 0 {
-		t.Errorf("the one who left has %d jobs", len(got.jobs))
+		t.Errorf("the caller that left has %d jobs", len(got.jobs))
 	}
 	celltest.Eventually(t, "the job to go back", func() bool { return f.count(`SELECT count(*) FROM jobs WHERE state = 'queued'`) == 1 })
 }

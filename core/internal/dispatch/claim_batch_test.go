@@ -143,7 +143,7 @@ func (f *fixture) platformCall(most int) dispatch.ClaimCall {
 	return dispatch.ClaimCall{Owner: tenant.Platform, WorkerID: "p1", Queues: []string{"default"}, Max: most}
 }
 
-// A tenant with one job behind a tenant with thousands waits for one round.
+// A tenant with one job after a tenant with thousands waits for one round.
 func TestAQuietTenantWaitsForOneRound(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -219,7 +219,7 @@ func TestPriorityRulesInsideATenant(t *testing.T) {
 	}
 }
 
-// A queue's rate is kept, whoever claims, and its other jobs come when it allows.
+// A queue's rate holds for all claims, and its other jobs are claimed when it allows.
 func TestAQueuesRateIsKept(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -243,7 +243,7 @@ func TestAQueuesRateIsKept(t *testing.T) {
 	}
 }
 
-// A hint may come before the lane of which it tells is known: whoever waits for that
+// A hint may arrive before its lane is cached: a claim that waits for that
 // lane is woken when it is.
 func TestAHintOfALaneNotYetKnown(t *testing.T) {
 	t.Parallel()
@@ -251,9 +251,9 @@ func TestAHintOfALaneNotYetKnown(t *testing.T) {
 	f.run()
 	celltest.Eventually(t, "the first scan", f.d.Scanned)
 	other := f.newCore(celltest.OpenURL(t, f.url))
-	waiting := f.goClaim(t.Context(), f.waitCall("born"))
+	waiting := f.goClaim(t.Context(), f.waitCall("new"))
 	celltest.Eventually(t, "the claim to park", func() bool { return f.d.ParkedClaims() == 1 })
-	answers := other.Submit(t.Context(), []dispatch.SubmitCall{f.call(in("born"))})
+	answers := other.Submit(t.Context(), []dispatch.SubmitCall{f.call(in("new"))})
 	f.accepted(answers...)
 	f.d.WakeHere([]queue.Waiting{{Ready: answers[0].Ready[0], Jobs: 1}})
 	if got := <-waiting; len(got.jobs) != 1 {

@@ -11,7 +11,7 @@ import (
 )
 
 // Workers that ask for far more than an answer may have get what fits into one each,
-// at the same time or in turn, until every job has ended.
+// at the same time or in sequence, until every job has ended.
 func TestClaimsOfManyLargeJobs(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

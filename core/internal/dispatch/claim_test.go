@@ -140,7 +140,7 @@ func TestNoLaneIsAlwaysLast(t *testing.T) {
 		}
 	}
 	if served["a"] != 3 || served["b"] != 3 {
-		t.Errorf("served %v, want each lane in turn", served)
+		t.Errorf("served %v, want each lane in rotation", served)
 	}
 }
 
@@ -168,7 +168,7 @@ func TestAClaimingWorkerIsWrittenNowAndThen(t *testing.T) {
 	f := newFixture(t)
 	seen := func() (at time.Time) {
 		t.Helper()
-		if err := f.behind.QueryRow(t.Context(), `SELECT last_heartbeat_at FROM workers WHERE worker_id = 'w1'`).Scan(&at); err != nil {
+		if err := f.direct.QueryRow(t.Context(), `SELECT last_heartbeat_at FROM workers WHERE worker_id = 'w1'`).Scan(&at); err != nil {
 			t.Fatal(err)
 		}
 		return at
@@ -189,7 +189,7 @@ func TestAClaimingWorkerIsWrittenNowAndThen(t *testing.T) {
 }
 
 // The claim's statement runs on after its caller has gone, since one that is cut
-// off may have leased jobs that nobody knows of. What it leased goes back.
+// off may have leased jobs with an unknown outcome. What it leased is returned.
 func TestACallerThatLeavesMeanwhileSpendsNoAttempt(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

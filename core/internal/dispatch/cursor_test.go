@@ -35,7 +35,7 @@ type cursorRun struct {
 }
 
 // No job is passed by for good: whatever commits late, rolls back, lies before a
-// cursor because a clock was set back, or belongs to a lane that was born elsewhere,
+// cursor because a clock was set back, or belongs to a lane that another core created,
 // some claim finds it, within the scan's second and one more. (The bound here is a
 // hang guard.)
 func TestWhatACursorPassedIsFound(t *testing.T) {
@@ -59,7 +59,7 @@ func newCursorRun(t *testing.T, seed uint64) *cursorRun {
 	for range 3 {
 		store := celltest.OpenURL(t, r.url)
 		var d *dispatch.Dispatcher
-		d = dispatch.New(r.options(store, func(news []queue.Waiting) { r.tellOthers(d, news) }))
+		d = dispatch.New(r.options(store, func(ready []queue.Waiting) { r.publishHalf(d, ready) }))
 		r.cores = append(r.cores, d)
 	}
 	for _, request := range []api.SubmitRequest{in("a"), in("b"), {Type: "test", Queue: "a", Tags: []string{"x"}}} {
@@ -86,11 +86,11 @@ func newCursorRun(t *testing.T, seed uint64) *cursorRun {
 	return r
 }
 
-// tellOthers loses half of the hints.
-func (r *cursorRun) tellOthers(from *dispatch.Dispatcher, news []queue.Waiting) {
+// publishHalf loses half of the hints.
+func (r *cursorRun) publishHalf(from *dispatch.Dispatcher, ready []queue.Waiting) {
 	for _, other := range r.cores {
 		if other != from && rand.IntN(2) == 0 {
-			go other.WakeHere(news)
+			go other.WakeHere(ready)
 		}
 	}
 }
@@ -180,7 +180,7 @@ INSERT INTO jobs (id, tenant_id, lane_id, queue, type, state, priority, payload,
 VALUES ($1, $2, $3, $4, 'test', 'queued', $5, '{}', '{}', '{}', 3, 1000, 1000, 0,
         statement_timestamp(), statement_timestamp(), statement_timestamp() - $6::interval)`
 
-// lateCommit stores a job whose ready_at lies before its commit, and tells nobody.
+// lateCommit stores a job whose ready_at lies before its commit, without a notification.
 func (r *cursorRun) lateCommit(lane directory.Lane, priority int, hold time.Duration) {
 	conn, done := r.connect()
 	defer done()

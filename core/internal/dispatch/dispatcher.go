@@ -1,9 +1,8 @@
-// Package dispatch decides in memory what the queue then does in PostgreSQL:
-// which lanes a claim may take from, who waits for work and who is woken, what a
-// job gets where it says nothing. Everything here is a hint: lose it, and the
-// next refresh or poll finds the same jobs.
+// Package dispatch decides in memory what the queue then does in PostgreSQL: which lanes a claim
+// scans, which waiting claim is woken, and a job's defaults. All state here is a hint: after a
+// loss, the next refresh or poll finds the same jobs.
 //
-//	submit, outcome, promote, reap ──commit──▶ Wake(lanes) ──▶ a parked claim looks again
+//	submit, outcome, promote, reap ──commit──▶ Wake(lanes) ──▶ a parked claim scans again
 //	                                              │   ▲
 //	                                 to other cores   from other cores (Redis), or a poll of
 //	                                 (Redis)          the parked claims' lanes, ≤ 250 ms
@@ -33,12 +32,12 @@ import (
 )
 
 const (
-	// refreshEvery is how old what is known of lanes and queues may get.
+	// refreshEvery is the maximum age of cached lanes and queues.
 	refreshEvery = 2 * time.Second
 	refreshGap   = 20 * time.Millisecond
 )
 
-// Dispatcher stands between the internal API and the queue.
+// Dispatcher connects the internal API and the queue.
 type Dispatcher struct {
 	store  *cell.Cell
 	lanes  *cache.Lanes
@@ -52,10 +51,10 @@ type Dispatcher struct {
 	polls      fallbackPolls
 	watches    watch.Watches
 	flushes    *flush.Flushes
-	// claimLocks lets one claim under a tenant's running cap through at a time.
+	// claimLocks serialises claims under a tenant's running cap.
 	claimLocks tenantLocks
 	workers    *cache.Workers
-	held       cache.Leases
+	leases     cache.Leases
 	served     cache.Served
 	breakers   breakers
 	metrics    *metrics.Jobs
@@ -63,17 +62,16 @@ type Dispatcher struct {
 	log        *slog.Logger
 	// publish passes wake-ups on to other cores; it never blocks.
 	publish func([]queue.Waiting)
-	// publishEnded and tellSettings do the same for jobs that ended and for settings
-	// that changed.
+	// publishEnded and publishSettings do the same for ended jobs and changed settings.
 	publishEnded    func([]uuid.UUID)
 	publishSettings func()
-	// scheduled is kicked when a job starts to wait for its time.
+	// scheduled is called when a job becomes scheduled.
 	scheduled func()
 	refresh   chan struct{}
-	// offset counts claims, so that among equal lists another one is first each time.
+	// offset counts claims; it rotates equal lists.
 	offset atomic.Uint64
-	// draining is closed when this core stops: parked claims then end empty, so
-	// that their workers ask another core.
+	// draining is closed when this core stops: parked claims then end empty, so that their workers
+	// ask another core.
 	draining chan struct{}
 	drain    sync.Once
 }
@@ -85,13 +83,12 @@ type Options struct {
 	Logger  *slog.Logger
 	// Publish passes wake-ups on to other cores and must not block; nil for none.
 	Publish func([]queue.Waiting)
-	// PublishEnded and TellSettings do the same for jobs that ended and for settings
-	// that changed.
+	// PublishEnded and PublishSettings do the same for ended jobs and changed settings.
 	PublishEnded    func([]uuid.UUID)
 	PublishSettings func()
 	// MaxRunning caps the leases of the whole installation; 0 for no cap.
 	MaxRunning int64
-	// Scheduled is called when a job starts to wait for its time; nil for none.
+	// Scheduled is called when a job becomes scheduled; nil for none.
 	Scheduled func()
 	// Tracer makes spans; nil makes none.
 	Tracer trace.Tracer
@@ -126,10 +123,10 @@ func New(o Options) *Dispatcher {
 	return d
 }
 
-// Run refreshes what is known of lanes and polls for parked claims until ctx ends.
+// Run refreshes the caches and polls for parked claims until ctx ends.
 func (d *Dispatcher) Run(ctx context.Context) error {
 	var group sync.WaitGroup
-	group.Go(func() { d.keepFresh(ctx) })
+	group.Go(func() { d.refreshLoop(ctx) })
 	group.Go(func() { d.poll(ctx) })
 	group.Go(func() { d.scan(ctx) })
 	group.Go(func() { d.pollWatches(ctx) })
@@ -150,16 +147,15 @@ func (d *Dispatcher) Refresh(ctx context.Context) error {
 	return errors.Join(d.refreshLanes(ctx), d.served.Refresh(ctx, d.store))
 }
 
-// refreshLanes reads lanes and queue settings, and takes in which lanes were born and
-// which are gone.
+// refreshLanes reads lanes and queue settings, and applies which lanes were created and deleted.
 func (d *Dispatcher) refreshLanes(ctx context.Context) error {
-	born, gone, err := d.lanes.Refresh(ctx)
+	created, gone, err := d.lanes.Refresh(ctx)
 	d.lists.Forget(gone)
-	d.wakeCreated(born)
+	d.wakeCreated(created)
 	return err
 }
 
-func (d *Dispatcher) keepFresh(ctx context.Context) {
+func (d *Dispatcher) refreshLoop(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -172,8 +168,8 @@ func (d *Dispatcher) keepFresh(ctx context.Context) {
 		if err := d.Refresh(ctx); err != nil && ctx.Err() == nil {
 			d.log.WarnContext(ctx, "lanes and limits are not refreshed", "error", err)
 		}
-		// Hints of lanes that are not ours, another installation's on the same Redis,
-		// must not make this a busy loop.
+		// Notifications of unknown lanes, of another installation on the same Redis, must not make
+		// this a busy loop.
 		select {
 		case <-ctx.Done():
 			return
@@ -191,21 +187,20 @@ func (d *Dispatcher) RefreshSoon() {
 	}
 }
 
-// Wake tells parked claims, here and in other cores, that there is work: one entry
-// for each job that became ready.
+// Wake notifies parked claims, here and in other cores: one entry for each job that became ready.
 func (d *Dispatcher) Wake(ready []queue.Ready) {
 	if len(ready) == 0 {
 		return
 	}
-	news := gather(ready)
-	d.WakeHere(news)
-	d.publish(news)
+	waiting := gather(ready)
+	d.WakeHere(waiting)
+	d.publish(waiting)
 }
 
-// gather puts the news of each list together: the first of its jobs, and how many.
+// gather merges the entries of each list: the first of its jobs, and how many.
 func gather(ready []queue.Ready) []queue.Waiting {
 	places := map[scheduler.ListKey]int{}
-	var news []queue.Waiting
+	var waiting []queue.Waiting
 	for _, one := range ready {
 		key := scheduler.ListKey{Lane: one.Lane, Priority: one.Priority}
 		if one.At.IsZero() {
@@ -213,49 +208,47 @@ func gather(ready []queue.Ready) []queue.Waiting {
 		}
 		place, known := places[key]
 		if !known {
-			places[key] = len(news)
-			news = append(news, queue.Waiting{Ready: one, Jobs: 1})
+			places[key] = len(waiting)
+			waiting = append(waiting, queue.Waiting{Ready: one, Jobs: 1})
 			continue
 		}
-		news[place].Jobs++
-		if one.Cursor().Compare(news[place].Cursor()) < 0 {
-			news[place].Ready = one
+		waiting[place].Jobs++
+		if one.Cursor().Compare(waiting[place].Cursor()) < 0 {
+			waiting[place].Ready = one
 		}
 	}
-	return news
+	return waiting
 }
 
-// scanAgain is for somebody to look at a lane once more, where no job is new.
+// scanAgain asks for one more scan of a lane without a new job.
 func scanAgain(lane directory.LaneID) queue.Waiting {
 	return queue.Waiting{Ready: queue.Ready{Lane: lane}, Jobs: 1}
 }
 
-// WakeHere tells the claims parked in this core only.
-func (d *Dispatcher) WakeHere(news []queue.Waiting) {
-	for _, one := range news {
+// WakeHere notifies only the claims parked in this core.
+func (d *Dispatcher) WakeHere(waiting []queue.Waiting) {
+	for _, one := range waiting {
 		d.lists.Notify([]queue.Ready{one.Ready})
 		lane, known := d.lanes.ByID(one.Lane)
-		if !known { // born in another core; who waits for it is woken when it is known
+		if !known { // created by another core; its claims are woken once it is cached
 			d.RefreshSoon()
 			continue
 		}
-		d.wake(append(d.withRoom(one.Ready, lane), lane), int(min(one.Jobs, scheduler.MaxParked)))
+		d.wake(append(d.unthrottle(one.Ready, lane), lane), int(min(one.Jobs, scheduler.MaxParked)))
 	}
 }
 
-// withRoom gives lanes that were set aside, and in which there is room now that a job
-// of lane has ended: those under the same caps, and not only that one. It would keep
-// the room for as long as it has jobs.
-func (d *Dispatcher) withRoom(news queue.Ready, lane directory.Lane) []directory.Lane {
-	if !news.At.IsZero() || news.Priority != queue.CapacityReleased {
+// unthrottle gives throttled lanes that may have capacity now that a job of lane has ended: those
+// under the same caps, and not only lane, which would keep the capacity for as long as it has jobs.
+func (d *Dispatcher) unthrottle(released queue.Ready, lane directory.Lane) []directory.Lane {
+	if !released.At.IsZero() || released.Priority != queue.CapacityReleased {
 		return nil
 	}
-	// those that are left then get their turn with the next one that ends
+	// the remaining lanes are unthrottled when the next job ends
 	return slices.DeleteFunc(d.lists.Unthrottle(lane.Tenant, d.maxRunning != nil, listsPerClaim), func(other directory.Lane) bool { return other.ID == lane.ID })
 }
 
-// wake wakes at most count claims that can take from the lanes, any of which may be
-// the first.
+// wake wakes at most count claims that can take from the lanes, in random order.
 func (d *Dispatcher) wake(lanes []directory.Lane, count int) {
 	rand.Shuffle(len(lanes), func(i, j int) { lanes[i], lanes[j] = lanes[j], lanes[i] }) //nolint:gosec // spreads wake-ups, guards nothing
 	for _, lane := range lanes {
@@ -263,8 +256,7 @@ func (d *Dispatcher) wake(lanes []directory.Lane, count int) {
 	}
 }
 
-// wakeCreated wakes claims for lanes that have just become known, and of whose jobs
-// there was word before.
+// wakeCreated wakes claims for lanes that are new in the cache and had notifications before.
 func (d *Dispatcher) wakeCreated(lanes []directory.Lane) {
 	for _, lane := range lanes {
 		if d.lists.LaneCreated(lane) {

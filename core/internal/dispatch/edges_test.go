@@ -18,12 +18,12 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// misrouted that cannot be moved (no lane left): the claim spins, and nobody behind is served.
-func TestStraysWithoutALane(t *testing.T) {
+// misrouted that cannot be moved (no lane left): the claim spins, and no later job is served.
+func TestMisroutedWithoutALane(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.submit(request("bob"), request("bob"), request(""), request(""))
-	if _, err := f.behind.Exec(t.Context(), `INSERT INTO lanes (tenant_id, queue, tags, capped_user, created_at)
+	if _, err := f.direct.Exec(t.Context(), `INSERT INTO lanes (tenant_id, queue, tags, capped_user, created_at)
 SELECT $1, 'default', '{}', 'u' || n, now() FROM generate_series(1, $2::integer) n`, f.tenant, directory.MaxUserLanes); err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +35,7 @@ SELECT $1, 'default', '{}', 'u' || n, now() FROM generate_series(1, $2::integer)
 	took := time.Since(start)
 	t.Logf("claim without wait: %d jobs, err %v, after %v", len(jobs), err, took)
 	if len(jobs) == 0 {
-		t.Error("jobs of nobody in particular wait behind a misrouted one for ever")
+		t.Error("jobs without a user wait after a misrouted one for ever")
 	}
 }
 
@@ -55,20 +55,20 @@ func TestClaimsHoldThePool(t *testing.T) {
 		group.Go(func() { _, _ = f.d.Claim(t.Context(), f.claimCall("default", fmt.Sprint("other", i))) })
 	}
 	celltest.Eventually(t, "claims to stand at the gate", func() bool { return f.d.WaitingClaimLocks(f.tenant) > 1 })
-	other := f.newTenantBehind()
+	other := f.newTenantDirect()
 	start := time.Now()
 	answer := f.d.Submit(t.Context(), []dispatch.SubmitCall{{Tenant: other, IDs: []uuid.UUID{uuid.Must(uuid.NewV7())}, Jobs: []api.SubmitRequest{{Type: "t"}}}})[0]
 	t.Logf("another tenant's plain submit: %v after %v", answer.Err, time.Since(start))
 	if answer.Err != nil || time.Since(start) > time.Second {
-		t.Error("one tenant's lock stops everybody")
+		t.Error("one tenant's lock stops all")
 	}
 	_ = conn.Close(t.Context())
 	group.Wait()
 }
 
-func (f *fixture) newTenantBehind() uuid.UUID {
+func (f *fixture) newTenantDirect() uuid.UUID {
 	id := uuid.Must(uuid.NewV7())
-	if _, err := f.behind.Exec(f.Context(), `INSERT INTO tenants (id, name, plan, weight, overrides, created_at) VALUES ($1, 'x', 'standard', 1, '{}', now())`, id); err != nil {
+	if _, err := f.direct.Exec(f.Context(), `INSERT INTO tenants (id, name, plan, weight, overrides, created_at) VALUES ($1, 'x', 'standard', 1, '{}', now())`, id); err != nil {
 		f.Fatal(err)
 	}
 	return id
@@ -109,8 +109,8 @@ func TestOneTenantTakesAllSlots(t *testing.T) {
 	celltest.Eventually(t, "the flush whose callers have left to end", func() bool { return f.d.Flushes().GuardedTenants == 0 })
 }
 
-// an unkeyed submit is told that its Idempotency-Key is in flight.
-func TestUnkeyedIsToldInFlight(t *testing.T) {
+// an unkeyed submit is refused because of an Idempotency-Key in flight.
+func TestUnkeyedIsRefusedInFlight(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.override(api.Overrides{Limits: api.Limits{MaxActive: new(int64(100))}})
@@ -150,7 +150,7 @@ func TestUnknownLimitsFailOpen(t *testing.T) {
 		f.submit(request(""))
 	}
 	second := f.newCore(f.store)
-	if _, err := f.behind.Exec(t.Context(), `ALTER TABLE tenants RENAME TO tenants_away`); err != nil {
+	if _, err := f.direct.Exec(t.Context(), `ALTER TABLE tenants RENAME TO tenants_away`); err != nil {
 		t.Fatal(err)
 	}
 	t.Log(second.Refresh(t.Context()))
@@ -189,7 +189,7 @@ func TestPutQueueTwice(t *testing.T) {
 	}
 }
 
-// a flush of capped lanes of one tenant fills its LIMIT with jobs there is no room for.
+// a flush of capped lanes of one tenant fills its LIMIT with jobs without capacity.
 func TestOtherTenantBehindACap(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -207,7 +207,7 @@ func TestOtherTenantBehindACap(t *testing.T) {
 	jobs, err := f.d.Claim(t.Context(), call)
 	t.Logf("platform claim of 4: %d jobs, %v", len(jobs), err)
 	if len(jobs) != 2 {
-		t.Errorf("got %d of the two that there is room for", len(jobs))
+		t.Errorf("got %d of the two with capacity", len(jobs))
 	}
 }
 

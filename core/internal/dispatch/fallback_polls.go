@@ -13,53 +13,53 @@ import (
 	"github.com/forgequeue/forgequeue/shared/wait"
 )
 
-// Three fallback polls lie under the wake-ups, each slower and with smaller holes:
+// Three fallback polls follow the wake-ups, each slower and more complete:
 //
-//   - a claim without wait looks at the lists of its lanes where it believes nothing to
-//     be there;
-//   - the look-back, four times a second, looks at the lists that are known, from a second
-//     behind each cursor: jobs stored elsewhere of which no hint came, and those that
-//     were committed after a claim had passed them;
-//   - the scan goes once a second from list to list through the whole ready index: new
-//     lists, and whatever else. Under an old snapshot it costs much; it may take a
-//     twentieth of a connection's time and is then later.
+//   - a claim without wait probes the lists of its lanes where none is known to be ready;
+//   - the lookback poll, four times a second, probes the known lists from a second before
+//     each cursor: jobs of which no notification came, and those that were committed after
+//     a claim had passed them;
+//   - the scan goes once a second from list to list through the whole ready index: it finds
+//     unknown lists too. Under an old snapshot it is expensive; it takes at most a twentieth
+//     of a connection's time and is then later.
 const (
-	// pollEvery is how long a wake-up that got lost costs at most.
+	// pollEvery is the maximum delay by a lost wake-up.
 	pollEvery = 250 * time.Millisecond
 	// pollWakes is how many claims one ready list wakes in one poll.
 	pollWakes = 8
-	// listsPerLook and listsPerScan bound one statement.
-	listsPerLook = 2000
-	listsPerScan = 500
-	// lanesPerLook bounds the lanes that a claim looks at: more than a tenant has. A
-	// claim of the platform looks at others the next time.
-	lanesPerLook = 2500
-	scanEvery    = time.Second
-	// pollShare is which part of its time a net may spend with PostgreSQL: 1 of so many.
+	// listsPerProbe and listsPerScan bound one statement.
+	listsPerProbe = 2000
+	listsPerScan  = 500
+	// lanesPerProbe bounds the lanes that a claim probes: more than a tenant has. A claim of the
+	// platform probes others the next time.
+	lanesPerProbe = 2500
+	scanEvery     = time.Second
+	// pollShare is the share of its time that a poll may spend in PostgreSQL: one part in
+	// pollShare.
 	pollShare = 20
-	// scanFresh is how old a scan may be for what is believed to be relied on.
+	// scanFresh is the maximum age of a scan for the ready lists to be relied on.
 	scanFresh = 10 * scanEvery
 )
 
-// fallbackPolls is when they were last used.
+// fallbackPolls is when claims and scans last ran.
 type fallbackPolls struct {
-	// claimed is when a claim was last made, scanned when the last scan that came to its
-	// end began; both in Unix nanoseconds.
+	// claimed is the last claim, scanned the start of the last complete scan; both in Unix
+	// nanoseconds.
 	claimed, scanned atomic.Int64
 }
 
-// pollsNeeded says whether anybody claims: where nobody does, PostgreSQL is not asked.
+// pollsNeeded says whether there are claims: without them PostgreSQL is not polled.
 func (d *Dispatcher) pollsNeeded() bool {
 	return d.parking.Count() > 0 || time.Since(time.Unix(0, d.polls.claimed.Load())) < 4*scanEvery
 }
 
-// scannedLately says whether what is believed can be relied on.
+// scannedLately says whether the ready lists can be relied on.
 func (d *Dispatcher) scannedLately() bool {
 	return time.Since(time.Unix(0, d.polls.scanned.Load())) < scanFresh
 }
 
-// poll looks for jobs that no wake-up told of, on behalf of all parked claims at
-// once: their number costs nothing.
+// poll finds jobs whose wake-up was lost, for all parked claims at once: its cost does not depend
+// on their number.
 func (d *Dispatcher) poll(ctx context.Context) {
 	var from scheduler.ListKey
 	pause := pollEvery
@@ -72,13 +72,13 @@ func (d *Dispatcher) poll(ctx context.Context) {
 			continue
 		}
 		begun := time.Now()
-		lists, next := d.lists.Known(from, listsPerLook)
-		found, err := d.store.Look(ctx, lists, pollWakes)
+		lists, next := d.lists.Known(from, listsPerProbe)
+		found, err := d.store.Probe(ctx, lists, pollWakes)
 		if err != nil {
 			if ctx.Err() == nil {
 				d.log.WarnContext(ctx, "parked claims are not polled for", "error", err)
 			}
-			from = next // what takes too long must not keep the others out
+			from = next // a list that takes too long must not starve the others
 			continue
 		}
 		from = next
@@ -87,7 +87,7 @@ func (d *Dispatcher) poll(ctx context.Context) {
 	}
 }
 
-// scan finds the lists in which jobs wait, those of which nobody has told too.
+// scan finds the lists in which jobs wait, also those without notifications.
 func (d *Dispatcher) scan(ctx context.Context) {
 	var place claim.ReadyList // where an error ended the last one
 	begun := time.Now()
@@ -109,8 +109,8 @@ func (d *Dispatcher) scan(ctx context.Context) {
 	}
 }
 
-// scanFrom goes through all lists behind a place, slice by slice, in a twentieth of
-// the time, and gives the place where an error ended it.
+// scanFrom scans all lists after a place, batch by batch, in a twentieth of the time, and gives the
+// place where an error ended it.
 func (d *Dispatcher) scanFrom(ctx context.Context, after claim.ReadyList) (claim.ReadyList, error) {
 	for {
 		begun := time.Now()
@@ -135,15 +135,14 @@ func (d *Dispatcher) scanFrom(ctx context.Context, after claim.ReadyList) (claim
 	}
 }
 
-// lookAt looks at the lists of the filter's lanes: at those that are known where the
-// scan has been lately, else at all that there can be. Jobs that it finds are
-// believed in from then on.
-func (d *Dispatcher) lookAt(ctx context.Context, filter *scheduler.Filter) (found bool, err error) {
-	lists := d.lists.OfLanes(d.lanes.Serving(filter, d.offset.Load(), lanesPerLook), !d.scannedLately(), lanesPerLook*(api.MaxPriority+1))
+// probe probes the lists of the filter's lanes: the known ones after a recent scan, otherwise all
+// possible ones. Lists with jobs become ready.
+func (d *Dispatcher) probe(ctx context.Context, filter *scheduler.Filter) (found bool, err error) {
+	lists := d.lists.OfLanes(d.lanes.Serving(filter, d.offset.Load(), lanesPerProbe), !d.scannedLately(), lanesPerProbe*(api.MaxPriority+1))
 	for len(lists) > 0 {
-		some := lists[:min(len(lists), listsPerLook)]
+		some := lists[:min(len(lists), listsPerProbe)]
 		lists = lists[len(some):]
-		waiting, err := d.store.Look(ctx, some, 1)
+		waiting, err := d.store.Probe(ctx, some, 1)
 		if err != nil {
 			return found, err
 		}
@@ -155,14 +154,13 @@ func (d *Dispatcher) lookAt(ctx context.Context, filter *scheduler.Filter) (foun
 	return found, nil
 }
 
-// pauseAfter is for how long a net then does nothing, so that it has no more than its share
-// of the time. One statement that took long says little of the next: PostgreSQL may
-// have stood still.
+// pauseAfter is the pause that limits a poll to its share of the time. It is bounded: one long
+// statement does not predict the next, PostgreSQL may have stalled.
 func pauseAfter(begun time.Time) time.Duration {
 	return min((pollShare-1)*time.Since(begun), scanFresh)
 }
 
-// jittered is up to a fifth shorter, so that cores do not look at the same moment.
+// jittered is up to a fifth shorter, so that cores do not poll at the same time.
 func jittered(wait time.Duration) time.Duration {
 	return wait - time.Duration(rand.Int64N(int64(wait/5))) //nolint:gosec // spreads cores, guards nothing
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// A look that took long, because PostgreSQL stood still, does not make the next ones
+// A probe that took long, because PostgreSQL stalled, does not make the next ones
 // wait nineteen times as long.
 func TestAPollThatTookLongIsNotThePace(t *testing.T) {
 	t.Parallel()
@@ -20,7 +20,7 @@ func TestAPollThatTookLongIsNotThePace(t *testing.T) {
 	call.Wait = 40 * time.Second
 	f.park(t.Context(), call)
 	unlock := f.lockJobs()
-	f.blockedFor(2, 2*time.Second) // the look-back and the scan
+	f.blockedFor(2, 2*time.Second) // the lookback poll and the scan
 	unlock()
 	f.idle()
 	// stored by another core whose hint is lost

@@ -31,12 +31,12 @@ type fixture struct {
 	store  *cell.Cell
 	d      *dispatch.Dispatcher
 	tenant tenant.ID
-	// behind sees and changes rows behind the store's back.
-	behind *pgx.Conn
+	// direct is a connection for reads and changes without the store.
+	direct *pgx.Conn
 	url    string
 
 	mu        sync.Mutex
-	told      []directory.LaneID
+	published []directory.LaneID
 	scheduled int
 }
 
@@ -44,7 +44,7 @@ func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	f := &fixture{T: t, url: celltest.URL(t)}
 	f.store = celltest.OpenURL(t, f.url)
-	f.behind = celltest.Connect(t, f.url)
+	f.direct = celltest.Connect(t, f.url)
 	f.d = f.newCore(f.store)
 	f.tenant = f.newTenant()
 	return f
@@ -60,7 +60,7 @@ func (f *fixture) newCoreUnder(store *cell.Cell, maxRunning int64) *dispatch.Dis
 		defer f.mu.Unlock()
 		for _, list := range lists {
 			for range list.Jobs {
-				f.told = append(f.told, list.Lane)
+				f.published = append(f.published, list.Lane)
 			}
 		}
 	})
@@ -88,7 +88,7 @@ func (f *fixture) newTenant() tenant.ID {
 	return id
 }
 
-// run keeps the Dispatcher running until the test ends.
+// run runs the Dispatcher until the test ends.
 func (f *fixture) run() {
 	f.Helper()
 	ctx, cancel := context.WithCancel(f.Context())
@@ -160,7 +160,7 @@ func (f *fixture) get(id uuid.UUID) api.Job {
 
 func (f *fixture) exec(sql string, args ...any) {
 	f.Helper()
-	if _, err := f.behind.Exec(f.Context(), sql, args...); err != nil {
+	if _, err := f.direct.Exec(f.Context(), sql, args...); err != nil {
 		f.Fatal(err)
 	}
 }
@@ -168,7 +168,7 @@ func (f *fixture) exec(sql string, args ...any) {
 func (f *fixture) count(sql string, args ...any) int {
 	f.Helper()
 	var n int
-	if err := f.behind.QueryRow(f.Context(), sql, args...).Scan(&n); err != nil {
+	if err := f.direct.QueryRow(f.Context(), sql, args...).Scan(&n); err != nil {
 		f.Fatal(err)
 	}
 	return n
@@ -181,7 +181,7 @@ func (f *fixture) refresh() {
 	}
 }
 
-// lockJobs keeps every statement off the jobs until unlock is called.
+// lockJobs blocks every statement on jobs until unlock is called.
 func (f *fixture) lockJobs() (unlock func()) {
 	f.Helper()
 	// a connection of its own: inside a transaction pg_stat_activity stands still
@@ -200,7 +200,7 @@ func (f *fixture) lockJobs() (unlock func()) {
 // blocked waits until n statements of cores, or more, stand before a lock.
 func (f *fixture) blocked(n int) { f.blockedFor(n, 0) }
 
-// blockedFor waits until so many have stood before it for so long.
+// blockedFor waits until so many sessions have waited for it for so long.
 func (f *fixture) blockedFor(n int, held time.Duration) {
 	f.Helper()
 	celltest.Eventually(f, "statements before the lock", func() bool {
@@ -209,7 +209,7 @@ func (f *fixture) blockedFor(n int, held time.Duration) {
 	})
 }
 
-// idle waits until no core has a statement under way, for several looks in a row:
+// idle waits until no core runs a statement, in several checks in a row:
 // a new connection pauses between preparing a statement and running it.
 func (f *fixture) idle() {
 	f.Helper()
@@ -241,8 +241,8 @@ func (f *fixture) goClaim(ctx context.Context, call dispatch.ClaimCall) <-chan a
 	return done
 }
 
-// park starts claims and waits until each has looked once and found nothing.
-// Their lanes must be known: a claim without lanes has no look to wait for.
+// park starts claims and waits until each has scanned once and found nothing.
+// Their lanes must be known: a claim without lanes has no scan to wait for.
 func (f *fixture) park(ctx context.Context, calls ...dispatch.ClaimCall) []<-chan answer {
 	f.Helper()
 	before := f.d.ParkedClaims()
@@ -252,7 +252,7 @@ func (f *fixture) park(ctx context.Context, calls ...dispatch.ClaimCall) []<-cha
 		parked[i] = f.goClaim(ctx, call)
 	}
 	celltest.Eventually(f, "the claims to park", func() bool { return f.d.ParkedClaims() == before+len(calls) })
-	f.blocked(1) // one looks for all, and then for those that came meanwhile
+	f.blocked(1) // one scans for all, and then for those that arrived since
 	unlock()
 	f.idle()
 	return parked
@@ -260,7 +260,7 @@ func (f *fixture) park(ctx context.Context, calls ...dispatch.ClaimCall) []<-cha
 
 // database is the name of the fixture's database, and adminURL leads to another
 // one on the same server.
-func (f *fixture) database() string { return f.behind.Config().Database }
+func (f *fixture) database() string { return f.direct.Config().Database }
 
 func (f *fixture) adminURL() string { return strings.Replace(f.url, "/"+f.database(), "/postgres", 1) }
 

@@ -70,7 +70,7 @@ func TestManyCallersShareCommits(t *testing.T) {
 	f := newFixture(t)
 	f.lane(plain())
 	const callers = 300
-	unlock := f.lockJobs() // the first flush waits; all others gather behind it
+	unlock := f.lockJobs() // the first flush waits; all others gather after it
 	var group sync.WaitGroup
 	submit := func() {
 		if answer := f.d.Submit(f.Context(), []dispatch.SubmitCall{f.call(plain())})[0]; answer.Err != nil || answer.Problem != nil {
@@ -114,7 +114,7 @@ func TestManyCallersShareCommits(t *testing.T) {
 	}
 }
 
-// A tenant whose lock is held elsewhere holds up itself, and nobody else.
+// A tenant whose lock is held by another session delays only itself.
 func TestALockedTenantHoldsUpItselfAlone(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -147,7 +147,7 @@ func TestALockedTenantHoldsUpItselfAlone(t *testing.T) {
 	}
 	group.Wait()
 	if late.Load() != 20 {
-		t.Errorf("%d of 20 were told that a request is under way", late.Load())
+		t.Errorf("%d of 20 were refused because a request is in flight", late.Load())
 	}
 	unlock()
 	again := keyed(stuck, "0")
@@ -157,7 +157,7 @@ func TestALockedTenantHoldsUpItselfAlone(t *testing.T) {
 }
 
 // A caller that leaves during a flush does not know; what it sent is done all the
-// same, and told.
+// same, and published.
 func TestACallerLeavesDuringAFlush(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -172,10 +172,10 @@ func TestACallerLeavesDuringAFlush(t *testing.T) {
 		t.Errorf("left during a flush: %v", err)
 	}
 	unlock()
-	celltest.Eventually(t, "the job to be stored and told of", func() bool {
+	celltest.Eventually(t, "the job to be stored and published", func() bool {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		return len(f.told) > 0
+		return len(f.published) > 0
 	})
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// Cancel ends a tenant's job, or asks for its end where it runs (requested).
+// Cancel ends a tenant's waiting job, or requests the cancel of a running one.
 func (d *Dispatcher) Cancel(ctx context.Context, owner tenant.ID, user string, id uuid.UUID) (summary api.JobSummary, requested bool, err error) {
 	summary, did, err := d.store.Cancel(ctx, owner, user, id)
 	if err == nil && did == queue.CancelEnded {
@@ -23,7 +23,7 @@ func (d *Dispatcher) Cancel(ctx context.Context, owner tenant.ID, user string, i
 	return summary, did == queue.CancelRequested, err
 }
 
-// Discard forgets dead letters of a tenant for good and says which were there.
+// Discard deletes dead letters of a tenant and gives which of the ids existed.
 func (d *Dispatcher) Discard(ctx context.Context, owner tenant.ID, user string, ids []uuid.UUID) (map[uuid.UUID]bool, error) {
 	gone, err := d.store.Discard(ctx, owner, user, ids)
 	d.metrics.Discarded.Add(float64(len(gone)))
@@ -32,7 +32,7 @@ func (d *Dispatcher) Discard(ctx context.Context, owner tenant.ID, user string, 
 
 // Redrive queues a tenant's dead letters again.
 func (d *Dispatcher) Redrive(ctx context.Context, owner tenant.ID, user string, ids []uuid.UUID) []deadletter.Redriven {
-	if err := d.limits.Know(ctx, owner); err != nil {
+	if err := d.limits.Load(ctx, owner); err != nil {
 		refused := make([]deadletter.Redriven, len(ids))
 		for i := range refused {
 			refused[i].Err = err
@@ -44,10 +44,9 @@ func (d *Dispatcher) Redrive(ctx context.Context, owner tenant.ID, user string, 
 	return redriven
 }
 
-// StepRedrive takes a redrive by filter a batch further. worked says that it was this
-// core's to go on with.
+// StepRedrive processes one batch of a redrive by filter. worked says that this core held it.
 func (d *Dispatcher) StepRedrive(ctx context.Context, due deadletter.DueRedrive, random float64) (worked bool, err error) {
-	if err := d.limits.Know(ctx, due.TenantID); err != nil {
+	if err := d.limits.Load(ctx, due.TenantID); err != nil {
 		return false, err
 	}
 	step, err := d.store.StepRedrive(ctx, due.ID, d.capsOf(due.TenantID), random)
@@ -60,7 +59,7 @@ func (d *Dispatcher) StepRedrive(ctx context.Context, due deadletter.DueRedrive,
 	return step.Worked, nil
 }
 
-// capsOf gives what caps on active jobs a tenant's jobs come under; nil where none can.
+// capsOf gives the caps on active jobs of a tenant; nil where there are none.
 func (d *Dispatcher) capsOf(owner tenant.ID) deadletter.CapsOf {
 	if !d.mayCapActive(owner) {
 		return nil
@@ -68,7 +67,7 @@ func (d *Dispatcher) capsOf(owner tenant.ID) deadletter.CapsOf {
 	return func(name string, user *string) []usage.Cap { return d.activeCaps(owner, name, user) }
 }
 
-// redriven makes it known that jobs were queued again.
+// redriven publishes jobs that were queued again.
 func (d *Dispatcher) redriven(ctx context.Context, jobs []deadletter.Redriven) {
 	var ready []queue.Ready
 	for _, one := range jobs {
@@ -82,8 +81,7 @@ func (d *Dispatcher) redriven(ctx context.Context, jobs []deadletter.Redriven) {
 	d.moveRedriven(ctx, ready)
 }
 
-// mayCapActive says whether any job of the tenant can come under a cap on active
-// jobs.
+// mayCapActive says whether any job of the tenant can be under a cap on active jobs.
 func (d *Dispatcher) mayCapActive(owner tenant.ID) bool {
 	return d.limits.MayCapActive(owner) || d.lanes.MayCapActive(owner)
 }

@@ -38,7 +38,7 @@ func (f *fixture) lockLanes(id tenant.ID) (unlock func()) {
 }
 
 // A tenant that makes lanes, or whose queue has a cap, while its lock is held: who
-// shares an envelope or a flush with it is answered meanwhile.
+// shares an envelope or a flush with it is answered at once.
 func TestAHostileTenantHoldsUpItselfAlone(t *testing.T) {
 	t.Parallel()
 	for name, kind := range map[string]struct {
@@ -114,7 +114,7 @@ func (s *inserts) TraceBatchQuery(_ context.Context, _ *pgx.Conn, data pgx.Trace
 
 func (*inserts) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
 
-// A thousand unknown lanes cost one statement, and where there is no room for them a
+// A thousand unknown lanes cost one statement, and where they are above the bound a
 // thousand more cost none.
 func TestLanesAreMadeTogether(t *testing.T) {
 	t.Parallel()
@@ -185,7 +185,7 @@ func TestForgottenLanes(t *testing.T) {
 	}
 }
 
-// Jobs whose lane is gone find another one: by the duty, and at once where they rise
+// Jobs of deleted lanes are moved: by the duty, and at once where they are redriven
 // from the dead letters.
 func TestJobsOfForgottenLanes(t *testing.T) {
 	t.Parallel()
@@ -255,7 +255,7 @@ func TestJobsWithoutALaneAreFound(t *testing.T) {
 	}
 }
 
-// What forgets lanes forgets what is believed of them, whoever asked for the refresh.
+// When lanes are deleted their ready lists are dropped, in every refresh.
 func TestAListOfQueuesForgetsLanes(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -20,53 +20,53 @@ import (
 )
 
 const (
-	// mostStatements bounds what one claim may cost; what is left then is for the next.
+	// mostStatements bounds the statements of one claim; the rest is left to the next.
 	mostStatements = 50
-	// mostMoves and mostBusy bound how often one look is made again: for misrouted that were
-	// moved, and for tenants whose lock another core's claim had.
+	// mostMoves and mostBusy bound the repeats of one scan: after misrouted jobs were moved, and
+	// for tenants whose lock another core's claim holds.
 	mostMoves = 20
 	mostBusy  = 20
 	busyPause = 8 * time.Millisecond
 )
 
-// leasing is one claim on its way through its statements.
+// leasing is one claim while its statements run.
 type leasing struct {
 	d      *Dispatcher
-	dealer *scheduler.DRR
+	drr    *scheduler.DRR
 	filter *scheduler.Filter
-	// workers take jobs in this order; jobs are what they have by now.
+	// workers take jobs in this order; jobs are those leased so far.
 	workers []claim.Worker
 	jobs    []claim.Job
-	// bytes is what the jobs have by now; full says that they may not have more.
+	// bytes is the size of jobs; full says that no more are taken.
 	bytes int
 	full  bool
-	// without are users whose misrouted could not be moved, busy tenants whose lock another
-	// core has.
+	// without are users whose misrouted jobs could not be moved, busy tenants whose lock another
+	// core holds.
 	without []string
 	busy    map[tenant.ID]bool
-	// err is what ended it; jobs that were leased before are given out all the same.
+	// err is what ended it; jobs leased before are still delivered.
 	err error
 
 	moves, waits int
 }
 
-// largestJob is more than a job takes in an answer.
+// largestJob is above the size of a job in an answer.
 const largestJob = 2 * api.MaxPayload
 
-// run takes jobs until the workers have what they asked for, together no more than one
-// claim may have in bytes, or nothing is believed to be there.
+// run takes jobs until the workers have what they asked for, the claim's bytes are used up, or no
+// ready list is left.
 func (l *leasing) run(ctx context.Context) {
 	most := 0
 	for _, worker := range l.workers {
 		most += worker.Max
 	}
-	lists := min(most+spareLists, listsPerClaim)
+	lists := min(most+extraLists, listsPerClaim)
 	for range mostStatements {
 		l.full = l.full || l.bytes > api.MaxClaimBytes-largestJob
 		if len(l.jobs) >= most || l.full {
 			return
 		}
-		made := l.d.plan(l.dealer, l.left(), most-len(l.jobs), lists, l.busy)
+		made := l.d.plan(l.drr, l.left(), most-len(l.jobs), lists, l.busy)
 		lists = listsPerClaim
 		if len(made.claim.Lanes) == 0 {
 			if !l.waitForBusy(ctx) {
@@ -81,7 +81,7 @@ func (l *leasing) run(ctx context.Context) {
 	}
 }
 
-// left is the filter with the room that queues have beside what was taken by now.
+// left is the filter with the capacity that is left after the jobs taken so far.
 func (l *leasing) left() *scheduler.Filter {
 	if l.filter.Capacity == nil || len(l.jobs) == 0 {
 		return l.filter
@@ -92,17 +92,16 @@ func (l *leasing) left() *scheduler.Filter {
 	}
 	left := *l.filter
 	left.Capacity = func() scheduler.Capacity {
-		room := l.filter.Capacity()
+		capacity := l.filter.Capacity()
 		for key, n := range taken {
-			room.Take(key, n)
+			capacity.Take(key, n)
 		}
-		return room
+		return capacity
 	}
 	return &left
 }
 
-// step runs one statement and takes in what it tells. It is worth going on when that
-// changed something.
+// step runs one statement and applies its result. goOn says that another may find more.
 func (l *leasing) step(ctx context.Context, made *plan) (goOn bool, err error) {
 	d := l.d
 	made.claim.Owner, made.claim.Without = l.filter.Owner, l.without
@@ -124,7 +123,7 @@ func (l *leasing) step(ctx context.Context, made *plan) (goOn bool, err error) {
 	l.jobs = append(l.jobs, found.Jobs...)
 	for i := range found.Jobs {
 		job := &found.Jobs[i]
-		l.dealer.Charge(job.TenantID, made.weight(job.TenantID), 1)
+		l.drr.Charge(job.TenantID, made.weight(job.TenantID), 1)
 		l.bytes += job.Size()
 	}
 	if found.Cut {
@@ -143,8 +142,8 @@ func (l *leasing) step(ctx context.Context, made *plan) (goOn bool, err error) {
 	return goOn, nil
 }
 
-// waitForBusy waits a moment for tenants whose lock another core has. It has nobody
-// to wait for once there are jobs.
+// waitForBusy waits busyPause for tenants whose lock another core holds. It does not wait once
+// there are jobs.
 func (l *leasing) waitForBusy(ctx context.Context) bool {
 	if len(l.busy) == 0 || len(l.jobs) > 0 || l.waits == mostBusy {
 		return false
@@ -155,7 +154,7 @@ func (l *leasing) waitForBusy(ctx context.Context) bool {
 	return ctx.Err() == nil
 }
 
-// workersFrom leaves out what the first n jobs were for.
+// workersFrom subtracts the first n jobs from what the workers ask for.
 func workersFrom(workers []claim.Worker, n int) []claim.Worker {
 	left := make([]claim.Worker, 0, len(workers))
 	for _, worker := range workers {
@@ -168,9 +167,8 @@ func workersFrom(workers []claim.Worker, n int) []claim.Worker {
 	return left
 }
 
-// lockedTenants are the tenants among the lanes under a running cap or a rate. Their
-// claims go one at a time, and wait for each other in memory, not with a connection
-// each.
+// lockedTenants are the tenants among the lanes under a running cap or a rate. Their claims are
+// serialised, and wait in memory, without a connection each.
 func lockedTenants(lanes []claim.Lane) []tenant.ID {
 	var ids []tenant.ID
 	for i := range lanes {
@@ -184,7 +182,7 @@ func lockedTenants(lanes []claim.Lane) []tenant.ID {
 	return ids
 }
 
-// underCaps adds what limits the jobs that run from a lane.
+// underCaps adds the caps and the rate of a lane.
 func (d *Dispatcher) underCaps(claim *claim.Lane, lane directory.Lane, settings directory.QueueSettings) {
 	claim.Caps = d.runningCaps(lane, settings)
 	if settings.RatePerSecond != nil {
@@ -195,11 +193,11 @@ func (d *Dispatcher) underCaps(claim *claim.Lane, lane directory.Lane, settings 
 	}
 }
 
-// moveMisrouted puts jobs whose users have got a running cap since into those users'
-// lanes. What cannot be moved now is found again by the next claim.
+// moveMisrouted moves jobs whose users now have a running cap into those users' lanes. A job that
+// is not moved now is found again by the next claim.
 func (d *Dispatcher) moveMisrouted(ctx context.Context, misrouted []claim.MisroutedJob) (moved []claim.MisroutedJob) {
 	var to []directory.LaneID
-	var news []queue.Ready
+	var ready []queue.Ready
 	for _, one := range misrouted {
 		lane, known := d.lanes.ByID(one.Lane)
 		if !known {
@@ -211,9 +209,9 @@ func (d *Dispatcher) moveMisrouted(ctx context.Context, misrouted []claim.Misrou
 			continue
 		}
 		moved, to = append(moved, one), append(to, own.ID)
-		there := one.Ready
-		there.Lane = own.ID
-		news = append(news, there)
+		target := one.Ready
+		target.Lane = own.ID
+		ready = append(ready, target)
 	}
 	if len(moved) == 0 {
 		return nil
@@ -222,11 +220,11 @@ func (d *Dispatcher) moveMisrouted(ctx context.Context, misrouted []claim.Misrou
 		d.log.WarnContext(ctx, "jobs of users with a running cap are not moved to their lanes", "error", err)
 		return nil
 	}
-	d.Wake(news)
+	d.Wake(ready)
 	return moved
 }
 
-// movedUsers are the users of misrouted that were not moved.
+// movedUsers are the users of misrouted jobs that were not moved.
 func movedUsers(misrouted, moved []claim.MisroutedJob) []string {
 	done := map[uuid.UUID]bool{}
 	for _, one := range moved {

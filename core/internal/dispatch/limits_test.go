@@ -60,7 +60,7 @@ func (f *fixture) noDrift() {
 	}
 }
 
-// A user at his cap keeps nobody else from being served, however many of his jobs
+// A user at his cap does not block others, however many of his jobs
 // are in front.
 func TestUserCapIsHisAlone(t *testing.T) {
 	t.Parallel()
@@ -94,7 +94,7 @@ func TestCapReachesJobsStoredBefore(t *testing.T) {
 		t.Errorf("running by user: %v", got)
 	}
 	f.noDrift()
-	// and back: without the cap his jobs are anybody's again
+	// and back: without the cap his jobs are in the shared lane again
 	f.override(api.Overrides{})
 	if rest := byUser(f.take(100)); rest["bob"] != 3 {
 		t.Errorf("once the cap is gone: %v", rest)

@@ -9,13 +9,13 @@ import (
 	"github.com/forgequeue/forgequeue/shared/wait"
 )
 
-// OldestReady says when the job became ready, by PostgreSQL's clock, that has waited
-// longest, in whatever queue of whatever tenant; the zero time where none waits. It looks
-// at the head of each list from where claims came to, past the dead entries before it,
-// and like the fallback polls takes a twentieth of a connection's time.
+// OldestReady gives when the job that has waited longest, in any queue of any tenant, became ready,
+// by PostgreSQL's clock; the zero time where none waits. It probes each list from its lookback,
+// past the dead entries before it, and like the fallback polls takes a twentieth of a connection's
+// time.
 func (d *Dispatcher) OldestReady(ctx context.Context) (oldest time.Time, err error) {
-	// Where nobody claims, lists may have come up of which nobody told. This scan is not
-	// one that claims may rely on: no other follows within a second.
+	// Without claims, lists may be ready without a notification. Claims may not rely on this scan:
+	// no other follows within a second.
 	if !d.scannedLately() {
 		if _, err := d.scanFrom(ctx, claim.ReadyList{}); err != nil {
 			return time.Time{}, err
@@ -24,8 +24,8 @@ func (d *Dispatcher) OldestReady(ctx context.Context) (oldest time.Time, err err
 	var from scheduler.ListKey
 	for {
 		begun := time.Now()
-		lists, next := d.lists.Known(from, listsPerLook)
-		waiting, err := d.store.Look(ctx, lists, 1)
+		lists, next := d.lists.Known(from, listsPerProbe)
+		waiting, err := d.store.Probe(ctx, lists, 1)
 		if err != nil {
 			return time.Time{}, err
 		}

@@ -29,7 +29,7 @@ func (f *fixture) oldest(d *dispatch.Dispatcher) time.Duration {
 	return now.Sub(at)
 }
 
-// Paused or not, claimed from or not, told of or not: the job that has waited longest
+// Paused or not, claimed from or not, with a notification or not: the job that has waited longest
 // is found, by a core that has claimed and by one that has just come up.
 func TestOldestReady(t *testing.T) {
 	t.Parallel()
@@ -65,10 +65,10 @@ func TestOldestReady(t *testing.T) {
 	}
 }
 
-// A core that nobody claims from looks for the oldest job now and then. The next claim
+// A core without claims measures the oldest job now and then. The next claim
 // there finds a job that another core has stored since, in a queue that had none before
 // and with no word of it, all the same.
-func TestALookForTheOldestHidesNothing(t *testing.T) {
+func TestMeasuringTheOldestHidesNothing(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	d := f.newCore(f.store)

@@ -19,10 +19,10 @@ const (
 	orphansPerStep = 500
 )
 
-// MoveOrphans moves waiting jobs whose lanes are gone to lanes that are there: no claim
-// would find them. It gives how many it moved.
+// MoveOrphans moves waiting jobs of deleted lanes to existing ones: no claim would find them. It
+// gives how many it moved.
 func (d *Dispatcher) MoveOrphans(ctx context.Context) (moved int, err error) {
-	for after := directory.LaneID(-1); ; { // 0 is no lane: what is stored in it is lost too
+	for after := directory.LaneID(-1); ; { // 0 is no lane: jobs in it are orphans too
 		orphans, last, err := d.store.OrphanLanes(ctx, after, lanesPerStep)
 		if err != nil {
 			return moved, err
@@ -40,7 +40,7 @@ func (d *Dispatcher) MoveOrphans(ctx context.Context) (moved int, err error) {
 	}
 }
 
-// moveOrphansOf moves the waiting jobs of a lane that is gone.
+// moveOrphansOf moves the waiting jobs of a deleted lane.
 func (d *Dispatcher) moveOrphansOf(ctx context.Context, lane directory.LaneID) (moved int, err error) {
 	refreshed := false
 	for {
@@ -54,20 +54,20 @@ func (d *Dispatcher) moveOrphansOf(ctx context.Context, lane directory.LaneID) (
 		}
 		var misrouted []claim.MisroutedJob
 		var to []directory.LaneID
-		var news []queue.Ready
+		var ready []queue.Ready
 		known := false
 		for i, job := range jobs {
-			if lanes[i] == lane { // it is gone, and not forgotten here yet
+			if lanes[i] == lane { // deleted, and still in this core's cache
 				known = true
 				continue
 			}
 			if lanes[i] == 0 {
-				continue // its tenant has no room for another lane
+				continue // its tenant has reached a bound on lanes
 			}
 			misroutedJob := claim.MisroutedJob{Ready: queue.Ready{Lane: lane, Priority: job.Priority, ID: job.ID}, User: job.UserID}
 			misrouted, to = append(misrouted, misroutedJob), append(to, lanes[i])
 			if job.ReadyAt != nil {
-				news = append(news, queue.Ready{Lane: lanes[i], Priority: job.Priority, At: *job.ReadyAt, ID: job.ID})
+				ready = append(ready, queue.Ready{Lane: lanes[i], Priority: job.Priority, At: *job.ReadyAt, ID: job.ID})
 			}
 		}
 		if len(misrouted) == 0 && known && !refreshed {
@@ -79,23 +79,23 @@ func (d *Dispatcher) moveOrphansOf(ctx context.Context, lane directory.LaneID) (
 			continue
 		}
 		if len(misrouted) == 0 {
-			d.log.WarnContext(ctx, "jobs stay without a lane until their tenant has room for another one", "lane", lane)
+			d.log.WarnContext(ctx, "jobs stay without a lane until their tenant may use another lane", "lane", lane)
 			return moved, nil
 		}
 		if err := d.store.Move(ctx, misrouted, to); err != nil {
 			return moved, err
 		}
 		moved += len(misrouted)
-		d.Wake(news)
+		d.Wake(ready)
 	}
 }
 
-// lanesOfOrphans gives the lane of each job, known or made now; 0 where none can be made.
+// lanesOfOrphans gives the lane of each job, cached or made now; 0 where none can be made.
 func (d *Dispatcher) lanesOfOrphans(ctx context.Context, jobs []directory.Orphan) ([]directory.LaneID, error) {
 	asks := make([]directory.LaneAsk, len(jobs))
 	wanted := map[tenant.ID]map[directory.LaneAsk]bool{}
 	for i, job := range jobs {
-		if err := d.limits.Know(ctx, job.TenantID); err != nil {
+		if err := d.limits.Load(ctx, job.TenantID); err != nil {
 			return nil, err
 		}
 		asks[i] = directory.LaneAsk{LaneKey: d.laneOf(job.TenantID, job.Queue, job.Tags, null.Text(job.UserID)), For: job.UserID}
@@ -122,8 +122,8 @@ func (d *Dispatcher) lanesOfOrphans(ctx context.Context, jobs []directory.Orphan
 	return ids, nil
 }
 
-// moveRedriven does the same at once for jobs that have redriven into lanes that are gone:
-// a dead letter outlives its lane.
+// moveRedriven does the same at once for jobs that were redriven into deleted lanes: a dead letter
+// outlives its lane.
 func (d *Dispatcher) moveRedriven(ctx context.Context, redriven []queue.Ready) {
 	gone := map[directory.LaneID]bool{}
 	for _, one := range redriven {

@@ -13,25 +13,25 @@ import (
 )
 
 const (
-	// listsPerClaim is how many lists one statement looks at, and spareLists how many more than
-	// it wants jobs the first one of a claim: what is believed is mostly so.
+	// listsPerClaim bounds the lists of one statement; the first statement of a claim has
+	// extraLists more than it wants jobs: most lists that are ready do have jobs.
 	listsPerClaim = 50
-	spareLists    = 10
-	// tenantsPerClaim is how many tenants one deal is among, where more have jobs for the
-	// claim: others are the first of the next one's.
+	extraLists    = 10
+	// tenantsPerClaim bounds the tenants of one claim, where more have jobs; the next claim starts
+	// with others.
 	tenantsPerClaim = 2 * scheduler.MaxQuotas
 )
 
-// plan is a claim as it was made of what is believed.
+// plan is a claim as planned from the ready lists.
 type plan struct {
 	claim claim.Request
-	// lists are those that it looks at, as they were believed to be.
+	// lists are those that it scans, with their state at the plan.
 	lists []scheduler.Planned
 	// demands are those of its tenants.
 	demands []scheduler.Demand
 }
 
-// weight is that of one of the claim's tenants.
+// weight is the weight of one of the claim's tenants.
 func (p *plan) weight(owner tenant.ID) int {
 	for i := range p.demands {
 		if p.demands[i].Tenant == owner {
@@ -41,31 +41,31 @@ func (p *plan) weight(owner tenant.ID) int {
 	return 1
 }
 
-// plan makes a claim of n jobs from about so many ready lists of the lanes that the filter lets
-// through, but for those of some tenants. It has no lanes where no job is thought to wait.
-func (d *Dispatcher) plan(dealer *scheduler.DRR, filter *scheduler.Filter, n, lists int, skip map[tenant.ID]bool) plan {
+// plan makes a claim of n jobs from about so many ready lists of the filter's lanes, without those
+// of the tenants in skip. It has no lanes where no list is ready.
+func (d *Dispatcher) plan(drr *scheduler.DRR, filter *scheduler.Filter, n, lists int, skip map[tenant.ID]bool) plan {
 	if skip[tenant.Platform] && d.maxRunning != nil {
 		return plan{}
 	}
 	offset := d.offset.Add(1)
 	queues := d.wanting(filter, n, skip)
 	made := plan{demands: queues.demands}
-	d.limits.Weigh(made.demands)
-	var room scheduler.Capacity
+	d.limits.SetWeights(made.demands)
+	var capacity scheduler.Capacity
 	if filter.Capacity != nil {
-		room = filter.Capacity()
+		capacity = filter.Capacity()
 	}
 	var settings claim.Lane
 	var settingsOf *directory.Lane
-	for _, quota := range dealer.Deal(made.demands, n) {
-		// A tenant's part of the lists is its part of the jobs, and another list.
+	for _, quota := range drr.Allocate(made.demands, n) {
+		// A tenant's share of the lists is its share of the jobs, and one more list.
 		part := min(lists*quota.Most/n+1, lists-len(made.lists))
 		found := d.lists.ReadyIn(queues.of(quota.Tenant), filter, offset, part)
 		if made.lists == nil {
 			made.lists = make([]scheduler.Planned, 0, min(lists, listsPerClaim))
 			made.claim.Lanes = make([]claim.Lane, 0, min(lists, listsPerClaim))
 		}
-		for _, share := range shares(found, quota.Most, room, offset) {
+		for _, share := range shares(found, quota.Most, capacity, offset) {
 			queued := claim.Share{Most: share.most, Lists: make([]claim.ReadyList, len(share.lists))}
 			for i := range share.lists {
 				list := &share.lists[i]
@@ -73,7 +73,7 @@ func (d *Dispatcher) plan(dealer *scheduler.DRR, filter *scheduler.Filter, n, li
 				if made.has(list.Lane) {
 					continue
 				}
-				// Lanes of a queue that differ in their tags come under the same limits.
+				// Lanes of a queue that differ in their tags are under the same limits.
 				if settingsOf == nil || settingsOf.InQueue() != list.In.InQueue() || settingsOf.User != list.In.User {
 					settings, settingsOf = d.claimLane(list.In), list.In
 				}
@@ -100,7 +100,7 @@ func (p *plan) has(lane directory.LaneID) bool {
 	return false
 }
 
-// claimLane is a lane with all that a claim must know of it.
+// claimLane is a lane with its settings for a claim.
 func (d *Dispatcher) claimLane(lane *directory.Lane) claim.Lane {
 	settings := d.lanes.Settings(lane.Tenant, lane.Queue)
 	made := claim.Lane{
@@ -110,12 +110,12 @@ func (d *Dispatcher) claimLane(lane *directory.Lane) claim.Lane {
 	return made
 }
 
-// wantingQueues are the queues with jobs for a claim, by tenant: those of demands[i] are
+// wantingQueues are the queues with ready lists for a claim, by tenant: those of demands[i] are
 // queues[i].
 type wantingQueues struct {
 	demands []scheduler.Demand
 	queues  [][]tenant.QueueKey
-	// firsts are the first queues of the tenants, which most have no more than.
+	// firsts are the first queues of the tenants; most tenants have one.
 	firsts []tenant.QueueKey
 }
 
@@ -141,16 +141,16 @@ func (w *wantingQueues) add(key tenant.QueueKey) {
 	w.queues = append(w.queues, w.firsts[last-1:last:last])
 }
 
-// wanting finds the queues in which jobs are thought to wait that the filter lets through,
-// of no more tenants than a claim of n jobs is for.
+// wanting finds the queues with ready lists that the filter matches, of no more tenants than a
+// claim of n jobs can serve.
 func (d *Dispatcher) wanting(filter *scheduler.Filter, n int, skip map[tenant.ID]bool) wantingQueues {
 	var found wantingQueues
-	var room scheduler.Capacity
+	var capacity scheduler.Capacity
 	if filter.Capacity != nil {
-		room = filter.Capacity()
+		capacity = filter.Capacity()
 	}
 	add := func(key tenant.QueueKey) {
-		if skip[key.Tenant] || !d.lanes.Open(key, filter.Push) || room != nil && room.Of(key) <= 0 {
+		if skip[key.Tenant] || !d.lanes.Open(key, filter.Push) || capacity != nil && capacity.Of(key) <= 0 {
 			return
 		}
 		found.add(key)
@@ -163,7 +163,7 @@ func (d *Dispatcher) wanting(filter *scheduler.Filter, n int, skip map[tenant.ID
 		}
 		return found
 	}
-	// Each look begins somewhere else, so that all of very many get one.
+	// Each pass begins at a random offset, so that all of very many queues are visited in time.
 	round := func(part int, window func(from uint64, n int) (some []tenant.QueueKey, all int)) {
 		begin, all, before := rand.Uint64()>>1, part, len(found.demands) //nolint:gosec // spreads, guards nothing
 		for seen := 0; seen < all && (all <= tenantsPerClaim || len(found.demands)-before < part); seen += part {
@@ -174,8 +174,9 @@ func (d *Dispatcher) wanting(filter *scheduler.Filter, n int, skip map[tenant.ID
 			}
 		}
 	}
-	// Of more tenants than one deal is among, half as many again as can be served are enough.
-	enough := min(max(n+n/2, spareLists), tenantsPerClaim)
+	// Of more tenants than one claim is divided among, one and a half times as many as can be
+	// served are enough.
+	enough := min(max(n+n/2, extraLists), tenantsPerClaim)
 	if filter.Push {
 		round(enough, func(from uint64, n int) ([]tenant.QueueKey, int) {
 			some, all := d.lanes.PushQueues(from, n)
@@ -184,7 +185,7 @@ func (d *Dispatcher) wanting(filter *scheduler.Filter, n int, skip map[tenant.ID
 		return found
 	}
 	names := unique(filter.Queues)
-	for _, name := range names { // each has a part, so that none is crowded out by another
+	for _, name := range names { // an equal part for each name, so that none starves
 		round(max(enough/len(names), 1), func(from uint64, n int) ([]tenant.QueueKey, int) {
 			return d.lists.QueuesOf(name, filter, from, n)
 		})
@@ -208,19 +209,19 @@ func unique(names []string) []string {
 	return once
 }
 
-// share is what one statement takes at most from some lists, in their order.
+// share is the most jobs that one statement takes from some lists, in their order.
 type share struct {
 	most  int
 	lists []scheduler.Planned
 }
 
-// shares parts a tenant's lists, which are in order. Where queues have room for so
-// many jobs each, each has a share of its own.
-func shares(found []scheduler.Planned, most int, room scheduler.Capacity, turn uint64) []share {
+// shares divides a tenant's lists, which are in order. With capacity by queue, each queue has a
+// share of its own.
+func shares(found []scheduler.Planned, most int, capacity scheduler.Capacity, offset uint64) []share {
 	if len(found) == 0 {
 		return nil
 	}
-	if room == nil {
+	if capacity == nil {
 		return []share{{most, found}}
 	}
 	byQueue := map[tenant.QueueKey][]scheduler.Planned{}
@@ -232,12 +233,12 @@ func shares(found []scheduler.Planned, most int, room scheduler.Capacity, turn u
 		}
 		byQueue[key] = append(byQueue[key], one)
 	}
-	start := int(turn % uint64(len(keys))) //nolint:gosec // below len
+	start := int(offset % uint64(len(keys))) //nolint:gosec // below len
 	var made []share
 	for i := range keys {
 		key := keys[(start+i)%len(keys)]
-		if n := min(most, room.Of(key)); n > 0 {
-			room.Take(key, n)
+		if n := min(most, capacity.Of(key)); n > 0 {
+			capacity.Take(key, n)
 			made = append(made, share{n, byQueue[key]})
 			most -= n
 		}

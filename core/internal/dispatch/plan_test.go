@@ -31,12 +31,12 @@ func TestNoQueueNameCrowdsOutAnother(t *testing.T) {
 	rare := add(2*tenantsPerClaim+1, "rare")
 	filter := &scheduler.Filter{Owner: tenant.Platform, Queues: []string{"common", "rare"}}
 	for _, n := range []int{1, 10, 1000} {
-		dealer := &scheduler.DRR{}
+		drr := &scheduler.DRR{}
 		planned := func() bool {
-			made := d.plan(dealer, filter, n, listsPerClaim, nil)
+			made := d.plan(drr, filter, n, listsPerClaim, nil)
 			found := false
 			for _, lane := range made.claim.Lanes {
-				dealer.Charge(lane.Tenant, 1, 1)
+				drr.Charge(lane.Tenant, 1, 1)
 				found = found || lane.Tenant == rare
 			}
 			return found

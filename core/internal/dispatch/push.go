@@ -8,24 +8,25 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// breakers asks whoever pushes for the breaker of a queue in push mode.
+// breakers gives the breaker of a queue in push mode, from the executor.
 type breakers struct {
-	ask atomic.Pointer[func(tenant.QueueKey) *api.Breaker]
+	lookup atomic.Pointer[func(tenant.QueueKey) *api.Breaker]
 }
 
-// ShowBreakers says who knows the breakers of queues in push mode.
-func (d *Dispatcher) ShowBreakers(ask func(tenant.QueueKey) *api.Breaker) { d.breakers.ask.Store(&ask) }
+// ShowBreakers sets the source of the breakers of queues in push mode.
+func (d *Dispatcher) ShowBreakers(ask func(tenant.QueueKey) *api.Breaker) {
+	d.breakers.lookup.Store(&ask)
+}
 
-// breaker is a queue's, nil where nobody knows one.
+// breaker is a queue's, nil where there is none.
 func (d *Dispatcher) breaker(key tenant.QueueKey) *api.Breaker {
-	if ask := d.breakers.ask.Load(); ask != nil {
+	if ask := d.breakers.lookup.Load(); ask != nil {
 		return (*ask)(key)
 	}
 	return nil
 }
 
-// Settings gives a queue's settings as this core knows them; all defaults for one
-// that it does not.
+// Settings gives a queue's settings in this core's cache; all defaults for an unknown queue.
 func (d *Dispatcher) Settings(owner tenant.ID, name string) directory.QueueSettings {
 	return d.lanes.Settings(owner, name)
 }

@@ -37,7 +37,7 @@ func (d *Dispatcher) queues(ctx context.Context, owner tenant.ID, after, only st
 	if err := d.limits.Refresh(ctx); err != nil {
 		return nil, err
 	}
-	if err := d.refreshLanes(ctx); err != nil { // settings as they are now, not as they were
+	if err := d.refreshLanes(ctx); err != nil { // settings as they are now, not as cached
 		return nil, err
 	}
 	queues := make([]api.Queue, len(names))
@@ -74,13 +74,13 @@ func (d *Dispatcher) queue(ctx context.Context, owner tenant.ID, name string) (a
 	}
 	if settings.Push {
 		shown.Mode, shown.Breaker = api.ModePush, d.breaker(settings.QueueKey)
-		shown.Unserved = []api.Unserved{} // core itself does, whatever the tags
+		shown.Unserved = []api.Unserved{} // core pushes them, whatever the tags
 	}
 	shown.Depth, shown.DepthCapped = depths.Shown()
 	return shown, nil
 }
 
-// unserved lists the tags of lanes that hold jobs which no active worker can take.
+// unserved lists the tags of lanes with jobs that no active worker can take.
 func unserved(lanes []directory.Lane, ready []directory.LaneID, workers []directory.ActiveWorker) []api.Unserved {
 	holds := map[directory.LaneID]bool{}
 	for _, id := range ready {
@@ -108,8 +108,8 @@ func servedBy(lane directory.Lane, workers []directory.ActiveWorker) bool {
 	return false
 }
 
-// PutQueue sets a tenant's queue; in force here at once, in other cores within a
-// refresh, at once where Redis carries the hint.
+// PutQueue sets a tenant's queue. The settings are in force here at once, in other cores within a
+// refresh, or at once with Redis.
 func (d *Dispatcher) PutQueue(ctx context.Context, owner tenant.ID, name string, request api.QueueRequest) (api.Queue, error) {
 	shown, _, err := d.PutPushQueue(ctx, owner, name, request, directory.NewSecret{})
 	return shown, err
@@ -141,8 +141,8 @@ func (d *Dispatcher) PauseQueue(ctx context.Context, owner tenant.ID, name strin
 	return shown, err
 }
 
-// wakeAll wakes claims for a queue that has just been resumed: its jobs became
-// ready long ago, and nobody will say so again.
+// wakeAll wakes claims for a queue that was just resumed: its jobs became ready before, and no
+// other notification comes.
 func (d *Dispatcher) wakeAll(key tenant.QueueKey) {
 	var ready []queue.Ready
 	for _, lane := range d.lanes.Of(key) {

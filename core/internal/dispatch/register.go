@@ -22,14 +22,14 @@ func (d *Dispatcher) Register(ctx context.Context, owner tenant.ID, request api.
 	if joined { // it was unknown, or dead and has lost its leases
 		return worker.Wire(0), nil
 	}
-	leases, err := d.held.Of(ctx, d.store, cache.WorkerKey{Owner: owner, ID: request.WorkerID})
+	leases, err := d.leases.Of(ctx, d.store, cache.WorkerKey{Owner: owner, ID: request.WorkerID})
 	if err != nil {
 		return api.Worker{}, err
 	}
 	return worker.Wire(leases), nil
 }
 
-// BeatWorker notes a worker's heartbeat; queue.ErrWorkerUnknown if it must register.
+// BeatWorker records a worker's heartbeat; directory.ErrWorkerUnknown if it must register.
 func (d *Dispatcher) BeatWorker(ctx context.Context, owner tenant.ID, workerID string) (string, error) {
 	worker, err := d.store.BeatWorker(ctx, owner, workerID)
 	return worker.Status, err

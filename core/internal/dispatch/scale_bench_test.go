@@ -16,7 +16,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
-// What a claim takes in memory beside its statements, in a core that knows 100,000 lanes
+// What a claim takes in memory, without its statements, in a core that knows 100,000 lanes
 // of 1,000 tenants, with 10,000 parked claims:
 //
 //	go test -run '^$' -bench Claim -benchtime 1000x ./internal/dispatch
@@ -44,7 +44,7 @@ func benchCore(b *testing.B) (*Dispatcher, []tenant.ID) {
 	return d, tenants
 }
 
-// report gives the 99th percentile beside the mean.
+// report gives the 99th percentile and the mean.
 func report(b *testing.B, one func(i int)) {
 	b.Helper()
 	took := make([]time.Duration, 0, b.N)
@@ -68,10 +68,10 @@ func allTags() map[string]bool {
 
 func BenchmarkClaimOfATenant(b *testing.B) {
 	d, tenants := benchCore(b)
-	dealer, tags := &scheduler.DRR{}, allTags()
+	drr, tags := &scheduler.DRR{}, allTags()
 	report(b, func(i int) {
 		filter := &scheduler.Filter{Owner: tenants[i%benchTenants], Queues: []string{"default"}, Tags: tags}
-		if made := d.plan(dealer, filter, 10, 10+spareLists, nil); len(made.claim.Lanes) == 0 {
+		if made := d.plan(drr, filter, 10, 10+extraLists, nil); len(made.claim.Lanes) == 0 {
 			b.Fatal("nothing is planned")
 		}
 	})
@@ -79,10 +79,10 @@ func BenchmarkClaimOfATenant(b *testing.B) {
 
 func BenchmarkClaimOfThePlatform(b *testing.B) {
 	d, _ := benchCore(b)
-	dealer := &scheduler.DRR{}
+	drr := &scheduler.DRR{}
 	filter := &scheduler.Filter{Owner: tenant.Platform, Queues: []string{"default"}, Tags: allTags()}
 	report(b, func(int) {
-		if made := d.plan(dealer, filter, 10, 10+spareLists, nil); len(made.claim.Lanes) == 0 {
+		if made := d.plan(drr, filter, 10, 10+extraLists, nil); len(made.claim.Lanes) == 0 {
 			b.Fatal("nothing is planned")
 		}
 	})
@@ -90,10 +90,10 @@ func BenchmarkClaimOfThePlatform(b *testing.B) {
 
 func BenchmarkClaimOfNothing(b *testing.B) {
 	d, tenants := benchCore(b)
-	dealer := &scheduler.DRR{}
+	drr := &scheduler.DRR{}
 	report(b, func(i int) {
 		filter := &scheduler.Filter{Owner: tenants[i%benchTenants], Queues: []string{"other"}}
-		if made := d.plan(dealer, filter, 10, 10+spareLists, nil); len(made.claim.Lanes) != 0 {
+		if made := d.plan(drr, filter, 10, 10+extraLists, nil); len(made.claim.Lanes) != 0 {
 			b.Fatal("something is planned")
 		}
 	})
@@ -109,8 +109,8 @@ func BenchmarkClaimParksAndIsWoken(b *testing.B) {
 	})
 }
 
-func BenchmarkLookBackSlice(b *testing.B) {
+func BenchmarkLookbackSlice(b *testing.B) {
 	d, _ := benchCore(b)
 	var from scheduler.ListKey
-	report(b, func(int) { _, from = d.lists.Known(from, listsPerLook) })
+	report(b, func(int) { _, from = d.lists.Known(from, listsPerProbe) })
 }

@@ -22,36 +22,35 @@ import (
 // SubmitCall is a producer's request: one job or a batch.
 type SubmitCall struct {
 	Tenant tenant.ID
-	// User is the one that the credential is bound to, "" for none.
+	// User is the user of a user-bound credential, "" for none.
 	User string
 	IDs  []uuid.UUID
 	Jobs []api.SubmitRequest
 	// Refused runs in parallel to Jobs, or is nil.
 	Refused       []*problem.Problem
 	Batch, Atomic bool
-	// Shared says that other tenants wait for the answer too: what may have to wait for
-	// something of its own tenant's is not begun, but answered Alone.
+	// Shared says that other tenants wait for the same answer: a call that may have to wait for a
+	// lock of its own tenant is not started, but answered Alone.
 	Shared      bool
 	Idempotency *idempotency.Request
 	// Render makes the response that is saved for the Idempotency-Key, see submit.Submission.
 	Render        func(*submit.Answer) (idempotency.Response, error)
 	CorrelationID string
 	Traceparent   string
-	// Span is the request's here in core, zero for none; what the job gets is
-	// Traceparent.
+	// Span is the request's span in core, zero for none; the job gets Traceparent.
 	Span trace.SpanContext
 }
 
-// SubmitAnswer is a call's answer, or why there is none.
+// SubmitAnswer is a call's answer, or its error.
 type SubmitAnswer struct {
 	submit.Answer
-	// Alone says that nothing was done: the call is to come again without Shared.
+	// Alone says that nothing was done: the caller must repeat the call without Shared.
 	Alone bool
 	Err   error
 }
 
-// Submit stores the jobs of all calls, of any tenants, with the next group commit,
-// and wakes whoever waits for them.
+// Submit stores the jobs of all calls, of any tenants, with the next group commit, and wakes claims
+// for them.
 func (d *Dispatcher) Submit(ctx context.Context, calls []SubmitCall) []SubmitAnswer {
 	answers := make([]SubmitAnswer, len(calls))
 	lanes := d.lanesOf(ctx, calls, answers)
@@ -74,7 +73,7 @@ func (d *Dispatcher) Submit(ctx context.Context, calls []SubmitCall) []SubmitAns
 	return answers
 }
 
-// stored tells of what a flush has stored, whether or not its callers still listen.
+// stored publishes the results of a flush of submits, also for callers that have left.
 func (d *Dispatcher) stored(answers []submit.Answer) {
 	var ready []queue.Ready
 	scheduled := false
@@ -89,8 +88,7 @@ func (d *Dispatcher) stored(answers []submit.Answer) {
 	}
 }
 
-// submission fills in what the request leaves to its queue and to the defaults; lanes
-// runs in parallel to the jobs.
+// submission fills in the defaults of the queue and of the API; lanes runs in parallel to the jobs.
 func (d *Dispatcher) submission(call *SubmitCall, lanes []directory.MadeLane) submit.Submission {
 	made := submit.Submission{
 		Tenant: call.Tenant, User: call.User, Batch: call.Batch, Atomic: call.Atomic, Idempotency: call.Idempotency, Render: call.Render,
@@ -119,7 +117,7 @@ func (d *Dispatcher) submission(call *SubmitCall, lanes []directory.MadeLane) su
 	return made
 }
 
-// warnings say what will keep a job of the queue from being done.
+// warnings say why a job of the queue would not run.
 func (d *Dispatcher) warnings(owner tenant.ID, name string) []string {
 	settings := d.lanes.Settings(owner, name)
 	var warnings []string
@@ -138,7 +136,7 @@ func (d *Dispatcher) warnings(owner tenant.ID, name string) []string {
 	return warnings
 }
 
-// refuse sets one refusal without touching the caller's slice.
+// refuse sets one refusal in a copy of the caller's slice.
 func refuse(refused []*problem.Problem, n, i int, why *problem.Problem) []*problem.Problem {
 	own := make([]*problem.Problem, n)
 	copy(own, refused)
@@ -188,8 +186,7 @@ func queueOf(request *api.SubmitRequest) string {
 	return request.Queue
 }
 
-// laneOf is where a job belongs: a user with a running cap of his own has lanes of
-// his own.
+// laneOf is the lane of a job: a user with a running cap of his own has lanes of his own.
 func (d *Dispatcher) laneOf(owner tenant.ID, name string, tags []string, user *string) directory.LaneKey {
 	key := directory.NewLaneKey(owner, name, tags)
 	if user != nil && d.limits.For(owner, *user).UserMaxRunning != nil {

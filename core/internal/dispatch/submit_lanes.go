@@ -11,10 +11,10 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
-// laneBook is the lanes of some calls, or why there is none.
-type laneBook map[directory.LaneAsk]directory.MadeLane
+// laneMap is the lanes of some calls, by request.
+type laneMap map[directory.LaneAsk]directory.MadeLane
 
-// laneAsks are the lanes that a call's jobs need, one for each; zero for one that is refused.
+// laneAsks are the lanes that a call's jobs need, one for each; zero for a refused job.
 func (d *Dispatcher) laneAsks(call *SubmitCall) []directory.LaneAsk {
 	asks := make([]directory.LaneAsk, len(call.Jobs))
 	for i := range call.Jobs {
@@ -29,12 +29,12 @@ func (d *Dispatcher) laneAsks(call *SubmitCall) []directory.LaneAsk {
 	return asks
 }
 
-// lanesOf gives the lanes of all calls, one for each job, and makes those that are not known: each
-// tenant's with one statement, all tenants' side by side. It says Alone of a shared call
-// for which PostgreSQL would have to be asked, and why others cannot be served.
+// lanesOf gives the lanes of all calls, one for each job, and makes those that are not cached: each
+// tenant's with one statement, all tenants' in parallel. A shared call that would have to ask
+// PostgreSQL is answered Alone.
 func (d *Dispatcher) lanesOf(ctx context.Context, calls []SubmitCall, answers []SubmitAnswer) [][]directory.MadeLane {
-	book := laneBook{}
-	// Each job's lane is asked for once: limits that change meanwhile would give another.
+	found := laneMap{}
+	// Each job's lane is computed once: after a change of limits it would be another.
 	asks := make([][]directory.LaneAsk, len(calls))
 	wanted := map[tenant.ID]map[directory.LaneAsk]bool{}
 	for i := range calls {
@@ -43,11 +43,11 @@ func (d *Dispatcher) lanesOf(ctx context.Context, calls []SubmitCall, answers []
 			answers[i].Alone = true
 			continue
 		}
-		if answers[i].Err = d.limits.Know(ctx, call.Tenant); answers[i].Err != nil {
+		if answers[i].Err = d.limits.Load(ctx, call.Tenant); answers[i].Err != nil {
 			continue
 		}
 		asks[i] = d.laneAsks(call)
-		unknown := d.lookUpLanes(call, asks[i], book)
+		unknown := d.cachedLanes(call, asks[i], found)
 		switch {
 		case len(unknown) == 0:
 		case call.Shared:
@@ -59,7 +59,7 @@ func (d *Dispatcher) lanesOf(ctx context.Context, calls []SubmitCall, answers []
 		}
 	}
 	if len(wanted) > 0 {
-		failed := d.makeLanes(ctx, wanted, book)
+		failed := d.makeLanes(ctx, wanted, found)
 		for i := range calls {
 			if !answers[i].Alone && answers[i].Err == nil {
 				answers[i].Err = failed[calls[i].Tenant]
@@ -70,24 +70,24 @@ func (d *Dispatcher) lanesOf(ctx context.Context, calls []SubmitCall, answers []
 	for i := range asks {
 		lanes[i] = make([]directory.MadeLane, len(asks[i]))
 		for j, ask := range asks[i] {
-			lanes[i][j] = book[ask]
+			lanes[i][j] = found[ask]
 		}
 	}
 	return lanes
 }
 
-// lookUpLanes adds to the book what is known of the lanes of a call, and gives the others.
-func (d *Dispatcher) lookUpLanes(call *SubmitCall, asks []directory.LaneAsk, book laneBook) map[directory.LaneAsk]bool {
+// cachedLanes adds the cached lanes of a call to found, and gives the others.
+func (d *Dispatcher) cachedLanes(call *SubmitCall, asks []directory.LaneAsk, found laneMap) map[directory.LaneAsk]bool {
 	unknown := map[directory.LaneAsk]bool{}
 	for i, ask := range asks {
 		if call.Refused != nil && call.Refused[i] != nil {
 			continue
 		}
-		if _, ok := book[ask]; ok {
+		if _, ok := found[ask]; ok {
 			continue
 		}
 		if lane, ok := d.lanes.Find(&ask); ok {
-			book[ask] = lane
+			found[ask] = lane
 		} else {
 			unknown[ask] = true
 		}
@@ -95,8 +95,8 @@ func (d *Dispatcher) lookUpLanes(call *SubmitCall, asks []directory.LaneAsk, boo
 	return unknown
 }
 
-// makeLanes makes lanes of several tenants, and says for which it could not.
-func (d *Dispatcher) makeLanes(ctx context.Context, wanted map[tenant.ID]map[directory.LaneAsk]bool, book laneBook) map[tenant.ID]error {
+// makeLanes makes lanes of several tenants, and gives the errors by tenant.
+func (d *Dispatcher) makeLanes(ctx context.Context, wanted map[tenant.ID]map[directory.LaneAsk]bool, found laneMap) map[tenant.ID]error {
 	var mu sync.Mutex
 	failed := map[tenant.ID]error{}
 	var all sync.WaitGroup
@@ -110,9 +110,9 @@ func (d *Dispatcher) makeLanes(ctx context.Context, wanted map[tenant.ID]map[dir
 				failed[owner] = err
 			}
 			for i, lane := range made {
-				book[list[i]] = lane
+				found[list[i]] = lane
 				if lane.Full != 0 {
-					d.RefreshSoon() // from then on the bound is answered from memory
+					d.RefreshSoon() // from then on the bound is answered from the cache
 				}
 			}
 		})

@@ -146,7 +146,7 @@ func TestABadSubmissionFailsAlone(t *testing.T) {
 	}
 }
 
-// A gateway that repeats a job id gets no second job, and harms nobody else.
+// A gateway that repeats a job id gets no second job, and does not affect others.
 func TestARepeatedJobIDFailsAlone(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -184,21 +184,21 @@ func TestKeyedSubmissionsInOneFlush(t *testing.T) {
 	}
 }
 
-func TestSubmitTellsOtherCoresAndThePromoter(t *testing.T) {
+func TestSubmitNotifiesOtherCoresAndThePromoter(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	later := plain()
 	later.DelayMS = new(int64(60_000))
 	f.submit(plain(), plain(), later)
-	if len(f.told) != 2 || f.scheduled != 1 {
-		t.Errorf("told %v, scheduled %d", f.told, f.scheduled)
+	if len(f.published) != 2 || f.scheduled != 1 {
+		t.Errorf("published %v, scheduled %d", f.published, f.scheduled)
 	}
 	replayed := f.call(plain())
 	replayed.Idempotency = &idempotency.Request{Operation: "submit", Key: "k"}
 	for range 2 {
 		f.accepted(f.d.Submit(t.Context(), []dispatch.SubmitCall{replayed})...)
 	}
-	if len(f.told) != 3 {
-		t.Errorf("told %d times, want once for the keyed job: a replay wakes nobody", len(f.told)-2)
+	if len(f.published) != 3 {
+		t.Errorf("published %d times, want once for the keyed job: a replay wakes no claim", len(f.published)-2)
 	}
 }

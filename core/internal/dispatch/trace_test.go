@@ -54,7 +54,7 @@ func named(spans []sdktrace.ReadOnlySpan, name string) []sdktrace.ReadOnlySpan {
 }
 
 // A flush is of the first trace that is sampled, and linked to the others; its
-// statements are below it, and whatever nobody asked for is in no trace.
+// statements are below it, and a flush without a sampled request is in no trace.
 func TestAFlushIsInTheTracesOfThoseWhoAsked(t *testing.T) {
 	t.Parallel()
 	f, recorder := tracedFixture(t)
@@ -100,7 +100,7 @@ func TestAFlushForNobodyIsInNoTrace(t *testing.T) {
 	}
 }
 
-// An attempt is a span of its job's trace, whoever ends it and however.
+// An attempt is a span of its job's trace, for each way to end it.
 func TestAttemptsAreSpansOfTheirJobs(t *testing.T) {
 	t.Parallel()
 	f, recorder := tracedFixture(t)
@@ -137,20 +137,20 @@ func TestAttemptsAreSpansOfTheirJobs(t *testing.T) {
 	}
 	f.d.Reaped(t.Context(), reaped)
 	attempts := named(recorder.Ended(), "attempt")
-	var told []string
+	var outcomes []string
 	for _, span := range attempts {
 		values := map[string]string{}
 		for _, one := range span.Attributes() {
 			values[string(one.Key)] = one.Value.String()
 		}
-		told = append(told, values["forgequeue.outcome"]+" "+span.Status().Description)
+		outcomes = append(outcomes, values["forgequeue.outcome"]+" "+span.Status().Description)
 		if span.Parent().SpanID().String() != "aaaaaaaaaaaaaaaa" || span.SpanKind() != trace.SpanKindConsumer || !span.EndTime().After(span.StartTime()) ||
 			values["forgequeue.job.type"] != "a" || values["forgequeue.job.queue"] != api.DefaultQueue || values["forgequeue.job.attempt"] != "1" {
 			t.Errorf("an attempt: %v, %v", span.Parent(), values)
 		}
 	}
-	slices.Sort(told)
-	if got := strings.Join(told, ", "); got != "complete , fail broken, lease_expired lease_expired" {
+	slices.Sort(outcomes)
+	if got := strings.Join(outcomes, ", "); got != "complete , fail broken, lease_expired lease_expired" {
 		t.Errorf("attempts: %s", got)
 	}
 	if flushes := named(recorder.Ended(), "flush outcomes"); len(flushes) != 1 || flushes[0].Parent().SpanID().String() != "bbbbbbbbbbbbbbbb" {

@@ -38,7 +38,7 @@ func TestASubmitWakesAParkedClaim(t *testing.T) {
 	}
 }
 
-// A lane that is born by the very submit wakes as well.
+// A lane that the submit itself creates wakes as well.
 func TestTheFirstJobOfALaneWakesAParkedClaim(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -73,7 +73,7 @@ func TestAJobStoredElsewhereIsFoundByThePollOnly(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.lane(plain())
-	other := f.newCore(celltest.OpenURL(t, f.url)) // its hints reach nobody
+	other := f.newCore(celltest.OpenURL(t, f.url)) // its hints have no receiver
 	elsewhere := func(request api.SubmitRequest) {
 		t.Helper()
 		f.accepted(other.Submit(t.Context(), []dispatch.SubmitCall{f.call(request)})...)
@@ -95,7 +95,7 @@ func TestAJobStoredElsewhereIsFoundByThePollOnly(t *testing.T) {
 	if got := <-waiting; len(got.jobs) != 1 || time.Since(start) > 5*time.Second {
 		t.Errorf("claim = %+v, %v after %v", got.jobs, got.err, time.Since(start))
 	}
-	// nor does a lane that was born elsewhere stay unknown
+	// nor does a lane that another core created stay unknown
 	waiting = f.goClaim(t.Context(), f.waitCall("new"))
 	elsewhere(in("new"))
 	if got := <-waiting; len(got.jobs) != 1 {
@@ -183,7 +183,7 @@ func TestEveryJobFindsAWaitingClaim(t *testing.T) {
 }
 
 // The claim that is woken may take another job than the one that it was woken
-// for. That one must not wait for a poll while somebody else waits for it.
+// for. That one must not wait for a poll while another claim waits for it.
 func TestAWakeUpForAJobNotTakenIsPassedOn(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -202,13 +202,13 @@ func TestAWakeUpForAJobNotTakenIsPassedOn(t *testing.T) {
 					t.Fatalf("claim = %+v, %v", got.jobs, got.err)
 				}
 			case <-time.After(5 * time.Second):
-				t.Fatal("a claim sleeps beside a job that it could take")
+				t.Fatal("a claim sleeps although there is a job that it could take")
 			}
 		}
 	}
 }
 
-// Claims come and go while jobs are stored: none may be left over while somebody
+// Claims come and go while jobs are stored: none may be left over while a claim
 // waits, although nothing polls.
 func TestNoWakeUpIsLostWhenClaimsLeave(t *testing.T) {
 	t.Parallel()

@@ -11,22 +11,22 @@ import (
 	"github.com/forgequeue/forgequeue/shared/wait"
 )
 
-// WaitJob gives the job as soon as it is what the caller waits for, or as it is
-// when the wait is over. A job that is gone is store.ErrNotFound.
+// WaitJob gives the job when it is in the state that the caller waits for, or as it is when the
+// wait is over. An unknown job is store.ErrNotFound.
 func (d *Dispatcher) WaitJob(ctx context.Context, call watch.Call) (api.Job, error) {
 	return d.watches.Wait(ctx, call, d.draining, func(ctx context.Context) (api.Job, error) {
 		return d.store.Get(ctx, call.Tenant, call.User, call.ID)
 	})
 }
 
-// Changed tells who waits for these jobs, in this core.
+// Changed wakes the watches of these jobs, in this core.
 func (d *Dispatcher) Changed(ids ...uuid.UUID) {
 	if len(ids) > 0 {
 		d.watches.Wake(ids)
 	}
 }
 
-// Ended tells who waits for these jobs, in every core.
+// Ended wakes the watches of these jobs, in every core.
 func (d *Dispatcher) Ended(ids ...uuid.UUID) {
 	if len(ids) > 0 {
 		d.watches.Wake(ids)
@@ -37,7 +37,8 @@ func (d *Dispatcher) Ended(ids ...uuid.UUID) {
 // watchesPerPoll bounds one statement.
 const watchesPerPoll = 1000
 
-// pollWatches looks after jobs whose change nobody told of, some of them each time.
+// pollWatches finds changes of watched jobs whose notification was lost, for some of them each
+// time.
 func (d *Dispatcher) pollWatches(ctx context.Context) {
 	pause := pollEvery
 	for wait.For(ctx, jittered(pause)) == nil {
@@ -47,7 +48,7 @@ func (d *Dispatcher) pollWatches(ctx context.Context) {
 			continue
 		}
 		begun := time.Now()
-		states, err := d.store.WhereNow(ctx, ids)
+		states, err := d.store.States(ctx, ids)
 		if err != nil && ctx.Err() == nil {
 			d.log.WarnContext(ctx, "watched jobs are not polled for", "error", err)
 		}

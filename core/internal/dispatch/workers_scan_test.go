@@ -14,7 +14,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// scans counts the statements that walk all running jobs.
+// scans counts the statements that scan all running jobs.
 type scans struct{ n atomic.Int64 }
 
 func (s *scans) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
@@ -26,9 +26,9 @@ func (s *scans) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.Trace
 
 func (s *scans) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
-// However many workers register, the running jobs are walked for none that is new, and
+// However many workers register, the running jobs are scanned for none that is new, and
 // once a while for all the others.
-func TestRegisteringWalksTheRunningJobsOnceForAll(t *testing.T) {
+func TestRegisteringScansTheRunningJobsOnceForAll(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	seen := &scans{}
@@ -46,7 +46,7 @@ func TestRegisteringWalksTheRunningJobsOnceForAll(t *testing.T) {
 		return worker
 	}
 	if got := register(); got.Leases != 0 || seen.n.Load() != 0 {
-		t.Errorf("a new worker holds %d leases, after %d walks", got.Leases, seen.n.Load())
+		t.Errorf("a new worker holds %d leases, after %d scans", got.Leases, seen.n.Load())
 	}
 	f.submit(plain(), plain())
 	f.claim(f.claimCall())
@@ -58,6 +58,6 @@ func TestRegisteringWalksTheRunningJobsOnceForAll(t *testing.T) {
 		}
 	}
 	if n, most := seen.n.Load(), 1+int64(time.Since(begun)/time.Second); n < 1 || n > most {
-		t.Errorf("%d walks for %d registrations, want %d at most", n, times, most)
+		t.Errorf("%d scans for %d registrations, want %d at most", n, times, most)
 	}
 }

@@ -1,3 +1,3 @@
-// Package flush has core's group commits: what callers submit, report and extend at about the same
-// time is one statement. Submits under their tenant's lock have a group for each tenant.
+// Package flush has core's group commits: concurrent submits, outcomes and heartbeats share one
+// statement. Guarded submits have a group for each tenant.
 package flush

@@ -20,41 +20,40 @@ import (
 )
 
 const (
-	// MaxJobs bounds one commit: what measured best, and the answer to the first
-	// in it does not wait long for the last.
+	// MaxJobs bounds one commit: the best of the measured sizes, and the first request in it does
+	// not wait long for the last.
 	MaxJobs = 1000
-	// bytesPerJob is what a payload or a result may have before it counts as more than
-	// one job: a flush is then at most about 8 MB.
+	// bytesPerJob is the payload or result size from which one job counts as more: a flush is then
+	// at most about 8 MB.
 	bytesPerJob = 8 << 10
-	// largeSubmission is the weight from which on a submission waits for a flush with its like:
-	// one of 8 MB takes as long as many small flushes.
+	// largeSubmission is the weight from which a submission is in the group of large ones: one of 8
+	// MB takes as long as many small flushes.
 	largeSubmission = MaxJobs / 4
-	// MaxWaiting is how many requests may wait for a flush; more are refused
-	// while their callers still listen (D8).
+	// MaxWaiting is how many requests may wait for a flush; more are refused at once (D8).
 	MaxWaiting = 20_000
-	// Timeout bounds a flush that nobody waits for any more.
+	// Timeout bounds a flush whose callers have all left.
 	Timeout = 10 * time.Second
-	// guardedFlushes is how many tenants' guarded submits may be under way at once:
-	// each holds a connection, maybe to wait for another core's.
+	// guardedFlushes is how many tenants' guarded submits may run at once: each holds a connection,
+	// maybe while it waits for another core's lock.
 	guardedFlushes = 6
 )
 
 type (
 	submitGroup = batch.Batcher[*submit.Submission, submit.Answer]
-	// SubmitResult is what became of a submission.
+	// SubmitResult is the result of a submission.
 	SubmitResult = batch.Result[submit.Answer]
 	endResult    = batch.Result[queue.Ended]
-	// HeartbeatResult is what became of a lease; a nil value is a lost one.
+	// HeartbeatResult is the state of a lease; nil for a lost one.
 	HeartbeatResult = batch.Result[*queue.Beat]
 )
 
-// Flushes are this core's group commits. Plain submits of all tenants share one, but for
-// large ones, which share another; guarded ones, which go one after the other within a tenant anyhow, have one for
-// each tenant: whoever waits for a lock holds up its own tenant alone.
+// Flushes are this core's group commits. Plain submits of all tenants share one group, large ones
+// another. Guarded ones, which are serialised within a tenant, have one for each tenant: a wait for
+// a tenant's lock delays that tenant alone.
 type Flushes struct {
 	store  *cell.Cell
 	traces Traces
-	// onStored and onEnd tell of what was done, whether or not its callers still listen.
+	// onStored and onEnd process the results of a flush, also for callers that have left.
 	onStored func([]submit.Answer)
 	onEnd    func(context.Context, []queue.Ending, []queue.Ended)
 	plain    *submitGroup
@@ -68,14 +67,13 @@ type Flushes struct {
 	slots chan struct{}
 }
 
-// guardedGroup is forgotten when its last user has left.
+// guardedGroup is deleted when its last user has left.
 type guardedGroup struct {
 	group *submitGroup
 	users int
 }
 
-// New makes them. onStored and onEnd are called after each flush, whether or not its callers
-// still listen.
+// New makes them. onStored and onEnd are called after each flush, also for callers that have left.
 func New(store *cell.Cell, made Traces, onStored func([]submit.Answer), onEnd func(context.Context, []queue.Ending, []queue.Ended)) *Flushes {
 	f := &Flushes{store: store, traces: made, onStored: onStored, onEnd: onEnd, guarded: map[tenant.ID]*guardedGroup{}, slots: make(chan struct{}, guardedFlushes)}
 	f.plain, f.large = newSubmitGroup(f.submitPlain), newSubmitGroup(f.submitPlain)
@@ -149,7 +147,7 @@ func (f *Flushes) Submit(ctx context.Context, submissions []*submit.Submission) 
 				mine[i] = submissions[place]
 			}
 			for i, result := range group.DoAll(ctx, mine) {
-				result.Err = leftSubmit(result.Err, mine[i])
+				result.Err = submitWaitError(result.Err, mine[i])
 				results[places[i]] = result
 			}
 		})
@@ -165,8 +163,8 @@ func (f *Flushes) enter(owner tenant.ID) *guardedGroup {
 	if one == nil {
 		one = &guardedGroup{}
 		one.group = newSubmitGroup(func(ctx context.Context, submissions []*submit.Submission) []SubmitResult {
-			// A flush whose callers have all left is a user too: a second group beside it
-			// would only wait behind it, with a slot of its own.
+			// A flush whose callers have all left is a user too: a second group would only wait for
+			// its lock, with a slot of its own.
 			f.use(one)
 			defer f.unuse(owner, one)
 			return f.submitGuarded(ctx, submissions)
@@ -203,11 +201,11 @@ func (f *Flushes) span(ctx context.Context, submissions []*submit.Submission) (c
 	return f.traces.Flush(ctx, "submits", len(submissions), func(i int) trace.SpanContext { return submissions[i].Span })
 }
 
-// submitGuarded waits for its turn with nothing in its hands; more of the tenant's
-// submits gather meanwhile.
+// submitGuarded waits for a slot without a connection or a lock; more of the tenant's submits
+// gather in the group.
 func (f *Flushes) submitGuarded(ctx context.Context, submissions []*submit.Submission) []SubmitResult {
 	results := make([]SubmitResult, len(submissions))
-	ctx, span := f.span(ctx, submissions) // the wait for the turn included
+	ctx, span := f.span(ctx, submissions) // includes the wait for the slot
 	defer span.End()
 	select {
 	case f.slots <- struct{}{}:
@@ -221,9 +219,8 @@ func (f *Flushes) submitGuarded(ctx context.Context, submissions []*submit.Submi
 	return results
 }
 
-// storeAll stores a flush. If it fails for sure, and not because the database as
-// a whole does, each request is tried alone: one bad request never fails its
-// neighbours.
+// storeAll stores a flush. If it fails definitely, and not for an unavailable database, each
+// request is tried alone: one bad request never fails the others.
 func (f *Flushes) storeAll(ctx context.Context, submissions []*submit.Submission, results []SubmitResult) {
 	values := make([]submit.Submission, len(submissions))
 	for i, s := range submissions {
@@ -251,32 +248,32 @@ func (f *Flushes) storeAll(ctx context.Context, submissions []*submit.Submission
 // End ends attempts with the next flush.
 func (f *Flushes) End(ctx context.Context, endings []queue.Ending) []queue.Ended {
 	ended := make([]queue.Ended, len(endings))
-	if asker := f.traces.Asker(ctx); asker.IsValid() {
+	if request := f.traces.RequestSpan(ctx); request.IsValid() {
 		for i := range endings {
-			endings[i].Span = asker
+			endings[i].Span = request
 		}
 	}
 	for i, result := range f.ends.DoAll(ctx, endings) {
 		ended[i] = result.Value
 		if result.Err != nil {
-			ended[i] = queue.Ended{Err: Left(result.Err)}
+			ended[i] = queue.Ended{Err: WaitError(result.Err)}
 		}
 	}
 	return ended
 }
 
-// Heartbeat extends leases with the next flush: nil for one that is lost.
+// Heartbeat extends leases with the next flush; nil for a lost one.
 func (f *Flushes) Heartbeat(ctx context.Context, leases []job.Lease) []HeartbeatResult {
 	results := f.beats.DoAll(ctx, leases)
 	for i := range results {
-		results[i].Err = Left(results[i].Err)
+		results[i].Err = WaitError(results[i].Err)
 	}
 	return results
 }
 
 func (f *Flushes) beat(ctx context.Context, leases []job.Lease) []HeartbeatResult {
 	results := make([]HeartbeatResult, len(leases))
-	ctx, _ = f.traces.Flush(ctx, "heartbeats", 0, nil) // nobody's: a lease does not say whose request extends it
+	ctx, _ = f.traces.Flush(ctx, "heartbeats", 0, nil) // no parent: a lease does not name its request
 	held, err := f.store.Heartbeat(ctx, leases)
 	for i, lease := range leases {
 		if err != nil {
@@ -288,8 +285,8 @@ func (f *Flushes) beat(ctx context.Context, leases []job.Lease) []HeartbeatResul
 	return results
 }
 
-// Waiting says how many requests wait for a flush, and how many tenants have guarded
-// submits under way.
+// Waiting gives how many requests wait for a flush, and how many tenants have guarded submits in
+// progress.
 func (f *Flushes) Waiting() metrics.Flushes {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -298,9 +295,9 @@ func (f *Flushes) Waiting() metrics.Flushes {
 	}
 }
 
-// Left says what is known of a request whose caller has left, or that found no
-// room. Any other error is the flush's own.
-func Left(err error) error {
+// WaitError maps the errors of a caller that has left or was refused. Any other error is the flush's
+// own.
+func WaitError(err error) error {
 	switch {
 	case errors.Is(err, batch.ErrFull), errors.Is(err, batch.ErrLeft):
 		return fmt.Errorf("%w: %w", store.ErrOverloaded, err)
@@ -310,12 +307,11 @@ func Left(err error) error {
 	return err
 }
 
-// leftSubmit is left for submits: who sent a key and has waited to the end of its
-// time has met a request that is under way, its own first one or another of its
-// tenant's.
-func leftSubmit(err error, s *submit.Submission) error {
+// submitWaitError is WaitError for submits: one with an idempotency key that waited until its timeout has met
+// a request in flight with the same key, its own first one or another of its tenant's.
+func submitWaitError(err error, s *submit.Submission) error {
 	if s.Idempotency != nil && (errors.Is(err, batch.ErrLeft) || errors.Is(err, batch.ErrUnknown) || store.LockTimedOut(err)) {
 		return fmt.Errorf("%w: %w", queue.ErrIdempotencyInFlight, err)
 	}
-	return Left(err)
+	return WaitError(err)
 }

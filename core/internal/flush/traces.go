@@ -12,36 +12,36 @@ import (
 	"github.com/forgequeue/forgequeue/shared/telemetry"
 )
 
-// maxLinks bounds what one flush's span says of those that it was for.
+// maxLinks bounds the links of one flush's span.
 const maxLinks = 32
 
-// noSpan is where there is none.
+// noSpan is used where there is no trace.
 var noSpan trace.Span = noop.Span{}
 
-// Traces makes the spans of what is done for many, or after the fact. With a nil
-// Tracer it makes none, and nothing is asked of contexts.
+// Traces makes the spans of flushes and of ended attempts. With a nil Tracer it makes none and
+// reads no contexts.
 type Traces struct{ Tracer trace.Tracer }
 
-// Asker is whose request ctx is.
-func (t Traces) Asker(ctx context.Context) trace.SpanContext {
+// RequestSpan is the span of ctx's request.
+func (t Traces) RequestSpan(ctx context.Context) trace.SpanContext {
 	if t.Tracer == nil {
 		return trace.SpanContext{}
 	}
 	return trace.SpanContextFromContext(ctx)
 }
 
-// Flush begins the span of a flush, below which its statements appear. It belongs to
-// the first of its n askers whose trace is sampled, and is linked to the others of
-// these: a span has one parent. ctx is the group commit's, which has no values.
-func (t Traces) Flush(ctx context.Context, name string, n int, asker func(int) trace.SpanContext) (context.Context, trace.Span) {
+// Flush begins the span of a flush; its statements are children. Its parent is the first of its n
+// requests whose trace is sampled; it links to the other sampled ones: a span has one parent. ctx
+// is the group commit's, which has no values.
+func (t Traces) Flush(ctx context.Context, name string, n int, request func(int) trace.SpanContext) (context.Context, trace.Span) {
 	if t.Tracer == nil {
 		return ctx, noSpan
 	}
 	var parent, last trace.SpanContext
 	var links []trace.Link
 	for i := range n {
-		one := asker(i)
-		if !one.IsSampled() || one.SpanID() == last.SpanID() { // a batch asks many times over
+		one := request(i)
+		if !one.IsSampled() || one.SpanID() == last.SpanID() { // all requests of a batch have one span
 			continue
 		}
 		if last = one; !parent.IsValid() {
@@ -57,9 +57,8 @@ func (t Traces) Flush(ctx context.Context, name string, n int, asker func(int) t
 	return t.Tracer.Start(ctx, "flush "+name, trace.WithLinks(links...), trace.WithAttributes(attribute.Int("forgequeue.flush.requests", n)))
 }
 
-// Attempt makes the span of an attempt that has ended, a child of the span that
-// submitted the job. outcome is the word for its end; failure, if not empty, is why
-// that was no good one.
+// Attempt makes the span of an ended attempt, a child of the span that submitted the job. failure,
+// if not empty, is the error.
 func (t Traces) Attempt(ctx context.Context, ended *queue.EndedAttempt, outcome, state, failure string) {
 	if t.Tracer == nil || ended == nil {
 		return

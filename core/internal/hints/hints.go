@@ -1,11 +1,10 @@
-// Package hints carries wake-ups between cores, and news to gateways, over Redis
-// pub/sub. Nothing depends on one arriving: a lost wake-up costs a poll, a lost
-// revocation the 30 s for which a key may be remembered.
+// Package hints carries wake-ups between cores, and notifications to gateways, over Redis pub/sub.
+// Delivery is not guaranteed: a lost wake-up costs a poll, a lost revocation the 30 s for which a
+// key may be cached.
 //
-// The two have nothing in common but the server. Wake-ups are many, and dropped where
-// Redis is slow. News, of a key that was revoked and of limits that have changed, are
-// few: they have a line and a sender of their own, and are repeated until Redis takes
-// them or they are of no more use.
+// The two share only the server. Wake-ups are many, and dropped when Redis is slow. Notifications,
+// of a revoked key and of changed limits, are few: they have a queue and a sender of their own, and
+// are repeated until Redis accepts them or they expire.
 package hints
 
 import (
@@ -32,33 +31,33 @@ import (
 const (
 	// backlog is how many hints may wait for Redis; more are dropped.
 	backlog = 1024
-	// sendTime is what one message may take.
+	// sendTime bounds one message.
 	sendTime = 50 * time.Millisecond
-	// alone is for how long nothing is said to other cores once a hint reached nobody else:
-	// one core needs none, and two do without for that long.
-	alone = 500 * time.Millisecond
-	// silence is how long a subscription may be quiet before the server is asked whether
-	// it is there; after as long again without an answer the subscription is given up.
+	// aloneFor is for how long nothing is sent to other cores once a hint had no other receiver: one
+	// core needs none, and a second core waits for that long.
+	aloneFor = 500 * time.Millisecond
+	// silence is how long a subscription may be silent before a ping; after as long again without
+	// an answer the subscription is closed.
 	silence = 3 * time.Second
-	// relisten is about how long to wait before another subscription is tried.
-	relisten = 100 * time.Millisecond
-	// lanesPerHint bounds a message; a poll finds the rest.
+	// resubscribePause is about the pause before another subscription.
+	resubscribePause = 100 * time.Millisecond
+	// lanesPerHint bounds a message; a fallback poll finds the rest.
 	lanesPerHint = 1000
 )
 
 // ready is the message on api.ChannelReady.
 type ready struct {
-	// From is the sender's mark, so that it does not wake itself.
+	// From identifies the sender, so that it does not wake itself.
 	From string `json:"from"`
-	// Lines are those in which jobs became ready, with the first of them.
-	Lines []queue.Waiting `json:"lines,omitempty"`
+	// Lists are the lists in which jobs became ready, with the first of them.
+	Lists []queue.Waiting `json:"lines,omitempty"`
 	// Ended are jobs that have ended.
 	Ended []uuid.UUID `json:"ended,omitempty"`
-	// Settings says that a queue's settings have changed.
+	// Settings says that a queue's settings changed.
 	Settings bool `json:"settings,omitempty"`
 }
 
-// Listener is told what other cores say.
+// Listener handles the hints of other cores.
 type Listener struct {
 	Ready    func([]queue.Waiting)
 	Ended    func([]uuid.UUID)
@@ -67,26 +66,26 @@ type Listener struct {
 
 // Hints sends and receives.
 type Hints struct {
-	client redis.UniversalClient
-	self   string
-	out    chan message
-	news   news
-	log    *slog.Logger
-	// quiet is until when this core is thought to be alone, in Unix nanoseconds.
+	client        redis.UniversalClient
+	self          string
+	out           chan message
+	notifications notifications
+	log           *slog.Logger
+	// quiet is until when this core is assumed to be alone, in Unix nanoseconds.
 	quiet atomic.Int64
 }
 
 type message struct{ channel, payload string }
 
-// New makes Hints over client. A nil client makes Hints that say and hear nothing.
-// Several installations may share one Redis: a hint of another's lanes is looked
-// up, found to be nothing, and forgotten.
+// New makes Hints over client. A nil client makes Hints that send and receive nothing. Several
+// installations may share one Redis: a hint of another's lanes is looked up, not found, and
+// dropped.
 func New(client redis.UniversalClient, log *slog.Logger) *Hints {
-	return &Hints{client: client, self: rand.Text(), out: make(chan message, backlog), news: newNews(), log: log}
+	return &Hints{client: client, self: rand.Text(), out: make(chan message, backlog), notifications: newNotifications(), log: log}
 }
 
-// Connect makes a client for Hints, which bound what they ask by time. What the server
-// says is checked before the library reads it. It does not dial yet.
+// Connect makes a client for Hints, which set their own timeouts. Replies are checked before the
+// library reads them. It does not dial yet.
 func Connect(options *redis.Options) redis.UniversalClient {
 	options.ContextTimeoutEnabled = true
 	options.DialTimeout, options.ReadTimeout, options.WriteTimeout = 150*time.Millisecond, time.Second, time.Second
@@ -102,18 +101,20 @@ func Connect(options *redis.Options) redis.UniversalClient {
 	return redis.NewClient(options)
 }
 
-// Ready tells other cores of jobs that became ready. It never blocks.
-func (h *Hints) Ready(lines []queue.Waiting) {
-	h.say(ready{Lines: lines[:min(len(lines), lanesPerHint)]})
+// Ready notifies other cores of jobs that became ready. It never blocks.
+func (h *Hints) Ready(lists []queue.Waiting) {
+	h.publishHint(ready{Lists: lists[:min(len(lists), lanesPerHint)]})
 }
 
-// Ended tells other cores of jobs that have ended. It never blocks.
-func (h *Hints) Ended(ids []uuid.UUID) { h.say(ready{Ended: ids[:min(len(ids), lanesPerHint)]}) }
+// Ended notifies other cores of jobs that have ended. It never blocks.
+func (h *Hints) Ended(ids []uuid.UUID) {
+	h.publishHint(ready{Ended: ids[:min(len(ids), lanesPerHint)]})
+}
 
-// Settings tells other cores to read the queues' settings again. It never blocks.
-func (h *Hints) Settings() { h.say(ready{Settings: true}) }
+// Settings makes other cores read the queues' settings again. It never blocks.
+func (h *Hints) Settings() { h.publishHint(ready{Settings: true}) }
 
-func (h *Hints) say(hint ready) {
+func (h *Hints) publishHint(hint ready) {
 	if h.client == nil || !hint.Settings && time.Now().UnixNano() < h.quiet.Load() {
 		return
 	}
@@ -127,25 +128,24 @@ func (h *Hints) say(hint ready) {
 func (h *Hints) send(channel, payload string) {
 	select {
 	case h.out <- message{channel, payload}:
-	default: // Redis is slow or gone; the polls do without
+	default: // Redis is slow or down; the polls find it
 	}
 }
 
-// Run sends what is to be sent, and tells hear what other cores say, until
-// ctx ends.
-func (h *Hints) Run(ctx context.Context, hear Listener) error {
+// Run sends hints and notifications, and calls listener with the hints of other cores, until ctx ends.
+func (h *Hints) Run(ctx context.Context, listener Listener) error {
 	if h.client == nil {
 		return nil
 	}
 	var group sync.WaitGroup
-	group.Go(func() { h.sendAll(ctx) })
-	group.Go(func() { h.sendNews(ctx) })
-	group.Go(func() { h.receive(ctx, hear) })
+	group.Go(func() { h.sendHints(ctx) })
+	group.Go(func() { h.sendNotifications(ctx) })
+	group.Go(func() { h.receive(ctx, listener) })
 	group.Wait()
 	return nil
 }
 
-func (h *Hints) sendAll(ctx context.Context) {
+func (h *Hints) sendHints(ctx context.Context) {
 	_, oneNode := h.client.(*redis.Client)
 	failing := false
 	for {
@@ -153,10 +153,10 @@ func (h *Hints) sendAll(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case m := <-h.out:
-			heard, err := h.publish(ctx, m, sendTime)
-			// This core hears itself. In a cluster a node counts its own listeners only.
-			if err == nil && heard <= 1 && oneNode {
-				h.quiet.Store(time.Now().Add(alone).UnixNano())
+			receivers, err := h.publish(ctx, m, sendTime)
+			// This core receives its own hints. In a cluster a node counts only its own receivers.
+			if err == nil && receivers <= 1 && oneNode {
+				h.quiet.Store(time.Now().Add(aloneFor).UnixNano())
 			}
 			if failed := err != nil && ctx.Err() == nil; failed != failing {
 				failing = failed
@@ -166,52 +166,50 @@ func (h *Hints) sendAll(ctx context.Context) {
 	}
 }
 
-// publish says one message within a time and gives how many heard it. A panic of the
-// library is an error like any other.
-func (h *Hints) publish(ctx context.Context, m message, within time.Duration) (heard int64, err error) {
+// publish sends one message within a time and gives the number of receivers. A panic of the library
+// becomes an error.
+func (h *Hints) publish(ctx context.Context, m message, within time.Duration) (receivers int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	defer fence(&err)
 	return h.client.Publish(ctx, m.channel, m.payload).Result()
 }
 
-// fence makes a panic of the caller's its error: the library must not end the process,
-// whatever Redis says.
+// fence makes a panic an error: the library must not end the process, whatever Redis sends.
 func fence(err *error) {
-	if failure := recover(); failure != nil { //nolint:revive // its callers defer it
+	if failure := recover(); failure != nil { //nolint:revive // deferred by its callers
 		*err = fmt.Errorf("redis client: panic: %v", failure)
 	}
 }
 
-// receive hears other cores, and subscribes again after a loss.
-func (h *Hints) receive(ctx context.Context, hear Listener) {
+// receive handles hints of other cores, and subscribes again after a loss.
+func (h *Hints) receive(ctx context.Context, listener Listener) {
 	for ctx.Err() == nil {
-		_ = h.listen(ctx, hear) // what is lost meanwhile costs a poll
-		_ = wait.About(ctx, relisten)
+		_ = h.listen(ctx, listener) // a hint lost before the next one costs a poll
+		_ = wait.About(ctx, resubscribePause)
 	}
 }
 
-// listen hands on what one subscription brings, until it breaks. It reads in this
-// goroutine: the library's own would end the process where the server says what it
-// does not expect.
-func (h *Hints) listen(ctx context.Context, hear Listener) (err error) {
+// listen handles the messages of one subscription, until it fails. It reads in this goroutine: the
+// library's own would end the process on an unexpected reply.
+func (h *Hints) listen(ctx context.Context, listener Listener) (err error) {
 	defer fence(&err)
 	subscription := h.client.Subscribe(ctx, api.ChannelReady)
-	hangUp := sync.OnceFunc(func() { _ = subscription.Close() })
-	defer hangUp()
+	closeOnce := sync.OnceFunc(func() { _ = subscription.Close() })
+	defer closeOnce()
 	// a read is not interrupted by its context
-	stop := context.AfterFunc(ctx, hangUp)
+	stop := context.AfterFunc(ctx, closeOnce)
 	defer stop()
-	asked := false // whether the server still lives
+	pinged := false // a ping is unanswered
 	for {
 		event, err := subscription.ReceiveTimeout(ctx, silence)
 		late, isNet := errors.AsType[net.Error](err)
 		switch {
 		case err == nil:
-			asked = false
-			h.heard(event, hear)
-		case isNet && late.Timeout() && !asked && ctx.Err() == nil:
-			asked = true
+			pinged = false
+			h.handle(event, listener)
+		case isNet && late.Timeout() && !pinged && ctx.Err() == nil:
+			pinged = true
 			if err := subscription.Ping(ctx); err != nil {
 				return err
 			}
@@ -221,20 +219,20 @@ func (h *Hints) listen(ctx context.Context, hear Listener) (err error) {
 	}
 }
 
-func (h *Hints) heard(event any, hear Listener) {
+func (h *Hints) handle(event any, listener Listener) {
 	message, ok := event.(*redis.Message)
 	var hint ready
 	if ok && json.Unmarshal([]byte(message.Payload), &hint) == nil && hint.From != h.self {
-		hear.tell(hint)
+		listener.handle(hint)
 	}
 }
 
-func (l Listener) tell(hint ready) {
+func (l Listener) handle(hint ready) {
 	if hint.Settings && l.Settings != nil {
 		l.Settings()
 	}
-	if len(hint.Lines) > 0 && l.Ready != nil {
-		l.Ready(hint.Lines)
+	if len(hint.Lists) > 0 && l.Ready != nil {
+		l.Ready(hint.Lists)
 	}
 	if len(hint.Ended) > 0 && l.Ended != nil {
 		l.Ended(hint.Ended)

@@ -42,20 +42,20 @@ func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 // listener is one core's ear.
 type listener struct {
 	*hints.Hints
-	mu    sync.Mutex
-	heard [][]directory.LaneID
-	over  []uuid.UUID
-	news  int
+	mu      sync.Mutex
+	woken   [][]directory.LaneID
+	over    []uuid.UUID
+	changes int
 }
 
-func (l *listener) wake(lines []queue.Waiting) {
-	lanes := make([]directory.LaneID, len(lines))
-	for i := range lines {
-		lanes[i] = lines[i].Lane
+func (l *listener) wake(lists []queue.Waiting) {
+	lanes := make([]directory.LaneID, len(lists))
+	for i := range lists {
+		lanes[i] = lists[i].Lane
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.heard = append(l.heard, lanes)
+	l.woken = append(l.woken, lanes)
 }
 
 func (l *listener) ended(ids []uuid.UUID) {
@@ -67,20 +67,20 @@ func (l *listener) ended(ids []uuid.UUID) {
 func (l *listener) settings() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.news++
+	l.changes++
 }
 
-// told gives the jobs that ended, and how often settings changed.
-func (l *listener) told() (over []uuid.UUID, news int) {
+// received gives the jobs that ended, and how often settings changed.
+func (l *listener) received() (over []uuid.UUID, settings int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.Clone(l.over), l.news
+	return slices.Clone(l.over), l.changes
 }
 
 func (l *listener) has(lanes ...directory.LaneID) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.ContainsFunc(l.heard, func(one []directory.LaneID) bool { return slices.Equal(one, lanes) })
+	return slices.ContainsFunc(l.woken, func(one []directory.LaneID) bool { return slices.Equal(one, lanes) })
 }
 
 // start runs Hints until stop, which says that Run has returned nil.
@@ -105,13 +105,13 @@ func start(t *testing.T, c redis.UniversalClient) (l *listener, stop func()) {
 	return l, stop
 }
 
-// of gives news of lanes.
+// of gives wake-ups of lanes.
 func of(lanes ...directory.LaneID) []queue.Waiting {
-	lines := make([]queue.Waiting, len(lanes))
+	lists := make([]queue.Waiting, len(lanes))
 	for i, lane := range lanes {
-		lines[i] = queue.Waiting{Ready: queue.Ready{Lane: lane}, Jobs: 1}
+		lists[i] = queue.Waiting{Ready: queue.Ready{Lane: lane}, Jobs: 1}
 	}
-	return lines
+	return lists
 }
 
 func TestReadyWakesTheOthersAndNotOneself(t *testing.T) {
@@ -136,11 +136,11 @@ func TestEndsAndSettingsReachTheOthers(t *testing.T) {
 	celltest.Eventually(t, "the other to hear of both", func() bool {
 		one.Ended([]uuid.UUID{id})
 		one.Settings()
-		over, news := two.told()
-		return slices.Contains(over, id) && news > 0
+		over, settings := two.received()
+		return slices.Contains(over, id) && settings > 0
 	})
-	if over, _ := one.told(); slices.Contains(over, id) {
-		t.Error("a core told itself")
+	if over, _ := one.received(); slices.Contains(over, id) {
+		t.Error("a core received its own hint")
 	}
 }
 
@@ -187,12 +187,12 @@ func TestKeyRevokedReachesGateways(t *testing.T) {
 				return
 			}
 		case <-time.After(time.Minute):
-			t.Fatal("no gateway was told")
+			t.Fatal("no gateway received it")
 		}
 	}
 }
 
-func TestWithoutRedisNothingIsSaid(t *testing.T) {
+func TestWithoutRedisNothingIsSent(t *testing.T) {
 	t.Parallel()
 	h := hints.New(nil, quiet())
 	h.Ready(of(1))
@@ -238,7 +238,7 @@ func frozen(t *testing.T) (redisURL string, accepted *atomic.Int64) {
 	return "redis://" + l.Addr().String(), accepted
 }
 
-// Far more hints than the backlog holds: what does not fit is dropped, and nobody
+// Far more hints than the backlog holds: what does not fit is dropped, and no caller
 // waits, whatever Redis does.
 func TestABadRedisBlocksNobody(t *testing.T) {
 	t.Parallel()
@@ -268,8 +268,8 @@ func TestABadRedisBlocksNobody(t *testing.T) {
 }
 
 // Not running at all is the slowest that a sender can be: wake-ups beyond the backlog
-// are dropped, news of keys are not, and what is said twice is sent once.
-func TestAFullBacklogDropsNoNews(t *testing.T) {
+// are dropped, notifications of keys are not, and a repeated one is sent once.
+func TestAFullBacklogDropsNoNotification(t *testing.T) {
 	t.Parallel()
 	c := client(t, storetest.Redis(t))
 	gateway := c.Subscribe(t.Context(), api.ChannelKeyRevoked)
@@ -297,11 +297,11 @@ func TestAFullBacklogDropsNoNews(t *testing.T) {
 				continue // another test's
 			}
 			if m.Payload != fmt.Sprint(mark, next) {
-				t.Fatalf("heard of %s, and %d is next", m.Payload, next)
+				t.Fatalf("received %s, and %d is next", m.Payload, next)
 			}
 			next++
 		case <-time.After(time.Minute):
-			t.Fatalf("%d of %d keys were heard of", next, keys)
+			t.Fatalf("%d of %d keys were received", next, keys)
 		}
 	}
 }
@@ -309,8 +309,8 @@ func TestAFullBacklogDropsNoNews(t *testing.T) {
 // unknownCommand is how an old server answers CLIENT: nonsense there would end the connection.
 const unknownCommand = "-ERR unknown command\r\n"
 
-// News that Redis does not take are said again.
-func TestNewsAreRepeated(t *testing.T) {
+// Notifications that Redis does not accept are repeated.
+func TestNotificationsAreRepeated(t *testing.T) {
 	t.Parallel()
 	var refused atomic.Int64
 	taken := make(chan struct{})

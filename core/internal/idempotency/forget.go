@@ -10,18 +10,17 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/store"
 )
 
-// Keys has the statements that stand for themselves.
+// Keys has the statements outside of a submit.
 type Keys struct{ *store.Store }
 
-// How long an Idempotency-Key is remembered at least, and how long after its job
-// has finished.
+// How long an Idempotency-Key is retained at least, and how long after the end of its job.
 const (
 	KeyAge      = 24 * time.Hour
 	KeyAfterEnd = time.Hour
 )
 
-// forgetKeysSQL looks at the next keys by age, and forgets those whose jobs are
-// neither live nor just finished. It gives where the next batch begins.
+// forgetKeysSQL reads the next keys by age, and deletes those whose jobs are neither live nor just
+// finished. It gives where the next batch begins.
 const forgetKeysSQL = `
 WITH old AS MATERIALIZED (
   SELECT tenant_id, user_id, operation, key, job_ids, created_at
@@ -40,15 +39,15 @@ WITH old AS MATERIALIZED (
 )
 SELECT (SELECT count(*) FROM gone) AS forgotten, count(*) AS seen, max(created_at) AS last FROM old`
 
-// Forgotten is what one batch came to.
+// Forgotten is the result of one batch.
 type Forgotten struct {
 	Forgotten, Seen int64
-	// Last is the youngest key looked at; nil if there was none.
+	// Last is the youngest key read; nil if there was none.
 	Last *time.Time
 }
 
-// ForgetKeys looks at no more than batch old Idempotency-Keys, of any tenants,
-// after a time, and forgets those that are of no use any more.
+// ForgetKeys reads at most batch old Idempotency-Keys, of any tenants, after a time, and deletes
+// those past their retention.
 func (k *Keys) ForgetKeys(ctx context.Context, after time.Time, batch int) (Forgotten, error) {
 	rows, err := store.Query(ctx, k.Store, pgx.RowToStructByName[Forgotten], forgetKeysSQL, pgx.StrictNamedArgs{
 		"after": after, "age": KeyAge, "after_end": KeyAfterEnd, "batch": batch,

@@ -1,5 +1,5 @@
-// Package idempotency keeps the answers to requests with an Idempotency-Key, so that a repeat gets
-// the same one. Look-up and store are in the transaction of the submit, under its tenant's lock.
+// Package idempotency saves the answers to requests with an Idempotency-Key, so that a repeat gets
+// the same one. Look-up and save are in the transaction of the submit, under its tenant's lock.
 package idempotency
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
-// Request is what a request says of itself.
+// Request is a request with an Idempotency-Key.
 type Request struct {
 	// Operation is the route: one key may serve two kinds of request.
 	Operation string
@@ -21,8 +21,8 @@ type Request struct {
 	Fingerprint [32]byte
 }
 
-// Key is the scope of an Idempotency-Key: what one tenant's user sends is never answered with
-// the response to another.
+// Key is the scope of an Idempotency-Key: a request of one tenant's user is never answered with the
+// response to another's.
 type Key struct {
 	Tenant               tenant.ID
 	User, Operation, Key string
@@ -53,7 +53,7 @@ CROSS JOIN LATERAL (
   SELECT k.tenant_id, k.user_id, k.operation, k.key, k.fingerprint, k.status, k.answer
   FROM idempotency_keys k
   WHERE k.tenant_id = asked.tenant_id AND k.user_id = asked.user_id AND k.operation = asked.operation AND k.key = asked.key
-  -- one probe for each, whatever the statistics say
+  -- one probe for each, with all statistics
   LIMIT 1
 ) AS known`
 
@@ -88,7 +88,7 @@ const saveSQL = `
 INSERT INTO idempotency_keys (tenant_id, user_id, operation, key, fingerprint, job_ids, status, answer, created_at)
 VALUES (@tenant_id, @user_id, @operation, @key, @fingerprint, @job_ids, @status, @answer::json, statement_timestamp())`
 
-// Save keeps the answer to a key's first request, which stored these jobs.
+// Save stores the answer to a key's first request, which stored these jobs.
 func Save(batch *pgx.Batch, key Key, answer Answer, jobs []uuid.UUID) {
 	batch.Queue(saveSQL, pgx.StrictNamedArgs{
 		"tenant_id": key.Tenant, "user_id": key.User, "operation": key.Operation, "key": key.Key,

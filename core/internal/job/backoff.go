@@ -7,8 +7,8 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// MinBackoff is the shortest wait after a failure, whatever the policy says: a
-// job that fails at once must not turn into a busy loop.
+// MinBackoff is the shortest wait after a failure, for all policies: a job that fails at once must
+// not become a busy loop.
 const MinBackoff = time.Second
 
 // Curve is how the wait grows from failure to failure.
@@ -21,7 +21,7 @@ const (
 	Constant    Curve = api.CurveConstant
 )
 
-// OrDefault names the curve that the empty one stands for.
+// OrDefault gives Exponential for the empty curve.
 func (c Curve) OrDefault() Curve {
 	if c == "" {
 		return Exponential
@@ -29,7 +29,7 @@ func (c Curve) OrDefault() Curve {
 	return c
 }
 
-// Retry says how long a job waits after a failure.
+// Retry is the policy for the wait after a failure.
 type Retry struct {
 	Base time.Duration
 	Cap  time.Duration
@@ -44,9 +44,8 @@ type Retry struct {
 //	linear       min(cap, base·n)
 //	constant     min(cap, base)
 //
-// then ± jitter, never below a second. random is uniform in [0, 1); half of it is
-// no jitter at all. The exponent is bounded and the product made in floating
-// point, so no n can overflow.
+// then ± jitter, never below a second. random is uniform in [0, 1); 0.5 is no jitter. The exponent
+// is bounded and the product computed in floating point, so no n overflows.
 func (r Retry) Wait(n int, random float64) time.Duration {
 	failure := max(n, 1)
 	grown := float64(r.Base)
@@ -60,10 +59,9 @@ func (r Retry) Wait(n int, random float64) time.Duration {
 	return r.spread(math.Min(float64(r.Cap), grown), random)
 }
 
-// Defer is how long a job waits for a destination that cannot take it, having
-// waited for it so long already: as long again, between base and cap, ± jitter.
-// That doubles the time from look to look, whatever the curve, and needs no count
-// of looks, which cost no attempt.
+// Defer is how long a job waits for a destination that cannot take it, after it has waited so long
+// already: as long again, between base and cap, ± jitter. That doubles the total wait each time,
+// with any curve, and needs no count of deferrals, which cost no attempt.
 func (r Retry) Defer(waited time.Duration, random float64) time.Duration {
 	return r.spread(math.Min(float64(r.Cap), math.Max(float64(r.Base), float64(waited))), random)
 }
@@ -72,7 +70,7 @@ func (r Retry) spread(wait, random float64) time.Duration {
 	return max(time.Duration(wait*(1+r.Jitter*(2*random-1))), MinBackoff)
 }
 
-// DefaultRetry is the policy where neither the job nor its queue has one.
+// DefaultRetry is the policy if neither the job nor its queue has one.
 func DefaultRetry() Retry {
 	return Retry{Base: api.DefaultRetryBase, Cap: api.DefaultRetryCap, Jitter: api.DefaultRetryJitter, Curve: api.DefaultRetryCurve}
 }

@@ -6,12 +6,12 @@ import (
 	"regexp"
 )
 
-// variable matches what differs between two errors of one cause: numbers, and
-// hexadecimal runs such as addresses and ids.
+// variable matches what differs between two errors of one cause: numbers, and hexadecimal runs such
+// as addresses and ids.
 var variable = regexp.MustCompile(`0x[0-9a-fA-F]+|[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}|[0-9a-fA-F]{16,}|[0-9]+`)
 
-// Fingerprint groups dead letters of one cause: job type, reason, error type and
-// the first kilobyte of the message with its numbers and ids taken out. 16 hex digits.
+// Fingerprint groups dead letters of one cause: job type, reason, error type and the first kilobyte
+// of the message without numbers and ids. 16 hex digits.
 func Fingerprint(jobType string, reason Reason, errorType, message string) string {
 	const enough = 1024
 	if len(message) > enough {

@@ -20,7 +20,7 @@ var (
 	}
 )
 
-// The table as DESIGN §2 writes it, line by line: the test's own reading.
+// The table as DESIGN §2 writes it, row by row: the test's own reading.
 func TestNextFollowsTheTable(t *testing.T) {
 	t.Parallel()
 	last := job.Facts{Attempt: 3, MaxAttempts: 3}
@@ -173,7 +173,7 @@ func TestBackoffCurves(t *testing.T) {
 	})
 }
 
-// Waiting for a destination doubles from look to look: as few as a policy allows.
+// Waiting for a destination doubles each time: as few as a policy allows.
 func TestDeferring(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -181,17 +181,17 @@ func TestDeferring(t *testing.T) {
 			Base: time.Duration(rapid.Int64Range(1000, 600_000).Draw(t, "base_ms")) * time.Millisecond,
 			Cap:  time.Duration(rapid.Int64Range(1000, 7*24*3600*1000).Draw(t, "cap_ms")) * time.Millisecond,
 		}
-		waited, looks := time.Duration(0), 0
+		waited, waits := time.Duration(0), 0
 		for waited < 24*time.Hour {
 			wait := retry.Defer(waited, 0.5)
 			if wait < job.MinBackoff || wait > max(retry.Cap, job.MinBackoff) {
 				t.Fatalf("after %v it waits %v", waited, wait)
 			}
 			waited += wait
-			looks++
+			waits++
 		}
-		if most := 24*time.Hour/retry.Cap + 24; looks > int(most) {
-			t.Fatalf("%d looks in a day", looks)
+		if most := 24*time.Hour/retry.Cap + 24; waits > int(most) {
+			t.Fatalf("%d deferrals in a day", waits)
 		}
 	})
 	retry := job.DefaultRetry()
@@ -240,7 +240,7 @@ func TestFingerprintGroupsByCause(t *testing.T) {
 	one := job.Fingerprint("mail", job.Exhausted, "timeout", "dial 10.0.0.1:443: after 30s, request 5f0c2a3e-1111-2222-3333-444455556666")
 	other := job.Fingerprint("mail", job.Exhausted, "timeout", "dial 10.0.0.7:443: after 31s, request 6a0c2a3e-1111-2222-3333-444455556666")
 	if one != other {
-		t.Error("numbers and ids tell two errors of one cause apart")
+		t.Error("numbers and ids separate two errors of one cause")
 	}
 	for _, different := range []string{
 		job.Fingerprint("sms", job.Exhausted, "timeout", "dial"),

@@ -1,6 +1,5 @@
-// Package job holds the rules of a job's life: which state follows which, how
-// long a failed job waits, what a lease token is made of. It does no I/O and
-// reads no clock; randomness is passed in.
+// Package job holds the rules of a job's life: state transitions, the backoff, the lease token. It
+// does no I/O and reads no clock; randomness is passed in.
 package job
 
 import (
@@ -8,13 +7,13 @@ import (
 	"fmt"
 )
 
-// State is where a job stands. The texts are those of the API and the database.
+// State is a job's state. The texts are those of the API and the database.
 type State string
 
 // The states. Completed, DeadLetter and Cancelled are terminal.
 const (
-	// Blocked waits for other jobs. No transition reaches it yet: dependencies
-	// are a later step, the name is taken now.
+	// Blocked waits for other jobs. No transition reaches it yet: dependencies are a later step,
+	// the name is reserved.
 	Blocked    State = "blocked"
 	Scheduled  State = "scheduled"
 	Queued     State = "queued"
@@ -24,7 +23,7 @@ const (
 	Cancelled  State = "cancelled"
 )
 
-// Terminal says whether the state is an end.
+// Terminal says whether the job has ended.
 func (s State) Terminal() bool {
 	return s == Completed || s == DeadLetter || s == Cancelled
 }
@@ -36,15 +35,15 @@ type Event string
 const (
 	Promote      Event = "promote"       // run_at was reached
 	Claim        Event = "claim"         // a worker took it
-	Complete     Event = "complete"      // the lease holder: done
+	Complete     Event = "complete"      // the lease holder: success
 	Fail         Event = "fail"          // the lease holder: this attempt failed
-	Snooze       Event = "snooze"        // the lease holder: not now
-	Release      Event = "release"       // the lease holder: not me
-	LeaseExpired Event = "lease_expired" // nobody kept the lease
+	Snooze       Event = "snooze"        // the lease holder: try again later
+	Release      Event = "release"       // the lease holder: give the job to another worker
+	LeaseExpired Event = "lease_expired" // the lease was not renewed
 	Timeout      Event = "timeout"       // the attempt ran past its timeout_ms
-	Cancel       Event = "cancel"        // its owner does not want it any more
-	DeadlinePast Event = "deadline"      // it is of no use any more
-	Redrive      Event = "redrive"       // a dead letter gets another life
+	Cancel       Event = "cancel"        // requested by its owner
+	DeadlinePast Event = "deadline"      // its deadline has passed
+	Redrive      Event = "redrive"       // a dead letter is queued again
 )
 
 // Reason says why a job is a dead letter.
@@ -73,22 +72,22 @@ type Facts struct {
 
 func (f Facts) exhausted() bool { return f.Attempt >= f.MaxAttempts }
 
-// Verdict is what an event makes of a job.
+// Verdict is the effect of an event on a job.
 type Verdict struct {
 	State State
 	// Reason is set for a dead letter.
 	Reason Reason
-	// Backoff: the job waits by its retry policy, or as long as its worker said.
+	// Backoff: the job waits by its retry policy, or by its worker's retry_after.
 	Backoff bool
-	// AttemptBack: the attempt was no execution and is given back (D7).
+	// AttemptBack: the attempt was not executed and is not counted (D7).
 	AttemptBack bool
 }
 
 // ErrNoTransition means that the event cannot happen to a job in this state.
 var ErrNoTransition = errors.New("job: no such transition")
 
-// Next is the transition table. The SQL that stores a verdict repeats its
-// precondition; nothing else decides what follows what.
+// Next is the transition table. The SQL that stores a verdict repeats its precondition; transitions
+// are decided nowhere else.
 func Next(from State, event Event, facts Facts) (Verdict, error) {
 	switch from {
 	case Blocked, Scheduled, Queued:
@@ -118,13 +117,13 @@ func nextWaiting(from State, event Event) (Verdict, error) {
 	return Verdict{}, fmt.Errorf("%w: %s of a %s job", ErrNoTransition, event, from)
 }
 
-// nextRunning: once a cancel is asked, complete still wins and everything else
-// ends the job as cancelled; it is never retried or dead-lettered.
+// nextRunning: after a requested cancel, complete still wins and everything else ends the job as
+// cancelled; it is never retried or dead-lettered.
 func nextRunning(event Event, facts Facts) (Verdict, error) {
 	if event == Complete {
 		return Verdict{State: Completed}, nil
 	}
-	if event == Cancel { // asked, not done: the holder is told at its next heartbeat
+	if event == Cancel { // requested: the answer to the next heartbeat has it
 		return Verdict{State: Running}, nil
 	}
 	giveBack := event == Snooze || event == Release

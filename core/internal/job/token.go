@@ -8,10 +8,10 @@ import (
 	"github.com/google/uuid"
 )
 
-// Lease is what a holder must name to touch a leased job (D2). Epoch counts the
-// claims of the job and never goes back; ID is 128 random bits drawn for the
-// claim, because an epoch can repeat after an asynchronous failover and a random
-// number cannot. The tenant travels along so that one look tells a foreign job.
+// Lease is what a holder must name to write to a leased job (D2). Epoch counts the claims of the
+// job and never decreases; ID is 128 random bits drawn for the claim, because an epoch can repeat
+// after an asynchronous failover and a random number cannot. With the tenant, a foreign job is
+// detected without a read.
 type Lease struct {
 	Tenant uuid.UUID
 	Job    uuid.UUID
@@ -21,11 +21,11 @@ type Lease struct {
 
 const tokenBytes = 16 + 16 + 8 + 16
 
-// ErrToken means that a text was never a lease token.
+// ErrToken means that a text is not a lease token.
 var ErrToken = errors.New("job: not a lease token")
 
-// Token is the lease as its holder sees it: base64url without padding. It is not
-// signed: what it says is only ever compared with the job's own row.
+// Token is the lease as its holder sees it: base64url without padding. It is not signed: it is only
+// compared with the job's own row.
 func (l Lease) Token() string {
 	raw := make([]byte, 0, tokenBytes)
 	raw = append(raw, l.Tenant[:]...)
@@ -35,7 +35,7 @@ func (l Lease) Token() string {
 	return base64.RawURLEncoding.EncodeToString(raw)
 }
 
-// ParseToken reads a token. Only the exact spelling that Token writes is one.
+// ParseToken reads a token. Only the exact encoding of Token is valid.
 func ParseToken(token string) (Lease, error) {
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(token)
 	if err != nil || len(raw) != tokenBytes {

@@ -2,16 +2,16 @@ package metrics
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Connections is how a core's pool of database connections stands.
+// Connections is the state of a core's pool of database connections.
 type Connections struct {
 	Idle, Used, Max int32
-	// Waiting is how many calls wait for one, or for their turn to have one.
+	// Waiting is how many calls wait for one.
 	Waiting int32
-	// Refused counts the calls that found no free one in time.
+	// Refused counts the calls without a free one in time.
 	Refused int64
 }
 
-// RegisterDatabase registers the metrics of a core's pool; now is asked at each scrape.
+// RegisterDatabase registers the metrics of a core's pool; now is called at each scrape.
 func RegisterDatabase(registry prometheus.Registerer, now func() Connections) {
 	for state, value := range map[string]func(Connections) int32{
 		"idle":    func(c Connections) int32 { return c.Idle },

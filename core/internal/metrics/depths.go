@@ -6,8 +6,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Depths show what stands in the database as of the last look, the same in every
-// core: max() over cores is right, sum() is not.
+// Depths show the jobs and workers in the database, the same in every core: max() over cores is
+// right, sum() is not.
 type Depths struct {
 	jobs    *prometheus.GaugeVec // state
 	capped  *prometheus.GaugeVec // state
@@ -30,7 +30,7 @@ func NewDepths(registry prometheus.Registerer) *Depths {
 	}
 }
 
-// Jobs shows how many jobs are in a state; capped says that counting stopped.
+// Jobs sets the number of jobs in a state; capped says that counting stopped.
 func (d *Depths) Jobs(state string, n int64, capped bool) {
 	d.jobs.WithLabelValues(state).Set(float64(n))
 	stopped := 0.0
@@ -40,11 +40,11 @@ func (d *Depths) Jobs(state string, n int64, capped bool) {
 	d.capped.WithLabelValues(state).Set(stopped)
 }
 
-// Workers shows how many workers have a status.
+// Workers sets the number of workers with a status.
 func (d *Depths) Workers(status string, n int64) { d.workers.WithLabelValues(status).Set(float64(n)) }
 
-// Looked shows the age of the oldest job, and that a look at everything came to its end.
-func (d *Depths) Looked(oldest time.Duration) {
+// Measured sets the age of the oldest job, and the time of a complete measurement.
+func (d *Depths) Measured(oldest time.Duration) {
 	d.oldest.Set(oldest.Seconds())
 	d.updated.SetToCurrentTime()
 }

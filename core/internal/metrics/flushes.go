@@ -5,11 +5,11 @@ import "github.com/prometheus/client_golang/prometheus"
 // Flushes is how many requests wait for a flush of this core.
 type Flushes struct {
 	Submits, Outcomes, Heartbeats int
-	// GuardedTenants is how many tenants have guarded submits under way.
+	// GuardedTenants is how many tenants have guarded submits in progress.
 	GuardedTenants int
 }
 
-// RegisterFlushes registers the metrics of a core's flushes; now is asked at each scrape.
+// RegisterFlushes registers the metrics of a core's flushes; now is called at each scrape.
 func RegisterFlushes(registry prometheus.Registerer, now func() Flushes) {
 	for kind, value := range map[string]func(Flushes) int{
 		"submit":    func(f Flushes) int { return f.Submits },

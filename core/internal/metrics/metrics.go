@@ -1,5 +1,5 @@
-// Package metrics holds what core counts about jobs. Labels are reasons and kinds,
-// never a tenant, a queue or a job: their number is bounded.
+// Package metrics holds core's metrics. Labels are reasons and kinds, never a tenant, a queue or a
+// job: their number is bounded.
 package metrics
 
 import (
@@ -10,37 +10,37 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// Reasons for which a job goes back in line that are no event of the job's. The others
-// have the event's name, or the name of the outcome.
+// Reasons of a requeue that are no event of the job. The others have the name of the event or of
+// the outcome.
 const (
-	// WorkerDead: its worker was not heard of for too long, and lost all its leases.
+	// WorkerDead: its worker had no heartbeat for too long, and lost all its leases.
 	WorkerDead = "worker_dead"
-	// Undelivered: it was claimed for an answer that nobody took.
+	// Undelivered: it was claimed for a caller that had left.
 	Undelivered = "undelivered"
 	// Redrive: it was a dead letter.
 	Redrive = "redrive"
 )
 
-// Jobs counts the steps of jobs' lives, and what becomes of who does them.
+// Jobs counts the steps of jobs, and workers.
 type Jobs struct {
-	Submitted    prometheus.Counter
-	Claimed      prometheus.Counter
-	Outcomes     *prometheus.CounterVec // kind
-	DeadLettered *prometheus.CounterVec // reason
-	Requeued     *prometheus.CounterVec // reason
-	Cancelled    prometheus.Counter
-	Discarded    prometheus.Counter
-	Promoted     prometheus.Counter
-	Cleaned      *prometheus.CounterVec // kind
-	QueueWait    prometheus.Histogram
-	Execution    prometheus.Histogram
-	EndToEnd     prometheus.Histogram
-	ReapDelay    prometheus.Histogram
-	Parked       prometheus.Gauge
-	SweepErrors  *prometheus.CounterVec // duty
-	UsageDrift   prometheus.Gauge
-	UsageAdopted prometheus.Counter
-	Workers      *Workers
+	Submitted       prometheus.Counter
+	Claimed         prometheus.Counter
+	Outcomes        *prometheus.CounterVec // kind
+	DeadLettered    *prometheus.CounterVec // reason
+	Requeued        *prometheus.CounterVec // reason
+	Cancelled       prometheus.Counter
+	Discarded       prometheus.Counter
+	Promoted        prometheus.Counter
+	Cleaned         *prometheus.CounterVec // kind
+	QueueWait       prometheus.Histogram
+	Execution       prometheus.Histogram
+	EndToEnd        prometheus.Histogram
+	ReapDelay       prometheus.Histogram
+	Parked          prometheus.Gauge
+	SweepErrors     *prometheus.CounterVec // duty
+	UsageDrift      prometheus.Gauge
+	UsageBackfilled prometheus.Counter
+	Workers         *Workers
 }
 
 // NewJobs makes the metrics and registers them.
@@ -61,20 +61,20 @@ func NewJobs(registry prometheus.Registerer) *Jobs {
 		Cleaned: m.counters("jobs_cleaned_total",
 			"Rows removed because their retention was over, by kind; lanes because they were empty and unused. Finished jobs and attempts go by whole days: that many rows as PostgreSQL estimates.",
 			"kind", CleanedFinished, CleanedAttempt, CleanedDeadLetter, CleanedRedrive, CleanedAudit, CleanedIdempotencyKey, CleanedLane),
-		QueueWait:    m.seconds("job_queue_wait_seconds", "From ready to claimed."),
-		Execution:    m.seconds("job_execution_seconds", "From claimed to completed."),
-		EndToEnd:     m.seconds("job_end_to_end_seconds", "From submitted to completed."),
-		ReapDelay:    m.seconds("lease_reap_delay_seconds", "From a lease's end to its being taken back."),
-		Parked:       m.gauge("claims_parked", "Claims that wait for a job."),
-		UsageDrift:   m.gauge("usage_drift", "Counts of caps that a recount found wrong, as `core verify` would; 0 is right."),
-		UsageAdopted: m.counter("usage_adopted_total", "Jobs taken into a count that began after them."),
+		QueueWait:       m.seconds("job_queue_wait_seconds", "From ready to claimed."),
+		Execution:       m.seconds("job_execution_seconds", "From claimed to completed."),
+		EndToEnd:        m.seconds("job_end_to_end_seconds", "From submitted to completed."),
+		ReapDelay:       m.seconds("lease_reap_delay_seconds", "From a lease's end to its being taken back."),
+		Parked:          m.gauge("claims_parked", "Claims that wait for a job."),
+		UsageDrift:      m.gauge("usage_drift", "Counts of caps that a recount found wrong, as `core verify` would; 0 is right."),
+		UsageBackfilled: m.counter("usage_adopted_total", "Jobs taken into a count that began after them."),
 		SweepErrors: m.counters("sweep_errors_total", "Background duties that failed, by duty.", "duty",
 			"deadlines", "depths", "forget", "lanes", "partitions", "promote", "reap", "redrive", "usage", "workers"),
 		Workers: newWorkers(m),
 	}
 }
 
-// Kinds of rows that retention removes.
+// Kinds of rows that retention deletes.
 const (
 	CleanedFinished       = "finished"
 	CleanedAttempt        = "attempt"
@@ -94,7 +94,7 @@ func (m maker) counter(name, help string) prometheus.Counter {
 	return c
 }
 
-// counters are there from the start, at 0, for each value: a rate sees the first event.
+// counters are initialised to 0 for each value: a rate includes the first event.
 func (m maker) counters(name, help, label string, values ...string) *prometheus.CounterVec {
 	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "forgequeue_" + name, Help: help}, []string{label})
 	for _, value := range values {
@@ -122,7 +122,7 @@ func (m maker) gauges(name, help, label string, values ...string) *prometheus.Ga
 func (m maker) seconds(name, help string) prometheus.Histogram {
 	h := prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "forgequeue_" + name, Help: help,
-		// classic buckets for every scraper, a native histogram for those that know it
+		// classic buckets for every scraper, a native histogram for those that support it
 		Buckets:                        []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200},
 		NativeHistogramBucketFactor:    1.1,
 		NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour,

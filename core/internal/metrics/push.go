@@ -38,7 +38,7 @@ func NewPush(registry prometheus.Registerer) *Push {
 		}),
 	}
 	for _, outcome := range []string{"completed", "failed", "permanent", "snoozed", "probe_failed", "given_back", "cancelled", "lost"} {
-		p.Outcomes.WithLabelValues(outcome) // there from the start, at 0
+		p.Outcomes.WithLabelValues(outcome) // initialised to 0
 	}
 	for _, state := range []string{"closed", "half-open", "open"} {
 		p.BreakerChanges.WithLabelValues(state)

@@ -2,7 +2,7 @@ package metrics
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Workers counts what becomes of workers.
+// Workers counts registered, lost and deleted workers.
 type Workers struct {
 	Registered prometheus.Counter
 	Lost       prometheus.Counter

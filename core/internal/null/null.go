@@ -1,7 +1,7 @@
-// Package null is for what may be null in PostgreSQL or in JSON.
+// Package null converts values that may be null in PostgreSQL or in JSON.
 package null
 
-// Or is what a pointer points to, or another value where it is nil.
+// Or is the value of a pointer, or otherwise where it is nil.
 func Or[T any](value *T, otherwise T) T {
 	if value != nil {
 		return *value
@@ -17,7 +17,7 @@ func Text(s string) *string {
 	return &s
 }
 
-// List is an empty list for a nil one: JSON has [] for it, and PostgreSQL {}.
+// List is an empty list for nil: [] in JSON, {} in PostgreSQL.
 func List[T any](list []T) []T {
 	if list == nil {
 		return []T{}

@@ -1,7 +1,6 @@
-// Package outbound makes calls to addresses that tenants name. Which address that
-// is shows only when it is dialled: names are resolved anew each time, and whoever
-// owns a name says what it resolves to. So the address is judged there, between
-// the resolver and the connect, and nowhere else.
+// Package outbound makes calls to addresses that tenants name. The address is known only when it is
+// dialled: names are resolved each time, and their owner controls the answer. So the address is
+// checked between the resolver and the connect, and nowhere else.
 package outbound
 
 import (
@@ -11,13 +10,12 @@ import (
 	"strings"
 )
 
-// ErrAddress says that an address may not be called. Its text names no address: what
-// a name resolves to inside the operator's network is nobody's business.
+// ErrAddress says that an address may not be called. Its text has no address: what a name resolves
+// to inside the operator's network must not be disclosed.
 var ErrAddress = errors.New("the address may not be called")
 
-// never are the addresses of special purpose inside the unicast ranges (IANA's
-// registries for IPv4 and IPv6): own networks, documentation, benchmarks, relays
-// that lead to embedded IPv4 addresses.
+// never are the special-purpose addresses inside the unicast ranges (IANA's registries for IPv4 and
+// IPv6): private networks, documentation, benchmarks, relays that lead to embedded IPv4 addresses.
 //
 //nolint:gochecknoglobals // a table
 var never = prefixes(
@@ -43,16 +41,15 @@ var never = prefixes(
 
 	"2001::/23",         // protocol assignments: Teredo, ORCHID, benchmarks
 	"2001:db8::/32",     // documentation
-	"2002::/16",         // 6to4: an IPv4 address is in it
+	"2002::/16",         // 6to4: contains an IPv4 address
 	"2620:4f:8000::/48", // AS112
 	"3fff::/20",         // documentation
 )
 
-// global is all that is handed out for the IPv6 internet. Loopback, unspecified,
-// mapped and compatible IPv4, NAT64, unique local, link-local, site-local and
-// multicast addresses lie outside it.
+// global is the allocated range of the IPv6 internet. Loopback, unspecified, mapped and compatible
+// IPv4, NAT64, unique local, link-local, site-local and multicast addresses are outside it.
 //
-//nolint:gochecknoglobals // a constant, but for its type
+//nolint:gochecknoglobals // a constant
 var global = netip.MustParsePrefix("2000::/3")
 
 func prefixes(texts ...string) []netip.Prefix {
@@ -63,7 +60,7 @@ func prefixes(texts ...string) []netip.Prefix {
 	return made
 }
 
-// Guard says which addresses may be called: public ones, and what the operator allows.
+// Guard decides which addresses may be called: public ones, and those that the operator allows.
 type Guard struct{ allowed []netip.Prefix }
 
 // ParseGuard reads the operator's networks, in CIDR notation with commas between.
@@ -86,8 +83,8 @@ func ParseGuard(text string) (Guard, error) {
 // AllowsAny says whether the operator allows any network.
 func (g Guard) AllowsAny() bool { return len(g.allowed) > 0 }
 
-// Allowed says whether the operator allows the address. A mapped IPv4 address is the
-// IPv4 address: that is where the connection goes.
+// Allowed says whether the operator allows the address. A mapped IPv4 address is treated as the
+// IPv4 address to which the connection goes.
 func (g Guard) Allowed(address netip.Addr) bool {
 	address = address.Unmap().WithZone("")
 	for _, prefix := range g.allowed {

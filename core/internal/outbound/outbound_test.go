@@ -253,7 +253,7 @@ func TestRebindingReachesNobody(t *testing.T) {
 	t.Logf("FIGURE rebinding: questions=%d canary_connections=%d", asked.Load(), reached.Load())
 }
 
-// rebinding is a resolver that gives each of the addresses once, in turn.
+// rebinding is a resolver that gives each of the addresses once, in order.
 func rebinding(t *testing.T, addresses []string) (*net.Resolver, *atomic.Int64) {
 	t.Helper()
 	socket, err := (&net.ListenConfig{}).ListenPacket(t.Context(), "udp", "127.0.0.1:0")

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Bounds of one call, beside those of its context.
+// Bounds of one call, in addition to its context.
 const (
 	dialTimeout     = 5 * time.Second
 	tlsTimeout      = 5 * time.Second
@@ -27,16 +27,16 @@ const (
 // Options are what a Transport needs.
 type Options struct {
 	Guard Guard
-	// Resolver and RootCAs take the place of the system's, where not nil.
+	// Resolver and RootCAs replace the system's, where not nil.
 	Resolver *net.Resolver
 	RootCAs  *x509.CertPool
 }
 
-// Transport makes single calls: it follows no redirect, asks no proxy, keeps no
-// cookie. Plain http goes to addresses that the operator allows, and to no others.
+// Transport makes single calls: it follows no redirect, uses no proxy, stores no cookie. Plain http
+// is only for addresses that the operator allows.
 type Transport struct{ plain, encrypted *http.Transport }
 
-// NewTransport makes one; Close lets its connections go.
+// NewTransport makes one; Close closes its connections.
 func NewTransport(o Options) *Transport {
 	return &Transport{plain: transport(o, o.Guard.Allowed), encrypted: transport(o, o.Guard.MayCall)}
 }
@@ -49,13 +49,13 @@ func transport(o Options, may func(netip.Addr) bool) *http.Transport {
 		},
 	}
 	return &http.Transport{
-		Proxy:       nil, // none from the environment: it would be the one that dials
+		Proxy:       nil, // none from the environment: it would dial instead
 		DialContext: dialer.DialContext,
-		// a connection that was made once stays with the address that was judged
+		// a connection stays with the address that was checked
 		TLSClientConfig:       &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: o.RootCAs},
 		TLSHandshakeTimeout:   tlsTimeout,
 		ForceAttemptHTTP2:     true,
-		DisableCompression:    true, // what is bounded is what was sent
+		DisableCompression:    true, // the bound is on the bytes sent
 		MaxIdleConns:          idleAll,
 		MaxIdleConnsPerHost:   idlePerHost,
 		IdleConnTimeout:       idleTimeout,
@@ -65,7 +65,7 @@ func transport(o Options, may func(netip.Addr) bool) *http.Transport {
 	}
 }
 
-// check judges the address that is about to be connected to.
+// check decides on the address before the connect.
 func check(network, address string, may func(netip.Addr) bool) error {
 	if !strings.HasPrefix(network, "tcp") {
 		return fmt.Errorf("outbound: %w", ErrAddress)
@@ -88,14 +88,13 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, fmt.Errorf("outbound: the scheme %q: %w", r.URL.Scheme, ErrAddress)
 }
 
-// Close lets idle connections go.
+// Close closes idle connections.
 func (t *Transport) Close() {
 	t.plain.CloseIdleConnections()
 	t.encrypted.CloseIdleConnections()
 }
 
-// Judge says what is wrong with a URL before any call, as far as that can be told
-// without resolving its host; "" is nothing.
+// Judge checks a URL before any call, without resolving its host; "" means that nothing is wrong.
 func (g Guard) Judge(u *url.URL) (wrong string) {
 	address, err := netip.ParseAddr(u.Hostname())
 	isAddress := err == nil
@@ -115,7 +114,7 @@ func isLocal(host string) bool {
 	return host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
 
-// Destination names whom a URL calls: scheme, host and port.
+// Destination is what a URL calls: scheme, host and port.
 func Destination(u *url.URL) string {
 	port := u.Port()
 	if port == "" {

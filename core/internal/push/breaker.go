@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// leastWindow is the time whose calls a breaker judges by; buckets is in how many
-	// steps it rolls on.
+	// leastWindow is the time whose calls a breaker judges; buckets is the number of steps in which
+	// it rolls.
 	leastWindow = 30 * time.Second
 	buckets     = 10
 )
 
-// breakerKey names a breaker: one for each tenant and destination, and for each way
-// in which a tenant's queues want the destination to be judged.
+// breakerKey names a breaker: one for each tenant, destination, and breaker settings of a tenant's
+// queues.
 type breakerKey struct {
 	tenant      tenant.ID
 	destination string
@@ -31,18 +31,18 @@ type breakerKey struct {
 func keyOf(settings *directory.QueueSettings, destination string) breakerKey {
 	return breakerKey{
 		tenant: settings.Tenant, destination: destination, settings: settings.Target.Breaker,
-		// a call that began before the window is not judged, so it has to be the longer
+		// a call that began before the window is not judged, so the window must be longer
 		window: max(leastWindow, 2*settings.Target.Timeout),
 	}
 }
 
-// breaker is a destination's, with what is under way to it.
+// breaker is a destination's, with its current calls.
 type breaker struct {
 	key     breakerKey
 	circuit *gobreaker.CircuitBreaker[*answer]
 
-	// Guarded by the Executor: inFlight are the jobs that are held for the destination,
-	// waiting those of them that are not called yet.
+	// Guarded by the Executor: inFlight are the jobs admitted for the destination, waiting those of
+	// them without a call yet.
 	inFlight, waiting int
 	used              time.Time
 
@@ -50,17 +50,17 @@ type breaker struct {
 	since, retryAt time.Time
 }
 
-// change is told of each change of state; it must not wait.
+// change is called on each change of state; it must not block.
 type change func(key breakerKey, from, to gobreaker.State)
 
-// errFailing marks calls that speak against the destination, errApart those that
-// say nothing of it.
+// errFailing marks calls that count as failures of the destination, errCancelledByCore those that do not
+// count.
 var (
-	errFailing = errors.New("push: the destination fails")
-	errApart   = errors.New("push: the call was ended from here")
+	errFailing         = errors.New("push: the destination fails")
+	errCancelledByCore = errors.New("push: the call was cancelled by core")
 )
 
-func newBreaker(key breakerKey, told change) *breaker {
+func newBreaker(key breakerKey, onChange change) *breaker {
 	b := &breaker{key: key, used: time.Now()}
 	b.circuit = gobreaker.NewCircuitBreaker[*answer](gobreaker.Settings{
 		MaxRequests:  uint32(key.settings.HalfOpen), //nolint:gosec // 1 to 1000
@@ -68,7 +68,7 @@ func newBreaker(key breakerKey, told change) *breaker {
 		BucketPeriod: key.window / buckets,
 		Timeout:      key.settings.Open,
 		ReadyToTrip:  func(counts gobreaker.Counts) bool { return trips(counts, key.settings) },
-		IsExcluded:   func(err error) bool { return errors.Is(err, errApart) },
+		IsExcluded:   func(err error) bool { return errors.Is(err, errCancelledByCore) },
 		OnStateChange: func(_ string, from, to gobreaker.State) {
 			b.mu.Lock()
 			b.since, b.retryAt = time.Now(), time.Time{}
@@ -76,16 +76,15 @@ func newBreaker(key breakerKey, told change) *breaker {
 				b.retryAt = b.since.Add(key.settings.Open)
 			}
 			b.mu.Unlock()
-			told(key, from, to)
+			onChange(key, from, to)
 		},
 	})
 	return b
 }
 
-// trips says whether a breaker opens: too many of the window's calls have failed,
-// or as many in a row as are enough to judge. The second is for destinations that
-// were well until now: their many good calls would outvote the bad ones for a
-// while, and every one of these costs a job an attempt.
+// trips says whether a breaker opens: too many of the window's calls have failed, or enough in a
+// row to judge. The second rule is for destinations that failed suddenly: their many earlier
+// successes would outvote the failures for a while, and each failure costs a job an attempt.
 func trips(counts gobreaker.Counts, settings directory.Breaker) bool {
 	enough := uint32(settings.Calls) //nolint:gosec // 1 to 1000
 	if counts.ConsecutiveFailures >= enough {
@@ -95,8 +94,7 @@ func trips(counts gobreaker.Counts, settings directory.Breaker) bool {
 	return judged >= enough && float64(counts.TotalFailures) >= settings.FailureRatio*float64(judged)
 }
 
-// probes is how many more calls a half-open breaker lets through. The Executor
-// holds the lock on waiting.
+// probes is how many more calls a half-open breaker allows. The Executor's lock guards waiting.
 func (b *breaker) probes() int {
 	counts := b.circuit.Counts()
 	return b.key.settings.HalfOpen - int(counts.Requests) + int(counts.TotalExclusions) - b.waiting
@@ -104,7 +102,7 @@ func (b *breaker) probes() int {
 
 // shown is the breaker as its owner sees it.
 func (b *breaker) shown() *api.Breaker {
-	state := b.circuit.State() // may be what changes it
+	state := b.circuit.State() // may change the state
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	shown := &api.Breaker{State: state.String()}
@@ -119,8 +117,7 @@ func (b *breaker) shown() *api.Breaker {
 	return shown
 }
 
-// call makes one call, if the breaker lets it through; probe says that it was to
-// find out whether the destination is back.
+// call makes one call, if the breaker allows it; probe says that the breaker was half-open.
 func (b *breaker) call(do func() (*answer, error)) (a *answer, probe bool, err error) {
 	a, err = b.circuit.Execute(func() (*answer, error) {
 		probe = b.circuit.State() != gobreaker.StateClosed
@@ -129,7 +126,7 @@ func (b *breaker) call(do func() (*answer, error)) (a *answer, probe bool, err e
 	return a, probe, err
 }
 
-// refused says that the breaker let the call not through.
+// refused says that the breaker did not allow the call.
 func refused(err error) bool {
 	return errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests)
 }

@@ -44,7 +44,7 @@ func (f *fixture) metric(name string) float64 {
 }
 
 // While a destination is dead no job of its queue is claimed; the few that try it
-// again spend nothing; nobody else notices; and when it is back all is done.
+// again spend nothing; others are not affected; and when it is back all is done.
 func TestOpenBreakerSpendsNoAttempts(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -85,7 +85,7 @@ func TestOpenBreakerSpendsNoAttempts(t *testing.T) {
 		t.Errorf("%d calls", calls)
 	}
 	// The destination is tried again and again, by two jobs each time.
-	celltest.Eventually(t, "two failed looks", func() bool { return count(d, "/dead")+count(d, "/well") >= 4+1+4 })
+	celltest.Eventually(t, "two failed probes", func() bool { return count(d, "/dead")+count(d, "/well") >= 4+1+4 })
 	attempts, claims, dead := f.spent("hooks")
 	if attempts != 4 || dead != 0 {
 		t.Errorf("%d attempts spent, %d dead", attempts, dead)
@@ -111,7 +111,7 @@ func count(d *destination, path string) int {
 }
 
 // A job that is poison itself is not tried for ever by way of a breaker that it
-// keeps open: after a day its probes spend attempts.
+// stays open: after a day its probes spend attempts.
 func TestProbesGoOnForADayAtMost(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -7,16 +7,16 @@ import (
 )
 
 const (
-	// budgetPart is how many quick tries a call earns its tenant, budgetMost how many
-	// can be saved up, and what a tenant begins with.
+	// budgetPart is how many quick tries a call earns its tenant, budgetMost the limit of saved
+	// ones, and a tenant's initial budget.
 	budgetPart = 0.1
 	budgetMost = 10
-	// budgetTenants bounds the memory: past it the savings of all begin anew.
+	// budgetTenants bounds the memory: past it all budgets are reset.
 	budgetTenants = 10_000
 )
 
-// budget keeps quick tries to a tenth of each tenant's calls: where many calls
-// fail, trying them again at once makes it worse.
+// budget limits quick tries to a tenth of each tenant's calls: repeats at once make an overload
+// worse.
 type budget struct {
 	mu    sync.Mutex
 	saved map[tenant.ID]float64
@@ -31,7 +31,7 @@ func (b *budget) earn(owner tenant.ID) {
 	b.set(owner, min(b.of(owner)+budgetPart, budgetMost))
 }
 
-// spend says whether there is a quick try left, and takes it.
+// spend takes a quick try and says whether there was one left.
 func (b *budget) spend(owner tenant.ID) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -16,12 +16,12 @@ import (
 )
 
 const (
-	// quickTries is how often a call may be made again within an attempt, after a pause
-	// between quickLeast and quickMost.
+	// quickTries is how often a call is repeated within an attempt, after a pause between
+	// quickLeast and quickMost.
 	quickTries            = 2
 	quickLeast, quickMost = 50 * time.Millisecond, 500 * time.Millisecond
-	// endFor is how long an outcome is offered to the database before its lease is left
-	// to run out, endPause about how long between two offers.
+	// endFor is how long the outcome is retried while the database is unavailable, before the lease
+	// expires, endPause about the pause between two tries.
 	endFor   = 20 * time.Second
 	endPause = 200 * time.Millisecond
 )
@@ -33,11 +33,11 @@ type attempt struct {
 	body   []byte
 	tries  int
 	status int
-	// probe says that it was to find out whether the destination is back.
+	// probe says that the breaker was half-open.
 	probe bool
 }
 
-// execute calls for one job and ends its attempt.
+// execute makes the calls for one job and ends its attempt.
 func (e *Executor) execute(calls context.Context, t *target, claimed *claim.Job, received time.Time) {
 	defer e.leave(t)
 	a := &attempt{target: t, job: claimed}
@@ -45,15 +45,15 @@ func (e *Executor) execute(calls context.Context, t *target, claimed *claim.Job,
 	defer cancel(nil)
 	timed, stop := context.WithDeadlineCause(ctx, callEnd(t, claimed, received), errTimeout)
 	defer stop()
-	kept := make(chan struct{})
+	renewed := make(chan struct{})
 	go func() {
-		defer close(kept)
-		e.keep(timed, cancel, claimed, received)
+		defer close(renewed)
+		e.renew(timed, cancel, claimed, received)
 	}()
 	v := e.call(timed, a)
 	cause := context.Cause(ctx)
 	stop()
-	<-kept
+	<-renewed
 	if v == nil {
 		v = endedBy(cause)
 	}
@@ -68,8 +68,8 @@ func (e *Executor) execute(calls context.Context, t *target, claimed *claim.Job,
 		"trace_id", telemetry.TraceID(null.Or(claimed.Traceparent, "")))
 }
 
-// callEnd is when a call must be over: by the queue's timeout, and before the job's,
-// at which its lease ends too.
+// callEnd is the latest end of a call: by the queue's timeout, and before the job's, at which its
+// lease ends too.
 func callEnd(t *target, claimed *claim.Job, received time.Time) time.Time {
 	end := received.Add(t.settings.Target.Timeout)
 	if claimed.TimeoutMs == nil {
@@ -83,8 +83,7 @@ func callEnd(t *target, claimed *claim.Job, received time.Time) time.Time {
 	return end
 }
 
-// call makes the calls of an attempt; nil where they were ended from here, or never
-// made.
+// call makes the calls of an attempt; nil if they were cancelled by core, or never made.
 func (e *Executor) call(ctx context.Context, a *attempt) *verdict {
 	var err error
 	if a.body, err = bodyOf(a.job); err != nil {
@@ -94,16 +93,16 @@ func (e *Executor) call(ctx context.Context, a *attempt) *verdict {
 	e.budget.earn(a.target.settings.Tenant)
 	var last *verdict
 	for {
-		said, probe, err := e.try(ctx, a)
-		if refused(err) || errors.Is(err, errApart) {
-			return last // of a call that was made again the first answer stands
+		response, probe, err := e.try(ctx, a)
+		if refused(err) || errors.Is(err, errCancelledByCore) {
+			return last // the first answer of a repeated call stands
 		}
-		v := judge(said)
-		last, a.status = &v, said.status
+		v := judge(response)
+		last, a.status = &v, response.status
 		if a.probe = probe; probe {
 			return ofProbe(v)
 		}
-		if !v.again || a.tries > quickTries || !e.budget.spend(a.target.settings.Tenant) {
+		if !v.retry || a.tries > quickTries || !e.budget.spend(a.target.settings.Tenant) {
 			return last
 		}
 		e.metrics.QuickTries.Inc()
@@ -114,7 +113,7 @@ func (e *Executor) call(ctx context.Context, a *attempt) *verdict {
 }
 
 // try makes one call through the breaker.
-func (e *Executor) try(ctx context.Context, a *attempt) (said *answer, probe bool, err error) {
+func (e *Executor) try(ctx context.Context, a *attempt) (response *answer, probe bool, err error) {
 	entered := false
 	enter := func() {
 		if a.tries == 0 && !entered {
@@ -122,27 +121,27 @@ func (e *Executor) try(ctx context.Context, a *attempt) (said *answer, probe boo
 		}
 		entered = true
 	}
-	said, probe, err = a.target.breaker.call(func() (*answer, error) {
+	response, probe, err = a.target.breaker.call(func() (*answer, error) {
 		enter()
 		a.tries++
 		r, err := newRequest(ctx, a.target, a.job, a.body, time.Now())
 		if err != nil {
 			return &answer{failure: &failure{kind: "internal", message: "the call could not be made"}}, errFailing
 		}
-		told := e.span(a, r)
-		said, err := send(e.transport, r)
-		told(said)
-		if err == nil && judge(said).failing {
+		endSpan := e.span(a, r)
+		response, err := send(e.transport, r)
+		endSpan(response)
+		if err == nil && judge(response).failing {
 			err = errFailing
 		}
-		return said, err
+		return response, err
 	})
 	enter()
-	return said, probe, err
+	return response, probe, err
 }
 
-// ofProbe gives the attempt of a probe back where the destination still fails: the
-// job only tried it for the others. That, too, goes on for a day at most.
+// ofProbe returns the attempt of a failed probe: the job was only used for the probe. That is
+// bounded by a day.
 func ofProbe(v verdict) *verdict {
 	if v.failing && v.kind == api.KindFail {
 		return &verdict{word: wordProbe, kind: api.KindRelease, err: v.err, deferral: api.MaxDeferral, failing: true}
@@ -150,22 +149,22 @@ func ofProbe(v verdict) *verdict {
 	return &v
 }
 
-// endedBy is what becomes of an attempt whose call was ended from here, or was
-// never made because the breaker has opened.
+// endedBy is the verdict on an attempt whose call was cancelled by core, or not made because the
+// breaker has opened.
 func endedBy(cause error) *verdict {
 	switch {
 	case errors.Is(cause, errLeaseLost):
 		return &verdict{word: wordLost}
-	case errors.Is(cause, errCancelled): // which ends as cancelled, by the table
+	case errors.Is(cause, errCancelled): // ends as cancelled, by the transition table
 		return &verdict{word: wordCancelled, kind: api.KindRelease}
 	}
 	return &verdict{word: wordGivenBack, kind: api.KindRelease}
 }
 
-// end stores an outcome. It is offered again while the database is away: a repeat
-// gets the first one's answer.
+// end stores an outcome. It is retried while the database is unavailable: a repeat gets the first
+// one's answer.
 func (e *Executor) end(ctx context.Context, a *attempt, v *verdict) {
-	if v.delay > 0 { // never sooner than the destination asks, and not all of its jobs at once
+	if v.delay > 0 { // not before the destination's Retry-After, and jittered
 		v.delay += rand.N(v.delay/10 + 1) //nolint:gosec // spreads jobs, guards nothing
 	}
 	finish, cancel := context.WithTimeout(e.ofJob(context.WithoutCancel(ctx), a.job), endFor)

@@ -56,7 +56,7 @@ func TestJobsArePushed(t *testing.T) {
 		t.Errorf("%s", got.body)
 	}
 	if strings.Contains(string(got.body), "lease") || strings.Contains(f.log.String(), secret) || strings.Contains(f.log.String(), "x=1") {
-		t.Errorf("a secret is told: %s\n%s", got.body, f.log.String())
+		t.Errorf("a secret is disclosed: %s\n%s", got.body, f.log.String())
 	}
 }
 
@@ -167,7 +167,7 @@ func TestDestinationThatIsAwayForADaySpendsAttempts(t *testing.T) {
 	}
 }
 
-// Quick tries stay within a tenth of a tenant's calls, beside what it has saved.
+// Quick tries stay within a tenth of a tenant's calls, plus its saved budget.
 func TestQuickTriesHaveABudget(t *testing.T) {
 	t.Parallel()
 	const jobs = 30
@@ -181,8 +181,8 @@ func TestQuickTriesHaveABudget(t *testing.T) {
 	}
 }
 
-// After a change of the key secrets are sealed anew as they are met.
-func TestSecretsAreSealedAnew(t *testing.T) {
+// After a change of the key secrets are sealed again when they are used.
+func TestSecretsAreSealedAgain(t *testing.T) {
 	t.Parallel()
 	f := newIdleFixture(t)
 	d := newDestination(t, says(200, ""))
@@ -199,7 +199,7 @@ func TestSecretsAreSealedAnew(t *testing.T) {
 	}
 	celltest.Eventually(t, "the secret to be sealed anew", func() bool {
 		var sealed []byte
-		if err := f.behind.QueryRow(t.Context(), `SELECT push_secret FROM queues`).Scan(&sealed); err != nil {
+		if err := f.direct.QueryRow(t.Context(), `SELECT push_secret FROM queues`).Scan(&sealed); err != nil {
 			t.Fatal(err)
 		}
 		opened, stale, err := fresh.Open(sealed, tenant.QueueKey{Tenant: f.tenant, Name: "hooks"}.SecretPlace())

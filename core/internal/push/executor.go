@@ -24,15 +24,15 @@ import (
 const (
 	// mostAtOnce is how many jobs one claim may take.
 	mostAtOnce = 100
-	// claimWait is how long a claim waits for work. Between two the settings are learned,
-	// and a queue with less room than the last claim asked for gets its turn.
+	// claimWait is how long a claim waits for work. Between two claims the settings are read, and
+	// the capacity of all queues is used again.
 	claimWait = 250 * time.Millisecond
-	// claimPause is about how long a claim that failed is not made again.
+	// claimPause is about the pause after a failed claim.
 	claimPause = 500 * time.Millisecond
-	// idlePause is the least time for a look that finds nothing.
+	// idlePause is the minimum time of a claim that finds nothing.
 	idlePause = 10 * time.Millisecond
-	// Of the slots of a core one tenant may take a quarter, and one destination an
-	// eighth: one that hangs leaves the others room.
+	// One tenant may take a quarter of a core's slots, and one destination an eighth: a destination
+	// that hangs does not block the others.
 	tenantPart, destinationPart = 4, 8
 )
 
@@ -48,7 +48,7 @@ type Options struct {
 	Tracer trace.Tracer
 	// Grace is how long calls may go on after the end of Run's context.
 	Grace time.Duration
-	// InFlight is how many calls may be under way at once.
+	// InFlight is how many calls may run at once.
 	InFlight int
 }
 
@@ -64,12 +64,12 @@ type Executor struct {
 	grace      time.Duration
 	workerID   string
 	budget     budget
-	// again makes a waiting claim look again: there may be room where there was none.
-	again chan struct{}
+	// released makes a waiting claim scan again: capacity may have been released.
+	released chan struct{}
 	// changes are breakers' changes of state, for the log.
 	changes chan breakerChange
-	// learned is when the settings were last copied; Run's own.
-	learned time.Time
+	// copied is when the settings were last copied; used by Run alone.
+	copied time.Time
 
 	mu       sync.Mutex
 	most     int
@@ -83,26 +83,26 @@ type Executor struct {
 func New(o Options) *Executor {
 	return &Executor{
 		dispatcher: o.Dispatcher, store: o.Store, keys: o.Keys, transport: outbound.NewTransport(o.Outbound),
-		metrics: o.Metrics, log: o.Logger, tracer: o.Tracer, grace: o.Grace, workerID: "push:" + uuid.NewString(), again: make(chan struct{}, 1), changes: make(chan breakerChange, 64),
+		metrics: o.Metrics, log: o.Logger, tracer: o.Tracer, grace: o.Grace, workerID: "push:" + uuid.NewString(), released: make(chan struct{}, 1), changes: make(chan breakerChange, 64),
 		most: o.InFlight, byTenant: map[tenant.ID]int{}, targets: map[tenant.QueueKey]*target{}, breakers: map[breakerKey]*breaker{},
 	}
 }
 
-// errDrained ends calls that outlast the grace.
+// errDrained cancels calls that outlast the grace.
 var errDrained = errors.New("push: this core stops")
 
-// Run claims and calls until ctx ends; then calls under way may end within the
-// grace, and the others are given back, attempts included.
+// Run claims and calls until ctx ends; then running calls may end within the grace, and the others
+// are returned, attempts included.
 func (e *Executor) Run(ctx context.Context) error {
 	defer e.transport.Close()
 	calls, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	var tellers, group sync.WaitGroup
-	tellers.Go(func() { e.tell(calls) })
+	tellers.Go(func() { e.logChanges(calls) })
 	defer tellers.Wait()
 	defer stop(errDrained)
 	for ctx.Err() == nil {
 		begun := time.Now()
-		e.learn(ctx)
+		e.copySettings(ctx)
 		jobs, err := e.claim(ctx)
 		if err != nil && ctx.Err() == nil {
 			e.log.WarnContext(ctx, "jobs to push are not claimed", "error", err)
@@ -110,7 +110,7 @@ func (e *Executor) Run(ctx context.Context) error {
 		}
 		e.start(calls, &group, jobs)
 		if len(jobs) == 0 && time.Since(begun) < idlePause {
-			_ = wait.About(ctx, idlePause) // no claim waits any more: this core is about to stop
+			_ = wait.About(ctx, idlePause) // no claim waits any more: this core is draining
 		}
 	}
 	ended := make(chan struct{})
@@ -133,22 +133,22 @@ func (e *Executor) claim(ctx context.Context) ([]claim.Job, error) {
 		return nil, nil
 	}
 	return e.dispatcher.Claim(ctx, dispatch.ClaimCall{
-		Owner: tenant.Platform, WorkerID: e.workerID, Push: true, Room: e.Room, Again: e.again, Max: most, Wait: claimWait,
+		Owner: tenant.Platform, WorkerID: e.workerID, Push: true, Capacity: e.Capacity, CapacityReleased: e.released, Max: most, Wait: claimWait,
 	})
 }
 
-// wait waits until there may be room.
+// wait waits until there may be capacity.
 func (e *Executor) wait(ctx context.Context) {
-	timer := time.NewTimer(learnEvery)
+	timer := time.NewTimer(copyEvery)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-	case <-e.again:
+	case <-e.released:
 	case <-timer.C:
 	}
 }
 
-// start calls for each job that there is room for, and gives back the others.
+// start calls for each admitted job, and returns the others.
 func (e *Executor) start(calls context.Context, group *sync.WaitGroup, jobs []claim.Job) {
 	if len(jobs) == 0 {
 		return
@@ -168,7 +168,7 @@ func (e *Executor) start(calls context.Context, group *sync.WaitGroup, jobs []cl
 	e.dispatcher.GiveBack(calls, excess)
 }
 
-// changed tells of a breaker that has changed its state.
+// changed records a breaker's change of state.
 func (e *Executor) changed(key breakerKey, from, to gobreaker.State) {
 	e.metrics.BreakerChanges.WithLabelValues(to.String()).Inc()
 	if to == gobreaker.StateOpen && from == gobreaker.StateClosed {
@@ -179,7 +179,7 @@ func (e *Executor) changed(key breakerKey, from, to gobreaker.State) {
 	}
 	select {
 	case e.changes <- breakerChange{key, from, to}:
-	default: // a line is lost, a count is not
+	default: // the log line is dropped, the metric is not
 	}
 	e.kick()
 }
@@ -189,9 +189,8 @@ type breakerChange struct {
 	from, to gobreaker.State
 }
 
-// tell writes breakers' changes to the log: they happen under locks, where nothing
-// may wait for it.
-func (e *Executor) tell(ctx context.Context) {
+// logChanges writes breakers' changes to the log: they happen under locks, which must not wait for it.
+func (e *Executor) logChanges(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -203,10 +202,10 @@ func (e *Executor) tell(ctx context.Context) {
 	}
 }
 
-// kick makes a waiting claim look again.
+// kick makes a waiting claim scan again.
 func (e *Executor) kick() {
 	select {
-	case e.again <- struct{}{}:
-	default: // it is told already
+	case e.released <- struct{}{}:
+	default: // a kick is pending
 	}
 }

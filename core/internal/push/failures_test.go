@@ -10,7 +10,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// Calls that come to no answer say why in words that tell no address.
+// Calls without an answer give a reason that contains no address.
 func TestFailuresAreNamed(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

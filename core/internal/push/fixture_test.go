@@ -44,7 +44,7 @@ type fixture struct {
 	keys     *seal.Keys
 	executor *push.Executor
 	tenant   tenant.ID
-	behind   *pgx.Conn
+	direct   *pgx.Conn
 	registry *prometheus.Registry
 	log      lockedBuffer
 	// tracer is the executor's, nil for none.
@@ -82,7 +82,7 @@ func newIdleFixture(t *testing.T) *fixture {
 	t.Helper()
 	f := &fixture{T: t, registry: prometheus.NewRegistry()}
 	url := celltest.URL(t)
-	f.store, f.behind = celltest.OpenURL(t, url), celltest.Connect(t, url)
+	f.store, f.direct = celltest.OpenURL(t, url), celltest.Connect(t, url)
 	keys, err := seal.New(key)
 	if err != nil {
 		t.Fatal(err)
@@ -200,7 +200,7 @@ func (f *fixture) ends(owner tenant.ID, id uuid.UUID, state string) api.Job {
 func (f *fixture) count(sql string, args ...any) int {
 	f.Helper()
 	var n int
-	if err := f.behind.QueryRow(f.Context(), sql, args...).Scan(&n); err != nil {
+	if err := f.direct.QueryRow(f.Context(), sql, args...).Scan(&n); err != nil {
 		f.Fatal(err)
 	}
 	return n
@@ -208,7 +208,7 @@ func (f *fixture) count(sql string, args ...any) int {
 
 func (f *fixture) exec(sql string, args ...any) {
 	f.Helper()
-	if _, err := f.behind.Exec(f.Context(), sql, args...); err != nil {
+	if _, err := f.direct.Exec(f.Context(), sql, args...); err != nil {
 		f.Fatal(err)
 	}
 }
@@ -235,7 +235,7 @@ type received struct {
 	body   []byte
 }
 
-// destination answers calls as it is told, and remembers them.
+// destination answers calls as the test says, and records them.
 type destination struct {
 	*httptest.Server
 	mu    sync.Mutex

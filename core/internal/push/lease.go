@@ -10,7 +10,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// Why a call ends from here.
+// Causes of calls cancelled by core.
 var (
 	errLeaseLost = errors.New("push: the lease is lost")
 	errLeaseEnds = errors.New("push: the lease could not be extended")
@@ -18,18 +18,16 @@ var (
 )
 
 const (
-	// longestBeat is the most time between two heartbeats: so late a call learns that
-	// its job was cancelled.
+	// longestBeat is the longest time between two heartbeats: the delay of a job's cancel.
 	longestBeat = 3 * time.Second
-	// beatPause is how long a heartbeat that failed is not made again.
+	// beatPause is the pause after a failed heartbeat.
 	beatPause = 500 * time.Millisecond
 )
 
-// keep extends a job's lease until ctx ends, and ends the call through cancel when
-// the lease is lost, is about to end, or the job is cancelled.
-func (e *Executor) keep(ctx context.Context, cancel context.CancelCauseFunc, claimed *claim.Job, received time.Time) {
-	// Both times are of the statement that leased it; what has passed since is in the
-	// margin.
+// renew extends a job's lease until ctx ends, and cancels the call when the lease is lost, is about
+// to end, or the job is cancelled.
+func (e *Executor) renew(ctx context.Context, cancel context.CancelCauseFunc, claimed *claim.Job, received time.Time) {
+	// Both times are of the statement that leased it; the margin covers the time since.
 	renewed, length := received, claimed.LeaseExpiresAt.Sub(claimed.StartedAt)
 	next := min(length/3, longestBeat)
 	for {
@@ -48,7 +46,7 @@ func (e *Executor) keep(ctx context.Context, cancel context.CancelCauseFunc, cla
 		asked := time.Now()
 		status, err := e.beat(ctx, claimed.Lease(), end)
 		switch {
-		case err != nil: // the database is away: the lease lasts a while yet
+		case err != nil: // the database is unavailable: the lease is still valid
 			next = beatPause
 		case status.Status == api.LeaseLost:
 			cancel(errLeaseLost)

@@ -10,7 +10,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// hangs holds calls until they are ended from the other side, which it tells.
+// hangs holds calls until the other side ends them, which it reports.
 func hangs(entered, ended chan<- struct{}) func(http.ResponseWriter, *http.Request, int) {
 	return func(_ http.ResponseWriter, r *http.Request, _ int) {
 		entered <- struct{}{}
@@ -30,7 +30,7 @@ func within(t *testing.T, what string, done <-chan struct{}) {
 
 func short(r *api.QueueRequest) { r.VisibilityTimeoutMS = new(int64(1000)) }
 
-// A call that takes longer than its lease keeps it.
+// A call that takes longer than its lease renews it.
 func TestLongCallsKeepTheirLease(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

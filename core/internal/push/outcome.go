@@ -14,43 +14,43 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// answer is what came of one call: a status, or a failure without one.
+// answer is the result of one call: a status, or a failure without one.
 type answer struct {
 	status int
 	header http.Header
-	// body is what was read of the answer's, at most api.MaxPushAnswer and a byte.
+	// body is the part of the answer's body that was read, at most api.MaxPushAnswer and a byte.
 	body    []byte
 	failure *failure
-	// came is when it came, by this machine's clock.
-	came time.Time
+	// arrived is when the answer arrived, by this machine's clock.
+	arrived time.Time
 }
 
-// failure is why there is no answer.
+// failure is the reason why there is no answer.
 type failure struct {
-	// kind is a word for the job's error, message a sentence without addresses.
+	// kind is the type of the job's error, message a sentence without addresses.
 	kind, message string
-	// again says that a quick try may help.
-	again bool
+	// retry says that a quick try may help.
+	retry bool
 }
 
-// verdict is what an answer means for the attempt.
+// verdict is the effect of an answer on the attempt.
 type verdict struct {
-	// word is the kind of outcome, for metrics and the log.
+	// word is the kind of outcome in metrics and the log.
 	word string
-	// kind is an outcome's kind of the API.
+	// kind is the API's kind of outcome.
 	kind      string
 	result    []byte
 	err       *api.JobError
 	permanent bool
 	delay     time.Duration
 	deferral  time.Duration
-	// failing says that the call speaks against the destination.
+	// failing says that the call counts as a failure of the destination.
 	failing bool
-	// again says that a quick try may help.
-	again bool
+	// retry says that a quick try may help.
+	retry bool
 }
 
-// Words of outcomes.
+// Kinds of outcome in metrics and the log.
 const (
 	wordCompleted = "completed"
 	wordFailed    = "failed"
@@ -62,11 +62,11 @@ const (
 	wordGivenBack = "given_back"
 )
 
-// judge says what an answer means: the table of api-docs/push.md.
+// judge maps an answer to its verdict: the table of api-docs/push.md.
 func judge(a *answer) verdict {
 	if a.failure != nil {
 		return verdict{
-			word: wordFailed, kind: api.KindFail, failing: true, again: a.failure.again,
+			word: wordFailed, kind: api.KindFail, failing: true, retry: a.failure.retry,
 			err: &api.JobError{Type: a.failure.kind, Message: a.failure.message},
 		}
 	}
@@ -83,14 +83,14 @@ func judge(a *answer) verdict {
 	}
 	return verdict{
 		word: wordFailed, kind: api.KindFail, err: statusError(a),
-		// other refusals (4xx) and redirects are answers of a destination that works
+		// other refusals (4xx) and redirects are answers of a healthy destination
 		failing: a.status >= 500 || a.status == http.StatusRequestTimeout,
-		again:   a.status == http.StatusBadGateway || a.status == http.StatusGatewayTimeout,
+		retry:   a.status == http.StatusBadGateway || a.status == http.StatusGatewayTimeout,
 	}
 }
 
-// statusError tells of a status. What the answer says goes where a stack would be:
-// texts that differ from call to call would tell errors of one cause apart.
+// statusError is the error of a status. The body is in the stack: in the message it would give
+// errors of one cause different fingerprints.
 func statusError(a *answer) *api.JobError {
 	return &api.JobError{
 		Type:    "http_" + strconv.Itoa(a.status),
@@ -99,10 +99,10 @@ func statusError(a *answer) *api.JobError {
 	}
 }
 
-// resultOf is an answer's body as a job's result: JSON as it is, any other text as
-// a JSON string, what is too long as a string that is cut; nothing is null. JSON is
-// what the gateway takes for it in a worker's result: no deeper than api.MaxDepth, and
-// by the parser's own strictness without duplicate members and lone surrogates.
+// resultOf is an answer's body as a job's result: JSON unchanged, any other text as a JSON string,
+// a body that is too long as a cut string; an empty one is null. JSON is what the gateway accepts
+// in a worker's result: no deeper than api.MaxDepth, and by the parser without duplicate members
+// and lone surrogates.
 func resultOf(body []byte) []byte {
 	trimmed := strings.TrimSpace(string(body))
 	switch {
@@ -113,14 +113,14 @@ func resultOf(body []byte) []byte {
 	}
 	encoded, err := json.Marshal(cut(text(body), api.MaxPushAnswer))
 	if err != nil {
-		return nil // a string always can be
+		return nil // a string can always be encoded
 	}
 	return encoded
 }
 
 func text(body []byte) string { return strings.ToValidUTF8(string(body), "\uFFFD") }
 
-// cut shortens a text to at most n bytes, on a rune.
+// cut shortens a text to at most n bytes, at a rune.
 func cut(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -131,8 +131,8 @@ func cut(s string, n int) string {
 	return s[:n]
 }
 
-// retryAfter reads Retry-After: seconds, or a date by the answer's own clock where it
-// tells (RFC 9110, section 10.2.3). 0 is none, or none that makes sense.
+// retryAfter reads Retry-After: seconds, or a date by the answer's own Date if present (RFC 9110,
+// section 10.2.3). 0 is none, or an invalid one.
 func retryAfter(a *answer) time.Duration {
 	value := strings.TrimSpace(a.header.Get("Retry-After"))
 	if value == "" {
@@ -145,7 +145,7 @@ func retryAfter(a *answer) time.Duration {
 	if err != nil {
 		return 0
 	}
-	now := a.came
+	now := a.arrived
 	if date, err := http.ParseTime(a.header.Get("Date")); err == nil {
 		now = date
 	}

@@ -19,7 +19,7 @@ const (
 	headerSignature = "Webhook-Signature"
 )
 
-// bodyOf is the job as its destination gets it: as a worker does, without the lease.
+// bodyOf is the job as sent to its destination: as a worker gets it, without the lease.
 func bodyOf(claimed *claim.Job) ([]byte, error) {
 	wire := claimed.Wire()
 	body, err := json.Marshal(api.PushedJob{
@@ -34,8 +34,8 @@ func bodyOf(claimed *claim.Job) ([]byte, error) {
 	return body, nil
 }
 
-// newRequest makes a signed request (Standard Webhooks 1.0: the signature is over id,
-// time and body). The id is the job's: every try of a job is the same message.
+// newRequest makes a signed request (Standard Webhooks 1.0: the signature is over id, time and
+// body). The id is the job's: every try of a job is the same message.
 func newRequest(ctx context.Context, t *target, claimed *claim.Job, body []byte, now time.Time) (*http.Request, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, t.url.String(), bytes.NewReader(body))
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// target is where a queue's jobs go, ready to be called.
+// target is the destination of a queue's jobs, ready to be called.
 type target struct {
 	settings directory.QueueSettings
 	url      *url.URL
@@ -24,20 +24,20 @@ type target struct {
 	breaker  *breaker
 }
 
-// learnEvery is how old the copy of the queues' settings may get; breakers that
-// nobody has used for keepBreaker are forgotten.
+// copyEvery is the maximum age of the copy of the queues' settings; breakers that were not used
+// for keepBreaker are deleted.
 const (
-	learnEvery  = 250 * time.Millisecond
-	keepBreaker = time.Hour
+	copyEvery   = 250 * time.Millisecond
+	breakerIdle = time.Hour
 )
 
-// learn brings the copy of the settings of all queues in push mode up to date. Room
-// is asked under the dispatcher's lock, and must not ask back.
-func (e *Executor) learn(ctx context.Context) {
-	if time.Since(e.learned) < learnEvery {
+// copySettings updates the copy of the settings of all queues in push mode. It is a copy because capacity
+// is computed under the dispatcher's lock, and must not call back.
+func (e *Executor) copySettings(ctx context.Context) {
+	if time.Since(e.copied) < copyEvery {
 		return
 	}
-	e.learned = time.Now()
+	e.copied = time.Now()
 	known := e.dispatcher.PushQueues()
 	named := make(map[tenant.QueueKey]bool, len(known))
 	for i := range known {
@@ -57,7 +57,7 @@ func (e *Executor) learn(ctx context.Context) {
 		}
 	}
 	for key, b := range e.breakers {
-		if b.inFlight > 0 || time.Since(b.used) < keepBreaker {
+		if b.inFlight > 0 || time.Since(b.used) < breakerIdle {
 			continue
 		}
 		delete(e.breakers, key)
@@ -67,8 +67,8 @@ func (e *Executor) learn(ctx context.Context) {
 	}
 }
 
-// targetOf gives the target of a queue by its present settings; nil where it cannot
-// be called, which is said in the log once.
+// targetOf gives the target of a queue by its current settings; nil if it cannot be called, which
+// is logged once.
 func (e *Executor) targetOf(ctx context.Context, settings *directory.QueueSettings) *target {
 	e.mu.Lock()
 	known, seen := e.targets[settings.QueueKey]
@@ -112,7 +112,7 @@ func (e *Executor) prepare(ctx context.Context, made *target) error {
 	}
 	if made.signer, err = standardwebhooks.NewWebhook(string(secret)); err != nil {
 		made.signer = nil
-		return seal.ErrOpen // not the library's text, in which the secret may be
+		return seal.ErrOpen // not the library's text, which may contain the secret
 	}
 	if stale {
 		sealed := e.keys.Seal(secret, settings.SecretPlace())
@@ -127,7 +127,7 @@ type urlError struct{ wrong string }
 
 func (e *urlError) Error() string { return "push: the URL " + e.wrong }
 
-// breakerOf gives a breaker, made now if need be. It is called with the lock held.
+// breakerOf gives a breaker, created if needed. The caller holds the lock.
 func (e *Executor) breakerOf(key breakerKey) *breaker {
 	b := e.breakers[key]
 	if b == nil {

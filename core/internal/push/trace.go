@@ -13,7 +13,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/telemetry"
 )
 
-// ofJob gives a context in which spans are of the job's trace.
+// ofJob gives a context whose spans are in the job's trace.
 func (e *Executor) ofJob(ctx context.Context, claimed *claim.Job) context.Context {
 	if e.tracer == nil || claimed.Traceparent == nil {
 		return ctx
@@ -21,10 +21,10 @@ func (e *Executor) ofJob(ctx context.Context, claimed *claim.Job) context.Contex
 	return telemetry.Under(ctx, *claimed.Traceparent)
 }
 
-// span begins the span of one call and puts it into the request, in the place of the
-// job's; told ends it. It is not otelhttp's: that tells the whole URL, in which a
-// tenant may have put a secret, and errors with the addresses that names resolve to.
-func (e *Executor) span(a *attempt, r *http.Request) (told func(*answer)) {
+// span begins the span of one call and puts it into the request, in place of the job's; endSpan ends
+// it. It is not otelhttp's: that records the whole URL, which may contain a tenant's secret, and
+// errors with the addresses that names resolve to.
+func (e *Executor) span(a *attempt, r *http.Request) (endSpan func(*answer)) {
 	if e.tracer == nil || a.job.Traceparent == nil {
 		return func(*answer) {}
 	}
@@ -41,16 +41,16 @@ func (e *Executor) span(a *attempt, r *http.Request) (told func(*answer)) {
 		attribute.Int("forgequeue.push.try", a.tries),
 	))
 	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(r.Header))
-	return func(said *answer) {
+	return func(response *answer) {
 		switch {
-		case said == nil:
+		case response == nil:
 			span.SetStatus(codes.Error, "ended from here")
-		case said.failure != nil:
-			span.SetStatus(codes.Error, said.failure.kind)
+		case response.failure != nil:
+			span.SetStatus(codes.Error, response.failure.kind)
 		default:
-			span.SetAttributes(attribute.Int("http.response.status_code", said.status))
-			if said.status >= http.StatusBadRequest {
-				span.SetStatus(codes.Error, http.StatusText(said.status))
+			span.SetAttributes(attribute.Int("http.response.status_code", response.status))
+			if response.status >= http.StatusBadRequest {
+				span.SetStatus(codes.Error, http.StatusText(response.status))
 			}
 		}
 		span.End()

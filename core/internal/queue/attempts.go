@@ -44,12 +44,11 @@ func (r *attemptRow) wire() api.Attempt {
 	return attempt
 }
 
-// Attempts lists a job's executions by epoch, at most size of them with an epoch
-// above after. The one under way, and the one that completed the job, are told
-// by the job itself.
+// Attempts lists a job's executions by epoch, at most size of them with an epoch above after. The
+// running one, and the one that completed the job, are read from the job.
 func (s *Jobs) Attempts(ctx context.Context, owner tenant.ID, user string, id uuid.UUID, after int64, size int) ([]api.Attempt, error) {
 	ctx = store.WithClass(ctx, store.ClassLists)
-	// The job first: what ends between the two reads is then in the second.
+	// The job first: an attempt that ends between the two reads is then in the second.
 	found, err := s.Get(ctx, owner, user, id)
 	if err != nil {
 		return nil, err
@@ -73,7 +72,7 @@ func (s *Jobs) Attempts(ctx context.Context, owner tenant.ID, user string, id uu
 	return attempts, nil
 }
 
-// lastAttempt is the attempt that only the job knows of, nil for none.
+// lastAttempt is the attempt that only the job's row has, nil for none.
 func lastAttempt(found *api.Job) *api.Attempt {
 	attempt := &api.Attempt{Attempt: found.Attempt, Epoch: found.Epoch, WorkerID: found.WorkerID, StartedAt: found.StartedAt}
 	switch found.State {

@@ -14,8 +14,8 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// visibleSQL is a tenant's job as its caller may see it: a user-bound one sees
-// its own user's jobs alone.
+// visibleSQL is a tenant's job as its caller may see it: a user-bound caller sees only its own
+// user's jobs.
 const visibleSQL = `id = @id AND tenant_id = @tenant_id AND (@user::text = '' OR user_id = @user)`
 
 const lockVisibleSQL = `
@@ -24,28 +24,28 @@ FROM jobs
 WHERE ` + visibleSQL + `
 FOR UPDATE`
 
-// requestCancelSQL asks the holder to stop: it is told at its next heartbeat.
+// requestCancelSQL asks the holder to stop, by the answer to its next heartbeat.
 const requestCancelSQL = `
 UPDATE jobs SET cancel_requested = true WHERE id = @id`
 
-// CancelResult is what a cancel came to.
+// CancelResult is the result of a cancel.
 type CancelResult string
 
-// The cancelled job waited and has ended, or it runs and its holder was asked, or it had
-// been cancelled before.
+// The job waited and has ended, or it runs and its holder is asked to stop, or it was cancelled
+// before.
 const (
 	CancelEnded     CancelResult = "ended"
-	CancelRequested CancelResult = "asked"
-	CancelRepeated  CancelResult = "stood"
+	CancelRequested CancelResult = "requested"
+	CancelRepeated  CancelResult = "repeated"
 )
 
-// Cancel ends a waiting job at once, and asks for the end of a running one. A job
-// that is cancelled already is given as it is; one that ended otherwise is
-// ErrTerminal. A repeat changes nothing.
+// Cancel ends a waiting job at once, and requests the cancel of a running one. A job that is
+// already cancelled is given unchanged; one that has ended otherwise is ErrTerminal. A repeat
+// changes nothing.
 func (s *Jobs) Cancel(ctx context.Context, owner tenant.ID, user string, id uuid.UUID) (api.JobSummary, CancelResult, error) {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
-	// A dead letter may be redriven between the two looks at it. That it is so each time is a
-	// matter of chance that gets small fast.
+	// A dead letter may be redriven between the two reads. The probability that this repeats falls
+	// fast.
 	const rounds = 10
 	for range rounds {
 		var found api.Job

@@ -19,7 +19,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// a cap on a backlog larger than one adoption batch is not enforced.
+// a cap on a backlog larger than one backfill batch is not enforced.
 func TestCapOverBacklog(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -33,7 +33,7 @@ func TestCapOverBacklog(t *testing.T) {
 }
 
 // rows that are locked when the cap comes are not counted; running cap exceeded.
-func TestLockedAtAdoption(t *testing.T) {
+func TestLockedAtBackfill(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.Submit(f.Jobs(10)...)
@@ -61,8 +61,8 @@ func TestLockedAtAdoption(t *testing.T) {
 func TestSettledTooEarly(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.Submit(f.Job(celltest.Under(f.ActiveCap(3)))) // the count is kept
-	f.Submit(f.Job())                               // by a core that had not heard
+	f.Submit(f.Job(celltest.Under(f.ActiveCap(3)))) // the count has a row
+	f.Submit(f.Job())                               // by a core with older limits
 	f.Exec(`UPDATE usage_counts SET opened_at = opened_at - interval '2 minutes'`)
 	hb := celltest.Connect(t, f.URL)
 	tx, _ := hb.Begin(t.Context())
@@ -73,8 +73,8 @@ func TestSettledTooEarly(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = tx.Rollback(t.Context())
-	kept, _ := f.Store.KeptCounts(t.Context(), usage.CountKey{}, 10)
-	t.Logf("kept: %+v", kept)
+	stored, _ := f.Store.StoredCounts(t.Context(), usage.CountKey{}, 10)
+	t.Logf("stored: %+v", stored)
 	f.NoDrift()
 }
 
@@ -96,7 +96,7 @@ func TestBadJobTakesNeighboursSlot(t *testing.T) {
 	}
 }
 
-// a keyed, non-atomic batch of which all items are refused leaves no key, yet its twin in the flush is told of a mismatch.
+// a keyed, non-atomic batch of which all items are refused leaves no key, yet its twin in the flush is refused for a mismatch.
 func TestAllRefusedBatchTwin(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -110,7 +110,7 @@ func TestAllRefusedBatchTwin(t *testing.T) {
 	answers := f.TrySubmit(keyed(1, f.Jobs(2, limits)...), keyed(2, f.Job()), keyed(1, f.Jobs(2, limits)...))
 	t.Logf("same body: replayed=%v status=%d", answers[2].Replayed, celltest.ResponseTo(&answers[2]).Status)
 	if answers[1].Problem != nil {
-		t.Errorf("told %v; keys stored: %d", answers[1].Problem.Code, f.Count("idempotency_keys"))
+		t.Errorf("answered %v; keys stored: %d", answers[1].Problem.Code, f.Count("idempotency_keys"))
 	}
 	if answers[2].Replayed {
 		t.Errorf("a replay of what is not remembered")

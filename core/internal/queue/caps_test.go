@@ -78,10 +78,10 @@ func TestCapsOfUserAndQueue(t *testing.T) {
 		submit.Submission{Tenant: f.Tenant, Jobs: []submit.NewJob{f.Job(ann...)}},
 	)
 	if p := answers[0].Problem; p.Code != problem.ActiveCapReached || len(p.Policies) != 2 || !strings.Contains(p.Detail, `"bob"`) {
-		t.Errorf("bob is told %v %+v", p, p.Policies)
+		t.Errorf("bob got %v %+v", p, p.Policies)
 	}
 	if p := answers[1].Problem; p.Code != problem.QueueFull || p.Policies[0].Name != "queue-active" {
-		t.Errorf("ann is told %v %+v", p, p.Policies)
+		t.Errorf("ann got %v %+v", p, p.Policies)
 	}
 	f.NoDrift()
 }
@@ -101,7 +101,7 @@ func TestBatchUnderCap(t *testing.T) {
 	f.NoDrift()
 }
 
-// A replay takes no slot, a refusal leaves no key, and a dedupe hit needs no room.
+// A replay takes no slot, a refusal leaves no key, and a dedupe hit needs no capacity.
 func TestCapAndKeys(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -126,7 +126,7 @@ func TestCapAndKeys(t *testing.T) {
 	}
 	f.End(queue.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindComplete})
 	if got := f.TrySubmit(keyed("b", f.Job(limits)))[0]; got.Accepted != 1 || got.Replayed {
-		t.Errorf("the refused key, once there is room: %+v", got)
+		t.Errorf("the refused key, once there is capacity: %+v", got)
 	}
 	f.NoDrift()
 }
@@ -161,8 +161,8 @@ func TestRedriveTakesASlot(t *testing.T) {
 	}
 }
 
-// A cap that comes when jobs are there already counts them, whatever ends meanwhile.
-func TestCapAdoptsWhatIsThere(t *testing.T) {
+// A cap that is set when there are jobs counts them, whatever ends at the same time.
+func TestCapBackfillsExistingJobs(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.Submit(f.Jobs(60)...)
@@ -185,7 +185,7 @@ func TestCapAdoptsWhatIsThere(t *testing.T) {
 	if live := f.Live(); use[0].Used != live {
 		t.Errorf("used = %d, live %d", use[0].Used, live)
 	}
-	// gone and back again: what was stored meanwhile is counted too
+	// removed and set again: what was stored in between is counted too
 	if err := f.Store.DropCounts(t.Context(), []usage.CountKey{f.ActiveCap(0).CountKey}); err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +197,7 @@ func TestCapAdoptsWhatIsThere(t *testing.T) {
 }
 
 // A finish whose transaction is old and commits late is not lost: rows of the log
-// that were written meanwhile have not folded past it.
+// that were written in between have not folded past it.
 func TestLateCreditIsFolded(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -249,21 +249,21 @@ func TestCapsHoldUnderLoad(t *testing.T) {
 func (f *fixture) capsHoldUnderLoad() {
 	f.Helper()
 	t := f.T
-	const limit, running, turns = 5, 3, 60
+	const limit, running, rounds = 5, 3, 60
 	load := &capLoad{fixture: f, active: f.ActiveCap(limit), running: f.RunningCap(running)}
 	load.second = celltest.OpenURL(t, f.URL)
 	var quiet atomic.Bool
 	var watching, group sync.WaitGroup
 	watching.Go(func() { load.watch(&quiet, limit, running) })
 	for i := range 12 {
-		group.Go(func() { load.play(rand.New(rand.NewPCG(uint64(i), 7)), turns) })
+		group.Go(func() { load.play(rand.New(rand.NewPCG(uint64(i), 7)), rounds) })
 	}
 	group.Wait()
 	quiet.Store(true)
 	watching.Wait()
-	if load.looks.Load() == 0 || load.accepted.Load() < limit || load.refused.Load() == 0 || load.claimed.Load() == 0 {
-		t.Fatalf("nothing was shown: %d looks, %d accepted, %d refused, %d claimed",
-			load.looks.Load(), load.accepted.Load(), load.refused.Load(), load.claimed.Load())
+	if load.checks.Load() == 0 || load.accepted.Load() < limit || load.refused.Load() == 0 || load.claimed.Load() == 0 {
+		t.Fatalf("nothing was shown: %d checks, %d accepted, %d refused, %d claimed",
+			load.checks.Load(), load.accepted.Load(), load.refused.Load(), load.claimed.Load())
 	}
 	if old := strings.HasSuffix(t.Name(), "it"); old != (f.Count(`usage_log WHERE seen IS NOT NULL`) > 0) && old {
 		t.Error("no row of the log has a mark")
@@ -279,20 +279,20 @@ func (f *fixture) capsHoldUnderLoad() {
 // capLoad is what TestCapsHoldUnderLoad does.
 type capLoad struct {
 	*fixture
-	second                            *cell.Cell
-	active, running                   usage.Cap
-	looks, accepted, refused, claimed atomic.Int64
-	dead                              sync.Map
+	second                             *cell.Cell
+	active, running                    usage.Cap
+	checks, accepted, refused, claimed atomic.Int64
+	dead                               sync.Map
 }
 
 func (l *capLoad) watch(quiet *atomic.Bool, limit, running int64) {
 	for !quiet.Load() {
 		var active, leased int64
-		if err := l.Behind.QueryRow(l.Context(), `SELECT count(*), count(*) FILTER (WHERE state = 'running') FROM jobs`).Scan(&active, &leased); err != nil {
+		if err := l.Direct.QueryRow(l.Context(), `SELECT count(*), count(*) FILTER (WHERE state = 'running') FROM jobs`).Scan(&active, &leased); err != nil {
 			l.Error(err)
 			return
 		}
-		l.looks.Add(1)
+		l.checks.Add(1)
 		if active > limit || leased > running {
 			l.Errorf("%d active of %d, %d running of %d", active, limit, leased, running)
 			return
@@ -300,8 +300,8 @@ func (l *capLoad) watch(quiet *atomic.Bool, limit, running int64) {
 	}
 }
 
-func (l *capLoad) play(random *rand.Rand, turns int) {
-	for range turns {
+func (l *capLoad) play(random *rand.Rand, rounds int) {
+	for range rounds {
 		store := l.Store
 		if random.IntN(2) == 0 {
 			store = l.second
@@ -398,7 +398,7 @@ func TestRunningCap(t *testing.T) {
 		func(c claim.Job) { f.End(queue.Ending{Lease: c.Lease(), Kind: api.KindSnooze, Delay: time.Hour}) },
 		func(c claim.Job) { f.Store.GiveBack(t.Context(), []job.Lease{c.Lease()}) },
 		func(c claim.Job) {
-			if _, err := f.Behind.Exec(t.Context(), `UPDATE jobs SET lease_expires_at = statement_timestamp() - interval '1 s' WHERE id = $1`, c.ID); err != nil {
+			if _, err := f.Direct.Exec(t.Context(), `UPDATE jobs SET lease_expires_at = statement_timestamp() - interval '1 s' WHERE id = $1`, c.ID); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := f.Store.Reap(t.Context(), time.Time{}, 10, rand.Float64); err != nil {
@@ -418,13 +418,13 @@ func TestRunningCap(t *testing.T) {
 }
 
 // A dump restored on another server brings transaction numbers that mean nothing
-// there: the counts begin anew.
+// there: the counts are reset.
 func TestUsageAfterRestore(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	limits := celltest.Under(f.ActiveCap(4))
 	f.Submit(f.Jobs(3, limits)...)
-	if _, err := f.Behind.Exec(t.Context(), `UPDATE usage_log SET bound = '9000000000000'`); err != nil {
+	if _, err := f.Direct.Exec(t.Context(), `UPDATE usage_log SET bound = '9000000000000'`); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := f.Store.Migrate(t.Context()); err != nil {
@@ -446,12 +446,12 @@ func TestPruneUsage(t *testing.T) {
 		f.End(queue.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindComplete})
 	}
 	var last string // transaction of those
-	if err := f.Behind.QueryRow(t.Context(), `SELECT pg_current_xact_id()::text`).Scan(&last); err != nil {
+	if err := f.Direct.QueryRow(t.Context(), `SELECT pg_current_xact_id()::text`).Scan(&last); err != nil {
 		t.Fatal(err)
 	}
 	left := func() (log, credits int) {
 		t.Helper()
-		err := f.Behind.QueryRow(t.Context(), `
+		err := f.Direct.QueryRow(t.Context(), `
 			SELECT (SELECT count(*) FROM usage_log), (SELECT count(*) FROM usage_credits WHERE xid < $1::xid8)`, last).Scan(&log, &credits)
 		if err != nil {
 			t.Fatal(err)
@@ -461,10 +461,10 @@ func TestPruneUsage(t *testing.T) {
 	if log, credits := left(); log < 2 || credits == 0 {
 		t.Fatalf("%d rows and %d credits: there is nothing to prune", log, credits)
 	}
-	// A transaction anywhere on the server, another test's, keeps younger credits from
+	// A transaction anywhere on the server, another test's, prevents later credits from
 	// being folded, for as long as it takes.
 	celltest.EventuallyWithin(t, 5*time.Minute, "everybody sees them", func() (seen bool) {
-		if err := f.Behind.QueryRow(t.Context(), `SELECT pg_snapshot_xmin(pg_current_snapshot()) > $1::xid8`, last).Scan(&seen); err != nil {
+		if err := f.Direct.QueryRow(t.Context(), `SELECT pg_snapshot_xmin(pg_current_snapshot()) > $1::xid8`, last).Scan(&seen); err != nil {
 			t.Fatal(err)
 		}
 		return seen

@@ -26,16 +26,16 @@ const completeSQL = `
 WITH ended AS (
   DELETE FROM jobs
   WHERE ` + heldSQL + `
-  RETURNING ` + KeptColumns + `, attempt, last_error, lease_id, counted
+  RETURNING ` + StableColumns + `, attempt, last_error, lease_id, counted
 ), ` + usage.LeaveCountsSQL + `
 INSERT INTO finished_jobs (` + jobColumns + `, state, result, finished_at)
-SELECT ` + KeptColumns + `, attempt, last_error, lease_id, (@hashes::bytea[])[place], NULL,
+SELECT ` + StableColumns + `, attempt, last_error, lease_id, (@hashes::bytea[])[place], NULL,
        'completed', (@results::text[])[place]::json, statement_timestamp()
 FROM ended CROSS JOIN LATERAL ` + inputSQL + `
 RETURNING id, tenant_id, lane_id, outcome_lease_id, attempt, epoch, created_at, started_at, finished_at`
 
-// completeToldSQL also gives what is told of the attempt.
-const completeToldSQL = completeSQL + `, type, queue, correlation_id, traceparent`
+// completeLoggedSQL also returns the attempt's fields for its log line and span.
+const completeLoggedSQL = completeSQL + `, type, queue, correlation_id, traceparent`
 
 type completed struct {
 	ID             uuid.UUID
@@ -48,7 +48,7 @@ type completed struct {
 	StartedAt      *time.Time
 	FinishedAt     time.Time
 
-	// Of completeToldSQL only.
+	// Of completeLoggedSQL only.
 	Type, Queue                string
 	CorrelationID, Traceparent *string
 }
@@ -58,7 +58,7 @@ func scanCompleted(row pgx.CollectableRow) (c completed, err error) {
 	return c, err
 }
 
-func scanCompletedTold(row pgx.CollectableRow) (c completed, err error) {
+func scanCompletedLogged(row pgx.CollectableRow) (c completed, err error) {
 	err = row.Scan(append(c.columns(), &c.Type, &c.Queue, &c.CorrelationID, &c.Traceparent)...)
 	return c, err
 }
@@ -72,7 +72,7 @@ func (c *completed) lease() job.Lease {
 	return job.Lease{Tenant: c.TenantID, Job: c.ID, Epoch: c.Epoch, ID: c.OutcomeLeaseID}
 }
 
-// complete ends the jobs whose leases are still held, and gives what it ended by lease.
+// complete ends the jobs whose leases are still held, and gives those by lease.
 func (s *Jobs) complete(ctx context.Context, endings []*Ending) (map[job.Lease]completed, error) {
 	endings, again := eachJobOnce(endings)
 	leases := make([]job.Lease, len(endings))
@@ -90,8 +90,8 @@ func (s *Jobs) complete(ctx context.Context, endings []*Ending) (map[job.Lease]c
 	args := leaseArgs(leases)
 	args["results"], args["hashes"] = results, hashes
 	statement, scan := completeSQL, scanCompleted
-	if s.attempts {
-		statement, scan = completeToldSQL, scanCompletedTold
+	if s.logAttempts {
+		statement, scan = completeLoggedSQL, scanCompletedLogged
 	}
 	rows, err := store.Query(ctx, s.Store, scan, statement, args)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// pastDeadlineSQL locks live jobs, waiting or running, that are of no use any more.
+// pastDeadlineSQL locks live jobs, waiting or running, that are past their deadline.
 const pastDeadlineSQL = `
 SELECT ` + lockedColumns + `
 FROM jobs
@@ -22,17 +22,17 @@ ORDER BY deadline
 LIMIT @batch
 FOR UPDATE SKIP LOCKED`
 
-// ExpireDeadlines makes dead letters of at most batch jobs, of any tenants, whose deadline
-// has passed. A running one is taken from its holder, whose outcome will be late.
+// ExpireDeadlines makes dead letters of at most batch jobs, of any tenants, whose deadline has
+// passed. The holder of a running one loses its lease.
 func (s *Jobs) ExpireDeadlines(ctx context.Context, lookback time.Duration, batch int) ([]Reaped, error) {
 	ctx = store.WithClass(ctx, store.ClassOutcomes)
-	var buried []Reaped
+	var expired []Reaped
 	err := s.InTx(ctx, func(tx pgx.Tx) error {
 		rows, err := lockRows(ctx, tx, pastDeadlineSQL, pgx.StrictNamedArgs{"lookback": lookback, "batch": batch})
 		if err != nil {
 			return err
 		}
-		buried = nil // of an earlier run
+		expired = nil // of the first try, see InTx
 		transitions := make([]*transition, 0, len(rows))
 		for _, row := range rows {
 			verdict, err := job.Next(row.State, job.DeadlinePast, row.facts())
@@ -49,14 +49,14 @@ func (s *Jobs) ExpireDeadlines(ctx context.Context, lookback time.Duration, batc
 				made.attemptKind = "cancelled"
 			}
 			transitions = append(transitions, made)
-			buried = append(buried, Reaped{ID: row.ID, Ready: Ready{Lane: row.LaneID}, Queue: row.Queue, Event: job.DeadlinePast, Verdict: verdict, Attempt: s.attemptOf(row)})
+			expired = append(expired, Reaped{ID: row.ID, Ready: Ready{Lane: row.LaneID}, Queue: row.Queue, Event: job.DeadlinePast, Verdict: verdict, Attempt: s.attemptOf(row)})
 		}
 		return finish(ctx, tx, transitions)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("queue: bury: %w", err)
+		return nil, fmt.Errorf("queue: expire deadlines: %w", err)
 	}
-	return buried, nil
+	return expired, nil
 }
 
 // lockRows runs a statement that locks live jobs.

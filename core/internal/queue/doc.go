@@ -1,6 +1,6 @@
-// Package queue has the statements of a live job between its submit and its end: heartbeat,
-// finish, reap, promote, look-ups. Packages submit and claim have the two that begin it and
-// lease it. Every step of a job's life is one file and, where it can be, one statement.
+// Package queue has the statements of a live job between its submit and its end: heartbeat, finish,
+// reap, promote, look-ups. Packages submit and claim have the first two steps. Every step of a
+// job's life is one file and, where it can be, one statement.
 //
 //	submit ──▶ scheduled ──promote──▶ queued ──claim──▶ running ──complete──▶ finished_jobs
 //	   │            ▲                   ▲ ▲               │ │ │
@@ -15,12 +15,11 @@
 //     is of the transition table in package job, and one place moves the row, gives counts back and
 //     records the attempt. Completes have a statement of their own, the fastest.
 //   - PostgreSQL's clock decides (statement_timestamp(), never now(), which is the
-//     transaction's start and stands still while a lock is waited for). Durations
+//     transaction's start and does not advance during a lock wait). Durations
 //     travel as intervals, ids and nonces as parameters.
 //   - Every write of a lease holder names its whole lease, see heldSQL. No row
 //     means that nothing changed.
-//   - Rows are locked in the order of their ids, so two cores never wait for each
-//     other in a circle.
+//   - Rows are locked in the order of their ids, so two cores never deadlock.
 //   - Names are unqualified, and no statement spans two schemas: a schema is a cell.
 //   - A method that touches one tenant's rows takes its tenant.ID right after the
 //     context. Those that cross tenants say so: Submit, Claim, Heartbeat, End, Reap,

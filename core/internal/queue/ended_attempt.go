@@ -8,8 +8,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
-// EndedAttempt is what is told of an attempt that has ended: by its log line, and by its
-// span where the job has a trace.
+// EndedAttempt is an ended attempt, for its log line, and for its span where the job has a trace.
 type EndedAttempt struct {
 	Job     uuid.UUID
 	Tenant  tenant.ID
@@ -23,9 +22,9 @@ type EndedAttempt struct {
 	Started, Ended time.Time
 }
 
-// attempt is nil where nobody asks for it.
+// attempt is nil unless attempts are logged.
 func (s *Jobs) attempt(made EndedAttempt, correlationID, traceparent *string, started *time.Time) *EndedAttempt {
-	if !s.attempts || started == nil {
+	if !s.logAttempts || started == nil {
 		return nil
 	}
 	made.Started = *started
@@ -38,8 +37,7 @@ func (s *Jobs) attempt(made EndedAttempt, correlationID, traceparent *string, st
 	return &made
 }
 
-// attemptOf is attempt for one whose row is locked. A job that was not running has no
-// attempt that could have ended.
+// attemptOf is attempt for a locked row. A job that was not running has no attempt to end.
 func (s *Jobs) attemptOf(row *lockedRow) *EndedAttempt {
 	if row.LeaseID == nil {
 		return nil

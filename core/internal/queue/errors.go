@@ -2,7 +2,7 @@ package queue
 
 import "errors"
 
-// What can go wrong that a caller may act on, beside what package store has.
+// Errors that a caller may act on, besides those of package store.
 var (
 	// ErrLeaseLost: the lease is not, or no longer, the one that holds the job.
 	ErrLeaseLost = errors.New("queue: lease lost")
@@ -10,6 +10,6 @@ var (
 	ErrOutcomeConflict = errors.New("queue: another outcome is on record")
 	// ErrIdempotencyInFlight: the first request with this key has not ended in time.
 	ErrIdempotencyInFlight = errors.New("queue: request with this idempotency key under way")
-	// ErrTerminal: the job has ended otherwise.
+	// ErrTerminal: the job has already ended.
 	ErrTerminal = errors.New("queue: job has ended")
 )

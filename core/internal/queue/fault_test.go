@@ -32,7 +32,7 @@ func (f *fixture) cutOff(call func(context.Context) error) error {
 	f.Helper()
 	const waiting = ` FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`
 	var before []int32 // what was cut off goes on waiting
-	if err := f.Behind.QueryRow(f.Context(), `SELECT COALESCE(array_agg(pid), '{}')`+waiting).Scan(&before); err != nil {
+	if err := f.Direct.QueryRow(f.Context(), `SELECT COALESCE(array_agg(pid), '{}')`+waiting).Scan(&before); err != nil {
 		f.Fatal(err)
 	}
 	ctx, cut := context.WithCancel(f.Context())
@@ -44,7 +44,7 @@ func (f *fixture) cutOff(call func(context.Context) error) error {
 	return <-ended
 }
 
-// What a cut-off statement did nobody knows, if it could have done anything.
+// What a cut-off statement did is unknown, if it could have done anything.
 func TestACutOffStatement(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -102,7 +102,7 @@ func TestNoConnectionIsADefiniteRefusal(t *testing.T) {
 		}
 	}
 	if got := small.Connections(); got != (metrics.Connections{Used: 1, Max: 1, Refused: 1}) {
-		t.Errorf("the pool is %+v", got) // who left was not refused
+		t.Errorf("the pool is %+v", got) // callers that left were not refused
 	}
 	unlock()
 	<-busy
@@ -115,7 +115,7 @@ func TestNoConnectionIsADefiniteRefusal(t *testing.T) {
 func TestAStandbyIsUnavailable(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.Exec(`ALTER DATABASE ` + f.Behind.Config().Database + ` SET default_transaction_read_only = on`)
+	f.Exec(`ALTER DATABASE ` + f.Direct.Config().Database + ` SET default_transaction_read_only = on`)
 	standby := celltest.OpenURL(t, f.URL)
 	_, err := standby.Submit(t.Context(), []submit.Submission{{Tenant: f.Tenant, Jobs: []submit.NewJob{f.Job()}}})
 	if !errors.Is(err, store.ErrUnavailable) || !store.Definite(err) {
@@ -147,9 +147,9 @@ func TestAFrozenServerHoldsNobodyForEver(t *testing.T) {
 	start := time.Now()
 	_, promoted := store.Promote(t.Context(), queue.AllTime, 10)
 	_, reaped := store.Reap(t.Context(), time.Unix(0, 0), 10, celltest.Half)
-	_, told := store.Now(t.Context())
-	if promoted == nil || reaped == nil || told == nil || time.Since(start) > time.Minute {
-		t.Errorf("promote: %v, reap: %v, the time: %v, after %v", promoted, reaped, told, time.Since(start))
+	_, timeErr := store.Now(t.Context())
+	if promoted == nil || reaped == nil || timeErr == nil || time.Since(start) > time.Minute {
+		t.Errorf("promote: %v, reap: %v, the time: %v, after %v", promoted, reaped, timeErr, time.Since(start))
 	}
 }
 
@@ -216,7 +216,7 @@ func proxy(t *testing.T, databaseURL string) (through string, freeze, end func()
 	return u.String(), func() { close(frozen) }, end
 }
 
-// Cores that start together, or beside a migration, do not stand in line.
+// Cores that start together, or during a migration, do not wait for each other.
 func TestSchemaPendingTakesNoLock(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -22,8 +22,8 @@ const lockedColumns = `id, state, tenant_id, lane_id, priority, queue, type, use
   retry_jitter, retry_curve, deferred_since, timeout_ms, started_at, lease_id, lease_expires_at, worker_id, cancel_requested, correlation_id, traceparent,
   statement_timestamp() AS now`
 
-// lockedRow is a live job whose row this transaction holds. What belongs to a
-// lease is nil while it waits.
+// lockedRow is a live job whose row this transaction has locked. The fields of a lease are nil
+// while the job waits.
 type lockedRow struct {
 	ID          uuid.UUID
 	State       job.State
@@ -41,8 +41,8 @@ type lockedRow struct {
 	RetryCapMs  int64
 	RetryJitter float64
 	RetryCurve  string
-	// DeferredSince is when the job was first sent back because its destination could
-	// not take it; nil for never.
+	// DeferredSince is when the job was first returned because its destination could not take it;
+	// nil for never.
 	DeferredSince   *time.Time
 	TimeoutMs       *int64
 	StartedAt       *time.Time
@@ -52,8 +52,8 @@ type lockedRow struct {
 	CancelRequested bool
 	CorrelationID   *string
 	Traceparent     *string
-	// Now is PostgreSQL's clock when the row was locked: what is computed from it
-	// in Go can be answered and stored alike.
+	// Now is PostgreSQL's clock when the row was locked: values computed from it are the same in
+	// the answer and in the table.
 	Now time.Time
 }
 
@@ -105,7 +105,7 @@ func lockHeld(ctx context.Context, tx pgx.Tx, leases []job.Lease) (map[job.Lease
 type transition struct {
 	row     *lockedRow
 	verdict job.Verdict
-	// kind is the outcome that a holder's ending was taken for.
+	// kind is the outcome that the holder's ending counts as.
 	kind string
 	// err is the attempt's error, nil for none.
 	err *api.JobError
@@ -113,11 +113,11 @@ type transition struct {
 	delay time.Duration
 	// deferred says that the job goes back because its destination cannot take it.
 	deferred bool
-	// attemptKind is the kind of the row in attempts, "" for none: an attempt that
-	// was given back was none.
+	// attemptKind is the kind of the row in attempts, "" for none: an attempt that was given back
+	// has none.
 	attemptKind string
 
-	// What the holder was told, for its repeats; nil where no holder ended it.
+	// The holder's answer, saved for repeats; nil where no holder ended it.
 	leaseID *uuid.UUID
 	hash    []byte
 	answer  *string
@@ -155,7 +155,7 @@ func (s *transition) outcome() *api.Outcome {
 	return outcome
 }
 
-// saveReplay keeps what the holder is told, so that its repeat is told the same.
+// saveReplay saves the holder's answer, so that a repeat gets the same.
 func (s *transition) saveReplay(ending *Ending) {
 	hash, answer := ending.hash(), string(store.JSON(s.outcome()))
 	s.leaseID, s.hash, s.answer = &ending.Lease.ID, hash[:], &answer
@@ -170,7 +170,7 @@ func (s *transition) result() Ended {
 	return ended
 }
 
-// requeueSQL puts jobs back in line, now or later.
+// requeueSQL makes jobs queued or scheduled again.
 const requeueSQL = `
 UPDATE jobs
 SET (state, attempt, run_at, ready_at, last_error, deferred_since, outcome_lease_id, outcome_hash, outcome_answer) = (
@@ -186,15 +186,15 @@ SET (state, attempt, run_at, ready_at, last_error, deferred_since, outcome_lease
     counted = counted & 7
 WHERE id = ANY(@ids::uuid[])`
 
-// removeSQL moves jobs out of the live table, with what their end
-// adds to them; burySQL and cancelledSQL say where to.
+// removeSQL moves jobs out of the live table, with the values of their end; deadLetterSQL and
+// cancelledSQL follow it.
 const removeSQL = `
 WITH gone AS (
   DELETE FROM jobs WHERE id = ANY(@ids::uuid[])
-  RETURNING ` + KeptColumns + `, last_error, outcome_lease_id, outcome_hash, outcome_answer
+  RETURNING ` + StableColumns + `, last_error, outcome_lease_id, outcome_hash, outcome_answer
 )`
 
-// endColumnsSQL are the values of jobColumns after KeptColumns. A job that waited keeps its last
+// endColumnsSQL are the values of jobColumns after StableColumns. A job that waited keeps its last
 // holder's answer: there was no claim since (D5).
 const endColumnsSQL = `(@attempts::integer[])[place], COALESCE((@errors::text[])[place]::json, last_error),
        COALESCE((@leases::uuid[])[place], outcome_lease_id), COALESCE((@hashes::bytea[])[place], outcome_hash),
@@ -202,12 +202,12 @@ const endColumnsSQL = `(@attempts::integer[])[place], COALESCE((@errors::text[])
 
 const deadLetterSQL = `
 INSERT INTO dead_letters (` + jobColumns + `, reason, fingerprint, died_at)
-SELECT ` + KeptColumns + `, ` + endColumnsSQL + `, (@reasons::text[])[place], (@fingerprints::text[])[place], statement_timestamp()
+SELECT ` + StableColumns + `, ` + endColumnsSQL + `, (@reasons::text[])[place], (@fingerprints::text[])[place], statement_timestamp()
 FROM gone CROSS JOIN LATERAL ` + inputSQL
 
 const cancelledSQL = `
 INSERT INTO finished_jobs (` + jobColumns + `, state, result, finished_at)
-SELECT ` + KeptColumns + `, ` + endColumnsSQL + `, 'cancelled', NULL, statement_timestamp()
+SELECT ` + StableColumns + `, ` + endColumnsSQL + `, 'cancelled', NULL, statement_timestamp()
 FROM gone CROSS JOIN LATERAL ` + inputSQL
 
 const recordAttemptsSQL = `
@@ -219,8 +219,8 @@ FROM unnest(@ids::uuid[], @epochs::bigint[], @tenants::uuid[], @attempts::intege
             @starts::timestamptz[], @types::text[], @messages::text[], @stacks::text[], @run_ats::timestamptz[])
      AS a(job_id, epoch, tenant_id, attempt, kind, worker_id, started_at, error_type, error_message, error_stack, next_run_at)`
 
-// finish stores verdicts on rows that the transaction has locked: at most one
-// statement for each place that a job can go to, and one for the attempts.
+// finish stores verdicts on rows that the transaction has locked: at most one statement for each
+// target state, and one for the attempts.
 func finish(ctx context.Context, tx pgx.Tx, transitions []*transition) error {
 	var back, dead, cancelled, attempted []*transition
 	// as inputSQL needs them; each job is there once
@@ -255,8 +255,8 @@ func finish(ctx context.Context, tx pgx.Tx, transitions []*transition) error {
 	return tx.SendBatch(ctx, batch).Close()
 }
 
-// released are the counts that the jobs leave: what goes back in line is no longer
-// running, what has ended is in none any more.
+// released are the counts that the jobs leave: a requeued job leaves the running counts, an ended
+// one all.
 func released(transitions []*transition) usage.Credits {
 	left := usage.Credits{}
 	for _, s := range transitions {

@@ -13,9 +13,9 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// getSQL looks everywhere in one statement, and so in one snapshot: a job on its
-// way from one table to another is in exactly one of them. @since is Since(id): without
-// it each day's partition is opened.
+// getSQL reads the three tables in one statement, and so in one snapshot: a job that moves between
+// tables is in exactly one of them. @since is retention.Since(id): without it each day's partition
+// is opened.
 const getSQL = `
 SELECT ` + liveColumns + ` FROM jobs WHERE id = @id AND tenant_id = @tenant_id
 UNION ALL

@@ -13,9 +13,8 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
-// heartbeatSQL extends leases by the length that they were given at the claim. It
-// never carries a job past its start + timeout_ms, and never brings one back
-// that the reaper has taken: that row has no lease any more.
+// heartbeatSQL extends leases by the visibility timeout of the claim, but never past the job's
+// start + timeout_ms. A reaped row has no lease and is not extended.
 const heartbeatSQL = `
 UPDATE jobs
 SET lease_expires_at = LEAST(statement_timestamp() + visibility_timeout_ms * interval '1 millisecond',
@@ -40,8 +39,8 @@ func scanBeat(row pgx.CollectableRow) (b Beat, err error) {
 	return b, err
 }
 
-// Heartbeat extends the leases, of any tenants, that are still held, and gives
-// what it extended. A repeat extends again.
+// Heartbeat extends the leases, of any tenants, that are still held, and gives those. A repeat
+// extends again.
 func (s *Jobs) Heartbeat(ctx context.Context, leases []job.Lease) (map[job.Lease]Beat, error) {
 	ctx = store.WithClass(ctx, store.ClassOutcomes)
 	if len(leases) == 0 {

@@ -11,7 +11,7 @@ import (
 )
 
 // checkLeases: the epochs of a job are 1, 2, 3 … with one lease each; each lease
-// ends once, or is the one that still holds; none is heard of after the next claim
+// ends once, or is the one that still holds; none is used after the next claim
 // was answered; none is taken back before its end.
 func (h *history) checkLeases() {
 	h.Helper()
@@ -35,10 +35,10 @@ func (h *history) checkLeases() {
 	over := map[job.Lease]bool{}
 	for _, u := range h.uses {
 		if _, known := byLease[u.lease]; !known || over[u.lease] && u.outcome != nil {
-			h.Errorf("heard of a lease that never was, or that ended twice: %+v", u)
+			h.Errorf("use of a lease that never was, or that ended twice: %+v", u)
 		}
 		if after, ok := next[u.lease.Job][u.lease.Epoch]; ok && u.began > after.ended {
-			h.Errorf("job %s: epoch %d was heard after epoch %d was claimed", u.lease.Job, u.lease.Epoch, after.Epoch)
+			h.Errorf("job %s: epoch %d was used after epoch %d was claimed", u.lease.Job, u.lease.Epoch, after.Epoch)
 		}
 		if u.outcome != nil {
 			over[u.lease] = true
@@ -61,7 +61,7 @@ func (h *history) checkLeases() {
 		}
 		// Bury does not say whether the job was running.
 		open := len(epochs[id]) - ended[id] - h.Count("jobs WHERE state = 'running' AND id = '"+id.String()+"'")
-		if open < 0 || open > times(h.buried, id) {
+		if open < 0 || open > times(h.expired, id) {
 			h.Errorf("job %s: %d claims, %d ends, %d left", id, len(epochs[id]), ended[id], open)
 		}
 	}
@@ -93,14 +93,14 @@ func (h *history) checkLives() {
 		h.Errorf("%d accepted, %d live, finished, dead or discarded", len(h.accepted), len(states))
 	}
 	for _, id := range h.accepted {
-		ends, lives := terminals[id]+times(h.buried, id), times(h.redriven, id)+1
+		ends, lives := terminals[id]+times(h.expired, id), times(h.redriven, id)+1
 		switch states[id] {
 		case "":
 			h.Errorf("job %s is lost", id)
 		case api.StateScheduled, api.StateQueued, api.StateRunning:
 			lives--
 		case api.StateCancelled:
-			if ends == lives-1 { // cancelled while it waited: the owner is told the same each time
+			if ends == lives-1 { // cancelled while it waited: the owner gets the same answer each time
 				ends++
 			}
 		}
@@ -112,7 +112,7 @@ func (h *history) checkLives() {
 
 func (h *history) states() map[uuid.UUID]string {
 	h.Helper()
-	rows, err := h.Behind.Query(h.Context(), `
+	rows, err := h.Direct.Query(h.Context(), `
 		SELECT id, state FROM jobs UNION ALL SELECT id, state FROM finished_jobs UNION ALL SELECT id, 'dead_letter' FROM dead_letters`)
 	if err != nil {
 		h.Fatal(err)

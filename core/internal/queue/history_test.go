@@ -41,8 +41,8 @@ func TestHistoryMakesSense(t *testing.T) {
 		})
 	}
 	group.Wait()
-	t.Logf("%d accepted, %d claims, %d heard, %d taken back, %d buried, %d redriven, %d discarded",
-		len(h.accepted), len(h.claims), len(h.uses), len(h.takings), len(h.buried), len(h.redriven), len(h.gone))
+	t.Logf("%d accepted, %d claims, %d uses, %d reaped, %d expired, %d redriven, %d discarded",
+		len(h.accepted), len(h.claims), len(h.uses), len(h.takings), len(h.expired), len(h.redriven), len(h.gone))
 	h.checkLeases()
 	h.checkLives()
 	h.checkKeys()
@@ -63,7 +63,7 @@ func openPool(t *testing.T, url string) *pgxpool.Pool {
 	return pool
 }
 
-// history is what everybody did. began and ended are ticks of one counter, taken
+// history is what all callers did. began and ended are ticks of one counter, taken
 // before and after each call.
 type history struct {
 	*fixture
@@ -76,7 +76,7 @@ type history struct {
 	claims   []claimed
 	uses     []use
 	takings  []queue.Reaped // of the reaper
-	buried   []uuid.UUID
+	expired  []uuid.UUID
 	redriven []uuid.UUID
 	gone     []uuid.UUID
 	// keyed are the answers to each Idempotency-Key.
@@ -88,7 +88,7 @@ type claimed struct {
 	ended int64
 }
 
-// use is a heartbeat (nil outcome) or an ending that was heard.
+// use is a heartbeat (nil outcome) or an ending that was accepted.
 type use struct {
 	lease   job.Lease
 	began   int64
@@ -122,7 +122,7 @@ func (a *actor) act() {
 		{8, a.reap},
 		{3, a.promote},
 		{3, a.cancel},
-		{8, a.bury},
+		{8, a.expireDeadlines},
 		{4, a.redrive},
 	} {
 		if a.random.IntN(100) < choice.share {
@@ -227,7 +227,7 @@ func (a *actor) alter(sql string, id uuid.UUID) {
 	}
 }
 
-// expire ends leases, whose holders may be heard before the reaper is.
+// expire ends leases, whose holders may act before the reaper.
 func (a *actor) expire() {
 	for _, lease := range a.leases(3) {
 		a.alter(`UPDATE jobs SET lease_expires_at = statement_timestamp() - interval '1 millisecond' WHERE id = $1 AND state = 'running'`, lease.Job)
@@ -266,13 +266,13 @@ func (a *actor) cancel() {
 	}
 }
 
-func (a *actor) bury() {
+func (a *actor) expireDeadlines() {
 	a.alter(`UPDATE jobs SET deadline = statement_timestamp() - interval '1 millisecond' WHERE id = $1 AND deadline IS NOT NULL`, a.anyJob())
 	got, err := a.store.ExpireDeadlines(a.Context(), queue.AllTime, 10)
 	if err != nil {
 		a.Error(err)
 	}
-	a.note(func() { a.buried = append(a.buried, queue.IDs(got)...) })
+	a.note(func() { a.expired = append(a.expired, queue.IDs(got)...) })
 }
 
 func (a *actor) redrive() {

@@ -9,11 +9,11 @@ import (
 type Jobs struct {
 	*store.Store
 	counts *usage.Counts
-	// attempts says that attempts which end are told of.
-	attempts bool
+	// logAttempts says that ended attempts are logged.
+	logAttempts bool
 }
 
-// New makes them. Attempts asks for what is told of each attempt that ends.
+// New makes them. attempts asks for an EndedAttempt of each attempt that ends.
 func New(s *store.Store, counts *usage.Counts, attempts bool) *Jobs {
 	return &Jobs{s, counts, attempts}
 }

@@ -53,7 +53,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-func TestDeadlineBuriesWaitingAndRunning(t *testing.T) {
+func TestDeadlineExpiresWaitingAndRunning(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	deadline := time.Now().Add(time.Hour)
@@ -64,9 +64,9 @@ func TestDeadlineBuriesWaitingAndRunning(t *testing.T) {
 	if got := f.Claim(10, time.Minute); len(got) != 1 || got[0].ID != ids[3] {
 		t.Errorf("a job past its deadline was claimed: %+v", got)
 	}
-	buried, err := f.Store.ExpireDeadlines(t.Context(), queue.AllTime, 10)
-	if err != nil || len(buried) != 3 {
-		t.Fatalf("%+v %v", buried, err)
+	expired, err := f.Store.ExpireDeadlines(t.Context(), queue.AllTime, 10)
+	if err != nil || len(expired) != 3 {
+		t.Fatalf("%+v %v", expired, err)
 	}
 	for _, id := range ids[:3] {
 		if got := f.Get(id); got.State != api.StateDeadLetter || *got.DeadReason != api.ReasonDeadline {

@@ -144,7 +144,7 @@ func TestStaleHolderChangesNothing(t *testing.T) {
 		}
 		beats, err := f.Store.Heartbeat(t.Context(), []job.Lease{stale.Lease()})
 		if err != nil || len(beats) != 0 {
-			t.Errorf("%s: a stale heartbeat was heard: %v %v", when, beats, err)
+			t.Errorf("%s: a stale heartbeat was accepted: %v %v", when, beats, err)
 		}
 		if after := f.Row(id); after != before {
 			t.Errorf("%s: the row changed\nbefore %s\nafter  %s", when, before, after)
@@ -261,7 +261,7 @@ func TestOutcomeIsRepeatable(t *testing.T) {
 	t.Run("fail", func(t *testing.T) {
 		ending := queue.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindFail, Error: &api.JobError{Type: "a"}, Random: 0.1}
 		first := f.MustEnd(ending)
-		ending.Random = 0.9 // the repeat draws anew, and must be told the first wait
+		ending.Random = 0.9 // the repeat draws again, and must get the first wait
 		f.Exec(`UPDATE jobs SET run_at = statement_timestamp() WHERE id = $1`, ending.Lease.Job)
 		if _, err := f.Store.Promote(t.Context(), queue.AllTime, 10); err != nil {
 			t.Fatal(err)
@@ -363,7 +363,7 @@ func TestCancelRequestedWinsOverAllButComplete(t *testing.T) {
 			claimed := f.ClaimOne()
 			f.Exec(`UPDATE jobs SET cancel_requested = true WHERE id = $1`, id)
 			if beats, err := f.Store.Heartbeat(t.Context(), []job.Lease{claimed.Lease()}); err != nil || !beats[claimed.Lease()].CancelRequested {
-				t.Fatalf("the holder is not told: %v %v", beats, err)
+				t.Fatalf("the holder did not get it: %v %v", beats, err)
 			}
 			want := api.StateCancelled
 			switch kind {

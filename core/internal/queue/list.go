@@ -12,11 +12,11 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// listKept are jobColumns without what a list does not show: payloads may be 256 KiB
-// each. briefColumns are liveColumns without them.
+// ListColumns are jobColumns without payloads, which may be 256 KiB each. BriefColumns are liveColumns
+// without them.
 const (
-	ListKept     = `id, tenant_id, lane_id, queue, type, user_id, priority, NULL::json AS payload, tags, metadata, max_attempts, epoch, redrives, retry_base_ms, retry_cap_ms, retry_jitter, retry_curve, timeout_ms, dedupe_key, correlation_id, traceparent, created_at, run_at, deadline, started_at, worker_id, cancel_requested, attempt, last_error, outcome_lease_id, outcome_hash, outcome_answer`
-	BriefColumns = ListKept + `, state, lease_id, lease_expires_at, NULL::json AS result, NULL::text AS reason, NULL::timestamptz AS finished_at`
+	ListColumns  = `id, tenant_id, lane_id, queue, type, user_id, priority, NULL::json AS payload, tags, metadata, max_attempts, epoch, redrives, retry_base_ms, retry_cap_ms, retry_jitter, retry_curve, timeout_ms, dedupe_key, correlation_id, traceparent, created_at, run_at, deadline, started_at, worker_id, cancel_requested, attempt, last_error, outcome_lease_id, outcome_hash, outcome_answer`
+	BriefColumns = ListColumns + `, state, lease_id, lease_expires_at, NULL::json AS result, NULL::text AS reason, NULL::timestamptz AS finished_at`
 	ListBefore   = `tenant_id = @tenant_id AND uuid_send(id) < uuid_send(@before::uuid) ORDER BY uuid_send(id) DESC LIMIT @chunk`
 	listMatches  = `(@queue::text IS NULL OR queue = @queue)
     AND (@type::text IS NULL OR type = @type)
@@ -28,18 +28,18 @@ const (
     AND (@until::timestamptz IS NULL OR created_at < @until)`
 )
 
-// listSQL reads the next chunk of a tenant's jobs, newest id first, from the three
-// tables in one statement, so that a job on its way between two is in exactly one.
-// It gives those that match, and the last one read, where the next chunk begins.
+// listSQL reads the next chunk of a tenant's jobs, newest id first, from the three tables in one
+// statement, so that a job that moves between two is in exactly one. It gives those that match, and
+// the last one read, where the next chunk begins.
 const listSQL = `
 WITH chunk AS MATERIALIZED (
   SELECT * FROM (
     (SELECT ` + BriefColumns + `
      FROM jobs WHERE ` + ListBefore + `)
     UNION ALL
-    (SELECT ` + ListKept + `, state, NULL, NULL, NULL, NULL, finished_at FROM finished_jobs WHERE ` + ListBefore + `)
+    (SELECT ` + ListColumns + `, state, NULL, NULL, NULL, NULL, finished_at FROM finished_jobs WHERE ` + ListBefore + `)
     UNION ALL
-    (SELECT ` + ListKept + `, 'dead_letter', NULL, NULL, NULL, reason, died_at FROM dead_letters WHERE ` + ListBefore + `)
+    (SELECT ` + ListColumns + `, 'dead_letter', NULL, NULL, NULL, reason, died_at FROM dead_letters WHERE ` + ListBefore + `)
   ) AS everywhere
   ORDER BY uuid_send(id) DESC
   LIMIT @chunk
@@ -53,7 +53,7 @@ SELECT * FROM (
 WHERE hit OR last
 ORDER BY uuid_send(id) DESC`
 
-// Listed is a job of a chunk, or the mark of where the chunk ends.
+// Listed is a job of a chunk, or the end of the chunk.
 type Listed struct {
 	JobRow
 	Hit  bool
@@ -61,9 +61,8 @@ type Listed struct {
 	Read int64
 }
 
-// List gives a page of a tenant's jobs that match, newest id first, without
-// payloads. It reads at most api.MaxPageRows rows, so a page may be short, or
-// empty, while it names a next one.
+// List gives a page of a tenant's jobs that match, newest id first, without payloads. It reads at
+// most api.MaxPageRows rows, so a page may be short or empty and still have a next one.
 func (s *Jobs) List(ctx context.Context, owner tenant.ID, filter api.JobFilter, size int, token string) (api.Page[api.JobSummary], error) {
 	ctx = store.WithClass(ctx, store.ClassLists)
 	return store.PageOf(ctx, s.Store, "list", listSQL, listArgs(owner, filter), size, token, func(row *Listed) api.JobSummary { return row.Summary() })

@@ -16,7 +16,7 @@ import (
 func BenchmarkList(b *testing.B) {
 	url := celltest.URL(b)
 	store := celltest.OpenURL(b, url)
-	behind := celltest.Connect(b, url)
+	direct := celltest.Connect(b, url)
 	owner := uuid.Must(uuid.NewV7())
 	// Ids as UUID v7 makes them, a millisecond apart; over the days there are
 	// partitions for.
@@ -27,14 +27,14 @@ SELECT (lpad(to_hex(1700000000000 + n), 12, '0') || '7' || substr(md5(n::text), 
   $1, 1, 'q', 'bench', 'completed', 5, '{"n":1}', '{}', '{}', 1, 3, 1, 0, 5000, 300000, 0.2, now(), now(), false,
   now() + (n % 6) * interval '1 day'
 FROM generate_series(1, 1000000) n`
-	if _, err := behind.Exec(b.Context(), insert, owner); err != nil {
+	if _, err := direct.Exec(b.Context(), insert, owner); err != nil {
 		b.Fatal(err)
 	}
-	if _, err := behind.Exec(b.Context(), `VACUUM ANALYZE finished_jobs`); err != nil {
+	if _, err := direct.Exec(b.Context(), `VACUUM ANALYZE finished_jobs`); err != nil {
 		b.Fatal(err)
 	}
 	var deep uuid.UUID
-	if err := behind.QueryRow(b.Context(), `SELECT id FROM finished_jobs ORDER BY uuid_send(id) DESC OFFSET 49950 LIMIT 1`).Scan(&deep); err != nil {
+	if err := direct.QueryRow(b.Context(), `SELECT id FROM finished_jobs ORDER BY uuid_send(id) DESC OFFSET 49950 LIMIT 1`).Scan(&deep); err != nil {
 		b.Fatal(err)
 	}
 	for name, token := range map[string]string{"page=1": "", "page=1000": deep.String()} {

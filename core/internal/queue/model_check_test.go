@@ -42,7 +42,7 @@ const modelSharedColumns = `id, tenant_id, attempt, max_attempts, epoch, redrive
   COALESCE(worker_id, '') AS worker, COALESCE(outcome_lease_id, '00000000-0000-0000-0000-000000000000') AS outcome_lease_id,
   COALESCE(last_error->>'type', '') AS error_type, deadline IS NOT NULL AS has_deadline, run_at, statement_timestamp() AS now`
 
-// Whole tables: what nobody submitted would be found too.
+// Whole tables: rows that were never submitted would be found too.
 const modelRowsSQL = `
 SELECT 'jobs' AS place, state, COALESCE(lease_id, '00000000-0000-0000-0000-000000000000') AS lease_id, '' AS reason, (to_jsonb(r) - 'counted')::text AS whole,
   ` + modelSharedColumns + ` FROM jobs r
@@ -56,18 +56,18 @@ const modelKeysSQL = `SELECT count(*)::integer FROM idempotency_keys`
 const modelAttemptsSQL = `SELECT job_id, epoch, attempt, kind, COALESCE(worker_id, ''), tenant_id FROM attempts ORDER BY job_id, epoch`
 
 // check compares every row with the model after each step. With the sum of the
-// rows foretold, accepted = live + finished + dead + discarded.
+// rows predicted, accepted = live + finished + dead + discarded.
 func (w *world) check(t *rapid.T) {
 	w.steps++
-	found := w.look(t)
-	kept := 0
+	found := w.readRows(t)
+	wanted := 0
 	for _, j := range w.jobs {
 		if j.state != discarded {
-			kept++
+			wanted++
 		}
 	}
-	if len(found) != kept { // with the look-up below: each job in exactly one table
-		t.Fatalf("%d rows, want %d", len(found), kept)
+	if len(found) != wanted { // with the look-up below: each job in exactly one table
+		t.Fatalf("%d rows, want %d", len(found), wanted)
 	}
 	var changed []uuid.UUID
 	seen := map[uuid.UUID]bool{}
@@ -91,14 +91,14 @@ func (w *world) check(t *rapid.T) {
 	}
 }
 
-// look reads all there is in one round trip, checks what is not a job, and gives
+// readRows reads all there is in one round trip, checks what is not a job, and gives
 // the rows of jobs.
-func (w *world) look(t *rapid.T) []*modelRow {
+func (w *world) readRows(t *rapid.T) []*modelRow {
 	batch := &pgx.Batch{}
 	for _, sql := range []string{modelRowsSQL, modelAttemptsSQL, modelKeysSQL} {
 		batch.Queue(sql)
 	}
-	results := w.behind.SendBatch(w.ctx, batch)
+	results := w.direct.SendBatch(w.ctx, batch)
 	defer func() { _ = results.Close() }()
 	rows, _ := results.Query()
 	found, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByName[modelRow])
@@ -120,7 +120,7 @@ func checkRow(t *rapid.T, j *modelJob, row *modelRow) {
 		Place: "jobs", ID: j.id, TenantID: j.tenant, State: j.state, Attempt: j.attempt, MaxAttempts: j.maxAttempts, Epoch: j.epoch,
 		Redrives: j.redrives, CancelRequested: j.cancelRequested, Worker: j.worker, Reason: j.reason, ErrorType: j.errorType,
 		HasDeadline: j.hasDeadline,
-		// not foretold here
+		// not predicted here
 		RunAt: row.RunAt, Whole: row.Whole, Now: row.Now,
 	}
 	switch j.state {
@@ -132,8 +132,8 @@ func checkRow(t *rapid.T, j *modelJob, row *modelRow) {
 	if j.lease != nil {
 		want.LeaseID = j.lease.ID
 	}
-	if j.said != nil {
-		want.OutcomeLeaseID = j.said.ending.Lease.ID
+	if j.saved != nil {
+		want.OutcomeLeaseID = j.saved.ending.Lease.ID
 	}
 	if *row != want {
 		t.Fatalf("job %s is\n%+v, want\n%+v", j.id, *row, want)
@@ -151,7 +151,7 @@ func checkRow(t *rapid.T, j *modelJob, row *modelRow) {
 	checkWait(t, j, row)
 }
 
-// checkWait: the job waits as long as was foretold, and as its holder was told.
+// checkWait: the job waits as long as predicted, and as in its holder's answer.
 func checkWait(t *rapid.T, j *modelJob, row *modelRow) {
 	if j.state != "scheduled" || j.due {
 		return
@@ -159,8 +159,8 @@ func checkWait(t *rapid.T, j *modelJob, row *modelRow) {
 	if off := row.RunAt.Sub(row.Now) - j.wait; off.Abs() > modelTolerance {
 		t.Fatalf("job %s, attempt %d, waits %v, want %v", j.id, j.attempt, row.RunAt.Sub(row.Now), j.wait)
 	}
-	if j.said != nil && !j.said.outcome.RunAt.Equal(row.RunAt) {
-		t.Fatalf("job %s waits until %v, its holder was told %v", j.id, row.RunAt, j.said.outcome.RunAt)
+	if j.saved != nil && !j.saved.outcome.RunAt.Equal(row.RunAt) {
+		t.Fatalf("job %s waits until %v, its holder's answer has %v", j.id, row.RunAt, j.saved.outcome.RunAt)
 	}
 }
 

@@ -51,7 +51,7 @@ func (w *world) claim(t *rapid.T) {
 	}
 }
 
-// next foretells a claim: priority by priority, lane by lane, first come first served.
+// next predicts a claim: priority by priority, lane by lane, first come first served.
 func (w *world) next(lanes []directory.Lane, most int) map[uuid.UUID]*modelJob {
 	place := map[directory.LaneID]int{}
 	for i, lane := range lanes {
@@ -76,7 +76,7 @@ func (w *world) next(lanes []directory.Lane, most int) map[uuid.UUID]*modelJob {
 
 func (w *world) expectClaimed(t *rapid.T, j *modelJob, worker *modelWorker, c claim.Job) {
 	if j == nil {
-		t.Fatalf("job %s was claimed out of its turn: lane %d, priority %d, ready %v", c.ID, c.LaneID, c.Priority, c.ReadyAt)
+		t.Fatalf("job %s was claimed out of order: lane %d, priority %d, ready %v", c.ID, c.LaneID, c.Priority, c.ReadyAt)
 	}
 	j.isClaimed(c.Lease(), worker)
 	if int(c.Epoch) != j.epoch || int(c.Attempt) != j.attempt || c.TenantID != j.tenant || c.LaneID != j.lane ||

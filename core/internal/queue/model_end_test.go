@@ -76,16 +76,16 @@ func (w *world) other(id tenant.ID) tenant.ID {
 
 // endAgain repeats an outcome on record, or says something else with its lease.
 func (w *world) endAgain(t *rapid.T) {
-	w.end(t, w.again(t, w.one(t, func(j *modelJob) bool { return j.said != nil })))
+	w.end(t, w.again(t, w.one(t, func(j *modelJob) bool { return j.saved != nil })))
 }
 
 func (w *world) again(t *rapid.T, j *modelJob) queue.Ending {
 	if rapid.Bool().Draw(t, "same") {
-		e := j.said.ending
-		e.Random = 0.9 // a repeat draws anew, and is told the first wait
+		e := j.saved.ending
+		e.Random = 0.9 // a repeat draws again, and gets the first wait
 		return e
 	}
-	return w.ending(t, j.said.ending.Lease, w.kind(t))
+	return w.ending(t, j.saved.ending.Lease, w.kind(t))
 }
 
 // endMany is a flush: held, lost and repeated leases, some of them twice.
@@ -93,7 +93,7 @@ func (w *world) endMany(t *rapid.T) {
 	var endings []queue.Ending
 	for _, j := range w.some(t, 4, func(j *modelJob) bool { return j.lease != nil || len(j.lost) > 0 }) {
 		for range rapid.IntRange(1, 3).Draw(t, "times") {
-			if j.said != nil && rapid.Bool().Draw(t, "again") {
+			if j.saved != nil && rapid.Bool().Draw(t, "again") {
 				endings = append(endings, w.again(t, j))
 			} else {
 				endings = append(endings, w.ending(t, w.anyLease(t, j), w.kind(t)))
@@ -117,7 +117,7 @@ func (w *world) end(t *rapid.T, endings ...queue.Ending) {
 	w.expectEnded(t, endings, w.store().End(w.ctx, endings))
 }
 
-// expectEnded foretells each ending as if it had come alone: what a flush makes of
+// expectEnded predicts each ending as if it were alone: what a flush makes of
 // them together must be no different.
 func (w *world) expectEnded(t *rapid.T, endings []queue.Ending, got []queue.Ended) {
 	w.tick++
@@ -139,17 +139,17 @@ func (w *world) expectEnd(t *rapid.T, e *queue.Ending, got *queue.Ended) {
 		want := j.outcome()
 		if got.Err == nil && got.Outcome != nil {
 			want.RunAt = got.Outcome.RunAt // held against the row by the check
-			j.said.outcome = *got.Outcome
+			j.saved.outcome = *got.Outcome
 		}
 		if got.Err != nil || got.Replayed || !sameOutcome(*got.Outcome, want) || (want.RunAt != nil) != j.live() ||
 			(got.Ready != nil && got.Ready.Lane == j.lane) != (j.state == "queued") || got.Scheduled != (j.state == "scheduled") {
 			t.Fatalf("%s of attempt %d got %+v %+v, want %+v", e.Kind, j.attempt, *got, got.Outcome, want)
 		}
-	case j.said != nil && j.said.ending.Lease == e.Lease && sameBody(j.said.ending, *e):
-		if got.Err != nil || !got.Replayed || !sameOutcome(*got.Outcome, j.said.outcome) || got.Ready != nil {
-			t.Fatalf("the repeat of a %s of a job now %s got %+v %+v, first %+v", e.Kind, j.state, *got, got.Outcome, j.said.outcome)
+	case j.saved != nil && j.saved.ending.Lease == e.Lease && sameBody(j.saved.ending, *e):
+		if got.Err != nil || !got.Replayed || !sameOutcome(*got.Outcome, j.saved.outcome) || got.Ready != nil {
+			t.Fatalf("the repeat of a %s of a job now %s got %+v %+v, first %+v", e.Kind, j.state, *got, got.Outcome, j.saved.outcome)
 		}
-	case j.said != nil && j.said.ending.Lease == e.Lease:
+	case j.saved != nil && j.saved.ending.Lease == e.Lease:
 		expectErr(t, e, got, queue.ErrOutcomeConflict)
 	default:
 		expectErr(t, e, got, queue.ErrLeaseLost)
@@ -168,7 +168,7 @@ func (w *world) ends(j *modelJob, e *queue.Ending) {
 	default:
 		j.handedBack(e.Delay, w.tick)
 	}
-	j.said = &saying{ending: *e}
+	j.saved = &savedOutcome{ending: *e}
 }
 
 func expectErr(t *rapid.T, e *queue.Ending, got *queue.Ended, want error) {

@@ -13,7 +13,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/usage"
 )
 
-// What a job's owner can do. Now and then it is somebody else who tries: another
+// What a job's owner can do. Now and then another caller tries: another
 // tenant, or another user of the same one.
 
 type caller struct {
@@ -120,11 +120,11 @@ func (w *world) redrive(t *rapid.T) {
 			t.Fatalf("redriven: %+v", got[i].Job)
 		}
 	}
-	w.riseOneByOne(ids, want, tick)
+	w.redriveOneByOne(ids, want, tick)
 }
 
-// riseOneByOne: a refusal among them makes each rise alone, one after the other.
-func (w *world) riseOneByOne(ids []uuid.UUID, errs []error, tick int) {
+// redriveOneByOne: a refusal among them makes each be redriven alone, in order.
+func (w *world) redriveOneByOne(ids []uuid.UUID, errs []error, tick int) {
 	refused := false
 	for _, err := range errs {
 		refused = refused || errors.Is(err, deadletter.ErrDedupeConflict)

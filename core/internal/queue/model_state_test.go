@@ -51,7 +51,7 @@ type modelJob struct {
 	worker                   string
 	// hasDeadline, and it is over.
 	hasDeadline, late bool
-	// ready is the tick at which it last got in line.
+	// ready is the tick at which it last became ready.
 	ready int
 	// due: its time has come. wait is how long it was to wait, while that is known.
 	due  bool
@@ -63,8 +63,8 @@ type modelJob struct {
 	expired bool
 	// lost are the leases of the past.
 	lost []job.Lease
-	// said is the outcome on record.
-	said *saying
+	// saved is the stored outcome.
+	saved *savedOutcome
 	// attempts are those that did not succeed.
 	attempts []modelAttempt
 	// ends counts the lives that have ended.
@@ -75,7 +75,7 @@ type modelJob struct {
 	changed bool
 }
 
-type saying struct {
+type savedOutcome struct {
 	ending  queue.Ending
 	outcome api.Outcome
 }
@@ -94,7 +94,7 @@ func (j *modelJob) running() bool { return j.state == "running" }
 func (j *modelJob) isClaimed(lease job.Lease, w *modelWorker) {
 	j.state, j.attempt, j.epoch = "running", j.attempt+1, j.epoch+1
 	j.lease, j.worker, j.owner, j.expired = &lease, w.id, w.owner, false
-	j.said = nil
+	j.saved = nil
 	j.changed = true
 }
 
@@ -207,11 +207,11 @@ func (j *modelJob) rise(tick int) {
 	j.queue(tick)
 }
 
-// outcome is what the holder is told.
+// outcome is the holder's answer.
 func (j *modelJob) outcome() api.Outcome {
-	told := api.Outcome{JobID: j.id.String(), State: j.state, Attempt: j.attempt, Epoch: int64(j.epoch)}
+	outcome := api.Outcome{JobID: j.id.String(), State: j.state, Attempt: j.attempt, Epoch: int64(j.epoch)}
 	if j.reason != "" {
-		told.DeadReason = &j.reason
+		outcome.DeadReason = &j.reason
 	}
-	return told
+	return outcome
 }

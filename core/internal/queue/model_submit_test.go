@@ -115,8 +115,8 @@ func (s *wanted) scope() modelKey {
 	return modelKey{s.Tenant, s.User, s.Idempotency.Key}
 }
 
-// expectAnswers foretells a flush. Keys are looked up before anything is stored,
-// so the second of two equal keys in one flush is told what the first is; where
+// expectAnswers predicts a flush. Keys are looked up before anything is stored,
+// so the second of two equal keys in one flush gets the answer of the first; where
 // the first is refused, and the second has another body, it is the first of
 // another round.
 func (w *world) expectAnswers(t *rapid.T, batch []*wanted, answers []submit.Answer) {
@@ -130,7 +130,7 @@ func (w *world) expectAnswers(t *rapid.T, batch []*wanted, answers []submit.Answ
 	w.checkAccepted(t, batch, answers)
 }
 
-// expectRound foretells one round, in which jobs in time are stored before late
+// expectRound predicts one round, in which jobs in time are stored before late
 // ones are refused, and gives the next one.
 func (w *world) expectRound(t *rapid.T, batch []*wanted, round []int, answers []submit.Answer) (next []int) {
 	w.tick++
@@ -163,7 +163,7 @@ func (w *world) expectRound(t *rapid.T, batch []*wanted, round []int, answers []
 		} else if s.body != batch[firsts[s.scope()]].body {
 			next = append(next, i)
 		} else if got := &answers[i]; got.Problem == nil || got.Problem.Code != problem.InvalidRequest || got.Accepted != 0 {
-			t.Fatalf("beside a refused submit with the same key and body: %+v", got)
+			t.Fatalf("with a refused submit of the same key and body: %+v", got)
 		}
 	}
 	return next

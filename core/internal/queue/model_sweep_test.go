@@ -13,7 +13,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 )
 
-// What time does, behind the store's back, and the duties that look for it. A
+// What time does, and the duties that react to it. A
 // duty takes at most a batch; which of the candidates it takes is its own affair.
 
 func (w *world) expire(t *rapid.T) {
@@ -102,7 +102,7 @@ func (w *world) runLate(t *rapid.T) {
 	j.late = true
 }
 
-func (w *world) bury(t *rapid.T) {
+func (w *world) expireDeadlines(t *rapid.T) {
 	batch := rapid.SampledFrom([]int{1, 2, 100}).Draw(t, "batch")
 	got, err := w.store().ExpireDeadlines(w.ctx, queue.AllTime, batch)
 	if err != nil {
@@ -119,7 +119,7 @@ func (w *world) workerDies(t *rapid.T) {
 	if !worker.known || worker.dead {
 		t.Skip("no living worker")
 	}
-	_, err := w.behind.Exec(w.ctx, `UPDATE workers SET last_heartbeat_at = statement_timestamp() - interval '121 seconds'
+	_, err := w.direct.Exec(w.ctx, `UPDATE workers SET last_heartbeat_at = statement_timestamp() - interval '121 seconds'
 		WHERE owner = $1 AND worker_id = $2`, worker.owner, worker.id)
 	if err != nil {
 		t.Fatal(err)

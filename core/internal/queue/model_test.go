@@ -20,7 +20,7 @@ import (
 
 // The queue against a model of it: random steps by several workers through two
 // stores on one database, as two cores would take them. The model knows jobs as a
-// map and the rules as DESIGN §2 words them; it foretells every answer, errors
+// map and the rules as DESIGN §2 words them; it predicts every answer, errors
 // included, and after each step all rows are compared with it.
 //
 // Many short lives teach less than fewer long ones, so that a run is 20 worlds of
@@ -29,17 +29,17 @@ func TestQueueIsItsModel(t *testing.T) {
 	t.Parallel()
 	unlessGiven(t, "rapid.checks", "20")
 	unlessGiven(t, "rapid.steps", "100")
-	unlessGiven(t, "rapid.nofailfile", "true") // the tests leave the tree as it was; the seed is said
+	unlessGiven(t, "rapid.nofailfile", "true") // the tests write no file into the tree; the seed is logged
 	url := celltest.URL(t)
 	stores := [2]*cell.Cell{celltest.OpenURL(t, url), celltest.OpenURL(t, url)}
-	behind := celltest.Connect(t, url)
-	if _, err := behind.Exec(t.Context(), `SET synchronous_commit = off`); err != nil { // of what the test itself does
+	direct := celltest.Connect(t, url)
+	if _, err := direct.Exec(t.Context(), `SET synchronous_commit = off`); err != nil { // of what the test itself does
 		t.Fatal(err)
 	}
 	steps := 0
 	defer func() { t.Logf("%d steps", steps) }()
 	rapid.Check(t, func(rt *rapid.T) {
-		w := newWorld(t.Context(), rt, stores, behind)
+		w := newWorld(t.Context(), rt, stores, direct)
 		defer w.clear()
 		defer func() { steps += w.steps }()
 		rt.Repeat(w.actions())
@@ -67,7 +67,7 @@ type world struct {
 	*rapid.T
 	ctx    context.Context
 	stores [2]*cell.Cell
-	behind *pgx.Conn
+	direct *pgx.Conn
 
 	tenants [2]tenant.ID
 	lanes   []directory.Lane
@@ -84,12 +84,12 @@ type world struct {
 type modelWorker struct {
 	id    string
 	owner tenant.ID
-	// known: it has claimed; dead: it has not been heard of for long.
+	// known: it has claimed; dead: it had no heartbeat for long.
 	known, dead bool
 }
 
-func newWorld(ctx context.Context, t *rapid.T, stores [2]*cell.Cell, behind *pgx.Conn) *world {
-	w := &world{T: t, ctx: ctx, stores: stores, behind: behind, jobs: map[uuid.UUID]*modelJob{}, keys: map[modelKey]remembered{}}
+func newWorld(ctx context.Context, t *rapid.T, stores [2]*cell.Cell, direct *pgx.Conn) *world {
+	w := &world{T: t, ctx: ctx, stores: stores, direct: direct, jobs: map[uuid.UUID]*modelJob{}, keys: map[modelKey]remembered{}}
 	for i := range w.tenants {
 		id := uuid.Must(uuid.NewV7())
 		if _, err := stores[i].CreateTenant(ctx, id, api.TenantRequest{Name: "model"}); err != nil {
@@ -97,7 +97,7 @@ func newWorld(ctx context.Context, t *rapid.T, stores [2]*cell.Cell, behind *pgx
 		}
 		w.tenants[i] = id
 		for _, tags := range [][]string{nil, {"gpu"}} {
-			made, err := stores[1-i].MakeLanes(ctx, id, []directory.LaneAsk{{LaneKey: directory.NewLaneKey(id, "default", tags)}})
+			made, err := stores[1-i].EnsureLanes(ctx, id, []directory.LaneAsk{{LaneKey: directory.NewLaneKey(id, "default", tags)}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -111,13 +111,13 @@ func newWorld(ctx context.Context, t *rapid.T, stores [2]*cell.Cell, behind *pgx
 // clear leaves nothing to the next world: reapers and their like see all tenants.
 func (w *world) clear() {
 	for _, table := range []string{"jobs", "finished_jobs", "dead_letters", "attempts", "idempotency_keys", "workers", "usage_log", "usage_credits", "usage_counts"} {
-		if _, err := w.behind.Exec(w.ctx, `DELETE FROM `+table); err != nil {
+		if _, err := w.direct.Exec(w.ctx, `DELETE FROM `+table); err != nil {
 			w.Error(err)
 		}
 	}
 }
 
-// actions are the steps, each with its share: what keeps jobs running comes more
+// actions are the steps, each with its share: steps with running jobs come more
 // often than what ends them, so that they live through much.
 func (w *world) actions() map[string]func(*rapid.T) {
 	actions := map[string]func(*rapid.T){"": w.check}
@@ -143,7 +143,7 @@ func (w *world) actions() map[string]func(*rapid.T) {
 		{2, "come due", w.comeDue},
 		{2, "promote", w.promote},
 		{1, "run late", w.runLate},
-		{1, "bury", w.bury},
+		{1, "expire deadlines", w.expireDeadlines},
 		{1, "worker dies", w.workerDies},
 		{1, "reap dead", w.reapDead},
 		{1, "cancel", w.cancel},
@@ -184,9 +184,9 @@ func (w *world) some(t *rapid.T, most int, match func(*modelJob) bool) []*modelJ
 
 func (w *world) one(t *rapid.T, match func(*modelJob) bool) *modelJob { return w.some(t, 1, match)[0] }
 
-// change changes one row behind the store's back.
+// change changes one row with SQL, without the store.
 func (w *world) change(j *modelJob, sql string) {
-	tag, err := w.behind.Exec(w.ctx, sql, j.id)
+	tag, err := w.direct.Exec(w.ctx, sql, j.id)
 	if err != nil || tag.RowsAffected() != 1 {
 		w.Fatalf("%s: %d rows, %v", sql, tag.RowsAffected(), err)
 	}

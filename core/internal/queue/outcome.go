@@ -21,7 +21,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// Ending is what a lease holder says of its attempt.
+// Ending is an outcome as its lease holder reports it.
 type Ending struct {
 	Lease job.Lease
 	Kind  string
@@ -34,19 +34,19 @@ type Ending struct {
 	Permanent  bool
 	// Delay belongs to a snooze.
 	Delay time.Duration
-	// Deferral, where not 0, says that a snooze or a release is for want of the job's
-	// destination: a snooze without Delay waits by the retry policy, and once the job
-	// has waited for its destination for as long as this in all, it has failed instead.
+	// Deferral, where not 0, says that a snooze or a release is because the job's destination
+	// cannot take it: a snooze without Delay waits by the retry policy, and a job that was deferred
+	// for this long in total has failed instead.
 	Deferral time.Duration
 	// Random is uniform in [0, 1): the backoff's jitter.
 	Random float64
-	// Logged says that its holder writes the attempt's log line himself.
+	// Logged says that the holder itself writes the attempt's log line.
 	Logged bool
-	// Span is whose ending it is, for the trace of the flush; zero for nobody's.
+	// Span is the request's, for the trace of the flush; zero for none.
 	Span trace.SpanContext
 }
 
-// hash tells two endings of one lease apart: same kind and body, same hash (D5).
+// hash distinguishes two endings of one lease: same kind and body, same hash (D5).
 func (e *Ending) hash() [32]byte {
 	return sha256.Sum256(store.JSON(struct {
 		Kind       string
@@ -58,33 +58,32 @@ func (e *Ending) hash() [32]byte {
 	}{e.Kind, string(e.Result), e.Error, e.RetryAfter, e.Permanent, e.Delay}))
 }
 
-// Ended is what an ending came to.
+// Ended is the result of an ending.
 type Ended struct {
 	// Outcome is the answer; nil with an Err.
 	Outcome *api.Outcome
 	// Err is ErrNotFound, ErrLeaseLost, ErrOutcomeConflict, or a fault.
 	Err error
-	// Kind is what the ending was taken for: a deferral that went on for too long is a
-	// fail, whatever its holder said.
+	// Kind is what the ending counts as: a deferral that lasted too long is a fail, whatever the
+	// holder reported.
 	Kind string
-	// Replayed: the same ending was on record; nothing changed.
+	// Replayed: the same ending was stored before; nothing changed.
 	Replayed bool
 	// Ready is where the job can be claimed again, nil for nowhere.
 	Ready *Ready
-	// Scheduled says that the job now waits for its time.
+	// Scheduled says that the job is now scheduled.
 	Scheduled bool
-	// Lane is the lane of a job that is no longer running: where it was under a
-	// running cap, there is room for another one. 0 where nothing changed.
+	// Lane is the lane of a job that is no longer running: under a running cap, it has released
+	// capacity. 0 where nothing changed.
 	Lane directory.LaneID
-	// Execution is how long the attempt ran, EndToEnd how long it was since the
-	// submit; for a complete only.
+	// Execution is the attempt's duration, EndToEnd the time since the submit; for a complete only.
 	Execution, EndToEnd time.Duration
-	// Attempt is what is told of it; nil where nobody asks.
+	// Attempt is for its log line and span; nil unless attempts are logged.
 	Attempt *EndedAttempt
 }
 
-// End ends attempts, of any tenants, each as its holder says. Every one has its
-// own answer: completes are one commit, the other kinds another.
+// End ends attempts, of any tenants, as their holders report. Each has its own result: completes
+// are one commit, the other kinds another.
 func (s *Jobs) End(ctx context.Context, endings []Ending) []Ended {
 	ctx = store.WithClass(ctx, store.ClassOutcomes)
 	ended := make([]Ended, len(endings))
@@ -92,7 +91,7 @@ func (s *Jobs) End(ctx context.Context, endings []Ending) []Ended {
 	firsts := map[job.Lease]int{}
 	repeats := map[int]int{}
 	for i := range endings {
-		// One lease named twice in one call: the first decides, the other compares.
+		// A lease named twice in one call: the first decides, the second is compared with it.
 		if first, ok := firsts[endings[i].Lease]; ok {
 			repeats[i] = first
 			continue
@@ -110,7 +109,7 @@ func (s *Jobs) End(ctx context.Context, endings []Ending) []Ended {
 	missing = missing[:0]
 	for repeat, first := range repeats {
 		if errors.Is(ended[first].Err, ErrOutcomeConflict) {
-			// The first decided nothing: this one may yet be the repeat of what is on record.
+			// The first decided nothing: this one may be the repeat of the stored outcome.
 			missing = append(missing, repeat)
 			continue
 		}
@@ -167,8 +166,8 @@ func (s *Jobs) endCompletes(ctx context.Context, endings []Ending, indexes []int
 	return missing
 }
 
-// endOthers locks the held rows, decides each in Go by the transition table, and
-// stores the verdicts. Between lock and store nothing else can touch them.
+// endOthers locks the held rows, decides each in Go by the transition table, and stores the
+// verdicts in the same transaction.
 func (s *Jobs) endOthers(ctx context.Context, endings []Ending, indexes []int, ended []Ended) (missing []int) {
 	if len(indexes) == 0 {
 		return nil
@@ -217,16 +216,15 @@ func (s *Jobs) endOthers(ctx context.Context, endings []Ending, indexes []int, e
 	return nil
 }
 
-// mayTryAlone says whether n requests that failed together may be tried again one
-// by one, so that a bad one does not fail its neighbours: nothing took effect, and
-// it was not the database as a whole that failed.
+// mayTryAlone says whether n requests that failed together may be tried one by one, so that a bad
+// one does not fail the others: nothing took effect, and the database as a whole did not fail.
 func mayTryAlone(err error, n int) bool {
 	return n > 1 && store.Definite(err) && !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrOverloaded)
 }
 
-// decide applies the transition table to what the holder said.
-func decide(row *lockedRow, said *Ending) (*transition, error) {
-	ending, deferred := deferral(row, said)
+// decide applies the transition table to the holder's ending.
+func decide(row *lockedRow, reported *Ending) (*transition, error) {
+	ending, deferred := deferral(row, reported)
 	events := map[string]job.Event{api.KindFail: job.Fail, api.KindSnooze: job.Snooze, api.KindRelease: job.Release}
 	verdict, err := job.Next(job.Running, events[ending.Kind], endingFacts(row, ending))
 	if err != nil {
@@ -245,38 +243,37 @@ func decide(row *lockedRow, said *Ending) (*transition, error) {
 			made.delay = *ending.RetryAfter
 		}
 	}
-	made.saveReplay(said)
+	made.saveReplay(reported)
 	return made, nil
 }
 
-// deferral says how long a job waits for its destination, or that it has waited too
-// long and has failed.
-func deferral(row *lockedRow, said *Ending) (ending *Ending, deferred bool) {
-	if said.Deferral == 0 {
-		return said, false
+// deferral gives the delay of a deferred job, or a fail after too long a deferral.
+func deferral(row *lockedRow, reported *Ending) (ending *Ending, deferred bool) {
+	if reported.Deferral == 0 {
+		return reported, false
 	}
 	var waited time.Duration
 	if row.DeferredSince != nil {
 		waited = row.Now.Sub(*row.DeferredSince)
 	}
-	made := *said
-	if waited >= said.Deferral {
+	made := *reported
+	if waited >= reported.Deferral {
 		made.Kind, made.Delay = api.KindFail, 0
 		return &made, false
 	}
 	if made.Kind == api.KindSnooze && made.Delay == 0 {
-		made.Delay = row.retry().Defer(waited, said.Random)
+		made.Delay = row.retry().Defer(waited, reported.Random)
 	}
-	made.Delay = min(made.Delay, said.Deferral-waited)
+	made.Delay = min(made.Delay, reported.Deferral-waited)
 	return &made, true
 }
 
-// recordedColumns are what is on record of a job's last outcome. A thousand payloads
-// would be 256 MB.
+// recordedColumns are the stored outcome of a job, without the payload: a thousand payloads would
+// be 256 MB.
 const recordedColumns = `id, tenant_id, attempt, epoch, outcome_lease_id, outcome_hash, outcome_answer`
 
-// lastOutcomeSQL looks for jobs that were not held by the lease that was named:
-// live, finished or dead, in one statement, so that none is missed on its move.
+// lastOutcomeSQL looks for jobs that the named lease did not hold: live, finished or dead, in one
+// statement, so that a job that moves is not missed.
 const lastOutcomeSQL = `
 SELECT ` + recordedColumns + ` FROM jobs WHERE id = ANY(@ids::uuid[])
 UNION ALL
@@ -294,8 +291,8 @@ type recorded struct {
 	OutcomeAnswer  []byte
 }
 
-// answerUnheld tells holders without a lease what is on record: the same
-// ending's answer again, a conflict, a lost lease, or nothing at all.
+// answerUnheld answers holders without a lease from the stored outcome: the same answer again, a
+// conflict, a lost lease, or not found.
 func (s *Jobs) answerUnheld(ctx context.Context, endings []Ending, missing []int, ended []Ended) {
 	if len(missing) == 0 {
 		return
@@ -319,8 +316,8 @@ func (s *Jobs) answerUnheld(ctx context.Context, endings []Ending, missing []int
 }
 
 func recordedOutcome(row *recorded, ending *Ending) Ended {
-	// The platform sees every tenant's jobs; it stands here only with a token that
-	// never was this job's.
+	// The platform sees every tenant's jobs; it comes here only with a token that was never this
+	// job's.
 	if row == nil || (row.TenantID != ending.Lease.Tenant && ending.Lease.Tenant != tenant.Platform) {
 		return Ended{Err: store.ErrNotFound}
 	}
@@ -340,8 +337,7 @@ func recordedOutcome(row *recorded, ending *Ending) Ended {
 	return Ended{Outcome: &outcome, Replayed: true}
 }
 
-// GiveBack returns claimed jobs that never reached their worker, attempt
-// included, as if each had been released.
+// GiveBack returns claimed jobs that were not delivered, attempt included, as by a release.
 func (s *Jobs) GiveBack(ctx context.Context, leases []job.Lease) []Ended {
 	endings := make([]Ending, len(leases))
 	for i, lease := range leases {
@@ -350,14 +346,14 @@ func (s *Jobs) GiveBack(ctx context.Context, leases []job.Lease) []Ended {
 	return s.End(ctx, endings)
 }
 
-// ParseLease reads a lease token for one job on behalf of a tenant, or of the
-// platform, whose leases are anybody's. A token of another job is a lost lease;
-// another tenant's job is not found.
+// ParseLease reads a lease token for one job on behalf of a tenant, or of the platform, which may
+// hold leases of all tenants. A token of another job is a lost lease; another tenant's job is not
+// found.
 func ParseLease(owner tenant.ID, id uuid.UUID, token string) (job.Lease, error) {
 	lease, err := job.ParseToken(token)
 	if err != nil || lease.Job != id {
-		// What was never this job's token holds nothing; whether the job is there at
-		// all must still be told apart, so the look-up is done with the job's own id.
+		// A token of another job holds nothing; the look-up is done with the job's own id, to
+		// distinguish a lost lease from an unknown job.
 		lease = job.Lease{Tenant: owner, Job: id}
 	}
 	if owner != tenant.Platform && lease.Tenant != owner {
@@ -366,8 +362,8 @@ func ParseLease(owner tenant.ID, id uuid.UUID, token string) (job.Lease, error) 
 	return lease, nil
 }
 
-// endingFacts are what a verdict depends on when the holder ends its attempt; that
-// the owner wants the job no more is one of them, whatever the holder says.
+// endingFacts are the facts of a verdict when the holder ends its attempt; a requested cancel is
+// one of them, whatever the holder reports.
 func endingFacts(row *lockedRow, ending *Ending) job.Facts {
 	facts := row.facts()
 	facts.Permanent, facts.Delayed = ending.Permanent, ending.Delay > 0

@@ -26,7 +26,7 @@ import (
 )
 
 // fillSQL makes 150,000 jobs: of a hundred tenants' lanes, of all priorities, most
-// of them queued, some scheduled, some leased; and history beside them.
+// of them queued, some scheduled, some leased; and history.
 var fillSQL = []string{
 	`INSERT INTO lanes (tenant_id, queue, tags, created_at)
 	 SELECT ('00000000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, 'default', '{}', now() FROM generate_series(1, 100) n`,
@@ -110,7 +110,7 @@ func hotPath(f *fixture, store *cell.Cell) {
 			f.Fatal(err)
 		}
 	}
-	run := &fixture{&celltest.Fixture{T: f.T, URL: f.URL, Store: store, Tenant: f.NewTenant(), Behind: f.Behind}}
+	run := &fixture{&celltest.Fixture{T: f.T, URL: f.URL, Store: store, Tenant: f.NewTenant(), Direct: f.Direct}}
 	run.Lane = run.NewLane(run.Tenant, "default")
 	run.Submit(run.Jobs(80)...)
 	run.TrySubmit(submit.Submission{Tenant: run.Tenant, Jobs: run.Jobs(1), Idempotency: &idempotency.Request{Operation: "submit", Key: "k", Fingerprint: [32]byte{1}}})
@@ -165,7 +165,7 @@ func hotPath(f *fixture, store *cell.Cell) {
 	for _, lane := range lanes[:50] {
 		lists = append(lists, celltest.ShareOf(1, lane.Lane, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0).Lists...)
 	}
-	_, err = store.Look(ctx, lists, 8)
+	_, err = store.Probe(ctx, lists, 8)
 	must(err)
 	_, err = store.Scan(ctx, claim.ReadyList{}, 500)
 	must(err)
@@ -188,7 +188,7 @@ func hotPath(f *fixture, store *cell.Cell) {
 	id := capped.Jobs[1].ID
 	_, err = store.Get(ctx, capped.Jobs[1].TenantID, "", id)
 	must(err)
-	_, err = store.WhereNow(ctx, []uuid.UUID{id})
+	_, err = store.States(ctx, []uuid.UUID{id})
 	must(err)
 	_, err = store.List(ctx, lanes[3].Tenant, api.JobFilter{}, 50, "")
 	must(err)
@@ -225,7 +225,7 @@ func checkPlans(f *fixture, t *testing.T, recorded *celltest.Statements, mode st
 	}
 	for sql, args := range recorded.Seen() {
 		plan, ok := celltest.Explain(t, conn, sql, args)
-		if !ok || strings.Contains(sql, walksRunning) {
+		if !ok || strings.Contains(sql, scansRunning) {
 			continue
 		}
 		if pages := plan.Hit + plan.Read; bounded && pages > mostPages {
@@ -262,9 +262,9 @@ func leasesByKey(plan *celltest.PlanNode) bool {
 	return false
 }
 
-// walksRunning counts a tenant's running jobs while a new cap's books are not settled:
-// it walks the index of all running jobs, see decision 9.
-const walksRunning = "state = 'running' AND tenant_id = @tenant_id LIMIT"
+// scansRunning counts a tenant's running jobs while a new cap's count is not settled:
+// it scans the index of all running jobs, see decision 9.
+const scansRunning = "state = 'running' AND tenant_id = @tenant_id LIMIT"
 
 // ordered are indexes that are read from their head, in order and up to a LIMIT.
 func ordered(index string) bool {

@@ -10,8 +10,8 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/store"
 )
 
-// promoteSQL queues jobs whose time has come. Their ready_at is now and not their
-// run_at: they take their place at the end of the line, ahead of every cursor.
+// promoteSQL queues due jobs. Their ready_at is now and not their run_at: they are at the end of
+// their list, after every cursor.
 const promoteSQL = `
 WITH due AS MATERIALIZED (
   SELECT id FROM jobs
@@ -25,13 +25,12 @@ SET state = 'queued', ready_at = statement_timestamp()
 WHERE id = ANY(ARRAY(SELECT id FROM due))
 RETURNING id, lane_id AS lane, priority, ready_at AS at`
 
-// AllTime is a lookback without a bound. Duties go through an index by time from
-// its head, and under an old snapshot the head is full of entries of jobs that went
-// on long ago: so most of the time they look back for a little only.
+// AllTime is a lookback without a bound. Duties scan an index by time from its head, and under an
+// old snapshot the head has many dead entries: so most runs have a short lookback.
 const AllTime = 100 * 365 * 24 * time.Hour
 
-// Promote queues at most batch due jobs, of any tenants, but for those that were due
-// longer ago than lookback.
+// Promote queues at most batch due jobs, of any tenants, without those that were due longer ago
+// than lookback.
 func (s *Jobs) Promote(ctx context.Context, lookback time.Duration, batch int) ([]Ready, error) {
 	jobs, err := store.Query(ctx, s.Store, pgx.RowToStructByName[Ready], promoteSQL, pgx.StrictNamedArgs{"lookback": lookback, "batch": batch})
 	if err != nil {
@@ -40,17 +39,16 @@ func (s *Jobs) Promote(ctx context.Context, lookback time.Duration, batch int) (
 	return jobs, nil
 }
 
-// nextDueSQL bounds its answer: an interval of more than 292 years is no duration of Go,
-// and older versions took any run_at up to the year 2500.
+// nextDueSQL bounds its result: an interval of more than 292 years is no time.Duration, and older
+// versions accepted any run_at up to the year 2500.
 const nextDueSQL = `
 SELECT LEAST(run_at - statement_timestamp(), interval '1 day') FROM jobs
 WHERE state = 'scheduled' AND run_at >= statement_timestamp() - @lookback::interval
 ORDER BY run_at, id
 LIMIT 1`
 
-// NextDue is how long it is until the next scheduled job of any tenant is due, by
-// PostgreSQL's clock, or a day where it is longer; false if none waits. Those due longer
-// ago than lookback are left out.
+// NextDue gives the time until the next scheduled job of any tenant is due, by PostgreSQL's clock,
+// at most a day; false if there is none. Jobs that were due longer ago than lookback are left out.
 func (s *Jobs) NextDue(ctx context.Context, lookback time.Duration) (time.Duration, bool, error) {
 	waits, err := store.Query(ctx, s.Store, pgx.RowTo[time.Duration], nextDueSQL, pgx.StrictNamedArgs{"lookback": lookback})
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/directory"
 )
 
-// Ready says that a job can now be claimed: where it stands, or, with a zero ID, that
-// it stands at At or behind. A zero At says only that the lane is to be scanned again, and
-// with CapacityReleased as the priority that another job may run under the caps of the lane.
+// Ready says that a job can be claimed: at (At, ID), or, with a zero ID, at At or later. A zero At
+// says only that the lane is to be scanned again, and with CapacityReleased as the priority that
+// another job may run under the caps of the lane.
 type Ready struct {
 	Lane     directory.LaneID `json:"l"`
 	Priority int16            `json:"p"`
@@ -19,26 +19,26 @@ type Ready struct {
 	ID       uuid.UUID        `json:"i"`
 }
 
-// CapacityReleased is no priority.
+// CapacityReleased stands in place of a priority.
 const CapacityReleased = -1
 
-// Cursor is the place from which the job is found.
+// Cursor is the position from which a scan finds the job.
 func (r Ready) Cursor() Cursor { return Cursor{r.At, r.ID}.Before() }
 
-// Waiting is a list in which jobs wait: where the first stands, and how many there
-// are, counted up to what was asked for.
+// Waiting is a list with ready jobs: the position of the first, and how many there are, up to the
+// limit of the probe.
 type Waiting struct {
 	Ready
 	Jobs int64 `json:"n"`
 }
 
-// Cursor is a place in a list. It is a hint: jobs may yet appear before it.
+// Cursor is a position in a list. It is a hint: jobs may still appear before it.
 type Cursor struct {
 	At time.Time
 	ID uuid.UUID
 }
 
-// Compare orders places in one list.
+// Compare orders positions in one list.
 func (c Cursor) Compare(other Cursor) int {
 	if order := c.At.Compare(other.At); order != 0 {
 		return order
@@ -46,7 +46,7 @@ func (c Cursor) Compare(other Cursor) int {
 	return bytes.Compare(c.ID[:], other.ID[:])
 }
 
-// Before is the last place before c, so that who looks from there finds what stands at c.
+// Before is the last position before c: a scan from there finds the job at c.
 func (c Cursor) Before() Cursor {
 	for i := len(c.ID) - 1; i >= 0; i-- {
 		c.ID[i]--
@@ -54,10 +54,10 @@ func (c Cursor) Before() Cursor {
 			return c
 		}
 	}
-	return Cursor{At: c.At} // the first id is nobody's
+	return Cursor{At: c.At} // there is no smaller id
 }
 
-// After is the first place after c: c is the last place before it.
+// After is the first position after c: c is the last position before it.
 func (c Cursor) After() Cursor {
 	for i := len(c.ID) - 1; i >= 0; i-- {
 		c.ID[i]++

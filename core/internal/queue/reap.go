@@ -14,17 +14,17 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// Reaped is a job whose lease was taken back.
+// Reaped is a job whose lease was reaped.
 type Reaped struct {
 	ID uuid.UUID
-	// Ready is where the job stands, should the verdict have queued it.
+	// Ready is the job's position if the verdict has queued it.
 	Ready   Ready
 	Queue   string
 	Event   job.Event
 	Verdict job.Verdict
-	// Late is how long after its end the lease was taken back.
+	// Late is the time from the end of the lease to the reap.
 	Late time.Duration
-	// Attempt is what is told of it; nil where nobody asks, or none ended.
+	// Attempt is for its log line and span; nil if attempts are not logged, or none ended.
 	Attempt *EndedAttempt
 
 	ended time.Time
@@ -38,7 +38,7 @@ const expiredSQL = `
 SELECT ` + lockedColumns + `
 FROM jobs
 WHERE state = 'running' AND lease_expires_at < statement_timestamp() AND lease_expires_at >= statement_timestamp() - @lookback::interval
-  -- where the batch before ended: its dead entries are not walked again, which an old
+  -- where the batch before ended: its dead entries are not scanned again, which an old
   -- snapshot would keep in the index (100,000 leases: 63 s without this, 20 s with it)
   AND (lease_expires_at, id) > (@after::timestamptz, @after_id::uuid)
   AND ` + graceSQL + `
@@ -46,10 +46,10 @@ ORDER BY lease_expires_at, id
 LIMIT @batch
 FOR UPDATE SKIP LOCKED`
 
-// Reap takes back at most batch expired leases, of any tenants. On the last
-// attempt the job becomes a dead letter (D6), otherwise it is queued again; an
-// attempt that ran past its timeout_ms has failed and waits by its backoff.
-// since is when PostgreSQL answered first; random is uniform in [0, 1).
+// Reap reaps at most batch expired leases, of any tenants. After the last attempt the job becomes a
+// dead letter (D6), otherwise it is queued again; an attempt that ran past its timeout_ms has
+// failed and waits by its backoff. since is when PostgreSQL answered first; random is uniform in
+// [0, 1).
 func (s *Jobs) Reap(ctx context.Context, since time.Time, batch int, random func() float64) ([]Reaped, error) {
 	ctx = store.WithClass(ctx, store.ClassOutcomes)
 	contact := &Contact{Outages: []Outage{{since, UnknownLength}}}
@@ -63,9 +63,9 @@ type ReapPlace struct {
 	id    uuid.UUID
 }
 
-// ReapAfter is Reap behind a place, and gives the next one. Leases that expired longer
-// ago than lookback are not looked for; see AllTime. What a batch leaves to
-// somebody who holds it is behind: only from the beginning it is found again.
+// ReapAfter is Reap after a place, and gives the next one. Leases that expired longer ago than
+// lookback are skipped; see AllTime. Rows that a batch skips because they are locked are found
+// again only from the beginning.
 func (s *Jobs) ReapAfter(ctx context.Context, contact *Contact, lookback time.Duration, place ReapPlace, batch int, random func() float64) ([]Reaped, ReapPlace, error) {
 	ctx = store.WithClass(ctx, store.ClassOutcomes)
 	args := contact.args()
@@ -83,9 +83,8 @@ func (p ReapPlace) before(ended time.Time, id uuid.UUID) bool {
 	return p.ended.Before(ended) || p.ended.Equal(ended) && bytes.Compare(p.id[:], id[:]) < 0
 }
 
-// ofDeadWorkersSQL locks the leases of workers that are dead. Dead workers are few and so
-// are running jobs, next to those that wait: an index by worker would cost every
-// claim and every finish.
+// ofDeadWorkersSQL locks the leases of dead workers. Dead workers are few and so are running jobs,
+// compared with waiting ones: an index by worker would cost every claim and every finish.
 const ofDeadWorkersSQL = `
 SELECT ` + lockedColumns + `
 FROM jobs
@@ -95,8 +94,7 @@ ORDER BY lease_expires_at, id
 LIMIT @batch
 FOR UPDATE OF jobs SKIP LOCKED`
 
-// ReapDead takes back at most batch leases, of any tenants, whose worker is dead,
-// as if they had expired.
+// ReapDead reaps at most batch leases, of any tenants, of dead workers, as if they had expired.
 func (s *Jobs) ReapDead(ctx context.Context, batch int, random func() float64) ([]Reaped, error) {
 	ctx = store.WithClass(ctx, store.ClassOutcomes)
 	return s.reapRows(ctx, ofDeadWorkersSQL, pgx.StrictNamedArgs{"batch": batch}, random)
@@ -109,7 +107,7 @@ func (s *Jobs) reapRows(ctx context.Context, sql string, args pgx.StrictNamedArg
 		if err != nil {
 			return err
 		}
-		reaped = nil // of an earlier run
+		reaped = nil // of the first try, see InTx
 		transitions := make([]*transition, 0, len(rows))
 		for _, row := range rows {
 			made, event, err := reapTransition(row, random())
@@ -138,7 +136,7 @@ func reapTransition(row *lockedRow, random float64) (*transition, job.Event, err
 	}
 	if row.TimeoutMs != nil {
 		end := row.StartedAt.Add(time.Duration(*row.TimeoutMs) * time.Millisecond)
-		// The lease of a dead worker is taken before its end: that is no timeout yet.
+		// The lease of a dead worker is reaped before its end: that is no timeout yet.
 		if !row.LeaseExpiresAt.Before(end) && !row.Now.Before(end) {
 			event, kind = job.Timeout, "timeout"
 			failure = &api.JobError{Type: "timeout", Message: fmt.Sprintf("the attempt ran past its timeout_ms of %d", *row.TimeoutMs)}
@@ -158,6 +156,6 @@ func reapTransition(row *lockedRow, random float64) (*transition, job.Event, err
 	return made, event, nil
 }
 
-// reapedFacts are what becomes of a lease that nobody kept: an attempt was spent,
-// and it may have been the last (D6).
+// reapedFacts are the facts of a reaped lease: an attempt was spent, and it may have been the last
+// (D6).
 func reapedFacts(row *lockedRow) job.Facts { return row.facts() }

@@ -10,7 +10,7 @@ import (
 )
 
 // Outage is a time in which PostgreSQL did not answer this core, so that no heartbeat was stored:
-// PostgreSQL or this core stood still, or was down.
+// PostgreSQL or this core stalled, or was down.
 type Outage struct {
 	// Ended is when it answered again, by its own clock.
 	Ended  time.Time
@@ -49,14 +49,14 @@ func (c *Contact) Answered(now time.Time) (afterOutage bool) {
 		length = UnknownLength
 	}
 	c.Last = now
-	kept := c.Outages[:0:0]
+	relevant := c.Outages[:0:0]
 	for _, s := range c.Outages {
 		// A later one that is as long covers it. An end in the future is of a clock that was set back.
 		if s.Length > length && s.relevant(now) && !s.Ended.After(now) {
-			kept = append(kept, s)
+			relevant = append(relevant, s)
 		}
 	}
-	if c.Outages = kept; length > 0 {
+	if c.Outages = relevant; length > 0 {
 		c.Outages = append(c.Outages, Outage{now, length})
 	}
 	return length > 0

@@ -11,7 +11,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 )
 
-func TestHearing(t *testing.T) {
+func TestContact(t *testing.T) {
 	t.Parallel()
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	at := func(seconds float64) time.Time { return start.Add(time.Duration(seconds * float64(time.Second))) }
@@ -31,7 +31,7 @@ func TestHearing(t *testing.T) {
 		{14, true, []queue.Outage{{Ended: start, Length: queue.UnknownLength}, outage(14, 9)}},     // longer than those before it
 		{13.99, false, []queue.Outage{{Ended: start, Length: queue.UnknownLength}, outage(14, 9)}}, // overtaken
 		{14.5, false, []queue.Outage{{Ended: start, Length: queue.UnknownLength}, outage(14, 9)}},  //
-		{43200, true, []queue.Outage{outage(43200, 43185)}},                                        // after half a day nobody waits
+		{43200, true, []queue.Outage{outage(43200, 43185)}},                                        // after half a day no lease waits
 		{3600, false, nil}, // the clock was set back
 		{3600.4, false, nil},
 	} {

@@ -16,8 +16,8 @@ import (
 
 // What the model found, and what only a race would show, each as a plain story.
 
-// A repeat is told the same until the next claim, whatever became of the job.
-func TestRepeatIsToldTheSameUntilTheNextClaim(t *testing.T) {
+// A repeat gets the same answer until the next claim, in every state of the job.
+func TestRepeatGetsTheSameAnswerUntilTheNextClaim(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	id := f.Submit(f.Job())[0]
@@ -35,10 +35,10 @@ func TestRepeatIsToldTheSameUntilTheNextClaim(t *testing.T) {
 	}
 	repeat("scheduled")
 	f.Exec(`UPDATE jobs SET deadline = statement_timestamp() - interval '1 second'`)
-	if buried, err := f.Store.ExpireDeadlines(t.Context(), queue.AllTime, 10); err != nil || len(buried) != 1 {
-		t.Fatalf("%+v %v", buried, err)
+	if expired, err := f.Store.ExpireDeadlines(t.Context(), queue.AllTime, 10); err != nil || len(expired) != 1 {
+		t.Fatalf("%+v %v", expired, err)
 	}
-	repeat("buried by its deadline")
+	repeat("expired by its deadline")
 	if got := f.Store.Redrive(t.Context(), f.Tenant, "", []uuid.UUID{id}, nil)[0]; got.Err != nil {
 		t.Fatal(got.Err)
 	}
@@ -49,9 +49,9 @@ func TestRepeatIsToldTheSameUntilTheNextClaim(t *testing.T) {
 	}
 }
 
-// In one flush the conflict of one caller is not the answer to another, who says
+// In one flush the conflict of one caller is not the answer to another, which reports
 // what is on record.
-func TestRepeatBesideAConflictInOneCall(t *testing.T) {
+func TestRepeatAndConflictInOneCall(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.Submit(f.Job())
@@ -84,7 +84,7 @@ func TestDeadWorkersAttemptIsNoTimeout(t *testing.T) {
 	}
 }
 
-// A holder is heard while the reaper is at work: the lease that it renewed is not
+// A heartbeat comes while the reaper runs: the lease that it renewed is not
 // taken back.
 func TestReaperLeavesALeaseThatIsBeingRenewed(t *testing.T) {
 	t.Parallel()
@@ -92,7 +92,7 @@ func TestReaperLeavesALeaseThatIsBeingRenewed(t *testing.T) {
 	id := f.Submit(f.Job())[0]
 	claimed := f.ClaimOne()
 	f.Expire(id)
-	heartbeat, err := f.Behind.Begin(t.Context())
+	heartbeat, err := f.Direct.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

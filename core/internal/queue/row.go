@@ -11,16 +11,16 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// keptColumns do not change when a job moves to another table; jobColumns are all
-// that it has wherever it lies: live, finished or dead.
+// StableColumns do not change when a job moves to another table; jobColumns are all columns of a job
+// in any table: live, finished or dead.
 const (
-	KeptColumns = `id, tenant_id, lane_id, queue, type, user_id, priority, payload, tags, metadata,
+	StableColumns = `id, tenant_id, lane_id, queue, type, user_id, priority, payload, tags, metadata,
   max_attempts, epoch, redrives, retry_base_ms, retry_cap_ms, retry_jitter, retry_curve, timeout_ms,
   dedupe_key, correlation_id, traceparent, created_at, run_at, deadline, started_at, worker_id, cancel_requested`
-	jobColumns = KeptColumns + `, attempt, last_error, outcome_lease_id, outcome_hash, outcome_answer`
+	jobColumns = StableColumns + `, attempt, last_error, outcome_lease_id, outcome_hash, outcome_answer`
 )
 
-// JobRow is a job from any of the three tables, as everyTable selects it.
+// JobRow is a job from any of the three tables.
 type JobRow struct {
 	ID              uuid.UUID
 	TenantID        tenant.ID
@@ -63,21 +63,21 @@ type JobRow struct {
 	FinishedAt     *time.Time
 }
 
-// liveColumns and its siblings make rows of the three tables look alike.
+// liveColumns, finishedColumns and deadColumns give rows of the three tables one shape.
 const (
 	liveColumns     = jobColumns + `, state, lease_id, lease_expires_at, NULL::json AS result, NULL::text AS reason, NULL::timestamptz AS finished_at`
 	finishedColumns = jobColumns + `, state, NULL::uuid, NULL::timestamptz, result, NULL::text, finished_at`
 	deadColumns     = jobColumns + `, 'dead_letter', NULL::uuid, NULL::timestamptz, NULL::json, reason, died_at`
 )
 
-// Failure is what the last attempt failed with, nil for nothing.
+// Failure is the error of the last attempt, nil for none.
 func (r *JobRow) Failure() *api.JobError {
 	if len(r.LastError) == 0 {
 		return nil
 	}
 	var stored api.JobError
 	if err := json.Unmarshal(r.LastError, &stored); err != nil {
-		return nil // only this package writes it, and only from a JobError
+		return nil // only this package writes it, from a JobError
 	}
 	return &stored
 }

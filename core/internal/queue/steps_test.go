@@ -152,7 +152,7 @@ func TestStepsAreLinear(t *testing.T) {
 		END LOOP; END $$`)
 	// One row at the end of many pages: the planner then expects one row whatever is asked for.
 	for range 5 {
-		(&steps{TB: t, store: f.Store, behind: f.Behind, owner: f.Tenant, lane: f.Lane, n: n}).submit(0)
+		(&steps{TB: t, store: f.Store, behind: f.Direct, owner: f.Tenant, lane: f.Lane, n: n}).submit(0)
 	}
 	f.Exec(`DELETE FROM jobs WHERE ctid <> (SELECT max(ctid) FROM jobs)`)
 	f.Exec(`VACUUM ANALYZE jobs`)
@@ -170,7 +170,7 @@ func TestStepsAreLinear(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := &steps{TB: t, store: f.Store, behind: f.Behind, owner: f.Tenant, lane: f.Lane, n: n}
+		s := &steps{TB: t, store: f.Store, behind: f.Direct, owner: f.Tenant, lane: f.Lane, n: n}
 		leases := step.before(s)
 		f.Exec(`CREATE TABLE jobs_before AS TABLE jobs`)
 		s.store = traced

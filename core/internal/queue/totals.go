@@ -11,27 +11,27 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/store"
 )
 
-// totalsTime bounds the counting: under an old snapshot, dead entries lie before those
-// that live, and nothing but time tells how many.
+// totalsTime bounds the counting: under an old snapshot, an unknown number of dead entries lies
+// before the live ones.
 const totalsTime = 500 * time.Millisecond
 
-// workersSQL counts workers by status beside whatever else is asked for. They are few.
+// workersSQL counts workers by status. They are few.
 const workersSQL = `
        count(*) FILTER (WHERE status = 'ACTIVE') AS active,
        count(*) FILTER (WHERE status = 'STALE')  AS stale,
        count(*) FILTER (WHERE status = 'DEAD')   AS dead
 FROM workers`
 
-// estimatesSQL is what autovacuum last believed; below 0 before its first time. Blocked
-// jobs have no index of their own, and no estimate.
+// estimatesSQL is autovacuum's last estimate; below 0 before its first run. Blocked jobs have no
+// index of their own, and no estimate.
 const estimatesSQL = `
        (SELECT reltuples::bigint FROM pg_class WHERE oid = 'jobs_ready'::regclass)          AS queued_about,
        (SELECT reltuples::bigint FROM pg_class WHERE oid = 'jobs_scheduled'::regclass)      AS scheduled_about,
        (SELECT reltuples::bigint FROM pg_class WHERE oid = 'jobs_running'::regclass)        AS running_about,
        (SELECT reltuples::bigint FROM pg_class WHERE oid = 'dead_letters_by_age'::regclass) AS dead_letter_about,`
 
-// totalsSQL counts the jobs of all tenants by state: each count is a walk from the head
-// of the state's own index, and stops at the limit.
+// totalsSQL counts the jobs of all tenants by state: each count scans the state's own index from
+// its head, and stops at the limit.
 const totalsSQL = `
 WITH waiting AS MATERIALIZED (
   SELECT state FROM jobs WHERE state IN ('blocked', 'scheduled') ORDER BY lane_id, state LIMIT @most
@@ -45,7 +45,7 @@ SELECT statement_timestamp() AS now,
        (SELECT count(*) FROM (SELECT FROM dead_letters ORDER BY died_at LIMIT @most) c)                                         AS dead_letter,` +
 	estimatesSQL + workersSQL
 
-// guessSQL is totalsSQL without the counting: as if each count had met the limit at once.
+// guessSQL is totalsSQL without the counting: as if each count had reached the limit at once.
 const guessSQL = `
 SELECT statement_timestamp() AS now, 0::bigint AS waiting, 0::bigint AS blocked, 0::bigint AS scheduled,
        0::bigint AS queued, 0::bigint AS running, 0::bigint AS dead_letter,` +
@@ -58,8 +58,8 @@ type countedTotals struct {
 	Active, Stale, Dead                                        int64
 }
 
-// Total is how many there are. Where counting stopped, Capped, it is what was counted
-// or PostgreSQL's estimate, whichever is more.
+// Total is a count. Where counting stopped, Capped, it is the larger of that count and PostgreSQL's
+// estimate.
 type Total struct {
 	N      int64
 	Capped bool
@@ -74,14 +74,14 @@ type Totals struct {
 	Active, Stale, Dead int64
 }
 
-// Totals counts jobs by state and workers by status, of all tenants, each state up to
-// most and for half a second at the most; beyond that it takes PostgreSQL's estimate.
-// ErrOverloaded says that the time was over and that there is no estimate yet.
+// Totals counts jobs by state and workers by status, of all tenants, each state up to most and
+// within half a second; beyond that it takes PostgreSQL's estimate. ErrOverloaded says that the
+// time was over and that there is no estimate yet.
 func (s *Jobs) Totals(ctx context.Context, most int64) (Totals, error) {
 	ctx = store.WithClass(ctx, store.ClassLists)
 	var counted countedTotals
 	err := s.InTx(ctx, func(tx pgx.Tx) error {
-		// On the server's side, so that the connection outlives it.
+		// In the server, so that the connection survives the timeout.
 		if _, err := tx.Exec(ctx, fmt.Sprintf(`SET LOCAL statement_timeout = %d`, totalsTime.Milliseconds())); err != nil {
 			return err
 		}
@@ -107,7 +107,7 @@ func (s *Jobs) Totals(ctx context.Context, most int64) (Totals, error) {
 	return counted.totals(most), nil
 }
 
-// known says whether there is an estimate of everything.
+// known says whether all estimates exist.
 func (c *countedTotals) known() bool {
 	return min(c.QueuedAbout, c.ScheduledAbout, c.RunningAbout, c.DeadLetterAbout) >= 0
 }
@@ -124,7 +124,7 @@ func (c *countedTotals) totals(most int64) Totals {
 		DeadLetter: total(c.DeadLetter, c.DeadLetterAbout), Active: c.Active, Stale: c.Stale, Dead: c.Dead,
 		Blocked: Total{N: c.Blocked}, Scheduled: Total{N: c.Scheduled},
 	}
-	if c.Waiting >= most { // both were counted in one walk
+	if c.Waiting >= most { // both were counted in one scan
 		made.Blocked.Capped, made.Scheduled = true, Total{N: max(c.Scheduled, c.ScheduledAbout), Capped: true}
 	}
 	return made

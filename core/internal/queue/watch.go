@@ -11,25 +11,25 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/store"
 )
 
-// whereNowSQL tells where jobs stand, wherever they lie; little of each.
-const whereNowSQL = `
+// statesSQL gives the states of jobs in all three tables.
+const statesSQL = `
 SELECT id, state FROM jobs WHERE id = ANY(@ids::uuid[])
 UNION ALL
 SELECT id, state FROM finished_jobs WHERE id = ANY(@ids::uuid[]) AND finished_at >= @since
 UNION ALL
 SELECT id, 'dead_letter' FROM dead_letters WHERE id = ANY(@ids::uuid[])`
 
-// WhereNow gives the states of jobs of any tenants. It is the net under
-// notifications that got lost, one statement for all who wait.
-func (s *Jobs) WhereNow(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]string, error) {
+// States gives the states of jobs of any tenants. It is the fallback for lost notifications, one
+// statement for all watches.
+func (s *Jobs) States(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]string, error) {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
-	type standing struct {
+	type jobState struct {
 		ID    uuid.UUID
 		State string
 	}
-	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[standing], whereNowSQL, pgx.StrictNamedArgs{"ids": ids, "since": retention.Since(ids...)})
+	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[jobState], statesSQL, pgx.StrictNamedArgs{"ids": ids, "since": retention.Since(ids...)})
 	if err != nil {
-		return nil, fmt.Errorf("queue: where now: %w", store.NothingChanged(err))
+		return nil, fmt.Errorf("queue: states: %w", store.NothingChanged(err))
 	}
 	states := make(map[uuid.UUID]string, len(rows))
 	for _, row := range rows {

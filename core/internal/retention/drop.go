@@ -18,14 +18,13 @@ const (
 	unlockSQL  = `SELECT pg_advisory_unlock(@key)`
 )
 
-// droppedMark is the comment on a partition that is about to be detached: a core that
-// ends between the detach and the drop leaves a table that pg_inherits has no longer.
+// droppedMark is the comment on a partition before its detach: a core that ends between detach and
+// drop leaves a table that is no longer in pg_inherits.
 const droppedMark = "forgequeue: past its retention, detached to be dropped"
 
-// dueDaysSQL lists the partitions of a table that ended longer ago than @keep, and the
-// tables that an earlier run detached and did not live to drop. The bounds tell the
-// day; what a table is called tells nothing. A pending detach comes first, because
-// PostgreSQL allows one in a table at a time.
+// dueDaysSQL lists the partitions of a table that ended longer ago than @retention, and tables that an
+// earlier run detached and did not drop. The bounds give the day, not the table's name. A pending
+// detach comes first, because PostgreSQL allows one per table at a time.
 const dueDaysSQL = `
 SELECT name, attached, pending, rows FROM (
   SELECT c.oid::regclass::text AS name, true AS attached, i.inhdetachpending AS pending, bounds[1]::timestamptz AS day,
@@ -33,7 +32,7 @@ SELECT name, attached, pending, rows FROM (
          GREATEST(c.reltuples, 0)::bigint AS rows
   FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid` + partitionBounds + `
   WHERE i.inhparent = @parent::regclass
-    AND (i.inhdetachpending OR bounds[2]::timestamptz <= statement_timestamp() - @keep::interval)
+    AND (i.inhdetachpending OR bounds[2]::timestamptz <= statement_timestamp() - @retention::interval)
   UNION ALL
   SELECT c.oid::regclass::text, false, false, NULL, GREATEST(c.reltuples, 0)::bigint
   FROM pg_description d JOIN pg_class c ON c.oid = d.objoid
@@ -42,8 +41,8 @@ SELECT name, attached, pending, rows FROM (
 ) AS due
 ORDER BY NOT pending, attached, day`
 
-// detachTime bounds one detach. It waits for readers that are older than it, for
-// as long as this; meanwhile it stands in nobody's way. The next run finishes it.
+// detachTime bounds one detach. It waits for older readers, without blocking others; the next run
+// finishes it.
 const detachTime = 20 * time.Second
 
 type partition struct {
@@ -53,18 +52,16 @@ type partition struct {
 	Rows     int64
 }
 
-// Dropped is a day that is gone: its table, whose day it was, and about how many rows
-// it had, as PostgreSQL last estimated.
+// Dropped is a dropped partition: its table, its day, and PostgreSQL's last estimate of its rows.
 type Dropped struct {
 	Table string
 	Name  string
 	Rows  int64
 }
 
-// DropPartitions removes the days that are past their retention and says what is
-// gone. DETACH CONCURRENTLY, then DROP: neither ever holds the parent against
-// inserts. One core at a time does it; the others find nothing to do. A failure with
-// one table does not stop the others.
+// DropPartitions drops the days that are past their retention and gives them. DETACH CONCURRENTLY,
+// then DROP: neither locks the parent against inserts. One core at a time does it; the others do
+// nothing. A failure with one table does not stop the others.
 func (s *Forgetter) DropPartitions(ctx context.Context) ([]Dropped, error) {
 	conn, err := s.Acquire(store.WithClass(ctx, store.ClassLists))
 	if err != nil {
@@ -76,7 +73,7 @@ func (s *Forgetter) DropPartitions(ctx context.Context) ([]Dropped, error) {
 	if err := conn.QueryRow(ctx, tryLockSQL, key).Scan(&mine); err != nil || !mine {
 		return nil, store.Classify(err)
 	}
-	// A session's lock: if it cannot be given back, the session has to go.
+	// A session lock: if it cannot be released, the session is closed.
 	defer func() {
 		if _, err := conn.Exec(context.WithoutCancel(ctx), unlockSQL, key); err != nil {
 			_ = conn.Conn.Conn().Close(context.WithoutCancel(ctx))
@@ -84,11 +81,11 @@ func (s *Forgetter) DropPartitions(ctx context.Context) ([]Dropped, error) {
 	}()
 	var dropped []Dropped
 	var problems []error
-	for table, keep := range map[string]time.Duration{FinishedJobs: s.periods.Finished, Attempts: s.periods.DeadLetters} {
-		if keep <= 0 {
+	for table, retention := range map[string]time.Duration{FinishedJobs: s.periods.Finished, Attempts: s.periods.DeadLetters} {
+		if retention <= 0 {
 			continue
 		}
-		days, err := dropDays(ctx, conn.Conn.Conn(), table, keep)
+		days, err := dropDays(ctx, conn.Conn.Conn(), table, retention)
 		dropped = append(dropped, days...)
 		if err != nil {
 			problems = append(problems, fmt.Errorf("retention: drop partitions of %s: %w", table, err))
@@ -97,10 +94,10 @@ func (s *Forgetter) DropPartitions(ctx context.Context) ([]Dropped, error) {
 	return dropped, errors.Join(problems...)
 }
 
-// dropDays removes the days of one table that ended longer ago than keep. It ends with
-// the first that does not go.
-func dropDays(ctx context.Context, conn *pgx.Conn, table string, keep time.Duration) ([]Dropped, error) {
-	rows, err := conn.Query(ctx, dueDaysSQL, pgx.StrictNamedArgs{"parent": table, "keep": keep, "mark": droppedMark + " (" + table + ")"})
+// dropDays drops the days of one table that ended longer ago than retention. It stops at the first
+// failure.
+func dropDays(ctx context.Context, conn *pgx.Conn, table string, retention time.Duration) ([]Dropped, error) {
+	rows, err := conn.Query(ctx, dueDaysSQL, pgx.StrictNamedArgs{"parent": table, "retention": retention, "mark": droppedMark + " (" + table + ")"})
 	if err != nil {
 		return nil, err
 	}
@@ -118,17 +115,16 @@ func dropDays(ctx context.Context, conn *pgx.Conn, table string, keep time.Durat
 	return dropped, nil
 }
 
-// dropDay detaches and drops one day. Where an old reader is still in the way it is an
-// error, and the next run goes on.
+// dropDay detaches and drops one day. An old reader makes it fail, and the next run continues.
 func dropDay(ctx context.Context, conn *pgx.Conn, table string, p partition) error {
 	limited, cancel := context.WithTimeout(ctx, detachTime+5*time.Second)
 	defer cancel()
-	// On the server's side, so that the connection outlives it.
+	// In the server, so that the connection survives the timeout.
 	if _, err := conn.Exec(limited, fmt.Sprintf(`SET statement_timeout = %d`, detachTime.Milliseconds())); err != nil {
 		return err
 	}
 	defer func() { _, _ = conn.Exec(context.WithoutCancel(ctx), `RESET statement_timeout`) }()
-	// PostgreSQL gave the names, with quotes where they need them.
+	// The names are PostgreSQL's, quoted where needed.
 	var steps []string
 	if p.Attached {
 		steps = append(steps, fmt.Sprintf(`COMMENT ON TABLE %s IS '%s (%s)'`, p.Name, droppedMark, table))

@@ -13,7 +13,7 @@ import (
 
 const forgetDeadSQL = `
 DELETE FROM dead_letters
-WHERE id = ANY(ARRAY(SELECT id FROM dead_letters WHERE died_at < statement_timestamp() - @keep::interval
+WHERE id = ANY(ARRAY(SELECT id FROM dead_letters WHERE died_at < statement_timestamp() - @retention::interval
                      ORDER BY died_at LIMIT @batch FOR UPDATE SKIP LOCKED))
 RETURNING id`
 
@@ -23,21 +23,20 @@ func (s *Forgetter) ForgetDead(ctx context.Context, batch int) (int, error) {
 	return s.forget(store.WithClass(ctx, store.ClassLists), forgetDeadSQL, s.periods.DeadLetters, batch)
 }
 
-// Redrives that have ended are kept for as long as dead letters.
+// Ended redrives have the retention of dead letters.
 const forgetRedrivesSQL = `
 DELETE FROM redrives
-WHERE id = ANY(ARRAY(SELECT id FROM redrives WHERE ended_at < statement_timestamp() - @keep::interval
+WHERE id = ANY(ARRAY(SELECT id FROM redrives WHERE ended_at < statement_timestamp() - @retention::interval
                      ORDER BY ended_at LIMIT @batch FOR UPDATE SKIP LOCKED))
 RETURNING id`
 
 const forgetAuditSQL = `
 DELETE FROM audit_log
-WHERE id = ANY(ARRAY(SELECT id FROM audit_log WHERE at < statement_timestamp() - @keep::interval
+WHERE id = ANY(ARRAY(SELECT id FROM audit_log WHERE at < statement_timestamp() - @retention::interval
                      ORDER BY at LIMIT @batch FOR UPDATE SKIP LOCKED))
 RETURNING id`
 
-// ForgetRedrives deletes at most batch redrives, of any tenants, that ended before
-// their retention.
+// ForgetRedrives deletes at most batch redrives, of any tenants, that are past their retention.
 func (s *Forgetter) ForgetRedrives(ctx context.Context, batch int) (int, error) {
 	return s.forget(store.WithClass(ctx, store.ClassLists), forgetRedrivesSQL, s.periods.DeadLetters, batch)
 }
@@ -48,11 +47,11 @@ func (s *Forgetter) ForgetAudit(ctx context.Context, batch int) (int, error) {
 	return s.forget(store.WithClass(ctx, store.ClassLists), forgetAuditSQL, s.periods.Audit, batch)
 }
 
-func (s *Forgetter) forget(ctx context.Context, sql string, keep time.Duration, batch int) (int, error) {
-	if keep <= 0 {
+func (s *Forgetter) forget(ctx context.Context, sql string, retention time.Duration, batch int) (int, error) {
+	if retention <= 0 {
 		return 0, nil
 	}
-	rows, err := store.Query(ctx, s.Store, pgx.RowTo[uuid.UUID], sql, pgx.StrictNamedArgs{"keep": keep, "batch": batch})
+	rows, err := store.Query(ctx, s.Store, pgx.RowTo[uuid.UUID], sql, pgx.StrictNamedArgs{"retention": retention, "batch": batch})
 	if err != nil {
 		return 0, fmt.Errorf("retention: forget: %w", err)
 	}

@@ -13,28 +13,28 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
-// Tables that are kept by day.
+// Tables with a partition per day.
 const (
 	FinishedJobs = "finished_jobs"
 	Attempts     = "attempts"
 )
 
-// daysAhead is how many days of partitions lie ready. A statement that finds no
-// partition all the same makes them and runs again, see Store.makeMissing.
+// daysAhead is how many days of partitions exist in advance. A statement that finds no partition
+// nevertheless creates them and runs again, see Store.orMakePartitions.
 const daysAhead = 7
 
-// idSkew is how far a job's id may lie ahead of PostgreSQL's clock. A gateway makes the
-// id, a UUID v7, with its own clock; core refuses ids that lie further ahead than half
-// of this. So a job with the id can have ended in the partitions from Since on only.
+// idSkew is how far a job's id may be ahead of PostgreSQL's clock. A gateway draws the id, a UUID
+// v7, by its own clock; core refuses ids that are further ahead than half of this. So a job with
+// the id can only have ended in the partitions from Since on.
 const idSkew = 24 * time.Hour
 
-// Since is the earliest time at which jobs with these ids can have ended. Statements
-// that look up ids name it, so that PostgreSQL opens no partition of an earlier day.
+// Since is the earliest time at which jobs with these ids can have ended. Statements that look up
+// ids name it, so that PostgreSQL opens no partition of an earlier day.
 func Since(ids ...uuid.UUID) time.Time {
 	since := time.Time{}
 	for i, id := range ids {
 		if id.Version() != 7 {
-			return time.Time{} // no gateway made it; its time cannot be known
+			return time.Time{} // not drawn by a gateway; its time is unknown
 		}
 		if made := idTime(id).Add(-idSkew); i == 0 || made.Before(since) {
 			since = made
@@ -43,8 +43,8 @@ func Since(ids ...uuid.UUID) time.Time {
 	return since
 }
 
-// ValidID says whether a new job may have the id: a UUID v7 whose time is not so far ahead
-// of core's clock that Since would leave out the day on which the job ends.
+// ValidID says whether a new job may have the id: a UUID v7 that is not so far ahead of core's
+// clock that Since would exclude the day on which the job ends.
 func ValidID(id uuid.UUID, now time.Time) bool {
 	return id.Version() == 7 && idTime(id).Before(now.Add(idSkew/2))
 }
@@ -58,16 +58,15 @@ func idTime(id uuid.UUID) time.Time {
 	return time.UnixMilli(ms).UTC()
 }
 
-// partitionBounds reads the bounds of partition c. PostgreSQL prints them by the
-// session's settings, and reads them by the same. Null for a DEFAULT partition.
+// partitionBounds reads the bounds of partition c. PostgreSQL prints and reads them by the
+// session's settings. Null for a DEFAULT partition.
 const partitionBounds = `
 CROSS JOIN LATERAL regexp_match(
   replace(replace(pg_get_expr(c.relpartbound, c.oid), 'MINVALUE', '''-infinity'''), 'MAXVALUE', '''infinity'''),
   'FROM \(''([^'']+)''\) TO \(''([^'']+)''\)') AS bounds`
 
-// missingDaysSQL gives the days, from yesterday (a clock may step back) on, that no
-// partition of the table holds. What a table is called does not count: only
-// pg_inherits says what is a partition.
+// missingDaysSQL gives the days, from yesterday on (a clock may step back), that no partition of
+// the table contains. pg_inherits decides what is a partition, not the table's name.
 const missingDaysSQL = `
 WITH today AS (SELECT date_trunc('day', statement_timestamp()) AS start)
 SELECT day
@@ -86,9 +85,9 @@ func missingDays(ctx context.Context, db store.Querier, table string) ([]time.Ti
 	return pgx.CollectRows(rows, pgx.RowTo[time.Time])
 }
 
-// MakePartitions makes the partitions of yesterday to seven days ahead that are
-// missing. It only reads where none is. One caller at a time makes them, by an
-// advisory lock. A failure with one table does not stop the others.
+// MakePartitions creates the missing partitions from yesterday to seven days ahead. It only reads
+// if none is missing. One caller at a time creates them, by an advisory lock. A failure with one
+// table does not stop the others.
 func (s *Forgetter) MakePartitions(ctx context.Context) error {
 	ctx = store.WithClass(ctx, store.ClassOutcomes)
 	var problems []error
@@ -109,7 +108,7 @@ func (s *Forgetter) makeDays(ctx context.Context, table string) error {
 		if _, err := tx.Exec(ctx, store.AdvisoryLockSQL, key); err != nil {
 			return err
 		}
-		// Under the lock: another core may have made them meanwhile.
+		// Under the lock: another core may have created them since.
 		days, err := missingDays(ctx, tx, table)
 		if err != nil {
 			return err
@@ -132,8 +131,8 @@ WHERE to_regclass(name) IS NULL
 ORDER BY n
 LIMIT 1`
 
-// makePartition makes one day's table and attaches it. LIKE and ATTACH instead of
-// CREATE … PARTITION OF, which would lock the parent against everybody's inserts.
+// makePartition creates one day's table and attaches it. LIKE and ATTACH instead of CREATE …
+// PARTITION OF, which would lock the parent against all inserts.
 func makePartition(ctx context.Context, tx pgx.Tx, table string, day time.Time) error {
 	var name string
 	args := pgx.StrictNamedArgs{"name": table + "_" + day.Format("20060102")}
@@ -141,7 +140,7 @@ func makePartition(ctx context.Context, tx pgx.Tx, table string, day time.Time) 
 		return err
 	}
 	from, to := day.Format(time.DateOnly), day.AddDate(0, 0, 1).Format(time.DateOnly)
-	// Names and dates are made here, of letters, digits and dashes: DDL takes no parameters.
+	// Names and dates are generated, of letters, digits and dashes: DDL takes no parameters.
 	for _, statement := range []string{
 		fmt.Sprintf(`CREATE TABLE %s (LIKE %s INCLUDING ALL)`, name, table),
 		fmt.Sprintf(`ALTER TABLE %s ATTACH PARTITION %s FOR VALUES FROM ('%s 00:00:00+00') TO ('%s 00:00:00+00')`, table, name, from, to),

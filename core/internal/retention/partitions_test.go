@@ -35,7 +35,7 @@ func (f *fixture) attachDay(table string, age int) (name string) {
 	return name
 }
 
-func (f *fixture) keeping(retention retention.Periods) *cell.Cell {
+func (f *fixture) retaining(retention retention.Periods) *cell.Cell {
 	f.Helper()
 	store, err := cell.Open(f.Context(), cell.Options{Options: store.Options{URL: f.URL, MaxConns: 4, PoolWait: time.Second}, Retention: retention})
 	if err != nil {
@@ -50,12 +50,12 @@ const dropDaysSQL = `DO $$ DECLARE name text; BEGIN
 		WHERE inhparent IN ('finished_jobs'::regclass, 'attempts'::regclass)
 	LOOP EXECUTE 'DROP TABLE ' || name; END LOOP; END $$`
 
-// Only pg_inherits says what is a partition. Tables of somebody else, whatever they are
+// Only pg_inherits says what is a partition. Other tables, whatever they are
 // called, are neither dropped nor in the way.
 func TestForeignTablesAreNoPartitions(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	store := f.keeping(retention.Periods{Finished: 7 * someDays, DeadLetters: 30 * someDays})
+	store := f.retaining(retention.Periods{Finished: 7 * someDays, DeadLetters: 30 * someDays})
 	today := "finished_jobs_" + time.Now().UTC().Format("20060102")
 	f.Exec(dropDaysSQL)
 	foreign := []string{"finished_jobs_19990101", "attempts_archived", "attempts_20000231", today}
@@ -63,7 +63,7 @@ func TestForeignTablesAreNoPartitions(t *testing.T) {
 		f.Exec(`CREATE TABLE ` + name + ` AS SELECT 1 AS mine`)
 	}
 	due := []string{f.attachDay("finished_jobs", 9), f.attachDay("attempts", 31)}
-	kept := f.attachDay("attempts", 9)
+	recent := f.attachDay("attempts", 9)
 
 	dropped, err := store.DropPartitions(t.Context())
 	if err != nil || len(dropped) != 2 || !slices.Contains(due, dropped[0].Name) || !slices.Contains(due, dropped[1].Name) {
@@ -72,7 +72,7 @@ func TestForeignTablesAreNoPartitions(t *testing.T) {
 	if err := store.MakePartitions(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range append(foreign, kept) {
+	for _, name := range append(foreign, recent) {
 		if f.Count(`pg_class WHERE relname = '`+name+`'`) != 1 {
 			t.Errorf("%s is gone", name)
 		}
@@ -86,7 +86,7 @@ func TestForeignTablesAreNoPartitions(t *testing.T) {
 func TestAPendingDetachHoldsUpItsTableOnly(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	store := f.keeping(retention.Periods{Finished: 7 * someDays, DeadLetters: 7 * someDays})
+	store := f.retaining(retention.Periods{Finished: 7 * someDays, DeadLetters: 7 * someDays})
 	stuck, later, other := f.attachDay("finished_jobs", 20), f.attachDay("finished_jobs", 30), f.attachDay("attempts", 20)
 
 	reader := celltest.Connect(t, f.URL)
@@ -99,7 +99,7 @@ func TestAPendingDetachHoldsUpItsTableOnly(t *testing.T) {
 	}
 	// As a core leaves it that ended while it waited.
 	f.Exec(`SET statement_timeout = 50`)
-	if _, err := f.Behind.Exec(t.Context(), `ALTER TABLE finished_jobs DETACH PARTITION `+stuck+` CONCURRENTLY`); err == nil {
+	if _, err := f.Direct.Exec(t.Context(), `ALTER TABLE finished_jobs DETACH PARTITION `+stuck+` CONCURRENTLY`); err == nil {
 		t.Fatal("the detach did not wait for the reader")
 	}
 	f.Exec(`RESET statement_timeout`)
@@ -161,8 +161,8 @@ func TestWhatEndsMakesItsPartition(t *testing.T) {
 		},
 		"deadline": func() {
 			f.Exec(`UPDATE jobs SET deadline = statement_timestamp() - interval '1 second' WHERE id = $1`, four.ID)
-			if buried, err := f.Store.ExpireDeadlines(t.Context(), queue.AllTime, 10); err != nil || len(buried) != 1 {
-				t.Errorf("buried %+v, %v", buried, err)
+			if expired, err := f.Store.ExpireDeadlines(t.Context(), queue.AllTime, 10); err != nil || len(expired) != 1 {
+				t.Errorf("expired %+v, %v", expired, err)
 			}
 		},
 		"cancel": func() {
@@ -182,7 +182,7 @@ func TestWhatEndsMakesItsPartition(t *testing.T) {
 var dayOf = regexp.MustCompile(`^(finished_jobs|attempts)_\d{8}$`)
 
 // A look-up by id opens the partitions from the id's own time on, also where the plan
-// was made for any id. Without that each day that is kept costs each look-up.
+// was made for any id. Without that each day within the retention costs each look-up.
 func TestLookUpsOpenNoEarlierDay(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -203,7 +203,7 @@ func TestLookUpsOpenNoEarlierDay(t *testing.T) {
 	if err != nil || found.State != api.StateCompleted {
 		t.Fatalf("%+v %v", found, err)
 	}
-	if states, err := store.WhereNow(t.Context(), []uuid.UUID{id}); err != nil || states[id] != api.StateCompleted {
+	if states, err := store.States(t.Context(), []uuid.UUID{id}); err != nil || states[id] != api.StateCompleted {
 		t.Fatalf("%v %v", states, err)
 	}
 	if _, err := store.Attempts(t.Context(), f.Tenant, "", id, 0, 10); err != nil {
@@ -266,7 +266,7 @@ func TestWaitForPartitionsEndsWithTheContext(t *testing.T) {
 	id := f.Submit(f.Job())[0]
 	f.Exec(dropDaysSQL)
 	// Another call makes them, and waits for another core that does.
-	if _, err := f.Behind.Exec(t.Context(), `SELECT pg_advisory_lock($1)`, store.LockKey(store.LockPartitions, tenant.Platform)); err != nil {
+	if _, err := f.Direct.Exec(t.Context(), `SELECT pg_advisory_lock($1)`, store.LockKey(store.LockPartitions, tenant.Platform)); err != nil {
 		t.Fatal(err)
 	}
 	var group sync.WaitGroup

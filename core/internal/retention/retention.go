@@ -1,5 +1,5 @@
-// Package retention makes the partitions by day, drops those past their period, and deletes what
-// lies in plain tables.
+// Package retention creates the partitions by day, drops those past their retention, and deletes
+// rows of plain tables.
 package retention
 
 import (
@@ -8,7 +8,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/store"
 )
 
-// Periods say how long what has ended is kept; 0 is for ever.
+// Periods are the retention of ended things; 0 is for ever.
 type Periods struct {
 	// Finished is for completed and cancelled jobs, in whole days.
 	Finished time.Duration
@@ -19,7 +19,7 @@ type Periods struct {
 	Audit time.Duration
 }
 
-// Forgetter drops and deletes what is past its period.
+// Forgetter drops and deletes what is past its retention.
 type Forgetter struct {
 	*store.Store
 	periods Periods

@@ -49,7 +49,7 @@ func TestAnOwnerOfTheDatabaseIsEnough(t *testing.T) {
 	if _, err := f.Store.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	f.Behind = celltest.Connect(t, f.URL)
+	f.Direct = celltest.Connect(t, f.URL)
 	f.Tenant = f.NewTenant()
 	f.Lane = f.NewLane(f.Tenant, "default")
 	f.Submit(f.Job())
@@ -57,7 +57,7 @@ func TestAnOwnerOfTheDatabaseIsEnough(t *testing.T) {
 
 	f.Exec(dropDaysSQL)
 	due := f.attachDay("finished_jobs", 9)
-	opened := f.keeping(retention.Periods{Finished: 7 * someDays, DeadLetters: 30 * someDays})
+	opened := f.retaining(retention.Periods{Finished: 7 * someDays, DeadLetters: 30 * someDays})
 	if dropped, err := opened.DropPartitions(t.Context()); err != nil || len(dropped) != 1 || dropped[0].Name != due {
 		t.Errorf("dropped %+v, %v; want %s", dropped, err, due)
 	}
@@ -67,12 +67,12 @@ func TestAnOwnerOfTheDatabaseIsEnough(t *testing.T) {
 	f.Submit(f.Job())
 	f.MustEnd(queue.Ending{Lease: f.ClaimOne().Lease(), Kind: api.KindComplete})
 
-	if look, err := store.LookAt(t.Context(), f.URL); err != nil || !look.MayCreate || !look.Migrated {
-		t.Errorf("doctor: %+v, %v", look, err)
+	if info, err := store.InspectServer(t.Context(), f.URL); err != nil || !info.MayCreate || !info.Migrated {
+		t.Errorf("doctor: %+v, %v", info, err)
 	}
 	opened.Close()
 	f.Store.Close()
-	_ = f.Behind.Close(t.Context())
+	_ = f.Direct.Close(t.Context())
 	one, err := cell.Open(t.Context(), cell.Options{Options: store.Options{URL: f.URL, MaxConns: 1, PoolWait: time.Second}})
 	if err != nil {
 		t.Fatal(err)

@@ -1,5 +1,6 @@
-// Package scheduler decides in memory which lanes a claim looks at, for whom, and which waiting
-// claim is woken. It has no clock, no I/O and no SQL: what it knows is told to it, and is a hint.
+// Package scheduler decides in memory which lanes a claim scans, for which tenants, and which
+// waiting claim is woken. It has no clock, no I/O and no SQL. Its state comes from callers and is a
+// hint.
 //
 //	ReadyLists   which lanes have jobs, at which priority, after which cursor
 //	DRR          how many jobs each tenant may take: deficit round robin by weight

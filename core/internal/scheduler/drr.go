@@ -9,38 +9,37 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
-// DRR deals what workers of many tenants take among the tenants that want it, by
-// their weights. It is weighted deficit round robin in the form in which the
-// deficit is kept: level is what a tenant has had, divided by its weight; who is
-// furthest behind comes first, and gets as much as brings all to one level. A
-// tenant that wants again after a rest begins where those stand that waited: a rest
-// is no claim to more. (Shreedhar and Varghese, Efficient Fair Queuing using Deficit
-// Round Robin, 1996; the level is the virtual time of start-time fair queuing,
-// Goyal, Vin and Cheng, 1996.)
+// DRR divides what workers of many tenants take among the tenants with waiting jobs, by weight. It
+// is weighted deficit round robin in the form in which the deficit is stored: level is the number
+// of jobs a tenant has had, divided by its weight. The lowest level comes first, and each tenant
+// gets the number of jobs that brings all to one level. A tenant that returns after a pause starts
+// at the level of those that waited: a pause earns no credit. (Shreedhar and Varghese, Efficient
+// Fair Queuing using Deficit Round Robin, 1996; the level is the virtual time of start-time fair
+// queuing, Goyal, Vin and Cheng, 1996.)
 //
-// The plain form, a fixed quantum for each turn, serves claims of one job and
-// claims of a thousand unequally: whoever's turn it is when a thousand are asked for
-// gets many turns at once. It is memory only, and not safe for concurrent use.
+// The plain form, a fixed quantum for each round, serves claims of one job and claims of a thousand
+// unequally: a claim of a thousand gets many rounds at once. A DRR is memory only, and not safe for
+// concurrent use.
 type DRR struct {
-	of map[tenant.ID]*standing
-	// deals counts the deals.
-	deals int
-	// floor is the lowest level of those that wanted last.
+	tenants map[tenant.ID]*tenantState
+	// calls counts the calls of Allocate.
+	calls int
+	// floor is the lowest level among the tenants of the last call.
 	floor float64
 }
 
-// Demand is a tenant with jobs that wait.
+// Demand is a tenant with waiting jobs.
 type Demand struct {
 	Tenant tenant.ID
 	Weight int
 }
 
-// standing is what is remembered of a tenant.
-type standing struct {
+// tenantState is the state of a tenant.
+type tenantState struct {
 	Demand
 	level float64
-	// wanted is at which deal the tenant wanted jobs last.
-	wanted int
+	// lastCall is the number of the last call in which the tenant had waiting jobs.
+	lastCall int
 }
 
 // Quota is how many jobs a tenant may take.
@@ -50,20 +49,20 @@ type Quota struct {
 }
 
 const (
-	// MaxQuotas bounds a statement: more lanes cost more than they bring.
+	// MaxQuotas bounds a statement: more lanes cost more than they return.
 	MaxQuotas = 25
-	// rested is how many levels may be remembered of tenants that want nothing.
-	rested = 10_000
+	// maxStates bounds the levels stored for tenants without waiting jobs.
+	maxStates = 10_000
 )
 
-// Deal parts n jobs among those that want, the one that is furthest behind first:
-// the quotas sum up to n or a little more.
-func (f *DRR) Deal(wants []Demand, n int) []Quota {
+// Allocate divides n jobs among the tenants, lowest level first: the quotas sum up to n or a little
+// more.
+func (f *DRR) Allocate(wants []Demand, n int) []Quota {
 	if len(wants) == 0 || n <= 0 {
 		return nil
 	}
 	order := f.enter(wants)
-	slices.SortFunc(order, func(a, b *standing) int {
+	slices.SortFunc(order, func(a, b *tenantState) int {
 		if a.level != b.level {
 			return cmp.Compare(a.level, b.level)
 		}
@@ -79,8 +78,8 @@ func (f *DRR) Deal(wants []Demand, n int) []Quota {
 	return quotas
 }
 
-// fill is the level that n jobs bring the tenants to, who are in the order of theirs.
-func fill(order []*standing, n int) float64 {
+// fill is the level to which n jobs bring the tenants, which are sorted by level.
+func fill(order []*tenantState, n int) float64 {
 	weights, sum := 0.0, 0.0
 	level := 0.0
 	for i, one := range order {
@@ -88,23 +87,23 @@ func fill(order []*standing, n int) float64 {
 		sum += one.level * float64(one.Weight)
 		level = (float64(n) + sum) / weights
 		if i+1 < len(order) && level <= order[i+1].level {
-			break // the next one is above the water
+			break // the next tenant is above this level
 		}
 	}
 	return level
 }
 
-// enter lets tenants in that are new or have rested, and gives where each one stands.
-func (f *DRR) enter(wants []Demand) []*standing {
-	if f.of == nil || len(f.of) > rested+len(wants) {
-		f.of = map[tenant.ID]*standing{}
+// enter adds tenants that are new or return, and gives the state of each.
+func (f *DRR) enter(wants []Demand) []*tenantState {
+	if f.tenants == nil || len(f.tenants) > maxStates+len(wants) {
+		f.tenants = map[tenant.ID]*tenantState{}
 	}
-	all := make([]*standing, len(wants))
+	all := make([]*tenantState, len(wants))
 	lowest := math.Inf(1)
 	for i, one := range wants {
-		all[i] = f.standing(one.Tenant)
+		all[i] = f.state(one.Tenant)
 		all[i].Demand = one
-		if all[i].wanted == f.deals {
+		if all[i].lastCall == f.calls {
 			lowest = min(lowest, all[i].level)
 		}
 	}
@@ -112,28 +111,28 @@ func (f *DRR) enter(wants []Demand) []*standing {
 		lowest = f.floor
 	}
 	for _, one := range all {
-		if one.wanted != f.deals { // one job behind: it is next
+		if one.lastCall != f.calls { // one job behind the others: it is next
 			one.level = max(one.level, lowest-1/float64(one.Weight))
 		}
-		one.wanted = f.deals + 1
+		one.lastCall = f.calls + 1
 	}
-	f.deals++
+	f.calls++
 	f.floor = lowest
 	return all
 }
 
-func (f *DRR) standing(owner tenant.ID) *standing {
-	one := f.of[owner]
+func (f *DRR) state(owner tenant.ID) *tenantState {
+	one := f.tenants[owner]
 	if one == nil {
-		one = &standing{Demand: Demand{Tenant: owner}, wanted: -1}
-		f.of[owner] = one
+		one = &tenantState{Demand: Demand{Tenant: owner}, lastCall: -1}
+		f.tenants[owner] = one
 	}
 	return one
 }
 
-// Charge notes that a tenant has had n jobs.
+// Charge records that a tenant has had n jobs.
 func (f *DRR) Charge(owner tenant.ID, weight, n int) {
-	if one := f.of[owner]; one != nil { // those that wanted have been forgotten meanwhile
+	if one := f.tenants[owner]; one != nil { // nil: the state was dropped since
 		one.level += float64(n) / float64(max(weight, 1))
 	}
 }

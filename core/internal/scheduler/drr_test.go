@@ -24,7 +24,7 @@ func serve(f *DRR, wants []Demand, n int, had map[tenant.ID]int) {
 		weights[w.Tenant] = w.Weight
 	}
 	for n > 0 {
-		for _, p := range f.Deal(wants, n) {
+		for _, p := range f.Allocate(wants, n) {
 			got := min(p.Most, n)
 			n -= got
 			had[p.Tenant] += got
@@ -63,7 +63,7 @@ func TestSharesFollowTheWeights(t *testing.T) {
 	})
 }
 
-// With claims of one job, nobody is served twice before everybody was once.
+// With claims of one job, no tenant is served twice before all were once.
 func TestOneAtATimeIsRoundRobin(t *testing.T) {
 	t.Parallel()
 	var f DRR
@@ -94,7 +94,7 @@ func TestARestIsNoClaimToMore(t *testing.T) {
 	serve(&f, []Demand{busy, quiet}, 2, had)
 	serve(&f, []Demand{busy}, 100_000, had)
 	clear(had)
-	if first := f.Deal([]Demand{busy, quiet}, 1); first[0].Tenant != quiet.Tenant {
+	if first := f.Allocate([]Demand{busy, quiet}, 1); first[0].Tenant != quiet.Tenant {
 		t.Errorf("the busy tenant is served before the quiet one")
 	}
 	serve(&f, []Demand{busy, quiet}, 100, had)
@@ -117,7 +117,7 @@ func TestANewTenantIsServedAtOnce(t *testing.T) {
 	}
 }
 
-// A tenant with one job at a time, beside others that never run out, waits for its
+// A tenant with one job at a time, among others that never run out, waits for its
 // turn: between two of its jobs each of the others gets two times its weight at most, as
 // far as a claim is not dealt as a whole. After a rest of that length it is next.
 func TestOneJobWaitsForATurn(t *testing.T) {
@@ -134,17 +134,17 @@ func TestOneJobWaitsForATurn(t *testing.T) {
 		one := Demand{nth(names[7]), rapid.IntRange(1, 4).Draw(t, "its weight")}
 		n := rapid.IntRange(1, 20).Draw(t, "jobs for each claim")
 		serve(&f, others, 10*sum, map[tenant.ID]int{})
-		// believed: as a claim that got as many jobs as it wanted does not know that there are no more.
-		believed := false
+		// still ready: as a claim that got as many jobs as it wanted does not know that there are no more.
+		listed := false
 		for range 50 {
 			between := rapid.IntRange(0, 3*sum).Draw(t, "claims between")
 			for range between {
-				claimOnce(&f, others, one, n, false, &believed)
+				claimOnce(&f, others, one, n, false, &listed)
 			}
 			rested := between*n >= 2*sum
-			believed = true
+			listed = true
 			overtaken := 0
-			for !claimOnce(&f, others, one, n, true, &believed) {
+			for !claimOnce(&f, others, one, n, true, &listed) {
 				overtaken += n
 			}
 			if rested && overtaken > 0 {
@@ -158,14 +158,14 @@ func TestOneJobWaitsForATurn(t *testing.T) {
 }
 
 // claimOnce is a claim of n jobs, of others that have enough and of one that has one job
-// or none but is believed to have some. It says whether that one was served.
-func claimOnce(f *DRR, others []Demand, one Demand, n int, has bool, believed *bool) (served bool) {
+// or none although its list is ready. It says whether that one was served.
+func claimOnce(f *DRR, others []Demand, one Demand, n int, has bool, listed *bool) (served bool) {
 	wants := slices.Clone(others)
-	if *believed {
+	if *listed {
 		wants = append(wants, one)
 	}
 	for n > 0 {
-		for _, p := range f.Deal(wants, n) {
+		for _, p := range f.Allocate(wants, n) {
 			got := min(p.Most, n)
 			at := slices.IndexFunc(wants, func(w Demand) bool { return w.Tenant == p.Tenant })
 			if p.Tenant == one.Tenant && got > 0 {
@@ -175,13 +175,13 @@ func claimOnce(f *DRR, others []Demand, one Demand, n int, has bool, believed *b
 					served, got = true, 1
 				}
 				if dry {
-					*believed = false
+					*listed = false
 				}
 			}
 			n -= got
 			f.Charge(p.Tenant, wants[at].Weight, got)
 		}
-		if !*believed {
+		if !*listed {
 			wants = slices.Clone(others)
 		}
 	}

@@ -18,15 +18,15 @@ type Filter struct {
 	Tags map[string]bool
 	// Push takes from all queues in push mode instead, whatever their names and tags.
 	Push bool
-	// Capacity, where not nil, gives what is taken into account for one look.
+	// Capacity, where not nil, gives the free capacity at the start of a scan.
 	Capacity func() Capacity
 }
 
-// Capacity is for how many jobs there is room now, of which queues may share some.
+// Capacity is the number of jobs that can be taken now; queues may share some of it.
 type Capacity interface {
 	// Of is how many jobs of a queue can be taken; 0 leaves the queue out.
 	Of(tenant.QueueKey) int
-	// Take leaves less room for what is asked for next.
+	// Take reduces what is left for later calls.
 	Take(key tenant.QueueKey, n int)
 }
 
@@ -35,7 +35,7 @@ func (f *Filter) Serves(lane *directory.Lane) bool {
 	return f.Push || lane.ServedBy(f.Tags)
 }
 
-// Key is the same for filters that let the same lanes through.
+// Key is equal for filters that match the same lanes.
 func (f *Filter) Key() string {
 	if f.Push {
 		return "push"

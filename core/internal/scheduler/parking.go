@@ -8,24 +8,23 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
-// MaxParked is more claims than are ever parked in one core.
+// MaxParked is above the number of claims ever parked in one core.
 const MaxParked = 1 << 20
 
-// Parking is where claims wait for work. One job that becomes ready wakes one
-// claim that can take it, the longest waiting first; a woken claim that leaves
-// without having looked passes its wake-up on.
+// Parking is where claims wait for work. One job that becomes ready wakes one claim that can take
+// it, the longest waiting first. A woken claim that leaves without a scan passes its wake-up on.
 type Parking struct {
 	mu     sync.Mutex
 	parked int
 	// arrived numbers the claims.
 	arrived uint64
-	// sleeping are those that can be woken, by what they ask for, each list in the order in
-	// which they came. One that asks for several queues is in several.
+	// sleeping are the claims that can be woken, by queue, each list in order of arrival. A claim
+	// for several queues is in several lists.
 	sleeping map[queueRef]*list.List
 }
 
-// queueRef is a queue as claims ask for it: a tenant's, or under tenant.Platform all of that
-// name. Claims for queues in push mode have one spot for all.
+// queueRef is a queue as claims ask for it: a tenant's, or under tenant.Platform all of that name.
+// Claims for queues in push mode share one.
 type queueRef struct {
 	owner tenant.ID
 	name  string
@@ -47,15 +46,14 @@ func (f *Filter) refs() []queueRef {
 type Waiter struct {
 	filter *Filter
 	number uint64
-	// Woken gets the lane in which there is work. It holds one value, so whoever
-	// wakes never waits.
+	// Woken gets the lane in which there is work. It holds one value, so Wake never blocks.
 	Woken chan directory.LaneID
-	// at is where it sleeps, nil while it is awake.
+	// at is its list elements, nil while it is awake.
 	at map[queueRef]*list.Element
 }
 
-// Park registers a claim. It must be done before the claim looks for jobs, or one
-// that comes between the look and the wait would wake nobody.
+// Park registers a claim. Call it before the first scan: a job that becomes ready between the scan
+// and the wait would wake no claim.
 func (p *Parking) Park(filter *Filter) *Waiter {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -66,8 +64,8 @@ func (p *Parking) Park(filter *Filter) *Waiter {
 	return w
 }
 
-// Rearm is called by a claim that has taken its wake-up: it can be woken once more, even
-// while it looks.
+// Rearm is called by a claim that has taken its wake-up: it can be woken again, even during its
+// scan.
 func (p *Parking) Rearm(w *Waiter) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -76,12 +74,12 @@ func (p *Parking) Rearm(w *Waiter) {
 	}
 }
 
-// sleep puts the claim in its place: at the end, or where it stood before.
+// sleep inserts the claim by its arrival.
 func (p *Parking) sleep(w *Waiter) {
 	w.at = map[queueRef]*list.Element{}
 	for _, s := range w.filter.refs() {
 		if w.at[s] != nil {
-			continue // named twice
+			continue // the same queue twice
 		}
 		sleepers := p.sleeping[s]
 		if sleepers == nil {
@@ -95,8 +93,8 @@ func (p *Parking) sleep(w *Waiter) {
 	}
 }
 
-// insert looks from the end that is nearer: a new claim is the last one, one that was woken
-// had waited long.
+// insert searches from the nearer end: a new claim is the last one, a woken claim is one of the
+// first.
 func insert(sleepers *list.List, w *Waiter) *list.Element {
 	if last := sleepers.Back(); last == nil || waiterAt(last).number < w.number {
 		return sleepers.PushBack(w)
@@ -109,11 +107,11 @@ func insert(sleepers *list.List, w *Waiter) *list.Element {
 }
 
 func waiterAt(one *list.Element) *Waiter {
-	w, _ := one.Value.(*Waiter) // there is nothing else in these lists
+	w, _ := one.Value.(*Waiter) // the lists hold nothing else
 	return w
 }
 
-// remove takes the claim from where it sleeps.
+// remove takes the claim out of its lists.
 func (p *Parking) remove(w *Waiter) {
 	for s, one := range w.at {
 		sleepers := p.sleeping[s]
@@ -124,7 +122,7 @@ func (p *Parking) remove(w *Waiter) {
 	w.at = nil
 }
 
-// Leave takes the claim out. It gives the lane of a wake-up that was not looked at.
+// Leave takes the claim out. It gives the lane of an unused wake-up.
 func (p *Parking) Leave(w *Waiter) (unused directory.LaneID, pending bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -138,9 +136,8 @@ func (p *Parking) Leave(w *Waiter) (unused directory.LaneID, pending bool) {
 	}
 }
 
-// Wake wakes at most count claims that can take from lane, which is of a queue in
-// push mode or not, and says how many. It goes over those alone that ask for the lane's
-// queue and are asleep.
+// Wake wakes at most count claims that can take from lane, and gives how many. push says that its
+// queue is in push mode. It visits only sleeping claims that ask for the lane's queue.
 func (p *Parking) Wake(lane directory.Lane, push bool, count int) (woken int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -162,7 +159,7 @@ func (p *Parking) Wake(lane directory.Lane, push bool, count int) (woken int) {
 		select {
 		case w.Woken <- lane.ID:
 			woken++
-		default: // it has not taken the last one yet
+		default: // the last wake-up is not taken yet
 		}
 	}
 	return woken
@@ -175,7 +172,7 @@ func (p *Parking) first(s queueRef) *list.Element {
 	return nil
 }
 
-// Count is how many claims are parked.
+// Count is the number of parked claims.
 func (p *Parking) Count() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

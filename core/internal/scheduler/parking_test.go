@@ -71,7 +71,7 @@ func TestManyJobsWakeAsManyClaims(t *testing.T) {
 	}
 }
 
-func TestLeavingTellsOfAWakeUpThatWasNotUsed(t *testing.T) {
+func TestLeavingReturnsAnUnusedWakeUp(t *testing.T) {
 	t.Parallel()
 	var p Parking
 	first, second := p.Park(anyone("a")), p.Park(anyone("a"))
@@ -80,14 +80,14 @@ func TestLeavingTellsOfAWakeUpThatWasNotUsed(t *testing.T) {
 		t.Errorf("leave = %d, %v, want 7, true", lane, pending)
 	}
 	if _, pending := p.Leave(second); pending {
-		t.Error("a claim that nobody woke has a wake-up to pass on")
+		t.Error("a claim that was not woken has a wake-up to pass on")
 	}
 	if n := p.Count(); n != 0 {
 		t.Errorf("%d claims are still parked", n)
 	}
 }
 
-// Whoever wakes never waits, however many there are and whoever leaves meanwhile.
+// Wake never blocks, however many claims there are and leave at the same time.
 func TestParkingUnderLoad(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

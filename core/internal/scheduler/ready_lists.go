@@ -12,30 +12,30 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// ReadyLists are the ready lists of all lanes, one for each priority: whether jobs wait in it,
-// and after which place, its cursor. What is kept here is a hint. Notifications make a list
-// ready and move its cursor back, claims correct it by their scan, and the fallback polls find
-// what both have missed.
+// ReadyLists are the ready lists of all lanes, one for each priority: whether jobs wait in it, and
+// after which position, its cursor. All state here is a hint. Notifications make a list ready and
+// move its cursor back, claims correct it by their scan, and the fallback polls find what both have
+// missed.
 //
 //	               cursor
-//	… ████████████████▼────────────▶ ready_at     █ claimed by now; under an old snapshot
+//	… ████████████████▼────────────▶ ready_at     █ claimed; under an old snapshot
 //	      ▲           ▲                             the index is still full of them
-//	 the scan's    look-back of a second
+//	 the scan's    lookback of a second
 type ReadyLists struct {
 	mu    sync.Mutex
 	lanes map[directory.LaneID]*laneLists
-	// order are the lanes by id, for rounds that go on where the last one ended.
+	// order are the lanes by id, for scans that continue where the last one ended.
 	order []directory.LaneID
 	// waiting are the lists that are ready, by queue.
 	waiting waiting
 	// throttled are lanes with lists in which a cap or a rate keeps jobs waiting, by tenant.
 	throttled map[tenant.ID]map[directory.LaneID]struct{}
-	// find gives a lane by its id, if it is known already.
+	// find gives a lane by its id, if it is cached.
 	find func(directory.LaneID) (directory.Lane, bool)
 }
 
 type laneLists struct {
-	// lane is known if placed; until then its lists are not among those that are ready.
+	// lane is known if placed; until then its lists are not in waiting.
 	lane   directory.Lane
 	placed bool
 	by     [api.MaxPriority + 1]readyState
@@ -43,30 +43,30 @@ type laneLists struct {
 
 // readyState is the state of one list.
 type readyState struct {
-	// known says that there was ever a job in it.
+	// known says that the list has had a job.
 	known bool
-	// ready says that a job is thought to wait in it.
+	// ready says that a job probably waits in it.
 	ready bool
 	after queue.Cursor
-	// version counts the notifications, rewinds those that moved the cursor back: a claim
-	// that was under way meanwhile does not know of them.
+	// version counts the notifications, rewinds those that moved the cursor back. A claim compares
+	// both to detect notifications since its plan.
 	version, rewinds uint64
 }
 
 // Planned is a list as a claim was planned with it.
 type Planned struct {
 	claim.ReadyList
-	// In is the list's lane, which never changes.
+	// In is the list's lane; it never changes.
 	In               *directory.Lane
 	version, rewinds uint64
 }
 
-// NewReadyLists makes them; find gives a lane by its id, if it is known.
+// NewReadyLists makes them; find gives a lane by its id, if it is cached.
 func NewReadyLists(find func(directory.LaneID) (directory.Lane, bool)) *ReadyLists {
 	return &ReadyLists{lanes: map[directory.LaneID]*laneLists{}, throttled: map[tenant.ID]map[directory.LaneID]struct{}{}, find: find}
 }
 
-// Notify takes in that jobs can be claimed.
+// Notify records that jobs can be claimed.
 func (l *ReadyLists) Notify(ready []queue.Ready) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -76,7 +76,7 @@ func (l *ReadyLists) Notify(ready []queue.Ready) {
 			continue
 		}
 		if one.Priority < 0 || one.Priority > api.MaxPriority {
-			continue // from another version
+			continue // sent by another version
 		}
 		known := l.of(one.Lane)
 		b := &known.by[one.Priority]
@@ -90,11 +90,11 @@ func (l *ReadyLists) Notify(ready []queue.Ready) {
 	}
 }
 
-// again makes the known lists of a lane ready: the next claim scans them. It is
-// called with the lock held.
+// again makes the known lists of a lane ready: the next claim scans them. The caller holds the
+// lock.
 func (l *ReadyLists) again(lane directory.LaneID) {
 	if known := l.lanes[lane]; known != nil {
-		l.of(lane) // it may be known by now whose it is
+		l.of(lane) // sets the lane if it is cached by now
 		for priority := range int16(len(known.by)) {
 			if b := &known.by[priority]; b.known {
 				b.version++
@@ -104,7 +104,7 @@ func (l *ReadyLists) again(lane directory.LaneID) {
 	}
 }
 
-// of gives a lane's lists. It is called with the lock held.
+// of gives a lane's lists. The caller holds the lock.
 func (l *ReadyLists) of(id directory.LaneID) *laneLists {
 	known := l.lanes[id]
 	if known == nil {
@@ -121,7 +121,7 @@ func (l *ReadyLists) of(id directory.LaneID) *laneLists {
 	return known
 }
 
-// place takes in whose a lane is.
+// place sets the lane of its lists.
 func (l *ReadyLists) place(known *laneLists, lane directory.Lane) {
 	known.lane, known.placed = lane, true
 	for priority := range int16(len(known.by)) {
@@ -131,7 +131,7 @@ func (l *ReadyLists) place(known *laneLists, lane directory.Lane) {
 	}
 }
 
-// setReady says whether a list is ready.
+// setReady sets whether a list is ready.
 func (l *ReadyLists) setReady(known *laneLists, priority int16, ready bool) {
 	if known.by[priority].ready == ready {
 		return
@@ -146,8 +146,7 @@ func (l *ReadyLists) setReady(known *laneLists, priority int16, ready bool) {
 	}
 }
 
-// LaneCreated takes in a lane that has just become known, and says whether one of its lists is
-// ready.
+// LaneCreated adds a lane that is now in the cache, and says whether one of its lists is ready.
 func (l *ReadyLists) LaneCreated(lane directory.Lane) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -161,7 +160,7 @@ func (l *ReadyLists) LaneCreated(lane directory.Lane) bool {
 	return slices.ContainsFunc(known.by[:], func(b readyState) bool { return b.ready })
 }
 
-// Forget drops the lists of lanes that are no more.
+// Forget drops the lists of deleted lanes.
 func (l *ReadyLists) Forget(gone []directory.LaneID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -181,7 +180,7 @@ func (l *ReadyLists) Forget(gone []directory.LaneID) {
 	}
 }
 
-// Scanned takes in how far a claim has scanned the lists that it was planned with.
+// Scanned applies how far a claim has scanned the lists of its plan.
 func (l *ReadyLists) Scanned(planned []Planned, seen []claim.ScanProgress) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -218,9 +217,9 @@ func (l *ReadyLists) unthrottle(lane directory.Lane) {
 	}
 }
 
-// Unthrottle makes up to most throttled lanes ready, a tenant's or of all tenants, and gives
-// them, in any order.
-func (l *ReadyLists) Unthrottle(owner tenant.ID, anybodys bool, most int) (lanes []directory.Lane) {
+// Unthrottle makes up to most throttled lanes ready, of one tenant or of all tenants, and gives
+// them in any order.
+func (l *ReadyLists) Unthrottle(owner tenant.ID, allTenants bool, most int) (lanes []directory.Lane) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	take := func(ids map[directory.LaneID]struct{}) {
@@ -233,10 +232,10 @@ func (l *ReadyLists) Unthrottle(owner tenant.ID, anybodys bool, most int) (lanes
 	}
 	take(l.throttled[owner])
 	for other, ids := range l.throttled {
-		if anybodys && other != owner && len(lanes) < most {
+		if allTenants && other != owner && len(lanes) < most {
 			take(ids)
 		}
-		if !anybodys || len(lanes) == most {
+		if !allTenants || len(lanes) == most {
 			break
 		}
 	}
@@ -247,8 +246,8 @@ func (l *ReadyLists) Unthrottle(owner tenant.ID, anybodys bool, most int) (lanes
 	return lanes
 }
 
-// Failed puts the cursors back to where a claim began that failed, or whose outcome is not
-// known: another one may have passed what it had locked.
+// Failed moves the cursors back to where a failed claim began, or one with unknown outcome: other
+// claims may have passed the jobs that it had locked.
 func (l *ReadyLists) Failed(planned []Planned) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -265,9 +264,9 @@ func (l *ReadyLists) Failed(planned []Planned) {
 	}
 }
 
-// Cut puts the cursors of lists that a claim has not exhausted back to where it
-// ended: it had locked jobs behind that and left them, and other claims meanwhile have
-// passed them. It gives the notifications for these jobs.
+// Cut moves the cursors of lists that a claim has not exhausted back to where it ended: it had
+// locked later jobs and left them, and other claims have passed them since. It gives the
+// notifications for these jobs.
 func (l *ReadyLists) Cut(planned []Planned, seen []claim.ScanProgress) (ready []queue.Ready) {
 	ended := map[ListKey]claim.ScanProgress{}
 	for _, w := range seen {
@@ -307,12 +306,12 @@ type ListKey struct {
 	Priority int16
 }
 
-// lookback is how far before its cursor a list is scanned: jobs that were stored
-// before, and committed after, a claim passed them.
+// lookback is how far before its cursor a list is scanned: for jobs that were stored before a claim
+// passed them and committed after.
 const lookback = time.Second
 
-// Known gives up to most lists after from, in order, each from its lookback, and
-// where to go on; the zero key once it has come to the end.
+// Known gives up to most lists after from, in order, each from its lookback, and where to continue;
+// the zero key at the end.
 func (l *ReadyLists) Known(from ListKey, most int) (looked []claim.ReadyList, next ListKey) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -328,14 +327,14 @@ func (l *ReadyLists) Known(from ListKey, most int) (looked []claim.ReadyList, ne
 				last := looked[most-1]
 				return looked, ListKey{last.Lane, last.Priority}
 			}
-			looked = append(looked, lane.lookBack(id, priority))
+			looked = append(looked, lane.fromLookback(id, priority))
 		}
 	}
 	return looked, ListKey{}
 }
 
-// lookBack is a list from its lookback; from its head where nothing is known of it.
-func (l *laneLists) lookBack(id directory.LaneID, priority int16) claim.ReadyList {
+// fromLookback is a list from its lookback, or from its head without a cursor.
+func (l *laneLists) fromLookback(id directory.LaneID, priority int16) claim.ReadyList {
 	list := claim.ReadyList{Lane: id, Priority: priority}
 	if b := &l.by[priority]; b.known && !b.after.At.IsZero() {
 		list.After = queue.Cursor{At: b.after.At.Add(-lookback)}
@@ -343,8 +342,8 @@ func (l *laneLists) lookBack(id directory.LaneID, priority int16) claim.ReadyLis
 	return list
 }
 
-// OfLanes gives up to most lists of lanes, each from its lookback: those that are known, or all
-// that there can be.
+// OfLanes gives up to most lists of lanes, each from its lookback: the known ones, or all possible
+// ones.
 func (l *ReadyLists) OfLanes(lanes []directory.LaneID, all bool, most int) []claim.ReadyList {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -362,7 +361,7 @@ func (l *ReadyLists) OfLanes(lanes []directory.LaneID, all bool, most int) []cla
 				return found
 			}
 			if all || lane.by[priority].known {
-				found = append(found, lane.lookBack(id, priority))
+				found = append(found, lane.fromLookback(id, priority))
 			}
 		}
 	}

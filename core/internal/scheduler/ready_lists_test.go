@@ -18,7 +18,7 @@ func TestACursorDoesNotPassWhatAClaimHasLeft(t *testing.T) {
 	t.Parallel()
 	at := time.Now()
 	place := func(n byte) queue.Cursor { return queue.Cursor{At: at, ID: uuid.UUID{15: n}} }
-	walked := func(to byte, dry bool) []claim.ScanProgress {
+	progress := func(to byte, dry bool) []claim.ScanProgress {
 		return []claim.ScanProgress{{Lane: 1, Priority: 5, To: place(to), Exhausted: dry}}
 	}
 	lane := laneOf(uuid.New(), 1, "a")
@@ -30,21 +30,21 @@ func TestACursorDoesNotPassWhatAClaimHasLeft(t *testing.T) {
 		l.Notify([]queue.Ready{{Lane: 1, Priority: 5, At: at, ID: place(1).ID}})
 		planned := ready(l)
 		cut := func() {
-			l.Scanned(planned, walked(3, false))
-			news := l.Cut(planned, walked(3, false))
-			if len(news) != 1 || news[0].Cursor() != place(3) {
-				t.Errorf("the news is %+v", news)
+			l.Scanned(planned, progress(3, false))
+			ready := l.Cut(planned, progress(3, false))
+			if len(ready) != 1 || ready[0].Cursor() != place(3) {
+				t.Errorf("the notification is %+v", ready)
 			}
 		}
 		if cutFirst {
 			cut()
 		}
-		l.Scanned(planned, walked(9, true))
+		l.Scanned(planned, progress(9, true))
 		if !cutFirst {
 			cut()
 		}
 		if got := ready(l); len(got) != 1 || got[0].After != place(3) {
-			t.Errorf("cut first %v: jobs are believed %+v, want behind %v", cutFirst, got, place(3))
+			t.Errorf("cut first %v: the list is %+v, want after %v", cutFirst, got, place(3))
 		}
 	}
 }

@@ -9,9 +9,8 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// waiting holds the lists that are ready, by queue and priority, and the queues that have
-// some, by name: a claim finds its lists without a look at the others. It is guarded by the
-// lock of ReadyLists.
+// waiting holds the ready lists by queue and priority, and their queues by name: a claim finds its
+// lists without visiting the others. It is guarded by the lock of ReadyLists.
 type waiting struct {
 	queues map[tenant.QueueKey]*waitingQueue
 	names  map[string]*Ring[*waitingQueue]
@@ -59,7 +58,7 @@ func (w *waiting) remove(lane *laneLists, priority int16) {
 	}
 }
 
-// serves says whether a list is ready here of a lane that the filter serves.
+// serves says whether it has a ready list of a lane that the filter serves.
 func (w *waitingQueue) serves(filter *Filter) bool {
 	for left := w.priorities; left != 0; left &= left - 1 {
 		priority := bits.TrailingZeros16(left)
@@ -72,13 +71,13 @@ func (w *waitingQueue) serves(filter *Filter) bool {
 	return false
 }
 
-// Ring is a set that is gone round from any place on.
+// Ring is a set that can be iterated from any offset.
 type Ring[T comparable] struct {
 	Items []T
 	at    map[T]int
 }
 
-// Add puts an item into it.
+// Add inserts an item.
 func (r *Ring[T]) Add(item T) {
 	if r.at == nil {
 		r.at = map[T]int{}
@@ -87,7 +86,7 @@ func (r *Ring[T]) Add(item T) {
 	r.Items = append(r.Items, item)
 }
 
-// Remove takes an item out, which must be in it.
+// Remove deletes an item, which must be in it.
 func (r *Ring[T]) Remove(item T) {
 	place, last := r.at[item], len(r.Items)-1
 	r.Items[place] = r.Items[last]
@@ -96,21 +95,21 @@ func (r *Ring[T]) Remove(item T) {
 	delete(r.at, item)
 }
 
-// From goes over up to n items, the first of them the one at turn.
-func (r *Ring[T]) From(turn uint64, n int) iter.Seq[T] {
+// From iterates over up to n items, starting at offset.
+func (r *Ring[T]) From(offset uint64, n int) iter.Seq[T] {
 	return func(yield func(T) bool) {
 		size := len(r.Items)
 		for i := range min(n, size) {
-			if !yield(r.Items[(turn+uint64(i))%uint64(size)]) {
+			if !yield(r.Items[(offset+uint64(i))%uint64(size)]) {
 				return
 			}
 		}
 	}
 }
 
-// QueuesOf looks at up to n queues of a name, of any tenants, with a ready list, from a turn on,
-// and gives those with a lane that the filter serves; all is how many queues there are.
-func (l *ReadyLists) QueuesOf(name string, filter *Filter, turn uint64, n int) (some []tenant.QueueKey, all int) {
+// QueuesOf visits up to n queues of a name, of any tenants, with a ready list, from an offset, and
+// gives those with a lane that the filter serves; all is the number of queues.
+func (l *ReadyLists) QueuesOf(name string, filter *Filter, offset uint64, n int) (some []tenant.QueueKey, all int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	of := l.waiting.names[name]
@@ -118,7 +117,7 @@ func (l *ReadyLists) QueuesOf(name string, filter *Filter, turn uint64, n int) (
 		return nil, 0
 	}
 	some = make([]tenant.QueueKey, 0, min(n, len(of.Items)))
-	for one := range of.From(turn, n) {
+	for one := range of.From(offset, n) {
 		if one.serves(filter) {
 			some = append(some, one.key)
 		}
@@ -126,28 +125,28 @@ func (l *ReadyLists) QueuesOf(name string, filter *Filter, turn uint64, n int) (
 	return some, len(of.Items)
 }
 
-// ReadyIn gives up to most lists of queues in which jobs are thought to wait, of lanes that
-// the filter serves: high priorities first, among equals another one first each turn.
-func (l *ReadyLists) ReadyIn(keys []tenant.QueueKey, filter *Filter, turn uint64, most int) (found []Planned) {
+// ReadyIn gives up to most ready lists of queues, of lanes that the filter serves: high priorities
+// first, equal ones rotated by offset.
+func (l *ReadyLists) ReadyIn(keys []tenant.QueueKey, filter *Filter, offset uint64, most int) (found []Planned) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	there := 0
+	total := 0
 	for _, key := range keys {
 		if of := l.waiting.queues[key]; of != nil {
-			there += of.lists
+			total += of.lists
 		}
 	}
-	found = make([]Planned, 0, min(there, most))
-	for priority := int16(api.MaxPriority); priority >= 0 && len(found) < there; priority-- {
+	found = make([]Planned, 0, min(total, most))
+	for priority := int16(api.MaxPriority); priority >= 0 && len(found) < total; priority-- {
 		for i := range keys {
-			key := keys[(turn+uint64(i))%uint64(len(keys))]
+			key := keys[(offset+uint64(i))%uint64(len(keys))]
 			of := l.waiting.queues[key]
 			if of == nil || of.priorities&(1<<priority) == 0 {
 				continue
 			}
 			lanes := of.by[priority].Items
 			for j := range lanes {
-				known := lanes[(turn+uint64(j))%uint64(len(lanes))]
+				known := lanes[(offset+uint64(j))%uint64(len(lanes))]
 				if !filter.Serves(&known.lane) {
 					continue
 				}
@@ -162,7 +161,7 @@ func (l *ReadyLists) ReadyIn(keys []tenant.QueueKey, filter *Filter, turn uint64
 	return found
 }
 
-// HasReady says whether readyIn would find a list in a queue.
+// HasReady says whether ReadyIn would find a list in a queue.
 func (l *ReadyLists) HasReady(key tenant.QueueKey, filter *Filter) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

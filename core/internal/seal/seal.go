@@ -1,6 +1,5 @@
-// Package seal keeps secrets that must be used again, such as those that sign
-// calls, encrypted at rest: AES-256-GCM under a key that is in the environment of
-// the cores and nowhere in the database.
+// Package seal encrypts secrets at rest that must be used again, such as those that sign calls:
+// AES-256-GCM under a key that is in the environment of the cores and not in the database.
 package seal
 
 import (
@@ -17,7 +16,7 @@ import (
 // MinKeyBytes is the least length of a key's text.
 const MinKeyBytes = 32
 
-// form is the first byte of what is sealed: the form below, should there be another.
+// form is the first byte of a sealed secret, for other forms in the future.
 //
 //	form (1) · which key (4) · nonce (12) · ciphertext and tag
 const (
@@ -25,7 +24,7 @@ const (
 	keyMark = 4
 )
 
-// ErrOpen says that a secret cannot be opened: with none of the keys, or not here.
+// ErrOpen says that a secret cannot be opened: with none of the keys, or not for this place.
 var ErrOpen = errors.New("seal: the secret was sealed with another key, for another place, or is damaged")
 
 // Keys seal with the first and open with any.
@@ -36,14 +35,14 @@ type sealer struct {
 	aead cipher.AEAD
 }
 
-// New makes keys of texts of at least MinKeyBytes each, the one in force first.
+// New makes keys of texts of at least MinKeyBytes each, the active one first.
 func New(texts ...string) (*Keys, error) {
 	k := &Keys{}
 	for _, text := range texts {
 		if len(text) < MinKeyBytes {
 			return nil, fmt.Errorf("seal: a key must have at least %d bytes", MinKeyBytes)
 		}
-		// The text is random, but in whatever alphabet: HKDF (RFC 5869) makes a key of it.
+		// The text is random, in any alphabet: HKDF (RFC 5869) makes a key of it.
 		derived, err := hkdf.Key(sha256.New, []byte(text), nil, "forgequeue seal", 32+keyMark)
 		if err != nil {
 			return nil, fmt.Errorf("seal: %w", err)
@@ -64,18 +63,18 @@ func New(texts ...string) (*Keys, error) {
 	return k, nil
 }
 
-// Seal encrypts a secret for one place: it opens nowhere else, so that a row of the
-// database is of no use in another.
+// Seal encrypts a secret for one place: it opens for no other, so that it cannot be copied to
+// another row.
 func (k *Keys) Seal(secret []byte, place string) []byte {
 	key := k.keys[0]
 	nonce := make([]byte, key.aead.NonceSize())
-	_, _ = rand.Read(nonce) // never fails, by its own word
+	_, _ = rand.Read(nonce) // never fails, as documented
 	sealed := append(append([]byte{form}, key.mark...), nonce...)
 	return key.aead.Seal(sealed, nonce, secret, []byte(place))
 }
 
-// Open gives the secret back. stale says that it was sealed with a key that is no
-// longer in force, and should be sealed anew.
+// Open decrypts a secret. stale says that it was sealed with a key that is no longer active, and
+// should be sealed again.
 func (k *Keys) Open(sealed []byte, place string) (secret []byte, stale bool, err error) {
 	for i, key := range k.keys {
 		head := 1 + keyMark + key.aead.NonceSize()

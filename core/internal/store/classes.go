@@ -8,18 +8,18 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Class is how urgent a call is (D8): where connections are short, the more urgent
-// goes first, and some connections are kept for it. A late heartbeat makes an expired
-// lease, which makes more work; a late list makes nothing.
+// Class is the priority of a call (D8): when connections are short, the higher one is first, and
+// some connections are reserved for it. A late heartbeat expires a lease, which makes more work; a
+// late list does not.
 type Class int
 
 const (
-	// ClassOutcomes are heartbeats, outcomes, and what keeps them possible: keys,
-	// partitions, the reaper.
+	// ClassOutcomes are heartbeats, outcomes, and what they depend on: keys, partitions, the
+	// reaper.
 	ClassOutcomes Class = iota
-	// classClaims are claims and the duties behind them. What names no class has this.
+	// classClaims are claims and the duties behind them. It is the default.
 	classClaims
-	// ClassSubmits are submits, changes that people make, and look-ups of single jobs.
+	// ClassSubmits are submits, administrative changes, and look-ups of single jobs.
 	ClassSubmits
 	// ClassLists are lists, counts and reports.
 	ClassLists
@@ -28,8 +28,8 @@ const (
 
 type classKey struct{}
 
-// WithClass names the class of the calls made with the context. The first name stands:
-// a look-up on the way of a cancel has the cancel's class.
+// WithClass sets the class of the calls with the context. The first one set stays: a look-up within
+// a cancel has the cancel's class.
 func WithClass(ctx context.Context, c Class) context.Context {
 	if ctx.Value(classKey{}) != nil {
 		return ctx
@@ -47,10 +47,9 @@ func classOf(ctx context.Context) Class {
 // places admits calls to the pool's connections.
 type places struct {
 	mu sync.Mutex
-	// most is how many connections a class and all that are less urgent may hold
-	// together. So lists leave half of them to others, and an eighth is always left to
-	// outcomes. It falls from class to class, or stays: where a class finds a place
-	// free, so do all that are more urgent.
+	// most is how many connections a class and all lower ones may hold together. So lists leave
+	// half of them to others, and an eighth is always reserved for outcomes. It never rises from
+	// class to class: if a class finds a free place, so do all higher ones.
 	most    [classes]int
 	held    [classes]int
 	waiting [classes]list.List // of chan struct{}, closed when the place is given
@@ -72,8 +71,8 @@ func (p *places) free(c Class) bool {
 	return true
 }
 
-// take waits for a place, in order of arrival in its class. Each place that was taken
-// is given back by one call of give.
+// take waits for a place, in order of arrival in its class. Each place is given back by one call of
+// give.
 func (p *places) take(ctx context.Context, c Class) error {
 	p.mu.Lock()
 	if p.waiting[c].Len() == 0 && p.free(c) {
@@ -92,7 +91,7 @@ func (p *places) take(ctx context.Context, c Class) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	select {
-	case <-given: // at the same moment; the next one has it
+	case <-given: // at the same moment; the next waiter gets it
 		p.pass(c)
 	default:
 		p.waiting[c].Remove(waiter)
@@ -106,7 +105,7 @@ func (p *places) give(c Class) {
 	p.pass(c)
 }
 
-// pass takes a place back and gives what is free to those who wait, the more urgent first.
+// pass gives a place back and free places to waiters, the higher classes first.
 func (p *places) pass(c Class) {
 	p.held[c]--
 	for k := range classes {

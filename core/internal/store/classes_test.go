@@ -86,7 +86,7 @@ func (o *order) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.Trace
 
 func (o *order) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
-// Where all wait for one connection, the most urgent has it first, whoever came first.
+// Where all wait for one connection, the highest class gets it first, in any order of arrival.
 func TestTheMostUrgentGoesFirst(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

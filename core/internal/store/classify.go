@@ -12,20 +12,19 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// DeadlockTries is how often a statement is run that PostgreSQL took back to end a
-// deadlock. All of ours lock in one order, but a flush that takes two rounds, and
-// whoever locks rows behind our back.
+// DeadlockTries is how often a statement is run that PostgreSQL rolled back to end a deadlock. All
+// of ours lock in one order, except a flush in two rounds, and sessions that are not ours.
 const DeadlockTries = 3
 
-// Deadlocked says that PostgreSQL took a transaction back for another's sake:
-// nothing of it took effect, and it may simply be run again.
+// Deadlocked says that PostgreSQL rolled a transaction back to end a deadlock: nothing took effect,
+// and it may be run again.
 func Deadlocked(err error) bool {
 	refused, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && !errors.Is(err, ErrOutcomeUnknown) && (refused.Code == "40P01" || refused.Code == "40001")
 }
 
-// definite wraps an error of a statement inside a transaction that was then
-// rolled back: whatever it was, nothing took effect.
+// definite wraps an error of a statement inside a transaction that was then rolled back: nothing
+// took effect.
 func definite(err error) error {
 	if err := Classify(err); !errors.Is(err, ErrOutcomeUnknown) {
 		return err
@@ -33,15 +32,13 @@ func definite(err error) error {
 	return fmt.Errorf("%w: %w", ErrUnavailable, err)
 }
 
-// Classify tells what is known after an error of PostgreSQL: it refused
-// (nothing took effect), it was never asked (nothing took effect), or the answer
-// was lost, and whether it took effect cannot be known.
+// Classify maps an error of PostgreSQL: it refused (nothing took effect), it was never asked
+// (nothing took effect), or the answer was lost, and whether it took effect is unknown.
 func Classify(err error) error {
 	if err == nil || errors.Is(err, ErrUnavailable) || errors.Is(err, ErrOutcomeUnknown) || errors.Is(err, ErrOverloaded) {
 		return err
 	}
-	// Before PgError, which a refused connection has inside: no such database, a
-	// wrong password.
+	// Before PgError, which a refused connection wraps: no such database, a wrong password.
 	var connecting *pgconn.ConnectError
 	if pgconn.SafeToRetry(err) || errors.As(err, &connecting) {
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
@@ -55,28 +52,28 @@ func Classify(err error) error {
 	return err
 }
 
-// classifyCommit is classify for COMMIT, of which only PostgreSQL's own refusal
-// leaves no doubt. pgconn cannot be asked: where the answer to a simple query is
-// lost it says "conn closed", safe to retry (pgx 5.12, MultiResultReader.NextResult
-// drops the error of the read and then finds the connection closed).
+// classifyCommit is Classify for COMMIT, where only PostgreSQL's own refusal is definite.
+// pgconn.SafeToRetry is wrong here: where the answer to a simple query is lost it says "conn
+// closed", safe to retry (pgx 5.12, MultiResultReader.NextResult drops the error of the read and
+// then finds the connection closed).
 func classifyCommit(err error) error {
 	if errors.Is(err, pgx.ErrTxCommitRollback) {
-		return err // refused: a statement before it had failed
+		return err // refused: an earlier statement had failed
 	}
 	refused, ok := errors.AsType[*pgconn.PgError](err)
-	if !ok || strings.HasPrefix(refused.Code, "57P") { // a session that is ended may have committed first
+	if !ok || strings.HasPrefix(refused.Code, "57P") { // a terminated session may have committed first
 		return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
 	}
 	return classifyRefusal(refused, err)
 }
 
-// classifyRefusal sorts out the refusals that are nobody's fault here. PostgreSQL
-// rolled back in each case.
+// classifyRefusal maps the refusals that are not caused by the statement. PostgreSQL rolled back in
+// each case.
 func classifyRefusal(refused *pgconn.PgError, err error) error {
 	switch refused.Code {
 	case "57P01", "57P02":
-		// Shutting down, or crashed: these end a session at any point, also between
-		// the commit and its answer.
+		// Shutdown or crash: these end a session at any point, also between the commit and its
+		// answer.
 		return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
 	case "57P03", "57P05", // starting up, idle session ended
 		"53300", "25P03", "25006": // too many connections, idle transaction ended, a standby after a failover
@@ -88,7 +85,7 @@ func classifyRefusal(refused *pgconn.PgError, err error) error {
 	return err
 }
 
-// NothingChanged is for reads: one that fails leaves no doubt about writes.
+// NothingChanged is for reads: a failed one is definite.
 func NothingChanged(err error) error {
 	if errors.Is(err, ErrOutcomeUnknown) {
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
@@ -96,7 +93,7 @@ func NothingChanged(err error) error {
 	return err
 }
 
-// LockTimedOut says of an error, a submit's say, that a lock was not free in time.
+// LockTimedOut says that a lock was not free in time.
 func LockTimedOut(err error) bool {
 	refused, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && refused.Code == "55P03"
@@ -108,12 +105,12 @@ func isConnectionLost(err error) bool {
 		errors.As(err, &network) || strings.Contains(err.Error(), "conn closed")
 }
 
-// IsUnique says whether PostgreSQL refused a second row with one key.
+// IsUnique says whether PostgreSQL refused a duplicate key.
 func IsUnique(err error) bool {
 	var refused *pgconn.PgError
 	return errors.As(err, &refused) && refused.Code == "23505"
 }
 
-// Definite says whether err leaves no doubt that nothing was stored, so that the
-// requests of a flush may be tried again one by one.
+// Definite says whether err means for certain that nothing was stored, so that the requests of a
+// flush may be tried one by one.
 func Definite(err error) bool { return !errors.Is(err, ErrOutcomeUnknown) }

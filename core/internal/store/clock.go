@@ -7,7 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// NowTime bounds the question for the time, which is asked all the time.
+// NowTime bounds a query for the time, which runs often.
 const NowTime = 5 * time.Second
 
 // Now is PostgreSQL's clock.
@@ -25,7 +25,7 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 
 const clockSQL = `SELECT statement_timestamp()`
 
-// Clock is PostgreSQL's time: the only one that decides anything (D3).
+// Clock is PostgreSQL's time: the only one used for decisions (D3).
 func Clock(ctx context.Context, db Querier) (time.Time, error) {
 	rows, err := db.Query(ctx, clockSQL)
 	if err != nil {

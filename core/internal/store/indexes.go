@@ -13,11 +13,11 @@ import (
 	"github.com/pressly/goose/v3/lock"
 )
 
-// An index that is built or rebuilt concurrently, and whose session ends before it is
-// done, stays: writers keep it up, nothing reads it, and `IF NOT EXISTS` finds it.
+// An index whose concurrent build was interrupted stays: writers maintain it, no reader uses it,
+// and `IF NOT EXISTS` finds it.
 
-// invalidIndexesSQL names them, on tables of ours and their partitions. What
-// REINDEX CONCURRENTLY leaves is a copy beside the index itself.
+// invalidIndexesSQL lists them, on our tables and their partitions. An interrupted REINDEX
+// CONCURRENTLY leaves a copy of the index.
 const invalidIndexesSQL = `
 SELECT c.relname AS name, c.relname ~ '_cc(new|old)[0-9]*$' AS copy
 FROM pg_index x
@@ -36,7 +36,7 @@ type invalidIndex struct {
 
 var createTable = regexp.MustCompile(`(?m)^CREATE TABLE (\w+)`)
 
-// ownTables are the tables that the migrations make.
+// ownTables are the tables that the migrations create.
 func ownTables() ([]string, error) {
 	var tables []string
 	err := fs.WalkDir(migrations, ".", func(path string, entry fs.DirEntry, err error) error {
@@ -65,8 +65,8 @@ func (s *Store) invalidIndexes(ctx context.Context) ([]invalidIndex, error) {
 	return found, nil
 }
 
-// InvalidIndexes names the indexes that an interrupted build left, or that are being
-// built at this moment: writes pay for them, and no read uses them.
+// InvalidIndexes lists the indexes that an interrupted build left, or that are being built at this
+// moment: writes maintain them, and no read uses them.
 func (s *Store) InvalidIndexes(ctx context.Context) ([]string, error) {
 	found, err := s.invalidIndexes(ctx)
 	names := make([]string, len(found))
@@ -76,10 +76,10 @@ func (s *Store) InvalidIndexes(ctx context.Context) ([]string, error) {
 	return names, err
 }
 
-// mendIndexes builds again what an interrupted build left. One caller at a time does
-// it, under the lock of the migrations. Another session's build that is under way, or
-// another migrate's, is waited for: the index is valid by then, and is rebuilt once more.
-func (s *Store) mendIndexes(ctx context.Context, db *sql.DB, locker lock.SessionLocker) (err error) {
+// repairIndexes rebuilds what an interrupted build left. One caller at a time does it, under the lock
+// of the migrations. It waits for another session's running build or migrate: the index is valid by
+// then, and is rebuilt once more.
+func (s *Store) repairIndexes(ctx context.Context, db *sql.DB, locker lock.SessionLocker) (err error) {
 	found, err := s.invalidIndexes(ctx)
 	if err != nil || len(found) == 0 {
 		return err

@@ -8,28 +8,27 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
-// LockClass keeps the advisory locks of different duties apart.
+// LockClass separates the advisory locks of different operations.
 type LockClass string
 
-// What is done under a lock.
+// The operations under a lock.
 const (
-	LockSubmit     LockClass = "submit"     // a tenant's keyed or capped submits, one at a time
-	LockClaim      LockClass = "claim"      // a tenant's claims under a running cap, one at a time
-	LockLane       LockClass = "lane"       // the birth of a tenant's lanes
-	LockPartitions LockClass = "partitions" // one core makes partitions
+	LockSubmit     LockClass = "submit"     // a tenant's keyed or capped submits, serialised
+	LockClaim      LockClass = "claim"      // a tenant's claims under a running cap, serialised
+	LockLane       LockClass = "lane"       // the creation of a tenant's lanes
+	LockPartitions LockClass = "partitions" // one core creates partitions
 	LockRemoval    LockClass = "removal"    // one core removes them
 	LockCheck      LockClass = "check"      // one core compares counts with the jobs
 )
 
-// LockKey is the 64-bit key of an advisory lock. Two keys that happen to be equal
-// cost a wait, nothing else.
+// LockKey is the 64-bit key of an advisory lock. A collision costs a wait, nothing else.
 func LockKey(class LockClass, id tenant.ID) int64 {
 	sum := sha256.Sum256(append([]byte("forgequeue/"+class+"/"), id[:]...))
 	return int64(binary.BigEndian.Uint64(sum[:8])) //nolint:gosec // any 64 bits will do
 }
 
-// LockKeys gives the keys for several tenants in the one order in which every
-// core takes them, so that two can never wait for each other.
+// LockKeys gives the keys of several tenants in the one order in which every core takes them, so
+// that two never deadlock.
 func LockKeys(class LockClass, ids []tenant.ID) []int64 {
 	keys := make([]int64, 0, len(ids))
 	for _, id := range ids {

@@ -15,9 +15,9 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// Migrate brings the schema to this binary's version. It holds a session lock for the migrations, so two at once
-// are as harmless as two in a row. What an interrupted build of an index left is
-// built again. It returns the versions that it applied.
+// Migrate brings the schema to this binary's version. It holds a session lock, so that concurrent
+// runs are serialised. It rebuilds indexes of interrupted builds. It returns the versions that it
+// applied.
 func (s *Store) Migrate(ctx context.Context) ([]int64, error) {
 	db := stdlib.OpenDBFromPool(s.pool)
 	defer func() { _ = db.Close() }() // closes the view of the pool, not the pool
@@ -38,15 +38,15 @@ func (s *Store) Migrate(ctx context.Context) ([]int64, error) {
 	for _, result := range results {
 		applied = append(applied, result.Source.Version)
 	}
-	if err := s.mendIndexes(ctx, db, locker); err != nil {
+	if err := s.repairIndexes(ctx, db, locker); err != nil {
 		return applied, fmt.Errorf("store: migrate: %w", err)
 	}
 	return applied, nil
 }
 
-// SchemaPending says how many migrations the database lacks. A newer database is
-// none: a migration never breaks the binary that is running. It takes no lock, so
-// that cores that start together, or beside a `core migrate`, do not wait in line.
+// SchemaPending gives how many migrations the database lacks. A newer database lacks none: a
+// migration never breaks the binary that is running. It takes no lock, so that cores that start at
+// the same time, or during a `core migrate`, do not wait.
 func (s *Store) SchemaPending(ctx context.Context) (int, error) {
 	db := stdlib.OpenDBFromPool(s.pool)
 	defer func() { _ = db.Close() }()

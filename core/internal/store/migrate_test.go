@@ -61,7 +61,7 @@ func TestPartitionsLieAhead(t *testing.T) {
 	}
 }
 
-// A row that the rules forbid cannot be, whoever writes it.
+// A row that the constraints forbid cannot be written, by any statement.
 func TestTheSchemaRefusesImpossibleRows(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -70,7 +70,7 @@ func TestTheSchemaRefusesImpossibleRows(t *testing.T) {
 		`state = 'running'`, `state = 'completed'`, `state = 'queued', ready_at = NULL`, `lease_id = gen_random_uuid()`,
 		`attempt = max_attempts + 1`, `priority = 10`, `lease_expires_at = now()`,
 	} {
-		if _, err := f.Behind.Exec(t.Context(), `UPDATE jobs SET `+change); err == nil {
+		if _, err := f.Direct.Exec(t.Context(), `UPDATE jobs SET `+change); err == nil {
 			t.Errorf("%s was accepted", change)
 		}
 	}
@@ -161,7 +161,7 @@ func TestWorkers(t *testing.T) {
 	}
 	f.Submit(f.Job())
 	f.ClaimOne()
-	if held, err := f.Store.Leases(t.Context()); err != nil || len(held) != 1 || held[0] != (directory.Held{Owner: f.Tenant, WorkerID: "w1", Leases: 1}) {
+	if held, err := f.Store.Leases(t.Context()); err != nil || len(held) != 1 || held[0] != (directory.WorkerLeases{Owner: f.Tenant, WorkerID: "w1", Leases: 1}) {
 		t.Errorf("leases are %+v, %v", held, err)
 	}
 	f.Exec(`UPDATE workers SET status = 'DEAD'`)
@@ -195,7 +195,7 @@ func TestOpenRefuses(t *testing.T) {
 }
 
 // A database or a role may have another default isolation: counts are read in a later
-// statement than the one that waits for the lock, and have to see what was committed meanwhile.
+// statement than the one that waits for the lock, and have to see what was committed during the wait.
 func TestIsolationIsTheStoresOwn(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -233,11 +233,11 @@ func TestIsolationIsTheStoresOwn(t *testing.T) {
 
 // A migration that ends while it builds an index leaves one that nothing reads: verify
 // names it, and the next migrate builds it.
-func TestMigrateMendsAnInterruptedBuild(t *testing.T) {
+func TestMigrateRepairsAnInterruptedBuild(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	var build string
-	if err := f.Behind.QueryRow(t.Context(), `SELECT replace(pg_get_indexdef('jobs_by_user_id'::regclass), 'INDEX', 'INDEX CONCURRENTLY')`).Scan(&build); err != nil {
+	if err := f.Direct.QueryRow(t.Context(), `SELECT replace(pg_get_indexdef('jobs_by_user_id'::regclass), 'INDEX', 'INDEX CONCURRENTLY')`).Scan(&build); err != nil {
 		t.Fatal(err)
 	}
 	f.Exec(`DROP INDEX jobs_by_user_id; CREATE TABLE theirs (a integer)`)
@@ -246,7 +246,7 @@ func TestMigrateMendsAnInterruptedBuild(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The build waits for whoever writes.
+	// The build waits for writers.
 	if _, err := tx.Exec(t.Context(), `LOCK TABLE jobs, theirs, lanes IN ROW EXCLUSIVE MODE`); err != nil {
 		t.Fatal(err)
 	}
@@ -281,6 +281,6 @@ func TestMigrateMendsAnInterruptedBuild(t *testing.T) {
 		t.Error("the index is not there")
 	}
 	if n := f.Count(`pg_class WHERE relname = 'theirs_a'`); n != 1 {
-		t.Error("the index of somebody else is gone")
+		t.Error("another owner's index is gone")
 	}
 }

@@ -11,22 +11,22 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// judged is a row of a statement that reads a chunk of a list, in the list's order,
-// and gives the rows that match and the last one.
-type judged interface {
-	// judgement is the row's id, whether it matches, and how many rows the chunk had.
+// pageRow is a row of a statement that reads a chunk of a list, in the list's order, and gives the
+// rows that match and the last one.
+type pageRow interface {
+	// Judgement is the row's id, whether it matches, and the size of the chunk.
 	Judgement() (id uuid.UUID, hit bool, read int64)
 }
 
-// mostInAChunk bounds what one statement of a walk reads.
-const mostInAChunk = 2000
+// maxChunk bounds the rows that one statement reads.
+const maxChunk = 2000
 
-// Walk looks for want rows that match, from cursor on, by chunks that grow, and
-// leaves cursor at the last row that was looked at. It reads at most
-// api.MaxPageRows rows, so it may find fewer, or none, and not have ended.
-func Walk[R judged](cursor *uuid.UUID, want int, chunk func(from uuid.UUID, limit int) ([]R, error)) (found []R, ended bool, err error) {
+// ScanRows searches for want rows that match, from cursor on, in growing chunks, and leaves cursor at
+// the last row that was read. It reads at most api.MaxPageRows rows, so it may find fewer, or none,
+// and not be at the end.
+func ScanRows[R pageRow](cursor *uuid.UUID, want int, chunk func(from uuid.UUID, limit int) ([]R, error)) (found []R, ended bool, err error) {
 	size := want + 1
-	for read := 0; read < api.MaxPageRows; size = min(4*size, mostInAChunk) {
+	for read := 0; read < api.MaxPageRows; size = min(4*size, maxChunk) {
 		limit := min(size, api.MaxPageRows-read)
 		rows, err := chunk(*cursor, limit)
 		if err != nil {
@@ -36,7 +36,7 @@ func Walk[R judged](cursor *uuid.UUID, want int, chunk func(from uuid.UUID, limi
 		for _, row := range rows {
 			id, hit, of := row.Judgement()
 			if hit && len(found) == want {
-				return found, false, nil // there is more, from the one before this on
+				return found, false, nil // there is more, from the last row on
 			}
 			*cursor, got = id, of
 			if hit {
@@ -51,20 +51,19 @@ func Walk[R judged](cursor *uuid.UUID, want int, chunk func(from uuid.UUID, limi
 	return found, false, nil
 }
 
-// PageOf gives a page of a list: of what sql finds with args, which are those of
-// the filter and lack only the place and the length of a chunk. token is a page's
-// NextPageToken, or empty for the first page: the id of the last row that was looked at,
-// which may be one that the caller must not see. httpapi seals it.
+// PageOf gives a page of a list: the rows of sql with args, which lack only the position and the
+// length of a chunk. token is a page's NextPageToken, or empty for the first page: the id of the
+// last row that was read, which may be one that the caller must not see. httpapi seals it.
 func PageOf[R, T any, P interface {
 	*R
-	judged
+	pageRow
 }](ctx context.Context, s *Store, what, sql string, args pgx.StrictNamedArgs, size int, token string, wire func(P) T) (api.Page[T], error) {
 	page := api.Page[T]{Items: []T{}}
 	before, err := placeIn(token)
 	if err != nil {
 		return page, err
 	}
-	found, ended, err := Walk(&before, size, func(from uuid.UUID, limit int) ([]P, error) {
+	found, ended, err := ScanRows(&before, size, func(from uuid.UUID, limit int) ([]P, error) {
 		args["before"], args["chunk"] = from, limit
 		return Query(ctx, s, func(row pgx.CollectableRow) (P, error) { return pgx.RowToAddrOfStructByName[R](row) }, sql, args)
 	})
@@ -81,7 +80,7 @@ func PageOf[R, T any, P interface {
 	return page, nil
 }
 
-// placeIn reads where a page of a list begins: before a row's id, or at the first row.
+// placeIn gives the start of a page: before a row's id, or the first row.
 func placeIn(token string) (uuid.UUID, error) {
 	if token == "" {
 		return uuid.Max, nil
@@ -93,5 +92,5 @@ func placeIn(token string) (uuid.UUID, error) {
 	return before, nil
 }
 
-// ErrPageToken says that the token is not one of this list's.
+// ErrPageToken says that the token is malformed.
 var ErrPageToken = errors.New("store: malformed page token")

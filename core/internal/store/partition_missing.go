@@ -8,29 +8,29 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// partitionMissing says that a row found no partition: 23514 without a constraint's
-// name. Nothing took effect.
+// partitionMissing says that a row found no partition: 23514 without a constraint's name. Nothing
+// took effect.
 func partitionMissing(err error) bool {
 	refused, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && refused.Code == "23514" && refused.ConstraintName == ""
 }
 
-// orMakePartitions runs work, which holds no connection when it returns. Where a row
-// of it found no partition, as on a machine that slept for longer than the days that
-// lie ready, the partitions are made and work runs once more.
+// orMakePartitions runs work, which holds no connection when it returns. If a row found no
+// partition, as on a machine that was suspended for longer than the partitions made in advance, the
+// partitions are created and work runs once more.
 func (s *Store) orMakePartitions(ctx context.Context, work func() error) error {
 	err := work()
 	if s.makePartitions == nil || !partitionMissing(err) {
 		return err
 	}
-	// One after the other: all but the first find them made.
-	if err := s.makeInTurn(ctx); err != nil {
+	// Serialised: all calls but the first find them created.
+	if err := s.createPartitionsOnce(ctx); err != nil {
 		return fmt.Errorf("%w: no partition for today: %w", ErrUnavailable, err)
 	}
 	return work()
 }
 
-func (s *Store) makeInTurn(ctx context.Context) error {
+func (s *Store) createPartitionsOnce(ctx context.Context) error {
 	select {
 	case s.making <- struct{}{}:
 	case <-ctx.Done():
@@ -43,8 +43,8 @@ func (s *Store) makeInTurn(ctx context.Context) error {
 	return s.makePartitions(ctx)
 }
 
-// OnMissingPartition says how partitions are made that a row found missing. It is called
-// before the first statement.
+// OnMissingPartition sets how missing partitions are created. It is called before the first
+// statement.
 func (s *Store) OnMissingPartition(makePartitions func(context.Context) error) {
 	s.makePartitions = makePartitions
 }

@@ -20,16 +20,16 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
 )
 
-// Options say how to reach PostgreSQL.
+// Options are the settings of a Store.
 type Options struct {
 	// URL is a libpq URL or keyword string.
 	URL string
-	// MaxConns bounds the pool; a call that finds none free waits for at most PoolWait.
+	// MaxConns bounds the pool; a call without a free connection waits for at most PoolWait.
 	MaxConns int32
 	PoolWait time.Duration
 	// CallTime bounds a call whose context has no deadline; 0 is 30 seconds.
 	CallTime time.Duration
-	// Tracing makes spans of the statements that are run below one; nil makes none.
+	// Tracing makes child spans for statements; nil makes none.
 	Tracing trace.TracerProvider
 	// Tracer sees every statement; nil for none, or for that of Tracing.
 	Tracer pgx.QueryTracer
@@ -37,31 +37,31 @@ type Options struct {
 	AllowUnsafe bool
 }
 
-// Store is the only way to PostgreSQL. All of its methods may be called at once.
+// Store is the only access to PostgreSQL. It is safe for concurrent use.
 type Store struct {
 	pool     *pgxpool.Pool
 	places   *places
 	poolWait time.Duration
 	callTime time.Duration
-	// refused counts the calls that found no free connection in time.
+	// refused counts the calls without a free connection in time.
 	refused atomic.Int64
-	// makePartitions makes what a row found missing; nil makes nothing.
+	// makePartitions creates missing partitions; nil creates none.
 	makePartitions func(context.Context) error
-	// making has a value in it while a call makes partitions.
+	// making holds a value while a call creates partitions.
 	making chan struct{}
 }
 
-// isolation is that of every transaction, statements that stand for themselves included.
+// isolation is the level of every transaction, single statements included.
 const isolation = "read committed"
 
 const (
 	connectTime = 5 * time.Second
-	// callTime bounds a call whose context has no deadline: a connection that died
-	// without a word must not hold a background duty until TCP notices.
+	// callTime bounds a call whose context has no deadline: a connection that died silently must
+	// not block a background duty until TCP notices.
 	callTime = 30 * time.Second
 )
 
-// Bound ends a context that has no deadline after the time for a call.
+// Bound sets the deadline of a context without one.
 func (s *Store) Bound(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, bound := ctx.Deadline(); bound {
 		return ctx, func() {}
@@ -78,8 +78,8 @@ func plannerSettings() map[string]string {
 		"plan_cache_mode":   "force_generic_plan",
 		"enable_seqscan":    "off",
 		"enable_bitmapscan": "off",
-		// A scan that is off costs ten billion, which looks like a statement worth compiling:
-		// 40 to 190 ms of it, at each execution, to read a table of four rows.
+		// A disabled scan costs ten billion, which makes the planner compile the statement: 40 to
+		// 190 ms at each execution, to read a table of four rows.
 		"jit": "off",
 	}
 }
@@ -94,7 +94,7 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 	maps.Copy(params, plannerSettings())
 	params["timezone"] = "UTC"
 	params["application_name"] = "forgequeue-core"
-	// What follows a lock has to see what its last holder committed. A database or a role
+	// A statement after a lock must see what the lock's last holder committed. A database or a role
 	// may have another default.
 	params["default_transaction_isolation"] = isolation
 	// A session that died between BEGIN and COMMIT must not keep its row locks.
@@ -107,8 +107,8 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 		return nil
 	}
 	if config.ConnConfig.ConnectTimeout == 0 {
-		// A server that takes connections and does not answer must not hold the pool's
-		// places for the two minutes that pgxpool allows.
+		// A server that accepts connections and does not answer must not block the pool's places
+		// for the two minutes that pgxpool allows.
 		config.ConnConfig.ConnectTimeout = connectTime
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, config)
@@ -126,8 +126,8 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 	return s, nil
 }
 
-// tracer is nil where nobody looks at statements. Statements are ours and have no
-// values in them; those are not told.
+// tracer is nil without tracing. Spans have the statement's text, which is constant, and no
+// arguments.
 func (o Options) tracer() pgx.QueryTracer {
 	if o.Tracing == nil || o.Tracer != nil {
 		return o.Tracer
@@ -135,19 +135,18 @@ func (o Options) tracer() pgx.QueryTracer {
 	return otelpgx.NewTracer(otelpgx.WithTracerProvider(o.Tracing), otelpgx.WithDisableAcquireTracer(), otelpgx.WithSpanNameFunc(statementName))
 }
 
-// Close waits for calls under way and closes every connection.
+// Close waits for running calls and closes every connection.
 func (s *Store) Close() { s.pool.Close() }
 
-// Connections tells how the pool stands.
+// Connections gives the state of the pool.
 func (s *Store) Connections() metrics.Connections {
 	stat := s.pool.Stat()
 	return metrics.Connections{Idle: stat.IdleConns(), Used: stat.AcquiredConns(), Max: stat.MaxConns(), Refused: s.refused.Load(), Waiting: s.places.waits()}
 }
 
-// PlaintextHosts lists the other machines that a database URL may talk to without
-// TLS: every host it names, by libpq's rules, environment included. Anything
-// weaker than sslmode=require falls back to plain text by itself. A URL that
-// cannot be read has none: Open refuses it.
+// PlaintextHosts lists the other machines that a database URL may connect to without TLS: every
+// host in it, by libpq's rules, environment included. Anything weaker than sslmode=require falls
+// back to plain text silently. A URL that cannot be parsed has none: Open refuses it.
 func PlaintextHosts(databaseURL string) []string {
 	config, err := pgx.ParseConfig(databaseURL)
 	if err != nil {
@@ -229,9 +228,9 @@ func (s *Store) checkServer(ctx context.Context, allowUnsafe bool) error {
 	return nil
 }
 
-// Acquire takes a connection in the context's class, waiting for at most the pool's
-// wait: a request that cannot be served soon is refused while its caller still listens
-// (D8). A caller that holds one takes no second: many such would wait for each other.
+// Acquire takes a connection in the context's class, waiting for at most PoolWait: a request that
+// cannot be served soon is refused while its caller still waits (D8). A caller that holds one must
+// not take a second: that could deadlock.
 func (s *Store) Acquire(ctx context.Context) (*Conn, error) {
 	waiting, cancel := context.WithTimeout(ctx, s.poolWait)
 	defer cancel()
@@ -244,7 +243,7 @@ func (s *Store) Acquire(ctx context.Context) (*Conn, error) {
 		}
 		s.places.give(class)
 	}
-	// Whatever went wrong, PostgreSQL was not asked: nothing took effect.
+	// In all cases PostgreSQL was not asked: nothing took effect.
 	switch {
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("%w: the request ended before a database connection was free: %w", ErrOverloaded, err)
@@ -255,9 +254,8 @@ func (s *Store) Acquire(ctx context.Context) (*Conn, error) {
 	return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 }
 
-// InTx runs work in one transaction at READ COMMITTED: each of its statements
-// sees what was committed before that statement. Work may run twice: where a row found
-// no partition, see orMakePartitions.
+// InTx runs work in one transaction at READ COMMITTED: each statement sees what was committed
+// before it. Work may run twice: if a row found no partition, see orMakePartitions.
 func (s *Store) InTx(ctx context.Context, work func(pgx.Tx) error) error {
 	ctx, cancel := s.Bound(ctx)
 	defer cancel()
@@ -275,7 +273,7 @@ func (s *Store) tryTx(ctx context.Context, work func(pgx.Tx) error) error {
 		return Classify(err)
 	}
 	if err := work(tx); err != nil {
-		// Roll back even when the caller has gone; the connection is dropped if that fails.
+		// Roll back even if the caller has left; the connection is closed if that fails.
 		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.poolWait)
 		defer cancel()
 		_ = tx.Rollback(undo)
@@ -287,7 +285,7 @@ func (s *Store) tryTx(ctx context.Context, work func(pgx.Tx) error) error {
 	return nil
 }
 
-// Query runs one statement that stands for itself, and collects its rows.
+// Query runs a single statement and collects its rows.
 func Query[T any](ctx context.Context, s *Store, row pgx.RowToFunc[T], sql string, args pgx.StrictNamedArgs) (collected []T, err error) {
 	ctx, cancel := s.Bound(ctx)
 	defer cancel()

@@ -9,19 +9,19 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// JSON writes JSON without the HTML escapes that would change what was sent.
+// JSON writes JSON without HTML escapes, which would change the data.
 func JSON(value any) []byte {
 	var buffer bytes.Buffer
 	encoder := json.NewEncoder(&buffer)
 	encoder.SetEscapeHTML(false)
 	if err := encoder.Encode(value); err != nil {
-		panic(err) // every value here is made of our own types and of JSON that was checked
+		panic(err) // all values are of our own types and of validated JSON
 	}
 	return bytes.TrimRight(buffer.Bytes(), "\n")
 }
 
-// TextArray is a PostgreSQL array in text form. Names need no escapes, but
-// quotes: NULL is a name too.
+// TextArray is a PostgreSQL array in text form. Names need quotes, but no escapes: NULL is a valid
+// name.
 func TextArray(names []string) string {
 	if len(names) == 0 {
 		return "{}"
@@ -37,7 +37,7 @@ func TimeOrNil(t *api.Time) *time.Time {
 	return &t.Time
 }
 
-// Metadata reads what JSON made of a map.
+// Metadata decodes stored metadata.
 func Metadata(stored []byte) map[string]string {
 	metadata := map[string]string{}
 	_ = json.Unmarshal(stored, &metadata) // written by JSON from such a map

@@ -51,7 +51,7 @@ func (s *Submitter) submitGuarded(ctx context.Context, tx pgx.Tx, submissions []
 	if err != nil {
 		return inFlight(err, submissions)
 	}
-	if err := counts.Keep(ctx, tx); err != nil {
+	if err := counts.EnsureRows(ctx, tx); err != nil {
 		return err
 	}
 	if err := counts.Exact(ctx, tx, capsIn(submissions)...); err != nil {

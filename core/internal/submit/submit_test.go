@@ -120,7 +120,7 @@ func TestRefusalLeavesNoKeyBehind(t *testing.T) {
 func TestKeyInFlightEndsInTime(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	tx, err := f.Behind.Begin(t.Context())
+	tx, err := f.Direct.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

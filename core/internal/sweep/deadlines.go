@@ -13,7 +13,7 @@ import (
 
 const deadlinePeriod = time.Second
 
-// Deadlines makes dead letters of jobs that are of no use any more.
+// Deadlines makes dead letters of jobs past their deadline.
 type Deadlines struct {
 	store      *cell.Cell
 	dispatcher *dispatch.Dispatcher
@@ -27,22 +27,22 @@ func NewDeadlines(store *cell.Cell, d *dispatch.Dispatcher, m *metrics.Jobs, log
 	return &Deadlines{store: store, dispatcher: d, metrics: m, log: log}
 }
 
-// Run buries until ctx ends.
+// Run expires jobs until ctx ends.
 func (d *Deadlines) Run(ctx context.Context) error {
 	every(ctx, deadlinePeriod, "deadlines", d.metrics, d.log, d.RunOnce)
 	return nil
 }
 
-// RunOnce buries every job whose deadline has passed by now.
+// RunOnce makes a dead letter of every job whose deadline has passed.
 func (d *Deadlines) RunOnce(ctx context.Context) error {
 	back, done := d.lookback.next()
 	for {
-		buried, err := d.store.ExpireDeadlines(ctx, back, reapBatch)
+		expired, err := d.store.ExpireDeadlines(ctx, back, reapBatch)
 		if err != nil {
 			return err
 		}
-		publish(ctx, d.dispatcher, d.metrics, buried, byEvent, func() {}) // an end, never a wait
-		if len(buried) < reapBatch {
+		publish(ctx, d.dispatcher, d.metrics, expired, byEvent, func() {}) // they end, none is scheduled
+		if len(expired) < reapBatch {
 			done()
 			return nil
 		}

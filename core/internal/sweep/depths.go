@@ -14,15 +14,14 @@ import (
 
 const (
 	depthPeriod = 15 * time.Second
-	// depthMost is how far jobs are counted, as for the depths of one queue (decision 9).
+	// depthMost is the limit of each count, as for the depths of one queue (decision 9).
 	depthMost = 10_000
-	// depthTime bounds one look. A look that fails leaves the last one's numbers, and its
-	// time beside them.
+	// depthTime bounds one run. A run that fails leaves the previous values and their timestamp.
 	depthTime = 20 * time.Second
 )
 
-// Depths shows how many jobs and workers there are, and how long the oldest job has
-// waited. Every core looks for itself: one of them may be cut off.
+// Depths measures the numbers of jobs and workers, and the age of the oldest ready job. Every core
+// measures: another may have lost its connection.
 type Depths struct {
 	store      *cell.Cell
 	dispatcher *dispatch.Dispatcher
@@ -36,13 +35,13 @@ func NewDepths(store *cell.Cell, d *dispatch.Dispatcher, depths *metrics.Depths,
 	return &Depths{store: store, dispatcher: d, depths: depths, metrics: m, log: log}
 }
 
-// Run looks until ctx ends.
+// Run measures until ctx ends.
 func (d *Depths) Run(ctx context.Context) error {
 	every(ctx, depthPeriod, "depths", d.metrics, d.log, d.RunOnce)
 	return nil
 }
 
-// RunOnce looks once.
+// RunOnce measures once.
 func (d *Depths) RunOnce(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, depthTime)
 	defer cancel()
@@ -67,6 +66,6 @@ func (d *Depths) RunOnce(ctx context.Context) error {
 	if !oldest.IsZero() {
 		age = max(totals.Now.Sub(oldest), 0)
 	}
-	d.depths.Looked(age)
+	d.depths.Measured(age)
 	return nil
 }

@@ -54,19 +54,19 @@ func TestDepths(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	depths, counted := metrics.NewDepths(registry), metrics.NewJobs(registry)
 	var duty *sweep.Depths
-	look := func() {
+	measure := func() {
 		t.Helper()
-		// as a core that has not looked lately: what was looked at is relied on for a while
+		// as a core without a recent measurement: a measurement is relied on for a while
 		duty = sweep.NewDepths(f.store, f.dispatcher(f.wake), depths, counted, quiet())
 		if err := duty.RunOnce(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
 	expect(t, registry, map[string]float64{"depth_updated_timestamp_seconds": 0, "jobs queued": 0})
-	look()
+	measure()
 	expect(t, registry, map[string]float64{"oldest_queued_age_seconds": 0, "jobs queued": 0, "jobs_capped queued": 0})
 	if age := float64(time.Now().Unix()) - scrape(t, registry)["depth_updated_timestamp_seconds"]; age > 30 {
-		t.Errorf("looked %v s ago", age)
+		t.Errorf("measured %v s ago", age)
 	}
 
 	f.submit(1, 0)
@@ -83,7 +83,7 @@ func TestDepths(t *testing.T) {
 	if _, err := f.store.AgeWorkers(t.Context(), time.Time{}); err != nil {
 		t.Fatal(err)
 	}
-	look()
+	measure()
 	expect(t, registry, map[string]float64{
 		"jobs blocked": 0, "jobs scheduled": 2, "jobs queued": 3, "jobs running": 1, "jobs dead_letter": 0,
 		"workers active": 1, "workers stale": 1, "workers dead": 1,
@@ -92,7 +92,7 @@ func TestDepths(t *testing.T) {
 		t.Errorf("the oldest has waited for %v s", age)
 	}
 
-	// A look that fails leaves the time of the last one.
+	// A failed run leaves the time of the last one.
 	before := scrape(t, registry)
 	f.store.Close()
 	if err := duty.RunOnce(t.Context()); err == nil {

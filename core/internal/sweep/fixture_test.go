@@ -29,7 +29,7 @@ type fixture struct {
 	testing.TB
 	url    string
 	store  *cell.Cell
-	behind *pgx.Conn
+	direct *pgx.Conn
 	tenant tenant.ID
 	lane   directory.Lane
 
@@ -38,16 +38,16 @@ type fixture struct {
 	mu     sync.Mutex
 	woken  []directory.LaneID
 	kicked int
-	// news gets a value at each wake-up that names a lane.
-	news chan struct{}
+	// batches gets a value at each wake-up that names a lane.
+	batches chan struct{}
 }
 
 func newFixture(t testing.TB) *fixture {
 	t.Helper()
-	f := &fixture{TB: t, url: celltest.URL(t), tenant: uuid.Must(uuid.NewV7()), news: make(chan struct{}, 10_000)}
+	f := &fixture{TB: t, url: celltest.URL(t), tenant: uuid.Must(uuid.NewV7()), batches: make(chan struct{}, 10_000)}
 	f.store = celltest.OpenURL(t, f.url)
-	f.behind = celltest.Connect(t, f.url)
-	made, err := f.store.MakeLanes(t.Context(), f.tenant, []directory.LaneAsk{{LaneKey: directory.NewLaneKey(f.tenant, "default", nil)}})
+	f.direct = celltest.Connect(t, f.url)
+	made, err := f.store.EnsureLanes(t.Context(), f.tenant, []directory.LaneAsk{{LaneKey: directory.NewLaneKey(f.tenant, "default", nil)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,23 +56,23 @@ func newFixture(t testing.TB) *fixture {
 	return f
 }
 
-// dispatcher makes one that tells other cores of wake-ups: there they are seen.
+// dispatcher makes one that publishes wake-ups to other cores, where they are seen.
 func (f *fixture) dispatcher(wake func([]queue.Waiting)) *dispatch.Dispatcher {
 	return dispatch.New(dispatch.Options{Store: f.store, Metrics: counted(), Logger: quiet(), Publish: wake})
 }
 
-func (f *fixture) wake(lines []queue.Waiting) {
+func (f *fixture) wake(lists []queue.Waiting) {
 	var lanes []directory.LaneID
-	for _, line := range lines {
-		for range line.Jobs {
-			lanes = append(lanes, line.Lane)
+	for _, list := range lists {
+		for range list.Jobs {
+			lanes = append(lanes, list.Lane)
 		}
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.woken = append(f.woken, lanes...)
 	if len(lanes) > 0 {
-		f.news <- struct{}{}
+		f.batches <- struct{}{}
 	}
 }
 
@@ -145,7 +145,7 @@ func (f *fixture) claimAndExpire(n int) {
 
 func (f *fixture) exec(sql string, args ...any) {
 	f.Helper()
-	if _, err := f.behind.Exec(f.Context(), sql, args...); err != nil {
+	if _, err := f.direct.Exec(f.Context(), sql, args...); err != nil {
 		f.Fatal(err)
 	}
 }
@@ -162,7 +162,7 @@ func (f *fixture) now() time.Time {
 
 func (f *fixture) count(sql string, args ...any) (n int) {
 	f.Helper()
-	if err := f.behind.QueryRow(f.Context(), sql, args...).Scan(&n); err != nil {
+	if err := f.direct.QueryRow(f.Context(), sql, args...).Scan(&n); err != nil {
 		f.Fatal(err)
 	}
 	return n

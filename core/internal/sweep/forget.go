@@ -15,18 +15,18 @@ import (
 const (
 	forgetPeriod = time.Minute
 	forgetBatch  = 1000
-	// forgetBatches bounds one run: what is left waits for the next.
+	// forgetBatches bounds one run: the rest is left to the next.
 	forgetBatches = 50
 )
 
-// Forgetter removes what is past its retention: days of finished jobs and of
-// attempts, dead letters, ended redrives, audit entries, old Idempotency-Keys.
+// Forgetter deletes what is past its retention: days of finished jobs and of attempts, dead
+// letters, ended redrives, audit entries, old Idempotency-Keys.
 type Forgetter struct {
 	store   *cell.Cell
 	metrics *metrics.Jobs
 	log     *slog.Logger
-	// keysAfter is where the walk over old keys goes on: those that must stay are
-	// not looked at again and again before the others.
+	// keysAfter is where the scan of old keys continues, so that keys that must stay are not read
+	// again before the others.
 	keysAfter time.Time
 }
 
@@ -35,8 +35,8 @@ func NewForgetter(store *cell.Cell, m *metrics.Jobs, log *slog.Logger) *Forgette
 	return &Forgetter{store: store, metrics: m, log: log}
 }
 
-// Run forgets until ctx ends. Each duty has its own loop: a day that an old reader still
-// reads, for hours perhaps, holds up nothing else.
+// Run deletes until ctx ends. Each duty has its own loop: a day with an old reader, maybe for
+// hours, does not delay the others.
 func (f *Forgetter) Run(ctx context.Context) error {
 	var group sync.WaitGroup
 	for _, duty := range f.duties() {
@@ -46,8 +46,8 @@ func (f *Forgetter) Run(ctx context.Context) error {
 	return nil
 }
 
-// RunOnce removes what is past its retention, in bounded batches. The error has every
-// duty's.
+// RunOnce deletes what is past its retention, in bounded batches. It joins the errors of all
+// duties.
 func (f *Forgetter) RunOnce(ctx context.Context) error {
 	var problems []error
 	for _, duty := range f.duties() {
@@ -103,7 +103,7 @@ func (f *Forgetter) forgetKeys(ctx context.Context) error {
 		}
 		f.metrics.Cleaned.WithLabelValues(metrics.CleanedIdempotencyKey).Add(float64(batch.Forgotten))
 		if batch.Last == nil || batch.Seen < forgetBatch {
-			f.keysAfter = time.Time{} // all were looked at; from the oldest again
+			f.keysAfter = time.Time{} // at the end; from the oldest again
 			return nil
 		}
 		f.keysAfter = *batch.Last

@@ -17,8 +17,7 @@ const (
 	laneBatches = 50
 )
 
-// Lanes forgets lanes that are empty and unused, and moves jobs whose lane is gone all
-// the same.
+// Lanes deletes unused lanes without jobs, and moves jobs whose lane was deleted.
 type Lanes struct {
 	store      *cell.Cell
 	dispatcher *dispatch.Dispatcher
@@ -31,14 +30,14 @@ func NewLanes(store *cell.Cell, d *dispatch.Dispatcher, m *metrics.Jobs, log *sl
 	return &Lanes{store: store, dispatcher: d, metrics: m, log: log}
 }
 
-// Run forgets until ctx ends.
+// Run deletes until ctx ends.
 func (l *Lanes) Run(ctx context.Context) error {
 	every(ctx, lanePeriod, "lanes", l.metrics, l.log, l.RunOnce)
 	return nil
 }
 
-// RunOnce takes the first step with lanes that are unused, the second with those that
-// were retired a while ago, each in bounded batches, and looks for jobs without a lane.
+// RunOnce retires unused lanes and deletes those retired before, each in bounded batches, and moves
+// jobs without a lane.
 func (l *Lanes) RunOnce(ctx context.Context) error {
 	for range laneBatches {
 		seen, _, err := l.store.RetireLanes(ctx, laneBatch)
@@ -61,7 +60,7 @@ func (l *Lanes) RunOnce(ctx context.Context) error {
 	}
 	moved, err := l.dispatcher.MoveOrphans(ctx)
 	if moved > 0 {
-		l.log.InfoContext(ctx, "jobs whose lane was gone were given one", "jobs", moved)
+		l.log.InfoContext(ctx, "jobs of deleted lanes were moved", "jobs", moved)
 	}
 	return err
 }

@@ -7,17 +7,17 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/sweep"
 )
 
-// ageLanes makes lanes look as if nobody had used them for a day.
+// ageLanes makes lanes unused for a day.
 func (f *fixture) ageLanes() {
 	f.Helper()
-	if _, err := f.behind.Exec(f.Context(), `UPDATE lanes SET used_at = used_at - interval '1 day', retired_at = retired_at - interval '1 day'`); err != nil {
+	if _, err := f.direct.Exec(f.Context(), `UPDATE lanes SET used_at = used_at - interval '1 day', retired_at = retired_at - interval '1 day'`); err != nil {
 		f.Fatal(err)
 	}
 }
 
 func (f *fixture) lanes() (n int) {
 	f.Helper()
-	if err := f.behind.QueryRow(f.Context(), `SELECT count(*) FROM lanes`).Scan(&n); err != nil {
+	if err := f.direct.QueryRow(f.Context(), `SELECT count(*) FROM lanes`).Scan(&n); err != nil {
 		f.Fatal(err)
 	}
 	return n
@@ -26,14 +26,14 @@ func (f *fixture) lanes() (n int) {
 // addLanes makes lanes as users with a running cap of their own do.
 func (f *fixture) addLanes(n int) {
 	f.Helper()
-	if _, err := f.behind.Exec(f.Context(), `
+	if _, err := f.direct.Exec(f.Context(), `
 INSERT INTO lanes (tenant_id, queue, tags, capped_user, made_for, created_at)
 SELECT $1, 'default', '{}', 'user-' || n, 'user-' || n, statement_timestamp() FROM generate_series(1, $2) n`, f.tenant, n); err != nil {
 		f.Fatal(err)
 	}
 }
 
-// Lanes of users who were here once go; the one with a job stays.
+// Unused lanes of users are deleted; the one with a job stays.
 func TestUnusedLanesGo(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -58,7 +58,7 @@ func TestUnusedLanesGo(t *testing.T) {
 func BenchmarkForgetUsers(b *testing.B) {
 	f := newFixture(b)
 	f.addLanes(1_000_000)
-	if _, err := f.behind.Exec(b.Context(), `
+	if _, err := f.direct.Exec(b.Context(), `
 INSERT INTO jobs (id, tenant_id, lane_id, queue, type, user_id, state, priority, payload, tags, metadata, max_attempts,
                   retry_base_ms, retry_cap_ms, retry_jitter, created_at, run_at, ready_at)
 SELECT gen_random_uuid(), tenant_id, id, queue, 'test', capped_user, 'queued', 5, 'null', '{}', '{}', 3, 1000, 1000, 0, now(), now(), now()
@@ -91,5 +91,5 @@ FROM lanes WHERE capped_user <> '' AND id % 1000 = 0`); err != nil {
 	}
 	begun := time.Now()
 	moved, err := f.d.MoveOrphans(b.Context())
-	b.Logf("%d lanes are left; the look for jobs without a lane took %v (%d, %v)", f.lanes(), time.Since(begun), moved, err)
+	b.Logf("%d lanes are left; the search for jobs without a lane took %v (%d, %v)", f.lanes(), time.Since(begun), moved, err)
 }

@@ -9,11 +9,11 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
 )
 
-// partitionPeriod is short because a look that finds nothing missing only reads, and
-// because a machine may wake up days later.
+// partitionPeriod is short because a run that finds nothing missing only reads, and because a
+// suspended machine may resume days later.
 const partitionPeriod = time.Minute
 
-// Partitions keeps the tables of the next days ready.
+// Partitions creates the partitions of the next days in advance.
 type Partitions struct {
 	store   *cell.Cell
 	metrics *metrics.Jobs
@@ -25,11 +25,11 @@ func NewPartitions(store *cell.Cell, m *metrics.Jobs, log *slog.Logger) *Partiti
 	return &Partitions{store: store, metrics: m, log: log}
 }
 
-// Run keeps partitions ready until ctx ends.
+// Run creates partitions until ctx ends.
 func (p *Partitions) Run(ctx context.Context) error {
 	every(ctx, partitionPeriod, "partitions", p.metrics, p.log, p.RunOnce)
 	return nil
 }
 
-// RunOnce makes the partitions that are missing.
+// RunOnce creates the missing partitions.
 func (p *Partitions) RunOnce(ctx context.Context) error { return p.store.MakePartitions(ctx) }

@@ -12,13 +12,12 @@ import (
 
 const (
 	promoteBatch = 1000
-	// promoteNet is how long the Promoter sleeps at most: a job that another core
-	// scheduled in the meantime is late by no more than this.
-	promoteNet = time.Second
+	// promotePoll is the longest sleep of the Promoter: the maximum delay of a job that another core
+	// scheduled since.
+	promotePoll = time.Second
 )
 
-// Promoter queues scheduled jobs when their time has come. It sleeps until the
-// next one is due.
+// Promoter queues scheduled jobs when they are due. It sleeps until the next one is due.
 type Promoter struct {
 	store      *cell.Cell
 	dispatcher *dispatch.Dispatcher
@@ -33,8 +32,8 @@ func NewPromoter(store *cell.Cell, d *dispatch.Dispatcher, m *metrics.Jobs, log 
 	return &Promoter{store: store, dispatcher: d, metrics: m, log: log, kicked: make(chan struct{}, 1)}
 }
 
-// Kick says that a job has started to wait: it may be due before what the
-// Promoter sleeps for. It never blocks.
+// Kick says that a job was scheduled: it may be due before the end of the Promoter's sleep. It
+// never blocks.
 func (p *Promoter) Kick() {
 	select {
 	case p.kicked <- struct{}{}:
@@ -59,13 +58,13 @@ func (p *Promoter) Run(ctx context.Context) error {
 	}
 }
 
-// RunOnce promotes every job that is due by now, and says how long to sleep.
+// RunOnce promotes every due job, and gives how long to sleep.
 func (p *Promoter) RunOnce(ctx context.Context) (time.Duration, error) {
 	back, done := p.lookback.next()
 	for {
 		due, err := p.store.Promote(ctx, back, promoteBatch)
 		if err != nil {
-			return promoteNet, err
+			return promotePoll, err
 		}
 		p.metrics.Promoted.Add(float64(len(due)))
 		for _, one := range due {
@@ -79,8 +78,8 @@ func (p *Promoter) RunOnce(ctx context.Context) (time.Duration, error) {
 	}
 	next, waiting, err := p.store.NextDue(ctx, back)
 	if err != nil || !waiting {
-		return promoteNet, err
+		return promotePoll, err
 	}
-	// Never zero: what is due now but was not promoted is in somebody else's hands.
-	return min(max(next, 5*time.Millisecond), promoteNet), nil
+	// Never zero: a due job that was not promoted is locked by another transaction.
+	return min(max(next, 5*time.Millisecond), promotePoll), nil
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// net is how late a job may be that the Promoter was not told of; the rest is for
+// latest is how late a job may be without a Kick; the rest is for
 // a busy machine.
 const net, slack = time.Second, 4 * time.Second
 
@@ -16,7 +16,7 @@ func (f *fixture) awaitWakeUp(within time.Duration) (took time.Duration) {
 	f.Helper()
 	start := time.Now()
 	select {
-	case <-f.news:
+	case <-f.batches:
 		return time.Since(start)
 	case <-time.After(within):
 		f.Fatalf("nothing was promoted within %v", within)
@@ -40,8 +40,8 @@ func TestPromoteOnTime(t *testing.T) {
 	}
 }
 
-// Many times, so that a Kick that got lost between a look and a sleep would show
-// as a wait for the net.
+// Many times, so that a Kick that got lost between a read and a sleep would show
+// as a wait for the poll.
 func TestKickForAnEarlierJob(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -57,14 +57,14 @@ func TestKickForAnEarlierJob(t *testing.T) {
 		all += f.awaitWakeUp(net + slack)
 	}
 	if all > rounds*net/2 {
-		t.Errorf("%d kicked jobs took %v: the net caught them, not the kicks", rounds, all)
+		t.Errorf("%d kicked jobs took %v: the poll found them, not the kicks", rounds, all)
 	}
 	if n := f.count(`SELECT count(*) FROM jobs WHERE state = 'scheduled'`); n != 1 {
 		t.Errorf("%d jobs are scheduled, want the one that is not due", n)
 	}
 }
 
-func TestPromoteFindsWhatNobodyToldItOf(t *testing.T) {
+func TestPromoteFindsJobsWithoutAKick(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	p := sweep.NewPromoter(f.store, f.d, counted(), quiet())

@@ -14,18 +14,17 @@ import (
 )
 
 const (
-	// ReapPeriod is how often expired leases are looked for.
+	// ReapPeriod is the pause between two reaps.
 	ReapPeriod = time.Second
 	reapBatch  = 500
-	// reapPause lies between two batches of a mass expiry, so that its jobs do not
-	// all come back in one instant, and claims get their turn.
+	// reapPause is the time between two batches of a mass expiry, so that its jobs do not all
+	// become ready at once, and claims run in between.
 	reapPause = 50 * time.Millisecond
-	// contactEvery is how often PostgreSQL is asked whether it is there: often within the
-	// shortest lease.
+	// contactEvery is the period of the contact check: several times within the shortest lease.
 	contactEvery = 250 * time.Millisecond
 )
 
-// Reaper takes expired leases back.
+// Reaper reaps expired leases.
 type Reaper struct {
 	store      *cell.Cell
 	dispatcher *dispatch.Dispatcher
@@ -37,11 +36,11 @@ type Reaper struct {
 	mu sync.Mutex
 	// contact is when PostgreSQL answered: after an outage holders have a grace period.
 	contact queue.Contact
-	// reaped is the last answer before the reap that succeeded last.
+	// reaped is the last answer before the last successful reap.
 	reaped time.Time
 }
 
-// NewReaper makes a Reaper. kick is called when a job starts to wait for its time.
+// NewReaper makes a Reaper. kick is called when a job becomes scheduled.
 func NewReaper(store *cell.Cell, d *dispatch.Dispatcher, kick func(), m *metrics.Jobs, log *slog.Logger) *Reaper {
 	return &Reaper{store: store, dispatcher: d, kick: kick, metrics: m, log: log}
 }
@@ -55,10 +54,10 @@ func (r *Reaper) Run(ctx context.Context) error {
 	return nil
 }
 
-// watchContact asks PostgreSQL for its time, so that an outage is noticed.
+// watchContact queries PostgreSQL's time, so that an outage is detected.
 func (r *Reaper) watchContact(ctx context.Context) {
 	for {
-		_, _ = r.checkContact(ctx) // the duty itself says what is wrong
+		_, _ = r.checkContact(ctx) // the duty logs its own errors
 		select {
 		case <-ctx.Done():
 			return
@@ -80,20 +79,20 @@ func (r *Reaper) checkContact(ctx context.Context) (wasOutage bool, err error) {
 func (r *Reaper) snapshot() *queue.Contact {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	heard := r.contact
-	return &heard
+	contact := r.contact
+	return &contact
 }
 
 // succeeded records that a reap succeeded that knew of this contact.
-func (r *Reaper) succeeded(heard *queue.Contact) {
+func (r *Reaper) succeeded(contact *queue.Contact) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.reaped = heard.Last
+	r.reaped = contact.Last
 }
 
-// failed records that leases could not be reaped: although PostgreSQL tells its time, heartbeats
-// may have been refused since the last reap that succeeded. The next answer ends an outage of
-// that length, and no longer one: repeated errors must not keep every lease.
+// failed records that leases could not be reaped: although PostgreSQL answered, heartbeats may have
+// been refused since the last successful reap. The next answer ends an outage of that length, and
+// no longer one: repeated errors must not extend the grace period of every lease.
 func (r *Reaper) failed() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -105,7 +104,7 @@ func (r *Reaper) RunOnce(ctx context.Context) error {
 	if _, err := r.checkContact(ctx); err != nil {
 		return err // the next answer ends an outage
 	}
-	// A reap after an outage that it did not know of is repeated with the outage.
+	// A reap whose contact did not include the outage is repeated with it.
 	for range 5 {
 		if err := r.reap(ctx); err != nil {
 			return err
@@ -121,18 +120,18 @@ func (r *Reaper) reap(ctx context.Context) error {
 	back, done := r.lookback.next()
 	var place queue.ReapPlace
 	for {
-		heard := r.snapshot()
-		reaped, next, err := r.store.ReapAfter(ctx, heard, back, place, reapBatch, random)
+		contact := r.snapshot()
+		reaped, next, err := r.store.ReapAfter(ctx, contact, back, place, reapBatch, random)
 		if err != nil {
 			r.failed()
 			return err
 		}
-		r.succeeded(heard)
+		r.succeeded(contact)
 		for _, one := range reaped {
 			r.metrics.ReapDelay.Observe(one.Late.Seconds())
 		}
 		if len(reaped) > 0 {
-			r.log.InfoContext(ctx, "leases taken back", "count", len(reaped))
+			r.log.InfoContext(ctx, "leases reaped", "count", len(reaped))
 		}
 		publish(ctx, r.dispatcher, r.metrics, reaped, byEvent, r.kick)
 		if len(reaped) < reapBatch {

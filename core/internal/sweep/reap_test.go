@@ -21,7 +21,7 @@ func (f *fixture) reaper() *sweep.Reaper {
 }
 
 // hurried gives every running job so short a visibility timeout that a third of
-// it is nothing: holders need not be heard first.
+// it is nothing: holders have no grace period.
 func (f *fixture) hurried() {
 	f.Helper()
 	f.exec(`UPDATE jobs SET visibility_timeout_ms = 0 WHERE state = 'running'`)
@@ -66,8 +66,8 @@ func TestReapAMassExpiry(t *testing.T) {
 	if n := f.count(`SELECT count(*) FROM jobs WHERE state = 'queued' AND attempt = 1`); n != jobs || f.wakeUps() != jobs {
 		t.Errorf("%d queued, %d wake-ups, want %d", n, f.wakeUps(), jobs)
 	}
-	if len(f.news) < 3 {
-		t.Errorf("%d batches, want at least 3", len(f.news))
+	if len(f.batches) < 3 {
+		t.Errorf("%d batches, want at least 3", len(f.batches))
 	}
 	if n := f.count(`SELECT count(*) FROM attempts`); n != jobs {
 		t.Errorf("%d attempts are on record", n)
@@ -151,7 +151,7 @@ func TestReapGivesHoldersTheirTimeFirst(t *testing.T) {
 	})
 }
 
-func TestReapRunsUntilItIsTold(t *testing.T) {
+func TestReapRunsUntilItIsCancelled(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	m := counted()
@@ -185,8 +185,8 @@ func TestReapStopsAmidAMassExpiry(t *testing.T) {
 	}
 }
 
-// PostgreSQL, or this core, stood still for longer than a third of a lease: whoever
-// was not heard meanwhile speaks first.
+// PostgreSQL, or this core, stalled for longer than a third of a lease: holders that
+// could not renew have a grace period.
 func TestReapGivesHoldersTimeAfterAStandstill(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -9,42 +9,41 @@ import (
 )
 
 const (
-	// recountPeriod is how often each count is compared with the jobs, for the metric.
+	// recountPeriod is the period of a full round of counts, for the metric.
 	recountPeriod = 5 * time.Minute
-	// recountTime is how much of a run goes into it, recountKeys how many counts at most.
+	// recountTime bounds the recount in one run, recountKeys its counts.
 	recountTime = 250 * time.Millisecond
 	recountKeys = 200
-	// recountPause is how long it rests after a count that took too long; it doubles each
-	// time, up to recountRest.
+	// recountPause is the pause after a count that took too long; it doubles each time, up to
+	// recountRest.
 	recountPause = time.Minute
 	recountRest  = time.Hour
 )
 
-// recount is how far a round through all counts is.
+// recount is the progress of a round through all counts.
 type recount struct {
 	next  time.Time
 	begun time.Time
 	to    usage.CountKey
-	// drifts is what the round has found so far.
+	// drifts is the number of wrong counts of the round so far.
 	drifts int
 	pause  time.Duration
 }
 
-// Recount compares some counts with the jobs, and shows in a metric how many of the last
-// round were wrong. One that has too many jobs to be looked at in time is left out, with
-// a pause; `core verify` takes the time for it.
+// Recount compares some counts with their jobs, and sets a metric to the number of wrong ones in
+// the last round. A count with too many jobs is skipped, after a pause; `core verify` checks those.
 func (u *Usage) Recount(ctx context.Context) error {
 	r := &u.recount
 	if r.to == (usage.CountKey{}) && r.begun.IsZero() {
 		r.begun, r.drifts = time.Now(), 0
 	}
-	kept, err := u.store.KeptCounts(ctx, r.to, recountKeys)
+	stored, err := u.store.StoredCounts(ctx, r.to, recountKeys)
 	if err != nil {
 		return err
 	}
-	keys := make([]usage.CountKey, len(kept))
-	for i := range kept {
-		keys[i] = kept[i].CountKey
+	keys := make([]usage.CountKey, len(stored))
+	for i := range stored {
+		keys[i] = stored[i].CountKey
 	}
 	drifts, checked, err := u.store.CheckCounts(ctx, keys, recountTime)
 	r.drifts += len(drifts)
@@ -65,7 +64,7 @@ func (u *Usage) Recount(ctx context.Context) error {
 	if checked > 0 {
 		r.to = keys[checked-1]
 	}
-	if checked == len(keys) && len(keys) < recountKeys { // all were seen
+	if checked == len(keys) && len(keys) < recountKeys { // the end of the round
 		r.end()
 		u.metrics.UsageDrift.Set(float64(r.drifts))
 	} else if r.drifts > 0 {

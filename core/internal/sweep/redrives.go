@@ -12,22 +12,22 @@ import (
 )
 
 const (
-	// redriveNet is how long the Redriver sleeps at most: a redrive that was asked for
-	// in the meantime begins late by no more than this.
-	redriveNet = 500 * time.Millisecond
-	// redriveTurn is how many redrives get a step before it is looked again who is due.
-	redriveTurn = 16
+	// redrivePoll is the longest sleep of the Redriver: the maximum delay of a redrive that was
+	// created since.
+	redrivePoll = 500 * time.Millisecond
+	// redrivesPerRound is how many redrives get a step before the due ones are listed again.
+	redrivesPerRound = 16
 )
 
-// Redriver works on redrives and discards by filter, a batch of each in turn. Which
-// core does it is settled by the redrive's row, batch by batch.
+// Redriver processes redrives and discards by filter, a batch of each in rotation. The lock on a
+// redrive's row decides which core runs a batch.
 type Redriver struct {
 	store      *cell.Cell
 	dispatcher *dispatch.Dispatcher
 	metrics    *metrics.Jobs
 	log        *slog.Logger
-	// rest is how long it is until a redrive is due, as of the last run.
-	rest time.Duration
+	// pause is the time until a redrive is due, as of the last run.
+	pause time.Duration
 }
 
 // NewRedriver makes the duty.
@@ -39,7 +39,7 @@ func NewRedriver(store *cell.Cell, d *dispatch.Dispatcher, m *metrics.Jobs, log 
 func (r *Redriver) Run(ctx context.Context) error {
 	for {
 		if err := r.RunOnce(ctx); err != nil {
-			r.rest = time.Duration((0.5 + random()) * float64(time.Second))
+			r.pause = time.Duration((0.5 + random()) * float64(time.Second))
 			if ctx.Err() == nil {
 				r.metrics.SweepErrors.WithLabelValues("redrive").Inc()
 				r.log.WarnContext(ctx, "a background duty failed and will be tried again", "duty", "redrive", "error", err)
@@ -48,16 +48,16 @@ func (r *Redriver) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(r.rest):
+		case <-time.After(r.pause):
 		}
 	}
 }
 
-// RunOnce gives every redrive that is due its step, until none is. What fails for one
-// keeps no other from its turn.
+// RunOnce runs a step of every due redrive, until none is due. A failure of one does not stop the
+// others.
 func (r *Redriver) RunOnce(ctx context.Context) error {
 	for {
-		due, err := r.store.DueRedrives(ctx, redriveTurn)
+		due, err := r.store.DueRedrives(ctx, redrivesPerRound)
 		if err != nil {
 			return err
 		}
@@ -71,18 +71,18 @@ func (r *Redriver) RunOnce(ctx context.Context) error {
 		if err := errors.Join(errs...); err != nil {
 			return err
 		}
-		if !worked { // nothing is due, or other cores are at it
-			return r.look(ctx)
+		if !worked { // none is due, or other cores hold them
+			return r.readPause(ctx)
 		}
 	}
 }
 
-// look finds out how long to rest.
-func (r *Redriver) look(ctx context.Context) error {
+// readPause finds out how long to sleep.
+func (r *Redriver) readPause(ctx context.Context) error {
 	next, err := r.store.NextRedrive(ctx)
-	r.rest = time.Duration((0.9 + 0.2*random()) * float64(redriveNet))
+	r.pause = time.Duration((0.9 + 0.2*random()) * float64(redrivePoll))
 	if err == nil && next != nil {
-		r.rest = min(r.rest, max(*next, 5*time.Millisecond))
+		r.pause = min(r.pause, max(*next, 5*time.Millisecond))
 	}
 	return err
 }

@@ -38,7 +38,7 @@ func (f *fixture) dead(n int) {
 	f.dieAgain(n)
 }
 
-// A rate is kept: no more than a second's worth before its time, and not much later
+// A rate holds: no more than a second's worth before its time, and not much later
 // either, with two cores at it. Workers are woken.
 func TestRedriverKeepsTheRate(t *testing.T) {
 	t.Parallel()
@@ -67,7 +67,7 @@ func TestRedriverKeepsTheRate(t *testing.T) {
 	t.Logf("300 at 100/s took %v", took)
 }
 
-// One that fails keeps no other from its turn.
+// A failure of one does not stop the others.
 func TestRedriverGoesOn(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -84,7 +84,7 @@ func TestRedriverGoesOn(t *testing.T) {
 }
 
 // The tenant's own cap holds it up, and nothing else: it says so, and goes on when
-// there is room.
+// there is capacity.
 func TestRedriverWaitsUnderTheTenantsCap(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

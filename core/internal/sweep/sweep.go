@@ -1,5 +1,5 @@
-// Package sweep holds the duties in the background, one file each. Every duty is
-// safe in every core at once, and none resets anything at boot.
+// Package sweep holds the background duties, one file each. Every duty may run in all cores at
+// once, and none resets anything at start.
 package sweep
 
 import (
@@ -17,16 +17,16 @@ import (
 )
 
 const (
-	// shortLookback is how far back a duty looks most of the time, fullEvery how often it
-	// looks at everything: what came late, or was left by a clock that was set back.
+	// shortLookback is the lookback of most runs, fullEvery the period of runs without a bound,
+	// which find late rows, also after a clock was set back.
 	shortLookback = time.Minute
 	fullEvery     = 10 * time.Second
 )
 
-// lookback says how far back a duty looks this time.
+// lookback decides the lookback of a run.
 type lookback struct{ full time.Time }
 
-// next gives the lookback, and what to call once a look came to its end.
+// next gives the lookback, and what to call after a complete run.
 func (r *lookback) next() (back time.Duration, done func()) {
 	if begun := time.Now(); time.Since(r.full) > fullEvery {
 		return queue.AllTime, func() { r.full = begun }
@@ -34,12 +34,11 @@ func (r *lookback) next() (back time.Duration, done func()) {
 	return shortLookback, func() {}
 }
 
-// byEvent says that jobs went back for what happened to them.
+// byEvent counts each job by its event.
 const byEvent = ""
 
-// publish is the one way in which a duty's work becomes known: lanes in which jobs
-// became ready, jobs that went on, jobs that ended. because is why they went back in
-// line, or byEvent.
+// publish publishes the results of all duties: lanes in which jobs became ready, jobs that changed,
+// jobs that ended. because is the reason of the requeue for the metric, or byEvent.
 func publish(ctx context.Context, d *dispatch.Dispatcher, m *metrics.Jobs, reaped []queue.Reaped, because string, kick func()) {
 	var ready []queue.Ready
 	var over []uuid.UUID

@@ -16,7 +16,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// one tenant's lock that does not come free stops adoption, drop and prune for all.
+// one tenant's lock that does not come free stops backfill, drop and prune for all.
 func TestOneTenantStopsTheSweep(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -36,7 +36,7 @@ func TestOneTenantStopsTheSweep(t *testing.T) {
 	}
 	start := time.Now()
 	err := duty.RunOnce(t.Context())
-	t.Logf("RunOnce: %v after %v; kept: %d", err, time.Since(start), len(f.counts()))
+	t.Logf("RunOnce: %v after %v; stored: %d", err, time.Since(start), len(f.counts()))
 	if len(f.counts()) != 1 {
 		t.Error("the other tenant's count is not dropped, nothing is pruned")
 	}

@@ -19,17 +19,17 @@ func (f *fixture) capActive(limit *int64) {
 	}
 }
 
-func (f *fixture) counts() []usage.KeptCount {
+func (f *fixture) counts() []usage.StoredCount {
 	f.Helper()
-	kept, err := f.store.KeptCounts(f.Context(), usage.CountKey{}, 10)
+	stored, err := f.store.StoredCounts(f.Context(), usage.CountKey{}, 10)
 	if err != nil {
 		f.Fatal(err)
 	}
-	return kept
+	return stored
 }
 
-// A count takes in the jobs of cores that had not heard of the cap, and ends with it.
-func TestUsageAdoptsAndEnds(t *testing.T) {
+// A count takes in the jobs of cores with older limits, and ends with its cap.
+func TestUsageBackfillsAndEnds(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	if _, err := f.store.CreateTenant(t.Context(), f.tenant, api.TenantRequest{Name: "t"}); err != nil {
@@ -47,24 +47,24 @@ func TestUsageAdoptsAndEnds(t *testing.T) {
 	}
 	key := usage.CountKey{Tenant: f.tenant, Counter: usage.ActiveTenant}
 	f.submit(1, 0, func(j *submit.NewJob) { j.Caps = []usage.Cap{{CountKey: key, Limit: limit}} })
-	f.submit(4, 0) // by a core that is behind
+	f.submit(4, 0) // by a core with older limits
 	run()
 	use, err := f.store.CapUse(t.Context(), []usage.Cap{{CountKey: key, Limit: limit}})
 	if err != nil || use[0].Used != 5 {
 		t.Errorf("used %+v, %v; want 5", use, err)
 	}
-	if got := testutil.ToFloat64(counter.UsageAdopted); got != 4 {
-		t.Errorf("adopted %v, want 4", got)
+	if got := testutil.ToFloat64(counter.UsageBackfilled); got != 4 {
+		t.Errorf("added %v, want 4", got)
 	}
 	f.exec(`UPDATE usage_counts SET opened_at = opened_at - interval '2 minutes', due_at = now()`)
 	run()
-	if kept := f.counts(); len(kept) != 1 || !kept[0].Settled {
-		t.Errorf("kept %+v, want one, settled", kept)
+	if stored := f.counts(); len(stored) != 1 || !stored[0].Settled {
+		t.Errorf("stored %+v, want one, settled", stored)
 	}
 	f.capActive(nil)
 	run()
-	if kept := f.counts(); len(kept) != 0 {
-		t.Errorf("without a cap %+v is kept", kept)
+	if stored := f.counts(); len(stored) != 0 {
+		t.Errorf("without a cap %+v is stored", stored)
 	}
 }
 

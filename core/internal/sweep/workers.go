@@ -14,8 +14,8 @@ import (
 
 const workerPeriod = 5 * time.Second
 
-// Workers ages workers that are not heard of: stale, dead, forgotten. A dead one
-// loses its leases at once.
+// Workers ages workers without a heartbeat: stale, dead, deleted. A dead one loses its leases at
+// once.
 type Workers struct {
 	store      *cell.Cell
 	dispatcher *dispatch.Dispatcher
@@ -23,12 +23,12 @@ type Workers struct {
 	metrics    *metrics.Jobs
 	log        *slog.Logger
 
-	// answered is when PostgreSQL last answered, and since when it has done so without a
-	// outage in which workers would have turned stale; both by its clock.
+	// answered is when PostgreSQL last answered, since when it has done so without an outage in
+	// which workers would have turned stale; both by its clock.
 	answered, since time.Time
 }
 
-// NewWorkers makes the duty. kick is called when a job starts to wait for its time.
+// NewWorkers makes the duty. kick is called when a job becomes scheduled.
 func NewWorkers(store *cell.Cell, d *dispatch.Dispatcher, kick func(), m *metrics.Jobs, log *slog.Logger) *Workers {
 	return &Workers{store: store, dispatcher: d, kick: kick, metrics: m, log: log}
 }
@@ -39,10 +39,9 @@ func (w *Workers) Run(ctx context.Context) error {
 	return nil
 }
 
-// RunOnce ages every worker, and takes back what dead ones hold. It does so each
-// time: a core that died between the two leaves nothing undone. After a start, and
-// after PostgreSQL was away, no heartbeat could be stored: workers get the time to
-// send one first.
+// RunOnce ages every worker, and reaps the leases of dead ones, each time: a core may have died
+// between the two. After a start, and after an outage of PostgreSQL, in which no heartbeat was
+// stored, workers have time for one heartbeat first.
 func (w *Workers) RunOnce(ctx context.Context) error {
 	now, err := w.store.Now(ctx)
 	if err != nil {
@@ -57,7 +56,7 @@ func (w *Workers) RunOnce(ctx context.Context) error {
 			return err
 		}
 	}
-	return w.takeBack(ctx)
+	return w.reapDead(ctx)
 }
 
 func (w *Workers) age(ctx context.Context) error {
@@ -68,13 +67,13 @@ func (w *Workers) age(ctx context.Context) error {
 	w.metrics.Workers.Lost.Add(float64(aged.Dead))
 	w.metrics.Workers.Pruned.Add(float64(aged.Forgotten))
 	if aged != (directory.Aged{}) {
-		w.log.InfoContext(ctx, "workers not heard of", "stale", aged.Stale, "dead", aged.Dead, "forgotten", aged.Forgotten)
+		w.log.InfoContext(ctx, "workers without a heartbeat", "stale", aged.Stale, "dead", aged.Dead, "forgotten", aged.Forgotten)
 	}
 	return nil
 }
 
-// takeBack takes back what dead workers hold.
-func (w *Workers) takeBack(ctx context.Context) error {
+// reapDead reaps the leases of dead workers.
+func (w *Workers) reapDead(ctx context.Context) error {
 	for {
 		reaped, err := w.store.ReapDead(ctx, reapBatch, random)
 		if err != nil {

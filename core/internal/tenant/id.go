@@ -1,4 +1,4 @@
-// Package tenant names whose data an operation may touch.
+// Package tenant identifies tenants and their queues.
 package tenant
 
 import "github.com/google/uuid"
@@ -8,8 +8,8 @@ import "github.com/google/uuid"
 // first sentence.
 type ID = uuid.UUID
 
-// Platform stands where a tenant would for what belongs to no tenant: workers
-// with a platform key. No tenant ever has this id.
+// Platform is the owner of what belongs to no tenant: workers with a platform key. No tenant has
+// this id.
 //
 //nolint:gochecknoglobals // a constant in all but the keyword: Go has no array constants
 var Platform = uuid.Nil

@@ -16,5 +16,5 @@ func (k QueueKey) Compare(other QueueKey) int {
 	return cmp.Or(strings.Compare(string(k.Tenant[:]), string(other.Tenant[:])), strings.Compare(k.Name, other.Name))
 }
 
-// SecretPlace is where the queue's sealed secret belongs: it opens for no other.
+// SecretPlace is the place of the queue's sealed secret: it opens for no other.
 func (k QueueKey) SecretPlace() string { return k.Tenant.String() + "/" + k.Name }

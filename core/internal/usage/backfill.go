@@ -12,72 +12,72 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
-// A count begins when a cap does. Jobs that were there before, and those that a
-// core stored which had not heard of the cap, are in no count yet: they are
-// adopted. A change that brings a cap unsettles the counts it may concern: a cap that was
-// gone for a moment finds what was stored in that moment. The row's own lock keeps that
-// exact: a job that ends meanwhile either goes uncounted or gives its credit.
+// A count starts when its cap is set. Jobs stored before, and jobs stored by a core that had not
+// refreshed its limits, are not counted yet: they are backfilled. A change that adds a cap makes
+// the counts under it unsettled: jobs may have been stored while the cap was absent. The row lock
+// makes the backfill exact: a job that ends at the same time is either never counted or leaves a
+// credit.
 //
-// The jobs are walked in the order of their ids, a bounded number at a step, and the
-// place is kept with the count: any core goes on from there.
+// The jobs are scanned in the order of their ids, a bounded number per step, and the position is
+// stored with the count: any core can continue.
 
-// adoptStep is how many jobs one step walks.
-const adoptStep = 5000
+// backfillStep is how many jobs one step scans.
+const backfillStep = 5000
 
-// walkTenantSQL walks the jobs that may belong into an active count of a tenant or of a
-// queue, and says which of them are to be adopted.
-const walkTenantSQL = `
+// scanTenantSQL scans the jobs of an active count of a tenant or of a queue, and gives which of
+// them are not counted.
+const scanTenantSQL = `
 SELECT id, counted & @counter::smallint = 0 AND (@queue::text IS NULL OR queue = @queue) AS missing FROM jobs
 WHERE tenant_id = @tenant_id AND uuid_send(id) > uuid_send(@after::uuid)
 ORDER BY uuid_send(id)
 LIMIT @most`
 
-const walkUserSQL = `
+const scanUserSQL = `
 SELECT id, counted & @counter::smallint = 0 AS missing FROM jobs
 WHERE tenant_id = @tenant_id AND user_id = @user AND uuid_send(id) > uuid_send(@after::uuid)
 ORDER BY uuid_send(id)
 LIMIT @most`
 
-const walkUserRunningSQL = `
+const scanUserRunningSQL = `
 SELECT id, state = 'running' AND counted & @counter::smallint = 0 AS missing FROM jobs
 WHERE tenant_id = @tenant_id AND user_id = @user AND uuid_send(id) > uuid_send(@after::uuid)
 ORDER BY uuid_send(id)
 LIMIT @most`
 
-// walkRunningSQL walks no further than to those that are missing: of running jobs there
-// are no more than workers can hold.
-const walkRunningSQL = `
+// scanRunningSQL gives only jobs that are not counted: running jobs are bounded by what workers can
+// hold.
+const scanRunningSQL = `
 SELECT id, true AS missing FROM jobs
 WHERE state = 'running' AND counted & @counter::smallint = 0
   AND (@tenant_id::uuid IS NULL OR tenant_id = @tenant_id) AND (@queue::text IS NULL OR queue = @queue)
 LIMIT @most`
 
-// adoptSQL takes jobs into a count, if they are still there and not in it. SKIP LOCKED:
-// who holds the row is about to end it, or to lease it; the next walk finds it if it
-// stays. Waiting here could go in a circle.
-const adoptSQL = `
+// backfillSQL adds jobs to a count, if they still exist and are not in it. SKIP LOCKED: another
+// transaction is about to end or lease the job; the next pass finds it if it remains. Waiting here
+// could deadlock.
+const backfillSQL = `
 UPDATE jobs SET counted = counted | @counter::smallint
 WHERE id = ANY(ARRAY(
   SELECT id FROM jobs
   WHERE id = ANY(@ids::uuid[]) AND counted & @counter::smallint = 0 AND (NOT @running OR state = 'running')
   FOR UPDATE SKIP LOCKED))`
 
-type walkedJob struct {
+type scannedJob struct {
 	ID      uuid.UUID
 	Missing bool
 }
 
-// walkOf gives the statement that walks the jobs of a count, and its arguments but for
-// the place.
-func walkOf(key CountKey) (string, pgx.StrictNamedArgs) {
-	args := pgx.StrictNamedArgs{"counter": int16(key.Counter), "tenant_id": &key.Tenant, "most": adoptStep}
+// scanOf gives the statement that scans the jobs of a count, and its arguments without the
+// position.
+func scanOf(key CountKey) (string, pgx.StrictNamedArgs) {
+	args := pgx.StrictNamedArgs{"counter": int16(key.Counter), "tenant_id": &key.Tenant, "most": backfillStep}
 	switch key.Counter {
 	case ActiveUser:
 		args["user"] = key.Name
-		return walkUserSQL, args
+		return scanUserSQL, args
 	case RunningUser:
 		args["user"] = key.Name
-		return walkUserRunningSQL, args
+		return scanUserRunningSQL, args
 	case ActiveQueue, RunningQueue:
 		args["queue"] = key.Name
 	case RunningAll:
@@ -86,23 +86,23 @@ func walkOf(key CountKey) (string, pgx.StrictNamedArgs) {
 		args["queue"] = nil
 	}
 	if key.Counter&RunningCounters != 0 {
-		return walkRunningSQL, args
+		return scanRunningSQL, args
 	}
-	return walkTenantSQL, args
+	return scanTenantSQL, args
 }
 
-const keepCountSQL = `
+const ensureRowsSQL = `
 INSERT INTO usage_counts (tenant_id, counter, name, opened_at)
 SELECT k.tenant_id, k.counter, k.name, statement_timestamp()
 FROM unnest(@tenants::uuid[], @counters::smallint[], @names::text[]) AS k(tenant_id, counter, name)
 ON CONFLICT DO NOTHING`
 
-// Keep begins the counts that are not kept yet. The jobs that are there already are
-// adopted by a sweep; until that is done tally.exact counts them.
-func (t *Tally) Keep(ctx context.Context, tx pgx.Tx) error {
+// EnsureRows inserts the counts that have no row yet. A sweep backfills the existing jobs; until then
+// Tally.Exact counts them.
+func (t *Tally) EnsureRows(ctx context.Context, tx pgx.Tx) error {
 	var fresh []CountKey
 	for key, counted := range t.Counts {
-		if !counted.kept {
+		if !counted.stored {
 			fresh = append(fresh, key)
 		}
 	}
@@ -110,20 +110,20 @@ func (t *Tally) Keep(ctx context.Context, tx pgx.Tx) error {
 		return nil
 	}
 	slices.SortFunc(fresh, CountKey.compare)
-	_, err := tx.Exec(ctx, keepCountSQL, CountArgs(fresh))
+	_, err := tx.Exec(ctx, ensureRowsSQL, CountArgs(fresh))
 	return err
 }
 
-// beginWalkSQL gives the place of a walk, and begins one where none is under way.
-const beginWalkSQL = `
+// startBackfillSQL gives the position of a backfill, and starts one if none is running.
+const startBackfillSQL = `
 UPDATE usage_counts SET walk_from = COALESCE(walk_from, statement_timestamp())
 WHERE tenant_id = @tenant_id AND counter = @counter AND name = @name AND NOT settled
 RETURNING COALESCE(walk_after, '00000000-0000-0000-0000-000000000000')`
 
-// walkedSQL notes the place, unless another core is further. A walk that began a minute
-// after its cap, when every core had heard of it, and that left no job behind, settles the
-// count; another begins where it did not.
-const walkedSQL = `
+// backfillProgressSQL stores the position, unless another core is further. A pass that began a minute after
+// its cap, when every core had refreshed its limits, and that missed no job, settles the count;
+// otherwise another pass begins.
+const backfillProgressSQL = `
 UPDATE usage_counts
 SET settled     = COALESCE(@ended AND NOT (walk_missed OR @missed) AND opened_at < walk_from - interval '1 minute', false),
     walk_missed = NOT @ended AND (walk_missed OR @missed),
@@ -134,22 +134,22 @@ SET settled     = COALESCE(@ended AND NOT (walk_missed OR @missed) AND opened_at
 WHERE tenant_id = @tenant_id AND counter = @counter AND name = @name AND NOT settled
   AND COALESCE(walk_after, '00000000-0000-0000-0000-000000000000') = @before`
 
-// Backfill takes the walk of one count, of any tenant, a step further. It gives how many
-// jobs it adopted, and whether the walk goes on.
-func (s *Counts) Backfill(ctx context.Context, key CountKey) (adopted int64, more bool, err error) {
+// Backfill processes one step of one count, of any tenant. It gives how many jobs it added, and
+// whether the pass continues.
+func (s *Counts) Backfill(ctx context.Context, key CountKey) (added int64, more bool, err error) {
 	place := pgx.StrictNamedArgs{"tenant_id": key.Tenant, "counter": int16(key.Counter), "name": key.Name}
-	found, err := store.Query(ctx, s.Store, pgx.RowTo[uuid.UUID], beginWalkSQL, place)
-	if err != nil || len(found) == 0 { // settled, or no cap any more
+	found, err := store.Query(ctx, s.Store, pgx.RowTo[uuid.UUID], startBackfillSQL, place)
+	if err != nil || len(found) == 0 { // settled, or no longer capped
 		return 0, false, err
 	}
-	sql, args := walkOf(key)
-	ordered := sql != walkRunningSQL
+	sql, args := scanOf(key)
+	ordered := sql != scanRunningSQL
 	if ordered {
 		args["after"] = found[0]
 	}
-	jobs, err := store.Query(ctx, s.Store, pgx.RowToStructByName[walkedJob], sql, args)
+	jobs, err := store.Query(ctx, s.Store, pgx.RowToStructByName[scannedJob], sql, args)
 	if err != nil {
-		return 0, false, fmt.Errorf("usage: adopt: %w", store.NothingChanged(err))
+		return 0, false, fmt.Errorf("usage: backfill: %w", store.NothingChanged(err))
 	}
 	var missing []uuid.UUID
 	for _, one := range jobs {
@@ -157,27 +157,27 @@ func (s *Counts) Backfill(ctx context.Context, key CountKey) (adopted int64, mor
 			missing = append(missing, one.ID)
 		}
 	}
-	more = len(jobs) == adoptStep
+	more = len(jobs) == backfillStep
 	place["before"], place["after"], place["ended"] = found[0], found[0], !more
 	if more && ordered {
 		place["after"] = jobs[len(jobs)-1].ID
 	}
 	err = s.InTx(ctx, func(tx pgx.Tx) error {
-		if adopted, err = s.adopt(ctx, tx, key, missing); err != nil {
+		if added, err = s.backfill(ctx, tx, key, missing); err != nil {
 			return err
 		}
-		place["missed"] = adopted < int64(len(missing))
-		_, err = tx.Exec(ctx, walkedSQL, place)
+		place["missed"] = added < int64(len(missing))
+		_, err = tx.Exec(ctx, backfillProgressSQL, place)
 		return err
 	})
 	if err != nil {
-		return 0, false, fmt.Errorf("usage: adopt: %w", err)
+		return 0, false, fmt.Errorf("usage: backfill: %w", err)
 	}
-	return adopted, more, nil
+	return added, more, nil
 }
 
-// adopt takes jobs into a count under its lock.
-func (s *Counts) adopt(ctx context.Context, tx pgx.Tx, key CountKey, ids []uuid.UUID) (adopted int64, err error) {
+// backfill adds jobs to a count under its lock.
+func (s *Counts) backfill(ctx context.Context, tx pgx.Tx, key CountKey, ids []uuid.UUID) (added int64, err error) {
 	if len(ids) == 0 {
 		return 0, nil
 	}
@@ -185,7 +185,7 @@ func (s *Counts) adopt(ctx context.Context, tx pgx.Tx, key CountKey, ids []uuid.
 	if err != nil {
 		return 0, err
 	}
-	tag, err := tx.Exec(ctx, adoptSQL, pgx.StrictNamedArgs{
+	tag, err := tx.Exec(ctx, backfillSQL, pgx.StrictNamedArgs{
 		"counter": int16(key.Counter), "ids": ids, "running": key.Counter&RunningCounters != 0,
 	})
 	if err != nil {
@@ -197,8 +197,8 @@ func (s *Counts) adopt(ctx context.Context, tx pgx.Tx, key CountKey, ids []uuid.
 	return tag.RowsAffected(), tx.SendBatch(ctx, batch).Close()
 }
 
-// dueCountsSQL leases counts that are to be walked, the longest overdue first: a core
-// that dies, or fails, leaves them to the next.
+// dueCountsSQL leases counts that are to be backfilled, the longest overdue first: after a core has
+// died or failed, another continues.
 const dueCountsSQL = `
 UPDATE usage_counts AS k SET due_at = statement_timestamp() + interval '30 seconds'
 FROM (SELECT tenant_id, counter, name FROM usage_counts
@@ -215,8 +215,8 @@ func scanKey(row pgx.CollectableRow) (CountKey, error) {
 	return key, err
 }
 
-// DueCounts gives counts, of any tenants, into which jobs may have to be adopted, and
-// keeps them for this caller for half a minute.
+// DueCounts gives counts, of any tenants, that are to be backfilled, and reserves them for half a
+// minute.
 func (s *Counts) DueCounts(ctx context.Context, most int) ([]CountKey, error) {
 	keys, err := store.Query(ctx, s.Store, scanKey, dueCountsSQL, pgx.StrictNamedArgs{"most": most})
 	if err != nil {

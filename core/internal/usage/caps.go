@@ -9,8 +9,8 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
-// Counter says what is counted of a tenant's jobs. Counters are the bits of
-// jobs.counted: a job is in the counts whose bits it has.
+// Counter is a kind of count of a tenant's jobs. Counters are the bits of jobs.counted: a job is in
+// the counts whose bits it has.
 type Counter int16
 
 // Active counts jobs that have not ended, running counts leases.
@@ -41,7 +41,7 @@ func (c Counter) String() string {
 	return names[c]
 }
 
-// Bits lists the counters of which c is made.
+// Bits lists the single counters in c.
 func (c Counter) Bits() []int16 {
 	var bits []int16
 	for bit := ActiveTenant; bit <= RunningAll; bit <<= 1 {
@@ -57,7 +57,7 @@ type CountKey struct {
 	// Tenant is the nil uuid for RunningAll.
 	Tenant  tenant.ID
 	Counter Counter
-	// Name is the user or the queue; empty where the counter is the tenant's.
+	// Name is the user or the queue; empty for a counter of the tenant.
 	Name string
 }
 
@@ -66,7 +66,7 @@ func (k CountKey) compare(other CountKey) int {
 		cmp.Compare(k.Counter, other.Counter), strings.Compare(k.Name, other.Name))
 }
 
-// lock is the class of the lock under which a count grows.
+// lock is the class of the lock under which a count is increased.
 func (k CountKey) lock() store.LockClass {
 	if k.Counter&RunningCounters != 0 {
 		return store.LockClaim
@@ -74,13 +74,13 @@ func (k CountKey) lock() store.LockClass {
 	return store.LockSubmit
 }
 
-// Cap is the most that a count may reach.
+// Cap is the upper limit of a count.
 type Cap struct {
 	CountKey
 	Limit int64
 }
 
-// FullCap is a cap that left no room, with what was used of it.
+// FullCap is a cap without capacity left, and its use.
 type FullCap struct {
 	Cap
 	Used int64
@@ -95,7 +95,7 @@ func BitsOf(caps []Cap) Counter {
 	return bits
 }
 
-// KeysOf lists the counts of all caps, each once, in one order for everybody.
+// KeysOf lists the counts of all caps, each once, in one order for all callers.
 func KeysOf(caps ...[]Cap) []CountKey {
 	var keys []CountKey
 	for _, some := range caps {
@@ -107,31 +107,31 @@ func KeysOf(caps ...[]Cap) []CountKey {
 	return slices.Compact(keys)
 }
 
-// Tally decides who is admitted: counts as they were read under their lock, and
-// what was taken since. It is memory only; nothing holds until it is appended.
+// Tally decides which jobs are admitted: counts as read under their lock, and the jobs taken since.
+// It is memory only; nothing is stored before Append.
 type Tally struct {
 	Counts map[CountKey]*count
-	// jobsSize is how many bytes the table of jobs had, where a count is not settled.
+	// jobsSize is the size of the jobs table in bytes, set if a count is not settled.
 	jobsSize int64
 }
 
 // count is one count in a tally.
 type count struct {
-	// seq is that of the newest row in the log, 0 for none.
+	// seq is the sequence number of the newest row in the log, 0 for none.
 	seq int64
-	// Used is the true count at the reading: what decides.
+	// used is the true count when it was read: it decides.
 	used int64
 	// next is the log's next row, without what is taken.
 	next logRow
 	// crowded says that many credits wait for a row that folds them or sums them up.
 	crowded bool
-	// kept says that the count is kept already, settled that the books know of all.
-	kept, settled bool
-	// taken is what was admitted since the reading.
+	// stored says that the count has a row, settled that all jobs are in it.
+	stored, settled bool
+	// taken is the number of jobs admitted since the read.
 	taken int64
 }
 
-// Full gives those of the caps that have no room for one job more.
+// Full gives those of the caps that have no capacity for one more job.
 func (t *Tally) Full(caps []Cap) []FullCap {
 	var full []FullCap
 	for _, c := range caps {
@@ -142,19 +142,19 @@ func (t *Tally) Full(caps []Cap) []FullCap {
 	return full
 }
 
-// Capacity is how many jobs more fit under all of the caps; -1 for any number.
+// Capacity is how many more jobs fit under all of the caps; -1 for any number.
 func (t *Tally) Capacity(caps []Cap) int64 {
-	room := int64(-1)
+	capacity := int64(-1)
 	for _, c := range caps {
 		left := max(c.Limit-t.Used(c.CountKey), 0)
-		if room < 0 || left < room {
-			room = left
+		if capacity < 0 || left < capacity {
+			capacity = left
 		}
 	}
-	return room
+	return capacity
 }
 
-// Used is what is in a count, with what was taken.
+// Used is the value of a count, with the jobs taken.
 func (t *Tally) Used(key CountKey) int64 {
 	counted, ok := t.Counts[key]
 	if !ok {
@@ -163,7 +163,7 @@ func (t *Tally) Used(key CountKey) int64 {
 	return counted.used + counted.taken
 }
 
-// Take puts n jobs into the counts of the caps; n below 0 takes them out again.
+// Take adds n jobs to the counts of the caps; n below 0 subtracts them.
 func (t *Tally) Take(caps []Cap, n int64) {
 	for _, c := range caps {
 		if counted, ok := t.Counts[c.CountKey]; ok {

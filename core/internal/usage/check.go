@@ -14,36 +14,36 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
-// checkTime bounds the look at one count.
+// checkTime bounds the check of one count.
 const checkTime = 5 * time.Second
 
 // ErrCheckTime says that a count has more jobs than can be counted within seconds.
 var ErrCheckTime = errors.New("usage: the count has too many jobs to be checked in time")
 
-// checkSQL compares the books with the jobs, in one snapshot: exact at any load. The jobs
-// are walked by an index of the count's own.
+// checkSQL compares a count with its jobs, in one snapshot: exact at any load. The jobs are scanned
+// by an index for the kind of count.
 const checkSQL = `
-SELECT books.used, books.settled, found.counted, found.uncounted
-FROM (` + ReadUsageSQL + `) AS books CROSS JOIN (
+SELECT stored.used, stored.settled, found.counted, found.uncounted
+FROM (` + ReadUsageSQL + `) AS stored CROSS JOIN (
   SELECT count(*) FILTER (WHERE counted & @counter::smallint <> 0) AS counted,
          count(*) FILTER (WHERE counted & @counter::smallint = 0)  AS uncounted
   FROM jobs WHERE `
 
-// jobsOf is the condition for the jobs that belong into a count.
+// jobsOf is the condition for the jobs that belong to a count.
 func jobsOf(counter Counter) string {
 	return map[Counter]string{
 		ActiveTenant:  `tenant_id = @tenant_id`,
 		ActiveUser:    `tenant_id = @tenant_id AND user_id = @name`,
 		ActiveQueue:   `tenant_id = @tenant_id AND queue = @name`,
 		RunningTenant: `state = 'running' AND tenant_id = @tenant_id`,
-		// By the index of the user's jobs, of which there are few, and not by that of all that run.
+		// By the index of the user's jobs, which are few, and not by that of all running jobs.
 		RunningUser:  `state || '' = 'running' AND tenant_id = @tenant_id AND user_id = @name`,
 		RunningQueue: `state = 'running' AND tenant_id = @tenant_id AND queue = @name`,
 		RunningAll:   `state = 'running'`,
 	}[counter]
 }
 
-// checkArgs are those of checkSQL with the condition of the counter.
+// checkArgs are the arguments of checkSQL with the condition of the counter.
 func checkArgs(key CountKey) pgx.StrictNamedArgs {
 	args := CountArgs([]CountKey{key})
 	args["counter"] = int16(key.Counter)
@@ -56,10 +56,10 @@ func checkArgs(key CountKey) pgx.StrictNamedArgs {
 	return args
 }
 
-// CheckCounts compares counts of any tenants with the jobs, one after the other, until
-// the time for it is over. One caller at a time does it, on all cores together; checked is
-// how many of the keys were looked at, none where another caller is at it. The error is
-// ErrCheckTime where the key after those takes too long.
+// CheckCounts compares counts of any tenants with their jobs, in order, until the time is over. One
+// caller at a time does it, in all cores together; checked is how many of the keys were checked,
+// none if another caller is running. The error is ErrCheckTime if the key after those takes too
+// long.
 func (s *Counts) CheckCounts(ctx context.Context, keys []CountKey, within time.Duration) (drifts []Drift, checked int, err error) {
 	err = s.InTx(ctx, func(tx pgx.Tx) error {
 		var free bool
@@ -101,7 +101,7 @@ func check(ctx context.Context, tx pgx.Tx, key CountKey) (drifts []Drift, err er
 		return nil, err
 	}
 	if used != counted {
-		drifts = append(drifts, Drift{Check: "count", Key: key, Kept: used, Found: counted})
+		drifts = append(drifts, Drift{Check: "count", Key: key, Stored: used, Found: counted})
 	}
 	if settled && uncounted > 0 {
 		drifts = append(drifts, Drift{Check: "uncounted", Key: key, Found: uncounted})

@@ -19,9 +19,9 @@ import (
 //	go test -run '^$' -bench CheckCounts -benchtime 1x ./core/internal/queue
 func BenchmarkCheckCounts(b *testing.B) {
 	url := celltest.URL(b)
-	store, behind := celltest.OpenURL(b, url), celltest.Connect(b, url)
+	store, direct := celltest.OpenURL(b, url), celltest.Connect(b, url)
 	owner := uuid.Must(uuid.NewV7())
-	made, err := store.MakeLanes(b.Context(), owner, []directory.LaneAsk{{LaneKey: directory.NewLaneKey(owner, "default", nil)}})
+	made, err := store.EnsureLanes(b.Context(), owner, []directory.LaneAsk{{LaneKey: directory.NewLaneKey(owner, "default", nil)}})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func BenchmarkCheckCounts(b *testing.B) {
 		  SELECT $1::uuid, $2::smallint, 'u' || n, 1, 100, pg_current_xact_id() FROM generate_series(0, 9999) n UNION ALL SELECT $1::uuid, $3::smallint, '', 1, 1000000, pg_current_xact_id()`, []any{owner, users, tenant}},
 		{`VACUUM (ANALYZE) jobs`, nil},
 	} {
-		if _, err := behind.Exec(b.Context(), fill.sql, fill.args...); err != nil {
+		if _, err := direct.Exec(b.Context(), fill.sql, fill.args...); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -49,16 +49,16 @@ func BenchmarkCheckCounts(b *testing.B) {
 	checked := 0
 	for b.Loop() {
 		for after := (usage.CountKey{}); ; {
-			kept, err := store.KeptCounts(b.Context(), after, 200)
+			stored, err := store.StoredCounts(b.Context(), after, 200)
 			if err != nil {
 				b.Fatal(err)
 			}
-			if len(kept) == 0 {
+			if len(stored) == 0 {
 				break
 			}
-			keys := make([]usage.CountKey, len(kept))
-			for i := range kept {
-				keys[i] = kept[i].CountKey
+			keys := make([]usage.CountKey, len(stored))
+			for i := range stored {
+				keys[i] = stored[i].CountKey
 			}
 			begun := time.Now()
 			drifts, n, err := store.CheckCounts(b.Context(), keys, 250*time.Millisecond)

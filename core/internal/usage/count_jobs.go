@@ -6,10 +6,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// A count is settled when every job that belongs into it is in it. Until then, for
-// a minute after its cap was set or changed, the books may know of less than there
-// is, and the jobs themselves are counted: no further than the limit, so that it
-// costs what the cap allows, whatever the backlog.
+// A count is settled when every job that belongs to it is in it. Until then, for a minute after its
+// cap was set or changed, the counter may be too low, and the jobs themselves are counted: up to
+// the limit, so that the cost depends on the cap, not on the backlog.
 
 const trueActiveSQL = `
 SELECT count(*) FROM (SELECT FROM jobs WHERE tenant_id = @tenant_id LIMIT @most) AS c`
@@ -29,7 +28,7 @@ SELECT count(*) FROM (
   (SELECT FROM jobs WHERE state = 'running' AND tenant_id = @tenant_id AND queue = @name LIMIT @most)
 ) AS c`
 
-// Of running jobs there are no more than workers can hold.
+// Running jobs are bounded by what workers can hold.
 const (
 	trueRunningSQL = `
 SELECT count(*) FROM (SELECT FROM jobs WHERE state = 'running' AND tenant_id = @tenant_id LIMIT @most) AS c`
@@ -65,28 +64,27 @@ type batcher interface {
 	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }
 
-// Exact counts what the books may not know of yet, where a cap may be full.
+// Exact counts the jobs of counts that are not settled, where a cap may be full.
 func (t *Tally) Exact(ctx context.Context, db batcher, caps ...[]Cap) error {
 	return t.Recount(ctx, db, t.mayFill, caps...)
 }
 
 const (
-	// smallestJob bytes are less than any row of jobs takes: a test holds it to that.
+	// smallestJob is below the size in bytes of any row of jobs; a test checks it.
 	smallestJob = 128
-	// mostTaken is more than one transaction puts into a count.
+	// mostTaken is above the number of jobs that one transaction adds to a count.
 	mostTaken = 10_000
 )
 
-// mayFill says whether there could be as many jobs as the limit allows. A table has
-// no more rows than its size has room for, of whatever tenants and states, those that
-// are not committed yet included; most caps are far above that.
+// mayFill says whether there could be as many jobs as the limit allows. The size of the table
+// bounds its rows, of all tenants and states, uncommitted ones included; most caps are far above
+// that.
 func (t *Tally) mayFill(limit int64) bool {
 	unknown := t.jobsSize == 0 // an empty table is counted at once
 	return unknown || t.jobsSize/smallestJob+mostTaken >= limit
 }
 
-// Recount counts the jobs of all caps that are not settled, and whose limit is among
-// those that matter.
+// Recount counts the jobs of all caps that are not settled, and whose limit matters.
 func (t *Tally) Recount(ctx context.Context, db batcher, matters func(limit int64) bool, caps ...[]Cap) error {
 	limits := map[CountKey]int64{}
 	for _, some := range caps {

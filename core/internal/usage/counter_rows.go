@@ -9,8 +9,8 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/store"
 )
 
-// ReopenSQL unsettles counts that have got a cap, and lets their walks begin anew.
-const ReopenSQL = `
+// UnsettleSQL makes counts that have got a cap unsettled, and restarts their backfill.
+const UnsettleSQL = `
 UPDATE usage_counts
 SET settled = false, opened_at = statement_timestamp(), due_at = statement_timestamp(),
     walk_from = NULL, walk_after = NULL, walk_missed = false
@@ -19,16 +19,16 @@ WHERE counter = ANY(@counters::smallint[])
   AND (@queue::text IS NULL OR name = @queue)
   AND (@plan::text IS NULL OR tenant_id IN (SELECT id FROM tenants WHERE plan = @plan))`
 
-// KeptCount is a count that is kept.
-type KeptCount struct {
+// StoredCount is a count that has a row.
+type StoredCount struct {
 	CountKey
-	// Settled says that no job is left to adopt.
+	// Settled says that no job is left to backfill.
 	Settled bool
-	// Unused says that nothing was ever counted since it began an hour ago or longer.
+	// Unused says that it started at least an hour ago and has no log.
 	Unused bool
 }
 
-const keptCountsSQL = `
+const storedCountsSQL = `
 SELECT k.tenant_id, k.counter, k.name, k.settled,
        k.opened_at < statement_timestamp() - interval '1 hour' AND NOT EXISTS (
          SELECT FROM usage_log l WHERE l.tenant_id = k.tenant_id AND l.counter = k.counter AND l.name = k.name) AS unused
@@ -37,30 +37,29 @@ WHERE (k.tenant_id, k.counter, k.name) > (@tenant_id::uuid, @counter::smallint, 
 ORDER BY k.tenant_id, k.counter, k.name
 LIMIT @most`
 
-// KeptCounts lists counts of all tenants that are kept, in the order of their keys, after
-// one of them: the zero key is before all.
-func (s *Counts) KeptCounts(ctx context.Context, after CountKey, most int) ([]KeptCount, error) {
-	scan := func(row pgx.CollectableRow) (KeptCount, error) {
-		var kept KeptCount
-		err := row.Scan(&kept.Tenant, &kept.Counter, &kept.Name, &kept.Settled, &kept.Unused)
-		return kept, err
+// StoredCounts lists counts of all tenants in the order of their keys, after one of them; the zero
+// key is before all.
+func (s *Counts) StoredCounts(ctx context.Context, after CountKey, most int) ([]StoredCount, error) {
+	scan := func(row pgx.CollectableRow) (StoredCount, error) {
+		var stored StoredCount
+		err := row.Scan(&stored.Tenant, &stored.Counter, &stored.Name, &stored.Settled, &stored.Unused)
+		return stored, err
 	}
-	kept, err := store.Query(ctx, s.Store, scan, keptCountsSQL, pgx.StrictNamedArgs{
+	stored, err := store.Query(ctx, s.Store, scan, storedCountsSQL, pgx.StrictNamedArgs{
 		"tenant_id": after.Tenant, "counter": int16(after.Counter), "name": after.Name, "most": most,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("usage: kept counts: %w", store.NothingChanged(err))
+		return nil, fmt.Errorf("usage: stored counts: %w", store.NothingChanged(err))
 	}
-	return kept, nil
+	return stored, nil
 }
 
 const dropCountsSQL = `
 DELETE FROM usage_counts
 WHERE (tenant_id, counter, name) IN (SELECT * FROM unnest(@tenants::uuid[], @counters::smallint[], @names::text[]))`
 
-// DropCounts ends the keeping of counts whose cap is gone. Jobs that are in them
-// stay in them, so what the log says stays true; jobs that come are in none, and
-// are adopted when the cap is back.
+// DropCounts deletes counts without a cap. Jobs that are counted stay counted, so the log stays
+// correct; new jobs are not counted, and are backfilled when the cap is set again.
 func (s *Counts) DropCounts(ctx context.Context, keys []CountKey) error {
 	if len(keys) == 0 {
 		return nil

@@ -41,7 +41,7 @@ func TestCheckCounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, checked, err := check(); err != nil || checked != 0 {
-		t.Errorf("%d checked beside another core (%v)", checked, err)
+		t.Errorf("%d checked during another core's run (%v)", checked, err)
 	}
 	_ = tx.Rollback(t.Context())
 	if tx, err = other.Begin(t.Context()); err != nil {

@@ -2,7 +2,7 @@ package usage
 
 import "time"
 
-// SetCheckTime changes the bound on the look at one count.
+// SetCheckTime changes the bound on the check of one count.
 func (s *Counts) SetCheckTime(d time.Duration) { s.checkTime = d }
 
 // PruneLogSQL removes rows of counts that are older than the newest.
@@ -23,14 +23,14 @@ const SmallestJob = smallestJob
 // Planned are statements with the indexes that their plans must use.
 func Planned() map[string][]string {
 	return map[string][]string{
-		walkUserSQL:        {"jobs_by_user_id"},
-		walkUserRunningSQL: {"jobs_by_user_id"},
-		walkTenantSQL:      {"jobs_by_tenant"},
-		walkRunningSQL:     {"jobs_running"},
-		adoptSQL:           {"jobs_pkey"},
+		scanUserSQL:        {"jobs_by_user_id"},
+		scanUserRunningSQL: {"jobs_by_user_id"},
+		scanTenantSQL:      {"jobs_by_tenant"},
+		scanRunningSQL:     {"jobs_running"},
+		backfillSQL:        {"jobs_pkey"},
 		dueCountsSQL:       {"usage_counts_due", "usage_counts_pkey"},
-		keptCountsSQL:      {"usage_counts_pkey", "usage_log_pkey"},
-		bookedSQL:          {"usage_log_pkey"},
+		storedCountsSQL:    {"usage_counts_pkey", "usage_log_pkey"},
+		loggedCountsSQL:    {"usage_log_pkey"},
 		pruneLogSQL:        {"usage_log_pkey"},
 		pruneCreditsSQL:    {"usage_credits_by_key"},
 		forgetLogSQL:       {"usage_log_pkey"},

@@ -12,15 +12,15 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
-// lockTenantsSQL holds the locks to the end of the transaction. Whoever had one
-// before has committed or is gone.
+// lockTenantsSQL holds the locks to the end of the transaction. The previous holder has committed
+// or rolled back.
 const lockTenantsSQL = `SELECT pg_advisory_xact_lock(key) FROM unnest(@locks::bigint[]) AS key`
 
-// LockTimeoutSQL ends the wait for the locks in time to say so.
+// LockTimeoutSQL ends the wait for the locks in time for an answer.
 const LockTimeoutSQL = `SELECT set_config('lock_timeout', @timeout, true)`
 
-// LockTimeout is the time left to the request, in PostgreSQL's spelling, less
-// what the answer needs to get back.
+// LockTimeout is the time left to the request, in PostgreSQL's format, less a margin for the
+// answer.
 func LockTimeout(ctx context.Context) string {
 	const margin, most = 200 * time.Millisecond, 10 * time.Second
 	left := most
@@ -30,8 +30,8 @@ func LockTimeout(ctx context.Context) string {
 	return strconv.FormatInt(max(left.Milliseconds(), 1), 10) + "ms"
 }
 
-// LockAndRead takes the tenants' locks, then reads counts that they guard, in one
-// round trip. Without tenants there is nothing to guard.
+// LockAndRead takes the tenants' locks, then reads the counts that they guard, in one round trip.
+// Without tenants it does nothing.
 func (s *Counts) LockAndRead(ctx context.Context, tx pgx.Tx, class store.LockClass, tenants []tenant.ID, keys []CountKey) (*Tally, error) {
 	if len(tenants) == 0 {
 		return &Tally{}, nil
@@ -46,9 +46,8 @@ func (s *Counts) LockAndRead(ctx context.Context, tx pgx.Tx, class store.LockCla
 	return &Tally{}, tx.SendBatch(ctx, batch).Close()
 }
 
-// lockThenRead reads in a later statement than the one that waits for the locks: a
-// statement's snapshot is older than its waits, and would not show what the
-// lock's last holder has counted.
+// lockThenRead reads in a later statement than the one that waits for the locks: a statement's
+// snapshot is older than its waits, and would not include the count of the lock's last holder.
 func (s *Counts) lockThenRead(ctx context.Context, tx pgx.Tx, locks pgx.StrictNamedArgs, keys []CountKey) (_ *Tally, err error) {
 	batch := &pgx.Batch{}
 	batch.Queue(LockTimeoutSQL, pgx.StrictNamedArgs{"timeout": LockTimeout(ctx)})

@@ -11,38 +11,36 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
-// How counts are kept.
+// How counts are stored.
 //
 //	usage_log      seq 7: count 40, bound 900      the newest row of a key …
 //	usage_credits  −1 (xid 880) −1 (901) −1 (905)  … and the credits from its bound on
 //	true count     40 − 2 = 38                     880 is in the 40 already
 //
-// Who adds to a count holds its tenant's lock, so rows of the log come one after
-// the other. Who takes out of it (a finish) holds nothing and appends a credit in
-// the statement that takes the job out. The next row folds the credits whose
-// transactions are older than every one under way: none of those can still
-// appear. Folding by an id from a sequence instead would lose credits, because
-// such ids commit out of order.
+// A count is increased under its tenant's lock, so rows of the log are serialised. A count is
+// decreased (by a finish) without a lock: a credit is appended in the statement that removes the
+// job. The next row folds the credits of transactions older than every running one: none of those
+// can still appear. Folding by an id from a sequence instead would lose credits, because such ids
+// commit out of order.
 //
-// A transaction that has written and stays open, in whatever database of the server,
-// holds the bound where it is. Then the next row also has a mark: the sum of the credits
-// from its bound on, and the snapshot that showed them. Read are only those that the
-// snapshot did not show: by transactions that were under way at that moment, which it
-// names, and by later ones.
+// A transaction that has written and stays open, in any database of the server, holds back the
+// bound. Then the next row also has a mark: the sum of the credits from its bound on, and the
+// snapshot in which they were visible. Only credits that were not visible in the snapshot are read:
+// those of transactions that were running at that moment, which it names, and of later ones.
 //
 //	seq 8: count 38, bound 900, young −3, seen 900:990:900,987
 //	true count     38 − 3, and credits of 900, of 987 and from 990 on
 
 const (
-	// markFrom is how many credits that cannot be folded are worth a mark; with fewer
-	// the read is cheaper without.
+	// markFrom is how many credits that cannot be folded are worth a mark; with fewer the read is
+	// cheaper without.
 	markFrom = "100"
-	// foldMost bounds what one row folds of those that a mark has summed up.
+	// foldMost bounds the credits that one row folds after a mark.
 	foldMost = "5000"
 )
 
-// seenSQL is what this snapshot shows. A transaction does not see itself as under way,
-// and may still give back.
+// seenSQL is the current snapshot. A transaction does not see itself as running, and may still
+// append credits.
 const seenSQL = `(
   SELECT format('%s:%s:%s', pg_snapshot_xmin(now), pg_snapshot_xmax(now), (
     SELECT string_agg(open.xid::text, ',' ORDER BY open.xid)
@@ -50,20 +48,20 @@ const seenSQL = `(
           UNION SELECT pg_current_xact_id_if_assigned() WHERE pg_current_xact_id_if_assigned() < pg_snapshot_xmax(now)) AS open(xid)))
   FROM pg_current_snapshot() AS now)`
 
-// ReadUsageSQL reads counts in one snapshot: log, credits and what the next row is
-// made of belong together.
+// ReadUsageSQL reads counts in one snapshot: log, credits and the values of the next row must be
+// consistent.
 const ReadUsageSQL = `
 SELECT k.place::integer - 1                                       AS place,
        COALESCE(log.seq, 0)                                       AS seq,
        sums.used, next.count, next.bound::text AS bound,
-       -- what this transaction has given back itself is in no row: it may give back more
+       -- without this transaction's own credits, which are in no row: it may append more
        (sums.used - sums.own - next.count)::bigint                AS young,
        CASE WHEN next.marked THEN ` + seenSQL + ` END             AS seen,
        GREATEST(fresh.any, moved.any) > ` + markFrom + `          AS crowded,
-       kept.tenant_id IS NOT NULL                                 AS kept,
-       COALESCE(kept.settled, false)                              AS settled,
-       -- what tally.mayFill goes by; a count that is settled needs none
-       CASE WHEN kept.settled THEN 0 ELSE pg_relation_size('jobs') END AS jobs_size
+       stored.tenant_id IS NOT NULL                               AS stored,
+       COALESCE(stored.settled, false)                            AS settled,
+       -- for Tally.mayFill; a settled count needs none
+       CASE WHEN stored.settled THEN 0 ELSE pg_relation_size('jobs') END AS jobs_size
 FROM unnest(@tenants::uuid[], @counters::smallint[], @names::text[])
      WITH ORDINALITY AS k(tenant_id, counter, name, place)
 LEFT JOIN LATERAL (
@@ -84,8 +82,8 @@ CROSS JOIN LATERAL (
   WHERE c.tenant_id = k.tenant_id AND c.counter = k.counter AND c.name = k.name
     AND c.xid >= COALESCE(pg_snapshot_xmax(log.seen), log.bound)
 ) AS fresh
--- of transactions that were under way at the mark: each is looked up by itself, because a
--- list of them would be no condition of the index
+-- of transactions that were running at the mark: one look-up for each, because a
+-- list of them would be no index condition
 CROSS JOIN LATERAL (
   SELECT sum(one.n)                                                       AS every,
          sum(one.n) FILTER (WHERE open.xid = pg_current_xact_id_if_assigned()) AS own
@@ -94,7 +92,7 @@ CROSS JOIN LATERAL (
     FROM usage_credits c
     WHERE c.tenant_id = k.tenant_id AND c.counter = k.counter AND c.name = k.name AND c.xid = open.xid) AS one
 ) AS late
--- what can be folded by now of all that the mark or this read has summed up
+-- what can now be folded of all that the mark or this read has summed up
 CROSS JOIN LATERAL (
   SELECT sum(o.n) AS n, count(*) AS any,
          CASE WHEN count(*) < ` + foldMost + ` THEN ` + foldBoundSQL + ` ELSE (max(o.xid)::text::bigint + 1)::text::xid8 END AS until
@@ -114,7 +112,7 @@ CROSS JOIN LATERAL (
          moved.until AS bound,
          fresh.many > ` + markFrom + ` OR moved.until < pg_snapshot_xmax(log.seen) AS marked
 ) AS next
-LEFT JOIN usage_counts kept ON kept.tenant_id = k.tenant_id AND kept.counter = k.counter AND kept.name = k.name`
+LEFT JOIN usage_counts stored ON stored.tenant_id = k.tenant_id AND stored.counter = k.counter AND stored.name = k.name`
 
 type usageRow struct {
 	Place int32
@@ -122,20 +120,20 @@ type usageRow struct {
 	Used  int64
 	logRow
 	Crowded bool
-	Kept    bool
+	Stored  bool
 	Settled bool
-	// JobsSize is how many bytes the table of jobs has.
+	// JobsSize is the size of the jobs table in bytes.
 	JobsSize int64
 }
 
-// logRow is what a row of the log has in it.
+// logRow is the content of a row of the log.
 type logRow struct {
 	Count, Young int64
 	Bound        string
 	Seen         *string
 }
 
-// CountArgs are a statement's arguments @tenants, @counters and @names.
+// CountArgs are the arguments @tenants, @counters and @names of a statement.
 func CountArgs(keys []CountKey) pgx.StrictNamedArgs {
 	tenants, counters, names := make([]uuid.UUID, len(keys)), make([]int16, len(keys)), make([]string, len(keys))
 	for i, key := range keys {
@@ -144,7 +142,7 @@ func CountArgs(keys []CountKey) pgx.StrictNamedArgs {
 	return pgx.StrictNamedArgs{"tenants": tenants, "counters": counters, "names": names}
 }
 
-// CollectUsage makes a tally of readUsageSQL's rows.
+// CollectUsage makes a tally of the rows of ReadUsageSQL.
 func CollectUsage(keys []CountKey, rows pgx.Rows) (*Tally, error) {
 	read := &Tally{Counts: make(map[CountKey]*count, len(keys))}
 	found, err := pgx.CollectRows(rows, pgx.RowToStructByName[usageRow])
@@ -153,14 +151,14 @@ func CollectUsage(keys []CountKey, rows pgx.Rows) (*Tally, error) {
 	}
 	for _, row := range found {
 		read.Counts[keys[row.Place]] = &count{
-			seq: row.Seq, used: row.Used, next: row.logRow, crowded: row.Crowded, kept: row.Kept, settled: row.Settled,
+			seq: row.Seq, used: row.Used, next: row.logRow, crowded: row.Crowded, stored: row.Stored, settled: row.Settled,
 		}
 		read.jobsSize = max(read.jobsSize, row.JobsSize)
 	}
 	return read, nil
 }
 
-// ReadUsage reads counts without a lock: true at this moment, and no more.
+// ReadUsage reads counts without a lock: they are exact only at this moment.
 func ReadUsage(ctx context.Context, db store.Querier, keys []CountKey) (*Tally, error) {
 	rows, err := db.Query(ctx, ReadUsageSQL, CountArgs(keys))
 	if err != nil {
@@ -169,7 +167,7 @@ func ReadUsage(ctx context.Context, db store.Querier, keys []CountKey) (*Tally, 
 	return CollectUsage(keys, rows)
 }
 
-// appendUsageSQL adds one row to the log of each count.
+// appendUsageSQL appends one row to the log of each count.
 const appendUsageSQL = `
 INSERT INTO usage_log (tenant_id, counter, name, seq, count, bound, young, seen, written_at)
 SELECT u.tenant_id, u.counter, u.name, u.seq, u.count, u.bound::xid8, u.young, u.seen::pg_snapshot, statement_timestamp()
@@ -177,8 +175,8 @@ FROM unnest(@tenants::uuid[], @counters::smallint[], @names::text[], @seqs::bigi
             @bounds::text[], @youngs::bigint[], @seens::text[])
      AS u(tenant_id, counter, name, seq, count, bound, young, seen)`
 
-// Append writes what was taken, and folds or sums up credits where there are many. It belongs
-// to the transaction that stores the jobs.
+// Append writes the jobs taken, and folds or sums up credits where there are many. It belongs to
+// the transaction that stores the jobs.
 func (t *Tally) Append(batch *pgx.Batch) {
 	var keys []CountKey
 	for key, counted := range t.Counts {
@@ -205,9 +203,8 @@ func (t *Tally) Append(batch *pgx.Batch) {
 	batch.Queue(appendUsageSQL, args)
 }
 
-// LeaveCountsSQL is the part of a statement that takes jobs out of their counts in
-// the moment in which it ends them; ended is what the statement deleted. The
-// counters are queue.Counter's bits.
+// LeaveCountsSQL is the part of a statement that removes jobs from their counts when it ends them;
+// ended is what the statement deleted. The numbers are the bits of Counter.
 const LeaveCountsSQL = `credited AS (
   INSERT INTO usage_credits (tenant_id, counter, name, n, xid)
   SELECT c.owner, c.counter, c.name, -count(*), pg_current_xact_id()
@@ -220,16 +217,16 @@ const LeaveCountsSQL = `credited AS (
   GROUP BY c.owner, c.counter, c.name
 )`
 
-// appendLeavingSQL does the same for jobs that were locked first.
+// appendLeavingSQL does the same for jobs that were locked before.
 const appendLeavingSQL = `
 INSERT INTO usage_credits (tenant_id, counter, name, n, xid)
 SELECT c.tenant_id, c.counter, c.name, c.n, pg_current_xact_id()
 FROM unnest(@tenants::uuid[], @counters::smallint[], @names::text[], @ns::bigint[]) AS c(tenant_id, counter, name, n)`
 
-// Credits collects what leaves counts.
+// Credits collects decreases of counts.
 type Credits map[CountKey]int64
 
-// Of adds what a job leaves: the counts among its bits that are in leaving.
+// Of adds the credits of a job: for the counts among its bits that are in leaving.
 func (c Credits) Of(owner tenant.ID, user *string, queue string, counted, leaving Counter) {
 	for bit := ActiveTenant; bit <= RunningAll; bit <<= 1 {
 		if counted&leaving&bit == 0 {
@@ -238,7 +235,7 @@ func (c Credits) Of(owner tenant.ID, user *string, queue string, counted, leavin
 		key := CountKey{Tenant: owner, Counter: bit}
 		switch bit {
 		case ActiveUser, RunningUser:
-			if user != nil { // its bit says that it is not
+			if user != nil { // set if the bit is
 				key.Name = *user
 			}
 		case ActiveQueue, RunningQueue:
@@ -270,6 +267,6 @@ func (c Credits) Append(batch *pgx.Batch) {
 	batch.Queue(appendLeavingSQL, args)
 }
 
-// foldBoundSQL: credits of transactions older than this can be folded into the
-// log. Every such transaction has ended, so none of its credits is still to come.
+// foldBoundSQL: credits of transactions older than this can be folded into the log. Every such
+// transaction has ended, so no more of its credits can appear.
 const foldBoundSQL = `pg_snapshot_xmin(pg_current_snapshot())`

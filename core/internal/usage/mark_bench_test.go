@@ -16,18 +16,18 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/usage"
 )
 
-// BenchmarkCountsBesideAnOldWriter shows what a capped tenant's lone submit and claim
+// BenchmarkCountsWithAnOldWriter shows what a capped tenant's lone submit and claim
 // take while a transaction that has written stays open, so that credits that came since
 // cannot be folded:
 //
 //	go test -run '^$' -bench CountsBesideAnOldWriter -benchtime 200x ./core/internal/queue
-func BenchmarkCountsBesideAnOldWriter(b *testing.B) {
+func BenchmarkCountsWithAnOldWriter(b *testing.B) {
 	for _, credits := range []int{0, 400_000, 1_000_000} {
 		b.Run(fmt.Sprint(credits), func(b *testing.B) {
 			url := celltest.URL(b)
-			store, behind, writer := celltest.OpenURL(b, url), celltest.Connect(b, url), celltest.Connect(b, url)
+			store, direct, writer := celltest.OpenURL(b, url), celltest.Connect(b, url), celltest.Connect(b, url)
 			owner := uuid.Must(uuid.NewV7())
-			made, err := store.MakeLanes(b.Context(), owner, []directory.LaneAsk{{LaneKey: directory.NewLaneKey(owner, "default", nil)}})
+			made, err := store.EnsureLanes(b.Context(), owner, []directory.LaneAsk{{LaneKey: directory.NewLaneKey(owner, "default", nil)}})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -61,12 +61,12 @@ func BenchmarkCountsBesideAnOldWriter(b *testing.B) {
 				}
 			}
 			for range 10 {
-				if _, err := behind.Exec(b.Context(), `INSERT INTO usage_credits
+				if _, err := direct.Exec(b.Context(), `INSERT INTO usage_credits
 					SELECT $1, c, '', 0, pg_current_xact_id() FROM generate_series(1, $2::int) n, (VALUES (1), (8)) v(c)`, owner, credits/10); err != nil {
 					b.Fatal(err)
 				}
 			}
-			if _, err := behind.Exec(b.Context(), `UPDATE usage_counts SET settled = true`); err != nil {
+			if _, err := direct.Exec(b.Context(), `UPDATE usage_counts SET settled = true`); err != nil {
 				b.Fatal(err)
 			}
 			var submits, claims []time.Duration

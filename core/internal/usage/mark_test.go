@@ -26,7 +26,7 @@ INSERT INTO usage_credits (tenant_id, counter, name, n, xid) SELECT tenant_id, 1
 
 // What a count takes to read does not grow with the credits that an old transaction
 // keeps from being folded, and shrinks again when it has ended.
-func TestCountBesideAnOldWriter(t *testing.T) {
+func TestCountWithAnOldWriter(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	limits := celltest.Under(f.ActiveCap(100))
@@ -44,7 +44,7 @@ func TestCountBesideAnOldWriter(t *testing.T) {
 		t.Helper()
 		for sql, args := range recorded.Seen() {
 			if strings.Contains(sql, "FROM usage_credits") {
-				plan, _ := celltest.Explain(t, f.Behind, sql, args)
+				plan, _ := celltest.Explain(t, f.Direct, sql, args)
 				return plan.Hit + plan.Read
 			}
 		}
@@ -59,7 +59,7 @@ func TestCountBesideAnOldWriter(t *testing.T) {
 	f.credits(10_000)
 	f.Submit(f.Job(limits))
 	if now := pages(); now > before+50 {
-		t.Errorf("%d pages beside 20,000 credits, %d without", now, before)
+		t.Errorf("%d pages with 20,000 credits, %d without", now, before)
 	}
 	f.NoDrift()
 

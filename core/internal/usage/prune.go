@@ -12,40 +12,38 @@ import (
 )
 
 const (
-	// pruneKeys is how many counts one step of the pruning looks at, pruneRows how many
-	// rows of each table it removes.
+	// pruneKeys is how many counts one step prunes, pruneRows the limit of deleted rows per table.
 	pruneKeys = 200
 	pruneRows = 20_000
 )
 
-// bookedSQL walks the counts that have a log, in the order of their keys: from each to the
-// next one by the index, however many rows it has. idle says that nothing was added for
-// an hour.
-const bookedSQL = `
-WITH RECURSIVE walk AS (
+// loggedCountsSQL lists the counts that have a log, in the order of their keys: one index probe for each,
+// however many rows it has. idle says that nothing was added for an hour.
+const loggedCountsSQL = `
+WITH RECURSIVE logged AS (
   (SELECT tenant_id, counter, name, 1 AS n FROM usage_log
    WHERE (tenant_id, counter, name) > (@tenant_id::uuid, @counter::smallint, @name::text)
    ORDER BY tenant_id, counter, name
    LIMIT 1)
   UNION ALL
-  SELECT next.tenant_id, next.counter, next.name, walk.n + 1
-  FROM walk CROSS JOIN LATERAL (
+  SELECT next.tenant_id, next.counter, next.name, logged.n + 1
+  FROM logged CROSS JOIN LATERAL (
     SELECT l.tenant_id, l.counter, l.name FROM usage_log l
-    WHERE (l.tenant_id, l.counter, l.name) > (walk.tenant_id, walk.counter, walk.name)
+    WHERE (l.tenant_id, l.counter, l.name) > (logged.tenant_id, logged.counter, logged.name)
     ORDER BY l.tenant_id, l.counter, l.name
     LIMIT 1) AS next
-  WHERE walk.n < @most
+  WHERE logged.n < @most
 )
-SELECT walk.tenant_id, walk.counter, walk.name, newest.seq, newest.bound::text AS bound,
+SELECT logged.tenant_id, logged.counter, logged.name, newest.seq, newest.bound::text AS bound,
        newest.written_at < statement_timestamp() - interval '1 hour' AS idle
-FROM walk CROSS JOIN LATERAL (
+FROM logged CROSS JOIN LATERAL (
   SELECT l.seq, l.bound, l.written_at FROM usage_log l
-  WHERE l.tenant_id = walk.tenant_id AND l.counter = walk.counter AND l.name = walk.name
+  WHERE l.tenant_id = logged.tenant_id AND l.counter = logged.counter AND l.name = logged.name
   ORDER BY l.seq DESC
   LIMIT 1) AS newest
-ORDER BY walk.n`
+ORDER BY logged.n`
 
-type bookedRow struct {
+type loggedCount struct {
 	TenantID tenant.ID
 	Counter  Counter
 	Name     string
@@ -54,12 +52,12 @@ type bookedRow struct {
 	Idle     bool
 }
 
-func (r *bookedRow) key() CountKey { return CountKey{r.TenantID, r.Counter, r.Name} }
+func (r *loggedCount) key() CountKey { return CountKey{r.TenantID, r.Counter, r.Name} }
 
-// pruneLogSQL leaves the newest row of each key. Readers take the newest row that they
-// see and credits from its bound on; one that is older than a row that everybody sees
-// now is nobody's newest. A count that was forgotten meanwhile, see tidyOwn, and began again
-// has lower numbers: only where the newest row is still there are the lower ones older.
+// pruneLogSQL leaves the newest row of each key. Readers take the newest visible row and credits
+// from its bound on; a row older than one that all snapshots see is never the newest. A count that
+// was deleted since, see foldOrDeleteLocked, and started again has lower sequence numbers: rows are older only
+// while the newest row still exists.
 const pruneLogSQL = `
 DELETE FROM usage_log WHERE ctid = ANY(ARRAY(
   SELECT old.ctid
@@ -76,7 +74,7 @@ DELETE FROM usage_log WHERE ctid = ANY(ARRAY(
     FOR UPDATE SKIP LOCKED) AS old
   LIMIT @most))`
 
-// pruneCreditsSQL removes what the newest row has folded.
+// pruneCreditsSQL deletes what the newest row has folded.
 const pruneCreditsSQL = `
 DELETE FROM usage_credits WHERE ctid = ANY(ARRAY(
   SELECT old.ctid
@@ -89,24 +87,23 @@ DELETE FROM usage_credits WHERE ctid = ANY(ARRAY(
     FOR UPDATE SKIP LOCKED) AS old
   LIMIT @most))`
 
-// PruneUsage goes a step through the books of all tenants, from the count after the one
-// given; the zero key is before all. It removes rows that are folded into newer ones,
-// writes a row where many credits wait for one, and forgets counts that are empty and
-// were not used for an hour. It gives how many rows went, and where to go on: the zero
-// key once all were seen.
+// PruneUsage processes one step of all tenants' counts, from the count after the one given; the
+// zero key is before all. It deletes rows that are folded into newer ones, writes a row where many
+// credits wait for one, and deletes counts that are zero and were not used for an hour. It gives
+// how many rows were deleted, and where to continue: the zero key at the end.
 func (s *Counts) PruneUsage(ctx context.Context, after CountKey) (pruned int64, next CountKey, err error) {
-	booked, err := store.Query(ctx, s.Store, pgx.RowToStructByName[bookedRow], bookedSQL, pgx.StrictNamedArgs{
+	logged, err := store.Query(ctx, s.Store, pgx.RowToStructByName[loggedCount], loggedCountsSQL, pgx.StrictNamedArgs{
 		"tenant_id": after.Tenant, "counter": int16(after.Counter), "name": after.Name, "most": pruneKeys,
 	})
 	if err != nil {
 		return 0, after, fmt.Errorf("usage: prune usage: %w", store.NothingChanged(err))
 	}
-	if len(booked) == 0 {
+	if len(logged) == 0 {
 		return 0, CountKey{}, nil
 	}
-	pruned, whole, err := s.prune(ctx, booked)
+	pruned, whole, err := s.prune(ctx, logged)
 	if err == nil {
-		err = s.tidy(ctx, booked)
+		err = s.foldOrDelete(ctx, logged)
 	}
 	if err != nil {
 		return pruned, after, fmt.Errorf("usage: prune usage: %w", err)
@@ -114,16 +111,16 @@ func (s *Counts) PruneUsage(ctx context.Context, after CountKey) (pruned int64, 
 	switch {
 	case !whole:
 		return pruned, after, nil
-	case len(booked) < pruneKeys:
+	case len(logged) < pruneKeys:
 		return pruned, CountKey{}, nil
 	}
-	return pruned, booked[len(booked)-1].key(), nil
+	return pruned, logged[len(logged)-1].key(), nil
 }
 
-// prune removes what newer rows have made useless; whole says that nothing of it is left.
-func (s *Counts) prune(ctx context.Context, booked []bookedRow) (pruned int64, whole bool, err error) {
-	keys, seqs, bounds := make([]CountKey, len(booked)), make([]int64, len(booked)), make([]string, len(booked))
-	for i, row := range booked {
+// prune deletes rows that newer rows replace; whole says that none is left.
+func (s *Counts) prune(ctx context.Context, logged []loggedCount) (pruned int64, whole bool, err error) {
+	keys, seqs, bounds := make([]CountKey, len(logged)), make([]int64, len(logged)), make([]string, len(logged))
+	for i, row := range logged {
 		keys[i], seqs[i], bounds[i] = row.key(), row.Seq, row.Bound
 	}
 	whole = true
@@ -143,11 +140,10 @@ func (s *Counts) prune(ctx context.Context, booked []bookedRow) (pruned int64, w
 	return pruned, whole, err
 }
 
-// tidy looks at what the counts need that no submit or claim comes to do: a row that folds
-// credits, or an end.
-func (s *Counts) tidy(ctx context.Context, booked []bookedRow) error {
-	keys, idle := make([]CountKey, len(booked)), map[CountKey]bool{}
-	for i, row := range booked {
+// foldOrDelete does what submits and claims do not: it writes a row that folds credits, or deletes a count.
+func (s *Counts) foldOrDelete(ctx context.Context, logged []loggedCount) error {
+	keys, idle := make([]CountKey, len(logged)), map[CountKey]bool{}
+	for i, row := range logged {
 		keys[i] = row.key()
 		idle[keys[i]] = row.Idle
 	}
@@ -165,8 +161,8 @@ func (s *Counts) tidy(ctx context.Context, booked []bookedRow) error {
 			todo[owner{key.Tenant, key.lock()}] = append(todo[owner{key.Tenant, key.lock()}], key)
 		}
 	}
-	for who, keys := range todo {
-		if err := s.tidyOwn(ctx, who.tenant, who.class, keys, idle); err != nil {
+	for key, keys := range todo {
+		if err := s.foldOrDeleteLocked(ctx, key.tenant, key.class, keys, idle); err != nil {
 			return err
 		}
 	}
@@ -185,10 +181,10 @@ func (s *Counts) readCounts(ctx context.Context, keys []CountKey) (*Tally, error
 	return read, store.NothingChanged(store.Classify(err))
 }
 
-// tidyOwn does it for counts of one lock, if that is free. Under it a count of none has no
-// job that could still give a credit, so that its rows can go: it begins again with the
-// next job.
-func (s *Counts) tidyOwn(ctx context.Context, owner tenant.ID, class store.LockClass, keys []CountKey, idle map[CountKey]bool) error {
+// foldOrDeleteLocked does it for counts of one lock, if that is free. Under the lock a count of zero has no
+// job that could still leave a credit, so its rows can be deleted: it starts again with the next
+// job.
+func (s *Counts) foldOrDeleteLocked(ctx context.Context, owner tenant.ID, class store.LockClass, keys []CountKey, idle map[CountKey]bool) error {
 	return s.InTx(ctx, func(tx pgx.Tx) error {
 		var free bool
 		if err := tx.QueryRow(ctx, store.TryHoldSQL, pgx.StrictNamedArgs{"lock": store.LockKey(class, owner)}).Scan(&free); err != nil || !free {

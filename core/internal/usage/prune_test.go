@@ -10,14 +10,14 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/usage"
 )
 
-// A count that another core has forgotten since this one looked at it, and that began
+// A count that another core has deleted since this one read it, and that started
 // again, keeps its row.
 func TestPruneACountThatBeganAgain(t *testing.T) {
 	t.Parallel()
 	f := celltest.NewFixture(t)
 	prune := func(newest int64) int64 {
 		t.Helper()
-		tag, err := f.Behind.Exec(t.Context(), usage.PruneLogSQL, pgx.StrictNamedArgs{
+		tag, err := f.Direct.Exec(t.Context(), usage.PruneLogSQL, pgx.StrictNamedArgs{
 			"tenants": []uuid.UUID{f.Tenant}, "counters": []int16{1}, "names": []string{"again"}, "seqs": []int64{newest}, "most": 10,
 		})
 		if err != nil {

@@ -10,34 +10,34 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
-// Rate bounds how many jobs of a queue start in a second, in all cores together.
+// Rate limits how many jobs of a queue start in a second, in all cores together.
 //
-// It is GCRA (the generic cell rate algorithm, ITU-T I.371): the queue's next start
-// is due at a time that each start moves on by 1/PerSecond; a burst of what a second
-// allows, and of one at least, may start before it is due. Like counts, the time is
-// appended under the tenant's lock and never rewritten in place.
+// It is GCRA (the generic cell rate algorithm, ITU-T I.371): the queue's next start is due at a
+// time that each start advances by 1/PerSecond; a burst of one second's starts, and at least one,
+// may start before it is due. Like counts, the time is appended under the tenant's lock and never
+// updated in place.
 type Rate struct {
 	tenant.QueueKey
 	PerSecond float64
 }
 
-// longestInterval, ten years, is a Duration whatever is made of it.
+// longestInterval, ten years, does not overflow a Duration in the formulas below.
 const longestInterval = 10 * 365 * 24 * float64(time.Hour)
 
-// dueSlack is how much later than it can be a start may be due.
+// dueSlack is how far a due time may exceed its possible maximum.
 const dueSlack = time.Second
 
-// interval lies between two starts.
+// interval is the time between two starts.
 func (r *Rate) interval() time.Duration {
 	return max(time.Duration(min(float64(time.Second)/r.PerSecond, longestInterval)), time.Nanosecond)
 }
 
-// burst is how many may start at once when none has for long.
+// burst is how many may start at once after a pause.
 func (r *Rate) burst() int64 { return max(int64(math.Ceil(r.PerSecond)), 1) }
 
-// trusted is due, unless it is later than starts at this rate can have made it: that
-// is of a lower rate, or of a clock that was set back since. Waiting for it could take
-// any time; one may start.
+// trusted is due, unless it is later than starts at this rate can have made it: it is then of a
+// lower rate, or of a clock that was set back since. Waiting for it could take any time; one job
+// may start.
 func (r *Rate) trusted(now, due time.Time) time.Time {
 	full := time.Duration(r.burst()) * r.interval()
 	if due.Sub(now) > full+dueSlack {
@@ -46,13 +46,13 @@ func (r *Rate) trusted(now, due time.Time) time.Time {
 	return due
 }
 
-// allowed is how many may start at now, where the next start is due at due.
+// allowed is how many may start at now if the next start is due at due.
 func (r *Rate) allowed(now, due time.Time) int64 {
 	ahead := max(r.trusted(now, due).Sub(now), 0)
 	return max(int64((time.Duration(r.burst())*r.interval()-ahead)/r.interval()), 0)
 }
 
-// after is when the next start is due once n have started at now.
+// after is the next due time after n starts at now.
 func (r *Rate) after(now, due time.Time, n int64) time.Time {
 	if due = r.trusted(now, due); due.Before(now) {
 		due = now
@@ -60,8 +60,7 @@ func (r *Rate) after(now, due time.Time, n int64) time.Time {
 	return due.Add(time.Duration(n) * r.interval())
 }
 
-// Rates are what queues' rates allow, as read under their lock, and what was taken
-// since.
+// Rates are the states of queues' rates, as read under their lock, and the starts since.
 type Rates map[tenant.QueueKey]*rateState
 
 type rateState struct {
@@ -126,8 +125,8 @@ func (r *Rates) Take(rate *Rate) {
 	}
 }
 
-// appendRatesSQL adds a row and forgets those before it. What an old snapshot keeps
-// of them lies before the newest in the index, where no reader comes.
+// appendRatesSQL adds a row and deletes an older one. Dead rows that an old snapshot holds are
+// before the newest in the index, where no reader scans.
 const appendRatesSQL = `
 WITH next AS (
   SELECT * FROM unnest(@tenants::uuid[], @queues::text[], @seqs::bigint[], @dues::timestamptz[]) AS n(tenant_id, queue, seq, due)

@@ -16,7 +16,7 @@ import (
 )
 
 // In every window a rate lets at most its burst and what the window brings through,
-// and whoever waits for as long as it takes is let through.
+// and a claim that waits long enough gets one.
 func TestARateHoldsInEveryWindow(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -88,6 +88,6 @@ func TestCoresKeepARateTogether(t *testing.T) {
 		t.Errorf("%d jobs started in %.2f s at 10 a second", got, took)
 	}
 	if n := f.CountOf(`SELECT count(*) FROM rate_log`); n > 3 {
-		t.Errorf("%d rows are kept of one queue's rate", n)
+		t.Errorf("%d rows are stored of one queue's rate", n)
 	}
 }

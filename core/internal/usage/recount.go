@@ -12,57 +12,56 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/store"
 )
 
-// OperatorTime bounds what an operator's command may take that looks at every job: with
-// millions of them it is minutes.
+// OperatorTime bounds an operator's command that reads every job: with millions of them it is
+// minutes.
 const OperatorTime = time.Hour
 
-// foreignBooksSQL says whether the counts were kept by another server: a dump was
-// restored, and transaction numbers began anew. What they say of the order of
-// things means nothing then.
-const foreignBooksSQL = `
+// foreignCountersSQL says whether the counts were written by another server: a dump was restored, and
+// transaction ids started again. Their order is then meaningless.
+const foreignCountersSQL = `
 SELECT EXISTS (SELECT FROM usage_log     WHERE GREATEST(bound, pg_snapshot_xmax(seen)) > pg_snapshot_xmax(pg_current_snapshot()))
     OR EXISTS (SELECT FROM usage_credits WHERE xid   > pg_snapshot_xmax(pg_current_snapshot()))`
 
-const closeBooksSQL = `
+const resetCountersSQL = `
 WITH log AS (DELETE FROM usage_log), credits AS (DELETE FROM usage_credits), counts AS (DELETE FROM usage_counts)
 UPDATE jobs SET counted = 0 WHERE counted <> 0`
 
-// ForeignBooks says whether the counts were kept on another server, so that no core
-// should run before RestartUsage.
-func (s *Counts) ForeignBooks(ctx context.Context) (bool, error) {
-	foreign, err := store.Query(ctx, s.Store, pgx.RowTo[bool], foreignBooksSQL, pgx.StrictNamedArgs{})
+// ForeignCounters says whether the counts were written by another server, so that no core should run
+// before ResetForeignCounters.
+func (s *Counts) ForeignCounters(ctx context.Context) (bool, error) {
+	foreign, err := store.Query(ctx, s.Store, pgx.RowTo[bool], foreignCountersSQL, pgx.StrictNamedArgs{})
 	if err != nil {
-		return false, fmt.Errorf("usage: books: %w", store.NothingChanged(err))
+		return false, fmt.Errorf("usage: foreign counters: %w", store.NothingChanged(err))
 	}
 	return foreign[0], nil
 }
 
-// RestartUsage begins all counts anew if they were kept on another server, as after
-// the restore of a dump. It is for `core migrate`, before any core runs.
-func (s *Counts) RestartUsage(ctx context.Context) error {
+// ResetForeignCounters resets all counts if they were written by another server, as after the restore of a
+// dump. It is for `core migrate`, before any core runs.
+func (s *Counts) ResetForeignCounters(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, OperatorTime)
 	defer cancel()
 	err := s.inReport(ctx, func(tx pgx.Tx) error {
 		var foreign bool
-		if err := tx.QueryRow(ctx, foreignBooksSQL).Scan(&foreign); err != nil || !foreign {
+		if err := tx.QueryRow(ctx, foreignCountersSQL).Scan(&foreign); err != nil || !foreign {
 			return err
 		}
-		_, err := tx.Exec(ctx, closeBooksSQL)
+		_, err := tx.Exec(ctx, resetCountersSQL)
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("usage: restart usage: %w", err)
+		return fmt.Errorf("usage: reset foreign counters: %w", err)
 	}
 	return nil
 }
 
-// CoresRunError says that cores are connected to a database that has to be without.
+// CoresRunError says that cores are connected to a database that must have none.
 type CoresRunError struct{ Sessions []string }
 
 func (e *CoresRunError) Error() string {
 	shown := e.Sessions[:min(len(e.Sessions), 5)]
 	return fmt.Sprintf("cores, or commands of theirs, are connected to this database (%d: %s); stop all of them first. "+
-		"What a machine has left that is gone, SELECT pg_terminate_backend(pid) ends", len(e.Sessions), strings.Join(shown, ", "))
+		"End sessions of a machine that is gone with SELECT pg_terminate_backend(pid)", len(e.Sessions), strings.Join(shown, ", "))
 }
 
 // otherCoresSQL finds connections of cores besides this one.
@@ -71,26 +70,25 @@ SELECT 'pid ' || pid || coalesce(' from ' || host(client_addr), '') FROM pg_stat
 WHERE application_name = 'forgequeue-core' AND datname = current_database() AND pid <> pg_backend_pid()
 ORDER BY pid`
 
-// leaveAloneSQL keeps off a core that starts meanwhile: a count that was read before,
-// and is written after, would be the old one.
-const leaveAloneSQL = `
+// lockTablesSQL blocks a core that starts at the same time: it could write a count that it had read
+// before the reset.
+const lockTablesSQL = `
 SET LOCAL lock_timeout = '10s';
 LOCK TABLE usage_log, usage_credits, usage_counts IN ACCESS EXCLUSIVE MODE;
 LOCK TABLE jobs IN EXCLUSIVE MODE`
 
-// partingTime is how long the connections of a core that has just ended may take to go.
-const partingTime = 5 * time.Second
+// disconnectTime is how long the connections of a core that has just ended may take to close.
+const disconnectTime = 5 * time.Second
 
-// Recount begins all counts anew, of all tenants, and gives how many jobs were in some.
-// Caps are kept all the while: what is not counted yet is adopted, as jobs are that were
-// there before their cap. The error is a *CoresRunError where cores run; the Store has to
-// be one of a single connection, or it takes its own for theirs.
+// Recount resets all counts, of all tenants, and gives how many jobs were counted. Caps stay in
+// force: jobs are backfilled, like those stored before their cap. The error is a *CoresRunError if
+// cores run; the Store must have a single connection, or it takes its own for theirs.
 func (s *Counts) Recount(ctx context.Context) (jobs int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, OperatorTime)
 	defer cancel()
 	for begun := time.Now(); ; {
 		jobs, err = s.recount(ctx)
-		if _, run := errors.AsType[*CoresRunError](err); !run || time.Since(begun) > partingTime {
+		if _, run := errors.AsType[*CoresRunError](err); !run || time.Since(begun) > disconnectTime {
 			break
 		}
 		select {
@@ -118,7 +116,7 @@ func (s *Counts) recount(ctx context.Context) (jobs int64, err error) {
 		if len(others) > 0 {
 			return &CoresRunError{others}
 		}
-		_, err = tx.Exec(ctx, leaveAloneSQL)
+		_, err = tx.Exec(ctx, lockTablesSQL)
 		if store.LockTimedOut(err) {
 			return errors.New("another session uses the tables of jobs and counts, as a dump under way does; " +
 				"run it again when that has ended: nothing was changed")
@@ -126,7 +124,7 @@ func (s *Counts) recount(ctx context.Context) (jobs int64, err error) {
 		if err != nil {
 			return err
 		}
-		tag, err := tx.Exec(ctx, closeBooksSQL)
+		tag, err := tx.Exec(ctx, resetCountersSQL)
 		jobs = tag.RowsAffected()
 		return err
 	})

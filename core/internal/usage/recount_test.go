@@ -13,7 +13,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// Counts that went wrong are taken anew: caps hold as before, and jobs that run are in
+// Counts that went wrong are reset: caps hold as before, and jobs that run are in
 // the counts of running ones.
 func TestRecount(t *testing.T) {
 	t.Parallel()
@@ -21,7 +21,7 @@ func TestRecount(t *testing.T) {
 	limits := celltest.Under(f.ActiveCap(4))
 	f.Submit(f.Jobs(3, limits)...)
 	running := f.ClaimOne()
-	if _, err := f.Behind.Exec(t.Context(), `
+	if _, err := f.Direct.Exec(t.Context(), `
 		INSERT INTO usage_credits SELECT tenant_id, 1, '', -2, pg_current_xact_id() FROM jobs LIMIT 1;
 		UPDATE jobs SET counted = 0 WHERE state = 'running'`); err != nil {
 		t.Fatal(err)
@@ -35,7 +35,7 @@ func TestRecount(t *testing.T) {
 
 	var run *usage.CoresRunError
 	if _, err := one.Recount(t.Context()); !errors.As(err, &run) || len(run.Sessions) < 1 {
-		t.Fatalf("beside a core: %v", err)
+		t.Fatalf("while a core runs: %v", err)
 	}
 	if drifts, err := f.Store.Verify(t.Context()); err != nil || len(drifts) == 0 {
 		t.Fatalf("refused, and yet: %v %v", drifts, err)
@@ -48,7 +48,7 @@ func TestRecount(t *testing.T) {
 	f.Store = celltest.OpenURL(t, f.URL)
 	f.NoDrift()
 	if got := f.Admitted(f.Jobs(3, limits)...); got != 1 {
-		t.Errorf("admitted %d, want 1 beside 3", got)
+		t.Errorf("admitted %d, want 1 in addition to 3", got)
 	}
 	f.End(queue.Ending{Lease: running.Lease(), Kind: api.KindComplete})
 	if got := f.Admitted(f.Jobs(3, limits)...); got != 1 {
@@ -58,11 +58,11 @@ func TestRecount(t *testing.T) {
 }
 
 // A restore of a large database takes longer than a call may.
-func TestBooksOfAnotherServerTakeTheirTime(t *testing.T) {
+func TestForeignCountersTakeTheirTime(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.Submit(f.Jobs(3, celltest.Under(f.ActiveCap(4)))...)
-	if _, err := f.Behind.Exec(t.Context(), `UPDATE usage_log SET bound = '9000000000000'`); err != nil {
+	if _, err := f.Direct.Exec(t.Context(), `UPDATE usage_log SET bound = '9000000000000'`); err != nil {
 		t.Fatal(err)
 	}
 	one, err := cell.Open(t.Context(), cell.Options{Options: store.Options{URL: f.URL, MaxConns: 1, PoolWait: time.Second, CallTime: time.Nanosecond}})
@@ -70,7 +70,7 @@ func TestBooksOfAnotherServerTakeTheirTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer one.Close()
-	if err := one.RestartUsage(t.Context()); err != nil {
+	if err := one.ResetForeignCounters(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	f.NoDrift()

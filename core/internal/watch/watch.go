@@ -1,5 +1,5 @@
-// Package watch lets callers wait until a job changes. It is memory only: they are woken by what
-// this core does, by what other cores publish, and at last by a poll for all watched jobs.
+// Package watch lets callers wait until a job changes. It is memory only: callers are woken by this
+// core's changes, by notifications of other cores, and by a fallback poll for all watched jobs.
 package watch
 
 import (
@@ -20,21 +20,21 @@ import (
 type Watches struct {
 	mu    sync.Mutex
 	byJob map[uuid.UUID]*watched
-	// turn has the watched jobs in the order in which they are polled for.
-	turn list.List
+	// pollOrder has the watched jobs in poll order.
+	pollOrder list.List
 }
 
-// watched is a job with those who watch it.
+// watched is a job with its watches.
 type watched struct {
 	id      uuid.UUID
 	watches []*watch
 	place   *list.Element
-	// read is when one of them read the job last: until then they missed nothing.
+	// read is when a watcher last read the job: its state is current up to then.
 	read time.Time
 }
 
 type watch struct {
-	// seen is the state that the watcher knows.
+	// seen is the state that the watcher has read.
 	seen    string
 	changed chan struct{}
 }
@@ -48,7 +48,7 @@ func (w *Watches) add(id uuid.UUID) *watch {
 	job := w.byJob[id]
 	if job == nil {
 		job = &watched{id: id, read: time.Now()}
-		job.place = w.turn.PushBack(job)
+		job.place = w.pollOrder.PushBack(job)
 		w.byJob[id] = job
 	}
 	one := &watch{changed: make(chan struct{}, 1)}
@@ -61,19 +61,19 @@ func (w *Watches) remove(id uuid.UUID, one *watch) {
 	defer w.mu.Unlock()
 	job := w.byJob[id]
 	if job.watches = slices.DeleteFunc(job.watches, func(other *watch) bool { return other == one }); len(job.watches) == 0 {
-		w.turn.Remove(job.place)
+		w.pollOrder.Remove(job.place)
 		delete(w.byJob, id)
 	}
 }
 
-func (w *Watches) know(id uuid.UUID, one *watch, state string) {
+func (w *Watches) setSeen(id uuid.UUID, one *watch, state string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	one.seen = state
 	w.byJob[id].read = time.Now()
 }
 
-// Wake wakes all who watch the jobs.
+// Wake wakes all watchers of the jobs.
 func (w *Watches) Wake(ids []uuid.UUID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -93,13 +93,13 @@ func (one *watch) wake() {
 	}
 }
 
-// Next lists up to most watched jobs that were not read lately, in turn.
+// Next lists up to most watched jobs that were not read for lately, in rotation.
 func (w *Watches) Next(most int, lately time.Duration) (ids []uuid.UUID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for range min(most, w.turn.Len()) {
-		first := w.turn.Front()
-		w.turn.MoveToBack(first)
+	for range min(most, w.pollOrder.Len()) {
+		first := w.pollOrder.Front()
+		w.pollOrder.MoveToBack(first)
 		if job, _ := first.Value.(*watched); time.Since(job.read) >= lately {
 			ids = append(ids, job.id)
 		}
@@ -107,7 +107,7 @@ func (w *Watches) Next(most int, lately time.Duration) (ids []uuid.UUID) {
 	return ids
 }
 
-// Compare wakes those whose job is not where they think it is.
+// Compare wakes the watchers whose job is in another state than they have read.
 func (w *Watches) Compare(states map[uuid.UUID]string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -127,12 +127,12 @@ func (w *Watches) Compare(states map[uuid.UUID]string) {
 // Call waits until a job changes.
 type Call struct {
 	Tenant tenant.ID
-	// User is the only one whose jobs the caller may see, "" for all.
+	// User restricts the call to one user's jobs, "" for all.
 	User string
 	ID   uuid.UUID
 	Wait time.Duration
-	// Ended waits for an end; otherwise for a state other than Seen, or than the
-	// first one found where Seen is empty.
+	// Ended waits for a terminal state; otherwise for a state other than Seen, or than the first
+	// one read where Seen is empty.
 	Ended bool
 	Seen  string
 }
@@ -144,27 +144,27 @@ func (c *Call) satisfied(state string) bool {
 	return !c.Ended && c.Seen != "" && state != c.Seen
 }
 
-// Wait gives the job as soon as it is what the caller waits for, or as it is when the wait is
-// over or drained is closed. look reads the job.
-func (w *Watches) Wait(ctx context.Context, call Call, drained <-chan struct{}, look func(context.Context) (api.Job, error)) (api.Job, error) {
+// Wait gives the job when it is in the state that the caller waits for, or as it is when the wait
+// has timed out or drained is closed. read reads the job.
+func (w *Watches) Wait(ctx context.Context, call Call, drained <-chan struct{}, read func(context.Context) (api.Job, error)) (api.Job, error) {
 	over := time.NewTimer(call.Wait)
 	defer over.Stop()
-	one := w.add(call.ID) // before the look, or a change in between would wake nobody
+	one := w.add(call.ID) // before the first read: a change in between would wake no watcher
 	defer w.remove(call.ID, one)
 	for {
-		found, err := look(ctx)
+		found, err := read(ctx)
 		if err != nil || call.satisfied(found.State) {
 			return found, err
 		}
-		// An end never changes again, but for a dead letter's redrive: only who has
-		// seen it dead waits for that.
+		// A terminal state never changes, except by the redrive of a dead letter: only a caller
+		// that has seen it dead waits for that.
 		if job.State(found.State).Terminal() && (found.State != api.StateDeadLetter || call.Seen == "") {
 			return found, nil
 		}
 		if call.Seen == "" {
 			call.Seen = found.State
 		}
-		w.know(call.ID, one, found.State)
+		w.setSeen(call.ID, one, found.State)
 		select {
 		case <-ctx.Done():
 			return api.Job{}, ctx.Err()

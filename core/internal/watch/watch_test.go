@@ -9,7 +9,7 @@ import (
 
 // However many jobs are watched, one poll asks for so many, and the next one for others;
 // none for those that were read just now.
-func TestWatchedJobsArePolledForInTurn(t *testing.T) {
+func TestWatchedJobsArePolledForInRotation(t *testing.T) {
 	t.Parallel()
 	var w Watches
 	const jobs, most = 2500, 1000

@@ -26,7 +26,7 @@ func (f *Fixture) RunningCap(limit int64) usage.Cap {
 	return usage.Cap{CountKey: usage.CountKey{Tenant: f.Tenant, Counter: usage.RunningTenant}, Limit: limit}
 }
 
-// NoDrift fails the test where the counts are not what the jobs say.
+// NoDrift fails the test where counts and jobs differ.
 func (f *Fixture) NoDrift() {
 	f.Helper()
 	drifts, err := f.Store.Verify(f.Context())
@@ -38,7 +38,7 @@ func (f *Fixture) NoDrift() {
 	}
 }
 
-// Admitted submits one job each and tells how many were accepted.
+// Admitted submits one job each and gives how many were accepted.
 func (f *Fixture) Admitted(jobs ...submit.NewJob) int {
 	f.Helper()
 	accepted := 0
@@ -61,7 +61,7 @@ func (f *Fixture) Jobs(n int, change ...func(*submit.NewJob)) []submit.NewJob {
 	return made
 }
 
-// Fill stores n jobs behind the store's back.
+// Fill stores n jobs with SQL, without the store.
 func (f *Fixture) Fill(n int, user string) {
 	f.Helper()
 	f.Exec(`INSERT INTO jobs (id, tenant_id, lane_id, queue, type, user_id, state, priority, payload, tags, metadata, max_attempts, retry_base_ms, retry_cap_ms, retry_jitter, created_at, run_at, ready_at)
@@ -71,7 +71,7 @@ SELECT gen_random_uuid(), $1, $2, 'default', 't', NULLIF($4,''), 'queued', 5, 'n
 // CountOf is what a query counts.
 func (f *Fixture) CountOf(sql string, args ...any) (n int) {
 	f.Helper()
-	if err := f.Behind.QueryRow(f.Context(), sql, args...).Scan(&n); err != nil {
+	if err := f.Direct.QueryRow(f.Context(), sql, args...).Scan(&n); err != nil {
 		f.Fatal(err)
 	}
 	return n

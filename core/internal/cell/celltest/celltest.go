@@ -18,21 +18,20 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/store"
 )
 
-// template is the migrated database that the others are copies of.
+// template is the migrated database of which the others are copies.
 type template struct {
 	once sync.Once
 	name string
 	err  error
-	// copying: PostgreSQL refuses to copy a database that another session uses,
-	// the one that copies it included.
+	// copying: PostgreSQL refuses to copy a database that another session uses, another copy
+	// included.
 	copying sync.Mutex
 }
 
 //nolint:gochecknoglobals // one for the process is the point of it
 var migrated template
 
-// URL gives the URL of a fresh, migrated database that is dropped when the test
-// has ended.
+// URL gives the URL of a new, migrated database that is dropped at the end of the test.
 func URL(tb testing.TB) string {
 	tb.Helper()
 	server := storetest.Postgres(tb)
@@ -46,7 +45,7 @@ func URL(tb testing.TB) string {
 	return create(tb, server, "TEMPLATE "+migrated.name)
 }
 
-// EmptyURL gives the URL of a fresh database without a schema.
+// EmptyURL gives the URL of a new database without a schema.
 func EmptyURL(tb testing.TB) string {
 	tb.Helper()
 	return create(tb, storetest.Postgres(tb), "ENCODING 'UTF8' TEMPLATE template0")
@@ -67,13 +66,13 @@ func create(tb testing.TB, server, how string) string {
 	return withDatabase(server, name)
 }
 
-// Open gives a store on a fresh, migrated database.
+// Open gives a store on a new, migrated database.
 func Open(tb testing.TB) *cell.Cell {
 	tb.Helper()
 	return OpenURL(tb, URL(tb))
 }
 
-// OpenURL gives a store on a given database, closed when the test has ended.
+// OpenURL gives a store on a given database, closed at the end of the test.
 func OpenURL(tb testing.TB, databaseURL string) *cell.Cell {
 	tb.Helper()
 	store, err := cell.Open(tb.Context(), cell.Options{Options: store.Options{URL: databaseURL, MaxConns: 8, PoolWait: 5 * time.Second}})
@@ -84,7 +83,7 @@ func OpenURL(tb testing.TB, databaseURL string) *cell.Cell {
 	return store
 }
 
-// Connect gives a connection of the test's own, to look behind the store's back.
+// Connect gives a connection of the test's own, without the store.
 func Connect(tb testing.TB, databaseURL string) *pgx.Conn {
 	tb.Helper()
 	conn, err := pgx.Connect(tb.Context(), databaseURL)
@@ -121,7 +120,7 @@ func execute(ctx context.Context, server, statement string) error {
 
 func unique(prefix string) string {
 	raw := make([]byte, 8)
-	_, _ = rand.Read(raw) // never fails, by its own word
+	_, _ = rand.Read(raw) // never fails, as documented
 	return "fq_" + prefix + "_" + hex.EncodeToString(raw)
 }
 
@@ -134,14 +133,14 @@ func withDatabase(server, name string) string {
 	return u.String()
 }
 
-// Eventually waits until ok holds, and fails the test when it does not in good
-// time. what says what was waited for.
+// Eventually waits until ok holds, and fails the test when it does not in time. what names the
+// condition.
 func Eventually(tb testing.TB, what string, ok func() bool) {
 	tb.Helper()
 	EventuallyWithin(tb, time.Minute, what, ok)
 }
 
-// EventuallyWithin is Eventually with a guard of its own.
+// EventuallyWithin is Eventually with a timeout of its own.
 func EventuallyWithin(tb testing.TB, within time.Duration, what string, ok func() bool) {
 	tb.Helper()
 	const every = 5 * time.Millisecond

@@ -9,7 +9,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/usage"
 )
 
-// Lock keeps every statement off a table until the test unlocks it.
+// Lock blocks every statement on a table until the test unlocks it.
 func (f *Fixture) Lock(table string) (unlock func()) {
 	f.Helper()
 	conn := Connect(f, f.URL)
@@ -59,7 +59,7 @@ func (f *Fixture) Backfill(key usage.CountKey) {
 // Live counts the rows of live jobs.
 func (f *Fixture) Live() (n int64) {
 	f.Helper()
-	if err := f.Behind.QueryRow(f.Context(), `SELECT count(*) FROM jobs`).Scan(&n); err != nil {
+	if err := f.Direct.QueryRow(f.Context(), `SELECT count(*) FROM jobs`).Scan(&n); err != nil {
 		f.Fatal(err)
 	}
 	return n

@@ -7,8 +7,8 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// burySQL makes n dead letters of a tenant, a second of death and of id after another.
-const burySQL = `
+// addDeadLettersSQL makes n dead letters of a tenant, with deaths and ids a second apart.
+const addDeadLettersSQL = `
 INSERT INTO dead_letters (id, tenant_id, lane_id, queue, type, user_id, priority, payload, tags, metadata, attempt, max_attempts, epoch,
                           redrives, retry_base_ms, retry_cap_ms, retry_jitter, dedupe_key, created_at, run_at, cancel_requested,
                           last_error, reason, fingerprint, died_at)
@@ -17,14 +17,14 @@ SELECT ('018f0000-' || lpad(to_hex((n + $8) / 65536), 4, '0') || '-7' || lpad(to
        '{"type":"e","message":"broken","stack":""}', $7, md5($7 || $5), statement_timestamp() - interval '1 day' + n * interval '1 millisecond'
 FROM generate_series(1, $3::integer) AS n`
 
-// Grave is what dead letters are made with; From numbers them.
-type Grave struct {
+// DeadLetterRows are the columns of dead letters; From numbers them.
+type DeadLetterRows struct {
 	Queue, Type, User, Reason string
 	From                      int
 }
 
-// Bury makes dead letters behind the store's back, which is quick.
-func (f *Fixture) Bury(n int, g Grave) {
+// AddDeadLetters makes dead letters with SQL, without the store, which is fast.
+func (f *Fixture) AddDeadLetters(n int, g DeadLetterRows) {
 	f.Helper()
 	if g.Queue == "" {
 		g.Queue = "default"
@@ -35,10 +35,10 @@ func (f *Fixture) Bury(n int, g Grave) {
 	if g.Reason == "" {
 		g.Reason = "exhausted"
 	}
-	f.Exec(burySQL, f.Tenant, f.Lane.ID, n, g.Queue, g.Type, g.User, g.Reason, g.From)
+	f.Exec(addDeadLettersSQL, f.Tenant, f.Lane.ID, n, g.Queue, g.Type, g.User, g.Reason, g.From)
 }
 
-// Redrive asks for a redrive.
+// Redrive creates a redrive.
 func (f *Fixture) Redrive(action string, filter api.DeadLetterFilter, rate *float64) api.Redrive {
 	f.Helper()
 	made, err := f.Store.CreateRedrive(f.Context(), f.Tenant, "", deadletter.NewRedrive{ID: uuid.Must(uuid.NewV7()), Action: action, Filter: filter, Rate: rate})

@@ -44,8 +44,8 @@ func (n *PlanNode) Work() (rows float64) {
 
 var plainInsert = regexp.MustCompile(`(?s)INSERT INTO (usage_log|rate_log|idempotency_keys|usage_counts)`)
 
-// Explain runs a statement and takes it back. Statements that EXPLAIN does not take
-// are none of the hot path.
+// Explain runs a statement and rolls it back. Statements that EXPLAIN does not accept are not on
+// the hot path.
 func Explain(t testing.TB, conn *pgx.Conn, sql string, args []any) (*PlanNode, bool) {
 	t.Helper()
 	trimmed := strings.ToUpper(strings.TrimSpace(regexp.MustCompile(`(?m)^\s*--.*$`).ReplaceAllString(sql, "")))
@@ -81,7 +81,7 @@ func Explain(t testing.TB, conn *pgx.Conn, sql string, args []any) (*PlanNode, b
 		call += "(" + strings.Join(literals, ", ") + ")"
 	}
 	analyze := "(ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) "
-	if plainInsert.MatchString(sql) { // its rows are there already
+	if plainInsert.MatchString(sql) { // its rows exist already
 		analyze = "(FORMAT JSON) "
 	}
 	var raw []byte

@@ -26,16 +26,16 @@ type Fixture struct {
 	Store  *cell.Cell
 	Tenant tenant.ID
 	Lane   directory.Lane
-	// Behind is a connection that sees and changes rows behind the store's back.
-	Behind *pgx.Conn
+	// Direct is a connection for reads and changes without the store.
+	Direct *pgx.Conn
 }
 
-// NewFixture makes one, for as long as the test runs.
+// NewFixture makes one, for the time of the test.
 func NewFixture(t *testing.T) *Fixture {
 	t.Helper()
 	f := &Fixture{T: t, URL: URL(t)}
 	f.Store = OpenURL(t, f.URL)
-	f.Behind = Connect(t, f.URL)
+	f.Direct = Connect(t, f.URL)
 	f.Tenant = f.NewTenant()
 	f.Lane = f.NewLane(f.Tenant, "default")
 	return f
@@ -54,7 +54,7 @@ func (f *Fixture) NewTenant() tenant.ID {
 // NewLane makes a lane of a tenant.
 func (f *Fixture) NewLane(id tenant.ID, name string, tags ...string) directory.Lane {
 	f.Helper()
-	made, err := f.Store.MakeLanes(f.Context(), id, []directory.LaneAsk{{LaneKey: directory.NewLaneKey(id, name, tags)}})
+	made, err := f.Store.EnsureLanes(f.Context(), id, []directory.LaneAsk{{LaneKey: directory.NewLaneKey(id, name, tags)}})
 	if err != nil || made[0].Full != 0 {
 		f.Fatal(made, err)
 	}
@@ -90,7 +90,7 @@ func (f *Fixture) Submit(jobs ...submit.NewJob) []uuid.UUID {
 	return ids
 }
 
-// TrySubmit stores submissions, and gives what became of each.
+// TrySubmit stores submissions, and gives the result of each.
 func (f *Fixture) TrySubmit(submissions ...submit.Submission) []submit.Answer {
 	f.Helper()
 	for i := range submissions {
@@ -103,7 +103,7 @@ func (f *Fixture) TrySubmit(submissions ...submit.Submission) []submit.Answer {
 	return answers
 }
 
-// Claim leases up to most jobs of the lanes, of the fixture's own where none is named.
+// Claim leases up to most jobs of the lanes, or of the fixture's own.
 func (f *Fixture) Claim(most int, visibility time.Duration, lanes ...directory.Lane) []claim.Job {
 	f.Helper()
 	if len(lanes) == 0 {
@@ -156,10 +156,10 @@ func (f *Fixture) Get(id uuid.UUID) api.Job {
 	return got
 }
 
-// Exec changes rows behind the store's back.
+// Exec changes rows with SQL, without the store.
 func (f *Fixture) Exec(sql string, args ...any) {
 	f.Helper()
-	if _, err := f.Behind.Exec(f.Context(), sql, args...); err != nil {
+	if _, err := f.Direct.Exec(f.Context(), sql, args...); err != nil {
 		f.Fatal(err)
 	}
 }
@@ -168,19 +168,19 @@ func (f *Fixture) Exec(sql string, args ...any) {
 func (f *Fixture) Row(id uuid.UUID) string {
 	f.Helper()
 	var row string
-	if err := f.Behind.QueryRow(f.Context(), `SELECT COALESCE((SELECT j::text FROM jobs j WHERE id = $1), '')`, id).Scan(&row); err != nil {
+	if err := f.Direct.QueryRow(f.Context(), `SELECT COALESCE((SELECT j::text FROM jobs j WHERE id = $1), '')`, id).Scan(&row); err != nil {
 		f.Fatal(err)
 	}
 	return row
 }
 
-// Expire makes a job's lease end a moment ago.
+// Expire makes a job's lease expired.
 func (f *Fixture) Expire(id uuid.UUID) {
 	f.Helper()
 	f.Exec(`UPDATE jobs SET lease_expires_at = statement_timestamp() - interval '1 millisecond' WHERE id = $1 AND state = 'running'`, id)
 }
 
-// Reap takes back the leases that ran out.
+// Reap reaps the expired leases.
 func (f *Fixture) Reap() []queue.Reaped {
 	f.Helper()
 	reaped, err := f.Store.Reap(f.Context(), time.Unix(0, 0), 1000, Half)
@@ -190,14 +190,14 @@ func (f *Fixture) Reap() []queue.Reaped {
 	return reaped
 }
 
-// Half is the random number that makes no jitter.
+// Half is the random number for no jitter.
 func Half() float64 { return 0.5 }
 
-// Count is how many rows a table has.
+// Count is the number of rows of a table.
 func (f *Fixture) Count(table string) int {
 	f.Helper()
 	var n int
-	if err := f.Behind.QueryRow(f.Context(), `SELECT count(*) FROM `+table).Scan(&n); err != nil {
+	if err := f.Direct.QueryRow(f.Context(), `SELECT count(*) FROM `+table).Scan(&n); err != nil {
 		f.Fatal(err)
 	}
 	return n

@@ -9,7 +9,7 @@ import (
 	"github.com/forgequeue/forgequeue/cmd/supervisor/storetest"
 )
 
-// Main runs a package's tests with the stores, and fails them where a goroutine is left over.
+// Main runs a package's tests with the stores, and fails them on a leaked goroutine.
 func Main(m *testing.M) {
 	code := storetest.Main(m)
 	if code == 0 {

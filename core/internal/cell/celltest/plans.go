@@ -6,8 +6,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// PlanOf is the plan that core's sessions have for a statement: the generic one,
-// whatever the arguments.
+// PlanOf is the plan of core's sessions for a statement: the generic one, for all arguments.
 func (f *Fixture) PlanOf(conn *pgx.Conn, sql string) string {
 	f.Helper()
 	rewritten, args, err := pgx.NamedArgs{}.RewriteQuery(f.Context(), conn, sql, nil)
@@ -34,8 +33,8 @@ func (f *Fixture) PlanOf(conn *pgx.Conn, sql string) string {
 	return strings.Join(lines, "\n")
 }
 
-// CheckPlans fails the test where a statement walks over a whole table, or leaves one of its
-// indexes unused; planned are the statements with theirs.
+// CheckPlans fails the test where a statement scans a whole table, or does not use one of its
+// indexes; planned are the statements with theirs.
 func (f *Fixture) CheckPlans(when string, planned map[string][]string) {
 	f.Helper()
 	conn := Connect(f, f.URL)
@@ -47,7 +46,7 @@ func (f *Fixture) CheckPlans(when string, planned map[string][]string) {
 	for sql, indexes := range planned {
 		plan := f.PlanOf(conn, sql)
 		if strings.Contains(plan, "Seq Scan") {
-			f.Errorf("%s: a walk over a whole table:\n%s\n%s", when, sql, plan)
+			f.Errorf("%s: a scan of a whole table:\n%s\n%s", when, sql, plan)
 		}
 		for _, index := range indexes {
 			if !strings.Contains(plan, index) {

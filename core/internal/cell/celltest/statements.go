@@ -8,8 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Statements records what a store sends, each text once, with the arguments of its
-// first time. It is a store.Options.Tracer.
+// Statements records what a store sends, each text once, with the arguments of its first use. It is
+// a store.Options.Tracer.
 type Statements struct {
 	mu   sync.Mutex
 	seen map[string][]any
@@ -22,7 +22,7 @@ func (s *Statements) Seen() map[string][]any {
 	return maps.Clone(s.seen)
 }
 
-func (s *Statements) note(sql string, args []any) {
+func (s *Statements) record(sql string, args []any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.seen == nil {
@@ -35,7 +35,7 @@ func (s *Statements) note(sql string, args []any) {
 
 // TraceQueryStart is part of the tracer.
 func (s *Statements) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
-	s.note(data.SQL, data.Args)
+	s.record(data.SQL, data.Args)
 	return ctx
 }
 
@@ -45,7 +45,7 @@ func (s *Statements) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEnd
 // TraceBatchStart is part of the tracer.
 func (s *Statements) TraceBatchStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceBatchStartData) context.Context {
 	for _, one := range data.Batch.QueuedQueries {
-		s.note(one.SQL, one.Arguments)
+		s.record(one.SQL, one.Arguments)
 	}
 	return ctx
 }

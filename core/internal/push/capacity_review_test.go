@@ -12,12 +12,12 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// What a destination has room for is not claimed again for each of the queues that
-// share it: what is over goes back, to the end of its line.
-func TestQueuesOfOneDestinationShareItsRoom(t *testing.T) {
+// A destination's capacity is not claimed again for each of the queues that
+// share it: what is over is returned, to the end of its ready list.
+func TestQueuesOfOneDestinationShareItsCapacity(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	to := newDestination(t, func(w http.ResponseWriter, r *http.Request, _ int) { // it takes its time, and so its room
+	to := newDestination(t, func(w http.ResponseWriter, r *http.Request, _ int) { // it is slow, and so holds its slots
 		select {
 		case <-r.Context().Done():
 		case <-time.After(20 * time.Millisecond):

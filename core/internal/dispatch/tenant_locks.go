@@ -9,25 +9,25 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
-// tenantLocks lets one of a tenant's through at a time. PostgreSQL would make them wait
-// for each other anyhow, each with a connection in its hands: one tenant could hold
-// the whole pool that way. Here they wait with nothing.
+// tenantLocks serialises operations of one tenant. In PostgreSQL they would wait for the same lock
+// with a connection each, and one tenant could hold the whole pool. Here they wait without a
+// connection.
 type tenantLocks struct {
 	mu      sync.Mutex
 	tenants map[tenant.ID]*tenantLock
 }
 
 type tenantLock struct {
-	// free holds one token when nobody is through.
+	// free holds one token while the lock is free.
 	free chan struct{}
-	// users counts who is through or waits; at 0 the turnstile is forgotten.
+	// users counts holders and waiters; at 0 the lock is deleted.
 	users int
 }
 
-// enter waits until the tenants' turn has come, and gives what ends it; the end of
-// ctx ends the wait. Without tenants there is no wait.
+// enter takes the tenants' locks and gives what releases them; the end of ctx ends the wait.
+// Without tenants there is no wait.
 func (g *tenantLocks) enter(ctx context.Context, tenants []tenant.ID) (leave func(), err error) {
-	// In one order for everybody, so that two never wait for each other in a circle.
+	// In one order for all callers, so that there is no deadlock.
 	ids := slices.Clone(tenants)
 	slices.SortFunc(ids, func(a, b tenant.ID) int { return strings.Compare(string(a[:]), string(b[:])) })
 	var passed []tenant.ID

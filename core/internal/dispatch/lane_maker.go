@@ -11,15 +11,15 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
-// laneMakers is how many tenants' lanes are made at once: each holds a connection,
-// and maybe waits for another core's.
+// laneMakers is how many tenants' lanes are made at once: each holds a connection, maybe while it
+// waits for another core's lock.
 const laneMakers = 4
 
-// laneMaker makes lanes that are not known yet.
+// laneMaker makes lanes that are not cached.
 type laneMaker struct {
 	lanes *cache.Lanes
 	store *cell.Cell
-	// locks lets one call for each tenant make lanes, slots so many at once.
+	// locks lets one call for each tenant make lanes, slots bounds the tenants.
 	locks tenantLocks
 	slots chan struct{}
 }
@@ -28,9 +28,9 @@ func newLaneMaker(lanes *cache.Lanes, store *cell.Cell) *laneMaker {
 	return &laneMaker{lanes: lanes, store: store, slots: make(chan struct{}, laneMakers)}
 }
 
-// ensure gives lanes of one tenant, known or made now; they are committed when it
-// returns. While it waits, for the tenant's other asks or for a connection, it holds
-// nothing that another tenant needs.
+// ensure gives lanes of one tenant, cached or made now; they are committed when it returns. While
+// it waits, for the tenant's other calls or for a connection, it holds nothing that another tenant
+// needs.
 func (m *laneMaker) ensure(ctx context.Context, owner tenant.ID, asks []directory.LaneAsk) ([]directory.MadeLane, error) {
 	leave, err := m.locks.enter(ctx, []tenant.ID{owner})
 	if err != nil {
@@ -40,7 +40,7 @@ func (m *laneMaker) ensure(ctx context.Context, owner tenant.ID, asks []director
 	made := make([]directory.MadeLane, len(asks))
 	var unknown []directory.LaneAsk
 	var places []int
-	for i := range asks { // whoever had the turn before may have made them
+	for i := range asks { // the previous holder may have made them
 		var found bool
 		if made[i], found = m.lanes.Find(&asks[i]); !found {
 			unknown, places = append(unknown, asks[i]), append(places, i)
@@ -55,7 +55,7 @@ func (m *laneMaker) ensure(ctx context.Context, owner tenant.ID, asks []director
 	case <-ctx.Done():
 		return nil, fmt.Errorf("%w: lanes of other tenants are made: %w", store.ErrOverloaded, context.Cause(ctx))
 	}
-	fresh, err := m.store.MakeLanes(ctx, owner, unknown)
+	fresh, err := m.store.EnsureLanes(ctx, owner, unknown)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func (m *laneMaker) ensure(ctx context.Context, owner tenant.ID, asks []director
 	return made, nil
 }
 
-// ensureOne gives one lane, known or made now.
+// ensureOne gives one lane, cached or made now.
 func (m *laneMaker) ensureOne(ctx context.Context, key directory.LaneKey) (directory.Lane, error) {
 	ask := directory.LaneAsk{LaneKey: key, For: key.User}
 	made, found := m.lanes.Find(&ask)

@@ -71,8 +71,8 @@ func TestChangesThatBringACap(t *testing.T) {
 }
 
 // A backlog is taken into a user's count in steps, each of which begins where the last
-// one ended, whichever core makes it; jobs of others are not walked.
-func TestAdoptGoesOnInSteps(t *testing.T) {
+// one ended, by any core; jobs of others are not scanned.
+func TestBackfillContinuesInSteps(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.Fill(12_000, "ann")
@@ -88,24 +88,24 @@ func TestAdoptGoesOnInSteps(t *testing.T) {
 		}
 		adopted, more, err := store.Backfill(t.Context(), key)
 		if total += adopted; err != nil || adopted > 5000 || more != (i < 2) {
-			t.Fatalf("step %d: %d adopted, more: %v (%v)", i, adopted, more, err)
+			t.Fatalf("step %d: %d added, more: %v (%v)", i, adopted, more, err)
 		}
 	}
 	if total != 12_000 {
-		t.Errorf("adopted %d, want 12,000", total)
+		t.Errorf("added %d, want 12,000", total)
 	}
 	if due, err := f.Store.DueCounts(t.Context(), 10); err != nil || len(due) != 0 {
-		t.Errorf("due before every core has heard of the cap: %v (%v)", due, err)
+		t.Errorf("due before every core has refreshed its limits: %v (%v)", due, err)
 	}
 	f.Exec(`UPDATE usage_counts SET opened_at = opened_at - interval '2 minutes'`)
 	f.Backfill(key)
-	if kept, err := f.Store.KeptCounts(t.Context(), usage.CountKey{}, 10); err != nil || len(kept) != 1 || !kept[0].Settled {
-		t.Errorf("kept: %+v (%v)", kept, err)
+	if stored, err := f.Store.StoredCounts(t.Context(), usage.CountKey{}, 10); err != nil || len(stored) != 1 || !stored[0].Settled {
+		t.Errorf("stored: %+v (%v)", stored, err)
 	}
 	f.NoDrift()
 }
 
-// Of users who came once nothing stays; who has a job is still counted.
+// Of unused counts nothing stays; a user with a job is still counted.
 func TestUnusedCountsAreForgotten(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -137,7 +137,7 @@ func TestUnusedCountsAreForgotten(t *testing.T) {
 	if _, err := held.Exec(t.Context(), `SELECT pg_advisory_lock($1)`, store.LockKey(store.LockSubmit, f.Tenant)); err != nil {
 		t.Fatal(err)
 	}
-	prune() // beside a submit nothing is forgotten
+	prune() // during a submit nothing is deleted
 	if n := f.Count("usage_counts"); n != 4 {
 		t.Fatalf("%d counts, want 4 while the tenant's lock is held", n)
 	}
@@ -151,9 +151,9 @@ func TestUnusedCountsAreForgotten(t *testing.T) {
 	if n := f.Count(`usage_log WHERE name = 'cid'`); n == 0 {
 		t.Error("a count of one is forgotten")
 	}
-	kept, err := f.Store.KeptCounts(t.Context(), usage.CountKey{}, 10)
-	if err != nil || len(kept) != 2 || kept[0].Unused || !kept[1].Unused {
-		t.Errorf("kept: %+v (%v), want cid and dan, who was never counted", kept, err)
+	stored, err := f.Store.StoredCounts(t.Context(), usage.CountKey{}, 10)
+	if err != nil || len(stored) != 2 || stored[0].Unused || !stored[1].Unused {
+		t.Errorf("stored: %+v (%v), want cid and dan, who was never counted", stored, err)
 	}
 	if got := f.Admitted(f.Jobs(3, user("ann")...)...); got != 2 {
 		t.Errorf("admitted %d of a forgotten user, want 2", got)
@@ -174,7 +174,7 @@ func TestVerifyFindsDrift(t *testing.T) {
 			f := newFixture(t)
 			f.Submit(f.Jobs(3, celltest.Under(f.ActiveCap(4)))...)
 			f.NoDrift()
-			if _, err := f.Behind.Exec(t.Context(), harm); err != nil {
+			if _, err := f.Direct.Exec(t.Context(), harm); err != nil {
 				t.Fatal(err)
 			}
 			drifts, err := f.Store.Verify(t.Context())

@@ -8,11 +8,10 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// Room is for how many more jobs of queues this core has room now. It is only a hint:
-// what is claimed beyond it is given back.
-func (e *Executor) Room() scheduler.Capacity { return &planned{executor: e} }
+// Capacity is this core's capacity by queue. It is only a hint: jobs claimed above it are returned.
+func (e *Executor) Capacity() scheduler.Capacity { return &planned{executor: e} }
 
-// planned is what one look plans to take beside what is in flight.
+// planned is what one scan plans to take in addition to the jobs in flight.
 type planned struct {
 	executor  *Executor
 	jobs      int
@@ -20,19 +19,19 @@ type planned struct {
 	byBreaker map[*breaker]int
 }
 
-// Of implements dispatch.Room.
+// Of implements scheduler.Capacity.
 func (p *planned) Of(key tenant.QueueKey) int {
 	e := p.executor
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	t, known := e.targets[key]
-	if !known { // new since the last look at the settings: found out once it is claimed
+	if !known { // newer than the copy of the settings: checked after the claim
 		return max(min(e.most-e.inFlight-p.jobs, part(e.most, destinationPart)), 0)
 	}
-	return e.room(t, p)
+	return e.capacity(t, p)
 }
 
-// Take implements dispatch.Room.
+// Take implements scheduler.Capacity.
 func (p *planned) Take(key tenant.QueueKey, n int) {
 	p.executor.mu.Lock()
 	t := p.executor.targets[key]
@@ -49,15 +48,15 @@ func (p *planned) Take(key tenant.QueueKey, n int) {
 
 func part(whole, n int) int { return max(whole/n, 1) }
 
-// nothing is planned.
+// nothing is an empty plan.
 var nothing = &planned{}
 
-// room is what is left beside what is planned. It is called with the lock held.
-func (e *Executor) room(t *target, p *planned) int {
+// capacity is the capacity left after what is planned. The caller holds the lock.
+func (e *Executor) capacity(t *target, p *planned) int {
 	if t.usable() == nil {
 		return 0
 	}
-	room := min(
+	left := min(
 		e.most-e.inFlight-p.jobs,
 		part(e.most, tenantPart)-e.byTenant[t.settings.Tenant]-p.byTenant[t.settings.Tenant],
 		part(e.most, destinationPart)-t.breaker.inFlight-p.byBreaker[t.breaker],
@@ -66,19 +65,19 @@ func (e *Executor) room(t *target, p *planned) int {
 	case gobreaker.StateOpen:
 		return 0
 	case gobreaker.StateHalfOpen:
-		room = min(room, t.breaker.probes()-p.byBreaker[t.breaker])
+		left = min(left, t.breaker.probes()-p.byBreaker[t.breaker])
 	case gobreaker.StateClosed:
 	}
-	return max(room, 0)
+	return max(left, 0)
 }
 
-// mostNow is how many jobs a claim may take; 0 where no queue has room.
+// mostNow is how many jobs a claim may take; 0 where no queue has capacity.
 func (e *Executor) mostNow() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	some := len(e.targets) == 0
 	for _, t := range e.targets {
-		some = some || e.room(t, nothing) > 0
+		some = some || e.capacity(t, nothing) > 0
 	}
 	if !some {
 		return 0
@@ -86,11 +85,11 @@ func (e *Executor) mostNow() int {
 	return max(min(e.most-e.inFlight, mostAtOnce), 0)
 }
 
-// admit takes a slot for a job of the target, if there is one.
+// admit takes a slot for a job of the target, if one is free.
 func (e *Executor) admit(t *target) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.room(t, nothing) == 0 {
+	if e.capacity(t, nothing) == 0 {
 		return false
 	}
 	e.inFlight++
@@ -101,14 +100,14 @@ func (e *Executor) admit(t *target) bool {
 	return true
 }
 
-// called says that the job is with its breaker now.
+// called says that the breaker has counted the job's call.
 func (e *Executor) called(t *target) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	t.breaker.waiting--
 }
 
-// leave gives the slot back.
+// leave releases the slot.
 func (e *Executor) leave(t *target) {
 	e.mu.Lock()
 	e.inFlight--
@@ -121,7 +120,7 @@ func (e *Executor) leave(t *target) {
 	e.kick()
 }
 
-// Breaker shows the breaker of a queue in push mode, as this core sees it.
+// Breaker gives the breaker of a queue in push mode, in this core.
 func (e *Executor) Breaker(key tenant.QueueKey) *api.Breaker {
 	e.mu.Lock()
 	t, known := e.targets[key]

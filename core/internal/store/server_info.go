@@ -9,16 +9,16 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// ReadableURL says whether a database URL can be read at all.
+// ReadableURL says whether a database URL can be parsed.
 func ReadableURL(url string) bool {
 	_, err := pgx.ParseConfig(url)
 	return err == nil
 }
 
-// ServerLook is what a server tells of itself to whoever wants to use it.
-type ServerLook struct {
+// ServerInfo are a server's properties that matter to core.
+type ServerInfo struct {
 	serverSettings
-	// Ahead is how far its clock is ahead of this machine's, give or take Doubt.
+	// Ahead is how far its clock is ahead of this machine's, ± Doubt.
 	Ahead, Doubt time.Duration
 }
 
@@ -32,9 +32,9 @@ type serverSettings struct {
 	MayCreate, Migrated                                         bool
 }
 
-// reserved_connections came with 16. A role may see of others' sessions only that
-// they are there, which is all that is counted.
-const serverLookSQL = `
+// reserved_connections exists since 16. A role may see only the existence of others' sessions,
+// which is all that is counted.
+const serverInfoSQL = `
 SELECT current_setting('server_version_num')::integer      AS version,
        current_setting('server_version')                   AS version_name,
        current_setting('server_encoding')                  AS encoding,
@@ -55,44 +55,44 @@ SELECT current_setting('server_version_num')::integer      AS version,
        coalesce(has_schema_privilege(current_schema(), 'CREATE'), false)              AS may_create,
        to_regclass('goose_db_version') IS NOT NULL                                    AS migrated`
 
-// LookAt looks at a server with one plain connection, whether Open would accept it
-// or not. Where it cannot be reached the error is ErrUnavailable.
-func LookAt(ctx context.Context, url string) (ServerLook, error) {
+// InspectServer inspects a server with one plain connection, whether Open would accept it or not. If it
+// cannot be reached the error is ErrUnavailable.
+func InspectServer(ctx context.Context, url string) (ServerInfo, error) {
 	config, err := pgx.ParseConfig(url)
-	if err != nil { // not the library's text, which may repeat the URL
-		return ServerLook{}, errors.New("store: the database URL cannot be read")
+	if err != nil { // not the library's text, which may contain the URL
+		return ServerInfo{}, errors.New("store: the database URL cannot be read")
 	}
 	config.RuntimeParams["application_name"] = "forgequeue-doctor"
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
-		return ServerLook{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
+		return ServerInfo{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // it was only read from
-	rows, err := conn.Query(ctx, serverLookSQL)
+	rows, err := conn.Query(ctx, serverInfoSQL)
 	if err != nil {
-		return ServerLook{}, fmt.Errorf("store: look at the server: %w", err)
+		return ServerInfo{}, fmt.Errorf("store: inspect the server: %w", err)
 	}
-	var look ServerLook
-	if look.serverSettings, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[serverSettings]); err != nil {
-		return ServerLook{}, fmt.Errorf("store: look at the server: %w", err)
+	var info ServerInfo
+	if info.serverSettings, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[serverSettings]); err != nil {
+		return ServerInfo{}, fmt.Errorf("store: inspect the server: %w", err)
 	}
-	look.Ahead, look.Doubt, err = clockOf(ctx, conn)
-	return look, err
+	info.Ahead, info.Doubt, err = clockOf(ctx, conn)
+	return info, err
 }
 
-// clockOf compares the clocks by the quickest of a few questions, as NTP does: the
-// answer was written somewhere between asking and hearing.
+// clockOf compares the clocks by the fastest of a few queries, as NTP does: the answer was written
+// between query and response.
 func clockOf(ctx context.Context, conn *pgx.Conn) (ahead, doubt time.Duration, err error) {
 	const questions = 3
 	for i := range questions {
-		var told time.Time
-		asked := time.Now()
-		if err := conn.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&told); err != nil {
+		var answered time.Time
+		sent := time.Now()
+		if err := conn.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&answered); err != nil {
 			return 0, 0, fmt.Errorf("store: the server's clock: %w", err)
 		}
-		half := time.Since(asked) / 2
+		half := time.Since(sent) / 2
 		if i == 0 || half < doubt {
-			ahead, doubt = told.Sub(asked.Add(half)), half
+			ahead, doubt = answered.Sub(sent.Add(half)), half
 		}
 	}
 	return ahead, doubt, nil

@@ -11,8 +11,8 @@ import (
 )
 
 // Room that a finish makes is for all lanes under the cap, and not only for the one in
-// which it was made: whoever has the slots would keep them for as long as he has jobs.
-func TestRoomIsForAllLanesUnderTheCap(t *testing.T) {
+// which it was made: the owner of the slots would hold them for as long as he has jobs.
+func TestCapacityIsForAllLanesUnderTheCap(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.refresh()
@@ -34,7 +34,7 @@ func TestRoomIsForAllLanesUnderTheCap(t *testing.T) {
 }
 
 // The same for tenants under the installation's cap.
-func TestRoomOfTheInstallationIsForAllTenants(t *testing.T) {
+func TestCapacityOfTheInstallationIsForAllTenants(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.d = f.newCoreUnder(f.store, 1)
@@ -59,7 +59,7 @@ func TestRoomOfTheInstallationIsForAllTenants(t *testing.T) {
 			t.Fatalf("%d run over the cap", len(more))
 		}
 	}
-	t.Error("a tenant with one job waits behind all of another one's")
+	t.Error("a tenant with one job waits after all of another one's")
 }
 
 func (f *fixture) end(jobs []claim.Job) {

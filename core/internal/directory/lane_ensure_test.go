@@ -18,7 +18,7 @@ func (f *fixture) ask(user string, keys ...directory.LaneKey) []directory.MadeLa
 	for i, key := range keys {
 		asks[i] = directory.LaneAsk{LaneKey: key, For: user}
 	}
-	made, err := f.Store.MakeLanes(f.Context(), f.Tenant, asks)
+	made, err := f.Store.EnsureLanes(f.Context(), f.Tenant, asks)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func TestLanesAreMadeOnceAndBounded(t *testing.T) {
 		f.Tenant, directory.MaxLanes-f.Count("lanes")-1)
 	made := f.ask("", append(f.tagged("new", 3), one.LaneKey)...)
 	if got := refusedLanes(made); len(got) != 1 || got[directory.TenantLanes] != 2 || made[3].Lane != one {
-		t.Errorf("of three new lanes, with room for one, and a known one: %v, %+v", got, made)
+		t.Errorf("of three new lanes, with one below the bound, and a known one: %v, %+v", got, made)
 	}
 	if lanes, err := f.Store.LanesAfter(t.Context(), 0, time.Time{}); err != nil || len(lanes) != directory.MaxLanes {
 		t.Errorf("%d lanes (%v)", len(lanes), err)
@@ -92,13 +92,13 @@ func TestAUserTakesAShareOfTheLanes(t *testing.T) {
 	}
 }
 
-// Two users who need one lane get it, where one of them alone would not.
+// Two users with one lane get it, where one of them alone would not.
 func TestALaneThatTwoUsersNeed(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.ask("mallory", f.tagged("m", directory.MaxUserLanes)...)
 	key := f.tagged("both", 1)[0]
-	made, err := f.Store.MakeLanes(t.Context(), f.Tenant, []directory.LaneAsk{
+	made, err := f.Store.EnsureLanes(t.Context(), f.Tenant, []directory.LaneAsk{
 		{LaneKey: key, For: "mallory"}, {LaneKey: key, For: "bob"}, {LaneKey: key, For: "carol"},
 	})
 	if err != nil || made[0].Full != directory.UserLanes || made[1].ID == 0 || made[1].Lane != made[2].Lane {
@@ -126,7 +126,7 @@ SELECT $1, 'x' || n, statement_timestamp(), statement_timestamp() FROM generate_
 	}
 }
 
-// A tenant's workers are bounded by those that live; the dead make room.
+// A tenant's workers are bounded without the dead ones, which are evicted.
 func TestWorkersAreBounded(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
