@@ -170,6 +170,12 @@ func (s *transition) result() Ended {
 	return ended
 }
 
+// inputSQL finds the place of a row's id in the call's arrays, where ids are sorted and unique: the
+// other values of the row are there too. It is in the place of a join with the arrays, which is
+// quadratic where statistics are of a nearly empty table: the planner then expects one row, and reads
+// all of the input again for each (BenchmarkSteps, calls of 1,000: 628 instead of 46 µs a job).
+const inputSQL = `(SELECT width_bucket(id, @ids::uuid[]) AS place OFFSET 0) AS input`
+
 // requeueSQL makes jobs queued or scheduled again.
 const requeueSQL = `
 UPDATE jobs

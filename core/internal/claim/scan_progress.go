@@ -1,8 +1,6 @@
 package claim
 
 import (
-	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -11,7 +9,6 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
-	"github.com/forgequeue/forgequeue/core/internal/store"
 )
 
 // ScanProgress says how far a claim came in a ready list.
@@ -97,69 +94,4 @@ func listArgs(lists []ReadyList) pgx.StrictNamedArgs {
 		lanes[i], priorities[i], ats[i], ids[i] = list.Lane, list.Priority, list.After.At, list.After.ID
 	}
 	return pgx.StrictNamedArgs{"list_lanes": lanes, "list_priorities": priorities, "list_ats": ats, "list_ids": ids}
-}
-
-// probeSQL gives for each list the first job after a position, and how many there are, up to @most:
-// one probe of the ready index for each.
-const probeSQL = `
-SELECT list.lane_id AS lane, list.priority, first.at, first.id, first.jobs
-FROM unnest(@list_lanes::integer[], @list_priorities::smallint[], @list_ats::timestamptz[], @list_ids::uuid[])
-     AS list(lane_id, priority, at, id)
-CROSS JOIN LATERAL (
-  SELECT (array_agg(j.ready_at))[1] AS at, (array_agg(j.id))[1] AS id, count(*) AS jobs
-  FROM (
-    SELECT ready_at, id FROM jobs
-    WHERE state = 'queued' AND lane_id = list.lane_id AND priority = list.priority AND (ready_at, id) > (list.at, list.id)
-    ORDER BY ready_at, id
-    LIMIT @most
-  ) AS j
-) AS first
-WHERE first.jobs > 0`
-
-// Probe gives the lists, of any tenants, with jobs after the positions given; it counts them up to
-// most. It is the fallback for lost wake-ups.
-func (s *Claimer) Probe(ctx context.Context, lists []ReadyList, most int) ([]queue.Waiting, error) {
-	if len(lists) == 0 {
-		return nil, nil
-	}
-	args := listArgs(lists)
-	args["most"] = most
-	found, err := store.Query(ctx, s.Store, pgx.RowToStructByName[queue.Waiting], probeSQL, args)
-	if err != nil {
-		return nil, fmt.Errorf("claim: probe: %w", store.NothingChanged(err))
-	}
-	return found, nil
-}
-
-// scanSQL goes from list to list, one probe of the ready index for each. It reads the dead entries
-// before each list's first job: many, under an old snapshot.
-const scanSQL = `
-WITH RECURSIVE list AS (
-  (SELECT lane_id, priority, ready_at, id
-   FROM jobs
-   WHERE state = 'queued' AND (lane_id, priority) > (@lane::integer, @priority::smallint)
-   ORDER BY lane_id, priority, ready_at, id
-   LIMIT 1)
-  UNION ALL
-  SELECT next.lane_id, next.priority, next.ready_at, next.id
-  FROM list CROSS JOIN LATERAL (
-    SELECT lane_id, priority, ready_at, id
-    FROM jobs
-    WHERE state = 'queued' AND (lane_id, priority) > (list.lane_id, list.priority)
-    ORDER BY lane_id, priority, ready_at, id
-    LIMIT 1
-  ) AS next
-)
-SELECT lane_id AS lane, priority, ready_at AS at, id FROM list LIMIT @most`
-
-// Scan finds lists with ready jobs, of all tenants, and in each the first job: at most most lists
-// after after, in order. Fewer than most: the index has no more.
-func (s *Claimer) Scan(ctx context.Context, after ReadyList, most int) ([]queue.Ready, error) {
-	found, err := store.Query(ctx, s.Store, pgx.RowToStructByName[queue.Ready], scanSQL, pgx.StrictNamedArgs{
-		"lane": after.Lane, "priority": after.Priority, "most": most,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("claim: scan: %w", store.NothingChanged(err))
-	}
-	return found, nil
 }
