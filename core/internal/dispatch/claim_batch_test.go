@@ -227,12 +227,13 @@ func TestAQueuesRateIsKept(t *testing.T) {
 	f.exec(`UPDATE queues SET rate_per_second = 8, updated_at = statement_timestamp() WHERE name = 'slow'`)
 	f.refresh()
 	f.run()
+	// At once what starts in a second, and then what the time allows: on a busy machine another
+	// job may start while the first claim is under way.
 	begun := time.Now()
-	if got := f.claim(f.claimCall("slow")); len(got) != 8 {
-		t.Fatalf("claimed %d at once at 8 a second", len(got))
-	}
-	if got := f.claim(f.claimCall("slow")); float64(len(got)) > 1+8*time.Since(begun).Seconds() {
-		t.Fatalf("claimed %d more", len(got))
+	first := f.claim(f.claimCall("slow"))
+	second := f.claim(f.claimCall("slow"))
+	if most := 8 + 1 + 8*time.Since(begun).Seconds(); len(first) < 8 || float64(len(first)+len(second)) > most {
+		t.Fatalf("claimed %d and %d at 8 a second, at most %.1f", len(first), len(second), most)
 	}
 	call := f.waitCall("slow")
 	call.Wait, call.Max = 10*time.Second, 1
