@@ -31,8 +31,8 @@ func (c *Client) LookUpKey(ctx context.Context, keyID string) (key api.HopKey, f
 	return *result.Value, true, nil
 }
 
-// Ready asks core how it does: ok, degraded or draining in core's own words. It
-// goes past limits and breaker, so that it tells of core and not of the gateway.
+// Ready reads core's readiness: ok, degraded or draining. It bypasses the limits
+// and the breaker, so that it reports core's state and not the gateway's.
 func (c *Client) Ready(ctx context.Context) (status string, err error) {
 	item := api.Item[struct{}]{Principal: own()}
 	result, err := Call[struct{}, api.Readiness](ctx, c, Read(api.HopReady), item)

@@ -24,7 +24,7 @@ type reply struct {
 	status int
 	header http.Header
 	body   []byte
-	conn   *conn // that it came by; nil where that is not known
+	conn   *conn // the connection it came by; nil if unknown
 }
 
 const (
@@ -42,8 +42,8 @@ func deadlineOf(ctx context.Context) time.Time {
 	return time.Now().Add(usualTime)
 }
 
-// try makes one try of a call, within a time of its own, and tells the breaker
-// how it ended.
+// try makes one try of a call, with its own timeout, and reports its result to
+// the breaker.
 func (c *Client) try(ctx context.Context, op Op, body []byte, first bool) (_ reply, sent bool, _ error) {
 	done, err := c.breakers.try(op.class)
 	if err != nil {
@@ -74,8 +74,8 @@ func (c *Client) carrier(op Op, first bool) *http.Transport {
 	return c.transport
 }
 
-// tryTime keeps two fifths of what is left for a second try, where there can be
-// one: a connection that has gone silent must not take all of the call's time.
+// tryTime reserves two fifths of the remaining time for a second try, if there can
+// be one: a connection that does not respond must not use up the call's deadline.
 func tryTime(left time.Duration, another bool) time.Duration {
 	if another && left >= 2*minTry {
 		return left * 3 / 5
@@ -83,8 +83,8 @@ func tryTime(left time.Duration, another bool) time.Duration {
 	return left
 }
 
-// attempt sends the body once. sent says whether core may have seen it: false
-// only where no connection was to be had, so that a doubt counts as sent.
+// attempt sends the body once. sent is whether core may have received it: false
+// only if there was no connection; an uncertain case counts as sent.
 func (c *Client) attempt(ctx context.Context, by *http.Transport, path string, body []byte) (_ reply, sent bool, _ error) {
 	var via link
 	request, err := c.request(ctx, path, body, &via)
@@ -93,8 +93,8 @@ func (c *Client) attempt(ctx context.Context, by *http.Transport, path string, b
 	}
 	response, err := by.RoundTrip(request)
 	if err != nil {
-		// net/http takes a first write that fails for its own and tries again, but not
-		// with a body that is larger than its buffer.
+		// net/http itself retries after a first write that fails, but not with a body
+		// larger than its buffer.
 		return reply{}, via.connected.Load() && !errors.Is(err, errHungUp), err
 	}
 	defer func() { _ = response.Body.Close() }() // it was read, or has failed already
@@ -105,8 +105,8 @@ func (c *Client) attempt(ctx context.Context, by *http.Transport, path string, b
 	return reply{response.StatusCode, response.Header, text, via.conn}, true, nil
 }
 
-// readAnswer reads an answer whole, at once into as much memory as it needs where it
-// tells its length.
+// readAnswer reads a whole answer, into memory of its exact size if it has a
+// Content-Length.
 func readAnswer(response *http.Response) ([]byte, error) {
 	if length := response.ContentLength; length >= 0 && length <= api.MaxHopBody {
 		text := make([]byte, length)
@@ -123,14 +123,14 @@ func readAnswer(response *http.Response) ([]byte, error) {
 // link is the connection that a request got.
 type link struct {
 	connected atomic.Bool
-	conn      *conn // nil where it is not ours
+	conn      *conn // nil if dial did not make it
 }
 
 // request has the headers that are set here and no others: nothing that a client
-// sends can become a header of the hop. It is signed when it has got its connection,
-// by the clock of the core at its end; via is set to that connection. The transport itself tries
-// again when a kept connection turns out to be closed and nothing was written to
-// it (not before what still reads the headers has ended); only the last of its tries counts.
+// sends can become a header of the hop. It is signed once it has a connection, by
+// the clock of the core at its end; via is set to that connection. The transport
+// itself retries when an idle connection is found closed and nothing was written to
+// it (after the reader of the headers has ended); only the last of its tries counts.
 func (c *Client) request(ctx context.Context, path string, body []byte, via *link) (*http.Request, error) {
 	request, err := http.NewRequest(http.MethodPost, c.base+path, bytes.NewReader(body)) //nolint:noctx // it gets one below
 	if err != nil {
@@ -162,10 +162,10 @@ func (c *Client) timeAt(by *conn) time.Time {
 	return c.Now()
 }
 
-// learnClock takes core's clock from a refusal for the time, and says whether
-// that is what the reply was. Core checks the signature first, so only a core
-// that knows our secret says this. Cores whose clocks differ may be behind one address:
-// the connection keeps its own core's.
+// learnClock takes core's clock from an assertion_expired refusal, and returns whether
+// the reply was one. Core checks the signature first, so only a core with the same
+// secret sends it. Cores whose clocks differ may be behind one address: each
+// connection stores its own core's offset.
 func (c *Client) learnClock(from reply) bool {
 	if !refusedWith(from.body, problem.AssertionExpired) {
 		return false
@@ -185,20 +185,19 @@ func (c *Client) learnClock(from reply) bool {
 }
 
 const (
-	// maxRedial bounds how long a call in doubt looks for a core that is not there;
-	// one that restarts is back by then.
+	// maxRedial bounds how long a call in doubt redials a core that is unreachable; a
+	// core that restarts is back by then.
 	maxRedial  = 5 * time.Second
 	redialStep = 50 * time.Millisecond
 )
 
-// redial paces a call that looks for core again and again. The zero value has not
-// begun.
+// redial paces the redials of a call. The zero value has not begun.
 type redial struct {
 	until time.Time
 	step  time.Duration
 }
 
-// wait pauses, longer each time and with jitter; false when it is time to give up.
+// wait pauses, longer each time and with jitter; false when the time is used up.
 func (r *redial) wait(ctx context.Context) bool {
 	if r.until.IsZero() {
 		r.until, r.step = time.Now().Add(maxRedial), redialStep

@@ -15,17 +15,17 @@ import (
 )
 
 const (
-	// probes is how many calls try a core that was away, at most at a time; as many
-	// in a row must go well before the breaker closes.
+	// probes bounds the concurrent calls of a half-open breaker; as many in a row must
+	// succeed before it closes.
 	probes = 3
 	// buckets of the rolling window.
 	buckets = 10
-	// minJudged is how many calls it takes for a judgement.
+	// minJudged is the number of ended calls that the breaker needs to open.
 	minJudged = 20
 )
 
-// breakers stand between calls and a core that does not answer, one for each class:
-// where submits hang, on a lock perhaps, heartbeats go on.
+// breakers refuse calls while core does not answer, one for each class: if submits
+// hang, on a lock for example, heartbeats continue.
 type breakers [ordered]*gobreaker.TwoStepCircuitBreaker[struct{}]
 
 // newBreakers makes them. A call counts in the bucket in which it began, so that
@@ -49,19 +49,19 @@ func newBreakers(window, open time.Duration, logger *slog.Logger) *breakers {
 	return &all
 }
 
-// trips judges the window. A core that is gone fails every call; waiting for half
-// of a window full of old successes to fail would take as long as the window.
-// Counts.Requests is of no use here: it has those that are still in flight.
+// trips decides whether the breaker opens. A core that is down fails every call;
+// to wait until half of a window of old successes has failed would take as long as
+// the window. Counts.Requests cannot be used: it includes calls in flight.
 func trips(counts gobreaker.Counts) bool {
 	judged := counts.TotalFailures + counts.TotalSuccesses
 	return counts.ConsecutiveFailures >= minJudged || (judged >= minJudged && 2*counts.TotalFailures >= judged)
 }
 
-// open says whether a class's calls are refused for now.
+// open returns whether a class's calls are refused now.
 func (b *breakers) open(c class) bool { return c < ordered && b[c].State() == gobreaker.StateOpen }
 
-// try lets one try of a call out and says where to report its end; parked calls
-// and probes are none of its business.
+// try admits one try of a call; done reports its end. Parked calls and probes have
+// no breaker.
 func (b *breakers) try(c class) (done func(error), _ error) {
 	if c >= ordered {
 		return func(error) {}, nil
@@ -73,13 +73,13 @@ func (b *breakers) try(c class) (done func(error), _ error) {
 	return done, nil
 }
 
-// verdict is what a try's end says of core: nil is that it does its work, Canceled
-// that nobody waited to see.
+// verdict is what a try's end means for the breaker: nil is a success, Canceled is
+// not counted, because the caller has left.
 //
-// Only silence and 5xx count. A refusal of an item, and any 4xx, is core at work.
-// So is 503 overloaded: core answers it at once and sheds what it must, item by
-// item; a breaker that opened on it would turn away the rest as well, heartbeats
-// included, and make an outage of a busy hour.
+// Only no answer and 5xx are failures. A refusal of an item, and any 4xx, is a
+// success. So is 503 overloaded: core answers it at once and sheds load item by
+// item; a breaker that opened on it would refuse all other calls too, heartbeats
+// included, and turn a peak of load into an outage.
 func verdict(caller context.Context, answer reply, err error) error {
 	switch {
 	case err == nil && (answer.status < http.StatusInternalServerError || isOverloaded(answer)):
@@ -87,9 +87,9 @@ func verdict(caller context.Context, answer reply, err error) error {
 	case err == nil:
 		return fmt.Errorf("status %d", answer.status)
 	case errors.Is(err, ErrContract):
-		return nil // it did answer
+		return nil // core answered
 	case errors.Is(err, errHungUp):
-		return nil // it was us: core was not even asked
+		return nil // the gateway closed it: nothing was sent
 	case errors.Is(caller.Err(), context.Canceled):
 		return context.Canceled
 	case errors.Is(err, context.Canceled):

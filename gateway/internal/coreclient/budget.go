@@ -2,15 +2,15 @@ package coreclient
 
 import "sync/atomic"
 
-// A repeat costs as much as ten calls bring in, so that repeats are at most a
-// tenth of the calls: a core that is failing gets a tenth more work, not twice as
-// much. What is saved up is enough for the connections of one core that restarts.
+// A repeat costs what ten calls earn, so that repeats are at most a tenth of the
+// calls: a failing core gets a tenth more load, not twice as much. The largest
+// balance is enough for the connections of one core that restarts.
 const (
 	repeatCost = 10
 	maxSaved   = 200 * repeatCost
 )
 
-// budget is how many repeats there may be. It starts full.
+// budget is the retry budget: the repeats that may be sent. It starts full.
 type budget struct{ spent atomic.Int64 } // of maxSaved
 
 // earn counts a call.

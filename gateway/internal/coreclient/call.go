@@ -15,14 +15,14 @@ import (
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-// Call asks core for one item's result. The deadline is ctx's, and core is told
-// of it. The error is a *problem.Problem where core refused the call as a whole,
+// Call asks core for one item's result. The deadline is ctx's, and is sent to
+// core. The error is a *problem.Problem where core refused the call as a whole,
 // or wraps ErrUnavailable, ErrOverloaded, ErrOutcomeUnknown, ErrCutShort, ErrNoPlace,
 // ErrRefusesUs or ErrContract. A refusal of the item itself is no error: it is in
 // the Result.
 //
 // A call is an envelope of its own unless its operation is Shared: then the items
-// of callers that come at the same time go in one.
+// of concurrent callers are sent in one.
 func Call[Req, Resp any](ctx context.Context, c *Client, op Op, item api.Item[Req]) (api.Result[Resp], error) {
 	op.whose = ownerOf(item.Principal)
 	if op.class != classParked {
@@ -47,7 +47,7 @@ func Call[Req, Resp any](ctx context.Context, c *Client, op Op, item api.Item[Re
 	return result, err
 }
 
-// ownerOf says who shares the hop: tenants, and each key that belongs to none.
+// ownerOf is the unit of fairness on the hop: a tenant, or a key of no tenant.
 func ownerOf(p api.Principal) string {
 	if p.Tenant != "" {
 		return p.Tenant
@@ -79,8 +79,8 @@ func ask[Req any](ctx context.Context, c *Client, op Op, item api.Item[Req]) (it
 	return itemResponse{results[0], doubt}, nil
 }
 
-// doubtOutcomes mends what a repeat says of single outcomes: that core could not
-// take one the second time does not mean that it had not the first time.
+// doubtOutcomes corrects the results of a repeat: that core could not take an
+// outcome the second time does not mean that it did not the first time.
 func doubtOutcomes(value any) {
 	answer, ok := value.(*api.OutcomesResponse)
 	if !ok || answer == nil {
@@ -97,30 +97,29 @@ func doubtOutcomes(value any) {
 	}
 }
 
-// encode writes what encoding/json would, but leaves <, > and & as they are: a payload
-// comes back as it was sent.
+// encode is encoding/json's, without escaping <, > and &: a payload is returned as it
+// was sent.
 func encode(value any) ([]byte, error) {
 	return jsonv2.Marshal(value, jsonv2.FormatNilSliceAsNull(true), jsonv2.FormatNilMapAsNull(true),
 		jsontext.PreserveRawStrings(true), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 }
 
-// read takes what core says as it is: what is in it was checked when it came in, or is
-// a result that somebody else's server made.
+// read decodes core's answer without checks: its content was checked when it was
+// stored, or is a result of a server of the tenant's.
 func read(text []byte, into any) error {
 	return jsonv2.Unmarshal(text, into, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 }
 
-// exchange sends the body when its turn has come, again where that is safe, and
-// gives the body of a 200. doubt says that an earlier try was sent and got no
-// answer: what the later one says of its own failure is not the whole story.
+// exchange waits for its turn, sends the body, repeats it where that is safe, and
+// returns the body of a 200. doubt is whether an earlier try was sent and got no
+// answer: then a failure of the later one does not mean that nothing changed.
 //
-// A call is repeated because core's clock differs, a few times: cores whose clocks
-// differ may be behind one address. It is repeated once because nothing of it reached
-// core, or its reply was lost but doing it twice is doing it once, where the budget
-// allows it. A repeat that finds nobody there has not been sent: where it would settle
-// a doubt, it looks again for a while. That is how a core that restarts costs no
-// outcome. A parked call that finds nobody there looks again likewise: it was going to
-// wait anyway.
+// A call is repeated up to mostLearned times if core's clock differs: cores whose
+// clocks differ may be behind one address. It is repeated once if it did not reach
+// core, or its reply was lost and the operation is idempotent, within the retry budget.
+// A repeat that cannot connect has not been sent: where its answer would resolve
+// a doubt, it redials for up to maxRedial. So the restart of a core loses no
+// outcome. A parked call that cannot connect redials too: it waits in any case.
 func (c *Client) exchange(ctx context.Context, op Op, body []byte) (answer []byte, doubt bool, err error) {
 	leave, err := c.enter(ctx, op)
 	if err != nil {
@@ -134,8 +133,8 @@ func (c *Client) exchange(ctx context.Context, op Op, body []byte) (answer []byt
 		reply, sent, err := c.try(ctx, op, body, !repeated)
 		switch {
 		case err != nil:
-			// Once a try was sent and got no answer, a later one that fails or is
-			// refused does not make it undone.
+			// A try that was sent and got no answer may have taken effect, even if a
+			// later one fails or is refused.
 			doubt = doubt || sent
 			if !repeated && c.repeats(ctx, op, sent, err) {
 				repeated = true
@@ -161,7 +160,7 @@ func (c *Client) exchange(ctx context.Context, op Op, body []byte) (answer []byt
 			}
 			return nil, doubt, fmt.Errorf("%w (%s)", ErrRefusesUs, op.path)
 		case reply.status == http.StatusConflict && refusedWith(reply.body, identity.TakenCode):
-			// A copy of the call came first: it may have been done, and its answer is lost.
+			// Core had a copy of the call before: it may have taken effect, its answer is lost.
 			doubt = true
 			c.logger.Warn("core had a copy of our signed call before the call itself", "path", op.path)
 			if !repeated && c.repeats(ctx, op, true, errTaken) {
@@ -177,13 +176,13 @@ func (c *Client) exchange(ctx context.Context, op Op, body []byte) (answer []byt
 	}
 }
 
-// enter waits for the call's turn. Where core is known to be away it does not even
-// wait: nothing was sent, and the caller learns so at once.
+// enter waits for the call's turn. If the breaker is open it fails at once: nothing
+// was sent.
 func (c *Client) enter(ctx context.Context, op Op) (leave func(), err error) {
 	switch {
 	case op.class == classProbe:
 		return func() {}, nil
-	case op.class == classParked: // it has its place
+	case op.class == classParked: // it has a place already
 		return func() {}, nil
 	case c.breakers.open(op.class):
 		return nil, c.refuse(op, fmt.Errorf("%w: %w", ErrUnavailable, errOpen))
@@ -201,21 +200,21 @@ var errTaken = errors.New("core took a copy of the call before")
 // mostLearned is how often one call may learn core's clock.
 const mostLearned = 8
 
-// mayWait says whether a parked call that was not sent may go on waiting for core.
+// mayWait returns whether a parked call that was not sent may wait for core.
 func (o Op) mayWait(c *Client) bool {
 	return o.class == classParked && !c.isDraining() && !o.place.isLost()
 }
 
-// refuse says that a call was not sent, and why.
+// refuse counts a call that was not sent, and returns why.
 func (c *Client) refuse(op Op, err error) error {
 	c.metrics.refused(op.class, err)
-	if !errors.Is(err, ErrOverloaded) && !errors.Is(err, ErrUnavailable) { // its caller has left, or is too late
+	if !errors.Is(err, ErrOverloaded) && !errors.Is(err, ErrUnavailable) { // the caller has left, or its deadline has passed
 		err = fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	return fmt.Errorf("%s: %w", op.path, err)
 }
 
-// repeats says whether a try that failed is made again, and pays for it.
+// repeats returns whether a failed try is repeated, and charges the retry budget.
 func (c *Client) repeats(ctx context.Context, op Op, sent bool, err error) bool {
 	if ctx.Err() != nil || op.class >= ordered || errors.Is(err, errOpen) || (sent && !op.mayRepeat()) {
 		return false
@@ -228,13 +227,13 @@ func (c *Client) repeats(ctx context.Context, op Op, sent bool, err error) bool 
 	return true
 }
 
-// refusal is core's refusal of a whole call. What core says of its own state goes
-// on to the caller; what it says of the call's form is a fault of ours.
+// refusal is core's refusal of a whole call. A problem about core's state is passed
+// on to the caller; one about the form of the call is an error of the gateway.
 func refusal(op Op, reply reply) error {
 	var answer problem.Problem
 	err := json.Unmarshal(reply.body, &answer)
 	if err != nil || !problem.Known(answer.Code) {
-		// Not core's words: a proxy between us, perhaps, after core did the work.
+		// Not core's answer: a proxy's, perhaps, after core took the call.
 		return fmt.Errorf("%w: %s: %w: status %d", op.lost(), op.path, ErrContract, reply.status)
 	}
 	switch reply.status {

@@ -2,17 +2,16 @@ package coreclient
 
 import "github.com/forgequeue/forgequeue/shared/api"
 
-// class is how urgent a call is. When core cannot take everything, the earlier
-// class goes first: a heartbeat that comes too late makes an expired lease, and
-// that makes more work for a core that had too much already.
+// class is the priority of a call. When core cannot take all calls, the lower
+// class goes first: a heartbeat that is late lets a lease expire, which adds work
+// to a core that is overloaded already.
 type class int
 
 const (
-	// classLease is what keeps or ends a lease: heartbeats and outcomes.
+	// classLease is calls that renew or end a lease: heartbeats and outcomes.
 	classLease class = iota
-	// classKey is the look-up of API keys, which every other call waits for once in
-	// a while. Callers without a good key cause it too, so that it has a bound of
-	// its own.
+	// classKey is the look-up of API keys, which any other call may have to wait
+	// for. Callers without a valid key cause it too, so it has its own bound.
 	classKey
 	// classClaim is claims that do not wait, and the registration of workers.
 	classClaim
@@ -26,20 +25,20 @@ const (
 	// ordered is how many classes share the calls in flight.
 	ordered
 
-	// classParked is calls that wait in core for something to happen: they cost it
-	// next to nothing, end when they will, and have a limit of their own.
+	// classParked is calls that wait in core for an event: they cost it next to
+	// nothing, end at any time, and have their own limit.
 	classParked = ordered
-	// classProbe asks how core does; there is one at a time, and it must see core as
-	// it is: neither limit nor breaker stands in its way.
+	// classProbe reads core's readiness; there is one at a time. It must report core's
+	// own state, so neither a limit nor a breaker applies to it.
 	classProbe = ordered + 1
 )
 
-// String is the class as metrics call it.
+// String is the class's label in metrics.
 func (c class) String() string {
 	return [...]string{"lease", "key", "claim", "submit", "read", "list", "parked", "probe"}[c]
 }
 
-// classOf gives an operation's class. What is not named here goes by its effect.
+// classOf gives an operation's class; by its effect, if it is not named here.
 func classOf(path string, e effect) class {
 	switch path {
 	case api.HopHeartbeat, api.HopOutcome:

@@ -19,12 +19,12 @@ import (
 const (
 	dialTimeout = 2 * time.Second
 	keepAlive   = 15 * time.Second // how often a silent connection is probed
-	// idleTimeout is less than core's, so that it is us who close what nobody uses: a
-	// connection that core closes may be one that a call has just been sent on.
+	// idleTimeout is less than core's, so that the gateway closes idle connections, not
+	// core: core could close one on which a call has just been sent.
 	idleTimeout = 90 * time.Second
 	// recentTimeout is for connections of calls that are not repeated. It is less than
-	// the notice of a core that stops (250 ms), in which each answer is its connection's
-	// last: so core never closes a connection that such a call has just been sent on.
+	// the notice of a core that stops (250 ms), in which each answer closes its
+	// connection: so core never closes a connection on which such a call was just sent.
 	recentTimeout = 150 * time.Millisecond
 )
 
@@ -32,12 +32,12 @@ const (
 type Limits struct {
 	// InFlight is how many calls may be under way at once, parked ones aside.
 	InFlight int
-	// Parked is how many may wait in core for jobs, and as many for a job's end.
+	// Parked is how many calls may wait in core for jobs, and as many for a job's end.
 	Parked int
-	// BreakerWindow is what a breaker judges core by. It must be longer than a call
+	// BreakerWindow is the rolling window of a breaker. It must be longer than a call
 	// can take.
 	BreakerWindow time.Duration
-	// BreakerOpen is how long a breaker lets nothing through before it tries again.
+	// BreakerOpen is how long a breaker stays open before it is half-open.
 	BreakerOpen time.Duration
 }
 
@@ -57,8 +57,8 @@ func (l Limits) orDefault() Limits {
 	}
 }
 
-// TimeoutHeader tells core how long the caller still waits, in milliseconds. It
-// is not signed: who could change it could also cut the connection.
+// TimeoutHeader is how long the caller still waits, in milliseconds. It is not
+// signed: an attacker who can change it could also cut the connection.
 const TimeoutHeader = "Forgequeue-Timeout-Ms"
 
 // Options of a Client.
@@ -69,7 +69,7 @@ type Options struct {
 	Secret []byte
 	Logger *slog.Logger
 	Limits Limits
-	// Registry gets the metrics of the hop; nobody does if nil.
+	// Registry gets the metrics of the hop; nil: none are registered.
 	Registry prometheus.Registerer
 	// Now is time.Now if nil; tests set it.
 	Now func() time.Time
@@ -80,15 +80,15 @@ type Client struct {
 	base      string // without a slash at its end
 	secret    []byte
 	transport *http.Transport
-	// recent keeps connections for a moment only, see recentTimeout.
+	// recent keeps idle connections for recentTimeout only.
 	recent *http.Transport
-	// unpooled dials for each try. A repeat goes there: where one kept connection was
-	// closed under a call, the others may be next.
+	// unpooled dials for each try. Repeats use it: if one idle connection was
+	// closed during a call, the others may be closed too.
 	unpooled *http.Transport
 	logger   *slog.Logger
 	now      func() time.Time
-	// offset is core's clock minus ours, in nanoseconds, as a core told last: for
-	// connections that have learned no core's of their own.
+	// offset is core's clock minus ours, in nanoseconds, by the last refusal that
+	// reported it: for connections that have no offset of their own.
 	offset atomic.Int64
 
 	groups groups
@@ -168,6 +168,6 @@ func (c *Client) Close() {
 	c.recent.CloseIdleConnections()
 }
 
-// Now is core's time as far as it is known: this process's own clock, set right by
-// what core said when they were too far apart.
+// Now is core's time as far as it is known: this process's clock plus the offset
+// that core last reported.
 func (c *Client) Now() time.Time { return c.now().Add(time.Duration(c.offset.Load())) }

@@ -14,18 +14,18 @@ var errHungUp = errors.New("coreclient: this connection was hung up")
 // conn is a connection to core that can be hung up: our half is closed while
 // core's answer is still read.
 //
-// net/http does not know of that, and puts the connection back among the idle ones
-// once the answer is there. Whoever gets it next must learn that nothing was
-// written, for then net/http takes another connection by itself: so the first
-// write fails, and until then the end of core's half, which net/http would take
-// for an answer lost, is kept from it.
+// net/http does not know of that, and returns the connection to the idle ones once
+// the answer has been read. The next request on it must fail before anything is
+// written, because net/http then takes another connection: so the first write
+// fails, and until then the EOF of core's half, which net/http would take for a
+// lost answer, is withheld from it.
 type conn struct {
 	net.Conn
 	hung     atomic.Bool
 	answered atomic.Bool // something was read since the last write
 	closed   chan struct{}
 	closing  sync.Once
-	// offset is the clock of the core at its end minus ours, once that core has told.
+	// offset is the clock of the core at its end minus ours; nil until it is known.
 	offset atomic.Pointer[time.Duration]
 }
 
@@ -75,11 +75,11 @@ func hangUp(given net.Conn) bool {
 	if !ok {
 		return false
 	}
-	defer own.hung.Store(true) // after the last of our half is sent
+	defer own.hung.Store(true) // after the last byte of our half is sent
 	return half.CloseWrite() == nil
 }
 
-// ours is a connection that dial made, inside of TLS where there is any; nil for others.
+// ours is the connection that dial made, unwrapped from TLS; nil for others.
 func ours(given net.Conn) *conn {
 	if secure, isTLS := given.(interface{ NetConn() net.Conn }); isTLS {
 		given = secure.NetConn()

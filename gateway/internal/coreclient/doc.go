@@ -14,8 +14,8 @@
 //	  ▼                                        │ budget has it, on a new connection, else
 //	Result ◀──────── Results of one ───────────┘ say what is not known
 //
-// What was not sent is definite; what was sent and not answered is in doubt, and
-// stays so whatever becomes of the repeat.
+// A call that was not sent has certainly changed nothing. One that was sent and not
+// answered is in doubt, and stays so if its repeat fails.
 //
 // A call carries one item today. Gathering many callers' items into one envelope
 // belongs here as well, between Call and try.

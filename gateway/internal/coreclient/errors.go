@@ -15,24 +15,24 @@ var (
 	// ErrOverloaded means that the gateway has as many calls under way as it may,
 	// and has not sent this one.
 	ErrOverloaded = errors.New("coreclient: too many calls to core are under way")
-	// ErrCutShort means that a parked call was ended early, because the gateway stops or
-	// because others had fewer places: there was nothing to tell yet.
+	// ErrCutShort means that a parked call was ended early, without a result, because the
+	// gateway stops or because another owner had fewer places.
 	ErrCutShort = errors.New("coreclient: a parked call was cut short")
 	// ErrNoPlace means that a parked call was not sent, because all places are taken and
-	// its owner has his share of them. The same call without a wait may be made.
+	// its owner has its share of them. The same call without a wait may be made.
 	ErrNoPlace = errors.New("coreclient: there is no place to park a call")
 	// ErrRefusesUs means that core does not accept the gateway's signature. To the
 	// caller it is the same as ErrUnavailable.
 	ErrRefusesUs = errors.New("core refuses our signature: do both have the same FORGEQUEUE_HOP_SECRET?")
-	// ErrContract means that core answered in a way that the two have not agreed
-	// on: one of them is older, or something else listens there.
+	// ErrContract means that core's answer breaks the contract of the hop: one side
+	// is older, or another program listens there.
 	ErrContract = errors.New("coreclient: core's answer makes no sense")
 
-	// errOpen is a try that the breaker did not let out.
+	// errOpen is a try that an open breaker refused.
 	errOpen = errors.New("the breaker is open")
 )
 
-// turnedAwayError is a call that was not sent, with the word that metrics have for it.
+// turnedAwayError is a call that was not sent, with its reason label in metrics.
 type turnedAwayError struct{ reason string }
 
 func (t turnedAwayError) Error() string { return fmt.Sprintf("%v: %s", ErrOverloaded, t.reason) }

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// maxPatience is how long a call may wait for its turn. Who would wait longer is
-// better told to come back later: until then its caller knows nothing.
+// maxPatience is how long a call may wait for its turn. A longer wait is refused, so
+// that the caller learns early that it must retry.
 const maxPatience = 2 * time.Second
 
-// waitingPerCall is how many may wait for each call that may be in flight.
+// waitingPerCall is how many calls may wait per call that may be in flight.
 const waitingPerCall = 2
 
-// Why a call was turned away, as metrics say it.
+// Why a call was turned away: labels of metrics.
 const (
 	reasonFull      = "queue_full"
 	reasonDisplaced = "displaced"
@@ -25,9 +25,9 @@ const (
 	reasonReplyLost = "reply_lost"
 )
 
-// gate bounds the calls in flight. A breaker only judges calls that have ended:
-// against a core that hangs, this is what keeps the gateway's memory, and the
-// places of those whose calls still matter.
+// gate bounds the calls in flight. A breaker only counts calls that have ended:
+// while core hangs, this bounds the gateway's memory, and reserves places for the
+// more urgent classes.
 type gate struct {
 	mu    sync.Mutex
 	queue admissionQueue
@@ -42,8 +42,8 @@ func newGate(inFlight, parked int) *gate {
 	}
 }
 
-// enter waits for the turn of somebody's call. Nothing has been sent when it fails.
-// Each that has entered must leave.
+// enter waits for the turn of a call. When it fails, nothing has been sent.
+// Each call that has entered must leave.
 func (g *gate) enter(ctx context.Context, c class, whose string) error {
 	g.mu.Lock()
 	if g.queue.begin(c) { // nearly always
@@ -80,7 +80,7 @@ func (g *gate) wait(ctx context.Context, w *waiter) error {
 	if waited {
 		return why
 	}
-	// The turn came at the same moment. A caller that has left does not use it.
+	// The turn came at the same time. A caller that has left does not use it.
 	err := <-w.Value
 	if err == nil && ctx.Err() != nil {
 		g.leave(class(w.Class))
@@ -89,8 +89,8 @@ func (g *gate) wait(ctx context.Context, w *waiter) error {
 	return err
 }
 
-// patience leaves at least half of a call's time to core: work that is begun too
-// late to be waited for is done for nobody.
+// patience leaves at least half of a call's time to core: work that starts too
+// late ends after its caller has left.
 func patience(ctx context.Context) time.Duration {
 	deadline, ok := ctx.Deadline()
 	if !ok {
@@ -99,7 +99,7 @@ func patience(ctx context.Context) time.Duration {
 	return min(time.Until(deadline)/2, maxPatience)
 }
 
-// leave ends a call and gives its place to whoever is next.
+// leave ends a call and starts the next ones that wait.
 func (g *gate) leave(c class) {
 	g.mu.Lock()
 	started := g.queue.leave(c)
@@ -109,8 +109,8 @@ func (g *gate) leave(c class) {
 	}
 }
 
-// park takes a place among the parked claims, or among those that watch a job. Nobody
-// waits for one.
+// park takes a place among the parked claims, or among those that watch a job. It
+// does not wait for one.
 func (g *gate) park(claim bool, whose string) (*place, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

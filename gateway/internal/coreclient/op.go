@@ -11,7 +11,7 @@ type Op struct {
 	// shared and group say with whom it may share a request, see Shared.
 	shared bool
 	group  string
-	// whose call it is: the owners of a class take turns. Call says it.
+	// whose is the owner of the call: the owners of a class take turns. Call sets it.
 	whose string
 	// place is a parked call's.
 	place *place
@@ -21,14 +21,13 @@ type effect int
 
 const (
 	// writes: a lost reply leaves the outcome unknown. It is the zero value, so
-	// that an operation is unsafe to repeat until somebody says otherwise.
+	// that an operation is unsafe to repeat unless it is declared safe.
 	writes effect = iota
 	// reads: a lost reply has cost the answer, nothing else.
 	reads
 	// keyed: core remembers the answer by an Idempotency-Key, so a repeat is safe.
 	keyed
-	// repeatable: doing it twice is doing it once, and the repeat is answered like
-	// the first.
+	// repeatable: the operation is idempotent, and a repeat gets the first answer.
 	repeatable
 )
 
@@ -41,14 +40,14 @@ func Read(path string) Op { return op(path, reads) }
 // KeyedWrite is a change whose request carries an Idempotency-Key.
 func KeyedWrite(path string) Op { return op(path, keyed) }
 
-// Repeatable is a change that the contract lets anybody repeat: a heartbeat, and
-// an outcome, which core knows again by its lease token and body.
+// Repeatable is a change that the contract allows to repeat: a heartbeat, and an
+// outcome, which core recognises by its lease token and body.
 func Repeatable(path string) Op { return op(path, repeatable) }
 
-// Submit is a submit of a tenant's jobs. It shares its requests with the tenant's alone
-// where core settles it under the tenant's lock: where it is keyed, by an
-// Idempotency-Key, or its jobs come under a cap, capped. That is a guess: what a queue's
-// settings say only core knows, and it answers Alone.
+// Submit is a submit of a tenant's jobs. It shares requests only with its own tenant's
+// submits where core needs the tenant lock: it is keyed, by an Idempotency-Key, or
+// capped, its jobs being under a cap. That is an estimate: only core knows a queue's
+// settings, and answers Alone.
 func Submit(tenant string, keyed, capped bool) Op {
 	submit := Write(api.HopSubmit)
 	if keyed {
@@ -62,22 +61,22 @@ func Submit(tenant string, keyed, capped bool) Op {
 
 func op(path string, e effect) Op { return Op{path: path, effect: e, class: classOf(path, e)} }
 
-// Parked is the same operation where core may hold its answer for as long as the
+// Parked is the same operation where core may delay its answer for as long as the
 // caller asks. It is never repeated once it was sent. It ends early when the gateway
-// drains, or when its place goes to another owner: then with ErrCutShort, where core had
-// nothing to say yet. Where there is no place for it at all it fails with ErrNoPlace.
+// drains, or when its place goes to another owner: then with ErrCutShort, if core had
+// no result yet. If there is no place for it, it fails with ErrNoPlace.
 func (o Op) Parked() Op {
 	o.class = classParked
 	return o
 }
 
-// mayRepeat says whether a call whose reply was lost may be sent again.
+// mayRepeat returns whether a call whose reply was lost may be sent again.
 func (o Op) mayRepeat() bool { return o.effect != writes && o.class < ordered }
 
-// settles says whether a repeat would tell how the first try ended.
+// settles returns whether the answer to a repeat is also that of the first try.
 func (o Op) settles() bool { return o.mayRepeat() && o.effect != reads }
 
-// lost is what the caller learns when the call was sent and no reply came.
+// lost is the error of a call that was sent and got no reply.
 func (o Op) lost() error {
 	if o.effect == reads {
 		return ErrUnavailable

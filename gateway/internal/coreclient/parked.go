@@ -34,11 +34,11 @@ type parkedCall struct {
 }
 
 // park gives the context of a parked call's try. When its caller leaves, or the
-// gateway drains, or the place goes to another, the call is hung up: our half of the connection is closed, which
-// tells core that nobody waits any more, but what core has sent by then is still
-// read. Were the connection simply cut, an answer on its way would be lost, and
-// with it an attempt of each job that it leases: nobody would hold them, or know
-// to give them back.
+// gateway drains, or the place goes to another owner, the call is hung up: our half
+// of the connection is closed, by which core learns that the caller has left, but
+// what core has already sent is still read. If the connection were cut instead, an
+// answer in transit would be lost, and with it an attempt of each job that it
+// leases: no worker would hold or release them.
 func (c *Client) park(ctx context.Context, at *place) (_ context.Context, end func()) {
 	hop, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadlineOf(ctx))
 	var call parkedCall
@@ -79,8 +79,8 @@ func (p *parkedCall) got(info httptrace.GotConnInfo) {
 	p.connection = info.Conn
 }
 
-// answers is called when core's answer begins. What is left of it comes by itself,
-// and then the connection is another call's: from here on it is not ours to close.
+// answers is called when core's answer begins. The rest of it follows, and then
+// another call may use the connection: from here on this call must not close it.
 func (p *parkedCall) answers() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -98,12 +98,12 @@ func (p *parkedCall) hangUp() bool {
 	return p.connection != nil && hangUp(p.connection)
 }
 
-// unparkedWait is about how long a caller waits for which there was no place to wait
-// longer.
+// unparkedWait is about how long a caller waits for whose parked call there was no
+// place.
 const unparkedWait = time.Second
 
-// ShortWait waits a part of what the caller of a parked call was ready to, where there
-// was no place for it (ErrNoPlace): so it does not call again at once.
+// ShortWait waits, at most for most, when there was no place for a parked call
+// (ErrNoPlace), so that its caller does not call again at once.
 func ShortWait(ctx context.Context, most time.Duration) {
 	timer := time.NewTimer(min(most, unparkedWait/2+rand.N(unparkedWait))) //nolint:gosec // jitter needs no secrecy
 	defer timer.Stop()

@@ -2,10 +2,10 @@ package coreclient
 
 import "slices"
 
-// places are where calls of one kind wait in core, shared out by owner: while there
-// are enough anybody may have as many as it likes; once all are taken, whoever has at
-// least two fewer than the one with the most gets the oldest of his. So one owner has
-// all of them, two have a half each, and who comes last is not the one that finds none.
+// places bound the calls of one kind that wait in core, divided among owners: while
+// some are free an owner may take any number; once all are taken, an owner with at
+// least two fewer than the one with the most gets that one's oldest. So one owner may
+// have all of them, two have a half each, and the last to come still gets one.
 // It has no lock.
 type places struct {
 	most    int
@@ -13,7 +13,7 @@ type places struct {
 	byOwner map[string][]*place // the oldest first
 }
 
-// place is one call's.
+// place is the place of one call.
 type place struct {
 	whose string
 	// lost is closed when another owner gets it.
@@ -45,7 +45,7 @@ func (p *places) take(whose string) *place {
 	return own
 }
 
-// leave gives a place back; one that was lost is another's already.
+// leave gives a place back; a lost one belongs to another owner already.
 func (p *places) leave(left *place) {
 	held := p.byOwner[left.whose]
 	at := slices.Index(held, left)
@@ -60,7 +60,7 @@ func (p *places) leave(left *place) {
 	p.byOwner[left.whose] = slices.Delete(held, at, at+1)
 }
 
-// isLost says whether the place is another's by now.
+// isLost returns whether the place belongs to another owner now.
 func (p *place) isLost() bool {
 	select {
 	case <-p.lost:

@@ -15,14 +15,14 @@ const (
 	probeTimeout = time.Second
 )
 
-// Probe remembers for a second how core did, so that a readiness probe, which anybody
-// may send, costs core next to nothing. It is safe for concurrent use.
+// Probe caches core's readiness for a second, so that a readiness probe, which needs
+// no key, costs core next to nothing. It is safe for concurrent use.
 type Probe struct {
 	client *Client
-	// everUp is whether core has answered at all, in whatever state.
+	// everUp is whether core has ever answered, in any state.
 	everUp atomic.Bool
 
-	mu      sync.Mutex // held while core is asked: one question is enough for all
+	mu      sync.Mutex // held while core is asked: concurrent callers share one call
 	checked time.Time
 	status  string
 }
@@ -30,7 +30,7 @@ type Probe struct {
 // NewProbe makes a Probe of the client's core.
 func NewProbe(c *Client) *Probe { return &Probe{client: c} }
 
-// EverUp says whether core has answered a Check at all, in whatever state.
+// EverUp returns whether core has ever answered a Check, in any state.
 func (p *Probe) EverUp() bool { return p.everUp.Load() }
 
 // Check gives core's own status, or Down. It takes a second at most.
@@ -40,7 +40,7 @@ func (p *Probe) Check(ctx context.Context) string {
 	if time.Since(p.checked) < probeLife {
 		return p.status
 	}
-	// A caller that leaves must not make core look down to the others.
+	// A caller that leaves must not make core appear down to the others.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTimeout)
 	defer cancel()
 	status, err := p.client.Ready(ctx)

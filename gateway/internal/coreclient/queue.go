@@ -6,8 +6,8 @@ import "github.com/forgequeue/forgequeue/shared/batch"
 // It has no clock and no lock.
 //
 // All classes share the calls in flight, and each may use them only up to its own
-// mark, counted over all classes: what lies above a class's mark is kept for those
-// before it. So a class can be held up by earlier ones, never by later ones.
+// mark, counted over all classes: what is above a class's mark is reserved for lower
+// classes. So a class can be delayed by lower ones, never by higher ones.
 //
 //	calls in flight  0 ─────────────────────────────────────────── 100 %
 //	lease            ▏ heartbeats, outcomes                            ▕
@@ -33,7 +33,7 @@ type mark struct {
 }
 
 // waiter is a call that waits for its turn. Its channel gets nil once the call may start,
-// or why it may not. It holds one, so that the sender does not wait for the waiter.
+// or why it may not. Its buffer of one keeps the sender from waiting for the waiter.
 type waiter = batch.Item[string, chan error]
 
 func newWaiter(c class, owner string) *waiter {
@@ -44,9 +44,9 @@ func newAdmissionQueue(inFlight, capacity int) admissionQueue {
 	return admissionQueue{marks: marksFor(inFlight), waiting: batch.Queue[string, chan error]{Capacity: capacity}}
 }
 
-// marksFor shares out a number of calls in flight. Every class may have at least
-// one, and every class but the last leaves at least one to those before it as long
-// as there are as many as classes.
+// marksFor divides a number of calls in flight among classes. Every class may have at
+// least one, and leaves at least one to each class before it, if there are as many
+// calls as classes.
 func marksFor(inFlight int) [ordered]mark {
 	part := func(percent int, after class) int {
 		return max(min(inFlight*percent/100, inFlight-int(after)), 1)
@@ -61,15 +61,15 @@ func marksFor(inFlight int) [ordered]mark {
 	}
 }
 
-// admits says whether another call of the class may start.
+// admits returns whether another call of the class may start.
 func (q *admissionQueue) admits(c class) bool {
 	return q.total < q.marks[c].total && q.busy[c] < q.marks[c].own
 }
 
 // enter starts a call or lets it wait (both false: the queue is full). Of one owner's
 // calls the one that has waited longest goes first. A call that finds the queue full
-// displaces the last one of the latest class after its own, or else of its own class, if
-// that would be served after it.
+// displaces the last one of the highest class above its own; if there is none, the last
+// of its own class, if that would be served after it.
 func (q *admissionQueue) enter(w *waiter) (started, waits bool, displaced *waiter) {
 	if q.begin(class(w.Class)) {
 		return true, false, nil
@@ -79,7 +79,7 @@ func (q *admissionQueue) enter(w *waiter) (started, waits bool, displaced *waite
 	return false, waits, displaced
 }
 
-// begin starts a call that need not wait.
+// begin starts a call if it need not wait.
 func (q *admissionQueue) begin(c class) bool {
 	if q.waiting.LenClass(int(c)) > 0 || !q.admits(c) {
 		return false
@@ -88,7 +88,7 @@ func (q *admissionQueue) begin(c class) bool {
 	return true
 }
 
-// leave ends a call and starts those whose turn it now is.
+// leave ends a call and starts those whose turn it is now.
 func (q *admissionQueue) leave(c class) (started []*waiter) {
 	q.busy[c]--
 	q.total--

@@ -15,40 +15,40 @@ import (
 )
 
 const (
-	// sharedBytes bounds an envelope of many callers' items; one that is larger goes
+	// sharedBytes bounds an envelope of many callers' items; a larger item is sent
 	// alone. core answers when its last item is done: 4,000 small jobs of batches take
-	// a slow core a second or two, and callers wait for that besides their turn.
+	// a slow core a second or two, which callers wait in addition to their turn.
 	sharedBytes = 512 << 10
 	// leastWeight keeps the items of an envelope below api.MaxHopItems.
 	leastWeight = sharedBytes/api.MaxHopItems + 1
 	// sharedWaiting bounds the items that wait for an envelope of one group.
 	sharedWaiting = 20_000
 	// sharedReserve is how much of its time, in percent, a call must have left when its
-	// envelope is sent: core has to have done all of it by then.
+	// envelope is sent: core needs it for the whole envelope.
 	sharedReserve = 50
 )
 
 // Shared lets the operation share a request to core with other callers' of the
-// same group: those that come while one is under way go together in the next. core
-// answers an envelope when its last item is done, so whoever may have to wait for
-// something of its own, a tenant's lock, belongs in a group of its own. In the common
-// group, "", core answers Alone for an item that would have to wait: it is sent again in
-// its tenant's group, and so are the tenant's next ones for a while.
+// same group: those that come while one is under way are sent together in the next.
+// core answers an envelope when its last item is done, so calls that may wait for a
+// tenant lock need a group of their own. In the common group, "", core answers Alone
+// for an item that would have to wait: it is sent again in its tenant's group, and so
+// are the tenant's next ones for apartFor.
 func (o Op) Shared(group string) Op {
 	o.shared, o.group = true, group
 	return o
 }
 
-// groupKey is what must be alike for items to share an envelope: the path, and
-// what a lost reply means.
+// groupKey is what items that share an envelope have in common: the path, what a
+// lost reply means, and the group.
 type groupKey struct {
 	path   string
 	effect effect
 	group  string
 }
 
-// sharedWait is how long the first in line may have waited before others are turned
-// away; 0 is any time. Outcomes are never turned away for it: they end work.
+// sharedWait is how long the first item may have waited before others are turned
+// away; 0 is no bound. Outcomes are never turned away for it: they end work.
 func sharedWait(op Op) time.Duration {
 	if op.class < classSubmit {
 		return 0
@@ -68,7 +68,7 @@ type itemResponse struct {
 	doubt  bool
 }
 
-// groups are the batchers of the hop. One is forgotten when nobody uses it.
+// groups are the batchers of the hop. One without users is deleted.
 type groups struct {
 	mu  sync.Mutex
 	all map[groupKey]*groupUse
@@ -80,13 +80,13 @@ type groupUse struct {
 }
 
 const (
-	// apartFor is how long a tenant's items go in its own group after one was to go alone.
+	// apartFor is how long a tenant's items use its own group after core answered Alone.
 	apartFor = 5 * time.Second
-	// apartMost bounds what is remembered of that.
+	// apartMost bounds the entries of apart.
 	apartMost = 10_000
 )
 
-// apart remembers the tenants whose items core wants in envelopes of their own.
+// apart has the tenants whose items need envelopes of their own, after Alone.
 type apart struct {
 	mu    sync.Mutex
 	since map[apartKey]time.Time
@@ -103,7 +103,7 @@ func (a *apart) note(key apartKey) {
 	a.since[key] = time.Now()
 }
 
-// grouped is the operation in the group in which the tenant's items go now.
+// grouped is the operation in the group that the tenant's items use now.
 func (a *apart) grouped(op Op, tenant string) Op {
 	if op.group != "" || tenant == "" {
 		return op
@@ -130,7 +130,7 @@ func (c *Client) enterGroup(op Op) (group *itemGroup, leave func()) {
 		c.groups.all = map[groupKey]*groupUse{}
 	}
 	use := c.groups.all[key]
-	op.whose = "group " + op.group // it sends for all who share it
+	op.whose = "group " + op.group // it sends for all callers of the group
 	if use == nil {
 		use = &groupUse{group: batch.New(batch.Options[itemText, itemResponse]{
 			MaxWeight: sharedBytes, Capacity: sharedWaiting, Timeout: c.sharedTime, Reserve: sharedReserve, MaxWait: sharedWait(op),
@@ -151,9 +151,9 @@ func (c *Client) enterGroup(op Op) (group *itemGroup, leave func()) {
 	}
 }
 
-// Busy says that a tenant's call of a shared operation would be turned away, nil that
-// it may be made: who asks first need not read what nobody would send. The error wraps
-// ErrOverloaded.
+// Busy returns an error if a tenant's call of a shared operation would be turned away,
+// nil if it may be made: so a caller need not read a body that would not be sent. The
+// error wraps ErrOverloaded.
 func (c *Client) Busy(op Op, tenant string) error {
 	op = c.apart.grouped(op, tenant)
 	c.groups.mu.Lock()
@@ -192,8 +192,8 @@ func (c *Client) exchangeItems(ctx context.Context, op Op, items []itemText) ([]
 	return results.Results, doubt, nil
 }
 
-// envelope joins items that are encoded already. The nonce makes its signature one that
-// no other request has; core needs only the signature, and reads over the nonce.
+// envelope joins items that are encoded already. The nonce makes its signature unique;
+// core needs only the signature, and ignores the nonce.
 func envelope(items []itemText) []byte {
 	nonce := rand.Text()
 	size := len(`{"nonce":"","items":[]}`) + len(nonce) + len(items)
@@ -248,14 +248,14 @@ func shareIn[Req any](ctx context.Context, c *Client, op Op, item api.Item[Req])
 	return answer, err
 }
 
-// decode reads one item's result for the caller that it belongs to.
+// decode reads the result of one item for its caller.
 func decode[Resp any](op Op, response itemResponse) (api.Result[Resp], error) {
 	var none api.Result[Resp]
 	result := api.Result[Resp]{Status: response.result.Status, Replayed: response.result.Replayed, Problem: response.result.Problem}
 	if value := response.result.Value; value != nil {
 		result.Value = new(Resp)
 		if opaque, ok := any(result.Value).(*json.RawMessage); ok {
-			*opaque = *value // it was read as JSON already, with all of the envelope's answer
+			*opaque = *value // it was checked as JSON with the envelope's answer
 		} else if err := read(*value, result.Value); err != nil {
 			return none, fmt.Errorf("%w: %s: %w", op.lost(), op.path, errors.Join(ErrContract, err))
 		}
