@@ -27,8 +27,8 @@ const (
 
 var errNoResult = errors.New("the answer does not tell of this outcome")
 
-// parcel is one outcome on its way to the server.
-type parcel struct {
+// pendingOutcome is one outcome on its way to the server.
+type pendingOutcome struct {
 	outcome api.OutcomeRequest
 	// options name the job's trace, for an outcome that is sent alone: a request that
 	// many share is of no trace.
@@ -58,24 +58,24 @@ type answer struct {
 type outbox struct {
 	client *client.Client
 	logger *slog.Logger
-	in     chan *parcel
+	in     chan *pendingOutcome
 
 	// waiting were not answered yet, in the order they came.
-	waiting []*parcel
+	waiting []*pendingOutcome
 	// resume is when a server that could not be reached is tried again.
 	resume   time.Time
 	failures int
 }
 
 func newOutbox(c *client.Client, logger *slog.Logger) *outbox {
-	return &outbox{client: c, logger: logger, in: make(chan *parcel)}
+	return &outbox{client: c, logger: logger, in: make(chan *pendingOutcome)}
 }
 
 // send waits until the server has answered the outcome.
 // It gives up where a repeat would be answered the same, once the lease is
 // certainly over, and with ctx.
 func (o *outbox) send(ctx context.Context, leases *leases, l *lease, outcome api.OutcomeRequest) answer {
-	p := &parcel{outcome: outcome, options: traceOf(l), end: func() time.Time { return leases.certainEnd(l) }, answered: make(chan answer, 1)}
+	p := &pendingOutcome{outcome: outcome, options: traceOf(l), end: func() time.Time { return leases.certainEnd(l) }, answered: make(chan answer, 1)}
 	select {
 	case o.in <- p:
 	case <-ctx.Done():
@@ -112,7 +112,7 @@ func (o *outbox) run(ctx context.Context) {
 
 // next waits for outcomes that may be sent now, and gives as many as fit into one
 // request; none says that ctx has ended.
-func (o *outbox) next(ctx context.Context) []*parcel {
+func (o *outbox) next(ctx context.Context) []*pendingOutcome {
 	for ctx.Err() == nil {
 		o.collect()
 		batch, wake := o.due(time.Now())
@@ -147,9 +147,9 @@ func (o *outbox) collect() {
 
 // due gives up what is too late, then picks what may be sent, oldest first; where
 // that is nothing, it tells when to look again, zero if nothing waits.
-func (o *outbox) due(now time.Time) (batch []*parcel, wake time.Time) {
+func (o *outbox) due(now time.Time) (batch []*pendingOutcome, wake time.Time) {
 	size := 0
-	o.waiting = slices.DeleteFunc(o.waiting, func(p *parcel) bool {
+	o.waiting = slices.DeleteFunc(o.waiting, func(p *pendingOutcome) bool {
 		end := p.end()
 		if p.failures > 0 && now.After(end) {
 			p.answered <- answer{err: p.err}
@@ -189,7 +189,7 @@ func weigh(outcome *api.OutcomeRequest) int {
 }
 
 // flush sends the outcomes in one request. Each is then answered, or waits again.
-func (o *outbox) flush(ctx context.Context, batch []*parcel) {
+func (o *outbox) flush(ctx context.Context, batch []*pendingOutcome) {
 	if o.resume.After(time.Now()) { // the half before this one found the server away
 		o.waiting = slices.Concat(batch, o.waiting)
 		return
@@ -219,7 +219,7 @@ func (o *outbox) flush(ctx context.Context, batch []*parcel) {
 }
 
 // settle answers one outcome, or lets it wait for another try.
-func (o *outbox) settle(p *parcel, told answer) {
+func (o *outbox) settle(p *pendingOutcome, told answer) {
 	if told.err == nil || final(client.Status(told.err)) {
 		p.answered <- told
 		return
@@ -228,7 +228,7 @@ func (o *outbox) settle(p *parcel, told answer) {
 }
 
 // again lets one outcome wait for its next try, by a backoff of its own.
-func (o *outbox) again(p *parcel, err error) {
+func (o *outbox) again(p *pendingOutcome, err error) {
 	wait := retryWait(p.failures, outcomeRetryLast, err)
 	p.failures++
 	p.err, p.notBefore = err, time.Now().Add(wait)
@@ -238,7 +238,7 @@ func (o *outbox) again(p *parcel, err error) {
 
 // away lets all outcomes wait, those to come too: the server cannot be reached,
 // or has more than enough to do.
-func (o *outbox) away(batch []*parcel, err error) {
+func (o *outbox) away(batch []*pendingOutcome, err error) {
 	wait := retryWait(o.failures, outcomeRetryLast, err)
 	o.failures++
 	o.resume = time.Now().Add(wait)
@@ -266,7 +266,7 @@ func blamesContent(status int) bool {
 // post makes one request and gives what it says of each outcome.
 // One outcome goes to its own route, which allows for a result nested as deep as
 // the contract says; in a batch it lies two levels lower.
-func (o *outbox) post(ctx context.Context, batch []*parcel) ([]answer, error) {
+func (o *outbox) post(ctx context.Context, batch []*pendingOutcome) ([]answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, flushTry)
 	defer cancel()
 	if len(batch) == 1 {
