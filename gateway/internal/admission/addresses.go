@@ -44,8 +44,8 @@ type AddressRefusedError struct {
 
 func (e *AddressRefusedError) Error() string { return fmt.Sprintf("admission: %s", e.Policy) }
 
-// Admit takes a request of an address. What a proxy does not attribute shares the bucket
-// of the zero address. The error is an *AddressRefusedError, here and below.
+// Admit charges a request to an address. Requests that a proxy does not attribute share
+// the bucket of the zero address. The error is an *AddressRefusedError, here and below.
 func (a *Addresses) Admit(address netip.Addr, attributed bool) error {
 	if a.requests == nil || attributed && unlimited(address) {
 		return nil
@@ -56,18 +56,18 @@ func (a *Addresses) Admit(address netip.Addr, attributed bool) error {
 	return nil
 }
 
-// unlimited addresses stand for nobody in particular: this machine's own, which
-// is also that of a proxy here that is not among the trusted ones, and none, as
-// on a Unix socket.
+// unlimited addresses do not identify a client: loopback, which is also that of
+// a local proxy that is not among the trusted ones, and none, as on a Unix
+// socket.
 func unlimited(address netip.Addr) bool { return !address.IsValid() || address.IsLoopback() }
 
-// unknownKeysPerSecond is how many keys that may be invented are looked up a second for
-// all addresses together that have failed too often. It keeps an address with many
-// clients from being shut: a good key needs one look-up, and is known from then on.
+// unknownKeysPerSecond is how many unknown keys are looked up a second for all addresses
+// together that have failed too often. So an address with many clients is not blocked: a
+// valid key needs one look-up, and is cached from then on.
 const unknownKeysPerSecond = 50
 
-// AdmitUnknownKey refuses to have core asked for a key that may be invented, of an
-// address that has sent too many credentials that are no good.
+// AdmitUnknownKey refuses the look-up of an unknown key for an address that has sent
+// too many invalid credentials.
 func (a *Addresses) AdmitUnknownKey(address netip.Addr) error {
 	if a.failures == nil {
 		return nil
@@ -79,8 +79,8 @@ func (a *Addresses) AdmitUnknownKey(address netip.Addr) error {
 	return a.refuse(PolicyFailedKeys, a.failures, wait)
 }
 
-// CountFailure counts a credential that is no good. The error is the answer in place of
-// 401 where there were too many.
+// CountFailure counts an invalid credential. The error is the answer instead of 401
+// once there were too many.
 func (a *Addresses) CountFailure(address netip.Addr) error {
 	if a.failures == nil {
 		return nil

@@ -10,13 +10,13 @@ import (
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-// capHints is how many hints may be on their way to Redis at one moment; more
-// are dropped, and each costs core one question.
+// capHints bounds the hints that are being sent to Redis at once; more are
+// dropped, each of which costs one call of core.
 const capHints = 8
 
-// CapReached tells all gateways, for 250 ms, that core has just refused a job of
-// a tenant, or of one user of it where user is not empty, because this cap is
-// full. It returns at once; a hint that is lost costs nothing but a question.
+// CapReached stores a hint for all gateways, for 250 ms: core has just refused a
+// job of a tenant, or of one user of it where user is not empty, because this cap
+// is full. It returns at once; a lost hint costs a call of core.
 func (l *Limiter) CapReached(ctx context.Context, tenant, user string, full api.CapUse) {
 	if !l.reachable() {
 		return
@@ -31,7 +31,7 @@ func (l *Limiter) CapReached(ctx context.Context, tenant, user string, full api.
 		defer func() { <-l.hints }()
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.budget)
 		defer cancel()
-		// Whether Redis does well is judged by what has to succeed.
+		// The error is dropped: only calls that must succeed put Redis in doubt.
 		_ = fenced(func() error {
 			return l.client.Set(ctx, l.prefix+use.key(hintSuffix(user)), formatCap(full), capHintLife).Err()
 		})
@@ -43,7 +43,7 @@ func formatCap(full api.CapUse) string {
 	return fmt.Sprintf("%s %s %d %d", full.Scope, full.Kind, full.Limit, full.Used)
 }
 
-// parseCap is lenient: a hint is a refusal, whatever it says about itself.
+// parseCap is lenient: a hint is a refusal even if its value cannot be read.
 func parseCap(hint string) *api.CapUse {
 	full := &api.CapUse{}
 	parts := strings.Fields(hint)
@@ -65,10 +65,10 @@ const (
 	kindActive      = "active"
 )
 
-// NoteCaps looks for caps that core has just found full in its refusal of a tenant's
-// submit, and hints of them to all gateways, so that core need not say so again for a
-// quarter of a second. A cap of a user is noted where all jobs were that user's. A cap
-// that had some capacity, only too little for all of a batch, is not full.
+// NoteCaps looks for full caps in core's refusal of a tenant's submit, and stores hints
+// of them for all gateways, so that they refuse the next ones for 250 ms without core.
+// A cap of a user is noted if all jobs were that user's. A cap that had some
+// capacity, only too little for all of a batch, is not full.
 func (l *Limiter) NoteCaps(ctx context.Context, tenant string, work Work, refusal error) {
 	p, ok := problem.From(refusal)
 	if !ok || p.Code != problem.ActiveCapReached {

@@ -12,12 +12,12 @@ type Cost int
 const (
 	// CostRequest is one request. It is the zero value: what costs nothing must say so.
 	CostRequest Cost = iota
-	// CostJobs is one request and each job that goes on to core. It is known when the
+	// CostJobs is one request and each job that is sent to core. It is known when the
 	// body was read.
 	CostJobs
-	// CostReports is what keeps or ends a lease: heartbeats and outcomes. Refused, a busy
-	// tenant's jobs would run twice; so they have a bucket of their own, which honest
-	// workers cannot reach. It is known when the body was read.
+	// CostReports is what renews or ends a lease: heartbeats and outcomes. If they were
+	// refused, a busy tenant's jobs would run twice; so they have their own bucket, which
+	// correct workers do not empty. It is known when the body was read.
 	CostReports
 	// CostNothing is never refused: questions about limits and about the key itself.
 	CostNothing
@@ -26,9 +26,9 @@ const (
 // KnownEarly says that the cost is known before the body: what is refused need not be read.
 func (c Cost) KnownEarly() bool { return c == CostRequest || c == CostNothing }
 
-// Work is what a request brings; the zero value is nothing beside the request itself.
+// Work is what a request is charged for; the zero value is the request alone.
 type Work struct {
-	// jobs has how many for each user; under "" those that name none.
+	// jobs has how many for each user; under "" those without a user.
 	jobs map[string]int64
 	// takesSlots says that each takes a slot under the caps, or is refused by core as
 	// a whole: then a hint may refuse it.
@@ -56,8 +56,7 @@ func (w *Work) Add(job *api.SubmitRequest) {
 	w.takesSlots = w.takesSlots && job.DedupeKey == nil
 }
 
-// onlyUser is whose jobs all of them are; empty where they are nobody's or several
-// users'.
+// onlyUser is the user of all the jobs; empty if they have none or several.
 func (w *Work) onlyUser() string {
 	if len(w.jobs) != 1 {
 		return ""
@@ -71,9 +70,9 @@ func (w *Work) onlyUser() string {
 // Reports is the work of a worker that reports so many outcomes or leases.
 func Reports(n int) Work { return Work{reports: n} }
 
-// Account is whom a request is charged to, and what was decided.
+// Account is the caller that a request is charged to, and the decision.
 type Account struct {
-	// Key is the API key of the caller; who has none is not charged.
+	// Key is the API key of the caller; nil: not charged.
 	Key  *api.HopKey
 	Cost Cost
 	// Decision is nil until it is made, and where none is.
@@ -116,8 +115,8 @@ func (a *Account) request(work Work) (r Request, pays bool) {
 	}
 }
 
-// Look decides nothing: it reads how the buckets stand of the account and of user, if
-// that is not empty.
+// Look decides nothing: it reads the buckets of the account, and of user if that is
+// not empty.
 func (l *Limiter) Look(ctx context.Context, a *Account, user string) {
 	a.Decision = new(l.Peek(ctx, NewPeek(a.use(), user, a.limits)))
 }
@@ -136,8 +135,8 @@ func (a *Account) limits(user string) api.Limits {
 	return a.Key.Overrides.For(plan, user)
 }
 
-// Capped says whether the account's jobs come under a cap on active jobs, as far as the
-// key tells: what a queue's settings say only core knows.
+// Capped says whether the account's jobs come under a cap on active jobs by the limits
+// of the key; the settings of queues only core knows.
 func (a *Account) Capped() bool {
 	if a.Key == nil {
 		return false

@@ -7,7 +7,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// Verdict is what admission says to a request.
+// Verdict is admission's decision on a request.
 type Verdict int
 
 // Verdicts.
@@ -37,11 +37,11 @@ func (v Verdict) String() string {
 // Decision is the answer to one request.
 type Decision struct {
 	Verdict Verdict
-	// Local says that this gateway decided by itself, because Redis could not.
+	// Local: this gateway decided in memory, because Redis was not available.
 	Local bool
-	// Policies has the state of every bucket of the request, after it. Where the
-	// verdict is CostAboveBurst nobody was asked: it has only those that are too
-	// small, and these as if full.
+	// Policies has the state of every bucket of the request, after it. If the
+	// verdict is CostAboveBurst no bucket was read: it has only those that are too
+	// small, as if full.
 	Policies []PolicyState
 	// Cap is the cap that is full, where the verdict is CapReached.
 	Cap *api.CapUse
@@ -82,14 +82,14 @@ func (d *Decision) Refused() []PolicyState {
 }
 
 const (
-	// closedRetry is said where no waiting helps but an operator: a rate of 0.
+	// closedRetry is the Retry-After of a rate of 0, which only an operator can change.
 	closedRetry = time.Minute
 	// capHintLife is how long a hint may refuse: it is never wrong for longer.
 	capHintLife = 250 * time.Millisecond
 )
 
-// policyState tells of bucket b, which had debt before the request. quota is b's
-// own, or this gateway's share of it.
+// policyState is the state of bucket b, which had debt before the request. quota is
+// b's own, or this gateway's share of it.
 func policyState(b *Bucket, quota Quota, debt int64, charged bool) PolicyState {
 	p := PolicyState{
 		Name: b.Policy, User: b.User, Limit: b.Quota.burst, Rate: b.Quota.PerSecond(), Cost: b.Cost,
@@ -111,7 +111,7 @@ func policyState(b *Bucket, quota Quota, debt int64, charged bool) PolicyState {
 	return p
 }
 
-// closedState tells of a bucket that admits nothing.
+// closedState is the state of a bucket that admits nothing.
 func closedState(b *Bucket) PolicyState {
 	return PolicyState{Name: b.Policy, User: b.User, Cost: b.Cost, Refused: true, RetryAfter: closedRetry}
 }
@@ -128,8 +128,8 @@ func decision(r *Request, peek bool, verdict Verdict, debts []int64, quotaOf fun
 	return d
 }
 
-// foregone decides what needs no look at any bucket: a policy that admits
-// nothing, and a cost that no bucket of its policy ever holds.
+// foregone decides requests without reading a bucket: a policy that admits
+// nothing, and a cost above the burst of its policy.
 func foregone(r *Request) (Decision, bool) {
 	var closed, above []PolicyState
 	for i := range r.Buckets {

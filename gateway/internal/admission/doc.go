@@ -1,13 +1,13 @@
-// Package admission decides how much a caller may, and is the only package of
-// the gateway that talks to Redis. Redis holds nothing that may not be lost: its
-// loss makes revocations slower to arrive, and limits this gateway's own for a
-// time; it is never an error.
+// Package admission decides how much a caller may do, and is the only package of
+// the gateway that uses Redis. All data in Redis may be lost: without it,
+// revocations arrive later, and each gateway applies its own limits for a time;
+// that is never an error.
 //
-//	IPLimit               before anybody is known: by address, in the process
-//	NewRequest            who takes how much of which buckets, by the limits in force
+//	IPLimit               before authentication: by address, in the process
+//	NewRequest            the buckets and the cost for each, by the limits in force
 //	Limiter.Admit         all buckets and cap hints in one script (limiter.lua), or,
 //	                      without Redis, by the same arithmetic in the process (gcra.go)
-//	SetHeaders            what the caller is told of it
+//	SetHeaders            the header fields of the response
 //
 // What Redis has, each key with a TTL:
 //
@@ -15,6 +15,6 @@
 //	fq:{tenant}:rate:cr:KEY, :cj:KEY    of a credential,
 //	fq:{tenant}:rate:ur:USER, :uj:USER  of a user: until they are full again
 //	fq:{tenant}:full:t, :u:USER         a cap is full: 250 ms
-//	fq:gateways                         who shares the rates: 5 s
+//	fq:gateways                         the gateways that share the rates: 5 s
 //	fq:{gateway-ID}:probe               that Redis can write: milliseconds
 package admission

@@ -13,7 +13,7 @@ import (
 const (
 	// largestFlush and flushKeys bound a flush by requests and by keys, unless a single
 	// request has more: a batch for a thousand users has two thousand, 5 to 12 ms of
-	// Redis. More would keep Redis from everybody else for too long at a stretch, and
+	// Redis. More would block Redis for all other clients for too long at a time, and
 	// could look like a freeze.
 	largestFlush = 256
 	flushKeys    = 2048
@@ -38,8 +38,8 @@ type answer struct {
 
 type answerResult = batch.Result[*answer]
 
-// newBatcher makes the flushes of the limiter: one at a time, so that what a frozen Redis
-// can hold up is one connection.
+// newBatcher makes the flushes of the limiter: one at a time, so that a frozen Redis
+// blocks one connection only.
 func (l *Limiter) newBatcher() *batch.Batcher[question, *answer] {
 	return batch.New(batch.Options[question, *answer]{
 		Flush: l.flush, Timeout: l.budget, CallTimeout: l.budget, Capacity: waitingQuestions,
@@ -49,9 +49,9 @@ func (l *Limiter) newBatcher() *batch.Batcher[question, *answer] {
 	})
 }
 
-// ask has Redis decide. It returns nil where Redis gave no answer within the budget, and
-// then none is used: if the request was charged all the same, that is a token lost
-// by the caller, never one won.
+// ask has Redis decide. It returns nil if Redis gave no answer within the budget; a
+// later answer is not used: if the request was charged, the caller loses a token, and
+// never gains one.
 func (l *Limiter) ask(ctx context.Context, r *Request, peek bool) *answer {
 	q := question{request: r, peek: peek}
 	if l.traced {
@@ -94,9 +94,9 @@ func (l *Limiter) flush(ctx context.Context, questions []question) []answerResul
 	return results
 }
 
-// group are questions of one flush that are equal: one call decides them all, one
-// after the other. A tenant's busy producer sends little else, and a call costs
-// Redis as much for a hundred as for one.
+// group are equal questions of one flush: one call decides them all, one after the
+// other. Most requests of a busy producer are equal, and a call costs Redis as much
+// for a hundred as for one.
 type group struct {
 	question
 	places []int // in the flush

@@ -7,8 +7,8 @@ import (
 
 // The generic cell rate algorithm (ITU-T I.371; as a token bucket: a bucket of
 // `burst` tokens that regains `rate` of them a second). What is stored is the
-// instant at which the bucket will be full again, and so a bucket that nobody
-// uses needs neither a timer nor a row.
+// instant at which the bucket will be full again, so that an unused bucket needs
+// neither a timer nor a row.
 //
 // limiter.lua does the same in Redis, on doubles, which are exact for integers
 // below 2^53 = 9.007e15. A token is 10^9 ticks and a rate is counted in
@@ -76,9 +76,9 @@ func (q Quota) size() int64 { return q.burst * ticks }
 // some clock and, below one microsecond, in ticks. The zero value is full.
 type state struct{ at, part int64 }
 
-// debt is what is missing from the full bucket, in ticks, and whether the state
-// says more than that. A bucket is never more than empty: what lies further ahead
-// is from before a clock was set back, or a limit changed.
+// debt is what is missing from the full bucket, in ticks; beyond is whether the state
+// had more than the size of the bucket, which is cut: such a state is from before
+// the clock was set back, or a limit changed.
 func (q Quota) debt(s state, now int64) (debt int64, beyond bool) {
 	ahead, size := s.at-now, q.size()
 	switch {
@@ -140,8 +140,8 @@ func settle(charges []charge, states []state, now int64, peek bool) (debts []int
 		if pass {
 			paid = c.cost * ticks
 		}
-		// A state that says too much is set right by a refusal too: otherwise its
-		// bucket would stay empty until the clock is where it was.
+		// A state beyond the size is corrected by a refusal too: otherwise its bucket
+		// would stay empty until the clock reaches its former time.
 		if paid > 0 || beyond[i] {
 			states[i] = c.quota.after(debts[i]+paid, now)
 		}

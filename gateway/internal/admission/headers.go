@@ -9,7 +9,7 @@ import (
 
 // The header fields of draft-ietf-httpapi-ratelimit-headers-10: lists of strings
 // with parameters (RFC 9651). A policy that was applied to several users, as by a
-// batch, is shown once, as it stands for the one who has least left.
+// batch, is shown once, for the user with the least remaining.
 
 // RateLimitPolicy is the value of RateLimit-Policy (section 3), or "" for no
 // policy: q is the burst, w the whole seconds, at least 1, in which that much is
@@ -38,8 +38,8 @@ func RetryAfter(wait time.Duration) string {
 	return strconv.FormatInt(max(1, seconds(wait)), 10)
 }
 
-// WholeMilliseconds is a wait as problems and answers have it, rounded up: who waits as
-// long as that is not a moment too early.
+// WholeMilliseconds is a wait as problems and answers have it, rounded up, so that a
+// client that waits so long is never too early.
 func WholeMilliseconds(wait time.Duration) time.Duration {
 	return (wait + time.Millisecond - 1).Truncate(time.Millisecond)
 }
@@ -87,8 +87,8 @@ func firstOf(policies []PolicyState, i int) bool {
 	return true
 }
 
-// tightest is the one, of those that are named like the first, which refused for
-// longest, or else has least left.
+// tightest is the policy, of those with the name of the first, that refused for
+// longest; if none refused, the one with the least remaining.
 func tightest(policies []PolicyState) *PolicyState {
 	least := &policies[0]
 	for i := range policies[1:] {

@@ -15,47 +15,47 @@ import (
 )
 
 const (
-	// longestHint bounds what is taken from a channel: a hint is input too.
+	// longestHint bounds a message of a channel, in bytes: a hint is input too.
 	longestHint = 1024
-	// silence is how long a subscription may be quiet before the server is asked whether
-	// it is there; after as long again without an answer the subscription is given up.
+	// silence is how long a subscription may be idle before the server gets a PING;
+	// after as long again without an answer the subscription is given up.
 	silence = 3 * time.Second
 	// relisten is about how long to wait before another subscription is tried.
 	relisten = 100 * time.Millisecond
 )
 
-// Subscriber is notified of what is no longer as it was. It must not block.
+// Subscriber gets notifications of changes. It must not block.
 type Subscriber struct {
 	// KeyRevoked gets the id of a key.
 	KeyRevoked func(keyID string)
-	// LimitsChanged gets whose limits are no longer what they were.
+	// LimitsChanged gets whose limits have changed.
 	LimitsChanged func(api.LimitsChanged)
-	// Missed is called whenever a subscription begins, the first one included: a
-	// notification before that has reached nobody.
+	// Missed is called whenever a subscription begins, the first one included:
+	// notifications before that were lost.
 	Missed func()
 }
 
-// Subscribe hands hints on until ctx ends. It subscribes again by itself. A hint lost
-// while Redis is away costs what it always costs: what is remembered of a key
-// holds until its look-up is 30 s old.
+// Subscribe passes hints on until ctx ends. It resubscribes by itself. If a hint is lost
+// while Redis is away, what is cached of a key is used until its look-up is 30 s
+// old.
 func (r *Redis) Subscribe(ctx context.Context, subscriber Subscriber) {
 	if r.client == nil {
 		<-ctx.Done()
 		return
 	}
 	for ctx.Err() == nil {
-		// The error is of no use to anybody: the limiter says that Redis is away.
+		// The error is dropped: the limiter logs that Redis is away.
 		_ = fenced(func() error { return r.listen(ctx, subscriber) })
 		_ = wait.About(ctx, relisten)
 	}
 }
 
-// listen hands on what one subscription brings, until it breaks. It reads in this
-// goroutine: the library's own would end the process where the server says what it
-// does not expect.
+// listen passes on the hints of one subscription, until it breaks. It reads in this
+// goroutine: the library's own would panic on an unexpected reply, and so end the
+// process.
 func (r *Redis) listen(ctx context.Context, subscriber Subscriber) error {
 	subscription := r.client.Subscribe(ctx, api.ChannelKeyRevoked, api.ChannelLimitsChanged)
-	hangUp := sync.OnceFunc(func() { _ = subscription.Close() }) // nothing is owed to a channel of hints
+	hangUp := sync.OnceFunc(func() { _ = subscription.Close() }) // hints may be lost
 	defer hangUp()
 	// a read is not interrupted by its context
 	stop := context.AfterFunc(ctx, hangUp)

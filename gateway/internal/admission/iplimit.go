@@ -9,17 +9,17 @@ import (
 )
 
 // ipAddresses is how many addresses are remembered, some 15 MB. One that is
-// forgotten begins anew.
+// evicted has a full bucket again.
 const ipAddresses = 65_536
 
-// IPLimitOptions say how much an address may.
+// IPLimitOptions are the rate and the burst of an address.
 type IPLimitOptions struct {
 	PerSecond float64
 	Burst     int
 	Addresses int // remembered at most; 0 is 65,536
 }
 
-// IPLimit limits by client address, in the process, before anybody is known. An
+// IPLimit limits by client address, in the process, before authentication. An
 // IPv6 address counts by its /64, since that is what one client is given, and an
 // IPv4 address counts as itself however it is written. Safe for concurrent use.
 type IPLimit struct {

@@ -16,12 +16,12 @@ import (
 )
 
 const (
-	// redisBudget is all that Redis may cost a request, queueing included.
+	// redisBudget is how long a request waits for Redis at most, queueing included.
 	redisBudget = 50 * time.Millisecond
 	// tripAfter failures in a row open the breaker: the flush that failed, and
 	// the probe after it.
 	tripAfter = 2
-	// openFor is how long Redis is left alone between two probes.
+	// openFor is the time between two probes while the breaker is open.
 	openFor = 500 * time.Millisecond
 	// keyPrefix is before every key in Redis.
 	keyPrefix = "fq:"
@@ -36,35 +36,35 @@ const (
 	ModeLocal Mode = "local"
 )
 
-// LimiterOptions say how a Limiter decides. The zero value is a gateway alone.
+// LimiterOptions configure a Limiter. The zero value is for a single gateway.
 type LimiterOptions struct {
-	// Replicas is how many gateways there are, for the time in which none was
-	// ever seen in Redis; below 1 is 1.
+	// Replicas is how many gateways there are, used until they were counted in
+	// Redis once; below 1 is 1.
 	Replicas int
 	// LocalBuckets is how many buckets are remembered in the process; 0 is 100,000.
 	LocalBuckets int
 	// Prefix is before every key; empty is "fq:".
 	Prefix string
 	Logger *slog.Logger // nil: none
-	// Registry gets the metrics; nobody does if nil.
+	// Registry gets the metrics; nil: none are registered.
 	Registry prometheus.Registerer
-	// OnMode hears of each change; nil is nobody. It is called while requests wait:
-	// it must not block, nor call the Limiter.
+	// OnMode is called on each change, if not nil, while requests wait: it must not
+	// block, nor call the Limiter.
 	OnMode func(Mode)
 }
 
-// Limiter decides how much a caller may. It asks Redis while that answers, and
-// decides for itself, on its share of each rate, while it does not. It never
-// fails, and never lets everything pass. Safe for concurrent use.
+// Limiter decides how much a caller may do. It asks Redis while that answers, and
+// otherwise decides in memory, with its share of each rate. It never fails, and
+// never admits without limits. Safe for concurrent use.
 //
 //	Admit ──▶ foregone? ──▶ Redis in order? ──▶ batch ──▶ script, all buckets at once
 //	                             │ no, or its 50 ms are over
 //	                             └──▶ local, rate ÷ gateways
 //
-// One flush that fails puts Redis in doubt: from then on nobody waits for it, and
-// one probe in the background asks again at once. If that fails too the breaker
-// opens, and a probe follows every half second while there are requests; the
-// first to succeed closes it.
+// One failed flush puts Redis in doubt: from then on no request waits for it, and
+// a probe in the background is sent at once. If that fails too the breaker opens,
+// and a probe follows every half second while there are requests; the first to
+// succeed closes it.
 type Limiter struct {
 	client   redis.UniversalClient // nil where none is configured
 	traced   bool                  // its calls make spans
@@ -78,7 +78,7 @@ type Limiter struct {
 	metrics  *metrics
 	doubt    atomic.Bool
 	probing  atomic.Bool
-	away     atomic.Bool  // the change to local has been told
+	away     atomic.Bool  // the change to local was reported
 	replicas atomic.Int64 // last seen in Redis; 0: never
 	// fewerSince is since when fewer are seen; Run alone uses it.
 	fewerSince time.Time
@@ -119,7 +119,7 @@ func NewLimiter(r *Redis, opts LimiterOptions) *Limiter {
 }
 
 // Admit decides, and charges every bucket of the request or none. It takes 50 ms
-// at most, however Redis does. A request without buckets and hints is admitted.
+// at most, also if Redis hangs. A request without buckets and hints is admitted.
 func (l *Limiter) Admit(ctx context.Context, r Request) Decision {
 	d, done := foregone(&r)
 	if !done {
@@ -129,7 +129,7 @@ func (l *Limiter) Admit(ctx context.Context, r Request) Decision {
 	return d
 }
 
-// Peek tells how the buckets of a request stand; it charges nothing.
+// Peek reads the states of a request's buckets; it charges nothing.
 func (l *Limiter) Peek(ctx context.Context, r Request) Decision {
 	var open Request
 	var closed []PolicyState
@@ -172,8 +172,8 @@ func (l *Limiter) Mode() Mode {
 	return ModeRedis
 }
 
-// stateChanged is told by the breaker, under its lock. Half-open is no change:
-// requests go on being decided locally until a probe has succeeded.
+// stateChanged is called by the breaker, under its lock. Half-open is no change:
+// requests are decided locally until a probe has succeeded.
 func (l *Limiter) stateChanged(_ string, _, to gobreaker.State) {
 	var mode Mode
 	switch to {

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// localBuckets is how many buckets a gateway remembers for itself, some 25 MB.
-// One that is forgotten is full again: whoever has so many names to bring that
-// about is held by his tenant's bucket, which every request touches.
+// localBuckets is how many buckets a gateway has in memory, some 25 MB. One that is
+// evicted is full again: a caller with enough users to cause that is limited by its
+// tenant's bucket, which every request uses.
 const localBuckets = 100_000
 
-// local decides in the process, by the same arithmetic, on this gateway's share
-// of each rate. Its buckets follow what Redis says of each while it is there: so a
-// bucket that is empty in Redis is empty here when Redis is lost, and a Redis that
-// comes and goes gives away no burst each time.
+// local decides in the process, by the same arithmetic, with this gateway's share of
+// each rate. Its buckets are updated from Redis while that answers: so a bucket that is
+// empty in Redis is empty here when Redis is lost, and a Redis that fails repeatedly
+// does not admit a burst each time.
 type local struct {
 	began time.Time // its clock begins here, and never steps
 
@@ -61,8 +61,8 @@ func (l *local) settle(r *Request, charges []charge, states []state, peek bool) 
 	return debts, pass
 }
 
-// saw takes over what Redis has decided: a bucket lacks here what it lacks there, or
-// more.
+// saw takes over what Redis has decided: the debt of a bucket is at least that in
+// Redis.
 func (l *local) saw(r *Request, admitted bool, debts []int64, replicas int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

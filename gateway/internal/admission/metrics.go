@@ -2,7 +2,7 @@ package admission
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// metrics of a limiter. Their labels are words from short lists, never a name.
+// metrics of a limiter. Their labels have few values, never a name.
 type metrics struct {
 	decisions *prometheus.CounterVec
 }

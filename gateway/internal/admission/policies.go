@@ -22,7 +22,7 @@ const (
 // Bucket is one token bucket's part in a request.
 type Bucket struct {
 	Policy string
-	User   string // whose it is, for the policies of users
+	User   string // the owner, for the policies of users
 	Quota  Quota
 	Cost   int64
 	key    string // without the prefix
@@ -33,19 +33,19 @@ type Request struct {
 	// Buckets are all charged, or none is; one whose cost is 0 is only looked at. No two
 	// have the same key.
 	Buckets []Bucket
-	// hints are the keys that say that a cap is full; none where the request
-	// takes no slot, or may turn out to be a replay.
+	// hints are the keys of hints that a cap is full; none where the request
+	// takes no slot, or may be a replay.
 	hints []string
 }
 
-// Use is what a request uses, and on whose account.
+// Use is what a request uses, and by which tenant, key and user.
 type Use struct {
 	Tenant string // id; empty for a platform key
 	KeyID  string
 	User   string // of a user-bound key
-	// Jobs has, for each user that the request names, how many jobs it submits
-	// for him; those that name none are under "". With a user-bound key all are its
-	// user's, whatever they are under. Empty where the request submits none.
+	// Jobs has the number of submitted jobs for each user that the request names;
+	// those without a user are under "". With a user-bound key all are its user's,
+	// whatever their key here. Empty where the request submits none.
 	Jobs map[string]int64
 	// TakesSlots is set for a submit that carries no Idempotency-Key: one that a
 	// hint may refuse. With a key it may be a replay, which takes no slot, and
@@ -53,9 +53,8 @@ type Use struct {
 	TakesSlots bool
 	// Credential are the limits of the key itself: requests_per_second and
 	// jobs_per_second with their bursts, all null until keys have limits of their
-	// own. Without, one key can take what its tenant can in requests, and has a
-	// bucket for them at the tenant's rate; its jobs have none, since it could never
-	// refuse what the tenant's admits.
+	// own. Without them a key has a bucket for requests at the tenant's rate; it has
+	// none for jobs, since it could never refuse what the tenant's admits.
 	Credential api.Limits
 }
 
@@ -63,7 +62,7 @@ type Use struct {
 // for the tenant, the credential and each user; those that it takes nothing from
 // are there to be shown. A request counts once for the
 // user of its key and for each user that its jobs name, since an unbound key acts
-// for him as much. limits gives what is in force for a user ("" is none), as
+// for them too. limits gives what is in force for a user ("" is none), as
 // api.Overrides.For does.
 func NewRequest(use Use, limits func(user string) api.Limits) Request {
 	var total int64
@@ -79,7 +78,7 @@ func NewRequest(use Use, limits func(user string) api.Limits) Request {
 	for _, user := range use.users() {
 		r.addUser(&use, user, limits(user), 1, use.Jobs[user])
 	}
-	// A bucket that this request takes nothing from is only shown, and has no say: a
+	// A bucket that this request takes nothing from is only shown, and does not refuse: a
 	// closed one, which has nothing to show, is left out.
 	r.Buckets = slices.DeleteFunc(r.Buckets, func(b Bucket) bool { return b.Cost == 0 && b.Quota.Closed() })
 	if use.TakesSlots && total > 0 {
@@ -99,10 +98,10 @@ func NewPeek(use Use, user string, limits func(user string) api.Limits) Request 
 	return r
 }
 
-// What a tenant's workers may report: outcomes, and leases in heartbeats. Each job's
-// attempts and heartbeats come from jobs that were submitted, so that its own
-// jobs_per_second, many times over, is more than they need; the floor is for tenants
-// with few jobs that run for long: 50,000 at once, each with a heartbeat in 10 s.
+// What a tenant's workers may report: outcomes, and leases in heartbeats. Attempts and
+// heartbeats belong to jobs that were submitted, so that a multiple of the tenant's
+// jobs_per_second is more than they need; the floor is for tenants with few jobs
+// that run for long: 50,000 at once, each with a heartbeat in 10 s.
 const (
 	reportsPerJob  = 20
 	leastReports   = 5000 // a second
@@ -110,15 +109,15 @@ const (
 )
 
 // NewReports lists the buckets of a worker's report of n outcomes or leases: its own,
-// which pays, and the others to be shown. limited is false where none pays: for a tenant
-// without jobs_per_second, and for platform keys, which the operator gives away.
+// which is charged, and the others to be shown. limited is false where none is charged: for
+// a tenant without jobs_per_second, and for platform keys, which the operator issues.
 func NewReports(use Use, n int64, limits func(user string) api.Limits) (r Request, limited bool) {
 	r = NewPeek(use, use.User, limits)
 	jobs := limits("").JobsPerSecond
 	if use.Tenant == "" || jobs == nil {
 		return r, false
 	}
-	// Closed buckets have no say in it: who may submit nothing may end what runs.
+	// Closed buckets do not refuse it: a tenant that may submit nothing may end its jobs.
 	r.Buckets = slices.DeleteFunc(r.Buckets, func(b Bucket) bool { return b.Quota.Closed() })
 	rate := max(*jobs*reportsPerJob, leastReports)
 	burst := int64(min(rate*reportsSeconds, maxBurst))
@@ -173,9 +172,8 @@ func (u *Use) users() []string {
 	return slices.DeleteFunc(users, func(user string) bool { return user == "" })
 }
 
-// hints are the keys that would say that the request can only be refused: the
-// tenant's, and its user's where all of its jobs are one user's. A batch for
-// several is core's to divide.
+// hints are the keys whose hints refuse the request: the tenant's, and its user's
+// if all of its jobs are one user's. Core divides a batch for several.
 func (u *Use) hints() []string {
 	keys := []string{u.key(hintSuffix(""))}
 	if users := u.users(); len(users) == 1 && u.Jobs[""] == 0 {
@@ -192,8 +190,8 @@ func hintSuffix(user string) string {
 }
 
 // key puts all keys of a tenant into one hash slot. A platform key, which has no
-// tenant, has a slot of its own. What the caller chose comes last, so that no two
-// keys are the same by accident.
+// tenant, has a slot of its own. The caller's own text comes last, so that no two
+// keys collide.
 func (u *Use) key(suffix string) string {
 	tag := u.Tenant
 	if tag == "" {

@@ -10,19 +10,19 @@ import (
 // errDoubt answers requests that waited when Redis was put in doubt.
 var errDoubt = errors.New("admission: Redis does not answer")
 
-// suspect puts Redis in doubt: those that wait for it, and all that come until a
-// probe has succeeded, are decided locally.
+// suspect puts Redis in doubt: requests that wait for it, and all until a probe has
+// succeeded, are decided locally.
 func (l *Limiter) suspect() {
 	l.doubt.Store(true)
 	l.batcher.RejectWaiting(errDoubt)
 }
 
-// reachable says whether Redis is believed to answer.
+// reachable says whether Redis is expected to answer.
 func (l *Limiter) reachable() bool {
 	return l.client != nil && !l.doubt.Load() && l.breaker.State() == gobreaker.StateClosed
 }
 
-// inOrder is reachable, and where it is not, sees to it that a probe is made.
+// inOrder is reachable; if it is false, it starts a probe.
 func (l *Limiter) inOrder(ctx context.Context) bool {
 	if l.client == nil {
 		return false
@@ -34,8 +34,8 @@ func (l *Limiter) inOrder(ctx context.Context) bool {
 	return false
 }
 
-// probe asks, beside the requests and one at a time, for what the limiter needs:
-// the script, and room to write. The breaker says when.
+// probe runs in the background, one at a time, and tests what the limiter needs: the
+// script, and memory to write. The breaker decides when.
 func (l *Limiter) probe(ctx context.Context) {
 	if l.breaker.State() == gobreaker.StateOpen || !l.probing.CompareAndSwap(false, true) {
 		return
@@ -53,7 +53,7 @@ func (l *Limiter) probe(ctx context.Context) {
 	}()
 }
 
-// trial charges a bucket that is this gateway's own, so that it writes.
+// trial charges a bucket that only this gateway uses, so that it writes.
 func (l *Limiter) trial() *scriptCall {
 	return &scriptCall{
 		keys: []string{l.prefix + "{gateway-" + l.id + "}:probe"},

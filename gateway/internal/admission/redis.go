@@ -26,13 +26,13 @@ const (
 const pingLife = time.Second
 
 // Redis is the gateway's connection to Redis, or to none: everything works
-// without it, only slower or by each gateway for itself.
+// without it, only slower or for each gateway separately.
 type Redis struct {
 	client redis.UniversalClient // nil where none is configured
 	budget time.Duration         // of a limiter on it, and of a ping
 	traced bool                  // calls make spans
 
-	mu      sync.Mutex // held while a ping is under way: one is enough for all who ask
+	mu      sync.Mutex // held during a ping: concurrent callers share one
 	checked time.Time
 	check   string
 }
@@ -41,8 +41,8 @@ type Redis struct {
 // cluster's URL names further nodes, as in redis://one:6379?addr=two:6379.
 func Connect(url string) (*Redis, error) { return ConnectWithin(url, redisBudget) }
 
-// ConnectWithin is Connect with another time that a request gives Redis than the
-// usual 50 ms.
+// ConnectWithin is Connect with a time that a request waits for Redis other than
+// the usual 50 ms.
 func ConnectWithin(url string, budget time.Duration) (*Redis, error) {
 	if url == "" {
 		return &Redis{budget: budget}, nil
@@ -93,9 +93,9 @@ func parse(url string) (*redis.UniversalOptions, error) {
 	return options, nil
 }
 
-// limiterOptions are those of a limiter: an answer that is late is worth nothing,
-// and the library's own defaults (seconds, with retries) would let a frozen Redis
-// hold every request.
+// limiterOptions are those of a limiter: a late answer is not used, and the
+// library's defaults (seconds, with retries) would let a frozen Redis block every
+// request.
 func limiterOptions() *redis.UniversalOptions {
 	return &redis.UniversalOptions{
 		ContextTimeoutEnabled:    true,
@@ -110,8 +110,8 @@ func limiterOptions() *redis.UniversalOptions {
 	}
 }
 
-// dialer dials as the library would; what the server then says is checked before the
-// library reads it.
+// dialer dials as the library would; replies are checked before the library reads
+// them.
 func dialer(options *redis.UniversalOptions) func(context.Context, string, string) (net.Conn, error) {
 	dial := redis.NewDialer(&redis.Options{DialTimeout: options.DialTimeout, TLSConfig: options.TLSConfig})
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -123,7 +123,7 @@ func dialer(options *redis.UniversalOptions) func(context.Context, string, strin
 	}
 }
 
-// fenced runs what calls the library; a panic in it is an error like any other.
+// fenced runs a call of the library; it returns a panic as an error.
 func fenced(call func() error) (err error) {
 	defer func() {
 		if failure := recover(); failure != nil {
@@ -134,13 +134,12 @@ func fenced(call func() error) (err error) {
 }
 
 // quieten keeps the library, which has one logger for the whole process, from
-// writing lines of its own to standard error while Redis is away: the limiter
-// says once that it is.
+// writing to standard error while Redis is away: the limiter logs that once.
 var quieten = sync.OnceFunc(func() { redis.SetLogger(debugLog{}) })
 
 type debugLog struct{}
 
-// Printf makes no text unless somebody reads it.
+// Printf formats no text unless the level is enabled.
 func (debugLog) Printf(ctx context.Context, format string, values ...any) {
 	if logger := slog.Default(); logger.Enabled(ctx, slog.LevelDebug) {
 		logger.DebugContext(ctx, "redis client", "message", fmt.Sprintf(format, values...))
@@ -155,8 +154,8 @@ func (r *Redis) Close() error {
 	return r.client.Close()
 }
 
-// Check says how Redis does: ok, down or not configured. The answer is up to a
-// second old, so that asking often costs nothing.
+// Check is the state of Redis: ok, down or not configured. It is cached for a
+// second, so that frequent calls cost nothing.
 func (r *Redis) Check(ctx context.Context) string {
 	if r.client == nil {
 		return CheckNotConfigured
@@ -166,7 +165,7 @@ func (r *Redis) Check(ctx context.Context) string {
 	if time.Since(r.checked) < pingLife {
 		return r.check
 	}
-	// A caller that leaves must not make Redis look down to the others.
+	// A caller that leaves must not make Redis appear down to the others.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.budget)
 	defer cancel()
 	r.check = CheckOK

@@ -9,19 +9,18 @@ import (
 )
 
 const (
-	// beatEvery is how often a gateway says that it lives.
+	// beatEvery is the interval of a gateway's heartbeats.
 	beatEvery = time.Second
-	// beatLife is how long it counts after the last time. Counted too long, it
-	// makes the shares of the others smaller, never larger.
+	// beatLife is how long it counts after its last one. Counting it too long makes
+	// the shares of the others smaller, never larger.
 	beatLife = 5 * time.Second
 	// gatewaysKey is a sorted set of gateways by the time of their last beat, in
 	// milliseconds of Redis TIME. It expires with its youngest member.
 	gatewaysKey = "gateways"
 )
 
-// Run counts this gateway among those on the same Redis, until ctx ends, and then
-// takes it off. While Redis is away it sees to it that probes are made even
-// without requests.
+// Run registers this gateway in Redis until ctx ends, and then removes it. While
+// Redis is away it starts probes even without requests.
 func (l *Limiter) Run(ctx context.Context) {
 	if l.client == nil {
 		<-ctx.Done()
@@ -42,8 +41,8 @@ func (l *Limiter) Run(ctx context.Context) {
 	}
 }
 
-// Replicas is how many gateways share the rates: as last seen in Redis, or else
-// as configured, or else 1.
+// Replicas is how many gateways share the rates: as last seen in Redis; before
+// that, as configured; by default 1.
 func (l *Limiter) Replicas() int {
 	if seen := l.replicas.Load(); seen > 0 {
 		return int(seen)
@@ -51,8 +50,8 @@ func (l *Limiter) Replicas() int {
 	return max(1, l.opts.Replicas)
 }
 
-// beat registers this gateway and counts all. Where it fails the last count
-// stands: whether Redis does well is judged by the limiter's own calls.
+// beat registers this gateway and counts all. If it fails the last count is kept:
+// only the limiter's own calls put Redis in doubt.
 func (l *Limiter) beat(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, l.budget)
 	defer cancel()
@@ -81,8 +80,8 @@ func (l *Limiter) register(ctx context.Context) error {
 	return err
 }
 
-// counted takes a count in. A lower one holds only when it has been seen for two beats:
-// a Redis that was emptied knows of nobody until each has beaten again.
+// counted takes a count in. A lower one is used only once it was seen for two beats:
+// a Redis that was emptied has no gateways until each has registered again.
 func (l *Limiter) counted(seen int64, now time.Time) {
 	if seen >= l.replicas.Load() {
 		l.replicas.Store(seen)
@@ -98,7 +97,7 @@ func (l *Limiter) counted(seen int64, now time.Time) {
 	}
 }
 
-// leave lets the others have this gateway's share two beats later.
+// leave gives this gateway's share to the others, two beats later.
 func (l *Limiter) leave(ctx context.Context) {
 	if !l.reachable() {
 		return

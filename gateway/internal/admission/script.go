@@ -45,7 +45,7 @@ func (s script) run(ctx context.Context, client redis.UniversalClient, calls []*
 		return p.EvalSha(ctx, s.sha, c.keys, c.args...)
 	})
 	if len(unknown) > 0 {
-		// EVAL makes the server remember the script, and is the call at the same time.
+		// EVAL loads the script into the server's cache, and is the call at the same time.
 		s.pipeline(ctx, client, unknown, func(p redis.Pipeliner, c *scriptCall) *redis.Cmd {
 			return p.Eval(ctx, s.source, c.keys, c.args...)
 		})
@@ -86,7 +86,7 @@ func (s script) pipeline(
 
 var errScriptReply = errors.New("admission: the script's reply cannot be read")
 
-// read takes the answer apart.
+// read parses the answer.
 func (c *scriptCall) read(cmd *redis.Cmd) error {
 	parts, err := cmd.Slice()
 	if err != nil {

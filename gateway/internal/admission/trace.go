@@ -10,9 +10,9 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 )
 
-// Trace makes each call of Redis a span of the request that it is for. What is for
-// none (probes, hints, pings) makes none. A nil provider changes nothing. It is
-// called before the first call.
+// Trace makes each call of Redis a span of the request that it is for. Calls for no
+// request (probes, hints, pings) make none. A nil provider changes nothing. It must
+// be called before the first call.
 func (r *Redis) Trace(provider trace.TracerProvider) error {
 	if provider == nil || r.client == nil {
 		return nil
