@@ -17,15 +17,16 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// ErrUnauthenticated is every way in which a credential proves nobody: absent,
-// malformed, unknown, revoked, expired, wrong. Callers must not be told which.
+// ErrUnauthenticated means that a credential is not valid: absent, malformed,
+// unknown, revoked, expired, wrong. The response must not say which.
 var ErrUnauthenticated = errors.New("auth: no valid credential")
 
 const (
-	// foundLife bounds how long a revocation whose hint was lost goes unnoticed.
+	// foundLife is how long a found key is cached: a revocation whose hint was lost
+	// takes effect within it.
 	foundLife = 30 * time.Second
-	// missingLife bounds how long a fresh key may be refused because somebody
-	// asked for it too early.
+	// missingLife bounds how long a new key may be refused because it was used before
+	// it was stored.
 	missingLife   = time.Second
 	foundSize     = 10_000
 	missingSize   = 10_000
@@ -47,7 +48,7 @@ type Options struct {
 	Now func() time.Time
 }
 
-// Authenticator proves callers. It is safe for concurrent use.
+// Authenticator authenticates callers. It is safe for concurrent use.
 type Authenticator struct {
 	macs     sync.Pool          // of hash.Hash: HMACs under the key secret
 	operator *[sha256.Size]byte // hash of the operator key, nil where there is none
@@ -56,8 +57,8 @@ type Authenticator struct {
 	found    *cache
 	missing  *cache
 	flights  singleflight.Group
-	// forgets counts what was forgotten: a look-up that was under way meanwhile may
-	// have read the key as it was before, and is not remembered.
+	// forgets counts invalidations: a look-up that was under way during one may have
+	// read the key as it was before, and is not cached.
 	forgets atomic.Uint64
 	holds   holds
 }
@@ -81,19 +82,19 @@ func New(o Options) *Authenticator {
 	return a
 }
 
-// Caller is who calls, and for API keys what core knows of the key.
+// Caller is the principal, and for API keys the key as core has it.
 type Caller struct {
 	Principal api.Principal
 	// Key is nil for the operator. It is shared: never change it.
 	Key *api.HopKey
 }
 
-// Authenticate proves the holder of a credential. It gives ErrUnauthenticated
-// for a credential that is no good, and any other error where core could not
-// say: a caller must not be told 401 then.
+// Authenticate verifies a credential. It returns ErrUnauthenticated for one that
+// is not valid, and any other error if core gave no answer: the response must not
+// be 401 then.
 //
-// stranger, where not nil, is asked before core is asked for a key that may be
-// invented: one that is neither signed by us nor was good before. Its error is
+// stranger, if not nil, is called before core is asked for an unknown key: one
+// that is neither signed by a gateway nor was valid before. Its error is
 // Authenticate's.
 func (a *Authenticator) Authenticate(ctx context.Context, credential string, stranger func() error) (Caller, error) {
 	if a.isOperator(credential) {
@@ -127,7 +128,7 @@ func (a *Authenticator) Authenticate(ctx context.Context, credential string, str
 	}}, nil
 }
 
-// isOperator compares hashes, so that neither content nor length shows in time.
+// isOperator compares hashes, so that its time depends on neither content nor length.
 func (a *Authenticator) isOperator(credential string) bool {
 	if a.operator == nil {
 		return false
@@ -136,8 +137,8 @@ func (a *Authenticator) isOperator(credential string) bool {
 	return hmac.Equal(sum[:], a.operator[:])
 }
 
-// proves compares even where no key is known, so that an unknown id takes as
-// long as a wrong secret. An expired key is no longer known, see ask.
+// proves compares even if the key is unknown, so that an unknown id takes as long
+// as a wrong secret. An expired key counts as unknown, see ask.
 func (a *Authenticator) proves(presented Key, known *api.HopKey) bool {
 	stored := make([]byte, sha256.Size)
 	if known != nil {
@@ -149,7 +150,7 @@ func (a *Authenticator) proves(presented Key, known *api.HopKey) bool {
 	if known == nil || !equal {
 		return false
 	}
-	// No key may act as the operator, or for no tenant, whatever is stored.
+	// No stored key may act as the operator, or for no tenant.
 	tenant := known.Kind == api.PrincipalTenant && known.Tenant != ""
 	platform := known.Kind == api.PrincipalPlatform && known.Tenant == ""
 	return tenant || platform
@@ -162,8 +163,8 @@ func (a *Authenticator) signed(presented Key) bool {
 	return presented.signedBy(mac)
 }
 
-// cached gives what is remembered of a key, nil for one that there is not, and
-// whether anything is.
+// cached gives a key from the cache, nil for one that does not exist, and whether
+// there is an entry.
 func (a *Authenticator) cached(id string) (*api.HopKey, bool) {
 	now := a.now()
 	if key, ok := a.found.get(id, now); ok {
@@ -173,14 +174,14 @@ func (a *Authenticator) cached(id string) (*api.HopKey, bool) {
 	return nil, ok
 }
 
-// key gives the key, nil if there is none; it asks core where nothing is remembered.
+// key gives the key, nil if there is none; it asks core if it is not cached.
 func (a *Authenticator) key(ctx context.Context, id string) (*api.HopKey, error) {
 	if key, ok := a.cached(id); ok {
 		return key, nil
 	}
-	// One flight a key. It is not bound to the caller that started it: others wait
-	// for it as well, and must not fail because the first has left.
-	// Who asks after something was forgotten does not join a flight from before.
+	// One look-up a key at a time. It does not end with the caller that started it:
+	// others wait for it too, and must not fail because the first has left.
+	// A caller that comes after an invalidation does not join an earlier look-up.
 	flight := a.flights.DoChan(id+"@"+strconv.FormatUint(a.forgets.Load(), 10), func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookupTimeout)
 		defer cancel()
@@ -197,7 +198,7 @@ func (a *Authenticator) key(ctx context.Context, id string) (*api.HopKey, error)
 	}
 }
 
-// ask reads the key from core and remembers what it was told.
+// ask reads the key from core and caches the answer.
 func (a *Authenticator) ask(ctx context.Context, id string) (*api.HopKey, error) {
 	forgets, asked := a.forgets.Load(), a.now()
 	key, found, err := a.lookup(ctx, id)
@@ -212,8 +213,8 @@ func (a *Authenticator) ask(ctx context.Context, id string) (*api.HopKey, error)
 		a.missing.put(id, nil, asked)
 		return nil, nil
 	}
-	// Which of two clocks is right is not the question: core's database says how long
-	// the key lasts, and from the asking on that is a length.
+	// Clocks are not compared: core's database gives the remaining life of the key as a
+	// length, which is counted from the start of the look-up.
 	if key.ExpiresInMS != nil {
 		left := time.Duration(*key.ExpiresInMS) * time.Millisecond
 		if left <= 0 {
@@ -227,8 +228,8 @@ func (a *Authenticator) ask(ctx context.Context, id string) (*api.HopKey, error)
 	return a.unlessForgotten(id, &key, forgets), nil
 }
 
-// unlessForgotten takes a key that was revoked during its look-up out of the cache
-// again. Forget counts first, then removes.
+// unlessForgotten removes a key that was revoked during its look-up from the cache.
+// Forget counts first, then removes.
 func (a *Authenticator) unlessForgotten(id string, key *api.HopKey, forgets uint64) *api.HopKey {
 	if a.forgets.Load() != forgets {
 		a.found.forget(id)
@@ -236,9 +237,9 @@ func (a *Authenticator) unlessForgotten(id string, key *api.HopKey, forgets uint
 	return key
 }
 
-// Forget drops what is remembered of a key, for one that was revoked or has just
-// been made, and has what it holds open looked at. Forgetting an unknown id does
-// nothing.
+// Forget invalidates a cached key, for one that was revoked or has just been made,
+// and has the requests that it holds open checked again. For an unknown id it
+// does nothing.
 func (a *Authenticator) Forget(keyID string) {
 	a.forgets.Add(1)
 	a.found.forget(keyID)
@@ -246,8 +247,8 @@ func (a *Authenticator) Forget(keyID string) {
 	a.holds.look(keyID)
 }
 
-// ForgetLimits drops what is remembered of all keys of a tenant, or of all keys
-// under a plan: their limits are no longer what they were.
+// ForgetLimits invalidates all cached keys of a tenant, or of a plan: their limits
+// have changed.
 func (a *Authenticator) ForgetLimits(whose api.LimitsChanged) {
 	a.forgets.Add(1)
 	a.found.forgetWhere(func(key *api.HopKey) bool {
@@ -256,15 +257,15 @@ func (a *Authenticator) ForgetLimits(whose api.LimitsChanged) {
 	})
 }
 
-// ForgetAll drops what is remembered of every key: hints may have been missed.
+// ForgetAll invalidates every cached key: hints may have been missed.
 func (a *Authenticator) ForgetAll() {
 	a.forgets.Add(1)
 	a.found.forgetWhere(func(*api.HopKey) bool { return true })
 	a.holds.look()
 }
 
-// familiar says whether a key was good when it was last looked up, however long
-// ago. It looks nothing up, and admits nobody.
+// familiar says whether a key was valid at its last look-up, however long ago. It
+// looks nothing up, and does not authenticate.
 func (a *Authenticator) familiar(presented Key) bool {
 	known := a.found.known(presented.ID)
 	return known != nil && a.proves(presented, known)

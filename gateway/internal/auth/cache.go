@@ -8,10 +8,9 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// cache remembers look-ups by key id, the least recently used leaving first. It
-// holds found keys or missing ones, never both: a flood of invented ids must not
-// push real keys out. What is too old, or forgotten, is not believed any more, but
-// it is still known to have been there.
+// cache is an LRU of look-ups by key id. It holds found keys or missing ones, never
+// both: a flood of invented ids must not evict real keys. An entry that is too old,
+// or invalidated, is not used any more, but still shows that the key was there.
 type cache struct {
 	size int
 	life time.Duration
@@ -31,7 +30,7 @@ func newCache(size int, life time.Duration) *cache {
 	return &cache{size: size, life: life, entries: map[string]*list.Element{}, recent: list.New()}
 }
 
-// get gives what is remembered, and whether anything is.
+// get gives the key of a valid entry, and whether there is one.
 func (c *cache) get(id string, now time.Time) (*api.HopKey, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -49,7 +48,7 @@ func (c *cache) get(id string, now time.Time) (*api.HopKey, bool) {
 
 func (c *cache) put(id string, key *api.HopKey, now time.Time) { c.putFor(id, key, now, c.life) }
 
-// putFor remembers a key for a shorter time.
+// putFor stores a key for a shorter time.
 func (c *cache) putFor(id string, key *api.HopKey, now time.Time, life time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -62,7 +61,7 @@ func (c *cache) putFor(id string, key *api.HopKey, now time.Time, life time.Dura
 	}
 }
 
-// known gives what was remembered last, however long ago; nil for nothing.
+// known gives the key of an entry of any age; nil for none.
 func (c *cache) known(id string) *api.HopKey {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -72,8 +71,8 @@ func (c *cache) known(id string) *api.HopKey {
 	return nil
 }
 
-// left gives for how long a key is believed from now on, the whole life where it has
-// left the cache.
+// left gives for how long an entry is valid from now on, the whole life if it was
+// evicted.
 func (c *cache) left(id string, now time.Time) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -83,7 +82,7 @@ func (c *cache) left(id string, now time.Time) time.Duration {
 	return c.life
 }
 
-// forget has what is remembered of a key believed no longer.
+// forget invalidates the entry of a key.
 func (c *cache) forget(id string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -104,7 +103,7 @@ func (c *cache) forgetWhere(match func(*api.HopKey) bool) {
 	}
 }
 
-// drop removes a key, for one that is there no longer.
+// drop removes a key, for one that no longer exists.
 func (c *cache) drop(id string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

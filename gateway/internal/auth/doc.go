@@ -1,4 +1,4 @@
-// Package auth turns the credential of a request into who calls.
+// Package auth turns the credential of a request into its principal.
 //
 // An API key reads
 //
@@ -10,10 +10,11 @@
 //	│  └ environment: a label for people and secret scanners
 //	└ ForgeQueue
 //
-// The checksum costs nothing to check, so that garbage is refused without a
-// look-up; the signature tells keys that were made here from invented ones, so that those
-// alone can be refused a look-up when there are too many. What is stored of the secret is its HMAC under a secret that only
-// gateways have: whoever reads the database can neither use nor make a key.
+// The checksum costs nothing to check, so that malformed keys are refused without a
+// look-up; the signature distinguishes keys that a gateway made from invented ones, so
+// that only those are refused a look-up when there are too many. What is stored of the
+// secret is its HMAC under a secret that only gateways have: an attacker who reads the
+// database can neither use nor make a key.
 //
-// Keys are read from core and remembered for at most 30 s (Authenticator).
+// Keys are read from core and cached for at most 30 s (Authenticator).
 package auth

@@ -7,32 +7,30 @@ import (
 )
 
 const (
-	// askAgain is how long to wait before a key is looked up again that core could not
-	// say anything of.
+	// askAgain is the wait after a look-up that core did not answer.
 	askAgain = time.Second
-	// minHold keeps a key that is about to expire from being asked for in a spin.
+	// minHold keeps a key that is about to expire from being looked up in a busy loop.
 	minHold = 10 * time.Millisecond
 )
 
-// holds are the requests that wait for something while their key may be revoked.
-// What has let them in is looked at again whenever what is remembered of the key is
-// no longer believed: after a hint, when the key expires, and at the latest foundLife
-// after its last look-up.
+// holds are the requests that wait while their key may be revoked. The key is checked
+// again whenever its cache entry is no longer valid: after a hint, when the key
+// expires, and at the latest foundLife after its last look-up.
 type holds struct {
 	mu    sync.Mutex
 	byKey map[string]*heldKey
 }
 
 type heldKey struct {
-	// ends are called when the key is no longer good; each request has its own.
+	// ends are called when the key is no longer valid; each request has its own.
 	ends map[*func()]struct{}
-	// again, which holds one, has the key looked at now.
+	// again, with a buffer of one, has the key checked now.
 	again chan struct{}
 	stop  context.CancelFunc
 }
 
-// Hold calls end once if the key is revoked, or expires, before release. It serves a
-// request that Authenticate has let in and that goes on for longer than a moment.
+// Hold calls end once if the key is revoked, or expires, before release. It is for
+// authenticated requests that wait.
 func (a *Authenticator) Hold(ctx context.Context, keyID string, end func()) (release func()) {
 	a.holds.mu.Lock()
 	defer a.holds.mu.Unlock()
@@ -58,7 +56,7 @@ func (a *Authenticator) Hold(ctx context.Context, keyID string, end func()) (rel
 	}
 }
 
-// drop forgets a key that nobody holds; it is called with the lock held.
+// drop removes a key without requests; it is called with the lock held.
 func (h *holds) drop(keyID string, held *heldKey) {
 	held.stop()
 	if h.byKey[keyID] == held {
@@ -73,7 +71,7 @@ func (k *heldKey) look() {
 	}
 }
 
-// look has one key looked at, or all of them.
+// look has one key checked, or all of them.
 func (h *holds) look(keyIDs ...string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -89,7 +87,7 @@ func (h *holds) look(keyIDs ...string) {
 	}
 }
 
-// watch looks at a held key until nobody holds it, or it is no longer good.
+// watch checks a held key until no request holds it, or it is no longer valid.
 func (a *Authenticator) watch(ctx context.Context, id string, held *heldKey) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -115,7 +113,7 @@ func (a *Authenticator) watch(ctx context.Context, id string, held *heldKey) {
 	}
 }
 
-// end ends what the key has let in.
+// end ends the requests of the key.
 func (h *holds) end(id string, held *heldKey) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

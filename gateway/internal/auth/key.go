@@ -64,9 +64,9 @@ func (k Key) Text() string {
 	return text + checksum(text)
 }
 
-// Signed gives the key a secret that ends in a signature of all before it, so that a
-// gateway can tell the keys that gateways have made from those that somebody has
-// invented, before it asks core. It proves no more than that: the key may be revoked.
+// Signed gives the key a secret that ends in a signature of all before it, by which a
+// gateway distinguishes keys that gateways made from invented ones before it asks core.
+// It proves no more than that: the key may be revoked.
 func (k Key) Signed(keySecret []byte) Key {
 	k.Secret += k.signature(hmac.New(sha256.New, keySecret), len(k.Secret))
 	return k
@@ -97,8 +97,8 @@ func (k Key) sumBy(mac hash.Hash) []byte {
 	return mac.Sum(nil)
 }
 
-// Parse takes a key apart. The checksum comes first, so that a key with a typing
-// error costs no look-up.
+// Parse parses a key. The checksum comes first, so that a key with a typing error
+// costs no look-up.
 func Parse(text string) (Key, error) {
 	const longest = len(keyPrefix) + 1 + maxEnvLength + 1 + maxKeyIDLength + 1 + maxSecretLength + checksumLength
 	if len(text) > longest || len(text) < checksumLength {
