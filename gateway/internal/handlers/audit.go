@@ -8,8 +8,8 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// ListAudit answers GET /v1/audit with a page of who did what to what is the tenant's,
-// newest first.
+// ListAudit answers GET /v1/audit with a page of the tenant's audit events, newest
+// first.
 //
 //	@Summary     Who did what
 //	@Description What was done to what is the tenant's, and by which key, newest first: dead letters, redrives, queues, and what the operator did to the tenant and its keys. An entry commits with what it tells of, or neither does; it is kept for a year, unless the operator has set another time. Secrets are in none.
@@ -29,8 +29,8 @@ func (h *Handlers) ListAudit(ctx context.Context, c *Call, _ None) (Response[api
 	return h.pageOfAudit(ctx, c)
 }
 
-// ListAllAudit answers GET /v1/admin/audit with a page of who did what, of all tenants
-// or of one, newest first.
+// ListAllAudit answers GET /v1/admin/audit with a page of the audit events of all
+// tenants or of one, newest first.
 //
 //	@Summary     Who did what, everywhere
 //	@Description As `GET /v1/audit`, of all tenants, or of one. `tenant` is null in entries about plans and platform keys.
@@ -51,7 +51,7 @@ func (h *Handlers) ListAllAudit(ctx context.Context, c *Call, _ None) (Response[
 	return h.pageOfAudit(ctx, c)
 }
 
-// pageOfAudit asks core for a page. Which tenants' entries the caller sees, core decides.
+// pageOfAudit asks core for a page. Core decides which tenants' entries the caller sees.
 func (h *Handlers) pageOfAudit(ctx context.Context, c *Call) (Response[api.Page[api.AuditEntry]], error) {
 	q := request.NewQuery(c.Query)
 	page := q.Page()

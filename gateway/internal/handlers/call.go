@@ -41,7 +41,7 @@ type Call struct {
 // Principal is on whose behalf core is asked.
 func (c *Call) Principal() api.Principal { return c.Caller.Principal }
 
-// What malformed, unknown and foreign ids are all answered with.
+// The answers to malformed, unknown and foreign ids alike.
 var (
 	ErrNoSuchID     = problem.New(problem.NotFound, "There is nothing here with this id, or the credential does not show it.")
 	errNoSuchWorker = problem.New(problem.WorkerUnknown, "There is no such worker, or it is dead; register it again.")
@@ -65,7 +65,7 @@ func (c *Call) queueName() (string, error) {
 	return name, nil
 }
 
-// Sign puts the request's own name into a problem.
+// Sign sets the request's instance and id in a problem.
 func (c *Call) Sign(p *problem.Problem) *problem.Problem {
 	signed := *p
 	signed.Instance, signed.RequestID = c.Instance, c.RequestID

@@ -9,8 +9,8 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// Whoami answers GET /v1/whoami: what the caller's key is. It asks nobody: the
-// key has been looked up to get here.
+// Whoami answers GET /v1/whoami: what the caller's key is. It does not call core:
+// the key was looked up for authentication.
 //
 //	@Summary     What your key is
 //	@Description The key's tenant, user, scopes and plan. Costs nothing.
@@ -35,11 +35,11 @@ func (h *Handlers) Whoami(_ context.Context, c *Call, _ None) (Response[api.Whoa
 }
 
 // Limits answers GET /v1/limits: the rates that hold for the caller, and the caps,
-// each with what is left at this moment. Asking costs nothing. With a user-bound
-// key, or user in the query of another, its user's are among them; a user-bound
-// key that asks for another's gets 403. While Redis is away the rates are those of
-// this gateway alone; without core there is no answer, since only it knows what is
-// used of the caps.
+// each with what is left now. The request is not charged. With a user-bound key, or
+// user in the query of another, its user's are among them; a user-bound key that
+// asks for another's gets 403. While Redis is away the rates are those of this
+// gateway alone; without core there is no answer, since only core has the use of the
+// caps.
 //
 //	@Summary     What you may still do
 //	@Description The rates that hold for the caller and the caps on jobs, each with what is left at this moment. Asking costs nothing. With `user` that user's are among them. While Redis is away the rates are those of the gateway that answers.
@@ -67,7 +67,7 @@ func (h *Handlers) Limits(ctx context.Context, c *Call, _ None) (Response[api.Li
 	if err != nil {
 		return nothing, err
 	}
-	if user != who.User { // or the headers' own look has it all
+	if user != who.User { // otherwise the look for the headers has them all
 		h.limiter.Look(ctx, &c.Account, user)
 	}
 	return Response[api.LimitsResponse]{Value: api.LimitsResponse{

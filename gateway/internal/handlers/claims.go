@@ -15,11 +15,11 @@ import (
 
 // Claim answers POST /v1/claims with an api.ClaimResponse: the jobs that are now
 // leased to the caller, after at most wait_ms; an empty list is a good answer.
-// When the caller leaves first, or its key is revoked, its jobs go back at once: in
-// core where the hop is hung up in time, here where core had answered already.
+// When the caller leaves first, or its key is revoked, its jobs are returned at once:
+// by core if the hop is hung up in time, here if core had answered already.
 //
-// The answer passes through unread: it may be 1000 payloads, and nothing in it is
-// the gateway's business.
+// The answer is passed on undecoded: it may be 1000 payloads, and the gateway uses
+// nothing in it.
 //
 //	@Summary     Claim jobs
 //	@Description Leases up to `max` jobs of the queues named to the caller, waiting up to `wait_ms` for the first. None is a good answer: 200 with an empty list. A job is given only to a worker that has all of its tags.
@@ -37,7 +37,7 @@ func (h *Handlers) Claim(ctx context.Context, c *Call, r api.ClaimRequest) (Resp
 	if fields := r.Validate(); len(fields) > 0 {
 		return Response[json.RawMessage]{}, problem.Invalid(fields...)
 	}
-	c.Body.Release() // what is left of the body is small, and the claim may wait long
+	c.Body.Release() // the rest of the body is small, and the claim may wait long
 	waits := r.WaitMS != nil && *r.WaitMS > 0
 	op := coreclient.Write(api.HopClaim)
 	if waits {
@@ -50,12 +50,12 @@ func (h *Handlers) Claim(ctx context.Context, c *Call, r api.ClaimRequest) (Resp
 	if waits && errors.Is(err, coreclient.ErrNoPlace) {
 		answer, err = h.claimShortly(ctx, c, r)
 	}
-	if errors.Is(err, coreclient.ErrCutShort) { // there was nothing yet, and it waits no longer
+	if errors.Is(err, coreclient.ErrCutShort) { // there was nothing yet, and the wait has ended
 		return Response[json.RawMessage]{Value: json.RawMessage(`{"jobs":[]}`)}, nil
 	}
 	if err == nil && ctx.Err() != nil {
 		h.giveBack(ctx, c, answer.Value)
-		// Nobody reads this; but it is no fault of ours either, which the log would say.
+		// The caller does not read this; but the log must not show an internal error.
 		err = fmt.Errorf("%w: the caller has left: %w", coreclient.ErrUnavailable, ctx.Err())
 	}
 	if errors.Is(context.Cause(ctx), auth.ErrUnauthenticated) {
@@ -67,9 +67,9 @@ func (h *Handlers) Claim(ctx context.Context, c *Call, r api.ClaimRequest) (Resp
 	return answer, nil
 }
 
-// claimShortly is a claim for which there is no place to wait: it takes what is there,
-// and where nothing is, waits a little with the answer, so that its caller does not
-// spin.
+// claimShortly is a claim for which there is no place to wait: it takes the jobs that are
+// ready; if there are none, it delays the answer a little, so that its caller does not
+// poll in a busy loop.
 func (h *Handlers) claimShortly(ctx context.Context, c *Call, r api.ClaimRequest) (Response[json.RawMessage], error) {
 	wait := c.wait
 	c.wait, r.WaitMS = 0, nil
@@ -83,8 +83,8 @@ func (h *Handlers) claimShortly(ctx context.Context, c *Call, r api.ClaimRequest
 	return answer, err
 }
 
-// giveBack releases what was claimed for a caller that has left; the attempts are
-// given back. Where that fails the leases run out.
+// giveBack releases jobs claimed for a caller that has left; their attempts are not
+// spent. If that fails the leases expire.
 func (h *Handlers) giveBack(ctx context.Context, c *Call, claimed json.RawMessage) {
 	var jobs struct {
 		Jobs []struct {

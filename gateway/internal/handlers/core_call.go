@@ -36,8 +36,8 @@ func send[Req, Resp any](ctx context.Context, h *Handlers, c *Call, op coreclien
 	return answer, nil
 }
 
-// uniformNotFound is core's refusal as the caller gets it. What is not there reads the same
-// whoever found that out, or the words would tell a malformed id from an unknown
+// uniformNotFound is core's refusal as the caller gets it. A not_found has the same text
+// from gateway and core: otherwise it would distinguish a malformed id from an unknown
 // one, and an unknown one from another tenant's.
 func uniformNotFound(p *problem.Problem) *problem.Problem {
 	if p.Code == problem.NotFound {
@@ -49,7 +49,7 @@ func uniformNotFound(p *problem.Problem) *problem.Problem {
 	return p
 }
 
-// errMissingItems is for an answer of core's that leaves items out.
+// errMissingItems is for an answer of core's without a result for each item.
 func errMissingItems(got, want int) error {
 	return fmt.Errorf("%w: %d answers to %d items", coreclient.ErrContract, got, want)
 }

@@ -42,7 +42,7 @@ func (h *Handlers) ListDeadLetters(ctx context.Context, c *Call, _ None) (Respon
 		api.HopDeadLettersRequest{Filter: filter, PageSize: page.PageSize, PageToken: page.PageToken})
 }
 
-// readDeadLetterFilter reads what the lists of dead letters are narrowed by.
+// readDeadLetterFilter reads the filter of the lists of dead letters.
 func readDeadLetterFilter(q *request.Query) api.DeadLetterFilter {
 	return api.DeadLetterFilter{
 		Queue:       q.Name("queue"),
@@ -84,8 +84,8 @@ func (h *Handlers) GroupDeadLetters(ctx context.Context, c *Call, _ None) (Respo
 }
 
 // RedriveJob answers POST /v1/jobs/{id}/redrive: 202 with a dead letter that is
-// queued again, its attempts anew. Any other job is 409 not_dead, and so is this
-// one for a repeat.
+// queued again, with no attempts spent. Any other job is 409 not_dead, and so is
+// this one for a repeat.
 //
 //	@Summary     Redrive a dead letter
 //	@Description The job is queued again under its id, with its attempts anew; a deadline that has passed is cleared. Any other job is 409 `not_dead`, and so is this one for a repeat.
@@ -109,8 +109,8 @@ func (h *Handlers) RedriveJob(ctx context.Context, c *Call, _ None) (Response[ap
 // RedriveDeadLetters answers POST /v1/dead-letters/redrive. By ids up to 1000 dead
 // letters are queued again at once, each with a status of its own in an
 // api.DeadLetterResponse, in the order sent. By filter all that match now are queued
-// again by and by, at rate_per_second at most: 202 with an api.Redrive. With dry_run
-// nothing changes, and an api.Matched says how many it would be.
+// again in the background, at rate_per_second at most: 202 with an api.Redrive. With
+// dry_run nothing changes, and an api.Matched has their number.
 //
 //	@Summary     Redrive dead letters
 //	@Description By `ids` up to 1000 are queued again at once, each with a status of its own in `results`, in the order sent. By `filter` all that match at this moment are, by and by, `rate_per_second` of them at most: 202 with a redrive, to follow and to cancel at `/v1/redrives/{id}`. `{"filter": {}}` is every dead letter. With `dry_run` nothing changes, and the answer is how many it would be.
@@ -132,9 +132,9 @@ func (h *Handlers) RedriveDeadLetters(ctx context.Context, c *Call, r api.DeadLe
 	return h.redriveOrDiscard(ctx, c, api.HopDeadLetterRedrive, r)
 }
 
-// DiscardDeadLetters answers POST /v1/dead-letters/discard: dead letters are forgotten
-// for good, by ids or by filter, answered as for a redrive. A repeat finds nothing:
-// 404 for each id.
+// DiscardDeadLetters answers POST /v1/dead-letters/discard: dead letters are deleted,
+// by ids or by filter, answered as for a redrive. A repeat finds nothing: 404 for
+// each id.
 //
 //	@Summary     Discard dead letters
 //	@Description They are forgotten for good: up to 1000 by `ids`, at once, or by and by all that match a `filter`, answered as for a redrive. A repeat by ids finds nothing: 404 for each.
@@ -154,8 +154,8 @@ func (h *Handlers) DiscardDeadLetters(ctx context.Context, c *Call, r api.DeadLe
 	return h.redriveOrDiscard(ctx, c, api.HopDeadLetterDiscard, r)
 }
 
-// redriveOrDiscard passes a list of dead letters, or a filter, on. An id that cannot be one travels
-// as an empty one: core answers it in its place, as a job that is not there.
+// redriveOrDiscard passes on a list of dead letters, or a filter. A malformed id is sent
+// as an empty one: core answers it in its place, as an unknown job.
 func (h *Handlers) redriveOrDiscard(ctx context.Context, c *Call, path string, r api.DeadLetterRequest) (Response[json.RawMessage], error) {
 	if fields := r.Validate(); len(fields) > 0 {
 		return Response[json.RawMessage]{}, problem.Invalid(fields...)
@@ -183,7 +183,7 @@ func (h *Handlers) redriveOrDiscard(ctx context.Context, c *Call, path string, r
 	return answer, err
 }
 
-// signResults puts the request's name into the problems of core's results.
+// signResults signs the problems in core's results, see Call.Sign.
 func signResults(c *Call, answer json.RawMessage, want int) (json.RawMessage, error) {
 	var response api.DeadLetterResponse
 	if err := json.Unmarshal(answer, &response); err != nil {

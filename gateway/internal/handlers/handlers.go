@@ -1,7 +1,7 @@
 // Package handlers has the operations of the public API: functions from a request to a
-// response, one file for each resource. HTTP has been dealt with when they are called:
-// the caller is known and may make the call, its JSON is well-formed. A handler judges
-// the request's content, has admission charge what is known only now, and asks core.
+// response, one file for each resource. When they are called, the caller is
+// authenticated and may make the call, and its JSON is well-formed. A handler validates
+// the request's content, has admission charge costs known only now, and asks core.
 //
 //	submit.go        jobs are submitted, one or many
 //	jobs.go          they are listed, read, waited for, cancelled
@@ -9,7 +9,7 @@
 //	workers.go       keep their leases,
 //	outcomes.go      and report how they ended
 //	queues.go  dead_letters.go  redrives.go  audit.go
-//	caller.go        what the caller is, and may still do
+//	caller.go        the caller's key and its limits
 //	tenants.go  keys.go  plans.go   for the operator
 //	core.go  wait.go                how core is asked, and for how long
 //

@@ -13,10 +13,9 @@ import (
 )
 
 // ListJobs answers GET /v1/jobs with a page of jobs without payload, result and
-// stack, newest id first. What filters is all of it together; a job matches
-// metadata.K=V for every K given. A page may be short or empty while it has a
-// next_page_token. A user-bound key lists its own user's jobs, and 403 is what it
-// gets for asking for another's.
+// stack, newest id first. All filters must match, metadata.K=V for every K given.
+// A page may be short or empty while it has a next_page_token. A user-bound key
+// lists its own user's jobs, and gets 403 for another's.
 //
 //	@Summary     List jobs
 //	@Description Jobs without payload, result and stack, newest id first. All filters given must match. A page may be short, or empty, while `next_page_token` is set: go on until it is null. A token belongs to its filters.
@@ -112,7 +111,7 @@ func (h *Handlers) GetJob(ctx context.Context, c *Call, _ None) (Response[json.R
 		request.Seen = found.State
 	}
 	job, err := h.hold(ctx, c, left, request)
-	if errors.Is(err, coreclient.ErrCutShort) { // not what was asked for, but what is known
+	if errors.Is(err, coreclient.ErrCutShort) { // the wait was cut short: answer the job as it is
 		applied, c.wait = "", 0
 		job, err = h.read(ctx, c, id)
 	}
@@ -145,7 +144,7 @@ func represent(c *Call, job *api.Job) (Response[json.RawMessage], error) {
 }
 
 // CancelJob answers POST /v1/jobs/{id}/cancel: 200 with a job that is cancelled,
-// by this or before; 202 with one that runs and whose worker gets to know it. A job
+// now or before; 202 with one that runs, whose worker gets the cancellation. A job
 // that has ended otherwise is 409 job_terminal. A repeat changes nothing.
 //
 //	@Summary     Cancel a job

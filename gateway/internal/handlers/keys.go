@@ -60,7 +60,7 @@ func (h *Handlers) CreatePlatformKey(ctx context.Context, c *Call, r api.Platfor
 	})
 }
 
-// mint draws a key, stores what core may know of it, and shows the rest once.
+// mint draws a key, has core store all but its secret, and returns it once.
 func (h *Handlers) mint(ctx context.Context, c *Call, request api.HopKeyCreateRequest) (Response[api.NewKey], error) {
 	key := auth.Mint(h.keyEnv).Signed(h.keySecret)
 	request.KeyID, request.SecretHMAC = key.ID, key.HMAC(h.keySecret)

@@ -134,7 +134,7 @@ func (h *Handlers) ReportOutcomes(ctx context.Context, c *Call, r api.OutcomesRe
 	}
 	results := make([]api.OutcomeResult, len(r.Outcomes))
 	var good []api.OutcomeRequest
-	var places []int // where in results each good one belongs
+	var places []int // the index in results of each valid one
 	for i := range r.Outcomes {
 		if p := admitOutcome(&r.Outcomes[i], fmt.Sprintf("outcomes[%d].", i)); p != nil {
 			results[i] = api.OutcomeResult{Index: i, Status: p.Status, Problem: c.Sign(p)}
@@ -173,8 +173,8 @@ func (h *Handlers) passOutcomes(ctx context.Context, c *Call, outcomes []api.Out
 	return answer.Value.Results, nil
 }
 
-// admitOutcome judges one outcome, nil if it is good, and brings its job's id to
-// the usual form. An id that cannot be one is a job nobody has.
+// admitOutcome validates one outcome, nil if it is valid, and converts its job's id
+// to the canonical form. A malformed id is answered as an unknown job.
 func admitOutcome(outcome *api.OutcomeRequest, prefix string) *problem.Problem {
 	if len(outcome.Result) > api.MaxResult {
 		return fieldTooLarge(prefix+"result", api.MaxResult)

@@ -28,8 +28,8 @@ func (h *Handlers) ListQueues(ctx context.Context, c *Call, _ None) (Response[ap
 	return send[api.HopPageRequest, api.Page[api.Queue]](ctx, h, c, coreclient.Read(api.HopQueues), page)
 }
 
-// GetQueue answers GET /v1/queues/{name} with the queue: settings, depths, who
-// serves it.
+// GetQueue answers GET /v1/queues/{name} with the queue: settings, depths, its
+// workers.
 //
 //	@Summary     Read a queue
 //	@Description Settings in force, depths, how long the oldest job has been ready, how many workers serve it, and tags that jobs wait for and no worker has; of one in push mode, how the breaker of its destination stands.

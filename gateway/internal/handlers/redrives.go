@@ -28,8 +28,8 @@ func (h *Handlers) ListRedrives(ctx context.Context, c *Call, _ None) (Response[
 	return send[api.HopPageRequest, api.Page[api.Redrive]](ctx, h, c, coreclient.Read(api.HopRedriveList), page)
 }
 
-// GetRedrive answers GET /v1/redrives/{id} with how far a redrive or a discard by
-// filter got.
+// GetRedrive answers GET /v1/redrives/{id} with the progress of a redrive or a
+// discard by filter.
 //
 //	@Summary     Read a redrive
 //	@Description How far a redrive, or a discard, by filter is. `waiting` says why it does not go on for now, `error` why it failed.
@@ -47,9 +47,9 @@ func (h *Handlers) GetRedrive(ctx context.Context, c *Call, _ None) (Response[ap
 	return send[api.HopRedriveRequest, api.Redrive](ctx, h, c, coreclient.Read(api.HopRedriveGet), api.HopRedriveRequest{ID: id})
 }
 
-// CancelRedrive answers POST /v1/redrives/{id}/cancel: once it is answered nothing more
-// is done; what was done stays done. One that has ended stays as it ended, and a repeat
-// changes nothing.
+// CancelRedrive answers POST /v1/redrives/{id}/cancel: after the answer it changes no
+// more jobs; those already changed stay so. One that has ended is not changed, and a
+// repeat changes nothing.
 //
 //	@Summary     Cancel a redrive
 //	@Description After the answer nothing more is done; what was done stays done. One that has ended stays as it ended, and a repeat changes nothing.

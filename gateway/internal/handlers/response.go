@@ -12,7 +12,7 @@ type Response[T any] struct {
 	Value  T
 	// Location goes into the header of that name, where not empty.
 	Location string
-	// Replayed says that an Idempotency-Key's first answer is given again.
+	// Replayed: this is the saved answer of an Idempotency-Key.
 	Replayed bool
 	// ETag names the value, quotes included, where not empty. With status 304 it
 	// is all that is sent.

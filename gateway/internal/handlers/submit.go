@@ -22,7 +22,7 @@ import (
 // Idempotency-Key and body gets the first answer again.
 //
 // Prefer: wait=n holds the answer to a new job for n seconds at most: 200 with the
-// whole api.Job where it has ended by then. What was there before is not waited for.
+// whole api.Job where it has ended by then. It does not wait for an existing job.
 //
 //	@Summary     Submit a job
 //	@Description Stores one job. 202 with the job as it waits, and `Location`; `warnings` say what keeps it waiting, such as a paused queue.
@@ -72,7 +72,7 @@ func (h *Handlers) SubmitJob(ctx context.Context, c *Call, job api.SubmitRequest
 		h.limiter.NoteCaps(ctx, c.Principal().Tenant, brought, err)
 		return answer, err
 	}
-	// A replay names the first job, so the id is the answer's, not the one drawn.
+	// A replay names the first job: the id is the answer's, not the one generated here.
 	id := idOf(answer.Value)
 	if id == "" {
 		return Response[api.HopSubmitResponse]{}, fmt.Errorf("%w: a submitted job without an id", coreclient.ErrContract)
@@ -87,9 +87,9 @@ func (h *Handlers) SubmitJob(ctx context.Context, c *Call, job api.SubmitRequest
 	return h.awaitEnd(ctx, c, id, answer), nil
 }
 
-// awaitEnd gives what is answered to a new job's producer: the job where it ends
-// while the caller waits, else accepted as it is. The job is stored, so that a
-// wait that fails is no error: the answer only does not claim to have waited.
+// awaitEnd gives the answer to a new job's producer: the job if it ends during the
+// wait, else accepted as it is. The job is stored, so that a failed wait is no
+// error: the answer only has no Preference-Applied.
 func (h *Handlers) awaitEnd(ctx context.Context, c *Call, id string, accepted Response[api.HopSubmitResponse]) Response[api.HopSubmitResponse] {
 	left, applied := c.preferredWait()
 	if left > 0 {
@@ -168,7 +168,7 @@ func (h *Handlers) SubmitBatch(ctx context.Context, c *Call, batch api.BatchRequ
 	case refused > 0 && batch.Atomic:
 		return nothing, firstOf(problems)
 	case refused == len(batch.Jobs) && c.Idempotency == nil:
-		return allRefused(problems) // nothing for core to store, or to know again
+		return allRefused(problems) // nothing for core to store or to replay
 	case refused > 0:
 		request.Problems = problems
 	}
@@ -183,7 +183,7 @@ func (h *Handlers) SubmitBatch(ctx context.Context, c *Call, batch api.BatchRequ
 	return answer, err
 }
 
-// workOf counts the jobs that go on to core.
+// workOf counts the jobs that are sent to core.
 func workOf(c *Call, batch api.BatchRequest, problems []*problem.Problem) admission.Work {
 	brought := admission.Submit(batch.Atomic, c.Idempotency != nil)
 	for i := range batch.Jobs {
@@ -194,8 +194,8 @@ func workOf(c *Call, batch api.BatchRequest, problems []*problem.Problem) admiss
 	return brought
 }
 
-// admitJobs judges each job for itself. What is refused does not travel: its
-// place in jobs is emptied, its problem stands in the same place of problems.
+// admitJobs validates each job separately. A refused one is not sent: its element of
+// jobs is cleared, and its problem has the same index in problems.
 func admitJobs(c *Call, jobs []api.SubmitRequest) (problems []*problem.Problem, refused int) {
 	problems = make([]*problem.Problem, len(jobs))
 	for i := range jobs {
@@ -236,8 +236,8 @@ func submitOp(c *Call) coreclient.Op {
 // SubmitBusy refuses a submit that core's queue has no place for.
 func (h *Handlers) SubmitBusy(c *Call) error { return h.core.Busy(submitOp(c), c.Principal().Tenant) }
 
-// admitJob judges one job of a submit, nil if it is good, and fills in the user
-// of a user-bound key. prefix names the job in a batch, such as "jobs[3].".
+// admitJob validates one job of a submit, nil if it is valid, and sets the user of
+// a user-bound key. prefix names the job in a batch, such as "jobs[3].".
 func admitJob(job *api.SubmitRequest, who api.Principal, prefix string) *problem.Problem {
 	if len(job.Payload) > api.MaxPayload {
 		return fieldTooLarge(prefix+"payload", api.MaxPayload)

@@ -26,9 +26,9 @@ func (h *Handlers) whileKeyIsGood(ctx context.Context, c *Call) (_ context.Conte
 	}
 }
 
-// preferredWait is what Prefer: wait=n asks for. left is how much of it is left, counted
-// from the request's arrival as RFC 7240 has it; never below 0. applied is the value of
-// Preference-Applied, empty where nothing was asked for that can be honoured.
+// preferredWait reads Prefer: wait=n. left is the remaining time, counted from the
+// request's arrival (RFC 7240); never below 0. applied is the value of
+// Preference-Applied, empty where there is no preference that can be honoured.
 func (c *Call) preferredWait() (left time.Duration, applied string) {
 	seconds, ok := request.PreferredWait(c.Prefer)
 	if !ok {
@@ -39,9 +39,9 @@ func (c *Call) preferredWait() (left time.Duration, applied string) {
 }
 
 // hold asks core to answer when a job has changed, or when wait is over: then
-// with the job as it is. It fails with coreclient.ErrCutShort where this gateway
-// waits no longer, and with auth.ErrUnauthenticated where the key is no longer good.
-// Where there is no place to wait it waits a little here, and reads the job.
+// with the job as it is. It fails with coreclient.ErrCutShort if the wait was ended
+// early, and with auth.ErrUnauthenticated if the key is no longer valid.
+// If there is no place to wait it waits a little here, and reads the job.
 func (h *Handlers) hold(ctx context.Context, c *Call, wait time.Duration, hop api.HopWaitRequest) (api.Job, error) {
 	c.wait, hop.WaitMS = wait, wait.Milliseconds()
 	ctx, release := h.whileKeyIsGood(ctx, c)

@@ -60,10 +60,10 @@ func (h *Handlers) Heartbeat(ctx context.Context, c *Call, r api.HeartbeatReques
 	}
 	statuses := make([]api.LeaseStatus, len(r.Leases))
 	leases := []api.Lease{}
-	var places []int // where in statuses each of leases belongs
+	var places []int // the index in statuses of each of leases
 	for i, lease := range r.Leases {
 		id, ok := request.UUID(lease.JobID)
-		if !ok { // nobody can hold a lease of it
+		if !ok { // no job has this id, so no lease
 			statuses[i] = api.LeaseStatus{JobID: lease.JobID, Status: api.LeaseLost}
 			continue
 		}
@@ -84,8 +84,8 @@ func (h *Handlers) Heartbeat(ctx context.Context, c *Call, r api.HeartbeatReques
 	return answer, nil
 }
 
-// ListWorkers answers GET /v1/workers with a page: a tenant's own workers, or for
-// a platform key the platform's. Nobody sees the other's.
+// ListWorkers answers GET /v1/workers with a page: a tenant's own workers only, or
+// for a platform key the platform's only.
 //
 //	@Summary     List workers
 //	@Description The tenant's own workers, by name; for a platform key the platform's. STALE: not heard of for a while. DEAD: its leases were taken back.
