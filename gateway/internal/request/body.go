@@ -52,17 +52,17 @@ type Body struct {
 	held *memory.Hold
 }
 
-// Owner is whom the memory of a body counts for.
+// Owner is the caller whose share the memory of a body is counted in.
 type Owner struct {
 	// Name is a tenant's, or that of a key without one.
 	Name string
-	// Urgent is what keeps or ends a lease: a part of the memory is kept for it.
+	// Urgent is for requests that renew or end a lease: some memory is reserved for them.
 	Urgent bool
 }
 
 // Read reads a request's body whole into b, and gives its text: empty for one of white
-// space only. However it is framed, no more than accept.Max bytes of it are held, and no
-// more than there is memory for. The text is valid until Recycle.
+// space only. With any framing, it holds at most accept.Max bytes, and no more than the
+// budget allows. The text is valid until Recycle.
 func (bs *Bodies) Read(b *Body, w http.ResponseWriter, r *http.Request, accept Accept, owner Owner) ([]byte, error) {
 	if err := checkMedia(r); err != nil {
 		return nil, err
@@ -86,9 +86,9 @@ func (bs *Bodies) Read(b *Body, w http.ResponseWriter, r *http.Request, accept A
 	return nil, problem.New(problem.InvalidJSON, "The body is empty; this request needs a JSON object.")
 }
 
-// largeBody is from where on bodies are decoded by as many at once as there are
-// processors: more would not be faster, and what a decoder needs beside the text may be
-// several times as much.
+// largeBody is the size in bytes from which at most one body per processor is decoded at
+// once: more would not be faster, and a decoder may need several times the memory of the
+// text.
 const largeBody = 256 << 10
 
 // DecodeSlot waits for a slot to decode a body of so many bytes; one that is not large
@@ -118,8 +118,8 @@ func (bs *Bodies) readProblem(err error, accept Accept) error {
 	}
 }
 
-// checkMedia wants JSON as it is: a compressed body would have to be unpacked to
-// learn its size, so it is not taken at all.
+// checkMedia accepts uncompressed JSON only: the size of a compressed body is not
+// known before it is decompressed.
 func checkMedia(r *http.Request) error {
 	for _, encoding := range r.Header["Content-Encoding"] {
 		if !strings.EqualFold(strings.TrimSpace(encoding), "identity") {

@@ -19,21 +19,21 @@ func ValidProxyHeader(name string) bool {
 	return name == headerForwardedFor || name == headerForwarded
 }
 
-// Proxies are the networks whose word about a client's address is taken, and the one
-// header that it is in. A second header would be the client's own, handed on by a
-// proxy that knows the first alone. The zero value is none, and then no header is
-// looked at.
+// Proxies are the networks that are trusted to name a client's address, and the one
+// header in which they do. A second header could be the client's own, passed on by a
+// proxy that sets only the first. The zero value trusts none, and then no header is
+// read.
 type Proxies struct {
 	header   string // as http.CanonicalHeaderKey writes it
 	networks []netip.Prefix
 }
 
-// ClientAddress is the address that a request came from: the peer's, or, where that is
-// a proxy of ours, the last one in the header that is not. attributed is false where
-// such a proxy does not say: the header is not there, or the walk meets an entry that cannot
-// be read, as "unknown". Such requests are nobody's in particular, not the proxy's:
-// its address may be free of limits, and must not become so for who can spoil a
-// header. The address is zero where remoteAddr is none, as on a Unix socket.
+// ClientAddress is the address that a request came from: the peer's, or, if that is a
+// trusted proxy, the last untrusted one in the header. attributed is false if such a
+// proxy does not name it: there is no header, or an entry cannot be parsed, such as
+// "unknown". Such requests are not counted for the proxy: its address may be exempt from
+// limits, which a client must not gain by a malformed header. The address is zero if
+// remoteAddr is none, as on a Unix socket.
 func (p Proxies) ClientAddress(remoteAddr string, header http.Header) (client netip.Addr, attributed bool) {
 	peer, ok := parseNode(remoteAddr)
 	if !ok || !p.Trusts(peer) {
@@ -46,7 +46,7 @@ func (p Proxies) ClientAddress(remoteAddr string, header http.Header) (client ne
 	return p.walk(peer, addresses(header[p.header], node))
 }
 
-// walk goes from the nearest hop outwards for as long as hops are trusted.
+// walk goes from the nearest hop outwards while hops are trusted.
 func (p Proxies) walk(peer netip.Addr, hops []string) (client netip.Addr, attributed bool) {
 	client = peer
 	for i := len(hops) - 1; i >= 0 && p.Trusts(client); i-- {
@@ -72,8 +72,8 @@ func (p Proxies) Trusts(address netip.Addr) bool {
 	return false
 }
 
-// ParseProxies reads networks in CIDR notation; a bare address is itself alone, and
-// nothing but spaces is none. header is where they name clients' addresses.
+// ParseProxies reads networks in CIDR notation; a bare address is a network of one, and
+// blank text is none. header is where they name clients' addresses.
 func ParseProxies(header string, networks []string) (Proxies, error) {
 	proxies := Proxies{header: http.CanonicalHeaderKey(header)}
 	for _, network := range networks {

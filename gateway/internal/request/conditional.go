@@ -13,9 +13,9 @@ func ETag(text []byte) string {
 	return `"` + base64.RawURLEncoding.EncodeToString(sum[:16]) + `"`
 }
 
-// NoneMatch says whether If-None-Match names the tag, in the weak comparison that
-// RFC 9110 wants there (section 13.1.2). What is no list of tags names none: the
-// caller then gets the whole answer.
+// NoneMatch says whether If-None-Match names the tag, by weak comparison (RFC 9110,
+// section 13.1.2). A value that is no list of tags names none: the caller then gets
+// the whole answer.
 func NoneMatch(headers []string, etag string) bool {
 	list := strings.Join(headers, ",")
 	if trimSpace(list) == "*" {

@@ -13,8 +13,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Fingerprint is the SHA-256, in hex, of the body's canonical JSON: two bodies
-// that say the same have the same one. It decides whether a repeat with the same
+// Fingerprint is the SHA-256, in hex, of the body's canonical JSON: equivalent
+// bodies have the same one. It decides whether a repeat with the same
 // Idempotency-Key is the same request.
 //
 // Canonical means: no white space, members sorted by name, strings with the

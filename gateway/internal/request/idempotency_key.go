@@ -20,7 +20,7 @@ func IdempotencyKey(values []string) (string, error) {
 		return "", nil
 	}
 	if len(values) > 1 {
-		return "", ErrIdempotencyKey // which one would be the key?
+		return "", ErrIdempotencyKey // more than one is ambiguous
 	}
 	key := trimSpace(values[0])
 	if strings.HasPrefix(key, `"`) {

@@ -17,8 +17,8 @@ import (
 // DecodeJSON reads a request's JSON strictly: names are case-sensitive, unknown and
 // duplicate members are refused at every depth, payloads included, and so are
 // invalid UTF-8, lone surrogates and anything after the value. A null stands for
-// absent, but for the body as a whole: that has to be an object, also where all
-// that may be in it is optional.
+// absent, except for the body as a whole: that has to be an object, also where all
+// its members are optional.
 func DecodeJSON(text []byte, into any) error {
 	if api.TooDeep(text) {
 		return problem.New(problem.InvalidJSON, fmt.Sprintf("The body is nested more than %d levels deep.", api.MaxDepth))
@@ -32,8 +32,8 @@ func DecodeJSON(text []byte, into any) error {
 	return refuseNUL(text, into)
 }
 
-// strict is what DecodeJSON adds to the package's own strictness; made once, for it holds
-// caches.
+// strict is what DecodeJSON adds to the package's own strictness; made once, because it
+// has caches.
 var strict = json.JoinOptions(
 	json.RejectUnknownMembers(true),
 	json.WithUnmarshalers(json.JoinUnmarshalers(

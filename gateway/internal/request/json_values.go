@@ -29,8 +29,8 @@ func rawOrAbsent(from *jsontext.Decoder, to *stdjson.RawMessage) error {
 }
 
 // mostEntries is one more than any list of a request may have, mostNested the same for
-// lists inside of lists. What comes after is read and thrown away: the request will be
-// refused, and two bytes of text must not become the 300 of a job's fields until then.
+// nested lists. Further entries are read and discarded: the request will be refused, and
+// two bytes of text must not become the 300 bytes of a job's fields before that.
 const (
 	mostEntries = max(api.MaxBatchJobs, api.MaxOutcomes, api.MaxLeases) + 1
 	mostNested  = api.MaxQueuesPerCall + 1
@@ -105,8 +105,8 @@ func withoutNulls(from *jsontext.Decoder, to *map[string]string) error {
 }
 
 // refuseNUL refuses a request with a NUL in a field: PostgreSQL stores none in text.
-// Payloads and results may have them, as JSON writes them; error texts lose
-// them; the jobs and outcomes of a batch are judged one by one.
+// Payloads and results may have them, escaped in JSON; they are removed from error
+// texts; the jobs and outcomes of a batch are checked one by one.
 func refuseNUL(text []byte, into any) error {
 	if !bytes.Contains(text, []byte(`\u0000`)) {
 		return nil // a raw one is no JSON

@@ -8,9 +8,9 @@ import (
 	"github.com/forgequeue/forgequeue/shared/memory"
 )
 
-// bodyFactor is what a body takes at once for each of its bytes until its request has
-// been answered: the buffer it is read into, what is decoded from it, that encoded
-// for core, and the envelope that is sent.
+// bodyFactor is the memory, in bytes, that each byte of a body takes until its request is
+// answered: the buffer it is read into, the decoded values, those encoded for core, and
+// the envelope that is sent.
 const bodyFactor = 4
 
 // NewBudget makes the budget for the memory of requests' bodies: most bytes for
@@ -19,7 +19,7 @@ func NewBudget(most int64) *memory.Budget {
 	return memory.NewBudget(memory.Options{Most: most, Share: most / 4, Factor: bodyFactor})
 }
 
-// readText takes a buffer when the first byte is there: a client that only announces
+// readText takes a buffer when the first byte has arrived: a client that only declares
 // a body gets none.
 func (bs *Bodies) readText(b *Body, body io.Reader, declared int64, owner Owner) ([]byte, error) {
 	var first [1]byte

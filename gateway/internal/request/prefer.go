@@ -10,9 +10,9 @@ import (
 )
 
 // PreferredWait reads Prefer: wait=n (RFC 7240, section 4.3), in seconds. It takes the
-// first wait among the preferences, which may be spread over several headers; later ones
-// do not count (RFC 7240, section 2). More than api.MaxWait is taken for it. ok is false
-// where nothing was asked for that can be honoured: the RFC has such a preference ignored.
+// first wait among the preferences, which may be in several headers; later ones are
+// ignored (RFC 7240, section 2). More than api.MaxWait counts as api.MaxWait. ok is false
+// if there is no wait that can be honoured: by the RFC such a preference is ignored.
 func PreferredWait(headers []string) (seconds int, ok bool) {
 	for preference := range splitList(strings.Join(headers, ","), ',') {
 		preference, _, _ = strings.Cut(preference, ";") // its parameters: wait has none

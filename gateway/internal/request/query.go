@@ -14,9 +14,9 @@ import (
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-// ParseQuery takes the named parameters, each at most once. A name that ends in a
-// dot, such as "metadata.", stands for all that begin with it. A parameter that
-// is misspelt would otherwise be silently without effect.
+// ParseQuery accepts the named parameters, each at most once. A name that ends in a
+// dot, such as "metadata.", stands for all that begin with it. Others are refused:
+// a misspelt parameter would be ignored silently.
 func ParseQuery(raw string, names []string) (url.Values, error) {
 	if raw == "" {
 		return nil, nil
@@ -50,7 +50,7 @@ const (
 	nameRule  = "must be 1 to 128 of A-Z a-z 0-9 . _ : - and start with a letter or digit"
 	labelRule = "must be 1 to 128 printable ASCII characters"
 	timeRule  = "must be an RFC 3339 time between the years 1970 and 2500, such as 2026-11-20T12:00:00Z; in a URL a + is written %2B"
-	// maxPageToken bounds what is passed on; core's tokens are far shorter.
+	// maxPageToken bounds a token, in bytes; core's tokens are far shorter.
 	maxPageToken = 1024
 )
 
@@ -77,8 +77,8 @@ func (q *Query) Err() error {
 	return problem.Invalid(q.refused...)
 }
 
-// Text reads a parameter that valid accepts. One that is there but empty is
-// judged as well: it would otherwise quietly not filter.
+// Text reads a parameter that valid accepts. An empty one is checked too: it would
+// otherwise silently not filter.
 func (q *Query) Text(name, rule string, valid func(string) bool) string {
 	if !q.values.Has(name) {
 		return ""
@@ -94,7 +94,7 @@ func (q *Query) Text(name, rule string, valid func(string) bool) string {
 // Name reads the name of a queue, a type or a tag.
 func (q *Query) Name(name string) string { return q.Text(name, nameRule, api.ValidName) }
 
-// Label reads what a caller may choose more freely, such as a user.
+// Label reads a label, which allows more characters than a name, such as a user.
 func (q *Query) Label(name string) string { return q.Text(name, labelRule, api.ValidLabel) }
 
 // OneOf reads one of some words.
@@ -102,8 +102,8 @@ func (q *Query) OneOf(name string, words ...string) string {
 	return q.Text(name, "must be one of "+strings.Join(words, ", "), func(value string) bool { return slices.Contains(words, value) })
 }
 
-// SomeOf reads a list of words with commas between. The order and repeats mean
-// nothing, and are gone from what it gives: a page token binds the filter.
+// SomeOf reads a comma-separated list of words. It sorts them and removes repeats,
+// which mean nothing, because a page token is bound to the filter.
 func (q *Query) SomeOf(name string, words ...string) []string {
 	var given []string
 	q.Text(name, "must be some of "+strings.Join(words, ",")+", with commas between", func(value string) bool {
@@ -132,7 +132,7 @@ func (q *Query) Time(name string) *api.Time {
 // MetadataPrefix begins every parameter that filters by metadata: metadata.K=V.
 const MetadataPrefix = "metadata."
 
-// Metadata reads them; what no job can have is refused rather than not found.
+// Metadata reads them; a key or value that no job can have is refused.
 func (q *Query) Metadata() map[string]string {
 	var metadata map[string]string
 	for _, name := range slices.Sorted(maps.Keys(q.values)) {
@@ -158,8 +158,8 @@ func (q *Query) Metadata() map[string]string {
 	return metadata
 }
 
-// Page reads page_size and page_token. Whether a token is good, and belongs to this list, is for
-// core to say: it made it.
+// Page reads page_size and page_token. Core, which made the token, checks that it is valid
+// and belongs to this list.
 func (q *Query) Page() api.HopPageRequest {
 	page := api.HopPageRequest{PageSize: api.DefaultPageSize}
 	q.Text("page_size", fmt.Sprintf("must be between 1 and %d", api.MaxPageSize), func(value string) bool {
@@ -173,7 +173,7 @@ func (q *Query) Page() api.HopPageRequest {
 	return page
 }
 
-// ReadPage is for lists that nothing narrows.
+// ReadPage is for lists without filters.
 func ReadPage(values url.Values) (api.HopPageRequest, error) {
 	q := NewQuery(values)
 	page := q.Page()

@@ -25,8 +25,8 @@ func Clip(text string) string {
 // Storable says whether PostgreSQL can hold a text.
 func Storable(text string) bool { return utf8.ValidString(text) && !strings.Contains(text, "\x00") }
 
-// UUID takes the usual form only, 36 characters in either case, and gives it in lower
-// case. Other forms that uuid.Parse knows would make one id look like several.
+// UUID accepts the canonical form only, 36 characters in either case, and gives it in
+// lower case. With the other forms of uuid.Parse one id would have several texts.
 func UUID(text string) (string, bool) {
 	if len(text) != 36 {
 		return "", false
