@@ -7,12 +7,12 @@ import (
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-// access says who may call. The zero value admits nobody, so that a route
-// without a rule is closed.
+// access is the callers that a route admits. The zero value admits none, so that a
+// route without a rule is closed.
 type access struct {
 	// public needs no credential.
 	public bool
-	// operator admits the operator key, and nothing else does.
+	// operator admits the operator key; nothing else does.
 	operator bool
 	// anyKey admits every tenant and platform key, whatever its scopes.
 	anyKey bool
@@ -22,7 +22,7 @@ type access struct {
 	scope string
 	// platform admits platform keys too, which work; without it only tenant keys.
 	platform bool
-	// unbound keeps user-bound keys out: what the route changes is the tenant's.
+	// unbound refuses user-bound keys: the route changes what belongs to the tenant.
 	unbound bool
 }
 
@@ -47,7 +47,7 @@ func unbound(a access) access {
 	return a
 }
 
-// admit judges a caller; the problem says what is missing.
+// admit checks a caller; the problem says what is missing.
 func (a access) admit(who api.Principal) error {
 	switch {
 	case a.operator && who.Kind == api.PrincipalOperator:

@@ -2,7 +2,7 @@
 // and after a handler.
 //
 //	request ─▶ observe        id, panic, log line, metrics         (observe.go)
-//	        ─▶ limitAddress   whose address, how much of it        (limits.go)
+//	        ─▶ limitAddress   client address, and its rate         (limits.go)
 //	        ─▶ limitHeaders   16 KiB                               (limits.go)
 //	        ─▶ route          404, 405                             (server.go)
 //	        ─▶ handle         credential, access, query, headers,  (handle.go, access.go)
@@ -12,7 +12,7 @@
 //
 // Errors become problems in one table (errors.go), what admission refused in refusals.go.
 //
-// It is the only package that knows gin, and *gin.Context never leaves it. Headers are
-// read by name: what a client says of its identity in any header but Authorization is
-// read by nobody, and core gets none of it.
+// It is the only package that uses gin, and *gin.Context never leaves it. Headers are
+// read by name: a client's claims of an identity in any header but Authorization are not
+// read, and not passed to core.
 package httpapi

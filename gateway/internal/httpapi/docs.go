@@ -21,8 +21,8 @@ import (
 //	@Router      /docs [get]
 func docsPage(_ *Server, g *gin.Context, _ route) { docs.Serve(g.Writer, g.Request, docs.Page) }
 
-// docsSlash answers GET /docs/: the page is at /docs. The way is relative, for a
-// proxy may have put a path before both.
+// docsSlash answers GET /docs/: it redirects to /docs. The location is relative,
+// because a proxy may have a path prefix.
 //
 //	@Summary     This documentation, with a slash too many
 //	@Description Sends you to `/docs`.

@@ -18,8 +18,8 @@ type meaning struct {
 	detail string
 }
 
-// meanings is the one table from errors to problems. A *problem.Problem is its
-// own meaning; what is not here is internal.
+// meanings is the one table from errors to problems. A *problem.Problem is used as
+// it is; an error that is not here is internal.
 func meanings() []meaning {
 	return []meaning{
 		{auth.ErrUnauthenticated, problem.Unauthenticated, "Send a valid API key as Authorization: Bearer <key>."},
@@ -33,7 +33,7 @@ func meanings() []meaning {
 	}
 }
 
-// internalDetail hides everything: the log has it, under the request id.
+// internalDetail shows nothing of the error: the log has it, under the request id.
 const internalDetail = "The request failed for a reason on our side. The request_id finds it in our log."
 
 // problemOf gives the problem that err is to the caller.
@@ -57,8 +57,8 @@ func problemOf(err error) *problem.Problem {
 	return problem.New(problem.Internal, internalDetail)
 }
 
-// retryAfter is a second, give or take a half, so that the callers of a core
-// that was away do not all come back at one moment.
+// retryAfter is 0.5 to 1.5 s, so that the callers of a core that was down do not
+// all return at once.
 func retryAfter() time.Duration {
 	return 500*time.Millisecond + rand.N(time.Second) //nolint:gosec // jitter needs no secrecy
 }

@@ -17,17 +17,17 @@ import (
 // handler answers the requests of a route.
 type handler func(*Server, *gin.Context, route)
 
-// handle adapts a function from request to reply: everything that HTTP asks for is
-// checked here, in the order credential, access, query, admission, headers, body,
-// JSON; what a submit costs is known only by its body. The function gets only requests
-// that are well-formed and allowed. Who has shown a good key is charged for a request
-// that was refused on the way, too.
+// handle adapts a function from request to reply: it does all the checks of HTTP, in
+// the order credential, access, query, admission, headers, body, JSON; the cost of a
+// submit is known only by its body. The function gets only requests that are
+// well-formed and allowed. A caller with a valid key is also charged for a request that
+// was refused before.
 func handle[Req, Resp any](run func(context.Context, *handlers.Call, Req) (handlers.Response[Resp], error)) handler {
 	return func(s *Server, g *gin.Context, r route) {
 		c := callOf(g)
 		defer c.Body.Release()
 		answer, err := serve(s, g, r, run)
-		if refused := s.limiter.Charge(g.Request.Context(), &c.Account, admission.Work{}); refused != nil { // it never got as far as to be charged
+		if refused := s.limiter.Charge(g.Request.Context(), &c.Account, admission.Work{}); refused != nil { // it was refused before it was charged
 			err = refused
 		}
 		if err == nil {
@@ -85,8 +85,8 @@ func (s *Server) open(g *gin.Context, c *call, r route) error {
 	return err
 }
 
-// authenticate proves the caller. Where too many have failed to from the same address,
-// that is the answer instead.
+// authenticate authenticates the caller. After too many failures from the same address
+// it refuses that address instead.
 func (s *Server) authenticate(g *gin.Context, c *call) (auth.Caller, error) {
 	credential := request.Bearer(g.Request.Header["Authorization"])
 	caller, err := s.auth.Authenticate(g.Request.Context(), credential, func() error { return s.addresses.AdmitUnknownKey(c.address) })
@@ -98,7 +98,7 @@ func (s *Server) authenticate(g *gin.Context, c *call) (auth.Caller, error) {
 	return caller, err
 }
 
-// receive decodes the body, and notes its Idempotency-Key, where it has one.
+// receive decodes the body, and reads its Idempotency-Key, if it has one.
 func (s *Server) receive(g *gin.Context, c *call, r route, into any) error {
 	var key string
 	if r.operation != "" {
@@ -107,8 +107,8 @@ func (s *Server) receive(g *gin.Context, c *call, r route, into any) error {
 			return err
 		}
 	}
-	// A submit that core's queue would turn away is not read. One with an Idempotency-Key
-	// waits in a queue of its tenant, which is not looked at.
+	// A submit that core's queue would refuse is not read. One with an Idempotency-Key
+	// waits in its tenant's queue, which is not checked here.
 	if key == "" && r.cost == perJob {
 		if err := s.handlers.SubmitBusy(&c.Call); err != nil {
 			return err
@@ -120,7 +120,7 @@ func (s *Server) receive(g *gin.Context, c *call, r route, into any) error {
 		return err
 	}
 	if len(text) == 0 {
-		return nil // Read has refused it where a body is needed
+		return nil // Read has refused it if a body is required
 	}
 	release := s.bodies.DecodeSlot(len(text))
 	defer release()
@@ -132,13 +132,13 @@ func (s *Server) receive(g *gin.Context, c *call, r route, into any) error {
 	}
 	fingerprint, err := request.Fingerprint(text)
 	if err != nil {
-		return err // it was decoded a moment ago: ours to explain
+		return err // it was decoded before: an internal error
 	}
 	c.Idempotency = &api.Idempotency{Operation: r.operation, Key: key, Fingerprint: fingerprint}
 	return nil
 }
 
-// bodyOwner is whom a body's memory counts for: the tenant, or a platform key itself.
+// bodyOwner is the owner of a body's memory: the tenant, or a platform key itself.
 func bodyOwner(c *call) request.Owner {
 	who := c.Principal()
 	owner := request.Owner{Name: who.Tenant, Urgent: c.Account.Cost == admission.CostReports}

@@ -9,7 +9,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// landing tells a visitor where to go.
+// landing is the answer of the root: links to the parts of the API.
 type landing struct {
 	Name   string `json:"name"`
 	API    string `json:"api"`
@@ -36,7 +36,7 @@ type alive struct {
 }
 
 // livez answers GET /livez: 200 as long as the process can answer at all. It
-// looks at nothing else, or an outage of core would restart every gateway.
+// checks nothing else: an outage of core must not restart every gateway.
 //
 //	@Summary     Is the process alive
 //	@Description 200 as long as it can answer at all. It looks at nothing else, or an outage of core would restart every gateway.
@@ -49,10 +49,10 @@ func (s *Server) livez(context.Context, *handlers.Call, handlers.None) (handlers
 	return handlers.Response[alive]{Value: alive{Status: "ok"}}, nil
 }
 
-// readyz answers GET /readyz: 200 ok, or 200 degraded where core or Redis is
-// away, since there is nowhere better to send the request. 503 starting until
-// core has answered for the first time, and 503 draining at the end. It takes no
-// longer than probeTimeout.
+// readyz answers GET /readyz: 200 ok, or 200 degraded where core or Redis is down,
+// since no other gateway would do better. 503 starting until core has answered for
+// the first time, and 503 draining at the end. It takes no longer than
+// probeTimeout.
 //
 //	@Summary     Should requests be sent here
 //	@Description 200 `ok`, or 200 `degraded` where core or Redis is away: another gateway would do no better. 503 `starting` until core has answered for the first time, 503 `draining` at the end.

@@ -9,11 +9,11 @@ import (
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-// limitHeaders refuses what net/http, which allows more, let through.
+// limitHeaders refuses headers above our limit; net/http's own is higher.
 func limitHeaders(g *gin.Context) {
 	if len(g.Request.TransferEncoding) > 0 {
 		// There may have been a Content-Length too, which net/http has dropped: the
-		// connection must not be used again (RFC 9112, section 6.1).
+		// connection must not be reused (RFC 9112, section 6.1).
 		g.Header("Connection", "close")
 	}
 	size := len(g.Request.RequestURI) + len(g.Request.Host)
@@ -28,8 +28,8 @@ func limitHeaders(g *gin.Context) {
 	}
 }
 
-// limitAddress finds out where a request comes from, and refuses it where too
-// many do, before anything else of it is looked at.
+// limitAddress determines the client address of a request, and refuses it above the
+// rate of that address, before anything else of it is read.
 func (s *Server) limitAddress(g *gin.Context) {
 	c := callOf(g)
 	var attributed bool
@@ -43,7 +43,6 @@ func (s *Server) limitAddress(g *gin.Context) {
 	}
 }
 
-// isProbe says whether a route is asked by those who decide whether this gateway
-// gets requests at all: a flood must not make it look dead. It costs next to
-// nothing.
+// isProbe says whether a route is a health probe of a load balancer or orchestrator: a
+// flood must not make the gateway appear dead. It costs next to nothing.
 func isProbe(route string) bool { return route == "/livez" || route == "/readyz" }

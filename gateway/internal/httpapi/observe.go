@@ -20,7 +20,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/telemetry"
 )
 
-// call is one request, with what is for its log line alone.
+// call is one request, with fields for its log line.
 type call struct {
 	handlers.Call
 	address netip.Addr // of the client; the zero address where there is none
@@ -29,13 +29,13 @@ type call struct {
 	err  error
 }
 
-// callKey is where gin carries the call from observe to handle.
+// callKey is gin's key for the call, from observe to handle.
 const callKey = "call"
 
 func callOf(g *gin.Context) *call { return g.MustGet(callKey).(*call) } //nolint:forcetypeassert // observe put it there
 
-// observe stands before everything: it names the request, turns a panic into a
-// problem, and records the request once, in one log line and one metric.
+// observe is the outermost middleware: it gives the request its id, turns a panic into
+// a problem, and records the request once, in one log line and one metric.
 func (s *Server) observe(g *gin.Context) {
 	c := s.newCall(g.Request)
 	g.Set(callKey, c)
@@ -47,13 +47,13 @@ func (s *Server) observe(g *gin.Context) {
 		s.record(g, c, time.Since(c.Began))
 		s.describeSpan(g, c)
 		if cut {
-			panic(http.ErrAbortHandler) // closes the connection: half an answer must not look like a whole one
+			panic(http.ErrAbortHandler) // closes the connection: a partial answer must not look complete
 		}
 	}()
 	g.Next()
 }
 
-// caught turns a panic into a problem, or says that an answer had begun already.
+// caught turns a panic into a problem; cut: an answer had begun already.
 func caught(g *gin.Context, c *call, panicked any) (cut bool) {
 	if panicked == nil {
 		return false
@@ -67,8 +67,8 @@ func caught(g *gin.Context, c *call, panicked any) (cut bool) {
 	return false
 }
 
-// newCall takes from the headers what may be taken from them: a correlation id
-// and a trace, and only in their proper form. The request id is always ours.
+// newCall reads a correlation id and a trace from the headers, only if they are
+// well-formed. The request id is always generated here.
 func (s *Server) newCall(r *http.Request) *call {
 	c := &call{Call: handlers.Call{RequestID: uuid.NewString(), Instance: request.Clip(r.URL.EscapedPath()), Began: time.Now()}}
 	c.CorrelationID = c.RequestID
@@ -80,7 +80,7 @@ func (s *Server) newCall(r *http.Request) *call {
 }
 
 // record writes the canonical log line and the metric. The line never has a body,
-// a query, a header's value or a path with what a client put into it.
+// a query, a header's value or a path with a client's values in it.
 func (s *Server) record(g *gin.Context, c *call, took time.Duration) {
 	status := g.Writer.Status()
 	method, name := labels(g)
@@ -90,7 +90,7 @@ func (s *Server) record(g *gin.Context, c *call, took time.Duration) {
 	left := ctx.Err() != nil
 	at := level(name, status, c, left)
 	if !s.logger.Enabled(ctx, at) {
-		return // the line would be made for nothing
+		return // the level is not enabled
 	}
 	failure := ""
 	if c.err != nil && status >= http.StatusInternalServerError {
@@ -127,7 +127,7 @@ func (s *Server) record(g *gin.Context, c *call, took time.Duration) {
 	)
 }
 
-// noRoute stands for every path that is no route's.
+// noRoute stands for every path without a route.
 const noRoute = "none"
 
 // labels are of a bounded number: an unknown route or method is one value.
@@ -146,13 +146,13 @@ func labels(g *gin.Context) (method, name string) {
 func level(name string, status int, c *call, left bool) slog.Level {
 	switch {
 	case left && status >= http.StatusInternalServerError && c.code != problem.Internal:
-		return slog.LevelInfo // nobody got this answer: its caller hung up first
+		return slog.LevelInfo // the caller closed the connection before the answer
 	case c.code == problem.Internal:
 		return slog.LevelError
 	case status >= http.StatusInternalServerError:
 		return slog.LevelWarn
 	case isProbe(name):
-		return slog.LevelDebug // asked every few seconds, for ever
+		return slog.LevelDebug // probes come every few seconds
 	}
 	return slog.LevelInfo
 }

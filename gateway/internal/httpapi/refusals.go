@@ -10,7 +10,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-// refusalOf puts what admission refused into a problem.
+// refusalOf turns a refusal of admission into a problem.
 func refusalOf(err error) (*problem.Problem, bool) {
 	if refused, ok := errors.AsType[*admission.RefusedError](err); ok {
 		return refusal(refused.Decision), true
@@ -21,7 +21,7 @@ func refusalOf(err error) (*problem.Problem, bool) {
 	return nil, false
 }
 
-// refusal is what a decision that refuses is to the caller.
+// refusal is the problem of a decision that refuses.
 func refusal(d *admission.Decision) *problem.Problem {
 	switch d.Verdict {
 	case admission.RateLimited:
@@ -37,8 +37,8 @@ func refusal(d *admission.Decision) *problem.Problem {
 	}
 }
 
-// refusals puts each policy that refused into words. A batch may have been refused
-// for several users by one policy, which only the words tell apart.
+// refusals describes each policy that refused. A batch may have been refused for
+// several users by one policy; only the text distinguishes them.
 func refusals(d *admission.Decision) []string {
 	const most = 10 // the rest is in the policies
 	var texts []string
@@ -60,7 +60,7 @@ func policiesOf(d *admission.Decision) []problem.Policy {
 	policies := []problem.Policy{}
 	for _, refused := range d.Refused() {
 		policy := problem.Policy{Name: refused.Name, Limit: refused.Limit, Current: refused.Current()}
-		if d.Verdict != admission.CostAboveBurst { // no waiting helps there
+		if d.Verdict != admission.CostAboveBurst { // a retry would not help there
 			policy.RetryAfterMS = new(admission.WholeMilliseconds(refused.RetryAfter).Milliseconds())
 		}
 		policies = append(policies, policy)
@@ -68,9 +68,9 @@ func policiesOf(d *admission.Decision) []problem.Policy {
 	return policies
 }
 
-// capReached is a refusal by a hint, in the form that core's own has. The hint
-// lives for a quarter of a second, the cap may be full for longer: callers that are
-// refused together come back apart.
+// capReached is a refusal by a hint, in the form of core's own. The hint expires
+// after 250 ms, the cap may be full for longer: jitter spreads the retries of callers
+// that are refused at the same time.
 func capReached(d *admission.Decision) *problem.Problem {
 	wait := admission.WholeMilliseconds(max(d.RetryAfter, retryAfter()))
 	p := problem.New(problem.ActiveCapReached, "There is no room for another job: a cap on active jobs was full a moment ago. Try again when jobs have ended, or cancel some.")

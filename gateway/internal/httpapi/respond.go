@@ -12,7 +12,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-// showLimits sets the headers that tell of a decision, where there was one.
+// showLimits sets the rate limit headers of a decision, if there was one.
 func (c *call) showLimits(header http.Header) {
 	if c.Account.Decision != nil {
 		admission.SetHeaders(header, c.Account.Decision)
@@ -57,23 +57,23 @@ func write[T any](g *gin.Context, answer handlers.Response[T]) error {
 		header.Set("Content-Length", strconv.Itoa(len(text)))
 	}
 	g.Writer.WriteHeader(status)
-	_, _ = g.Writer.Write(text) // if this fails the caller has gone; the log line has the status
+	_, _ = g.Writer.Write(text) // if this fails the caller has left; the log line has the status
 	return nil
 }
 
-// ownLength bytes fit into net/http's buffer, so that it knows the length when the
-// handler is done, and writes it by itself. With one header less those of a usual
-// answer stay a map of eight, which is neither grown here nor, in being copied, there.
+// ownLength bytes fit into net/http's buffer, so that it sets Content-Length itself
+// when the handler returns. With one header less those of a usual answer stay a map of
+// eight, which grows neither here nor when net/http copies it.
 const ownLength = 2000
 
-// refuse sends what err means. It is where an error ends: the log line tells it.
+// refuse sends the problem of err. The error is logged in the request's log line only.
 func refuse(g *gin.Context, err error) {
 	c := callOf(g)
 	p := c.Sign(problemOf(err))
 	c.code, c.err = p.Code, err
 	c.showLimits(g.Writer.Header())
 	if p.RetryAfterMS == nil && (p.Status == http.StatusTooManyRequests || p.Status == http.StatusServiceUnavailable) {
-		p = p.WithRetryAfter(retryAfter()) // core has not said when
+		p = p.WithRetryAfter(retryAfter()) // core gave none
 	}
 	if p.Code == problem.Unauthenticated {
 		g.Writer.Header().Set("WWW-Authenticate", "Bearer")

@@ -9,7 +9,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// route is what is known of a resource before its handler runs.
+// route is the rules that apply to a request before its handler runs.
 type route struct {
 	method string
 	path   string // as in the contract: /v1/jobs/{id}
@@ -49,19 +49,19 @@ const (
 	free       = admission.CostNothing
 )
 
-// page are the parameters that every list takes, with those that narrow it.
+// page are the parameters that every list takes, with those that filter it.
 func page(filter ...string) []string {
 	return slices.Concat(filter, []string{"page_size", "page_token"})
 }
 
-// routes is every route there is, but for those of the operator.
+// routes is every route, except those of the operator.
 func (s *Server) routes() []route {
 	h := s.handlers
 	read, submit, manage := scoped(api.ScopeRead), scoped(api.ScopeSubmit), scoped(api.ScopeManage)
 	readTenant, manageTenant := unbound(read), unbound(manage)
 	work, readWorkers := orPlatform(scoped(api.ScopeWork)), orPlatform(readTenant)
 	return []route{
-		// method, path, who may call, body, cost, query, operation, handler
+		// method, path, access, body, cost, query, operation, handler
 		{"GET", "/", public, noBody, perRequest, nil, "", handle(s.root)},
 		{"GET", "/livez", public, noBody, perRequest, nil, "", handle(s.livez)},
 		{"GET", "/readyz", public, noBody, perRequest, nil, "", handle(s.readyz)},
@@ -107,7 +107,7 @@ func (s *Server) routes() []route {
 	}
 }
 
-// adminRoutes are there where there is an operator key.
+// adminRoutes exist only if there is an operator key.
 func (s *Server) adminRoutes() []route {
 	h := s.handlers
 	return []route{

@@ -20,7 +20,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-// routeKey is where gin carries the route's name to the log line and the metric.
+// routeKey is gin's key for the route's name, for the log line and the metric.
 const routeKey = "route"
 
 // Options of a Server.
@@ -30,9 +30,9 @@ type Options struct {
 	Redis *admission.Redis
 	// Limiter decides how much callers may.
 	Limiter *admission.Limiter
-	// Proxies are those whose word about a client's address is taken.
+	// Proxies are those trusted to name a client's address.
 	Proxies request.Proxies
-	// IPLimit limits what comes from an address, before anybody is known; nil is no limit.
+	// IPLimit limits the requests of an address, before authentication; nil is no limit.
 	IPLimit *admission.IPLimit
 	// FailedKeys limits how often an address may fail to authenticate; nil is no limit.
 	FailedKeys *admission.IPLimit
@@ -88,15 +88,15 @@ func New(o Options) *Server {
 	}
 }
 
-// Drain makes /readyz answer 503 from now on; requests are served as before. What
-// is parked in core is coreclient's to end.
+// Drain makes /readyz answer 503 from now on; requests are served as before.
+// coreclient ends the parked calls.
 func (s *Server) Drain() { s.draining.Store(true) }
 
-// Handler is the router with all that stands before it.
+// Handler is the router with its middleware.
 func (s *Server) Handler() http.Handler {
 	gin.SetMode(gin.ReleaseMode) // the debug mode writes to standard output, which belongs to `up --json`
 	engine := gin.New()
-	// gin trusts no proxy: where a request comes from is admission's to say.
+	// gin trusts no proxy: limitAddress determines the client address.
 	if err := engine.SetTrustedProxies(nil); err != nil {
 		panic(err) // it fails for malformed addresses only, and there are none
 	}

@@ -23,8 +23,8 @@ func (s *Server) traced(handler http.Handler) http.Handler {
 		otelhttp.WithFilter(func(r *http.Request) bool { return !isProbe(r.URL.Path) }))
 }
 
-// traceparent is what core and the job get: the span of this request, or what the
-// client sent, unchanged, where no spans are made.
+// traceparent is what core and the job get: the span of this request, or the
+// client's header, unchanged, if no spans are made.
 func (s *Server) traceparent(r *http.Request) string {
 	if s.tracing != nil {
 		return telemetry.Traceparent(r.Context())
@@ -36,8 +36,8 @@ func (s *Server) traceparent(r *http.Request) string {
 	return given[0]
 }
 
-// clientTrace is W3C Trace Context by the same measure with and without spans: one
-// traceparent, and in the form that can be passed on.
+// clientTrace is W3C Trace Context with the same rules with and without spans: one
+// traceparent, in a form that can be passed on.
 type clientTrace struct{ propagation.TraceContext }
 
 // Extract reads the span that a client names.
@@ -54,7 +54,7 @@ func (c clientTrace) Extract(ctx context.Context, carrier propagation.TextMapCar
 }
 
 // describeSpan adds to the request's span what is known at its end only. The address is
-// the one that is believed, not what otelhttp reads in X-Forwarded-For.
+// that of limitAddress, not what otelhttp reads in X-Forwarded-For.
 func (s *Server) describeSpan(g *gin.Context, c *call) {
 	if s.tracing == nil {
 		return
