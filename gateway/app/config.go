@@ -24,8 +24,8 @@ import (
 	"github.com/forgequeue/forgequeue/shared/telemetry"
 )
 
-// Config is all that the gateway can be told. api-docs/config.md is written from
-// the tags.
+// Config is all settings of the gateway. api-docs/config.md is written from the
+// tags.
 type Config struct {
 	Listen         string        `env:"FORGEQUEUE_LISTEN"          envDefault:"127.0.0.1:8080"        doc:"Address of the public API, host:port. Default 127.0.0.1:8080."`
 	MetricsListen  string        `env:"FORGEQUEUE_METRICS_LISTEN"  envDefault:"127.0.0.1:9090"        doc:"Address of /metrics, and for callers on this machine /debug/pprof, host:port; keep it private. Default 127.0.0.1:9090."`
@@ -92,8 +92,8 @@ func FromEnv() (Config, error) { return Parse(env.ToMap(os.Environ())) }
 // error has every problem.
 func Parse(settings map[string]string) (Config, error) {
 	var cfg Config
-	// The defaults first, so that a setting that cannot be read keeps a good value
-	// and is complained of once.
+	// The defaults first, so that a setting that cannot be parsed keeps a valid value
+	// and is reported once.
 	if err := env.ParseWithOptions(&cfg, env.Options{Environment: map[string]string{}}); err != nil {
 		return cfg, err
 	}
@@ -106,8 +106,8 @@ func Parse(settings map[string]string) (Config, error) {
 	return cfg, errors.Join(problems...)
 }
 
-// check judges the settings as a whole; the error names each that is wrong by
-// its variable, and never shows a secret.
+// check validates the settings together; the error names each that is wrong by its
+// variable, and never shows a secret.
 func (cfg Config) check() error {
 	var problems []error
 	wrong := func(ok bool, format string, args ...any) {
@@ -150,7 +150,7 @@ func (cfg Config) check() error {
 	return errors.Join(problems...)
 }
 
-// checkAddresses judges what is about clients' addresses, and replicas.
+// checkAddresses validates the settings of clients' addresses, and of replicas.
 func (cfg Config) checkAddresses() error {
 	var problems []error
 	wrong := func(ok bool, format string, args ...any) {
@@ -221,8 +221,8 @@ func (cfg Config) failedKeys() *admission.IPLimit {
 	return admission.NewIPLimit(admission.IPLimitOptions{PerSecond: cfg.FailedKeyRate, Burst: cfg.FailedKeyBurst})
 }
 
-// hopLimits: a call counts for its breaker when it began, so that the window must
-// be longer than calls can take, or a core that hangs would never be noticed.
+// hopLimits: a breaker counts a call at its start, so that the window must be longer
+// than calls can take; otherwise a core that hangs would never be detected.
 func (cfg Config) hopLimits() coreclient.Limits {
 	return coreclient.Limits{
 		InFlight:      cfg.HopInFlight,

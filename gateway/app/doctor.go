@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"                    //nolint:depguard // looks at the server with a patience that admission has not
+	"github.com/redis/go-redis/v9"                    //nolint:depguard // with longer timeouts than admission's
 	"github.com/redis/go-redis/v9/maintnotifications" //nolint:depguard // as above
 
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
@@ -16,18 +16,18 @@ import (
 )
 
 const (
-	// diagnosisTime bounds the whole look.
+	// diagnosisTime bounds the whole diagnosis.
 	diagnosisTime = 20 * time.Second
 	dialTime      = 5 * time.Second
-	// tolerable is how long the gateway waits for Redis before it decides alone.
+	// tolerable is how long the gateway waits for Redis before it decides in memory.
 	tolerable = 50 * time.Millisecond
 )
 
 // look is a Diagnosis in the making.
 type look struct{ diagnosis.Diagnosis }
 
-// Diagnose looks at the Redis of redisURL as the gateway would use it, and says what
-// is wrong with it. All that it writes is one key that expires within a second.
+// Diagnose checks the Redis of redisURL as the gateway would use it, and reports what
+// is wrong with it. It writes only one key, which expires within a second.
 func Diagnose(ctx context.Context, redisURL string) diagnosis.Diagnosis {
 	ctx, cancel := context.WithTimeout(ctx, diagnosisTime)
 	defer cancel()
@@ -41,7 +41,7 @@ func Diagnose(ctx context.Context, redisURL string) diagnosis.Diagnosis {
 	parsed.DisableIdentity = true // older servers answer it with an error
 	parsed.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	client := redis.NewClient(parsed)
-	defer func() { _ = client.Close() }() // it was only looked at
+	defer func() { _ = client.Close() }() // it was only read
 	if err := client.Ping(ctx).Err(); err != nil {
 		d.Add(diagnosis.LevelFail, "Redis", err.Error(), "start the server, or correct REDIS_URL; without Redis each gateway limits by itself")
 		return d.Diagnosis
@@ -59,8 +59,8 @@ func Diagnose(ctx context.Context, redisURL string) diagnosis.Diagnosis {
 	return d.Diagnosis
 }
 
-// clockOf compares the clocks by the quickest of a few questions, as NTP does: the
-// answer was written somewhere between asking and hearing.
+// clockOf compares the clocks by the quickest of a few calls, as NTP does: the answer
+// was written at some time between the call and its return.
 func clockOf(ctx context.Context, client *redis.Client) (ahead, doubt time.Duration, err error) {
 	const questions = 5
 	for i := range questions {
@@ -77,7 +77,7 @@ func clockOf(ctx context.Context, client *redis.Client) (ahead, doubt time.Durat
 	return ahead, doubt, nil
 }
 
-// speed judges the quickest answer: what is slow even then is slow always.
+// speed checks the quickest answer: if that is slow, all are.
 func (d *look) speed() {
 	took := (2 * d.Doubt).Round(10 * time.Microsecond)
 	detail := fmt.Sprintf("answers within %v", took)
@@ -129,7 +129,7 @@ func (d *look) scripts(ctx context.Context, client *redis.Client) {
 	}
 }
 
-// hints is about pub/sub, by which revocations and wake-ups travel.
+// hints checks pub/sub, by which revocations and wake-ups are sent.
 func (d *look) hints(ctx context.Context, client *redis.Client) {
 	const check = "Redis pub/sub"
 	if err := client.Publish(ctx, "fq:doctor", "").Err(); err != nil {
@@ -139,8 +139,8 @@ func (d *look) hints(ctx context.Context, client *redis.Client) {
 	d.Add(diagnosis.LevelOK, check, "PUBLISH works", "")
 }
 
-// memory is about what a full server does. Persistence is of no matter: all that
-// Redis holds here may be lost.
+// memory checks what the server does when it is full. Persistence does not matter: all
+// data in Redis may be lost.
 func (d *look) memory(ctx context.Context, client *redis.Client) {
 	const check = "Redis memory"
 	info := infoOf(ctx, client, "memory")
@@ -160,7 +160,7 @@ func (d *look) memory(ctx context.Context, client *redis.Client) {
 	}
 }
 
-// infoOf reads a section of INFO; nil where the server does not tell.
+// infoOf reads a section of INFO; nil if the server does not give it.
 func infoOf(ctx context.Context, client *redis.Client, section string) map[string]string {
 	text, err := client.Info(ctx, section).Result()
 	if err != nil {

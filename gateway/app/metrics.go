@@ -10,8 +10,8 @@ import (
 	"github.com/forgequeue/forgequeue/shared/telemetry"
 )
 
-// Metrics lists by name what a gateway's /metrics can have, whatever it has counted.
-// Nothing is started for it.
+// Metrics lists by name every metric that a gateway's /metrics can have. It starts
+// nothing.
 func Metrics() ([]telemetry.Metric, error) {
 	cfg := Config{CoreURL: "http://core.invalid", HopSecret: secret.Text(make([]byte, identity.MinSecretBytes))}
 	return telemetry.Describe(func(registry prometheus.Registerer) error {

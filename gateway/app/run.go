@@ -29,7 +29,7 @@ import (
 const metricsConnections = 32
 
 // Run serves until ctx ends and then drains. It gives nil after a clean drain.
-// Core and Redis may be away when it starts, and come and go.
+// Core and Redis may be down at its start and at any time.
 func Run(ctx context.Context, cfg Config) error {
 	telemetry.TuneGC()
 	memory.Tune()
@@ -66,7 +66,7 @@ type parts struct {
 	conns   httpserver.Connections
 }
 
-// assemble makes the parts; nothing of it dials or starts yet.
+// assemble makes the parts; it dials and starts nothing.
 func (cfg Config) assemble(logger *slog.Logger, registry prometheus.Registerer, tracing *telemetry.Tracing) (*parts, error) {
 	proxies, err := cfg.proxies()
 	if err != nil {
@@ -118,9 +118,9 @@ func (p *parts) close() error {
 	return p.redis.Close()
 }
 
-// serve runs the public listener, and beside it what must outlive its drain:
-// metrics can be read, hints arrive, and this gateway counts among those that share
-// the rates, until the last request has ended.
+// serve runs the public listener, and concurrently what must outlive its drain, until
+// the last request has ended: metrics can be read, hints arrive, and this gateway
+// counts among those that share the rates.
 func (p *parts) serve(ctx context.Context, cfg Config, logger *slog.Logger, registry *prometheus.Registry) error {
 	logger.InfoContext(ctx, "gateway listens", "address", cfg.Listener.Addr().String(), "metrics", cfg.MetricsListener.Addr().String(),
 		"core", cfg.CoreURL, "redis", cfg.RedisURL != "", "admin", cfg.OperatorKey != "")
@@ -153,7 +153,7 @@ func (p *parts) serve(ctx context.Context, cfg Config, logger *slog.Logger, regi
 		}); background.Err() == nil {
 			return err
 		}
-		return nil // a scrape or a profile cut off at the end is no failed drain
+		return nil // an interrupted scrape or profile is no failed drain
 	})
 	group.Go(func() error {
 		p.redis.Subscribe(background, admission.Subscriber{
