@@ -5,10 +5,10 @@ import "errors"
 // anyType is the key of the handler for all other types; no job can have it.
 const anyType = ""
 
-// HandleAny says what to do with jobs of every type that has no handler of its
-// own, which would otherwise be put back for UnknownTypeDelay. It is for workers
-// that pass jobs on, whatever they are: fn gets the payload as it was sent. It is
-// given before Run, once; what is wrong with it, Run says.
+// HandleAny sets the handler of jobs of every type that has no handler of its
+// own, which would otherwise be snoozed for UnknownTypeDelay. It is for workers
+// that pass on jobs of any type: fn gets the payload as it was sent. It is called
+// before Run, once; Run returns what is wrong with it.
 func (w *Worker) HandleAny(fn HandlerFunc) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -25,7 +25,7 @@ func (w *Worker) HandleAny(fn HandlerFunc) {
 	}
 }
 
-// fault keeps what is wrong for Run to say. The caller holds w.mu.
+// fault stores an error for Run to return. The caller holds w.mu.
 func (w *Worker) fault(text string) {
 	w.faults = append(w.faults, errors.New("worker: "+text))
 }

@@ -13,8 +13,8 @@ import (
 
 // Attempt runs the handler of one job, middleware included, and gives the outcome
 // that Run would send for it, and the attempt's own error; nil for a result.
-// Nothing is claimed, kept alive or sent: it is what package workertest stands on,
-// and for jobs that come by another way than a claim.
+// Nothing is claimed, renewed or sent: package workertest is built on it, and it is
+// for jobs that do not come from a claim.
 //
 // The job's timeout_ms counts from the call. What else ends a handler's context in
 // Run, here the caller does: ctx's cause may be [ErrCancelRequested], [ErrLeaseLost]
@@ -52,8 +52,8 @@ func (r *run) begin(jobs []api.ClaimedJob, slots int) {
 	r.giveBack(jobs[fit:], 0)
 }
 
-// giveBack releases jobs that came when no more were wanted, of which the first
-// so many hold a slot.
+// giveBack releases jobs that were claimed while the worker stops or beyond its
+// slots; the first slots of them hold a slot.
 func (r *run) giveBack(jobs []api.ClaimedJob, slots int) {
 	came, server := time.Now(), r.serverTime()
 	for i, job := range jobs {
@@ -68,17 +68,17 @@ func (r *run) giveBack(jobs []api.ClaimedJob, slots int) {
 	}
 }
 
-// settle sends the decision, lets the lease go and writes the attempt's line.
+// settle sends the decision, drops the lease and writes the attempt's line.
 func (r *run) settle(l *lease, came time.Time, d decision) {
-	took := time.Since(came) // without the sending, which may have to wait for the server
+	took := time.Since(came) // without the sending, which may wait for the server
 	e := r.send(l, d)
 	r.leases.drop(l)
 	r.log(l, took, e)
 }
 
-// execute runs a claimed job's handler, nil if its type has none, and decides
-// what is to be told of it. Once abandon is closed (nil never is), a handler that
-// has not returned is left behind.
+// execute runs a claimed job's handler, nil if its type has none, and decides its
+// outcome. Once abandon is closed (nil never is), it does not wait for a handler
+// that has not returned.
 func (w *Worker) execute(ctx context.Context, handler HandlerFunc, job api.ClaimedJob, came time.Time, abandon <-chan struct{}) decision {
 	if handler == nil {
 		return decide(nil, fmt.Errorf("worker %s has %w for type %q: %w", w.id, errNoHandler, job.Type, Snooze(w.unknown)), context.Cause(ctx))
@@ -98,8 +98,8 @@ type verdict struct {
 	err    error
 }
 
-// invoke runs the handler in a goroutine of its own, so that one that does not
-// return can be left behind at the stop.
+// invoke runs the handler in a goroutine of its own, so that a stop need not wait
+// for one that does not return.
 func invoke(ctx context.Context, handler HandlerFunc, job *RawJob, abandon <-chan struct{}) (json.RawMessage, error) {
 	returned := make(chan verdict, 1)
 	go guard(ctx, handler, job, returned)
@@ -116,7 +116,7 @@ func invoke(ctx context.Context, handler HandlerFunc, job *RawJob, abandon <-cha
 	}
 }
 
-// guard runs the handler and tells how it ended, whichever way it did.
+// guard runs the handler and sends how it ended, also after a panic or Goexit.
 func guard(ctx context.Context, handler HandlerFunc, job *RawJob, returned chan<- verdict) {
 	v := verdict{err: &kindError{"goexit", errGoexit}}
 	defer func() {

@@ -21,8 +21,8 @@ const (
 	longestAsked = time.Minute
 )
 
-// retryWait is the wait after failure n, counted from 0: what the server asks for
-// in err and a little more, so that not all workers are back at once; else the
+// retryWait is the wait after failure n, counted from 0: the server's Retry-After
+// in err plus jitter, so that not all workers return at once; without one, the
 // backoff.
 func retryWait(n int, last time.Duration, err error) time.Duration {
 	wait := backoff(n, retryFirst, last)

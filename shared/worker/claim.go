@@ -10,11 +10,11 @@ import (
 )
 
 const (
-	// claimRetryLast is the longest wait between claims that fail, the server's own
-	// wishes aside.
+	// claimRetryLast is the longest wait between claims that fail, unless the server
+	// asks for more.
 	claimRetryLast = 10 * time.Second
-	// An empty answer that comes sooner than this did not wait as it was asked
-	// to, and is slowed down like a failure.
+	// After an empty answer in less than this, for which the server did not wait as
+	// asked, the next claim is delayed like after a failure.
 	emptyTooSoon = 100 * time.Millisecond
 )
 
@@ -51,13 +51,13 @@ func (r *run) claimLoop(ctx context.Context) error {
 			failures, hasty = 0, 0
 		}
 		if wait.For(ctx, pause) != nil {
-			return nil //nolint:nilerr // it has been told to stop
+			return nil //nolint:nilerr // ctx has ended
 		}
 	}
 }
 
-// claim asks for at most so many jobs. Cancelling ctx closes the connection, by
-// which the server takes back what it was about to send.
+// claim claims at most so many jobs. Cancelling ctx closes the connection, and then
+// the server takes back jobs that it was about to send.
 func (r *run) claim(ctx context.Context, most int) ([]api.ClaimedJob, error) {
 	waitMS := r.worker.wait.Milliseconds()
 	answer, err := r.worker.client.Claim(ctx, api.ClaimRequest{

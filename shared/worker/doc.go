@@ -25,12 +25,12 @@
 //
 // # How outcomes are sent
 //
-// One request is under way at a time, and the outcomes that come meanwhile share
+// One request is under way at a time, and the outcomes that come during it share
 // the next one (POST /v1/outcomes, up to 1000 and 8 MiB). An idle worker's outcome
-// goes out at once. Each has its own answer. A request that is refused or breaks
-// as a whole for what it carries is halved until the culprit is alone. What was
-// not answered is sent again, the same bytes, for which the server gives the same
-// answer; until a lease length after the lease's end, when it can no longer matter.
+// is sent at once. Each has its own answer. A request that is refused or fails as a
+// whole because of its content is halved until the invalid outcome is alone. Outcomes
+// without an answer are sent again, the same bytes, for which the server gives the
+// same answer; until a lease length after the lease's end, when it has no effect.
 //
 // # A handler's context
 //
@@ -67,11 +67,11 @@
 // # The log line of an attempt
 //
 // One line, "attempt", with job_id, type, queue, attempt, outcome (completed,
-// failed, snoozed, released, lost, unsent), duration_ms and error. Where they say
-// something there are also permanent=true (the handler wants no retry), delay_ms and
-// reason (of a snooze), and what the server has made of it: state, run_at,
-// dead_reason. A completed or snoozed attempt is INFO, one that failed WARN, one that
-// the server could not be told of ERROR.
+// failed, snoozed, released, lost, unsent), duration_ms and error. If they have a
+// value there are also permanent=true (the handler wants no retry), delay_ms and
+// reason (of a snooze), and the server's answer: state, run_at, dead_reason. A
+// completed or snoozed attempt is INFO, one that failed WARN, one whose outcome could
+// not be sent ERROR.
 //
 // # Types without a handler
 //
@@ -81,18 +81,18 @@
 //
 // # How long a lease lasts
 //
-// The server tells when a lease ends by its own clock, and the local clock may
-// be hours off. So the worker only ever uses lengths: the lease_ms that comes with
-// the claim and with each heartbeat, which the database has computed. From a server
-// that does not tell it: lease_expires_at minus the server's time (the Date header of its latest answer, see
-// [client.Client.ServerTime]), never more than lease_expires_at minus created_at
-// at the claim, which is an upper bound by the database's clock alone; 30 s where
-// there is no Date. From there on the local monotonic clock counts. Heartbeats go
-// out at a third of the shortest length, and at least every 10 s. An estimate
+// The server gives the end of a lease by its own clock, and the local clock may be
+// hours off. So the worker only uses lengths: the lease_ms in the answers to the claim
+// and to each heartbeat, which the database has computed. From a server that does not
+// send it: lease_expires_at minus the server's time (the Date header of its latest
+// answer, see [client.Client.ServerTime]), never more than lease_expires_at minus
+// created_at at the claim, which is an upper bound by the database's clock alone; 30 s
+// where there is no Date. The length is measured by the local monotonic clock. Heartbeats
+// are sent at a third of the shortest length, and at least every 10 s. An estimate
 // that is too short costs heartbeats. One that is too long loses leases only if
 // they are shorter than 10 s and the gateway's clock lags behind its database's by
 // two lease lengths.
 //
-// While heartbeats are answered the server alone says what is lost. When they
-// are not, a lease is taken for lost once its length has passed.
+// While heartbeats are answered only the server decides that a lease is lost. While
+// they are not, a lease counts as lost once its length has passed.
 package worker

@@ -15,7 +15,7 @@ import (
 var (
 	// ErrLeaseLost: the job is no longer this worker's, and may run elsewhere.
 	ErrLeaseLost = errors.New("the lease is lost")
-	// ErrCancelRequested: somebody asked for the job to be cancelled.
+	// ErrCancelRequested: the cancellation of the job was requested.
 	ErrCancelRequested = errors.New("the job's cancellation was asked for")
 	// ErrTimeout: the attempt has lasted for the job's timeout_ms.
 	ErrTimeout = errors.New("the attempt has used up its timeout_ms")
@@ -39,14 +39,14 @@ func Permanent(err error) error {
 }
 
 // Snooze returned as a handler's error puts the job back for d without
-// spending the attempt: what it waits for is not there yet. Wrapped with a reason,
+// spending the attempt, to wait for something. Wrapped with a reason,
 // as in fmt.Errorf("rate limited: %w", Snooze(d)), the job shows it as its last error.
 func Snooze(d time.Duration) error {
 	return &snoozeError{min(max(d, 0), api.MaxDelay)}
 }
 
 // Snoozed says whether a handler's error puts the job back, and so is no failure: for
-// middleware that tells the two apart.
+// middleware that distinguishes the two.
 func Snoozed(err error) bool {
 	_, ok := errors.AsType[*snoozeError](err)
 	return ok
@@ -98,7 +98,7 @@ func (e *panicError) Error() string   { return fmt.Sprint(e.value) }
 func (*panicError) ErrorType() string { return "panic" }
 
 // snoozeReason is why a job is put back, as the server stores it: what the snooze was
-// wrapped with. Nil where nothing was said.
+// wrapped with. Nil without a reason.
 func snoozeReason(err error) *api.JobError {
 	snoozed, ok := errors.AsType[*snoozeError](err)
 	if !ok {
@@ -108,20 +108,20 @@ func snoozeReason(err error) *api.JobError {
 	if reason == "" {
 		return nil
 	}
-	told := api.JobError{Type: "snoozed", Message: reason}
+	reported := api.JobError{Type: "snoozed", Message: reason}
 	if errors.Is(err, errNoHandler) {
-		told.Type = "no_handler"
+		reported.Type = "no_handler"
 	}
-	return told.Clean()
+	return reported.Clean()
 }
 
 // jobError is err as the server stores it. A panic inside carries its stack.
 func jobError(err error) *api.JobError {
-	told := api.JobError{Type: errorType(err), Message: err.Error()}
+	reported := api.JobError{Type: errorType(err), Message: err.Error()}
 	if panicked, ok := errors.AsType[*panicError](err); ok {
-		told.Stack = panicked.stack
+		reported.Stack = panicked.stack
 	}
-	return told.Clean()
+	return reported.Clean()
 }
 
 // errorType is what err says of itself with ErrorType, else the Go type of the
@@ -158,8 +158,8 @@ func ownType(err error) string {
 	return ""
 }
 
-// typeName is empty for types that say nothing: those behind errors.New,
-// errors.Join, fmt.Errorf, their like, and this package's marks.
+// typeName is empty for types without meaning: those of errors.New, errors.Join,
+// fmt.Errorf and the like, and this package's marks.
 func typeName(err error) string {
 	switch err.(type) { //nolint:errorlint // of err alone
 	case *permanentError, *retryAfterError:

@@ -14,10 +14,10 @@ import (
 // result out, both as JSON. Middleware is made of it.
 type HandlerFunc func(ctx context.Context, job *RawJob) (json.RawMessage, error)
 
-// Handle says what to do with jobs of a type. fn gets the payload decoded into
-// an In; members that In does not have are left aside. Its result is sent as
-// JSON, at most 256 KiB. Handlers are given before Run, one for each type; what
-// is wrong with them, Run says.
+// Handle sets the handler of jobs of a type. fn gets the payload decoded into an
+// In; members that In does not have are ignored. Its result is sent as JSON, at
+// most 256 KiB. Handle is called before Run, once for each type; Run returns what
+// is wrong with the handlers.
 func Handle[In, Out any](w *Worker, jobType string, fn func(ctx context.Context, job *Job[In]) (Out, error)) {
 	if fn == nil {
 		w.handle(jobType, nil)
@@ -79,7 +79,7 @@ func (w *Worker) wrapped() map[string]HandlerFunc {
 	return all
 }
 
-// decodePayload fails for good: the same payload will not fit the next time either.
+// decodePayload fails permanently: a retry would fail on the same payload.
 func decodePayload(payload json.RawMessage, into any) error {
 	if len(payload) == 0 {
 		payload = json.RawMessage("null")
@@ -90,8 +90,8 @@ func decodePayload(payload json.RawMessage, into any) error {
 	return nil
 }
 
-// encodeResult leaves <, > and & as they are: they come back as they were given,
-// and take one byte of the limit instead of six.
+// encodeResult does not escape <, > and &: they take one byte of the limit instead
+// of six.
 func encodeResult(result any) (json.RawMessage, error) {
 	var buffer bytes.Buffer
 	encoder := json.NewEncoder(&buffer)
@@ -106,6 +106,6 @@ func encodeResult(result any) (json.RawMessage, error) {
 	return encoded, nil
 }
 
-// resultError fails for good: the work was done, and doing it again would end
-// in the same result.
+// resultError fails permanently: the work was done, and a retry would have the same
+// result.
 func resultError(err error) error { return Permanent(&kindError{"result", err}) }

@@ -49,17 +49,17 @@ func (r *run) heartbeats(ctx context.Context) {
 		}
 		r.worker.logger.Warn("heartbeat failed", "error", err.Error(), "failures", failures+1)
 		r.loseOverdue()
-		// Several tries are to fit into what the shortest lease has left.
+		// Several tries must fit into the rest of the shortest lease.
 		retry = time.Now().Add(min(backoff(failures, beatRetryFirst, beatRetryLast), r.leases.shortest()/6))
 		failures++
 	}
 }
 
-// beat sends one heartbeat for all leases. A worker that the server does not
-// know, or has given up as DEAD, registers again and asks once more: then the
-// leases that it lost by that are told.
+// beat sends one heartbeat for all leases. A worker that the server does not know,
+// or has marked DEAD, registers again and repeats the heartbeat: its answer has the
+// leases that were lost.
 func (r *run) beat(ctx context.Context) error {
-	// One that hangs must leave time for others, and must be over when a lease is.
+	// One that hangs must leave time for others, and must end before a lease does.
 	longest := time.Now().Add(max(r.leases.shortest()/3, shortestLease))
 	ctx, cancel := context.WithDeadline(ctx, r.leases.nextEnd(longest))
 	defer cancel()
@@ -110,8 +110,8 @@ func (r *run) beatFor(ctx context.Context, held []*lease) error {
 	return nil
 }
 
-// loseOverdue gives up the leases whose time has passed while heartbeats fail:
-// nobody can tell any more whether the job runs elsewhere.
+// loseOverdue gives up the leases whose length has passed while heartbeats fail: the
+// job may run elsewhere.
 func (r *run) loseOverdue() {
 	now := time.Now()
 	for _, l := range r.leases.all() {

@@ -29,13 +29,13 @@ type Info struct {
 	// Attempt counts executions from 1; MaxAttempts is the last one.
 	Attempt     int
 	MaxAttempts int
-	// Epoch is raised by every claim and never goes back: use it to fence writes
-	// to stores of your own.
+	// Epoch is the number of claims; it never decreases: use it to fence writes to
+	// stores of your own.
 	Epoch    int64
 	Tags     []string
 	Metadata map[string]string
-	// Deadline is when the job is of no use any more, by the server's clock; zero
-	// if there is none. It does not end the context: a started attempt may finish.
+	// Deadline is the job's deadline_at, by the server's clock; zero if there is
+	// none. It does not end the context: a started attempt may finish.
 	Deadline time.Time
 	// CorrelationID and Traceparent are the submitting request's; empty if it had none.
 	CorrelationID string

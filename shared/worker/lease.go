@@ -9,11 +9,11 @@ import (
 )
 
 const (
-	// longestBeat bounds the time between two heartbeats, leases or none: without
-	// them the server takes the worker for STALE, then DEAD.
+	// longestBeat bounds the time between two heartbeats, also without leases: without
+	// them the server marks the worker STALE, then DEAD.
 	longestBeat = 10 * time.Second
-	// shortestLease is the least length believed. Estimates are short by up to a
-	// second; without a floor they would turn heartbeats into a flood.
+	// shortestLease is the least length that is used. Estimates are short by up to a
+	// second; without a lower bound there would be too many heartbeats.
 	shortestLease = time.Second
 )
 
@@ -22,21 +22,21 @@ type lease struct {
 	job api.ClaimedJob
 	// cancel ends the handler's context; only the first cause counts.
 	cancel context.CancelCauseFunc
-	// atMost bounds the length by the claim's own times; 0 if they tell nothing.
+	// atMost bounds the length by the claim's own times; 0 if they give no bound.
 	atMost time.Duration
 
-	// Guarded by leases.mu. The lease is believed to last for length after renewed.
+	// Guarded by leases.mu. The lease is assumed to last for length after renewed.
 	renewed time.Time
 	length  time.Duration
 }
 
-// leaseLength is how long a lease lasts from now. The server says it as a length,
-// told, which no clock can spoil; 0 from a server that does not. Then it is
+// leaseLength is how long a lease lasts from now. reported is the server's lease_ms,
+// which depends on no clock; 0 from a server that does not send it. Then it is
 // estimated: expires and server, the present time, are by the server's clock;
-// server is zero if that is not known. doc.go tells why it is computed like this.
-func leaseLength(told time.Duration, expires, server time.Time, atMost time.Duration) time.Duration {
-	if told > 0 {
-		return max(told, shortestLease)
+// server is zero if that is not known. doc.go has the reasons.
+func leaseLength(reported time.Duration, expires, server time.Time, atMost time.Duration) time.Duration {
+	if reported > 0 {
+		return max(reported, shortestLease)
 	}
 	length := api.DefaultVisibilityTimeout
 	if !server.IsZero() {
@@ -49,8 +49,8 @@ func leaseLength(told time.Duration, expires, server time.Time, atMost time.Dura
 }
 
 func newLease(job api.ClaimedJob, came, server time.Time, cancel context.CancelCauseFunc) *lease {
-	// A job cannot have been claimed before it was made, and both times are the
-	// database's: the lease is at most this long.
+	// A job is claimed after it was created, and both times are the database's: the
+	// lease is at most this long.
 	atMost := job.LeaseExpiresAt.Sub(job.CreatedAt.Time)
 	return &lease{
 		job: job, cancel: cancel, atMost: atMost,
@@ -127,7 +127,7 @@ func (t *leases) renew(l *lease, status api.LeaseStatus, now, server time.Time) 
 	switch status.Status {
 	case api.LeaseLost:
 		l.cancel(ErrLeaseLost)
-		t.drop(l) // its handler may run on for long; there is nothing left to keep
+		t.drop(l) // its handler may run on for long; there is no lease to renew
 		return
 	case api.LeaseCancel:
 		l.cancel(ErrCancelRequested)
@@ -136,16 +136,16 @@ func (t *leases) renew(l *lease, status api.LeaseStatus, now, server time.Time) 
 	defer t.mu.Unlock()
 	l.renewed = now
 	if status.LeaseExpiresAt != nil {
-		var told time.Duration
+		var reported time.Duration
 		if status.LeaseMS != nil {
-			told = time.Duration(*status.LeaseMS) * time.Millisecond
+			reported = time.Duration(*status.LeaseMS) * time.Millisecond
 		}
-		l.length = leaseLength(told, status.LeaseExpiresAt.Time, server, l.atMost)
+		l.length = leaseLength(reported, status.LeaseExpiresAt.Time, server, l.atMost)
 	}
 }
 
-// nextEnd is when the next lease is believed to be over, at most by. Those that
-// are over already do not count.
+// nextEnd is when the next lease is assumed to expire, at most by. Those that have
+// expired already do not count.
 func (t *leases) nextEnd(by time.Time) time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -158,16 +158,16 @@ func (t *leases) nextEnd(by time.Time) time.Time {
 	return by
 }
 
-// end is when the lease is believed to be over.
+// end is when the lease is assumed to expire.
 func (t *leases) end(l *lease) time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return l.renewed.Add(l.length)
 }
 
-// certainEnd is a whole length later. A lease that is over by the clock is
-// still its holder's until the server has taken it back, which it does late
-// after an outage; an outcome is worth sending until then.
+// certainEnd is a whole length later. An expired lease is still its holder's until
+// the server reaps it, which after an outage is late; an outcome can be accepted
+// until then.
 func (t *leases) certainEnd(l *lease) time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()

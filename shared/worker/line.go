@@ -10,19 +10,19 @@ import (
 
 // ending is how an attempt ended.
 type ending struct {
-	// word is the log line's for it.
+	// word is the outcome in the log line.
 	word string
-	// decision is what the server was to be told.
+	// decision is the outcome to be sent.
 	decision decision
-	// answer is what the server said of it; the zero value if it did not.
+	// answer is the server's answer; the zero value if there was none.
 	answer api.Outcome
-	// err is the attempt's own error, or why the server could not be told; nil for
-	// a result that was taken.
+	// err is the attempt's own error, or why the outcome could not be sent; nil for a
+	// result that was stored.
 	err error
 }
 
 // log writes the canonical line of an attempt. The keys up to error are always
-// there, the others where they say something.
+// there, the others if they have a value.
 func (r *run) log(l *lease, took time.Duration, e ending) {
 	level, text := slog.LevelInfo, ""
 	if e.err != nil && !e.putOff() {

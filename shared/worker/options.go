@@ -71,8 +71,8 @@ type Worker struct {
 	started    bool
 }
 
-// New makes a worker. Nothing starts before Run. All that is wrong with the
-// options is said at once.
+// New makes a worker. Nothing starts before Run. The error has every problem of the
+// options.
 func New(options Options) (*Worker, error) {
 	w := &Worker{
 		client: options.Client, id: options.WorkerID,
@@ -138,14 +138,14 @@ func (w *Worker) check() error {
 	return errors.Join(faults...)
 }
 
-// registration is how the worker makes itself known.
+// registration is the worker's registration.
 func (w *Worker) registration() api.WorkerRequest {
 	return api.WorkerRequest{
 		WorkerID: w.id, Queues: w.queues, Tags: w.tags, Concurrency: &w.concurrency, Metadata: w.metadata,
 	}
 }
 
-// ownID tells whoever reads the list of workers which process it is.
+// ownID identifies the process in the list of workers.
 func ownID() string {
 	host, err := os.Hostname()
 	if err != nil || host == "" {

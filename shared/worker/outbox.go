@@ -14,12 +14,12 @@ import (
 )
 
 const (
-	// outcomeRetryLast is the longest wait before outcomes are sent again, the
-	// server's own wishes aside.
+	// outcomeRetryLast is the longest wait before outcomes are sent again, unless the
+	// server asks for more.
 	outcomeRetryLast = 5 * time.Second
-	// flushTry bounds one sending, the client's own retries included.
+	// flushTry bounds one flush, the client's own retries included.
 	flushTry = 15 * time.Second
-	// maxFlush bounds a flush in bytes; the rest is left for what surrounds them.
+	// maxFlush bounds the outcomes of a flush in bytes; the rest is for the envelope.
 	maxFlush = api.MaxBatchBody - 64<<10
 	// outcomeFrame is more than an outcome's names, token and numbers take, in bytes.
 	outcomeFrame = 2 << 10
@@ -30,37 +30,37 @@ var errNoResult = errors.New("the answer does not tell of this outcome")
 // pendingOutcome is one outcome on its way to the server.
 type pendingOutcome struct {
 	outcome api.OutcomeRequest
-	// options name the job's trace, for an outcome that is sent alone: a request that
-	// many share is of no trace.
+	// options name the job's trace, for an outcome that is sent alone: a request of
+	// several has no trace.
 	options []client.CallOption
-	// end is until when it is worth sending; a heartbeat moves it on.
+	// end is until when it can be accepted; a heartbeat extends it.
 	end func() time.Time
 	// answered gets the server's answer, or why there is none.
 	answered chan answer
 
-	// The outbox's own: what went wrong so far, and when to try again.
+	// The outbox's own: the failures so far, and when to try again.
 	failures  int
 	notBefore time.Time
 	err       error
 }
 
-// answer is what the server says of one outcome. A nil err says that it was taken;
-// outcome is then what became of the job, as far as it told.
+// answer is the server's answer to one outcome. If err is nil the outcome was
+// accepted, and outcome is the job's new state, as far as the server sent it.
 type answer struct {
 	outcome api.Outcome
 	err     error
 }
 
 // outbox sends outcomes by group commit: one flush is under way at a time, and
-// the outcomes that come meanwhile form the next one. So an idle worker's outcome
-// goes out at once and alone, and the busier a worker is the more of them share a
-// request. run's goroutine owns all that is below in.
+// the outcomes that come during it form the next one. So an idle worker's outcome
+// is sent at once and alone, and the busier a worker is the more of them share a
+// request. run's goroutine owns the fields below in.
 type outbox struct {
 	client *client.Client
 	logger *slog.Logger
 	in     chan *pendingOutcome
 
-	// waiting were not answered yet, in the order they came.
+	// waiting have no answer yet, in order of arrival.
 	waiting []*pendingOutcome
 	// resume is when a server that could not be reached is tried again.
 	resume   time.Time
@@ -72,8 +72,8 @@ func newOutbox(c *client.Client, logger *slog.Logger) *outbox {
 }
 
 // send waits until the server has answered the outcome.
-// It gives up where a repeat would be answered the same, once the lease is
-// certainly over, and with ctx.
+// It gives up if a repeat would get the same answer, once the lease has
+// certainly expired, and with ctx.
 func (o *outbox) send(ctx context.Context, leases *leases, l *lease, outcome api.OutcomeRequest) answer {
 	p := &pendingOutcome{outcome: outcome, options: traceOf(l), end: func() time.Time { return leases.certainEnd(l) }, answered: make(chan answer, 1)}
 	select {
@@ -82,19 +82,19 @@ func (o *outbox) send(ctx context.Context, leases *leases, l *lease, outcome api
 		return answer{err: ctx.Err()}
 	}
 	select {
-	case told := <-p.answered:
-		return told
+	case response := <-p.answered:
+		return response
 	case <-ctx.Done():
 	}
 	select { // both may have happened
-	case told := <-p.answered:
-		return told
+	case response := <-p.answered:
+		return response
 	default:
 		return answer{err: ctx.Err()}
 	}
 }
 
-// traceOf names the trace of a lease's job, and the larger whole that it is part of.
+// traceOf gives the trace context and the correlation id of a lease's job.
 func traceOf(l *lease) []client.CallOption {
 	return []client.CallOption{client.WithCorrelationID(orEmpty(l.job.CorrelationID)), client.WithTraceparent(orEmpty(l.job.Traceparent))}
 }
@@ -111,7 +111,7 @@ func (o *outbox) run(ctx context.Context) {
 }
 
 // next waits for outcomes that may be sent now, and gives as many as fit into one
-// request; none says that ctx has ended.
+// request; none means that ctx has ended.
 func (o *outbox) next(ctx context.Context) []*pendingOutcome {
 	for ctx.Err() == nil {
 		o.collect()
@@ -145,8 +145,8 @@ func (o *outbox) collect() {
 	}
 }
 
-// due gives up what is too late, then picks what may be sent, oldest first; where
-// that is nothing, it tells when to look again, zero if nothing waits.
+// due gives up outcomes that are too late, then picks those that may be sent, oldest
+// first; if there are none, wake is when to call it again, zero if none waits.
 func (o *outbox) due(now time.Time) (batch []*pendingOutcome, wake time.Time) {
 	size := 0
 	o.waiting = slices.DeleteFunc(o.waiting, func(p *pendingOutcome) bool {
@@ -190,7 +190,7 @@ func weigh(outcome *api.OutcomeRequest) int {
 
 // flush sends the outcomes in one request. Each is then answered, or waits again.
 func (o *outbox) flush(ctx context.Context, batch []*pendingOutcome) {
-	if o.resume.After(time.Now()) { // the half before this one found the server away
+	if o.resume.After(time.Now()) { // the half before this one could not reach the server
 		o.waiting = slices.Concat(batch, o.waiting)
 		return
 	}
@@ -202,8 +202,8 @@ func (o *outbox) flush(ctx context.Context, batch []*pendingOutcome) {
 			o.settle(p, answers[i])
 		}
 	case len(batch) > 1 && blamesContent(status):
-		// Refused as a whole for what perhaps one of them says: its neighbours
-		// must not suffer, and it has to be found.
+		// Refused as a whole, perhaps because of one of them: halving finds it, so
+		// that the others are accepted.
 		half := len(batch) / 2
 		o.flush(ctx, batch[:half])
 		o.flush(ctx, batch[half:])
@@ -218,16 +218,16 @@ func (o *outbox) flush(ctx context.Context, batch []*pendingOutcome) {
 	}
 }
 
-// settle answers one outcome, or lets it wait for another try.
-func (o *outbox) settle(p *pendingOutcome, told answer) {
-	if told.err == nil || final(client.Status(told.err)) {
-		p.answered <- told
+// settle answers one outcome, or schedules another try.
+func (o *outbox) settle(p *pendingOutcome, response answer) {
+	if response.err == nil || final(client.Status(response.err)) {
+		p.answered <- response
 		return
 	}
-	o.again(p, told.err)
+	o.again(p, response.err)
 }
 
-// again lets one outcome wait for its next try, by a backoff of its own.
+// again schedules the next try of one outcome, with its own backoff.
 func (o *outbox) again(p *pendingOutcome, err error) {
 	wait := retryWait(p.failures, outcomeRetryLast, err)
 	p.failures++
@@ -236,8 +236,8 @@ func (o *outbox) again(p *pendingOutcome, err error) {
 	o.waiting = append(o.waiting, p)
 }
 
-// away lets all outcomes wait, those to come too: the server cannot be reached,
-// or has more than enough to do.
+// away delays all outcomes, also later ones: the server cannot be reached, or is
+// overloaded.
 func (o *outbox) away(batch []*pendingOutcome, err error) {
 	wait := retryWait(o.failures, outcomeRetryLast, err)
 	o.failures++
@@ -250,8 +250,8 @@ func (o *outbox) away(batch []*pendingOutcome, err error) {
 	o.waiting = slices.Concat(batch, o.waiting)
 }
 
-// blamesContent says that a refusal, or a failure, may be due to what is in the
-// request. The others tell of the server, the key or the network.
+// blamesContent says that a refusal, or a failure, may be due to the content of the
+// request. The others are due to the server, the key or the network.
 func blamesContent(status int) bool {
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden:
@@ -263,9 +263,9 @@ func blamesContent(status int) bool {
 	}
 }
 
-// post makes one request and gives what it says of each outcome.
-// One outcome goes to its own route, which allows for a result nested as deep as
-// the contract says; in a batch it lies two levels lower.
+// post makes one request and gives the answer to each outcome.
+// A single outcome is sent to its own route, which allows a result the full nesting of
+// the contract; in a batch it is two levels lower.
 func (o *outbox) post(ctx context.Context, batch []*pendingOutcome) ([]answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, flushTry)
 	defer cancel()

@@ -15,10 +15,10 @@ import (
 // Words for the outcome in the log line.
 const (
 	outcomeLost   = "lost"   // the lease was no longer ours; nothing was changed
-	outcomeUnsent = "unsent" // the server could not be told; the lease will run out
+	outcomeUnsent = "unsent" // it could not be sent; the lease will expire
 )
 
-// outcomeWord gives the word for an outcome that the server has taken.
+// outcomeWord gives the word for an outcome that the server has accepted.
 func outcomeWord(kind string) string {
 	switch kind {
 	case api.KindComplete:
@@ -32,9 +32,9 @@ func outcomeWord(kind string) string {
 	}
 }
 
-// decision is what to tell the server of an attempt.
+// decision is the outcome of an attempt before it is sent.
 type decision struct {
-	// kind is an outcome's; empty: nothing is to be told.
+	// kind is the outcome's; empty: nothing is sent.
 	kind       string
 	result     json.RawMessage
 	err        error
@@ -43,8 +43,8 @@ type decision struct {
 	delay      time.Duration
 }
 
-// request is the decision as the server is told it; without a kind there is
-// nothing to tell, and it is the zero value.
+// request is the decision as it is sent; without a kind nothing is sent, and it is
+// the zero value.
 func (d *decision) request(jobID, token string) api.OutcomeRequest {
 	if d.kind == "" {
 		return api.OutcomeRequest{}
@@ -67,8 +67,8 @@ func (d *decision) request(jobID, token string) api.OutcomeRequest {
 }
 
 // decide turns what the handler returned, and why its context ended (nil if it
-// had not), into an outcome. What the handler says clearly (a result, a snooze,
-// a permanent failure) stands before the cause.
+// had not), into an outcome. What the handler returns explicitly (a result, a
+// snooze, a permanent failure) takes precedence over the cause.
 func decide(result json.RawMessage, err, cause error) decision {
 	if err == nil {
 		return decision{kind: api.KindComplete, result: result}
@@ -97,7 +97,7 @@ func decide(result json.RawMessage, err, cause error) decision {
 	return failed
 }
 
-// withCause puts the cause before what the handler said of it, once.
+// withCause wraps the handler's error with the cause, once.
 func withCause(err, cause error) error {
 	if errors.Is(err, cause) {
 		return err
@@ -105,20 +105,20 @@ func withCause(err, cause error) error {
 	return fmt.Errorf("%w: %w", cause, err)
 }
 
-// send hands the decision to the outbox and waits until the server has answered
-// it, or can no longer be told.
+// send passes the decision to the outbox and waits until the server has answered
+// it, or the outbox gives up.
 func (r *run) send(l *lease, d decision) ending {
 	if d.kind == "" {
 		return ending{word: outcomeLost, decision: d, err: d.err}
 	}
-	told := r.outbox.send(r.base, r.leases, l, d.request(l.job.ID, l.job.LeaseToken))
-	if d.kind == api.KindComplete && unfit(client.Status(told.err)) {
-		// Refused as a result, not as an outcome: the attempt still has to end.
-		d = decision{kind: api.KindFail, permanent: true, err: resultError(fmt.Errorf("the result was refused: %w", told.err))}
-		told = r.outbox.send(r.base, r.leases, l, d.request(l.job.ID, l.job.LeaseToken))
+	response := r.outbox.send(r.base, r.leases, l, d.request(l.job.ID, l.job.LeaseToken))
+	if d.kind == api.KindComplete && unfit(client.Status(response.err)) {
+		// Only the result was refused: the attempt still has to end.
+		d = decision{kind: api.KindFail, permanent: true, err: resultError(fmt.Errorf("the result was refused: %w", response.err))}
+		response = r.outbox.send(r.base, r.leases, l, d.request(l.job.ID, l.job.LeaseToken))
 	}
-	e := ending{decision: d, answer: told.outcome}
-	switch err := told.err; {
+	e := ending{decision: d, answer: response.outcome}
+	switch err := response.err; {
 	case err == nil:
 		e.word, e.err = outcomeWord(d.kind), d.err
 	case hasCode(err, problem.LeaseLost):
@@ -134,7 +134,7 @@ func unfit(status int) bool {
 	return status == http.StatusBadRequest || status == http.StatusRequestEntityTooLarge || status == http.StatusUnprocessableEntity
 }
 
-// final says that a repeat would be answered the same.
+// final says that a repeat would get the same answer.
 func final(status int) bool {
 	switch status {
 	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:

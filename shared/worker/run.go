@@ -16,11 +16,11 @@ const (
 	// patience is how long handlers have to return once their contexts were
 	// cancelled for the worker's stop.
 	patience = 2 * time.Second
-	// lastWord is how long the outcomes and releases of a stop may take.
+	// lastWord is how long a stop waits for outcomes and releases to be sent.
 	lastWord = 5 * time.Second
 )
 
-// run is one Run of a worker: what it holds and how far its stop has come.
+// run is the state of one Run of a worker.
 type run struct {
 	worker   *Worker
 	handlers map[string]HandlerFunc
@@ -32,7 +32,7 @@ type run struct {
 	attempts sync.WaitGroup
 	// base carries Run's values but not its end: attempts outlive it by the grace.
 	base context.Context //nolint:containedctx // its life is the run's
-	// abandon is closed when handlers that do not return are left behind.
+	// abandon is closed when the stop no longer waits for handlers.
 	abandon chan struct{}
 }
 
@@ -76,7 +76,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	return err
 }
 
-// start checks what was given before Run, and closes the door behind it.
+// start checks the handlers, and allows no more of them.
 func (w *Worker) start() (map[string]HandlerFunc, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -93,8 +93,8 @@ func (w *Worker) start() (map[string]HandlerFunc, error) {
 	return w.wrapped(), nil
 }
 
-// register makes the worker known, however long the server is away. Its error
-// is final; nil also when ctx ended.
+// register registers the worker, and retries while the server is down. Its error is
+// final; nil also when ctx ended.
 func (r *run) register(ctx context.Context) error {
 	for failures := 0; ; failures++ {
 		_, err := r.worker.client.Register(ctx, r.worker.registration())
@@ -106,13 +106,13 @@ func (r *run) register(ctx context.Context) error {
 		}
 		r.worker.logger.Warn("register failed", "error", err.Error(), "failures", failures+1)
 		if wait.For(ctx, retryWait(failures, claimRetryLast, err)) != nil {
-			return nil //nolint:nilerr // it has been told to stop
+			return nil //nolint:nilerr // ctx has ended
 		}
 	}
 }
 
-// refused says that the key is not valid, or may not do this; trying again
-// would not help.
+// refused says that the key is not valid, or may not do this; a retry would not
+// help.
 func refused(err error) bool {
 	status := client.Status(err)
 	return status == http.StatusUnauthorized || status == http.StatusForbidden
@@ -126,7 +126,8 @@ func stopCause(ctx context.Context, err error) string {
 	return err.Error()
 }
 
-// drain sees every attempt to its end, step by step harder.
+// drain waits for the attempts: it cancels them after the grace, then abandons their
+// handlers, then stops sending outcomes.
 func (r *run) drain(cancelOutcomes context.CancelFunc) {
 	done := make(chan struct{})
 	go func() {
@@ -157,7 +158,7 @@ func endsWithin(done <-chan struct{}, d time.Duration) bool {
 	}
 }
 
-// serverTime is the server's present time, or zero if it has not told.
+// serverTime is the server's present time, or zero if it is not known.
 func (r *run) serverTime() time.Time {
 	now, _ := r.worker.client.ServerTime()
 	return now

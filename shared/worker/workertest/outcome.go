@@ -10,8 +10,8 @@ import (
 
 // Outcome is what one attempt came to. Print it with %v to see all that counts.
 type Outcome[Out any] struct {
-	// Kind is api.KindComplete, KindFail, KindSnooze or KindRelease. Empty: the
-	// server would be told nothing; Err says why.
+	// Kind is api.KindComplete, KindFail, KindSnooze or KindRelease. Empty: nothing
+	// would be sent; Err says why.
 	Kind string
 	// Result is a completed attempt's result, written as JSON and read again.
 	Result Out
@@ -21,7 +21,7 @@ type Outcome[Out any] struct {
 	// Error is a failed attempt's error as the server stores it: type, message and,
 	// of a panic, the stack. Nil if it did not fail.
 	Error *api.JobError
-	// Permanent: the job becomes a dead letter, whatever attempts are left.
+	// Permanent: the job becomes a dead letter, even with attempts left.
 	Permanent bool
 	// RetryAfter is the wait that worker.RetryAfter asked for; 0 leaves it to the
 	// job's backoff, or asked for none.
@@ -99,5 +99,5 @@ func milliseconds(ms *int64) time.Duration {
 	return time.Duration(*ms) * time.Millisecond
 }
 
-// broken is an attempt that the test itself has got wrong.
+// broken is an attempt with an error of the test itself.
 func broken[Out any](err error) Outcome[Out] { return Outcome[Out]{Err: err} }

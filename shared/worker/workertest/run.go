@@ -17,7 +17,7 @@ import (
 // Type is the type of the jobs that Run makes.
 const Type = "workertest"
 
-// Run runs fn for one attempt at a job with input as its payload, and tells what
+// Run runs fn for one attempt at a job with input as its payload, and returns what
 // the server would be sent. It returns when fn does. The attempt is the first of
 // three, in the queue "default", without a timeout, unless options say otherwise.
 func Run[In, Out any](
@@ -62,8 +62,8 @@ func attempt[Out any](ctx context.Context, w *worker.Worker, s *setting) Outcome
 	return newOutcome[Out](request, err)
 }
 
-// arm sees to it that the handler's context ends as it should; disarm stops what
-// is still to come.
+// arm starts the timers that end the handler's context; disarm stops those that
+// have not fired.
 func arm(ends []end, cancel context.CancelCauseFunc) (disarm func()) {
 	var timers []*time.Timer
 	for _, e := range ends {
