@@ -9,8 +9,8 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// These calls are the operator's: they need the operator key, and answer 404
-// where none is configured. What makes something is not repeated once it may
+// These calls are the operator's: they need the operator key, and are answered 404
+// if none is configured. Calls that create something are not repeated once they may
 // have been written.
 
 // PageRequest asks for one page of a list; the zero value for the first, in the

@@ -6,8 +6,8 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// Audit gives one page of who did what to what is the tenant's, newest first. It needs
-// a key with the scope manage that is bound to no user.
+// Audit gives one page of the tenant's audit events, newest first. It needs a key with
+// the scope manage that is bound to no user.
 func (c *Client) Audit(ctx context.Context, filter api.AuditFilter, page PageRequest) (api.Page[api.AuditEntry], error) {
 	return audit(ctx, c, filter, page, "audit")
 }

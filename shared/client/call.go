@@ -30,14 +30,14 @@ var (
 // call is one request to the API; it may take several tries.
 type call struct {
 	method string
-	// path is the route in unescaped segments, so that an id cannot leave its place.
+	// path is the route in unescaped segments, so that an id cannot change the route.
 	path  []string
 	query url.Values
 	// body is sent as JSON; nil sends none.
 	body any
-	// answer is where a 2xx body is decoded to; nil throws it away.
+	// answer is where a 2xx body is decoded to; nil discards it.
 	answer any
-	// got is told of a good answer's status and header; nil throws them away.
+	// got receives the status and header of a successful answer; nil discards them.
 	got *received
 	// key is the Idempotency-Key; empty sends none.
 	key string
@@ -61,7 +61,7 @@ type call struct {
 	maxAnswer int64
 }
 
-// received is what came beside an answer's body.
+// received is an answer without its body.
 type received struct {
 	status int
 	header http.Header
@@ -112,8 +112,8 @@ func (c *Client) target(one call) (*url.URL, error) {
 	return target, nil
 }
 
-// encode leaves <, > and & as they are: escaped, a payload could outgrow its
-// limit, and would not come back as it was given.
+// encode does not escape <, > and &: an escaped payload could exceed its limit, and
+// would not be returned as it was given.
 func encode(body any) ([]byte, error) {
 	if body == nil {
 		return nil, nil
@@ -147,7 +147,7 @@ func (c *Client) try(ctx context.Context, target string, body []byte, one call) 
 		return decode(status, answer, one.answer)
 	case err == nil:
 		if status == one.alsoDecode {
-			_ = json.Unmarshal(answer, one.answer) // if it cannot, the error says all there is
+			_ = json.Unmarshal(answer, one.answer) // if it fails, the status error is enough
 		}
 		return refusal(status, header, answer)
 	case tryCtx.Err() != nil && ctx.Err() == nil:
@@ -213,7 +213,7 @@ func (c *Client) headers(request *http.Request, body []byte, one call) {
 	}
 }
 
-// unchanged says that what the caller has is what the server has.
+// unchanged says that the caller's copy is current (304).
 func (one *call) unchanged(status int) bool {
 	return status == http.StatusNotModified && one.ifNoneMatch != ""
 }

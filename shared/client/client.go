@@ -20,8 +20,8 @@ type Options struct {
 	// HTTPClient is used as it is. Nil: one of the package's own, which follows no
 	// redirects (the API sends none) and keeps Concurrency idle connections.
 	HTTPClient *http.Client
-	// Concurrency is how many calls are to be expected at once; 256 if 0. It
-	// bounds the idle connections that are kept, not the calls.
+	// Concurrency is the expected number of concurrent calls; 256 if 0. It bounds
+	// the idle connections that are kept, not the calls.
 	Concurrency int
 }
 
@@ -30,7 +30,7 @@ type Options struct {
 const defaultConcurrency = 256
 
 // Client calls one server with one key. It is safe for concurrent use; make one
-// and share it, for the retry budget and the connections are its own.
+// and share it, because each has its own retry budget and connections.
 type Client struct {
 	base   *url.URL
 	apiKey string

@@ -15,9 +15,9 @@ func (c *Client) DeadLetters(ctx context.Context, filter api.DeadLetterFilter, p
 	return list[api.DeadLetter](ctx, c, query, "dead-letters")
 }
 
-// Redrive queues a dead letter again, its attempts anew. Problems: not_dead,
+// Redrive queues a dead letter again, with no attempts spent. Problems: not_dead,
 // dedupe_conflict, active_cap_reached. It is not repeated once it may have been
-// written: a repeat would be told not_dead of a job that it has itself revived.
+// written: a repeat would get not_dead for a job that the first has redriven.
 func (c *Client) Redrive(ctx context.Context, jobID string) (api.JobSummary, error) {
 	var answer api.JobSummary
 	err := c.do(ctx, call{method: http.MethodPost, path: []string{"v1", "jobs", jobID, "redrive"}, answer: &answer})
@@ -30,21 +30,21 @@ func (c *Client) RedriveDeadLetters(ctx context.Context, jobIDs []string) (api.D
 	return settleDead[api.DeadLetterResponse](ctx, c, "redrive", api.DeadLetterRequest{IDs: jobIDs})
 }
 
-// RedriveDryRun tells how many of the jobs RedriveDeadLetters would take up, and
-// changes nothing.
+// RedriveDryRun counts the jobs that RedriveDeadLetters would redrive, and changes
+// nothing.
 func (c *Client) RedriveDryRun(ctx context.Context, jobIDs []string) (api.Matched, error) {
 	return settleDead[api.Matched](ctx, c, "redrive", api.DeadLetterRequest{IDs: jobIDs, DryRun: true})
 }
 
-// DiscardDeadLetters forgets 1 to 1000 dead letters for good; each has its own
-// result, in the order given. It is not repeated once it may have been written: a
-// repeat would be told not_found of what it has itself discarded.
+// DiscardDeadLetters deletes 1 to 1000 dead letters; each has its own result, in the
+// order given. It is not repeated once it may have been written: a repeat would get
+// not_found for what the first has discarded.
 func (c *Client) DiscardDeadLetters(ctx context.Context, jobIDs []string) (api.DeadLetterResponse, error) {
 	return settleDead[api.DeadLetterResponse](ctx, c, "discard", api.DeadLetterRequest{IDs: jobIDs})
 }
 
-// DiscardDryRun tells how many of the jobs DiscardDeadLetters would forget, and
-// changes nothing.
+// DiscardDryRun counts the jobs that DiscardDeadLetters would delete, and changes
+// nothing.
 func (c *Client) DiscardDryRun(ctx context.Context, jobIDs []string) (api.Matched, error) {
 	return settleDead[api.Matched](ctx, c, "discard", api.DeadLetterRequest{IDs: jobIDs, DryRun: true})
 }

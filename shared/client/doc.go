@@ -10,8 +10,8 @@
 //
 // # Repeats
 //
-// A call is tried up to four times, within ctx's deadline. What may be repeated
-// is decided by what the server promises:
+// A call is tried up to four times, within ctx's deadline. Which calls are repeated
+// depends on the server's contract:
 //
 //   - reads, registrations, heartbeats, outcomes, cancels and changes of a queue, a
 //     tenant or a plan are repeatable by contract;
@@ -23,14 +23,13 @@
 // A repeatable call is tried again after a broken connection, a try without an
 // answer, 429, 502, 503, 504, and 409 idempotency_in_flight (the first try is
 // still being worked on). The wait between tries is drawn evenly from 0 to a
-// bound that doubles ("full jitter"), on top of what the server asked for in
-// retry_after_ms or Retry-After. A server that asks for more than a minute, or
-// for longer than ctx lasts, is not waited for: its problem is returned at once.
+// bound that doubles ("full jitter"), plus the server's retry_after_ms or
+// Retry-After. If that is more than a minute, or longer than ctx lasts, the
+// problem is returned at once.
 //
-// A retry budget keeps many callers from hammering a server that is down: a
-// retry costs one token, a call earns a tenth of one, and ten are there at the
-// start. A 429 that names its wait is free: that server is well, and has said
-// when to come back.
+// A retry budget keeps many callers from overloading a server that is down: a
+// retry costs one token, a call earns a tenth of one, and it starts with ten. A 429
+// with a Retry-After is free: that server is healthy, and has said when to retry.
 //
 // # Errors
 //

@@ -13,11 +13,11 @@ import (
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-// excerptSize is how much of a body that was not understood an error shows, in bytes.
+// excerptSize is how much of an unexpected body an error shows, in bytes.
 const excerptSize = 200
 
-// StatusError is an answer that is neither what the API promises nor a problem
-// document: most often a proxy in between, or another server.
+// StatusError is an answer that is neither a documented one of the API nor a problem
+// document: usually from a proxy, or another server.
 type StatusError struct {
 	// Status is the HTTP status; 2xx where the body did not fit.
 	Status int
@@ -54,8 +54,8 @@ func Status(err error) int {
 	return 0
 }
 
-// RetryAfter gives how long the server asked to wait before another try; 0 if
-// it did not say.
+// RetryAfter gives how long the server asked to wait before another try; 0 if it
+// did not.
 func RetryAfter(err error) time.Duration {
 	if p, ok := problem.From(err); ok && p.RetryAfterMS != nil {
 		return time.Duration(max(*p.RetryAfterMS, 0)) * time.Millisecond
@@ -74,7 +74,7 @@ func refusal(status int, header http.Header, body []byte) error {
 	if media != problem.ContentType || json.Unmarshal(body, &p) != nil || p.Code == "" {
 		return &StatusError{Status: status, Body: excerpt(body), RetryAfter: after}
 	}
-	p.Status = status // what was sent counts, whatever the document says
+	p.Status = status // that of the response, not of the document
 	if p.RetryAfterMS == nil && asked {
 		_ = p.WithRetryAfter(after)
 	}

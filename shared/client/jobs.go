@@ -7,8 +7,8 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// Submit stores one job. The answer's Warnings are worth a look; Deduplicated says
-// that it is another live job with the same DedupeKey. Problems to expect:
+// Submit stores one job. Check the answer's Warnings; Deduplicated says that it is
+// another live job with the same DedupeKey. Problems to expect:
 // invalid_request, rate_limited, active_cap_reached, queue_full,
 // payload_too_large, idempotency_mismatch.
 func (c *Client) Submit(ctx context.Context, job api.SubmitRequest, options ...CallOption) (api.SubmitResponse, error) {
@@ -21,8 +21,8 @@ func (c *Client) Submit(ctx context.Context, job api.SubmitRequest, options ...C
 // one request. The error is that of the submit, or of the wait: then the job is as
 // last seen. Its ID is empty where ctx ended, or the network failed, before the
 // server had answered: the job may be stored, and the same WithIdempotencyKey finds
-// it. What Submit tells of warnings and of a dedupe hit is left out. The key needs
-// the scopes submit and read.
+// it. The Warnings and Deduplicated of Submit are left out. The key needs the
+// scopes submit and read.
 func (c *Client) SubmitAndWait(ctx context.Context, job api.SubmitRequest, options ...CallOption) (api.Job, error) {
 	var answer api.Job
 	wait := patience(ctx)
@@ -34,7 +34,7 @@ func (c *Client) SubmitAndWait(ctx context.Context, job api.SubmitRequest, optio
 	if err != nil {
 		return answer, err
 	}
-	// The whole job, and not the summary of one that was there.
+	// The whole job, and not the summary of an existing one.
 	if got.status == http.StatusOK && got.header.Get("Preference-Applied") != "" && ended(answer.State) {
 		return answer, nil
 	}

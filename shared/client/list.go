@@ -10,7 +10,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// These calls read and change what is there already: jobs, workers.
+// These calls read and change existing jobs and workers.
 // A page of a list may be short or empty while it has a NextPageToken; the next
 // page is asked for with the same filter.
 

@@ -26,14 +26,14 @@ func WithIdempotencyKey(key string) CallOption {
 	return func(o *callOptions) { o.idempotencyKey = key }
 }
 
-// WithCorrelationID says which larger whole the jobs belong to: 1 to 128 printable
-// ASCII characters. Every job carries it, to its worker and into the logs; without
-// one the server gives each submit its own. In a handler, hand on the job's own:
+// WithCorrelationID sets the correlation id of the jobs: 1 to 128 printable ASCII
+// characters. Every job carries it, to its worker and into the logs; without one
+// the server gives each submit its own. In a handler, pass on the job's own:
 //
 //	c.Submit(ctx, next, client.WithCorrelationID(job.CorrelationID), client.WithTraceparent(job.Traceparent))
 //
-// Empty is none. What a header cannot carry is left out, for tracing must not fail
-// a submit.
+// Empty is none. A value that is not valid in a header is left out, because tracing
+// must not fail a submit.
 func WithCorrelationID(id string) CallOption {
 	return func(o *callOptions) { o.correlationID = sendable(id) }
 }
@@ -46,15 +46,15 @@ func WithTraceparent(traceparent string) CallOption {
 	return func(o *callOptions) { o.traceparent = sendable(traceparent) }
 }
 
-// WithReplayed sets *replayed to whether the submit was answered with what was
-// remembered for its Idempotency-Key (Idempotent-Replayed), and stored nothing; a
-// submit that fails sets it to false. That is so for a key that was used before,
-// and where an earlier try of this same call had got through, but its answer was lost.
+// WithReplayed sets *replayed to whether the submit was answered with the replay of
+// its Idempotency-Key (Idempotent-Replayed), and stored nothing; a submit that fails
+// sets it to false. It is true for a key that was used before, and if an earlier
+// try of this same call was stored, but its answer was lost.
 func WithReplayed(replayed *bool) CallOption {
 	return func(o *callOptions) { o.replayed = replayed }
 }
 
-// sendable is text, or nothing where the server would not take it from a header.
+// sendable is text, or "" if the server would not accept it in a header.
 func sendable(text string) string {
 	if !api.ValidLabel(text) {
 		return ""

@@ -19,9 +19,9 @@ import (
 //		fmt.Println(job.ID, job.State)
 //	}
 //
-// A page that cannot be had ends the walk with its error. Short and empty pages
-// before the end, which are usual with filters, do not. Methods that need no
-// filter can be given as they are: client.All(ctx, c.Queues).
+// A page that cannot be read ends the iteration with its error. Short and empty
+// pages before the end, which are usual with filters, do not. Methods that need no
+// filter can be passed as they are: client.All(ctx, c.Queues).
 func All[T any](ctx context.Context, list func(context.Context, PageRequest) (api.Page[T], error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		page := PageRequest{Size: api.MaxPageSize}

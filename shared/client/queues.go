@@ -12,7 +12,7 @@ func (c *Client) Queues(ctx context.Context, page PageRequest) (api.Page[api.Que
 	return list[api.Queue](ctx, c, page.query(), "queues")
 }
 
-// Queue reads one queue: its settings, depths and who serves it.
+// Queue reads one queue: its settings, depths and workers.
 func (c *Client) Queue(ctx context.Context, name string) (api.Queue, error) {
 	return c.queue(ctx, http.MethodGet, nil, name)
 }

@@ -8,24 +8,23 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// Redrives and discards of all dead letters that match a filter are done by the server,
-// by and by. They go on whatever becomes of the caller, until they are done or
-// cancelled.
+// Redrives and discards of all dead letters that match a filter run in the server, in
+// batches. They go on without the caller, until they are done or cancelled.
 
-// RedriveMatching begins to queue again all dead letters that match now; what dies
-// later is no part of it. rate is how many at most in a second, 0 as fast as is kind
-// to others. Not repeated once it may have been written: look at Redrives.
+// RedriveMatching begins to queue again all dead letters that match now; later ones
+// are not included. rate is how many at most in a second, 0 the server's default. Not
+// repeated once it may have been written: look at Redrives.
 func (c *Client) RedriveMatching(ctx context.Context, filter api.DeadLetterFilter, rate float64) (api.Redrive, error) {
 	return settleMatching[api.Redrive](ctx, c, "redrive", filter, rate, false)
 }
 
-// DiscardMatching begins to forget all dead letters that match now, for good; as
-// RedriveMatching otherwise.
+// DiscardMatching begins to delete all dead letters that match now; otherwise like
+// RedriveMatching.
 func (c *Client) DiscardMatching(ctx context.Context, filter api.DeadLetterFilter, rate float64) (api.Redrive, error) {
 	return settleMatching[api.Redrive](ctx, c, "discard", filter, rate, false)
 }
 
-// CountMatching tells how many dead letters match now, and changes nothing.
+// CountMatching counts the dead letters that match now, and changes nothing.
 func (c *Client) CountMatching(ctx context.Context, filter api.DeadLetterFilter) (api.Matched, error) {
 	return settleMatching[api.Matched](ctx, c, "redrive", filter, 0, true)
 }
@@ -38,7 +37,7 @@ func settleMatching[T any](ctx context.Context, c *Client, verb string, filter a
 	return settleDead[T](ctx, c, verb, request)
 }
 
-// GetRedrive tells how far a redrive or a discard got.
+// GetRedrive reads the progress of a redrive or a discard.
 func (c *Client) GetRedrive(ctx context.Context, id string) (api.Redrive, error) {
 	var answer api.Redrive
 	err := c.do(ctx, call{method: http.MethodGet, path: []string{"v1", "redrives", id}, answer: &answer, repeatable: true})
@@ -50,8 +49,8 @@ func (c *Client) Redrives(ctx context.Context, page PageRequest) (api.Page[api.R
 	return list[api.Redrive](ctx, c, page.query(), "redrives")
 }
 
-// CancelRedrive ends a redrive or a discard: after its answer nothing more is done,
-// and what was done stays done. One that has ended stays as it ended. A repeat changes
+// CancelRedrive ends a redrive or a discard: after its answer no more jobs are changed;
+// those already changed stay so. One that has ended is not changed. A repeat changes
 // nothing.
 func (c *Client) CancelRedrive(ctx context.Context, id string) (api.Redrive, error) {
 	var answer api.Redrive

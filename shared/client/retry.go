@@ -18,8 +18,8 @@ const (
 	// The wait before try n+1 is drawn from 0 to min(backoffCap, backoffBase·2^(n−1)).
 	backoffBase = 250 * time.Millisecond
 	backoffCap  = 5 * time.Second
-	// longestAsked is how long a wait the server may ask for without being asked
-	// back: beyond it the caller should know, rather than hang.
+	// longestAsked is the longest Retry-After that is waited for: beyond it the
+	// caller gets the error at once.
 	longestAsked = time.Minute
 )
 
@@ -34,7 +34,7 @@ func (c *Client) nextTry(ctx context.Context, one call, tries int, err error) (t
 		return 0, false
 	}
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= wait {
-		return 0, false // the refusal is worth more to the caller than a deadline exceeded
+		return 0, false // the refusal tells the caller more than a deadline exceeded
 	}
 	scheduled := Status(err) == http.StatusTooManyRequests && asked > 0
 	if !scheduled && !c.budget.spend() {
@@ -43,7 +43,7 @@ func (c *Client) nextTry(ctx context.Context, one call, tries int, err error) (t
 	return wait, true
 }
 
-// retryable says whether a repeat is safe and may end better.
+// retryable says whether a repeat is safe and may succeed.
 func retryable(one call, err error) bool {
 	status := Status(err)
 	if status == 0 {
@@ -67,7 +67,7 @@ func retryable(one call, err error) bool {
 	}
 }
 
-// nothingWritten says that no connection was made: the server knows nothing of the call.
+// nothingWritten says that no connection was made: the server did not get the call.
 func nothingWritten(err error) bool {
 	failed, ok := errors.AsType[*net.OpError](err)
 	return ok && failed.Op == "dial"

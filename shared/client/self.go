@@ -7,25 +7,25 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// Whoami tells what the key is.
+// Whoami reads what the key is.
 func (c *Client) Whoami(ctx context.Context) (api.Whoami, error) {
 	var answer api.Whoami
 	err := c.do(ctx, call{method: http.MethodGet, path: []string{"v1", "whoami"}, answer: &answer, repeatable: true})
 	return answer, err
 }
 
-// Limits tells which rates and caps hold for the key, and what is left of each at
-// this moment. Asking costs nothing.
+// Limits reads the rates and caps that apply to the key, and what is left of each
+// now. The call is not charged.
 func (c *Client) Limits(ctx context.Context) (api.LimitsResponse, error) {
 	var answer api.LimitsResponse
 	err := c.do(ctx, call{method: http.MethodGet, path: []string{"v1", "limits"}, answer: &answer, repeatable: true})
 	return answer, err
 }
 
-// Ready asks the gateway how it is. Status is ok, or degraded where core or Redis
-// is away; Checks tells of each. A gateway that drains, or whose core has never
-// answered yet, gives its answer too, with a StatusError of 503. Ready looks once:
-// it is tried again only when no connection could be made.
+// Ready reads the gateway's readiness. Status is ok, or degraded if core or Redis is
+// down; Checks has the status of each. A gateway that drains, or whose core has never
+// answered yet, gives its answer too, with a StatusError of 503. Ready is tried again
+// only when no connection could be made.
 func (c *Client) Ready(ctx context.Context) (api.Readiness, error) {
 	var answer api.Readiness
 	err := c.do(ctx, call{

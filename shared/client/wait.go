@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	// heldFor is how long the server is asked to hold an answer back.
+	// heldFor is how long the server is asked to delay an answer.
 	heldFor = 20 * time.Second
-	// beforeDeadline is what is kept of the caller's time, for the answer to arrive.
+	// beforeDeadline is the part of the caller's time left for the answer to arrive.
 	beforeDeadline = 500 * time.Millisecond
-	// A server that does not hold is asked again at intervals that grow from
+	// A server that does not delay its answers is polled at intervals that grow from
 	// pollFirst to pollLast.
 	pollFirst = 20 * time.Millisecond
 	pollLast  = 500 * time.Millisecond
@@ -26,8 +26,8 @@ const (
 // Wait gives the job once it has ended: completed, dead_letter or cancelled. Give
 // ctx a deadline; when it passes, the job as last seen comes with ctx's error.
 //
-// The server is asked to answer when the state changes (Prefer: wait). One that
-// does not say that it did so is polled instead.
+// The server is asked to answer when the state changes (Prefer: wait). A server
+// that does not confirm that it waited is polled instead.
 func (c *Client) Wait(ctx context.Context, id string) (api.Job, error) {
 	interval := pollFirst
 	var last glance
@@ -41,11 +41,11 @@ func (c *Client) Wait(ctx context.Context, id string) (api.Job, error) {
 		if ended(now.job.State) {
 			return now.job, nil
 		}
-		// An answer that comes early and has no news is no wait, whatever it says.
+		// An early answer without a change counts as no wait, even with the header.
 		held := now.held && (now.job.State != last.job.State || time.Since(asked) >= pollLast)
 		last = now
 		if !held {
-			// Half to all of the interval, so that many waiters do not ask in step.
+			// Half to all of the interval, so that many waiters do not poll at once.
 			if err := wait.For(ctx, interval/2+mathrand.N(interval/2)); err != nil { //nolint:gosec // jitter needs no secrecy
 				return last.job, fmt.Errorf("wait for job %s, last seen %s: %w", id, last.job.State, err)
 			}
@@ -55,7 +55,7 @@ func (c *Client) Wait(ctx context.Context, id string) (api.Job, error) {
 	}
 }
 
-// patience is how long an answer may be held back, in whole seconds: heldFor, or
+// patience is how long an answer may be delayed, in whole seconds: heldFor, or
 // what ctx leaves.
 func patience(ctx context.Context) time.Duration {
 	wait := heldFor
@@ -65,15 +65,15 @@ func patience(ctx context.Context) time.Duration {
 	return wait.Truncate(time.Second)
 }
 
-// glance is a job as it was seen, with its ETag, and whether the server heard the
-// wish to hold the answer back.
+// glance is a job as it was read, with its ETag, and whether the server applied
+// Prefer: wait.
 type glance struct {
 	job  api.Job
 	etag string
 	held bool
 }
 
-// look reads the job when it is no longer as it was before, or when wait is over.
+// look reads the job once it has changed since before, or wait is over.
 func (c *Client) look(ctx context.Context, id string, before glance, wait time.Duration) (glance, error) {
 	var now glance
 	var got received
@@ -88,7 +88,7 @@ func (c *Client) look(ctx context.Context, id string, before glance, wait time.D
 	return now, err
 }
 
-// preferWait asks for the answer to be held back (RFC 7240, section 4.3).
+// preferWait asks for the answer to be delayed (RFC 7240, section 4.3).
 func preferWait(wait time.Duration) string { return "wait=" + strconv.Itoa(int(wait/time.Second)) }
 
 func ended(state string) bool {

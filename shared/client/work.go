@@ -8,7 +8,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// These are a worker's calls. Package worker makes a loop of them.
+// These are a worker's calls; package worker runs them in a loop.
 
 // maxClaimedJob is how large one claimed job can be in an answer, in bytes: its
 // payload, and metadata and tags with every character escaped.
@@ -21,8 +21,8 @@ func (c *Client) Register(ctx context.Context, worker api.WorkerRequest) (api.Wo
 	return answer, err
 }
 
-// Heartbeat extends up to 1000 leases; the answer tells of each in the order
-// sent. Give ctx a deadline at which the next heartbeat is due, a third of the shortest
+// Heartbeat extends up to 1000 leases, answered in the order sent. Give ctx a
+// deadline at which the next heartbeat is due, a third of the shortest
 // lease: retries of this one may wait for longer than such a lease lasts. Problem:
 // worker_unknown (register again).
 func (c *Client) Heartbeat(ctx context.Context, workerID string, leases []api.Lease) (api.HeartbeatResponse, error) {
@@ -35,8 +35,8 @@ func (c *Client) Heartbeat(ctx context.Context, workerID string, leases []api.Le
 }
 
 // Claim leases up to Max jobs, and waits up to WaitMS for the first. It is tried
-// again only when the connection could not be made: an answer that is lost holds
-// leases.
+// again only when the connection could not be made: jobs in a lost answer stay
+// leased.
 func (c *Client) Claim(ctx context.Context, claim api.ClaimRequest) (api.ClaimResponse, error) {
 	most, wait := 1, time.Duration(0)
 	if claim.Max != nil {
