@@ -12,7 +12,7 @@ import (
 // batches. They go on without the caller, until they are done or cancelled.
 
 // RedriveMatching begins to queue again all dead letters that match now; later ones
-// are not included. rate is how many at most in a second, 0 the server's default. Not
+// are not included. rate is how many at most in a second; 0: the server chooses. Not
 // repeated once it may have been written: look at Redrives.
 func (c *Client) RedriveMatching(ctx context.Context, filter api.DeadLetterFilter, rate float64) (api.Redrive, error) {
 	return settleMatching[api.Redrive](ctx, c, "redrive", filter, rate, false)

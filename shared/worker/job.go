@@ -34,8 +34,8 @@ type Info struct {
 	Epoch    int64
 	Tags     []string
 	Metadata map[string]string
-	// Deadline is the job's deadline_at, by the server's clock; zero if there is
-	// none. It does not end the context: a started attempt may finish.
+	// Deadline is when the job becomes useless, by the server's clock; zero if there
+	// is none. It does not end the context: a started attempt may finish.
 	Deadline time.Time
 	// CorrelationID and Traceparent are the submitting request's; empty if it had none.
 	CorrelationID string

@@ -27,7 +27,7 @@ const (
 
 var errNoResult = errors.New("the answer does not tell of this outcome")
 
-// pendingOutcome is one outcome on its way to the server.
+// pendingOutcome is one outcome that the server has not answered.
 type pendingOutcome struct {
 	outcome api.OutcomeRequest
 	// options name the job's trace, for an outcome that is sent alone: a request of
