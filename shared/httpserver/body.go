@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// What a client still sends is read and thrown away after an answer that did not wait for
-// it: a connection that is closed with bytes unread is reset, and the client may lose the
-// answer. lingerTimeout is how long it may send nothing meanwhile, lingerMost how long this
+// After an answer that did not wait for the whole body, the rest is read and discarded: a
+// connection that is closed with unread bytes is reset, and the client may lose the
+// answer. lingerTimeout is how long the client may send nothing, lingerMost how long this
 // lasts at most.
 const (
 	lingerTimeout = 500 * time.Millisecond
@@ -24,10 +24,10 @@ const arrivedTimeout = 2 * time.Millisecond
 // one more to see the end.
 const arrivedBytes = 256<<10 + 1
 
-// boundBodies gives each body a deadline of its own. http.Server.ReadTimeout
-// will not do: it goes on after the body has been read, fires in the background
-// read that watches for the client's leaving, and so ends the context of a
-// request that only waits for its answer.
+// boundBodies gives each body a deadline of its own. http.Server.ReadTimeout cannot
+// be used: it continues after the body has been read, fires in the background read
+// that detects the client's disconnect, and so ends the context of a request that
+// only waits for its answer.
 //
 // An answer does not wait for a body that the handler did not read to its end: it is the
 // connection's last one. net/http alone would first wait for up to 256 KiB of it, as long as the
@@ -58,8 +58,8 @@ func boundBodies(next http.Handler) http.Handler {
 	})
 }
 
-// linger reads what the client still sends, the answer being on its way to it. Clients
-// that send nothing are many, perhaps: they take little memory.
+// linger reads what the client still sends after the answer. Many clients may send
+// nothing: each takes little memory.
 func (x *exchange) linger() {
 	buffer := make([]byte, 512)
 	for begun := time.Now(); !x.ended && time.Since(begun) < lingerMost; {

@@ -13,7 +13,7 @@ import (
 )
 
 // settleTimeout is how long a server that stops waits for the first request of
-// connections that were opened just before: whoever connects has something to say.
+// connections that were opened just before: a client that connects sends a request.
 const settleTimeout = 500 * time.Millisecond
 
 // Connections bounds what a server has open. Where there is no room for a new
@@ -30,7 +30,7 @@ type Connections struct {
 	Exempt func(netip.Addr) bool
 }
 
-// otherFiles is for what a process opens besides.
+// otherFiles is for the other files that a process opens.
 const otherFiles = 128
 
 // DefaultConnections is how many connections a server may have by the process's limit of open
@@ -50,7 +50,7 @@ type connections struct {
 	maxAge time.Duration
 	// leaving says that each answer is the last of its connection.
 	leaving atomic.Bool
-	// fresh has the connections of which no request was heard yet.
+	// fresh has the connections on which no request has arrived yet.
 	fresh sync.Map
 
 	mu     sync.Mutex
@@ -76,7 +76,7 @@ type connection struct {
 	resting atomic.Bool
 	// last is when it gets too old, zero for never.
 	last time.Time
-	// heard says that it is no longer fresh.
+	// heard: a request has arrived, so it is no longer fresh.
 	heard atomic.Bool
 	// serving says that a request is being answered.
 	serving atomic.Bool
@@ -88,7 +88,7 @@ type connection struct {
 
 type connectionKey struct{}
 
-// listener hands out connections that there is room for.
+// listener accepts connections within the bounds.
 type listener struct {
 	net.Listener
 	conns *connections
@@ -112,7 +112,7 @@ func (l listener) Accept() (net.Conn, error) {
 func (c *connections) admit(raw net.Conn) *connection {
 	address := addressOf(raw.RemoteAddr())
 	made := &connection{Conn: raw, of: c, from: address, exempt: c.exempts(address)}
-	if !made.exempt { // a proxy's count for nobody else in its /64
+	if !made.exempt { // a proxy's do not count for others in its /64
 		made.from = ownerOf(address)
 	}
 	made.inAll.conn, made.inOwn.conn = made, made
@@ -129,7 +129,7 @@ func (c *connections) admit(raw net.Conn) *connection {
 	return made
 }
 
-// count makes room for a connection, and says which one has to be closed for it.
+// count makes room for a connection, and returns the one to be closed for it.
 func (c *connections) count(made *connection) (closed *connection, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -183,8 +183,8 @@ func (conn *connection) Read(p []byte) (int, error) {
 }
 
 // stir puts an idle connection on which a request begins behind the others: they are
-// closed before it. It stays among them, or clients that never end their headers
-// would keep everybody else out.
+// closed before it. It stays among them: otherwise clients that never end their
+// headers could occupy all connections.
 func (c *connections) stir(conn *connection) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -246,8 +246,8 @@ func (c *connections) changed(of net.Conn, state http.ConnState) {
 }
 
 // retire makes each answer the last of its connection once the server is about to
-// stop, or the connection is too old. An idle connection that the server closes may
-// be one that a request is on its way on; one that the client was told to close never is.
+// stop, or the connection is too old. A request may be in transit on an idle connection
+// that the server closes; never on one whose answer had Connection: close.
 func (c *connections) retire(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		leave := c.leaving.Load()
@@ -265,7 +265,7 @@ func (c *connections) retire(next http.Handler) http.Handler {
 	})
 }
 
-// settle waits until a request of each connection was heard.
+// settle waits until a request has arrived on each connection.
 func (c *connections) settle() {
 	for end := time.Now().Add(settleTimeout); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		quiet := true

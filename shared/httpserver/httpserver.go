@@ -1,6 +1,6 @@
-// Package httpserver runs one HTTP server from listen to drain: it serves until
-// told to stop, lets the requests in flight end, and is bounded against clients
-// that are slow to send, to read or to leave.
+// Package httpserver runs one HTTP server from listen to drain: it serves until its
+// context ends, lets the requests in flight end, and has timeouts against clients
+// that are slow to send, to read or to disconnect.
 package httpserver
 
 import (
@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// The bounds of one connection. A claim may wait for 25 s, and a body of 8 MiB
-// may come over a slow line; what goes beyond is not a client we can serve.
+// The bounds of one connection. A claim may wait for 25 s, and a body of 8 MiB may
+// come over a slow line; slower clients are not served.
 const (
 	readHeaderTimeout = 5 * time.Second
 	readBodyTimeout   = 20 * time.Second
@@ -31,9 +31,9 @@ type Options struct {
 	// else has started. Run closes it.
 	Listener net.Listener
 	Handler  http.Handler
-	// Notice is how long requests are still taken after OnDrain, so that whoever
-	// sends them sees that readiness fails, and goes elsewhere. Connections are closed
-	// after their next answer meanwhile. Zero is none.
+	// Notice is how long requests are still accepted after OnDrain, so that load
+	// balancers see readiness fail, and use other servers. During it connections are
+	// closed after their next answer. Zero is none.
 	Notice time.Duration
 	// Grace is how long requests in flight may take to end once ctx has. Zero
 	// closes them at once.
@@ -47,10 +47,10 @@ type Options struct {
 	// Conns bounds how many connections are open; the zero value is no bound.
 	Conns Connections
 	// MaxConnAge, where not 0, is how old a connection gets, give or take a quarter:
-	// the answer after that is its last. So clients that keep connections find servers
-	// that have come since, where a name has an address for each.
+	// the answer after that is its last. So clients that keep connections also use
+	// servers started later, if a name resolves to the address of each.
 	MaxConnAge time.Duration
-	// Logger gets what net/http itself complains of; the default logger if nil.
+	// Logger gets the errors of net/http itself; the default logger if nil.
 	Logger *slog.Logger
 }
 
@@ -63,8 +63,8 @@ func ValidAddress(address string) bool {
 // Run serves until ctx ends, then drains: OnDrain, Notice, OnClose, no new
 // connections, requests in flight have Grace to end, and what is left is closed.
 // It gives nil after a clean drain. A request's context ends with its client or
-// when Grace is over, not when ctx ends, so that nothing under way is cut short by
-// a restart.
+// when Grace is over, not when ctx ends, so that a restart does not interrupt
+// requests.
 func Run(ctx context.Context, o Options) error {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
@@ -101,8 +101,8 @@ func Run(ctx context.Context, o Options) error {
 	if o.OnClose != nil {
 		o.OnClose()
 	}
-	// Shutdown drops without an answer what it finds half read. So first nobody comes any
-	// more, and those who have just come are heard.
+	// Shutdown drops partly read requests without an answer. So the listener is closed
+	// first, and requests on new connections are read.
 	stopped := errors.Join(o.Listener.Close(), <-served)
 	conns.settle()
 	err := drain(base, server, o.Grace, endRequests)

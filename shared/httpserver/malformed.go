@@ -6,10 +6,10 @@ import (
 	"net"
 )
 
-// net/http answers by itself to a request that it cannot read. Where it blames
-// itself, for a transfer coding or a version that it does not know, the client gets
-// 400 instead: it has sent what no server of this API takes, and a 5xx would have it try
-// again and operators look for a fault of ours.
+// net/http itself answers a request that it cannot read. If that is a 5xx, for an
+// unknown transfer coding or version, the client gets 400 instead: no server of this
+// API accepts the request, and a 5xx would make the client retry and operators look
+// for a fault of ours.
 const (
 	unknownCoding  = "HTTP/1.1 501 "
 	unknownVersion = "HTTP/1.1 505 "
