@@ -34,7 +34,7 @@ type Options[Req, Resp any] struct {
 	// MaxWeight bounds a flush by the sum of its requests' weights; a request that is
 	// heavier goes alone.
 	MaxWeight int
-	// MaxRequests bounds a flush by their number; 0 is no bound beside MaxWeight.
+	// MaxRequests bounds a flush by their number; 0 is no bound other than MaxWeight.
 	MaxRequests int
 	// Weight of a request; 1 each if nil.
 	Weight func(Req) int
@@ -48,7 +48,7 @@ type Options[Req, Resp any] struct {
 	// refused when it is full.
 	Capacity int
 	// Reserve is how much of its caller's time, in percent, the first request in the queue
-	// must have left when its turn comes, or else it is refused; 0 is nothing. Under a
+	// must have left when its turn comes, otherwise it is refused; 0 is nothing. Under a
 	// lasting overload the first one has waited nearly until the deadline: without a
 	// reserve all the work is done for callers who leave before it is.
 	Reserve int

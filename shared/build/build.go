@@ -1,4 +1,4 @@
-// Package build tells what a program was made of.
+// Package build has the version that a program was built from.
 package build
 
 import (
@@ -18,7 +18,7 @@ var (
 // Info is what a program was made of.
 type Info struct {
 	Version string `json:"version"`
-	// Revision is the commit; empty where the build was not told, as by `go run`.
+	// Revision is the commit; empty if the build does not know it, as with `go run`.
 	Revision string `json:"revision"`
 	// Modified says that the tree was not the commit's.
 	Modified bool   `json:"modified"`

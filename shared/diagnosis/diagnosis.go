@@ -1,4 +1,4 @@
-// Package diagnosis says what was found on a look at what a service leans on.
+// Package diagnosis has the findings about a server that a service depends on.
 package diagnosis
 
 import "time"
@@ -10,7 +10,7 @@ const (
 	LevelFail = "fail"
 )
 
-// Finding is one thing that was looked at.
+// Finding is the result of one check.
 type Finding struct {
 	// Check names it, such as "PostgreSQL version".
 	Check string

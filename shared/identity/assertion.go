@@ -22,8 +22,8 @@ import (
 const Header = "Forgequeue-Assertion"
 
 // TakenCode is the code of the problem, 409, that refuses a good assertion which was
-// taken before. It is none of the public codes: a gateway that does not know it takes it
-// for an answer that tells nothing, and so its call for one of unknown outcome.
+// taken before. It is none of the public codes: to a gateway that does not know it, the
+// answer is not valid, and so the outcome of its call unknown.
 const TakenCode = "assertion_taken"
 
 // TimeHeader carries core's clock (Unix microseconds) in an answer that refuses
@@ -64,8 +64,8 @@ type Verifier struct {
 	Seen *Seen
 }
 
-// Verify checks one assertion. The signature is checked before the time, so
-// that nobody without the secret learns anything about the clock.
+// Verify checks one assertion. The signature is checked before the time, so that a
+// caller without the secret learns nothing about the clock.
 func (v Verifier) Verify(assertion, method, path string, body []byte, now time.Time) error {
 	micros, mac, ok := parse(assertion)
 	if !ok {

@@ -12,8 +12,8 @@ const maxSeen = 2_000_000
 
 // Seen remembers the assertions that a process has taken for as long as their time
 // is in the window, so that each is taken once. It holds eight bytes of each
-// signature, by the second for which it was made. Nobody without the secret can
-// choose them; two that are equal by chance cost a request.
+// signature, by the second for which it was made. They cannot be chosen without the
+// secret; two that are equal by chance cost a request.
 //
 // Of what an earlier process took it knows only the time: whatever was signed before it
 // began is refused. What was signed ahead of the clock by which it began is not:
@@ -63,7 +63,7 @@ func (s *Seen) take(mac []byte, at, now time.Time, window time.Duration) bool {
 
 // forget drops what is from before a second; it is called with the lock held.
 func (s *Seen) forget(before int64) {
-	if before-s.oldest > int64(len(s.seconds)) { // the clock has leapt, or nobody called for long
+	if before-s.oldest > int64(len(s.seconds)) { // the clock has leapt, or there was no call for long
 		for second, held := range s.seconds {
 			if second < before {
 				s.count -= len(held)

@@ -1,5 +1,5 @@
-// Package interrupt ends programs by signals: the first one asks, the second one does
-// not.
+// Package interrupt ends programs by signals: the first one begins an orderly stop, the
+// second one ends the process.
 package interrupt
 
 import (
@@ -15,7 +15,7 @@ import (
 // SIGTERM where none is named, or with parent; its cause names the signal. By the time
 // that a signal has ended it, signals have their usual effect again, so that the next one
 // ends the process at once. (signal.NotifyContext catches them until its stop is called,
-// and so swallows one that comes before somebody is back to call it.) One that comes
+// and so ignores one that comes before the program calls it.) One that comes
 // while the first is being handled, as from a parent that passes on what the terminal has
 // sent to both, counts as the same.
 //

@@ -141,7 +141,7 @@ func (h *Hold) Release() {
 const firstPart = 4 << 10
 
 // Read appends a body to buffer, to its end, and takes memory for it as it comes: at
-// most twice what has come, whatever length was declared (-1 is unknown). The
+// most twice what has come, for any declared length (-1 is unknown). The
 // error is ErrFull or ErrShare where there was no memory to read on, else the
 // reader's. What has been read is given in any case.
 func (h *Hold) Read(buffer []byte, body io.Reader, declared int64) ([]byte, error) {

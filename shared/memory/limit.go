@@ -1,6 +1,5 @@
-// Package memory keeps a service inside the memory that it was given: Tune tells
-// the garbage collector of the cgroup's limit, and a Budget bounds what requests may
-// take at once.
+// Package memory keeps a service within its memory limit: Tune sets the cgroup's limit
+// in the garbage collector, and a Budget bounds what requests may take at once.
 package memory
 
 import (

@@ -122,5 +122,5 @@ func (p *Problem) Write(w http.ResponseWriter) {
 	}
 	header.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(p.Status)
-	_, _ = w.Write(body) // the caller has gone if this fails; nobody is left to tell
+	_, _ = w.Write(body) // if this fails the caller has left
 }

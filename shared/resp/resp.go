@@ -1,8 +1,8 @@
 // Package resp checks what comes from Redis before a client library reads it.
 //
-// The library takes the server's word for lengths: it allocates what a reply
-// declares and recurses as deep as a reply nests, so that a server that answers
-// nonsense could end the process, in a goroutine that is not ours. Here the framing
+// The library trusts the server's lengths: it allocates what a reply declares and
+// recurses as deep as a reply nests, so that a server with malformed replies could
+// end the process, in a goroutine that is not ours. Here the framing
 // of RESP (https://redis.io/docs/latest/develop/reference/protocol-spec/) is followed
 // byte by byte, and what breaks it or is larger than any answer that we ask for ends
 // the connection with an ordinary error.
@@ -31,8 +31,8 @@ const (
 // ErrNonsense is what a Read gives for bytes that are no reply, or too large a one.
 var ErrNonsense = errors.New("resp: what the server says is no reply of Redis")
 
-// Checked gives a connection whose Read fails with ErrNonsense for good once the
-// server has said what is no reply.
+// Checked gives a connection whose Read always fails with ErrNonsense once the server
+// has sent a malformed reply.
 func Checked(inner net.Conn) net.Conn {
 	checked := &conn{Conn: inner}
 	if raw, ok := inner.(syscall.Conn); ok { // the library looks whether idle connections are alive

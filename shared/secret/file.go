@@ -43,7 +43,7 @@ func WithFiles(settings map[string]string, config reflect.Type) (map[string]stri
 	return read, errors.Join(problems...)
 }
 
-// FromFile reads a secret. An empty file is an error: nobody means it.
+// FromFile reads a secret. An empty file is an error.
 func FromFile(path string) (Text, error) {
 	file, err := os.Open(path)
 	if err != nil {

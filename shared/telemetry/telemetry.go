@@ -71,8 +71,8 @@ func AdminHandler(registry *prometheus.Registry) http.Handler {
 }
 
 // onlyFromHere lets a request through whose connection began on this machine: at a
-// loopback address, or at the very address at which it ends. Host must say so as well: a
-// page that somebody here looks at can have its own name resolve to this machine (DNS
+// loopback address, or at the very address at which it ends. Host must be local too: a
+// page in a browser on this machine can have its own name resolve to this machine (DNS
 // rebinding), and the browser then sends that name.
 func onlyFromHere(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {

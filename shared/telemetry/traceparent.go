@@ -24,12 +24,12 @@ func ParseTraceparent(ctx context.Context, text string) trace.SpanContext {
 	if len(text) != traceparentSize {
 		return trace.SpanContext{}
 	}
-	none := trace.ContextWithSpanContext(ctx, trace.SpanContext{}) // or ctx's own span would be the answer to nonsense
+	none := trace.ContextWithSpanContext(ctx, trace.SpanContext{}) // otherwise malformed text would give ctx's own span
 	return trace.SpanContextFromContext(propagation.TraceContext{}.Extract(none, propagation.MapCarrier{header: text}))
 }
 
 // Under gives a context in which spans are children of the one that a traceparent
-// names. Where the text is not well-formed they are nobody's.
+// names. If the text is not well-formed they have no parent.
 func Under(ctx context.Context, traceparent string) context.Context {
 	return trace.ContextWithRemoteSpanContext(ctx, ParseTraceparent(ctx, traceparent))
 }

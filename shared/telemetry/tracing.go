@@ -18,11 +18,11 @@ import (
 )
 
 const (
-	// scope names the spans that are ours, beside those of libraries.
+	// scope names the spans of this project, as opposed to those of libraries.
 	scope = "github.com/forgequeue/forgequeue"
 	// flushTime bounds what the last spans may cost at the end.
 	flushTime = 3 * time.Second
-	// complainEvery is how often it is said that spans do not arrive.
+	// complainEvery is how often lost spans are logged.
 	complainEvery = time.Minute
 	// attributeMost is how much of a text a span tells, in characters: a path, or a
 	// User-Agent, is as long as who calls likes it, and 2,048 spans wait.
@@ -89,9 +89,9 @@ type Tracing struct {
 }
 
 // Start gives the Tracing of a service, nil where Export is off. service and version
-// are what spans are told to be of, unless OTEL_SERVICE_NAME or
-// OTEL_RESOURCE_ATTRIBUTES say otherwise. Stop it. The collector may be away: then
-// spans are dropped, and nobody waits for them.
+// describe the resource of its spans, unless OTEL_SERVICE_NAME or
+// OTEL_RESOURCE_ATTRIBUTES say otherwise. Stop it. The collector may be down: then
+// spans are dropped, and no request waits for them.
 func (e Export) Start(ctx context.Context, service, version string, logger *slog.Logger) (*Tracing, error) {
 	if !e.On() {
 		return nil, nil //nolint:nilnil // no tracing is no error
@@ -104,7 +104,7 @@ func (e Export) Start(ctx context.Context, service, version string, logger *slog
 	if err != nil {
 		return nil, fmt.Errorf("export of spans: %w", err)
 	}
-	// The environment last: it goes before what is told here.
+	// The environment last: it takes precedence.
 	about, err := resource.New(
 		ctx, resource.WithTelemetrySDK(), resource.WithHost(), resource.WithProcessPID(),
 		resource.WithAttributes(attribute.String("service.name", service), attribute.String("service.version", version)),
@@ -170,8 +170,8 @@ type quietExporter struct {
 	// ctx ends every export: the SDK's own lasts for half a minute.
 	ctx  context.Context
 	stop context.CancelCauseFunc
-	// complained is when it was last said that spans are lost, in Unix nanoseconds; lost
-	// are those since.
+	// complained is when lost spans were last logged, in Unix nanoseconds; lost is how
+	// many since.
 	complained, lost atomic.Int64
 }
 
