@@ -4,9 +4,10 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/store"
-	"github.com/jackc/pgx/v5"
 )
 
 // probeSQL gives for each list the first job after a position, and how many there are, up to @most:
