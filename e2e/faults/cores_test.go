@@ -21,7 +21,7 @@ func TestTwoCoresUnderLoad(t *testing.T) {
 	round := func() {
 		stopWork := l.work(6, 5*time.Millisecond)
 		stopSubmits := l.produce(8, lane(300, 60_000), 5*time.Millisecond)
-		pace(t.Context(), time.Duration(lane(2, 120))*time.Second)
+		pace(t.Context(), time.Duration(lane(1, 120))*time.Second)
 		stopSubmits()
 		l.drain(90 * time.Second)
 		stopWork()

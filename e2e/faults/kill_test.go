@@ -25,7 +25,7 @@ func TestGatewayKilledUnderLoad(t *testing.T) {
 // what was accepted is done, what was done is done once.
 func killedUnderLoad(t *testing.T, victim func(*stack.Cluster) *stack.Service) {
 	t.Helper()
-	cycles := lane(5, 300)
+	cycles := lane(3, 300)
 	c := stack.NewCluster(t, stack.ClusterOptions{})
 	l := newLoad(t, c, 2*time.Second)
 	stopWork := l.work(4, 10*time.Millisecond)
@@ -53,7 +53,7 @@ func killedUnderLoad(t *testing.T, victim func(*stack.Cluster) *stack.Service) {
 
 func TestWorkerKilledUnderLoad(t *testing.T) {
 	t.Parallel()
-	cycles := lane(5, 300)
+	cycles := lane(3, 300)
 	c := stack.NewCluster(t, stack.ClusterOptions{})
 	l := newLoad(t, c, 2*time.Second)
 	stopWatch := l.watchLeases()

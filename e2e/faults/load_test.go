@@ -224,6 +224,7 @@ func (l *load) produce(n, most int, pause time.Duration) (stop func()) {
 	var group sync.WaitGroup
 	left := atomic.Int64{}
 	left.Store(int64(most))
+	pause *= time.Duration(lane(2, 1)) // the lane of every change has other tests beside it
 	for range n {
 		c := l.client()
 		group.Go(func() {

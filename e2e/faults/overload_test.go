@@ -37,17 +37,20 @@ func TestOverloadAndAFrozenPostgresUnderLoad(t *testing.T) {
 	up := stack.Up(t, stack.Folder(t), "--demo=false")
 	c := stack.NewCluster(t, stack.ClusterOptions{
 		DatabaseURL: up.SecondDatabase(t), RedisURL: up.Redis.URL,
-		Settings: map[string]string{"FORGEQUEUE_REQUEST_TIMEOUT": "10s", "FORGEQUEUE_DATABASE_WAIT": "2s"}, // by default
+		Settings: map[string]string{
+			"FORGEQUEUE_REQUEST_TIMEOUT": "10s", "FORGEQUEUE_DATABASE_WAIT": "2s", // by default
+			"FORGEQUEUE_BODY_MEMORY_MIB": fmt.Sprint(lane(8, 0)), // 0 is the default; a small flood fills 8
+		},
 	})
 	o := &overload{load: newLoad(t, c, stack.Patience(30*time.Second))}
 	o.pile(o.client(), batchSize)
 	holders := o.hold(8, 2*time.Second)
 
-	peak := o.closed(time.Duration(lane(1000, 20_000)) * time.Millisecond)
-	flood := o.flood(10*peak/float64(floodBatch()), time.Duration(lane(1500, 30_000))*time.Millisecond)
+	peak := o.closed(time.Duration(lane(500, 20_000)) * time.Millisecond)
+	flood := o.flood(10*peak/float64(floodBatch()), time.Duration(lane(500, 30_000))*time.Millisecond)
 	// A peak that was measured while the machine was busy says too little.
 	for times := 20.0; flood.refused == 0 && times <= 320; times *= 2 {
-		flood = o.flood(times*peak/float64(floodBatch()), time.Duration(lane(1500, 30_000))*time.Millisecond)
+		flood = o.flood(times*peak/float64(floodBatch()), time.Duration(lane(500, 30_000))*time.Millisecond)
 	}
 	goodput := float64(flood.accepted) / flood.took.Seconds()
 	t.Logf("peak %.0f jobs/s; of %d batches that were due, at least 10 times as many, %d were sent and answered %v; goodput %.0f jobs/s, %.2f of the peak; "+
@@ -104,7 +107,7 @@ type overload struct {
 }
 
 // floodBatch is how many jobs a batch has.
-func floodBatch() int { return lane(50, 200) }
+func floodBatch() int { return lane(20, 200) }
 
 // answer is what a batch was told.
 type answer struct{ status, accepted int }
