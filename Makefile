@@ -5,13 +5,13 @@ GO           = PATH="$$PATH:/usr/local/go/bin" go
 GO_TEST     ?= $(GO) test
 TEST_TIMEOUT ?= 15m
 TEST_FLAGS  ?=
-# Without vet, which make lint has. Packages that are tested at once: many tests wait, and leave a core to others.
+# Without vet, which make lint has, and without a profile. Packages that are tested at once: many tests wait, and leave a core to others.
 TEST_AT_ONCE ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2))))
 # The longest first, so that nothing runs alone at the end.
 PACKAGES    ?= ./e2e/faults ./core/internal/queue ./core/internal/dispatch ./e2e ./e2e/examples work
 ARGS        ?=
 
-.PHONY: help run test test-slow build lint fmt drift tidy api-docs migrations-seal mutants faults peers secrets compose-smoke ci clean
+.PHONY: help run test test-slow build lint fmt drift tidy api-docs migrations-seal mutants faults peers pgo secrets compose-smoke ci clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,7 +21,7 @@ run: ## start everything and do real jobs: go run ./cmd/forgequeue up $(ARGS)
 
 test: ## every test of every module: go test -race work
 	@sh .ci/install test
-	$(GO_TEST) -race -vet=off -ldflags='-s -w' -p $(TEST_AT_ONCE) -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(PACKAGES)
+	$(GO_TEST) -race -vet=off -pgo=off -ldflags='-s -w' -p $(TEST_AT_ONCE) -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(PACKAGES)
 
 test-slow: ## the tests with half a CPU (Linux, root), then beside four busy loops; ARGS=half or busy: one
 	@bash .ci/test-slow $(ARGS)
@@ -57,6 +57,9 @@ faults: ## the fault suite, long: kills, pauses, crashes, lost replies (an hour 
 peers: ## River and this in turn on one PostgreSQL: the ratios of the bars (15 min; ARGS=-quick: 4 min)
 	@sh .ci/install test
 	cd e2e/bench && GOWORK=off $(GO) run . $(ARGS)
+
+pgo: ## profile both services under forgequeue bench: default.pgo beside each main (5 min)
+	@bash .ci/pgo $(ARGS)
 
 secrets: ## make what docker compose needs and nobody may know: secrets/ and .env, mode 0600
 	@sh .ci/secrets

@@ -51,6 +51,8 @@ type results struct {
 	Options    string                     `json:"options"`
 	Measures   map[string]map[int]float64 `json:"measures"`
 	Commands   map[string]string          `json:"commands"`
+	// CPU is the CPU time of each measure, by kind of process, of those that run in turn.
+	CPU map[string]map[int]cpuSeconds `json:"cpu_seconds"`
 	// Reduced are measures made at a smaller size than their bar's, with what it was.
 	Reduced map[string]string `json:"reduced"`
 	Bars    []outcome         `json:"bars"`
@@ -72,7 +74,7 @@ func newResults(ctx context.Context, o *options) *results {
 	r := &results{
 		Commit: commit(ctx), Go: runtime.Version(), CPUs: runtime.NumCPU(), Started: time.Now().UTC(), LoadBefore: load(),
 		Options:  fmt.Sprintf("rounds=%d t=%v jobs=%d snapshot-jobs=%d tenants=%d depth=%d", o.rounds, o.timed, o.workJobs, o.snapshotJobs, o.tenants, o.depth),
-		Measures: map[string]map[int]float64{}, Commands: map[string]string{}, Reduced: map[string]string{},
+		Measures: map[string]map[int]float64{}, Commands: map[string]string{}, CPU: map[string]map[int]cpuSeconds{}, Reduced: map[string]string{},
 	}
 	if o.depth < barDepth {
 		r.Reduced[backlogRatio] = fmt.Sprintf("at %d, not %d", o.depth, barDepth)
@@ -100,6 +102,16 @@ func (r *results) add(round int, name string, value float64) {
 		r.Measures[name] = map[int]float64{}
 	}
 	r.Measures[name][round] = value
+}
+
+func (r *results) addCPU(round int, name string, used cpuSeconds) {
+	if used == nil {
+		return
+	}
+	if r.CPU[name] == nil {
+		r.CPU[name] = map[int]cpuSeconds{}
+	}
+	r.CPU[name][round] = used
 }
 
 func (r *results) command(name string, args []string) {

@@ -48,7 +48,9 @@ func turns(ctx context.Context, m *machine, o *options, round int, into *results
 		{drain, s.rate(ctx, into, drain, "drain", "--claim-batch", "100", "--consumers", "8", "--jobs", jobs)},
 		{idleP50, s.figure(ctx, into, idleP50, func(r report) float64 { return r.Latencies["start"].P50 }, "idle-latency", "--jobs", "200")},
 	} {
+		before := s.cpu()
 		value, err := step.run()
+		used := s.cpu().since(before)
 		if err != nil {
 			if ctx.Err() != nil {
 				return ctx.Err()
@@ -56,8 +58,9 @@ func turns(ctx context.Context, m *machine, o *options, round int, into *results
 			into.note("round %d: %s: %v", round+1, step.name, err)
 			continue // the others can still be compared
 		}
-		fmt.Printf("round %d\t%-52s %12.2f\tload %s\n", round+1, step.name, value, load())
+		fmt.Printf("round %d\t%-52s %12.2f%s\n", round+1, step.name, value, used)
 		into.add(round, step.name, value)
+		into.addCPU(round, step.name, used)
 	}
 	return nil
 }

@@ -70,7 +70,7 @@ func (b *binary) build() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	args := []string{"build", "-overlay", overlay, "-o", kept}
+	args := []string{"build", "-pgo=off", "-overlay", overlay, "-o", kept}
 	if raced() {
 		args = append(args, "-race")
 	}
