@@ -196,3 +196,20 @@ func TestDeduplicatedOntoWhatIsTakenBack(t *testing.T) {
 		})
 	}
 }
+
+// An id that is taken refuses its job, and no other of the same flush.
+func TestATakenIDRefusesItsJobAlone(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	id := f.Submit(f.Job())[0]
+	jobs := []submit.NewJob{f.Job(), f.Job(func(j *submit.NewJob) { j.ID = id })}
+	answers, err := f.Store.Submit(t.Context(), []submit.Submission{
+		{Tenant: f.Tenant, Jobs: jobs[:1]}, {Tenant: f.Tenant, Jobs: jobs[1:]},
+	})
+	if err != nil || answers[0].Problem != nil || answers[1].Problem == nil || answers[1].Problem.Code != problem.InvalidRequest {
+		t.Fatalf("%+v, %v, want the first accepted and the second refused", answers, err)
+	}
+	if n := f.CountOf(`SELECT count(*) FROM jobs`); n != 2 {
+		t.Errorf("%d jobs are stored, want 2", n)
+	}
+}

@@ -23,7 +23,7 @@ func insertJobs(ctx context.Context, tx pgx.Tx, submissions []Submission) ([][]J
 	// tried again. Each round needs another such coincidence.
 	const rounds = 5
 	for round := 0; round < rounds && len(waiting) > 0; round++ {
-		missing, err := insertOnce(ctx, tx, submissions, waiting, results)
+		missing, err := insertOnce(ctx, tx, insertDedupedSQL, submissions, waiting, results)
 		if err != nil {
 			return nil, err
 		}

@@ -71,10 +71,18 @@ type Submission struct {
 	Warnings []string
 }
 
-// insertJobsSQL stores jobs of any number of tenants. A unit is what stands or
-// falls together: an atomic batch, else a single job. A unit with a deadline in
-// the past is left out; so is a job whose dedupe_key a live job has.
-const insertJobsSQL = `
+// insertJobsSQL stores jobs of any number of tenants, none of which has a dedupe_key. A unit is
+// what stands or falls together: an atomic batch, else a single job. A unit with a deadline in the
+// past is left out. An id that is taken is an error.
+const insertJobsSQL = insertSQL + insertedSQL
+
+// insertDedupedSQL also leaves out a job whose dedupe_key a live job has, or whose id is taken. ON
+// CONFLICT makes each row's insert speculative: PostgreSQL looks into the unique indexes first,
+// takes a lock, and writes one more WAL record.
+const insertDedupedSQL = insertSQL + `
+ON CONFLICT DO NOTHING` + insertedSQL
+
+const insertSQL = `
 WITH input AS MATERIALIZED (
   SELECT i.*,
          -- a time in the past is now; every instant is the statement's, never a client's
@@ -105,8 +113,9 @@ SELECT id, tenant_id, lane_id, queue, type, user_id,
 FROM input
 WHERE unit NOT IN (SELECT unit FROM late)
 -- one order for every core: two batches with the same dedupe_keys wait for each other, never in a circle
-ORDER BY tenant_id, dedupe_key NULLS FIRST, id
-ON CONFLICT DO NOTHING
+ORDER BY tenant_id, dedupe_key NULLS FIRST, id`
+
+const insertedSQL = `
 RETURNING id, state, created_at, run_at`
 
 // inserted is what PostgreSQL decided about a new job.
@@ -184,7 +193,10 @@ func (s *Submitter) insertAtOnce(ctx context.Context, submissions []Submission, 
 	}
 	defer conn.Release()
 	results, waiting := openAll(submissions)
-	missing, err := insertOnce(ctx, conn, submissions, waiting, results)
+	missing, err := insertOnce(ctx, conn, insertJobsSQL, submissions, waiting, results)
+	if store.IsUnique(err) { // an id is taken
+		missing, err = insertOnce(ctx, conn, insertDedupedSQL, submissions, waiting, results)
+	}
 	if err != nil {
 		return store.Classify(err)
 	}
@@ -243,8 +255,8 @@ func (s *Submission) refusal(j int) *problem.Problem {
 }
 
 // insertOnce runs the insert and gives the places whose job it did not store.
-func insertOnce(ctx context.Context, db store.Querier, submissions []Submission, places []place, results [][]JobResult) (missing []place, err error) {
-	rows, err := db.Query(ctx, insertJobsSQL, insertArgs(submissions, places))
+func insertOnce(ctx context.Context, db store.Querier, statement string, submissions []Submission, places []place, results [][]JobResult) (missing []place, err error) {
+	rows, err := db.Query(ctx, statement, insertArgs(submissions, places))
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/core/internal/store"
 )
 
 // PlanNode is a node of EXPLAIN's JSON.
@@ -85,8 +87,12 @@ func Explain(t testing.TB, conn *pgx.Conn, sql string, args []any) (*PlanNode, b
 		analyze = "(FORMAT JSON) "
 	}
 	var raw []byte
-	for _, one := range []string{"PREPARE hot AS " + sql, "EXPLAIN " + analyze + call, "DEALLOCATE hot"} {
+	for _, one := range []string{"PREPARE hot AS " + sql, "SAVEPOINT hot", "EXPLAIN " + analyze + call, "DEALLOCATE hot"} {
 		results, err := conn.PgConn().Exec(ctx, one).ReadAll()
+		if store.IsUnique(err) { // likewise
+			results, err = conn.PgConn().Exec(ctx, "ROLLBACK TO hot; EXPLAIN (FORMAT JSON) "+call).ReadAll()
+			results = results[len(results)-1:]
+		}
 		if err != nil {
 			t.Fatalf("%v in\n%s", err, sql)
 		}
