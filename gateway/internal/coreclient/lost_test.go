@@ -1,6 +1,7 @@
 package coreclient_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -23,17 +24,21 @@ func fickle(t *testing.T, every int64) (url string, cut *atomic.Int64) {
 	t.Helper()
 	var served atomic.Int64
 	cut = new(atomic.Int64)
-	var seen sync.Map // remote address → struct{}: connections that have served before
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	// Of each connection whether it has served before. Not by its address: a port is soon used again.
+	type kept struct{}
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
-		_, kept := seen.LoadOrStore(r.RemoteAddr, struct{}{})
-		if kept && served.Add(1)%every == 0 {
+		before, _ := r.Context().Value(kept{}).(*atomic.Bool)
+		if before.Swap(true) && served.Add(1)%every == 0 {
 			cut.Add(1)
 			panic(http.ErrAbortHandler) // closes the connection, as Shutdown does with an idle one
 		}
 		_, _ = io.WriteString(w, `{"results":[{"status":200,"value":{}}]}`)
 	}))
-	server.Config.ErrorLog = nil
+	server.Config.ConnContext = func(ctx context.Context, _ net.Conn) context.Context {
+		return context.WithValue(ctx, kept{}, new(atomic.Bool))
+	}
+	server.Start()
 	t.Cleanup(server.Close)
 	return server.URL, cut
 }
