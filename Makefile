@@ -5,7 +5,7 @@ GO           = PATH="$$PATH:/usr/local/go/bin" go
 GO_TEST     ?= $(GO) test
 TEST_TIMEOUT ?= 15m
 TEST_FLAGS  ?=
-# Without vet, which make lint has, and without a profile. Packages that are tested at once: many tests wait, and leave a core to others.
+# Packages that are tested at once: many tests wait, and leave a core to others.
 TEST_AT_ONCE ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2))))
 # The longest first, so that nothing runs alone at the end.
 PACKAGES    ?= ./e2e/faults ./core/internal/queue ./core/internal/dispatch ./e2e ./e2e/examples work
@@ -19,6 +19,7 @@ help: ## list the targets
 run: ## start everything and do real jobs: go run ./cmd/forgequeue up $(ARGS)
 	@exec sh .ci/start $(ARGS)
 
+# vet is a step of make lint; a profile (default.pgo) would have everything compiled once more.
 test: ## every test of every module: go test -race work
 	@sh .ci/install test
 	$(GO_TEST) -race -vet=off -pgo=off -ldflags='-s -w' -p $(TEST_AT_ONCE) -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(PACKAGES)
@@ -58,7 +59,8 @@ peers: ## River and this in turn on one PostgreSQL: the ratios of the bars (15 m
 	@sh .ci/install test
 	cd e2e/bench && GOWORK=off $(GO) run . $(ARGS)
 
-pgo: ## profile both services under forgequeue bench: default.pgo beside each main (5 min)
+pgo: ## profile both services under forgequeue bench: default.pgo beside each main (2 to 5 min)
+	@sh .ci/install test
 	@bash .ci/pgo $(ARGS)
 
 secrets: ## make what docker compose needs and nobody may know: secrets/ and .env, mode 0600

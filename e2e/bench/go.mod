@@ -9,6 +9,7 @@ require (
 	github.com/forgequeue/forgequeue/cmd/supervisor v0.0.0 // PostgreSQL and Redis, for both
 	github.com/forgequeue/forgequeue/shared v0.0.0
 	github.com/jackc/pgx/v5 v5.12.0 // PostgreSQL, for River and for what the server counts
+	github.com/prometheus/procfs v0.23.0 // CPU time by process
 	github.com/riverqueue/river v0.51.0 // the peer
 	github.com/riverqueue/river/riverdriver/riverpgxv5 v0.51.0 // its driver
 	github.com/riverqueue/river/rivertype v0.51.0 // its types of answers
@@ -25,6 +26,7 @@ require (
 	github.com/tidwall/pretty v1.2.1 // indirect
 	github.com/tidwall/sjson v1.2.5 // indirect
 	golang.org/x/sync v0.24.0 // indirect
+	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/text v0.43.0 // indirect
 )
 

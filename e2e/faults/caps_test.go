@@ -56,7 +56,7 @@ func (l *load) watchCaps(c capped) (stop func() int) {
 // slot is lost and none is given twice: not at any look, and not once quiet.
 func TestCapsUnderKills(t *testing.T) {
 	t.Parallel()
-	kills := lane(3, 50)
+	kills := lane(5, 50)
 	c := stack.NewCluster(t, stack.ClusterOptions{Cores: 2, Gateways: 2})
 	l := newLoad(t, c, 2*time.Second)
 	l.users = 5

@@ -30,17 +30,14 @@ func TestClocksAnHourOff(t *testing.T) {
 		s.Stop()
 		s.SetClock(shifts[(i+i/len(services))%len(shifts)])
 		s.Start()
+		s.AwaitReady() // what a gateway says of its core may be a second old
 		for _, gateway := range c.Gateways {
 			gateway.AwaitReady()
 		}
 		for _, gateway := range c.Gateways {
-			stack.Eventually(t, time.Minute, "the key is looked up", func() bool {
-				status, body := stack.Call(t, http.MethodGet, gateway.URL+"/v1/whoami", key, nil)
-				if status != http.StatusOK && status != http.StatusServiceUnavailable {
-					t.Errorf("a key of which half an hour is left: %d %s", status, body)
-				}
-				return status != http.StatusServiceUnavailable
-			})
+			if status, body := stack.Call(t, http.MethodGet, gateway.URL+"/v1/whoami", key, nil); status != http.StatusOK {
+				t.Errorf("a key of which half an hour is left: %d %s", status, body)
+			}
 		}
 	}
 	stopSubmits()

@@ -57,7 +57,7 @@ func TestWorkerKilledUnderLoad(t *testing.T) {
 	c := stack.NewCluster(t, stack.ClusterOptions{})
 	l := newLoad(t, c, 2*time.Second)
 	stopWatch := l.watchLeases()
-	plan := workerPlan{Mode: "loop", Max: 8, HoldMS: 60}
+	plan := workerPlan{Mode: "loop", Max: 8, HoldMS: lane(200, 60)} // few kills are meant to find a job each
 	workers := []*stack.Process{l.process(plan), l.process(plan), l.process(plan)}
 	stopSubmits := l.produce(4, cycles*300, 15*time.Millisecond)
 	killed := 0

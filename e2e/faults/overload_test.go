@@ -44,7 +44,7 @@ func TestOverloadAndAFrozenPostgresUnderLoad(t *testing.T) {
 	})
 	o := &overload{load: newLoad(t, c, stack.Patience(30*time.Second))}
 	o.pile(o.client(), batchSize)
-	holders := o.hold(8, 2*time.Second)
+	holders := o.hold(8, time.Duration(lane(1, 2))*time.Second)
 
 	peak := o.closed(time.Duration(lane(500, 20_000)) * time.Millisecond)
 	flood := o.flood(10*peak/float64(floodBatch()), time.Duration(lane(500, 30_000))*time.Millisecond)

@@ -60,7 +60,7 @@ func TestOldSnapshotHeldUnderLoad(t *testing.T) {
 	}
 	// A fifth of it has to say something on a slow machine too.
 	stack.Eventually(t, 15*time.Minute, "enough jobs were claimed", func() bool {
-		return time.Since(from) > time.Duration(lane(2, 300))*time.Second && claimed.Load()-before >= int64(lane(1500, 100_000))
+		return time.Since(from) > time.Duration(lane(3, 300))*time.Second && claimed.Load()-before >= int64(lane(2500, 100_000))
 	})
 	stop()
 	group.Wait()

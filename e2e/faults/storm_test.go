@@ -69,7 +69,7 @@ func percentile(took []time.Duration, p float64) time.Duration {
 // is lost, and another tenant's claims go on meanwhile; an old snapshot is held open.
 func TestMassExpiryUnderLoad(t *testing.T) {
 	t.Parallel()
-	n := lane(800, 100_000)
+	n := lane(1500, 100_000)
 	cluster := stack.NewCluster(t, stack.ClusterOptions{})
 	storm, steady := newLoad(t, cluster, 3*time.Second), newLoad(t, cluster, stack.Patience(30*time.Second))
 	first := storm.request()
@@ -77,7 +77,7 @@ func TestMassExpiryUnderLoad(t *testing.T) {
 	if _, err := storm.client().Submit(t.Context(), first); err != nil {
 		t.Fatal(err)
 	}
-	steady.stock(steady.client(), lane(2000, 20_000))
+	steady.stock(steady.client(), lane(2500, 20_000))
 	conn, err := pgx.Connect(t.Context(), cluster.DatabaseURL)
 	if err != nil {
 		t.Fatal(err)

@@ -387,7 +387,8 @@ func (s *Service) Pid() int { return s.process.Pid() }
 // Output is what the running, or last, process wrote to standard error.
 func (s *Service) Output() string { return s.process.Output() }
 
-// AwaitReady waits until a gateway reaches its core.
+// AwaitReady waits until a service says that it is ready. A gateway asks its core once a second at most: after the start of a
+// core, await that one too.
 func (s *Service) AwaitReady() {
 	s.tb.Helper()
 	Eventually(s.tb, time.Minute, s.args[0]+" at "+s.URL+" is ready", func() bool {

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"go.uber.org/goleak"
 
 	"github.com/forgequeue/forgequeue/cmd/supervisor/storetest"
 	"github.com/forgequeue/forgequeue/gateway/app"
@@ -22,19 +21,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// withStores runs the tests with real stores, and looks for leaks once these
-// have been stopped.
-type withStores struct{ *testing.M }
-
-func (s withStores) Run() int { return storetest.Main(s.M) }
-
-// redisDial is where go-redis looks, a second at a time, whether Redis is back; it ends when it then finds its
-// client closed.
-const redisDial = "github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"
-
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(withStores{m}, goleak.IgnoreAnyFunction(redisDial))
-}
+func TestMain(m *testing.M) { coretest.Main(m) }
 
 // hang is a guard against a test that would never end, not a bound on speed.
 const hang = 20 * time.Second

@@ -44,7 +44,7 @@ func TestWhatACursorPassedIsFound(t *testing.T) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
 			r := newCursorRun(t, seed)
-			r.play(3 * time.Second)
+			r.play(6 * time.Second)
 			r.settle(30 * time.Second)
 		})
 	}

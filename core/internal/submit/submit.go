@@ -78,7 +78,7 @@ const insertJobsSQL = insertSQL + insertedSQL
 
 // insertDedupedSQL also leaves out a job whose dedupe_key a live job has, or whose id is taken. ON
 // CONFLICT makes each row's insert speculative: PostgreSQL looks into the unique indexes first,
-// takes a lock, and writes one more WAL record.
+// takes a lock, and confirms the row with one more WAL record.
 const insertDedupedSQL = insertSQL + `
 ON CONFLICT DO NOTHING` + insertedSQL
 

@@ -13,9 +13,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"go.uber.org/goleak"
 
-	"github.com/forgequeue/forgequeue/cmd/supervisor/storetest"
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
 	"github.com/forgequeue/forgequeue/gateway/internal/auth"
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
@@ -26,19 +24,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-// withStores runs the tests with real stores, and looks for leaks once these
-// have been stopped.
-type withStores struct{ *testing.M }
-
-func (s withStores) Run() int { return storetest.Main(s.M) }
-
-// redisDial is where go-redis looks, a second at a time, whether Redis is back; it ends when it then finds its
-// client closed.
-const redisDial = "github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"
-
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(withStores{m}, goleak.IgnoreAnyFunction(redisDial))
-}
+func TestMain(m *testing.M) { coretest.Main(m) }
 
 const (
 	keySecret   = "the key secret of tests, 32 bytes or more"
