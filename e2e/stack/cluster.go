@@ -387,10 +387,11 @@ func (s *Service) Pid() int { return s.process.Pid() }
 // Output is what the running, or last, process wrote to standard error.
 func (s *Service) Output() string { return s.process.Output() }
 
-// AwaitReady waits until a service says that it is ready. A gateway asks its core once a second at most: after the start of a
-// core, await that one too.
+// AwaitReady waits until a core says that it reaches its database, or a gateway that it reaches its core. A gateway asks its
+// core once a second at most: after the start of a core, await that one too.
 func (s *Service) AwaitReady() {
 	s.tb.Helper()
+	reaches := map[string]string{"core": `"database":"ok"`, "gateway": `"core":"ok"`}[s.args[0]]
 	Eventually(s.tb, time.Minute, s.args[0]+" at "+s.URL+" is ready", func() bool {
 		request, err := http.NewRequestWithContext(s.tb.Context(), http.MethodGet, s.URL+"/readyz", nil)
 		if err != nil {
@@ -402,7 +403,7 @@ func (s *Service) AwaitReady() {
 		}
 		defer func() { _ = response.Body.Close() }()
 		body, err := io.ReadAll(response.Body)
-		return err == nil && response.StatusCode == http.StatusOK && bytes.Contains(body, []byte(`"core":"ok"`))
+		return err == nil && response.StatusCode == http.StatusOK && strings.Contains(string(body), reaches)
 	})
 }
 
