@@ -15,7 +15,7 @@ func (d *Dispatcher) recordAttempt(ctx context.Context, ended *queue.EndedAttemp
 		return
 	}
 	d.traces.Attempt(ctx, ended, outcome, state, failure)
-	if logged {
+	if logged || !d.log.Enabled(ctx, slog.LevelInfo) {
 		return
 	}
 	// No error, no payload: they are the tenant's. `job attempts` has them.

@@ -161,8 +161,10 @@ func (d *Dispatcher) newJob(call *SubmitCall, i int, lane directory.LaneID) subm
 		made.Payload = []byte("null")
 	}
 	made.Metadata = []byte("{}")
-	if text, err := json.Marshal(request.Metadata); err == nil && request.Metadata != nil {
-		made.Metadata = text
+	if len(request.Metadata) > 0 {
+		if text, err := json.Marshal(request.Metadata); err == nil {
+			made.Metadata = text
+		}
 	}
 	if retry := request.Retry; retry != nil {
 		made.Retry.Base = milliseconds(retry.BaseMS, made.Retry.Base)

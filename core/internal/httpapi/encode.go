@@ -19,11 +19,12 @@ func encode(results any) ([]byte, error) {
 }
 
 // marshal writes what encoding/json would, and faster.
-func marshal(value any) ([]byte, error) {
-	return json.Marshal(value,
-		json.FormatNilSliceAsNull(true), json.FormatNilMapAsNull(true), json.Deterministic(true),
-		jsontext.PreserveRawStrings(true), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-}
+func marshal(value any) ([]byte, error) { return json.Marshal(value, asEncodingJSON) }
+
+// Joined once, not for each value.
+var asEncodingJSON = json.JoinOptions(
+	json.FormatNilSliceAsNull(true), json.FormatNilMapAsNull(true), json.Deterministic(true),
+	jsontext.PreserveRawStrings(true), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 
 // joinAnswers writes api.Results around responses that are JSON already.
 func joinAnswers(answers []api.Result[api.HopSubmitResponse]) ([]byte, error) {

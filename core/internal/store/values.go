@@ -40,6 +40,9 @@ func TimeOrNil(t *api.Time) *time.Time {
 // Metadata decodes stored metadata.
 func Metadata(stored []byte) map[string]string {
 	metadata := map[string]string{}
+	if string(stored) == "{}" { // of most jobs
+		return metadata
+	}
 	_ = json.Unmarshal(stored, &metadata) // written by JSON from such a map
 	return metadata
 }

@@ -99,16 +99,18 @@ func doubtOutcomes(value any) {
 
 // encode is encoding/json's, without escaping <, > and &: a payload is returned as it
 // was sent.
-func encode(value any) ([]byte, error) {
-	return jsonv2.Marshal(value, jsonv2.FormatNilSliceAsNull(true), jsonv2.FormatNilMapAsNull(true),
-		jsontext.PreserveRawStrings(true), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-}
+func encode(value any) ([]byte, error) { return jsonv2.Marshal(value, asEncodingJSON) }
 
 // read decodes core's answer without checks: its content was checked when it was
 // stored, or is a result of a server of the tenant's.
-func read(text []byte, into any) error {
-	return jsonv2.Unmarshal(text, into, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-}
+func read(text []byte, into any) error { return jsonv2.Unmarshal(text, into, unchecked) }
+
+// Joined once, not for each value.
+var (
+	unchecked      = jsonv2.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	asEncodingJSON = jsonv2.JoinOptions(unchecked,
+		jsonv2.FormatNilSliceAsNull(true), jsonv2.FormatNilMapAsNull(true), jsontext.PreserveRawStrings(true))
+)
 
 // exchange waits for its turn, sends the body, repeats it where that is safe, and
 // returns the body of a 200. doubt is whether an earlier try was sent and got no
