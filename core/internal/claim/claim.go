@@ -121,10 +121,7 @@ func (s *Claimer) Claim(ctx context.Context, request Request) (result Result, er
 		return Result{}, nil
 	}
 	if request.guarded() {
-		err = s.InTx(ctx, func(tx pgx.Tx) (err error) {
-			result, err = claimGuarded(ctx, tx, &request)
-			return err
-		})
+		result, err = s.claimGuarded(ctx, &request)
 	} else {
 		result, err = s.claimAtOnce(ctx, &request)
 	}

@@ -44,28 +44,34 @@ type picked struct {
 // claimGuarded claims where some of the lanes are under a running cap or a rate. It locks jobs,
 // leaves those without capacity, and leases the others, all under the locks of their tenants:
 // running ≤ cap holds at every commit.
-func claimGuarded(ctx context.Context, tx pgx.Tx, claim *Request) (Result, error) {
-	guard, err := enter(ctx, tx, claim.Lanes)
-	if err != nil {
-		return Result{}, err
-	}
-	claim = claim.without(guard.busy)
-	shares := guard.shares(claim)
-	most := 2*claim.max() + extraPicks
-	picks, err := pick(ctx, tx, claim, shares, most)
-	if err != nil {
-		return Result{}, err
-	}
-	chosen, misrouted, cut := guard.choose(claim, picks)
-	taken := Result{Misrouted: misrouted, Cut: cut, Busy: slices.Collect(maps.Keys(guard.busy)), Scanned: scanned(shares, picks, most)}
-	if len(claim.Without) > 0 { // jobs of these users were skipped: no cursor may pass them
-		for i := range taken.Scanned {
-			taken.Scanned[i].To = queue.Cursor{}
+func (s *Claimer) claimGuarded(ctx context.Context, request *Request) (taken Result, err error) {
+	var guard *guard
+	err = s.InShortTx(ctx, func(batch *pgx.Batch) {
+		guard = enter(batch, request.Lanes)
+	}, func(tx pgx.Tx) (*pgx.Batch, error) {
+		if err := guard.settle(ctx, tx, request.Lanes); err != nil {
+			return nil, err
 		}
-	}
-	if taken.Jobs, err = guard.lease(ctx, tx, claim, chosen); err != nil {
+		claim := request.without(guard.busy)
+		shares := guard.shares(claim)
+		most := 2*claim.max() + extraPicks
+		picks, err := pick(ctx, tx, claim, shares, most)
+		if err != nil {
+			return nil, err
+		}
+		chosen, misrouted, cut := guard.choose(claim, picks)
+		taken = Result{Misrouted: misrouted, Cut: cut, Busy: slices.Collect(maps.Keys(guard.busy)), Scanned: scanned(shares, picks, most)}
+		if len(claim.Without) > 0 { // jobs of these users were skipped: no cursor may pass them
+			for i := range taken.Scanned {
+				taken.Scanned[i].To = queue.Cursor{}
+			}
+		}
+		return guard.lease(claim, chosen, &taken.Jobs), nil
+	})
+	if err != nil {
 		return Result{}, err
 	}
+	byPlace(taken.Jobs)
 	return taken, nil
 }
 
@@ -101,53 +107,51 @@ func (g *guard) take(lane *Lane) {
 }
 
 // enter takes the free locks of the lanes' tenants, and reads counts and rates in later statements.
-func enter(ctx context.Context, tx pgx.Tx, lanes []Lane) (*guard, error) {
-	var caps [][]usage.Cap
-	for i := range lanes {
-		caps = append(caps, lanes[i].Caps)
-	}
-	keys, rates := usage.KeysOf(caps...), ratesOf(lanes)
+// The guard has them once the batch has run.
+func enter(batch *pgx.Batch, lanes []Lane) *guard {
+	keys, rates := usage.KeysOf(capsOf(lanes)...), ratesOf(lanes)
 	entered := &guard{counts: &usage.Tally{}, busy: map[tenant.ID]bool{}}
-	if tenants := lockedTenants(keys, rates); len(tenants) > 0 {
-		if err := entered.read(ctx, tx, tenants, keys, rates); err != nil {
-			return nil, err
-		}
+	tenants := lockedTenants(keys, rates)
+	if len(tenants) == 0 {
+		return entered
 	}
-	if err := entered.counts.EnsureRows(ctx, tx); err != nil {
-		return nil, err
-	}
-	return entered, entered.counts.Exact(ctx, tx, caps...)
-}
-
-func (g *guard) read(ctx context.Context, tx pgx.Tx, tenants []tenant.ID, keys []usage.CountKey, rates []*usage.Rate) error {
 	locks := make([]int64, len(tenants))
 	for i, id := range tenants {
 		locks[i] = store.LockKey(store.LockClaim, id)
 	}
-	batch := &pgx.Batch{}
 	batch.Queue(tryLocksSQL, pgx.StrictNamedArgs{"locks": locks}).Query(func(rows pgx.Rows) error {
 		free, err := pgx.CollectRows(rows, pgx.RowTo[bool])
 		for i := range free {
 			if !free[i] {
-				g.busy[tenants[i]] = true
+				entered.busy[tenants[i]] = true
 			}
 		}
 		return err
 	})
-	batch.Queue(usage.ReadUsageSQL, usage.CountArgs(keys)).Query(func(rows pgx.Rows) (err error) {
-		g.counts, err = usage.CollectUsage(keys, rows)
-		return err
-	})
-	g.rates.Read(batch, rates)
-	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
-		return err
-	}
+	usage.QueueRead(batch, entered.counts, keys)
+	entered.rates.Read(batch, rates)
+	return entered
+}
+
+// settle leaves out the counts of busy tenants, and makes those of the others exact.
+func (g *guard) settle(ctx context.Context, tx pgx.Tx, lanes []Lane) error {
 	for key := range g.counts.Counts {
 		if g.busy[key.Tenant] {
 			delete(g.counts.Counts, key)
 		}
 	}
-	return nil
+	if err := g.counts.EnsureRows(ctx, tx); err != nil {
+		return err
+	}
+	return g.counts.Exact(ctx, tx, capsOf(lanes)...)
+}
+
+func capsOf(lanes []Lane) [][]usage.Cap {
+	caps := make([][]usage.Cap, len(lanes))
+	for i := range lanes {
+		caps[i] = lanes[i].Caps
+	}
+	return caps
 }
 
 // without removes the lanes of busy tenants; the installation's lock is needed by all under its
@@ -257,27 +261,21 @@ func (g *guard) choose(claim *Request, picks []picked) (ids []uuid.UUID, misrout
 // bytes is the job's size in an answer.
 func (p *picked) bytes() int64 { return int64(p.Size) + sizeElse }
 
-// lease leases the locked jobs and writes counts and rates.
-func (g *guard) lease(ctx context.Context, tx pgx.Tx, claim *Request, ids []uuid.UUID) (jobs []Job, err error) {
+// lease gives the statements that lease the locked jobs and write counts and rates; jobs has the
+// leased ones once they have run.
+func (g *guard) lease(claim *Request, ids []uuid.UUID, jobs *[]Job) *pgx.Batch {
 	batch := &pgx.Batch{}
 	if len(ids) > 0 {
 		args := claim.leaseArgs()
 		args["ids"] = ids
-		batch.Queue(leasePickedSQL, args).Query(func(rows pgx.Rows) error {
-			jobs, err = pgx.CollectRows(rows, scanJob)
+		batch.Queue(leasePickedSQL, args).Query(func(rows pgx.Rows) (err error) {
+			*jobs, err = pgx.CollectRows(rows, scanJob)
 			return err
 		})
 	}
 	g.counts.Append(batch)
 	g.rates.Append(batch)
-	if batch.Len() == 0 {
-		return nil, nil
-	}
-	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
-		return nil, err
-	}
-	byPlace(jobs)
-	return jobs, nil
+	return batch
 }
 
 // ratesOf lists the rates of lanes, each queue's once, in order.

@@ -57,7 +57,7 @@ func TestALargeSubmitHoldsUpNoSmallOne(t *testing.T) {
 		// PostgreSQL shows the first 1,024 bytes of a statement.
 		celltest.Eventually(t, "its statement to stand before the lock", func() bool {
 			return f.count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
-				AND wait_event_type = 'Lock' AND query LIKE '%input AS MATERIALIZED%'`) == i+1
+				AND wait_event_type = 'Lock' AND query LIKE '%INSERT INTO jobs%'`) == i+1
 		})
 	}
 	unlock()

@@ -3,7 +3,6 @@
 package idempotency
 
 import (
-	"context"
 	"encoding/json"
 
 	"github.com/google/uuid"
@@ -57,31 +56,31 @@ CROSS JOIN LATERAL (
   LIMIT 1
 ) AS known`
 
-// Find gives the saved answers to keys.
-func Find(ctx context.Context, tx pgx.Tx, asked []Key) (map[Key]Answer, error) {
+// QueueFind looks for the saved answers to keys as part of a batch: the map has them once that has
+// run.
+func QueueFind(batch *pgx.Batch, asked []Key) map[Key]Answer {
+	known := map[Key]Answer{}
 	if len(asked) == 0 {
-		return nil, nil
+		return known
 	}
 	tenants, users := make([]tenant.ID, len(asked)), make([]string, len(asked))
 	operations, keys := make([]string, len(asked)), make([]string, len(asked))
 	for i, key := range asked {
 		tenants[i], users[i], operations[i], keys[i] = key.Tenant, key.User, key.Operation, key.Key
 	}
-	rows, err := tx.Query(ctx, findKeysSQL, pgx.StrictNamedArgs{
+	batch.Queue(findKeysSQL, pgx.StrictNamedArgs{
 		"tenants": tenants, "users": users, "operations": operations, "keys": keys,
+	}).Query(func(rows pgx.Rows) error {
+		var key Key
+		var fingerprint, body []byte
+		var status int
+		_, err := pgx.ForEachRow(rows, []any{&key.Tenant, &key.User, &key.Operation, &key.Key, &fingerprint, &status, &body}, func() error {
+			known[key] = Answer{[32]byte(fingerprint), Response{status, append([]byte(nil), body...)}}
+			return nil
+		})
+		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	known := map[Key]Answer{}
-	var key Key
-	var fingerprint, body []byte
-	var status int
-	_, err = pgx.ForEachRow(rows, []any{&key.Tenant, &key.User, &key.Operation, &key.Key, &fingerprint, &status, &body}, func() error {
-		known[key] = Answer{[32]byte(fingerprint), Response{status, append([]byte(nil), body...)}}
-		return nil
-	})
-	return known, err
+	return known
 }
 
 const saveSQL = `

@@ -50,11 +50,14 @@ func (s *Jobs) Cancel(ctx context.Context, owner tenant.ID, user string, id uuid
 	for range rounds {
 		var found api.Job
 		var did CancelResult
-		err := s.InTx(ctx, func(tx pgx.Tx) (err error) {
-			if did, err = cancelLive(ctx, tx, owner, user, id); err == nil {
+		var live []*lockedRow
+		err := s.InShortTx(ctx, func(batch *pgx.Batch) {
+			queueLockRows(batch, &live, lockVisibleSQL, pgx.StrictNamedArgs{"id": id, "tenant_id": owner, "user": user})
+		}, func(tx pgx.Tx) (_ *pgx.Batch, err error) {
+			if did, err = cancelLive(ctx, tx, live); err == nil {
 				found, err = get(ctx, tx, owner, user, id)
 			}
-			return err
+			return nil, err
 		})
 		switch {
 		case errors.Is(err, store.ErrNotFound):
@@ -72,19 +75,19 @@ func (s *Jobs) Cancel(ctx context.Context, owner tenant.ID, user string, id uuid
 	return api.JobSummary{}, "", fmt.Errorf("queue: cancel: %w: the job was redriven %d times", store.ErrOverloaded, rounds)
 }
 
-// cancelLive cancels a live job; "" where there is none.
-func cancelLive(ctx context.Context, tx pgx.Tx, owner tenant.ID, user string, id uuid.UUID) (CancelResult, error) {
-	rows, err := lockRows(ctx, tx, lockVisibleSQL, pgx.StrictNamedArgs{"id": id, "tenant_id": owner, "user": user})
-	if err != nil || len(rows) == 0 {
-		return "", err
+// cancelLive cancels a live job that the transaction has locked; "" where there is none.
+func cancelLive(ctx context.Context, tx pgx.Tx, live []*lockedRow) (CancelResult, error) {
+	if len(live) == 0 {
+		return "", nil
 	}
-	verdict, err := job.Next(rows[0].State, job.Cancel, rows[0].facts())
+	row := live[0]
+	verdict, err := job.Next(row.State, job.Cancel, row.facts())
 	if err != nil {
 		return "", err
 	}
 	if !verdict.State.Terminal() {
-		_, err = tx.Exec(ctx, requestCancelSQL, pgx.StrictNamedArgs{"id": id})
+		_, err = tx.Exec(ctx, requestCancelSQL, pgx.StrictNamedArgs{"id": row.ID})
 		return CancelRequested, err
 	}
-	return CancelEnded, finish(ctx, tx, []*transition{{row: rows[0], verdict: verdict}})
+	return CancelEnded, tx.SendBatch(ctx, finish([]*transition{{row: row, verdict: verdict}})).Close()
 }

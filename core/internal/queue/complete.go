@@ -29,7 +29,7 @@ WITH ended AS (
   RETURNING ` + StableColumns + `, attempt, last_error, lease_id, counted
 ), ` + usage.LeaveCountsSQL + `
 INSERT INTO finished_jobs (` + jobColumns + `, state, result, finished_at)
-SELECT ` + StableColumns + `, attempt, last_error, lease_id, (@hashes::bytea[])[place], NULL,
+SELECT ` + StableColumns + `, attempt, last_error, lease_id, substring(@hashes::bytea FROM 32 * place - 31 FOR 32), NULL,
        'completed', (@results::text[])[place]::json, statement_timestamp()
 FROM ended CROSS JOIN LATERAL ` + inputSQL + `
 RETURNING id, tenant_id, lane_id, outcome_lease_id, attempt, epoch, created_at, started_at, finished_at`
@@ -76,16 +76,20 @@ func (c *completed) lease() job.Lease {
 func (s *Jobs) complete(ctx context.Context, endings []*Ending) (map[job.Lease]completed, error) {
 	endings, again := eachJobOnce(endings)
 	leases := make([]job.Lease, len(endings))
-	results := make([]*string, len(endings))
-	hashes := make([][]byte, len(endings))
+	var results []*string // nil where no job has one
+	// One value: PostgreSQL walks an array of values of any length from its start for each subscript.
+	hashes := make([]byte, 0, 32*len(endings))
 	for i, ending := range endings {
 		leases[i] = ending.Lease
 		if ending.Result != nil {
+			if results == nil {
+				results = make([]*string, len(endings))
+			}
 			result := string(ending.Result)
 			results[i] = &result
 		}
 		hash := ending.hash()
-		hashes[i] = hash[:]
+		hashes = append(hashes, hash[:]...)
 	}
 	args := leaseArgs(leases)
 	args["results"], args["hashes"] = results, hashes

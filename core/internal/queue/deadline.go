@@ -27,17 +27,16 @@ FOR UPDATE SKIP LOCKED`
 func (s *Jobs) ExpireDeadlines(ctx context.Context, lookback time.Duration, batch int) ([]Reaped, error) {
 	ctx = store.WithClass(ctx, store.ClassOutcomes)
 	var expired []Reaped
-	err := s.InTx(ctx, func(tx pgx.Tx) error {
-		rows, err := lockRows(ctx, tx, pastDeadlineSQL, pgx.StrictNamedArgs{"lookback": lookback, "batch": batch})
-		if err != nil {
-			return err
-		}
+	var rows []*lockedRow
+	err := s.InShortTx(ctx, func(statements *pgx.Batch) {
+		queueLockRows(statements, &rows, pastDeadlineSQL, pgx.StrictNamedArgs{"lookback": lookback, "batch": batch})
+	}, func(pgx.Tx) (*pgx.Batch, error) {
 		expired = nil // of the first try, see InTx
 		transitions := make([]*transition, 0, len(rows))
 		for _, row := range rows {
 			verdict, err := job.Next(row.State, job.DeadlinePast, row.facts())
 			if err != nil {
-				return err
+				return nil, err
 			}
 			made := &transition{row: row, verdict: verdict, err: &api.JobError{
 				Type: "deadline", Message: "the deadline passed while the job was " + string(row.State),
@@ -51,7 +50,7 @@ func (s *Jobs) ExpireDeadlines(ctx context.Context, lookback time.Duration, batc
 			transitions = append(transitions, made)
 			expired = append(expired, Reaped{ID: row.ID, Ready: Ready{Lane: row.LaneID}, Queue: row.Queue, Event: job.DeadlinePast, Verdict: verdict, Attempt: s.attemptOf(row)})
 		}
-		return finish(ctx, tx, transitions)
+		return finish(transitions), nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("queue: expire deadlines: %w", err)
@@ -59,13 +58,12 @@ func (s *Jobs) ExpireDeadlines(ctx context.Context, lookback time.Duration, batc
 	return expired, nil
 }
 
-// lockRows runs a statement that locks live jobs.
-func lockRows(ctx context.Context, tx pgx.Tx, sql string, args pgx.StrictNamedArgs) ([]*lockedRow, error) {
-	rows, err := tx.Query(ctx, sql, args)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, pgx.RowToAddrOfStructByName[lockedRow])
+// queueLockRows locks live jobs as part of a batch: rows has them once that has run.
+func queueLockRows(batch *pgx.Batch, rows *[]*lockedRow, sql string, args pgx.StrictNamedArgs) {
+	batch.Queue(sql, args).Query(func(found pgx.Rows) (err error) {
+		*rows, err = pgx.CollectRows(found, pgx.RowToAddrOfStructByName[lockedRow])
+		return err
+	})
 }
 
 // IDs lists the jobs.

@@ -2,7 +2,6 @@ package queue
 
 import (
 	"bytes"
-	"context"
 	"slices"
 	"time"
 
@@ -85,20 +84,18 @@ WHERE ` + heldSQL + `
 ORDER BY id
 FOR UPDATE`
 
-func lockHeld(ctx context.Context, tx pgx.Tx, leases []job.Lease) (map[job.Lease]*lockedRow, error) {
-	rows, err := tx.Query(ctx, lockHeldSQL, leaseArgs(leases))
-	if err != nil {
-		return nil, err
-	}
-	locked, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByName[lockedRow])
-	if err != nil {
-		return nil, err
-	}
-	held := make(map[job.Lease]*lockedRow, len(locked))
-	for _, row := range locked {
-		held[row.lease()] = row
-	}
-	return held, nil
+// queueLockHeld locks the rows whose lease is held as part of a batch: the map has them once that
+// has run.
+func queueLockHeld(batch *pgx.Batch, leases []job.Lease) map[job.Lease]*lockedRow {
+	held := make(map[job.Lease]*lockedRow, len(leases))
+	batch.Queue(lockHeldSQL, leaseArgs(leases)).Query(func(rows pgx.Rows) error {
+		locked, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByName[lockedRow])
+		for _, row := range locked {
+			held[row.lease()] = row
+		}
+		return err
+	})
+	return held
 }
 
 // transition is a verdict on a live job, ready to be stored.
@@ -225,9 +222,9 @@ FROM unnest(@ids::uuid[], @epochs::bigint[], @tenants::uuid[], @attempts::intege
             @starts::timestamptz[], @types::text[], @messages::text[], @stacks::text[], @run_ats::timestamptz[])
      AS a(job_id, epoch, tenant_id, attempt, kind, worker_id, started_at, error_type, error_message, error_stack, next_run_at)`
 
-// finish stores verdicts on rows that the transaction has locked: at most one statement for each
-// target state, and one for the attempts.
-func finish(ctx context.Context, tx pgx.Tx, transitions []*transition) error {
+// finish gives the statements that store verdicts on rows that the transaction has locked: at most
+// one for each target state, and one for the attempts.
+func finish(transitions []*transition) *pgx.Batch {
 	var back, dead, cancelled, attempted []*transition
 	// as inputSQL needs them; each job is there once
 	slices.SortFunc(transitions, func(a, b *transition) int { return bytes.Compare(a.row.ID[:], b.row.ID[:]) })
@@ -258,7 +255,7 @@ func finish(ctx context.Context, tx pgx.Tx, transitions []*transition) error {
 	if len(attempted) > 0 {
 		batch.Queue(recordAttemptsSQL, attemptArgs(attempted))
 	}
-	return tx.SendBatch(ctx, batch).Close()
+	return batch
 }
 
 // released are the counts that the jobs leave: a requeued job leaves the running counts, an ended

@@ -176,12 +176,11 @@ func (s *Jobs) endOthers(ctx context.Context, endings []Ending, indexes []int, e
 	for i, index := range indexes {
 		leases[i] = endings[index].Lease
 	}
-	err := s.InTx(ctx, func(tx pgx.Tx) error {
+	var held map[job.Lease]*lockedRow
+	err := s.InShortTx(ctx, func(batch *pgx.Batch) {
+		held = queueLockHeld(batch, leases)
+	}, func(pgx.Tx) (*pgx.Batch, error) {
 		missing = missing[:0]
-		held, err := lockHeld(ctx, tx, leases)
-		if err != nil {
-			return err
-		}
 		var transitions []*transition
 		for _, index := range indexes {
 			row, ok := held[endings[index].Lease]
@@ -198,7 +197,7 @@ func (s *Jobs) endOthers(ctx context.Context, endings []Ending, indexes []int, e
 			ended[index] = made.result()
 			ended[index].Attempt = s.attemptOf(row)
 		}
-		return finish(ctx, tx, transitions)
+		return finish(transitions), nil
 	})
 	if err == nil {
 		return missing

@@ -102,17 +102,16 @@ func (s *Jobs) ReapDead(ctx context.Context, batch int, random func() float64) (
 
 func (s *Jobs) reapRows(ctx context.Context, sql string, args pgx.StrictNamedArgs, random func() float64) ([]Reaped, error) {
 	var reaped []Reaped
-	err := s.InTx(ctx, func(tx pgx.Tx) error {
-		rows, err := lockRows(ctx, tx, sql, args)
-		if err != nil {
-			return err
-		}
+	var rows []*lockedRow
+	err := s.InShortTx(ctx, func(batch *pgx.Batch) {
+		queueLockRows(batch, &rows, sql, args)
+	}, func(pgx.Tx) (*pgx.Batch, error) {
 		reaped = nil // of the first try, see InTx
 		transitions := make([]*transition, 0, len(rows))
 		for _, row := range rows {
 			made, event, err := reapTransition(row, random())
 			if err != nil {
-				return err
+				return nil, err
 			}
 			transitions = append(transitions, made)
 			reaped = append(reaped, Reaped{
@@ -120,7 +119,7 @@ func (s *Jobs) reapRows(ctx context.Context, sql string, args pgx.StrictNamedArg
 				Late: max(row.Now.Sub(*row.LeaseExpiresAt), 0), Attempt: s.attemptOf(row), ended: *row.LeaseExpiresAt,
 			})
 		}
-		return finish(ctx, tx, transitions)
+		return finish(transitions), nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("queue: reap: %w", err)

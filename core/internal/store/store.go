@@ -14,6 +14,7 @@ import (
 
 	"github.com/exaring/otelpgx"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.opentelemetry.io/otel/trace"
 
@@ -257,32 +258,66 @@ func (s *Store) Acquire(ctx context.Context) (*Conn, error) {
 // InTx runs work in one transaction at READ COMMITTED: each statement sees what was committed
 // before it. Work may run twice: if a row found no partition, see orMakePartitions.
 func (s *Store) InTx(ctx context.Context, work func(pgx.Tx) error) error {
-	ctx, cancel := s.Bound(ctx)
-	defer cancel()
-	return s.orMakePartitions(ctx, func() error { return s.tryTx(ctx, work) })
+	return s.InShortTx(ctx, nil, func(tx pgx.Tx) (*pgx.Batch, error) { return nil, work(tx) })
 }
 
-func (s *Store) tryTx(ctx context.Context, work func(pgx.Tx) error) error {
+// InShortTx is InTx with two round trips less: the statements that first queues are sent together
+// with BEGIN, and those of the batch that work returns together with COMMIT. Either may be nil.
+// Where the answer to the last batch is lost, the outcome is unknown.
+func (s *Store) InShortTx(ctx context.Context, first func(*pgx.Batch), work func(pgx.Tx) (last *pgx.Batch, err error)) error {
+	ctx, cancel := s.Bound(ctx)
+	defer cancel()
+	return s.orMakePartitions(ctx, func() error { return s.tryTx(ctx, first, work) })
+}
+
+func (s *Store) tryTx(ctx context.Context, first func(*pgx.Batch), work func(pgx.Tx) (*pgx.Batch, error)) error {
 	conn, err := s.Acquire(ctx)
 	if err != nil {
 		return err
 	}
 	defer conn.Release()
-	tx, err := conn.Begin(ctx)
-	if err != nil {
-		return Classify(err)
+	opening := &pgx.Batch{}
+	opening.BeginTx(pgx.TxOptions{})
+	if first != nil {
+		first(opening)
 	}
-	if err := work(tx); err != nil {
-		// Roll back even if the caller has left; the connection is closed if that fails.
-		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.poolWait)
-		defer cancel()
-		_ = tx.Rollback(undo)
+	opened := conn.SendBatch(ctx, opening)
+	err = opened.Close()
+	tx := opened.Tx()
+	var last *pgx.Batch
+	if err == nil {
+		last, err = work(tx)
+	}
+	if err != nil {
+		s.rollBack(ctx, tx)
 		return definite(err)
 	}
-	if err := tx.Commit(ctx); err != nil {
+	if err := commit(ctx, tx, last); err != nil {
+		s.rollBack(ctx, tx)
 		return classifyCommit(err)
 	}
 	return nil
+}
+
+// rollBack ends a transaction even if the caller has left; the connection is closed if that fails.
+func (s *Store) rollBack(ctx context.Context, tx pgx.Tx) {
+	undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.poolWait)
+	defer cancel()
+	_ = tx.Rollback(undo)
+}
+
+// commit runs the last statements of a transaction and commits it.
+func commit(ctx context.Context, tx pgx.Tx, last *pgx.Batch) error {
+	if last == nil || last.Len() == 0 {
+		return tx.Commit(ctx)
+	}
+	last.Queue("commit").Exec(func(tag pgconn.CommandTag) error {
+		if tag.String() == "ROLLBACK" {
+			return pgx.ErrTxCommitRollback
+		}
+		return nil
+	})
+	return tx.SendBatch(ctx, last).Close()
 }
 
 // Query runs a single statement and collects its rows.

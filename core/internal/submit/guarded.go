@@ -46,21 +46,92 @@ func anyGuarded(submissions []Submission) bool {
 // submitGuarded settles submissions of which some carry a key or come under a
 // cap: those with a saved response get it, of the others what is admitted is stored;
 // key, counts and jobs are one commit (D4). A refused job leaves no key behind.
-func (s *Submitter) submitGuarded(ctx context.Context, tx pgx.Tx, submissions []Submission, answers []Answer) error {
-	counts, err := s.counts.LockAndRead(ctx, tx, store.LockSubmit, guarded(submissions), countsOf(submissions))
-	if err != nil {
+func (s *Submitter) submitGuarded(ctx context.Context, submissions []Submission, answers []Answer) error {
+	if storedWhole(submissions) {
+		err := s.submitCapped(ctx, submissions, answers)
+		if !store.IsUnique(err) {
+			return err
+		}
+		// An id is taken: in rounds, it refuses its job alone.
+	}
+	return s.underLock(ctx, submissions, func(tx pgx.Tx, held held) (*pgx.Batch, error) {
+		return s.submitInRounds(ctx, tx, held, submissions, answers)
+	})
+}
+
+// held is what is read under the locks.
+type held struct {
+	counts *usage.Tally
+	known  map[idempotency.Key]idempotency.Answer
+}
+
+// underLock runs work in a transaction that holds the tenants' locks. The batch that it returns is
+// sent together with COMMIT.
+func (s *Submitter) underLock(ctx context.Context, submissions []Submission, work func(pgx.Tx, held) (*pgx.Batch, error)) error {
+	var under held
+	locked := false
+	err := s.InShortTx(ctx, func(batch *pgx.Batch) {
+		under.counts = s.counts.QueueLockAndRead(ctx, batch, store.LockSubmit, guarded(submissions), countsOf(submissions))
+		under.known = idempotency.QueueFind(batch, keysOf(submissions))
+	}, func(tx pgx.Tx) (*pgx.Batch, error) {
+		locked = true
+		if err := under.counts.EnsureRows(ctx, tx); err != nil {
+			return nil, err
+		}
+		if err := under.counts.Exact(ctx, tx, capsIn(submissions)...); err != nil {
+			return nil, err
+		}
+		return work(tx, under)
+	})
+	if !locked {
 		return inFlight(err, submissions)
 	}
-	if err := counts.EnsureRows(ctx, tx); err != nil {
-		return err
+	return err
+}
+
+// storedWhole says that every job that is admitted is also stored, or none: none has an
+// Idempotency-Key, a dedupe_key or a deadline, or is one of an atomic batch.
+func storedWhole(submissions []Submission) bool {
+	if anyInRounds(submissions) {
+		return false
 	}
-	if err := counts.Exact(ctx, tx, capsIn(submissions)...); err != nil {
-		return err
+	return !slices.ContainsFunc(submissions, func(s Submission) bool {
+		return s.Idempotency != nil || slices.ContainsFunc(s.Jobs, func(j NewJob) bool { return j.Deadline != nil })
+	})
+}
+
+// submitCapped settles submissions that are storedWhole: jobs and counts are sent together with
+// COMMIT.
+func (s *Submitter) submitCapped(ctx context.Context, submissions []Submission, answers []Answer) error {
+	var chosen []Submission
+	var results [][]JobResult
+	err := s.underLock(ctx, submissions, func(_ pgx.Tx, held held) (*pgx.Batch, error) {
+		chosen = slices.Clone(submissions) // a second try admits anew
+		for i := range chosen {
+			chosen[i].admit(held.counts)
+		}
+		batch := &pgx.Batch{}
+		var waiting []place
+		if results, waiting = openAll(chosen); len(waiting) > 0 {
+			batch.Queue(insertJobsSQL, insertArgs(chosen, waiting)).Query(func(rows pgx.Rows) error {
+				missing, err := collectInserted(rows, chosen, waiting, results)
+				if err == nil && len(missing) > 0 {
+					err = fmt.Errorf("%d of %d jobs were not stored", len(missing), len(waiting))
+				}
+				return err
+			})
+		}
+		held.counts.Append(batch)
+		return batch, nil
+	})
+	if err == nil {
+		answerAll(chosen, results, answers)
 	}
-	known, err := idempotency.Find(ctx, tx, keysOf(submissions))
-	if err != nil {
-		return err
-	}
+	return err
+}
+
+// submitInRounds settles any submissions.
+func (s *Submitter) submitInRounds(ctx context.Context, tx pgx.Tx, held held, submissions []Submission, answers []Answer) (*pgx.Batch, error) {
 	all := make([]int, len(submissions))
 	for i := range all {
 		all[i] = i
@@ -69,10 +140,10 @@ func (s *Submitter) submitGuarded(ctx context.Context, tx pgx.Tx, submissions []
 	// Each round stores the first submission of each key. One with the same key and another body,
 	// where the first was refused, is not a mismatch: it is stored in the next round.
 	for len(all) > 0 {
-		fresh, followers := sortByKey(submissions, all, known, answers)
-		kept, next, err := storeRound(ctx, tx, counts, submissions, fresh, answers, batch)
+		fresh, followers := sortByKey(submissions, all, held.known, answers)
+		kept, next, err := storeRound(ctx, tx, held.counts, submissions, fresh, answers, batch)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		again := make(map[int]bool, len(next))
 		for _, index := range next {
@@ -93,8 +164,8 @@ func (s *Submitter) submitGuarded(ctx context.Context, tx pgx.Tx, submissions []
 		slices.Sort(next)
 		all = next
 	}
-	counts.Append(batch)
-	return tx.SendBatch(ctx, batch).Close()
+	held.counts.Append(batch)
+	return batch, nil
 }
 
 // storeRound admits and stores the submissions that fresh names, and answers them.

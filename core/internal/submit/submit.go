@@ -71,49 +71,78 @@ type Submission struct {
 	Warnings []string
 }
 
-// insertJobsSQL stores jobs of any number of tenants, none of which has a dedupe_key. A unit is
-// what stands or falls together: an atomic batch, else a single job. A unit with a deadline in the
-// past is left out. An id that is taken is an error.
-const insertJobsSQL = insertSQL + insertedSQL
+// insertJobsSQL stores jobs of any number of tenants, none of which has a dedupe_key or is one of an
+// atomic batch. A job with a deadline in the past is left out. An id that is taken is an error.
+const insertJobsSQL = `
+INSERT INTO jobs (` + newColumns + `)
+SELECT ` + newValuesSQL + `
+FROM (` + inputSQL + ` OFFSET 0) AS input
+WHERE deadline IS NULL OR deadline > statement_timestamp()
+ORDER BY id` + insertedSQL
 
 // insertDedupedSQL also leaves out a job whose dedupe_key a live job has, or whose id is taken. ON
 // CONFLICT makes each row's insert speculative: PostgreSQL looks into the unique indexes first,
-// takes a lock, and confirms the row with one more WAL record.
-const insertDedupedSQL = insertSQL + `
+// takes a lock, and confirms the row with one more WAL record. A unit is what stands or falls
+// together: an atomic batch, else a single job.
+const insertDedupedSQL = `
+WITH input AS MATERIALIZED (` + inputSQL + `), units AS MATERIALIZED (
+  SELECT input.*, (@units::integer[])[place] AS unit FROM input
+), late AS MATERIALIZED (
+  SELECT unit FROM units WHERE deadline <= statement_timestamp()
+)
+INSERT INTO jobs (` + newColumns + `)
+SELECT ` + newValuesSQL + `
+FROM units AS input
+WHERE unit NOT IN (SELECT unit FROM late)
+-- one order for every core: two batches with the same dedupe_keys wait for each other, never in a circle
+ORDER BY tenant_id, dedupe_key NULLS FIRST, id
 ON CONFLICT DO NOTHING` + insertedSQL
 
-const insertSQL = `
-WITH input AS MATERIALIZED (
-  SELECT i.*,
+const newColumns = `id, tenant_id, lane_id, queue, type, user_id, state, priority, payload, tags, metadata, max_attempts,
+                  retry_base_ms, retry_cap_ms, retry_jitter, retry_curve, timeout_ms, dedupe_key, correlation_id, traceparent,
+                  created_at, run_at, deadline, ready_at, counted, size`
+
+const newValuesSQL = `id, tenant_id, lane_id, queue, type, user_id,
+       CASE WHEN start_at > statement_timestamp() THEN 'scheduled' ELSE 'queued' END,
+       priority, payload::json, tags, metadata::json, max_attempts,
+       retry_base_ms, retry_cap_ms, retry_jitter, retry_curve, timeout_ms, dedupe_key, correlation_id, traceparent,
+       statement_timestamp(), start_at, deadline,
+       CASE WHEN start_at > statement_timestamp() THEN NULL ELSE statement_timestamp() END, counted,
+       octet_length(payload) + metadata_size + tags_size`
+
+// inputSQL are the jobs as rows. unnest keeps each array's elements in a store of its own, so a
+// column with one value for all jobs travels as an array of that: it fills up with NULL.
+const inputSQL = `
+  SELECT i.id, i.place, i.user_id, i.payload, i.timeout_ms, i.dedupe_key, i.traceparent, i.deadline,
+         COALESCE(i.tenant_id, (@tenants::uuid[])[1])            AS tenant_id,
+         COALESCE(i.lane_id, (@lanes::integer[])[1])             AS lane_id,
+         COALESCE(i.queue, (@queues::text[])[1])                 AS queue,
+         COALESCE(i.type, (@types::text[])[1])                   AS type,
+         COALESCE(i.priority, (@priorities::smallint[])[1])      AS priority,
+         -- a text[] of text[] cannot be unnested by rows, so each set of tags travels as an array's text
+         COALESCE(i.tags, (@tags::text[])[1])::text[]            AS tags,
+         octet_length(COALESCE(i.tags, (@tags::text[])[1]))      AS tags_size,
+         COALESCE(i.metadata, (@metadata::text[])[1])            AS metadata,
+         octet_length(COALESCE(i.metadata, (@metadata::text[])[1])) AS metadata_size,
+         COALESCE(i.max_attempts, (@max_attempts::integer[])[1]) AS max_attempts,
+         COALESCE(i.retry_base_ms, (@bases::bigint[])[1])        AS retry_base_ms,
+         COALESCE(i.retry_cap_ms, (@caps::bigint[])[1])          AS retry_cap_ms,
+         COALESCE(i.retry_jitter, (@jitters::float8[])[1])       AS retry_jitter,
+         COALESCE(i.retry_curve, (@curves::text[])[1])           AS retry_curve,
+         COALESCE(i.counted, (@counted::smallint[])[1])          AS counted,
+         CASE WHEN cardinality(@correlation_ids::text[]) = 1 THEN (@correlation_ids::text[])[1] ELSE i.correlation_id END AS correlation_id,
          -- a time in the past is now; every instant is the statement's, never a client's
-         GREATEST(COALESCE(i.asked_at, statement_timestamp() + i.delay_ms * interval '1 millisecond'),
+         GREATEST(COALESCE(i.asked_at, statement_timestamp() +
+                           COALESCE(i.delay_ms, (@delays::bigint[])[1]) * interval '1 millisecond'),
                   statement_timestamp()) AS start_at
-  FROM unnest(@units::integer[], @ids::uuid[], @tenants::uuid[], @lanes::integer[], @queues::text[], @types::text[],
+  FROM unnest(@ids::uuid[], @tenants::uuid[], @lanes::integer[], @queues::text[], @types::text[],
               @users::text[], @priorities::smallint[], @payloads::text[], @tags::text[], @metadata::text[],
               @max_attempts::integer[], @bases::bigint[], @caps::bigint[], @jitters::float8[], @curves::text[], @timeouts::bigint[],
               @dedupe_keys::text[], @correlation_ids::text[], @traceparents::text[],
               @run_ats::timestamptz[], @delays::bigint[], @deadlines::timestamptz[], @counted::smallint[])
-       AS i(unit, id, tenant_id, lane_id, queue, type, user_id, priority, payload, tags, metadata, max_attempts,
+       WITH ORDINALITY AS i(id, tenant_id, lane_id, queue, type, user_id, priority, payload, tags, metadata, max_attempts,
             retry_base_ms, retry_cap_ms, retry_jitter, retry_curve, timeout_ms, dedupe_key, correlation_id, traceparent,
-            asked_at, delay_ms, deadline, counted)
-), late AS MATERIALIZED (
-  SELECT unit FROM input WHERE deadline <= statement_timestamp()
-)
-INSERT INTO jobs (id, tenant_id, lane_id, queue, type, user_id, state, priority, payload, tags, metadata, max_attempts,
-                  retry_base_ms, retry_cap_ms, retry_jitter, retry_curve, timeout_ms, dedupe_key, correlation_id, traceparent,
-                  created_at, run_at, deadline, ready_at, counted, size)
-SELECT id, tenant_id, lane_id, queue, type, user_id,
-       CASE WHEN start_at > statement_timestamp() THEN 'scheduled' ELSE 'queued' END,
-       -- a text[] of text[] cannot be unnested by rows, so each set of tags travels as an array's text
-       priority, payload::json, tags::text[], metadata::json, max_attempts,
-       retry_base_ms, retry_cap_ms, retry_jitter, retry_curve, timeout_ms, dedupe_key, correlation_id, traceparent,
-       statement_timestamp(), start_at, deadline,
-       CASE WHEN start_at > statement_timestamp() THEN NULL ELSE statement_timestamp() END, counted,
-       octet_length(payload) + octet_length(metadata) + octet_length(tags)
-FROM input
-WHERE unit NOT IN (SELECT unit FROM late)
--- one order for every core: two batches with the same dedupe_keys wait for each other, never in a circle
-ORDER BY tenant_id, dedupe_key NULLS FIRST, id`
+            asked_at, delay_ms, deadline, counted, place)`
 
 const insertedSQL = `
 RETURNING id, state, created_at, run_at`
@@ -151,7 +180,7 @@ func (s *Submitter) submitOnce(ctx context.Context, submissions []Submission) ([
 	var err error
 	switch {
 	case anyGuarded(submissions):
-		err = s.InTx(ctx, func(tx pgx.Tx) error { return s.submitGuarded(ctx, tx, submissions, answers) })
+		err = s.submitGuarded(ctx, submissions, answers)
 	case anyInRounds(submissions):
 		err = s.InTx(ctx, func(tx pgx.Tx) error {
 			results, err := insertJobs(ctx, tx, submissions)
@@ -256,10 +285,19 @@ func (s *Submission) refusal(j int) *problem.Problem {
 
 // insertOnce runs the insert and gives the places whose job it did not store.
 func insertOnce(ctx context.Context, db store.Querier, statement string, submissions []Submission, places []place, results [][]JobResult) (missing []place, err error) {
-	rows, err := db.Query(ctx, statement, insertArgs(submissions, places))
+	args := insertArgs(submissions, places)
+	if statement == insertDedupedSQL {
+		args["units"] = unitsOf(submissions, places)
+	}
+	rows, err := db.Query(ctx, statement, args)
 	if err != nil {
 		return nil, err
 	}
+	return collectInserted(rows, submissions, places, results)
+}
+
+// collectInserted fills in the jobs that an insert has stored, and gives the places of the others.
+func collectInserted(rows pgx.Rows, submissions []Submission, places []place, results [][]JobResult) (missing []place, err error) {
 	made, err := pgx.CollectRows(rows, scanInserted)
 	if err != nil {
 		return nil, err
@@ -292,11 +330,11 @@ func newRow(submission *Submission, n *NewJob, made inserted) *queue.JobRow {
 	}
 }
 
-// insertArgs turns jobs into one array for each column.
+// insertArgs turns jobs into one array for each column, see inputSQL.
 func insertArgs(submissions []Submission, places []place) pgx.StrictNamedArgs {
 	n := len(places)
 	c := struct {
-		units, lanes, maxAttempts                       []int32
+		lanes, maxAttempts                              []int32
 		ids, tenants                                    []uuid.UUID
 		queues, types, payloads, tags, metadata, curves []string
 		users, dedupeKeys, correlationIDs, traceparents []*string
@@ -307,15 +345,10 @@ func insertArgs(submissions []Submission, places []place) pgx.StrictNamedArgs {
 		timeouts                                        []*int64
 		runAts, deadlines                               []*time.Time
 	}{}
-	c.ids = make([]uuid.UUID, 0, n)
-	for i, p := range places {
+	c.ids, c.payloads = make([]uuid.UUID, 0, n), make([]string, 0, n)
+	for _, p := range places {
 		submission := &submissions[p.submission]
 		j := &submission.Jobs[p.job]
-		unit := i
-		if submission.Atomic {
-			unit = -1 - p.submission // apart from every single job's
-		}
-		c.units = append(c.units, int32(unit))
 		c.ids, c.tenants, c.lanes = append(c.ids, j.ID), append(c.tenants, submission.Tenant), append(c.lanes, j.Lane)
 		c.queues, c.types, c.users = append(c.queues, j.Queue), append(c.types, j.Type), append(c.users, j.User)
 		c.priorities = append(c.priorities, int16(j.Priority)) //nolint:gosec // 0 to 9
@@ -331,13 +364,34 @@ func insertArgs(submissions []Submission, places []place) pgx.StrictNamedArgs {
 		c.counted = append(c.counted, int16(usage.BitsOf(j.Caps)))
 	}
 	return pgx.StrictNamedArgs{
-		"units": c.units, "ids": c.ids, "tenants": c.tenants, "lanes": c.lanes, "queues": c.queues, "types": c.types,
-		"users": unlessNone(c.users), "priorities": c.priorities, "payloads": c.payloads, "tags": c.tags, "metadata": c.metadata,
-		"max_attempts": c.maxAttempts, "bases": c.bases, "caps": c.caps, "jitters": c.jitters, "curves": c.curves, "timeouts": unlessNone(c.timeouts),
-		"dedupe_keys": unlessNone(c.dedupeKeys), "correlation_ids": unlessNone(c.correlationIDs), "traceparents": unlessNone(c.traceparents),
-		"run_ats": unlessNone(c.runAts), "delays": c.delays, "deadlines": unlessNone(c.deadlines),
-		"counted": c.counted,
+		"ids": c.ids, "tenants": oneOrAll(c.tenants), "lanes": oneOrAll(c.lanes), "queues": oneOrAll(c.queues), "types": oneOrAll(c.types),
+		"users": unlessNone(c.users), "priorities": oneOrAll(c.priorities), "payloads": c.payloads, "tags": oneOrAll(c.tags),
+		"metadata": oneOrAll(c.metadata), "max_attempts": oneOrAll(c.maxAttempts), "bases": oneOrAll(c.bases), "caps": oneOrAll(c.caps),
+		"jitters": oneOrAll(c.jitters), "curves": oneOrAll(c.curves), "timeouts": unlessNone(c.timeouts),
+		"dedupe_keys": unlessNone(c.dedupeKeys), "correlation_ids": unlessEqual(c.correlationIDs), "traceparents": unlessNone(c.traceparents),
+		"run_ats": unlessNone(c.runAts), "delays": oneOrAll(c.delays), "deadlines": unlessNone(c.deadlines), "counted": oneOrAll(c.counted),
 	}
+}
+
+// unitsOf gives each job's unit, see insertDedupedSQL.
+func unitsOf(submissions []Submission, places []place) []int32 {
+	units := make([]int32, len(places))
+	for i, p := range places {
+		if units[i] = int32(i); submissions[p.submission].Atomic {
+			units[i] = int32(-1 - p.submission) //nolint:gosec // apart from every single job's
+		}
+	}
+	return units
+}
+
+// oneOrAll gives the one value of a column that has no other.
+func oneOrAll[T comparable](column []T) []T {
+	for _, value := range column {
+		if value != column[0] {
+			return column
+		}
+	}
+	return column[:min(len(column), 1)]
 }
 
 // unlessNone gives nil for a column that is empty in all rows: unnest fills up with
@@ -347,4 +401,14 @@ func unlessNone[T any](column []*T) []*T {
 		return column
 	}
 	return nil
+}
+
+// unlessEqual is oneOrAll for a column that may be empty.
+func unlessEqual(column []*string) []*string {
+	for _, value := range column {
+		if (value == nil) != (column[0] == nil) || value != nil && *value != *column[0] {
+			return column
+		}
+	}
+	return column[:min(len(column), 1)]
 }

@@ -158,6 +158,17 @@ func CollectUsage(keys []CountKey, rows pgx.Rows) (*Tally, error) {
 	return read, nil
 }
 
+// QueueRead reads counts as part of a batch: the tally has them once that has run.
+func QueueRead(batch *pgx.Batch, tally *Tally, keys []CountKey) {
+	batch.Queue(ReadUsageSQL, CountArgs(keys)).Query(func(rows pgx.Rows) error {
+		read, err := CollectUsage(keys, rows)
+		if err == nil {
+			*tally = *read
+		}
+		return err
+	})
+}
+
 // ReadUsage reads counts without a lock: they are exact only at this moment.
 func ReadUsage(ctx context.Context, db store.Querier, keys []CountKey) (*Tally, error) {
 	rows, err := db.Query(ctx, ReadUsageSQL, CountArgs(keys))
@@ -213,7 +224,7 @@ const LeaveCountsSQL = `credited AS (
            (tenant_id, 8, ''), (tenant_id, 16, user_id), (tenant_id, 32, queue),
            ('00000000-0000-0000-0000-000000000000'::uuid, 64, '')
   ) AS c(owner, counter, name)
-  WHERE ended.counted & c.counter <> 0
+  WHERE ended.counted <> 0 AND ended.counted & c.counter <> 0
   GROUP BY c.owner, c.counter, c.name
 )`
 

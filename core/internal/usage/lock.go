@@ -2,7 +2,6 @@ package usage
 
 import (
 	"context"
-	"errors"
 	"strconv"
 	"time"
 
@@ -33,36 +32,26 @@ func LockTimeout(ctx context.Context) string {
 // LockAndRead takes the tenants' locks, then reads the counts that they guard, in one round trip.
 // Without tenants it does nothing.
 func (s *Counts) LockAndRead(ctx context.Context, tx pgx.Tx, class store.LockClass, tenants []tenant.ID, keys []CountKey) (*Tally, error) {
-	if len(tenants) == 0 {
-		return &Tally{}, nil
-	}
-	locks := pgx.StrictNamedArgs{"locks": store.LockKeys(class, tenants)}
-	if len(keys) > 0 {
-		return s.lockThenRead(ctx, tx, locks, keys)
-	}
 	batch := &pgx.Batch{}
-	batch.Queue(LockTimeoutSQL, pgx.StrictNamedArgs{"timeout": LockTimeout(ctx)})
-	batch.Queue(lockTenantsSQL, locks)
-	return &Tally{}, tx.SendBatch(ctx, batch).Close()
+	tally := s.QueueLockAndRead(ctx, batch, class, tenants, keys)
+	if batch.Len() == 0 {
+		return tally, nil
+	}
+	return tally, tx.SendBatch(ctx, batch).Close()
 }
 
-// lockThenRead reads in a later statement than the one that waits for the locks: a statement's
-// snapshot is older than its waits, and would not include the count of the lock's last holder.
-func (s *Counts) lockThenRead(ctx context.Context, tx pgx.Tx, locks pgx.StrictNamedArgs, keys []CountKey) (_ *Tally, err error) {
-	batch := &pgx.Batch{}
+// QueueLockAndRead is LockAndRead as part of a batch: the tally has its counts once that has run.
+// They are read in a later statement than the one that waits for the locks: a statement's snapshot
+// is older than its waits, and would not include the count of the lock's last holder.
+func (s *Counts) QueueLockAndRead(ctx context.Context, batch *pgx.Batch, class store.LockClass, tenants []tenant.ID, keys []CountKey) *Tally {
+	tally := &Tally{}
+	if len(tenants) == 0 {
+		return tally
+	}
 	batch.Queue(LockTimeoutSQL, pgx.StrictNamedArgs{"timeout": LockTimeout(ctx)})
-	batch.Queue(lockTenantsSQL, locks)
-	batch.Queue(ReadUsageSQL, CountArgs(keys))
-	results := tx.SendBatch(ctx, batch)
-	defer func() { err = errors.Join(err, results.Close()) }()
-	for range 2 {
-		if _, err := results.Exec(); err != nil {
-			return nil, err
-		}
+	batch.Queue(lockTenantsSQL, pgx.StrictNamedArgs{"locks": store.LockKeys(class, tenants)})
+	if len(keys) > 0 {
+		QueueRead(batch, tally, keys)
 	}
-	rows, err := results.Query()
-	if err != nil {
-		return nil, err
-	}
-	return CollectUsage(keys, rows)
+	return tally
 }
