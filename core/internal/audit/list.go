@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/store"
@@ -71,7 +70,7 @@ func (s *Log) Audit(ctx context.Context, owner *tenant.ID, filter api.AuditFilte
 	if owner != nil {
 		sql = auditOfTenantSQL
 	}
-	args := pgx.StrictNamedArgs{
+	args := store.Args{
 		"tenant_id": owner, "action": null.Text(filter.Action), "object": null.Text(filter.Object), "key_id": null.Text(filter.KeyID),
 		"after": store.TimeOrNil(filter.After), "until": store.TimeOrNil(filter.Before),
 	}

@@ -58,7 +58,7 @@ func Record(ctx context.Context, tx execer, done Event) error {
 	if done.Detail == nil {
 		done.Detail = map[string]any{}
 	}
-	_, err = tx.Exec(ctx, recordSQL, pgx.StrictNamedArgs{
+	_, err = tx.Exec(ctx, recordSQL, store.Args{
 		"id": id, "tenant_id": done.Tenant, "kind": actor.Kind, "key_id": null.Text(actor.KeyID), "user_id": null.Text(actor.User),
 		"action": done.Action, "object": null.Text(done.Object), "detail": string(store.JSON(done.Detail)),
 	})
@@ -67,7 +67,7 @@ func Record(ctx context.Context, tx execer, done Event) error {
 
 // Recorded runs one statement, and records the event of its rows in the same commit; a nil event is
 // not recorded.
-func Recorded[T any](ctx context.Context, s *store.Store, row pgx.RowToFunc[T], sql string, args pgx.StrictNamedArgs, event func([]T) *Event) (made []T, err error) {
+func Recorded[T any](ctx context.Context, s *store.Store, row pgx.RowToFunc[T], sql string, args store.Args, event func([]T) *Event) (made []T, err error) {
 	err = s.InTx(ctx, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, sql, args)
 		if err != nil {

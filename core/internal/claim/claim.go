@@ -162,7 +162,7 @@ func byPlace(jobs []Job) {
 }
 
 // leaseArgs are those of leaseSQL.
-func (c *Request) leaseArgs() pgx.StrictNamedArgs {
+func (c *Request) leaseArgs() store.Args {
 	lanes, visibilities, counted := make([]directory.LaneID, len(c.Lanes)), make([]int64, len(c.Lanes)), make([]int16, len(c.Lanes))
 	for i := range c.Lanes {
 		lane := &c.Lanes[i]
@@ -175,14 +175,14 @@ func (c *Request) leaseArgs() pgx.StrictNamedArgs {
 		last += int64(worker.Max)
 		workers[i], lasts[i] = worker.ID, last
 	}
-	return pgx.StrictNamedArgs{
+	return store.Args{
 		"lanes": lanes, "visibilities": visibilities, "counted": counted,
 		"lease_id": c.LeaseID, "workers": workers, "worker_lasts": lasts, "worker_owner": c.Owner,
 	}
 }
 
 // pickArgs are those of pickSQL.
-func pickArgs(shares []Share, most int, without []string) pgx.StrictNamedArgs {
+func pickArgs(shares []Share, most int, without []string) store.Args {
 	firsts, lasts, mosts := make([]int32, len(shares)), make([]int32, len(shares)), make([]int64, len(shares))
 	var lists []ReadyList
 	for i := range shares {
@@ -208,7 +208,7 @@ func (s *Claimer) ReadyLanes(ctx context.Context, lanes []directory.LaneID) ([]d
 	if len(lanes) == 0 {
 		return nil, nil
 	}
-	ready, err := store.Query(ctx, s.Store, pgx.RowTo[directory.LaneID], readyLanesSQL, pgx.StrictNamedArgs{"lanes": lanes})
+	ready, err := store.Query(ctx, s.Store, pgx.RowTo[directory.LaneID], readyLanesSQL, store.Args{"lanes": lanes})
 	if err != nil {
 		return nil, fmt.Errorf("claim: ready lanes: %w", store.NothingChanged(err))
 	}

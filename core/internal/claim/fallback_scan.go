@@ -66,7 +66,7 @@ SELECT lane_id AS lane, priority, ready_at AS at, id FROM list LIMIT @most`
 // Scan finds lists with ready jobs, of all tenants, and in each the first job: at most most lists
 // after after, in order. Fewer than most: the index has no more.
 func (s *Claimer) Scan(ctx context.Context, after ReadyList, most int) ([]queue.Ready, error) {
-	found, err := store.Query(ctx, s.Store, pgx.RowToStructByName[queue.Ready], scanSQL, pgx.StrictNamedArgs{
+	found, err := store.Query(ctx, s.Store, pgx.RowToStructByName[queue.Ready], scanSQL, store.Args{
 		"lane": after.Lane, "priority": after.Priority, "most": most,
 	})
 	if err != nil {

@@ -119,7 +119,7 @@ func enter(batch *pgx.Batch, lanes []Lane) *guard {
 	for i, id := range tenants {
 		locks[i] = store.LockKey(store.LockClaim, id)
 	}
-	batch.Queue(tryLocksSQL, pgx.StrictNamedArgs{"locks": locks}).Query(func(rows pgx.Rows) error {
+	batch.Queue(tryLocksSQL, store.Args{"locks": locks}).Query(func(rows pgx.Rows) error {
 		free, err := pgx.CollectRows(rows, pgx.RowTo[bool])
 		for i := range free {
 			if !free[i] {

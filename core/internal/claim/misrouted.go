@@ -40,7 +40,7 @@ func (s *Claimer) Move(ctx context.Context, misrouted []MisroutedJob, to []direc
 		ids[i], from[i], lanes[i] = misrouted[index].ID, misrouted[index].Lane, to[index]
 	}
 	noRow := func(pgx.CollectableRow) (struct{}, error) { return struct{}{}, nil }
-	if _, err := store.Query(ctx, s.Store, noRow, moveSQL, pgx.StrictNamedArgs{"ids": ids, "from": from, "to": lanes}); err != nil {
+	if _, err := store.Query(ctx, s.Store, noRow, moveSQL, store.Args{"ids": ids, "from": from, "to": lanes}); err != nil {
 		return fmt.Errorf("claim: move: %w", store.NothingChanged(err)) // a move with unknown outcome is repeated
 	}
 	return nil

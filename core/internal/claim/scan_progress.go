@@ -5,10 +5,10 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/store"
 )
 
 // ScanProgress says how far a claim came in a ready list.
@@ -87,11 +87,11 @@ func (s *Share) scanned(mine []picked, last int) []ScanProgress {
 func (p *picked) in(list ReadyList) bool { return p.LaneID == list.Lane && p.Priority == list.Priority }
 
 // listArgs are lists as arrays.
-func listArgs(lists []ReadyList) pgx.StrictNamedArgs {
+func listArgs(lists []ReadyList) store.Args {
 	lanes, priorities := make([]directory.LaneID, len(lists)), make([]int16, len(lists))
 	ats, ids := make([]time.Time, len(lists)), make([]uuid.UUID, len(lists))
 	for i, list := range lists {
 		lanes[i], priorities[i], ats[i], ids[i] = list.Lane, list.Priority, list.After.At, list.After.ID
 	}
-	return pgx.StrictNamedArgs{"list_lanes": lanes, "list_priorities": priorities, "list_ats": ats, "list_ids": ids}
+	return store.Args{"list_lanes": lanes, "list_priorities": priorities, "list_ats": ats, "list_ids": ids}
 }

@@ -23,7 +23,7 @@ func (s *Letters) Discard(ctx context.Context, owner tenant.ID, user string, ids
 	ctx = store.WithClass(ctx, store.ClassSubmits)
 	var gone []uuid.UUID
 	err := s.InTx(ctx, func(tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, discardSQL, pgx.StrictNamedArgs{"ids": ids, "tenant_id": owner, "user": user})
+		rows, err := tx.Query(ctx, discardSQL, store.Args{"ids": ids, "tenant_id": owner, "user": user})
 		if err != nil {
 			return err
 		}
@@ -52,7 +52,7 @@ SELECT id FROM dead_letters WHERE ` + deadByID + ` AND (@user::text = '' OR user
 // Dead gives which of the ids are dead letters of a tenant.
 func (s *Letters) Dead(ctx context.Context, owner tenant.ID, user string, ids []uuid.UUID) (map[uuid.UUID]bool, error) {
 	ctx = store.WithClass(ctx, store.ClassLists)
-	rows, err := store.Query(ctx, s.Store, pgx.RowTo[uuid.UUID], countDeadSQL, pgx.StrictNamedArgs{"ids": ids, "tenant_id": owner, "user": user})
+	rows, err := store.Query(ctx, s.Store, pgx.RowTo[uuid.UUID], countDeadSQL, store.Args{"ids": ids, "tenant_id": owner, "user": user})
 	if err != nil {
 		return nil, fmt.Errorf("deadletter: dead letters: %w", store.NothingChanged(err))
 	}

@@ -25,8 +25,8 @@ const deadMatches = `(@queue::text IS NULL OR queue = @queue)
     AND (@after::timestamptz IS NULL OR died_at > @after)
     AND (@until::timestamptz IS NULL OR died_at < @until)`
 
-func deadArgs(owner tenant.ID, user string, filter api.DeadLetterFilter) pgx.StrictNamedArgs {
-	return pgx.StrictNamedArgs{
+func deadArgs(owner tenant.ID, user string, filter api.DeadLetterFilter) store.Args {
+	return store.Args{
 		"tenant_id": owner, "queue": null.Text(filter.Queue), "type": null.Text(filter.Type), "user": null.Text(user),
 		"reason": null.Text(filter.Reason), "fingerprint": null.Text(filter.Fingerprint),
 		"after": store.TimeOrNil(filter.After), "until": store.TimeOrNil(filter.Before),

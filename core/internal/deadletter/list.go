@@ -3,8 +3,6 @@ package deadletter
 import (
 	"context"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/store"
@@ -43,7 +41,7 @@ type listedDead struct {
 // first. user, where not empty, is the only user whose jobs the caller may see.
 func (s *Letters) DeadLetters(ctx context.Context, owner tenant.ID, user string, filter api.DeadLetterFilter, size int, token string) (api.Page[api.DeadLetter], error) {
 	ctx = store.WithClass(ctx, store.ClassLists)
-	args := pgx.StrictNamedArgs{
+	args := store.Args{
 		"tenant_id": owner, "queue": null.Text(filter.Queue), "type": null.Text(filter.Type), "user": null.Text(user),
 		"reason": null.Text(filter.Reason), "fingerprint": null.Text(filter.Fingerprint),
 		"after": store.TimeOrNil(filter.After), "until": store.TimeOrNil(filter.Before),

@@ -90,7 +90,7 @@ func (s *Letters) CreateRedrive(ctx context.Context, owner tenant.ID, user strin
 		if err != nil {
 			return err
 		}
-		rows, err := tx.Query(ctx, createRedriveSQL, pgx.StrictNamedArgs{
+		rows, err := tx.Query(ctx, createRedriveSQL, store.Args{
 			"id": request.ID, "tenant_id": owner, "user_id": null.Text(user), "action": request.Action, "filter": string(store.JSON(request.Filter)),
 			"rate": request.Rate, "matched": found.Matched, "capped": found.MatchedCapped, "most": api.MaxRedrives,
 		})
@@ -121,7 +121,7 @@ SELECT ` + redriveColumns + ` FROM redrives WHERE id = @id AND tenant_id = @tena
 // GetRedrive gives one of a tenant's redrives, of one user where user is not empty.
 func (s *Letters) GetRedrive(ctx context.Context, owner tenant.ID, user string, id uuid.UUID) (api.Redrive, error) {
 	ctx = store.WithClass(ctx, store.ClassLists)
-	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[redriveRow], getRedriveSQL, pgx.StrictNamedArgs{"id": id, "tenant_id": owner, "user": user})
+	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[redriveRow], getRedriveSQL, store.Args{"id": id, "tenant_id": owner, "user": user})
 	if err != nil {
 		return api.Redrive{}, fmt.Errorf("deadletter: redrive: %w", store.NothingChanged(err))
 	}
@@ -141,7 +141,7 @@ LIMIT @size`
 // is the last of the previous page.
 func (s *Letters) ListRedrives(ctx context.Context, owner tenant.ID, user string, before uuid.UUID, size int) ([]api.Redrive, error) {
 	ctx = store.WithClass(ctx, store.ClassLists)
-	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[redriveRow], listRedrivesSQL, pgx.StrictNamedArgs{
+	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[redriveRow], listRedrivesSQL, store.Args{
 		"tenant_id": owner, "user": user, "before": before, "size": size,
 	})
 	if err != nil {
@@ -166,7 +166,7 @@ RETURNING ` + redriveColumns
 // a repeat changes nothing.
 func (s *Letters) CancelRedrive(ctx context.Context, owner tenant.ID, user string, id uuid.UUID) (api.Redrive, error) {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
-	args := pgx.StrictNamedArgs{"id": id, "tenant_id": owner, "user": user}
+	args := store.Args{"id": id, "tenant_id": owner, "user": user}
 	rows, err := audit.Recorded(ctx, s.Store, pgx.RowToStructByName[redriveRow], cancelRedriveSQL, args, func(rows []redriveRow) *audit.Event {
 		if len(rows) == 0 {
 			return nil

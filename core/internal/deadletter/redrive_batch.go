@@ -87,7 +87,7 @@ func (s *Letters) lockMatching(ctx context.Context, tx pgx.Tx, step *RedriveStep
 			return nil, nil, err
 		}
 	}
-	rows, err := tx.Query(ctx, lockMatchingSQL, pgx.StrictNamedArgs{"ids": ids, "tenant_id": owner, "dead_by": step.row.CreatedAt})
+	rows, err := tx.Query(ctx, lockMatchingSQL, store.Args{"ids": ids, "tenant_id": owner, "dead_by": step.row.CreatedAt})
 	if err != nil {
 		return nil, nil, err
 	}

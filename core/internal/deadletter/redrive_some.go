@@ -131,8 +131,8 @@ func redriveFree(ctx context.Context, tx pgx.Tx, owner tenant.ID, user string, i
 	return byID(redriven), err
 }
 
-func redriveArgs(owner tenant.ID, user string, ids []uuid.UUID, counted []int16) pgx.StrictNamedArgs {
-	return pgx.StrictNamedArgs{"ids": ids, "counted": counted, "tenant_id": owner, "user": user}
+func redriveArgs(owner tenant.ID, user string, ids []uuid.UUID, counted []int16) store.Args {
+	return store.Args{"ids": ids, "counted": counted, "tenant_id": owner, "user": user}
 }
 
 func byID(rows []*queue.JobRow) map[uuid.UUID]*queue.JobRow {
@@ -160,7 +160,7 @@ func (s *Letters) redriveGuarded(ctx context.Context, tx pgx.Tx, owner tenant.ID
 	if _, err := s.counts.LockAndRead(ctx, tx, store.LockSubmit, []tenant.ID{owner}, nil); err != nil {
 		return nil, nil, err
 	}
-	rows, err := tx.Query(ctx, lockDeadSQL, pgx.StrictNamedArgs{"ids": ids, "tenant_id": owner, "user": user})
+	rows, err := tx.Query(ctx, lockDeadSQL, store.Args{"ids": ids, "tenant_id": owner, "user": user})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -46,7 +46,7 @@ LIMIT @most`
 
 // DueRedrives lists redrives, of any tenants, that are due, the longest overdue first.
 func (s *Letters) DueRedrives(ctx context.Context, most int) ([]DueRedrive, error) {
-	due, err := store.Query(ctx, s.Store, pgx.RowToStructByName[DueRedrive], dueRedrivesSQL, pgx.StrictNamedArgs{"most": most})
+	due, err := store.Query(ctx, s.Store, pgx.RowToStructByName[DueRedrive], dueRedrivesSQL, store.Args{"most": most})
 	if err != nil {
 		return nil, fmt.Errorf("deadletter: due redrives: %w", store.NothingChanged(err))
 	}
@@ -58,7 +58,7 @@ SELECT (SELECT next_at FROM redrives WHERE state = 'running' ORDER BY next_at LI
 
 // NextRedrive gives the time until a redrive, of any tenant, is due; nil if none is unfinished.
 func (s *Letters) NextRedrive(ctx context.Context) (*time.Duration, error) {
-	next, err := store.Query(ctx, s.Store, pgx.RowTo[*time.Duration], nextRedriveSQL, pgx.StrictNamedArgs{})
+	next, err := store.Query(ctx, s.Store, pgx.RowTo[*time.Duration], nextRedriveSQL, store.Args{})
 	if err != nil {
 		return nil, fmt.Errorf("deadletter: next redrive: %w", store.NothingChanged(err))
 	}
@@ -106,7 +106,7 @@ type RedriveStep struct {
 	waiting bool
 }
 
-func (r *RedriveStep) progress(random float64) pgx.StrictNamedArgs {
+func (r *RedriveStep) progress(random float64) store.Args {
 	state, pause := api.RedriveRunning, redrivePause
 	var waiting *string
 	switch {
@@ -115,7 +115,7 @@ func (r *RedriveStep) progress(random float64) pgx.StrictNamedArgs {
 	case r.ended:
 		state = api.RedriveDone
 	}
-	return pgx.StrictNamedArgs{
+	return store.Args{
 		"id": r.row.ID, "done": r.done, "refused": r.refused, "cursor": r.cursor, "state": state, "waiting": waiting,
 		"slack": redriveSlack, "pause": time.Duration((0.5 + random) * float64(pause)),
 	}
@@ -161,7 +161,7 @@ WHERE id = @id AND ended_at IS NULL`
 
 func (s *Letters) failRedrive(ctx context.Context, id uuid.UUID) error {
 	noRow := func(pgx.CollectableRow) (struct{}, error) { return struct{}{}, nil }
-	_, err := store.Query(ctx, s.Store, noRow, failRedriveSQL, pgx.StrictNamedArgs{
+	_, err := store.Query(ctx, s.Store, noRow, failRedriveSQL, store.Args{
 		// PostgreSQL's text is for the log only: it may contain what the tenant must not see.
 		"id": id, "most": redriveFailures, "error": "The engine could not go on, and has given up. What was done stays done; the operator's log has the cause.",
 	})
@@ -169,7 +169,7 @@ func (s *Letters) failRedrive(ctx context.Context, id uuid.UUID) error {
 }
 
 func (s *Letters) stepIn(ctx context.Context, tx pgx.Tx, id uuid.UUID, capsOf CapsOf) (RedriveStep, error) {
-	rows, err := tx.Query(ctx, lockRedriveSQL, pgx.StrictNamedArgs{"id": id})
+	rows, err := tx.Query(ctx, lockRedriveSQL, store.Args{"id": id})
 	if err != nil {
 		return RedriveStep{}, err
 	}
@@ -253,7 +253,7 @@ WHERE ` + deadByID + ` AND died_at <= @dead_by
 RETURNING id`
 
 func (r *RedriveStep) discard(ctx context.Context, tx pgx.Tx, ids []uuid.UUID) error {
-	rows, err := tx.Query(ctx, discardMatchingSQL, pgx.StrictNamedArgs{"ids": ids, "tenant_id": r.row.TenantID, "dead_by": r.row.CreatedAt})
+	rows, err := tx.Query(ctx, discardMatchingSQL, store.Args{"ids": ids, "tenant_id": r.row.TenantID, "dead_by": r.row.CreatedAt})
 	if err != nil {
 		return err
 	}

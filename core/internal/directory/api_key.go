@@ -30,7 +30,7 @@ RETURNING key_id`
 // tenant is ErrNotFound, an expiry in the past ErrExpiryPast.
 func (s *Directory) CreateKey(ctx context.Context, key api.HopKeyCreateRequest) (api.Key, error) {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
-	args := pgx.StrictNamedArgs{
+	args := store.Args{
 		"key_id": key.KeyID, "kind": key.Kind, "tenant_id": nil, "user_id": key.User,
 		"scopes": key.Scopes, "secret_hmac": key.SecretHMAC, "expires_at": nil,
 	}
@@ -102,7 +102,7 @@ type keyRow struct {
 // LookupKey gives what the gateway needs to check a key of any tenant.
 func (s *Directory) LookupKey(ctx context.Context, keyID string) (api.HopKey, error) {
 	ctx = store.WithClass(ctx, store.ClassOutcomes)
-	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[keyRow], lookupKeySQL, pgx.StrictNamedArgs{"key_id": keyID})
+	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[keyRow], lookupKeySQL, store.Args{"key_id": keyID})
 	if err != nil {
 		return api.HopKey{}, fmt.Errorf("directory: key: %w", store.NothingChanged(err))
 	}
@@ -145,7 +145,7 @@ func (s *Directory) ListKeys(ctx context.Context, owner tenant.ID, after string,
 		key.Tenant, key.ExpiresAt = null.Text(tenantID.String()), api.AtOrNil(expires)
 		return key, err
 	}
-	keys, err := store.Query(ctx, s.Store, scan, listKeysSQL, pgx.StrictNamedArgs{"tenant_id": owner, "after": after, "size": size})
+	keys, err := store.Query(ctx, s.Store, scan, listKeysSQL, store.Args{"tenant_id": owner, "after": after, "size": size})
 	if err != nil {
 		return nil, fmt.Errorf("directory: list keys: %w", store.NothingChanged(err))
 	}
@@ -158,7 +158,7 @@ UPDATE api_keys SET revoked_at = COALESCE(revoked_at, statement_timestamp()) WHE
 // RevokeKey revokes a key, of any tenant. A repeat changes nothing.
 func (s *Directory) RevokeKey(ctx context.Context, keyID string) error {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
-	rows, err := audit.Recorded(ctx, s.Store, pgx.RowTo[*tenant.ID], revokeKeySQL, pgx.StrictNamedArgs{"key_id": keyID}, func(owners []*tenant.ID) *audit.Event {
+	rows, err := audit.Recorded(ctx, s.Store, pgx.RowTo[*tenant.ID], revokeKeySQL, store.Args{"key_id": keyID}, func(owners []*tenant.ID) *audit.Event {
 		if len(owners) == 0 {
 			return nil
 		}

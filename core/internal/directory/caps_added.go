@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/core/internal/usage"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -37,7 +38,7 @@ const planBeforeSQL = `SELECT limits FROM plans WHERE name = @name FOR UPDATE`
 func capsAddedByPlan(name string, after api.Limits) addedCaps {
 	return func(ctx context.Context, tx pgx.Tx) (usage.Counter, error) {
 		var before api.Limits
-		err := tx.QueryRow(ctx, planBeforeSQL, pgx.StrictNamedArgs{"name": name}).Scan(&before)
+		err := tx.QueryRow(ctx, planBeforeSQL, store.Args{"name": name}).Scan(&before)
 		if errors.Is(err, pgx.ErrNoRows) { // no tenant has it
 			return 0, nil
 		}
@@ -54,7 +55,7 @@ func capsAddedByPatch(id tenant.ID, patch api.TenantPatch) addedCaps {
 	return func(ctx context.Context, tx pgx.Tx) (counters usage.Counter, err error) {
 		var plan string
 		var raw []byte
-		switch err := tx.QueryRow(ctx, tenantBeforeSQL, pgx.StrictNamedArgs{"id": id}).Scan(&plan, &raw); {
+		switch err := tx.QueryRow(ctx, tenantBeforeSQL, store.Args{"id": id}).Scan(&plan, &raw); {
 		case errors.Is(err, pgx.ErrNoRows):
 			return 0, nil
 		case err != nil:
@@ -70,7 +71,7 @@ func capsAddedByPatch(id tenant.ID, patch api.TenantPatch) addedCaps {
 			next = *patch.Plan
 		}
 		plans := map[string]api.Limits{}
-		rows, err := tx.Query(ctx, plansBeforeSQL, pgx.StrictNamedArgs{"names": []string{plan, next}})
+		rows, err := tx.Query(ctx, plansBeforeSQL, store.Args{"names": []string{plan, next}})
 		if err != nil {
 			return 0, err
 		}
@@ -100,7 +101,7 @@ const queueBeforeSQL = `SELECT max_active, max_running FROM queues WHERE tenant_
 func capsAddedByQueue(owner tenant.ID, name string, request api.QueueRequest) addedCaps {
 	return func(ctx context.Context, tx pgx.Tx) (counters usage.Counter, err error) {
 		var active, running *int64
-		err = tx.QueryRow(ctx, queueBeforeSQL, pgx.StrictNamedArgs{"tenant_id": owner, "name": name}).Scan(&active, &running)
+		err = tx.QueryRow(ctx, queueBeforeSQL, store.Args{"tenant_id": owner, "name": name}).Scan(&active, &running)
 		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 			return 0, err
 		}

@@ -94,7 +94,7 @@ func (s *Directory) LanesAfter(ctx context.Context, after LaneID, retired time.T
 		lane.LaneKey = NewLaneKey(owner, queue, tags).Of(user)
 		return lane, err
 	}
-	lanes, err := store.Query(ctx, s.Store, scan, lanesAfterSQL, pgx.StrictNamedArgs{"after": after, "retired": retired})
+	lanes, err := store.Query(ctx, s.Store, scan, lanesAfterSQL, store.Args{"after": after, "retired": retired})
 	if err != nil {
 		return nil, fmt.Errorf("directory: lanes: %w", store.NothingChanged(err))
 	}
@@ -122,7 +122,7 @@ func (s *Directory) QueuesSince(ctx context.Context, since time.Time) ([]QueueSe
 		q.VisibilityTimeout, q.RetryBase, q.RetryCap = milliseconds(visibility), milliseconds(base), milliseconds(limit)
 		return q, err
 	}
-	queues, err := store.Query(ctx, s.Store, scan, queuesSinceSQL, pgx.StrictNamedArgs{"since": since})
+	queues, err := store.Query(ctx, s.Store, scan, queuesSinceSQL, store.Args{"since": since})
 	if err != nil {
 		return nil, fmt.Errorf("directory: queues: %w", store.NothingChanged(err))
 	}

@@ -138,8 +138,8 @@ GROUP BY 1, 2`
 func readLanes(ctx context.Context, tx pgx.Tx, owner tenant.ID, asks []LaneAsk) (map[int]knownLane, *laneUse, error) {
 	known, use := map[int]knownLane{}, newLaneUse()
 	batch := &pgx.Batch{}
-	batch.Queue(usage.LockTimeoutSQL, pgx.StrictNamedArgs{"timeout": usage.LockTimeout(ctx)})
-	batch.Queue(store.AdvisoryLockSQL, pgx.StrictNamedArgs{"key": store.LockKey(store.LockLane, owner)})
+	batch.Queue(usage.LockTimeoutSQL, store.Args{"timeout": usage.LockTimeout(ctx)})
+	batch.Queue(store.AdvisoryLockSQL, store.Args{"key": store.LockKey(store.LockLane, owner)})
 	batch.Queue(knownLanesSQL, laneArgs(owner, asks, "queues", "tags", "users")).Query(func(rows pgx.Rows) error {
 		found, err := pgx.CollectRows(rows, pgx.RowToStructByName[knownLane])
 		for _, lane := range found {
@@ -185,7 +185,7 @@ SELECT EXISTS (SELECT FROM queues WHERE tenant_id = @tenant_id AND name = @name)
 // checkQueueBound refuses, with ErrTooManyQueues, a new queue above the bound. Two concurrent calls
 // may both be the last.
 func (s *Directory) checkQueueBound(ctx context.Context, owner tenant.ID, name string) error {
-	below, err := store.Query(ctx, s.Store, pgx.RowTo[bool], queueBoundSQL, pgx.StrictNamedArgs{"tenant_id": owner, "name": name, "most": MaxQueues})
+	below, err := store.Query(ctx, s.Store, pgx.RowTo[bool], queueBoundSQL, store.Args{"tenant_id": owner, "name": name, "most": MaxQueues})
 	if err != nil {
 		return fmt.Errorf("directory: settings: %w", store.NothingChanged(err))
 	}

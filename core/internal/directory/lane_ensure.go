@@ -153,7 +153,7 @@ func (p *lanePlan) store(ctx context.Context, tx pgx.Tx, owner tenant.ID, made [
 		for id, places := range p.revived {
 			ids, makers = append(ids, id), append(makers, p.asks[places[0]].For)
 		}
-		batch.Queue(reviveLanesSQL, pgx.StrictNamedArgs{"ids": ids, "makers": makers}).Query(func(rows pgx.Rows) error {
+		batch.Queue(reviveLanesSQL, store.Args{"ids": ids, "makers": makers}).Query(func(rows pgx.Rows) error {
 			var id LaneID
 			_, err := pgx.ForEachRow(rows, []any{&id}, func() error {
 				for _, place := range p.revived[id] {
@@ -194,8 +194,8 @@ func (p *lanePlan) store(ctx context.Context, tx pgx.Tx, owner tenant.ID, made [
 }
 
 // laneArgs are the named columns of requests, and the tenant.
-func laneArgs(owner tenant.ID, asks []LaneAsk, columns ...string) pgx.StrictNamedArgs {
-	args := pgx.StrictNamedArgs{"tenant_id": owner}
+func laneArgs(owner tenant.ID, asks []LaneAsk, columns ...string) store.Args {
+	args := store.Args{"tenant_id": owner}
 	for _, column := range columns {
 		values := make([]string, len(asks))
 		for i, ask := range asks {

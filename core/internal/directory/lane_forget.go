@@ -57,7 +57,7 @@ RETURNING retired_at IS NOT NULL`
 
 // RetireLanes checks at most most unused lanes, of any tenants, and retires those without jobs.
 func (s *Directory) RetireLanes(ctx context.Context, most int) (seen, retired int, err error) {
-	done, err := store.Query(store.WithClass(ctx, store.ClassLists), s.Store, pgx.RowTo[bool], retireLanesSQL, pgx.StrictNamedArgs{"idle": LaneIdle, "most": most})
+	done, err := store.Query(store.WithClass(ctx, store.ClassLists), s.Store, pgx.RowTo[bool], retireLanesSQL, store.Args{"idle": LaneIdle, "most": most})
 	if err != nil {
 		return 0, 0, fmt.Errorf("directory: retire lanes: %w", err)
 	}
@@ -92,7 +92,7 @@ SELECT (SELECT count(*) FROM picked) AS seen, (SELECT count(*) FROM deleted) AS 
 // Their ids are never used again.
 func (s *Directory) DeleteLanes(ctx context.Context, most int) (seen, deleted int, err error) {
 	type counts struct{ Seen, Deleted int }
-	done, err := store.Query(store.WithClass(ctx, store.ClassLists), s.Store, pgx.RowToStructByName[counts], deleteLanesSQL, pgx.StrictNamedArgs{"retired": LaneRetired, "most": most})
+	done, err := store.Query(store.WithClass(ctx, store.ClassLists), s.Store, pgx.RowToStructByName[counts], deleteLanesSQL, store.Args{"retired": LaneRetired, "most": most})
 	if err != nil {
 		return 0, 0, fmt.Errorf("directory: delete lanes: %w", err)
 	}
@@ -125,7 +125,7 @@ func (s *Directory) OrphanLanes(ctx context.Context, after LaneID, most int) (or
 		ID   LaneID
 		Gone bool
 	}
-	found, err := store.Query(store.WithClass(ctx, store.ClassLists), s.Store, pgx.RowToStructByName[scanned], orphanLanesSQL, pgx.StrictNamedArgs{"after": after, "most": most})
+	found, err := store.Query(store.WithClass(ctx, store.ClassLists), s.Store, pgx.RowToStructByName[scanned], orphanLanesSQL, store.Args{"after": after, "most": most})
 	if err != nil {
 		return nil, 0, fmt.Errorf("directory: orphan lanes: %w", store.NothingChanged(err))
 	}
@@ -161,7 +161,7 @@ type Orphan struct {
 
 // JobsOfLane lists waiting jobs of a lane, at most most of each state.
 func (s *Directory) JobsOfLane(ctx context.Context, lane LaneID, most int) ([]Orphan, error) {
-	jobs, err := store.Query(store.WithClass(ctx, store.ClassLists), s.Store, pgx.RowToStructByName[Orphan], jobsOfLaneSQL, pgx.StrictNamedArgs{"lane": lane, "most": most})
+	jobs, err := store.Query(store.WithClass(ctx, store.ClassLists), s.Store, pgx.RowToStructByName[Orphan], jobsOfLaneSQL, store.Args{"lane": lane, "most": most})
 	if err != nil {
 		return nil, fmt.Errorf("directory: jobs of a lane: %w", store.NothingChanged(err))
 	}
@@ -174,7 +174,7 @@ WHERE NOT EXISTS (SELECT FROM lanes l WHERE l.id = asked.id)`
 
 // Orphaned gives the lanes that have no row.
 func (s *Directory) Orphaned(ctx context.Context, lanes []LaneID) ([]LaneID, error) {
-	gone, err := store.Query(ctx, s.Store, pgx.RowTo[LaneID], orphanedSQL, pgx.StrictNamedArgs{"ids": lanes})
+	gone, err := store.Query(ctx, s.Store, pgx.RowTo[LaneID], orphanedSQL, store.Args{"ids": lanes})
 	if err != nil {
 		return nil, fmt.Errorf("directory: orphan lanes: %w", store.NothingChanged(err))
 	}

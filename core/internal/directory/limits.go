@@ -32,15 +32,15 @@ SELECT id, plan, weight, overrides, updated_at FROM tenants WHERE id = @id`
 
 // TenantLimitsSince gives every tenant's plan and overrides that changed after since.
 func (s *Directory) TenantLimitsSince(ctx context.Context, since time.Time) ([]TenantLimits, error) {
-	return s.tenantLimits(ctx, tenantLimitsSQL, pgx.StrictNamedArgs{"since": since})
+	return s.tenantLimits(ctx, tenantLimitsSQL, store.Args{"since": since})
 }
 
 // TenantLimitsOf gives one tenant's; none for an unknown one.
 func (s *Directory) TenantLimitsOf(ctx context.Context, owner tenant.ID) ([]TenantLimits, error) {
-	return s.tenantLimits(ctx, tenantLimitsOfSQL, pgx.StrictNamedArgs{"id": owner})
+	return s.tenantLimits(ctx, tenantLimitsOfSQL, store.Args{"id": owner})
 }
 
-func (s *Directory) tenantLimits(ctx context.Context, sql string, args pgx.StrictNamedArgs) ([]TenantLimits, error) {
+func (s *Directory) tenantLimits(ctx context.Context, sql string, args store.Args) ([]TenantLimits, error) {
 	scan := func(row pgx.CollectableRow) (TenantLimits, error) {
 		var limits TenantLimits
 		var overrides []byte
@@ -59,7 +59,7 @@ const plansSQL = `SELECT name, limits, visibility_timeout_ms_max FROM plans`
 
 // Plans gives all plans: there are few.
 func (s *Directory) Plans(ctx context.Context) ([]api.Plan, error) {
-	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[planRow], plansSQL, pgx.StrictNamedArgs{})
+	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[planRow], plansSQL, store.Args{})
 	if err != nil {
 		return nil, fmt.Errorf("directory: plans: %w", store.NothingChanged(err))
 	}

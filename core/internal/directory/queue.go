@@ -60,7 +60,7 @@ func (s *Directory) PutPushQueue(
 	if err := s.checkQueueBound(ctx, owner, name); err != nil {
 		return false, err
 	}
-	args := pgx.StrictNamedArgs{
+	args := store.Args{
 		"tenant_id": owner, "name": name, "visibility": request.VisibilityTimeoutMS, "max_attempts": request.MaxAttempts,
 		"base": nil, "cap": nil, "jitter": nil, "curve": nil, "max_active": request.MaxActive, "max_running": request.MaxRunning,
 		"rate": request.RatePerSecond, "mode": api.ModePull, "url": nil, "timeout": nil, "secret": secret.Sealed, "replace": secret.Replace,
@@ -76,7 +76,7 @@ func (s *Directory) PutPushQueue(
 	if retry := request.Retry; retry != nil {
 		args["base"], args["cap"], args["jitter"], args["curve"] = retry.BaseMS, retry.CapMS, retry.Jitter, retry.Curve
 	}
-	scope := pgx.StrictNamedArgs{"tenant_id": &owner, "queue": &name, "plan": nil}
+	scope := store.Args{"tenant_id": &owner, "queue": &name, "plan": nil}
 	rows, err := changeLimits(ctx, s, pgx.RowTo[bool], putQueueSQL, args, scope, capsAddedByQueue(owner, name, request),
 		queueEvent(owner, name, request, secret.Replace))
 	if err != nil {
@@ -93,7 +93,7 @@ WHERE tenant_id = @tenant_id AND name = @name AND push_secret = @from`
 // changed since stays.
 func (s *Directory) ResealSecret(ctx context.Context, owner tenant.ID, name string, from, to []byte) error {
 	noRow := func(pgx.CollectableRow) (struct{}, error) { return struct{}{}, nil }
-	args := pgx.StrictNamedArgs{"tenant_id": owner, "name": name, "from": from, "to": to}
+	args := store.Args{"tenant_id": owner, "name": name, "from": from, "to": to}
 	if _, err := store.Query(ctx, s.Store, noRow, resealSQL, args); err != nil {
 		return fmt.Errorf("directory: settings: %w", err)
 	}
@@ -129,7 +129,7 @@ func (s *Directory) PauseQueue(ctx context.Context, owner tenant.ID, name string
 		action = api.AuditQueuePause
 	}
 	noRow := func(pgx.CollectableRow) (struct{}, error) { return struct{}{}, nil }
-	args := pgx.StrictNamedArgs{"tenant_id": owner, "name": name, "paused": paused}
+	args := store.Args{"tenant_id": owner, "name": name, "paused": paused}
 	_, err := audit.Recorded(ctx, s.Store, noRow, pauseQueueSQL, args, func([]struct{}) *audit.Event {
 		return &audit.Event{Tenant: &owner, Action: action, Object: name}
 	})
@@ -146,7 +146,7 @@ SELECT p.visibility_timeout_ms_max FROM tenants t JOIN plans p ON p.name = t.pla
 // tenant's plan allows; nil for none.
 func (s *Directory) VisibilityLimit(ctx context.Context, owner tenant.ID) (*int64, error) {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
-	limits, err := store.Query(ctx, s.Store, pgx.RowTo[*int64], visibilityLimitSQL, pgx.StrictNamedArgs{"id": owner})
+	limits, err := store.Query(ctx, s.Store, pgx.RowTo[*int64], visibilityLimitSQL, store.Args{"id": owner})
 	if err != nil {
 		return nil, fmt.Errorf("directory: plan: %w", store.NothingChanged(err))
 	}
@@ -190,7 +190,7 @@ type Depths struct {
 // it to one.
 func (s *Directory) QueueNames(ctx context.Context, owner tenant.ID, after, only string, size int) ([]string, error) {
 	ctx = store.WithClass(ctx, store.ClassLists)
-	names, err := store.Query(ctx, s.Store, pgx.RowTo[string], queueNamesSQL, pgx.StrictNamedArgs{
+	names, err := store.Query(ctx, s.Store, pgx.RowTo[string], queueNamesSQL, store.Args{
 		"tenant_id": owner, "after": after, "only": null.Text(only), "size": size,
 	})
 	if err != nil {
@@ -205,7 +205,7 @@ func (s *Directory) CountDepths(ctx context.Context, owner tenant.ID, name strin
 	if lanes == nil {
 		lanes = []LaneID{}
 	}
-	counts, err := store.Query(ctx, s.Store, pgx.RowToStructByName[Depths], depthsSQL, pgx.StrictNamedArgs{
+	counts, err := store.Query(ctx, s.Store, pgx.RowToStructByName[Depths], depthsSQL, store.Args{
 		"tenant_id": owner, "name": name, "lanes": lanes, "most": api.MaxDepthCount + 1,
 	})
 	if err != nil {

@@ -55,7 +55,7 @@ func (s *Directory) CreateTenant(ctx context.Context, id tenant.ID, request api.
 	if request.Weight != nil {
 		weight = *request.Weight
 	}
-	rows, err := audit.Recorded(ctx, s.Store, pgx.RowToStructByName[tenantRow], createTenantSQL, pgx.StrictNamedArgs{
+	rows, err := audit.Recorded(ctx, s.Store, pgx.RowToStructByName[tenantRow], createTenantSQL, store.Args{
 		"id": id, "name": request.Name, "plan": plan, "weight": weight,
 	}, func([]tenantRow) *audit.Event {
 		return &audit.Event{Tenant: &id, Action: api.AuditTenantCreate, Object: id.String(), Detail: map[string]any{
@@ -87,7 +87,7 @@ func (s *Directory) ListTenants(ctx context.Context, before *tenant.ID, size int
 	if before != nil {
 		last = *before
 	}
-	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[tenantRow], listTenantsSQL, pgx.StrictNamedArgs{"before": last, "size": size})
+	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[tenantRow], listTenantsSQL, store.Args{"before": last, "size": size})
 	if err != nil {
 		return nil, fmt.Errorf("directory: list tenants: %w", store.NothingChanged(err))
 	}
@@ -113,9 +113,9 @@ func (s *Directory) PatchTenant(ctx context.Context, id tenant.ID, patch api.Ten
 		text := string(store.JSON(patch.Overrides))
 		overrides = &text
 	}
-	rows, err := changeLimits(ctx, s, pgx.RowToStructByName[tenantRow], patchTenantSQL, pgx.StrictNamedArgs{
+	rows, err := changeLimits(ctx, s, pgx.RowToStructByName[tenantRow], patchTenantSQL, store.Args{
 		"id": id, "name": patch.Name, "plan": patch.Plan, "weight": patch.Weight, "overrides": overrides,
-	}, pgx.StrictNamedArgs{"tenant_id": &id, "queue": nil, "plan": nil}, capsAddedByPatch(id, patch), audit.Event{
+	}, store.Args{"tenant_id": &id, "queue": nil, "plan": nil}, capsAddedByPatch(id, patch), audit.Event{
 		Tenant: &id, Action: api.AuditTenantPatch, Object: id.String(), Detail: map[string]any{"patch": patch},
 	})
 	if err != nil {
@@ -130,7 +130,7 @@ func (s *Directory) PatchTenant(ctx context.Context, id tenant.ID, patch api.Ten
 // changeLimits changes limits, and in the same commit makes the counts unsettled for which it adds
 // a cap, among those in scope. It records the event if a row changed.
 func changeLimits[T any](
-	ctx context.Context, s *Directory, row pgx.RowToFunc[T], sql string, args, scope pgx.StrictNamedArgs, brings addedCaps, done audit.Event,
+	ctx context.Context, s *Directory, row pgx.RowToFunc[T], sql string, args, scope store.Args, brings addedCaps, done audit.Event,
 ) (changed []T, err error) {
 	err = s.InTx(ctx, func(tx pgx.Tx) error {
 		counters, err := brings(ctx, tx)
@@ -176,7 +176,7 @@ const getPlanSQL = `SELECT name, limits, visibility_timeout_ms_max FROM plans WH
 // GetPlan reads a plan.
 func (s *Directory) GetPlan(ctx context.Context, name string) (api.Plan, error) {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
-	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[planRow], getPlanSQL, pgx.StrictNamedArgs{"name": name})
+	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[planRow], getPlanSQL, store.Args{"name": name})
 	if err != nil {
 		return api.Plan{}, fmt.Errorf("directory: plan: %w", store.NothingChanged(err))
 	}
@@ -196,9 +196,9 @@ RETURNING name, limits, visibility_timeout_ms_max`
 // PutPlan creates or replaces a plan.
 func (s *Directory) PutPlan(ctx context.Context, name string, request api.PlanRequest) (api.Plan, error) {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
-	rows, err := changeLimits(ctx, s, pgx.RowToStructByName[planRow], putPlanSQL, pgx.StrictNamedArgs{
+	rows, err := changeLimits(ctx, s, pgx.RowToStructByName[planRow], putPlanSQL, store.Args{
 		"name": name, "limits": string(store.JSON(request.Limits)), "visibility": request.VisibilityTimeoutMSMax,
-	}, pgx.StrictNamedArgs{"tenant_id": nil, "queue": nil, "plan": &name}, capsAddedByPlan(name, request.Limits), audit.Event{
+	}, store.Args{"tenant_id": nil, "queue": nil, "plan": &name}, capsAddedByPlan(name, request.Limits), audit.Event{
 		Action: api.AuditPlanPut, Object: name, Detail: map[string]any{"limits": request.Limits, "visibility_timeout_ms_max": request.VisibilityTimeoutMSMax},
 	})
 	if err != nil {

@@ -80,7 +80,7 @@ func (s *Directory) Register(ctx context.Context, owner tenant.ID, w api.WorkerR
 	if metadata == nil {
 		metadata = map[string]string{}
 	}
-	workers, err := store.Query(ctx, s.Store, pgx.RowToStructByName[registered], registerSQL, pgx.StrictNamedArgs{
+	workers, err := store.Query(ctx, s.Store, pgx.RowToStructByName[registered], registerSQL, store.Args{
 		"owner": owner, "worker_id": w.WorkerID, "queues": null.List(w.Queues), "tags": null.List(w.Tags),
 		"concurrency": concurrency, "metadata": string(store.JSON(metadata)), "most": MaxWorkers,
 	})
@@ -108,7 +108,7 @@ RETURNING ` + workerColumns + `, ` + joinedSQL
 // SeenClaiming records that a worker claims; an unknown or dead one is registered: joined is then
 // true.
 func (s *Directory) SeenClaiming(ctx context.Context, owner tenant.ID, workerID string, queues, tags []string) (worker Worker, joined bool, err error) {
-	workers, err := store.Query(ctx, s.Store, pgx.RowToStructByName[registered], seenClaimingSQL, pgx.StrictNamedArgs{
+	workers, err := store.Query(ctx, s.Store, pgx.RowToStructByName[registered], seenClaimingSQL, store.Args{
 		"owner": owner, "worker_id": workerID, "queues": null.List(queues), "tags": null.List(tags), "most": MaxWorkers,
 	})
 	if err != nil {
@@ -130,7 +130,7 @@ RETURNING ` + workerColumns
 // must register again.
 func (s *Directory) BeatWorker(ctx context.Context, owner tenant.ID, workerID string) (Worker, error) {
 	ctx = store.WithClass(ctx, store.ClassOutcomes)
-	workers, err := store.Query(ctx, s.Store, pgx.RowToStructByName[Worker], beatWorkerSQL, pgx.StrictNamedArgs{
+	workers, err := store.Query(ctx, s.Store, pgx.RowToStructByName[Worker], beatWorkerSQL, store.Args{
 		"owner": owner, "worker_id": workerID,
 	})
 	if err != nil {
@@ -156,7 +156,7 @@ type WorkerLeases struct {
 
 // Leases counts the leases of all workers, of any tenants, that hold any.
 func (s *Directory) Leases(ctx context.Context) ([]WorkerLeases, error) {
-	held, err := store.Query(store.WithClass(ctx, store.ClassLists), s.Store, pgx.RowToStructByName[WorkerLeases], leasesSQL, pgx.StrictNamedArgs{})
+	held, err := store.Query(store.WithClass(ctx, store.ClassLists), s.Store, pgx.RowToStructByName[WorkerLeases], leasesSQL, store.Args{})
 	if err != nil {
 		return nil, fmt.Errorf("directory: leases: %w", store.NothingChanged(err))
 	}

@@ -32,7 +32,7 @@ type listedWorker struct {
 // ListWorkers lists the workers of owner, a tenant or tenant.Platform, by id.
 func (s *Directory) ListWorkers(ctx context.Context, owner tenant.ID, after string, size int) ([]api.Worker, error) {
 	ctx = store.WithClass(ctx, store.ClassLists)
-	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[listedWorker], listWorkersSQL, pgx.StrictNamedArgs{
+	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[listedWorker], listWorkersSQL, store.Args{
 		"owner": owner, "after": after, "size": size,
 	})
 	if err != nil {
@@ -80,7 +80,7 @@ type Aged struct{ Stale, Dead, Forgotten int64 }
 // zero for now. A statement that itself ends an outage of StaleAfter or more makes no worker stale
 // or dead.
 func (s *Directory) AgeWorkers(ctx context.Context, answered time.Time) (Aged, error) {
-	args := pgx.StrictNamedArgs{"stale": StaleAfter, "dead": DeadAfter, "forget": ForgetAfter, "answered": nil}
+	args := store.Args{"stale": StaleAfter, "dead": DeadAfter, "forget": ForgetAfter, "answered": nil}
 	if !answered.IsZero() {
 		args["answered"] = answered
 	}
@@ -103,7 +103,7 @@ func (s *Directory) Served(ctx context.Context) (map[tenant.QueueKey]bool, error
 		err := row.Scan(&key.Tenant, &key.Name)
 		return key, err
 	}
-	keys, err := store.Query(ctx, s.Store, scan, servedSQL, pgx.StrictNamedArgs{})
+	keys, err := store.Query(ctx, s.Store, scan, servedSQL, store.Args{})
 	if err != nil {
 		return nil, fmt.Errorf("directory: served: %w", store.NothingChanged(err))
 	}
@@ -130,7 +130,7 @@ type ActiveWorker struct {
 // most a thousand.
 func (s *Directory) ActiveWorkers(ctx context.Context, owner tenant.ID, name string) ([]ActiveWorker, error) {
 	ctx = store.WithClass(ctx, store.ClassLists)
-	workers, err := store.Query(ctx, s.Store, pgx.RowToStructByName[ActiveWorker], activeWorkersSQL, pgx.StrictNamedArgs{
+	workers, err := store.Query(ctx, s.Store, pgx.RowToStructByName[ActiveWorker], activeWorkersSQL, store.Args{
 		"owner": owner, "platform": tenant.Platform, "queue": name,
 	})
 	if err != nil {

@@ -49,7 +49,7 @@ type Forgotten struct {
 // ForgetKeys reads at most batch old Idempotency-Keys, of any tenants, after a time, and deletes
 // those past their retention.
 func (k *Keys) ForgetKeys(ctx context.Context, after time.Time, batch int) (Forgotten, error) {
-	rows, err := store.Query(ctx, k.Store, pgx.RowToStructByName[Forgotten], forgetKeysSQL, pgx.StrictNamedArgs{
+	rows, err := store.Query(ctx, k.Store, pgx.RowToStructByName[Forgotten], forgetKeysSQL, store.Args{
 		"after": after, "age": KeyAge, "after_end": KeyAfterEnd, "batch": batch,
 	})
 	if err != nil {

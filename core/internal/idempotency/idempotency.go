@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
@@ -68,7 +69,7 @@ func QueueFind(batch *pgx.Batch, asked []Key) map[Key]Answer {
 	for i, key := range asked {
 		tenants[i], users[i], operations[i], keys[i] = key.Tenant, key.User, key.Operation, key.Key
 	}
-	batch.Queue(findKeysSQL, pgx.StrictNamedArgs{
+	batch.Queue(findKeysSQL, store.Args{
 		"tenants": tenants, "users": users, "operations": operations, "keys": keys,
 	}).Query(func(rows pgx.Rows) error {
 		var key Key
@@ -89,7 +90,7 @@ VALUES (@tenant_id, @user_id, @operation, @key, @fingerprint, @job_ids, @status,
 
 // Save stores the answer to a key's first request, which stored these jobs.
 func Save(batch *pgx.Batch, key Key, answer Answer, jobs []uuid.UUID) {
-	batch.Queue(saveSQL, pgx.StrictNamedArgs{
+	batch.Queue(saveSQL, store.Args{
 		"tenant_id": key.Tenant, "user_id": key.User, "operation": key.Operation, "key": key.Key,
 		"fingerprint": answer.Fingerprint[:], "job_ids": jobs, "status": answer.Status, "answer": string(answer.Body),
 	})

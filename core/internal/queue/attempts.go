@@ -53,7 +53,7 @@ func (s *Jobs) Attempts(ctx context.Context, owner tenant.ID, user string, id uu
 	if err != nil {
 		return nil, err
 	}
-	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[attemptRow], attemptsSQL, pgx.StrictNamedArgs{
+	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[attemptRow], attemptsSQL, store.Args{
 		"id": id, "since": retention.Since(id), "tenant_id": owner, "after": after, "size": size,
 	})
 	if err != nil {

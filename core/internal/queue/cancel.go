@@ -52,7 +52,7 @@ func (s *Jobs) Cancel(ctx context.Context, owner tenant.ID, user string, id uuid
 		var did CancelResult
 		var live []*lockedRow
 		err := s.InShortTx(ctx, func(batch *pgx.Batch) {
-			queueLockRows(batch, &live, lockVisibleSQL, pgx.StrictNamedArgs{"id": id, "tenant_id": owner, "user": user})
+			queueLockRows(batch, &live, lockVisibleSQL, store.Args{"id": id, "tenant_id": owner, "user": user})
 		}, func(tx pgx.Tx) (_ *pgx.Batch, err error) {
 			if did, err = cancelLive(ctx, tx, live); err == nil {
 				found, err = get(ctx, tx, owner, user, id)
@@ -86,7 +86,7 @@ func cancelLive(ctx context.Context, tx pgx.Tx, live []*lockedRow) (CancelResult
 		return "", err
 	}
 	if !verdict.State.Terminal() {
-		_, err = tx.Exec(ctx, requestCancelSQL, pgx.StrictNamedArgs{"id": row.ID})
+		_, err = tx.Exec(ctx, requestCancelSQL, store.Args{"id": row.ID})
 		return CancelRequested, err
 	}
 	return CancelEnded, tx.SendBatch(ctx, finish([]*transition{{row: row, verdict: verdict}})).Close()

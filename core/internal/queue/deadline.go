@@ -29,7 +29,7 @@ func (s *Jobs) ExpireDeadlines(ctx context.Context, lookback time.Duration, batc
 	var expired []Reaped
 	var rows []*lockedRow
 	err := s.InShortTx(ctx, func(statements *pgx.Batch) {
-		queueLockRows(statements, &rows, pastDeadlineSQL, pgx.StrictNamedArgs{"lookback": lookback, "batch": batch})
+		queueLockRows(statements, &rows, pastDeadlineSQL, store.Args{"lookback": lookback, "batch": batch})
 	}, func(pgx.Tx) (*pgx.Batch, error) {
 		expired = nil // of the first try, see InTx
 		transitions := make([]*transition, 0, len(rows))
@@ -59,7 +59,7 @@ func (s *Jobs) ExpireDeadlines(ctx context.Context, lookback time.Duration, batc
 }
 
 // queueLockRows locks live jobs as part of a batch: rows has them once that has run.
-func queueLockRows(batch *pgx.Batch, rows *[]*lockedRow, sql string, args pgx.StrictNamedArgs) {
+func queueLockRows(batch *pgx.Batch, rows *[]*lockedRow, sql string, args store.Args) {
 	batch.Queue(sql, args).Query(func(found pgx.Rows) (err error) {
 		*rows, err = pgx.CollectRows(found, pgx.RowToAddrOfStructByName[lockedRow])
 		return err

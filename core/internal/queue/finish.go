@@ -280,7 +280,7 @@ func (s *transition) errorJSON() *string {
 	return &text
 }
 
-func requeueArgs(transitions []*transition) pgx.StrictNamedArgs {
+func requeueArgs(transitions []*transition) store.Args {
 	args := sharedArgs(transitions)
 	states := make([]string, len(transitions))
 	runAts, deferrals := make([]*time.Time, len(transitions)), make([]*time.Time, len(transitions))
@@ -294,7 +294,7 @@ func requeueArgs(transitions []*transition) pgx.StrictNamedArgs {
 	return args
 }
 
-func deadLetterArgs(transitions []*transition) pgx.StrictNamedArgs {
+func deadLetterArgs(transitions []*transition) store.Args {
 	args := sharedArgs(transitions)
 	reasons, fingerprints := make([]*string, len(transitions)), make([]*string, len(transitions))
 	for i, s := range transitions {
@@ -314,7 +314,7 @@ func deadLetterArgs(transitions []*transition) pgx.StrictNamedArgs {
 }
 
 // sharedArgs are the arrays that every statement of a transition takes.
-func sharedArgs(transitions []*transition) pgx.StrictNamedArgs {
+func sharedArgs(transitions []*transition) store.Args {
 	n := len(transitions)
 	ids, attempts := make([]uuid.UUID, n), make([]int32, n)
 	errors, answers := make([]*string, n), make([]*string, n)
@@ -323,12 +323,12 @@ func sharedArgs(transitions []*transition) pgx.StrictNamedArgs {
 		ids[i], attempts[i], errors[i] = s.row.ID, s.attempt(), s.errorJSON()
 		leases[i], hashes[i], answers[i] = s.leaseID, s.hash, s.answer
 	}
-	return pgx.StrictNamedArgs{
+	return store.Args{
 		"ids": ids, "attempts": attempts, "errors": errors, "leases": leases, "hashes": hashes, "answers": answers,
 	}
 }
 
-func attemptArgs(transitions []*transition) pgx.StrictNamedArgs {
+func attemptArgs(transitions []*transition) store.Args {
 	n := len(transitions)
 	ids, tenants, epochs := make([]uuid.UUID, n), make([]uuid.UUID, n), make([]int64, n)
 	attempts, kinds, workers := make([]int32, n), make([]string, n), make([]*string, n)
@@ -342,7 +342,7 @@ func attemptArgs(transitions []*transition) pgx.StrictNamedArgs {
 			types[i], messages[i], stacks[i] = &s.err.Type, &s.err.Message, &s.err.Stack
 		}
 	}
-	return pgx.StrictNamedArgs{
+	return store.Args{
 		"ids": ids, "tenants": tenants, "epochs": epochs, "attempts": attempts, "kinds": kinds, "workers": workers,
 		"starts": starts, "run_ats": runAts, "types": types, "messages": messages, "stacks": stacks,
 	}

@@ -47,8 +47,8 @@ func get(ctx context.Context, tx pgx.Tx, owner tenant.ID, user string, id uuid.U
 	return visible(found, user)
 }
 
-func getArgs(owner tenant.ID, id uuid.UUID) pgx.StrictNamedArgs {
-	return pgx.StrictNamedArgs{"id": id, "tenant_id": owner, "since": retention.Since(id)}
+func getArgs(owner tenant.ID, id uuid.UUID) store.Args {
+	return store.Args{"id": id, "tenant_id": owner, "since": retention.Since(id)}
 }
 
 // visible is the one row that was found, as its caller may see it.

@@ -57,11 +57,11 @@ func (s *Jobs) Heartbeat(ctx context.Context, leases []job.Lease) (map[job.Lease
 	return held, nil
 }
 
-func leaseArgs(leases []job.Lease) pgx.StrictNamedArgs {
+func leaseArgs(leases []job.Lease) store.Args {
 	ids, tenants := make([]uuid.UUID, len(leases)), make([]uuid.UUID, len(leases))
 	epochs, leaseIDs := make([]int64, len(leases)), make([]uuid.UUID, len(leases))
 	for i, lease := range leases {
 		ids[i], tenants[i], epochs[i], leaseIDs[i] = lease.Job, lease.Tenant, lease.Epoch, lease.ID
 	}
-	return pgx.StrictNamedArgs{"ids": ids, "tenants": tenants, "epochs": epochs, "leases": leaseIDs}
+	return store.Args{"ids": ids, "tenants": tenants, "epochs": epochs, "leases": leaseIDs}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/store"
@@ -71,8 +70,8 @@ func (s *Jobs) List(ctx context.Context, owner tenant.ID, filter api.JobFilter, 
 // Judgement is for store.PageOf.
 func (l *Listed) Judgement() (id uuid.UUID, hit bool, read int64) { return l.ID, l.Hit, l.Read }
 
-func listArgs(owner tenant.ID, filter api.JobFilter) pgx.StrictNamedArgs {
-	args := pgx.StrictNamedArgs{
+func listArgs(owner tenant.ID, filter api.JobFilter) store.Args {
+	args := store.Args{
 		"tenant_id": owner, "queue": null.Text(filter.Queue), "type": null.Text(filter.Type), "user": null.Text(filter.User),
 		"states": filter.States, "tag": null.Text(filter.Tag), "metadata": nil, "after": store.TimeOrNil(filter.CreatedAfter),
 		"until": store.TimeOrNil(filter.CreatedBefore),

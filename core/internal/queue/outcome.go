@@ -300,7 +300,7 @@ func (s *Jobs) answerUnheld(ctx context.Context, endings []Ending, missing []int
 	for i, index := range missing {
 		ids[i] = endings[index].Lease.Job
 	}
-	rows, err := store.Query(ctx, s.Store, pgx.RowToAddrOfStructByName[recorded], lastOutcomeSQL, pgx.StrictNamedArgs{"ids": ids, "since": retention.Since(ids...)})
+	rows, err := store.Query(ctx, s.Store, pgx.RowToAddrOfStructByName[recorded], lastOutcomeSQL, store.Args{"ids": ids, "since": retention.Since(ids...)})
 	found := make(map[uuid.UUID]*recorded, len(rows))
 	for _, row := range rows {
 		found[row.ID] = row

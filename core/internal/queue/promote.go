@@ -32,7 +32,7 @@ const AllTime = 100 * 365 * 24 * time.Hour
 // Promote queues at most batch due jobs, of any tenants, without those that were due longer ago
 // than lookback.
 func (s *Jobs) Promote(ctx context.Context, lookback time.Duration, batch int) ([]Ready, error) {
-	jobs, err := store.Query(ctx, s.Store, pgx.RowToStructByName[Ready], promoteSQL, pgx.StrictNamedArgs{"lookback": lookback, "batch": batch})
+	jobs, err := store.Query(ctx, s.Store, pgx.RowToStructByName[Ready], promoteSQL, store.Args{"lookback": lookback, "batch": batch})
 	if err != nil {
 		return nil, fmt.Errorf("queue: promote: %w", err)
 	}
@@ -50,7 +50,7 @@ LIMIT 1`
 // NextDue gives the time until the next scheduled job of any tenant is due, by PostgreSQL's clock,
 // at most a day; false if there is none. Jobs that were due longer ago than lookback are left out.
 func (s *Jobs) NextDue(ctx context.Context, lookback time.Duration) (time.Duration, bool, error) {
-	waits, err := store.Query(ctx, s.Store, pgx.RowTo[time.Duration], nextDueSQL, pgx.StrictNamedArgs{"lookback": lookback})
+	waits, err := store.Query(ctx, s.Store, pgx.RowTo[time.Duration], nextDueSQL, store.Args{"lookback": lookback})
 	if err != nil {
 		return 0, false, fmt.Errorf("queue: next due: %w", store.NothingChanged(err))
 	}

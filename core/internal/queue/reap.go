@@ -97,10 +97,10 @@ FOR UPDATE OF jobs SKIP LOCKED`
 // ReapDead reaps at most batch leases, of any tenants, of dead workers, as if they had expired.
 func (s *Jobs) ReapDead(ctx context.Context, batch int, random func() float64) ([]Reaped, error) {
 	ctx = store.WithClass(ctx, store.ClassOutcomes)
-	return s.reapRows(ctx, ofDeadWorkersSQL, pgx.StrictNamedArgs{"batch": batch}, random)
+	return s.reapRows(ctx, ofDeadWorkersSQL, store.Args{"batch": batch}, random)
 }
 
-func (s *Jobs) reapRows(ctx context.Context, sql string, args pgx.StrictNamedArgs, random func() float64) ([]Reaped, error) {
+func (s *Jobs) reapRows(ctx context.Context, sql string, args store.Args, random func() float64) ([]Reaped, error) {
 	var reaped []Reaped
 	var rows []*lockedRow
 	err := s.InShortTx(ctx, func(batch *pgx.Batch) {

@@ -3,8 +3,6 @@ package queue
 import (
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -74,12 +72,12 @@ const graceSQL = `NOT EXISTS (
   AND statement_timestamp() < COALESCE(@answered::timestamptz, statement_timestamp()) + @normal_gap::interval
                               + jobs.visibility_timeout_ms * interval '1 millisecond' / 3`
 
-func (c *Contact) args() pgx.StrictNamedArgs {
+func (c *Contact) args() store.Args {
 	ends, lengths := make([]time.Time, len(c.Outages)), make([]int64, len(c.Outages))
 	for i, s := range c.Outages {
 		ends[i], lengths[i] = s.Ended, s.Length.Milliseconds()
 	}
-	args := pgx.StrictNamedArgs{"outage_ends": ends, "outages": lengths, "answered": nil, "normal_gap": normalGap}
+	args := store.Args{"outage_ends": ends, "outages": lengths, "answered": nil, "normal_gap": normalGap}
 	if !c.Last.IsZero() {
 		args["answered"] = c.Last
 	}

@@ -85,7 +85,7 @@ func (s *Jobs) Totals(ctx context.Context, most int64) (Totals, error) {
 		if _, err := tx.Exec(ctx, fmt.Sprintf(`SET LOCAL statement_timeout = %d`, totalsTime.Milliseconds())); err != nil {
 			return err
 		}
-		rows, err := tx.Query(ctx, totalsSQL, pgx.StrictNamedArgs{"most": most})
+		rows, err := tx.Query(ctx, totalsSQL, store.Args{"most": most})
 		if err != nil {
 			return err
 		}
@@ -93,7 +93,7 @@ func (s *Jobs) Totals(ctx context.Context, most int64) (Totals, error) {
 		return err
 	})
 	if errors.Is(err, store.ErrOverloaded) && ctx.Err() == nil {
-		guessed, failed := store.Query(ctx, s.Store, pgx.RowToStructByName[countedTotals], guessSQL, pgx.StrictNamedArgs{})
+		guessed, failed := store.Query(ctx, s.Store, pgx.RowToStructByName[countedTotals], guessSQL, store.Args{})
 		if failed != nil {
 			return Totals{}, fmt.Errorf("queue: totals: %w", store.NothingChanged(failed))
 		}

@@ -27,7 +27,7 @@ func (s *Jobs) States(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]strin
 		ID    uuid.UUID
 		State string
 	}
-	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[jobState], statesSQL, pgx.StrictNamedArgs{"ids": ids, "since": retention.Since(ids...)})
+	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[jobState], statesSQL, store.Args{"ids": ids, "since": retention.Since(ids...)})
 	if err != nil {
 		return nil, fmt.Errorf("queue: states: %w", store.NothingChanged(err))
 	}

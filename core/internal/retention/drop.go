@@ -68,7 +68,7 @@ func (s *Forgetter) DropPartitions(ctx context.Context) ([]Dropped, error) {
 		return nil, err
 	}
 	defer conn.Release()
-	key := pgx.StrictNamedArgs{"key": store.LockKey(store.LockRemoval, tenant.Platform)}
+	key := store.Args{"key": store.LockKey(store.LockRemoval, tenant.Platform)}
 	var mine bool
 	if err := conn.QueryRow(ctx, tryLockSQL, key).Scan(&mine); err != nil || !mine {
 		return nil, store.Classify(err)
@@ -97,7 +97,7 @@ func (s *Forgetter) DropPartitions(ctx context.Context) ([]Dropped, error) {
 // dropDays drops the days of one table that ended longer ago than retention. It stops at the first
 // failure.
 func dropDays(ctx context.Context, conn *pgx.Conn, table string, retention time.Duration) ([]Dropped, error) {
-	rows, err := conn.Query(ctx, dueDaysSQL, pgx.StrictNamedArgs{"parent": table, "retention": retention, "mark": droppedMark + " (" + table + ")"})
+	rows, err := conn.Query(ctx, dueDaysSQL, store.Args{"parent": table, "retention": retention, "mark": droppedMark + " (" + table + ")"})
 	if err != nil {
 		return nil, err
 	}

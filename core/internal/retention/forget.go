@@ -51,7 +51,7 @@ func (s *Forgetter) forget(ctx context.Context, sql string, retention time.Durat
 	if retention <= 0 {
 		return 0, nil
 	}
-	rows, err := store.Query(ctx, s.Store, pgx.RowTo[uuid.UUID], sql, pgx.StrictNamedArgs{"retention": retention, "batch": batch})
+	rows, err := store.Query(ctx, s.Store, pgx.RowTo[uuid.UUID], sql, store.Args{"retention": retention, "batch": batch})
 	if err != nil {
 		return 0, fmt.Errorf("retention: forget: %w", err)
 	}

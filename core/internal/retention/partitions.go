@@ -78,7 +78,7 @@ WHERE NOT EXISTS (
 ORDER BY day`
 
 func missingDays(ctx context.Context, db store.Querier, table string) ([]time.Time, error) {
-	rows, err := db.Query(ctx, missingDaysSQL, pgx.StrictNamedArgs{"parent": table, "ahead": daysAhead})
+	rows, err := db.Query(ctx, missingDaysSQL, store.Args{"parent": table, "ahead": daysAhead})
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +104,7 @@ func (s *Forgetter) makeDays(ctx context.Context, table string) error {
 		if days, err := missingDays(ctx, tx, table); err != nil || len(days) == 0 {
 			return err
 		}
-		key := pgx.StrictNamedArgs{"key": store.LockKey(store.LockPartitions, tenant.Platform)}
+		key := store.Args{"key": store.LockKey(store.LockPartitions, tenant.Platform)}
 		if _, err := tx.Exec(ctx, store.AdvisoryLockSQL, key); err != nil {
 			return err
 		}
@@ -135,7 +135,7 @@ LIMIT 1`
 // PARTITION OF, which would lock the parent against all inserts.
 func makePartition(ctx context.Context, tx pgx.Tx, table string, day time.Time) error {
 	var name string
-	args := pgx.StrictNamedArgs{"name": table + "_" + day.Format("20060102")}
+	args := store.Args{"name": table + "_" + day.Format("20060102")}
 	if err := tx.QueryRow(ctx, freeNameSQL, args).Scan(&name); err != nil {
 		return err
 	}

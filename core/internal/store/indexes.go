@@ -58,7 +58,7 @@ func (s *Store) invalidIndexes(ctx context.Context) ([]invalidIndex, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := Query(ctx, s, pgx.RowToStructByName[invalidIndex], invalidIndexesSQL, pgx.StrictNamedArgs{"tables": tables})
+	found, err := Query(ctx, s, pgx.RowToStructByName[invalidIndex], invalidIndexesSQL, Args{"tables": tables})
 	if err != nil {
 		return nil, fmt.Errorf("store: indexes: %w", NothingChanged(err))
 	}

@@ -57,7 +57,7 @@ func ScanRows[R pageRow](cursor *uuid.UUID, want int, chunk func(from uuid.UUID,
 func PageOf[R, T any, P interface {
 	*R
 	pageRow
-}](ctx context.Context, s *Store, what, sql string, args pgx.StrictNamedArgs, size int, token string, wire func(P) T) (api.Page[T], error) {
+}](ctx context.Context, s *Store, what, sql string, args Args, size int, token string, wire func(P) T) (api.Page[T], error) {
 	page := api.Page[T]{Items: []T{}}
 	before, err := placeIn(token)
 	if err != nil {

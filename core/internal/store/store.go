@@ -321,7 +321,7 @@ func commit(ctx context.Context, tx pgx.Tx, last *pgx.Batch) error {
 }
 
 // Query runs a single statement and collects its rows.
-func Query[T any](ctx context.Context, s *Store, row pgx.RowToFunc[T], sql string, args pgx.StrictNamedArgs) (collected []T, err error) {
+func Query[T any](ctx context.Context, s *Store, row pgx.RowToFunc[T], sql string, args Args) (collected []T, err error) {
 	ctx, cancel := s.Bound(ctx)
 	defer cancel()
 	err = s.orMakePartitions(ctx, func() error {

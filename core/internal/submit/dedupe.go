@@ -89,7 +89,7 @@ func takeBack(ctx context.Context, tx pgx.Tx, submissions []Submission, results 
 			}
 		}
 	}
-	_, err = tx.Exec(ctx, takeBackSQL, pgx.StrictNamedArgs{"ids": ids})
+	_, err = tx.Exec(ctx, takeBackSQL, store.Args{"ids": ids})
 	return freed, err
 }
 
@@ -189,7 +189,7 @@ func dedupeHolders(ctx context.Context, db store.Querier, submissions []Submissi
 	if len(keys) == 0 {
 		return holders, nil
 	}
-	rows, err := db.Query(ctx, liveByDedupeSQL, pgx.StrictNamedArgs{"tenants": tenants, "users": users, "keys": keys})
+	rows, err := db.Query(ctx, liveByDedupeSQL, store.Args{"tenants": tenants, "users": users, "keys": keys})
 	if err != nil {
 		return nil, err
 	}

@@ -331,7 +331,7 @@ func newRow(submission *Submission, n *NewJob, made inserted) *queue.JobRow {
 }
 
 // insertArgs turns jobs into one array for each column, see inputSQL.
-func insertArgs(submissions []Submission, places []place) pgx.StrictNamedArgs {
+func insertArgs(submissions []Submission, places []place) store.Args {
 	n := len(places)
 	c := struct {
 		lanes, maxAttempts                              []int32
@@ -363,7 +363,7 @@ func insertArgs(submissions []Submission, places []place) pgx.StrictNamedArgs {
 		c.delays, c.deadlines = append(c.delays, j.Delay.Milliseconds()), append(c.deadlines, j.Deadline)
 		c.counted = append(c.counted, int16(usage.BitsOf(j.Caps)))
 	}
-	return pgx.StrictNamedArgs{
+	return store.Args{
 		"ids": c.ids, "tenants": oneOrAll(c.tenants), "lanes": oneOrAll(c.lanes), "queues": oneOrAll(c.queues), "types": oneOrAll(c.types),
 		"users": unlessNone(c.users), "priorities": oneOrAll(c.priorities), "payloads": c.payloads, "tags": oneOrAll(c.tags),
 		"metadata": oneOrAll(c.metadata), "max_attempts": oneOrAll(c.maxAttempts), "bases": oneOrAll(c.bases), "caps": oneOrAll(c.caps),

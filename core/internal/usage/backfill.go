@@ -69,8 +69,8 @@ type scannedJob struct {
 
 // scanOf gives the statement that scans the jobs of a count, and its arguments without the
 // position.
-func scanOf(key CountKey) (string, pgx.StrictNamedArgs) {
-	args := pgx.StrictNamedArgs{"counter": int16(key.Counter), "tenant_id": &key.Tenant, "most": backfillStep}
+func scanOf(key CountKey) (string, store.Args) {
+	args := store.Args{"counter": int16(key.Counter), "tenant_id": &key.Tenant, "most": backfillStep}
 	switch key.Counter {
 	case ActiveUser:
 		args["user"] = key.Name
@@ -137,7 +137,7 @@ WHERE tenant_id = @tenant_id AND counter = @counter AND name = @name AND NOT set
 // Backfill processes one step of one count, of any tenant. It gives how many jobs it added, and
 // whether the pass continues.
 func (s *Counts) Backfill(ctx context.Context, key CountKey) (added int64, more bool, err error) {
-	place := pgx.StrictNamedArgs{"tenant_id": key.Tenant, "counter": int16(key.Counter), "name": key.Name}
+	place := store.Args{"tenant_id": key.Tenant, "counter": int16(key.Counter), "name": key.Name}
 	found, err := store.Query(ctx, s.Store, pgx.RowTo[uuid.UUID], startBackfillSQL, place)
 	if err != nil || len(found) == 0 { // settled, or no longer capped
 		return 0, false, err
@@ -185,7 +185,7 @@ func (s *Counts) backfill(ctx context.Context, tx pgx.Tx, key CountKey, ids []uu
 	if err != nil {
 		return 0, err
 	}
-	tag, err := tx.Exec(ctx, backfillSQL, pgx.StrictNamedArgs{
+	tag, err := tx.Exec(ctx, backfillSQL, store.Args{
 		"counter": int16(key.Counter), "ids": ids, "running": key.Counter&RunningCounters != 0,
 	})
 	if err != nil {
@@ -218,7 +218,7 @@ func scanKey(row pgx.CollectableRow) (CountKey, error) {
 // DueCounts gives counts, of any tenants, that are to be backfilled, and reserves them for half a
 // minute.
 func (s *Counts) DueCounts(ctx context.Context, most int) ([]CountKey, error) {
-	keys, err := store.Query(ctx, s.Store, scanKey, dueCountsSQL, pgx.StrictNamedArgs{"most": most})
+	keys, err := store.Query(ctx, s.Store, scanKey, dueCountsSQL, store.Args{"most": most})
 	if err != nil {
 		return nil, fmt.Errorf("usage: due counts: %w", store.NothingChanged(err))
 	}

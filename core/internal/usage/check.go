@@ -44,7 +44,7 @@ func jobsOf(counter Counter) string {
 }
 
 // checkArgs are the arguments of checkSQL with the condition of the counter.
-func checkArgs(key CountKey) pgx.StrictNamedArgs {
+func checkArgs(key CountKey) store.Args {
 	args := CountArgs([]CountKey{key})
 	args["counter"] = int16(key.Counter)
 	if key.Counter != RunningAll {
@@ -63,11 +63,11 @@ func checkArgs(key CountKey) pgx.StrictNamedArgs {
 func (s *Counts) CheckCounts(ctx context.Context, keys []CountKey, within time.Duration) (drifts []Drift, checked int, err error) {
 	err = s.InTx(ctx, func(tx pgx.Tx) error {
 		var free bool
-		lock := pgx.StrictNamedArgs{"lock": store.LockKey(store.LockCheck, tenant.Platform)}
+		lock := store.Args{"lock": store.LockKey(store.LockCheck, tenant.Platform)}
 		if err := tx.QueryRow(ctx, store.TryHoldSQL, lock).Scan(&free); err != nil || !free {
 			return err
 		}
-		limit := pgx.StrictNamedArgs{"timeout": strconv.FormatInt(s.checkTime.Milliseconds(), 10)}
+		limit := store.Args{"timeout": strconv.FormatInt(s.checkTime.Milliseconds(), 10)}
 		if _, err := tx.Exec(ctx, `SELECT set_config('statement_timeout', @timeout, true)`, limit); err != nil {
 			return err
 		}

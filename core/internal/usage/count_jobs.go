@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/core/internal/store"
 )
 
 // A count is settled when every job that belongs to it is in it. Until then, for a minute after its
@@ -41,15 +43,15 @@ SELECT count(*) FROM (SELECT FROM jobs WHERE state = 'running' LIMIT @most) AS c
 )
 
 // trueCount gives the statement that counts a key's jobs, and its arguments.
-func trueCount(key CountKey, most int64) (string, pgx.StrictNamedArgs) {
-	args := pgx.StrictNamedArgs{"tenant_id": key.Tenant, "most": most}
+func trueCount(key CountKey, most int64) (string, store.Args) {
+	args := store.Args{"tenant_id": key.Tenant, "most": most}
 	switch key.Counter {
 	case ActiveTenant:
 		return trueActiveSQL, args
 	case RunningTenant:
 		return trueRunningSQL, args
 	case RunningAll:
-		return trueAllRunningSQL, pgx.StrictNamedArgs{"most": most}
+		return trueAllRunningSQL, store.Args{"most": most}
 	default:
 		args["name"] = key.Name
 	}

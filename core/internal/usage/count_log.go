@@ -134,12 +134,12 @@ type logRow struct {
 }
 
 // CountArgs are the arguments @tenants, @counters and @names of a statement.
-func CountArgs(keys []CountKey) pgx.StrictNamedArgs {
+func CountArgs(keys []CountKey) store.Args {
 	tenants, counters, names := make([]uuid.UUID, len(keys)), make([]int16, len(keys)), make([]string, len(keys))
 	for i, key := range keys {
 		tenants[i], counters[i], names[i] = key.Tenant, int16(key.Counter), key.Name
 	}
-	return pgx.StrictNamedArgs{"tenants": tenants, "counters": counters, "names": names}
+	return store.Args{"tenants": tenants, "counters": counters, "names": names}
 }
 
 // CollectUsage makes a tally of the rows of ReadUsageSQL.

@@ -45,7 +45,7 @@ func (s *Counts) StoredCounts(ctx context.Context, after CountKey, most int) ([]
 		err := row.Scan(&stored.Tenant, &stored.Counter, &stored.Name, &stored.Settled, &stored.Unused)
 		return stored, err
 	}
-	stored, err := store.Query(ctx, s.Store, scan, storedCountsSQL, pgx.StrictNamedArgs{
+	stored, err := store.Query(ctx, s.Store, scan, storedCountsSQL, store.Args{
 		"tenant_id": after.Tenant, "counter": int16(after.Counter), "name": after.Name, "most": most,
 	})
 	if err != nil {

@@ -48,8 +48,8 @@ func (s *Counts) QueueLockAndRead(ctx context.Context, batch *pgx.Batch, class s
 	if len(tenants) == 0 {
 		return tally
 	}
-	batch.Queue(LockTimeoutSQL, pgx.StrictNamedArgs{"timeout": LockTimeout(ctx)})
-	batch.Queue(lockTenantsSQL, pgx.StrictNamedArgs{"locks": store.LockKeys(class, tenants)})
+	batch.Queue(LockTimeoutSQL, store.Args{"timeout": LockTimeout(ctx)})
+	batch.Queue(lockTenantsSQL, store.Args{"locks": store.LockKeys(class, tenants)})
 	if len(keys) > 0 {
 		QueueRead(batch, tally, keys)
 	}

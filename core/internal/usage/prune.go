@@ -92,7 +92,7 @@ DELETE FROM usage_credits WHERE ctid = ANY(ARRAY(
 // credits wait for one, and deletes counts that are zero and were not used for an hour. It gives
 // how many rows were deleted, and where to continue: the zero key at the end.
 func (s *Counts) PruneUsage(ctx context.Context, after CountKey) (pruned int64, next CountKey, err error) {
-	logged, err := store.Query(ctx, s.Store, pgx.RowToStructByName[loggedCount], loggedCountsSQL, pgx.StrictNamedArgs{
+	logged, err := store.Query(ctx, s.Store, pgx.RowToStructByName[loggedCount], loggedCountsSQL, store.Args{
 		"tenant_id": after.Tenant, "counter": int16(after.Counter), "name": after.Name, "most": pruneKeys,
 	})
 	if err != nil {
@@ -127,7 +127,7 @@ func (s *Counts) prune(ctx context.Context, logged []loggedCount) (pruned int64,
 	err = s.InTx(ctx, func(tx pgx.Tx) error {
 		log, credits := CountArgs(keys), CountArgs(keys)
 		log["seqs"], log["most"], credits["bounds"], credits["most"] = seqs, pruneRows, bounds, pruneRows
-		for sql, args := range map[string]pgx.StrictNamedArgs{pruneLogSQL: log, pruneCreditsSQL: credits} {
+		for sql, args := range map[string]store.Args{pruneLogSQL: log, pruneCreditsSQL: credits} {
 			tag, err := tx.Exec(ctx, sql, args)
 			if err != nil {
 				return err
@@ -187,7 +187,7 @@ func (s *Counts) readCounts(ctx context.Context, keys []CountKey) (*Tally, error
 func (s *Counts) foldOrDeleteLocked(ctx context.Context, owner tenant.ID, class store.LockClass, keys []CountKey, idle map[CountKey]bool) error {
 	return s.InTx(ctx, func(tx pgx.Tx) error {
 		var free bool
-		if err := tx.QueryRow(ctx, store.TryHoldSQL, pgx.StrictNamedArgs{"lock": store.LockKey(class, owner)}).Scan(&free); err != nil || !free {
+		if err := tx.QueryRow(ctx, store.TryHoldSQL, store.Args{"lock": store.LockKey(class, owner)}).Scan(&free); err != nil || !free {
 			return err
 		}
 		read, err := ReadUsage(ctx, tx, keys)

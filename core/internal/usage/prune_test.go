@@ -4,9 +4,9 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
+	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/usage"
 )
 
@@ -17,7 +17,7 @@ func TestPruneACountThatBeganAgain(t *testing.T) {
 	f := celltest.NewFixture(t)
 	prune := func(newest int64) int64 {
 		t.Helper()
-		tag, err := f.Direct.Exec(t.Context(), usage.PruneLogSQL, pgx.StrictNamedArgs{
+		tag, err := f.Direct.Exec(t.Context(), usage.PruneLogSQL, store.Args{
 			"tenants": []uuid.UUID{f.Tenant}, "counters": []int16{1}, "names": []string{"again"}, "seqs": []int64{newest}, "most": 10,
 		})
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
@@ -98,7 +99,7 @@ func (r *Rates) Read(batch *pgx.Batch, limits []*Rate) {
 	for i, rate := range limits {
 		tenants[i], queues[i] = rate.Tenant, rate.Name
 	}
-	batch.Queue(readRatesSQL, pgx.StrictNamedArgs{"tenants": tenants, "queues": queues}).Query(func(rows pgx.Rows) error {
+	batch.Queue(readRatesSQL, store.Args{"tenants": tenants, "queues": queues}).Query(func(rows pgx.Rows) error {
 		found, err := pgx.CollectRows(rows, pgx.RowToStructByName[rateRow])
 		*r = make(Rates, len(found))
 		for _, row := range found {
@@ -148,6 +149,6 @@ func (r *Rates) Append(batch *pgx.Batch) {
 		}
 	}
 	if len(tenants) > 0 {
-		batch.Queue(appendRatesSQL, pgx.StrictNamedArgs{"tenants": tenants, "queues": queues, "seqs": seqs, "dues": dues})
+		batch.Queue(appendRatesSQL, store.Args{"tenants": tenants, "queues": queues, "seqs": seqs, "dues": dues})
 	}
 }

@@ -29,7 +29,7 @@ UPDATE jobs SET counted = 0 WHERE counted <> 0`
 // ForeignCounters says whether the counts were written by another server, so that no core should run
 // before ResetForeignCounters.
 func (s *Counts) ForeignCounters(ctx context.Context) (bool, error) {
-	foreign, err := store.Query(ctx, s.Store, pgx.RowTo[bool], foreignCountersSQL, pgx.StrictNamedArgs{})
+	foreign, err := store.Query(ctx, s.Store, pgx.RowTo[bool], foreignCountersSQL, store.Args{})
 	if err != nil {
 		return false, fmt.Errorf("usage: foreign counters: %w", store.NothingChanged(err))
 	}
