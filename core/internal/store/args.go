@@ -35,7 +35,7 @@ func (a Args) RewriteQuery(ctx context.Context, conn *pgx.Conn, sql string, _ []
 	for i, name := range form.names {
 		value, given := a[name]
 		if !given || len(a) != len(form.names) {
-			return pgx.StrictNamedArgs(a).RewriteQuery(ctx, conn, sql, nil) // its error names what is wrong
+			return pgx.StrictNamedArgs(a).RewriteQuery(ctx, conn, sql, nil) //nolint:forbidigo // its error names what is wrong
 		}
 		values[i] = value
 	}
@@ -45,7 +45,7 @@ func (a Args) RewriteQuery(ctx context.Context, conn *pgx.Conn, sql string, _ []
 // toPositional gives the positional form: with each name as its own value, the values are the names
 // in order.
 func toPositional(ctx context.Context, conn *pgx.Conn, sql string, a Args) (positional, error) {
-	itself := pgx.StrictNamedArgs{}
+	itself := pgx.StrictNamedArgs{} //nolint:forbidigo // the names are looked for here
 	for name := range a {
 		itself[name] = name
 	}
