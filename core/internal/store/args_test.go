@@ -24,7 +24,7 @@ func TestArgsAreStrictNamedArgs(t *testing.T) {
 		} {
 			text, values, err := store.Args(given).RewriteQuery(t.Context(), nil, sql, nil)
 			wantText, wantValues, wantErr := pgx.StrictNamedArgs(given).RewriteQuery(t.Context(), nil, sql, nil)
-			if (err == nil) != (wantErr == nil) || err != nil && err.Error() != wantErr.Error() {
+			if (err == nil) != (wantErr == nil) { // of several faults, each may be the one that is named
 				t.Errorf("%v: %v, want %v", given, err, wantErr)
 			}
 			if err == nil && (text != wantText || !reflect.DeepEqual(values, wantValues)) {
