@@ -106,7 +106,7 @@ func (s *Submitter) submitCapped(ctx context.Context, submissions []Submission, 
 	var chosen []Submission
 	var results [][]JobResult
 	err := s.underLock(ctx, submissions, func(_ pgx.Tx, held held) (*pgx.Batch, error) {
-		chosen = slices.Clone(submissions) // a second try admits anew
+		chosen = slices.Clone(submissions) // a second try admits again from the start
 		for i := range chosen {
 			chosen[i].admit(held.counts)
 		}
