@@ -61,10 +61,28 @@ func (p *Promoter) Run(ctx context.Context) error {
 // RunOnce promotes every due job, and gives how long to sleep.
 func (p *Promoter) RunOnce(ctx context.Context) (time.Duration, error) {
 	back, done := p.lookback.next()
+	next, waiting, err := p.store.NextDue(ctx, back)
+	if err == nil && waiting && next <= 0 {
+		if err = p.promote(ctx, back); err == nil {
+			next, waiting, err = p.store.NextDue(ctx, back)
+		}
+	}
+	if err != nil {
+		return promotePoll, err
+	}
+	done()
+	if !waiting {
+		return promotePoll, nil
+	}
+	// Never zero: a due job that was not promoted is locked by another transaction.
+	return min(max(next, 5*time.Millisecond), promotePoll), nil
+}
+
+func (p *Promoter) promote(ctx context.Context, back time.Duration) error {
 	for {
 		due, err := p.store.Promote(ctx, back, promoteBatch)
 		if err != nil {
-			return promotePoll, err
+			return err
 		}
 		p.metrics.Promoted.Add(float64(len(due)))
 		for _, one := range due {
@@ -72,14 +90,7 @@ func (p *Promoter) RunOnce(ctx context.Context) (time.Duration, error) {
 		}
 		p.dispatcher.Wake(due)
 		if len(due) < promoteBatch {
-			done()
-			break
+			return nil
 		}
 	}
-	next, waiting, err := p.store.NextDue(ctx, back)
-	if err != nil || !waiting {
-		return promotePoll, err
-	}
-	// Never zero: a due job that was not promoted is locked by another transaction.
-	return min(max(next, 5*time.Millisecond), promotePoll), nil
 }

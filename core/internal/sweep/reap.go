@@ -36,6 +36,8 @@ type Reaper struct {
 	mu sync.Mutex
 	// contact is when PostgreSQL answered: after an outage holders have a grace period.
 	contact queue.Contact
+	// asked is when the last question that was answered was asked, by this core's clock.
+	asked time.Time
 	// reaped is the last answer before the last successful reap.
 	reaped time.Time
 }
@@ -56,24 +58,33 @@ func (r *Reaper) Run(ctx context.Context) error {
 
 // watchContact queries PostgreSQL's time, so that an outage is detected.
 func (r *Reaper) watchContact(ctx context.Context) {
-	for {
-		_, _ = r.checkContact(ctx) // the duty logs its own errors
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(contactEvery):
+	pause := time.Duration(0)
+	for wait.For(ctx, pause) == nil {
+		pause = contactEvery - time.Since(r.lastAsked())
+		if pause > 0 { // a reap has asked since
+			continue
 		}
+		pause = contactEvery
+		_, _ = r.checkContact(ctx) // the duty logs its own errors
 	}
 }
 
 func (r *Reaper) checkContact(ctx context.Context) (wasOutage bool, err error) {
+	asked := time.Now()
 	now, err := r.store.Now(ctx)
 	if err != nil {
 		return false, err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.asked = asked
 	return r.contact.Answered(now), nil
+}
+
+func (r *Reaper) lastAsked() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.asked
 }
 
 func (r *Reaper) snapshot() *queue.Contact {

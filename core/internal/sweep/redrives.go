@@ -57,6 +57,9 @@ func (r *Redriver) Run(ctx context.Context) error {
 // others.
 func (r *Redriver) RunOnce(ctx context.Context) error {
 	for {
+		if due, err := r.readPause(ctx); err != nil || !due {
+			return err
+		}
 		due, err := r.store.DueRedrives(ctx, redrivesPerRound)
 		if err != nil {
 			return err
@@ -68,21 +71,18 @@ func (r *Redriver) RunOnce(ctx context.Context) error {
 			worked = worked || mine
 			errs = append(errs, err)
 		}
-		if err := errors.Join(errs...); err != nil {
+		if err := errors.Join(errs...); err != nil || !worked { // not worked: other cores hold them
 			return err
-		}
-		if !worked { // none is due, or other cores hold them
-			return r.readPause(ctx)
 		}
 	}
 }
 
-// readPause finds out how long to sleep.
-func (r *Redriver) readPause(ctx context.Context) error {
+// readPause finds out how long to sleep, and whether a redrive is due.
+func (r *Redriver) readPause(ctx context.Context) (due bool, err error) {
 	next, err := r.store.NextRedrive(ctx)
 	r.pause = time.Duration((0.9 + 0.2*random()) * float64(redrivePoll))
 	if err == nil && next != nil {
 		r.pause = min(r.pause, max(*next, 5*time.Millisecond))
 	}
-	return err
+	return next != nil && *next <= 0, err
 }
