@@ -69,7 +69,7 @@ func exampleSummary(created api.Time) api.JobSummary {
 	return api.JobSummary{
 		ID: exampleJob, Type: "hash.sha256", Queue: api.DefaultQueue, State: api.StateQueued, Priority: api.DefaultPriority,
 		Tags: []string{}, Metadata: map[string]string{"order": "1042"}, MaxAttempts: api.DefaultMaxAttempts, RunAt: &created,
-		Retry: exampleRetry(), CorrelationID: new("order-1042"), CreatedAt: created,
+		Retry: exampleRetry(), CorrelationID: new("order-1042"), CreatedAt: created, After: []api.JobDependency{},
 	}
 }
 

@@ -57,6 +57,7 @@ func (c *completer) complete() error {
 	if err := c.schemas(); err != nil {
 		return err
 	}
+	c.alternatives()
 	c.drop()
 	return nil
 }

@@ -26,6 +26,8 @@ func maySkip(base, member string) bool {
 func descriptions() map[string]string {
 	return map[string]string{
 		"Job":               "A job: all of it.",
+		"Dependency":        "A job that must have ended before: its id, or an object with it and a policy.",
+		"JobDependency":     "A job that this one comes after.",
 		"JobSummary":        "A job without payload, result and stack.",
 		"SubmitRequest":     "A job as its producer describes it. What is not said is as its queue has it, or the default.",
 		"SubmitResponse":    "The job as it was taken in.",
@@ -109,6 +111,8 @@ func requestLimits() map[string]limit {
 		"tags":                  items(0, api.MaxTags, pattern(namePattern)),
 		"metadata":              metadata,
 		"jobs":                  items(1, api.MaxBatchJobs),
+		"SubmitRequest.after":   items(0, api.MaxAfter),
+		"on_failed":             otherwise(api.OnFailedCancel, policies),
 		"outcomes":              items(0, api.MaxOutcomes),
 		"leases":                items(0, api.MaxLeases),
 		"ids":                   items(1, api.MaxBatchJobs),
@@ -152,6 +156,10 @@ func requestLimits() map[string]limit {
 
 func nothing(*openapi3.Schema) {}
 
+func policies(s *openapi3.Schema) {
+	words(api.OnFailedCancel, api.OnFailedRun, api.OnFailedHold)(s)
+}
+
 // above is for what may come near to low, and not be it.
 func above(low, high float64) limit {
 	return func(s *openapi3.Schema) {
@@ -189,7 +197,8 @@ func metadata(s *openapi3.Schema) {
 func answerWords() map[string]limit {
 	state := words(api.StateBlocked, api.StateScheduled, api.StateQueued, api.StateRunning, api.StateCompleted, api.StateDeadLetter, api.StateCancelled)
 	return map[string]limit{
-		"state": state, "reason": reasons, "dead_reason": reasons, "curve": curves,
+		"JobDependency.on_failed": policies,
+		"state":                   state, "reason": reasons, "dead_reason": reasons, "curve": curves,
 		"scopes":                   words(api.Scopes()...),
 		"mode":                     words(api.ModePull, api.ModePush),
 		"depth_capped":             words(api.StateBlocked, api.StateScheduled, api.StateQueued, api.StateRunning, api.StateDeadLetter),

@@ -257,3 +257,15 @@ func (c *completer) plain(base, comment string) string {
 		return member
 	})
 }
+
+// alternatives are schemas whose value may be written in two ways.
+func (c *completer) alternatives() {
+	whole := c.doc.Components.Schemas["Dependency"]
+	if whole == nil {
+		return
+	}
+	object := clone(whole)
+	object.Value.Description = ""
+	id := openapi3.NewStringSchema().WithFormat("uuid")
+	whole.Value = &openapi3.Schema{Description: whole.Value.Description, OneOf: openapi3.SchemaRefs{id.NewRef(), object}}
+}

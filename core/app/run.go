@@ -123,18 +123,9 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, tracing *telemetry
 	duties, stopDuties := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopDuties()
 	var group sync.WaitGroup
-	for _, run := range []func(context.Context) error{
+	for _, run := range append(sweeps(store, dispatcher, promoter, meters, log),
 		dispatcher.Run,
 		promoter.Run,
-		sweep.NewReaper(store, dispatcher, promoter.Kick, meters.jobs, log).Run,
-		sweep.NewDeadlines(store, dispatcher, meters.jobs, log).Run,
-		sweep.NewWorkers(store, dispatcher, promoter.Kick, meters.jobs, log).Run,
-		sweep.NewPartitions(store, meters.jobs, log).Run,
-		sweep.NewForgetter(store, meters.jobs, log).Run,
-		sweep.NewLanes(store, dispatcher, meters.jobs, log).Run,
-		sweep.NewRedriver(store, dispatcher, meters.jobs, log).Run,
-		sweep.NewUsage(store, dispatcher, meters.jobs, log).Run,
-		sweep.NewDepths(store, dispatcher, meters.depths, meters.jobs, log).Run,
 		func(ctx context.Context) error {
 			return notifier.Run(ctx, hints.Listener{
 				Ready: dispatcher.WakeHere, Settings: dispatcher.RefreshSoon,
@@ -147,7 +138,7 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, tracing *telemetry
 				Conns: httpserver.Connections{Most: metricsConnections},
 			})
 		},
-	} {
+	) {
 		group.Go(func() {
 			if err := run(duties); err != nil {
 				log.ErrorContext(duties, "a part of core ended", "error", err)
@@ -215,14 +206,18 @@ func Verify(ctx context.Context, cfg Config) ([]string, error) {
 		return nil, err
 	}
 	invalid, err := store.InvalidIndexes(ctx)
-	lines := make([]string, 0, len(drifts)+len(invalid))
+	if err != nil {
+		return nil, err
+	}
+	waits, err := store.VerifyDependencies(ctx)
+	lines := make([]string, 0, len(drifts)+len(invalid)+len(waits))
 	for _, drift := range drifts {
 		lines = append(lines, drift.String())
 	}
 	for _, name := range invalid {
 		lines = append(lines, "index: "+name+" is not valid, as after an interrupted `core migrate`; run it again")
 	}
-	return lines, err
+	return append(lines, waits...), err
 }
 
 // Recount resets the counts of caps that Verify found wrong, and gives how many jobs were counted.
@@ -347,3 +342,21 @@ func openRedis(cfg Config) (redis.UniversalClient, error) {
 }
 
 func days(n int) time.Duration { return time.Duration(n) * 24 * time.Hour }
+
+// sweeps are the background duties, without the promoter.
+func sweeps(store *cell.Cell, dispatcher *dispatch.Dispatcher, promoter *sweep.Promoter, meters meters, log *slog.Logger) []func(context.Context) error {
+	followUps := sweep.NewFollowUps(store, dispatcher, meters.jobs, log)
+	store.OnFollowUp(followUps.Kick)
+	return []func(context.Context) error{
+		followUps.Run,
+		sweep.NewReaper(store, dispatcher, promoter.Kick, meters.jobs, log).Run,
+		sweep.NewDeadlines(store, dispatcher, meters.jobs, log).Run,
+		sweep.NewWorkers(store, dispatcher, promoter.Kick, meters.jobs, log).Run,
+		sweep.NewPartitions(store, meters.jobs, log).Run,
+		sweep.NewForgetter(store, meters.jobs, log).Run,
+		sweep.NewLanes(store, dispatcher, meters.jobs, log).Run,
+		sweep.NewRedriver(store, dispatcher, meters.jobs, log).Run,
+		sweep.NewUsage(store, dispatcher, meters.jobs, log).Run,
+		sweep.NewDepths(store, dispatcher, meters.depths, meters.jobs, log).Run,
+	}
+}

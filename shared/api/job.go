@@ -41,6 +41,9 @@ type SubmitRequest struct {
 	Metadata map[string]string `json:"metadata,omitzero"`
 	// DedupeKey makes a second live job with the same key answer with the first.
 	DedupeKey *string `json:"dedupe_key,omitzero"`
+	// After are the jobs that must have ended before it can start, at most 100; it is blocked until
+	// then.
+	After []Dependency `json:"after,omitzero"`
 }
 
 // RetryRequest is a partial Retry.
@@ -90,6 +93,10 @@ type JobSummary struct {
 	CreatedAt       Time              `json:"created_at" swaggertype:"string" format:"date-time"`
 	StartedAt       *Time             `json:"started_at" swaggertype:"string" format:"date-time"`
 	FinishedAt      *Time             `json:"finished_at" swaggertype:"string" format:"date-time"`
+	// After are the jobs that it comes after, those that are still kept.
+	After []JobDependency `json:"after"`
+	// BlockedBy is how many of them a blocked job waits for.
+	BlockedBy *int `json:"blocked_by"`
 }
 
 // Job is JOB of the contract: all of it.

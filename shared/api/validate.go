@@ -117,6 +117,7 @@ func (s *SubmitRequest) Validate(prefix string, now time.Time) []problem.FieldEr
 	r.metadata(s.Metadata)
 	r.check(s.User == nil || ValidLabel(*s.User), "user", labelRule)
 	r.check(s.DedupeKey == nil || ValidLabel(*s.DedupeKey), "dedupe_key", labelRule)
+	r.after(s.After)
 	r.ahead(s.RunAt, now, "run_at")
 	r.ahead(s.Deadline, now, "deadline")
 	return r.fields
@@ -160,6 +161,11 @@ func (r *refusals) retry(retry *RetryRequest) {
 func (b *BatchRequest) Validate() []problem.FieldError {
 	r := &refusals{}
 	r.check(len(b.Jobs) >= 1 && len(b.Jobs) <= MaxBatchJobs, "jobs", "must have 1 to %d entries", MaxBatchJobs)
+	edges := 0
+	for i := range b.Jobs {
+		edges += len(b.Jobs[i].After)
+	}
+	r.check(edges <= MaxEdges, "jobs", "must come after at most %d jobs in total", MaxEdges)
 	return r.fields
 }
 

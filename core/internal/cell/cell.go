@@ -7,6 +7,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/audit"
 	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/core/internal/deadletter"
+	"github.com/forgequeue/forgequeue/core/internal/dependency"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/idempotency"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
@@ -37,6 +38,7 @@ type Cell struct {
 	*claim.Claimer
 	*queue.Jobs
 	*deadletter.Letters
+	*dependency.Edges
 }
 
 // Open connects, and refuses a server that is too old or can lose acknowledged work.
@@ -46,11 +48,13 @@ func Open(ctx context.Context, options Options) (*Cell, error) {
 		return nil, err
 	}
 	counts := usage.New(db)
-	jobs := queue.New(db, counts, options.Attempts || options.Tracing != nil)
+	edges := dependency.New(db)
+	jobs := queue.New(db, counts, edges, options.Attempts || options.Tracing != nil)
 	c := &Cell{
 		Store: db, Counts: counts, Directory: &directory.Directory{Store: db}, Log: &audit.Log{Store: db},
 		Forgetter: retention.New(db, options.Retention), Keys: &idempotency.Keys{Store: db},
-		Submitter: submit.New(db, counts), Claimer: claim.New(db, counts), Jobs: jobs, Letters: deadletter.New(db, counts, jobs, options.Retention.DeadLetters),
+		Submitter: submit.New(db, counts, edges), Claimer: claim.New(db, counts), Jobs: jobs, Edges: edges,
+		Letters: deadletter.New(db, counts, jobs, edges, options.Retention.DeadLetters),
 	}
 	db.OnMissingPartition(c.MakePartitions)
 	return c, nil

@@ -8,32 +8,41 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forgequeue/forgequeue/core/internal/audit"
+	"github.com/forgequeue/forgequeue/core/internal/dependency"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
 const discardSQL = `
-DELETE FROM dead_letters
-WHERE ` + deadByID + ` AND (@user::text = '' OR user_id = @user)
-RETURNING id`
+WITH gone AS (
+  DELETE FROM dead_letters
+  WHERE ` + deadByID + ` AND (@user::text = '' OR user_id = @user)
+  RETURNING ` + dependency.RemovedColumns + `
+)` + dependency.RemovedSQL
 
 // Discard deletes dead letters of a tenant and gives which of the ids existed.
 func (s *Letters) Discard(ctx context.Context, owner tenant.ID, user string, ids []uuid.UUID) (map[uuid.UUID]bool, error) {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
 	var gone []uuid.UUID
+	var told bool
 	err := s.InTx(ctx, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, discardSQL, store.Args{"ids": ids, "tenant_id": owner, "user": user})
 		if err != nil {
 			return err
 		}
-		if gone, err = pgx.CollectRows(rows, pgx.RowTo[uuid.UUID]); err != nil {
+		deleted, err := pgx.CollectRows(rows, pgx.RowToStructByName[dependency.Gone])
+		if err != nil {
 			return err
 		}
+		gone, told = dependency.IDs(deleted)
 		return audit.RecordJobs(ctx, tx, owner, api.AuditDiscard, gone)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("deadletter: discard: %w", err)
+	}
+	if told {
+		s.edges.Appended()
 	}
 	return idSet(gone), nil
 }

@@ -6,7 +6,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/core/internal/usage"
@@ -113,17 +112,12 @@ func (r *RedriveStep) redrive(ctx context.Context, tx pgx.Tx, owner tenant.ID, i
 	if len(ids) == 0 {
 		return nil
 	}
-	rows, err := tx.Query(ctx, redriveSQL, redriveArgs(owner, "", ids, counted))
-	if err != nil {
-		return err
-	}
-	redriven, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByName[queue.JobRow])
+	redriven, err := redrive(ctx, tx, redriveArgs(owner, "", ids, counted))
 	if err != nil {
 		return err
 	}
 	for _, row := range redriven {
-		summary := row.Summary()
-		r.Redriven = append(r.Redriven, Redriven{ID: row.ID, Job: &summary, Ready: queue.Ready{Lane: row.LaneID, Priority: row.Priority, At: row.RunAt}})
+		r.Redriven = append(r.Redriven, redrivenOf(row))
 	}
 	r.done = int64(len(redriven))
 	batch := &pgx.Batch{}

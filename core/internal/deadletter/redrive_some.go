@@ -30,23 +30,70 @@ WITH redriven AS (
 INSERT INTO jobs (id, tenant_id, lane_id, queue, type, user_id, state, priority, payload, tags, metadata, attempt, max_attempts,
                   epoch, redrives, retry_base_ms, retry_cap_ms, retry_jitter, retry_curve, timeout_ms, dedupe_key, correlation_id,
                   traceparent, created_at, run_at, deadline, ready_at, started_at, last_error,
-                  outcome_lease_id, outcome_hash, outcome_answer, counted, size)
+                  outcome_lease_id, outcome_hash, outcome_answer, has_dependents, linked, counted, size)
 SELECT id, tenant_id, lane_id, queue, type, user_id, 'queued', priority, payload, tags, metadata, 0, max_attempts,
        ` + redrivenEpoch + `, redrives + 1, retry_base_ms, retry_cap_ms, retry_jitter, retry_curve, timeout_ms, dedupe_key, correlation_id,
        traceparent, created_at, statement_timestamp(),
        CASE WHEN deadline > statement_timestamp() THEN deadline END, statement_timestamp(), started_at, last_error,
        -- the last holder's repeat gets the same answer until the next claim (D5)
-       outcome_lease_id, outcome_hash, outcome_answer, named.counted,
+       outcome_lease_id, outcome_hash, outcome_answer, has_dependents, linked, named.counted,
        octet_length(payload::text) + octet_length(metadata::text) + octet_length(tags::text)
 FROM redriven JOIN unnest(@ids::uuid[], @counted::smallint[]) AS named(id, counted) USING (id)
 -- in the order of every insert into jobs, so that two never deadlock
 ORDER BY tenant_id, dedupe_key NULLS FIRST, id
 RETURNING ` + queue.BriefColumns
 
+// blockAgainSQL is for jobs that died while they waited for others: they wait again for those that are
+// left. An edge is resolved under the lock of its child only, and the redrive holds it.
+const blockAgainSQL = `
+UPDATE jobs SET state = 'blocked', ready_at = NULL
+WHERE id = ANY(@ids::uuid[]) AND EXISTS (SELECT FROM dependencies WHERE child_id = jobs.id AND resolved_at IS NULL)
+RETURNING id`
+
+// redrive makes live jobs of dead letters.
+func redrive(ctx context.Context, tx pgx.Tx, args store.Args) ([]*queue.JobRow, error) {
+	rows, err := tx.Query(ctx, redriveSQL, args)
+	if err != nil {
+		return nil, err
+	}
+	redriven, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByName[queue.JobRow])
+	if err != nil {
+		return nil, err
+	}
+	linked := map[uuid.UUID]*queue.JobRow{}
+	for _, row := range redriven {
+		if row.Linked {
+			linked[row.ID] = row
+		}
+	}
+	if len(linked) == 0 {
+		return redriven, nil
+	}
+	if rows, err = tx.Query(ctx, blockAgainSQL, store.Args{"ids": slices.Collect(maps.Keys(linked))}); err != nil {
+		return nil, err
+	}
+	blocked, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	for _, id := range blocked {
+		linked[id].State = api.StateBlocked
+	}
+	return redriven, err
+}
+
+// redrivenOf is the result for a job that was redriven.
+func redrivenOf(row *queue.JobRow) Redriven {
+	summary := row.Summary()
+	made := Redriven{ID: row.ID, Job: &summary}
+	if row.State == api.StateQueued {
+		made.Ready = queue.Ready{Lane: row.LaneID, Priority: row.Priority, At: row.RunAt}
+	}
+	return made
+}
+
 // Redriven is the result for one dead letter.
 type Redriven struct {
-	ID    uuid.UUID
-	Job   *api.JobSummary
+	ID  uuid.UUID
+	Job *api.JobSummary
+	// Ready has no lane where the job is blocked.
 	Ready queue.Ready
 	Err   error
 }
@@ -80,8 +127,7 @@ func (s *Letters) Redrive(ctx context.Context, owner tenant.ID, user string, ids
 		case full[id] != nil:
 			all[i].Err = submit.CapReached(full[id])
 		case row != nil:
-			summary := row.Summary()
-			all[i] = Redriven{ID: id, Job: &summary, Ready: queue.Ready{Lane: row.LaneID, Priority: row.Priority, At: row.RunAt}}
+			all[i] = redrivenOf(row)
 			delete(redriven, id) // the same id twice: redriven once
 		default:
 			_, all[i].Err = s.jobs.Get(ctx, owner, user, id)
@@ -123,11 +169,7 @@ func (s *Letters) redriveAll(ctx context.Context, owner tenant.ID, user string, 
 
 // redriveFree is for a tenant without caps on active jobs.
 func redriveFree(ctx context.Context, tx pgx.Tx, owner tenant.ID, user string, ids []uuid.UUID) (map[uuid.UUID]*queue.JobRow, error) {
-	rows, err := tx.Query(ctx, redriveSQL, redriveArgs(owner, user, ids, make([]int16, len(ids))))
-	if err != nil {
-		return nil, err
-	}
-	redriven, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByName[queue.JobRow])
+	redriven, err := redrive(ctx, tx, redriveArgs(owner, user, ids, make([]int16, len(ids))))
 	return byID(redriven), err
 }
 
@@ -201,11 +243,7 @@ func (s *Letters) redriveGuarded(ctx context.Context, tx pgx.Tx, owner tenant.ID
 	}
 	// They are locked, so all of them are redriven; or one has a dedupe_key that is taken, and none
 	// is.
-	rows, err = tx.Query(ctx, redriveSQL, redriveArgs(owner, user, admitted, counted))
-	if err != nil {
-		return nil, nil, err
-	}
-	redriven, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByName[queue.JobRow])
+	redriven, err := redrive(ctx, tx, redriveArgs(owner, user, admitted, counted))
 	if err != nil {
 		return nil, nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/forgequeue/forgequeue/core/internal/dependency"
 	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
@@ -104,6 +105,8 @@ type RedriveStep struct {
 	cursor  uuid.UUID
 	ended   bool
 	waiting bool
+	// told says that follow-ups were appended.
+	told bool
 }
 
 func (r *RedriveStep) progress(random float64) store.Args {
@@ -139,6 +142,9 @@ func (s *Letters) StepRedrive(ctx context.Context, id uuid.UUID, capsOf CapsOf, 
 			return RedriveStep{}, err
 		}
 		return RedriveStep{}, errors.Join(err, s.failRedrive(ctx, id))
+	}
+	if step.told {
+		s.edges.Appended()
 	}
 	return step, nil
 }
@@ -248,16 +254,19 @@ func (r *RedriveStep) nextBatch(ctx context.Context, tx pgx.Tx) ([]uuid.UUID, er
 func (w scannedDead) Judgement() (id uuid.UUID, hit bool, read int64) { return w.ID, w.Hit, w.Read }
 
 const discardMatchingSQL = `
-DELETE FROM dead_letters
-WHERE ` + deadByID + ` AND died_at <= @dead_by
-RETURNING id`
+WITH gone AS (
+  DELETE FROM dead_letters
+  WHERE ` + deadByID + ` AND died_at <= @dead_by
+  RETURNING ` + dependency.RemovedColumns + `
+)` + dependency.RemovedSQL
 
 func (r *RedriveStep) discard(ctx context.Context, tx pgx.Tx, ids []uuid.UUID) error {
 	rows, err := tx.Query(ctx, discardMatchingSQL, store.Args{"ids": ids, "tenant_id": r.row.TenantID, "dead_by": r.row.CreatedAt})
 	if err != nil {
 		return err
 	}
-	r.Discarded, err = pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	deleted, err := pgx.CollectRows(rows, pgx.RowToStructByName[dependency.Gone])
+	r.Discarded, r.told = dependency.IDs(deleted)
 	r.done = int64(len(r.Discarded))
 	return err
 }

@@ -72,7 +72,9 @@ func (d *Dispatcher) redriven(ctx context.Context, jobs []deadletter.Redriven) {
 	var ready []queue.Ready
 	for _, one := range jobs {
 		if one.Err == nil {
-			ready = append(ready, one.Ready)
+			if one.Ready.Lane != 0 {
+				ready = append(ready, one.Ready)
+			}
 			d.metrics.Requeued.WithLabelValues(metrics.Redrive).Inc()
 			d.Changed(one.ID)
 		}

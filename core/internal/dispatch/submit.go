@@ -178,6 +178,11 @@ func (d *Dispatcher) newJob(call *SubmitCall, i int, lane directory.LaneID) subm
 	if request.Deadline != nil {
 		made.Deadline = &request.Deadline.Time
 	}
+	for _, after := range request.After {
+		if parent, err := uuid.Parse(after.JobID); err == nil { // validated
+			made.After = append(made.After, submit.After{Parent: parent, OnFailed: job.OnFailed(after.Policy())})
+		}
+	}
 	return made
 }
 

@@ -12,8 +12,7 @@ type State string
 
 // The states. Completed, DeadLetter and Cancelled are terminal.
 const (
-	// Blocked waits for other jobs. No transition reaches it yet: dependencies are a later step,
-	// the name is reserved.
+	// Blocked waits for its parents.
 	Blocked    State = "blocked"
 	Scheduled  State = "scheduled"
 	Queued     State = "queued"
@@ -33,6 +32,7 @@ type Event string
 
 // The events.
 const (
+	Unblock      Event = "unblock"       // its last parent was resolved
 	Promote      Event = "promote"       // run_at was reached
 	Claim        Event = "claim"         // a worker took it
 	Complete     Event = "complete"      // the lease holder: success
@@ -66,8 +66,10 @@ type Facts struct {
 	CancelRequested bool
 	// Permanent: the worker says that another attempt cannot help.
 	Permanent bool
-	// Delayed: the worker named a wait above zero (snooze).
+	// Delayed: the worker named a wait above zero (snooze), or run_at is not reached (unblock).
 	Delayed bool
+	// Waits: a parent is not resolved (redrive of a job that died while it was blocked).
+	Waits bool
 }
 
 func (f Facts) exhausted() bool { return f.Attempt >= f.MaxAttempts }
@@ -91,24 +93,31 @@ var ErrNoTransition = errors.New("job: no such transition")
 func Next(from State, event Event, facts Facts) (Verdict, error) {
 	switch from {
 	case Blocked, Scheduled, Queued:
-		return nextWaiting(from, event)
+		return nextWaiting(from, event, facts)
 	case Running:
 		return nextRunning(event, facts)
 	case DeadLetter:
+		if event == Redrive && facts.Waits {
+			return Verdict{State: Blocked}, nil
+		}
 		if event == Redrive {
 			return Verdict{State: Queued}, nil
 		}
-	case Completed, Cancelled:
+	case Completed, Cancelled, Removed:
 	}
 	return Verdict{}, fmt.Errorf("%w: %s of a %s job", ErrNoTransition, event, from)
 }
 
-func nextWaiting(from State, event Event) (Verdict, error) {
+func nextWaiting(from State, event Event, facts Facts) (Verdict, error) {
 	switch {
 	case event == Cancel:
 		return Verdict{State: Cancelled}, nil
 	case event == DeadlinePast:
 		return Verdict{State: DeadLetter, Reason: Deadline}, nil
+	case event == Unblock && from == Blocked && facts.Delayed:
+		return Verdict{State: Scheduled}, nil
+	case event == Unblock && from == Blocked:
+		return Verdict{State: Queued}, nil
 	case event == Promote && from == Scheduled:
 		return Verdict{State: Queued}, nil
 	case event == Claim && from == Queued:

@@ -31,6 +31,9 @@ type Jobs struct {
 	Cancelled       prometheus.Counter
 	Discarded       prometheus.Counter
 	Promoted        prometheus.Counter
+	Unblocked       prometheus.Counter
+	MissedFollowUps prometheus.Counter
+	FollowUpAge     prometheus.Gauge
 	Cleaned         *prometheus.CounterVec // kind
 	QueueWait       prometheus.Histogram
 	Execution       prometheus.Histogram
@@ -58,9 +61,13 @@ func NewJobs(registry prometheus.Registerer) *Jobs {
 		Cancelled: m.counter("jobs_cancelled_total", "Jobs that ended because their owner did not want them any more."),
 		Discarded: m.counter("jobs_discarded_total", "Dead letters forgotten because their owner said so."),
 		Promoted:  m.counter("jobs_promoted_total", "Scheduled jobs whose time came."),
+		Unblocked: m.counter("jobs_unblocked_total", "Blocked jobs whose last parent was resolved."),
+		MissedFollowUps: m.counter("follow_ups_missed_total",
+			"Parents that had ended without a follow-up, as an older binary ends them; their children were told later."),
+		FollowUpAge: m.gauge("follow_up_age_seconds", "Age of the oldest follow-up: how late blocked jobs are told that a parent has ended."),
 		Cleaned: m.counters("jobs_cleaned_total",
 			"Rows removed because their retention was over, by kind; lanes because they were empty and unused. Finished jobs and attempts go by whole days: that many rows as PostgreSQL estimates.",
-			"kind", CleanedFinished, CleanedAttempt, CleanedDeadLetter, CleanedRedrive, CleanedAudit, CleanedIdempotencyKey, CleanedLane),
+			"kind", CleanedFinished, CleanedAttempt, CleanedDeadLetter, CleanedRedrive, CleanedAudit, CleanedIdempotencyKey, CleanedDependency, CleanedLane),
 		QueueWait:       m.seconds("job_queue_wait_seconds", "From ready to claimed."),
 		Execution:       m.seconds("job_execution_seconds", "From claimed to completed."),
 		EndToEnd:        m.seconds("job_end_to_end_seconds", "From submitted to completed."),
@@ -69,7 +76,7 @@ func NewJobs(registry prometheus.Registerer) *Jobs {
 		UsageDrift:      m.gauge("usage_drift", "Counts of caps that a recount found wrong, as `core verify` would; 0 is right."),
 		UsageBackfilled: m.counter("usage_adopted_total", "Jobs taken into a count that began after them."),
 		SweepErrors: m.counters("sweep_errors_total", "Background duties that failed, by duty.", "duty",
-			"deadlines", "depths", "forget", "lanes", "partitions", "promote", "reap", "redrive", "usage", "workers"),
+			"deadlines", "depths", "follow_up", "forget", "lanes", "partitions", "promote", "reap", "redrive", "usage", "workers"),
 		Workers: newWorkers(m),
 	}
 }
@@ -83,6 +90,7 @@ const (
 	CleanedLane           = "lane"
 	CleanedAudit          = "audit"
 	CleanedIdempotencyKey = "idempotency_key"
+	CleanedDependency     = "dependency"
 )
 
 // maker makes metrics and registers them.

@@ -21,21 +21,48 @@ import (
 
 // completeSQL moves completed jobs from the live table to the finished ones: one
 // statement, so a job is always in exactly one of them. Moving measured 1.3 times
-// faster than updating in place, and keeps the hot table small.
+// faster than updating in place, and keeps the hot table small. Jobs with dependents are left to
+// completeParentsSQL: the others do not pay for them.
 const completeSQL = `
 WITH ended AS (
   DELETE FROM jobs
-  WHERE ` + heldSQL + `
+  WHERE ` + heldSQL + ` AND NOT has_dependents
   RETURNING ` + StableColumns + `, attempt, last_error, lease_id, counted
-), ` + usage.LeaveCountsSQL + `
+), ` + usage.LeaveCountsSQL + completedSQL
+
+// completeParentsSQL is completeSQL for jobs with dependents: it appends their follow-ups. A job
+// that is flagged while completeSQL waits for its row is left to this statement.
+const completeParentsSQL = `
+WITH ended AS (
+  DELETE FROM jobs
+  WHERE ` + heldSQL + ` AND has_dependents
+  RETURNING ` + StableColumns + `, attempt, last_error, lease_id, counted
+), followed AS (
+  INSERT INTO follow_ups (tenant_id, job_id, state, redrives, ended_at)
+  SELECT tenant_id, id, 'completed', redrives, statement_timestamp() FROM ended
+), ` + usage.LeaveCountsSQL + completedSQL
+
+const completedSQL = `
 INSERT INTO finished_jobs (` + jobColumns + `, state, result, finished_at)
 SELECT ` + StableColumns + `, attempt, last_error, lease_id, substring(@hashes::bytea FROM 32 * place - 31 FOR 32), NULL,
        'completed', (@results::text[])[place]::json, statement_timestamp()
 FROM ended CROSS JOIN LATERAL ` + inputSQL + `
 RETURNING id, tenant_id, lane_id, outcome_lease_id, attempt, epoch, created_at, started_at, finished_at`
 
-// completeLoggedSQL also returns the attempt's fields for its log line and span.
-const completeLoggedSQL = completeSQL + `, type, queue, correlation_id, traceparent`
+// loggedSQL also returns the attempt's fields for its log line and span.
+const loggedSQL = `, type, queue, correlation_id, traceparent`
+
+// completion is one of the two statements.
+type completion struct {
+	sql, logged string
+	// parents says that it completes the jobs with dependents.
+	parents bool
+}
+
+var (
+	completeOthers  = completion{sql: completeSQL, logged: completeSQL + loggedSQL}
+	completeParents = completion{sql: completeParentsSQL, logged: completeParentsSQL + loggedSQL, parents: true}
+)
 
 type completed struct {
 	ID             uuid.UUID
@@ -48,7 +75,7 @@ type completed struct {
 	StartedAt      *time.Time
 	FinishedAt     time.Time
 
-	// Of completeLoggedSQL only.
+	// Of loggedSQL only.
 	Type, Queue                string
 	CorrelationID, Traceparent *string
 }
@@ -73,7 +100,7 @@ func (c *completed) lease() job.Lease {
 }
 
 // complete ends the jobs whose leases are still held, and gives those by lease.
-func (s *Jobs) complete(ctx context.Context, endings []*Ending) (map[job.Lease]completed, error) {
+func (s *Jobs) complete(ctx context.Context, by completion, endings []*Ending) (map[job.Lease]completed, error) {
 	endings, again := eachJobOnce(endings)
 	leases := make([]job.Lease, len(endings))
 	var results []*string // nil where no job has one
@@ -93,9 +120,9 @@ func (s *Jobs) complete(ctx context.Context, endings []*Ending) (map[job.Lease]c
 	}
 	args := leaseArgs(leases)
 	args["results"], args["hashes"] = results, hashes
-	statement, scan := completeSQL, scanCompleted
+	statement, scan := by.sql, scanCompleted
 	if s.logAttempts {
-		statement, scan = completeLoggedSQL, scanCompletedLogged
+		statement, scan = by.logged, scanCompletedLogged
 	}
 	rows, err := store.Query(ctx, s.Store, scan, statement, args)
 	if err != nil {
@@ -105,8 +132,11 @@ func (s *Jobs) complete(ctx context.Context, endings []*Ending) (map[job.Lease]c
 	for _, row := range rows {
 		done[row.lease()] = row
 	}
+	if by.parents && len(rows) > 0 {
+		s.edges.Appended()
+	}
 	if len(again) > 0 {
-		more, err := s.complete(ctx, again)
+		more, err := s.complete(ctx, by, again)
 		if err != nil {
 			return nil, err
 		}

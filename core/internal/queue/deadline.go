@@ -28,11 +28,12 @@ func (s *Jobs) ExpireDeadlines(ctx context.Context, lookback time.Duration, batc
 	ctx = store.WithClass(ctx, store.ClassOutcomes)
 	var expired []Reaped
 	var rows []*lockedRow
+	var transitions []*transition
 	err := s.InShortTx(ctx, func(statements *pgx.Batch) {
 		queueLockRows(statements, &rows, pastDeadlineSQL, store.Args{"lookback": lookback, "batch": batch})
 	}, func(pgx.Tx) (*pgx.Batch, error) {
 		expired = nil // of the first try, see InTx
-		transitions := make([]*transition, 0, len(rows))
+		transitions = make([]*transition, 0, len(rows))
 		for _, row := range rows {
 			verdict, err := job.Next(row.State, job.DeadlinePast, row.facts())
 			if err != nil {
@@ -55,6 +56,7 @@ func (s *Jobs) ExpireDeadlines(ctx context.Context, lookback time.Duration, batc
 	if err != nil {
 		return nil, fmt.Errorf("queue: expire deadlines: %w", err)
 	}
+	s.appended(transitions)
 	return expired, nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/forgequeue/forgequeue/core/internal/dependency"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/store"
@@ -19,7 +20,7 @@ import (
 // lockedColumns are what a verdict on a live job needs.
 const lockedColumns = `id, state, tenant_id, lane_id, priority, queue, type, user_id, counted, attempt, max_attempts, epoch, retry_base_ms, retry_cap_ms,
   retry_jitter, retry_curve, deferred_since, timeout_ms, started_at, lease_id, lease_expires_at, worker_id, cancel_requested, correlation_id, traceparent,
-  statement_timestamp() AS now`
+  has_dependents, redrives, run_at, statement_timestamp() AS now`
 
 // lockedRow is a live job whose row this transaction has locked. The fields of a lease are nil
 // while the job waits.
@@ -51,6 +52,9 @@ type lockedRow struct {
 	CancelRequested bool
 	CorrelationID   *string
 	Traceparent     *string
+	HasDependents   bool
+	Redrives        int32
+	RunAt           time.Time
 	// Now is PostgreSQL's clock when the row was locked: values computed from it are the same in
 	// the answer and in the table.
 	Now time.Time
@@ -255,7 +259,26 @@ func finish(transitions []*transition) *pgx.Batch {
 	if len(attempted) > 0 {
 		batch.Queue(recordAttemptsSQL, attemptArgs(attempted))
 	}
+	dependency.Append(batch, followUps(transitions))
 	return batch
+}
+
+// followUps are those of the jobs that end and have dependents.
+func followUps(transitions []*transition) []dependency.FollowUp {
+	var owed []dependency.FollowUp
+	for _, s := range transitions {
+		if s.row.HasDependents && s.verdict.State.Terminal() {
+			owed = append(owed, dependency.FollowUp{Tenant: s.row.TenantID, Job: s.row.ID, State: s.verdict.State, Redrives: s.row.Redrives})
+		}
+	}
+	return owed
+}
+
+// appended is called after the commit of transitions.
+func (s *Jobs) appended(transitions []*transition) {
+	if len(followUps(transitions)) > 0 {
+		s.edges.Appended()
+	}
 }
 
 // released are the counts that the jobs leave: a requeued job leaves the running counts, an ended

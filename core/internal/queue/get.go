@@ -31,7 +31,11 @@ func (s *Jobs) Get(ctx context.Context, owner tenant.ID, user string, id uuid.UU
 	if err != nil {
 		return api.Job{}, fmt.Errorf("queue: get: %w", store.NothingChanged(err))
 	}
-	return visible(rows, user)
+	found, linked, err := visible(rows, user)
+	if err == nil {
+		err = s.AddParents(ctx, owner, user, linked)
+	}
+	return *found, err
 }
 
 // get is Get in a transaction.
@@ -40,21 +44,30 @@ func get(ctx context.Context, tx pgx.Tx, owner tenant.ID, user string, id uuid.U
 	if err != nil {
 		return api.Job{}, err
 	}
-	found, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByName[JobRow])
+	collected, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByName[JobRow])
 	if err != nil {
 		return api.Job{}, err
 	}
-	return visible(found, user)
+	found, linked, err := visible(collected, user)
+	if err == nil {
+		err = addParentsIn(ctx, tx, owner, user, linked)
+	}
+	return *found, err
 }
 
 func getArgs(owner tenant.ID, id uuid.UUID) store.Args {
 	return store.Args{"id": id, "tenant_id": owner, "since": retention.Since(id)}
 }
 
-// visible is the one row that was found, as its caller may see it.
-func visible(rows []*JobRow, user string) (api.Job, error) {
+// visible is the one row that was found, as its caller may see it; linked has it where it has parents
+// to be added.
+func visible(rows []*JobRow, user string) (found *api.Job, linked map[uuid.UUID]*api.JobSummary, err error) {
 	if len(rows) == 0 || (user != "" && (rows[0].UserID == nil || *rows[0].UserID != user)) {
-		return api.Job{}, store.ErrNotFound
+		return &api.Job{}, nil, store.ErrNotFound
 	}
-	return rows[0].Job(), nil
+	shown := rows[0].Job()
+	if rows[0].Linked {
+		linked = map[uuid.UUID]*api.JobSummary{rows[0].ID: &shown.JobSummary}
+	}
+	return &shown, linked, nil
 }

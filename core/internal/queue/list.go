@@ -14,7 +14,7 @@ import (
 // ListColumns are jobColumns without payloads, which may be 256 KiB each. BriefColumns are liveColumns
 // without them.
 const (
-	ListColumns  = `id, tenant_id, lane_id, queue, type, user_id, priority, NULL::json AS payload, tags, metadata, max_attempts, epoch, redrives, retry_base_ms, retry_cap_ms, retry_jitter, retry_curve, timeout_ms, dedupe_key, correlation_id, traceparent, created_at, run_at, deadline, started_at, worker_id, cancel_requested, attempt, last_error, outcome_lease_id, outcome_hash, outcome_answer`
+	ListColumns  = `id, tenant_id, lane_id, queue, type, user_id, priority, NULL::json AS payload, tags, metadata, max_attempts, epoch, redrives, retry_base_ms, retry_cap_ms, retry_jitter, retry_curve, timeout_ms, dedupe_key, correlation_id, traceparent, created_at, run_at, deadline, started_at, worker_id, cancel_requested, has_dependents, linked, attempt, last_error, outcome_lease_id, outcome_hash, outcome_answer`
 	BriefColumns = ListColumns + `, state, lease_id, lease_expires_at, NULL::json AS result, NULL::text AS reason, NULL::timestamptz AS finished_at`
 	ListBefore   = `tenant_id = @tenant_id AND uuid_send(id) < uuid_send(@before::uuid) ORDER BY uuid_send(id) DESC LIMIT @chunk`
 	listMatches  = `(@queue::text IS NULL OR queue = @queue)
@@ -64,7 +64,17 @@ type Listed struct {
 // most api.MaxPageRows rows, so a page may be short or empty and still have a next one.
 func (s *Jobs) List(ctx context.Context, owner tenant.ID, filter api.JobFilter, size int, token string) (api.Page[api.JobSummary], error) {
 	ctx = store.WithClass(ctx, store.ClassLists)
-	return store.PageOf(ctx, s.Store, "list", listSQL, listArgs(owner, filter), size, token, func(row *Listed) api.JobSummary { return row.Summary() })
+	var linked []uuid.UUID
+	page, err := store.PageOf(ctx, s.Store, "list", listSQL, listArgs(owner, filter), size, token, func(row *Listed) api.JobSummary {
+		if row.Linked {
+			linked = append(linked, row.ID)
+		}
+		return row.Summary()
+	})
+	if err != nil {
+		return page, err
+	}
+	return page, s.AddParents(ctx, owner, filter.User, Pick(page.Items, linked, func(one *api.JobSummary) *api.JobSummary { return one }))
 }
 
 // Judgement is for store.PageOf.
@@ -80,4 +90,21 @@ func listArgs(owner tenant.ID, filter api.JobFilter) store.Args {
 		args["metadata"] = string(store.JSON(filter.Metadata))
 	}
 	return args
+}
+
+// Pick finds the linked ones among the items of a page, for AddParents.
+func Pick[T any](items []T, linked []uuid.UUID, summary func(*T) *api.JobSummary) map[uuid.UUID]*api.JobSummary {
+	if len(linked) == 0 {
+		return nil
+	}
+	shown := make(map[string]*api.JobSummary, len(items))
+	for i := range items {
+		one := summary(&items[i])
+		shown[one.ID] = one
+	}
+	picked := make(map[uuid.UUID]*api.JobSummary, len(linked))
+	for _, id := range linked {
+		picked[id] = shown[id.String()]
+	}
+	return picked
 }

@@ -103,7 +103,8 @@ func (s *Jobs) End(ctx context.Context, endings []Ending) []Ended {
 			others = append(others, i)
 		}
 	}
-	missing := s.endCompletes(ctx, endings, completes, ended)
+	missing := s.endCompletes(ctx, completeOthers, endings, completes, ended)
+	missing = s.endCompletes(ctx, completeParents, endings, missing, ended)
 	missing = append(missing, s.endOthers(ctx, endings, others, ended)...)
 	s.answerUnheld(ctx, endings, missing, ended)
 	missing = missing[:0]
@@ -129,7 +130,7 @@ func repeatedOutcome(repeat, first *Ending, answered Ended) Ended {
 	return Ended{Outcome: answered.Outcome, Replayed: true}
 }
 
-func (s *Jobs) endCompletes(ctx context.Context, endings []Ending, indexes []int, ended []Ended) (missing []int) {
+func (s *Jobs) endCompletes(ctx context.Context, by completion, endings []Ending, indexes []int, ended []Ended) (missing []int) {
 	if len(indexes) == 0 {
 		return nil
 	}
@@ -137,10 +138,10 @@ func (s *Jobs) endCompletes(ctx context.Context, endings []Ending, indexes []int
 	for i, index := range indexes {
 		chosen[i] = &endings[index]
 	}
-	done, err := s.complete(ctx, chosen)
+	done, err := s.complete(ctx, by, chosen)
 	if err != nil && mayTryAlone(err, len(indexes)) {
 		for i := range indexes {
-			missing = append(missing, s.endCompletes(ctx, endings, indexes[i:i+1], ended)...)
+			missing = append(missing, s.endCompletes(ctx, by, endings, indexes[i:i+1], ended)...)
 		}
 		return missing
 	}
@@ -177,11 +178,11 @@ func (s *Jobs) endOthers(ctx context.Context, endings []Ending, indexes []int, e
 		leases[i] = endings[index].Lease
 	}
 	var held map[job.Lease]*lockedRow
+	var transitions []*transition
 	err := s.InShortTx(ctx, func(batch *pgx.Batch) {
 		held = queueLockHeld(batch, leases)
 	}, func(pgx.Tx) (*pgx.Batch, error) {
-		missing = missing[:0]
-		var transitions []*transition
+		missing, transitions = missing[:0], nil // of the first try, see InTx
 		for _, index := range indexes {
 			row, ok := held[endings[index].Lease]
 			if !ok {
@@ -200,6 +201,7 @@ func (s *Jobs) endOthers(ctx context.Context, endings []Ending, indexes []int, e
 		return finish(transitions), nil
 	})
 	if err == nil {
+		s.appended(transitions)
 		return missing
 	}
 	if mayTryAlone(err, len(indexes)) {

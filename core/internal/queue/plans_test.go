@@ -2,6 +2,7 @@ package queue_test
 
 import (
 	"context"
+	"errors"
 	"regexp"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/claim"
+	"github.com/forgequeue/forgequeue/core/internal/dependency"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/idempotency"
 	"github.com/forgequeue/forgequeue/core/internal/job"
@@ -49,12 +51,15 @@ var fillSQL = []string{
 	 SELECT gen_random_uuid(), tenant_id, lane_id, queue, type, priority, payload, tags, metadata, 3, 3, 3, 0, 1, 1, 0, now(), now(), false, 'exhausted', md5(priority::text), now()
 	 FROM jobs WHERE state = 'queued' LIMIT 30000`,
 	`INSERT INTO attempts (job_id, epoch, tenant_id, attempt, kind, started_at, ended_at) SELECT id, 1, tenant_id, 1, 'failed', now(), now() FROM dead_letters`,
+	`INSERT INTO dependencies (tenant_id, parent_id, child_id, on_failed, redrives, resolved_at)
+	 SELECT tenant_id, id, gen_random_uuid(), 'cancel', 0, CASE WHEN n % 10 > 0 THEN now() END FROM (SELECT id, tenant_id, row_number() OVER () AS n FROM jobs LIMIT 100000) AS parents`,
+	`INSERT INTO follow_ups (tenant_id, job_id, state, redrives, ended_at) SELECT tenant_id, id, 'completed', 0, now() FROM finished_jobs LIMIT 20000`,
 	`INSERT INTO idempotency_keys (tenant_id, user_id, operation, key, fingerprint, job_ids, status, answer, created_at)
 	 SELECT tenant_id, '', 'submit', id::text, decode(repeat('00', 32), 'hex'), ARRAY[id], 202, '{}', now() FROM dead_letters`,
 }
 
 // large are the tables of which no statement may read more than it needs.
-var large = []string{"jobs", "finished_jobs", "dead_letters", "attempts", "idempotency_keys"}
+var large = []string{"jobs", "finished_jobs", "dead_letters", "attempts", "idempotency_keys", "dependencies", "follow_ups"}
 
 // mostPages bounds what one statement touches, index and table together: a batch here
 // has at most 100 jobs, and each of its rows up to a dozen index entries. Reading a
@@ -99,6 +104,49 @@ func TestStatementsStayOnTheirIndexes(t *testing.T) {
 	}
 }
 
+// linkedPath makes the store say what it says for jobs that come after others.
+func linkedPath(run *fixture) {
+	run.Helper()
+	ctx, store := run.Context(), run.Store
+	after := func(policy job.OnFailed, parents []submit.NewJob) func(*submit.NewJob) {
+		return func(j *submit.NewJob) {
+			for i := range parents {
+				j.After = append(j.After, submit.After{Parent: parents[i].ID, OnFailed: policy})
+			}
+		}
+	}
+	lane := run.NewLane(run.Tenant, "linked")
+	in := func(j *submit.NewJob) { j.Lane, j.Queue = lane.ID, lane.Queue }
+	parents := run.Jobs(50, in)
+	run.Submit(parents...)
+	children := run.Jobs(50, in, after(job.CancelChild, parents[:25]), after(job.HoldChild, parents[25:]))
+	run.TrySubmit(submit.Submission{Tenant: run.Tenant, Batch: true, Jobs: children})
+	var endings []queue.Ending
+	for i, taken := range run.Claim(40, time.Minute, lane) {
+		ending := queue.Ending{Lease: taken.Lease(), Kind: api.KindComplete}
+		if i == 39 {
+			ending.Kind, ending.Permanent, ending.Error = api.KindFail, true, &api.JobError{Type: "t", Message: "m"}
+		}
+		endings = append(endings, ending)
+	}
+	store.End(ctx, endings)
+	for range 20 {
+		if _, err := store.FollowUp(ctx, run.Tenant); err != nil {
+			run.Fatal(err)
+		}
+	}
+	run.Get(children[0].ID)
+	if _, err := store.List(ctx, run.Tenant, api.JobFilter{}, 50, ""); err != nil {
+		run.Fatal(err)
+	}
+	_, missedErr := store.AppendMissed(ctx, uuid.Nil, 100)
+	_, oldestErr := store.WaitingTenants(ctx)
+	_, forgetErr := store.ForgetEdges(ctx, time.Hour, dependency.EdgePlace{}, 100)
+	if err := errors.Join(missedErr, oldestErr, forgetErr); err != nil {
+		run.Fatal(err)
+	}
+}
+
 // hotPath makes the store say everything that it says for each job, and what duties say
 // each second.
 func hotPath(f *fixture, store *cell.Cell) {
@@ -117,6 +165,7 @@ func hotPath(f *fixture, store *cell.Cell) {
 	run.Submit(run.Jobs(5, func(j *submit.NewJob) { j.Caps = []usage.Cap{run.ActiveCap(1000)} })...)
 	run.Submit(run.Job(func(j *submit.NewJob) { j.Delay = time.Hour }), run.Job(func(j *submit.NewJob) { j.DedupeKey = new("x") }))
 	run.Submit(run.Job(func(j *submit.NewJob) { j.DedupeKey = new("x") }))
+	linkedPath(run)
 
 	var shares []claim.Share
 	lanes, err := store.LanesAfter(ctx, 0, time.Time{})
@@ -268,5 +317,5 @@ const scansRunning = "state = 'running' AND tenant_id = @tenant_id LIMIT"
 
 // ordered are indexes that are read from their head, in order and up to a LIMIT.
 func ordered(index string) bool {
-	return slices.Contains([]string{"jobs_scheduled", "jobs_ready", "jobs_waiting", "jobs_running", "dead_letters_by_age"}, index)
+	return slices.Contains([]string{"jobs_scheduled", "jobs_ready", "jobs_waiting", "jobs_running", "dead_letters_by_age", "follow_ups_by_tenant", "dependencies_unresolved"}, index)
 }

@@ -103,11 +103,12 @@ func (s *Jobs) ReapDead(ctx context.Context, batch int, random func() float64) (
 func (s *Jobs) reapRows(ctx context.Context, sql string, args store.Args, random func() float64) ([]Reaped, error) {
 	var reaped []Reaped
 	var rows []*lockedRow
+	var transitions []*transition
 	err := s.InShortTx(ctx, func(batch *pgx.Batch) {
 		queueLockRows(batch, &rows, sql, args)
 	}, func(pgx.Tx) (*pgx.Batch, error) {
 		reaped = nil // of the first try, see InTx
-		transitions := make([]*transition, 0, len(rows))
+		transitions = make([]*transition, 0, len(rows))
 		for _, row := range rows {
 			made, event, err := reapTransition(row, random())
 			if err != nil {
@@ -124,6 +125,7 @@ func (s *Jobs) reapRows(ctx context.Context, sql string, args store.Args, random
 	if err != nil {
 		return nil, fmt.Errorf("queue: reap: %w", err)
 	}
+	s.appended(transitions)
 	return reaped, nil
 }
 

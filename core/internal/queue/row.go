@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -16,7 +17,8 @@ import (
 const (
 	StableColumns = `id, tenant_id, lane_id, queue, type, user_id, priority, payload, tags, metadata,
   max_attempts, epoch, redrives, retry_base_ms, retry_cap_ms, retry_jitter, retry_curve, timeout_ms,
-  dedupe_key, correlation_id, traceparent, created_at, run_at, deadline, started_at, worker_id, cancel_requested`
+  dedupe_key, correlation_id, traceparent, created_at, run_at, deadline, started_at, worker_id, cancel_requested,
+  has_dependents, linked`
 	jobColumns = StableColumns + `, attempt, last_error, outcome_lease_id, outcome_hash, outcome_answer`
 )
 
@@ -50,10 +52,13 @@ type JobRow struct {
 	StartedAt       *time.Time
 	WorkerID        *string
 	CancelRequested bool
-	LastError       []byte
-	OutcomeLeaseID  *uuid.UUID
-	OutcomeHash     []byte
-	OutcomeAnswer   []byte
+	// HasDependents: another job came after this one. Linked: this one comes after others.
+	HasDependents  bool
+	Linked         bool
+	LastError      []byte
+	OutcomeLeaseID *uuid.UUID
+	OutcomeHash    []byte
+	OutcomeAnswer  []byte
 
 	State          string
 	LeaseID        *uuid.UUID
@@ -61,6 +66,11 @@ type JobRow struct {
 	Result         []byte
 	Reason         *string
 	FinishedAt     *time.Time
+
+	// After are the parents of a linked job that are still kept, BlockedBy is how many a blocked one
+	// waits for; see addParents.
+	After     []api.JobDependency `db:"-"`
+	BlockedBy *int                `db:"-"`
 }
 
 // liveColumns, finishedColumns and deadColumns give rows of the three tables one shape.
@@ -93,6 +103,7 @@ func (r *JobRow) Summary() api.JobSummary {
 		DedupeKey: r.DedupeKey, CancelRequested: r.CancelRequested,
 		WorkerID: r.WorkerID, LeaseExpiresAt: api.AtOrNil(r.LeaseExpiresAt), LastError: r.Failure().Brief(),
 		DeadReason: r.Reason, CorrelationID: r.CorrelationID, Traceparent: r.Traceparent,
+		After: null.List(r.After), BlockedBy: r.BlockedBy,
 		CreatedAt: api.At(r.CreatedAt), StartedAt: api.AtOrNil(r.StartedAt), FinishedAt: api.AtOrNil(r.FinishedAt),
 	}
 	if s.Tags == nil {

@@ -11,18 +11,6 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/store"
 )
 
-const forgetDeadSQL = `
-DELETE FROM dead_letters
-WHERE id = ANY(ARRAY(SELECT id FROM dead_letters WHERE died_at < statement_timestamp() - @retention::interval
-                     ORDER BY died_at LIMIT @batch FOR UPDATE SKIP LOCKED))
-RETURNING id`
-
-// ForgetDead deletes at most batch dead letters, of any tenants, that are past
-// their retention.
-func (s *Forgetter) ForgetDead(ctx context.Context, batch int) (int, error) {
-	return s.forget(store.WithClass(ctx, store.ClassLists), forgetDeadSQL, s.periods.DeadLetters, batch)
-}
-
 // Ended redrives have the retention of dead letters.
 const forgetRedrivesSQL = `
 DELETE FROM redrives

@@ -25,5 +25,8 @@ type Forgetter struct {
 	periods Periods
 }
 
+// FinishedRetention is the retention of finished jobs; 0 is for ever.
+func (s *Forgetter) FinishedRetention() time.Duration { return s.periods.Finished }
+
 // New makes one.
 func New(s *store.Store, periods Periods) *Forgetter { return &Forgetter{s, periods} }

@@ -18,12 +18,16 @@ import (
 // in a transaction: an error leaves some jobs stored.
 func insertJobs(ctx context.Context, tx pgx.Tx, submissions []Submission) ([][]JobResult, error) {
 	results, waiting := openAll(submissions)
+	statement := insertDedupedSQL
+	if anyLinked(submissions) {
+		statement = insertLinkedSQL
+	}
 	// A live job with the same dedupe_key may end between the insert, which it
 	// stops, and the look-up, which then does not find it; then the insert is
 	// tried again. Each round needs another such coincidence.
 	const rounds = 5
 	for round := 0; round < rounds && len(waiting) > 0; round++ {
-		missing, err := insertOnce(ctx, tx, insertDedupedSQL, submissions, waiting, results)
+		missing, err := insertOnce(ctx, tx, statement, submissions, waiting, results)
 		if err != nil {
 			return nil, err
 		}

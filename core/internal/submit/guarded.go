@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/forgequeue/forgequeue/core/internal/dependency"
 	"github.com/forgequeue/forgequeue/core/internal/idempotency"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/store"
@@ -21,9 +22,9 @@ import (
 )
 
 // Guarded says whether the submission goes under its tenant's lock: it has an
-// Idempotency-Key, or a job under a cap.
+// Idempotency-Key, a job under a cap, or a job that comes after others.
 func (s *Submission) Guarded() bool {
-	if s.Idempotency != nil {
+	if s.Idempotency != nil || s.isLinked() {
 		return true
 	}
 	for i := range s.Jobs {
@@ -54,9 +55,15 @@ func (s *Submitter) submitGuarded(ctx context.Context, submissions []Submission,
 		}
 		// An id is taken: in rounds, it refuses its job alone.
 	}
-	return s.underLock(ctx, submissions, func(tx pgx.Tx, held held) (*pgx.Batch, error) {
-		return s.submitInRounds(ctx, tx, held, submissions, answers)
+	followUps := false
+	err := s.underLock(ctx, submissions, func(tx pgx.Tx, held held) (batch *pgx.Batch, err error) {
+		batch, followUps, err = s.submitInRounds(ctx, tx, held, submissions, answers)
+		return batch, err
 	})
+	if err == nil && followUps {
+		s.edges.Appended()
+	}
+	return err
 }
 
 // held is what is read under the locks.
@@ -130,20 +137,25 @@ func (s *Submitter) submitCapped(ctx context.Context, submissions []Submission, 
 	return err
 }
 
-// submitInRounds settles any submissions.
-func (s *Submitter) submitInRounds(ctx context.Context, tx pgx.Tx, held held, submissions []Submission, answers []Answer) (*pgx.Batch, error) {
+// submitInRounds settles any submissions, and says whether they appended follow-ups.
+func (s *Submitter) submitInRounds(ctx context.Context, tx pgx.Tx, held held, submissions []Submission, answers []Answer) (batch *pgx.Batch, followUps bool, err error) {
+	parents, err := lockParents(ctx, tx, submissions)
+	if err != nil {
+		return nil, false, err
+	}
 	all := make([]int, len(submissions))
 	for i := range all {
 		all[i] = i
 	}
-	batch := &pgx.Batch{}
+	batch = &pgx.Batch{}
+	round := round{counts: held.counts, parents: parents, batch: batch}
 	// Each round stores the first submission of each key. One with the same key and another body,
 	// where the first was refused, is not a mismatch: it is stored in the next round.
 	for len(all) > 0 {
 		fresh, followers := sortByKey(submissions, all, held.known, answers)
-		kept, next, err := storeRound(ctx, tx, held.counts, submissions, fresh, answers, batch)
+		kept, next, err := round.store(ctx, tx, submissions, fresh, answers)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		again := make(map[int]bool, len(next))
 		for _, index := range next {
@@ -165,31 +177,43 @@ func (s *Submitter) submitInRounds(ctx context.Context, tx pgx.Tx, held held, su
 		all = next
 	}
 	held.counts.Append(batch)
-	return batch, nil
+	return batch, round.followUps, nil
 }
 
-// storeRound admits and stores the submissions that fresh names, and answers them.
+// round is what the rounds of one transaction share.
+type round struct {
+	counts  *usage.Tally
+	parents map[dependency.Key]dependency.Parent
+	// batch is sent together with COMMIT.
+	batch *pgx.Batch
+	// followUps says that some are in batch.
+	followUps bool
+}
+
+// store admits and stores the submissions that fresh names, and answers them.
 // It returns the submissions whose response is saved for their key, and those to be tried
 // again: they were refused for a cap, and jobs that were counted under it were then not
 // stored, because of their dedupe_key or their deadline.
-func storeRound(ctx context.Context, tx pgx.Tx, counts *usage.Tally, submissions []Submission, fresh []int, answers []Answer, batch *pgx.Batch) (kept map[int]bool, again []int, err error) {
+func (r *round) store(ctx context.Context, tx pgx.Tx, submissions []Submission, fresh []int, answers []Answer) (kept map[int]bool, again []int, err error) {
 	kept = map[int]bool{}
 	chosen := make([]Submission, len(fresh))
 	for i, index := range fresh {
 		chosen[i] = submissions[index]
+		chosen[i].link(r.parents)
 	}
-	if err := admit(ctx, tx, counts, chosen); err != nil {
+	if err := admit(ctx, tx, r.counts, chosen); err != nil {
 		return nil, nil, err
 	}
 	results, err := insertJobs(ctx, tx, chosen)
 	if err != nil {
 		return nil, nil, err
 	}
-	roomAgain := putBack(counts, chosen, results)
+	roomAgain := putBack(r.counts, chosen, results)
+	r.followUps = storeLinks(r.batch, chosen, results) || r.followUps
 	for i, index := range fresh {
 		answers[index] = newAnswer(&chosen[i], results[i])
 		if chosen[i].Idempotency != nil && answers[index].isSaved() {
-			if err := saveResponse(batch, &chosen[i], &answers[index]); err != nil {
+			if err := saveResponse(r.batch, &chosen[i], &answers[index]); err != nil {
 				return nil, nil, err
 			}
 			kept[index] = true

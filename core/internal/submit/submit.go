@@ -42,6 +42,8 @@ type NewJob struct {
 	RunAt    *time.Time
 	Delay    time.Duration
 	Deadline *time.Time
+	// After are the jobs that must have ended before it can start.
+	After []After
 	// Caps are the caps on active jobs that count this one.
 	Caps []usage.Cap
 }
@@ -67,6 +69,10 @@ type Submission struct {
 	Span trace.SpanContext
 	// holders, where not nil, runs in parallel to Jobs: live jobs that have their dedupe_key.
 	holders []*queue.JobRow
+	// links and parents, where not nil, run in parallel to Jobs: what each comes after, and whether
+	// another one comes after it.
+	links   []link
+	parents []bool
 	// Warnings say what will keep a single job waiting; they are part of the answer.
 	Warnings []string
 }
@@ -84,14 +90,26 @@ ORDER BY id` + insertedSQL
 // CONFLICT makes each row's insert speculative: PostgreSQL looks into the unique indexes first,
 // takes a lock, and confirms the row with one more WAL record. A unit is what stands or falls
 // together: an atomic batch, else a single job.
-const insertDedupedSQL = `
+const insertDedupedSQL = unitsSQL + `
+INSERT INTO jobs (` + newColumns + `)
+SELECT ` + newValuesSQL + dedupedSQL
+
+// insertLinkedSQL is insertDedupedSQL where a job comes after others.
+const insertLinkedSQL = unitsSQL + `
+INSERT INTO jobs (` + newColumns + `, linked, has_dependents)
+SELECT ` + newValuesHead + `
+       CASE WHEN (@blocked::boolean[])[place] THEN 'blocked' WHEN start_at > statement_timestamp() THEN 'scheduled' ELSE 'queued' END,` + newValuesMiddle + `
+       CASE WHEN (@blocked::boolean[])[place] OR start_at > statement_timestamp() THEN NULL ELSE statement_timestamp() END,` + newValuesTail + `,
+       (@linked::boolean[])[place], (@has_dependents::boolean[])[place]` + dedupedSQL
+
+const unitsSQL = `
 WITH input AS MATERIALIZED (` + inputSQL + `), units AS MATERIALIZED (
   SELECT input.*, (@units::integer[])[place] AS unit FROM input
 ), late AS MATERIALIZED (
   SELECT unit FROM units WHERE deadline <= statement_timestamp()
-)
-INSERT INTO jobs (` + newColumns + `)
-SELECT ` + newValuesSQL + `
+)`
+
+const dedupedSQL = `
 FROM units AS input
 WHERE unit NOT IN (SELECT unit FROM late)
 -- one order for every core: two batches with the same dedupe_keys wait for each other, never in a circle
@@ -102,13 +120,21 @@ const newColumns = `id, tenant_id, lane_id, queue, type, user_id, state, priorit
                   retry_base_ms, retry_cap_ms, retry_jitter, retry_curve, timeout_ms, dedupe_key, correlation_id, traceparent,
                   created_at, run_at, deadline, ready_at, counted, size`
 
-const newValuesSQL = `id, tenant_id, lane_id, queue, type, user_id,
-       CASE WHEN start_at > statement_timestamp() THEN 'scheduled' ELSE 'queued' END,
+const newValuesSQL = newValuesHead + `
+       CASE WHEN start_at > statement_timestamp() THEN 'scheduled' ELSE 'queued' END,` + newValuesMiddle + `
+       CASE WHEN start_at > statement_timestamp() THEN NULL ELSE statement_timestamp() END,` + newValuesTail
+
+// The values before the state, between the state and ready_at, and after that.
+const (
+	newValuesHead   = `id, tenant_id, lane_id, queue, type, user_id,`
+	newValuesMiddle = `
        priority, payload::json, tags, metadata::json, max_attempts,
        retry_base_ms, retry_cap_ms, retry_jitter, retry_curve, timeout_ms, dedupe_key, correlation_id, traceparent,
-       statement_timestamp(), start_at, deadline,
-       CASE WHEN start_at > statement_timestamp() THEN NULL ELSE statement_timestamp() END, counted,
+       statement_timestamp(), start_at, deadline,`
+	newValuesTail = `
+       counted,
        octet_length(payload) + metadata_size + tags_size`
+)
 
 // inputSQL are the jobs as rows. unnest keeps each array's elements in a store of its own, so a
 // column with one value for all jobs travels as an array of that: it fills up with NULL.
@@ -206,7 +232,7 @@ func answerAll(submissions []Submission, results [][]JobResult, answers []Answer
 // need several rounds, and of an atomic batch a part may have to be taken back.
 func anyInRounds(submissions []Submission) bool {
 	for i := range submissions {
-		if s := &submissions[i]; s.Atomic && len(s.Jobs) > 1 || slices.ContainsFunc(s.Jobs, func(j NewJob) bool { return j.DedupeKey != nil }) {
+		if s := &submissions[i]; s.Atomic && len(s.Jobs) > 1 || s.isLinked() || slices.ContainsFunc(s.Jobs, func(j NewJob) bool { return j.DedupeKey != nil }) {
 			return true
 		}
 	}
@@ -286,8 +312,11 @@ func (s *Submission) refusal(j int) *problem.Problem {
 // insertOnce runs the insert and gives the places whose job it did not store.
 func insertOnce(ctx context.Context, db store.Querier, statement string, submissions []Submission, places []place, results [][]JobResult) (missing []place, err error) {
 	args := insertArgs(submissions, places)
-	if statement == insertDedupedSQL {
+	if statement != insertJobsSQL {
 		args["units"] = unitsOf(submissions, places)
+	}
+	if statement == insertLinkedSQL {
+		addFlags(args, submissions, places)
 	}
 	rows, err := db.Query(ctx, statement, args)
 	if err != nil {
@@ -371,6 +400,15 @@ func insertArgs(submissions []Submission, places []place) store.Args {
 		"dedupe_keys": unlessNone(c.dedupeKeys), "correlation_ids": unlessEqual(c.correlationIDs), "traceparents": unlessNone(c.traceparents),
 		"run_ats": unlessNone(c.runAts), "delays": oneOrAll(c.delays), "deadlines": unlessNone(c.deadlines), "counted": oneOrAll(c.counted),
 	}
+}
+
+// addFlags adds the columns of insertLinkedSQL.
+func addFlags(args store.Args, submissions []Submission, places []place) {
+	blocked, linked, hasDependents := make([]bool, len(places)), make([]bool, len(places)), make([]bool, len(places))
+	for i, p := range places {
+		blocked[i], linked[i], hasDependents[i] = submissions[p.submission].flags(p.job)
+	}
+	args["blocked"], args["linked"], args["has_dependents"] = blocked, linked, hasDependents
 }
 
 // unitsOf gives each job's unit, see insertDedupedSQL.

@@ -1,6 +1,7 @@
 package submit
 
 import (
+	"github.com/forgequeue/forgequeue/core/internal/dependency"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/usage"
 )
@@ -9,7 +10,10 @@ import (
 type Submitter struct {
 	*store.Store
 	counts *usage.Counts
+	edges  *dependency.Edges
 }
 
 // New makes them.
-func New(s *store.Store, counts *usage.Counts) *Submitter { return &Submitter{s, counts} }
+func New(s *store.Store, counts *usage.Counts, edges *dependency.Edges) *Submitter {
+	return &Submitter{s, counts, edges}
+}

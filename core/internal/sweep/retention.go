@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/core/internal/cell"
+	"github.com/forgequeue/forgequeue/core/internal/dependency"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
 	"github.com/forgequeue/forgequeue/core/internal/retention"
 )
@@ -20,7 +21,7 @@ const (
 )
 
 // Forgetter deletes what is past its retention: days of finished jobs and of attempts, dead
-// letters, ended redrives, audit entries, old Idempotency-Keys.
+// letters, edges between jobs, ended redrives, audit entries, old Idempotency-Keys.
 type Forgetter struct {
 	store   *cell.Cell
 	metrics *metrics.Jobs
@@ -28,6 +29,8 @@ type Forgetter struct {
 	// keysAfter is where the scan of old keys continues, so that keys that must stay are not read
 	// again before the others.
 	keysAfter time.Time
+	// edgesAfter is the same for edges between jobs.
+	edgesAfter dependency.EdgePlace
 }
 
 // NewForgetter makes the duty.
@@ -57,7 +60,7 @@ func (f *Forgetter) RunOnce(ctx context.Context) error {
 }
 
 func (f *Forgetter) duties() []func(context.Context) error {
-	duties := []func(context.Context) error{f.dropDays, f.forgetKeys}
+	duties := []func(context.Context) error{f.dropDays, f.forgetKeys, f.forgetEdges}
 	for _, one := range []struct {
 		kind   string
 		forget func(ctx context.Context, batch int) (int, error)
@@ -90,6 +93,25 @@ func (f *Forgetter) inBatches(ctx context.Context, kind string, forget func(ctx 
 		f.metrics.Cleaned.WithLabelValues(kind).Add(float64(n))
 		if err != nil || n < forgetBatch {
 			return err
+		}
+	}
+	return nil
+}
+
+func (f *Forgetter) forgetEdges(ctx context.Context) error {
+	retention := f.store.FinishedRetention()
+	if retention <= 0 {
+		return nil
+	}
+	for range forgetBatches {
+		batch, err := f.store.ForgetEdges(ctx, retention, f.edgesAfter, forgetBatch)
+		if err != nil {
+			return err
+		}
+		f.metrics.Cleaned.WithLabelValues(metrics.CleanedDependency).Add(float64(batch.Forgotten))
+		if f.edgesAfter = batch.Next(); batch.Seen < forgetBatch {
+			f.edgesAfter = dependency.EdgePlace{} // at the end; from the oldest again
+			return nil
 		}
 	}
 	return nil

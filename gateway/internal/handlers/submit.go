@@ -29,6 +29,8 @@ import (
 //	@Description
 //	@Description With an `Idempotency-Key` a repeat gets the first answer again, marked `Idempotent-Replayed: true`: repeat safely when an answer was lost. With a `dedupe_key` that a live job has, 200 with that job and `deduplicated` true.
 //	@Description
+//	@Description With `after`, ids of other jobs, the job is `blocked` until they have ended: each is an id, or an object with `on_failed`: `cancel` (the default) cancels this job where the other became a dead letter or was cancelled, `run` lets it run all the same, `hold` waits for a redrive. An unknown id is a 400.
+//	@Description
 //	@Description `Prefer: wait=n` holds the answer for up to n seconds (25 at most): 200 with the whole job, result and all, where it has ended by then, else 202.
 //	@ID          submitJob
 //	@Tags        Jobs

@@ -39,7 +39,9 @@ var strict = json.JoinOptions(
 	json.WithUnmarshalers(json.JoinUnmarshalers(
 		json.UnmarshalFromFunc(rawOrAbsent),
 		json.UnmarshalFromFunc(withoutNulls),
+		json.UnmarshalFromFunc(dependency),
 		json.UnmarshalFromFunc(bounded[string]),
+		json.UnmarshalFromFunc(bounded[api.Dependency]),
 		json.UnmarshalFromFunc(bounded[api.SubmitRequest]),
 		json.UnmarshalFromFunc(bounded[api.OutcomeRequest]),
 		json.UnmarshalFromFunc(bounded[api.Lease]),

@@ -163,3 +163,17 @@ func fieldWithNUL(value reflect.Value, name string) string {
 	}
 	return ""
 }
+
+// dependency reads a job's id, or an object with it and a policy. Its own method would not name an
+// unknown member.
+func dependency(from *jsontext.Decoder, to *api.Dependency) error {
+	if from.PeekKind() == jsontext.KindString {
+		*to = api.Dependency{}
+		return json.UnmarshalDecode(from, &to.JobID)
+	}
+	type plain api.Dependency // without the method
+	var read plain
+	err := json.UnmarshalDecode(from, &read)
+	*to = api.Dependency(read)
+	return err
+}

@@ -90,6 +90,12 @@ func describe(t *cli.Table, job api.Job) {
 	if job.Redrives > 0 {
 		t.Pair("redrives", fmt.Sprint(job.Redrives))
 	}
+	for _, parent := range job.After {
+		t.Pair("after", fmt.Sprintf("%s (%s; on failure %s)", parent.JobID, parent.State, parent.OnFailed))
+	}
+	if job.BlockedBy != nil {
+		t.Pair("blocked by", fmt.Sprintf("%d jobs", *job.BlockedBy))
+	}
 	t.Pair("user", cli.OrElse(job.User, ""))
 	t.Pair("tags", strings.Join(job.Tags, ", "))
 	for _, name := range slices.Sorted(maps.Keys(job.Metadata)) {

@@ -19,7 +19,7 @@ type submission struct {
 	priority, attempts             int
 	delay, timeout, waitTimeout    time.Duration
 	runAt, deadline                cli.Instant
-	tags, metadata                 []string
+	tags, metadata, after          []string
 	wait                           bool
 }
 
@@ -34,6 +34,7 @@ With --wait the job is followed to its end: exit code 0 when it completed, 1 whe
 or was cancelled, 4 when --wait-timeout passed first (the job goes on).`,
 		Example: `  forgequeue submit hash.sha256 --data '{"text":"hello"}' --wait
   forgequeue submit report --data @order.json --queue nightly --delay 2h --key order-17
+  forgequeue submit report.send --after 0199f0a4-7c1e-7000-8000-5d2c6f1e9a10 --after 0199f0a4-7c1e-7000-8000-5d2c6f1e9a11:run
   echo '{"to":"ada"}' | forgequeue submit mail --data - --priority 9 --tag gpu --metadata shop=berlin`,
 		Args: cli.One("--data JSON"),
 		RunE: a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error { return submit(ctx, s, args[0], &f) }),
@@ -52,6 +53,7 @@ or was cancelled, 4 when --wait-timeout passed first (the job goes on).`,
 	flags.StringArrayVar(&f.metadata, "metadata", nil, "NAME=VALUE, carried along; repeatable")
 	flags.IntVar(&f.attempts, "max-attempts", api.DefaultMaxAttempts, "executions that may be spent on it; the queue's setting if not given")
 	flags.DurationVar(&f.timeout, "timeout", 0, "longest time for one execution")
+	flags.StringArrayVar(&f.after, "after", nil, "ID or ID:POLICY of a job that must have ended before; POLICY says what its failure means: cancel (default), run or hold; repeatable")
 	flags.BoolVar(&f.wait, "wait", false, "wait for the job's end; the exit code is its outcome")
 	flags.DurationVar(&f.waitTimeout, "wait-timeout", 0, "wait for at most this long (default: for ever)")
 	return command
@@ -106,6 +108,10 @@ func (f *submission) request(s *cli.Session, jobType string) (api.SubmitRequest,
 		RunAt: f.runAt.At, DelayMS: cli.GivenMS(command, "delay", f.delay), Deadline: f.deadline.At,
 		MaxAttempts: cli.Given(command, "max-attempts", f.attempts), TimeoutMS: cli.GivenMS(command, "timeout", f.timeout),
 		Tags: f.tags, User: cli.Given(command, "user", f.user), DedupeKey: cli.Given(command, "dedupe-key", f.dedupe),
+	}
+	for _, one := range f.after {
+		id, policy, _ := strings.Cut(one, ":")
+		request.After = append(request.After, api.Dependency{JobID: id, OnFailed: policy})
 	}
 	var err error
 	if request.Metadata, err = pairs("metadata", f.metadata); err != nil {

@@ -1,0 +1,137 @@
+package sweep
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/forgequeue/forgequeue/core/internal/cell"
+	"github.com/forgequeue/forgequeue/core/internal/dispatch"
+	"github.com/forgequeue/forgequeue/core/internal/metrics"
+)
+
+const (
+	// followPoll finds the follow-ups that another core appended and did not work off.
+	followPoll = 5 * time.Second
+	// followAtOnce is how many tenants' follow-ups are worked off at the same time.
+	followAtOnce = 4
+	// followRounds bounds one run; the next begins at once.
+	followRounds = 200
+	missedPeriod = 30 * time.Second
+	missedBatch  = 1000
+)
+
+// FollowUps works off what the ends of jobs ask for: it unblocks or cancels the jobs that come after
+// them. It begins right after the commit that ended a job.
+type FollowUps struct {
+	store      *cell.Cell
+	dispatcher *dispatch.Dispatcher
+	metrics    *metrics.Jobs
+	log        *slog.Logger
+	kicked     chan struct{}
+	// missedAfter is where the search for missed follow-ups continues.
+	missedAfter uuid.UUID
+}
+
+// NewFollowUps makes the duty.
+func NewFollowUps(store *cell.Cell, d *dispatch.Dispatcher, m *metrics.Jobs, log *slog.Logger) *FollowUps {
+	return &FollowUps{store: store, dispatcher: d, metrics: m, log: log, kicked: make(chan struct{}, 1)}
+}
+
+// Kick says that follow-ups were appended. It never blocks.
+func (f *FollowUps) Kick() {
+	select {
+	case f.kicked <- struct{}{}:
+	default:
+	}
+}
+
+// Run works off follow-ups until ctx ends.
+func (f *FollowUps) Run(ctx context.Context) error {
+	var group sync.WaitGroup
+	group.Go(func() { every(ctx, missedPeriod, "follow_up", f.metrics, f.log, f.AppendMissed) })
+	for ctx.Err() == nil {
+		if err := f.RunOnce(ctx); err != nil && ctx.Err() == nil {
+			f.metrics.SweepErrors.WithLabelValues("follow_up").Inc()
+			f.log.WarnContext(ctx, "a background duty failed and will be tried again", "duty", "follow_up", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-f.kicked:
+		case <-time.After(followPoll):
+		}
+	}
+	group.Wait()
+	return nil
+}
+
+// RunOnce works off the follow-ups of all tenants, in rounds: each has one step in a round, however
+// many it has left.
+func (f *FollowUps) RunOnce(ctx context.Context) error {
+	var problems []error
+	for range followRounds {
+		worked, err := f.Round(ctx)
+		if err != nil {
+			problems = append(problems, err)
+		}
+		if !worked || ctx.Err() != nil { // there are none, or other cores have locked them
+			return errors.Join(problems...)
+		}
+	}
+	f.Kick()
+	return errors.Join(problems...)
+}
+
+// Round makes one step for each tenant that has follow-ups, and says whether any was of use.
+func (f *FollowUps) Round(ctx context.Context) (worked bool, err error) {
+	tenants, err := f.store.WaitingTenants(ctx)
+	if err != nil {
+		return false, err
+	}
+	var mu sync.Mutex
+	var problems []error
+	var group sync.WaitGroup
+	places := make(chan struct{}, followAtOnce)
+	for _, owner := range tenants {
+		places <- struct{}{}
+		group.Go(func() {
+			defer func() { <-places }()
+			done, more, err := f.dispatcher.FollowUp(ctx, owner)
+			mu.Lock()
+			defer mu.Unlock()
+			worked = worked || done > 0 || more
+			if err != nil {
+				problems = append(problems, err)
+			}
+		})
+	}
+	group.Wait()
+	return worked, errors.Join(problems...)
+}
+
+// AppendMissed looks at the next parents that a job waits for, and appends the follow-ups that are
+// missing.
+func (f *FollowUps) AppendMissed(ctx context.Context) error {
+	missed, err := f.store.AppendMissed(ctx, f.missedAfter, missedBatch)
+	if err != nil {
+		return err
+	}
+	age, err := f.store.OldestFollowUp(ctx)
+	if err != nil {
+		return err
+	}
+	f.metrics.FollowUpAge.Set(age.Seconds())
+	f.missedAfter = uuid.Nil
+	if missed.Last != nil && *missed.Read == missedBatch {
+		f.missedAfter = *missed.Last
+	}
+	if missed.Appended > 0 {
+		f.metrics.MissedFollowUps.Add(float64(missed.Appended))
+		f.log.WarnContext(ctx, "jobs waited for others that had ended without a follow-up, and are now told", "parents", missed.Appended)
+	}
+	return nil
+}

@@ -1,0 +1,111 @@
+package sweep_test
+
+import (
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+	"github.com/forgequeue/forgequeue/core/internal/job"
+	"github.com/forgequeue/forgequeue/core/internal/submit"
+	"github.com/forgequeue/forgequeue/core/internal/sweep"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+func after(parents ...uuid.UUID) func(*submit.NewJob) {
+	return func(j *submit.NewJob) {
+		for _, parent := range parents {
+			j.After = append(j.After, submit.After{Parent: parent, OnFailed: job.CancelChild})
+		}
+	}
+}
+
+// A chain of 1,000 jobs: the cancel of the first one reaches the last, step by step.
+func TestACancelTravelsDownAChain(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	duty := sweep.NewFollowUps(f.store, f.d, counted(), quiet())
+	f.store.OnFollowUp(duty.Kick)
+	f.run(duty.Run)
+	const length = 1000
+	first := f.submit(1, 0)[0]
+	last := first
+	for range length - 1 {
+		last = f.submit(1, 0, after(last))[0]
+	}
+	if _, _, err := f.store.Cancel(t.Context(), f.tenant, "", first); err != nil {
+		t.Fatal(err)
+	}
+	celltest.Eventually(t, "the whole chain is cancelled", func() bool {
+		return f.count(`SELECT count(*) FROM finished_jobs WHERE state = 'cancelled'`) == length
+	})
+	if got := f.get(last); got.LastError == nil || got.LastError.Type != api.ErrorParentFailed {
+		t.Errorf("the last one: %+v", got)
+	}
+	if left := f.count(`SELECT count(*) FROM follow_ups`); left != 0 {
+		t.Errorf("%d follow-ups are left", left)
+	}
+}
+
+// Each tenant has one step in a round: a fan-out of one does not delay another's single child.
+func TestTenantsTakeTurnsInFollowUps(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	const width = 1000
+	root := f.submit(1, 0)[0]
+	f.submit(width, 0, after(root))
+	duty := sweep.NewFollowUps(f.store, f.d, counted(), quiet())
+	if _, _, err := f.store.Cancel(t.Context(), f.tenant, "", root); err != nil {
+		t.Fatal(err)
+	}
+	other := newFixtureOn(f)
+	single := other.submit(1, 0)[0]
+	child := other.submit(1, 0, after(single))[0]
+	if _, _, err := f.store.Cancel(t.Context(), other.tenant, "", single); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := duty.Round(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := other.get(child); got.State != api.StateCancelled {
+		t.Errorf("after one round the other tenant's child is %s", got.State)
+	}
+	if n := f.count(`SELECT count(*) FROM finished_jobs WHERE tenant_id = $1`, f.tenant); n <= 1 || n > width/2 {
+		t.Errorf("after one round %d jobs of the fan-out are cancelled", n)
+	}
+	if err := duty.RunOnce(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := f.count(`SELECT count(*) FROM jobs`); n != 0 {
+		t.Errorf("%d jobs are left", n)
+	}
+}
+
+// What another core has left is found without a kick, and what an older binary has not written too.
+func TestFollowUpsThatNobodyKicked(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	parent := f.submit(1, 0)[0]
+	child := f.submit(1, 0, after(parent))[0]
+	if _, _, err := f.store.Cancel(t.Context(), f.tenant, "", parent); err != nil {
+		t.Fatal(err)
+	}
+	f.exec(`DELETE FROM follow_ups`)
+	m := counted()
+	duty := sweep.NewFollowUps(f.store, f.d, m, quiet())
+	f.run(duty.Run)
+	celltest.Eventually(t, "the child is cancelled", func() bool { return f.get(child).State == api.StateCancelled })
+}
+
+// newFixtureOn is another tenant of the same database.
+func newFixtureOn(f *fixture) *fixture {
+	f.Helper()
+	other := &fixture{TB: f.TB, url: f.url, store: f.store, direct: f.direct, d: f.d, tenant: uuid.Must(uuid.NewV7()), batches: f.batches}
+	made, err := f.store.EnsureLanes(f.Context(), other.tenant, []directory.LaneAsk{{LaneKey: directory.NewLaneKey(other.tenant, "default", nil)}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	other.lane = made[0].Lane
+	return other
+}

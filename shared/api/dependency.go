@@ -1,0 +1,93 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"regexp"
+)
+
+// What a job does where one that it comes after ends as a dead letter or is cancelled.
+const (
+	// OnFailedCancel cancels the job too. It is the default.
+	OnFailedCancel = "cancel"
+	// OnFailedRun lets the job run all the same.
+	OnFailedRun = "run"
+	// OnFailedHold keeps the job blocked until the other was redriven and has completed. Where no
+	// redrive can come, because the other was cancelled or its dead letter deleted, the job is cancelled.
+	OnFailedHold = "hold"
+)
+
+// ErrorParentFailed is the type of the error of a job that was cancelled because of one that it comes
+// after.
+const ErrorParentFailed = "parent_failed"
+
+const (
+	// MaxAfter bounds the parents of one job.
+	MaxAfter = 100
+	// MaxEdges bounds the parents of all jobs of one request.
+	MaxEdges = 10_000
+)
+
+// Dependency names a job that must have ended before the job with it can start: the id as a string,
+// or an object with a policy.
+type Dependency struct {
+	JobID string `json:"job_id"`
+	// OnFailed is cancel, run or hold; cancel if empty.
+	OnFailed string `json:"on_failed,omitzero"`
+}
+
+// Policy is OnFailed with its default.
+func (d *Dependency) Policy() string {
+	if d.OnFailed == "" {
+		return OnFailedCancel
+	}
+	return d.OnFailed
+}
+
+// UnmarshalJSON reads a string or an object.
+func (d *Dependency) UnmarshalJSON(text []byte) error {
+	if text = bytes.TrimSpace(text); len(text) > 0 && text[0] == '"' {
+		*d = Dependency{}
+		return json.Unmarshal(text, &d.JobID)
+	}
+	type plain Dependency
+	var read plain
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&read); err != nil {
+		return err
+	}
+	*d = Dependency(read)
+	return nil
+}
+
+// JobDependency is what a job shows of one that it comes after.
+type JobDependency struct {
+	JobID string `json:"job_id"`
+	// State is the other job's.
+	State string `json:"state"`
+	// OnFailed is cancel, run or hold.
+	OnFailed string `json:"on_failed"`
+}
+
+var uuidPattern = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
+
+func (r *refusals) after(after []Dependency) {
+	r.check(len(after) <= MaxAfter, "after", "must have at most %d entries", MaxAfter)
+	seen := map[string]int{}
+	for i := range after {
+		one := &after[i]
+		field := fmt.Sprintf("after[%d]", i)
+		if !uuidPattern.MatchString(one.JobID) {
+			r.add(field, "must be the id of a job, or an object with its job_id")
+			continue
+		}
+		if first, twice := seen[one.JobID]; twice {
+			r.add(field, "is the same job as after[%d]", first)
+		}
+		seen[one.JobID] = i
+		r.check(one.OnFailed == "" || one.OnFailed == OnFailedCancel || one.OnFailed == OnFailedRun || one.OnFailed == OnFailedHold,
+			field+".on_failed", "must be %s, %s or %s", OnFailedCancel, OnFailedRun, OnFailedHold)
+	}
+}
