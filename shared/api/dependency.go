@@ -65,6 +65,8 @@ func (d *Dependency) UnmarshalJSON(text []byte) error {
 // JobDependency is what a job shows of one that it comes after.
 type JobDependency struct {
 	JobID string `json:"job_id"`
+	// Ref is its name in the workflow, null for a job of no workflow.
+	Ref *string `json:"ref"`
 	// State is the other job's.
 	State string `json:"state"`
 	// OnFailed is cancel, run or hold.
@@ -87,7 +89,6 @@ func (r *refusals) after(after []Dependency) {
 			r.add(field, "is the same job as after[%d]", first)
 		}
 		seen[one.JobID] = i
-		r.check(one.OnFailed == "" || one.OnFailed == OnFailedCancel || one.OnFailed == OnFailedRun || one.OnFailed == OnFailedHold,
-			field+".on_failed", "must be %s, %s or %s", OnFailedCancel, OnFailedRun, OnFailedHold)
+		r.check(validPolicy(one.OnFailed), field+".on_failed", "must be %s, %s or %s", OnFailedCancel, OnFailedRun, OnFailedHold)
 	}
 }

@@ -93,6 +93,8 @@ type JobSummary struct {
 	CreatedAt       Time              `json:"created_at" swaggertype:"string" format:"date-time"`
 	StartedAt       *Time             `json:"started_at" swaggertype:"string" format:"date-time"`
 	FinishedAt      *Time             `json:"finished_at" swaggertype:"string" format:"date-time"`
+	// Workflow is null for a job of no workflow.
+	Workflow *JobWorkflow `json:"workflow"`
 	// After are the jobs that it comes after, those that are still kept.
 	After []JobDependency `json:"after"`
 	// BlockedBy is how many of them a blocked job waits for.

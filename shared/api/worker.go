@@ -95,6 +95,11 @@ type ClaimedJob struct {
 	CorrelationID *string           `json:"correlation_id"`
 	Traceparent   *string           `json:"traceparent"`
 	CreatedAt     Time              `json:"created_at" swaggertype:"string" format:"date-time"`
+	// Workflow is null for a job of no workflow.
+	Workflow *JobWorkflow `json:"workflow"`
+	// Parents are the jobs that it came after, those that are still kept; GET /v1/jobs/{id}/parents has
+	// their results.
+	Parents []ClaimedParent `json:"parents"`
 }
 
 // CompleteRequest ends a job well.

@@ -29,6 +29,7 @@ const (
 	NotDead             Code = "not_dead"
 	IdempotencyInFlight Code = "idempotency_in_flight"
 	DedupeConflict      Code = "dedupe_conflict"
+	WorkflowEnded       Code = "workflow_ended"
 
 	PayloadTooLarge      Code = "payload_too_large"
 	UnsupportedMediaType Code = "unsupported_media_type"
@@ -70,6 +71,7 @@ var meanings = map[Code]meaning{
 	NotDead:               {http.StatusConflict, "The job is not a dead letter"},
 	IdempotencyInFlight:   {http.StatusConflict, "A request with this Idempotency-Key is still under way"},
 	DedupeConflict:        {http.StatusConflict, "A live job has the same dedupe_key"},
+	WorkflowEnded:         {http.StatusConflict, "The workflow has already ended"},
 	PayloadTooLarge:       {http.StatusRequestEntityTooLarge, "The body is too large"},
 	UnsupportedMediaType:  {http.StatusUnsupportedMediaType, "The body must be application/json"},
 	HeadersTooLarge:       {http.StatusRequestHeaderFieldsTooLarge, "The headers are too large"},

@@ -1,0 +1,289 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// MaxWorkflowJobs bounds the jobs of one workflow; a request may bring MaxBatchJobs of them.
+const MaxWorkflowJobs = 10_000
+
+// The states of a workflow. They are read from its jobs.
+const (
+	// WorkflowRunning: a job of it lives.
+	WorkflowRunning = "running"
+	// WorkflowCompleted: all of its jobs have completed.
+	WorkflowCompleted = "completed"
+	// WorkflowFailed: it has ended otherwise.
+	WorkflowFailed = "failed"
+	// WorkflowCancelled: a job was cancelled by a person, and none is a dead letter.
+	WorkflowCancelled = "cancelled"
+)
+
+// WorkflowStates are all of them.
+func WorkflowStates() []string {
+	return []string{WorkflowRunning, WorkflowCompleted, WorkflowFailed, WorkflowCancelled}
+}
+
+// WorkflowRequest makes a workflow: jobs that come after each other.
+type WorkflowRequest struct {
+	// Name is for people, and lists are filtered by it; like a type. "workflow" if empty.
+	Name     string            `json:"name,omitzero"`
+	Metadata map[string]string `json:"metadata,omitzero"`
+	// Jobs are 1 to 1000.
+	Jobs []WorkflowJobRequest `json:"jobs"`
+}
+
+// WorkflowJobRequest is a job of a workflow. It has no dedupe_key.
+type WorkflowJobRequest struct {
+	// Ref names the job in its workflow; like a type.
+	Ref string `json:"ref"`
+	SubmitRequest
+	// After are refs of jobs of the same workflow that must have ended before.
+	After []WorkflowDependency `json:"after,omitzero"`
+}
+
+// WorkflowJobsRequest adds jobs to a running workflow. They may come after its earlier jobs.
+type WorkflowJobsRequest struct {
+	Jobs []WorkflowJobRequest `json:"jobs"`
+}
+
+// WorkflowDependency names a job of the same workflow: the ref as a string, or an object with a
+// policy.
+type WorkflowDependency struct {
+	Ref string `json:"ref"`
+	// OnFailed is cancel, run or hold; cancel if empty.
+	OnFailed string `json:"on_failed,omitzero"`
+}
+
+// Policy is OnFailed with its default.
+func (d *WorkflowDependency) Policy() string {
+	if d.OnFailed == "" {
+		return OnFailedCancel
+	}
+	return d.OnFailed
+}
+
+// UnmarshalJSON reads a string or an object.
+func (d *WorkflowDependency) UnmarshalJSON(text []byte) error {
+	if text = bytes.TrimSpace(text); len(text) > 0 && text[0] == '"' {
+		*d = WorkflowDependency{}
+		return json.Unmarshal(text, &d.Ref)
+	}
+	type plain WorkflowDependency
+	var read plain
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&read); err != nil {
+		return err
+	}
+	*d = WorkflowDependency(read)
+	return nil
+}
+
+// Workflow is WORKFLOW of the contract.
+type Workflow struct {
+	ID       string            `json:"id"`
+	Name     string            `json:"name"`
+	User     *string           `json:"user"`
+	State    string            `json:"state"`
+	Metadata map[string]string `json:"metadata"`
+	// Counts are of its jobs that are still kept.
+	Counts     WorkflowCounts `json:"counts"`
+	CreatedAt  Time           `json:"created_at" swaggertype:"string" format:"date-time"`
+	FinishedAt *Time          `json:"finished_at" swaggertype:"string" format:"date-time"`
+}
+
+// WorkflowCounts counts jobs by their state.
+type WorkflowCounts struct {
+	Blocked    int `json:"blocked"`
+	Scheduled  int `json:"scheduled"`
+	Queued     int `json:"queued"`
+	Running    int `json:"running"`
+	Completed  int `json:"completed"`
+	Cancelled  int `json:"cancelled"`
+	DeadLetter int `json:"dead_letter"`
+}
+
+// Live counts the jobs that have not ended.
+func (c *WorkflowCounts) Live() int { return c.Blocked + c.Scheduled + c.Queued + c.Running }
+
+// Ended counts the jobs that have ended.
+func (c *WorkflowCounts) Ended() int { return c.Completed + c.Cancelled + c.DeadLetter }
+
+// WorkflowDetail is a workflow with its jobs.
+type WorkflowDetail struct {
+	Workflow
+	Jobs []WorkflowJob `json:"jobs"`
+}
+
+// WorkflowJob is a job as its workflow shows it.
+type WorkflowJob struct {
+	Ref        string          `json:"ref"`
+	ID         string          `json:"id"`
+	Type       string          `json:"type"`
+	State      string          `json:"state"`
+	After      []JobDependency `json:"after"`
+	StartedAt  *Time           `json:"started_at" swaggertype:"string" format:"date-time"`
+	FinishedAt *Time           `json:"finished_at" swaggertype:"string" format:"date-time"`
+}
+
+// JobWorkflow says of which workflow a job is, and under which name.
+type JobWorkflow struct {
+	ID  string `json:"id"`
+	Ref string `json:"ref"`
+}
+
+// ClaimedParent is a parent as a claim names it.
+type ClaimedParent struct {
+	// Ref is its name in the workflow, null for a job of no workflow.
+	Ref   *string `json:"ref"`
+	JobID string  `json:"job_id"`
+	State string  `json:"state"`
+}
+
+// JobParents are the jobs that one came after, with their results.
+type JobParents struct {
+	Items []JobParent `json:"items"`
+}
+
+// JobParent is a parent as its child's worker sees it.
+type JobParent struct {
+	// Ref is its name in the workflow, null for a job of no workflow.
+	Ref   *string `json:"ref"`
+	JobID string  `json:"job_id"`
+	State string  `json:"state"`
+	// Result is null unless the parent has completed with one.
+	Result json.RawMessage `json:"result" swaggertype:"object"`
+}
+
+// WorkflowFilter chooses workflows; an empty field chooses all.
+type WorkflowFilter struct {
+	State string `json:"state,omitzero"`
+	Name  string `json:"name,omitzero"`
+}
+
+// Validate tells which fields cannot be accepted, those of single jobs included.
+func (w *WorkflowRequest) Validate(now time.Time) []problem.FieldError {
+	r := &refusals{}
+	r.check(w.Name == "" || ValidName(w.Name), "name", "%s", nameRule)
+	r.metadata(w.Metadata)
+	r.workflowJobs(w.Jobs, now, false)
+	return r.fields
+}
+
+// Validate tells which fields cannot be accepted. Whether a ref that is not in the request is one of
+// the workflow is for core to say.
+func (w *WorkflowJobsRequest) Validate(now time.Time) []problem.FieldError {
+	r := &refusals{}
+	r.workflowJobs(w.Jobs, now, true)
+	return r.fields
+}
+
+// workflowJobs checks jobs and how they come after each other. adding says that refs may also be of
+// jobs that are there already.
+func (r *refusals) workflowJobs(jobs []WorkflowJobRequest, now time.Time, adding bool) {
+	r.check(len(jobs) >= 1 && len(jobs) <= MaxBatchJobs, "jobs", "must have 1 to %d entries", MaxBatchJobs)
+	places, edges := map[string]int{}, 0
+	for i := range jobs {
+		if first, twice := places[jobs[i].Ref]; twice {
+			r.add(fmt.Sprintf("jobs[%d].ref", i), "is the ref of jobs[%d] too; each job needs its own", first)
+			continue
+		}
+		places[jobs[i].Ref] = i
+	}
+	for i := range jobs {
+		one, prefix := &jobs[i], fmt.Sprintf("jobs[%d].", i)
+		r.check(ValidName(one.Ref), prefix+"ref", "%s", nameRule)
+		r.check(one.DedupeKey == nil, prefix+"dedupe_key", "cannot be in a workflow: the job that has it may be of another one")
+		r.fields = append(r.fields, one.SubmitRequest.Validate(prefix, now)...)
+		edges += len(one.After)
+		r.refs(one.After, prefix, one.Ref, places, adding)
+	}
+	r.check(edges <= MaxEdges, "jobs", "must come after at most %d jobs in total", MaxEdges)
+	if len(r.fields) == 0 {
+		r.cycle(jobs, places)
+	}
+}
+
+func (r *refusals) refs(after []WorkflowDependency, prefix, own string, places map[string]int, adding bool) {
+	r.check(len(after) <= MaxAfter, prefix+"after", "must have at most %d entries", MaxAfter)
+	seen := map[string]int{}
+	for i := range after {
+		field := fmt.Sprintf("%safter[%d]", prefix, i)
+		ref := after[i].Ref
+		first, twice := seen[ref]
+		_, known := places[ref]
+		switch {
+		case !ValidName(ref):
+			r.add(field, "must be the ref of a job, or an object with its ref")
+		case ref == own:
+			r.add(field, "is the job itself")
+		case twice:
+			r.add(field, "is the same job as after[%d]", first)
+		case !known && !adding:
+			r.add(field, "there is no job with the ref %q", ref)
+		}
+		seen[ref] = i
+		r.check(validPolicy(after[i].OnFailed), field+".on_failed", "must be %s, %s or %s", OnFailedCancel, OnFailedRun, OnFailedHold)
+	}
+}
+
+// cycle refuses jobs that come after each other in a circle, and names them in order. It does not
+// recurse: a chain may be as long as a request.
+func (r *refusals) cycle(jobs []WorkflowJobRequest, places map[string]int) {
+	const fresh, open, done = 0, 1, 2
+	state := make([]int, len(jobs))
+	next := make([]int, len(jobs)) // which parent of an open job is looked at
+	for start := range jobs {
+		if state[start] != fresh {
+			continue
+		}
+		path := []int{start}
+		state[start] = open
+		for len(path) > 0 {
+			at := path[len(path)-1]
+			if next[at] == len(jobs[at].After) {
+				state[at] = done
+				path = path[:len(path)-1]
+				continue
+			}
+			parent, known := places[jobs[at].After[next[at]].Ref]
+			next[at]++
+			switch {
+			case !known || state[parent] == done:
+			case state[parent] == open:
+				r.add(fmt.Sprintf("jobs[%d].after", at), "is a cycle: %s", circle(jobs, path, parent))
+				return
+			default:
+				state[parent] = open
+				path = append(path, parent)
+			}
+		}
+	}
+}
+
+// circle names the jobs of a cycle, each after the one before it.
+func circle(jobs []WorkflowJobRequest, path []int, from int) string {
+	refs := []string{jobs[from].Ref}
+	for i := len(path) - 1; i >= 0; i-- {
+		refs = append(refs, jobs[path[i]].Ref)
+		if path[i] == from {
+			break
+		}
+	}
+	const most = 20
+	if len(refs) > most {
+		refs = append(append(refs[:most/2:most/2], "…"), refs[len(refs)-most/2:]...)
+	}
+	return strings.Join(refs, " → ")
+}
+
+func validPolicy(policy string) bool {
+	return policy == "" || policy == OnFailedCancel || policy == OnFailedRun || policy == OnFailedHold
+}
