@@ -28,7 +28,7 @@ func answers() map[string]any {
 			ID: exampleJob, Tenant: exampleTenant, Type: "hash.sha256", Queue: api.DefaultQueue, Payload: payload, Priority: api.DefaultPriority,
 			Attempt: 1, MaxAttempts: api.DefaultMaxAttempts, Epoch: 1, LeaseToken: "LEASE_TOKEN", LeaseExpiresAt: at(31),
 			LeaseMS: api.DefaultVisibilityTimeout.Milliseconds(), Tags: []string{}, Metadata: map[string]string{"order": "1042"},
-			CorrelationID: new("order-1042"), CreatedAt: at(0),
+			CorrelationID: new("order-1042"), CreatedAt: at(0), Parents: []api.ClaimedParent{},
 		},
 		"Worker": api.Worker{
 			WorkerID: "worker-1", Status: api.WorkerActive, Queues: []string{api.DefaultQueue}, Tags: []string{"smtp"}, Concurrency: 10,

@@ -29,6 +29,7 @@ func accessWords() map[string]string {
 		"public":         "Needs no key.",
 		"submit":         "Needs a key with the scope `submit`.",
 		"read":           "Needs a key with the scope `read`.",
+		"read or work":   "Needs a key with the scope `read` or `work`, or a platform key.",
 		"manage":         "Needs a key with the scope `manage`.",
 		"manage unbound": "Needs a key with the scope `manage`, bound to no user.",
 		"read unbound":   "Needs a key with the scope `read`, bound to no user.",

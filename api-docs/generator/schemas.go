@@ -260,12 +260,14 @@ func (c *completer) plain(base, comment string) string {
 
 // alternatives are schemas whose value may be written in two ways.
 func (c *completer) alternatives() {
-	whole := c.doc.Components.Schemas["Dependency"]
-	if whole == nil {
-		return
+	for name, text := range map[string]*openapi3.Schema{
+		"Dependency":         openapi3.NewStringSchema().WithFormat("uuid"),
+		"WorkflowDependency": openapi3.NewStringSchema().WithPattern(namePattern),
+	} {
+		if whole := c.doc.Components.Schemas[name]; whole != nil {
+			object := clone(whole)
+			object.Value.Description = ""
+			whole.Value = &openapi3.Schema{Description: whole.Value.Description, OneOf: openapi3.SchemaRefs{text.NewRef(), object}}
+		}
 	}
-	object := clone(whole)
-	object.Value.Description = ""
-	id := openapi3.NewStringSchema().WithFormat("uuid")
-	whole.Value = &openapi3.Schema{Description: whole.Value.Description, OneOf: openapi3.SchemaRefs{id.NewRef(), object}}
 }

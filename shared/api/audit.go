@@ -29,24 +29,25 @@ type AuditActor struct {
 
 // Actions of audit entries.
 const (
-	AuditRedrive       = "dead_letter.redrive"
-	AuditDiscard       = "dead_letter.discard"
-	AuditRedriveCreate = "redrive.create"
-	AuditRedriveCancel = "redrive.cancel"
-	AuditQueuePut      = "queue.put"
-	AuditQueuePause    = "queue.pause"
-	AuditQueueResume   = "queue.resume"
-	AuditTenantCreate  = "tenant.create"
-	AuditTenantPatch   = "tenant.patch"
-	AuditKeyCreate     = "key.create"
-	AuditKeyRevoke     = "key.revoke"
-	AuditPlanPut       = "plan.put"
+	AuditRedrive        = "dead_letter.redrive"
+	AuditDiscard        = "dead_letter.discard"
+	AuditRedriveCreate  = "redrive.create"
+	AuditRedriveCancel  = "redrive.cancel"
+	AuditWorkflowCancel = "workflow.cancel"
+	AuditQueuePut       = "queue.put"
+	AuditQueuePause     = "queue.pause"
+	AuditQueueResume    = "queue.resume"
+	AuditTenantCreate   = "tenant.create"
+	AuditTenantPatch    = "tenant.patch"
+	AuditKeyCreate      = "key.create"
+	AuditKeyRevoke      = "key.revoke"
+	AuditPlanPut        = "plan.put"
 )
 
 // AuditActions lists them all.
 func AuditActions() []string {
 	return []string{
-		AuditRedrive, AuditDiscard, AuditRedriveCreate, AuditRedriveCancel, AuditQueuePut, AuditQueuePause, AuditQueueResume,
+		AuditRedrive, AuditDiscard, AuditRedriveCreate, AuditRedriveCancel, AuditWorkflowCancel, AuditQueuePut, AuditQueuePause, AuditQueueResume,
 		AuditTenantCreate, AuditTenantPatch, AuditKeyCreate, AuditKeyRevoke, AuditPlanPut,
 	}
 }

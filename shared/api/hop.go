@@ -12,6 +12,11 @@ import (
 
 // Paths of core's internal API.
 const (
+	HopWorkflowGet     = "/internal/v1/workflow-gets"
+	HopWorkflowList    = "/internal/v1/workflow-lists"
+	HopWorkflowCancel  = "/internal/v1/workflow-cancels"
+	HopWorkflowRedrive = "/internal/v1/workflow-redrives"
+	HopParents         = "/internal/v1/parents"
 	HopSubmit          = "/internal/v1/submits"
 	HopGet             = "/internal/v1/gets"
 	HopClaim           = "/internal/v1/claims"
@@ -99,6 +104,36 @@ type HopSubmitRequest struct {
 	Batch       bool         `json:"batch,omitzero"`
 	Atomic      bool         `json:"atomic,omitzero"`
 	Idempotency *Idempotency `json:"idempotency,omitzero"`
+	// Workflow makes a workflow of the jobs, or adds them to one. They are a batch, and atomic.
+	Workflow *HopWorkflow `json:"workflow,omitzero"`
+}
+
+// HopWorkflow is the workflow of a submit. Its lists run in parallel to the jobs.
+type HopWorkflow struct {
+	ID       string            `json:"id"`
+	Name     string            `json:"name,omitzero"`
+	Metadata map[string]string `json:"metadata,omitzero"`
+	// Add says that the workflow exists.
+	Add   bool                   `json:"add,omitzero"`
+	Refs  []string               `json:"refs"`
+	After [][]WorkflowDependency `json:"after"`
+}
+
+// HopWorkflowListRequest asks for a page of workflows.
+type HopWorkflowListRequest struct {
+	Filter    WorkflowFilter `json:"filter,omitzero"`
+	PageSize  int            `json:"page_size"`
+	PageToken string         `json:"page_token,omitzero"`
+}
+
+// HopWorkflowRequest names one workflow.
+type HopWorkflowRequest struct {
+	ID string `json:"id"`
+}
+
+// HopParentsRequest names the job whose parents are asked for.
+type HopParentsRequest struct {
+	JobID string `json:"job_id"`
 }
 
 // Idempotency names a request so that its repeat gets the same answer.

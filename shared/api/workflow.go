@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -201,7 +202,7 @@ func (r *refusals) workflowJobs(jobs []WorkflowJobRequest, now time.Time, adding
 		one, prefix := &jobs[i], fmt.Sprintf("jobs[%d].", i)
 		r.check(ValidName(one.Ref), prefix+"ref", "%s", nameRule)
 		r.check(one.DedupeKey == nil, prefix+"dedupe_key", "cannot be in a workflow: the job that has it may be of another one")
-		r.fields = append(r.fields, one.SubmitRequest.Validate(prefix, now)...)
+		r.fields = append(r.fields, one.Validate(prefix, now)...)
 		edges += len(one.After)
 		r.refs(one.After, prefix, one.Ref, places, adding)
 	}
@@ -271,9 +272,9 @@ func (r *refusals) cycle(jobs []WorkflowJobRequest, places map[string]int) {
 // circle names the jobs of a cycle, each after the one before it.
 func circle(jobs []WorkflowJobRequest, path []int, from int) string {
 	refs := []string{jobs[from].Ref}
-	for i := len(path) - 1; i >= 0; i-- {
-		refs = append(refs, jobs[path[i]].Ref)
-		if path[i] == from {
+	for _, at := range slices.Backward(path) {
+		refs = append(refs, jobs[at].Ref)
+		if at == from {
 			break
 		}
 	}

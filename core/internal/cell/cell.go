@@ -15,6 +15,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/usage"
+	"github.com/forgequeue/forgequeue/core/internal/workflow"
 )
 
 // Options are the settings of a cell.
@@ -39,6 +40,7 @@ type Cell struct {
 	*queue.Jobs
 	*deadletter.Letters
 	*dependency.Edges
+	*workflow.Workflows
 }
 
 // Open connects, and refuses a server that is too old or can lose acknowledged work.
@@ -53,7 +55,7 @@ func Open(ctx context.Context, options Options) (*Cell, error) {
 	c := &Cell{
 		Store: db, Counts: counts, Directory: &directory.Directory{Store: db}, Log: &audit.Log{Store: db},
 		Forgetter: retention.New(db, options.Retention), Keys: &idempotency.Keys{Store: db},
-		Submitter: submit.New(db, counts, edges), Claimer: claim.New(db, counts), Jobs: jobs, Edges: edges,
+		Submitter: submit.New(db, counts, edges), Claimer: claim.New(db, counts), Jobs: jobs, Edges: edges, Workflows: &workflow.Workflows{Store: db},
 		Letters: deadletter.New(db, counts, jobs, edges, options.Retention.DeadLetters),
 	}
 	db.OnMissingPartition(c.MakePartitions)

@@ -39,6 +39,8 @@ type Job struct {
 	CreatedAt      time.Time
 	ReadyAt        time.Time
 	StartedAt      time.Time
+	// Linked: it comes after others, or is one of a workflow.
+	Linked bool
 	// Place is the job's position in its claim, from 1: it determines the worker.
 	Place int64
 	// Picked is how many jobs the claim found: more than it took where they were above the limit of
@@ -52,7 +54,7 @@ type Job struct {
 func scanJob(row pgx.CollectableRow) (j Job, err error) {
 	err = row.Scan(&j.ID, &j.TenantID, &j.LaneID, &j.UserID, &j.Type, &j.Queue, &j.Payload, &j.Priority, &j.Attempt, &j.MaxAttempts, &j.Epoch,
 		&j.LeaseExpiresAt, &j.Deadline, &j.TimeoutMs, &j.Tags, &j.Metadata, &j.CorrelationID, &j.Traceparent, &j.CreatedAt,
-		&j.ReadyAt, &j.StartedAt, &j.Place, &j.Picked)
+		&j.ReadyAt, &j.StartedAt, &j.Linked, &j.Place, &j.Picked)
 	return j, err
 }
 
@@ -79,6 +81,6 @@ func (c Job) Wire() api.ClaimedJob {
 		// both are of the statement that leased it
 		LeaseMS:  c.LeaseExpiresAt.Sub(c.StartedAt).Milliseconds(),
 		Deadline: api.AtOrNil(c.Deadline), TimeoutMS: c.TimeoutMs, Tags: c.Tags, Metadata: store.Metadata(c.Metadata),
-		CorrelationID: c.CorrelationID, Traceparent: c.Traceparent, CreatedAt: api.At(c.CreatedAt),
+		CorrelationID: c.CorrelationID, Traceparent: c.Traceparent, CreatedAt: api.At(c.CreatedAt), Parents: []api.ClaimedParent{},
 	}
 }

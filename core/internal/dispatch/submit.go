@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -15,6 +16,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/core/internal/workflow"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
@@ -33,6 +35,10 @@ type SubmitCall struct {
 	// lock of its own tenant is not started, but answered Alone.
 	Shared      bool
 	Idempotency *idempotency.Request
+	// Workflow makes a workflow of the jobs, or adds them to one. Its lists run in parallel to Jobs.
+	Workflow *workflow.New
+	// Refs are what each job of a workflow comes after.
+	Refs [][]api.WorkflowDependency
 	// Render makes the response that is saved for the Idempotency-Key, see submit.Submission.
 	Render        func(*submit.Answer) (idempotency.Response, error)
 	CorrelationID string
@@ -91,7 +97,7 @@ func (d *Dispatcher) stored(answers []submit.Answer) {
 // submission fills in the defaults of the queue and of the API; lanes runs in parallel to the jobs.
 func (d *Dispatcher) submission(call *SubmitCall, lanes []directory.MadeLane) submit.Submission {
 	made := submit.Submission{
-		Tenant: call.Tenant, User: call.User, Batch: call.Batch, Atomic: call.Atomic, Idempotency: call.Idempotency, Render: call.Render,
+		Tenant: call.Tenant, User: call.User, Batch: call.Batch, Atomic: call.Atomic, Idempotency: call.Idempotency, Render: call.Render, Workflow: call.Workflow,
 		Jobs: make([]submit.NewJob, len(call.Jobs)), Refused: call.Refused, Span: call.Span,
 	}
 	for i := range call.Jobs {
@@ -183,7 +189,27 @@ func (d *Dispatcher) newJob(call *SubmitCall, i int, lane directory.LaneID) subm
 			made.After = append(made.After, submit.After{Parent: parent, OnFailed: job.OnFailed(after.Policy())})
 		}
 	}
+	made.After = append(made.After, call.parents(i)...)
 	return made
+}
+
+// parents are what a job of a workflow comes after: other jobs of the call, or such that the workflow has
+// already.
+func (c *SubmitCall) parents(i int) []submit.After {
+	if c.Workflow == nil {
+		return nil
+	}
+	after := make([]submit.After, 0, len(c.Refs[i]))
+	for _, one := range c.Refs[i] {
+		made := submit.After{OnFailed: job.OnFailed(one.Policy())}
+		if place := slices.Index(c.Workflow.Refs, one.Ref); place >= 0 {
+			made.Parent = c.IDs[place]
+		} else {
+			made.Ref = one.Ref
+		}
+		after = append(after, made)
+	}
+	return after
 }
 
 func queueOf(request *api.SubmitRequest) string {

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -40,8 +42,12 @@ func (s *Server) claimJobs(ctx context.Context, body []byte) (response, error) {
 			claimed := api.ClaimResponse{Jobs: []api.ClaimedJob{}}
 			var err error
 			leased[i], err = s.claim(ctx, items[i])
-			for _, job := range leased[i] {
-				claimed.Jobs = append(claimed.Jobs, job.Wire())
+			if err == nil {
+				claimed.Jobs, err = s.claimedJobs(ctx, leased[i])
+			}
+			if err != nil { // what is leased would not arrive whole
+				s.Dispatcher.GiveBack(ctx, leased[i])
+				leased[i], claimed.Jobs = nil, []api.ClaimedJob{}
 			}
 			results[i] = result(ctx, &items[i], &claimed, err)
 		})
@@ -52,6 +58,32 @@ func (s *Server) claimJobs(ctx context.Context, body []byte) (response, error) {
 			s.Dispatcher.GiveBack(ctx, leased[i])
 		}
 	}}, nil
+}
+
+// claimedJobs are jobs as their worker gets them, with their workflows and parents.
+func (s *Server) claimedJobs(ctx context.Context, leased []claim.Job) ([]api.ClaimedJob, error) {
+	claimed := make([]api.ClaimedJob, len(leased))
+	linked := map[uuid.UUID]*api.JobSummary{}
+	for i := range leased {
+		claimed[i] = leased[i].Wire()
+		if leased[i].Linked {
+			linked[leased[i].ID] = &api.JobSummary{}
+		}
+	}
+	if err := s.Store.AddParents(ctx, "", linked); err != nil {
+		return nil, err
+	}
+	for i := range leased {
+		summary := linked[leased[i].ID]
+		if summary == nil {
+			continue
+		}
+		claimed[i].Workflow = summary.Workflow
+		for _, parent := range summary.After {
+			claimed[i].Parents = append(claimed[i].Parents, api.ClaimedParent{Ref: parent.Ref, JobID: parent.JobID, State: parent.State})
+		}
+	}
+	return claimed, nil
 }
 
 func (s *Server) claim(ctx context.Context, item api.Item[api.ClaimRequest]) ([]claim.Job, error) {

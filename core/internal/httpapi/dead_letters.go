@@ -97,15 +97,19 @@ func (s *Server) redriveDeadLetters(ctx context.Context, owner tenant.ID, item a
 	case item.Request.DryRun:
 		return s.matched(ctx, owner, item.Principal.User, ids)
 	}
-	response := api.DeadLetterResponse{Results: make([]api.BatchResult, len(ids))}
-	for i, redriven := range s.Dispatcher.Redrive(ctx, owner, item.Principal.User, ids) {
+	return json.Marshal(redriveResponse(ctx, s.Dispatcher.Redrive(ctx, owner, item.Principal.User, ids)))
+}
+
+func redriveResponse(ctx context.Context, all []deadletter.Redriven) api.DeadLetterResponse {
+	response := api.DeadLetterResponse{Results: make([]api.BatchResult, len(all))}
+	for i, redriven := range all {
 		response.Results[i] = batchResult(ctx, i, redriven.Err)
 		if redriven.Err == nil {
 			response.Results[i].Status = http.StatusAccepted
 			response.Results[i].Job = &api.BatchJob{ID: redriven.Job.ID, State: redriven.Job.State, RunAt: redriven.Job.RunAt}
 		}
 	}
-	return json.Marshal(response)
+	return response
 }
 
 // discardDeadLetters deletes dead letters by id, or begins a discard by filter.

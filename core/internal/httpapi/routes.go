@@ -38,6 +38,12 @@ func (s *Server) routes() []route {
 		{"POST", api.HopAttempts, body, 0, each(forTenant(s.listAttempts))},
 		{"POST", api.HopCancel, body, 0, each(forTenant(s.cancelJob))},
 		{"POST", api.HopWait, body, 0, atOnce(forTenant(s.waitForJob))},
+		{"POST", api.HopParents, body, 0, each(s.listParents)},
+
+		{"POST", api.HopWorkflowGet, body, 0, each(forTenant(s.getWorkflow))},
+		{"POST", api.HopWorkflowList, body, 0, each(forTenant(s.listWorkflows))},
+		{"POST", api.HopWorkflowCancel, body, 0, each(forTenant(s.cancelWorkflow))},
+		{"POST", api.HopWorkflowRedrive, body, 0, each(forTenant(s.redriveWorkflow))},
 
 		{"POST", api.HopClaim, body, api.MaxWait, s.claimJobs},
 		{"POST", api.HopOutcome, body, 0, atOnce(forWorker(s.reportOutcomes))}, // at once, so that they share a commit

@@ -92,6 +92,11 @@ func submitCall(item *api.Item[api.HopSubmitRequest]) (dispatch.SubmitCall, erro
 			}
 		}
 	}
+	if request.Workflow != nil {
+		if err := workflowOf(&call, request, now); err != nil {
+			return call, err
+		}
+	}
 	if request.Idempotency != nil {
 		call.Idempotency, err = idempotencyOf(request.Idempotency)
 	}
@@ -127,6 +132,10 @@ func submitResult(ctx context.Context, item *api.Item[api.HopSubmitRequest], ans
 
 // renderSubmit makes the public response to a submit that was not refused as a whole.
 func renderSubmit(a *submit.Answer) (idempotency.Response, error) {
+	if a.Workflow != nil {
+		body, err := marshal(a.Workflow)
+		return idempotency.Response{Status: http.StatusAccepted, Body: body}, err
+	}
 	if a.Batch {
 		body, err := marshal(batchResponse(a))
 		return idempotency.Response{Status: http.StatusOK, Body: body}, err

@@ -67,7 +67,7 @@ func NewJobs(registry prometheus.Registerer) *Jobs {
 		FollowUpAge: m.gauge("follow_up_age_seconds", "Age of the oldest follow-up: how late blocked jobs are told that a parent has ended."),
 		Cleaned: m.counters("jobs_cleaned_total",
 			"Rows removed because their retention was over, by kind; lanes because they were empty and unused. Finished jobs and attempts go by whole days: that many rows as PostgreSQL estimates.",
-			"kind", CleanedFinished, CleanedAttempt, CleanedDeadLetter, CleanedRedrive, CleanedAudit, CleanedIdempotencyKey, CleanedDependency, CleanedLane),
+			"kind", CleanedFinished, CleanedAttempt, CleanedDeadLetter, CleanedRedrive, CleanedAudit, CleanedIdempotencyKey, CleanedDependency, CleanedWorkflow, CleanedLane),
 		QueueWait:       m.seconds("job_queue_wait_seconds", "From ready to claimed."),
 		Execution:       m.seconds("job_execution_seconds", "From claimed to completed."),
 		EndToEnd:        m.seconds("job_end_to_end_seconds", "From submitted to completed."),
@@ -91,6 +91,7 @@ const (
 	CleanedAudit          = "audit"
 	CleanedIdempotencyKey = "idempotency_key"
 	CleanedDependency     = "dependency"
+	CleanedWorkflow       = "workflow"
 )
 
 // maker makes metrics and registers them.

@@ -94,3 +94,50 @@ func cancelLive(ctx context.Context, tx pgx.Tx, live []*lockedRow) (CancelResult
 	}
 	return CancelEnded, tx.SendBatch(ctx, finish([]*transition{{row: row, verdict: verdict}})).Close()
 }
+
+const lockOwnedSQL = `
+SELECT ` + lockedColumns + `
+FROM jobs
+WHERE id = ANY(@ids::uuid[]) AND uuid_send(tenant_id) = uuid_send(@tenant_id::uuid)
+ORDER BY id
+FOR UPDATE`
+
+const requestCancelsSQL = `
+UPDATE jobs SET cancel_requested = true WHERE id = ANY(@ids::uuid[])`
+
+// CancelAll does what Cancel does for some of a tenant's jobs, in one transaction, and gives those
+// that have ended. Jobs that have ended before are left as they are.
+func (s *Jobs) CancelAll(ctx context.Context, owner tenant.ID, ids []uuid.UUID) ([]Reaped, error) {
+	ctx = store.WithClass(ctx, store.ClassSubmits)
+	var ended []Reaped
+	var live []*lockedRow
+	var transitions []*transition
+	err := s.InShortTx(ctx, func(batch *pgx.Batch) {
+		queueLockRows(batch, &live, lockOwnedSQL, store.Args{"ids": ids, "tenant_id": owner})
+	}, func(pgx.Tx) (*pgx.Batch, error) {
+		ended, transitions = nil, nil // of the first try, see InTx
+		var requested []uuid.UUID
+		for _, row := range live {
+			verdict, err := job.Next(row.State, job.Cancel, row.facts())
+			if err != nil {
+				return nil, err
+			}
+			if !verdict.State.Terminal() {
+				requested = append(requested, row.ID)
+				continue
+			}
+			transitions = append(transitions, &transition{row: row, verdict: verdict})
+			ended = append(ended, Reaped{ID: row.ID, Ready: Ready{Lane: row.LaneID}, Queue: row.Queue, Event: job.Cancel, Verdict: verdict})
+		}
+		batch := finish(transitions)
+		if len(requested) > 0 {
+			batch.Queue(requestCancelsSQL, store.Args{"ids": requested})
+		}
+		return batch, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("queue: cancel: %w", err)
+	}
+	s.appended(transitions)
+	return ended, nil
+}

@@ -33,7 +33,7 @@ func (s *Jobs) Get(ctx context.Context, owner tenant.ID, user string, id uuid.UU
 	}
 	found, linked, err := visible(rows, user)
 	if err == nil {
-		err = s.AddParents(ctx, owner, user, linked)
+		err = s.AddParents(ctx, user, linked)
 	}
 	return *found, err
 }
@@ -50,7 +50,7 @@ func get(ctx context.Context, tx pgx.Tx, owner tenant.ID, user string, id uuid.U
 	}
 	found, linked, err := visible(collected, user)
 	if err == nil {
-		err = addParentsIn(ctx, tx, owner, user, linked)
+		err = addParentsIn(ctx, tx, user, linked)
 	}
 	return *found, err
 }

@@ -74,7 +74,7 @@ func (s *Jobs) List(ctx context.Context, owner tenant.ID, filter api.JobFilter, 
 	if err != nil {
 		return page, err
 	}
-	return page, s.AddParents(ctx, owner, filter.User, Pick(page.Items, linked, func(one *api.JobSummary) *api.JobSummary { return one }))
+	return page, s.AddParents(ctx, filter.User, Pick(page.Items, linked, func(one *api.JobSummary) *api.JobSummary { return one }))
 }
 
 // Judgement is for store.PageOf.

@@ -17,31 +17,41 @@ import (
 // retention.Since: PostgreSQL opens no partition of an earlier day.
 const idTimeSQL = `to_timestamp(('x' || substr(parent_id::text, 1, 8) || substr(parent_id::text, 10, 4))::bit(48)::bigint / 1000.0) - interval '1 day'`
 
-// afterSQL reads the edges to the parents of jobs, with the state of those that are still kept.
+// afterSQL reads the workflows of jobs, and the edges to their parents, with the state of those that
+// are still kept.
 const afterSQL = `
-SELECT child_id, parent_id, on_failed, resolved_at IS NULL AS waits, parent.state, parent.user_id
-FROM dependencies LEFT JOIN LATERAL (
+SELECT asked.id AS child_id, own.workflow_id, own.ref AS own_ref, parent_id, on_failed, resolved_at IS NULL AS waits,
+       parent.state, parent.user_id, named.ref
+FROM unnest(@ids::uuid[]) AS asked(id)
+LEFT JOIN workflow_jobs AS own ON own.job_id = asked.id
+LEFT JOIN dependencies ON child_id = asked.id
+LEFT JOIN LATERAL (
   SELECT state, user_id FROM jobs WHERE id = parent_id
   UNION ALL
   SELECT state, user_id FROM finished_jobs WHERE id = parent_id AND finished_at >= ` + idTimeSQL + `
   UNION ALL
   SELECT 'dead_letter', user_id FROM dead_letters WHERE id = parent_id
 ) AS parent ON true
-WHERE child_id = ANY(@ids::uuid[]) AND tenant_id = @tenant_id
-ORDER BY child_id, parent_id`
+LEFT JOIN workflow_jobs AS named ON named.job_id = parent_id
+ORDER BY asked.id, parent_id`
 
 type edgeRow struct {
-	ChildID  uuid.UUID
-	ParentID uuid.UUID
-	OnFailed string
+	ChildID    uuid.UUID
+	WorkflowID *uuid.UUID
+	OwnRef     *string
+	// ParentID is nil for a job of a workflow that comes after none.
+	ParentID *uuid.UUID
+	OnFailed *string
 	Waits    bool
 	State    *string
 	UserID   *string
+	Ref      *string
 }
 
-// parents are what a job shows of the jobs that it comes after.
+// parents are what a job shows of its workflow, and of the jobs that it comes after.
 type parents struct {
-	after []api.JobDependency
+	workflow *api.JobWorkflow
+	after    []api.JobDependency
 	// waits counts those that it waits for, also of other users.
 	waits int
 }
@@ -55,11 +65,17 @@ func parentsByChild(rows []edgeRow, user string) map[uuid.UUID]*parents {
 			one = &parents{}
 			found[row.ChildID] = one
 		}
+		if row.WorkflowID != nil {
+			one.workflow = &api.JobWorkflow{ID: row.WorkflowID.String(), Ref: *row.OwnRef}
+		}
+		if row.ParentID == nil {
+			continue
+		}
 		if row.Waits {
 			one.waits++
 		}
 		if row.State != nil && (user == "" || row.UserID != nil && *row.UserID == user) {
-			one.after = append(one.after, api.JobDependency{JobID: row.ParentID.String(), State: *row.State, OnFailed: row.OnFailed})
+			one.after = append(one.after, api.JobDependency{JobID: row.ParentID.String(), Ref: row.Ref, State: *row.State, OnFailed: *row.OnFailed})
 		}
 	}
 	return found
@@ -70,6 +86,7 @@ func (p *parents) show(summary *api.JobSummary) {
 	if p == nil {
 		return
 	}
+	summary.Workflow = p.workflow
 	if len(p.after) > 0 {
 		summary.After = p.after
 	}
@@ -78,13 +95,13 @@ func (p *parents) show(summary *api.JobSummary) {
 	}
 }
 
-// AddParents adds the parents of linked jobs to what is shown of them, by id; of one user only where
-// user is not empty.
-func (s *Jobs) AddParents(ctx context.Context, owner tenant.ID, user string, linked map[uuid.UUID]*api.JobSummary) error {
+// AddParents adds the workflow and the parents of linked jobs to what is shown of them, by id; parents
+// of one user only where user is not empty. The caller may see the jobs.
+func (s *Jobs) AddParents(ctx context.Context, user string, linked map[uuid.UUID]*api.JobSummary) error {
 	if len(linked) == 0 {
 		return nil
 	}
-	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[edgeRow], afterSQL, afterArgs(owner, linked))
+	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[edgeRow], afterSQL, afterArgs(linked))
 	if err != nil {
 		return fmt.Errorf("queue: parents: %w", store.NothingChanged(err))
 	}
@@ -93,11 +110,11 @@ func (s *Jobs) AddParents(ctx context.Context, owner tenant.ID, user string, lin
 }
 
 // addParentsIn is AddParents in a transaction.
-func addParentsIn(ctx context.Context, tx pgx.Tx, owner tenant.ID, user string, linked map[uuid.UUID]*api.JobSummary) error {
+func addParentsIn(ctx context.Context, tx pgx.Tx, user string, linked map[uuid.UUID]*api.JobSummary) error {
 	if len(linked) == 0 {
 		return nil
 	}
-	found, err := tx.Query(ctx, afterSQL, afterArgs(owner, linked))
+	found, err := tx.Query(ctx, afterSQL, afterArgs(linked))
 	if err != nil {
 		return err
 	}
@@ -106,12 +123,12 @@ func addParentsIn(ctx context.Context, tx pgx.Tx, owner tenant.ID, user string, 
 	return err
 }
 
-func afterArgs(owner tenant.ID, linked map[uuid.UUID]*api.JobSummary) store.Args {
+func afterArgs(linked map[uuid.UUID]*api.JobSummary) store.Args {
 	ids := make([]uuid.UUID, 0, len(linked))
 	for id := range linked {
 		ids = append(ids, id)
 	}
-	return store.Args{"ids": ids, "tenant_id": owner}
+	return store.Args{"ids": ids}
 }
 
 func addParents(rows []edgeRow, user string, linked map[uuid.UUID]*api.JobSummary) {
@@ -119,4 +136,68 @@ func addParents(rows []edgeRow, user string, linked map[uuid.UUID]*api.JobSummar
 	for id, summary := range linked {
 		by[id].show(summary)
 	}
+}
+
+// parentResultsSQL reads the parents of a job with their results.
+const parentResultsSQL = `
+SELECT parent_id, named.ref, parent.state, parent.result, parent.user_id
+FROM dependencies CROSS JOIN LATERAL (
+  SELECT state, user_id, NULL::json AS result FROM jobs WHERE id = parent_id
+  UNION ALL
+  SELECT state, user_id, result FROM finished_jobs WHERE id = parent_id AND finished_at >= ` + idTimeSQL + `
+  UNION ALL
+  SELECT 'dead_letter', user_id, NULL FROM dead_letters WHERE id = parent_id
+) AS parent
+LEFT JOIN workflow_jobs AS named ON named.job_id = parent_id
+WHERE child_id = @id
+ORDER BY parent_id`
+
+type parentRow struct {
+	ParentID uuid.UUID
+	Ref      *string
+	State    string
+	Result   []byte
+	UserID   *string
+}
+
+// holdsSQL says whether a worker of the owner holds the job.
+const holdsSQL = `
+SELECT EXISTS (SELECT FROM jobs WHERE id = @id AND state = 'running' AND worker_owner = @owner)`
+
+// Parents gives the jobs that one of a tenant's jobs came after and that are still kept, with their
+// results; of one user only where user is not empty.
+func (s *Jobs) Parents(ctx context.Context, owner tenant.ID, user string, id uuid.UUID) (api.JobParents, error) {
+	if _, err := s.Get(ctx, owner, user, id); err != nil {
+		return api.JobParents{}, err
+	}
+	return s.parentResults(ctx, user, id)
+}
+
+// ParentsForHolder is Parents for a worker: of the tenant, or of the platform. ErrNotFound where none of
+// the owner's workers holds the job.
+func (s *Jobs) ParentsForHolder(ctx context.Context, owner tenant.ID, id uuid.UUID) (api.JobParents, error) {
+	ctx = store.WithClass(ctx, store.ClassSubmits)
+	holds, err := store.Query(ctx, s.Store, pgx.RowTo[bool], holdsSQL, store.Args{"id": id, "owner": owner})
+	if err != nil {
+		return api.JobParents{}, fmt.Errorf("queue: holder: %w", store.NothingChanged(err))
+	}
+	if !holds[0] {
+		return api.JobParents{}, store.ErrNotFound
+	}
+	return s.parentResults(ctx, "", id)
+}
+
+func (s *Jobs) parentResults(ctx context.Context, user string, id uuid.UUID) (api.JobParents, error) {
+	ctx = store.WithClass(ctx, store.ClassSubmits)
+	rows, err := store.Query(ctx, s.Store, pgx.RowToAddrOfStructByName[parentRow], parentResultsSQL, store.Args{"id": id})
+	if err != nil {
+		return api.JobParents{}, fmt.Errorf("queue: parents: %w", store.NothingChanged(err))
+	}
+	shown := api.JobParents{Items: []api.JobParent{}}
+	for _, row := range rows {
+		if user == "" || row.UserID != nil && *row.UserID == user {
+			shown.Items = append(shown.Items, api.JobParent{Ref: row.Ref, JobID: row.ParentID.String(), State: row.State, Result: row.Result})
+		}
+	}
+	return shown, nil
 }

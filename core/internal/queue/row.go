@@ -70,6 +70,7 @@ type JobRow struct {
 	// After are the parents of a linked job that are still kept, BlockedBy is how many a blocked one
 	// waits for; see addParents.
 	After     []api.JobDependency `db:"-"`
+	Workflow  *api.JobWorkflow    `db:"-"`
 	BlockedBy *int                `db:"-"`
 }
 
@@ -103,7 +104,7 @@ func (r *JobRow) Summary() api.JobSummary {
 		DedupeKey: r.DedupeKey, CancelRequested: r.CancelRequested,
 		WorkerID: r.WorkerID, LeaseExpiresAt: api.AtOrNil(r.LeaseExpiresAt), LastError: r.Failure().Brief(),
 		DeadReason: r.Reason, CorrelationID: r.CorrelationID, Traceparent: r.Traceparent,
-		After: null.List(r.After), BlockedBy: r.BlockedBy,
+		Workflow: r.Workflow, After: null.List(r.After), BlockedBy: r.BlockedBy,
 		CreatedAt: api.At(r.CreatedAt), StartedAt: api.AtOrNil(r.StartedAt), FinishedAt: api.AtOrNil(r.FinishedAt),
 	}
 	if s.Tags == nil {

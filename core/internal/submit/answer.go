@@ -16,6 +16,8 @@ type Answer struct {
 	// Problem says why nothing was accepted: a single job or an atomic batch is refused,
 	// or the Idempotency-Key was used for another request.
 	Problem *problem.Problem
+	// Workflow is the submission's as it is now; nil for none.
+	Workflow *api.Workflow
 	// Warnings are the submission's.
 	Warnings []string
 	// Saved is the response that is saved for the Idempotency-Key; nil where none is.

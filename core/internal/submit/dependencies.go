@@ -18,7 +18,10 @@ import (
 // After is a parent of a new job: a job that is stored already, or another one of the same atomic
 // submission.
 type After struct {
-	Parent   uuid.UUID
+	Parent uuid.UUID
+	// Ref, where not empty, is the parent's in the workflow to which the job is added; Parent is then
+	// looked up.
+	Ref      string
 	OnFailed job.OnFailed
 }
 
@@ -32,8 +35,11 @@ type link struct {
 	waits int
 }
 
-// isLinked says whether a job of the submission comes after others.
+// isLinked says whether a job of the submission comes after others, or is one of a workflow.
 func (s *Submission) isLinked() bool {
+	if s.Workflow != nil {
+		return true
+	}
 	for i := range s.Jobs {
 		if len(s.Jobs[i].After) > 0 {
 			return true
@@ -163,8 +169,11 @@ func storeLinks(batch *pgx.Batch, submissions []Submission, results [][]JobResul
 	for i := range submissions {
 		for j := range submissions[i].links {
 			made, result := &submissions[i].links[j], &results[i][j]
-			if result.Row == nil || result.Deduplicated || len(made.edges) == 0 {
+			if result.Row == nil || result.Deduplicated || len(made.edges) == 0 && submissions[i].Workflow == nil {
 				continue
+			}
+			if w := submissions[i].Workflow; w != nil {
+				result.Row.Workflow = &api.JobWorkflow{ID: w.ID.String(), Ref: w.Refs[j]}
 			}
 			edges, owed = append(edges, made.edges...), append(owed, made.owed...)
 			made.show(result.Row)
@@ -187,5 +196,5 @@ func (s *Submission) flags(j int) (blocked, linked, hasDependents bool) {
 	if s.links == nil {
 		return false, false, false
 	}
-	return s.links[j].waits > 0, len(s.links[j].edges) > 0, s.parents[j]
+	return s.links[j].waits > 0, len(s.links[j].edges) > 0 || s.Workflow != nil, s.parents[j]
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/core/internal/usage"
+	"github.com/forgequeue/forgequeue/core/internal/workflow"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -139,6 +141,11 @@ func (s *Submitter) submitCapped(ctx context.Context, submissions []Submission, 
 
 // submitInRounds settles any submissions, and says whether they appended follow-ups.
 func (s *Submitter) submitInRounds(ctx context.Context, tx pgx.Tx, held held, submissions []Submission, answers []Answer) (batch *pgx.Batch, followUps bool, err error) {
+	submissions = slices.Clone(submissions) // a second try refuses again from the start
+	workflows, err := lockWorkflows(ctx, tx, submissions)
+	if err != nil {
+		return nil, false, err
+	}
 	parents, err := lockParents(ctx, tx, submissions)
 	if err != nil {
 		return nil, false, err
@@ -148,7 +155,7 @@ func (s *Submitter) submitInRounds(ctx context.Context, tx pgx.Tx, held held, su
 		all[i] = i
 	}
 	batch = &pgx.Batch{}
-	round := round{counts: held.counts, parents: parents, batch: batch}
+	round := round{counts: held.counts, parents: parents, workflows: workflows, batch: batch}
 	// Each round stores the first submission of each key. One with the same key and another body,
 	// where the first was refused, is not a mismatch: it is stored in the next round.
 	for len(all) > 0 {
@@ -184,6 +191,8 @@ func (s *Submitter) submitInRounds(ctx context.Context, tx pgx.Tx, held held, su
 type round struct {
 	counts  *usage.Tally
 	parents map[dependency.Key]dependency.Parent
+	// workflows are those to which jobs are added.
+	workflows map[uuid.UUID]*workflow.Held
 	// batch is sent together with COMMIT.
 	batch *pgx.Batch
 	// followUps says that some are in batch.
@@ -212,6 +221,9 @@ func (r *round) store(ctx context.Context, tx pgx.Tx, submissions []Submission, 
 	r.followUps = storeLinks(r.batch, chosen, results) || r.followUps
 	for i, index := range fresh {
 		answers[index] = newAnswer(&chosen[i], results[i])
+		if chosen[i].Workflow != nil && answers[index].Problem == nil {
+			answers[index].Workflow = chosen[i].storeWorkflow(r.batch, r.workflows[chosen[i].Workflow.ID], results[i])
+		}
 		if chosen[i].Idempotency != nil && answers[index].isSaved() {
 			if err := saveResponse(r.batch, &chosen[i], &answers[index]); err != nil {
 				return nil, nil, err

@@ -17,6 +17,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/core/internal/usage"
+	"github.com/forgequeue/forgequeue/core/internal/workflow"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -62,6 +63,8 @@ type Submission struct {
 	// Atomic stores all jobs or none.
 	Atomic      bool
 	Idempotency *idempotency.Request
+	// Workflow makes a workflow of the jobs, or adds them to one; the submission is then atomic.
+	Workflow *workflow.New
 	// Render makes the response that is saved for the Idempotency-Key, in the transaction that
 	// stores the jobs: a replay is byte for byte the first response. Required with Idempotency.
 	Render func(*Answer) (idempotency.Response, error)

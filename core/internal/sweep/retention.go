@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/dependency"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
@@ -21,7 +23,7 @@ const (
 )
 
 // Forgetter deletes what is past its retention: days of finished jobs and of attempts, dead
-// letters, edges between jobs, ended redrives, audit entries, old Idempotency-Keys.
+// letters, edges between jobs, workflows, ended redrives, audit entries, old Idempotency-Keys.
 type Forgetter struct {
 	store   *cell.Cell
 	metrics *metrics.Jobs
@@ -31,6 +33,8 @@ type Forgetter struct {
 	keysAfter time.Time
 	// edgesAfter is the same for edges between jobs.
 	edgesAfter dependency.EdgePlace
+	// workflowsAfter is the same for workflows.
+	workflowsAfter uuid.UUID
 }
 
 // NewForgetter makes the duty.
@@ -60,7 +64,7 @@ func (f *Forgetter) RunOnce(ctx context.Context) error {
 }
 
 func (f *Forgetter) duties() []func(context.Context) error {
-	duties := []func(context.Context) error{f.dropDays, f.forgetKeys, f.forgetEdges}
+	duties := []func(context.Context) error{f.dropDays, f.forgetKeys, f.forgetEdges, f.forgetWorkflows}
 	for _, one := range []struct {
 		kind   string
 		forget func(ctx context.Context, batch int) (int, error)
@@ -113,6 +117,26 @@ func (f *Forgetter) forgetEdges(ctx context.Context) error {
 			f.edgesAfter = dependency.EdgePlace{} // at the end; from the oldest again
 			return nil
 		}
+	}
+	return nil
+}
+
+func (f *Forgetter) forgetWorkflows(ctx context.Context) error {
+	retention := f.store.FinishedRetention()
+	if retention <= 0 {
+		return nil
+	}
+	for range forgetBatches {
+		batch, err := f.store.ForgetWorkflows(ctx, retention, f.workflowsAfter, forgetBatch)
+		if err != nil {
+			return err
+		}
+		f.metrics.Cleaned.WithLabelValues(metrics.CleanedWorkflow).Add(float64(batch.Forgotten))
+		if batch.Last == nil || batch.Seen < forgetBatch {
+			f.workflowsAfter = uuid.Nil // at the end; from the oldest again
+			return nil
+		}
+		f.workflowsAfter = *batch.Last
 	}
 	return nil
 }

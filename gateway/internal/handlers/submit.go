@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -64,7 +65,7 @@ func (h *Handlers) SubmitJob(ctx context.Context, c *Call, job api.SubmitRequest
 	if err != nil {
 		return Response[api.HopSubmitResponse]{}, fmt.Errorf("draw a job id: %w", err)
 	}
-	answer, err := send[api.HopSubmitRequest, api.HopSubmitResponse](ctx, h, c, submitOp(c), api.HopSubmitRequest{
+	answer, err := send[api.HopSubmitRequest, api.HopSubmitResponse](ctx, h, c, submitOp(c, len(job.After) > 0), api.HopSubmitRequest{
 		IDs:         []string{drawn.String()},
 		Jobs:        []api.SubmitRequest{job},
 		Idempotency: c.Idempotency,
@@ -178,7 +179,7 @@ func (h *Handlers) SubmitBatch(ctx context.Context, c *Call, batch api.BatchRequ
 	if err := h.limiter.Charge(ctx, &c.Account, brought); err != nil {
 		return nothing, err
 	}
-	answer, err := send[api.HopSubmitRequest, api.HopSubmitResponse](ctx, h, c, submitOp(c), request)
+	answer, err := send[api.HopSubmitRequest, api.HopSubmitResponse](ctx, h, c, submitOp(c, anyAfter(batch.Jobs)), request)
 	if err != nil {
 		h.limiter.NoteCaps(ctx, c.Principal().Tenant, brought, err)
 	}
@@ -230,13 +231,20 @@ func allRefused(problems []*problem.Problem) (Response[api.HopSubmitResponse], e
 	return Response[api.HopSubmitResponse]{Value: text}, err
 }
 
-// submitOp is the operation of core that a submit is.
-func submitOp(c *Call) coreclient.Op {
-	return coreclient.Submit(c.Principal().Tenant, c.Idempotency != nil, c.Account.Capped())
+// submitOp is the operation of core that a submit is. linked says that a job comes after others: core
+// stores it under the tenant's lock.
+func submitOp(c *Call, linked bool) coreclient.Op {
+	return coreclient.Submit(c.Principal().Tenant, c.Idempotency != nil, c.Account.Capped() || linked)
+}
+
+func anyAfter(jobs []api.SubmitRequest) bool {
+	return slices.ContainsFunc(jobs, func(job api.SubmitRequest) bool { return len(job.After) > 0 })
 }
 
 // SubmitBusy refuses a submit that core's queue has no place for.
-func (h *Handlers) SubmitBusy(c *Call) error { return h.core.Busy(submitOp(c), c.Principal().Tenant) }
+func (h *Handlers) SubmitBusy(c *Call) error {
+	return h.core.Busy(submitOp(c, false), c.Principal().Tenant)
+}
 
 // admitJob validates one job of a submit, nil if it is valid, and sets the user of
 // a user-bound key. prefix names the job in a batch, such as "jobs[3].".

@@ -20,6 +20,8 @@ type access struct {
 	anyTenantKey bool
 	// scope is what a key must have.
 	scope string
+	// or is a scope that does as well; empty for none.
+	or string
 	// platform admits platform keys too, which work; without it only tenant keys.
 	platform bool
 	// unbound refuses user-bound keys: the route changes what belongs to the tenant.
@@ -34,6 +36,12 @@ var (
 )
 
 func scoped(scope string) access { return access{scope: scope} }
+
+// orScope admits keys with another scope too.
+func orScope(a access, scope string) access {
+	a.or = scope
+	return a
+}
 
 // orPlatform admits platform keys too.
 func orPlatform(a access) access {
@@ -69,8 +77,11 @@ func (a access) admit(who api.Principal) error {
 	if who.Kind == api.PrincipalPlatform {
 		needed = api.ScopeWork // a platform key has no other
 	}
-	if needed != "" && slices.Contains(who.Scopes, needed) {
+	if needed != "" && slices.Contains(who.Scopes, needed) || a.or != "" && slices.Contains(who.Scopes, a.or) {
 		return nil
+	}
+	if a.or != "" {
+		needed += " or " + a.or
 	}
 	return problem.New(problem.Forbidden, "The key lacks the scope "+needed+".")
 }

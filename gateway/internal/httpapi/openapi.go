@@ -4,7 +4,7 @@ package httpapi
 // api-docs` has swag read them, and api-docs/generator adds what is the same for
 // all routes. They are swag's own and these, whose values are JSON:
 //
-//   - x-access: who may call: a scope; "work platform" or "read platform" where a
+//   - x-access: who may call: a scope; "read or work" for either; "work platform" or "read platform" where a
 //     platform key may too; "key", "tenant key", "operator" or "public".
 //   - x-problems: the codes beyond those that every route of its kind has.
 //   - x-example-NAME: a body that works, as a test shows.

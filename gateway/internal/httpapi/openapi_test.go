@@ -76,6 +76,9 @@ func TestDocumentsSayWhoMayCall(t *testing.T) {
 	for route, description := range documented(t, "../docs/gateway.json") {
 		rule := table[route]
 		want := "Needs a key with the scope `" + rule.scope + "`"
+		if rule.or != "" {
+			want += " or `" + rule.or + "`"
+		}
 		switch {
 		case rule.public:
 			want = "Needs no key"

@@ -74,7 +74,15 @@ func (s *Server) routes() []route {
 		{"GET", "/v1/jobs", read, noBody, perRequest, page("queue", "type", "state", "tag", "user", request.MetadataPrefix, "created_after", "created_before"), "", handle(h.ListJobs)},
 		{"GET", "/v1/jobs/{id}", read, noBody, perRequest, nil, "", handle(h.GetJob)},
 		{"GET", "/v1/jobs/{id}/attempts", read, noBody, perRequest, page(), "", handle(h.ListAttempts)},
+		{"GET", "/v1/jobs/{id}/parents", orPlatform(orScope(read, api.ScopeWork)), noBody, perRequest, nil, "", handle(h.ListParents)},
 		{"POST", "/v1/jobs/{id}/cancel", submit, bodyOrNone, perRequest, nil, "", handle(h.CancelJob)},
+
+		{"POST", "/v1/workflows", submit, longBody, perJob, nil, "submit_workflow", handle(h.SubmitWorkflow)},
+		{"GET", "/v1/workflows", read, noBody, perRequest, page("state", "name"), "", handle(h.ListWorkflows)},
+		{"GET", "/v1/workflows/{id}", read, noBody, perRequest, nil, "", handle(h.GetWorkflow)},
+		{"POST", "/v1/workflows/{id}/jobs", submit, longBody, perJob, nil, "add_to_workflow", handle(h.AddToWorkflow)},
+		{"POST", "/v1/workflows/{id}/cancel", submit, bodyOrNone, perRequest, nil, "", handle(h.CancelWorkflow)},
+		{"POST", "/v1/workflows/{id}/redrive", manage, bodyOrNone, perRequest, nil, "", handle(h.RedriveWorkflow)},
 
 		{"POST", "/v1/claims", work, body, perRequest, nil, "", handle(h.Claim)},
 		{"POST", "/v1/jobs/{id}/complete", work, body, perReport, nil, "", handle(h.CompleteJob)},

@@ -177,3 +177,16 @@ func dependency(from *jsontext.Decoder, to *api.Dependency) error {
 	*to = api.Dependency(read)
 	return err
 }
+
+// workflowDependency is dependency with a ref.
+func workflowDependency(from *jsontext.Decoder, to *api.WorkflowDependency) error {
+	if from.PeekKind() == jsontext.KindString {
+		*to = api.WorkflowDependency{}
+		return json.UnmarshalDecode(from, &to.Ref)
+	}
+	type plain api.WorkflowDependency // without the method
+	var read plain
+	err := json.UnmarshalDecode(from, &read)
+	*to = api.WorkflowDependency(read)
+	return err
+}

@@ -1,0 +1,60 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"github.com/forgequeue/forgequeue/core/internal/deadletter"
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// cancelsPerStep bounds one transaction.
+const cancelsPerStep = 100
+
+// CancelWorkflow cancels all jobs of a tenant's workflow: those that wait end, the holders of those
+// that run are asked to stop. A repeat continues where the first one failed.
+func (d *Dispatcher) CancelWorkflow(ctx context.Context, owner tenant.ID, user string, id uuid.UUID) (api.Workflow, error) {
+	if err := d.store.RecordCancel(ctx, owner, user, id); err != nil {
+		return api.Workflow{}, err
+	}
+	// A worker that releases a job makes it live again, and jobs may be added meanwhile: few, so that
+	// twice the rounds of the largest workflow are enough.
+	const rounds = 2 * api.MaxWorkflowJobs / cancelsPerStep
+	for range rounds {
+		ids, err := d.store.Uncancelled(ctx, id, cancelsPerStep)
+		if err != nil {
+			return api.Workflow{}, err
+		}
+		if len(ids) == 0 {
+			return d.store.Workflow(ctx, owner, user, id)
+		}
+		ended, err := d.store.CancelAll(ctx, owner, ids)
+		if err != nil {
+			return api.Workflow{}, err
+		}
+		d.metrics.Cancelled.Add(float64(len(ended)))
+		d.Ended(queue.IDs(ended)...)
+	}
+	return api.Workflow{}, fmt.Errorf("dispatch: cancel workflow: %w: jobs were added all the time", store.ErrOverloaded)
+}
+
+// RedriveWorkflow queues the dead letters of a tenant's workflow again.
+func (d *Dispatcher) RedriveWorkflow(ctx context.Context, owner tenant.ID, user string, id uuid.UUID) ([]deadletter.Redriven, error) {
+	if _, err := d.store.Workflow(ctx, owner, user, id); err != nil {
+		return nil, err
+	}
+	ids, err := d.store.DeadLettersOfWorkflow(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	redriven := make([]deadletter.Redriven, 0, len(ids))
+	for from := 0; from < len(ids); from += api.MaxBatchJobs {
+		redriven = append(redriven, d.Redrive(ctx, owner, user, ids[from:min(from+api.MaxBatchJobs, len(ids))])...)
+	}
+	return redriven, nil
+}

@@ -1,0 +1,115 @@
+package workflow
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/core/internal/audit"
+	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+const (
+	lockSQL = `
+SELECT id FROM workflows AS w WHERE ` + visibleSQL + ` FOR UPDATE`
+
+	refsSQL = `
+SELECT ref, job_id FROM workflow_jobs WHERE workflow_id = @id AND ref = ANY(@refs::text[])`
+)
+
+// Held is a workflow that a transaction has locked, so that no other adds to it.
+type Held struct {
+	api.Workflow
+	// Jobs are those of the refs asked for that it has.
+	Jobs map[string]uuid.UUID
+	// Size counts all of its jobs that are still kept.
+	Size int
+}
+
+// Lock locks a workflow to which jobs are added, and looks up refs. ErrNotFound where the caller may
+// not see it.
+func Lock(ctx context.Context, tx pgx.Tx, owner tenant.ID, user string, id uuid.UUID, refs []string) (*Held, error) {
+	var found []*Row
+	held := &Held{Jobs: map[string]uuid.UUID{}}
+	batch := &pgx.Batch{}
+	batch.Queue(lockSQL, visibleArgs(owner, user, id))
+	// in a later statement than the one that waits for the lock
+	batch.Queue(getSQL, visibleArgs(owner, user, id)).Query(func(rows pgx.Rows) (err error) {
+		found, err = pgx.CollectRows(rows, pgx.RowToAddrOfStructByName[Row])
+		return err
+	})
+	batch.Queue(refsSQL, store.Args{"id": id, "refs": refs}).Query(func(rows pgx.Rows) error {
+		for rows.Next() {
+			var ref string
+			var job uuid.UUID
+			if err := rows.Scan(&ref, &job); err != nil {
+				return err
+			}
+			held.Jobs[ref] = job
+		}
+		return rows.Err()
+	})
+	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+		return nil, fmt.Errorf("workflow: lock: %w", err)
+	}
+	if len(found) == 0 {
+		return nil, store.ErrNotFound
+	}
+	held.Workflow = found[0].Workflow()
+	held.Size = held.Counts.Live() + held.Counts.Ended()
+	return held, nil
+}
+
+// RecordCancel records in the audit log that a workflow is cancelled. ErrNotFound where the caller may
+// not see it.
+func (s *Workflows) RecordCancel(ctx context.Context, owner tenant.ID, user string, id uuid.UUID) error {
+	ctx = store.WithClass(ctx, store.ClassSubmits)
+	found, err := audit.Recorded(ctx, s.Store, pgx.RowTo[uuid.UUID], lockSQL, visibleArgs(owner, user, id), func(found []uuid.UUID) *audit.Event {
+		if len(found) == 0 {
+			return nil
+		}
+		return &audit.Event{Tenant: &owner, Action: api.AuditWorkflowCancel, Object: id.String()}
+	})
+	if err != nil {
+		return fmt.Errorf("workflow: cancel: %w", err)
+	}
+	if len(found) == 0 {
+		return store.ErrNotFound
+	}
+	return nil
+}
+
+// uncancelledSQL gives blocked jobs first: a parent that is cancelled before its child might make that
+// run.
+const uncancelledSQL = `
+SELECT job_id FROM workflow_jobs JOIN jobs ON jobs.id = job_id
+WHERE workflow_id = @id AND NOT cancel_requested
+ORDER BY state <> 'blocked', job_id
+LIMIT @most`
+
+// Uncancelled lists live jobs of a workflow whose cancel was not requested, at most most.
+func (s *Workflows) Uncancelled(ctx context.Context, id uuid.UUID, most int) ([]uuid.UUID, error) {
+	return s.ids(ctx, uncancelledSQL, store.Args{"id": id, "most": most})
+}
+
+const deadSQL = `
+SELECT job_id FROM workflow_jobs JOIN dead_letters ON dead_letters.id = job_id
+WHERE workflow_id = @id
+ORDER BY job_id`
+
+// DeadLettersOfWorkflow lists the dead letters of a workflow.
+func (s *Workflows) DeadLettersOfWorkflow(ctx context.Context, id uuid.UUID) ([]uuid.UUID, error) {
+	return s.ids(ctx, deadSQL, store.Args{"id": id})
+}
+
+func (s *Workflows) ids(ctx context.Context, sql string, args store.Args) ([]uuid.UUID, error) {
+	ids, err := store.Query(store.WithClass(ctx, store.ClassSubmits), s.Store, pgx.RowTo[uuid.UUID], sql, args)
+	if err != nil {
+		return nil, fmt.Errorf("workflow: jobs: %w", store.NothingChanged(err))
+	}
+	return ids, nil
+}

@@ -1,0 +1,179 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/forgequeue/forgequeue/e2e/stack"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/client"
+)
+
+const diamond = `{"name": "order", "metadata": {"shop": "berlin"}, "jobs": [
+	{"ref": "mail", "type": "mail", "after": ["invoice", {"ref": "parcel", "on_failed": "hold"}]},
+	{"ref": "charge", "type": "charge"},
+	{"ref": "invoice", "type": "invoice", "after": ["charge"]},
+	{"ref": "parcel", "type": "parcel", "after": ["charge"]}]}`
+
+// worker claims and ends jobs by their type.
+type worker struct {
+	*testing.T
+	*client.Client
+}
+
+func (w *worker) next(want string) api.ClaimedJob {
+	w.Helper()
+	claimed, err := w.Claim(w.Context(), api.ClaimRequest{WorkerID: "w1", Queues: []string{"default"}, WaitMS: new(int64(10_000))})
+	if err != nil || len(claimed.Jobs) != 1 || claimed.Jobs[0].Type != want {
+		w.Fatalf("want %s: %+v %v", want, claimed, err)
+	}
+	return claimed.Jobs[0]
+}
+
+func (w *worker) complete(jobType, result string) {
+	w.Helper()
+	job := w.next(jobType)
+	if _, err := w.Complete(w.Context(), job.ID, api.CompleteRequest{LeaseToken: job.LeaseToken, Result: json.RawMessage(result)}); err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *worker) fail(jobType string) {
+	w.Helper()
+	job := w.next(jobType)
+	if _, err := w.Fail(w.Context(), job.ID, api.FailRequest{LeaseToken: job.LeaseToken, Permanent: true, Error: &api.JobError{Type: "e", Message: "broken"}}); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// A diamond of which a job fails is redriven, and goes on; results flow to the last job.
+func TestADiamond(t *testing.T) {
+	t.Parallel()
+	s := stack.Up(t, stack.Folder(t), "--demo=false")
+	w := &worker{t, s.Client(t)}
+	status, headers, body := ask(t, s, "POST", "/v1/workflows", diamond, "Idempotency-Key", "order-1")
+	id := field[string](t, body, "id")
+	if status != 202 || headers.Get("Location") != "/v1/workflows/"+id || field[string](t, body, "state") != api.WorkflowRunning ||
+		field[api.WorkflowCounts](t, body, "counts") != (api.WorkflowCounts{Queued: 1, Blocked: 3}) {
+		t.Fatalf("%d %s", status, body)
+	}
+	if _, headers, again := ask(t, s, "POST", "/v1/workflows", diamond, "Idempotency-Key", "order-1"); string(again) != string(body) || headers.Get("Idempotent-Replayed") != "true" {
+		t.Errorf("replayed: %s", again)
+	}
+	w.complete("charge", `{"paid": 17}`)
+	// the middle ones are released together, in the order of the request
+	w.complete("invoice", `"i-1"`)
+	w.fail("parcel")
+	detail := func() api.WorkflowDetail {
+		t.Helper()
+		var shown api.WorkflowDetail
+		if _, _, text := ask(t, s, "GET", "/v1/workflows/"+id, ""); json.Unmarshal(text, &shown) != nil {
+			t.Fatalf("%s", text)
+		}
+		return shown
+	}
+	shown := detail()
+	mail := shown.Jobs[0]
+	if mail.Ref != "mail" || mail.State != api.StateBlocked || len(mail.After) != 2 || *mail.After[0].Ref != "invoice" || mail.After[1].OnFailed != api.OnFailedHold ||
+		shown.Counts != (api.WorkflowCounts{Completed: 2, DeadLetter: 1, Blocked: 1}) || shown.State != api.WorkflowRunning {
+		t.Fatalf("%+v", shown)
+	}
+	status, _, body = ask(t, s, "POST", "/v1/workflows/"+id+"/redrive", "")
+	if results := field[[]api.BatchResult](t, body, "results"); status != 202 || len(results) != 1 || results[0].Status != 202 {
+		t.Fatalf("%d %s", status, body)
+	}
+	w.complete("parcel", `{"track": "P7"}`)
+	last := w.next("mail")
+	if last.Workflow == nil || last.Workflow.ID != id || last.Workflow.Ref != "mail" || len(last.Parents) != 2 || *last.Parents[1].Ref != "parcel" || last.Parents[1].State != api.StateCompleted {
+		t.Fatalf("claimed %+v %+v", last.Workflow, last.Parents)
+	}
+	_, _, body = ask(t, s, "GET", "/v1/jobs/"+last.ID+"/parents", "")
+	if parents := field[[]api.JobParent](t, body, "items"); len(parents) != 2 || string(parents[0].Result) != `"i-1"` || string(parents[1].Result) != `{"track":"P7"}` && string(parents[1].Result) != `{"track": "P7"}` {
+		t.Fatalf("%s", body)
+	}
+	if _, err := w.Complete(t.Context(), last.ID, api.CompleteRequest{LeaseToken: last.LeaseToken}); err != nil {
+		t.Fatal(err)
+	}
+	if shown = detail(); shown.State != api.WorkflowCompleted || shown.FinishedAt == nil || shown.Metadata["shop"] != "berlin" {
+		t.Fatalf("%+v", shown)
+	}
+	if status, _, body = ask(t, s, "POST", "/v1/workflows/"+id+"/jobs", `{"jobs": [{"ref": "x", "type": "x"}]}`); status != 409 || field[string](t, body, "code") != "workflow_ended" {
+		t.Errorf("%d %s", status, body)
+	}
+	for query, want := range map[string]int{"?state=completed&name=order": 1, "?state=running": 0, "?name=other": 0, "": 1} {
+		if _, _, body = ask(t, s, "GET", "/v1/workflows"+query, ""); len(field[[]api.Workflow](t, body, "items")) != want {
+			t.Errorf("%s: %s", query, body)
+		}
+	}
+}
+
+func TestAWorkflowGrowsAndIsCancelled(t *testing.T) {
+	t.Parallel()
+	s := stack.Up(t, stack.Folder(t), "--demo=false")
+	w := &worker{t, s.Client(t)}
+	_, _, body := ask(t, s, "POST", "/v1/workflows", `{"jobs": [{"ref": "find", "type": "find"}]}`)
+	id := field[string](t, body, "id")
+	running := w.next("find")
+	status, _, body := ask(t, s, "POST", "/v1/workflows/"+id+"/jobs", `{"jobs": [{"ref": "b", "type": "b", "after": ["a"]}, {"ref": "a", "type": "a", "after": ["find"]}]}`, "Idempotency-Key", "more")
+	if status != 202 || field[api.WorkflowCounts](t, body, "counts") != (api.WorkflowCounts{Running: 1, Blocked: 2}) {
+		t.Fatalf("%d %s", status, body)
+	}
+	for jobs, want := range map[string]string{
+		`[{"ref": "a", "type": "a"}]`:                      "jobs[0].ref",
+		`[{"ref": "c", "type": "c", "after": ["nobody"]}]`: "jobs[0].after[0]",
+	} {
+		if status, _, body = ask(t, s, "POST", "/v1/workflows/"+id+"/jobs", `{"jobs": `+jobs+`}`); status != 400 || refusal(t, body) != "invalid_request "+want {
+			t.Errorf("%s: %d %s", jobs, status, body)
+		}
+	}
+	if status, _, body = ask(t, s, "POST", "/v1/workflows/"+id+"/cancel", ""); status != 202 || field[api.WorkflowCounts](t, body, "counts") != (api.WorkflowCounts{Running: 1, Cancelled: 2}) {
+		t.Fatalf("%d %s", status, body)
+	}
+	if _, err := w.Release(t.Context(), running.ID, api.ReleaseRequest{LeaseToken: running.LeaseToken}); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, body = ask(t, s, "GET", "/v1/workflows/"+id, ""); field[string](t, body, "state") != api.WorkflowCancelled {
+		t.Errorf("%s", body)
+	}
+	for _, path := range []string{"/cancel", "/redrive", "/jobs"} {
+		if status, _, body = ask(t, s, "POST", "/v1/workflows/01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"+path, map[string]string{"/jobs": `{"jobs": [{"ref": "x", "type": "x"}]}`}[path]); status != http.StatusNotFound {
+			t.Errorf("%s: %d %s", path, status, body)
+		}
+	}
+}
+
+func TestRefusedWorkflows(t *testing.T) {
+	t.Parallel()
+	s := stack.Up(t, stack.Folder(t), "--demo=false")
+	jobs := func(list string) string { return `{"jobs": [` + list + `]}` }
+	many := make([]string, 0, 102)
+	for i := range 101 {
+		many = append(many, fmt.Sprintf(`"r%d"`, i))
+	}
+	for body, want := range map[string]string{
+		jobs(``): "invalid_request jobs",
+		jobs(`{"ref": "a", "type": "t", "after": ["b"]}, {"ref": "b", "type": "t", "after": ["c"]}, {"ref": "c", "type": "t", "after": ["a"]}`): "a → c → b → a",
+		jobs(`{"ref": "a", "type": "t", "after": ["a"]}`):                  "invalid_request jobs[0].after[0]",
+		jobs(`{"ref": "a", "type": "t"}, {"ref": "a", "type": "t"}`):       "invalid_request jobs[1].ref",
+		jobs(`{"ref": "a", "type": "t", "after": ["b"]}`):                  "invalid_request jobs[0].after[0]",
+		jobs(`{"ref": "a", "type": "t", "after": [{"ref": "b", "x": 1}]}`): "unknown_field jobs[0].after[0].x",
+		jobs(`{"ref": "a", "type": "t", "dedupe_key": "x"}`):               "invalid_request jobs[0].dedupe_key",
+		jobs(`{"type": "t"}`): "invalid_request jobs[0].ref",
+		jobs(`{"ref": "a", "type": "t", "after": [` + strings.Join(many, ",") + `]}`):                           "invalid_request jobs[0].after",
+		jobs(`{"ref": "a", "type": "t"}, {"ref": "b", "type": "t", "after": ["a", "a"]}`):                       "invalid_request jobs[1].after[1]",
+		jobs(`{"ref": "a", "type": "t", "nonsense": 1}`):                                                        "unknown_field jobs[0].nonsense",
+		`{"name": "no spaces", "jobs": [{"ref": "a", "type": "t"}]}`:                                            "invalid_request name",
+		jobs(`{"ref": "a", "type": "t"}, {"ref": "b", "type": "t", "after": [{"ref": "a", "on_failed": "z"}]}`): "invalid_request jobs[1].after[0].on_failed",
+	} {
+		status, _, answer := ask(t, s, "POST", "/v1/workflows", body)
+		if status != 400 || refusal(t, answer) != want && !strings.Contains(string(answer), want) {
+			t.Errorf("%s\n%d %s\nwant %s", body, status, answer, want)
+		}
+	}
+	if _, _, body := ask(t, s, "GET", "/v1/jobs", ""); len(field[[]api.JobSummary](t, body, "items")) != 0 {
+		t.Errorf("refused jobs are stored: %s", body)
+	}
+}

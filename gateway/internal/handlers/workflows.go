@@ -1,0 +1,216 @@
+package handlers
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/forgequeue/forgequeue/gateway/internal/admission"
+	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
+	"github.com/forgequeue/forgequeue/gateway/internal/request"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// SubmitWorkflow answers POST /v1/workflows with an api.Workflow: 202 and Location. All jobs are
+// stored, or none. A repeat with the same Idempotency-Key and body gets the first answer again.
+//
+//	@Summary     Submit a workflow
+//	@Description Stores up to 1000 jobs that come after each other, all or none. Each has a `ref`, a name of its own in the workflow, and in `after` the refs of the jobs that must have ended before: a ref, or an object with `on_failed` as in a submit. More jobs can be added while it runs. A cycle is a 400 that names its refs in order.
+//	@Description
+//	@Description It costs one request, and one job for each job in it. A body may have 8 MiB.
+//	@ID          submitWorkflow
+//	@Tags        Workflows
+//	@Param       workflow        body   api.WorkflowRequest true  "The workflow. Each job needs `ref` and `type`."
+//	@Param       Idempotency-Key header string              false "1 to 255 visible ASCII characters, bare or quoted; remembered for a day."
+//	@Success     202 {object} api.Workflow "Accepted: all of its jobs are stored."
+//	@Header      202 {string} Location "The workflow's path."
+//	@Header      202 {string} Idempotent-Replayed "`true` where the first answer is given again."
+//	@x-access    "submit"
+//	@x-problems  ["cost_above_burst", "active_cap_reached", "queue_full", "too_many_lanes"]
+//	@x-example-diamond {"name": "order", "jobs": [{"ref": "charge", "type": "payment.charge"}, {"ref": "invoice", "type": "invoice.make", "after": ["charge"]}, {"ref": "parcel", "type": "parcel.send", "after": [{"ref": "charge", "on_failed": "cancel"}]}, {"ref": "mail", "type": "mail.send", "after": ["invoice", {"ref": "parcel", "on_failed": "run"}]}]}
+//	@Router      /v1/workflows [post]
+func (h *Handlers) SubmitWorkflow(ctx context.Context, c *Call, workflow api.WorkflowRequest) (Response[api.HopSubmitResponse], error) {
+	if fields := workflow.Validate(time.Now()); len(fields) > 0 {
+		return Response[api.HopSubmitResponse]{}, problem.Invalid(fields...)
+	}
+	id, err := uuid.NewV7()
+	if err != nil {
+		return Response[api.HopSubmitResponse]{}, fmt.Errorf("draw a workflow id: %w", err)
+	}
+	if workflow.Name == "" {
+		workflow.Name = "workflow"
+	}
+	return h.submitWorkflow(ctx, c, workflow.Jobs, api.HopWorkflow{ID: id.String(), Name: workflow.Name, Metadata: workflow.Metadata})
+}
+
+// AddToWorkflow answers POST /v1/workflows/{id}/jobs with the api.Workflow: 202. All jobs are added,
+// or none.
+//
+//	@Summary     Add jobs to a workflow
+//	@Description Adds up to 1000 jobs to a workflow that runs, all or none; it may have 10,000. They may come after jobs that it has already: one that has ended counts as it ended. A worker adds the jobs that it finds to be needed before it completes its own, so that the workflow does not end in between.
+//	@ID          addToWorkflow
+//	@Tags        Workflows
+//	@Param       id              path   string                  true  "The workflow's id." Format(uuid)
+//	@Param       jobs            body   api.WorkflowJobsRequest true  "The jobs."
+//	@Param       Idempotency-Key header string                  false "1 to 255 visible ASCII characters, bare or quoted; remembered for a day."
+//	@Success     202 {object} api.Workflow "Accepted: all of the jobs are stored."
+//	@Header      202 {string} Location "The workflow's path."
+//	@Header      202 {string} Idempotent-Replayed "`true` where the first answer is given again."
+//	@x-access    "submit"
+//	@x-problems  ["workflow_ended", "cost_above_burst", "active_cap_reached", "queue_full", "too_many_lanes"]
+//	@x-example-one {"jobs": [{"ref": "survey", "type": "mail.send", "after": ["mail"]}]}
+//	@Router      /v1/workflows/{id}/jobs [post]
+func (h *Handlers) AddToWorkflow(ctx context.Context, c *Call, more api.WorkflowJobsRequest) (Response[api.HopSubmitResponse], error) {
+	id, err := c.id()
+	if err != nil {
+		return Response[api.HopSubmitResponse]{}, err
+	}
+	if fields := more.Validate(time.Now()); len(fields) > 0 {
+		return Response[api.HopSubmitResponse]{}, problem.Invalid(fields...)
+	}
+	if c.Idempotency != nil { // of this workflow: the body does not name it
+		keyed := *c.Idempotency
+		keyed.Operation += ":" + id
+		c.Idempotency = &keyed
+	}
+	return h.submitWorkflow(ctx, c, more.Jobs, api.HopWorkflow{ID: id, Add: true})
+}
+
+// submitWorkflow sends validated jobs of a workflow as an atomic batch.
+func (h *Handlers) submitWorkflow(ctx context.Context, c *Call, jobs []api.WorkflowJobRequest, workflow api.HopWorkflow) (Response[api.HopSubmitResponse], error) {
+	var nothing Response[api.HopSubmitResponse]
+	made := api.HopSubmitRequest{Batch: true, Atomic: true, Idempotency: c.Idempotency, Workflow: &workflow}
+	brought := admission.Submit(true, c.Idempotency != nil)
+	for i := range jobs {
+		one := &jobs[i].SubmitRequest
+		if refused := admitJob(one, c.Principal(), fmt.Sprintf("jobs[%d].", i)); refused != nil {
+			return nothing, refused
+		}
+		id, err := uuid.NewV7()
+		if err != nil {
+			return nothing, fmt.Errorf("draw a job id: %w", err)
+		}
+		brought.Add(one)
+		made.IDs, made.Jobs = append(made.IDs, id.String()), append(made.Jobs, *one)
+		workflow.Refs, workflow.After = append(workflow.Refs, jobs[i].Ref), append(workflow.After, jobs[i].After)
+	}
+	if err := h.limiter.Charge(ctx, &c.Account, brought); err != nil {
+		return nothing, err
+	}
+	answer, err := send[api.HopSubmitRequest, api.HopSubmitResponse](ctx, h, c, submitOp(c, true), made)
+	if err != nil {
+		h.limiter.NoteCaps(ctx, c.Principal().Tenant, brought, err)
+		return answer, err
+	}
+	// A replay names the first workflow: the id is the answer's, not the one generated here.
+	if id := idOf(answer.Value); id != "" {
+		answer.Location = "/v1/workflows/" + id
+	}
+	return answer, nil
+}
+
+// ListWorkflows answers GET /v1/workflows with a page, newest first.
+//
+//	@Summary     List workflows
+//	@Description Workflows, newest first, with how many of their jobs are in which state. A key that is bound to a user sees what that user's keys have submitted.
+//	@ID          listWorkflows
+//	@Tags        Workflows
+//	@Param       state      query string false "Only workflows in this state." Enums(running, completed, failed, cancelled)
+//	@Param       name       query string false "Only workflows of this name."
+//	@Param       page_size  query int    false "How many at most."
+//	@Param       page_token query string false "The `next_page_token` of the page before."
+//	@Success     200 {object} api.Page[api.Workflow] "A page of workflows."
+//	@x-access    "read"
+//	@Router      /v1/workflows [get]
+func (h *Handlers) ListWorkflows(ctx context.Context, c *Call, _ None) (Response[api.Page[api.Workflow]], error) {
+	q := request.NewQuery(c.Query)
+	page, filter := q.Page(), api.WorkflowFilter{State: q.OneOf("state", api.WorkflowStates()...), Name: q.Name("name")}
+	if err := q.Err(); err != nil {
+		return Response[api.Page[api.Workflow]]{}, err
+	}
+	return send[api.HopWorkflowListRequest, api.Page[api.Workflow]](ctx, h, c, coreclient.Read(api.HopWorkflowList),
+		api.HopWorkflowListRequest{Filter: filter, PageSize: page.PageSize, PageToken: page.PageToken})
+}
+
+// GetWorkflow answers GET /v1/workflows/{id} with the workflow and all of its jobs.
+//
+//	@Summary     Read a workflow
+//	@Description The workflow with its jobs that are still kept, and what each comes after. Its state is read from them: `running` while one lives, `completed` when all have completed, `cancelled` when one was cancelled by a person and none is a dead letter, else `failed`.
+//	@ID          getWorkflow
+//	@Tags        Workflows
+//	@Param       id path string true "The workflow's id." Format(uuid)
+//	@Success     200 {object} api.WorkflowDetail "The workflow as it is now."
+//	@x-access    "read"
+//	@Router      /v1/workflows/{id} [get]
+func (h *Handlers) GetWorkflow(ctx context.Context, c *Call, _ None) (Response[api.WorkflowDetail], error) {
+	id, err := c.id()
+	if err != nil {
+		return Response[api.WorkflowDetail]{}, err
+	}
+	return send[api.HopWorkflowRequest, api.WorkflowDetail](ctx, h, c, coreclient.Read(api.HopWorkflowGet), api.HopWorkflowRequest{ID: id})
+}
+
+// CancelWorkflow answers POST /v1/workflows/{id}/cancel: 202, its jobs that wait have ended, and the
+// workers of those that run are asked to stop.
+//
+//	@Summary     Cancel a workflow
+//	@Description Its jobs that wait are cancelled; the workers of those that run are asked to stop, by their next heartbeat. A repeat changes nothing, or goes on where the first one failed.
+//	@ID          cancelWorkflow
+//	@Tags        Workflows
+//	@Param       id path string true "The workflow's id." Format(uuid)
+//	@Success     202 {object} api.Workflow "The workflow as it is now."
+//	@x-access    "submit"
+//	@Router      /v1/workflows/{id}/cancel [post]
+func (h *Handlers) CancelWorkflow(ctx context.Context, c *Call, _ None) (Response[api.Workflow], error) {
+	id, err := c.id()
+	if err != nil {
+		return Response[api.Workflow]{}, err
+	}
+	answer, err := send[api.HopWorkflowRequest, api.Workflow](ctx, h, c, coreclient.Write(api.HopWorkflowCancel), api.HopWorkflowRequest{ID: id})
+	answer.Status = http.StatusAccepted
+	return answer, err
+}
+
+// RedriveWorkflow answers POST /v1/workflows/{id}/redrive: 202 with a status for each of its dead
+// letters.
+//
+//	@Summary     Redrive a workflow
+//	@Description Its dead letters are queued again, each with a status of its own in `results`. Jobs that they hold go on when they have completed; jobs that their death has cancelled stay cancelled.
+//	@ID          redriveWorkflow
+//	@Tags        Workflows
+//	@Param       id path string true "The workflow's id." Format(uuid)
+//	@Success     202 {object} api.DeadLetterResponse "An answer for each dead letter."
+//	@x-access    "manage"
+//	@x-problems  ["active_cap_reached"]
+//	@Router      /v1/workflows/{id}/redrive [post]
+func (h *Handlers) RedriveWorkflow(ctx context.Context, c *Call, _ None) (Response[api.DeadLetterResponse], error) {
+	id, err := c.id()
+	if err != nil {
+		return Response[api.DeadLetterResponse]{}, err
+	}
+	answer, err := send[api.HopWorkflowRequest, api.DeadLetterResponse](ctx, h, c, coreclient.Write(api.HopWorkflowRedrive), api.HopWorkflowRequest{ID: id})
+	answer.Status = http.StatusAccepted
+	return answer, err
+}
+
+// ListParents answers GET /v1/jobs/{id}/parents with what the jobs that it came after have given.
+//
+//	@Summary     Read the results of a job's parents
+//	@Description The jobs of `after` that are still kept, with their states and results. A key without the scope `read` may ask while one of its workers holds the job.
+//	@ID          listParents
+//	@Tags        Workflows
+//	@Param       id path string true "The job's id." Format(uuid)
+//	@Success     200 {object} api.JobParents "The parents."
+//	@x-access    "read or work"
+//	@Router      /v1/jobs/{id}/parents [get]
+func (h *Handlers) ListParents(ctx context.Context, c *Call, _ None) (Response[api.JobParents], error) {
+	id, err := c.id()
+	if err != nil {
+		return Response[api.JobParents]{}, err
+	}
+	return send[api.HopParentsRequest, api.JobParents](ctx, h, c, coreclient.Read(api.HopParents), api.HopParentsRequest{JobID: id})
+}
