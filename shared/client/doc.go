@@ -8,6 +8,9 @@
 //
 //	done, err := c.SubmitAndWait(ctx, api.SubmitRequest{Type: "hash.sha256", Payload: payload})
 //
+// Jobs that come after each other are a workflow: [Workflow] collects them,
+// [Client.SubmitWorkflow] stores all or none, [Client.WaitForWorkflow] waits.
+//
 // # Repeats
 //
 // A call is tried up to four times, within ctx's deadline. Which calls are repeated
@@ -15,8 +18,9 @@
 //
 //   - reads, registrations, heartbeats, outcomes, cancels and changes of a queue, a
 //     tenant or a plan are repeatable by contract;
-//   - submits are, because each carries an Idempotency-Key: one of its own (at
-//     least 128 random bits), or the one given with WithIdempotencyKey;
+//   - submits are, those of workflows included, because each carries an
+//     Idempotency-Key: one of its own (at least 128 random bits), or the one given
+//     with WithIdempotencyKey;
 //   - claims, redrives, discards and the making of tenants and keys are not. They are
 //     tried again only when the connection could not be made, so that nothing was written.
 //

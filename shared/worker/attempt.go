@@ -89,7 +89,7 @@ func (w *Worker) execute(ctx context.Context, handler HandlerFunc, job api.Claim
 		ctx, cancel = context.WithDeadlineCause(ctx, end, ErrTimeout)
 		defer cancel()
 	}
-	result, err := invoke(ctx, handler, newRawJob(job), abandon)
+	result, err := invoke(ctx, handler, newRawJob(job, w.client), abandon)
 	return decide(result, err, context.Cause(ctx))
 }
 

@@ -54,6 +54,11 @@
 //	error, and ErrStopping  release: back at once, the attempt is not spent
 //	error, and ErrLeaseLost nothing: another attempt may already run
 //
+// # Jobs after other jobs
+//
+// A job that came after others is claimed once they have ended. Its Workflow and
+// After say which ones; [Info.Parents] reads their results from the server.
+//
 // # What an error's type is
 //
 // A failure is stored with a type, by which a list of dead letters can be read. It

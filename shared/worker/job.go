@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/client"
 )
 
 // Job is one attempt at a job, as its handler sees it.
@@ -43,9 +44,17 @@ type Info struct {
 	CreatedAt     time.Time
 	// Raw is the payload as it was sent.
 	Raw json.RawMessage
+	// Workflow says of which workflow the job is, and under which ref; nil if of none.
+	Workflow *api.JobWorkflow
+	// After are the jobs that it came after, those that are still kept, with their
+	// states at the claim; Parents gives their results.
+	After []api.ClaimedParent
+
+	// client reads the parents' results; nil if no worker made the job.
+	client *client.Client
 }
 
-func newRawJob(claimed api.ClaimedJob) *RawJob {
+func newRawJob(claimed api.ClaimedJob, c *client.Client) *RawJob {
 	info := Info{
 		ID: claimed.ID, Tenant: claimed.Tenant, Type: claimed.Type, Queue: claimed.Queue,
 		User: orEmpty(claimed.User), Priority: claimed.Priority,
@@ -53,6 +62,7 @@ func newRawJob(claimed api.ClaimedJob) *RawJob {
 		Tags: claimed.Tags, Metadata: claimed.Metadata,
 		CorrelationID: orEmpty(claimed.CorrelationID), Traceparent: orEmpty(claimed.Traceparent),
 		CreatedAt: claimed.CreatedAt.Time, Raw: claimed.Payload,
+		Workflow: claimed.Workflow, After: claimed.Parents, client: c,
 	}
 	if claimed.Deadline != nil {
 		info.Deadline = claimed.Deadline.Time

@@ -35,7 +35,9 @@ type server struct {
 	// spoil answers a request in the server's place where it returns true.
 	spoil func(route string, w http.ResponseWriter, r *http.Request) bool
 	// retell changes what POST /v1/outcomes answers.
-	retell   func(*api.OutcomesResponse)
+	retell func(*api.OutcomesResponse)
+	// parents answers GET /v1/jobs/{id}/parents.
+	parents  http.HandlerFunc
 	jobs     []*job
 	arrived  chan struct{} // closed and renewed when a job can be claimed
 	known    map[string]bool
@@ -77,6 +79,7 @@ func serve(t *testing.T) *server {
 	for route, handle := range map[string]http.HandlerFunc{
 		"POST /v1/workers": s.register, "POST /v1/workers/{id}/heartbeat": s.heartbeat,
 		"POST /v1/claims": s.claim, "POST /v1/jobs/{id}/{kind}": s.oneOutcome, "POST /v1/outcomes": s.manyOutcomes,
+		"GET /v1/jobs/{id}/parents": func(w http.ResponseWriter, r *http.Request) { s.parents(w, r) },
 	} {
 		mux.HandleFunc(route, func(w http.ResponseWriter, r *http.Request) {
 			body, err := io.ReadAll(r.Body)
@@ -119,6 +122,9 @@ func (s *server) spoilWith(spoil func(route string, w http.ResponseWriter, r *ht
 	defer s.mu.Unlock()
 	s.spoil = spoil
 }
+
+// onParents answers calls for the parents of jobs; it is set before the worker runs.
+func (s *server) onParents(answer http.HandlerFunc) { s.parents = answer }
 
 func (s *server) now() time.Time { return time.Now().Add(s.ahead) }
 

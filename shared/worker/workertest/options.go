@@ -16,6 +16,10 @@ type setting struct {
 	job        api.ClaimedJob
 	middleware []func(worker.HandlerFunc) worker.HandlerFunc
 	ends       []end
+	// parents are what the job's Parents answers.
+	parents []api.JobParent
+	// fault is what an option could not do.
+	fault error
 }
 
 // end ends the handler's context.
@@ -39,7 +43,7 @@ func newSetting(jobType string, input any, options []Option) (*setting, error) {
 	for _, option := range options {
 		option(s)
 	}
-	return s, nil
+	return s, s.fault
 }
 
 // WithAttempt makes it the nth attempt, counted from 1; the epoch is n too.

@@ -54,7 +54,7 @@ func RunWorker(ctx context.Context, w *worker.Worker, jobType string, input any,
 }
 
 func attempt[Out any](ctx context.Context, w *worker.Worker, s *setting) Outcome[Out] {
-	ctx, cancel := context.WithCancelCause(ctx)
+	ctx, cancel := context.WithCancelCause(context.WithValue(ctx, parentsKey{}, s.parents))
 	defer cancel(nil)
 	disarm := arm(s.ends, cancel)
 	defer disarm()
@@ -97,8 +97,9 @@ func payload(input any) (json.RawMessage, error) {
 
 var errNoServer = errors.New("workertest: there is no server")
 
-// Client is a client of no server: each call fails at once. It is for code that
-// makes a worker and needs a client for it.
+// Client is a client of no server: each call fails at once, but for Parents in an
+// attempt whose options have parents. It is for code that makes a worker and needs a
+// client for it.
 func Client() *client.Client {
 	c, err := client.New(client.Options{
 		URL: "http://workertest.invalid", APIKey: "workertest", HTTPClient: &http.Client{Transport: nowhere{}},
@@ -111,4 +112,9 @@ func Client() *client.Client {
 
 type nowhere struct{}
 
-func (nowhere) RoundTrip(*http.Request) (*http.Response, error) { return nil, errNoServer }
+func (nowhere) RoundTrip(request *http.Request) (*http.Response, error) {
+	if answer := parentsAnswer(request); answer != nil {
+		return answer, nil
+	}
+	return nil, errNoServer
+}

@@ -157,3 +157,40 @@ func TestASnoozeForAReason(t *testing.T) {
 		t.Errorf("the server is told %+v", told)
 	}
 }
+
+// What a job came after is the test's to say; the results go through JSON.
+func TestParentsAreAsTheOptionsSay(t *testing.T) {
+	t.Parallel()
+	total := func(ctx context.Context, job *worker.Job[any]) (int, error) {
+		parents, err := job.Parents(ctx)
+		if err != nil {
+			return 0, err
+		}
+		var one sent
+		if err := parents.Result("first", &one); err != nil {
+			return 0, err
+		}
+		if late, ok := parents.Of("second"); !ok || late.State != api.StateDeadLetter || string(late.Result) != "null" {
+			t.Errorf("%+v", parents)
+		}
+		return one.No + len(job.After), nil
+	}
+	options := []workertest.Option{workertest.WithParent("first", sent{No: 40}), workertest.WithEndedParent("second", api.StateDeadLetter)}
+	if got := workertest.Run(t.Context(), total, nil, options...); !got.Completed() || got.Result != 42 {
+		t.Errorf("the outcome is %v", got)
+	}
+	w, err := worker.New(worker.Options{Client: workertest.Client()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	worker.Handle(w, "total", total)
+	if got := workertest.RunWorker(t.Context(), w, "total", nil, options...); !got.Completed() || string(got.Result) != "42" {
+		t.Errorf("the outcome is %v", got)
+	}
+	if got := workertest.Run(t.Context(), total, nil); !got.Failed() {
+		t.Errorf("without parents: %v", got)
+	}
+	if got := workertest.Run(t.Context(), total, nil, workertest.WithParent("first", func() {})); !strings.Contains(got.String(), "cannot be written as JSON") {
+		t.Errorf("a result that is no JSON: %v", got)
+	}
+}
