@@ -71,6 +71,23 @@ func isTerminal(stream any) bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
+// Paint is text in a colour, where the output takes colours.
+func (s *Screen) Paint(c Colour, text string) string { return paint(s.colours && c != Plain, c, text) }
+
+// Width is how many characters a line of the output may have: the terminal's width, or a usual one elsewhere.
+func (s *Screen) Width() int {
+	const usual, least = 120, 40
+	file, ok := s.Out.(*os.File)
+	if !ok {
+		return usual
+	}
+	width, _, err := term.GetSize(int(file.Fd()))
+	if err != nil {
+		return usual
+	}
+	return max(width, least)
+}
+
 // Note writes a line that is no result.
 func (s *Screen) Note(format string, args ...any) {
 	fmt.Fprintln(s.Err, Visible(fmt.Sprintf(format, args...)))

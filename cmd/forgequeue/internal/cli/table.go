@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/forgequeue/forgequeue/shared/api"
 )
 
 // Table is text in columns.
@@ -58,6 +60,21 @@ const (
 	Blue   Colour = 34
 )
 
+// StateColour is the colour of a state of a job or a workflow.
+func StateColour(state string) Colour {
+	switch state {
+	case api.StateCompleted:
+		return Green
+	case api.StateRunning:
+		return Blue
+	case api.StateDeadLetter, api.WorkflowFailed:
+		return Red
+	case api.StateScheduled, api.StateBlocked:
+		return Yellow
+	}
+	return Plain
+}
+
 // Cell is text in a colour, for a column whose cells all have one.
 type Cell struct {
 	text   string
@@ -66,6 +83,12 @@ type Cell struct {
 
 // Coloured is a cell for [Table.Row].
 func Coloured(text string, c Colour) Cell { return Cell{text, c} }
+
+// Text is the cell's text.
+func (c Cell) Text() string { return c.text }
+
+// Colour is the cell's colour.
+func (c Cell) Colour() Colour { return c.colour }
 
 func paint(colours bool, c Colour, text string) string {
 	if !colours {

@@ -1,10 +1,11 @@
 // Package commands holds the commands that call a running ForgeQueue over its public API. Each package below it
 // has those of one purpose:
 //
-//	jobs    submit, job, jobs, dead-letters, redrives
-//	work    worker, workers
-//	admin   queues, limits, whoami, audit; for the operator tenant, key, plan
-//	doctor  doctor
+//	jobs       submit, job, jobs, dead-letters, redrives
+//	workflows  workflow
+//	work       worker, workers
+//	admin      queues, limits, whoami, audit; for the operator tenant, key, plan
+//	doctor     doctor
 //
 // What all of them share is in package cli.
 package commands
@@ -19,12 +20,13 @@ import (
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/commands/doctor"
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/commands/jobs"
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/commands/work"
+	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/commands/workflows"
 )
 
 // New makes all commands, for a root command to add.
 func New(options cli.Options) []*cobra.Command {
 	a := cli.New(options)
-	all := slices.Concat(jobs.Commands(a), work.Commands(a), admin.Commands(a), []*cobra.Command{doctor.Command(a), newVersion(a)})
+	all := slices.Concat(jobs.Commands(a), work.Commands(a), admin.Commands(a), []*cobra.Command{workflows.Command(a), doctor.Command(a), newVersion(a)})
 	for _, command := range all {
 		cli.OutputFlag(command)
 	}

@@ -137,6 +137,10 @@ func environment(job *worker.RawJob) []string {
 	if err != nil || job.Metadata == nil {
 		metadata = []byte("{}") // err is always nil for a map of strings
 	}
+	var workflow api.JobWorkflow
+	if job.Workflow != nil {
+		workflow = *job.Workflow
+	}
 	deadline := ""
 	if !job.Deadline.IsZero() {
 		deadline = job.Deadline.UTC().Format(time.RFC3339Nano)
@@ -159,6 +163,8 @@ func environment(job *worker.RawJob) []string {
 		{"CREATED_AT", job.CreatedAt.UTC().Format(time.RFC3339Nano)},
 		{"CORRELATION_ID", job.CorrelationID},
 		{"TRACEPARENT", job.Traceparent},
+		{"WORKFLOW", workflow.ID},
+		{"WORKFLOW_REF", workflow.Ref},
 	} {
 		all = append(all, "FORGEQUEUE_JOB_"+pair[0]+"="+strings.ReplaceAll(pair[1], "\x00", ""))
 	}

@@ -53,6 +53,17 @@ func New(t *testing.T) *Fixture {
 	}
 }
 
+// On is the fixture of a test of a server of its own, which stands in for the services.
+func On(t *testing.T, server string) *Fixture {
+	t.Helper()
+	f := &Fixture{
+		T: t, stack: &stack{}, Usual: "http://127.0.0.1:1", Local: func() (up.Running, bool) { return up.Running{}, false },
+		env: map[string]string{"FORGEQUEUE_URL": server, "FORGEQUEUE_API_KEY": "fq_test_key"},
+	}
+	f.Ready.Gateway, f.Ready.APIKey = server, "fq_test_key"
+	return f
+}
+
 // With is the fixture with another value of an environment variable; an empty one is unset.
 func (f *Fixture) With(name, value string) *Fixture {
 	other := *f

@@ -18,7 +18,7 @@ func newJob(a *cli.App) *cobra.Command {
 		Use:   "job",
 		Short: "Look at one job, watch it, cancel or redrive it",
 	}
-	command.AddCommand(newJobGet(a), newJobWatch(a), newJobCancel(a), newJobAttempts(a), newJobRedrive(a))
+	command.AddCommand(newJobGet(a), newJobWatch(a), newJobCancel(a), newJobAttempts(a), newJobParents(a), newJobRedrive(a))
 	return command
 }
 
@@ -133,6 +133,29 @@ func attempts(t *cli.Table, all []api.Attempt) {
 	t.Row("ATTEMPT", "EPOCH", "ENDED AS", "STARTED", "ENDED", "WORKER", "ERROR")
 	for _, one := range all {
 		t.Row(one.Attempt, one.Epoch, one.Kind, cli.Stamp(one.StartedAt), cli.Stamp(one.EndedAt), cli.OrElse(one.WorkerID, ""), failure(one.Error))
+	}
+}
+
+func newJobParents(a *cli.App) *cobra.Command {
+	return &cobra.Command{
+		Use:   "parents ID",
+		Short: "List the jobs that a job came after, with their results",
+		Long: `List the jobs that a job came after, those that are still kept, with the results of those that have completed. A key
+with the scope work alone may ask while the job runs under a lease of its own.`,
+		Example: `  forgequeue job parents "$FORGEQUEUE_JOB_ID" -o json | jq '.items[0].result'`,
+		Args:    cli.One(),
+		RunE: a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {
+			parents, err := s.Client.Parents(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return s.Show(parents, func(t *cli.Table) {
+				t.Row("REF", "ID", cli.Coloured("STATE", cli.Plain), "RESULT")
+				for _, one := range parents.Items {
+					t.Row(cli.OrElse(one.Ref, ""), one.JobID, state(one.State), cli.Brief(raw(one.Result)))
+				}
+			})
+		}),
 	}
 }
 

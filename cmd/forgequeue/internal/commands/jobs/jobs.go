@@ -66,17 +66,7 @@ func summaries(t *cli.Table, jobs []api.JobSummary) {
 	}
 }
 
-func state(name string) cli.Cell {
-	colours := map[string]cli.Colour{
-		api.StateCompleted: cli.Green, api.StateRunning: cli.Blue, api.StateDeadLetter: cli.Red,
-		api.StateScheduled: cli.Yellow, api.StateBlocked: cli.Yellow,
-	}
-	c, ok := colours[name]
-	if !ok {
-		c = cli.Plain
-	}
-	return cli.Coloured(name, c)
-}
+func state(name string) cli.Cell { return cli.Coloured(name, cli.StateColour(name)) }
 
 // describe writes a whole job, a line for each field that has a value.
 func describe(t *cli.Table, job api.Job) {
@@ -90,8 +80,11 @@ func describe(t *cli.Table, job api.Job) {
 	if job.Redrives > 0 {
 		t.Pair("redrives", fmt.Sprint(job.Redrives))
 	}
+	if job.Workflow != nil {
+		t.Pair("workflow", fmt.Sprintf("%s (as %s)", job.Workflow.ID, job.Workflow.Ref))
+	}
 	for _, parent := range job.After {
-		t.Pair("after", fmt.Sprintf("%s (%s; on failure %s)", parent.JobID, parent.State, parent.OnFailed))
+		t.Pair("after", fmt.Sprintf("%s (%s; on failure %s)", named(parent.Ref, parent.JobID), parent.State, parent.OnFailed))
 	}
 	if job.BlockedBy != nil {
 		t.Pair("blocked by", fmt.Sprintf("%d jobs", *job.BlockedBy))
@@ -120,6 +113,14 @@ func describe(t *cli.Table, job api.Job) {
 	t.Pair(lastError(job.LastError))
 	t.Pair("payload", raw(job.Payload))
 	t.Pair("result", raw(job.Result))
+}
+
+// named is a job's id, after its ref where it has one.
+func named(ref *string, id string) string {
+	if ref == nil {
+		return id
+	}
+	return *ref + " " + id
 }
 
 // lastError distinguishes a snooze, which costs no attempt, from a failure.

@@ -1,0 +1,20 @@
+// Package workflows holds the commands about workflows, which are jobs that come after each other: submit one, draw
+// it, add jobs, cancel and redrive it.
+package workflows
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
+)
+
+// Command is the command workflow.
+func Command(a *cli.App) *cobra.Command {
+	command := &cobra.Command{
+		Use:     "workflow",
+		Aliases: []string{"workflows"},
+		Short:   "Jobs that come after each other: submit, draw, add to, cancel, redrive",
+	}
+	command.AddCommand(newSubmit(a), newGet(a), newList(a), newAdd(a), newCancel(a), newRedrive(a))
+	return command
+}
