@@ -27,6 +27,10 @@ func TestExamples(t *testing.T) {
 	t.Run("shell keeps to the lease", e.shellKeepsToTheLease)
 	t.Run("go", e.goWorker)
 	t.Run("command line", e.commandLine)
+	t.Run("workflow by curl", e.workflowByCurl)
+	t.Run("workflow by the command line", e.workflowByCommandLine)
+	t.Run("workflow in Go", e.workflowInGo)
+	t.Run("workflow changes", e.workflowChanges)
 	for name, command := range map[string][]string{
 		"python": {"python3", "worker.py"},
 		"node":   {"node", "worker.mjs"},
