@@ -12,6 +12,7 @@ require (
 	github.com/google/go-cmp v0.7.0 // tests: diffs
 	github.com/google/uuid v1.6.0 // UUID v7 and random ids
 	github.com/jackc/pgx/v5 v5.12.0 // PostgreSQL
+	github.com/netresearch/go-cron v0.9.1 // schedules: cron expressions
 	github.com/pressly/goose/v3 v3.29.0 // migrations
 	github.com/prometheus/client_golang v1.25.0 // metrics
 	github.com/redis/go-redis/v9 v9.23.0 // Redis: hints between processes

@@ -211,7 +211,17 @@ func TestForeignLooksLikeUnknown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	yearly := "@yearly"
+	if _, err := c.PutSchedule(t.Context(), id, api.ScheduleRequest{Cron: &yearly, Job: api.ScheduleJob{Type: "x"}}); err != nil {
+		t.Fatal(err)
+	}
 	for _, route := range [][3]string{
+		{"GET", "/v1/schedules/ID", ""},
+		{"DELETE", "/v1/schedules/ID", ""},
+		{"POST", "/v1/schedules/ID/pause", ""},
+		{"POST", "/v1/schedules/ID/resume", ""},
+		{"POST", "/v1/schedules/ID/trigger", ""},
+		{"GET", "/v1/schedules/ID/runs", ""},
 		{"GET", "/v1/redrives/ID", ""},
 		{"POST", "/v1/redrives/ID/cancel", ""},
 		{"GET", "", ""},
@@ -226,6 +236,9 @@ func TestForeignLooksLikeUnknown(t *testing.T) {
 		var shapes []string
 		for _, name := range []string{id, "01a1fa7a-0000-7000-8000-000000000000", "not-an-id"} {
 			path := "/v1/jobs/" + name + route[1]
+			if strings.HasPrefix(route[1], "/v1/schedules") { // of the job's id as a name
+				path = strings.Replace(route[1], "ID", name, 1)
+			}
 			if strings.HasPrefix(route[1], "/v1/redrives") {
 				path = strings.Replace(route[1], "ID", strings.Replace(name, id, redrive.ID, 1), 1)
 			}

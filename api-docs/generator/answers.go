@@ -49,6 +49,7 @@ func answers() map[string]any {
 			ID: exampleRedrive, Action: api.ActionRedrive, Filter: api.DeadLetterFilter{Queue: api.DefaultQueue, Reason: api.ReasonExhausted},
 			RatePerSecond: new(50.0), State: api.RedriveRunning, Matched: 412, Done: 150, CreatedAt: at(0), UpdatedAt: at(3),
 		},
+		"Schedule": exampleSchedule(),
 		"AuditEntry": api.AuditEntry{
 			ID: exampleJob, Tenant: new(exampleTenant), Actor: api.AuditActor{Kind: api.PrincipalTenant, KeyID: new("8y2k4m6n8p0q")},
 			Action: api.AuditRedriveCreate, Object: new(exampleRedrive), At: at(0),
@@ -56,6 +57,20 @@ func answers() map[string]any {
 		},
 		"Outcome": api.Outcome{JobID: exampleJob, State: api.StateCompleted, Attempt: 1, Epoch: 1},
 	}
+}
+
+func exampleSchedule() api.Schedule {
+	job := api.ScheduleJob{Type: "report.daily", Queue: "reports", Payload: json.RawMessage(`{"of":"yesterday"}`)}
+	shown := api.Schedule{
+		Name: "nightly", Cron: new("30 2 * * *"), Timezone: "Europe/Berlin", Job: job.Template(), Overlap: api.OverlapSkip,
+		CatchUp: api.CatchUpLatest, CatchUpMax: api.DefaultCatchUpMax, NextRuns: []api.Time{},
+		CreatedAt: api.At(time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)), UpdatedAt: api.At(time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)),
+	}
+	for day := range api.NextRunsShown {
+		shown.NextRuns = append(shown.NextRuns, api.At(time.Date(2026, 2, 1+day, 1, 30, 0, 0, time.UTC)))
+	}
+	shown.LastRun = &api.ScheduleRun{At: api.At(time.Date(2026, 1, 31, 1, 30, 0, 0, time.UTC)), JobID: new(exampleJob)}
+	return shown
 }
 
 func exampleRetry() api.Retry {

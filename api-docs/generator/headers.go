@@ -65,6 +65,9 @@ func (c *completer) parameters(path string, op *openapi3.Operation) {
 			if op.Tags[0] == "Admin" {
 				p.Value.Example = "standard"
 			}
+			if op.Tags[0] == "Schedules" {
+				p.Value.Example = "nightly"
+			}
 		case "file":
 			p.Value.Example = "gateway.json"
 		case "worker_id":

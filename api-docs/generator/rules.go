@@ -56,6 +56,9 @@ func descriptions() map[string]string {
 		"Matched":            "How many it would be; capped: at least so many, for only the newest 100,000 were looked at.",
 		"AuditEntry":         "Who did what, and when.",
 		"Push":               "Where a queue in push mode sends its jobs.",
+		"Schedule":           "A schedule as it stands.",
+		"ScheduleRequest":    "A schedule as its owner describes it: one job a tick.",
+		"ScheduleRun":        "A tick, or a trigger: its job, or why there is none.",
 		"HeartbeatResponse":  "How the worker and each of its leases stand, in the order sent.",
 	}
 }
@@ -138,10 +141,19 @@ func requestLimits() map[string]limit {
 		"reason":          reasons,
 		"fingerprint":     pattern(`^[0-9A-Fa-f]{1,64}$`),
 
+		"cron":         length(256),
+		"every_ms":     ms(1000, api.MaxAhead),
+		"timezone":     otherwise(api.DefaultTimezone, length(64)),
+		"overlap":      otherwise(api.OverlapAllow, words(api.OverlapAllow, api.OverlapSkip, api.OverlapCancel)),
+		"catch_up":     otherwise(api.CatchUpNone, words(api.CatchUpNone, api.CatchUpLatest, api.CatchUpAll)),
+		"catch_up_max": otherwise(api.DefaultCatchUpMax, between(1, api.MaxCatchUp)),
+
+		"ScheduleJob.expires_after_ms": ms(1000, api.MaxAhead), "ScheduleJob.max_attempts": between(1, api.MaxAttempts),
+
 		"QueueRequest.rate_per_second": above(0, 1e6), "HopQueuePutRequest.rate_per_second": above(0, 1e6),
 		"QueueRequest.max_active": between(0, 1e9), "HopQueuePutRequest.max_active": between(0, 1e9),
 		"QueueRequest.max_running": between(0, 1e9), "HopQueuePutRequest.max_running": between(0, 1e9),
-		"PushRequest.url": length(1, api.MaxPushURL), "PushRequest.secret": pattern(`^whsec_[A-Za-z0-9+/]+={0,2}$`),
+		"PushRequest.url": length(api.MaxPushURL), "PushRequest.secret": pattern(`^whsec_[A-Za-z0-9+/]+={0,2}$`),
 		"PushRequest.timeout_ms":           otherwise(api.DefaultPushTimeout.Milliseconds(), ms(100, api.MaxPushTimeout)),
 		"BreakerSettingsRequest.calls":     otherwise(api.DefaultBreakerCalls, between(1, 1000)),
 		"BreakerSettingsRequest.half_open": otherwise(api.DefaultBreakerHalfOpen, between(1, 1000)),
@@ -151,7 +163,7 @@ func requestLimits() map[string]limit {
 
 		"WorkerRequest.tags": items(0, 4*api.MaxTags, pattern(namePattern)), "ClaimRequest.tags": items(0, 4*api.MaxTags, pattern(namePattern)),
 		"WorkerRequest.queues": items(0, api.MaxQueuesPerCall, pattern(namePattern)), "ClaimRequest.queues": items(1, api.MaxQueuesPerCall, pattern(namePattern)),
-		"TenantRequest.name": length(1, 128), "TenantPatch.name": length(1, 128),
+		"TenantRequest.name": length(128), "TenantPatch.name": length(128),
 		"TenantRequest.weight": otherwise(1, between(1, 1000)), "TenantRequest.plan": otherwise("standard"),
 		"Envelope.items": items(1, api.MaxHopItems),
 		"Principal.kind": principals, "Principal.scopes": nothing, "HopKeyCreateRequest.kind": principals,
@@ -189,8 +201,9 @@ func principals(s *openapi3.Schema) {
 	words(api.PrincipalTenant, api.PrincipalPlatform, api.PrincipalOperator)(s)
 }
 
-func length(low, high uint64) limit {
-	return func(s *openapi3.Schema) { s.MinLength, s.MaxLength = low, &high }
+// length is for a text that may not be empty.
+func length(most uint64) limit {
+	return func(s *openapi3.Schema) { s.MinLength, s.MaxLength = 1, &most }
 }
 
 func metadata(s *openapi3.Schema) {
@@ -222,6 +235,9 @@ func answerWords() map[string]limit {
 		"Redrive.state":            words(api.RedriveRunning, api.RedriveDone, api.RedriveCancelled, api.RedriveFailed),
 		"Redrive.action":           words(api.ActionRedrive, api.ActionDiscard),
 		"Redrive.waiting":          words(api.WaitingActiveCap),
+		"Schedule.overlap":         words(api.OverlapAllow, api.OverlapSkip, api.OverlapCancel),
+		"Schedule.catch_up":        words(api.CatchUpNone, api.CatchUpLatest, api.CatchUpAll),
+		"ScheduleRun.skipped":      words(api.SkippedOverlap, api.SkippedPaused, api.SkippedCap),
 		"AuditActor.kind":          words(api.PrincipalTenant, api.PrincipalOperator),
 		"AuditEntry.action":        words(api.AuditActions()...),
 	}
@@ -267,6 +283,7 @@ func shown(s *openapi3.Schema, base, member string) any {
 		"JobError.type": "timeout", "JobError.message": "the mail server did not answer", "JobError.stack": "",
 		"ErrorBrief.type": "timeout", "ErrorBrief.message": "the mail server did not answer",
 		"Problem.type": "/problems/invalid_request", "Landing.name": "ForgeQueue", "Landing.api": "/v1", "Landing.docs": "/docs", "Landing.health": "/readyz",
+		"Schedule.name": "nightly", "Schedule.cron": "30 2 * * *", "Schedule.timezone": "Europe/Berlin",
 		"Redrive.id": exampleRedrive, "Push.url": "https://example.com/jobs",
 		"NewKey.key": "fq_live_8y2k4m6n8p0q_…",
 	}

@@ -93,10 +93,12 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, tracing *telemetry
 	meters := newMeters(registry, store.Connections, func() metrics.Flushes { return dispatcher.Flushes() })
 	// The promoter wakes claims, and returned jobs may have to be promoted.
 	var promoter *sweep.Promoter
+	var ticker *sweep.Ticker
 	dispatcher = dispatch.New(dispatch.Options{
 		Store: store, Metrics: meters.jobs, Logger: log, Publish: notifier.Ready, PublishEnded: notifier.Ended, PublishSettings: notifier.Settings,
-		Scheduled: func() { promoter.Kick() }, MaxRunning: cfg.MaxRunning, Tracer: tracing.Tracer(),
+		Scheduled: func() { promoter.Kick() }, ScheduleChanged: func() { ticker.Kick() }, MaxRunning: cfg.MaxRunning, Tracer: tracing.Tracer(),
 	})
+	ticker = sweep.NewTicker(store, dispatcher, meters.jobs, log)
 	promoter = sweep.NewPromoter(store, dispatcher, meters.jobs, log)
 	// Before the first call: core may have been down for longer than daysAhead.
 	if err := store.MakePartitions(ctx); err != nil {
@@ -126,11 +128,9 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, tracing *telemetry
 	for _, run := range append(sweeps(store, dispatcher, promoter, meters, log),
 		dispatcher.Run,
 		promoter.Run,
+		ticker.Run,
 		func(ctx context.Context) error {
-			return notifier.Run(ctx, hints.Listener{
-				Ready: dispatcher.WakeHere, Settings: dispatcher.RefreshSoon,
-				Ended: func(ids []uuid.UUID) { dispatcher.Changed(ids...) },
-			})
+			return notifier.Run(ctx, listener(dispatcher))
 		},
 		func(ctx context.Context) error {
 			return httpserver.Run(ctx, httpserver.Options{
@@ -162,6 +162,11 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, tracing *telemetry
 	group.Wait()
 	log.InfoContext(ctx, "core has stopped", "clean", err == nil)
 	return err
+}
+
+// listener is what hints of other cores do here.
+func listener(d *dispatch.Dispatcher) hints.Listener {
+	return hints.Listener{Ready: d.WakeHere, Settings: d.RefreshSoon, Ended: func(ids []uuid.UUID) { d.Changed(ids...) }}
 }
 
 // bodyMemory is how many bytes the bodies of concurrent calls may take: a quarter of the process's

@@ -31,6 +31,8 @@ func TestExamples(t *testing.T) {
 	t.Run("workflow by the command line", e.workflowByCommandLine)
 	t.Run("workflow in Go", e.workflowInGo)
 	t.Run("workflow changes", e.workflowChanges)
+	t.Run("schedules", e.schedules)
+	t.Run("schedule commands", e.scheduleCommands)
 	for name, command := range map[string][]string{
 		"python": {"python3", "worker.py"},
 		"node":   {"node", "worker.mjs"},

@@ -31,6 +31,8 @@ const (
 	documentedKey     = "8y2k4m6n8p0q"
 	documentedWorker  = "worker-1"
 	documentedQueue   = `"default"`
+	// Beside "nightly" as a text of its own it is nothing in the examples.
+	documentedSchedule = `"nightly"`
 )
 
 // needs says what has to be there for an operation's examples to work, where a job
@@ -39,10 +41,14 @@ var needs = map[string]string{
 	"completeJob": "leased", "failJob": "leased", "snoozeJob": "leased", "releaseJob": "leased", "reportOutcomes": "leased", "heartbeat": "leased",
 	"redriveJob": "dead", "redriveDeadLetters": "dead", "discardDeadLetters": "dead",
 	"groupDeadLetters": "dead", "getRedrive": "redrive", "cancelRedrive": "redrive", "putQueue": "queue",
+	"getSchedule": "schedule", "deleteSchedule": "schedule", "pauseSchedule": "schedule", "resumeSchedule": "schedule",
+	"triggerSchedule": "schedule", "listScheduleRuns": "schedule", "putSchedule": "schedule",
 	// of core
 	"submits": "nothing", "tenantCreations": "nothing", "heartbeats": "leased", "outcomes": "leased",
 	"redrives": "dead", "deadLetterRedrives": "dead", "deadLetterDiscards": "dead",
 	"deadLetterGroups": "dead", "redriveGets": "redrive", "redriveCancels": "redrive", "queuePuts": "queue",
+	"scheduleGets": "schedule", "scheduleDeletions": "schedule", "schedulePauses": "schedule", "scheduleTriggers": "schedule",
+	"scheduleRunLists": "schedule", "schedulePuts": "schedule",
 }
 
 // Every example of both documents is sent to a running stack, and every operation
@@ -198,6 +204,9 @@ func (e *documented) values(t *testing.T, op *openapi3.Operation) *strings.Repla
 		}
 	case "redrive":
 		redrive = e.redrive(t, queue)
+	case "schedule":
+		e.schedule(t, queue)
+		job = newID(t)
 	case "queue": // one of its own, without jobs: what pushes would call example.com
 		named = strconv.Quote(queue)
 	default:
@@ -207,7 +216,7 @@ func (e *documented) values(t *testing.T, op *openapi3.Operation) *strings.Repla
 		tenant = e.tenant.ID
 	}
 	return strings.NewReplacer(
-		documentedJob, job, documentedTenant, tenant, documentedRedrive, redrive, documentedKey, id, documentedQueue, named,
+		documentedJob, job, documentedTenant, tenant, documentedRedrive, redrive, documentedKey, id, documentedQueue, named, documentedSchedule, strconv.Quote(queue),
 		"LEASE_TOKEN", token, "exampleexamp", id[:6]+"zzzzzz",
 	)
 }
@@ -220,6 +229,15 @@ func (e *documented) redrive(t *testing.T, queue string) string {
 		t.Fatal(err)
 	}
 	return begun.ID
+}
+
+// schedule makes one that is far from its next tick.
+func (e *documented) schedule(t *testing.T, name string) {
+	t.Helper()
+	yearly := "@yearly"
+	if _, err := e.client.PutSchedule(t.Context(), name, api.ScheduleRequest{Cron: &yearly, Job: api.ScheduleJob{Type: "x"}}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func newID(t *testing.T) string {

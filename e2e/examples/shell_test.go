@@ -62,6 +62,40 @@ func (e *examples) byHand(t *testing.T) {
 	ends(t, e.Client(t), submitted.ID, api.StateCompleted, `{"hello":"Ada"}`)
 }
 
+// The page on schedules: the calls make one, submit a job of it, and show that as its run.
+func (e *examples) schedules(t *testing.T) {
+	t.Parallel()
+	output := e.script(t, block(t, "api-docs/schedules.md", "# Schedules", "sh", 0))
+	decoder := json.NewDecoder(strings.NewReader(output))
+	var made api.Schedule
+	var submitted api.SubmitResponse
+	var runs api.Page[api.ScheduleRun]
+	for _, answer := range []any{&made, &submitted, &runs} {
+		if err := decoder.Decode(answer); err != nil {
+			t.Fatalf("%v: %s", err, output)
+		}
+	}
+	if len(made.NextRuns) != api.NextRunsShown || len(runs.Items) != 1 || *runs.Items[0].JobID != submitted.ID || submitted.Type != "report.daily" {
+		t.Errorf("%s", output)
+	}
+}
+
+// The page's commands do what it says of them.
+func (e *examples) scheduleCommands(t *testing.T) {
+	t.Parallel()
+	var lines []string
+	for line := range strings.Lines(block(t, "api-docs/cli.md", "## Schedules", "sh", 0)) {
+		// Nobody works off its jobs, and the page's example has the name.
+		lines = append(lines, strings.NewReplacer("--wait", "", "nightly", "cli-nightly").Replace(line))
+	}
+	output := e.script(t, strings.Join(lines, "")+"forgequeue schedule delete cli-nightly; forgequeue schedule delete poll")
+	for _, want := range []string{"next runs", "Europe/Berlin", "every 1m30s", "paused", "SKIPPED"} {
+		if !strings.Contains(output, want) {
+			t.Errorf("nothing says %q: %s", want, output)
+		}
+	}
+}
+
 // shellWorker starts the README's fifteen lines on another queue, with another
 // command unless that is empty.
 func (e *examples) shellWorker(t *testing.T, url, queue, command string) *stack.Process {

@@ -42,6 +42,12 @@ const (
 	AuditKeyCreate      = "key.create"
 	AuditKeyRevoke      = "key.revoke"
 	AuditPlanPut        = "plan.put"
+
+	AuditSchedulePut     = "schedule.put"
+	AuditSchedulePause   = "schedule.pause"
+	AuditScheduleResume  = "schedule.resume"
+	AuditScheduleTrigger = "schedule.trigger"
+	AuditScheduleDelete  = "schedule.delete"
 )
 
 // AuditActions lists them all.
@@ -49,6 +55,7 @@ func AuditActions() []string {
 	return []string{
 		AuditRedrive, AuditDiscard, AuditRedriveCreate, AuditRedriveCancel, AuditWorkflowCancel, AuditQueuePut, AuditQueuePause, AuditQueueResume,
 		AuditTenantCreate, AuditTenantPatch, AuditKeyCreate, AuditKeyRevoke, AuditPlanPut,
+		AuditSchedulePut, AuditSchedulePause, AuditScheduleResume, AuditScheduleTrigger, AuditScheduleDelete,
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/idempotency"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/retention"
+	"github.com/forgequeue/forgequeue/core/internal/schedule"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/usage"
@@ -41,6 +42,7 @@ type Cell struct {
 	*deadletter.Letters
 	*dependency.Edges
 	*workflow.Workflows
+	*schedule.Schedules
 }
 
 // Open connects, and refuses a server that is too old or can lose acknowledged work.
@@ -52,10 +54,11 @@ func Open(ctx context.Context, options Options) (*Cell, error) {
 	counts := usage.New(db)
 	edges := dependency.New(db)
 	jobs := queue.New(db, counts, edges, options.Attempts || options.Tracing != nil)
+	submits := submit.New(db, counts, edges)
 	c := &Cell{
 		Store: db, Counts: counts, Directory: &directory.Directory{Store: db}, Log: &audit.Log{Store: db},
 		Forgetter: retention.New(db, options.Retention), Keys: &idempotency.Keys{Store: db},
-		Submitter: submit.New(db, counts, edges), Claimer: claim.New(db, counts), Jobs: jobs, Edges: edges, Workflows: &workflow.Workflows{Store: db},
+		Submitter: submits, Schedules: schedule.New(db, submits), Claimer: claim.New(db, counts), Jobs: jobs, Edges: edges, Workflows: &workflow.Workflows{Store: db},
 		Letters: deadletter.New(db, counts, jobs, edges, options.Retention.DeadLetters),
 	}
 	db.OnMissingPartition(c.MakePartitions)

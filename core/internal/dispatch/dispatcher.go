@@ -67,7 +67,9 @@ type Dispatcher struct {
 	publishSettings func()
 	// scheduled is called when a job becomes scheduled.
 	scheduled func()
-	refresh   chan struct{}
+	// scheduleChanged is called when a schedule was made or changed.
+	scheduleChanged func()
+	refresh         chan struct{}
 	// offset counts claims; it rotates equal lists.
 	offset atomic.Uint64
 	// draining is closed when this core stops: parked claims then end empty, so that their workers
@@ -90,6 +92,8 @@ type Options struct {
 	MaxRunning int64
 	// Scheduled is called when a job becomes scheduled; nil for none.
 	Scheduled func()
+	// ScheduleChanged is called when a schedule was made or changed; nil for none.
+	ScheduleChanged func()
 	// Tracer makes spans; nil makes none.
 	Tracer trace.Tracer
 }
@@ -119,6 +123,9 @@ func New(o Options) *Dispatcher {
 	}
 	if d.scheduled == nil {
 		d.scheduled = func() {}
+	}
+	if d.scheduleChanged = o.ScheduleChanged; d.scheduleChanged == nil {
+		d.scheduleChanged = func() {}
 	}
 	return d
 }

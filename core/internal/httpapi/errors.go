@@ -13,6 +13,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/deadletter"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/schedule"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/usage"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -46,6 +47,8 @@ func sentinels() []sentinel {
 		{deadletter.ErrDedupeConflict, problem.DedupeConflict, "A live job has the same dedupe_key. Wait until it has ended, or cancel it.", 0},
 		{store.ErrPageToken, problem.InvalidRequest, "The page_token is not one of this list's.", 0},
 		{deadletter.ErrTooManyRedrives, problem.RateLimited, "The tenant has 16 redrives under way, as many as it may. Wait until one has ended, or cancel one.", 5 * time.Second},
+		{schedule.ErrTooManySchedules, problem.InvalidRequest, "The tenant has 10000 schedules, as many as it may. Delete some first.", 0},
+		{schedule.ErrChanged, problem.Overloaded, "The schedule was changed too often while it was read. Try again.", time.Second},
 		{usage.ErrCheckTime, problem.Overloaded, "A count has more jobs than can be counted within seconds; core verify counts them.", time.Minute},
 		{store.ErrOverloaded, problem.Overloaded, "The engine has as much work as it can take. Try again later.", time.Second},
 		{store.ErrUnavailable, problem.CoreUnavailable, "The engine's database cannot be reached. Nothing was changed; try again later.", 2 * time.Second},

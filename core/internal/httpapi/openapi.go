@@ -33,6 +33,8 @@ package httpapi
 //	@tag.description Settings and depths.
 //	@tag.name        Dead letters
 //	@tag.description List, redrive, discard.
+//	@tag.name        Schedules
+//	@tag.description One job a tick, by cron or interval.
 //	@tag.name        Tenants and keys
 //	@tag.description For the operator, and for the gateway's own look-ups.
 //	@tag.name        Health

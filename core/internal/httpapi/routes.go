@@ -65,6 +65,14 @@ func (s *Server) routes() []route {
 		{"POST", api.HopRedriveList, body, 0, each(forTenant(s.listRedrives))},
 		{"POST", api.HopRedriveCancel, body, 0, each(forTenant(s.cancelRedrive))},
 
+		{"POST", api.HopSchedulePut, body, 0, each(forTenant(s.putSchedule))},
+		{"POST", api.HopScheduleGet, body, 0, each(forTenant(s.getSchedule))},
+		{"POST", api.HopScheduleList, body, 0, each(forTenant(s.listSchedules))},
+		{"POST", api.HopScheduleDelete, body, 0, each(forTenant(s.deleteSchedule))},
+		{"POST", api.HopSchedulePause, body, 0, each(forTenant(s.pauseSchedule))},
+		{"POST", api.HopScheduleTrigger, body, 0, together(s.triggerSchedules)},
+		{"POST", api.HopScheduleRuns, body, 0, each(forTenant(s.listScheduleRuns))},
+
 		{"POST", api.HopTenantCreate, body, 0, each(forOperator(s.createTenant))},
 		{"POST", api.HopTenantList, body, 0, each(forOperator(s.listTenants))},
 		{"POST", api.HopTenantPatch, body, 0, each(forOperator(s.patchTenant))},

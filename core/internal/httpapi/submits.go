@@ -83,8 +83,8 @@ func submitCall(item *api.Item[api.HopSubmitRequest]) (dispatch.SubmitCall, erro
 		if call.IDs[i], err = uuid.Parse(text); err != nil {
 			return call, problem.New(problem.InvalidRequest, "ids must be UUIDs.")
 		}
-		if !retention.ValidID(call.IDs[i], now) {
-			return call, problem.New(problem.Overloaded, "The gateway's clock is ahead of core's by many hours, or it makes no UUIDs of version 7. Nothing was stored.")
+		if err := checkID(call.IDs[i], now); err != nil {
+			return call, err
 		}
 		if call.Refused == nil || call.Refused[i] == nil {
 			if fields := request.Jobs[i].Validate("", now); len(fields) > 0 {
@@ -103,6 +103,14 @@ func submitCall(item *api.Item[api.HopSubmitRequest]) (dispatch.SubmitCall, erro
 	return call, err
 }
 
+// checkID checks that the time of an id is near core's own clock.
+func checkID(id uuid.UUID, now time.Time) error {
+	if !retention.ValidID(id, now) {
+		return problem.New(problem.Overloaded, "The gateway's clock is ahead of core's by many hours, or it makes no UUIDs of version 7. Nothing was stored.")
+	}
+	return nil
+}
+
 func idempotencyOf(given *api.Idempotency) (*idempotency.Request, error) {
 	fingerprint, err := hex.DecodeString(given.Fingerprint)
 	if err != nil || len(fingerprint) != 32 {
@@ -112,12 +120,12 @@ func idempotencyOf(given *api.Idempotency) (*idempotency.Request, error) {
 }
 
 // submitResult is the result of one item.
-func submitResult(ctx context.Context, item *api.Item[api.HopSubmitRequest], answer *dispatch.SubmitAnswer) api.Result[api.HopSubmitResponse] {
+func submitResult[Req any](ctx context.Context, item *api.Item[Req], answer *dispatch.SubmitAnswer) api.Result[api.HopSubmitResponse] {
 	switch {
 	case answer.Alone:
 		return api.Result[api.HopSubmitResponse]{Status: http.StatusConflict, Alone: true}
 	case answer.Err != nil:
-		return result[api.HopSubmitRequest, api.HopSubmitResponse](ctx, item, nil, answer.Err)
+		return result[Req, api.HopSubmitResponse](ctx, item, nil, answer.Err)
 	case answer.Problem != nil:
 		return api.Result[api.HopSubmitResponse]{Status: answer.Problem.Status, Problem: answer.Problem}
 	case answer.Saved != nil:
@@ -125,7 +133,7 @@ func submitResult(ctx context.Context, item *api.Item[api.HopSubmitRequest], ans
 	}
 	response, err := renderSubmit(&answer.Answer)
 	if err != nil {
-		return result[api.HopSubmitRequest, api.HopSubmitResponse](ctx, item, nil, err)
+		return result[Req, api.HopSubmitResponse](ctx, item, nil, err)
 	}
 	return api.Result[api.HopSubmitResponse]{Status: response.Status, Value: &response.Body}
 }

@@ -44,6 +44,7 @@ type Jobs struct {
 	UsageDrift      prometheus.Gauge
 	UsageBackfilled prometheus.Counter
 	Workers         *Workers
+	Schedules       *Schedules
 }
 
 // NewJobs makes the metrics and registers them.
@@ -67,7 +68,7 @@ func NewJobs(registry prometheus.Registerer) *Jobs {
 		FollowUpAge: m.gauge("follow_up_age_seconds", "Age of the oldest follow-up: how late blocked jobs are told that a parent has ended."),
 		Cleaned: m.counters("jobs_cleaned_total",
 			"Rows removed because their retention was over, by kind; lanes because they were empty and unused. Finished jobs and attempts go by whole days: that many rows as PostgreSQL estimates.",
-			"kind", CleanedFinished, CleanedAttempt, CleanedDeadLetter, CleanedRedrive, CleanedAudit, CleanedIdempotencyKey, CleanedDependency, CleanedWorkflow, CleanedLane),
+			"kind", CleanedFinished, CleanedAttempt, CleanedDeadLetter, CleanedRedrive, CleanedAudit, CleanedIdempotencyKey, CleanedDependency, CleanedWorkflow, CleanedLane, CleanedScheduleRun),
 		QueueWait:       m.seconds("job_queue_wait_seconds", "From ready to claimed."),
 		Execution:       m.seconds("job_execution_seconds", "From claimed to completed."),
 		EndToEnd:        m.seconds("job_end_to_end_seconds", "From submitted to completed."),
@@ -76,8 +77,9 @@ func NewJobs(registry prometheus.Registerer) *Jobs {
 		UsageDrift:      m.gauge("usage_drift", "Counts of caps that a recount found wrong, as `core verify` would; 0 is right."),
 		UsageBackfilled: m.counter("usage_adopted_total", "Jobs taken into a count that began after them."),
 		SweepErrors: m.counters("sweep_errors_total", "Background duties that failed, by duty.", "duty",
-			"deadlines", "depths", "follow_up", "forget", "lanes", "partitions", "promote", "reap", "redrive", "usage", "workers"),
-		Workers: newWorkers(m),
+			"deadlines", "depths", "follow_up", "forget", "lanes", "partitions", "promote", "reap", "redrive", "schedules", "usage", "workers"),
+		Workers:   newWorkers(m),
+		Schedules: newSchedules(m),
 	}
 }
 
@@ -92,6 +94,7 @@ const (
 	CleanedIdempotencyKey = "idempotency_key"
 	CleanedDependency     = "dependency"
 	CleanedWorkflow       = "workflow"
+	CleanedScheduleRun    = "schedule_run"
 )
 
 // maker makes metrics and registers them.

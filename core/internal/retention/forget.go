@@ -35,6 +35,19 @@ func (s *Forgetter) ForgetAudit(ctx context.Context, batch int) (int, error) {
 	return s.forget(store.WithClass(ctx, store.ClassLists), forgetAuditSQL, s.periods.Audit, batch)
 }
 
+// Runs have the retention of finished jobs. A run is named by its place: its key has three columns.
+const forgetRunsSQL = `
+DELETE FROM schedule_runs
+WHERE ctid = ANY(ARRAY(SELECT ctid FROM schedule_runs
+                       WHERE at AT TIME ZONE 'UTC' < (statement_timestamp() - @retention::interval) AT TIME ZONE 'UTC'
+                       ORDER BY at AT TIME ZONE 'UTC' LIMIT @batch FOR UPDATE SKIP LOCKED))
+RETURNING tenant_id`
+
+// ForgetRuns deletes at most batch runs of schedules, of any tenants, that are past their retention.
+func (s *Forgetter) ForgetRuns(ctx context.Context, batch int) (int, error) {
+	return s.forget(store.WithClass(ctx, store.ClassLists), forgetRunsSQL, s.periods.Finished, batch)
+}
+
 func (s *Forgetter) forget(ctx context.Context, sql string, retention time.Duration, batch int) (int, error) {
 	if retention <= 0 {
 		return 0, nil

@@ -19,6 +19,7 @@ const (
 	LockPartitions LockClass = "partitions" // one core creates partitions
 	LockRemoval    LockClass = "removal"    // one core removes them
 	LockCheck      LockClass = "check"      // one core compares counts with the jobs
+	LockSchedules  LockClass = "schedules"  // the creation of a tenant's schedules
 )
 
 // LockKey is the 64-bit key of an advisory lock. A collision costs a wait, nothing else.

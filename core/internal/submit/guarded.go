@@ -77,9 +77,17 @@ type held struct {
 // underLock runs work in a transaction that holds the tenants' locks. The batch that it returns is
 // sent together with COMMIT.
 func (s *Submitter) underLock(ctx context.Context, submissions []Submission, work func(pgx.Tx, held) (*pgx.Batch, error)) error {
+	return s.underLockAfter(ctx, func(*pgx.Batch) {}, submissions, work)
+}
+
+// underLockAfter is underLock with statements that run before the locks are taken.
+func (s *Submitter) underLockAfter(
+	ctx context.Context, first func(*pgx.Batch), submissions []Submission, work func(pgx.Tx, held) (*pgx.Batch, error),
+) error {
 	var under held
 	locked := false
 	err := s.InShortTx(ctx, func(batch *pgx.Batch) {
+		first(batch)
 		under.counts = s.counts.QueueLockAndRead(ctx, batch, store.LockSubmit, guarded(submissions), countsOf(submissions))
 		under.known = idempotency.QueueFind(batch, keysOf(submissions))
 	}, func(tx pgx.Tx) (*pgx.Batch, error) {

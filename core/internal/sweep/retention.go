@@ -23,7 +23,8 @@ const (
 )
 
 // Forgetter deletes what is past its retention: days of finished jobs and of attempts, dead
-// letters, edges between jobs, workflows, ended redrives, audit entries, old Idempotency-Keys.
+// letters, edges between jobs, workflows, ended redrives, audit entries, runs of schedules, old
+// Idempotency-Keys.
 type Forgetter struct {
 	store   *cell.Cell
 	metrics *metrics.Jobs
@@ -72,6 +73,7 @@ func (f *Forgetter) duties() []func(context.Context) error {
 		{metrics.CleanedDeadLetter, f.store.ForgetDead},
 		{metrics.CleanedRedrive, f.store.ForgetRedrives},
 		{metrics.CleanedAudit, f.store.ForgetAudit},
+		{metrics.CleanedScheduleRun, f.store.ForgetRuns},
 	} {
 		duties = append(duties, func(ctx context.Context) error { return f.inBatches(ctx, one.kind, one.forget) })
 	}

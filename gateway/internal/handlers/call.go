@@ -56,8 +56,8 @@ func (c *Call) id() (string, error) {
 	return id, nil
 }
 
-// queueName gives the path's {name}, which must be one that a queue can have.
-func (c *Call) queueName() (string, error) {
+// name gives the path's {name}, which must be one that a queue or a schedule can have.
+func (c *Call) name() (string, error) {
 	name := c.Params["name"]
 	if !api.ValidName(name) {
 		return "", ErrNoSuchID

@@ -8,6 +8,7 @@
 //	claims.go        workers claim them,
 //	workers.go       keep their leases,
 //	outcomes.go      and report how they ended
+//	schedules.go     schedules submit them
 //	queues.go  dead_letters.go  redrives.go  audit.go
 //	caller.go        the caller's key and its limits
 //	tenants.go  keys.go  plans.go   for the operator

@@ -40,7 +40,7 @@ func (h *Handlers) ListQueues(ctx context.Context, c *Call, _ None) (Response[ap
 //	@x-access    "read unbound"
 //	@Router      /v1/queues/{name} [get]
 func (h *Handlers) GetQueue(ctx context.Context, c *Call, _ None) (Response[api.Queue], error) {
-	name, err := c.queueName()
+	name, err := c.name()
 	if err != nil {
 		return Response[api.Queue]{}, err
 	}
@@ -70,7 +70,7 @@ func (h *Handlers) GetQueue(ctx context.Context, c *Call, _ None) (Response[api.
 //	@x-example-reset    {}
 //	@Router      /v1/queues/{name} [put]
 func (h *Handlers) PutQueue(ctx context.Context, c *Call, r api.QueueRequest) (Response[api.Queue], error) {
-	name, err := c.queueName()
+	name, err := c.name()
 	if err != nil {
 		return Response[api.Queue]{}, err
 	}
@@ -115,7 +115,7 @@ func (h *Handlers) ResumeQueue(ctx context.Context, c *Call, _ None) (Response[a
 }
 
 func (h *Handlers) setPaused(ctx context.Context, c *Call, paused bool) (Response[api.Queue], error) {
-	name, err := c.queueName()
+	name, err := c.name()
 	if err != nil {
 		return Response[api.Queue]{}, err
 	}

@@ -120,12 +120,13 @@ func (s *Server) receive(g *gin.Context, c *call, r route, into any) error {
 		return err
 	}
 	if len(text) == 0 {
-		return nil // Read has refused it if a body is required
-	}
-	release := s.bodies.DecodeSlot(len(text))
-	defer release()
-	if err := request.DecodeJSON(text, into); err != nil {
-		return err
+		text = []byte("{}") // Read has refused it if a body is required
+	} else {
+		release := s.bodies.DecodeSlot(len(text))
+		defer release()
+		if err := request.DecodeJSON(text, into); err != nil {
+			return err
+		}
 	}
 	if key == "" {
 		return nil

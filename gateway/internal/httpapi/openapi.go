@@ -33,6 +33,8 @@ package httpapi
 //	@tag.description Settings, depths, pausing.
 //	@tag.name        Dead letters
 //	@tag.description What died, why, and bringing it back.
+//	@tag.name        Schedules
+//	@tag.description One job a tick, by cron or interval.
 //	@tag.name        Self
 //	@tag.description What your key is, and what it may still do.
 //	@tag.name        Admin

@@ -109,6 +109,15 @@ func (s *Server) routes() []route {
 		{"GET", "/v1/redrives/{id}", read, noBody, perRequest, nil, "", handle(h.GetRedrive)},
 		{"POST", "/v1/redrives/{id}/cancel", manage, bodyOrNone, perRequest, nil, "", handle(h.CancelRedrive)},
 
+		{"GET", "/v1/schedules", read, noBody, perRequest, page(), "", handle(h.ListSchedules)},
+		{"GET", "/v1/schedules/{name}", read, noBody, perRequest, nil, "", handle(h.GetSchedule)},
+		{"PUT", "/v1/schedules/{name}", manage, body, perRequest, nil, "", handle(h.PutSchedule)},
+		{"DELETE", "/v1/schedules/{name}", manage, noBody, perRequest, nil, "", handle(h.DeleteSchedule)},
+		{"POST", "/v1/schedules/{name}/pause", manage, bodyOrNone, perRequest, nil, "", handle(h.PauseSchedule)},
+		{"POST", "/v1/schedules/{name}/resume", manage, bodyOrNone, perRequest, nil, "", handle(h.ResumeSchedule)},
+		{"POST", "/v1/schedules/{name}/trigger", manage, bodyOrNone, perRequest, nil, "schedule_trigger", handle(h.TriggerSchedule)},
+		{"GET", "/v1/schedules/{name}/runs", read, noBody, perRequest, page(), "", handle(h.ListScheduleRuns)},
+
 		{"GET", "/v1/audit", manageTenant, noBody, perRequest, page(auditFilter...), "", handle(h.ListAudit)},
 		{"GET", "/v1/whoami", anyKey, noBody, free, nil, "", handle(h.Whoami)},
 		{"GET", "/v1/limits", anyTenantKey, noBody, free, []string{"user"}, "", handle(h.Limits)},

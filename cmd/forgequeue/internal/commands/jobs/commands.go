@@ -1,5 +1,5 @@
 // Package jobs holds the commands about jobs: submit them, look at them, wait for them, and redrive or discard dead
-// letters.
+// letters; and schedules, which submit them.
 package jobs
 
 import (
@@ -10,5 +10,5 @@ import (
 
 // Commands are the commands about jobs.
 func Commands(a *cli.App) []*cobra.Command {
-	return []*cobra.Command{newSubmit(a), newJob(a), newJobs(a), newDeadLetters(a), newRedrives(a)}
+	return []*cobra.Command{newSubmit(a), newJob(a), newJobs(a), newDeadLetters(a), newRedrives(a), newSchedule(a)}
 }

@@ -1,0 +1,206 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/client"
+)
+
+func newSchedule(a *cli.App) *cobra.Command {
+	command := &cobra.Command{
+		Use:     "schedule",
+		Aliases: []string{"schedules"},
+		Short:   "Schedules, which make one job a tick: set, list, get, pause, resume, trigger, runs, delete",
+		Args:    cobra.NoArgs,
+	}
+	list := newScheduleList(a)
+	command.Flags().AddFlagSet(list.Flags()) // `schedule` alone is the list
+	command.RunE = list.RunE
+	command.AddCommand(list, newScheduleSet(a), newScheduleGet(a), newScheduleTrigger(a), newScheduleRuns(a), newScheduleDelete(a),
+		newScheduleSwitch(a, "pause", "Skip the ticks of a schedule until it is resumed", (*client.Client).PauseSchedule),
+		newScheduleSwitch(a, "resume", "Let a paused schedule make jobs again", (*client.Client).ResumeSchedule))
+	return command
+}
+
+func newScheduleList(a *cli.App) *cobra.Command {
+	var page cli.Paging
+	command := &cobra.Command{Use: "list", Short: "List schedules with their next and their last run", Args: cobra.NoArgs}
+	page.Flags(command)
+	command.RunE = a.AsTenant(func(ctx context.Context, s *cli.Session, _ []string) error {
+		return cli.ShowList(ctx, s, page, s.Client.Schedules, schedules)
+	})
+	return command
+}
+
+func schedules(t *cli.Table, all []api.Schedule) {
+	t.Row("NAME", cli.Coloured("STATE", cli.Plain), "WHEN", "ZONE", "TYPE", "NEXT", "LAST", "LAST JOB")
+	for _, one := range all {
+		next, last, job := "", "", ""
+		if len(one.NextRuns) > 0 {
+			next = here(one.NextRuns[0])
+		}
+		if one.LastRun != nil {
+			last, job = here(one.LastRun.At), jobOrReason(*one.LastRun)
+		}
+		t.Row(one.Name, scheduleState(one), times(one), one.Timezone, one.Job.Type, next, last, job)
+	}
+}
+
+// here is a time in the user's own zone.
+func here(at api.Time) string { return at.Local().Format("2006-01-02 15:04:05 MST") } //nolint:gosmopolitan // what the user asks for
+
+func jobOrReason(run api.ScheduleRun) string {
+	return cli.OrElse(run.JobID, "skipped: "+cli.OrElse(run.Skipped, ""))
+}
+
+func scheduleState(one api.Schedule) cli.Cell {
+	switch {
+	case one.Paused:
+		return cli.Coloured("paused", cli.Yellow)
+	case len(one.NextRuns) == 0:
+		return cli.Coloured("ended", cli.Blue)
+	}
+	return cli.Coloured("active", cli.Green)
+}
+
+// times is when the ticks are.
+func times(one api.Schedule) string {
+	if one.EveryMS != nil {
+		return "every " + cli.Milliseconds(*one.EveryMS)
+	}
+	return cli.OrElse(one.Cron, "")
+}
+
+func newScheduleGet(a *cli.App) *cobra.Command {
+	command := &cobra.Command{Use: "get NAME", Short: "Show a schedule, and its next runs in your own time zone", Args: cli.One()}
+	command.RunE = a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {
+		one, err := s.Client.Schedule(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		return s.Show(one, func(t *cli.Table) { describeSchedule(t, one) })
+	})
+	return command
+}
+
+func describeSchedule(t *cli.Table, one api.Schedule) {
+	t.Pair("name", one.Name)
+	t.Row("state", scheduleState(one))
+	t.Pair("when", times(one))
+	t.Pair("time zone", one.Timezone)
+	t.Pair("starts", stampHere(one.StartsAt))
+	t.Pair("ends", stampHere(one.EndsAt))
+	t.Pair("type", one.Job.Type)
+	t.Pair("queue", one.Job.Queue)
+	t.Pair("user", cli.OrElse(one.Job.User, ""))
+	t.Pair("payload", cli.Brief(string(one.Job.Payload)))
+	if expires := one.Job.ExpiresAfterMS; expires != nil {
+		t.Pair("expires after", cli.Milliseconds(*expires))
+	}
+	t.Pair("overlap", one.Overlap)
+	t.Pair("catch up", catchUp(one))
+	if one.LastRun != nil {
+		t.Pair("last run", here(one.LastRun.At)+"  "+jobOrReason(*one.LastRun))
+	}
+	for i, next := range one.NextRuns {
+		t.Pair([...]string{"next runs", " "}[min(i, 1)], here(next))
+	}
+}
+
+func stampHere(at *api.Time) string {
+	if at == nil {
+		return ""
+	}
+	return here(*at)
+}
+
+func catchUp(one api.Schedule) string {
+	if one.CatchUp == api.CatchUpAll {
+		return fmt.Sprintf("all, at most %d", one.CatchUpMax)
+	}
+	return one.CatchUp
+}
+
+func newScheduleSwitch(a *cli.App, use, short string, turn func(*client.Client, context.Context, string) (api.Schedule, error)) *cobra.Command {
+	command := &cobra.Command{Use: use + " NAME", Short: short, Args: cli.One()}
+	command.RunE = a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {
+		one, err := turn(s.Client, ctx, args[0])
+		if err != nil {
+			return err
+		}
+		return s.Show(one, func(t *cli.Table) { schedules(t, []api.Schedule{one}) })
+	})
+	return command
+}
+
+func newScheduleTrigger(a *cli.App) *cobra.Command {
+	var key string
+	var patience time.Duration
+	var follow bool
+	command := &cobra.Command{Use: "trigger NAME", Short: "Submit one job of a schedule now; its ticks stay as they are", Args: cli.One()}
+	flags := command.Flags()
+	flags.StringVar(&key, "key", "", "Idempotency-Key: the same key again gets the first answer again")
+	flags.BoolVar(&follow, "wait", false, "wait for the job's end; the exit code is its outcome")
+	flags.DurationVar(&patience, "wait-timeout", 0, "wait for at most this long (default: for ever)")
+	command.RunE = a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {
+		var options []client.CallOption
+		if key != "" {
+			options = append(options, client.WithIdempotencyKey(key))
+		}
+		submitted, err := s.Client.TriggerSchedule(ctx, args[0], options...)
+		if err != nil {
+			return err
+		}
+		for _, warning := range submitted.Warnings {
+			s.Note("warning: %s", warning)
+		}
+		if !follow && patience == 0 {
+			return s.Show(submitted, func(t *cli.Table) { summaries(t, []api.JobSummary{submitted.JobSummary}) })
+		}
+		job, err := await(ctx, s, submitted.ID, patience, newSpinner(s))
+		if err != nil {
+			return err
+		}
+		if err := s.Show(job, func(t *cli.Table) { describe(t, job) }); err != nil {
+			return err
+		}
+		return outcome(job)
+	})
+	return command
+}
+
+func newScheduleRuns(a *cli.App) *cobra.Command {
+	var page cli.Paging
+	command := &cobra.Command{Use: "runs NAME", Short: "List the runs of a schedule, newest first", Args: cli.One()}
+	page.Flags(command)
+	command.RunE = a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {
+		read := func(ctx context.Context, page client.PageRequest) (api.Page[api.ScheduleRun], error) {
+			return s.Client.ScheduleRuns(ctx, args[0], page)
+		}
+		return cli.ShowList(ctx, s, page, read, func(t *cli.Table, all []api.ScheduleRun) {
+			t.Row("AT", "JOB", "SKIPPED")
+			for _, run := range all {
+				t.Row(here(run.At), cli.OrElse(run.JobID, ""), cli.OrElse(run.Skipped, ""))
+			}
+		})
+	})
+	return command
+}
+
+func newScheduleDelete(a *cli.App) *cobra.Command {
+	command := &cobra.Command{Use: "delete NAME", Short: "Delete a schedule and its runs; the jobs that it made stay", Args: cli.One()}
+	command.RunE = a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {
+		if err := s.Client.DeleteSchedule(ctx, args[0]); err != nil {
+			return err
+		}
+		s.Note("deleted %s", args[0])
+		return nil
+	})
+	return command
+}

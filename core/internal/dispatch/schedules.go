@@ -1,0 +1,206 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/forgequeue/forgequeue/core/internal/idempotency"
+	"github.com/forgequeue/forgequeue/core/internal/schedule"
+	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/core/internal/submit"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+const (
+	// scheduleSteps is how many steps run at once: those of capped tenants may wait for a lock.
+	scheduleSteps = 3
+	// schedulePause is how long schedules are left alone whose step failed for a reason of their own.
+	schedulePause = 30 * time.Second
+)
+
+// PutSchedule makes a tenant's schedule, or replaces its settings.
+func (d *Dispatcher) PutSchedule(ctx context.Context, owner tenant.ID, user, name string, request api.ScheduleRequest) (api.Schedule, error) {
+	shown, err := d.store.PutSchedule(ctx, owner, user, name, request)
+	if err == nil {
+		d.scheduleChanged()
+	}
+	return shown, err
+}
+
+// PauseSchedule pauses or resumes a tenant's schedule.
+func (d *Dispatcher) PauseSchedule(ctx context.Context, owner tenant.ID, user, name string, paused bool) (api.Schedule, error) {
+	shown, err := d.store.PauseSchedule(ctx, owner, user, name, paused)
+	if err == nil {
+		d.scheduleChanged()
+	}
+	return shown, err
+}
+
+// RunSchedules works off schedules, of any tenants, that are due, at most most. worked is how many it
+// has worked off: fewer than due where other cores hold them. A failure of one does not stop the
+// others.
+func (d *Dispatcher) RunSchedules(ctx context.Context, most int) (due, worked int, err error) {
+	candidates, err := d.store.DueSchedules(ctx, most)
+	if err != nil || len(candidates) == 0 {
+		return 0, 0, err
+	}
+	ready, errs := d.fillTemplates(ctx, candidates)
+	var mu sync.Mutex
+	var group sync.WaitGroup
+	slots := make(chan struct{}, scheduleSteps)
+	for _, some := range byLock(ready) {
+		slots <- struct{}{}
+		group.Go(func() {
+			defer func() { <-slots }()
+			n, err := d.stepSchedules(ctx, some)
+			mu.Lock()
+			defer mu.Unlock()
+			worked, errs = worked+n, append(errs, err)
+		})
+	}
+	group.Wait()
+	return len(candidates), worked, errors.Join(errs...)
+}
+
+// fillTemplates makes the submission of each candidate's jobs, and their lanes. A candidate without
+// one is left out.
+func (d *Dispatcher) fillTemplates(ctx context.Context, candidates []schedule.Candidate) (ready []schedule.Candidate, errs []error) {
+	calls := make([]SubmitCall, len(candidates))
+	for i := range candidates {
+		calls[i] = templateCall(&candidates[i], uuid.UUID{})
+	}
+	answers := make([]SubmitAnswer, len(calls))
+	lanes := d.lanesOf(ctx, calls, answers)
+	for i := range candidates {
+		if answers[i].Err != nil {
+			errs = append(errs, answers[i].Err)
+			continue
+		}
+		candidates[i].Template = d.submission(&calls[i], lanes[i])
+		ready = append(ready, candidates[i])
+	}
+	return ready, errs
+}
+
+func templateCall(c *schedule.Candidate, id uuid.UUID) SubmitCall {
+	return SubmitCall{Tenant: c.TenantID, IDs: []uuid.UUID{id}, Jobs: []api.SubmitRequest{c.Job.Submit()}}
+}
+
+// byLock gives candidates that go under their tenant's lock for each tenant, and all others
+// together: a wait for a tenant's lock delays that tenant alone.
+func byLock(candidates []schedule.Candidate) [][]schedule.Candidate {
+	var plain []schedule.Candidate
+	var groups [][]schedule.Candidate
+	places := map[tenant.ID]int{}
+	for i := range candidates {
+		one := candidates[i]
+		if !one.Template.Guarded() {
+			plain = append(plain, one)
+			continue
+		}
+		place, known := places[one.TenantID]
+		if !known {
+			place = len(groups)
+			places[one.TenantID] = place
+			groups = append(groups, nil)
+		}
+		groups[place] = append(groups[place], one)
+	}
+	if len(plain) > 0 {
+		groups = slices.Insert(groups, 0, plain)
+	}
+	return groups
+}
+
+// stepSchedules works candidates off in one transaction. If it fails definitely, and not for an
+// unavailable database, each is tried alone, and one that fails alone is left alone for a while.
+func (d *Dispatcher) stepSchedules(ctx context.Context, candidates []schedule.Candidate) (worked int, err error) {
+	step, err := d.store.StepSchedules(ctx, candidates)
+	switch {
+	case err == nil:
+		d.stepped(&step)
+		return step.Worked, nil
+	case !store.Definite(err) || errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrOverloaded) || ctx.Err() != nil:
+		return 0, err
+	case len(candidates) == 1:
+		err = fmt.Errorf("schedule %q of tenant %s: %w", candidates[0].Name, candidates[0].TenantID, err)
+		return 0, errors.Join(err, d.store.PostponeSchedules(ctx, candidates, schedulePause))
+	}
+	var errs []error
+	for i := range candidates {
+		n, err := d.stepSchedules(ctx, candidates[i:i+1])
+		worked, errs = worked+n, append(errs, err)
+	}
+	return worked, errors.Join(errs...)
+}
+
+// stepped publishes the results of a step.
+func (d *Dispatcher) stepped(step *schedule.Step) {
+	d.stored(step.Answers)
+	d.metrics.Cancelled.Add(float64(len(step.Cancelled)))
+	d.Ended(step.Cancelled...)
+	if len(step.Cancelled) > 0 {
+		d.store.Appended() // others may come after them
+	}
+	d.metrics.Schedules.Ticks.Add(float64(step.Ticks))
+	for reason, n := range step.Skipped {
+		d.metrics.Schedules.Skipped.WithLabelValues(reason).Add(float64(n))
+	}
+	d.metrics.Schedules.Missed.Add(float64(step.Missed))
+	for _, late := range step.Late {
+		d.metrics.Schedules.Late.Observe(late.Seconds())
+	}
+}
+
+// TriggerCall asks for one job of a schedule now.
+type TriggerCall struct {
+	Tenant tenant.ID
+	// User is the user of a user-bound credential, "" for none.
+	User        string
+	Name        string
+	ID          uuid.UUID
+	Idempotency *idempotency.Request
+	// Render makes the response that is saved for the Idempotency-Key, see submit.Submission.
+	Render                     func(*submit.Answer) (idempotency.Response, error)
+	CorrelationID, Traceparent string
+}
+
+// TriggerSchedule submits one job of a schedule now. Its ticks stay as they are.
+func (d *Dispatcher) TriggerSchedule(ctx context.Context, call *TriggerCall) (submit.Answer, error) {
+	const tries = 3 // each needs another change of the schedule
+	for range tries {
+		answer, err := d.trigger(ctx, call)
+		if !errors.Is(err, schedule.ErrChanged) {
+			return answer, err
+		}
+	}
+	return submit.Answer{}, fmt.Errorf("%w: the schedule was changed %d times", store.ErrOverloaded, tries)
+}
+
+func (d *Dispatcher) trigger(ctx context.Context, call *TriggerCall) (submit.Answer, error) {
+	candidate, err := d.store.TriggerCandidate(ctx, call.Tenant, call.User, call.Name)
+	if err != nil {
+		return submit.Answer{}, err
+	}
+	asked := templateCall(&candidate, call.ID)
+	asked.User, asked.Idempotency, asked.Render = call.User, call.Idempotency, call.Render
+	asked.CorrelationID, asked.Traceparent = call.CorrelationID, call.Traceparent
+	failed := make([]SubmitAnswer, 1)
+	lanes := d.lanesOf(ctx, []SubmitCall{asked}, failed)
+	if failed[0].Err != nil {
+		return submit.Answer{}, failed[0].Err
+	}
+	candidate.Template = d.submission(&asked, lanes[0])
+	answer, err := d.store.TriggerSchedule(ctx, candidate)
+	if err == nil {
+		d.stored([]submit.Answer{answer})
+	}
+	return answer, err
+}

@@ -1,0 +1,187 @@
+package httpapi
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/forgequeue/forgequeue/core/internal/audit"
+	"github.com/forgequeue/forgequeue/core/internal/dispatch"
+	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/core/internal/submit"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// putSchedule makes a schedule, or replaces its settings.
+//
+//	@Summary     Set a schedule
+//	@Description Makes it, or replaces all of its settings.
+//	@ID          schedulePuts
+//	@Tags        Schedules
+//	@Param       envelope body api.Envelope[api.HopSchedulePutRequest] true "The callers' requests."
+//	@Success     200 {object} api.Results[api.Schedule] "An answer for each item."
+//	@x-access    "tenant"
+//	@x-problems  ["not_found"]
+//	@x-example-nightly {"name": "nightly", "cron": "30 2 * * *", "timezone": "Europe/Berlin", "job": {"type": "report.daily"}}
+//	@Router      /internal/v1/schedule-puts [post]
+func (s *Server) putSchedule(ctx context.Context, owner tenant.ID, item api.Item[api.HopSchedulePutRequest]) (api.Schedule, error) {
+	request := &item.Request
+	// Validated by the gateway too, see submitCall.
+	if fields := request.Validate(time.Now()); len(fields) > 0 {
+		return api.Schedule{}, problem.Invalid(fields...)
+	}
+	if !api.ValidName(request.Name) {
+		return api.Schedule{}, store.ErrNotFound
+	}
+	if bound := item.Principal.User; bound != "" && (request.Job.User == nil || *request.Job.User != bound) {
+		return api.Schedule{}, problem.New(problem.Forbidden, "The key acts for one user, and the schedule's job names another, or none.")
+	}
+	return s.Dispatcher.PutSchedule(ctx, owner, item.Principal.User, request.Name, request.ScheduleRequest)
+}
+
+// getSchedule reads a schedule.
+//
+//	@Summary     Read a schedule
+//	@Description Its settings, its next ticks and its last run.
+//	@ID          scheduleGets
+//	@Tags        Schedules
+//	@Param       envelope body api.Envelope[api.HopScheduleRequest] true "The callers' requests."
+//	@Success     200 {object} api.Results[api.Schedule] "An answer for each item."
+//	@x-access    "tenant"
+//	@x-problems  ["not_found"]
+//	@x-example-schedule {"name": "nightly"}
+//	@Router      /internal/v1/schedule-gets [post]
+func (s *Server) getSchedule(ctx context.Context, owner tenant.ID, item api.Item[api.HopScheduleRequest]) (api.Schedule, error) {
+	return s.Store.GetSchedule(ctx, owner, item.Principal.User, item.Request.Name)
+}
+
+// listSchedules reads a page of schedules; a principal that is bound to a user sees that user's only.
+//
+//	@Summary     List schedules
+//	@Description A page, by name.
+//	@ID          scheduleLists
+//	@Tags        Schedules
+//	@Param       envelope body api.Envelope[api.HopPageRequest] true "The callers' requests."
+//	@Success     200 {object} api.Results[api.Page[api.Schedule]] "An answer for each item."
+//	@x-access    "tenant"
+//	@x-example-first {"page_size": 50}
+//	@Router      /internal/v1/schedule-lists [post]
+func (s *Server) listSchedules(ctx context.Context, owner tenant.ID, item api.Item[api.HopPageRequest]) (api.Page[api.Schedule], error) {
+	return paged(s, listingOf(api.HopScheduleList, item.Principal, nil), item.Request.PageToken, func(place string) (api.Page[api.Schedule], error) {
+		size := pageSize(item.Request.PageSize)
+		listed, err := s.Store.ListSchedules(ctx, owner, item.Principal.User, place, size+1)
+		return page(listed, size, func(one api.Schedule) string { return one.Name }), err
+	})
+}
+
+// deleteSchedule forgets a schedule.
+//
+//	@Summary     Delete a schedule
+//	@Description With its runs; the jobs that it made stay.
+//	@ID          scheduleDeletions
+//	@Tags        Schedules
+//	@Param       envelope body api.Envelope[api.HopScheduleRequest] true "The callers' requests."
+//	@Success     200 {object} api.Results[any] "An answer for each item."
+//	@x-access    "tenant"
+//	@x-problems  ["not_found"]
+//	@x-example-schedule {"name": "nightly"}
+//	@Router      /internal/v1/schedule-deletions [post]
+func (s *Server) deleteSchedule(ctx context.Context, owner tenant.ID, item api.Item[api.HopScheduleRequest]) (struct{}, error) {
+	return struct{}{}, s.Store.DeleteSchedule(ctx, owner, item.Principal.User, item.Request.Name)
+}
+
+// pauseSchedule pauses or resumes a schedule.
+//
+//	@Summary     Pause or resume a schedule
+//	@Description A repeat changes nothing.
+//	@ID          schedulePauses
+//	@Tags        Schedules
+//	@Param       envelope body api.Envelope[api.HopSchedulePauseRequest] true "The callers' requests."
+//	@Success     200 {object} api.Results[api.Schedule] "An answer for each item."
+//	@x-access    "tenant"
+//	@x-problems  ["not_found"]
+//	@x-example-pause {"name": "nightly", "paused": true}
+//	@Router      /internal/v1/schedule-pauses [post]
+func (s *Server) pauseSchedule(ctx context.Context, owner tenant.ID, item api.Item[api.HopSchedulePauseRequest]) (api.Schedule, error) {
+	return s.Dispatcher.PauseSchedule(ctx, owner, item.Principal.User, item.Request.Name, item.Request.Paused)
+}
+
+// listScheduleRuns reads a page of a schedule's runs.
+//
+//	@Summary     List a schedule's runs
+//	@Description A page, newest first.
+//	@ID          scheduleRunLists
+//	@Tags        Schedules
+//	@Param       envelope body api.Envelope[api.HopScheduleRunsRequest] true "The callers' requests."
+//	@Success     200 {object} api.Results[api.Page[api.ScheduleRun]] "An answer for each item."
+//	@x-access    "tenant"
+//	@x-problems  ["not_found"]
+//	@x-example-schedule {"name": "nightly", "page_size": 50}
+//	@Router      /internal/v1/schedule-run-lists [post]
+func (s *Server) listScheduleRuns(ctx context.Context, owner tenant.ID, item api.Item[api.HopScheduleRunsRequest]) (api.Page[api.ScheduleRun], error) {
+	request := &item.Request
+	return paged(s, listingOf(api.HopScheduleRuns, item.Principal, request.Name), request.PageToken, func(place string) (api.Page[api.ScheduleRun], error) {
+		var before *time.Time
+		if place != "" {
+			micros, err := strconv.ParseInt(place, 10, 64)
+			if err != nil {
+				return api.Page[api.ScheduleRun]{}, store.ErrPageToken
+			}
+			at := time.UnixMicro(micros)
+			before = &at
+		}
+		size := pageSize(request.PageSize)
+		listed, err := s.Store.ScheduleRuns(ctx, owner, item.Principal.User, request.Name, before, size+1)
+		return page(listed, size, func(run api.ScheduleRun) string { return strconv.FormatInt(run.At.UnixMicro(), 10) }), err
+	})
+}
+
+// triggerSchedules submits one job of each item's schedule.
+//
+//	@Summary     Trigger schedules
+//	@Description One job of a schedule now, under an id that the gateway drew (UUID v7). Its ticks stay as they are. The value is the public answer, ready to be sent.
+//	@ID          scheduleTriggers
+//	@Tags        Schedules
+//	@Param       envelope body api.Envelope[api.HopScheduleTriggerRequest] true "The callers' requests."
+//	@Success     200 {object} api.Results[api.SubmitResponse] "An answer for each item."
+//	@x-access    "tenant"
+//	@x-problems  ["not_found", "active_cap_reached", "queue_full", "too_many_lanes", "idempotency_in_flight", "idempotency_mismatch"]
+//	@x-example-schedule {"name": "nightly", "id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"}
+//	@Router      /internal/v1/schedule-triggers [post]
+func (s *Server) triggerSchedules(ctx context.Context, items []api.Item[api.HopScheduleTriggerRequest]) []api.Result[api.HopSubmitResponse] {
+	results := make([]api.Result[api.HopSubmitResponse], len(items))
+	for i := range items {
+		ctx, span := itemSpan(ctx, &items[i])
+		answer, err := s.triggerSchedule(audit.WithActor(ctx, actor(items[i].Principal)), &items[i])
+		results[i] = submitResult(ctx, &items[i], &dispatch.SubmitAnswer{Answer: answer, Err: err})
+		endSpan(span, &results[i])
+	}
+	return results
+}
+
+func (s *Server) triggerSchedule(ctx context.Context, item *api.Item[api.HopScheduleTriggerRequest]) (submit.Answer, error) {
+	owner, err := ofTenant(item.Principal)
+	if err != nil {
+		return submit.Answer{}, err
+	}
+	call := dispatch.TriggerCall{
+		Tenant: owner, User: item.Principal.User, Name: item.Request.Name, Render: renderSubmit,
+		CorrelationID: item.CorrelationID, Traceparent: item.Traceparent,
+	}
+	if call.ID, err = uuid.Parse(item.Request.ID); err != nil {
+		return submit.Answer{}, problem.New(problem.InvalidRequest, "id must be a UUID.")
+	}
+	if err := checkID(call.ID, time.Now()); err != nil {
+		return submit.Answer{}, err
+	}
+	if item.Request.Idempotency != nil {
+		if call.Idempotency, err = idempotencyOf(item.Request.Idempotency); err != nil {
+			return submit.Answer{}, err
+		}
+	}
+	return s.Dispatcher.TriggerSchedule(ctx, &call)
+}

@@ -1,0 +1,41 @@
+package queue
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/core/internal/store"
+)
+
+const lockLiveSQL = `
+SELECT ` + lockedColumns + `
+FROM jobs
+WHERE id = ANY(@ids::uuid[])
+ORDER BY id
+FOR UPDATE`
+
+// CancelIn cancels jobs, of any tenants, as Cancel does, in the transaction of what replaces them. It
+// gives the jobs that waited and have ended; those that run are asked to stop, and those that have
+// ended before stay as they are.
+func CancelIn(ctx context.Context, tx pgx.Tx, ids []uuid.UUID) (ended []uuid.UUID, err error) {
+	rows, err := tx.Query(ctx, lockLiveSQL, store.Args{"ids": ids})
+	if err != nil {
+		return nil, err
+	}
+	live, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByName[lockedRow])
+	if err != nil {
+		return nil, err
+	}
+	for i := range live {
+		did, err := cancelLive(ctx, tx, live[i:i+1])
+		if err != nil {
+			return nil, err
+		}
+		if did == CancelEnded {
+			ended = append(ended, live[i].ID)
+		}
+	}
+	return ended, nil
+}

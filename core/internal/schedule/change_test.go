@@ -1,0 +1,220 @@
+package schedule_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/forgequeue/forgequeue/core/internal/audit"
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
+	"github.com/forgequeue/forgequeue/core/internal/dispatch"
+	"github.com/forgequeue/forgequeue/core/internal/schedule"
+	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// A PUT that keeps the times keeps the ticks, also one that is due; other times begin anew.
+func TestPutAgain(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.put("s", every(time.Hour))
+	f.back("s", time.Hour)
+	f.put("s", every(time.Hour, overlap(api.OverlapSkip), func(r *api.ScheduleRequest) { r.Job.Type = "other" }))
+	f.work()
+	runs := f.runs("s")
+	if len(runs) != 1 || f.Get(uuid.MustParse(*runs[0].JobID)).Type != "other" {
+		t.Fatalf("a tick that was due is lost, or is made as before: %+v", runs)
+	}
+	before := f.get("s").NextRuns
+	if again := f.put("s", every(time.Hour)); !again.NextRuns[0].Equal(before[0].Time) || again.LastRun == nil {
+		t.Errorf("the next tick moved from %s to %s", before[0], again.NextRuns[0])
+	}
+	daily := "0 0 * * *"
+	changed := f.put("s", api.ScheduleRequest{Cron: &daily, Timezone: "Asia/Kathmandu", Job: api.ScheduleJob{Type: "x"}})
+	if next := changed.NextRuns[0]; next.Hour() != 18 || next.Minute() != 15 || changed.EveryMS != nil || changed.Timezone != "Asia/Kathmandu" {
+		t.Errorf("%+v", changed)
+	}
+	if ended := f.put("s", every(time.Hour, func(r *api.ScheduleRequest) { past := api.At(time.Now().Add(-time.Hour)); r.EndsAt = &past })); len(ended.NextRuns) != 0 {
+		t.Errorf("one that has ended has ticks: %v", ended.NextRuns)
+	}
+	f.work()
+}
+
+// What a trigger submits is a run, whatever lives, and moves no tick.
+func TestTrigger(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	before := f.put("s", every(time.Hour, overlap(api.OverlapSkip), func(r *api.ScheduleRequest) { r.Paused = true }))
+	trigger := func(key string) (id string, replayed bool) {
+		t.Helper()
+		call := dispatch.TriggerCall{Tenant: f.Tenant, Name: "s", ID: uuid.Must(uuid.NewV7()), Render: celltest.Render}
+		if key != "" {
+			call.Idempotency = celltest.Keyed(key, "{}")
+		}
+		answer, err := f.core.TriggerSchedule(audit.WithActor(t.Context(), audit.Actor{Kind: api.PrincipalTenant}), &call)
+		if err != nil || answer.Problem != nil {
+			t.Fatal(answer.Problem, err)
+		}
+		if answer.Replayed {
+			return "", true
+		}
+		return answer.Jobs[0].Row.ID.String(), false
+	}
+	for range 3 {
+		trigger("")
+	}
+	kept, _ := trigger("k")
+	if _, replayed := trigger("k"); !replayed {
+		t.Error("a repeat with the same key submits again")
+	}
+	after := f.get("s")
+	if jobs, _ := jobsOf(f.runs("s")); jobs != 4 || !after.NextRuns[0].Equal(before.NextRuns[0].Time) || *after.LastRun.JobID != kept {
+		t.Errorf("%d jobs; %+v", jobs, after)
+	}
+	if n := f.CountOf(`SELECT count(*) FROM audit_log WHERE action = 'schedule.trigger' AND object = 's'`); n != 4 {
+		t.Errorf("%d audit entries of 4 triggers and a replay", n)
+	}
+	_, err := f.core.TriggerSchedule(t.Context(), &dispatch.TriggerCall{Tenant: f.Tenant, Name: "none", ID: uuid.New()})
+	if !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("of one that is not there: %v", err)
+	}
+	f.check()
+}
+
+// A trigger under a full cap is refused, and leaves no run.
+func TestTriggerUnderAFullCap(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	none := int64(0)
+	if err := f.Store.PutQueue(t.Context(), f.Tenant, "shut", api.QueueRequest{MaxActive: &none}); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.core.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	f.put("s", every(time.Hour, func(r *api.ScheduleRequest) { r.Job.Queue = "shut" }))
+	answer, err := f.core.TriggerSchedule(t.Context(), &dispatch.TriggerCall{Tenant: f.Tenant, Name: "s", ID: uuid.Must(uuid.NewV7())})
+	if err != nil || answer.Problem == nil || answer.Problem.Code != problem.QueueFull || f.Count("schedule_runs") != 0 {
+		t.Errorf("%+v, %v", answer.Problem, err)
+	}
+}
+
+// A caller that is bound to a user sees and changes that user's schedules; nobody another tenant's.
+func TestWhoseSchedules(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ada := func(r *api.ScheduleRequest) { user := "ada"; r.Job.User = &user }
+	f.put("ada", every(time.Hour, ada))
+	f.put("tenant", every(time.Hour))
+	stranger := f.NewTenant()
+	ctx := t.Context()
+	for _, one := range []struct {
+		name, user string
+		owner      uuid.UUID
+		sees       bool
+	}{
+		{"ada", "", f.Tenant, true},
+		{"ada", "ada", f.Tenant, true},
+		{"ada", "bob", f.Tenant, false},
+		{"tenant", "ada", f.Tenant, false},
+		{"ada", "", stranger, false},
+		{"none", "", f.Tenant, false},
+	} {
+		calls := map[string]func() error{
+			"get":   func() error { _, err := f.Store.GetSchedule(ctx, one.owner, one.user, one.name); return err },
+			"pause": func() error { _, err := f.Store.PauseSchedule(ctx, one.owner, one.user, one.name, true); return err },
+			"runs":  func() error { _, err := f.Store.ScheduleRuns(ctx, one.owner, one.user, one.name, nil, 10); return err },
+			"trigger": func() error {
+				_, err := f.core.TriggerSchedule(ctx, &dispatch.TriggerCall{Tenant: one.owner, User: one.user, Name: one.name, ID: uuid.Must(uuid.NewV7())})
+				return err
+			},
+		}
+		if !one.sees {
+			calls["delete"] = func() error { return f.Store.DeleteSchedule(ctx, one.owner, one.user, one.name) }
+			if one.user != "" {
+				calls["put"] = func() error {
+					_, err := f.Store.PutSchedule(ctx, one.owner, one.user, one.name, every(time.Hour, ada))
+					return err
+				}
+			}
+		}
+		for what, call := range calls {
+			if err := call(); one.sees != (err == nil) || err != nil && !errors.Is(err, store.ErrNotFound) {
+				t.Errorf("%s of %q as user %q, own tenant %v: %v", what, one.name, one.user, one.owner == f.Tenant, err)
+			}
+		}
+	}
+	for user, want := range map[string]int{"": 2, "ada": 1, "bob": 0} {
+		if listed, err := f.Store.ListSchedules(ctx, f.Tenant, user, "", 10); err != nil || len(listed) != want {
+			t.Errorf("user %q sees %d schedules, %v", user, len(listed), err)
+		}
+	}
+}
+
+// A tenant has at most so many; one that is there may still be changed.
+func TestTooManySchedules(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.put("s", every(time.Hour))
+	f.Exec(`INSERT INTO schedules SELECT (jsonb_populate_record(s, jsonb_build_object('name', 's' || n))).*
+		FROM schedules s, generate_series(2, $1) AS n`, api.MaxSchedules)
+	if _, err := f.Store.PutSchedule(t.Context(), f.Tenant, "", "one-more", every(time.Hour)); !errors.Is(err, schedule.ErrTooManySchedules) {
+		t.Errorf("one more than %d: %v", api.MaxSchedules, err)
+	}
+	f.put("s", every(2*time.Hour))
+	f.putFor(f.NewTenant(), "one-more", every(time.Hour))
+}
+
+// Deleting takes the runs along, so that a schedule of the same name begins anew.
+func TestDelete(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for i := range 3 {
+		f.put(fmt.Sprint("s", i), every(time.Hour))
+		f.back(fmt.Sprint("s", i), time.Hour)
+	}
+	f.work()
+	if err := f.Store.DeleteSchedule(t.Context(), f.Tenant, "", "s0"); err != nil {
+		t.Fatal(err)
+	}
+	if f.Count("schedules") != 2 || f.Count("schedule_runs") != 2 || f.Count("jobs") != 3 {
+		t.Error("more or less is gone than the schedule and its run")
+	}
+	if err := f.Store.DeleteSchedule(t.Context(), f.Tenant, "", "s0"); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("again: %v", err)
+	}
+}
+
+// Each change is in the audit log, without the payload.
+func TestAuditOfSchedules(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ctx := audit.WithActor(t.Context(), audit.Actor{Kind: api.PrincipalTenant, KeyID: "k"})
+	if _, err := f.Store.PutSchedule(ctx, f.Tenant, "", "s", every(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	for _, paused := range []bool{true, true, false} {
+		if _, err := f.Store.PauseSchedule(ctx, f.Tenant, "", "s", paused); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.Store.DeleteSchedule(ctx, f.Tenant, "", "s"); err != nil {
+		t.Fatal(err)
+	}
+	log, err := f.Store.Audit(t.Context(), &f.Tenant, api.AuditFilter{Object: "s"}, 10, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var actions []string
+	for _, entry := range log.Items {
+		actions = append(actions, entry.Action)
+	}
+	want := []string{api.AuditScheduleDelete, api.AuditScheduleResume, api.AuditSchedulePause, api.AuditSchedulePut}
+	if fmt.Sprint(actions) != fmt.Sprint(want) {
+		t.Errorf("%v, want %v", actions, want)
+	}
+}

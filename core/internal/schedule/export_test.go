@@ -1,0 +1,28 @@
+package schedule
+
+// Planned are statements with the indexes that their plans must use.
+func Planned() map[string][]string {
+	return map[string][]string{
+		nextScheduleSQL:   {"schedules_due"},
+		dueSchedulesSQL:   {"schedules_due", "schedules_pkey"},
+		dueByTenantSQL:    {"schedules_due_tenant", "schedules_pkey"},
+		lockDueSQL:        {"schedules_pkey"},
+		postponeSQL:       {"schedules_pkey"},
+		claimRunsSQL:      {},
+		correctRunsSQL:    {"schedule_runs_pkey"},
+		moveSchedulesSQL:  {"schedules_pkey"},
+		livingSQL:         {"jobs_pkey"},
+		getScheduleSQL:    {"schedules_pkey"},
+		listSchedulesSQL:  {"schedules_pkey"},
+		lockScheduleSQL:   {"schedules_pkey"},
+		countSchedulesSQL: {"schedules_"},
+		runsSQL:           {"schedule_runs_pkey"},
+		pauseScheduleSQL:  {"schedules_pkey"},
+		deleteRunsSQL:     {"schedule_runs_pkey"},
+		deleteScheduleSQL: {"schedules_pkey"},
+		lockTriggeredSQL:  {"schedules_pkey"},
+		noteTriggerSQL:    {"schedules_pkey"},
+		futureSQL:         {"schedules_pkey"},
+		rewindSQL:         {"schedules_pkey"},
+	}
+}

@@ -1,0 +1,91 @@
+package schedule
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+const getScheduleSQL = `
+SELECT ` + scheduleColumns + ` FROM schedules
+WHERE tenant_id = @tenant_id AND name = @name AND (@user::text = '' OR user_id = @user)`
+
+// GetSchedule reads one of a tenant's schedules; user, where not empty, is the only user whose
+// schedules the caller may see.
+func (s *Schedules) GetSchedule(ctx context.Context, owner tenant.ID, user, name string) (api.Schedule, error) {
+	row, err := s.getRow(ctx, owner, user, name)
+	if err != nil {
+		return api.Schedule{}, err
+	}
+	return row.wire(), nil
+}
+
+func (s *Schedules) getRow(ctx context.Context, owner tenant.ID, user, name string) (*scheduleRow, error) {
+	ctx = store.WithClass(ctx, store.ClassSubmits)
+	rows, err := store.Query(ctx, s.Store, pgx.RowToAddrOfStructByName[scheduleRow], getScheduleSQL, store.Args{"tenant_id": owner, "name": name, "user": user})
+	if err != nil {
+		return nil, fmt.Errorf("schedule: get: %w", store.NothingChanged(err))
+	}
+	if len(rows) == 0 {
+		return nil, store.ErrNotFound
+	}
+	return rows[0], nil
+}
+
+const listSchedulesSQL = `
+SELECT ` + scheduleColumns + ` FROM schedules
+WHERE tenant_id = @tenant_id AND name > @after AND (@user::text = '' OR user_id = @user)
+ORDER BY name
+LIMIT @size`
+
+// ListSchedules gives a tenant's schedules by name, after one of them.
+func (s *Schedules) ListSchedules(ctx context.Context, owner tenant.ID, user, after string, size int) ([]api.Schedule, error) {
+	ctx = store.WithClass(ctx, store.ClassLists)
+	rows, err := store.Query(ctx, s.Store, pgx.RowToAddrOfStructByName[scheduleRow], listSchedulesSQL,
+		store.Args{"tenant_id": owner, "after": after, "user": user, "size": size})
+	if err != nil {
+		return nil, fmt.Errorf("schedule: list: %w", store.NothingChanged(err))
+	}
+	shown := make([]api.Schedule, len(rows))
+	for i, row := range rows {
+		shown[i] = row.wire()
+	}
+	return shown, nil
+}
+
+const runsSQL = `
+SELECT at, job_id, skipped FROM schedule_runs
+WHERE tenant_id = @tenant_id AND name = @name AND at < COALESCE(@before::timestamptz, 'infinity')
+ORDER BY at DESC
+LIMIT @size`
+
+type runRow struct {
+	At      time.Time
+	JobID   *uuid.UUID
+	Skipped *string
+}
+
+// ScheduleRuns gives the runs of a tenant's schedule before an instant, or all for nil, newest first.
+func (s *Schedules) ScheduleRuns(ctx context.Context, owner tenant.ID, user, name string, before *time.Time, size int) ([]api.ScheduleRun, error) {
+	ctx = store.WithClass(ctx, store.ClassLists)
+	if _, err := s.getRow(ctx, owner, user, name); err != nil {
+		return nil, err
+	}
+	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[runRow], runsSQL,
+		store.Args{"tenant_id": owner, "name": name, "before": before, "size": size})
+	if err != nil {
+		return nil, fmt.Errorf("schedule: runs: %w", store.NothingChanged(err))
+	}
+	shown := make([]api.ScheduleRun, len(rows))
+	for i, row := range rows {
+		shown[i] = api.ScheduleRun{At: api.At(row.At), JobID: idText(row.JobID), Skipped: row.Skipped}
+	}
+	return shown, nil
+}

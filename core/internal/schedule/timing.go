@@ -1,0 +1,176 @@
+package schedule
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/netresearch/go-cron"
+
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// Timing says when the ticks of a schedule are. It has no state and no clock.
+type Timing struct {
+	ticker
+	// starts and ends bound the ticks, both inclusive; nil for no bound.
+	starts, ends *time.Time
+}
+
+// ticker is an endless series of instants.
+type ticker interface {
+	// after gives the first tick after an instant.
+	after(at time.Time) (time.Time, bool)
+	// backwards gives ticks at or before an instant, the newest first, until yield says no more.
+	backwards(at time.Time, yield func(time.Time) bool)
+}
+
+// NewTiming reads when a schedule's ticks are. made is when the schedule was made: intervals count
+// from there unless they have a start. The error is a problem that names the field.
+func NewTiming(r *api.ScheduleRequest, made time.Time) (*Timing, error) {
+	timing := &Timing{}
+	if r.StartsAt != nil {
+		timing.starts = &r.StartsAt.Time
+	}
+	if r.EndsAt != nil {
+		timing.ends = &r.EndsAt.Time
+	}
+	zone, err := loadZone(r.Timezone)
+	if err != nil {
+		return nil, invalid("timezone", "must be a name of the IANA database, such as Europe/Berlin")
+	}
+	if r.EveryMS != nil {
+		timing.ticker = interval{anchor: made, every: time.Duration(*r.EveryMS) * time.Millisecond}
+		if timing.starts != nil {
+			timing.ticker = interval{anchor: *timing.starts, every: time.Duration(*r.EveryMS) * time.Millisecond}
+		}
+		return timing, nil
+	}
+	spec, err := parseCron(*r.Cron)
+	if err != nil {
+		return nil, invalid("cron", "%s", err)
+	}
+	timing.ticker = wallClock{spec, zone}
+	return timing, nil
+}
+
+// searchYears is how far the parser looks for a tick: two leap days may be eight years apart.
+const searchYears = 9
+
+// parseCron reads an expression: five fields, six with seconds in front, or a name. As everywhere
+// but in the parser's own default, a day matches where either of two restricted fields does.
+func parseCron(text string) (*cron.SpecSchedule, error) {
+	switch {
+	case strings.Contains(text, "TZ="):
+		return nil, errors.New("cannot have a time zone; it belongs to timezone")
+	case strings.HasPrefix(text, "@every"):
+		return nil, errors.New("cannot be @every; an interval belongs to every_ms")
+	}
+	fields := cron.SecondOptional | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor | cron.DowOrDom
+	parser, err := cron.TryNewParser(fields)
+	if err != nil {
+		return nil, err
+	}
+	parsed, err := parser.WithMaxSearchYears(searchYears).Parse(text)
+	if err != nil {
+		return nil, errors.New("cannot be read: " + err.Error())
+	}
+	spec, ok := parsed.(*cron.SpecSchedule)
+	if !ok {
+		return nil, errors.New("cannot be read")
+	}
+	spec.Location = time.UTC // of walls
+	if spec.Next(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)).IsZero() {
+		return nil, errors.New("never comes: there is no such day")
+	}
+	return spec, nil
+}
+
+// Next gives the first tick after an instant; none where the schedule has ended.
+func (t *Timing) Next(at time.Time) (time.Time, bool) {
+	if t.starts != nil && at.Before(*t.starts) {
+		at = t.starts.Add(-1)
+	}
+	next, ok := t.after(at)
+	return next, ok && (t.ends == nil || !next.After(*t.ends))
+}
+
+// Newest gives the ticks between two instants, both inclusive, in order: the newest of them, at most
+// most.
+func (t *Timing) Newest(from, to time.Time, most int) []time.Time {
+	if t.starts != nil && from.Before(*t.starts) {
+		from = *t.starts
+	}
+	if t.ends != nil && to.After(*t.ends) {
+		to = *t.ends
+	}
+	var found []time.Time
+	t.backwards(to, func(tick time.Time) bool {
+		if tick.Before(from) || len(found) == most {
+			return false
+		}
+		found = append(found, tick)
+		return true
+	})
+	slices.Reverse(found)
+	return found
+}
+
+// interval has a tick at the anchor and at each multiple of every after it.
+type interval struct {
+	anchor time.Time
+	every  time.Duration
+}
+
+func (i interval) after(at time.Time) (time.Time, bool) {
+	if at.Before(i.anchor) {
+		return i.anchor, true
+	}
+	elapsed := at.Sub(i.anchor)
+	return at.Add(i.every - elapsed%i.every), true
+}
+
+func (i interval) backwards(at time.Time, yield func(time.Time) bool) {
+	if at.Before(i.anchor) {
+		return
+	}
+	for tick := at.Add(-(at.Sub(i.anchor) % i.every)); !tick.Before(i.anchor) && yield(tick); {
+		tick = tick.Add(-i.every)
+	}
+}
+
+// wallClock has a tick whenever the clock on a zone's wall matches, see zone.go.
+type wallClock struct {
+	spec *cron.SpecSchedule
+	zone *time.Location
+}
+
+func (w wallClock) after(at time.Time) (time.Time, bool) {
+	for wall := w.spec.Next(onWall(at, w.zone)); !wall.IsZero(); wall = w.spec.Next(wall) {
+		if tick := atWall(wall, w.zone); tick.After(at) {
+			return tick, true
+		}
+	}
+	return time.Time{}, false
+}
+
+func (w wallClock) backwards(at time.Time, yield func(time.Time) bool) {
+	var last time.Time
+	// Prev is strictly before, in whole seconds.
+	for wall := w.spec.Prev(onWall(at, w.zone).Truncate(time.Second).Add(time.Second)); !wall.IsZero(); wall = w.spec.Prev(wall) {
+		tick := atWall(wall, w.zone)
+		if tick.After(at) || tick.Equal(last) { // several walls of a gap have one instant
+			continue
+		}
+		if last = tick; !yield(tick) {
+			return
+		}
+	}
+}
+
+func invalid(field, format string, args ...any) *problem.Problem {
+	return problem.Invalid(problem.FieldError{Field: field, Message: fmt.Sprintf(format, args...)})
+}

@@ -1,0 +1,353 @@
+package schedule_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/forgequeue/forgequeue/core/internal/schedule"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// The second implementation reads an expression into sets, and walks through all instants of ten
+// years in steps, looking at what a clock on the wall shows: what is shown for the first time may
+// tick; what was passed over ticks at the end of the gap; what was shown before does not.
+
+// sets are the values of each field, seconds first.
+type sets [6][60]bool
+
+func readSets(t testing.TB, text string) (fields sets, eitherDay bool) {
+	t.Helper()
+	texts := strings.Fields(text)
+	if len(texts) == 5 {
+		texts = append([]string{"0"}, texts...)
+	}
+	low, high := [6]int{0, 0, 0, 1, 1, 0}, [6]int{59, 59, 23, 31, 12, 6}
+	number := func(s string) int {
+		n, err := strconv.Atoi(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	for i, field := range texts {
+		for part := range strings.SplitSeq(field, ",") {
+			span, step, stepped := strings.Cut(part, "/")
+			from, to := low[i], high[i]
+			if first, last, ranged := strings.Cut(span, "-"); ranged {
+				from, to = number(first), number(last)
+			} else if span != "*" {
+				from = number(span)
+				if !stepped {
+					to = from
+				}
+			}
+			by := 1
+			if stepped {
+				by = number(step)
+			}
+			for n := from; n <= to; n += by {
+				fields[i][n] = true
+			}
+		}
+	}
+	restricted := func(field string) bool {
+		return !strings.HasPrefix(field, "*") || strings.Contains(field, "/") && field != "*/1"
+	}
+	return fields, restricted(texts[3]) && restricted(texts[5])
+}
+
+// clock is what a clock on the wall shows.
+type clock struct{ second, minute, hour, day, month, weekday int }
+
+func clockOf(wall time.Time) (c clock) {
+	c.hour, c.minute, c.second = wall.Clock()
+	_, month, day := wall.Date()
+	c.day, c.month, c.weekday = day, int(month), int(wall.Weekday())
+	return c
+}
+
+func (s *sets) match(c *clock, eitherDay bool) bool {
+	if !s[0][c.second] || !s[1][c.minute] || !s[2][c.hour] || !s[4][c.month] {
+		return false
+	}
+	day, weekday := s[3][c.day], s[5][c.weekday]
+	return day && weekday || eitherDay && (day || weekday)
+}
+
+// walk gives the ticks of some expressions between two instants. No zone's clock changes inside a
+// quarter of an hour.
+func walk(t testing.TB, zone *time.Location, from, to time.Time, step time.Duration, texts []string) [][]time.Time {
+	t.Helper()
+	all := make([]sets, len(texts))
+	either := make([]bool, len(texts))
+	for i, text := range texts {
+		all[i], either[i] = readSets(t, text)
+	}
+	found := make([][]time.Time, len(texts))
+	var offset time.Duration
+	var shown time.Time // the latest wall
+	for at := from; !at.After(to); at = at.Add(step) {
+		if at.Unix()%900 == 0 || at.Equal(from) {
+			_, seconds := at.In(zone).Zone()
+			offset = time.Duration(seconds) * time.Second
+		}
+		wall := at.Add(offset)
+		if shown.IsZero() {
+			shown = wall.Add(-step)
+		}
+		for ; shown.Before(wall); shown = shown.Add(step) {
+			passed := clockOf(shown.Add(step))
+			for i := range all {
+				if all[i].match(&passed, either[i]) && (len(found[i]) == 0 || !found[i][len(found[i])-1].Equal(at)) {
+					found[i] = append(found[i], at)
+				}
+			}
+		}
+	}
+	return found
+}
+
+func zones(t testing.TB) []*time.Location {
+	t.Helper()
+	var loaded []*time.Location
+	for _, name := range []string{"UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu", "America/Sao_Paulo"} {
+		zone, err := time.LoadLocation(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		loaded = append(loaded, zone)
+	}
+	return loaded
+}
+
+func timing(t testing.TB, text string, zone *time.Location) *schedule.Timing {
+	t.Helper()
+	read, err := schedule.NewTiming(&api.ScheduleRequest{Cron: &text, Timezone: zone.String()}, time.Time{})
+	if err != nil {
+		t.Fatal(text, err)
+	}
+	return read
+}
+
+// compare holds a timing to the ticks of the second implementation: all of them in order, and at
+// random instants forwards and backwards.
+func compare(t *testing.T, text string, zone *time.Location, from, to time.Time, want []time.Time) {
+	t.Helper()
+	read := timing(t, text, zone)
+	at := from.Add(-1)
+	for i := 0; ; i++ {
+		next, ok := read.Next(at)
+		if !ok || next.After(to) {
+			if i != len(want) {
+				t.Errorf("%s in %s: %d ticks, want %d; the next would be %s", text, zone, i, len(want), want[i])
+			}
+			break
+		}
+		if i == len(want) || !next.Equal(want[i]) {
+			t.Errorf("%s in %s: tick %d after %s is %s, want %v", text, zone, i, at, next, want[min(i, len(want)):min(i+1, len(want))])
+			return
+		}
+		at = next
+	}
+	for range 200 {
+		one := from.Add(time.Duration(rand.Int64N(int64(to.Sub(from)))))
+		if len(want) > 0 && rand.IntN(2) == 0 {
+			one = want[rand.IntN(len(want))].Add(time.Duration(rand.IntN(3)-1) * time.Nanosecond)
+		}
+		place, _ := slices.BinarySearchFunc(want, one, time.Time.Compare)
+		after := place
+		if place < len(want) && want[place].Equal(one) {
+			after++
+		}
+		if next, ok := read.Next(one); after < len(want) && (!ok || !next.Equal(want[after])) {
+			t.Errorf("%s in %s: after %s comes %s, want %s", text, zone, one, next, want[after])
+		}
+		newest := read.Newest(from, one, 5)
+		if before := want[max(after-5, 0):after]; !slices.EqualFunc(newest, before, time.Time.Equal) {
+			t.Errorf("%s in %s: the newest until %s are %v, want %v", text, zone, one, newest, before)
+		}
+	}
+}
+
+// Ten years in six zones: the same ticks as the second implementation's.
+func TestTicksOfTenYears(t *testing.T) {
+	t.Parallel()
+	texts := []string{
+		"*/15 * * * *", "30 2 * * *", "0 0 * * *", "30 1 * * 0", "15,45 1-3 * * *", "0 3 1 * *", "59 23 31 12 *", "0 12 29 2 *",
+		"10 2 13 * 5", "5 */6 * 3,10 *", "*/7 0-2 1-7 * *", "45 1 * 4,10 0",
+	}
+	for range 3 {
+		texts = append(texts, randomCron())
+	}
+	from, to := time.Date(2015, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)
+	for _, zone := range zones(t) {
+		t.Run(zone.String(), func(t *testing.T) {
+			t.Parallel()
+			for i, want := range walk(t, zone, from, to, time.Minute, texts) {
+				compare(t, texts[i], zone, from, to, want)
+			}
+		})
+	}
+}
+
+// With seconds, for the days around each change of clocks.
+func TestTicksInSeconds(t *testing.T) {
+	t.Parallel()
+	texts := []string{"* * * * * *", "*/20 59 1,2 * * *", "30 30 2 * * *", "0 0 0 * * *", "1-59/7 */10 0-3 * * *"}
+	for _, zone := range zones(t) {
+		t.Run(zone.String(), func(t *testing.T) {
+			t.Parallel()
+			at := time.Date(2017, 1, 1, 0, 0, 0, 0, time.UTC).In(zone)
+			for range 3 {
+				_, until := at.ZoneBounds()
+				if until.IsZero() {
+					until = at.Add(time.Hour)
+				}
+				from, to := until.Add(-3*time.Hour).UTC(), until.Add(3*time.Hour).UTC()
+				for i, want := range walk(t, zone, from, to, time.Second, texts) {
+					compare(t, texts[i], zone, from, to, want)
+				}
+				at = until.Add(time.Hour)
+			}
+		})
+	}
+}
+
+func randomCron() string {
+	field := func(low, high int) string {
+		switch rand.IntN(4) {
+		case 0:
+			return "*"
+		case 1:
+			return fmt.Sprintf("%d", low+rand.IntN(high-low+1))
+		case 2:
+			first := low + rand.IntN(high-low+1)
+			return fmt.Sprintf("%d-%d", first, first+rand.IntN(high-first+1))
+		}
+		return fmt.Sprintf("*/%d", 2+rand.IntN(high/2))
+	}
+	return field(0, 59) + " " + field(0, 3) + " " + field(1, 28) + " " + field(1, 12) + " " + field(0, 6)
+}
+
+// What the two implementations agree on, in plain figures.
+func TestChangesOfClocks(t *testing.T) {
+	t.Parallel()
+	for _, one := range []struct {
+		name, cron, zone, after string
+		want                    []string
+	}{
+		{"a gap: once at its end", "30 2 * * *", "Europe/Berlin", "2026-03-28T12:00:00Z", []string{"2026-03-29T01:00:00Z", "2026-03-30T00:30:00Z"}},
+		{"all of a gap: once", "*/15 2 * * *", "Europe/Berlin", "2026-03-28T12:00:00Z", []string{"2026-03-29T01:00:00Z", "2026-03-30T00:00:00Z"}},
+		{"repeated: the first time", "30 2 * * *", "Europe/Berlin", "2026-10-24T12:00:00Z", []string{"2026-10-25T00:30:00Z", "2026-10-26T01:30:00Z"}},
+		{"from inside the second round", "30 2 * * *", "Europe/Berlin", "2026-10-25T01:10:00Z", []string{"2026-10-26T01:30:00Z"}},
+		{"every minute waits for the second round", "* * * * *", "Europe/Berlin", "2026-10-25T00:59:00Z", []string{"2026-10-25T02:00:00Z"}},
+		{"half an hour, gap", "15 2 * * *", "Australia/Lord_Howe", "2026-10-03T00:00:00Z", []string{"2026-10-03T15:30:00Z", "2026-10-04T15:15:00Z"}},
+		{"half an hour, repeated", "45 1 * * *", "Australia/Lord_Howe", "2026-04-04T00:00:00Z", []string{"2026-04-04T14:45:00Z", "2026-04-05T15:15:00Z"}},
+		{"a midnight that is not there", "0 0 * * *", "America/Sao_Paulo", "2018-11-03T12:00:00Z", []string{"2018-11-04T03:00:00Z", "2018-11-05T02:00:00Z"}},
+		{"a day that is not there", "0 12 * * *", "Pacific/Apia", "2011-12-29T23:00:00Z", []string{"2011-12-30T10:00:00Z", "2011-12-30T22:00:00Z"}},
+	} {
+		t.Run(one.name, func(t *testing.T) {
+			t.Parallel()
+			zone, err := time.LoadLocation(one.zone)
+			if err != nil {
+				t.Fatal(err)
+			}
+			at, err := time.Parse(time.RFC3339, one.after)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, want := range one.want {
+				next, _ := timing(t, one.cron, zone).Next(at)
+				if got := next.Format(time.RFC3339); got != want {
+					t.Fatalf("after %s comes %s, want %s", at, got, want)
+				}
+				at = next
+			}
+		})
+	}
+}
+
+// Intervals count in elapsed time: a change of clocks is nothing to them.
+func TestIntervals(t *testing.T) {
+	t.Parallel()
+	made := time.Date(2026, 10, 25, 0, 30, 0, 5000, time.UTC)
+	start := api.At(made.Add(20 * time.Minute))
+	for _, one := range []struct {
+		name   string
+		starts *api.Time
+		after  time.Time
+		want   time.Duration // after made
+	}{
+		{"from when it was made", nil, made, 30 * time.Minute},
+		{"between two", nil, made.Add(31 * time.Minute), time.Hour},
+		{"on a tick", nil, made.Add(30 * time.Minute), time.Hour},
+		{"the first is the start", &start, made, 20 * time.Minute},
+		{"from the start", &start, made.Add(20 * time.Minute), 50 * time.Minute},
+	} {
+		every := (30 * time.Minute).Milliseconds()
+		read, err := schedule.NewTiming(&api.ScheduleRequest{EveryMS: &every, StartsAt: one.starts, Timezone: "Europe/Berlin"}, made)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if next, ok := read.Next(one.after); !ok || next.Sub(made) != one.want {
+			t.Errorf("%s: %s, want %s", one.name, next.Sub(made), one.want)
+		}
+	}
+}
+
+// No tick lies before the start or after the end; both are inclusive.
+func TestStartAndEnd(t *testing.T) {
+	t.Parallel()
+	hourly := "@hourly"
+	from := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	starts, ends := api.At(from.Add(5*time.Hour)), api.At(from.Add(7*time.Hour))
+	read, err := schedule.NewTiming(&api.ScheduleRequest{Cron: &hourly, StartsAt: &starts, EndsAt: &ends, Timezone: "UTC"}, from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []time.Duration
+	for at := from; ; {
+		next, ok := read.Next(at)
+		if !ok {
+			break
+		}
+		got, at = append(got, next.Sub(from)), next
+	}
+	if want := []time.Duration{5 * time.Hour, 6 * time.Hour, 7 * time.Hour}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if newest := read.Newest(from, from.Add(24*time.Hour), 10); len(newest) != 3 {
+		t.Errorf("backwards: %v", newest)
+	}
+}
+
+func TestWhatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	for _, one := range []struct{ cron, zone, field, says string }{
+		{"0 0 30 2 *", "UTC", "cron", "never comes"},
+		{"0 0 31 2,4,6,9,11 *", "UTC", "cron", "never comes"},
+		{"* * * *", "UTC", "cron", "cannot be read"},
+		{"* * * * * * *", "UTC", "cron", "cannot be read"},
+		{"61 * * * *", "UTC", "cron", "cannot be read"},
+		{"*/0 * * * *", "UTC", "cron", "cannot be read"},
+		{"@reboot", "UTC", "cron", "cannot be read"},
+		{"@every 5s", "UTC", "cron", "every_ms"},
+		{"TZ=Europe/Berlin * * * * *", "UTC", "cron", "timezone"},
+		{"CRON_TZ=Europe/Berlin * * * * *", "UTC", "cron", "timezone"},
+		{"* * * * *", "Europe/Atlantis", "timezone", "IANA"},
+		{"* * * * *", "Local", "timezone", "IANA"},
+		{"* * * * *", "../etc/passwd", "timezone", "IANA"},
+	} {
+		_, err := schedule.NewTiming(&api.ScheduleRequest{Cron: &one.cron, Timezone: one.zone}, time.Time{})
+		p, ok := problem.From(err)
+		if !ok || p.Code != problem.InvalidRequest || len(p.Errors) != 1 || p.Errors[0].Field != one.field || !strings.Contains(p.Errors[0].Message, one.says) {
+			t.Errorf("%q in %q: %v", one.cron, one.zone, err)
+		}
+	}
+}

@@ -1,0 +1,113 @@
+package sweep
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/forgequeue/forgequeue/core/internal/cell"
+	"github.com/forgequeue/forgequeue/core/internal/dispatch"
+	"github.com/forgequeue/forgequeue/core/internal/metrics"
+	"github.com/forgequeue/forgequeue/core/internal/schedule"
+)
+
+const (
+	// schedulePoll is the longest sleep of the Ticker while there are schedules: the maximum delay
+	// of one that another core made, and died. idlePoll is that without any.
+	schedulePoll = time.Second
+	idlePoll     = 5 * time.Second
+	// scheduleBatch is how many schedules are worked off before the due ones are listed again.
+	scheduleBatch = 500
+	// clockSlack is how far PostgreSQL's clock may go back without a rewind, rewindBatch how many
+	// schedules a statement of one reads.
+	clockSlack  = time.Second
+	rewindBatch = 1000
+)
+
+// Ticker works off the ticks of schedules. It sleeps until the next one is due.
+type Ticker struct {
+	store      *cell.Cell
+	dispatcher *dispatch.Dispatcher
+	metrics    *metrics.Jobs
+	log        *slog.Logger
+	kicked     chan struct{}
+	// seen is PostgreSQL's clock as of the last run; zero at the start, when another core may have
+	// seen a later one.
+	seen time.Time
+}
+
+// NewTicker makes the duty.
+func NewTicker(store *cell.Cell, d *dispatch.Dispatcher, m *metrics.Jobs, log *slog.Logger) *Ticker {
+	return &Ticker{store: store, dispatcher: d, metrics: m, log: log, kicked: make(chan struct{}, 1)}
+}
+
+// Kick says that a schedule was changed: it may be due before the end of the Ticker's sleep. It
+// never blocks.
+func (t *Ticker) Kick() {
+	select {
+	case t.kicked <- struct{}{}:
+	default:
+	}
+}
+
+// Run works off ticks until ctx ends.
+func (t *Ticker) Run(ctx context.Context) error {
+	for {
+		next, err := t.RunOnce(ctx)
+		if err != nil && ctx.Err() == nil {
+			t.metrics.SweepErrors.WithLabelValues("schedules").Inc()
+			t.log.WarnContext(ctx, "a background duty failed and will be tried again", "duty", "schedules", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-t.kicked:
+		case <-time.After(next):
+		}
+	}
+}
+
+// RunOnce works off every due tick, and gives how long to sleep.
+func (t *Ticker) RunOnce(ctx context.Context) (time.Duration, error) {
+	for {
+		next, err := t.store.NextSchedule(ctx)
+		if err != nil {
+			return schedulePoll, err
+		}
+		if next.Now.Before(t.seen.Add(-clockSlack)) || t.seen.IsZero() {
+			if err := t.rewind(ctx); err != nil {
+				return schedulePoll, err
+			}
+		}
+		t.seen = next.Now
+		switch {
+		case next.Until == nil:
+			return idlePoll, nil
+		case *next.Until > 0:
+			return min(*next.Until, schedulePoll), nil
+		}
+		due, worked, err := t.dispatcher.RunSchedules(ctx, scheduleBatch)
+		if err != nil {
+			return time.Duration((0.5 + random()) * float64(schedulePoll)), err
+		}
+		if worked == 0 && due > 0 { // other cores hold them
+			return time.Duration((0.5 + random()) * float64(100*time.Millisecond)), nil
+		}
+	}
+}
+
+// rewind looks at all schedules, for those that were worked off in what is the future again.
+func (t *Ticker) rewind(ctx context.Context) error {
+	for place := (schedule.Place{}); ; {
+		rewound, next, err := t.store.RewindSchedules(ctx, place, rewindBatch)
+		if err != nil {
+			return err
+		}
+		if rewound > 0 {
+			t.log.WarnContext(ctx, "PostgreSQL's clock was set back: schedules go on from now", "schedules", rewound)
+		}
+		if place = next; place == (schedule.Place{}) {
+			return nil
+		}
+	}
+}

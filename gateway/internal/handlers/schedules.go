@@ -1,0 +1,217 @@
+package handlers
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
+	"github.com/forgequeue/forgequeue/gateway/internal/request"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// PutSchedule answers PUT /v1/schedules/{name}: makes the schedule, or replaces all
+// of its settings; what is absent is the default again. A repeat changes nothing.
+//
+//	@Summary     Set a schedule
+//	@Description Makes the schedule, or replaces all of its settings: what is absent is the default again. Each of its ticks submits `job`, which is as for `POST /v1/jobs`, without times of its own; `expires_after_ms` gives each job a deadline.
+//	@Description
+//	@Description **When.** `cron` has five fields, six with seconds in front, or is a name such as `@hourly`; it is read in `timezone`. A tick that falls into the hour that a clock skips is at the end of that hour; in an hour that comes twice it is in the first. Or `every_ms`: from `starts_at`, else from when the schedule was made, however the clocks change. Where a PUT keeps the times, no tick is lost or made again; otherwise they begin anew.
+//	@Description
+//	@Description **`overlap`** is about ticks whose last job still lives: `allow` submits beside it, `skip` leaves the tick out, `cancel` cancels that job first. **`catch_up`** is about ticks that are more than a minute late, as after an outage: `none`, the `latest`, or `all`, of which the newest `catch_up_max`. A tick that a cap refuses is tried again until the next one is due.
+//	@ID          putSchedule
+//	@Tags        Schedules
+//	@Param       name     path string              true "The schedule's name."
+//	@Param       schedule body api.ScheduleRequest true "The schedule."
+//	@Success     200 {object} api.Schedule "The schedule as it is now."
+//	@x-access    "manage"
+//	@x-example-nightly  {"cron": "30 2 * * *", "timezone": "Europe/Berlin", "job": {"type": "report.daily", "queue": "reports", "payload": {"of": "yesterday"}}, "overlap": "skip", "catch_up": "latest"}
+//	@x-example-interval {"every_ms": 90000, "job": {"type": "mail.poll", "expires_after_ms": 60000}, "catch_up": "none"}
+//	@x-example-paused   {"cron": "@hourly", "job": {"type": "cache.warm"}, "catch_up": "all", "catch_up_max": 24, "starts_at": "2030-01-01T00:00:00Z", "paused": true}
+//	@Router      /v1/schedules/{name} [put]
+func (h *Handlers) PutSchedule(ctx context.Context, c *Call, r api.ScheduleRequest) (Response[api.Schedule], error) {
+	name, err := c.name()
+	if err != nil {
+		return Response[api.Schedule]{}, err
+	}
+	if len(r.Job.Payload) > api.MaxPayload {
+		return Response[api.Schedule]{}, fieldTooLarge("job.payload", api.MaxPayload)
+	}
+	if fields := r.Validate(time.Now()); len(fields) > 0 {
+		return Response[api.Schedule]{}, problem.Invalid(fields...)
+	}
+	if bound := c.Principal().User; bound != "" {
+		if r.Job.User == nil {
+			r.Job.User = &bound
+		}
+		if *r.Job.User != bound {
+			return Response[api.Schedule]{}, anotherUser("job.user", "The key acts for one user, and the schedule's job names another.")
+		}
+	}
+	return send[api.HopSchedulePutRequest, api.Schedule](ctx, h, c, coreclient.Write(api.HopSchedulePut),
+		api.HopSchedulePutRequest{Name: name, ScheduleRequest: r})
+}
+
+// ListSchedules answers GET /v1/schedules with a page of schedules, by name.
+//
+//	@Summary     List schedules
+//	@Description By name. A key that is bound to a user sees those whose jobs are that user's.
+//	@ID          listSchedules
+//	@Tags        Schedules
+//	@Param       page_size  query int    false "How many at most."
+//	@Param       page_token query string false "The `next_page_token` of the page before."
+//	@Success     200 {object} api.Page[api.Schedule] "A page of schedules."
+//	@x-access    "read"
+//	@Router      /v1/schedules [get]
+func (h *Handlers) ListSchedules(ctx context.Context, c *Call, _ None) (Response[api.Page[api.Schedule]], error) {
+	page, err := request.ReadPage(c.Query)
+	if err != nil {
+		return Response[api.Page[api.Schedule]]{}, err
+	}
+	return send[api.HopPageRequest, api.Page[api.Schedule]](ctx, h, c, coreclient.Read(api.HopScheduleList), page)
+}
+
+// GetSchedule answers GET /v1/schedules/{name}.
+//
+//	@Summary     Read a schedule
+//	@Description Its settings, its next five ticks, and its last run.
+//	@ID          getSchedule
+//	@Tags        Schedules
+//	@Param       name path string true "The schedule's name."
+//	@Success     200 {object} api.Schedule "The schedule."
+//	@x-access    "read"
+//	@Router      /v1/schedules/{name} [get]
+func (h *Handlers) GetSchedule(ctx context.Context, c *Call, _ None) (Response[api.Schedule], error) {
+	name, err := c.name()
+	if err != nil {
+		return Response[api.Schedule]{}, err
+	}
+	return send[api.HopScheduleRequest, api.Schedule](ctx, h, c, coreclient.Read(api.HopScheduleGet), api.HopScheduleRequest{Name: name})
+}
+
+// DeleteSchedule answers DELETE /v1/schedules/{name}: 204. Its runs go with it; the
+// jobs that it made stay.
+//
+//	@Summary     Delete a schedule
+//	@Description With its runs. The jobs that it made stay as they are.
+//	@ID          deleteSchedule
+//	@Tags        Schedules
+//	@Param       name path string true "The schedule's name."
+//	@Success     204 "The schedule is gone."
+//	@x-access    "manage"
+//	@Router      /v1/schedules/{name} [delete]
+func (h *Handlers) DeleteSchedule(ctx context.Context, c *Call, _ None) (Response[None], error) {
+	name, err := c.name()
+	if err != nil {
+		return Response[None]{}, err
+	}
+	_, err = send[api.HopScheduleRequest, None](ctx, h, c, coreclient.Write(api.HopScheduleDelete), api.HopScheduleRequest{Name: name})
+	return Response[None]{Status: http.StatusNoContent}, err
+}
+
+// PauseSchedule answers POST /v1/schedules/{name}/pause: its ticks are skipped until it
+// is resumed. A repeat changes nothing.
+//
+//	@Summary     Pause a schedule
+//	@Description Its ticks are skipped, and not made up for later. A repeat changes nothing.
+//	@ID          pauseSchedule
+//	@Tags        Schedules
+//	@Param       name path string true "The schedule's name."
+//	@Success     200 {object} api.Schedule "The schedule as it is now."
+//	@x-access    "manage"
+//	@Router      /v1/schedules/{name}/pause [post]
+func (h *Handlers) PauseSchedule(ctx context.Context, c *Call, _ None) (Response[api.Schedule], error) {
+	return h.setSchedulePaused(ctx, c, true)
+}
+
+// ResumeSchedule answers POST /v1/schedules/{name}/resume: its next tick makes a job
+// again. A repeat changes nothing.
+//
+//	@Summary     Resume a schedule
+//	@Description Its next tick makes a job again. A repeat changes nothing.
+//	@ID          resumeSchedule
+//	@Tags        Schedules
+//	@Param       name path string true "The schedule's name."
+//	@Success     200 {object} api.Schedule "The schedule as it is now."
+//	@x-access    "manage"
+//	@Router      /v1/schedules/{name}/resume [post]
+func (h *Handlers) ResumeSchedule(ctx context.Context, c *Call, _ None) (Response[api.Schedule], error) {
+	return h.setSchedulePaused(ctx, c, false)
+}
+
+func (h *Handlers) setSchedulePaused(ctx context.Context, c *Call, paused bool) (Response[api.Schedule], error) {
+	name, err := c.name()
+	if err != nil {
+		return Response[api.Schedule]{}, err
+	}
+	return send[api.HopSchedulePauseRequest, api.Schedule](ctx, h, c, coreclient.Write(api.HopSchedulePause),
+		api.HopSchedulePauseRequest{Name: name, Paused: paused})
+}
+
+// TriggerSchedule answers POST /v1/schedules/{name}/trigger with 202 and the job that it
+// submits now. The schedule's ticks stay as they are.
+//
+//	@Summary     Trigger a schedule
+//	@Description Submits one job now, whatever lives and also while the schedule is paused. It is among the runs; the ticks stay as they are. The answer is as to `POST /v1/jobs`. With an `Idempotency-Key` a repeat gets the first answer again.
+//	@ID          triggerSchedule
+//	@Tags        Schedules
+//	@Param       name            path   string true  "The schedule's name."
+//	@Param       Idempotency-Key header string false "1 to 255 visible ASCII characters, bare or quoted; remembered for a day."
+//	@Success     202 {object} api.SubmitResponse "Accepted: the job is stored."
+//	@Header      202 {string} Location "The job's path."
+//	@Success     200 {object} api.SubmitResponse "A live job has the template's dedupe_key."
+//	@Header      200,202 {string} Idempotent-Replayed "`true` where the first answer is given again."
+//	@x-access    "manage"
+//	@x-problems  ["active_cap_reached", "queue_full", "too_many_lanes"]
+//	@Router      /v1/schedules/{name}/trigger [post]
+func (h *Handlers) TriggerSchedule(ctx context.Context, c *Call, _ None) (Response[api.HopSubmitResponse], error) {
+	name, err := c.name()
+	if err != nil {
+		return Response[api.HopSubmitResponse]{}, err
+	}
+	drawn, err := uuid.NewV7()
+	if err != nil {
+		return Response[api.HopSubmitResponse]{}, fmt.Errorf("draw a job id: %w", err)
+	}
+	op := coreclient.Write(api.HopScheduleTrigger)
+	if c.Idempotency != nil {
+		op = coreclient.KeyedWrite(api.HopScheduleTrigger)
+		c.Idempotency.Operation += " " + name // the body does not name it
+	}
+	answer, err := send[api.HopScheduleTriggerRequest, api.HopSubmitResponse](ctx, h, c, op,
+		api.HopScheduleTriggerRequest{Name: name, ID: drawn.String(), Idempotency: c.Idempotency})
+	if err != nil || answer.Status != http.StatusAccepted {
+		return answer, err
+	}
+	answer.Location = "/v1/jobs/" + idOf(answer.Value)
+	return answer, nil
+}
+
+// ListScheduleRuns answers GET /v1/schedules/{name}/runs with a page of runs, newest first.
+//
+//	@Summary     List a schedule's runs
+//	@Description Each tick that was worked off, and each job that was triggered, newest first: the job, or why there is none (`overlap`, `paused`, `cap`). Runs are kept as long as finished jobs.
+//	@ID          listScheduleRuns
+//	@Tags        Schedules
+//	@Param       name       path  string true  "The schedule's name."
+//	@Param       page_size  query int    false "How many at most."
+//	@Param       page_token query string false "The `next_page_token` of the page before."
+//	@Success     200 {object} api.Page[api.ScheduleRun] "A page of runs."
+//	@x-access    "read"
+//	@Router      /v1/schedules/{name}/runs [get]
+func (h *Handlers) ListScheduleRuns(ctx context.Context, c *Call, _ None) (Response[api.Page[api.ScheduleRun]], error) {
+	name, err := c.name()
+	if err != nil {
+		return Response[api.Page[api.ScheduleRun]]{}, err
+	}
+	page, err := request.ReadPage(c.Query)
+	if err != nil {
+		return Response[api.Page[api.ScheduleRun]]{}, err
+	}
+	return send[api.HopScheduleRunsRequest, api.Page[api.ScheduleRun]](ctx, h, c, coreclient.Read(api.HopScheduleRuns),
+		api.HopScheduleRunsRequest{Name: name, PageSize: page.PageSize, PageToken: page.PageToken})
+}
