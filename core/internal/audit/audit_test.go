@@ -44,6 +44,9 @@ func (f *fixture) do(ctx context.Context) {
 	must(err)
 	_, err = f.Store.CancelRedrive(ctx, f.Tenant, "", uuid.MustParse(made.ID))
 	must(err)
+	flow := uuid.Must(uuid.NewV7())
+	f.Exec(`INSERT INTO workflows (id, tenant_id, name, metadata, created_at) VALUES ($1, $2, 'w', '{}', now())`, flow, f.Tenant)
+	must(f.Store.RecordCancel(ctx, f.Tenant, "", flow))
 	most := int64(7)
 	must(f.Store.PutQueue(ctx, f.Tenant, "q", api.QueueRequest{MaxActive: &most}))
 	must(f.Store.PauseQueue(ctx, f.Tenant, "q", true))
@@ -60,6 +63,30 @@ func (f *fixture) do(ctx context.Context) {
 	must(f.Store.RevokeKey(ctx, "k1"))
 	_, err = f.Store.PutPlan(ctx, "p", api.PlanRequest{})
 	must(err)
+	must(f.schedules(ctx))
+}
+
+// schedules does one of everything with a schedule.
+func (f *fixture) schedules(ctx context.Context) error {
+	every := int64(3_600_000)
+	_, err := f.Store.PutSchedule(ctx, f.Tenant, "", "s", api.ScheduleRequest{EveryMS: &every, Job: api.ScheduleJob{Type: "t"}})
+	if err != nil {
+		return err
+	}
+	for _, paused := range []bool{true, false} {
+		if _, err := f.Store.PauseSchedule(ctx, f.Tenant, "", "s", paused); err != nil {
+			return err
+		}
+	}
+	candidate, err := f.Store.TriggerCandidate(ctx, f.Tenant, "", "s")
+	if err != nil {
+		return err
+	}
+	candidate.Template = f.Single(nil)
+	if _, err := f.Store.TriggerSchedule(ctx, candidate); err != nil {
+		return err
+	}
+	return f.Store.DeleteSchedule(ctx, f.Tenant, "", "s")
 }
 
 func (f *fixture) deadIDs() (ids []uuid.UUID) {
@@ -103,7 +130,7 @@ func TestEveryActionIsAudited(t *testing.T) {
 		{api.AuditFilter{Action: api.AuditQueuePause}, 1},
 		{api.AuditFilter{Object: "q"}, 3},
 		{api.AuditFilter{KeyID: "key-2"}, 0},
-		{api.AuditFilter{Before: &all[0].At, Action: api.AuditPlanPut}, 0},
+		{api.AuditFilter{Before: &all[0].At, Action: api.AuditScheduleDelete}, 0}, // the newest
 		{api.AuditFilter{After: &all[len(all)-1].At}, len(all) - 1},
 	} {
 		if found, _ := f.entries(test.filter); len(found) != test.want {
