@@ -31,7 +31,7 @@ func TestJobsAfterOtherJobs(t *testing.T) {
 		return claimed.Jobs[0]
 	}
 	top := submit(`{"type": "top"}`)
-	left := submit(fmt.Sprintf(`{"type": "left", "priority": 9, "after": [%q]}`, top))
+	left := submit(fmt.Sprintf(`{"type": "left", "after": [%q]}`, top))
 	right := submit(fmt.Sprintf(`{"type": "right", "after": [{"job_id": %q, "on_failed": null}]}`, top))
 	last := submit(fmt.Sprintf(`{"type": "last", "after": [%q, {"job_id": %q, "on_failed": "run"}]}`, left, right))
 	never := submit(fmt.Sprintf(`{"type": "never", "after": [%q]}`, right))

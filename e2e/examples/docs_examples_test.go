@@ -42,12 +42,14 @@ var needs = map[string]string{
 	"redriveJob": "dead", "redriveDeadLetters": "dead", "discardDeadLetters": "dead",
 	"groupDeadLetters": "dead", "getRedrive": "redrive", "cancelRedrive": "redrive", "putQueue": "queue",
 	"getSchedule": "schedule", "deleteSchedule": "schedule", "pauseSchedule": "schedule", "resumeSchedule": "schedule",
+	"getWorkflow": "workflow", "cancelWorkflow": "workflow", "addToWorkflow": "workflow", "redriveWorkflow": "workflow",
 	"triggerSchedule": "schedule", "listScheduleRuns": "schedule", "putSchedule": "schedule",
 	// of core
 	"submits": "nothing", "tenantCreations": "nothing", "heartbeats": "leased", "outcomes": "leased",
 	"redrives": "dead", "deadLetterRedrives": "dead", "deadLetterDiscards": "dead",
 	"deadLetterGroups": "dead", "redriveGets": "redrive", "redriveCancels": "redrive", "queuePuts": "queue",
 	"scheduleGets": "schedule", "scheduleDeletions": "schedule", "schedulePauses": "schedule", "scheduleTriggers": "schedule",
+	"workflowGets": "workflow", "workflowCancels": "workflow", "workflowRedrives": "workflow",
 	"scheduleRunLists": "schedule", "schedulePuts": "schedule",
 }
 
@@ -204,6 +206,8 @@ func (e *documented) values(t *testing.T, op *openapi3.Operation) *strings.Repla
 		}
 	case "redrive":
 		redrive = e.redrive(t, queue)
+	case "workflow":
+		job = e.workflow(t, queue)
 	case "schedule":
 		e.schedule(t, queue)
 		job = newID(t)
@@ -229,6 +233,16 @@ func (e *documented) redrive(t *testing.T, queue string) string {
 		t.Fatal(err)
 	}
 	return begun.ID
+}
+
+// workflow makes one of a job that waits.
+func (e *documented) workflow(t *testing.T, queue string) string {
+	t.Helper()
+	made, err := e.client.SubmitWorkflow(t.Context(), client.Workflow().Add("mail", api.SubmitRequest{Type: "x", Queue: queue}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made.ID
 }
 
 // schedule makes one that is far from its next tick.

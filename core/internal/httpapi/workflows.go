@@ -55,7 +55,7 @@ func workflowOf(call *dispatch.SubmitCall, request *api.HopSubmitRequest, now ti
 //	@Success     200 {object} api.Results[api.WorkflowDetail] "An answer for each item."
 //	@x-access    "tenant"
 //	@x-problems  ["not_found"]
-//	@x-example-one {"id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0004"}
+//	@x-example-one {"id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"}
 //	@Router      /internal/v1/workflow-gets [post]
 func (s *Server) getWorkflow(ctx context.Context, owner tenant.ID, item api.Item[api.HopWorkflowRequest]) (api.WorkflowDetail, error) {
 	id, err := jobID(item.Request.ID)
@@ -93,7 +93,7 @@ func (s *Server) listWorkflows(ctx context.Context, owner tenant.ID, item api.It
 //	@Success     200 {object} api.Results[api.Workflow] "An answer for each item."
 //	@x-access    "tenant"
 //	@x-problems  ["not_found"]
-//	@x-example-one {"id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0004"}
+//	@x-example-one {"id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"}
 //	@Router      /internal/v1/workflow-cancels [post]
 func (s *Server) cancelWorkflow(ctx context.Context, owner tenant.ID, item api.Item[api.HopWorkflowRequest]) (api.Workflow, error) {
 	id, err := jobID(item.Request.ID)
@@ -113,7 +113,7 @@ func (s *Server) cancelWorkflow(ctx context.Context, owner tenant.ID, item api.I
 //	@Success     200 {object} api.Results[api.DeadLetterResponse] "An answer for each item."
 //	@x-access    "tenant"
 //	@x-problems  ["not_found"]
-//	@x-example-one {"id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0004"}
+//	@x-example-one {"id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"}
 //	@Router      /internal/v1/workflow-redrives [post]
 func (s *Server) redriveWorkflow(ctx context.Context, owner tenant.ID, item api.Item[api.HopWorkflowRequest]) (api.DeadLetterResponse, error) {
 	id, err := jobID(item.Request.ID)

@@ -24,6 +24,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/core/internal/usage"
+	"github.com/forgequeue/forgequeue/core/internal/workflow"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -53,13 +54,15 @@ var fillSQL = []string{
 	`INSERT INTO attempts (job_id, epoch, tenant_id, attempt, kind, started_at, ended_at) SELECT id, 1, tenant_id, 1, 'failed', now(), now() FROM dead_letters`,
 	`INSERT INTO dependencies (tenant_id, parent_id, child_id, on_failed, redrives, resolved_at)
 	 SELECT tenant_id, id, gen_random_uuid(), 'cancel', 0, CASE WHEN n % 10 > 0 THEN now() END FROM (SELECT id, tenant_id, row_number() OVER () AS n FROM jobs LIMIT 100000) AS parents`,
+	`INSERT INTO workflows (id, tenant_id, name, metadata, created_at) SELECT gen_random_uuid(), tenant_id, 'w', '{}', now() FROM jobs LIMIT 10000`,
+	`INSERT INTO workflow_jobs (workflow_id, ref, job_id) SELECT w.id, 'r' || n, j.id FROM (SELECT id, row_number() OVER () AS n FROM jobs LIMIT 100000) j JOIN (SELECT id, row_number() OVER () AS m FROM workflows) w ON m = 1 + n % 10000`,
 	`INSERT INTO follow_ups (tenant_id, job_id, state, redrives, ended_at) SELECT tenant_id, id, 'completed', 0, now() FROM finished_jobs LIMIT 20000`,
 	`INSERT INTO idempotency_keys (tenant_id, user_id, operation, key, fingerprint, job_ids, status, answer, created_at)
 	 SELECT tenant_id, '', 'submit', id::text, decode(repeat('00', 32), 'hex'), ARRAY[id], 202, '{}', now() FROM dead_letters`,
 }
 
 // large are the tables of which no statement may read more than it needs.
-var large = []string{"jobs", "finished_jobs", "dead_letters", "attempts", "idempotency_keys", "dependencies", "follow_ups"}
+var large = []string{"jobs", "finished_jobs", "dead_letters", "attempts", "idempotency_keys", "dependencies", "follow_ups", "workflows", "workflow_jobs"}
 
 // mostPages bounds what one statement touches, index and table together: a batch here
 // has at most 100 jobs, and each of its rows up to a dozen index entries. Reading a
@@ -139,10 +142,31 @@ func linkedPath(run *fixture) {
 	if _, err := store.List(ctx, run.Tenant, api.JobFilter{}, 50, ""); err != nil {
 		run.Fatal(err)
 	}
+	flow := submit.Submission{Tenant: run.Tenant, Batch: true, Atomic: true, Jobs: run.Jobs(2, in), Workflow: &workflow.New{ID: uuid.Must(uuid.NewV7()), Name: "w", Metadata: []byte("{}"), Refs: []string{"a", "b"}}}
+	more := submit.Submission{Tenant: run.Tenant, Batch: true, Atomic: true, Jobs: run.Jobs(1, in), Workflow: &workflow.New{ID: flow.Workflow.ID, Add: true, Refs: []string{"c"}}}
+	run.TrySubmit(flow)
+	run.TrySubmit(more)
+	workflowPath(run, flow.Workflow.ID, flow.Jobs[0].ID)
 	_, missedErr := store.AppendMissed(ctx, uuid.Nil, 100)
 	_, oldestErr := store.WaitingTenants(ctx)
 	_, forgetErr := store.ForgetEdges(ctx, time.Hour, dependency.EdgePlace{}, 100)
 	if err := errors.Join(missedErr, oldestErr, forgetErr); err != nil {
+		run.Fatal(err)
+	}
+}
+
+// workflowPath makes it say what it says for a workflow.
+func workflowPath(run *fixture, id, jobID uuid.UUID) {
+	run.Helper()
+	ctx, store := run.Context(), run.Store
+	_, detailErr := store.WorkflowDetail(ctx, run.Tenant, "", id)
+	_, listErr := store.ListWorkflows(ctx, run.Tenant, "", api.WorkflowFilter{State: api.WorkflowRunning}, 50, "")
+	_, parentsErr := store.Parents(ctx, run.Tenant, "", jobID)
+	live, liveErr := store.Uncancelled(ctx, id, 100)
+	_, cancelErr := store.CancelAll(ctx, run.Tenant, live)
+	_, deadErr := store.DeadLettersOfWorkflow(ctx, id)
+	_, forgetErr := store.ForgetWorkflows(ctx, time.Hour, uuid.Nil, 100)
+	if err := errors.Join(detailErr, listErr, parentsErr, liveErr, cancelErr, deadErr, forgetErr); err != nil {
 		run.Fatal(err)
 	}
 }

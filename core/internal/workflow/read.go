@@ -91,9 +91,11 @@ type jobRow struct {
 	EndedAt   *time.Time
 }
 
+// edgesSQL looks each job's edges up: a join may read all edges there are.
 const edgesSQL = `
 SELECT child_id, parent_id, on_failed
-FROM workflow_jobs JOIN dependencies ON child_id = job_id
+FROM workflow_jobs CROSS JOIN LATERAL (
+  SELECT child_id, parent_id, on_failed FROM dependencies WHERE child_id = job_id OFFSET 0) AS edge
 WHERE workflow_id = @id
 ORDER BY child_id, parent_id`
 
