@@ -7,7 +7,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
@@ -44,32 +43,36 @@ func (f *fixture) untilWaiting(n int) {
 }
 
 // TestTwoParentsEndAtTheSameMoment: two cores resolve the two last edges of the same jobs in transactions
-// that overlap. Each job is released by one of them.
+// that overlap: when the second begins, the first has resolved its edges and has not committed. Each
+// job is released by one of them.
 func TestTwoParentsEndAtTheSameMoment(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	const children = 90 // one step's, and long enough for the two to overlap
+	const children = 3
 	first, second := f.one(), f.one()
 	jobs := make([]submit.NewJob, children)
 	for i := range jobs {
 		jobs[i] = f.Job(after(job.CancelChild, first, second))
 	}
 	f.TrySubmit(submit.Submission{Tenant: f.Tenant, Batch: true, Jobs: jobs})
-	release := f.holding(`SELECT FROM dependencies FOR UPDATE`)
+	f.complete(first)
+	f.complete(second)
+	freeSecond := f.holding(`SELECT FROM follow_ups WHERE job_id = $1 FOR UPDATE`, second)
+	release := f.holding(`LOCK TABLE follow_ups IN SHARE MODE`) // a step ends by deleting its own
 	var group sync.WaitGroup
-	follow := func(core *cell.Cell) {
+	follow := func() {
+		core := celltest.OpenURL(t, f.URL)
 		group.Go(func() {
 			if _, err := core.FollowUp(f.Context(), f.Tenant); err != nil {
 				f.Error(err)
 			}
 		})
 	}
-	f.complete(first)
-	follow(celltest.OpenURL(t, f.URL))
+	follow() // the other is locked, so it works off the first
 	f.untilWaiting(1)
-	f.complete(second)
-	follow(celltest.OpenURL(t, f.URL))
-	f.untilWaiting(2)
+	freeSecond()
+	follow()
+	f.untilWaiting(2) // the second waits for the first, before it asks what is left
 	release()
 	group.Wait()
 	f.followUp()
