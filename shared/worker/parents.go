@@ -24,7 +24,7 @@ type Parents []api.JobParent
 //		return Sum{}, err
 //	}
 //
-// The answer may have 25 MB: 100 results of 256 KiB. It is read anew by each call, and
+// The answer may have 25 MB: 100 results of 256 KiB. It is read again by each call, and
 // not at all for a job that came after none. A job that was redriven after its
 // parents were deleted (by retention) has fewer than it came after.
 func (i *Info) Parents(ctx context.Context) (Parents, error) {

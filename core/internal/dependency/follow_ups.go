@@ -44,7 +44,7 @@ func Append(batch *pgx.Batch, followUps []FollowUp) {
 
 // RemovedSQL ends a statement that begins `WITH gone AS (DELETE FROM dead_letters … RETURNING id,
 // tenant_id, has_dependents, redrives)`: the children that a dead letter holds are told that no
-// redrive can come. It gives id and told, whether there was somebody to tell.
+// redrive can come. It gives id and told, whether there were children.
 const RemovedSQL = `, told AS (
   INSERT INTO follow_ups (tenant_id, job_id, state, redrives, ended_at)
   SELECT tenant_id, id, 'removed', redrives, statement_timestamp() FROM gone WHERE has_dependents

@@ -16,11 +16,16 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/wait"
 )
 
 const (
 	// scheduleSteps is how many steps run at once: those of capped tenants may wait for a lock.
 	scheduleSteps = 3
+	// scheduleStep is how many schedules one transaction works off. After each of several the duty rests
+	// for schedulePace times as long as it took: a burst of ticks leaves the processors to claims.
+	scheduleStep = 20
+	schedulePace = 1.2
 	// schedulePause is how long schedules are left alone whose step failed for a reason of their own.
 	schedulePause = 30 * time.Second
 )
@@ -43,14 +48,22 @@ func (d *Dispatcher) PauseSchedule(ctx context.Context, owner tenant.ID, user, n
 	return shown, err
 }
 
-// RunSchedules works off schedules, of any tenants, that are due, at most most. worked is how many it
-// has worked off: fewer than due where other cores hold them. A failure of one does not stop the
-// others.
-func (d *Dispatcher) RunSchedules(ctx context.Context, most int) (due, worked int, err error) {
+// ScheduleRun is what RunSchedules has done.
+type ScheduleRun struct {
+	// Due is how many schedules were listed, Worked how many were worked off.
+	Due, Worked int
+	// Contended says that another core works them off too, and that some were left to it.
+	Contended bool
+}
+
+// RunSchedules works off schedules, of any tenants, that are due, at most most. A failure of one does
+// not stop the others.
+func (d *Dispatcher) RunSchedules(ctx context.Context, most int) (run ScheduleRun, err error) {
 	candidates, err := d.store.DueSchedules(ctx, most)
 	if err != nil || len(candidates) == 0 {
-		return 0, 0, err
+		return run, err
 	}
+	run.Due = len(candidates)
 	ready, errs := d.fillTemplates(ctx, candidates)
 	var mu sync.Mutex
 	var group sync.WaitGroup
@@ -59,14 +72,32 @@ func (d *Dispatcher) RunSchedules(ctx context.Context, most int) (due, worked in
 		slots <- struct{}{}
 		group.Go(func() {
 			defer func() { <-slots }()
-			n, err := d.stepSchedules(ctx, some)
+			worked, contended, err := d.paceSchedules(ctx, some)
 			mu.Lock()
 			defer mu.Unlock()
-			worked, errs = worked+n, append(errs, err)
+			run.Worked, run.Contended, errs = run.Worked+worked, run.Contended || contended, append(errs, err)
 		})
 	}
 	group.Wait()
-	return len(candidates), worked, errors.Join(errs...)
+	return run, errors.Join(errs...)
+}
+
+// paceSchedules works candidates off in steps, with rests between them. It stops at a step of which
+// nothing is left: another core is at the same ones, and two would take twice the processors.
+func (d *Dispatcher) paceSchedules(ctx context.Context, candidates []schedule.Candidate) (worked int, contended bool, err error) {
+	var errs []error
+	for step := range slices.Chunk(candidates, scheduleStep) {
+		begun := time.Now()
+		n, err := d.stepSchedules(ctx, step)
+		worked, errs = worked+n, append(errs, err)
+		if n == 0 && err == nil {
+			return worked, true, errors.Join(errs...)
+		}
+		if len(candidates) > scheduleStep && wait.For(ctx, time.Duration(schedulePace*float64(time.Since(begun)))) != nil {
+			break // stopped; the others stay due
+		}
+	}
+	return worked, false, errors.Join(errs...)
 }
 
 // fillTemplates makes the submission of each candidate's jobs, and their lanes. A candidate without

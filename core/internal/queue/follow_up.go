@@ -85,7 +85,7 @@ const resolveAllSQL = `
 UPDATE dependencies SET resolved_at = statement_timestamp() WHERE child_id = ANY(@ids::uuid[]) AND resolved_at IS NULL`
 
 // unblockSQL asks whether an edge is left, in a snapshot that is later than the locks of the children:
-// the resolutions of whoever held them before are in it.
+// it has the resolutions of transactions that held them before.
 const unblockSQL = `
 UPDATE jobs
 SET state    = CASE WHEN run_at > statement_timestamp() THEN 'scheduled' ELSE 'queued' END,

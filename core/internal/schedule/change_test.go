@@ -17,7 +17,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-// A PUT that keeps the times keeps the ticks, also one that is due; other times begin anew.
+// A PUT that keeps the times keeps the ticks, also one that is due; other times start from now.
 func TestPutAgain(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -169,7 +169,7 @@ func TestTooManySchedules(t *testing.T) {
 	f.putFor(f.NewTenant(), "one-more", every(time.Hour))
 }
 
-// Deleting takes the runs along, so that a schedule of the same name begins anew.
+// Deleting takes the runs along, so that a schedule of the same name starts without runs.
 func TestDelete(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -45,8 +45,8 @@ func TestThreeCoresAndKilledConnections(t *testing.T) {
 	for _, core := range racers {
 		cores.Go(func() {
 			for {
-				due, _, err := core.RunSchedules(t.Context(), 7)
-				if err == nil && due == 0 {
+				run, err := core.RunSchedules(t.Context(), 7)
+				if err == nil && run.Due == 0 {
 					return
 				}
 			}
@@ -98,11 +98,36 @@ func TestTenantsTakeTurns(t *testing.T) {
 	other := f.NewTenant()
 	f.putFor(other, "one", every(time.Hour))
 	f.Exec(`UPDATE schedules SET due_at = now(), next_at = now() WHERE tenant_id = $1`, other)
-	due, worked, err := f.core.RunSchedules(t.Context(), 50)
-	if err != nil || due != 50 || worked != 50 {
-		t.Fatal(due, worked, err)
+	run, err := f.core.RunSchedules(t.Context(), 50)
+	if err != nil || run.Due != 50 || run.Worked != 50 {
+		t.Fatal(run, err)
 	}
 	if n := f.CountOf(`SELECT count(*) FROM schedule_runs WHERE tenant_id = $1`, other); n != 1 {
 		t.Error("the other tenant's schedule was not among the first 50 of 3001")
 	}
+}
+
+// A core that finds another one at the same ticks leaves them to it, and says so.
+func TestTicksThatAnotherCoreHolds(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.put("held", every(time.Hour))
+	f.Exec(`UPDATE schedules SET due_at = now(), next_at = now()`)
+	other, err := celltest.Connect(f, f.URL).Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.Exec(t.Context(), `SELECT FROM schedules FOR UPDATE`); err != nil {
+		t.Fatal(err)
+	}
+	if run, err := f.core.RunSchedules(t.Context(), 500); err != nil || run != (dispatch.ScheduleRun{Due: 1, Contended: true}) {
+		t.Errorf("while it is held: %+v, %v", run, err)
+	}
+	if err := other.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if run, err := f.core.RunSchedules(t.Context(), 500); err != nil || run != (dispatch.ScheduleRun{Due: 1, Worked: 1}) {
+		t.Errorf("afterwards: %+v, %v", run, err)
+	}
+	f.check()
 }

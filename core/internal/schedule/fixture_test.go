@@ -114,11 +114,11 @@ func (f *fixture) work() {
 func (f *fixture) workAt(core *dispatch.Dispatcher) (worked int) {
 	f.Helper()
 	for {
-		due, n, err := core.RunSchedules(f.Context(), 500)
+		run, err := core.RunSchedules(f.Context(), 500)
 		if err != nil {
 			f.Fatal(err)
 		}
-		if worked += n; due == 0 {
+		if worked += run.Worked; run.Due == 0 {
 			return worked
 		}
 	}

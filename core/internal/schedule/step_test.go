@@ -314,7 +314,7 @@ func TestStepIsWhole(t *testing.T) {
 	f.back("report", time.Hour)
 	f.Exec(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no'; END $$`)
 	f.Exec(`CREATE TRIGGER refuse BEFORE UPDATE OF next_at ON schedules FOR EACH ROW EXECUTE FUNCTION refuse()`)
-	if _, _, err := f.core.RunSchedules(t.Context(), 500); err == nil {
+	if _, err := f.core.RunSchedules(t.Context(), 500); err == nil {
 		t.Fatal("the step did not fail")
 	}
 	if jobs, runs := f.Count("jobs"), f.Count("schedule_runs"); jobs != 0 || runs != 0 {
@@ -343,8 +343,8 @@ func TestOneFailureStopsNoOther(t *testing.T) {
 	}
 	f.Exec(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no'; END $$`)
 	f.Exec(`CREATE TRIGGER refuse BEFORE INSERT ON schedule_runs FOR EACH ROW WHEN (NEW.name = 'bad') EXECUTE FUNCTION refuse()`)
-	if _, worked, err := f.core.RunSchedules(t.Context(), 500); err == nil || worked != 2 {
-		t.Errorf("worked off %d, %v", worked, err)
+	if run, err := f.core.RunSchedules(t.Context(), 500); err == nil || run.Worked != 2 {
+		t.Errorf("worked off %d, %v", run.Worked, err)
 	}
 	f.check()
 }

@@ -16,8 +16,11 @@ const (
 	// of one that another core made, and died. idlePoll is that without any.
 	schedulePoll = time.Second
 	idlePoll     = 5 * time.Second
+	// contendedPause is the mean sleep of a core that has met another one at the same ticks, and so
+	// how long they wait if that one dies.
+	contendedPause = 500 * time.Millisecond
 	// scheduleBatch is how many schedules are worked off before the due ones are listed again.
-	scheduleBatch = 500
+	scheduleBatch = 1000
 	// clockSlack is how far PostgreSQL's clock may go back without a rewind, rewindBatch how many
 	// schedules a statement of one reads.
 	clockSlack  = time.Second
@@ -86,12 +89,12 @@ func (t *Ticker) RunOnce(ctx context.Context) (time.Duration, error) {
 		case *next.Until > 0:
 			return min(*next.Until, schedulePoll), nil
 		}
-		due, worked, err := t.dispatcher.RunSchedules(ctx, scheduleBatch)
+		run, err := t.dispatcher.RunSchedules(ctx, scheduleBatch)
 		if err != nil {
 			return time.Duration((0.5 + random()) * float64(schedulePoll)), err
 		}
-		if worked == 0 && due > 0 { // other cores hold them
-			return time.Duration((0.5 + random()) * float64(100*time.Millisecond)), nil
+		if run.Contended {
+			return time.Duration((0.5 + random()) * float64(contendedPause)), nil
 		}
 	}
 }

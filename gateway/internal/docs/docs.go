@@ -44,7 +44,7 @@ type file struct {
 	cache string
 }
 
-// files are read and packed once, when somebody asks: most gateways serve none.
+// files are read and packed once, at the first request: most gateways serve none.
 var files = sync.OnceValue(load)
 
 func load() map[string]file {

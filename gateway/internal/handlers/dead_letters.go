@@ -88,7 +88,7 @@ func (h *Handlers) GroupDeadLetters(ctx context.Context, c *Call, _ None) (Respo
 // this one for a repeat.
 //
 //	@Summary     Redrive a dead letter
-//	@Description The job is queued again under its id, with its attempts anew; a deadline that has passed is cleared. Any other job is 409 `not_dead`, and so is this one for a repeat.
+//	@Description The job is queued again under its id, with a new set of attempts; a deadline that has passed is cleared. Any other job is 409 `not_dead`, and so is this one for a repeat.
 //	@ID          redriveJob
 //	@Tags        Dead letters
 //	@Param       id path string true "The job's id." Format(uuid)

@@ -20,7 +20,7 @@ import (
 //	@Summary     Set a schedule
 //	@Description Makes the schedule, or replaces all of its settings: what is absent is the default again. Each of its ticks submits `job`, which is as for `POST /v1/jobs`, without times of its own; `expires_after_ms` gives each job a deadline.
 //	@Description
-//	@Description **When.** `cron` has five fields, six with seconds in front, or is a name such as `@hourly`; it is read in `timezone`. A tick that falls into the hour that a clock skips is at the end of that hour; in an hour that comes twice it is in the first. Or `every_ms`: from `starts_at`, else from when the schedule was made, however the clocks change. Where a PUT keeps the times, no tick is lost or made again; otherwise they begin anew.
+//	@Description **When.** `cron` has five fields, six with seconds in front, or is a name such as `@hourly`; it is read in `timezone`. A tick that falls into the hour that a clock skips is at the end of that hour; in an hour that comes twice it is in the first. Or `every_ms`: from `starts_at`, else from when the schedule was made, however the clocks change. Where a PUT keeps the times, no tick is lost or made again; otherwise the ticks start from now.
 //	@Description
 //	@Description **`overlap`** is about ticks whose last job still lives: `allow` submits beside it, `skip` leaves the tick out, `cancel` cancels that job first. **`catch_up`** is about ticks that are more than a minute late, as after an outage: `none`, the `latest`, or `all`, of which the newest `catch_up_max`. A tick that a cap refuses is tried again until the next one is due.
 //	@ID          putSchedule

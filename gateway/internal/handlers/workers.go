@@ -34,7 +34,7 @@ func (h *Handlers) RegisterWorker(ctx context.Context, c *Call, r api.WorkerRequ
 // DEAD worker gets 404 worker_unknown and has lost its leases.
 //
 //	@Summary     Keep a worker and its leases alive
-//	@Description Extends each lease by its queue's visibility timeout, never past the job's start + `timeout_ms`, and answers in the order sent: `ok`; `cancel` (extended, but stop: somebody asked for it); `lost` (stop at once, the job is somebody else's). Send it every third of `lease_ms`.
+//	@Description Extends each lease by its queue's visibility timeout, never past the job's start + `timeout_ms`, and answers in the order sent: `ok`; `cancel` (extended, but stop: cancellation was requested); `lost` (stop at once: the lease is no longer this worker's). Send it every third of `lease_ms`.
 //	@Description
 //	@Description 404 `worker_unknown`: the worker was taken for dead, and its leases were given to others. Register again.
 //	@ID          heartbeat

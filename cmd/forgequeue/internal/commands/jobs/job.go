@@ -162,7 +162,7 @@ with the scope work alone may ask while the job runs under a lease of its own.`,
 func newJobRedrive(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "redrive ID",
-		Short: "Queue a dead letter again, its attempts anew",
+		Short: "Queue a dead letter again, with a new set of attempts",
 		Args:  cli.One(),
 		RunE: a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {
 			job, err := s.Client.Redrive(ctx, args[0])
