@@ -1,8 +1,12 @@
 package schedule
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -47,79 +51,135 @@ type Candidate struct {
 }
 
 const (
-	// dueWindow is how many due schedules are read, oldest first. Where there are more, a tenant
-	// may have filled the window, and each tenant's are read.
+	// dueWindow is how many due schedules are read, oldest first. Where there are more, one tenant
+	// may have filled the window, and dueFirsts of each tenant are read too.
 	dueWindow = 1000
+	dueFirsts = 25
+	// dueJobs is how many jobs a statement reads: longer ones keep a processor from claims.
+	dueJobs = 100
 	// dueBytes bounds the jobs of the candidates together.
 	dueBytes = 8 << 20
 
-	// Tenants take turns: first each tenant's longest overdue.
-	dueInTurn = `
-SELECT tenant_id, name, revision, job, read FROM (
-  SELECT tenant_id, name, revision, rank, due_at, count(*) OVER () AS read, sum(size) OVER (ORDER BY rank, due_at, tenant_id, name) - size AS before FROM ranked
-) AS chosen CROSS JOIN LATERAL (
-  SELECT job FROM schedules s WHERE s.tenant_id = chosen.tenant_id AND s.name = chosen.name LIMIT 1
-) AS template
-WHERE before < @bytes
-ORDER BY rank, due_at, tenant_id, name
-LIMIT @most`
+	oldestDueSQL = `
+SELECT tenant_id, name, revision, size, due_at FROM schedules
+WHERE due_at <= statement_timestamp()
+ORDER BY due_at
+LIMIT @window`
 
-	oldestDue = `oldest AS MATERIALIZED (
-  SELECT tenant_id, name, revision, size, due_at FROM schedules
-  WHERE due_at <= statement_timestamp()
-  ORDER BY due_at
-  LIMIT @window
-)`
-
-	dueSchedulesSQL = `
-WITH ` + oldestDue + `, ranked AS MATERIALIZED (
-  SELECT oldest.*, row_number() OVER (PARTITION BY tenant_id ORDER BY due_at, name) AS rank FROM oldest
-)` + dueInTurn
-
-	// dueByTenantSQL adds the first of each tenant, from tenant to tenant by the index.
-	dueByTenantSQL = `
-WITH RECURSIVE ` + oldestDue + `, owners AS (
+	// firstsDueSQL goes from tenant to tenant by the index. The comparisons of rows keep it there: the
+	// index of all that is due has the order of one tenant's too.
+	firstsDueSQL = `
+WITH RECURSIVE owners AS (
   (SELECT uuid_send(tenant_id) AS owner FROM schedules WHERE due_at IS NOT NULL ORDER BY uuid_send(tenant_id) LIMIT 1)
   UNION ALL
   SELECT (SELECT uuid_send(s.tenant_id) FROM schedules s WHERE s.due_at IS NOT NULL AND uuid_send(s.tenant_id) > owners.owner
           ORDER BY uuid_send(s.tenant_id) LIMIT 1)
   FROM owners WHERE owners.owner IS NOT NULL
-), firsts AS (
-  SELECT theirs.* FROM owners CROSS JOIN LATERAL (
-    SELECT tenant_id, name, revision, size, due_at FROM schedules s
-    WHERE uuid_send(s.tenant_id) = owners.owner AND s.due_at <= statement_timestamp()
-    ORDER BY s.due_at
-    LIMIT 25
-  ) AS theirs
-), ranked AS MATERIALIZED (
-  SELECT every.*, row_number() OVER (PARTITION BY tenant_id ORDER BY due_at, name) AS rank
-  FROM (SELECT * FROM oldest UNION SELECT * FROM firsts) AS every
-)` + dueInTurn
 )
+SELECT theirs.* FROM owners CROSS JOIN LATERAL (
+  SELECT tenant_id, name, revision, size, due_at FROM schedules s
+  WHERE (uuid_send(s.tenant_id), s.due_at) >= (owners.owner, '-infinity') AND (uuid_send(s.tenant_id), s.due_at) <= (owners.owner, statement_timestamp())
+    AND s.due_at IS NOT NULL
+  ORDER BY uuid_send(s.tenant_id), s.due_at
+  LIMIT @firsts
+) AS theirs
+WHERE owners.owner IS NOT NULL`
+
+	// dueJobsSQL reads the jobs of those that are as they were.
+	dueJobsSQL = `
+SELECT chosen.place::integer - 1 AS place, template.job
+FROM unnest(@tenants::uuid[], @names::text[], @revisions::bigint[]) WITH ORDINALITY AS chosen(tenant_id, name, revision, place)
+CROSS JOIN LATERAL (
+  SELECT job FROM schedules s
+  WHERE s.tenant_id = chosen.tenant_id AND s.name = chosen.name AND s.revision = chosen.revision
+  LIMIT 1
+) AS template
+ORDER BY place`
+)
+
+// dueSchedule is a due schedule without its job. Size is that of the job, in bytes.
+type dueSchedule struct {
+	TenantID tenant.ID
+	Name     string
+	Revision int64
+	Size     int32
+	DueAt    time.Time
+}
 
 // DueSchedules lists schedules, of any tenants, that are due: at most most, tenants in turn.
 func (s *Schedules) DueSchedules(ctx context.Context, most int) ([]Candidate, error) {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
-	due, read, err := s.due(ctx, dueSchedulesSQL, dueWindow, most)
-	if err == nil && read == dueWindow {
-		due, _, err = s.due(ctx, dueByTenantSQL, dueWindow, most)
-	}
+	candidates, err := s.due(ctx, most)
 	if err != nil {
 		return nil, fmt.Errorf("schedule: due: %w", store.NothingChanged(err))
 	}
-	return due, nil
+	return candidates, nil
 }
 
-// due runs one of the two statements. read is how many due schedules it has looked at.
-func (s *Schedules) due(ctx context.Context, sql string, window, most int) (due []Candidate, read int, err error) {
-	due, err = store.Query(ctx, s.Store, func(row pgx.CollectableRow) (Candidate, error) {
-		var one Candidate
-		var job []byte
-		if err := row.Scan(&one.TenantID, &one.Name, &one.Revision, &job, &read); err != nil {
-			return one, err
+func (s *Schedules) due(ctx context.Context, most int) ([]Candidate, error) {
+	read, err := store.Query(ctx, s.Store, pgx.RowToStructByPos[dueSchedule], oldestDueSQL, store.Args{"window": dueWindow})
+	if err != nil || len(read) == 0 {
+		return nil, err
+	}
+	if len(read) == dueWindow {
+		firsts, err := store.Query(ctx, s.Store, pgx.RowToStructByPos[dueSchedule], firstsDueSQL, store.Args{"firsts": dueFirsts})
+		if err != nil {
+			return nil, err
 		}
+		read = append(read, firsts...)
+	}
+	var ready []Candidate
+	for some := range slices.Chunk(inTurn(read, most), dueJobs) {
+		if err := s.readJobs(ctx, some, &ready); err != nil {
+			return nil, err
+		}
+	}
+	return ready, nil
+}
+
+// readJobs adds those of some that are as they were to ready, with their jobs.
+func (s *Schedules) readJobs(ctx context.Context, some []Candidate, ready *[]Candidate) error {
+	_, err := store.Query(ctx, s.Store, func(row pgx.CollectableRow) (struct{}, error) {
+		var place int
+		var job []byte
+		if err := row.Scan(&place, &job); err != nil {
+			return struct{}{}, err
+		}
+		one := some[place]
 		one.Job = (&scheduleRow{Job: job}).job()
-		return one, nil
-	}, sql, store.Args{"window": window, "most": most, "bytes": dueBytes})
-	return due, read, err
+		*ready = append(*ready, one)
+		return struct{}{}, nil
+	}, dueJobsSQL, candidateArgs(some))
+	return err
+}
+
+// inTurn chooses at most most schedules: first each tenant's longest overdue, then each one's next,
+// up to dueBytes. The same one may be there twice.
+func inTurn(due []dueSchedule, most int) []Candidate {
+	slices.SortFunc(due, func(a, b dueSchedule) int {
+		return cmp.Or(bytes.Compare(a.TenantID[:], b.TenantID[:]), a.DueAt.Compare(b.DueAt), strings.Compare(a.Name, b.Name))
+	})
+	due = slices.CompactFunc(due, func(a, b dueSchedule) bool { return a.TenantID == b.TenantID && a.Name == b.Name })
+	type turn struct{ round, place int }
+	turns := make([]turn, len(due))
+	for i := range due {
+		turns[i].place = i
+		if i > 0 && due[i].TenantID == due[i-1].TenantID {
+			turns[i].round = turns[i-1].round + 1
+		}
+	}
+	slices.SortFunc(turns, func(a, b turn) int {
+		return cmp.Or(a.round-b.round, due[a.place].DueAt.Compare(due[b.place].DueAt), a.place-b.place)
+	})
+	var chosen []Candidate
+	size := 0
+	for _, next := range turns {
+		one := due[next.place]
+		if len(chosen) == most || size >= dueBytes {
+			break
+		}
+		size += int(one.Size)
+		chosen = append(chosen, Candidate{TenantID: one.TenantID, Name: one.Name, Revision: one.Revision})
+	}
+	return chosen
 }

@@ -4,8 +4,9 @@ package schedule
 func Planned() map[string][]string {
 	return map[string][]string{
 		nextScheduleSQL:   {"schedules_due"},
-		dueSchedulesSQL:   {"schedules_due", "schedules_pkey"},
-		dueByTenantSQL:    {"schedules_due_tenant", "schedules_pkey"},
+		oldestDueSQL:      {"schedules_due"},
+		firstsDueSQL:      {"schedules_due_tenant"},
+		dueJobsSQL:        {"schedules_pkey"},
 		lockDueSQL:        {"schedules_pkey"},
 		postponeSQL:       {"schedules_pkey"},
 		claimRunsSQL:      {},

@@ -11,7 +11,9 @@ import (
 // registerUUID makes pgx read and write a uuid.UUID in its binary form.
 func registerUUID(types *pgtype.Map) {
 	pgxuuid.Register(types) // writing
-	types.RegisterType(&pgtype.Type{Name: "uuid", OID: pgtype.UUIDOID, Codec: uuidCodec{}})
+	element := &pgtype.Type{Name: "uuid", OID: pgtype.UUIDOID, Codec: uuidCodec{}}
+	types.RegisterType(element)
+	types.RegisterType(&pgtype.Type{Name: "_uuid", OID: pgtype.UUIDArrayOID, Codec: uuidArrayCodec{&pgtype.ArrayCodec{ElementType: element}}})
 }
 
 // uuidCodec reads. A uuid.UUID is a sql.Scanner, and for these pgx makes a text first: that was

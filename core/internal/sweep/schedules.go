@@ -13,14 +13,14 @@ import (
 
 const (
 	// schedulePoll is the longest sleep of the Ticker while there are schedules: the maximum delay
-	// of one that another core made, and died. idlePoll is that without any.
+	// of one that another core made, and died. idlePoll is that without any. A core that has met
+	// another one at the same ticks sleeps schedulePoll on average: so long they wait if that one dies.
 	schedulePoll = time.Second
 	idlePoll     = 5 * time.Second
-	// contendedPause is the mean sleep of a core that has met another one at the same ticks, and so
-	// how long they wait if that one dies.
-	contendedPause = 500 * time.Millisecond
-	// scheduleBatch is how many schedules are worked off before the due ones are listed again.
+	// scheduleBatch is how many schedules are worked off before the due ones are listed again, and
+	// scheduleProbe how many at first: another core may be at them already.
 	scheduleBatch = 1000
+	scheduleProbe = 100
 	// clockSlack is how far PostgreSQL's clock may go back without a rewind, rewindBatch how many
 	// schedules a statement of one reads.
 	clockSlack  = time.Second
@@ -72,7 +72,7 @@ func (t *Ticker) Run(ctx context.Context) error {
 
 // RunOnce works off every due tick, and gives how long to sleep.
 func (t *Ticker) RunOnce(ctx context.Context) (time.Duration, error) {
-	for {
+	for most := scheduleProbe; ; most = scheduleBatch {
 		next, err := t.store.NextSchedule(ctx)
 		if err != nil {
 			return schedulePoll, err
@@ -89,12 +89,9 @@ func (t *Ticker) RunOnce(ctx context.Context) (time.Duration, error) {
 		case *next.Until > 0:
 			return min(*next.Until, schedulePoll), nil
 		}
-		run, err := t.dispatcher.RunSchedules(ctx, scheduleBatch)
-		if err != nil {
+		run, err := t.dispatcher.RunSchedules(ctx, most)
+		if err != nil || run.Contended {
 			return time.Duration((0.5 + random()) * float64(schedulePoll)), err
-		}
-		if run.Contended {
-			return time.Duration((0.5 + random()) * float64(contendedPause)), nil
 		}
 	}
 }
