@@ -232,16 +232,21 @@ func scanAgain(lane directory.LaneID) queue.Waiting {
 	return queue.Waiting{Ready: queue.Ready{Lane: lane}, Jobs: 1}
 }
 
-// WakeHere notifies only the claims parked in this core.
+// WakeHere notifies only the claims parked in this core. All lists are notified before the first claim
+// is woken: it then sees those of the highest priority.
 func (d *Dispatcher) WakeHere(waiting []queue.Waiting) {
-	for _, one := range waiting {
+	lanes := make([][]directory.Lane, len(waiting))
+	for i, one := range waiting {
 		d.lists.Notify([]queue.Ready{one.Ready})
 		lane, known := d.lanes.ByID(one.Lane)
 		if !known { // created by another core; its claims are woken once it is cached
 			d.RefreshSoon()
 			continue
 		}
-		d.wake(append(d.unthrottle(one.Ready, lane), lane), int(min(one.Jobs, scheduler.MaxParked)))
+		lanes[i] = append(d.unthrottle(one.Ready, lane), lane)
+	}
+	for i, one := range waiting {
+		d.wake(lanes[i], int(min(one.Jobs, scheduler.MaxParked)))
 	}
 }
 

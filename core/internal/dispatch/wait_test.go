@@ -3,6 +3,7 @@ package dispatch_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -238,5 +239,24 @@ func TestNoWakeUpIsLostWhenClaimsLeave(t *testing.T) {
 			t.Fatal("the wake-up went away with a claim that left")
 		}
 		f.exec(`DELETE FROM jobs`)
+	}
+}
+
+// All lists are notified before a claim is woken: it takes the highest priority, however many lists
+// come before it in a hint.
+func TestAHintOfManyListsWakesAfterTheLast(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.lane(plain())
+	other := f.newCore(celltest.OpenURL(t, f.url)) // its hints have no receiver
+	waiting := f.park(t.Context(), f.waitCall())[0]
+	low, high := plain(), plain()
+	low.Priority, high.Priority = new(0), new(api.MaxPriority)
+	answers := other.Submit(t.Context(), []dispatch.SubmitCall{f.call(low), f.call(high)})
+	f.accepted(answers...)
+	hint := slices.Repeat([]queue.Waiting{{Ready: answers[0].Ready[0], Jobs: 1}}, 10_000)
+	f.d.WakeHere(append(hint, queue.Waiting{Ready: answers[1].Ready[0], Jobs: 1}))
+	if got := <-waiting; len(got.jobs) != 1 || got.jobs[0].Priority != api.MaxPriority {
+		t.Errorf("claim = %+v, %v", got.jobs, got.err)
 	}
 }
