@@ -12,6 +12,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
+	"github.com/forgequeue/forgequeue/core/internal/usage"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
@@ -331,6 +332,35 @@ func TestVerifyFindsWhatMustNotBe(t *testing.T) {
 	lines, err := f.Store.VerifyDependencies(t.Context())
 	if err != nil || len(lines) != 2 || !strings.Contains(lines[0], "waits for no job") || !strings.Contains(lines[1], "old") {
 		t.Errorf("verify: %q, %v", lines, err)
+	}
+}
+
+// The same submit again, after the retention of its parent: a live job has the dedupe_key, and is the answer.
+func TestADedupeKeyFindsItsJobAfterTheParentIsGone(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	parent := f.one()
+	f.complete(parent)
+	again := func() submit.Submission {
+		return submit.Submission{Tenant: f.Tenant, Batch: true, Jobs: []submit.NewJob{
+			f.Job(after(job.CancelChild, parent), func(j *submit.NewJob) { j.DedupeKey = new("k") }),
+			f.Job(after(job.CancelChild, parent), func(j *submit.NewJob) { j.DedupeKey = new("free") }),
+		}}
+	}
+	capped := again()
+	capped.Jobs[0].Caps = []usage.Cap{f.ActiveCap(1)}
+	first := again()
+	first.Jobs = first.Jobs[:1]
+	live := f.TrySubmit(first)[0].Jobs[0].Row.ID
+	f.Exec(`DELETE FROM finished_jobs`)
+	for name, submission := range map[string]submit.Submission{"plain": again(), "under a cap": capped} {
+		results := f.TrySubmit(submission)[0].Jobs
+		if one := results[0]; one.Refused != nil || !one.Deduplicated || one.Row.ID != live {
+			t.Errorf("%s: %+v, want job %s", name, one, live)
+		}
+		if results[1].Refused == nil {
+			t.Errorf("%s: a job after one that is gone, with a key of its own, is accepted", name)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package submit
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -96,6 +97,38 @@ func lockParents(ctx context.Context, tx pgx.Tx, submissions []Submission) (map[
 	return dependency.LockParents(ctx, tx, wanted)
 }
 
+// linkAll links submissions. A job whose dedupe_key a live one has is answered with that one, whatever
+// has become of its parents since.
+func linkAll(ctx context.Context, tx pgx.Tx, submissions []Submission, parents map[dependency.Key]dependency.Parent) error {
+	if !anyLinked(submissions) {
+		return nil
+	}
+	var of *Submission
+	var siblings map[uuid.UUID]int
+	orphaned := func(s *Submission, j int) bool {
+		if of != s {
+			of, siblings = s, s.siblings()
+		}
+		return slices.ContainsFunc(s.Jobs[j].After, func(after After) bool {
+			_, isSibling := siblings[after.Parent]
+			return !isSibling && !s.sees(parents, after.Parent)
+		})
+	}
+	if err := findHolders(ctx, tx, submissions, orphaned); err != nil {
+		return err
+	}
+	for i := range submissions {
+		submissions[i].link(parents)
+	}
+	return nil
+}
+
+// sees says whether a parent exists, and the caller may see it.
+func (s *Submission) sees(parents map[dependency.Key]dependency.Parent, id uuid.UUID) bool {
+	parent, ok := parents[dependency.Key{Tenant: s.Tenant, ID: id}]
+	return ok && (s.User == "" || parent.UserID != nil && *parent.UserID == s.User)
+}
+
 // link decides what the parents mean for each job, and refuses a job with a parent that does not
 // exist, or that the caller must not see.
 func (s *Submission) link(parents map[dependency.Key]dependency.Parent) {
@@ -112,16 +145,15 @@ func (s *Submission) link(parents map[dependency.Key]dependency.Parent) {
 				s.links[j].wait(s.Tenant, s.Jobs[j].ID, after, string(job.Queued))
 				continue
 			}
-			parent, ok := parents[dependency.Key{Tenant: s.Tenant, ID: after.Parent}]
-			if !ok || s.User != "" && (parent.UserID == nil || *parent.UserID != s.User) {
+			if !s.sees(parents, after.Parent) {
 				unknown = append(unknown, problem.FieldError{
 					Field: s.prefix(j) + fmt.Sprintf("after[%d]", i), Message: "names no job: it does not exist, or is past its retention",
 				})
 				continue
 			}
-			s.links[j].add(s.Tenant, s.Jobs[j].ID, after, parent)
+			s.links[j].add(s.Tenant, s.Jobs[j].ID, after, parents[dependency.Key{Tenant: s.Tenant, ID: after.Parent}])
 		}
-		if len(unknown) > 0 && s.refusal(j) == nil {
+		if len(unknown) > 0 && s.refusal(j) == nil && s.holder(j) == nil {
 			s.refuse(j, problem.Invalid(unknown...))
 		}
 	}

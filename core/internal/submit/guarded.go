@@ -216,7 +216,9 @@ func (r *round) store(ctx context.Context, tx pgx.Tx, submissions []Submission, 
 	chosen := make([]Submission, len(fresh))
 	for i, index := range fresh {
 		chosen[i] = submissions[index]
-		chosen[i].link(r.parents)
+	}
+	if err := linkAll(ctx, tx, chosen, r.parents); err != nil {
+		return nil, nil, err
 	}
 	if err := admit(ctx, tx, r.counts, chosen); err != nil {
 		return nil, nil, err
@@ -282,7 +284,8 @@ func admit(ctx context.Context, tx pgx.Tx, counts *usage.Tally, submissions []Su
 	if len(counts.Counts) == 0 {
 		return nil
 	}
-	if err := findHolders(ctx, tx, submissions); err != nil {
+	capped := func(s *Submission, j int) bool { return len(s.Jobs[j].Caps) > 0 }
+	if err := findHolders(ctx, tx, submissions, capped); err != nil {
 		return err
 	}
 	for i := range submissions {
@@ -341,12 +344,13 @@ func (s *Submission) refuse(j int, why *problem.Problem) {
 	s.Refused = own
 }
 
-// findHolders looks for live jobs that have the dedupe_keys of jobs under a cap.
-func findHolders(ctx context.Context, tx pgx.Tx, submissions []Submission) error {
+// findHolders looks for live jobs that have the dedupe_keys of jobs for which asked says so.
+func findHolders(ctx context.Context, tx pgx.Tx, submissions []Submission, asked func(s *Submission, j int) bool) error {
 	var keyed []place
 	for i := range submissions {
-		for j := range submissions[i].Jobs {
-			if one := &submissions[i].Jobs[j]; len(one.Caps) > 0 && one.DedupeKey != nil && submissions[i].refusal(j) == nil {
+		s := &submissions[i]
+		for j := range s.Jobs {
+			if s.Jobs[j].DedupeKey != nil && s.refusal(j) == nil && s.holder(j) == nil && asked(s, j) {
 				keyed = append(keyed, place{i, j})
 			}
 		}
