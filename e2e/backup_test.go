@@ -100,7 +100,7 @@ func TestABackupIsRestoredOnAnotherServer(t *testing.T) {
 }
 
 // What a cap has counted is wrong, for whatever reason: the operator stops all cores,
-// begins the counts anew, and goes on.
+// resets the counts, and goes on.
 func TestACountIsBegunAnew(t *testing.T) {
 	t.Parallel()
 	c := stack.NewCluster(t, stack.ClusterOptions{})
@@ -127,7 +127,7 @@ func TestACountIsBegunAnew(t *testing.T) {
 	if code, _ := c.Cores[0].Stop(); code != 0 {
 		t.Fatalf("core stopped with exit code %d", code)
 	}
-	if output, code := c.Recount(t); code != 0 || output != "counts begin anew; jobs that were in one: 2\n" {
+	if output, code := c.Recount(t); code != 0 || output != "counts were reset; jobs that they had counted: 2\n" {
 		t.Fatalf("exit code %d\n%s", code, output)
 	}
 	c.Cores[0].Start()

@@ -70,7 +70,7 @@ func newVerify() *cobra.Command {
 func newRecount() *cobra.Command {
 	return &cobra.Command{
 		Use:   "recount",
-		Short: "Begin anew what caps have counted, where verify finds a drift; all cores have to be stopped",
+		Short: "Reset what caps have counted, where verify finds a drift; all cores must be stopped",
 		Args:  cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			cfg, _ := coreapp.FromEnv() // Recount judges the settings that it needs
@@ -78,7 +78,7 @@ func newRecount() *cobra.Command {
 			if err != nil {
 				return cli.Environment(err)
 			}
-			_, err = fmt.Fprintf(command.OutOrStdout(), "counts begin anew; jobs that were in one: %d\n", jobs)
+			_, err = fmt.Fprintf(command.OutOrStdout(), "counts were reset; jobs that they had counted: %d\n", jobs)
 			return err
 		},
 	}

@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -38,28 +39,23 @@ type Dependency struct {
 }
 
 // Policy is OnFailed with its default.
-func (d *Dependency) Policy() string {
-	if d.OnFailed == "" {
-		return OnFailedCancel
-	}
-	return d.OnFailed
-}
+func (d *Dependency) Policy() string { return cmp.Or(d.OnFailed, OnFailedCancel) }
 
 // UnmarshalJSON reads a string or an object.
 func (d *Dependency) UnmarshalJSON(text []byte) error {
-	if text = bytes.TrimSpace(text); len(text) > 0 && text[0] == '"' {
-		*d = Dependency{}
-		return json.Unmarshal(text, &d.JobID)
-	}
 	type plain Dependency
-	var read plain
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&read); err != nil {
-		return err
+	*d = Dependency{}
+	return textOrObject(text, &d.JobID, (*plain)(d))
+}
+
+// textOrObject reads a JSON string into one place, or an object without unknown fields into another.
+func textOrObject(raw []byte, text *string, object any) error {
+	if raw = bytes.TrimSpace(raw); len(raw) > 0 && raw[0] == '"' {
+		return json.Unmarshal(raw, text)
 	}
-	*d = Dependency(read)
-	return nil
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.DisallowUnknownFields()
+	return decoder.Decode(object)
 }
 
 // JobDependency is what a job shows of one that it comes after.

@@ -1,7 +1,7 @@
 package api
 
 import (
-	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -63,28 +63,13 @@ type WorkflowDependency struct {
 }
 
 // Policy is OnFailed with its default.
-func (d *WorkflowDependency) Policy() string {
-	if d.OnFailed == "" {
-		return OnFailedCancel
-	}
-	return d.OnFailed
-}
+func (d *WorkflowDependency) Policy() string { return cmp.Or(d.OnFailed, OnFailedCancel) }
 
 // UnmarshalJSON reads a string or an object.
 func (d *WorkflowDependency) UnmarshalJSON(text []byte) error {
-	if text = bytes.TrimSpace(text); len(text) > 0 && text[0] == '"' {
-		*d = WorkflowDependency{}
-		return json.Unmarshal(text, &d.Ref)
-	}
 	type plain WorkflowDependency
-	var read plain
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&read); err != nil {
-		return err
-	}
-	*d = WorkflowDependency(read)
-	return nil
+	*d = WorkflowDependency{}
+	return textOrObject(text, &d.Ref, (*plain)(d))
 }
 
 // Workflow is WORKFLOW of the contract.

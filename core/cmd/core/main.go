@@ -58,7 +58,7 @@ func run(ctx context.Context, command string) int {
 	case "recount":
 		var jobs int64
 		if jobs, err = app.Recount(ctx, cfg); err == nil {
-			fmt.Printf("counts begin anew; jobs that were in one: %d\n", jobs)
+			fmt.Printf("counts were reset; jobs that they had counted: %d\n", jobs)
 		}
 	case "health":
 		err = app.Health(ctx, cfg)

@@ -12,7 +12,7 @@ type Workers struct {
 func newWorkers(m maker) *Workers {
 	return &Workers{
 		Registered: m.counter("workers_registered_total", "Workers that became known, or came back from the dead, by registering or by a first claim."),
-		Lost:       m.counter("workers_lost_total", "Workers that were not heard of for so long that they count as dead."),
+		Lost:       m.counter("workers_lost_total", "Workers without a heartbeat for so long that they count as dead."),
 		Pruned:     m.counter("workers_pruned_total", "Dead workers that were forgotten."),
 	}
 }

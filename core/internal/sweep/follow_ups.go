@@ -30,41 +30,21 @@ const (
 type FollowUps struct {
 	store      *cell.Cell
 	dispatcher *dispatch.Dispatcher
-	metrics    *metrics.Jobs
-	log        *slog.Logger
-	kicked     chan struct{}
+	kicked
 	// missedAfter is where the search for missed follow-ups continues.
 	missedAfter uuid.UUID
 }
 
 // NewFollowUps makes the duty.
 func NewFollowUps(store *cell.Cell, d *dispatch.Dispatcher, m *metrics.Jobs, log *slog.Logger) *FollowUps {
-	return &FollowUps{store: store, dispatcher: d, metrics: m, log: log, kicked: make(chan struct{}, 1)}
-}
-
-// Kick says that follow-ups were appended. It never blocks.
-func (f *FollowUps) Kick() {
-	select {
-	case f.kicked <- struct{}{}:
-	default:
-	}
+	return &FollowUps{store: store, dispatcher: d, kicked: newKicked("follow_up", m, log)}
 }
 
 // Run works off follow-ups until ctx ends.
 func (f *FollowUps) Run(ctx context.Context) error {
 	var group sync.WaitGroup
 	group.Go(func() { every(ctx, missedPeriod, "follow_up", f.metrics, f.log, f.AppendMissed) })
-	for ctx.Err() == nil {
-		if err := f.RunOnce(ctx); err != nil && ctx.Err() == nil {
-			f.metrics.SweepErrors.WithLabelValues("follow_up").Inc()
-			f.log.WarnContext(ctx, "a background duty failed and will be tried again", "duty", "follow_up", "error", err)
-		}
-		select {
-		case <-ctx.Done():
-		case <-f.kicked:
-		case <-time.After(followPoll):
-		}
-	}
+	f.run(ctx, func(ctx context.Context) (time.Duration, error) { return followPoll, f.RunOnce(ctx) })
 	group.Wait()
 	return nil
 }

@@ -21,41 +21,19 @@ const (
 type Promoter struct {
 	store      *cell.Cell
 	dispatcher *dispatch.Dispatcher
-	metrics    *metrics.Jobs
-	log        *slog.Logger
-	kicked     chan struct{}
-	lookback   lookback
+	kicked
+	lookback lookback
 }
 
 // NewPromoter makes a Promoter.
 func NewPromoter(store *cell.Cell, d *dispatch.Dispatcher, m *metrics.Jobs, log *slog.Logger) *Promoter {
-	return &Promoter{store: store, dispatcher: d, metrics: m, log: log, kicked: make(chan struct{}, 1)}
-}
-
-// Kick says that a job was scheduled: it may be due before the end of the Promoter's sleep. It
-// never blocks.
-func (p *Promoter) Kick() {
-	select {
-	case p.kicked <- struct{}{}:
-	default:
-	}
+	return &Promoter{store: store, dispatcher: d, kicked: newKicked("promote", m, log)}
 }
 
 // Run promotes until ctx ends.
 func (p *Promoter) Run(ctx context.Context) error {
-	for {
-		next, err := p.RunOnce(ctx)
-		if err != nil && ctx.Err() == nil {
-			p.metrics.SweepErrors.WithLabelValues("promote").Inc()
-			p.log.WarnContext(ctx, "a background duty failed and will be tried again", "duty", "promote", "error", err)
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-p.kicked:
-		case <-time.After(next):
-		}
-	}
+	p.run(ctx, p.RunOnce)
+	return nil
 }
 
 // RunOnce promotes every due job, and gives how long to sleep.

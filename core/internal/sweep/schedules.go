@@ -31,9 +31,7 @@ const (
 type Ticker struct {
 	store      *cell.Cell
 	dispatcher *dispatch.Dispatcher
-	metrics    *metrics.Jobs
-	log        *slog.Logger
-	kicked     chan struct{}
+	kicked
 	// seen is PostgreSQL's clock as of the last run; zero at the start, when another core may have
 	// seen a later one.
 	seen time.Time
@@ -41,33 +39,13 @@ type Ticker struct {
 
 // NewTicker makes the duty.
 func NewTicker(store *cell.Cell, d *dispatch.Dispatcher, m *metrics.Jobs, log *slog.Logger) *Ticker {
-	return &Ticker{store: store, dispatcher: d, metrics: m, log: log, kicked: make(chan struct{}, 1)}
-}
-
-// Kick says that a schedule was changed: it may be due before the end of the Ticker's sleep. It
-// never blocks.
-func (t *Ticker) Kick() {
-	select {
-	case t.kicked <- struct{}{}:
-	default:
-	}
+	return &Ticker{store: store, dispatcher: d, kicked: newKicked("schedules", m, log)}
 }
 
 // Run works off ticks until ctx ends.
 func (t *Ticker) Run(ctx context.Context) error {
-	for {
-		next, err := t.RunOnce(ctx)
-		if err != nil && ctx.Err() == nil {
-			t.metrics.SweepErrors.WithLabelValues("schedules").Inc()
-			t.log.WarnContext(ctx, "a background duty failed and will be tried again", "duty", "schedules", "error", err)
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-t.kicked:
-		case <-time.After(next):
-		}
-	}
+	t.run(ctx, t.RunOnce)
+	return nil
 }
 
 // RunOnce works off every due tick, and gives how long to sleep.
