@@ -1,42 +1,53 @@
 package problem_test
 
 import (
-	"fmt"
+	"flag"
 	"os"
 	"path/filepath"
 	"regexp"
-	"strings"
 	"testing"
 
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-// The page for people has every code with its status, and no other.
-// codeRow is a row of the table of codes: a code, and its status.
-var codeRow = regexp.MustCompile("^\\| `[a-z_]+` \\| [0-9]{3} \\|")
+var update = flag.Bool("update", false, "write the table of api-docs/errors.md")
 
-func TestEveryCodeIsDocumented(t *testing.T) {
+// table is the table of codes in the page.
+var table = regexp.MustCompile(`(?m)^\| code \| status .*\n(\|.*\n)+`)
+
+// The page's table is written from the code: go test ./shared/problem -run Document -update.
+func TestErrorsDocument(t *testing.T) {
 	t.Parallel()
-	content, err := os.ReadFile(filepath.Join("..", "..", "api-docs", "errors.md"))
+	path := filepath.Join("..", "..", "api-docs", "errors.md")
+	content, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows := 0
-	for line := range strings.Lines(string(content)) {
-		if codeRow.MatchString(line) {
-			rows++
+	want := table.ReplaceAllLiteralString(string(content), problem.Table())
+	if len(table.FindAll(content, -1)) != 1 {
+		t.Fatal("errors.md has no table of codes, or more than one")
+	}
+	if *update {
+		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	} else if want != string(content) {
+		t.Error("errors.md is not what the code says; write it with -update")
+	}
+}
+
+func TestEveryCodeHasHelp(t *testing.T) {
+	t.Parallel()
+	helped := map[problem.Code]bool{}
+	for _, one := range problem.Helps() {
+		helped[one.Code] = true
+		if !problem.Known(one.Code) || one.Status < 400 || one.Title == "" || one.Means == "" || one.Action == "" {
+			t.Errorf("help %+v", one)
 		}
 	}
 	for _, code := range problem.Codes() {
-		if code == problem.AssertionExpired {
-			continue // between gateway and core only
+		if internal := code == problem.AssertionExpired; helped[code] == internal {
+			t.Errorf("%s: has help %v", code, helped[code])
 		}
-		rows--
-		if want := fmt.Sprintf("| %#q | %d |", code, problem.New(code, "").Status); !strings.Contains(string(content), want) {
-			t.Errorf("errors.md has no row that begins with %s", want)
-		}
-	}
-	if rows != 0 {
-		t.Errorf("errors.md has %d rows more than there are codes", rows)
 	}
 }

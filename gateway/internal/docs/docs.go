@@ -1,4 +1,4 @@
-// Package docs serves the API documents and Swagger UI, all of it from the binary:
+// Package docs serves the API documents, Swagger UI and the pages of problem codes, all of it from the binary:
 // nothing is asked of core, or of anybody outside.
 package docs
 
@@ -22,7 +22,7 @@ import (
 // The documents are copies of api-docs/*.json: `make api-docs` writes both, and CI
 // compares.
 //
-//go:embed gateway.json core.json index.html page.js page.css
+//go:embed gateway.json core.json index.html page.js page.css problem.html problem.css
 var own embed.FS
 
 // Page is the name of the page itself.
@@ -49,9 +49,12 @@ var files = sync.OnceValue(load)
 
 func load() map[string]file {
 	all := map[string]file{}
-	for _, name := range []string{Page, "page.js", "page.css", "gateway.json", "core.json"} {
+	for _, name := range []string{Page, "page.js", "page.css", "problem.css", "gateway.json", "core.json"} {
 		plain := read(own, name)
 		// Asked for each time: a page and its document belong together.
+		all[name] = newFile(name, plain, pack(plain), "no-cache")
+	}
+	for name, plain := range problemPages() {
 		all[name] = newFile(name, plain, pack(plain), "no-cache")
 	}
 	for _, name := range []string{"swagger-ui-bundle.js", "swagger-ui-standalone-preset.js", "swagger-ui.css"} {

@@ -54,7 +54,8 @@ func TestThePageNamesOnlyFilesOfItsOwn(t *testing.T) {
 func TestFilesAreServedPackedAndNot(t *testing.T) {
 	t.Parallel()
 	for name, media := range map[string]string{
-		docs.Page: "text/html; charset=utf-8", "page.js": "text/javascript; charset=utf-8", "page.css": "text/css; charset=utf-8",
+		docs.Page: "text/html; charset=utf-8", docs.ProblemPage("not_found"): "text/html; charset=utf-8", "problem.css": "text/css; charset=utf-8",
+		"page.js": "text/javascript; charset=utf-8", "page.css": "text/css; charset=utf-8",
 		"gateway.json": "application/json", "core.json": "application/json", "favicon-32x32.png": "image/png",
 		"swagger-ui-bundle.js": "text/javascript; charset=utf-8", "swagger-ui-standalone-preset.js": "text/javascript; charset=utf-8",
 		"swagger-ui.css": "text/css; charset=utf-8",

@@ -30,6 +30,7 @@ var table = map[string]struct {
 	"GET /docs":                              {public: true},
 	"GET /docs/":                             {public: true},
 	"GET /docs/{file}":                       {public: true},
+	"GET /problems/{code}":                   {public: true},
 	"GET /livez":                             {public: true},
 	"GET /readyz":                            {public: true},
 	"POST /v1/jobs":                          {scope: "submit"},

@@ -60,3 +60,23 @@ func docsFile(_ *Server, g *gin.Context, _ route) {
 	}
 	docs.Serve(g.Writer, g.Request, name)
 }
+
+// problemPage answers GET /problems/{code}: the `type` of a problem can be opened.
+//
+//	@Summary     What a problem code means
+//	@Description A page for people: when an answer has this code, and what to do. It works while core is away.
+//	@ID          problemPage
+//	@Tags        Health
+//	@Produce     html
+//	@Param       code path string true "The problem's code."
+//	@Success     200 {string} string "The page."
+//	@x-access    "public"
+//	@Router      /problems/{code} [get]
+func problemPage(_ *Server, g *gin.Context, _ route) {
+	name := docs.ProblemPage(g.Param("code"))
+	if !docs.Has(name) {
+		refuse(g, problem.New(problem.NotFound, "There is no problem with this code; /problems/not_found has a list of all codes."))
+		return
+	}
+	docs.Serve(g.Writer, g.Request, name)
+}

@@ -68,6 +68,7 @@ func (s *Server) routes() []route {
 		{"GET", "/docs", public, noBody, perRequest, nil, "", docsPage},
 		{"GET", "/docs/", public, noBody, perRequest, nil, "", docsSlash},
 		{"GET", "/docs/{file}", public, noBody, perRequest, nil, "", docsFile},
+		{"GET", "/problems/{code}", public, noBody, perRequest, nil, "", problemPage},
 
 		{"POST", "/v1/jobs", submit, body, perJob, nil, "submit", handle(h.SubmitJob)},
 		{"POST", "/v1/jobs/batch", submit, longBody, perJob, nil, "submit_batch", handle(h.SubmitBatch)},

@@ -1,0 +1,162 @@
+package problem
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Help is what a person wants to know who meets a code.
+type Help struct {
+	Code   Code
+	Status int
+	Title  string
+	// Means says when the answer has this code, Action what to do. Both are Markdown with no more than
+	// code in backquotes.
+	Means, Action string
+}
+
+// Helps gives the help for every code that the public API has, by status and then by name.
+func Helps() []Help {
+	var all []Help
+	for _, code := range slices.Sorted(maps.Keys(helps)) {
+		one := helps[code]
+		known := lookup(code)
+		all = append(all, Help{code, known.status, known.title, one.means, one.action})
+	}
+	slices.SortStableFunc(all, func(a, b Help) int { return a.Status - b.Status })
+	return all
+}
+
+// Table is the table of codes in api-docs/errors.md.
+func Table() string {
+	var b strings.Builder
+	b.WriteString("| code | status | when | what to do |\n|---|---|---|---|\n")
+	for _, one := range Helps() {
+		b.WriteString("| `" + string(one.Code) + "` | " + strconv.Itoa(one.Status) + " | " + one.Means + " | " + one.Action + " |\n")
+	}
+	return b.String()
+}
+
+type help struct{ means, action string }
+
+// helps has no AssertionExpired: core says it to the gateway only.
+var helps = map[Code]help{
+	InvalidJSON: {
+		"The body is not JSON: a syntax error, a member twice, more than 32 levels, or text that is not UTF-8.",
+		"Fix the body. `detail` names the position.",
+	},
+	InvalidRequest: {
+		"A field, a query parameter or a part of the path has a value that is not allowed.",
+		"Fix the fields that `errors` names.",
+	},
+	UnknownField: {
+		"The body has a member that this operation does not know.",
+		"Remove the member, or correct its spelling. `errors` names it.",
+	},
+	CostAboveBurst: {
+		"The request costs more than one of its rate limits allows at once. It would be refused however long you wait.",
+		"Split the request, as a batch into smaller batches. `policies` names the limit.",
+	},
+	IdempotencyKeyInvalid: {
+		"The header `Idempotency-Key` is malformed.",
+		"Send it once, with 1 to 255 visible ASCII characters.",
+	},
+	Unauthenticated: {
+		"The request has no API key, or one that is invalid, expired or revoked. The answer is the same for all of these.",
+		"Send `Authorization: Bearer KEY` with a valid key.",
+	},
+	Forbidden: {
+		"The API key is valid, but does not allow this operation.",
+		"Use a key with the scope, or for the user, that `detail` names.",
+	},
+	NotFound: {
+		"There is no such resource or path, or it belongs to another tenant or user, or it is past its retention.",
+		"Check the path and the id.",
+	},
+	WorkerUnknown: {
+		"The worker is not registered, or it sent no heartbeat for so long that its leases were taken back.",
+		"Register the worker again, and stop the jobs that it still runs.",
+	},
+	MethodNotAllowed: {
+		"The path exists, but not with this method.",
+		"Use one of the methods in the header `Allow`.",
+	},
+	LeaseLost: {
+		"The lease has expired, or the job has ended or was taken back: another worker may run the job by now.",
+		"Stop working on this job. Do not report an outcome for it.",
+	},
+	OutcomeConflict: {
+		"Another outcome was recorded for this lease before.",
+		"Nothing: the first outcome stands.",
+	},
+	JobTerminal: {
+		"The job has ended already, and the operation needs a live one.",
+		"Nothing, or redrive the job if it is a dead letter.",
+	},
+	NotDead: {
+		"The job is not a dead letter, and only dead letters can be redriven or discarded.",
+		"Read the job: it may have been redriven before.",
+	},
+	IdempotencyInFlight: {
+		"A request with the same `Idempotency-Key` has not ended yet.",
+		"Repeat the request in a moment.",
+	},
+	DedupeConflict: {
+		"A live job has the same `dedupe_key`.",
+		"Wait until that job has ended, or cancel it.",
+	},
+	WorkflowEnded: {
+		"All jobs of the workflow have ended, so none can be added.",
+		"Submit a new workflow, or redrive this one first.",
+	},
+	PayloadTooLarge: {
+		"The body is larger than 1 MiB (batches and workflows 8 MiB), or a payload or result is larger than 256 KiB.",
+		"Store the data elsewhere and send a reference to it, or split the batch.",
+	},
+	UnsupportedMediaType: {
+		"The body is not declared as JSON.",
+		"Send `Content-Type: application/json`.",
+	},
+	HeadersTooLarge: {
+		"The request line and headers are larger than 16 KiB.",
+		"Send fewer or shorter headers, or a shorter query.",
+	},
+	IdempotencyMismatch: {
+		"The `Idempotency-Key` was used before with another request.",
+		"Send a new request with a new key, and a repeated one unchanged.",
+	},
+	TooManyLanes: {
+		"The tenant has too many combinations of queue and tags (10,000, one user 1,000), or too many queues (1,000, 100 made by one user's jobs).",
+		"Use fewer at a time. A combination that holds no job and is not used is forgotten after about an hour.",
+	},
+	RateLimited: {
+		"A rate limit was reached, or the tenant has 16 redrives under way.",
+		"Wait for `retry_after_ms`, then repeat the request. `policies` names the limit.",
+	},
+	ActiveCapReached: {
+		"The tenant or the user has as many live jobs as its cap allows.",
+		"Wait until jobs have ended, then repeat the request. `policies` names the cap.",
+	},
+	QueueFull: {
+		"The queue has as many live jobs as its cap allows.",
+		"Wait until jobs have ended, then repeat the request.",
+	},
+	Internal: {
+		"The server failed in a way that was not expected.",
+		"Report it with the `request_id`. A request with an `Idempotency-Key` can be repeated.",
+	},
+	Overloaded: {
+		"The service, or your tenant's share of it, is at its limit. Nothing was changed.",
+		"Repeat the request after `retry_after_ms`.",
+	},
+	CoreUnavailable: {
+		"The gateway cannot reach core, or core cannot reach PostgreSQL. Nothing was changed.",
+		"Repeat the request after `retry_after_ms`.",
+	},
+	OutcomeUnknown: {
+		"The connection broke while the request was carried out: it may have taken effect or not.",
+		"Repeat it with the same `Idempotency-Key`. An outcome can be repeated as it is.",
+	},
+}
