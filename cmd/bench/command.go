@@ -36,8 +36,8 @@ type Server struct {
 func New(options Options) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "bench",
-		Short: "Put load on a ForgeQueue, and tell how it bears it",
-		Long: `Put load on a ForgeQueue, and tell how it bears it: throughput, latencies, errors.
+		Short: "Load-test a server",
+		Long: `Load-test a server: throughput, latencies, errors.
 
 It goes through the gateway (FORGEQUEUE_URL, FORGEQUEUE_API_KEY, and FORGEQUEUE_OPERATOR_KEY where tenants are made),
 with --core URL past it (FORGEQUEUE_HOP_SECRET), or with --up to a stack of its own. Jobs go to a queue of the run's own,

@@ -12,8 +12,8 @@ type DeadLetterRequest struct {
 	IDs    []string              `json:"ids,omitzero"`
 	Filter *DeadLetterFilterBody `json:"filter,omitzero"`
 	DryRun bool                  `json:"dry_run,omitzero"`
-	// RatePerSecond, beside a filter, is how many go at most in a second; null is as
-	// fast as is kind to others.
+	// RatePerSecond, beside a filter, is how many go at most in a second; null: the
+	// default pace.
 	RatePerSecond *float64 `json:"rate_per_second,omitzero"`
 }
 

@@ -94,11 +94,11 @@ func (s *Store) repairIndexes(ctx context.Context, db *sql.DB, locker lock.Sessi
 	}
 	defer func() { err = errors.Join(err, locker.SessionUnlock(context.WithoutCancel(ctx), conn)) }()
 	for _, index := range found {
-		mend := `REINDEX INDEX CONCURRENTLY `
+		repair := `REINDEX INDEX CONCURRENTLY `
 		if index.Copy {
-			mend = `DROP INDEX CONCURRENTLY IF EXISTS `
+			repair = `DROP INDEX CONCURRENTLY IF EXISTS `
 		}
-		if _, err := conn.ExecContext(ctx, mend+pgx.Identifier{index.Name}.Sanitize()); err != nil {
+		if _, err := conn.ExecContext(ctx, repair+pgx.Identifier{index.Name}.Sanitize()); err != nil {
 			return fmt.Errorf("store: index %s, which an interrupted build left: %w", index.Name, err)
 		}
 	}

@@ -88,7 +88,7 @@ func (h *Handlers) Heartbeat(ctx context.Context, c *Call, r api.HeartbeatReques
 // for a platform key the platform's only.
 //
 //	@Summary     List workers
-//	@Description The tenant's own workers, by name; for a platform key the platform's. STALE: not heard of for a while. DEAD: its leases were taken back.
+//	@Description The tenant's own workers, by name; for a platform key the platform's. STALE: no heartbeat for a while. DEAD: its leases were taken back.
 //	@ID          listWorkers
 //	@Tags        Workers
 //	@Param       page_size  query int    false "How many at most."

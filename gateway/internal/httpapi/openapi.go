@@ -20,7 +20,7 @@ package httpapi
 //	@description
 //	@description     **Shapes.** JSON in snake_case. Times are RFC 3339 in UTC with microseconds, durations whole milliseconds in fields that end in `_ms`. In a request null means absent; an answer carries every field, null where there is none, and may gain fields. A field or query parameter that does not exist is refused.
 //	@description
-//	@description     **Refusals** are `application/problem+json` (RFC 9457) with a `code` of a closed set. What came from another tenant looks like what is not there: 404.
+//	@description     **Refusals** are `application/problem+json` (RFC 9457) with a `code` of a closed set. Other tenants' resources return 404.
 //	@description
 //	@description     **Limits.** `RateLimit` and `RateLimit-Policy` tell of each bucket that a request was charged to; 429 and 503 carry `Retry-After`.
 //	@license.name    Apache-2.0

@@ -29,7 +29,7 @@ func newQueuesSet(a *cli.App) *cobra.Command {
 		Use:   "set NAME",
 		Short: "Make a queue, or change its settings",
 		Long: `Make a queue, or change its settings. What is not given stays as it is; with --reset it becomes the default
-again. The word none takes a limit away.`,
+again. The word none removes a limit.`,
 		Example: "  forgequeue queues set mail --visibility-timeout 2m --max-active 5000 --max-running 20 --rate none\n" +
 			"  forgequeue queues set hooks --push https://example.com/jobs --max-running 10",
 		Args: cli.One(),

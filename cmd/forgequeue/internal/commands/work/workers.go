@@ -14,7 +14,7 @@ func newWorkers(a *cli.App) *cobra.Command {
 	var page cli.Paging
 	command := &cobra.Command{
 		Use:   "workers",
-		Short: "List the workers that are known, and whether they are heard of",
+		Short: "List the registered workers, and which of them are alive",
 		Args:  cobra.NoArgs,
 		RunE: a.AsTenant(func(ctx context.Context, s *cli.Session, _ []string) error {
 			return cli.ShowList(ctx, s, page, s.Client.Workers, workers)
@@ -25,7 +25,7 @@ func newWorkers(a *cli.App) *cobra.Command {
 }
 
 func workers(t *cli.Table, all []api.Worker) {
-	t.Row("WORKER ID", cli.Coloured("STATUS", cli.Plain), "LEASES", "CONCURRENCY", "QUEUES", "TAGS", "REGISTERED", "LAST HEARD OF")
+	t.Row("WORKER ID", cli.Coloured("STATUS", cli.Plain), "LEASES", "CONCURRENCY", "QUEUES", "TAGS", "REGISTERED", "LAST HEARTBEAT")
 	colours := map[string]cli.Colour{api.WorkerActive: cli.Green, api.WorkerStale: cli.Yellow, api.WorkerDead: cli.Red}
 	for _, w := range all {
 		c, ok := colours[w.Status]
