@@ -69,13 +69,13 @@ func TestEveryCommandHelpsAndRefuses(t *testing.T) {
 		}
 	})
 	for _, name := range []string{
-		"up", "core", "core migrate", "core health", "gateway", "gateway health", "submit", "job get", "job watch", "job cancel", "job attempts", "job redrive", "jobs",
+		"up", "core", "core migrate", "core health", "gateway", "gateway health", "submit", "jobs", "jobs list", "jobs get", "jobs watch", "jobs cancel", "jobs attempts", "jobs redrive",
 		"dead-letters list", "dead-letters groups", "dead-letters redrive", "dead-letters discard", "redrives list", "redrives get",
 		"redrives watch", "redrives cancel", "schedule list", "schedule set", "schedule get", "schedule pause", "schedule resume", "schedule trigger",
 		"schedule runs", "schedule delete", "audit", "queues", "queues list", "queues get", "queues set",
 		"queues pause", "queues resume", "workers", "worker run", "worker sample", "worker health", "tenant create", "tenant list", "tenant set", "key create", "key ensure", "key list",
 		"key revoke", "plan get", "plan set", "limits", "whoami", "doctor", "completion bash", "completion zsh", "completion fish",
-		"job parents", "workflow submit", "workflow get", "workflow list", "workflow add", "workflow cancel", "workflow redrive",
+		"jobs parents", "workflow submit", "workflow get", "workflow list", "workflow add", "workflow cancel", "workflow redrive",
 	} {
 		if !seen[name] {
 			t.Errorf("there is no %s", name)
@@ -87,7 +87,7 @@ func TestUsage(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{
 		{"no-such-command"},
-		{"job"},
+		{"workflow", "get"},
 		{"job", "get"},
 		{"job", "get", "a", "b"},
 		{"submit"},

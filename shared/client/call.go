@@ -3,6 +3,7 @@ package client
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -168,6 +169,9 @@ func (c *Client) exchange(ctx context.Context, target string, body []byte, one c
 	if err != nil {
 		if wrapped, ok := errors.AsType[*url.Error](err); ok {
 			err = wrapped.Err // the call names method and route already
+		}
+		if _, noTLS := errors.AsType[tls.RecordHeaderError](err); noTLS || errors.Is(err, http.ErrSchemeMismatch) {
+			err = fmt.Errorf("the server at %s does not speak TLS: use http:// in the URL: %w", c.base.Host, err)
 		}
 		return 0, nil, nil, err
 	}

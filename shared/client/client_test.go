@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -36,6 +37,20 @@ func TestNewSaysWhatIsWrong(t *testing.T) {
 	}
 	if shown := fmt.Sprintf("%v %+v %#v %s", c, c, c, c); strings.Contains(shown, "fq_secret") {
 		t.Errorf("the key is shown: %s", shown)
+	}
+}
+
+// An https URL of a server that speaks http: the error says what to change.
+func TestAServerWithoutTLS(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.NotFoundHandler())
+	defer server.Close()
+	c, err := client.New(client.Options{URL: strings.Replace(server.URL, "http:", "https:", 1), APIKey: "fq_secret"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = c.Whoami(t.Context()); err == nil || !strings.Contains(err.Error(), "use http:// in the URL") {
+		t.Errorf("error %v", err)
 	}
 }
 

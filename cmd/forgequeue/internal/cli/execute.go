@@ -12,6 +12,7 @@ import (
 // Execute runs the program and returns its exit code. It writes an error to standard error.
 func Execute(ctx context.Context, root *cobra.Command) int {
 	root.SilenceUsage, root.SilenceErrors = true, true
+	root.SetFlagErrorFunc(flagError)
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd() // now, so that it is prepared like the others
 	begun := false

@@ -15,8 +15,12 @@ func newDeadLetters(a *cli.App) *cobra.Command {
 		Use:     "dead-letters",
 		Aliases: []string{"dead-letter"},
 		Short:   "List and group dead letters, queue them again, or discard them",
+		Args:    cobra.NoArgs,
 	}
-	command.AddCommand(newDeadLettersList(a), newDeadLettersGroups(a), newDeadLettersRedrive(a), newDeadLettersDiscard(a))
+	list := newDeadLettersList(a)
+	command.Flags().AddFlagSet(list.Flags()) // `dead-letters` alone is the list
+	command.RunE = list.RunE
+	command.AddCommand(list, newDeadLettersGroups(a), newDeadLettersRedrive(a), newDeadLettersDiscard(a))
 	return command
 }
 

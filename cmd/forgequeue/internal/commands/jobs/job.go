@@ -13,15 +13,6 @@ import (
 	"github.com/forgequeue/forgequeue/shared/client"
 )
 
-func newJob(a *cli.App) *cobra.Command {
-	command := &cobra.Command{
-		Use:   "job",
-		Short: "Look at one job, watch it, cancel or redrive it",
-	}
-	command.AddCommand(newJobGet(a), newJobWatch(a), newJobCancel(a), newJobAttempts(a), newJobParents(a), newJobRedrive(a))
-	return command
-}
-
 func newJobGet(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:     "get ID",

@@ -35,9 +35,8 @@ func TestJobCommands(t *testing.T) {
 	f.Want(4, []string{"queued", "has not ended within"}, "job", "watch", id, "--timeout", "100ms")
 	f.Want(0, []string{"cancelled"}, "job", "cancel", id)
 	f.Want(1, []string{"not_found (404)", "request id: "}, "job", "get", "0199f0a4-7c1e-7000-8000-5d2c6f1e9a10")
-	f.Want(2, []string{"job needs a command: attempts"}, "job")
 	f.Want(2, []string{`has no command "fly"`}, "job", "fly")
-	f.Want(2, []string{"name the ID: forgequeue job get ID", "job get --help"}, "job", "get")
+	f.Want(2, []string{"name the ID: forgequeue jobs get ID", "jobs get --help"}, "job", "get")
 }
 
 // A job that is put back again and again says why, though no attempt is spent.

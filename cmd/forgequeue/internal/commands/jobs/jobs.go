@@ -16,15 +16,32 @@ import (
 )
 
 func newJobs(a *cli.App) *cobra.Command {
+	command := &cobra.Command{
+		Use:     "jobs",
+		Aliases: []string{"job"},
+		Short:   "List jobs; look at one, watch it, cancel or redrive it",
+		Example: `  forgequeue jobs --state queued,running --queue nightly
+  forgequeue job get 0199f0a4-7c1e-7000-8000-5d2c6f1e9a10`,
+		Args: cobra.NoArgs,
+	}
+	list := newJobsList(a)
+	command.Flags().AddFlagSet(list.Flags()) // `jobs` alone is the list
+	command.RunE = list.RunE
+	completeStates(command)
+	command.AddCommand(list, newJobGet(a), newJobWatch(a), newJobCancel(a), newJobAttempts(a), newJobParents(a), newJobRedrive(a))
+	return command
+}
+
+func newJobsList(a *cli.App) *cobra.Command {
 	var page cli.Paging
 	var filter api.JobFilter
 	var metadata []string
 	after, before := cli.Instant{Back: true}, cli.Instant{Back: true}
 	command := &cobra.Command{
-		Use:   "jobs",
+		Use:   "list",
 		Short: "List jobs, newest first",
-		Example: `  forgequeue jobs --state queued,running --queue nightly
-  forgequeue jobs --type mail --metadata shop=berlin --created-after 2h -o json`,
+		Example: `  forgequeue jobs list --state queued,running --queue nightly
+  forgequeue jobs list --type mail --metadata shop=berlin --created-after 2h -o json`,
 		Args: cobra.NoArgs,
 		RunE: a.AsTenant(func(ctx context.Context, s *cli.Session, _ []string) error {
 			var err error
@@ -47,10 +64,15 @@ func newJobs(a *cli.App) *cobra.Command {
 	flags.Var(&after, "created-after", "made after this time, or within this long, such as 2h")
 	flags.Var(&before, "created-before", "made before this time, or longer ago than this")
 	page.Flags(command)
+	completeStates(command)
+	return command
+}
+
+// completeStates completes the values of --state.
+func completeStates(command *cobra.Command) {
 	_ = command.RegisterFlagCompletionFunc("state", cobra.FixedCompletions([]cobra.Completion{
 		api.StateBlocked, api.StateScheduled, api.StateQueued, api.StateRunning, api.StateCompleted, api.StateDeadLetter, api.StateCancelled,
 	}, cobra.ShellCompDirectiveNoFileComp)) // fails only for a flag that does not exist
-	return command
 }
 
 // summaries writes a table of jobs. Ids are not shortened, so that they can be copied.

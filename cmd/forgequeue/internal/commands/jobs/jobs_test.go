@@ -46,3 +46,24 @@ func TestJobsFiltersAndPages(t *testing.T) {
 	f.Want(2, []string{"--limit"}, "jobs", "--limit", "-1")
 	f.Want(2, []string{"table or json"}, "jobs", "-o", "xml")
 }
+
+// People try `jobs list`, `jobs get` and `dead-letters`, and a message says what a flag must be.
+func TestCommandsThatPeopleTry(t *testing.T) {
+	f := commandtest.New(t)
+	q := f.Queue()
+	id := f.Submitted("small", "-q", q)
+	for _, args := range [][]string{{"jobs", "list", "-q", q}, {"job", "-q", q}, {"jobs", "get", id}, {"job", "get", id}} {
+		f.Want(0, []string{id}, args...)
+	}
+	f.Want(0, nil, "dead-letters", "-q", q)
+	for want, args := range map[string][]string{
+		`--priority "x": must be a whole number; see`:         {"submit", "small", "--priority", "x"},
+		`--priority "99999999999999999999": is out of range`:  {"submit", "small", "--priority", "99999999999999999999"},
+		`--delay "5": must be a duration with its unit`:       {"submit", "small", "--delay", "5"},
+		`--created-after "soon": must be a time such as 2026`: {"jobs", "--created-after", "soon"},
+	} {
+		if r := f.Want(2, []string{want}, args...); strings.Contains(r.Err, "strconv") || strings.Contains(r.Err, "invalid argument") {
+			t.Errorf("%v: %s", args, r.Err)
+		}
+	}
+}
