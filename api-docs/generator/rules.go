@@ -32,7 +32,7 @@ func descriptions() map[string]string {
 		"WorkflowRequest":    "Jobs that come after each other.",
 		"WorkflowJobRequest": "A job of a workflow: as in a submit, with a ref, refs in `after`, and no dedupe_key.",
 		"WorkflowDependency": "A job of the same workflow that must have ended before: its ref, or an object with it and a policy.",
-		"JobParents":         "The jobs that one came after, with their results.",
+		"JobParent":          "A job that one came after, with its result.",
 		"Dependency":         "A job that must have ended before: its id, or an object with it and a policy.",
 		"JobDependency":      "A job that this one comes after.",
 		"JobSummary":         "A job without payload, result and stack.",

@@ -131,9 +131,11 @@ type HopWorkflowRequest struct {
 	ID string `json:"id"`
 }
 
-// HopParentsRequest names the job whose parents are asked for.
+// HopParentsRequest asks for a page of a job's parents.
 type HopParentsRequest struct {
-	JobID string `json:"job_id"`
+	JobID     string `json:"job_id"`
+	PageSize  int    `json:"page_size"`
+	PageToken string `json:"page_token,omitzero"`
 }
 
 // Idempotency names a request so that its repeat gets the same answer.

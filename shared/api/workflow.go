@@ -133,11 +133,6 @@ type ClaimedParent struct {
 	State string  `json:"state"`
 }
 
-// JobParents are the jobs that one came after, with their results.
-type JobParents struct {
-	Items []JobParent `json:"items"`
-}
-
 // JobParent is a parent as its child's worker sees it.
 type JobParent struct {
 	// Ref is its name in the workflow, null for a job of no workflow.

@@ -12,13 +12,9 @@ import (
 	"github.com/forgequeue/forgequeue/shared/wait"
 )
 
-const (
-	// maxWorkflow is how large a workflow with all of its jobs can be in an answer, in
-	// bytes: 10,000 jobs, and the parents that ten requests can give them.
-	maxWorkflow = maxAnswer + api.MaxWorkflowJobs*1024 + 10*api.MaxEdges*512
-	// maxParents is how large a job's parents can be in an answer, in bytes.
-	maxParents = maxAnswer + api.MaxAfter*api.MaxResult
-)
+// maxWorkflow is how large a workflow with all of its jobs can be in an answer, in
+// bytes: 10,000 jobs, and the parents that ten requests can give them.
+const maxWorkflow = maxAnswer + api.MaxWorkflowJobs*1024 + 10*api.MaxEdges*512
 
 // A workflow is read at intervals that grow from workflowPollFirst to
 // workflowPollLast, or to workflowPollJob for each of its jobs if that is longer:
@@ -98,15 +94,12 @@ func (c *Client) RedriveWorkflow(ctx context.Context, id string) (api.DeadLetter
 	return answer, err
 }
 
-// Parents gives the jobs that one came after, those that are still kept, with the
-// results of those that have completed. For keys with the scope read; and with the
+// Parents gives one page of the jobs that one came after, those that are still kept,
+// with the results of those that have completed, by id. A page ends where its results
+// reach 8 MiB, so that it may be short. For keys with the scope read; and with the
 // scope work while the job runs under a lease of the key's worker.
-func (c *Client) Parents(ctx context.Context, jobID string) (api.JobParents, error) {
-	var answer api.JobParents
-	err := c.do(ctx, call{
-		method: http.MethodGet, path: []string{"v1", "jobs", jobID, "parents"}, answer: &answer, repeatable: true, maxAnswer: maxParents,
-	})
-	return answer, err
+func (c *Client) Parents(ctx context.Context, jobID string, page PageRequest) (api.Page[api.JobParent], error) {
+	return list[api.JobParent](ctx, c, page.query(), "jobs", jobID, "parents")
 }
 
 // WaitForWorkflow gives the workflow once it has ended: completed, failed or

@@ -47,7 +47,11 @@ func TestWorkflowCallsGoToTheirRoutes(t *testing.T) {
 				_, err := c.AddToWorkflow(ctx, "w", client.Workflow().Add("e", api.SubmitRequest{Type: "x"}).After("d"))
 				return err
 			}},
-			{`GET /v1/jobs/j/parents  `, func() error { _, err := c.Parents(ctx, "j"); return err }},
+			{`GET /v1/jobs/j/parents  `, func() error { _, err := c.Parents(ctx, "j", client.PageRequest{}); return err }},
+			{`GET /v1/jobs/j/parents page_size=2&page_token=t `, func() error {
+				_, err := c.Parents(ctx, "j", client.PageRequest{Size: 2, Token: "t"})
+				return err
+			}},
 		} {
 			before := len(s.all())
 			if err := test.call(); err != nil {
@@ -236,21 +240,33 @@ func TestWaitForALargeWorkflowIsPatient(t *testing.T) {
 	})
 }
 
+// The largest pages there are come whole, one after the other.
 func TestParentsComeWithTheirResults(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		large := json.RawMessage(`"` + strings.Repeat("x", api.MaxResult-2) + `"`)
 		ref := "a"
-		s := serve(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
-			all := api.JobParents{}
-			for range api.MaxAfter { // more than other answers may have
-				all.Items = append(all.Items, api.JobParent{Ref: &ref, JobID: "j", State: api.StateCompleted, Result: large})
+		s := serve(t, func(_ int, w http.ResponseWriter, r *http.Request) {
+			page := api.Page[api.JobParent]{}
+			for range api.MaxParentBytes/api.MaxResult + 1 {
+				page.Items = append(page.Items, api.JobParent{Ref: &ref, JobID: "j", State: api.StateCompleted, Result: large})
 			}
-			answer(w, http.StatusOK, all)
+			if r.URL.Query().Get("page_token") == "" {
+				page.NextPageToken = new("next")
+			}
+			answer(w, http.StatusOK, page)
 		})
-		parents, err := s.client.Parents(t.Context(), "j1")
-		if err != nil || len(parents.Items) != api.MaxAfter || len(parents.Items[99].Result) != api.MaxResult {
-			t.Errorf("%d parents, %v", len(parents.Items), err)
+		all := 0
+		for parent, err := range client.All(t.Context(), func(ctx context.Context, page client.PageRequest) (api.Page[api.JobParent], error) {
+			return s.client.Parents(ctx, "j1", page)
+		}) {
+			if err != nil || len(parent.Result) != api.MaxResult {
+				t.Fatalf("%d bytes, %v", len(parent.Result), err)
+			}
+			all++
+		}
+		if all != 66 || len(s.all()) != 2 {
+			t.Errorf("%d parents in %d calls", all, len(s.all()))
 		}
 	})
 }

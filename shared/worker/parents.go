@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/client"
 )
 
 // Parents are the jobs that one came after, with their results.
@@ -24,21 +26,44 @@ type Parents []api.JobParent
 //		return Sum{}, err
 //	}
 //
-// The answer may have 25 MB: 100 results of 256 KiB. It is read again by each call, and
-// not at all for a job that came after none. A job that was redriven after its
-// parents were deleted (by retention) has fewer than it came after.
+// It is all of them, in memory: 1,000 results of 256 KiB are 250 MB, for which there
+// is EachParent. They are read again by each call, and not at all for a job that came
+// after none. A job that was redriven after its parents were deleted (by retention)
+// has fewer than it came after.
 func (i *Info) Parents(ctx context.Context) (Parents, error) {
-	if len(i.After) == 0 {
-		return Parents{}, nil
+	parents := Parents{}
+	for parent, err := range i.EachParent(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		parents = append(parents, parent)
 	}
-	if i.client == nil {
-		return nil, errors.New("worker: the job was not made by a worker, so that its parents cannot be read")
+	return parents, nil
+}
+
+// EachParent is Parents one by one, for many large results: it holds a page of them, about
+// 8 MiB. An error ends it.
+func (i *Info) EachParent(ctx context.Context) iter.Seq2[api.JobParent, error] {
+	return func(yield func(api.JobParent, error) bool) {
+		if len(i.After) == 0 {
+			return
+		}
+		if i.client == nil {
+			yield(api.JobParent{}, errors.New("worker: the job was not made by a worker, so that its parents cannot be read"))
+			return
+		}
+		pages := func(ctx context.Context, page client.PageRequest) (api.Page[api.JobParent], error) {
+			return i.client.Parents(ctx, i.ID, page)
+		}
+		for parent, err := range client.All(ctx, pages) {
+			if err != nil {
+				err = fmt.Errorf("worker: the parents of job %s: %w", i.ID, err)
+			}
+			if !yield(parent, err) {
+				return
+			}
+		}
 	}
-	answer, err := i.client.Parents(ctx, i.ID)
-	if err != nil {
-		return nil, fmt.Errorf("worker: the parents of job %s: %w", i.ID, err)
-	}
-	return Parents(answer.Items), nil
 }
 
 // Of finds the parent with a ref; false if there is none.

@@ -11,7 +11,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/worker"
 )
 
-// A handler reads the results of the jobs that its own came after; one that came
+// A handler reads the results of the jobs that its own came after, page by page; one that came
 // after none costs no call.
 func TestParentsGiveTheirResults(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
@@ -19,12 +19,15 @@ func TestParentsGiveTheirResults(t *testing.T) {
 		extract, notify := "extract", "notify"
 		asked := []string{}
 		b.onParents(func(w http.ResponseWriter, r *http.Request) {
-			asked = append(asked, r.PathValue("id"))
-			reply(w, api.JobParents{Items: []api.JobParent{
-				{Ref: &extract, JobID: "p1", State: api.StateCompleted, Result: []byte(`{"rows":3}`)},
-				{Ref: &notify, JobID: "p2", State: api.StateDeadLetter},
-				{JobID: "p3", State: api.StateCompleted},
-			}})
+			asked = append(asked, r.PathValue("id")+r.URL.Query().Get("page_token"))
+			if r.URL.Query().Get("page_token") == "" {
+				reply(w, api.Page[api.JobParent]{NextPageToken: new("-next"), Items: []api.JobParent{
+					{Ref: &extract, JobID: "p1", State: api.StateCompleted, Result: []byte(`{"rows":3}`)},
+					{Ref: &notify, JobID: "p2", State: api.StateDeadLetter},
+				}})
+				return
+			}
+			reply(w, api.Page[api.JobParent]{Items: []api.JobParent{{JobID: "p3", State: api.StateCompleted}}})
 		})
 		type rows struct{ Rows int }
 		worker.Handle(b.worker, "sum", func(ctx context.Context, job *worker.Job[struct{}]) (rows, error) {
@@ -68,7 +71,7 @@ func TestParentsGiveTheirResults(t *testing.T) {
 		})
 		pass(time.Second)
 		b.finish(t)
-		if len(asked) != 1 || asked[0] != sum {
+		if len(asked) != 2 || asked[0] != sum || asked[1] != sum+"-next" {
 			t.Errorf("asked for %q", asked)
 		}
 		results := ""

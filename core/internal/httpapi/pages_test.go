@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/uuid"
+
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -43,6 +45,67 @@ func TestPageTokensAreBound(t *testing.T) {
 		if got != http.StatusBadRequest {
 			t.Errorf("%s: %d", name, got)
 		}
+	}
+}
+
+// A page of parents needs the caller's right each time: a worker that has lost the job reads no further.
+func TestPagesOfParents(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	after := []api.Dependency{{JobID: f.submit()}, {JobID: f.submit()}, {JobID: f.submit()}}
+	child := job(func(r *api.SubmitRequest) { r.After = after })
+	one[any](f, api.HopSubmit, f.tenant, child)
+	other := job(func(r *api.SubmitRequest) { r.After = after[:2] })
+	one[any](f, api.HopSubmit, f.tenant, other)
+	for range after {
+		lease := f.claim()
+		f.outcome(f.tenant, api.OutcomeRequest{JobID: lease.ID, Kind: api.KindComplete, LeaseToken: lease.LeaseToken, Result: []byte(`"` + lease.ID + `"`)})
+	}
+	if _, err := f.store.FollowUp(t.Context(), uuid.MustParse(f.tenant.Tenant)); err != nil {
+		t.Fatal(err)
+	}
+	reader := f.tenant
+	reader.Scopes = []string{api.ScopeRead}
+	read := func(p api.Principal, request api.HopParentsRequest) api.Result[api.Page[api.JobParent]] {
+		return ask[api.Page[api.JobParent]](f, api.HopParents, item(p, request))[0]
+	}
+	request := api.HopParentsRequest{JobID: child.IDs[0], PageSize: 2}
+	first := read(reader, request)
+	if first.Status != http.StatusOK || len(first.Value.Items) != 2 || first.Value.NextPageToken == nil || first.Value.Items[1].JobID != after[1].JobID {
+		t.Fatalf("%+v %v", first.Value, first.Problem)
+	}
+	request.PageToken = *first.Value.NextPageToken
+	second := read(reader, request)
+	if second.Status != http.StatusOK || len(second.Value.Items) != 1 || second.Value.NextPageToken != nil || string(second.Value.Items[0].Result) != `"`+after[2].JobID+`"` {
+		t.Fatalf("%+v %v", second.Value, second.Problem)
+	}
+	for name, wrong := range map[string]api.HopParentsRequest{
+		"another job":  {JobID: other.IDs[0], PageToken: request.PageToken},
+		"a bare place": {JobID: child.IDs[0], PageToken: after[1].JobID},
+		"nonsense":     {JobID: child.IDs[0], PageToken: "nonsense"},
+	} {
+		if got := read(reader, wrong); got.Status != http.StatusBadRequest {
+			t.Errorf("%s: %d", name, got.Status)
+		}
+	}
+	if got := read(f.tenant, request); got.Status != http.StatusNotFound {
+		t.Errorf("a worker without the lease: %d", got.Status)
+	}
+	held := f.claim()
+	request.JobID = held.ID
+	request.PageToken = ""
+	request.PageSize = 1
+	holder := read(f.tenant, request)
+	if holder.Status != http.StatusOK || holder.Value.NextPageToken == nil {
+		t.Fatalf("%+v %v", holder.Value, holder.Problem)
+	}
+	request.PageToken = *holder.Value.NextPageToken
+	if got := read(f.tenant, request); got.Status != http.StatusOK {
+		t.Errorf("the holder's second page: %d", got.Status)
+	}
+	f.outcome(f.tenant, api.OutcomeRequest{JobID: held.ID, Kind: api.KindRelease, LeaseToken: held.LeaseToken})
+	if got := read(f.tenant, request); got.Status != http.StatusNotFound {
+		t.Errorf("the second page after the lease: %d", got.Status)
 	}
 }
 

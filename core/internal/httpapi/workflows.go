@@ -9,6 +9,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/core/internal/workflow"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -127,34 +129,46 @@ func (s *Server) redriveWorkflow(ctx context.Context, owner tenant.ID, item api.
 	return redriveResponse(ctx, redriven), nil
 }
 
-// listParents reads what the jobs that one came after have given. The key may read the tenant's jobs, or
-// its worker holds the job.
+// listParents reads a page of what the jobs that one came after have given. The key may read the tenant's
+// jobs, or its worker holds the job.
 //
 //	@Summary     Read the parents of a job
-//	@Description The jobs that it came after and that are still kept, with their results.
+//	@Description A page of the jobs that it came after and that are still kept, with their results, by id. It ends where the results reach 8 MiB.
 //	@ID          parents
 //	@Tags        Workflows
 //	@Param       envelope body api.Envelope[api.HopParentsRequest] true "The callers' requests."
-//	@Success     200 {object} api.Results[api.JobParents] "An answer for each item."
+//	@Success     200 {object} api.Results[api.Page[api.JobParent]] "An answer for each item."
 //	@x-access    "tenant"
 //	@x-problems  ["not_found"]
-//	@x-example-one {"job_id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"}
+//	@x-example-one {"job_id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001", "page_size": 50}
 //	@Router      /internal/v1/parents [post]
-func (s *Server) listParents(ctx context.Context, item api.Item[api.HopParentsRequest]) (api.JobParents, error) {
+func (s *Server) listParents(ctx context.Context, item api.Item[api.HopParentsRequest]) (api.Page[api.JobParent], error) {
 	id, err := jobID(item.Request.JobID)
 	if err != nil {
-		return api.JobParents{}, err
+		return api.Page[api.JobParent]{}, err
 	}
-	if who := item.Principal; who.Kind == api.PrincipalTenant && slices.Contains(who.Scopes, api.ScopeRead) {
+	return paged(s, listingOf(api.HopParents, item.Principal, id), item.Request.PageToken, func(place string) (api.Page[api.JobParent], error) {
+		page := queue.ParentsPage{Size: pageSize(item.Request.PageSize)}
+		if place != "" {
+			if page.After, err = uuid.Parse(place); err != nil {
+				return api.Page[api.JobParent]{}, store.ErrPageToken
+			}
+		}
+		return s.parents(ctx, item.Principal, id, page)
+	})
+}
+
+func (s *Server) parents(ctx context.Context, who api.Principal, id uuid.UUID, page queue.ParentsPage) (api.Page[api.JobParent], error) {
+	if who.Kind == api.PrincipalTenant && slices.Contains(who.Scopes, api.ScopeRead) {
 		owner, err := ofTenant(who)
 		if err != nil {
-			return api.JobParents{}, err
+			return api.Page[api.JobParent]{}, err
 		}
-		return s.Store.Parents(ctx, owner, who.User, id)
+		return s.Store.Parents(ctx, owner, who.User, id, page)
 	}
-	owner, err := ofWorker(item.Principal)
+	owner, err := ofWorker(who)
 	if err != nil {
-		return api.JobParents{}, err
+		return api.Page[api.JobParent]{}, err
 	}
-	return s.Store.ParentsForHolder(ctx, owner, id)
+	return s.Store.ParentsForHolder(ctx, owner, id, page)
 }

@@ -27,15 +27,20 @@ SELECT ` + deadColumns + ` FROM dead_letters WHERE id = @id AND tenant_id = @ten
 // jobs the caller may see. Unknown, foreign and another user's are ErrNotFound.
 func (s *Jobs) Get(ctx context.Context, owner tenant.ID, user string, id uuid.UUID) (api.Job, error) {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
-	rows, err := store.Query(ctx, s.Store, pgx.RowToAddrOfStructByName[JobRow], getSQL, getArgs(owner, id))
-	if err != nil {
-		return api.Job{}, fmt.Errorf("queue: get: %w", store.NothingChanged(err))
-	}
-	found, linked, err := visible(rows, user)
+	found, linked, err := s.find(ctx, owner, user, id)
 	if err == nil {
 		err = s.AddParents(ctx, user, linked)
 	}
 	return *found, err
+}
+
+// find is Get without parents; linked has the job where it has some.
+func (s *Jobs) find(ctx context.Context, owner tenant.ID, user string, id uuid.UUID) (found *api.Job, linked map[uuid.UUID]*api.JobSummary, err error) {
+	rows, err := store.Query(ctx, s.Store, pgx.RowToAddrOfStructByName[JobRow], getSQL, getArgs(owner, id))
+	if err != nil {
+		return &api.Job{}, nil, fmt.Errorf("queue: get: %w", store.NothingChanged(err))
+	}
+	return visible(rows, user)
 }
 
 // get is Get in a transaction.

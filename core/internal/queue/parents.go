@@ -138,65 +138,93 @@ func addParents(rows []edgeRow, user string, linked map[uuid.UUID]*api.JobSummar
 	}
 }
 
-// parentResultsSQL reads the parents of a job with their results.
+// parentResultsSQL reads a page of a job's parents with their results, by id. It goes from parent to
+// parent, so that no result is read beyond the one that fills the page: a window over all of them
+// would read each to know its size.
 const parentResultsSQL = `
-SELECT parent_id, named.ref, parent.state, parent.result, parent.user_id
-FROM dependencies CROSS JOIN LATERAL (
-  SELECT state, user_id, NULL::json AS result FROM jobs WHERE id = parent_id
+WITH RECURSIVE page AS (
+  SELECT @after::uuid AS parent_id, NULL::text AS state, NULL::json AS result, 0 AS place, 0::bigint AS bytes
   UNION ALL
-  SELECT state, user_id, result FROM finished_jobs WHERE id = parent_id AND finished_at >= ` + idTimeSQL + `
-  UNION ALL
-  SELECT 'dead_letter', user_id, NULL FROM dead_letters WHERE id = parent_id
-) AS parent
-LEFT JOIN workflow_jobs AS named ON named.job_id = parent_id
-WHERE child_id = @id
-ORDER BY parent_id`
+  SELECT next.parent_id, next.state, next.result, place + 1, bytes + COALESCE(octet_length(next.result::text), 0)
+  FROM page CROSS JOIN LATERAL (
+    SELECT parent_id, parent.state, parent.result
+    FROM dependencies CROSS JOIN LATERAL (
+      SELECT state, user_id, NULL::json AS result FROM jobs WHERE id = parent_id
+      UNION ALL
+      SELECT state, user_id, result FROM finished_jobs WHERE id = parent_id AND finished_at >= ` + idTimeSQL + `
+      UNION ALL
+      SELECT 'dead_letter', user_id, NULL FROM dead_letters WHERE id = parent_id
+    ) AS parent
+    WHERE child_id = @id AND parent_id > page.parent_id AND (@user::text = '' OR parent.user_id = @user)
+    ORDER BY parent_id
+    LIMIT 1
+  ) AS next
+  WHERE place < @size AND bytes < @bytes
+)
+SELECT parent_id, named.ref, state, result,
+       -- an edge after the last one of a full page; its parent may be gone, and the next page empty
+       (place = @size OR bytes >= @bytes)
+         AND EXISTS (SELECT FROM dependencies AS rest WHERE rest.child_id = @id AND rest.parent_id > page.parent_id) AS more
+FROM page LEFT JOIN workflow_jobs AS named ON named.job_id = parent_id
+WHERE place > 0
+ORDER BY place`
 
 type parentRow struct {
 	ParentID uuid.UUID
 	Ref      *string
 	State    string
 	Result   []byte
-	UserID   *string
+	More     bool
+}
+
+// ParentsPage is a part of a job's parents: at most Size of those after one, by id, and none after
+// that whose result fills api.MaxParentBytes.
+type ParentsPage struct {
+	After uuid.UUID
+	Size  int
 }
 
 // holdsSQL says whether a worker of the owner holds the job.
 const holdsSQL = `
 SELECT EXISTS (SELECT FROM jobs WHERE id = @id AND state = 'running' AND worker_owner = @owner)`
 
-// Parents gives the jobs that one of a tenant's jobs came after and that are still kept, with their
-// results; of one user only where user is not empty.
-func (s *Jobs) Parents(ctx context.Context, owner tenant.ID, user string, id uuid.UUID) (api.JobParents, error) {
-	if _, err := s.Get(ctx, owner, user, id); err != nil {
-		return api.JobParents{}, err
+// Parents gives a page of the jobs that one of a tenant's jobs came after and that are still kept, with
+// their results; of one user only where user is not empty. The page's token is the id of its last job.
+func (s *Jobs) Parents(ctx context.Context, owner tenant.ID, user string, id uuid.UUID, page ParentsPage) (api.Page[api.JobParent], error) {
+	ctx = store.WithClass(ctx, store.ClassSubmits)
+	if _, _, err := s.find(ctx, owner, user, id); err != nil {
+		return api.Page[api.JobParent]{}, err
 	}
-	return s.parentResults(ctx, user, id)
+	return s.parentResults(ctx, user, id, page)
 }
 
 // ParentsForHolder is Parents for a worker: of the tenant, or of the platform. ErrNotFound where none of
 // the owner's workers holds the job.
-func (s *Jobs) ParentsForHolder(ctx context.Context, owner tenant.ID, id uuid.UUID) (api.JobParents, error) {
+func (s *Jobs) ParentsForHolder(ctx context.Context, owner tenant.ID, id uuid.UUID, page ParentsPage) (api.Page[api.JobParent], error) {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
 	holds, err := store.Query(ctx, s.Store, pgx.RowTo[bool], holdsSQL, store.Args{"id": id, "owner": owner})
 	if err != nil {
-		return api.JobParents{}, fmt.Errorf("queue: holder: %w", store.NothingChanged(err))
+		return api.Page[api.JobParent]{}, fmt.Errorf("queue: holder: %w", store.NothingChanged(err))
 	}
 	if !holds[0] {
-		return api.JobParents{}, store.ErrNotFound
+		return api.Page[api.JobParent]{}, store.ErrNotFound
 	}
-	return s.parentResults(ctx, "", id)
+	return s.parentResults(ctx, "", id, page)
 }
 
-func (s *Jobs) parentResults(ctx context.Context, user string, id uuid.UUID) (api.JobParents, error) {
-	ctx = store.WithClass(ctx, store.ClassSubmits)
-	rows, err := store.Query(ctx, s.Store, pgx.RowToAddrOfStructByName[parentRow], parentResultsSQL, store.Args{"id": id})
+func (s *Jobs) parentResults(ctx context.Context, user string, id uuid.UUID, page ParentsPage) (api.Page[api.JobParent], error) {
+	shown := api.Page[api.JobParent]{Items: []api.JobParent{}}
+	rows, err := store.Query(ctx, s.Store, pgx.RowToAddrOfStructByName[parentRow], parentResultsSQL, store.Args{
+		"id": id, "user": user, "after": page.After, "size": page.Size, "bytes": api.MaxParentBytes,
+	})
 	if err != nil {
-		return api.JobParents{}, fmt.Errorf("queue: parents: %w", store.NothingChanged(err))
+		return shown, fmt.Errorf("queue: parents: %w", store.NothingChanged(err))
 	}
-	shown := api.JobParents{Items: []api.JobParent{}}
 	for _, row := range rows {
-		if user == "" || row.UserID != nil && *row.UserID == user {
-			shown.Items = append(shown.Items, api.JobParent{Ref: row.Ref, JobID: row.ParentID.String(), State: row.State, Result: row.Result})
+		shown.Items = append(shown.Items, api.JobParent{Ref: row.Ref, JobID: row.ParentID.String(), State: row.State, Result: row.Result})
+		if row.More {
+			next := row.ParentID.String()
+			shown.NextPageToken = &next
 		}
 	}
 	return shown, nil

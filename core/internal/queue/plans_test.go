@@ -146,7 +146,7 @@ func linkedPath(run *fixture) {
 	more := submit.Submission{Tenant: run.Tenant, Batch: true, Atomic: true, Jobs: run.Jobs(1, in), Workflow: &workflow.New{ID: flow.Workflow.ID, Add: true, Refs: []string{"c"}}}
 	run.TrySubmit(flow)
 	run.TrySubmit(more)
-	workflowPath(run, flow.Workflow.ID, flow.Jobs[0].ID)
+	workflowPath(run, flow.Workflow.ID, children[0].ID)
 	_, missedErr := store.AppendMissed(ctx, uuid.Nil, 100)
 	_, oldestErr := store.WaitingTenants(ctx)
 	_, forgetErr := store.ForgetEdges(ctx, time.Hour, dependency.EdgePlace{}, 100)
@@ -155,13 +155,13 @@ func linkedPath(run *fixture) {
 	}
 }
 
-// workflowPath makes it say what it says for a workflow.
-func workflowPath(run *fixture, id, jobID uuid.UUID) {
+// workflowPath makes it say what it says for a workflow, and for a job with parents.
+func workflowPath(run *fixture, id, child uuid.UUID) {
 	run.Helper()
 	ctx, store := run.Context(), run.Store
 	_, detailErr := store.WorkflowDetail(ctx, run.Tenant, "", id)
 	_, listErr := store.ListWorkflows(ctx, run.Tenant, "", api.WorkflowFilter{State: api.WorkflowRunning}, 50, "")
-	_, parentsErr := store.Parents(ctx, run.Tenant, "", jobID)
+	_, parentsErr := store.Parents(ctx, run.Tenant, "", child, queue.ParentsPage{Size: 200})
 	live, liveErr := store.Uncancelled(ctx, id, 100)
 	_, cancelErr := store.CancelAll(ctx, run.Tenant, live)
 	_, deadErr := store.DeadLettersOfWorkflow(ctx, id)

@@ -197,20 +197,28 @@ func (h *Handlers) RedriveWorkflow(ctx context.Context, c *Call, _ None) (Respon
 	return answer, err
 }
 
-// ListParents answers GET /v1/jobs/{id}/parents with what the jobs that it came after have given.
+// ListParents answers GET /v1/jobs/{id}/parents with a page of what the jobs that it came after have
+// given.
 //
 //	@Summary     Read the results of a job's parents
-//	@Description The jobs of `after` that are still kept, with their states and results. A key without the scope `read` may ask while one of its workers holds the job.
+//	@Description The jobs of `after` that are still kept, with their states and results, by id. A page ends after `page_size` jobs, or where its results reach 8 MiB; it may be empty while `next_page_token` is set. A key without the scope `read` may ask while one of its workers holds the job.
 //	@ID          listParents
 //	@Tags        Workflows
-//	@Param       id path string true "The job's id." Format(uuid)
-//	@Success     200 {object} api.JobParents "The parents."
+//	@Param       id         path  string true  "The job's id." Format(uuid)
+//	@Param       page_size  query int    false "How many at most."
+//	@Param       page_token query string false "The `next_page_token` of the page before."
+//	@Success     200 {object} api.Page[api.JobParent] "A page of parents."
 //	@x-access    "read or work"
 //	@Router      /v1/jobs/{id}/parents [get]
-func (h *Handlers) ListParents(ctx context.Context, c *Call, _ None) (Response[api.JobParents], error) {
+func (h *Handlers) ListParents(ctx context.Context, c *Call, _ None) (Response[api.Page[api.JobParent]], error) {
 	id, err := c.id()
 	if err != nil {
-		return Response[api.JobParents]{}, err
+		return Response[api.Page[api.JobParent]]{}, err
 	}
-	return send[api.HopParentsRequest, api.JobParents](ctx, h, c, coreclient.Read(api.HopParents), api.HopParentsRequest{JobID: id})
+	page, err := request.ReadPage(c.Query)
+	if err != nil {
+		return Response[api.Page[api.JobParent]]{}, err
+	}
+	return send[api.HopParentsRequest, api.Page[api.JobParent]](ctx, h, c, coreclient.Read(api.HopParents),
+		api.HopParentsRequest{JobID: id, PageSize: page.PageSize, PageToken: page.PageToken})
 }

@@ -75,7 +75,7 @@ func (s *Server) routes() []route {
 		{"GET", "/v1/jobs", read, noBody, perRequest, page("queue", "type", "state", "tag", "user", request.MetadataPrefix, "created_after", "created_before"), "", handle(h.ListJobs)},
 		{"GET", "/v1/jobs/{id}", read, noBody, perRequest, nil, "", handle(h.GetJob)},
 		{"GET", "/v1/jobs/{id}/attempts", read, noBody, perRequest, page(), "", handle(h.ListAttempts)},
-		{"GET", "/v1/jobs/{id}/parents", orPlatform(orScope(read, api.ScopeWork)), noBody, perRequest, nil, "", handle(h.ListParents)},
+		{"GET", "/v1/jobs/{id}/parents", orPlatform(orScope(read, api.ScopeWork)), noBody, perRequest, page(), "", handle(h.ListParents)},
 		{"POST", "/v1/jobs/{id}/cancel", submit, bodyOrNone, perRequest, nil, "", handle(h.CancelJob)},
 
 		{"POST", "/v1/workflows", submit, longBody, perJob, nil, "submit_workflow", handle(h.SubmitWorkflow)},

@@ -50,7 +50,7 @@ func parentsAnswer(request *http.Request) *http.Response {
 	if len(parents) == 0 || request.Method != http.MethodGet || !strings.HasSuffix(request.URL.Path, "/parents") {
 		return nil
 	}
-	body, err := json.Marshal(api.JobParents{Items: parents})
+	body, err := json.Marshal(api.Page[api.JobParent]{Items: parents})
 	if err != nil {
 		return nil // not possible: results are JSON that this package has written
 	}

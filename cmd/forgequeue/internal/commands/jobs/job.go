@@ -136,17 +136,17 @@ with the scope work alone may ask while the job runs under a lease of its own.`,
 		Example: `  forgequeue job parents "$FORGEQUEUE_JOB_ID" -o json | jq '.items[0].result'`,
 		Args:    cli.One(),
 		RunE: a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {
-			parents, err := s.Client.Parents(ctx, args[0])
-			if err != nil {
-				return err
-			}
-			return s.Show(parents, func(t *cli.Table) {
-				t.Row("REF", "ID", cli.Coloured("STATE", cli.Plain), "RESULT")
-				for _, one := range parents.Items {
-					t.Row(cli.OrElse(one.Ref, ""), one.JobID, state(one.State), cli.Brief(raw(one.Result)))
-				}
-			})
+			return cli.ShowList(ctx, s, cli.Paging{}, func(ctx context.Context, p client.PageRequest) (api.Page[api.JobParent], error) {
+				return s.Client.Parents(ctx, args[0], p)
+			}, parents)
 		}),
+	}
+}
+
+func parents(t *cli.Table, all []api.JobParent) {
+	t.Row("REF", "ID", cli.Coloured("STATE", cli.Plain), "RESULT")
+	for _, one := range all {
+		t.Row(cli.OrElse(one.Ref, ""), one.JobID, state(one.State), cli.Brief(raw(one.Result)))
 	}
 }
 

@@ -27,7 +27,7 @@ func TestJobOfAWorkflow(t *testing.T) {
 	f := commandtest.On(t, server.URL)
 	f.Want(0, []string{"w1 (as b)", "a j1 (running; on failure hold)", "j0 (completed; on failure run)", "blocked by"}, "job", "get", "j2")
 	f.Want(0, []string{"REF", `a    j1  completed    {"rows":3}`, "-    j0  dead_letter  -"}, "job", "parents", "j2")
-	parents := commandtest.Decode[api.JobParents](f, f.Must("job", "parents", "j2", "-o", "json"))
+	parents := commandtest.Decode[api.Page[api.JobParent]](f, f.Must("job", "parents", "j2", "-o", "json"))
 	if len(parents.Items) != 2 || commandtest.Compact(t, parents.Items[0].Result) != `{"rows":3}` {
 		t.Errorf("%+v", parents)
 	}
