@@ -26,6 +26,8 @@ const ErrorParentFailed = "parent_failed"
 const (
 	// MaxAfter bounds the parents of one job.
 	MaxAfter = 100
+	// MaxWorkflowAfter bounds the parents of one job of a workflow.
+	MaxWorkflowAfter = 1000
 	// MaxEdges bounds the parents of all jobs of one request.
 	MaxEdges = 10_000
 )

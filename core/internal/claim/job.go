@@ -41,6 +41,9 @@ type Job struct {
 	StartedAt      time.Time
 	// Linked: it comes after others, or is one of a workflow.
 	Linked bool
+	// Stored is the size that is stored with the job, its parents' included; nil where an older binary has
+	// stored it.
+	Stored *int32
 	// Place is the job's position in its claim, from 1: it determines the worker.
 	Place int64
 	// Picked is how many jobs the claim found: more than it took where they were above the limit of
@@ -54,7 +57,7 @@ type Job struct {
 func scanJob(row pgx.CollectableRow) (j Job, err error) {
 	err = row.Scan(&j.ID, &j.TenantID, &j.LaneID, &j.UserID, &j.Type, &j.Queue, &j.Payload, &j.Priority, &j.Attempt, &j.MaxAttempts, &j.Epoch,
 		&j.LeaseExpiresAt, &j.Deadline, &j.TimeoutMs, &j.Tags, &j.Metadata, &j.CorrelationID, &j.Traceparent, &j.CreatedAt,
-		&j.ReadyAt, &j.StartedAt, &j.Linked, &j.Place, &j.Picked)
+		&j.ReadyAt, &j.StartedAt, &j.Linked, &j.Stored, &j.Place, &j.Picked)
 	return j, err
 }
 
@@ -68,6 +71,9 @@ func (c Job) Size() int {
 	size := sizeElse + len(c.Payload) + len(c.Metadata)
 	for _, tag := range c.Tags {
 		size += len(tag) + len(`,`)
+	}
+	if c.Stored != nil {
+		return max(size, sizeElse+int(*c.Stored))
 	}
 	return size
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forgequeue/forgequeue/core/internal/audit"
+	"github.com/forgequeue/forgequeue/core/internal/dependency"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
@@ -38,6 +39,7 @@ SELECT id, tenant_id, lane_id, queue, type, user_id, 'queued', priority, payload
        -- the last holder's repeat gets the same answer until the next claim (D5)
        outcome_lease_id, outcome_hash, outcome_answer, has_dependents, linked, named.counted,
        octet_length(payload::text) + octet_length(metadata::text) + octet_length(tags::text)
+         + CASE WHEN linked THEN @parent_size::integer * (SELECT count(*) FROM dependencies WHERE child_id = redriven.id)::integer ELSE 0 END
 FROM redriven JOIN unnest(@ids::uuid[], @counted::smallint[]) AS named(id, counted) USING (id)
 -- in the order of every insert into jobs, so that two never deadlock
 ORDER BY tenant_id, dedupe_key NULLS FIRST, id
@@ -174,7 +176,7 @@ func redriveFree(ctx context.Context, tx pgx.Tx, owner tenant.ID, user string, i
 }
 
 func redriveArgs(owner tenant.ID, user string, ids []uuid.UUID, counted []int16) store.Args {
-	return store.Args{"ids": ids, "counted": counted, "tenant_id": owner, "user": user}
+	return store.Args{"ids": ids, "counted": counted, "tenant_id": owner, "user": user, "parent_size": dependency.ClaimedSize}
 }
 
 func byID(rows []*queue.JobRow) map[uuid.UUID]*queue.JobRow {

@@ -46,6 +46,10 @@ type Edge struct {
 	Resolved bool
 }
 
+// ClaimedSize is about a parent's size in the claim of its child, in bytes. A job's size has it for each
+// parent, so that a claim's answer stays within its bytes.
+const ClaimedSize = 256
+
 const addSQL = `
 INSERT INTO dependencies (tenant_id, parent_id, child_id, on_failed, redrives, resolved_at)
 SELECT tenant_id, parent_id, child_id, on_failed, redrives, CASE WHEN resolved THEN statement_timestamp() END

@@ -51,7 +51,7 @@ type leasing struct {
 }
 
 // largestJob is above the size of a job in an answer.
-const largestJob = 2 * api.MaxPayload
+const largestJob = 3 * api.MaxPayload
 
 // run takes jobs until the workers have what they asked for, the claim's bytes are used up, or no
 // ready list is left.

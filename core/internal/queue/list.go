@@ -2,8 +2,11 @@ package queue
 
 import (
 	"context"
+	"fmt"
+	"slices"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/store"
@@ -71,10 +74,44 @@ func (s *Jobs) List(ctx context.Context, owner tenant.ID, filter api.JobFilter, 
 		}
 		return row.Summary()
 	})
+	if err == nil {
+		linked, err = s.cutPage(ctx, &page, linked)
+	}
 	if err != nil {
 		return page, err
 	}
 	return page, s.AddParents(ctx, filter.User, Pick(page.Items, linked, func(one *api.JobSummary) *api.JobSummary { return one }))
+}
+
+// mostListedParents bounds the parents of all jobs of a page: each is looked up.
+const mostListedParents = 20_000
+
+const countParentsSQL = `
+SELECT (SELECT count(*) FROM dependencies WHERE child_id = asked.id)
+FROM unnest(@ids::uuid[]) WITH ORDINALITY AS asked(id, place)
+ORDER BY place`
+
+// cutPage ends a page before the job with which its linked jobs have too many parents, and gives those
+// that are left.
+func (s *Jobs) cutPage(ctx context.Context, page *api.Page[api.JobSummary], linked []uuid.UUID) ([]uuid.UUID, error) {
+	if len(linked)*api.MaxWorkflowAfter <= mostListedParents {
+		return linked, nil
+	}
+	counts, err := store.Query(ctx, s.Store, pgx.RowTo[int], countParentsSQL, store.Args{"ids": linked})
+	if err != nil {
+		return nil, fmt.Errorf("queue: count parents: %w", store.NothingChanged(err))
+	}
+	total := 0
+	for i, n := range counts {
+		if total += n; total <= mostListedParents {
+			continue
+		}
+		at := slices.IndexFunc(page.Items, func(one api.JobSummary) bool { return one.ID == linked[i].String() })
+		next := page.Items[at-1].ID // one job has fewer
+		page.Items, page.NextPageToken = page.Items[:at], &next
+		return linked[:i], nil
+	}
+	return linked, nil
 }
 
 // Judgement is for store.PageOf.

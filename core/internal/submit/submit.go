@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/forgequeue/forgequeue/core/internal/dependency"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/idempotency"
 	"github.com/forgequeue/forgequeue/core/internal/job"
@@ -102,7 +103,7 @@ const insertLinkedSQL = unitsSQL + `
 INSERT INTO jobs (` + newColumns + `, linked, has_dependents)
 SELECT ` + newValuesHead + `
        CASE WHEN (@blocked::boolean[])[place] THEN 'blocked' WHEN start_at > statement_timestamp() THEN 'scheduled' ELSE 'queued' END,` + newValuesMiddle + `
-       CASE WHEN (@blocked::boolean[])[place] OR start_at > statement_timestamp() THEN NULL ELSE statement_timestamp() END,` + newValuesTail + `,
+       CASE WHEN (@blocked::boolean[])[place] OR start_at > statement_timestamp() THEN NULL ELSE statement_timestamp() END,` + newValuesTail + ` + (@parents_sizes::integer[])[place],
        (@linked::boolean[])[place], (@has_dependents::boolean[])[place]` + dedupedSQL
 
 const unitsSQL = `
@@ -408,10 +409,13 @@ func insertArgs(submissions []Submission, places []place) store.Args {
 // addFlags adds the columns of insertLinkedSQL.
 func addFlags(args store.Args, submissions []Submission, places []place) {
 	blocked, linked, hasDependents := make([]bool, len(places)), make([]bool, len(places)), make([]bool, len(places))
+	sizes := make([]int32, len(places))
 	for i, p := range places {
-		blocked[i], linked[i], hasDependents[i] = submissions[p.submission].flags(p.job)
+		submission := &submissions[p.submission]
+		blocked[i], linked[i], hasDependents[i] = submission.flags(p.job)
+		sizes[i] = int32(len(submission.Jobs[p.job].After)) * dependency.ClaimedSize //nolint:gosec // at most api.MaxWorkflowAfter
 	}
-	args["blocked"], args["linked"], args["has_dependents"] = blocked, linked, hasDependents
+	args["blocked"], args["linked"], args["has_dependents"], args["parents_sizes"] = blocked, linked, hasDependents, sizes
 }
 
 // unitsOf gives each job's unit, see insertDedupedSQL.

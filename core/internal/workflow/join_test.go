@@ -63,7 +63,7 @@ func pages(t *testing.T, size int, read func(queue.ParentsPage) (api.Page[api.Jo
 		if page.NextPageToken == nil {
 			return all, sizes
 		}
-		if len(page.Items) == 0 || len(sizes) > 1000 {
+		if len(page.Items) == 0 || len(sizes) > api.MaxWorkflowAfter {
 			t.Fatalf("no end after %d pages, the last of %d", len(sizes), len(page.Items))
 		}
 		at.After = uuid.MustParse(*page.NextPageToken)
@@ -75,7 +75,7 @@ func pages(t *testing.T, size int, read func(queue.ParentsPage) (api.Page[api.Jo
 func TestAJoinOfAThousand(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	id := f.join(1000, func(i int) json.RawMessage { return json.RawMessage(fmt.Sprint(i)) })
+	id := f.join(api.MaxWorkflowAfter, func(i int) json.RawMessage { return json.RawMessage(fmt.Sprint(i)) })
 	if _, err := f.Store.ParentsForHolder(t.Context(), f.Tenant, id, queue.ParentsPage{Size: 1}); !errors.Is(err, store.ErrNotFound) {
 		t.Fatalf("before the claim: %v", err)
 	}
@@ -146,5 +146,61 @@ func TestAPageOfAUsersParents(t *testing.T) {
 	}
 	if _, err := f.Store.Parents(t.Context(), f.Tenant, "alice", child.ID, queue.ParentsPage{Size: 2}); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("alice: %v", err)
+	}
+}
+
+// Jobs with many parents fill a claim, and a page of a list, before there are many of them.
+func TestManyJobsOfManyParents(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	parents := f.Jobs(api.MaxWorkflowAfter)
+	f.Submit(parents...)
+	var endings []queue.Ending
+	for _, one := range f.Claim(len(parents), time.Minute, f.Lane) {
+		endings = append(endings, queue.Ending{Lease: one.Lease(), Kind: api.KindComplete})
+	}
+	f.Store.End(f.Context(), endings)
+	const n = 45
+	children := f.Jobs(n, func(j *submit.NewJob) { j.Type = "child" })
+	for i := range children {
+		for j := range parents {
+			children[i].After = append(children[i].After, submit.After{Parent: parents[j].ID, OnFailed: job.CancelChild})
+		}
+	}
+	f.Submit(children...)
+
+	seen, token := 0, ""
+	var sizes []int
+	for len(sizes) == 0 || token != "" {
+		page, err := f.Store.List(t.Context(), f.Tenant, api.JobFilter{Type: "child"}, 50, token)
+		if err != nil || len(sizes) > n {
+			t.Fatalf("pages of %d, %v", sizes, err)
+		}
+		for _, one := range page.Items {
+			if seen++; one.ID != children[n-seen].ID.String() || len(one.After) != len(parents) {
+				t.Fatalf("in place %d: %s after %d", seen, one.ID, len(one.After))
+			}
+		}
+		sizes, token = append(sizes, len(page.Items)), ""
+		if page.NextPageToken != nil {
+			token = *page.NextPageToken
+		}
+	}
+	if seen != n || !strings.HasPrefix(fmt.Sprint(sizes), "[20 20 5") {
+		t.Errorf("%d jobs on pages of %d", seen, sizes)
+	}
+
+	first := f.Claim(n, time.Minute, f.Lane)
+	if most := api.MaxClaimBytes / (api.MaxWorkflowAfter * 220); len(first) == 0 || len(first) > most || first[0].Size() < api.MaxWorkflowAfter*220 {
+		t.Errorf("%d jobs in a claim, the first of %d bytes", len(first), first[0].Size())
+	}
+	lease := first[0].Lease()
+	f.MustEnd(queue.Ending{Lease: lease, Kind: api.KindFail, Permanent: true, Error: &api.JobError{Type: "e"}})
+	if again := f.Store.Redrive(t.Context(), f.Tenant, "", []uuid.UUID{lease.Job}, nil); again[0].Err != nil {
+		t.Fatal(again[0].Err)
+	}
+	rest := f.Claim(n, time.Minute, f.Lane)
+	if want := n - len(first) + 1; len(rest) != want || rest[want-1].ID != lease.Job || rest[want-1].Size() != first[0].Size() {
+		t.Errorf("%d jobs in the second claim, want %d", len(rest), want)
 	}
 }
