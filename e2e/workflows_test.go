@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -110,6 +111,66 @@ func TestADiamond(t *testing.T) {
 	}
 }
 
+// A job after 1,000 others is claimed once they have completed, and its holder reads all of their results.
+func TestAJoinOfAThousand(t *testing.T) {
+	t.Parallel()
+	s := stack.Up(t, stack.Folder(t), "--demo=false")
+	w := &worker{t, s.Client(t)}
+	parts, refs := client.Workflow(), make([]string, api.MaxWorkflowAfter)
+	for i := range refs {
+		refs[i] = fmt.Sprint("r", i)
+		parts.Add(refs[i], api.SubmitRequest{Type: "part", Payload: json.RawMessage(fmt.Sprint(i))})
+	}
+	made, err := w.SubmitWorkflow(t.Context(), parts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.AddToWorkflow(t.Context(), made.ID, client.Workflow().Add("join", api.SubmitRequest{Type: "join"}).After(refs...)); err != nil {
+		t.Fatal(err)
+	}
+	for ended := 0; ended < len(refs); {
+		claimed, err := w.Claim(t.Context(), api.ClaimRequest{WorkerID: "w1", Queues: []string{"default"}, Max: new(len(refs)), WaitMS: new(int64(10_000))})
+		if err != nil || len(claimed.Jobs) == 0 {
+			t.Fatal(claimed, err)
+		}
+		outcomes := make([]api.OutcomeRequest, len(claimed.Jobs))
+		for i, one := range claimed.Jobs {
+			outcomes[i] = api.OutcomeRequest{JobID: one.ID, Kind: api.KindComplete, LeaseToken: one.LeaseToken, Result: one.Payload}
+		}
+		if _, err := w.Outcomes(t.Context(), outcomes); err != nil {
+			t.Fatal(err)
+		}
+		ended += len(outcomes)
+	}
+	last := w.next("join")
+	if len(last.Parents) != len(refs) {
+		t.Fatalf("claimed with %d parents", len(last.Parents))
+	}
+	next := 0
+	for parent, err := range client.All(t.Context(), func(ctx context.Context, page client.PageRequest) (api.Page[api.JobParent], error) {
+		return w.Parents(ctx, last.ID, page)
+	}) {
+		if err != nil || *parent.Ref != refs[next] || string(parent.Result) != fmt.Sprint(next) {
+			t.Fatalf("in place %d: %+v, %v", next, parent, err)
+		}
+		next++
+	}
+	if next != len(refs) {
+		t.Errorf("%d parents", next)
+	}
+	for _, query := range []string{"?page_token=nonsense", "?page_size=201", "?page_size=0", "?limit=1"} {
+		if status, _, body := ask(t, s, "GET", "/v1/jobs/"+last.ID+"/parents"+query, ""); status != 400 {
+			t.Errorf("%s: %d %s", query, status, body)
+		}
+	}
+	if _, err := w.Complete(t.Context(), last.ID, api.CompleteRequest{LeaseToken: last.LeaseToken}); err != nil {
+		t.Fatal(err)
+	}
+	if shown, err := w.GetWorkflow(t.Context(), made.ID); err != nil || shown.State != api.WorkflowCompleted || len(shown.Jobs) != len(refs)+1 {
+		t.Errorf("%s, %v", shown.State, err)
+	}
+}
+
 func TestAWorkflowGrowsAndIsCancelled(t *testing.T) {
 	t.Parallel()
 	s := stack.Up(t, stack.Folder(t), "--demo=false")
@@ -149,8 +210,8 @@ func TestRefusedWorkflows(t *testing.T) {
 	t.Parallel()
 	s := stack.Up(t, stack.Folder(t), "--demo=false")
 	jobs := func(list string) string { return `{"jobs": [` + list + `]}` }
-	many := make([]string, 0, 102)
-	for i := range 101 {
+	many := make([]string, 0, api.MaxWorkflowAfter+1)
+	for i := range api.MaxWorkflowAfter + 1 {
 		many = append(many, fmt.Sprintf(`"r%d"`, i))
 	}
 	for body, want := range map[string]string{
@@ -162,7 +223,7 @@ func TestRefusedWorkflows(t *testing.T) {
 		jobs(`{"ref": "a", "type": "t", "after": [{"ref": "b", "x": 1}]}`): "unknown_field jobs[0].after[0].x",
 		jobs(`{"ref": "a", "type": "t", "dedupe_key": "x"}`):               "invalid_request jobs[0].dedupe_key",
 		jobs(`{"type": "t"}`): "invalid_request jobs[0].ref",
-		jobs(`{"ref": "a", "type": "t", "after": [` + strings.Join(many, ",") + `]}`):                           "invalid_request jobs[0].after",
+		jobs(`{"ref": "a", "type": "t", "after": [` + strings.Join(many, ",") + `]}`):                           "must have at most 1000 entries",
 		jobs(`{"ref": "a", "type": "t"}, {"ref": "b", "type": "t", "after": ["a", "a"]}`):                       "invalid_request jobs[1].after[1]",
 		jobs(`{"ref": "a", "type": "t", "nonsense": 1}`):                                                        "unknown_field jobs[0].nonsense",
 		`{"name": "no spaces", "jobs": [{"ref": "a", "type": "t"}]}`:                                            "invalid_request name",

@@ -123,7 +123,7 @@ func requestLimits() map[string]limit {
 		"jobs":                 items(1, api.MaxBatchJobs),
 		"SubmitRequest.after":  items(0, api.MaxAfter),
 		"ref":                  pattern(namePattern),
-		"WorkflowRequest.name": otherwise("workflow", pattern(namePattern)), "WorkflowJobRequest.after": items(0, api.MaxAfter),
+		"WorkflowRequest.name": otherwise("workflow", pattern(namePattern)), "WorkflowJobRequest.after": items(0, api.MaxWorkflowAfter),
 		"on_failed":             otherwise(api.OnFailedCancel, policies),
 		"outcomes":              items(0, api.MaxOutcomes),
 		"leases":                items(0, api.MaxLeases),

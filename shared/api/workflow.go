@@ -45,7 +45,7 @@ type WorkflowJobRequest struct {
 	// Ref names the job in its workflow; like a type.
 	Ref string `json:"ref"`
 	SubmitRequest
-	// After are refs of jobs of the same workflow that must have ended before.
+	// After are refs of jobs of the same workflow that must have ended before, at most 1000.
 	After []WorkflowDependency `json:"after,omitzero"`
 }
 
@@ -193,7 +193,7 @@ func (r *refusals) workflowJobs(jobs []WorkflowJobRequest, now time.Time, adding
 }
 
 func (r *refusals) refs(after []WorkflowDependency, prefix, own string, places map[string]int, adding bool) {
-	r.check(len(after) <= MaxAfter, prefix+"after", "must have at most %d entries", MaxAfter)
+	r.check(len(after) <= MaxWorkflowAfter, prefix+"after", "must have at most %d entries", MaxWorkflowAfter)
 	seen := map[string]int{}
 	for i := range after {
 		field := fmt.Sprintf("%safter[%d]", prefix, i)

@@ -65,7 +65,7 @@ func (w *WorkflowBuilder) Add(ref string, job api.SubmitRequest) *WorkflowBuilde
 
 // After makes the job that was added last come after these refs: it is blocked
 // until each of them has completed, and cancelled where one has failed for good or
-// was cancelled. At most 100 for one job, and 10,000 for one request.
+// was cancelled. At most 1,000 for one job, and 10,000 for one request.
 func (w *WorkflowBuilder) After(refs ...string) *WorkflowBuilder {
 	return w.AfterOnFailed("", refs...)
 }

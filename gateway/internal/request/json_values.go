@@ -29,21 +29,45 @@ func rawOrAbsent(from *jsontext.Decoder, to *stdjson.RawMessage) error {
 }
 
 // mostEntries is one more than any list of a request may have, mostNested the same for
-// nested lists. Further entries are read and discarded: the request will be refused, and
-// two bytes of text must not become the 300 bytes of a job's fields before that.
+// nested lists, mostRefs for what a job of a workflow comes after. Further entries are read
+// and discarded: the request will be refused, and two bytes of text must not become the 300
+// bytes of a job's fields before that.
 const (
 	mostEntries = max(api.MaxBatchJobs, api.MaxOutcomes, api.MaxLeases) + 1
 	mostNested  = api.MaxQueuesPerCall + 1
+	mostRefs    = api.MaxWorkflowAfter + 1
 )
 
 // bounded reads a list, no more than its first entries.
 func bounded[T any](from *jsontext.Decoder, to *[]T) error {
-	if from.PeekKind() != jsontext.KindBeginArray {
-		return errors.ErrUnsupported // null, or an error that the package words
-	}
 	most := mostEntries
 	if from.StackDepth() > 1 {
 		most = mostNested
+	}
+	return readList(from, to, most, func(*T) {})
+}
+
+// boundedRefs is bounded for what a job of a workflow comes after.
+func boundedRefs(from *jsontext.Decoder, to *[]api.WorkflowDependency) error {
+	return readList(from, to, mostRefs, func(*api.WorkflowDependency) {})
+}
+
+// boundedGraph is bounded for the jobs of a workflow. Once they come after more than a request may
+// have in total, the refs of further jobs are discarded too: 3 MiB of text could be a million.
+func boundedGraph(from *jsontext.Decoder, to *[]api.WorkflowJobRequest) error {
+	edges := 0
+	return readList(from, to, mostEntries, func(job *api.WorkflowJobRequest) {
+		if edges > api.MaxEdges {
+			job.After = nil
+		}
+		edges += len(job.After)
+	})
+}
+
+// readList reads at most so many entries of a list; each may be changed before it is kept.
+func readList[T any](from *jsontext.Decoder, to *[]T, most int, change func(*T)) error {
+	if from.PeekKind() != jsontext.KindBeginArray {
+		return errors.ErrUnsupported // null, or an error that the package words
 	}
 	if _, err := from.ReadToken(); err != nil {
 		return err
@@ -60,6 +84,7 @@ func bounded[T any](from *jsontext.Decoder, to *[]T) error {
 		if err := json.UnmarshalDecode(from, &entry); err != nil {
 			return err
 		}
+		change(&entry)
 		entries = append(entries, entry)
 	}
 	*to = entries
