@@ -174,6 +174,7 @@ func usualCodes(path, method, access string, op *openapi3.Operation) []problem.C
 		switch {
 		case p.Value.Name == "Idempotency-Key":
 			codes = append(codes, problem.IdempotencyKeyInvalid, problem.IdempotencyInFlight, problem.IdempotencyMismatch)
+		case p.Value.Name == "worker_id" && method == http.MethodDelete: // a worker that is not known has left
 		case p.Value.Name == "worker_id":
 			codes = append(codes, problem.WorkerUnknown, problem.NotFound)
 		case p.Value.In == "path":

@@ -95,7 +95,7 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, tracing *telemetry
 	var promoter *sweep.Promoter
 	var ticker *sweep.Ticker
 	dispatcher = dispatch.New(dispatch.Options{
-		Store: store, Metrics: meters.jobs, Logger: log, Publish: notifier.Ready, PublishEnded: notifier.Ended, PublishSettings: notifier.Settings,
+		Store: store, Metrics: meters.jobs, Logger: log, Publish: notifier.Ready, PublishEnded: notifier.Ended, PublishSettings: notifier.Settings, PublishLeft: notifier.Left,
 		Scheduled: func() { promoter.Kick() }, ScheduleChanged: func() { ticker.Kick() }, MaxRunning: cfg.MaxRunning, Tracer: tracing.Tracer(),
 	})
 	ticker = sweep.NewTicker(store, dispatcher, meters.jobs, log)
@@ -166,7 +166,7 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, tracing *telemetry
 
 // listener is what hints of other cores do here.
 func listener(d *dispatch.Dispatcher) hints.Listener {
-	return hints.Listener{Ready: d.WakeHere, Settings: d.RefreshSoon, Ended: func(ids []uuid.UUID) { d.Changed(ids...) }}
+	return hints.Listener{Ready: d.WakeHere, Settings: d.RefreshSoon, Ended: func(ids []uuid.UUID) { d.Changed(ids...) }, Left: d.WorkerLeft}
 }
 
 // bodyMemory is how many bytes the bodies of concurrent calls may take: a quarter of the process's

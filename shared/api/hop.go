@@ -23,6 +23,7 @@ const (
 	HopHeartbeat       = "/internal/v1/heartbeats"
 	HopOutcome         = "/internal/v1/outcomes"
 	HopRegister        = "/internal/v1/registrations"
+	HopLeave           = "/internal/v1/departures"
 	HopKeyLookup       = "/internal/v1/key-lookups"
 	HopTenantCreate    = "/internal/v1/tenant-creations"
 	HopTenantList      = "/internal/v1/tenant-lists"
@@ -161,6 +162,11 @@ type HopGetRequest struct {
 type HopHeartbeatRequest struct {
 	WorkerID string  `json:"worker_id"`
 	Leases   []Lease `json:"leases"`
+}
+
+// HopLeaveRequest names the worker that leaves.
+type HopLeaveRequest struct {
+	WorkerID string `json:"worker_id"`
 }
 
 // HopKeyLookupRequest asks for one key by its id.

@@ -75,6 +75,7 @@ func TestEveryCallGoesToItsRoute(t *testing.T) {
 			{`GET /v1/jobs/a%2Fb%3Fc  `, func() error { _, err := c.Get(ctx, "a/b?c"); return err }},
 			{`GET /v1/whoami  `, func() error { _, err := c.Whoami(ctx); return err }},
 			{`POST /v1/workers  {"worker_id":"w"}`, func() error { _, err := c.Register(ctx, api.WorkerRequest{WorkerID: "w"}); return err }},
+			{`DELETE /v1/workers/w%201  `, func() error { return c.RemoveWorker(ctx, "w 1") }},
 			{`POST /v1/workers/w%201/heartbeat  {"leases":[{"job_id":"j","lease_token":"t"}]}`, func() error {
 				_, err := c.Heartbeat(ctx, "w 1", []api.Lease{{JobID: "j", LeaseToken: "t"}})
 				return err

@@ -34,6 +34,13 @@ func (c *Client) Heartbeat(ctx context.Context, workerID string, leases []api.Le
 	return answer, err
 }
 
+// RemoveWorker says goodbye for a worker: it is gone from the list, and its leases go
+// back at once, attempt included. It is no error if the server does not know it. End
+// its claims first: jobs of a claim on its way may stay leased.
+func (c *Client) RemoveWorker(ctx context.Context, workerID string) error {
+	return c.do(ctx, call{method: http.MethodDelete, path: []string{"v1", "workers", workerID}, repeatable: true})
+}
+
 // Claim leases up to Max jobs, and waits up to WaitMS for the first. It is tried
 // again only when the connection could not be made: jobs in a lost answer stay
 // leased.

@@ -25,6 +25,8 @@ type Workers struct {
 	joined prometheus.Counter
 	mu     sync.Mutex
 	known  map[WorkerKey]knownWorker
+	// forgotten counts calls of Forget: what was read before one is not remembered after it.
+	forgotten uint64
 }
 
 // WorkerKey names a worker.
@@ -46,6 +48,7 @@ func (w *Workers) Seen(ctx context.Context, store *cell.Cell, owner tenant.ID, i
 	key := WorkerKey{owner, id}
 	w.mu.Lock()
 	worker, known := w.known[key]
+	forgotten := w.forgotten
 	w.mu.Unlock()
 	if !known || time.Since(worker.at) > seenEvery {
 		var tags []string
@@ -60,7 +63,7 @@ func (w *Workers) Seen(ctx context.Context, store *cell.Cell, owner tenant.ID, i
 			w.joined.Inc()
 		}
 		worker = knownWorker{tags: row.Tags, at: time.Now()}
-		w.remember(key, worker)
+		w.remember(key, worker, forgotten)
 	}
 	tags := worker.tags
 	if asked != nil {
@@ -73,9 +76,12 @@ func (w *Workers) Seen(ctx context.Context, store *cell.Cell, owner tenant.ID, i
 	return set, nil
 }
 
-func (w *Workers) remember(key WorkerKey, worker knownWorker) {
+func (w *Workers) remember(key WorkerKey, worker knownWorker, forgotten uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.forgotten != forgotten {
+		return
+	}
 	if w.known == nil || len(w.known) >= knownWorkers {
 		w.known = map[WorkerKey]knownWorker{}
 	}
@@ -86,6 +92,7 @@ func (w *Workers) remember(key WorkerKey, worker knownWorker) {
 func (w *Workers) Forget(key WorkerKey) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.forgotten++
 	delete(w.known, key)
 }
 

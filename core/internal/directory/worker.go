@@ -142,6 +142,30 @@ func (s *Directory) BeatWorker(ctx context.Context, owner tenant.ID, workerID st
 	return workers[0], nil
 }
 
+// removeWorkerSQL gives the time of the removal too, also where there was no such worker.
+const removeWorkerSQL = `
+WITH gone AS (DELETE FROM workers WHERE owner = @owner AND worker_id = @worker_id RETURNING 1)
+SELECT statement_timestamp() AS at, EXISTS (SELECT FROM gone) AS known`
+
+// Removed is the removal of a worker: when it was, by PostgreSQL's clock, and whether the worker was
+// known.
+type Removed struct {
+	At    time.Time
+	Known bool
+}
+
+// RemoveWorker deletes a worker of owner, a tenant or tenant.Platform. A repeat deletes nothing.
+func (s *Directory) RemoveWorker(ctx context.Context, owner tenant.ID, workerID string) (Removed, error) {
+	ctx = store.WithClass(ctx, store.ClassOutcomes)
+	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[Removed], removeWorkerSQL, store.Args{
+		"owner": owner, "worker_id": workerID,
+	})
+	if err != nil {
+		return Removed{}, fmt.Errorf("directory: remove worker: %w", err)
+	}
+	return rows[0], nil
+}
+
 // leasesSQL scans the running jobs, which are bounded by what workers can hold; an index by worker
 // would cost every claim and every finish.
 const leasesSQL = `

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/forgequeue/forgequeue/core/internal/cache"
 	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/job"
@@ -42,27 +43,41 @@ type ClaimCall struct {
 
 // Claim leases up to Max jobs to a worker. Without ready jobs it waits, without a connection, until
 // work arrives or Wait is over; an empty answer is no error. Jobs leased for a caller that has left
-// are returned at once, attempt included.
+// are returned at once, attempt included; those leased for a worker that leaves meanwhile, too.
 func (d *Dispatcher) Claim(ctx context.Context, call ClaimCall) ([]claim.Job, error) {
 	filter := &scheduler.Filter{Owner: call.Owner, Queues: call.Queues, Push: call.Push, Capacity: call.Capacity}
-	if !call.Push {
-		tags, err := d.workers.Seen(ctx, d.store, call.Owner, call.WorkerID, call.Queues, call.Tags)
-		if err != nil {
-			return nil, err
-		}
-		filter.Tags = tags
-		if call.Wait > 0 { // a claim without wait does not serve the queue
-			d.served.Seen(call.Owner, call.Queues)
-		}
+	if call.Push {
+		return d.takeOrWait(ctx, call, filter, nil)
 	}
+	key := cache.WorkerKey{Owner: call.Owner, ID: call.WorkerID}
+	left, done := d.callers.enter(key)
+	defer done()
+	tags, err := d.workers.Seen(ctx, d.store, call.Owner, call.WorkerID, call.Queues, call.Tags)
+	if isClosed(left) { // it left meanwhile, and this claim may have made its row again
+		return nil, d.removeAgain(ctx, key)
+	}
+	if err != nil {
+		return nil, err
+	}
+	filter.Tags = tags
+	if call.Wait > 0 { // a claim without wait does not serve the queue
+		d.served.Seen(call.Owner, call.Queues)
+	}
+	jobs, err := d.takeOrWait(ctx, call, filter, left)
+	if len(jobs) > 0 && isClosed(left) { // leased after its leases were given back
+		d.GiveBack(ctx, jobs)
+		return nil, nil
+	}
+	return jobs, err
+}
+
+// takeOrWait scans, and where it finds nothing waits until work arrives, Wait is over, or the worker
+// has left.
+func (d *Dispatcher) takeOrWait(ctx context.Context, call ClaimCall, filter *scheduler.Filter, left <-chan struct{}) ([]claim.Job, error) {
 	d.polls.claimed.Store(time.Now().UnixNano())
 	if call.Wait <= 0 {
 		return d.take(ctx, call, filter, true)
 	}
-	return d.takeOrWait(ctx, call, filter)
-}
-
-func (d *Dispatcher) takeOrWait(ctx context.Context, call ClaimCall, filter *scheduler.Filter) ([]claim.Job, error) {
 	over := time.NewTimer(call.Wait)
 	defer over.Stop()
 	d.metrics.Parked.Inc()
@@ -93,6 +108,8 @@ func (d *Dispatcher) takeOrWait(ctx context.Context, call ClaimCall, filter *sch
 		case <-over.C:
 			return nil, nil
 		case <-d.draining:
+			return nil, nil
+		case <-left:
 			return nil, nil
 		case wokenFor = <-w.Woken:
 			d.parking.Rearm(w)

@@ -28,6 +28,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/scheduler"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/core/internal/watch"
 )
 
@@ -54,6 +55,7 @@ type Dispatcher struct {
 	// claimLocks serialises claims under a tenant's running cap.
 	claimLocks tenantLocks
 	workers    *cache.Workers
+	callers    callers
 	leases     cache.Leases
 	served     cache.Served
 	breakers   breakers
@@ -65,6 +67,8 @@ type Dispatcher struct {
 	// publishEnded and publishSettings do the same for ended jobs and changed settings.
 	publishEnded    func([]uuid.UUID)
 	publishSettings func()
+	// publishLeft tells other cores of a worker that left.
+	publishLeft func(owner tenant.ID, workerID string)
 	// scheduled is called when a job becomes scheduled.
 	scheduled func()
 	// scheduleChanged is called when a schedule was made or changed.
@@ -88,6 +92,8 @@ type Options struct {
 	// PublishEnded and PublishSettings do the same for ended jobs and changed settings.
 	PublishEnded    func([]uuid.UUID)
 	PublishSettings func()
+	// PublishLeft tells other cores of a worker that left; it must not block. nil for none.
+	PublishLeft func(owner tenant.ID, workerID string)
 	// MaxRunning caps the leases of the whole installation; 0 for no cap.
 	MaxRunning int64
 	// Scheduled is called when a job becomes scheduled; nil for none.
@@ -102,7 +108,8 @@ type Options struct {
 func New(o Options) *Dispatcher {
 	d := &Dispatcher{
 		store: o.Store, lanes: cache.NewLanes(o.Store), limits: cache.NewLimits(o.Store), metrics: o.Metrics, log: o.Logger,
-		publish: o.Publish, publishEnded: o.PublishEnded, publishSettings: o.PublishSettings, scheduled: o.Scheduled, refresh: make(chan struct{}, 1),
+		publish: o.Publish, publishEnded: o.PublishEnded, publishSettings: o.PublishSettings, publishLeft: o.PublishLeft,
+		scheduled: o.Scheduled, refresh: make(chan struct{}, 1),
 		draining: make(chan struct{}), workers: cache.NewWorkers(o.Metrics.Workers.Registered), traces: flush.Traces{Tracer: o.Tracer},
 	}
 	d.maker = newLaneMaker(d.lanes, o.Store)
@@ -120,6 +127,9 @@ func New(o Options) *Dispatcher {
 	}
 	if d.publishSettings == nil {
 		d.publishSettings = func() {}
+	}
+	if d.publishLeft == nil {
+		d.publishLeft = func(tenant.ID, string) {}
 	}
 	if d.scheduled == nil {
 		d.scheduled = func() {}

@@ -1,11 +1,13 @@
 package dispatch
 
 import (
+	"context"
 	"time"
 
 	"github.com/forgequeue/forgequeue/core/internal/cache"
 	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
+	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/scheduler"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
@@ -16,6 +18,11 @@ func (d *Dispatcher) ParkedClaims() int { return d.parking.Count() }
 
 // ForgetWorkers forgets which workers have claimed lately.
 func (d *Dispatcher) ForgetWorkers() { d.workers = cache.NewWorkers(d.metrics.Workers.Registered) }
+
+// Release ends leases of a worker that has left.
+func (d *Dispatcher) Release(ctx context.Context, leases ...job.Lease) error {
+	return d.release(ctx, leases)
+}
 
 // ListsPerClaim is a limit that tests go beyond.
 const ListsPerClaim = listsPerClaim

@@ -55,6 +55,14 @@ type ready struct {
 	Ended []uuid.UUID `json:"ended,omitempty"`
 	// Settings says that a queue's settings changed.
 	Settings bool `json:"settings,omitempty"`
+	// Left is a worker that said goodbye; nil for none.
+	Left *worker `json:"left,omitempty"`
+}
+
+// worker names a worker.
+type worker struct {
+	Owner uuid.UUID `json:"owner"`
+	ID    string    `json:"worker_id"`
 }
 
 // Listener handles the hints of other cores.
@@ -62,6 +70,7 @@ type Listener struct {
 	Ready    func([]queue.Waiting)
 	Ended    func([]uuid.UUID)
 	Settings func()
+	Left     func(owner uuid.UUID, workerID string)
 }
 
 // Hints sends and receives.
@@ -114,8 +123,14 @@ func (h *Hints) Ended(ids []uuid.UUID) {
 // Settings makes other cores read the queues' settings again. It never blocks.
 func (h *Hints) Settings() { h.publishHint(ready{Settings: true}) }
 
+// Left makes other cores end the claims of a worker that said goodbye. It never blocks.
+func (h *Hints) Left(owner uuid.UUID, workerID string) {
+	h.publishHint(ready{Left: &worker{owner, workerID}})
+}
+
 func (h *Hints) publishHint(hint ready) {
-	if h.client == nil || !hint.Settings && time.Now().UnixNano() < h.quiet.Load() {
+	// A hint that no poll makes up for soon is sent even if this core seems to be alone.
+	if h.client == nil || !hint.Settings && hint.Left == nil && time.Now().UnixNano() < h.quiet.Load() {
 		return
 	}
 	hint.From = h.self
@@ -230,6 +245,9 @@ func (h *Hints) handle(event any, listener Listener) {
 func (l Listener) handle(hint ready) {
 	if hint.Settings && l.Settings != nil {
 		l.Settings()
+	}
+	if hint.Left != nil && l.Left != nil {
+		l.Left(hint.Left.Owner, hint.Left.ID)
 	}
 	if len(hint.Lists) > 0 && l.Ready != nil {
 		l.Ready(hint.Lists)

@@ -46,6 +46,7 @@ type listener struct {
 	woken   [][]directory.LaneID
 	over    []uuid.UUID
 	changes int
+	left    []string
 }
 
 func (l *listener) wake(lists []queue.Waiting) {
@@ -62,6 +63,18 @@ func (l *listener) ended(ids []uuid.UUID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.over = append(l.over, ids...)
+}
+
+func (l *listener) leave(owner uuid.UUID, workerID string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.left = append(l.left, owner.String()+" "+workerID)
+}
+
+func (l *listener) hasLeft(owner uuid.UUID, workerID string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Contains(l.left, owner.String()+" "+workerID)
 }
 
 func (l *listener) settings() {
@@ -89,7 +102,9 @@ func start(t *testing.T, c redis.UniversalClient) (l *listener, stop func()) {
 	l = &listener{Hints: hints.New(c, quiet())}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- l.Run(ctx, hints.Listener{Ready: l.wake, Ended: l.ended, Settings: l.settings}) }()
+	go func() {
+		done <- l.Run(ctx, hints.Listener{Ready: l.wake, Ended: l.ended, Settings: l.settings, Left: l.leave})
+	}()
 	stop = sync.OnceFunc(func() {
 		cancel()
 		select {
@@ -140,6 +155,18 @@ func TestEndsAndSettingsReachTheOthers(t *testing.T) {
 		return slices.Contains(over, id) && settings > 0
 	})
 	if over, _ := one.received(); slices.Contains(over, id) {
+		t.Error("a core received its own hint")
+	}
+}
+
+func TestAGoodbyeReachesTheOthers(t *testing.T) {
+	t.Parallel()
+	c := client(t, storetest.Redis(t))
+	one, _ := start(t, c)
+	two, _ := start(t, c)
+	owner := uuid.New()
+	celltest.Eventually(t, "the other to hear", func() bool { one.Left(owner, "w"); return two.hasLeft(owner, "w") })
+	if one.hasLeft(owner, "w") {
 		t.Error("a core received its own hint")
 	}
 }

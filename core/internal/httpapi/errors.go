@@ -33,7 +33,7 @@ type sentinel struct {
 func sentinels() []sentinel {
 	return []sentinel{
 		{store.ErrNotFound, problem.NotFound, "There is no such resource.", 0},
-		{queue.ErrLeaseLost, problem.LeaseLost, "This lease does not hold the job any more: it ran out and was taken back, or the job has ended. Stop working on it.", 0},
+		{queue.ErrLeaseLost, problem.LeaseLost, "This lease does not hold the job any more: it ran out and was taken back, its worker has left, or the job has ended. Stop working on it.", 0},
 		{queue.ErrOutcomeConflict, problem.OutcomeConflict, "This lease has already ended with another outcome, which stands.", 0},
 		{directory.ErrWorkerUnknown, problem.WorkerUnknown, "This worker is not registered, or is dead. Register it again with POST /v1/workers.", 0},
 		{queue.ErrIdempotencyInFlight, problem.IdempotencyInFlight, "The first request with this Idempotency-Key has not ended yet. Repeat this one to get its answer.", time.Second},

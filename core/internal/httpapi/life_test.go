@@ -80,6 +80,46 @@ func TestThePlatformClaimsAndFinishes(t *testing.T) {
 	}
 }
 
+// A worker's goodbye is its owner's, and a key that is bound to a user has no worker.
+func TestAWorkerLeaves(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	id := f.submit()
+	claimed := f.claim()
+	leave := api.HopLeaveRequest{WorkerID: "w1"}
+	for name, p := range map[string]api.Principal{"another tenant": f.newTenant(), "the platform": platform()} {
+		if got := ask[any](f, api.HopLeave, item(p, leave))[0]; got.Status != http.StatusOK {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	for name, p := range map[string]api.Principal{"a user": userOf(f.tenant, "bob"), "the operator": operator()} {
+		if got := ask[any](f, api.HopLeave, item(p, leave))[0]; got.Problem == nil || got.Problem.Code != problem.Forbidden {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	workers := func() int {
+		return len(one[api.Page[api.Worker]](f, api.HopWorkers, f.tenant, api.HopPageRequest{}).Items)
+	}
+	if job := f.get(id); job.State != api.StateRunning || workers() != 1 {
+		t.Fatalf("others made it leave: the job is %s, %d workers", job.State, workers())
+	}
+	for _, got := range ask[any](f, api.HopLeave, item(f.tenant, leave), item(f.tenant, leave)) { // a repeat, too
+		if got.Status != http.StatusOK || got.Problem != nil {
+			t.Errorf("the worker itself: %+v", got)
+		}
+	}
+	if job := f.get(id); job.State != api.StateQueued || job.Attempt != 0 || workers() != 0 {
+		t.Errorf("the job is %s at attempt %d, %d workers", job.State, job.Attempt, workers())
+	}
+	late := f.outcome(f.tenant, api.OutcomeRequest{JobID: id, Kind: api.KindComplete, LeaseToken: claimed.LeaseToken})
+	if late.Problem == nil || late.Problem.Code != problem.LeaseLost {
+		t.Errorf("a late complete: %+v", late)
+	}
+	if again := f.claim(); again.ID != id || again.Attempt != 1 || workers() != 1 {
+		t.Errorf("claimed again: %+v, %d workers", again, workers())
+	}
+}
+
 func TestForeignJobsAreNotThere(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

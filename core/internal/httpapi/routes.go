@@ -49,6 +49,7 @@ func (s *Server) routes() []route {
 		{"POST", api.HopOutcome, body, 0, atOnce(forWorker(s.reportOutcomes))}, // at once, so that they share a commit
 		{"POST", api.HopHeartbeat, body, 0, each(forWorker(s.heartbeat))},
 		{"POST", api.HopRegister, body, 0, each(forWorker(s.registerWorker))},
+		{"POST", api.HopLeave, body, 0, atOnce(forWorker(s.leave))},
 		{"POST", api.HopWorkers, body, 0, each(s.listWorkers)},
 
 		{"POST", api.HopQueues, body, 0, each(forManager(s.listQueues))},

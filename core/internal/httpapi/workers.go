@@ -28,6 +28,21 @@ func (s *Server) registerWorker(ctx context.Context, owner tenant.ID, item api.I
 	return s.Dispatcher.Register(ctx, owner, item.Request)
 }
 
+// leave removes workers and gives their leases back.
+//
+//	@Summary     Remove workers
+//	@Description Removes a worker and gives its leases back, attempt included; its claims under way end empty. An unknown worker is no error.
+//	@ID          departures
+//	@Tags        Workers
+//	@Param       envelope body api.Envelope[api.HopLeaveRequest] true "The callers' requests."
+//	@Success     200 {object} api.Results[any] "An answer for each item."
+//	@x-access    "worker"
+//	@x-example-worker {"worker_id": "worker-1"}
+//	@Router      /internal/v1/departures [post]
+func (s *Server) leave(ctx context.Context, owner tenant.ID, item api.Item[api.HopLeaveRequest]) (struct{}, error) {
+	return struct{}{}, s.Dispatcher.Leave(ctx, owner, item.Request.WorkerID)
+}
+
 // listWorkers reads a page of a tenant's workers, or of the platform's.
 //
 //	@Summary     List workers

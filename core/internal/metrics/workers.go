@@ -2,9 +2,10 @@ package metrics
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Workers counts registered, lost and deleted workers.
+// Workers counts registered, lost and deleted workers, and those that left.
 type Workers struct {
 	Registered prometheus.Counter
+	Left       prometheus.Counter
 	Lost       prometheus.Counter
 	Pruned     prometheus.Counter
 }
@@ -12,6 +13,7 @@ type Workers struct {
 func newWorkers(m maker) *Workers {
 	return &Workers{
 		Registered: m.counter("workers_registered_total", "Workers that became known, or came back from the dead, by registering or by a first claim."),
+		Left:       m.counter("workers_left_total", "Workers that said goodbye."),
 		Lost:       m.counter("workers_lost_total", "Workers without a heartbeat for so long that they count as dead."),
 		Pruned:     m.counter("workers_pruned_total", "Dead workers that were forgotten."),
 	}

@@ -40,6 +40,9 @@ type Ending struct {
 	Deferral time.Duration
 	// Random is uniform in [0, 1): the backoff's jitter.
 	Random float64
+	// Left says that a release is because the worker has left, and not the holder's report: no answer
+	// is stored for it, and whatever the holder still reports gets ErrLeaseLost.
+	Left bool
 	// Logged says that the holder itself writes the attempt's log line.
 	Logged bool
 	// Span is the request's, for the trace of the flush; zero for none.
@@ -123,6 +126,9 @@ func (s *Jobs) End(ctx context.Context, endings []Ending) []Ended {
 func repeatedOutcome(repeat, first *Ending, answered Ended) Ended {
 	if answered.Err != nil {
 		return Ended{Err: answered.Err}
+	}
+	if first.Left && !answered.Replayed {
+		return Ended{Err: ErrLeaseLost}
 	}
 	if repeat.hash() != first.hash() {
 		return Ended{Err: ErrOutcomeConflict}
@@ -244,7 +250,9 @@ func decide(row *lockedRow, reported *Ending) (*transition, error) {
 			made.delay = *ending.RetryAfter
 		}
 	}
-	made.saveReplay(reported)
+	if !reported.Left {
+		made.saveReplay(reported)
+	}
 	return made, nil
 }
 

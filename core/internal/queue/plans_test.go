@@ -245,6 +245,10 @@ func hotPath(f *fixture, store *cell.Cell) {
 	_, err = store.ReadyLanes(ctx, []directory.LaneID{lanes[0].ID, lanes[1].ID})
 	must(err)
 
+	_, err = store.HeldBy(ctx, lanes[0].Tenant, "w", time.Now().Add(time.Hour), 100)
+	must(err)
+	_, err = store.RemoveWorker(ctx, lanes[0].Tenant, "w")
+	must(err)
 	f.Exec(`UPDATE jobs SET lease_expires_at = now() - interval '1 minute' WHERE id IN (SELECT id FROM jobs WHERE state = 'running' LIMIT 100)`)
 	f.Exec(`UPDATE jobs SET run_at = now() - interval '1 minute' WHERE id IN (SELECT id FROM jobs WHERE state = 'scheduled' LIMIT 100)`)
 	f.Exec(`UPDATE jobs SET deadline = now() - interval '1 minute' WHERE id IN (SELECT id FROM jobs WHERE deadline IS NOT NULL LIMIT 100)`)
@@ -301,7 +305,7 @@ func checkPlans(f *fixture, t *testing.T, recorded *celltest.Statements, mode st
 		if !ok || strings.Contains(sql, scansRunning) {
 			continue
 		}
-		if pages := plan.Hit + plan.Read; bounded && pages > mostPages {
+		if pages := plan.Hit + plan.Read; bounded && pages > mostPages && !strings.Contains(sql, walksRunning) {
 			t.Errorf("%d pages for\n%s", pages, sql)
 		}
 		if strings.Contains(sql, leases) && !leasesByKey(plan) {
@@ -338,6 +342,9 @@ func leasesByKey(plan *celltest.PlanNode) bool {
 // scansRunning counts a tenant's running jobs while a new cap's count is not settled:
 // it scans the index of all running jobs, see decision 9.
 const scansRunning = "state = 'running' AND tenant_id = @tenant_id LIMIT"
+
+// walksRunning lists a worker's leases by the index of all running jobs: there is none by worker.
+const walksRunning = "worker_owner = @owner AND worker_id = @worker_id"
 
 // ordered are indexes that are read from their head, in order and up to a LIMIT.
 func ordered(index string) bool {

@@ -45,7 +45,7 @@ func classOf(path string, e effect) class {
 		return classLease
 	case api.HopKeyLookup:
 		return classKey
-	case api.HopClaim, api.HopRegister:
+	case api.HopClaim, api.HopRegister, api.HopLeave:
 		return classClaim
 	case api.HopList, api.HopAttempts, api.HopDeadLetters, api.HopWorkflowList, api.HopWorkflowGet, api.HopWorkers, api.HopQueues, api.HopTenantList, api.HopKeyList,
 		api.HopScheduleList, api.HopScheduleRuns:

@@ -40,8 +40,8 @@ func Read(path string) Op { return op(path, reads) }
 // KeyedWrite is a change whose request carries an Idempotency-Key.
 func KeyedWrite(path string) Op { return op(path, keyed) }
 
-// Repeatable is a change that the contract allows to repeat: a heartbeat, and an
-// outcome, which core recognises by its lease token and body.
+// Repeatable is a change that the contract allows to repeat: a heartbeat, a
+// worker's goodbye, and an outcome, which core recognises by its lease token and body.
 func Repeatable(path string) Op { return op(path, repeatable) }
 
 // Submit is a submit of a tenant's jobs. It shares requests only with its own tenant's

@@ -38,6 +38,7 @@ func TestClassOf(t *testing.T) {
 		Write(api.HopClaim):            classClaim,
 		Write(api.HopClaim).Parked():   classParked,
 		Write(api.HopRegister):         classClaim,
+		Repeatable(api.HopLeave):       classClaim,
 		KeyedWrite(api.HopSubmit):      classSubmit,
 		Write(api.HopQueuePut):         classSubmit,
 		Read(api.HopGet):               classRead,

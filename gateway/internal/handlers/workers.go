@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"context"
+	"net/http"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
@@ -82,6 +83,29 @@ func (h *Handlers) Heartbeat(ctx context.Context, c *Call, r api.HeartbeatReques
 	}
 	answer.Value.Leases = statuses
 	return answer, nil
+}
+
+// RemoveWorker answers DELETE /v1/workers/{worker_id}: 204. The worker says goodbye; a
+// repeat, and a worker that is not known, are answered alike.
+//
+//	@Summary     Say goodbye
+//	@Description The worker is gone from the list, and the leases that it holds go back at once, attempt included: other workers get their jobs with the same attempt number. What it reports of them afterwards is answered 409 `lease_lost`.
+//	@Description
+//	@Description Its waiting claims end empty. A claim on its way that leases jobs in the same moment may keep them until their leases run out; so end claims first. A repeat changes nothing, nor does a worker that is not known. A worker that claims or registers later is known again.
+//	@ID          removeWorker
+//	@Tags        Workers
+//	@Param       worker_id path string true "The worker's name."
+//	@Success     204 "The worker is gone, and holds no lease."
+//	@x-access    "work platform"
+//	@Router      /v1/workers/{worker_id} [delete]
+func (h *Handlers) RemoveWorker(ctx context.Context, c *Call, _ None) (Response[None], error) {
+	gone := Response[None]{Status: http.StatusNoContent}
+	worker := c.Params["worker_id"]
+	if !api.ValidLabel(worker) { // no worker has this name
+		return gone, nil
+	}
+	_, err := send[api.HopLeaveRequest, None](ctx, h, c, coreclient.Repeatable(api.HopLeave), api.HopLeaveRequest{WorkerID: worker})
+	return gone, err
 }
 
 // ListWorkers answers GET /v1/workers with a page: a tenant's own workers only, or

@@ -54,6 +54,7 @@ var table = map[string]struct {
 	"POST /v1/outcomes":                      {scope: "work", platform: true},
 	"POST /v1/workers":                       {scope: "work", platform: true},
 	"POST /v1/workers/{worker_id}/heartbeat": {scope: "work", platform: true},
+	"DELETE /v1/workers/{worker_id}":         {scope: "work", platform: true},
 	"GET /v1/workers":                        {scope: "read", platform: true, unbound: true},
 	"POST /v1/claims":                        {scope: "work", platform: true},
 	"GET /v1/queues":                         {scope: "read", unbound: true},

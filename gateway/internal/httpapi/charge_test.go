@@ -182,6 +182,7 @@ func TestLeasesAreNeverRefused(t *testing.T) {
 	for route, body := range map[string]string{
 		"POST /v1/claims":              `{"worker_id":"w","queues":["q"]}`,
 		"POST /v1/workers":             `{"worker_id":"w"}`,
+		"DELETE /v1/workers/w":         "",
 		"POST /v1/jobs":                `{"type":"a"}`,
 		"GET /v1/jobs":                 "",
 		"GET /v1/jobs?nonsense=1":      "",

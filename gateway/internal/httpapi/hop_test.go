@@ -127,6 +127,7 @@ func TestOutcomesAndHeartbeatsAreRepeated(t *testing.T) {
 	}
 	once(api.HopOutcome, `{"results":[{"index":0,"status":200,"outcome":{"job_id":"`+jobID+`","state":"completed"}}]}`)
 	once(api.HopHeartbeat, `{"status":"ACTIVE","leases":[]}`)
+	once(api.HopLeave, `{}`)
 	once(api.HopSubmit, `{"id":"`+jobID+`"}`)
 	key := d.key("work", "submit")
 	if got := d.do("POST", "/v1/jobs/"+jobID+"/complete", key, `{"lease_token":"t"}`); got.status != 200 {
@@ -134,6 +135,9 @@ func TestOutcomesAndHeartbeatsAreRepeated(t *testing.T) {
 	}
 	if got := d.do("POST", "/v1/workers/w/heartbeat", key, `{}`); got.status != 200 {
 		t.Errorf("heartbeat: %d %s", got.status, got.body)
+	}
+	if got := d.do("DELETE", "/v1/workers/w", key, ""); got.status != 204 {
+		t.Errorf("goodbye: %d %s", got.status, got.body)
 	}
 	d.do("POST", "/v1/jobs", key, `{"type":"a"}`).refused(t, 503, problem.OutcomeUnknown)
 }

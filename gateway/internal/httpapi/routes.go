@@ -93,6 +93,7 @@ func (s *Server) routes() []route {
 		{"POST", "/v1/outcomes", work, longBody, perReport, nil, "", handle(h.ReportOutcomes)},
 		{"POST", "/v1/workers", work, body, perRequest, nil, "", handle(h.RegisterWorker)},
 		{"POST", "/v1/workers/{worker_id}/heartbeat", work, longBodyOrNone, perReport, nil, "", handle(h.Heartbeat)},
+		{"DELETE", "/v1/workers/{worker_id}", work, noBody, perRequest, nil, "", handle(h.RemoveWorker)},
 		{"GET", "/v1/workers", readWorkers, noBody, perRequest, page(), "", handle(h.ListWorkers)},
 
 		{"GET", "/v1/queues", readTenant, noBody, perRequest, page(), "", handle(h.ListQueues)},

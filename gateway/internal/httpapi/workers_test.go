@@ -170,6 +170,33 @@ func TestRegister(t *testing.T) {
 	d.do("POST", "/v1/workers", d.key("work"), `{}`).refused(t, 400, problem.InvalidRequest)
 }
 
+func TestAWorkerSaysGoodbye(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t)
+	d.core.On(api.HopLeave, func(coretest.Item) coretest.Result { return coretest.Value(200, struct{}{}) })
+	for kind, key := range map[string]string{"tenant": d.key("work"), "platform": d.platformKey()} {
+		for id, path := range map[string]string{"w1": "w1", "a/b": url.PathEscape("a/b"), "..": "%2E%2E", "100%": "100%25"} {
+			got := d.do("DELETE", "/v1/workers/"+path, key, "")
+			if got.status != 204 || len(got.body) > 0 || got.header.Get("X-Request-Id") == "" {
+				t.Errorf("%s: %d %s %v", id, got.status, got.body, got.header)
+			}
+			all := d.core.Requests(api.HopLeave)
+			if sent := all[len(all)-1].Items[0]; string(sent.Request) != `{"worker_id":"`+id+`"}` || sent.Principal.Kind != kind {
+				t.Errorf("%s: core got %s of %s", id, sent.Request, sent.Principal.Kind)
+			}
+		}
+	}
+	before := len(d.core.Requests(api.HopLeave))
+	if got := d.do("DELETE", "/v1/workers/%C3%A9", d.key("work"), ""); got.status != 204 { // no worker has this name
+		t.Errorf("malformed: %d %s", got.status, got.body)
+	}
+	d.do("DELETE", "/v1/workers/w1?force=1", d.key("work"), "").refused(t, 400, problem.InvalidRequest)
+	d.do("DELETE", "/v1/workers/w1", d.key("read"), "").refused(t, 403, problem.Forbidden)
+	if after := len(d.core.Requests(api.HopLeave)); after != before {
+		t.Errorf("core was asked %d times too often", after-before)
+	}
+}
+
 func TestClaim(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)

@@ -1,0 +1,335 @@
+package dispatch_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
+	"github.com/forgequeue/forgequeue/core/internal/claim"
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+	"github.com/forgequeue/forgequeue/core/internal/dispatch"
+	"github.com/forgequeue/forgequeue/core/internal/job"
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+func (f *fixture) leave(owner tenant.ID, id string) {
+	f.Helper()
+	if err := f.d.Leave(f.Context(), owner, id); err != nil {
+		f.Fatal(err)
+	}
+}
+
+// listed are the names of an owner's workers.
+func (f *fixture) listed(owner tenant.ID) []string {
+	f.Helper()
+	workers, err := f.store.ListWorkers(f.Context(), owner, "", 100)
+	if err != nil {
+		f.Fatal(err)
+	}
+	var names []string
+	for i := range workers {
+		names = append(names, workers[i].WorkerID)
+	}
+	return names
+}
+
+func (f *fixture) by(worker string) dispatch.ClaimCall {
+	call := f.claimCall()
+	call.WorkerID = worker
+	return call
+}
+
+// Another worker, which waits, gets the jobs at once, with the same attempt number; the holder's
+// reports change nothing.
+func TestALeavingWorkersJobsGoToAnother(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.submit(plain(), plain(), plain())
+	held := f.claim(f.by("w1"))
+	waiting := f.by("w2")
+	waiting.Wait = long
+	other := f.park(t.Context(), waiting)[0]
+	f.leave(f.tenant, "w1")
+	got := <-other
+	got.jobs = append(got.jobs, f.claim(f.by("w2"))...)
+	if got.err != nil || len(got.jobs) != len(held) {
+		t.Fatalf("the other worker got %d of %d, %v", len(got.jobs), len(held), got.err)
+	}
+	for i := range got.jobs {
+		if got.jobs[i].Attempt != 1 || got.jobs[i].Epoch != 2 {
+			t.Errorf("attempt %d, epoch %d; want the same attempt in the next epoch", got.jobs[i].Attempt, got.jobs[i].Epoch)
+		}
+	}
+	if names := f.listed(f.tenant); len(names) != 1 || names[0] != "w2" {
+		t.Errorf("workers = %v", names)
+	}
+	f.lost(held[0].Lease())
+	f.leave(f.tenant, "w1") // a repeat changes nothing
+	f.leave(f.tenant, "never there")
+	if running := f.count(`SELECT count(*) FROM jobs WHERE state = 'running' AND worker_id = 'w2'`); running != 3 {
+		t.Errorf("%d of the other's 3 jobs still run", running)
+	}
+}
+
+// lost checks that whatever a lease's holder does is answered by a lost lease.
+func (f *fixture) lost(lease job.Lease) {
+	f.Helper()
+	for _, kind := range []string{api.KindComplete, api.KindFail, api.KindSnooze, api.KindRelease} {
+		if ended := f.d.End(f.Context(), []queue.Ending{{Lease: lease, Kind: kind}})[0]; !errors.Is(ended.Err, queue.ErrLeaseLost) {
+			f.Errorf("%s: %v, want a lost lease", kind, ended.Err)
+		}
+	}
+	if statuses, err := f.d.Heartbeat(f.Context(), []job.Lease{lease}); err != nil || statuses[0].Status != api.LeaseLost {
+		f.Errorf("heartbeat: %+v, %v", statuses, err)
+	}
+}
+
+// Also before another worker has claimed the job.
+func TestTheHolderOfALeftLeaseHasLostIt(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	id := f.submit(plain())[0]
+	held := f.claim(f.by("w1"))
+	f.leave(f.tenant, "w1")
+	f.lost(held[0].Lease())
+	if got := f.get(id); got.State != api.StateQueued || got.Attempt != 0 {
+		t.Errorf("the job is %s at attempt %d", got.State, got.Attempt)
+	}
+	if _, err := f.d.BeatWorker(t.Context(), f.tenant, "w1"); !errors.Is(err, directory.ErrWorkerUnknown) {
+		t.Errorf("heartbeat of the worker: %v", err)
+	}
+	if got := f.claim(f.by("w1")); len(got) != 1 || got[0].Attempt != 1 {
+		t.Errorf("it claims again: %+v", got)
+	}
+	if names := f.listed(f.tenant); len(names) != 1 {
+		t.Errorf("it is not known again: %v", names)
+	}
+	if _, err := f.d.BeatWorker(t.Context(), f.tenant, "w1"); err != nil {
+		t.Errorf("heartbeat of the worker that came back: %v", err)
+	}
+}
+
+// A worker of the same name, of another tenant or of the platform, is another one.
+func TestALeavingWorkerIsItsOwnersAlone(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.submit(plain(), plain())
+	mine := f.by("w")
+	mine.Max = 1
+	f.claim(mine)
+	platform := f.by("w")
+	platform.Owner = tenant.Platform
+	if got := f.claim(platform); len(got) != 1 {
+		t.Fatalf("the platform claimed %d", len(got))
+	}
+	stranger := f.newTenant()
+	f.leave(stranger, "w")
+	held := func(owner tenant.ID) int {
+		return f.count(`SELECT count(*) FROM jobs WHERE state = 'running' AND worker_owner = $1`, owner)
+	}
+	if held(f.tenant) != 1 || held(tenant.Platform) != 1 || len(f.listed(f.tenant)) != 1 {
+		t.Error("a stranger made another's worker leave")
+	}
+	f.leave(tenant.Platform, "w")
+	if held(f.tenant) != 1 || held(tenant.Platform) != 0 || len(f.listed(f.tenant)) != 1 || len(f.listed(tenant.Platform)) != 0 {
+		t.Error("the platform's worker took more than itself, or less")
+	}
+}
+
+// More leases than one statement lists, under caps whose counts stay right. A job whose cancel was
+// requested is cancelled.
+func TestAWorkerWithManyLeasesLeaves(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	const many = 2*1000 + 3
+	f.override(api.Overrides{Limits: api.Limits{MaxRunning: new(int64(many)), MaxActive: new(int64(2 * many))}})
+	jobs := make([]api.SubmitRequest, many)
+	for i := range jobs {
+		jobs[i] = plain()
+	}
+	ids := f.submit(jobs...)
+	held := 0
+	for range 20 {
+		held += len(f.claim(f.by("w1")))
+	}
+	if held != many {
+		t.Fatalf("claimed %d of %d", held, many)
+	}
+	if _, requested, err := f.d.Cancel(t.Context(), f.tenant, "", ids[0]); err != nil || !requested {
+		t.Fatal(requested, err)
+	}
+	f.leave(f.tenant, "w1")
+	if left := f.count(`SELECT count(*) FROM jobs WHERE state <> 'queued' OR attempt <> 0 OR lease_id IS NOT NULL`); left != 0 {
+		t.Errorf("%d jobs did not go back", left)
+	}
+	if got := f.get(ids[0]); got.State != api.StateCancelled {
+		t.Errorf("the job with a requested cancel is %s", got.State)
+	}
+	f.noDrift()
+	if got := f.claim(f.by("w2")); len(got) != 1000 {
+		t.Errorf("another worker claimed %d under the cap", len(got))
+	}
+	f.noDrift()
+}
+
+// A claim that waits ends empty: the jobs that its worker gives back are not leased to it again.
+func TestALeavingWorkersWaitingClaimEnds(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.submit(plain())
+	held := f.claim(f.by("w1"))
+	call := f.by("w1")
+	call.Wait = long
+	waiting := f.park(t.Context(), call)[0]
+	f.leave(f.tenant, "w1")
+	if got := <-waiting; len(got.jobs) != 0 || got.err != nil {
+		t.Errorf("claim = %+v, %v", got.jobs, got.err)
+	}
+	if got := f.get(held[0].ID); got.State != api.StateQueued || got.Attempt != 0 {
+		t.Errorf("the job is %s at attempt %d", got.State, got.Attempt)
+	}
+	if f.d.ParkedClaims() != 0 || len(f.listed(f.tenant)) != 0 {
+		t.Error("the claim is still parked, or its worker listed")
+	}
+}
+
+// A claim whose statement commits after the leases were listed gives its jobs back itself.
+func TestAClaimThatCommitsAfterItsWorkerLeft(t *testing.T) {
+	t.Parallel()
+	for name, wait := range map[string]time.Duration{"at once": 0, "waiting": long} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			id := f.submit(plain())[0]
+			unlock := f.lockJobs()
+			call := f.by("w1")
+			call.Wait = wait
+			claiming := f.goClaim(t.Context(), call)
+			f.blocked(1)
+			f.d.WorkerLeft(f.tenant, "w1")
+			unlock()
+			if got := <-claiming; len(got.jobs) != 0 || got.err != nil {
+				t.Errorf("claim = %+v, %v", got.jobs, got.err)
+			}
+			if got := f.get(id); got.State != api.StateQueued || got.Attempt != 0 {
+				t.Errorf("the job is %s at attempt %d", got.State, got.Attempt)
+			}
+		})
+	}
+}
+
+// A claim that made the worker known while it left does not leave it listed.
+func TestAClaimDoesNotListAWorkerThatLeft(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	conn := celltest.Connect(t, f.url)
+	if _, err := conn.Exec(t.Context(), `BEGIN; LOCK TABLE workers IN ACCESS EXCLUSIVE MODE`); err != nil {
+		t.Fatal(err)
+	}
+	claiming := f.goClaim(t.Context(), f.by("w1"))
+	f.blocked(1)
+	f.d.WorkerLeft(f.tenant, "w1")
+	if err := conn.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-claiming; got.err != nil {
+		t.Fatal(got.err)
+	}
+	if names := f.listed(f.tenant); len(names) != 0 {
+		t.Errorf("workers = %v", names)
+	}
+	f.claim(f.by("w1"))
+	if names := f.listed(f.tenant); len(names) != 1 {
+		t.Errorf("it claims again, and workers = %v", names)
+	}
+}
+
+// What the worker claimed in another core, too; that core is told, ends the claims that wait there,
+// and makes the worker known again by its next claim.
+func TestAnotherCoreLearnsThatAWorkerLeft(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	here := f.d
+	var told []string
+	options := f.options(f.store, nil)
+	options.PublishLeft = func(owner tenant.ID, id string) {
+		told = append(told, id)
+		here.WorkerLeft(owner, id)
+	}
+	elsewhere := dispatch.New(options)
+	id := f.submit(plain())[0]
+	f.claim(f.by("w1"))
+	call := f.by("w1")
+	call.Wait = long
+	waiting := f.park(t.Context(), call)[0]
+	if err := elsewhere.Leave(t.Context(), f.tenant, "w1"); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-waiting; len(got.jobs) != 0 || got.err != nil {
+		t.Errorf("claim = %+v, %v", got.jobs, got.err)
+	}
+	if got := f.get(id); got.State != api.StateQueued || len(told) != 1 || told[0] != "w1" {
+		t.Errorf("the job is %s, told %v", got.State, told)
+	}
+	if got := f.claim(f.by("w1")); len(got) != 1 || len(f.listed(f.tenant)) != 1 {
+		t.Errorf("claimed %d, workers %v", len(got), f.listed(f.tenant))
+	}
+}
+
+// What a new process of the same name claims after the goodbye is its own; and the goodbye of a
+// caller that has gone goes on.
+func TestAGoodbyeHasItsTime(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.submit(plain(), plain())
+	one := f.by("w1")
+	one.Max = 1
+	before := f.claim(one)
+	removed, err := f.store.RemoveWorker(t.Context(), f.tenant, "w1")
+	if err != nil || !removed.Known {
+		t.Fatal(removed, err)
+	}
+	after := f.claim(one)
+	leases, err := f.store.HeldBy(t.Context(), f.tenant, "w1", removed.At, 10)
+	if err != nil || len(leases) != 1 || leases[0] != before[0].Lease() || len(after) != 1 {
+		t.Errorf("leases = %+v, %v", leases, err)
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := f.d.Leave(gone, f.tenant, "w1"); err != nil {
+		t.Fatal(err)
+	}
+	if running := f.count(`SELECT count(*) FROM jobs WHERE state = 'running'`); running != 0 {
+		t.Errorf("%d leases are left", running)
+	}
+}
+
+// A holder's outcome in the same flush as the goodbye: the first decides.
+func TestAnOutcomeAndAGoodbyeTogether(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.submit(plain(), plain())
+	jobs := f.claim(f.by("w1"))
+	of := func(one *claim.Job, kind string, left bool) queue.Ending {
+		return queue.Ending{Lease: one.Lease(), Kind: kind, Left: left}
+	}
+	ended := f.store.End(t.Context(), []queue.Ending{
+		of(&jobs[0], api.KindRelease, true), of(&jobs[0], api.KindRelease, false),
+		of(&jobs[1], api.KindComplete, false), of(&jobs[1], api.KindRelease, true),
+	})
+	if ended[0].Err != nil || !errors.Is(ended[1].Err, queue.ErrLeaseLost) || ended[2].Err != nil || !errors.Is(ended[3].Err, queue.ErrOutcomeConflict) {
+		t.Errorf("ended: %v, %v, %v, %v", ended[0].Err, ended[1].Err, ended[2].Err, ended[3].Err)
+	}
+	// Leases that ended after they were listed are no error: one given back, one completed, one of a job that is gone.
+	unknown := jobs[0].Lease()
+	unknown.Job = uuid.New()
+	if err := f.d.Release(t.Context(), jobs[0].Lease(), jobs[1].Lease(), unknown); err != nil {
+		t.Error(err)
+	}
+}
