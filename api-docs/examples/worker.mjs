@@ -14,7 +14,8 @@
 //
 // Leases are kept by a timer, so a handler must not block the event loop. SIGTERM or
 // Ctrl-C: no more jobs are taken, running handlers have WORKER_GRACE seconds (20), what
-// is not done then is given back and costs no attempt. A second signal ends it at once.
+// is not done then is given back and costs no attempt; then the worker says goodbye. A
+// second signal ends it at once.
 
 import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
@@ -63,15 +64,15 @@ class Refused extends Error { // an answer that is not 2xx, and the problem that
 }
 
 // post makes one call, and gives its answer.
-async function post(path, body, timeout = 10_000) {
+async function post(path, body, timeout = 10_000, method = 'POST') {
   const response = await fetch(url + path, {
-    method: 'POST',
+    method,
     headers: { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' },
     body: JSON.stringify(body),
     signal: AbortSignal.timeout(timeout),
   });
   if (!response.ok) throw new Refused(response.status, await response.json().catch(() => ({})));
-  return response.json();
+  return response.status === 204 ? undefined : response.json();
 }
 
 // Whether the same call may do better later: no answer, or one that says so.
@@ -105,6 +106,8 @@ class Lease { // one job that this worker holds
 
 const held = new Map(); // leases by token
 let stopping = false;
+let leaving = false;
+let beating; // the latest heartbeat
 let wake = () => {}; // called when something has changed
 const changed = () => new Promise((resolve) => { wake = resolve; });
 
@@ -163,7 +166,10 @@ async function heartbeats() {
       continue;
     }
     last = performance.now();
-    for (let start = 0; start < leases.length; start += 1000) await heartbeat(leases.slice(start, start + 1000));
+    for (let start = 0; start < leases.length && !leaving; start += 1000) {
+      beating = heartbeat(leases.slice(start, start + 1000));
+      await beating;
+    }
   }
 }
 
@@ -213,6 +219,19 @@ async function drained(limit) {
   while (held.size > 0) if ((await Promise.race([changed(), over])) === 'over') return;
 }
 
+// goodbye: no longer listed, and what is held still goes back. Nothing else may be under way: it would be known again.
+async function goodbye() {
+  for (let attempt = 0; attempt < 3; attempt++) {
+    try {
+      return await post(`/v1/workers/${worker}`, undefined, 2000, 'DELETE');
+    } catch (error) {
+      log(`goodbye: ${reason(error)}`);
+      if (!passing(error)) return undefined;
+      await sleep(Math.min(1000, pause(error, attempt)));
+    }
+  }
+}
+
 function stop() {
   log('stopping: no more jobs are taken; a second signal ends it at once');
   process.off('SIGTERM', stop).off('SIGINT', stop);
@@ -231,4 +250,7 @@ for (const lease of held.values()) { // handlers that do not listen: their jobs 
   lease.until = 0;
   await finish(lease, 'release', {}, 2000);
 }
+leaving = true;
+await Promise.race([beating, sleep(2000)]);
+await goodbye();
 process.exit(0);

@@ -13,7 +13,7 @@ Put handlers of your own into HANDLERS. A handler gets the payload and the Lease
 
 Leases are kept by a thread of its own. SIGTERM or Ctrl-C: no more jobs are taken,
 running handlers have WORKER_GRACE seconds (20), what is not done then is given back
-and costs no attempt. A second signal ends the process at once.
+and costs no attempt; then the worker says goodbye. A second signal ends the process at once.
 """
 
 import http.client
@@ -82,14 +82,15 @@ class Refused(Exception):
 
 def post(path, body, timeout=10):
     """One call, and its answer."""
-    request = urllib.request.Request(
-        URL + path,
-        data=json.dumps(body).encode(),
-        headers={"Authorization": "Bearer " + KEY, "Content-Type": "application/json"},
-    )
+    return call("POST", path, json.dumps(body).encode(), timeout)
+
+
+def call(method, path, data, timeout):
+    headers = {"Authorization": "Bearer " + KEY, "Content-Type": "application/json"}
+    request = urllib.request.Request(URL + path, data=data, headers=headers, method=method)
     try:
         with urllib.request.urlopen(request, timeout=timeout) as response:
-            return json.load(response)
+            return None if response.status == 204 else json.load(response)
     except urllib.error.HTTPError as error:
         try:
             problem = json.load(error)
@@ -144,6 +145,7 @@ class Worker:
         self.held = {}  # leases by token
         self.claimed = threading.Event()  # wakes the heartbeats
         self.idle = threading.Condition(self.lock)
+        self.beating = threading.Lock()  # held during heartbeats, and from the goodbye on
 
     def run(self):
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -250,8 +252,9 @@ class Worker:
             if self.claimed.wait(min(10, shortest / 3)):
                 self.claimed.clear()  # new ones, perhaps shorter
                 continue
-            for start in range(0, len(held), 1000):
-                self.heartbeat(held[start : start + 1000])
+            with self.beating:
+                for start in range(0, len(held), 1000):
+                    self.heartbeat(held[start : start + 1000])
 
     def heartbeat(self, held):
         try:
@@ -289,7 +292,21 @@ class Worker:
         for lease in left:  # handlers that do not listen: their jobs go back, they end with the process
             lease.until = 0
             self.finish(lease, "release", {}, patience=2)
+        self.beating.acquire(timeout=2)
+        self.goodbye()
         return 0
+
+    def goodbye(self):
+        """No longer listed, and what is held still goes back. Nothing else may be under way: it would be known again."""
+        for attempt in range(3):
+            try:
+                return call("DELETE", f"/v1/workers/{WORKER}", None, timeout=2)
+            except FAILURES as error:
+                log(f"goodbye: {error}")
+                if not passing(error):
+                    return None
+                time.sleep(min(1, pause(error, attempt)))
+        return None
 
 
 if __name__ == "__main__":

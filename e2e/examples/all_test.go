@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -142,6 +143,20 @@ func stops(t *testing.T, worker *stack.Process) {
 	t.Helper()
 	if code := worker.Stop(t); code != 0 {
 		t.Errorf("the worker ended with %d\n%s", code, worker.Output())
+	}
+}
+
+// saidGoodbye checks that no worker of the queue is listed any more.
+func saidGoodbye(t *testing.T, c *client.Client, queue string) {
+	t.Helper()
+	page, err := c.Workers(t.Context(), client.PageRequest{Size: 200})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, worker := range page.Items {
+		if slices.Contains(worker.Queues, queue) {
+			t.Errorf("%s is still listed, %s", worker.WorkerID, worker.Status)
+		}
 	}
 }
 

@@ -135,6 +135,7 @@ func (e *examples) shell(t *testing.T) {
 		t.Errorf("the failure: %+v", failed.LastError)
 	}
 	stops(t, worker)
+	saidGoodbye(t, c, queue)
 	repeated(2)
 }
 

@@ -50,6 +50,7 @@ func (e *examples) oneFile(t *testing.T, queue string, command ...string) {
 		return job.LeaseExpiresAt != nil && job.LeaseExpiresAt.Sub(job.StartedAt.Time) > lease+time.Second && job.Epoch == 1
 	})
 	stops(t, worker)
+	saidGoodbye(t, c, queue)
 	repeated(1)
 	if job := stack.Get(t, c, long); job.State != api.StateQueued || job.Attempt != 0 || job.Epoch != 1 {
 		t.Errorf("after the stop the job is %s at attempt %d, epoch %d", job.State, job.Attempt, job.Epoch)
@@ -58,4 +59,5 @@ func (e *examples) oneFile(t *testing.T, queue string, command ...string) {
 	again := start() // a worker without a job has nothing to wait for
 	stack.Eventually(t, time.Minute, "it claims", func() bool { return strings.Contains(again.Output(), "claims from "+queue) })
 	stops(t, again)
+	saidGoodbye(t, c, queue)
 }

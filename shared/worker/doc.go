@@ -23,6 +23,14 @@
 //	│ one log line; the slot is free            │ ◀───── │ one request under way     │
 //	└───────────────────────────────────────────┘ answer └───────────────────────────┘
 //
+// # How it stops
+//
+// It claims no more. Handlers go on for the grace, then their contexts end and their
+// jobs are released. When all is answered the worker says goodbye (DELETE
+// /v1/workers/{worker_id}): it is no longer listed, and what it could not release
+// goes back. So a WorkerID must not be shared. A worker that is killed turns STALE
+// and DEAD, and its leases run out.
+//
 // # How outcomes are sent
 //
 // One request is under way at a time, and the outcomes that come during it share

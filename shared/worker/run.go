@@ -18,6 +18,9 @@ const (
 	patience = 2 * time.Second
 	// lastWord is how long a stop waits for outcomes and releases to be sent.
 	lastWord = 5 * time.Second
+	// goodbye is how long a stop tries to tell the server that the worker has left. With
+	// the default grace a stop takes 29 s at most.
+	goodbye = 2 * time.Second
 )
 
 // run is the state of one Run of a worker.
@@ -38,7 +41,7 @@ type run struct {
 
 // Run registers the worker, then claims and runs jobs until ctx ends. It then
 // claims no more, lets handlers go on for the grace, cancels their contexts,
-// releases what is left, and returns nil. A key that is refused (401, 403) ends
+// releases what is left, says goodbye to the server, and returns nil. A key that is refused (401, 403) ends
 // Run in the same way, with the error; so do handlers that were given wrongly.
 // All other failures are retried. Run may be called once.
 //
@@ -58,8 +61,12 @@ func (w *Worker) Run(ctx context.Context) error {
 	for range w.concurrency {
 		r.slots <- struct{}{}
 	}
-	if err := r.register(ctx); err != nil || ctx.Err() != nil {
+	if err := r.register(ctx); err != nil {
 		return err
+	}
+	if ctx.Err() != nil {
+		r.leave()
+		return nil
 	}
 	serving, stopServing := context.WithCancel(base)
 	var loops sync.WaitGroup
@@ -72,8 +79,22 @@ func (w *Worker) Run(ctx context.Context) error {
 	r.drain(cancelOutcomes)
 	stopServing()
 	loops.Wait()
+	if err == nil { // otherwise the key is refused, for this too
+		r.leave()
+	}
 	w.logger.Info("worker stopped")
 	return err
+}
+
+// leave tells the server that the worker has left: it is no longer listed, and what it
+// still holds goes back at once. Nothing else must be under way: a claim or a heartbeat
+// would make the worker known again. Without an answer it turns STALE and DEAD.
+func (r *run) leave() {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.base), goodbye) // the drain may have ended it
+	defer cancel()
+	if err := r.worker.client.RemoveWorker(ctx, r.worker.id); err != nil {
+		r.worker.logger.Warn("goodbye failed", "error", err.Error())
+	}
 }
 
 // start checks the handlers, and allows no more of them.

@@ -186,7 +186,7 @@ func TestStopEndsWithoutAServer(t *testing.T) {
 			<-r.Context().Done()
 			return true
 		})
-		if took := b.finish(t); took > 8*time.Second {
+		if took := b.finish(t); took > 10*time.Second { // 2 s for handlers, 5 s for outcomes, 2 s for the goodbye
 			t.Errorf("the stop took %v", took)
 		}
 		checkLine(t, b, id, "unsent")
@@ -249,6 +249,77 @@ func TestJobsThatComeTooLateAreReleased(t *testing.T) {
 			if j := b.find(id); j.state != api.StateQueued || j.Attempt != 0 || j.Epoch != 1 {
 				t.Errorf("%s is %s with %d attempts spent", id, j.state, j.Attempt)
 			}
+		}
+	})
+}
+
+// The goodbye is the last that a worker says, after its jobs have ended.
+func TestAWorkerSaysGoodbye(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		b := newBed(t)
+		var last []string
+		b.spoilWith(func(route string, _ http.ResponseWriter, _ *http.Request) bool {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			last = append(last, route)
+			return false
+		})
+		worker.Handle(b.worker, "greet", func(context.Context, *worker.RawJob) (any, error) {
+			<-time.After(5 * time.Second)
+			return nil, nil
+		})
+		id := b.submit("greet", `{}`)
+		b.run(t)
+		b.finish(t)
+		if state := b.state(id); state != api.StateCompleted {
+			t.Errorf("the job is %s", state)
+		}
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if len(b.known) > 0 || len(b.left) != 1 || b.left[0] != "w1" || last[len(last)-1] != "DELETE /v1/workers/{id}" {
+			t.Errorf("known %v, left %v, asked %v", b.known, b.left, last)
+		}
+	})
+}
+
+// What the worker could not give back before it ended goes back by its goodbye.
+func TestAGoodbyeGivesBackWhatIsLeft(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		b := newBed(t, func(o *worker.Options) { o.Grace = -1 })
+		b.spoilWith(func(route string, w http.ResponseWriter, _ *http.Request) bool {
+			if outcome := strings.Contains(route, "{kind}") || strings.Contains(route, "outcomes"); !outcome {
+				return false
+			}
+			problem.New(problem.CoreUnavailable, "").Write(w)
+			return true
+		})
+		worker.Handle(b.worker, "long", block(make(chan error, 1)))
+		id := b.submit("long", `{}`)
+		b.run(t)
+		if took := b.finish(t); took > 10*time.Second {
+			t.Errorf("the stop took %v", took)
+		}
+		if j := b.find(id); j.state != api.StateQueued || j.Attempt != 0 {
+			t.Errorf("the job is %s at attempt %d; the log: %s", j.state, j.Attempt, b.log.String())
+		}
+	})
+}
+
+// A stop does not wait for a server that is away.
+func TestAGoodbyeHasItsTime(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		b := newBed(t)
+		b.spoilWith(func(route string, w http.ResponseWriter, _ *http.Request) bool {
+			if !strings.HasPrefix(route, "DELETE") {
+				return false
+			}
+			problem.New(problem.CoreUnavailable, "").Write(w)
+			return true
+		})
+		worker.Handle(b.worker, "long", block(nil))
+		b.run(t)
+		if took := b.finish(t); took > 3*time.Second || !strings.Contains(b.log.String(), "goodbye failed") {
+			t.Errorf("the stop took %v; the log: %s", took, b.log.String())
 		}
 	})
 }

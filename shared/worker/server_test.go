@@ -44,6 +44,8 @@ type server struct {
 	beats    []beat
 	outcomes []outcome
 	claims   []api.ClaimRequest
+	// left are the workers that said goodbye.
+	left []string
 	// flushes has the number of outcomes in each request that carried any.
 	flushes []int
 	registered,
@@ -78,7 +80,8 @@ func serve(t *testing.T) *server {
 	mux := http.NewServeMux()
 	for route, handle := range map[string]http.HandlerFunc{
 		"POST /v1/workers": s.register, "POST /v1/workers/{id}/heartbeat": s.heartbeat,
-		"POST /v1/claims": s.claim, "POST /v1/jobs/{id}/{kind}": s.oneOutcome, "POST /v1/outcomes": s.manyOutcomes,
+		"DELETE /v1/workers/{id}": s.leave,
+		"POST /v1/claims":         s.claim, "POST /v1/jobs/{id}/{kind}": s.oneOutcome, "POST /v1/outcomes": s.manyOutcomes,
 		"GET /v1/jobs/{id}/parents": func(w http.ResponseWriter, r *http.Request) { s.parents(w, r) },
 	} {
 		mux.HandleFunc(route, func(w http.ResponseWriter, r *http.Request) {
@@ -240,6 +243,21 @@ func (s *server) heartbeat(w http.ResponseWriter, r *http.Request) {
 	}
 	s.beats = append(s.beats, sent)
 	reply(w, answer)
+}
+
+// leave forgets the worker, and takes back all leases: no test has two workers.
+func (s *server) leave(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.known, r.PathValue("id"))
+	s.left = append(s.left, r.PathValue("id"))
+	for _, j := range s.jobs {
+		if j.state == api.StateRunning {
+			j.Attempt--
+			s.take(j)
+		}
+	}
+	w.WriteHeader(http.StatusNoContent)
 }
 
 func (s *server) claim(w http.ResponseWriter, r *http.Request) {

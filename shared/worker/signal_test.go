@@ -105,6 +105,9 @@ func TestTheFirstSignalBeginsTheStop(t *testing.T) {
 			if j := s.find(id); j.state != api.StateQueued || j.Attempt != 0 {
 				t.Errorf("the job is %s with %d attempts spent", j.state, j.Attempt)
 			}
+			if len(s.known) > 0 || len(s.left) != 1 {
+				t.Errorf("after the stop the server knows %v; said goodbye: %v", s.known, s.left)
+			}
 		})
 	}
 }

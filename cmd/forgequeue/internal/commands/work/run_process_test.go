@@ -16,9 +16,12 @@ import (
 func TestWorkerRunDrainsAtSIGTERM(t *testing.T) {
 	f := commandtest.New(t)
 	q, dir := f.Queue(), t.TempDir()
-	w := f.Process("worker", "run", "-q", q, "--", "sh", "-c", `echo $$ > `+dir+`/pid; sleep 1; echo finished`)
+	w := f.Process("worker", "run", "-q", q, "--worker-id", "drains-"+q, "--", "sh", "-c", `echo $$ > `+dir+`/pid; sleep 1; echo finished`)
 	id := f.Submitted("x", "-q", q)
 	pidIn(f, dir, "pid")
+	if r := f.Run("workers", "--limit", "0"); !strings.Contains(r.Out, "drains-"+q) {
+		t.Errorf("the worker is not listed: %s", r.Out)
+	}
 	if err := w.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
@@ -27,6 +30,9 @@ func TestWorkerRunDrainsAtSIGTERM(t *testing.T) {
 	}
 	if job := f.State(id); job.State != api.StateCompleted {
 		t.Errorf("the job is %s", job.State)
+	}
+	if r := f.Run("workers", "--limit", "0"); r.Code != 0 || strings.Contains(r.Out, "drains-"+q) {
+		t.Errorf("the worker is listed after its end: %s", r.Out)
 	}
 }
 
