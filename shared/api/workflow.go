@@ -14,6 +14,9 @@ import (
 // MaxWorkflowJobs bounds the jobs of one workflow; a request may bring MaxBatchJobs of them.
 const MaxWorkflowJobs = 10_000
 
+// MaxWorkflowEdges bounds the entries of after of all jobs of one workflow.
+const MaxWorkflowEdges = 100_000
+
 // The states of a workflow. They are read from its jobs.
 const (
 	// WorkflowRunning: a job of it lives.

@@ -13,8 +13,8 @@ import (
 )
 
 // maxWorkflow is how large a workflow with all of its jobs can be in an answer, in
-// bytes: 10,000 jobs, and the parents that ten requests can give them.
-const maxWorkflow = maxAnswer + api.MaxWorkflowJobs*1024 + 10*api.MaxEdges*512
+// bytes.
+const maxWorkflow = maxAnswer + api.MaxWorkflowJobs*1024 + api.MaxWorkflowEdges*512
 
 // A workflow is read at intervals that grow from workflowPollFirst to
 // workflowPollLast, or to workflowPollJob for each of its jobs if that is longer:

@@ -14,7 +14,8 @@ import (
 // pageRow is a row of a statement that reads a chunk of a list, in the list's order, and gives the
 // rows that match and the last one.
 type pageRow interface {
-	// Judgement is the row's id, whether it matches, and the size of the chunk.
+	// Judgement is the row's id, whether it matches, and the size of the chunk: api.MaxPageRows for a
+	// shorter one with which the page has to end.
 	Judgement() (id uuid.UUID, hit bool, read int64)
 }
 
@@ -46,7 +47,7 @@ func ScanRows[R pageRow](cursor *uuid.UUID, want int, chunk func(from uuid.UUID,
 		if got < int64(limit) {
 			return found, true, nil
 		}
-		read += limit
+		read += max(limit, int(got))
 	}
 	return found, false, nil
 }

@@ -50,7 +50,7 @@ func (s *Submission) refs() []string {
 	return refs
 }
 
-// resolve sets the parents that are named by refs of the workflow, and refuses what cannot be added.
+// resolve refuses what cannot be added, and sets the parents of the others.
 func (s *Submission) resolve(held *workflow.Held) {
 	if held.Counts.Live() == 0 {
 		s.refuse(0, problem.New(problem.WorkflowEnded, "The workflow has ended ("+held.State+"): no job can be added. Submit a new one."))
@@ -62,6 +62,21 @@ func (s *Submission) resolve(held *workflow.Held) {
 		}))
 		return
 	}
+	edges := held.Edges
+	for j := range s.Jobs {
+		edges += len(s.Jobs[j].After)
+	}
+	if edges > api.MaxWorkflowEdges {
+		s.refuse(0, problem.Invalid(problem.FieldError{
+			Field: "jobs", Message: fmt.Sprintf("would give the jobs of the workflow %d entries of after in total, and they may have %d", edges, api.MaxWorkflowEdges),
+		}))
+		return
+	}
+	s.resolveRefs(held)
+}
+
+// resolveRefs sets the parents that are named by refs of the workflow.
+func (s *Submission) resolveRefs(held *workflow.Held) {
 	var wrong []problem.FieldError
 	for j := range s.Jobs {
 		if _, taken := held.Jobs[s.Workflow.Refs[j]]; taken {

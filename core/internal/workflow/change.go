@@ -19,6 +19,11 @@ SELECT id FROM workflows AS w WHERE ` + visibleSQL + ` FOR UPDATE`
 
 	refsSQL = `
 SELECT ref, job_id FROM workflow_jobs WHERE workflow_id = @id AND ref = ANY(@refs::text[])`
+
+	countEdgesSQL = `
+SELECT count(*)
+FROM workflow_jobs CROSS JOIN LATERAL (SELECT FROM dependencies WHERE child_id = job_id OFFSET 0) AS edge
+WHERE workflow_id = @id`
 )
 
 // Held is a workflow that a transaction has locked, so that no other adds to it.
@@ -28,6 +33,8 @@ type Held struct {
 	Jobs map[string]uuid.UUID
 	// Size counts all of its jobs that are still kept.
 	Size int
+	// Edges counts the parents of all its jobs.
+	Edges int
 }
 
 // Lock locks a workflow to which jobs are added, and looks up refs. ErrNotFound where the caller may
@@ -53,6 +60,7 @@ func Lock(ctx context.Context, tx pgx.Tx, owner tenant.ID, user string, id uuid.
 		}
 		return rows.Err()
 	})
+	batch.Queue(countEdgesSQL, store.Args{"id": id}).QueryRow(func(row pgx.Row) error { return row.Scan(&held.Edges) })
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 		return nil, fmt.Errorf("workflow: lock: %w", err)
 	}

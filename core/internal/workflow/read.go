@@ -148,17 +148,33 @@ func shownJobs(rows []*jobRow, edges []edgeRow) []api.WorkflowJob {
 	return shown
 }
 
-// listSQL reads the next chunk of a tenant's workflows, newest first.
-const listSQL = `
-WITH chunk AS MATERIALIZED (
-  SELECT id, name, user_id, metadata, created_at FROM workflows
-  WHERE tenant_id = @tenant_id AND uuid_send(id) < uuid_send(@before::uuid)
-  ORDER BY uuid_send(id) DESC
-  LIMIT @chunk
+// pageJobs bounds the jobs whose states a page reads: those of its last workflow may go beyond.
+const pageJobs = 10_000
+
+// olderSQL is the newest workflow before a place, with the number of its jobs.
+func olderSQL(place string) string {
+	return `(
+    SELECT id, name, user_id, metadata, created_at, (SELECT count(*) FROM workflow_jobs WHERE workflow_id = older.id) AS jobs
+    FROM workflows AS older
+    WHERE tenant_id = @tenant_id AND uuid_send(id) < uuid_send(` + place + `)
+    ORDER BY uuid_send(id) DESC
+    LIMIT 1
+  )`
+}
+
+// listSQL reads the next chunk of a tenant's workflows, newest first. It goes from workflow to workflow, so
+// that it stops at pageJobs; it then says that it has read all that a page may read.
+var listSQL = `
+WITH RECURSIVE chunk AS (
+  SELECT first.*, 1 AS place, first.jobs AS total FROM ` + olderSQL("@before::uuid") + ` AS first
+  UNION ALL
+  SELECT next.*, chunk.place + 1, chunk.total + next.jobs
+  FROM chunk CROSS JOIN LATERAL ` + olderSQL("chunk.id") + ` AS next
+  WHERE chunk.place < @chunk AND chunk.total < @page_jobs
 )
 SELECT ` + rowSQL + `, (@user::text IS NULL OR w.user_id = @user) AND (@name::text IS NULL OR w.name = @name)
          AND (@state::text IS NULL OR ` + stateSQL + ` = @state) AS hit,
-       count(*) OVER () AS read
+       CASE WHEN max(w.total) OVER () >= @page_jobs THEN @page_rows ELSE count(*) OVER () END AS read
 FROM chunk AS w ` + countsSQL + `
 ORDER BY uuid_send(w.id) DESC`
 
@@ -175,6 +191,8 @@ func (l *Listed) Judgement() (id uuid.UUID, hit bool, read int64) { return l.ID,
 // ListWorkflows gives a page of a tenant's workflows that match, newest first.
 func (s *Workflows) ListWorkflows(ctx context.Context, owner tenant.ID, user string, filter api.WorkflowFilter, size int, token string) (api.Page[api.Workflow], error) {
 	ctx = store.WithClass(ctx, store.ClassLists)
-	args := store.Args{"tenant_id": owner, "user": null.Text(user), "name": null.Text(filter.Name), "state": null.Text(filter.State)}
+	args := store.Args{
+		"page_jobs": pageJobs, "page_rows": api.MaxPageRows, "tenant_id": owner, "user": null.Text(user), "name": null.Text(filter.Name), "state": null.Text(filter.State),
+	}
 	return store.PageOf(ctx, s.Store, "workflows", listSQL, args, size, token, func(row *Listed) api.Workflow { return row.Workflow() })
 }
