@@ -51,6 +51,7 @@ func docsSlash(_ *Server, g *gin.Context, _ route) {
 //	@Success     304 "It is as If-None-Match names it."
 //	@Param       If-None-Match header string false "The ETag of what you have."
 //	@x-access    "public"
+//	@x-problems  ["not_found"]
 //	@Router      /docs/{file} [get]
 func docsFile(_ *Server, g *gin.Context, _ route) {
 	name := g.Param("file")
@@ -71,6 +72,7 @@ func docsFile(_ *Server, g *gin.Context, _ route) {
 //	@Param       code path string true "The problem's code."
 //	@Success     200 {string} string "The page."
 //	@x-access    "public"
+//	@x-problems  ["not_found"]
 //	@Router      /problems/{code} [get]
 func problemPage(_ *Server, g *gin.Context, _ route) {
 	name := docs.ProblemPage(g.Param("code"))
