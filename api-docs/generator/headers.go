@@ -70,6 +70,8 @@ func (c *completer) parameters(path string, op *openapi3.Operation) {
 			}
 		case "file":
 			p.Value.Example = "gateway.json"
+		case "code":
+			p.Value.Example = "lease_lost"
 		case "worker_id":
 			s.Pattern, p.Value.Example = labelPattern, "worker-1"
 		case "key_id":
