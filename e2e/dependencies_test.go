@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/forgequeue/forgequeue/e2e/stack"
@@ -68,10 +69,11 @@ func TestRefusedParents(t *testing.T) {
 		`["nonsense"]`:        "invalid_request after[0]",
 		`[7]`:                 "invalid_request after[0]",
 		`"` + unknown + `"`:   "invalid_request after",
-		`[{"job_id": "` + unknown + `", "on_fail": "run"}]`: "unknown_field after[0].on_fail",
-		`[{"job_id": "` + unknown + `", "on_failed": "x"}]`: "invalid_request after[0].on_failed",
-		`[{"on_failed": "run"}]`:                            "invalid_request after[0]",
-		`["` + unknown + `", "` + unknown + `"]`:            "invalid_request after[1]",
+		`[{"job_id": "` + unknown + `", "on_fail": "run"}]`:       "unknown_field after[0].on_fail",
+		`[{"job_id": "` + unknown + `", "on_failed": "x"}]`:       "invalid_request after[0].on_failed",
+		`[{"on_failed": "run"}]`:                                  "invalid_request after[0]",
+		`["` + unknown + `", "` + unknown + `"]`:                  "invalid_request after[1]",
+		`["` + strings.ToUpper(unknown) + `", "` + unknown + `"]`: "invalid_request after[1]",
 	} {
 		status, _, body := ask(t, s, "POST", "/v1/jobs", `{"type": "t", "after": `+after+`}`)
 		if got := refusal(t, body); status != 400 || got != want {

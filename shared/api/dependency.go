@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"strings"
 )
 
 // What a job does where one that it comes after ends as a dead letter or is cancelled.
@@ -83,10 +84,11 @@ func (r *refusals) after(after []Dependency) {
 			r.add(field, "must be the id of a job, or an object with its job_id")
 			continue
 		}
-		if first, twice := seen[one.JobID]; twice {
+		id := strings.ToLower(one.JobID)
+		if first, twice := seen[id]; twice {
 			r.add(field, "is the same job as after[%d]", first)
 		}
-		seen[one.JobID] = i
+		seen[id] = i
 		r.check(validPolicy(one.OnFailed), field+".on_failed", "must be %s, %s or %s", OnFailedCancel, OnFailedRun, OnFailedHold)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/core/internal/usage"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/wait"
 )
@@ -26,6 +27,8 @@ const (
 	// for schedulePace times as long as it took: a burst of ticks leaves the processors to claims.
 	scheduleStep = 20
 	schedulePace = 1.2
+	// scheduleLockWait bounds the wait for the lock of a tenant: the ticks of others wait too.
+	scheduleLockWait = 500 * time.Millisecond
 	// schedulePause is how long schedules are left alone whose step failed for a reason of their own.
 	schedulePause = 30 * time.Second
 )
@@ -75,10 +78,13 @@ func (d *Dispatcher) RunSchedules(ctx context.Context, most int) (run ScheduleRu
 			worked, contended, err := d.paceSchedules(ctx, some)
 			mu.Lock()
 			defer mu.Unlock()
-			run.Worked, run.Contended, errs = run.Worked+worked, run.Contended || contended, append(errs, err)
+			run.Worked, errs = run.Worked+worked, append(errs, err)
+			// That one tenant's are held is no reason to leave those of others alone.
+			run.Contended = run.Contended || contended && !some[0].Template.Guarded()
 		})
 	}
 	group.Wait()
+	run.Contended = run.Contended || run.Worked == 0
 	return run, errors.Join(errs...)
 }
 
@@ -153,11 +159,13 @@ func byLock(candidates []schedule.Candidate) [][]schedule.Candidate {
 // stepSchedules works candidates off in one transaction. If it fails definitely, and not for an
 // unavailable database, each is tried alone, and one that fails alone is left alone for a while.
 func (d *Dispatcher) stepSchedules(ctx context.Context, candidates []schedule.Candidate) (worked int, err error) {
-	step, err := d.store.StepSchedules(ctx, candidates)
+	step, err := d.store.StepSchedules(usage.WithLockWait(ctx, scheduleLockWait), candidates)
 	switch {
 	case err == nil:
 		d.stepped(&step)
 		return step.Worked, nil
+	case store.LockTimedOut(err):
+		return 0, nil // as where another core works them off
 	case !store.Definite(err) || errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrOverloaded) || ctx.Err() != nil:
 		return 0, err
 	case len(candidates) == 1:

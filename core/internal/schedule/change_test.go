@@ -44,6 +44,58 @@ func TestPutAgain(t *testing.T) {
 	f.work()
 }
 
+// A tick that a cap has refused is tried again after a PUT that keeps the times, and one that was due before
+// a pause is made after it.
+func TestAChangeLosesNoTick(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	if err := f.Store.PutQueue(t.Context(), f.Tenant, "narrow", api.QueueRequest{MaxActive: new(int64(1))}); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.core.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	narrow := every(time.Hour, func(r *api.ScheduleRequest) { r.Job.Queue = "narrow" })
+	f.put("refused", narrow)
+	for range 2 {
+		f.back("refused", time.Hour)
+		f.workRefused()
+	}
+	f.put("refused", narrow)
+	if n := f.CountOf(`SELECT count(*) FROM schedules WHERE refused_at IS NOT NULL AND due_at <= now()`); n != 1 {
+		t.Error("a refused tick is forgotten by an equal PUT")
+	}
+	f.Exec(`DELETE FROM jobs`)
+	if err := f.Store.PutQueue(t.Context(), f.Tenant, "narrow", api.QueueRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"posted", "put"} {
+		r := every(time.Hour)
+		f.put(name, r)
+		f.back(name, time.Hour)
+		for _, paused := range []bool{true, false} {
+			if name == "put" {
+				r.Paused = paused
+				f.put(name, r)
+			} else if _, err := f.Store.PauseSchedule(t.Context(), f.Tenant, "", name, paused); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f.work()
+		if runs := f.runs(name); len(runs) != 1 || runs[0].JobID == nil {
+			t.Errorf("%s: runs %+v of a tick that was due before the pause", name, runs)
+		}
+	}
+}
+
+// workRefused works off what is due, once: a refused tick stays due.
+func (f *fixture) workRefused() {
+	f.Helper()
+	if _, err := f.core.RunSchedules(f.Context(), 500); err != nil {
+		f.Fatal(err)
+	}
+}
+
 // What a trigger submits is a run, whatever lives, and moves no tick.
 func TestTrigger(t *testing.T) {
 	t.Parallel()

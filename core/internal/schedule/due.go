@@ -52,9 +52,10 @@ type Candidate struct {
 
 const (
 	// dueWindow is how many due schedules are read, oldest first. Where there are more, one tenant
-	// may have filled the window, and dueFirsts of each tenant are read too.
-	dueWindow = 1000
-	dueFirsts = 25
+	// may have filled the window, and dueFirsts of each tenant are read too, dueFirstsMost of all.
+	dueWindow     = 1000
+	dueFirsts     = 25
+	dueFirstsMost = 5000
 	// dueJobs is how many jobs a statement reads: longer ones keep a processor from claims.
 	dueJobs = 100
 	// dueBytes bounds the jobs of the candidates together.
@@ -83,7 +84,8 @@ SELECT theirs.* FROM owners CROSS JOIN LATERAL (
   ORDER BY uuid_send(s.tenant_id), s.due_at
   LIMIT @firsts
 ) AS theirs
-WHERE owners.owner IS NOT NULL`
+WHERE owners.owner IS NOT NULL
+LIMIT @most`
 
 	// dueJobsSQL reads the jobs of those that are as they were.
 	dueJobsSQL = `
@@ -122,7 +124,7 @@ func (s *Schedules) due(ctx context.Context, most int) ([]Candidate, error) {
 		return nil, err
 	}
 	if len(read) == dueWindow {
-		firsts, err := store.Query(ctx, s.Store, pgx.RowToStructByPos[dueSchedule], firstsDueSQL, store.Args{"firsts": dueFirsts})
+		firsts, err := store.Query(ctx, s.Store, pgx.RowToStructByPos[dueSchedule], firstsDueSQL, store.Args{"firsts": dueFirsts, "most": dueFirstsMost})
 		if err != nil {
 			return nil, err
 		}

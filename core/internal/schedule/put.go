@@ -28,12 +28,12 @@ const putScheduleSQL = `
 INSERT INTO schedules (tenant_id, name, user_id, cron, every_ms, timezone, job, size, overlap, catch_up, catch_up_max, starts_at, ends_at,
                        paused_at, next_at, due_at, owed_until, revision, created_at, updated_at)
 VALUES (@tenant_id, @name, @user_id, @cron, @every_ms, @timezone, @job, @size, @overlap, @catch_up, @catch_up_max, @starts_at, @ends_at,
-        @paused_at, @next_at, @next_at, @owed_until, 1, @now, @now)
+        @paused_at, @next_at, @due_at, @owed_until, 1, @now, @now)
 ON CONFLICT (tenant_id, name) DO UPDATE
 SET user_id = excluded.user_id, cron = excluded.cron, every_ms = excluded.every_ms, timezone = excluded.timezone, job = excluded.job,
     size = excluded.size, overlap = excluded.overlap, catch_up = excluded.catch_up, catch_up_max = excluded.catch_up_max,
     starts_at = excluded.starts_at, ends_at = excluded.ends_at, paused_at = excluded.paused_at, next_at = excluded.next_at,
-    due_at = excluded.due_at, owed_until = excluded.owed_until, refused_at = NULL, revision = schedules.revision + 1,
+    due_at = excluded.due_at, owed_until = excluded.owed_until, refused_at = @refused_at, revision = schedules.revision + 1,
     updated_at = excluded.updated_at
 RETURNING ` + scheduleColumns
 
@@ -131,14 +131,15 @@ func putArgs(owner tenant.ID, name string, r *api.ScheduleRequest, old *schedule
 		return nil, err
 	}
 	if old == nil || !old.sameTimes(r) {
-		row.NextAt, row.OwedUntil = nextAfter(timing, now), nil
+		row.NextAt, row.OwedUntil, row.RefusedAt = nextAfter(timing, now), nil, nil
 	}
 	row.setPaused(timing, r.Paused, now)
 	return store.Args{
 		"tenant_id": owner, "name": name, "user_id": r.Job.User, "cron": r.Cron, "every_ms": r.EveryMS, "timezone": r.Timezone,
 		"job": string(job), "size": len(job), "overlap": cmp.Or(r.Overlap, api.OverlapAllow), "catch_up": cmp.Or(r.CatchUp, api.CatchUpNone),
 		"catch_up_max": null.Or(r.CatchUpMax, api.DefaultCatchUpMax), "starts_at": store.TimeOrNil(r.StartsAt), "ends_at": store.TimeOrNil(r.EndsAt),
-		"paused_at": row.PausedAt, "next_at": row.NextAt, "owed_until": row.OwedUntil, "now": now,
+		"paused_at": row.PausedAt, "next_at": row.NextAt, "due_at": row.dueAt(now), "refused_at": row.RefusedAt,
+		"owed_until": row.OwedUntil, "now": now,
 	}, nil
 }
 
@@ -152,16 +153,25 @@ func equal[T comparable](a, b *T) bool { return (a == nil) == (b == nil) && (a =
 
 func sameTime(a, b *time.Time) bool { return (a == nil) == (b == nil) && (a == nil || a.Equal(*b)) }
 
+// dueAt is when the schedule is to be looked at: now where a tick that a cap has refused is tried again.
+func (r *scheduleRow) dueAt(now time.Time) *time.Time {
+	if r.RefusedAt != nil {
+		return &now
+	}
+	return r.NextAt
+}
+
 // setPaused pauses or resumes. Ticks from the moment of the pause on are skipped; those of a pause
-// that nobody has looked at are not made when it ends.
+// that was over before they were worked off are not made when it ends. Where a tick of before the pause is
+// still to be worked off, it is not lost: those of the pause are then late ticks too.
 func (r *scheduleRow) setPaused(timing *Timing, paused bool, now time.Time) {
 	switch {
 	case paused && r.PausedAt == nil:
-		r.PausedAt = &now
+		r.PausedAt, r.RefusedAt = &now, nil
 	case !paused && r.PausedAt != nil:
-		if r.NextAt != nil && !r.NextAt.After(now) {
+		if r.NextAt != nil && !r.NextAt.After(now) && !r.NextAt.Before(*r.PausedAt) {
 			r.NextAt, r.OwedUntil = nextAfter(timing, now), nil
 		}
-		r.PausedAt = nil
+		r.PausedAt, r.RefusedAt = nil, nil
 	}
 }

@@ -354,6 +354,8 @@ func TestWhatCannotBeRead(t *testing.T) {
 		{"CRON_TZ=Europe/Berlin * * * * *", "UTC", "cron", "timezone"},
 		{"* * * * *", "Europe/Atlantis", "timezone", "IANA"},
 		{"* * * * *", "Local", "timezone", "IANA"},
+		{"* * * * *", "localtime", "timezone", "IANA"},
+		{"* * * * *", "right/Europe/Berlin", "timezone", "IANA"},
 		{"* * * * *", "../etc/passwd", "timezone", "IANA"},
 	} {
 		_, err := schedule.NewTiming(&api.ScheduleRequest{Cron: &one.cron, Timezone: one.zone}, time.Time{})

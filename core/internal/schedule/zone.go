@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"errors"
+	"strings"
 	"sync"
 	"time"
 	_ "time/tzdata" // the zones, for machines that have none
@@ -22,14 +23,24 @@ func loadZone(name string) (*time.Location, error) {
 	if known, ok := zones.Load(name); ok {
 		return known.(*time.Location), nil //nolint:forcetypeassert // nothing else is stored
 	}
-	if name == "Local" { // the machine's own, which differs between cores
-		return nil, errors.New("unknown time zone Local")
+	if !isZone(name) {
+		return nil, errors.New("unknown time zone " + name)
 	}
 	zone, err := time.LoadLocation(name)
 	if err == nil {
 		zones.Store(name, zone)
 	}
 	return zone, err
+}
+
+// isZone refuses names of files beside the zones: the machine's own zone, which differs between cores, and
+// copies of the zones that count leap seconds.
+func isZone(name string) bool {
+	switch name {
+	case "Local", "localtime", "posixrules", "Factory":
+		return false
+	}
+	return !strings.HasPrefix(name, "posix/") && !strings.HasPrefix(name, "right/")
 }
 
 // wallOf is what a clock in the zone shows at an instant.

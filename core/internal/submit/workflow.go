@@ -75,10 +75,14 @@ func (s *Submission) resolve(held *workflow.Held) {
 	s.resolveRefs(held)
 }
 
-// resolveRefs sets the parents that are named by refs of the workflow.
+// resolveRefs sets the parents that are named by refs of the workflow. Jobs of a user's workflow are that
+// user's: whoever may see the workflow sees them.
 func (s *Submission) resolveRefs(held *workflow.Held) {
 	var wrong []problem.FieldError
 	for j := range s.Jobs {
+		if user := s.Jobs[j].User; held.User != nil && (user == nil || *user != *held.User) {
+			wrong = append(wrong, problem.FieldError{Field: s.prefix(j) + "user", Message: fmt.Sprintf("must be %q: the workflow belongs to this user", *held.User)})
+		}
 		if _, taken := held.Jobs[s.Workflow.Refs[j]]; taken {
 			wrong = append(wrong, problem.FieldError{Field: s.prefix(j) + "ref", Message: "is the ref of a job that the workflow has already"})
 		}

@@ -2,6 +2,7 @@ package sweep
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -50,26 +51,30 @@ func (t *Ticker) Run(ctx context.Context) error {
 
 // RunOnce works off every due tick, and gives how long to sleep.
 func (t *Ticker) RunOnce(ctx context.Context) (time.Duration, error) {
+	var failed error
 	for most := scheduleProbe; ; most = scheduleBatch {
 		next, err := t.store.NextSchedule(ctx)
 		if err != nil {
-			return schedulePoll, err
+			return schedulePoll, errors.Join(failed, err)
 		}
 		if next.Now.Before(t.seen.Add(-clockSlack)) || t.seen.IsZero() {
 			if err := t.rewind(ctx); err != nil {
-				return schedulePoll, err
+				return schedulePoll, errors.Join(failed, err)
 			}
 		}
 		t.seen = next.Now
 		switch {
 		case next.Until == nil:
-			return idlePoll, nil
+			return idlePoll, failed
 		case *next.Until > 0:
-			return min(*next.Until, schedulePoll), nil
+			return min(*next.Until, schedulePoll), failed
 		}
 		run, err := t.dispatcher.RunSchedules(ctx, most)
-		if err != nil || run.Contended {
-			return time.Duration((0.5 + random()) * float64(schedulePoll)), err
+		if err != nil {
+			failed = err // of some; others go on
+		}
+		if run.Contended || err != nil && run.Worked == 0 {
+			return time.Duration((0.5 + random()) * float64(schedulePoll)), failed
 		}
 	}
 }

@@ -18,13 +18,23 @@ const lockTenantsSQL = `SELECT pg_advisory_xact_lock(key) FROM unnest(@locks::bi
 // LockTimeoutSQL ends the wait for the locks in time for an answer.
 const LockTimeoutSQL = `SELECT set_config('lock_timeout', @timeout, true)`
 
+type lockWait struct{}
+
+// WithLockWait bounds the wait for a tenant's lock, of a duty that has other tenants to serve.
+func WithLockWait(ctx context.Context, most time.Duration) context.Context {
+	return context.WithValue(ctx, lockWait{}, most)
+}
+
 // LockTimeout is the time left to the request, in PostgreSQL's format, less a margin for the
 // answer.
 func LockTimeout(ctx context.Context) string {
 	const margin, most = 200 * time.Millisecond, 10 * time.Second
 	left := most
+	if short, ok := ctx.Value(lockWait{}).(time.Duration); ok {
+		left = short
+	}
 	if deadline, ok := ctx.Deadline(); ok {
-		left = min(most, time.Until(deadline)-margin)
+		left = min(left, time.Until(deadline)-margin)
 	}
 	return strconv.FormatInt(max(left.Milliseconds(), 1), 10) + "ms"
 }

@@ -202,6 +202,14 @@ func TestAnotherUsersWorkflow(t *testing.T) {
 	if answer := f.TrySubmit(more)[0]; answer.Problem == nil || answer.Problem.Code != problem.NotFound {
 		t.Errorf("bob adds: %+v", answer.Problem)
 	}
+	for _, user := range []*string{nil, new("bob"), new("alice")} { // by a key that is bound to no user
+		more := f.submission(&workflow.New{ID: mine.Workflow.ID, Add: true, Refs: []string{"c"}}, none)
+		more.Jobs[0].User = user
+		problem := f.TrySubmit(more)[0].Problem
+		if own := user != nil && *user == "alice"; own != (problem == nil) || !own && problem.Errors[0].Field != "jobs[0].user" {
+			t.Errorf("a job of another user is added to alice's: %+v", problem)
+		}
+	}
 	if _, err := f.Store.Workflow(t.Context(), f.Tenant, "bob", mine.Workflow.ID); err == nil {
 		t.Error("bob sees it")
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/forgequeue/forgequeue/gateway/internal/admission"
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -166,7 +167,7 @@ func (h *Handlers) setSchedulePaused(ctx context.Context, c *Call, paused bool) 
 //	@Success     200 {object} api.SubmitResponse "A live job has the template's dedupe_key."
 //	@Header      200,202 {string} Idempotent-Replayed "`true` where the first answer is given again."
 //	@x-access    "manage"
-//	@x-problems  ["active_cap_reached", "queue_full", "too_many_lanes"]
+//	@x-problems  ["cost_above_burst", "active_cap_reached", "queue_full", "too_many_lanes"]
 //	@Router      /v1/schedules/{name}/trigger [post]
 func (h *Handlers) TriggerSchedule(ctx context.Context, c *Call, _ None) (Response[api.HopSubmitResponse], error) {
 	name, err := c.name()
@@ -176,6 +177,11 @@ func (h *Handlers) TriggerSchedule(ctx context.Context, c *Call, _ None) (Respon
 	drawn, err := uuid.NewV7()
 	if err != nil {
 		return Response[api.HopSubmitResponse]{}, fmt.Errorf("draw a job id: %w", err)
+	}
+	brought := admission.Submit(false, c.Idempotency != nil)
+	brought.Add(&api.SubmitRequest{User: userOf(c)})
+	if err := h.limiter.Charge(ctx, &c.Account, brought); err != nil {
+		return Response[api.HopSubmitResponse]{}, err
 	}
 	op := coreclient.Write(api.HopScheduleTrigger)
 	if c.Idempotency != nil {
@@ -189,6 +195,14 @@ func (h *Handlers) TriggerSchedule(ctx context.Context, c *Call, _ None) (Respon
 	}
 	answer.Location = "/v1/jobs/" + idOf(answer.Value)
 	return answer, nil
+}
+
+// userOf is the user of a user-bound key; nil for another key.
+func userOf(c *Call) *string {
+	if user := c.Principal().User; user != "" {
+		return &user
+	}
+	return nil
 }
 
 // ListScheduleRuns answers GET /v1/schedules/{name}/runs with a page of runs, newest first.

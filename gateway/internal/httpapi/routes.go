@@ -117,7 +117,7 @@ func (s *Server) routes() []route {
 		{"DELETE", "/v1/schedules/{name}", manage, noBody, perRequest, nil, "", handle(h.DeleteSchedule)},
 		{"POST", "/v1/schedules/{name}/pause", manage, bodyOrNone, perRequest, nil, "", handle(h.PauseSchedule)},
 		{"POST", "/v1/schedules/{name}/resume", manage, bodyOrNone, perRequest, nil, "", handle(h.ResumeSchedule)},
-		{"POST", "/v1/schedules/{name}/trigger", manage, bodyOrNone, perRequest, nil, "schedule_trigger", handle(h.TriggerSchedule)},
+		{"POST", "/v1/schedules/{name}/trigger", manage, bodyOrNone, perJob, nil, "schedule_trigger", handle(h.TriggerSchedule)},
 		{"GET", "/v1/schedules/{name}/runs", read, noBody, perRequest, page(), "", handle(h.ListScheduleRuns)},
 
 		{"GET", "/v1/audit", manageTenant, noBody, perRequest, page(auditFilter...), "", handle(h.ListAudit)},

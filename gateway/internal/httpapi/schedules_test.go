@@ -1,6 +1,7 @@
 package httpapi_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -78,6 +79,23 @@ func TestPutScheduleOfAUser(t *testing.T) {
 		if sent := last[api.HopSchedulePutRequest](d, api.HopSchedulePut); status == 200 && (sent.Job.User == nil || *sent.Job.User != "ada" || sent.Name != "s") {
 			t.Errorf("%s: core got %+v", body, sent)
 		}
+	}
+}
+
+// A trigger submits a job, and costs one.
+func TestTriggersAreUnderTheJobRate(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, onRedis(t))
+	key := d.limited(api.Limits{JobsPerSecond: new(slowly), JobBurst: new(int64(2))})
+	d.core.On(api.HopScheduleTrigger, func(coretest.Item) coretest.Result {
+		return coretest.Value(202, api.SubmitResponse{JobSummary: api.JobSummary{ID: jobID}})
+	})
+	var got []int
+	for range 3 {
+		got = append(got, d.do("POST", "/v1/schedules/s/trigger", key, "").status)
+	}
+	if !slices.Equal(got, []int{202, 202, 429}) {
+		t.Errorf("triggers under a burst of two: %v", got)
 	}
 }
 
