@@ -13,6 +13,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/core/internal/usage"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -126,6 +127,7 @@ func (s *Jobs) FollowUp(ctx context.Context, owner tenant.ID) (Followed, error) 
 	for {
 		step = followStep{}
 		err := s.InShortTx(ctx, func(batch *pgx.Batch) {
+			usage.QueueLockWait(ctx, batch)
 			batch.Queue(lockFollowUpsSQL, store.Args{"tenant_id": owner, "batch": followUpsPerStep}).Query(func(rows pgx.Rows) (err error) {
 				step.owed, err = pgx.CollectRows(rows, pgx.RowToStructByName[followUpRow])
 				return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,6 +13,8 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/core/internal/usage"
 )
 
 const (
@@ -21,8 +24,10 @@ const (
 	followAtOnce = 4
 	// followRounds bounds one run; the next begins at once.
 	followRounds = 200
-	missedPeriod = 30 * time.Second
-	missedBatch  = 1000
+	// followLockWait bounds the wait for a job that another transaction has locked: other tenants wait too.
+	followLockWait = 500 * time.Millisecond
+	missedPeriod   = 30 * time.Second
+	missedBatch    = 1000
 )
 
 // FollowUps works off what the ends of jobs ask for: it unblocks or cancels the jobs that come after
@@ -53,8 +58,9 @@ func (f *FollowUps) Run(ctx context.Context) error {
 // many it has left.
 func (f *FollowUps) RunOnce(ctx context.Context) error {
 	var problems []error
+	failed := map[tenant.ID]bool{}
 	for range followRounds {
-		worked, err := f.Round(ctx)
+		worked, err := f.Round(ctx, failed)
 		if err != nil {
 			problems = append(problems, err)
 		}
@@ -66,8 +72,10 @@ func (f *FollowUps) RunOnce(ctx context.Context) error {
 	return errors.Join(problems...)
 }
 
-// Round makes one step for each tenant that has follow-ups, and says whether any was of use.
-func (f *FollowUps) Round(ctx context.Context) (worked bool, err error) {
+// Round makes one step for each tenant that has follow-ups, and says whether any was of use. It leaves out
+// the tenants whose step has failed, and adds to them: the next run tries them again.
+func (f *FollowUps) Round(ctx context.Context, failed map[tenant.ID]bool) (worked bool, err error) {
+	ctx = usage.WithLockWait(ctx, followLockWait)
 	tenants, err := f.store.WaitingTenants(ctx)
 	if err != nil {
 		return false, err
@@ -76,7 +84,7 @@ func (f *FollowUps) Round(ctx context.Context) (worked bool, err error) {
 	var problems []error
 	var group sync.WaitGroup
 	places := make(chan struct{}, followAtOnce)
-	for _, owner := range tenants {
+	for _, owner := range slices.DeleteFunc(tenants, func(owner tenant.ID) bool { return failed[owner] }) {
 		places <- struct{}{}
 		group.Go(func() {
 			defer func() { <-places }()
@@ -85,6 +93,7 @@ func (f *FollowUps) Round(ctx context.Context) (worked bool, err error) {
 			defer mu.Unlock()
 			worked = worked || done > 0 || more
 			if err != nil {
+				failed[owner] = true
 				problems = append(problems, err)
 			}
 		})

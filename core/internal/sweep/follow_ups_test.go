@@ -8,8 +8,10 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/job"
+	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/sweep"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -65,7 +67,7 @@ func TestTenantsTakeTurnsInFollowUps(t *testing.T) {
 	if _, _, err := f.store.Cancel(t.Context(), other.tenant, "", single); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := duty.Round(t.Context()); err != nil {
+	if _, err := duty.Round(t.Context(), map[tenant.ID]bool{}); err != nil {
 		t.Fatal(err)
 	}
 	if got := other.get(child); got.State != api.StateCancelled {
@@ -79,6 +81,41 @@ func TestTenantsTakeTurnsInFollowUps(t *testing.T) {
 	}
 	if n := f.count(`SELECT count(*) FROM jobs`); n != 0 {
 		t.Errorf("%d jobs are left", n)
+	}
+}
+
+// A job that another session has locked delays the follow-ups of its own tenant.
+func TestALockedChildDelaysNoOtherTenant(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	duty := sweep.NewFollowUps(f.store, f.d, counted(), quiet())
+	other := newFixtureOn(f)
+	children := map[*fixture]uuid.UUID{}
+	for _, one := range []*fixture{f, other} {
+		parent := one.submit(1, 0)[0]
+		children[one] = one.submit(1, 0, after(parent))[0]
+		if _, _, err := one.store.Cancel(t.Context(), one.tenant, "", parent); err != nil {
+			t.Fatal(err)
+		}
+	}
+	holder, err := celltest.Connect(t, f.url).Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := holder.Exec(t.Context(), `SELECT FROM jobs WHERE id = $1 FOR UPDATE`, children[f]); err != nil {
+		t.Fatal(err)
+	}
+	if err := duty.RunOnce(t.Context()); !store.LockTimedOut(err) {
+		t.Errorf("with a locked child: %v", err)
+	}
+	if got := other.get(children[other]); got.State != api.StateCancelled {
+		t.Errorf("the other tenant's child is %s", got.State)
+	}
+	if err := holder.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := duty.RunOnce(t.Context()); err != nil || f.get(children[f]).State != api.StateCancelled {
+		t.Errorf("once it is free: %v, %s", err, f.get(children[f]).State)
 	}
 }
 

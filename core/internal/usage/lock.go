@@ -20,9 +20,16 @@ const LockTimeoutSQL = `SELECT set_config('lock_timeout', @timeout, true)`
 
 type lockWait struct{}
 
-// WithLockWait bounds the wait for a tenant's lock, of a duty that has other tenants to serve.
+// WithLockWait bounds the wait for a lock, of a duty that has other tenants to serve.
 func WithLockWait(ctx context.Context, most time.Duration) context.Context {
 	return context.WithValue(ctx, lockWait{}, most)
+}
+
+// QueueLockWait makes the bound of WithLockWait, where there is one, hold for all statements after it.
+func QueueLockWait(ctx context.Context, batch *pgx.Batch) {
+	if ctx.Value(lockWait{}) != nil {
+		batch.Queue(LockTimeoutSQL, store.Args{"timeout": LockTimeout(ctx)})
+	}
 }
 
 // LockTimeout is the time left to the request, in PostgreSQL's format, less a margin for the
