@@ -250,7 +250,7 @@ func TestAClaimDoesNotListAWorkerThatLeft(t *testing.T) {
 	}
 }
 
-// What the worker claimed in another core, too; that core is told, ends the claims that wait there,
+// What the worker claimed in another core, too; that core is notified, ends the claims that wait there,
 // and makes the worker known again by its next claim.
 func TestAnotherCoreLearnsThatAWorkerLeft(t *testing.T) {
 	t.Parallel()

@@ -76,7 +76,7 @@ func (s *Submission) resolve(held *workflow.Held) {
 }
 
 // resolveRefs sets the parents that are named by refs of the workflow. Jobs of a user's workflow are that
-// user's: whoever may see the workflow sees them.
+// user's: a key that sees the workflow sees them.
 func (s *Submission) resolveRefs(held *workflow.Held) {
 	var wrong []problem.FieldError
 	for j := range s.Jobs {
