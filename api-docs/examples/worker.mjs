@@ -28,7 +28,6 @@ const concurrency = Number(process.env.WORKER_CONCURRENCY ?? 4);
 const grace = Number(process.env.WORKER_GRACE ?? 20) * 1000;
 const worker = `node-${hostname()}-${process.pid}-${randomBytes(3).toString('hex')}`;
 const wait = 5000; // ms that a claim waits for work, and so the longest time until a stop is noticed
-const unknown = 30_000; // ms until another worker may have a job whose type is not known here
 
 class Permanent extends Error {} // the job can never succeed
 
@@ -113,12 +112,8 @@ const changed = () => new Promise((resolve) => { wake = resolve; });
 
 async function handle(lease) {
   const { job, ended } = lease;
-  const handler = Object.hasOwn(handlers, job.type) ? handlers[job.type] : undefined;
+  const handler = handlers[job.type]; // a claim takes no other types
   if (stopping) return ['release', {}]; // it came with the last claim
-  if (!handler) {
-    log(`${lease.id}: no handler for the type ${job.type}`);
-    return ['snooze', { delay_ms: unknown }];
-  }
   try {
     return ['complete', { result: (await handler(job.payload, ended.signal, job)) ?? null }];
   } catch (error) {
@@ -198,7 +193,7 @@ async function claims() {
       continue;
     }
     try {
-      const body = { worker_id: worker, queues, max: concurrency - held.size, wait_ms: wait };
+      const body = { worker_id: worker, queues, types: Object.keys(handlers), max: concurrency - held.size, wait_ms: wait };
       const answer = await post('/v1/claims', body, wait + 15_000);
       failures = 0;
       for (const job of answer.jobs) {

@@ -35,7 +35,6 @@ CONCURRENCY = int(os.environ.get("WORKER_CONCURRENCY", "4"))
 GRACE = float(os.environ.get("WORKER_GRACE", "20"))
 WORKER = f"py-{socket.gethostname()}-{os.getpid()}-{random.randrange(16**6):06x}"
 WAIT = 5  # seconds that a claim waits for work, and so the longest time until a stop is noticed
-UNKNOWN = 30  # seconds until another worker may have a job whose type is not known here
 
 
 class Permanent(Exception):
@@ -158,7 +157,7 @@ class Worker:
             if slots == 0:
                 break
             try:
-                body = {"worker_id": WORKER, "queues": self.queues, "max": slots, "wait_ms": WAIT * 1000}
+                body = {"worker_id": WORKER, "queues": self.queues, "types": list(HANDLERS), "max": slots, "wait_ms": WAIT * 1000}
                 answer = post("/v1/claims", body, timeout=WAIT + 15)
                 attempt = 0
             except FAILURES as error:
@@ -208,12 +207,9 @@ class Worker:
         self.free.release()
 
     def handle(self, lease):
-        handler = HANDLERS.get(lease.job["type"])
+        handler = HANDLERS[lease.job["type"]]  # a claim takes no other types
         if self.stop.is_set():
             return "release", {}  # it came with the last claim
-        if handler is None:
-            log(f"{lease.id}: no handler for the type {lease.job['type']}")
-            return "snooze", {"delay_ms": UNKNOWN * 1000}
         try:
             return "complete", {"result": handler(lease.job["payload"], lease)}
         except Snooze as snooze:

@@ -162,6 +162,7 @@ func requestLimits() map[string]limit {
 		"BreakerSettingsRequest.failure_ratio": otherwise(api.DefaultBreakerFailureRatio, above(0, 1)),
 
 		"WorkerRequest.tags": items(0, 4*api.MaxTags, pattern(namePattern)), "ClaimRequest.tags": items(0, 4*api.MaxTags, pattern(namePattern)),
+		"WorkerRequest.types": items(1, api.MaxTypesPerCall, pattern(namePattern)), "ClaimRequest.types": items(1, api.MaxTypesPerCall, pattern(namePattern)),
 		"WorkerRequest.queues": items(0, api.MaxQueuesPerCall, pattern(namePattern)), "ClaimRequest.queues": items(1, api.MaxQueuesPerCall, pattern(namePattern)),
 		"TenantRequest.name": length(128), "TenantPatch.name": length(128),
 		"TenantRequest.weight": otherwise(1, between(1, 1000)), "TenantRequest.plan": otherwise("standard"),

@@ -20,6 +20,8 @@ const (
 	MaxLeases        = 1000
 	MaxOutcomes      = 1000
 	MaxQueuesPerCall = 100
+	// MaxTypesPerCall bounds the types of one claim, or of a worker.
+	MaxTypesPerCall = 100
 
 	MaxTags          = 16
 	MaxMetadata      = 32

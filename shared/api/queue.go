@@ -12,9 +12,10 @@ type Queue struct {
 	DepthCapped []string `json:"depth_capped"`
 	// OldestQueuedMS is how long the job that was ready first has waited; null if
 	// nothing is queued.
-	OldestQueuedMS *int64     `json:"oldest_queued_ms"`
-	ActiveWorkers  int        `json:"active_workers"`
-	Unserved       []Unserved `json:"unserved"`
+	OldestQueuedMS *int64 `json:"oldest_queued_ms"`
+	ActiveWorkers  int    `json:"active_workers"`
+	// Unserved has at most MaxUnserved entries.
+	Unserved []Unserved `json:"unserved"`
 	// Breaker is of where a queue in push mode sends its jobs; null for the others.
 	Breaker  *Breaker      `json:"breaker"`
 	Settings QueueSettings `json:"settings"`
@@ -29,8 +30,10 @@ type Depth struct {
 	DeadLetter int64 `json:"dead_letter"`
 }
 
-// Unserved is a set of tags that jobs wait for and no active worker has.
+// Unserved is a type of jobs, with the tags that they require, that wait and that no active worker
+// can take.
 type Unserved struct {
+	Type string   `json:"type"`
 	Tags []string `json:"tags"`
 }
 
@@ -81,6 +84,8 @@ type DeadLetter struct {
 const (
 	ModePull = "pull"
 	ModePush = "push"
+	// MaxUnserved bounds Queue.Unserved.
+	MaxUnserved = 100
 	// MaxDepthCount is where depths stop counting.
 	MaxDepthCount = 10_000
 	// MaxPageSize and DefaultPageSize bound lists; MaxPageRows is how many rows one

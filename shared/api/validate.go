@@ -175,12 +175,19 @@ func (c *ClaimRequest) Validate() []problem.FieldError {
 	r.check(ValidLabel(c.WorkerID), "worker_id", labelRule)
 	r.check(len(c.Queues) >= 1 && len(c.Queues) <= MaxQueuesPerCall, "queues", "must have 1 to %d entries", MaxQueuesPerCall)
 	r.names(c.Queues, "queues")
+	r.workerTypes(c.Types)
 	if c.Tags != nil {
 		r.workerTags(*c.Tags)
 	}
 	r.check(c.Max == nil || (*c.Max >= 1 && *c.Max <= MaxClaim), "max", "must be between 1 and %d", MaxClaim)
 	r.between(c.WaitMS, 0, MaxWait.Milliseconds(), "wait_ms")
 	return r.fields
+}
+
+// workerTypes are null for all types. An empty list would take no job.
+func (r *refusals) workerTypes(types []string) {
+	r.check(types == nil || len(types) >= 1 && len(types) <= MaxTypesPerCall, "types", "must have 1 to %d entries, or be null for all types", MaxTypesPerCall)
+	r.names(types, "types")
 }
 
 // workerTags may be more than a job's: a worker can serve many kinds of job.
@@ -195,6 +202,7 @@ func (w *WorkerRequest) Validate() []problem.FieldError {
 	r.check(ValidLabel(w.WorkerID), "worker_id", labelRule)
 	r.check(len(w.Queues) <= MaxQueuesPerCall, "queues", "must have at most %d entries", MaxQueuesPerCall)
 	r.names(w.Queues, "queues")
+	r.workerTypes(w.Types)
 	r.workerTags(w.Tags)
 	r.check(w.Concurrency == nil || (*w.Concurrency >= 1 && *w.Concurrency <= MaxConcurrency), "concurrency", "must be between 1 and %d", MaxConcurrency)
 	r.metadata(w.Metadata)

@@ -8,8 +8,10 @@ import (
 
 // WorkerRequest registers a worker, or updates it.
 type WorkerRequest struct {
-	WorkerID    string            `json:"worker_id"`
-	Queues      []string          `json:"queues,omitzero"`
+	WorkerID string   `json:"worker_id"`
+	Queues   []string `json:"queues,omitzero"`
+	// Types are those of the jobs that it takes, at most 100; null is all types.
+	Types       []string          `json:"types,omitzero"`
 	Tags        []string          `json:"tags,omitzero"`
 	Concurrency *int              `json:"concurrency,omitzero"`
 	Metadata    map[string]string `json:"metadata,omitzero"`
@@ -17,9 +19,11 @@ type WorkerRequest struct {
 
 // Worker is WORKER of the contract.
 type Worker struct {
-	WorkerID        string            `json:"worker_id"`
-	Status          string            `json:"status"`
-	Queues          []string          `json:"queues"`
+	WorkerID string   `json:"worker_id"`
+	Status   string   `json:"status"`
+	Queues   []string `json:"queues"`
+	// Types are those of the jobs that it takes; null is all types.
+	Types           *[]string         `json:"types"`
 	Tags            []string          `json:"tags"`
 	Concurrency     int               `json:"concurrency"`
 	Metadata        map[string]string `json:"metadata"`
@@ -59,6 +63,8 @@ type LeaseStatus struct {
 type ClaimRequest struct {
 	WorkerID string   `json:"worker_id"`
 	Queues   []string `json:"queues"`
+	// Types are those of the jobs to take, at most 100; null takes all types.
+	Types []string `json:"types,omitzero"`
 	// Tags are the worker's; null takes those it registered with.
 	Tags *[]string `json:"tags,omitzero"`
 	// Max is how many jobs to take at most, 1 if absent. 8 MiB of jobs are the most too, but one job always comes.

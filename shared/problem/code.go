@@ -76,7 +76,7 @@ var meanings = map[Code]meaning{
 	UnsupportedMediaType:  {http.StatusUnsupportedMediaType, "The body must be application/json"},
 	HeadersTooLarge:       {http.StatusRequestHeaderFieldsTooLarge, "The headers are too large"},
 	IdempotencyMismatch:   {http.StatusUnprocessableEntity, "The Idempotency-Key was used with another body"},
-	TooManyLanes:          {http.StatusUnprocessableEntity, "The tenant has too many combinations of queue and tags"},
+	TooManyLanes:          {http.StatusUnprocessableEntity, "The tenant has too many combinations of queue, type and tags"},
 	RateLimited:           {http.StatusTooManyRequests, "Too many requests"},
 	ActiveCapReached:      {http.StatusTooManyRequests, "Too many active jobs"},
 	QueueFull:             {http.StatusTooManyRequests, "The queue holds as many jobs as it may"},

@@ -128,7 +128,7 @@ var helps = map[Code]help{
 		"Send a new request with a new key, and a repeated one unchanged.",
 	},
 	TooManyLanes: {
-		"The tenant has too many combinations of queue and tags (10,000, one user 1,000), or too many queues (1,000, 100 made by one user's jobs).",
+		"The tenant has too many combinations of queue, type and tags (10,000, one user 1,000), or too many queues (1,000, 100 made by one user's jobs).",
 		"Use fewer at a time. A combination that holds no job and is not used is forgotten after about an hour.",
 	},
 	RateLimited: {

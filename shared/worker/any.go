@@ -1,13 +1,18 @@
 package worker
 
-import "errors"
+import (
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/forgequeue/forgequeue/shared/api"
+)
 
 // anyType is the key of the handler for all other types; no job can have it.
 const anyType = ""
 
 // HandleAny sets the handler of jobs of every type that has no handler of its
-// own, which would otherwise be snoozed for UnknownTypeDelay. It is for workers
-// that pass on jobs of any type: fn gets the payload as it was sent. It is called
+// own, which the worker would otherwise not claim. It is for workers that pass on jobs of any type: fn gets the payload as it was sent. It is called
 // before Run, once; Run returns what is wrong with it.
 func (w *Worker) HandleAny(fn HandlerFunc) {
 	w.mu.Lock()
@@ -28,6 +33,16 @@ func (w *Worker) HandleAny(fn HandlerFunc) {
 // fault stores an error for Run to return. The caller holds w.mu.
 func (w *Worker) fault(text string) {
 	w.faults = append(w.faults, errors.New("worker: "+text))
+}
+
+// typesOf gives the types to claim: those that have a handler, sorted. It is nil,
+// which claims all types, with a handler for any type, or with more handlers than a
+// claim can name.
+func typesOf(handlers map[string]HandlerFunc) []string {
+	if handlers[anyType] != nil || len(handlers) > api.MaxTypesPerCall {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(handlers))
 }
 
 // handlerFor gives the handler of a type, else the one for any, else nil.

@@ -61,7 +61,7 @@ func (r *run) claimLoop(ctx context.Context) error {
 func (r *run) claim(ctx context.Context, most int) ([]api.ClaimedJob, error) {
 	waitMS := r.worker.wait.Milliseconds()
 	answer, err := r.worker.client.Claim(ctx, api.ClaimRequest{
-		WorkerID: r.worker.id, Queues: r.worker.queues, Tags: &r.worker.tags, Max: &most, WaitMS: &waitMS,
+		WorkerID: r.worker.id, Queues: r.worker.queues, Types: typesOf(r.handlers), Tags: &r.worker.tags, Max: &most, WaitMS: &waitMS,
 	})
 	return answer.Jobs, err
 }

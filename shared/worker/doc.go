@@ -88,9 +88,11 @@
 //
 // # Types without a handler
 //
-// A job whose type has no handler, nor one by [Worker.HandleAny], is snoozed for
-// 30 s, with a WARN: in a deployment the next version of this worker may know it.
-// The job shows it as its last error, of type "no_handler".
+// A worker claims the types that have a handler, and only those: a job of another
+// type waits for a worker that has one, and GET /v1/queues/{name} shows its type in
+// unserved. With [Worker.HandleAny], or with more than 100 handlers, it claims all
+// types. A job whose type then has no handler is snoozed for 30 s, with a WARN, and
+// shows it as its last error, of type "no_handler".
 //
 // # How long a lease lasts
 //

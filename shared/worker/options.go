@@ -141,7 +141,7 @@ func (w *Worker) check() error {
 // registration is the worker's registration.
 func (w *Worker) registration() api.WorkerRequest {
 	return api.WorkerRequest{
-		WorkerID: w.id, Queues: w.queues, Tags: w.tags, Concurrency: &w.concurrency, Metadata: w.metadata,
+		WorkerID: w.id, Queues: w.queues, Types: typesOf(w.handlers), Tags: w.tags, Concurrency: &w.concurrency, Metadata: w.metadata,
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -151,6 +152,34 @@ func checkLine(t *testing.T, b *bed, id, word string) {
 	}
 }
 
+// The types that have a handler are claimed; with more of them than a claim can name, all types.
+func TestAClaimNamesTheTypes(t *testing.T) {
+	for _, c := range []struct {
+		handlers int
+		any      bool
+		want     []string
+	}{{2, false, []string{"t0", "t1"}}, {2, true, nil}, {api.MaxTypesPerCall + 1, false, nil}} {
+		t.Run(fmt.Sprint(c.handlers, c.any), func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				b := newBed(t)
+				for i := range c.handlers {
+					worker.Handle(b.worker, fmt.Sprint("t", i), func(context.Context, *worker.Job[any]) (any, error) { return nil, nil })
+				}
+				if c.any {
+					b.worker.HandleAny(func(context.Context, *worker.RawJob) (json.RawMessage, error) { return nil, nil })
+				}
+				b.submit("t0", `{}`)
+				b.run(t)
+				b.finish(t)
+				if got := b.claims[0].Types; !slices.Equal(got, c.want) || (got == nil) != (c.want == nil) {
+					t.Errorf("the claim names %q, want %q", got, c.want)
+				}
+			})
+		})
+	}
+}
+
+// A server of the version before gives jobs of all types.
 func TestAnUnknownTypeIsSnoozed(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBed(t)

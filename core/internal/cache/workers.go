@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/forgequeue/forgequeue/core/internal/cell"
+	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
@@ -44,8 +45,7 @@ type knownWorker struct {
 func NewWorkers(joined prometheus.Counter) *Workers { return &Workers{joined: joined} }
 
 // Seen records that the worker claims and gives the tags it claims with.
-func (w *Workers) Seen(ctx context.Context, store *cell.Cell, owner tenant.ID, id string, queues []string, asked *[]string) (map[string]bool, error) {
-	key := WorkerKey{owner, id}
+func (w *Workers) Seen(ctx context.Context, store *cell.Cell, key WorkerKey, queues, types []string, asked *[]string) (map[string]bool, error) {
 	w.mu.Lock()
 	worker, known := w.known[key]
 	forgotten := w.forgotten
@@ -55,7 +55,7 @@ func (w *Workers) Seen(ctx context.Context, store *cell.Cell, owner tenant.ID, i
 		if asked != nil {
 			tags = *asked
 		}
-		row, joined, err := store.SeenClaiming(ctx, owner, id, queues, tags)
+		row, joined, err := store.SeenClaiming(ctx, key.Owner, key.ID, directory.Claiming{Queues: queues, Types: types, Tags: tags})
 		if err != nil {
 			return nil, err
 		}

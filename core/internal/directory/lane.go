@@ -16,11 +16,12 @@ import (
 // LaneID names a lane.
 type LaneID = int32
 
-// LaneKey identifies a lane: its tenant, its queue, and the tags that a worker must have. It can be
-// a map's key.
+// LaneKey identifies a lane: its tenant, its queue, the type of its jobs, and the tags that a worker
+// must have. It can be a map's key.
 type LaneKey struct {
 	Tenant tenant.ID
 	Queue  string
+	Type   string
 	// tags is sorted and joined by commas, which no tag can hold.
 	tags string
 	// User is one that has a running cap of his own, else empty: his jobs are in a lane of their
@@ -28,7 +29,7 @@ type LaneKey struct {
 	User string
 }
 
-// Of gives the lane of the same queue and tags for one user; "" for the shared one.
+// Of gives the lane of the same queue, type and tags for one user; "" for the shared one.
 func (k LaneKey) Of(user string) LaneKey {
 	k.User = user
 	return k
@@ -38,9 +39,9 @@ func (k LaneKey) Of(user string) LaneKey {
 func (k LaneKey) InQueue() tenant.QueueKey { return tenant.QueueKey{Tenant: k.Tenant, Name: k.Queue} }
 
 // NewLaneKey makes a key; the order and repetition of tags do not matter.
-func NewLaneKey(id tenant.ID, queue string, tags []string) LaneKey {
+func NewLaneKey(id tenant.ID, queue, jobType string, tags []string) LaneKey {
 	sorted := slices.Compact(slices.Sorted(slices.Values(tags)))
-	return LaneKey{Tenant: id, Queue: queue, tags: strings.Join(sorted, ",")}
+	return LaneKey{Tenant: id, Queue: queue, Type: jobType, tags: strings.Join(sorted, ",")}
 }
 
 // Tags are the tags a worker must have, sorted.
@@ -76,9 +77,9 @@ type LaneRow struct {
 }
 
 const lanesAfterSQL = `
-SELECT id, tenant_id, queue, tags, capped_user, retired_at FROM lanes WHERE id > @after
+SELECT id, tenant_id, queue, type, tags, capped_user, retired_at FROM typed_lanes WHERE id > @after
 UNION ALL
-SELECT id, tenant_id, queue, tags, capped_user, retired_at FROM lanes WHERE retired_at > @retired AND id <= @after
+SELECT id, tenant_id, queue, type, tags, capped_user, retired_at FROM typed_lanes WHERE retired_at > @retired AND id <= @after
 ORDER BY id`
 
 // LanesAfter gives every tenant's lanes with an id above after, and those that were retired after a
@@ -87,11 +88,11 @@ ORDER BY id`
 func (s *Directory) LanesAfter(ctx context.Context, after LaneID, retired time.Time) ([]LaneRow, error) {
 	scan := func(row pgx.CollectableRow) (LaneRow, error) {
 		var lane LaneRow
-		var queue, user string
+		var queue, jobType, user string
 		var tags []string
 		var owner tenant.ID
-		err := row.Scan(&lane.ID, &owner, &queue, &tags, &user, &lane.RetiredAt)
-		lane.LaneKey = NewLaneKey(owner, queue, tags).Of(user)
+		err := row.Scan(&lane.ID, &owner, &queue, &jobType, &tags, &user, &lane.RetiredAt)
+		lane.LaneKey = NewLaneKey(owner, queue, jobType, tags).Of(user)
 		return lane, err
 	}
 	lanes, err := store.Query(ctx, s.Store, scan, lanesAfterSQL, store.Args{"after": after, "retired": retired})

@@ -41,14 +41,14 @@ const (
 // Refusal is the problem of a job whose lane the bound prevents.
 func (b LaneBound) Refusal() *problem.Problem {
 	text := map[LaneBound]string{
-		TenantLanes:  fmt.Sprintf("A tenant may use at most %d combinations of queue and tags at a time, those of users with a running cap of their own included.", MaxLanes),
-		UsersLanes:   fmt.Sprintf("Jobs that name a user may use at most %d combinations of queue and tags of a tenant at a time.", maxUsersLanes),
-		UserLanes:    fmt.Sprintf("One user's jobs may use at most %d combinations of queue and tags at a time.", MaxUserLanes),
+		TenantLanes:  fmt.Sprintf("A tenant may use at most %d combinations of queue, type and tags at a time, those of users with a running cap of their own included.", MaxLanes),
+		UsersLanes:   fmt.Sprintf("Jobs that name a user may use at most %d combinations of queue, type and tags of a tenant at a time.", maxUsersLanes),
+		UserLanes:    fmt.Sprintf("One user's jobs may use at most %d combinations of queue, type and tags at a time.", MaxUserLanes),
 		TenantQueues: fmt.Sprintf("A tenant may have at most %d queues.", MaxQueues),
 		UsersQueues:  fmt.Sprintf("Jobs that name a user may make at most %d queues of a tenant.", maxUsersQueues),
 		UserQueues:   fmt.Sprintf("One user's jobs may make at most %d queues.", MaxUserQueues),
 	}[b]
-	return problem.New(problem.TooManyLanes, text+" Use a queue and tags that are in use.")
+	return problem.New(problem.TooManyLanes, text+" Use a queue, type and tags that are in use.")
 }
 
 // boundedUse is the number of lanes or queues, and its bounds.
@@ -125,7 +125,7 @@ func (r *laneUse) take(ask LaneAsk) (newQueue bool, full LaneBound) {
 const (
 	countLanesSQL = `
 SELECT CASE WHEN made_for = ANY(@makers::text[]) THEN made_for END AS maker, made_for <> '' AS users, count(*) AS n
-FROM lanes WHERE tenant_id = @tenant_id AND retired_at IS NULL
+FROM typed_lanes WHERE tenant_id = @tenant_id AND retired_at IS NULL
 GROUP BY 1, 2`
 	countQueuesSQL = `
 SELECT CASE WHEN made_for = ANY(@makers::text[]) THEN made_for END AS maker, made_for <> '' AS users, count(*) AS n
@@ -140,7 +140,7 @@ func readLanes(ctx context.Context, tx pgx.Tx, owner tenant.ID, asks []LaneAsk) 
 	batch := &pgx.Batch{}
 	batch.Queue(usage.LockTimeoutSQL, store.Args{"timeout": usage.LockTimeout(ctx)})
 	batch.Queue(store.AdvisoryLockSQL, store.Args{"key": store.LockKey(store.LockLane, owner)})
-	batch.Queue(knownLanesSQL, laneArgs(owner, asks, "queues", "tags", "users")).Query(func(rows pgx.Rows) error {
+	batch.Queue(knownLanesSQL, laneArgs(owner, asks, "queues", "types", "tags", "users")).Query(func(rows pgx.Rows) error {
 		found, err := pgx.CollectRows(rows, pgx.RowToStructByName[knownLane])
 		for _, lane := range found {
 			known[int(lane.Place)] = lane

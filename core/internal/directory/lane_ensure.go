@@ -28,10 +28,10 @@ type MadeLane struct {
 // knownLanesSQL finds the existing lanes. The LIMIT makes each a probe of its own.
 const knownLanesSQL = `
 SELECT asked.place::integer - 1 AS place, lane.id, lane.retired_at IS NOT NULL AS retired
-FROM unnest(@queues::text[], @tags::text[], @users::text[]) WITH ORDINALITY AS asked(queue, tags, capped_user, place)
+FROM unnest(@queues::text[], @types::text[], @tags::text[], @users::text[]) WITH ORDINALITY AS asked(queue, type, tags, capped_user, place)
 CROSS JOIN LATERAL (
-  SELECT l.id, l.retired_at FROM lanes l
-  WHERE l.tenant_id = @tenant_id AND l.queue = asked.queue AND l.tags = asked.tags::text[] AND l.capped_user = asked.capped_user
+  SELECT l.id, l.retired_at FROM typed_lanes l
+  WHERE l.tenant_id = @tenant_id AND l.queue = asked.queue AND l.type = asked.type AND l.tags = asked.tags::text[] AND l.capped_user = asked.capped_user
   LIMIT 1
 ) AS lane`
 
@@ -51,7 +51,7 @@ ON CONFLICT (tenant_id, name) DO NOTHING`
 // reviveLanesSQL puts retired lanes into use again. It waits for one that is being deleted, which
 // is then not returned.
 const reviveLanesSQL = `
-UPDATE lanes SET retired_at = NULL, used_at = statement_timestamp(), made_for = asked.made_for
+UPDATE typed_lanes AS lanes SET retired_at = NULL, used_at = statement_timestamp(), made_for = asked.made_for
 FROM unnest(@ids::integer[], @makers::text[]) AS asked(id, made_for)
 WHERE lanes.id = asked.id
 RETURNING lanes.id`
@@ -59,11 +59,11 @@ RETURNING lanes.id`
 // createLanesSQL stores new lanes. The tenant's lock serialises it, except with a core of an older
 // version.
 const createLanesSQL = `
-INSERT INTO lanes (tenant_id, queue, tags, capped_user, made_for, created_at, used_at)
-SELECT @tenant_id, asked.queue, asked.tags::text[], asked.capped_user, asked.made_for, statement_timestamp(), statement_timestamp()
-FROM unnest(@queues::text[], @tags::text[], @users::text[], @makers::text[]) AS asked(queue, tags, capped_user, made_for)
-ON CONFLICT (tenant_id, queue, tags, capped_user) DO NOTHING
-RETURNING id, queue, tags, capped_user`
+INSERT INTO typed_lanes (tenant_id, queue, type, tags, capped_user, made_for, created_at, used_at)
+SELECT @tenant_id, asked.queue, asked.type, asked.tags::text[], asked.capped_user, asked.made_for, statement_timestamp(), statement_timestamp()
+FROM unnest(@queues::text[], @types::text[], @tags::text[], @users::text[], @makers::text[]) AS asked(queue, type, tags, capped_user, made_for)
+ON CONFLICT (tenant_id, queue, type, tags, capped_user) DO NOTHING
+RETURNING id, queue, type, tags, capped_user`
 
 // errLaneChanged says that a lane was deleted, or created, by a concurrent transaction.
 var errLaneChanged = errors.New("directory: a concurrent transaction changed a lane")
@@ -169,12 +169,12 @@ func (p *lanePlan) store(ctx context.Context, tx pgx.Tx, owner tenant.ID, made [
 		for _, places := range p.fresh {
 			fresh = append(fresh, p.asks[places[0]])
 		}
-		batch.Queue(createLanesSQL, laneArgs(owner, fresh, "queues", "tags", "users", "makers")).Query(func(rows pgx.Rows) error {
+		batch.Queue(createLanesSQL, laneArgs(owner, fresh, "queues", "types", "tags", "users", "makers")).Query(func(rows pgx.Rows) error {
 			var id LaneID
-			var queue, user string
+			var queue, jobType, user string
 			var tags []string
-			_, err := pgx.ForEachRow(rows, []any{&id, &queue, &tags, &user}, func() error {
-				for _, place := range p.fresh[NewLaneKey(owner, queue, tags).Of(user)] {
+			_, err := pgx.ForEachRow(rows, []any{&id, &queue, &jobType, &tags, &user}, func() error {
+				for _, place := range p.fresh[NewLaneKey(owner, queue, jobType, tags).Of(user)] {
 					made[place].ID = id
 				}
 				return nil
@@ -202,6 +202,8 @@ func laneArgs(owner tenant.ID, asks []LaneAsk, columns ...string) store.Args {
 			switch column {
 			case "queues":
 				values[i] = ask.Queue
+			case "types":
+				values[i] = ask.Type
 			case "tags":
 				values[i] = store.TextArray(ask.Tags())
 			case "users":

@@ -29,7 +29,7 @@ func (f *fixture) ask(user string, keys ...directory.LaneKey) []directory.MadeLa
 func (f *fixture) tagged(prefix string, n int) []directory.LaneKey {
 	keys := make([]directory.LaneKey, n)
 	for i := range keys {
-		keys[i] = directory.NewLaneKey(f.Tenant, "default", []string{fmt.Sprint(prefix, i)})
+		keys[i] = directory.NewLaneKey(f.Tenant, "default", "test", []string{fmt.Sprint(prefix, i)})
 	}
 	return keys
 }
@@ -51,8 +51,8 @@ func TestLanesAreMadeOnceAndBounded(t *testing.T) {
 	if other := f.NewLane(f.Tenant, "q", "a", "b"); one != other {
 		t.Errorf("%+v and %+v are one lane", one, other)
 	}
-	f.Exec(`INSERT INTO lanes (tenant_id, queue, tags, created_at) SELECT $1, 'x' || n, '{}', statement_timestamp() FROM generate_series(1, $2) n`,
-		f.Tenant, directory.MaxLanes-f.Count("lanes")-1)
+	f.Exec(`INSERT INTO typed_lanes (tenant_id, queue, type, tags, created_at) SELECT $1, 'x' || n, 'test', '{}', statement_timestamp() FROM generate_series(1, $2) n`,
+		f.Tenant, directory.MaxLanes-f.Count("typed_lanes")-1)
 	made := f.ask("", append(f.tagged("new", 3), one.LaneKey)...)
 	if got := refusedLanes(made); len(got) != 1 || got[directory.TenantLanes] != 2 || made[3].Lane != one {
 		t.Errorf("of three new lanes, with one below the bound, and a known one: %v, %+v", got, made)
@@ -75,12 +75,12 @@ func TestAUserTakesAShareOfTheLanes(t *testing.T) {
 	}
 	queues := make([]directory.LaneKey, directory.MaxUserQueues+5)
 	for i := range queues {
-		queues[i] = directory.NewLaneKey(f.Tenant, fmt.Sprint("q", i), nil)
+		queues[i] = directory.NewLaneKey(f.Tenant, fmt.Sprint("q", i), "test", nil)
 	}
 	if got := refusedLanes(f.ask("eve", queues...)); len(got) != 1 || got[directory.UserQueues] != 5 {
 		t.Errorf("one user's queues: %v", got)
 	}
-	f.Exec(`INSERT INTO lanes (tenant_id, queue, tags, made_for, created_at) SELECT $1, 'x' || n, '{}', 'u' || n, statement_timestamp() FROM generate_series(1, 7900) n`, f.Tenant)
+	f.Exec(`INSERT INTO typed_lanes (tenant_id, queue, type, tags, made_for, created_at) SELECT $1, 'x' || n, 'test', '{}', 'u' || n, statement_timestamp() FROM generate_series(1, 7900) n`, f.Tenant)
 	if got := refusedLanes(f.ask("bob", f.tagged("late", 1)...)); got[directory.UsersLanes] != 1 {
 		t.Errorf("users together: %v", got)
 	}
@@ -121,7 +121,7 @@ SELECT $1, 'x' || n, statement_timestamp(), statement_timestamp() FROM generate_
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if got := refusedLanes(f.ask("", directory.NewLaneKey(f.Tenant, "one-more", nil))); got[directory.TenantQueues] != 1 {
+	if got := refusedLanes(f.ask("", directory.NewLaneKey(f.Tenant, "one-more", "test", nil))); got[directory.TenantQueues] != 1 {
 		t.Errorf("a submit: %v", got)
 	}
 }
@@ -142,10 +142,10 @@ FROM generate_series(1, $2) n`, f.Tenant, directory.MaxWorkers)
 	if _, _, err := f.Store.Register(t.Context(), f.Tenant, api.WorkerRequest{WorkerID: "more"}); !errors.Is(err, directory.ErrTooManyWorkers) {
 		t.Errorf("one more registers: %v", err)
 	}
-	if _, _, err := f.Store.SeenClaiming(t.Context(), f.Tenant, "more", nil, nil); !errors.Is(err, directory.ErrTooManyWorkers) {
+	if _, _, err := f.Store.SeenClaiming(t.Context(), f.Tenant, "more", directory.Claiming{}); !errors.Is(err, directory.ErrTooManyWorkers) {
 		t.Errorf("one more claims: %v", err)
 	}
-	if _, joined, err := f.Store.SeenClaiming(t.Context(), f.Tenant, "x7", nil, nil); err != nil || joined {
+	if _, joined, err := f.Store.SeenClaiming(t.Context(), f.Tenant, "x7", directory.Claiming{}); err != nil || joined {
 		t.Errorf("a known one: %v, %v", joined, err)
 	}
 	if _, _, err := f.Store.Register(t.Context(), tenant.Platform, api.WorkerRequest{WorkerID: "more"}); err != nil {

@@ -43,13 +43,13 @@ const busyLanes = `running AS MATERIALIZED (
 // used now. It skips locked rows.
 const retireLanesSQL = `
 WITH picked AS MATERIALIZED (
-  SELECT id FROM lanes
+  SELECT id FROM typed_lanes
   WHERE retired_at IS NULL AND used_at < statement_timestamp() - @idle::interval
   ORDER BY used_at
   LIMIT @most
   FOR UPDATE SKIP LOCKED
 ), ` + busyLanes + `
-UPDATE lanes
+UPDATE typed_lanes
 SET used_at = statement_timestamp(),
     retired_at = CASE WHEN id IN (SELECT id FROM busy) THEN NULL ELSE statement_timestamp() END
 WHERE id = ANY(ARRAY(SELECT id FROM picked))
@@ -73,17 +73,17 @@ func (s *Directory) RetireLanes(ctx context.Context, most int) (seen, retired in
 // again. A concurrent revival waits for the row, and then finds it deleted.
 const deleteLanesSQL = `
 WITH picked AS MATERIALIZED (
-  SELECT id FROM lanes
+  SELECT id FROM typed_lanes
   WHERE retired_at < statement_timestamp() - @retired::interval
   ORDER BY retired_at
   LIMIT @most
   FOR UPDATE SKIP LOCKED
 ), ` + busyLanes + `, revived AS (
-  UPDATE lanes SET used_at = statement_timestamp(), retired_at = NULL
+  UPDATE typed_lanes SET used_at = statement_timestamp(), retired_at = NULL
   WHERE id = ANY(ARRAY(SELECT id FROM busy))
   RETURNING id
 ), deleted AS (
-  DELETE FROM lanes WHERE id = ANY(ARRAY(SELECT id FROM picked EXCEPT SELECT id FROM busy))
+  DELETE FROM typed_lanes WHERE id = ANY(ARRAY(SELECT id FROM picked EXCEPT SELECT id FROM busy))
   RETURNING id
 )
 SELECT (SELECT count(*) FROM picked) AS seen, (SELECT count(*) FROM deleted) AS deleted`
@@ -110,7 +110,7 @@ WITH RECURSIVE place AS (
 ), scanned AS MATERIALIZED (
   SELECT id FROM place LIMIT @most
 )
-SELECT id, NOT EXISTS (SELECT FROM lanes l WHERE l.id = scanned.id) AS gone
+SELECT id, NOT EXISTS (SELECT FROM typed_lanes l WHERE l.id = scanned.id) AS gone
 FROM scanned WHERE id IS NOT NULL`
 
 // nextLane is the first lane after place.id with queued, blocked or scheduled jobs.
@@ -141,10 +141,10 @@ func (s *Directory) OrphanLanes(ctx context.Context, after LaneID, most int) (or
 }
 
 const jobsOfLaneSQL = `
-(SELECT id, tenant_id, queue, tags, COALESCE(user_id, '') AS user_id, priority, ready_at
+(SELECT id, tenant_id, queue, type, tags, COALESCE(user_id, '') AS user_id, priority, ready_at
  FROM jobs WHERE state = 'queued' AND lane_id = @lane ORDER BY lane_id, priority, ready_at, id LIMIT @most)
 UNION ALL
-(SELECT id, tenant_id, queue, tags, COALESCE(user_id, '') AS user_id, priority, ready_at
+(SELECT id, tenant_id, queue, type, tags, COALESCE(user_id, '') AS user_id, priority, ready_at
  FROM jobs WHERE state IN ('blocked', 'scheduled') AND lane_id = @lane ORDER BY lane_id, state LIMIT @most)`
 
 // Orphan is a waiting job whose lane was deleted.
@@ -152,6 +152,7 @@ type Orphan struct {
 	ID       uuid.UUID
 	TenantID tenant.ID
 	Queue    string
+	Type     string
 	Tags     []string
 	UserID   string
 	Priority int16
@@ -170,7 +171,7 @@ func (s *Directory) JobsOfLane(ctx context.Context, lane LaneID, most int) ([]Or
 
 const orphanedSQL = `
 SELECT id FROM unnest(@ids::integer[]) AS asked(id)
-WHERE NOT EXISTS (SELECT FROM lanes l WHERE l.id = asked.id)`
+WHERE NOT EXISTS (SELECT FROM typed_lanes l WHERE l.id = asked.id)`
 
 // Orphaned gives the lanes that have no row.
 func (s *Directory) Orphaned(ctx context.Context, lanes []LaneID) ([]LaneID, error) {

@@ -15,9 +15,11 @@ import (
 
 // Worker is a registered worker.
 type Worker struct {
-	WorkerID        string
-	Status          string
-	Queues          []string
+	WorkerID string
+	Status   string
+	Queues   []string
+	// Types are those of the jobs that it takes; nil for all types.
+	Types           []string
 	Tags            []string
 	Concurrency     int32
 	Metadata        []byte
@@ -25,7 +27,7 @@ type Worker struct {
 	LastHeartbeatAt time.Time
 }
 
-const workerColumns = `worker_id, status, queues, tags, concurrency, metadata, registered_at, last_heartbeat_at`
+const workerColumns = `worker_id, status, queues, types, tags, concurrency, metadata, registered_at, last_heartbeat_at`
 
 // registered is a worker's row after a statement.
 type registered struct {
@@ -61,11 +63,11 @@ const (
 
 // registerSQL inserts or updates a worker, and revives a dead one.
 const registerSQL = deadSQL + evictDead + `
-INSERT INTO workers (owner, worker_id, status, queues, tags, concurrency, metadata, registered_at, last_heartbeat_at)
-SELECT @owner, @worker_id, 'ACTIVE', @queues::text[], @tags::text[], @concurrency::integer, @metadata::json, statement_timestamp(), statement_timestamp()
+INSERT INTO workers (owner, worker_id, status, queues, types, tags, concurrency, metadata, registered_at, last_heartbeat_at)
+SELECT @owner, @worker_id, 'ACTIVE', @queues::text[], @types::text[], @tags::text[], @concurrency::integer, @metadata::json, statement_timestamp(), statement_timestamp()
 WHERE ` + belowBound + `
 ON CONFLICT (owner, worker_id) DO UPDATE
-SET status = 'ACTIVE', queues = EXCLUDED.queues, tags = EXCLUDED.tags, concurrency = EXCLUDED.concurrency,
+SET status = 'ACTIVE', queues = EXCLUDED.queues, types = EXCLUDED.types, tags = EXCLUDED.tags, concurrency = EXCLUDED.concurrency,
     metadata = EXCLUDED.metadata, last_heartbeat_at = statement_timestamp()
 RETURNING ` + workerColumns + `, ` + joinedSQL
 
@@ -81,7 +83,7 @@ func (s *Directory) Register(ctx context.Context, owner tenant.ID, w api.WorkerR
 		metadata = map[string]string{}
 	}
 	workers, err := store.Query(ctx, s.Store, pgx.RowToStructByName[registered], registerSQL, store.Args{
-		"owner": owner, "worker_id": w.WorkerID, "queues": null.List(w.Queues), "tags": null.List(w.Tags),
+		"owner": owner, "worker_id": w.WorkerID, "queues": null.List(w.Queues), "types": w.Types, "tags": null.List(w.Tags),
 		"concurrency": concurrency, "metadata": string(store.JSON(metadata)), "most": MaxWorkers,
 	})
 	if err != nil {
@@ -94,22 +96,33 @@ func (s *Directory) Register(ctx context.Context, owner tenant.ID, w api.WorkerR
 }
 
 // seenClaimingSQL registers a worker that claims without having registered, and otherwise sets its
-// heartbeat and adds the queues. Its other fields stay.
+// heartbeat and adds the queues and the types. Its other fields stay.
 const seenClaimingSQL = deadSQL + evictDead + `
-INSERT INTO workers (owner, worker_id, status, queues, tags, concurrency, metadata, registered_at, last_heartbeat_at)
-SELECT @owner, @worker_id, 'ACTIVE', @queues::text[], @tags::text[], 1, '{}', statement_timestamp(), statement_timestamp()
+INSERT INTO workers (owner, worker_id, status, queues, types, tags, concurrency, metadata, registered_at, last_heartbeat_at)
+SELECT @owner, @worker_id, 'ACTIVE', @queues::text[], @types::text[], @tags::text[], 1, '{}', statement_timestamp(), statement_timestamp()
 WHERE ` + belowBound + `
 ON CONFLICT (owner, worker_id) DO UPDATE
 SET status = 'ACTIVE', last_heartbeat_at = statement_timestamp(),
     queues = CASE WHEN workers.queues @> EXCLUDED.queues THEN workers.queues
-                  ELSE ARRAY(SELECT DISTINCT unnest(workers.queues || EXCLUDED.queues) ORDER BY 1 LIMIT 1000) END
+                  ELSE ARRAY(SELECT DISTINCT unnest(workers.queues || EXCLUDED.queues) ORDER BY 1 LIMIT 1000) END,
+    types = CASE WHEN EXCLUDED.types IS NULL THEN NULL
+                 WHEN workers.types @> EXCLUDED.types THEN workers.types
+                 ELSE ARRAY(SELECT DISTINCT unnest(workers.types || EXCLUDED.types) ORDER BY 1 LIMIT 1000) END
 RETURNING ` + workerColumns + `, ` + joinedSQL
+
+// Claiming is what a worker claims with.
+type Claiming struct {
+	Queues []string
+	// Types are those of the jobs that it takes; nil for all types.
+	Types []string
+	Tags  []string
+}
 
 // SeenClaiming records that a worker claims; an unknown or dead one is registered: joined is then
 // true.
-func (s *Directory) SeenClaiming(ctx context.Context, owner tenant.ID, workerID string, queues, tags []string) (worker Worker, joined bool, err error) {
+func (s *Directory) SeenClaiming(ctx context.Context, owner tenant.ID, workerID string, with Claiming) (worker Worker, joined bool, err error) {
 	workers, err := store.Query(ctx, s.Store, pgx.RowToStructByName[registered], seenClaimingSQL, store.Args{
-		"owner": owner, "worker_id": workerID, "queues": null.List(queues), "tags": null.List(tags), "most": MaxWorkers,
+		"owner": owner, "worker_id": workerID, "queues": null.List(with.Queues), "types": with.Types, "tags": null.List(with.Tags), "most": MaxWorkers,
 	})
 	if err != nil {
 		return Worker{}, false, fmt.Errorf("directory: claiming worker: %w", store.NothingChanged(err)) // no job was claimed
@@ -189,9 +202,13 @@ func (s *Directory) Leases(ctx context.Context) ([]WorkerLeases, error) {
 
 // Wire is the worker as the API shows it.
 func (w *Worker) Wire(leases int) api.Worker {
-	return api.Worker{
+	shown := api.Worker{
 		WorkerID: w.WorkerID, Status: w.Status, Queues: w.Queues, Tags: w.Tags, Concurrency: int(w.Concurrency),
 		Metadata: store.Metadata(w.Metadata), Leases: leases,
 		RegisteredAt: api.At(w.RegisteredAt), LastHeartbeatAt: api.At(w.LastHeartbeatAt),
 	}
+	if w.Types != nil {
+		shown.Types = &w.Types
+	}
+	return shown
 }

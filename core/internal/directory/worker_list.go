@@ -91,39 +91,44 @@ func (s *Directory) AgeWorkers(ctx context.Context, answered time.Time) (Aged, e
 	return rows[0], nil
 }
 
-// servedSQL lists the queues that have an active worker, with the worker's owner.
+// servedSQL lists the queues and types that have an active worker, with the worker's owner.
 const servedSQL = `
-SELECT DISTINCT owner, unnest(queues) FROM workers WHERE status = 'ACTIVE'`
+SELECT DISTINCT owner, unnest(queues), types FROM workers WHERE status = 'ACTIVE'`
 
-// Served lists the queues, of all tenants, that active workers serve; those of the platform's
-// workers are under tenant.Platform.
-func (s *Directory) Served(ctx context.Context) (map[tenant.QueueKey]bool, error) {
-	scan := func(row pgx.CollectableRow) (tenant.QueueKey, error) {
-		var key tenant.QueueKey
-		err := row.Scan(&key.Tenant, &key.Name)
-		return key, err
+// ServedQueue is a queue that active workers serve.
+type ServedQueue struct {
+	tenant.QueueKey
+	// Types are those of the jobs that they take; nil for all types.
+	Types []string
+}
+
+// Served lists the queues, of all tenants, that active workers serve, each maybe several times;
+// those of the platform's workers are under tenant.Platform.
+func (s *Directory) Served(ctx context.Context) ([]ServedQueue, error) {
+	scan := func(row pgx.CollectableRow) (ServedQueue, error) {
+		var one ServedQueue
+		err := row.Scan(&one.Tenant, &one.Name, &one.Types)
+		return one, err
 	}
-	keys, err := store.Query(ctx, s.Store, scan, servedSQL, store.Args{})
+	served, err := store.Query(ctx, s.Store, scan, servedSQL, store.Args{})
 	if err != nil {
 		return nil, fmt.Errorf("directory: served: %w", store.NothingChanged(err))
-	}
-	served := make(map[tenant.QueueKey]bool, len(keys))
-	for _, key := range keys {
-		served[key] = true
 	}
 	return served, nil
 }
 
 const activeWorkersSQL = `
-SELECT worker_id, queues, tags FROM workers
+SELECT worker_id, queues, types, tags FROM workers
 WHERE owner IN (@owner, @platform) AND status = 'ACTIVE' AND @queue = ANY(queues)
 ORDER BY worker_id
 LIMIT 1000`
 
 // ActiveWorker is a worker that serves a queue.
 type ActiveWorker struct {
-	WorkerID     string
-	Queues, Tags []string
+	WorkerID string
+	Queues   []string
+	// Types are those of the jobs that it takes; nil for all types.
+	Types, Tags []string
 }
 
 // ActiveWorkers lists the active workers of a tenant, or of the platform, that serve the queue; at

@@ -28,6 +28,8 @@ type ClaimCall struct {
 	Owner    tenant.ID
 	WorkerID string
 	Queues   []string
+	// Types are those of the jobs that it takes; nil for all types.
+	Types []string
 	// Tags are the worker's; nil takes those that it registered with.
 	Tags *[]string
 	Max  int
@@ -45,14 +47,14 @@ type ClaimCall struct {
 // work arrives or Wait is over; an empty answer is no error. Jobs leased for a caller that has left
 // are returned at once, attempt included; those leased for a worker that leaves meanwhile, too.
 func (d *Dispatcher) Claim(ctx context.Context, call ClaimCall) ([]claim.Job, error) {
-	filter := &scheduler.Filter{Owner: call.Owner, Queues: call.Queues, Push: call.Push, Capacity: call.Capacity}
+	filter := &scheduler.Filter{Owner: call.Owner, Queues: call.Queues, Types: setOf(call.Types), Push: call.Push, Capacity: call.Capacity}
 	if call.Push {
 		return d.takeOrWait(ctx, call, filter, nil)
 	}
 	key := cache.WorkerKey{Owner: call.Owner, ID: call.WorkerID}
 	left, done := d.callers.enter(key)
 	defer done()
-	tags, err := d.workers.Seen(ctx, d.store, call.Owner, call.WorkerID, call.Queues, call.Tags)
+	tags, err := d.workers.Seen(ctx, d.store, key, call.Queues, call.Types, call.Tags)
 	if isClosed(left) { // it left meanwhile, and this claim may have made its row again
 		return nil, d.removeAgain(ctx, key)
 	}
@@ -61,7 +63,7 @@ func (d *Dispatcher) Claim(ctx context.Context, call ClaimCall) ([]claim.Job, er
 	}
 	filter.Tags = tags
 	if call.Wait > 0 { // a claim without wait does not serve the queue
-		d.served.Seen(call.Owner, call.Queues)
+		d.served.Seen(call.Owner, call.Queues, call.Types)
 	}
 	jobs, err := d.takeOrWait(ctx, call, filter, left)
 	if len(jobs) > 0 && isClosed(left) { // leased after its leases were given back
@@ -69,6 +71,18 @@ func (d *Dispatcher) Claim(ctx context.Context, call ClaimCall) ([]claim.Job, er
 		return nil, nil
 	}
 	return jobs, err
+}
+
+// setOf is the set of names; nil for none.
+func setOf(names []string) map[string]bool {
+	if len(names) == 0 {
+		return nil
+	}
+	set := make(map[string]bool, len(names))
+	for _, name := range names {
+		set[name] = true
+	}
+	return set
 }
 
 // takeOrWait scans, and where it finds nothing waits until work arrives, Wait is over, or the worker

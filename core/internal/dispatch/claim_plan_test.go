@@ -21,7 +21,7 @@ func TestNoQueueNameCrowdsOutAnother(t *testing.T) {
 	d.lists = scheduler.NewReadyLists(d.lanes.ByID)
 	add := func(id directory.LaneID, name string) tenant.ID {
 		owner := uuid.New()
-		d.lanes.Made(make([]directory.LaneAsk, 1), []directory.MadeLane{{Lane: directory.Lane{ID: id, LaneKey: directory.NewLaneKey(owner, name, nil)}}})
+		d.lanes.Made(make([]directory.LaneAsk, 1), []directory.MadeLane{{Lane: directory.Lane{ID: id, LaneKey: directory.NewLaneKey(owner, name, "test", nil)}}})
 		d.lists.Notify([]queue.Ready{{Lane: id, Priority: 5, At: time.Now(), ID: uuid.New()}})
 		return owner
 	}

@@ -107,7 +107,7 @@ func (*inserts) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBat
 }
 
 func (s *inserts) TraceBatchQuery(_ context.Context, _ *pgx.Conn, data pgx.TraceBatchQueryData) {
-	if strings.Contains(data.SQL, "INSERT INTO lanes") {
+	if strings.Contains(data.SQL, "INSERT INTO typed_lanes") {
 		s.n.Add(1)
 	}
 }
@@ -134,7 +134,7 @@ func TestLanesAreMadeTogether(t *testing.T) {
 	if n := counted.n.Load(); n != 1 {
 		t.Errorf("%d statements made lanes", n)
 	}
-	f.exec(`INSERT INTO lanes (tenant_id, queue, tags, created_at) SELECT $1, 'x' || n, '{}', statement_timestamp() FROM generate_series(1, $2) n`,
+	f.exec(`INSERT INTO typed_lanes (tenant_id, queue, type, tags, created_at) SELECT $1, 'x' || n, 'test', '{}', statement_timestamp() FROM generate_series(1, $2) n`,
 		f.tenant, directory.MaxLanes-len(jobs))
 	refused := func(tag string) {
 		t.Helper()
@@ -160,24 +160,24 @@ func TestForgottenLanes(t *testing.T) {
 	f := newFixture(t)
 	first := f.submit(plain())[0]
 	lane := f.count(`SELECT lane_id FROM jobs WHERE id = $1`, first)
-	f.exec(`UPDATE lanes SET retired_at = statement_timestamp()`)
+	f.exec(`UPDATE typed_lanes SET retired_at = statement_timestamp()`)
 	f.refresh()
 	f.submit(plain())
-	if n := f.count(`SELECT count(*) FROM lanes WHERE id = $1 AND retired_at IS NULL`, lane); n != 1 {
+	if n := f.count(`SELECT count(*) FROM typed_lanes WHERE id = $1 AND retired_at IS NULL`, lane); n != 1 {
 		t.Error("a job was stored in a retired lane")
 	}
 	if jobs := f.claim(f.claimCall()); len(jobs) != 2 {
 		t.Fatalf("claimed %d", len(jobs))
 	}
 	f.exec(`DELETE FROM jobs`)
-	f.exec(`DELETE FROM lanes`)
+	f.exec(`DELETE FROM typed_lanes`)
 	f.d.ReadAllLanes()
 	f.refresh()
 	if n := f.d.KnownLists(); n != 0 {
 		t.Errorf("lists of %d lanes are remembered", n)
 	}
 	f.submit(plain())
-	if n := f.count(`SELECT count(*) FROM lanes WHERE id > $1`, lane); n != 1 {
+	if n := f.count(`SELECT count(*) FROM typed_lanes WHERE id > $1`, lane); n != 1 {
 		t.Error("a job was stored in a lane that is gone")
 	}
 	if jobs := f.claim(f.claimCall()); len(jobs) != 1 {
@@ -192,7 +192,7 @@ func TestJobsOfForgottenLanes(t *testing.T) {
 	f := newFixture(t)
 	lost := f.submit(plain(), tagged("x"))
 	f.refresh()
-	f.exec(`DELETE FROM lanes`) // which is not known here
+	f.exec(`DELETE FROM typed_lanes`) // which is not known here
 	if moved, err := f.d.MoveOrphans(t.Context()); moved != 2 || err != nil {
 		t.Fatalf("moved %d (%v)", moved, err)
 	}
@@ -206,7 +206,7 @@ func TestJobsOfForgottenLanes(t *testing.T) {
 	if ended[0].Err != nil {
 		t.Fatal(ended[0].Err)
 	}
-	f.exec(`DELETE FROM lanes`)
+	f.exec(`DELETE FROM typed_lanes`)
 	f.d.ReadAllLanes()
 	f.refresh()
 	for _, redriven := range f.d.Redrive(t.Context(), f.tenant, "", []uuid.UUID{lost[0]}) {
@@ -236,7 +236,7 @@ func TestLimitsChangeWhileALaneIsMade(t *testing.T) {
 	f.refresh()
 	unlock()
 	f.accepted(<-held)
-	if n := f.count(`SELECT count(*) FROM jobs WHERE lane_id NOT IN (SELECT id FROM lanes)`); n != 0 {
+	if n := f.count(`SELECT count(*) FROM jobs WHERE lane_id NOT IN (SELECT id FROM typed_lanes)`); n != 0 {
 		t.Errorf("%d jobs are in no lane", n)
 	}
 }
@@ -250,7 +250,7 @@ func TestJobsWithoutALaneAreFound(t *testing.T) {
 	if moved, err := f.d.MoveOrphans(t.Context()); moved != 1 || err != nil {
 		t.Fatalf("moved %d (%v)", moved, err)
 	}
-	if n := f.count(`SELECT count(*) FROM jobs WHERE lane_id IN (SELECT id FROM lanes)`); n != 1 {
+	if n := f.count(`SELECT count(*) FROM jobs WHERE lane_id IN (SELECT id FROM typed_lanes)`); n != 1 {
 		t.Error("the job is still in no lane")
 	}
 }
@@ -260,7 +260,7 @@ func TestAListOfQueuesForgetsLanes(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.submit(plain())
-	f.exec(`DELETE FROM lanes`)
+	f.exec(`DELETE FROM typed_lanes`)
 	f.d.ReadAllLanes()
 	if _, err := f.d.Queues(t.Context(), f.tenant, "", 10); err != nil {
 		t.Fatal(err)

@@ -98,7 +98,7 @@ func (d *Dispatcher) lanesOfOrphans(ctx context.Context, jobs []directory.Orphan
 		if err := d.limits.Load(ctx, job.TenantID); err != nil {
 			return nil, err
 		}
-		asks[i] = directory.LaneAsk{LaneKey: d.laneOf(job.TenantID, job.Queue, job.Tags, null.Text(job.UserID)), For: job.UserID}
+		asks[i] = directory.LaneAsk{LaneKey: d.laneOf(job.TenantID, job.Queue, job.Type, job.Tags, null.Text(job.UserID)), For: job.UserID}
 		if wanted[job.TenantID] == nil {
 			wanted[job.TenantID] = map[directory.LaneAsk]bool{}
 		}

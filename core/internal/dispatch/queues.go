@@ -1,7 +1,9 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
+	"slices"
 
 	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
@@ -80,32 +82,34 @@ func (d *Dispatcher) queue(ctx context.Context, owner tenant.ID, name string) (a
 	return shown, nil
 }
 
-// unserved lists the tags of lanes with jobs that no active worker can take.
+// unserved lists the types and tags of lanes with jobs that no active worker can take, in order,
+// each once and api.MaxUnserved at most.
 func unserved(lanes []directory.Lane, ready []directory.LaneID, workers []directory.ActiveWorker) []api.Unserved {
+	var filters []scheduler.Filter
+	seen := map[string]bool{}
+	for _, worker := range workers {
+		filter := scheduler.Filter{Types: setOf(worker.Types), Tags: setOf(worker.Tags)}
+		if key := filter.Key(); !seen[key] {
+			seen[key] = true
+			filters = append(filters, filter)
+		}
+	}
 	holds := map[directory.LaneID]bool{}
 	for _, id := range ready {
 		holds[id] = true
 	}
 	list := []api.Unserved{}
 	for _, lane := range lanes {
-		if holds[lane.ID] && !servedBy(lane, workers) {
-			list = append(list, api.Unserved{Tags: lane.Tags()})
+		isServed := func(filter scheduler.Filter) bool { return filter.Serves(&lane) }
+		if holds[lane.ID] && !slices.ContainsFunc(filters, isServed) {
+			list = append(list, api.Unserved{Type: lane.Type, Tags: lane.Tags()})
 		}
 	}
-	return list
-}
-
-func servedBy(lane directory.Lane, workers []directory.ActiveWorker) bool {
-	for _, worker := range workers {
-		filter := scheduler.Filter{Tags: map[string]bool{}}
-		for _, tag := range worker.Tags {
-			filter.Tags[tag] = true
-		}
-		if filter.Serves(&lane) {
-			return true
-		}
-	}
-	return false
+	slices.SortFunc(list, func(a, b api.Unserved) int {
+		return cmp.Or(cmp.Compare(a.Type, b.Type), slices.Compare(a.Tags, b.Tags))
+	})
+	list = slices.CompactFunc(list, func(a, b api.Unserved) bool { return a.Type == b.Type && slices.Equal(a.Tags, b.Tags) })
+	return list[:min(len(list), api.MaxUnserved)]
 }
 
 // PutQueue sets a tenant's queue. The settings are in force here at once, in other cores within a

@@ -18,7 +18,7 @@ func (d *Dispatcher) Register(ctx context.Context, owner tenant.ID, request api.
 		d.metrics.Workers.Registered.Inc()
 	}
 	d.workers.Forget(cache.WorkerKey{Owner: owner, ID: request.WorkerID})
-	d.served.Seen(owner, request.Queues)
+	d.served.Seen(owner, request.Queues, request.Types)
 	if joined { // it was unknown, or dead and has lost its leases
 		return worker.Wire(0), nil
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/scheduler"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
 )
 
 // What a claim takes in memory, without its statements, in a core that knows 100,000 lanes
@@ -32,7 +33,7 @@ func benchCore(b *testing.B) (*Dispatcher, []tenant.ID) {
 		tenants[i] = uuid.New()
 		for j := range benchLanes {
 			id++
-			key := directory.NewLaneKey(tenants[i], "default", []string{fmt.Sprintf("t%d", j%10), fmt.Sprintf("n%d", j)})
+			key := directory.NewLaneKey(tenants[i], "default", "test", []string{fmt.Sprintf("t%d", j%10), fmt.Sprintf("n%d", j)})
 			d.lanes.Made(make([]directory.LaneAsk, 1), []directory.MadeLane{{Lane: directory.Lane{ID: id, LaneKey: key}}})
 			d.lists.Notify([]queue.Ready{{Lane: id, Priority: 5, At: at, ID: uuid.New()}})
 		}
@@ -104,7 +105,7 @@ func BenchmarkClaimParksAndIsWoken(b *testing.B) {
 	report(b, func(i int) {
 		owner := tenants[i%benchTenants]
 		w := d.parking.Park(&scheduler.Filter{Owner: owner, Queues: []string{"default"}})
-		d.parking.Wake(directory.Lane{ID: 1, LaneKey: directory.NewLaneKey(owner, "default", nil)}, false, 1)
+		d.parking.Wake(directory.Lane{ID: 1, LaneKey: directory.NewLaneKey(owner, "default", "test", nil)}, false, 1)
 		d.parking.Leave(w)
 	})
 }
@@ -113,4 +114,38 @@ func BenchmarkLookbackSlice(b *testing.B) {
 	d, _ := benchCore(b)
 	var from scheduler.ListKey
 	report(b, func(int) { _, from = d.lists.Known(from, listsPerProbe) })
+}
+
+// BenchmarkClaimByType is a queue with 1,000 types of jobs in all ten priorities: claims of one type,
+// of as many as a claim may name, and of all.
+func BenchmarkClaimByType(b *testing.B) {
+	const types = 1000
+	d := &Dispatcher{lanes: cache.NewLanes(nil), limits: cache.NewLimits(nil)}
+	d.lists = scheduler.NewReadyLists(d.lanes.ByID)
+	owner, at := uuid.New(), time.Now()
+	for i := range types {
+		id := directory.LaneID(i + 1)
+		key := directory.NewLaneKey(owner, "default", fmt.Sprint("type-", i), nil)
+		d.lanes.Made(make([]directory.LaneAsk, 1), []directory.MadeLane{{Lane: directory.Lane{ID: id, LaneKey: key}}})
+		for priority := range int16(api.MaxPriority + 1) {
+			d.lists.Notify([]queue.Ready{{Lane: id, Priority: priority, At: at, ID: uuid.New()}})
+		}
+	}
+	for _, n := range []int{1, api.MaxTypesPerCall, 0} {
+		filter := &scheduler.Filter{Owner: owner, Queues: []string{"default"}}
+		if n > 0 {
+			filter.Types = map[string]bool{}
+		}
+		for i := range n {
+			filter.Types[fmt.Sprint("type-", types-1-i)] = true
+		}
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			drr := &scheduler.DRR{}
+			report(b, func(int) {
+				if made := d.plan(drr, filter, 10, 10+extraLists, nil); len(made.claim.Lanes) == 0 {
+					b.Fatal("nothing is planned")
+				}
+			})
+		})
+	}
 }

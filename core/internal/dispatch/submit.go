@@ -117,14 +117,14 @@ func (d *Dispatcher) submission(call *SubmitCall, lanes []directory.MadeLane) su
 		}
 		made.Jobs[i] = d.newJob(call, i, lane.ID)
 		if !call.Batch {
-			made.Warnings = d.warnings(call.Tenant, made.Jobs[i].Queue)
+			made.Warnings = d.warnings(call.Tenant, made.Jobs[i].Queue, made.Jobs[i].Type)
 		}
 	}
 	return made
 }
 
-// warnings say why a job of the queue would not run.
-func (d *Dispatcher) warnings(owner tenant.ID, name string) []string {
+// warnings say why a job of the queue and type would not run.
+func (d *Dispatcher) warnings(owner tenant.ID, name, jobType string) []string {
 	settings := d.lanes.Settings(owner, name)
 	var warnings []string
 	if settings.Paused {
@@ -136,7 +136,11 @@ func (d *Dispatcher) warnings(owner tenant.ID, name string) []string {
 	if breaker := d.breaker(settings.QueueKey); settings.Push && breaker != nil && breaker.State == api.BreakerOpen {
 		warnings = append(warnings, "The destination of the queue "+name+" does not answer and its breaker is open: the job waits, and spends no attempt.")
 	}
-	if !settings.Push && !d.served.By(owner, name) {
+	switch served, ofType := d.served.By(owner, name, jobType); {
+	case settings.Push || ofType:
+	case served:
+		warnings = append(warnings, "No worker has asked for jobs of the type "+jobType+" in the queue "+name+" lately: the job waits for one.")
+	default:
 		warnings = append(warnings, "No worker has asked for jobs of the queue "+name+" lately: the job waits for one.")
 	}
 	return warnings
@@ -220,8 +224,8 @@ func queueOf(request *api.SubmitRequest) string {
 }
 
 // laneOf is the lane of a job: a user with a running cap of his own has lanes of his own.
-func (d *Dispatcher) laneOf(owner tenant.ID, name string, tags []string, user *string) directory.LaneKey {
-	key := directory.NewLaneKey(owner, name, tags)
+func (d *Dispatcher) laneOf(owner tenant.ID, name, jobType string, tags []string, user *string) directory.LaneKey {
+	key := directory.NewLaneKey(owner, name, jobType, tags)
 	if user != nil && d.limits.For(owner, *user).UserMaxRunning != nil {
 		return key.Of(*user)
 	}

@@ -23,7 +23,7 @@ func (d *Dispatcher) laneAsks(call *SubmitCall) []directory.LaneAsk {
 		}
 		request := &call.Jobs[i]
 		asks[i] = directory.LaneAsk{
-			LaneKey: d.laneOf(call.Tenant, queueOf(request), request.Tags, request.User), For: null.Or(request.User, ""),
+			LaneKey: d.laneOf(call.Tenant, queueOf(request), request.Type, request.Tags, request.User), For: null.Or(request.User, ""),
 		}
 	}
 	return asks

@@ -96,7 +96,7 @@ func (s *Server) claim(ctx context.Context, item api.Item[api.ClaimRequest]) ([]
 	if fields := request.Validate(); len(fields) > 0 {
 		return nil, problem.Invalid(fields...)
 	}
-	call := dispatch.ClaimCall{Owner: owner, WorkerID: request.WorkerID, Queues: request.Queues, Tags: request.Tags, Max: 1}
+	call := dispatch.ClaimCall{Owner: owner, WorkerID: request.WorkerID, Queues: request.Queues, Types: request.Types, Tags: request.Tags, Max: 1}
 	if request.Max != nil {
 		call.Max = *request.Max
 	}

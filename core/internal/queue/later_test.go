@@ -200,7 +200,7 @@ func TestWorkersAgeAndLoseTheirLeases(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	id := f.Submit(f.Job())[0]
-	if _, _, err := f.Store.SeenClaiming(t.Context(), f.Tenant, "w1", []string{"default"}, nil); err != nil {
+	if _, _, err := f.Store.SeenClaiming(t.Context(), f.Tenant, "w1", directory.Claiming{Queues: []string{"default"}}); err != nil {
 		t.Fatal(err)
 	}
 	claimed := f.Claim(1, time.Hour)[0]

@@ -33,7 +33,7 @@ func (w *world) claim(t *rapid.T) {
 		})
 	}
 	store := w.store()
-	if _, _, err := store.SeenClaiming(w.ctx, worker.owner, worker.id, []string{"default"}, nil); err != nil {
+	if _, _, err := store.SeenClaiming(w.ctx, worker.owner, worker.id, directory.Claiming{Queues: []string{"default"}}); err != nil {
 		t.Fatal(err)
 	}
 	worker.known, worker.dead = true, false

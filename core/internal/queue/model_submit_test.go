@@ -72,7 +72,7 @@ func (w *world) want(t *rapid.T, keyed bool) *wanted {
 		changed:     true,
 	}
 	made := submit.NewJob{
-		ID: j.id, Lane: lane.ID, Queue: lane.Queue, Type: "model", User: optionalText(user), Priority: j.priority,
+		ID: j.id, Lane: lane.ID, Queue: lane.Queue, Type: lane.Type, User: optionalText(user), Priority: j.priority,
 		Payload: []byte(j.payload), Metadata: []byte(`{}`), Tags: lane.Tags(), MaxAttempts: j.maxAttempts,
 		Retry: job.Retry{Base: modelBase, Cap: modelCap, Jitter: 0.2}, DedupeKey: optionalText(j.dedupe),
 	}

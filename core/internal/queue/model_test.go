@@ -97,7 +97,7 @@ func newWorld(ctx context.Context, t *rapid.T, stores [2]*cell.Cell, direct *pgx
 		}
 		w.tenants[i] = id
 		for _, tags := range [][]string{nil, {"gpu"}} {
-			made, err := stores[1-i].EnsureLanes(ctx, id, []directory.LaneAsk{{LaneKey: directory.NewLaneKey(id, "default", tags)}})
+			made, err := stores[1-i].EnsureLanes(ctx, id, []directory.LaneAsk{{LaneKey: directory.NewLaneKey(id, "default", "test", tags)}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
+	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
@@ -70,7 +71,7 @@ func TestDeadWorkersAttemptIsNoTimeout(t *testing.T) {
 	f := newFixture(t)
 	timeout := int64(60_000)
 	id := f.Submit(f.Job(func(j *submit.NewJob) { j.TimeoutMS, j.MaxAttempts = &timeout, 1 }))[0]
-	if _, _, err := f.Store.SeenClaiming(t.Context(), f.Tenant, "w1", nil, nil); err != nil {
+	if _, _, err := f.Store.SeenClaiming(t.Context(), f.Tenant, "w1", directory.Claiming{}); err != nil {
 		t.Fatal(err)
 	}
 	f.Claim(1, time.Hour)

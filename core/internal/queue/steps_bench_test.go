@@ -27,7 +27,7 @@ func BenchmarkSteps(b *testing.B) {
 				if _, err := store.CreateTenant(b.Context(), owner, api.TenantRequest{Name: "test"}); err != nil {
 					b.Fatal(err)
 				}
-				made, err := store.EnsureLanes(b.Context(), owner, []directory.LaneAsk{{LaneKey: directory.NewLaneKey(owner, "q", nil)}})
+				made, err := store.EnsureLanes(b.Context(), owner, []directory.LaneAsk{{LaneKey: directory.NewLaneKey(owner, "q", "test", nil)}})
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -14,6 +14,8 @@ type Filter struct {
 	// Owner is the tenant, or tenant.Platform for every tenant's.
 	Owner  tenant.ID
 	Queues []string
+	// Types are those of the jobs that it takes; nil for all types.
+	Types map[string]bool
 	// Tags are the worker's; a lane's must all be among them.
 	Tags map[string]bool
 	// Push takes from all queues in push mode instead, whatever their names and tags.
@@ -32,7 +34,7 @@ type Capacity interface {
 
 // Serves says whether a claim may take from the lane.
 func (f *Filter) Serves(lane *directory.Lane) bool {
-	return f.Push || lane.ServedBy(f.Tags)
+	return f.Push || (f.Types == nil || f.Types[lane.Type]) && lane.ServedBy(f.Tags)
 }
 
 // Key is equal for filters that match the same lanes.
@@ -42,5 +44,6 @@ func (f *Filter) Key() string {
 	}
 	queues := slices.Compact(slices.Sorted(slices.Values(f.Queues)))
 	tags := slices.Sorted(maps.Keys(f.Tags))
-	return f.Owner.String() + "\n" + strings.Join(queues, ",") + "\n" + strings.Join(tags, ",")
+	types := slices.Sorted(maps.Keys(f.Types))
+	return f.Owner.String() + "\n" + strings.Join(queues, ",") + "\n" + strings.Join(tags, ",") + "\n" + strings.Join(types, ",")
 }

@@ -23,21 +23,33 @@ type Parking struct {
 	sleeping map[queueRef]*list.List
 }
 
-// queueRef is a queue as claims ask for it: a tenant's, or under tenant.Platform all of that name.
-// Claims for queues in push mode share one.
+// queueRef is a queue as claims ask for it: a tenant's, or under tenant.Platform all of that name,
+// and the type of the jobs, empty for all. Claims for queues in push mode share one.
 type queueRef struct {
-	owner tenant.ID
-	name  string
-	push  bool
+	owner   tenant.ID
+	name    string
+	jobType string
+	push    bool
 }
+
+// mostRefs bounds the lists that a claim is in: one for more pairs of queue and type is in those of
+// its queues only, where wake-ups for other types visit it.
+const mostRefs = 500
 
 func (f *Filter) refs() []queueRef {
 	if f.Push {
 		return []queueRef{{push: true}}
 	}
-	spots := make([]queueRef, len(f.Queues))
-	for i, name := range f.Queues {
-		spots[i] = queueRef{owner: f.Owner, name: name}
+	byType := f.Types != nil && len(f.Queues)*len(f.Types) <= mostRefs
+	var spots []queueRef
+	for _, name := range f.Queues {
+		if !byType {
+			spots = append(spots, queueRef{owner: f.Owner, name: name})
+			continue
+		}
+		for jobType := range f.Types {
+			spots = append(spots, queueRef{owner: f.Owner, name: name, jobType: jobType})
+		}
 	}
 	return spots
 }
@@ -141,14 +153,22 @@ func (p *Parking) Leave(w *Waiter) (unused directory.LaneID, pending bool) {
 func (p *Parking) Wake(lane directory.Lane, push bool, count int) (woken int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	own, platform := p.first(queueRef{owner: lane.Tenant, name: lane.Queue}), p.first(queueRef{owner: tenant.Platform, name: lane.Queue})
-	if push {
-		own, platform = p.first(queueRef{push: true}), nil
+	nexts := [...]*list.Element{
+		p.first(queueRef{owner: lane.Tenant, name: lane.Queue}), p.first(queueRef{owner: lane.Tenant, name: lane.Queue, jobType: lane.Type}),
+		p.first(queueRef{owner: tenant.Platform, name: lane.Queue}), p.first(queueRef{owner: tenant.Platform, name: lane.Queue, jobType: lane.Type}),
 	}
-	for woken < count && (own != nil || platform != nil) {
-		next := &own
-		if own == nil || platform != nil && waiterAt(platform).number < waiterAt(own).number {
-			next = &platform
+	if push {
+		nexts = [...]*list.Element{p.first(queueRef{push: true}), nil, nil, nil}
+	}
+	for woken < count {
+		var next **list.Element
+		for i := range nexts {
+			if nexts[i] != nil && (next == nil || waiterAt(nexts[i]).number < waiterAt(*next).number) {
+				next = &nexts[i]
+			}
+		}
+		if next == nil {
+			break
 		}
 		w := waiterAt(*next)
 		*next = (*next).Next()

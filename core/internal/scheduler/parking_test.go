@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -13,7 +14,7 @@ import (
 )
 
 func laneOf(owner tenant.ID, id directory.LaneID, name string, tags ...string) directory.Lane {
-	return directory.Lane{ID: id, LaneKey: directory.NewLaneKey(owner, name, tags)}
+	return directory.Lane{ID: id, LaneKey: directory.NewLaneKey(owner, name, "test", tags)}
 }
 
 func anyone(queues ...string) *Filter { return &Filter{Owner: tenant.Platform, Queues: queues} }
@@ -141,4 +142,42 @@ func TestParkingUnderLoad(t *testing.T) {
 			t.Errorf("%d claims are still parked", n)
 		}
 	})
+}
+
+// A job wakes the longest waiting claim among those for its type and those for all types.
+func TestWakeUpsByType(t *testing.T) {
+	t.Parallel()
+	owner := uuid.New()
+	many := map[string]bool{"test": true}
+	for i := range mostRefs {
+		many[fmt.Sprint(i)] = true
+	}
+	var p Parking
+	park := func(owner tenant.ID, types map[string]bool) *Waiter {
+		return p.Park(&Filter{Owner: owner, Queues: []string{"a"}, Types: types})
+	}
+	other := park(owner, map[string]bool{"other": true})
+	waiters := []*Waiter{
+		park(owner, map[string]bool{"test": true, "other": true}), park(tenant.Platform, nil), park(owner, many),
+		park(tenant.Platform, map[string]bool{"test": true}), park(owner, nil),
+	}
+	for n := range waiters {
+		if woken := p.Wake(laneOf(owner, 1, "a"), false, 1); woken != 1 {
+			t.Fatalf("wake-up %d woke %d claims", n, woken)
+		}
+		for i, w := range waiters {
+			if w.isWoken() != (i <= n) {
+				t.Errorf("after %d wake-ups claim %d: woken %v", n+1, i, w.isWoken())
+			}
+		}
+	}
+	if p.Wake(laneOf(owner, 1, "a"), false, 1) != 0 || other.isWoken() {
+		t.Error("a claim for another type was woken")
+	}
+	for _, w := range append(waiters, other) {
+		p.Leave(w)
+	}
+	if len(p.sleeping) != 0 {
+		t.Errorf("%d lists are left", len(p.sleeping))
+	}
 }

@@ -1,10 +1,13 @@
 package scheduler
 
 import (
+	"fmt"
+	"maps"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
+	"pgregory.net/rapid"
 
 	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
@@ -47,4 +50,52 @@ func TestACursorDoesNotPassWhatAClaimHasLeft(t *testing.T) {
 			t.Errorf("cut first %v: the list is %+v, want after %v", cutFirst, got, place(3))
 		}
 	}
+}
+
+// The lists by type are those that a visit of all lists finds, whatever becomes ready or stops to be.
+func TestReadyListsByType(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		owner := uuid.New()
+		lanes := make([]directory.Lane, 40)
+		for i := range lanes {
+			key := directory.NewLaneKey(owner, "a", fmt.Sprint("t", i%13), nil).Of(fmt.Sprint("u", i/13))
+			lanes[i] = directory.Lane{ID: directory.LaneID(i), LaneKey: key}
+		}
+		l := NewReadyLists(func(id directory.LaneID) (directory.Lane, bool) { return lanes[id], true })
+		ready := map[directory.LaneID]bool{}
+		key := tenant.QueueKey{Tenant: owner, Name: "a"}
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			id := rapid.Int32Range(0, int32(len(lanes)-1)).Draw(t, "lane")
+			if ready[id] {
+				planned := l.ReadyIn([]tenant.QueueKey{key}, anyone("a"), 0, 100)
+				l.Scanned(planned, []claim.ScanProgress{{Lane: id, Priority: 5, Exhausted: true}})
+				delete(ready, id)
+			} else {
+				l.Notify([]queue.Ready{{Lane: id, Priority: 5, At: time.Now(), ID: uuid.New()}})
+				ready[id] = true
+			}
+			filter := anyone("a")
+			filter.Types = map[string]bool{}
+			for _, n := range rapid.SliceOfN(rapid.IntRange(0, 14), 1, 14).Draw(t, "types") {
+				filter.Types[fmt.Sprint("t", n)] = true
+			}
+			found := map[directory.LaneID]bool{}
+			for _, one := range l.ReadyIn([]tenant.QueueKey{key}, filter, uint64(rapid.Uint32().Draw(t, "offset")), 100) {
+				if found[one.Lane] {
+					t.Fatalf("lane %d is given twice", one.Lane)
+				}
+				found[one.Lane] = true
+			}
+			want := map[directory.LaneID]bool{}
+			for id := range ready {
+				if filter.Types[lanes[id].Type] {
+					want[id] = true
+				}
+			}
+			if !maps.Equal(found, want) || l.HasReady(key, filter) != (len(want) > 0) {
+				t.Fatalf("found %v, want %v", found, want)
+			}
+		}
+	})
 }

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"iter"
 	"math/bits"
+	"slices"
 
 	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
@@ -21,7 +22,58 @@ type waitingQueue struct {
 	lists int
 	// priorities has a bit for each priority with a ready list.
 	priorities uint16
-	by         [api.MaxPriority + 1]Ring[*laneLists]
+	by         [api.MaxPriority + 1]waitingLists
+}
+
+// waitingLists are a queue's ready lists of one priority.
+type waitingLists struct {
+	Ring[*laneLists]
+	// types are the same by the type of their jobs: those of one type differ in tags and users.
+	types map[string][]*laneLists
+}
+
+func (w *waitingLists) add(lane *laneLists) {
+	w.Add(lane)
+	if w.types == nil {
+		w.types = map[string][]*laneLists{}
+	}
+	w.types[lane.lane.Type] = append(w.types[lane.lane.Type], lane)
+}
+
+func (w *waitingLists) remove(lane *laneLists) {
+	w.Remove(lane)
+	of := w.types[lane.lane.Type]
+	if len(of) == 1 {
+		delete(w.types, lane.lane.Type)
+		return
+	}
+	last := len(of) - 1
+	of[slices.Index(of, lane)], of[last] = of[last], nil
+	w.types[lane.lane.Type] = of[:last]
+}
+
+// served iterates over the lists that the filter serves, from an offset. For a filter by type it
+// visits no list of another type where there are more lists than types.
+func (w *waitingLists) served(filter *Filter, offset uint64) iter.Seq[*laneLists] {
+	return func(yield func(*laneLists) bool) {
+		if filter.Types == nil || filter.Push || len(w.Items) <= len(filter.Types) {
+			for list := range w.From(offset, len(w.Items)) {
+				if filter.Serves(&list.lane) && !yield(list) {
+					return
+				}
+			}
+			return
+		}
+		for jobType := range filter.Types {
+			of := w.types[jobType]
+			for i := range of {
+				list := of[(offset+uint64(i))%uint64(len(of))]
+				if filter.Serves(&list.lane) && !yield(list) {
+					return
+				}
+			}
+		}
+	}
 }
 
 func (w *waiting) add(lane *laneLists, priority int16) {
@@ -38,7 +90,7 @@ func (w *waiting) add(lane *laneLists, priority int16) {
 		}
 		w.names[key.Name].Add(one)
 	}
-	one.by[priority].Add(lane)
+	one.by[priority].add(lane)
 	one.priorities |= 1 << priority
 	one.lists++
 }
@@ -46,7 +98,7 @@ func (w *waiting) add(lane *laneLists, priority int16) {
 func (w *waiting) remove(lane *laneLists, priority int16) {
 	key := lane.lane.InQueue()
 	one := w.queues[key]
-	if one.by[priority].Remove(lane); len(one.by[priority].Items) == 0 {
+	if one.by[priority].remove(lane); len(one.by[priority].Items) == 0 {
 		one.priorities &^= 1 << priority
 	}
 	if one.lists--; one.lists > 0 {
@@ -62,10 +114,8 @@ func (w *waiting) remove(lane *laneLists, priority int16) {
 func (w *waitingQueue) serves(filter *Filter) bool {
 	for left := w.priorities; left != 0; left &= left - 1 {
 		priority := bits.TrailingZeros16(left)
-		for _, lane := range w.by[priority].Items {
-			if filter.Serves(&lane.lane) {
-				return true
-			}
+		for range w.by[priority].served(filter, 0) {
+			return true
 		}
 	}
 	return false
@@ -144,12 +194,7 @@ func (l *ReadyLists) ReadyIn(keys []tenant.QueueKey, filter *Filter, offset uint
 			if of == nil || of.priorities&(1<<priority) == 0 {
 				continue
 			}
-			lanes := of.by[priority].Items
-			for j := range lanes {
-				known := lanes[(offset+uint64(j))%uint64(len(lanes))]
-				if !filter.Serves(&known.lane) {
-					continue
-				}
+			for known := range of.by[priority].served(filter, offset) {
 				b := &known.by[priority]
 				found = append(found, Planned{claim.ReadyList{Lane: known.lane.ID, Priority: priority, After: b.after}, &known.lane, b.version, b.rewinds})
 				if len(found) == most {

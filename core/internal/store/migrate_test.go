@@ -152,7 +152,7 @@ func TestWorkers(t *testing.T) {
 			t.Fatalf("joined: %v, %v", joined, err)
 		}
 	}
-	seen, joined, err := f.Store.SeenClaiming(t.Context(), f.Tenant, "w1", []string{"q"}, nil)
+	seen, joined, err := f.Store.SeenClaiming(t.Context(), f.Tenant, "w1", directory.Claiming{Queues: []string{"q"}})
 	if err != nil || joined || seen.Concurrency != 4 || len(seen.Tags) != 1 {
 		t.Fatalf("a claim changed what was registered: %+v %v", seen, err)
 	}
@@ -168,7 +168,7 @@ func TestWorkers(t *testing.T) {
 	if _, err := f.Store.BeatWorker(t.Context(), f.Tenant, "w1"); !errors.Is(err, directory.ErrWorkerUnknown) {
 		t.Errorf("a dead worker: %v", err)
 	}
-	if seen, joined, err := f.Store.SeenClaiming(t.Context(), f.Tenant, "w1", nil, nil); err != nil || !joined || seen.Status != api.WorkerActive {
+	if seen, joined, err := f.Store.SeenClaiming(t.Context(), f.Tenant, "w1", directory.Claiming{}); err != nil || !joined || seen.Status != api.WorkerActive {
 		t.Errorf("a dead worker that claims is back: %+v %v", seen, err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/forgequeue/forgequeue/core/internal/cell"
+	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
 	"github.com/forgequeue/forgequeue/core/internal/retention"
@@ -117,7 +118,7 @@ func TestWorkersAreCounted(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, _, err := f.store.SeenClaiming(t.Context(), f.tenant, "w1", []string{"default"}, nil); err != nil {
+	if _, _, err := f.store.SeenClaiming(t.Context(), f.tenant, "w1", directory.Claiming{Queues: []string{"default"}}); err != nil {
 		t.Fatal(err)
 	}
 	f.submit(1, 0)

@@ -47,7 +47,7 @@ func newFixture(t testing.TB) *fixture {
 	f := &fixture{TB: t, url: celltest.URL(t), tenant: uuid.Must(uuid.NewV7()), batches: make(chan struct{}, 10_000)}
 	f.store = celltest.OpenURL(t, f.url)
 	f.direct = celltest.Connect(t, f.url)
-	made, err := f.store.EnsureLanes(t.Context(), f.tenant, []directory.LaneAsk{{LaneKey: directory.NewLaneKey(f.tenant, "default", nil)}})
+	made, err := f.store.EnsureLanes(t.Context(), f.tenant, []directory.LaneAsk{{LaneKey: directory.NewLaneKey(f.tenant, "default", "test", nil)}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -139,7 +139,7 @@ func TestFollowUpsThatNobodyKicked(t *testing.T) {
 func newFixtureOn(f *fixture) *fixture {
 	f.Helper()
 	other := &fixture{TB: f.TB, url: f.url, store: f.store, direct: f.direct, d: f.d, tenant: uuid.Must(uuid.NewV7()), batches: f.batches}
-	made, err := f.store.EnsureLanes(f.Context(), other.tenant, []directory.LaneAsk{{LaneKey: directory.NewLaneKey(other.tenant, "default", nil)}})
+	made, err := f.store.EnsureLanes(f.Context(), other.tenant, []directory.LaneAsk{{LaneKey: directory.NewLaneKey(other.tenant, "default", "test", nil)}})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -30,7 +30,7 @@ func TestWorkersSpeakFirstAfterASilence(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t)
-			if _, _, err := f.store.SeenClaiming(t.Context(), f.tenant, "w1", []string{"default"}, nil); err != nil {
+			if _, _, err := f.store.SeenClaiming(t.Context(), f.tenant, "w1", directory.Claiming{Queues: []string{"default"}}); err != nil {
 				t.Fatal(err)
 			}
 			f.exec(`UPDATE workers SET last_heartbeat_at = statement_timestamp() - interval '121 seconds'`)
@@ -53,7 +53,7 @@ func TestWorkersSpeakFirstAfterASilence(t *testing.T) {
 func TestAgingThatEndsASilence(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	if _, _, err := f.store.SeenClaiming(t.Context(), f.tenant, "w1", []string{"default"}, nil); err != nil {
+	if _, _, err := f.store.SeenClaiming(t.Context(), f.tenant, "w1", directory.Claiming{Queues: []string{"default"}}); err != nil {
 		t.Fatal(err)
 	}
 	f.exec(`UPDATE workers SET last_heartbeat_at = statement_timestamp() - interval '121 seconds'`)

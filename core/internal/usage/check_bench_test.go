@@ -21,7 +21,7 @@ func BenchmarkCheckCounts(b *testing.B) {
 	url := celltest.URL(b)
 	store, direct := celltest.OpenURL(b, url), celltest.Connect(b, url)
 	owner := uuid.Must(uuid.NewV7())
-	made, err := store.EnsureLanes(b.Context(), owner, []directory.LaneAsk{{LaneKey: directory.NewLaneKey(owner, "default", nil)}})
+	made, err := store.EnsureLanes(b.Context(), owner, []directory.LaneAsk{{LaneKey: directory.NewLaneKey(owner, "default", "test", nil)}})
 	if err != nil {
 		b.Fatal(err)
 	}

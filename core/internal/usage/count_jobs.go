@@ -18,14 +18,17 @@ SELECT count(*) FROM (SELECT FROM jobs WHERE tenant_id = @tenant_id LIMIT @most)
 const trueUserActiveSQL = `
 SELECT count(*) FROM (SELECT FROM jobs WHERE tenant_id = @tenant_id AND user_id = @name LIMIT @most) AS c`
 
-// By lane, because no index has the queue.
+// By lane, because no index has the queue; lanes are those of the version before.
 const trueQueueActiveSQL = `
-SELECT count(*) FROM (
-  (SELECT FROM lanes l CROSS JOIN LATERAL (SELECT FROM jobs WHERE state = 'queued' AND lane_id = l.id LIMIT @most) j
-   WHERE l.tenant_id = @tenant_id AND l.queue = @name LIMIT @most)
+WITH l AS MATERIALIZED (
+  SELECT id FROM typed_lanes WHERE tenant_id = @tenant_id AND queue = @name
   UNION ALL
-  (SELECT FROM lanes l CROSS JOIN LATERAL (SELECT FROM jobs WHERE state IN ('blocked', 'scheduled') AND lane_id = l.id LIMIT @most) j
-   WHERE l.tenant_id = @tenant_id AND l.queue = @name LIMIT @most)
+  SELECT id FROM lanes WHERE tenant_id = @tenant_id AND queue = @name
+)
+SELECT count(*) FROM (
+  (SELECT FROM l CROSS JOIN LATERAL (SELECT FROM jobs WHERE state = 'queued' AND lane_id = l.id LIMIT @most) j LIMIT @most)
+  UNION ALL
+  (SELECT FROM l CROSS JOIN LATERAL (SELECT FROM jobs WHERE state IN ('blocked', 'scheduled') AND lane_id = l.id LIMIT @most) j LIMIT @most)
   UNION ALL
   (SELECT FROM jobs WHERE state = 'running' AND tenant_id = @tenant_id AND queue = @name LIMIT @most)
 ) AS c`

@@ -72,11 +72,11 @@ SELECT 'not running' AS check, tenant_id, (counted & 120)::smallint AS counter, 
 FROM jobs WHERE state <> 'running' AND counted & 120 <> 0
 GROUP BY tenant_id, counted & 120`
 
-// wrongLaneSQL finds jobs in a lane of another tenant or queue: no claim would find them.
+// wrongLaneSQL finds jobs in a lane of another tenant, queue or type: no claim would find them.
 const wrongLaneSQL = `
 SELECT 'lane' AS check, j.tenant_id, 0::smallint AS counter, j.queue AS name, 0::bigint AS stored, count(*) AS found
 FROM jobs j
-WHERE NOT EXISTS (SELECT FROM lanes l WHERE l.id = j.lane_id AND l.tenant_id = j.tenant_id AND l.queue = j.queue
+WHERE NOT EXISTS (SELECT FROM typed_lanes l WHERE l.id = j.lane_id AND l.tenant_id = j.tenant_id AND l.queue = j.queue AND l.type = j.type
                     AND l.capped_user IN ('', COALESCE(j.user_id, '')))
 GROUP BY j.tenant_id, j.queue`
 

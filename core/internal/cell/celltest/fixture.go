@@ -54,7 +54,7 @@ func (f *Fixture) NewTenant() tenant.ID {
 // NewLane makes a lane of a tenant.
 func (f *Fixture) NewLane(id tenant.ID, name string, tags ...string) directory.Lane {
 	f.Helper()
-	made, err := f.Store.EnsureLanes(f.Context(), id, []directory.LaneAsk{{LaneKey: directory.NewLaneKey(id, name, tags)}})
+	made, err := f.Store.EnsureLanes(f.Context(), id, []directory.LaneAsk{{LaneKey: directory.NewLaneKey(id, name, "test", tags)}})
 	if err != nil || made[0].Full != 0 {
 		f.Fatal(made, err)
 	}

@@ -62,7 +62,7 @@ TRACEPARENT, where OpenTelemetry's tools look for it. The results of the jobs be
 	flags := command.Flags()
 	flags.SetInterspersed(false) // flags after the command's name are the command's
 	flags.StringSliceVarP(&f.queues, "queue", "q", []string{api.DefaultQueue}, "queues to claim from")
-	flags.StringSliceVar(&f.types, "type", nil, "only these types; jobs of others are put back for other workers (default all)")
+	flags.StringSliceVar(&f.types, "type", nil, "claim only these types of jobs (default all)")
 	flags.StringSliceVar(&f.tags, "tag", nil, "what this worker can do: it also gets the jobs that ask for these tags")
 	flags.StringVar(&f.id, "worker-id", "", "this worker's name, no two alike at a time (default host, process and random)")
 	flags.IntVar(&f.concurrency, "concurrency", 1, "commands that run at once")

@@ -1,0 +1,168 @@
+package dispatch_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+	"github.com/forgequeue/forgequeue/core/internal/dispatch"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+func ofType(jobType string) api.SubmitRequest { return api.SubmitRequest{Type: jobType} }
+
+// typedCall is a claim for some types of the default queue.
+func (f *fixture) typedCall(most int, types ...string) dispatch.ClaimCall {
+	call := f.claimCall()
+	call.Types, call.Max = types, most
+	return call
+}
+
+// Each claim gets the jobs of its types, whatever the number of the others before them.
+func TestAClaimTakesItsTypes(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	jobs := make([]api.SubmitRequest, 0, 90)
+	for i := range 30 {
+		jobs = append(jobs, ofType("a"), ofType("b"), ofType(fmt.Sprint("rare-", i)))
+	}
+	f.submit(jobs...)
+	platform := f.typedCall(100, "rare-3", "rare-4")
+	platform.Owner = tenant.Platform
+	for _, c := range []struct {
+		call dispatch.ClaimCall
+		want map[string]int
+	}{
+		{f.typedCall(5, "a"), map[string]int{"a": 5}},
+		{f.typedCall(100, "b", "none"), map[string]int{"b": 30}},
+		{f.typedCall(100, "none"), map[string]int{}},
+		{platform, map[string]int{"rare-3": 1, "rare-4": 1}},
+		{f.typedCall(100, "rare-5", "a"), map[string]int{"a": 25, "rare-5": 1}},
+		{f.typedCall(100), nil},
+	} {
+		got := map[string]int{}
+		for _, one := range f.claim(c.call) {
+			got[one.Type]++
+		}
+		if c.want != nil && fmt.Sprint(got) != fmt.Sprint(c.want) {
+			t.Errorf("a claim of the types %v took %v, want %v", c.call.Types, got, c.want)
+		}
+		if c.want == nil && len(got) != 27 {
+			t.Errorf("a claim of all types took %v, want the 27 that are left", got)
+		}
+	}
+}
+
+// A job wakes a claim that waits for its type, and no other one.
+func TestAJobWakesAClaimOfItsType(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.run()
+	f.submit(ofType("a"), ofType("b"))
+	f.claim(f.typedCall(2)) // their lanes are known
+	waiting := []dispatch.ClaimCall{f.typedCall(1, "b"), f.typedCall(1, "a")}
+	for i := range waiting {
+		waiting[i].Wait = 20 * time.Second
+	}
+	parked := f.park(t.Context(), waiting...)
+	ids := f.submit(ofType("a"))
+	if got := <-parked[1]; got.err != nil || len(got.jobs) != 1 || got.jobs[0].ID != ids[0] {
+		t.Fatalf("the claim of the type got %+v (%v)", got.jobs, got.err)
+	}
+	ids = f.submit(ofType("b"))
+	if got := <-parked[0]; got.err != nil || len(got.jobs) != 1 || got.jobs[0].ID != ids[0] {
+		t.Fatalf("the claim of the other type got %+v (%v)", got.jobs, got.err)
+	}
+}
+
+// A queue shows the types that no active worker takes, and a submit warns of them.
+func TestTypesWithoutAWorker(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.claim(f.typedCall(1, "served"))
+	if _, err := f.d.Register(t.Context(), f.tenant, api.WorkerRequest{WorkerID: "w2", Queues: []string{"default"}, Types: []string{"tagged"}, Tags: []string{"gpu"}}); err != nil {
+		t.Fatal(err)
+	}
+	f.refresh()
+	warned := func(request api.SubmitRequest) []string {
+		answer := f.d.Submit(t.Context(), []dispatch.SubmitCall{f.call(request)})[0]
+		f.accepted(answer)
+		return answer.Warnings
+	}
+	if got := warned(ofType("served")); len(got) != 0 {
+		t.Errorf("a type with a worker: %q", got)
+	}
+	want := "No worker has asked for jobs of the type other in the queue default lately: the job waits for one."
+	if got := warned(ofType("other")); len(got) != 1 || got[0] != want {
+		t.Errorf("a type without a worker: %q", got)
+	}
+	for _, jobType := range []string{"tagged", "served"} {
+		for range 2 {
+			f.submit(api.SubmitRequest{Type: jobType, Tags: []string{"gpu"}})
+		}
+	}
+	shown, err := f.d.Queue(t.Context(), f.tenant, "default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(shown.Unserved); got != "[{other []} {served [gpu]}]" {
+		t.Errorf("unserved: %s", got)
+	}
+	workers, err := f.store.ListWorkers(t.Context(), f.tenant, "", 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	types := map[string][]string{}
+	for _, worker := range workers {
+		types[worker.WorkerID] = *worker.Types
+	}
+	if fmt.Sprint(types) != "map[w1:[served] w2:[tagged]]" {
+		t.Errorf("the workers' types: %v", types)
+	}
+}
+
+// The types of a worker are those that it claims, of all its claims.
+func TestTheTypesOfAWorker(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for _, c := range []struct{ types, want []string }{
+		{[]string{"b"}, []string{"b"}}, {[]string{"a"}, []string{"a", "b"}}, {[]string{"b"}, []string{"a", "b"}}, {nil, nil}, {[]string{"c"}, []string{"c"}},
+	} {
+		worker, _, err := f.store.SeenClaiming(t.Context(), f.tenant, "w", directory.Claiming{Queues: []string{"default"}, Types: c.types})
+		if err != nil || !slices.Equal(worker.Types, c.want) || (worker.Types == nil) != (c.want == nil) {
+			t.Errorf("after a claim of %v the types are %v (%v), want %v", c.types, worker.Types, err, c.want)
+		}
+	}
+}
+
+// Jobs that a core of the version before has stored, of several types in one lane, are moved into
+// lanes by type. The ids of both tables differ.
+func TestJobsOfTheVersionBefore(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	made := f.submit(ofType("a"), ofType("b"), ofType("a"), api.SubmitRequest{Type: "a", DelayMS: new(int64(3_600_000))})
+	f.exec(`INSERT INTO lanes (tenant_id, queue, tags, created_at) VALUES ($1, 'default', '{}', statement_timestamp())`, f.tenant)
+	f.exec(`UPDATE jobs SET lane_id = (SELECT id FROM lanes)`)
+	if n := f.count(`SELECT count(*) FROM typed_lanes JOIN lanes USING (id)`); n != 0 {
+		t.Fatal("an id is in both tables")
+	}
+	if got := f.claim(f.typedCall(9, "a")); len(got) != 0 {
+		t.Fatalf("claimed %d jobs from a lane without a type", len(got))
+	}
+	if moved, err := f.d.MoveOrphans(t.Context()); moved != 4 || err != nil {
+		t.Fatalf("moved %d (%v)", moved, err)
+	}
+	got := f.claim(f.typedCall(9, "a"))
+	if len(got) != 2 || !ids(got)[made[0]] || !ids(got)[made[2]] {
+		t.Errorf("the type's claim took %+v", got)
+	}
+	if got := f.claim(f.typedCall(9, "b")); len(got) != 1 || got[0].ID != made[1] {
+		t.Errorf("the other type's claim took %+v", got)
+	}
+	if n := f.count(`SELECT count(*) FROM jobs j JOIN typed_lanes l ON l.id = j.lane_id AND l.type = j.type`); n != 4 {
+		t.Errorf("%d of 4 jobs are in a lane of their type", n)
+	}
+}
