@@ -39,6 +39,7 @@ func answers() map[string]any {
 			DepthCapped: []string{}, OldestQueuedMS: new(int64(1250)), ActiveWorkers: 4, Unserved: []api.Unserved{},
 			Settings: api.QueueSettings{
 				VisibilityTimeoutMS: api.DefaultVisibilityTimeout.Milliseconds(), MaxAttempts: api.DefaultMaxAttempts, Retry: exampleRetry(),
+				Types: api.TypeLimits{"welcome": {MaxRunning: new(int64(5))}},
 			},
 		},
 		"Attempt": api.Attempt{

@@ -1,6 +1,11 @@
 package api
 
-import "github.com/forgequeue/forgequeue/shared/problem"
+import (
+	"maps"
+	"slices"
+
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
 
 // Queue is QUEUE of the contract.
 type Queue struct {
@@ -48,6 +53,8 @@ type QueueSettings struct {
 	MaxRunning *int64 `json:"max_running"`
 	// RatePerSecond is how many of its jobs start in a second at most; null is no rate.
 	RatePerSecond *float64 `json:"rate_per_second"`
+	// Types are limits on the jobs of a type, by type, besides those of the queue.
+	Types TypeLimits `json:"types"`
 	// Push is where a queue in push mode sends its jobs; null for the others.
 	Push *Push `json:"push"`
 }
@@ -67,6 +74,27 @@ type QueueRequest struct {
 	// RatePerSecond is how many jobs of the queue start in a second at most; null is
 	// no rate.
 	RatePerSecond *float64 `json:"rate_per_second,omitzero"`
+	// Types are limits on the jobs of a type, by type, besides those of the queue; at most 100.
+	Types TypeLimits `json:"types,omitzero"`
+}
+
+// TypeLimits are limits by type of jobs.
+type TypeLimits map[string]TypeLimit
+
+// Known are the limits, empty and not null where there are none.
+func (t TypeLimits) Known() TypeLimits {
+	if t == nil {
+		return TypeLimits{}
+	}
+	return t
+}
+
+// TypeLimit limits the jobs of one type in a queue.
+type TypeLimit struct {
+	// MaxRunning is the most that run at once; null is no cap.
+	MaxRunning *int64 `json:"max_running"`
+	// RatePerSecond is how many start in a second at most; null is no rate.
+	RatePerSecond *float64 `json:"rate_per_second"`
 }
 
 // DeadLetter is a dead job with why and when.
@@ -203,6 +231,17 @@ func (q *QueueRequest) Validate() []problem.FieldError {
 	r.retry(q.Retry)
 	r.between(q.MaxActive, 0, 1e9, "max_active")
 	r.between(q.MaxRunning, 0, 1e9, "max_running")
-	r.check(q.RatePerSecond == nil || (*q.RatePerSecond > 0 && *q.RatePerSecond <= 1e6), "rate_per_second", "must be above 0 and at most 1000000")
+	r.rate(q.RatePerSecond, "rate_per_second")
+	r.check(len(q.Types) <= MaxTypesPerCall, "types", "must have at most %d entries", MaxTypesPerCall)
+	for _, jobType := range slices.Sorted(maps.Keys(q.Types)) {
+		limits, field := q.Types[jobType], "types."+jobType
+		r.check(ValidName(jobType), field, "is no name of a type: %s", nameRule)
+		r.between(limits.MaxRunning, 0, 1e9, field+".max_running")
+		r.rate(limits.RatePerSecond, field+".rate_per_second")
+	}
 	return r.fields
+}
+
+func (r *refusals) rate(perSecond *float64, field string) {
+	r.check(perSecond == nil || (*perSecond > 0 && *perSecond <= 1e6), field, "must be above 0 and at most 1000000")
 }

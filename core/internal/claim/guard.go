@@ -91,8 +91,8 @@ type guard struct {
 // capacity is how many more jobs of a lane may start; -1 for any number.
 func (g *guard) capacity(lane *Lane) int64 {
 	capacity := g.counts.Capacity(lane.Caps)
-	if lane.Rate != nil {
-		if left := g.rates.Capacity(lane.Rate); capacity < 0 || left < capacity {
+	for i := range lane.Rates {
+		if left := g.rates.Capacity(&lane.Rates[i]); capacity < 0 || left < capacity {
 			capacity = left
 		}
 	}
@@ -101,8 +101,8 @@ func (g *guard) capacity(lane *Lane) int64 {
 
 func (g *guard) take(lane *Lane) {
 	g.counts.Take(lane.Caps, 1)
-	if lane.Rate != nil {
-		g.rates.Take(lane.Rate)
+	for i := range lane.Rates {
+		g.rates.Take(&lane.Rates[i])
 	}
 }
 
@@ -278,12 +278,12 @@ func (g *guard) lease(claim *Request, ids []uuid.UUID, jobs *[]Job) *pgx.Batch {
 	return batch
 }
 
-// ratesOf lists the rates of lanes, each queue's once, in order.
+// ratesOf lists the rates of lanes, each once, in order.
 func ratesOf(lanes []Lane) []*usage.Rate {
 	var limits []*usage.Rate
 	for i := range lanes {
-		if rate := lanes[i].Rate; rate != nil {
-			limits = append(limits, rate)
+		for j := range lanes[i].Rates {
+			limits = append(limits, &lanes[i].Rates[j])
 		}
 	}
 	slices.SortFunc(limits, func(a, b *usage.Rate) int { return a.Compare(b.QueueKey) })

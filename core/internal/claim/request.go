@@ -47,15 +47,15 @@ type Lane struct {
 	VisibilityTimeout time.Duration
 	// Caps are the running caps on its jobs.
 	Caps []usage.Cap
-	// Rate, where not nil, is how many of the queue's jobs may start in a second.
-	Rate *usage.Rate
+	// Rates are how many of its queue's jobs, and of those of its type, may start in a second.
+	Rates []usage.Rate
 	// IsMisrouted, where not nil, says whether a user has a running cap: then his jobs belong into
 	// lanes of the user's own, and those found in this one are misrouted.
 	IsMisrouted func(user string) bool
 }
 
 // guarded says whether claims from the lane go under its tenant's lock.
-func (l *Lane) guarded() bool { return len(l.Caps) > 0 || l.IsMisrouted != nil || l.Rate != nil }
+func (l *Lane) guarded() bool { return len(l.Caps) > 0 || l.IsMisrouted != nil || len(l.Rates) > 0 }
 
 // guarded says whether the claim goes under the locks of tenants.
 func (c *Request) guarded() bool {

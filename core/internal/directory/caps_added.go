@@ -96,12 +96,13 @@ func capsAddedByPatch(id tenant.ID, patch api.TenantPatch) addedCaps {
 	}
 }
 
-const queueBeforeSQL = `SELECT max_active, max_running FROM queues WHERE tenant_id = @tenant_id AND name = @name FOR UPDATE`
+const queueBeforeSQL = `SELECT max_active, max_running, types FROM queues WHERE tenant_id = @tenant_id AND name = @name FOR UPDATE`
 
 func capsAddedByQueue(owner tenant.ID, name string, request api.QueueRequest) addedCaps {
 	return func(ctx context.Context, tx pgx.Tx) (counters usage.Counter, err error) {
 		var active, running *int64
-		err = tx.QueryRow(ctx, queueBeforeSQL, store.Args{"tenant_id": owner, "name": name}).Scan(&active, &running)
+		var types api.TypeLimits
+		err = tx.QueryRow(ctx, queueBeforeSQL, store.Args{"tenant_id": owner, "name": name}).Scan(&active, &running, &types)
 		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 			return 0, err
 		}
@@ -110,6 +111,11 @@ func capsAddedByQueue(owner tenant.ID, name string, request api.QueueRequest) ad
 		}
 		if running == nil && request.MaxRunning != nil {
 			counters |= usage.RunningQueue
+		}
+		for jobType, limits := range request.Types {
+			if limits.MaxRunning != nil && types[jobType].MaxRunning == nil {
+				counters |= usage.RunningType
+			}
 		}
 		return counters, nil
 	}

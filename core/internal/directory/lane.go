@@ -104,7 +104,7 @@ func (s *Directory) LanesAfter(ctx context.Context, after LaneID, retired time.T
 
 const queuesSinceSQL = `
 SELECT tenant_id, name, mode = 'push', paused, visibility_timeout_ms, max_attempts,
-       retry_base_ms, retry_cap_ms, retry_jitter, retry_curve, max_active, max_running, rate_per_second,
+       retry_base_ms, retry_cap_ms, retry_jitter, retry_curve, max_active, max_running, rate_per_second, types,
        push_url, push_timeout_ms, push_secret, breaker_calls, breaker_failure_ratio, breaker_open_ms, breaker_half_open,
        updated_at
 FROM queues WHERE updated_at > @since`
@@ -116,7 +116,7 @@ func (s *Directory) QueuesSince(ctx context.Context, since time.Time) ([]QueueSe
 		var visibility, base, limit *int64
 		target := targetRow{}
 		err := row.Scan(&q.Tenant, &q.Name, &q.Push, &q.Paused, &visibility, &q.MaxAttempts,
-			&base, &limit, &q.RetryJitter, &q.RetryCurve, &q.MaxActive, &q.MaxRunning, &q.RatePerSecond,
+			&base, &limit, &q.RetryJitter, &q.RetryCurve, &q.MaxActive, &q.MaxRunning, &q.RatePerSecond, &q.Types,
 			&target.url, &target.timeout, &target.secret, &target.calls, &target.ratio, &target.open, &target.halfOpen,
 			&q.UpdatedAt)
 		q.Target = target.target()

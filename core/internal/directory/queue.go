@@ -17,16 +17,16 @@ import (
 
 const putQueueSQL = `
 INSERT INTO queues (tenant_id, name, visibility_timeout_ms, max_attempts, retry_base_ms, retry_cap_ms, retry_jitter, retry_curve,
-                    max_active, max_running, rate_per_second, mode, push_url, push_timeout_ms, push_secret,
+                    max_active, max_running, rate_per_second, types, mode, push_url, push_timeout_ms, push_secret,
                     breaker_calls, breaker_failure_ratio, breaker_open_ms, breaker_half_open, created_at, updated_at)
 VALUES (@tenant_id, @name, @visibility, @max_attempts, @base, @cap, @jitter, @curve,
-        @max_active, @max_running, @rate, @mode, @url, @timeout, @secret,
+        @max_active, @max_running, @rate, @types::json, @mode, @url, @timeout, @secret,
         @calls, @ratio, @open, @half_open, statement_timestamp(), statement_timestamp())
 ON CONFLICT (tenant_id, name) DO UPDATE
 SET visibility_timeout_ms = EXCLUDED.visibility_timeout_ms, max_attempts = EXCLUDED.max_attempts,
     retry_base_ms = EXCLUDED.retry_base_ms, retry_cap_ms = EXCLUDED.retry_cap_ms, retry_jitter = EXCLUDED.retry_jitter,
     retry_curve = EXCLUDED.retry_curve, max_active = EXCLUDED.max_active, max_running = EXCLUDED.max_running,
-    rate_per_second = EXCLUDED.rate_per_second, mode = EXCLUDED.mode, push_url = EXCLUDED.push_url,
+    rate_per_second = EXCLUDED.rate_per_second, types = EXCLUDED.types, mode = EXCLUDED.mode, push_url = EXCLUDED.push_url,
     push_timeout_ms = EXCLUDED.push_timeout_ms,
     -- an existing secret stays while the queue is in push mode, unless it is to be replaced
     push_secret = CASE WHEN @replace OR queues.push_secret IS NULL THEN EXCLUDED.push_secret
@@ -63,7 +63,7 @@ func (s *Directory) PutPushQueue(
 	args := store.Args{
 		"tenant_id": owner, "name": name, "visibility": request.VisibilityTimeoutMS, "max_attempts": request.MaxAttempts,
 		"base": nil, "cap": nil, "jitter": nil, "curve": nil, "max_active": request.MaxActive, "max_running": request.MaxRunning,
-		"rate": request.RatePerSecond, "mode": api.ModePull, "url": nil, "timeout": nil, "secret": secret.Sealed, "replace": secret.Replace,
+		"rate": request.RatePerSecond, "types": string(store.JSON(request.Types.Known())), "mode": api.ModePull, "url": nil, "timeout": nil, "secret": secret.Sealed, "replace": secret.Replace,
 		"calls": nil, "ratio": nil, "open": nil, "half_open": nil,
 	}
 	if push := request.Push; push != nil {
@@ -106,6 +106,7 @@ func queueEvent(owner tenant.ID, name string, request api.QueueRequest, replaced
 	detail := map[string]any{
 		"visibility_timeout_ms": request.VisibilityTimeoutMS, "max_attempts": request.MaxAttempts, "retry": request.Retry,
 		"max_active": request.MaxActive, "max_running": request.MaxRunning, "rate_per_second": request.RatePerSecond,
+		"types": request.Types.Known(),
 	}
 	if push := request.Push; push != nil {
 		detail["push"] = map[string]any{"url": push.URL, "timeout_ms": push.TimeoutMS, "breaker": push.Breaker, "secret_set": replaced}
@@ -245,6 +246,8 @@ type QueueSettings struct {
 	MaxRunning        *int64
 	// RatePerSecond is how many jobs of the queue may start in a second.
 	RatePerSecond *float64
+	// Types are the limits by type.
+	Types api.TypeLimits
 	// Target is where a queue in push mode sends its jobs; zero for the others.
 	Target    Target
 	UpdatedAt time.Time
@@ -256,7 +259,7 @@ func (q QueueSettings) InForce() api.QueueSettings {
 	return api.QueueSettings{
 		VisibilityTimeoutMS: null.Or(q.VisibilityTimeout, api.DefaultVisibilityTimeout).Milliseconds(),
 		MaxAttempts:         null.Or(q.MaxAttempts, api.DefaultMaxAttempts),
-		MaxActive:           q.MaxActive, MaxRunning: q.MaxRunning, RatePerSecond: q.RatePerSecond, Push: q.Target.shown(),
+		MaxActive:           q.MaxActive, MaxRunning: q.MaxRunning, RatePerSecond: q.RatePerSecond, Types: q.Types.Known(), Push: q.Target.shown(),
 		Retry: api.Retry{
 			BaseMS: retry.Base.Milliseconds(), CapMS: retry.Cap.Milliseconds(), Jitter: retry.Jitter, Curve: string(retry.Curve),
 		},

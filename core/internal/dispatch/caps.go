@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"strings"
 
 	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/null"
@@ -25,6 +26,7 @@ func (d *Dispatcher) runningCaps(lane directory.Lane, settings directory.QueueSe
 	caps.add(usage.CountKey{Tenant: tenant.Platform, Counter: usage.RunningAll}, d.maxRunning)
 	caps.tenantRunning(limits, lane.Tenant, lane.User)
 	caps.add(usage.CountKey{Tenant: lane.Tenant, Counter: usage.RunningQueue, Name: lane.Queue}, settings.MaxRunning)
+	caps.add(usage.CountKey{Tenant: lane.Tenant, Counter: usage.RunningType, Name: usage.TypeName(lane.Queue, lane.Type)}, settings.Types[lane.Type].MaxRunning)
 	return caps
 }
 
@@ -56,8 +58,14 @@ func (d *Dispatcher) Capped(key usage.CountKey) bool {
 	return map[usage.Counter]*int64{
 		usage.ActiveTenant: limits.MaxActive, usage.ActiveUser: limits.UserMaxActive, usage.ActiveQueue: settings.MaxActive,
 		usage.RunningTenant: limits.MaxRunning, usage.RunningUser: limits.UserMaxRunning, usage.RunningQueue: settings.MaxRunning,
-		usage.RunningAll: d.maxRunning,
+		usage.RunningAll: d.maxRunning, usage.RunningType: d.typeCap(key),
 	}[key.Counter] != nil
+}
+
+// typeCap is the cap of a count of one type.
+func (d *Dispatcher) typeCap(key usage.CountKey) *int64 {
+	name, jobType, _ := strings.Cut(key.Name, "/")
+	return d.lanes.Settings(key.Tenant, name).Types[jobType].MaxRunning
 }
 
 // CapUse gives a tenant's caps, and where user is not empty that user's, with their use.

@@ -73,8 +73,8 @@ func (d *Dispatcher) plan(drr *scheduler.DRR, filter *scheduler.Filter, n, lists
 				if made.has(list.Lane) {
 					continue
 				}
-				// Lanes of a queue that differ in their tags are under the same limits.
-				if settingsOf == nil || settingsOf.InQueue() != list.In.InQueue() || settingsOf.User != list.In.User {
+				// Lanes that differ in their tags are under the same limits.
+				if settingsOf == nil || settingsOf.InQueue() != list.In.InQueue() || settingsOf.Type != list.In.Type || settingsOf.User != list.In.User {
 					settings, settingsOf = d.claimLane(list.In), list.In
 				}
 				settings.ID = list.Lane

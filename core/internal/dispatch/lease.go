@@ -167,7 +167,7 @@ func workersFrom(workers []claim.Worker, n int) []claim.Worker {
 	return left
 }
 
-// lockedTenants are the tenants among the lanes under a running cap or a rate. Their claims are
+// lockedTenants are the tenants among the lanes under a running cap or rates. Their claims are
 // serialised, and wait in memory, without a connection each.
 func lockedTenants(lanes []claim.Lane) []tenant.ID {
 	var ids []tenant.ID
@@ -175,7 +175,7 @@ func lockedTenants(lanes []claim.Lane) []tenant.ID {
 		for _, c := range lanes[i].Caps {
 			ids = append(ids, c.Tenant)
 		}
-		if lanes[i].Rate != nil {
+		if len(lanes[i].Rates) > 0 {
 			ids = append(ids, lanes[i].Tenant)
 		}
 	}
@@ -186,7 +186,11 @@ func lockedTenants(lanes []claim.Lane) []tenant.ID {
 func (d *Dispatcher) underCaps(claim *claim.Lane, lane directory.Lane, settings directory.QueueSettings) {
 	claim.Caps = d.runningCaps(lane, settings)
 	if settings.RatePerSecond != nil {
-		claim.Rate = &usage.Rate{QueueKey: lane.InQueue(), PerSecond: *settings.RatePerSecond}
+		claim.Rates = append(claim.Rates, usage.Rate{QueueKey: lane.InQueue(), PerSecond: *settings.RatePerSecond})
+	}
+	if rate := settings.Types[lane.Type].RatePerSecond; rate != nil {
+		key := tenant.QueueKey{Tenant: lane.Tenant, Name: usage.TypeName(lane.Queue, lane.Type)}
+		claim.Rates = append(claim.Rates, usage.Rate{QueueKey: key, PerSecond: *rate})
 	}
 	if lane.User == "" && d.limits.MayCapUsers(lane.Tenant) {
 		claim.IsMisrouted = func(user string) bool { return d.limits.For(lane.Tenant, user).UserMaxRunning != nil }

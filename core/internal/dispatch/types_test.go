@@ -1,13 +1,17 @@
 package dispatch_test
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -165,4 +169,70 @@ func TestJobsOfTheVersionBefore(t *testing.T) {
 	if n := f.count(`SELECT count(*) FROM jobs j JOIN typed_lanes l ON l.id = j.lane_id AND l.type = j.type`); n != 4 {
 		t.Errorf("%d of 4 jobs are in a lane of their type", n)
 	}
+}
+
+// putTypes sets limits by type of the default queue.
+func (f *fixture) putTypes(limits api.TypeLimits) {
+	f.Helper()
+	shown, err := f.d.PutQueue(f.Context(), f.tenant, "default", api.QueueRequest{Types: limits})
+	if err != nil || !bytes.Equal(store.JSON(shown.Settings.Types), store.JSON(limits.Known())) {
+		f.Fatal(shown.Settings, err)
+	}
+}
+
+func countTypes(jobs []claim.Job) string {
+	got := map[string]int{}
+	for _, one := range jobs {
+		got[one.Type]++
+	}
+	return fmt.Sprint(got)
+}
+
+// A cap on the running jobs of a type holds for that type alone, and what ends makes room again.
+func TestACapOnAType(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for range 10 {
+		f.submit(ofType("a"), ofType("b"))
+	}
+	running := f.claim(f.typedCall(3, "a")) // before there is a cap: they are counted too
+	f.putTypes(api.TypeLimits{"a": {MaxRunning: new(int64(4))}, "free": {MaxRunning: new(int64(0))}})
+	if got := countTypes(f.claim(f.typedCall(100))); got != "map[a:1 b:10]" {
+		t.Errorf("of a backlog of both types a claim took %s", got)
+	}
+	if got := countTypes(f.claim(f.typedCall(100, "a"))); got != "map[]" {
+		t.Errorf("above the cap a claim took %s", got)
+	}
+	f.noDrift()
+	for i, kind := range []string{api.KindComplete, api.KindRelease, api.KindSnooze} {
+		ending := queue.Ending{Lease: running[i].Lease(), Kind: kind, Delay: time.Hour}
+		if ended := f.d.End(t.Context(), []queue.Ending{ending}); ended[0].Err != nil {
+			t.Fatal(ended[0].Err)
+		}
+	}
+	if got := countTypes(f.claim(f.typedCall(100, "a"))); got != "map[a:3]" {
+		t.Errorf("after three have ended a claim took %s", got)
+	}
+	f.noDrift()
+	f.putTypes(nil)
+	if got := countTypes(f.claim(f.typedCall(100, "a"))); got != "map[a:4]" {
+		t.Errorf("without the cap a claim took %s", got)
+	}
+}
+
+// A rate on a type holds for that type alone, beside the queue's own.
+func TestARateOnAType(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for range 10 {
+		f.submit(ofType("a"), ofType("b"))
+	}
+	f.putTypes(api.TypeLimits{"a": {RatePerSecond: new(0.001)}, "b": {RatePerSecond: new(3.0)}})
+	if got := countTypes(f.claim(f.typedCall(100))); got != "map[a:1 b:3]" {
+		t.Errorf("a claim took %s", got)
+	}
+	if got := countTypes(f.claim(f.typedCall(100, "a"))); got != "map[]" {
+		t.Errorf("above the rate a claim took %s", got)
+	}
+	f.noDrift()
 }

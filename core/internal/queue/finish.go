@@ -290,7 +290,7 @@ func released(transitions []*transition) usage.Credits {
 		if s.verdict.State.Terminal() {
 			leaving |= usage.ActiveCounters
 		}
-		left.Of(s.row.TenantID, s.row.UserID, s.row.Queue, s.row.Counted, leaving)
+		left.Of(s.row.TenantID, s.row.UserID, s.row.Queue, s.row.Type, s.row.Counted, leaving)
 	}
 	return left
 }

@@ -34,7 +34,7 @@ func (w *world) activeCaps(t *rapid.T, owner tenant.ID, name string, user *strin
 
 func (w *world) runningCaps(t *rapid.T, lane directory.Lane) []usage.Cap {
 	var caps []usage.Cap
-	which := rapid.IntRange(0, 7).Draw(t, "running caps")
+	which := rapid.IntRange(0, 15).Draw(t, "running caps")
 	if which&1 != 0 {
 		caps = append(caps, capOn(lane.Tenant, usage.RunningTenant, ""))
 	}
@@ -43,6 +43,9 @@ func (w *world) runningCaps(t *rapid.T, lane directory.Lane) []usage.Cap {
 	}
 	if which&4 != 0 {
 		caps = append(caps, capOn(lane.Tenant, usage.RunningQueue, lane.Queue))
+	}
+	if which&8 != 0 {
+		caps = append(caps, capOn(lane.Tenant, usage.RunningType, usage.TypeName(lane.Queue, lane.Type)))
 	}
 	return caps
 }

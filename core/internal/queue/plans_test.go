@@ -214,7 +214,7 @@ func hotPath(f *fixture, store *cell.Cell) {
 		f.Fatalf("claimed %d", len(taken.Jobs))
 	}
 	request.Lanes[0].Caps, request.LeaseID = []usage.Cap{{CountKey: usage.CountKey{Tenant: lanes[0].Tenant, Counter: usage.RunningTenant}, Limit: 5000}}, uuid.New()
-	request.Lanes[1].Rate = &usage.Rate{QueueKey: tenant.QueueKey{Tenant: lanes[1].Tenant, Name: "default"}, PerSecond: 100}
+	request.Lanes[1].Rates = []usage.Rate{{QueueKey: tenant.QueueKey{Tenant: lanes[1].Tenant, Name: "default"}, PerSecond: 100}}
 	capped, err := store.Claim(ctx, request)
 	must(err)
 	leases := make([]job.Lease, len(taken.Jobs))

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
@@ -50,6 +51,7 @@ const scanRunningSQL = `
 SELECT id, true AS missing FROM jobs
 WHERE state = 'running' AND counted & @counter::smallint = 0
   AND (@tenant_id::uuid IS NULL OR tenant_id = @tenant_id) AND (@queue::text IS NULL OR queue = @queue)
+  AND (@of_type::text IS NULL OR queue || '/' || type = @of_type)
 LIMIT @most`
 
 // backfillSQL adds jobs to a count, if they still exist and are not in it. SKIP LOCKED: another
@@ -78,17 +80,20 @@ func scanOf(key CountKey) (string, store.Args) {
 	case RunningUser:
 		args["user"] = key.Name
 		return scanUserRunningSQL, args
-	case ActiveQueue, RunningQueue:
-		args["queue"] = key.Name
+	case ActiveTenant, ActiveQueue:
+		args["queue"] = null.Text(key.Name)
+		return scanTenantSQL, args
+	case RunningQueue:
+		args["queue"], args["of_type"] = key.Name, nil
+	case RunningType:
+		args["queue"], args["of_type"] = nil, key.Name
+	case RunningTenant:
+		args["queue"], args["of_type"] = nil, nil
 	case RunningAll:
-		args["tenant_id"], args["queue"] = nil, nil
-	default:
-		args["queue"] = nil
+		args["queue"], args["of_type"], args["tenant_id"] = nil, nil, nil
+	default: // no single counter
 	}
-	if key.Counter&RunningCounters != 0 {
-		return scanRunningSQL, args
-	}
-	return scanTenantSQL, args
+	return scanRunningSQL, args
 }
 
 const ensureRowsSQL = `

@@ -23,12 +23,16 @@ const (
 	RunningQueue
 	// RunningAll counts the leases of all tenants: the installation's own cap.
 	RunningAll
+	// RunningType counts the leases of one type of jobs in a queue.
+	RunningType
+
+	lastCounter = RunningType
 )
 
 // The counters of each kind.
 const (
 	ActiveCounters  = ActiveTenant | ActiveUser | ActiveQueue
-	RunningCounters = RunningTenant | RunningUser | RunningQueue | RunningAll
+	RunningCounters = RunningTenant | RunningUser | RunningQueue | RunningAll | RunningType
 )
 
 // String is the counter's name in refusals, as in "tenant-active".
@@ -36,7 +40,7 @@ func (c Counter) String() string {
 	names := map[Counter]string{
 		ActiveTenant: "tenant-active", ActiveUser: "user-active", ActiveQueue: "queue-active",
 		RunningTenant: "tenant-running", RunningUser: "user-running", RunningQueue: "queue-running",
-		RunningAll: "installation-running",
+		RunningAll: "installation-running", RunningType: "type-running",
 	}
 	return names[c]
 }
@@ -44,7 +48,7 @@ func (c Counter) String() string {
 // Bits lists the single counters in c.
 func (c Counter) Bits() []int16 {
 	var bits []int16
-	for bit := ActiveTenant; bit <= RunningAll; bit <<= 1 {
+	for bit := ActiveTenant; bit <= lastCounter; bit <<= 1 {
 		if c&bit != 0 {
 			bits = append(bits, int16(bit))
 		}
@@ -57,9 +61,13 @@ type CountKey struct {
 	// Tenant is the nil uuid for RunningAll.
 	Tenant  tenant.ID
 	Counter Counter
-	// Name is the user or the queue; empty for a counter of the tenant.
+	// Name is the user, the queue, or a type of a queue, as TypeName gives it; empty for a counter of
+	// the tenant.
 	Name string
 }
+
+// TypeName names a type of a queue's jobs. Neither name has a slash.
+func TypeName(queue, jobType string) string { return queue + "/" + jobType }
 
 func (k CountKey) compare(other CountKey) int {
 	return cmp.Or(strings.Compare(string(k.Tenant[:]), string(other.Tenant[:])),

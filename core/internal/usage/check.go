@@ -39,6 +39,7 @@ func jobsOf(counter Counter) string {
 		// By the index of the user's jobs, which are few, and not by that of all running jobs.
 		RunningUser:  `state || '' = 'running' AND tenant_id = @tenant_id AND user_id = @name`,
 		RunningQueue: `state = 'running' AND tenant_id = @tenant_id AND queue = @name`,
+		RunningType:  `state = 'running' AND tenant_id = @tenant_id AND queue || '/' || type = @name`,
 		RunningAll:   `state = 'running'`,
 	}[counter]
 }
@@ -50,7 +51,7 @@ func checkArgs(key CountKey) store.Args {
 	if key.Counter != RunningAll {
 		args["tenant_id"] = key.Tenant
 	}
-	if key.Counter&(ActiveUser|ActiveQueue|RunningUser|RunningQueue) != 0 {
+	if key.Counter&(ActiveUser|ActiveQueue|RunningUser|RunningQueue|RunningType) != 0 {
 		args["name"] = key.Name
 	}
 	return args

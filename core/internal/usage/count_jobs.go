@@ -41,6 +41,8 @@ SELECT count(*) FROM (SELECT FROM jobs WHERE state = 'running' AND tenant_id = @
 SELECT count(*) FROM (SELECT FROM jobs WHERE state = 'running' AND tenant_id = @tenant_id AND user_id = @name LIMIT @most) AS c`
 	trueQueueRunningSQL = `
 SELECT count(*) FROM (SELECT FROM jobs WHERE state = 'running' AND tenant_id = @tenant_id AND queue = @name LIMIT @most) AS c`
+	trueTypeRunningSQL = `
+SELECT count(*) FROM (SELECT FROM jobs WHERE state = 'running' AND tenant_id = @tenant_id AND queue || '/' || type = @name LIMIT @most) AS c`
 	trueAllRunningSQL = `
 SELECT count(*) FROM (SELECT FROM jobs WHERE state = 'running' LIMIT @most) AS c`
 )
@@ -60,7 +62,7 @@ func trueCount(key CountKey, most int64) (string, store.Args) {
 	}
 	return map[Counter]string{
 		ActiveUser: trueUserActiveSQL, ActiveQueue: trueQueueActiveSQL,
-		RunningUser: trueUserRunningSQL, RunningQueue: trueQueueRunningSQL,
+		RunningUser: trueUserRunningSQL, RunningQueue: trueQueueRunningSQL, RunningType: trueTypeRunningSQL,
 	}[key.Counter], args
 }
 

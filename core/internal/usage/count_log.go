@@ -221,7 +221,7 @@ const LeaveCountsSQL = `credited AS (
   SELECT c.owner, c.counter, c.name, -count(*), pg_current_xact_id()
   FROM ended CROSS JOIN LATERAL (
     VALUES (tenant_id, 1, ''), (tenant_id, 2, user_id), (tenant_id, 4, queue),
-           (tenant_id, 8, ''), (tenant_id, 16, user_id), (tenant_id, 32, queue),
+           (tenant_id, 8, ''), (tenant_id, 16, user_id), (tenant_id, 32, queue), (tenant_id, 128, queue || '/' || type),
            ('00000000-0000-0000-0000-000000000000'::uuid, 64, '')
   ) AS c(owner, counter, name)
   WHERE ended.counted <> 0 AND ended.counted & c.counter <> 0
@@ -238,8 +238,8 @@ FROM unnest(@tenants::uuid[], @counters::smallint[], @names::text[], @ns::bigint
 type Credits map[CountKey]int64
 
 // Of adds the credits of a job: for the counts among its bits that are in leaving.
-func (c Credits) Of(owner tenant.ID, user *string, queue string, counted, leaving Counter) {
-	for bit := ActiveTenant; bit <= RunningAll; bit <<= 1 {
+func (c Credits) Of(owner tenant.ID, user *string, queue, jobType string, counted, leaving Counter) {
+	for bit := ActiveTenant; bit <= lastCounter; bit <<= 1 {
 		if counted&leaving&bit == 0 {
 			continue
 		}
@@ -251,6 +251,8 @@ func (c Credits) Of(owner tenant.ID, user *string, queue string, counted, leavin
 			}
 		case ActiveQueue, RunningQueue:
 			key.Name = queue
+		case RunningType:
+			key.Name = TypeName(queue, jobType)
 		case RunningAll:
 			key.Tenant = tenant.Platform
 		default: // the tenant's, without a name

@@ -16,7 +16,7 @@ SET settled = false, opened_at = statement_timestamp(), due_at = statement_times
     walk_from = NULL, walk_after = NULL, walk_missed = false
 WHERE counter = ANY(@counters::smallint[])
   AND (@tenant_id::uuid IS NULL OR tenant_id = @tenant_id)
-  AND (@queue::text IS NULL OR name = @queue)
+  AND (@queue::text IS NULL OR name = @queue OR counter = 128 AND split_part(name, '/', 1) = @queue)
   AND (@plan::text IS NULL OR tenant_id IN (SELECT id FROM tenants WHERE plan = @plan))`
 
 // StoredCount is a count that has a row.

@@ -11,13 +11,14 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
 
-// Rate limits how many jobs of a queue start in a second, in all cores together.
+// Rate limits how many jobs of a queue, or of one type in it, start in a second, in all cores together.
 //
 // It is GCRA (the generic cell rate algorithm, ITU-T I.371): the queue's next start is due at a
 // time that each start advances by 1/PerSecond; a burst of one second's starts, and at least one,
 // may start before it is due. Like counts, the time is appended under the tenant's lock and never
 // updated in place.
 type Rate struct {
+	// QueueKey has the queue's name, or that of a type in it as TypeName gives it.
 	tenant.QueueKey
 	PerSecond float64
 }

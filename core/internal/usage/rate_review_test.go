@@ -17,7 +17,7 @@ func claimAt(f *celltest.Fixture, perSecond float64, n int) int {
 	taken, err := f.Store.Claim(f.Context(), claim.Request{
 		Lanes: []claim.Lane{{
 			ID: f.Lane.ID, Tenant: f.Tenant, VisibilityTimeout: time.Minute,
-			Rate: &usage.Rate{QueueKey: tenant.QueueKey{Tenant: f.Tenant, Name: f.Lane.Queue}, PerSecond: perSecond},
+			Rates: []usage.Rate{{QueueKey: tenant.QueueKey{Tenant: f.Tenant, Name: f.Lane.Queue}, PerSecond: perSecond}},
 		}},
 		Workers: []claim.Worker{{ID: "w", Max: n}}, LeaseID: uuid.New(),
 	})

@@ -70,7 +70,7 @@ func TestCoresKeepARateTogether(t *testing.T) {
 		group.Go(func() {
 			for goOn() {
 				taken, err := store.Claim(t.Context(), claim.Request{
-					Lanes:   []claim.Lane{{ID: f.Lane.ID, Tenant: f.Tenant, VisibilityTimeout: time.Minute, Rate: rate}},
+					Lanes:   []claim.Lane{{ID: f.Lane.ID, Tenant: f.Tenant, VisibilityTimeout: time.Minute, Rates: []usage.Rate{*rate}}},
 					Workers: []claim.Worker{{ID: "w", Max: 7}}, Owner: f.Tenant, LeaseID: uuid.New(),
 				})
 				if err != nil {

@@ -42,7 +42,7 @@ WITH newest AS (
   SELECT c.owner AS tenant_id, c.counter::smallint, c.name, count(*) AS n
   FROM jobs CROSS JOIN LATERAL (
     VALUES (tenant_id, 1, ''), (tenant_id, 2, user_id), (tenant_id, 4, queue),
-           (tenant_id, 8, ''), (tenant_id, 16, user_id), (tenant_id, 32, queue),
+           (tenant_id, 8, ''), (tenant_id, 16, user_id), (tenant_id, 32, queue), (tenant_id, 128, queue || '/' || type),
            ('00000000-0000-0000-0000-000000000000'::uuid, 64, '')
   ) AS c(owner, counter, name)
   WHERE jobs.counted <> 0 AND jobs.counted & c.counter <> 0
@@ -59,6 +59,7 @@ SELECT 'uncounted' AS check, k.tenant_id, k.counter, k.name, 0::bigint AS stored
 FROM jobs CROSS JOIN LATERAL (
   VALUES (tenant_id, 1, '', true), (tenant_id, 2, user_id, true), (tenant_id, 4, queue, true),
          (tenant_id, 8, '', state = 'running'), (tenant_id, 16, user_id, state = 'running'), (tenant_id, 32, queue, state = 'running'),
+         (tenant_id, 128, queue || '/' || type, state = 'running'),
          ('00000000-0000-0000-0000-000000000000'::uuid, 64, '', state = 'running')
 ) AS c(owner, counter, name, belongs)
 -- by equality, for a hash join: ten thousand users' counts meet a million jobs
@@ -68,9 +69,9 @@ GROUP BY k.tenant_id, k.counter, k.name`
 
 // staleBitsSQL finds waiting jobs that are still in a count of running ones.
 const staleBitsSQL = `
-SELECT 'not running' AS check, tenant_id, (counted & 120)::smallint AS counter, '' AS name, count(*) AS stored, 0::bigint AS found
-FROM jobs WHERE state <> 'running' AND counted & 120 <> 0
-GROUP BY tenant_id, counted & 120`
+SELECT 'not running' AS check, tenant_id, (counted & 248)::smallint AS counter, '' AS name, count(*) AS stored, 0::bigint AS found
+FROM jobs WHERE state <> 'running' AND counted & 248 <> 0
+GROUP BY tenant_id, counted & 248`
 
 // wrongLaneSQL finds jobs in a lane of another tenant, queue or type: no claim would find them.
 const wrongLaneSQL = `

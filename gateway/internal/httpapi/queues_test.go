@@ -11,12 +11,12 @@ import (
 
 var aQueue = api.Queue{
 	Name: "mail", Mode: api.ModePull, DepthCapped: []string{"queued"}, Unserved: []api.Unserved{{Type: "resize", Tags: []string{"gpu"}}},
-	Depth: api.Depth{Queued: api.MaxDepthCount}, Settings: api.QueueSettings{VisibilityTimeoutMS: 30_000, MaxAttempts: 3},
+	Depth: api.Depth{Queued: api.MaxDepthCount}, Settings: api.QueueSettings{VisibilityTimeoutMS: 30_000, MaxAttempts: 3, Types: api.TypeLimits{}},
 }
 
 const queueText = `{"name":"mail","mode":"pull","paused":false,"depth":{"blocked":0,"scheduled":0,"queued":10000,"running":0,"dead_letter":0},` +
 	`"depth_capped":["queued"],"oldest_queued_ms":null,"active_workers":0,"unserved":[{"type":"resize","tags":["gpu"]}],"breaker":null,` +
-	`"settings":{"visibility_timeout_ms":30000,"max_attempts":3,"retry":{"base_ms":0,"cap_ms":0,"jitter":0,"curve":""},"max_active":null,"max_running":null,"rate_per_second":null,"push":null}}`
+	`"settings":{"visibility_timeout_ms":30000,"max_attempts":3,"retry":{"base_ms":0,"cap_ms":0,"jitter":0,"curve":""},"max_active":null,"max_running":null,"rate_per_second":null,"types":{},"push":null}}`
 
 func TestQueues(t *testing.T) {
 	t.Parallel()

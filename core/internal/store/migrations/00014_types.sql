@@ -28,3 +28,7 @@ SELECT setval(pg_get_serial_sequence('typed_lanes', 'id'), (SELECT last_value + 
 
 -- The types that a worker claims; null for all.
 ALTER TABLE workers ADD COLUMN types text[];
+
+-- Limits by type: {"TYPE": {"max_running", "rate_per_second"}}. In usage_counts and its log the counter 128 counts the running jobs of a
+-- type, and its name is QUEUE/TYPE; so is the queue in rate_log of a rate by type.
+ALTER TABLE queues ADD COLUMN types json;

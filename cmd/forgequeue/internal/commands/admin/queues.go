@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -129,6 +130,10 @@ func describeQueue(t *cli.Table, q api.Queue) {
 	t.Pair("max active", number(q.Settings.MaxActive))
 	t.Pair("max running", number(q.Settings.MaxRunning))
 	t.Pair("rate per second", number(q.Settings.RatePerSecond))
+	for _, jobType := range slices.Sorted(maps.Keys(q.Settings.Types)) {
+		limit := q.Settings.Types[jobType]
+		t.Pair("type "+jobType, fmt.Sprintf("max running %s, rate per second %s", number(limit.MaxRunning), number(limit.RatePerSecond)))
+	}
 	describePush(t, q)
 }
 

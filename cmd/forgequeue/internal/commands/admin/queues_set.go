@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"errors"
+	"maps"
 	"strconv"
 	"time"
 
@@ -18,6 +19,7 @@ type queueFlags struct {
 	attempts               int
 	jitter                 float64
 	active, running, rate  string
+	ofType, rateOfType     map[string]string
 	curve                  string
 	push                   pushFlags
 	reset                  bool
@@ -31,6 +33,7 @@ func newQueuesSet(a *cli.App) *cobra.Command {
 		Long: `Make a queue, or change its settings. What is not given stays as it is; with --reset it becomes the default
 again. The word none removes a limit.`,
 		Example: "  forgequeue queues set mail --visibility-timeout 2m --max-active 5000 --max-running 20 --rate none\n" +
+			"  forgequeue queues set mail --type-max-running invoice=5 --type-rate invoice=10\n" +
 			"  forgequeue queues set hooks --push https://example.com/jobs --max-running 10",
 		Args: cli.One(),
 		RunE: a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error { return setQueue(ctx, s, args[0], &f) }),
@@ -45,6 +48,8 @@ again. The word none removes a limit.`,
 	flags.StringVar(&f.active, "max-active", "", "jobs that may be there and not ended, beyond which submits are refused, or none")
 	flags.StringVar(&f.running, "max-running", "", "jobs that may run at once, or none")
 	flags.StringVar(&f.rate, "rate", "", "jobs that may start in a second, or none")
+	flags.StringToStringVar(&f.ofType, "type-max-running", nil, "TYPE=N: jobs of a type that may run at once, or none")
+	flags.StringToStringVar(&f.rateOfType, "type-rate", nil, "TYPE=N: jobs of a type that may start in a second, or none")
 	flags.BoolVar(&f.reset, "reset", false, "put back to the default what is not given")
 	f.push.flags(command)
 	return command
@@ -81,7 +86,7 @@ func settingsAsRequest(in api.QueueSettings) api.QueueRequest {
 		Mode: &mode, Push: pushAsRequest(in.Push),
 		VisibilityTimeoutMS: &in.VisibilityTimeoutMS, MaxAttempts: &in.MaxAttempts,
 		Retry:     &api.RetryRequest{BaseMS: &in.Retry.BaseMS, CapMS: &in.Retry.CapMS, Jitter: &in.Retry.Jitter, Curve: &in.Retry.Curve},
-		MaxActive: in.MaxActive, MaxRunning: in.MaxRunning, RatePerSecond: in.RatePerSecond,
+		MaxActive: in.MaxActive, MaxRunning: in.MaxRunning, RatePerSecond: in.RatePerSecond, Types: in.Types,
 	}
 }
 
@@ -96,12 +101,33 @@ func (f *queueFlags) apply(command *cobra.Command, request *api.QueueRequest) er
 	replace(&request.Retry.Jitter, cli.Given(command, "retry-jitter", f.jitter))
 	replace(&request.Retry.Curve, cli.Given(command, "retry-curve", f.curve))
 	whole := func(text string) (int64, error) { return strconv.ParseInt(text, 10, 64) }
+	number := func(text string) (float64, error) { return strconv.ParseFloat(text, 64) }
 	return errors.Join(
 		f.push.apply(command, request),
 		replaceLimit(command, &request.MaxActive, "max-active", f.active, whole),
 		replaceLimit(command, &request.MaxRunning, "max-running", f.running, whole),
-		replaceLimit(command, &request.RatePerSecond, "rate", f.rate, func(text string) (float64, error) { return strconv.ParseFloat(text, 64) }),
+		replaceLimit(command, &request.RatePerSecond, "rate", f.rate, number),
+		limitTypes(request, "type-max-running", f.ofType, whole, func(limit *api.TypeLimit) **int64 { return &limit.MaxRunning }),
+		limitTypes(request, "type-rate", f.rateOfType, number, func(limit *api.TypeLimit) **float64 { return &limit.RatePerSecond }),
 	)
+}
+
+// limitTypes sets one kind of limit by type. A type without limits is left out.
+func limitTypes[T any](request *api.QueueRequest, flag string, given map[string]string, parse func(string) (T, error), of func(*api.TypeLimit) **T) error {
+	for jobType, text := range given {
+		value, err := limitOrNone(flag, text, parse)
+		if err != nil {
+			return err
+		}
+		limit := request.Types[jobType]
+		*of(&limit) = value
+		if request.Types = maps.Clone(request.Types.Known()); limit == (api.TypeLimit{}) {
+			delete(request.Types, jobType)
+		} else {
+			request.Types[jobType] = limit
+		}
+	}
+	return nil
 }
 
 func replace[T any](old **T, value *T) {
