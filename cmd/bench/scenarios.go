@@ -20,7 +20,7 @@ type scenario struct {
 // defaultSettings are those of a scenario without defaults of its own.
 func defaultSettings() settings {
 	return settings{
-		rate: 1000, concurrency: 64, consumers: 8, batch: 1, claimBatch: 100, items: 1, duration: 10 * time.Second,
+		rate: 1000, concurrency: 64, consumers: 8, batch: 1, claimBatch: 100, items: 1, types: 1, duration: 10 * time.Second,
 		payload: 200, lead: 20_000, claims: 200, backlog: 50_000, depths: depths{10_000, 100_000},
 	}
 }
@@ -40,7 +40,7 @@ latency submit              from the intended start to the answer
 			name: "drain", short: "Queue jobs, then claim and complete them as fast as can be",
 			long: `Queue --jobs jobs beforehand, then claim and complete them as fast as can be. Closed-loop by nature: the
 figure is the throughput.`,
-			flags: []string{"consumers", "claim-batch", "limits"}, defaults: func(s *settings) { s.jobs, s.duration = 50_000, time.Minute },
+			flags: []string{"consumers", "claim-batch", "types", "limits"}, defaults: func(s *settings) { s.jobs, s.duration = 50_000, time.Minute },
 			run: runDrain,
 		},
 		{
@@ -48,7 +48,7 @@ figure is the throughput.`,
 			long: `Submit, claim and complete side by side.
 latency start  from the intended start of the submit to a worker having the job
         end    from there to its completion being answered`,
-			flags: []string{"rate", "closed", "concurrency", "batch", "items", "consumers", "claim-batch", "tenants", "limits", "keyed", "lead"},
+			flags: []string{"rate", "closed", "concurrency", "batch", "items", "consumers", "claim-batch", "types", "tenants", "limits", "keyed", "lead"},
 			run:   runE2E,
 		},
 		{

@@ -19,7 +19,7 @@ type settings struct {
 	closed                 bool
 	concurrency, consumers int
 	batch, claimBatch      int
-	items                  int
+	items, types           int
 	jobs, tenants          int
 	duration               time.Duration
 	payload                int
@@ -60,6 +60,7 @@ func (s *settings) definitions() map[string]func(*pflag.FlagSet) {
 		"claim-batch": func(f *pflag.FlagSet) {
 			f.IntVar(&s.claimBatch, "claim-batch", s.claimBatch, "jobs in one claim, and in one call that completes them, 1 to 1000")
 		},
+		"types": func(f *pflag.FlagSet) { f.IntVar(&s.types, "types", s.types, "types of jobs; with more than one, of all priorities too") },
 		"items": func(f *pflag.FlagSet) {
 			f.IntVar(&s.items, "items", s.items, "with --core: callers' submits in one signed call, as a gateway joins them, 1 to 1000")
 		},
@@ -134,6 +135,7 @@ const (
 	// maxPayload leaves room for a batch of a thousand in a body of 8 MiB.
 	maxPayload = 4096
 	maxTenants = 100_000
+	maxTypes   = 10_000
 )
 
 // check validates what cobra cannot.
@@ -151,6 +153,7 @@ func (s *settings) check() error {
 	between("consumers", s.consumers, 1, maxSenders)
 	between("batch", s.batch, 1, api.MaxBatchJobs)
 	between("claim-batch", s.claimBatch, 1, api.MaxClaim)
+	between("types", s.types, 1, maxTypes)
 	between("items", s.items, 1, api.MaxHopItems)
 	between("jobs", s.jobs, 0, maxJobs)
 	between("tenants", s.tenants, 0, maxTenants)

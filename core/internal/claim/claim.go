@@ -69,7 +69,7 @@ WITH pick AS MATERIALIZED (
 //
 // It has no join. Its only condition stays on the primary key with all statistics, the array is
 // built once, and values that differ by job are looked up in arrays: a job's place by binary search
-// in the sorted ids, its worker by the last place of each, its lane's settings by position. With
+// in the sorted ids, its worker by the last place of each, its lane's settings in the sorted lanes. With
 // some statistics a join with pick reads the whole table, and both together make PostgreSQL build
 // the array again for each row (decision 25).
 const leaseSQL = `
@@ -81,7 +81,7 @@ SET state = 'running',
     worker_id = (@workers::text[])[1 + width_bucket(` + placeSQL + ` - 1, @worker_lasts::bigint[])],
     worker_owner = @worker_owner,
     started_at = statement_timestamp(),
-    counted = counted | (@counted::smallint[])[array_position(@lanes::integer[], lane_id)],
+    counted = counted | (@counted::smallint[])[width_bucket(lane_id, @lanes::integer[])],
     visibility_timeout_ms = ` + visibilitySQL + `,
     -- a lease never outlives the attempt's own timeout
     lease_expires_at = LEAST(statement_timestamp() + ` + visibilitySQL + ` * interval '1 millisecond',
@@ -95,7 +95,7 @@ RETURNING id, tenant_id, lane_id, user_id, type, queue, payload, priority, attem
 
 const (
 	placeSQL      = `(SELECT places FROM chosen)[width_bucket(id, (SELECT ids FROM chosen))]`
-	visibilitySQL = `(@visibilities::bigint[])[array_position(@lanes::integer[], lane_id)]`
+	visibilitySQL = `(@visibilities::bigint[])[width_bucket(lane_id, @lanes::integer[])]`
 )
 
 // Result is the result of a claim.
@@ -164,8 +164,12 @@ func byPlace(jobs []Job) {
 // leaseArgs are those of leaseSQL.
 func (c *Request) leaseArgs() store.Args {
 	lanes, visibilities, counted := make([]directory.LaneID, len(c.Lanes)), make([]int64, len(c.Lanes)), make([]int16, len(c.Lanes))
+	order := make([]*Lane, len(c.Lanes))
 	for i := range c.Lanes {
-		lane := &c.Lanes[i]
+		order[i] = &c.Lanes[i]
+	}
+	slices.SortFunc(order, func(a, b *Lane) int { return cmp.Compare(a.ID, b.ID) })
+	for i, lane := range order {
 		lanes[i], visibilities[i] = lane.ID, lane.VisibilityTimeout.Milliseconds()
 		counted[i] = int16(usage.BitsOf(lane.Caps))
 	}

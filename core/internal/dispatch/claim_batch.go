@@ -32,9 +32,10 @@ type claims struct {
 
 type claimGroup struct {
 	*batch.Batcher[*claimRequest, []claim.Job]
-	// drr is used by one flush at a time.
-	drr   scheduler.DRR
-	users int
+	// drr and density are used by one flush at a time.
+	drr     scheduler.DRR
+	density listDensity
+	users   int
 }
 
 // rememberedGroups bounds the groups without users: they hold which tenants were served last.
@@ -116,7 +117,7 @@ func (c *claims) enter(key string) (group *claimGroup, unuse func()) {
 			MaxWeight: flush.MaxJobs, Capacity: flush.MaxWaiting, Timeout: flush.Timeout,
 			Weight: func(r *claimRequest) int { return r.worker.Max },
 			Flush: func(ctx context.Context, requests []*claimRequest) []batch.Result[[]claim.Job] {
-				return c.flush(ctx, &group.drr, requests)
+				return c.flush(ctx, group, requests)
 			},
 		})
 		c.groups[key] = group
@@ -130,11 +131,11 @@ func (c *claims) enter(key string) (group *claimGroup, unuse func()) {
 }
 
 // flush leases for all of the requests at once and divides the jobs, in order of arrival.
-func (c *claims) flush(ctx context.Context, drr *scheduler.DRR, requests []*claimRequest) []batch.Result[[]claim.Job] {
+func (c *claims) flush(ctx context.Context, group *claimGroup, requests []*claimRequest) []batch.Result[[]claim.Job] {
 	ctx, span := c.d.traces.Flush(ctx, "claims", len(requests), func(i int) trace.SpanContext { return requests[i].span })
 	defer span.End()
 	results := make([]batch.Result[[]claim.Job], len(requests))
-	leasing := &leasing{d: c.d, drr: drr, filter: requests[0].filter, busy: map[tenant.ID]bool{}}
+	leasing := &leasing{d: c.d, drr: &group.drr, density: &group.density, filter: requests[0].filter, busy: map[tenant.ID]bool{}}
 	probe := false
 	for _, r := range requests {
 		worker := r.worker

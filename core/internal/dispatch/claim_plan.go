@@ -13,10 +13,12 @@ import (
 )
 
 const (
-	// listsPerClaim bounds the lists of one statement; the first statement of a claim has
-	// extraLists more than it wants jobs: most lists that are ready do have jobs.
+	// listsPerClaim bounds the lists of a statement, which has extraLists more than it wants jobs: most
+	// lists that are ready do have jobs. It has more, mostLists at most, where the statement before
+	// found few jobs in each list.
 	listsPerClaim = 50
 	extraLists    = 10
+	mostLists     = 400
 	// tenantsPerClaim bounds the tenants of one claim, where more have jobs; the next claim starts
 	// with others.
 	tenantsPerClaim = 2 * scheduler.MaxQuotas

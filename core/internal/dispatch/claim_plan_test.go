@@ -50,3 +50,24 @@ func TestNoQueueNameCrowdsOutAnother(t *testing.T) {
 		t.Logf("claims of %d: the rare queue is in number %d", n, tries)
 	}
 }
+
+// A statement has a few lists more than it wants jobs, and as many as it needs where the one before
+// found few jobs in each list.
+func TestListsOfAStatement(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		before  listDensity
+		n, want int
+	}{
+		{listDensity{}, 1, 1 + extraLists},
+		{listDensity{}, 1000, listsPerClaim},
+		{listDensity{scanned: 1, found: 1000}, 1000, listsPerClaim},
+		{listDensity{scanned: 50, found: 100}, 300, 150 + extraLists},
+		{listDensity{scanned: 50, found: 50}, 1000, mostLists},
+		{listDensity{scanned: 50, found: 0}, 1, 50 + extraLists},
+	} {
+		if got := c.before.lists(c.n); got != c.want {
+			t.Errorf("after %+v a statement for %d jobs has %d lists, want %d", c.before, c.n, got, c.want)
+		}
+	}
+}

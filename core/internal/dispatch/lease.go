@@ -31,9 +31,11 @@ const (
 
 // leasing is one claim while its statements run.
 type leasing struct {
-	d      *Dispatcher
-	drr    *scheduler.DRR
-	filter *scheduler.Filter
+	d   *Dispatcher
+	drr *scheduler.DRR
+	// density is how many jobs the lists of the last statement had.
+	density *listDensity
+	filter  *scheduler.Filter
 	// workers take jobs in this order; jobs are those leased so far.
 	workers []claim.Worker
 	jobs    []claim.Job
@@ -60,14 +62,13 @@ func (l *leasing) run(ctx context.Context) {
 	for _, worker := range l.workers {
 		most += worker.Max
 	}
-	lists := min(most+extraLists, listsPerClaim)
 	for range mostStatements {
 		l.full = l.full || l.bytes > api.MaxClaimBytes-largestJob
 		if len(l.jobs) >= most || l.full {
 			return
 		}
-		made := l.d.plan(l.drr, l.left(), most-len(l.jobs), lists, l.busy)
-		lists = listsPerClaim
+		made := l.d.plan(l.drr, l.left(), most-len(l.jobs), l.density.lists(most-len(l.jobs)), l.busy)
+		before := len(l.jobs)
 		if len(made.claim.Lanes) == 0 {
 			if !l.waitForBusy(ctx) {
 				return
@@ -78,7 +79,18 @@ func (l *leasing) run(ctx context.Context) {
 		if goOn, l.err = l.step(ctx, &made); l.err != nil || !goOn {
 			return
 		}
+		*l.density = listDensity{scanned: len(made.lists), found: len(l.jobs) - before}
 	}
+}
+
+// listDensity is how many jobs were found in how many lists.
+type listDensity struct{ scanned, found int }
+
+// lists is how many lists a statement for n jobs has: where few were found in each list, as many as
+// it needs by that, otherwise no more than a few more than jobs.
+func (l *listDensity) lists(n int) int {
+	needed := n*l.scanned/max(l.found, 1) + extraLists
+	return min(max(min(n+extraLists, listsPerClaim), needed), mostLists)
 }
 
 // left is the filter with the capacity that is left after the jobs taken so far.

@@ -15,7 +15,7 @@ func TestLeasesAreFound(t *testing.T) {
 	begun := time.Now()
 	at := 1500 * time.Millisecond
 	var sent api.SubmitRequest
-	if err := json.Unmarshal(NewShape("q", 300).appendJob(nil, at), &sent); err != nil {
+	if err := json.Unmarshal(NewShape("q", 300, 1).appendJob(nil, at), &sent); err != nil {
 		t.Fatal(err)
 	}
 	response := api.ClaimResponse{Jobs: []api.ClaimedJob{

@@ -3,6 +3,7 @@ package wire
 import (
 	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"net/url"
 	"strconv"
 	"time"
@@ -22,20 +23,32 @@ const (
 )
 
 // Shape is a job as JSON, in the two parts around its time.
-type Shape struct{ before, after []byte }
+type Shape struct {
+	before, after []byte
+	// types, where more than 1, is from how many types a job's is drawn, and its priority from all.
+	types int
+}
 
-// NewShape is the shape of jobs for a queue, with payloads of about payloadBytes bytes.
-func NewShape(queue string, payloadBytes int) Shape {
+// NewShape is the shape of jobs for a queue, with payloads of about payloadBytes bytes, of so many types.
+func NewShape(queue string, payloadBytes, types int) Shape {
 	pad := bytes.Repeat([]byte(filler), payloadBytes/len(filler)+1)
 	pad = pad[:max(payloadBytes-len(`{"at":"","pad":""}`)-atDigits, 0)]
-	return Shape{
+	made := Shape{
 		before: fmt.Appendf(nil, `{"type":%q,"queue":%q,"payload":{"at":"`, jobType, queue),
-		after:  fmt.Appendf(nil, `","pad":"%s"}}`, pad),
+		after:  fmt.Appendf(nil, `","pad":"%s"}}`, pad), types: types,
 	}
+	if types > 1 {
+		made.before = fmt.Appendf(nil, `,"queue":%q,"payload":{"at":"`, queue)
+	}
+	return made
 }
 
 // appendJob writes a job with the intended start of its submit.
 func (s Shape) appendJob(to []byte, at time.Duration) []byte {
+	if s.types > 1 {
+		to = strconv.AppendInt(append(to, `{"type":"`+jobType+`-`...), rand.Int64N(int64(s.types)), 10)   //nolint:gosec // a load, no secret
+		to = strconv.AppendInt(append(to, `","priority":`...), rand.Int64N(int64(api.MaxPriority+1)), 10) //nolint:gosec // likewise
+	}
 	to = append(to, s.before...)
 	to = appendDigits(to, int64(at), atDigits)
 	return append(to, s.after...)

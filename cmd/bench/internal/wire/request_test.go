@@ -56,7 +56,7 @@ func decode[T any](t *testing.T, body []byte) T {
 func TestRequestsToTheGateway(t *testing.T) {
 	t.Parallel()
 	g := &gatewayEndpoint{base: mustURL(t, "http://127.0.0.1:8080/sub")}
-	g.Use(NewShape("q1", 200))
+	g.Use(NewShape("q1", 200, 1))
 	who := Caller{bearer: "fq_key"}
 	var scratch []byte
 	request, body := parse(t, g.submit(nil, &scratch, []Caller{who}, Submit{Jobs: 1, At: time.Second, Key: "k-1"}))
@@ -86,7 +86,7 @@ func TestRequestsToCore(t *testing.T) {
 	t.Parallel()
 	secret := []byte(strings.Repeat("s", identity.MinSecretBytes))
 	c := &coreEndpoint{base: mustURL(t, "http://127.0.0.1:8081"), secret: secret}
-	c.Use(NewShape("q1", 100))
+	c.Use(NewShape("q1", 100, 1))
 	who := []Caller{tenantCaller("t1"), tenantCaller("t2")}
 	var scratch []byte
 	verify := func(request *http.Request, body []byte) {
