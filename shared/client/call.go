@@ -89,6 +89,7 @@ func (c *Client) do(ctx context.Context, one call) error {
 		if !again {
 			return fmt.Errorf("%s: %w", name, err)
 		}
+		c.logger.WarnContext(ctx, "call is tried again", "call", name, "tries", tries, "wait_ms", pause.Milliseconds(), "error", err.Error())
 		if stopped := wait.For(ctx, pause); stopped != nil {
 			return fmt.Errorf("%s: %w; the last try: %w", name, stopped, err)
 		}

@@ -3,9 +3,11 @@ package client
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 )
@@ -23,6 +25,13 @@ type Options struct {
 	// Concurrency is the expected number of concurrent calls; 256 if 0. It bounds
 	// the idle connections that are kept, not the calls.
 	Concurrency int
+	// Logger gets a WARN for each call that is tried again and for each warning in the
+	// answer to a submit, and a DEBUG line for each job that is submitted. Nil: nothing
+	// is logged; errors are returned in any case.
+	Logger *slog.Logger
+	// Middleware wraps every call that submits jobs, the first outermost; each try of
+	// the call is inside.
+	Middleware []func(next SubmitFunc) SubmitFunc
 }
 
 // defaultConcurrency is how many idle connections are kept. net/http keeps two
@@ -37,6 +46,9 @@ type Client struct {
 	http   *http.Client
 	budget *budget
 	clock  serverClock
+	logger *slog.Logger
+	// middleware is the options', which no call may change.
+	middleware []func(next SubmitFunc) SubmitFunc
 }
 
 // New makes a client. It does not call the server; Whoami does.
@@ -55,7 +67,17 @@ func New(options Options) (*Client, error) {
 	if httpClient == nil {
 		httpClient = ownHTTPClient(options.Concurrency)
 	}
-	return &Client{base: base, apiKey: options.APIKey, http: httpClient, budget: newBudget()}, nil
+	logger := options.Logger
+	if logger == nil {
+		logger = slog.New(slog.DiscardHandler)
+	}
+	if slices.ContainsFunc(options.Middleware, func(m func(SubmitFunc) SubmitFunc) bool { return m == nil }) {
+		return nil, errors.New("client: a middleware is nil")
+	}
+	return &Client{
+		base: base, apiKey: options.APIKey, http: httpClient, budget: newBudget(),
+		logger: logger, middleware: slices.Clone(options.Middleware),
+	}, nil
 }
 
 // CloseIdleConnections closes the connections that are not in use, and with

@@ -1,15 +1,33 @@
 // Package client calls ForgeQueue's public HTTP API from Go.
 //
-//	c, err := client.New(client.Options{URL: "http://127.0.0.1:8080", APIKey: key})
-//	job, err := c.Submit(ctx, api.SubmitRequest{Type: "hash.sha256", Payload: payload})
-//	done, err := c.Wait(ctx, job.ID)
+//	type Email struct {
+//		To string `json:"to"`
+//	}
+//
+//	func (Email) JobType() string { return "email" }
+//
+//	c, err := client.FromEnv() // FORGEQUEUE_URL, FORGEQUEUE_API_KEY
+//	job, err := client.Submit(ctx, c, Email{To: "ada@example.com"})
+//	receipt, err := client.Wait[Receipt](ctx, c, job.ID)
 //
 // or both in one, and for a job that ends soon in one request:
 //
-//	done, err := c.SubmitAndWait(ctx, api.SubmitRequest{Type: "hash.sha256", Payload: payload})
+//	receipt, err := client.SubmitAndWait[Receipt](ctx, c, Email{To: "ada@example.com"})
+//
+// [SubmitMany] takes any number of arguments. Their type may have options of its jobs
+// ([JobArgsWithOptions]), and each call its own ([JobOptions]). These functions make
+// requests for the methods of the same names, which take payloads as JSON:
+//
+//	job, err := c.Submit(ctx, api.SubmitRequest{Type: "email", Payload: payload})
+//	done, err := c.Wait(ctx, job.ID)
 //
 // Jobs that come after each other are a workflow: [Workflow] collects them,
 // [Client.SubmitWorkflow] stores all or none, [Client.WaitForWorkflow] waits.
+//
+// # Around each submit
+//
+// [Options] has a Logger, which is told of repeats and warnings, and Middleware, functions
+// around every call that submits jobs. Package otelforgequeue has one that makes spans.
 //
 // # Repeats
 //

@@ -1,8 +1,11 @@
 package client
 
 import (
+	"cmp"
 	"context"
+	"log/slog"
 	"net/http"
+	"slices"
 
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -13,7 +16,10 @@ import (
 // payload_too_large, idempotency_mismatch.
 func (c *Client) Submit(ctx context.Context, job api.SubmitRequest, options ...CallOption) (api.SubmitResponse, error) {
 	var answer api.SubmitResponse
-	_, err := c.submit(ctx, call{path: []string{"v1", "jobs"}, body: job, answer: &answer}, options)
+	_, err := c.submit(ctx, call{path: []string{"v1", "jobs"}, body: &job, answer: &answer}, options)
+	for _, warning := range answer.Warnings {
+		c.logger.WarnContext(ctx, "submit has a warning", "job_id", answer.ID, "type", answer.Type, "queue", answer.Queue, "warning", warning)
+	}
 	return answer, err
 }
 
@@ -26,7 +32,7 @@ func (c *Client) Submit(ctx context.Context, job api.SubmitRequest, options ...C
 func (c *Client) SubmitAndWait(ctx context.Context, job api.SubmitRequest, options ...CallOption) (api.Job, error) {
 	var answer api.Job
 	wait := patience(ctx)
-	one := call{path: []string{"v1", "jobs"}, body: job, answer: &answer, timeout: wait + tryTimeout}
+	one := call{path: []string{"v1", "jobs"}, body: &job, answer: &answer, timeout: wait + tryTimeout}
 	if wait > 0 {
 		one.prefer = preferWait(wait)
 	}
@@ -49,7 +55,10 @@ func (c *Client) SubmitAndWait(ctx context.Context, job api.SubmitRequest, optio
 // that all were accepted: look at Rejected, and at each result's Problem.
 func (c *Client) SubmitBatch(ctx context.Context, batch api.BatchRequest, options ...CallOption) (api.BatchResponse, error) {
 	var answer api.BatchResponse
-	_, err := c.submit(ctx, call{path: []string{"v1", "jobs", "batch"}, body: batch, answer: &answer}, options)
+	if len(c.middleware) > 0 {
+		batch.Jobs = slices.Clone(batch.Jobs) // which middleware may change
+	}
+	_, err := c.submit(ctx, call{path: []string{"v1", "jobs", "batch"}, body: &batch, answer: &answer}, options)
 	return answer, err
 }
 
@@ -64,9 +73,41 @@ func (c *Client) submit(ctx context.Context, one call, options []CallOption) (re
 		return got, err
 	}
 	one.method, one.repeatable, one.got = http.MethodPost, true, &got
-	one.key, one.correlationID, one.traceparent = chosen.idempotencyKey, chosen.correlationID, chosen.traceparent
-	err = c.do(ctx, one)
+	one.key = chosen.idempotencyKey
+	send := func(ctx context.Context, s *Submission) error {
+		one.correlationID, one.traceparent = sendable(s.CorrelationID), sendable(s.Traceparent)
+		err := c.do(ctx, one)
+		if err == nil {
+			s.IDs = idsOf(one.answer)
+		}
+		return err
+	}
+	s := &Submission{CorrelationID: chosen.correlationID, Traceparent: chosen.traceparent}
+	if len(c.middleware) > 0 {
+		s.Jobs = jobsOf(one.body)
+	}
+	for _, middleware := range slices.Backward(c.middleware) {
+		send = middleware(send)
+	}
+	err = send(ctx, s)
+	c.logSubmit(ctx, one.body, s, err)
 	return got, err
+}
+
+// logSubmit writes a DEBUG line for each job that was accepted.
+func (c *Client) logSubmit(ctx context.Context, body any, s *Submission, err error) {
+	if err != nil || !c.logger.Enabled(ctx, slog.LevelDebug) {
+		return
+	}
+	for i, job := range jobsOf(body) {
+		id := ""
+		if i < len(s.IDs) {
+			id = s.IDs[i]
+		}
+		if id != "" || s.IDs == nil { // a workflow's jobs have no ids in the answer
+			c.logger.DebugContext(ctx, "submitted", "job_id", id, "type", job.Type, "queue", cmp.Or(job.Queue, api.DefaultQueue))
+		}
+	}
 }
 
 // Get reads one job; not_found also stands for the jobs of others.

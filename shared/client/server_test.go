@@ -35,7 +35,7 @@ type server struct {
 }
 
 // serve answers each request, counted from 0, with handle.
-func serve(t *testing.T, handle func(n int, w http.ResponseWriter, r *http.Request)) *server {
+func serve(t *testing.T, handle func(n int, w http.ResponseWriter, r *http.Request), change ...func(*client.Options)) *server {
 	t.Helper()
 	listener := pipenet.New()
 	s := &server{}
@@ -61,7 +61,11 @@ func serve(t *testing.T, handle func(n int, w http.ResponseWriter, r *http.Reque
 		}
 		return listener.Dial(ctx, network, address)
 	}}
-	c, err := client.New(client.Options{URL: "http://forgequeue.test", APIKey: "fq_test_key", HTTPClient: &http.Client{Transport: transport}})
+	options := client.Options{URL: "http://forgequeue.test", APIKey: "fq_test_key", HTTPClient: &http.Client{Transport: transport}}
+	for _, one := range change {
+		one(&options)
+	}
+	c, err := client.New(options)
 	if err != nil {
 		t.Fatal(err)
 	}

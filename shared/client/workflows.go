@@ -36,7 +36,7 @@ func (c *Client) SubmitWorkflow(ctx context.Context, workflow *WorkflowBuilder, 
 	if err != nil {
 		return answer, err
 	}
-	_, err = c.submit(ctx, call{path: []string{"v1", "workflows"}, body: request, answer: &answer}, options)
+	_, err = c.submit(ctx, call{path: []string{"v1", "workflows"}, body: &request, answer: &answer}, options)
 	return answer, err
 }
 
@@ -54,7 +54,7 @@ func (c *Client) AddToWorkflow(ctx context.Context, id string, jobs *WorkflowBui
 		return answer, errors.New("client: workflow: name and metadata are of a new workflow; jobs that are added have none")
 	}
 	body := api.WorkflowJobsRequest{Jobs: request.Jobs}
-	_, err = c.submit(ctx, call{path: []string{"v1", "workflows", id, "jobs"}, body: body, answer: &answer}, options)
+	_, err = c.submit(ctx, call{path: []string{"v1", "workflows", id, "jobs"}, body: &body, answer: &answer}, options)
 	return answer, err
 }
 

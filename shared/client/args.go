@@ -1,0 +1,222 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// JobArgs is what a job is about, as a Go type. Written as JSON it is the job's
+// payload; it names the type of its jobs, so that producer and worker cannot
+// disagree:
+//
+//	type Email struct {
+//		To string `json:"to"`
+//	}
+//
+//	func (Email) JobType() string { return "email" }
+//
+// JobType is called on a zero value too, and gives the same text always: 1 to 128 of
+// A-Z a-z 0-9 . _ : - .
+type JobArgs interface {
+	JobType() string
+}
+
+// JobArgsWithOptions are arguments whose jobs have options of their own:
+//
+//	func (e Email) JobOptions() client.JobOptions {
+//		return client.JobOptions{Queue: "mail", Timeout: time.Minute, DedupeKey: "email:" + e.To}
+//	}
+type JobArgsWithOptions interface {
+	JobArgs
+	JobOptions() JobOptions
+}
+
+// JobOptions are what a job has besides its arguments. A zero field says nothing: then
+// the queue's setting or the server's default holds. Options of a call go before those
+// of the arguments' type, field by field; slices and maps are replaced, not merged.
+type JobOptions struct {
+	// Queue is where the job waits; "default" if no option says otherwise.
+	Queue string
+	// Priority is 0 to 9, higher first, such as new(9); 5 if nil.
+	Priority *int
+	// RunAt is when the job may start at the earliest. Not with Delay; the later
+	// option of the two counts.
+	RunAt time.Time
+	// Delay is the same as a duration from now, in whole milliseconds.
+	Delay time.Duration
+	// Deadline is when the job is of no use any more; it is then a dead letter.
+	Deadline time.Time
+	// MaxAttempts is how many executions may be spent on it, 1 to 1000; 3 if 0.
+	MaxAttempts int
+	// Timeout bounds one execution, in whole milliseconds.
+	Timeout time.Duration
+	// Retry says how long to wait after a failure.
+	Retry Retry
+	// Tags are what a worker must have to be given the job.
+	Tags []string
+	// User is the tenant's own end user on whose behalf the job runs.
+	User string
+	// Metadata is carried along and can be filtered by.
+	Metadata map[string]string
+	// DedupeKey makes a second live job with the same key answer with the first: 1 to
+	// 128 printable ASCII characters. Not in a workflow. It takes the place of Unique.
+	DedupeKey string
+	// Unique makes the DedupeKey of the job's type and arguments (see UniqueKey), so
+	// that there is one such job at a time. A job that has ended makes room for the
+	// next one. Arguments that must not count: make a DedupeKey of the others instead.
+	Unique bool
+	// UniquePeriod is Unique within the period in which the job may start first, such as
+	// 24*time.Hour for a day in UTC, by this machine's clock: a job of yesterday that
+	// still waits does not count. For one job a day, ended or not, see UniqueKey.
+	UniquePeriod time.Duration
+	// After are the jobs that must have ended before it can start, at most 100.
+	After []api.Dependency
+}
+
+// Retry is how long to wait after failure n: Base·2^(n−1), Base·n or Base by the
+// curve, at most Cap. A zero field leaves it to the queue: 5 s, 300 s, 0.2,
+// exponential.
+type Retry struct {
+	// Base and Cap are in whole milliseconds, at most 7 days.
+	Base, Cap time.Duration
+	// Jitter is the fraction by which the wait is longer or shorter, 0 to 1.
+	Jitter *float64
+	// Curve is api.CurveExponential, api.CurveLinear or api.CurveConstant.
+	Curve string
+}
+
+// SubmitOption is a JobOptions or a CallOption.
+type SubmitOption interface {
+	applyTo(s *submission)
+}
+
+// submission is what the options of one call say.
+type submission struct {
+	job  JobOptions
+	call []CallOption
+}
+
+func (o CallOption) applyTo(s *submission) { s.call = append(s.call, o) }
+
+func (o JobOptions) applyTo(s *submission) { s.job = s.job.with(o) }
+
+func collect(options []SubmitOption) submission {
+	var s submission
+	for _, option := range options {
+		option.applyTo(&s)
+	}
+	return s
+}
+
+// Request makes the request of a job out of its arguments: for workflows, schedules
+// and Client.Submit, and to change what JobOptions cannot. Options are applied in
+// order, after those of the arguments. The error is about arguments that cannot be
+// written as JSON; all else is for the server to say.
+func Request(args JobArgs, options ...JobOptions) (api.SubmitRequest, error) {
+	if args == nil {
+		return api.SubmitRequest{}, errors.New("client: the arguments are nil")
+	}
+	payload, err := encode(args)
+	if err != nil {
+		return api.SubmitRequest{}, fmt.Errorf("client: the arguments %T cannot be written as JSON: %w", args, err)
+	}
+	var all JobOptions
+	if own, ok := args.(JobArgsWithOptions); ok {
+		all = own.JobOptions()
+	}
+	for _, more := range options {
+		all = all.with(more)
+	}
+	request := all.request()
+	request.Type, request.Payload = args.JobType(), payload
+	if request.DedupeKey == nil && (all.Unique || all.UniquePeriod > 0) {
+		key, err := uniqueKey(request.Type, payload, all.UniquePeriod, all.start(time.Now()))
+		if err != nil {
+			return api.SubmitRequest{}, err
+		}
+		request.DedupeKey = &key
+	}
+	return request, nil
+}
+
+// with gives o with what more says in its place.
+func (o JobOptions) with(more JobOptions) JobOptions {
+	if !more.RunAt.IsZero() || more.Delay != 0 {
+		o.RunAt, o.Delay = more.RunAt, more.Delay
+	}
+	if more.DedupeKey != "" || more.Unique || more.UniquePeriod != 0 {
+		o.DedupeKey, o.Unique, o.UniquePeriod = more.DedupeKey, more.Unique, more.UniquePeriod
+	}
+	if more.Retry != (Retry{}) {
+		o.Retry = more.Retry
+	}
+	replace(&o.Queue, more.Queue)
+	replace(&o.Priority, more.Priority)
+	replace(&o.MaxAttempts, more.MaxAttempts)
+	replace(&o.Timeout, more.Timeout)
+	replace(&o.User, more.User)
+	if !more.Deadline.IsZero() {
+		o.Deadline = more.Deadline
+	}
+	if more.Tags != nil {
+		o.Tags = more.Tags
+	}
+	if more.Metadata != nil {
+		o.Metadata = more.Metadata
+	}
+	if more.After != nil {
+		o.After = more.After
+	}
+	return o
+}
+
+func replace[T comparable](field *T, more T) {
+	var zero T
+	if more != zero {
+		*field = more
+	}
+}
+
+// start is when a job with these options may start at the earliest.
+func (o JobOptions) start(now time.Time) time.Time {
+	if !o.RunAt.IsZero() {
+		return o.RunAt
+	}
+	return now.Add(o.Delay)
+}
+
+// request is what the options alone say.
+func (o JobOptions) request() api.SubmitRequest {
+	request := api.SubmitRequest{
+		Queue: o.Queue, Priority: o.Priority, MaxAttempts: orNil(o.MaxAttempts), Tags: o.Tags, User: orNil(o.User),
+		Metadata: o.Metadata, DedupeKey: orNil(o.DedupeKey), After: o.After,
+		DelayMS: orNil(o.Delay.Milliseconds()), TimeoutMS: orNil(o.Timeout.Milliseconds()),
+		RunAt: timeOrNil(o.RunAt), Deadline: timeOrNil(o.Deadline),
+	}
+	if o.Retry != (Retry{}) {
+		request.Retry = &api.RetryRequest{
+			BaseMS: orNil(o.Retry.Base.Milliseconds()), CapMS: orNil(o.Retry.Cap.Milliseconds()),
+			Jitter: o.Retry.Jitter, Curve: orNil(o.Retry.Curve),
+		}
+	}
+	return request
+}
+
+// orNil is nil for the zero value, which says nothing.
+func orNil[T comparable](value T) *T {
+	var zero T
+	if value == zero {
+		return nil
+	}
+	return &value
+}
+
+func timeOrNil(at time.Time) *api.Time {
+	if at.IsZero() {
+		return nil
+	}
+	return new(api.At(at))
+}
