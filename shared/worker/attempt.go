@@ -89,8 +89,19 @@ func (w *Worker) execute(ctx context.Context, handler HandlerFunc, job api.Claim
 		ctx, cancel = context.WithDeadlineCause(ctx, end, ErrTimeout)
 		defer cancel()
 	}
-	result, err := invoke(ctx, handler, newRawJob(job, w.client), abandon)
-	return decide(result, err, context.Cause(ctx))
+	own := w.optionsOf(job.Type)
+	leave, err := own.enter(ctx, job.Type)
+	if err != nil {
+		return decide(nil, err, context.Cause(ctx))
+	}
+	defer leave()
+	if own.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, own.timeout, ErrTimeout)
+		defer cancel()
+	}
+	result, err := invoke(ctx, handler, newRawJob(job, w), abandon)
+	return w.again(own, job, decide(result, err, context.Cause(ctx)))
 }
 
 type verdict struct {

@@ -1,10 +1,14 @@
 // Package worker runs handlers for ForgeQueue's jobs, over HTTP.
 //
 //	w, err := worker.New(worker.Options{Client: c, Queues: []string{"default"}})
-//	worker.Handle(w, "greet", func(ctx context.Context, job *worker.Job[Greeting]) (Reply, error) {
+//	worker.Add(w, func(ctx context.Context, job *worker.Job[Greeting]) (Reply, error) {
 //		return Reply{Text: "Hello, " + job.Payload.Name}, nil
-//	})
+//	}, worker.WithTimeout(time.Minute))
 //	err = w.Run(ctx) // until ctx ends
+//
+// Greeting names the type of its jobs ([client.JobArgs]); [Handle] takes the type as a text.
+// [WithTimeout], [WithRetry] and [WithConcurrency] are of one handler, middleware
+// ([Worker.Use]) is around all.
 //
 // [Worker.RunUntilSignal] is Run for a program of its own. Package workertest runs
 // handlers without a server.
@@ -43,7 +47,8 @@
 // # A handler's context
 //
 // It ends with a cause (context.Cause): [ErrLeaseLost], [ErrCancelRequested],
-// [ErrTimeout] (timeout_ms, counted from the claim's arrival) or [ErrStopping].
+// [ErrTimeout] (timeout_ms, counted from the claim's arrival, or [WithTimeout], from the
+// handler's start) or [ErrStopping].
 // A handler should return soon after; it keeps its slot until it does. What it
 // then returns still counts where it can: a success is sent whatever the cause,
 // and the server's fence decides.
@@ -51,7 +56,7 @@
 // # What a handler's return becomes
 //
 //	result, nil             complete
-//	error                   fail: retried with the job's backoff
+//	error                   fail: retried after what WithRetry says, or with the job's backoff
 //	RetryAfter(err, d)      fail: retried after d
 //	Permanent(err)          fail: never retried
 //	Snooze(d)               snooze: back after d, the attempt is not spent; what it is wrapped with is the job's last error

@@ -17,8 +17,9 @@ var (
 	ErrLeaseLost = errors.New("the lease is lost")
 	// ErrCancelRequested: the cancellation of the job was requested.
 	ErrCancelRequested = errors.New("the job's cancellation was asked for")
-	// ErrTimeout: the attempt has lasted for the job's timeout_ms.
-	ErrTimeout = errors.New("the attempt has used up its timeout_ms")
+	// ErrTimeout: the attempt has lasted for the job's timeout_ms, or the handler's own
+	// (WithTimeout).
+	ErrTimeout = errors.New("the attempt has used up its time")
 	// ErrStopping: the worker stops, and its grace is over.
 	ErrStopping = errors.New("the worker is stopping")
 )

@@ -23,6 +23,9 @@ type email struct {
 	Subject string `json:"subject"`
 }
 
+// JobType is the type of the jobs.
+func (email) JobType() string { return "email" }
+
 type receipt struct {
 	MessageID string `json:"message_id"`
 }
@@ -42,7 +45,7 @@ func send(_ context.Context, mail email) (string, error) {
 // A whole worker: it runs until the process is told to stop, then lets the
 // handlers finish, and gives back what it could not. A second signal ends it at once.
 func Example() {
-	c, err := client.New(client.Options{URL: os.Getenv("FORGEQUEUE_URL"), APIKey: os.Getenv("FORGEQUEUE_API_KEY")})
+	c, err := client.FromEnv()
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -50,7 +53,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	worker.Handle(w, "email", func(ctx context.Context, job *worker.Job[email]) (receipt, error) {
+	worker.Add(w, func(ctx context.Context, job *worker.Job[email]) (receipt, error) {
 		id, err := send(ctx, job.Payload)
 		switch {
 		case errors.Is(err, errNoSuchAddress):
@@ -59,10 +62,54 @@ func Example() {
 			return receipt{}, worker.Snooze(time.Minute) // the attempt is not spent
 		}
 		return receipt{MessageID: id}, err // an error is tried again, with backoff
-	})
+	}, worker.WithTimeout(time.Minute))
 	if err := w.RunUntilSignal(context.Background()); err != nil {
 		log.Fatal(err)
 	}
+}
+
+// The arguments' type names the type of the jobs; the options are of this handler alone.
+func ExampleAdd() {
+	w, err := worker.New(worker.Options{Client: workertest.Client()})
+	if err != nil {
+		log.Fatal(err)
+	}
+	worker.Add(w, func(ctx context.Context, job *worker.Job[email]) (receipt, error) {
+		id, err := send(ctx, job.Payload)
+		return receipt{MessageID: id}, err
+	},
+		worker.WithTimeout(30*time.Second),
+		worker.WithConcurrency(4),
+		worker.WithRetry(func(attempt int, _ error) time.Duration { return time.Duration(attempt) * time.Minute }),
+	)
+	ctx := context.Background()
+	fmt.Println(workertest.RunWorker(ctx, w, "email", email{To: "ada@example.com"}))
+	fmt.Println(workertest.RunWorker(ctx, w, "email", email{}, workertest.WithAttempt(2)))
+	// Output:
+	// completed with {"message_id":"m-1"}
+	// failed, retried after 2m0s: no such address
+}
+
+// A handler's own lines say of which job they are.
+func ExampleInfo_Logger() {
+	logger := slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{
+		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey || a.Key == "job_id" {
+				return slog.Attr{} // another one each time
+			}
+			return a
+		},
+	}))
+	w, err := worker.New(worker.Options{Client: workertest.Client(), WorkerID: "w-1", Logger: logger})
+	if err != nil {
+		log.Fatal(err)
+	}
+	worker.Add(w, func(_ context.Context, job *worker.Job[email]) (receipt, error) {
+		job.Logger().Info("connecting", "server", "mx.example.com")
+		return receipt{}, nil
+	})
+	workertest.RunWorker(context.Background(), w, "email", email{})
+	// Output: level=INFO msg=connecting worker_id=w-1 type=email queue=default attempt=1 server=mx.example.com
 }
 
 // A handler gets the payload decoded, and its result is sent as JSON. Here one

@@ -5,9 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/client"
 )
 
 // HandlerFunc is a handler before its types are known: the payload in, the
@@ -18,9 +20,11 @@ type HandlerFunc func(ctx context.Context, job *RawJob) (json.RawMessage, error)
 // In; members that In does not have are ignored. Its result is sent as JSON, at
 // most 256 KiB. Handle is called before Run, once for each type; Run returns what
 // is wrong with the handlers.
-func Handle[In, Out any](w *Worker, jobType string, fn func(ctx context.Context, job *Job[In]) (Out, error)) {
+func Handle[In, Out any](
+	w *Worker, jobType string, fn func(ctx context.Context, job *Job[In]) (Out, error), options ...HandlerOption,
+) {
 	if fn == nil {
-		w.handle(jobType, nil)
+		w.handle(jobType, nil, options)
 		return
 	}
 	w.handle(jobType, func(ctx context.Context, raw *RawJob) (json.RawMessage, error) {
@@ -33,7 +37,35 @@ func Handle[In, Out any](w *Worker, jobType string, fn func(ctx context.Context,
 			return nil, err
 		}
 		return encodeResult(result)
-	})
+	}, options)
+}
+
+// Add is Handle for arguments that name the type of their jobs, as the producer's
+// [client.Submit] takes them:
+//
+//	worker.Add(w, SendEmail, worker.WithTimeout(time.Minute), worker.WithConcurrency(4))
+//
+//	func SendEmail(ctx context.Context, job *worker.Job[Email]) (Receipt, error)
+func Add[In client.JobArgs, Out any](w *Worker, fn func(ctx context.Context, job *Job[In]) (Out, error), options ...HandlerOption) {
+	jobType, err := typeOf[In]()
+	if err != nil {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.fault(err.Error())
+		return
+	}
+	Handle(w, jobType, fn, options...)
+}
+
+// typeOf gives the type that arguments name.
+func typeOf[In client.JobArgs]() (jobType string, err error) {
+	defer func() {
+		if value := recover(); value != nil {
+			err = fmt.Errorf("JobType of the zero value of %v panics: %v", reflect.TypeFor[In](), value)
+		}
+	}()
+	var zero In
+	return zero.JobType(), nil
 }
 
 // Use wraps every handler, those given before and those to come. The first
@@ -49,7 +81,8 @@ func (w *Worker) Use(middleware func(next HandlerFunc) HandlerFunc) {
 	w.middleware = append(w.middleware, middleware)
 }
 
-func (w *Worker) handle(jobType string, handler HandlerFunc) {
+func (w *Worker) handle(jobType string, handler HandlerFunc, options []HandlerOption) {
+	own, err := applied(options)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
@@ -62,8 +95,10 @@ func (w *Worker) handle(jobType string, handler HandlerFunc) {
 		w.faults = append(w.faults, fmt.Errorf("worker: the handler for %q is nil", jobType))
 	case w.handlers[jobType] != nil:
 		w.faults = append(w.faults, fmt.Errorf("worker: %q has two handlers", jobType))
+	case err != nil:
+		w.faults = append(w.faults, fmt.Errorf("worker: the handler for %q: %w", jobType, err))
 	default:
-		w.handlers[jobType] = handler
+		w.handlers[jobType], w.options[jobType] = handler, own
 	}
 }
 

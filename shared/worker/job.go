@@ -2,6 +2,7 @@ package worker
 
 import (
 	"encoding/json"
+	"log/slog"
 	"time"
 
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -52,9 +53,25 @@ type Info struct {
 
 	// client reads the parents' results; nil if no worker made the job.
 	client *client.Client
+	// logger is the worker's; nil if no worker made the job.
+	logger *slog.Logger
 }
 
-func newRawJob(claimed api.ClaimedJob, c *client.Client) *RawJob {
+// Logger is the worker's logger with what the line of the attempt has too: job_id,
+// type, queue, attempt, and correlation_id if the job has one.
+func (i *Info) Logger() *slog.Logger {
+	logger := i.logger
+	if logger == nil {
+		logger = slog.Default()
+	}
+	logger = logger.With("job_id", i.ID, "type", i.Type, "queue", i.Queue, "attempt", i.Attempt)
+	if i.CorrelationID != "" {
+		logger = logger.With("correlation_id", i.CorrelationID)
+	}
+	return logger
+}
+
+func newRawJob(claimed api.ClaimedJob, w *Worker) *RawJob {
 	info := Info{
 		ID: claimed.ID, Tenant: claimed.Tenant, Type: claimed.Type, Queue: claimed.Queue,
 		User: orEmpty(claimed.User), Priority: claimed.Priority,
@@ -62,7 +79,7 @@ func newRawJob(claimed api.ClaimedJob, c *client.Client) *RawJob {
 		Tags: claimed.Tags, Metadata: claimed.Metadata,
 		CorrelationID: orEmpty(claimed.CorrelationID), Traceparent: orEmpty(claimed.Traceparent),
 		CreatedAt: claimed.CreatedAt.Time, Raw: claimed.Payload,
-		Workflow: claimed.Workflow, After: claimed.Parents, client: c,
+		Workflow: claimed.Workflow, After: claimed.Parents, client: w.client, logger: w.logger,
 	}
 	if claimed.Deadline != nil {
 		info.Deadline = claimed.Deadline.Time

@@ -66,6 +66,7 @@ type Worker struct {
 
 	mu         sync.Mutex
 	handlers   map[string]HandlerFunc
+	options    map[string]handlerOptions
 	middleware []func(HandlerFunc) HandlerFunc
 	faults     []error
 	started    bool
@@ -80,7 +81,7 @@ func New(options Options) (*Worker, error) {
 		concurrency: options.Concurrency, metadata: options.Metadata,
 		logger: options.Logger, wait: options.Wait, grace: options.Grace,
 		unknown:  options.UnknownTypeDelay,
-		handlers: map[string]HandlerFunc{},
+		handlers: map[string]HandlerFunc{}, options: map[string]handlerOptions{},
 	}
 	w.defaults()
 	if err := w.check(); err != nil {

@@ -15,6 +15,6 @@
 //
 // [Run] takes one handler function; [RunWorker] a whole worker, as the program
 // makes it, for which [Client] is a client of no server. Each call is one attempt.
-// Inside a testing/synctest bubble time costs nothing: timeouts and CancelAfter
-// pass in no time.
+// [WithAttempt] says which one. Time is that of testing/synctest: inside a bubble the
+// clock is the test's, and timeouts, CancelAfter and a handler's waits pass in no time.
 package workertest

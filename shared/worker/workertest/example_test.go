@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/forgequeue/forgequeue/shared/client"
 	"github.com/forgequeue/forgequeue/shared/worker"
 	"github.com/forgequeue/forgequeue/shared/worker/workertest"
 )
@@ -50,6 +51,26 @@ func ExampleRun() {
 	// completed with {"to":"ada@example.com","no":2}
 }
 
+// invoice names the type and the options of its jobs.
+type invoice struct {
+	No int `json:"no"`
+}
+
+func (invoice) JobType() string { return "invoice" }
+
+func (invoice) JobOptions() client.JobOptions { return client.JobOptions{Queue: "billing"} }
+
+func bill(_ context.Context, job *worker.Job[invoice]) (string, error) {
+	return fmt.Sprintf("%s %d, attempt %d in %s", job.Type, job.Payload.No, job.Attempt, job.Queue), nil
+}
+
+// Arguments make the job as client.Submit would; the result has the handler's type.
+func ExampleRun_arguments() {
+	got := workertest.Run(context.Background(), bill, invoice{No: 7}, workertest.WithAttempt(3))
+	fmt.Println(got.Result)
+	// Output: invoice 7, attempt 3 in billing
+}
+
 // An outcome tells in one line what becomes of the job.
 func ExampleRun_errors() {
 	ctx := context.Background()
@@ -74,7 +95,7 @@ func ExampleRun_context() {
 	fmt.Println(workertest.Run(ctx, welcome, slow, workertest.StopAfter(0)))
 	fmt.Println(workertest.Run(ctx, welcome, slow, workertest.LoseLeaseAfter(time.Millisecond)))
 	// Output:
-	// failed: the attempt has used up its timeout_ms: context deadline exceeded
+	// failed: the attempt has used up its time: context deadline exceeded
 	// failed: the job's cancellation was asked for: context canceled
 	// released: the worker is stopping: context canceled
 	// no outcome: the lease is lost: context canceled

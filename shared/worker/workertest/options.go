@@ -1,10 +1,13 @@
 package workertest
 
 import (
+	"cmp"
 	"encoding/json"
+	"maps"
 	"time"
 
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/client"
 	"github.com/forgequeue/forgequeue/shared/worker"
 )
 
@@ -40,10 +43,38 @@ func newSetting(jobType string, input any, options []Option) (*setting, error) {
 		LeaseToken: "lease", LeaseExpiresAt: api.At(now.Add(api.DefaultVisibilityTimeout)),
 		Tags: []string{}, Metadata: map[string]string{}, CreatedAt: api.At(now),
 	}}
+	if args, ok := input.(client.JobArgs); ok {
+		if err := s.asSubmitted(args, jobType); err != nil {
+			return nil, err
+		}
+	}
 	for _, option := range options {
 		option(s)
 	}
 	return s, s.fault
+}
+
+// asSubmitted makes the job as client.Submit would; jobType stays if it is a type
+// that the arguments do not name.
+func (s *setting) asSubmitted(args client.JobArgs, jobType string) error {
+	request, err := client.Request(args)
+	if err != nil {
+		return err
+	}
+	if jobType == Type || jobType == "" {
+		s.job.Type = request.Type
+	}
+	s.job.Queue = cmp.Or(request.Queue, s.job.Queue)
+	s.job.User, s.job.TimeoutMS, s.job.Deadline = request.User, request.TimeoutMS, request.Deadline
+	if request.Priority != nil {
+		s.job.Priority = *request.Priority
+	}
+	if request.MaxAttempts != nil {
+		s.job.MaxAttempts = *request.MaxAttempts
+	}
+	s.job.Tags = append(s.job.Tags, request.Tags...)
+	maps.Copy(s.job.Metadata, request.Metadata)
+	return nil
 }
 
 // WithAttempt makes it the nth attempt, counted from 1; the epoch is n too.

@@ -14,12 +14,14 @@ import (
 	"github.com/forgequeue/forgequeue/shared/worker"
 )
 
-// Type is the type of the jobs that Run makes.
+// Type is the type of the jobs that Run makes of an input that names none.
 const Type = "workertest"
 
 // Run runs fn for one attempt at a job with input as its payload, and returns what
 // the server would be sent. It returns when fn does. The attempt is the first of
-// three, in the queue "default", without a timeout, unless options say otherwise.
+// three, in the queue "default", without a timeout, unless options say otherwise. An
+// input that names its job's type (client.JobArgs) makes such a job, with its own
+// options, as client.Submit would.
 func Run[In, Out any](
 	ctx context.Context, fn func(ctx context.Context, job *worker.Job[In]) (Out, error), input In, options ...Option,
 ) Outcome[Out] {
@@ -27,11 +29,11 @@ func Run[In, Out any](
 	if err != nil {
 		return broken[Out](err)
 	}
-	worker.Handle(w, Type, fn)
 	s, err := newSetting(Type, input, options)
 	if err != nil {
 		return broken[Out](err)
 	}
+	worker.Handle(w, s.job.Type, fn)
 	for _, middleware := range s.middleware {
 		w.Use(middleware)
 	}
@@ -39,9 +41,9 @@ func Run[In, Out any](
 }
 
 // RunWorker is Run for a worker with its own handlers and middleware; jobType
-// picks the handler, and a type without one is snoozed, as in production. The
-// worker is not started, and can be used for any number of attempts. The result
-// stays JSON.
+// picks the handler, and a type without one is snoozed, as in production; if it is
+// empty, input names it (client.JobArgs). The worker is not started, and can be used for
+// any number of attempts. The result stays JSON.
 func RunWorker(ctx context.Context, w *worker.Worker, jobType string, input any, options ...Option) Outcome[json.RawMessage] {
 	s, err := newSetting(jobType, input, options)
 	if err == nil && len(s.middleware) > 0 {

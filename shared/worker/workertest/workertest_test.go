@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/client"
 	"github.com/forgequeue/forgequeue/shared/worker"
 	"github.com/forgequeue/forgequeue/shared/worker/workertest"
 )
@@ -35,6 +36,47 @@ func TestTheJobIsAsTheOptionsSay(t *testing.T) {
 		got.Payload.Email != "raw" || got.Tags[0] != "gpu" {
 		t.Errorf("the job is %+v", got)
 	}
+}
+
+// letter is arguments with options.
+type letter struct {
+	To string `json:"to"`
+}
+
+func (letter) JobType() string { return "letter" }
+
+func (l letter) JobOptions() client.JobOptions {
+	return client.JobOptions{
+		Queue: "mail", Priority: new(0), MaxAttempts: 7, Timeout: time.Minute, User: "ada", Tags: []string{"eu"},
+		Metadata: map[string]string{"to": l.To}, Deadline: time.Now().Add(time.Hour),
+	}
+}
+
+// Arguments make the job that client.Submit would; options go on top.
+func TestArgumentsMakeTheirJob(t *testing.T) {
+	t.Parallel()
+	var got *worker.Job[letter]
+	look := func(_ context.Context, job *worker.Job[letter]) (any, error) { got = job; return nil, nil }
+	outcome := workertest.Run(t.Context(), look, letter{"ada"}, workertest.WithMetadata("more", "1"))
+	if !outcome.Completed() || got.Type != "letter" || got.Queue != "mail" || got.Priority != 0 || got.MaxAttempts != 7 || got.User != "ada" ||
+		got.Tags[0] != "eu" || got.Metadata["to"]+got.Metadata["more"] != "ada1" || got.Deadline.IsZero() || got.Payload.To != "ada" {
+		t.Errorf("%v: the job is %+v", outcome, got)
+	}
+	w, err := worker.New(worker.Options{Client: workertest.Client()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	worker.Handle(w, "other", look)
+	if outcome := workertest.RunWorker(t.Context(), w, "other", letter{"bob"}); !outcome.Completed() || got.Type != "other" || got.Queue != "mail" {
+		t.Errorf("%v: the job is %+v", outcome, got)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		late := func(ctx context.Context, _ *worker.Job[letter]) (any, error) { <-ctx.Done(); return nil, ctx.Err() }
+		start := time.Now()
+		if outcome := workertest.Run(t.Context(), late, letter{}); !errors.Is(outcome.Err, worker.ErrTimeout) || time.Since(start) != time.Minute {
+			t.Errorf("%v after %v", outcome, time.Since(start))
+		}
+	})
 }
 
 func TestTimeIsTheBubbles(t *testing.T) {
