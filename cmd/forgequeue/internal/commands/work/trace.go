@@ -5,12 +5,9 @@ import (
 	"encoding/json"
 	"log/slog"
 
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/trace"
-
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
 	"github.com/forgequeue/forgequeue/shared/build"
+	"github.com/forgequeue/forgequeue/shared/otelforgequeue"
 	"github.com/forgequeue/forgequeue/shared/telemetry"
 	"github.com/forgequeue/forgequeue/shared/worker"
 )
@@ -26,36 +23,21 @@ func traceJobs(ctx context.Context, getenv func(string) string, w *worker.Worker
 	if err != nil {
 		return nil, cli.Environment(err)
 	}
-	if tracer := tracing.Tracer(); tracer != nil {
-		w.Use(func(next worker.HandlerFunc) worker.HandlerFunc { return traced(tracer, next) })
+	if provider := tracing.Provider(); provider != nil {
+		w.Use(traced(otelforgequeue.Work(provider)))
 	}
 	return func() { tracing.Stop(ctx) }, nil
 }
 
-// traced wraps a handler in a span, a child of the one that submitted the job. A job without a trace gets no span.
-func traced(tracer trace.Tracer, next worker.HandlerFunc) worker.HandlerFunc {
-	return func(ctx context.Context, job *worker.RawJob) (json.RawMessage, error) {
-		if !telemetry.ParseTraceparent(ctx, job.Traceparent).IsValid() {
-			return next(ctx, job)
+// traced leaves out jobs without a trace: nobody would look for their spans.
+func traced(spans func(worker.HandlerFunc) worker.HandlerFunc) func(worker.HandlerFunc) worker.HandlerFunc {
+	return func(next worker.HandlerFunc) worker.HandlerFunc {
+		inSpan := spans(next)
+		return func(ctx context.Context, job *worker.RawJob) (json.RawMessage, error) {
+			if !telemetry.ParseTraceparent(ctx, job.Traceparent).IsValid() {
+				return next(ctx, job)
+			}
+			return inSpan(ctx, job)
 		}
-		ctx, span := tracer.Start(
-			telemetry.Under(ctx, job.Traceparent), "process "+job.Type,
-			trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(
-				attribute.String("forgequeue.tenant.id", job.Tenant),
-				attribute.String("forgequeue.job.id", job.ID),
-				attribute.String("forgequeue.job.type", job.Type),
-				attribute.String("forgequeue.job.queue", job.Queue),
-				attribute.Int("forgequeue.job.attempt", job.Attempt),
-				attribute.String("forgequeue.correlation_id", job.CorrelationID),
-			),
-		)
-		defer span.End()
-		own := *job
-		own.Traceparent = telemetry.Traceparent(ctx)
-		result, err := next(ctx, &own)
-		if err != nil && !worker.Snoozed(err) {
-			span.SetStatus(codes.Error, err.Error())
-		}
-		return result, err
 	}
 }
