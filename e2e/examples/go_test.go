@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/forgequeue/forgequeue/e2e/stack"
@@ -16,6 +17,9 @@ func module(t *testing.T, files map[string]string) (dir string, call func(args .
 	t.Helper()
 	dir = t.TempDir()
 	for name, content := range files {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700); err != nil {
+			t.Fatal(err)
+		}
 		write(t, dir, name, content)
 	}
 	call = func(args ...string) {
@@ -50,11 +54,46 @@ func (e *examples) goWorker(t *testing.T) {
 	stops(t, worker)
 }
 
+// The Go for those who know another queue compiles.
+func TestExampleComingFrom(t *testing.T) {
+	t.Parallel()
+	files := map[string]string{}
+	for _, heading := range []string{"## River", "## Sidekiq", "## SQS", "## Celery"} {
+		name := strings.ToLower(strings.TrimPrefix(heading, "## "))
+		files[name+"/"+name+".go"] = "package " + name + "\n" + imports + block(t, "api-docs/coming-from.md", heading, "go", 0)
+	}
+	_, call := module(t, files)
+	call("vet", "./...")
+}
+
+// imports are those of the page's pieces; what one does not use is used here.
+const imports = `
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/client"
+	"github.com/forgequeue/forgequeue/shared/worker"
+)
+
+var (
+	_ context.Context
+	_ = slices.Max[[]int]
+	_ time.Duration
+	_ api.Job
+	_ client.JobOptions
+	_ worker.Options
+)
+
+`
+
 // The program of the SDK's page compiles, and its tests pass.
 func TestExampleSDK(t *testing.T) {
 	t.Parallel()
 	_, call := module(t, map[string]string{
-		"main.go":      block(t, "api-docs/sdk-go.md", "# A worker with the Go SDK", "go", 0),
+		"main.go":      block(t, "api-docs/sdk-go.md", "# The Go SDK", "go", 0),
 		"main_test.go": block(t, "api-docs/sdk-go.md", "## Tests", "go", 0),
 	})
 	call("vet", ".")
