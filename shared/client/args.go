@@ -111,7 +111,7 @@ func collect(options []SubmitOption) submission {
 	return s
 }
 
-// Request makes the request of a job out of its arguments: for workflows, schedules
+// Request makes the request of a job out of its arguments: for workflows
 // and Client.Submit, and to change what JobOptions cannot. Options are applied in
 // order, after those of the arguments. The error is about arguments that cannot be
 // written as JSON; all else is for the server to say.
