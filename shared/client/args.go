@@ -45,13 +45,14 @@ type JobOptions struct {
 	// RunAt is when the job may start at the earliest. Not with Delay; the later
 	// option of the two counts.
 	RunAt time.Time
-	// Delay is the same as a duration from now, in whole milliseconds.
+	// Delay is the same as a duration from now. All durations are sent in milliseconds,
+	// rounded up.
 	Delay time.Duration
 	// Deadline is when the job is of no use any more; it is then a dead letter.
 	Deadline time.Time
 	// MaxAttempts is how many executions may be spent on it, 1 to 1000; 3 if 0.
 	MaxAttempts int
-	// Timeout bounds one execution, in whole milliseconds.
+	// Timeout bounds one execution.
 	Timeout time.Duration
 	// Retry says how long to wait after a failure.
 	Retry Retry
@@ -80,7 +81,7 @@ type JobOptions struct {
 // curve, at most Cap. A zero field leaves it to the queue: 5 s, 300 s, 0.2,
 // exponential.
 type Retry struct {
-	// Base and Cap are in whole milliseconds, at most 7 days.
+	// Base and Cap are at most 7 days.
 	Base, Cap time.Duration
 	// Jitter is the fraction by which the wait is longer or shorter, 0 to 1.
 	Jitter *float64
@@ -114,7 +115,7 @@ func collect(options []SubmitOption) submission {
 // Request makes the request of a job out of its arguments: for workflows
 // and Client.Submit, and to change what JobOptions cannot. Options are applied in
 // order, after those of the arguments. The error is about arguments that cannot be
-// written as JSON; all else is for the server to say.
+// written as JSON, or a negative UniquePeriod; all else is for the server to say.
 func Request(args JobArgs, options ...JobOptions) (api.SubmitRequest, error) {
 	if args == nil {
 		return api.SubmitRequest{}, errors.New("client: the arguments are nil")
@@ -129,6 +130,9 @@ func Request(args JobArgs, options ...JobOptions) (api.SubmitRequest, error) {
 	}
 	for _, more := range options {
 		all = all.with(more)
+	}
+	if all.UniquePeriod < 0 {
+		return api.SubmitRequest{}, fmt.Errorf("client: UniquePeriod is %v: must be more than 0", all.UniquePeriod)
 	}
 	request := all.request()
 	request.Type, request.Payload = args.JobType(), payload
@@ -193,16 +197,27 @@ func (o JobOptions) request() api.SubmitRequest {
 	request := api.SubmitRequest{
 		Queue: o.Queue, Priority: o.Priority, MaxAttempts: orNil(o.MaxAttempts), Tags: o.Tags, User: orNil(o.User),
 		Metadata: o.Metadata, DedupeKey: orNil(o.DedupeKey), After: o.After,
-		DelayMS: orNil(o.Delay.Milliseconds()), TimeoutMS: orNil(o.Timeout.Milliseconds()),
+		DelayMS: orNil(milliseconds(o.Delay)), TimeoutMS: orNil(milliseconds(o.Timeout)),
 		RunAt: timeOrNil(o.RunAt), Deadline: timeOrNil(o.Deadline),
 	}
 	if o.Retry != (Retry{}) {
 		request.Retry = &api.RetryRequest{
-			BaseMS: orNil(o.Retry.Base.Milliseconds()), CapMS: orNil(o.Retry.Cap.Milliseconds()),
+			BaseMS: orNil(milliseconds(o.Retry.Base)), CapMS: orNil(milliseconds(o.Retry.Cap)),
 			Jitter: o.Retry.Jitter, Curve: orNil(o.Retry.Curve),
 		}
 	}
 	return request
+}
+
+// milliseconds rounds away from 0, which would say nothing.
+func milliseconds(d time.Duration) int64 {
+	ms := d.Milliseconds()
+	if rest := d % time.Millisecond; rest > 0 {
+		ms++
+	} else if rest < 0 {
+		ms--
+	}
+	return ms
 }
 
 // orNil is nil for the zero value, which says nothing.

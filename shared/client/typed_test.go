@@ -91,6 +91,24 @@ func TestARequestIsMadeOfArgumentsAndOptions(t *testing.T) {
 			t.Errorf("%T is accepted", args)
 		}
 	}
+	if _, err := client.Request(note{}, client.JobOptions{UniquePeriod: -time.Hour}); err == nil {
+		t.Error("a negative period is accepted")
+	}
+}
+
+// What is said is sent: a duration below a millisecond is not none, and a negative one is
+// for the server to refuse.
+func TestDurationsAreNotLost(t *testing.T) {
+	t.Parallel()
+	for d, want := range map[time.Duration]int64{time.Nanosecond: 1, time.Millisecond: 1, 1500 * time.Microsecond: 2, -time.Nanosecond: -1, -time.Second: -1000} {
+		request, err := client.Request(note{}, client.JobOptions{Timeout: d, Delay: d, Retry: client.Retry{Base: d, Cap: d}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := []int64{*request.TimeoutMS, *request.DelayMS, *request.Retry.BaseMS, *request.Retry.CapMS}; fmt.Sprint(got) != fmt.Sprint([]int64{want, want, want, want}) {
+			t.Errorf("%v is %v ms, want %d", d, got, want)
+		}
+	}
 }
 
 func TestSubmitIsTyped(t *testing.T) {

@@ -34,7 +34,8 @@ const scope = "github.com/forgequeue/forgequeue/shared/otelforgequeue"
 // "submit jobs" for jobs of several types. It is a child of the span in ctx, else of
 // the one given with client.WithTraceparent, and the jobs carry its traceparent.
 // Attributes: forgequeue.jobs, the number of jobs; of a single one forgequeue.job.id,
-// forgequeue.job.type and forgequeue.job.queue (if it is named). provider is
+// forgequeue.job.type and forgequeue.job.queue (if it is named). It lasts as long as the
+// call with all of its tries, of SubmitAndWait up to 20 s longer. provider is
 // OpenTelemetry's global one if nil.
 func Submit(provider trace.TracerProvider) func(next client.SubmitFunc) client.SubmitFunc {
 	tracer := tracerOf(provider)
