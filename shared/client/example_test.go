@@ -197,6 +197,26 @@ func ExampleOptions_middleware() {
 	// Output: 1 email [j-1] <nil>
 }
 
+// A producer's test needs no server: a middleware that does not call next takes the jobs.
+func ExampleSubmission() {
+	var submitted []*api.SubmitRequest
+	c, err := client.New(client.Options{URL: "http://test.invalid", APIKey: "none", Middleware: []func(client.SubmitFunc) client.SubmitFunc{
+		func(client.SubmitFunc) client.SubmitFunc {
+			return func(_ context.Context, s *client.Submission) error {
+				submitted = append(submitted, s.Jobs...)
+				return nil
+			}
+		},
+	}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	_, _ = client.Submit(context.Background(), c, Email{To: "ada@example.com"}) // what is to be tested
+	fmt.Println(submitted[0].Type, submitted[0].Queue, string(submitted[0].Payload))
+	// Output: email mail {"to":"ada@example.com"}
+}
+
 // A job is submitted without a Go type for its payload, and its result waited for.
 func ExampleClient_Submit() {
 	server := exampleServer() // in a program: FORGEQUEUE_URL

@@ -15,8 +15,9 @@ import (
 
 // UniqueKey is the key of arguments, within the period that contains at; a period of 0
 // is all time. JobOptions.Unique and UniquePeriod use it as DedupeKey, for one live job
-// at a time. As an Idempotency-Key it makes one job a period, ended or not: keys are
-// remembered for 24 hours at least, and a second submit gets the first one's answer.
+// at a time. As an Idempotency-Key it makes one job a period of up to 24 hours, ended or
+// not: a second submit gets the first one's answer, and keys are remembered that long at
+// least.
 //
 //	key, err := client.UniqueKey(report, 24*time.Hour, time.Now())
 //	job, err := client.Submit(ctx, c, report, client.WithIdempotencyKey(key))
