@@ -19,7 +19,7 @@ func mustSend(field string) bool { return field == "SnoozeRequest.delay_ms" }
 
 // maySkip names request fields that are not needed though Go has no sign of it.
 func maySkip(base, member string) bool {
-	return base == "JobError" || base == "PlanRequest" && member == "limits"
+	return base == "JobError" || base == "RerunRequest" && member == "type" || base == "PlanRequest" && member == "limits"
 }
 
 // descriptions are of schemas.
@@ -36,6 +36,7 @@ func descriptions() map[string]string {
 		"Dependency":         "A job that must have ended before: its id, or an object with it and a policy.",
 		"JobDependency":      "A job that this one comes after.",
 		"JobSummary":         "A job without payload, result and stack.",
+		"RerunRequest":       "In what a job that runs again differs from the ended one. What is absent, or null, is as it was there.",
 		"SubmitRequest":      "A job as its producer describes it. What is not said is as its queue has it, or the default.",
 		"SubmitResponse":     "The job as it was taken in.",
 		"Retry":              "The wait after failure n, by its curve: exponential is base·2^(n−1), linear base·n, constant base; at most cap, give or take jitter (a fraction of it), never below a second.",
@@ -109,19 +110,21 @@ func requestLimits() map[string]limit {
 	return map[string]limit{
 		"type": pattern(namePattern), "queue": otherwise(api.DefaultQueue, pattern(namePattern)),
 		"user": pattern(labelPattern), "worker_id": pattern(labelPattern), "dedupe_key": pattern(labelPattern),
-		"priority":             otherwise(api.DefaultPriority, between(0, api.MaxPriority)),
-		"delay_ms":             ms(0, api.MaxDelay),
-		"timeout_ms":           ms(1, api.MaxTimeout),
-		"max_attempts":         otherwise(api.DefaultMaxAttempts, between(1, api.MaxAttempts)),
-		"base_ms":              otherwise(api.DefaultRetryBase.Milliseconds(), ms(1, api.MaxBackoff)),
-		"cap_ms":               otherwise(api.DefaultRetryCap.Milliseconds(), ms(1, api.MaxBackoff)),
-		"jitter":               otherwise(api.DefaultRetryJitter, between(0, 1)),
-		"curve":                otherwise(api.DefaultRetryCurve, curves),
-		"retry_after_ms":       ms(0, api.MaxBackoff),
-		"tags":                 items(0, api.MaxTags, pattern(namePattern)),
-		"metadata":             metadata,
-		"jobs":                 items(1, api.MaxBatchJobs),
-		"SubmitRequest.after":  items(0, api.MaxAfter),
+		"priority":            otherwise(api.DefaultPriority, between(0, api.MaxPriority)),
+		"delay_ms":            ms(0, api.MaxDelay),
+		"timeout_ms":          ms(1, api.MaxTimeout),
+		"max_attempts":        otherwise(api.DefaultMaxAttempts, between(1, api.MaxAttempts)),
+		"base_ms":             otherwise(api.DefaultRetryBase.Milliseconds(), ms(1, api.MaxBackoff)),
+		"cap_ms":              otherwise(api.DefaultRetryCap.Milliseconds(), ms(1, api.MaxBackoff)),
+		"jitter":              otherwise(api.DefaultRetryJitter, between(0, 1)),
+		"curve":               otherwise(api.DefaultRetryCurve, curves),
+		"retry_after_ms":      ms(0, api.MaxBackoff),
+		"tags":                items(0, api.MaxTags, pattern(namePattern)),
+		"metadata":            metadata,
+		"jobs":                items(1, api.MaxBatchJobs),
+		"SubmitRequest.after": items(0, api.MaxAfter),
+		"RerunRequest.after":  items(0, api.MaxAfter), "RerunRequest.queue": pattern(namePattern),
+		"RerunRequest.priority": between(0, api.MaxPriority), "RerunRequest.max_attempts": between(1, api.MaxAttempts),
 		"ref":                  pattern(namePattern),
 		"WorkflowRequest.name": otherwise("workflow", pattern(namePattern)), "WorkflowJobRequest.after": items(0, api.MaxWorkflowAfter),
 		"on_failed":             otherwise(api.OnFailedCancel, policies),

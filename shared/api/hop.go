@@ -18,6 +18,7 @@ const (
 	HopWorkflowRedrive = "/internal/v1/workflow-redrives"
 	HopParents         = "/internal/v1/parents"
 	HopSubmit          = "/internal/v1/submits"
+	HopRerun           = "/internal/v1/reruns"
 	HopGet             = "/internal/v1/gets"
 	HopClaim           = "/internal/v1/claims"
 	HopHeartbeat       = "/internal/v1/heartbeats"
@@ -107,6 +108,16 @@ type HopSubmitRequest struct {
 	Idempotency *Idempotency `json:"idempotency,omitzero"`
 	// Workflow makes a workflow of the jobs, or adds them to one. They are a batch, and atomic.
 	Workflow *HopWorkflow `json:"workflow,omitzero"`
+}
+
+// HopRerunRequest submits a job like an ended one, under an id that the gateway drew.
+type HopRerunRequest struct {
+	// JobID is the ended one.
+	JobID string `json:"job_id"`
+	ID    string `json:"id"`
+	// Job is what differs.
+	Job         RerunRequest `json:"job,omitzero"`
+	Idempotency *Idempotency `json:"idempotency,omitzero"`
 }
 
 // HopWorkflow is the workflow of a submit. Its lists run in parallel to the jobs.

@@ -1,7 +1,9 @@
 package api
 
 import (
+	"cmp"
 	"encoding/json"
+	"time"
 
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
@@ -44,6 +46,18 @@ type SubmitRequest struct {
 	// After are the jobs that must have ended before it can start, at most 100; it is blocked until
 	// then.
 	After []Dependency `json:"after,omitzero"`
+}
+
+// RerunRequest says in what the new job differs from the ended one. What is absent, or null, is as it was there;
+// a list or an object that is given takes the place of the old one, and retry is changed by member. DedupeKey and
+// After are not taken over, nor is a RunAt or Deadline that has passed.
+type RerunRequest struct{ SubmitRequest }
+
+// Validate tells which fields cannot be accepted; an empty Type is the ended job's.
+func (r *RerunRequest) Validate(now time.Time) []problem.FieldError {
+	complete := r.SubmitRequest
+	complete.Type = cmp.Or(complete.Type, "x")
+	return complete.Validate("", now)
 }
 
 // RetryRequest is a partial Retry.
@@ -99,6 +113,9 @@ type JobSummary struct {
 	After []JobDependency `json:"after"`
 	// BlockedBy is how many of them a blocked job waits for.
 	BlockedBy *int `json:"blocked_by"`
+	// RerunOf is the ended job that this one was made of by a rerun; it may no longer be kept. Null for
+	// another job.
+	RerunOf *string `json:"rerun_of"`
 }
 
 // Job is JOB of the contract: all of it.

@@ -62,6 +62,15 @@ func (c *Client) SubmitBatch(ctx context.Context, batch api.BatchRequest, option
 	return answer, err
 }
 
+// Rerun submits a new job like one that has ended; differs says in what it differs,
+// and the zero value in nothing. The options are those of Submit, and so are the
+// problems, with not_found and job_live.
+func (c *Client) Rerun(ctx context.Context, jobID string, differs api.RerunRequest, options ...CallOption) (api.SubmitResponse, error) {
+	var answer api.SubmitResponse
+	_, err := c.submit(ctx, call{path: []string{"v1", "jobs", jobID, "rerun"}, body: differs, answer: &answer}, options)
+	return answer, err
+}
+
 // submit sends one, with the options in its headers.
 func (c *Client) submit(ctx context.Context, one call, options []CallOption) (received, error) {
 	var got received

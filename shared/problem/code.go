@@ -30,6 +30,7 @@ const (
 	IdempotencyInFlight Code = "idempotency_in_flight"
 	DedupeConflict      Code = "dedupe_conflict"
 	WorkflowEnded       Code = "workflow_ended"
+	JobLive             Code = "job_live"
 
 	PayloadTooLarge      Code = "payload_too_large"
 	UnsupportedMediaType Code = "unsupported_media_type"
@@ -72,6 +73,7 @@ var meanings = map[Code]meaning{
 	IdempotencyInFlight:   {http.StatusConflict, "A request with this Idempotency-Key is still under way"},
 	DedupeConflict:        {http.StatusConflict, "A live job has the same dedupe_key"},
 	WorkflowEnded:         {http.StatusConflict, "The workflow has already ended"},
+	JobLive:               {http.StatusConflict, "The job has not ended"},
 	PayloadTooLarge:       {http.StatusRequestEntityTooLarge, "The body is too large"},
 	UnsupportedMediaType:  {http.StatusUnsupportedMediaType, "The body must be application/json"},
 	HeadersTooLarge:       {http.StatusRequestHeaderFieldsTooLarge, "The headers are too large"},

@@ -111,6 +111,10 @@ var helps = map[Code]help{
 		"All jobs of the workflow have ended, so none can be added.",
 		"Submit a new workflow, or redrive this one first.",
 	},
+	JobLive: {
+		"The job has not ended, and the operation is for ended ones.",
+		"Wait for the job's end, or cancel it. To run it a second time beside the first, submit it again.",
+	},
 	PayloadTooLarge: {
 		"The body is larger than 1 MiB (batches and workflows 8 MiB), or a payload or result is larger than 256 KiB.",
 		"Store the data elsewhere and send a reference to it, or split the batch.",

@@ -39,6 +39,8 @@ type SubmitCall struct {
 	Workflow *workflow.New
 	// Refs are what each job of a workflow comes after.
 	Refs [][]api.WorkflowDependency
+	// RerunOf is the ended job that the one job runs again, see Rerun.
+	RerunOf *uuid.UUID
 	// Render makes the response that is saved for the Idempotency-Key, see submit.Submission.
 	Render        func(*submit.Answer) (idempotency.Response, error)
 	CorrelationID string
@@ -97,7 +99,7 @@ func (d *Dispatcher) stored(answers []submit.Answer) {
 // submission fills in the defaults of the queue and of the API; lanes runs in parallel to the jobs.
 func (d *Dispatcher) submission(call *SubmitCall, lanes []directory.MadeLane) submit.Submission {
 	made := submit.Submission{
-		Tenant: call.Tenant, User: call.User, Batch: call.Batch, Atomic: call.Atomic, Idempotency: call.Idempotency, Render: call.Render, Workflow: call.Workflow,
+		Tenant: call.Tenant, User: call.User, Batch: call.Batch, Atomic: call.Atomic, Idempotency: call.Idempotency, Render: call.Render, Workflow: call.Workflow, RerunOf: call.RerunOf,
 		Jobs: make([]submit.NewJob, len(call.Jobs)), Refused: call.Refused, Span: call.Span,
 	}
 	for i := range call.Jobs {

@@ -43,6 +43,7 @@ func sentinels() []sentinel {
 		{directory.ErrTooManyWorkers, problem.RateLimited, "The owner has 10000 workers that are not dead, as many as it may. Wait until some are, two minutes after their last heartbeat.", time.Minute},
 		{directory.ErrUnknownPlan, problem.InvalidRequest, "There is no plan of this name. Make it first with PUT /v1/admin/plans/{name}.", 0},
 		{queue.ErrTerminal, problem.JobTerminal, "The job has already ended; there is nothing left to cancel.", 0},
+		{queue.ErrLive, problem.JobLive, "The job has not ended. Cancel it, or wait for its end.", 0},
 		{deadletter.ErrNotDead, problem.NotDead, "Only a dead letter can be redriven or discarded, and this job is none.", 0},
 		{deadletter.ErrDedupeConflict, problem.DedupeConflict, "A live job has the same dedupe_key. Wait until it has ended, or cancel it.", 0},
 		{store.ErrPageToken, problem.InvalidRequest, "The page_token is not one of this list's.", 0},

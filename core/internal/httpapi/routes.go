@@ -33,6 +33,7 @@ func (s *Server) routes() []route {
 	return []route{
 		// method, path, body, wait, handler
 		{"POST", api.HopSubmit, body, 0, together(s.submitJobs)},
+		{"POST", api.HopRerun, body, 0, together(s.rerunJobs)},
 		{"POST", api.HopGet, body, 0, each(forTenant(s.getJob))},
 		{"POST", api.HopList, body, 0, each(forTenant(s.listJobs))},
 		{"POST", api.HopAttempts, body, 0, each(forTenant(s.listAttempts))},

@@ -12,4 +12,6 @@ var (
 	ErrIdempotencyInFlight = errors.New("queue: request with this idempotency key under way")
 	// ErrTerminal: the job has already ended.
 	ErrTerminal = errors.New("queue: job has ended")
+	// ErrLive: the job has not ended.
+	ErrLive = errors.New("queue: job is live")
 )

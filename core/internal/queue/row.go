@@ -18,7 +18,7 @@ const (
 	StableColumns = `id, tenant_id, lane_id, queue, type, user_id, priority, payload, tags, metadata,
   max_attempts, epoch, redrives, retry_base_ms, retry_cap_ms, retry_jitter, retry_curve, timeout_ms,
   dedupe_key, correlation_id, traceparent, created_at, run_at, deadline, started_at, worker_id, cancel_requested,
-  has_dependents, linked`
+  has_dependents, linked, rerun_of`
 	jobColumns = StableColumns + `, attempt, last_error, outcome_lease_id, outcome_hash, outcome_answer`
 )
 
@@ -53,8 +53,10 @@ type JobRow struct {
 	WorkerID        *string
 	CancelRequested bool
 	// HasDependents: another job came after this one. Linked: this one comes after others.
-	HasDependents  bool
-	Linked         bool
+	HasDependents bool
+	Linked        bool
+	// RerunOf is the job that this one runs again; nil for none.
+	RerunOf        *uuid.UUID
 	LastError      []byte
 	OutcomeLeaseID *uuid.UUID
 	OutcomeHash    []byte
@@ -106,6 +108,10 @@ func (r *JobRow) Summary() api.JobSummary {
 		DeadReason: r.Reason, CorrelationID: r.CorrelationID, Traceparent: r.Traceparent,
 		Workflow: r.Workflow, After: null.List(r.After), BlockedBy: r.BlockedBy,
 		CreatedAt: api.At(r.CreatedAt), StartedAt: api.AtOrNil(r.StartedAt), FinishedAt: api.AtOrNil(r.FinishedAt),
+	}
+	if r.RerunOf != nil {
+		of := r.RerunOf.String()
+		s.RerunOf = &of
 	}
 	if s.Tags == nil {
 		s.Tags = []string{}

@@ -19,7 +19,7 @@ import (
 func insertJobs(ctx context.Context, tx pgx.Tx, submissions []Submission) ([][]JobResult, error) {
 	results, waiting := openAll(submissions)
 	statement := insertDedupedSQL
-	if anyLinked(submissions) {
+	if anyLinked(submissions) || slices.ContainsFunc(submissions, func(s Submission) bool { return s.RerunOf != nil }) {
 		statement = insertLinkedSQL
 	}
 	// A live job with the same dedupe_key may end between the insert, which it

@@ -66,6 +66,8 @@ type Submission struct {
 	Idempotency *idempotency.Request
 	// Workflow makes a workflow of the jobs, or adds them to one; the submission is then atomic.
 	Workflow *workflow.New
+	// RerunOf is the ended job that the one job runs again; nil for none.
+	RerunOf *uuid.UUID
 	// Render makes the response that is saved for the Idempotency-Key, in the transaction that
 	// stores the jobs: a replay is byte for byte the first response. Required with Idempotency.
 	Render func(*Answer) (idempotency.Response, error)
@@ -98,13 +100,13 @@ const insertDedupedSQL = unitsSQL + `
 INSERT INTO jobs (` + newColumns + `)
 SELECT ` + newValuesSQL + dedupedSQL
 
-// insertLinkedSQL is insertDedupedSQL where a job comes after others.
+// insertLinkedSQL is insertDedupedSQL where a job comes after others, or runs another one again.
 const insertLinkedSQL = unitsSQL + `
-INSERT INTO jobs (` + newColumns + `, linked, has_dependents)
+INSERT INTO jobs (` + newColumns + `, linked, has_dependents, rerun_of)
 SELECT ` + newValuesHead + `
        CASE WHEN (@blocked::boolean[])[place] THEN 'blocked' WHEN start_at > statement_timestamp() THEN 'scheduled' ELSE 'queued' END,` + newValuesMiddle + `
        CASE WHEN (@blocked::boolean[])[place] OR start_at > statement_timestamp() THEN NULL ELSE statement_timestamp() END,` + newValuesTail + ` + (@parents_sizes::integer[])[place],
-       (@linked::boolean[])[place], (@has_dependents::boolean[])[place]` + dedupedSQL
+       (@linked::boolean[])[place], (@has_dependents::boolean[])[place], (@reruns::uuid[])[place]` + dedupedSQL
 
 const unitsSQL = `
 WITH input AS MATERIALIZED (` + inputSQL + `), units AS MATERIALIZED (
@@ -236,7 +238,7 @@ func answerAll(submissions []Submission, results [][]JobResult, answers []Answer
 // need several rounds, and of an atomic batch a part may have to be taken back.
 func anyInRounds(submissions []Submission) bool {
 	for i := range submissions {
-		if s := &submissions[i]; s.Atomic && len(s.Jobs) > 1 || s.isLinked() || slices.ContainsFunc(s.Jobs, func(j NewJob) bool { return j.DedupeKey != nil }) {
+		if s := &submissions[i]; s.Atomic && len(s.Jobs) > 1 || s.isLinked() || s.RerunOf != nil || slices.ContainsFunc(s.Jobs, func(j NewJob) bool { return j.DedupeKey != nil }) {
 			return true
 		}
 	}
@@ -359,7 +361,7 @@ func newRow(submission *Submission, n *NewJob, made inserted) *queue.JobRow {
 		RetryBaseMs: n.Retry.Base.Milliseconds(), RetryCapMs: n.Retry.Cap.Milliseconds(), RetryJitter: n.Retry.Jitter,
 		RetryCurve: string(n.Retry.Curve.OrDefault()),
 		TimeoutMs:  n.TimeoutMS, DedupeKey: n.DedupeKey, CorrelationID: n.CorrelationID, Traceparent: n.Traceparent,
-		CreatedAt: made.CreatedAt, RunAt: made.RunAt, Deadline: n.Deadline, State: made.State,
+		CreatedAt: made.CreatedAt, RunAt: made.RunAt, Deadline: n.Deadline, State: made.State, RerunOf: submission.RerunOf,
 	}
 }
 
@@ -409,13 +411,15 @@ func insertArgs(submissions []Submission, places []place) store.Args {
 // addFlags adds the columns of insertLinkedSQL.
 func addFlags(args store.Args, submissions []Submission, places []place) {
 	blocked, linked, hasDependents := make([]bool, len(places)), make([]bool, len(places)), make([]bool, len(places))
-	sizes := make([]int32, len(places))
+	sizes, reruns := make([]int32, len(places)), make([]*uuid.UUID, len(places))
 	for i, p := range places {
 		submission := &submissions[p.submission]
 		blocked[i], linked[i], hasDependents[i] = submission.flags(p.job)
+		reruns[i] = submission.RerunOf
 		sizes[i] = int32(len(submission.Jobs[p.job].After)) * dependency.ClaimedSize //nolint:gosec // at most api.MaxWorkflowAfter
 	}
 	args["blocked"], args["linked"], args["has_dependents"], args["parents_sizes"] = blocked, linked, hasDependents, sizes
+	args["reruns"] = reruns
 }
 
 // unitsOf gives each job's unit, see insertDedupedSQL.

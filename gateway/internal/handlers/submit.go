@@ -75,6 +75,12 @@ func (h *Handlers) SubmitJob(ctx context.Context, c *Call, job api.SubmitRequest
 		h.limiter.NoteCaps(ctx, c.Principal().Tenant, brought, err)
 		return answer, err
 	}
+	return h.submitted(ctx, c, answer)
+}
+
+// submitted gives the answer to a submit of one job that core has accepted: with its
+// Location, and after the wait that the caller prefers.
+func (h *Handlers) submitted(ctx context.Context, c *Call, answer Response[api.HopSubmitResponse]) (Response[api.HopSubmitResponse], error) {
 	// A replay names the first job: the id is the answer's, not the one generated here.
 	id := idOf(answer.Value)
 	if id == "" {
@@ -249,11 +255,16 @@ func (h *Handlers) SubmitBusy(c *Call) error {
 // admitJob validates one job of a submit, nil if it is valid, and sets the user of
 // a user-bound key. prefix names the job in a batch, such as "jobs[3].".
 func admitJob(job *api.SubmitRequest, who api.Principal, prefix string) *problem.Problem {
+	return admitFields(job, job.Validate(prefix, time.Now()), who, prefix)
+}
+
+// admitFields is admitJob for a job whose wrong fields are known.
+func admitFields(job *api.SubmitRequest, wrong []problem.FieldError, who api.Principal, prefix string) *problem.Problem {
 	if len(job.Payload) > api.MaxPayload {
 		return fieldTooLarge(prefix+"payload", api.MaxPayload)
 	}
-	if fields := job.Validate(prefix, time.Now()); len(fields) > 0 {
-		return problem.Invalid(fields...)
+	if len(wrong) > 0 {
+		return problem.Invalid(wrong...)
 	}
 	if who.User == "" {
 		return nil

@@ -46,6 +46,7 @@ var table = map[string]struct {
 	"POST /v1/workflows/{id}/cancel":         {scope: "submit"},
 	"POST /v1/workflows/{id}/redrive":        {scope: "manage"},
 	"POST /v1/jobs/{id}/cancel":              {scope: "submit"},
+	"POST /v1/jobs/{id}/rerun":               {scope: "submit"},
 	"POST /v1/jobs/{id}/redrive":             {scope: "manage"},
 	"POST /v1/jobs/{id}/complete":            {scope: "work", platform: true},
 	"POST /v1/jobs/{id}/fail":                {scope: "work", platform: true},

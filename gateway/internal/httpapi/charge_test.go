@@ -230,7 +230,7 @@ func TestEveryAuthenticatedAnswerTellsTheLimits(t *testing.T) {
 				if free := strings.HasSuffix(path, "/heartbeat") || slices.Contains([]string{"complete", "fail", "snooze", "release", "outcomes", "whoami", "limits"}, path[strings.LastIndex(path, "/")+1:]); !free {
 					left--
 				}
-				if strings.HasSuffix(path, "/trigger") && name != "no scope" && body != "{nonsense" {
+				if (strings.HasSuffix(path, "/trigger") || strings.HasSuffix(path, "/rerun")) && name != "no scope" && body != "{nonsense" {
 					jobsLeft-- // it needs no body
 				}
 				if !strings.HasPrefix(policy, `"tenant-requests";q=1000;w=1000000, "tenant-jobs";q=1000;w=1000000, "credential-requests";q=1000`) {

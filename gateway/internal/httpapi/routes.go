@@ -76,6 +76,7 @@ func (s *Server) routes() []route {
 		{"GET", "/v1/jobs/{id}", read, noBody, perRequest, nil, "", handle(h.GetJob)},
 		{"GET", "/v1/jobs/{id}/attempts", read, noBody, perRequest, page(), "", handle(h.ListAttempts)},
 		{"GET", "/v1/jobs/{id}/parents", orPlatform(orScope(read, api.ScopeWork)), noBody, perRequest, page(), "", handle(h.ListParents)},
+		{"POST", "/v1/jobs/{id}/rerun", submit, bodyOrNone, perJob, nil, "rerun", handle(h.RerunJob)},
 		{"POST", "/v1/jobs/{id}/cancel", submit, bodyOrNone, perRequest, nil, "", handle(h.CancelJob)},
 
 		{"POST", "/v1/workflows", submit, longBody, perJob, nil, "submit_workflow", handle(h.SubmitWorkflow)},

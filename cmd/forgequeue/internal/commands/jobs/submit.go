@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -54,9 +55,13 @@ or was cancelled, 4 when --wait-timeout passed first (the job goes on).`,
 	flags.IntVar(&f.attempts, "max-attempts", api.DefaultMaxAttempts, "executions that may be spent on it; the queue's setting if not given")
 	flags.DurationVar(&f.timeout, "timeout", 0, "longest time for one execution")
 	flags.StringArrayVar(&f.after, "after", nil, "ID or ID:POLICY of a job that must have ended before; POLICY says what its failure means: cancel (default), run or hold; repeatable")
+	f.waiting(flags)
+	return command
+}
+
+func (f *submission) waiting(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.wait, "wait", false, "wait for the job's end; the exit code is its outcome")
 	flags.DurationVar(&f.waitTimeout, "wait-timeout", 0, "wait for at most this long (default: for ever)")
-	return command
 }
 
 func submit(ctx context.Context, s *cli.Session, jobType string, f *submission) error {
@@ -64,6 +69,13 @@ func submit(ctx context.Context, s *cli.Session, jobType string, f *submission) 
 	if err != nil {
 		return err
 	}
+	return f.send(ctx, s, func(options ...client.CallOption) (api.SubmitResponse, error) {
+		return s.Client.Submit(ctx, request, options...)
+	})
+}
+
+// send submits with the options of the flags, and shows the job, or follows it to its end.
+func (f *submission) send(ctx context.Context, s *cli.Session, call func(...client.CallOption) (api.SubmitResponse, error)) error {
 	var options []client.CallOption
 	var replayed bool
 	if s.Command.Flags().Changed("key") {
@@ -72,7 +84,7 @@ func submit(ctx context.Context, s *cli.Session, jobType string, f *submission) 
 		}
 		options = append(options, client.WithIdempotencyKey(f.key), client.WithReplayed(&replayed))
 	}
-	submitted, err := s.Client.Submit(ctx, request, options...)
+	submitted, err := call(options...)
 	if err != nil {
 		return err
 	}

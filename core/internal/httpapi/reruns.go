@@ -1,0 +1,84 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/forgequeue/forgequeue/core/internal/dispatch"
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// rerunJobs submits a new job for each item, like an ended one.
+//
+//	@Summary     Run ended jobs again
+//	@Description A new job like an ended one, under an id that the gateway drew (UUID v7). `job` says in what it differs. The value is the public answer, ready to be sent.
+//	@ID          reruns
+//	@Tags        Jobs
+//	@Param       envelope body api.Envelope[api.HopRerunRequest] true "The callers' requests."
+//	@Success     200 {object} api.Results[api.SubmitResponse] "An answer for each item."
+//	@x-access    "tenant"
+//	@x-problems  ["not_found", "job_live", "active_cap_reached", "queue_full", "too_many_lanes", "idempotency_in_flight", "idempotency_mismatch"]
+//	@x-example-same {"job_id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001", "id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0004"}
+//	@Router      /internal/v1/reruns [post]
+func (s *Server) rerunJobs(ctx context.Context, items []api.Item[api.HopRerunRequest]) []api.Result[api.HopSubmitResponse] {
+	results := make([]api.Result[api.HopSubmitResponse], len(items))
+	for i := range items {
+		ctx, span := itemSpan(ctx, &items[i])
+		answer := s.rerunJob(ctx, &items[i])
+		results[i] = submitResult(ctx, &items[i], &answer)
+		endSpan(span, &results[i])
+	}
+	return results
+}
+
+func (s *Server) rerunJob(ctx context.Context, item *api.Item[api.HopRerunRequest]) dispatch.SubmitAnswer {
+	call, err := rerunCall(item)
+	if err != nil {
+		return dispatch.SubmitAnswer{Err: err}
+	}
+	answer := s.Dispatcher.Rerun(ctx, call)
+	if call.Idempotency != nil && (errors.Is(answer.Err, store.ErrNotFound) || errors.Is(answer.Err, queue.ErrLive)) {
+		// a repeat gets the first answer, also after the job was forgotten, or redriven
+		call.Refused = []*problem.Problem{asProblem(ctx, answer.Err)}
+		return s.Dispatcher.Submit(ctx, []dispatch.SubmitCall{call})[0]
+	}
+	return answer
+}
+
+// rerunCall reads an item. What the gateway has validated is validated again, see submitCall.
+func rerunCall(item *api.Item[api.HopRerunRequest]) (dispatch.SubmitCall, error) {
+	request := &item.Request
+	owner, err := ofTenant(item.Principal)
+	if err != nil {
+		return dispatch.SubmitCall{}, err
+	}
+	of, err := jobID(request.JobID)
+	if err != nil {
+		return dispatch.SubmitCall{}, err
+	}
+	id, err := uuid.Parse(request.ID)
+	if err != nil {
+		return dispatch.SubmitCall{}, problem.New(problem.InvalidRequest, "id must be a UUID.")
+	}
+	now := time.Now()
+	if err := checkID(id, now); err != nil {
+		return dispatch.SubmitCall{}, err
+	}
+	if fields := request.Job.Validate(now); len(fields) > 0 {
+		return dispatch.SubmitCall{}, problem.Invalid(fields...)
+	}
+	call := dispatch.SubmitCall{
+		Tenant: owner, User: item.Principal.User, IDs: []uuid.UUID{id}, Jobs: []api.SubmitRequest{request.Job.SubmitRequest}, RerunOf: &of, Render: renderSubmit,
+		CorrelationID: item.CorrelationID, Traceparent: item.Traceparent,
+	}
+	if request.Idempotency != nil {
+		call.Idempotency, err = idempotencyOf(request.Idempotency)
+	}
+	return call, err
+}
