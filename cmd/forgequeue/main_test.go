@@ -75,7 +75,7 @@ func TestEveryCommandHelpsAndRefuses(t *testing.T) {
 		"schedule runs", "schedule delete", "audit", "queues", "queues list", "queues get", "queues set",
 		"queues pause", "queues resume", "workers", "worker run", "worker sample", "worker health", "tenant create", "tenant list", "tenant set", "key create", "key ensure", "key list",
 		"key revoke", "plan get", "plan set", "limits", "whoami", "doctor", "completion bash", "completion zsh", "completion fish",
-		"jobs parents", "jobs rerun", "workflow submit", "workflow get", "workflow list", "workflow add", "workflow cancel", "workflow redrive",
+		"jobs parents", "jobs rerun", "jobs delete", "workflow submit", "workflow get", "workflow list", "workflow add", "workflow cancel", "workflow redrive",
 	} {
 		if !seen[name] {
 			t.Errorf("there is no %s", name)

@@ -34,6 +34,7 @@ const (
 	AuditRedriveCreate  = "redrive.create"
 	AuditRedriveCancel  = "redrive.cancel"
 	AuditWorkflowCancel = "workflow.cancel"
+	AuditJobDelete      = "job.delete"
 	AuditQueuePut       = "queue.put"
 	AuditQueuePause     = "queue.pause"
 	AuditQueueResume    = "queue.resume"
@@ -53,7 +54,7 @@ const (
 // AuditActions lists them all.
 func AuditActions() []string {
 	return []string{
-		AuditRedrive, AuditDiscard, AuditRedriveCreate, AuditRedriveCancel, AuditWorkflowCancel, AuditQueuePut, AuditQueuePause, AuditQueueResume,
+		AuditRedrive, AuditDiscard, AuditRedriveCreate, AuditRedriveCancel, AuditWorkflowCancel, AuditJobDelete, AuditQueuePut, AuditQueuePause, AuditQueueResume,
 		AuditTenantCreate, AuditTenantPatch, AuditKeyCreate, AuditKeyRevoke, AuditPlanPut,
 		AuditSchedulePut, AuditSchedulePause, AuditScheduleResume, AuditScheduleTrigger, AuditScheduleDelete,
 	}

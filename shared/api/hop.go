@@ -19,6 +19,7 @@ const (
 	HopParents         = "/internal/v1/parents"
 	HopSubmit          = "/internal/v1/submits"
 	HopRerun           = "/internal/v1/reruns"
+	HopJobDelete       = "/internal/v1/job-deletions"
 	HopGet             = "/internal/v1/gets"
 	HopClaim           = "/internal/v1/claims"
 	HopHeartbeat       = "/internal/v1/heartbeats"

@@ -71,6 +71,12 @@ func (c *Client) Rerun(ctx context.Context, jobID string, differs api.RerunReque
 	return answer, err
 }
 
+// DeleteJob forgets an ended job and its attempts; job_live says that it has not ended.
+// The problem not_found may also mean that an answer was lost, and the call repeated.
+func (c *Client) DeleteJob(ctx context.Context, id string) error {
+	return c.do(ctx, call{method: http.MethodDelete, path: []string{"v1", "jobs", id}, repeatable: true})
+}
+
 // submit sends one, with the options in its headers.
 func (c *Client) submit(ctx context.Context, one call, options []CallOption) (received, error) {
 	var got received

@@ -47,6 +47,8 @@ func (f *fixture) do(ctx context.Context) {
 	flow := uuid.Must(uuid.NewV7())
 	f.Exec(`INSERT INTO workflows (id, tenant_id, name, metadata, created_at) VALUES ($1, $2, 'w', '{}', now())`, flow, f.Tenant)
 	must(f.Store.RecordCancel(ctx, f.Tenant, "", flow))
+	_, err = f.Store.DeleteJob(ctx, f.Tenant, "", ids[3])
+	must(err)
 	most := int64(7)
 	must(f.Store.PutQueue(ctx, f.Tenant, "q", api.QueueRequest{MaxActive: &most}))
 	must(f.Store.PauseQueue(ctx, f.Tenant, "q", true))

@@ -163,6 +163,11 @@ func TestADeletedDeadLetterCancelsTheChildrenThatItHolds(t *testing.T) {
 				f.Fatal(err)
 			}
 		},
+		"delete": func(f *fixture, id uuid.UUID) {
+			if _, err := f.Store.DeleteJob(f.Context(), f.Tenant, "", id); err != nil {
+				f.Fatal(err)
+			}
+		},
 		"discard by filter": func(f *fixture, _ uuid.UUID) {
 			made := f.Redrive(api.ActionDiscard, api.DeadLetterFilter{}, nil)
 			if _, err := f.Store.StepRedrive(f.Context(), uuid.MustParse(made.ID), nil, 0.5); err != nil {

@@ -6,6 +6,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/deadletter"
+	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
@@ -21,6 +22,19 @@ func (d *Dispatcher) Cancel(ctx context.Context, owner tenant.ID, user string, i
 		d.Ended(id)
 	}
 	return summary, did == queue.CancelRequested, err
+}
+
+// DeleteJob forgets an ended job of a tenant.
+func (d *Dispatcher) DeleteJob(ctx context.Context, owner tenant.ID, user string, id uuid.UUID) error {
+	state, err := d.store.DeleteJob(ctx, owner, user, id)
+	if err != nil {
+		return err
+	}
+	if state == job.DeadLetter {
+		d.metrics.Discarded.Inc()
+	}
+	d.Changed(id)
+	return nil
 }
 
 // Discard deletes dead letters of a tenant and gives which of the ids existed.

@@ -107,6 +107,26 @@ func (s *Server) cancelJob(ctx context.Context, owner tenant.ID, item api.Item[a
 	return api.HopCancelResponse{Job: summary, Requested: requested}, err
 }
 
+// deleteJob forgets an ended job.
+//
+//	@Summary     Delete ended jobs
+//	@Description With its attempts. Jobs that a dead letter holds are cancelled.
+//	@ID          jobDeletions
+//	@Tags        Jobs
+//	@Param       envelope body api.Envelope[api.HopJobRequest] true "The callers' requests."
+//	@Success     200 {object} api.Results[any] "An answer for each item, without a value."
+//	@x-access    "tenant"
+//	@x-problems  ["not_found", "job_live"]
+//	@x-example-job {"job_id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"}
+//	@Router      /internal/v1/job-deletions [post]
+func (s *Server) deleteJob(ctx context.Context, owner tenant.ID, item api.Item[api.HopJobRequest]) (struct{}, error) {
+	id, err := jobID(item.Request.JobID)
+	if err != nil {
+		return struct{}{}, err
+	}
+	return struct{}{}, s.Dispatcher.DeleteJob(ctx, owner, item.Principal.User, id)
+}
+
 // waitForJob waits until a job changes.
 //
 //	@Summary     Wait for jobs

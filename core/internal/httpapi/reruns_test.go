@@ -140,9 +140,9 @@ func TestARerunIsReplayed(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	old := f.ended(api.KindFail)
-	keyed := func(key, print string) api.Item[api.HopRerunRequest] {
+	keyed := func(key, body string) api.Item[api.HopRerunRequest] {
 		request := rerunOf(old.ID)
-		request.Idempotency = &api.Idempotency{Operation: "rerun " + old.ID, Key: key, Fingerprint: strings.Repeat(print, 64)}
+		request.Idempotency = &api.Idempotency{Operation: "rerun " + old.ID, Key: key, Fingerprint: strings.Repeat(body, 64)}
 		return item(f.tenant, request)
 	}
 	first := ask[json.RawMessage](f, api.HopRerun, keyed("k", "a"))[0]

@@ -38,6 +38,7 @@ func (s *Server) routes() []route {
 		{"POST", api.HopList, body, 0, each(forTenant(s.listJobs))},
 		{"POST", api.HopAttempts, body, 0, each(forTenant(s.listAttempts))},
 		{"POST", api.HopCancel, body, 0, each(forTenant(s.cancelJob))},
+		{"POST", api.HopJobDelete, body, 0, each(forTenant(s.deleteJob))},
 		{"POST", api.HopWait, body, 0, atOnce(forTenant(s.waitForJob))},
 		{"POST", api.HopParents, body, 0, each(s.listParents)},
 

@@ -233,6 +233,11 @@ func hotPath(f *fixture, store *cell.Cell) {
 	store.End(ctx, endings)
 	store.End(ctx, endings) // repeats
 	store.GiveBack(ctx, []job.Lease{capped.Jobs[0].Lease()})
+	for i := range endings {
+		if _, err = store.DeleteJob(ctx, endings[i].Lease.Tenant, "", endings[i].Lease.Job); err != nil && !errors.Is(err, queue.ErrLive) {
+			f.Fatal(err)
+		}
+	}
 
 	var lists []claim.ReadyList
 	for _, lane := range lanes[:50] {

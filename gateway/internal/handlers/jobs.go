@@ -173,6 +173,27 @@ func (h *Handlers) CancelJob(ctx context.Context, c *Call, _ None) (Response[api
 	return Response[api.JobSummary]{Status: status, Value: answer.Value.Job}, nil
 }
 
+// DeleteJob answers DELETE /v1/jobs/{id}: 204 where the job had ended, and 409 job_live
+// where it has not. A repeat is 404.
+//
+//	@Summary     Delete an ended job
+//	@Description Forgets a job that has completed, was cancelled or is a dead letter, with its attempts: as its retention would, but now. Jobs that a dead letter holds (`on_failed` `hold`) are cancelled. An `Idempotency-Key` of its submit still gets the first answer. A live job is 409; cancel it first.
+//	@ID          deleteJob
+//	@Tags        Jobs
+//	@Param       id path string true "The job's id." Format(uuid)
+//	@Success     204 "The job is forgotten."
+//	@x-access    "manage"
+//	@x-problems  ["job_live"]
+//	@Router      /v1/jobs/{id} [delete]
+func (h *Handlers) DeleteJob(ctx context.Context, c *Call, _ None) (Response[None], error) {
+	id, err := c.id()
+	if err != nil {
+		return Response[None]{}, err
+	}
+	_, err = send[api.HopJobRequest, None](ctx, h, c, coreclient.Write(api.HopJobDelete), api.HopJobRequest{JobID: id})
+	return Response[None]{Status: http.StatusNoContent}, err
+}
+
 // ListAttempts answers GET /v1/jobs/{id}/attempts with a page of the job's
 // executions, by epoch.
 //

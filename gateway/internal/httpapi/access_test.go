@@ -37,6 +37,7 @@ var table = map[string]struct {
 	"POST /v1/jobs/batch":                    {scope: "submit"},
 	"GET /v1/jobs":                           {scope: "read"},
 	"GET /v1/jobs/{id}":                      {scope: "read"},
+	"DELETE /v1/jobs/{id}":                   {scope: "manage"},
 	"GET /v1/jobs/{id}/attempts":             {scope: "read"},
 	"GET /v1/jobs/{id}/parents":              {scope: "read", or: "work", platform: true},
 	"POST /v1/workflows":                     {scope: "submit"},

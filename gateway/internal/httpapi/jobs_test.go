@@ -251,3 +251,16 @@ func TestBatchWithEveryJobRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestDeleteJob(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t)
+	key := d.key("manage")
+	d.core.On(api.HopJobDelete, func(coretest.Item) coretest.Result { return coretest.Value(200, struct{}{}) })
+	if got := d.do("DELETE", "/v1/jobs/"+jobID, key, ""); got.status != 204 || len(got.body) != 0 || last[api.HopJobRequest](d, api.HopJobDelete).JobID != jobID {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	d.do("DELETE", "/v1/jobs/x", key, "").refused(t, 404, problem.NotFound)
+	d.core.On(api.HopJobDelete, func(coretest.Item) coretest.Result { return coretest.Refuse(problem.JobLive, "It runs.") })
+	d.do("DELETE", "/v1/jobs/"+jobID, key, "").refused(t, 409, problem.JobLive)
+}

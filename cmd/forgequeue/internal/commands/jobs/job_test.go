@@ -92,4 +92,9 @@ func TestJobRerun(t *testing.T) {
 	f.Work("-q", q, "--", "true")
 	f.Want(0, []string{"completed"}, "job", "rerun", old, "--type", "y", "--wait")
 	f.Want(2, []string{"name the ID"}, "job", "rerun")
+	live := f.Submitted("x", "-q", f.Queue())
+	f.Want(1, []string{"job_live (409)"}, "job", "delete", live)
+	f.Must("job", "delete", old)
+	f.Want(1, []string{"not_found (404)"}, "job", "delete", old)
+	f.Want(0, []string{"rerun of", old}, "job", "get", made.ID)
 }

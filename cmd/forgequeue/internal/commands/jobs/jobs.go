@@ -19,7 +19,7 @@ func newJobs(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "jobs",
 		Aliases: []string{"job"},
-		Short:   "List jobs; look at one, watch it, cancel it, run it again",
+		Short:   "List jobs; look at one, watch it, cancel it, run it again, delete it",
 		Example: `  forgequeue jobs --state queued,running --queue nightly
   forgequeue job get 0199f0a4-7c1e-7000-8000-5d2c6f1e9a10`,
 		Args: cobra.NoArgs,
@@ -28,7 +28,7 @@ func newJobs(a *cli.App) *cobra.Command {
 	command.Flags().AddFlagSet(list.Flags()) // `jobs` alone is the list
 	command.RunE = list.RunE
 	completeStates(command)
-	command.AddCommand(list, newJobGet(a), newJobWatch(a), newJobCancel(a), newJobAttempts(a), newJobParents(a), newJobRedrive(a), newJobRerun(a))
+	command.AddCommand(list, newJobGet(a), newJobWatch(a), newJobCancel(a), newJobAttempts(a), newJobParents(a), newJobRedrive(a), newJobRerun(a), newJobDelete(a))
 	return command
 }
 

@@ -10,6 +10,17 @@ import (
 	"github.com/forgequeue/forgequeue/shared/client"
 )
 
+func newJobDelete(a *cli.App) *cobra.Command {
+	return &cobra.Command{
+		Use:   "delete ID",
+		Short: "Forget an ended job and its attempts",
+		Args:  cli.One(),
+		RunE: a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {
+			return s.Client.DeleteJob(ctx, args[0])
+		}),
+	}
+}
+
 func newJobRerun(a *cli.App) *cobra.Command {
 	var f submission
 	var jobType string
