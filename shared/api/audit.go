@@ -38,6 +38,7 @@ const (
 	AuditQueuePut       = "queue.put"
 	AuditQueuePause     = "queue.pause"
 	AuditQueueResume    = "queue.resume"
+	AuditQueueDelete    = "queue.delete"
 	AuditTenantCreate   = "tenant.create"
 	AuditTenantPatch    = "tenant.patch"
 	AuditKeyCreate      = "key.create"
@@ -54,7 +55,7 @@ const (
 // AuditActions lists them all.
 func AuditActions() []string {
 	return []string{
-		AuditRedrive, AuditDiscard, AuditRedriveCreate, AuditRedriveCancel, AuditWorkflowCancel, AuditJobDelete, AuditQueuePut, AuditQueuePause, AuditQueueResume,
+		AuditRedrive, AuditDiscard, AuditRedriveCreate, AuditRedriveCancel, AuditWorkflowCancel, AuditJobDelete, AuditQueuePut, AuditQueuePause, AuditQueueResume, AuditQueueDelete,
 		AuditTenantCreate, AuditTenantPatch, AuditKeyCreate, AuditKeyRevoke, AuditPlanPut,
 		AuditSchedulePut, AuditSchedulePause, AuditScheduleResume, AuditScheduleTrigger, AuditScheduleDelete,
 	}

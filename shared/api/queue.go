@@ -137,6 +137,7 @@ const (
 	HopQueueGet          = "/internal/v1/queue-gets"
 	HopQueuePut          = "/internal/v1/queue-puts"
 	HopQueuePause        = "/internal/v1/queue-pauses"
+	HopQueueDelete       = "/internal/v1/queue-deletions"
 	HopWait              = "/internal/v1/waits"
 )
 

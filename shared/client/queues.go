@@ -34,6 +34,12 @@ func (c *Client) ResumeQueue(ctx context.Context, name string) (api.Queue, error
 	return c.queue(ctx, http.MethodPost, nil, name, "resume")
 }
 
+// DeleteQueue forgets an empty queue and its settings; queue_not_empty says that it has
+// jobs. A repeat, and a queue that is not there, is no error.
+func (c *Client) DeleteQueue(ctx context.Context, name string) error {
+	return c.do(ctx, call{method: http.MethodDelete, path: []string{"v1", "queues", name}, repeatable: true})
+}
+
 func (c *Client) queue(ctx context.Context, method string, body any, segments ...string) (api.Queue, error) {
 	var answer api.Queue
 	err := c.do(ctx, call{

@@ -31,6 +31,7 @@ const (
 	DedupeConflict      Code = "dedupe_conflict"
 	WorkflowEnded       Code = "workflow_ended"
 	JobLive             Code = "job_live"
+	QueueNotEmpty       Code = "queue_not_empty"
 
 	PayloadTooLarge      Code = "payload_too_large"
 	UnsupportedMediaType Code = "unsupported_media_type"
@@ -74,6 +75,7 @@ var meanings = map[Code]meaning{
 	DedupeConflict:        {http.StatusConflict, "A live job has the same dedupe_key"},
 	WorkflowEnded:         {http.StatusConflict, "The workflow has already ended"},
 	JobLive:               {http.StatusConflict, "The job has not ended"},
+	QueueNotEmpty:         {http.StatusConflict, "The queue holds jobs"},
 	PayloadTooLarge:       {http.StatusRequestEntityTooLarge, "The body is too large"},
 	UnsupportedMediaType:  {http.StatusUnsupportedMediaType, "The body must be application/json"},
 	HeadersTooLarge:       {http.StatusRequestHeaderFieldsTooLarge, "The headers are too large"},

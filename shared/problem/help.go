@@ -115,6 +115,10 @@ var helps = map[Code]help{
 		"The job has not ended, and the operation is for ended ones.",
 		"Wait for the job's end, or cancel it. To run it a second time beside the first, submit it again.",
 	},
+	QueueNotEmpty: {
+		"The queue has live jobs or dead letters, and only an empty one can be deleted. `detail` says how many.",
+		"Cancel its jobs or wait for their end, and redrive or discard its dead letters.",
+	},
 	PayloadTooLarge: {
 		"The body is larger than 1 MiB (batches and workflows 8 MiB), or a payload or result is larger than 256 KiB.",
 		"Store the data elsewhere and send a reference to it, or split the batch.",

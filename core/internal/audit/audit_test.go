@@ -53,6 +53,7 @@ func (f *fixture) do(ctx context.Context) {
 	must(f.Store.PutQueue(ctx, f.Tenant, "q", api.QueueRequest{MaxActive: &most}))
 	must(f.Store.PauseQueue(ctx, f.Tenant, "q", true))
 	must(f.Store.PauseQueue(ctx, f.Tenant, "q", false))
+	must(f.Store.DeleteQueue(ctx, f.Tenant, "q"))
 	_, err = f.Store.CreateTenant(ctx, uuid.Must(uuid.NewV7()), api.TenantRequest{Name: "another"})
 	must(err)
 	weight := 3
@@ -130,7 +131,7 @@ func TestEveryActionIsAudited(t *testing.T) {
 		want   int
 	}{
 		{api.AuditFilter{Action: api.AuditQueuePause}, 1},
-		{api.AuditFilter{Object: "q"}, 3},
+		{api.AuditFilter{Object: "q"}, 4},
 		{api.AuditFilter{KeyID: "key-2"}, 0},
 		{api.AuditFilter{Before: &all[0].At, Action: api.AuditScheduleDelete}, 0}, // the newest
 		{api.AuditFilter{After: &all[len(all)-1].At}, len(all) - 1},

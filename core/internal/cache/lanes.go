@@ -89,6 +89,8 @@ func (l *Lanes) Refresh(ctx context.Context) (created []directory.Lane, gone []d
 	defer l.mu.Unlock()
 	if number < l.applied {
 		queues = nil
+	} else if whole {
+		l.keepOnly(queues)
 	}
 	l.applied = max(l.applied, number)
 	for _, q := range queues {
@@ -99,7 +101,11 @@ func (l *Lanes) Refresh(ctx context.Context) (created []directory.Lane, gone []d
 				l.inPush.Remove(q.QueueKey)
 			}
 		}
-		l.settings[q.QueueKey] = q
+		if q.Deleted {
+			delete(l.settings, q.QueueKey)
+		} else {
+			l.settings[q.QueueKey] = q
+		}
 		if q.UpdatedAt.After(l.changed) {
 			l.changed = q.UpdatedAt
 		}
@@ -119,6 +125,23 @@ func (l *Lanes) Refresh(ctx context.Context) (created []directory.Lane, gone []d
 		l.read = begun
 	}
 	return created, gone, nil
+}
+
+// keepOnly drops the settings of queues that are not among queues: they were deleted long ago. The caller
+// holds the lock.
+func (l *Lanes) keepOnly(queues []directory.QueueSettings) {
+	exists := make(map[tenant.QueueKey]bool, len(queues))
+	for i := range queues {
+		exists[queues[i].QueueKey] = true
+	}
+	for key, settings := range l.settings {
+		if !exists[key] {
+			if settings.Push {
+				l.inPush.Remove(key)
+			}
+			delete(l.settings, key)
+		}
+	}
 }
 
 // retire removes a retired lane from those in which new jobs are stored, and adds one that is in

@@ -129,9 +129,9 @@ FROM typed_lanes WHERE tenant_id = @tenant_id AND retired_at IS NULL
 GROUP BY 1, 2`
 	countQueuesSQL = `
 SELECT CASE WHEN made_for = ANY(@makers::text[]) THEN made_for END AS maker, made_for <> '' AS users, count(*) AS n
-FROM queues WHERE tenant_id = @tenant_id
+FROM queues WHERE tenant_id = @tenant_id AND ` + queueThere + `
 GROUP BY 1, 2`
-	queuesThereSQL = `SELECT name FROM queues WHERE tenant_id = @tenant_id AND name = ANY(@queues::text[])`
+	queuesThereSQL = `SELECT name FROM queues WHERE tenant_id = @tenant_id AND name = ANY(@queues::text[]) AND ` + queueThere
 )
 
 // readLanes takes the tenant's lock and reads the existing lanes and the counts.
@@ -179,8 +179,8 @@ func (s *boundedUse) read(rows pgx.Rows) error {
 
 // queueBoundSQL is false where a queue would exceed the tenant's bound.
 const queueBoundSQL = `
-SELECT EXISTS (SELECT FROM queues WHERE tenant_id = @tenant_id AND name = @name)
-    OR (SELECT count(*) FROM queues WHERE tenant_id = @tenant_id) < @most`
+SELECT EXISTS (SELECT FROM queues WHERE tenant_id = @tenant_id AND name = @name AND ` + queueThere + `)
+    OR (SELECT count(*) FROM queues WHERE tenant_id = @tenant_id AND ` + queueThere + `) < @most`
 
 // checkQueueBound refuses, with ErrTooManyQueues, a new queue above the bound. Two concurrent calls
 // may both be the last.

@@ -41,12 +41,13 @@ type knownLane struct {
 	Retired bool
 }
 
-// createQueuesSQL creates queues with default settings.
+// createQueuesSQL creates queues with default settings; a deleted one is there again.
 const createQueuesSQL = `
 INSERT INTO queues (tenant_id, name, made_for, created_at, updated_at)
 SELECT @tenant_id, asked.name, asked.made_for, statement_timestamp(), statement_timestamp()
 FROM unnest(@queues::text[], @makers::text[]) AS asked(name, made_for)
-ON CONFLICT (tenant_id, name) DO NOTHING`
+ON CONFLICT (tenant_id, name) DO UPDATE SET made_for = EXCLUDED.made_for, updated_at = EXCLUDED.updated_at
+WHERE queues.deleted_at = queues.updated_at`
 
 // reviveLanesSQL puts retired lanes into use again. It waits for one that is being deleted, which
 // is then not returned.

@@ -159,7 +159,7 @@ func (s *Directory) VisibilityLimit(ctx context.Context, owner tenant.ID) (*int6
 
 const queueNamesSQL = `
 SELECT name FROM queues
-WHERE tenant_id = @tenant_id AND name > @after AND (@only::text IS NULL OR name = @only)
+WHERE tenant_id = @tenant_id AND name > @after AND (@only::text IS NULL OR name = @only) AND ` + queueThere + `
 ORDER BY name
 LIMIT @size`
 
@@ -251,6 +251,8 @@ type QueueSettings struct {
 	// Target is where a queue in push mode sends its jobs; zero for the others.
 	Target    Target
 	UpdatedAt time.Time
+	// Deleted: the queue is not there, and all settings are the defaults.
+	Deleted bool
 }
 
 // InForce are the settings with the defaults filled in.

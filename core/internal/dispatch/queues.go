@@ -145,6 +145,16 @@ func (d *Dispatcher) PauseQueue(ctx context.Context, owner tenant.ID, name strin
 	return shown, err
 }
 
+// DeleteQueue deletes a tenant's empty queue. It is forgotten here at once, in other cores within a
+// refresh, or at once with Redis: a job that is submitted there meanwhile may have a setting of it.
+func (d *Dispatcher) DeleteQueue(ctx context.Context, owner tenant.ID, name string) error {
+	if err := d.store.DeleteQueue(ctx, owner, name); err != nil {
+		return err
+	}
+	d.publishSettings()
+	return d.refreshLanes(ctx)
+}
+
 // wakeAll wakes claims for a queue that was just resumed: its jobs became ready before, and no
 // other notification comes.
 func (d *Dispatcher) wakeAll(key tenant.QueueKey) {

@@ -103,3 +103,22 @@ func (s *Server) pauseQueue(ctx context.Context, owner tenant.ID, item api.Item[
 	}
 	return s.Dispatcher.PauseQueue(ctx, owner, item.Request.Name, item.Request.Paused)
 }
+
+// deleteQueue deletes an empty queue.
+//
+//	@Summary     Delete an empty queue
+//	@Description Its settings and lanes. A repeat changes nothing.
+//	@ID          queueDeletions
+//	@Tags        Queues
+//	@Param       envelope body api.Envelope[api.HopQueueRequest] true "The callers' requests."
+//	@Success     200 {object} api.Results[any] "An answer for each item."
+//	@x-access    "manager"
+//	@x-problems  ["not_found", "queue_not_empty"]
+//	@x-example-queue {"name": "default"}
+//	@Router      /internal/v1/queue-deletions [post]
+func (s *Server) deleteQueue(ctx context.Context, owner tenant.ID, item api.Item[api.HopQueueRequest]) (struct{}, error) {
+	if !api.ValidName(item.Request.Name) {
+		return struct{}{}, store.ErrNotFound
+	}
+	return struct{}{}, s.Dispatcher.DeleteQueue(ctx, owner, item.Request.Name)
+}

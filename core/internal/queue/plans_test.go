@@ -200,6 +200,14 @@ func hotPath(f *fixture, store *cell.Cell) {
 	must(err)
 	_, _, err = store.OrphanLanes(ctx, 0, 100)
 	must(err)
+	must(store.PutQueue(ctx, run.Tenant, "gone", api.QueueRequest{}))
+	run.NewLane(run.Tenant, "gone")
+	must(store.DeleteQueue(ctx, run.Tenant, "gone"))
+	settled, err := store.SettleDeletedQueues(ctx, directory.DeletedQueuePlace{}, 100)
+	must(err)
+	if settled.Seen != 1 {
+		f.Fatalf("settled = %+v", settled)
+	}
 	_, err = store.JobsOfLane(ctx, lanes[0].ID, 100)
 	must(err)
 	request := claim.Request{Workers: []claim.Worker{{ID: "w", Max: 100}}, Owner: tenant.Platform, LeaseID: uuid.New()}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/core/internal/cell"
+	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
 )
@@ -17,7 +18,8 @@ const (
 	laneBatches = 50
 )
 
-// Lanes deletes unused lanes without jobs, and moves jobs whose lane was deleted.
+// Lanes deletes unused lanes without jobs, and what deleted queues have left, and moves jobs whose lane was
+// deleted.
 type Lanes struct {
 	store      *cell.Cell
 	dispatcher *dispatch.Dispatcher
@@ -58,9 +60,31 @@ func (l *Lanes) RunOnce(ctx context.Context) error {
 			break
 		}
 	}
+	if err := l.settleQueues(ctx); err != nil {
+		return err
+	}
 	moved, err := l.dispatcher.MoveOrphans(ctx)
 	if moved > 0 {
 		l.log.InfoContext(ctx, "jobs of deleted lanes were moved", "jobs", moved)
 	}
 	return err
+}
+
+// settleQueues brings back deleted queues that have jobs, and forgets the others after a while.
+func (l *Lanes) settleQueues(ctx context.Context) error {
+	var place directory.DeletedQueuePlace
+	for range laneBatches {
+		settled, err := l.store.SettleDeletedQueues(ctx, place, laneBatch)
+		if err != nil {
+			return err
+		}
+		if settled.Back > 0 {
+			l.dispatcher.RefreshSoon()
+		}
+		if settled.Seen < laneBatch {
+			return nil
+		}
+		place = settled.Next()
+	}
+	return nil
 }

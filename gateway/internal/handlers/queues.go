@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"context"
+	"net/http"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
@@ -121,4 +122,27 @@ func (h *Handlers) setPaused(ctx context.Context, c *Call, paused bool) (Respons
 	}
 	return send[api.HopQueuePauseRequest, api.Queue](ctx, h, c, coreclient.Write(api.HopQueuePause),
 		api.HopQueuePauseRequest{Name: name, Paused: paused})
+}
+
+// DeleteQueue answers DELETE /v1/queues/{name}: 204, and 204 again for a repeat; 409
+// queue_not_empty where it has live jobs or dead letters.
+//
+//	@Summary     Delete an empty queue
+//	@Description Forgets the queue's settings, in push mode its target and secret too. A queue with live jobs or dead letters is 409, and `detail` says how many. Jobs that have ended stay. A repeat, and a queue that never was, is 204.
+//	@Description
+//	@Description A job that is submitted to the queue later, by a schedule too, makes it again, with defaults. So does one that is submitted at the same moment: it is not lost, and may still have an attempt limit or a backoff of the old settings.
+//	@ID          deleteQueue
+//	@Tags        Queues
+//	@Param       name path string true "The queue's name."
+//	@Success     204 "There is no such queue any more."
+//	@x-access    "manage unbound"
+//	@x-problems  ["queue_not_empty"]
+//	@Router      /v1/queues/{name} [delete]
+func (h *Handlers) DeleteQueue(ctx context.Context, c *Call, _ None) (Response[None], error) {
+	name, err := c.name()
+	if err != nil {
+		return Response[None]{}, err
+	}
+	_, err = send[api.HopQueueRequest, None](ctx, h, c, coreclient.Write(api.HopQueueDelete), api.HopQueueRequest{Name: name})
+	return Response[None]{Status: http.StatusNoContent}, err
 }

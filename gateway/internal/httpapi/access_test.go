@@ -62,6 +62,7 @@ var table = map[string]struct {
 	"GET /v1/queues":                         {scope: "read", unbound: true},
 	"GET /v1/queues/{name}":                  {scope: "read", unbound: true},
 	"PUT /v1/queues/{name}":                  {scope: "manage", unbound: true},
+	"DELETE /v1/queues/{name}":               {scope: "manage", unbound: true},
 	"POST /v1/queues/{name}/pause":           {scope: "manage", unbound: true},
 	"POST /v1/queues/{name}/resume":          {scope: "manage", unbound: true},
 	"GET /v1/dead-letters":                   {scope: "read"},

@@ -122,3 +122,16 @@ func TestQueuesRefuse(t *testing.T) {
 		d.do("GET", path, bound, "").refused(t, 403, problem.Forbidden)
 	}
 }
+
+func TestDeleteQueue(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t)
+	key := d.key("manage")
+	d.core.On(api.HopQueueDelete, func(coretest.Item) coretest.Result { return coretest.Value(200, struct{}{}) })
+	if got := d.do("DELETE", "/v1/queues/q", key, ""); got.status != 204 || len(got.body) != 0 || last[api.HopQueueRequest](d, api.HopQueueDelete).Name != "q" {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	d.do("DELETE", "/v1/queues/a%20b", key, "").refused(t, 404, problem.NotFound)
+	d.core.On(api.HopQueueDelete, func(coretest.Item) coretest.Result { return coretest.Refuse(problem.QueueNotEmpty, "1 queued.") })
+	d.do("DELETE", "/v1/queues/q", key, "").refused(t, 409, problem.QueueNotEmpty)
+}

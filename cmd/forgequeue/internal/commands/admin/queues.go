@@ -20,13 +20,13 @@ func newQueues(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "queues",
 		Aliases: []string{"queue"},
-		Short:   "List queues with their depths, set, pause and resume them",
+		Short:   "List queues with their depths, set, pause, resume and delete them",
 		Args:    cobra.NoArgs,
 	}
 	list := newQueuesList(a)
 	command.Flags().AddFlagSet(list.Flags()) // `queues` alone is the list
 	command.RunE = list.RunE
-	command.AddCommand(list, newQueuesGet(a), newQueuesSet(a),
+	command.AddCommand(list, newQueuesGet(a), newQueuesSet(a), newQueuesDelete(a),
 		newQueueSwitch(a, "pause", "Stop the claims from a queue; what runs goes on", (*client.Client).PauseQueue),
 		newQueueSwitch(a, "resume", "Let a paused queue be claimed from again", (*client.Client).ResumeQueue))
 	return command
@@ -107,6 +107,23 @@ func newQueuesGet(a *cli.App) *cobra.Command {
 				return err
 			}
 			return s.Show(q, func(t *cli.Table) { describeQueue(t, q) })
+		}),
+	}
+}
+
+func newQueuesDelete(a *cli.App) *cobra.Command {
+	return &cobra.Command{
+		Use:   "delete NAME",
+		Short: "Forget an empty queue and its settings",
+		Long: `Forget a queue that has neither live jobs nor dead letters, and its settings. Jobs that have ended stay. A job that is
+submitted to it later makes it again, with defaults.`,
+		Args: cli.One(),
+		RunE: a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {
+			if err := s.Client.DeleteQueue(ctx, args[0]); err != nil {
+				return err
+			}
+			s.Note("deleted %s", args[0])
+			return nil
 		}),
 	}
 }

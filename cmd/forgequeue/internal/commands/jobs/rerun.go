@@ -16,7 +16,11 @@ func newJobDelete(a *cli.App) *cobra.Command {
 		Short: "Forget an ended job and its attempts",
 		Args:  cli.One(),
 		RunE: a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {
-			return s.Client.DeleteJob(ctx, args[0])
+			if err := s.Client.DeleteJob(ctx, args[0]); err != nil {
+				return err
+			}
+			s.Note("deleted %s", args[0])
+			return nil
 		}),
 	}
 }

@@ -1,0 +1,138 @@
+package dispatch_test
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+	"github.com/forgequeue/forgequeue/core/internal/dispatch"
+	"github.com/forgequeue/forgequeue/core/internal/job"
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// Another core forgets the settings of a deleted queue with its next refresh, and those of one whose row is
+// gone with its next full one.
+func TestACoreForgetsADeletedQueue(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	other := f.newCore(f.store)
+	put := func(name string) {
+		t.Helper()
+		if err := f.store.PutQueue(t.Context(), f.tenant, name, api.QueueRequest{MaxAttempts: new(9), Push: &api.PushRequest{URL: "https://example.com"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("deleted")
+	put("removed")
+	if err := other.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	attempts := func(name string) int {
+		t.Helper()
+		answer := other.Submit(t.Context(), []dispatch.SubmitCall{f.call(api.SubmitRequest{Type: "x", Queue: name})})[0]
+		f.accepted(answer)
+		return int(answer.Jobs[0].Row.MaxAttempts)
+	}
+	if got := attempts("deleted"); got != 9 {
+		t.Fatalf("before: %d attempts", got)
+	}
+	f.exec(`DELETE FROM jobs`)
+	f.exec(`DELETE FROM queues WHERE name = 'removed'`)
+	if err := f.d.DeleteQueue(t.Context(), f.tenant, "deleted"); err != nil {
+		t.Fatal(err)
+	}
+	other.ReadAllLanes()
+	if err := other.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"deleted", "removed"} {
+		if got := attempts(name); got != api.DefaultMaxAttempts {
+			t.Errorf("%s: %d attempts", name, got)
+		}
+		if shown, err := other.Queue(t.Context(), f.tenant, name); err != nil || shown.Mode != api.ModePull {
+			t.Errorf("%s is shown as %+v, %v", name, shown, err)
+		}
+	}
+}
+
+// Jobs that two cores submit while their queue is deleted again and again are all there, and are all
+// claimed; the queue is there as long as one is.
+func TestSubmitsBesideTheDeletionOfTheirQueue(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	cores := []*dispatch.Dispatcher{f.d, f.newCore(f.store)}
+	var accepted, completed, deletions, refusals atomic.Int32
+	take := func() int {
+		call := f.claimCall("q")
+		call.Max = 10
+		jobs, err := cores[1].Claim(t.Context(), call)
+		if err != nil {
+			t.Errorf("claim: %v", err)
+		}
+		var endings []queue.Ending
+		for _, one := range jobs {
+			endings = append(endings, queue.Ending{Lease: one.Lease(), Kind: api.KindComplete})
+		}
+		for _, ended := range f.store.End(t.Context(), endings) {
+			if ended.Err == nil && ended.Outcome.State == string(job.Completed) {
+				completed.Add(1)
+			}
+		}
+		return len(jobs)
+	}
+	var group sync.WaitGroup
+	for _, core := range cores { // the second never refreshes: it goes on with the lanes that it has cached
+		group.Go(func() {
+			for deletions.Load() < 20 && !t.Failed() {
+				if answer := core.Submit(t.Context(), []dispatch.SubmitCall{f.call(api.SubmitRequest{Type: "x", Queue: "q"})})[0]; answer.Err != nil || answer.Problem != nil {
+					t.Errorf("submit: %v, %v", answer.Err, answer.Problem)
+					continue
+				}
+				accepted.Add(1)
+				take()
+			}
+		})
+	}
+	group.Go(func() {
+		for deletions.Load() < 20 && !t.Failed() {
+			switch err := cores[0].DeleteQueue(t.Context(), f.tenant, "q"); {
+			case err == nil:
+				deletions.Add(1)
+			case isNotEmpty(err):
+				refusals.Add(1)
+			default:
+				t.Errorf("delete: %v", err)
+			}
+		}
+	})
+	group.Wait()
+	// What is left is found, and brings its queue back.
+	f.submit(api.SubmitRequest{Type: "x", Queue: "q"})
+	settled, err := f.store.SettleDeletedQueues(t.Context(), directory.DeletedQueuePlace{}, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.d.Queue(t.Context(), f.tenant, "q"); err != nil {
+		t.Errorf("the queue: %v, %+v", err, settled)
+	}
+	if err := cores[1].Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for completed.Load() <= accepted.Load() && take() > 0 {
+	}
+	if completed.Load() != accepted.Load()+1 {
+		t.Errorf("%d accepted and one more, %d completed", accepted.Load(), completed.Load())
+	}
+	if err := f.d.DeleteQueue(t.Context(), f.tenant, "q"); err != nil {
+		t.Error(err)
+	}
+	t.Logf("%d jobs, %d deletions, %d refusals", accepted.Load(), deletions.Load(), refusals.Load())
+}
+
+func isNotEmpty(err error) bool {
+	p, ok := problem.From(err)
+	return ok && p.Code == problem.QueueNotEmpty
+}
