@@ -228,6 +228,8 @@ func TestForeignLooksLikeUnknown(t *testing.T) {
 		{"GET", "/attempts", ""},
 		{"POST", "/cancel", ""},
 		{"POST", "/redrive", ""},
+		{"POST", "/rerun", ""},
+		{"DELETE", "", ""},
 		{"POST", "/complete", token},
 		{"POST", "/fail", token},
 		{"POST", "/release", token},

@@ -47,7 +47,7 @@ type Database struct {
 	Attempts []Attempt
 	// IdleInTransaction are sessions that hold a transaction open and do nothing.
 	IdleInTransaction int
-	// Discarded counts dead letters that were thrown away, by tenant.
+	// Discarded counts jobs that were thrown away, by tenant: dead letters, and ended jobs that were deleted.
 	Discarded map[string]int
 	// Overdue are running jobs that were seen, at any time of the run, longer past
 	// their lease than two reap periods.
@@ -133,7 +133,7 @@ const discardedSQL = `
 SELECT tenant_id::text, sum(n)::integer FROM (
   SELECT tenant_id, done AS n FROM redrives WHERE action = 'discard'
   UNION ALL
-  SELECT tenant_id, COALESCE((detail->>'count')::bigint, 1) FROM audit_log WHERE action = 'dead_letter.discard'
+  SELECT tenant_id, COALESCE((detail->>'count')::bigint, 1) FROM audit_log WHERE action IN ('dead_letter.discard', 'job.delete')
 ) AS discards
 GROUP BY tenant_id`
 
