@@ -242,6 +242,7 @@ func answerWords() map[string]limit {
 		"Schedule.overlap":         words(api.OverlapAllow, api.OverlapSkip, api.OverlapCancel),
 		"Schedule.catch_up":        words(api.CatchUpNone, api.CatchUpLatest, api.CatchUpAll),
 		"ScheduleRun.skipped":      words(api.SkippedOverlap, api.SkippedPaused, api.SkippedCap),
+		"TenantDeletion.state":     words(api.DeletionRunning, api.DeletionDone),
 		"AuditActor.kind":          words(api.PrincipalTenant, api.PrincipalOperator),
 		"AuditEntry.action":        words(api.AuditActions()...),
 	}

@@ -73,7 +73,7 @@ func TestEveryCommandHelpsAndRefuses(t *testing.T) {
 		"dead-letters list", "dead-letters groups", "dead-letters redrive", "dead-letters discard", "redrives list", "redrives get",
 		"redrives watch", "redrives cancel", "schedule list", "schedule set", "schedule get", "schedule pause", "schedule resume", "schedule trigger",
 		"schedule runs", "schedule delete", "audit", "queues", "queues list", "queues get", "queues set",
-		"queues delete", "queues pause", "queues resume", "workers", "worker run", "worker sample", "worker health", "tenant create", "tenant list", "tenant set", "key create", "key ensure", "key list",
+		"queues delete", "queues pause", "queues resume", "workers", "worker run", "worker sample", "worker health", "tenant create", "tenant list", "tenant set", "tenant get", "tenant delete", "key create", "key ensure", "key list",
 		"key revoke", "plan get", "plan set", "limits", "whoami", "doctor", "completion bash", "completion zsh", "completion fish",
 		"jobs parents", "jobs rerun", "jobs delete", "workflow submit", "workflow get", "workflow list", "workflow add", "workflow cancel", "workflow redrive",
 	} {

@@ -360,6 +360,7 @@ func sweeps(store *cell.Cell, dispatcher *dispatch.Dispatcher, promoter *sweep.P
 		sweep.NewPartitions(store, meters.jobs, log).Run,
 		sweep.NewForgetter(store, meters.jobs, log).Run,
 		sweep.NewLanes(store, dispatcher, meters.jobs, log).Run,
+		sweep.NewTenants(store, meters.jobs, log).Run,
 		sweep.NewRedriver(store, dispatcher, meters.jobs, log).Run,
 		sweep.NewUsage(store, dispatcher, meters.jobs, log).Run,
 		sweep.NewDepths(store, dispatcher, meters.depths, meters.jobs, log).Run,

@@ -40,14 +40,14 @@ const (
 var needs = map[string]string{
 	"completeJob": "leased", "failJob": "leased", "snoozeJob": "leased", "releaseJob": "leased", "reportOutcomes": "leased", "heartbeat": "leased",
 	"redriveJob": "dead", "rerunJob": "dead", "deleteJob": "dead", "redriveDeadLetters": "dead", "discardDeadLetters": "dead",
-	"groupDeadLetters": "dead", "getRedrive": "redrive", "cancelRedrive": "redrive", "putQueue": "queue", "deleteQueue": "queue",
+	"groupDeadLetters": "dead", "getRedrive": "redrive", "cancelRedrive": "redrive", "putQueue": "queue", "deleteTenant": "tenant", "deleteQueue": "queue",
 	"getSchedule": "schedule", "deleteSchedule": "schedule", "pauseSchedule": "schedule", "resumeSchedule": "schedule",
 	"getWorkflow": "workflow", "cancelWorkflow": "workflow", "addToWorkflow": "workflow", "redriveWorkflow": "workflow",
 	"triggerSchedule": "schedule", "listScheduleRuns": "schedule", "putSchedule": "schedule",
 	// of core
 	"submits": "nothing", "tenantCreations": "nothing", "heartbeats": "leased", "outcomes": "leased",
 	"redrives": "dead", "reruns": "dead", "jobDeletions": "dead", "deadLetterRedrives": "dead", "deadLetterDiscards": "dead",
-	"deadLetterGroups": "dead", "redriveGets": "redrive", "redriveCancels": "redrive", "queuePuts": "queue", "queueDeletions": "queue",
+	"deadLetterGroups": "dead", "redriveGets": "redrive", "redriveCancels": "redrive", "queuePuts": "queue", "tenantDeletions": "tenant", "queueDeletions": "queue",
 	"scheduleGets": "schedule", "scheduleDeletions": "schedule", "schedulePauses": "schedule", "scheduleTriggers": "schedule",
 	"workflowGets": "workflow", "workflowCancels": "workflow", "workflowRedrives": "workflow",
 	"scheduleRunLists": "schedule", "schedulePuts": "schedule",
@@ -204,6 +204,8 @@ func (e *documented) values(t *testing.T, op *openapi3.Operation) *strings.Repla
 				t.Fatal(err)
 			}
 		}
+	case "tenant": // one of its own
+		tenant = e.cluster.NewTenant(t, "to be deleted").ID
 	case "redrive":
 		redrive = e.redrive(t, queue)
 	case "workflow":

@@ -32,7 +32,25 @@ type Tenant struct {
 	Weight    int       `json:"weight"`
 	Overrides Overrides `json:"overrides"`
 	CreatedAt Time      `json:"created_at" swaggertype:"string" format:"date-time"`
+	// Deletion is null for a tenant that was not deleted.
+	Deletion *TenantDeletion `json:"deletion"`
 }
+
+// TenantDeletion is how far the deletion of a tenant is.
+type TenantDeletion struct {
+	// State is running while data is removed, then done.
+	State string `json:"state"`
+	// Removed counts the rows that were removed so far, edges and attempts aside.
+	Removed     int64 `json:"removed"`
+	RequestedAt Time  `json:"requested_at" swaggertype:"string" format:"date-time"`
+	EndedAt     *Time `json:"ended_at" swaggertype:"string" format:"date-time"`
+}
+
+// States of a TenantDeletion.
+const (
+	DeletionRunning = "running"
+	DeletionDone    = "done"
+)
 
 // Limits are rates (per second), bursts and caps; null is none. The first six
 // are the tenant's, those with user_ in front hold for each of its users.

@@ -41,6 +41,7 @@ const (
 	AuditQueueDelete    = "queue.delete"
 	AuditTenantCreate   = "tenant.create"
 	AuditTenantPatch    = "tenant.patch"
+	AuditTenantDelete   = "tenant.delete"
 	AuditKeyCreate      = "key.create"
 	AuditKeyRevoke      = "key.revoke"
 	AuditPlanPut        = "plan.put"
@@ -57,7 +58,7 @@ func AuditActions() []string {
 	return []string{
 		AuditRedrive, AuditDiscard, AuditRedriveCreate, AuditRedriveCancel, AuditWorkflowCancel, AuditJobDelete, AuditQueuePut, AuditQueuePause, AuditQueueResume, AuditQueueDelete,
 		AuditTenantCreate, AuditTenantPatch, AuditKeyCreate, AuditKeyRevoke, AuditPlanPut,
-		AuditSchedulePut, AuditSchedulePause, AuditScheduleResume, AuditScheduleTrigger, AuditScheduleDelete,
+		AuditSchedulePut, AuditSchedulePause, AuditScheduleResume, AuditScheduleTrigger, AuditScheduleDelete, AuditTenantDelete,
 	}
 }
 

@@ -30,6 +30,8 @@ const (
 	HopTenantCreate    = "/internal/v1/tenant-creations"
 	HopTenantList      = "/internal/v1/tenant-lists"
 	HopTenantPatch     = "/internal/v1/tenant-patches"
+	HopTenantGet       = "/internal/v1/tenant-gets"
+	HopTenantDelete    = "/internal/v1/tenant-deletions"
 	HopKeyCreate       = "/internal/v1/key-creations"
 	HopKeyList         = "/internal/v1/key-lists"
 	HopKeyRevoke       = "/internal/v1/key-revocations"
@@ -227,6 +229,11 @@ type HopTenantCreateRequest struct {
 type HopTenantPatchRequest struct {
 	ID string `json:"id"`
 	TenantPatch
+}
+
+// HopTenantRequest names a tenant.
+type HopTenantRequest struct {
+	ID string `json:"id"`
 }
 
 // HopPageRequest asks for one page of a list. Tenant narrows a list of keys.

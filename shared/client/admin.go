@@ -46,6 +46,23 @@ func (c *Client) ListTenants(ctx context.Context, page PageRequest) (api.Page[ap
 	return list[api.Tenant](ctx, c, page.query(), "admin", "tenants")
 }
 
+// GetTenant reads a tenant, a deleted one too.
+func (c *Client) GetTenant(ctx context.Context, tenantID string) (api.Tenant, error) {
+	return c.tenant(ctx, http.MethodGet, tenantID)
+}
+
+// DeleteTenant revokes a tenant's keys and begins to remove its data; GetTenant says
+// in Deletion how far that is. It cannot be taken back. A repeat changes nothing.
+func (c *Client) DeleteTenant(ctx context.Context, tenantID string) (api.Tenant, error) {
+	return c.tenant(ctx, http.MethodDelete, tenantID)
+}
+
+func (c *Client) tenant(ctx context.Context, method, tenantID string) (api.Tenant, error) {
+	var answer api.Tenant
+	err := c.do(ctx, call{method: method, path: []string{"v1", "admin", "tenants", tenantID}, answer: &answer, repeatable: true})
+	return answer, err
+}
+
 // PatchTenant changes a tenant: what is nil stays, and Overrides, where given,
 // replace all overrides. A repeat changes nothing.
 func (c *Client) PatchTenant(ctx context.Context, tenantID string, patch api.TenantPatch) (api.Tenant, error) {

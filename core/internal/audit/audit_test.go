@@ -67,6 +67,8 @@ func (f *fixture) do(ctx context.Context) {
 	_, err = f.Store.PutPlan(ctx, "p", api.PlanRequest{})
 	must(err)
 	must(f.schedules(ctx))
+	_, err = f.Store.DeleteTenant(ctx, f.Tenant)
+	must(err)
 }
 
 // schedules does one of everything with a schedule.
@@ -133,7 +135,7 @@ func TestEveryActionIsAudited(t *testing.T) {
 		{api.AuditFilter{Action: api.AuditQueuePause}, 1},
 		{api.AuditFilter{Object: "q"}, 4},
 		{api.AuditFilter{KeyID: "key-2"}, 0},
-		{api.AuditFilter{Before: &all[0].At, Action: api.AuditScheduleDelete}, 0}, // the newest
+		{api.AuditFilter{Before: &all[0].At, Action: api.AuditTenantDelete}, 0}, // the newest
 		{api.AuditFilter{After: &all[len(all)-1].At}, len(all) - 1},
 	} {
 		if found, _ := f.entries(test.filter); len(found) != test.want {

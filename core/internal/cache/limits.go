@@ -78,7 +78,7 @@ func (l *Limits) Known(owner tenant.ID) bool {
 }
 
 // Load loads a tenant's limits if they are not in the cache: the tenant or its plan may be newer
-// than the last refresh.
+// than the last refresh. One that is being deleted is directory.ErrTenantDeleted.
 func (l *Limits) Load(ctx context.Context, owner tenant.ID) error {
 	l.mu.RLock()
 	known, ok := l.tenants[owner]
@@ -93,9 +93,13 @@ func (l *Limits) Load(ctx context.Context, owner tenant.ID) error {
 			found = []directory.TenantLimits{{Tenant: owner, Plan: directory.DefaultPlan}}
 		}
 		l.mu.Lock()
-		l.tenants[owner] = found[0] // not add: its time of change must not hide those of others
-		_, planned = l.plans[found[0].Plan]
+		known = found[0]
+		l.tenants[owner] = known // not add: its time of change must not hide those of others
+		_, planned = l.plans[known.Plan]
 		l.mu.Unlock()
+	}
+	if known.Deleting {
+		return directory.ErrTenantDeleted
 	}
 	if !planned {
 		return l.Refresh(ctx)

@@ -21,7 +21,8 @@ import (
 const createKeySQL = `
 INSERT INTO api_keys (key_id, kind, tenant_id, user_id, scopes, secret_hmac, expires_at, created_at)
 SELECT @key_id, @kind, @tenant_id, @user_id, @scopes, @secret_hmac, @expires_at, statement_timestamp()
-WHERE @expires_at::timestamptz IS NULL OR @expires_at > statement_timestamp()
+WHERE (@expires_at::timestamptz IS NULL OR @expires_at > statement_timestamp())
+  AND NOT EXISTS (SELECT FROM tenants WHERE id = @tenant_id AND deleting_at IS NOT NULL)
 -- a repeated call whose first answer was lost: same id, same secret
 ON CONFLICT (key_id) DO UPDATE SET key_id = EXCLUDED.key_id
 RETURNING key_id`
@@ -54,6 +55,11 @@ func (s *Directory) CreateKey(ctx context.Context, key api.HopKeyCreateRequest) 
 		return api.Key{}, fmt.Errorf("directory: create key: %w", err)
 	}
 	if len(made) == 0 {
+		if owner, err := uuid.Parse(key.Tenant); err == nil {
+			if found, err := s.GetTenant(ctx, owner); err == nil && found.Deletion != nil {
+				return api.Key{}, ErrTenantDeleted
+			}
+		}
 		return api.Key{}, ErrExpiryPast
 	}
 	return api.Key{
@@ -81,7 +87,7 @@ FROM api_keys k
 LEFT JOIN tenants t ON t.id = k.tenant_id
 LEFT JOIN plans p ON p.name = t.plan
 WHERE k.key_id = @key_id
-  AND k.revoked_at IS NULL
+  AND k.revoked_at IS NULL AND t.deleting_at IS NULL
   AND (k.expires_at IS NULL OR k.expires_at > statement_timestamp())`
 
 type keyRow struct {

@@ -16,4 +16,6 @@ var (
 	ErrTooManyWorkers = errors.New("directory: too many workers")
 	// ErrUnknownPlan: a tenant names a plan that does not exist.
 	ErrUnknownPlan = errors.New("directory: unknown plan")
+	// ErrTenantDeleted: the tenant is deleted, or is being deleted.
+	ErrTenantDeleted = errors.New("directory: tenant deleted")
 )

@@ -22,13 +22,15 @@ type TenantLimits struct {
 	Weight    int
 	Overrides api.Overrides
 	UpdatedAt time.Time
+	// Deleting: nothing of the tenant is accepted any more.
+	Deleting bool
 }
 
 const tenantLimitsSQL = `
-SELECT id, plan, weight, overrides, updated_at FROM tenants WHERE updated_at > @since`
+SELECT id, plan, weight, overrides, updated_at, deleting_at IS NOT NULL FROM tenants WHERE updated_at > @since`
 
 const tenantLimitsOfSQL = `
-SELECT id, plan, weight, overrides, updated_at FROM tenants WHERE id = @id`
+SELECT id, plan, weight, overrides, updated_at, deleting_at IS NOT NULL FROM tenants WHERE id = @id`
 
 // TenantLimitsSince gives every tenant's plan and overrides that changed after since.
 func (s *Directory) TenantLimitsSince(ctx context.Context, since time.Time) ([]TenantLimits, error) {
@@ -44,7 +46,7 @@ func (s *Directory) tenantLimits(ctx context.Context, sql string, args store.Arg
 	scan := func(row pgx.CollectableRow) (TenantLimits, error) {
 		var limits TenantLimits
 		var overrides []byte
-		err := row.Scan(&limits.Tenant, &limits.Plan, &limits.Weight, &overrides, &limits.UpdatedAt)
+		err := row.Scan(&limits.Tenant, &limits.Plan, &limits.Weight, &overrides, &limits.UpdatedAt, &limits.Deleting)
 		_ = json.Unmarshal(overrides, &limits.Overrides) // written by PatchTenant alone
 		return limits, err
 	}

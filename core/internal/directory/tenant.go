@@ -28,13 +28,23 @@ type tenantRow struct {
 	Weight    int32
 	Overrides []byte
 	CreatedAt time.Time
+	// DeletingAt and DeletedAt are when a deletion began and ended, Removed is what it has removed.
+	DeletingAt *time.Time
+	DeletedAt  *time.Time
+	Removed    int64
 }
 
-const tenantColumns = `id, name, plan, weight, overrides, created_at`
+const tenantColumns = `id, name, plan, weight, overrides, created_at, deleting_at, deleted_at, removed`
 
 func (r *tenantRow) wire() api.Tenant {
 	t := api.Tenant{ID: r.ID.String(), Name: r.Name, Plan: r.Plan, Weight: int(r.Weight), CreatedAt: api.At(r.CreatedAt)}
 	_ = json.Unmarshal(r.Overrides, &t.Overrides) // written from such a value by this package alone
+	if r.DeletingAt != nil {
+		t.Deletion = &api.TenantDeletion{State: api.DeletionRunning, Removed: r.Removed, RequestedAt: api.At(*r.DeletingAt), EndedAt: api.AtOrNil(r.DeletedAt)}
+		if r.DeletedAt != nil {
+			t.Deletion.State = api.DeletionDone
+		}
+	}
 	return t
 }
 
@@ -78,9 +88,24 @@ func unknownPlan(err error) error {
 }
 
 const listTenantsSQL = `
-SELECT ` + tenantColumns + ` FROM tenants WHERE id < @before ORDER BY id DESC LIMIT @size`
+SELECT ` + tenantColumns + ` FROM tenants WHERE id < @before AND deleted_at IS NULL ORDER BY id DESC LIMIT @size`
 
-// ListTenants lists every tenant, newest id first; before is the last id of the previous page.
+const getTenantSQL = `SELECT ` + tenantColumns + ` FROM tenants WHERE id = @id`
+
+// GetTenant reads a tenant, a deleted one too.
+func (s *Directory) GetTenant(ctx context.Context, id tenant.ID) (api.Tenant, error) {
+	ctx = store.WithClass(ctx, store.ClassSubmits)
+	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[tenantRow], getTenantSQL, store.Args{"id": id})
+	if err != nil {
+		return api.Tenant{}, fmt.Errorf("directory: tenant: %w", store.NothingChanged(err))
+	}
+	if len(rows) == 0 {
+		return api.Tenant{}, store.ErrNotFound
+	}
+	return rows[0].wire(), nil
+}
+
+// ListTenants lists every tenant that is not deleted, newest id first; before is the last id of the previous page.
 func (s *Directory) ListTenants(ctx context.Context, before *tenant.ID, size int) ([]api.Tenant, error) {
 	ctx = store.WithClass(ctx, store.ClassLists)
 	last := uuid.Max

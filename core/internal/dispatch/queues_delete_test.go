@@ -1,6 +1,7 @@
 package dispatch_test
 
 import (
+	"errors"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
@@ -135,4 +137,42 @@ func TestSubmitsBesideTheDeletionOfTheirQueue(t *testing.T) {
 func isNotEmpty(err error) bool {
 	p, ok := problem.From(err)
 	return ok && p.Code == problem.QueueNotEmpty
+}
+
+// Nothing of a deleted tenant is accepted, claimed or pushed, also by a core that heard of it with its next
+// refresh.
+func TestADeletedTenantIsServedNoMore(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	other := f.newCore(f.store)
+	f.submit(api.SubmitRequest{Type: "x"}, api.SubmitRequest{Type: "x", Queue: "pushed"})
+	if err := f.store.PutQueue(t.Context(), f.tenant, "pushed", api.QueueRequest{Push: &api.PushRequest{URL: "https://example.com"}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.store.DeleteTenant(t.Context(), f.tenant); err != nil {
+		t.Fatal(err)
+	}
+	for name, core := range map[string]*dispatch.Dispatcher{"known before": other, "new": f.newCore(f.store)} {
+		if err := core.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if answer := core.Submit(t.Context(), []dispatch.SubmitCall{f.call(api.SubmitRequest{Type: "x"})})[0]; !errors.Is(answer.Err, directory.ErrTenantDeleted) {
+			t.Errorf("%s: submit: %v, %v", name, answer.Err, answer.Problem)
+		}
+		for _, owner := range []tenant.ID{f.tenant, tenant.Platform} {
+			call := f.claimCall()
+			call.Owner = owner
+			if jobs, err := core.Claim(t.Context(), call); err != nil || len(jobs) > 0 {
+				t.Errorf("%s: claimed %v, %v", name, jobs, err)
+			}
+		}
+		for _, settings := range core.PushQueues() {
+			if !settings.Paused {
+				t.Errorf("%s: %+v is pushed", name, settings.QueueKey)
+			}
+		}
+	}
 }

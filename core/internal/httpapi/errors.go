@@ -38,6 +38,7 @@ func sentinels() []sentinel {
 		{directory.ErrWorkerUnknown, problem.WorkerUnknown, "This worker is not registered, or is dead. Register it again with POST /v1/workers.", 0},
 		{queue.ErrIdempotencyInFlight, problem.IdempotencyInFlight, "The first request with this Idempotency-Key has not ended yet. Repeat this one to get its answer.", time.Second},
 		{directory.ErrExpiryPast, problem.InvalidRequest, "expires_at must lie in the future.", 0},
+		{directory.ErrTenantDeleted, problem.Forbidden, "The tenant is deleted, or is being deleted.", 0},
 		{directory.ErrTooManyLanes, problem.TooManyLanes, "A tenant may use at most 10000 combinations of queue, type and tags at a time.", 0},
 		{directory.ErrTooManyQueues, problem.TooManyLanes, "A tenant may have at most 1000 queues. Use one that is there.", 0},
 		{directory.ErrTooManyWorkers, problem.RateLimited, "The owner has 10000 workers that are not dead, as many as it may. Wait until some are, two minutes after their last heartbeat.", time.Minute},

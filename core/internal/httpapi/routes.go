@@ -80,6 +80,8 @@ func (s *Server) routes() []route {
 		{"POST", api.HopTenantCreate, body, 0, each(forOperator(s.createTenant))},
 		{"POST", api.HopTenantList, body, 0, each(forOperator(s.listTenants))},
 		{"POST", api.HopTenantPatch, body, 0, each(forOperator(s.patchTenant))},
+		{"POST", api.HopTenantGet, body, 0, each(forOperator(s.getTenant))},
+		{"POST", api.HopTenantDelete, body, 0, each(forOperator(s.deleteTenant))},
 		{"POST", api.HopKeyLookup, body, 0, each(s.lookUpKey)},
 		{"POST", api.HopKeyCreate, body, 0, each(forOperator(s.createKey))},
 		{"POST", api.HopKeyList, body, 0, each(forOperator(s.listKeys))},

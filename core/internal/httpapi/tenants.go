@@ -78,3 +78,47 @@ func (s *Server) patchTenant(ctx context.Context, item api.Item[api.HopTenantPat
 	}
 	return patched, err
 }
+
+// getTenant reads a tenant.
+//
+//	@Summary     Read a tenant
+//	@Description A deleted one too: `deletion` says how far that is.
+//	@ID          tenantGets
+//	@Tags        Tenants and keys
+//	@Param       envelope body api.Envelope[api.HopTenantRequest] true "The callers' requests."
+//	@Success     200 {object} api.Results[api.Tenant] "An answer for each item."
+//	@x-access    "operator"
+//	@x-problems  ["not_found"]
+//	@x-example-tenant {"id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0002"}
+//	@Router      /internal/v1/tenant-gets [post]
+func (s *Server) getTenant(ctx context.Context, item api.Item[api.HopTenantRequest]) (api.Tenant, error) {
+	id, err := uuid.Parse(item.Request.ID)
+	if err != nil {
+		return api.Tenant{}, store.ErrNotFound
+	}
+	return s.Store.GetTenant(ctx, id)
+}
+
+// deleteTenant begins the deletion of a tenant.
+//
+//	@Summary     Delete a tenant
+//	@Description Revokes its keys at once and stops its work; a duty removes its data. A repeat changes nothing. All gateways are notified.
+//	@ID          tenantDeletions
+//	@Tags        Tenants and keys
+//	@Param       envelope body api.Envelope[api.HopTenantRequest] true "The callers' requests."
+//	@Success     200 {object} api.Results[api.Tenant] "An answer for each item."
+//	@x-access    "operator"
+//	@x-problems  ["not_found"]
+//	@x-example-tenant {"id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0002"}
+//	@Router      /internal/v1/tenant-deletions [post]
+func (s *Server) deleteTenant(ctx context.Context, item api.Item[api.HopTenantRequest]) (api.Tenant, error) {
+	id, err := uuid.Parse(item.Request.ID)
+	if err != nil {
+		return api.Tenant{}, store.ErrNotFound
+	}
+	deleted, err := s.Store.DeleteTenant(ctx, id)
+	if err == nil {
+		s.limitsChanged(ctx, api.LimitsChanged{Tenant: deleted.ID})
+	}
+	return deleted, err
+}

@@ -248,13 +248,14 @@ func (a *Authenticator) Forget(keyID string) {
 }
 
 // ForgetLimits invalidates all cached keys of a tenant, or of a plan: their limits
-// have changed.
+// have changed, or the tenant was deleted. Requests that are held open are checked again.
 func (a *Authenticator) ForgetLimits(whose api.LimitsChanged) {
 	a.forgets.Add(1)
 	a.found.forgetWhere(func(key *api.HopKey) bool {
 		return (whose.Tenant != "" && key.Tenant == whose.Tenant) ||
 			(whose.Plan != "" && key.Plan != nil && key.Plan.Name == whose.Plan)
 	})
+	a.holds.look() // the tenant may have been deleted
 }
 
 // ForgetAll invalidates every cached key: hints may have been missed.

@@ -87,3 +87,47 @@ func (h *Handlers) PatchTenant(ctx context.Context, c *Call, r api.TenantPatch) 
 	h.auth.ForgetLimits(whose)
 	return answer, err
 }
+
+// GetTenant answers GET /v1/admin/tenants/{id}, for a deleted tenant too.
+//
+//	@Summary     Read a tenant
+//	@Description `deletion` is null, or says how far the deletion of the tenant is: `done` once nothing of it is left. A deleted tenant stays readable here, and is in no list.
+//	@ID          getTenant
+//	@Tags        Admin
+//	@Param       id path string true "The tenant's id." Format(uuid)
+//	@Success     200 {object} api.Tenant "The tenant."
+//	@x-access    "operator"
+//	@Router      /v1/admin/tenants/{id} [get]
+func (h *Handlers) GetTenant(ctx context.Context, c *Call, _ None) (Response[api.Tenant], error) {
+	id, err := c.id()
+	if err != nil {
+		return Response[api.Tenant]{}, err
+	}
+	return send[api.HopTenantRequest, api.Tenant](ctx, h, c, coreclient.Read(api.HopTenantGet), api.HopTenantRequest{ID: id})
+}
+
+// DeleteTenant answers DELETE /v1/admin/tenants/{id}: 202 with the tenant, whose keys are
+// no longer good, and whose data is being removed. A repeat changes nothing.
+//
+//	@Summary     Delete a tenant
+//	@Description Revokes the tenant's keys at once, refuses its submits, stops its schedules and takes its jobs from claims, pushes included; the leases of running ones are lost. Then its data is removed in batches, which `GET` shows as `deletion`; that takes two minutes at least. It cannot be taken back. A repeat changes nothing.
+//	@Description
+//	@Description The audit log stays for its retention, and so do failed attempts of jobs that were no longer kept.
+//	@ID          deleteTenant
+//	@Tags        Admin
+//	@Param       id path string true "The tenant's id." Format(uuid)
+//	@Success     202 {object} api.Tenant "The deletion has begun, or is over."
+//	@x-access    "operator"
+//	@Router      /v1/admin/tenants/{id} [delete]
+func (h *Handlers) DeleteTenant(ctx context.Context, c *Call, _ None) (Response[api.Tenant], error) {
+	id, err := c.id()
+	if err != nil {
+		return Response[api.Tenant]{}, err
+	}
+	whose := api.LimitsChanged{Tenant: id}
+	h.auth.ForgetLimits(whose) // before as well as after: if the answer is lost, the deletion may still have begun
+	answer, err := send[api.HopTenantRequest, api.Tenant](ctx, h, c, coreclient.Write(api.HopTenantDelete), api.HopTenantRequest{ID: id})
+	h.auth.ForgetLimits(whose)
+	answer.Status = http.StatusAccepted
+	return answer, err
+}

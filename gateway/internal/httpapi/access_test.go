@@ -86,6 +86,8 @@ var table = map[string]struct {
 	"GET /v1/limits":                         {scope: "-"},
 	"POST /v1/admin/tenants":                 {operator: true},
 	"GET /v1/admin/tenants":                  {operator: true},
+	"GET /v1/admin/tenants/{id}":             {operator: true},
+	"DELETE /v1/admin/tenants/{id}":          {operator: true},
 	"PATCH /v1/admin/tenants/{id}":           {operator: true},
 	"POST /v1/admin/tenants/{id}/keys":       {operator: true},
 	"GET /v1/admin/tenants/{id}/keys":        {operator: true},

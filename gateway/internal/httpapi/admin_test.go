@@ -151,3 +151,21 @@ func TestPlans(t *testing.T) {
 	}
 	d.do("PUT", "/v1/admin/plans/pro", operatorKey, `{"limits":{"requests_per_second":0}}`).refused(t, 400, problem.InvalidRequest)
 }
+
+func TestDeleteTenant(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t)
+	shown := coretest.Value(200, api.Tenant{ID: tenantID, Deletion: &api.TenantDeletion{State: api.DeletionRunning, Removed: 7}})
+	d.core.On(api.HopTenantDelete, func(coretest.Item) coretest.Result { return shown })
+	d.core.On(api.HopTenantGet, func(coretest.Item) coretest.Result { return shown })
+	for method, status := range map[string]int{"DELETE": 202, "GET": 200} {
+		got := d.do(method, "/v1/admin/tenants/"+tenantID, operatorKey, "")
+		if got.status != status || !strings.Contains(string(got.body), `"deletion":{"state":"running","removed":7,`) {
+			t.Errorf("%s: %d %s", method, got.status, got.body)
+		}
+		d.do(method, "/v1/admin/tenants/x", operatorKey, "").refused(t, 404, problem.NotFound)
+	}
+	if last[api.HopTenantRequest](d, api.HopTenantDelete).ID != tenantID || last[api.HopTenantRequest](d, api.HopTenantGet).ID != tenantID {
+		t.Error("core got another id")
+	}
+}

@@ -64,6 +64,31 @@ func TestRevocationEndsWhatIsParked(t *testing.T) {
 	}
 }
 
+// The hint that a tenant's limits have changed, which a deletion sends, ends what its keys have parked where
+// they are no longer good.
+func TestADeletionEndsWhatIsParked(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t)
+	parked := make(chan struct{})
+	d.core.Raw(api.HopClaim, func(_ http.ResponseWriter, r *http.Request) {
+		close(parked)
+		<-r.Context().Done()
+	})
+	var id string
+	key := d.keyWith(func(k *api.HopKey) { id, k.Scopes = k.KeyID, []string{api.ScopeWork} })
+	answered := make(chan answer, 1)
+	go func() { answered <- parkedRequests(d, key)[api.HopClaim]() }()
+	<-parked
+	d.core.RevokeKey(id)
+	d.auth.ForgetLimits(api.LimitsChanged{Tenant: tenantID})
+	select {
+	case got := <-answered:
+		got.refused(t, 401, problem.Unauthenticated)
+	case <-time.After(20 * time.Second): // less than it would wait
+		t.Fatal("it waits on")
+	}
+}
+
 // Jobs that core leased at the moment of the revocation go back.
 func TestRevocationGivesJobsBack(t *testing.T) {
 	t.Parallel()

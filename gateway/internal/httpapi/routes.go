@@ -135,6 +135,8 @@ func (s *Server) adminRoutes() []route {
 	return []route{
 		{"POST", "/v1/admin/tenants", operatorOnly, body, perRequest, nil, "", handle(h.CreateTenant)},
 		{"GET", "/v1/admin/tenants", operatorOnly, noBody, perRequest, page(), "", handle(h.ListTenants)},
+		{"GET", "/v1/admin/tenants/{id}", operatorOnly, noBody, perRequest, nil, "", handle(h.GetTenant)},
+		{"DELETE", "/v1/admin/tenants/{id}", operatorOnly, noBody, perRequest, nil, "", handle(h.DeleteTenant)},
 		{"PATCH", "/v1/admin/tenants/{id}", operatorOnly, body, perRequest, nil, "", handle(h.PatchTenant)},
 		{"POST", "/v1/admin/tenants/{id}/keys", operatorOnly, body, perRequest, nil, "", handle(h.CreateKey)},
 		{"GET", "/v1/admin/tenants/{id}/keys", operatorOnly, noBody, perRequest, page(), "", handle(h.ListKeys)},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -18,10 +19,10 @@ func newTenant(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "tenant",
 		Aliases: []string{"tenants"},
-		Short:   "Make, list and change tenants (operator)",
+		Short:   "Make, list, change and delete tenants (operator)",
 		Long:    "Make, list and change tenants. It needs the operator's key, in FORGEQUEUE_OPERATOR_KEY.",
 	}
-	command.AddCommand(newTenantCreate(a), newTenantList(a), newTenantSet(a))
+	command.AddCommand(newTenantCreate(a), newTenantList(a), newTenantGet(a), newTenantSet(a), newTenantDelete(a))
 	return command
 }
 
@@ -60,6 +61,59 @@ func newTenantList(a *cli.App) *cobra.Command {
 	}
 	page.Flags(command)
 	return command
+}
+
+func newTenantGet(a *cli.App) *cobra.Command {
+	return &cobra.Command{
+		Use:   "get ID",
+		Short: "Show a tenant, and how far its deletion is",
+		Args:  cli.One(),
+		RunE: a.AsOperator(func(ctx context.Context, s *cli.Session, args []string) error {
+			tenant, err := s.Client.GetTenant(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return s.Show(tenant, func(t *cli.Table) { describeTenant(t, tenant) })
+		}),
+	}
+}
+
+func newTenantDelete(a *cli.App) *cobra.Command {
+	var sure bool
+	command := &cobra.Command{
+		Use:   "delete ID",
+		Short: "Revoke a tenant's keys and remove all of its data",
+		Long: `Revoke a tenant's keys at once and remove all of its data, jobs that run included. The server goes on by itself; tenant get
+shows how far it is. It cannot be taken back, so it wants --yes. The audit log stays.`,
+		Example: "  forgequeue tenant delete 0199f0a4-… --yes",
+		Args:    cli.One(),
+		RunE: a.AsOperator(func(ctx context.Context, s *cli.Session, args []string) error {
+			if !sure {
+				return cli.Usage("this removes all data of the tenant %s for good; say --yes if that is what you want", args[0])
+			}
+			tenant, err := s.Client.DeleteTenant(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return s.Show(tenant, func(t *cli.Table) { describeTenant(t, tenant) })
+		}),
+	}
+	command.Flags().BoolVar(&sure, "yes", false, "remove all data of the tenant")
+	return command
+}
+
+func describeTenant(t *cli.Table, one api.Tenant) {
+	t.Pair("id", one.ID)
+	t.Pair("name", one.Name)
+	t.Pair("plan", one.Plan)
+	t.Pair("weight", strconv.Itoa(one.Weight))
+	t.Pair("created", cli.Stamp(&one.CreatedAt))
+	t.Pair("overrides", overrides(one.Overrides))
+	if deletion := one.Deletion; deletion != nil {
+		t.Pair("deletion", fmt.Sprintf("%s; %d rows removed", deletion.State, deletion.Removed))
+		t.Pair("asked for", cli.Stamp(&deletion.RequestedAt))
+		t.Pair("ended", cli.Stamp(deletion.EndedAt))
+	}
 }
 
 func tenants(t *cli.Table, all []api.Tenant) {

@@ -39,6 +39,14 @@ func TestTenantsAndKeys(t *testing.T) {
 	f.Want(0, nil, "key", "revoke", key.KeyID, "-o", "json")
 	other.Want(3, []string{"unauthenticated (401)"}, "whoami")
 
+	f.Want(0, []string{"Shop Hamburg"}, "tenant", "get", tenant.ID)
+	f.Want(2, []string{"say --yes"}, "tenant", "delete", tenant.ID)
+	for range 2 {
+		f.Want(0, []string{tenant.ID, "running; ", "rows removed"}, "tenant", "delete", tenant.ID, "--yes")
+	}
+	f.Want(1, []string{"forbidden (403)", "deleted"}, "key", "create", tenant.ID, "--scopes", "read")
+	f.Want(1, []string{"not_found (404)"}, "tenant", "delete", "0199f0a4-7c1e-7000-8000-5d2c6f1e9a10", "--yes")
+
 	platform := commandtest.Decode[api.NewKey](f, f.Must("key", "create", "--platform", "-o", "json"))
 	f.With("FORGEQUEUE_API_KEY", platform.Secret).Want(0, []string{"platform key"}, "whoami")
 	f.Want(2, []string{"stands alone"}, "key", "create", tenant.ID, "--platform")
