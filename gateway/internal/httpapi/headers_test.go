@@ -179,9 +179,9 @@ func TestNoSuchRouteOrMethod(t *testing.T) {
 	}
 	for _, test := range []struct{ method, path, allow string }{
 		{"DELETE", "/v1/jobs", "GET, HEAD, POST"},
-		{"DELETE", "/v1/queues/q", "GET, HEAD, PUT"},
+		{"DELETE", "/v1/queues", "GET, HEAD"},
 		{"GET", "/v1/dead-letters/redrive", "POST"},
-		{"DELETE", "/v1/jobs/" + jobID, "GET, HEAD"},
+		{"PUT", "/v1/jobs/" + jobID, "GET, HEAD, DELETE"},
 		{"POST", "/livez", "GET, HEAD"},
 		{"GET", "/v1/claims", "POST"},
 		{"POST", "/v1/admin/plans/p", "GET, HEAD, PUT"},
