@@ -4,13 +4,17 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/forgequeue/forgequeue/e2e/stack"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/client"
+	loop "github.com/forgequeue/forgequeue/shared/worker"
 )
 
 const diamond = `{"name": "order", "metadata": {"shop": "berlin"}, "jobs": [
@@ -168,6 +172,59 @@ func TestAJoinOfAThousand(t *testing.T) {
 	}
 	if shown, err := w.GetWorkflow(t.Context(), made.ID); err != nil || shown.State != api.WorkflowCompleted || len(shown.Jobs) != len(refs)+1 {
 		t.Errorf("%s, %v", shown.State, err)
+	}
+}
+
+// A chain of 1,000 jobs runs to its end, each job after the one before it and with its result.
+func TestAChainOfAThousand(t *testing.T) {
+	t.Parallel()
+	s := stack.Up(t, stack.Folder(t), "--demo=false")
+	c := s.Client(t)
+	runner, err := loop.New(loop.Options{Client: c, Queues: []string{"default"}, Concurrency: 4, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ran atomic.Int64
+	loop.Handle(runner, "link", func(ctx context.Context, job *loop.Job[int64]) (int64, error) {
+		if before := ran.Add(1) - 1; before != job.Payload {
+			return 0, fmt.Errorf("it ran after %d others", before)
+		}
+		if job.Payload == 0 {
+			return 0, nil
+		}
+		var last int64
+		parents, err := job.Parents(ctx)
+		if err == nil {
+			err = parents.Result(fmt.Sprint("r", job.Payload-1), &last)
+		}
+		return last + 1, err
+	})
+	working, stop := context.WithCancel(t.Context())
+	stopped := make(chan error, 1)
+	go func() { stopped <- runner.Run(working) }()
+	chain := client.Workflow()
+	for i := range api.MaxBatchJobs {
+		chain.Add(fmt.Sprint("r", i), api.SubmitRequest{Type: "link", Payload: json.RawMessage(fmt.Sprint(i)), MaxAttempts: new(1)})
+		if i > 0 {
+			chain.After(fmt.Sprint("r", i-1))
+		}
+	}
+	begun := time.Now()
+	made, err := c.SubmitWorkflow(t.Context(), chain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done, err := c.WaitForWorkflow(t.Context(), made.ID)
+	if err != nil || done.State != api.WorkflowCompleted || done.Counts != (api.WorkflowCounts{Completed: api.MaxBatchJobs}) {
+		t.Fatalf("%s %+v, %v", done.State, done.Counts, err)
+	}
+	t.Logf("a chain of %d jobs: %v", api.MaxBatchJobs, time.Since(begun).Round(time.Millisecond))
+	if last := stack.Get(t, c, done.Jobs[api.MaxBatchJobs-1].ID); string(last.Result) != fmt.Sprint(api.MaxBatchJobs-1) {
+		t.Errorf("the last one gave %s", last.Result)
+	}
+	stop()
+	if err := <-stopped; err != nil {
+		t.Error(err)
 	}
 }
 

@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/google/uuid"
 
@@ -22,23 +23,24 @@ func (d *Dispatcher) CancelWorkflow(ctx context.Context, owner tenant.ID, user s
 	if err := d.store.RecordCancel(ctx, owner, user, id); err != nil {
 		return api.Workflow{}, err
 	}
-	// A worker that releases a job makes it live again, and jobs may be added meanwhile: few, so that
-	// twice the rounds of the largest workflow are enough.
-	const rounds = 2 * api.MaxWorkflowJobs / cancelsPerStep
-	for range rounds {
-		ids, err := d.store.Uncancelled(ctx, id, cancelsPerStep)
+	// Jobs may be added meanwhile, and dead letters redriven: the next list has them, and is short.
+	const lists = 10
+	for range lists {
+		ids, err := d.store.Uncancelled(ctx, id)
 		if err != nil {
 			return api.Workflow{}, err
 		}
 		if len(ids) == 0 {
 			return d.store.Workflow(ctx, owner, user, id)
 		}
-		ended, err := d.store.CancelAll(ctx, owner, ids)
-		if err != nil {
-			return api.Workflow{}, err
+		for some := range slices.Chunk(ids, cancelsPerStep) {
+			ended, err := d.store.CancelAll(ctx, owner, some)
+			if err != nil {
+				return api.Workflow{}, err
+			}
+			d.metrics.Cancelled.Add(float64(len(ended)))
+			d.Ended(queue.IDs(ended)...)
 		}
-		d.metrics.Cancelled.Add(float64(len(ended)))
-		d.Ended(queue.IDs(ended)...)
 	}
 	return api.Workflow{}, fmt.Errorf("dispatch: cancel workflow: %w: jobs were added all the time", store.ErrOverloaded)
 }

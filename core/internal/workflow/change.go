@@ -96,12 +96,11 @@ func (s *Workflows) RecordCancel(ctx context.Context, owner tenant.ID, user stri
 const uncancelledSQL = `
 SELECT job_id FROM workflow_jobs JOIN jobs ON jobs.id = job_id
 WHERE workflow_id = @id AND NOT cancel_requested
-ORDER BY state <> 'blocked', job_id
-LIMIT @most`
+ORDER BY state <> 'blocked', job_id`
 
-// Uncancelled lists live jobs of a workflow whose cancel was not requested, at most most.
-func (s *Workflows) Uncancelled(ctx context.Context, id uuid.UUID, most int) ([]uuid.UUID, error) {
-	return s.ids(ctx, uncancelledSQL, store.Args{"id": id, "most": most})
+// Uncancelled lists the live jobs of a workflow whose cancel was not requested.
+func (s *Workflows) Uncancelled(ctx context.Context, id uuid.UUID) ([]uuid.UUID, error) {
+	return s.ids(ctx, uncancelledSQL, store.Args{"id": id})
 }
 
 const deadSQL = `

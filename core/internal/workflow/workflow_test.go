@@ -245,7 +245,7 @@ func TestCancelAll(t *testing.T) {
 	s := f.submission(newWorkflow("a", "b", "c"), func(i int) []string { return []string{"a", "a"}[:min(i, 1)] })
 	f.mustSubmit(s)
 	running := f.ClaimOne()
-	ids, err := f.Store.Uncancelled(t.Context(), s.Workflow.ID, 10)
+	ids, err := f.Store.Uncancelled(t.Context(), s.Workflow.ID)
 	if err != nil || len(ids) != 3 || ids[2] != running.ID {
 		t.Fatal(ids, err)
 	}
@@ -253,7 +253,7 @@ func TestCancelAll(t *testing.T) {
 	if err != nil || len(ended) != 2 {
 		t.Fatal(ended, err)
 	}
-	if left, err := f.Store.Uncancelled(t.Context(), s.Workflow.ID, 10); err != nil || len(left) != 0 {
+	if left, err := f.Store.Uncancelled(t.Context(), s.Workflow.ID); err != nil || len(left) != 0 {
 		t.Error(left, err)
 	}
 	f.MustEnd(queue.Ending{Lease: running.Lease(), Kind: api.KindRelease})
