@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -225,6 +226,14 @@ func (d *Dispatcher) TriggerSchedule(ctx context.Context, call *TriggerCall) (su
 
 func (d *Dispatcher) trigger(ctx context.Context, call *TriggerCall) (submit.Answer, error) {
 	candidate, err := d.store.TriggerCandidate(ctx, call.Tenant, call.User, call.Name)
+	if errors.Is(err, store.ErrNotFound) && call.Idempotency != nil {
+		// A repeat gets the first answer, which was committed before the schedule was deleted.
+		saved, found, findErr := d.store.FindKey(ctx, call.Idempotency.Of(call.Tenant, call.User))
+		if found {
+			return submit.Replay(call.Idempotency, saved), nil
+		}
+		err = cmp.Or(findErr, err)
+	}
 	if err != nil {
 		return submit.Answer{}, err
 	}

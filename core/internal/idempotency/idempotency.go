@@ -3,7 +3,9 @@
 package idempotency
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -57,6 +59,27 @@ CROSS JOIN LATERAL (
   LIMIT 1
 ) AS known`
 
+type knownRow struct {
+	TenantID             tenant.ID
+	User, Operation, Key string
+	Fingerprint          []byte
+	Status               int
+	Body                 []byte
+}
+
+func (r *knownRow) answer() Answer {
+	return Answer{[32]byte(r.Fingerprint), Response{r.Status, r.Body}}
+}
+
+func findArgs(asked ...Key) store.Args {
+	tenants, users := make([]tenant.ID, len(asked)), make([]string, len(asked))
+	operations, keys := make([]string, len(asked)), make([]string, len(asked))
+	for i, key := range asked {
+		tenants[i], users[i], operations[i], keys[i] = key.Tenant, key.User, key.Operation, key.Key
+	}
+	return store.Args{"tenants": tenants, "users": users, "operations": operations, "keys": keys}
+}
+
 // QueueFind looks for the saved answers to keys as part of a batch: the map has them once that has
 // run.
 func QueueFind(batch *pgx.Batch, asked []Key) map[Key]Answer {
@@ -64,24 +87,28 @@ func QueueFind(batch *pgx.Batch, asked []Key) map[Key]Answer {
 	if len(asked) == 0 {
 		return known
 	}
-	tenants, users := make([]tenant.ID, len(asked)), make([]string, len(asked))
-	operations, keys := make([]string, len(asked)), make([]string, len(asked))
-	for i, key := range asked {
-		tenants[i], users[i], operations[i], keys[i] = key.Tenant, key.User, key.Operation, key.Key
-	}
-	batch.Queue(findKeysSQL, store.Args{
-		"tenants": tenants, "users": users, "operations": operations, "keys": keys,
-	}).Query(func(rows pgx.Rows) error {
-		var key Key
-		var fingerprint, body []byte
-		var status int
-		_, err := pgx.ForEachRow(rows, []any{&key.Tenant, &key.User, &key.Operation, &key.Key, &fingerprint, &status, &body}, func() error {
-			known[key] = Answer{[32]byte(fingerprint), Response{status, append([]byte(nil), body...)}}
-			return nil
-		})
+	batch.Queue(findKeysSQL, findArgs(asked...)).Query(func(rows pgx.Rows) error {
+		found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[knownRow])
+		for _, row := range found {
+			known[Key{row.TenantID, row.User, row.Operation, row.Key}] = row.answer()
+		}
 		return err
 	})
 	return known
+}
+
+// FindKey looks for the saved answer to a key without its tenant's lock: a request that is not
+// committed yet is not found.
+func (k *Keys) FindKey(ctx context.Context, key Key) (answer Answer, found bool, err error) {
+	ctx = store.WithClass(ctx, store.ClassSubmits)
+	rows, err := store.Query(ctx, k.Store, pgx.RowToStructByPos[knownRow], findKeysSQL, findArgs(key))
+	if err != nil {
+		return Answer{}, false, fmt.Errorf("idempotency: find key: %w", store.NothingChanged(err))
+	}
+	if len(rows) == 0 {
+		return Answer{}, false, nil
+	}
+	return rows[0].answer(), true, nil
 }
 
 const saveSQL = `

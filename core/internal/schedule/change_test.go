@@ -137,6 +137,46 @@ func TestTrigger(t *testing.T) {
 	f.check()
 }
 
+// A repeat of a trigger with its Idempotency-Key gets the first answer, also where the schedule is no
+// longer there. Another body, another key and another user's are no repeats.
+func TestARepeatedTriggerOfADeletedSchedule(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.put("s", every(time.Hour))
+	call := dispatch.TriggerCall{Tenant: f.Tenant, Name: "s", ID: uuid.Must(uuid.NewV7()), Render: celltest.Render, Idempotency: celltest.Keyed("k", "{}")}
+	first, err := f.core.TriggerSchedule(t.Context(), &call)
+	if err != nil || first.Problem != nil || first.Saved == nil {
+		t.Fatalf("%+v, %v", first, err)
+	}
+	if err := f.Store.DeleteSchedule(t.Context(), f.Tenant, "", "s"); err != nil {
+		t.Fatal(err)
+	}
+	again, err := f.core.TriggerSchedule(t.Context(), &call)
+	if err != nil || !again.Replayed || again.Saved == nil || again.Saved.Status != first.Saved.Status || string(again.Saved.Body) != string(first.Saved.Body) {
+		t.Errorf("%+v, %v", again, err)
+	}
+	other := call
+	other.Idempotency = celltest.Keyed("k", `{"x":1}`)
+	if answer, err := f.core.TriggerSchedule(t.Context(), &other); err != nil || answer.Problem == nil || answer.Problem.Code != problem.IdempotencyMismatch {
+		t.Errorf("another body: %+v, %v", answer, err)
+	}
+	for what, change := range map[string]func(*dispatch.TriggerCall){
+		"another key":    func(c *dispatch.TriggerCall) { c.Idempotency = celltest.Keyed("l", "{}") },
+		"another user":   func(c *dispatch.TriggerCall) { c.User = "ada" },
+		"another tenant": func(c *dispatch.TriggerCall) { c.Tenant = f.NewTenant() },
+		"no key":         func(c *dispatch.TriggerCall) { c.Idempotency = nil },
+	} {
+		other := call
+		change(&other)
+		if answer, err := f.core.TriggerSchedule(t.Context(), &other); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("%s: %+v, %v", what, answer, err)
+		}
+	}
+	if n := f.Count("jobs"); n != 1 {
+		t.Errorf("%d jobs", n)
+	}
+}
+
 // A trigger under a full cap is refused, and leaves no run.
 func TestTriggerUnderAFullCap(t *testing.T) {
 	t.Parallel()

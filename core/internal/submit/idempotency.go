@@ -32,7 +32,7 @@ func sortByKey(submissions []Submission, all []int, known map[idempotency.Key]id
 			continue
 		}
 		if saved, ok := known[s.key()]; ok {
-			answers[i] = replay(s, saved)
+			answers[i] = Replay(s.Idempotency, saved)
 			continue
 		}
 		if first, ok := firsts[s.key()]; ok {
@@ -45,8 +45,9 @@ func sortByKey(submissions []Submission, all []int, known map[idempotency.Key]id
 	return fresh, followers
 }
 
-func replay(s *Submission, saved idempotency.Answer) Answer {
-	if saved.Fingerprint != s.Idempotency.Fingerprint {
+// Replay answers a repeat of a request by the answer to the first one.
+func Replay(request *idempotency.Request, saved idempotency.Answer) Answer {
+	if saved.Fingerprint != request.Fingerprint {
 		return Answer{Problem: mismatch()}
 	}
 	return Answer{Saved: &saved.Response, Replayed: true}
