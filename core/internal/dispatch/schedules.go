@@ -18,6 +18,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/core/internal/usage"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
 	"github.com/forgequeue/forgequeue/shared/wait"
 )
 
@@ -30,8 +31,10 @@ const (
 	schedulePace = 1.2
 	// scheduleLockWait bounds the wait for the lock of a tenant: the ticks of others wait too.
 	scheduleLockWait = 500 * time.Millisecond
-	// schedulePause is how long schedules are left alone whose step failed for a reason of their own.
+	// schedulePause is how long schedules are left alone whose step failed for a reason of their own,
+	// overloadPause those whose job was refused as overloaded.
 	schedulePause = 30 * time.Second
+	overloadPause = time.Second
 )
 
 // PutSchedule makes a tenant's schedule, or replaces its settings.
@@ -170,8 +173,12 @@ func (d *Dispatcher) stepSchedules(ctx context.Context, candidates []schedule.Ca
 	case !store.Definite(err) || errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrOverloaded) || ctx.Err() != nil:
 		return 0, err
 	case len(candidates) == 1:
+		pause := schedulePause
+		if refused, ok := errors.AsType[*problem.Problem](err); ok && refused.Code == problem.Overloaded {
+			pause = overloadPause
+		}
 		err = fmt.Errorf("schedule %q of tenant %s: %w", candidates[0].Name, candidates[0].TenantID, err)
-		return 0, errors.Join(err, d.store.PostponeSchedules(ctx, candidates, schedulePause))
+		return 0, errors.Join(err, d.store.PostponeSchedules(ctx, candidates, pause))
 	}
 	var errs []error
 	for i := range candidates {

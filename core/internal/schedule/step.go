@@ -81,7 +81,7 @@ func (s *Schedules) StepSchedules(ctx context.Context, candidates []Candidate) (
 			made = planAll(held, candidates)
 			return made.choose(ctx, tx)
 		},
-		Last: func(batch *pgx.Batch, answers []submit.Answer) { made.finish(batch, answers) },
+		Last: func(batch *pgx.Batch, answers []submit.Answer) error { return made.finish(batch, answers) },
 	})
 	if err != nil {
 		return Step{}, fmt.Errorf("schedule: step: %w", err)

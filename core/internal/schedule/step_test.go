@@ -1,6 +1,7 @@
 package schedule_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
 // jobsOf counts the runs with a job, skipped those with a reason.
@@ -331,6 +333,61 @@ func TestStepIsWhole(t *testing.T) {
 		t.Errorf("%d jobs, want 1", n)
 	}
 	f.check()
+}
+
+// A job that is refused for another reason than a cap, such as a step so slow that the deadline has passed, undoes its
+// tick: it is no run, and made later.
+func TestOtherRefusalsThanCapsAreTriedAgain(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.put("slow", every(time.Hour, func(r *api.ScheduleRequest) { r.Job.ExpiresAfterMS = new(int64(1000)) }))
+	f.put("other", every(time.Hour))
+	f.back("slow", time.Hour)
+	f.back("other", time.Hour)
+	f.Exec(`CREATE FUNCTION delay() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(1.1); RETURN NEW; END $$`)
+	f.Exec(`CREATE TRIGGER delay BEFORE INSERT ON schedule_runs FOR EACH ROW WHEN (NEW.name = 'slow') EXECUTE FUNCTION delay()`)
+	run, err := f.core.RunSchedules(t.Context(), 500)
+	if refused, ok := errors.AsType[*problem.Problem](err); !ok || refused.Code != problem.InvalidRequest || run.Worked != 1 {
+		t.Errorf("%+v, %v", run, err)
+	}
+	if runs := f.runs("slow"); len(runs) != 0 || f.get("slow").LastRun != nil || f.Count("jobs") != 1 {
+		t.Errorf("%d jobs, runs %+v, last %+v", f.Count("jobs"), runs, f.get("slow").LastRun)
+	}
+	f.Exec(`DROP TRIGGER delay ON schedule_runs`)
+	f.Exec(`UPDATE schedules SET due_at = next_at`)
+	f.work()
+	if jobs, skipped := jobsOf(f.runs("slow")); jobs != 1 || len(skipped) != 0 || f.Count("jobs") != 2 {
+		t.Errorf("%d jobs, skipped %v", jobs, skipped)
+	}
+	f.check()
+}
+
+func TestWhichRefusalsAreCaps(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for code, isCap := range map[problem.Code]bool{
+		problem.ActiveCapReached: true, problem.QueueFull: true, problem.TooManyLanes: true, problem.Overloaded: false, problem.InvalidRequest: false,
+	} {
+		name := string(code)
+		f.put(name, every(time.Hour))
+		f.back(name, time.Hour)
+		due, err := f.Store.DueSchedules(t.Context(), 10)
+		if err != nil || len(due) != 1 {
+			t.Fatal(due, err)
+		}
+		due[0].Template = f.Single(nil)
+		due[0].Template.Refused = []*problem.Problem{problem.New(code, "no")}
+		step, err := f.Store.StepSchedules(t.Context(), due)
+		if refused, ok := errors.AsType[*problem.Problem](err); ok == isCap || !isCap && refused.Code != code || isCap && (err != nil || step.Skipped[api.SkippedCap] != 1) {
+			t.Errorf("%s: %+v, %v", code, step, err)
+		}
+		if _, skipped := jobsOf(f.runs(name)); skipped[api.SkippedCap] != map[bool]int{true: 1}[isCap] {
+			t.Errorf("%s: skipped %v", code, skipped)
+		}
+		if err := f.Store.DeleteSchedule(t.Context(), f.Tenant, "", name); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // One that cannot be worked off does not stop the others of its step.

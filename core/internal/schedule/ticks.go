@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -10,6 +11,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
 // ticks are the ticks that one transaction works off.
@@ -248,11 +250,15 @@ FROM unnest(@tenants::uuid[], @names::text[], @next_ats::timestamptz[], @due_ats
      AS moved(tenant_id, name, next_at, due_at, owed_until, refused_at, last_at, last_job_id, last_skipped, made_job_id)
 WHERE s.tenant_id = moved.tenant_id AND s.name = moved.name`
 
-// finish queues what the answers to the submits mean for runs and schedules.
-func (t *ticks) finish(batch *pgx.Batch, answers []submit.Answer) {
+// finish queues what the answers to the submits mean for runs and schedules. A refusal that is no cap's
+// is an error: the tick is as if it had not been tried.
+func (t *ticks) finish(batch *pgx.Batch, answers []submit.Answer) error {
 	for i, run := range t.jobs {
 		result := &answers[i].Jobs[0]
 		if result.Row == nil {
+			if !isCap(result.Refused) {
+				return fmt.Errorf("the job of the tick at %s is refused: %w", run.at.UTC().Format(time.RFC3339), result.Refused)
+			}
 			run.skipped = api.SkippedCap
 			continue
 		}
@@ -281,5 +287,16 @@ func (t *ticks) finish(batch *pgx.Batch, answers []submit.Answer) {
 	}
 	if len(t.all) > 0 {
 		batch.Queue(moveSchedulesSQL, t.moved())
+	}
+	return nil
+}
+
+// isCap says whether a bound on the tenant's jobs or lanes is what refuses a job.
+func isCap(refused *problem.Problem) bool {
+	switch refused.Code {
+	case problem.ActiveCapReached, problem.QueueFull, problem.TooManyLanes:
+		return true
+	default:
+		return false
 	}
 }

@@ -54,7 +54,6 @@ func (s *Schedules) TriggerSchedule(ctx context.Context, candidate Candidate) (s
 func (s *Schedules) trigger(ctx context.Context, candidate Candidate) (submit.Answer, error) {
 	named := store.Args{"tenant_id": candidate.TenantID, "name": candidate.Name, "revision": candidate.Revision}
 	var found []time.Time
-	var noted error
 	answers, err := s.submits.SubmitAround(ctx, []submit.Submission{candidate.Template}, submit.Around{
 		First: func(batch *pgx.Batch) {
 			batch.Queue(lockTriggeredSQL, named).Query(func(rows pgx.Rows) (err error) {
@@ -73,16 +72,13 @@ func (s *Schedules) trigger(ctx context.Context, candidate Candidate) (submit.An
 			}
 			return []submit.Submission{made}, false, nil
 		},
-		Last: func(batch *pgx.Batch, answers []submit.Answer) {
-			if answers[0].Replayed || answers[0].Problem != nil {
-				return
+		Last: func(batch *pgx.Batch, answers []submit.Answer) error {
+			if len(answers[0].Jobs) == 0 || answers[0].Jobs[0].Row == nil { // replayed, or refused
+				return nil
 			}
-			noted = candidate.noteRun(ctx, batch, found[0], answers[0].Jobs[0].Row.ID)
+			return candidate.noteRun(ctx, batch, found[0], answers[0].Jobs[0].Row.ID)
 		},
 	})
-	if err == nil {
-		err = noted
-	}
 	if err != nil {
 		return submit.Answer{}, fmt.Errorf("schedule: trigger: %w", err)
 	}

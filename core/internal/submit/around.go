@@ -18,8 +18,8 @@ type Around struct {
 	// candidates, as many as it likes. ended says that it has ended jobs, whose room is then free.
 	// It may run twice.
 	Choose func(context.Context, pgx.Tx) (chosen []Submission, ended bool, err error)
-	// Last queues the statements that are sent together with COMMIT.
-	Last func(*pgx.Batch, []Answer)
+	// Last queues the statements that are sent together with COMMIT. Its error undoes everything.
+	Last func(*pgx.Batch, []Answer) error
 }
 
 // SubmitAround is Submit in a transaction that does more: all of it takes effect, or nothing. The
@@ -51,7 +51,7 @@ func (s *Submitter) submitAround(ctx context.Context, candidates []Submission, a
 		// the jobs of a schedule come after none: there are no follow-ups
 		batch, _, err := s.submitInRounds(ctx, tx, held, chosen, answers)
 		if err == nil {
-			around.Last(batch, answers)
+			err = around.Last(batch, answers)
 		}
 		return batch, err
 	})
