@@ -137,6 +137,29 @@ func TestTrigger(t *testing.T) {
 	f.check()
 }
 
+// An expression that is no longer accepted, but stored, means what it meant.
+func TestAStoredExpressionIsReadAsBefore(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	daily := api.ScheduleRequest{Cron: new("@daily"), CatchUp: api.CatchUpLatest, Job: api.ScheduleJob{Type: "report"}}
+	f.put("night", daily)
+	f.Exec(`UPDATE schedules SET cron = '0 22-2 * * *'`)
+	for _, paused := range []bool{true, false} {
+		if _, err := f.core.PauseSchedule(t.Context(), f.Tenant, "", "night", paused); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.back("night", 24*time.Hour)
+	f.work()
+	if got := f.get("night"); len(got.NextRuns) != api.NextRunsShown || *got.Cron != "0 22-2 * * *" || got.LastRun == nil {
+		t.Errorf("%+v", got)
+	}
+	daily.Cron = new("0 22-2 * * *")
+	if _, err := f.core.PutSchedule(t.Context(), f.Tenant, "", "night", daily); err == nil {
+		t.Error("it is accepted")
+	}
+}
+
 // A repeat of a trigger with its Idempotency-Key gets the first answer, also where the schedule is no
 // longer there. Another body, another key and another user's are no repeats.
 func TestARepeatedTriggerOfADeletedSchedule(t *testing.T) {

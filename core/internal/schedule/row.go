@@ -47,7 +47,7 @@ func (r *scheduleRow) request() *api.ScheduleRequest {
 }
 
 // timing cannot fail but for a zone that a newer version no longer has: the row was made by PutSchedule.
-func (r *scheduleRow) timing() (*Timing, error) { return NewTiming(r.request(), r.CreatedAt) }
+func (r *scheduleRow) timing() (*Timing, error) { return newTiming(r.request(), r.CreatedAt) }
 
 func (r *scheduleRow) job() (job api.ScheduleJob) {
 	_ = json.Unmarshal(r.Job, &job) // written from such a value by this package alone

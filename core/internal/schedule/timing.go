@@ -1,10 +1,8 @@
 package schedule
 
 import (
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/netresearch/go-cron"
@@ -28,9 +26,19 @@ type ticker interface {
 	backwards(at time.Time, yield func(time.Time) bool)
 }
 
-// NewTiming reads when a schedule's ticks are. made is when the schedule was made: intervals count
-// from there unless they have a start. The error is a problem that names the field.
+// NewTiming reads when the ticks of a schedule that is asked for are. made is when the schedule was made:
+// intervals count from there unless they have a start. The error is a problem that names the field.
 func NewTiming(r *api.ScheduleRequest, made time.Time) (*Timing, error) {
+	if r.Cron != nil {
+		if err := checkCron(*r.Cron); err != nil {
+			return nil, invalid("cron", "%s", err)
+		}
+	}
+	return newTiming(r, made)
+}
+
+// newTiming is NewTiming for what is stored: an expression is read as it was when it was stored.
+func newTiming(r *api.ScheduleRequest, made time.Time) (*Timing, error) {
 	timing := &Timing{}
 	if r.StartsAt != nil {
 		timing.starts = &r.StartsAt.Time
@@ -53,40 +61,12 @@ func NewTiming(r *api.ScheduleRequest, made time.Time) (*Timing, error) {
 	if err != nil {
 		return nil, invalid("cron", "%s", err)
 	}
-	timing.ticker = wallClock{spec, zone}
-	return timing, nil
-}
-
-// searchYears is how far the parser looks for a tick: two leap days may be eight years apart.
-const searchYears = 9
-
-// parseCron reads an expression: five fields, six with seconds in front, or a name. As everywhere
-// but in the parser's own default, a day matches where either of two restricted fields does.
-func parseCron(text string) (*cron.SpecSchedule, error) {
-	switch {
-	case strings.Contains(text, "TZ="):
-		return nil, errors.New("cannot have a time zone; it belongs to timezone")
-	case strings.HasPrefix(text, "@every"):
-		return nil, errors.New("cannot be @every; an interval belongs to every_ms")
-	}
-	fields := cron.SecondOptional | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor | cron.DowOrDom
-	parser, err := cron.TryNewParser(fields)
-	if err != nil {
-		return nil, err
-	}
-	parsed, err := parser.WithMaxSearchYears(searchYears).Parse(text)
-	if err != nil {
-		return nil, errors.New("cannot be read: " + err.Error())
-	}
-	spec, ok := parsed.(*cron.SpecSchedule)
-	if !ok {
-		return nil, errors.New("cannot be read")
-	}
 	spec.Location = time.UTC // of walls
 	if spec.Next(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)).IsZero() {
-		return nil, errors.New("never comes: there is no such day")
+		return nil, invalid("cron", "never comes: there is no such day")
 	}
-	return spec, nil
+	timing.ticker = wallClock{spec, zone}
+	return timing, nil
 }
 
 // Next gives the first tick after an instant; none where the schedule has ended.

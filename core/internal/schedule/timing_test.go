@@ -339,16 +339,70 @@ func TestStartAndEnd(t *testing.T) {
 	}
 }
 
+// The check refuses all that the parser does: its own words, which name functions of Go, are never an answer.
+func TestTheParserReadsWhatIsChecked(t *testing.T) {
+	t.Parallel()
+	entries := strings.Fields("* ? 0 1 5 7 12 23 31 59 60 05 +5 -5 5-1 1-5 mon THU Jan dec-jan mon-fri */2 */7 */70 5/3 1-5/2 1-5/9 7-7/2 L W H # x 1e1 0x1 9999999999999999999 , / -")
+	random := rand.New(rand.NewPCG(1, 2))
+	read := 0
+	for range 50_000 {
+		fields := make([]string, 5+random.IntN(2))
+		for i := range fields {
+			for fields[i] = entries[random.IntN(len(entries))]; random.IntN(4) == 0; {
+				fields[i] += "," + entries[random.IntN(len(entries))]
+			}
+			if random.IntN(2) == 0 {
+				fields[i] = "*"
+			}
+		}
+		text := strings.Join(fields, " ")
+		switch _, err := schedule.NewTiming(&api.ScheduleRequest{Cron: &text, Timezone: "UTC"}, time.Time{}); {
+		case err == nil:
+			read++
+		case strings.Contains(err.Error(), "cannot be read"):
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	if read < 1000 {
+		t.Errorf("%d expressions were read", read)
+	}
+	t.Logf("%d expressions were read", read)
+}
+
 func TestWhatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	for _, one := range []struct{ cron, zone, field, says string }{
 		{"0 0 30 2 *", "UTC", "cron", "never comes"},
 		{"0 0 31 2,4,6,9,11 *", "UTC", "cron", "never comes"},
-		{"* * * *", "UTC", "cron", "cannot be read"},
-		{"* * * * * * *", "UTC", "cron", "cannot be read"},
-		{"61 * * * *", "UTC", "cron", "cannot be read"},
-		{"*/0 * * * *", "UTC", "cron", "cannot be read"},
-		{"@reboot", "UTC", "cron", "cannot be read"},
+		{"* * * *", "UTC", "cron", "must have five fields (minute, hour, day of the month, month, day of the week), or six with seconds in front; it has 4"},
+		{"* * * * * * *", "UTC", "cron", "it has 7"},
+		{" ", "UTC", "cron", "it has 0"},
+		{"61 * * * *", "UTC", "cron", `has "61" as its minute: a value is a number from 0 to 59`},
+		{"0 24 * * *", "UTC", "cron", `has "24" as its hour: a value is a number from 0 to 23`},
+		{"0 0 0 * *", "UTC", "cron", `has "0" as its day of the month: a value is a number from 1 to 31`},
+		{"0 0 * 13 *", "UTC", "cron", `has "13" as its month: a value is a number from 1 to 12, or a name such as feb`},
+		{"0 0 * * monday", "UTC", "cron", `has "monday" as its day of the week: a value is a number from 0 to 7, or a name such as mon`},
+		{"0 5-1 * * *", "UTC", "cron", `has "5-1" as its hour: a range goes up; write 5-23,0-1`},
+		{"* * * * fri-mon", "UTC", "cron", `a range goes up; write fri-7,0-mon`},
+		{"+5 * * * *", "UTC", "cron", `has "+5" as its minute: a value is a number from 0 to 59`},
+		{"-5 * * * *", "UTC", "cron", `has "-5" as its minute: a value`},
+		{"5- * * * *", "UTC", "cron", `has "5-" as its minute: a value`},
+		{"1-2-3 * * * *", "UTC", "cron", `has "1-2-3" as its minute: a value`},
+		{"*-5 * * * *", "UTC", "cron", `has "*-5" as its minute: a value`},
+		{"0 1,2,,3 * * *", "UTC", "cron", `has "1,2,,3" as its hour: an entry is empty`},
+		{", * * * *", "UTC", "cron", `has "," as its minute: an entry is empty`},
+		{"/5 * * * *", "UTC", "cron", `has "/5" as its minute: an entry is empty`},
+		{"*/0 * * * *", "UTC", "cron", `has "*/0" as its minute: a step is a number from 1 to 59 here`},
+		{"*/60 * * * *", "UTC", "cron", `a step is a number from 1 to 59 here`},
+		{"50/20 * * * *", "UTC", "cron", `a step is a number from 1 to 9 here`},
+		{"*/+5 * * * *", "UTC", "cron", `a step is a number`},
+		{"*/5/5 * * * *", "UTC", "cron", `a step is a number`},
+		{"*/ * * * *", "UTC", "cron", `a step is a number`},
+		{"99999999999999999999 * * * *", "UTC", "cron", `a value is a number from 0 to 59`},
+		{"0 0 L * *", "UTC", "cron", `has "L" as its day of the month: a value`},
+		{"H * * * *", "UTC", "cron", `has "H" as its minute: a value`},
+		{"0 0 * * fri#3", "UTC", "cron", `has "fri#3" as its day of the week: a value`},
+		{"@reboot", "UTC", "cron", "is not a known name; there are @yearly"},
 		{"@every 5s", "UTC", "cron", "every_ms"},
 		{"TZ=Europe/Berlin * * * * *", "UTC", "cron", "timezone"},
 		{"CRON_TZ=Europe/Berlin * * * * *", "UTC", "cron", "timezone"},

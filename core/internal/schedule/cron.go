@@ -1,0 +1,137 @@
+package schedule
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/netresearch/go-cron"
+)
+
+// searchYears is how far the parser looks for a tick: two leap days may be eight years apart.
+const searchYears = 9
+
+// parseCron reads an expression: five fields, six with seconds in front, or a name. As everywhere
+// but in the parser's own default, a day matches where either of two restricted fields does.
+func parseCron(text string) (*cron.SpecSchedule, error) {
+	fields := cron.SecondOptional | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor | cron.DowOrDom
+	parser, err := cron.TryNewParser(fields)
+	if err != nil {
+		return nil, err
+	}
+	// in capitals the H of THU would be an option of the parser
+	parsed, err := parser.WithMaxSearchYears(searchYears).Parse(strings.ToLower(text))
+	if err != nil {
+		return nil, errors.New("cannot be read: " + err.Error())
+	}
+	spec, ok := parsed.(*cron.SpecSchedule)
+	if !ok {
+		return nil, errors.New("cannot be read")
+	}
+	return spec, nil
+}
+
+// cronField is a field of an expression.
+type cronField struct {
+	name        string
+	least, most int
+	// names are those of the numbers from least on; nil for none.
+	names []string
+}
+
+func cronFields() []cronField {
+	return []cronField{
+		{"second", 0, 59, nil},
+		{"minute", 0, 59, nil},
+		{"hour", 0, 23, nil},
+		{"day of the month", 1, 31, nil},
+		{"month", 1, 12, strings.Fields("jan feb mar apr may jun jul aug sep oct nov dec")},
+		{"day of the week", 0, 7, strings.Fields("sun mon tue wed thu fri sat")},
+	}
+}
+
+// checkCron refuses what the parser takes for something else than it looks like, or refuses in its own
+// words: 5-1 wraps around, +5 is 5, in 1,,2 nothing is missing, and *-5 is *.
+func checkCron(text string) error {
+	switch {
+	case strings.Contains(text, "TZ="):
+		return errors.New("cannot have a time zone; it belongs to timezone")
+	case strings.HasPrefix(text, "@every"):
+		return errors.New("cannot be @every; an interval belongs to every_ms")
+	case strings.HasPrefix(text, "@"):
+		if !slices.Contains(strings.Fields("@yearly @annually @monthly @weekly @daily @midnight @hourly"), strings.ToLower(text)) {
+			return errors.New("is not a known name; there are @yearly, @monthly, @weekly, @daily and @hourly")
+		}
+		return nil
+	}
+	given, known := strings.Fields(text), cronFields()
+	if len(given) != len(known)-1 && len(given) != len(known) {
+		return fmt.Errorf("must have five fields (minute, hour, day of the month, month, day of the week), or six with seconds in front; it has %d", len(given))
+	}
+	for i, field := range known[len(known)-len(given):] {
+		for entry := range strings.SplitSeq(given[i], ",") {
+			if err := field.check(entry); err != nil {
+				return fmt.Errorf("has %q as its %s: %w", given[i], field.name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// check looks at an entry of the list that a field is.
+func (f *cronField) check(entry string) error {
+	span, step, stepped := strings.Cut(entry, "/")
+	low, high := f.least, f.most
+	switch span {
+	case "":
+		return errors.New("an entry is empty")
+	case "*", "?":
+	default:
+		from, to, ranged := strings.Cut(span, "-")
+		var err error
+		if low, err = f.value(from); err != nil {
+			return err
+		}
+		if !ranged && !stepped {
+			high = low
+		}
+		if ranged {
+			if high, err = f.value(to); err != nil {
+				return err
+			}
+		}
+		if low > high {
+			return fmt.Errorf("a range goes up; write %s-%d,%d-%s", from, f.most, f.least, to)
+		}
+	}
+	if n, ok := digits(step); stepped && (!ok || n < 1 || n > 1 && n > high-low) {
+		return fmt.Errorf("a step is a number from 1 to %d here", max(high-low, 1))
+	}
+	return nil
+}
+
+func (f *cronField) value(text string) (int, error) {
+	if place := slices.Index(f.names, strings.ToLower(text)); place >= 0 {
+		return f.least + place, nil
+	}
+	n, ok := digits(text)
+	if ok && n >= f.least && n <= f.most {
+		return n, nil
+	}
+	orName := ""
+	if f.names != nil {
+		orName = ", or a name such as " + f.names[1]
+	}
+	return 0, fmt.Errorf("a value is a number from %d to %d%s", f.least, f.most, orName)
+}
+
+// digits reads a number that is nothing but digits.
+func digits(text string) (int, bool) {
+	if strings.Trim(text, "0123456789") != "" {
+		return 0, false
+	}
+	n, err := strconv.Atoi(text)
+	return n, err == nil
+}
