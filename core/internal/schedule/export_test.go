@@ -27,3 +27,10 @@ func Planned() map[string][]string {
 		rewindSQL:         {"schedules_pkey"},
 	}
 }
+
+// DueWindow, DueFirsts and DueFirstsMost are the bounds of a listing.
+const (
+	DueWindow     = dueWindow
+	DueFirsts     = dueFirsts
+	DueFirstsMost = dueFirstsMost
+)
