@@ -1,9 +1,11 @@
 package e2e_test
 
 import (
+	"context"
 	"errors"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -96,6 +98,107 @@ func TestABackupIsRestoredOnAnotherServer(t *testing.T) {
 	}
 	if drift := c.Verify(t); len(drift) > 0 {
 		t.Errorf("core verify: %v", drift)
+	}
+}
+
+// A dump of a schedule of seconds, and of a workflow of which one job runs and the end of another is not worked
+// off yet. After the restore each tick since the first has one job, those of the outage too, and the workflow
+// goes on to its end.
+func TestSchedulesAndAWorkflowAreRestored(t *testing.T) {
+	t.Parallel()
+	c := stack.NewCluster(t, stack.ClusterOptions{DatabaseURL: stack.Up(t, stack.Folder(t), "--demo=false").SecondDatabase(t)})
+	tenant := c.NewTenant(t, "kept")
+	c.SetQueue(t, tenant, backupQueue, map[string]any{"visibility_timeout_ms": stack.Patience(2 * time.Second).Milliseconds()})
+	api0 := c.Client(t, tenant.Key)
+	if _, err := api0.PutSchedule(t.Context(), "seconds", api.ScheduleRequest{
+		Cron: new("* * * * * *"), CatchUp: api.CatchUpAll, CatchUpMax: new(1000), Job: api.ScheduleJob{Type: "tick", Queue: "ticks"},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	job := func(jobType string) api.SubmitRequest { return api.SubmitRequest{Type: jobType, Queue: backupQueue} }
+	made, err := api0.SubmitWorkflow(t.Context(), client.Workflow().
+		Add("fetch", job("fetch")).Add("side", job("side")).
+		Add("left", job("left")).After("fetch").Add("right", job("right")).After("fetch").
+		Add("join", job("join")).After("left", "right", "side"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown, err := api0.GetWorkflow(t.Context(), made.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fetch, side := stack.ClaimOne(t, api0, "before", backupQueue), stack.ClaimOne(t, api0, "before", backupQueue)
+	release := holdJob(t, c.DatabaseURL, shown.Jobs[2].ID)
+	complete(t, api0, fetch)
+	stack.Eventually(t, time.Minute, "there are ticks", func() bool { return len(allRuns(t, c, "seconds")) >= 3 })
+
+	dump := filepath.Join(t.TempDir(), "forgequeue.dump")
+	postgresTool(t, "pg_dump", "--format=custom", "--file="+dump, "--dbname="+c.DatabaseURL)
+
+	dumped := len(allRuns(t, c, "seconds"))
+	release()
+	complete(t, api0, side) // this and the ticks of now are lost
+	stack.Eventually(t, time.Minute, "there are more ticks", func() bool { return len(allRuns(t, c, "seconds")) >= dumped+2 })
+	for _, service := range []*stack.Service{c.Gateways[0], c.Cores[0]} {
+		if code, _ := service.Stop(); code != 0 {
+			t.Fatalf("a service stopped with exit code %d", code)
+		}
+	}
+	first := allRuns(t, c, "seconds")[0].At
+
+	restored := stack.Up(t, stack.Folder(t), "--demo=false").SecondDatabase(t)
+	postgresTool(t, "pg_restore", "--no-owner", "--exit-on-error", "--dbname="+restored, dump)
+	if left := stack.Query[int](t.Context(), t, restored, `SELECT count(*)::integer FROM follow_ups`)[0]; left != 1 {
+		t.Fatalf("the dump has %d follow-ups, want 1", left)
+	}
+	since := time.Now()
+	c = stack.NewCluster(t, stack.ClusterOptions{DatabaseURL: restored, RedisURL: c.RedisURL})
+	api1 := c.Client(t, tenant.Key)
+
+	var order []string
+	for len(order) < 4 {
+		claimed := stack.ClaimOne(t, api1, "then", backupQueue)
+		order = append(order, claimed.Type)
+		complete(t, api1, claimed)
+	}
+	if slices.Sort(order[:3]); !slices.Equal(order, []string{"left", "right", "side", "join"}) {
+		t.Errorf("after the restore %v ran", order)
+	}
+	if done, err := api1.GetWorkflow(t.Context(), made.ID); err != nil || done.State != api.WorkflowCompleted || done.Counts.Completed != 5 {
+		t.Errorf("%+v, %v", done.Workflow, err)
+	}
+	stack.Eventually(t, time.Minute, "ticks go on", func() bool {
+		runs := allRuns(t, c, "seconds")
+		return runs[len(runs)-1].At.After(since.Add(2 * time.Second))
+	})
+	if _, err := api1.PauseSchedule(t.Context(), "seconds"); err != nil {
+		t.Fatal(err)
+	}
+	checkSeconds(t, c, "seconds", first)
+	if drift := c.Verify(t); len(drift) > 0 {
+		t.Errorf("core verify: %v", drift)
+	}
+}
+
+// holdJob locks a job's row until release is called: nothing that comes before it is worked off.
+func holdJob(t *testing.T, url, id string) (release func()) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(t.Context())) })
+	if _, err := conn.Exec(t.Context(), `BEGIN`); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Exec(t.Context(), `SELECT FROM jobs WHERE id = $1 FOR UPDATE`, id); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		t.Helper()
+		if err := conn.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
