@@ -111,7 +111,7 @@ func TestSchedulesAndAWorkflowAreRestored(t *testing.T) {
 	c.SetQueue(t, tenant, backupQueue, map[string]any{"visibility_timeout_ms": stack.Patience(2 * time.Second).Milliseconds()})
 	api0 := c.Client(t, tenant.Key)
 	if _, err := api0.PutSchedule(t.Context(), "seconds", api.ScheduleRequest{
-		Cron: new("* * * * * *"), CatchUp: api.CatchUpAll, CatchUpMax: new(1000), Job: api.ScheduleJob{Type: "tick", Queue: "ticks"},
+		Cron: new("* * * * * *"), CatchUp: api.CatchUpAll, CatchUpMax: new(1000), Job: api.ScheduleJob{Type: "seconds", Queue: "ticks"},
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -130,21 +130,21 @@ func TestSchedulesAndAWorkflowAreRestored(t *testing.T) {
 	fetch, side := stack.ClaimOne(t, api0, "before", backupQueue), stack.ClaimOne(t, api0, "before", backupQueue)
 	release := holdJob(t, c.DatabaseURL, shown.Jobs[2].ID)
 	complete(t, api0, fetch)
-	stack.Eventually(t, time.Minute, "there are ticks", func() bool { return len(allRuns(t, c, "seconds")) >= 3 })
+	stack.Eventually(t, time.Minute, "there are ticks", func() bool { return len(c.ScheduleRuns(t, "seconds")) >= 3 })
 
 	dump := filepath.Join(t.TempDir(), "forgequeue.dump")
 	postgresTool(t, "pg_dump", "--format=custom", "--file="+dump, "--dbname="+c.DatabaseURL)
 
-	dumped := len(allRuns(t, c, "seconds"))
+	dumped := len(c.ScheduleRuns(t, "seconds"))
 	release()
 	complete(t, api0, side) // this and the ticks of now are lost
-	stack.Eventually(t, time.Minute, "there are more ticks", func() bool { return len(allRuns(t, c, "seconds")) >= dumped+2 })
+	stack.Eventually(t, time.Minute, "there are more ticks", func() bool { return len(c.ScheduleRuns(t, "seconds")) >= dumped+2 })
 	for _, service := range []*stack.Service{c.Gateways[0], c.Cores[0]} {
 		if code, _ := service.Stop(); code != 0 {
 			t.Fatalf("a service stopped with exit code %d", code)
 		}
 	}
-	first := allRuns(t, c, "seconds")[0].At
+	first := c.ScheduleRuns(t, "seconds")[0].At
 
 	restored := stack.Up(t, stack.Folder(t), "--demo=false").SecondDatabase(t)
 	postgresTool(t, "pg_restore", "--no-owner", "--exit-on-error", "--dbname="+restored, dump)
@@ -168,13 +168,16 @@ func TestSchedulesAndAWorkflowAreRestored(t *testing.T) {
 		t.Errorf("%+v, %v", done.Workflow, err)
 	}
 	stack.Eventually(t, time.Minute, "ticks go on", func() bool {
-		runs := allRuns(t, c, "seconds")
+		runs := c.ScheduleRuns(t, "seconds")
 		return runs[len(runs)-1].At.After(since.Add(2 * time.Second))
 	})
 	if _, err := api1.PauseSchedule(t.Context(), "seconds"); err != nil {
 		t.Fatal(err)
 	}
-	checkSeconds(t, c, "seconds", first)
+	if again := c.ScheduleRuns(t, "seconds")[0].At; !again.Equal(first) {
+		t.Errorf("the first tick is that at %s, not at %s", again, first)
+	}
+	c.CheckSeconds(t, "seconds")
 	if drift := c.Verify(t); len(drift) > 0 {
 		t.Errorf("core verify: %v", drift)
 	}

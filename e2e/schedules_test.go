@@ -1,7 +1,6 @@
 package e2e_test
 
 import (
-	"encoding/json"
 	"testing"
 	"time"
 
@@ -20,12 +19,12 @@ func TestSchedulesWhileCoresDie(t *testing.T) {
 	own := c.Client(t, tenant.Key)
 	cron := "* * * * * *"
 	if _, err := own.PutSchedule(t.Context(), "seconds", api.ScheduleRequest{
-		Cron: &cron, CatchUp: api.CatchUpAll, CatchUpMax: new(1000), Job: api.ScheduleJob{Type: "tick", Queue: "ticks"},
+		Cron: &cron, CatchUp: api.CatchUpAll, CatchUpMax: new(1000), Job: api.ScheduleJob{Type: "seconds", Queue: "ticks"},
 	}); err != nil {
 		t.Fatal(err)
 	}
 	ticked := func(n int) func() bool {
-		return func() bool { return len(allRuns(t, c, "seconds")) >= n }
+		return func() bool { return len(c.ScheduleRuns(t, "seconds")) >= n }
 	}
 	for i, core := range c.Cores {
 		stack.Eventually(t, time.Minute, "there are more ticks", ticked(3*i+2))
@@ -37,7 +36,7 @@ func TestSchedulesWhileCoresDie(t *testing.T) {
 	if _, err := own.PauseSchedule(t.Context(), "seconds"); err != nil {
 		t.Fatal(err)
 	}
-	made := checkSeconds(t, c, "seconds", allRuns(t, c, "seconds")[0].At)
+	made := c.CheckSeconds(t, "seconds")
 	claimed := map[string]bool{}
 	for len(claimed) < len(made) {
 		job := stack.ClaimOne(t, own, "w", "ticks")
@@ -53,64 +52,6 @@ func TestSchedulesWhileCoresDie(t *testing.T) {
 	if ticks == 0 {
 		t.Error("the metric counts no tick")
 	}
-}
-
-// checkSeconds holds a paused schedule of seconds to one job for each of them from its first tick on, and
-// gives the jobs. There are no other jobs of the type tick.
-func checkSeconds(t *testing.T, c *stack.Cluster, name string, first time.Time) map[string]bool {
-	t.Helper()
-	stack.Eventually(t, time.Minute, "the ticks of before the pause are made", func() bool {
-		return stack.Query[bool](t.Context(), t, c.DatabaseURL, `SELECT next_at > paused_at FROM schedules WHERE name = $1`, name)[0]
-	})
-	made := map[string]bool{}
-	runs := allRuns(t, c, name)
-	if !runs[0].At.Equal(first) {
-		t.Errorf("the first tick is that at %s, not at %s", runs[0].At, first)
-	}
-	for i, run := range runs {
-		if i > 0 && run.At.Sub(runs[i-1].At) != time.Second {
-			t.Errorf("after the tick at %s comes that at %s", runs[i-1].At, run.At)
-		}
-		if run.Job == "" && run.Skipped != api.SkippedPaused {
-			t.Errorf("the tick at %s has no job: %s", run.At, run.Skipped)
-		}
-		if run.Job != "" && made[run.Job] {
-			t.Errorf("the job %s is of two ticks", run.Job)
-		}
-		if run.Job != "" {
-			made[run.Job] = true
-		}
-	}
-	stored := stack.Query[string](t.Context(), t, c.DatabaseURL, `SELECT id::text FROM jobs WHERE type = 'tick' UNION ALL
-		SELECT id::text FROM finished_jobs WHERE type = 'tick' UNION ALL SELECT id::text FROM dead_letters WHERE type = 'tick'`)
-	for _, id := range stored {
-		if !made[id] {
-			t.Errorf("the job %s is no tick's", id)
-		}
-	}
-	if len(stored) != len(made) {
-		t.Errorf("%d jobs of %d ticks", len(stored), len(made))
-	}
-	return made
-}
-
-type scheduleRun struct {
-	At           time.Time
-	Job, Skipped string
-}
-
-func allRuns(t *testing.T, c *stack.Cluster, name string) []scheduleRun {
-	t.Helper()
-	runs := []scheduleRun{}
-	for _, one := range stack.Query[string](t.Context(), t, c.DatabaseURL,
-		`SELECT jsonb_build_object('at', at, 'job', job_id, 'skipped', skipped)::text FROM schedule_runs WHERE name = $1 ORDER BY at`, name) {
-		var run scheduleRun
-		if err := json.Unmarshal([]byte(one), &run); err != nil {
-			t.Fatal(err)
-		}
-		runs = append(runs, run)
-	}
-	return runs
 }
 
 // A key that is bound to a user makes, sees and changes that user's schedules, and no others.
