@@ -41,6 +41,9 @@ type settings struct {
 
 // definitions are all flags by name.
 func (s *settings) definitions() map[string]func(*pflag.FlagSet) {
+	whole := func(name string, value *int, usage string) func(*pflag.FlagSet) {
+		return func(f *pflag.FlagSet) { f.IntVar(value, name, *value, usage) }
+	}
 	return map[string]func(*pflag.FlagSet){
 		"rate": func(f *pflag.FlagSet) {
 			f.Float64Var(&s.rate, "rate", s.rate, "jobs a second that are meant to be submitted (open-loop)")
@@ -48,49 +51,29 @@ func (s *settings) definitions() map[string]func(*pflag.FlagSet) {
 		"closed": func(f *pflag.FlagSet) {
 			f.BoolVar(&s.closed, "closed", s.closed, "closed-loop: each sender sends when it has its last answer, as fast as it can")
 		},
-		"concurrency": func(f *pflag.FlagSet) {
-			f.IntVar(&s.concurrency, "concurrency", s.concurrency, "senders that submit at once, each with a connection")
-		},
-		"consumers": func(f *pflag.FlagSet) {
-			f.IntVar(&s.consumers, "consumers", s.consumers, "senders that claim and complete at once, each with a connection")
-		},
-		"batch": func(f *pflag.FlagSet) {
-			f.IntVar(&s.batch, "batch", s.batch, "jobs in one submit, 1 to 1000; 1 is the route for a single job")
-		},
-		"claim-batch": func(f *pflag.FlagSet) {
-			f.IntVar(&s.claimBatch, "claim-batch", s.claimBatch, "jobs in one claim, and in one call that completes them, 1 to 1000")
-		},
-		"types": func(f *pflag.FlagSet) { f.IntVar(&s.types, "types", s.types, "types of jobs; with more than one, of all priorities too") },
-		"items": func(f *pflag.FlagSet) {
-			f.IntVar(&s.items, "items", s.items, "with --core: callers' submits in one signed call, as a gateway joins them, 1 to 1000")
-		},
-		"jobs": func(f *pflag.FlagSet) {
-			f.IntVar(&s.jobs, "jobs", s.jobs, "jobs at most; 0 leaves it to --duration, where that is possible")
-		},
+		"concurrency": whole("concurrency", &s.concurrency, "senders that submit at once, each with a connection"),
+		"consumers":   whole("consumers", &s.consumers, "senders that claim and complete at once, each with a connection"),
+		"batch":       whole("batch", &s.batch, "jobs in one submit, 1 to 1000; 1 is the route for a single job"),
+		"claim-batch": whole("claim-batch", &s.claimBatch, "jobs in one claim, and in one call that completes them, 1 to 1000"),
+		"types":       whole("types", &s.types, "types of jobs; with more than one, of all priorities too"),
+		"items":       whole("items", &s.items, "with --core: callers' submits in one signed call, as a gateway joins them, 1 to 1000"),
+		"jobs":        whole("jobs", &s.jobs, "jobs at most; 0 leaves it to --duration, where that is possible"),
 		"duration": func(f *pflag.FlagSet) {
 			f.DurationVar(&s.duration, "duration", s.duration, "time at most, of each part that is measured")
 		},
-		"tenants": func(f *pflag.FlagSet) {
-			f.IntVar(&s.tenants, "tenants", s.tenants, "tenants, made for the run (operator key); 0 uses the API key's own")
-		},
+		"tenants": whole("tenants", &s.tenants, "tenants, made for the run (operator key); 0 uses the API key's own"),
 		"limits": func(f *pflag.FlagSet) {
 			f.BoolVar(&s.limits, "limits", s.limits, "every rate and cap on, high enough to refuse nothing (operator key)")
 		},
 		"keyed": func(f *pflag.FlagSet) {
 			f.BoolVar(&s.keyed, "keyed", s.keyed, "an Idempotency-Key with every submit")
 		},
-		"payload-bytes": func(f *pflag.FlagSet) {
-			f.IntVar(&s.payload, "payload-bytes", s.payload, "size of a payload, about")
-		},
+		"payload-bytes": whole("payload-bytes", &s.payload, "size of a payload, about"),
 		"queue": func(f *pflag.FlagSet) {
 			f.StringVar(&s.queue, "queue", s.queue, "queue (default one of this run's own)")
 		},
-		"lead": func(f *pflag.FlagSet) {
-			f.IntVar(&s.lead, "lead", s.lead, "closed-loop: how many jobs producers may be ahead of consumers")
-		},
-		"slice": func(f *pflag.FlagSet) {
-			f.IntVar(&s.slice, "slice", s.slice, "jobs in a slice; the last one's rate is divided by the first one's (default a tenth of --jobs)")
-		},
+		"lead":  whole("lead", &s.lead, "closed-loop: how many jobs producers may be ahead of consumers"),
+		"slice": whole("slice", &s.slice, "jobs in a slice; the last one's rate is divided by the first one's (default a tenth of --jobs)"),
 		"compare": func(f *pflag.FlagSet) {
 			f.BoolVar(&s.compare, "compare", s.compare, "the same without a snapshot first, to divide by")
 		},
@@ -100,10 +83,8 @@ func (s *settings) definitions() map[string]func(*pflag.FlagSet) {
 		"depths": func(f *pflag.FlagSet) {
 			f.Var(&s.depths, "depths", "numbers of queued jobs to claim at, rising; 10k and 5M are understood")
 		},
-		"claims": func(f *pflag.FlagSet) { f.IntVar(&s.claims, "claims", s.claims, "claims at each depth") },
-		"backlog": func(f *pflag.FlagSet) {
-			f.IntVar(&s.backlog, "backlog", s.backlog, "jobs that the hostile tenant has queued")
-		},
+		"claims":  whole("claims", &s.claims, "claims at each depth"),
+		"backlog": whole("backlog", &s.backlog, "jobs that the hostile tenant has queued"),
 		"work": func(f *pflag.FlagSet) {
 			f.DurationVar(&s.work, "work", s.work, "how long a consumer works on what it claimed at once")
 		},

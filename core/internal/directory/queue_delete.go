@@ -36,8 +36,11 @@ const queueThere = `deleted_at IS DISTINCT FROM updated_at`
 
 const (
 	retireQueueSQL = `
-UPDATE lanes SET retired_at = statement_timestamp() WHERE tenant_id = @tenant_id AND queue = @name AND retired_at IS NULL`
+UPDATE typed_lanes SET retired_at = statement_timestamp() WHERE tenant_id = @tenant_id AND queue = @name AND retired_at IS NULL`
+	// lanes are those of the version before.
 	lanesOfQueueSQL = `
+SELECT id FROM typed_lanes WHERE tenant_id = @tenant_id AND queue = @name
+UNION ALL
 SELECT id FROM lanes WHERE tenant_id = @tenant_id AND queue = @name`
 	// A new row has the default of every setting.
 	removeQueueSQL = `
@@ -46,7 +49,7 @@ DELETE FROM queues WHERE tenant_id = @tenant_id AND name = @name AND ` + queueTh
 INSERT INTO queues (tenant_id, name, created_at, updated_at, deleted_at)
 VALUES (@tenant_id, @name, statement_timestamp(), statement_timestamp(), statement_timestamp())`
 	forgetRateSQL = `
-DELETE FROM rate_log WHERE tenant_id = @tenant_id AND queue = @name`
+DELETE FROM rate_log WHERE tenant_id = @tenant_id AND split_part(queue, '/', 1) = @name`
 )
 
 // DeleteQueue deletes a tenant's queue without live jobs and dead letters: its settings and its lanes. One
@@ -138,7 +141,7 @@ WITH picked AS MATERIALIZED (
   SELECT tenant_id, name FROM picked
   WHERE EXISTS (SELECT FROM dead_letters d WHERE d.tenant_id = picked.tenant_id AND d.queue = picked.name)
      OR EXISTS (
-       SELECT FROM lanes l
+       SELECT FROM (SELECT id, tenant_id, queue FROM typed_lanes UNION ALL SELECT id, tenant_id, queue FROM lanes) l
        WHERE l.tenant_id = picked.tenant_id AND l.queue = picked.name
          AND (EXISTS (SELECT FROM jobs j WHERE j.state = 'queued' AND j.lane_id = l.id)
            OR EXISTS (SELECT FROM jobs j WHERE j.state IN ('blocked', 'scheduled') AND j.lane_id = l.id)

@@ -28,7 +28,7 @@ func (f *fixture) names() string {
 // ensure asks for the lane of a queue, as a submit does.
 func (f *fixture) ensure(name string) directory.LaneID {
 	f.Helper()
-	made, err := f.Store.EnsureLanes(f.Context(), f.Tenant, []directory.LaneAsk{{LaneKey: directory.NewLaneKey(f.Tenant, name, nil)}})
+	made, err := f.Store.EnsureLanes(f.Context(), f.Tenant, []directory.LaneAsk{{LaneKey: directory.NewLaneKey(f.Tenant, name, "test", nil)}})
 	if err != nil || made[0].ID == 0 {
 		f.Fatal(made, err)
 	}
@@ -75,7 +75,7 @@ func TestDeleteQueueRefusesOneWithJobs(t *testing.T) {
 	if err := f.Store.PutQueue(t.Context(), f.Tenant, "q", api.QueueRequest{MaxAttempts: new(9)}); err != nil {
 		t.Fatal(err)
 	}
-	f.Lane = directory.Lane{ID: lane, LaneKey: directory.NewLaneKey(f.Tenant, "q", nil)}
+	f.Lane = directory.Lane{ID: lane, LaneKey: directory.NewLaneKey(f.Tenant, "q", "test", nil)}
 	id := f.Submit(f.Job())[0]
 	states := []struct {
 		want string
@@ -162,7 +162,7 @@ func TestADeletedQueueSpringsUpAgainWithDefaults(t *testing.T) {
 func TestAJobBesideADeletionBringsItsQueueBack(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.Lane = directory.Lane{ID: f.ensure("q"), LaneKey: directory.NewLaneKey(f.Tenant, "q", nil)}
+	f.Lane = directory.Lane{ID: f.ensure("q"), LaneKey: directory.NewLaneKey(f.Tenant, "q", "test", nil)}
 	for round, step := range []func(){
 		func() {},
 		func() { f.Exec(`UPDATE jobs SET state = 'blocked', ready_at = NULL`) },

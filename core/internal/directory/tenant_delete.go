@@ -92,7 +92,7 @@ var removeSQL = []string{
 WITH ended AS (
   DELETE FROM jobs
   WHERE id = ANY(ARRAY(SELECT id FROM jobs WHERE tenant_id = @tenant_id ORDER BY uuid_send(id) DESC LIMIT @batch FOR UPDATE))
-  RETURNING id, tenant_id, user_id, queue, counted
+  RETURNING id, tenant_id, user_id, queue, type, counted
 ), ` + withJobsSQL + `, ` + usage.LeaveCountsSQL + `
 SELECT id FROM ended`,
 	`
@@ -126,6 +126,7 @@ SELECT id FROM ended`,
 	removeRows("workers", "owner"),
 	removeRows("rate_log", "tenant_id"),
 	removeRows("lanes", "tenant_id"),
+	removeRows("typed_lanes", "tenant_id"),
 	removeRows("queues", "tenant_id"),
 	removeRows("usage_counts", "tenant_id"),
 	// A count and its credits go together: each is wrong without the other.
