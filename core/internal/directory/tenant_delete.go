@@ -87,18 +87,21 @@ const withJobsSQL = `edges AS (
 var removeSQL = []string{
 	removeRows("redrives", "tenant_id"),
 	removeRows("schedules", "tenant_id"),
-	// They leave the counts that they are in, as jobs that end.
+	// They leave the counts that they are in, as jobs that end. Rows are locked in the order of ids, as in
+	// every statement.
 	`
 WITH ended AS (
   DELETE FROM jobs
-  WHERE id = ANY(ARRAY(SELECT id FROM jobs WHERE tenant_id = @tenant_id ORDER BY uuid_send(id) DESC LIMIT @batch FOR UPDATE))
+  WHERE id = ANY(ARRAY(SELECT id FROM jobs WHERE id = ANY(ARRAY(
+    SELECT id FROM jobs WHERE tenant_id = @tenant_id ORDER BY uuid_send(id) DESC LIMIT @batch)) ORDER BY id FOR UPDATE))
   RETURNING id, tenant_id, user_id, queue, type, counted
 ), ` + withJobsSQL + `, ` + usage.LeaveCountsSQL + `
 SELECT id FROM ended`,
 	`
 WITH ended AS (
   DELETE FROM dead_letters
-  WHERE id = ANY(ARRAY(SELECT id FROM dead_letters WHERE tenant_id = @tenant_id ORDER BY uuid_send(id) DESC LIMIT @batch FOR UPDATE))
+  WHERE id = ANY(ARRAY(SELECT id FROM dead_letters WHERE id = ANY(ARRAY(
+    SELECT id FROM dead_letters WHERE tenant_id = @tenant_id ORDER BY uuid_send(id) DESC LIMIT @batch)) ORDER BY id FOR UPDATE))
   RETURNING id
 ), ` + withJobsSQL + `
 SELECT id FROM ended`,

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"time"
 
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/sample"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -22,8 +21,6 @@ func startDemo(group *runGroup, r ready, fresh bool, log *slog.Logger) error {
 	}
 	w, err := worker.New(worker.Options{
 		Client: caller, WorkerID: "sample", Concurrency: 4, Logger: log.With("service", "sample-worker"), Grace: grace,
-		// Short, because a user who tries an own worker on the queue default waits for it.
-		UnknownTypeDelay: time.Second,
 	})
 	if err != nil {
 		return err

@@ -47,7 +47,7 @@ func newQueuesList(a *cli.App) *cobra.Command {
 }
 
 func queues(t *cli.Table, all []api.Queue) {
-	t.Row("NAME", "MODE", cli.Coloured("STATE", cli.Plain), "QUEUED", "RUNNING", "SCHEDULED", "BLOCKED", "DEAD", "OLDEST", "WORKERS", "UNSERVED TAGS")
+	t.Row("NAME", "MODE", cli.Coloured("STATE", cli.Plain), "QUEUED", "RUNNING", "SCHEDULED", "BLOCKED", "DEAD", "OLDEST", "WORKERS", "UNSERVED")
 	for _, q := range all {
 		depth := depths(q)
 		t.Row(q.Name, q.Mode, queueState(q), depth("queued", q.Depth.Queued), depth("running", q.Depth.Running),
@@ -85,12 +85,16 @@ func oldest(q api.Queue) string {
 	return (time.Duration(*q.OldestQueuedMS) * time.Millisecond).Round(time.Second).String()
 }
 
+// unserved names types without a worker, with the tags that their jobs require.
 func unserved(q api.Queue) string {
-	sets := make([]string, len(q.Unserved))
-	for i, set := range q.Unserved {
-		sets[i] = strings.Join(set.Tags, "+")
+	types := make([]string, len(q.Unserved))
+	for i, one := range q.Unserved {
+		types[i] = one.Type
+		if len(one.Tags) > 0 {
+			types[i] += " (" + strings.Join(one.Tags, ", ") + ")"
+		}
 	}
-	return strings.Join(sets, " ")
+	return strings.Join(types, ", ")
 }
 
 func newQueuesGet(a *cli.App) *cobra.Command {
@@ -140,7 +144,7 @@ func describeQueue(t *cli.Table, q api.Queue) {
 	t.Pair("dead letters", depth("dead_letter", q.Depth.DeadLetter))
 	t.Pair("oldest queued", oldest(q))
 	t.Pair("active workers", strconv.Itoa(q.ActiveWorkers))
-	t.Pair("unserved tags", unserved(q))
+	t.Pair("unserved", unserved(q))
 	t.Pair("visibility timeout", cli.Milliseconds(q.Settings.VisibilityTimeoutMS))
 	t.Pair("max attempts", strconv.Itoa(q.Settings.MaxAttempts))
 	t.Pair("retry", retryOf(q.Settings.Retry))

@@ -25,14 +25,22 @@ func newWorkers(a *cli.App) *cobra.Command {
 }
 
 func workers(t *cli.Table, all []api.Worker) {
-	t.Row("WORKER ID", cli.Coloured("STATUS", cli.Plain), "LEASES", "CONCURRENCY", "QUEUES", "TAGS", "REGISTERED", "LAST HEARTBEAT")
+	t.Row("WORKER ID", cli.Coloured("STATUS", cli.Plain), "LEASES", "CONCURRENCY", "QUEUES", "TYPES", "TAGS", "REGISTERED", "LAST HEARTBEAT")
 	colours := map[string]cli.Colour{api.WorkerActive: cli.Green, api.WorkerStale: cli.Yellow, api.WorkerDead: cli.Red}
 	for _, w := range all {
 		c, ok := colours[w.Status]
 		if !ok {
 			c = cli.Plain
 		}
-		t.Row(w.WorkerID, cli.Coloured(w.Status, c), w.Leases, w.Concurrency, strings.Join(w.Queues, ","), strings.Join(w.Tags, ","),
+		t.Row(w.WorkerID, cli.Coloured(w.Status, c), w.Leases, w.Concurrency, strings.Join(w.Queues, ","), types(w), strings.Join(w.Tags, ","),
 			cli.Stamp(&w.RegisteredAt), cli.Stamp(&w.LastHeartbeatAt))
 	}
+}
+
+// types are those that a worker takes.
+func types(w api.Worker) string {
+	if w.Types == nil {
+		return "all"
+	}
+	return strings.Join(*w.Types, ",")
 }
