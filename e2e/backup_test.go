@@ -127,7 +127,7 @@ func TestSchedulesAndAWorkflowAreRestored(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fetch, side := stack.ClaimOne(t, api0, "before", backupQueue), stack.ClaimOne(t, api0, "before", backupQueue)
+	fetch, side := stack.ClaimOne(t, api0, "before", backupQueue, "fetch"), stack.ClaimOne(t, api0, "before", backupQueue, "side")
 	release := holdJob(t, c.DatabaseURL, shown.Jobs[2].ID)
 	complete(t, api0, fetch)
 	stack.Eventually(t, time.Minute, "there are ticks", func() bool { return len(c.ScheduleRuns(t, "seconds")) >= 3 })

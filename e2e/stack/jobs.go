@@ -31,13 +31,13 @@ func Get(tb testing.TB, c *client.Client, id string) api.Job {
 	return job
 }
 
-// ClaimOne claims one job by hand, as soon as there is one.
-func ClaimOne(tb testing.TB, c *client.Client, worker, queue string) api.ClaimedJob {
+// ClaimOne claims one job by hand, as soon as there is one: of some types, or of any.
+func ClaimOne(tb testing.TB, c *client.Client, worker, queue string, types ...string) api.ClaimedJob {
 	tb.Helper()
 	var job api.ClaimedJob
 	wait := time.Second.Milliseconds()
 	Eventually(tb, time.Minute, "a job in "+queue, func() bool {
-		claimed, err := c.Claim(tb.Context(), api.ClaimRequest{WorkerID: worker, Queues: []string{queue}, WaitMS: &wait})
+		claimed, err := c.Claim(tb.Context(), api.ClaimRequest{WorkerID: worker, Queues: []string{queue}, Types: types, WaitMS: &wait})
 		if err != nil {
 			tb.Fatal(err)
 		}

@@ -236,3 +236,28 @@ func TestARateOnAType(t *testing.T) {
 	}
 	f.noDrift()
 }
+
+// Types of the same priority take turns, in the order in which their jobs became ready; a job of a higher
+// priority comes before.
+func TestTypesTakeTurns(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	order := func(n int) (types []string) {
+		for range n {
+			for _, one := range f.claim(f.typedCall(1)) {
+				types = append(types, one.Type)
+			}
+		}
+		return types
+	}
+	for range 3 {
+		for _, jobType := range []string{"c", "a", "b", "a"} {
+			f.submit(ofType(jobType))
+		}
+	}
+	f.submit(ofType("late"), api.SubmitRequest{Type: "high", Priority: new(6)})
+	want := []string{"high", "c", "a", "b", "late", "c", "a", "b", "c", "a", "b", "a", "a", "a"}
+	if got := order(len(want)); !slices.Equal(got, want) {
+		t.Errorf("claims of one took\n%v, want\n%v", got, want)
+	}
+}

@@ -192,7 +192,7 @@ func TestCapsRefuseTicks(t *testing.T) {
 	if err := f.core.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	f.put("report", every(time.Hour, func(r *api.ScheduleRequest) { r.Job.Queue = "narrow" }))
+	f.put("report", every(time.Hour, func(r *api.ScheduleRequest) { r.Job.Queue, r.Job.Type = "narrow", "test" }))
 	for range 2 {
 		f.back("report", time.Hour)
 		f.work()

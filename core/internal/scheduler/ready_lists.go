@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"time"
@@ -30,6 +31,8 @@ type ReadyLists struct {
 	waiting waiting
 	// throttled are lanes with lists in which a cap or a rate keeps jobs waiting, by tenant.
 	throttled map[tenant.ID]map[directory.LaneID]struct{}
+	// turns counts the turns of lists that were not exhausted.
+	turns uint64
 	// find gives a lane by its id, if it is cached.
 	find func(directory.LaneID) (directory.Lane, bool)
 }
@@ -48,9 +51,22 @@ type readyState struct {
 	// ready says that a job probably waits in it.
 	ready bool
 	after queue.Cursor
+	// turn is its place among the lists of its queue and priority.
+	turn turn
 	// version counts the notifications, rewinds those that moved the cursor back. A claim compares
 	// both to detect notifications since its plan.
 	version, rewinds uint64
+}
+
+// turn orders lists: by their first job when they became ready, or where those were whose turn came
+// with theirs, and then by the number of turns.
+type turn struct {
+	at     queue.Cursor
+	number uint64
+}
+
+func (t turn) compare(other turn) int {
+	return cmp.Or(t.at.Compare(other.at), cmp.Compare(t.number, other.number))
 }
 
 // Planned is a list as a claim was planned with it.
@@ -58,6 +74,7 @@ type Planned struct {
 	claim.ReadyList
 	// In is the list's lane; it never changes.
 	In               *directory.Lane
+	turn             turn
 	version, rewinds uint64
 }
 
@@ -83,6 +100,9 @@ func (l *ReadyLists) Notify(ready []queue.Ready) {
 		if at := one.Cursor(); !b.known || at.Compare(b.after) < 0 {
 			b.after = at
 			b.rewinds++
+		}
+		if at := one.Cursor(); !b.ready || at.Compare(b.turn.at) < 0 {
+			b.turn = turn{at: at}
 		}
 		b.known = true
 		b.version++
@@ -184,6 +204,12 @@ func (l *ReadyLists) Forget(gone []directory.LaneID) {
 func (l *ReadyLists) Scanned(planned []Planned, seen []claim.ScanProgress) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	var last queue.Cursor
+	for i := range planned {
+		if at := planned[i].turn.at; at.Compare(last) > 0 {
+			last = at
+		}
+	}
 	for _, w := range seen {
 		at := slices.IndexFunc(planned, func(p Planned) bool { return p.Lane == w.Lane && p.Priority == w.Priority })
 		if at < 0 {
@@ -194,6 +220,10 @@ func (l *ReadyLists) Scanned(planned []Planned, seen []claim.ScanProgress) {
 		b := &known.by[w.Priority]
 		if w.To.Compare(b.after) > 0 && b.rewinds == was.rewinds {
 			b.after = w.To
+		}
+		if !w.Exhausted && !w.To.At.IsZero() { // the others that are ready come first
+			l.turns++
+			b.turn = turn{last, l.turns}
 		}
 		if w.Exhausted && b.version == was.version {
 			l.setReady(known, w.Priority, false)

@@ -176,7 +176,8 @@ func (l *ReadyLists) QueuesOf(name string, filter *Filter, offset uint64, n int)
 }
 
 // ReadyIn gives up to most ready lists of queues, of lanes that the filter serves: high priorities
-// first, equal ones rotated by offset.
+// first. Offset selects the first queue, and which lists where there are more; those of one queue and
+// priority take turns, in the order of their first jobs.
 func (l *ReadyLists) ReadyIn(keys []tenant.QueueKey, filter *Filter, offset uint64, most int) (found []Planned) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -194,12 +195,17 @@ func (l *ReadyLists) ReadyIn(keys []tenant.QueueKey, filter *Filter, offset uint
 			if of == nil || of.priorities&(1<<priority) == 0 {
 				continue
 			}
+			begin := len(found)
 			for known := range of.by[priority].served(filter, offset) {
 				b := &known.by[priority]
-				found = append(found, Planned{claim.ReadyList{Lane: known.lane.ID, Priority: priority, After: b.after}, &known.lane, b.version, b.rewinds})
-				if len(found) == most {
-					return found
+				list := claim.ReadyList{Lane: known.lane.ID, Priority: priority, After: b.after}
+				if found = append(found, Planned{list, &known.lane, b.turn, b.version, b.rewinds}); len(found) == most {
+					break
 				}
+			}
+			slices.SortFunc(found[begin:], func(a, b Planned) int { return a.turn.compare(b.turn) })
+			if len(found) == most {
+				return found
 			}
 		}
 	}

@@ -213,7 +213,11 @@ func TestWorkerRunTypes(t *testing.T) {
 	if job := f.Ended(mine); job.State != api.StateCompleted {
 		t.Errorf("%s", job.State)
 	}
-	f.Eventually("the other is put back", func() bool { return f.State(other).State == api.StateScheduled })
+	if job := f.State(other); job.State != api.StateQueued || job.Epoch != 0 {
+		t.Errorf("a job of another type: %s, epoch %d", job.State, job.Epoch)
+	}
+	f.Want(0, []string{"unserved", "other"}, "queues", "get", q)
+	f.Want(0, []string{"TYPES", "mine"}, "workers")
 }
 
 func TestWorkerRunRefuses(t *testing.T) {
