@@ -23,9 +23,9 @@ func TestJobsAfterOtherJobs(t *testing.T) {
 		}
 		return field[string](t, answer, "id")
 	}
-	next := func(want string) api.ClaimedJob {
+	next := func(want, jobType string) api.ClaimedJob {
 		t.Helper()
-		claimed, err := c.Claim(t.Context(), api.ClaimRequest{WorkerID: "w1", Queues: []string{"default"}, WaitMS: new(int64(10_000))})
+		claimed, err := c.Claim(t.Context(), api.ClaimRequest{WorkerID: "w1", Queues: []string{"default"}, Types: []string{jobType}, WaitMS: new(int64(10_000))})
 		if err != nil || len(claimed.Jobs) != 1 || claimed.Jobs[0].ID != want {
 			t.Fatalf("want %s: %+v %v", want, claimed, err)
 		}
@@ -40,15 +40,15 @@ func TestJobsAfterOtherJobs(t *testing.T) {
 	if field[string](t, body, "state") != api.StateBlocked || field[int](t, body, "blocked_by") != 2 || len(field[[]api.JobDependency](t, body, "after")) != 2 {
 		t.Fatalf("%s", body)
 	}
-	for _, one := range []string{top, left} {
-		if _, err := c.Complete(t.Context(), one, api.CompleteRequest{LeaseToken: next(one).LeaseToken}); err != nil {
+	for _, one := range [][2]string{{top, "top"}, {left, "left"}} {
+		if _, err := c.Complete(t.Context(), one[0], api.CompleteRequest{LeaseToken: next(one[0], one[1]).LeaseToken}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := c.Fail(t.Context(), right, api.FailRequest{LeaseToken: next(right).LeaseToken, Permanent: true, Error: &api.JobError{Type: "e", Message: "broken"}}); err != nil {
+	if _, err := c.Fail(t.Context(), right, api.FailRequest{LeaseToken: next(right, "right").LeaseToken, Permanent: true, Error: &api.JobError{Type: "e", Message: "broken"}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Complete(t.Context(), last, api.CompleteRequest{LeaseToken: next(last).LeaseToken}); err != nil {
+	if _, err := c.Complete(t.Context(), last, api.CompleteRequest{LeaseToken: next(last, "last").LeaseToken}); err != nil {
 		t.Fatal(err)
 	}
 	status, _, body := ask(t, s, "GET", "/v1/jobs/"+never, "", "Prefer", "wait=20")

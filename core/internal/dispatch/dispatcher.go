@@ -242,12 +242,16 @@ func scanAgain(lane directory.LaneID) queue.Waiting {
 	return queue.Waiting{Ready: queue.Ready{Lane: lane}, Jobs: 1}
 }
 
-// WakeHere notifies only the claims parked in this core. All lists are notified before the first claim
-// is woken: it then sees those of the highest priority.
+// WakeHere notifies only the claims parked in this core. All lists are notified at once, before the first
+// claim is woken: a claim sees all of them or none, and takes first what comes first.
 func (d *Dispatcher) WakeHere(waiting []queue.Waiting) {
 	lanes := make([][]directory.Lane, len(waiting))
+	ready := make([]queue.Ready, len(waiting))
 	for i, one := range waiting {
-		d.lists.Notify([]queue.Ready{one.Ready})
+		ready[i] = one.Ready
+	}
+	d.lists.Notify(ready)
+	for i, one := range waiting {
 		lane, known := d.lanes.ByID(one.Lane)
 		if !known { // created by another core; its claims are woken once it is cached
 			d.RefreshSoon()
