@@ -31,7 +31,7 @@ type worker struct {
 
 func (w *worker) next(want string) api.ClaimedJob {
 	w.Helper()
-	claimed, err := w.Claim(w.Context(), api.ClaimRequest{WorkerID: "w1", Queues: []string{"default"}, WaitMS: new(int64(10_000))})
+	claimed, err := w.Claim(w.Context(), api.ClaimRequest{WorkerID: "w1", Queues: []string{"default"}, Types: []string{want}, WaitMS: new(int64(10_000))})
 	if err != nil || len(claimed.Jobs) != 1 || claimed.Jobs[0].Type != want {
 		w.Fatalf("want %s: %+v %v", want, claimed, err)
 	}
