@@ -54,6 +54,7 @@ mutants: ## break the rules on purpose, one by one: the tests must notice each
 faults: ## the fault suite, long: kills, pauses, crashes, lost replies (an hour or more)
 	@sh .ci/install test
 	FORGEQUEUE_FAULTS=long $(GO_TEST) -race -timeout 3h -count=1 -v ./e2e/faults
+	FORGEQUEUE_FAULTS=long $(GO_TEST) -race -timeout 1h -count=1 -v -run 'ALargeWorkflow|ALongChain' ./core/internal/dispatch ./e2e
 
 peers: ## River and this in turn on one PostgreSQL: the ratios of the bars (15 min; ARGS=-quick: 4 min)
 	@sh .ci/install test
