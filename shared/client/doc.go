@@ -26,7 +26,7 @@
 //
 // # Around each submit
 //
-// [Options] has a Logger, which is told of repeats and warnings, and Middleware, functions
+// [Options] has a Logger, which gets repeats and warnings, and Middleware, functions
 // around every call that submits jobs. Package otelforgequeue has one that makes spans.
 //
 // # Repeats

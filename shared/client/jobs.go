@@ -17,9 +17,7 @@ import (
 func (c *Client) Submit(ctx context.Context, job api.SubmitRequest, options ...CallOption) (api.SubmitResponse, error) {
 	var answer api.SubmitResponse
 	_, err := c.submit(ctx, call{path: []string{"v1", "jobs"}, body: &job, answer: &answer}, options)
-	for _, warning := range answer.Warnings {
-		c.logger.WarnContext(ctx, "submit has a warning", "job_id", answer.ID, "type", answer.Type, "queue", answer.Queue, "warning", warning)
-	}
+	c.logWarnings(ctx, &answer)
 	return answer, err
 }
 
@@ -67,7 +65,8 @@ func (c *Client) SubmitBatch(ctx context.Context, batch api.BatchRequest, option
 // problems, with not_found and job_live.
 func (c *Client) Rerun(ctx context.Context, jobID string, differs api.RerunRequest, options ...CallOption) (api.SubmitResponse, error) {
 	var answer api.SubmitResponse
-	_, err := c.submit(ctx, call{path: []string{"v1", "jobs", jobID, "rerun"}, body: differs, answer: &answer}, options)
+	_, err := c.submit(ctx, call{path: []string{"v1", "jobs", jobID, "rerun"}, body: &differs, answer: &answer}, options)
+	c.logWarnings(ctx, &answer)
 	return answer, err
 }
 
@@ -105,16 +104,26 @@ func (c *Client) submit(ctx context.Context, one call, options []CallOption) (re
 		send = middleware(send)
 	}
 	err = send(ctx, s)
-	c.logSubmit(ctx, one.body, s, err)
+	c.logSubmit(ctx, &one, s, err)
 	return got, err
 }
 
+func (c *Client) logWarnings(ctx context.Context, answer *api.SubmitResponse) {
+	for _, warning := range answer.Warnings {
+		c.logger.WarnContext(ctx, "submit has a warning", "job_id", answer.ID, "type", answer.Type, "queue", answer.Queue, "warning", warning)
+	}
+}
+
 // logSubmit writes a DEBUG line for each job that was accepted.
-func (c *Client) logSubmit(ctx context.Context, body any, s *Submission, err error) {
+func (c *Client) logSubmit(ctx context.Context, one *call, s *Submission, err error) {
 	if err != nil || !c.logger.Enabled(ctx, slog.LevelDebug) {
 		return
 	}
-	for i, job := range jobsOf(body) {
+	if job, ok := one.answer.(*api.SubmitResponse); ok { // a rerun's request does not name all of it
+		c.logger.DebugContext(ctx, "submitted", "job_id", job.ID, "type", job.Type, "queue", job.Queue)
+		return
+	}
+	for i, job := range jobsOf(one.body) {
 		id := ""
 		if i < len(s.IDs) {
 			id = s.IDs[i]

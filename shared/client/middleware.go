@@ -13,7 +13,8 @@ type SubmitFunc func(ctx context.Context, s *Submission) error
 // workflow. A middleware may change all of it before it calls next.
 type Submission struct {
 	// Jobs are the jobs as they will be sent. They are copies; their slices and maps
-	// are the caller's, and are replaced rather than changed.
+	// are the caller's, and are replaced rather than changed. The one of Client.Rerun has
+	// only what differs: its Type is empty where that stays as it was.
 	Jobs []*api.SubmitRequest
 	// CorrelationID and Traceparent are sent with the call; empty sends none.
 	CorrelationID, Traceparent string
@@ -28,6 +29,8 @@ func jobsOf(body any) []*api.SubmitRequest {
 	switch b := body.(type) {
 	case *api.SubmitRequest:
 		return []*api.SubmitRequest{b}
+	case *api.RerunRequest:
+		return []*api.SubmitRequest{&b.SubmitRequest}
 	case *api.BatchRequest:
 		for i := range b.Jobs {
 			jobs = append(jobs, &b.Jobs[i])

@@ -349,7 +349,7 @@ func TestMiddlewareSeesEverySubmit(t *testing.T) {
 		}
 		s := serve(t, func(n int, w http.ResponseWriter, r *http.Request) {
 			switch {
-			case n == 5:
+			case n == 6:
 				refuse(w, problem.QueueFull)
 			case r.URL.Path == "/v1/jobs/batch":
 				answer(w, http.StatusOK, api.BatchResponse{Results: []api.BatchResult{{Job: &api.BatchJob{ID: "b0"}}, {Status: 400}}})
@@ -368,6 +368,7 @@ func TestMiddlewareSeesEverySubmit(t *testing.T) {
 			func() error { _, err := c.SubmitBatch(ctx, api.BatchRequest{Jobs: jobs}, option); return err },
 			func() error { _, err := c.SubmitWorkflow(ctx, workflow, option); return err },
 			func() error { _, err := c.AddToWorkflow(ctx, "w", workflow, option); return err },
+			func() error { _, err := c.Rerun(ctx, "j0", api.RerunRequest{SubmitRequest: one}, option); return err },
 		} {
 			if err := call(); err != nil {
 				t.Errorf("call %d: %v", n, err)
@@ -376,7 +377,7 @@ func TestMiddlewareSeesEverySubmit(t *testing.T) {
 		if _, err := c.Submit(deadline(t, time.Millisecond), one, option); client.Status(failed) != http.StatusTooManyRequests || !errors.Is(err, failed) {
 			t.Errorf("a refusal: the middleware got %v, the caller %v", failed, err)
 		}
-		want := "1tchanged[j1]c|1tchanged[j1]c|2tchanged[b0 ]c|1tchanged[]c|1tchanged[]c|1tchanged[]c"
+		want := "1tchanged[j1]c|1tchanged[j1]c|2tchanged[b0 ]c|1tchanged[]c|1tchanged[]c|1tchanged[j1]c|1tchanged[]c"
 		if got := strings.ReplaceAll(strings.Join(seen, "|"), " t", "t"); strings.ReplaceAll(got, " ", "") != strings.ReplaceAll(want, " ", "") {
 			t.Errorf("seen %s, want %s", got, want)
 		}

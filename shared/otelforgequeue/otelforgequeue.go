@@ -31,12 +31,13 @@ import (
 const scope = "github.com/forgequeue/forgequeue/shared/otelforgequeue"
 
 // Submit makes a span "submit TYPE", of kind producer, for each call that submits jobs;
-// "submit jobs" for jobs of several types. It is a child of the span in ctx, else of
-// the one given with client.WithTraceparent, and the jobs carry its traceparent.
-// Attributes: forgequeue.jobs, the number of jobs; of a single one forgequeue.job.id,
-// forgequeue.job.type and forgequeue.job.queue (if it is named). It lasts as long as the
-// call with all of its tries, of SubmitAndWait up to 20 s longer. provider is
-// OpenTelemetry's global one if nil.
+// "submit jobs" for jobs of several types, or of a type that the call does not name.
+// It is a child of the span in ctx, else of the one given with
+// client.WithTraceparent, and the jobs carry its traceparent. Attributes:
+// forgequeue.jobs, the number of jobs; of a single one forgequeue.job.id,
+// forgequeue.job.type and forgequeue.job.queue (where they are named). It lasts as
+// long as the call with all of its tries, of SubmitAndWait up to 20 s longer.
+// provider is OpenTelemetry's global one if nil.
 func Submit(provider trace.TracerProvider) func(next client.SubmitFunc) client.SubmitFunc {
 	tracer := tracerOf(provider)
 	return func(next client.SubmitFunc) client.SubmitFunc {
@@ -54,7 +55,9 @@ func Submit(provider trace.TracerProvider) func(next client.SubmitFunc) client.S
 				span.SetStatus(codes.Error, err.Error())
 			}
 			if len(s.Jobs) == 1 {
-				span.SetAttributes(attribute.String("forgequeue.job.type", s.Jobs[0].Type))
+				if jobType := s.Jobs[0].Type; jobType != "" {
+					span.SetAttributes(attribute.String("forgequeue.job.type", jobType))
+				}
 				if queue := s.Jobs[0].Queue; queue != "" {
 					span.SetAttributes(attribute.String("forgequeue.job.queue", queue))
 				}
@@ -136,7 +139,7 @@ func traceparent(ctx context.Context) string {
 
 // typeOf is the one type of a submission's jobs, else "jobs".
 func typeOf(s *client.Submission) string {
-	if len(s.Jobs) == 0 {
+	if len(s.Jobs) == 0 || s.Jobs[0].Type == "" {
 		return "jobs"
 	}
 	for _, job := range s.Jobs {
