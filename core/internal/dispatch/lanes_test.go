@@ -193,7 +193,7 @@ func TestJobsOfForgottenLanes(t *testing.T) {
 	lost := f.submit(plain(), tagged("x"))
 	f.refresh()
 	f.exec(`DELETE FROM typed_lanes`) // which is not known here
-	if moved, err := f.d.MoveOrphans(t.Context()); moved != 2 || err != nil {
+	if moved, err := f.d.MoveOrphans(t.Context(), time.Minute); moved != 2 || err != nil {
 		t.Fatalf("moved %d (%v)", moved, err)
 	}
 	jobs := f.claim(f.claimCall())
@@ -247,7 +247,7 @@ func TestJobsWithoutALaneAreFound(t *testing.T) {
 	f := newFixture(t)
 	f.submit(plain())
 	f.exec(`UPDATE jobs SET lane_id = 0`)
-	if moved, err := f.d.MoveOrphans(t.Context()); moved != 1 || err != nil {
+	if moved, err := f.d.MoveOrphans(t.Context(), time.Minute); moved != 1 || err != nil {
 		t.Fatalf("moved %d (%v)", moved, err)
 	}
 	if n := f.count(`SELECT count(*) FROM jobs WHERE lane_id IN (SELECT id FROM typed_lanes)`); n != 1 {

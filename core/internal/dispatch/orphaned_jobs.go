@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
@@ -17,77 +18,104 @@ const (
 	// lanesPerStep and orphansPerStep bound one statement.
 	lanesPerStep   = 1000
 	orphansPerStep = 500
+	// redrivenTime bounds the move of one lane's jobs beside a redrive; the duty moves the rest.
+	redrivenTime = time.Second
 )
 
 // MoveOrphans moves waiting jobs of deleted lanes to existing ones: no claim would find them. It
-// gives how many it moved.
-func (d *Dispatcher) MoveOrphans(ctx context.Context) (moved int, err error) {
-	for after := directory.LaneID(-1); ; { // 0 is no lane: jobs in it are orphans too
-		orphans, last, err := d.store.OrphanLanes(ctx, after, lanesPerStep)
-		if err != nil {
+// gives how many it moved. It ends when none is left, or after about within: jobs may come back as
+// fast as they are moved, as beside a core of the version before (decision 36).
+func (d *Dispatcher) MoveOrphans(ctx context.Context, within time.Duration) (moved int, err error) {
+	for until := time.Now().Add(within); ; {
+		n, left, err := d.moveOrphansOnce(ctx, until, within/10)
+		moved += n
+		if err != nil || !left || time.Now().After(until) {
 			return moved, err
-		}
-		for _, lane := range orphans {
-			n, err := d.moveOrphansOf(ctx, lane)
-			moved += n
-			if err != nil {
-				return moved, err
-			}
-		}
-		if after = last; last == 0 {
-			return moved, nil
 		}
 	}
 }
 
-// moveOrphansOf moves the waiting jobs of a deleted lane.
-func (d *Dispatcher) moveOrphansOf(ctx context.Context, lane directory.LaneID) (moved int, err error) {
+// moveOrphansOnce visits each deleted lane once, for about perLane. left says that it did not move all.
+func (d *Dispatcher) moveOrphansOnce(ctx context.Context, until time.Time, perLane time.Duration) (moved int, left bool, err error) {
+	for after := directory.LaneID(-1); ; { // 0 is no lane: jobs in it are orphans too
+		orphans, last, err := d.store.OrphanLanes(ctx, after, lanesPerStep)
+		if err != nil {
+			return moved, left, err
+		}
+		for _, lane := range orphans {
+			n, more, err := d.moveOrphansOf(ctx, lane, perLane)
+			moved, left = moved+n, left || more
+			if err != nil || time.Now().After(until) {
+				return moved, true, err
+			}
+		}
+		if after = last; last == 0 {
+			return moved, left, nil
+		}
+	}
+}
+
+// moveOrphansOf moves the waiting jobs of a deleted lane, for about within; left says that there may
+// be more.
+func (d *Dispatcher) moveOrphansOf(ctx context.Context, lane directory.LaneID, within time.Duration) (moved int, left bool, err error) {
 	refreshed := false
-	for {
+	for until := time.Now().Add(within); ; {
 		jobs, err := d.store.JobsOfLane(ctx, lane, orphansPerStep)
 		if err != nil || len(jobs) == 0 {
-			return moved, err
+			return moved, false, err
+		}
+		if moved > 0 && time.Now().After(until) {
+			return moved, true, nil
 		}
 		lanes, err := d.lanesOfOrphans(ctx, jobs)
 		if err != nil {
-			return moved, err
+			return moved, false, err
 		}
-		var misrouted []claim.MisroutedJob
-		var to []directory.LaneID
-		var ready []queue.Ready
-		known := false
-		for i, job := range jobs {
-			if lanes[i] == lane { // deleted, and still in this core's cache
-				known = true
-				continue
-			}
-			if lanes[i] == 0 {
-				continue // its tenant has reached a bound on lanes
-			}
-			misroutedJob := claim.MisroutedJob{Ready: queue.Ready{Lane: lane, Priority: job.Priority, ID: job.ID}, User: job.UserID}
-			misrouted, to = append(misrouted, misroutedJob), append(to, lanes[i])
-			if job.ReadyAt != nil {
-				ready = append(ready, queue.Ready{Lane: lanes[i], Priority: job.Priority, At: *job.ReadyAt, ID: job.ID})
-			}
-		}
-		if len(misrouted) == 0 && known && !refreshed {
+		move := movesFrom(lane, jobs, lanes)
+		if len(move.jobs) == 0 && move.known && !refreshed {
 			refreshed = true
 			d.lanes.ReadAll()
 			if err := d.Refresh(ctx); err != nil {
-				return moved, err
+				return moved, false, err
 			}
 			continue
 		}
-		if len(misrouted) == 0 {
+		if len(move.jobs) == 0 {
 			d.log.WarnContext(ctx, "jobs stay without a lane until their tenant may use another lane", "lane", lane)
-			return moved, nil
+			return moved, false, nil
 		}
-		if err := d.store.Move(ctx, misrouted, to); err != nil {
-			return moved, err
+		if err := d.store.Move(ctx, move.jobs, move.to); err != nil {
+			return moved, false, err
 		}
-		moved += len(misrouted)
-		d.Wake(ready)
+		moved += len(move.jobs)
+		d.Wake(move.ready)
 	}
+}
+
+// orphanMove is which jobs of a deleted lane go where, and those of them that are ready.
+type orphanMove struct {
+	jobs  []claim.MisroutedJob
+	to    []directory.LaneID
+	ready []queue.Ready
+	// known says that the deleted lane is still in this core's cache.
+	known bool
+}
+
+func movesFrom(lane directory.LaneID, jobs []directory.Orphan, lanes []directory.LaneID) (move orphanMove) {
+	for i, job := range jobs {
+		switch lanes[i] {
+		case lane:
+			move.known = true
+		case 0: // its tenant has reached a bound on lanes
+		default:
+			from := queue.Ready{Lane: lane, Priority: job.Priority, ID: job.ID}
+			move.jobs, move.to = append(move.jobs, claim.MisroutedJob{Ready: from, User: job.UserID}), append(move.to, lanes[i])
+			if job.ReadyAt != nil {
+				move.ready = append(move.ready, queue.Ready{Lane: lanes[i], Priority: job.Priority, At: *job.ReadyAt, ID: job.ID})
+			}
+		}
+	}
+	return move
 }
 
 // lanesOfOrphans gives the lane of each job, cached or made now; 0 where none can be made.
@@ -136,7 +164,7 @@ func (d *Dispatcher) moveRedriven(ctx context.Context, redriven []queue.Ready) {
 	}
 	orphans, err := d.store.Orphaned(ctx, slices.Collect(maps.Keys(gone)))
 	for _, lane := range orphans {
-		_, moveErr := d.moveOrphansOf(ctx, lane)
+		_, _, moveErr := d.moveOrphansOf(ctx, lane, redrivenTime)
 		err = errors.Join(err, moveErr)
 	}
 	if err != nil {

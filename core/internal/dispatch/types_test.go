@@ -2,6 +2,7 @@ package dispatch_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -156,7 +157,7 @@ func TestJobsOfTheVersionBefore(t *testing.T) {
 	if got := f.claim(f.typedCall(9, "a")); len(got) != 0 {
 		t.Fatalf("claimed %d jobs from a lane without a type", len(got))
 	}
-	if moved, err := f.d.MoveOrphans(t.Context()); moved != 4 || err != nil {
+	if moved, err := f.d.MoveOrphans(t.Context(), time.Minute); moved != 4 || err != nil {
 		t.Fatalf("moved %d (%v)", moved, err)
 	}
 	got := f.claim(f.typedCall(9, "a"))
@@ -259,5 +260,24 @@ func TestTypesTakeTurns(t *testing.T) {
 	want := []string{"high", "c", "a", "b", "late", "c", "a", "b", "c", "a", "b", "a", "a", "a"}
 	if got := order(len(want)); !slices.Equal(got, want) {
 		t.Errorf("claims of one took\n%v, want\n%v", got, want)
+	}
+}
+
+// A lane whose jobs come back as fast as they are moved, as beside a core of the version before, does not
+// keep the jobs of another one waiting, nor the duty from its end.
+func TestJobsThatComeBackToTheirLane(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	made := f.submit(ofType("a"), ofType("b"))
+	f.exec(`UPDATE jobs SET lane_id = 2000000000 - lane_id`) // the lane of b comes first
+	f.exec(`CREATE FUNCTION back() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN NEW.lane_id := OLD.lane_id; RETURN NEW; END'`)
+	f.exec(`CREATE TRIGGER back BEFORE UPDATE OF lane_id ON jobs FOR EACH ROW WHEN (OLD.type = 'b') EXECUTE FUNCTION back()`)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if moved, err := f.d.MoveOrphans(ctx, time.Second); moved < 2 || err != nil {
+		t.Fatalf("moved %d (%v)", moved, err)
+	}
+	if got := f.claim(f.typedCall(9)); len(got) != 1 || got[0].ID != made[0] {
+		t.Errorf("claimed %+v", got)
 	}
 }

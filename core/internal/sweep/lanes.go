@@ -63,7 +63,7 @@ func (l *Lanes) RunOnce(ctx context.Context) error {
 	if err := l.settleQueues(ctx); err != nil {
 		return err
 	}
-	moved, err := l.dispatcher.MoveOrphans(ctx)
+	moved, err := l.dispatcher.MoveOrphans(ctx, lanePeriod)
 	if moved > 0 {
 		l.log.InfoContext(ctx, "jobs of deleted lanes were moved", "jobs", moved)
 	}

@@ -90,6 +90,6 @@ FROM typed_lanes WHERE capped_user <> '' AND id % 1000 = 0`); err != nil {
 		}
 	}
 	begun := time.Now()
-	moved, err := f.d.MoveOrphans(b.Context())
+	moved, err := f.d.MoveOrphans(b.Context(), time.Minute)
 	b.Logf("%d lanes are left; the search for jobs without a lane took %v (%d, %v)", f.lanes(), time.Since(begun), moved, err)
 }
