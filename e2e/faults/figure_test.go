@@ -37,7 +37,7 @@ func TestSixtyFourThousand(t *testing.T) {
 		one := l.client()
 		producers.Go(func() {
 			for range each {
-				if !l.submit(t.Context(), one) {
+				if err := l.submit(t.Context(), one); err != nil {
 					t.Error("a job could not be submitted")
 				}
 			}

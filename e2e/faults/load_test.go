@@ -3,6 +3,7 @@ package faults_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -200,17 +201,23 @@ func (l *load) request() api.SubmitRequest {
 	return request
 }
 
-// submit stores one job, whatever it takes, with one Idempotency-Key.
-func (l *load) submit(ctx context.Context, c *client.Client) bool {
+// submit stores one job, whatever it takes, with one Idempotency-Key. The error is the
+// last one from before ctx ended.
+func (l *load) submit(ctx context.Context, c *client.Client) error {
 	request := l.request()
 	key := fmt.Sprint("key-", l.made.Load(), "-", time.Now().UnixNano())
-	for ctx.Err() == nil {
-		if _, err := c.Submit(ctx, request, client.WithIdempotencyKey(key)); err == nil {
-			return true
+	var last error
+	for tries := 1; ; tries++ {
+		_, err := c.Submit(ctx, request, client.WithIdempotencyKey(key))
+		if err == nil {
+			return nil
 		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("after %d tries with %s: %w", tries, key, errors.Join(last, err))
+		}
+		last = err
 		pace(ctx, 30*time.Millisecond)
 	}
-	return false
 }
 
 // pace spreads a load in time: it waits for d, or until ctx ends.
@@ -229,8 +236,8 @@ func (l *load) produce(n, most int, pause time.Duration) (stop func()) {
 		c := l.client()
 		group.Go(func() {
 			for stopping.Err() == nil && left.Add(-1) >= 0 {
-				if !l.submit(whole, c) {
-					l.t.Error("a job could not be submitted")
+				if err := l.submit(whole, c); err != nil {
+					l.t.Errorf("a job could not be submitted: %v", err)
 					return
 				}
 				pace(stopping, pause)
