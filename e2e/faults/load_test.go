@@ -186,8 +186,9 @@ func (l *load) beside() *load {
 }
 
 // request makes a job with a mark of its own.
-func (l *load) request() api.SubmitRequest {
-	n := l.made.Add(1)
+func (l *load) request() api.SubmitRequest { return l.numbered(l.made.Add(1)) }
+
+func (l *load) numbered(n int64) api.SubmitRequest {
 	payload, _ := json.Marshal(map[string]any{"mark": invariants.Mark(l.tenant.ID, n), "n": n})
 	request := api.SubmitRequest{Type: "load", Queue: loadQueue, Payload: payload}
 	if l.delay > 0 {
@@ -204,8 +205,8 @@ func (l *load) request() api.SubmitRequest {
 // submit stores one job, whatever it takes, with one Idempotency-Key. The error is the
 // last one from before ctx ended.
 func (l *load) submit(ctx context.Context, c *client.Client) error {
-	request := l.request()
-	key := fmt.Sprint("key-", l.made.Load(), "-", time.Now().UnixNano())
+	n := l.made.Add(1)
+	request, key := l.numbered(n), fmt.Sprint("key-", n)
 	var last error
 	for tries := 1; ; tries++ {
 		_, err := c.Submit(ctx, request, client.WithIdempotencyKey(key))

@@ -3,6 +3,9 @@ package faults_test
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -65,6 +68,7 @@ func (s *stoppedCore) stop(lock, pattern string, provoke func()) (session int) {
 			return len(waiting) == 1
 		})
 		s.signal(syscall.SIGSTOP)
+		stack.Eventually(s, time.Minute, "all threads of the core stand still", s.standsStill)
 		s.exec(`ROLLBACK`)
 		state := "active"
 		stack.Eventually(s, time.Minute, "PostgreSQL waits for the core", func() bool {
@@ -88,6 +92,19 @@ func (s *stoppedCore) signal(signal syscall.Signal) {
 	if err := syscall.Kill(s.Cores[1].Pid(), signal); err != nil {
 		s.Fatal(err)
 	}
+}
+
+// standsStill says whether SIGSTOP has reached every thread: on a busy machine, those that wait for a processor
+// go on for a while. Without /proc it cannot be seen, and true is the answer.
+func (s *stoppedCore) standsStill() bool {
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", s.Cores[1].Pid()))
+	for _, thread := range threads {
+		text, err := os.ReadFile(thread) // PID (NAME) STATE …
+		if _, rest, ok := strings.Cut(string(text), ") "); err == nil && ok && rest[0] != 'T' {
+			return false
+		}
+	}
+	return true
 }
 
 // stateOf is "" once the session is over.
