@@ -89,6 +89,9 @@ func encode(ctx context.Context, doc *openapi3.T) ([]byte, error) {
 	if err := loaded.Validate(ctx, openapi3.EnableExamplesValidation(), openapi3.EnableSchemaPatternValidation()); err != nil {
 		return nil, err
 	}
+	if text, err = orderShown(text); err != nil {
+		return nil, err
+	}
 	var out bytes.Buffer
 	if err := json.Indent(&out, text, "", "  "); err != nil {
 		return nil, err

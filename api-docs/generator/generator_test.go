@@ -10,7 +10,7 @@ import (
 
 // said is what swag would say of one route.
 const said = `{"swagger":"2.0","info":{"title":"t","version":"1"},
-"paths":{"/v1/jobs/{id}/complete":{"post":{"summary":"s","description":"d","operationId":"completeJob","tags":["Workers"],
+"paths":{"/v1/jobs/{id}/complete":{"post":{"summary":"s","description":"d","operationId":"snoozeJob","tags":["Workers"],
   "parameters":[{"name":"id","in":"path","required":true,"type":"string"},{"name":"body","in":"body","schema":{"$ref":"#/definitions/api.FailRequest"}}],
   "responses":{"200":{"description":"ok","schema":{"$ref":"#/definitions/api.Page-api_Attempt"}}}, EXTENSIONS }}},
 "definitions":{

@@ -74,7 +74,13 @@ func (c *completer) operation(path, method string, op *openapi3.Operation) error
 	}
 	c.answerHeaders(access, op)
 	c.addProblems(access, op, codes)
-	return spent(op)
+	if err := spent(op); err != nil {
+		return err
+	}
+	if err := c.place(op); err != nil {
+		return err
+	}
+	return c.addSamples(path, method, op)
 }
 
 // internalOperation completes one of core's.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
@@ -41,6 +42,8 @@ func (b *browser) withCore(t *testing.T) {
 	b.eventually("both documents are to choose from", `[...document.querySelectorAll("#select option")].map(o => o.text).join() === "Public API (gateway),Internal API (core)"`)
 
 	b.submitAJob(s.APIKey)
+	b.looksWell()
+	b.filters()
 
 	b.do("core's document",
 		chromedp.Evaluate[chromedp.Void](`(() => { const s = document.querySelector("#select");
@@ -100,6 +103,46 @@ func (b *browser) submitAJob(key string) {
 	if !strings.Contains(answer, "200") || !strings.Contains(answer, `"state": "completed"`) || !strings.Contains(answer, `"result"`) {
 		b.Errorf("the page shows of a submitted job:\n%s", answer)
 	}
+}
+
+// looksWell looks at an open operation, in wide and narrow windows, light and dark.
+func (b *browser) looksWell() {
+	b.Helper()
+	const operation = "#operations-Jobs-submitJob "
+	b.eventually("problems are one table", `[...document.querySelectorAll("`+operation+`.responses-wrapper .response[data-code]")].every(r => Number(r.dataset.code) < 400) &&
+		document.querySelectorAll("`+operation+`.problems tr").length >= 7 &&
+		document.querySelector("`+operation+`.problems a[href='problems/active_cap_reached']") !== null`)
+	for _, language := range []string{"Go", "Python", "JavaScript", "curl"} {
+		b.eventually("a sample in "+language, `(() => { const tab = [...document.querySelectorAll("`+operation+`.languages button")].find(b => b.textContent === "`+language+`");
+			if (!tab) return false;
+			tab.click();
+			return tab.getAttribute("aria-selected") === "true" && document.querySelector("`+operation+`.samples pre").textContent.includes({curl: "curl ", Go: "package main", Python: "urllib", JavaScript: "await fetch"}["`+language+`"]); })()`)
+	}
+	for _, scheme := range []string{"light", "dark"} {
+		for _, width := range []int64{1280, 400} {
+			b.do("a window of another size", chromedp.EmulateViewport(width, 1800))
+			if _, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+				Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
+			}); err != nil {
+				b.Fatal(err)
+			}
+			b.eventually(fmt.Sprint("nothing is wider than a window of ", width), `document.documentElement.scrollWidth <= window.innerWidth`)
+			b.shot(fmt.Sprint("looks-", scheme, "-", width))
+		}
+	}
+	b.do("as before", chromedp.EmulateViewport(1280, 1800))
+}
+
+// filters finds operations by words.
+func (b *browser) filters() {
+	b.Helper()
+	const shown = `[...document.querySelectorAll(".opblock")].filter(o => o.offsetParent !== null).map(o => o.id).join()`
+	b.do("filter", chromedp.SendKeys(chromedp.CSS(".find input"), "redrives cancel"))
+	b.eventually("one operation is left", shown+` === "operations-Dead letters-cancelRedrive" || `+shown+` === "operations-Dead_letters-cancelRedrive"`)
+	b.do("filter nothing", chromedp.Evaluate[chromedp.Void](`(() => { const i = document.querySelector(".find input");
+		Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, "value").set.call(i, "");
+		i.dispatchEvent(new Event("input", {bubbles: true})); })()`))
+	b.eventually("in the order of use", shown+`.startsWith("operations-Jobs-submitJob,operations-Jobs-getJob,operations-Jobs-listJobs")`)
 }
 
 // browser is a tab of a browser of the test's own.

@@ -23,6 +23,88 @@
     components: { Logo: () => system.React.createElement("span", { className: "brand" }, "ForgeQueue") },
   });
 
+  // The filter finds operations by any words of their group, method, path, summary or name.
+  const filter = (system) => ({
+    fn: {
+      opsFilter: (groups, phrase) => {
+        const words = String(phrase).toLowerCase().split(/\s+/).filter(Boolean);
+        const found = (group) => (one) => {
+          const text = [group, one.get("method"), one.get("path"),
+            one.getIn(["operation", "summary"]), one.getIn(["operation", "operationId"])].join(" ").toLowerCase();
+          return words.every((word) => text.includes(word));
+        };
+        return groups
+          .map((group, name) => group.set("operations", group.get("operations").filter(found(name))))
+          .filter((group) => group.get("operations").size > 0);
+      },
+    },
+    components: {
+      FilterContainer: () => {
+        const now = system.layoutSelectors.currentFilter();
+        return system.React.createElement("div", { className: "find" }, system.React.createElement("input", {
+          type: "search", placeholder: "Filter: words of a path, a summary or a name", "aria-label": "Filter the operations",
+          defaultValue: typeof now === "string" ? now : "",
+          onChange: (event) => system.layoutActions.updateFilter(event.target.value || true),
+        }));
+      },
+    },
+  });
+
+  // The language of the samples that was chosen last.
+  let language = 0;
+
+  // Code samples of an operation, and its problems in one table: they all have one shape.
+  const answers = (system) => {
+    const { createElement: h, Fragment, useState } = system.React;
+
+    const Samples = ({ samples }) => {
+      const [chosen, choose] = useState(Math.min(language, samples.length - 1));
+      return h("div", { className: "samples" },
+        h("div", { className: "opblock-section-header" }, h("h4", null, "Code samples")),
+        h("div", { role: "tablist", className: "languages" }, samples.map((one, at) => h("button", {
+          key: one.label, type: "button", role: "tab", "aria-selected": at === chosen,
+          onClick: () => { language = at; choose(at); },
+        }, one.label))),
+        h("pre", { tabIndex: 0 }, samples[chosen].source));
+    };
+
+    // The reference of a shared response has its codes: #/components/responses/charged.not_found
+    const codesOf = (response) => {
+      const ref = response && response.get && response.get("$ref");
+      return ref ? ref.split("/").pop().split(".").filter((code) => code !== "charged") : null;
+    };
+
+    const Problems = ({ rows }) => h("div", { className: "problems" },
+      h("div", { className: "opblock-section-header" }, h("h4", null, "Problems")),
+      h("p", null, "All have one shape, ", h("code", null, "application/problem+json"), " (schema ", h("b", null, "Problem"),
+        "): read ", h("code", null, "code"), ". Each code has a page:"),
+      h("table", null, h("tbody", null, rows.map(([status, codes]) => h("tr", { key: status },
+        h("th", { scope: "row" }, status),
+        h("td", null, codes.map((code) => h("a", { key: code, href: "problems/" + code, target: "_blank", rel: "noopener" }, code))))))));
+
+    return {
+      wrapComponents: {
+        responses: (Original) => (props) => {
+          if (isCore(system)) return h(Original, props);
+          const operation = system.specSelectors.specJson().getIn(props.specPath.butLast());
+          const rows = [];
+          const own = props.responses.filter((_, status) => {
+            const codes = codesOf(operation && operation.getIn(["responses", status]));
+            if (codes) rows.push([status, codes]);
+            return !codes;
+          });
+          const samples = operation && operation.get("x-codeSamples");
+          return h(Fragment, null,
+            samples ? h(Samples, { samples: samples.toJS() }) : null,
+            h(Original, { ...props, responses: own }),
+            rows.length ? h(Problems, { rows: rows.sort() }) : null);
+        },
+      },
+    };
+  };
+
+  const place = (one) => one.getIn(["operation", "x-order"]) || 0;
+
   window.ui = window.SwaggerUIBundle({
     dom_id: "#page",
     urls: [
@@ -31,7 +113,9 @@
     ],
     layout: "StandaloneLayout",
     presets: [window.SwaggerUIBundle.presets.apis, window.SwaggerUIStandalonePreset],
-    plugins: [onlyPublic, brand],
+    plugins: [onlyPublic, brand, filter, answers],
+    filter: true,
+    operationsSorter: (one, other) => place(one) - place(other),
     deepLinking: true,
     displayRequestDuration: true,
     docExpansion: "list",

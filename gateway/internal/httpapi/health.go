@@ -18,14 +18,6 @@ type landing struct {
 }
 
 // root answers GET /: what this is, and where its parts are.
-//
-//	@Summary     What this is
-//	@Description The product's name, and where its parts are.
-//	@ID          root
-//	@Tags        Health
-//	@Success     200 {object} httpapi.landing "Where to go."
-//	@x-access    "public"
-//	@Router      / [get]
 func (s *Server) root(context.Context, *handlers.Call, handlers.None) (handlers.Response[landing], error) {
 	return handlers.Response[landing]{Value: landing{Name: "ForgeQueue", API: "/v1", Docs: "/docs", Health: "/readyz"}}, nil
 }

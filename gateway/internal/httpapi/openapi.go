@@ -26,18 +26,38 @@ package httpapi
 //	@license.name    Apache-2.0
 //	@license.url     https://www.apache.org/licenses/LICENSE-2.0
 //	@tag.name        Jobs
-//	@tag.description Submit jobs, look at them, cancel them.
+//	@tag.description Submit jobs, read them, cancel them.
+//	@tag.docs.url    https://github.com/forgequeue/forgequeue/blob/main/api-docs/sdk-go.md
+//	@tag.docs.description Guide: producing
 //	@tag.name        Workers
-//	@tag.description Register, claim, keep leases, report outcomes.
+//	@tag.description Claim jobs, extend leases, report outcomes.
+//	@tag.docs.url    https://github.com/forgequeue/forgequeue/blob/main/api-docs/worker-protocol.md
+//	@tag.docs.description Guide: the worker protocol
 //	@tag.name        Queues
 //	@tag.description Settings, depths, pausing.
+//	@tag.docs.url    https://github.com/forgequeue/forgequeue/blob/main/api-docs/push.md
+//	@tag.docs.description Guide: queues that push
 //	@tag.name        Dead letters
-//	@tag.description What died, why, and bringing it back.
+//	@tag.description Jobs that ran out of attempts, and how to run them again.
+//	@tag.docs.url    https://github.com/forgequeue/forgequeue/blob/main/api-docs/dead-letters.md
+//	@tag.docs.description Guide: dead letters
+//	@tag.name        Workflows
+//	@tag.description Jobs that run after others.
+//	@tag.docs.url    https://github.com/forgequeue/forgequeue/blob/main/api-docs/workflows.md
+//	@tag.docs.description Guide: workflows
 //	@tag.name        Schedules
-//	@tag.description One job a tick, by cron or interval.
+//	@tag.description One job each tick, by cron or interval.
+//	@tag.docs.url    https://github.com/forgequeue/forgequeue/blob/main/api-docs/schedules.md
+//	@tag.docs.description Guide: schedules
 //	@tag.name        Self
-//	@tag.description What your key is, and what it may still do.
-//	@tag.name        Admin
-//	@tag.description Tenants, keys, plans: for the operator key. Without one configured these routes answer 404.
+//	@tag.description What your key may do, and its limits.
+//	@tag.docs.url    https://github.com/forgequeue/forgequeue/blob/main/api-docs/errors.md
+//	@tag.docs.description All problem codes
 //	@tag.name        Health
-//	@tag.description Probes and this documentation; no key needed.
+//	@tag.description Probes; no key is needed.
+//	@tag.docs.url    https://github.com/forgequeue/forgequeue/blob/main/api-docs/deploy.md
+//	@tag.docs.description Guide: deployment
+//	@tag.name        Admin
+//	@tag.description Tenants, keys and plans, for the operator key. Without a configured operator key these routes return 404.
+//	@tag.docs.url    https://github.com/forgequeue/forgequeue/blob/main/api-docs/operations.md
+//	@tag.docs.description Guide: operations
