@@ -25,7 +25,7 @@ func commonHeaders() openapi3.Headers {
 	return openapi3.Headers{
 		"X-Request-Id":     header("Names this request in the gateway's log.", "string", "2b1f8a5e-52a1-4f6e-9c1a-1d0b7c3e9a10", true),
 		"X-Correlation-Id": header("The correlation id sent, or the request's id where there was none.", "string", "order-1042", true),
-		"RateLimit": header("What is left of each bucket that the request was charged to, and in how many seconds there is more "+
+		"RateLimit": header("What is left in each bucket that the request was charged to, and the seconds until it is refilled "+
 			"(draft-ietf-httpapi-ratelimit-headers).", "string", `"tenant-requests";r=99;t=1`, false),
 		"RateLimit-Policy": header("Each bucket's size and the seconds that it takes to fill.", "string", `"tenant-requests";q=100;w=2`, false),
 		"Retry-After":      header("Seconds to wait before another try; `retry_after_ms` is exact.", "integer", 1, true),
@@ -41,9 +41,9 @@ func commonParameters() openapi3.ParametersMap {
 		return &openapi3.ParameterRef{Value: p}
 	}
 	return openapi3.ParametersMap{
-		"X-Correlation-Id": text("X-Correlation-Id", "The larger whole that the jobs belong to; each job carries it to its worker. "+
-			"1 to 128 printable ASCII characters; others are not used.", "", nil),
-		"traceparent": text("traceparent", "The span that submits (W3C Trace Context); each job carries it to its worker. A malformed one is not used.", "", nil),
+		"X-Correlation-Id": text("X-Correlation-Id", "An id that groups related jobs; each job passes it to its worker. "+
+			"1 to 128 printable ASCII characters; other values are ignored.", "", nil),
+		"traceparent": text("traceparent", "The submitting span (W3C Trace Context); each job passes it to its worker. A malformed value is ignored.", "", nil),
 	}
 }
 

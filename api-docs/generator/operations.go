@@ -35,8 +35,8 @@ func accessWords() map[string]string {
 		"read unbound":   "Needs a key with the scope `read`, bound to no user.",
 		"work platform":  "Needs a key with the scope `work`, or a platform key.",
 		"read platform":  "Needs a key with the scope `read`, or a platform key.",
-		"key":            "Any key will do.",
-		"tenant key":     "Any key of a tenant will do.",
+		"key":            "Any key is accepted.",
+		"tenant key":     "Any key of a tenant is accepted.",
 		"operator":       "Needs the operator key.",
 	}
 }

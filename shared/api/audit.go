@@ -6,7 +6,7 @@ import "encoding/json"
 // their retention has passed.
 type AuditEntry struct {
 	ID string `json:"id"`
-	// Tenant is whose the object is; null for what is nobody's, such as a plan.
+	// Tenant is the tenant that owns the object; null for objects of no tenant, such as a plan.
 	Tenant *string    `json:"tenant"`
 	Actor  AuditActor `json:"actor"`
 	Action string     `json:"action"`

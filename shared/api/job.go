@@ -12,9 +12,9 @@ import (
 // pointer, slice or map means "not said": the queue's setting or the default
 // stands in.
 type SubmitRequest struct {
-	// Type is what sort of job it is; a worker picks its handler by it.
+	// Type is the kind of work; a worker selects its handler by it.
 	Type string `json:"type"`
-	// Queue is where it waits; "default" if empty.
+	// Queue is the queue; "default" if empty.
 	Queue string `json:"queue,omitzero"`
 	// Payload is any JSON of up to 256 KiB; it comes back as it was sent, but for
 	// white space between its tokens.
@@ -29,19 +29,19 @@ type SubmitRequest struct {
 	// Deadline is when the job is of no use any more, at most ten years ahead; it is then
 	// dead-lettered.
 	Deadline *Time `json:"deadline,omitzero" swaggertype:"string" format:"date-time"`
-	// MaxAttempts is how many executions may be spent on it, 1 to 1000.
+	// MaxAttempts is the maximum number of attempts, 1 to 1000.
 	MaxAttempts *int `json:"max_attempts,omitzero"`
 	// TimeoutMS bounds one execution, in milliseconds.
 	TimeoutMS *int64 `json:"timeout_ms,omitzero"`
 	// Retry says how long to wait after a failure.
 	Retry *RetryRequest `json:"retry,omitzero"`
-	// Tags are what a worker must have to be given this job.
+	// Tags are the tags that a worker must have to claim this job.
 	Tags []string `json:"tags,omitzero"`
 	// User is the tenant's own end user on whose behalf the job runs.
 	User *string `json:"user,omitzero"`
-	// Metadata is carried along and can be filtered by.
+	// Metadata is returned with the job; lists can be filtered by it.
 	Metadata map[string]string `json:"metadata,omitzero"`
-	// DedupeKey makes a second live job with the same key answer with the first.
+	// DedupeKey is unique among live jobs: a second submit with the same key returns the live job.
 	DedupeKey *string `json:"dedupe_key,omitzero"`
 	// After are the jobs that must have ended before it can start, at most 100; it is blocked until
 	// then.

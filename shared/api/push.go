@@ -39,13 +39,13 @@ type PushRequest struct {
 
 // BreakerSettings say when the breaker of a destination opens, and for how long.
 type BreakerSettings struct {
-	// Calls is how many calls are judged, at least.
+	// Calls is the minimum number of calls that are evaluated.
 	Calls int `json:"calls"`
-	// FailureRatio is the part of them that has failed when it opens, above 0 to 1.
+	// FailureRatio is the ratio of failed calls at which the breaker opens, above 0 to 1.
 	FailureRatio float64 `json:"failure_ratio"`
-	// OpenMS is how long it is open before it tries again.
+	// OpenMS is how long the breaker stays open before it tests the destination.
 	OpenMS int64 `json:"open_ms"`
-	// HalfOpen is how many calls then try the destination again.
+	// HalfOpen is the number of test calls after that.
 	HalfOpen int `json:"half_open"`
 }
 
@@ -61,9 +61,9 @@ type BreakerSettingsRequest struct {
 type Breaker struct {
 	// State is closed, open or half-open.
 	State string `json:"state"`
-	// Since is when it got into it; null for one that was never open.
+	// Since is when it entered this state; null if it was never open.
 	Since *Time `json:"since" swaggertype:"string" format:"date-time"`
-	// RetryAt is when an open one lets calls through again.
+	// RetryAt is when an open breaker allows calls again.
 	RetryAt *Time `json:"retry_at" swaggertype:"string" format:"date-time"`
 }
 

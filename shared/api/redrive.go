@@ -76,7 +76,7 @@ type Redrive struct {
 	Filter        DeadLetterFilter `json:"filter"`
 	RatePerSecond *float64         `json:"rate_per_second"`
 	// State is running, done, cancelled, or failed: eight steps failed one after the
-	// other, and what was done stays done.
+	// other, and processed jobs are not reverted.
 	State string `json:"state"`
 	// Matched is how many matched when it was asked for; once it is done, where that
 	// was capped, how many it came to.
@@ -87,7 +87,7 @@ type Redrive struct {
 	Done int64 `json:"done"`
 	// Refused are those whose dedupe_key a live job holds: they stay dead.
 	Refused int64 `json:"refused"`
-	// Waiting says why it does not go on for now: active_cap_reached. Null while it does.
+	// Waiting says why it is waiting: active_cap_reached. Null while it runs.
 	Waiting *string `json:"waiting"`
 	// Error says why it failed.
 	Error     *string `json:"error"`

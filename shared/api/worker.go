@@ -67,7 +67,7 @@ type ClaimRequest struct {
 	Types []string `json:"types,omitzero"`
 	// Tags are the worker's; null takes those it registered with.
 	Tags *[]string `json:"tags,omitzero"`
-	// Max is how many jobs to take at most, 1 if absent. 8 MiB of jobs are the most too, but one job always comes.
+	// Max is the maximum number of jobs, 1 if absent. An answer has at most 8 MiB of jobs, but always room for one.
 	Max *int `json:"max,omitzero"`
 	// WaitMS is how long to wait for the first job, 0 to 25000.
 	WaitMS *int64 `json:"wait_ms,omitzero"`
@@ -118,7 +118,7 @@ type CompleteRequest struct {
 type FailRequest struct {
 	LeaseToken string    `json:"lease_token"`
 	Error      *JobError `json:"error,omitzero"`
-	// RetryAfterMS takes the place of the backoff.
+	// RetryAfterMS replaces the backoff.
 	RetryAfterMS *int64 `json:"retry_after_ms,omitzero"`
 	// Permanent dead-letters at once.
 	Permanent bool `json:"permanent,omitzero"`

@@ -79,7 +79,7 @@ func (s *Server) redriveJob(ctx context.Context, owner tenant.ID, item api.Item[
 //	@Param       envelope body api.Envelope[api.DeadLetterRequest] true "The callers' requests."
 //	@Success     200 {object} api.Results[api.DeadLetterResponse] "An answer for each item."
 //	@Success     default {object} api.Results[api.Matched]
-//	@Success     202 {object} api.Results[api.Redrive] "By filter: it has begun."
+//	@Success     202 {object} api.Results[api.Redrive] "With `filter`: the redrive has started."
 //	@x-access    "tenant"
 //	@x-problems  ["rate_limited"]
 //	@x-example-ids {"ids": ["01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"]}
@@ -121,7 +121,7 @@ func redriveResponse(ctx context.Context, all []deadletter.Redriven) api.DeadLet
 //	@Param       envelope body api.Envelope[api.DeadLetterRequest] true "The callers' requests."
 //	@Success     200 {object} api.Results[api.DeadLetterResponse] "An answer for each item."
 //	@Success     default {object} api.Results[api.Matched]
-//	@Success     202 {object} api.Results[api.Redrive] "By filter: it has begun."
+//	@Success     202 {object} api.Results[api.Redrive] "With `filter`: the redrive has started."
 //	@x-access    "tenant"
 //	@x-problems  ["rate_limited"]
 //	@x-example-ids {"ids": ["01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"]}

@@ -10,7 +10,7 @@ import (
 
 // livez says that the process is alive.
 //
-//	@Summary     Is the process alive
+//	@Summary     Liveness
 //	@Description 200 as long as it can answer at all.
 //	@ID          livez
 //	@Tags        Health
@@ -27,7 +27,7 @@ func (*Server) livez(context.Context, []byte) (response, error) {
 //	@Description 200 `ok`, or 200 `degraded` without the database; 503 `draining` once it is about to stop.
 //	@ID          readyz
 //	@Tags        Health
-//	@Success     200 {object} api.Readiness "Yes."
+//	@Success     200 {object} api.Readiness "Ready."
 //	@Failure     503 {object} api.Readiness "It is about to stop."
 //	@x-access    "public"
 //	@Router      /readyz [get]

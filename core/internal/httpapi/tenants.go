@@ -12,7 +12,7 @@ import (
 
 // createTenant makes a tenant.
 //
-//	@Summary     Make a tenant
+//	@Summary     Create a tenant
 //	@Description Under an id that the gateway drew.
 //	@ID          tenantCreations
 //	@Tags        Tenants and keys

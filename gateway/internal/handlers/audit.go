@@ -11,17 +11,17 @@ import (
 // ListAudit answers GET /v1/audit with a page of the tenant's audit events, newest
 // first.
 //
-//	@Summary     Who did what
-//	@Description What was done to what is the tenant's, and by which key, newest first: dead letters, redrives, queues, and what the operator did to the tenant and its keys. An entry commits with what it tells of, or neither does; it is kept for a year, unless the operator has set another time. Secrets are in none.
+//	@Summary     List audit entries
+//	@Description Changes to the tenant's resources and the key that made each, newest first: dead letters, redrives, queues, and the operator's changes to the tenant and its keys. An entry is committed in the same transaction as its change. Entries are kept for a year by default. They never contain secrets.
 //	@ID          listAudit
 //	@Tags        Self
-//	@Param       action     query string false "Of this action." Enums(dead_letter.redrive, dead_letter.discard, redrive.create, redrive.cancel, queue.put, queue.pause, queue.resume, tenant.create, tenant.patch, key.create, key.revoke, plan.put)
-//	@Param       object     query string false "Done to this: the id of a job, a redrive, a key or a tenant, or the name of a queue or a plan."
-//	@Param       key_id     query string false "Done with this key."
-//	@Param       after      query string false "Done after this time." Format(date-time)
-//	@Param       before     query string false "Done before this time." Format(date-time)
-//	@Param       page_size  query int    false "How many at most."
-//	@Param       page_token query string false "The `next_page_token` of the page before."
+//	@Param       action     query string false "Only entries with this action." Enums(dead_letter.redrive, dead_letter.discard, redrive.create, redrive.cancel, queue.put, queue.pause, queue.resume, tenant.create, tenant.patch, key.create, key.revoke, plan.put)
+//	@Param       object     query string false "Only entries about this object: the id of a job, a redrive, a key or a tenant, or the name of a queue or a plan."
+//	@Param       key_id     query string false "Only changes made with this key."
+//	@Param       after      query string false "Only changes after this time." Format(date-time)
+//	@Param       before     query string false "Only changes before this time." Format(date-time)
+//	@Param       page_size  query int    false "Maximum number of items."
+//	@Param       page_token query string false "`next_page_token` of the previous page."
 //	@Success     200 {object} api.Page[api.AuditEntry] "A page of entries."
 //	@x-access    "manage unbound"
 //	@Router      /v1/audit [get]
@@ -32,18 +32,18 @@ func (h *Handlers) ListAudit(ctx context.Context, c *Call, _ None) (Response[api
 // ListAllAudit answers GET /v1/admin/audit with a page of the audit events of all
 // tenants or of one, newest first.
 //
-//	@Summary     Who did what, everywhere
-//	@Description As `GET /v1/audit`, of all tenants, or of one. `tenant` is null in entries about plans and platform keys.
+//	@Summary     List audit entries of all tenants
+//	@Description Like `GET /v1/audit`, for all tenants or for one. `tenant` is null in entries about plans and platform keys.
 //	@ID          listAllAudit
 //	@Tags        Admin
-//	@Param       tenant     query string false "What is this tenant's." Format(uuid)
-//	@Param       action     query string false "Of this action." Enums(dead_letter.redrive, dead_letter.discard, redrive.create, redrive.cancel, queue.put, queue.pause, queue.resume, tenant.create, tenant.patch, key.create, key.revoke, plan.put)
-//	@Param       object     query string false "Done to this: the id of a job, a redrive, a key or a tenant, or the name of a queue or a plan."
-//	@Param       key_id     query string false "Done with this key."
-//	@Param       after      query string false "Done after this time." Format(date-time)
-//	@Param       before     query string false "Done before this time." Format(date-time)
-//	@Param       page_size  query int    false "How many at most."
-//	@Param       page_token query string false "The `next_page_token` of the page before."
+//	@Param       tenant     query string false "Only entries of this tenant." Format(uuid)
+//	@Param       action     query string false "Only entries with this action." Enums(dead_letter.redrive, dead_letter.discard, redrive.create, redrive.cancel, queue.put, queue.pause, queue.resume, tenant.create, tenant.patch, key.create, key.revoke, plan.put)
+//	@Param       object     query string false "Only entries about this object: the id of a job, a redrive, a key or a tenant, or the name of a queue or a plan."
+//	@Param       key_id     query string false "Only changes made with this key."
+//	@Param       after      query string false "Only changes after this time." Format(date-time)
+//	@Param       before     query string false "Only changes before this time." Format(date-time)
+//	@Param       page_size  query int    false "Maximum number of items."
+//	@Param       page_token query string false "`next_page_token` of the previous page."
 //	@Success     200 {object} api.Page[api.AuditEntry] "A page of entries."
 //	@x-access    "operator"
 //	@Router      /v1/admin/audit [get]

@@ -12,8 +12,8 @@ import (
 // Whoami answers GET /v1/whoami: what the caller's key is. It does not call core:
 // the key was looked up for authentication.
 //
-//	@Summary     What your key is
-//	@Description The key's tenant, user, scopes and plan. Costs nothing.
+//	@Summary     Read your key
+//	@Description The key's tenant, user, scopes and plan. It is not charged to any limit.
 //	@ID          whoami
 //	@Tags        Self
 //	@Success     200 {object} api.Whoami "The key."
@@ -41,11 +41,11 @@ func (h *Handlers) Whoami(_ context.Context, c *Call, _ None) (Response[api.Whoa
 // gateway alone; without core there is no answer, since only core has the use of the
 // caps.
 //
-//	@Summary     What you may still do
-//	@Description The rates that hold for the caller and the caps on jobs, each with what is left at this moment. Asking costs nothing. With `user` that user's are among them. While Redis is away the rates are those of the gateway that answers.
+//	@Summary     Read your limits
+//	@Description The caller's rates and caps, each with what is left now. It is not charged to any limit. With `user`, that user's limits are included. While Redis is unavailable, the rates are those of the gateway that answers.
 //	@ID          getLimits
 //	@Tags        Self
-//	@Param       user query string false "The user whose limits are wanted too; a user-bound key has its own."
+//	@Param       user query string false "Include this user's limits. A key that is bound to a user always gets its own."
 //	@Success     200 {object} api.LimitsResponse "Rates and caps."
 //	@x-access    "tenant key"
 //	@Router      /v1/limits [get]

@@ -22,13 +22,13 @@ import (
 // nothing in it.
 //
 //	@Summary     Claim jobs
-//	@Description Leases up to `max` jobs of the queues named to the caller, waiting up to `wait_ms` for the first. None is a good answer: 200 with an empty list. A job is given only to a worker that has all of its tags.
+//	@Description Leases up to `max` jobs of the given queues to the caller, and waits up to `wait_ms` for the first one. If there is none, the answer is 200 with an empty list. With `types`, only jobs of these types are leased. A job is leased only to a worker that has all of its tags.
 //	@Description
-//	@Description Each job comes with its `lease_token`, which every later call about it must show, and `lease_ms`: finish or send a heartbeat before that. A caller that hangs up before the answer gives its jobs back.
+//	@Description Each job has a `lease_token`, which every later call about it must send, and `lease_ms`: complete it or send a heartbeat within this time. If the caller closes the connection before the answer, the jobs are released.
 //	@ID          claim
 //	@Tags        Workers
-//	@Param       claim body api.ClaimRequest true "Who claims, and from where."
-//	@Success     200 {object} api.ClaimResponse "The jobs that are now leased to you; often none."
+//	@Param       claim body api.ClaimRequest true "The worker, and the queues to claim from."
+//	@Success     200 {object} api.ClaimResponse "The jobs that are now leased to you; may be empty."
 //	@x-access    "work platform"
 //	@x-example-one     {"worker_id": "worker-1", "queues": ["default"]}
 //	@x-example-waiting {"worker_id": "worker-1", "queues": ["default", "mail"], "tags": ["smtp"], "max": 10, "wait_ms": 1000}

@@ -18,17 +18,17 @@ import (
 // while it has a next_page_token.
 //
 //	@Summary     List dead letters
-//	@Description Jobs that died, newest id first, with why, the last error, and a fingerprint that errors of one kind share. A page may be short, or empty, while `next_page_token` is set. Dead letters are kept for 30 days.
+//	@Description Dead letters, newest id first, with the reason, the last error, and a fingerprint that errors of the same kind share. A page can be short or empty while `next_page_token` is set. Dead letters are kept for 30 days.
 //	@ID          listDeadLetters
 //	@Tags        Dead letters
-//	@Param       queue       query string false "Of this queue."
-//	@Param       type        query string false "Of this type."
-//	@Param       reason      query string false "That died of this." Enums(exhausted, permanent, worker_lost, deadline)
-//	@Param       fingerprint query string false "Whose error is of this kind."
-//	@Param       after       query string false "That died after this time." Format(date-time)
-//	@Param       before      query string false "That died before this time." Format(date-time)
-//	@Param       page_size   query int    false "How many at most."
-//	@Param       page_token  query string false "The `next_page_token` of the page before."
+//	@Param       queue       query string false "Only of this queue."
+//	@Param       type        query string false "Only of this type."
+//	@Param       reason      query string false "Only with this reason." Enums(exhausted, permanent, worker_lost, deadline)
+//	@Param       fingerprint query string false "Only with this fingerprint."
+//	@Param       after       query string false "Only those that died after this time." Format(date-time)
+//	@Param       before      query string false "Only those that died before this time." Format(date-time)
+//	@Param       page_size   query int    false "Maximum number of items."
+//	@Param       page_token  query string false "`next_page_token` of the previous page."
 //	@Success     200 {object} api.Page[api.DeadLetter] "A page of dead letters."
 //	@x-access    "read"
 //	@Router      /v1/dead-letters [get]
@@ -60,16 +60,16 @@ func readDeadLetterFilter(q *request.Query) api.DeadLetterFilter {
 // is no next page: narrow the filter.
 //
 //	@Summary     Group dead letters
-//	@Description How many there are of each fingerprint in each queue, the largest group first, each with its newest job. It reads the newest 100,000 dead letters at most: where there are more `read_capped` is true, and counts are "at least". `groups` is how many groups there are; `items` has the `page_size` largest. There is no next page: narrow the filter.
+//	@Description Counts dead letters by queue and fingerprint, the largest group first, each with its newest job. At most the newest 100,000 dead letters are read; if there are more, `read_capped` is true and the counts are lower bounds. `groups` is the number of groups; `items` has the `page_size` largest. There is no next page: narrow the filter.
 //	@ID          groupDeadLetters
 //	@Tags        Dead letters
-//	@Param       queue       query string false "Of this queue."
-//	@Param       type        query string false "Of this type."
-//	@Param       reason      query string false "That died of this." Enums(exhausted, permanent, worker_lost, deadline)
-//	@Param       fingerprint query string false "Whose error is of this kind."
-//	@Param       after       query string false "That died after this time." Format(date-time)
-//	@Param       before      query string false "That died before this time." Format(date-time)
-//	@Param       page_size   query int    false "How many groups at most."
+//	@Param       queue       query string false "Only of this queue."
+//	@Param       type        query string false "Only of this type."
+//	@Param       reason      query string false "Only with this reason." Enums(exhausted, permanent, worker_lost, deadline)
+//	@Param       fingerprint query string false "Only with this fingerprint."
+//	@Param       after       query string false "Only those that died after this time." Format(date-time)
+//	@Param       before      query string false "Only those that died before this time." Format(date-time)
+//	@Param       page_size   query int    false "Maximum number of groups."
 //	@Success     200 {object} api.DeadLetterGroups "The largest groups."
 //	@x-access    "read"
 //	@Router      /v1/dead-letters/groups [get]
@@ -88,7 +88,7 @@ func (h *Handlers) GroupDeadLetters(ctx context.Context, c *Call, _ None) (Respo
 // this one for a repeat.
 //
 //	@Summary     Redrive a dead letter
-//	@Description The job is queued again under its id, with a new set of attempts; a deadline that has passed is cleared. Any other job is 409 `not_dead`, and so is this one for a repeat.
+//	@Description The job is queued again under its id, with a new set of attempts; a deadline that has passed is cleared. Any other job is 409 `not_dead`, and so is a repeat.
 //	@ID          redriveJob
 //	@Tags        Dead letters
 //	@Param       id path string true "The job's id." Format(uuid)
@@ -113,15 +113,15 @@ func (h *Handlers) RedriveJob(ctx context.Context, c *Call, _ None) (Response[ap
 // dry_run nothing changes, and an api.Matched has their number.
 //
 //	@Summary     Redrive dead letters
-//	@Description By `ids` up to 1000 are queued again at once, each with a status of its own in `results`, in the order sent. By `filter` all that match at this moment are, by and by, `rate_per_second` of them at most: 202 with a redrive, to follow and to cancel at `/v1/redrives/{id}`. `{"filter": {}}` is every dead letter. With `dry_run` nothing changes, and the answer is how many it would be.
+//	@Description With `ids`, up to 1000 dead letters are queued again at once; `results` has a status for each, in the order sent. With `filter`, all dead letters that match now are queued again in the background, at most `rate_per_second`: the answer is 202 with a redrive, which can be read and cancelled at `/v1/redrives/{id}`. `{"filter": {}}` matches every dead letter. With `dry_run` nothing changes, and the answer is the number that match.
 //	@Description
-//	@Description A redrive goes on whatever becomes of the servers. Where a cap on active jobs is full it waits. Jobs whose `dedupe_key` a live job holds stay dead, and are counted as `refused`. A tenant may have 16 under way; one more is 429 `rate_limited`. There is no Idempotency-Key: after a lost answer look at `GET /v1/redrives`, or repeat it, for what the first has taken the second does not find.
+//	@Description A redrive survives restarts of the servers. While a cap on active jobs is full, it waits. Jobs whose `dedupe_key` is held by a live job stay dead and are counted as `refused`. A tenant may have 16 redrives running; one more is 429 `rate_limited`. There is no Idempotency-Key: if an answer was lost, look at `GET /v1/redrives`, or repeat the request, because jobs that the first one has queued no longer match.
 //	@ID          redriveDeadLetters
 //	@Tags        Dead letters
-//	@Param       which body api.DeadLetterRequest true "Which ones: `ids`, or a `filter`."
-//	@Success     200 {object} api.DeadLetterResponse "An answer for each id; with `dry_run` only how many."
+//	@Param       which body api.DeadLetterRequest true "The dead letters: `ids` or a `filter`."
+//	@Success     200 {object} api.DeadLetterResponse "A result for each id; with `dry_run`, only the number."
 //	@Success     default {object} api.Matched
-//	@Success     202 {object} api.Redrive "By filter: it has begun."
+//	@Success     202 {object} api.Redrive "With `filter`: the redrive has started."
 //	@x-access    "manage"
 //	@x-example-filter         {"filter": {"queue": "default", "fingerprint": "5f3c1a9e0b7d4c62"}, "rate_per_second": 50}
 //	@x-example-filter-dry-run {"filter": {"reason": "exhausted", "after": "2026-01-31T12:00:00Z"}, "dry_run": true}
@@ -137,13 +137,13 @@ func (h *Handlers) RedriveDeadLetters(ctx context.Context, c *Call, r api.DeadLe
 // each id.
 //
 //	@Summary     Discard dead letters
-//	@Description They are forgotten for good: up to 1000 by `ids`, at once, or by and by all that match a `filter`, answered as for a redrive. A repeat by ids finds nothing: 404 for each.
+//	@Description Deletes dead letters: up to 1000 by `ids` at once, or all that match a `filter` in the background, with the same answers as a redrive. A repeat with the same ids is 404 for each.
 //	@ID          discardDeadLetters
 //	@Tags        Dead letters
-//	@Param       which body api.DeadLetterRequest true "Which ones: `ids`, or a `filter`."
-//	@Success     200 {object} api.DeadLetterResponse "An answer for each id; with `dry_run` only how many."
+//	@Param       which body api.DeadLetterRequest true "The dead letters: `ids` or a `filter`."
+//	@Success     200 {object} api.DeadLetterResponse "A result for each id; with `dry_run`, only the number."
 //	@Success     default {object} api.Matched
-//	@Success     202 {object} api.Redrive "By filter: it has begun."
+//	@Success     202 {object} api.Redrive "With `filter`: the redrive has started."
 //	@x-access    "manage"
 //	@x-example-filter         {"filter": {"queue": "default", "reason": "permanent", "before": "2026-01-31T12:00:00Z"}}
 //	@x-example-filter-dry-run {"filter": {}, "dry_run": true}

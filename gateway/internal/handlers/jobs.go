@@ -18,7 +18,7 @@ import (
 // lists its own user's jobs, and gets 403 for another's.
 //
 //	@Summary     List jobs
-//	@Description Jobs without payload, result and stack, newest id first. All filters given must match. A page may be short, or empty, while `next_page_token` is set: go on until it is null. A token belongs to its filters.
+//	@Description Jobs without payload, result and stack, newest id first. All given filters must match. A page can be short or empty while `next_page_token` is set: continue until it is null. A token is valid only with the same filters.
 //	@Description
 //	@Description `metadata.K=V` may be given for several K. A key that is bound to a user lists that user's jobs.
 //	@ID          listJobs
@@ -28,11 +28,11 @@ import (
 //	@Param       state          query string false "Jobs in one of these states, with commas between: blocked, scheduled, queued, running, completed, dead_letter, cancelled."
 //	@Param       tag            query string false "Jobs with this tag."
 //	@Param       user           query string false "Jobs of this user."
-//	@Param       metadata       query object false "By metadata: an object with members such as metadata.order, which become parameters of those names."
+//	@Param       metadata       query object false "Only jobs with this metadata: an object whose members become parameters such as metadata.order."
 //	@Param       created_after  query string false "Jobs submitted after this time." Format(date-time)
 //	@Param       created_before query string false "Jobs submitted before this time." Format(date-time)
-//	@Param       page_size      query int    false "How many at most."
-//	@Param       page_token     query string false "The `next_page_token` of the page before."
+//	@Param       page_size      query int    false "Maximum number of items."
+//	@Param       page_token     query string false "`next_page_token` of the previous page."
 //	@Success     200 {object} api.Page[api.JobSummary] "A page of jobs."
 //	@x-access    "read"
 //	@Router      /v1/jobs [get]
@@ -78,16 +78,16 @@ func readJobFilter(q *request.Query) api.JobFilter {
 //	@Summary     Read a job
 //	@Description The whole job, with payload, result and the last error's stack, and an `ETag`.
 //	@Description
-//	@Description `Prefer: wait=n` holds the answer until the state changes, n seconds at most (25). With `If-None-Match` too, a job that has changed already is answered at once, and one that has not by then is 304: the way to follow a job.
+//	@Description `Prefer: wait=n` delays the answer until the state changes, for at most n seconds (25). With `If-None-Match` as well, a job that has already changed is returned at once, and one that has not changed by then is 304. This is how to follow a job.
 //	@ID          getJob
 //	@Tags        Jobs
 //	@Param       id            path   string true  "The job's id." Format(uuid)
-//	@Param       Prefer        header string false "`wait=n`: hold the answer for up to n seconds, until the state changes."
-//	@Param       If-None-Match header string false "The ETag of what you have."
+//	@Param       Prefer        header string false "`wait=n`: delay the answer for up to n seconds, until the state changes."
+//	@Param       If-None-Match header string false "The ETag of the version that you have."
 //	@Success     200 {object} api.Job "The job."
-//	@Header      200,304 {string} ETag "Changes with anything in the answer."
-//	@Header      200,304 {string} Preference-Applied "`wait=n`, where it was waited for."
-//	@Success     304 "The job is as If-None-Match names it."
+//	@Header      200,304 {string} ETag "Changes whenever the answer changes."
+//	@Header      200,304 {string} Preference-Applied "`wait=n`, if the request waited."
+//	@Success     304 "The job has not changed since the ETag in If-None-Match."
 //	@x-access    "read"
 //	@Router      /v1/jobs/{id} [get]
 func (h *Handlers) GetJob(ctx context.Context, c *Call, _ None) (Response[json.RawMessage], error) {
@@ -148,12 +148,12 @@ func represent(c *Call, job *api.Job) (Response[json.RawMessage], error) {
 // that has ended otherwise is 409 job_terminal. A repeat changes nothing.
 //
 //	@Summary     Cancel a job
-//	@Description A job that waits is cancelled at once: 200, and 200 again for a repeat. A job that runs is asked to stop: 202, and its worker hears of it with the next heartbeat. If the worker completes it all the same, completed stands; anything else ends it as cancelled.
+//	@Description A waiting job is cancelled at once: 200, and 200 again for a repeat. For a running job, cancellation is requested: 202, and its worker gets `cancel` with the next heartbeat. If the worker completes the job anyway, it stays completed; any other outcome ends it as cancelled.
 //	@ID          cancelJob
 //	@Tags        Jobs
 //	@Param       id path string true "The job's id." Format(uuid)
 //	@Success     200 {object} api.JobSummary "The job is cancelled."
-//	@Success     202 {object} api.JobSummary "The job runs; its worker will be told."
+//	@Success     202 {object} api.JobSummary "The job is running; cancellation is requested."
 //	@x-access    "submit"
 //	@x-problems  ["job_terminal"]
 //	@Router      /v1/jobs/{id}/cancel [post]
@@ -177,11 +177,11 @@ func (h *Handlers) CancelJob(ctx context.Context, c *Call, _ None) (Response[api
 // where it has not. A repeat is 404.
 //
 //	@Summary     Delete an ended job
-//	@Description Forgets a job that has completed, was cancelled or is a dead letter, with its attempts: as its retention would, but now. Jobs that a dead letter holds (`on_failed` `hold`) are cancelled. An `Idempotency-Key` of its submit still gets the first answer. A live job is 409; cancel it first.
+//	@Description Deletes a job that has completed, was cancelled or is a dead letter, with its attempts, before its retention ends. Jobs that a dead letter holds (`on_failed` `hold`) are cancelled. The `Idempotency-Key` of its submit still returns the first answer. A live job is 409: cancel it first.
 //	@ID          deleteJob
 //	@Tags        Jobs
 //	@Param       id path string true "The job's id." Format(uuid)
-//	@Success     204 "The job is forgotten."
+//	@Success     204 "The job is deleted."
 //	@x-access    "manage"
 //	@x-problems  ["job_live"]
 //	@Router      /v1/jobs/{id} [delete]
@@ -198,12 +198,12 @@ func (h *Handlers) DeleteJob(ctx context.Context, c *Call, _ None) (Response[Non
 // executions, by epoch.
 //
 //	@Summary     List a job's attempts
-//	@Description Each execution of the job, oldest first: who ran it, when, how it ended and why. A snooze or release is none. Attempts are kept for 30 days.
+//	@Description Each attempt, oldest first: the worker, the times, how it ended and why. A snooze or a release does not count as an attempt. Attempts are kept for 30 days.
 //	@ID          listAttempts
 //	@Tags        Jobs
 //	@Param       id         path  string true  "The job's id." Format(uuid)
-//	@Param       page_size  query int    false "How many at most."
-//	@Param       page_token query string false "The `next_page_token` of the page before."
+//	@Param       page_size  query int    false "Maximum number of items."
+//	@Param       page_token query string false "`next_page_token` of the previous page."
 //	@Success     200 {object} api.Page[api.Attempt] "A page of attempts."
 //	@x-access    "read"
 //	@Router      /v1/jobs/{id}/attempts [get]

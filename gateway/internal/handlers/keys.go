@@ -14,8 +14,8 @@ import (
 // CreateKey answers POST /v1/admin/tenants/{id}/keys: 201 with the key, which is
 // shown only here.
 //
-//	@Summary     Make an API key
-//	@Description `key` is shown in this answer only: keep it. With `user` the key acts for, and sees, that user alone.
+//	@Summary     Create an API key
+//	@Description `key` is shown only in this answer: store it. With `user`, the key acts only for that user and sees only that user's jobs.
 //	@ID          createKey
 //	@Tags        Admin
 //	@Param       id  path string         true "The tenant's id." Format(uuid)
@@ -41,11 +41,11 @@ func (h *Handlers) CreateKey(ctx context.Context, c *Call, r api.KeyRequest) (Re
 // CreatePlatformKey answers POST /v1/admin/platform-keys: 201 with a key that
 // works for all tenants, shown only here.
 //
-//	@Summary     Make a platform key
-//	@Description For workers that serve all tenants: it claims from every tenant's queues of the names it asks for, and its claims say whose each job is. It has the scope `work` and no other. `key` is shown in this answer only.
+//	@Summary     Create a platform key
+//	@Description For workers that serve all tenants: it claims from every tenant's queues with the given names, and each claimed job names its tenant. Its only scope is `work`. `key` is shown only in this answer.
 //	@ID          createPlatformKey
 //	@Tags        Admin
-//	@Param       key body api.PlatformKeyRequest false "When it expires, if ever."
+//	@Param       key body api.PlatformKeyRequest false "When the key expires; null for never."
 //	@Success     201 {object} api.NewKey "The key."
 //	@x-access    "operator"
 //	@x-example-lasting  {}
@@ -75,12 +75,12 @@ func (h *Handlers) mint(ctx context.Context, c *Call, request api.HopKeyCreateRe
 // their secrets.
 //
 //	@Summary     List a tenant's keys
-//	@Description Without their secrets, which nobody has any more.
+//	@Description Keys without their secrets, which are not stored.
 //	@ID          listKeys
 //	@Tags        Admin
 //	@Param       id         path  string true  "The tenant's id." Format(uuid)
-//	@Param       page_size  query int    false "How many at most."
-//	@Param       page_token query string false "The `next_page_token` of the page before."
+//	@Param       page_size  query int    false "Maximum number of items."
+//	@Param       page_token query string false "`next_page_token` of the previous page."
 //	@Success     200 {object} api.Page[api.Key] "A page of keys."
 //	@x-access    "operator"
 //	@Router      /v1/admin/tenants/{id}/keys [get]
@@ -102,11 +102,11 @@ func (h *Handlers) ListKeys(ctx context.Context, c *Call, _ None) (Response[api.
 // reaches them, 30 s at the latest.
 //
 //	@Summary     Revoke a key
-//	@Description This gateway stops taking it at once, others within 30 s. A repeat is 204 again.
+//	@Description This gateway refuses the key at once, other gateways within 30 s. A repeat is 204 again.
 //	@ID          revokeKey
 //	@Tags        Admin
 //	@Param       key_id path string true "The key's id: its part between the second and the third underscore."
-//	@Success     204 "The key is good for nothing any more."
+//	@Success     204 "The key is revoked."
 //	@x-access    "operator"
 //	@Router      /v1/admin/keys/{key_id} [delete]
 func (h *Handlers) RevokeKey(ctx context.Context, c *Call, _ None) (Response[None], error) {

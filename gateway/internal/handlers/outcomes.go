@@ -15,13 +15,13 @@ import (
 // result. A repeat with the same token and body gets the same answer.
 //
 //	@Summary     Complete a job
-//	@Description The job has ended well; `result` is kept with it. A repeat with the same token and body gets the same answer.
+//	@Description Completes the job; `result` is stored with it. A repeat with the same token and body gets the same answer.
 //	@Description
-//	@Description 409 `lease_lost`: the lease ran out and was taken back; what you did may be done again by another. 409 `outcome_conflict`: this lease has already ended otherwise.
+//	@Description 409 `lease_lost`: the lease expired, and another worker may run the job again. 409 `outcome_conflict`: another outcome was already reported for this lease.
 //	@ID          completeJob
 //	@Tags        Workers
 //	@Param       id      path string              true "The job's id." Format(uuid)
-//	@Param       outcome body api.CompleteRequest true "The lease, and what came of it."
+//	@Param       outcome body api.CompleteRequest true "The lease token and the result."
 //	@Success     200 {object} api.Outcome "The job is completed."
 //	@x-access    "work platform"
 //	@x-problems  ["lease_lost", "outcome_conflict"]
@@ -35,12 +35,12 @@ func (h *Handlers) CompleteJob(ctx context.Context, c *Call, r api.CompleteReque
 // for its next one, or becomes a dead letter. A repeat gets the same answer.
 //
 //	@Summary     Report a failed attempt
-//	@Description The job waits for its next attempt, by its backoff or by `retry_after_ms`; with its attempts spent, or `permanent`, it becomes a dead letter with this error. The message is cut to 4 KiB, the stack to 16 KiB.
+//	@Description The job is retried after its backoff, or after `retry_after_ms`. If no attempts are left, or with `permanent`, it becomes a dead letter with this error. The message is truncated to 4 KiB, the stack to 16 KiB.
 //	@ID          failJob
 //	@Tags        Workers
 //	@Param       id      path string          true "The job's id." Format(uuid)
-//	@Param       outcome body api.FailRequest true "The lease, and what went wrong."
-//	@Success     200 {object} api.Outcome "Where the job stands now."
+//	@Param       outcome body api.FailRequest true "The lease token and the error."
+//	@Success     200 {object} api.Outcome "The job's new state."
 //	@x-access    "work platform"
 //	@x-problems  ["lease_lost", "outcome_conflict"]
 //	@x-example-again     {"lease_token": "LEASE_TOKEN", "error": {"type": "timeout", "message": "the mail server did not answer", "stack": ""}, "retry_after_ms": 30000}
@@ -55,12 +55,12 @@ func (h *Handlers) FailJob(ctx context.Context, c *Call, r api.FailRequest) (Res
 // SnoozeJob answers POST /v1/jobs/{id}/snooze: the job waits for delay_ms, and
 // the attempt is given back. A repeat gets the same answer.
 //
-//	@Summary     Put a job back for a while
-//	@Description The job is not ready yet: it waits for `delay_ms`, and the attempt is given back. `error`, where given, says why and is shown as the job's last error.
+//	@Summary     Snooze a job
+//	@Description Reschedules the job after `delay_ms`. It does not use an attempt. `error`, if given, is shown as the job's last error.
 //	@ID          snoozeJob
 //	@Tags        Workers
 //	@Param       id      path string            true "The job's id." Format(uuid)
-//	@Param       outcome body api.SnoozeRequest true "The lease, and for how long."
+//	@Param       outcome body api.SnoozeRequest true "The lease token and the delay."
 //	@Success     200 {object} api.Outcome "The job is scheduled."
 //	@x-access    "work platform"
 //	@x-problems  ["lease_lost", "outcome_conflict"]
@@ -73,12 +73,12 @@ func (h *Handlers) SnoozeJob(ctx context.Context, c *Call, r api.SnoozeRequest) 
 // ReleaseJob answers POST /v1/jobs/{id}/release: the job is queued again at once,
 // and the attempt is given back. A repeat gets the same answer.
 //
-//	@Summary     Put a job back at once
-//	@Description For a worker that stops, or took too much: the job is queued again, and the attempt is given back.
+//	@Summary     Release a job
+//	@Description Queues the job again at once. It does not use an attempt. For workers that shut down or have claimed too many jobs.
 //	@ID          releaseJob
 //	@Tags        Workers
 //	@Param       id      path string             true "The job's id." Format(uuid)
-//	@Param       outcome body api.ReleaseRequest true "The lease."
+//	@Param       outcome body api.ReleaseRequest true "The lease token."
 //	@Success     200 {object} api.Outcome "The job is queued."
 //	@x-access    "work platform"
 //	@x-problems  ["lease_lost", "outcome_conflict"]
@@ -114,11 +114,11 @@ func (h *Handlers) finish(ctx context.Context, c *Call, outcome api.OutcomeReque
 // each with a status of its own, in the order sent.
 //
 //	@Summary     Report up to 1000 outcomes
-//	@Description Outcomes of any kind, each with a status of its own in `results`, in the order sent: 200 with an outcome, or a problem such as 409 `lease_lost`. Each kind takes the fields of its own route and no others.
+//	@Description Outcomes of any kind. `results` has a status for each, in the order sent: 200 with an outcome, or a problem such as 409 `lease_lost`. Each kind takes the same fields as its own route.
 //	@ID          reportOutcomes
 //	@Tags        Workers
 //	@Param       outcomes body api.OutcomesRequest true "The outcomes."
-//	@Success     200 {object} api.OutcomesResponse "An answer for each outcome."
+//	@Success     200 {object} api.OutcomesResponse "A result for each outcome."
 //	@x-access    "work platform"
 //	@x-example-complete {"outcomes": [{"job_id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001", "kind": "complete", "lease_token": "LEASE_TOKEN", "result": {"ok": true}}]}
 //	@x-example-fail     {"outcomes": [{"job_id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001", "kind": "fail", "lease_token": "LEASE_TOKEN", "error": {"type": "timeout", "message": "no answer"}}]}

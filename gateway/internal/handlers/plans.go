@@ -11,7 +11,7 @@ import (
 // GetPlan answers GET /v1/admin/plans/{name} with the plan.
 //
 //	@Summary     Read a plan
-//	@Description A named set of limits; null is no limit.
+//	@Description A named set of limits; null means no limit.
 //	@ID          getPlan
 //	@Tags        Admin
 //	@Param       name path string true "The plan's name."
@@ -31,7 +31,7 @@ func (h *Handlers) GetPlan(ctx context.Context, c *Call, _ None) (Response[api.P
 // when the hint reaches them, 30 s at the latest.
 //
 //	@Summary     Set a plan
-//	@Description Makes the plan, or replaces all of it: a limit that is absent is none. It holds for all its tenants here at once, at other gateways within 30 s.
+//	@Description Creates the plan, or replaces it: an absent limit means no limit. It applies to all its tenants at this gateway at once, at other gateways within 30 s.
 //	@ID          putPlan
 //	@Tags        Admin
 //	@Param       name path string          true "The plan's name."

@@ -13,11 +13,11 @@ import (
 // ListQueues answers GET /v1/queues with a page of the tenant's queues, by name.
 //
 //	@Summary     List queues
-//	@Description The tenant's queues by name, with settings, depths and who serves them. A queue is there from its first job or its settings on. Depths stop counting at 10,000; `depth_capped` names those that did.
+//	@Description The tenant's queues by name, with settings, depths and workers. A queue exists from its first job or its first settings on. Depths are counted up to 10,000; `depth_capped` names those that reached it.
 //	@ID          listQueues
 //	@Tags        Queues
-//	@Param       page_size  query int    false "How many at most."
-//	@Param       page_token query string false "The `next_page_token` of the page before."
+//	@Param       page_size  query int    false "Maximum number of items."
+//	@Param       page_token query string false "`next_page_token` of the previous page."
 //	@Success     200 {object} api.Page[api.Queue] "A page of queues."
 //	@x-access    "read unbound"
 //	@Router      /v1/queues [get]
@@ -33,7 +33,7 @@ func (h *Handlers) ListQueues(ctx context.Context, c *Call, _ None) (Response[ap
 // workers.
 //
 //	@Summary     Read a queue
-//	@Description Settings in force, depths, how long the oldest job has been ready, how many workers serve it, and tags that jobs wait for and no worker has; of one in push mode, how the breaker of its destination stands.
+//	@Description Effective settings, depths, the age of the oldest ready job, the number of workers, and types and tags that jobs need and no worker has. In push mode, also the state of the destination's circuit breaker.
 //	@ID          getQueue
 //	@Tags        Queues
 //	@Param       name path string true "The queue's name."
@@ -53,11 +53,11 @@ func (h *Handlers) GetQueue(ctx context.Context, c *Call, _ None) (Response[api.
 // repeat changes nothing.
 //
 //	@Summary     Set a queue
-//	@Description Makes the queue, or replaces all of its settings: what is absent is the default again. Whether it is paused stays. Jobs take attempts and backoff from it when they are submitted, the visibility timeout when they are claimed.
+//	@Description Creates the queue, or replaces its settings: absent fields get their defaults. A paused queue stays paused. Jobs take their attempts and backoff from the queue when they are submitted, and the visibility timeout when they are claimed.
 //	@Description
-//	@Description **Push.** A queue in mode `push` needs no worker: its jobs are posted to `push.url`, signed as Standard Webhooks are. A breaker for each destination opens when too many calls fail; while it is open the jobs wait, and spend no attempt. `max_running` is how many calls there are at once, `rate_per_second` how many start in a second.
+//	@Description **Push.** A queue in mode `push` needs no worker: its jobs are posted to `push.url`, signed as specified by Standard Webhooks. Each destination has a circuit breaker that opens when too many calls fail; while it is open, jobs wait and use no attempts. `max_running` limits concurrent calls, `rate_per_second` the calls started each second.
 //	@Description
-//	@Description **The secret** that signs is in the answer to the PUT that made or replaced it, as `settings.push.secret`, and never again: everywhere else it is null. A PUT without `push.secret` keeps the one that is there. Where the answer was lost, ask for another with `push.new_secret`. Where the operator has not opened push mode, it is 400 `invalid_request`.
+//	@Description **The signing secret** is returned once, as `settings.push.secret`, by the PUT that created or replaced it; it is null everywhere else. A PUT without `push.secret` keeps the current secret. If the answer was lost, request a new secret with `push.new_secret`. If the operator has not enabled push mode, the answer is 400 `invalid_request`.
 //	@ID          putQueue
 //	@Tags        Queues
 //	@Param       name     path string           true "The queue's name."
@@ -87,7 +87,7 @@ func (h *Handlers) PutQueue(ctx context.Context, c *Call, r api.QueueRequest) (R
 // nothing.
 //
 //	@Summary     Pause a queue
-//	@Description Nothing more is claimed from it. What runs goes on, and jobs are still taken in. A repeat changes nothing.
+//	@Description No more jobs are claimed from it. Running jobs continue, and jobs can still be submitted. A repeat changes nothing.
 //	@ID          pauseQueue
 //	@Tags        Queues
 //	@Param       name path string true "The queue's name."
@@ -103,7 +103,7 @@ func (h *Handlers) PauseQueue(ctx context.Context, c *Call, _ None) (Response[ap
 // again. A repeat changes nothing.
 //
 //	@Summary     Resume a queue
-//	@Description It is claimed from again. A repeat changes nothing.
+//	@Description Jobs are claimed from it again. A repeat changes nothing.
 //	@ID          resumeQueue
 //	@Tags        Queues
 //	@Param       name path string true "The queue's name."
@@ -128,13 +128,13 @@ func (h *Handlers) setPaused(ctx context.Context, c *Call, paused bool) (Respons
 // queue_not_empty where it has live jobs or dead letters.
 //
 //	@Summary     Delete an empty queue
-//	@Description Forgets the queue's settings, in push mode its target and secret too. A queue with live jobs or dead letters is 409, and `detail` says how many. Jobs that have ended stay. A repeat, and a queue that never was, is 204.
+//	@Description Deletes the queue's settings, in push mode also its destination and secret. A queue with live jobs or dead letters is 409, and `detail` says how many. Ended jobs are kept. A repeat, or a queue that does not exist, is 204.
 //	@Description
-//	@Description A job that is submitted to the queue later, by a schedule too, makes it again, with defaults. So does one that is submitted at the same moment: it is not lost, and may still have an attempt limit or a backoff of the old settings.
+//	@Description A job that is submitted to the queue later, also by a schedule, creates it again with default settings. A job that is submitted at the same moment is not lost; it may still have the old settings' attempt limit or backoff.
 //	@ID          deleteQueue
 //	@Tags        Queues
 //	@Param       name path string true "The queue's name."
-//	@Success     204 "There is no such queue any more."
+//	@Success     204 "The queue is deleted."
 //	@x-access    "manage unbound"
 //	@x-problems  ["queue_not_empty"]
 //	@Router      /v1/queues/{name} [delete]

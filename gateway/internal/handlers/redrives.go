@@ -12,11 +12,11 @@ import (
 // filter, newest first; those that have ended are kept as long as dead letters.
 //
 //	@Summary     List redrives
-//	@Description Redrives and discards by filter, newest first: those under way, and for 30 days those that have ended. A key that is bound to a user sees what that user's keys have asked for.
+//	@Description Redrives and discards by filter, newest first: those that are running, and those that ended in the last 30 days. A key that is bound to a user sees those started by that user's keys.
 //	@ID          listRedrives
 //	@Tags        Dead letters
-//	@Param       page_size  query int    false "How many at most."
-//	@Param       page_token query string false "The `next_page_token` of the page before."
+//	@Param       page_size  query int    false "Maximum number of items."
+//	@Param       page_token query string false "`next_page_token` of the previous page."
 //	@Success     200 {object} api.Page[api.Redrive] "A page of redrives."
 //	@x-access    "read"
 //	@Router      /v1/redrives [get]
@@ -32,7 +32,7 @@ func (h *Handlers) ListRedrives(ctx context.Context, c *Call, _ None) (Response[
 // discard by filter.
 //
 //	@Summary     Read a redrive
-//	@Description How far a redrive, or a discard, by filter is. `waiting` says why it does not go on for now, `error` why it failed.
+//	@Description The progress of a redrive or a discard by filter. `waiting` says why it is waiting, `error` why it failed.
 //	@ID          getRedrive
 //	@Tags        Dead letters
 //	@Param       id path string true "The redrive's id." Format(uuid)
@@ -52,11 +52,11 @@ func (h *Handlers) GetRedrive(ctx context.Context, c *Call, _ None) (Response[ap
 // repeat changes nothing.
 //
 //	@Summary     Cancel a redrive
-//	@Description After the answer nothing more is done; what was done stays done. One that has ended stays as it ended, and a repeat changes nothing.
+//	@Description After the answer, no more jobs are processed; those already processed are not reverted. A redrive that has ended does not change, and a repeat changes nothing.
 //	@ID          cancelRedrive
 //	@Tags        Dead letters
 //	@Param       id path string true "The redrive's id." Format(uuid)
-//	@Success     200 {object} api.Redrive "The redrive as it ended."
+//	@Success     200 {object} api.Redrive "The redrive in its final state."
 //	@x-access    "manage"
 //	@Router      /v1/redrives/{id}/cancel [post]
 func (h *Handlers) CancelRedrive(ctx context.Context, c *Call, _ None) (Response[api.Redrive], error) {

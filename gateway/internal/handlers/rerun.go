@@ -17,25 +17,25 @@ import (
 // its own user's jobs again; others are 404.
 //
 //	@Summary     Run an ended job again
-//	@Description Submits a new job like one that has completed, was cancelled or is a dead letter; the old one stays as it is, and the new one names it as `rerun_of`. The body may be absent: it says in what the new job differs, field by field as in `POST /v1/jobs`. What is absent, or null, is as it was. `retry` is changed by member; a list or an object that is given takes the place of the old one.
+//	@Description Submits a new job with the fields of one that has completed, was cancelled or is a dead letter. The old job does not change; the new one names it in `rerun_of`. The optional body overrides fields, as in `POST /v1/jobs`. Absent or null fields are copied. `retry` is merged by member; other lists and objects are replaced.
 //	@Description
-//	@Description Not taken over are `dedupe_key`, `after` and the workflow, nor a `run_at` or `deadline` that has passed. To queue a dead letter itself again, redrive it.
+//	@Description `dedupe_key`, `after`, the workflow, and a `run_at` or `deadline` in the past are not copied. To queue a dead letter itself again, redrive it.
 //	@Description
-//	@Description It costs what `POST /v1/jobs` costs, and is answered like it, `Idempotency-Key` and `Prefer: wait=n` included. A repeat with the key gets the first answer also when the old job is no longer kept.
+//	@Description Limits and answers are those of `POST /v1/jobs`, including `Idempotency-Key` and `Prefer: wait=n`. A repeat with the same key gets the first answer even if the old job has been deleted.
 //	@ID          rerunJob
 //	@Tags        Jobs
 //	@Param       id              path   string true  "The ended job's id." Format(uuid)
-//	@Param       differences     body   api.RerunRequest false "In what the new job differs."
-//	@Param       Idempotency-Key header string false "1 to 255 visible ASCII characters, bare or quoted; remembered for a day."
-//	@Param       Prefer          header string false "`wait=n`: hold the answer for up to n seconds."
+//	@Param       differences     body   api.RerunRequest false "Fields that override those of the old job."
+//	@Param       Idempotency-Key header string false "1 to 255 visible ASCII characters, with or without quotes; kept for 24 hours."
+//	@Param       Prefer          header string false "`wait=n`: delay the answer for up to n seconds, until the job has ended."
 //	@Success     202 {object} api.SubmitResponse "Accepted: the job is stored."
 //	@Header      202 {string} Location "The new job's path."
-//	@Header      202 {string} Preference-Applied "`wait=n`, where it was waited for."
-//	@Success     200 {object} api.SubmitResponse "A live job has the dedupe_key that was given, or the new job has ended while the request waited."
+//	@Header      202 {string} Preference-Applied "`wait=n`, if the request waited."
+//	@Success     200 {object} api.SubmitResponse "A live job has the given dedupe_key, or the new job ended while the request waited."
 //	@Success     default {object} api.Job
-//	@Header      200,202 {string} Idempotent-Replayed "`true` where the first answer is given again."
+//	@Header      200,202 {string} Idempotent-Replayed "`true` if this is the stored answer of the first request."
 //	@Header      200 {string} Location "The job's path."
-//	@Header      200 {string} Preference-Applied "`wait=n`, where it was waited for."
+//	@Header      200 {string} Preference-Applied "`wait=n`, if the request waited."
 //	@x-access    "submit"
 //	@x-problems  ["job_live", "cost_above_burst", "active_cap_reached", "queue_full", "too_many_lanes"]
 //	@x-example-same    {}

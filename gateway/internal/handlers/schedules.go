@@ -19,11 +19,11 @@ import (
 // of its settings; what is absent is the default again. A repeat changes nothing.
 //
 //	@Summary     Set a schedule
-//	@Description Makes the schedule, or replaces all of its settings: what is absent is the default again. Each of its ticks submits `job`, which is as for `POST /v1/jobs`, without times of its own; `expires_after_ms` gives each job a deadline.
+//	@Description Creates the schedule, or replaces its settings: absent fields get their defaults. Each tick submits `job`, which has the fields of `POST /v1/jobs` except times; `expires_after_ms` gives each job a deadline.
 //	@Description
-//	@Description **When.** `cron` has five fields, six with seconds in front, or is a name such as `@hourly`; it is read in `timezone`. A tick that falls into the hour that a clock skips is at the end of that hour; in an hour that comes twice it is in the first. Or `every_ms`: from `starts_at`, else from when the schedule was made, however the clocks change. Where a PUT keeps the times, no tick is lost or made again; otherwise the ticks start from now.
+//	@Description **When.** `cron` has five fields, or six with seconds first, or is a name such as `@hourly`; it is evaluated in `timezone`. A tick in the hour that daylight saving time skips runs at the end of that hour; in an hour that occurs twice, it runs in the first. Alternatively, `every_ms` counts from `starts_at`, or from the creation of the schedule, independent of daylight saving time. If a PUT does not change the times, no tick is lost or repeated; otherwise the ticks start from now.
 //	@Description
-//	@Description **`overlap`** is about ticks whose last job still lives: `allow` submits beside it, `skip` leaves the tick out, `cancel` cancels that job first. **`catch_up`** is about ticks that are more than a minute late, as after an outage: `none`, the `latest`, or `all`, of which the newest `catch_up_max`. A tick that a cap refuses is tried again until the next one is due.
+//	@Description **`overlap`** applies when the previous tick's job is still live: `allow` submits another job, `skip` skips the tick, `cancel` cancels the previous job first. **`catch_up`** applies to ticks that are more than a minute late, for example after an outage: `none`, `latest`, or `all` (at most the newest `catch_up_max`). A tick that a cap refuses is retried until the next one is due.
 //	@ID          putSchedule
 //	@Tags        Schedules
 //	@Param       name     path string              true "The schedule's name."
@@ -60,11 +60,11 @@ func (h *Handlers) PutSchedule(ctx context.Context, c *Call, r api.ScheduleReque
 // ListSchedules answers GET /v1/schedules with a page of schedules, by name.
 //
 //	@Summary     List schedules
-//	@Description By name. A key that is bound to a user sees those whose jobs are that user's.
+//	@Description Schedules by name. A key that is bound to a user sees the schedules whose jobs belong to that user.
 //	@ID          listSchedules
 //	@Tags        Schedules
-//	@Param       page_size  query int    false "How many at most."
-//	@Param       page_token query string false "The `next_page_token` of the page before."
+//	@Param       page_size  query int    false "Maximum number of items."
+//	@Param       page_token query string false "`next_page_token` of the previous page."
 //	@Success     200 {object} api.Page[api.Schedule] "A page of schedules."
 //	@x-access    "read"
 //	@Router      /v1/schedules [get]
@@ -79,7 +79,7 @@ func (h *Handlers) ListSchedules(ctx context.Context, c *Call, _ None) (Response
 // GetSchedule answers GET /v1/schedules/{name}.
 //
 //	@Summary     Read a schedule
-//	@Description Its settings, its next five ticks, and its last run.
+//	@Description The schedule's settings, its next five ticks, and its last run.
 //	@ID          getSchedule
 //	@Tags        Schedules
 //	@Param       name path string true "The schedule's name."
@@ -98,11 +98,11 @@ func (h *Handlers) GetSchedule(ctx context.Context, c *Call, _ None) (Response[a
 // jobs that it made stay.
 //
 //	@Summary     Delete a schedule
-//	@Description With its runs. The jobs that it made stay as they are.
+//	@Description Deletes the schedule and its runs. Jobs that it has submitted do not change.
 //	@ID          deleteSchedule
 //	@Tags        Schedules
 //	@Param       name path string true "The schedule's name."
-//	@Success     204 "The schedule is gone."
+//	@Success     204 "The schedule is deleted."
 //	@x-access    "manage"
 //	@Router      /v1/schedules/{name} [delete]
 func (h *Handlers) DeleteSchedule(ctx context.Context, c *Call, _ None) (Response[None], error) {
@@ -118,7 +118,7 @@ func (h *Handlers) DeleteSchedule(ctx context.Context, c *Call, _ None) (Respons
 // is resumed. A repeat changes nothing.
 //
 //	@Summary     Pause a schedule
-//	@Description Its ticks are skipped, and not made up for later. A repeat changes nothing.
+//	@Description Ticks are skipped while it is paused, and are not caught up later. A repeat changes nothing.
 //	@ID          pauseSchedule
 //	@Tags        Schedules
 //	@Param       name path string true "The schedule's name."
@@ -133,7 +133,7 @@ func (h *Handlers) PauseSchedule(ctx context.Context, c *Call, _ None) (Response
 // again. A repeat changes nothing.
 //
 //	@Summary     Resume a schedule
-//	@Description Its next tick makes a job again. A repeat changes nothing.
+//	@Description The next tick submits a job again. A repeat changes nothing.
 //	@ID          resumeSchedule
 //	@Tags        Schedules
 //	@Param       name path string true "The schedule's name."
@@ -157,15 +157,15 @@ func (h *Handlers) setSchedulePaused(ctx context.Context, c *Call, paused bool) 
 // submits now. The schedule's ticks stay as they are.
 //
 //	@Summary     Trigger a schedule
-//	@Description Submits one job now, whatever lives and also while the schedule is paused. It is among the runs; the ticks stay as they are. The answer is as to `POST /v1/jobs`. With an `Idempotency-Key` a repeat gets the first answer again.
+//	@Description Submits one job now, regardless of `overlap`, and also while the schedule is paused. It is listed in the runs and does not change the ticks. The answer is that of `POST /v1/jobs`. With an `Idempotency-Key`, a repeat gets the first answer again.
 //	@ID          triggerSchedule
 //	@Tags        Schedules
 //	@Param       name            path   string true  "The schedule's name."
-//	@Param       Idempotency-Key header string false "1 to 255 visible ASCII characters, bare or quoted; remembered for a day."
+//	@Param       Idempotency-Key header string false "1 to 255 visible ASCII characters, with or without quotes; kept for 24 hours."
 //	@Success     202 {object} api.SubmitResponse "Accepted: the job is stored."
 //	@Header      202 {string} Location "The job's path."
 //	@Success     200 {object} api.SubmitResponse "A live job has the template's dedupe_key."
-//	@Header      200,202 {string} Idempotent-Replayed "`true` where the first answer is given again."
+//	@Header      200,202 {string} Idempotent-Replayed "`true` if this is the stored answer of the first request."
 //	@x-access    "manage"
 //	@x-problems  ["cost_above_burst", "active_cap_reached", "queue_full", "too_many_lanes"]
 //	@Router      /v1/schedules/{name}/trigger [post]
@@ -208,12 +208,12 @@ func userOf(c *Call) *string {
 // ListScheduleRuns answers GET /v1/schedules/{name}/runs with a page of runs, newest first.
 //
 //	@Summary     List a schedule's runs
-//	@Description Each tick that was worked off, and each job that was triggered, newest first: the job, or why there is none (`overlap`, `paused`, `cap`). Runs are kept as long as finished jobs.
+//	@Description Each processed tick and each triggered job, newest first: the job, or why there is none (`overlap`, `paused`, `cap`). Runs are kept as long as finished jobs.
 //	@ID          listScheduleRuns
 //	@Tags        Schedules
 //	@Param       name       path  string true  "The schedule's name."
-//	@Param       page_size  query int    false "How many at most."
-//	@Param       page_token query string false "The `next_page_token` of the page before."
+//	@Param       page_size  query int    false "Maximum number of items."
+//	@Param       page_token query string false "`next_page_token` of the previous page."
 //	@Success     200 {object} api.Page[api.ScheduleRun] "A page of runs."
 //	@x-access    "read"
 //	@Router      /v1/schedules/{name}/runs [get]

@@ -26,26 +26,26 @@ import (
 // whole api.Job where it has ended by then. It does not wait for an existing job.
 //
 //	@Summary     Submit a job
-//	@Description Stores one job. 202 with the job as it waits, and `Location`; `warnings` say what keeps it waiting, such as a paused queue.
+//	@Description Stores one job. The answer is 202 with the job and its `Location`; `warnings` says what delays it, for example a paused queue.
 //	@Description
-//	@Description With an `Idempotency-Key` a repeat gets the first answer again, marked `Idempotent-Replayed: true`: repeat safely when an answer was lost. With a `dedupe_key` that a live job has, 200 with that job and `deduplicated` true.
+//	@Description With an `Idempotency-Key`, a repeat gets the first answer again, with `Idempotent-Replayed: true`, so a request whose answer was lost can be repeated safely. If a live job has the same `dedupe_key`, the answer is 200 with that job and `deduplicated` true.
 //	@Description
-//	@Description With `after`, ids of other jobs, the job is `blocked` until they have ended: each is an id, or an object with `on_failed`: `cancel` (the default) cancels this job where the other became a dead letter or was cancelled, `run` lets it run all the same, `hold` waits for a redrive. An unknown id is a 400.
+//	@Description With `after`, a list of other jobs, the job is `blocked` until they have ended. Each entry is an id, or an object with `on_failed`, which applies if the other job became a dead letter or was cancelled: `cancel` (the default) cancels this job, `run` runs it anyway, `hold` waits for a redrive. An unknown id is 400.
 //	@Description
-//	@Description `Prefer: wait=n` holds the answer for up to n seconds (25 at most): 200 with the whole job, result and all, where it has ended by then, else 202.
+//	@Description `Prefer: wait=n` delays the answer for up to n seconds (at most 25): 200 with the whole job and its result if it has ended by then, otherwise 202.
 //	@ID          submitJob
 //	@Tags        Jobs
 //	@Param       job             body   api.SubmitRequest true  "The job. Only `type` is required."
-//	@Param       Idempotency-Key header string            false "1 to 255 visible ASCII characters, bare or quoted; remembered for a day."
-//	@Param       Prefer          header string            false "`wait=n`: hold the answer for up to n seconds."
+//	@Param       Idempotency-Key header string            false "1 to 255 visible ASCII characters, with or without quotes; kept for 24 hours."
+//	@Param       Prefer          header string            false "`wait=n`: delay the answer for up to n seconds, until the job has ended."
 //	@Success     202 {object} api.SubmitResponse "Accepted: the job is stored."
 //	@Header      202 {string} Location "The job's path."
-//	@Header      202 {string} Preference-Applied "`wait=n`, where it was waited for."
-//	@Success     200 {object} api.SubmitResponse "A live job has the same dedupe_key, or the job has ended while the request waited."
+//	@Header      202 {string} Preference-Applied "`wait=n`, if the request waited."
+//	@Success     200 {object} api.SubmitResponse "A live job has the same dedupe_key, or the job ended while the request waited."
 //	@Success     default {object} api.Job
-//	@Header      200,202 {string} Idempotent-Replayed "`true` where the first answer is given again."
-//	@Header      200 {string} Location "The job's path, where the request waited for it."
-//	@Header      200 {string} Preference-Applied "`wait=n`, where it was waited for."
+//	@Header      200,202 {string} Idempotent-Replayed "`true` if this is the stored answer of the first request."
+//	@Header      200 {string} Location "The job's path, if the request waited for it."
+//	@Header      200 {string} Preference-Applied "`wait=n`, if the request waited."
 //	@x-access    "submit"
 //	@x-problems  ["cost_above_burst", "active_cap_reached", "queue_full", "too_many_lanes"]
 //	@x-example-basic      {"type": "hash.sha256", "payload": {"text": "hello"}}
@@ -145,15 +145,15 @@ func idOf(answer json.RawMessage) string {
 // answer, and nothing is stored.
 //
 //	@Summary     Submit up to 1000 jobs
-//	@Description Each job has a status of its own in `results`, in the order sent: some may be accepted and others refused. With `atomic` all are stored or none, and the first bad job's status and problem are the whole answer.
+//	@Description `results` has a status for each job, in the order sent: some can be accepted and others refused. With `atomic`, either all jobs are stored or none; then the first refused job's status and problem are the answer.
 //	@Description
-//	@Description A batch costs one request, and one job for each job in it. With an `Idempotency-Key` a repeat of the whole batch gets the first answer again. A body may have 8 MiB.
+//	@Description A batch is charged as one request, and its jobs one by one. With an `Idempotency-Key`, a repeat of the whole batch gets the first answer again. The body may have 8 MiB.
 //	@ID          submitBatch
 //	@Tags        Jobs
 //	@Param       batch           body   api.BatchRequest true  "The jobs."
-//	@Param       Idempotency-Key header string           false "1 to 255 visible ASCII characters, bare or quoted; remembered for a day."
-//	@Success     200 {object} api.BatchResponse "An answer for each job."
-//	@Header      200 {string} Idempotent-Replayed "`true` where the first answer is given again."
+//	@Param       Idempotency-Key header string           false "1 to 255 visible ASCII characters, with or without quotes; kept for 24 hours."
+//	@Success     200 {object} api.BatchResponse "A result for each job."
+//	@Header      200 {string} Idempotent-Replayed "`true` if this is the stored answer of the first request."
 //	@x-access    "submit"
 //	@x-problems  ["cost_above_burst", "active_cap_reached", "queue_full", "too_many_lanes"]
 //	@x-example-basic  {"jobs": [{"type": "hash.sha256", "payload": {"text": "one"}}, {"type": "hash.sha256", "payload": {"text": "two"}}]}

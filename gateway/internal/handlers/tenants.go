@@ -15,8 +15,8 @@ import (
 
 // CreateTenant answers POST /v1/admin/tenants: 201 with the tenant.
 //
-//	@Summary     Make a tenant
-//	@Description Plan `standard` and weight 1 where not said.
+//	@Summary     Create a tenant
+//	@Description The defaults are the plan `standard` and weight 1.
 //	@ID          createTenant
 //	@Tags        Admin
 //	@Param       tenant body api.TenantRequest true "The tenant."
@@ -44,8 +44,8 @@ func (h *Handlers) CreateTenant(ctx context.Context, c *Call, r api.TenantReques
 //	@Description All tenants, newest first.
 //	@ID          listTenants
 //	@Tags        Admin
-//	@Param       page_size  query int    false "How many at most."
-//	@Param       page_token query string false "The `next_page_token` of the page before."
+//	@Param       page_size  query int    false "Maximum number of items."
+//	@Param       page_token query string false "`next_page_token` of the previous page."
 //	@Success     200 {object} api.Page[api.Tenant] "A page of tenants."
 //	@x-access    "operator"
 //	@Router      /v1/admin/tenants [get]
@@ -62,11 +62,11 @@ func (h *Handlers) ListTenants(ctx context.Context, c *Call, _ None) (Response[a
 // other gateways when the hint reaches them, 30 s at the latest.
 //
 //	@Summary     Change a tenant
-//	@Description What is absent stays. `overrides`, where given, replace all overrides: they take the place of single limits of the plan, for the tenant and by user. New limits hold here at once, at other gateways within 30 s.
+//	@Description Absent fields do not change. `overrides`, if given, replaces all overrides: they replace single limits of the plan, for the tenant and by user. New limits apply at this gateway at once, at other gateways within 30 s.
 //	@ID          patchTenant
 //	@Tags        Admin
 //	@Param       id     path string          true "The tenant's id." Format(uuid)
-//	@Param       tenant body api.TenantPatch true "What changes."
+//	@Param       tenant body api.TenantPatch true "The fields to change."
 //	@Success     200 {object} api.Tenant "The tenant as it is now."
 //	@x-access    "operator"
 //	@x-example-overrides {"overrides": {"jobs_per_second": 100, "max_active": 10000, "users": {"bob": {"max_active": 10}}}}
@@ -91,7 +91,7 @@ func (h *Handlers) PatchTenant(ctx context.Context, c *Call, r api.TenantPatch) 
 // GetTenant answers GET /v1/admin/tenants/{id}, for a deleted tenant too.
 //
 //	@Summary     Read a tenant
-//	@Description `deletion` is null, or says how far the deletion of the tenant is: `done` once nothing of it is left. A deleted tenant stays readable here, and is in no list.
+//	@Description `deletion` is null, or the progress of the tenant's deletion: `done` when all of its data is deleted. A deleted tenant can still be read here, but is not listed.
 //	@ID          getTenant
 //	@Tags        Admin
 //	@Param       id path string true "The tenant's id." Format(uuid)
@@ -110,13 +110,13 @@ func (h *Handlers) GetTenant(ctx context.Context, c *Call, _ None) (Response[api
 // no longer good, and whose data is being removed. A repeat changes nothing.
 //
 //	@Summary     Delete a tenant
-//	@Description Revokes the tenant's keys at once, refuses its submits, stops its schedules and takes its jobs from claims, pushes included; the leases of running ones are lost. Then its data is removed in batches, which `GET` shows as `deletion`; that takes two minutes at least. It cannot be taken back. A repeat changes nothing.
+//	@Description Revokes the tenant's keys at once, refuses its submits, stops its schedules, and stops claims and pushes of its jobs; the leases of running jobs are lost. Then its data is deleted in batches; `GET` shows the progress as `deletion`. This takes at least two minutes and cannot be undone. A repeat changes nothing.
 //	@Description
-//	@Description The audit log stays for its retention, and so do failed attempts of jobs that were no longer kept.
+//	@Description Audit entries are kept for their retention, and so are failed attempts of jobs that were already deleted.
 //	@ID          deleteTenant
 //	@Tags        Admin
 //	@Param       id path string true "The tenant's id." Format(uuid)
-//	@Success     202 {object} api.Tenant "The deletion has begun, or is over."
+//	@Success     202 {object} api.Tenant "The deletion has started, or is done."
 //	@x-access    "operator"
 //	@Router      /v1/admin/tenants/{id} [delete]
 func (h *Handlers) DeleteTenant(ctx context.Context, c *Call, _ None) (Response[api.Tenant], error) {

@@ -15,11 +15,11 @@ import (
 // revives a DEAD one.
 //
 //	@Summary     Register a worker
-//	@Description Makes a worker known, updates one that is, or revives one that is DEAD. Claiming registers too; this is for workers that want to say more of themselves, such as their tags.
+//	@Description Registers a worker, updates it, or revives one that is DEAD. A claim registers the worker too; use this to set tags, concurrency and metadata.
 //	@ID          registerWorker
 //	@Tags        Workers
 //	@Param       worker body api.WorkerRequest true "The worker."
-//	@Success     200 {object} api.Worker "The worker as it is known now."
+//	@Success     200 {object} api.Worker "The worker as it is now."
 //	@x-access    "work platform"
 //	@x-example-worker {"worker_id": "worker-1", "queues": ["default"], "tags": ["smtp"], "concurrency": 10, "metadata": {"host": "a1"}}
 //	@Router      /v1/workers [post]
@@ -34,15 +34,15 @@ func (h *Handlers) RegisterWorker(ctx context.Context, c *Call, r api.WorkerRequ
 // alive and extends its leases, each answered in the order sent. An unknown or
 // DEAD worker gets 404 worker_unknown and has lost its leases.
 //
-//	@Summary     Keep a worker and its leases alive
-//	@Description Extends each lease by its queue's visibility timeout, never past the job's start + `timeout_ms`, and answers in the order sent: `ok`; `cancel` (extended, but stop: cancellation was requested); `lost` (stop at once: the lease is no longer this worker's). Send it every third of `lease_ms`.
+//	@Summary     Send a heartbeat
+//	@Description Extends each lease by its queue's visibility timeout, but not past the job's start + `timeout_ms`. The answer has a status for each lease, in the order sent: `ok`; `cancel` (extended, but stop: cancellation was requested); `lost` (stop at once: this worker no longer holds the lease). Send a heartbeat every third of `lease_ms`.
 //	@Description
-//	@Description 404 `worker_unknown`: the worker was taken for dead, and its leases were given to others. Register again.
+//	@Description 404 `worker_unknown`: the worker was considered dead, and its leases were taken back. Register again.
 //	@ID          heartbeat
 //	@Tags        Workers
 //	@Param       worker_id path string               true  "The worker's name."
-//	@Param       leases    body api.HeartbeatRequest false "The leases that it holds; up to 1000."
-//	@Success     200 {object} api.HeartbeatResponse "How each lease stands."
+//	@Param       leases    body api.HeartbeatRequest false "The worker's leases; up to 1000."
+//	@Success     200 {object} api.HeartbeatResponse "The status of each lease."
 //	@x-access    "work platform"
 //	@x-example-lease {"leases": [{"job_id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001", "lease_token": "LEASE_TOKEN"}]}
 //	@x-example-idle  {}
@@ -88,14 +88,14 @@ func (h *Handlers) Heartbeat(ctx context.Context, c *Call, r api.HeartbeatReques
 // RemoveWorker answers DELETE /v1/workers/{worker_id}: 204. The worker says goodbye; a
 // repeat, and a worker that is not known, are answered alike.
 //
-//	@Summary     Say goodbye
-//	@Description The worker is gone from the list, and the leases that it holds go back at once, attempt included: other workers get their jobs with the same attempt number. What it reports of them afterwards is answered 409 `lease_lost`.
+//	@Summary     Remove a worker
+//	@Description For a worker that stops. It is removed from the list, and its leases are released at once without using an attempt: other workers get the jobs with the same attempt number. An outcome that it reports for them afterwards is 409 `lease_lost`.
 //	@Description
-//	@Description Its waiting claims end empty. A claim on its way that leases jobs in the same moment may keep them until their leases run out; so end claims first. A repeat changes nothing, nor does a worker that is not known. A worker that claims or registers later is known again.
+//	@Description Its waiting claims end without jobs. A claim that leases jobs at the same moment may keep them until the leases expire, so end claims first. A repeat, or an unknown worker, changes nothing. A worker that claims or registers later is listed again.
 //	@ID          removeWorker
 //	@Tags        Workers
 //	@Param       worker_id path string true "The worker's name."
-//	@Success     204 "The worker is gone, and holds no lease."
+//	@Success     204 "The worker is removed and holds no leases."
 //	@x-access    "work platform"
 //	@Router      /v1/workers/{worker_id} [delete]
 func (h *Handlers) RemoveWorker(ctx context.Context, c *Call, _ None) (Response[None], error) {
@@ -112,11 +112,11 @@ func (h *Handlers) RemoveWorker(ctx context.Context, c *Call, _ None) (Response[
 // for a platform key the platform's only.
 //
 //	@Summary     List workers
-//	@Description The tenant's own workers, by name; for a platform key the platform's. STALE: no heartbeat for a while. DEAD: its leases were taken back.
+//	@Description The tenant's workers by name; with a platform key, the platform's workers. STALE: no recent heartbeat. DEAD: its leases were taken back.
 //	@ID          listWorkers
 //	@Tags        Workers
-//	@Param       page_size  query int    false "How many at most."
-//	@Param       page_token query string false "The `next_page_token` of the page before."
+//	@Param       page_size  query int    false "Maximum number of items."
+//	@Param       page_token query string false "`next_page_token` of the previous page."
 //	@Success     200 {object} api.Page[api.Worker] "A page of workers."
 //	@x-access    "read platform"
 //	@Router      /v1/workers [get]

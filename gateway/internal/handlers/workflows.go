@@ -19,16 +19,16 @@ import (
 // stored, or none. A repeat with the same Idempotency-Key and body gets the first answer again.
 //
 //	@Summary     Submit a workflow
-//	@Description Stores up to 1000 jobs that come after each other, all or none. Each has a `ref`, a name of its own in the workflow, and in `after` the refs of the jobs that must have ended before: a ref, or an object with `on_failed` as in a submit. More jobs can be added while it runs. A cycle is a 400 that names its refs in order.
+//	@Description Stores up to 1000 jobs that depend on each other, all or none. Each has a `ref`, its name within the workflow, and `after`, the refs of the jobs that must end first: a ref, or an object with `on_failed` as in a submit. More jobs can be added while it runs. A cycle is 400 and names its refs in order.
 //	@Description
-//	@Description It costs one request, and one job for each job in it. A body may have 8 MiB.
+//	@Description A workflow is charged as one request, and its jobs one by one. The body may have 8 MiB.
 //	@ID          submitWorkflow
 //	@Tags        Workflows
 //	@Param       workflow        body   api.WorkflowRequest true  "The workflow. Each job needs `ref` and `type`."
-//	@Param       Idempotency-Key header string              false "1 to 255 visible ASCII characters, bare or quoted; remembered for a day."
+//	@Param       Idempotency-Key header string              false "1 to 255 visible ASCII characters, with or without quotes; kept for 24 hours."
 //	@Success     202 {object} api.Workflow "Accepted: all of its jobs are stored."
 //	@Header      202 {string} Location "The workflow's path."
-//	@Header      202 {string} Idempotent-Replayed "`true` where the first answer is given again."
+//	@Header      202 {string} Idempotent-Replayed "`true` if this is the stored answer of the first request."
 //	@x-access    "submit"
 //	@x-problems  ["cost_above_burst", "active_cap_reached", "queue_full", "too_many_lanes"]
 //	@x-example-diamond {"name": "order", "jobs": [{"ref": "charge", "type": "payment.charge"}, {"ref": "invoice", "type": "invoice.make", "after": ["charge"]}, {"ref": "parcel", "type": "parcel.send", "after": [{"ref": "charge", "on_failed": "cancel"}]}, {"ref": "mail", "type": "mail.send", "after": ["invoice", {"ref": "parcel", "on_failed": "run"}]}]}
@@ -51,15 +51,15 @@ func (h *Handlers) SubmitWorkflow(ctx context.Context, c *Call, workflow api.Wor
 // or none.
 //
 //	@Summary     Add jobs to a workflow
-//	@Description Adds up to 1000 jobs to a workflow that runs, all or none; it may have 10,000. They may come after jobs that it has already: one that has ended counts as it ended. A worker adds the jobs that it finds to be needed before it completes its own, so that the workflow does not end in between.
+//	@Description Adds up to 1000 jobs to a running workflow, all or none; a workflow may have 10,000 jobs. They may depend on existing jobs of the workflow, including those that have ended. A worker that finds that more jobs are needed adds them before it completes its own job, so that the workflow does not end in between.
 //	@ID          addToWorkflow
 //	@Tags        Workflows
 //	@Param       id              path   string                  true  "The workflow's id." Format(uuid)
 //	@Param       jobs            body   api.WorkflowJobsRequest true  "The jobs."
-//	@Param       Idempotency-Key header string                  false "1 to 255 visible ASCII characters, bare or quoted; remembered for a day."
+//	@Param       Idempotency-Key header string                  false "1 to 255 visible ASCII characters, with or without quotes; kept for 24 hours."
 //	@Success     202 {object} api.Workflow "Accepted: all of the jobs are stored."
 //	@Header      202 {string} Location "The workflow's path."
-//	@Header      202 {string} Idempotent-Replayed "`true` where the first answer is given again."
+//	@Header      202 {string} Idempotent-Replayed "`true` if this is the stored answer of the first request."
 //	@x-access    "submit"
 //	@x-problems  ["workflow_ended", "cost_above_burst", "active_cap_reached", "queue_full", "too_many_lanes"]
 //	@x-example-one {"jobs": [{"ref": "survey", "type": "mail.send", "after": ["mail"]}]}
@@ -116,13 +116,13 @@ func (h *Handlers) submitWorkflow(ctx context.Context, c *Call, jobs []api.Workf
 // ListWorkflows answers GET /v1/workflows with a page, newest first.
 //
 //	@Summary     List workflows
-//	@Description Workflows, newest first, with how many of their jobs are in which state. A key that is bound to a user sees what that user's keys have submitted.
+//	@Description Workflows, newest first, with the number of their jobs in each state. A key that is bound to a user sees workflows submitted by that user's keys.
 //	@ID          listWorkflows
 //	@Tags        Workflows
 //	@Param       state      query string false "Only workflows in this state." Enums(running, completed, failed, cancelled)
 //	@Param       name       query string false "Only workflows of this name."
-//	@Param       page_size  query int    false "How many at most."
-//	@Param       page_token query string false "The `next_page_token` of the page before."
+//	@Param       page_size  query int    false "Maximum number of items."
+//	@Param       page_token query string false "`next_page_token` of the previous page."
 //	@Success     200 {object} api.Page[api.Workflow] "A page of workflows."
 //	@x-access    "read"
 //	@Router      /v1/workflows [get]
@@ -139,7 +139,7 @@ func (h *Handlers) ListWorkflows(ctx context.Context, c *Call, _ None) (Response
 // GetWorkflow answers GET /v1/workflows/{id} with the workflow and all of its jobs.
 //
 //	@Summary     Read a workflow
-//	@Description The workflow with its jobs that are still kept, and what each comes after. Its state is read from them: `running` while one lives, `completed` when all have completed, `cancelled` when one was cancelled by a person and none is a dead letter, else `failed`.
+//	@Description The workflow with those of its jobs that are still kept, and what each depends on. Its state follows from them: `running` while one is live, `completed` when all have completed, `cancelled` when one was cancelled by a caller and none is a dead letter, otherwise `failed`.
 //	@ID          getWorkflow
 //	@Tags        Workflows
 //	@Param       id path string true "The workflow's id." Format(uuid)
@@ -158,7 +158,7 @@ func (h *Handlers) GetWorkflow(ctx context.Context, c *Call, _ None) (Response[a
 // workers of those that run are asked to stop.
 //
 //	@Summary     Cancel a workflow
-//	@Description Its jobs that wait are cancelled; the workers of those that run are asked to stop, by their next heartbeat. A repeat changes nothing, or goes on where the first one failed.
+//	@Description Waiting jobs are cancelled; for running jobs, cancellation is requested with the worker's next heartbeat. A repeat changes nothing, or continues where the first one failed.
 //	@ID          cancelWorkflow
 //	@Tags        Workflows
 //	@Param       id path string true "The workflow's id." Format(uuid)
@@ -179,11 +179,11 @@ func (h *Handlers) CancelWorkflow(ctx context.Context, c *Call, _ None) (Respons
 // letters.
 //
 //	@Summary     Redrive a workflow
-//	@Description Its dead letters are queued again, each with a status of its own in `results`. Jobs that they hold go on when they have completed; jobs that their death has cancelled stay cancelled.
+//	@Description Queues the workflow's dead letters again; `results` has a status for each. Jobs that they hold continue when they have completed; jobs that were cancelled because of them stay cancelled.
 //	@ID          redriveWorkflow
 //	@Tags        Workflows
 //	@Param       id path string true "The workflow's id." Format(uuid)
-//	@Success     202 {object} api.DeadLetterResponse "An answer for each dead letter."
+//	@Success     202 {object} api.DeadLetterResponse "A result for each dead letter."
 //	@x-access    "manage"
 //	@x-problems  ["active_cap_reached"]
 //	@Router      /v1/workflows/{id}/redrive [post]
@@ -201,12 +201,12 @@ func (h *Handlers) RedriveWorkflow(ctx context.Context, c *Call, _ None) (Respon
 // given.
 //
 //	@Summary     Read the results of a job's parents
-//	@Description The jobs of `after` that are still kept, with their states and results, by id. A page ends after `page_size` jobs, or where its results reach 8 MiB; it may be empty while `next_page_token` is set. A key without the scope `read` may ask while one of its workers holds the job.
+//	@Description Those jobs of `after` that are still kept, by id, with their states and results. A page ends after `page_size` jobs, or when its results reach 8 MiB; it can be empty while `next_page_token` is set. A key without the scope `read` may call this while one of its workers holds the job.
 //	@ID          listParents
 //	@Tags        Workflows
 //	@Param       id         path  string true  "The job's id." Format(uuid)
-//	@Param       page_size  query int    false "How many at most."
-//	@Param       page_token query string false "The `next_page_token` of the page before."
+//	@Param       page_size  query int    false "Maximum number of items."
+//	@Param       page_token query string false "`next_page_token` of the previous page."
 //	@Success     200 {object} api.Page[api.JobParent] "A page of parents."
 //	@x-access    "read or work"
 //	@Router      /v1/jobs/{id}/parents [get]

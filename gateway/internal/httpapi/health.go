@@ -30,8 +30,8 @@ type alive struct {
 // livez answers GET /livez: 200 as long as the process can answer at all. It
 // checks nothing else: an outage of core must not restart every gateway.
 //
-//	@Summary     Is the process alive
-//	@Description 200 as long as it can answer at all. It looks at nothing else, or an outage of core would restart every gateway.
+//	@Summary     Liveness
+//	@Description 200 while the process can answer. It checks nothing else: an outage of core must not restart every gateway.
 //	@ID          livez
 //	@Tags        Health
 //	@Success     200 {object} httpapi.alive "Alive."
@@ -46,12 +46,12 @@ func (s *Server) livez(context.Context, *handlers.Call, handlers.None) (handlers
 // the first time, and 503 draining at the end. It takes no longer than
 // probeTimeout.
 //
-//	@Summary     Should requests be sent here
-//	@Description 200 `ok`, or 200 `degraded` where core or Redis is away: another gateway would do no better. 503 `starting` until core has answered for the first time, 503 `draining` at the end.
+//	@Summary     Readiness
+//	@Description 200 `ok`, or 200 `degraded` if core or Redis is unavailable: another gateway would not do better. 503 `starting` until core has answered for the first time, 503 `draining` while the gateway shuts down.
 //	@ID          readyz
 //	@Tags        Health
-//	@Success     200 {object} api.Readiness "Yes."
-//	@Failure     503 {object} api.Readiness "Not yet, or not any more."
+//	@Success     200 {object} api.Readiness "Ready."
+//	@Failure     503 {object} api.Readiness "Starting or shutting down."
 //	@x-access    "public"
 //	@Router      /readyz [get]
 func (s *Server) readyz(ctx context.Context, _ *handlers.Call, _ handlers.None) (handlers.Response[api.Readiness], error) {

@@ -14,15 +14,15 @@ package httpapi
 //
 //	@title           ForgeQueue
 //	@version         1
-//	@description     A job queue with leases, retries and dead letters. Producers submit jobs, workers claim them, keep them by heartbeats and report outcomes.
+//	@description     A job queue with leases, retries and dead letters. Producers submit jobs; workers claim them, extend their leases with heartbeats and report outcomes.
 //	@description
-//	@description     **Authorize** with an API key, sent as `Authorization: Bearer <key>`; `forgequeue up` prints one. A key has scopes: `submit`, `read`, `work`, `manage`. A key that is bound to a user acts for that user alone. The operator key opens `/v1/admin` and nothing else.
+//	@description     **Authorize** with an API key, sent as `Authorization: Bearer <key>`; `forgequeue up` prints one. A key has scopes: `submit`, `read`, `work`, `manage`. A key that is bound to a user acts only for that user. The operator key is valid only for `/v1/admin`.
 //	@description
-//	@description     **Shapes.** JSON in snake_case. Times are RFC 3339 in UTC with microseconds, durations whole milliseconds in fields that end in `_ms`. In a request null means absent; an answer carries every field, null where there is none, and may gain fields. A field or query parameter that does not exist is refused.
+//	@description     **Shapes.** JSON in snake_case. Times are RFC 3339 in UTC with microseconds, durations whole milliseconds in fields that end in `_ms`. In a request, null means absent. An answer has every field, null if there is no value, and may get new fields. Unknown fields and query parameters are refused.
 //	@description
-//	@description     **Refusals** are `application/problem+json` (RFC 9457) with a `code` of a closed set. Other tenants' resources return 404.
+//	@description     **Errors** are `application/problem+json` (RFC 9457) with a `code` from a fixed list; the `type` of each is a page that says what to do. Other tenants' resources return 404.
 //	@description
-//	@description     **Limits.** `RateLimit` and `RateLimit-Policy` tell of each bucket that a request was charged to; 429 and 503 carry `Retry-After`.
+//	@description     **Limits.** `RateLimit` and `RateLimit-Policy` describe each bucket that a request was charged to; 429 and 503 have `Retry-After`.
 //	@license.name    Apache-2.0
 //	@license.url     https://www.apache.org/licenses/LICENSE-2.0
 //	@tag.name        Jobs

@@ -90,9 +90,9 @@ func TestDocumentsSayWhoMayCall(t *testing.T) {
 		case rule.operator:
 			want = "Needs the operator key"
 		case rule.scope == "-" && rule.platform:
-			want = "Any key will do"
+			want = "Any key is accepted"
 		case rule.scope == "-":
-			want = "Any key of a tenant will do"
+			want = "Any key of a tenant is accepted"
 		case rule.platform:
 			want += ", or a platform key"
 		case rule.unbound:
