@@ -10,6 +10,7 @@ require (
 	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3 // strict JSON: case, duplicates, UTF-8, unknown members
 	github.com/google/go-cmp v0.7.0 // tests: diffs
 	github.com/google/uuid v1.6.0 // ids of jobs, tenants and requests
+	github.com/hashicorp/golang-lru/v2 v2.0.7 // keys and buckets in memory, the least recently used leaves first
 	github.com/prometheus/client_golang v1.25.0 // request metrics
 	github.com/redis/go-redis/extra/redisotel/v9 v9.23.0 // traces: the limiter's calls
 	github.com/redis/go-redis/v9 v9.23.0 // Redis: the limiter, revocation hints

@@ -7,58 +7,22 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
+
+	"code.dny.dev/ssrf"
 )
 
 // ErrAddress says that an address may not be called. Its text has no address: what a name resolves
 // to inside the operator's network must not be disclosed.
 var ErrAddress = errors.New("the address may not be called")
 
-// never are the special-purpose addresses inside the unicast ranges (IANA's registries for IPv4 and
-// IPv6): private networks, documentation, benchmarks, relays that lead to embedded IPv4 addresses.
+// never are the special-purpose addresses inside the unicast ranges, by IANA's registries for IPv4 and IPv6: private
+// networks, documentation, benchmarks, relays that lead to embedded IPv4 addresses. 168.63.129.16 is in no registry:
+// it is a cloud's host, from inside each of its machines.
 //
 //nolint:gochecknoglobals // a table
-var never = prefixes(
-	"0.0.0.0/8",        // this network
-	"10.0.0.0/8",       // private
-	"100.64.0.0/10",    // carrier-grade NAT, and a metadata service
-	"127.0.0.0/8",      // loopback
-	"168.63.129.16/32", // a cloud's host, from inside each of its machines
-	"169.254.0.0/16",   // link-local: metadata services
-	"172.16.0.0/12",    // private
-	"192.0.0.0/24",     // protocol assignments, and a metadata service
-	"192.0.2.0/24",     // documentation
-	"192.31.196.0/24",  // AS112
-	"192.52.193.0/24",  // AMT
-	"192.88.99.0/24",   // 6to4 relays
-	"192.168.0.0/16",   // private
-	"192.175.48.0/24",  // AS112
-	"198.18.0.0/15",    // benchmarks
-	"198.51.100.0/24",  // documentation
-	"203.0.113.0/24",   // documentation
-	"224.0.0.0/4",      // multicast
-	"240.0.0.0/4",      // reserved, broadcast
-
-	"2001::/23",         // protocol assignments: Teredo, ORCHID, benchmarks
-	"2001:db8::/32",     // documentation
-	"2002::/16",         // 6to4: contains an IPv4 address
-	"2620:4f:8000::/48", // AS112
-	"3fff::/20",         // documentation
-)
-
-// global is the allocated range of the IPv6 internet. Loopback, unspecified, mapped and compatible
-// IPv4, NAT64, unique local, link-local, site-local and multicast addresses are outside it.
-//
-//nolint:gochecknoglobals // a constant
-var global = netip.MustParsePrefix("2000::/3")
-
-func prefixes(texts ...string) []netip.Prefix {
-	made := make([]netip.Prefix, len(texts))
-	for i, text := range texts {
-		made[i] = netip.MustParsePrefix(text)
-	}
-	return made
-}
+var never = slices.Concat(ssrf.IPv4DeniedPrefixes, ssrf.IPv6DeniedPrefixes, []netip.Prefix{netip.MustParsePrefix("168.63.129.16/32")})
 
 // Guard decides which addresses may be called: public ones, and those that the operator allows.
 type Guard struct{ allowed []netip.Prefix }
@@ -102,7 +66,9 @@ func public(address netip.Addr) bool {
 	if !address.IsValid() || address.Zone() != "" || address.Is4In6() {
 		return false
 	}
-	if address.Is6() && !global.Contains(address) {
+	// Loopback, unspecified, mapped and compatible IPv4, NAT64, unique local, link-local, site-local and multicast
+	// addresses are outside the allocated range of the IPv6 internet.
+	if address.Is6() && !ssrf.IPv6GlobalUnicast.Contains(address) {
 		return false
 	}
 	for _, prefix := range never {

@@ -77,7 +77,7 @@ func (r *Redis) Client() redis.UniversalClient { return r.client }
 func (l *Limiter) LocalBuckets() int {
 	l.local.mu.Lock()
 	defer l.local.mu.Unlock()
-	return l.local.buckets.len()
+	return l.local.buckets.Len()
 }
 
 // LocalLimiter decides as a Limiter without Redis, among n gateways.

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"golang.org/x/time/rate"
 )
 
@@ -28,7 +29,7 @@ type IPLimit struct {
 	now   func() time.Time
 
 	mu      sync.Mutex
-	buckets *lru[netip.Addr, *rate.Limiter]
+	buckets *simplelru.LRU[netip.Addr, *rate.Limiter]
 }
 
 // NewIPLimit makes an IPLimit.
@@ -36,12 +37,8 @@ func NewIPLimit(opts IPLimitOptions) *IPLimit {
 	if opts.Addresses <= 0 {
 		opts.Addresses = ipAddresses
 	}
-	return &IPLimit{
-		rate:    rate.Limit(opts.PerSecond),
-		burst:   opts.Burst,
-		now:     time.Now,
-		buckets: newLRU[netip.Addr, *rate.Limiter](opts.Addresses),
-	}
+	buckets, _ := simplelru.NewLRU[netip.Addr, *rate.Limiter](opts.Addresses, nil) // it fails only for a size below 1
+	return &IPLimit{rate: rate.Limit(opts.PerSecond), burst: opts.Burst, now: time.Now, buckets: buckets}
 }
 
 // Allow takes a token of the address. Where there is none it says how long to
@@ -50,10 +47,10 @@ func (l *IPLimit) Allow(address netip.Addr) (retryAfter time.Duration, ok bool) 
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	key, now := bucketOf(address), l.now()
-	bucket, known := l.buckets.get(key)
+	bucket, known := l.buckets.Get(key)
 	if !known {
 		bucket = rate.NewLimiter(l.rate, l.burst)
-		l.buckets.put(key, bucket)
+		l.buckets.Add(key, bucket)
 	}
 	if bucket.AllowN(now, 1) {
 		return 0, true
@@ -67,7 +64,7 @@ func (l *IPLimit) Exhausted(address netip.Addr) (retryAfter time.Duration, exhau
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
-	bucket, known := l.buckets.get(bucketOf(address))
+	bucket, known := l.buckets.Get(bucketOf(address))
 	if !known || bucket.TokensAt(now) >= 1 {
 		return 0, l.burst < 1
 	}
@@ -90,7 +87,7 @@ func (l *IPLimit) Burst() int { return l.burst }
 func (l *IPLimit) Addresses() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.buckets.len()
+	return l.buckets.Len()
 }
 
 // bucketOf is the address that a client counts as.

@@ -3,6 +3,8 @@ package admission
 import (
 	"sync"
 	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
 // localBuckets is how many buckets a gateway has in memory, some 25 MB. One that is
@@ -18,14 +20,15 @@ type local struct {
 	began time.Time // its clock begins here, and never steps
 
 	mu      sync.Mutex
-	buckets *lru[string, state]
+	buckets *simplelru.LRU[string, state]
 }
 
 func newLocal(size int) *local {
 	if size <= 0 {
 		size = localBuckets
 	}
-	return &local{began: time.Now(), buckets: newLRU[string, state](size)}
+	buckets, _ := simplelru.NewLRU[string, state](size, nil) // it fails only for a size below 1
+	return &local{began: time.Now(), buckets: buckets}
 }
 
 // decide settles a request whose buckets can all pay in principle: see foregone.
@@ -49,14 +52,14 @@ func (l *local) settle(r *Request, charges []charge, states []state, peek bool) 
 	defer l.mu.Unlock()
 	now := time.Since(l.began).Microseconds()
 	for i := range r.Buckets {
-		states[i], _ = l.buckets.get(r.Buckets[i].key)
+		states[i], _ = l.buckets.Get(r.Buckets[i].key)
 	}
 	debts, pass = settle(charges, states, now, peek)
 	if peek {
 		return debts, pass
 	}
 	for i := range states {
-		l.buckets.put(r.Buckets[i].key, states[i])
+		l.buckets.Add(r.Buckets[i].key, states[i])
 	}
 	return debts, pass
 }
@@ -73,10 +76,10 @@ func (l *local) saw(r *Request, admitted bool, debts []int64, replicas int) {
 		if admitted {
 			debt += b.Cost * ticks
 		}
-		held, _ := l.buckets.get(b.key)
+		held, _ := l.buckets.Get(b.key)
 		own, _ := quota.debt(held, now)
 		if debt = min(debt, quota.size()); debt > own {
-			l.buckets.put(b.key, quota.after(debt, now))
+			l.buckets.Add(b.key, quota.after(debt, now))
 		}
 	}
 }

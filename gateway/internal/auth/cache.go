@@ -1,9 +1,10 @@
 package auth
 
 import (
-	"container/list"
 	"sync"
 	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -12,37 +13,31 @@ import (
 // both: a flood of invented ids must not evict real keys. An entry that is too old,
 // or invalidated, is not used any more, but still shows that the key was there.
 type cache struct {
-	size int
 	life time.Duration
 
 	mu      sync.Mutex
-	entries map[string]*list.Element
-	recent  *list.List // of *entry, latest use in front
+	entries *simplelru.LRU[string, *entry]
 }
 
 type entry struct {
-	id    string
 	key   *api.HopKey // nil in the cache of missing keys
 	until time.Time
 }
 
 func newCache(size int, life time.Duration) *cache {
-	return &cache{size: size, life: life, entries: map[string]*list.Element{}, recent: list.New()}
+	entries, _ := simplelru.NewLRU[string, *entry](max(size, 1), nil) // it fails only for a size below 1
+	return &cache{life: life, entries: entries}
 }
 
 // get gives the key of a valid entry, and whether there is one.
 func (c *cache) get(id string, now time.Time) (*api.HopKey, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	element, ok := c.entries[id]
-	if !ok {
+	found, ok := c.entries.Peek(id)
+	if !ok || !now.Before(found.until) {
 		return nil, false
 	}
-	found := element.Value.(*entry) //nolint:forcetypeassert // the list holds nothing else
-	if !now.Before(found.until) {
-		return nil, false
-	}
-	c.recent.MoveToFront(element)
+	_, _ = c.entries.Get(id) // it is the latest used
 	return found.key, true
 }
 
@@ -52,21 +47,15 @@ func (c *cache) put(id string, key *api.HopKey, now time.Time) { c.putFor(id, ke
 func (c *cache) putFor(id string, key *api.HopKey, now time.Time, life time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if element, ok := c.entries[id]; ok {
-		c.remove(element)
-	}
-	c.entries[id] = c.recent.PushFront(&entry{id, key, now.Add(life)})
-	if c.recent.Len() > c.size {
-		c.remove(c.recent.Back())
-	}
+	c.entries.Add(id, &entry{key, now.Add(life)})
 }
 
 // known gives the key of an entry of any age; nil for none.
 func (c *cache) known(id string) *api.HopKey {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if element, ok := c.entries[id]; ok {
-		return element.Value.(*entry).key //nolint:forcetypeassert // the list holds nothing else
+	if found, ok := c.entries.Peek(id); ok {
+		return found.key
 	}
 	return nil
 }
@@ -76,8 +65,8 @@ func (c *cache) known(id string) *api.HopKey {
 func (c *cache) left(id string, now time.Time) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if element, ok := c.entries[id]; ok {
-		return element.Value.(*entry).until.Sub(now) //nolint:forcetypeassert // the list holds nothing else
+	if found, ok := c.entries.Peek(id); ok {
+		return found.until.Sub(now)
 	}
 	return c.life
 }
@@ -86,8 +75,8 @@ func (c *cache) left(id string, now time.Time) time.Duration {
 func (c *cache) forget(id string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if element, ok := c.entries[id]; ok {
-		element.Value.(*entry).until = time.Time{} //nolint:forcetypeassert // the list holds nothing else
+	if found, ok := c.entries.Peek(id); ok {
+		found.until = time.Time{}
 	}
 }
 
@@ -96,8 +85,8 @@ func (c *cache) forget(id string) {
 func (c *cache) forgetWhere(match func(*api.HopKey) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for element := c.recent.Front(); element != nil; element = element.Next() {
-		if one := element.Value.(*entry); match(one.key) { //nolint:forcetypeassert // the list holds nothing else
+	for _, one := range c.entries.Values() {
+		if match(one.key) {
 			one.until = time.Time{}
 		}
 	}
@@ -107,13 +96,5 @@ func (c *cache) forgetWhere(match func(*api.HopKey) bool) {
 func (c *cache) drop(id string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if element, ok := c.entries[id]; ok {
-		c.remove(element)
-	}
-}
-
-// remove needs mu.
-func (c *cache) remove(element *list.Element) {
-	c.recent.Remove(element)
-	delete(c.entries, element.Value.(*entry).id) //nolint:forcetypeassert // the list holds nothing else
+	c.entries.Remove(id)
 }
