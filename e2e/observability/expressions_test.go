@@ -110,9 +110,18 @@ func (k known) kept(asked observability.Asked) []string {
 	return k.labels(asked)
 }
 
-func ask(t *testing.T, expr string) observability.Asked {
+func reader(t *testing.T) observability.Reader {
 	t.Helper()
-	asked, err := observability.Read(expr)
+	r, err := observability.NewReader(t.Context(), "../promql", t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func ask(t *testing.T, r observability.Reader, expr string) observability.Asked {
+	t.Helper()
+	asked, err := r.Read(t.Context(), expr)
 	if err != nil {
 		t.Error(err)
 	}
@@ -122,10 +131,12 @@ func ask(t *testing.T, expr string) observability.Asked {
 // Every expression of the dashboard and of the alerts asks for what there is.
 func TestExpressionsAskForWhatThereIs(t *testing.T) {
 	t.Parallel()
-	series := knownSeries(t)
+	series, promql := knownSeries(t), reader(t)
+	read := 0
 	for _, panel := range observability.ReadDashboard(t, top).Panels {
 		for _, target := range panel.Targets {
-			asked := ask(t, target.Query("5m"))
+			read++
+			asked := ask(t, promql, target.Query("5m"))
 			for _, wrong := range series.check(asked) {
 				t.Errorf("%s, %s: %s", panel.Title, target.RefID, wrong)
 			}
@@ -136,8 +147,11 @@ func TestExpressionsAskForWhatThereIs(t *testing.T) {
 			}
 		}
 	}
+	if read < 50 {
+		t.Errorf("the dashboard has only %d expressions", read)
+	}
 	for _, alert := range observability.Alerts(t, top) {
-		asked := ask(t, alert.Expr)
+		asked := ask(t, promql, alert.Expr)
 		for _, wrong := range series.check(asked) {
 			t.Errorf("%s: %s", alert.Name, wrong)
 		}
@@ -154,7 +168,7 @@ func TestExpressionsAskForWhatThereIs(t *testing.T) {
 // The check notices what it is for.
 func TestExpressionsThatAreWrong(t *testing.T) {
 	t.Parallel()
-	series := knownSeries(t)
+	series, promql := knownSeries(t), reader(t)
 	for text, want := range map[string]string{
 		"rate(forgequeue_gone_total[1m])":                             `nobody registers "forgequeue_gone_total"`,
 		`rate(forgequeue_jobs_requeued_total{why="x"}[1m])`:           "has no label why",
@@ -171,22 +185,22 @@ func TestExpressionsThatAreWrong(t *testing.T) {
 		`forgequeue_jobs{state=~"ready|waiting"}`:                  "forgequeue_jobs has none of state",
 		`up and forgequeue_gone offset 5m`:                         `nobody registers "forgequeue_gone"`,
 	} {
-		if wrong := strings.Join(series.check(ask(t, text)), "\n"); !strings.Contains(wrong, want) {
+		if wrong := strings.Join(series.check(ask(t, promql, text)), "\n"); !strings.Contains(wrong, want) {
 			t.Errorf("%s: %q, want %q", text, wrong, want)
 		}
 	}
 	for _, text := range []string{
-		`histogram_quantile(0.5, sum by (le) (rate(forgequeue_job_execution_seconds_bucket{job="core", instance=~"a{1}|(b"}[1m])))`,
+		`histogram_quantile(0.5, sum by (le) (rate(forgequeue_job_execution_seconds_bucket{job="core", instance=~"a{1}|(b)"}[1m])))`,
 		`absent(up{job="core"} == 1) or vector(0)`,
 		`max(forgequeue_jobs{state=~"ready|queued"}) + max(forgequeue_jobs{state!="queued"})`,
 		`time() - max(forgequeue_claims_parked offset 1h30m) > 1.5e3`,
 	} {
-		if wrong := series.check(ask(t, text)); wrong != nil {
+		if wrong := series.check(ask(t, promql, text)); wrong != nil {
 			t.Errorf("nothing is wrong with %s, and yet: %v", text, wrong)
 		}
 	}
 	for _, text := range []string{"sum(", "up)", "sum by", `up{job="core"`} {
-		if _, err := observability.Read(text); err == nil {
+		if _, err := promql.Read(t.Context(), text); err == nil {
 			t.Errorf("%s is no expression", text)
 		}
 	}

@@ -1,7 +1,6 @@
 package observability_test
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,8 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"go.yaml.in/yaml/v4"
 
 	"github.com/forgequeue/forgequeue/e2e/observability"
 	"github.com/forgequeue/forgequeue/e2e/stack"
@@ -32,39 +29,6 @@ func TestPromtool(t *testing.T) {
 				t.Errorf("%v\n%s", err, output)
 			}
 		})
-	}
-}
-
-// Every expression of the dashboard is one to Prometheus' parser: promtool reads them
-// as rules.
-func TestDashboardExpressionsParse(t *testing.T) {
-	t.Parallel()
-	type rule struct {
-		Record string `yaml:"record"`
-		Expr   string `yaml:"expr"`
-	}
-	type group struct {
-		Name  string `yaml:"name"`
-		Rules []rule `yaml:"rules"`
-	}
-	var all group
-	all.Name = "dashboard"
-	for _, panel := range observability.ReadDashboard(t, top).Panels {
-		for _, target := range panel.Targets {
-			all.Rules = append(all.Rules, rule{fmt.Sprintf("panel:%d_%s", panel.ID, target.RefID), target.Query("5m")})
-		}
-	}
-	text, err := yaml.Marshal(map[string][]group{"groups": {all}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(t.TempDir(), "dashboard.yml")
-	if err := os.WriteFile(path, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	output, err := exec.CommandContext(t.Context(), stack.Need(t, "promtool"), "check", "rules", path).CombinedOutput()
-	if want := fmt.Sprintf("%d rules found", len(all.Rules)); err != nil || len(all.Rules) < 50 || !strings.Contains(string(output), want) {
-		t.Errorf("promtool says, and not that %s: %v\n%s", want, err, output)
 	}
 }
 
