@@ -37,7 +37,7 @@ fmt: ## format the code in place
 	@bash .ci/run fmt
 
 drift: ## what is generated, sealed or derived is up to date
-	@bash .ci/run migrations openapi tidy work standalone
+	@bash .ci/run migrations openapi tidy work standalone release
 
 tidy: ## mend go.mod, go.sum and go.work.sum
 	@bash .ci/run retidy
