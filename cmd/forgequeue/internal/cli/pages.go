@@ -25,40 +25,56 @@ func (p *Paging) Flags(command *cobra.Command) {
 // follow.
 func Collect[T any](ctx context.Context, p Paging, read func(context.Context, client.PageRequest) (api.Page[T], error)) (api.Page[T], error) {
 	all := api.Page[T]{Items: []T{}}
+	next, err := p.each(func(size int, token string) (int, *string, error) {
+		page, err := read(ctx, client.PageRequest{Size: size, Token: token})
+		all.Items = append(all.Items, page.Items...)
+		return len(page.Items), page.NextPageToken, err
+	})
+	all.NextPageToken = next
+	return all, err
+}
+
+// each calls read for each page, and gives the token of what is left; nil if nothing is. read gives the number of the
+// page's items and its next token.
+func (p *Paging) each(read func(size int, token string) (int, *string, error)) (*string, error) {
 	if p.limit < 0 {
-		return all, Usage("--limit %d: must not be negative", p.limit)
+		return nil, Usage("--limit %d: must not be negative", p.limit)
 	}
-	next := p.token
-	for {
+	for token, shown := p.token, 0; ; {
 		size := api.MaxPageSize
 		if p.limit > 0 {
-			size = min(size, p.limit-len(all.Items))
+			size = min(size, p.limit-shown)
 		}
-		page, err := read(ctx, client.PageRequest{Size: size, Token: next})
-		if err != nil {
-			return all, err
+		n, next, err := read(size, token)
+		if shown += n; err != nil || next == nil || p.limit > 0 && shown >= p.limit {
+			return next, err
 		}
-		all.Items, all.NextPageToken = append(all.Items, page.Items...), page.NextPageToken
-		if page.NextPageToken == nil || p.limit > 0 && len(all.Items) >= p.limit {
-			return all, nil
-		}
-		next = *page.NextPageToken
+		token = *next
 	}
 }
 
-// ShowList reads a list and writes it, as JSON or as the table that fill makes, with a note if there is more.
+// ShowList reads a list and writes it in the form that is wanted, or as the table that fill makes, with a note if
+// there is more. Forms of a line for each item are written page by page.
 func ShowList[T any](
 	ctx context.Context, s *Session, p Paging, read func(context.Context, client.PageRequest) (api.Page[T], error), fill func(t *Table, all []T),
-) error {
-	page, err := Collect(ctx, p, read)
-	if err != nil {
-		return err
+) (err error) {
+	var next *string
+	if s.form == formLines || s.form == formName {
+		next, err = p.each(func(size int, token string) (int, *string, error) {
+			page, err := read(ctx, client.PageRequest{Size: size, Token: token})
+			if err != nil {
+				return 0, nil, err
+			}
+			return len(page.Items), page.NextPageToken, s.writeLines(page)
+		})
+	} else {
+		var page api.Page[T]
+		if page, err = Collect(ctx, p, read); err == nil {
+			next, err = page.NextPageToken, s.Show(page, func(t *Table) { fill(t, page.Items) })
+		}
 	}
-	if err := s.Show(page, func(t *Table) { fill(t, page.Items) }); err != nil {
-		return err
+	if err == nil && next != nil && s.form != formJSON { // which has the token
+		s.Note("There is more: --limit 0 shows all, --page-token %s goes on.", *next)
 	}
-	if !s.JSON && page.NextPageToken != nil {
-		s.Note("There is more: --limit 0 shows all, --page-token %s goes on.", *page.NextPageToken)
-	}
-	return nil
+	return err
 }

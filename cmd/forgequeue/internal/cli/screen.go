@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -12,40 +11,14 @@ import (
 	"golang.org/x/term"
 )
 
-// Forms of output.
-const (
-	formTable = "table"
-	formJSON  = "json"
-)
-
-// form is the value of -o.
-type form string
-
-func (f *form) String() string { return string(*f) }
-func (*form) Type() string     { return "table|json" }
-
-func (f *form) Set(text string) error {
-	if text != formTable && text != formJSON {
-		return fmt.Errorf("must be %s or %s", formTable, formJSON)
-	}
-	*f = form(text)
-	return nil
-}
-
-// OutputFlag adds -o to a command and its subcommands.
-func OutputFlag(command *cobra.Command) {
-	chosen := form(formTable)
-	command.PersistentFlags().VarP(&chosen, "output", "o", "table, or json in the API's own shapes")
-	// It fails only for a flag that is not there.
-	_ = command.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]cobra.Completion{formTable, formJSON}, cobra.ShellCompDirectiveNoFileComp))
-}
-
 // Screen is a command's input and output: results go to Out, everything else to Err.
 type Screen struct {
 	In       io.Reader
 	Out, Err io.Writer
-	// JSON says that results are wanted as JSON.
+	// JSON says that results are wanted for a program: in another form than a table.
 	JSON bool
+	// form is the form of results.
+	form form
 	// colours: Out is a terminal that takes colours.
 	colours bool
 	// terminal: Err is a terminal that takes progress and questions.
@@ -56,7 +29,8 @@ type Screen struct {
 func (a *App) Screen(command *cobra.Command) *Screen {
 	s := &Screen{In: command.InOrStdin(), Out: command.OutOrStdout(), Err: command.ErrOrStderr()}
 	if flag := command.Flag("output"); flag != nil {
-		s.JSON = flag.Value.String() == formJSON
+		s.form = form(flag.Value.String())
+		s.JSON = s.form != formTable
 	}
 	s.colours = isTerminal(s.Out) && a.Getenv("NO_COLOR") == ""
 	s.terminal = isTerminal(s.Err) && a.Getenv("TERM") != "dumb"
@@ -93,7 +67,7 @@ func (s *Screen) Note(format string, args ...any) {
 	fmt.Fprintln(s.Err, Visible(fmt.Sprintf(format, args...)))
 }
 
-// Show writes a result, as JSON or as the table that fill makes.
+// Show writes a result, in the form that is wanted or as the table that fill makes.
 func (s *Screen) Show(value any, fill func(*Table)) error {
 	if s.JSON {
 		return s.WriteJSON(value, "  ")
@@ -101,14 +75,6 @@ func (s *Screen) Show(value any, fill func(*Table)) error {
 	t := &Table{w: tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0), colours: s.colours}
 	fill(t)
 	return t.w.Flush()
-}
-
-// WriteJSON leaves <, > and & as they are, so that what it writes can be sent again.
-func (s *Screen) WriteJSON(value any, indent string) error {
-	encoder := json.NewEncoder(s.Out)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", indent)
-	return encoder.Encode(value)
 }
 
 // Progress shows a progress bar, on a terminal only: bar is nil elsewhere. total is -1 if it is not known;

@@ -44,8 +44,10 @@ queues of all tenants. The key is shown once, here, and nowhere else.`,
 	flags.Var(&expires, "expires", "not valid after this time, or after this long, such as 720h")
 	command.RunE = a.AsOperator(func(ctx context.Context, s *cli.Session, args []string) error {
 		var made api.NewKey
-		var err error
+		err := s.NoNames("it would not show the key, which is never shown again")
 		switch {
+		case err != nil:
+			return err
 		case platform && (len(args) > 0 || command.Flags().Changed("user") || command.Flags().Changed("scopes")):
 			return cli.Usage("--platform stands alone: such a key belongs to no tenant, and has the scope work")
 		case platform:

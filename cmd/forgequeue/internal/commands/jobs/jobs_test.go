@@ -44,7 +44,51 @@ func TestJobsFiltersAndPages(t *testing.T) {
 	}
 	f.Want(1, []string{"invalid_request", "state"}, "jobs", "--state", "nonsense")
 	f.Want(2, []string{"--limit"}, "jobs", "--limit", "-1")
-	f.Want(2, []string{"table or json"}, "jobs", "-o", "xml")
+	f.Want(2, []string{"must be one of table, json, jsonl, name"}, "jobs", "-o", "xml")
+}
+
+// For scripts: a JSON value on each line, or only what the next command takes.
+func TestFormsOfOutputForScripts(t *testing.T) {
+	f := commandtest.New(t)
+	q := f.Queue()
+	var ids []string
+	for range 5 {
+		ids = append([]string{f.Submitted("small", "-q", q)}, ids...)
+	}
+	if got, want := f.Must("jobs", "-q", q, "-o", "name"), strings.Join(ids, "\n")+"\n"; got != want {
+		t.Errorf("names:\n%s\nwant:\n%s", got, want)
+	}
+	lines := strings.Split(strings.TrimSuffix(f.Must("jobs", "-q", q, "-o", "jsonl", "--limit", "0"), "\n"), "\n")
+	for i, line := range lines {
+		if job := commandtest.Decode[api.JobSummary](f, line); job.ID != ids[i] {
+			t.Errorf("line %d is %s, want job %s", i, line, ids[i])
+		}
+	}
+	if len(lines) != len(ids) {
+		t.Errorf("%d lines", len(lines))
+	}
+	r := f.Run("jobs", "-q", q, "-o", "name", "--limit", "2")
+	if r.Out != ids[0]+"\n"+ids[1]+"\n" || !strings.Contains(r.Err, "--page-token") {
+		t.Errorf("%+v", r)
+	}
+	for _, args := range [][]string{{"job", "get", ids[0]}, {"job", "cancel", ids[0]}} {
+		if got := f.Must(append(args, "-o", "name")...); got != ids[0]+"\n" {
+			t.Errorf("%v: %q", args, got)
+		}
+		if got := f.Must(append(args, "-o", "jsonl")...); strings.Count(got, "\n") != 1 || !strings.HasPrefix(got, `{"id":"`+ids[0]+`",`) {
+			t.Errorf("%v: %q", args, got)
+		}
+	}
+	if got := f.Must("queues", "--limit", "0", "-o", "name"); !strings.Contains("\n"+got, "\n"+q+"\n") {
+		t.Errorf("the queues are %q, without %s", got, q)
+	}
+	if got := f.Must("submit", "small", "-q", q, "-o", "name"); len(got) != 37 {
+		t.Errorf("submit: %q", got)
+	}
+	f.Want(2, []string{"neither an id nor a name"}, "limits", "-o", "name")
+	tenant, _, _ := strings.Cut(f.Must("tenant", "list", "-o", "name"), "\n")
+	f.Want(2, []string{"never shown again"}, "key", "create", tenant, "-o", "name")
+	f.Want(2, []string{"never shown again"}, "key", "create", "--platform", "-o", "name")
 }
 
 // People try `jobs list`, `jobs get` and `dead-letters`, and a message says what a flag must be.
