@@ -103,7 +103,7 @@ func ExampleRun_context() {
 
 // A worker as the program makes it, with its middleware and all of its handlers.
 func ExampleRunWorker() {
-	w, err := worker.New(worker.Options{Client: workertest.Client(), Queues: []string{"mail"}})
+	w, err := worker.New(worker.Options{Client: workertest.Client(), Queues: []string{"mail"}, WorkerID: "mailer-1"})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -122,5 +122,5 @@ func ExampleRunWorker() {
 	// Output:
 	// for spring
 	// completed with {"to":"ada@example.com","no":1}
-	// snoozed for 30s
+	// snoozed for 30s: worker mailer-1 has no handler for type "farewell"
 }

@@ -54,6 +54,9 @@ func (o Outcome[Out]) String() string {
 	case api.KindComplete:
 		return "completed with " + string(o.Request.Result)
 	case api.KindSnooze:
+		if why := o.Request.Error; why != nil {
+			return fmt.Sprintf("snoozed for %v: %s", o.Delay, why.Message)
+		}
 		return fmt.Sprintf("snoozed for %v", o.Delay)
 	case api.KindRelease:
 		return fmt.Sprintf("released: %v", o.Err)

@@ -192,7 +192,7 @@ func TestASnoozeForAReason(t *testing.T) {
 	got := workertest.Run(t.Context(), func(context.Context, *worker.RawJob) (any, error) {
 		return nil, fmt.Errorf("rate limited: %w", worker.Snooze(time.Minute))
 	}, nil)
-	if !got.Snoozed() || got.Error != nil || got.String() != "snoozed for 1m0s" {
+	if !got.Snoozed() || got.Error != nil || got.String() != "snoozed for 1m0s: rate limited" {
 		t.Errorf("the outcome is %v, its error %+v", got, got.Error)
 	}
 	if told := got.Request.Error; told == nil || told.Type != "snoozed" || told.Message != "rate limited" {

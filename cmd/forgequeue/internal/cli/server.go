@@ -32,7 +32,7 @@ func (a *App) server(s *Screen, variable string, ofLocal func(up.Running) string
 	switch {
 	case !ok || ofLocal(local) == "":
 		return "", "", Environment(fmt.Errorf("%s is not set, and no `forgequeue up` of yours runs here on its usual data folder; "+
-			"set it to a key, and FORGEQUEUE_URL to the server (%s if unset)", variable, a.DefaultURL))
+			"set it to a key, and FORGEQUEUE_URL to the server (%s if unset); `up` prints both as export lines", variable, a.DefaultURL))
 	case server != "" && !SameServer(server, local.Gateway):
 		// Without the URL's text: there may be a password in it.
 		return "", "", Environment(fmt.Errorf("%s is not set; a `forgequeue up` of yours runs here at %s, but FORGEQUEUE_URL names another server, "+
@@ -55,8 +55,12 @@ func (a *App) Secret(variable string) (string, error) {
 	return text.Reveal(), nil
 }
 
-// CheckURL refuses a FORGEQUEUE_URL that includes the API's path.
+// CheckURL refuses a FORGEQUEUE_URL that is no URL of a server, or includes the API's path.
 func CheckURL(server string) error {
+	if parsed, err := url.Parse(server); server != "" && (err != nil || parsed.Host == "" || parsed.Scheme != "http" && parsed.Scheme != "https") {
+		// Without the URL's text: there may be a password in it.
+		return errors.New("FORGEQUEUE_URL must be the gateway's address with its scheme, http:// or https://, such as " + defaultURL)
+	}
 	if !strings.HasSuffix(strings.TrimRight(server, "/"), "/v1") {
 		return nil
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"path/filepath"
 	"time"
 
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -158,6 +159,11 @@ func announce(o Options, r ready) error {
               %[7]s
   Demo        %[8]s
 
+  For commands in another shell; the operator key is in %[11]s, as operator_key:
+
+    export FORGEQUEUE_URL=%[1]s
+    export FORGEQUEUE_API_KEY=%[2]s
+
   A first job:
 
     curl -s %[1]s/v1/jobs \
@@ -169,6 +175,6 @@ func announce(o Options, r ready) error {
 
     curl -s %[1]s/v1/jobs/ID -H 'Authorization: Bearer %[2]s'
 
-`, r.Gateway, r.APIKey, r.Data, r.database, redis, r.Metrics.Gateway, r.Metrics.Core, demo, job, then)
+`, r.Gateway, r.APIKey, r.Data, r.database, redis, r.Metrics.Gateway, r.Metrics.Core, demo, job, then, filepath.Join(r.Data, credentialsFile))
 	return err
 }

@@ -74,6 +74,10 @@ func queueState(q api.Queue) cli.Cell {
 		return cli.Coloured("breaker "+q.Breaker.State, cli.Red)
 	case q.Mode == api.ModePull && q.ActiveWorkers == 0 && q.Depth.Queued > 0:
 		return cli.Coloured("no worker", cli.Red)
+	case q.Settings.MaxRunning != nil && q.Depth.Running >= *q.Settings.MaxRunning:
+		return cli.Coloured("at its cap", cli.Yellow)
+	case len(q.Unserved) > 0:
+		return cli.Coloured("unserved", cli.Yellow)
 	}
 	return cli.Coloured("open", cli.Green)
 }

@@ -25,6 +25,9 @@ func TestQueues(t *testing.T) {
 	if !regexp.MustCompile(`(?m)^max active +70$`).MatchString(capped.Out) {
 		t.Errorf("the cap is not shown: %s", capped.Out)
 	}
+	if got := f.Must("queues", "set", q+"-capped", "--max-running", "0"); !strings.Contains(got, "at its cap") {
+		t.Errorf("a queue that may run nothing: %s", got)
+	}
 	queue := commandtest.Decode[api.Queue](f, f.Must("queues", "set", q, "--max-attempts", "9", "--max-running", "none", "--rate", "none", "-o", "json"))
 	s := queue.Settings
 	if s.VisibilityTimeoutMS != 45_000 || s.MaxAttempts != 9 || s.MaxRunning != nil || s.RatePerSecond != nil || s.Retry.BaseMS != 1000 {

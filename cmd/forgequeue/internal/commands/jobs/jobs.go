@@ -80,7 +80,7 @@ func summaries(t *cli.Table, jobs []api.JobSummary) {
 	t.Row("ID", cli.Coloured("STATE", cli.Plain), "TYPE", "QUEUE", "PRIORITY", "ATTEMPT", "RUN AT", "CREATED", "USER", "LAST ERROR")
 	for _, job := range jobs {
 		text := ""
-		if job.LastError != nil {
+		if job.LastError != nil && job.State != api.StateCompleted {
 			text = cli.Brief(job.LastError.Type + ": " + job.LastError.Message)
 		}
 		t.Row(job.ID, state(job.State), job.Type, job.Queue, job.Priority, fmt.Sprintf("%d/%d", job.Attempt, job.MaxAttempts),

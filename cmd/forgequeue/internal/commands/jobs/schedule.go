@@ -42,7 +42,7 @@ func schedules(t *cli.Table, all []api.Schedule) {
 	t.Row("NAME", cli.Coloured("STATE", cli.Plain), "WHEN", "ZONE", "TYPE", "NEXT", "LAST", "LAST JOB")
 	for _, one := range all {
 		next, last, job := "", "", ""
-		if len(one.NextRuns) > 0 {
+		if len(one.NextRuns) > 0 && !one.Paused {
 			next = here(one.NextRuns[0])
 		}
 		if one.LastRun != nil {

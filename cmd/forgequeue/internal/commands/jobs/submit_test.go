@@ -61,7 +61,9 @@ func TestSubmitRefusals(t *testing.T) {
 		f.With("FORGEQUEUE_URL", f.Ready.Gateway+ending).Want(3, []string{"must not end in /v1", "such as http"}, "submit", "x")
 	}
 	f.With("FORGEQUEUE_URL", "http://127.0.0.1:1").Want(3, []string{"127.0.0.1:1", "FORGEQUEUE_URL"}, "submit", "x")
-	f.With("FORGEQUEUE_URL", "nonsense").Want(3, []string{"FORGEQUEUE_URL"}, "submit", "x")
+	for _, url := range []string{"nonsense", "127.0.0.1:8080", "localhost:8080", "ftp://127.0.0.1", "http:///"} {
+		f.With("FORGEQUEUE_URL", url).Want(3, []string{"FORGEQUEUE_URL must be the gateway's address with its scheme", "such as http://"}, "submit", "x")
+	}
 }
 
 func TestSubmitWait(t *testing.T) {
