@@ -93,3 +93,33 @@ func pages(t *testing.T) []string {
 	}
 	return all
 }
+
+// api-docs/README.md lists every page of api-docs; those of decisions/ by their folder.
+func TestIndexListsEveryPage(t *testing.T) {
+	t.Parallel()
+	const folder = "api-docs"
+	listed := map[string]bool{}
+	for _, match := range link.FindAllStringSubmatch(read(t, filepath.Join(folder, "README.md")), -1) {
+		listed[filepath.Join(folder, match[1])] = true
+	}
+	seen := 0
+	for _, page := range pages(t) {
+		switch filepath.Dir(page) {
+		case folder:
+			if filepath.Base(page) == "README.md" {
+				continue
+			}
+		case filepath.Join(folder, "decisions"):
+			page = filepath.Dir(page)
+		default:
+			continue
+		}
+		seen++
+		if !listed[page] {
+			t.Errorf("%s is not in the index: add a line to %s/README.md", page, folder)
+		}
+	}
+	if seen < 20 {
+		t.Errorf("found only %d pages: does this test still see them?", seen)
+	}
+}
