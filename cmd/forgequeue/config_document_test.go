@@ -20,8 +20,8 @@ var update = flag.Bool("update", false, "write api-docs/config.md and api-docs/m
 func TestConfigDocument(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
-	b.WriteString("# Settings\n\nBoth services read them from the environment and report all that is wrong at once. " +
-		"`forgequeue up` sets\nthe stores, the addresses and the secrets by itself. Where two names are given, the second takes the path of a\nfile that holds the value: so a secret need not be in the environment.\n\n" +
+	b.WriteString("# Settings\n\nBoth services read their settings from the environment, and report all invalid ones at once. " +
+		"`forgequeue up` sets\nPostgreSQL, Redis, the addresses and the secrets by itself. If a setting has two names, the second takes the path of a\nfile with the value, so that a secret need not be in the environment.\n\n" +
 		"This page is written from the code: `go test ./cmd/forgequeue -run TestConfigDocument -update`.\n")
 	section(&b, "gateway", reflect.TypeFor[gatewayapp.Config]())
 	section(&b, "core", reflect.TypeFor[coreapp.Config]())

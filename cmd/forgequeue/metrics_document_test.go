@@ -37,15 +37,15 @@ func TestMetricsDocument(t *testing.T) {
 	t.Parallel()
 	gateway, core := described(t)
 	var b strings.Builder
-	b.WriteString("# Metrics\n\n`GET /metrics` of each service, at an address of its own that should stay private " +
+	b.WriteString("# Metrics\n\nEach service serves `GET /metrics`, at a separate address that should stay private " +
 		"([settings](config.md): `FORGEQUEUE_METRICS_LISTEN`,\n`FORGEQUEUE_CORE_METRICS_LISTEN`), in Prometheus's text format. " +
-		"Besides these there are the Go runtime's and the process's (`go_*`,\n`process_*`). Times are in seconds; histograms are both classic and native. " +
-		"No label ever has a tenant, a user, a queue or a job.\n\n" +
-		"Counters are each process's own: add them up over cores. Once nothing is under way,\n\n" +
+		"The metrics of the Go runtime and the process (`go_*`,\n`process_*`) are not listed here. Times are in seconds; histograms are both classic and native. " +
+		"No label has a tenant, a user, a queue or a job.\n\n" +
+		"Counters are per process: add them up over cores. When no request and no job is in progress,\n\n" +
 		"```\nsubmitted = completed + cancelled + dead letters + discarded + cleaned dead letters + open\n" +
 		"dead letters = dead_lettered - requeued{reason=\"redrive\"} - discarded - cleaned{kind=\"dead_letter\"}\n```\n\n" +
-		"where completed is `forgequeue_job_outcomes_total{kind=\"complete\"}`; a core that is killed takes what it counted last with it.\n" +
-		"Depths, workers and the oldest job's age come from the database, which every core asks about every 15 s: take `max()`, not `sum()`.\n\n" +
+		"where completed is `forgequeue_job_outcomes_total{kind=\"complete\"}`; what a killed core counted since its last scrape is missing.\n" +
+		"Depths, workers and the oldest job's age come from the database, which every core queries about every 15 s: use `max()`, not `sum()`.\n\n" +
 		"This page is written from the code: `go test ./cmd/forgequeue -run TestMetricsDocument -update`.\n")
 	table(&b, "gateway", gateway)
 	table(&b, "core", core)

@@ -44,7 +44,7 @@ type help struct{ means, action string }
 // helps has no AssertionExpired: core says it to the gateway only.
 var helps = map[Code]help{
 	InvalidJSON: {
-		"The body is not JSON: a syntax error, a member twice, more than 32 levels, or text that is not UTF-8.",
+		"The body is not valid JSON: it has a syntax error, a duplicate member, more than 32 levels, or text that is not UTF-8.",
 		"Fix the body. `detail` names the position.",
 	},
 	InvalidRequest: {
@@ -56,8 +56,8 @@ var helps = map[Code]help{
 		"Remove the member, or correct its spelling. `errors` names it.",
 	},
 	CostAboveBurst: {
-		"The request costs more than one of its rate limits allows at once. It would be refused however long you wait.",
-		"Split the request, as a batch into smaller batches. `policies` names the limit.",
+		"The request costs more than one of its rate limits allows at once. Waiting does not help.",
+		"Split the request, for example a batch into smaller batches. `policies` names the limit.",
 	},
 	IdempotencyKeyInvalid: {
 		"The header `Idempotency-Key` is malformed.",
@@ -76,7 +76,7 @@ var helps = map[Code]help{
 		"Check the path and the id.",
 	},
 	WorkerUnknown: {
-		"The worker is not registered, or it sent no heartbeat for so long that its leases were taken back.",
+		"The worker is not registered, or it sent no heartbeat for so long that it lost its leases.",
 		"Register the worker again, and stop the jobs that it still runs.",
 	},
 	MethodNotAllowed: {
@@ -84,20 +84,20 @@ var helps = map[Code]help{
 		"Use one of the methods in the header `Allow`.",
 	},
 	LeaseLost: {
-		"The lease has expired, or the job has ended or was taken back: another worker may run the job by now.",
+		"The lease was taken back, or the job has ended. Another worker may be running the job.",
 		"Stop working on this job. Do not report an outcome for it.",
 	},
 	OutcomeConflict: {
-		"Another outcome was recorded for this lease before.",
+		"A different outcome was already recorded for this lease.",
 		"Nothing: the first outcome stands.",
 	},
 	JobTerminal: {
-		"The job has ended already, and the operation needs a live one.",
+		"The job has already ended, and the operation needs a live job.",
 		"Nothing, or redrive the job if it is a dead letter.",
 	},
 	NotDead: {
 		"The job is not a dead letter, and only dead letters can be redriven or discarded.",
-		"Read the job: it may have been redriven before.",
+		"Read the job: it may already have been redriven.",
 	},
 	IdempotencyInFlight: {
 		"A request with the same `Idempotency-Key` has not ended yet.",
@@ -112,19 +112,19 @@ var helps = map[Code]help{
 		"Submit a new workflow, or redrive this one first.",
 	},
 	JobLive: {
-		"The job has not ended, and the operation is for ended ones.",
-		"Wait for the job's end, or cancel it. To run it a second time beside the first, submit it again.",
+		"The job has not ended, and the operation needs an ended job.",
+		"Wait until the job ends, or cancel it. To run it a second time in parallel, submit it again.",
 	},
 	QueueNotEmpty: {
-		"The queue has live jobs or dead letters, and only an empty one can be deleted. `detail` says how many.",
-		"Cancel its jobs or wait for their end, and redrive or discard its dead letters.",
+		"The queue has live jobs or dead letters, and only an empty queue can be deleted. `detail` says how many.",
+		"Cancel its jobs or wait until they end, and redrive or discard its dead letters.",
 	},
 	PayloadTooLarge: {
 		"The body is larger than 1 MiB (batches and workflows 8 MiB), or a payload or result is larger than 256 KiB.",
 		"Store the data elsewhere and send a reference to it, or split the batch.",
 	},
 	UnsupportedMediaType: {
-		"The body is not declared as JSON.",
+		"The request's `Content-Type` is not JSON.",
 		"Send `Content-Type: application/json`.",
 	},
 	HeadersTooLarge: {
@@ -132,15 +132,15 @@ var helps = map[Code]help{
 		"Send fewer or shorter headers, or a shorter query.",
 	},
 	IdempotencyMismatch: {
-		"The `Idempotency-Key` was used before with another request.",
-		"Send a new request with a new key, and a repeated one unchanged.",
+		"The `Idempotency-Key` was already used with a different request.",
+		"Use a new key for a new request. Repeat an old request unchanged.",
 	},
 	TooManyLanes: {
 		"The tenant has too many combinations of queue, type and tags (10,000, one user 1,000), or too many queues (1,000, 100 made by one user's jobs).",
-		"Use fewer at a time. A combination that holds no job and is not used is forgotten after about an hour.",
+		"Use fewer at a time. A combination without jobs that is not used is deleted after about an hour.",
 	},
 	RateLimited: {
-		"A rate limit was reached, or the tenant has 16 redrives under way.",
+		"A rate limit was reached, or the tenant has 16 unfinished redrives.",
 		"Wait for `retry_after_ms`, then repeat the request. `policies` names the limit.",
 	},
 	ActiveCapReached: {
@@ -152,7 +152,7 @@ var helps = map[Code]help{
 		"Wait until jobs have ended, then repeat the request.",
 	},
 	Internal: {
-		"The server failed in a way that was not expected.",
+		"The server failed unexpectedly.",
 		"Report it with the `request_id`. A request with an `Idempotency-Key` can be repeated.",
 	},
 	Overloaded: {
@@ -164,7 +164,7 @@ var helps = map[Code]help{
 		"Repeat the request after `retry_after_ms`.",
 	},
 	OutcomeUnknown: {
-		"The connection broke while the request was carried out: it may have taken effect or not.",
-		"Repeat it with the same `Idempotency-Key`. An outcome can be repeated as it is.",
+		"The connection broke while the request was carried out. It may or may not have taken effect.",
+		"Repeat it with the same `Idempotency-Key`. An outcome can be repeated unchanged.",
 	},
 }

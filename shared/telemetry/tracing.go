@@ -34,9 +34,9 @@ const (
 // (headers, certificates, timeouts, sampler, resource, batches) its SDK reads from
 // the process's environment by itself, and so cannot be given in another way.
 type Export struct {
-	Endpoint       string `env:"OTEL_EXPORTER_OTLP_ENDPOINT"        doc:"Where spans are sent (OTLP, HTTP with protobuf), a URL such as http://127.0.0.1:4318, to which /v1/traces is added. Without it, and without the next one, no spans are made. The SDK's other OTEL_* variables work as OpenTelemetry defines them: see tracing.md. Default none."`
-	TracesEndpoint string `env:"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT" doc:"The same, as a whole URL; goes before OTEL_EXPORTER_OTLP_ENDPOINT. Default none."`
-	Disabled       string `env:"OTEL_SDK_DISABLED"                  envDefault:"false" doc:"true makes no spans whatever the endpoint. Default false."`
+	Endpoint       string `env:"OTEL_EXPORTER_OTLP_ENDPOINT"        doc:"URL to which spans are sent (OTLP, HTTP with protobuf), such as http://127.0.0.1:4318, to which /v1/traces is added. Without it, and without the next one, no spans are made. The SDK's other OTEL_* variables work as OpenTelemetry defines them: see tracing.md. Default none."`
+	TracesEndpoint string `env:"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT" doc:"The same, as the complete URL; overrides OTEL_EXPORTER_OTLP_ENDPOINT. Default none."`
+	Disabled       string `env:"OTEL_SDK_DISABLED"                  envDefault:"false" doc:"true turns spans off, even if an endpoint is set. Default false."`
 }
 
 // ExportFrom reads settings by the names of their variables, as os.Getenv gives them.

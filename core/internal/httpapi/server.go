@@ -55,7 +55,7 @@ func (s *Server) Handler(registry prometheus.Registerer) http.Handler {
 	}, []string{"route", "status"})
 	s.expired = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "forgequeue_assertions_expired_total",
-		Help: "Signed calls refused for their time: a gateway's clock, or this one, is off. The gateway then corrects itself.",
+		Help: "Signed calls refused because of their time: the clock of a gateway, or of this core, is wrong. The gateway then corrects the difference.",
 	})
 	registry.MustRegister(s.durations, s.expired)
 

@@ -20,7 +20,7 @@ func RegisterDatabase(registry prometheus.Registerer, now func() Connections) {
 		"waiting": func(c Connections) int32 { return c.Waiting },
 	} {
 		registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "forgequeue_database_connections", Help: "This core's connections to PostgreSQL, idle and used, how many there may be at most, and how many calls wait for one.",
+			Name: "forgequeue_database_connections", Help: "This core's connections to PostgreSQL, idle and used, the maximum, and how many calls wait for one.",
 			ConstLabels: prometheus.Labels{"state": state},
 		}, func() float64 { return float64(value(now())) }))
 	}

@@ -23,10 +23,10 @@ func NewDepths(registry prometheus.Registerer) *Depths {
 	return &Depths{
 		jobs: m.gauges("jobs", "Jobs of all tenants by state, as of forgequeue_depth_updated_timestamp_seconds, the same in every core: use max(), not sum().", "state", states...),
 		capped: m.gauges("jobs_capped",
-			"1 where counting stopped: forgequeue_jobs then has what was counted or PostgreSQL's estimate, whichever is more.", "state", states...),
+			"1 if counting stopped at its limit: forgequeue_jobs is then the larger of the count and PostgreSQL's estimate.", "state", states...),
 		workers: m.gauges("workers", "Workers of all tenants by status, the same in every core.", "status", "active", "stale", "dead"),
-		oldest:  m.gauge("oldest_queued_age_seconds", "How long ago the job became ready that has waited longest, in whatever queue; 0 where none waits. The same in every core."),
-		updated: m.gauge("depth_updated_timestamp_seconds", "When this core last looked at depths, workers and the oldest job, in Unix seconds by its own clock; 0 is never."),
+		oldest:  m.gauge("oldest_queued_age_seconds", "How long the oldest ready job has waited, over all queues; 0 if none waits. The same in every core."),
+		updated: m.gauge("depth_updated_timestamp_seconds", "When this core last read depths, workers and the oldest job, in Unix seconds by its own clock; 0 means never."),
 	}
 }
 

@@ -17,11 +17,11 @@ func RegisterFlushes(registry prometheus.Registerer, now func() Flushes) {
 		"heartbeat": func(f Flushes) int { return f.Heartbeats },
 	} {
 		registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "forgequeue_flush_waiting", Help: "Requests that wait for the next group commit, those without a key or a cap among the submits.",
+			Name: "forgequeue_flush_waiting", Help: "Requests that wait for the next group commit; of the submits, those without an Idempotency-Key and a cap.",
 			ConstLabels: prometheus.Labels{"kind": kind},
 		}, func() float64 { return float64(value(now())) }))
 	}
 	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "forgequeue_flush_guarded_tenants", Help: "Tenants with submits under way that go under their lock.",
+		Name: "forgequeue_flush_guarded_tenants", Help: "Tenants with submits in progress that need the tenant lock.",
 	}, func() float64 { return float64(now().GuardedTenants) }))
 }

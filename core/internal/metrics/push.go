@@ -17,13 +17,13 @@ func NewPush(registry prometheus.Registerer) *Push {
 	p := &Push{
 		Outcomes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "forgequeue_push_outcomes_total",
-			Help: "Jobs claimed to be pushed, by what became of them: completed, failed, permanent, snoozed, probe_failed, given_back, cancelled or lost.",
+			Help: "Jobs claimed for push, by outcome: completed, failed, permanent, snoozed, probe_failed, given_back, cancelled or lost.",
 		}, []string{"outcome"}),
 		QuickTries: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "forgequeue_push_quick_tries_total", Help: "Calls made again within an attempt.",
 		}),
 		BreakerChanges: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "forgequeue_push_breaker_changes_total", Help: "Changes of destinations' breakers, by the state that they came to.",
+			Name: "forgequeue_push_breaker_changes_total", Help: "State changes of destinations' breakers, by the new state.",
 		}, []string{"state"}),
 		BreakersOpen: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "forgequeue_push_breakers_open", Help: "Destinations' breakers that are open or half-open.",

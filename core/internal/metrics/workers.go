@@ -12,9 +12,9 @@ type Workers struct {
 
 func newWorkers(m maker) *Workers {
 	return &Workers{
-		Registered: m.counter("workers_registered_total", "Workers that became known, or came back from the dead, by registering or by a first claim."),
-		Left:       m.counter("workers_left_total", "Workers that said goodbye."),
+		Registered: m.counter("workers_registered_total", "Workers that were new, or dead before, and registered or made a first claim."),
+		Left:       m.counter("workers_left_total", "Workers that deregistered."),
 		Lost:       m.counter("workers_lost_total", "Workers without a heartbeat for so long that they count as dead."),
-		Pruned:     m.counter("workers_pruned_total", "Dead workers that were forgotten."),
+		Pruned:     m.counter("workers_pruned_total", "Dead workers that were deleted."),
 	}
 }

@@ -99,7 +99,7 @@ func (a *Addresses) refuse(policy string, limit *IPLimit, wait time.Duration) er
 func newAddressRefusals(registry prometheus.Registerer) *prometheus.CounterVec {
 	refusals := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "forgequeue_address_refusals_total",
-		Help: "Requests refused by the address they came from, before anybody was known, by policy: address-requests, failed-keys.",
+		Help: "Requests refused because of their client address, before the API key was checked, by policy: address-requests, failed-keys.",
 	}, []string{"policy"})
 	for _, policy := range []string{PolicyAddress, PolicyFailedKeys} {
 		refusals.WithLabelValues(policy) // there from the start, at 0

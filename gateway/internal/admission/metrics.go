@@ -14,7 +14,7 @@ func newMetrics(registry prometheus.Registerer, l *Limiter) *metrics {
 	m := &metrics{
 		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "forgequeue_admission_decisions_total",
-			Help: "Requests that admission decided, by where (redis, or local: by this gateway alone) and verdict: admitted, rate_limited, active_cap_reached, cost_above_burst.",
+			Help: "Requests that admission decided, by mode (redis, or local: by this gateway without Redis) and verdict: admitted, rate_limited, active_cap_reached, cost_above_burst.",
 		}, []string{"mode", "verdict"}),
 	}
 	for _, mode := range []Mode{ModeRedis, ModeLocal} {
@@ -26,7 +26,7 @@ func newMetrics(registry prometheus.Registerer, l *Limiter) *metrics {
 		m.decisions,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "forgequeue_admission_local",
-			Help: "1 while this gateway decides alone, for want of Redis; 0 while Redis does.",
+			Help: "1 while this gateway decides without Redis, 0 otherwise.",
 		}, func() float64 {
 			if l.Mode() == ModeLocal {
 				return 1
@@ -35,7 +35,7 @@ func newMetrics(registry prometheus.Registerer, l *Limiter) *metrics {
 		}),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "forgequeue_admission_gateways",
-			Help: "Gateways that share the rates while each decides alone: as last seen in Redis, or as configured.",
+			Help: "Gateways that share the rates while Redis is down: as last seen in Redis, or as configured.",
 		}, func() float64 { return float64(l.Replicas()) }),
 	)
 	return m

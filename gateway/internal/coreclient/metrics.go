@@ -28,7 +28,7 @@ func newMetrics(registry prometheus.Registerer, g *gate, b *breakers) *metrics {
 		}, []string{"class", "reason"}),
 		exhausted: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "forgequeue_hop_retry_budget_exhausted_total",
-			Help: "Calls that could have been sent again, had a tenth of all calls not been sent again already.",
+			Help: "Calls that were not sent again because repeats had reached a tenth of all calls.",
 		}, []string{"class"}),
 	}
 	registry.MustRegister(m.refusals, m.repeats, m.exhausted)
@@ -39,7 +39,7 @@ func newMetrics(registry prometheus.Registerer, g *gate, b *breakers) *metrics {
 				Name: name, Help: help, ConstLabels: prometheus.Labels{"class": c.String()},
 			}, func() float64 { return float64(value()) }))
 		}
-		watch("forgequeue_hop_in_flight", "Calls to core under way.", func() int { busy, _ := g.counts(c); return busy })
+		watch("forgequeue_hop_in_flight", "Calls to core in flight.", func() int { busy, _ := g.counts(c); return busy })
 		if c == classParked {
 			break // it neither waits for a turn nor has a breaker
 		}

@@ -63,14 +63,14 @@ const (
 func newBodyMetrics(registry prometheus.Registerer, bodies *memory.Budget) *prometheus.CounterVec {
 	refusals := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "forgequeue_body_refusals_total",
-		Help: "Requests refused before their body was read to its end, because those under way hold as much memory as they may, by reason: share (the tenant's), full (all).",
+		Help: "Requests refused before their body was read completely, because the memory for bodies was used up, by reason: share (the tenant's share), full (all of it).",
 	}, []string{"reason"})
 	for _, reason := range []string{reasonShare, reasonFull} {
 		refusals.WithLabelValues(reason) // there from the start, at 0
 	}
 	held := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "forgequeue_body_memory_bytes",
-		Help: "Memory counted for the bodies of requests under way; FORGEQUEUE_BODY_MEMORY_MIB bounds it.",
+		Help: "Memory counted for the bodies of requests in flight; FORGEQUEUE_BODY_MEMORY_MIB limits it.",
 	}, func() float64 { return float64(bodies.Used()) })
 	registry.MustRegister(refusals, held)
 	return refusals
