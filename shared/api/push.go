@@ -140,16 +140,16 @@ func (r *refusals) push(mode *string, push *PushRequest) {
 	pushes := mode != nil && *mode == ModePush
 	r.check(mode == nil || pushes || *mode == ModePull, "mode", "must be %s or %s", ModePull, ModePush)
 	if push == nil {
-		r.check(!pushes, "push", "is needed by a queue in push mode: give its url")
+		r.check(!pushes, "push", "is required for a queue in push mode, with its url")
 		return
 	}
-	r.check(pushes, "push", "stands only beside mode %q", ModePush)
+	r.check(pushes, "push", "can only be used with mode %q", ModePush)
 	if _, wrong := PushURL(push.URL); wrong != "" {
 		r.add("push.url", "%s", wrong)
 	}
 	r.between(push.TimeoutMS, 100, MaxPushTimeout.Milliseconds(), "push.timeout_ms")
 	r.check(push.Secret == nil || ValidPushSecret(*push.Secret), "push.secret", "must be %s and 24 to 64 bytes in base64", PushSecretPrefix)
-	r.check(push.Secret == nil || !push.NewSecret, "push.new_secret", "cannot stand beside secret; give one of them")
+	r.check(push.Secret == nil || !push.NewSecret, "push.new_secret", "cannot be combined with secret; use one of them")
 	breaker := push.Breaker
 	if breaker == nil {
 		return

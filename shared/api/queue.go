@@ -236,7 +236,7 @@ func (q *QueueRequest) Validate() []problem.FieldError {
 	r.check(len(q.Types) <= MaxTypesPerCall, "types", "must have at most %d entries", MaxTypesPerCall)
 	for _, jobType := range slices.Sorted(maps.Keys(q.Types)) {
 		limits, field := q.Types[jobType], "types."+jobType
-		r.check(ValidName(jobType), field, "is no name of a type: %s", nameRule)
+		r.check(ValidName(jobType), field, "is not a valid type: %s", nameRule)
 		r.between(limits.MaxRunning, 0, 1e9, field+".max_running")
 		r.rate(limits.RatePerSecond, field+".rate_per_second")
 	}

@@ -176,11 +176,11 @@ func ValidFingerprint(s string) bool {
 func (d *DeadLetterRequest) Validate() []problem.FieldError {
 	r := &refusals{}
 	if d.Filter == nil {
-		r.check(len(d.IDs) >= 1 && len(d.IDs) <= MaxBatchJobs, "ids", "must have 1 to %d entries, or stand back for a filter", MaxBatchJobs)
-		r.check(d.RatePerSecond == nil, "rate_per_second", "goes with a filter")
+		r.check(len(d.IDs) >= 1 && len(d.IDs) <= MaxBatchJobs, "ids", "must have 1 to %d entries, unless a filter is given", MaxBatchJobs)
+		r.check(d.RatePerSecond == nil, "rate_per_second", "can only be used with a filter")
 		return r.fields
 	}
-	r.check(d.IDs == nil, "ids", "cannot stand beside filter; give one of them")
+	r.check(d.IDs == nil, "ids", "cannot be combined with filter; use one of them")
 	rate := d.RatePerSecond
 	r.check(rate == nil || (*rate >= 0.001 && *rate <= MaxRedriveRate), "rate_per_second", "must be between 0.001 and %d", MaxRedriveRate)
 	d.Filter.validate(r)

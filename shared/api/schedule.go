@@ -196,8 +196,8 @@ type HopScheduleRunsRequest struct {
 // be read is for core to say, which has the parser and the zones.
 func (s *ScheduleRequest) Validate(now time.Time) []problem.FieldError {
 	r := &refusals{}
-	r.check(s.Cron != nil || s.EveryMS != nil, "cron", "is needed, or every_ms")
-	r.check(s.Cron == nil || s.EveryMS == nil, "cron", "cannot stand beside every_ms; give one of them")
+	r.check(s.Cron != nil || s.EveryMS != nil, "cron", "is required, unless every_ms is given")
+	r.check(s.Cron == nil || s.EveryMS == nil, "cron", "cannot be combined with every_ms; use one of them")
 	r.check(s.Cron == nil || printable(*s.Cron, maxCron), "cron", "must be 1 to %d printable ASCII characters", maxCron)
 	r.between(s.EveryMS, MinInterval.Milliseconds(), MaxAhead.Milliseconds(), "every_ms")
 	r.check(s.Timezone == "" || printable(s.Timezone, maxTimezone), "timezone", "must be a name such as Europe/Berlin")
@@ -208,7 +208,7 @@ func (s *ScheduleRequest) Validate(now time.Time) []problem.FieldError {
 	r.check(s.CatchUpMax == nil || (*s.CatchUpMax >= 1 && *s.CatchUpMax <= MaxCatchUp), "catch_up_max", "must be between 1 and %d", MaxCatchUp)
 	r.ahead(s.StartsAt, now, "starts_at")
 	r.year(s.EndsAt, "ends_at")
-	r.check(s.StartsAt == nil || s.EndsAt == nil || !s.EndsAt.Before(s.StartsAt.Time), "ends_at", "must not lie before starts_at")
+	r.check(s.StartsAt == nil || s.EndsAt == nil || !s.EndsAt.Before(s.StartsAt.Time), "ends_at", "must not be before starts_at")
 	job := s.Job.Submit()
 	r.fields = append(r.fields, job.Validate("job.", now)...)
 	r.between(s.Job.ExpiresAfterMS, MinInterval.Milliseconds(), MaxAhead.Milliseconds(), "job.expires_after_ms")

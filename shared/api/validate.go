@@ -94,7 +94,7 @@ func (r *refusals) metadata(metadata map[string]string) {
 			r.add("metadata."+key, "must be at most %d bytes", MaxMetadataValue)
 		}
 		if strings.ContainsRune(value, 0) {
-			r.add("metadata."+key, "must not hold a NUL")
+			r.add("metadata."+key, "must not contain NUL characters")
 		}
 	}
 }
@@ -108,7 +108,7 @@ func (s *SubmitRequest) Validate(prefix string, now time.Time) []problem.FieldEr
 	r.check(s.Queue == "" || ValidName(s.Queue), "queue", "%s", nameRule)
 	r.check(len(s.Payload) <= MaxPayload, "payload", "must be at most %d bytes", MaxPayload)
 	r.check(s.Priority == nil || (*s.Priority >= 0 && *s.Priority <= MaxPriority), "priority", "must be between 0 and %d", MaxPriority)
-	r.check(s.RunAt == nil || s.DelayMS == nil, "run_at", "cannot stand beside delay_ms; give one of them")
+	r.check(s.RunAt == nil || s.DelayMS == nil, "run_at", "cannot be combined with delay_ms; use one of them")
 	r.between(s.DelayMS, 0, MaxDelay.Milliseconds(), "delay_ms")
 	r.check(s.MaxAttempts == nil || (*s.MaxAttempts >= 1 && *s.MaxAttempts <= MaxAttempts), "max_attempts", "must be between 1 and %d", MaxAttempts)
 	r.between(s.TimeoutMS, 1, MaxTimeout.Milliseconds(), "timeout_ms")
@@ -128,7 +128,7 @@ const minYear, maxYear = 1970, 2500
 // year keeps times inside what every part of the system can hold.
 func (r *refusals) year(at *Time, field string) {
 	if at != nil && (at.Year() < minYear || at.Year() > maxYear) {
-		r.add(field, "must lie between the years %d and %d", minYear, maxYear)
+		r.add(field, "must be between the years %d and %d", minYear, maxYear)
 	}
 }
 
@@ -137,7 +137,7 @@ func (r *refusals) year(at *Time, field string) {
 func (r *refusals) ahead(at *Time, now time.Time, field string) {
 	r.year(at, field)
 	if at != nil && at.Year() <= maxYear && at.After(now.Add(MaxAhead)) {
-		r.add(field, "must lie at most ten years ahead")
+		r.add(field, "must be at most ten years ahead")
 	}
 }
 
@@ -228,7 +228,7 @@ func (h *HeartbeatRequest) Validate() []problem.FieldError {
 func (o *OutcomeRequest) Validate(prefix string) []problem.FieldError {
 	r := &refusals{prefix: prefix}
 	r.check(o.LeaseToken != "", "lease_token", "is required")
-	r.check(!strings.ContainsRune(o.LeaseToken, 0), "lease_token", "must not hold a NUL")
+	r.check(!strings.ContainsRune(o.LeaseToken, 0), "lease_token", "must not contain NUL characters")
 	r.check(o.Kind == KindComplete || o.Kind == KindFail || o.Kind == KindSnooze || o.Kind == KindRelease, "kind", "must be complete, fail, snooze or release")
 	r.check(len(o.Result) <= MaxResult, "result", "must be at most %d bytes", MaxResult)
 	r.between(o.RetryAfterMS, 0, MaxBackoff.Milliseconds(), "retry_after_ms")
@@ -333,7 +333,7 @@ func (k *KeyRequest) Validate(now time.Time) []problem.FieldError {
 		r.check(known[scope], fmt.Sprintf("scopes[%d]", i), "must be submit, read, work or manage")
 	}
 	other := slices.ContainsFunc(k.Scopes, func(scope string) bool { return scope != ScopeWork })
-	r.check(k.User == nil || len(k.Scopes) == 0 || other, "user", "cannot stand beside the scope work alone: a key that is bound to a user cannot claim, so this one could do nothing")
+	r.check(k.User == nil || len(k.Scopes) == 0 || other, "user", "cannot be combined with the scope work alone: a key that is bound to a user cannot claim, so this key would be useless")
 	r.expiry(k.ExpiresAt, now)
 	return r.fields
 }
@@ -348,7 +348,7 @@ func (k *PlatformKeyRequest) Validate(now time.Time) []problem.FieldError {
 func (r *refusals) expiry(at *Time, now time.Time) {
 	// What is past by any clock; core decides by its database's.
 	const wrongest = 24 * time.Hour
-	r.check(at == nil || at.After(now.Add(-wrongest)), "expires_at", "must lie in the future")
+	r.check(at == nil || at.After(now.Add(-wrongest)), "expires_at", "must be in the future")
 	r.year(at, "expires_at")
 }
 

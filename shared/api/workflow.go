@@ -176,7 +176,7 @@ func (r *refusals) workflowJobs(jobs []WorkflowJobRequest, now time.Time, adding
 	places, edges := map[string]int{}, 0
 	for i := range jobs {
 		if first, twice := places[jobs[i].Ref]; twice {
-			r.add(fmt.Sprintf("jobs[%d].ref", i), "is the ref of jobs[%d] too; each job needs its own", first)
+			r.add(fmt.Sprintf("jobs[%d].ref", i), "is also the ref of jobs[%d]; each job needs its own", first)
 			continue
 		}
 		places[jobs[i].Ref] = i
@@ -184,7 +184,7 @@ func (r *refusals) workflowJobs(jobs []WorkflowJobRequest, now time.Time, adding
 	for i := range jobs {
 		one, prefix := &jobs[i], fmt.Sprintf("jobs[%d].", i)
 		r.check(ValidName(one.Ref), prefix+"ref", "%s", nameRule)
-		r.check(one.DedupeKey == nil, prefix+"dedupe_key", "cannot be in a workflow: the job that has it may be of another one")
+		r.check(one.DedupeKey == nil, prefix+"dedupe_key", "is not allowed in a workflow: the live job with this key may belong to another workflow")
 		r.fields = append(r.fields, one.Validate(prefix, now)...)
 		edges += len(one.After)
 		r.refs(one.After, prefix, one.Ref, places, adding)

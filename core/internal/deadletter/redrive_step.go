@@ -169,7 +169,7 @@ func (s *Letters) failRedrive(ctx context.Context, id uuid.UUID) error {
 	noRow := func(pgx.CollectableRow) (struct{}, error) { return struct{}{}, nil }
 	_, err := store.Query(ctx, s.Store, noRow, failRedriveSQL, store.Args{
 		// PostgreSQL's text is for the log only: it may contain what the tenant must not see.
-		"id": id, "most": redriveFailures, "error": "The engine could not go on, and has given up. What was done stays done; the operator's log has the cause.",
+		"id": id, "most": redriveFailures, "error": "The redrive failed repeatedly and was stopped. What was done stays done; core's log has the cause.",
 	})
 	return err
 }

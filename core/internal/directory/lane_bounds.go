@@ -41,14 +41,14 @@ const (
 // Refusal is the problem of a job whose lane the bound prevents.
 func (b LaneBound) Refusal() *problem.Problem {
 	text := map[LaneBound]string{
-		TenantLanes:  fmt.Sprintf("A tenant may use at most %d combinations of queue, type and tags at a time, those of users with a running cap of their own included.", MaxLanes),
+		TenantLanes:  fmt.Sprintf("A tenant may use at most %d combinations of queue, type and tags at a time, including those of users with their own running cap.", MaxLanes),
 		UsersLanes:   fmt.Sprintf("Jobs that name a user may use at most %d combinations of queue, type and tags of a tenant at a time.", maxUsersLanes),
 		UserLanes:    fmt.Sprintf("One user's jobs may use at most %d combinations of queue, type and tags at a time.", MaxUserLanes),
 		TenantQueues: fmt.Sprintf("A tenant may have at most %d queues.", MaxQueues),
 		UsersQueues:  fmt.Sprintf("Jobs that name a user may make at most %d queues of a tenant.", maxUsersQueues),
 		UserQueues:   fmt.Sprintf("One user's jobs may make at most %d queues.", MaxUserQueues),
 	}[b]
-	return problem.New(problem.TooManyLanes, text+" Use a queue, type and tags that are in use.")
+	return problem.New(problem.TooManyLanes, text+" Use a queue, type and tags that are already in use.")
 }
 
 // boundedUse is the number of lanes or queues, and its bounds.

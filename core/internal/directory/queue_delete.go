@@ -123,7 +123,7 @@ func (d Depths) notEmpty(name string) *problem.Problem {
 		return nil
 	}
 	return problem.New(problem.QueueNotEmpty, fmt.Sprintf(
-		"The queue %q is not empty: %s. Cancel its jobs or wait for their end, and redrive or discard its dead letters.", name, strings.Join(held, ", ")))
+		"The queue %q is not empty: %s. Cancel its jobs or wait until they end, and redrive or discard its dead letters.", name, strings.Join(held, ", ")))
 }
 
 // settleQueuesSQL looks at rows of deleted queues, in the order of their deletion. One that has jobs all the

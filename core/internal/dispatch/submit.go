@@ -114,7 +114,7 @@ func (d *Dispatcher) submission(call *SubmitCall, lanes []directory.MadeLane) su
 		}
 		if lane.ID == 0 { // no claim would find the job
 			made.Refused = refuse(made.Refused, len(call.Jobs), i,
-				problem.New(problem.Overloaded, "The lane of the job is not known yet. Try again.").WithRetryAfter(time.Second))
+				problem.New(problem.Overloaded, "The job's lane could not be created in time. Nothing was stored; try again.").WithRetryAfter(time.Second))
 			continue
 		}
 		made.Jobs[i] = d.newJob(call, i, lane.ID)
@@ -133,17 +133,17 @@ func (d *Dispatcher) warnings(owner tenant.ID, name, jobType string) []string {
 		warnings = append(warnings, "The queue "+name+" is paused: the job waits until it is resumed.")
 	}
 	if settings.MaxRunning != nil && *settings.MaxRunning == 0 {
-		warnings = append(warnings, "The queue "+name+" may run no job (max_running is 0): the job waits until that is raised.")
+		warnings = append(warnings, "The queue "+name+" has max_running 0: the job waits until this is raised.")
 	}
 	if breaker := d.breaker(settings.QueueKey); settings.Push && breaker != nil && breaker.State == api.BreakerOpen {
-		warnings = append(warnings, "The destination of the queue "+name+" does not answer and its breaker is open: the job waits, and spends no attempt.")
+		warnings = append(warnings, "The destination of the queue "+name+" fails and its circuit breaker is open: the job waits, and uses up no attempt.")
 	}
 	switch served, ofType := d.served.By(owner, name, jobType); {
 	case settings.Push || ofType:
 	case served:
-		warnings = append(warnings, "No worker has asked for jobs of the type "+jobType+" in the queue "+name+" lately: the job waits for one.")
+		warnings = append(warnings, "No worker has asked for jobs of the type "+jobType+" in the queue "+name+" recently: the job waits for one.")
 	default:
-		warnings = append(warnings, "No worker has asked for jobs of the queue "+name+" lately: the job waits for one.")
+		warnings = append(warnings, "No worker has asked for jobs of the queue "+name+" recently: the job waits for one.")
 	}
 	return warnings
 }

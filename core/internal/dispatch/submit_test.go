@@ -89,7 +89,7 @@ func TestSubmitWarnsOfWhatKeepsAJobWaiting(t *testing.T) {
 	}
 	answers := f.d.Submit(t.Context(), []dispatch.SubmitCall{f.call(in("paused")), f.call(plain()), f.call(in("capped")), f.call(in("nobody")), platform})
 	f.accepted(answers...)
-	for i, want := range []string{"is paused", "", "max_running is 0", "No worker has asked", ""} {
+	for i, want := range []string{"is paused", "", "max_running 0", "No worker has asked", ""} {
 		got := answers[i].Warnings
 		if (want == "") != (len(got) == 0) || len(got) > 1 || (len(got) == 1 && !strings.Contains(got[0], want)) {
 			t.Errorf("%d: warnings %q, want one with %q", i, got, want)

@@ -100,7 +100,7 @@ func TestTypesWithoutAWorker(t *testing.T) {
 	if got := warned(ofType("served")); len(got) != 0 {
 		t.Errorf("a type with a worker: %q", got)
 	}
-	want := "No worker has asked for jobs of the type other in the queue default lately: the job waits for one."
+	want := "No worker has asked for jobs of the type other in the queue default recently: the job waits for one."
 	if got := warned(ofType("other")); len(got) != 1 || got[0] != want {
 		t.Errorf("a type without a worker: %q", got)
 	}

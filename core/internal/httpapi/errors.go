@@ -33,28 +33,28 @@ type sentinel struct {
 func sentinels() []sentinel {
 	return []sentinel{
 		{store.ErrNotFound, problem.NotFound, "There is no such resource.", 0},
-		{queue.ErrLeaseLost, problem.LeaseLost, "This lease does not hold the job any more: it ran out and was taken back, its worker has left, or the job has ended. Stop working on it.", 0},
-		{queue.ErrOutcomeConflict, problem.OutcomeConflict, "This lease has already ended with another outcome, which stands.", 0},
-		{directory.ErrWorkerUnknown, problem.WorkerUnknown, "This worker is not registered, or is dead. Register it again with POST /v1/workers.", 0},
+		{queue.ErrLeaseLost, problem.LeaseLost, "The lease is lost: it expired and was taken back, its worker deregistered, or the job has ended. Stop working on the job.", 0},
+		{queue.ErrOutcomeConflict, problem.OutcomeConflict, "A different outcome was already recorded for this lease; the first outcome stands.", 0},
+		{directory.ErrWorkerUnknown, problem.WorkerUnknown, "The worker is not registered, or is DEAD. Register it again with POST /v1/workers.", 0},
 		{queue.ErrIdempotencyInFlight, problem.IdempotencyInFlight, "The first request with this Idempotency-Key has not ended yet. Repeat this one to get its answer.", time.Second},
-		{directory.ErrExpiryPast, problem.InvalidRequest, "expires_at must lie in the future.", 0},
+		{directory.ErrExpiryPast, problem.InvalidRequest, "expires_at must be in the future.", 0},
 		{directory.ErrTenantDeleted, problem.Forbidden, "The tenant is deleted, or is being deleted.", 0},
 		{directory.ErrTooManyLanes, problem.TooManyLanes, "A tenant may use at most 10000 combinations of queue, type and tags at a time.", 0},
-		{directory.ErrTooManyQueues, problem.TooManyLanes, "A tenant may have at most 1000 queues. Use one that is there.", 0},
-		{directory.ErrTooManyWorkers, problem.RateLimited, "The owner has 10000 workers that are not dead, as many as it may. Wait until some are, two minutes after their last heartbeat.", time.Minute},
-		{directory.ErrUnknownPlan, problem.InvalidRequest, "There is no plan of this name. Make it first with PUT /v1/admin/plans/{name}.", 0},
-		{queue.ErrTerminal, problem.JobTerminal, "The job has already ended; there is nothing left to cancel.", 0},
-		{queue.ErrLive, problem.JobLive, "The job has not ended. Cancel it, or wait for its end.", 0},
-		{deadletter.ErrNotDead, problem.NotDead, "Only a dead letter can be redriven or discarded, and this job is none.", 0},
+		{directory.ErrTooManyQueues, problem.TooManyLanes, "A tenant may have at most 1000 queues. Use an existing queue.", 0},
+		{directory.ErrTooManyWorkers, problem.RateLimited, "At most 10000 workers that are not DEAD are allowed, and this limit is reached. Deregister some, or wait: a worker is DEAD two minutes after its last heartbeat.", time.Minute},
+		{directory.ErrUnknownPlan, problem.InvalidRequest, "There is no plan with this name. Create it first with PUT /v1/admin/plans/{name}.", 0},
+		{queue.ErrTerminal, problem.JobTerminal, "The job has already ended, so it cannot be cancelled.", 0},
+		{queue.ErrLive, problem.JobLive, "The job has not ended. Cancel it, or wait until it ends.", 0},
+		{deadletter.ErrNotDead, problem.NotDead, "Only a dead letter can be redriven or discarded, and this job is not a dead letter.", 0},
 		{deadletter.ErrDedupeConflict, problem.DedupeConflict, "A live job has the same dedupe_key. Wait until it has ended, or cancel it.", 0},
-		{store.ErrPageToken, problem.InvalidRequest, "The page_token is not one of this list's.", 0},
-		{deadletter.ErrTooManyRedrives, problem.RateLimited, "The tenant has 16 redrives under way, as many as it may. Wait until one has ended, or cancel one.", 5 * time.Second},
-		{schedule.ErrTooManySchedules, problem.InvalidRequest, "The tenant has 10000 schedules, as many as it may. Delete some first.", 0},
-		{schedule.ErrChanged, problem.Overloaded, "The schedule was changed too often while it was read. Try again.", time.Second},
+		{store.ErrPageToken, problem.InvalidRequest, "The page_token is not valid for this list and filter.", 0},
+		{deadletter.ErrTooManyRedrives, problem.RateLimited, "The tenant has 16 unfinished redrives, which is the maximum. Wait until one has ended, or cancel one.", 5 * time.Second},
+		{schedule.ErrTooManySchedules, problem.InvalidRequest, "The tenant has 10000 schedules, which is the maximum. Delete some first.", 0},
+		{schedule.ErrChanged, problem.Overloaded, "The schedule was changed by other requests at the same time. Try again.", time.Second},
 		{usage.ErrCheckTime, problem.Overloaded, "A count has more jobs than can be counted within seconds; core verify counts them.", time.Minute},
-		{store.ErrOverloaded, problem.Overloaded, "The engine has as much work as it can take. Try again later.", time.Second},
-		{store.ErrUnavailable, problem.CoreUnavailable, "The engine's database cannot be reached. Nothing was changed; try again later.", 2 * time.Second},
-		{store.ErrOutcomeUnknown, problem.OutcomeUnknown, "The database's answer was lost: whether the request took effect is not known. Repeat a submit with its Idempotency-Key; outcomes and heartbeats can simply be repeated.", time.Second},
+		{store.ErrOverloaded, problem.Overloaded, "Core has more work than it can do. Try again later.", time.Second},
+		{store.ErrUnavailable, problem.CoreUnavailable, "Core cannot reach its database. Nothing was changed; try again later.", 2 * time.Second},
+		{store.ErrOutcomeUnknown, problem.OutcomeUnknown, "The database's answer was lost, so the request may or may not have taken effect. Repeat a submit with its Idempotency-Key; repeat outcomes and heartbeats unchanged.", time.Second},
 	}
 }
 
@@ -76,7 +76,7 @@ func asProblem(ctx context.Context, err error, request ...any) *problem.Problem 
 		return p
 	}
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return problem.New(problem.Overloaded, "The request's time ran out before it could be served.").WithRetryAfter(time.Second)
+		return problem.New(problem.Overloaded, "The request timed out before it could be served.").WithRetryAfter(time.Second)
 	}
 	loggerOf(ctx).ErrorContext(ctx, "a request failed", append(request, "error", err)...)
 	return problem.New(problem.Internal, "The request could not be served. The log has the cause.")

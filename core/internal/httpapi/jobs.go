@@ -47,7 +47,7 @@ func (s *Server) listJobs(ctx context.Context, owner tenant.ID, item api.Item[ap
 	filter := item.Request.Filter
 	if bound := item.Principal.User; bound != "" {
 		if filter.User != "" && filter.User != bound {
-			return api.Page[api.JobSummary]{}, problem.New(problem.Forbidden, "The key sees one user's jobs, and the filter names another.")
+			return api.Page[api.JobSummary]{}, problem.New(problem.Forbidden, "The key is bound to a user, and the filter names another user.")
 		}
 		filter.User = bound
 	}

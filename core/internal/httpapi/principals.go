@@ -45,7 +45,7 @@ func forOperator[Req, Resp any](serve itemHandler[Req, Resp]) itemHandler[Req, R
 	return func(ctx context.Context, item api.Item[Req]) (Resp, error) {
 		if item.Principal.Kind != api.PrincipalOperator {
 			var none Resp
-			return none, problem.New(problem.Forbidden, "Only the operator key may do this.")
+			return none, problem.New(problem.Forbidden, "This needs the operator key.")
 		}
 		return serve(ctx, item)
 	}
@@ -64,7 +64,7 @@ func ofTenant(p api.Principal) (tenant.ID, error) {
 // change: they are the tenant's, and a key that is bound to a user sees that user only.
 func ofManager(p api.Principal) (tenant.ID, error) {
 	if p.User != "" {
-		return tenant.ID{}, problem.New(problem.Forbidden, "A key that is bound to a user sees and changes what is that user's; queues, workers and the audit log are the tenant's.")
+		return tenant.ID{}, problem.New(problem.Forbidden, "A key that is bound to a user has access to that user's jobs only; queues, workers and the audit log belong to the tenant.")
 	}
 	return ofTenant(p)
 }

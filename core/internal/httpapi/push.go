@@ -41,7 +41,7 @@ func (s *Server) storeQueue(ctx context.Context, owner tenant.ID, request *api.H
 // judgePush says why a well-formed target is refused.
 func (s *Server) judgePush(push *api.PushRequest) *problem.FieldError {
 	if s.Seals == nil {
-		return &problem.FieldError{Field: "mode", Message: "push is not open here: the operator has set no FORGEQUEUE_PUSH_SECRETS_KEY"}
+		return &problem.FieldError{Field: "mode", Message: "push is not available: the operator has not set FORGEQUEUE_PUSH_SECRETS_KEY"}
 	}
 	u, wrong := api.PushURL(push.URL)
 	if wrong == "" {

@@ -38,7 +38,7 @@ func (s *Server) putSchedule(ctx context.Context, owner tenant.ID, item api.Item
 		return api.Schedule{}, store.ErrNotFound
 	}
 	if bound := item.Principal.User; bound != "" && (request.Job.User == nil || *request.Job.User != bound) {
-		return api.Schedule{}, problem.New(problem.Forbidden, "The key acts for one user, and the schedule's job names another, or none.")
+		return api.Schedule{}, problem.New(problem.Forbidden, "The key is bound to a user, and the schedule's job names another user, or none.")
 	}
 	return s.Dispatcher.PutSchedule(ctx, owner, item.Principal.User, request.Name, request.ScheduleRequest)
 }

@@ -85,7 +85,7 @@ func unread(err error) *problem.Problem {
 	case tooLarge:
 		return problem.New(problem.PayloadTooLarge, "An internal call may have 64 MiB.")
 	case errors.Is(err, memory.ErrFull), errors.Is(err, memory.ErrShare):
-		return problem.New(problem.Overloaded, "The calls that are under way hold as much memory as they may; nothing was changed. Try again later.").WithRetryAfter(time.Second)
+		return problem.New(problem.Overloaded, "The memory for request bodies is used up. Nothing was changed; try again later.").WithRetryAfter(time.Second)
 	}
-	return problem.New(problem.InvalidRequest, "The body did not arrive whole.")
+	return problem.New(problem.InvalidRequest, "The body is incomplete.")
 }

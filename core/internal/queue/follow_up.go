@@ -311,6 +311,6 @@ func parentFailed(parent *followUpRow) *api.JobError {
 	}[parent.State]
 	return &api.JobError{
 		Type:    api.ErrorParentFailed,
-		Message: "the job " + parent.JobID.String() + ", which this one comes after, " + how,
+		Message: "the job " + parent.JobID.String() + ", which this job depends on, " + how,
 	}
 }

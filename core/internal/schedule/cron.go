@@ -57,12 +57,12 @@ func cronFields() []cronField {
 func checkCron(text string) error {
 	switch {
 	case strings.Contains(text, "TZ="):
-		return errors.New("cannot have a time zone; it belongs to timezone")
+		return errors.New("cannot have a time zone; use the field timezone")
 	case strings.HasPrefix(text, "@every"):
-		return errors.New("cannot be @every; an interval belongs to every_ms")
+		return errors.New("cannot be @every; use the field every_ms for an interval")
 	case strings.HasPrefix(text, "@"):
 		if !slices.Contains(strings.Fields("@yearly @annually @monthly @weekly @daily @midnight @hourly"), strings.ToLower(text)) {
-			return errors.New("is not a known name; there are @yearly, @monthly, @weekly, @daily and @hourly")
+			return errors.New("is not a known name; use @yearly, @monthly, @weekly, @daily or @hourly")
 		}
 		return nil
 	}

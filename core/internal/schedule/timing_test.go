@@ -402,7 +402,7 @@ func TestWhatCannotBeRead(t *testing.T) {
 		{"0 0 L * *", "UTC", "cron", `has "L" as its day of the month: a value`},
 		{"H * * * *", "UTC", "cron", `has "H" as its minute: a value`},
 		{"0 0 * * fri#3", "UTC", "cron", `has "fri#3" as its day of the week: a value`},
-		{"@reboot", "UTC", "cron", "is not a known name; there are @yearly"},
+		{"@reboot", "UTC", "cron", "is not a known name; use @yearly"},
 		{"@every 5s", "UTC", "cron", "every_ms"},
 		{"TZ=Europe/Berlin * * * * *", "UTC", "cron", "timezone"},
 		{"CRON_TZ=Europe/Berlin * * * * *", "UTC", "cron", "timezone"},

@@ -46,7 +46,7 @@ func insertJobs(ctx context.Context, tx pgx.Tx, submissions []Submission) ([][]J
 	for len(waiting) > 0 { // each time fewer jobs are stored that could be taken back
 		for _, p := range waiting {
 			results[p.submission][p.job].Refused = problem.New(problem.Overloaded,
-				"The job that holds this dedupe_key changed too often while it was looked at. Try again.").WithRetryAfter(time.Second)
+				"The live job with this dedupe_key changed several times during the request. Try again.").WithRetryAfter(time.Second)
 		}
 		var err error
 		if waiting, err = takeBack(ctx, tx, submissions, results); err != nil {
@@ -147,14 +147,14 @@ func settleMissing(ctx context.Context, db store.Querier, submissions []Submissi
 		} else if submission.late(p.job, now) {
 			result.Refused = deadlinePast()
 		} else if newJob.DedupeKey == nil {
-			result.Refused = problem.New(problem.InvalidRequest, "A job with the id "+newJob.ID.String()+" is stored already.")
+			result.Refused = problem.New(problem.InvalidRequest, "A job with the id "+newJob.ID.String()+" already exists.")
 		}
 	}
 	return nil
 }
 
 func deadlinePast() *problem.Problem {
-	return problem.Invalid(problem.FieldError{Field: "deadline", Message: "must lie in the future"})
+	return problem.Invalid(problem.FieldError{Field: "deadline", Message: "must be in the future"})
 }
 
 // late says whether a deadline, the job's own or another's of its atomic batch,

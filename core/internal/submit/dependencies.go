@@ -147,7 +147,7 @@ func (s *Submission) link(parents map[dependency.Key]dependency.Parent) {
 			}
 			if !s.sees(parents, after.Parent) {
 				unknown = append(unknown, problem.FieldError{
-					Field: s.prefix(j) + fmt.Sprintf("after[%d]", i), Message: "names no job: it does not exist, or is past its retention",
+					Field: s.prefix(j) + fmt.Sprintf("after[%d]", i), Message: "is not the id of a job: the job does not exist, or is past its retention",
 				})
 				continue
 			}

@@ -414,7 +414,7 @@ func CapReached(full []usage.FullCap) *problem.Problem {
 		said = append(said, fmt.Sprintf("%s has %d active jobs and may have %d", what, c.Used, c.Limit))
 		policies = append(policies, problem.Policy{Name: c.Counter.String(), Limit: c.Limit, Current: c.Used, RetryAfterMS: &ms})
 	}
-	refusal := problem.New(code, "There is no room for another job: "+strings.Join(said, ", ")+". Try again when jobs have ended, or cancel some.")
+	refusal := problem.New(code, "A cap on active jobs is reached: "+strings.Join(said, ", ")+". Try again when jobs have ended, or cancel some.")
 	refusal.Policies = policies
 	return refusal.WithRetryAfter(wait)
 }

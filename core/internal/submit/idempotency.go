@@ -66,7 +66,7 @@ func follow(s, first *Submission, answered *Answer) Answer {
 
 func mismatch() *problem.Problem {
 	return problem.New(problem.IdempotencyMismatch,
-		"This Idempotency-Key was already used for a request with another body. Use a new key for a new request.")
+		"This Idempotency-Key was already used for a request with a different body. Use a new key for a new request.")
 }
 
 // saveResponse renders the response to a submission and saves it for its key.

@@ -58,7 +58,7 @@ func (s *Submission) resolve(held *workflow.Held) {
 	}
 	if held.Size+len(s.Jobs) > api.MaxWorkflowJobs {
 		s.refuse(0, problem.Invalid(problem.FieldError{
-			Field: "jobs", Message: fmt.Sprintf("would make the workflow %d jobs, and it may have %d", held.Size+len(s.Jobs), api.MaxWorkflowJobs),
+			Field: "jobs", Message: fmt.Sprintf("would give the workflow %d jobs; the maximum is %d", held.Size+len(s.Jobs), api.MaxWorkflowJobs),
 		}))
 		return
 	}
@@ -68,7 +68,7 @@ func (s *Submission) resolve(held *workflow.Held) {
 	}
 	if edges > api.MaxWorkflowEdges {
 		s.refuse(0, problem.Invalid(problem.FieldError{
-			Field: "jobs", Message: fmt.Sprintf("would give the jobs of the workflow %d entries of after in total, and they may have %d", edges, api.MaxWorkflowEdges),
+			Field: "jobs", Message: fmt.Sprintf("would give the workflow %d entries of after in total; the maximum is %d", edges, api.MaxWorkflowEdges),
 		}))
 		return
 	}
@@ -84,7 +84,7 @@ func (s *Submission) resolveRefs(held *workflow.Held) {
 			wrong = append(wrong, problem.FieldError{Field: s.prefix(j) + "user", Message: fmt.Sprintf("must be %q: the workflow belongs to this user", *held.User)})
 		}
 		if _, taken := held.Jobs[s.Workflow.Refs[j]]; taken {
-			wrong = append(wrong, problem.FieldError{Field: s.prefix(j) + "ref", Message: "is the ref of a job that the workflow has already"})
+			wrong = append(wrong, problem.FieldError{Field: s.prefix(j) + "ref", Message: "is already the ref of another job of the workflow"})
 		}
 		for i := range s.Jobs[j].After {
 			after := &s.Jobs[j].After[i]

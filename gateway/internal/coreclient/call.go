@@ -91,7 +91,7 @@ func doubtOutcomes(value any) {
 		if refusal == nil || refusal.Status != http.StatusServiceUnavailable {
 			continue
 		}
-		unknown := problem.New(problem.OutcomeUnknown, "Whether the outcome took effect is not known. Repeat it as it is.")
+		unknown := problem.New(problem.OutcomeUnknown, "The outcome may or may not have taken effect. Repeat it unchanged.")
 		unknown.RetryAfterMS = refusal.RetryAfterMS
 		answer.Results[i].Problem, answer.Results[i].Status = unknown, unknown.Status
 	}

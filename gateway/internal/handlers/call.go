@@ -43,8 +43,8 @@ func (c *Call) Principal() api.Principal { return c.Caller.Principal }
 
 // The answers to malformed, unknown and foreign ids alike.
 var (
-	ErrNoSuchID     = problem.New(problem.NotFound, "There is nothing here with this id, or the credential does not show it.")
-	errNoSuchWorker = problem.New(problem.WorkerUnknown, "There is no such worker, or it is dead; register it again.")
+	ErrNoSuchID     = problem.New(problem.NotFound, "There is no resource with this id, or the API key has no access to it.")
+	errNoSuchWorker = problem.New(problem.WorkerUnknown, "The worker is not registered, or is DEAD; register it again.")
 )
 
 // id gives the path's {id}, which must be a UUID, in lower case.
@@ -81,6 +81,6 @@ func (c *Call) Sign(p *problem.Problem) *problem.Problem {
 // anotherUser refuses a user-bound key that names a user not its own.
 func anotherUser(field, detail string) *problem.Problem {
 	p := problem.New(problem.Forbidden, detail)
-	p.Errors = append(p.Errors, problem.FieldError{Field: field, Message: "must be the key's own user, or absent"})
+	p.Errors = append(p.Errors, problem.FieldError{Field: field, Message: "must be the user that the key is bound to, or absent"})
 	return p
 }

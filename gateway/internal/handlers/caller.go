@@ -58,7 +58,7 @@ func (h *Handlers) Limits(ctx context.Context, c *Call, _ None) (Response[api.Li
 	}
 	who := c.Principal()
 	if who.User != "" && user != "" && user != who.User {
-		return nothing, anotherUser("user", "The key acts for one user, and this asks for another's limits.")
+		return nothing, anotherUser("user", "The key is bound to a user, and the request asks for the limits of another user.")
 	}
 	if user == "" {
 		user = who.User

@@ -47,7 +47,7 @@ func (h *Handlers) ListJobs(ctx context.Context, c *Call, _ None) (Response[api.
 			filter.User = who.User
 		}
 		if filter.User != who.User {
-			return Response[api.Page[api.JobSummary]]{}, anotherUser("user", "The key sees the jobs of one user, and the list asks for another's.")
+			return Response[api.Page[api.JobSummary]]{}, anotherUser("user", "The key is bound to a user, and the list asks for the jobs of another user.")
 		}
 	}
 	return send[api.HopListRequest, api.Page[api.JobSummary]](ctx, h, c, coreclient.Read(api.HopList),

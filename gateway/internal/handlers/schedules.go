@@ -50,7 +50,7 @@ func (h *Handlers) PutSchedule(ctx context.Context, c *Call, r api.ScheduleReque
 			r.Job.User = &bound
 		}
 		if *r.Job.User != bound {
-			return Response[api.Schedule]{}, anotherUser("job.user", "The key acts for one user, and the schedule's job names another.")
+			return Response[api.Schedule]{}, anotherUser("job.user", "The key is bound to a user, and the schedule's job names another user.")
 		}
 	}
 	return send[api.HopSchedulePutRequest, api.Schedule](ctx, h, c, coreclient.Write(api.HopSchedulePut),

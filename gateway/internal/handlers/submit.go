@@ -273,7 +273,7 @@ func admitFields(job *api.SubmitRequest, wrong []problem.FieldError, who api.Pri
 		job.User = &who.User
 	}
 	if *job.User != who.User {
-		return anotherUser(prefix+"user", "The key acts for one user, and the job names another.")
+		return anotherUser(prefix+"user", "The key is bound to a user, and the job names another user.")
 	}
 	return nil
 }

@@ -61,17 +61,17 @@ func (a access) admit(who api.Principal) error {
 	case a.operator && who.Kind == api.PrincipalOperator:
 		return nil
 	case a.operator:
-		return problem.New(problem.Forbidden, "Only the operator key opens /v1/admin.")
+		return problem.New(problem.Forbidden, "/v1/admin needs the operator key.")
 	case who.Kind == api.PrincipalOperator:
-		return problem.New(problem.Forbidden, "The operator key opens /v1/admin and nothing else; use an API key here.")
+		return problem.New(problem.Forbidden, "The operator key is valid for /v1/admin only; use an API key here.")
 	case a.anyKey:
 		return nil
 	case who.Kind == api.PrincipalPlatform && !a.platform:
-		return problem.New(problem.Forbidden, "A platform key only works: it claims, registers workers, keeps leases and reports outcomes.")
+		return problem.New(problem.Forbidden, "A platform key can only claim jobs, register workers, send heartbeats and report outcomes.")
 	case a.anyTenantKey:
 		return nil
 	case a.unbound && who.User != "":
-		return problem.New(problem.Forbidden, "The key acts for one user, and this belongs to the whole tenant; use a key without a user.")
+		return problem.New(problem.Forbidden, "The key is bound to a user, and this resource belongs to the whole tenant; use a key without a user.")
 	}
 	needed := a.scope
 	if who.Kind == api.PrincipalPlatform {

@@ -76,7 +76,7 @@ func TestATenantsBodiesHaveAShare(t *testing.T) {
 	reach(t, bodies, "half a body has come", func(used int64) bool { return used >= 4*(30<<10) })
 
 	p := d.do("POST", "/v1/jobs", key, job).refused(t, 503, problem.Overloaded)
-	if p.RetryAfterMS == nil || !strings.Contains(p.Detail, "your tenant") {
+	if p.RetryAfterMS == nil || !strings.Contains(p.Detail, "Your tenant") {
 		t.Errorf("%+v", p)
 	}
 	if got := d.do("POST", "/v1/jobs", other, job); got.status != http.StatusAccepted {

@@ -289,7 +289,7 @@ func TestNullIsNoBody(t *testing.T) {
 		for _, body := range []string{`null`, " \r\n\tnull\n", `[]`, `"{}"`, `0`, `true`} {
 			tried++
 			p := d.do(method, path, caller, body).refused(t, 400, problem.InvalidRequest)
-			if p.Detail != "body: must be an object" || len(p.Errors) != 1 || p.Errors[0].Field != "body" {
+			if p.Detail != "body: must be a JSON object" || len(p.Errors) != 1 || p.Errors[0].Field != "body" {
 				t.Errorf("%s %q: %s %v", route, body, p.Detail, p.Errors)
 			}
 		}

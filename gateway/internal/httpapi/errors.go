@@ -24,17 +24,17 @@ func meanings() []meaning {
 	return []meaning{
 		{auth.ErrUnauthenticated, problem.Unauthenticated, "Send a valid API key as Authorization: Bearer <key>."},
 		{request.ErrIdempotencyKey, problem.IdempotencyKeyInvalid, "Idempotency-Key must be one quoted or bare string of 1 to 255 visible ASCII characters."},
-		{coreclient.ErrOutcomeUnknown, problem.OutcomeUnknown, "The request was passed on, but no answer came back: it may have taken effect. Read the resource, or repeat with the same Idempotency-Key, before you try again."},
-		{coreclient.ErrUnavailable, problem.CoreUnavailable, "The engine cannot be reached; nothing was changed. Try again."},
-		{coreclient.ErrOverloaded, problem.Overloaded, "The gateway has as many requests under way as it can take; nothing was changed. Try again later."},
-		{coreclient.ErrCutShort, problem.CoreUnavailable, "This gateway stops; nothing was changed. Try again."},
-		{coreclient.ErrNoPlace, problem.Overloaded, "The gateway has as many requests under way as it can take; nothing was changed. Try again later."},
-		{coreclient.ErrRefusesUs, problem.CoreUnavailable, "The engine cannot be reached; nothing was changed. Try again."},
+		{coreclient.ErrOutcomeUnknown, problem.OutcomeUnknown, "The request was sent to core, but no answer came back: it may or may not have taken effect. Repeat it with the same Idempotency-Key, or read the resource before you try again."},
+		{coreclient.ErrUnavailable, problem.CoreUnavailable, "Core cannot be reached. Nothing was changed; try again."},
+		{coreclient.ErrOverloaded, problem.Overloaded, "The gateway has too many requests in flight. Nothing was changed; try again later."},
+		{coreclient.ErrCutShort, problem.CoreUnavailable, "This gateway is shutting down. Nothing was changed; try again."},
+		{coreclient.ErrNoPlace, problem.Overloaded, "The gateway has too many requests in flight. Nothing was changed; try again later."},
+		{coreclient.ErrRefusesUs, problem.CoreUnavailable, "Core cannot be reached. Nothing was changed; try again."},
 	}
 }
 
 // internalDetail shows nothing of the error: the log has it, under the request id.
-const internalDetail = "The request failed for a reason on our side. The request_id finds it in our log."
+const internalDetail = "The server failed unexpectedly. Its log has the cause, with this request_id."
 
 // problemOf gives the problem that err is to the caller.
 func problemOf(err error) *problem.Problem {

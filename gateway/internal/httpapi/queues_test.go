@@ -115,7 +115,7 @@ func TestQueuesRefuse(t *testing.T) {
 	}
 	bound := d.keyWith(func(k *api.HopKey) { k.Scopes, k.User = []string{"manage", "read"}, "bob" })
 	p := d.do("PUT", "/v1/queues/mail", bound, "{}").refused(t, 403, problem.Forbidden)
-	if !strings.Contains(p.Detail, "one user") {
+	if !strings.Contains(p.Detail, "bound to a user") {
 		t.Errorf("detail %q", p.Detail)
 	}
 	for _, path := range []string{"/v1/queues", "/v1/queues/mail", "/v1/workers"} {

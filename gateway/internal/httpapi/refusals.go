@@ -25,11 +25,11 @@ func refusalOf(err error) (*problem.Problem, bool) {
 func refusal(d *admission.Decision) *problem.Problem {
 	switch d.Verdict {
 	case admission.RateLimited:
-		p := problem.New(problem.RateLimited, "There were too many requests or jobs: "+strings.Join(refusals(d), "; ")+". Wait as long as Retry-After says.")
+		p := problem.New(problem.RateLimited, "A rate limit was reached: "+strings.Join(refusals(d), "; ")+". Try again after Retry-After.")
 		p.Policies = policiesOf(d)
 		return p.WithRetryAfter(admission.WholeMilliseconds(d.RetryAfter))
 	case admission.CostAboveBurst:
-		p := problem.New(problem.CostAboveBurst, "The request can never be admitted as a whole: "+strings.Join(refusals(d), "; ")+". Split it.")
+		p := problem.New(problem.CostAboveBurst, "The request costs more than a limit allows at once: "+strings.Join(refusals(d), "; ")+". Split the request.")
 		p.Policies = policiesOf(d)
 		return p
 	default:
@@ -50,7 +50,7 @@ func refusals(d *admission.Decision) []string {
 		if policy.User != "" {
 			whose = fmt.Sprintf(" of the user %q", request.Clip(policy.User))
 		}
-		texts = append(texts, fmt.Sprintf("%s%s allows %d at once and %g a second, has %d left, and this costs %d",
+		texts = append(texts, fmt.Sprintf("%s%s allows %d at once and %g a second; %d are left, and the request costs %d",
 			policy.Name, whose, policy.Limit, policy.Rate, policy.Remaining, policy.Cost))
 	}
 	return texts
@@ -73,7 +73,7 @@ func policiesOf(d *admission.Decision) []problem.Policy {
 // that are refused at the same time.
 func capReached(d *admission.Decision) *problem.Problem {
 	wait := admission.WholeMilliseconds(max(d.RetryAfter, retryAfter()))
-	p := problem.New(problem.ActiveCapReached, "There is no room for another job: a cap on active jobs was full a moment ago. Try again when jobs have ended, or cancel some.")
+	p := problem.New(problem.ActiveCapReached, "A cap on active jobs was reached a moment ago. Try again when jobs have ended, or cancel some.")
 	if full := d.Cap; full != nil && full.Scope != "" {
 		p.Policies = append(p.Policies, problem.Policy{
 			Name: full.Scope + "-" + full.Kind, Limit: full.Limit, Current: full.Used, RetryAfterMS: new(wait.Milliseconds()),
@@ -83,13 +83,13 @@ func capReached(d *admission.Decision) *problem.Problem {
 }
 
 func addressRefusal(refused *admission.AddressRefusedError) *problem.Problem {
-	detail := "Too many requests came from this address."
+	detail := "This address has sent too many requests."
 	if refused.Policy == admission.PolicyFailedKeys {
-		detail = "Too many credentials that are no good came from this address."
+		detail = "This address has sent too many invalid credentials."
 	}
 	wait := admission.WholeMilliseconds(refused.RetryAfter)
 	burst := int64(refused.Burst)
-	p := problem.New(problem.RateLimited, detail+" Wait as long as Retry-After says.")
+	p := problem.New(problem.RateLimited, detail+" Try again after Retry-After.")
 	p.Policies = append(p.Policies, problem.Policy{Name: refused.Policy, Limit: burst, Current: burst, RetryAfterMS: new(wait.Milliseconds())})
 	return p.WithRetryAfter(wait)
 }

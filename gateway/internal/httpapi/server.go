@@ -109,10 +109,10 @@ func (s *Server) Handler() http.Handler {
 
 	engine.Use(s.observe, s.limitAddress, limitHeaders)
 	engine.NoRoute(func(g *gin.Context) {
-		refuse(g, problem.New(problem.NotFound, "There is no such resource; the API is under /v1."))
+		refuse(g, problem.New(problem.NotFound, "There is no such resource. The API is under /v1."))
 	})
 	engine.NoMethod(func(g *gin.Context) {
-		refuse(g, problem.New(problem.MethodNotAllowed, "The resource does not have this method; see the Allow header."))
+		refuse(g, problem.New(problem.MethodNotAllowed, "The resource does not support this method; see the Allow header."))
 	})
 	for _, r := range s.all() {
 		serve := func(g *gin.Context) {

@@ -109,12 +109,12 @@ func (bs *Bodies) readProblem(err error, accept Accept) error {
 		return bodyTooLarge(accept.Max)
 	case errors.Is(err, memory.ErrShare):
 		bs.refusals.WithLabelValues(reasonShare).Inc()
-		return problem.New(problem.Overloaded, "The requests that your tenant has under way hold as much memory as they may; nothing was changed. Wait for their answers, or send less at once.")
+		return problem.New(problem.Overloaded, "Your tenant's requests in flight use all the memory that is allowed for their bodies. Nothing was changed; wait for their answers, or send less at once.")
 	case errors.Is(err, memory.ErrFull):
 		bs.refusals.WithLabelValues(reasonFull).Inc()
-		return problem.New(problem.Overloaded, "The requests that are under way hold as much memory as they may; nothing was changed. Try again later.")
+		return problem.New(problem.Overloaded, "The memory for request bodies is used up. Nothing was changed; try again later.")
 	default:
-		return problem.New(problem.InvalidJSON, "The body did not arrive whole.")
+		return problem.New(problem.InvalidJSON, "The body is incomplete.")
 	}
 }
 

@@ -27,7 +27,7 @@ func DecodeJSON(text []byte, into any) error {
 		return jsonProblem(err)
 	}
 	if bytes.TrimLeft(text, " \t\r\n")[0] == 'n' { // it is JSON: there is something, and nothing else begins so
-		return problem.Invalid(problem.FieldError{Field: "body", Message: "must be an object"})
+		return problem.Invalid(problem.FieldError{Field: "body", Message: "must be a JSON object"})
 	}
 	return refuseNUL(text, into)
 }
@@ -62,8 +62,8 @@ func jsonProblem(err error) *problem.Problem {
 		return problem.New(problem.InvalidJSON, "The body cannot be read as JSON.")
 	case errors.Is(semantic.Err, json.ErrUnknownName):
 		field := fieldName(semantic.JSONPointer)
-		p := problem.New(problem.UnknownField, field+": there is no such field.")
-		p.Errors = append(p.Errors, problem.FieldError{Field: field, Message: "there is no such field"})
+		p := problem.New(problem.UnknownField, field+": is not a known field.")
+		p.Errors = append(p.Errors, problem.FieldError{Field: field, Message: "is not a known field"})
 		return p
 	}
 	return problem.Invalid(problem.FieldError{Field: fieldName(semantic.JSONPointer), Message: expectedType(semantic)})
@@ -72,8 +72,8 @@ func jsonProblem(err error) *problem.Problem {
 func syntaxProblem(syntax *jsontext.SyntacticError) *problem.Problem {
 	if errors.Is(syntax.Err, jsontext.ErrDuplicateName) {
 		field := fieldName(syntax.JSONPointer)
-		p := problem.New(problem.InvalidJSON, field+": is there more than once.")
-		p.Errors = append(p.Errors, problem.FieldError{Field: field, Message: "is there more than once"})
+		p := problem.New(problem.InvalidJSON, field+": is a duplicate member.")
+		p.Errors = append(p.Errors, problem.FieldError{Field: field, Message: "is a duplicate member"})
 		return p
 	}
 	p := problem.New(problem.InvalidJSON, Clip(fmt.Sprintf("At byte %d: %v.", syntax.ByteOffset, syntax.Err)))
@@ -107,7 +107,7 @@ func expectedType(mismatch *json.SemanticError) string {
 	case reflect.Slice:
 		return "must be an array"
 	default:
-		return "must be an object"
+		return "must be a JSON object"
 	}
 }
 

@@ -140,7 +140,7 @@ func refuseNUL(text []byte, into any) error {
 	if field == "" {
 		return nil
 	}
-	return problem.Invalid(problem.FieldError{Field: Clip(field), Message: "must not hold a NUL"})
+	return problem.Invalid(problem.FieldError{Field: Clip(field), Message: "must not contain NUL characters"})
 }
 
 // fieldWithNUL names the first field that holds one, "" if none does.

@@ -23,7 +23,7 @@ func ParseQuery(raw string, names []string) (url.Values, error) {
 	}
 	values, err := url.ParseQuery(raw)
 	if err != nil {
-		return nil, problem.New(problem.InvalidRequest, "The query cannot be read; is it escaped as a URL?")
+		return nil, problem.New(problem.InvalidRequest, "The query string is not valid. Check its URL escaping.")
 	}
 	var refused []problem.FieldError
 	for name, given := range values {
@@ -32,11 +32,11 @@ func ParseQuery(raw string, names []string) (url.Values, error) {
 		}
 		switch {
 		case !slices.ContainsFunc(names, takes):
-			refused = append(refused, problem.FieldError{Field: Clip(name), Message: "is no parameter of this resource"})
+			refused = append(refused, problem.FieldError{Field: Clip(name), Message: "is not a parameter of this resource"})
 		case len(given) > 1:
 			refused = append(refused, problem.FieldError{Field: Clip(name), Message: "is given more than once"})
 		case !Storable(name) || !Storable(given[0]):
-			refused = append(refused, problem.FieldError{Field: Clip(strings.ToValidUTF8(name, "")), Message: "must be UTF-8 text without a NUL"})
+			refused = append(refused, problem.FieldError{Field: Clip(strings.ToValidUTF8(name, "")), Message: "must be UTF-8 text without NUL characters"})
 		}
 	}
 	if len(refused) > 0 {
@@ -145,7 +145,7 @@ func (q *Query) Metadata() map[string]string {
 		case !api.ValidName(key):
 			q.refuse(name, "the key "+nameRule)
 		case len(value) > api.MaxMetadataValue || !utf8.ValidString(value) || strings.ContainsRune(value, 0):
-			q.refuse(name, fmt.Sprintf("must be UTF-8 text of at most %d bytes, without a NUL", api.MaxMetadataValue))
+			q.refuse(name, fmt.Sprintf("must be UTF-8 text of at most %d bytes, without NUL characters", api.MaxMetadataValue))
 		case metadata == nil:
 			metadata = map[string]string{key: value}
 		default:

@@ -83,7 +83,7 @@ func TestSubmitWait(t *testing.T) {
 		t.Errorf("the warning is not told before and after the wait: %s", r.Err)
 	}
 	f.Must("queues", "set", nobody, "--max-running", "0")
-	if r = f.Want(0, []string{"warning: ", "max_running is 0"}, "submit", "x", "-q", nobody); strings.Contains(r.Out, "warning") {
+	if r = f.Want(0, []string{"warning: ", "has max_running 0"}, "submit", "x", "-q", nobody); strings.Contains(r.Out, "warning") {
 		t.Errorf("the warning is in the output: %s", r.Out)
 	}
 }
