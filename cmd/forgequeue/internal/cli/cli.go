@@ -28,6 +28,8 @@ type Options struct {
 	Local func() (up.Running, bool)
 	// DefaultURL is the server's URL if FORGEQUEUE_URL is unset.
 	DefaultURL string
+	// ConfigDir is the user's folder of settings, in which profiles are kept.
+	ConfigDir func() (string, error)
 }
 
 // WithDefaults fills the unset fields with the process's own environment.
@@ -37,6 +39,9 @@ func (o Options) WithDefaults() Options {
 	}
 	if o.Local == nil {
 		o.Local = up.FindRunning
+	}
+	if o.ConfigDir == nil {
+		o.ConfigDir = os.UserConfigDir
 	}
 	o.DefaultURL = cmp.Or(o.DefaultURL, defaultURL)
 	return o
@@ -60,34 +65,40 @@ type action func(ctx context.Context, s *Session, args []string) error
 
 // AsTenant makes a RunE that calls the server with the API key.
 func (a *App) AsTenant(run action) func(*cobra.Command, []string) error {
-	return a.call("FORGEQUEUE_API_KEY", func(r up.Running) string { return r.APIKey }, run)
+	return a.call(keyKind{
+		"API key", "FORGEQUEUE_API_KEY", func(r up.Running) string { return r.APIKey }, func(p Profile) string { return p.APIKey },
+	}, run)
 }
 
 // AsOperator makes a RunE that calls the server with the operator key.
 func (a *App) AsOperator(run action) func(*cobra.Command, []string) error {
-	return a.call("FORGEQUEUE_OPERATOR_KEY", operatorKeyOf, run)
+	return a.call(operatorKey(), run)
 }
 
 // OperatorServer is the URL of the server that AsOperator calls.
 func (a *App) OperatorServer(s *Screen) (string, error) {
-	server, _, err := a.server(s, "FORGEQUEUE_OPERATOR_KEY", operatorKeyOf)
-	return server, err
+	t, err := a.server(s, operatorKey())
+	return t.url, err
 }
 
-func operatorKeyOf(r up.Running) string { return r.OperatorKey }
+func operatorKey() keyKind {
+	return keyKind{
+		"operator key", "FORGEQUEUE_OPERATOR_KEY", func(r up.Running) string { return r.OperatorKey }, func(p Profile) string { return p.OperatorKey },
+	}
+}
 
-func (a *App) call(variable string, ofLocal func(up.Running) string, run action) func(*cobra.Command, []string) error {
+func (a *App) call(kind keyKind, run action) func(*cobra.Command, []string) error {
 	return func(command *cobra.Command, args []string) error {
 		s := &Session{Screen: a.Screen(command), Command: command}
-		server, key, err := a.server(s.Screen, variable, ofLocal)
+		to, err := a.server(s.Screen, kind)
 		if err != nil {
 			return err
 		}
-		if s.Client, err = client.New(client.Options{URL: server, APIKey: key}); err != nil {
-			return Environment(fmt.Errorf("FORGEQUEUE_URL, %s: %w", variable, err))
+		if s.Client, err = client.New(client.Options{URL: to.url, APIKey: to.key}); err != nil {
+			return Environment(fmt.Errorf("%s, %s: %w", to.urlFrom, to.keyFrom, err))
 		}
 		defer s.Client.CloseIdleConnections()
 		ctx := command.Context()
-		return explain(ctx, server, variable, run(ctx, s, args))
+		return explain(ctx, to, run(ctx, s, args))
 	}
 }

@@ -78,27 +78,28 @@ func NoAnswer(err error) bool {
 		strings.Contains(err.Error(), "no answer within")
 }
 
-// explain adds the server to the error of a call that got no answer, and the variable to that of an unknown key.
-func explain(ctx context.Context, server, variable string, err error) error {
+// explain adds the server to the error of a call that got no answer, and where the key is from to that of an unknown
+// key.
+func explain(ctx context.Context, to target, err error) error {
 	switch {
 	case err == nil || Interrupted(ctx):
 		return err
 	case client.Status(err) == http.StatusUnauthorized:
-		return &unknownKeyError{variable, server, err}
+		return &unknownKeyError{to.keyFrom, to.url, err}
 	case NoAnswer(err):
-		return &unreachableError{server, err}
+		return &unreachableError{to.url, to.urlFrom, err}
 	}
 	return err
 }
 
 // unreachableError is a call of the API that got no answer.
 type unreachableError struct {
-	server string
-	err    error
+	server, from string
+	err          error
 }
 
 func (e *unreachableError) Error() string {
-	return fmt.Sprintf("%v\n  Is the server at %s up? FORGEQUEUE_URL says where it is; `forgequeue up` starts one here.", e.err, e.server)
+	return fmt.Sprintf("%v\n  Is the server at %s up? %s says where it is; `forgequeue up` starts one here.", e.err, e.server, e.from)
 }
 
 func (e *unreachableError) Unwrap() error { return e.err }

@@ -19,6 +19,8 @@ type Screen struct {
 	JSON bool
 	// form is the form of results.
 	form form
+	// profile and url are the values of --profile and --url.
+	profile, url string
 	// colours: Out is a terminal that takes colours.
 	colours bool
 	// terminal: Err is a terminal that takes progress and questions.
@@ -31,6 +33,11 @@ func (a *App) Screen(command *cobra.Command) *Screen {
 	if flag := command.Flag("output"); flag != nil {
 		s.form = form(flag.Value.String())
 		s.JSON = s.form != formTable
+	}
+	for name, value := range map[string]*string{"profile": &s.profile, "url": &s.url} {
+		if flag := command.Flag(name); flag != nil {
+			*value = flag.Value.String()
+		}
 	}
 	s.colours = isTerminal(s.Out) && a.Getenv("NO_COLOR") == ""
 	s.terminal = isTerminal(s.Err) && a.Getenv("TERM") != "dumb"

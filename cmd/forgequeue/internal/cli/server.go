@@ -15,31 +15,81 @@ import (
 // defaultURL is the gateway of `forgequeue up` and of the Compose file.
 const defaultURL = "http://127.0.0.1:8080"
 
-// server is the URL to call and the key to send. If no key is set, it is the key of an `up` that runs on this
-// machine, but only if FORGEQUEUE_URL is unset or names that server: a key is not sent to another one.
-func (a *App) server(s *Screen, variable string, ofLocal func(up.Running) string) (server, key string, err error) {
-	server = a.Getenv("FORGEQUEUE_URL")
-	if key, err = a.Secret(variable); err != nil {
-		return "", "", err
+// keyKind is one of the two keys that commands send.
+type keyKind struct {
+	// what is its name in a sentence, variable the one in the environment.
+	what, variable string
+	ofLocal        func(up.Running) string
+	ofProfile      func(Profile) string
+}
+
+// target is the server that a command calls and the key that it sends there, with what each came from.
+type target struct{ url, urlFrom, key, keyFrom string }
+
+// server is the server to call and the key to send. What chooses them is, in this order: the flags, the environment's
+// variables, a profile, an `up` that runs on this machine. A key is sent only to the server that it belongs to: that
+// of a profile to the profile's, that of an `up` to that one, and that of the environment to FORGEQUEUE_URL, if set.
+func (a *App) server(s *Screen, kind keyKind) (target, error) {
+	given := a.Getenv("FORGEQUEUE_URL")
+	key, err := a.Secret(kind.variable)
+	if err != nil {
+		return target{}, err
 	}
-	if err := CheckURL(server); err != nil {
-		return "", "", Environment(err)
+	if err := CheckURL("FORGEQUEUE_URL", given); err != nil {
+		return target{}, Environment(err)
 	}
-	if key != "" {
-		return cmp.Or(server, a.DefaultURL), key, nil
+	if err := CheckURL("--url", s.url); err != nil {
+		return target{}, Usage("%w", err)
 	}
+	if key != "" && s.profile == "" {
+		if s.url != "" && given != "" && !SameServer(s.url, given) {
+			return target{}, Usage("--url names another server than FORGEQUEUE_URL, to which the key in %s belongs, so it is not sent there; "+
+				"unset one of the two, or use --profile", kind.variable)
+		}
+		return target{cmp.Or(s.url, given, a.DefaultURL), urlName(s), key, kind.variable}, nil
+	}
+	wanted := s.url
+	if s.profile == "" { // which stands for both
+		wanted = cmp.Or(s.url, given)
+	}
+	profile, name, by, err := a.chosen(s)
+	switch {
+	case err != nil:
+		return target{}, err
+	case name == "":
+	case wanted != "" && !SameServer(wanted, profile.URL):
+		if by != "the current profile" {
+			return target{}, Usage("%s: the profile %s is of another server than %s names, so its key is not sent there", by, name, urlName(s))
+		}
+	case kind.ofProfile(profile) == "":
+		return target{}, Environment(fmt.Errorf("the profile %s has no %s: delete it and add it again with one, or set %s", name, kind.what, kind.variable))
+	default:
+		return target{profile.URL, "the profile " + name, kind.ofProfile(profile), "the " + kind.what + " of the profile " + name}, nil
+	}
+	return a.localServer(s, kind, wanted)
+}
+
+func urlName(s *Screen) string {
+	if s.url != "" {
+		return "--url"
+	}
+	return "FORGEQUEUE_URL"
+}
+
+// localServer is an `up` that runs on this machine, but only if wanted is empty or names it.
+func (a *App) localServer(s *Screen, kind keyKind, wanted string) (target, error) {
 	local, ok := a.Local()
 	switch {
-	case !ok || ofLocal(local) == "":
-		return "", "", Environment(fmt.Errorf("%s is not set, and no `forgequeue up` of yours runs here on its usual data folder; "+
-			"set it to a key, and FORGEQUEUE_URL to the server (%s if unset); `up` prints both as export lines", variable, a.DefaultURL))
-	case server != "" && !SameServer(server, local.Gateway):
+	case !ok || kind.ofLocal(local) == "":
+		return target{}, Environment(fmt.Errorf("%s is not set, and no `forgequeue up` of yours runs here on its usual data folder; "+
+			"set it to a key, and FORGEQUEUE_URL to the server (%s if unset); `up` prints both as export lines", kind.variable, a.DefaultURL))
+	case wanted != "" && !SameServer(wanted, local.Gateway):
 		// Without the URL's text: there may be a password in it.
-		return "", "", Environment(fmt.Errorf("%s is not set; a `forgequeue up` of yours runs here at %s, but FORGEQUEUE_URL names another server, "+
-			"so its key is not sent there; set %[1]s to a key of that server, or unset FORGEQUEUE_URL", variable, local.Gateway))
+		return target{}, Environment(fmt.Errorf("%s is not set; a `forgequeue up` of yours runs here at %s, but %s names another server, "+
+			"so its key is not sent there; set %[1]s to a key of that server, or unset FORGEQUEUE_URL", kind.variable, local.Gateway, urlName(s)))
 	}
-	s.Note("%s is not set: using the key of the `forgequeue up` that runs here (%s)", variable, local.Data)
-	return local.Gateway, ofLocal(local), nil
+	s.Note("%s is not set: using the key of the `forgequeue up` that runs here (%s)", kind.variable, local.Data)
+	return target{local.Gateway, "the `up` that runs here", kind.ofLocal(local), kind.variable}, nil
 }
 
 // Secret is a variable's value, or the content of the file that NAME_FILE names; empty if neither is set.
@@ -55,26 +105,31 @@ func (a *App) Secret(variable string) (string, error) {
 	return text.Reveal(), nil
 }
 
-// CheckURL refuses a FORGEQUEUE_URL that is no URL of a server, or includes the API's path.
-func CheckURL(server string) error {
+// CheckURL refuses a URL that is not that of a server, or includes the API's path. name is where it was given. An empty
+// one is fine.
+func CheckURL(name, server string) error {
 	if parsed, err := url.Parse(server); server != "" && (err != nil || parsed.Host == "" || parsed.Scheme != "http" && parsed.Scheme != "https") {
 		// Without the URL's text: there may be a password in it.
-		return errors.New("FORGEQUEUE_URL must be the gateway's address with its scheme, http:// or https://, such as " + defaultURL)
+		return errors.New(name + " must be the gateway's address with its scheme, http:// or https://, such as " + defaultURL)
 	}
 	if !strings.HasSuffix(strings.TrimRight(server, "/"), "/v1") {
 		return nil
 	}
-	return errors.New("FORGEQUEUE_URL must not end in /v1, which each call adds by itself: give the gateway's address, such as " + defaultURL)
+	return errors.New(name + " must not end in /v1, which each call adds by itself: give the gateway's address, such as " + defaultURL)
 }
 
-// SameServer reports whether two URLs name the same server of this machine.
+// SameServer reports whether two URLs name the same server. Of a server of this machine, the host may differ.
 func SameServer(one, other string) bool {
 	a, errA := url.Parse(strings.TrimRight(one, "/"))
 	b, errB := url.Parse(strings.TrimRight(other, "/"))
-	if errA != nil || errB != nil {
+	if errA != nil || errB != nil || a.Scheme != b.Scheme || a.Path != b.Path || portOf(a) != portOf(b) {
 		return false
 	}
-	return a.Scheme == b.Scheme && a.Path == b.Path && a.Port() == b.Port() && IsLoopback(a.Hostname()) && IsLoopback(b.Hostname())
+	return strings.EqualFold(a.Hostname(), b.Hostname()) || IsLoopback(a.Hostname()) && IsLoopback(b.Hostname())
+}
+
+func portOf(u *url.URL) string {
+	return cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
 }
 
 // IsLoopback reports whether a host is this machine: localhost, a loopback address, or 0.0.0.0 and ::, where a

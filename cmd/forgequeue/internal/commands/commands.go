@@ -26,7 +26,11 @@ import (
 // New makes all commands, for a root command to add.
 func New(options cli.Options) []*cobra.Command {
 	a := cli.New(options)
-	all := slices.Concat(jobs.Commands(a), work.Commands(a), admin.Commands(a), []*cobra.Command{workflows.Command(a), doctor.Command(a), newVersion(a)})
+	calling := slices.Concat(jobs.Commands(a), work.Commands(a), admin.Commands(a), []*cobra.Command{workflows.Command(a)})
+	for _, command := range calling {
+		a.ServerFlags(command)
+	}
+	all := slices.Concat(calling, []*cobra.Command{doctor.Command(a), newVersion(a), newProfile(a)})
 	for _, command := range all {
 		cli.OutputFlag(command)
 	}

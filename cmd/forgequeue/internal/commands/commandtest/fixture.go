@@ -31,7 +31,11 @@ type Fixture struct {
 	Local func() (up.Running, bool)
 	// Usual is the server's URL if FORGEQUEUE_URL is unset.
 	Usual string
+	// Config is the user's folder of settings.
+	Config string
 }
+
+func (f *Fixture) config() (string, error) { return f.Config, nil }
 
 // New makes the fixture of a test, which then runs in parallel with others.
 func New(t *testing.T) *Fixture {
@@ -45,7 +49,7 @@ func New(t *testing.T) *Fixture {
 		t.Fatal(shared.err)
 	}
 	return &Fixture{
-		T: t, stack: shared, Usual: "http://127.0.0.1:1", Local: func() (up.Running, bool) { return up.Running{}, false },
+		T: t, stack: shared, Config: t.TempDir(), Usual: "http://127.0.0.1:1", Local: func() (up.Running, bool) { return up.Running{}, false },
 		env: map[string]string{
 			"FORGEQUEUE_URL": shared.Ready.Gateway, "FORGEQUEUE_API_KEY": shared.Ready.APIKey,
 			"FORGEQUEUE_OPERATOR_KEY": shared.Ready.OperatorKey,
@@ -57,7 +61,7 @@ func New(t *testing.T) *Fixture {
 func On(t *testing.T, server string) *Fixture {
 	t.Helper()
 	f := &Fixture{
-		T: t, stack: &stack{}, Usual: "http://127.0.0.1:1", Local: func() (up.Running, bool) { return up.Running{}, false },
+		T: t, stack: &stack{}, Config: t.TempDir(), Usual: "http://127.0.0.1:1", Local: func() (up.Running, bool) { return up.Running{}, false },
 		env: map[string]string{"FORGEQUEUE_URL": server, "FORGEQUEUE_API_KEY": "fq_test_key"},
 	}
 	f.Ready.Gateway, f.Ready.APIKey = server, "fq_test_key"
@@ -95,7 +99,7 @@ func (f *Fixture) RunWith(ctx context.Context, stdin string, args ...string) Res
 func (f *Fixture) command(out, errs io.Writer, stdin string) func(ctx context.Context, args ...string) int {
 	return func(ctx context.Context, args ...string) int {
 		root := &cobra.Command{Use: "forgequeue"}
-		root.AddCommand(commands.New(cli.Options{Getenv: func(name string) string { return f.env[name] }, Local: f.Local, DefaultURL: f.Usual})...)
+		root.AddCommand(commands.New(cli.Options{Getenv: func(name string) string { return f.env[name] }, Local: f.Local, DefaultURL: f.Usual, ConfigDir: f.config})...)
 		root.SetIn(strings.NewReader(stdin))
 		root.SetOut(out)
 		root.SetErr(errs)

@@ -22,7 +22,7 @@ const noKey = "none"
 // examineGateway checks the gateway from outside, as any client sees it.
 func examineGateway(ctx context.Context, a *cli.App, local up.Running, r *report) {
 	server := cmp.Or(a.Getenv("FORGEQUEUE_URL"), local.Gateway)
-	if err := cli.CheckURL(server); err != nil {
+	if err := cli.CheckURL("FORGEQUEUE_URL", server); err != nil {
 		r.looked, r.unreached = true, true
 		r.add(diagnosis.LevelFail, "gateway", err.Error(), "correct FORGEQUEUE_URL")
 		return
