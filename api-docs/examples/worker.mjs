@@ -14,7 +14,7 @@
 //
 // Leases are kept by a timer, so a handler must not block the event loop. SIGTERM or
 // Ctrl-C: no more jobs are taken, running handlers have WORKER_GRACE seconds (20), what
-// is not done then is given back and costs no attempt; then the worker says goodbye. A
+// is not done then is given back and costs no attempt; then the worker deregisters. A
 // second signal ends it at once.
 
 import { randomBytes } from 'node:crypto';

@@ -13,7 +13,7 @@ Put handlers of your own into HANDLERS. A handler gets the payload and the Lease
 
 Leases are kept by a thread of its own. SIGTERM or Ctrl-C: no more jobs are taken,
 running handlers have WORKER_GRACE seconds (20), what is not done then is given back
-and costs no attempt; then the worker says goodbye. A second signal ends the process at once.
+and costs no attempt; then the worker deregisters. A second signal ends the process at once.
 """
 
 import http.client

@@ -34,9 +34,9 @@ func (c *Client) Heartbeat(ctx context.Context, workerID string, leases []api.Le
 	return answer, err
 }
 
-// RemoveWorker says goodbye for a worker: it is gone from the list, and its leases go
-// back at once, attempt included. It is no error if the server does not know it. End
-// its claims first: jobs of a claim on its way may stay leased.
+// RemoveWorker deregisters a worker: it is removed from the list, and its leases are returned
+// at once, without using up an attempt. It is no error if the server does not know it. End
+// its claims first: jobs of a claim in flight may stay leased.
 func (c *Client) RemoveWorker(ctx context.Context, workerID string) error {
 	return c.do(ctx, call{method: http.MethodDelete, path: []string{"v1", "workers", workerID}, repeatable: true})
 }

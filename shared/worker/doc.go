@@ -30,9 +30,9 @@
 // # How it stops
 //
 // It claims no more. Handlers go on for the grace, then their contexts end and their
-// jobs are released. When all is answered the worker says goodbye (DELETE
+// jobs are released. When all is answered the worker deregisters (DELETE
 // /v1/workers/{worker_id}): it is no longer listed, and what it could not release
-// goes back. So a WorkerID must not be shared. A worker that is killed turns STALE
+// is returned. So a WorkerID must not be shared. A worker that is killed turns STALE
 // and DEAD, and its leases run out.
 //
 // # How outcomes are sent

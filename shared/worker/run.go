@@ -18,7 +18,7 @@ const (
 	patience = 2 * time.Second
 	// lastWord is how long a stop waits for outcomes and releases to be sent.
 	lastWord = 5 * time.Second
-	// goodbye is how long a stop tries to tell the server that the worker has left. With
+	// goodbye is how long a stop tries to deregister the worker. With
 	// the default grace a stop takes 29 s at most.
 	goodbye = 2 * time.Second
 )
@@ -41,7 +41,7 @@ type run struct {
 
 // Run registers the worker, then claims and runs jobs until ctx ends. It then
 // claims no more, lets handlers go on for the grace, cancels their contexts,
-// releases what is left, says goodbye to the server, and returns nil. A key that is refused (401, 403) ends
+// releases what is left, deregisters the worker, and returns nil. A key that is refused (401, 403) ends
 // Run in the same way, with the error; so do handlers that were given wrongly.
 // All other failures are retried. Run may be called once.
 //
@@ -93,7 +93,7 @@ func (r *run) leave() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.base), goodbye) // the drain may have ended it
 	defer cancel()
 	if err := r.worker.client.RemoveWorker(ctx, r.worker.id); err != nil {
-		r.worker.logger.Warn("goodbye failed", "error", err.Error())
+		r.worker.logger.Warn("deregistering failed", "error", err.Error())
 	}
 }
 

@@ -318,7 +318,7 @@ func TestAGoodbyeHasItsTime(t *testing.T) {
 		})
 		worker.Handle(b.worker, "long", block(nil))
 		b.run(t)
-		if took := b.finish(t); took > 3*time.Second || !strings.Contains(b.log.String(), "goodbye failed") {
+		if took := b.finish(t); took > 3*time.Second || !strings.Contains(b.log.String(), "deregistering failed") {
 			t.Errorf("the stop took %v; the log: %s", took, b.log.String())
 		}
 	})
