@@ -13,6 +13,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -30,6 +31,8 @@ type Options struct {
 	DefaultURL string
 	// ConfigDir is the user's folder of settings, in which profiles are kept.
 	ConfigDir func() (string, error)
+	// CompletionTime bounds a completion from the server, for which a shell waits: a second.
+	CompletionTime time.Duration
 }
 
 // WithDefaults fills the unset fields with the process's own environment.
@@ -44,6 +47,7 @@ func (o Options) WithDefaults() Options {
 		o.ConfigDir = os.UserConfigDir
 	}
 	o.DefaultURL = cmp.Or(o.DefaultURL, defaultURL)
+	o.CompletionTime = cmp.Or(o.CompletionTime, time.Second)
 	return o
 }
 
@@ -65,9 +69,7 @@ type action func(ctx context.Context, s *Session, args []string) error
 
 // AsTenant makes a RunE that calls the server with the API key.
 func (a *App) AsTenant(run action) func(*cobra.Command, []string) error {
-	return a.call(keyKind{
-		"API key", "FORGEQUEUE_API_KEY", func(r up.Running) string { return r.APIKey }, func(p Profile) string { return p.APIKey },
-	}, run)
+	return a.call(tenantKey(), run)
 }
 
 // AsOperator makes a RunE that calls the server with the operator key.
@@ -79,6 +81,12 @@ func (a *App) AsOperator(run action) func(*cobra.Command, []string) error {
 func (a *App) OperatorServer(s *Screen) (string, error) {
 	t, err := a.server(s, operatorKey())
 	return t.url, err
+}
+
+func tenantKey() keyKind {
+	return keyKind{
+		"API key", "FORGEQUEUE_API_KEY", func(r up.Running) string { return r.APIKey }, func(p Profile) string { return p.APIKey },
+	}
 }
 
 func operatorKey() keyKind {

@@ -34,5 +34,6 @@ func New(options cli.Options) []*cobra.Command {
 	for _, command := range all {
 		cli.OutputFlag(command)
 	}
+	complete(a, calling)
 	return all
 }

@@ -33,6 +33,8 @@ type Fixture struct {
 	Usual string
 	// Config is the user's folder of settings.
 	Config string
+	// Completion is how long a completion may take.
+	Completion time.Duration
 }
 
 func (f *Fixture) config() (string, error) { return f.Config, nil }
@@ -49,7 +51,7 @@ func New(t *testing.T) *Fixture {
 		t.Fatal(shared.err)
 	}
 	return &Fixture{
-		T: t, stack: shared, Config: t.TempDir(), Usual: "http://127.0.0.1:1", Local: func() (up.Running, bool) { return up.Running{}, false },
+		T: t, stack: shared, Config: t.TempDir(), Completion: time.Minute, Usual: "http://127.0.0.1:1", Local: func() (up.Running, bool) { return up.Running{}, false },
 		env: map[string]string{
 			"FORGEQUEUE_URL": shared.Ready.Gateway, "FORGEQUEUE_API_KEY": shared.Ready.APIKey,
 			"FORGEQUEUE_OPERATOR_KEY": shared.Ready.OperatorKey,
@@ -61,7 +63,7 @@ func New(t *testing.T) *Fixture {
 func On(t *testing.T, server string) *Fixture {
 	t.Helper()
 	f := &Fixture{
-		T: t, stack: &stack{}, Config: t.TempDir(), Usual: "http://127.0.0.1:1", Local: func() (up.Running, bool) { return up.Running{}, false },
+		T: t, stack: &stack{}, Config: t.TempDir(), Completion: time.Minute, Usual: "http://127.0.0.1:1", Local: func() (up.Running, bool) { return up.Running{}, false },
 		env: map[string]string{"FORGEQUEUE_URL": server, "FORGEQUEUE_API_KEY": "fq_test_key"},
 	}
 	f.Ready.Gateway, f.Ready.APIKey = server, "fq_test_key"
@@ -99,7 +101,7 @@ func (f *Fixture) RunWith(ctx context.Context, stdin string, args ...string) Res
 func (f *Fixture) command(out, errs io.Writer, stdin string) func(ctx context.Context, args ...string) int {
 	return func(ctx context.Context, args ...string) int {
 		root := &cobra.Command{Use: "forgequeue"}
-		root.AddCommand(commands.New(cli.Options{Getenv: func(name string) string { return f.env[name] }, Local: f.Local, DefaultURL: f.Usual, ConfigDir: f.config})...)
+		root.AddCommand(commands.New(cli.Options{Getenv: func(name string) string { return f.env[name] }, Local: f.Local, DefaultURL: f.Usual, ConfigDir: f.config, CompletionTime: f.Completion})...)
 		root.SetIn(strings.NewReader(stdin))
 		root.SetOut(out)
 		root.SetErr(errs)
