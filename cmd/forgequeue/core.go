@@ -26,7 +26,7 @@ func newCore() *cobra.Command {
 	}
 	command.AddCommand(&cobra.Command{
 		Use:   "migrate",
-		Short: "Bring the database to this version's schema; harmless to repeat",
+		Short: "Migrate the database to this version's schema; can be repeated safely",
 		Args:  cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			cfg, _ := coreapp.FromEnv() // Migrate judges the settings that it needs

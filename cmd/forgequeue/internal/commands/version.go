@@ -15,7 +15,7 @@ func Version() string { return "forgequeue " + build.This().String() }
 func newVersion(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "Say which build this is",
+		Short: "Print the version",
 		Args:  cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			s := a.Screen(command)

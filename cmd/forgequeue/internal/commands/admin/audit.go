@@ -17,7 +17,7 @@ func newAudit(a *cli.App) *cobra.Command {
 	after, before := cli.Instant{Back: true}, cli.Instant{Back: true}
 	command := &cobra.Command{
 		Use:   "audit",
-		Short: "List who redrove, discarded, changed or revoked what, newest first",
+		Short: "List audit entries, newest first: who changed what",
 		Long: `List who did what to what is the tenant's: redrives and discards, settings of queues, keys, limits. It needs a key
 with the scope manage. With --operator it is of all tenants, and needs the operator's key.`,
 		Example: "  forgequeue audit --action queue.pause --after 24h",

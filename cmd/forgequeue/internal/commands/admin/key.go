@@ -16,7 +16,7 @@ func newKey(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "key",
 		Aliases: []string{"keys"},
-		Short:   "Make, list and revoke API keys (operator)",
+		Short:   "Create, list and revoke API keys (operator)",
 		Long:    "Make, list and revoke API keys. It needs the operator's key, in FORGEQUEUE_OPERATOR_KEY.",
 	}
 	command.AddCommand(newKeyCreate(a), newKeyEnsure(a), newKeyList(a), newKeyRevoke(a))
@@ -30,7 +30,7 @@ func newKeyCreate(a *cli.App) *cobra.Command {
 	var expires cli.Instant
 	command := &cobra.Command{
 		Use:   "create [TENANT_ID]",
-		Short: "Make a key for a tenant, for one user of it, or for the platform",
+		Short: "Create a key for a tenant, for one of its users, or for the platform",
 		Long: `Make a key for a tenant; with --user it acts for that user only. --platform makes one that claims from the
 queues of all tenants. The key is shown once, here, and nowhere else.`,
 		Example: `  forgequeue key create 0199f0a4-… --scopes submit,read --expires 720h
@@ -106,7 +106,7 @@ func keys(t *cli.Table, all []api.Key) {
 func newKeyRevoke(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "revoke KEY_ID",
-		Short: "End a key; harmless to repeat",
+		Short: "Revoke a key; can be repeated safely",
 		Args:  cli.One(),
 		RunE: a.AsOperator(func(ctx context.Context, s *cli.Session, args []string) error {
 			if err := s.Client.RevokeKey(ctx, args[0]); err != nil {

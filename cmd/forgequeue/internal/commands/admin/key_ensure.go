@@ -22,7 +22,7 @@ func newKeyEnsure(a *cli.App) *cobra.Command {
 	var name, plan string
 	command := &cobra.Command{
 		Use:   "ensure FILE",
-		Short: "See to it that a file holds a key that works; harmless to repeat",
+		Short: "Make sure that a file holds a valid key; can be repeated safely",
 		Long: `See to it that a file holds a key that works, with all scopes, for the tenant of a name. Where it does,
 nothing happens; else the tenant is made if there is none of that name, a key is made for it, and the file is
 written, for its owner alone. It is how a deployment gets its first key.`,

@@ -53,8 +53,8 @@ func newPlanSet(a *cli.App) *cobra.Command {
 	var reset bool
 	command := &cobra.Command{
 		Use:   "set NAME",
-		Short: "Make a plan, or change it for all tenants that have it",
-		Long: `Make a plan, or change it for all tenants that have it. What is not given stays as it is; with --reset it
+		Short: "Create a plan, or change it for all of its tenants",
+		Long: `Create a plan, or change it for all of its tenants. What is not given stays as it is; with --reset it
 has no limit any more. The word none removes a limit.`,
 		Example: "  forgequeue plan set standard --limit requests_per_second=50 --limit request_burst=100 --limit max_active=none",
 		Args:    cli.One(),

@@ -36,7 +36,7 @@ func newQueuesList(a *cli.App) *cobra.Command {
 	var page cli.Paging
 	command := &cobra.Command{
 		Use:   "list",
-		Short: "List queues: what waits and runs in each, and who serves it",
+		Short: "List queues with their depths and workers",
 		Args:  cobra.NoArgs,
 		RunE: a.AsTenant(func(ctx context.Context, s *cli.Session, _ []string) error {
 			return cli.ShowList(ctx, s, page, s.Client.Queues, queues)
@@ -122,7 +122,7 @@ func newQueuesGet(a *cli.App) *cobra.Command {
 func newQueuesDelete(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "delete NAME",
-		Short: "Forget an empty queue and its settings",
+		Short: "Delete an empty queue and its settings",
 		Long: `Forget a queue that has neither live jobs nor dead letters, and its settings. Jobs that have ended stay. A job that is
 submitted to it later makes it again, with defaults.`,
 		Args: cli.One(),

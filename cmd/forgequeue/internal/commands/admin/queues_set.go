@@ -29,8 +29,8 @@ func newQueuesSet(a *cli.App) *cobra.Command {
 	var f queueFlags
 	command := &cobra.Command{
 		Use:   "set NAME",
-		Short: "Make a queue, or change its settings",
-		Long: `Make a queue, or change its settings. What is not given stays as it is; with --reset it becomes the default
+		Short: "Create a queue, or change its settings",
+		Long: `Create a queue, or change its settings. What is not given stays as it is; with --reset it becomes the default
 again. The word none removes a limit.`,
 		Example: "  forgequeue queues set mail --visibility-timeout 2m --max-active 5000 --max-running 20 --rate none\n" +
 			"  forgequeue queues set mail --type-max-running invoice=5 --type-rate invoice=10\n" +

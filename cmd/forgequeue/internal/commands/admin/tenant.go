@@ -19,7 +19,7 @@ func newTenant(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "tenant",
 		Aliases: []string{"tenants"},
-		Short:   "Make, list, change and delete tenants (operator)",
+		Short:   "Create, list, change and delete tenants (operator)",
 		Long:    "Make, list and change tenants. It needs the operator's key, in FORGEQUEUE_OPERATOR_KEY.",
 	}
 	command.AddCommand(newTenantCreate(a), newTenantList(a), newTenantGet(a), newTenantSet(a), newTenantDelete(a))
@@ -31,7 +31,7 @@ func newTenantCreate(a *cli.App) *cobra.Command {
 	var weight int
 	command := &cobra.Command{
 		Use:     "create NAME",
-		Short:   "Make a tenant",
+		Short:   "Create a tenant",
 		Example: "  forgequeue tenant create \"Shop Berlin\" --plan standard",
 		Args:    cli.One(),
 	}
@@ -66,7 +66,7 @@ func newTenantList(a *cli.App) *cobra.Command {
 func newTenantGet(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "get ID",
-		Short: "Show a tenant, and how far its deletion is",
+		Short: "Show a tenant, and the progress of its deletion",
 		Args:  cli.One(),
 		RunE: a.AsOperator(func(ctx context.Context, s *cli.Session, args []string) error {
 			tenant, err := s.Client.GetTenant(ctx, args[0])
@@ -154,7 +154,7 @@ func newTenantSet(a *cli.App) *cobra.Command {
 	var f tenantFlags
 	command := &cobra.Command{
 		Use:   "set ID",
-		Short: "Change a tenant: name, plan, weight, limits of its own",
+		Short: "Change a tenant: name, plan, weight, overrides of limits",
 		Long: `Change a tenant; what is not given stays. --limit puts a limit of its own in the place of its plan's, and none
 goes back to the plan's; --user-limit does so for one of its users. --reset-limits drops all of them first.`,
 		Example: `  forgequeue tenant set 0199f0a4-… --plan standard --limit max_active=500

@@ -42,7 +42,7 @@ func (r *report) add(level, check, detail, advice string) {
 func Command(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "doctor",
-		Short: "Look at the gateway, PostgreSQL and Redis, and say what to change",
+		Short: "Check the gateway, PostgreSQL and Redis, and say what to change",
 		Long: `Look at what is named in the environment, each optional, and say what to change:
 
   FORGEQUEUE_URL  the gateway: reachable, its parts, FORGEQUEUE_API_KEY and FORGEQUEUE_OPERATOR_KEY valid

@@ -55,7 +55,7 @@ func newDeadLettersList(a *cli.App) *cobra.Command {
 	var page cli.Paging
 	command := &cobra.Command{
 		Use:     "list",
-		Short:   "List dead letters with why and when they died, newest job first",
+		Short:   "List dead letters with reason and time, newest job first",
 		Example: "  forgequeue dead-letters list --queue mail --after 24h",
 		Args:    cobra.NoArgs,
 	}
@@ -80,7 +80,7 @@ func newDeadLettersGroups(a *cli.App) *cobra.Command {
 	var size int
 	command := &cobra.Command{
 		Use:     "groups",
-		Short:   "Count dead letters by kind of failure, the most frequent first",
+		Short:   "Count dead letters by fingerprint, the largest group first",
 		Example: "  forgequeue dead-letters groups --after 24h",
 		Args:    cobra.NoArgs,
 	}
@@ -136,7 +136,7 @@ func newDeadLettersDiscard(a *cli.App) *cobra.Command {
 	var o bulk
 	command := &cobra.Command{
 		Use:   "discard [ID...]",
-		Short: "Forget dead letters for good, by id or by filter",
+		Short: "Delete dead letters, by id or by filter",
 		Long: `Forget dead letters for good: those that are named, or all that match the flags of the list (--all for every
 one). On a terminal it asks first; elsewhere it wants --yes. --dry-run says how many it would be.`,
 		Example: `  forgequeue dead-letters discard --type mail --before 168h --dry-run

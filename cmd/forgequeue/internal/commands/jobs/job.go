@@ -33,7 +33,7 @@ func newJobWatch(a *cli.App) *cobra.Command {
 	var limit time.Duration
 	command := &cobra.Command{
 		Use:   "watch ID",
-		Short: "Follow a job to its end, a line for each change that is seen",
+		Short: "Follow a job until it ends, with a line for each change",
 		Long: `Follow a job to its end. A line is written when its state or attempt has changed; it is looked at once a
 second, so that what passes more quickly is not seen (job attempts has all of it). With -o json each line is
 the job as JSON. Exit code: 0 completed, 1 dead letter or cancelled, 4 when --timeout passed first.`,
@@ -87,7 +87,7 @@ func (*changes) end() {}
 func newJobCancel(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "cancel ID",
-		Short: "Cancel a job that waits; ask one that runs to stop",
+		Short: "Cancel a waiting job; request that a running one stops",
 		Long: `Cancel a job. One that waits ends at once. One that runs is asked to stop: its worker is told by the next
 heartbeat, and if it completes all the same, the job is completed. A repeat changes nothing.`,
 		Args: cli.One(),
@@ -108,7 +108,7 @@ func newJobAttempts(a *cli.App) *cobra.Command {
 	var page cli.Paging
 	command := &cobra.Command{
 		Use:   "attempts ID",
-		Short: "List a job's attempts, and how each ended",
+		Short: "List a job's attempts and how each ended",
 		Args:  cli.One(),
 		RunE: a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {
 			return cli.ShowList(ctx, s, page, func(ctx context.Context, p client.PageRequest) (api.Page[api.Attempt], error) {
@@ -130,7 +130,7 @@ func attempts(t *cli.Table, all []api.Attempt) {
 func newJobParents(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "parents ID",
-		Short: "List the jobs that a job came after, with their results",
+		Short: "List a job's parents, with their results",
 		Long: `List the jobs that a job came after, those that are still kept, with the results of those that have completed. A key
 with the scope work alone may ask while the job runs under a lease of its own.`,
 		Example: `  forgequeue job parents "$FORGEQUEUE_JOB_ID" -o json | jq '.items[0].result'`,

@@ -19,7 +19,7 @@ func newJobs(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "jobs",
 		Aliases: []string{"job"},
-		Short:   "List jobs; look at one, watch it, cancel it, run it again, delete it",
+		Short:   "List jobs; get, watch, cancel, rerun or delete one",
 		Example: `  forgequeue jobs --state queued,running --queue nightly
   forgequeue job get 0199f0a4-7c1e-7000-8000-5d2c6f1e9a10`,
 		Args: cobra.NoArgs,

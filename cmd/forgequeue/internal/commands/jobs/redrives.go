@@ -46,7 +46,7 @@ func redrives(t *cli.Table, all []api.Redrive) {
 }
 
 func newRedrivesGet(a *cli.App) *cobra.Command {
-	command := &cobra.Command{Use: "get ID", Short: "Show how far a redrive or a discard got", Args: cli.One()}
+	command := &cobra.Command{Use: "get ID", Short: "Show the progress of a redrive or a discard", Args: cli.One()}
 	command.RunE = a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {
 		r, err := s.Client.GetRedrive(ctx, args[0])
 		if err != nil {
@@ -58,7 +58,7 @@ func newRedrivesGet(a *cli.App) *cobra.Command {
 }
 
 func newRedrivesWatch(a *cli.App) *cobra.Command {
-	command := &cobra.Command{Use: "watch ID", Short: "Wait for the end of a redrive or a discard", Args: cli.One()}
+	command := &cobra.Command{Use: "watch ID", Short: "Wait until a redrive or a discard ends", Args: cli.One()}
 	command.RunE = a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {
 		r, err := s.Client.GetRedrive(ctx, args[0])
 		if err != nil {
@@ -70,7 +70,7 @@ func newRedrivesWatch(a *cli.App) *cobra.Command {
 }
 
 func newRedrivesCancel(a *cli.App) *cobra.Command {
-	command := &cobra.Command{Use: "cancel ID", Short: "End a redrive or a discard; what was done stays done", Args: cli.One()}
+	command := &cobra.Command{Use: "cancel ID", Short: "Cancel a redrive or a discard; processed jobs are not reverted", Args: cli.One()}
 	command.RunE = a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {
 		r, err := s.Client.CancelRedrive(ctx, args[0])
 		if err != nil {

@@ -13,7 +13,7 @@ import (
 func newJobDelete(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "delete ID",
-		Short: "Forget an ended job and its attempts",
+		Short: "Delete an ended job and its attempts",
 		Args:  cli.One(),
 		RunE: a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {
 			if err := s.Client.DeleteJob(ctx, args[0]); err != nil {

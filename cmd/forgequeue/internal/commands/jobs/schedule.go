@@ -16,7 +16,7 @@ func newSchedule(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "schedule",
 		Aliases: []string{"schedules"},
-		Short:   "Schedules, which make one job a tick: set, list, get, pause, resume, trigger, runs, delete",
+		Short:   "Schedules, which submit one job each tick: set, list, get, pause, resume, trigger, runs, delete",
 		Args:    cobra.NoArgs,
 	}
 	list := newScheduleList(a)
@@ -143,7 +143,7 @@ func newScheduleTrigger(a *cli.App) *cobra.Command {
 	var key string
 	var patience time.Duration
 	var follow bool
-	command := &cobra.Command{Use: "trigger NAME", Short: "Submit one job of a schedule now; its ticks stay as they are", Args: cli.One()}
+	command := &cobra.Command{Use: "trigger NAME", Short: "Submit one job of a schedule now; its ticks do not change", Args: cli.One()}
 	flags := command.Flags()
 	flags.StringVar(&key, "key", "", "Idempotency-Key: the same key again gets the first answer again")
 	flags.BoolVar(&follow, "wait", false, "wait for the job's end; the exit code is its outcome")
@@ -194,7 +194,7 @@ func newScheduleRuns(a *cli.App) *cobra.Command {
 }
 
 func newScheduleDelete(a *cli.App) *cobra.Command {
-	command := &cobra.Command{Use: "delete NAME", Short: "Delete a schedule and its runs; the jobs that it made stay", Args: cli.One()}
+	command := &cobra.Command{Use: "delete NAME", Short: "Delete a schedule and its runs; its jobs are kept", Args: cli.One()}
 	command.RunE = a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {
 		if err := s.Client.DeleteSchedule(ctx, args[0]); err != nil {
 			return err

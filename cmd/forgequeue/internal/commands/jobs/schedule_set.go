@@ -24,8 +24,8 @@ func newScheduleSet(a *cli.App) *cobra.Command {
 	var f scheduleFlags
 	command := &cobra.Command{
 		Use:   "set NAME",
-		Short: "Make a schedule, or change its settings",
-		Long: `Make a schedule, or change its settings. What is not given stays as it is; with --reset it becomes the default
+		Short: "Create a schedule, or change its settings",
+		Long: `Create a schedule, or change its settings. What is not given stays as it is; with --reset it becomes the default
 again. The next runs are shown in your own time zone.
 
 --cron has five fields (minute, hour, day of the month, month, day of the week), six with seconds in front, or is a

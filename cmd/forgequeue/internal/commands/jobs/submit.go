@@ -28,7 +28,7 @@ func newSubmit(a *cli.App) *cobra.Command {
 	var f submission
 	command := &cobra.Command{
 		Use:   "submit TYPE",
-		Short: "Submit a job, and wait for its end with --wait",
+		Short: "Submit a job; with --wait, wait until it ends",
 		Long: `Submit a job of a type. Its payload is JSON, @FILE with JSON in it, or - for standard input.
 
 With --wait the job is followed to its end: exit code 0 when it completed, 1 when it became a dead letter

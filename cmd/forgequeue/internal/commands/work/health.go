@@ -14,7 +14,7 @@ import (
 func newWorkerHealth(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "health [WORKER_ID]",
-		Short: "Say whether the server hears of a worker; exits 1 if not",
+		Short: "Check that a worker is alive for the server; exits 1 if not",
 		Long: `Say whether the server hears of a worker, by default of the one named like this machine. The server counts
 one as active that claims or sends heartbeats: this is the health check of a container that runs one.`,
 		Args: cobra.MaximumNArgs(1),

@@ -9,7 +9,7 @@ import (
 func newWorker(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "worker",
-		Short: "Work on jobs with a command of yours, or on the samples",
+		Short: "Run a worker: your own command for each job, or the samples",
 	}
 	command.AddCommand(newWorkerRun(a), newWorkerSample(a), newWorkerHealth(a))
 	return command

@@ -13,7 +13,7 @@ func Command(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "workflow",
 		Aliases: []string{"workflows"},
-		Short:   "Jobs that come after each other: submit, draw, add to, cancel, redrive",
+		Short:   "Jobs that depend on each other: submit, draw, add to, cancel, redrive",
 	}
 	command.AddCommand(newSubmit(a), newGet(a), newList(a), newAdd(a), newCancel(a), newRedrive(a))
 	return command

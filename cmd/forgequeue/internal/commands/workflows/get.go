@@ -22,7 +22,7 @@ func newGet(a *cli.App) *cobra.Command {
 	var all bool
 	command := &cobra.Command{
 		Use:   "get ID",
-		Short: "Draw a workflow: its jobs, which come after which, and their states",
+		Short: "Draw a workflow: its jobs, their dependencies and states",
 		Long: `Draw a workflow from its first jobs at the top to its last. A line leads from each job to those that come after it.
 
   ✓ completed   ● running   ○ queued or scheduled   ◌ blocked   ✗ dead letter   ⊘ cancelled

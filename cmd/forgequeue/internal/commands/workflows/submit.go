@@ -15,7 +15,7 @@ func newSubmit(a *cli.App) *cobra.Command {
 	var w waiting
 	command := &cobra.Command{
 		Use:   "submit FILE",
-		Short: "Submit a workflow, and wait for its end with --wait",
+		Short: "Submit a workflow; with --wait, wait until it ends",
 		Long: `Submit a workflow. FILE has the JSON of POST /v1/workflows; - is standard input. All of its jobs are stored, or none.
 
 With --wait it is followed to its end, and drawn: exit code 0 when it completed, 1 when it failed or was cancelled, 4
