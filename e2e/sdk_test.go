@@ -142,3 +142,63 @@ func runTypedWorker(t *testing.T, c *client.Client) {
 		}
 	})
 }
+
+// A long job reports, is seen to, and continues where it stopped: after an error, and in another worker.
+func TestProgressAndCheckpoints(t *testing.T) {
+	t.Parallel()
+	cluster := stack.NewCluster(t, stack.ClusterOptions{})
+	c := cluster.Client(t, cluster.NewTenant(t, "reports").Key)
+	ctx, cancel := context.WithTimeout(t.Context(), stack.Patience(2*time.Minute))
+	defer cancel()
+	w, err := sdk.New(sdk.Options{Client: c})
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := make(chan struct{})
+	sdk.Handle(w, "pages", func(ctx context.Context, job *sdk.Job[int]) (int, error) {
+		page := 0
+		if _, err := job.Restore(&page); err != nil {
+			return 0, err
+		}
+		if job.Attempt == 2 {
+			return page, nil
+		}
+		job.Progress(40, "page 12 of 30")
+		if err := job.Checkpoint(12); err != nil {
+			return 0, err
+		}
+		select {
+		case <-seen:
+		case <-ctx.Done():
+		}
+		return 0, errors.Join(job.Checkpoint(13), sdk.RetryAfter(errors.New("again"), 0))
+	})
+	running, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(running) }()
+	id := stack.Submit(t, c, api.SubmitRequest{Type: "pages", Payload: []byte("30")})
+	stack.Eventually(t, time.Minute, "the report is shown", func() bool {
+		job := stack.Get(t, c, id)
+		return job.Progress != nil && *job.Progress.Percent == 40 && *job.Progress.Message == "page 12 of 30" && string(job.Checkpoint) == "12"
+	})
+	page, err := c.List(ctx, api.JobFilter{}, client.PageRequest{})
+	if err != nil || page.Items[0].Progress == nil {
+		t.Errorf("the list has %+v, %v", page, err)
+	}
+	close(seen)
+	job, err := c.Wait(ctx, id)
+	if err != nil || job.State != api.StateCompleted || string(job.Result) != "13" || job.Progress != nil || string(job.Checkpoint) != "13" {
+		t.Errorf("%+v %s, %v", job.JobSummary, job.Result, err)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	again, err := c.Rerun(ctx, id, api.RerunRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if job := stack.ClaimOne(t, c, "other", api.DefaultQueue); job.ID != again.ID || string(job.Checkpoint) != "null" {
+		t.Errorf("a rerun begins with %s", job.Checkpoint)
+	}
+}

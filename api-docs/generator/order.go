@@ -25,7 +25,7 @@ func operationOrder() []string {
 		"whoami", "getLimits", "listAudit",
 		"readyz", "livez",
 		"createTenant", "listTenants", "getTenant", "patchTenant", "deleteTenant", "createKey", "listKeys", "revokeKey", "createPlatformKey",
-		"putPlan", "getPlan", "listAllAudit",
+		"putPlan", "getPlan", "listPlans", "listAllAudit",
 	}
 }
 

@@ -36,6 +36,7 @@ const (
 	HopKeyList         = "/internal/v1/key-lists"
 	HopKeyRevoke       = "/internal/v1/key-revocations"
 	HopPlanGet         = "/internal/v1/plan-gets"
+	HopPlanList        = "/internal/v1/plan-lists"
 	HopPlanPut         = "/internal/v1/plan-puts"
 	HopCaps            = "/internal/v1/caps"
 	HopReady           = "/internal/v1/readiness"

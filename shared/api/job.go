@@ -53,8 +53,16 @@ type SubmitRequest struct {
 // After are not taken over, nor is a RunAt or Deadline that has passed.
 type RerunRequest struct{ SubmitRequest }
 
+// MarshalJSON leaves an empty type out: it is the ended job's.
+func (r RerunRequest) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Type string `json:"type,omitzero"`
+		SubmitRequest
+	}{r.Type, r.SubmitRequest})
+}
+
 // Validate tells which fields cannot be accepted; an empty Type is the ended job's.
-func (r *RerunRequest) Validate(now time.Time) []problem.FieldError {
+func (r RerunRequest) Validate(now time.Time) []problem.FieldError {
 	complete := r.SubmitRequest
 	complete.Type = cmp.Or(complete.Type, "x")
 	return complete.Validate("", now)
@@ -116,6 +124,8 @@ type JobSummary struct {
 	// RerunOf is the ended job that this one was made of by a rerun; it may no longer be kept. Null for
 	// another job.
 	RerunOf *string `json:"rerun_of"`
+	// Progress is what the worker of the last attempt has reported; null for nothing. Each attempt begins without.
+	Progress *Progress `json:"progress"`
 }
 
 // Job is JOB of the contract: all of it.
@@ -123,6 +133,8 @@ type Job struct {
 	JobSummary
 	Payload json.RawMessage `json:"payload" swaggertype:"object"`
 	Result  json.RawMessage `json:"result" swaggertype:"object"`
+	// Checkpoint is the last one that a worker has reported, which the next attempt gets; null for none.
+	Checkpoint json.RawMessage `json:"checkpoint" swaggertype:"object"`
 	// LastError takes the place of the summary's, and has the stack.
 	LastError *JobError `json:"last_error"`
 }

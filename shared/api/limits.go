@@ -7,9 +7,12 @@ const (
 	MaxBody      = 1 << 20
 	MaxBatchBody = 8 << 20
 	MaxPayload   = 256 << 10
-	MaxResult    = 256 << 10
-	MaxDepth     = 32
-	MaxHeaders   = 16 << 10
+	// MaxCheckpoint is in bytes of JSON, MaxProgressMessage in characters.
+	MaxCheckpoint      = 64 << 10
+	MaxProgressMessage = 256
+	MaxResult          = 256 << 10
+	MaxDepth           = 32
+	MaxHeaders         = 16 << 10
 
 	MaxBatchJobs = 1000
 	MaxClaim     = 1000

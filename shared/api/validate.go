@@ -220,6 +220,11 @@ func (h *HeartbeatRequest) Validate() []problem.FieldError {
 		if lease.LeaseToken == "" {
 			r.add(fmt.Sprintf("leases[%d].lease_token", i), "is required")
 		}
+		if p := lease.Progress; p != nil {
+			r.check(p.Percent == nil || *p.Percent >= 0 && *p.Percent <= 100, fmt.Sprintf("leases[%d].progress.percent", i), "must be between 0 and 100")
+			r.check(p.Message == nil || utf8.RuneCountInString(*p.Message) <= MaxProgressMessage, fmt.Sprintf("leases[%d].progress.message", i), "must have at most %d characters", MaxProgressMessage)
+		}
+		r.check(len(lease.Checkpoint) <= MaxCheckpoint, fmt.Sprintf("leases[%d].checkpoint", i), "must be at most %d bytes", MaxCheckpoint)
 	}
 	return r.fields
 }

@@ -41,6 +41,28 @@ type HeartbeatRequest struct {
 type Lease struct {
 	JobID      string `json:"job_id"`
 	LeaseToken string `json:"lease_token"`
+	// Progress replaces the job's; absent or null leaves it as it is.
+	Progress *Progress `json:"progress,omitzero"`
+	// Checkpoint is JSON of at most 64 KiB, which the job's next attempt gets. It replaces the one before; absent or
+	// null leaves that as it is.
+	Checkpoint json.RawMessage `json:"checkpoint,omitzero" swaggertype:"object"`
+}
+
+// For is the lease of a job by the canonical form of its id. A checkpoint of null is none.
+func (l Lease) For(jobID string) Lease {
+	l.JobID = jobID
+	if string(l.Checkpoint) == "null" {
+		l.Checkpoint = nil
+	}
+	return l
+}
+
+// Progress is how far an attempt has come, as its worker says.
+type Progress struct {
+	// Percent is 0 to 100; null if the worker does not know it.
+	Percent *float64 `json:"percent"`
+	// Message has at most 256 characters.
+	Message *string `json:"message"`
 }
 
 // HeartbeatResponse tells of each lease in the order sent.
@@ -80,12 +102,14 @@ type ClaimResponse struct {
 
 // ClaimedJob is a leased job with its lease token.
 type ClaimedJob struct {
-	ID             string          `json:"id"`
-	Tenant         string          `json:"tenant"`
-	User           *string         `json:"user"`
-	Type           string          `json:"type"`
-	Queue          string          `json:"queue"`
-	Payload        json.RawMessage `json:"payload" swaggertype:"object"`
+	ID      string          `json:"id"`
+	Tenant  string          `json:"tenant"`
+	User    *string         `json:"user"`
+	Type    string          `json:"type"`
+	Queue   string          `json:"queue"`
+	Payload json.RawMessage `json:"payload" swaggertype:"object"`
+	// Checkpoint is the last one that an earlier attempt has reported; null for none.
+	Checkpoint     json.RawMessage `json:"checkpoint" swaggertype:"object"`
 	Priority       int             `json:"priority"`
 	Attempt        int             `json:"attempt"`
 	MaxAttempts    int             `json:"max_attempts"`

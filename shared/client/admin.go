@@ -107,6 +107,11 @@ func (c *Client) GetPlan(ctx context.Context, name string) (api.Plan, error) {
 	return answer, err
 }
 
+// ListPlans gives one page of plans, by name.
+func (c *Client) ListPlans(ctx context.Context, page PageRequest) (api.Page[api.Plan], error) {
+	return list[api.Plan](ctx, c, page.query(), "admin", "plans")
+}
+
 // PutPlan makes a plan, or replaces all of it; a nil limit is none. A repeat
 // changes nothing.
 func (c *Client) PutPlan(ctx context.Context, name string, plan api.PlanRequest) (api.Plan, error) {

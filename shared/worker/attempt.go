@@ -24,14 +24,24 @@ import (
 // is lost, or handlers were given wrongly. Attempt may be called at any time, and
 // more than once.
 func (w *Worker) Attempt(ctx context.Context, job api.ClaimedJob) (api.OutcomeRequest, error) {
+	outcome, _, err := w.AttemptReports(ctx, job)
+	return outcome, err
+}
+
+// AttemptReports is Attempt that also gives what the handler has reported: the lease as
+// a heartbeat at the end would have it, with the last progress and checkpoint.
+func (w *Worker) AttemptReports(ctx context.Context, job api.ClaimedJob) (api.OutcomeRequest, api.Lease, error) {
+	reported := api.Lease{JobID: job.ID, LeaseToken: job.LeaseToken}
 	w.mu.Lock()
 	handlers, err := w.wrapped(), errors.Join(w.faults...)
 	w.mu.Unlock()
 	if err != nil {
-		return api.OutcomeRequest{}, err
+		return api.OutcomeRequest{}, reported, err
 	}
-	d := w.execute(ctx, handlerFor(handlers, job.Type), job, time.Now(), nil)
-	return d.request(job.ID, job.LeaseToken), d.err
+	noted := &reports{}
+	d := w.execute(ctx, handlerFor(handlers, job.Type), job, time.Now(), noted, nil)
+	noted.take(&reported)
+	return d.request(job.ID, job.LeaseToken), reported, d.err
 }
 
 // begin starts an attempt for each job. More jobs than slots, which no server
@@ -46,7 +56,7 @@ func (r *run) begin(jobs []api.ClaimedJob, slots int) {
 		r.attempts.Go(func() {
 			defer r.returnSlots(1)
 			defer cancel(nil)
-			r.settle(l, came, r.worker.execute(ctx, handlerFor(r.handlers, job.Type), job, came, r.abandon))
+			r.settle(l, came, r.worker.execute(ctx, handlerFor(r.handlers, job.Type), job, came, l.reports, r.abandon))
 		})
 	}
 	r.giveBack(jobs[fit:], 0)
@@ -71,6 +81,7 @@ func (r *run) giveBack(jobs []api.ClaimedJob, slots int) {
 // settle sends the decision, drops the lease and writes the attempt's line.
 func (r *run) settle(l *lease, came time.Time, d decision) {
 	took := time.Since(came) // without the sending, which may wait for the server
+	r.reportLast(l, d)
 	e := r.send(l, d)
 	r.leases.drop(l)
 	r.log(l, took, e)
@@ -79,7 +90,7 @@ func (r *run) settle(l *lease, came time.Time, d decision) {
 // execute runs a claimed job's handler, nil if its type has none, and decides its
 // outcome. Once abandon is closed (nil never is), it does not wait for a handler
 // that has not returned.
-func (w *Worker) execute(ctx context.Context, handler HandlerFunc, job api.ClaimedJob, came time.Time, abandon <-chan struct{}) decision {
+func (w *Worker) execute(ctx context.Context, handler HandlerFunc, job api.ClaimedJob, came time.Time, noted *reports, abandon <-chan struct{}) decision {
 	if handler == nil {
 		return decide(nil, fmt.Errorf("worker %s has %w for type %q: %w", w.id, errNoHandler, job.Type, Snooze(w.unknown)), context.Cause(ctx))
 	}
@@ -100,7 +111,7 @@ func (w *Worker) execute(ctx context.Context, handler HandlerFunc, job api.Claim
 		ctx, cancel = context.WithTimeoutCause(ctx, own.timeout, ErrTimeout)
 		defer cancel()
 	}
-	result, err := invoke(ctx, handler, newRawJob(job, w), abandon)
+	result, err := invoke(ctx, handler, newRawJob(job, w, noted), abandon)
 	return w.again(own, job, decide(result, err, context.Cause(ctx)))
 }
 

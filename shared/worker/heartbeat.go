@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/client"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -22,7 +23,8 @@ func (r *run) heartbeats(ctx context.Context) {
 	last, failures := time.Now(), 0
 	var retry time.Time // when to try again after a failure
 	for {
-		due := r.leases.due(last)
+		whole := r.leases.due(last)
+		due := r.leases.reportDue(whole)
 		if failures > 0 {
 			due = r.leases.nextEnd(retry)
 		}
@@ -39,7 +41,13 @@ func (r *run) heartbeats(ctx context.Context) {
 				continue // it was a lease's end that was due
 			}
 		}
-		err := r.beat(ctx)
+		var reporting []*lease // these only, where no whole heartbeat is due
+		if now := time.Now(); failures == 0 && now.Before(whole) {
+			if reporting = r.leases.reporting(now); len(reporting) == 0 {
+				continue // its attempt has ended
+			}
+		}
+		err := r.beat(ctx, reporting)
 		if ctx.Err() != nil {
 			return
 		}
@@ -55,15 +63,15 @@ func (r *run) heartbeats(ctx context.Context) {
 	}
 }
 
-// beat sends one heartbeat for all leases. A worker that the server does not know,
+// beat sends one heartbeat for all leases, or for those that are named. A worker that the server does not know,
 // or has marked DEAD, registers again and repeats the heartbeat: its answer has the
 // leases that were lost.
-func (r *run) beat(ctx context.Context) error {
+func (r *run) beat(ctx context.Context, only []*lease) error {
 	// One that hangs must leave time for others, and must end before a lease does.
 	longest := time.Now().Add(max(r.leases.shortest()/3, shortestLease))
 	ctx, cancel := context.WithDeadline(ctx, r.leases.nextEnd(longest))
 	defer cancel()
-	err := r.beatOnce(ctx)
+	err := r.beatOnce(ctx, only)
 	if p, ok := problem.From(err); !ok || p.Code != problem.WorkerUnknown {
 		return err
 	}
@@ -71,11 +79,13 @@ func (r *run) beat(ctx context.Context) error {
 	if _, err := r.worker.client.Register(ctx, r.worker.registration()); err != nil {
 		return fmt.Errorf("register: %w", err)
 	}
-	return r.beatOnce(ctx)
+	return r.beatOnce(ctx, nil)
 }
 
-func (r *run) beatOnce(ctx context.Context) error {
-	held := r.leases.all()
+func (r *run) beatOnce(ctx context.Context, held []*lease) error {
+	if len(held) == 0 {
+		held = r.leases.all()
+	}
 	if len(held) == 0 {
 		_, err := r.worker.client.Heartbeat(ctx, r.worker.id, nil)
 		return err
@@ -88,12 +98,32 @@ func (r *run) beatOnce(ctx context.Context) error {
 	return nil
 }
 
+// beatFor extends leases and sends their reports.
 func (r *run) beatFor(ctx context.Context, held []*lease) error {
 	request := make([]api.Lease, len(held))
+	taken, bytes := make([]int, len(held)), 0
 	for i, l := range held {
 		request[i] = api.Lease{JobID: l.job.ID, LeaseToken: l.job.LeaseToken}
+		if bytes < reportBytes { // the others report with the next one
+			taken[i] = l.reports.take(&request[i])
+			bytes += len(request[i].Checkpoint)
+		}
 	}
 	answer, err := r.worker.client.Heartbeat(ctx, r.worker.id, request)
+	refused := unfit(client.Status(err)) && slices.ContainsFunc(request, func(l api.Lease) bool { return l.Progress != nil || l.Checkpoint != nil })
+	if err == nil || refused {
+		for i, l := range held {
+			l.reports.sent(taken[i])
+		}
+	}
+	if refused {
+		// What one handler reports must not cost all leases: without reports the request is one that always was fit.
+		r.worker.logger.Error("the server refused what handlers reported; it is dropped", "error", err.Error())
+		for i := range request {
+			request[i].Progress, request[i].Checkpoint = nil, nil
+		}
+		answer, err = r.worker.client.Heartbeat(ctx, r.worker.id, request)
+	}
 	if err != nil {
 		return err
 	}

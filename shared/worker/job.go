@@ -51,6 +51,9 @@ type Info struct {
 	// states at the claim; Parents gives their results.
 	After []api.ClaimedParent
 
+	// checkpoint is that of an earlier attempt. reports are what the handler reports; nil if no worker made the job.
+	checkpoint json.RawMessage
+	reports    *reports
 	// client reads the parents' results; nil if no worker made the job.
 	client *client.Client
 	// logger is the worker's; nil if no worker made the job.
@@ -71,7 +74,7 @@ func (i *Info) Logger() *slog.Logger {
 	return logger
 }
 
-func newRawJob(claimed api.ClaimedJob, w *Worker) *RawJob {
+func newRawJob(claimed api.ClaimedJob, w *Worker, reports *reports) *RawJob {
 	info := Info{
 		ID: claimed.ID, Tenant: claimed.Tenant, Type: claimed.Type, Queue: claimed.Queue,
 		User: orEmpty(claimed.User), Priority: claimed.Priority,
@@ -80,6 +83,7 @@ func newRawJob(claimed api.ClaimedJob, w *Worker) *RawJob {
 		CorrelationID: orEmpty(claimed.CorrelationID), Traceparent: orEmpty(claimed.Traceparent),
 		CreatedAt: claimed.CreatedAt.Time, Raw: claimed.Payload,
 		Workflow: claimed.Workflow, After: claimed.Parents, client: w.client, logger: w.logger,
+		checkpoint: claimed.Checkpoint, reports: reports,
 	}
 	if claimed.Deadline != nil {
 		info.Deadline = claimed.Deadline.Time

@@ -24,6 +24,8 @@ type lease struct {
 	cancel context.CancelCauseFunc
 	// atMost bounds the length by the claim's own times; 0 if they give no bound.
 	atMost time.Duration
+	// reports are what the handler reports.
+	reports *reports
 
 	// Guarded by leases.mu. The lease is assumed to last for length after renewed.
 	renewed time.Time
@@ -53,7 +55,7 @@ func newLease(job api.ClaimedJob, came, server time.Time, cancel context.CancelC
 	// lease is at most this long.
 	atMost := job.LeaseExpiresAt.Sub(job.CreatedAt.Time)
 	return &lease{
-		job: job, cancel: cancel, atMost: atMost,
+		job: job, cancel: cancel, atMost: atMost, reports: &reports{},
 		renewed: came, length: leaseLength(time.Duration(job.LeaseMS)*time.Millisecond, job.LeaseExpiresAt.Time, server, atMost),
 	}
 }
@@ -75,6 +77,12 @@ func (t *leases) add(l *lease) {
 	t.mu.Lock()
 	t.held[l.job.LeaseToken] = l
 	t.mu.Unlock()
+	l.reports.wake = t.wake
+	t.wake()
+}
+
+// wake lets the heartbeats look again at what is due.
+func (t *leases) wake() {
 	select {
 	case t.changed <- struct{}{}:
 	default: // a wake-up is waiting already

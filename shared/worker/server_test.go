@@ -66,6 +66,8 @@ type job struct {
 type beat struct {
 	at     time.Time
 	leases []string
+	// reports are those of the leases that were held.
+	reports []api.Lease
 }
 
 type outcome struct {
@@ -229,6 +231,12 @@ func (s *server) heartbeat(w http.ResponseWriter, r *http.Request) {
 		status := api.LeaseStatus{JobID: l.JobID, Status: api.LeaseLost}
 		if j := s.find(l.JobID); j != nil && j.state == api.StateRunning && j.LeaseToken == l.LeaseToken {
 			status.Status = api.LeaseOK
+			if l.Progress != nil || l.Checkpoint != nil {
+				sent.reports = append(sent.reports, l)
+			}
+			if l.Checkpoint != nil {
+				j.Checkpoint = l.Checkpoint
+			}
 			if j.cancelled {
 				status.Status = api.LeaseCancel
 			}

@@ -36,7 +36,8 @@ CROSS JOIN LATERAL (
   CROSS JOIN LATERAL (
     SELECT j.id, j.ready_at, j.user_id,
            -- computed only where it is not stored with the job: that reads the payload
-           COALESCE(j.size, octet_length(j.payload::text) + octet_length(j.metadata::text) + octet_length(j.tags::text)) AS size
+           COALESCE(j.size, octet_length(j.payload::text) + COALESCE(octet_length(j.checkpoint::text), 0)
+             + octet_length(j.metadata::text) + octet_length(j.tags::text)) AS size
     FROM jobs j
     WHERE j.state = 'queued' AND j.lane_id = list.lane_id AND j.priority = list.priority
       AND (j.ready_at, j.id) > (list.at, list.id)
@@ -91,7 +92,7 @@ SET state = 'running',
 WHERE id = ANY((SELECT ids FROM chosen)::uuid[])
 RETURNING id, tenant_id, lane_id, user_id, type, queue, payload, priority, attempt, max_attempts, epoch,
           lease_expires_at, deadline, timeout_ms, tags, metadata, correlation_id, traceparent, created_at,
-          ready_at, started_at, linked, size, ` + placeSQL + ` AS place, (SELECT picked FROM chosen) AS picked`
+          ready_at, started_at, linked, size, checkpoint, ` + placeSQL + ` AS place, (SELECT picked FROM chosen) AS picked`
 
 const (
 	placeSQL      = `(SELECT places FROM chosen)[width_bucket(id, (SELECT ids FROM chosen))]`

@@ -44,6 +44,8 @@ type Job struct {
 	// Stored is the size that is stored with the job, its parents' included; nil where an older binary has
 	// stored it.
 	Stored *int32
+	// Checkpoint is what the attempt before has left; nil for nothing.
+	Checkpoint []byte
 	// Place is the job's position in its claim, from 1: it determines the worker.
 	Place int64
 	// Picked is how many jobs the claim found: more than it took where they were above the limit of
@@ -57,7 +59,7 @@ type Job struct {
 func scanJob(row pgx.CollectableRow) (j Job, err error) {
 	err = row.Scan(&j.ID, &j.TenantID, &j.LaneID, &j.UserID, &j.Type, &j.Queue, &j.Payload, &j.Priority, &j.Attempt, &j.MaxAttempts, &j.Epoch,
 		&j.LeaseExpiresAt, &j.Deadline, &j.TimeoutMs, &j.Tags, &j.Metadata, &j.CorrelationID, &j.Traceparent, &j.CreatedAt,
-		&j.ReadyAt, &j.StartedAt, &j.Linked, &j.Stored, &j.Place, &j.Picked)
+		&j.ReadyAt, &j.StartedAt, &j.Linked, &j.Stored, &j.Checkpoint, &j.Place, &j.Picked)
 	return j, err
 }
 
@@ -68,7 +70,7 @@ func (c Job) Lease() job.Lease {
 
 // Size is about the job's size in an answer, in bytes.
 func (c Job) Size() int {
-	size := sizeElse + len(c.Payload) + len(c.Metadata)
+	size := sizeElse + len(c.Payload) + len(c.Checkpoint) + len(c.Metadata)
 	for _, tag := range c.Tags {
 		size += len(tag) + len(`,`)
 	}
@@ -82,7 +84,7 @@ func (c Job) Size() int {
 func (c Job) Wire() api.ClaimedJob {
 	return api.ClaimedJob{
 		ID: c.ID.String(), Tenant: c.TenantID.String(), User: c.UserID, Type: c.Type, Queue: c.Queue,
-		Payload: c.Payload, Priority: int(c.Priority), Attempt: int(c.Attempt), MaxAttempts: int(c.MaxAttempts),
+		Payload: c.Payload, Checkpoint: c.Checkpoint, Priority: int(c.Priority), Attempt: int(c.Attempt), MaxAttempts: int(c.MaxAttempts),
 		Epoch: c.Epoch, LeaseToken: c.Lease().Token(), LeaseExpiresAt: api.At(c.LeaseExpiresAt),
 		// both are of the statement that leased it
 		LeaseMS:  c.LeaseExpiresAt.Sub(c.StartedAt).Milliseconds(),

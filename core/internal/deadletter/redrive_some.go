@@ -31,14 +31,14 @@ WITH redriven AS (
 INSERT INTO jobs (id, tenant_id, lane_id, queue, type, user_id, state, priority, payload, tags, metadata, attempt, max_attempts,
                   epoch, redrives, retry_base_ms, retry_cap_ms, retry_jitter, retry_curve, timeout_ms, dedupe_key, correlation_id,
                   traceparent, created_at, run_at, deadline, ready_at, started_at, last_error,
-                  outcome_lease_id, outcome_hash, outcome_answer, has_dependents, linked, rerun_of, counted, size)
+                  outcome_lease_id, outcome_hash, outcome_answer, has_dependents, linked, rerun_of, progress, checkpoint, counted, size)
 SELECT id, tenant_id, lane_id, queue, type, user_id, 'queued', priority, payload, tags, metadata, 0, max_attempts,
        ` + redrivenEpoch + `, redrives + 1, retry_base_ms, retry_cap_ms, retry_jitter, retry_curve, timeout_ms, dedupe_key, correlation_id,
        traceparent, created_at, statement_timestamp(),
        CASE WHEN deadline > statement_timestamp() THEN deadline END, statement_timestamp(), started_at, last_error,
        -- the last holder's repeat gets the same answer until the next claim (D5)
-       outcome_lease_id, outcome_hash, outcome_answer, has_dependents, linked, rerun_of, named.counted,
-       octet_length(payload::text) + octet_length(metadata::text) + octet_length(tags::text)
+       outcome_lease_id, outcome_hash, outcome_answer, has_dependents, linked, rerun_of, progress, checkpoint, named.counted,
+       octet_length(payload::text) + COALESCE(octet_length(checkpoint::text), 0) + octet_length(metadata::text) + octet_length(tags::text)
          + CASE WHEN linked THEN @parent_size::integer * (SELECT count(*) FROM dependencies WHERE child_id = redriven.id)::integer ELSE 0 END
 FROM redriven JOIN unnest(@ids::uuid[], @counted::smallint[]) AS named(id, counted) USING (id)
 -- in the order of every insert into jobs, so that two never deadlock

@@ -211,6 +211,23 @@ func (s *Directory) GetPlan(ctx context.Context, name string) (api.Plan, error) 
 	return rows[0].wire(), nil
 }
 
+const listPlansSQL = `
+SELECT name, limits, visibility_timeout_ms_max FROM plans WHERE name > @after ORDER BY name LIMIT @size`
+
+// ListPlans lists the plans by name; after is the last name of the previous page.
+func (s *Directory) ListPlans(ctx context.Context, after string, size int) ([]api.Plan, error) {
+	ctx = store.WithClass(ctx, store.ClassLists)
+	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[planRow], listPlansSQL, store.Args{"after": after, "size": size})
+	if err != nil {
+		return nil, fmt.Errorf("directory: list plans: %w", store.NothingChanged(err))
+	}
+	plans := make([]api.Plan, len(rows))
+	for i := range rows {
+		plans[i] = rows[i].wire()
+	}
+	return plans, nil
+}
+
 const putPlanSQL = `
 INSERT INTO plans (name, limits, visibility_timeout_ms_max) VALUES (@name, @limits::json, @visibility)
 ON CONFLICT (name) DO UPDATE

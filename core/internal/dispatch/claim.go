@@ -169,14 +169,14 @@ func (d *Dispatcher) GiveBack(ctx context.Context, jobs []claim.Job) {
 	d.Wake(ready)
 }
 
-// Heartbeat extends leases and answers each in the order given.
-func (d *Dispatcher) Heartbeat(ctx context.Context, leases []job.Lease) ([]api.LeaseStatus, error) {
-	statuses := make([]api.LeaseStatus, len(leases))
-	for i, result := range d.flushes.Heartbeat(ctx, leases) {
+// Heartbeat extends leases, with what their holders report, and answers each in the order given.
+func (d *Dispatcher) Heartbeat(ctx context.Context, reports []queue.Report) ([]api.LeaseStatus, error) {
+	statuses := make([]api.LeaseStatus, len(reports))
+	for i, result := range d.flushes.Heartbeat(ctx, reports) {
 		if result.Err != nil {
 			return nil, result.Err
 		}
-		statuses[i] = api.LeaseStatus{JobID: leases[i].Job.String(), Status: api.LeaseLost}
+		statuses[i] = api.LeaseStatus{JobID: reports[i].Job.String(), Status: api.LeaseLost}
 		if beat := result.Value; beat != nil {
 			statuses[i].Status, statuses[i].LeaseExpiresAt = api.LeaseOK, &api.Time{Time: beat.LeaseExpiresAt}
 			left := beat.LeaseExpiresAt.Sub(beat.Now).Milliseconds()

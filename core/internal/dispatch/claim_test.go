@@ -238,7 +238,7 @@ func TestHeartbeatsAreAnsweredInOrder(t *testing.T) {
 	stale := claimed[1].Lease()
 	stale.Epoch++
 	leases := []job.Lease{stale, claimed[0].Lease(), {Tenant: f.tenant, Job: uuid.New()}, claimed[1].Lease(), claimed[1].Lease()}
-	statuses, err := f.d.Heartbeat(t.Context(), leases)
+	statuses, err := f.d.Heartbeat(t.Context(), queue.Plain(leases))
 	if err != nil {
 		t.Fatal(err)
 	}

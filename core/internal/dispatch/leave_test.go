@@ -85,7 +85,7 @@ func (f *fixture) lost(lease job.Lease) {
 			f.Errorf("%s: %v, want a lost lease", kind, ended.Err)
 		}
 	}
-	if statuses, err := f.d.Heartbeat(f.Context(), []job.Lease{lease}); err != nil || statuses[0].Status != api.LeaseLost {
+	if statuses, err := f.d.Heartbeat(f.Context(), []queue.Report{{Lease: lease}}); err != nil || statuses[0].Status != api.LeaseLost {
 		f.Errorf("heartbeat: %+v, %v", statuses, err)
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/forgequeue/forgequeue/core/internal/cell"
-	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/store"
@@ -59,7 +58,7 @@ type Flushes struct {
 	plain    *submitGroup
 	large    *submitGroup
 	ends     *batch.Batcher[queue.Ending, queue.Ended]
-	beats    *batch.Batcher[job.Lease, *queue.Beat]
+	beats    *batch.Batcher[queue.Report, *queue.Beat]
 
 	mu      sync.Mutex
 	guarded map[tenant.ID]*guardedGroup
@@ -93,9 +92,10 @@ func New(store *cell.Cell, made Traces, onStored func([]submit.Answer), onEnd fu
 			return results
 		},
 	})
-	f.beats = batch.New(batch.Options[job.Lease, *queue.Beat]{
+	f.beats = batch.New(batch.Options[queue.Report, *queue.Beat]{
 		MaxWeight: MaxJobs, Capacity: MaxWaiting, Timeout: Timeout, Flush: f.beat,
-		Owner: func(l job.Lease) any { return l.Tenant },
+		Owner:  func(r queue.Report) any { return r.Tenant },
+		Weight: func(r queue.Report) int { return 1 + len(r.Checkpoint)/bytesPerJob },
 	})
 	return f
 }
@@ -262,23 +262,23 @@ func (f *Flushes) End(ctx context.Context, endings []queue.Ending) []queue.Ended
 	return ended
 }
 
-// Heartbeat extends leases with the next flush; nil for a lost one.
-func (f *Flushes) Heartbeat(ctx context.Context, leases []job.Lease) []HeartbeatResult {
-	results := f.beats.DoAll(ctx, leases)
+// Heartbeat extends leases, with what their holders report, in the next flush; nil for a lost one.
+func (f *Flushes) Heartbeat(ctx context.Context, reports []queue.Report) []HeartbeatResult {
+	results := f.beats.DoAll(ctx, reports)
 	for i := range results {
 		results[i].Err = WaitError(results[i].Err)
 	}
 	return results
 }
 
-func (f *Flushes) beat(ctx context.Context, leases []job.Lease) []HeartbeatResult {
-	results := make([]HeartbeatResult, len(leases))
+func (f *Flushes) beat(ctx context.Context, reports []queue.Report) []HeartbeatResult {
+	results := make([]HeartbeatResult, len(reports))
 	ctx, _ = f.traces.Flush(ctx, "heartbeats", 0, nil) // no parent: a lease does not name its request
-	held, err := f.store.Heartbeat(ctx, leases)
-	for i, lease := range leases {
+	held, err := f.store.Report(ctx, reports)
+	for i := range reports {
 		if err != nil {
 			results[i].Err = err
-		} else if beat, ok := held[lease]; ok {
+		} else if beat, ok := held[reports[i].Lease]; ok {
 			results[i].Value = &beat
 		}
 	}

@@ -12,7 +12,7 @@ import (
 // heartbeat extends a worker's leases.
 //
 //	@Summary     Keep leases alive
-//	@Description The worker first, then its leases, each answered in the order sent.
+//	@Description The worker first, then its leases, each answered in the order sent. What a lease reports is stored if it is held.
 //	@ID          heartbeats
 //	@Tags        Workers
 //	@Param       envelope body api.Envelope[api.HopHeartbeatRequest] true "The callers' requests."
@@ -29,7 +29,7 @@ func (s *Server) heartbeat(ctx context.Context, owner tenant.ID, item api.Item[a
 		return api.HeartbeatResponse{}, err
 	}
 	response := api.HeartbeatResponse{Status: status, Leases: make([]api.LeaseStatus, len(request.Leases))}
-	var leases []job.Lease
+	var reports []queue.Report
 	var places []int
 	for i, lease := range request.Leases {
 		response.Leases[i] = api.LeaseStatus{JobID: lease.JobID, Status: api.LeaseLost}
@@ -37,9 +37,9 @@ func (s *Server) heartbeat(ctx context.Context, owner tenant.ID, item api.Item[a
 		if err != nil {
 			continue // a lease that cannot exist is lost
 		}
-		leases, places = append(leases, parsed), append(places, i)
+		reports, places = append(reports, queue.Report{Lease: parsed, Progress: lease.Progress, Checkpoint: lease.Checkpoint}), append(places, i)
 	}
-	statuses, err := s.Dispatcher.Heartbeat(ctx, leases)
+	statuses, err := s.Dispatcher.Heartbeat(ctx, reports)
 	if err != nil {
 		return api.HeartbeatResponse{}, err
 	}

@@ -22,6 +22,24 @@ func (s *Server) getPlan(ctx context.Context, item api.Item[api.HopPlanGetReques
 	return s.Store.GetPlan(ctx, item.Request.Name)
 }
 
+// listPlans lists plans.
+//
+//	@Summary     List plans
+//	@Description Ordered by name.
+//	@ID          planLists
+//	@Tags        Tenants and keys
+//	@Param       envelope body api.Envelope[api.HopPageRequest] true "The callers' requests."
+//	@Success     200 {object} api.Results[api.Page[api.Plan]] "An answer for each item."
+//	@x-access    "operator"
+//	@x-example-first {"page_size": 50}
+//	@Router      /internal/v1/plan-lists [post]
+func (s *Server) listPlans(ctx context.Context, item api.Item[api.HopPageRequest]) (api.Page[api.Plan], error) {
+	return paged(s, listingOf(api.HopPlanList, item.Principal, nil), item.Request.PageToken, func(place string) (api.Page[api.Plan], error) {
+		plans, err := s.Store.ListPlans(ctx, place, item.Request.PageSize+1)
+		return page(plans, item.Request.PageSize, func(p api.Plan) string { return p.Name }), err
+	})
+}
+
 // putPlan makes a plan, or replaces it.
 //
 //	@Summary     Set a plan

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -79,7 +80,7 @@ func TestOnlyTheOperatorManages(t *testing.T) {
 		t.Errorf("creations: %q, want %q", got, want)
 	}
 	for _, path := range []string{
-		api.HopTenantList, api.HopTenantPatch, api.HopKeyCreate, api.HopKeyList, api.HopKeyRevoke, api.HopPlanGet, api.HopPlanPut,
+		api.HopTenantList, api.HopTenantPatch, api.HopKeyCreate, api.HopKeyList, api.HopKeyRevoke, api.HopPlanGet, api.HopPlanList, api.HopPlanPut,
 	} {
 		for _, p := range []api.Principal{f.tenant, platform(), {}} {
 			result := ask[json.RawMessage](f, path, item(p, map[string]any{"id": id}))[0]
@@ -137,6 +138,26 @@ func TestAdministration(t *testing.T) {
 	one[api.Plan](f, api.HopPlanPut, operator(), plan)
 	if got := one[api.Plan](f, api.HopPlanGet, operator(), api.HopPlanGetRequest{Name: "big"}); *got.Limits.MaxActive != 9 {
 		t.Errorf("plan = %+v", got)
+	}
+	for _, name := range []string{"zero", "small"} {
+		one[api.Plan](f, api.HopPlanPut, operator(), api.HopPlanPutRequest{Name: name})
+	}
+	var names []string
+	for token := ""; ; {
+		page := one[api.Page[api.Plan]](f, api.HopPlanList, operator(), api.HopPageRequest{PageSize: 2, PageToken: token})
+		for _, plan := range page.Items {
+			names = append(names, plan.Name)
+			if plan.Name == "big" && *plan.Limits.MaxActive != 9 {
+				t.Errorf("listed: %+v", plan)
+			}
+		}
+		if page.NextPageToken == nil {
+			break
+		}
+		token = *page.NextPageToken
+	}
+	if !slices.IsSorted(names) || !slices.Contains(names, "big") || !slices.Contains(names, "small") || !slices.Contains(names, "zero") || len(names) != len(slices.Compact(names)) {
+		t.Errorf("plans = %q", names)
 	}
 	patch := api.HopTenantPatchRequest{ID: f.tenant.Tenant, TenantPatch: api.TenantPatch{Plan: new("big")}}
 	if got := one[api.Tenant](f, api.HopTenantPatch, operator(), patch); got.Plan != "big" {

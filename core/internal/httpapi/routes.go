@@ -87,6 +87,7 @@ func (s *Server) routes() []route {
 		{"POST", api.HopKeyList, body, 0, each(forOperator(s.listKeys))},
 		{"POST", api.HopKeyRevoke, body, 0, each(forOperator(s.revokeKey))},
 		{"POST", api.HopPlanGet, body, 0, each(forOperator(s.getPlan))},
+		{"POST", api.HopPlanList, body, 0, each(forOperator(s.listPlans))},
 		{"POST", api.HopPlanPut, body, 0, each(forOperator(s.putPlan))},
 		{"POST", api.HopCaps, body, 0, each(forTenant(s.listCaps))},
 		{"POST", api.HopAudit, body, 0, each(s.listAudit)},

@@ -17,10 +17,15 @@ import (
 // start + timeout_ms. A reaped row has no lease and is not extended.
 const heartbeatSQL = `
 UPDATE jobs
-SET lease_expires_at = LEAST(statement_timestamp() + visibility_timeout_ms * interval '1 millisecond',
-                             started_at + timeout_ms * interval '1 millisecond')
-WHERE ` + heldSQL + `
+SET ` + extendSQL + `
+WHERE ` + heldSQL + beatSQL
+
+const (
+	extendSQL = `lease_expires_at = LEAST(statement_timestamp() + visibility_timeout_ms * interval '1 millisecond',
+                             started_at + timeout_ms * interval '1 millisecond')`
+	beatSQL = `
 RETURNING id, tenant_id, epoch, lease_id, lease_expires_at, cancel_requested, statement_timestamp() AS now`
+)
 
 // Beat is a lease that is still held.
 type Beat struct {
@@ -32,6 +37,10 @@ type Beat struct {
 	CancelRequested bool
 	// Now is PostgreSQL's clock at the extension.
 	Now time.Time
+}
+
+func (b Beat) lease() job.Lease {
+	return job.Lease{Tenant: b.TenantID, Job: b.ID, Epoch: b.Epoch, ID: b.LeaseID}
 }
 
 func scanBeat(row pgx.CollectableRow) (b Beat, err error) {
@@ -52,7 +61,7 @@ func (s *Jobs) Heartbeat(ctx context.Context, leases []job.Lease) (map[job.Lease
 	}
 	held := make(map[job.Lease]Beat, len(beats))
 	for _, beat := range beats {
-		held[job.Lease{Tenant: beat.TenantID, Job: beat.ID, Epoch: beat.Epoch, ID: beat.LeaseID}] = beat
+		held[beat.lease()] = beat
 	}
 	return held, nil
 }

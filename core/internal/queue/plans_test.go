@@ -231,6 +231,12 @@ func hotPath(f *fixture, store *cell.Cell) {
 	}
 	_, err = store.Heartbeat(ctx, leases)
 	must(err)
+	reports := queue.Plain(leases)
+	for i := range reports {
+		reports[i].Checkpoint = []byte(`{"page":7}`)
+	}
+	_, err = store.Report(ctx, reports)
+	must(err)
 	endings := make([]queue.Ending, len(leases))
 	for i := range leases {
 		endings[i] = queue.Ending{Lease: leases[i], Kind: []string{api.KindComplete, api.KindComplete, api.KindFail, api.KindSnooze, api.KindRelease}[i%5]}

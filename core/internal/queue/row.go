@@ -18,7 +18,7 @@ const (
 	StableColumns = `id, tenant_id, lane_id, queue, type, user_id, priority, payload, tags, metadata,
   max_attempts, epoch, redrives, retry_base_ms, retry_cap_ms, retry_jitter, retry_curve, timeout_ms,
   dedupe_key, correlation_id, traceparent, created_at, run_at, deadline, started_at, worker_id, cancel_requested,
-  has_dependents, linked, rerun_of`
+  has_dependents, linked, rerun_of, progress, checkpoint`
 	jobColumns = StableColumns + `, attempt, last_error, outcome_lease_id, outcome_hash, outcome_answer`
 )
 
@@ -56,7 +56,10 @@ type JobRow struct {
 	HasDependents bool
 	Linked        bool
 	// RerunOf is the job that this one runs again; nil for none.
-	RerunOf        *uuid.UUID
+	RerunOf *uuid.UUID
+	// Progress has the epoch of its attempt, see progressOf.
+	Progress       []byte
+	Checkpoint     []byte
 	LastError      []byte
 	OutcomeLeaseID *uuid.UUID
 	OutcomeHash    []byte
@@ -107,6 +110,7 @@ func (r *JobRow) Summary() api.JobSummary {
 		WorkerID: r.WorkerID, LeaseExpiresAt: api.AtOrNil(r.LeaseExpiresAt), LastError: r.Failure().Brief(),
 		DeadReason: r.Reason, CorrelationID: r.CorrelationID, Traceparent: r.Traceparent,
 		Workflow: r.Workflow, After: null.List(r.After), BlockedBy: r.BlockedBy,
+		Progress:  progressOf(r.Progress, r.Epoch),
 		CreatedAt: api.At(r.CreatedAt), StartedAt: api.AtOrNil(r.StartedAt), FinishedAt: api.AtOrNil(r.FinishedAt),
 	}
 	if r.RerunOf != nil {
@@ -121,5 +125,5 @@ func (r *JobRow) Summary() api.JobSummary {
 
 // Job is all of the job, payload and result included.
 func (r *JobRow) Job() api.Job {
-	return api.Job{JobSummary: r.Summary(), Payload: r.Payload, Result: r.Result, LastError: r.Failure()}
+	return api.Job{JobSummary: r.Summary(), Payload: r.Payload, Result: r.Result, Checkpoint: r.Checkpoint, LastError: r.Failure()}
 }

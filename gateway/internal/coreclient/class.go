@@ -47,7 +47,7 @@ func classOf(path string, e effect) class {
 		return classKey
 	case api.HopClaim, api.HopRegister, api.HopLeave:
 		return classClaim
-	case api.HopList, api.HopAttempts, api.HopDeadLetters, api.HopWorkflowList, api.HopWorkflowGet, api.HopWorkers, api.HopQueues, api.HopTenantList, api.HopKeyList,
+	case api.HopList, api.HopAttempts, api.HopDeadLetters, api.HopWorkflowList, api.HopWorkflowGet, api.HopWorkers, api.HopQueues, api.HopTenantList, api.HopPlanList, api.HopKeyList,
 		api.HopScheduleList, api.HopScheduleRuns:
 		return classList
 	case api.HopReady:

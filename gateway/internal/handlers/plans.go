@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
+	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
@@ -24,6 +25,25 @@ func (h *Handlers) GetPlan(ctx context.Context, c *Call, _ None) (Response[api.P
 		return Response[api.Plan]{}, ErrNoSuchID
 	}
 	return send[api.HopPlanGetRequest, api.Plan](ctx, h, c, coreclient.Read(api.HopPlanGet), api.HopPlanGetRequest{Name: name})
+}
+
+// ListPlans answers GET /v1/admin/plans with a page, by name.
+//
+//	@Summary     List plans
+//	@Description All plans, ordered by name.
+//	@ID          listPlans
+//	@Tags        Admin
+//	@Param       page_size  query int    false "Maximum number of items."
+//	@Param       page_token query string false "`next_page_token` of the previous page."
+//	@Success     200 {object} api.Page[api.Plan] "A page of plans."
+//	@x-access    "operator"
+//	@Router      /v1/admin/plans [get]
+func (h *Handlers) ListPlans(ctx context.Context, c *Call, _ None) (Response[api.Page[api.Plan]], error) {
+	page, err := request.ReadPage(c.Query)
+	if err != nil {
+		return Response[api.Page[api.Plan]]{}, err
+	}
+	return send[api.HopPageRequest, api.Page[api.Plan]](ctx, h, c, coreclient.Read(api.HopPlanList), page)
 }
 
 // PutPlan answers PUT /v1/admin/plans/{name}: makes the plan, or replaces all of

@@ -37,6 +37,8 @@ func (h *Handlers) RegisterWorker(ctx context.Context, c *Call, r api.WorkerRequ
 //	@Summary     Send a heartbeat
 //	@Description Extends each lease by its queue's visibility timeout, but not past the job's start + `timeout_ms`. The answer has a status for each lease, in the order sent: `ok`; `cancel` (extended, but stop: cancellation was requested); `lost` (stop at once: this worker no longer holds the lease). Send a heartbeat every third of `lease_ms`.
 //	@Description
+//	@Description A lease may carry `progress`, which is shown with the job, and `checkpoint`, JSON of at most 64 KiB that the job's next attempt gets with its claim. They are stored if the lease is held. What is absent or null stays as it is; the progress of an attempt ends with it.
+//	@Description
 //	@Description 404 `worker_unknown`: the worker was considered dead, and its leases were taken back. Register again.
 //	@ID          heartbeat
 //	@Tags        Workers
@@ -68,7 +70,7 @@ func (h *Handlers) Heartbeat(ctx context.Context, c *Call, r api.HeartbeatReques
 			statuses[i] = api.LeaseStatus{JobID: lease.JobID, Status: api.LeaseLost}
 			continue
 		}
-		leases, places = append(leases, api.Lease{JobID: id, LeaseToken: lease.LeaseToken}), append(places, i)
+		leases, places = append(leases, lease.For(id)), append(places, i)
 	}
 	answer, err := send[api.HopHeartbeatRequest, api.HeartbeatResponse](ctx, h, c,
 		coreclient.Repeatable(api.HopHeartbeat), api.HopHeartbeatRequest{WorkerID: worker, Leases: leases})

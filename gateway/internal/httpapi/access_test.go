@@ -93,6 +93,7 @@ var table = map[string]struct {
 	"GET /v1/admin/tenants/{id}/keys":        {operator: true},
 	"POST /v1/admin/platform-keys":           {operator: true},
 	"DELETE /v1/admin/keys/{key_id}":         {operator: true},
+	"GET /v1/admin/plans":                    {operator: true},
 	"GET /v1/admin/plans/{name}":             {operator: true},
 	"PUT /v1/admin/plans/{name}":             {operator: true},
 }

@@ -144,6 +144,15 @@ func TestPlans(t *testing.T) {
 	if got := d.do("GET", "/v1/admin/plans/pro", operatorKey, ""); got.status != 200 || !strings.Contains(string(got.body), `"visibility_timeout_ms_max":null`) {
 		t.Errorf("status %d %s", got.status, got.body)
 	}
+	d.core.On(api.HopPlanList, func(coretest.Item) coretest.Result {
+		return coretest.Value(200, api.Page[api.Plan]{Items: []api.Plan{{Name: "pro"}}})
+	})
+	if got := d.do("GET", "/v1/admin/plans?page_size=7&page_token=abc", operatorKey, ""); got.status != 200 || !strings.Contains(string(got.body), `"name":"pro"`) {
+		t.Errorf("status %d %s", got.status, got.body)
+	}
+	if page := last[api.HopPageRequest](d, api.HopPlanList); page.PageSize != 7 || page.PageToken != "abc" {
+		t.Errorf("core got %+v", page)
+	}
 	unknown := d.do("GET", "/v1/admin/plans/none", operatorKey, "").refused(t, 404, problem.NotFound)
 	malformed := d.do("GET", "/v1/admin/plans/a%20b", operatorKey, "").refused(t, 404, problem.NotFound)
 	if unknown.Detail != malformed.Detail {

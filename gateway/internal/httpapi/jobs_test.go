@@ -159,7 +159,7 @@ func TestGetJob(t *testing.T) {
 	})
 	for _, id := range []string{jobID, strings.ToUpper(jobID)} {
 		got := d.do("GET", "/v1/jobs/"+id, key, "")
-		if got.status != 200 || !strings.Contains(string(got.body), `"payload":{"a":"<&>\u2028","n":1.0},"result":null,"last_error":null`) {
+		if got.status != 200 || !strings.Contains(string(got.body), `"payload":{"a":"<&>\u2028","n":1.0},"result":null,"checkpoint":null,"last_error":null`) {
 			t.Errorf("status %d %s", got.status, got.body)
 		}
 	}

@@ -142,6 +142,7 @@ func (s *Server) adminRoutes() []route {
 		{"GET", "/v1/admin/tenants/{id}/keys", operatorOnly, noBody, perRequest, page(), "", handle(h.ListKeys)},
 		{"POST", "/v1/admin/platform-keys", operatorOnly, bodyOrNone, perRequest, nil, "", handle(h.CreatePlatformKey)},
 		{"DELETE", "/v1/admin/keys/{key_id}", operatorOnly, noBody, perRequest, nil, "", handle(h.RevokeKey)},
+		{"GET", "/v1/admin/plans", operatorOnly, noBody, perRequest, page(), "", handle(h.ListPlans)},
 		{"GET", "/v1/admin/plans/{name}", operatorOnly, noBody, perRequest, nil, "", handle(h.GetPlan)},
 		{"PUT", "/v1/admin/plans/{name}", operatorOnly, body, perRequest, nil, "", handle(h.PutPlan)},
 		{"GET", "/v1/admin/audit", operatorOnly, noBody, perRequest, page(append([]string{"tenant"}, auditFilter...)...), "", handle(h.ListAllAudit)},

@@ -155,6 +155,62 @@ func TestHeartbeat(t *testing.T) {
 	d.do("POST", "/v1/workers/w1/heartbeat", key, `{"leases":[{"job_id":"x"}]}`).refused(t, 400, problem.InvalidRequest)
 }
 
+// Reports reach core as they were sent; null is none, and what is too large says which lease.
+func TestHeartbeatReports(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t)
+	d.core.On(api.HopHeartbeat, func(coretest.Item) coretest.Result {
+		return coretest.Value(200, api.HeartbeatResponse{Status: "ACTIVE", Leases: make([]api.LeaseStatus, 1)})
+	})
+	key := d.key("work")
+	send := func(report string) answer {
+		return d.do("POST", "/v1/workers/w1/heartbeat", key, fmt.Sprintf(`{"leases":[{"job_id":%q,"lease_token":"a",%s}]}`, jobID, report))
+	}
+	largest := `"` + strings.Repeat("x", api.MaxCheckpoint-2) + `"`
+	for report, want := range map[string]string{
+		`"progress":{"percent":12.5,"message":"ä"},"checkpoint":{"n": 1}`:          `12.5 ä {"n":1}`,
+		`"progress":{"percent":null,"message":"` + strings.Repeat("ä", 256) + `"}`: `- ` + strings.Repeat("ä", 256) + ` `,
+		`"progress":{"percent":100}`:              `100 - `,
+		`"progress":null,"checkpoint":null`:       ` `,
+		`"checkpoint":` + largest:                 ` ` + largest,
+		`"checkpoint":0,"progress":{"percent":0}`: `0 - 0`,
+	} {
+		if got := send(report); got.status != 200 {
+			t.Errorf("%.80s: %d %s", report, got.status, got.body)
+			continue
+		}
+		lease, got := last[api.HopHeartbeatRequest](d, api.HopHeartbeat).Leases[0], ""
+		if p := lease.Progress; p != nil {
+			percent, message := "-", "-"
+			if p.Percent != nil {
+				percent = fmt.Sprint(*p.Percent)
+			}
+			if p.Message != nil {
+				message = *p.Message
+			}
+			got = percent + " " + message
+		}
+		if got += " " + string(lease.Checkpoint); got != want {
+			t.Errorf("%.80s: core got %.80s", report, got)
+		}
+	}
+	for report, field := range map[string]string{
+		`"progress":{"percent":101}`:                                    "leases[0].progress.percent",
+		`"progress":{"percent":-0.1}`:                                   "leases[0].progress.percent",
+		`"progress":{"message":"` + strings.Repeat("ä", 257) + `"}`:     "leases[0].progress.message",
+		`"checkpoint":"` + strings.Repeat("x", api.MaxCheckpoint) + `"`: "leases[0].checkpoint",
+	} {
+		if p := send(report).refused(t, 400, problem.InvalidRequest); len(p.Errors) != 1 || p.Errors[0].Field != field {
+			t.Errorf("%.80s: %+v", report, p.Errors)
+		}
+	}
+	for _, report := range []string{`"progress":{"percent":"1"}`, `"progress":7`, `"progress":{"per_cent":1}`, `"checkpoint":{"a":1,"a":2}`, `"checkpoint":`} {
+		if got := send(report); got.status != 400 {
+			t.Errorf("%s: %d %s", report, got.status, got.body)
+		}
+	}
+}
+
 func TestRegister(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)

@@ -3,6 +3,7 @@ package workertest
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"time"
 
@@ -88,6 +89,17 @@ func WithAttempt(n int) Option {
 // WithMaxAttempts sets how many attempts the job has.
 func WithMaxAttempts(n int) Option {
 	return WithJob(func(job *api.ClaimedJob) { job.MaxAttempts = n })
+}
+
+// WithCheckpoint makes an earlier attempt have left a checkpoint, for the handler's Restore.
+func WithCheckpoint(value any) Option {
+	return func(s *setting) {
+		text, err := json.Marshal(value)
+		if err != nil && s.fault == nil {
+			s.fault = fmt.Errorf("workertest: the checkpoint cannot be written as JSON: %w", err)
+		}
+		s.job.Checkpoint = text
+	}
 }
 
 // WithMetadata adds to the job's metadata.

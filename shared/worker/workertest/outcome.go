@@ -28,6 +28,9 @@ type Outcome[Out any] struct {
 	RetryAfter time.Duration
 	// Delay is for how long the job is snoozed.
 	Delay time.Duration
+	// Progress and Checkpoint are the last that the handler reported; nil for none.
+	Progress   *api.Progress
+	Checkpoint json.RawMessage
 	// Request is what the server would be sent, whole.
 	Request api.OutcomeRequest
 }

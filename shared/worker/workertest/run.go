@@ -60,8 +60,10 @@ func attempt[Out any](ctx context.Context, w *worker.Worker, s *setting) Outcome
 	defer cancel(nil)
 	disarm := arm(s.ends, cancel)
 	defer disarm()
-	request, err := w.Attempt(ctx, s.job)
-	return newOutcome[Out](request, err)
+	request, reported, err := w.AttemptReports(ctx, s.job)
+	outcome := newOutcome[Out](request, err)
+	outcome.Progress, outcome.Checkpoint = reported.Progress, reported.Checkpoint
+	return outcome
 }
 
 // arm starts the timers that end the handler's context; disarm stops those that

@@ -236,3 +236,23 @@ func TestParentsAreAsTheOptionsSay(t *testing.T) {
 		t.Errorf("a result that is no JSON: %v", got)
 	}
 }
+
+func TestReports(t *testing.T) {
+	t.Parallel()
+	outcome := workertest.Run(t.Context(), func(_ context.Context, job *worker.Job[int]) (int, error) {
+		var at int
+		if found, err := job.Restore(&at); !found || err != nil {
+			return 0, fmt.Errorf("found %v: %w", found, err)
+		}
+		job.Progress(10, "first")
+		job.Progress(20, "")
+		return at, errors.Join(job.Checkpoint(at+1), job.Checkpoint(at+2))
+	}, 1, workertest.WithCheckpoint(7))
+	if outcome.Result != 7 || string(outcome.Checkpoint) != "9" || *outcome.Progress.Percent != 20 || outcome.Progress.Message != nil {
+		t.Errorf("%v %+v %s", outcome, outcome.Progress, outcome.Checkpoint)
+	}
+	none := workertest.Run(t.Context(), func(context.Context, *worker.Job[int]) (int, error) { return 1, nil }, 1)
+	if none.Progress != nil || none.Checkpoint != nil {
+		t.Errorf("%+v %s", none.Progress, none.Checkpoint)
+	}
+}
