@@ -44,7 +44,10 @@ require (
 	google.golang.org/grpc v1.84.0 // indirect
 )
 
-require github.com/google/uuid v1.6.0
+require (
+	github.com/anishathalye/porcupine v1.3.1
+	github.com/google/uuid v1.6.0
+)
 
 require (
 	code.dny.dev/ssrf v0.3.0 // indirect

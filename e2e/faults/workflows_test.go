@@ -3,7 +3,6 @@ package faults_test
 import (
 	"context"
 	"encoding/json"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -29,13 +28,17 @@ func TestCoresKilledAmongWorkflows(t *testing.T) {
 	}
 	submits, stopSubmits := context.WithCancel(ctx)
 	defer stopSubmits()
-	var submitted atomic.Int64
+	var submitted, failing atomic.Int64
 	for range 2 {
 		submitting.Go(func() {
 			producer := c.Client(t, l.tenant.Key)
 			for submits.Err() == nil {
-				if _, err := producer.SubmitWorkflow(submits, diamondOf(rand.IntN(4) == 0)); err == nil {
+				fails := submitted.Load()%4 == 0
+				if _, err := producer.SubmitWorkflow(submits, diamondOf(fails)); err == nil {
 					submitted.Add(1)
+					if fails {
+						failing.Add(1)
+					}
 				}
 				pace(submits, 5*time.Millisecond)
 			}
@@ -50,6 +53,9 @@ func TestCoresKilledAmongWorkflows(t *testing.T) {
 		victim.Start()
 		c.Gateways[0].AwaitReady()
 	}
+	stack.Eventually(t, time.Minute, "some workflows are stored, and one of them fails", func() bool {
+		return submitted.Load() >= 4 && failing.Load() > 0
+	})
 	stopSubmits()
 	submitting.Wait()
 	l.drain(90 * time.Second)

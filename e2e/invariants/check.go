@@ -49,6 +49,7 @@ func Predicates() []Predicate {
 		{"I12", Fair},
 		{"I13", Sums},
 		{"I14", Quiet},
+		{"linearizable", Linear},
 	}
 }
 

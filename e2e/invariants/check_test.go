@@ -1,6 +1,7 @@
 package invariants_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -49,6 +50,9 @@ func good() *run {
 			e.Body, e.Answer = "body"+token, `{"state":"`+state+`"}`
 		}
 	}
+	job := func(job, state string, epoch int64) func(*invariants.Event) {
+		return func(e *invariants.Event) { e.Job, e.State, e.Epoch = job, state, epoch }
+	}
 	return &run{
 		h: invariants.Merge([]invariants.Event{
 			e(1, invariants.OpSubmit, 0, submit("1")),
@@ -70,6 +74,9 @@ func good() *run {
 			}),
 			e(13, invariants.OpOutcome, 3200, outcome("2", "2b", "complete", "completed", 2)),
 			e(14, invariants.OpImage, 3100, func(e *invariants.Event) { e.Job, e.Before, e.After = "2", "row", "row" }),
+			e(15, invariants.OpRead, 50, job("1", "scheduled", 1)),
+			e(16, invariants.OpRead, 330, job("1", "completed", 2)),
+			e(17, invariants.OpCancel, 3300, func(e *invariants.Event) { e.Job, e.Status, e.Code = "2", 409, "job_terminal" }),
 		}),
 		db: invariants.Database{
 			Now: at(10_000),
@@ -194,6 +201,29 @@ func TestEveryPredicateCanFail(t *testing.T) {
 		{"I14", "goroutines leak", func(r *run) { r.db.Resources[0].After = 26 }},
 		{"I14", "a session in a transaction", func(r *run) { r.db.IdleInTransaction = 1 }},
 		{"I14", "a key without an end", func(r *run) { r.db.RedisWithoutTTL = []string{"k"} }},
+		{"linearizable", "a completed job is read as it was before", func(r *run) { r.event(16).State = "running" }},
+		{"linearizable", "a job is read as it will be", func(r *run) { r.event(15).Epoch = 2 }},
+		{"linearizable", "a completed job is cancelled", func(r *run) { r.event(17).Status, r.event(17).State = 200, "cancelled" }},
+		{"linearizable", "a cancelled job is completed", func(r *run) { // all at the same time, but for the read
+			*r.event(17) = invariants.Event{
+				Actor: "a", Seq: 17, Op: invariants.OpCancel, Tenant: tenantA, Sent: at(2_900), Done: at(3_250), Status: 200, Job: "2", State: "cancelled", Epoch: 2,
+			}
+		}},
+		{"linearizable", "a job that runs ended before, as its cancel says", func(r *run) {
+			e := r.event(17)
+			e.Sent, e.Done = at(3_050), at(3_060)
+		}},
+		{"linearizable", "a heartbeat was not told of an accepted cancel", func(r *run) {
+			e := r.event(16)
+			e.Op, e.Sent, e.Done, e.State, e.Status = invariants.OpCancel, at(150), at(160), "running", 202
+		}},
+		{"linearizable", "a lease is lost, and then held", func(r *run) {
+			e := r.event(15)
+			e.Op, e.Sent, e.Done, e.Lease, e.Epoch = invariants.OpHeartbeat, at(150), at(160), "lost", 2
+		}},
+		{"linearizable", "two requests at the same time get different jobs for a key", func(r *run) {
+			r.event(2).Sent, r.event(2).Job = at(0), "2"
+		}},
 	} {
 		t.Run(test.invariant+" "+test.name, func(t *testing.T) {
 			t.Parallel()
@@ -224,6 +254,14 @@ func TestDoubtIsNoViolation(t *testing.T) {
 		},
 		"a completion without an answer took effect": func(r *run) { r.event(13).Status, r.event(13).State = 0, "" },
 		"a claim whose answer was lost":              func(r *run) { r.remove(10); r.remove(12) },
+		"a cancel at the same time as a completion": func(r *run) {
+			e := r.event(17)
+			e.Sent, e.Done = at(3_150), at(3_250)
+		},
+		"a cancel without an answer": func(r *run) {
+			e := r.event(17)
+			e.Sent, e.Status, e.Code = at(3_050), 0, ""
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -233,5 +271,46 @@ func TestDoubtIsNoViolation(t *testing.T) {
 				t.Errorf("%s", strings.Join(found, "\n"))
 			}
 		})
+	}
+}
+
+// A cap of two live jobs: three submits of which one is refused, a cancel, and a submit that then has room.
+func TestLinearCap(t *testing.T) {
+	t.Parallel()
+	e := func(n int, op, job string, sent, done, status int) invariants.Event {
+		event := invariants.Event{Actor: "a", Seq: int64(n), Op: op, Sent: at(sent), Done: at(done), Status: status, Job: job}
+		if op == invariants.OpSubmit {
+			event.Queue, event.Mark = "q", fmt.Sprint("mark-", n)
+		}
+		if status == 429 {
+			event.Code = "queue_full"
+		}
+		if op == invariants.OpCancel {
+			event.State = "cancelled"
+		}
+		return event
+	}
+	const submit, cancel = invariants.OpSubmit, invariants.OpCancel
+	for name, test := range map[string]struct {
+		legal  bool
+		events []invariants.Event
+	}{
+		"good":                   {true, []invariants.Event{e(1, submit, "1", 0, 5, 202), e(2, submit, "2", 0, 5, 202), e(3, submit, "", 10, 15, 429), e(4, cancel, "1", 20, 25, 200), e(5, submit, "3", 30, 35, 202)}},
+		"a cancel while":         {true, []invariants.Event{e(1, submit, "1", 0, 5, 202), e(2, submit, "2", 0, 5, 202), e(4, cancel, "1", 10, 25, 200), e(5, submit, "3", 10, 20, 202), e(6, submit, "", 10, 20, 429)}},
+		"one without an answer":  {true, []invariants.Event{e(1, submit, "1", 0, 5, 202), e(2, submit, "", 0, 5, 0), e(3, submit, "", 30, 35, 429)}},
+		"it was stored later":    {true, []invariants.Event{e(1, submit, "1", 0, 5, 202), e(2, submit, "", 0, 5, 0), e(3, submit, "3", 30, 35, 202), e(4, cancel, "3", 40, 45, 200)}},
+		"it had no room":         {false, []invariants.Event{e(1, submit, "1", 0, 5, 202), e(2, submit, "", 0, 5, 0), e(3, submit, "3", 30, 35, 202)}},
+		"one was not stored":     {true, []invariants.Event{e(1, submit, "1", 0, 5, 202), e(9, submit, "", 0, 5, 0), e(3, submit, "3", 30, 35, 202)}},
+		"a cancel is not known":  {true, []invariants.Event{e(1, submit, "1", 0, 5, 202), e(2, submit, "2", 0, 5, 202), e(4, cancel, "1", 10, 15, 0), e(5, submit, "3", 30, 35, 202), e(6, cancel, "1", 40, 45, 200)}},
+		"it did nothing":         {false, []invariants.Event{e(1, submit, "1", 0, 5, 202), e(2, submit, "2", 0, 5, 202), e(4, cancel, "2", 10, 15, 0), e(5, submit, "3", 30, 35, 202)}},
+		"too many":               {false, []invariants.Event{e(1, submit, "1", 0, 5, 202), e(2, submit, "2", 0, 5, 202), e(3, submit, "3", 0, 5, 202)}},
+		"refused with room":      {false, []invariants.Event{e(1, submit, "1", 0, 5, 202), e(2, submit, "", 10, 15, 429)}},
+		"refused after a cancel": {false, []invariants.Event{e(1, submit, "1", 0, 5, 202), e(2, submit, "2", 0, 5, 202), e(4, cancel, "1", 10, 25, 200), e(6, submit, "", 30, 35, 429)}},
+		"a cancel frees one":     {false, []invariants.Event{e(1, submit, "1", 0, 5, 202), e(2, submit, "2", 0, 5, 202), e(3, cancel, "1", 10, 15, 200), e(4, cancel, "1", 20, 25, 200), e(5, submit, "3", 30, 35, 202), e(6, submit, "4", 30, 35, 202)}},
+	} {
+		db := invariants.Database{Rows: []invariants.Row{{ID: "1", State: "cancelled"}, {ID: "late", Mark: "mark-2"}, {ID: "2"}, {ID: "3", State: "cancelled"}}}
+		if found := invariants.LinearCap(invariants.Merge(test.events), db, "q", 2); (len(found) == 0) != test.legal {
+			t.Errorf("%s: %q", name, found)
+		}
 	}
 }

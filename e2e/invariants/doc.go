@@ -11,6 +11,9 @@
 //	                     ├─▶ Check ─▶ violations, as text
 //	Read ─▶ Database ────┘
 //
+// The last of them, Linear, gives each key's and each job's requests to Porcupine, which looks for an order in which one
+// machine could have answered them.
+//
 // A request without an answer may or may not have taken effect: the predicates
 // allow both, and nothing else. Every one of them has a test that makes it fail.
 package invariants

@@ -16,6 +16,8 @@ const (
 	OpClaim     = "claim"
 	OpHeartbeat = "heartbeat"
 	OpOutcome   = "outcome"
+	OpCancel    = "cancel"
+	OpRead      = "read"
 	OpOther     = "other"
 	// OpImage is no request: a row's image before and after a stale write.
 	OpImage = "image"
@@ -43,12 +45,13 @@ type Event struct {
 	Job string `json:"job,omitzero"`
 	// Owner is the claimed job's tenant, as the answer says.
 	Owner string `json:"owner,omitzero"`
-	// Mark, Key, Body and Payload belong to a submit: the payload's mark, the
+	// Mark, Key, Body, Payload and Queue belong to a submit: the payload's mark, the
 	// Idempotency-Key, digests of body and payload. Body also tells outcomes apart.
 	Mark    string `json:"mark,omitzero"`
 	Key     string `json:"key,omitzero"`
 	Body    string `json:"body,omitzero"`
 	Payload string `json:"payload,omitzero"`
+	Queue   string `json:"q,omitzero"`
 	// Created is when the job was stored, by the database's clock.
 	Created time.Time `json:"created,omitzero"`
 	// Kind is an outcome's; Answer is what it was answered, byte for byte.

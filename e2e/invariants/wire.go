@@ -59,6 +59,10 @@ func asked(request *http.Request, body []byte) []Event {
 			events = append(events, Event{Op: OpHeartbeat, Job: lease.JobID, Token: lease.LeaseToken, Epoch: epochOf(lease.LeaseToken)})
 		}
 		return events
+	case request.Method == http.MethodGet && len(parts) == 2 && parts[0] == "jobs":
+		return []Event{{Op: OpRead, Job: parts[1]}}
+	case post && len(parts) == 3 && parts[0] == "jobs" && parts[2] == "cancel":
+		return []Event{{Op: OpCancel, Job: parts[1]}}
 	case post && len(parts) == 3 && parts[0] == "jobs" && isOutcome(parts[2]):
 		var said struct {
 			LeaseToken string `json:"lease_token"`
@@ -94,12 +98,15 @@ func isOutcome(word string) bool {
 }
 
 func submitted(job []byte, key, body string) Event {
-	var said struct{ Payload json.RawMessage }
+	var said struct {
+		Payload json.RawMessage
+		Queue   string
+	}
 	_ = json.Unmarshal(job, &said) // a malformed one is refused, and says so
 	if said.Payload == nil {
 		said.Payload = json.RawMessage("null")
 	}
-	return Event{Op: OpSubmit, Mark: markIn(said.Payload), Payload: digest(said.Payload), Key: key, Body: body}
+	return Event{Op: OpSubmit, Mark: markIn(said.Payload), Payload: digest(said.Payload), Key: key, Body: body, Queue: said.Queue}
 }
 
 // answered fills in what the answer says. A malformed 2xx leaves the job out,
@@ -136,6 +143,14 @@ func answered(events []Event, response *http.Response, answer []byte) []Event {
 		}
 	case OpOutcome:
 		outcomeAnswer(events, answer)
+	case OpRead, OpCancel:
+		var job struct {
+			State string
+			Epoch int64
+		}
+		if json.Unmarshal(answer, &job) == nil {
+			events[0].State, events[0].Epoch = job.State, job.Epoch
+		}
 	}
 	return events
 }

@@ -201,9 +201,10 @@ func Start(tb testing.TB, args ...string) *Process {
 	tb.Helper()
 	command := exec.CommandContext(context.WithoutCancel(tb.Context()), Binary(tb), args...)
 	// The machine may be slow: Redis that answers late is not away.
-	command.Env = append([]string{"FORGEQUEUE_REDIS_TIMEOUT=2s"}, slices.DeleteFunc(os.Environ(), func(setting string) bool {
+	// Commands that look for an `up` on this machine do not find that of a test.
+	command.Env = append([]string{"FORGEQUEUE_REDIS_TIMEOUT=2s", "XDG_STATE_HOME=" + tb.TempDir()}, slices.DeleteFunc(os.Environ(), func(setting string) bool {
 		name, _, _ := strings.Cut(setting, "=")
-		return name == "DATABASE_URL" || name == "REDIS_URL"
+		return name == "DATABASE_URL" || name == "REDIS_URL" || name == "XDG_STATE_HOME"
 	})...)
 	return StartCommand(tb, command)
 }
