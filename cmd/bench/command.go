@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"runtime"
 	"slices"
 	"time"
 
@@ -125,6 +126,9 @@ func (s *settings) locate(ctx context.Context, options Options, shown *progress,
 	if !s.up {
 		t, err := s.find(options, note)
 		return t, func() {}, err
+	}
+	if runtime.GOOS == "windows" {
+		return target{}, nil, errors.New("--up needs Linux or macOS: start a server in WSL2 or with Docker Compose, and name it with FORGEQUEUE_URL and FORGEQUEUE_API_KEY")
 	}
 	program, err := os.Executable()
 	if err != nil {

@@ -39,7 +39,8 @@ func startStack(ctx context.Context, program string, errs io.Writer) (_ target, 
 		return target{}, nil, err
 	}
 	command := exec.CommandContext(context.WithoutCancel(ctx), program, "up", "--data", dir, "--listen", "127.0.0.1:0", "--demo=false", "--json")
-	command.Env = ownStores(os.Environ())
+	// Commands that look for an `up` on this machine do not find this one.
+	command.Env = append(ownStores(os.Environ()), "XDG_STATE_HOME="+dir)
 	command.Stderr = errs
 	out, err := command.StdoutPipe()
 	if err != nil {

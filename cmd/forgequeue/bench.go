@@ -12,7 +12,7 @@ func newBench(options cli.Options) *cobra.Command {
 	return bench.New(bench.Options{
 		Getenv: options.Getenv,
 		Local: func() (bench.Server, bool) {
-			running, ok := options.Local()
+			running, ok := cli.New(options).LocalAt("")
 			return bench.Server{Gateway: running.Gateway, APIKey: running.APIKey, OperatorKey: running.OperatorKey, Data: running.Data}, ok
 		},
 		Environment: cli.Environment,

@@ -77,6 +77,7 @@ func (f *benchStack) start() error {
 	if err := os.Chmod(dir, 0o711); err != nil {
 		return err
 	}
+	_ = os.Setenv("XDG_STATE_HOME", dir) // it is not registered where the user's commands look
 	ctx, stop := context.WithCancel(context.Background())
 	out, in := io.Pipe()
 	ended := make(chan error, 1)
@@ -130,7 +131,7 @@ func onBenchStack(t *testing.T) *benchStack {
 func runBench(ctx context.Context, env map[string]string, args ...string) (code int, out, errs string) {
 	root := newRoot(cli.Options{
 		Getenv: func(name string) string { return env[name] },
-		Local:  func() (up.Running, bool) { return up.Running{}, false },
+		Local:  func() []up.Running { return nil },
 	})
 	var stdout, stderr bytes.Buffer
 	root.SetArgs(append([]string{"bench"}, args...))

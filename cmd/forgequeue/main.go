@@ -16,6 +16,7 @@ import (
 
 func main() {
 	redis.SetLogger(silence{})
+	prepareConsole()
 	ctx, stop := interrupt.Context(context.Background())
 	code := cli.Execute(ctx, newRoot(cli.Options{}))
 	stop()

@@ -18,7 +18,7 @@ func run(t *testing.T, args ...string) (code int, out, errs string) {
 	t.Helper()
 	root := newRoot(cli.Options{
 		Getenv: func(string) string { return "" },
-		Local:  func() (up.Running, bool) { return up.Running{}, false },
+		Local:  func() []up.Running { return nil },
 		// Where nothing listens.
 		DefaultURL: "http://127.0.0.1:1",
 	})
@@ -74,7 +74,7 @@ func TestEveryCommandHelpsAndRefuses(t *testing.T) {
 		"redrives watch", "redrives cancel", "schedule list", "schedule set", "schedule get", "schedule pause", "schedule resume", "schedule trigger",
 		"schedule runs", "schedule delete", "audit", "queues", "queues list", "queues get", "queues set",
 		"queues delete", "queues pause", "queues resume", "workers", "worker run", "worker sample", "worker health", "tenant create", "tenant list", "tenant set", "tenant get", "tenant delete", "key create", "key ensure", "key list",
-		"key revoke", "plan get", "plan set", "limits", "whoami", "doctor", "completion bash", "completion zsh", "completion fish",
+		"key revoke", "plan get", "plan list", "plan set", "open", "limits", "whoami", "doctor", "completion bash", "completion zsh", "completion fish",
 		"jobs parents", "jobs rerun", "jobs delete", "workflow submit", "workflow get", "workflow list", "workflow add", "workflow cancel", "workflow redrive",
 	} {
 		if !seen[name] {

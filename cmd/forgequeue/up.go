@@ -7,7 +7,6 @@ import (
 
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/up"
-	"github.com/forgequeue/forgequeue/cmd/supervisor"
 )
 
 func newUp() *cobra.Command {
@@ -15,7 +14,7 @@ func newUp() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "up",
 		Short: "Run everything in one process: PostgreSQL, Redis, core, gateway and a sample worker",
-		Long: `Run everything in one process.
+		Long: `Run everything in one process, on Linux or macOS. On Windows: in WSL2, or with Docker Compose.
 
 PostgreSQL: DATABASE_URL, else an installed server as a child of this process.
 Redis:      REDIS_URL, else an installed valkey-server or redis-server as a child, else a stand-in in the process.
@@ -27,7 +26,11 @@ With --json the first line of standard output is {"gateway","api_key",…}, writ
 			options.Out, options.Err = command.OutOrStdout(), command.ErrOrStderr()
 			ctx, cancel := up.Parent(command.Context())
 			defer cancel()
-			return asEnvironment(up.Run(ctx, options))
+			err := up.Run(ctx, options)
+			if _, setting := errors.AsType[*up.SettingError](err); setting {
+				return cli.Environment(err)
+			}
+			return err
 		},
 	}
 	flags := command.Flags()
@@ -36,16 +39,4 @@ With --json the first line of standard output is {"gateway","api_key",…}, writ
 	flags.BoolVar(&options.Demo, "demo", true, "run a sample worker, and submit a few jobs if the data folder is new")
 	flags.BoolVar(&options.JSON, "json", false, "print one line of JSON when ready")
 	return command
-}
-
-// asEnvironment marks what the machine, and not the program, got wrong.
-func asEnvironment(err error) error {
-	_, held := errors.AsType[*up.HeldError](err)
-	_, missing := errors.AsType[*up.MissingPostgresError](err)
-	_, server := errors.AsType[*supervisor.HeldError](err)
-	_, setting := errors.AsType[*up.SettingError](err)
-	if held || missing || server || setting {
-		return cli.Environment(err)
-	}
-	return err
 }

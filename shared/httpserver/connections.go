@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 )
 
@@ -30,18 +29,18 @@ type Connections struct {
 	Exempt func(netip.Addr) bool
 }
 
-// otherFiles is for the other files that a process opens.
-const otherFiles = 128
+const (
+	// otherFiles is for the other files that a process opens.
+	otherFiles = 128
+	// mostFiles is a limit for processes that have none.
+	mostFiles = 1 << 20
+)
 
 // DefaultConnections is how many connections a server may have by the process's limit of open
 // files: a third of it. A client's connection may need one to core, and in a process
 // with both services that one has two ends.
 func DefaultConnections() int {
-	var files syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
-		return otherFiles
-	}
-	return max(int(min(files.Cur, 1<<20))-otherFiles, 3*otherFiles/8) / 3
+	return max(openFiles()-otherFiles, 3*otherFiles/8) / 3
 }
 
 // connections knows of a server's connections what their bounds and a good end need.

@@ -29,7 +29,7 @@ func Start(command *exec.Cmd, onDeath syscall.Signal) (*Child, error) {
 	if command.SysProcAttr == nil {
 		command.SysProcAttr = &syscall.SysProcAttr{}
 	}
-	command.SysProcAttr.Setpgid = true
+	setGroup(command.SysProcAttr)
 	setDeathSignal(command.SysProcAttr, onDeath)
 	c, started := &Child{ended: make(chan struct{})}, make(chan error, 1)
 	go func() {

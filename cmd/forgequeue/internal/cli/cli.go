@@ -1,11 +1,10 @@
 // Package cli is what all commands share that call a running ForgeQueue over its public API: the connection
-// (cli.go, server.go), arguments and flags (args.go, flags.go, pages.go), output (screen.go, table.go, text.go),
-// errors and exit codes (exit.go, report.go).
+// (cli.go, server.go, profiles.go, completion.go), arguments and flags (args.go, flags.go, pages.go), output
+// (screen.go, forms.go, table.go, text.go), errors and exit codes (exit.go, report.go).
 //
-// Every command follows the same rules. Results go to standard output, as a table or as the API's own JSON
-// (-o json); everything else goes to standard error. Colours and progress appear on a terminal only. The exit
-// code is 0 for success, 1 for a failure, 2 for a wrong command line, 3 for a wrong environment and 4 for a wait
-// that timed out.
+// Every command follows the same rules. Results go to standard output, as a table or in the form of -o; everything
+// else goes to standard error. Colours and progress appear on a terminal only. The exit code is 0 for success, 1 for
+// a failure, 2 for a wrong command line, 3 for a wrong environment and 4 for a wait that timed out.
 package cli
 
 import (
@@ -15,6 +14,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/cli/browser"
 	"github.com/spf13/cobra"
 
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/up"
@@ -25,12 +25,14 @@ import (
 type Options struct {
 	// Getenv reads the environment.
 	Getenv func(name string) string
-	// Local finds an `up` that runs on this machine.
-	Local func() (up.Running, bool)
+	// Local finds the `up`s that run on this machine.
+	Local func() []up.Running
 	// DefaultURL is the server's URL if FORGEQUEUE_URL is unset.
 	DefaultURL string
 	// ConfigDir is the user's folder of settings, in which profiles are kept.
 	ConfigDir func() (string, error)
+	// Browse opens a URL in the user's browser.
+	Browse func(url string) error
 	// CompletionTime bounds a completion from the server, for which a shell waits: a second.
 	CompletionTime time.Duration
 }
@@ -45,6 +47,12 @@ func (o Options) WithDefaults() Options {
 	}
 	if o.ConfigDir == nil {
 		o.ConfigDir = os.UserConfigDir
+	}
+	if o.Browse == nil {
+		o.Browse = func(url string) error {
+			browser.Stdout = os.Stderr // what the browser writes is no result
+			return browser.OpenURL(url)
+		}
 	}
 	o.DefaultURL = cmp.Or(o.DefaultURL, defaultURL)
 	o.CompletionTime = cmp.Or(o.CompletionTime, time.Second)

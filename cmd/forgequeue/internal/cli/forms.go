@@ -48,7 +48,7 @@ func OutputFlag(command *cobra.Command) {
 // WriteJSON writes a value in the form that is wanted, of those for programs. An indent of "" is one line. It leaves
 // <, > and & as they are, so that what it writes can be sent again.
 func (s *Screen) WriteJSON(value any, indent string) error {
-	if s.form == formLines || s.form == formName {
+	if s.Streams() {
 		return s.writeLines(value)
 	}
 	text, err := plainJSON(value, indent)
@@ -57,6 +57,9 @@ func (s *Screen) WriteJSON(value any, indent string) error {
 	}
 	return err
 }
+
+// Streams reports whether results are wanted a line for each item, so that they can be written as they come.
+func (s *Screen) Streams() bool { return s.form == formLines || s.form == formName }
 
 // NoNames refuses -o name before anything is done, for a command whose answer must not be lost.
 func (s *Screen) NoNames(why string) error {

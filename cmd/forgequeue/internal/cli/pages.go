@@ -13,12 +13,14 @@ import (
 type Paging struct {
 	limit int
 	token string
+	watch bool
 }
 
-// Flags adds --limit and --page-token.
+// Flags adds --limit, --page-token and --watch.
 func (p *Paging) Flags(command *cobra.Command) {
 	command.Flags().IntVar(&p.limit, "limit", api.DefaultPageSize, "how many to show at most; 0 for all")
 	command.Flags().StringVar(&p.token, "page-token", "", "go on where a list before ended")
+	command.Flags().BoolVarP(&p.watch, "watch", "w", false, "show the list again every two seconds; with -o jsonl a line for each change")
 }
 
 // Collect reads pages until the limit is reached or the list ends. A page may be short, or empty, while others
@@ -58,8 +60,11 @@ func (p *Paging) each(read func(size int, token string) (int, *string, error)) (
 func ShowList[T any](
 	ctx context.Context, s *Session, p Paging, read func(context.Context, client.PageRequest) (api.Page[T], error), fill func(t *Table, all []T),
 ) (err error) {
+	if p.watch {
+		return watch(ctx, s, p, read, fill)
+	}
 	var next *string
-	if s.form == formLines || s.form == formName {
+	if s.Streams() {
 		next, err = p.each(func(size int, token string) (int, *string, error) {
 			page, err := read(ctx, client.PageRequest{Size: size, Token: token})
 			if err != nil {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -58,11 +60,17 @@ func (a *App) ReadProfiles() (Profiles, error) {
 	if err != nil {
 		return none, Environment(err)
 	}
-	if info.Mode().Perm()&0o077 != 0 {
+	// Windows has no such bits: there the folder's access list keeps other users out.
+	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
 		return none, Environment(fmt.Errorf("%s holds keys, and other users can read it: run chmod 600 %[1]s", path))
 	}
 	all := none
-	if err := json.NewDecoder(file).Decode(&all); err != nil || all.All == nil {
+	all.All = nil
+	err = json.NewDecoder(file).Decode(&all)
+	if err == nil && all.All == nil {
+		err = errors.New(`it has no "profiles"`)
+	}
+	if err != nil {
 		return none, Environment(fmt.Errorf("%s is not a file of profiles (%w): correct it, or delete it and add the profiles again", path, err))
 	}
 	return all, nil
@@ -108,8 +116,40 @@ func (a *App) ServerFlags(command *cobra.Command) {
 	})
 }
 
+// Named is the server that commands call, as far as the flags, the environment or a profile name it: with the profile's
+// keys, and with what names it; the zero value if nothing does. The order is that of server.
+func (a *App) Named(s *Screen) (server Profile, by string, err error) {
+	given := cmp.Or(s.url, a.Getenv("FORGEQUEUE_URL"))
+	if s.profile == "" && cmp.Or(a.Getenv("FORGEQUEUE_API_KEY"), a.Getenv("FORGEQUEUE_API_KEY_FILE")) != "" {
+		return Profile{URL: given}, urlName(s), nil
+	}
+	wanted := s.url
+	if s.profile == "" {
+		wanted = given
+	}
+	profile, name, by, err := a.chosen(s)
+	switch {
+	case err != nil:
+		return Profile{}, by, err
+	case name == "":
+		return Profile{URL: given}, urlName(s), nil
+	case wanted == "" || SameServer(wanted, profile.URL):
+		return profile, "the profile " + name, nil
+	case by == currentProfile:
+		return Profile{URL: given}, urlName(s), nil
+	}
+	return Profile{}, by, otherServer(s, by, name)
+}
+
+func otherServer(s *Screen, by, name string) error {
+	return Usage("%s: the profile %s is of another server than %s names, so its key is not sent there", by, name, urlName(s))
+}
+
+// currentProfile is what chose a profile that nobody asked for.
+const currentProfile = "the current profile"
+
 // chosen is the profile that is asked for: by the flag, by FORGEQUEUE_PROFILE, or as the current one. name is ""
-// for none; variable is what chose it.
+// for none; by is what chose it.
 func (a *App) chosen(s *Screen) (p Profile, name, by string, err error) {
 	all, err := a.ReadProfiles()
 	switch {
@@ -122,7 +162,7 @@ func (a *App) chosen(s *Screen) (p Profile, name, by string, err error) {
 	case all.Current == "":
 		return Profile{}, "", "", nil
 	default:
-		name, by = all.Current, "the current profile"
+		name, by = all.Current, currentProfile
 	}
 	if err != nil {
 		return Profile{}, "", "", err

@@ -4,7 +4,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"text/tabwriter"
+	"strings"
+	"time"
 
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
@@ -53,7 +54,7 @@ func isTerminal(stream any) bool {
 }
 
 // Paint is text in a colour, where the output takes colours.
-func (s *Screen) Paint(c Colour, text string) string { return paint(s.colours && c != Plain, c, text) }
+func (s *Screen) Paint(c Colour, text string) string { return paint(s.colours, c, text) }
 
 // Width is how many characters a line of the output may have: the terminal's width, or a usual one elsewhere.
 func (s *Screen) Width() int {
@@ -79,9 +80,26 @@ func (s *Screen) Show(value any, fill func(*Table)) error {
 	if s.JSON {
 		return s.WriteJSON(value, "  ")
 	}
-	t := &Table{w: tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0), colours: s.colours}
+	t := s.table(s.Out)
 	fill(t)
-	return t.w.Flush()
+	return s.finish(t)
+}
+
+func (s *Screen) table(to io.Writer) *Table {
+	t := &Table{to: to, look: look{colours: s.colours, now: time.Now()}}
+	if isTerminal(s.Out) {
+		t.width = s.Width()
+	}
+	return t
+}
+
+// finish writes the rest of a table.
+func (s *Screen) finish(t *Table) error {
+	t.flush()
+	if len(t.hidden) > 0 && t.err == nil {
+		s.Note("Left out, for the width of this terminal: %s. -o json shows all.", strings.Join(t.hidden, ", "))
+	}
+	return t.err
 }
 
 // Progress shows a progress bar, on a terminal only: bar is nil elsewhere. total is -1 if it is not known;

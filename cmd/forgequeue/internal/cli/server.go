@@ -58,8 +58,8 @@ func (a *App) server(s *Screen, kind keyKind) (target, error) {
 		return target{}, err
 	case name == "":
 	case wanted != "" && !SameServer(wanted, profile.URL):
-		if by != "the current profile" {
-			return target{}, Usage("%s: the profile %s is of another server than %s names, so its key is not sent there", by, name, urlName(s))
+		if by != currentProfile {
+			return target{}, otherServer(s, by, name)
 		}
 	case kind.ofProfile(profile) == "":
 		return target{}, Environment(fmt.Errorf("the profile %s has no %s: delete it and add it again with one, or set %s", name, kind.what, kind.variable))
@@ -78,18 +78,45 @@ func urlName(s *Screen) string {
 
 // localServer is an `up` that runs on this machine, but only if wanted is empty or names it.
 func (a *App) localServer(s *Screen, kind keyKind, wanted string) (target, error) {
-	local, ok := a.Local()
+	all := a.Local()
+	local, ok := pick(all, wanted)
 	switch {
-	case !ok || kind.ofLocal(local) == "":
-		return target{}, Environment(fmt.Errorf("%s is not set, and no `forgequeue up` of yours runs here on its usual data folder; "+
+	case len(all) == 0, ok && kind.ofLocal(local) == "":
+		return target{}, Environment(fmt.Errorf("%s is not set, and no `forgequeue up` of yours runs here; "+
 			"set it to a key, and FORGEQUEUE_URL to the server (%s if unset); `up` prints both as export lines", kind.variable, a.DefaultURL))
-	case wanted != "" && !SameServer(wanted, local.Gateway):
+	case !ok && wanted == "":
+		return target{}, Environment(fmt.Errorf("%s is not set, and several `forgequeue up` of yours run here: %s; choose one with --url", kind.variable, gateways(all)))
+	case !ok:
 		// Without the URL's text: there may be a password in it.
 		return target{}, Environment(fmt.Errorf("%s is not set; a `forgequeue up` of yours runs here at %s, but %s names another server, "+
-			"so its key is not sent there; set %[1]s to a key of that server, or unset FORGEQUEUE_URL", kind.variable, local.Gateway, urlName(s)))
+			"so its key is not sent there; set %[1]s to a key of that server, or unset FORGEQUEUE_URL", kind.variable, gateways(all), urlName(s)))
 	}
 	s.Note("%s is not set: using the key of the `forgequeue up` that runs here (%s)", kind.variable, local.Data)
 	return target{local.Gateway, "the `up` that runs here", kind.ofLocal(local), kind.variable}, nil
+}
+
+// LocalAt is the `up` of this machine with a URL, or if that is empty the only one.
+func (a *App) LocalAt(url string) (up.Running, bool) { return pick(a.Local(), url) }
+
+// pick is the `up` that wanted names, or if that is empty the only one.
+func pick(all []up.Running, wanted string) (up.Running, bool) {
+	if wanted == "" && len(all) == 1 {
+		return all[0], true
+	}
+	for _, one := range all {
+		if wanted != "" && SameServer(wanted, one.Gateway) {
+			return one, true
+		}
+	}
+	return up.Running{}, false
+}
+
+func gateways(all []up.Running) string {
+	var texts []string
+	for _, one := range all {
+		texts = append(texts, fmt.Sprintf("%s (%s)", one.Gateway, one.Data))
+	}
+	return strings.Join(texts, ", ")
 }
 
 // Secret is a variable's value, or the content of the file that NAME_FILE names; empty if neither is set.

@@ -5,7 +5,10 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"text/tabwriter"
+	"time"
+	"unicode/utf8"
+
+	"github.com/forgequeue/forgequeue/shared/api"
 )
 
 // Colours must not shift the columns, and text of other users must not colour.
@@ -13,13 +16,11 @@ func TestTable(t *testing.T) {
 	t.Parallel()
 	var plainText, colourful bytes.Buffer
 	for out, colours := range map[*bytes.Buffer]bool{&plainText: false, &colourful: true} {
-		table := &Table{w: tabwriter.NewWriter(out, 0, 0, 2, ' ', 0), colours: colours}
-		table.Row("ID", Coloured("STATE", Plain), "ERROR")
+		table := &Table{to: out, look: look{colours: colours}}
+		table.Head("ID", "STATE", "ERROR")
 		table.Row(1, Coloured("running", Blue), "\x1b[31mred\nline")
 		table.Row(2, Coloured("dead_letter", Red), "")
-		if err := table.w.Flush(); err != nil {
-			t.Fatal(err)
-		}
+		table.flush()
 	}
 	stripped := regexp.MustCompile(`\x1b\[\d+m`).ReplaceAllString(colourful.String(), "")
 	if stripped != plainText.String() || !strings.Contains(colourful.String(), "\x1b[31mdead_letter\x1b[0m") {
@@ -27,5 +28,58 @@ func TestTable(t *testing.T) {
 	}
 	if lines := strings.Split(plainText.String(), "\n"); len(lines) != 4 || lines[1] != "1   running       [31mred line" || lines[2] != "2   dead_letter  -" {
 		t.Errorf("%q", lines)
+	}
+}
+
+// On a terminal no line is wider than it, as long as the columns that are always shown have room. A program gets all
+// columns, in full, at each width.
+func TestTableFitsTheTerminal(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
+	id, long := "0199f0a4-7c1e-7000-8000-5d2c6f1e9a10", "Timeout: "+strings.Repeat("wörter ", 30)
+	show := func(width int) (*Table, []string) {
+		var out bytes.Buffer
+		table := &Table{to: &out, look: look{width: width, now: now}}
+		table.Head("ID", "STATE", Least("QUEUE"), Minor("CREATED"), Minor("USER"), Long("ERROR"))
+		table.Row(id, "queued", "mail", api.At(now.Add(-90*time.Second)), "", "")
+		table.Row(id, "dead_letter", "日本語のキュー", api.At(now.Add(25*time.Hour)), "", long)
+		table.flush()
+		return table, strings.Split(strings.TrimRight(out.String(), "\n"), "\n")
+	}
+	for width, hidden := range map[int]string{200: "", 110: "", 100: "QUEUE", 80: "QUEUE CREATED"} {
+		table, lines := show(width)
+		if got := strings.Join(table.hidden, " "); got != hidden || len(lines) != 3 {
+			t.Errorf("at %d: without %q, want without %q: %q", width, got, hidden, lines)
+		}
+		for _, line := range lines {
+			// Each of the wide characters takes two columns.
+			columns := utf8.RuneCountInString(line) + strings.Count(line, "日本語のキュー")*7
+			if columns > width || strings.Contains(line, "ID") == strings.Contains(line, id) {
+				t.Errorf("at %d: %d columns: %q", width, columns, line)
+			}
+		}
+		if strings.Contains(lines[0], "USER") || !strings.Contains(lines[2], "Timeout: w") || !strings.HasSuffix(lines[2], "…") {
+			t.Errorf("at %d: %q", width, lines)
+		}
+	}
+	if _, lines := show(200); !strings.Contains(lines[1], "1min ago") || !strings.Contains(lines[2], "1d from now") {
+		t.Errorf("%q", lines)
+	}
+	if table, lines := show(0); len(table.hidden) > 0 || !strings.Contains(lines[0], "USER") || !strings.Contains(lines[1], "2026-11-24T11:58:30Z") || !strings.HasSuffix(lines[2], strings.TrimSpace(long)) {
+		t.Errorf("for a program: %q", lines)
+	}
+}
+
+func TestRelativeTimes(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
+	for distance, want := range map[time.Duration]string{
+		0: "now", -900 * time.Millisecond: "now", -time.Second: "1s ago", 59 * time.Second: "59s from now", -time.Minute: "1min ago",
+		-59 * time.Minute: "59min ago", -time.Hour: "1h ago", 23 * time.Hour: "23h from now", -24 * time.Hour: "1d ago", -29 * 24 * time.Hour: "29d ago",
+		-30 * 24 * time.Hour: "2026-10-25", 400 * 24 * time.Hour: "2027-12-29",
+	} {
+		if got := relative(now.Add(distance), now); got != want {
+			t.Errorf("%v: %q, want %q", distance, got, want)
+		}
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/dustin/go-humanize"
+
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -25,6 +27,23 @@ func Brief(text string) string {
 		return string(runes[:most-1]) + "…"
 	}
 	return text
+}
+
+// units are those of relative times, each up to its limit.
+var units = []humanize.RelTimeMagnitude{
+	{D: time.Second, Format: "now"},
+	{D: time.Minute, Format: "%ds %s", DivBy: time.Second},
+	{D: time.Hour, Format: "%dmin %s", DivBy: time.Minute},
+	{D: humanize.Day, Format: "%dh %s", DivBy: time.Hour},
+	{D: humanize.LongTime, Format: "%dd %s", DivBy: humanize.Day},
+}
+
+// relative is a time as seen from now, such as "3min ago"; the date of one that is more than a month away.
+func relative(at, now time.Time) string {
+	if distance := at.Sub(now).Abs(); distance >= humanize.Month {
+		return at.UTC().Format(time.DateOnly)
+	}
+	return humanize.CustomRelTime(at, now, "ago", "from now", units)
 }
 
 // StampLayout is the layout of times in tables. [Instant] reads it too.

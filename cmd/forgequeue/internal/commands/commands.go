@@ -7,6 +7,8 @@
 //	admin      queues, limits, whoami, audit; for the operator tenant, key, plan
 //	doctor     doctor
 //
+// open, profile, version and what completes arguments are in this package.
+//
 // What all of them share is in package cli.
 package commands
 
@@ -26,7 +28,7 @@ import (
 // New makes all commands, for a root command to add.
 func New(options cli.Options) []*cobra.Command {
 	a := cli.New(options)
-	calling := slices.Concat(jobs.Commands(a), work.Commands(a), admin.Commands(a), []*cobra.Command{workflows.Command(a)})
+	calling := slices.Concat(jobs.Commands(a), work.Commands(a), admin.Commands(a), []*cobra.Command{workflows.Command(a), newOpen(a)})
 	for _, command := range calling {
 		a.ServerFlags(command)
 	}

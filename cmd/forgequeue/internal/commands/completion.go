@@ -2,6 +2,7 @@ package commands
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -20,19 +21,20 @@ type listing func(ctx context.Context, c *client.Client) ([]cobra.Completion, er
 // complete sets what the arguments and flags of commands are completed with, by their paths.
 func complete(a *cli.App, all []*cobra.Command) {
 	byPath := map[string]listing{
-		"jobs get": jobsIn(), "jobs watch": jobsIn(), "jobs attempts": jobsIn(), "jobs parents": jobsIn(),
+		"submit": typeNames(), "jobs get": jobsIn(), "jobs watch": jobsIn(), "jobs attempts": jobsIn(), "jobs parents": jobsIn(),
 		"jobs cancel":  jobsIn(api.StateBlocked, api.StateScheduled, api.StateQueued, api.StateRunning),
 		"jobs rerun":   jobsIn(api.StateCompleted, api.StateCancelled, api.StateDeadLetter),
 		"jobs delete":  jobsIn(api.StateCompleted, api.StateCancelled, api.StateDeadLetter),
 		"jobs redrive": jobsIn(api.StateDeadLetter), "dead-letters redrive": jobsIn(api.StateDeadLetter), "dead-letters discard": jobsIn(api.StateDeadLetter),
-		"queues get": queueNames, "queues set": queueNames, "queues pause": queueNames, "queues resume": queueNames, "queues delete": queueNames,
-		"schedule get": scheduleNames, "schedule set": scheduleNames, "schedule pause": scheduleNames, "schedule resume": scheduleNames,
-		"schedule trigger": scheduleNames, "schedule runs": scheduleNames, "schedule delete": scheduleNames,
-		"workflow get": workflowIDs, "workflow watch": workflowIDs, "workflow cancel": workflowIDs, "workflow redrive": workflowIDs, "workflow add": workflowIDs,
-		"redrives get": redriveIDs, "redrives watch": redriveIDs, "redrives cancel": redriveIDs, "worker health": workerIDs,
+		"queues get": queueNames(), "queues set": queueNames(), "queues pause": queueNames(), "queues resume": queueNames(), "queues delete": queueNames(),
+		"schedule get": scheduleNames(), "schedule set": scheduleNames(), "schedule pause": scheduleNames(), "schedule resume": scheduleNames(),
+		"schedule trigger": scheduleNames(), "schedule runs": scheduleNames(), "schedule delete": scheduleNames(),
+		"workflow get": workflowIDs(), "workflow watch": workflowIDs(), "workflow cancel": workflowIDs(), "workflow redrive": workflowIDs(), "workflow add": workflowIDs(),
+		"redrives get": redriveIDs(), "redrives watch": redriveIDs(), "redrives cancel": redriveIDs(), "worker health": workerIDs(),
 	}
 	ofOperator := map[string]listing{
-		"tenant get": tenantIDs, "tenant set": tenantIDs, "tenant delete": tenantIDs, "key create": tenantIDs, "key list": tenantIDs,
+		"tenant get": tenantIDs(), "tenant set": tenantIDs(), "tenant delete": tenantIDs(), "key create": tenantIDs(), "key list": tenantIDs(),
+		"plan get": planNames(), "plan set": planNames(),
 	}
 	for _, command := range all {
 		each(command, "", func(path string, command *cobra.Command) {
@@ -43,7 +45,8 @@ func complete(a *cli.App, all []*cobra.Command) {
 				command.ValidArgsFunction = a.OperatorCompletion(list)
 			}
 			// These fail only for a flag that is not there, or is completed already.
-			_ = command.RegisterFlagCompletionFunc("queue", a.Completion(queueNames))
+			_ = command.RegisterFlagCompletionFunc("queue", a.Completion(queueNames()))
+			_ = command.RegisterFlagCompletionFunc("type", a.Completion(typeNames()))
 			_ = command.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(states(), cobra.ShellCompDirectiveNoFileComp))
 			_ = command.RegisterFlagCompletionFunc("scopes", cobra.FixedCompletions(api.Scopes(), cobra.ShellCompDirectiveNoFileComp))
 		})
@@ -65,63 +68,65 @@ func states() []string {
 	}
 }
 
-// jobsIn lists the newest jobs in some states, in all if none is given.
-func jobsIn(states ...string) listing {
+// listed makes a listing of a list of the API.
+func listed[T any](read func(*client.Client, context.Context, client.PageRequest) (api.Page[T], error), show func(T) cobra.Completion) listing {
 	return func(ctx context.Context, c *client.Client) (found []cobra.Completion, _ error) {
-		page, err := c.List(ctx, api.JobFilter{States: states}, client.PageRequest{Size: completed})
-		for _, job := range page.Items {
-			found = append(found, described(job.ID, job.Type+", "+job.State))
+		page, err := read(c, ctx, client.PageRequest{Size: completed})
+		for _, one := range page.Items {
+			found = append(found, show(one))
 		}
 		return found, err
 	}
 }
 
-func queueNames(ctx context.Context, c *client.Client) (found []cobra.Completion, _ error) {
-	page, err := c.Queues(ctx, client.PageRequest{Size: completed})
-	for _, queue := range page.Items {
-		found = append(found, queue.Name)
-	}
-	return found, err
+// jobsIn lists the newest jobs in some states, in all if none is given.
+func jobsIn(states ...string) listing {
+	return listed(func(c *client.Client, ctx context.Context, page client.PageRequest) (api.Page[api.JobSummary], error) {
+		return c.List(ctx, api.JobFilter{States: states}, page)
+	}, func(j api.JobSummary) cobra.Completion { return described(j.ID, j.Type+", "+j.State) })
 }
 
-func scheduleNames(ctx context.Context, c *client.Client) (found []cobra.Completion, _ error) {
-	page, err := c.Schedules(ctx, client.PageRequest{Size: completed})
-	for _, schedule := range page.Items {
-		found = append(found, described(schedule.Name, schedule.Job.Type))
+// typeNames are the types of the newest jobs.
+func typeNames() listing {
+	return func(ctx context.Context, c *client.Client) (found []cobra.Completion, _ error) {
+		page, err := c.List(ctx, api.JobFilter{}, client.PageRequest{Size: completed})
+		for _, job := range page.Items {
+			if !slices.Contains(found, job.Type) {
+				found = append(found, job.Type)
+			}
+		}
+		return found, err
 	}
-	return found, err
 }
 
-func workflowIDs(ctx context.Context, c *client.Client) (found []cobra.Completion, _ error) {
-	page, err := c.Workflows(ctx, api.WorkflowFilter{}, client.PageRequest{Size: completed})
-	for _, workflow := range page.Items {
-		found = append(found, described(workflow.ID, workflow.Name+", "+workflow.State))
-	}
-	return found, err
+func queueNames() listing {
+	return listed((*client.Client).Queues, func(q api.Queue) cobra.Completion { return q.Name })
 }
 
-func redriveIDs(ctx context.Context, c *client.Client) (found []cobra.Completion, _ error) {
-	page, err := c.Redrives(ctx, client.PageRequest{Size: completed})
-	for _, redrive := range page.Items {
-		found = append(found, described(redrive.ID, redrive.Action+", "+redrive.State))
-	}
-	return found, err
+func scheduleNames() listing {
+	return listed((*client.Client).Schedules, func(s api.Schedule) cobra.Completion { return described(s.Name, s.Job.Type) })
 }
 
-func workerIDs(ctx context.Context, c *client.Client) (found []cobra.Completion, _ error) {
-	page, err := c.Workers(ctx, client.PageRequest{Size: completed})
-	for _, worker := range page.Items {
-		found = append(found, described(worker.WorkerID, worker.Status))
-	}
-	return found, err
+func workflowIDs() listing {
+	return listed(func(c *client.Client, ctx context.Context, page client.PageRequest) (api.Page[api.Workflow], error) {
+		return c.Workflows(ctx, api.WorkflowFilter{}, page)
+	}, func(w api.Workflow) cobra.Completion { return described(w.ID, w.Name+", "+w.State) })
 }
 
-func tenantIDs(ctx context.Context, c *client.Client) (found []cobra.Completion, _ error) {
-	page, err := c.ListTenants(ctx, client.PageRequest{Size: completed})
-	for _, tenant := range page.Items {
-		found = append(found, described(tenant.ID, tenant.Name))
-	}
-	return found, err
+func redriveIDs() listing {
+	return listed((*client.Client).Redrives, func(r api.Redrive) cobra.Completion { return described(r.ID, r.Action+", "+r.State) })
+}
+
+func workerIDs() listing {
+	return listed((*client.Client).Workers, func(w api.Worker) cobra.Completion { return described(w.WorkerID, w.Status) })
+}
+
+func tenantIDs() listing {
+	return listed((*client.Client).ListTenants, func(t api.Tenant) cobra.Completion { return described(t.ID, t.Name) })
+}
+
+func planNames() listing {
+	return listed((*client.Client).ListPlans, func(p api.Plan) cobra.Completion { return p.Name })
 }
 
 // described is a completion with a description. Both are text of other users: the shell must not read more into it.

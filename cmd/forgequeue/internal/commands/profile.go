@@ -129,56 +129,37 @@ func askKey(s *cli.Screen) (string, error) {
 }
 
 func newProfileUse(a *cli.App) *cobra.Command {
-	return &cobra.Command{
-		Use:               "use NAME",
-		Short:             "Make a profile the current one",
-		Args:              cli.One(),
-		ValidArgsFunction: profileNames(a),
-		RunE: func(_ *cobra.Command, args []string) error {
-			all, err := a.ReadProfiles()
-			if err != nil {
-				return err
-			}
-			if _, ok := all.All[args[0]]; !ok {
-				return unknownProfile(all, args[0])
-			}
-			all.Current = args[0]
-			return a.WriteProfiles(all)
-		},
-	}
+	return onProfile(a, "use NAME", "Make a profile the current one", func(all *cli.Profiles, name string) { all.Current = name })
 }
 
 func newProfileDelete(a *cli.App) *cobra.Command {
+	return onProfile(a, "delete NAME", "Delete a profile and its keys; the keys stay valid", func(all *cli.Profiles, name string) {
+		delete(all.All, name)
+		if all.Current == name {
+			all.Current = ""
+		}
+	})
+}
+
+// onProfile is a command that changes the profiles for one of them.
+func onProfile(a *cli.App, use, short string, change func(all *cli.Profiles, name string)) *cobra.Command {
+	names := func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		all, _ := a.ReadProfiles()
+		return all.Names(), cobra.ShellCompDirectiveNoFileComp
+	}
 	return &cobra.Command{
-		Use:               "delete NAME",
-		Short:             "Delete a profile and its keys; the keys stay valid",
-		Args:              cli.One(),
-		ValidArgsFunction: profileNames(a),
+		Use: use, Short: short, Args: cli.One(), ValidArgsFunction: names,
 		RunE: func(_ *cobra.Command, args []string) error {
 			all, err := a.ReadProfiles()
 			if err != nil {
 				return err
 			}
 			if _, ok := all.All[args[0]]; !ok {
-				return unknownProfile(all, args[0])
+				return cli.Usage("there is no profile %q; there are: %s", args[0], cli.OrNone(strings.Join(all.Names(), ", ")))
 			}
-			delete(all.All, args[0])
-			if all.Current == args[0] {
-				all.Current = ""
-			}
+			change(&all, args[0])
 			return a.WriteProfiles(all)
 		},
-	}
-}
-
-func unknownProfile(all cli.Profiles, name string) error {
-	return cli.Usage("there is no profile %q; there are: %s", name, cli.OrNone(strings.Join(all.Names(), ", ")))
-}
-
-func profileNames(a *cli.App) cobra.CompletionFunc {
-	return func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		all, _ := a.ReadProfiles()
-		return all.Names(), cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
@@ -207,7 +188,7 @@ func newProfileList(a *cli.App) *cobra.Command {
 				shown.Items = append(shown.Items, shownProfile{name, p.URL, withoutSecret(p.APIKey), p.OperatorKey != "", name == all.Current})
 			}
 			return a.Screen(command).Show(shown, func(t *cli.Table) {
-				t.Row("NAME", "CURRENT", "URL", "API KEY", "OPERATOR KEY")
+				t.Head("NAME", "CURRENT", "URL", "API KEY", "OPERATOR KEY")
 				for _, p := range shown.Items {
 					t.Row(p.Name, yes(p.Current), p.URL, p.APIKey, yes(p.OperatorKey))
 				}

@@ -24,28 +24,23 @@ func (g *group) run(ctx context.Context) (cause, err error) {
 	if err != nil {
 		return nil, err
 	}
+	family := familyOf(g.command.Process)
+	defer family.end() // the processes that it left running
 	select {
 	case <-started.Ended():
 	case <-ctx.Done():
 		cause = context.Cause(ctx)
-		g.stop(started.Ended(), g.patience(cause))
+		stop(family, started.Ended(), g.patience(cause))
 	}
-	// The processes that it left running.
-	g.signal(syscall.SIGKILL)
 	return cause, nil
 }
 
-func (g *group) stop(ended <-chan struct{}, patience time.Duration) {
-	g.signal(syscall.SIGTERM)
+func stop(family family, ended <-chan struct{}, patience time.Duration) {
+	family.terminate()
 	select {
 	case <-ended:
 	case <-time.After(patience):
-		g.signal(syscall.SIGKILL)
+		family.kill()
 		<-ended
 	}
-}
-
-// signal goes to the whole group, which may have ended.
-func (g *group) signal(signal syscall.Signal) {
-	_ = syscall.Kill(-g.command.Process.Pid, signal)
 }

@@ -1,3 +1,5 @@
+//go:build unix
+
 package up
 
 import (
@@ -43,12 +45,6 @@ func (e *HeldError) Error() string {
 	}
 	return fmt.Sprintf("%s already runs forgequeue on %s; stop it first, or choose another folder with --data DIR", holder, e.Dir)
 }
-
-// SettingError is an error of the machine or its settings.
-type SettingError struct{ err error }
-
-func (e *SettingError) Error() string { return e.err.Error() }
-func (e *SettingError) Unwrap() error { return e.err }
 
 // folder is the data folder, locked by this process.
 type folder struct {

@@ -1,3 +1,5 @@
+//go:build unix
+
 package up
 
 import (
@@ -9,29 +11,7 @@ import (
 	"syscall"
 )
 
-// Running is an `up` that runs on this machine, as its data folder describes it.
-type Running struct {
-	// Gateway is the URL of the public API.
-	Gateway     string
-	APIKey      string
-	OperatorKey string
-	// DatabaseURL and RedisURL are the stores that it started; empty for those of its
-	// environment.
-	DatabaseURL, RedisURL string
-	// Data is the folder.
-	Data string
-}
-
-// FindRunning looks for an `up` on the default data folder. It finds none if the folder is another user's, or if
-// the process has ended.
-func FindRunning() (Running, bool) {
-	dir, err := defaultData()
-	if err != nil {
-		return Running{}, false
-	}
-	return findRunning(dir)
-}
-
+// findRunning reads a data folder. It finds nothing if the folder is another user's, or if the process has ended.
 func findRunning(dir string) (Running, bool) {
 	// The process id in the lock file, and not the lock itself: taking the lock, even
 	// for a moment, could make an `up` that starts just now fail.

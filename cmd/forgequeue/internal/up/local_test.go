@@ -1,7 +1,12 @@
+//go:build unix
+
 package up
 
 import (
 	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 )
 
@@ -37,5 +42,71 @@ func TestFindRunning(t *testing.T) {
 	}
 	if _, ok := findRunning(dir); ok {
 		t.Fatal("found although nobody runs")
+	}
+}
+
+// Commands find each `up` that runs, wherever its data lies.
+func TestFindRunningAnywhere(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	t.Setenv("XDG_DATA_HOME", t.TempDir())
+	var removes []func()
+	found := func() (folders []string) {
+		for _, r := range FindRunning() {
+			if strings.HasPrefix(r.Data, os.TempDir()) { // root's default folder may be in use
+				folders = append(folders, r.Data)
+			}
+		}
+		return folders
+	}
+	var want []string
+	for range 2 {
+		f, err := openFolder(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(f.close)
+		kept, err := f.loadCredentials()
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept.APIKey, kept.Gateway = "fq_key", "http://127.0.0.1:1"
+		if err := f.saveCredentials(kept); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 { // a second time changes nothing
+			remove, err := register(f.path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			removes = append(removes, remove)
+		}
+		want = append(want, f.path)
+	}
+	slices.Sort(want)
+	if got := found(); !slices.Equal(slices.Sorted(slices.Values(got)), want) {
+		t.Errorf("found %q, want %q", got, want)
+	}
+	// One has been killed: its file stays, and names nothing that runs.
+	if err := os.WriteFile(filepath.Join(want[0], "lock"), []byte("4194305\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := found(); !slices.Equal(got, want[1:]) {
+		t.Errorf("found %q, want %q", got, want[1:])
+	}
+	// A folder that has gone takes its file with it.
+	gone := filepath.Join(t.TempDir(), "gone")
+	if _, err := register(gone); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if folders := registered(); !slices.Equal(slices.Sorted(slices.Values(folders)), want) {
+			t.Errorf("%q are registered, want %q", folders, want)
+		}
+	}
+	for _, remove := range removes {
+		remove()
+	}
+	if got := found(); len(got) > 0 || len(registered()) > 0 {
+		t.Errorf("found %q after all have ended", got)
 	}
 }

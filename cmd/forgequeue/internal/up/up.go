@@ -1,16 +1,11 @@
-// Package up runs everything in one process: PostgreSQL and Redis as children,
-// core and the gateway, a sample worker with a few jobs.
-//
-//	lock the data folder ▶ PostgreSQL ▶ Redis ▶ migrate ▶ core, gateway ▶ keys ▶ sample worker ▶ ready
-//
-// It stops in the opposite order, so that no part loses one that it depends on.
+//go:build unix
+
 package up
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"net"
@@ -19,25 +14,10 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/syncwriter"
+	"github.com/forgequeue/forgequeue/cmd/supervisor"
 	coreapp "github.com/forgequeue/forgequeue/core/app"
 	gatewayapp "github.com/forgequeue/forgequeue/gateway/app"
 )
-
-// Options are the flags of `up`.
-type Options struct {
-	// Data is the data folder; empty is the default one.
-	Data string
-	// Listen is the gateway's address, host:port.
-	Listen string
-	// Demo runs the sample worker and, on a new data folder, submits the first jobs.
-	Demo bool
-	// JSON prints one line of JSON when ready, instead of text.
-	JSON bool
-	// Out and Err are standard output and error.
-	Out, Err io.Writer
-
-	sampleLog *slog.Logger
-}
 
 const (
 	// readyTime is how long the services may take to come up.
@@ -49,8 +29,20 @@ const (
 )
 
 // Run starts everything and serves until ctx ends, then stops everything. It
-// returns nil after a clean stop.
+// returns nil after a clean stop. An error of the machine or its settings is a
+// *SettingError.
 func Run(ctx context.Context, o Options) error {
+	err := run(ctx, o)
+	_, held := errors.AsType[*HeldError](err)
+	_, missing := errors.AsType[*MissingPostgresError](err)
+	_, server := errors.AsType[*supervisor.HeldError](err)
+	if held || missing || server {
+		return &SettingError{err}
+	}
+	return err
+}
+
+func run(ctx context.Context, o Options) error {
 	if o.Data == "" {
 		data, err := defaultData()
 		if err != nil {
@@ -120,6 +112,8 @@ func serve(ctx context.Context, o Options, f *folder, kept *credentials, held *s
 	group.start("core", func(ctx context.Context) error { return coreapp.Run(ctx, core) })
 	group.start("gateway", func(ctx context.Context) error { return gatewayapp.Run(ctx, gateway) })
 
+	unregister := func() {}
+	defer func() { unregister() }()
 	err = func() error {
 		url := "http://" + listeners.gateway.Addr().String()
 		if err := waitReady(group.ctx, url); err != nil {
@@ -132,6 +126,9 @@ func serve(ctx context.Context, o Options, f *folder, kept *credentials, held *s
 		kept.Gateway, kept.DatabaseURL, kept.RedisURL = url, held.ownDatabase(), held.ownRedis()
 		if err := f.saveCredentials(*kept); err != nil {
 			return err
+		}
+		if unregister, err = register(f.path); err != nil {
+			log.Warn("commands without a key do not find this `up` by themselves", "error", err)
 		}
 		ready := newReady(url, kept, held, f, listeners)
 		if o.Demo {
@@ -213,31 +210,4 @@ func configs(kept *credentials, held *stores, a *addresses, log *slog.Logger) (c
 	core.Listener, core.MetricsListener, core.Logger = a.core, a.coreMetrics, log.With("service", "core")
 	gateway.Listener, gateway.MetricsListener, gateway.Logger = a.gateway, a.gatewayMetrics, log.With("service", "gateway")
 	return core, gateway, errors.Join(coreErr, gatewayErr)
-}
-
-// Parent ends ctx when `go run` started this process and has ended: a `go run` that is killed by another signal
-// than Ctrl-C's does not stop its program.
-func Parent(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(ctx)
-	parent := os.Getppid()
-	name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", parent))
-	if err != nil || string(name) != "go\n" {
-		return ctx, cancel
-	}
-	go func() {
-		ticker := time.NewTicker(500 * time.Millisecond)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-ticker.C:
-				if os.Getppid() != parent {
-					cancel()
-					return
-				}
-			}
-		}
-	}()
-	return ctx, cancel
 }

@@ -56,12 +56,12 @@ with the scope manage. With --operator it is of all tenants, and needs the opera
 }
 
 func auditEntries(t *cli.Table, all []api.AuditEntry) {
-	t.Row("AT", "WHO", "KEY", "ACTION", "OBJECT", "DETAIL")
+	t.Head("AT", "WHO", cli.Minor("KEY"), "ACTION", "OBJECT", cli.Long("DETAIL"))
 	for _, entry := range all {
 		who := entry.Actor.Kind
 		if entry.Actor.User != nil {
 			who += " " + *entry.Actor.User
 		}
-		t.Row(cli.Stamp(&entry.At), who, cli.OrElse(entry.Actor.KeyID, ""), entry.Action, cli.OrElse(entry.Object, ""), cli.Brief(string(entry.Detail)))
+		t.Row(entry.At, who, cli.OrElse(entry.Actor.KeyID, ""), entry.Action, cli.OrElse(entry.Object, ""), cli.Brief(string(entry.Detail)))
 	}
 }

@@ -97,7 +97,7 @@ func newKeyList(a *cli.App) *cobra.Command {
 }
 
 func keys(t *cli.Table, all []api.Key) {
-	t.Row("KEY ID", "USER", "SCOPES", "EXPIRES")
+	t.Head("KEY ID", "USER", cli.Long("SCOPES"), "EXPIRES")
 	for _, key := range all {
 		t.Row(key.KeyID, cli.OrElse(key.User, "any"), strings.Join(key.Scopes, ","), expiry(key.ExpiresAt))
 	}

@@ -24,11 +24,11 @@ func newLimits(a *cli.App) *cobra.Command {
 				return err
 			}
 			return s.Show(limits, func(t *cli.Table) {
-				t.Row("RATE", "PER SECOND", "BURST", "LEFT", "FULL AGAIN IN")
+				t.Head("RATE", "PER SECOND", "BURST", "LEFT", "FULL AGAIN IN")
 				for _, p := range limits.Policies {
 					t.Row(p.Name, p.RatePerSecond, p.Burst, p.Remaining, cli.Milliseconds(p.ResetMS))
 				}
-				t.Row("CAP", "SCOPE", "LIMIT", "USED")
+				t.Head("CAP", "SCOPE", "LIMIT", "USED")
 				for _, c := range limits.Caps {
 					t.Row(c.Kind, c.Scope, c.Limit, c.Used)
 				}

@@ -28,7 +28,7 @@ func TestLimits(t *testing.T) {
 	defer server.Close()
 	fake := f.With("FORGEQUEUE_URL", server.URL)
 	r := fake.Want(0, []string{"tenant-jobs", "2.5", "1.2s"}, "limits")
-	if lines := strings.Split(strings.TrimSpace(r.Out), "\n"); len(lines) != 4 || strings.Join(strings.Fields(lines[3]), " ") != "running user 4 3" {
+	if lines := strings.Split(strings.TrimSpace(r.Out), "\n"); len(lines) != 5 || strings.Join(strings.Fields(lines[4]), " ") != "running user 4 3" {
 		t.Errorf("%q", r.Out)
 	}
 	if limits := commandtest.Decode[api.LimitsResponse](f, fake.Must("limits", "-o", "json")); limits.Policies[0].Remaining != 7 || limits.Caps[0].Used != 3 {

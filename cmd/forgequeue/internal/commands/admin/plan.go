@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,7 +17,7 @@ func newPlan(a *cli.App) *cobra.Command {
 		Use:   "plan",
 		Short: "Show and set plans: named sets of limits (operator)",
 	}
-	command.AddCommand(newPlanGet(a), newPlanSet(a))
+	command.AddCommand(newPlanGet(a), newPlanList(a), newPlanSet(a))
 	return command
 }
 
@@ -33,6 +34,38 @@ func newPlanGet(a *cli.App) *cobra.Command {
 			return s.Show(plan, func(t *cli.Table) { describePlan(t, plan) })
 		}),
 	}
+}
+
+func newPlanList(a *cli.App) *cobra.Command {
+	var page cli.Paging
+	command := &cobra.Command{
+		Use:   "list",
+		Short: "List the plans and the limits that each has",
+		Args:  cobra.NoArgs,
+		RunE: a.AsOperator(func(ctx context.Context, s *cli.Session, _ []string) error {
+			return cli.ShowList(ctx, s, page, s.Client.ListPlans, func(t *cli.Table, all []api.Plan) {
+				t.Head("NAME", cli.Long("LIMITS"))
+				for _, plan := range all {
+					t.Row(plan.Name, cli.OrNone(strings.Join(limitsOf(plan), " ")))
+				}
+			})
+		}),
+	}
+	page.Flags(command)
+	return command
+}
+
+// limitsOf are the limits that a plan has.
+func limitsOf(plan api.Plan) (limits []string) {
+	for _, limit := range listLimits(plan.Limits) {
+		if limit.value != none {
+			limits = append(limits, limit.name+"="+limit.value)
+		}
+	}
+	if plan.VisibilityTimeoutMSMax != nil {
+		limits = append(limits, "max_visibility_timeout="+cli.Milliseconds(*plan.VisibilityTimeoutMSMax))
+	}
+	return limits
 }
 
 func describePlan(t *cli.Table, plan api.Plan) {

@@ -1,6 +1,8 @@
 package admin_test
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/commands/commandtest"
@@ -15,7 +17,11 @@ func TestPlans(t *testing.T) {
 	if plan.Limits.MaxActive != nil || *plan.Limits.RequestsPerSecond != 0.5 || *plan.VisibilityTimeoutMSMax != 120_000 {
 		t.Errorf("%+v", plan)
 	}
+	f.Want(0, []string{"requests_per_second=0.5 max_visibility_timeout=2m0s", "standard"}, "plan", "list")
 	plan = commandtest.Decode[api.Plan](f, f.Must("plan", "set", "small", "--reset", "-o", "json"))
+	if names := strings.Fields(f.Must("plan", "list", "-o", "name")); !slices.Contains(names, "small") || !slices.IsSorted(names) {
+		t.Errorf("%q", names)
+	}
 	if plan.Limits.RequestsPerSecond != nil || plan.VisibilityTimeoutMSMax != nil {
 		t.Errorf("%+v", plan)
 	}

@@ -102,10 +102,14 @@ func TestProfilesAreTheUsersOwn(t *testing.T) {
 	if err := os.Chmod(path, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
+	for _, text := range []string{"{", "{}", "[]", ""} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if r := f.Want(3, []string{path, "is not a file of profiles"}, "whoami"); strings.Contains(r.Err, "%!") {
+			t.Errorf("%q: %s", text, r.Err)
+		}
 	}
-	f.Want(3, []string{path, "is not a file of profiles"}, "whoami")
 }
 
 // Whatever chooses server and key: a key goes only to the server that it belongs to. The other server is a trap: it
@@ -114,8 +118,8 @@ func TestKeysGoToTheirServerOnly(t *testing.T) {
 	trap := newTrap(t)
 	f := bare(t)
 	here := f.Ready.Gateway
-	f.Local = func() (up.Running, bool) {
-		return up.Running{Gateway: here, APIKey: f.Ready.APIKey, OperatorKey: f.Ready.OperatorKey, Data: "/data"}, true
+	f.Local = func() []up.Running {
+		return []up.Running{{Gateway: here, APIKey: f.Ready.APIKey, OperatorKey: f.Ready.OperatorKey, Data: "/data"}}
 	}
 	add(f, f.Ready.APIKey, "here", "--url", here)
 	whoami := func(f *commandtest.Fixture, args ...string) commandtest.Result {

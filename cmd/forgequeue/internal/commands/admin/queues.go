@@ -47,7 +47,7 @@ func newQueuesList(a *cli.App) *cobra.Command {
 }
 
 func queues(t *cli.Table, all []api.Queue) {
-	t.Row("NAME", "MODE", cli.Coloured("STATE", cli.Plain), "QUEUED", "RUNNING", "SCHEDULED", "BLOCKED", "DEAD", "OLDEST", "WORKERS", "UNSERVED")
+	t.Head("NAME", cli.Least("MODE"), "STATE", "QUEUED", "RUNNING", cli.Minor("SCHEDULED"), cli.Least("BLOCKED"), "DEAD", cli.Minor("OLDEST"), "WORKERS", cli.Long("UNSERVED"))
 	for _, q := range all {
 		depth := depths(q)
 		t.Row(q.Name, q.Mode, queueState(q), depth("queued", q.Depth.Queued), depth("running", q.Depth.Running),
@@ -140,7 +140,7 @@ func describeQueue(t *cli.Table, q api.Queue) {
 	depth := depths(q)
 	t.Pair("name", q.Name)
 	t.Pair("mode", q.Mode)
-	t.Row("state", queueState(q))
+	t.Pair("state", queueState(q))
 	t.Pair("queued", depth("queued", q.Depth.Queued))
 	t.Pair("running", depth("running", q.Depth.Running))
 	t.Pair("scheduled", depth("scheduled", q.Depth.Scheduled))

@@ -56,6 +56,11 @@ again. The word none removes a limit.`,
 }
 
 func setQueue(ctx context.Context, s *cli.Session, name string, f *queueFlags) error {
+	if changed := s.Command.Flags().Changed; changed("push") || changed("new-push-secret") {
+		if err := s.NoNames("it would not show the secret of a push, which is never shown again"); err != nil {
+			return err
+		}
+	}
 	var request api.QueueRequest
 	if !f.reset {
 		// The API replaces all settings, so those that are not given are sent as they are.

@@ -107,19 +107,19 @@ func describeTenant(t *cli.Table, one api.Tenant) {
 	t.Pair("name", one.Name)
 	t.Pair("plan", one.Plan)
 	t.Pair("weight", strconv.Itoa(one.Weight))
-	t.Pair("created", cli.Stamp(&one.CreatedAt))
+	t.Pair("created", one.CreatedAt)
 	t.Pair("overrides", overrides(one.Overrides))
 	if deletion := one.Deletion; deletion != nil {
 		t.Pair("deletion", fmt.Sprintf("%s; %d rows removed", deletion.State, deletion.Removed))
-		t.Pair("asked for", cli.Stamp(&deletion.RequestedAt))
-		t.Pair("ended", cli.Stamp(deletion.EndedAt))
+		t.Pair("asked for", deletion.RequestedAt)
+		t.Pair("ended", deletion.EndedAt)
 	}
 }
 
 func tenants(t *cli.Table, all []api.Tenant) {
-	t.Row("ID", "NAME", "PLAN", "WEIGHT", "CREATED", "OVERRIDES")
+	t.Head("ID", "NAME", "PLAN", cli.Minor("WEIGHT"), cli.Minor("CREATED"), cli.Long("OVERRIDES"))
 	for _, one := range all {
-		t.Row(one.ID, one.Name, one.Plan, one.Weight, cli.Stamp(&one.CreatedAt), overrides(one.Overrides))
+		t.Row(one.ID, one.Name, one.Plan, one.Weight, one.CreatedAt, overrides(one.Overrides))
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/commands"
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/up"
+	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/client"
 )
 
@@ -27,10 +28,12 @@ type Fixture struct {
 	*testing.T
 	*stack
 	env map[string]string
-	// Local finds an `up` on this machine; none by default.
-	Local func() (up.Running, bool)
+	// Local finds the `up`s on this machine; none by default.
+	Local func() []up.Running
 	// Usual is the server's URL if FORGEQUEUE_URL is unset.
 	Usual string
+	// Browse opens a URL.
+	Browse func(url string) error
 	// Config is the user's folder of settings.
 	Config string
 	// Completion is how long a completion may take.
@@ -51,7 +54,7 @@ func New(t *testing.T) *Fixture {
 		t.Fatal(shared.err)
 	}
 	return &Fixture{
-		T: t, stack: shared, Config: t.TempDir(), Completion: time.Minute, Usual: "http://127.0.0.1:1", Local: func() (up.Running, bool) { return up.Running{}, false },
+		T: t, stack: shared, Config: t.TempDir(), Completion: time.Minute, Usual: "http://127.0.0.1:1", Local: func() []up.Running { return nil },
 		env: map[string]string{
 			"FORGEQUEUE_URL": shared.Ready.Gateway, "FORGEQUEUE_API_KEY": shared.Ready.APIKey,
 			"FORGEQUEUE_OPERATOR_KEY": shared.Ready.OperatorKey,
@@ -63,7 +66,7 @@ func New(t *testing.T) *Fixture {
 func On(t *testing.T, server string) *Fixture {
 	t.Helper()
 	f := &Fixture{
-		T: t, stack: &stack{}, Config: t.TempDir(), Completion: time.Minute, Usual: "http://127.0.0.1:1", Local: func() (up.Running, bool) { return up.Running{}, false },
+		T: t, stack: &stack{}, Config: t.TempDir(), Completion: time.Minute, Usual: "http://127.0.0.1:1", Local: func() []up.Running { return nil },
 		env: map[string]string{"FORGEQUEUE_URL": server, "FORGEQUEUE_API_KEY": "fq_test_key"},
 	}
 	f.Ready.Gateway, f.Ready.APIKey = server, "fq_test_key"
@@ -82,6 +85,14 @@ func (f *Fixture) With(name, value string) *Fixture {
 	return &other
 }
 
+// Alone is the fixture with the key of a tenant that no other test uses.
+func (f *Fixture) Alone() *Fixture {
+	f.Helper()
+	tenant := Decode[api.Tenant](f, f.Must("tenant", "create", "alone", "--plan", "unlimited", "-o", "json"))
+	key := Decode[api.NewKey](f, f.Must("key", "create", tenant.ID, "--scopes", strings.Join(api.Scopes(), ","), "-o", "json"))
+	return f.With("FORGEQUEUE_API_KEY", key.Secret)
+}
+
 // Result is what a command ended with and wrote.
 type Result struct {
 	Code     int
@@ -94,14 +105,15 @@ func (f *Fixture) Run(args ...string) Result { return f.RunWith(f.Context(), "",
 // RunWith is Run with standard input.
 func (f *Fixture) RunWith(ctx context.Context, stdin string, args ...string) Result {
 	var out, errs Buffer
-	code := f.command(&out, &errs, stdin)(ctx, args...)
+	code := f.Start(&out, &errs, stdin)(ctx, args...)
 	return Result{code, out.String(), errs.String()}
 }
 
-func (f *Fixture) command(out, errs io.Writer, stdin string) func(ctx context.Context, args ...string) int {
+// Start makes a function that runs a command with these outputs.
+func (f *Fixture) Start(out, errs io.Writer, stdin string) func(ctx context.Context, args ...string) int {
 	return func(ctx context.Context, args ...string) int {
 		root := &cobra.Command{Use: "forgequeue"}
-		root.AddCommand(commands.New(cli.Options{Getenv: func(name string) string { return f.env[name] }, Local: f.Local, DefaultURL: f.Usual, ConfigDir: f.config, CompletionTime: f.Completion})...)
+		root.AddCommand(commands.New(cli.Options{Getenv: func(name string) string { return f.env[name] }, Local: f.Local, DefaultURL: f.Usual, ConfigDir: f.config, Browse: f.Browse, CompletionTime: f.Completion})...)
 		root.SetIn(strings.NewReader(stdin))
 		root.SetOut(out)
 		root.SetErr(errs)

@@ -90,6 +90,7 @@ func (s *stack) start() {
 	if os.Getenv("FORGEQUEUE_REDIS_TIMEOUT") == "" { // a slow machine's Redis must not count as unreachable
 		_ = os.Setenv("FORGEQUEUE_REDIS_TIMEOUT", "10s")
 	}
+	_ = os.Setenv("XDG_STATE_HOME", dir) // it is not registered where the user's commands look
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop, s.started, s.Ready.Data = stop, true, dir
 	out, in := io.Pipe()

@@ -19,7 +19,7 @@ type Worker struct {
 func (f *Fixture) Work(args ...string) *Worker {
 	ctx, stop := context.WithCancel(f.Context())
 	w := &Worker{Stop: stop, ended: make(chan int, 1), errs: &Buffer{}}
-	run := f.command(&Buffer{}, w.errs, "")
+	run := f.Start(&Buffer{}, w.errs, "")
 	go func() { w.ended <- run(ctx, append([]string{"worker", "run"}, args...)...) }()
 	f.Cleanup(func() {
 		stop()

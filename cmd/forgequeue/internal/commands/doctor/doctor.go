@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
-	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/up"
 	"github.com/forgequeue/forgequeue/shared/build"
 	"github.com/forgequeue/forgequeue/shared/diagnosis"
 )
@@ -40,7 +39,7 @@ func (r *report) add(level, check, detail, advice string) {
 
 // Command is doctor.
 func Command(a *cli.App) *cobra.Command {
-	return &cobra.Command{
+	command := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check the gateway, PostgreSQL and Redis, and say what to change",
 		Long: `Look at what is named in the environment, each optional, and say what to change:
@@ -49,7 +48,8 @@ func Command(a *cli.App) *cobra.Command {
   DATABASE_URL    PostgreSQL: version, migrations, connections, settings that lose data
   REDIS_URL       Redis or Valkey: version, scripts, pub/sub, eviction, latency
 
-and compare the clocks of all with this machine's. What is unset is taken from a "forgequeue up" of yours that
+and compare the clocks of all with this machine's. --url names another gateway, and a profile a gateway with its keys:
+--profile, FORGEQUEUE_PROFILE, or the current one if the gateway's variables are not set. What is unset is taken from a "forgequeue up" of yours that
 runs here, and the gateway is otherwise looked for at its usual address. Nothing is changed; one key that expires within a second is
 written to Redis. Exit code: 0 nothing has failed (warnings aside), 1 something has, 3 something that is named
 could not be reached, or nothing is named.`,
@@ -64,30 +64,31 @@ could not be reached, or nothing is named.`,
 			return r.verdict()
 		},
 	}
+	a.ServerFlags(command)
+	return command
 }
 
 func examine(ctx context.Context, a *cli.App, s *cli.Screen) *report {
 	r := &report{}
 	r.add(diagnosis.LevelOK, "forgequeue", build.This().String(), "")
-	local := examined(a, s)
-	examineGateway(ctx, a, local, r)
+	named, by, err := a.Named(s)
+	if given := a.Getenv("FORGEQUEUE_URL"); err == nil && given != "" && named.APIKey == "" && !cli.SameServer(given, named.URL) {
+		err = errors.New("--url names another server than FORGEQUEUE_URL, to which the keys of the environment belong")
+	}
+	if err != nil {
+		r.looked, r.unreached = true, true
+		r.add(diagnosis.LevelFail, "gateway", err.Error(), "correct it, or set FORGEQUEUE_URL and FORGEQUEUE_API_KEY")
+		return r
+	}
+	local, ok := a.LocalAt(named.URL)
+	if ok && named.URL == "" {
+		s.Note("FORGEQUEUE_URL is not set: looking at the `forgequeue up` that runs here (%s)", local.Data)
+	}
+	examineGateway(ctx, a, named, by, local, r)
 	examinePostgres(ctx, a, local, r)
 	examineRedis(ctx, a, local, r)
 	r.compareClocks()
 	return r
-}
-
-// examined is the `up` that runs on this machine, if FORGEQUEUE_URL is unset or names it; else the zero value.
-func examined(a *cli.App, s *cli.Screen) up.Running {
-	local, running := a.Local()
-	server := a.Getenv("FORGEQUEUE_URL")
-	switch {
-	case !running || server != "" && !cli.SameServer(server, local.Gateway):
-		return up.Running{}
-	case server == "":
-		s.Note("FORGEQUEUE_URL is not set: looking at the `forgequeue up` that runs here (%s)", local.Data)
-	}
-	return local
 }
 
 // verdict is the error that sets the exit code.

@@ -65,15 +65,15 @@ func TestDoctorFindings(t *testing.T) {
 
 func TestDoctorFindsALocalUp(t *testing.T) {
 	f := commandtest.New(t).With("FORGEQUEUE_URL", "").With("FORGEQUEUE_API_KEY", "").With("FORGEQUEUE_OPERATOR_KEY", "")
-	f.Local = func() (up.Running, bool) {
-		return up.Running{Gateway: f.Ready.Gateway, APIKey: f.Ready.APIKey, OperatorKey: f.Ready.OperatorKey, Data: "/the/data"}, true
+	f.Local = func() []up.Running {
+		return []up.Running{{Gateway: f.Ready.Gateway, APIKey: f.Ready.APIKey, OperatorKey: f.Ready.OperatorKey, Data: "/the/data"}}
 	}
 	f.Want(0, []string{"/the/data", "API key", "it opens /v1/admin", "DATABASE_URL is not set", "REDIS_URL is not set"}, "doctor")
 	found := f.Local
-	f.Local = func() (up.Running, bool) {
-		local, ok := found()
-		local.DatabaseURL, local.RedisURL = f.Ready.DatabaseURL, f.Ready.Redis.URL
-		return local, ok
+	f.Local = func() []up.Running {
+		local := found()
+		local[0].DatabaseURL, local[0].RedisURL = f.Ready.DatabaseURL, f.Ready.Redis.URL
+		return local
 	}
 	whole := []string{"PostgreSQL durability", "Redis version"}
 	f.Want(0, whole, "doctor")
@@ -87,4 +87,26 @@ func TestDoctorTriesTheUsualAddress(t *testing.T) {
 	f := commandtest.New(t).With("FORGEQUEUE_URL", "")
 	f.Usual = f.Ready.Gateway
 	f.Want(0, []string{f.Ready.Gateway + " ok", "API key"}, "doctor")
+}
+
+func TestDoctorOfAProfile(t *testing.T) {
+	f := commandtest.New(t).With("FORGEQUEUE_URL", "").With("FORGEQUEUE_API_KEY", "").With("FORGEQUEUE_OPERATOR_KEY", "")
+	if r := f.RunWith(f.Context(), f.Ready.APIKey+"\n", "profile", "add", "here", "--url", f.Ready.Gateway); r.Code != 0 {
+		t.Fatalf("%+v", r)
+	}
+	checked := []string{f.Ready.Gateway + " ok", "API key", "FORGEQUEUE_OPERATOR_KEY is not set"}
+	f.Want(0, checked, "doctor", "--profile", "here")
+	f.Want(0, checked, "doctor") // it is the current one
+	other := f.With("FORGEQUEUE_URL", "http://127.0.0.1:1").With("FORGEQUEUE_API_KEY", "fq_other")
+	other.Want(3, []string{"127.0.0.1:1"}, "doctor")
+	other.Want(0, checked, "doctor", "--profile", "here")
+	f.Want(3, []string{`there is no profile "none"`}, "doctor", "--profile", "none")
+	// A key of the environment goes before FORGEQUEUE_PROFILE, as for every command.
+	other.With("FORGEQUEUE_PROFILE", "here").Want(3, []string{"127.0.0.1:1"}, "doctor")
+	// A server without a key: the current profile's, if it is that server's.
+	f.With("FORGEQUEUE_URL", f.Ready.Gateway).Want(0, checked, "doctor")
+	elsewhere := f.With("FORGEQUEUE_URL", "http://127.0.0.1:1")
+	elsewhere.Want(3, []string{"127.0.0.1:1"}, "doctor")
+	elsewhere.With("FORGEQUEUE_PROFILE", "here").Want(3, []string{"the profile here is of another server than FORGEQUEUE_URL names"}, "doctor")
+	other.Want(3, []string{"--url names another server than FORGEQUEUE_URL"}, "doctor", "--url", f.Ready.Gateway)
 }

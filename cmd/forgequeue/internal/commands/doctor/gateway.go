@@ -19,12 +19,12 @@ import (
 // noKey is sent as the key to routes that need none: the client requires one.
 const noKey = "none"
 
-// examineGateway checks the gateway from outside, as any client sees it.
-func examineGateway(ctx context.Context, a *cli.App, local up.Running, r *report) {
-	server := cmp.Or(a.Getenv("FORGEQUEUE_URL"), local.Gateway)
-	if err := cli.CheckURL("FORGEQUEUE_URL", server); err != nil {
+// examineGateway checks the gateway from outside, as any client sees it. by is what named it.
+func examineGateway(ctx context.Context, a *cli.App, named cli.Profile, by string, local up.Running, r *report) {
+	server := cmp.Or(named.URL, local.Gateway)
+	if err := cli.CheckURL(by, server); err != nil {
 		r.looked, r.unreached = true, true
-		r.add(diagnosis.LevelFail, "gateway", err.Error(), "correct FORGEQUEUE_URL")
+		r.add(diagnosis.LevelFail, "gateway", err.Error(), "correct "+by)
 		return
 	}
 	if server == "" {
@@ -37,7 +37,7 @@ func examineGateway(ctx context.Context, a *cli.App, local up.Running, r *report
 	public, err := client.New(client.Options{URL: server, APIKey: noKey})
 	if err != nil {
 		r.unreached = true
-		r.add(diagnosis.LevelFail, "gateway", err.Error(), "correct FORGEQUEUE_URL")
+		r.add(diagnosis.LevelFail, "gateway", err.Error(), "correct "+by)
 		return
 	}
 	defer public.CloseIdleConnections()
@@ -48,16 +48,25 @@ func examineGateway(ctx context.Context, a *cli.App, local up.Running, r *report
 		r.add(diagnosis.LevelWarn, "gateway transport", "keys and payloads travel unencrypted to "+u.Host, "put TLS before the gateway, and use https://")
 	}
 	r.clocks = append(r.clocks, gatewayClock(public)...)
-	if key, err := a.Secret("FORGEQUEUE_API_KEY"); err != nil {
+	if key, err := keyOf(a, "FORGEQUEUE_API_KEY", named, named.APIKey, local.APIKey); err != nil {
 		r.add(diagnosis.LevelFail, "API key", err.Error(), "name a file that can be read")
 	} else {
-		r.apiKey(ctx, server, cmp.Or(key, local.APIKey))
+		r.apiKey(ctx, server, key)
 	}
-	if operator, err := a.Secret("FORGEQUEUE_OPERATOR_KEY"); err != nil {
+	if operator, err := keyOf(a, "FORGEQUEUE_OPERATOR_KEY", named, named.OperatorKey, local.OperatorKey); err != nil {
 		r.add(diagnosis.LevelFail, "operator key", err.Error(), "name a file that can be read")
 	} else {
-		r.operatorKey(ctx, server, cmp.Or(operator, local.OperatorKey))
+		r.operatorKey(ctx, server, operator)
 	}
+}
+
+// keyOf is the key to look at: of a profile only its own, which may be none.
+func keyOf(a *cli.App, variable string, named cli.Profile, ofProfile, ofLocal string) (string, error) {
+	if named.APIKey != "" || named.OperatorKey != "" {
+		return ofProfile, nil
+	}
+	key, err := a.Secret(variable)
+	return cmp.Or(key, ofLocal), err
 }
 
 // answers reports whether a gateway answers there, in any state.

@@ -27,9 +27,9 @@ func completed(f *commandtest.Fixture, args ...string) (offered []string) {
 
 // Ids and names are completed from the server, and what is fixed from a list.
 func TestCompletion(t *testing.T) {
-	f := commandtest.New(t)
+	f := commandtest.New(t).Alone() // only the newest are offered
 	q := f.Queue()
-	waiting, cancelled := f.Submitted("small", "-q", q), f.Submitted("small", "-q", q)
+	waiting, cancelled := f.Submitted(q+".small", "-q", q), f.Submitted(q+".small", "-q", q)
 	f.Must("job", "cancel", cancelled)
 	f.Must("schedule", "set", q+"-nightly", "--cron", "0 3 * * *", "--type", "small", "-q", q)
 	for _, test := range []struct {
@@ -43,6 +43,8 @@ func TestCompletion(t *testing.T) {
 		{"queues get ", q, ""},
 		{"jobs --queue ", q, ""},
 		{"jobs --state ", "queued", q},
+		{"jobs --type ", q + ".small", q},
+		{"submit ", q + ".small", q},
 		{"schedule trigger ", q + "-nightly", q},
 		{"key create x --scopes ", "submit", q},
 		{"jobs --output ", "jsonl", ""},

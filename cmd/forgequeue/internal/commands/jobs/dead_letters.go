@@ -70,9 +70,9 @@ func newDeadLettersList(a *cli.App) *cobra.Command {
 }
 
 func deadLetters(t *cli.Table, all []api.DeadLetter) {
-	t.Row("ID", "REASON", "TYPE", "QUEUE", "ATTEMPTS", "DIED", "FINGERPRINT", "ERROR")
+	t.Head("ID", "REASON", "TYPE", cli.Minor("QUEUE"), cli.Least("ATTEMPTS"), "DIED", cli.Minor("FINGERPRINT"), cli.Long("ERROR"))
 	for _, dead := range all {
-		t.Row(dead.Job.ID, dead.Reason, dead.Job.Type, dead.Job.Queue, dead.Attempts, cli.Stamp(&dead.DiedAt), dead.Fingerprint, failure(dead.Error))
+		t.Row(dead.Job.ID, dead.Reason, dead.Job.Type, dead.Job.Queue, dead.Attempts, dead.DiedAt, dead.Fingerprint, failure(dead.Error))
 	}
 }
 
@@ -104,9 +104,9 @@ func newDeadLettersGroups(a *cli.App) *cobra.Command {
 }
 
 func deadLetterGroups(t *cli.Table, groups []api.DeadLetterGroup) {
-	t.Row("COUNT", "FINGERPRINT", "REASON", "TYPE", "QUEUE", "FIRST", "LAST", "ERROR")
+	t.Head("COUNT", "FINGERPRINT", cli.Minor("REASON"), "TYPE", cli.Minor("QUEUE"), cli.Minor("FIRST"), "LAST", cli.Long("ERROR"))
 	for _, group := range groups {
-		t.Row(group.Count, group.Fingerprint, group.Reason, group.Type, group.Queue, cli.Stamp(&group.FirstDiedAt), cli.Stamp(&group.LastDiedAt), failure(group.Example.Error))
+		t.Row(group.Count, group.Fingerprint, group.Reason, group.Type, group.Queue, group.FirstDiedAt, group.LastDiedAt, failure(group.Example.Error))
 	}
 }
 

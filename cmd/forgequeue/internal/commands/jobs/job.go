@@ -34,7 +34,7 @@ func newJobWatch(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "watch ID",
 		Short: "Follow a job until it ends, with a line for each change",
-		Long: `Follow a job to its end. A line is written when its state or attempt has changed; it is looked at once a
+		Long: `Follow a job to its end. A line is written when its state, attempt or progress has changed; it is looked at once a
 second, so that what passes more quickly is not seen (job attempts has all of it). With -o json each line is
 the job as JSON. Exit code: 0 completed, 1 dead letter or cancelled, 4 when --timeout passed first.`,
 		Example: "  forgequeue job watch 0199f0a4-7c1e-7000-8000-5d2c6f1e9a10 --timeout 5m",
@@ -59,7 +59,7 @@ the job as JSON. Exit code: 0 completed, 1 dead letter or cancelled, 4 when --ti
 	return command
 }
 
-// changes writes a line each time a job's state or attempt has changed.
+// changes writes a line each time a job's state, attempt or progress has changed.
 type changes struct {
 	*cli.Screen
 	last string
@@ -121,9 +121,9 @@ func newJobAttempts(a *cli.App) *cobra.Command {
 }
 
 func attempts(t *cli.Table, all []api.Attempt) {
-	t.Row("ATTEMPT", "EPOCH", "ENDED AS", "STARTED", "ENDED", "WORKER", "ERROR")
+	t.Head("ATTEMPT", cli.Least("EPOCH"), "ENDED AS", "STARTED", cli.Least("ENDED"), cli.Minor("WORKER"), cli.Long("ERROR"))
 	for _, one := range all {
-		t.Row(one.Attempt, one.Epoch, one.Kind, cli.Stamp(one.StartedAt), cli.Stamp(one.EndedAt), cli.OrElse(one.WorkerID, ""), failure(one.Error))
+		t.Row(one.Attempt, one.Epoch, one.Kind, one.StartedAt, one.EndedAt, cli.OrElse(one.WorkerID, ""), failure(one.Error))
 	}
 }
 
@@ -144,7 +144,7 @@ with the scope work alone may ask while the job runs under a lease of its own.`,
 }
 
 func parents(t *cli.Table, all []api.JobParent) {
-	t.Row("REF", "ID", cli.Coloured("STATE", cli.Plain), "RESULT")
+	t.Head("REF", "ID", "STATE", cli.Long("RESULT"))
 	for _, one := range all {
 		t.Row(cli.OrElse(one.Ref, ""), one.JobID, state(one.State), cli.Brief(raw(one.Result)))
 	}

@@ -77,14 +77,14 @@ func completeStates(command *cobra.Command) {
 
 // summaries writes a table of jobs. Ids are not shortened, so that they can be copied.
 func summaries(t *cli.Table, jobs []api.JobSummary) {
-	t.Row("ID", cli.Coloured("STATE", cli.Plain), "TYPE", "QUEUE", "PRIORITY", "ATTEMPT", "RUN AT", "CREATED", "USER", "LAST ERROR")
+	t.Head("ID", "STATE", "TYPE", cli.Minor("QUEUE"), cli.Least("PRIORITY"), cli.Minor("ATTEMPT"), cli.Least("RUN AT"), cli.Minor("CREATED"), cli.Least("USER"), cli.Long("LAST ERROR"))
 	for _, job := range jobs {
 		text := ""
 		if job.LastError != nil && job.State != api.StateCompleted {
 			text = cli.Brief(job.LastError.Type + ": " + job.LastError.Message)
 		}
 		t.Row(job.ID, state(job.State), job.Type, job.Queue, job.Priority, fmt.Sprintf("%d/%d", job.Attempt, job.MaxAttempts),
-			cli.Stamp(job.RunAt), cli.Stamp(&job.CreatedAt), cli.OrElse(job.User, ""), text)
+			job.RunAt, job.CreatedAt, cli.OrElse(job.User, ""), text)
 	}
 }
 
@@ -93,7 +93,7 @@ func state(name string) cli.Cell { return cli.Coloured(name, cli.StateColour(nam
 // describe writes a whole job, a line for each field that has a value.
 func describe(t *cli.Table, job api.Job) {
 	t.Pair("id", job.ID)
-	t.Row("state", state(job.State))
+	t.Pair("state", state(job.State))
 	t.Pair("type", job.Type)
 	t.Pair("queue", job.Queue)
 	t.Pair("priority", fmt.Sprint(job.Priority))
@@ -119,16 +119,18 @@ func describe(t *cli.Table, job api.Job) {
 	}
 	t.Pair("dedupe key", cli.OrElse(job.DedupeKey, ""))
 	t.Pair("correlation id", cli.OrElse(job.CorrelationID, ""))
-	t.Pair("created", cli.Stamp(&job.CreatedAt))
-	t.Pair("run at", cli.Stamp(job.RunAt))
-	t.Pair("started", cli.Stamp(job.StartedAt))
-	t.Pair("finished", cli.Stamp(job.FinishedAt))
-	t.Pair("deadline", cli.Stamp(job.Deadline))
+	t.Pair("created", job.CreatedAt)
+	t.Pair("run at", job.RunAt)
+	t.Pair("started", job.StartedAt)
+	t.Pair("finished", job.FinishedAt)
+	t.Pair("deadline", job.Deadline)
 	if job.TimeoutMS != nil {
 		t.Pair("timeout", cli.Milliseconds(*job.TimeoutMS))
 	}
+	t.Pair("progress", reported(job.Progress))
+	t.Pair("checkpoint", raw(job.Checkpoint))
 	t.Pair("worker", cli.OrElse(job.WorkerID, ""))
-	t.Pair("lease expires", cli.Stamp(job.LeaseExpiresAt))
+	t.Pair("lease expires", job.LeaseExpiresAt)
 	if job.CancelRequested {
 		t.Pair("cancel", "asked for")
 	}

@@ -89,6 +89,12 @@ func TestFormsOfOutputForScripts(t *testing.T) {
 	tenant, _, _ := strings.Cut(f.Must("tenant", "list", "-o", "name"), "\n")
 	f.Want(2, []string{"never shown again"}, "key", "create", tenant, "-o", "name")
 	f.Want(2, []string{"never shown again"}, "key", "create", "--platform", "-o", "name")
+	for _, flag := range []string{"--push=https://example.com/jobs", "--new-push-secret"} {
+		f.Want(2, []string{"never shown again"}, "queues", "set", q, flag, "-o", "name")
+	}
+	if got := f.Must("queues", "set", q, "--max-running", "3", "-o", "name"); got != q+"\n" {
+		t.Errorf("queues set: %q", got)
+	}
 }
 
 // People try `jobs list`, `jobs get` and `dead-letters`, and a message says what a flag must be.

@@ -39,9 +39,9 @@ func newRedrivesList(a *cli.App) *cobra.Command {
 }
 
 func redrives(t *cli.Table, all []api.Redrive) {
-	t.Row("ID", "ACTION", "STATE", "DONE", "MATCHED", "REFUSED", "CREATED", "WAITING")
+	t.Head("ID", cli.Minor("ACTION"), "STATE", "DONE", "MATCHED", cli.Minor("REFUSED"), cli.Minor("CREATED"), cli.Long("WAITING"))
 	for _, r := range all {
-		t.Row(r.ID, r.Action, r.State, r.Done, matched(r), r.Refused, cli.Stamp(&r.CreatedAt), cli.OrElse(r.Waiting, ""))
+		t.Row(r.ID, r.Action, r.State, r.Done, matched(r), r.Refused, r.CreatedAt, cli.OrElse(r.Waiting, ""))
 	}
 }
 
@@ -97,8 +97,8 @@ func oneRedrive(t *cli.Table, r api.Redrive) {
 	}
 	t.Pair("waiting", cli.OrElse(r.Waiting, ""))
 	t.Pair("error", cli.OrElse(r.Error, ""))
-	t.Pair("created", cli.Stamp(&r.CreatedAt))
-	t.Pair("ended", cli.Stamp(r.EndedAt))
+	t.Pair("created", r.CreatedAt)
+	t.Pair("ended", r.EndedAt)
 }
 
 // follow shows the progress of a redrive until it ends. The server goes on if this is interrupted.

@@ -39,7 +39,7 @@ func newScheduleList(a *cli.App) *cobra.Command {
 }
 
 func schedules(t *cli.Table, all []api.Schedule) {
-	t.Row("NAME", cli.Coloured("STATE", cli.Plain), "WHEN", "ZONE", "TYPE", "NEXT", "LAST", "LAST JOB")
+	t.Head("NAME", "STATE", "WHEN", cli.Least("ZONE"), cli.Minor("TYPE"), "NEXT", cli.Minor("LAST"), cli.Least("LAST JOB"))
 	for _, one := range all {
 		next, last, job := "", "", ""
 		if len(one.NextRuns) > 0 && !one.Paused {
@@ -91,7 +91,7 @@ func newScheduleGet(a *cli.App) *cobra.Command {
 
 func describeSchedule(t *cli.Table, one api.Schedule) {
 	t.Pair("name", one.Name)
-	t.Row("state", scheduleState(one))
+	t.Pair("state", scheduleState(one))
 	t.Pair("when", times(one))
 	t.Pair("time zone", one.Timezone)
 	t.Pair("starts", stampHere(one.StartsAt))
@@ -184,7 +184,7 @@ func newScheduleRuns(a *cli.App) *cobra.Command {
 			return s.Client.ScheduleRuns(ctx, args[0], page)
 		}
 		return cli.ShowList(ctx, s, page, read, func(t *cli.Table, all []api.ScheduleRun) {
-			t.Row("AT", "JOB", "SKIPPED")
+			t.Head("AT", "JOB", "SKIPPED")
 			for _, run := range all {
 				t.Row(here(run.At), cli.OrElse(run.JobID, ""), cli.OrElse(run.Skipped, ""))
 			}

@@ -17,7 +17,8 @@ import (
 // submission is the flags of submit.
 type submission struct {
 	data, queue, key, user, dedupe string
-	priority, attempts             int
+	file                           string
+	priority, attempts, batch      int
 	delay, timeout, waitTimeout    time.Duration
 	runAt, deadline                cli.Instant
 	tags, metadata, after          []string
@@ -28,20 +29,38 @@ func newSubmit(a *cli.App) *cobra.Command {
 	var f submission
 	command := &cobra.Command{
 		Use:   "submit TYPE",
-		Short: "Submit a job; with --wait, wait until it ends",
+		Short: "Submit a job, or the jobs of a file; with --wait, wait until it ends",
 		Long: `Submit a job of a type. Its payload is JSON, @FILE with JSON in it, or - for standard input.
 
 With --wait the job is followed to its end: exit code 0 when it completed, 1 when it became a dead letter
-or was cancelled, 4 when --wait-timeout passed first (the job goes on).`,
+or was cancelled, 4 when --wait-timeout passed first (the job goes on).
+
+With --file each line of a file is a job, in the shape of POST /v1/jobs; - is standard input. All lines are checked
+before the first is sent. They are sent in batches of --batch; what a rate or a cap refuses is sent again when there is
+room. The same file with the same --key goes on where a run before was stopped, and stores nothing twice; that run has
+shown the key. -o jsonl shows the id of each line's job.`,
 		Example: `  forgequeue submit hash.sha256 --data '{"text":"hello"}' --wait
   forgequeue submit report --data @order.json --queue nightly --delay 2h --key order-17
   forgequeue submit report.send --after 0199f0a4-7c1e-7000-8000-5d2c6f1e9a10 --after 0199f0a4-7c1e-7000-8000-5d2c6f1e9a11:run
-  echo '{"to":"ada"}' | forgequeue submit mail --data - --priority 9 --tag gpu --metadata shop=berlin`,
-		Args: cli.One("--data JSON"),
-		RunE: a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error { return submit(ctx, s, args[0], &f) }),
+  echo '{"to":"ada"}' | forgequeue submit mail --data - --priority 9 --tag gpu --metadata shop=berlin
+  forgequeue submit --file jobs.jsonl --key import-17`,
+		Args: func(command *cobra.Command, args []string) error {
+			if command.Flags().Changed("file") {
+				return checkFileFlags(command, args, f.batch)
+			}
+			return cli.One("--data JSON")(command, args)
+		},
+		RunE: a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {
+			if s.Command.Flags().Changed("file") {
+				return submitFile(ctx, s, &f)
+			}
+			return submit(ctx, s, args[0], &f)
+		}),
 	}
 	flags := command.Flags()
 	flags.StringVarP(&f.data, "data", "d", "", "payload: JSON, @FILE or - for standard input (default null)")
+	flags.StringVarP(&f.file, "file", "f", "", "a file of jobs, one JSON object on each line; - for standard input")
+	flags.IntVar(&f.batch, "batch", api.MaxBatchJobs, "with --file: jobs in one request")
 	flags.StringVarP(&f.queue, "queue", "q", "", "queue (default \""+api.DefaultQueue+"\")")
 	flags.IntVar(&f.priority, "priority", api.DefaultPriority, "0 to 9, higher first")
 	flags.DurationVar(&f.delay, "delay", 0, "start no sooner than after this long, such as 90s")

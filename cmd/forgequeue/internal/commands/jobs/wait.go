@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
@@ -121,7 +122,24 @@ func progressOf(job api.Job) string {
 	if job.Attempt > 0 {
 		text += fmt.Sprintf(", attempt %d of %d", job.Attempt, job.MaxAttempts)
 	}
+	if said := reported(job.Progress); said != "" {
+		text += ", " + said
+	}
 	return text
+}
+
+// reported is a progress in a few words: a bar, the percentage and the message.
+func reported(p *api.Progress) string {
+	if p == nil {
+		return ""
+	}
+	text := ""
+	if p.Percent != nil {
+		const width = 20
+		done := int(*p.Percent * width / 100)
+		text = fmt.Sprintf("[%s%s] %.0f %%", strings.Repeat("█", done), strings.Repeat(" ", width-done), *p.Percent)
+	}
+	return strings.TrimSpace(text + " " + cli.OrElse(p.Message, ""))
 }
 
 // newSpinner shows a job's progress on a terminal; elsewhere it is nil.

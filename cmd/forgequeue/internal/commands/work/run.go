@@ -43,7 +43,8 @@ Heartbeats are sent while it runs. When the job is cancelled, its lease is lost 
 command and all that it started get SIGTERM, and SIGKILL after --patience. Nothing that a command has
 started outlives it, unless it leaves the process group; a worker that is itself ended by SIGKILL takes the
 command with it (on Linux), but not what that has started. SIGTERM or Ctrl-C drains: no more jobs are taken, those that run have --grace to end; at last the
-worker deregisters and is no longer listed.
+worker deregisters and is no longer listed. On Windows the command gets Ctrl-Break instead of SIGTERM, and a killed worker
+takes all that it has started with it.
 
 The command finds FORGEQUEUE_JOB_ID, _TYPE, _QUEUE, _ATTEMPT, _MAX_ATTEMPTS, _EPOCH, _PRIORITY, _TENANT, _USER,
 _TAGS, _METADATA (JSON), _DEADLINE, _CREATED_AT, _CORRELATION_ID, _TRACEPARENT, _WORKFLOW and _WORKFLOW_REF in its environment, and

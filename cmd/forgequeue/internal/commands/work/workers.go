@@ -25,7 +25,7 @@ func newWorkers(a *cli.App) *cobra.Command {
 }
 
 func workers(t *cli.Table, all []api.Worker) {
-	t.Row("WORKER ID", cli.Coloured("STATUS", cli.Plain), "LEASES", "CONCURRENCY", "QUEUES", "TYPES", "TAGS", "REGISTERED", "LAST HEARTBEAT")
+	t.Head("WORKER ID", "STATUS", "LEASES", cli.Least("CONCURRENCY"), cli.Long("QUEUES"), cli.Long("TYPES"), cli.Minor("TAGS"), cli.Least("REGISTERED"), "LAST HEARTBEAT")
 	colours := map[string]cli.Colour{api.WorkerActive: cli.Green, api.WorkerStale: cli.Yellow, api.WorkerDead: cli.Red}
 	for _, w := range all {
 		c, ok := colours[w.Status]
@@ -33,7 +33,7 @@ func workers(t *cli.Table, all []api.Worker) {
 			c = cli.Plain
 		}
 		t.Row(w.WorkerID, cli.Coloured(w.Status, c), w.Leases, w.Concurrency, strings.Join(w.Queues, ","), types(w), strings.Join(w.Tags, ","),
-			cli.Stamp(&w.RegisteredAt), cli.Stamp(&w.LastHeartbeatAt))
+			w.RegisteredAt, w.LastHeartbeatAt)
 	}
 }
 

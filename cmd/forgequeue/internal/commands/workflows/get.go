@@ -73,22 +73,22 @@ func newList(a *cli.App) *cobra.Command {
 }
 
 func rows(t *cli.Table, all []api.Workflow) {
-	t.Row("ID", cli.Coloured("STATE", cli.Plain), "NAME", "ENDED", "JOBS", "DEAD", "CREATED", "FINISHED", "USER")
+	t.Head("ID", "STATE", cli.Long("NAME"), "ENDED", "JOBS", cli.Minor("DEAD"), cli.Minor("CREATED"), cli.Least("FINISHED"), cli.Least("USER"))
 	for i := range all {
 		one := &all[i]
 		t.Row(one.ID, stateCell(one.State), one.Name, one.Counts.Ended(), one.Counts.Ended()+one.Counts.Live(), one.Counts.DeadLetter,
-			cli.Stamp(&one.CreatedAt), cli.Stamp(one.FinishedAt), cli.OrElse(one.User, ""))
+			one.CreatedAt, one.FinishedAt, cli.OrElse(one.User, ""))
 	}
 }
 
 func jobRows(t *cli.Table, jobs []api.WorkflowJob) {
-	t.Row("REF", cli.Coloured("STATE", cli.Plain), "TYPE", "ID", "STARTED", "FINISHED", "AFTER")
+	t.Head("REF", "STATE", cli.Minor("TYPE"), "ID", cli.Minor("STARTED"), cli.Least("FINISHED"), cli.Long("AFTER"))
 	for i := range jobs {
 		var after []string
 		for _, parent := range jobs[i].After {
 			after = append(after, cli.OrElse(parent.Ref, parent.JobID))
 		}
-		t.Row(jobs[i].Ref, stateCell(jobs[i].State), jobs[i].Type, jobs[i].ID, cli.Stamp(jobs[i].StartedAt), cli.Stamp(jobs[i].FinishedAt),
+		t.Row(jobs[i].Ref, stateCell(jobs[i].State), jobs[i].Type, jobs[i].ID, jobs[i].StartedAt, jobs[i].FinishedAt,
 			cli.Brief(strings.Join(after, ", ")))
 	}
 }
@@ -97,15 +97,15 @@ func jobRows(t *cli.Table, jobs []api.WorkflowJob) {
 func show(s *cli.Session, workflow api.WorkflowDetail) error {
 	err := s.Show(workflow, func(t *cli.Table) {
 		t.Pair("id", workflow.ID)
-		t.Row("state", stateCell(workflow.State))
+		t.Pair("state", stateCell(workflow.State))
 		t.Pair("name", workflow.Name)
 		t.Pair("jobs", counted(countsOf(workflow.Counts)))
 		t.Pair("user", cli.OrElse(workflow.User, ""))
 		for _, name := range slices.Sorted(maps.Keys(workflow.Metadata)) {
 			t.Pair("metadata", name+"="+workflow.Metadata[name])
 		}
-		t.Pair("created", cli.Stamp(&workflow.CreatedAt))
-		t.Pair("finished", cli.Stamp(workflow.FinishedAt))
+		t.Pair("created", workflow.CreatedAt)
+		t.Pair("finished", workflow.FinishedAt)
 	})
 	if err != nil || s.JSON {
 		return err

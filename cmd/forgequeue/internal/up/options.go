@@ -1,0 +1,41 @@
+package up
+
+import (
+	"io"
+	"log/slog"
+)
+
+// Options are the flags of `up`.
+type Options struct {
+	// Data is the data folder; empty is the default one.
+	Data string
+	// Listen is the gateway's address, host:port.
+	Listen string
+	// Demo runs the sample worker and, on a new data folder, submits the first jobs.
+	Demo bool
+	// JSON prints one line of JSON when ready, instead of text.
+	JSON bool
+	// Out and Err are standard output and error.
+	Out, Err io.Writer
+
+	sampleLog *slog.Logger
+}
+
+// Running is an `up` that runs on this machine, as its data folder describes it.
+type Running struct {
+	// Gateway is the URL of the public API.
+	Gateway     string
+	APIKey      string
+	OperatorKey string
+	// DatabaseURL and RedisURL are the stores that it started; empty for those of its
+	// environment.
+	DatabaseURL, RedisURL string
+	// Data is the folder.
+	Data string
+}
+
+// SettingError is an error of the machine or its settings.
+type SettingError struct{ err error }
+
+func (e *SettingError) Error() string { return e.err.Error() }
+func (e *SettingError) Unwrap() error { return e.err }
