@@ -1,8 +1,10 @@
 package invariants
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -41,30 +43,55 @@ const orderTime = 30 * time.Second
 
 // order adds a violation if no order explains the operations.
 func (v *violations) order(model porcupine.Model, name string, ops []porcupine.Operation) {
-	switch porcupine.CheckOperationsTimeout(model, ops, orderTime) {
+	result, info := porcupine.CheckOperationsVerbose(model, ops, orderTime)
+	switch result {
 	case porcupine.Ok:
 	case porcupine.Illegal:
-		v.add("no order explains the answers of the %s:%s", name, described(model, ops))
+		v.add("no order explains the answers of the %s:%s", name, described(model, ops, info))
 	case porcupine.Unknown:
 		v.add("no order of the %d operations of the %s was found within %v", len(ops), name, orderTime)
 	}
 }
 
-func described(model porcupine.Model, ops []porcupine.Operation) string {
-	const most = 40
-	first := ops[0].Call
-	var text strings.Builder
-	for i, op := range ops {
-		if i == most {
-			fmt.Fprintf(&text, "\n    … and %d more", len(ops)-most)
-			break
+// described shows the operations around the one at which the longest order ends: the first to be answered of those that
+// it leaves out, which have a minus.
+func described(model porcupine.Model, ops []porcupine.Operation, info porcupine.LinearizationInfo) string {
+	placed := map[*Event]bool{}
+	for _, order := range info.PartialLinearizationsOperations()[0] {
+		if len(order) <= len(placed) {
+			continue
 		}
-		end := "never answered"
-		if op.Return != never {
-			end = time.Duration(op.Return - first).String()
+		clear(placed)
+		for _, op := range order {
+			placed[op.Input.(request).Event] = true
 		}
-		fmt.Fprintf(&text, "\n    %v to %s: %s", time.Duration(op.Call-first), end, model.DescribeOperation(op.Input, op.Output))
 	}
+	ops = slices.SortedStableFunc(slices.Values(ops), func(a, b porcupine.Operation) int { return cmp.Compare(a.Call, b.Call) })
+	stuck := 0
+	for i, op := range ops {
+		if out := ops[stuck].Input.(request); !placed[op.Input.(request).Event] && (placed[out.Event] || op.Return < ops[stuck].Return) {
+			stuck = i
+		}
+	}
+	const around = 20
+	from, to := max(0, stuck-around), min(len(ops), stuck+around)
+	var text strings.Builder
+	for i := range ops {
+		op := ops[i]
+		// What is open all the time matters too.
+		if (i < from && (op.Return < ops[from].Call || placed[op.Input.(request).Event])) || i >= to {
+			continue
+		}
+		end, sign := "never answered", '-'
+		if op.Return != never {
+			end = time.Duration(op.Return - ops[0].Call).String()
+		}
+		if placed[op.Input.(request).Event] {
+			sign = ' '
+		}
+		fmt.Fprintf(&text, "\n  %c %v to %s: %s", sign, time.Duration(op.Call-ops[0].Call), end, model.DescribeOperation(op.Input, op.Output))
+	}
+	fmt.Fprintf(&text, "\n    (%d of %d operations, %d of all have a place)", to-from, len(ops), len(placed))
 	return text.String()
 }
 

@@ -159,7 +159,13 @@ func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 }
 
 // mayChange says that the request may change something unseen.
-func mayChange(events []Event) bool { return events[0].Op == OpSubmit || events[0].Op == OpOutcome }
+func mayChange(events []Event) bool {
+	switch events[0].Op {
+	case OpSubmit, OpOutcome, OpCancel:
+		return true
+	}
+	return false
+}
 
 // roundTripBriefly looks at the request only when it has to be noted.
 func (t *transport) roundTripBriefly(request *http.Request, sent func() []Event) (*http.Response, error) {

@@ -18,7 +18,7 @@ func serve(t *testing.T) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
-		case strings.HasSuffix(r.URL.Path, "/jobs") && r.Header.Get("Idempotency-Key") == "cut":
+		case r.Header.Get("Idempotency-Key") == "cut":
 			panic(http.ErrAbortHandler)
 		case strings.HasSuffix(r.URL.Path, "/jobs"):
 			w.WriteHeader(http.StatusAccepted)
@@ -72,6 +72,8 @@ func TestRecorder(t *testing.T) {
 				post(t, c, url+"/v1/claims", "", `{}`)
 				post(t, c, url+"/v1/jobs/1/complete", "", `{"lease_token":"t"}`)
 				post(t, c, url+"/v1/jobs/1/fail", "", `{"lease_token":"t"}`)
+				post(t, c, url+"/v1/jobs/1/snooze", "cut", `{"lease_token":"t"}`)
+				post(t, c, url+"/v1/jobs/1/cancel", "cut", "")
 			})
 		}
 		group.Wait()
@@ -93,12 +95,13 @@ func TestRecorder(t *testing.T) {
 			"submit 202  1 0 true 0", "submit 0   0 false 0",
 			"claim 200   0 false 1", "claim 200  1 1 true 0", "claim 200  2 4 false 0",
 			"outcome 200 complete 1 0 false 0", "outcome 409 lease_lostfail 1 0 false 0",
+			"outcome 0 snooze 1 0 false 0", "cancel 0  1 0 false 0",
 		} {
 			if counts[want] != each {
 				t.Errorf("%s: %d, want %d", want, counts[want], each)
 			}
 		}
-		if len(h.Events) != 7*each {
+		if len(h.Events) != 9*each {
 			t.Errorf("%d events: %v", len(h.Events), counts)
 		}
 	}
