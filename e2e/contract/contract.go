@@ -170,6 +170,9 @@ func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if !ok || !document.due(asked, response.StatusCode) {
 		return response, nil
 	}
+	if response.Header.Get("Content-Type") == "text/event-stream" { // it is read while it goes on
+		return response, nil
+	}
 	answer, err := io.ReadAll(response.Body)
 	_ = response.Body.Close()
 	if err != nil { // the caller learns it as it would have

@@ -2,6 +2,7 @@ package examples_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -19,6 +20,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/forgequeue/forgequeue/e2e/stack"
+	"github.com/forgequeue/forgequeue/shared/api"
 )
 
 // screenshotsEnv names a folder for screenshots, for people to look at; without it there are none.
@@ -42,6 +44,7 @@ func (b *browser) withCore(t *testing.T) {
 	b.eventually("both documents are to choose from", `[...document.querySelectorAll("#select option")].map(o => o.text).join() === "Public API (gateway),Internal API (core)"`)
 
 	b.submitAJob(s.APIKey)
+	b.streamsEvents(s)
 	b.looksWell()
 	b.filters()
 
@@ -103,6 +106,34 @@ func (b *browser) submitAJob(key string) {
 	if !strings.Contains(answer, "200") || !strings.Contains(answer, `"state": "completed"`) || !strings.Contains(answer, `"result"`) {
 		b.Errorf("the page shows of a submitted job:\n%s", answer)
 	}
+}
+
+// streamsEvents follows a job in the page, without the key.
+func (b *browser) streamsEvents(s *stack.Stack) {
+	b.Helper()
+	c := s.Client(b.T)
+	id := stack.Submit(b.T, c, api.SubmitRequest{Type: "watched", Queue: "browser"})
+	var token api.EventsToken
+	if status, text := stack.Call(b.T, http.MethodPost, s.Gateway+"/v1/jobs/"+id+"/events-token", s.APIKey, nil); json.Unmarshal(text, &token) != nil || token.Token == "" {
+		b.Fatalf("%d %s", status, text)
+	}
+	b.do("open a stream", chromedp.Evaluate[chromedp.Void](`(() => { window.told = [];
+		const events = new EventSource("v1/jobs/`+id+`/events?token=`+token.Token+`");
+		for (const name of ["job", "end", "again"]) events.addEventListener(name, e => {
+			const job = JSON.parse(e.data); window.told.push(name + " " + job.state + " " + (job.progress ? job.progress.percent : "-"));
+			if (name !== "job") events.close(); }); })()`))
+	b.eventually("the job as it is", `window.told.join() === "job queued -"`)
+	job := stack.ClaimOne(b.T, c, "browser-worker", "browser")
+	b.eventually("its claim", `window.told.includes("job running -")`)
+	percent := 40.0
+	if _, err := c.Heartbeat(b.ctx, "browser-worker", []api.Lease{{JobID: job.ID, LeaseToken: job.LeaseToken, Progress: &api.Progress{Percent: &percent}}}); err != nil {
+		b.Fatal(err)
+	}
+	b.eventually("its progress", `window.told.includes("job running 40")`)
+	if _, err := c.Complete(b.ctx, job.ID, api.CompleteRequest{LeaseToken: job.LeaseToken}); err != nil {
+		b.Fatal(err)
+	}
+	b.eventually("its end", `window.told.at(-1).startsWith("end completed")`)
 }
 
 // looksWell looks at an open operation, in wide and narrow windows, light and dark.

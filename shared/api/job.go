@@ -3,6 +3,7 @@ package api
 import (
 	"cmp"
 	"encoding/json"
+	"strconv"
 	"time"
 
 	"github.com/forgequeue/forgequeue/shared/problem"
@@ -126,6 +127,39 @@ type JobSummary struct {
 	RerunOf *string `json:"rerun_of"`
 	// Progress is what the worker of the last attempt has reported; null for nothing. Each attempt begins without.
 	Progress *Progress `json:"progress"`
+}
+
+// JobVersion changes with a job's state, epoch, requested cancel and progress: it is what a watcher of changes
+// compares. Between gateway and core it is opaque.
+func JobVersion(state string, epoch int64, cancelRequested bool, progress *Progress) string {
+	version := state + " " + strconv.FormatInt(epoch, 10)
+	if state != StateRunning {
+		return version
+	}
+	if cancelRequested {
+		version += " cancel"
+	}
+	if progress != nil {
+		if progress.Percent != nil {
+			version += " " + strconv.FormatFloat(*progress.Percent, 'g', -1, 64)
+		}
+		if progress.Message != nil {
+			version += " " + *progress.Message
+		}
+	}
+	return version
+}
+
+// Version is the job's JobVersion.
+func (j *JobSummary) Version() string {
+	return JobVersion(j.State, j.Epoch, j.CancelRequested, j.Progress)
+}
+
+// EventsToken opens the event stream of one job, without a key.
+type EventsToken struct {
+	Token string `json:"token"`
+	// ExpiresAt is until when it opens a stream.
+	ExpiresAt Time `json:"expires_at" swaggertype:"string" format:"date-time"`
 }
 
 // Job is JOB of the contract: all of it.

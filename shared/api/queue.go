@@ -204,6 +204,8 @@ type HopWaitRequest struct {
 	// the one found first where Seen is empty.
 	Ended bool   `json:"ended,omitzero"`
 	Seen  string `json:"seen,omitzero"`
+	// Version waits for a job with another Job.Version; Ended and Seen are not used then.
+	Version string `json:"version,omitzero"`
 }
 
 // HopQueueRequest names a queue.

@@ -184,6 +184,9 @@ func (d *Dispatcher) Heartbeat(ctx context.Context, reports []queue.Report) ([]a
 			if beat.CancelRequested {
 				statuses[i].Status = api.LeaseCancel
 			}
+			if reports[i].Progress != nil {
+				d.Changed(reports[i].Job)
+			}
 		}
 	}
 	return statuses, nil

@@ -21,6 +21,9 @@ func (d *Dispatcher) Cancel(ctx context.Context, owner tenant.ID, user string, i
 		d.metrics.Cancelled.Inc()
 		d.Ended(id)
 	}
+	if err == nil && did == queue.CancelRequested {
+		d.Changed(id)
+	}
 	return summary, did == queue.CancelRequested, err
 }
 

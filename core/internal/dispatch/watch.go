@@ -48,11 +48,13 @@ func (d *Dispatcher) pollWatches(ctx context.Context) {
 			continue
 		}
 		begun := time.Now()
-		states, err := d.store.States(ctx, ids)
+		looks, err := d.store.Looks(ctx, ids)
 		if err != nil && ctx.Err() == nil {
 			d.log.WarnContext(ctx, "watched jobs are not polled for", "error", err)
 		}
-		d.watches.Compare(states)
+		for id, look := range looks {
+			d.watches.Compare(id, watch.Look(look))
+		}
 		pause = max(pollEvery, pauseAfter(begun))
 	}
 }

@@ -146,6 +146,6 @@ func (s *Server) waitForJob(ctx context.Context, owner tenant.ID, item api.Item[
 	}
 	wait := min(time.Duration(item.Request.WaitMS)*time.Millisecond, api.MaxWait)
 	return s.Dispatcher.WaitJob(ctx, watch.Call{
-		Tenant: owner, User: item.Principal.User, ID: id, Wait: max(wait, 0), Ended: item.Request.Ended, Seen: item.Request.Seen,
+		Tenant: owner, User: item.Principal.User, ID: id, Wait: max(wait, 0), Ended: item.Request.Ended, Seen: item.Request.Seen, Version: item.Request.Version,
 	})
 }

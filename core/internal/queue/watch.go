@@ -9,31 +9,39 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/retention"
 	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// statesSQL gives the states of jobs in all three tables.
-const statesSQL = `
-SELECT id, state FROM jobs WHERE id = ANY(@ids::uuid[])
+// looksSQL gives what watchers compare of jobs in all three tables.
+const looksSQL = `
+SELECT id, state, epoch, cancel_requested, progress FROM jobs WHERE id = ANY(@ids::uuid[])
 UNION ALL
-SELECT id, state FROM finished_jobs WHERE id = ANY(@ids::uuid[]) AND finished_at >= @since
+SELECT id, state, epoch, false, NULL FROM finished_jobs WHERE id = ANY(@ids::uuid[]) AND finished_at >= @since
 UNION ALL
-SELECT id, 'dead_letter' FROM dead_letters WHERE id = ANY(@ids::uuid[])`
+SELECT id, 'dead_letter', epoch, false, NULL FROM dead_letters WHERE id = ANY(@ids::uuid[])`
 
-// States gives the states of jobs of any tenants. It is the fallback for lost notifications, one
+// Look is what watchers compare of a job.
+type Look struct{ State, Version string }
+
+// Looks gives what watchers compare of jobs of any tenants. It is the fallback for lost notifications, one
 // statement for all watches.
-func (s *Jobs) States(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]string, error) {
+func (s *Jobs) Looks(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]Look, error) {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
-	type jobState struct {
-		ID    uuid.UUID
-		State string
+	type look struct {
+		ID              uuid.UUID
+		State           string
+		Epoch           int64
+		CancelRequested bool
+		Progress        []byte
 	}
-	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[jobState], statesSQL, store.Args{"ids": ids, "since": retention.Since(ids...)})
+	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[look], looksSQL, store.Args{"ids": ids, "since": retention.Since(ids...)})
 	if err != nil {
-		return nil, fmt.Errorf("queue: states: %w", store.NothingChanged(err))
+		return nil, fmt.Errorf("queue: looks: %w", store.NothingChanged(err))
 	}
-	states := make(map[uuid.UUID]string, len(rows))
+	looks := make(map[uuid.UUID]Look, len(rows))
 	for _, row := range rows {
-		states[row.ID] = row.State
+		version := api.JobVersion(row.State, row.Epoch, row.CancelRequested, progressOf(row.Progress, row.Epoch))
+		looks[row.ID] = Look{row.State, version}
 	}
-	return states, nil
+	return looks, nil
 }

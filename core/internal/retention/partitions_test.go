@@ -203,8 +203,8 @@ func TestLookUpsOpenNoEarlierDay(t *testing.T) {
 	if err != nil || found.State != api.StateCompleted {
 		t.Fatalf("%+v %v", found, err)
 	}
-	if states, err := store.States(t.Context(), []uuid.UUID{id}); err != nil || states[id] != api.StateCompleted {
-		t.Fatalf("%v %v", states, err)
+	if looks, err := store.Looks(t.Context(), []uuid.UUID{id}); err != nil || looks[id].State != api.StateCompleted {
+		t.Fatalf("%v %v", looks, err)
 	}
 	if _, err := store.Attempts(t.Context(), f.Tenant, "", id, 0, 10); err != nil {
 		t.Fatal(err)

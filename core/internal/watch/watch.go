@@ -34,12 +34,26 @@ type watched struct {
 }
 
 type watch struct {
-	// seen is the state that the watcher has read.
-	seen    string
-	changed chan struct{}
+	// seen is what the watcher has read: the state, or the version where versions is set.
+	seen     string
+	versions bool
+	changed  chan struct{}
 }
 
-func (w *Watches) add(id uuid.UUID) *watch {
+// Look is what watchers compare of a job.
+type Look struct{ State, Version string }
+
+func lookAt(found *api.Job) Look { return Look{found.State, found.Version()} }
+
+// of is the part of a look that the watcher compares.
+func (one *watch) of(look Look) string {
+	if one.versions {
+		return look.Version
+	}
+	return look.State
+}
+
+func (w *Watches) add(id uuid.UUID, versions bool) *watch {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.byJob == nil {
@@ -51,7 +65,7 @@ func (w *Watches) add(id uuid.UUID) *watch {
 		job.place = w.pollOrder.PushBack(job)
 		w.byJob[id] = job
 	}
-	one := &watch{changed: make(chan struct{}, 1)}
+	one := &watch{versions: versions, changed: make(chan struct{}, 1)}
 	job.watches = append(job.watches, one)
 	return one
 }
@@ -66,10 +80,10 @@ func (w *Watches) remove(id uuid.UUID, one *watch) {
 	}
 }
 
-func (w *Watches) setSeen(id uuid.UUID, one *watch, state string) {
+func (w *Watches) setSeen(id uuid.UUID, one *watch, look Look) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	one.seen = state
+	one.seen = one.of(look)
 	w.byJob[id].read = time.Now()
 }
 
@@ -107,19 +121,17 @@ func (w *Watches) Next(most int, lately time.Duration) (ids []uuid.UUID) {
 	return ids
 }
 
-// Compare wakes the watchers whose job is in another state than they have read.
-func (w *Watches) Compare(states map[uuid.UUID]string) {
+// Compare wakes the watchers of a job that looks otherwise than they have read.
+func (w *Watches) Compare(id uuid.UUID, look Look) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for id, state := range states {
-		job := w.byJob[id]
-		if job == nil {
-			continue
-		}
-		for _, one := range job.watches {
-			if one.seen != "" && one.seen != state {
-				one.wake()
-			}
+	job := w.byJob[id]
+	if job == nil {
+		return
+	}
+	for _, one := range job.watches {
+		if one.seen != "" && one.seen != one.of(look) {
+			one.wake()
 		}
 	}
 }
@@ -135,9 +147,15 @@ type Call struct {
 	// one read where Seen is empty.
 	Ended bool
 	Seen  string
+	// Version waits for any other version of the job instead, where it is not empty.
+	Version string
 }
 
-func (c *Call) satisfied(state string) bool {
+func (c *Call) satisfied(look Look) bool {
+	if c.Version != "" {
+		return look.Version != c.Version
+	}
+	state := look.State
 	if job.State(state).Terminal() && c.Ended {
 		return true
 	}
@@ -149,12 +167,16 @@ func (c *Call) satisfied(state string) bool {
 func (w *Watches) Wait(ctx context.Context, call Call, drained <-chan struct{}, read func(context.Context) (api.Job, error)) (api.Job, error) {
 	over := time.NewTimer(call.Wait)
 	defer over.Stop()
-	one := w.add(call.ID) // before the first read: a change in between would wake no watcher
+	one := w.add(call.ID, call.Version != "") // before the first read: a change in between would wake no watcher
 	defer w.remove(call.ID, one)
 	for {
 		found, err := read(ctx)
-		if err != nil || call.satisfied(found.State) {
+		if err != nil {
 			return found, err
+		}
+		look := lookAt(&found)
+		if call.satisfied(look) {
+			return found, nil
 		}
 		// A terminal state never changes, except by the redrive of a dead letter: only a caller
 		// that has seen it dead waits for that.
@@ -164,7 +186,7 @@ func (w *Watches) Wait(ctx context.Context, call Call, drained <-chan struct{}, 
 		if call.Seen == "" {
 			call.Seen = found.State
 		}
-		w.setSeen(call.ID, one, found.State)
+		w.setSeen(call.ID, one, look)
 		select {
 		case <-ctx.Done():
 			return api.Job{}, ctx.Err()

@@ -16,7 +16,7 @@ func TestWatchedJobsArePolledForInRotation(t *testing.T) {
 	asked := map[uuid.UUID]int{}
 	for range jobs {
 		id := uuid.New()
-		w.add(id)
+		w.add(id, false)
 		asked[id] = 0
 	}
 	if ids := w.Next(most, time.Hour); len(ids) != 0 {

@@ -119,13 +119,17 @@ func (a *Authenticator) Authenticate(ctx context.Context, credential string, str
 	if !a.proves(presented, known) {
 		return Caller{}, ErrUnauthenticated
 	}
+	return callerOf(known), nil
+}
+
+func callerOf(known *api.HopKey) Caller {
 	return Caller{Key: known, Principal: api.Principal{
 		Kind:   known.Kind,
 		Tenant: known.Tenant,
 		User:   known.User,
 		Scopes: known.Scopes,
 		KeyID:  known.KeyID,
-	}}, nil
+	}}
 }
 
 // isOperator compares hashes, so that its time depends on neither content nor length.
@@ -147,10 +151,11 @@ func (a *Authenticator) proves(presented Key, known *api.HopKey) bool {
 	mac := a.macs.Get().(hash.Hash) //nolint:forcetypeassert // the pool holds nothing else
 	defer a.macs.Put(mac)
 	equal := hmac.Equal(presented.sumBy(mac), stored)
-	if known == nil || !equal {
-		return false
-	}
-	// No stored key may act as the operator, or for no tenant.
+	return known != nil && equal && isOfAPIKey(known)
+}
+
+// isOfAPIKey says that a stored key does not act as the operator, or for no tenant.
+func isOfAPIKey(known *api.HopKey) bool {
 	tenant := known.Kind == api.PrincipalTenant && known.Tenant != ""
 	platform := known.Kind == api.PrincipalPlatform && known.Tenant == ""
 	return tenant || platform

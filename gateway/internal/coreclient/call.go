@@ -28,7 +28,7 @@ func Call[Req, Resp any](ctx context.Context, c *Client, op Op, item api.Item[Re
 	if op.class != classParked {
 		return call[Req, Resp](ctx, c, op, item)
 	}
-	if c.isDraining() {
+	if c.IsDraining() {
 		return api.Result[Resp]{}, fmt.Errorf("%w: %s", ErrCutShort, op.path)
 	}
 	claim := op.path == api.HopClaim
@@ -41,7 +41,7 @@ func Call[Req, Resp any](ctx context.Context, c *Client, op Op, item api.Item[Re
 	op.place = place
 	result, err := call[Req, Resp](ctx, c, op, item)
 	failed := err != nil || (result.Problem != nil && result.Problem.Status >= http.StatusInternalServerError)
-	if failed && (c.isDraining() || place.isLost()) {
+	if failed && (c.IsDraining() || place.isLost()) {
 		return api.Result[Resp]{}, fmt.Errorf("%w: %s", ErrCutShort, op.path)
 	}
 	return result, err
@@ -204,7 +204,7 @@ const mostLearned = 8
 
 // mayWait returns whether a parked call that was not sent may wait for core.
 func (o Op) mayWait(c *Client) bool {
-	return o.class == classParked && !c.isDraining() && !o.place.isLost()
+	return o.class == classParked && !c.IsDraining() && !o.place.isLost()
 }
 
 // refuse counts a call that was not sent, and returns why.

@@ -17,7 +17,8 @@ const hangUpTime = time.Second
 // already answered still arrives.
 func (c *Client) Drain() { c.drain.Do(func() { close(c.draining) }) }
 
-func (c *Client) isDraining() bool {
+// IsDraining says whether Drain was called.
+func (c *Client) IsDraining() bool {
 	select {
 	case <-c.draining:
 		return true

@@ -5,6 +5,7 @@
 //
 //	submit.go        jobs are submitted, one or many
 //	jobs.go          they are listed, read, waited for, cancelled
+//	events.go        a stream follows one
 //	claims.go        workers claim them,
 //	workers.go       keep their leases,
 //	outcomes.go      and report how they ended

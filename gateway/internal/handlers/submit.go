@@ -106,7 +106,7 @@ func (h *Handlers) awaitEnd(ctx context.Context, c *Call, id string, accepted Re
 		if err != nil {
 			return accepted
 		}
-		if text, err := Encode(job); err == nil && ended(job.State) {
+		if text, err := Encode(job); err == nil && Ended(job.State) {
 			accepted.Status, accepted.Value = http.StatusOK, text
 		}
 	}

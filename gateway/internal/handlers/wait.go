@@ -59,7 +59,7 @@ func (h *Handlers) hold(ctx context.Context, c *Call, wait time.Duration, hop ap
 	return job, err
 }
 
-// ended says whether a state is an end.
-func ended(state string) bool {
+// Ended says whether a state is an end.
+func Ended(state string) bool {
 	return state == api.StateCompleted || state == api.StateDeadLetter || state == api.StateCancelled
 }

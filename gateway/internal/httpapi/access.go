@@ -22,6 +22,8 @@ type access struct {
 	scope string
 	// or is a scope that does as well; empty for none.
 	or string
+	// eventsToken admits a token for the job's events instead of a key: it was made with a key that has the scope.
+	eventsToken bool
 	// platform admits platform keys too, which work; without it only tenant keys.
 	platform bool
 	// unbound refuses user-bound keys: the route changes what belongs to the tenant.
@@ -40,6 +42,12 @@ func scoped(scope string) access { return access{scope: scope} }
 // orScope admits keys with another scope too.
 func orScope(a access, scope string) access {
 	a.or = scope
+	return a
+}
+
+// orEventsToken admits the query's events token too.
+func orEventsToken(a access) access {
+	a.eventsToken = true
 	return a
 }
 

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -22,6 +23,7 @@ type meaning struct {
 // it is; an error that is not here is internal.
 func meanings() []meaning {
 	return []meaning{
+		{errEventsToken, problem.Unauthenticated, "The events token is not valid for this job, or has expired; make a new one with POST /v1/jobs/{id}/events-token."},
 		{auth.ErrUnauthenticated, problem.Unauthenticated, "Send a valid API key as Authorization: Bearer <key>."},
 		{request.ErrIdempotencyKey, problem.IdempotencyKeyInvalid, "Idempotency-Key must be one quoted or bare string of 1 to 255 visible ASCII characters."},
 		{coreclient.ErrOutcomeUnknown, problem.OutcomeUnknown, "The request was sent to core, but no answer came back: it may or may not have taken effect. Repeat it with the same Idempotency-Key, or read the resource before you try again."},
@@ -32,6 +34,9 @@ func meanings() []meaning {
 		{coreclient.ErrRefusesUs, problem.CoreUnavailable, "Core cannot be reached. Nothing was changed; try again."},
 	}
 }
+
+// errEventsToken is auth.ErrUnauthenticated of a token in the query.
+var errEventsToken = fmt.Errorf("%w: events token", auth.ErrUnauthenticated)
 
 // internalDetail shows nothing of the error: the log has it, under the request id.
 const internalDetail = "The server failed unexpectedly. Its log has the cause, with this request_id."

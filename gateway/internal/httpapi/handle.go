@@ -62,7 +62,7 @@ func serve[Req, Resp any](s *Server, g *gin.Context, r route, run func(context.C
 // open does all that comes before the body.
 func (s *Server) open(g *gin.Context, c *call, r route) error {
 	if !r.access.public {
-		caller, err := s.authenticate(g, c)
+		caller, err := s.authenticate(g, c, r)
 		if err != nil {
 			return err
 		}
@@ -87,9 +87,16 @@ func (s *Server) open(g *gin.Context, c *call, r route) error {
 
 // authenticate authenticates the caller. After too many failures from the same address
 // it refuses that address instead.
-func (s *Server) authenticate(g *gin.Context, c *call) (auth.Caller, error) {
-	credential := request.Bearer(g.Request.Header["Authorization"])
-	caller, err := s.auth.Authenticate(g.Request.Context(), credential, func() error { return s.addresses.AdmitUnknownKey(c.address) })
+func (s *Server) authenticate(g *gin.Context, c *call, r route) (caller auth.Caller, err error) {
+	given := g.Request.Header["Authorization"]
+	if token := g.Query("token"); r.access.eventsToken && token != "" && len(given) == 0 {
+		job, _ := request.UUID(g.Param("id")) // of no id there is no token
+		if caller, err = s.auth.AuthenticateEvents(g.Request.Context(), token, job); errors.Is(err, auth.ErrUnauthenticated) {
+			err = errEventsToken
+		}
+	} else {
+		caller, err = s.auth.Authenticate(g.Request.Context(), request.Bearer(given), func() error { return s.addresses.AdmitUnknownKey(c.address) })
+	}
 	if errors.Is(err, auth.ErrUnauthenticated) {
 		if refused := s.addresses.CountFailure(c.address); refused != nil {
 			err = refused

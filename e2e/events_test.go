@@ -1,0 +1,217 @@
+package e2e_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"net/http"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/forgequeue/forgequeue/e2e/stack"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// lineReader gives the lines of a stream as they come; it is closed at its end.
+func lineReader(scanner *bufio.Scanner) <-chan string {
+	lines := make(chan string, 100)
+	go func() {
+		defer close(lines)
+		for scanner.Scan() {
+			lines <- scanner.Text()
+		}
+	}()
+	return lines
+}
+
+// await reads until the event of that name, and gives its job.
+func await(t *testing.T, lines <-chan string, event, state string) (job api.Job) {
+	t.Helper()
+	over := time.After(stack.Patience(20 * time.Second))
+	name := ""
+	for {
+		select {
+		case line, open := <-lines:
+			if !open {
+				t.Fatalf("the stream ended before %s %s", event, state)
+			}
+			if said, ok := strings.CutPrefix(line, "event: "); ok {
+				name = said
+			}
+			data, ok := strings.CutPrefix(line, "data: ")
+			if !ok {
+				continue
+			}
+			job = api.Job{}
+			if err := json.Unmarshal([]byte(data), &job); err != nil {
+				t.Fatal(err)
+			}
+			if name == event && job.State == state {
+				return job
+			}
+		case <-over:
+			t.Fatalf("no event %s %s; the last was %s %s", event, state, name, job.State)
+		}
+	}
+}
+
+// A job is followed with curl: each state, its progress, its end, and then curl ends.
+func TestEventsWithCurl(t *testing.T) {
+	t.Parallel()
+	s := stack.Up(t, stack.Folder(t), "--demo=false")
+	c := s.Client(t)
+	id := stack.Submit(t, c, api.SubmitRequest{Type: "watched", Queue: "q"})
+	curl := exec.CommandContext(t.Context(), stack.Need(t, "curl"), "-sSN", "--max-time", "60",
+		"-H", "Authorization: Bearer "+s.APIKey, s.Gateway+"/v1/jobs/"+id+"/events")
+	output, err := curl.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := curl.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := lineReader(bufio.NewScanner(output))
+	await(t, lines, "job", api.StateQueued)
+	job := stack.ClaimOne(t, c, "w1", "q")
+	await(t, lines, "job", api.StateRunning)
+	if _, err := c.Heartbeat(t.Context(), "w1", []api.Lease{{JobID: id, LeaseToken: job.LeaseToken, Progress: &api.Progress{Percent: new(40.0)}}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := await(t, lines, "job", api.StateRunning); got.Progress == nil || *got.Progress.Percent != 40 {
+		t.Errorf("%+v", got.Progress)
+	}
+	if _, err := c.Complete(t.Context(), id, api.CompleteRequest{LeaseToken: job.LeaseToken, Result: json.RawMessage(`{"pages":30}`)}); err != nil {
+		t.Fatal(err)
+	}
+	if got := await(t, lines, "end", api.StateCompleted); string(got.Result) != `{"pages":30}` {
+		t.Errorf("%s", got.Result)
+	}
+	for range lines { // its end
+	}
+	if err := curl.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+func openEvents(ctx context.Context, t *testing.T, gateway, key, id string) <-chan string {
+	t.Helper()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, gateway+"/v1/jobs/"+id+"/events", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+key)
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = response.Body.Close() })
+	if response.StatusCode != http.StatusOK {
+		t.Fatalf("status %d", response.StatusCode)
+	}
+	return lineReader(bufio.NewScanner(response.Body))
+}
+
+// A core that is killed ends no stream; one that stops, and a gateway that stops, send again.
+func TestEventsWhileServicesStop(t *testing.T) {
+	t.Parallel()
+	c := stack.NewCluster(t, stack.ClusterOptions{})
+	tenant := c.NewTenant(t, "watched")
+	client := c.Client(t, tenant.Key)
+	id := stack.Submit(t, client, api.SubmitRequest{Type: "watched", Queue: "q"})
+	lines := openEvents(t.Context(), t, c.Gateways[0].URL, tenant.Key, id)
+	await(t, lines, "job", api.StateQueued)
+	c.Cores[0].Kill()
+	c.Cores[0].Start()
+	c.Gateways[0].AwaitReady()
+	stack.ClaimOne(t, client, "w1", "q")
+	await(t, lines, "job", api.StateRunning)
+	c.Cores[0].Stop()
+	await(t, lines, "again", "")
+	c.Cores[0].Start()
+	c.Gateways[0].AwaitReady()
+	lines = openEvents(t.Context(), t, c.Gateways[0].URL, tenant.Key, id)
+	await(t, lines, "job", api.StateRunning)
+	go c.Gateways[0].Stop()
+	await(t, lines, "again", "")
+}
+
+// streamsEnv is how many streams TestEventsCostNoMoreThanWaits opens; 200 without it.
+const streamsEnv = "FORGEQUEUE_STREAMS"
+
+// Streams make PostgreSQL run no more transactions than as many reads with Prefer: wait.
+func TestEventsCostNoMoreThanWaits(t *testing.T) {
+	t.Parallel()
+	n, window := 200, 8*time.Second
+	if given := os.Getenv(streamsEnv); given != "" {
+		var err error
+		if n, err = strconv.Atoi(given); err != nil {
+			t.Fatal(err)
+		}
+		window = 23 * time.Second // with what transactions waits, one round of waits of 25 s
+	}
+	c := stack.NewCluster(t, stack.ClusterOptions{Settings: map[string]string{"FORGEQUEUE_MAX_CONNECTIONS_PER_ADDRESS": "0"}})
+	tenant := c.NewTenant(t, "watched")
+	keys := []string{tenant.Key, c.NewKey(t, tenant, time.Time{})}
+	client := c.Client(t, tenant.Key)
+	ids := make([]string, n)
+	for i := range ids {
+		ids[i] = stack.Submit(t, client, api.SubmitRequest{Type: "watched", Queue: "q"})
+	}
+	transactions := func() int64 {
+		t.Helper()
+		time.Sleep(2 * time.Second) // sessions report what they did within a second
+		return stack.Query[int64](t.Context(), t, c.DatabaseURL, `SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()`)[0]
+	}
+	measure := func(open func(context.Context, int)) int64 {
+		t.Helper()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		for i := range n {
+			go open(ctx, i)
+		}
+		stack.Eventually(t, time.Minute, "all to wait in core", func() bool {
+			return c.Gateways[0].Metric(`forgequeue_hop_in_flight{class="parked"}`) >= float64(n)
+		})
+		time.Sleep(time.Duration(n) * 3 * time.Millisecond) // until core has read the jobs
+		before := transactions()
+		time.Sleep(window)
+		return transactions() - before
+	}
+	get := func(ctx context.Context, i int, path string, headers ...string) {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.Gateways[0].URL+"/v1/jobs/"+ids[i]+path, nil)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		request.Header.Set("Authorization", "Bearer "+keys[i%len(keys)])
+		for i := 0; i < len(headers); i += 2 {
+			request.Header.Set(headers[i], headers[i+1])
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return // the end of the measurement
+		}
+		defer func() { _ = response.Body.Close() }()
+		for scanner := bufio.NewScanner(response.Body); scanner.Scan(); {
+			continue
+		}
+	}
+	waits := measure(func(ctx context.Context, i int) {
+		for ctx.Err() == nil {
+			get(ctx, i, "", "Prefer", "wait=25")
+		}
+	})
+	stack.Eventually(t, time.Minute, "the waits to end", func() bool {
+		return c.Gateways[0].Metric(`forgequeue_hop_in_flight{class="parked"}`) == 0
+	})
+	streams := measure(func(ctx context.Context, i int) { get(ctx, i, "/events") })
+	t.Logf("%d streams: %d transactions in %v; as many waits: %d", n, streams, window+2*time.Second, waits)
+	// What core does beside varies by less than this.
+	if streams > waits+int64(n) {
+		t.Errorf("%d streams cost %d transactions, as many waits %d", n, streams, waits)
+	}
+}

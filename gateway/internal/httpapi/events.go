@@ -1,0 +1,206 @@
+package httpapi
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/forgequeue/forgequeue/gateway/internal/admission"
+	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
+	"github.com/forgequeue/forgequeue/gateway/internal/handlers"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// streamTimes are how long event streams take.
+type streamTimes struct {
+	// life is the longest; it is shortened by up to a sixteenth, so that streams that began together do not end together.
+	life time.Duration
+	// quiet is the time between two comments.
+	quiet time.Duration
+	// write is how long a client may take to read an event.
+	write time.Duration
+}
+
+func usualStreamTimes() streamTimes {
+	return streamTimes{life: 15 * time.Minute, quiet: 15 * time.Second, write: 10 * time.Second}
+}
+
+// streams bound the event streams that are open, by tenant and by key.
+type streams struct {
+	mostOfTenant, mostOfKey int
+	times                   streamTimes
+
+	mu       sync.Mutex
+	byTenant map[string]int
+	byKey    map[string]int
+}
+
+// newStreams gives one tenant half of the places that calls have to wait in core, and one key a quarter.
+func newStreams(parked int, registry prometheus.Registerer) *streams {
+	parked = cmp.Or(parked, coreclient.DefaultLimits().Parked)
+	s := &streams{
+		mostOfTenant: max(parked/2, 1), mostOfKey: max(parked/4, 1), times: usualStreamTimes(),
+		byTenant: map[string]int{}, byKey: map[string]int{},
+	}
+	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "forgequeue_event_streams",
+		Help: "Event streams of jobs that are open now.",
+	}, func() float64 {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		open := 0
+		for _, n := range s.byTenant {
+			open += n
+		}
+		return float64(open)
+	}))
+	return s
+}
+
+// enter counts a stream; it must leave. A problem where there are too many.
+func (s *streams) enter(tenant, key string) (leave func(), err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	tooMany := func(whose string, most int) error {
+		detail := fmt.Sprintf("The %s has %d event streams open on this gateway, which is the maximum; close one, or read the jobs.", whose, most)
+		return problem.New(problem.RateLimited, detail).WithRetryAfter(retryAfter())
+	}
+	switch {
+	case s.byTenant[tenant] >= s.mostOfTenant:
+		return nil, tooMany("tenant", s.mostOfTenant)
+	case s.byKey[key] >= s.mostOfKey:
+		return nil, tooMany("key", s.mostOfKey)
+	}
+	s.byTenant[tenant]++
+	s.byKey[key]++
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		leaveOne(s.byTenant, tenant)
+		leaveOne(s.byKey, key)
+	}, nil
+}
+
+func leaveOne(counts map[string]int, name string) {
+	if counts[name]--; counts[name] == 0 {
+		delete(counts, name)
+	}
+}
+
+// jobEvents answers GET /v1/jobs/{id}/events.
+func jobEvents(s *Server, g *gin.Context, r route) {
+	c := callOf(g)
+	c.Account.Cost = r.cost
+	err := s.open(g, c, r)
+	if refused := s.limiter.Charge(g.Request.Context(), &c.Account, admission.Work{}); refused != nil {
+		err = refused
+	}
+	if err != nil {
+		refuse(g, err)
+		return
+	}
+	leave, err := s.streams.enter(c.Principal().Tenant, c.Principal().KeyID)
+	if err != nil {
+		refuse(g, err)
+		return
+	}
+	defer leave()
+	followed, err := s.handlers.StreamEvents(g.Request.Context(), &c.Call)
+	if err != nil {
+		refuse(g, err)
+		return
+	}
+	header := g.Writer.Header()
+	header.Set("Content-Type", "text/event-stream")
+	header.Set("Cache-Control", "no-store")
+	header.Set("X-Accel-Buffering", "no") // nginx passes each event on at once
+	if c.Query.Has("token") {
+		header.Set("Access-Control-Allow-Origin", "*") // the token is the only credential that a page can have
+	}
+	c.showLimits(header)
+	g.Writer.WriteHeader(http.StatusOK)
+	g.Writer.WriteHeaderNow()
+	if g.Request.Method != http.MethodHead {
+		s.stream(g, followed)
+	}
+}
+
+// stream writes events until the job has ended, the stream is over or its client has left.
+func (s *Server) stream(g *gin.Context, followed *handlers.JobEvents) {
+	times := s.streams.times
+	to := eventWriter{to: g.Writer, control: http.NewResponseController(g.Writer), patience: times.write}
+	to.write("retry: 1000\n\n") // in milliseconds, for EventSource
+	ctx, release := s.handlers.WhileKeyIsGood(g.Request.Context(), &callOf(g).Call)
+	changes := followed.Changes(ctx)
+	defer func() {
+		release()
+		for range changes { // its end
+		}
+	}()
+	life := time.NewTimer(times.life - rand.N(times.life/16)) //nolint:gosec // jitter needs no secrecy
+	defer life.Stop()
+	quiet := time.NewTicker(times.quiet)
+	defer quiet.Stop()
+	for !to.failed {
+		select {
+		case <-g.Request.Context().Done():
+			return
+		case <-life.C:
+			to.event("again", []byte("{}"))
+			return
+		case <-quiet.C:
+			to.write(":\n\n")
+		case job, open := <-changes:
+			switch {
+			case !open:
+				to.event("again", []byte("{}"))
+				return
+			case handlers.Ended(job.State):
+				to.job("end", &job)
+				return
+			}
+			to.job("job", &job)
+		}
+	}
+}
+
+// eventWriter writes events to a client, until one cannot be written in time.
+type eventWriter struct {
+	to       http.ResponseWriter
+	control  *http.ResponseController
+	patience time.Duration
+	failed   bool
+}
+
+func (w *eventWriter) job(name string, job *api.Job) {
+	text, err := handlers.Encode(job)
+	if err != nil {
+		w.failed = true
+		return
+	}
+	w.event(name, text)
+}
+
+// event writes JSON as the data of an event. Encode leaves no line break in it.
+func (w *eventWriter) event(name string, data []byte) {
+	w.write("event: " + name + "\ndata: " + string(data) + "\n\n")
+}
+
+func (w *eventWriter) write(text string) {
+	err := w.control.SetWriteDeadline(time.Now().Add(w.patience))
+	if err == nil {
+		_, err = io.WriteString(w.to, text)
+	}
+	if err == nil {
+		err = w.control.Flush()
+	}
+	w.failed = w.failed || err != nil
+}
