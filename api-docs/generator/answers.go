@@ -42,6 +42,13 @@ func answers() map[string]any {
 				Types: api.TypeLimits{"welcome": {MaxRunning: new(int64(5))}},
 			},
 		},
+		"Explanation": api.Explanation{
+			State: api.StateQueued, Ahead: &api.Ahead{Count: 340},
+			Because: []api.Reason{{
+				Code: api.WhyRunningCap, Detail: "The queue runs 5 jobs, and 5 is its maximum.", Frees: "One of them ends, or the maximum is raised.",
+				Limit: new(int64(5)), Current: new(int64(5)), Of: new(api.OfQueue),
+			}},
+		},
 		"Attempt": api.Attempt{
 			Attempt: 1, Epoch: 1, Kind: "failed", WorkerID: new("worker-1"), StartedAt: new(at(1)), EndedAt: new(at(2)),
 			Error: &api.JobError{Type: "timeout", Message: "the mail server did not answer"}, NextRunAt: new(at(7)),

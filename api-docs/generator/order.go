@@ -16,7 +16,7 @@ const orderExtension = "x-order"
 // operationOrder is the order in which people need the public operations, within their groups.
 func operationOrder() []string {
 	return []string{
-		"submitJob", "getJob", "listJobs", "cancelJob", "rerunJob", "streamJobEvents", "createEventsToken", "submitBatch", "listAttempts", "deleteJob",
+		"submitJob", "getJob", "listJobs", "cancelJob", "rerunJob", "explainJob", "streamJobEvents", "createEventsToken", "submitBatch", "listAttempts", "deleteJob",
 		"claim", "heartbeat", "completeJob", "failJob", "snoozeJob", "releaseJob", "reportOutcomes", "registerWorker", "listWorkers", "removeWorker",
 		"listQueues", "getQueue", "putQueue", "pauseQueue", "resumeQueue", "deleteQueue",
 		"listDeadLetters", "groupDeadLetters", "redriveJob", "redriveDeadLetters", "discardDeadLetters", "listRedrives", "getRedrive", "cancelRedrive",

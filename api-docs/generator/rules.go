@@ -58,6 +58,7 @@ func descriptions() map[string]string {
 		"AuditEntry":         "Who did what, and when.",
 		"Push":               "Where a queue in push mode sends its jobs.",
 		"Schedule":           "A schedule as it stands.",
+		"Explanation":        "Why a job waits, as the scheduler sees it now.",
 		"ScheduleRequest":    "A schedule as its owner describes it: one job a tick.",
 		"ScheduleRun":        "A tick, or a trigger: its job, or why there is none.",
 		"HeartbeatResponse":  "How the worker and each of its leases stand, in the order sent.",

@@ -139,6 +139,7 @@ const (
 	HopQueuePause        = "/internal/v1/queue-pauses"
 	HopQueueDelete       = "/internal/v1/queue-deletions"
 	HopWait              = "/internal/v1/waits"
+	HopExplain           = "/internal/v1/explanations"
 )
 
 // HopListRequest asks for one page of jobs.

@@ -140,3 +140,10 @@ func (c *Client) Get(ctx context.Context, id string) (api.Job, error) {
 	err := c.do(ctx, call{method: http.MethodGet, path: []string{"v1", "jobs", id}, answer: &answer, repeatable: true})
 	return answer, err
 }
+
+// Explain gives all reasons why a job does not start now, or that it runs or has ended.
+func (c *Client) Explain(ctx context.Context, id string) (api.Explanation, error) {
+	var answer api.Explanation
+	err := c.do(ctx, call{method: http.MethodGet, path: []string{"v1", "jobs", id, "explain"}, answer: &answer, repeatable: true})
+	return answer, err
+}

@@ -40,6 +40,7 @@ func (s *Server) routes() []route {
 		{"POST", api.HopCancel, body, 0, each(forTenant(s.cancelJob))},
 		{"POST", api.HopJobDelete, body, 0, each(forTenant(s.deleteJob))},
 		{"POST", api.HopWait, body, 0, atOnce(forTenant(s.waitForJob))},
+		{"POST", api.HopExplain, body, 0, each(forTenant(s.explainJob))},
 		{"POST", api.HopParents, body, 0, each(s.listParents)},
 
 		{"POST", api.HopWorkflowGet, body, 0, each(forTenant(s.getWorkflow))},

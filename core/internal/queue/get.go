@@ -34,6 +34,12 @@ func (s *Jobs) Get(ctx context.Context, owner tenant.ID, user string, id uuid.UU
 	return *found, err
 }
 
+// GetAlone is Get without the jobs that it comes after, in one statement.
+func (s *Jobs) GetAlone(ctx context.Context, owner tenant.ID, user string, id uuid.UUID) (api.Job, error) {
+	found, _, err := s.find(store.WithClass(ctx, store.ClassSubmits), owner, user, id)
+	return *found, err
+}
+
 // find is Get without parents; linked has the job where it has some.
 func (s *Jobs) find(ctx context.Context, owner tenant.ID, user string, id uuid.UUID) (found *api.Job, linked map[uuid.UUID]*api.JobSummary, err error) {
 	rows, err := store.Query(ctx, s.Store, pgx.RowToAddrOfStructByName[JobRow], getSQL, getArgs(owner, id))

@@ -54,6 +54,14 @@ func (r *Rate) allowed(now, due time.Time) int64 {
 	return max(int64((time.Duration(r.burst())*r.interval()-ahead)/r.interval()), 0)
 }
 
+// Wait is how long it takes until a job may start; 0 for now.
+func (r *Rate) Wait(now, due time.Time) time.Duration {
+	if r.allowed(now, due) > 0 {
+		return 0
+	}
+	return r.trusted(now, due).Sub(now) - time.Duration(r.burst()-1)*r.interval()
+}
+
 // after is the next due time after n starts at now.
 func (r *Rate) after(now, due time.Time, n int64) time.Time {
 	if due = r.trusted(now, due); due.Before(now) {

@@ -143,6 +143,24 @@ func represent(c *Call, job *api.Job) (Response[json.RawMessage], error) {
 	return answer, nil
 }
 
+// ExplainJob answers GET /v1/jobs/{id}/explain with an api.Explanation.
+//
+//	@Summary     Explain why a job waits
+//	@Description All reasons that keep the job from starting now, from the state that the scheduler decides by, each with what ends it, and `until` if it is known when. A running or ended job has that as its reason. `in_line` stands alone: the job is ready, and `ahead` says how many jobs of the same queue, type and tags are claimed before it (counted up to 10,000). `estimate` is null: it is not known yet.
+//	@ID          explainJob
+//	@Tags        Jobs
+//	@Param       id path string true "The job's id." Format(uuid)
+//	@Success     200 {object} api.Explanation "Why the job waits."
+//	@x-access    "read"
+//	@Router      /v1/jobs/{id}/explain [get]
+func (h *Handlers) ExplainJob(ctx context.Context, c *Call, _ None) (Response[api.Explanation], error) {
+	id, err := c.id()
+	if err != nil {
+		return Response[api.Explanation]{}, err
+	}
+	return send[api.HopGetRequest, api.Explanation](ctx, h, c, coreclient.Read(api.HopExplain), api.HopGetRequest{JobID: id})
+}
+
 // CancelJob answers POST /v1/jobs/{id}/cancel: 200 with a job that is cancelled,
 // now or before; 202 with one that runs, whose worker gets the cancellation. A job
 // that has ended otherwise is 409 job_terminal. A repeat changes nothing.

@@ -39,6 +39,7 @@ var table = map[string]struct {
 	"GET /v1/jobs/{id}":                      {scope: "read"},
 	"DELETE /v1/jobs/{id}":                   {scope: "manage"},
 	"GET /v1/jobs/{id}/attempts":             {scope: "read"},
+	"GET /v1/jobs/{id}/explain":              {scope: "read"},
 	"GET /v1/jobs/{id}/events":               {scope: "read"},
 	"POST /v1/jobs/{id}/events-token":        {scope: "read"},
 	"GET /v1/jobs/{id}/parents":              {scope: "read", or: "work", platform: true},

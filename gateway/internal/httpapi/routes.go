@@ -75,6 +75,7 @@ func (s *Server) routes() []route {
 		{"GET", "/v1/jobs", read, noBody, perRequest, page("queue", "type", "state", "tag", "user", request.MetadataPrefix, "created_after", "created_before"), "", handle(h.ListJobs)},
 		{"GET", "/v1/jobs/{id}", read, noBody, perRequest, nil, "", handle(h.GetJob)},
 		{"DELETE", "/v1/jobs/{id}", manage, noBody, perRequest, nil, "", handle(h.DeleteJob)},
+		{"GET", "/v1/jobs/{id}/explain", read, noBody, perRequest, nil, "", handle(h.ExplainJob)},
 		{"GET", "/v1/jobs/{id}/events", orEventsToken(read), noBody, perRequest, []string{"token"}, "", jobEvents},
 		{"POST", "/v1/jobs/{id}/events-token", read, bodyOrNone, perRequest, nil, "", handle(h.CreateEventsToken)},
 		{"GET", "/v1/jobs/{id}/attempts", read, noBody, perRequest, page(), "", handle(h.ListAttempts)},

@@ -127,6 +127,36 @@ func attempts(t *cli.Table, all []api.Attempt) {
 	}
 }
 
+func newJobWhy(a *cli.App) *cobra.Command {
+	return &cobra.Command{
+		Use:   "why ID",
+		Short: "Explain why a job waits",
+		Long: `Say all that keeps a job from starting now, and what ends it: its time, its parents, a paused queue, a cap, a rate,
+no worker, tags, an open circuit breaker. A job that is ready is in line: ahead are the jobs of the same queue, type and tags
+that are claimed before it.`,
+		Example: `  forgequeue job why "$ID"`,
+		Args:    cli.One(),
+		RunE: a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {
+			made, err := s.Client.Explain(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return s.Show(made, func(t *cli.Table) { why(t, &made) })
+		}),
+	}
+}
+
+func why(t *cli.Table, made *api.Explanation) {
+	t.Pair("state", state(made.State))
+	for _, reason := range made.Because {
+		text := reason.Detail + " Ends when: " + reason.Frees
+		if reason.Until != nil {
+			text += " Until: " + cli.Stamp(reason.Until) + "."
+		}
+		t.Pair(reason.Code, text)
+	}
+}
+
 func newJobParents(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "parents ID",

@@ -1,0 +1,264 @@
+package dispatch_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
+	"github.com/forgequeue/forgequeue/core/internal/dispatch"
+	"github.com/forgequeue/forgequeue/core/internal/job"
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// why explains a job, and checks the codes of all reasons: "running_cap of queue", "in_line".
+func (f *fixture) why(id uuid.UUID, codes ...string) api.Explanation {
+	f.Helper()
+	made, err := f.d.Explain(f.Context(), f.tenant, "", id)
+	if err != nil {
+		f.Fatal(err)
+	}
+	var got []string
+	for _, reason := range made.Because {
+		if reason.Detail == "" || reason.Frees == "" {
+			f.Errorf("%+v", reason)
+		}
+		if reason.Of != nil {
+			reason.Code += " of " + *reason.Of
+		}
+		got = append(got, reason.Code)
+	}
+	if strings.Join(got, ", ") != strings.Join(codes, ", ") {
+		f.Errorf("the reasons are %q, want %q: %+v", got, codes, made.Because)
+	}
+	if (made.Ahead != nil) != (made.State == api.StateQueued) || made.Estimate != nil {
+		f.Errorf("%s: ahead %v, estimate %v", made.State, made.Ahead, made.Estimate)
+	}
+	return made
+}
+
+func (f *fixture) put(name string, request api.QueueRequest) {
+	f.Helper()
+	if _, err := f.d.PutQueue(f.Context(), f.tenant, name, request); err != nil {
+		f.Fatal(err)
+	}
+	f.refresh()
+}
+
+func (f *fixture) endAs(lease job.Lease, kind string) {
+	f.Helper()
+	if ended := f.d.End(f.Context(), []queue.Ending{{Lease: lease, Kind: kind}})[0]; ended.Err != nil {
+		f.Fatal(ended.Err)
+	}
+}
+
+func TestWhyTimeAndParents(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.claim(f.claimCall()) // a worker
+	later := f.submit(api.SubmitRequest{Type: "test", DelayMS: new(int64(3_600_000))})[0]
+	if made := f.why(later, "time"); made.Because[0].Until == nil || time.Until(made.Because[0].Until.Time) < 50*time.Minute {
+		t.Errorf("%+v", made.Because[0])
+	}
+	f.exec(`UPDATE jobs SET run_at = now() - interval '1 s' WHERE id = $1`, later)
+	if _, err := f.store.Promote(t.Context(), queue.AllTime, 10); err != nil {
+		t.Fatal(err)
+	}
+	f.why(later, "in_line")
+
+	parent := f.claim(f.claimCall())[0]
+	child := f.submit(api.SubmitRequest{Type: "test", After: []api.Dependency{{JobID: parent.ID.String()}}})[0]
+	if made := f.why(child, "parents"); *made.Because[0].Current != 1 || *made.Because[0].Limit != 1 {
+		t.Errorf("%+v", made.Because[0])
+	}
+	f.endAs(parent.Lease(), api.KindComplete)
+	if _, _, err := f.d.FollowUp(t.Context(), f.tenant); err != nil {
+		t.Fatal(err)
+	}
+	f.why(child, "in_line")
+}
+
+func TestWhyPausedCapAndRate(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	user := request("ada")
+	jobs := f.submit(user, user)
+	another := f.claimCall("elsewhere")
+	another.WorkerID = "w0"
+	f.claim(another)
+	if _, err := f.d.PauseQueue(t.Context(), f.tenant, "default", true); err != nil {
+		t.Fatal(err)
+	}
+	f.refresh()
+	f.why(jobs[1], "paused", "no_worker")
+	if _, err := f.d.PauseQueue(t.Context(), f.tenant, "default", false); err != nil {
+		t.Fatal(err)
+	}
+	f.refresh()
+	one := new(int64(1))
+	f.override(api.Overrides{Limits: api.Limits{MaxRunning: one, UserMaxRunning: one}})
+	f.put("default", api.QueueRequest{MaxRunning: one, Types: api.TypeLimits{"test": {MaxRunning: one}}})
+	var held job.Lease
+	celltest.Eventually(t, "one to be claimed", func() bool {
+		for _, taken := range f.take(1) {
+			held = taken.Lease()
+		}
+		return held.Job != uuid.Nil
+	})
+	other := jobs[0]
+	if held.Job == other {
+		other = jobs[1]
+	}
+	made := f.why(other, "running_cap of tenant", "running_cap of user", "running_cap of queue", "running_cap of type")
+	for _, reason := range made.Because {
+		if *reason.Limit != 1 || *reason.Current != 1 {
+			t.Errorf("%+v", reason)
+		}
+	}
+	f.endAs(held, api.KindComplete)
+	f.why(other, "in_line")
+
+	f.put("default", api.QueueRequest{RatePerSecond: new(0.5), Types: api.TypeLimits{"test": {RatePerSecond: new(0.5)}}})
+	f.override(api.Overrides{})
+	more := f.submit(plain())[0]
+	if taken := f.take(2); len(taken) != 1 {
+		t.Fatalf("%d started", len(taken))
+	}
+	if f.get(more).State != api.StateQueued {
+		more = other
+	}
+	made = f.why(more, "rate of queue", "rate of type")
+	until := made.Because[0].Until.Time
+	if left := time.Until(until); left < -time.Second || left > 3*time.Second {
+		t.Errorf("it may start in %v", left)
+	}
+	celltest.Eventually(t, "the rate to allow a start", func() bool {
+		made, err := f.d.Explain(t.Context(), f.tenant, "", more)
+		return err == nil && made.Because[0].Code == api.WhyInLine
+	})
+	if time.Now().Before(until.Add(-100 * time.Millisecond)) {
+		t.Error("it may start before the time that was named")
+	}
+}
+
+// The installation's own cap tells nothing of other tenants.
+func TestWhyInstallationCap(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.d = f.newCoreUnder(f.store, 1)
+	mine := f.tenant
+	jobs := f.submit(plain())
+	f.tenant = f.newTenant()
+	f.submit(plain())
+	taken := f.take(1)
+	f.tenant = mine
+	f.claim(f.claimCall())
+	made := f.why(jobs[0], "running_cap of installation")
+	if made.Because[0].Current != nil {
+		t.Errorf("%+v", made.Because[0])
+	}
+	f.endAs(taken[0].Lease(), api.KindComplete)
+	f.why(jobs[0], "in_line")
+}
+
+func TestWhyNoWorkerAndBreaker(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	id := f.submit(api.SubmitRequest{Type: "mail", Tags: []string{"smtp", "eu"}})[0]
+	f.why(id, "no_worker")
+	call := f.claimCall()
+	call.Types = []string{"other"}
+	f.claim(call)
+	if made := f.why(id, "no_worker"); !strings.Contains(made.Because[0].Detail, "type mail") {
+		t.Errorf("%+v", made.Because[0])
+	}
+	call.WorkerID, call.Types, call.Tags = "w2", []string{"mail"}, &[]string{"smtp"}
+	f.claim(call)
+	if made := f.why(id, "tags"); !strings.Contains(made.Because[0].Detail, "smtp, eu") && !strings.Contains(made.Because[0].Detail, "eu, smtp") {
+		t.Errorf("%+v", made.Because[0])
+	}
+	call.WorkerID, call.Tags, call.Queues = "w3", &[]string{"smtp", "eu"}, []string{"default", "elsewhere"}
+	f.put("default", api.QueueRequest{MaxRunning: new(int64(0))}) // so that it only registers
+	f.claim(call)
+	f.why(id, "running_cap of queue")
+	f.put("default", api.QueueRequest{})
+	f.why(id, "in_line")
+
+	pushed := f.submit(in("pushed"))[0]
+	if err := f.store.PutQueue(t.Context(), f.tenant, "pushed", api.QueueRequest{Push: &api.PushRequest{URL: "https://example.com"}}); err != nil {
+		t.Fatal(err)
+	}
+	f.refresh()
+	breaker := api.Breaker{State: api.BreakerOpen, RetryAt: &api.Time{Time: time.Now().Add(time.Minute)}}
+	f.d.ShowBreakers(func(tenant.QueueKey) *api.Breaker { return &breaker })
+	if made := f.why(pushed, "breaker"); made.Because[0].Until == nil {
+		t.Errorf("%+v", made.Because[0])
+	}
+	breaker.State = api.BreakerClosed
+	f.why(pushed, "in_line")
+}
+
+func TestWhyInLineRunningAndEnded(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.claim(f.claimCall())
+	var jobs []uuid.UUID
+	for _, priority := range []int{5, 5, 9, 0, 5} {
+		jobs = append(jobs, f.submit(api.SubmitRequest{Type: "test", Priority: &priority})...)
+	}
+	for i, want := range []int64{1, 2, 0, 4, 3} {
+		if made := f.why(jobs[i], "in_line"); made.Ahead.Count != want || made.Ahead.Capped {
+			t.Errorf("%+v are ahead of job %d, want %d", made.Ahead, i, want)
+		}
+	}
+	other := f.submit(api.SubmitRequest{Type: "other"})[0]
+	if made := f.why(other, "in_line"); made.Ahead.Count != 0 {
+		t.Errorf("jobs of another type are ahead: %+v", made.Ahead)
+	}
+	many := make([]api.SubmitRequest, 1000)
+	for i := range many {
+		many[i] = api.SubmitRequest{Type: "test", Priority: new(9)}
+	}
+	for range 11 {
+		f.accepted(f.d.Submit(t.Context(), []dispatch.SubmitCall{f.call(many...)})...)
+	}
+	if made := f.why(jobs[3], "in_line"); made.Ahead.Count != api.MaxCountedAhead || !made.Ahead.Capped {
+		t.Errorf("%+v", made.Ahead)
+	}
+
+	g := newFixture(t)
+	taken := g.submit(plain(), plain(), api.SubmitRequest{Type: "test", MaxAttempts: new(1)})
+	leases := map[uuid.UUID]job.Lease{}
+	for _, one := range g.claim(g.claimCall()) {
+		leases[one.ID] = one.Lease()
+	}
+	if made := g.why(taken[0], "running"); made.Because[0].Until == nil || !strings.Contains(made.Because[0].Detail, "w1") {
+		t.Errorf("%+v", made.Because[0])
+	}
+	if _, _, err := g.d.Cancel(t.Context(), g.tenant, "", taken[1]); err != nil {
+		t.Fatal(err)
+	}
+	g.why(taken[1], "running", "cancel_requested")
+	g.endAs(leases[taken[0]], api.KindComplete)
+	g.endAs(leases[taken[1]], api.KindRelease)
+	g.endAs(leases[taken[2]], api.KindFail)
+	for i, state := range []string{api.StateCompleted, api.StateCancelled, api.StateDeadLetter} {
+		if made := g.why(taken[i], "ended"); made.State != state {
+			t.Errorf("%s, want %s", made.State, state)
+		}
+	}
+	for _, who := range []struct {
+		owner tenant.ID
+		user  string
+	}{{f.tenant, ""}, {g.tenant, "ada"}} {
+		if _, err := g.d.Explain(t.Context(), who.owner, who.user, taken[0]); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("%v: %v", who, err)
+		}
+	}
+}

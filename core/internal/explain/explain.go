@@ -1,0 +1,195 @@
+// Package explain says why a job waits, in the words of the API. It decides nothing: its facts are what the scheduler
+// decides by.
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/forgequeue/forgequeue/core/internal/usage"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// Facts of a job and its lane. All but Job are for a queued one.
+type Facts struct {
+	Job    *api.Job
+	Paused bool
+	// Push says that the queue is in push mode: it needs no workers.
+	Push    bool
+	Breaker *api.Breaker
+	// Caps are the caps on its start, with their use.
+	Caps  []usage.FullCap
+	Rates []Rate
+	// Workers are the active workers of its queue.
+	Workers []Worker
+	// Ahead are the jobs of its lane before it, api.MaxCountedAhead+1 at most.
+	Ahead int64
+}
+
+// Rate is a rate without a start left now.
+type Rate struct {
+	// Of is api.OfQueue or api.OfType.
+	Of        string
+	PerSecond float64
+	Until     time.Time
+}
+
+// Worker is what a worker takes; nil types are all.
+type Worker struct{ Types, Tags []string }
+
+// Explain gives all reasons that hold.
+func Explain(f Facts) api.Explanation {
+	made := api.Explanation{State: f.Job.State, Because: []api.Reason{}}
+	switch f.Job.State {
+	case api.StateScheduled:
+		made.Because = append(made.Because, scheduled(f.Job))
+	case api.StateBlocked:
+		made.Because = append(made.Because, blocked(f.Job))
+	case api.StateRunning:
+		made.Because = running(f.Job)
+	case api.StateQueued:
+		made.Because = f.queued()
+		made.Ahead = &api.Ahead{Count: min(f.Ahead, api.MaxCountedAhead), Capped: f.Ahead > api.MaxCountedAhead}
+	default:
+		made.Because = append(made.Because, ended(f.Job))
+	}
+	return made
+}
+
+func scheduled(job *api.Job) api.Reason {
+	reason := api.Reason{
+		Code: api.WhyTime, Detail: "The job is scheduled for a later time.", Until: job.RunAt,
+		Frees: "It is queued when its run_at has come.",
+	}
+	if job.Attempt > 0 && job.LastError != nil {
+		reason.Detail = fmt.Sprintf("Attempt %d failed (%s); the job waits for its next attempt.", job.Attempt, job.LastError.Type)
+	}
+	return reason
+}
+
+func blocked(job *api.Job) api.Reason {
+	reason := api.Reason{
+		Code: api.WhyParents, Detail: "The job comes after other jobs, which have not all ended.",
+		Frees: "It is queued when the jobs that it comes after have ended; GET /v1/jobs/{id} lists them in after.",
+	}
+	if job.BlockedBy != nil {
+		reason.Limit, reason.Current = new(int64(len(job.After))), new(int64(*job.BlockedBy))
+		reason.Detail = fmt.Sprintf("The job waits for %d of the jobs that it comes after.", *job.BlockedBy)
+	}
+	return reason
+}
+
+func running(job *api.Job) []api.Reason {
+	worker := "A worker"
+	if job.WorkerID != nil {
+		worker = "The worker " + *job.WorkerID
+	}
+	reasons := []api.Reason{{
+		Code: api.WhyRunning, Detail: fmt.Sprintf("%s runs attempt %d.", worker, job.Attempt), Until: job.LeaseExpiresAt,
+		Frees: "The worker reports an outcome, or its lease expires without a heartbeat.",
+	}}
+	if job.CancelRequested {
+		reasons = append(reasons, api.Reason{
+			Code: api.WhyCancelRequested, Detail: "Cancellation was requested; the worker is told with its next heartbeat.", Until: job.LeaseExpiresAt,
+			Frees: "The worker stops, or its lease expires.",
+		})
+	}
+	return reasons
+}
+
+func ended(job *api.Job) api.Reason {
+	reason := api.Reason{Code: api.WhyEnded, Detail: "The job is " + job.State + ".", Frees: "Nothing: it has ended. A rerun makes a new job of it."}
+	if job.State == api.StateDeadLetter {
+		reason.Detail = "The job is a dead letter."
+		if job.DeadReason != nil {
+			reason.Detail = "The job is a dead letter: " + *job.DeadReason + "."
+		}
+		reason.Frees = "A redrive queues it again."
+	}
+	return reason
+}
+
+// queued gives what holds a queued job back, and that it is in line if nothing else does.
+func (f *Facts) queued() []api.Reason {
+	var reasons []api.Reason
+	queue := "The queue " + f.Job.Queue
+	if f.Paused {
+		reasons = append(reasons, api.Reason{Code: api.WhyPaused, Detail: queue + " is paused.", Frees: "The queue is resumed."})
+	}
+	for _, c := range f.Caps {
+		if c.Used >= c.Limit {
+			reasons = append(reasons, fullCap(c))
+		}
+	}
+	for _, rate := range f.Rates {
+		reasons = append(reasons, api.Reason{
+			Code: api.WhyRate, Detail: fmt.Sprintf("The %s starts at most %v jobs a second.", rate.Of, rate.PerSecond), Of: new(rate.Of),
+			Until: &api.Time{Time: rate.Until}, Frees: "Time passes, or the rate is raised.",
+		})
+	}
+	if f.Push {
+		if b := f.Breaker; b != nil && b.State == api.BreakerOpen {
+			reasons = append(reasons, api.Reason{
+				Code: api.WhyBreaker, Detail: queue + " pushes to a destination that fails; its circuit breaker is open.", Until: b.RetryAt,
+				Frees: "The destination accepts calls again.",
+			})
+		}
+	} else if reason, unserved := f.unserved(); unserved {
+		reasons = append(reasons, reason)
+	}
+	if len(reasons) > 0 {
+		return reasons
+	}
+	ahead := fmt.Sprintf("%d jobs of its queue, type and tags are before it.", f.Ahead)
+	switch {
+	case f.Ahead == 0:
+		ahead = "It is the next of its queue, type and tags."
+	case f.Ahead > api.MaxCountedAhead:
+		ahead = fmt.Sprintf("More than %d jobs of its queue, type and tags are before it.", api.MaxCountedAhead)
+	}
+	return []api.Reason{{Code: api.WhyInLine, Detail: "The job is ready. " + ahead, Frees: "A worker claims it."}}
+}
+
+// unserved says whether no worker takes the job.
+func (f *Facts) unserved() (_ api.Reason, unserved bool) {
+	takes := func(w Worker) bool { return len(w.Types) == 0 || slices.Contains(w.Types, f.Job.Type) }
+	has := func(w Worker) bool {
+		return !slices.ContainsFunc(f.Job.Tags, func(tag string) bool { return !slices.Contains(w.Tags, tag) })
+	}
+	reason := api.Reason{Code: api.WhyNoWorker, Frees: "A worker claims from the queue " + f.Job.Queue + "."}
+	switch {
+	case slices.ContainsFunc(f.Workers, func(w Worker) bool { return takes(w) && has(w) }):
+		return api.Reason{}, false
+	case len(f.Workers) == 0:
+		reason.Detail = "No active worker serves the queue " + f.Job.Queue + "."
+	case !slices.ContainsFunc(f.Workers, takes):
+		reason.Detail = "No active worker of the queue " + f.Job.Queue + " takes jobs of the type " + f.Job.Type + "."
+		reason.Frees = "A worker of the queue takes the type."
+	default:
+		tags := strings.Join(f.Job.Tags, ", ")
+		reason.Code = api.WhyTags
+		reason.Detail = "No active worker of the queue " + f.Job.Queue + " that takes the job's type has all of its tags: " + tags + "."
+		reason.Frees = "A worker with these tags claims from the queue."
+	}
+	return reason, true
+}
+
+func fullCap(c usage.FullCap) api.Reason {
+	of := map[usage.Counter]string{
+		usage.RunningTenant: api.OfTenant, usage.RunningUser: api.OfUser, usage.RunningQueue: api.OfQueue,
+		usage.RunningType: api.OfType, usage.RunningAll: api.OfInstallation,
+	}[c.Counter]
+	reason := api.Reason{
+		Code: api.WhyRunningCap, Limit: new(c.Limit), Current: new(c.Used), Of: &of,
+		Detail: fmt.Sprintf("The %s runs %d jobs, and %d is its maximum.", of, c.Used, c.Limit), Frees: "One of them ends, or the maximum is raised.",
+	}
+	if c.Limit == 0 {
+		reason.Detail, reason.Frees = "The "+of+" may run no jobs: its maximum is 0.", "The maximum is raised."
+	}
+	if c.Counter == usage.RunningAll { // its use is that of other tenants
+		reason.Current, reason.Detail = nil, "The installation runs as many jobs as it may."
+	}
+	return reason
+}
