@@ -5,9 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"os"
 	"os/exec"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -137,81 +135,4 @@ func TestEventsWhileServicesStop(t *testing.T) {
 	await(t, lines, "job", api.StateRunning)
 	go c.Gateways[0].Stop()
 	await(t, lines, "again", "")
-}
-
-// streamsEnv is how many streams TestEventsCostNoMoreThanWaits opens; 200 without it.
-const streamsEnv = "FORGEQUEUE_STREAMS"
-
-// Streams make PostgreSQL run no more transactions than as many reads with Prefer: wait.
-func TestEventsCostNoMoreThanWaits(t *testing.T) {
-	t.Parallel()
-	n, window := 200, 8*time.Second
-	if given := os.Getenv(streamsEnv); given != "" {
-		var err error
-		if n, err = strconv.Atoi(given); err != nil {
-			t.Fatal(err)
-		}
-		window = 23 * time.Second // with what transactions waits, one round of waits of 25 s
-	}
-	c := stack.NewCluster(t, stack.ClusterOptions{Settings: map[string]string{"FORGEQUEUE_MAX_CONNECTIONS_PER_ADDRESS": "0"}})
-	tenant := c.NewTenant(t, "watched")
-	keys := []string{tenant.Key, c.NewKey(t, tenant, time.Time{})}
-	client := c.Client(t, tenant.Key)
-	ids := make([]string, n)
-	for i := range ids {
-		ids[i] = stack.Submit(t, client, api.SubmitRequest{Type: "watched", Queue: "q"})
-	}
-	transactions := func() int64 {
-		t.Helper()
-		time.Sleep(2 * time.Second) // sessions report what they did within a second
-		return stack.Query[int64](t.Context(), t, c.DatabaseURL, `SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()`)[0]
-	}
-	measure := func(open func(context.Context, int)) int64 {
-		t.Helper()
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		for i := range n {
-			go open(ctx, i)
-		}
-		stack.Eventually(t, time.Minute, "all to wait in core", func() bool {
-			return c.Gateways[0].Metric(`forgequeue_hop_in_flight{class="parked"}`) >= float64(n)
-		})
-		time.Sleep(time.Duration(n) * 3 * time.Millisecond) // until core has read the jobs
-		before := transactions()
-		time.Sleep(window)
-		return transactions() - before
-	}
-	get := func(ctx context.Context, i int, path string, headers ...string) {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.Gateways[0].URL+"/v1/jobs/"+ids[i]+path, nil)
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		request.Header.Set("Authorization", "Bearer "+keys[i%len(keys)])
-		for i := 0; i < len(headers); i += 2 {
-			request.Header.Set(headers[i], headers[i+1])
-		}
-		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			return // the end of the measurement
-		}
-		defer func() { _ = response.Body.Close() }()
-		for scanner := bufio.NewScanner(response.Body); scanner.Scan(); {
-			continue
-		}
-	}
-	waits := measure(func(ctx context.Context, i int) {
-		for ctx.Err() == nil {
-			get(ctx, i, "", "Prefer", "wait=25")
-		}
-	})
-	stack.Eventually(t, time.Minute, "the waits to end", func() bool {
-		return c.Gateways[0].Metric(`forgequeue_hop_in_flight{class="parked"}`) == 0
-	})
-	streams := measure(func(ctx context.Context, i int) { get(ctx, i, "/events") })
-	t.Logf("%d streams: %d transactions in %v; as many waits: %d", n, streams, window+2*time.Second, waits)
-	// What core does beside varies by less than this.
-	if streams > waits+int64(n) {
-		t.Errorf("%d streams cost %d transactions, as many waits %d", n, streams, waits)
-	}
 }

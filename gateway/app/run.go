@@ -107,7 +107,6 @@ func (cfg Config) assemble(logger *slog.Logger, registry prometheus.Registerer, 
 		Admin:      cfg.OperatorKey != "",
 		Registry:   registry,
 		Logger:     logger,
-		Parked:     cfg.HopParked,
 		Timeout:    cfg.RequestTimeout,
 		Tracing:    tracing.Provider(),
 	})

@@ -139,13 +139,8 @@ func JobVersion(state string, epoch int64, cancelRequested bool, progress *Progr
 	if cancelRequested {
 		version += " cancel"
 	}
-	if progress != nil {
-		if progress.Percent != nil {
-			version += " " + strconv.FormatFloat(*progress.Percent, 'g', -1, 64)
-		}
-		if progress.Message != nil {
-			version += " " + *progress.Message
-		}
+	if text, err := json.Marshal(progress); err == nil && progress != nil {
+		version += " " + string(text)
 	}
 	return version
 }

@@ -185,7 +185,7 @@ func (d *Dispatcher) Heartbeat(ctx context.Context, reports []queue.Report) ([]a
 				statuses[i].Status = api.LeaseCancel
 			}
 			if reports[i].Progress != nil {
-				d.Changed(reports[i].Job)
+				d.watches.WakeForVersion(reports[i].Job)
 			}
 		}
 	}

@@ -22,7 +22,7 @@ func (d *Dispatcher) Cancel(ctx context.Context, owner tenant.ID, user string, i
 		d.Ended(id)
 	}
 	if err == nil && did == queue.CancelRequested {
-		d.Changed(id)
+		d.watches.WakeForVersion(id)
 	}
 	return summary, did == queue.CancelRequested, err
 }

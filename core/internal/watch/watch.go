@@ -100,6 +100,19 @@ func (w *Watches) Wake(ids []uuid.UUID) {
 	}
 }
 
+// WakeForVersion wakes those watchers of the job that wait for another version: its state has not changed.
+func (w *Watches) WakeForVersion(id uuid.UUID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if job := w.byJob[id]; job != nil {
+		for _, one := range job.watches {
+			if one.versions {
+				one.wake()
+			}
+		}
+	}
+}
+
 func (one *watch) wake() {
 	select {
 	case one.changed <- struct{}{}:

@@ -17,6 +17,9 @@ const hangUpTime = time.Second
 // already answered still arrives.
 func (c *Client) Drain() { c.drain.Do(func() { close(c.draining) }) }
 
+// MaxParked is how many calls may wait for a job's change at once.
+func (c *Client) MaxParked() int { return c.gate.waits.most }
+
 // IsDraining says whether Drain was called.
 func (c *Client) IsDraining() bool {
 	select {

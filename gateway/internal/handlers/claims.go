@@ -43,9 +43,10 @@ func (h *Handlers) Claim(ctx context.Context, c *Call, r api.ClaimRequest) (Resp
 	if waits {
 		c.wait = time.Duration(*r.WaitMS) * time.Millisecond
 		op = op.Parked()
+		var release func()
+		ctx, release = h.whileKeyIsGood(ctx, c)
+		defer release()
 	}
-	ctx, release := h.whileKeyIsGood(ctx, c)
-	defer release()
 	answer, err := send[api.ClaimRequest, json.RawMessage](ctx, h, c, op, r)
 	if waits && errors.Is(err, coreclient.ErrNoPlace) {
 		answer, err = h.claimShortly(ctx, c, r)

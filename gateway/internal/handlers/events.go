@@ -64,11 +64,13 @@ func (h *Handlers) StreamEvents(ctx context.Context, c *Call) (*JobEvents, error
 }
 
 // Changes gives the job as it is, and then after each change. It is closed when ctx ends, and when the stream is over:
-// the gateway or core shuts down, or the job is gone. The receiver has to take all until then.
+// the gateway or core shuts down, the job is gone, or the key is no longer valid. The receiver has to take all until then.
 func (e *JobEvents) Changes(ctx context.Context) <-chan api.Job {
 	changes := make(chan api.Job)
 	go func() {
 		defer close(changes)
+		ctx, release := e.h.whileKeyIsGood(ctx, e.c)
+		defer release()
 		for job, over := e.job, false; !over; job, over = e.next(ctx, job) {
 			select {
 			case changes <- job:
@@ -114,14 +116,4 @@ func (h *Handlers) waitVersion(ctx context.Context, c *Call, id, version string)
 	answer, err := send[api.HopWaitRequest, api.Job](ctx, h, c, coreclient.Read(api.HopWait).Parked(),
 		api.HopWaitRequest{JobID: id, WaitMS: api.MaxWait.Milliseconds(), Version: version})
 	return answer.Value, err
-}
-
-// WhileKeyIsGood gives a context that ends when the call's key is revoked or expires.
-func (h *Handlers) WhileKeyIsGood(ctx context.Context, c *Call) (_ context.Context, release func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	unhold := h.auth.Hold(ctx, c.Caller.Key.KeyID, cancel)
-	return ctx, func() {
-		unhold()
-		cancel()
-	}
 }

@@ -15,9 +15,6 @@ import (
 // whileKeyIsGood gives a context that ends, with auth.ErrUnauthenticated for its cause,
 // when the call's key is revoked or expires.
 func (h *Handlers) whileKeyIsGood(ctx context.Context, c *Call) (_ context.Context, release func()) {
-	if c.wait == 0 || c.Caller.Key == nil {
-		return ctx, func() {}
-	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	unhold := h.auth.Hold(ctx, c.Caller.Key.KeyID, func() { cancel(auth.ErrUnauthenticated) })
 	return ctx, func() {

@@ -1,7 +1,7 @@
 package httpapi
 
 import (
-	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -13,7 +13,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
-	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/handlers"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
@@ -45,7 +44,6 @@ type streams struct {
 
 // newStreams gives one tenant half of the places that calls have to wait in core, and one key a quarter.
 func newStreams(parked int, registry prometheus.Registerer) *streams {
-	parked = cmp.Or(parked, coreclient.DefaultLimits().Parked)
 	s := &streams{
 		mostOfTenant: max(parked/2, 1), mostOfKey: max(parked/4, 1), times: usualStreamTimes(),
 		byTenant: map[string]int{}, byKey: map[string]int{},
@@ -138,10 +136,10 @@ func (s *Server) stream(g *gin.Context, followed *handlers.JobEvents) {
 	times := s.streams.times
 	to := eventWriter{to: g.Writer, control: http.NewResponseController(g.Writer), patience: times.write}
 	to.write("retry: 1000\n\n") // in milliseconds, for EventSource
-	ctx, release := s.handlers.WhileKeyIsGood(g.Request.Context(), &callOf(g).Call)
+	ctx, stop := context.WithCancel(g.Request.Context())
 	changes := followed.Changes(ctx)
 	defer func() {
-		release()
+		stop()
 		for range changes { // its end
 		}
 	}()

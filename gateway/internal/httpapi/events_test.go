@@ -6,12 +6,12 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/coretest"
-	"github.com/forgequeue/forgequeue/gateway/internal/httpapi"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
@@ -158,6 +158,10 @@ func TestEvents(t *testing.T) {
 	job.change(toState(api.StateCompleted))
 	stream.want("end", api.StateCompleted)
 	stream.want("", "")
+	// Core was asked once for each change, and once at the beginning.
+	if gets, waits := len(d.core.Requests(api.HopGet)), len(d.core.Requests(api.HopWait)); gets != 1 || waits != 5 {
+		t.Errorf("core read the job %d times, and waited %d times for 5 changes", gets, waits)
+	}
 	for _, state := range []string{api.StateCompleted, api.StateDeadLetter, api.StateCancelled} {
 		job.change(toState(state))
 		ended := d.events(eventsPath, d.key("read"))
@@ -247,10 +251,10 @@ func TestEventsAgain(t *testing.T) {
 // to wait.
 func TestEventsWithoutCore(t *testing.T) {
 	t.Parallel()
-	d := newDoorWith(t, coreclient.Limits{Parked: 1}, func(o *httpapi.Options) { o.Parked = 16 })
+	d := newDoorWith(t, coreclient.Limits{Parked: 1}) // for both streams
 	d.server.SetStreamTimes(time.Hour, 20*time.Millisecond, time.Minute)
 	job := d.watched(api.StateQueued)
-	streams := []*events{d.events(eventsPath, d.key("read")), d.events(eventsPath, d.key("read"))}
+	streams := []*events{d.events(eventsPath, d.key("read")), d.events(eventsPath, d.anotherTenantsKey())}
 	for _, stream := range streams {
 		stream.want("job", api.StateQueued)
 	}
@@ -284,7 +288,7 @@ func TestEventsWithoutCore(t *testing.T) {
 // A key has a quarter of the places, a tenant half of them; a stream that ends makes room.
 func TestEventsCaps(t *testing.T) {
 	t.Parallel()
-	d := newDoor(t, func(o *httpapi.Options) { o.Parked = 8 })
+	d := newDoorWith(t, coreclient.Limits{Parked: 8})
 	job := d.watched(api.StateQueued)
 	keys := []string{d.key("read"), d.key("read"), d.key("read")}
 	for i, key := range []string{keys[0], keys[0], keys[1], keys[1]} {
@@ -299,58 +303,41 @@ func TestEventsCaps(t *testing.T) {
 		}
 	}
 	d.do("GET", eventsPath, keys[2], "").refused(t, 429, problem.RateLimited)
-	another := d.keyWith(func(k *api.HopKey) {
-		k.Tenant, k.Scopes = "01980a5c-0000-7cc0-9d5e-3f2b6a1c0009", []string{api.ScopeRead}
-	})
-	if got := d.events(eventsPath, another); got.StatusCode != 200 {
+	if got := d.events(eventsPath, d.anotherTenantsKey()); got.StatusCode != 200 {
 		t.Errorf("another tenant: %d", got.StatusCode)
 	}
 	job.change(toState(api.StateCompleted))
-	d.eventually("streams to end", func() bool { return d.openStreams() == 0 })
+	eventually(t, "the streams to end", func() bool { return d.openStreams() == 0 })
 	if got := d.do("GET", eventsPath, keys[0], ""); got.status != 200 {
 		t.Errorf("after the others: %d", got.status)
 	}
 }
 
-// A client that does not read is cut off, and until then no more than one change waits for it.
+// A client that does not read is cut off, while the job changes all the time: one change at most waits for it.
 func TestEventsOfASlowReader(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
 	d.server.SetStreamTimes(time.Hour, time.Hour, 300*time.Millisecond)
-	job := d.watched(api.StateQueued)
-	job.job.Payload = json.RawMessage(`"` + strings.Repeat("x", 1<<20) + `"`)
+	job := inState(api.StateRunning)
+	job.Payload = json.RawMessage(`"` + strings.Repeat("x", 1<<20) + `"`)
+	var waits atomic.Int64
+	d.core.On(api.HopGet, func(coretest.Item) coretest.Result { return coretest.Value(200, job) })
+	d.core.On(api.HopWait, func(coretest.Item) coretest.Result {
+		next := job
+		next.Epoch = waits.Add(1)
+		return coretest.Value(200, next)
+	})
 	d.events(eventsPath, d.key("read"))
-	d.eventually("the stream to open", func() bool { return d.openStreams() == 1 })
-	for i := 0; d.openStreams() > 0; i++ {
-		if i > 2000 {
-			t.Fatal("it is not cut off")
-		}
-		job.change(func(j *api.Job) { j.Epoch++ })
-		time.Sleep(5 * time.Millisecond)
+	eventually(t, "the stream to be cut off", func() bool { return waits.Load() > 0 && d.openStreams() == 0 })
+	if n := waits.Load(); n > 100 { // what the sockets' buffers hold
+		t.Errorf("%d MiB were read for it", n)
 	}
 }
 
-// openStreams is what the metric says.
-func (d *door) openStreams() float64 {
-	d.t.Helper()
-	families, err := d.registry.Gather()
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	for _, family := range families {
-		if family.GetName() == "forgequeue_event_streams" {
-			return family.GetMetric()[0].GetGauge().GetValue()
-		}
-	}
-	d.t.Fatal("there is no metric")
-	return 0
-}
+func (d *door) openStreams() float64 { return d.metric("forgequeue_event_streams")[""] }
 
-func (d *door) eventually(what string, holds func() bool) {
-	d.t.Helper()
-	for end := time.Now().Add(20 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			d.t.Fatal("waited for " + what)
-		}
-	}
+func (d *door) anotherTenantsKey() string {
+	return d.keyWith(func(k *api.HopKey) {
+		k.Tenant, k.Scopes = "01980a5c-0000-7cc0-9d5e-3f2b6a1c0009", []string{api.ScopeRead}
+	})
 }

@@ -45,8 +45,6 @@ type Options struct {
 	Admin    bool
 	Registry prometheus.Registerer
 	Logger   *slog.Logger
-	// Parked is how many calls may wait in core for jobs' changes; event streams share it out.
-	Parked int
 	// Timeout is how long a request may take, beyond what its caller asks to wait.
 	Timeout time.Duration
 	// Tracing makes a span of each request; nil makes none, and costs nothing.
@@ -87,7 +85,7 @@ func New(o Options) *Server {
 		logger:    o.Logger,
 		tracing:   o.Tracing,
 		bodies:    request.NewBodies(o.Bodies, o.Registry),
-		streams:   newStreams(o.Parked, o.Registry),
+		streams:   newStreams(o.Core.MaxParked(), o.Registry),
 		probe:     coreclient.NewProbe(o.Core),
 	}
 }

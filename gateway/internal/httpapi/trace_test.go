@@ -11,6 +11,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/cmd/supervisor/storetest"
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
+	"github.com/forgequeue/forgequeue/gateway/internal/auth"
 	"github.com/forgequeue/forgequeue/gateway/internal/httpapi"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -35,6 +36,31 @@ func attributes(span sdktrace.ReadOnlySpan) map[string]string {
 		values[string(one.Key)] = one.Value.String()
 	}
 	return values
+}
+
+// The token of an event stream is in no span.
+func TestSpansWithoutTokens(t *testing.T) {
+	t.Parallel()
+	recorder, provider := recording()
+	d := newDoor(t, tracedBy(provider))
+	d.watched(api.StateCompleted)
+	token, _ := d.auth.EventsToken(keyID(t, d.key("read")), jobID)
+	d.events(eventsPath+"?token="+token, "").want("end", api.StateCompleted)
+	eventually(t, "the span to end", func() bool { return len(recorder.Ended()) > 0 })
+	for name, value := range attributes(recorder.Ended()[0]) {
+		if strings.Contains(value, token) {
+			t.Errorf("%s: %s", name, value)
+		}
+	}
+}
+
+func keyID(t *testing.T, text string) string {
+	t.Helper()
+	key, err := auth.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key.ID
 }
 
 // A request is a span of the client's trace, or begins one, and core is told of the
