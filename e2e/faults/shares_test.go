@@ -52,6 +52,8 @@ type platform struct {
 	pause time.Duration
 	// wait is how long a claim waits for the first job.
 	wait time.Duration
+	// beforeClaim, where not nil, may delay a claim.
+	beforeClaim func(context.Context)
 	// onClaim is told of each job, before it is done.
 	onClaim func(api.ClaimedJob)
 }
@@ -61,6 +63,9 @@ type platform struct {
 func (p *platform) run(ctx context.Context) {
 	wait := p.wait.Milliseconds()
 	for ctx.Err() == nil {
+		if p.beforeClaim != nil {
+			p.beforeClaim(ctx)
+		}
 		claimed, err := p.client.Claim(context.WithoutCancel(ctx), api.ClaimRequest{
 			WorkerID: p.id, Queues: []string{loadQueue}, Max: &p.most, WaitMS: &wait,
 		})
@@ -133,9 +138,9 @@ func newSharing(t *testing.T) *sharing {
 	var group sync.WaitGroup
 	for i, l := range s.contenders {
 		// A quarter more than its share: what is in flight at an end is on top.
-		n := lane(1400, 65_000) * s.weights[l.tenant.ID] / 5 * 5 / 4
+		n := lane(2800, 65_000) * s.weights[l.tenant.ID] / 5 * 5 / 4
 		if i == len(s.contenders)-1 {
-			n = lane(2000, 100_000)
+			n = lane(3500, 100_000)
 		}
 		one := l.client()
 		group.Go(func() { l.pile(one, n) })
@@ -164,13 +169,20 @@ func (s *sharing) compete(workers []int, wanted int, most time.Duration) {
 	}
 	ctx, stop := context.WithCancel(s.t.Context())
 	defer stop()
+	// A slow machine takes as long for a submit as for hundreds of claims: they wait, or the quiet would have few jobs.
+	var submits atomic.Int64
+	submitted := func(ctx context.Context) {
+		for ctx.Err() == nil && submits.Load() > 0 {
+			pace(ctx, time.Millisecond)
+		}
+	}
 	var asking, working sync.WaitGroup
 	var platforms []*platform
 	for _, n := range workers {
 		contest.Round += n
 		platforms = append(platforms, &platform{
 			t: s.t, client: s.platformClient(s.cluster), id: fmt.Sprint("platform-", n), most: n, onClaim: onClaim,
-			wait: 200 * time.Millisecond,
+			wait: 200 * time.Millisecond, beforeClaim: submitted,
 		})
 		if most > 0 {
 			// The jobs have to last, and all workers together to be too few.
@@ -185,10 +197,18 @@ func (s *sharing) compete(workers []int, wanted int, most time.Duration) {
 	defer quit()
 	for _, l := range s.quiet {
 		one := l.client()
-		asking.Go(func() { l.nowAndThen(submitting, one, served[l.tenant.ID], &claimed, int64(contest.Turn())) })
+		asking.Go(func() { l.nowAndThen(submitting, one, &submits, served[l.tenant.ID], &claimed, int64(contest.Turn())) })
+	}
+	enough := func() bool {
+		for _, n := range served {
+			if n.Load() < int64(lane(8, 30)) {
+				return false
+			}
+		}
+		return claimed.Load() >= int64(wanted)
 	}
 	stack.Eventually(s.t, 5*time.Minute, "enough jobs were claimed", func() bool {
-		return claimed.Load() >= int64(wanted) || (most > 0 && time.Since(contest.From) > most)
+		return enough() || (most > 0 && time.Since(contest.From) > most)
 	})
 	contest.Until = time.Now()
 	quit()
@@ -234,10 +254,13 @@ func (l *load) platformClient(c *stack.Cluster) *client.Client {
 }
 
 // nowAndThen submits a job, waits until it is claimed, and rests until more than a turn
-// of others' jobs are claimed, until ctx ends.
-func (l *load) nowAndThen(ctx context.Context, c *client.Client, served, others *atomic.Int64, turn int64) {
+// of others' jobs are claimed, until ctx ends. submits counts the submits under way.
+func (l *load) nowAndThen(ctx context.Context, c *client.Client, submits, served, others *atomic.Int64, turn int64) {
 	for submitted := int64(1); ctx.Err() == nil; submitted++ {
-		if _, err := c.Submit(l.t.Context(), l.request()); err != nil {
+		submits.Add(1)
+		_, err := c.Submit(l.t.Context(), l.request())
+		submits.Add(-1)
+		if err != nil {
 			l.t.Errorf("a quiet tenant's submit: %v", err)
 			return
 		}
