@@ -117,9 +117,12 @@ func (s *Directory) Served(ctx context.Context) ([]ServedQueue, error) {
 	return served, nil
 }
 
+// ActiveWorkersOfQueue is the part of a statement after FROM that reads the active workers of @owner, or of the platform,
+// that serve the queue.
+const ActiveWorkersOfQueue = `workers WHERE owner IN (@owner, @platform) AND status = 'ACTIVE' AND @queue = ANY(queues)`
+
 const activeWorkersSQL = `
-SELECT worker_id, queues, types, tags FROM workers
-WHERE owner IN (@owner, @platform) AND status = 'ACTIVE' AND @queue = ANY(queues)
+SELECT worker_id, queues, types, tags FROM ` + ActiveWorkersOfQueue + `
 ORDER BY worker_id
 LIMIT 1000`
 

@@ -2,64 +2,77 @@ package dispatch
 
 import (
 	"context"
-	"errors"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/claim"
+	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/explain"
+	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
-	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/core/internal/scheduler"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
-	"github.com/forgequeue/forgequeue/core/internal/usage"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// Explain says why a job waits, by the settings that this core claims by. It takes three statements at most.
+// Explain says why a job waits, by the settings that this core claims by. It takes three statements at most: the job;
+// its place in line; its parents, or the use of its caps.
 func (d *Dispatcher) Explain(ctx context.Context, owner tenant.ID, user string, id uuid.UUID) (api.Explanation, error) {
-	found, err := d.store.GetAlone(ctx, owner, user, id)
-	if err == nil && found.State == api.StateBlocked {
-		found, err = d.store.Get(ctx, owner, user, id)
-	}
+	found, linked, err := d.store.Find(ctx, owner, user, id)
 	if err != nil {
 		return api.Explanation{}, err
 	}
-	facts := explain.Facts{Job: &found}
-	if found.State != api.StateQueued {
-		return explain.Explain(facts), nil
+	facts := explain.Facts{Job: found}
+	if state := job.State(found.State); state == job.Running || state.Terminal() {
+		return explain.Explain(&facts), nil
+	}
+	if found.State == api.StateBlocked {
+		if err := d.store.AddParents(ctx, user, linked); err != nil {
+			return api.Explanation{}, err
+		}
 	}
 	if err := d.limits.Load(ctx, owner); err != nil {
 		return api.Explanation{}, err
 	}
-	line, err := d.store.Line(ctx, id, usage.TypeName(found.Queue, found.Type))
-	if errors.Is(err, store.ErrNotFound) { // it was claimed meanwhile
-		if found, err = d.store.Get(ctx, owner, user, id); err == nil && found.State != api.StateQueued {
-			return explain.Explain(facts), nil
-		}
-		return api.Explanation{}, errors.Join(err, store.ErrOverloaded)
-	}
+	lane := directory.Lane{LaneKey: d.laneOf(owner, found.Queue, found.Type, found.Tags, found.User)}
+	line, err := d.store.Line(ctx, id, lane.LaneKey)
 	if err != nil {
 		return api.Explanation{}, err
 	}
-	return d.explainQueued(ctx, facts, &line)
+	settings := d.lanes.Settings(owner, found.Queue)
+	facts.Paused, facts.Push, facts.Breaker = settings.Paused, settings.Push, d.breaker(settings.QueueKey)
+	facts.Workers, facts.Ahead = workersFor(&lane, line.Workers), line.Ahead
+	if found.State == api.StateQueued {
+		err = d.addLimits(ctx, &facts, lane, settings, &line)
+	}
+	return explain.Explain(&facts), err
 }
 
-func (d *Dispatcher) explainQueued(ctx context.Context, facts explain.Facts, line *queue.Line) (api.Explanation, error) {
-	lane, known := d.lanes.ByID(line.LaneID)
-	if !known { // another core has just made it
-		if err := d.refreshLanes(ctx); err != nil {
-			return api.Explanation{}, err
-		}
-		lane, _ = d.lanes.ByID(line.LaneID)
+// workersFor says which of a queue's workers take jobs of a lane.
+func workersFor(lane *directory.Lane, workers []directory.ActiveWorker) explain.Workers {
+	serve := func(filter func(directory.ActiveWorker) scheduler.Filter) bool {
+		return slices.ContainsFunc(workers, func(w directory.ActiveWorker) bool {
+			one := filter(w)
+			return one.Serves(lane)
+		})
 	}
-	settings := d.lanes.Settings(lane.Tenant, lane.Queue)
+	return explain.Workers{
+		OfQueue: len(workers) > 0,
+		OfType: serve(func(w directory.ActiveWorker) scheduler.Filter {
+			return scheduler.Filter{Types: setOf(w.Types), Tags: setOf(lane.Tags())}
+		}),
+		OfJob: serve(func(w directory.ActiveWorker) scheduler.Filter {
+			return scheduler.Filter{Types: setOf(w.Types), Tags: setOf(w.Tags)}
+		}),
+	}
+}
+
+// addLimits adds the caps on the start of a queued job, and the rates that allow none now.
+func (d *Dispatcher) addLimits(ctx context.Context, facts *explain.Facts, lane directory.Lane, settings directory.QueueSettings, line *queue.Line) (err error) {
 	var limits claim.Lane
 	d.underCaps(&limits, lane, settings)
-	var err error
-	if facts.Caps, err = d.store.CapUse(ctx, limits.Caps); err != nil {
-		return api.Explanation{}, err
-	}
 	for i := range limits.Rates {
 		rate, of, due := &limits.Rates[i], api.OfQueue, line.QueueDue
 		if rate.Name != lane.Queue {
@@ -72,9 +85,6 @@ func (d *Dispatcher) explainQueued(ctx context.Context, facts explain.Facts, lin
 			facts.Rates = append(facts.Rates, explain.Rate{Of: of, PerSecond: rate.PerSecond, Until: line.Now.Add(left).Truncate(time.Microsecond)})
 		}
 	}
-	facts.Paused, facts.Push, facts.Breaker, facts.Ahead = settings.Paused, settings.Push, d.breaker(settings.QueueKey), line.Ahead
-	for _, worker := range line.Workers {
-		facts.Workers = append(facts.Workers, explain.Worker(worker))
-	}
-	return explain.Explain(facts), nil
+	facts.Caps, err = d.store.CapUse(ctx, limits.Caps)
+	return err
 }

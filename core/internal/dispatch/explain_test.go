@@ -51,6 +51,14 @@ func (f *fixture) put(name string, request api.QueueRequest) {
 	f.refresh()
 }
 
+func (f *fixture) pause(name string, paused bool) {
+	f.Helper()
+	if _, err := f.d.PauseQueue(f.Context(), f.tenant, name, paused); err != nil {
+		f.Fatal(err)
+	}
+	f.refresh()
+}
+
 func (f *fixture) endAs(lease job.Lease, kind string) {
 	f.Helper()
 	if ended := f.d.End(f.Context(), []queue.Ending{{Lease: lease, Kind: kind}})[0]; ended.Err != nil {
@@ -66,6 +74,9 @@ func TestWhyTimeAndParents(t *testing.T) {
 	if made := f.why(later, "time"); made.Because[0].Until == nil || time.Until(made.Because[0].Until.Time) < 50*time.Minute {
 		t.Errorf("%+v", made.Because[0])
 	}
+	f.pause("default", true)
+	f.why(later, "time", "paused")
+	f.pause("default", false)
 	f.exec(`UPDATE jobs SET run_at = now() - interval '1 s' WHERE id = $1`, later)
 	if _, err := f.store.Promote(t.Context(), queue.AllTime, 10); err != nil {
 		t.Fatal(err)
@@ -77,6 +88,8 @@ func TestWhyTimeAndParents(t *testing.T) {
 	if made := f.why(child, "parents"); *made.Because[0].Current != 1 || *made.Because[0].Limit != 1 {
 		t.Errorf("%+v", made.Because[0])
 	}
+	tagged := f.submit(api.SubmitRequest{Type: "test", Tags: []string{"gpu"}, After: []api.Dependency{{JobID: parent.ID.String()}}})[0]
+	f.why(tagged, "parents", "tags")
 	f.endAs(parent.Lease(), api.KindComplete)
 	if _, _, err := f.d.FollowUp(t.Context(), f.tenant); err != nil {
 		t.Fatal(err)
@@ -92,15 +105,9 @@ func TestWhyPausedCapAndRate(t *testing.T) {
 	another := f.claimCall("elsewhere")
 	another.WorkerID = "w0"
 	f.claim(another)
-	if _, err := f.d.PauseQueue(t.Context(), f.tenant, "default", true); err != nil {
-		t.Fatal(err)
-	}
-	f.refresh()
+	f.pause("default", true)
 	f.why(jobs[1], "paused", "no_worker")
-	if _, err := f.d.PauseQueue(t.Context(), f.tenant, "default", false); err != nil {
-		t.Fatal(err)
-	}
-	f.refresh()
+	f.pause("default", false)
 	one := new(int64(1))
 	f.override(api.Overrides{Limits: api.Limits{MaxRunning: one, UserMaxRunning: one}})
 	f.put("default", api.QueueRequest{MaxRunning: one, Types: api.TypeLimits{"test": {MaxRunning: one}}})

@@ -4,7 +4,6 @@ package explain
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -12,18 +11,17 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// Facts of a job and its lane. All but Job are for a queued one.
+// Facts of a job and its lane. All but Job are for one that waits.
 type Facts struct {
 	Job    *api.Job
 	Paused bool
 	// Push says that the queue is in push mode: it needs no workers.
 	Push    bool
 	Breaker *api.Breaker
-	// Caps are the caps on its start, with their use.
+	Workers Workers
+	// Caps are the caps on the start of a queued job, with their use.
 	Caps  []usage.FullCap
 	Rates []Rate
-	// Workers are the active workers of its queue.
-	Workers []Worker
 	// Ahead are the jobs of its lane before it, api.MaxCountedAhead+1 at most.
 	Ahead int64
 }
@@ -36,21 +34,25 @@ type Rate struct {
 	Until     time.Time
 }
 
-// Worker is what a worker takes; nil types are all.
-type Worker struct{ Types, Tags []string }
+// Workers says whether there is an active worker of the job's queue, one of them that takes its type, and one of these
+// that has its tags.
+type Workers struct{ OfQueue, OfType, OfJob bool }
 
 // Explain gives all reasons that hold.
-func Explain(f Facts) api.Explanation {
-	made := api.Explanation{State: f.Job.State, Because: []api.Reason{}}
+func Explain(f *Facts) api.Explanation {
+	made := api.Explanation{State: f.Job.State}
 	switch f.Job.State {
 	case api.StateScheduled:
-		made.Because = append(made.Because, scheduled(f.Job))
+		made.Because = append([]api.Reason{scheduled(f.Job)}, f.held()...)
 	case api.StateBlocked:
-		made.Because = append(made.Because, blocked(f.Job))
+		made.Because = append([]api.Reason{blocked(f.Job)}, f.held()...)
 	case api.StateRunning:
 		made.Because = running(f.Job)
 	case api.StateQueued:
-		made.Because = f.queued()
+		made.Because = append(f.held(), f.limited()...)
+		if len(made.Because) == 0 {
+			made.Because = append(made.Because, f.inLine())
+		}
 		made.Ahead = &api.Ahead{Count: min(f.Ahead, api.MaxCountedAhead), Capped: f.Ahead > api.MaxCountedAhead}
 	default:
 		made.Because = append(made.Because, ended(f.Job))
@@ -92,7 +94,7 @@ func running(job *api.Job) []api.Reason {
 	}}
 	if job.CancelRequested {
 		reasons = append(reasons, api.Reason{
-			Code: api.WhyCancelRequested, Detail: "Cancellation was requested; the worker is told with its next heartbeat.", Until: job.LeaseExpiresAt,
+			Code: api.WhyCancelRequested, Detail: "Cancellation was requested; the worker gets it with its next heartbeat.", Until: job.LeaseExpiresAt,
 			Frees: "The worker stops, or its lease expires.",
 		})
 	}
@@ -111,13 +113,46 @@ func ended(job *api.Job) api.Reason {
 	return reason
 }
 
-// queued gives what holds a queued job back, and that it is in line if nothing else does.
-func (f *Facts) queued() []api.Reason {
+// held gives what holds back all jobs of the queue, or of the job's type and tags in it.
+func (f *Facts) held() []api.Reason {
 	var reasons []api.Reason
 	queue := "The queue " + f.Job.Queue
 	if f.Paused {
 		reasons = append(reasons, api.Reason{Code: api.WhyPaused, Detail: queue + " is paused.", Frees: "The queue is resumed."})
 	}
+	switch b := f.Breaker; {
+	case f.Push && b != nil && b.State == api.BreakerOpen:
+		reasons = append(reasons, api.Reason{
+			Code: api.WhyBreaker, Detail: queue + " pushes to a destination that fails; its circuit breaker is open.", Until: b.RetryAt,
+			Frees: "The destination accepts calls again.",
+		})
+	case !f.Push && !f.Workers.OfJob:
+		reasons = append(reasons, f.unserved())
+	}
+	return reasons
+}
+
+// unserved says that no worker takes the job.
+func (f *Facts) unserved() api.Reason {
+	reason := api.Reason{Code: api.WhyNoWorker}
+	switch {
+	case !f.Workers.OfQueue:
+		reason.Detail = "No active worker serves the queue " + f.Job.Queue + "."
+		reason.Frees = "A worker claims from the queue."
+	case !f.Workers.OfType:
+		reason.Detail = "No active worker of the queue " + f.Job.Queue + " takes jobs of the type " + f.Job.Type + "."
+		reason.Frees = "A worker claims jobs of the type from the queue."
+	default:
+		reason.Code = api.WhyTags
+		reason.Detail = "No active worker of the queue " + f.Job.Queue + " that takes the job's type has all of its tags: " + strings.Join(f.Job.Tags, ", ") + "."
+		reason.Frees = "A worker with these tags claims from the queue."
+	}
+	return reason
+}
+
+// limited gives the full caps and the rates without a start left.
+func (f *Facts) limited() []api.Reason {
+	var reasons []api.Reason
 	for _, c := range f.Caps {
 		if c.Used >= c.Limit {
 			reasons = append(reasons, fullCap(c))
@@ -129,51 +164,15 @@ func (f *Facts) queued() []api.Reason {
 			Until: &api.Time{Time: rate.Until}, Frees: "Time passes, or the rate is raised.",
 		})
 	}
-	if f.Push {
-		if b := f.Breaker; b != nil && b.State == api.BreakerOpen {
-			reasons = append(reasons, api.Reason{
-				Code: api.WhyBreaker, Detail: queue + " pushes to a destination that fails; its circuit breaker is open.", Until: b.RetryAt,
-				Frees: "The destination accepts calls again.",
-			})
-		}
-	} else if reason, unserved := f.unserved(); unserved {
-		reasons = append(reasons, reason)
-	}
-	if len(reasons) > 0 {
-		return reasons
-	}
-	ahead := fmt.Sprintf("%d jobs of its queue, type and tags are before it.", f.Ahead)
-	switch {
-	case f.Ahead == 0:
-		ahead = "It is the next of its queue, type and tags."
-	case f.Ahead > api.MaxCountedAhead:
-		ahead = fmt.Sprintf("More than %d jobs of its queue, type and tags are before it.", api.MaxCountedAhead)
-	}
-	return []api.Reason{{Code: api.WhyInLine, Detail: "The job is ready. " + ahead, Frees: "A worker claims it."}}
+	return reasons
 }
 
-// unserved says whether no worker takes the job.
-func (f *Facts) unserved() (_ api.Reason, unserved bool) {
-	takes := func(w Worker) bool { return len(w.Types) == 0 || slices.Contains(w.Types, f.Job.Type) }
-	has := func(w Worker) bool {
-		return !slices.ContainsFunc(f.Job.Tags, func(tag string) bool { return !slices.Contains(w.Tags, tag) })
+func (f *Facts) inLine() api.Reason {
+	detail := fmt.Sprintf("The job is ready. Jobs of its queue, type and tags before it: %d.", f.Ahead)
+	if f.Ahead > api.MaxCountedAhead {
+		detail = fmt.Sprintf("The job is ready. More than %d jobs of its queue, type and tags are before it.", api.MaxCountedAhead)
 	}
-	reason := api.Reason{Code: api.WhyNoWorker, Frees: "A worker claims from the queue " + f.Job.Queue + "."}
-	switch {
-	case slices.ContainsFunc(f.Workers, func(w Worker) bool { return takes(w) && has(w) }):
-		return api.Reason{}, false
-	case len(f.Workers) == 0:
-		reason.Detail = "No active worker serves the queue " + f.Job.Queue + "."
-	case !slices.ContainsFunc(f.Workers, takes):
-		reason.Detail = "No active worker of the queue " + f.Job.Queue + " takes jobs of the type " + f.Job.Type + "."
-		reason.Frees = "A worker of the queue takes the type."
-	default:
-		tags := strings.Join(f.Job.Tags, ", ")
-		reason.Code = api.WhyTags
-		reason.Detail = "No active worker of the queue " + f.Job.Queue + " that takes the job's type has all of its tags: " + tags + "."
-		reason.Frees = "A worker with these tags claims from the queue."
-	}
-	return reason, true
+	return api.Reason{Code: api.WhyInLine, Detail: detail, Frees: "A worker claims it."}
 }
 
 func fullCap(c usage.FullCap) api.Reason {

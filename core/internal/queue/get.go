@@ -27,21 +27,16 @@ SELECT ` + deadColumns + ` FROM dead_letters WHERE id = @id AND tenant_id = @ten
 // jobs the caller may see. Unknown, foreign and another user's are ErrNotFound.
 func (s *Jobs) Get(ctx context.Context, owner tenant.ID, user string, id uuid.UUID) (api.Job, error) {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
-	found, linked, err := s.find(ctx, owner, user, id)
+	found, linked, err := s.Find(ctx, owner, user, id)
 	if err == nil {
 		err = s.AddParents(ctx, user, linked)
 	}
 	return *found, err
 }
 
-// GetAlone is Get without the jobs that it comes after, in one statement.
-func (s *Jobs) GetAlone(ctx context.Context, owner tenant.ID, user string, id uuid.UUID) (api.Job, error) {
-	found, _, err := s.find(store.WithClass(ctx, store.ClassSubmits), owner, user, id)
-	return *found, err
-}
-
-// find is Get without parents; linked has the job where it has some.
-func (s *Jobs) find(ctx context.Context, owner tenant.ID, user string, id uuid.UUID) (found *api.Job, linked map[uuid.UUID]*api.JobSummary, err error) {
+// Find is Get without parents; linked has the job where it has some, for AddParents.
+func (s *Jobs) Find(ctx context.Context, owner tenant.ID, user string, id uuid.UUID) (found *api.Job, linked map[uuid.UUID]*api.JobSummary, err error) {
+	ctx = store.WithClass(ctx, store.ClassSubmits)
 	rows, err := store.Query(ctx, s.Store, pgx.RowToAddrOfStructByName[JobRow], getSQL, getArgs(owner, id))
 	if err != nil {
 		return &api.Job{}, nil, fmt.Errorf("queue: get: %w", store.NothingChanged(err))

@@ -192,7 +192,7 @@ SELECT EXISTS (SELECT FROM jobs WHERE id = @id AND state = 'running' AND worker_
 // their results; of one user only where user is not empty. The page's token is the id of its last job.
 func (s *Jobs) Parents(ctx context.Context, owner tenant.ID, user string, id uuid.UUID, page ParentsPage) (api.Page[api.JobParent], error) {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
-	if _, _, err := s.find(ctx, owner, user, id); err != nil {
+	if _, _, err := s.Find(ctx, owner, user, id); err != nil {
 		return api.Page[api.JobParent]{}, err
 	}
 	return s.parentResults(ctx, user, id, page)

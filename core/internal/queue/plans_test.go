@@ -284,7 +284,8 @@ func hotPath(f *fixture, store *cell.Cell) {
 	id := capped.Jobs[1].ID
 	_, err = store.Get(ctx, capped.Jobs[1].TenantID, "", id)
 	must(err)
-	_, _ = store.Line(ctx, id, "default/test") // not found where it was claimed
+	_, err = store.Line(ctx, id, lanes[3].LaneKey)
+	must(err)
 	_, err = store.Looks(ctx, []uuid.UUID{id})
 	must(err)
 	_, err = store.List(ctx, lanes[3].Tenant, api.JobFilter{}, 50, "")

@@ -30,6 +30,10 @@ func TestARateHoldsInEveryWindow(t *testing.T) {
 		var starts []start
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			now = now.Add(time.Duration(rapid.Int64Range(0, int64(3*time.Second)).Draw(t, "pause")))
+			if wait := rate.Wait(now, due); (wait == 0) != (rate.Allowed(now, due) > 0) || rate.Allowed(now.Add(wait), due) < 1 ||
+				wait > 2 && rate.Allowed(now.Add(wait-2), due) > 0 {
+				t.Fatalf("a wait of %v at %.3f/s, due in %v", wait, rate.PerSecond, due.Sub(now))
+			}
 			n := min(rate.Allowed(now, due), rapid.Int64Range(0, 20).Draw(t, "wanted"))
 			due = rate.After(now, due, n)
 			starts = append(starts, start{now, n})
