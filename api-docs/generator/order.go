@@ -22,6 +22,7 @@ func operationOrder() []string {
 		"listDeadLetters", "groupDeadLetters", "redriveJob", "redriveDeadLetters", "discardDeadLetters", "listRedrives", "getRedrive", "cancelRedrive",
 		"submitWorkflow", "getWorkflow", "listWorkflows", "addToWorkflow", "cancelWorkflow", "redriveWorkflow", "listParents",
 		"putSchedule", "getSchedule", "listSchedules", "triggerSchedule", "pauseSchedule", "resumeSchedule", "listScheduleRuns", "deleteSchedule",
+		"putWebhook", "getWebhook", "listWebhooks", "testWebhook", "rotateWebhookSecret", "deleteWebhook",
 		"whoami", "getLimits", "listAudit",
 		"readyz", "livez",
 		"createTenant", "listTenants", "getTenant", "patchTenant", "deleteTenant", "createKey", "listKeys", "revokeKey", "createPlatformKey",

@@ -352,8 +352,11 @@ func days(n int) time.Duration { return time.Duration(n) * 24 * time.Hour }
 func sweeps(store *cell.Cell, dispatcher *dispatch.Dispatcher, promoter *sweep.Promoter, meters meters, log *slog.Logger) []func(context.Context) error {
 	followUps := sweep.NewFollowUps(store, dispatcher, meters.jobs, log)
 	store.OnFollowUp(followUps.Kick)
+	deliveries := sweep.NewDeliveries(store, dispatcher, meters.jobs, log)
+	store.OnEvent(deliveries.Kick)
 	return []func(context.Context) error{
 		followUps.Run,
+		deliveries.Run,
 		sweep.NewReaper(store, dispatcher, promoter.Kick, meters.jobs, log).Run,
 		sweep.NewDeadlines(store, dispatcher, meters.jobs, log).Run,
 		sweep.NewWorkers(store, dispatcher, promoter.Kick, meters.jobs, log).Run,

@@ -46,6 +46,11 @@ const (
 	AuditKeyRevoke      = "key.revoke"
 	AuditPlanPut        = "plan.put"
 
+	AuditWebhookPut    = "webhook.put"
+	AuditWebhookRotate = "webhook.rotate_secret"
+	AuditWebhookDelete = "webhook.delete"
+	AuditWebhookTest   = "webhook.test"
+
 	AuditSchedulePut     = "schedule.put"
 	AuditSchedulePause   = "schedule.pause"
 	AuditScheduleResume  = "schedule.resume"
@@ -59,6 +64,7 @@ func AuditActions() []string {
 		AuditRedrive, AuditDiscard, AuditRedriveCreate, AuditRedriveCancel, AuditWorkflowCancel, AuditJobDelete, AuditQueuePut, AuditQueuePause, AuditQueueResume, AuditQueueDelete,
 		AuditTenantCreate, AuditTenantPatch, AuditKeyCreate, AuditKeyRevoke, AuditPlanPut,
 		AuditSchedulePut, AuditSchedulePause, AuditScheduleResume, AuditScheduleTrigger, AuditScheduleDelete, AuditTenantDelete,
+		AuditWebhookPut, AuditWebhookRotate, AuditWebhookDelete, AuditWebhookTest,
 	}
 }
 

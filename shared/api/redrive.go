@@ -188,7 +188,7 @@ func (d *DeadLetterRequest) Validate() []problem.FieldError {
 }
 
 func (b *DeadLetterFilterBody) validate(r *refusals) {
-	r.check(b.Queue == nil || ValidName(*b.Queue), "filter.queue", "%s", nameRule)
+	r.check(b.Queue == nil || ValidQueueToRead(*b.Queue), "filter.queue", "%s", nameRule)
 	r.check(b.Type == nil || ValidName(*b.Type), "filter.type", "%s", nameRule)
 	r.check(b.Reason == nil || validReason(*b.Reason), "filter.reason", "must be one of exhausted, permanent, worker_lost, deadline")
 	r.check(b.Fingerprint == nil || ValidFingerprint(*b.Fingerprint), "filter.fingerprint", "must be 1 to 64 hexadecimal digits")

@@ -7,6 +7,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/audit"
 	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/core/internal/deadletter"
+	"github.com/forgequeue/forgequeue/core/internal/delivery"
 	"github.com/forgequeue/forgequeue/core/internal/dependency"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/idempotency"
@@ -16,6 +17,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/usage"
+	"github.com/forgequeue/forgequeue/core/internal/webhook"
 	"github.com/forgequeue/forgequeue/core/internal/workflow"
 )
 
@@ -43,6 +45,8 @@ type Cell struct {
 	*dependency.Edges
 	*workflow.Workflows
 	*schedule.Schedules
+	*webhook.Hooks
+	*delivery.Deliverer
 }
 
 // Open connects, and refuses a server that is too old or can lose acknowledged work.
@@ -53,12 +57,14 @@ func Open(ctx context.Context, options Options) (*Cell, error) {
 	}
 	counts := usage.New(db)
 	edges := dependency.New(db)
-	jobs := queue.New(db, counts, edges, options.Attempts || options.Tracing != nil)
+	hooks := webhook.New(db)
+	jobs := queue.New(db, counts, edges, hooks, options.Attempts || options.Tracing != nil)
 	submits := submit.New(db, counts, edges)
 	c := &Cell{
 		Store: db, Counts: counts, Directory: &directory.Directory{Store: db}, Log: &audit.Log{Store: db},
 		Forgetter: retention.New(db, options.Retention), Keys: &idempotency.Keys{Store: db},
 		Submitter: submits, Schedules: schedule.New(db, submits), Claimer: claim.New(db, counts), Jobs: jobs, Edges: edges, Workflows: &workflow.Workflows{Store: db},
+		Hooks: hooks, Deliverer: delivery.New(db),
 		Letters: deadletter.New(db, counts, jobs, edges, options.Retention.DeadLetters),
 	}
 	db.OnMissingPartition(c.MakePartitions)

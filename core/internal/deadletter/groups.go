@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forgequeue/forgequeue/core/internal/null"
+	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -17,7 +18,7 @@ import (
 
 // deadMatches is a filter of dead letters. The caller applies it to a bounded number of a tenant's
 // rows: no index serves every filter, and each would cost every dead letter a write.
-const deadMatches = `(@queue::text IS NULL OR queue = @queue)
+const deadMatches = queue.QueueMatches + `
     AND (@type::text IS NULL OR type = @type)
     AND (@user::text IS NULL OR user_id = @user)
     AND (@reason::text IS NULL OR reason = @reason)

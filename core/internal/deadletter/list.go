@@ -18,7 +18,7 @@ WITH chunk AS MATERIALIZED (
   WHERE ` + queue.ListBefore + `
 )
 SELECT * FROM (
-  SELECT *, COALESCE((@queue::text IS NULL OR queue = @queue)
+  SELECT *, COALESCE(` + queue.QueueMatches + `
          AND (@type::text IS NULL OR type = @type)
          AND (@user::text IS NULL OR user_id = @user)
          AND (@reason::text IS NULL OR reason = @reason)

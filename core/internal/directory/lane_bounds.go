@@ -9,6 +9,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/core/internal/usage"
+	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -105,6 +106,10 @@ func newLaneUse() *laneUse {
 // take reserves a lane, and its queue if that is new.
 func (r *laneUse) take(ask LaneAsk) (newQueue bool, full LaneBound) {
 	newQueue = !r.names[ask.Queue]
+	if api.SystemQueue(ask.Queue) { // few, and a delivery cannot be refused
+		r.names[ask.Queue] = true
+		return newQueue, 0
+	}
 	if newQueue {
 		if full := r.queues.full(ask.For); full != 0 {
 			return false, full

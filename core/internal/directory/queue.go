@@ -159,7 +159,7 @@ func (s *Directory) VisibilityLimit(ctx context.Context, owner tenant.ID) (*int6
 
 const queueNamesSQL = `
 SELECT name FROM queues
-WHERE tenant_id = @tenant_id AND name > @after AND (@only::text IS NULL OR name = @only) AND ` + queueThere + `
+WHERE tenant_id = @tenant_id AND name > @after AND (@only::text IS NULL OR name = @only) AND left(name, 1) <> '_' AND ` + queueThere + `
 ORDER BY name
 LIMIT @size`
 

@@ -13,8 +13,11 @@ type Target struct {
 	URL     string
 	Timeout time.Duration
 	// Secret signs the calls. It is sealed, see package seal.
-	Secret  []byte
-	Breaker Breaker
+	Secret []byte
+	// Previous signs the calls too, until PreviousUntil; it is sealed. nil after no rotation.
+	Previous      []byte
+	PreviousUntil *time.Time
+	Breaker       Breaker
 }
 
 // Breaker says when a destination's breaker opens, and for how long.
@@ -32,6 +35,8 @@ type Breaker struct {
 type targetRow struct {
 	url             *string
 	secret          []byte
+	previous        []byte
+	previousUntil   *time.Time
 	timeout, open   *int64
 	calls, halfOpen *int
 	ratio           *float64
@@ -42,7 +47,7 @@ func (r targetRow) target() Target {
 		return Target{}
 	}
 	return Target{
-		URL: *r.url, Secret: r.secret, Timeout: durationOr(r.timeout, api.DefaultPushTimeout),
+		URL: *r.url, Secret: r.secret, Previous: r.previous, PreviousUntil: r.previousUntil, Timeout: durationOr(r.timeout, api.DefaultPushTimeout),
 		Breaker: Breaker{
 			Calls: null.Or(r.calls, api.DefaultBreakerCalls), FailureRatio: null.Or(r.ratio, api.DefaultBreakerFailureRatio),
 			Open: durationOr(r.open, api.DefaultBreakerOpen), HalfOpen: null.Or(r.halfOpen, api.DefaultBreakerHalfOpen),

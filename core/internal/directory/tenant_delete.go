@@ -124,6 +124,8 @@ WITH ended AS (
 )
 SELECT id FROM ended`,
 	removeRows("follow_ups", "tenant_id"),
+	removeRows("webhook_events", "tenant_id"),
+	removeRows("webhooks", "tenant_id"),
 	removeRows("schedule_runs", "tenant_id"),
 	removeRows("idempotency_keys", "tenant_id"),
 	removeRows("workers", "owner"),

@@ -13,6 +13,9 @@ import (
 
 // activeCaps are the caps on a new job.
 func (d *Dispatcher) activeCaps(owner tenant.ID, name string, user *string) []usage.Cap {
+	if api.SystemQueue(name) {
+		return nil
+	}
 	var caps capList
 	caps.tenantActive(d.limits.For(owner, null.Or(user, "")), owner, null.Or(user, ""))
 	caps.add(usage.CountKey{Tenant: owner, Counter: usage.ActiveQueue, Name: name}, d.lanes.Settings(owner, name).MaxActive)
@@ -21,6 +24,9 @@ func (d *Dispatcher) activeCaps(owner tenant.ID, name string, user *string) []us
 
 // runningCaps are the caps on a claim from a lane.
 func (d *Dispatcher) runningCaps(lane directory.Lane, settings directory.QueueSettings) []usage.Cap {
+	if api.SystemQueue(lane.Queue) {
+		return nil
+	}
 	var caps capList
 	limits := d.limits.For(lane.Tenant, lane.User)
 	caps.add(usage.CountKey{Tenant: tenant.Platform, Counter: usage.RunningAll}, d.maxRunning)

@@ -8,6 +8,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
 // Rerun submits a new job like the ended one that call.RerunOf names; call.Jobs has one job, with what
@@ -19,6 +20,11 @@ func (d *Dispatcher) Rerun(ctx context.Context, call SubmitCall) SubmitAnswer {
 	}
 	if !job.State(of.State).Terminal() {
 		return SubmitAnswer{Err: queue.ErrLive}
+	}
+	if api.SystemQueue(of.Queue) {
+		return SubmitAnswer{Err: problem.Invalid(problem.FieldError{
+			Field: "queue", Message: "the job is a delivery of a webhook, and nothing can be submitted to its queue; redrive a delivery that is a dead letter",
+		})}
 	}
 	again, err := d.likeEnded(ctx, &of, call.Jobs[0])
 	if err != nil {

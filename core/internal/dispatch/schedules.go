@@ -195,6 +195,7 @@ func (d *Dispatcher) stepped(step *schedule.Step) {
 	d.Ended(step.Cancelled...)
 	if len(step.Cancelled) > 0 {
 		d.store.Appended() // others may come after them
+		d.store.EventsAppended()
 	}
 	d.metrics.Schedules.Ticks.Add(float64(step.Ticks))
 	for reason, n := range step.Skipped {

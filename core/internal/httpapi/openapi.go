@@ -33,6 +33,8 @@ package httpapi
 //	@tag.description Settings and depths.
 //	@tag.name        Dead letters
 //	@tag.description List, redrive, discard.
+//	@tag.name        Webhooks
+//	@tag.description Calls of a tenant's URL when jobs and workflows end.
 //	@tag.name        Schedules
 //	@tag.description One job a tick, by cron or interval.
 //	@tag.name        Tenants and keys

@@ -78,6 +78,13 @@ func (s *Server) routes() []route {
 		{"POST", api.HopScheduleTrigger, body, 0, together(s.triggerSchedules)},
 		{"POST", api.HopScheduleRuns, body, 0, each(forTenant(s.listScheduleRuns))},
 
+		{"POST", api.HopWebhookPut, body, 0, each(forManager(s.putWebhook))},
+		{"POST", api.HopWebhookGet, body, 0, each(forManager(s.getWebhook))},
+		{"POST", api.HopWebhookList, body, 0, each(forManager(s.listWebhooks))},
+		{"POST", api.HopWebhookDelete, body, 0, each(forManager(s.deleteWebhook))},
+		{"POST", api.HopWebhookRotate, body, 0, each(forManager(s.rotateWebhookSecret))},
+		{"POST", api.HopWebhookTest, body, 0, each(forManager(s.testWebhook))},
+
 		{"POST", api.HopTenantCreate, body, 0, each(forOperator(s.createTenant))},
 		{"POST", api.HopTenantList, body, 0, each(forOperator(s.listTenants))},
 		{"POST", api.HopTenantPatch, body, 0, each(forOperator(s.patchTenant))},

@@ -34,6 +34,8 @@ type Jobs struct {
 	Unblocked       prometheus.Counter
 	MissedFollowUps prometheus.Counter
 	FollowUpAge     prometheus.Gauge
+	WebhookEvents   prometheus.Counter
+	WebhookEventAge prometheus.Gauge
 	Cleaned         *prometheus.CounterVec // kind
 	QueueWait       prometheus.Histogram
 	Execution       prometheus.Histogram
@@ -66,6 +68,8 @@ func NewJobs(registry prometheus.Registerer) *Jobs {
 		MissedFollowUps: m.counter("follow_ups_missed_total",
 			"Parents that ended without a follow-up, because an older version ended them; their children were released later."),
 		FollowUpAge: m.gauge("follow_up_age_seconds", "Age of the oldest follow-up: how late blocked jobs are released after a parent has ended."),
+		WebhookEvents:   m.counter("webhook_events_total", "Events of webhooks that were worked off: a delivery was submitted for each of a job, and for each end of a workflow."),
+		WebhookEventAge: m.gauge("webhook_event_age_seconds", "Age of the oldest event of a webhook without a delivery: how late deliveries are submitted."),
 		Cleaned: m.counters("jobs_cleaned_total",
 			"Rows removed because their retention was over, by kind; lanes because they were empty and unused. Finished jobs and attempts are removed by whole days, and counted as PostgreSQL estimates them.",
 			"kind", CleanedFinished, CleanedAttempt, CleanedDeadLetter, CleanedRedrive, CleanedAudit, CleanedIdempotencyKey, CleanedDependency, CleanedWorkflow, CleanedLane, CleanedScheduleRun),
@@ -77,7 +81,7 @@ func NewJobs(registry prometheus.Registerer) *Jobs {
 		UsageDrift:      m.gauge("usage_drift", "Counts for caps that a recount found wrong, as `core verify` would; it should be 0."),
 		UsageBackfilled: m.counter("usage_adopted_total", "Jobs added to a count that started after they were stored."),
 		SweepErrors: m.counters("sweep_errors_total", "Background duties that failed, by duty.", "duty",
-			"deadlines", "depths", "follow_up", "forget", "lanes", "partitions", "promote", "reap", "redrive", "schedules", "usage", "workers"),
+			"deadlines", "deliveries", "depths", "follow_up", "forget", "lanes", "partitions", "promote", "reap", "redrive", "schedules", "usage", "workers"),
 		Workers:   newWorkers(m),
 		Schedules: newSchedules(m),
 	}

@@ -32,7 +32,9 @@ type attempt struct {
 	job    *claim.Job
 	body   []byte
 	tries  int
-	status int
+	// status is the last answer's; 0 and failure where there was none.
+	status  int
+	failure *failure
 	// probe says that the breaker was half-open.
 	probe bool
 }
@@ -60,6 +62,7 @@ func (e *Executor) execute(calls context.Context, t *target, claimed *claim.Job,
 	if v.kind != "" {
 		e.end(ctx, a, v)
 	}
+	e.lastCalls.note(a)
 	e.metrics.Outcomes.WithLabelValues(v.word).Inc()
 	e.metrics.Duration.Observe(time.Since(received).Seconds())
 	e.log.InfoContext(ctx, "push", "job", claimed.ID, "tenant", claimed.TenantID, "queue", claimed.Queue, "type", claimed.Type, "attempt", claimed.Attempt,
@@ -98,7 +101,7 @@ func (e *Executor) call(ctx context.Context, a *attempt) *verdict {
 			return last // the first answer of a repeated call stands
 		}
 		v := judge(response)
-		last, a.status = &v, response.status
+		last, a.status, a.failure = &v, response.status, response.failure
 		if a.probe = probe; probe {
 			return ofProbe(v)
 		}

@@ -71,6 +71,8 @@ type Executor struct {
 	// copied is when the settings were last copied; used by Run alone.
 	copied time.Time
 
+	lastCalls lastCalls
+
 	mu       sync.Mutex
 	most     int
 	inFlight int
@@ -98,6 +100,7 @@ func (e *Executor) Run(ctx context.Context) error {
 	calls, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	var tellers, group sync.WaitGroup
 	tellers.Go(func() { e.logChanges(calls) })
+	tellers.Go(func() { e.recordLastCalls(calls) })
 	defer tellers.Wait()
 	defer stop(errDrained)
 	for ctx.Err() == nil {

@@ -19,8 +19,12 @@ const (
 	headerSignature = "Webhook-Signature"
 )
 
-// bodyOf is the job as sent to its destination: as a worker gets it, without the lease.
+// bodyOf is the job as sent to its destination: as a worker gets it, without the lease. Of a webhook's delivery
+// it is the event.
 func bodyOf(claimed *claim.Job) ([]byte, error) {
+	if _, ok := api.WebhookOfQueue(claimed.Queue); ok {
+		return claimed.Payload, nil
+	}
 	wire := claimed.Wire()
 	body, err := json.Marshal(api.PushedJob{
 		ID: wire.ID, User: wire.User, Type: wire.Type, Queue: wire.Queue, Payload: wire.Payload, Priority: wire.Priority,
@@ -42,7 +46,7 @@ func newRequest(ctx context.Context, t *target, claimed *claim.Job, body []byte,
 		return nil, fmt.Errorf("push: request: %w", err)
 	}
 	id := claimed.ID.String()
-	signature, err := t.signer.Sign(id, now, body)
+	signature, err := t.sign(id, now, body)
 	if err != nil {
 		return nil, fmt.Errorf("push: sign: %w", err)
 	}

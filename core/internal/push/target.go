@@ -21,6 +21,8 @@ type target struct {
 	settings directory.QueueSettings
 	url      *url.URL
 	signer   *standardwebhooks.Webhook
+	// previous is the secret of before a rotation; nil for none.
+	previous *standardwebhooks.Webhook
 	breaker  *breaker
 }
 
@@ -74,7 +76,7 @@ func (e *Executor) targetOf(ctx context.Context, settings *directory.QueueSettin
 	known, seen := e.targets[settings.QueueKey]
 	e.mu.Unlock()
 	if seen && known.settings.UpdatedAt.Equal(settings.UpdatedAt) && known.settings.Target.URL == settings.Target.URL &&
-		bytes.Equal(known.settings.Target.Secret, settings.Target.Secret) {
+		bytes.Equal(known.settings.Target.Secret, settings.Target.Secret) && bytes.Equal(known.settings.Target.Previous, settings.Target.Previous) {
 		return known.usable()
 	}
 	made := &target{settings: *settings}
@@ -114,6 +116,7 @@ func (e *Executor) prepare(ctx context.Context, made *target) error {
 		made.signer = nil
 		return seal.ErrOpen // not the library's text, which may contain the secret
 	}
+	e.openPrevious(ctx, made)
 	if stale {
 		sealed := e.keys.Seal(secret, settings.SecretPlace())
 		if err := e.store.ResealSecret(ctx, settings.Tenant, settings.Name, settings.Target.Secret, sealed); err != nil {
@@ -121,6 +124,33 @@ func (e *Executor) prepare(ctx context.Context, made *target) error {
 		}
 	}
 	return nil
+}
+
+// openPrevious makes the signer of the secret of before a rotation. Without it calls have one signature.
+func (e *Executor) openPrevious(ctx context.Context, made *target) {
+	settings := &made.settings
+	if settings.Target.Previous == nil {
+		return
+	}
+	secret, _, err := e.keys.Open(settings.Target.Previous, settings.SecretPlace())
+	if err == nil {
+		made.previous, err = standardwebhooks.NewWebhook(string(secret))
+	}
+	if err != nil {
+		made.previous = nil
+		e.log.WarnContext(ctx, "calls are signed with the new secret only", "tenant", settings.Tenant, "queue", settings.Name, "error", seal.ErrOpen)
+	}
+}
+
+// sign gives the signatures of a message: while a secret is rotated two, separated by a space (Standard
+// Webhooks 1.0, "Signature scheme").
+func (t *target) sign(id string, now time.Time, body []byte) (string, error) {
+	signature, err := t.signer.Sign(id, now, body)
+	if err != nil || t.previous == nil || !now.Before(*t.settings.Target.PreviousUntil) {
+		return signature, err
+	}
+	previous, err := t.previous.Sign(id, now, body)
+	return signature + " " + previous, err
 }
 
 type urlError struct{ wrong string }

@@ -65,8 +65,8 @@ func (s *Jobs) Cancel(ctx context.Context, owner tenant.ID, user string, id uuid
 		case err != nil:
 			return api.JobSummary{}, "", fmt.Errorf("queue: cancel: %w", err)
 		case did != "":
-			if did == CancelEnded && live[0].HasDependents {
-				s.edges.Appended()
+			if did == CancelEnded {
+				s.follow(live[0])
 			}
 			return found.JobSummary, did, nil
 		case job.State(found.State) == job.Cancelled:

@@ -16,6 +16,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/core/internal/usage"
+	"github.com/forgequeue/forgequeue/core/internal/webhook"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -42,12 +43,18 @@ WITH ended AS (
   SELECT tenant_id, id, 'completed', redrives, statement_timestamp() FROM ended
 ), ` + usage.LeaveCountsSQL + completedSQL
 
-const completedSQL = `
+const completedSQL = `, told AS (
+  SELECT 'job.completed'::text AS kind, ` + toldColumns + `, attempt, last_error, 'completed'::text AS state,
+         (@results::text[])[place]::json AS result, NULL::text AS reason, statement_timestamp() AS finished_at
+  FROM ended CROSS JOIN LATERAL ` + inputSQL + `
+), events AS (` + webhook.AppendSQL + `
+  RETURNING 1
+)
 INSERT INTO finished_jobs (` + jobColumns + `, state, result, finished_at)
 SELECT ` + StableColumns + `, attempt, last_error, lease_id, substring(@hashes::bytea FROM 32 * place - 31 FOR 32), NULL,
        'completed', (@results::text[])[place]::json, statement_timestamp()
 FROM ended CROSS JOIN LATERAL ` + inputSQL + `
-RETURNING id, tenant_id, lane_id, outcome_lease_id, attempt, epoch, created_at, started_at, finished_at`
+RETURNING id, tenant_id, lane_id, outcome_lease_id, attempt, epoch, created_at, started_at, finished_at, EXISTS (SELECT FROM events) AS told`
 
 // loggedSQL also returns the attempt's fields for its log line and span.
 const loggedSQL = `, type, queue, correlation_id, traceparent`
@@ -74,6 +81,8 @@ type completed struct {
 	CreatedAt      time.Time
 	StartedAt      *time.Time
 	FinishedAt     time.Time
+	// Told: events were appended, of this job or of another one of the statement.
+	Told bool
 
 	// Of loggedSQL only.
 	Type, Queue                string
@@ -92,7 +101,7 @@ func scanCompletedLogged(row pgx.CollectableRow) (c completed, err error) {
 
 // columns are those of completeSQL.
 func (c *completed) columns() []any {
-	return []any{&c.ID, &c.TenantID, &c.LaneID, &c.OutcomeLeaseID, &c.Attempt, &c.Epoch, &c.CreatedAt, &c.StartedAt, &c.FinishedAt}
+	return []any{&c.ID, &c.TenantID, &c.LaneID, &c.OutcomeLeaseID, &c.Attempt, &c.Epoch, &c.CreatedAt, &c.StartedAt, &c.FinishedAt, &c.Told}
 }
 
 func (c *completed) lease() job.Lease {
@@ -119,7 +128,7 @@ func (s *Jobs) complete(ctx context.Context, by completion, endings []*Ending) (
 		hashes = append(hashes, hash[:]...)
 	}
 	args := leaseArgs(leases)
-	args["results"], args["hashes"] = results, hashes
+	args["results"], args["hashes"], args["owners"] = results, hashes, tenantsOf(leases)
 	statement, scan := by.sql, scanCompleted
 	if s.logAttempts {
 		statement, scan = by.logged, scanCompletedLogged
@@ -135,6 +144,9 @@ func (s *Jobs) complete(ctx context.Context, by completion, endings []*Ending) (
 	if by.parents && len(rows) > 0 {
 		s.edges.Appended()
 	}
+	if len(rows) > 0 && rows[0].Told {
+		s.hooks.EventsAppended()
+	}
 	if len(again) > 0 {
 		more, err := s.complete(ctx, by, again)
 		if err != nil {
@@ -143,6 +155,19 @@ func (s *Jobs) complete(ctx context.Context, by completion, endings []*Ending) (
 		maps.Copy(done, more)
 	}
 	return done, nil
+}
+
+// tenantsOf are the tenants of leases, each once.
+func tenantsOf(leases []job.Lease) []tenant.ID {
+	seen := map[tenant.ID]bool{}
+	var tenants []tenant.ID
+	for i := range leases {
+		if owner := leases[i].Tenant; !seen[owner] {
+			seen[owner] = true
+			tenants = append(tenants, owner)
+		}
+	}
+	return tenants
 }
 
 // eachJobOnce sorts endings by job, as inputSQL needs them. A call may name a job twice, with a lease

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/forgequeue/forgequeue/core/internal/dependency"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
@@ -14,6 +15,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/core/internal/usage"
+	"github.com/forgequeue/forgequeue/core/internal/webhook"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -58,6 +60,8 @@ type lockedRow struct {
 	// Now is PostgreSQL's clock when the row was locked: values computed from it are the same in
 	// the answer and in the table.
 	Now time.Time
+	// told: its end has appended events, see AppendSQL of package webhook.
+	told bool
 }
 
 func (r *lockedRow) retry() job.Retry {
@@ -194,7 +198,7 @@ SET (state, attempt, run_at, ready_at, last_error, deferred_since, outcome_lease
 WHERE id = ANY(@ids::uuid[])`
 
 // removeSQL moves jobs out of the live table, with the values of their end; deadLetterSQL and
-// cancelledSQL follow it.
+// cancelledSQL follow it, and append the events of their webhooks.
 const removeSQL = `
 WITH gone AS (
   DELETE FROM jobs WHERE id = ANY(@ids::uuid[])
@@ -207,15 +211,19 @@ const endColumnsSQL = `(@attempts::integer[])[place], COALESCE((@errors::text[])
        COALESCE((@leases::uuid[])[place], outcome_lease_id), COALESCE((@hashes::bytea[])[place], outcome_hash),
        COALESCE((@answers::text[])[place]::json, outcome_answer)`
 
-const deadLetterSQL = `
-INSERT INTO dead_letters (` + jobColumns + `, reason, fingerprint, died_at)
-SELECT ` + StableColumns + `, ` + endColumnsSQL + `, (@reasons::text[])[place], (@fingerprints::text[])[place], statement_timestamp()
-FROM gone CROSS JOIN LATERAL ` + inputSQL
+const deadLetterSQL = `, told AS (
+  INSERT INTO dead_letters (` + jobColumns + `, reason, fingerprint, died_at)
+  SELECT ` + StableColumns + `, ` + endColumnsSQL + `, (@reasons::text[])[place], (@fingerprints::text[])[place], statement_timestamp()
+  FROM gone CROSS JOIN LATERAL ` + inputSQL + `
+  RETURNING 'job.dead_letter'::text AS kind, ` + toldColumns + `, attempt, last_error, 'dead_letter'::text AS state, NULL::json AS result, reason, died_at AS finished_at
+)` + webhook.AppendSQL
 
-const cancelledSQL = `
-INSERT INTO finished_jobs (` + jobColumns + `, state, result, finished_at)
-SELECT ` + StableColumns + `, ` + endColumnsSQL + `, 'cancelled', NULL, statement_timestamp()
-FROM gone CROSS JOIN LATERAL ` + inputSQL
+const cancelledSQL = `, told AS (
+  INSERT INTO finished_jobs (` + jobColumns + `, state, result, finished_at)
+  SELECT ` + StableColumns + `, ` + endColumnsSQL + `, 'cancelled', NULL, statement_timestamp()
+  FROM gone CROSS JOIN LATERAL ` + inputSQL + `
+  RETURNING 'job.cancelled'::text AS kind, ` + toldColumns + `, attempt, last_error, state, result, NULL::text AS reason, finished_at
+)` + webhook.AppendSQL
 
 const recordAttemptsSQL = `
 INSERT INTO attempts (job_id, epoch, tenant_id, attempt, kind, worker_id, started_at, ended_at,
@@ -251,16 +259,26 @@ func finish(transitions []*transition) *pgx.Batch {
 		batch.Queue(requeueSQL, requeueArgs(back))
 	}
 	if len(dead) > 0 {
-		batch.Queue(removeSQL+deadLetterSQL, deadLetterArgs(dead))
+		batch.Queue(removeSQL+deadLetterSQL, deadLetterArgs(dead)).Exec(told(dead))
 	}
 	if len(cancelled) > 0 {
-		batch.Queue(removeSQL+cancelledSQL, sharedArgs(cancelled))
+		batch.Queue(removeSQL+cancelledSQL, endedArgs(cancelled)).Exec(told(cancelled))
 	}
 	if len(attempted) > 0 {
 		batch.Queue(recordAttemptsSQL, attemptArgs(attempted))
 	}
 	dependency.Append(batch, followUps(transitions))
 	return batch
+}
+
+// told notes on rows whether their end has appended events.
+func told(transitions []*transition) func(pgconn.CommandTag) error {
+	return func(events pgconn.CommandTag) error {
+		for _, s := range transitions {
+			s.row.told = events.RowsAffected() > 0
+		}
+		return nil
+	}
 }
 
 // followUps are those of the jobs that end and have dependents.
@@ -276,8 +294,20 @@ func followUps(transitions []*transition) []dependency.FollowUp {
 
 // appended is called after the commit of transitions.
 func (s *Jobs) appended(transitions []*transition) {
-	if len(followUps(transitions)) > 0 {
+	for _, made := range transitions {
+		if made.verdict.State.Terminal() {
+			s.follow(made.row)
+		}
+	}
+}
+
+// follow is called after the commit that has ended a job.
+func (s *Jobs) follow(row *lockedRow) {
+	if row.HasDependents {
 		s.edges.Appended()
+	}
+	if row.told {
+		s.hooks.EventsAppended()
 	}
 }
 
@@ -318,7 +348,7 @@ func requeueArgs(transitions []*transition) store.Args {
 }
 
 func deadLetterArgs(transitions []*transition) store.Args {
-	args := sharedArgs(transitions)
+	args := endedArgs(transitions)
 	reasons, fingerprints := make([]*string, len(transitions)), make([]*string, len(transitions))
 	for i, s := range transitions {
 		if s.verdict.Reason == "" {
@@ -333,6 +363,17 @@ func deadLetterArgs(transitions []*transition) store.Args {
 		reasons[i], fingerprints[i] = &reason, &fingerprint
 	}
 	args["reasons"], args["fingerprints"] = reasons, fingerprints
+	return args
+}
+
+// endedArgs are those of jobs that leave the live table.
+func endedArgs(transitions []*transition) store.Args {
+	args := sharedArgs(transitions)
+	leases := make([]job.Lease, len(transitions))
+	for i, s := range transitions {
+		leases[i].Tenant = s.row.TenantID
+	}
+	args["owners"] = tenantsOf(leases)
 	return args
 }
 

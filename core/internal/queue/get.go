@@ -56,7 +56,7 @@ func get(ctx context.Context, tx pgx.Tx, owner tenant.ID, user string, id uuid.U
 	}
 	found, linked, err := visible(collected, user)
 	if err == nil {
-		err = addParentsIn(ctx, tx, user, linked)
+		err = AddParentsIn(ctx, tx, user, linked)
 	}
 	return *found, err
 }

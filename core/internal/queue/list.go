@@ -20,7 +20,9 @@ const (
 	ListColumns  = `id, tenant_id, lane_id, queue, type, user_id, priority, NULL::json AS payload, tags, metadata, max_attempts, epoch, redrives, retry_base_ms, retry_cap_ms, retry_jitter, retry_curve, timeout_ms, dedupe_key, correlation_id, traceparent, created_at, run_at, deadline, started_at, worker_id, cancel_requested, has_dependents, linked, rerun_of, progress, NULL::json AS checkpoint, attempt, last_error, outcome_lease_id, outcome_hash, outcome_answer`
 	BriefColumns = ListColumns + `, state, lease_id, lease_expires_at, NULL::json AS result, NULL::text AS reason, NULL::timestamptz AS finished_at`
 	ListBefore   = `tenant_id = @tenant_id AND uuid_send(id) < uuid_send(@before::uuid) ORDER BY uuid_send(id) DESC LIMIT @chunk`
-	listMatches  = `(@queue::text IS NULL OR queue = @queue)
+	// QueueMatches finds the jobs of system queues only if one is named.
+	QueueMatches = `(@queue::text IS NULL AND left(queue, 1) <> '_' OR queue = @queue)`
+	listMatches  = QueueMatches + `
     AND (@type::text IS NULL OR type = @type)
     AND (@user::text IS NULL OR user_id = @user)
     AND (@states::text[] IS NULL OR state = ANY(@states))

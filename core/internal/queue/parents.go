@@ -109,8 +109,8 @@ func (s *Jobs) AddParents(ctx context.Context, user string, linked map[uuid.UUID
 	return nil
 }
 
-// addParentsIn is AddParents in a transaction.
-func addParentsIn(ctx context.Context, tx pgx.Tx, user string, linked map[uuid.UUID]*api.JobSummary) error {
+// AddParentsIn is AddParents in a transaction.
+func AddParentsIn(ctx context.Context, tx pgx.Tx, user string, linked map[uuid.UUID]*api.JobSummary) error {
 	if len(linked) == 0 {
 		return nil
 	}

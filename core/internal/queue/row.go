@@ -9,6 +9,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/null"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/core/internal/webhook"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -19,6 +20,8 @@ const (
   max_attempts, epoch, redrives, retry_base_ms, retry_cap_ms, retry_jitter, retry_curve, timeout_ms,
   dedupe_key, correlation_id, traceparent, created_at, run_at, deadline, started_at, worker_id, cancel_requested,
   has_dependents, linked, rerun_of, progress, checkpoint`
+	// toldColumns are StableColumns without the payload.
+	toldColumns = `id, tenant_id, ` + webhook.SettledColumns
 	jobColumns = StableColumns + `, attempt, last_error, outcome_lease_id, outcome_hash, outcome_answer`
 )
 

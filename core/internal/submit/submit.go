@@ -228,6 +228,18 @@ func (s *Submitter) submitOnce(ctx context.Context, submissions []Submission) ([
 	return answers, nil
 }
 
+// SubmitIn stores submissions in a transaction. None may have an Idempotency-Key, a cap, or a job that comes
+// after others.
+func SubmitIn(ctx context.Context, tx pgx.Tx, submissions []Submission) ([]Answer, error) {
+	results, err := insertJobs(ctx, tx, submissions)
+	if err != nil {
+		return nil, err
+	}
+	answers := make([]Answer, len(submissions))
+	answerAll(submissions, results, answers)
+	return answers, nil
+}
+
 func answerAll(submissions []Submission, results [][]JobResult, answers []Answer) {
 	for i := range results {
 		answers[i] = newAnswer(&submissions[i], results[i])

@@ -32,15 +32,15 @@ FROM (` + ReadUsageSQL + `) AS stored CROSS JOIN (
 // jobsOf is the condition for the jobs that belong to a count.
 func jobsOf(counter Counter) string {
 	return map[Counter]string{
-		ActiveTenant:  `tenant_id = @tenant_id`,
+		ActiveTenant:  `tenant_id = @tenant_id AND ` + countedSQL,
 		ActiveUser:    `tenant_id = @tenant_id AND user_id = @name`,
 		ActiveQueue:   `tenant_id = @tenant_id AND queue = @name`,
-		RunningTenant: `state = 'running' AND tenant_id = @tenant_id`,
+		RunningTenant: `state = 'running' AND tenant_id = @tenant_id AND ` + countedSQL,
 		// By the index of the user's jobs, which are few, and not by that of all running jobs.
 		RunningUser:  `state || '' = 'running' AND tenant_id = @tenant_id AND user_id = @name`,
 		RunningQueue: `state = 'running' AND tenant_id = @tenant_id AND queue = @name`,
 		RunningType:  `state = 'running' AND tenant_id = @tenant_id AND queue || '/' || type = @name`,
-		RunningAll:   `state = 'running'`,
+		RunningAll:   `state = 'running' AND ` + countedSQL,
 	}[counter]
 }
 

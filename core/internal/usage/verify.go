@@ -64,7 +64,7 @@ FROM jobs CROSS JOIN LATERAL (
 ) AS c(owner, counter, name, belongs)
 -- by equality, for a hash join: ten thousand users' counts meet a million jobs
 JOIN usage_counts k ON k.tenant_id = c.owner AND k.counter = c.counter AND k.name = c.name
-WHERE k.settled AND c.belongs AND jobs.counted & c.counter = 0
+WHERE k.settled AND c.belongs AND jobs.counted & c.counter = 0 AND ` + countedSQL + `
 GROUP BY k.tenant_id, k.counter, k.name`
 
 // staleBitsSQL finds waiting jobs that are still in a count of running ones.

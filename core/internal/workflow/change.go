@@ -3,6 +3,7 @@ package workflow
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -70,6 +71,62 @@ func Lock(ctx context.Context, tx pgx.Tx, owner tenant.ID, user string, id uuid.
 	held.Workflow = found[0].Workflow()
 	held.Size = held.Counts.Live() + held.Counts.Ended()
 	return held, nil
+}
+
+const (
+	lockManySQL = `
+SELECT id FROM workflows WHERE id = ANY(@ids::uuid[]) AND tenant_id = @tenant_id ORDER BY id FOR UPDATE`
+
+	endedSQL = `
+SELECT ` + rowSQL + `, w.delivered_end
+FROM workflows AS w ` + countsSQL + `
+WHERE w.id = ANY(@ids::uuid[]) AND w.tenant_id = @tenant_id
+ORDER BY w.id`
+)
+
+// Ended are those of a tenant's workflows that have ended, without those whose end was given before. It locks
+// them, so that each end is given once.
+func Ended(ctx context.Context, tx pgx.Tx, owner tenant.ID, ids []uuid.UUID) ([]*Row, error) {
+	type endedRow struct {
+		Row
+		DeliveredEnd *time.Time
+	}
+	var rows []*endedRow
+	args := store.Args{"ids": ids, "tenant_id": owner}
+	batch := &pgx.Batch{}
+	batch.Queue(lockManySQL, args)
+	// in a later statement than the one that waits for the lock
+	batch.Queue(endedSQL, args).Query(func(found pgx.Rows) (err error) {
+		rows, err = pgx.CollectRows(found, pgx.RowToAddrOfStructByName[endedRow])
+		return err
+	})
+	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+		return nil, fmt.Errorf("workflow: ended: %w", err)
+	}
+	var ended []*Row
+	for _, row := range rows {
+		if row.State != api.WorkflowRunning && row.EndedAt != nil && (row.DeliveredEnd == nil || row.EndedAt.After(*row.DeliveredEnd)) {
+			ended = append(ended, &row.Row)
+		}
+	}
+	return ended, nil
+}
+
+const deliveredSQL = `
+UPDATE workflows SET delivered_end = e.at
+FROM unnest(@ids::uuid[], @ends::timestamptz[]) AS e(id, at)
+WHERE workflows.id = e.id`
+
+// Delivered queues the statement that records the ends of workflows as given.
+func Delivered(batch *pgx.Batch, ended []*Row) {
+	if len(ended) == 0 {
+		return
+	}
+	ids, ends := make([]uuid.UUID, len(ended)), make([]time.Time, len(ended))
+	for i, row := range ended {
+		ids[i], ends[i] = row.ID, *row.EndedAt
+	}
+	batch.Queue(deliveredSQL, store.Args{"ids": ids, "ends": ends})
 }
 
 // RecordCancel records in the audit log that a workflow is cancelled. ErrNotFound where the caller may

@@ -45,7 +45,7 @@ func (h *Handlers) ListDeadLetters(ctx context.Context, c *Call, _ None) (Respon
 // readDeadLetterFilter reads the filter of the lists of dead letters.
 func readDeadLetterFilter(q *request.Query) api.DeadLetterFilter {
 	return api.DeadLetterFilter{
-		Queue:       q.Name("queue"),
+		Queue:       q.Queue("queue"),
 		Type:        q.Name("type"),
 		Reason:      q.OneOf("reason", api.ReasonExhausted, api.ReasonPermanent, api.ReasonWorkerLost, api.ReasonDeadline),
 		Fingerprint: strings.ToLower(q.Text("fingerprint", "must be 1 to 64 hexadecimal digits", api.ValidFingerprint)),

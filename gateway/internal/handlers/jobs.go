@@ -56,7 +56,7 @@ func (h *Handlers) ListJobs(ctx context.Context, c *Call, _ None) (Response[api.
 
 func readJobFilter(q *request.Query) api.JobFilter {
 	return api.JobFilter{
-		Queue: q.Name("queue"),
+		Queue: q.Queue("queue"),
 		Type:  q.Name("type"),
 		States: q.SomeOf("state", api.StateBlocked, api.StateScheduled, api.StateQueued, api.StateRunning,
 			api.StateCompleted, api.StateDeadLetter, api.StateCancelled),

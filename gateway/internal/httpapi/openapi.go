@@ -49,6 +49,10 @@ package httpapi
 //	@tag.description One job each tick, by cron or interval.
 //	@tag.docs.url    https://github.com/forgequeue/forgequeue/blob/main/api-docs/schedules.md
 //	@tag.docs.description Guide: schedules
+//	@tag.name        Webhooks
+//	@tag.description Calls of your URL when jobs and workflows end.
+//	@tag.docs.url    https://github.com/forgequeue/forgequeue/blob/main/api-docs/webhooks.md
+//	@tag.docs.description Guide: webhooks
 //	@tag.name        Self
 //	@tag.description What your key may do, and its limits.
 //	@tag.docs.url    https://github.com/forgequeue/forgequeue/blob/main/api-docs/errors.md

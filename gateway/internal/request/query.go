@@ -91,6 +91,9 @@ func (q *Query) Text(name, rule string, valid func(string) bool) string {
 	return value
 }
 
+// Queue reads the name of a queue, one of the system included.
+func (q *Query) Queue(name string) string { return q.Text(name, nameRule, api.ValidQueueToRead) }
+
 // Name reads the name of a queue, a type or a tag.
 func (q *Query) Name(name string) string { return q.Text(name, nameRule, api.ValidName) }
 

@@ -29,6 +29,7 @@ func complete(a *cli.App, all []*cobra.Command) {
 		"queues get": queueNames(), "queues set": queueNames(), "queues pause": queueNames(), "queues resume": queueNames(), "queues delete": queueNames(),
 		"schedule get": scheduleNames(), "schedule set": scheduleNames(), "schedule pause": scheduleNames(), "schedule resume": scheduleNames(),
 		"schedule trigger": scheduleNames(), "schedule runs": scheduleNames(), "schedule delete": scheduleNames(),
+		"webhook get": webhookNames(), "webhook set": webhookNames(), "webhook test": webhookNames(), "webhook rotate-secret": webhookNames(), "webhook delete": webhookNames(),
 		"workflow get": workflowIDs(), "workflow watch": workflowIDs(), "workflow cancel": workflowIDs(), "workflow redrive": workflowIDs(), "workflow add": workflowIDs(),
 		"redrives get": redriveIDs(), "redrives watch": redriveIDs(), "redrives cancel": redriveIDs(), "worker health": workerIDs(),
 	}
@@ -105,6 +106,10 @@ func queueNames() listing {
 
 func scheduleNames() listing {
 	return listed((*client.Client).Schedules, func(s api.Schedule) cobra.Completion { return described(s.Name, s.Job.Type) })
+}
+
+func webhookNames() listing {
+	return listed((*client.Client).Webhooks, func(w api.Webhook) cobra.Completion { return described(w.Name, w.URL) })
 }
 
 func workflowIDs() listing {

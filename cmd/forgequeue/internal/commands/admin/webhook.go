@@ -1,0 +1,214 @@
+package admin
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/cli"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+func newWebhook(a *cli.App) *cobra.Command {
+	command := &cobra.Command{
+		Use:     "webhook",
+		Aliases: []string{"webhooks"},
+		Short:   "Webhooks, which call your URL when jobs and workflows end: set, list, get, test, rotate-secret, delete",
+		Args:    cobra.NoArgs,
+	}
+	list := newWebhookList(a)
+	command.Flags().AddFlagSet(list.Flags()) // `webhook` alone is the list
+	command.RunE = list.RunE
+	command.AddCommand(list, newWebhookSet(a), newWebhookGet(a), newWebhookTest(a), newWebhookRotate(a), newWebhookDelete(a))
+	return command
+}
+
+func newWebhookList(a *cli.App) *cobra.Command {
+	var page cli.Paging
+	command := &cobra.Command{Use: "list", Short: "List webhooks with their deliveries and their last call", Args: cobra.NoArgs}
+	page.Flags(command)
+	command.RunE = a.AsTenant(func(ctx context.Context, s *cli.Session, _ []string) error {
+		return cli.ShowList(ctx, s, page, s.Client.Webhooks, webhooks)
+	})
+	return command
+}
+
+func webhooks(t *cli.Table, all []api.Webhook) {
+	t.Head("NAME", "STATE", "EVENTS", cli.Minor("URL"), "WAITING", "DEAD", cli.Minor("LAST CALL"))
+	for _, one := range all {
+		d := one.Deliveries
+		t.Row(one.Name, webhookState(one), strings.Join(one.Events, ","), one.URL, d.Waiting+d.Running, d.DeadLetter, lastCall(d))
+	}
+}
+
+func webhookState(one api.Webhook) cli.Cell {
+	switch {
+	case one.Paused:
+		return cli.Coloured("paused", cli.Yellow)
+	case one.Breaker != nil && one.Breaker.State != api.BreakerClosed:
+		return cli.Coloured("breaker "+one.Breaker.State, cli.Red)
+	}
+	return cli.Coloured("active", cli.Green)
+}
+
+// lastCall is how the last call ended; empty before the first.
+func lastCall(d api.WebhookDeliveries) string {
+	switch {
+	case d.LastStatus != nil:
+		return strconv.Itoa(*d.LastStatus)
+	case d.LastError != nil:
+		return *d.LastError
+	}
+	return ""
+}
+
+func describeWebhook(t *cli.Table, one api.Webhook) {
+	t.Pair("name", one.Name)
+	t.Pair("state", webhookState(one))
+	t.Pair("url", one.URL)
+	t.Pair("events", strings.Join(one.Events, ", "))
+	t.Pair("of queue", cli.OrElse(one.Filter.Queue, ""))
+	t.Pair("of type", cli.OrElse(one.Filter.Type, ""))
+	t.Pair("with tag", cli.OrElse(one.Filter.Tag, ""))
+	if one.Secret != nil {
+		t.Pair("secret", *one.Secret+"  (shown only now)")
+	}
+	t.Pair("previous secret until", one.PreviousSecretUntil)
+	t.Pair("waiting", one.Deliveries.Waiting)
+	t.Pair("running", one.Deliveries.Running)
+	t.Pair("dead letters", one.Deliveries.DeadLetter)
+	t.Pair("last call", lastCall(one.Deliveries))
+	t.Pair("last call at", one.Deliveries.LastAt)
+	t.Pair("deliveries", "forgequeue jobs --queue "+one.Queue)
+}
+
+func newWebhookGet(a *cli.App) *cobra.Command {
+	command := &cobra.Command{Use: "get NAME", Short: "Show a webhook, its deliveries and its last call", Args: cli.One()}
+	command.RunE = a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {
+		one, err := s.Client.Webhook(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		return s.Show(one, func(t *cli.Table) { describeWebhook(t, one) })
+	})
+	return command
+}
+
+// webhookFlags are a webhook's settings as flags.
+type webhookFlags struct {
+	url, queue, jobType, tag string
+	events                   []string
+	paused                   bool
+}
+
+func newWebhookSet(a *cli.App) *cobra.Command {
+	var f webhookFlags
+	command := &cobra.Command{
+		Use:   "set NAME",
+		Short: "Create a webhook, or change its settings",
+		Long: `Create a webhook, or change its settings. What is not given stays as it is. The secret that signs the calls is shown
+once, when the webhook is created. The word none removes a filter.`,
+		Example: `  forgequeue webhook set failures --url https://example.com/hooks --event job.dead_letter
+  forgequeue webhook set invoices --url https://example.com/hooks --event job.completed,job.cancelled --queue invoices`,
+		Args: cli.One(),
+		RunE: a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error { return setWebhook(ctx, s, args[0], &f) }),
+	}
+	flags := command.Flags()
+	flags.StringVar(&f.url, "url", "", "URL that is called with each event")
+	flags.StringSliceVar(&f.events, "event", nil, strings.Join([]string{
+		api.EventJobCompleted, api.EventJobDeadLetter, api.EventJobCancelled, api.EventWorkflowEnded,
+	}, ", ")+"; repeatable")
+	flags.StringVarP(&f.queue, "queue", "q", "", "only jobs of this queue, or none")
+	flags.StringVar(&f.jobType, "type", "", "only jobs of this type, or none")
+	flags.StringVar(&f.tag, "tag", "", "only jobs with this tag, or none")
+	flags.BoolVar(&f.paused, "paused", false, "hold deliveries back; they are kept for two days")
+	return command
+}
+
+func setWebhook(ctx context.Context, s *cli.Session, name string, f *webhookFlags) error {
+	if err := s.NoNames("it would not show the secret of a new webhook, which is never shown again"); err != nil {
+		return err
+	}
+	request := api.WebhookRequest{Filter: &api.WebhookFilter{}}
+	// The API replaces all settings, so those that are not given are sent as they are.
+	one, err := s.Client.Webhook(ctx, name)
+	switch {
+	case err == nil:
+		request = api.WebhookRequest{URL: one.URL, Events: one.Events, Filter: &one.Filter, Paused: one.Paused}
+	case !cli.IsNotFound(err):
+		return err
+	}
+	changed := s.Command.Flags().Changed
+	if changed("url") {
+		request.URL = f.url
+	}
+	if changed("event") {
+		request.Events = f.events
+	}
+	if changed("paused") {
+		request.Paused = f.paused
+	}
+	for name, to := range map[string]struct {
+		value string
+		field **string
+	}{
+		"queue": {f.queue, &request.Filter.Queue}, "type": {f.jobType, &request.Filter.Type}, "tag": {f.tag, &request.Filter.Tag},
+	} {
+		if !changed(name) {
+			continue
+		}
+		*to.field = nil
+		if to.value != none {
+			*to.field = &to.value
+		}
+	}
+	if one, err = s.Client.PutWebhook(ctx, name, request); err != nil {
+		return err
+	}
+	return s.Show(one, func(t *cli.Table) { describeWebhook(t, one) })
+}
+
+func newWebhookTest(a *cli.App) *cobra.Command {
+	command := &cobra.Command{Use: "test NAME", Short: "Send a test event, and show how the call ended", Args: cli.One()}
+	command.RunE = a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {
+		delivery, err := s.Client.TestWebhook(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		return s.Show(delivery, func(t *cli.Table) {
+			t.Pair("delivery", delivery.ID)
+			t.Pair("state", delivery.State)
+			t.Pair("follow it", "forgequeue job watch "+delivery.ID)
+		})
+	})
+	return command
+}
+
+func newWebhookRotate(a *cli.App) *cobra.Command {
+	command := &cobra.Command{Use: "rotate-secret NAME", Short: "Make a new secret, and show it once; calls carry both signatures for 24 hours", Args: cli.One()}
+	command.RunE = a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {
+		if err := s.NoNames("it would not show the new secret, which is never shown again"); err != nil {
+			return err
+		}
+		one, err := s.Client.RotateWebhookSecret(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		return s.Show(one, func(t *cli.Table) { describeWebhook(t, one) })
+	})
+	return command
+}
+
+func newWebhookDelete(a *cli.App) *cobra.Command {
+	command := &cobra.Command{Use: "delete NAME", Short: "Delete a webhook with its waiting and failed deliveries", Args: cli.One()}
+	command.RunE = a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {
+		if err := s.Client.DeleteWebhook(ctx, args[0]); err != nil {
+			return err
+		}
+		s.Note("deleted")
+		return nil
+	})
+	return command
+}

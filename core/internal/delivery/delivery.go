@@ -1,0 +1,253 @@
+// Package delivery makes jobs of the events of webhooks: one of a webhook's system queue for each.
+package delivery
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+	"github.com/forgequeue/forgequeue/core/internal/job"
+	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/core/internal/submit"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/core/internal/workflow"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+const (
+	// maxAttempts, retryBase and retryCap make about a day of tries.
+	maxAttempts = 16
+	retryBase   = 5 * time.Second
+	retryCap    = 6 * time.Hour
+	// keptFor ends a delivery that waits for its destination's breaker, or for a paused webhook.
+	keptFor = 48 * time.Hour
+
+	// eventsPerStep and bytesPerStep bound one transaction.
+	eventsPerStep = 100
+	bytesPerStep  = 8 << 20
+)
+
+// Deliverer has the statements.
+type Deliverer struct{ *store.Store }
+
+// New makes them.
+func New(s *store.Store) *Deliverer { return &Deliverer{s} }
+
+// Hook is a webhook of the tenant whose events are delivered.
+type Hook struct {
+	Name   string
+	Events []string
+}
+
+// Step is some of a tenant's events, to be delivered together.
+type Step struct {
+	Tenant tenant.ID
+	// Lanes are those that the deliveries may need, by Lane.
+	Lanes map[Lane]directory.LaneID
+	ids   []int64
+	hooks map[string]Hook
+	more  bool
+}
+
+// Lane names a lane of a system queue by its webhook and the kind of its events.
+type Lane struct{ Webhook, Kind string }
+
+// Key is the lane's.
+func (l Lane) Key(owner tenant.ID) directory.LaneKey {
+	return directory.NewLaneKey(owner, api.WebhookQueue(l.Webhook), l.Kind, nil)
+}
+
+const (
+	nextEventsSQL = `
+SELECT event_id, webhook, kind, COALESCE(octet_length(result::text), 0) + COALESCE(octet_length(checkpoint::text), 0) + COALESCE(octet_length(metadata::text), 0)
+     + COALESCE(octet_length(last_error::text), 0) AS size
+FROM webhook_events WHERE tenant_id = @tenant_id
+ORDER BY event_id
+LIMIT @most`
+
+	hooksSQL = `
+SELECT name, events FROM webhooks WHERE tenant_id = @tenant_id AND deleted_at IS NULL`
+)
+
+type nextEvent struct {
+	EventID int64
+	Webhook *string
+	Kind    string
+	Size    int
+}
+
+// NextEvents gives a tenant's first events, and the lanes that their deliveries need, without ids.
+func (d *Deliverer) NextEvents(ctx context.Context, owner tenant.ID) (Step, error) {
+	ctx = store.WithClass(ctx, store.ClassOutcomes)
+	step := Step{Tenant: owner, Lanes: map[Lane]directory.LaneID{}, hooks: map[string]Hook{}}
+	events, err := store.Query(ctx, d.Store, pgx.RowToStructByName[nextEvent], nextEventsSQL, store.Args{"tenant_id": owner, "most": eventsPerStep})
+	if err != nil || len(events) == 0 {
+		return step, wrap(err)
+	}
+	hooks, err := store.Query(ctx, d.Store, pgx.RowToStructByName[Hook], hooksSQL, store.Args{"tenant_id": owner})
+	if err != nil {
+		return step, wrap(err)
+	}
+	for _, hook := range hooks {
+		step.hooks[hook.Name] = hook
+	}
+	bytes := 0
+	for i, event := range events {
+		if bytes += event.Size; i > 0 && bytes > bytesPerStep {
+			step.more = true
+			break
+		}
+		step.ids = append(step.ids, event.EventID)
+		for _, hook := range hooks {
+			if event.Webhook != nil && *event.Webhook == hook.Name || event.Webhook == nil && hook.wants(event.Kind) {
+				step.Lanes[Lane{hook.Name, event.Kind}] = 0
+			}
+		}
+	}
+	step.more = step.more || len(events) == eventsPerStep
+	return step, nil
+}
+
+// wants says whether the webhook has a kind of event.
+func (h Hook) wants(kind string) bool {
+	return slices.Contains(h.Events, kind)
+}
+
+func wrap(err error) error {
+	if err != nil {
+		return fmt.Errorf("delivery: events: %w", err)
+	}
+	return nil
+}
+
+// Delivered is the result of a step.
+type Delivered struct {
+	Answers []submit.Answer
+	// Done counts the events that are gone.
+	Done int
+	// More says that the tenant may have more.
+	More bool
+}
+
+const deleteEventsSQL = `
+DELETE FROM webhook_events WHERE event_id = ANY(@ids::bigint[])`
+
+// Deliver makes the deliveries of a step's events in one transaction. Events that another core has locked are
+// left to it; those of a webhook that is gone are dropped.
+func (d *Deliverer) Deliver(ctx context.Context, step *Step) (Delivered, error) {
+	ctx = store.WithClass(ctx, store.ClassOutcomes)
+	var made Delivered
+	err := d.InTx(ctx, func(tx pgx.Tx) error {
+		made = Delivered{More: step.more}
+		events, err := lockEvents(ctx, tx, step.ids)
+		if err != nil || len(events) == 0 {
+			return err
+		}
+		ended, err := endedWorkflows(ctx, tx, step.Tenant, events)
+		if err != nil {
+			return err
+		}
+		submissions, done, err := step.submissions(events, ended)
+		if err != nil {
+			return err
+		}
+		if len(submissions) > 0 {
+			if made.Answers, err = submit.SubmitIn(ctx, tx, submissions); err != nil {
+				return err
+			}
+			for i := range made.Answers {
+				if refused := made.Answers[i].Problem; refused != nil {
+					return refused
+				}
+			}
+		}
+		last := &pgx.Batch{}
+		workflow.Delivered(last, ended)
+		last.Queue(deleteEventsSQL, store.Args{"ids": done})
+		made.Done = len(done)
+		return tx.SendBatch(ctx, last).Close()
+	})
+	if err != nil {
+		return Delivered{}, fmt.Errorf("delivery: deliver: %w", err)
+	}
+	return made, nil
+}
+
+// endedWorkflows are the workflows of the events that have ended, each once.
+func endedWorkflows(ctx context.Context, tx pgx.Tx, owner tenant.ID, events []*event) ([]*workflow.Row, error) {
+	var ids []uuid.UUID
+	seen := map[uuid.UUID]bool{}
+	for _, e := range events {
+		if e.WorkflowID != nil && !seen[*e.WorkflowID] {
+			seen[*e.WorkflowID] = true
+			ids = append(ids, *e.WorkflowID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	return workflow.Ended(ctx, tx, owner, ids)
+}
+
+// submissions are the deliveries, and done the events that they are of.
+func (s *Step) submissions(events []*event, ended []*workflow.Row) (made []submit.Submission, done []int64, err error) {
+	for _, e := range events {
+		done = append(done, e.EventID)
+		if e.job == nil || s.hooks[*e.Webhook].Name == "" {
+			continue
+		}
+		one, err := s.submission(*e.Webhook, e.body(), e.Now, e.job.CorrelationID, e.job.Traceparent)
+		if err != nil {
+			return nil, nil, err
+		}
+		made = append(made, one)
+	}
+	for _, row := range ended {
+		shown := row.Workflow()
+		body := api.WebhookEvent{Type: api.EventWorkflowEnded, Timestamp: api.At(*row.EndedAt), Data: api.WebhookEventData{Workflow: &shown}}
+		for _, hook := range s.hooks {
+			if !hook.wants(api.EventWorkflowEnded) {
+				continue
+			}
+			one, err := s.submission(hook.Name, body, events[0].Now, nil, nil)
+			if err != nil {
+				return nil, nil, err
+			}
+			made = append(made, one)
+		}
+	}
+	return made, done, nil
+}
+
+func (s *Step) submission(webhook string, body api.WebhookEvent, now time.Time, correlationID, traceparent *string) (submit.Submission, error) {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return submit.Submission{}, err
+	}
+	made := Job(id, webhook, body)
+	made.Lane, made.CorrelationID, made.Traceparent = s.Lanes[Lane{webhook, body.Type}], correlationID, traceparent
+	made.Deadline = new(now.Add(keptFor))
+	return submit.Submission{Tenant: s.Tenant, Jobs: []submit.NewJob{made}}, nil
+}
+
+// Job is a delivery, without its lane.
+func Job(id uuid.UUID, webhook string, body api.WebhookEvent) submit.NewJob {
+	retry := job.DefaultRetry()
+	retry.Base, retry.Cap = retryBase, retryCap
+	metadata := map[string]string{}
+	switch {
+	case body.Data.Job != nil:
+		metadata["job_id"] = body.Data.Job.ID
+	case body.Data.Workflow != nil:
+		metadata["workflow_id"] = body.Data.Workflow.ID
+	}
+	return submit.NewJob{
+		ID: id, Queue: api.WebhookQueue(webhook), Type: body.Type, Priority: api.DefaultPriority, Payload: store.JSON(body),
+		Tags: []string{}, Metadata: store.JSON(metadata), MaxAttempts: maxAttempts, Retry: retry,
+	}
+}

@@ -1,0 +1,157 @@
+package dispatch
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/forgequeue/forgequeue/core/internal/delivery"
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+	"github.com/forgequeue/forgequeue/core/internal/submit"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/core/internal/webhook"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// Webhooks lists a tenant's webhooks by name, after one of them.
+func (d *Dispatcher) Webhooks(ctx context.Context, owner tenant.ID, after string, size int) ([]api.Webhook, error) {
+	shown, err := d.store.Webhooks(ctx, owner, after, size)
+	for i := range shown {
+		shown[i].Breaker = d.breaker(tenant.QueueKey{Tenant: owner, Name: shown[i].Queue})
+	}
+	return shown, err
+}
+
+// Webhook shows one of a tenant's webhooks.
+func (d *Dispatcher) Webhook(ctx context.Context, owner tenant.ID, name string) (api.Webhook, error) {
+	shown, err := d.store.Webhook(ctx, owner, name)
+	shown.Breaker = d.breaker(tenant.QueueKey{Tenant: owner, Name: shown.Queue})
+	return shown, err
+}
+
+// PutWebhook makes a tenant's webhook with a sealed secret, or replaces its settings; made says which.
+func (d *Dispatcher) PutWebhook(ctx context.Context, owner tenant.ID, name string, request api.WebhookRequest, secret []byte) (shown api.Webhook, made bool, err error) {
+	if made, err = d.store.PutWebhook(ctx, owner, name, request, secret); err != nil {
+		return shown, false, err
+	}
+	if err := d.webhookChanged(ctx); err != nil {
+		return shown, false, err
+	}
+	if !request.Paused {
+		d.wakeAll(tenant.QueueKey{Tenant: owner, Name: api.WebhookQueue(name)})
+	}
+	shown, err = d.Webhook(ctx, owner, name)
+	return shown, made, err
+}
+
+// RotateWebhookSecret gives a tenant's webhook a new sealed secret.
+func (d *Dispatcher) RotateWebhookSecret(ctx context.Context, owner tenant.ID, name string, secret []byte) (api.Webhook, error) {
+	if err := d.store.RotateSecret(ctx, owner, name, secret); err != nil {
+		return api.Webhook{}, err
+	}
+	if err := d.webhookChanged(ctx); err != nil {
+		return api.Webhook{}, err
+	}
+	return d.Webhook(ctx, owner, name)
+}
+
+// DeleteWebhook ends a tenant's webhook. Many deliveries are removed afterwards, by a duty.
+func (d *Dispatcher) DeleteWebhook(ctx context.Context, owner tenant.ID, name string) error {
+	if err := d.store.DeleteWebhook(ctx, owner, name); err != nil {
+		return err
+	}
+	for range removalsAtOnce {
+		more, err := d.store.RemoveWebhookData(ctx, webhook.Deleted{TenantID: owner, Name: name}, removalBatch)
+		if err != nil {
+			d.log.WarnContext(ctx, "the deliveries of a deleted webhook are removed later", "tenant", owner, "webhook", name, "error", err)
+		}
+		if err != nil || !more {
+			break
+		}
+	}
+	return d.webhookChanged(ctx)
+}
+
+// removalsAtOnce are the batches of deliveries that the request itself removes.
+const (
+	removalsAtOnce = 4
+	removalBatch   = 200
+)
+
+// webhookChanged makes a change of the settings known here, and tells other cores.
+func (d *Dispatcher) webhookChanged(ctx context.Context) error {
+	d.publishSettings()
+	return d.refreshLanes(ctx)
+}
+
+// TestWebhook submits a test delivery of a tenant's webhook, and gives its job.
+func (d *Dispatcher) TestWebhook(ctx context.Context, owner tenant.ID, name string, id uuid.UUID) (api.JobSummary, error) {
+	found, err := d.store.Webhook(ctx, owner, name)
+	if err != nil {
+		return api.JobSummary{}, err
+	}
+	now, err := d.store.Now(ctx)
+	if err != nil {
+		return api.JobSummary{}, err
+	}
+	body := api.WebhookEvent{Type: api.EventWebhookTest, Timestamp: api.At(now), Data: api.WebhookEventData{Webhook: found.Name}}
+	made := delivery.Job(id, found.Name, body)
+	lane, err := d.maker.ensureOne(ctx, delivery.Lane{Webhook: found.Name, Kind: body.Type}.Key(owner))
+	if err != nil {
+		return api.JobSummary{}, err
+	}
+	made.Lane, made.Deadline = lane.ID, new(now.Add(testKept))
+	answer := d.flushes.Submit(ctx, []*submit.Submission{{Tenant: owner, Jobs: []submit.NewJob{made}}})[0]
+	switch {
+	case answer.Err != nil:
+		return api.JobSummary{}, answer.Err
+	case answer.Value.Problem != nil:
+		return api.JobSummary{}, answer.Value.Problem
+	}
+	return answer.Value.Jobs[0].Row.Summary(), d.store.RecordTest(ctx, owner, name, id)
+}
+
+// testKept ends a test delivery that was not made: who asked for it has gone.
+const testKept = time.Hour
+
+// Deliver makes the deliveries of some of a tenant's events, and wakes the executor. done counts the events,
+// more says that there may be others.
+func (d *Dispatcher) Deliver(ctx context.Context, owner tenant.ID) (done int, more bool, err error) {
+	step, err := d.store.NextEvents(ctx, owner)
+	if err != nil {
+		return 0, false, err
+	}
+	if err := d.deliveryLanes(ctx, &step); err != nil {
+		return 0, false, err
+	}
+	delivered, err := d.store.Deliver(ctx, &step)
+	if err != nil {
+		return 0, false, err
+	}
+	d.stored(delivered.Answers)
+	return delivered.Done, delivered.More, nil
+}
+
+// deliveryLanes fills in the lanes of a step.
+func (d *Dispatcher) deliveryLanes(ctx context.Context, step *delivery.Step) error {
+	asks := make([]directory.LaneAsk, 0, len(step.Lanes))
+	names := make([]delivery.Lane, 0, len(step.Lanes))
+	for name := range step.Lanes {
+		asks, names = append(asks, directory.LaneAsk{LaneKey: name.Key(step.Tenant)}), append(names, name)
+	}
+	if len(asks) == 0 {
+		return nil
+	}
+	made, err := d.maker.ensure(ctx, step.Tenant, asks)
+	if err != nil {
+		return err
+	}
+	for i, name := range names {
+		if made[i].Full != 0 {
+			return directory.ErrTooManyLanes
+		}
+		step.Lanes[name] = made[i].ID
+	}
+	return nil
+}

@@ -1,0 +1,17 @@
+// Package webhook has tenants' subscriptions to the ends of jobs and workflows, and the events that the
+// statements append which end jobs: the tables webhooks and webhook_events. Package delivery makes a job of
+// each event.
+//
+//	a job ends ──▶ the same statement appends an event for each webhook that matches
+//	event ──▶ a job of the system queue _webhook.NAME, in the transaction that deletes the event
+//	the push executor ──▶ calls the URL, with retries, breaker and signature of any queue in push mode
+//
+// What holds:
+//
+//   - Which webhooks match is asked by the statement that ends the job: one that was committed before it
+//     gets the event, whichever core ends the job.
+//   - An event has the job as it ended. What becomes of the job later, a redrive or a deletion, does not
+//     change it.
+//   - An event is deleted in the transaction that stores its delivery: there is exactly one.
+//   - A flush without a tenant that has webhooks pays one look-up for each of its tenants.
+package webhook

@@ -1,0 +1,143 @@
+package handlers
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"github.com/google/uuid"
+
+	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
+	"github.com/forgequeue/forgequeue/gateway/internal/request"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// ListWebhooks answers GET /v1/webhooks with a page of the tenant's webhooks, by name.
+//
+//	@Summary     List webhooks
+//	@Description The tenant's webhooks by name, with the number of their deliveries and the result of the last call.
+//	@ID          listWebhooks
+//	@Tags        Webhooks
+//	@Param       page_size  query int    false "Maximum number of items."
+//	@Param       page_token query string false "`next_page_token` of the previous page."
+//	@Success     200 {object} api.Page[api.Webhook] "A page of webhooks."
+//	@x-access    "read unbound"
+//	@Router      /v1/webhooks [get]
+func (h *Handlers) ListWebhooks(ctx context.Context, c *Call, _ None) (Response[api.Page[api.Webhook]], error) {
+	page, err := request.ReadPage(c.Query)
+	if err != nil {
+		return Response[api.Page[api.Webhook]]{}, err
+	}
+	return send[api.HopPageRequest, api.Page[api.Webhook]](ctx, h, c, coreclient.Read(api.HopWebhookList), page)
+}
+
+// GetWebhook answers GET /v1/webhooks/{name} with the webhook.
+//
+//	@Summary     Read a webhook
+//	@Description Its settings, how many deliveries wait, are being called and could not be delivered, the result of the last call, and the circuit breaker of its destination. The deliveries are jobs of `queue`: `GET /v1/jobs?queue=_webhook.NAME` lists them, `GET /v1/dead-letters?queue=_webhook.NAME` those that failed.
+//	@ID          getWebhook
+//	@Tags        Webhooks
+//	@Param       name path string true "The webhook's name."
+//	@Success     200 {object} api.Webhook "The webhook."
+//	@x-access    "read unbound"
+//	@Router      /v1/webhooks/{name} [get]
+func (h *Handlers) GetWebhook(ctx context.Context, c *Call, _ None) (Response[api.Webhook], error) {
+	name, err := c.name()
+	if err != nil {
+		return Response[api.Webhook]{}, err
+	}
+	return send[api.HopWebhookRequest, api.Webhook](ctx, h, c, coreclient.Read(api.HopWebhookGet), api.HopWebhookRequest{Name: name})
+}
+
+// PutWebhook answers PUT /v1/webhooks/{name}: makes the webhook, or replaces all of its settings but
+// the secret.
+//
+//	@Summary     Set a webhook
+//	@Description Creates the webhook, or replaces its settings: absent fields get their defaults. From then on `url` is called once for each event of `events` whose job matches `filter`, signed as specified by Standard Webhooks. `filter` does not apply to `workflow.ended`.
+//	@Description
+//	@Description **The signing secret** is in the answer that created the webhook, and is null everywhere else. If it was lost, rotate it. A webhook whose deletion has not ended is 409 `queue_not_empty`.
+//	@ID          putWebhook
+//	@Tags        Webhooks
+//	@Param       name    path string             true "The webhook's name."
+//	@Param       webhook body api.WebhookRequest true "The settings."
+//	@Success     200 {object} api.Webhook "The webhook as it is now."
+//	@x-access    "manage unbound"
+//	@x-problems  ["queue_not_empty"]
+//	@x-example-failures {"url": "https://example.com/hooks", "events": ["job.dead_letter"]}
+//	@x-example-queue    {"url": "https://example.com/hooks", "events": ["job.completed", "job.dead_letter", "job.cancelled"], "filter": {"queue": "invoices"}}
+//	@x-example-workflows {"url": "https://example.com/hooks", "events": ["workflow.ended"]}
+//	@Router      /v1/webhooks/{name} [put]
+func (h *Handlers) PutWebhook(ctx context.Context, c *Call, r api.WebhookRequest) (Response[api.Webhook], error) {
+	name, err := c.name()
+	if err != nil {
+		return Response[api.Webhook]{}, err
+	}
+	if fields := r.Validate(); len(fields) > 0 {
+		return Response[api.Webhook]{}, problem.Invalid(fields...)
+	}
+	return send[api.HopWebhookPutRequest, api.Webhook](ctx, h, c, coreclient.Write(api.HopWebhookPut), api.HopWebhookPutRequest{Name: name, WebhookRequest: r})
+}
+
+// DeleteWebhook answers DELETE /v1/webhooks/{name}: 204. Its deliveries go with it.
+//
+//	@Summary     Delete a webhook
+//	@Description Ends it: no more calls are begun. Its waiting deliveries and those that failed are deleted; completed ones stay for their retention.
+//	@ID          deleteWebhook
+//	@Tags        Webhooks
+//	@Param       name path string true "The webhook's name."
+//	@Success     204 "The webhook is deleted."
+//	@x-access    "manage unbound"
+//	@Router      /v1/webhooks/{name} [delete]
+func (h *Handlers) DeleteWebhook(ctx context.Context, c *Call, _ None) (Response[None], error) {
+	name, err := c.name()
+	if err != nil {
+		return Response[None]{}, err
+	}
+	_, err = send[api.HopWebhookRequest, None](ctx, h, c, coreclient.Write(api.HopWebhookDelete), api.HopWebhookRequest{Name: name})
+	return Response[None]{Status: http.StatusNoContent}, err
+}
+
+// RotateWebhookSecret answers POST /v1/webhooks/{name}/rotate-secret with the new secret. Calls are
+// signed with both for 24 hours.
+//
+//	@Summary     Rotate a webhook's secret
+//	@Description Gives the webhook a new secret, which only this answer shows. For 24 hours calls carry two signatures, with the new secret and with the one before, so that your endpoint can change over at any time. A second rotation within that time drops the older one.
+//	@ID          rotateWebhookSecret
+//	@Tags        Webhooks
+//	@Param       name path string true "The webhook's name."
+//	@Success     200 {object} api.Webhook "The webhook, with its new secret."
+//	@x-access    "manage unbound"
+//	@Router      /v1/webhooks/{name}/rotate-secret [post]
+func (h *Handlers) RotateWebhookSecret(ctx context.Context, c *Call, _ None) (Response[api.Webhook], error) {
+	name, err := c.name()
+	if err != nil {
+		return Response[api.Webhook]{}, err
+	}
+	return send[api.HopWebhookRequest, api.Webhook](ctx, h, c, coreclient.Write(api.HopWebhookRotate), api.HopWebhookRequest{Name: name})
+}
+
+// TestWebhook answers POST /v1/webhooks/{name}/test with 202 and the delivery's job.
+//
+//	@Summary     Test a webhook
+//	@Description Submits one delivery of the type `webhook.test`. The answer is its job: `GET /v1/jobs/{id}` with `Prefer: wait` shows how the call ended.
+//	@ID          testWebhook
+//	@Tags        Webhooks
+//	@Param       name path string true "The webhook's name."
+//	@Success     202 {object} api.JobSummary "The delivery."
+//	@Header      202 {string} Location "The delivery's path."
+//	@x-access    "manage unbound"
+//	@Router      /v1/webhooks/{name}/test [post]
+func (h *Handlers) TestWebhook(ctx context.Context, c *Call, _ None) (Response[api.JobSummary], error) {
+	name, err := c.name()
+	if err != nil {
+		return Response[api.JobSummary]{}, err
+	}
+	drawn, err := uuid.NewV7()
+	if err != nil {
+		return Response[api.JobSummary]{}, fmt.Errorf("draw a job id: %w", err)
+	}
+	answer, err := send[api.HopWebhookTestRequest, api.JobSummary](ctx, h, c, coreclient.Write(api.HopWebhookTest), api.HopWebhookTestRequest{Name: name, ID: drawn.String()})
+	answer.Status, answer.Location = http.StatusAccepted, "/v1/jobs/"+drawn.String()
+	return answer, err
+}

@@ -1,0 +1,177 @@
+package api
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// Kinds of events of a webhook. WebhookTest is sent on request only.
+const (
+	EventJobCompleted  = "job.completed"
+	EventJobDeadLetter = "job.dead_letter"
+	EventJobCancelled  = "job.cancelled"
+	EventWorkflowEnded = "workflow.ended"
+	EventWebhookTest   = "webhook.test"
+)
+
+// Hop paths of webhooks.
+const (
+	HopWebhookPut    = "/internal/v1/webhook-puts"
+	HopWebhookGet    = "/internal/v1/webhook-gets"
+	HopWebhookList   = "/internal/v1/webhook-lists"
+	HopWebhookDelete = "/internal/v1/webhook-deletions"
+	HopWebhookRotate = "/internal/v1/webhook-rotations"
+	HopWebhookTest   = "/internal/v1/webhook-tests"
+)
+
+// MaxWebhooks bounds a tenant's webhooks.
+const MaxWebhooks = 50
+
+// webhookQueuePrefix begins the names of webhooks' queues. systemQueuePrefix begins those of all system
+// queues: no tenant's own queue can have such a name.
+const (
+	systemQueuePrefix  = "_"
+	webhookQueuePrefix = systemQueuePrefix + "webhook."
+)
+
+// WebhookQueue is the system queue of a webhook's deliveries.
+func WebhookQueue(name string) string { return webhookQueuePrefix + name }
+
+// SystemQueue says whether a queue is one of the system's own. Its jobs count for no cap and cause no events,
+// lists show them only when they ask for the queue, and nothing can be submitted to it.
+func SystemQueue(name string) bool { return strings.HasPrefix(name, systemQueuePrefix) }
+
+// WebhookOfQueue is the webhook whose deliveries a queue has.
+func WebhookOfQueue(queue string) (name string, ok bool) {
+	return strings.CutPrefix(queue, webhookQueuePrefix)
+}
+
+// ValidQueueToRead says whether s can name a queue, one of the system included, in a filter.
+func ValidQueueToRead(s string) bool {
+	if name, ok := WebhookOfQueue(s); ok {
+		return ValidName(name)
+	}
+	return ValidName(s)
+}
+
+// WebhookRequest sets a webhook; what is absent is the default.
+type WebhookRequest struct {
+	// URL is https, without user, password or fragment; http only where the operator
+	// allows the address.
+	URL string `json:"url"`
+	// Events are the kinds of events that it delivers.
+	Events []string `json:"events" enums:"job.completed,job.dead_letter,job.cancelled,workflow.ended"`
+	// Filter selects the jobs; all if absent. It does not apply to workflow.ended.
+	Filter *WebhookFilter `json:"filter,omitzero"`
+	// Paused holds deliveries back. They are kept for two days.
+	Paused bool `json:"paused,omitzero"`
+}
+
+// WebhookFilter selects jobs: each member that is set must be the job's.
+type WebhookFilter struct {
+	Queue *string `json:"queue"`
+	Type  *string `json:"type"`
+	Tag   *string `json:"tag"`
+}
+
+// Webhook is a tenant's subscription to the ends of jobs and workflows.
+type Webhook struct {
+	Name   string        `json:"name"`
+	URL    string        `json:"url"`
+	Events []string      `json:"events"`
+	Filter WebhookFilter `json:"filter"`
+	Paused bool          `json:"paused"`
+	// Secret signs the calls (Standard Webhooks, whsec_…). It is shown only in the answer to the PUT that
+	// made the webhook, and to a rotation; else null.
+	Secret *string `json:"secret"`
+	// PreviousSecretUntil is until when calls are signed with the secret of before the last rotation too;
+	// null if there is none.
+	PreviousSecretUntil *Time `json:"previous_secret_until" swaggertype:"string" format:"date-time"`
+	// Queue is the system queue of its deliveries, for lists of jobs and dead letters.
+	Queue      string            `json:"queue"`
+	Deliveries WebhookDeliveries `json:"deliveries"`
+	// Breaker is that of its destination, as the answering core sees it; null before the first call.
+	Breaker   *Breaker `json:"breaker"`
+	CreatedAt Time     `json:"created_at" swaggertype:"string" format:"date-time"`
+	UpdatedAt Time     `json:"updated_at" swaggertype:"string" format:"date-time"`
+}
+
+// WebhookDeliveries counts a webhook's deliveries; counts stop at 10,000.
+type WebhookDeliveries struct {
+	// Waiting are queued, or wait for their next try; Running are being called.
+	Waiting int64 `json:"waiting"`
+	Running int64 `json:"running"`
+	// DeadLetter could not be delivered.
+	DeadLetter int64 `json:"dead_letter"`
+	// LastAt is when the last call ended, up to some seconds late; null before the first.
+	LastAt *Time `json:"last_at" swaggertype:"string" format:"date-time"`
+	// LastStatus is the HTTP status of that call; null where there was no answer.
+	LastStatus *int `json:"last_status"`
+	// LastError says why there was none.
+	LastError *string `json:"last_error"`
+}
+
+// WebhookEvent is the body of a delivery.
+type WebhookEvent struct {
+	Type string `json:"type"`
+	// Timestamp is when the job or the workflow ended.
+	Timestamp Time             `json:"timestamp" swaggertype:"string" format:"date-time"`
+	Data      WebhookEventData `json:"data"`
+}
+
+// WebhookEventData has the job, the workflow, or for a test the webhook's name.
+type WebhookEventData struct {
+	Job      *EndedJob `json:"job,omitzero"`
+	Workflow *Workflow `json:"workflow,omitzero"`
+	Webhook  string    `json:"webhook,omitzero"`
+}
+
+// EndedJob is JOB as it ended, without its payload.
+type EndedJob struct {
+	JobSummary
+	Result     json.RawMessage `json:"result" swaggertype:"object"`
+	Checkpoint json.RawMessage `json:"checkpoint" swaggertype:"object"`
+	LastError  *JobError       `json:"last_error"`
+}
+
+// HopWebhookPutRequest sets a tenant's webhook.
+type HopWebhookPutRequest struct {
+	Name string `json:"name"`
+	WebhookRequest
+}
+
+// HopWebhookRequest names one webhook.
+type HopWebhookRequest struct {
+	Name string `json:"name"`
+}
+
+// HopWebhookTestRequest asks for a test delivery under an id that the gateway drew.
+type HopWebhookTestRequest struct {
+	Name string `json:"name"`
+	ID   string `json:"id"`
+}
+
+// Validate tells which fields cannot be accepted.
+func (r *WebhookRequest) Validate() []problem.FieldError {
+	w := &refusals{}
+	if _, wrong := PushURL(r.URL); wrong != "" {
+		w.add("url", "%s", wrong)
+	}
+	kinds := []string{EventJobCompleted, EventJobDeadLetter, EventJobCancelled, EventWorkflowEnded}
+	w.check(len(r.Events) > 0, "events", "is required: one or more of %s", strings.Join(kinds, ", "))
+	for i, kind := range r.Events {
+		if !slices.Contains(kinds, kind) || slices.Contains(r.Events[:i], kind) {
+			w.add("events", "must be one or more of %s, each once", strings.Join(kinds, ", "))
+			break
+		}
+	}
+	if f := r.Filter; f != nil {
+		w.check(f.Queue == nil || ValidName(*f.Queue), "filter.queue", "%s", nameRule)
+		w.check(f.Type == nil || ValidName(*f.Type), "filter.type", "%s", nameRule)
+		w.check(f.Tag == nil || ValidName(*f.Tag), "filter.tag", "%s", nameRule)
+	}
+	return w.fields
+}
