@@ -58,6 +58,12 @@ func answers() map[string]any {
 			RatePerSecond: new(50.0), State: api.RedriveRunning, Matched: 412, Done: 150, CreatedAt: at(0), UpdatedAt: at(3),
 		},
 		"Schedule": exampleSchedule(),
+		"Webhook": api.Webhook{
+			Name: "billing", URL: "https://example.com/hooks", Events: []string{api.EventJobCompleted, api.EventJobDeadLetter},
+			Filter: api.WebhookFilter{Queue: new("invoices")}, Queue: api.WebhookQueue("billing"),
+			Deliveries: api.WebhookDeliveries{Waiting: 2, Running: 1, LastAt: new(at(30)), LastStatus: new(204)},
+			Breaker:    &api.Breaker{State: api.BreakerClosed}, CreatedAt: at(0), UpdatedAt: at(0),
+		},
 		"AuditEntry": api.AuditEntry{
 			ID: exampleJob, Tenant: new(exampleTenant), Actor: api.AuditActor{Kind: api.PrincipalTenant, KeyID: new("8y2k4m6n8p0q")},
 			Action: api.AuditRedriveCreate, Object: new(exampleRedrive), At: at(0),

@@ -29,7 +29,7 @@ func (c *Client) RotateWebhookSecret(ctx context.Context, name string) (api.Webh
 	return c.webhook(ctx, http.MethodPost, nil, name, "rotate-secret")
 }
 
-// TestWebhook submits a test delivery, and gives its job; WaitForJob tells how it ended.
+// TestWebhook submits a test delivery, and gives its job; Wait tells how it ended.
 func (c *Client) TestWebhook(ctx context.Context, name string) (api.JobSummary, error) {
 	var answer api.JobSummary
 	err := c.do(ctx, call{method: http.MethodPost, path: []string{"v1", "webhooks", name, "test"}, answer: &answer, repeatable: true})
