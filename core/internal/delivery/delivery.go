@@ -38,10 +38,11 @@ type Deliverer struct{ *store.Store }
 // New makes them.
 func New(s *store.Store) *Deliverer { return &Deliverer{s} }
 
-// Hook is a webhook of the tenant whose events are delivered.
-type Hook struct {
-	Name   string
-	Events []string
+// hook is a webhook of the tenant whose events are delivered.
+type hook struct {
+	Name      string
+	Events    []string
+	CreatedAt time.Time
 }
 
 // Step is some of a tenant's events, to be delivered together.
@@ -50,7 +51,7 @@ type Step struct {
 	// Lanes are those that the deliveries may need, by Lane.
 	Lanes map[Lane]directory.LaneID
 	ids   []int64
-	hooks map[string]Hook
+	hooks map[string]hook
 	more  bool
 }
 
@@ -71,7 +72,12 @@ ORDER BY event_id
 LIMIT @most`
 
 	hooksSQL = `
-SELECT name, events FROM webhooks WHERE tenant_id = @tenant_id AND deleted_at IS NULL`
+SELECT name, events, created_at FROM webhooks WHERE tenant_id = @tenant_id AND deleted_at IS NULL`
+
+	// While a delivery is stored, its webhook's are not removed: see webhook.RemoveWebhookData.
+	lockHooksSQL = hooksSQL + `
+ORDER BY name
+FOR KEY SHARE`
 )
 
 type nextEvent struct {
@@ -84,17 +90,14 @@ type nextEvent struct {
 // NextEvents gives a tenant's first events, and the lanes that their deliveries need, without ids.
 func (d *Deliverer) NextEvents(ctx context.Context, owner tenant.ID) (Step, error) {
 	ctx = store.WithClass(ctx, store.ClassOutcomes)
-	step := Step{Tenant: owner, Lanes: map[Lane]directory.LaneID{}, hooks: map[string]Hook{}}
+	step := Step{Tenant: owner, Lanes: map[Lane]directory.LaneID{}, hooks: map[string]hook{}}
 	events, err := store.Query(ctx, d.Store, pgx.RowToStructByName[nextEvent], nextEventsSQL, store.Args{"tenant_id": owner, "most": eventsPerStep})
 	if err != nil || len(events) == 0 {
 		return step, wrap(err)
 	}
-	hooks, err := store.Query(ctx, d.Store, pgx.RowToStructByName[Hook], hooksSQL, store.Args{"tenant_id": owner})
+	hooks, err := store.Query(ctx, d.Store, pgx.RowToStructByName[hook], hooksSQL, store.Args{"tenant_id": owner})
 	if err != nil {
 		return step, wrap(err)
-	}
-	for _, hook := range hooks {
-		step.hooks[hook.Name] = hook
 	}
 	bytes := 0
 	for i, event := range events {
@@ -103,9 +106,9 @@ func (d *Deliverer) NextEvents(ctx context.Context, owner tenant.ID) (Step, erro
 			break
 		}
 		step.ids = append(step.ids, event.EventID)
-		for _, hook := range hooks {
-			if event.Webhook != nil && *event.Webhook == hook.Name || event.Webhook == nil && hook.wants(event.Kind) {
-				step.Lanes[Lane{hook.Name, event.Kind}] = 0
+		for _, h := range hooks {
+			if event.Webhook != nil && *event.Webhook == h.Name || event.Webhook == nil && h.wants(event.Kind) {
+				step.Lanes[Lane{h.Name, event.Kind}] = 0
 			}
 		}
 	}
@@ -114,7 +117,7 @@ func (d *Deliverer) NextEvents(ctx context.Context, owner tenant.ID) (Step, erro
 }
 
 // wants says whether the webhook has a kind of event.
-func (h Hook) wants(kind string) bool {
+func (h *hook) wants(kind string) bool {
 	return slices.Contains(h.Events, kind)
 }
 
@@ -148,6 +151,9 @@ func (d *Deliverer) Deliver(ctx context.Context, step *Step) (Delivered, error) 
 		if err != nil || len(events) == 0 {
 			return err
 		}
+		if err := step.lockHooks(ctx, tx); err != nil {
+			return err
+		}
 		ended, err := endedWorkflows(ctx, tx, step.Tenant, events)
 		if err != nil {
 			return err
@@ -178,6 +184,28 @@ func (d *Deliverer) Deliver(ctx context.Context, step *Step) (Delivered, error) 
 	return made, nil
 }
 
+// lockHooks locks the tenant's webhooks.
+func (s *Step) lockHooks(ctx context.Context, tx pgx.Tx) error {
+	rows, err := tx.Query(ctx, lockHooksSQL, store.Args{"tenant_id": s.Tenant})
+	if err != nil {
+		return err
+	}
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByName[hook])
+	s.hooks = make(map[string]hook, len(found))
+	for _, h := range found {
+		s.hooks[h.Name] = h
+	}
+	return err
+}
+
+// lane is the lane of a webhook's deliveries of a kind; false where the webhook has gone, or was made, or got
+// this kind, after the step was planned or after the event.
+func (s *Step) lane(webhook, kind string, at time.Time) (directory.LaneID, bool) {
+	h, known := s.hooks[webhook]
+	id := s.Lanes[Lane{webhook, kind}]
+	return id, known && id != 0 && !at.Before(h.CreatedAt)
+}
+
 // endedWorkflows are the workflows of the events that have ended, each once.
 func endedWorkflows(ctx context.Context, tx pgx.Tx, owner tenant.ID, events []*event) ([]*workflow.Row, error) {
 	var ids []uuid.UUID
@@ -198,10 +226,15 @@ func endedWorkflows(ctx context.Context, tx pgx.Tx, owner tenant.ID, events []*e
 func (s *Step) submissions(events []*event, ended []*workflow.Row) (made []submit.Submission, done []int64, err error) {
 	for _, e := range events {
 		done = append(done, e.EventID)
-		if e.job == nil || s.hooks[*e.Webhook].Name == "" {
+		if e.job == nil {
 			continue
 		}
-		one, err := s.submission(*e.Webhook, e.body(), e.Now, e.job.CorrelationID, e.job.Traceparent)
+		body := e.body()
+		lane, ok := s.lane(*e.Webhook, body.Type, body.Timestamp.Time)
+		if !ok {
+			continue
+		}
+		one, err := s.submission(*e.Webhook, lane, body, e.Now, e.job.CorrelationID, e.job.Traceparent)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -210,11 +243,12 @@ func (s *Step) submissions(events []*event, ended []*workflow.Row) (made []submi
 	for _, row := range ended {
 		shown := row.Workflow()
 		body := api.WebhookEvent{Type: api.EventWorkflowEnded, Timestamp: api.At(*row.EndedAt), Data: api.WebhookEventData{Workflow: &shown}}
-		for _, hook := range s.hooks {
-			if !hook.wants(api.EventWorkflowEnded) {
+		for _, h := range s.hooks {
+			lane, ok := s.lane(h.Name, body.Type, *row.EndedAt)
+			if !ok || !h.wants(body.Type) {
 				continue
 			}
-			one, err := s.submission(hook.Name, body, events[0].Now, nil, nil)
+			one, err := s.submission(h.Name, lane, body, events[0].Now, nil, nil)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -224,13 +258,13 @@ func (s *Step) submissions(events []*event, ended []*workflow.Row) (made []submi
 	return made, done, nil
 }
 
-func (s *Step) submission(webhook string, body api.WebhookEvent, now time.Time, correlationID, traceparent *string) (submit.Submission, error) {
+func (s *Step) submission(webhook string, lane directory.LaneID, body api.WebhookEvent, now time.Time, correlationID, traceparent *string) (submit.Submission, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
 		return submit.Submission{}, err
 	}
 	made := Job(id, webhook, body)
-	made.Lane, made.CorrelationID, made.Traceparent = s.Lanes[Lane{webhook, body.Type}], correlationID, traceparent
+	made.Lane, made.CorrelationID, made.Traceparent = lane, correlationID, traceparent
 	made.Deadline = new(now.Add(keptFor))
 	return submit.Submission{Tenant: s.Tenant, Jobs: []submit.NewJob{made}}, nil
 }

@@ -67,7 +67,7 @@ func NewJobs(registry prometheus.Registerer) *Jobs {
 		Unblocked: m.counter("jobs_unblocked_total", "Blocked jobs whose last parent was resolved."),
 		MissedFollowUps: m.counter("follow_ups_missed_total",
 			"Parents that ended without a follow-up, because an older version ended them; their children were released later."),
-		FollowUpAge: m.gauge("follow_up_age_seconds", "Age of the oldest follow-up: how late blocked jobs are released after a parent has ended."),
+		FollowUpAge:     m.gauge("follow_up_age_seconds", "Age of the oldest follow-up: how late blocked jobs are released after a parent has ended."),
 		WebhookEvents:   m.counter("webhook_events_total", "Events of webhooks that were worked off: a delivery was submitted for each of a job, and for each end of a workflow."),
 		WebhookEventAge: m.gauge("webhook_event_age_seconds", "Age of the oldest event of a webhook without a delivery: how late deliveries are submitted."),
 		Cleaned: m.counters("jobs_cleaned_total",

@@ -24,6 +24,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/core/internal/usage"
+	"github.com/forgequeue/forgequeue/core/internal/webhook"
 	"github.com/forgequeue/forgequeue/core/internal/workflow"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -56,13 +57,16 @@ var fillSQL = []string{
 	 SELECT tenant_id, id, gen_random_uuid(), 'cancel', 0, CASE WHEN n % 10 > 0 THEN now() END FROM (SELECT id, tenant_id, row_number() OVER () AS n FROM jobs LIMIT 100000) AS parents`,
 	`INSERT INTO workflows (id, tenant_id, name, metadata, created_at) SELECT gen_random_uuid(), tenant_id, 'w', '{}', now() FROM jobs LIMIT 10000`,
 	`INSERT INTO workflow_jobs (workflow_id, ref, job_id) SELECT w.id, 'r' || n, j.id FROM (SELECT id, row_number() OVER () AS n FROM jobs LIMIT 100000) j JOIN (SELECT id, row_number() OVER () AS m FROM workflows) w ON m = 1 + n % 10000`,
+	`INSERT INTO webhooks (tenant_id, name, events, created_at, updated_at)
+	 SELECT ('00000000-0000-7000-8000-' || lpad(to_hex(n % 1000 + 1), 12, '0'))::uuid, 'hook' || n, '{job.completed,job.dead_letter,job.cancelled,workflow.ended}', now(), now() FROM generate_series(1, 20000) n`,
+	`INSERT INTO webhook_events (tenant_id, webhook, kind, id, finished_at) SELECT tenant_id, 'hook1', 'job.completed', id, now() FROM finished_jobs LIMIT 20000`,
 	`INSERT INTO follow_ups (tenant_id, job_id, state, redrives, ended_at) SELECT tenant_id, id, 'completed', 0, now() FROM finished_jobs LIMIT 20000`,
 	`INSERT INTO idempotency_keys (tenant_id, user_id, operation, key, fingerprint, job_ids, status, answer, created_at)
 	 SELECT tenant_id, '', 'submit', id::text, decode(repeat('00', 32), 'hex'), ARRAY[id], 202, '{}', now() FROM dead_letters`,
 }
 
 // large are the tables of which no statement may read more than it needs.
-var large = []string{"jobs", "finished_jobs", "dead_letters", "attempts", "idempotency_keys", "dependencies", "follow_ups", "workflows", "workflow_jobs"}
+var large = []string{"jobs", "finished_jobs", "dead_letters", "attempts", "idempotency_keys", "dependencies", "follow_ups", "workflows", "workflow_jobs", "webhooks", "webhook_events"}
 
 // mostPages bounds what one statement touches, index and table together: a batch here
 // has at most 100 jobs, and each of its rows up to a dozen index entries. Reading a
@@ -155,6 +159,37 @@ func linkedPath(run *fixture) {
 	}
 }
 
+// webhookPath makes it say what it says for webhooks and their deliveries; jobs have ended before.
+func webhookPath(run *fixture) {
+	run.Helper()
+	ctx, store := run.Context(), run.Store
+	_, tenantsErr := store.EventTenants(ctx)
+	step, nextErr := store.NextEvents(ctx, run.Tenant)
+	if err := errors.Join(tenantsErr, nextErr); err != nil || len(step.Lanes) == 0 {
+		run.Fatal(len(step.Lanes), err)
+	}
+	for name := range step.Lanes {
+		made, err := store.EnsureLanes(ctx, run.Tenant, []directory.LaneAsk{{LaneKey: name.Key(run.Tenant)}})
+		if err != nil {
+			run.Fatal(err)
+		}
+		step.Lanes[name] = made[0].ID
+	}
+	delivered, err := store.Deliver(ctx, &step)
+	if err != nil || len(delivered.Answers) == 0 {
+		run.Fatal(len(delivered.Answers), err)
+	}
+	_, listErr := store.Webhooks(ctx, run.Tenant, "", 50)
+	rotateErr := store.RotateSecret(ctx, run.Tenant, "all", []byte("sealed"))
+	callsErr := store.RecordLastCalls(ctx, []webhook.LastCall{{Tenant: run.Tenant, Name: "all", Status: new(200)}})
+	deleteErr := store.DeleteWebhook(ctx, run.Tenant, "all")
+	_, deletedErr := store.DeletedWebhooks(ctx, 100)
+	_, removeErr := store.RemoveWebhookData(ctx, webhook.Deleted{TenantID: run.Tenant, Name: "all"}, 100)
+	if err := errors.Join(listErr, rotateErr, callsErr, deleteErr, deletedErr, removeErr); err != nil {
+		run.Fatal(err)
+	}
+}
+
 // workflowPath makes it say what it says for a workflow, and for a job with parents.
 func workflowPath(run *fixture, id, child uuid.UUID) {
 	run.Helper()
@@ -189,7 +224,12 @@ func hotPath(f *fixture, store *cell.Cell) {
 	run.Submit(run.Jobs(5, func(j *submit.NewJob) { j.Caps = []usage.Cap{run.ActiveCap(1000)} })...)
 	run.Submit(run.Job(func(j *submit.NewJob) { j.Delay = time.Hour }), run.Job(func(j *submit.NewJob) { j.DedupeKey = new("x") }))
 	run.Submit(run.Job(func(j *submit.NewJob) { j.DedupeKey = new("x") }))
+	_, err := store.PutWebhook(ctx, run.Tenant, "all", api.WebhookRequest{
+		URL: "https://example.com", Events: []string{api.EventJobCompleted, api.EventJobDeadLetter, api.EventJobCancelled, api.EventWorkflowEnded},
+	}, []byte("sealed"))
+	must(err)
 	linkedPath(run)
+	webhookPath(run)
 
 	var shares []claim.Share
 	lanes, err := store.LanesAfter(ctx, 0, time.Time{})

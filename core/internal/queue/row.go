@@ -22,7 +22,7 @@ const (
   has_dependents, linked, rerun_of, progress, checkpoint`
 	// toldColumns are StableColumns without the payload.
 	toldColumns = `id, tenant_id, ` + webhook.SettledColumns
-	jobColumns = StableColumns + `, attempt, last_error, outcome_lease_id, outcome_hash, outcome_answer`
+	jobColumns  = StableColumns + `, attempt, last_error, outcome_lease_id, outcome_hash, outcome_answer`
 )
 
 // JobRow is a job from any of the three tables.

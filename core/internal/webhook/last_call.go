@@ -31,7 +31,7 @@ FROM (
   FROM unnest(@tenants::uuid[], @names::text[], @agos::interval[], @statuses::integer[], @errors::text[]) AS c(tenant_id, name, ago, status, error)
   JOIN webhooks AS w ON w.tenant_id = c.tenant_id AND w.name = c.name
   ORDER BY w.tenant_id, w.name
-  FOR UPDATE OF w
+  FOR NO KEY UPDATE OF w
 ) AS call
 WHERE webhooks.tenant_id = call.tenant_id AND webhooks.name = call.name AND (webhooks.last_at IS NULL OR webhooks.last_at < call.at)`
 

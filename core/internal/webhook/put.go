@@ -77,7 +77,7 @@ func (h *Hooks) PutWebhook(ctx context.Context, owner tenant.ID, name string, re
 		})
 		batch.Queue(putQueueSQL, store.Args{
 			"tenant_id": owner, "system_queue": api.WebhookQueue(name), "paused": request.Paused, "url": request.URL,
-			 "secret": secret, "made": made,
+			"secret": secret, "made": made,
 		})
 		if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 			return err

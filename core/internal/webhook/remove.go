@@ -13,7 +13,7 @@ import (
 )
 
 const deletedWebhooksSQL = `
-SELECT tenant_id, name FROM webhooks WHERE deleted_at IS NOT NULL ORDER BY deleted_at LIMIT @most`
+SELECT tenant_id, name FROM webhooks WHERE deleted_at <= statement_timestamp() ORDER BY deleted_at LIMIT @most`
 
 // Deleted is a webhook whose deliveries are to be removed.
 type Deleted struct {
@@ -33,12 +33,10 @@ func (h *Hooks) DeletedWebhooks(ctx context.Context, most int) ([]Deleted, error
 const lanesSQL = `
 SELECT id FROM typed_lanes WHERE tenant_id = @tenant_id AND queue = @system_queue`
 
-// removeSQL are the statements that remove a batch of a webhook's deliveries and events. One has nothing to do
-// before the next begins. Holders of running deliveries lose their lease.
+// removeSQL are the statements that remove a batch of a webhook's deliveries. One has nothing to do before the
+// next begins. Holders of running deliveries lose their lease. Events without a delivery are left: they are
+// dropped as those of an unknown webhook.
 var removeSQL = []string{ //nolint:gochecknoglobals // a constant in all but the keyword
-	`
-DELETE FROM webhook_events
-WHERE event_id = ANY(ARRAY(SELECT event_id FROM webhook_events WHERE tenant_id = @tenant_id AND webhook = @name LIMIT @batch))`,
 	`
 WITH ended AS (
   DELETE FROM jobs
@@ -73,7 +71,7 @@ func (h *Hooks) RemoveWebhookData(ctx context.Context, deleted Deleted, batch in
 	ctx = store.WithClass(ctx, store.ClassLists)
 	queueName := api.WebhookQueue(deleted.Name)
 	err = h.InTx(ctx, func(tx pgx.Tx) error {
-		// No event becomes a delivery meanwhile.
+		// No event becomes a delivery meanwhile: who stores one has locked the webhook.
 		found, err := lockWebhook(ctx, tx, deleted.TenantID, deleted.Name)
 		if err != nil || found == nil || !found.Deleted {
 			return err
@@ -87,7 +85,6 @@ func (h *Hooks) RemoveWebhookData(ctx context.Context, deleted Deleted, batch in
 			return err
 		}
 		for i, args := range []store.Args{
-			{"tenant_id": deleted.TenantID, "name": deleted.Name, "batch": batch},
 			{"lanes": lanes, "batch": batch},
 			{"tenant_id": deleted.TenantID, "system_queue": queueName, "batch": batch},
 		} {

@@ -22,6 +22,7 @@ CREATE TABLE webhooks (
   deleted_at timestamptz,
   PRIMARY KEY (tenant_id, name)
 );
+CREATE INDEX webhooks_deleted ON webhooks (deleted_at) WHERE deleted_at IS NOT NULL;
 
 -- Written by the statement that ends a job, deleted by the transaction that stores the delivery. An event of a job is
 -- for one webhook; workflow.ended asks whether the workflow has ended, for all webhooks of the tenant.
