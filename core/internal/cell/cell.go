@@ -10,6 +10,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/delivery"
 	"github.com/forgequeue/forgequeue/core/internal/dependency"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
+	"github.com/forgequeue/forgequeue/core/internal/drain"
 	"github.com/forgequeue/forgequeue/core/internal/idempotency"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/retention"
@@ -47,6 +48,7 @@ type Cell struct {
 	*schedule.Schedules
 	*webhook.Hooks
 	*delivery.Deliverer
+	*drain.Reports
 }
 
 // Open connects, and refuses a server that is too old or can lose acknowledged work.
@@ -65,6 +67,7 @@ func Open(ctx context.Context, options Options) (*Cell, error) {
 		Forgetter: retention.New(db, options.Retention), Keys: &idempotency.Keys{Store: db},
 		Submitter: submits, Schedules: schedule.New(db, submits), Claimer: claim.New(db, counts), Jobs: jobs, Edges: edges, Workflows: &workflow.Workflows{Store: db},
 		Hooks: hooks, Deliverer: delivery.New(db),
+		Reports: &drain.Reports{Store: db},
 		Letters: deadletter.New(db, counts, jobs, edges, options.Retention.DeadLetters),
 	}
 	db.OnMissingPartition(c.MakePartitions)
