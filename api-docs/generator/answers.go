@@ -37,17 +37,11 @@ func answers() map[string]any {
 		"Queue": api.Queue{
 			Name: api.DefaultQueue, Mode: api.ModePull, Depth: api.Depth{Scheduled: 12, Queued: 340, Running: 10, DeadLetter: 2},
 			DepthCapped: []string{}, OldestQueuedMS: new(int64(1250)), ActiveWorkers: 4, Unserved: []api.Unserved{},
+			DrainPerSecond: new(85.0), WaitMS: new(int64(4012)),
 			Settings: api.QueueSettings{
 				VisibilityTimeoutMS: api.DefaultVisibilityTimeout.Milliseconds(), MaxAttempts: api.DefaultMaxAttempts, Retry: exampleRetry(),
 				Types: api.TypeLimits{"welcome": {MaxRunning: new(int64(5))}},
 			},
-		},
-		"Explanation": api.Explanation{
-			State: api.StateQueued, Ahead: &api.Ahead{Count: 340},
-			Because: []api.Reason{{
-				Code: api.WhyRunningCap, Detail: "The queue runs 5 jobs, and 5 is its maximum.", Frees: "One of them ends, or the maximum is raised.",
-				Limit: new(int64(5)), Current: new(int64(5)), Of: new(api.OfQueue),
-			}},
 		},
 		"Attempt": api.Attempt{
 			Attempt: 1, Epoch: 1, Kind: "failed", WorkerID: new("worker-1"), StartedAt: new(at(1)), EndedAt: new(at(2)),

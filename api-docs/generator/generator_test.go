@@ -126,4 +126,17 @@ func TestShownAnswersAreOfTheirTypes(t *testing.T) {
 			t.Errorf("%s is shown nowhere", name)
 		}
 	}
+	for id, shown := range situations() {
+		found := 0
+		for _, item := range doc.Paths.Map() {
+			for _, op := range item.Operations() {
+				if op.OperationID == id {
+					found = len(op.Responses.Value("200").Value.Content[jsonMedia].Examples)
+				}
+			}
+		}
+		if found != len(shown) {
+			t.Errorf("%s shows %d situations of %d", id, found, len(shown))
+		}
+	}
 }

@@ -69,6 +69,9 @@ func (c *completer) operation(path, method string, op *openapi3.Operation) error
 	if err := requestExamples(op, func(example any) any { return example }); err != nil {
 		return err
 	}
+	if err := addSituations(op); err != nil {
+		return err
+	}
 	if err := c.alternative(op); err != nil {
 		return err
 	}
@@ -190,6 +193,9 @@ func usualCodes(path, method, access string, op *openapi3.Operation) []problem.C
 	return codes
 }
 
+// summaryOf is an example's title in words.
+func summaryOf(title string) string { return strings.ReplaceAll(title, "-", " ") }
+
 // requestExamples puts x-example-… where they belong.
 func requestExamples(op *openapi3.Operation, wrap func(any) any) error {
 	for _, name := range slices.Sorted(maps.Keys(op.Extensions)) {
@@ -205,7 +211,7 @@ func requestExamples(op *openapi3.Operation, wrap func(any) any) error {
 			media.Examples = openapi3.Examples{}
 		}
 		media.Examples[title] = &openapi3.ExampleRef{Value: &openapi3.Example{
-			Summary: strings.ReplaceAll(title, "-", " "), Value: wrap(op.Extensions[name]),
+			Summary: summaryOf(title), Value: wrap(op.Extensions[name]),
 		}}
 	}
 	if op.RequestBody != nil && len(op.RequestBody.Value.Content[jsonMedia].Examples) == 0 {

@@ -63,6 +63,8 @@ type Ahead struct {
 
 // Estimate is when a job is likely to start.
 type Estimate struct {
-	StartsInMS     int64   `json:"starts_in_ms"`
+	StartsInMS int64 `json:"starts_in_ms"`
+	// DrainPerSecond is how many jobs of its line start in a second: of its lane, and of those of its queue that share its
+	// workers.
 	DrainPerSecond float64 `json:"drain_per_second"`
 }

@@ -21,6 +21,10 @@ type Queue struct {
 	ActiveWorkers  int    `json:"active_workers"`
 	// Unserved has at most MaxUnserved entries.
 	Unserved []Unserved `json:"unserved"`
+	// DrainPerSecond is how many of its jobs start in a second, on average over a short time; null if that is not known.
+	DrainPerSecond *float64 `json:"drain_per_second"`
+	// WaitMS is how long a job of the default priority that is submitted now is likely to wait; null if that is not known.
+	WaitMS *int64 `json:"wait_ms"`
 	// Breaker is of where a queue in push mode sends its jobs; null for the others.
 	Breaker  *Breaker      `json:"breaker"`
 	Settings QueueSettings `json:"settings"`

@@ -110,6 +110,7 @@ func (s *SubmitRequest) Validate(prefix string, now time.Time) []problem.FieldEr
 	r.check(s.Priority == nil || (*s.Priority >= 0 && *s.Priority <= MaxPriority), "priority", "must be between 0 and %d", MaxPriority)
 	r.check(s.RunAt == nil || s.DelayMS == nil, "run_at", "cannot be combined with delay_ms; use one of them")
 	r.between(s.DelayMS, 0, MaxDelay.Milliseconds(), "delay_ms")
+	r.between(s.MaxWaitMS, 0, MaxDelay.Milliseconds(), "max_wait_ms")
 	r.check(s.MaxAttempts == nil || (*s.MaxAttempts >= 1 && *s.MaxAttempts <= MaxAttempts), "max_attempts", "must be between 1 and %d", MaxAttempts)
 	r.between(s.TimeoutMS, 1, MaxTimeout.Milliseconds(), "timeout_ms")
 	r.retry(s.Retry)

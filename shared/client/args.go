@@ -54,6 +54,8 @@ type JobOptions struct {
 	MaxAttempts int
 	// Timeout bounds one execution.
 	Timeout time.Duration
+	// MaxWait refuses the job with would_wait if its turn is likely to come later; 0 for never.
+	MaxWait time.Duration
 	// Retry says how long to wait after a failure.
 	Retry Retry
 	// Tags are what a worker must have to be given the job.
@@ -161,6 +163,7 @@ func (o JobOptions) with(more JobOptions) JobOptions {
 	replace(&o.Priority, more.Priority)
 	replace(&o.MaxAttempts, more.MaxAttempts)
 	replace(&o.Timeout, more.Timeout)
+	replace(&o.MaxWait, more.MaxWait)
 	replace(&o.User, more.User)
 	if !more.Deadline.IsZero() {
 		o.Deadline = more.Deadline
@@ -197,7 +200,7 @@ func (o JobOptions) request() api.SubmitRequest {
 	request := api.SubmitRequest{
 		Queue: o.Queue, Priority: o.Priority, MaxAttempts: orNil(o.MaxAttempts), Tags: o.Tags, User: orNil(o.User),
 		Metadata: o.Metadata, DedupeKey: orNil(o.DedupeKey), After: o.After,
-		DelayMS: orNil(milliseconds(o.Delay)), TimeoutMS: orNil(milliseconds(o.Timeout)),
+		DelayMS: orNil(milliseconds(o.Delay)), TimeoutMS: orNil(milliseconds(o.Timeout)), MaxWaitMS: orNil(milliseconds(o.MaxWait)),
 		RunAt: timeOrNil(o.RunAt), Deadline: timeOrNil(o.Deadline),
 	}
 	if o.Retry != (Retry{}) {

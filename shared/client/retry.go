@@ -56,7 +56,11 @@ func retryable(one call, err error) bool {
 		return false
 	}
 	switch status {
-	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+	case http.StatusTooManyRequests:
+		// The caller has said that it does not want to wait.
+		p, ok := problem.From(err)
+		return !ok || p.Code != problem.WouldWait
+	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return true
 	case http.StatusConflict:
 		// An earlier try of this very call is still under way.

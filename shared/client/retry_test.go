@@ -98,6 +98,9 @@ func TestWaitsAsTheServerAsks(t *testing.T) {
 		"beyond the deadline": {func(w http.ResponseWriter) {
 			problem.New(problem.RateLimited, "").WithRetryAfter(5 * time.Second).Write(w)
 		}, 4 * time.Second, 1, 0},
+		"would_wait": {func(w http.ResponseWriter) {
+			problem.New(problem.WouldWait, "").WithRetryAfter(time.Second).Write(w)
+		}, time.Minute, 1, 0},
 		"longer than anybody waits": {func(w http.ResponseWriter) {
 			problem.New(problem.RateLimited, "").WithRetryAfter(time.Hour).Write(w)
 		}, 2 * time.Hour, 1, 0},

@@ -43,6 +43,7 @@ const (
 	RateLimited      Code = "rate_limited"
 	ActiveCapReached Code = "active_cap_reached"
 	QueueFull        Code = "queue_full"
+	WouldWait        Code = "would_wait"
 
 	Internal        Code = "internal"
 	Overloaded      Code = "overloaded"
@@ -84,6 +85,7 @@ var meanings = map[Code]meaning{
 	RateLimited:           {http.StatusTooManyRequests, "Too many requests"},
 	ActiveCapReached:      {http.StatusTooManyRequests, "Too many active jobs"},
 	QueueFull:             {http.StatusTooManyRequests, "The queue holds as many jobs as it may"},
+	WouldWait:             {http.StatusTooManyRequests, "The job would wait for longer than it may"},
 	Internal:              {http.StatusInternalServerError, "Something went wrong on our side"},
 	Overloaded:            {http.StatusServiceUnavailable, "The service is at its limit"},
 	CoreUnavailable:       {http.StatusServiceUnavailable, "The engine cannot be reached"},

@@ -145,11 +145,15 @@ var helps = map[Code]help{
 	},
 	ActiveCapReached: {
 		"The tenant or the user has as many live jobs as its cap allows.",
-		"Wait until jobs have ended, then repeat the request. `policies` names the cap.",
+		"Repeat the request after `retry_after_ms`: jobs are likely to have ended by then. `policies` names the cap.",
 	},
 	QueueFull: {
 		"The queue has as many live jobs as its cap allows.",
-		"Wait until jobs have ended, then repeat the request.",
+		"Repeat the request after `retry_after_ms`: jobs are likely to have ended by then.",
+	},
+	WouldWait: {
+		"The job's turn is likely to come later than its `max_wait_ms` allows. Nothing was stored.",
+		"Repeat the request after `retry_after_ms`, send the job elsewhere, or raise its priority or `max_wait_ms`. `policies` has the estimate.",
 	},
 	Internal: {
 		"The server failed unexpectedly.",

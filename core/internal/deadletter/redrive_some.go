@@ -127,7 +127,7 @@ func (s *Letters) Redrive(ctx context.Context, owner tenant.ID, user string, ids
 		case err != nil:
 			all[i].Err = fmt.Errorf("deadletter: redrive: %w", err)
 		case full[id] != nil:
-			all[i].Err = submit.CapReached(full[id])
+			all[i].Err = submit.CapReached(full[id], nil)
 		case row != nil:
 			all[i] = redrivenOf(row)
 			delete(redriven, id) // the same id twice: redriven once

@@ -174,6 +174,8 @@ SELECT
      (SELECT FROM jobs WHERE state IN ('blocked', 'scheduled') AND state = 'scheduled' AND lane_id = l.id LIMIT @most) j ON true LIMIT @most) c) AS scheduled,
   (SELECT count(*) FROM (SELECT FROM unnest(@lanes::integer[]) l(id) JOIN LATERAL
      (SELECT FROM jobs WHERE state = 'queued' AND lane_id = l.id LIMIT @most) j ON true LIMIT @most) c) AS queued,
+  (SELECT count(*) FROM (SELECT FROM unnest(@lanes::integer[]) l(id) JOIN LATERAL
+     (SELECT FROM jobs WHERE state = 'queued' AND lane_id = l.id AND priority >= @priority LIMIT @most) j ON true LIMIT @most) c) AS ahead,
   (SELECT count(*) FROM (SELECT FROM jobs WHERE state = 'running' AND lane_id = ANY(@lanes::integer[]) LIMIT @most) c) AS running,
   (SELECT count(*) FROM (SELECT FROM dead_letters WHERE tenant_id = @tenant_id AND queue = @name LIMIT @most) c) AS dead_letter,
   (SELECT floor(extract(epoch FROM statement_timestamp() - min(j.ready_at)) * 1000)::bigint
@@ -184,7 +186,9 @@ SELECT
 // Depths are a queue's counts; a value above api.MaxDepthCount means more.
 type Depths struct {
 	Blocked, Scheduled, Queued, Running, DeadLetter int64
-	OldestMs                                        *int64
+	// Ahead are the queued jobs of the default priority or a higher one.
+	Ahead    int64
+	OldestMs *int64
 }
 
 // QueueNames lists a tenant's queues by name, after one of them; only, where not empty, restricts
@@ -207,7 +211,7 @@ func (s *Directory) CountDepths(ctx context.Context, owner tenant.ID, name strin
 		lanes = []LaneID{}
 	}
 	counts, err := store.Query(ctx, s.Store, pgx.RowToStructByName[Depths], depthsSQL, store.Args{
-		"tenant_id": owner, "name": name, "lanes": lanes, "most": api.MaxDepthCount + 1,
+		"tenant_id": owner, "name": name, "lanes": lanes, "most": api.MaxDepthCount + 1, "priority": api.DefaultPriority,
 	})
 	if err != nil {
 		return Depths{}, fmt.Errorf("directory: depths: %w", store.NothingChanged(err))

@@ -208,4 +208,5 @@ func (d *Dispatcher) claimed(jobs []claim.Job) {
 		d.metrics.QueueWait.Observe(jobs[i].StartedAt.Sub(jobs[i].ReadyAt).Seconds())
 	}
 	d.metrics.Claimed.Add(float64(len(jobs)))
+	d.drained(jobs)
 }

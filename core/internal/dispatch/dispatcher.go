@@ -24,6 +24,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/cache"
 	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
+	"github.com/forgequeue/forgequeue/core/internal/drain"
 	"github.com/forgequeue/forgequeue/core/internal/flush"
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
@@ -59,9 +60,18 @@ type Dispatcher struct {
 	leases     cache.Leases
 	served     cache.Served
 	breakers   breakers
-	metrics    *metrics.Jobs
-	traces     flush.Traces
-	log        *slog.Logger
+	// drains are how fast lines move, turns when callers that a full cap refused may come back.
+	drains *drain.Rates
+	turns  drain.Turns
+	// drainAsked is when a rate was last asked for, in Unix nanoseconds.
+	drainAsked atomic.Int64
+	// core names this core among the others.
+	core uuid.UUID
+	// waits are how long new jobs are likely to wait.
+	waits   waits
+	metrics *metrics.Jobs
+	traces  flush.Traces
+	log     *slog.Logger
 	// publish passes wake-ups on to other cores; it never blocks.
 	publish func([]queue.Waiting)
 	// publishEnded and publishSettings do the same for ended jobs and changed settings.
@@ -114,6 +124,8 @@ func New(o Options) *Dispatcher {
 	}
 	d.maker = newLaneMaker(d.lanes, o.Store)
 	d.lists = scheduler.NewReadyLists(d.lanes.ByID)
+	d.drains, d.core = drain.NewRates(), uuid.New()
+	o.Store.OnFull(d.room)
 	d.claims = &claims{d: d, groups: map[string]*claimGroup{}}
 	if o.MaxRunning > 0 {
 		d.maxRunning = &o.MaxRunning
@@ -147,6 +159,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	group.Go(func() { d.poll(ctx) })
 	group.Go(func() { d.scan(ctx) })
 	group.Go(func() { d.pollWatches(ctx) })
+	group.Go(func() { d.reportDrain(ctx) })
 	group.Wait()
 	d.claims.close()
 	return nil

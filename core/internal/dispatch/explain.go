@@ -18,7 +18,8 @@ import (
 )
 
 // Explain says why a job waits, by the settings that this core claims by. It takes three statements at most: the job;
-// its place in line; its parents, or the use of its caps.
+// its place in line; its parents, or the use of its caps. A core that starts no jobs reads what the others start besides,
+// once in five seconds for all callers.
 func (d *Dispatcher) Explain(ctx context.Context, owner tenant.ID, user string, id uuid.UUID) (api.Explanation, error) {
 	found, linked, err := d.store.Find(ctx, owner, user, id)
 	if err != nil {
@@ -37,13 +38,17 @@ func (d *Dispatcher) Explain(ctx context.Context, owner tenant.ID, user string, 
 		return api.Explanation{}, err
 	}
 	lane := directory.Lane{LaneKey: d.laneOf(owner, found.Queue, found.Type, found.Tags, found.User)}
-	line, err := d.store.Line(ctx, id, lane.LaneKey)
+	if cached, known := d.lanes.Find(&directory.LaneAsk{LaneKey: lane.LaneKey}); known {
+		lane = cached.Lane
+	}
+	line, beside, err := d.place(ctx, queue.Spot{ID: id, Lane: lane, Priority: found.Priority})
 	if err != nil {
 		return api.Explanation{}, err
 	}
 	settings := d.lanes.Settings(owner, found.Queue)
 	facts.Paused, facts.Push, facts.Breaker = settings.Paused, settings.Push, d.breaker(settings.QueueKey)
 	facts.Workers, facts.Ahead = workersFor(&lane, line.Workers), line.Ahead
+	facts.Now, facts.Turn = line.Now, d.turn(&lane, &settings, &line, beside)
 	if found.State == api.StateQueued {
 		err = d.addLimits(ctx, &facts, lane, settings, &line)
 	}

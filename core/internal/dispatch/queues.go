@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"time"
 
 	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
@@ -42,6 +43,8 @@ func (d *Dispatcher) queues(ctx context.Context, owner tenant.ID, after, only st
 	if err := d.refreshLanes(ctx); err != nil { // settings as they are now, not as cached
 		return nil, err
 	}
+	d.drainAsked.Store(time.Now().UnixNano())
+	d.hearDrain(ctx)
 	queues := make([]api.Queue, len(names))
 	for i, name := range names {
 		if queues[i], err = d.queue(ctx, owner, name); err != nil {
@@ -79,6 +82,7 @@ func (d *Dispatcher) queue(ctx context.Context, owner tenant.ID, name string) (a
 		shown.Unserved = []api.Unserved{} // core pushes them, whatever the tags
 	}
 	shown.Depth, shown.DepthCapped = depths.Shown()
+	shown.DrainPerSecond, shown.WaitMS = d.queueDrain(&settings, depths.Ahead)
 	return shown, nil
 }
 

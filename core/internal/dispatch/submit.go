@@ -47,6 +47,8 @@ type SubmitCall struct {
 	Traceparent   string
 	// Span is the request's span in core, zero for none; the job gets Traceparent.
 	Span trace.SpanContext
+	// late, where not nil, runs in parallel to Jobs: the refusals of those that would wait for too long.
+	late []*problem.Problem
 }
 
 // SubmitAnswer is a call's answer, or its error.
@@ -66,6 +68,10 @@ func (d *Dispatcher) Submit(ctx context.Context, calls []SubmitCall) []SubmitAns
 	places := make([]int, 0, len(calls))
 	for i := range calls {
 		if answers[i].Alone || answers[i].Err != nil {
+			continue
+		}
+		if d.refuseLate(ctx, &calls[i], lanes[i]) {
+			answers[i].Alone = true
 			continue
 		}
 		submission := d.submission(&calls[i], lanes[i])
@@ -118,6 +124,11 @@ func (d *Dispatcher) submission(call *SubmitCall, lanes []directory.MadeLane) su
 			continue
 		}
 		made.Jobs[i] = d.newJob(call, i, lane.ID)
+		if call.late != nil && call.late[i] != nil {
+			if made.Jobs[i].WouldWait = call.late[i]; made.Jobs[i].DedupeKey == nil {
+				made.Refused = refuse(made.Refused, len(call.Jobs), i, call.late[i])
+			}
+		}
 		if !call.Batch {
 			made.Warnings = d.warnings(call.Tenant, made.Jobs[i].Queue, made.Jobs[i].Type)
 		}

@@ -24,6 +24,9 @@ type Facts struct {
 	Rates []Rate
 	// Ahead are the jobs of its lane before it, api.MaxCountedAhead+1 at most.
 	Ahead int64
+	// Turn is of the job, or of a scheduled one as if it were queued now, and Now is PostgreSQL's clock.
+	Turn Turn
+	Now  time.Time
 }
 
 // Rate is a rate without a start left now.
@@ -43,13 +46,23 @@ func Explain(f *Facts) api.Explanation {
 	made := api.Explanation{State: f.Job.State}
 	switch f.Job.State {
 	case api.StateScheduled:
-		made.Because = append([]api.Reason{scheduled(f.Job)}, f.held()...)
+		held := f.held()
+		made.Because = append([]api.Reason{scheduled(f.Job)}, held...)
+		if made.Estimate = f.Turn.Estimate(); made.Estimate != nil && f.Job.RunAt != nil {
+			made.Estimate.StartsInMS = max(made.Estimate.StartsInMS, f.Job.RunAt.Sub(f.Now).Milliseconds())
+		}
+		if len(held) > 0 {
+			made.Estimate = nil
+		}
 	case api.StateBlocked:
 		made.Because = append([]api.Reason{blocked(f.Job)}, f.held()...)
 	case api.StateRunning:
 		made.Because = running(f.Job)
 	case api.StateQueued:
-		made.Because = append(f.held(), f.limited()...)
+		held := f.held()
+		if made.Because = append(held, f.limited()...); len(held) == 0 {
+			made.Estimate = f.Turn.Estimate()
+		}
 		if len(made.Because) == 0 {
 			made.Because = append(made.Because, f.inLine())
 		}

@@ -23,7 +23,7 @@ import (
 //	@Param       envelope body api.Envelope[api.HopRerunRequest] true "The callers' requests."
 //	@Success     200 {object} api.Results[api.SubmitResponse] "An answer for each item."
 //	@x-access    "tenant"
-//	@x-problems  ["not_found", "job_live", "active_cap_reached", "queue_full", "too_many_lanes", "idempotency_in_flight", "idempotency_mismatch"]
+//	@x-problems  ["not_found", "job_live", "active_cap_reached", "queue_full", "would_wait", "too_many_lanes", "idempotency_in_flight", "idempotency_mismatch"]
 //	@x-example-same {"job_id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001", "id": "01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0004"}
 //	@Router      /internal/v1/reruns [post]
 func (s *Server) rerunJobs(ctx context.Context, items []api.Item[api.HopRerunRequest]) []api.Result[api.HopSubmitResponse] {

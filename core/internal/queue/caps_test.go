@@ -34,7 +34,7 @@ func TestActiveCap(t *testing.T) {
 		t.Fatalf("a fourth job of three: %+v", refused)
 	}
 	want := problem.Policy{Name: "tenant-active", Limit: 3, Current: 3}
-	if got := refused.Problem.Policies; len(got) != 1 || got[0].RetryAfterMS == nil || got[0].Name != want.Name || got[0].Limit != 3 || got[0].Current != 3 {
+	if got := refused.Problem.Policies; len(got) != 1 || got[0].RetryAfterMS != nil || got[0].Name != want.Name || got[0].Limit != 3 || got[0].Current != 3 {
 		t.Errorf("policies = %+v, want %+v", got, want)
 	}
 	if refused.Problem.RetryAfterMS == nil {

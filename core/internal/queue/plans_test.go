@@ -17,6 +17,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/core/internal/dependency"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
+	"github.com/forgequeue/forgequeue/core/internal/drain"
 	"github.com/forgequeue/forgequeue/core/internal/idempotency"
 	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
@@ -324,7 +325,11 @@ func hotPath(f *fixture, store *cell.Cell) {
 	id := capped.Jobs[1].ID
 	_, err = store.Get(ctx, capped.Jobs[1].TenantID, "", id)
 	must(err)
-	_, err = store.Line(ctx, id, lanes[3].LaneKey)
+	_, err = store.Line(ctx, queue.Spot{ID: id, Lane: lanes[3].Lane, Priority: 5, Beside: []directory.LaneID{lanes[0].ID, lanes[1].ID}})
+	must(err)
+	_, err = store.ReportDrain(ctx, uuid.New(), drain.Report{Lanes: []drain.LaneRate{{Lane: lanes[3].ID, PerSecond: 1}}})
+	must(err)
+	_, err = store.DrainReports(ctx, id)
 	must(err)
 	_, err = store.Looks(ctx, []uuid.UUID{id})
 	must(err)

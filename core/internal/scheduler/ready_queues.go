@@ -219,3 +219,10 @@ func (l *ReadyLists) HasReady(key tenant.QueueKey, filter *Filter) bool {
 	of := l.waiting.queues[key]
 	return of != nil && of.serves(filter)
 }
+
+// AnyReady says whether a queue has a ready list.
+func (l *ReadyLists) AnyReady(key tenant.QueueKey) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.waiting.queues[key] != nil
+}

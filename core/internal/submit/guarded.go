@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
-	"strings"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -24,17 +21,22 @@ import (
 )
 
 // Guarded says whether the submission goes under its tenant's lock: it has an
-// Idempotency-Key, a job under a cap, or a job that comes after others.
+// Idempotency-Key, a job under a cap, or one that comes after others or would wait.
 func (s *Submission) Guarded() bool {
 	if s.Idempotency != nil || s.isLinked() {
 		return true
 	}
 	for i := range s.Jobs {
-		if len(s.Jobs[i].Caps) > 0 {
+		if len(s.Jobs[i].Caps) > 0 || s.Jobs[i].WouldWait != nil {
 			return true
 		}
 	}
 	return false
+}
+
+// wouldWait says whether one of its jobs is refused for how long it would wait.
+func (s *Submission) wouldWait() bool {
+	return slices.ContainsFunc(s.Jobs, func(j NewJob) bool { return j.WouldWait != nil })
 }
 
 func anyGuarded(submissions []Submission) bool {
@@ -125,7 +127,7 @@ func (s *Submitter) submitCapped(ctx context.Context, submissions []Submission, 
 	err := s.underLock(ctx, submissions, func(_ pgx.Tx, held held) (*pgx.Batch, error) {
 		chosen = slices.Clone(submissions) // a second try admits again from the start
 		for i := range chosen {
-			chosen[i].admit(held.counts)
+			chosen[i].admit(held.counts, s.room)
 		}
 		batch := &pgx.Batch{}
 		var waiting []place
@@ -163,7 +165,7 @@ func (s *Submitter) submitInRounds(ctx context.Context, tx pgx.Tx, held held, su
 		all[i] = i
 	}
 	batch = &pgx.Batch{}
-	round := round{counts: held.counts, parents: parents, workflows: workflows, batch: batch}
+	round := round{room: s.room, counts: held.counts, parents: parents, workflows: workflows, batch: batch}
 	// Each round stores the first submission of each key. One with the same key and another body,
 	// where the first was refused, is not a mismatch: it is stored in the next round.
 	for len(all) > 0 {
@@ -197,6 +199,7 @@ func (s *Submitter) submitInRounds(ctx context.Context, tx pgx.Tx, held held, su
 
 // round is what the rounds of one transaction share.
 type round struct {
+	room    Room
 	counts  *usage.Tally
 	parents map[dependency.Key]dependency.Parent
 	// workflows are those to which jobs are added.
@@ -220,7 +223,7 @@ func (r *round) store(ctx context.Context, tx pgx.Tx, submissions []Submission, 
 	if err := linkAll(ctx, tx, chosen, r.parents); err != nil {
 		return nil, nil, err
 	}
-	if err := admit(ctx, tx, r.counts, chosen); err != nil {
+	if err := admit(ctx, tx, r.counts, chosen, r.room); err != nil {
 		return nil, nil, err
 	}
 	results, err := insertJobs(ctx, tx, chosen)
@@ -280,25 +283,32 @@ func capsIn(submissions []Submission) [][]usage.Cap {
 // admit takes a slot of every cap for each job, in order, and refuses those for
 // which one is full. A job whose dedupe_key a live one has takes none: it is
 // answered with that one. Of an atomic batch all are admitted or none.
-func admit(ctx context.Context, tx pgx.Tx, counts *usage.Tally, submissions []Submission) error {
-	if len(counts.Counts) == 0 {
+func admit(ctx context.Context, tx pgx.Tx, counts *usage.Tally, submissions []Submission, room Room) error {
+	if len(counts.Counts) == 0 && !slices.ContainsFunc(submissions, func(s Submission) bool { return s.wouldWait() }) {
 		return nil
 	}
-	capped := func(s *Submission, j int) bool { return len(s.Jobs[j].Caps) > 0 }
+	capped := func(s *Submission, j int) bool { return len(s.Jobs[j].Caps) > 0 || s.Jobs[j].WouldWait != nil }
 	if err := findHolders(ctx, tx, submissions, capped); err != nil {
 		return err
 	}
 	for i := range submissions {
-		submissions[i].admit(counts)
+		submissions[i].admit(counts, room)
 	}
 	return nil
 }
 
 // admit takes the slots of one submission.
-func (s *Submission) admit(t *usage.Tally) {
+func (s *Submission) admit(t *usage.Tally, room Room) {
 	var taken [][]usage.Cap
+	var turn turn
 	for j := range s.Jobs {
 		caps := s.Jobs[j].Caps
+		if wait := s.Jobs[j].WouldWait; wait != nil && s.refusal(j) == nil && s.holder(j) == nil {
+			s.refuse(j, wait)
+			if s.Atomic {
+				break
+			}
+		}
 		if len(caps) == 0 || s.refusal(j) != nil || s.holder(j) != nil {
 			continue
 		}
@@ -308,7 +318,7 @@ func (s *Submission) admit(t *usage.Tally) {
 			taken = append(taken, caps)
 			continue
 		}
-		s.refuse(j, CapReached(full))
+		s.refuse(j, turn.capReached(full, room))
 		if s.Atomic {
 			break
 		}
@@ -394,29 +404,6 @@ func putBack(t *usage.Tally, submissions []Submission, results [][]JobResult) (g
 		}
 	}
 	return gaveBack
-}
-
-// CapReached says which caps are full. Capacity comes when a job ends, so the wait
-// is a guess, spread so that callers refused together come back apart.
-func CapReached(full []usage.FullCap) *problem.Problem {
-	code := problem.QueueFull
-	wait := time.Second + rand.N(time.Second) //nolint:gosec // spreads load, guards nothing
-	ms := wait.Milliseconds()
-	var said []string
-	policies := make([]problem.Policy, 0, len(full))
-	for _, c := range full {
-		if c.Counter != usage.ActiveQueue {
-			code = problem.ActiveCapReached
-		}
-		what := map[usage.Counter]string{
-			usage.ActiveTenant: "the tenant", usage.ActiveUser: fmt.Sprintf("the user %q", c.Name), usage.ActiveQueue: fmt.Sprintf("the queue %q", c.Name),
-		}[c.Counter]
-		said = append(said, fmt.Sprintf("%s has %d active jobs and may have %d", what, c.Used, c.Limit))
-		policies = append(policies, problem.Policy{Name: c.Counter.String(), Limit: c.Limit, Current: c.Used, RetryAfterMS: &ms})
-	}
-	refusal := problem.New(code, "A cap on active jobs is reached: "+strings.Join(said, ", ")+". Try again when jobs have ended, or cancel some.")
-	refusal.Policies = policies
-	return refusal.WithRetryAfter(wait)
 }
 
 // guarded are the tenants whose submits go one at a time: those that sent an

@@ -48,6 +48,8 @@ type NewJob struct {
 	After []After
 	// Caps are the caps on active jobs that count this one.
 	Caps []usage.Cap
+	// WouldWait is the job's refusal unless a live job has its dedupe_key; nil for none.
+	WouldWait *problem.Problem
 }
 
 // Submission is one caller's request: a job, or a batch of them.

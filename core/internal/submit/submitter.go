@@ -1,6 +1,8 @@
 package submit
 
 import (
+	"time"
+
 	"github.com/forgequeue/forgequeue/core/internal/dependency"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/usage"
@@ -11,9 +13,17 @@ type Submitter struct {
 	*store.Store
 	counts *usage.Counts
 	edges  *dependency.Edges
+	// room says when there is likely to be room under a full cap; nil for never known.
+	room Room
 }
+
+// Room says how long one caller should wait for room under a full cap; false where that is not known.
+type Room func(usage.CountKey) (time.Duration, bool)
 
 // New makes them.
 func New(s *store.Store, counts *usage.Counts, edges *dependency.Edges) *Submitter {
-	return &Submitter{s, counts, edges}
+	return &Submitter{Store: s, counts: counts, edges: edges}
 }
+
+// OnFull sets what says when there is likely to be room under a full cap. Call it before the first submit.
+func (s *Submitter) OnFull(room Room) { s.room = room }

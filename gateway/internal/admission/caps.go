@@ -3,8 +3,10 @@ package admission
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
@@ -16,8 +18,9 @@ const capHints = 8
 
 // CapReached stores a hint for all gateways, for 250 ms: core has just refused a
 // job of a tenant, or of one user of it where user is not empty, because this cap
-// is full. It returns at once; a lost hint costs a call of core.
-func (l *Limiter) CapReached(ctx context.Context, tenant, user string, full api.CapUse) {
+// is full. wait is when core said that there is likely to be room, 0 where it did not know. It returns at once; a lost hint
+// costs a call of core.
+func (l *Limiter) CapReached(ctx context.Context, tenant, user string, full api.CapUse, wait time.Duration) {
 	if !l.reachable() {
 		return
 	}
@@ -33,27 +36,43 @@ func (l *Limiter) CapReached(ctx context.Context, tenant, user string, full api.
 		defer cancel()
 		// The error is dropped: only calls that must succeed put Redis in doubt.
 		_ = fenced(func() error {
-			return l.client.Set(ctx, l.prefix+use.key(hintSuffix(user)), formatCap(full), capHintLife).Err()
+			return l.client.Set(ctx, l.prefix+use.key(hintSuffix(user)), formatCap(full, wait), capHintLife).Err()
 		})
 	}()
 }
 
+// crowded is the wait for room from which on hints are stored: so many callers wait, or come back too early, that core is
+// to be asked less.
+const crowded = 5 * time.Second
+
 // formatCap and parseCap are what a hint's key holds.
-func formatCap(full api.CapUse) string {
-	return fmt.Sprintf("%s %s %d %d", full.Scope, full.Kind, full.Limit, full.Used)
+func formatCap(full api.CapUse, wait time.Duration) string {
+	return fmt.Sprintf("%s %s %d %d %d", full.Scope, full.Kind, full.Limit, full.Used, wait.Milliseconds())
 }
 
 // parseCap is lenient: a hint is a refusal even if its value cannot be read.
-func parseCap(hint string) *api.CapUse {
-	full := &api.CapUse{}
+func parseCap(hint string) (full *api.CapUse, wait time.Duration) {
+	full = &api.CapUse{}
 	parts := strings.Fields(hint)
-	if len(parts) != 4 {
-		return full
+	if len(parts) != 4 && len(parts) != 5 { // 4 from a gateway of the version before
+		return full, 0
 	}
 	full.Scope, full.Kind = parts[0], parts[1]
 	full.Limit, _ = strconv.ParseInt(parts[2], 10, 64)
 	full.Used, _ = strconv.ParseInt(parts[3], 10, 64)
-	return full
+	if len(parts) == 5 {
+		ms, _ := strconv.ParseInt(parts[4], 10, 64)
+		wait = min(time.Duration(max(ms, 0))*time.Millisecond, mostHinted)
+	}
+	return full, wait
+}
+
+// mostHinted bounds the wait that a hint asks for: some of the callers that it refuses come when there is room.
+const mostHinted = 5 * time.Second
+
+// afterHint is when a caller that a hint refused may come back: at any time of the second half of the wait.
+func afterHint(wait time.Duration) time.Duration {
+	return max(capHintLife, wait/2+rand.N(wait/2+1)) //nolint:gosec // spreads load, guards nothing
 }
 
 // What core calls the caps that hints are about.
@@ -68,7 +87,8 @@ const (
 // NoteCaps looks for full caps in core's refusal of a tenant's submit, and stores hints
 // of them for all gateways, so that they refuse the next ones for 250 ms without core.
 // A cap of a user is noted if all jobs were that user's. A cap that had some
-// capacity, only too little for all of a batch, is not full.
+// capacity, only too little for all of a batch, is not full. Where core knows when there is likely to be room, and that is
+// soon, callers come back one by one, each when there is room for it: a hint would refuse it. Then it is left out.
 func (l *Limiter) NoteCaps(ctx context.Context, tenant string, work Work, refusal error) {
 	p, ok := problem.From(refusal)
 	if !ok || p.Code != problem.ActiveCapReached {
@@ -77,14 +97,18 @@ func (l *Limiter) NoteCaps(ctx context.Context, tenant string, work Work, refusa
 	user := work.onlyUser()
 	for _, policy := range p.Policies {
 		full := api.CapUse{Kind: kindActive, Limit: policy.Limit, Used: policy.Current}
+		var wait time.Duration
+		if policy.RetryAfterMS != nil {
+			wait = time.Duration(*policy.RetryAfterMS) * time.Millisecond
+		}
 		switch {
-		case policy.Current < policy.Limit:
+		case policy.Current < policy.Limit, wait > 0 && wait < crowded:
 		case policy.Name == capTenantActive:
 			full.Scope = scopeTenant
-			l.CapReached(ctx, tenant, "", full)
+			l.CapReached(ctx, tenant, "", full, wait)
 		case policy.Name == capUserActive && user != "":
 			full.Scope = scopeUser
-			l.CapReached(ctx, tenant, user, full)
+			l.CapReached(ctx, tenant, user, full, wait)
 		}
 	}
 }

@@ -156,7 +156,9 @@ func (l *Limiter) decide(ctx context.Context, r *Request, peek bool) Decision {
 				l.local.saw(r, answer.verdict == Admitted, answer.debts, l.Replicas())
 			}
 			if d.Verdict == CapReached {
-				d.Cap, d.RetryAfter = parseCap(answer.hint), max(d.RetryAfter, capHintLife)
+				var wait time.Duration
+				d.Cap, wait = parseCap(answer.hint)
+				d.RetryAfter = max(d.RetryAfter, afterHint(wait))
 			}
 			return d
 		}

@@ -202,7 +202,7 @@ func TestCapHints(t *testing.T) {
 	if d := submit(true, bob); d.Verdict != admission.Admitted {
 		t.Fatalf("before any hint: %+v", d)
 	}
-	l.CapReached(t.Context(), tenant, "bob", full)
+	l.CapReached(t.Context(), tenant, "bob", full, 0)
 	deadline := time.Now().Add(hang)
 	for {
 		d := submit(true, bob)
@@ -215,7 +215,7 @@ func TestCapHints(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatal("the hint never came")
 		}
-		l.CapReached(t.Context(), tenant, "bob", full)
+		l.CapReached(t.Context(), tenant, "bob", full, 0)
 	}
 	// Written anew for each, since a hint lives for 250 ms only.
 	client := patient(t, storetest.Redis(t)).Client()

@@ -235,7 +235,7 @@ func TestEveryKeyHasATTL(t *testing.T) {
 	use := admission.Use{Tenant: "T", KeyID: "K", Jobs: map[string]int64{"bob": 1}, TakesSlots: true, Credential: api.Limits{JobsPerSecond: &rate}}
 	for deadline := time.Now().Add(hang); ; time.Sleep(time.Millisecond) {
 		l.Admit(t.Context(), admission.NewRequest(use, limits))
-		l.CapReached(t.Context(), "T", "", api.CapUse{Scope: "tenant", Kind: "active", Limit: 1, Used: 1})
+		l.CapReached(t.Context(), "T", "", api.CapUse{Scope: "tenant", Kind: "active", Limit: 1, Used: 1}, 0)
 		keys, err := client.Keys(t.Context(), "*").Result()
 		if err != nil {
 			t.Fatal(err)

@@ -146,7 +146,7 @@ func represent(c *Call, job *api.Job) (Response[json.RawMessage], error) {
 // ExplainJob answers GET /v1/jobs/{id}/explain with an api.Explanation.
 //
 //	@Summary     Explain why a job waits
-//	@Description All reasons that keep the job from starting now, from the state that the scheduler decides by, each with what ends it, and `until` if it is known when. A running or ended job has that as its reason. `in_line` stands alone: the job is ready, and `ahead` says how many jobs of the same queue, type and tags are claimed before it (counted up to 10,000). `estimate` is null: it is not known yet.
+//	@Description All reasons that keep the job from starting now, from the state that the scheduler decides by, each with what ends it, and `until` if it is known when. A running or ended job has that as its reason. `in_line` stands alone: the job is ready, and `ahead` says how many jobs of the same queue, type and tags are claimed before it (counted up to 10,000). `estimate` says when its turn is likely to come, by how fast its line has moved lately; it is null where that is not known, as in a paused queue, or where no job has started for a while.
 //	@ID          explainJob
 //	@Tags        Jobs
 //	@Param       id path string true "The job's id." Format(uuid)

@@ -37,7 +37,7 @@ import (
 //	@Header      200 {string} Location "The job's path."
 //	@Header      200 {string} Preference-Applied "`wait=n`, if the request waited."
 //	@x-access    "submit"
-//	@x-problems  ["job_live", "cost_above_burst", "active_cap_reached", "queue_full", "too_many_lanes"]
+//	@x-problems  ["job_live", "cost_above_burst", "active_cap_reached", "queue_full", "would_wait", "too_many_lanes"]
 //	@x-example-same    {}
 //	@x-example-differs {"payload": {"text": "hello again"}, "priority": 8, "max_attempts": 1, "delay_ms": 1000}
 //	@Router      /v1/jobs/{id}/rerun [post]

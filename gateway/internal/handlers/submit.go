@@ -32,6 +32,8 @@ import (
 //	@Description
 //	@Description With `after`, a list of other jobs, the job is `blocked` until they have ended. Each entry is an id, or an object with `on_failed`, which applies if the other job became a dead letter or was cancelled: `cancel` (the default) cancels this job, `run` runs it anyway, `hold` waits for a redrive. An unknown id is 400.
 //	@Description
+//	@Description With `max_wait_ms`, a job whose turn is likely to come later than that is refused (429 `would_wait`); `policies` has the estimate. A job for which it is not known is accepted.
+//	@Description
 //	@Description `Prefer: wait=n` delays the answer for up to n seconds (at most 25): 200 with the whole job and its result if it has ended by then, otherwise 202.
 //	@ID          submitJob
 //	@Tags        Jobs
@@ -47,7 +49,7 @@ import (
 //	@Header      200 {string} Location "The job's path, if the request waited for it."
 //	@Header      200 {string} Preference-Applied "`wait=n`, if the request waited."
 //	@x-access    "submit"
-//	@x-problems  ["cost_above_burst", "active_cap_reached", "queue_full", "too_many_lanes"]
+//	@x-problems  ["cost_above_burst", "active_cap_reached", "queue_full", "would_wait", "too_many_lanes"]
 //	@x-example-basic      {"type": "hash.sha256", "payload": {"text": "hello"}}
 //	@x-example-scheduled {"type": "report.monthly", "queue": "reports", "delay_ms": 60000, "priority": 3, "max_attempts": 5, "timeout_ms": 120000, "retry": {"base_ms": 10000, "cap_ms": 600000, "jitter": 0.2}}
 //	@x-example-everything {"type": "mail.send", "queue": "mail", "payload": {"to": "ada@example.com", "template": "welcome"}, "priority": 7, "tags": ["smtp"], "user": "ada", "metadata": {"order": "1042"}, "dedupe_key": "welcome-ada", "deadline": "2035-01-01T00:00:00Z"}
@@ -155,7 +157,7 @@ func idOf(answer json.RawMessage) string {
 //	@Success     200 {object} api.BatchResponse "A result for each job."
 //	@Header      200 {string} Idempotent-Replayed "`true` if this is the stored answer of the first request."
 //	@x-access    "submit"
-//	@x-problems  ["cost_above_burst", "active_cap_reached", "queue_full", "too_many_lanes"]
+//	@x-problems  ["cost_above_burst", "active_cap_reached", "queue_full", "would_wait", "too_many_lanes"]
 //	@x-example-basic  {"jobs": [{"type": "hash.sha256", "payload": {"text": "one"}}, {"type": "hash.sha256", "payload": {"text": "two"}}]}
 //	@x-example-whole  {"jobs": [{"type": "hash.sha256", "payload": {"text": "all"}}, {"type": "hash.sha256", "payload": {"text": "or none"}}], "atomic": true}
 //	@Router      /v1/jobs/batch [post]

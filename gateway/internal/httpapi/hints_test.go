@@ -124,3 +124,21 @@ func TestACapWithSomeRoomIsNotFull(t *testing.T) {
 		}
 	}
 }
+
+// Where core knows when there is room for each, its callers are not refused by a hint before it; where very many wait, they
+// are, for as long as core says.
+func TestNoHintWhereRoomIsNear(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, onRedis(t))
+	d.full(problem.Policy{Name: "tenant-active", Limit: 3, Current: 3, RetryAfterMS: new(int64(1600))})
+	key := d.key("submit")
+	for range 20 {
+		if got, asked := d.asksCore("/v1/jobs", key, `{"type":"a"}`); !asked {
+			t.Fatalf("refused by a hint: %s", got.body)
+		}
+	}
+	d.full(problem.Policy{Name: "tenant-active", Limit: 3, Current: 3, RetryAfterMS: new(int64(9000))})
+	if p := d.hinted("/v1/jobs", key, `{"type":"a"}`); named(p) != "tenant-active 3/3" || *p.RetryAfterMS < 2500 || *p.RetryAfterMS > 5001 {
+		t.Errorf("%+v", p)
+	}
+}

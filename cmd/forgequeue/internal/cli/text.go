@@ -57,6 +57,17 @@ func Stamp(at *api.Time) string {
 	return at.UTC().Format(StampLayout)
 }
 
+// About is a duration with two digits or three: a tenth of a second at least.
+func About(d time.Duration) string {
+	switch {
+	case d >= time.Hour:
+		return d.Round(time.Minute).String()
+	case d >= 10*time.Second:
+		return d.Round(time.Second).String()
+	}
+	return d.Round(100 * time.Millisecond).String()
+}
+
 // Milliseconds is a duration for a table.
 func Milliseconds(ms int64) string { return (time.Duration(ms) * time.Millisecond).String() }
 

@@ -47,12 +47,12 @@ func newQueuesList(a *cli.App) *cobra.Command {
 }
 
 func queues(t *cli.Table, all []api.Queue) {
-	t.Head("NAME", cli.Least("MODE"), "STATE", "QUEUED", "RUNNING", cli.Minor("SCHEDULED"), cli.Least("BLOCKED"), "DEAD", cli.Minor("OLDEST"), "WORKERS", cli.Long("UNSERVED"))
+	t.Head("NAME", cli.Least("MODE"), "STATE", "QUEUED", "RUNNING", cli.Minor("SCHEDULED"), cli.Least("BLOCKED"), "DEAD", cli.Minor("OLDEST"), cli.Minor("DRAIN/S"), cli.Minor("WAIT"), "WORKERS", cli.Long("UNSERVED"))
 	for _, q := range all {
 		depth := depths(q)
 		t.Row(q.Name, q.Mode, queueState(q), depth("queued", q.Depth.Queued), depth("running", q.Depth.Running),
 			depth("scheduled", q.Depth.Scheduled), depth("blocked", q.Depth.Blocked), depth("dead_letter", q.Depth.DeadLetter),
-			oldest(q), q.ActiveWorkers, unserved(q))
+			oldest(q), drain(q), likelyWait(q), q.ActiveWorkers, unserved(q))
 	}
 }
 
@@ -87,6 +87,21 @@ func oldest(q api.Queue) string {
 		return ""
 	}
 	return (time.Duration(*q.OldestQueuedMS) * time.Millisecond).Round(time.Second).String()
+}
+
+// drain is how many of its jobs start in a second, likelyWait how long a new one is likely to wait; empty if not known.
+func drain(q api.Queue) string {
+	if q.DrainPerSecond == nil {
+		return ""
+	}
+	return strconv.FormatFloat(*q.DrainPerSecond, 'g', 3, 64)
+}
+
+func likelyWait(q api.Queue) string {
+	if q.WaitMS == nil {
+		return ""
+	}
+	return cli.About(time.Duration(*q.WaitMS) * time.Millisecond)
 }
 
 // unserved names types without a worker, with the tags that their jobs require.

@@ -133,7 +133,7 @@ func newJobWhy(a *cli.App) *cobra.Command {
 		Short: "Explain why a job waits",
 		Long: `Say all that keeps a job from starting now, and what ends it: its time, its parents, a paused queue, a cap, a rate,
 no worker, tags, an open circuit breaker. A job that is ready is in line: ahead are the jobs of the same queue, type and tags
-that are claimed before it.`,
+that are claimed before it. Where it is known how fast its line moves, the last line says when the job is likely to start.`,
 		Example: `  forgequeue job why "$ID"`,
 		Args:    cli.One(),
 		RunE: a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {
@@ -155,6 +155,19 @@ func why(t *cli.Table, made *api.Explanation) {
 		}
 		t.Pair(reason.Code, text)
 	}
+	if made.Estimate != nil {
+		t.Pair("starts", likely(made))
+	}
+}
+
+// likely is an estimate in a sentence.
+func likely(made *api.Explanation) string {
+	ahead := ""
+	if made.Ahead != nil {
+		ahead = fmt.Sprintf(": %d jobs ahead", made.Ahead.Count)
+	}
+	in := time.Duration(made.Estimate.StartsInMS) * time.Millisecond
+	return fmt.Sprintf("In about %s%s; %v a second start.", cli.About(in), ahead, made.Estimate.DrainPerSecond)
 }
 
 func newJobParents(a *cli.App) *cobra.Command {

@@ -25,13 +25,13 @@ func TestJobOfAWorkflow(t *testing.T) {
 	mux.HandleFunc("GET /v1/jobs/j2/explain", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write([]byte(`{"state":"queued","because":[{"code":"rate","detail":"The queue starts at most 5 jobs a second.","frees":"Time passes.",
-			"limit":null,"current":null,"of":"queue","until":"2026-01-31T12:00:00Z"}],"ahead":{"count":3,"capped":false},"estimate":null}`))
+			"limit":null,"current":null,"of":"queue","until":"2026-01-31T12:00:00Z"}],"ahead":{"count":1200,"capped":false},"estimate":{"starts_in_ms":40034,"drain_per_second":30}}`))
 	})
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	f := commandtest.On(t, server.URL)
 	f.Want(0, []string{"w1 (as b)", "a j1 (running; on failure hold)", "j0 (completed; on failure run)", "blocked by"}, "job", "get", "j2")
-	f.Want(0, []string{"queued", "The queue starts at most 5 jobs a second. Ends when: Time passes. Until: 2026-01-31"}, "job", "why", "j2")
+	f.Want(0, []string{"queued", "The queue starts at most 5 jobs a second. Ends when: Time passes. Until: 2026-01-31", "In about 40s: 1200 jobs ahead; 30 a second start."}, "job", "why", "j2")
 	f.Want(0, []string{"REF", `a    j1  completed    {"rows":3}`, "-    j0  dead_letter  -"}, "job", "parents", "j2")
 	parents := commandtest.Decode[api.Page[api.JobParent]](f, f.Must("job", "parents", "j2", "-o", "json"))
 	if len(parents.Items) != 2 || commandtest.Compact(t, parents.Items[0].Result) != `{"rows":3}` {

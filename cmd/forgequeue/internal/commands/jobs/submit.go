@@ -20,6 +20,7 @@ type submission struct {
 	file                           string
 	priority, attempts, batch      int
 	delay, timeout, waitTimeout    time.Duration
+	maxWait                        time.Duration
 	runAt, deadline                cli.Instant
 	tags, metadata, after          []string
 	wait                           bool
@@ -64,6 +65,7 @@ shown the key. -o jsonl shows the id of each line's job.`,
 	flags.StringVarP(&f.queue, "queue", "q", "", "queue (default \""+api.DefaultQueue+"\")")
 	flags.IntVar(&f.priority, "priority", api.DefaultPriority, "0 to 9, higher first")
 	flags.DurationVar(&f.delay, "delay", 0, "start no sooner than after this long, such as 90s")
+	flags.DurationVar(&f.maxWait, "max-wait", 0, "refuse the job if its turn is likely to come later than after this long")
 	flags.Var(&f.runAt, "run-at", "start no sooner than at this time, or after this long")
 	flags.Var(&f.deadline, "deadline", "of no use after this time, or after this long; it then becomes a dead letter")
 	flags.StringVar(&f.key, "key", "", "Idempotency-Key: the same key and job again get the first answer again")
@@ -137,7 +139,7 @@ func (f *submission) request(s *cli.Session, jobType string) (api.SubmitRequest,
 	request := api.SubmitRequest{
 		Type: jobType, Queue: f.queue, Priority: cli.Given(command, "priority", f.priority),
 		RunAt: f.runAt.At, DelayMS: cli.GivenMS(command, "delay", f.delay), Deadline: f.deadline.At,
-		MaxAttempts: cli.Given(command, "max-attempts", f.attempts), TimeoutMS: cli.GivenMS(command, "timeout", f.timeout),
+		MaxAttempts: cli.Given(command, "max-attempts", f.attempts), TimeoutMS: cli.GivenMS(command, "timeout", f.timeout), MaxWaitMS: cli.GivenMS(command, "max-wait", f.maxWait),
 		Tags: f.tags, User: cli.Given(command, "user", f.user), DedupeKey: cli.Given(command, "dedupe-key", f.dedupe),
 	}
 	for _, one := range f.after {

@@ -1,0 +1,168 @@
+package dispatch
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/forgequeue/forgequeue/core/internal/directory"
+	"github.com/forgequeue/forgequeue/core/internal/explain"
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/scheduler"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// lanesBeside bounds the other lanes of a queue that are counted before a job; where it has more, a job's own lane is its
+// whole line.
+const lanesBeside = 500
+
+// beside gives the other lanes of a lane's queue.
+func (d *Dispatcher) beside(lane *directory.Lane) []directory.Lane {
+	others := slices.DeleteFunc(d.lanes.Of(lane.InQueue()), func(other directory.Lane) bool { return other.ID == lane.ID })
+	if len(others) > lanesBeside {
+		return nil
+	}
+	return others
+}
+
+// place reads where a job stands in the line of its lane; its others are all lanes of its queue.
+func (d *Dispatcher) place(ctx context.Context, spot queue.Spot) (line queue.Line, beside []directory.Lane, err error) {
+	d.drainAsked.Store(time.Now().UnixNano())
+	d.hearDrain(ctx)
+	beside = d.beside(&spot.Lane)
+	spot.Beside = make([]directory.LaneID, len(beside))
+	for i := range beside {
+		spot.Beside[i] = beside[i].ID
+	}
+	line, err = d.store.Line(ctx, spot)
+	return line, beside, err
+}
+
+// turn is when a job in line is likely to start.
+func (d *Dispatcher) turn(lane *directory.Lane, settings *directory.QueueSettings, line *queue.Line, beside []directory.Lane) explain.Turn {
+	ahead := line.Ahead
+	lanes := []directory.LaneID{lane.ID}
+	for i := range beside {
+		if taking := sharing(lane, &beside[i], settings, line.Workers); taking {
+			ahead += line.Others[beside[i].ID]
+			lanes = append(lanes, beside[i].ID)
+		}
+	}
+	rate, known := d.drains.Line(time.Now(), lane.InQueue(), lanes)
+	return explain.Turn{Ahead: ahead, PerSecond: rate, Known: known}
+}
+
+// sharing says whether the jobs of two lanes of a queue take turns: some worker takes both, and neither a cap nor a rate
+// of their own holds the first one's back.
+func sharing(lane, other *directory.Lane, settings *directory.QueueSettings, workers []directory.ActiveWorker) bool {
+	limit := settings.Types[lane.Type]
+	switch {
+	case lane.User != "" && lane.User != other.User:
+		return false
+	case (limit.MaxRunning != nil || limit.RatePerSecond != nil) && lane.Type != other.Type:
+		return false
+	case settings.Push:
+		return true
+	}
+	return slices.ContainsFunc(workers, func(w directory.ActiveWorker) bool {
+		filter := scheduler.Filter{Types: setOf(w.Types), Tags: setOf(w.Tags)}
+		return filter.Serves(lane) && filter.Serves(other)
+	})
+}
+
+// queueDrain gives how many jobs of a queue start in a second, and how long one that is submitted now would wait behind
+// so many others; nil where it is not known.
+func (d *Dispatcher) queueDrain(settings *directory.QueueSettings, ahead int64) (perSecond *float64, waitMS *int64) {
+	rate, known, line, lineKnown := d.drains.Queue(time.Now(), settings.QueueKey)
+	if lineKnown {
+		rate = line
+	}
+	if !known {
+		return nil, nil
+	}
+	turn := explain.Turn{Ahead: ahead, PerSecond: rate, Known: lineKnown, New: true}
+	if estimate := turn.Estimate(); estimate != nil && !settings.Paused {
+		waitMS = &estimate.StartsInMS
+	}
+	return new(explain.Rounded(rate)), waitMS
+}
+
+const (
+	// waitFor is how long an estimate is used for further submits, maxWaits bounds them.
+	waitFor  = time.Second
+	maxWaits = 10_000
+)
+
+// waits are how long a new job of a lane and priority is likely to wait, as read a moment ago.
+type waits struct {
+	mu    sync.Mutex
+	known map[waitKey]*laneWait
+}
+
+type waitKey struct {
+	lane     directory.LaneID
+	priority int
+}
+
+type laneWait struct {
+	turn explain.Turn
+	at   time.Time
+}
+
+// get gives what is known of a lane and priority, less what has started since.
+func (w *waits) get(key waitKey) (turn explain.Turn, known bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	one := w.known[key]
+	if one == nil || time.Since(one.at) > waitFor {
+		return turn, false
+	}
+	turn = one.turn
+	started := int64(time.Since(one.at).Seconds() * turn.PerSecond)
+	turn.Ahead = max(turn.Ahead-started, 0)
+	return turn, true
+}
+
+func (w *waits) set(key waitKey, turn explain.Turn) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.known == nil || len(w.known) >= maxWaits {
+		w.known = map[waitKey]*laneWait{}
+	}
+	w.known[key] = &laneWait{turn, time.Now()}
+}
+
+// joined counts one more job.
+func (w *waits) joined(key waitKey) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if one := w.known[key]; one != nil {
+		one.turn.Ahead++
+	}
+}
+
+// newTurn is when a job that is submitted now is likely to start.
+func (d *Dispatcher) newTurn(ctx context.Context, lane *directory.Lane, priority int) explain.Turn {
+	settings := d.lanes.Settings(lane.Tenant, lane.Queue)
+	if settings.Paused || settings.Push && d.breakerOpen(settings.QueueKey) {
+		return explain.Turn{}
+	}
+	line, beside, err := d.place(ctx, queue.Spot{Lane: *lane, Priority: priority})
+	if err != nil {
+		d.log.WarnContext(ctx, "how long a new job would wait is not known", "error", err)
+		return explain.Turn{}
+	}
+	turn := d.turn(lane, &settings, &line, beside)
+	if !settings.Push && !workersFor(lane, line.Workers).OfJob {
+		turn.Known = false
+	}
+	turn.New = true
+	return turn
+}
+
+func (d *Dispatcher) breakerOpen(key tenant.QueueKey) bool {
+	breaker := d.breaker(key)
+	return breaker != nil && breaker.State == api.BreakerOpen
+}

@@ -1,0 +1,263 @@
+package dispatch_test
+
+import (
+	"encoding/json"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
+	"github.com/forgequeue/forgequeue/core/internal/dispatch"
+	"github.com/forgequeue/forgequeue/core/internal/idempotency"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// drain claims one job at a time until it is known how fast a job's line moves.
+func (f *fixture) drain(id uuid.UUID) api.Explanation {
+	f.Helper()
+	var made api.Explanation
+	celltest.Eventually(f.T, "an estimate", func() bool {
+		f.take(1)
+		var err error
+		if made, err = f.d.Explain(f.Context(), f.tenant, "", id); err != nil {
+			f.Fatal(err)
+		}
+		return made.Estimate != nil
+	})
+	return made
+}
+
+// backlog submits many jobs like one.
+func (f *fixture) backlog(n int, like api.SubmitRequest) []uuid.UUID {
+	f.Helper()
+	jobs := make([]api.SubmitRequest, n)
+	for i := range jobs {
+		jobs[i] = like
+	}
+	call := f.call(jobs...)
+	f.accepted(f.d.Submit(f.Context(), []dispatch.SubmitCall{call})...)
+	return call.IDs
+}
+
+// near says that an estimate is of so many jobs ahead.
+func near(estimate *api.Estimate, ahead int64) bool {
+	if estimate == nil {
+		return false
+	}
+	return math.Abs(float64(estimate.StartsInMS)/(1000*float64(ahead+1)/estimate.DrainPerSecond)-1) < 0.02
+}
+
+// The line of a job has those of its own lane before it, and of the other types that share its workers: those of a higher
+// priority, and of the same one as many as take turns with it.
+func TestEstimateOfALine(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.take(1)
+	jobs := f.backlog(2000, plain())
+	last := jobs[len(jobs)-1]
+	f.why(last, "in_line")
+	if made := f.why(last, "in_line"); made.Estimate != nil {
+		t.Errorf("an estimate before anything has started: %+v", made.Estimate)
+	}
+	made := f.drain(last)
+	if !near(made.Estimate, made.Ahead.Count) {
+		t.Errorf("%+v with %d ahead", made.Estimate, made.Ahead.Count)
+	}
+
+	other := api.SubmitRequest{Type: "other"}
+	second := f.backlog(20, other)[19] // 20 of the first type take turns with it
+	if made := f.why(second, "in_line"); !near(made.Estimate, 39) || made.Ahead.Count != 19 {
+		t.Errorf("%+v with %d ahead of its own type", made.Estimate, made.Ahead.Count)
+	}
+	other.Priority = new(9)
+	f.backlog(30, other)
+	if made := f.why(second, "in_line"); !near(made.Estimate, 69) || made.Ahead.Count != 49 {
+		t.Errorf("%+v with %d ahead of its own type", made.Estimate, made.Ahead.Count)
+	}
+	if made := f.why(last, "in_line"); !near(made.Estimate, made.Ahead.Count+50) {
+		t.Errorf("%+v with %d ahead of its own type, and 50 of the other", made.Estimate, made.Ahead.Count)
+	}
+	// A limit of its own type: the other ones' pace says nothing.
+	f.put("default", api.QueueRequest{Types: api.TypeLimits{"other": {MaxRunning: new(int64(5))}}})
+	if made := f.why(second, "in_line"); made.Estimate != nil {
+		t.Errorf("%+v though nothing of its type has started", made.Estimate)
+	}
+	f.put("default", api.QueueRequest{})
+
+	later := f.submit(api.SubmitRequest{Type: "test", DelayMS: new(int64(3_600_000))})[0]
+	if made := f.why(later, "time"); made.Estimate == nil || made.Estimate.StartsInMS < 3_000_000 || made.Estimate.StartsInMS > 3_600_000 {
+		t.Errorf("scheduled in an hour: %+v", made.Estimate)
+	}
+	shown, err := f.d.Queue(t.Context(), f.tenant, "default")
+	if err != nil || shown.DrainPerSecond == nil || shown.WaitMS == nil || *shown.WaitMS < 100 {
+		t.Errorf("%+v, %v", shown, err)
+	}
+	f.pause("default", true)
+	f.why(later, "time", "paused")
+	for _, id := range []uuid.UUID{last, later} {
+		if made, err := f.d.Explain(t.Context(), f.tenant, "", id); err != nil || made.Estimate != nil {
+			t.Errorf("paused: %+v, %v", made.Estimate, err)
+		}
+	}
+	if shown, err := f.d.Queue(t.Context(), f.tenant, "default"); err != nil || shown.WaitMS != nil {
+		t.Errorf("paused: %+v, %v", shown, err)
+	}
+}
+
+// A core that starts no jobs estimates by what the others report.
+func TestEstimateOfAnotherCoresDrain(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.take(1)
+	last := f.backlog(3000, plain())[2999]
+	f.run()
+	own := f.drain(last)
+	other := f.newCore(f.store)
+	if err := other.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	celltest.Eventually(t, "the other core to have heard of it", func() bool {
+		f.take(1)
+		if made, err := other.Explain(t.Context(), f.tenant, "", last); err != nil || made.Estimate == nil {
+			return false
+		}
+		return true
+	})
+	if own.Estimate.DrainPerSecond <= 0 {
+		t.Errorf("%+v", own.Estimate)
+	}
+}
+
+// A job that may not wait for as long as its line is refused, and leaves nothing behind.
+func TestWouldWait(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.take(1)
+	impatient := api.SubmitRequest{Type: "test", MaxWaitMS: new(int64(1))}
+	if answer := f.d.Submit(t.Context(), []dispatch.SubmitCall{f.call(impatient)})[0]; answer.Problem != nil || answer.Accepted != 1 {
+		t.Fatalf("refused though nothing is known: %+v", answer.Problem)
+	}
+	jobs := f.backlog(2000, plain())
+	f.drain(jobs[1999])
+	keyed := f.call(plain())
+	keyed.Idempotency = &idempotency.Request{Operation: "submit", Key: "k"}
+	first := f.d.Submit(t.Context(), []dispatch.SubmitCall{keyed})[0]
+	if first.Err != nil || first.Accepted != 1 {
+		t.Fatalf("%+v", first)
+	}
+	alike := plain()
+	alike.DedupeKey = new("one")
+	f.submit(alike)
+	stored := f.count(`SELECT count(*) FROM jobs`)
+	celltest.Eventually(t, "what was known before to be too old", func() bool {
+		answer := f.d.Submit(t.Context(), []dispatch.SubmitCall{f.call(impatient)})[0]
+		stored += answer.Accepted
+		return answer.Problem != nil
+	})
+	check := func(p *problem.Problem) {
+		t.Helper()
+		if p == nil || p.Code != problem.WouldWait || p.Status != 429 || p.RetryAfterMS == nil || len(p.Policies) != 1 ||
+			p.Policies[0].Name != "wait" || p.Policies[0].Limit != 1 || p.Policies[0].Current <= 1 {
+			t.Errorf("%+v", p)
+		}
+	}
+	refused := f.call(impatient)
+	refused.Idempotency = &idempotency.Request{Operation: "submit", Key: "refused"}
+	check(f.d.Submit(t.Context(), []dispatch.SubmitCall{refused})[0].Problem)
+	if keys := f.count(`SELECT count(*) FROM idempotency_keys WHERE key = 'refused'`); keys != 0 {
+		t.Error("a refused job has used its key")
+	}
+	// What was accepted with the key is answered again.
+	keyed.Jobs[0].MaxWaitMS = new(int64(1))
+	if again := f.d.Submit(t.Context(), []dispatch.SubmitCall{keyed})[0]; !again.Replayed || again.Problem != nil {
+		t.Errorf("%+v", again)
+	}
+	alike.MaxWaitMS = new(int64(1))
+	if answer := f.d.Submit(t.Context(), []dispatch.SubmitCall{f.call(alike)})[0]; answer.Problem != nil || len(answer.Jobs) != 1 || !answer.Jobs[0].Deduplicated {
+		t.Errorf("a live job has its dedupe_key: %+v, %+v", answer.Problem, answer.Jobs)
+	}
+	alike.DedupeKey = new("another")
+	check(f.d.Submit(t.Context(), []dispatch.SubmitCall{f.call(alike)})[0].Problem)
+	patient, ahead := impatient, impatient
+	patient.MaxWaitMS, ahead.Priority = new(int64(3_600_000)), new(9)
+	later := impatient
+	later.DelayMS = new(int64(60_000))
+	mixed := f.call(impatient, patient, ahead, later)
+	answer := f.d.Submit(t.Context(), []dispatch.SubmitCall{mixed})[0]
+	if answer.Err != nil || answer.Accepted != 3 || len(answer.Jobs) != 4 {
+		t.Fatalf("%+v", answer)
+	}
+	check(answer.Jobs[0].Refused)
+	stored += 3
+	atomic := f.call(patient, impatient)
+	atomic.Atomic = true
+	check(f.d.Submit(t.Context(), []dispatch.SubmitCall{atomic})[0].Problem)
+	if now := f.count(`SELECT count(*) FROM jobs`); now != stored {
+		t.Errorf("%d jobs are stored, want %d", now, stored)
+	}
+	shared := f.call(impatient)
+	shared.Jobs[0].Priority, shared.Shared = new(3), true
+	if answer := f.d.Submit(t.Context(), []dispatch.SubmitCall{shared})[0]; !answer.Alone {
+		t.Errorf("a shared call has asked PostgreSQL: %+v", answer)
+	}
+}
+
+// A refusal for a full cap says when there is likely to be room: to each caller a later time.
+func TestRoomByDrain(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.take(1)
+	last := f.backlog(2000, request("ada"))[1999]
+	f.override(api.Overrides{Limits: api.Limits{MaxActive: new(int64(10)), UserMaxActive: new(int64(5))}})
+	f.put("default", api.QueueRequest{MaxActive: new(int64(10))})
+	refusal := func(request api.SubmitRequest) *problem.Problem {
+		t.Helper()
+		answer := f.d.Submit(t.Context(), []dispatch.SubmitCall{f.call(request)})[0]
+		if answer.Problem == nil {
+			t.Fatalf("%+v", answer)
+		}
+		return answer.Problem
+	}
+	if p := refusal(plain()); *p.RetryAfterMS < 1000 || *p.RetryAfterMS >= 2000 || p.Policies[0].RetryAfterMS != nil {
+		t.Errorf("with no known rate: %+v", p)
+	}
+	f.drain(last)
+	var before int64
+	for range 50 {
+		p := refusal(request("ada"))
+		if len(p.Policies) != 3 || *p.RetryAfterMS > 15_000 {
+			t.Fatalf("%+v", p)
+		}
+		for _, policy := range p.Policies {
+			if policy.RetryAfterMS == nil || *policy.RetryAfterMS > *p.RetryAfterMS {
+				t.Fatalf("%+v", policy)
+			}
+		}
+		before = *p.RetryAfterMS
+	}
+	if before <= 100 {
+		t.Errorf("the 50th is told to come back in %d ms", before)
+	}
+}
+
+// A key that is bound to a user learns nothing of others but counts.
+func TestWhyNamesNoOtherUser(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.take(1)
+	f.backlog(2000, request("secret-bob"))
+	mine := f.submit(request("ada"))[0]
+	f.drain(mine)
+	f.override(api.Overrides{Limits: api.Limits{MaxRunning: new(int64(1)), UserMaxRunning: new(int64(10))}, Users: map[string]api.Limits{"secret-bob": {UserMaxRunning: new(int64(1))}}})
+	made, err := f.d.Explain(t.Context(), f.tenant, "ada", mine)
+	if err != nil || made.State != api.StateQueued {
+		t.Fatalf("%+v, %v", made, err)
+	}
+	text, err := json.Marshal(made)
+	if err != nil || strings.Contains(string(text), "bob") {
+		t.Errorf("%s, %v", text, err)
+	}
+}
