@@ -43,6 +43,12 @@ func answers() map[string]any {
 				Types: api.TypeLimits{"welcome": {MaxRunning: new(int64(5))}},
 			},
 		},
+		"Stats": api.Stats{
+			From: at(0), To: at(60), Step: api.StepMinute, Queue: new(api.DefaultQueue),
+			Items: []api.StatsItem{{
+				At: at(0), Submitted: 120, Started: 118, Completed: 112, FailedAttempts: 4, DeadLetter: 1, Cancelled: 2, WaitingMS: 5310, RunningMS: 96_400,
+			}},
+		},
 		"Attempt": api.Attempt{
 			Attempt: 1, Epoch: 1, Kind: "failed", WorkerID: new("worker-1"), StartedAt: new(at(1)), EndedAt: new(at(2)),
 			Error: &api.JobError{Type: "timeout", Message: "the mail server did not answer"}, NextRunAt: new(at(7)),

@@ -63,6 +63,8 @@ func descriptions() map[string]string {
 		"WebhookRequest":     "A webhook as its owner describes it.",
 		"WebhookFilter":      "Which jobs: each member that is set must be the job's.",
 		"WebhookDeliveries":  "How many deliveries there are, and how the last call ended. Counts stop at 10,000.",
+		"Stats":              "What a tenant's jobs did, by steps of time.",
+		"StatsItem":          "What jobs did in one step.",
 		"ScheduleRequest":    "A schedule as its owner describes it: one job a tick.",
 		"ScheduleRun":        "A tick, or a trigger: its job, or why there is none.",
 		"HeartbeatResponse":  "How the worker and each of its leases stand, in the order sent.",

@@ -44,6 +44,9 @@ const metricsConnections = 32
 // share.
 const maxConnAge = 30 * time.Second
 
+// lastStats bounds the append of what was counted before the end.
+const lastStats = 5 * time.Second
+
 // Run serves core until ctx ends, then drains: no new requests, those in flight end, the background
 // duties stop last. It gives nil after a clean drain.
 func Run(ctx context.Context, cfg Config) error {
@@ -125,7 +128,9 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, tracing *telemetry
 	duties, stopDuties := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopDuties()
 	var group sync.WaitGroup
+	stats := sweep.NewStats(store, dispatcher, meters.jobs, log)
 	for _, run := range append(sweeps(store, dispatcher, promoter, meters, log),
+		stats.Run,
 		dispatcher.Run,
 		promoter.Run,
 		ticker.Run,
@@ -160,6 +165,11 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, tracing *telemetry
 	pushed.Wait()
 	stopDuties()
 	group.Wait()
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastStats)
+	defer cancel()
+	if err := stats.Append(last); err != nil {
+		log.WarnContext(ctx, "the last job stats are lost", "error", err)
+	}
 	log.InfoContext(ctx, "core has stopped", "clean", err == nil)
 	return err
 }

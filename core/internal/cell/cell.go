@@ -15,6 +15,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/retention"
 	"github.com/forgequeue/forgequeue/core/internal/schedule"
+	"github.com/forgequeue/forgequeue/core/internal/stats"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
 	"github.com/forgequeue/forgequeue/core/internal/usage"
@@ -49,6 +50,7 @@ type Cell struct {
 	*webhook.Hooks
 	*delivery.Deliverer
 	*drain.Reports
+	*stats.Stats
 }
 
 // Open connects, and refuses a server that is too old or can lose acknowledged work.
@@ -67,7 +69,7 @@ func Open(ctx context.Context, options Options) (*Cell, error) {
 		Forgetter: retention.New(db, options.Retention), Keys: &idempotency.Keys{Store: db},
 		Submitter: submits, Schedules: schedule.New(db, submits), Claimer: claim.New(db, counts), Jobs: jobs, Edges: edges, Workflows: &workflow.Workflows{Store: db},
 		Hooks: hooks, Deliverer: delivery.New(db),
-		Reports: &drain.Reports{Store: db},
+		Stats: &stats.Stats{Store: db}, Reports: &drain.Reports{Store: db},
 		Letters: deadletter.New(db, counts, jobs, edges, options.Retention.DeadLetters),
 	}
 	db.OnMissingPartition(c.MakePartitions)

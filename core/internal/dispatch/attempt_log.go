@@ -34,8 +34,9 @@ func (d *Dispatcher) recordAttempt(ctx context.Context, ended *queue.EndedAttemp
 	)
 }
 
-// Reaped records attempts whose leases were reaped.
+// Reaped records jobs that a duty has ended or requeued, with their attempts.
 func (d *Dispatcher) Reaped(ctx context.Context, reaped []queue.Reaped) {
+	d.countReaped(reaped)
 	for i := range reaped {
 		one := &reaped[i]
 		d.recordAttempt(ctx, one.Attempt, string(one.Event), string(one.Verdict.State), string(one.Event), false)

@@ -154,7 +154,9 @@ func (d *Dispatcher) GiveBack(ctx context.Context, jobs []claim.Job) {
 		leases[i] = jobs[i].Lease()
 	}
 	var ready []queue.Ready
-	for i, ended := range d.store.GiveBack(finish, leases) {
+	given := d.store.GiveBack(finish, leases)
+	d.countEnded(given)
+	for i, ended := range given {
 		switch {
 		case ended.Err == nil && ended.Ready != nil:
 			ready = append(ready, *ended.Ready)
@@ -202,6 +204,7 @@ func (d *Dispatcher) ended(ctx context.Context, endings []queue.Ending, ended []
 	var ready []queue.Ready
 	var over []uuid.UUID
 	waits := false
+	d.countEnded(ended)
 	for i := range ended {
 		if ended[i].Err != nil || ended[i].Replayed {
 			continue

@@ -209,4 +209,5 @@ func (d *Dispatcher) claimed(jobs []claim.Job) {
 	}
 	d.metrics.Claimed.Add(float64(len(jobs)))
 	d.drained(jobs)
+	d.countClaimed(jobs)
 }

@@ -29,6 +29,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/metrics"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/scheduler"
+	"github.com/forgequeue/forgequeue/core/internal/stats"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/core/internal/watch"
 )
@@ -70,6 +71,7 @@ type Dispatcher struct {
 	// waits are how long new jobs are likely to wait.
 	waits   waits
 	metrics *metrics.Jobs
+	stats   stats.Recorder
 	traces  flush.Traces
 	log     *slog.Logger
 	// publish passes wake-ups on to other cores; it never blocks.

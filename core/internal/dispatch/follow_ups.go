@@ -29,6 +29,7 @@ func (d *Dispatcher) FollowUp(ctx context.Context, owner tenant.ID) (done int, m
 	}
 	d.metrics.Unblocked.Add(float64(len(followed.Unblocked)))
 	d.metrics.Cancelled.Add(float64(len(followed.Cancelled)))
+	d.countReaped(followed.Cancelled)
 	d.Changed(changed...)
 	d.Ended(queue.IDs(followed.Cancelled)...)
 	d.Wake(ready)

@@ -19,6 +19,7 @@ func (d *Dispatcher) Cancel(ctx context.Context, owner tenant.ID, user string, i
 	summary, did, err := d.store.Cancel(ctx, owner, user, id)
 	if err == nil && did == queue.CancelEnded {
 		d.metrics.Cancelled.Inc()
+		d.countCancelled(owner, &summary)
 		d.Ended(id)
 	}
 	if err == nil && did == queue.CancelRequested {

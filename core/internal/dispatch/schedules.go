@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/idempotency"
+	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/schedule"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
@@ -192,7 +193,8 @@ func (d *Dispatcher) stepSchedules(ctx context.Context, candidates []schedule.Ca
 func (d *Dispatcher) stepped(step *schedule.Step) {
 	d.stored(step.Answers)
 	d.metrics.Cancelled.Add(float64(len(step.Cancelled)))
-	d.Ended(step.Cancelled...)
+	d.countReaped(step.Cancelled)
+	d.Ended(queue.IDs(step.Cancelled)...)
 	if len(step.Cancelled) > 0 {
 		d.store.Appended() // others may come after them
 		d.store.EventsAppended()

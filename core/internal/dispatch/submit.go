@@ -96,6 +96,7 @@ func (d *Dispatcher) stored(answers []submit.Answer) {
 		scheduled = scheduled || answers[i].Scheduled
 		d.metrics.Submitted.Add(float64(answers[i].Accepted))
 	}
+	d.countStored(answers)
 	d.Wake(ready)
 	if scheduled {
 		d.scheduled()

@@ -39,6 +39,7 @@ func (d *Dispatcher) CancelWorkflow(ctx context.Context, owner tenant.ID, user s
 				return api.Workflow{}, err
 			}
 			d.metrics.Cancelled.Add(float64(len(ended)))
+			d.countReaped(ended)
 			d.Ended(queue.IDs(ended)...)
 		}
 	}

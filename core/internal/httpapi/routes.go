@@ -60,6 +60,7 @@ func (s *Server) routes() []route {
 		{"POST", api.HopQueuePut, body, 0, each(forManager(s.putQueue))},
 		{"POST", api.HopQueuePause, body, 0, each(forManager(s.pauseQueue))},
 		{"POST", api.HopQueueDelete, body, 0, each(forManager(s.deleteQueue))},
+		{"POST", api.HopStats, body, 0, each(forManager(s.readStats))},
 
 		{"POST", api.HopDeadLetters, body, 0, each(forTenant(s.listDeadLetters))},
 		{"POST", api.HopDeadLetterGroups, body, 0, each(forTenant(s.groupDeadLetters))},

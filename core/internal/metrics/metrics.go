@@ -43,6 +43,7 @@ type Jobs struct {
 	ReapDelay       prometheus.Histogram
 	Parked          prometheus.Gauge
 	SweepErrors     *prometheus.CounterVec // duty
+	StatsLost       prometheus.Counter
 	UsageDrift      prometheus.Gauge
 	UsageBackfilled prometheus.Counter
 	Workers         *Workers
@@ -72,7 +73,7 @@ func NewJobs(registry prometheus.Registerer) *Jobs {
 		WebhookEventAge: m.gauge("webhook_event_age_seconds", "Age of the oldest event of a webhook without a delivery: how late deliveries are submitted."),
 		Cleaned: m.counters("jobs_cleaned_total",
 			"Rows removed because their retention was over, by kind; lanes because they were empty and unused. Finished jobs and attempts are removed by whole days, and counted as PostgreSQL estimates them.",
-			"kind", CleanedFinished, CleanedAttempt, CleanedDeadLetter, CleanedRedrive, CleanedAudit, CleanedIdempotencyKey, CleanedDependency, CleanedWorkflow, CleanedLane, CleanedScheduleRun),
+			"kind", CleanedFinished, CleanedAttempt, CleanedDeadLetter, CleanedRedrive, CleanedAudit, CleanedIdempotencyKey, CleanedDependency, CleanedWorkflow, CleanedLane, CleanedScheduleRun, CleanedStats),
 		QueueWait:       m.seconds("job_queue_wait_seconds", "From ready to claimed."),
 		Execution:       m.seconds("job_execution_seconds", "From claimed to completed."),
 		EndToEnd:        m.seconds("job_end_to_end_seconds", "From submitted to completed."),
@@ -80,8 +81,9 @@ func NewJobs(registry prometheus.Registerer) *Jobs {
 		Parked:          m.gauge("claims_parked", "Claims that wait for a job."),
 		UsageDrift:      m.gauge("usage_drift", "Counts for caps that a recount found wrong, as `core verify` would; it should be 0."),
 		UsageBackfilled: m.counter("usage_adopted_total", "Jobs added to a count that started after they were stored."),
+		StatsLost:       m.counter("stats_events_lost_total", "Events that are missing in job stats, because too many queues were active at once or PostgreSQL's answer was lost."),
 		SweepErrors: m.counters("sweep_errors_total", "Background duties that failed, by duty.", "duty",
-			"deadlines", "deliveries", "depths", "follow_up", "forget", "lanes", "partitions", "promote", "reap", "redrive", "schedules", "usage", "workers"),
+			"deadlines", "deliveries", "depths", "follow_up", "forget", "lanes", "partitions", "promote", "reap", "redrive", "schedules", "stats", "stats_rollup", "usage", "workers"),
 		Workers:   newWorkers(m),
 		Schedules: newSchedules(m),
 	}
@@ -99,6 +101,7 @@ const (
 	CleanedDependency     = "dependency"
 	CleanedWorkflow       = "workflow"
 	CleanedScheduleRun    = "schedule_run"
+	CleanedStats          = "job_stats"
 )
 
 // maker makes metrics and registers them.

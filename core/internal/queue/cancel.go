@@ -126,8 +126,9 @@ func (s *Jobs) CancelAll(ctx context.Context, owner tenant.ID, ids []uuid.UUID) 
 				requested = append(requested, row.ID)
 				continue
 			}
-			transitions = append(transitions, &transition{row: row, verdict: verdict})
-			ended = append(ended, Reaped{ID: row.ID, Ready: Ready{Lane: row.LaneID}, Queue: row.Queue, Event: job.Cancel, Verdict: verdict})
+			made := &transition{row: row, verdict: verdict}
+			transitions = append(transitions, made)
+			ended = append(ended, Reaped{ID: row.ID, Ready: Ready{Lane: row.LaneID}, Queue: row.Queue, Event: job.Cancel, Verdict: verdict, Statistic: made.statistic()})
 		}
 		batch := finish(transitions)
 		if len(requested) > 0 {

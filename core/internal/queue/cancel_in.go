@@ -6,6 +6,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/forgequeue/forgequeue/core/internal/job"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 )
 
@@ -19,7 +20,7 @@ FOR UPDATE`
 // CancelIn cancels jobs, of any tenants, as Cancel does, in the transaction of what replaces them. It
 // gives the jobs that waited and have ended; those that run are asked to stop, and those that have
 // ended before stay as they are.
-func CancelIn(ctx context.Context, tx pgx.Tx, ids []uuid.UUID) (ended []uuid.UUID, err error) {
+func CancelIn(ctx context.Context, tx pgx.Tx, ids []uuid.UUID) (ended []Reaped, err error) {
 	rows, err := tx.Query(ctx, lockLiveSQL, store.Args{"ids": ids})
 	if err != nil {
 		return nil, err
@@ -34,7 +35,8 @@ func CancelIn(ctx context.Context, tx pgx.Tx, ids []uuid.UUID) (ended []uuid.UUI
 			return nil, err
 		}
 		if did == CancelEnded {
-			ended = append(ended, live[i].ID)
+			cancelled := transition{row: live[i], verdict: job.Verdict{State: job.Cancelled}}
+			ended = append(ended, Reaped{ID: live[i].ID, Queue: live[i].Queue, Event: job.Cancel, Verdict: cancelled.verdict, Statistic: cancelled.statistic()})
 		}
 	}
 	return ended, nil

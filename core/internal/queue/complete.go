@@ -54,10 +54,10 @@ INSERT INTO finished_jobs (` + jobColumns + `, state, result, finished_at)
 SELECT ` + StableColumns + `, attempt, last_error, lease_id, substring(@hashes::bytea FROM 32 * place - 31 FOR 32), NULL,
        'completed', (@results::text[])[place]::json, statement_timestamp()
 FROM ended CROSS JOIN LATERAL ` + inputSQL + `
-RETURNING id, tenant_id, lane_id, outcome_lease_id, attempt, epoch, created_at, started_at, finished_at, EXISTS (SELECT FROM events) AS told`
+RETURNING id, tenant_id, lane_id, queue, outcome_lease_id, attempt, epoch, created_at, started_at, finished_at, EXISTS (SELECT FROM events) AS told`
 
 // loggedSQL also returns the attempt's fields for its log line and span.
-const loggedSQL = `, type, queue, correlation_id, traceparent`
+const loggedSQL = `, type, correlation_id, traceparent`
 
 // completion is one of the two statements.
 type completion struct {
@@ -75,6 +75,7 @@ type completed struct {
 	ID             uuid.UUID
 	TenantID       tenant.ID
 	LaneID         directory.LaneID
+	Queue          string
 	OutcomeLeaseID uuid.UUID
 	Attempt        int32
 	Epoch          int64
@@ -85,7 +86,7 @@ type completed struct {
 	Told bool
 
 	// Of loggedSQL only.
-	Type, Queue                string
+	Type                       string
 	CorrelationID, Traceparent *string
 }
 
@@ -95,13 +96,13 @@ func scanCompleted(row pgx.CollectableRow) (c completed, err error) {
 }
 
 func scanCompletedLogged(row pgx.CollectableRow) (c completed, err error) {
-	err = row.Scan(append(c.columns(), &c.Type, &c.Queue, &c.CorrelationID, &c.Traceparent)...)
+	err = row.Scan(append(c.columns(), &c.Type, &c.CorrelationID, &c.Traceparent)...)
 	return c, err
 }
 
 // columns are those of completeSQL.
 func (c *completed) columns() []any {
-	return []any{&c.ID, &c.TenantID, &c.LaneID, &c.OutcomeLeaseID, &c.Attempt, &c.Epoch, &c.CreatedAt, &c.StartedAt, &c.FinishedAt, &c.Told}
+	return []any{&c.ID, &c.TenantID, &c.LaneID, &c.Queue, &c.OutcomeLeaseID, &c.Attempt, &c.Epoch, &c.CreatedAt, &c.StartedAt, &c.FinishedAt, &c.Told}
 }
 
 func (c *completed) lease() job.Lease {

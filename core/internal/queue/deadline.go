@@ -49,7 +49,7 @@ func (s *Jobs) ExpireDeadlines(ctx context.Context, lookback time.Duration, batc
 				made.attemptKind = "cancelled"
 			}
 			transitions = append(transitions, made)
-			expired = append(expired, Reaped{ID: row.ID, Ready: Ready{Lane: row.LaneID}, Queue: row.Queue, Event: job.DeadlinePast, Verdict: verdict, Attempt: s.attemptOf(row)})
+			expired = append(expired, Reaped{ID: row.ID, Ready: Ready{Lane: row.LaneID}, Queue: row.Queue, Event: job.DeadlinePast, Verdict: verdict, Attempt: s.attemptOf(row), Statistic: made.statistic()})
 		}
 		return finish(transitions), nil
 	})

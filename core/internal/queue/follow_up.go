@@ -144,7 +144,7 @@ func (s *Jobs) FollowUp(ctx context.Context, owner tenant.ID) (Followed, error) 
 	s.appended(step.cancelled)
 	for _, one := range step.cancelled {
 		step.result.Cancelled = append(step.result.Cancelled, Reaped{
-			ID: one.row.ID, Ready: Ready{Lane: one.row.LaneID}, Queue: one.row.Queue, Event: job.Cancel, Verdict: one.verdict,
+			ID: one.row.ID, Ready: Ready{Lane: one.row.LaneID}, Queue: one.row.Queue, Event: job.Cancel, Verdict: one.verdict, Statistic: one.statistic(),
 		})
 	}
 	return step.result, nil

@@ -83,6 +83,8 @@ type Ended struct {
 	Execution, EndToEnd time.Duration
 	// Attempt is for its log line and span; nil unless attempts are logged.
 	Attempt *EndedAttempt
+	// Statistic is for the stats; not of a repeat.
+	Statistic Statistic
 }
 
 // End ends attempts, of any tenants, as their holders report. Each has its own result: completes
@@ -159,6 +161,7 @@ func (s *Jobs) endCompletes(ctx context.Context, by completion, endings []Ending
 		case ok:
 			ended[index].Outcome = completedOutcome(row.ID, row.Attempt, row.Epoch)
 			ended[index].Lane, ended[index].Kind = row.LaneID, api.KindComplete
+			ended[index].Statistic = row.statistic()
 			ended[index].EndToEnd = row.FinishedAt.Sub(row.CreatedAt)
 			if row.StartedAt != nil {
 				ended[index].Execution = row.FinishedAt.Sub(*row.StartedAt)

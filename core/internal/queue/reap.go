@@ -26,6 +26,8 @@ type Reaped struct {
 	Late time.Duration
 	// Attempt is for its log line and span; nil if attempts are not logged, or none ended.
 	Attempt *EndedAttempt
+	// Statistic is for the stats.
+	Statistic Statistic
 
 	ended time.Time
 }
@@ -117,7 +119,7 @@ func (s *Jobs) reapRows(ctx context.Context, sql string, args store.Args, random
 			transitions = append(transitions, made)
 			reaped = append(reaped, Reaped{
 				ID: row.ID, Ready: Ready{Lane: row.LaneID, Priority: row.Priority, At: row.Now}, Queue: row.Queue, Event: event, Verdict: made.verdict,
-				Late: max(row.Now.Sub(*row.LeaseExpiresAt), 0), Attempt: s.attemptOf(row), ended: *row.LeaseExpiresAt,
+				Late: max(row.Now.Sub(*row.LeaseExpiresAt), 0), Attempt: s.attemptOf(row), Statistic: made.statistic(), ended: *row.LeaseExpiresAt,
 			})
 		}
 		return finish(transitions), nil

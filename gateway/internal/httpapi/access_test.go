@@ -68,6 +68,7 @@ var table = map[string]struct {
 	"DELETE /v1/queues/{name}":               {scope: "manage", unbound: true},
 	"POST /v1/queues/{name}/pause":           {scope: "manage", unbound: true},
 	"POST /v1/queues/{name}/resume":          {scope: "manage", unbound: true},
+	"GET /v1/stats":                          {scope: "read", unbound: true},
 	"GET /v1/dead-letters":                   {scope: "read"},
 	"GET /v1/dead-letters/groups":            {scope: "read"},
 	"GET /v1/redrives":                       {scope: "read"},

@@ -107,6 +107,7 @@ func (s *Server) routes() []route {
 		{"DELETE", "/v1/queues/{name}", manageTenant, noBody, perRequest, nil, "", handle(h.DeleteQueue)},
 		{"POST", "/v1/queues/{name}/pause", manageTenant, bodyOrNone, perRequest, nil, "", handle(h.PauseQueue)},
 		{"POST", "/v1/queues/{name}/resume", manageTenant, bodyOrNone, perRequest, nil, "", handle(h.ResumeQueue)},
+		{"GET", "/v1/stats", readTenant, noBody, perRequest, []string{"queue", "from", "to", "step"}, "", handle(h.Stats)},
 
 		{"GET", "/v1/dead-letters", read, noBody, perRequest, page(deadLetterFilter...), "", handle(h.ListDeadLetters)},
 		{"GET", "/v1/dead-letters/groups", read, noBody, perRequest, append([]string{"page_size"}, deadLetterFilter...), "", handle(h.GroupDeadLetters)},

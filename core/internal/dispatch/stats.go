@@ -1,0 +1,108 @@
+package dispatch
+
+import (
+	"context"
+
+	"github.com/forgequeue/forgequeue/core/internal/claim"
+	"github.com/forgequeue/forgequeue/core/internal/job"
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/stats"
+	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/core/internal/submit"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// AppendStats appends what was counted since the last time; appended says that there was something. Counts that were
+// not appended for certain are kept for the next time; where the outcome is unknown they are dropped, so that none is
+// appended twice.
+func (d *Dispatcher) AppendStats(ctx context.Context) (appended bool, err error) {
+	pending, lost := d.stats.Take()
+	if len(pending) > 0 {
+		switch err = d.store.AppendStats(ctx, pending); {
+		case err == nil:
+			appended = true
+		case store.Definite(err):
+			d.stats.Restore(pending)
+		default:
+			lost += pending.Events()
+		}
+	}
+	d.metrics.StatsLost.Add(float64(lost))
+	return appended, err
+}
+
+// countStored counts jobs that were stored.
+func (d *Dispatcher) countStored(answers []submit.Answer) {
+	var events []stats.Event
+	for i := range answers {
+		for _, one := range answers[i].Jobs {
+			if one.Row == nil || one.Deduplicated {
+				continue
+			}
+			events = append(events, stats.Event{
+				QueueKey: tenant.QueueKey{Tenant: one.Row.TenantID, Name: one.Row.Queue}, At: one.Row.CreatedAt, Counts: stats.Counts{Submitted: 1},
+			})
+		}
+	}
+	d.stats.Record(events...)
+}
+
+// countClaimed counts attempts that were claimed, also those that are given back.
+func (d *Dispatcher) countClaimed(jobs []claim.Job) {
+	events := make([]stats.Event, len(jobs))
+	for i := range jobs {
+		one := &jobs[i]
+		events[i] = stats.Event{
+			QueueKey: tenant.QueueKey{Tenant: one.TenantID, Name: one.Queue}, At: one.StartedAt,
+			Counts: stats.Counts{Started: 1, Waiting: max(one.StartedAt.Sub(one.ReadyAt), 0)},
+		}
+	}
+	d.stats.Record(events...)
+}
+
+// countEnded counts attempts that their holders have ended, without repeats.
+func (d *Dispatcher) countEnded(ended []queue.Ended) {
+	events := make([]stats.Event, 0, len(ended))
+	for i := range ended {
+		if ended[i].Err == nil && !ended[i].Replayed {
+			events = append(events, eventOf(&ended[i].Statistic, job.State(ended[i].Outcome.State)))
+		}
+	}
+	d.stats.Record(events...)
+}
+
+// countReaped counts jobs that were ended or requeued without a holder.
+func (d *Dispatcher) countReaped(reaped []queue.Reaped) {
+	events := make([]stats.Event, len(reaped))
+	for i := range reaped {
+		events[i] = eventOf(&reaped[i].Statistic, reaped[i].Verdict.State)
+	}
+	d.stats.Record(events...)
+}
+
+// countCancelled counts a job that waited and was cancelled.
+func (d *Dispatcher) countCancelled(owner tenant.ID, cancelled *api.JobSummary) {
+	if cancelled.FinishedAt != nil {
+		d.stats.Record(stats.Event{
+			QueueKey: tenant.QueueKey{Tenant: owner, Name: cancelled.Queue}, At: cancelled.FinishedAt.Time, Counts: stats.Counts{Cancelled: 1},
+		})
+	}
+}
+
+// eventOf is the end of an attempt, or of a job; state is the job's new one.
+func eventOf(ended *queue.Statistic, state job.State) stats.Event {
+	event := stats.Event{QueueKey: ended.Queue, At: ended.At, Counts: stats.Counts{Running: ended.Running}}
+	if ended.FailedAttempt {
+		event.FailedAttempts = 1
+	}
+	switch state {
+	case job.Completed:
+		event.Completed = 1
+	case job.DeadLetter:
+		event.DeadLetter = 1
+	case job.Cancelled:
+		event.Cancelled = 1
+	}
+	return event
+}

@@ -1,0 +1,177 @@
+package dispatch_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// stats appends what was counted and gives the sum of all steps of a queue, or of all.
+func (f *fixture) stats(name string) api.StatsItem {
+	f.Helper()
+	if _, err := f.d.AppendStats(f.Context()); err != nil {
+		f.Fatal(err)
+	}
+	return f.statsOf(name)
+}
+
+func (f *fixture) statsOf(name string) (sum api.StatsItem) {
+	f.Helper()
+	// wide: the test may cross an hour
+	made, err := f.store.JobStats(f.Context(), f.tenant, api.HopStatsRequest{
+		Queue: name, From: new(api.At(time.Now().Add(-2 * time.Hour))), To: new(api.At(time.Now().Add(time.Hour))),
+	})
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, item := range made.Items {
+		sum.Submitted += item.Submitted
+		sum.Started += item.Started
+		sum.Completed += item.Completed
+		sum.FailedAttempts += item.FailedAttempts
+		sum.DeadLetter += item.DeadLetter
+		sum.Cancelled += item.Cancelled
+		sum.WaitingMS += item.WaitingMS
+		sum.RunningMS += item.RunningMS
+	}
+	return sum
+}
+
+func (f *fixture) wantStats(name string, want api.StatsItem) {
+	f.Helper()
+	got := f.stats(name)
+	got.WaitingMS, got.RunningMS = 0, 0
+	if got != want {
+		f.Errorf("queue %q: %+v, want %+v", name, got, want)
+	}
+}
+
+// Every way in which a job is stored, claimed, and ends, or an attempt does, counts once, and what changes nothing
+// counts as nothing.
+func TestStatsCountEachStepOnce(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	keyed := request("ada")
+	keyed.DedupeKey = new("k")
+	f.submit(keyed)
+	f.submit(keyed) // deduplicated
+	f.submit(request("ada"), request("ada"), request("ada"), request("ada"), request("ada"), request("ada"))
+	f.submit(api.SubmitRequest{Type: "test", Queue: "other", DelayMS: new(int64(3_600_000))})
+	f.wantStats("", api.StatsItem{Submitted: 8})
+	f.wantStats("other", api.StatsItem{Submitted: 1})
+
+	jobs := f.claim(f.claimCall())
+	if len(jobs) != 7 {
+		t.Fatalf("%d jobs", len(jobs))
+	}
+	f.exec(`UPDATE jobs SET started_at = started_at - interval '2 s' WHERE state = 'running'`)
+	end := func(ending queue.Ending) {
+		f.Helper()
+		for range 2 { // a repeat counts as nothing
+			if ended := f.d.End(t.Context(), []queue.Ending{ending})[0]; ended.Err != nil {
+				f.Fatal(ended.Err)
+			}
+		}
+	}
+	end(queue.Ending{Lease: jobs[0].Lease(), Kind: api.KindComplete})
+	end(queue.Ending{Lease: jobs[1].Lease(), Kind: api.KindFail})
+	end(queue.Ending{Lease: jobs[2].Lease(), Kind: api.KindFail, Permanent: true})
+	end(queue.Ending{Lease: jobs[3].Lease(), Kind: api.KindSnooze, Delay: time.Hour})
+	f.exec(`UPDATE jobs SET lease_expires_at = statement_timestamp() - interval '1 s' WHERE id = $1`, jobs[4].ID)
+	reaped, err := f.store.Reap(t.Context(), time.Unix(0, 0), 100, celltest.Half)
+	if err != nil || len(reaped) != 1 {
+		t.Fatal(reaped, err)
+	}
+	f.d.Reaped(t.Context(), reaped)
+	if _, requested, err := f.d.Cancel(t.Context(), f.tenant, "", jobs[5].ID); err != nil || !requested {
+		t.Fatal(requested, err)
+	}
+	end(queue.Ending{Lease: jobs[5].Lease(), Kind: api.KindFail}) // ends cancelled
+	f.d.GiveBack(t.Context(), jobs[6:])
+	stale := queue.Ending{Lease: jobs[4].Lease(), Kind: api.KindComplete}
+	if ended := f.d.End(t.Context(), []queue.Ending{stale})[0]; !errors.Is(ended.Err, queue.ErrLeaseLost) {
+		t.Errorf("%v", ended.Err)
+	}
+	for range 2 {
+		if _, _, err := f.d.Cancel(t.Context(), f.tenant, "", jobs[3].ID); err != nil { // waits, snoozed
+			t.Fatal(err)
+		}
+	}
+	f.exec(`UPDATE jobs SET deadline = statement_timestamp() - interval '1 s' WHERE queue = 'other'`)
+	expired, err := f.store.ExpireDeadlines(t.Context(), queue.AllTime, 100)
+	if err != nil || len(expired) != 1 {
+		t.Fatal(expired, err)
+	}
+	f.d.Reaped(t.Context(), expired)
+
+	f.wantStats("default", api.StatsItem{Submitted: 7, Started: 7, Completed: 1, FailedAttempts: 3, DeadLetter: 1, Cancelled: 2})
+	f.wantStats("other", api.StatsItem{Submitted: 1, DeadLetter: 1})
+	f.wantStats("", api.StatsItem{Submitted: 8, Started: 7, Completed: 1, FailedAttempts: 3, DeadLetter: 2, Cancelled: 2})
+	if sum := f.statsOf(""); sum.RunningMS < 7*2000 || sum.RunningMS > 7*2000+600_000 || sum.WaitingMS < 0 {
+		t.Errorf("%+v", sum)
+	}
+	// A redrive is not submitted; a rerun is.
+	if redriven := f.d.Redrive(t.Context(), f.tenant, "", []uuid.UUID{jobs[2].ID}); redriven[0].Err != nil {
+		t.Fatal(redriven[0].Err)
+	}
+	f.wantStats("default", api.StatsItem{Submitted: 7, Started: 7, Completed: 1, FailedAttempts: 3, DeadLetter: 1, Cancelled: 2})
+}
+
+// Children that are cancelled with their parent, and the jobs of a cancelled workflow, count too.
+func TestStatsCountCascades(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	parent := f.submit(request("ada"))[0]
+	f.submit(api.SubmitRequest{Type: "test", After: []api.Dependency{{JobID: parent.String()}}})
+	if _, _, err := f.d.Cancel(t.Context(), f.tenant, "", parent); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := f.d.FollowUp(t.Context(), f.tenant); err != nil {
+		t.Fatal(err)
+	}
+	f.wantStats("", api.StatsItem{Submitted: 2, Cancelled: 2})
+}
+
+// A definite failure keeps the counts for the next time; an unknown outcome drops them, and says so.
+func TestStatsAreNeverAppendedTwice(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.submit(request("ada"), request("ada"))
+	f.exec(`ALTER TABLE job_stats RENAME TO hidden`)
+	if appended, err := f.d.AppendStats(t.Context()); appended || err == nil || !store.Definite(err) {
+		t.Fatal(appended, err)
+	}
+	f.submit(request("ada"))
+	f.exec(`ALTER TABLE hidden RENAME TO job_stats`)
+	f.wantStats("", api.StatsItem{Submitted: 3})
+	if appended, err := f.d.AppendStats(t.Context()); appended || err != nil {
+		t.Errorf("nothing was counted: %v, %v", appended, err)
+	}
+
+	f.submit(request("ada"))
+	conn := celltest.Connect(t, f.url)
+	if _, err := conn.Exec(t.Context(), `BEGIN; LOCK TABLE job_stats IN ACCESS EXCLUSIVE MODE`); err != nil {
+		t.Fatal(err)
+	}
+	got := make(chan error, 1)
+	go func() {
+		_, err := f.d.AppendStats(t.Context())
+		got <- err
+	}()
+	f.blocked(1)
+	f.exec(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'forgequeue-core' AND wait_event_type = 'Lock'`)
+	if err := <-got; err == nil || store.Definite(err) {
+		t.Errorf("%v, want an unknown outcome", err)
+	}
+	if _, err := conn.Exec(t.Context(), `ROLLBACK`); err != nil {
+		t.Fatal(err)
+	}
+	f.wantStats("", api.StatsItem{Submitted: 3})
+}

@@ -1,0 +1,56 @@
+package stats
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/core/internal/store"
+)
+
+// Stats has the statements.
+type Stats struct{ *store.Store }
+
+const countColumns = `submitted, started, completed, failed_attempts, dead_letter, cancelled, waiting_ms, running_ms`
+
+const appendSQL = `
+INSERT INTO job_stats (tenant_id, queue, grain, at, ` + countColumns + `)
+SELECT tenant_id, queue, 0, at, ` + countColumns + `
+FROM unnest(@tenants::uuid[], @queues::text[], @minutes::timestamptz[], @submitted::bigint[], @started::bigint[], @completed::bigint[],
+            @failed::bigint[], @dead::bigint[], @cancelled::bigint[], @waiting::bigint[], @running::bigint[])
+     AS part(tenant_id, queue, at, ` + countColumns + `)`
+
+// AppendStats appends counts, all or none, in one statement. It does nothing where there are none.
+func (s *Stats) AppendStats(ctx context.Context, pending Pending) error {
+	rows := pending.rows()
+	if len(rows) == 0 {
+		return nil
+	}
+	n := len(rows)
+	tenants, queues, minutes := make([]uuid.UUID, n), make([]string, n), make([]time.Time, n)
+	var counts [8][]int64
+	for c := range counts {
+		counts[c] = make([]int64, n)
+	}
+	for i, one := range rows {
+		tenants[i], queues[i], minutes[i] = one.Tenant, one.Name, time.Unix(one.minute*60, 0)
+		for c, count := range []int64{
+			one.Submitted, one.Started, one.Completed, one.FailedAttempts, one.DeadLetter, one.Cancelled,
+			one.Waiting.Milliseconds(), one.Running.Milliseconds(),
+		} {
+			counts[c][i] = count
+		}
+	}
+	noRow := func(pgx.CollectableRow) (struct{}, error) { return struct{}{}, nil }
+	_, err := store.Query(store.WithClass(ctx, store.ClassLists), s.Store, noRow, appendSQL, store.Args{
+		"tenants": tenants, "queues": queues, "minutes": minutes, "submitted": counts[0], "started": counts[1], "completed": counts[2],
+		"failed": counts[3], "dead": counts[4], "cancelled": counts[5], "waiting": counts[6], "running": counts[7],
+	})
+	if err != nil {
+		return fmt.Errorf("stats: append: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,24 @@
+package stats
+
+// MaxKeys is the bound of a Recorder.
+const MaxKeys = maxKeys
+
+// Planned are statements with the indexes that their plans must use.
+func Planned() map[string][]string {
+	return map[string][]string{
+		readSQL:   {"job_stats_by_queue"},
+		rollUpSQL: {"job_stats_by_age", "Tid Scan"},
+		forgetSQL: {"job_stats_by_age", "Tid Scan"},
+	}
+}
+
+// Total is the sum of all rows that would be appended for a tenant's queue; "" is the tenant's own.
+func (p Pending) Total(queue string) (total Counts, rows int) {
+	for _, one := range p.rows() {
+		if one.Name == queue {
+			total.add(one.Counts)
+			rows++
+		}
+	}
+	return total, rows
+}

@@ -1,0 +1,269 @@
+package stats_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
+	"github.com/forgequeue/forgequeue/core/internal/stats"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+func TestMain(m *testing.M) { celltest.Main(m) }
+
+type fixture struct{ *celltest.Fixture }
+
+func newFixture(t *testing.T) *fixture {
+	t.Helper()
+	return &fixture{celltest.NewFixture(t)}
+}
+
+// append appends n submits of a queue at a time.
+func (f *fixture) append(name string, at time.Time, n int64) {
+	f.Helper()
+	var r stats.Recorder
+	r.Record(stats.Event{QueueKey: tenant.QueueKey{Tenant: f.Tenant, Name: name}, At: at, Counts: stats.Counts{Submitted: n}})
+	pending, _ := r.Take()
+	if err := f.Store.AppendStats(f.Context(), pending); err != nil {
+		f.Fatal(err)
+	}
+}
+
+func (f *fixture) read(request api.HopStatsRequest) api.Stats {
+	f.Helper()
+	made, err := f.Store.JobStats(f.Context(), f.Tenant, request)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return made
+}
+
+func submitted(made api.Stats) (n int64) {
+	for _, item := range made.Items {
+		n += item.Submitted
+	}
+	return n
+}
+
+func event(owner tenant.ID, name string, minute int) stats.Event {
+	return stats.Event{
+		QueueKey: tenant.QueueKey{Tenant: owner, Name: name}, At: time.Date(2026, 11, 24, 10, minute, 30, 0, time.UTC),
+		Counts: stats.Counts{Submitted: 1, Running: time.Second},
+	}
+}
+
+// A tenant's row is the sum of its queues' rows, also after counts were put back; queues beyond the bound count for
+// their tenant, and nothing is counted twice.
+func TestRecorder(t *testing.T) {
+	t.Parallel()
+	owner := uuid.New()
+	var r stats.Recorder
+	if pending, _ := r.Take(); len(pending) != 0 {
+		t.Errorf("%v", pending)
+	}
+	r.Record(event(owner, "a", 1), event(owner, "a", 1), event(owner, "b", 1), event(owner, "a", 2))
+	pending, _ := r.Take()
+	r.Record(event(owner, "a", 1))
+	r.Restore(pending)
+	pending, lost := r.Take()
+	all, minutes := pending.Total("")
+	a, _ := pending.Total("a")
+	if all.Submitted != 5 || all.Running != 5*time.Second || minutes != 2 || a.Submitted != 4 || lost != 0 {
+		t.Errorf("all %+v in %d minutes, a %+v, lost %d", all, minutes, a, lost)
+	}
+	const more = 100
+	for i := range stats.MaxKeys + more {
+		r.Record(event(owner, fmt.Sprint("q", i), 1))
+	}
+	pending, lost = r.Take()
+	if all, _ = pending.Total(""); all.Submitted != stats.MaxKeys+more || lost != 0 || len(pending) > stats.MaxKeys+1 {
+		t.Errorf("%d of %d jobs are counted for the tenant, lost %d, keys %d", all.Submitted, stats.MaxKeys+more, lost, len(pending))
+	}
+	for range 2*stats.MaxKeys + more {
+		r.Record(event(uuid.New(), "q", 1))
+	}
+	if pending, lost = r.Take(); pending.Events()+lost != 2*stats.MaxKeys+more || lost != more {
+		t.Errorf("%d are counted, %d lost", pending.Events(), lost)
+	}
+}
+
+func TestStatsAreReadBySteps(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	at := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+	f.append("mail", at.Add(10*time.Second), 1)
+	f.append("mail", at.Add(50*time.Second), 2)
+	f.append("other", at.Add(61*time.Second), 4)
+	f.append("mail", at.Add(2*time.Hour), 8)
+	other := f.Tenant
+	f.Tenant = f.NewTenant()
+	f.append("mail", at, 1000)
+	f.Tenant = other
+
+	made := f.read(api.HopStatsRequest{From: new(api.At(at.Add(40 * time.Second))), To: new(api.At(at.Add(3 * time.Minute)))})
+	if len(made.Items) != 3 || made.Items[0].Submitted != 3 || made.Items[1].Submitted != 4 || made.Items[2] != (api.StatsItem{At: api.At(at.Add(2 * time.Minute))}) {
+		t.Errorf("%+v", made.Items)
+	}
+	if made.Step != api.StepMinute || made.Queue != nil || !made.From.Equal(at) || !made.Items[1].At.Equal(at.Add(time.Minute)) {
+		t.Errorf("%+v", made)
+	}
+	made = f.read(api.HopStatsRequest{Queue: "mail", From: new(api.At(at)), To: new(api.At(at.Add(121 * time.Minute))), Step: api.StepHour})
+	if len(made.Items) != 3 || made.Items[0].Submitted != 3 || made.Items[2].Submitted != 8 || *made.Queue != "mail" {
+		t.Errorf("%+v", made)
+	}
+	made = f.read(api.HopStatsRequest{From: new(api.At(at)), To: new(api.At(at.Add(25 * time.Hour)))})
+	if made.Step != api.StepHour || len(made.Items) != 25 || submitted(made) != 15 {
+		t.Errorf("%+v", made)
+	}
+	if made = f.read(api.HopStatsRequest{From: new(api.At(at)), To: new(api.At(at.Add(30 * time.Hour))), Step: api.StepDay}); len(made.Items) != 2 || made.Items[0].Submitted != 15 {
+		t.Errorf("%+v", made)
+	}
+	if made = f.read(api.HopStatsRequest{}); len(made.Items) != 61 && len(made.Items) != 60 || time.Since(made.To.Time).Abs() > time.Minute {
+		t.Errorf("%d items to %v", len(made.Items), made.To)
+	}
+	for _, wrong := range []struct {
+		request api.HopStatsRequest
+		field   string
+		says    string
+	}{
+		{api.HopStatsRequest{From: new(api.At(at)), To: new(api.At(at))}, "from", "before to"},
+		{api.HopStatsRequest{From: new(api.At(time.Now().Add(time.Hour)))}, "from", "before to"},
+		{api.HopStatsRequest{From: new(api.At(at)), To: new(api.At(at.Add(48*time.Hour + 1))), Step: api.StepMinute}, "step", "step=hour"},
+		{api.HopStatsRequest{From: new(api.At(at)), To: new(api.At(at.AddDate(1, 0, 0))), Step: api.StepMinute}, "step", "step=day"},
+		{api.HopStatsRequest{From: new(api.At(at)), To: new(api.At(at.AddDate(1, 0, 0)))}, "step", "step=day"},
+		{api.HopStatsRequest{From: new(api.At(at.AddDate(-40, 0, 0))), To: new(api.At(at.AddDate(400, 0, 0))), Step: api.StepDay}, "from", "days"},
+	} {
+		_, err := f.Store.JobStats(t.Context(), f.Tenant, wrong.request)
+		refused, ok := errors.AsType[*problem.Problem](err)
+		if !ok || refused.Code != problem.InvalidRequest || refused.Errors[0].Field != wrong.field || !strings.Contains(refused.Errors[0].Message, wrong.says) {
+			t.Errorf("%+v: %v %+v, want %s %s", wrong.request, err, refused, wrong.field, wrong.says)
+		}
+	}
+	if exact := f.read(api.HopStatsRequest{From: new(api.At(at)), To: new(api.At(at.Add(48 * time.Hour))), Step: api.StepMinute}); len(exact.Items) != api.MaxStatsItems {
+		t.Errorf("%d items", len(exact.Items))
+	}
+}
+
+// Rolled up by several cores at once, while others append and read: no read ever sees more or less than was appended.
+func TestARollUpKeepsTheSums(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	now := time.Now().UTC().Truncate(time.Hour)
+	const queues, parts = 20, 6
+	for _, back := range []time.Duration{time.Hour, 49 * time.Hour, 50 * time.Hour} {
+		for part := range parts {
+			for q := range queues {
+				f.append(fmt.Sprint("q", q), now.Add(-back+time.Duration(part%3)*time.Minute), 1)
+			}
+		}
+	}
+	request := api.HopStatsRequest{From: new(api.At(now.Add(-51 * time.Hour))), To: new(api.At(now)), Step: api.StepHour}
+	before, beforeOne := f.read(request), f.read(api.HopStatsRequest{Queue: "q7", From: request.From, To: request.To, Step: request.Step})
+	if submitted(before) != 3*parts*queues || submitted(beforeOne) != 3*parts {
+		t.Fatalf("%d and %d", submitted(before), submitted(beforeOne))
+	}
+	var group sync.WaitGroup
+	over := make(chan struct{})
+	group.Go(func() {
+		for {
+			if made, err := f.Store.JobStats(t.Context(), f.Tenant, request); err != nil || submitted(made) != 3*parts*queues {
+				t.Errorf("while it rolls up: %d, %v", submitted(made), err)
+			}
+			select {
+			case <-over:
+				return
+			default:
+			}
+		}
+	})
+	var cores sync.WaitGroup
+	for range 2 {
+		cores.Go(func() {
+			for _, rollUp := range []func(since time.Time) (stats.RolledUp, error){
+				func(since time.Time) (stats.RolledUp, error) { return f.Store.RollUpMinutes(t.Context(), since, 25) },
+				func(since time.Time) (stats.RolledUp, error) { return f.Store.RollUpHours(t.Context(), since, 25) },
+			} {
+				var since time.Time
+				for {
+					done, err := rollUp(since)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if done.Rows == 0 {
+						break
+					}
+					since = *done.Last
+				}
+			}
+		})
+	}
+	cores.Wait()
+	close(over)
+	group.Wait()
+	// what one core skipped because the other had locked it
+	for _, rollUp := range []func() (stats.RolledUp, error){
+		func() (stats.RolledUp, error) { return f.Store.RollUpMinutes(t.Context(), time.Time{}, 100_000) },
+		func() (stats.RolledUp, error) { return f.Store.RollUpHours(t.Context(), time.Time{}, 100_000) },
+	} {
+		if _, err := rollUp(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, pair := range [][2]api.Stats{{before, f.read(request)}, {beforeOne, f.read(api.HopStatsRequest{Queue: "q7", From: request.From, To: request.To, Step: request.Step})}} {
+		for i := range pair[0].Items {
+			if pair[0].Items[i] != pair[1].Items[i] {
+				t.Errorf("%+v became %+v", pair[0].Items[i], pair[1].Items[i])
+			}
+		}
+	}
+	if n := f.Count("job_stats WHERE grain = 0"); n != 0 {
+		t.Errorf("%d parts are left", n)
+	}
+	if n := f.Count(`job_stats WHERE grain = 1 AND at < now() - interval '48 hours'`); n != 0 {
+		t.Errorf("%d old minutes are left", n)
+	}
+}
+
+func TestOldHoursAreForgotten(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for _, day := range []int{89, 91, 92} {
+		f.Exec(`INSERT INTO job_stats (tenant_id, queue, grain, at, submitted, started, completed, failed_attempts, dead_letter, cancelled, waiting_ms, running_ms)
+			VALUES ($1, '', 2, now() - $2 * interval '1 day', 1, 0, 0, 0, 0, 0, 0, 0)`, f.Tenant, day)
+	}
+	for _, want := range []int{1, 1, 0} {
+		if n, err := f.Store.ForgetStats(t.Context(), 1); n != want || err != nil {
+			t.Errorf("%d, %v, want %d", n, err, want)
+		}
+	}
+	if f.Count("job_stats") != 1 {
+		t.Errorf("%d rows are left", f.Count("job_stats"))
+	}
+}
+
+// fill makes two days of minutes of many queues.
+func fill(f *celltest.Fixture, queues, minutes int) {
+	f.Exec(`INSERT INTO job_stats (tenant_id, queue, grain, at, submitted, started, completed, failed_attempts, dead_letter, cancelled, waiting_ms, running_ms)
+		SELECT $1, CASE q WHEN 0 THEN '' ELSE 'q' || q END, 1, date_trunc('minute', now()) - m * interval '1 minute', 1, 1, 1, 0, 0, 0, 1, 1
+		FROM generate_series(0, $2::int) AS q, generate_series(1, $3::int) AS m`, f.Tenant, queues, minutes)
+}
+
+// Every statement stays on its indexes, with statistics and without.
+func TestPlans(t *testing.T) {
+	t.Parallel()
+	f := celltest.NewFixture(t)
+	f.CheckPlans("empty", stats.Planned())
+	fill(f, 50, 400)
+	f.CheckPlans("full, without statistics", stats.Planned())
+	f.Exec("ANALYZE")
+	f.CheckPlans("full, with statistics", stats.Planned())
+}

@@ -1,0 +1,33 @@
+package handlers
+
+import (
+	"context"
+
+	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
+	"github.com/forgequeue/forgequeue/gateway/internal/request"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// Stats answers GET /v1/stats with an api.Stats.
+//
+//	@Summary     Read job stats
+//	@Description What the tenant's jobs did, an item for each minute, hour or day, oldest first: jobs submitted and ended, attempts started and failed, the time that attempts waited and ran. Means are sums divided by `started`. A rerun counts as submitted, a redrive does not. An attempt that is given back (released, snoozed, undelivered) counts as started.
+//	@Description
+//	@Description For charts, not for bills: what a core that was killed counted in its last 5 seconds is missing. `GET /v1/usage` is exact. Minutes are kept for 2 days, hours for 90 days; of older minutes an hour's sum is shown at its first minute.
+//	@ID          readStats
+//	@Tags        Queues
+//	@Param       queue query string false "Only this queue; absent: all queues of the tenant together."
+//	@Param       from  query string false "The first step has this time; absent: an hour before `to`." Format(date-time)
+//	@Param       to    query string false "Only steps that begin before this time; absent: now." Format(date-time)
+//	@Param       step  query string false "The length of a step; absent: minute for a range of at most 24 hours, else hour. An answer has at most 2880 steps." Enums(minute, hour, day)
+//	@Success     200 {object} api.Stats "The steps."
+//	@x-access    "read unbound"
+//	@Router      /v1/stats [get]
+func (h *Handlers) Stats(ctx context.Context, c *Call, _ None) (Response[api.Stats], error) {
+	q := request.NewQuery(c.Query)
+	asked := api.HopStatsRequest{Queue: q.Name("queue"), From: q.Time("from"), To: q.Time("to"), Step: q.OneOf("step", api.StepMinute, api.StepHour, api.StepDay)}
+	if err := q.Err(); err != nil {
+		return Response[api.Stats]{}, err
+	}
+	return send[api.HopStatsRequest, api.Stats](ctx, h, c, coreclient.Read(api.HopStats), asked)
+}

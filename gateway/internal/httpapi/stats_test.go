@@ -1,0 +1,40 @@
+package httpapi_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/forgequeue/forgequeue/gateway/internal/coretest"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+func TestStats(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t)
+	at := api.At(time.Date(2026, 11, 24, 10, 0, 0, 0, time.UTC))
+	d.core.On(api.HopStats, func(coretest.Item) coretest.Result {
+		return coretest.Value(200, api.Stats{From: at, To: at, Step: api.StepMinute, Items: []api.StatsItem{{At: at, Submitted: 1}}})
+	})
+	const want = `{"from":"2026-11-24T10:00:00.000000Z","to":"2026-11-24T10:00:00.000000Z","step":"minute","queue":null,"items":[{"at":"2026-11-24T10:00:00.000000Z",` +
+		`"submitted":1,"started":0,"completed":0,"failed_attempts":0,"dead_letter":0,"cancelled":0,"waiting_ms":0,"running_ms":0}]}`
+	for path, sent := range map[string]string{
+		"/v1/stats": `{"from":null,"to":null}`,
+		"/v1/stats?queue=mail&from=2026-11-24T10:00:00Z&to=2026-11-24T12:00:00%2B01:00&step=hour": `{"queue":"mail","from":"2026-11-24T10:00:00.000000Z","to":"2026-11-24T11:00:00.000000Z","step":"hour"}`,
+	} {
+		got := d.do("GET", path, d.key("read"), "")
+		if got.status != 200 || string(got.body) != want {
+			t.Errorf("%s: status %d %s", path, got.status, got.body)
+		}
+		requests := d.core.Requests(api.HopStats)
+		if request := string(requests[len(requests)-1].Items[0].Request); request != sent {
+			t.Errorf("%s: core got %s, want %s", path, request, sent)
+		}
+	}
+	for parameter, value := range map[string]string{"queue": "a%20b", "from": "yesterday", "to": "12", "step": "week", "page_size": "3"} {
+		got := d.do("GET", "/v1/stats?"+parameter+"="+value, d.key("read"), "")
+		if p := got.problem(t); got.status != 400 || p.Code != problem.InvalidRequest || p.Errors[0].Field != parameter {
+			t.Errorf("%s: status %d %s", parameter, got.status, got.body)
+		}
+	}
+}
