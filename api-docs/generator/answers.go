@@ -49,6 +49,13 @@ func answers() map[string]any {
 				At: at(0), Submitted: 120, Started: 118, Completed: 112, FailedAttempts: 4, DeadLetter: 1, Cancelled: 2, WaitingMS: 5310, RunningMS: 96_400,
 			}},
 		},
+		"Usage": api.Usage{
+			From: "2026-11-23", To: "2026-11-24", By: api.ByDay, Begins: "2026-10-01", ClosedThrough: "2026-11-23",
+			Items: []api.UsageItem{
+				{Day: new("2026-11-23"), Accepted: 5210, Completed: 5120, DeadLetter: 9, Redriven: 4, Cancelled: 70, Discarded: 2, RunningMS: 4_812_300},
+				{Day: new("2026-11-24"), Open: true, Accepted: 812, Completed: 790, Cancelled: 3, RunningMS: 701_200},
+			},
+		},
 		"Attempt": api.Attempt{
 			Attempt: 1, Epoch: 1, Kind: "failed", WorkerID: new("worker-1"), StartedAt: new(at(1)), EndedAt: new(at(2)),
 			Error: &api.JobError{Type: "timeout", Message: "the mail server did not answer"}, NextRunAt: new(at(7)),

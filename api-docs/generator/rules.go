@@ -64,6 +64,8 @@ func descriptions() map[string]string {
 		"WebhookFilter":      "Which jobs: each member that is set must be the job's.",
 		"WebhookDeliveries":  "How many deliveries there are, and how the last call ended. Counts stop at 10,000.",
 		"Stats":              "What a tenant's jobs did, by steps of time.",
+		"Usage":              "Exact counts of a tenant's jobs, by day, type or user.",
+		"UsageItem":          "The counts of a day, a type or a user.",
 		"StatsItem":          "What jobs did in one step.",
 		"ScheduleRequest":    "A schedule as its owner describes it: one job a tick.",
 		"ScheduleRun":        "A tick, or a trigger: its job, or why there is none.",

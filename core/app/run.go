@@ -372,6 +372,7 @@ func sweeps(store *cell.Cell, dispatcher *dispatch.Dispatcher, promoter *sweep.P
 		sweep.NewWorkers(store, dispatcher, promoter.Kick, meters.jobs, log).Run,
 		sweep.NewPartitions(store, meters.jobs, log).Run,
 		sweep.NewForgetter(store, meters.jobs, log).Run,
+		sweep.NewLedger(store, meters.jobs, log).Run,
 		sweep.NewLanes(store, dispatcher, meters.jobs, log).Run,
 		sweep.NewTenants(store, meters.jobs, log).Run,
 		sweep.NewRedriver(store, dispatcher, meters.jobs, log).Run,

@@ -31,3 +31,23 @@ func (c *Client) Stats(ctx context.Context, request StatsRequest) (api.Stats, er
 	err := c.do(ctx, call{method: http.MethodGet, path: []string{"v1", "stats"}, query: query, answer: &answer, repeatable: true})
 	return answer, err
 }
+
+// UsageRequest is what to read the usage of; what is empty is its default.
+type UsageRequest struct {
+	// From and To are the first and the last day, such as 2026-11-24, of UTC: the current month where they are empty.
+	From, To string
+	// By is api.ByDay, api.ByType or api.ByUser; empty for days.
+	By string
+}
+
+// Usage reads one page of exact counts of the tenant's jobs. By day all are in one page. It needs a key that is bound to
+// no user.
+func (c *Client) Usage(ctx context.Context, request UsageRequest, page PageRequest) (api.Usage, error) {
+	query := page.query()
+	set(query, "from", request.From)
+	set(query, "to", request.To)
+	set(query, "by", request.By)
+	var answer api.Usage
+	err := c.do(ctx, call{method: http.MethodGet, path: []string{"v1", "usage"}, query: query, answer: &answer, repeatable: true})
+	return answer, err
+}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/audit"
 	"github.com/forgequeue/forgequeue/core/internal/dependency"
+	"github.com/forgequeue/forgequeue/core/internal/ledger"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/submit"
@@ -26,8 +27,8 @@ const redriveSQL = `
 WITH redriven AS (
   DELETE FROM dead_letters
   WHERE ` + deadByID + ` AND (@user::text = '' OR user_id = @user)
-  RETURNING ` + queue.StableColumns + `, last_error, outcome_lease_id, outcome_hash, outcome_answer
-)
+  RETURNING ` + queue.StableColumns + `, last_error, outcome_lease_id, outcome_hash, outcome_answer, died_at
+)` + ledger.RedrivenSQL + `
 INSERT INTO jobs (id, tenant_id, lane_id, queue, type, user_id, state, priority, payload, tags, metadata, attempt, max_attempts,
                   epoch, redrives, retry_base_ms, retry_cap_ms, retry_jitter, retry_curve, timeout_ms, dedupe_key, correlation_id,
                   traceparent, created_at, run_at, deadline, ready_at, started_at, last_error,

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forgequeue/forgequeue/core/internal/job"
+	"github.com/forgequeue/forgequeue/core/internal/ledger"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 )
@@ -42,17 +43,17 @@ func Append(batch *pgx.Batch, followUps []FollowUp) {
 	batch.Queue(appendSQL, store.Args{"tenants": tenants, "jobs": jobs, "states": states, "redrives": redrives})
 }
 
-// RemovedSQL ends a statement that begins `WITH gone AS (DELETE FROM dead_letters … RETURNING id,
-// tenant_id, has_dependents, redrives)`: the children that a dead letter holds are told that no
+// RemovedSQL ends a statement that begins `WITH gone AS (DELETE FROM dead_letters … RETURNING ` +
+// RemovedColumns + `)`: the ledger has an entry, and the children that a dead letter holds are told that no
 // redrive can come. It gives id and told, whether there were children.
-const RemovedSQL = `, told AS (
+const RemovedSQL = ledger.DiscardedSQL + `, told AS (
   INSERT INTO follow_ups (tenant_id, job_id, state, redrives, ended_at)
   SELECT tenant_id, id, 'removed', redrives, statement_timestamp() FROM gone WHERE has_dependents
 )
 SELECT id, has_dependents AS told FROM gone`
 
 // RemovedColumns are what RemovedSQL takes from gone.
-const RemovedColumns = `id, tenant_id, has_dependents, redrives`
+const RemovedColumns = `id, tenant_id, has_dependents, redrives, died_at, ` + ledger.LeftColumns
 
 // Gone is a row of RemovedSQL.
 type Gone struct {

@@ -61,6 +61,7 @@ func (s *Server) routes() []route {
 		{"POST", api.HopQueuePause, body, 0, each(forManager(s.pauseQueue))},
 		{"POST", api.HopQueueDelete, body, 0, each(forManager(s.deleteQueue))},
 		{"POST", api.HopStats, body, 0, each(forManager(s.readStats))},
+		{"POST", api.HopUsage, body, 0, each(forManager(s.readUsage))},
 
 		{"POST", api.HopDeadLetters, body, 0, each(forTenant(s.listDeadLetters))},
 		{"POST", api.HopDeadLetterGroups, body, 0, each(forTenant(s.groupDeadLetters))},

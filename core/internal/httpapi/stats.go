@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 
+	"github.com/forgequeue/forgequeue/core/internal/ledger"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
@@ -20,4 +21,31 @@ import (
 //	@Router      /internal/v1/stats [post]
 func (s *Server) readStats(ctx context.Context, owner tenant.ID, item api.Item[api.HopStatsRequest]) (api.Stats, error) {
 	return s.Store.JobStats(ctx, owner, item.Request)
+}
+
+// readUsage reads exact counts of a tenant's jobs.
+//
+//	@Summary     Read usage
+//	@Description Exact counts of the tenant's jobs, by day, type or user.
+//	@ID          usage
+//	@Tags        Queues
+//	@Param       envelope body api.Envelope[api.HopUsageRequest] true "The callers' requests."
+//	@Success     200 {object} api.Results[api.Usage] "An answer for each item."
+//	@x-access    "tenant"
+//	@x-example-types {"from": "2026-11-01", "to": "2026-11-30", "by": "type", "page_size": 50}
+//	@Router      /internal/v1/usage [post]
+func (s *Server) readUsage(ctx context.Context, owner tenant.ID, item api.Item[api.HopUsageRequest]) (api.Usage, error) {
+	request := item.Request
+	filter := api.HopUsageRequest{From: request.From, To: request.To, By: request.By}
+	var made api.Usage
+	listed, err := paged(s, listingOf(api.HopUsage, item.Principal, filter), request.PageToken, func(place string) (api.Page[api.UsageItem], error) {
+		size := pageSize(request.PageSize)
+		var err error
+		if made, err = s.Store.Usage(ctx, owner, request, place, size+1); err != nil || made.By == api.ByDay {
+			return api.Page[api.UsageItem]{Items: made.Items}, err
+		}
+		return page(made.Items, size, ledger.Place), nil
+	})
+	made.Items, made.NextPageToken = listed.Items, listed.NextPageToken
+	return made, err
 }

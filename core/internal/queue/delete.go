@@ -11,6 +11,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/audit"
 	"github.com/forgequeue/forgequeue/core/internal/dependency"
 	"github.com/forgequeue/forgequeue/core/internal/job"
+	"github.com/forgequeue/forgequeue/core/internal/ledger"
 	"github.com/forgequeue/forgequeue/core/internal/retention"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
@@ -18,9 +19,12 @@ import (
 )
 
 const deleteFinishedSQL = `
-DELETE FROM finished_jobs
-WHERE id = @id AND finished_at >= @since AND tenant_id = @tenant_id AND (@user::text = '' OR user_id = @user)
-RETURNING state`
+WITH gone AS (
+  DELETE FROM finished_jobs
+  WHERE id = @id AND finished_at >= @since AND tenant_id = @tenant_id AND (@user::text = '' OR user_id = @user)
+  RETURNING tenant_id, state, started_at, finished_at, ` + ledger.LeftColumns + `
+)` + ledger.DeletedSQL + `
+SELECT state FROM gone`
 
 // deleteDeadSQL also tells the children that the dead letter holds.
 const deleteDeadSQL = `

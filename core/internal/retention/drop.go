@@ -32,7 +32,9 @@ SELECT name, attached, pending, rows FROM (
          GREATEST(c.reltuples, 0)::bigint AS rows
   FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid` + partitionBounds + `
   WHERE i.inhparent = @parent::regclass
-    AND (i.inhdetachpending OR bounds[2]::timestamptz <= statement_timestamp() - @retention::interval)
+    AND (i.inhdetachpending OR bounds[2]::timestamptz <= statement_timestamp() - @retention::interval
+         -- not before the ledger has counted it
+         AND bounds[2]::timestamptz <= (SELECT (max(closed.day) + 1)::timestamp AT TIME ZONE 'UTC' FROM ledger_days AS closed))
   UNION ALL
   SELECT c.oid::regclass::text, false, false, NULL, GREATEST(c.reltuples, 0)::bigint
   FROM pg_description d JOIN pg_class c ON c.oid = d.objoid

@@ -19,6 +19,7 @@ const (
 	LockPartitions LockClass = "partitions" // one core creates partitions
 	LockRemoval    LockClass = "removal"    // one core removes them
 	LockCheck      LockClass = "check"      // one core compares counts with the jobs
+	LockLedger     LockClass = "ledger"     // one core closes a day
 	LockSchedules  LockClass = "schedules"  // the creation of a tenant's schedules
 )
 

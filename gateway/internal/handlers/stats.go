@@ -31,3 +31,28 @@ func (h *Handlers) Stats(ctx context.Context, c *Call, _ None) (Response[api.Sta
 	}
 	return send[api.HopStatsRequest, api.Stats](ctx, h, c, coreclient.Read(api.HopStats), asked)
 }
+
+// Usage answers GET /v1/usage with an api.Usage.
+//
+//	@Summary     Read usage
+//	@Description Exact counts of the tenant's jobs, by day (of UTC), type or user. Each event counts on its day: `accepted` when the job was submitted, `completed`, `cancelled` and `dead_letter` when it ended, `redriven` and `discarded` when a dead letter was. Over all days, `accepted - completed - cancelled - dead_letter + redriven` is the number of jobs that have not ended.
+//	@Description
+//	@Description The numbers of a day are final some minutes after its end (`closed_through`), and kept for as long as the tenant. Items with `open` include a later day, which is counted when it is read, up to 50,000 jobs of each kind; `capped` says that there are more.
+//	@ID          readUsage
+//	@Tags        Queues
+//	@Param       from       query string false "The first day; absent: the first of the month of `to`." Format(date)
+//	@Param       to         query string false "The last day, included; absent: today. At most 366 days." Format(date)
+//	@Param       by         query string false "What to sum by; absent: day." Enums(day, type, user)
+//	@Param       page_size  query int    false "Maximum number of types or users; days are all in one answer."
+//	@Param       page_token query string false "`next_page_token` of the previous page."
+//	@Success     200 {object} api.Usage "The counts."
+//	@x-access    "read unbound"
+//	@Router      /v1/usage [get]
+func (h *Handlers) Usage(ctx context.Context, c *Call, _ None) (Response[api.Usage], error) {
+	q := request.NewQuery(c.Query)
+	asked := api.HopUsageRequest{From: q.Date("from"), To: q.Date("to"), By: q.OneOf("by", api.ByDay, api.ByType, api.ByUser), HopPageRequest: q.Page()}
+	if err := q.Err(); err != nil {
+		return Response[api.Usage]{}, err
+	}
+	return send[api.HopUsageRequest, api.Usage](ctx, h, c, coreclient.Read(api.HopUsage), asked)
+}

@@ -108,6 +108,7 @@ func (s *Server) routes() []route {
 		{"POST", "/v1/queues/{name}/pause", manageTenant, bodyOrNone, perRequest, nil, "", handle(h.PauseQueue)},
 		{"POST", "/v1/queues/{name}/resume", manageTenant, bodyOrNone, perRequest, nil, "", handle(h.ResumeQueue)},
 		{"GET", "/v1/stats", readTenant, noBody, perRequest, []string{"queue", "from", "to", "step"}, "", handle(h.Stats)},
+		{"GET", "/v1/usage", readTenant, noBody, perRequest, page("from", "to", "by"), "", handle(h.Usage)},
 
 		{"GET", "/v1/dead-letters", read, noBody, perRequest, page(deadLetterFilter...), "", handle(h.ListDeadLetters)},
 		{"GET", "/v1/dead-letters/groups", read, noBody, perRequest, append([]string{"page_size"}, deadLetterFilter...), "", handle(h.GroupDeadLetters)},

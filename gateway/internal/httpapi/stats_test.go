@@ -38,3 +38,34 @@ func TestStats(t *testing.T) {
 		}
 	}
 }
+
+func TestUsage(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t)
+	d.core.On(api.HopUsage, func(coretest.Item) coretest.Result {
+		return coretest.Value(200, api.Usage{
+			From: "2026-11-01", To: "2026-11-24", By: api.ByUser, Begins: "2026-10-01", ClosedThrough: "2026-11-23", Items: []api.UsageItem{{Open: true, Accepted: 3}},
+		})
+	})
+	const want = `{"from":"2026-11-01","to":"2026-11-24","by":"user","begins":"2026-10-01","closed_through":"2026-11-23","capped":false,"items":[{"day":null,"type":null,"user":null,` +
+		`"open":true,"accepted":3,"completed":0,"dead_letter":0,"redriven":0,"cancelled":0,"discarded":0,"running_ms":0}],"next_page_token":null}`
+	for path, sent := range map[string]string{
+		"/v1/usage": `{"page_size":50}`,
+		"/v1/usage?from=2026-11-01&to=2026-11-24&by=user&page_size=9&page_token=t": `{"from":"2026-11-01","to":"2026-11-24","by":"user","page_size":9,"page_token":"t"}`,
+	} {
+		got := d.do("GET", path, d.key("read"), "")
+		if got.status != 200 || string(got.body) != want {
+			t.Errorf("%s: status %d %s", path, got.status, got.body)
+		}
+		requests := d.core.Requests(api.HopUsage)
+		if request := string(requests[len(requests)-1].Items[0].Request); request != sent {
+			t.Errorf("%s: core got %s, want %s", path, request, sent)
+		}
+	}
+	for parameter, value := range map[string]string{"from": "2026-11-31", "to": "2026-11-24T00:00:00Z", "by": "queue", "queue": "q", "page_size": "0"} {
+		got := d.do("GET", "/v1/usage?"+parameter+"="+value, d.key("read"), "")
+		if p := got.problem(t); got.status != 400 || p.Code != problem.InvalidRequest || p.Errors[0].Field != parameter {
+			t.Errorf("%s: status %d %s", parameter, got.status, got.body)
+		}
+	}
+}

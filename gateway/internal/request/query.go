@@ -132,6 +132,14 @@ func (q *Query) Time(name string) *api.Time {
 	return &api.Time{Time: at}
 }
 
+// Date reads a day, such as 2026-11-24.
+func (q *Query) Date(name string) string {
+	return q.Text(name, "must be a date between the years 1970 and 2500, such as 2026-11-24", func(value string) bool {
+		day, err := time.Parse(time.DateOnly, value)
+		return err == nil && day.Year() >= 1970 && day.Year() <= 2500
+	})
+}
+
 // MetadataPrefix begins every parameter that filters by metadata: metadata.K=V.
 const MetadataPrefix = "metadata."
 

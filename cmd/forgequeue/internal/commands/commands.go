@@ -4,7 +4,7 @@
 //	jobs       submit, job, jobs, dead-letters, redrives, schedule
 //	workflows  workflow
 //	work       worker, workers
-//	admin      queues, webhook, stats, limits, whoami, audit; for the operator tenant, key, plan
+//	admin      queues, webhook, stats, usage, limits, whoami, audit; for the operator tenant, key, plan
 //	doctor     doctor
 //
 // open, profile, version and what completes arguments are in this package.

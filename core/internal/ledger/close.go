@@ -1,0 +1,120 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+)
+
+// Ledger has the statements.
+type Ledger struct{ *store.Store }
+
+// closeMargin is the time from the end of a day until it is closed, for statements that have begun and are not shown
+// as running yet.
+const closeMargin = 5 * time.Minute
+
+// nextDaySQL gives the first day that is not closed, and whether it can be. A row of that day is written by a statement
+// that began on it, so by a transaction that did. pg_stat_activity is read in a statement before the count: the count's
+// snapshot then has all of them. It hides the transactions of other roles; they are not core's.
+const nextDaySQL = `
+SELECT day, day::timestamp AT TIME ZONE 'UTC' AS from, (day + 1)::timestamp AT TIME ZONE 'UTC' AS to,
+       (day + 1)::timestamp AT TIME ZONE 'UTC' <= statement_timestamp() - @margin::interval AS over,
+       EXISTS (SELECT FROM pg_stat_activity
+               WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
+                 AND xact_start < (day + 1)::timestamp AT TIME ZONE 'UTC') AS held
+FROM (SELECT max(day) + 1 AS day FROM ledger_days HAVING count(*) > 0) AS next`
+
+// Day is a day of the ledger.
+type Day struct {
+	Day      time.Time
+	From, To time.Time
+	// Over says that the day has ended, with a margin; Held that a transaction is left that began before its end.
+	Over, Held bool
+}
+
+// countDaySQL counts a day from what is there and what was left, all in the one snapshot of this statement. Jobs that
+// were accepted on it may have ended on any later day.
+const countDaySQL = `
+WITH flows AS (
+  SELECT tenant_id, type, COALESCE(user_id, '') AS user_id, 0::bigint AS accepted, count(*) FILTER (WHERE state = 'completed') AS completed,
+         0::bigint AS dead_letter, 0::bigint AS redriven, count(*) FILTER (WHERE state = 'cancelled') AS cancelled, 0::bigint AS discarded,
+         COALESCE(sum(` + ranSQL + `), 0) AS running_ms
+  FROM finished_jobs WHERE finished_at >= @from AND finished_at < @to
+  GROUP BY 1, 2, 3
+  UNION ALL
+  SELECT tenant_id, type, COALESCE(user_id, ''), count(*), 0, 0, 0, 0, 0, 0
+  FROM finished_jobs WHERE finished_at >= @from AND created_at >= @from AND created_at < @to
+  GROUP BY 1, 2, 3
+  UNION ALL
+  SELECT tenant_id, type, COALESCE(user_id, ''), count(*), 0, 0, 0, 0, 0, 0
+  FROM jobs WHERE created_at >= @from AND created_at < @to
+  GROUP BY 1, 2, 3
+  UNION ALL
+  SELECT tenant_id, type, COALESCE(user_id, ''), count(*) FILTER (WHERE created_at >= @from AND created_at < @to), 0,
+         count(*) FILTER (WHERE died_at >= @from AND died_at < @to), 0, 0, 0, 0
+  FROM dead_letters WHERE created_at >= @from AND created_at < @to OR died_at >= @from AND died_at < @to
+  GROUP BY 1, 2, 3
+  UNION ALL
+  SELECT tenant_id, type, user_id, accepted, completed, dead_letter, redriven, cancelled, discarded, running_ms
+  FROM ledger_entries WHERE day = @day::date
+)
+INSERT INTO ledger (tenant_id, by, name, day, accepted, completed, dead_letter, redriven, cancelled, discarded, running_ms)
+SELECT tenant_id, CASE WHEN GROUPING(type) = 0 THEN 'type' WHEN GROUPING(user_id) = 0 THEN 'user' ELSE 'day' END,
+       COALESCE(type, user_id, ''), @day::date,
+       sum(accepted), sum(completed), sum(dead_letter), sum(redriven), sum(cancelled), sum(discarded), sum(running_ms)
+FROM flows
+GROUP BY GROUPING SETS ((tenant_id), (tenant_id, type), (tenant_id, user_id))`
+
+const (
+	closeDaySQL = `
+INSERT INTO ledger_days (day, closed_at) VALUES (@day, statement_timestamp())`
+	forgetEntriesSQL = `
+DELETE FROM ledger_entries WHERE day <= @day::date`
+	// wholeTablesSQL: the count reads whole partitions, which core's settings keep every other statement from.
+	wholeTablesSQL = `SET LOCAL enable_seqscan = on; SET LOCAL enable_bitmapscan = on`
+)
+
+// CloseDay closes the first day that is not closed, if it can be, and gives it: Over and not Held says that it was closed
+// now. One core at a time does; the others get nil, as does every core before there is a ledger.
+func (l *Ledger) CloseDay(ctx context.Context) (*Day, error) {
+	var next *Day
+	err := l.InTx(store.WithClass(ctx, store.ClassLists), func(tx pgx.Tx) error {
+		next = nil
+		var mine bool
+		if err := tx.QueryRow(ctx, store.TryHoldSQL, store.Args{"lock": store.LockKey(store.LockLedger, tenant.Platform)}).Scan(&mine); err != nil || !mine {
+			return err
+		}
+		rows, err := tx.Query(ctx, nextDaySQL, store.Args{"margin": closeMargin})
+		if err != nil {
+			return err
+		}
+		days, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByName[Day])
+		if err != nil || len(days) == 0 {
+			return err
+		}
+		next = days[0]
+		if !next.Over || next.Held {
+			return nil
+		}
+		if _, err := tx.Exec(ctx, wholeTablesSQL); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, countDaySQL, store.Args{"day": next.Day, "from": next.From, "to": next.To}); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, closeDaySQL, store.Args{"day": next.Day}); err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, forgetEntriesSQL, store.Args{"day": next.Day})
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("ledger: close a day: %w", err)
+	}
+	return next, nil
+}

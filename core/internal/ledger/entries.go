@@ -1,0 +1,38 @@
+package ledger
+
+const entryColumns = `tenant_id, day, type, user_id, accepted, completed, dead_letter, redriven, cancelled, discarded, running_ms`
+
+// LeftColumns are what the statements of this file take from the rows that were deleted, besides tenant_id.
+const LeftColumns = `type, user_id, created_at`
+
+// DiscardedSQL is part of a statement that begins `WITH gone AS (DELETE FROM dead_letters … RETURNING tenant_id, died_at, ` +
+// LeftColumns + `)`: these dead letters are deleted for good.
+const DiscardedSQL = `, booked AS (
+  INSERT INTO ledger_entries (` + entryColumns + `)
+  SELECT tenant_id, (at AT TIME ZONE 'UTC')::date, type, COALESCE(user_id, ''), sum(accepted), 0, sum(dead), 0, 0, sum(discarded), 0
+  FROM gone CROSS JOIN LATERAL (VALUES (created_at, 1, 0, 0), (died_at, 0, 1, 0), (statement_timestamp(), 0, 0, 1)) AS entry(at, accepted, dead, discarded)
+  GROUP BY 1, 2, 3, 4
+)`
+
+// RedrivenSQL is the same for dead letters that become live jobs again, named redriven.
+const RedrivenSQL = `, booked AS (
+  INSERT INTO ledger_entries (` + entryColumns + `)
+  SELECT tenant_id, (at AT TIME ZONE 'UTC')::date, type, COALESCE(user_id, ''), 0, 0, sum(dead), sum(again), 0, 0, 0
+  FROM redriven CROSS JOIN LATERAL (VALUES (died_at, 1, 0), (statement_timestamp(), 0, 1)) AS entry(at, dead, again)
+  GROUP BY 1, 2, 3, 4
+)`
+
+// DeletedSQL is the same for finished jobs, with their state, started_at and finished_at.
+const DeletedSQL = `, booked AS (
+  INSERT INTO ledger_entries (` + entryColumns + `)
+  SELECT tenant_id, (at AT TIME ZONE 'UTC')::date, type, COALESCE(user_id, ''), sum(accepted), sum(completed), 0, 0, sum(cancelled), 0, sum(ran)
+  FROM gone CROSS JOIN LATERAL (
+    VALUES (created_at, 1, 0, 0, 0),
+           (finished_at, 0, (state = 'completed')::integer, (state = 'cancelled')::integer, ` + ranSQL + `)
+  ) AS entry(at, accepted, completed, cancelled, ran)
+  GROUP BY 1, 2, 3, 4
+)`
+
+// ranSQL is how long the attempt ran that completed a job, in milliseconds.
+const ranSQL = `CASE WHEN state = 'completed' AND started_at IS NOT NULL
+            THEN GREATEST(round(extract(epoch FROM finished_at - started_at) * 1000), 0) ELSE 0 END::bigint`
