@@ -11,7 +11,7 @@ const (
 const MaxUsageDays = 366
 
 // MaxOpenRows is how many rows of each kind are counted of days that are not closed.
-const MaxOpenRows = 50_000
+const MaxOpenRows = 10_000
 
 // Usage are exact counts of a tenant's jobs, by day, type or user.
 type Usage struct {

@@ -1,12 +1,14 @@
 package stats_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
+	"github.com/forgequeue/forgequeue/core/internal/stats"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -59,4 +61,21 @@ func BenchmarkRead(b *testing.B) {
 	}
 	b.Run("one-queue-beside-an-old-snapshot", read("q500"))
 	b.Run("all-queues-beside-an-old-snapshot", read(""))
+}
+
+// BenchmarkRecord counts a flush of 100 events of one queue, and of 100 queues.
+func BenchmarkRecord(b *testing.B) {
+	owner := uuid.New()
+	for _, queues := range []int{1, 100} {
+		events := make([]stats.Event, 100)
+		for i := range events {
+			events[i] = event(owner, fmt.Sprint("q", i%queues), 1)
+		}
+		b.Run(fmt.Sprint("queues-", queues), func(b *testing.B) {
+			var r stats.Recorder
+			for b.Loop() {
+				r.Record(events...)
+			}
+		})
+	}
 }

@@ -10,7 +10,9 @@ import (
 )
 
 const (
-	ledgerPeriod = 10 * time.Minute
+	// ledgerPeriod is the time between two tries to close a day that can be closed, ledgerRest after one that has not ended.
+	ledgerPeriod = time.Minute
+	ledgerRest   = 10 * time.Minute
 	// closeTime bounds the count of a day.
 	closeTime = 10 * time.Minute
 	// heldFor is how long a day may stay open after its end before it is a warning.
@@ -22,6 +24,8 @@ type Ledger struct {
 	store   *cell.Cell
 	metrics *metrics.Jobs
 	log     *slog.Logger
+	// next is when it asks again.
+	next time.Time
 }
 
 // NewLedger makes the duty.
@@ -37,12 +41,19 @@ func (l *Ledger) Run(ctx context.Context) error {
 
 // RunOnce closes every day that can be closed.
 func (l *Ledger) RunOnce(ctx context.Context) error {
+	if time.Now().Before(l.next) {
+		return nil
+	}
 	for {
 		limited, cancel := context.WithTimeout(ctx, closeTime)
 		day, err := l.store.CloseDay(limited)
 		cancel()
-		if err != nil || day == nil || !day.Over {
+		if err != nil || day == nil {
 			return err
+		}
+		if !day.Over {
+			l.next = time.Now().Add(ledgerRest)
+			return nil
 		}
 		if day.Held {
 			if now, err := l.store.Now(ctx); err == nil && now.Sub(day.To) > heldFor {

@@ -37,7 +37,7 @@ func (h *Handlers) Stats(ctx context.Context, c *Call, _ None) (Response[api.Sta
 //	@Summary     Read usage
 //	@Description Exact counts of the tenant's jobs, by day (of UTC), type or user. Each event counts on its day: `accepted` when the job was submitted, `completed`, `cancelled` and `dead_letter` when it ended, `redriven` and `discarded` when a dead letter was. Over all days, `accepted - completed - cancelled - dead_letter + redriven` is the number of jobs that have not ended.
 //	@Description
-//	@Description The numbers of a day are final some minutes after its end (`closed_through`), and kept for as long as the tenant. Items with `open` include a later day, which is counted when it is read, up to 50,000 jobs of each kind; `capped` says that there are more.
+//	@Description The numbers of a day are final some minutes after its end (`closed_through`), and kept for as long as the tenant. Items with `open` include a later day, which is counted when it is read, up to 10,000 jobs of each kind; `capped` says that there are more.
 //	@ID          readUsage
 //	@Tags        Queues
 //	@Param       from       query string false "The first day; absent: the first of the month of `to`." Format(date)
