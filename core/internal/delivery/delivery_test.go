@@ -423,9 +423,9 @@ func TestDeliveriesAreShownApart(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.put(f.Tenant, "all", api.WebhookFilter{}, allKinds()...)
-	counted := func(n *submit.NewJob) { n.Caps = []usage.Cap{f.ActiveCap(1)} }
+	capped := func(n *submit.NewJob) { n.Caps = []usage.Cap{f.ActiveCap(1)} }
 	for range 3 { // each has room only if the deliveries of the others take none
-		f.Submit(f.Job(counted))
+		f.Submit(f.Job(capped))
 		f.MustEnd(f.fail(queue.Ending{Lease: f.ClaimOne().Lease(), Permanent: true}))
 		f.delivered("all")
 	}
@@ -451,6 +451,11 @@ func TestDeliveriesAreShownApart(t *testing.T) {
 	}
 	if names, err := f.Store.QueueNames(t.Context(), f.Tenant, "", "", 10); err != nil || !slices.Equal(names, []string{"default"}) {
 		t.Errorf("queues %v, %v", names, err)
+	}
+	today, yesterday := time.Now().UTC().Format(time.DateOnly), time.Now().UTC().AddDate(0, 0, -1).Format(time.DateOnly) // it may be midnight
+	counted, err := f.Store.Usage(t.Context(), f.Tenant, api.HopUsageRequest{By: api.ByType, From: yesterday, To: today}, "", 10)
+	if err != nil || len(counted.Items) != 1 || counted.Items[0].Accepted != 3 || counted.Items[0].DeadLetter != 3 {
+		t.Errorf("usage %+v, %v", counted.Items, err)
 	}
 	shown, err := f.Store.Webhook(t.Context(), f.Tenant, "all")
 	if err != nil || shown.Deliveries.Waiting != 2 || shown.Deliveries.DeadLetter != 1 || shown.Queue != api.WebhookQueue("all") {

@@ -1,9 +1,12 @@
 package ledger
 
+// countedSQL is false for the jobs of system queues, such as the deliveries of webhooks: they are the system's own.
+const countedSQL = `left(queue, 1) <> '_'`
+
 const entryColumns = `tenant_id, day, type, user_id, accepted, completed, dead_letter, redriven, cancelled, discarded, running_ms`
 
 // LeftColumns are what the statements of this file take from the rows that were deleted, besides tenant_id.
-const LeftColumns = `type, user_id, created_at`
+const LeftColumns = `queue, type, user_id, created_at`
 
 // DiscardedSQL is part of a statement that begins `WITH gone AS (DELETE FROM dead_letters … RETURNING tenant_id, died_at, ` +
 // LeftColumns + `)`: these dead letters are deleted for good.
@@ -11,6 +14,7 @@ const DiscardedSQL = `, booked AS (
   INSERT INTO ledger_entries (` + entryColumns + `)
   SELECT tenant_id, (at AT TIME ZONE 'UTC')::date, type, COALESCE(user_id, ''), sum(accepted), 0, sum(dead), 0, 0, sum(discarded), 0
   FROM gone CROSS JOIN LATERAL (VALUES (created_at, 1, 0, 0), (died_at, 0, 1, 0), (statement_timestamp(), 0, 0, 1)) AS entry(at, accepted, dead, discarded)
+  WHERE ` + countedSQL + `
   GROUP BY 1, 2, 3, 4
 )`
 
@@ -19,6 +23,7 @@ const RedrivenSQL = `, booked AS (
   INSERT INTO ledger_entries (` + entryColumns + `)
   SELECT tenant_id, (at AT TIME ZONE 'UTC')::date, type, COALESCE(user_id, ''), 0, 0, sum(dead), sum(again), 0, 0, 0
   FROM redriven CROSS JOIN LATERAL (VALUES (died_at, 1, 0), (statement_timestamp(), 0, 1)) AS entry(at, dead, again)
+  WHERE ` + countedSQL + `
   GROUP BY 1, 2, 3, 4
 )`
 
@@ -30,6 +35,7 @@ const DeletedSQL = `, booked AS (
     VALUES (created_at, 1, 0, 0, 0),
            (finished_at, 0, (state = 'completed')::integer, (state = 'cancelled')::integer, ` + ranSQL + `)
   ) AS entry(at, accepted, completed, cancelled, ran)
+  WHERE ` + countedSQL + `
   GROUP BY 1, 2, 3, 4
 )`
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
 )
 
 // Counts are what jobs did.
@@ -148,6 +149,10 @@ func (p Pending) rows() []row {
 	var rows []row
 	totals := Pending{}
 	for k, ones := range p {
+		if api.SystemQueue(k.Name) { // the tenant's are the jobs of its own
+			rows = append(rows, row{k, ones})
+			continue
+		}
 		total := key{tenant.QueueKey{Tenant: k.Tenant}, k.minute}
 		if totals[total] == nil {
 			totals[total] = &Counts{}

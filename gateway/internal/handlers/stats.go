@@ -25,7 +25,7 @@ import (
 //	@Router      /v1/stats [get]
 func (h *Handlers) Stats(ctx context.Context, c *Call, _ None) (Response[api.Stats], error) {
 	q := request.NewQuery(c.Query)
-	asked := api.HopStatsRequest{Queue: q.Name("queue"), From: q.Time("from"), To: q.Time("to"), Step: q.OneOf("step", api.StepMinute, api.StepHour, api.StepDay)}
+	asked := api.HopStatsRequest{Queue: q.Queue("queue"), From: q.Time("from"), To: q.Time("to"), Step: q.OneOf("step", api.StepMinute, api.StepHour, api.StepDay)}
 	if err := q.Err(); err != nil {
 		return Response[api.Stats]{}, err
 	}
