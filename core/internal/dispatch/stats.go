@@ -96,7 +96,7 @@ func eventOf(ended *queue.Statistic, state job.State) stats.Event {
 	if ended.FailedAttempt {
 		event.FailedAttempts = 1
 	}
-	switch state {
+	switch state { //nolint:exhaustive // the others are no ends
 	case job.Completed:
 		event.Completed = 1
 	case job.DeadLetter:

@@ -98,7 +98,7 @@ func scanReport(row pgx.CollectableRow) (report Report, err error) {
 	var busyKnown []bool
 	var tenants []tenant.ID
 	var names []string
-	if err = row.Scan(&lanes, &rates, &busy, &busyKnown, &tenants, &names, &userRates); err != nil {
+	if err := row.Scan(&lanes, &rates, &busy, &busyKnown, &tenants, &names, &userRates); err != nil {
 		return report, err
 	}
 	for i := range min(len(lanes), len(rates), len(busy), len(busyKnown)) {

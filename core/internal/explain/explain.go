@@ -4,6 +4,7 @@ package explain
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -60,7 +61,7 @@ func Explain(f *Facts) api.Explanation {
 		made.Because = running(f.Job)
 	case api.StateQueued:
 		held := f.held()
-		if made.Because = append(held, f.limited()...); len(held) == 0 {
+		if made.Because = slices.Concat(held, f.limited()); len(held) == 0 {
 			made.Estimate = f.Turn.Estimate()
 		}
 		if len(made.Because) == 0 {

@@ -145,9 +145,9 @@ type model struct {
 	f    *fixture
 	days []map[string]map[string]counts
 	// of are the type and the user of each job; the lists are the jobs in each state.
-	of                    map[uuid.UUID][2]string
-	live, finished, dead  []uuid.UUID
-	perDay, made, removed int
+	of                   map[uuid.UUID][2]string
+	live, finished, dead []uuid.UUID
+	made, removed        int
 }
 
 func (m *model) count(id uuid.UUID, n counts) {

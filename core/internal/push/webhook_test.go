@@ -89,8 +89,11 @@ func TestBothSecretsSign(t *testing.T) {
 	}{
 		{"", nil, []bool{true, true}},
 		{`UPDATE queues SET push_secret_previous_until = now() - interval '1 s', updated_at = clock_timestamp() WHERE name = '_webhook.hook'`, nil, []bool{false, true}},
-		{`UPDATE queues SET push_secret_previous_until = now() + interval '1 h', push_secret_previous = $1, updated_at = clock_timestamp() WHERE name = '_webhook.hook'`,
-			[]any{other.Seal([]byte(secret), place)}, []bool{false, true}},
+		{
+			`UPDATE queues SET push_secret_previous_until = now() + interval '1 h', push_secret_previous = $1, updated_at = clock_timestamp() WHERE name = '_webhook.hook'`,
+			[]any{other.Seal([]byte(secret), place)},
+			[]bool{false, true},
+		},
 	} {
 		if step.change != "" {
 			f.exec(step.change, step.args...)

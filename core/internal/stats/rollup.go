@@ -20,9 +20,9 @@ const (
 const (
 	// settles is how old a minute is before its parts become one row. A part that is appended later is rolled up later.
 	settles = 2 * time.Minute
-	// keepMinutes and keepHours are how long there are rows of these grains.
-	keepMinutes = 48 * time.Hour
-	keepHours   = 90 * 24 * time.Hour
+	// minutesFor and hoursFor are how long there are rows of these grains.
+	minutesFor = 48 * time.Hour
+	hoursFor   = 90 * 24 * time.Hour
 )
 
 // rollUpSQL replaces the oldest rows of a grain by their sums. One statement: a read sees the rows or their sums, and two
@@ -62,7 +62,7 @@ func (s *Stats) RollUpMinutes(ctx context.Context, since time.Time, batch int) (
 
 // RollUpHours makes rows of hours from at most batch minutes that begin at since or later and are older than two days.
 func (s *Stats) RollUpHours(ctx context.Context, since time.Time, batch int) (RolledUp, error) {
-	return s.rollUp(ctx, minute, since, keepMinutes, time.Hour, batch)
+	return s.rollUp(ctx, minute, since, minutesFor, time.Hour, batch)
 }
 
 func (s *Stats) rollUp(ctx context.Context, grain int, since time.Time, age, length time.Duration, batch int) (RolledUp, error) {
@@ -85,7 +85,7 @@ RETURNING 1`
 // ForgetStats deletes at most batch rows of hours, of any tenants, that are past their retention.
 func (s *Stats) ForgetStats(ctx context.Context, batch int) (int, error) {
 	rows, err := store.Query(store.WithClass(ctx, store.ClassLists), s.Store, pgx.RowTo[int], forgetSQL, store.Args{
-		"grain": hour, "retention": keepHours, "batch": batch,
+		"grain": hour, "retention": hoursFor, "batch": batch,
 	})
 	if err != nil {
 		return 0, fmt.Errorf("stats: forget: %w", err)

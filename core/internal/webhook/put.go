@@ -117,6 +117,8 @@ func checkBound(ctx context.Context, tx pgx.Tx, owner tenant.ID) error {
 }
 
 // rotateSecretSQL moves the secret to the place of the previous one.
+//
+//nolint:gosec // it holds no secret
 const rotateSecretSQL = `
 UPDATE queues
 SET push_secret_previous = push_secret, push_secret_previous_until = statement_timestamp() + @kept::interval,
