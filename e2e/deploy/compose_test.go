@@ -228,7 +228,7 @@ func TestComposeSecretsAreFiles(t *testing.T) {
 	want := map[string][]string{
 		"postgres_password": {"postgres"}, "core_password": {"postgres"}, "database_url": {"core", "migrate"},
 		"redis_password": {"redis"}, "redis_url": {"core", "gateway"},
-		"hop_secret": {"core", "gateway"}, "key_secret": {"gateway"}, "push_secrets_key": {"core"}, "operator_key": {"gateway", "key"},
+		"hop_secret": {"core", "gateway"}, "key_secret": {"gateway"}, "console_secret": {"gateway"}, "push_secrets_key": {"core"}, "operator_key": {"gateway", "key"},
 		"grafana_password": {"grafana"},
 	}
 	for name, secret := range p.Secrets {

@@ -1,11 +1,13 @@
 package app
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"net/url"
 	"os"
 	"reflect"
@@ -15,6 +17,8 @@ import (
 
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
 	"github.com/forgequeue/forgequeue/gateway/internal/auth"
+	"github.com/forgequeue/forgequeue/gateway/internal/console"
+	"github.com/forgequeue/forgequeue/gateway/internal/console/session"
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/httpserver"
@@ -35,6 +39,9 @@ type Config struct {
 	HopSecret      secret.Text   `env:"FORGEQUEUE_HOP_SECRET"                                         doc:"Signs the calls to core, at least 32 bytes, the same in gateway and core. Required; openssl rand -base64 32 makes one."`
 	KeySecret      secret.Text   `env:"FORGEQUEUE_KEY_SECRET"                                         doc:"HMAC secret of API keys, at least 32 bytes, the same in every gateway; changing it makes all keys invalid. Required; openssl rand -base64 32 makes one."`
 	OperatorKey    secret.Text   `env:"FORGEQUEUE_OPERATOR_KEY"                                       doc:"The credential for /v1/admin, at least 27 characters. Optional: without it these routes do not exist. Default none."`
+	Console        string        `env:"FORGEQUEUE_CONSOLE"         envDefault:"on"                    doc:"on serves the web console at /console, off removes it. Default on."`
+	ConsoleSecret  secret.Text   `env:"FORGEQUEUE_CONSOLE_SECRET"                                     doc:"Seals the console's sessions, at least 32 bytes, the same in every gateway. Optional: without it a secret is derived from FORGEQUEUE_KEY_SECRET. openssl rand -base64 32 makes one. Default none."`
+	ConsoleOld     secret.Text   `env:"FORGEQUEUE_CONSOLE_SECRET_PREVIOUS"                            doc:"The old secret of the console, whose sessions are still accepted while the secret is being changed. Default none."`
 	KeyEnv         string        `env:"FORGEQUEUE_KEY_ENV"         envDefault:"live"                  doc:"Label in API keys made by this gateway, fq_<label>_..., 1 to 16 characters of a-z and 0-9. Default live."`
 	LogFormat      string        `env:"FORGEQUEUE_LOG_FORMAT"      envDefault:"json"                  doc:"Format of the log on standard error, json or text. Default json."`
 	LogLevel       string        `env:"FORGEQUEUE_LOG_LEVEL"       envDefault:"info"                  doc:"Lowest level that is logged: debug, info, warn or error. Default info."`
@@ -81,6 +88,8 @@ const (
 	maxConnections = 1_000_000
 	minBodyMemory  = 8
 	maxBodyMemory  = 1 << 20
+	consoleOn      = "on"
+	consoleOff     = "off"
 )
 
 // FromEnv reads the process's environment. The error has every problem, not only
@@ -124,6 +133,9 @@ func (cfg Config) check() error {
 	wrong(cfg.HopSecret == "" || cfg.HopSecret != cfg.KeySecret, "FORGEQUEUE_HOP_SECRET and FORGEQUEUE_KEY_SECRET: must differ; core knows the first and must not know the second")
 	wrong(cfg.OperatorKey == "" || len(cfg.OperatorKey) >= minOperatorKey, "FORGEQUEUE_OPERATOR_KEY: must have at least %d characters", minOperatorKey)
 	wrong(validToken(cfg.OperatorKey.Reveal()), "FORGEQUEUE_OPERATOR_KEY: must be visible ASCII without spaces, or no header can carry it")
+	wrong(cfg.Console == consoleOn || cfg.Console == consoleOff, "FORGEQUEUE_CONSOLE %q: must be on or off", cfg.Console)
+	wrong(cfg.ConsoleSecret == "" || len(cfg.ConsoleSecret) >= session.MinSecretBytes, "FORGEQUEUE_CONSOLE_SECRET: "+advice, session.MinSecretBytes)
+	wrong(cfg.ConsoleOld == "" || len(cfg.ConsoleOld) >= session.MinSecretBytes, "FORGEQUEUE_CONSOLE_SECRET_PREVIOUS: "+advice, session.MinSecretBytes)
 	wrong(auth.ValidEnv(cfg.KeyEnv), "FORGEQUEUE_KEY_ENV %q: must be 1 to 16 of a-z and 0-9", cfg.KeyEnv)
 	wrong(cfg.Grace >= 0 && cfg.Grace <= maxGrace, "FORGEQUEUE_GRACE %v: must be between 0s and %v", cfg.Grace, maxGrace)
 	wrong(cfg.RequestTimeout >= minRequestTimeout && cfg.RequestTimeout <= maxRequestTimeout,
@@ -178,6 +190,20 @@ func (cfg Config) checkAddresses() error {
 	_, err := cfg.proxies()
 	wrong(err == nil, "FORGEQUEUE_TRUSTED_PROXIES: must be networks such as 10.0.0.0/8, with commas between: %w", err)
 	return errors.Join(problems...)
+}
+
+// console is what serves /console; nil where it is off.
+func (cfg Config) console() (func(api http.Handler) http.Handler, error) {
+	if cfg.Console == consoleOff {
+		return nil, nil //nolint:nilnil // there is no console, and no error
+	}
+	made, err := console.New(console.Options{
+		Secret: []byte(cmp.Or(cfg.ConsoleSecret, cfg.KeySecret)), Previous: []byte(cfg.ConsoleOld),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("FORGEQUEUE_CONSOLE_SECRET: %w", err)
+	}
+	return made.Handler, nil
 }
 
 // bodyMemory is how many bytes the bodies of requests under way may take.

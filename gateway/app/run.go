@@ -72,6 +72,10 @@ func (cfg Config) assemble(logger *slog.Logger, registry prometheus.Registerer, 
 	if err != nil {
 		return nil, fmt.Errorf("FORGEQUEUE_TRUSTED_PROXIES: %w", err)
 	}
+	pages, err := cfg.console()
+	if err != nil {
+		return nil, err
+	}
 	redis, err := admission.ConnectWithin(cfg.RedisURL.Reveal(), cfg.RedisTimeout)
 	if err != nil {
 		return nil, err
@@ -109,6 +113,7 @@ func (cfg Config) assemble(logger *slog.Logger, registry prometheus.Registerer, 
 		Logger:     logger,
 		Timeout:    cfg.RequestTimeout,
 		Tracing:    tracing.Provider(),
+		Console:    pages,
 	})
 	return p, nil
 }

@@ -202,3 +202,10 @@ type Readiness struct {
 	Status string            `json:"status"`
 	Checks map[string]string `json:"checks"`
 }
+
+// ConsoleLink signs in to the console once.
+type ConsoleLink struct {
+	// Path is on the gateway that answered.
+	Path      string `json:"path"`
+	ExpiresAt Time   `json:"expires_at" swaggertype:"string" format:"date-time"`
+}

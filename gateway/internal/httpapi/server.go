@@ -49,6 +49,8 @@ type Options struct {
 	Timeout time.Duration
 	// Tracing makes a span of each request; nil makes none, and costs nothing.
 	Tracing trace.TracerProvider
+	// Console makes what serves /console, in front of this server's own handler; nil for none.
+	Console func(api http.Handler) http.Handler
 }
 
 // Server is the public API. It is safe for concurrent use.
@@ -66,6 +68,7 @@ type Server struct {
 	bodies    *request.Bodies
 	streams   *streams
 	probe     *coreclient.Probe
+	console   func(api http.Handler) http.Handler
 	draining  atomic.Bool
 }
 
@@ -87,6 +90,7 @@ func New(o Options) *Server {
 		bodies:    request.NewBodies(o.Bodies, o.Registry),
 		streams:   newStreams(o.Core.MaxParked(), o.Registry),
 		probe:     coreclient.NewProbe(o.Core),
+		console:   o.Console,
 	}
 }
 
@@ -126,7 +130,11 @@ func (s *Server) Handler() http.Handler {
 			engine.Handle(http.MethodHead, r.pattern(), serve)
 		}
 	}
-	return s.traced(engine)
+	served := s.traced(engine)
+	if s.console != nil {
+		mountConsole(engine, s.console(served))
+	}
+	return served
 }
 
 // Routes names every route, such as "GET /v1/jobs/{id}", for documents and for

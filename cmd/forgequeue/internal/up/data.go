@@ -95,6 +95,7 @@ type credentials struct {
 	HopSecret   string `json:"hop_secret"`
 	KeySecret   string `json:"key_secret"`
 	PushKey     string `json:"push_secrets_key"`
+	Console     string `json:"console_secret"`
 	OperatorKey string `json:"operator_key"`
 	Tenant      string `json:"tenant"`
 	APIKey      string `json:"api_key"`
@@ -120,7 +121,7 @@ func (f *folder) loadCredentials() (credentials, error) {
 	} else if !errors.Is(err, os.ErrNotExist) {
 		return c, err
 	}
-	for _, secret := range []*string{&c.HopSecret, &c.KeySecret, &c.PushKey} {
+	for _, secret := range []*string{&c.HopSecret, &c.KeySecret, &c.PushKey, &c.Console} {
 		if *secret == "" {
 			*secret = newSecret()
 		}

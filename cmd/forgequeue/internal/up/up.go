@@ -199,7 +199,8 @@ func configs(kept *credentials, held *stores, a *addresses, log *slog.Logger) (c
 		"DATABASE_URL": held.databaseURL, "REDIS_URL": held.redisURL,
 		"FORGEQUEUE_CORE_URL":   "http://" + a.core.Addr().String(),
 		"FORGEQUEUE_HOP_SECRET": kept.HopSecret, "FORGEQUEUE_KEY_SECRET": kept.KeySecret,
-		"FORGEQUEUE_PUSH_SECRETS_KEY": kept.PushKey, "FORGEQUEUE_OPERATOR_KEY": kept.OperatorKey, "FORGEQUEUE_GRACE": grace.String(),
+		"FORGEQUEUE_PUSH_SECRETS_KEY": kept.PushKey, "FORGEQUEUE_CONSOLE_SECRET": kept.Console,
+		"FORGEQUEUE_OPERATOR_KEY": kept.OperatorKey, "FORGEQUEUE_GRACE": grace.String(),
 	}
 	for name := range decided {
 		delete(settings, name+"_FILE")

@@ -1,0 +1,116 @@
+package console
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// client calls the API in this process with one key, on behalf of one request of a browser.
+type client struct {
+	api http.Handler
+	key string
+	// browser is the request that this is done for: its address counts, and its context.
+	browser *http.Request
+	// correlation is the id by which the log lines of a page's calls are found.
+	correlation string
+}
+
+// request makes a request to the API; path is escaped.
+func (c *client) request(ctx context.Context, method, path string, query url.Values, body []byte) (*http.Request, error) {
+	target := path
+	if len(query) > 0 {
+		target += "?" + query.Encode()
+	}
+	r, err := http.NewRequestWithContext(ctx, method, target, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	r.Host, r.RequestURI, r.RemoteAddr = c.browser.Host, target, c.browser.RemoteAddr
+	for _, name := range []string{"X-Forwarded-For", "Forwarded"} { // the API knows which of them to trust
+		if given := c.browser.Header.Values(name); len(given) > 0 {
+			r.Header[name] = given
+		}
+	}
+	r.Header.Set("Authorization", "Bearer "+c.key)
+	r.Header.Set("X-Correlation-Id", c.correlation)
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	return r, nil
+}
+
+// call asks the API and reads its answer into `into`, which may be nil. A refusal is a *problem.Problem.
+func (c *client) call(method, path string, query url.Values, body, into any) error {
+	var text []byte
+	if body != nil {
+		var err error
+		if text, err = json.Marshal(body); err != nil {
+			return err
+		}
+	}
+	r, err := c.request(c.browser.Context(), method, path, query, text)
+	if err != nil {
+		return err
+	}
+	got := answer{header: http.Header{}}
+	c.api.ServeHTTP(&got, r)
+	if got.status >= http.StatusBadRequest {
+		refused := &problem.Problem{}
+		if err := json.Unmarshal(got.body.Bytes(), refused); err != nil || refused.Status == 0 {
+			return fmt.Errorf("%s %s answered %d", method, path, got.status)
+		}
+		return refused
+	}
+	if into == nil {
+		return nil
+	}
+	return json.Unmarshal(got.body.Bytes(), into)
+}
+
+// get reads a resource of the API.
+func get[T any](c *client, path string, query url.Values) (T, error) {
+	var into T
+	err := c.call(http.MethodGet, path, query, nil, &into)
+	return into, err
+}
+
+// list reads one page of a list.
+func list[T any](c *client, path string, query url.Values) (api.Page[T], error) {
+	return get[api.Page[T]](c, path, query)
+}
+
+// resource escapes the parts of an API path.
+func resource(parts ...string) string {
+	path := "/v1"
+	for _, part := range parts {
+		path += "/" + url.PathEscape(part)
+	}
+	return path
+}
+
+// answer is what the API writes, kept in memory.
+type answer struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (a *answer) Header() http.Header { return a.header }
+
+func (a *answer) WriteHeader(status int) {
+	if a.status == 0 && status >= http.StatusOK {
+		a.status = status
+	}
+}
+
+func (a *answer) Write(p []byte) (int, error) {
+	a.WriteHeader(http.StatusOK)
+	return a.body.Write(p)
+}

@@ -1,0 +1,92 @@
+package console
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/forgequeue/forgequeue/gateway/internal/console/pages"
+	"github.com/forgequeue/forgequeue/gateway/internal/console/session"
+)
+
+// Options of a Console.
+type Options struct {
+	// Secret seals sessions; those sealed with Previous, where given, are still accepted.
+	Secret, Previous []byte
+	// Now is the clock; nil is time.Now.
+	Now func() time.Time
+}
+
+// Console serves /console. It is safe for concurrent use.
+type Console struct {
+	sealer *session.Sealer
+	links  *session.Links
+	cross  *http.CrossOriginProtection
+	now    func() time.Time
+	api    http.Handler
+}
+
+// New makes a Console; Handler is what to serve.
+func New(o Options) (*Console, error) {
+	sealer, err := session.NewSealer(o.Secret, o.Previous)
+	if err != nil {
+		return nil, err
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Console{sealer: sealer, links: session.NewLinks(), cross: http.NewCrossOriginProtection(), now: o.Now}, nil
+}
+
+// Handler serves the console in front of an API: all that it shows or does is asked of that.
+func (c *Console) Handler(api http.Handler) http.Handler {
+	served := *c
+	served.api = api
+	mux := http.NewServeMux()
+	for pattern, serve := range served.routes() {
+		mux.Handle(pattern, serve)
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		setHeaders(w.Header())
+		mux.ServeHTTP(w, r) // it notes the pattern in r, for the log line
+	})
+}
+
+// policy lets pages load their own files and call their own origin. Nothing inline runs or styles.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
+	"base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+
+func setHeaders(header http.Header) {
+	header.Set("Content-Security-Policy", policy)
+	header.Set("Cross-Origin-Opener-Policy", "same-origin")
+	header.Set("Cross-Origin-Resource-Policy", "same-origin")
+	header.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=()")
+	header.Set("Referrer-Policy", "same-origin") // no-referrer would take the Origin from forms too
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("X-Frame-Options", "DENY")
+	header.Set("Cache-Control", "no-store")
+}
+
+// routes are all pages and actions, by patterns of http.ServeMux.
+func (c *Console) routes() map[string]http.Handler {
+	return map[string]http.Handler{
+		"GET /console/assets/{file}":    http.HandlerFunc(pages.ServeAsset),
+		"GET /console/sign-in":          c.public(showSignIn),
+		"POST /console/sign-in":         c.public(signIn),
+		"GET /console/enter/{token}":    c.public(showEnter),
+		"POST /console/enter":           c.public(enter),
+		"POST /console/links":           http.HandlerFunc(c.makeLink),
+		"POST /console/sign-out":        c.action(signOut),
+		"GET /console/session":          c.page(showSession),
+		"GET /console":                  c.page(showOverview),
+		"GET /console/search":           c.page(search),
+		"GET /console/queues":           c.page(listQueues),
+		"GET /console/queues/{name}":    c.page(showQueue),
+		"POST /console/queues/{name}":   c.action(changeQueue),
+		"GET /console/jobs":             c.page(listJobs),
+		"GET /console/jobs/{id}":        c.page(showJob),
+		"GET /console/jobs/{id}/events": c.stream(),
+		"POST /console/jobs/{id}":       c.action(changeJob),
+		"GET /console/{$}":              http.RedirectHandler("/console", http.StatusSeeOther),
+		"/console/":                     c.page(notFound),
+	}
+}

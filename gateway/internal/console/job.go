@@ -1,0 +1,188 @@
+package console
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"github.com/forgequeue/forgequeue/gateway/internal/console/view"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+type jobPage struct {
+	Job          api.Job
+	Live         bool
+	Actions      []button
+	Why          *api.Explanation
+	Died         string
+	Timeline     *view.Timeline
+	TimelineText string
+	Attempts     []api.Attempt
+	MoreAttempts bool
+	Payload      document
+	Result       document
+}
+
+// button is an action that the job's state and the key allow.
+type button struct {
+	Name, Label, Class, Help string
+}
+
+// document is JSON to look into.
+type document struct {
+	Label  string
+	Tree   *view.Node
+	Text   string
+	None   bool
+	Absent string
+}
+
+func showJob(v *visit) (shown, error) {
+	at := resource("jobs", v.r.PathValue("id"))
+	job, err := get[api.Job](v.client, at, nil)
+	if err != nil {
+		return shown{}, err
+	}
+	attempts, err := list[api.Attempt](v.client, at+"/attempts", url.Values{"page_size": {"200"}})
+	if err != nil {
+		return shown{}, err
+	}
+	now := v.console.now()
+	page := jobPage{
+		Job: job, Live: !ended(job.State), Actions: v.jobActions(&job), Attempts: attempts.Items, MoreAttempts: attempts.NextPageToken != nil,
+		Timeline: view.NewTimeline(&job.JobSummary, attempts.Items, now),
+		Payload:  newDocument("Payload", job.Payload, "The job has no payload."),
+		Result:   newDocument("Result", job.Result, resultAbsent(job.State)),
+	}
+	page.TimelineText = "In all " + page.Timeline.Took() + "; the list below says the same"
+	if job.DeadReason != nil {
+		page.Died = diedOf(*job.DeadReason)
+	}
+	if page.Live {
+		why, err := get[api.Explanation](v.client, at+"/explain", nil)
+		if err != nil && !gone(err) {
+			return shown{}, err
+		}
+		if err == nil && len(why.Because) > 0 {
+			page.Why = &why
+		}
+	}
+	return shown{template: "job", title: job.Type + " " + job.State, data: page}, nil
+}
+
+// gone says that a resource or route is not there (any more).
+func gone(err error) bool {
+	refused, known := problem.From(err)
+	return known && refused.Status == http.StatusNotFound
+}
+
+func ended(state string) bool {
+	return state == api.StateCompleted || state == api.StateCancelled || state == api.StateDeadLetter
+}
+
+func diedOf(reason string) string {
+	said := map[string]string{
+		api.ReasonExhausted:  "Every attempt failed.",
+		api.ReasonPermanent:  "The worker said that another attempt would fail too.",
+		api.ReasonWorkerLost: "The worker of the last attempt was lost: its lease ended without an outcome.",
+		api.ReasonDeadline:   "Its deadline passed before it could start.",
+	}[reason]
+	if said == "" {
+		return view.Label(reason)
+	}
+	return said
+}
+
+func resultAbsent(state string) string {
+	if state == api.StateCompleted {
+		return "It completed without a result."
+	}
+	return "There is no result" + map[bool]string{true: ".", false: " yet."}[ended(state)]
+}
+
+func newDocument(label string, text json.RawMessage, absent string) document {
+	if len(text) == 0 || string(text) == "null" {
+		return document{Label: label, None: true, Absent: absent}
+	}
+	d := document{Label: label, Text: view.Indented(text)}
+	if tree, whole := view.Tree(text); whole {
+		d.Tree = tree
+	}
+	return d
+}
+
+// jobActions are what the job's state allows, and the key. The API decides again.
+func (v *visit) jobActions(job *api.Job) []button {
+	var all []button
+	add := func(scope string, possible bool, b button) {
+		if possible && v.may(scope) {
+			all = append(all, b)
+		}
+	}
+	dead := job.State == api.StateDeadLetter
+	add(api.ScopeManage, dead, button{"redrive", "Redrive", "main", "Queue it again, with a new set of attempts"})
+	add(api.ScopeSubmit, ended(job.State), button{"rerun", "Run again", "", "Submit a new job like this one"})
+	add(api.ScopeSubmit, !ended(job.State) && !job.CancelRequested, button{"cancel", "Cancel", "bad", "It starts no more; if it runs, its worker is asked to stop"})
+	add(api.ScopeManage, dead, button{"discard", "Discard", "bad", "Delete the dead letter"})
+	add(api.ScopeManage, ended(job.State) && !dead, button{"forget", "Delete", "bad", "Forget the job, with its payload and result"})
+	return all
+}
+
+func changeJob(v *visit) (string, error) {
+	id := v.r.PathValue("id")
+	here, at := "/console/jobs/"+url.PathEscape(id), resource("jobs", id)
+	switch v.r.PostFormValue("do") {
+	case "cancel":
+		var job api.JobSummary
+		err := v.call(http.MethodPost, at+"/cancel", nil, nil, &job)
+		if job.State == api.StateRunning {
+			return here + "?note=job-cancelling", err
+		}
+		return here + "?note=job-cancelled", err
+	case "redrive":
+		return here + "?note=job-redriven", v.call(http.MethodPost, at+"/redrive", nil, nil, nil)
+	case "rerun":
+		var job api.JobSummary
+		err := v.call(http.MethodPost, at+"/rerun", nil, nil, &job)
+		return "/console/jobs/" + job.ID + "?note=job-rerun", err
+	case "forget":
+		return "/console/jobs?note=job-forgotten", v.call(http.MethodDelete, at, nil, nil, nil)
+	case "discard":
+		return "/console/dead-letters?note=job-discarded", v.deadLetters("discard", []string{id})
+	}
+	return "", errNoSuchAction
+}
+
+// deadLetters redrives or discards some by their ids. The first refusal is the error.
+func (v *visit) deadLetters(action string, ids []string) error {
+	var answer api.DeadLetterResponse
+	if err := v.call(http.MethodPost, "/v1/dead-letters/"+action, nil, api.DeadLetterRequest{IDs: ids}, &answer); err != nil {
+		return err
+	}
+	for _, one := range answer.Results {
+		if one.Problem != nil {
+			return one.Problem
+		}
+	}
+	return nil
+}
+
+// stream passes a job's events on, as the API has them, for the key of the session.
+func (c *Console) stream() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		v := c.visit(w, r)
+		of, err := c.sealer.FromRequest(r, c.now())
+		if err != nil {
+			v.fail(v.toSignIn())
+			return
+		}
+		v.key = of.Key
+		inner, err := v.request(r.Context(), http.MethodGet, resource("jobs", r.PathValue("id"), "events"), nil, nil)
+		if err != nil {
+			panic(fmt.Errorf("job events: %w", err)) // the path is escaped
+		}
+		c.api.ServeHTTP(w, inner)
+	})
+}

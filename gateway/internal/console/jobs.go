@@ -1,0 +1,93 @@
+package console
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// jobsPerPage is how many jobs a page lists.
+const jobsPerPage = 50
+
+type jobsPage struct {
+	Items    []api.JobSummary
+	Older    string
+	States   []stateChoice
+	Fields   []field
+	Filtered bool
+	Deep     bool
+}
+
+type stateChoice struct {
+	Name   string
+	Chosen bool
+}
+
+var jobStates = []string{
+	api.StateQueued, api.StateRunning, api.StateScheduled, api.StateBlocked, api.StateCompleted, api.StateDeadLetter, api.StateCancelled,
+}
+
+// jobFilters are the parameters of a list of jobs that have an input.
+var jobFilters = []field{
+	{Name: "queue", Label: "Queue"},
+	{Name: "type", Label: "Type"},
+	{Name: "tag", Label: "Tag"},
+	{Name: "user", Label: "User"},
+	{Name: "metadata", Label: "Metadata", Now: "key=value"},
+}
+
+func listJobs(v *visit) (shown, error) {
+	given, query := v.r.URL.Query(), v.pageQuery(jobsPerPage)
+	page := jobsPage{Deep: v.deep()}
+	chosen := given["state"]
+	for _, state := range jobStates {
+		page.States = append(page.States, stateChoice{state, slices.Contains(chosen, state)})
+	}
+	if len(chosen) > 0 {
+		query.Set("state", strings.Join(chosen, ","))
+		page.Filtered = true
+	}
+	for _, f := range jobFilters {
+		f.Value = strings.TrimSpace(given.Get(f.Name))
+		page.Fields = append(page.Fields, f)
+		switch key, value, pair := strings.Cut(f.Value, "="); {
+		case f.Value == "":
+			continue
+		case f.Name != "metadata":
+			query.Set(f.Name, f.Value)
+		case pair:
+			query.Set("metadata."+key, value)
+		default:
+			query.Set("metadata."+key, "")
+		}
+		page.Filtered = true
+	}
+	jobs, err := list[api.JobSummary](v.client, "/v1/jobs", query)
+	if err != nil {
+		return shown{}, err
+	}
+	page.Items, page.Older = jobs.Items, v.older(jobs.NextPageToken)
+	return shown{template: "jobs", title: "Jobs", data: page}, nil
+}
+
+// search reads what a person typed: an id, key=value of metadata, a filter such as queue:mails, or a type.
+func search(v *visit) (shown, error) {
+	text := strings.TrimSpace(v.r.URL.Query().Get("q"))
+	if id, err := uuid.Parse(text); err == nil {
+		return shown{}, moved{"/console/jobs/" + id.String()}
+	}
+	if text == "" {
+		return shown{}, moved{"/console/jobs"}
+	}
+	name, value := "type", text
+	if key, rest, ok := strings.Cut(text, ":"); ok && slices.Contains([]string{"queue", "type", "tag", "user", "state"}, key) {
+		name, value = key, rest
+	} else if strings.Contains(text, "=") {
+		name = "metadata"
+	}
+	return shown{}, moved{"/console/jobs?" + url.Values{name: {strings.TrimSpace(value)}}.Encode()}
+}

@@ -1,0 +1,29 @@
+// Draws the counts that stand in a page, with uPlot. Without it the page has them as a table.
+(() => {
+  "use strict";
+  const dashes = [[], [6, 3], [2, 3]];
+  const drawn = [];
+  const draw = (element) => {
+    const { series, at, values } = JSON.parse(document.getElementById("plot-" + element.dataset.plot).textContent);
+    if (!at || at.length === 0) return;
+    const style = getComputedStyle(document.documentElement);
+    const colour = (name) => style.getPropertyValue(name).trim();
+    const axis = { stroke: colour("--quiet"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line"), width: 1 }, font: "12px system-ui" };
+    element.replaceChildren();
+    const plot = new uPlot({
+      width: element.clientWidth, height: 200,
+      cursor: { y: false }, legend: { live: true },
+      scales: { y: { range: (_, __, most) => [0, Math.max(most * 1.1, 4)] } },
+      axes: [axis, { ...axis, size: 46 }],
+      series: [{}, ...series.map((label, i) => ({ label, stroke: colour("--chart-" + i), width: 2, dash: dashes[i], points: { show: false } }))],
+    }, [at, ...values], element);
+    drawn.push({ plot, element });
+  };
+  const all = () => {
+    while (drawn.length) drawn.pop().plot.destroy();
+    document.querySelectorAll("[data-plot]").forEach(draw);
+  };
+  document.addEventListener("DOMContentLoaded", all);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", all);
+  addEventListener("resize", () => drawn.forEach(({ plot, element }) => plot.setSize({ width: element.clientWidth, height: 200 })));
+})();

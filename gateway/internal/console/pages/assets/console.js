@@ -1,0 +1,120 @@
+// What needs a script: live updates, times in the reader's zone, keys. Everything else works without.
+(() => {
+  "use strict";
+  const $ = (selector, from = document) => from.querySelector(selector);
+
+  // Times: the words are relative and go on, the title is exact and in the reader's zone.
+  const exact = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" });
+  const words = (at) => {
+    const seconds = Math.abs(at - Date.now()) / 1000;
+    if (seconds < 1) return "now";
+    const [n, unit] = seconds < 60 ? [seconds, "s"] : seconds < 3600 ? [seconds / 60, "min"] : seconds < 172800 ? [seconds / 3600, "h"] : [seconds / 86400, "d"];
+    const text = Math.floor(n) + " " + unit;
+    return at > Date.now() ? "in " + text : text + " ago";
+  };
+  const times = () => {
+    for (const element of document.querySelectorAll("time[datetime]")) {
+      const at = Date.parse(element.dateTime);
+      const text = words(at), title = exact.format(at);
+      if (element.textContent !== text) element.textContent = text;
+      if (element.title !== title) element.title = title;
+    }
+  };
+
+  // Live updates: the part #live is asked for again while the page is seen, and nobody is in a form of it.
+  let asking = false, failures = 0, events = null;
+  const busy = () => {
+    const live = $("#live"), at = document.activeElement;
+    return !live || live.contains(at) && /^(INPUT|SELECT|TEXTAREA)$/.test(at.tagName) || $("dialog[open]") || String(getSelection()) !== "";
+  };
+  const refresh = async () => {
+    if (asking || document.hidden || busy()) return;
+    asking = true;
+    try {
+      await htmx.ajax("GET", location.pathname + location.search, { source: "#live", target: "#live", select: "#live", swap: "outerMorph" });
+    } finally {
+      asking = false;
+      times();
+      follow();
+    }
+  };
+  const settle = (ok) => {
+    failures = ok ? 0 : failures + 1;
+    let shown = $(".offline");
+    if (failures > 1 && !shown) {
+      shown = document.createElement("p");
+      shown.className = "offline";
+      shown.setAttribute("role", "status");
+      shown.textContent = "No answer. What you see is not current.";
+      document.body.append(shown);
+    } else if (ok && shown) {
+      shown.remove();
+    }
+    document.body.classList.toggle("stale", failures > 1);
+  };
+  document.addEventListener("htmx:after:request", (e) => settle(!(e.detail?.ctx?.response?.status >= 400)));
+  document.addEventListener("htmx:error", () => settle(false));
+  // A refusal must not take the place of what is there.
+  document.addEventListener("htmx:before:swap", (e) => { if (e.detail?.ctx?.response?.status >= 400) e.preventDefault(); });
+  let due = 0;
+  setInterval(() => {
+    const every = Number($("#live")?.dataset.live);
+    if (!every || document.hidden) return;
+    due += 1000;
+    if (due >= every * Math.min(1 + failures * failures, 20)) {
+      due = 0;
+      refresh();
+    }
+  }, 1000);
+  document.addEventListener("visibilitychange", () => { if (!document.hidden) { due = Infinity; times(); follow(); } else { events?.close(); events = null; } });
+
+  // A job's page is told of each change.
+  const follow = () => {
+    const path = $("#live")?.dataset.events;
+    if (!path) {
+      events?.close();
+      events = null;
+      return;
+    }
+    if (events || document.hidden) return;
+    events = new EventSource(path);
+    let first = true;
+    events.addEventListener("job", () => { if (!first) refresh(); first = false; });
+    for (const name of ["end", "again"]) {
+      events.addEventListener(name, () => { events?.close(); events = null; if (name === "end") refresh(); });
+    }
+  };
+
+  // Keys.
+  let g = 0;
+  document.addEventListener("keydown", (e) => {
+    if (e.ctrlKey || e.metaKey || e.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(e.target.tagName) || e.target.isContentEditable || $("dialog[open]")) return;
+    if (e.key === "/" && $("#q")) {
+      e.preventDefault();
+      $("#q").focus();
+    } else if (e.key === "?") {
+      $("#keys")?.showModal();
+    } else if (e.key === "g") {
+      g = Date.now();
+    } else if (Date.now() - g < 1500) {
+      g = 0;
+      $(`a[data-keys="g ${CSS.escape(e.key)}"]`)?.click();
+    }
+  });
+
+  document.addEventListener("DOMContentLoaded", () => {
+    times();
+    setInterval(times, 5000);
+    follow();
+    // A note is of the last action, not of the page: a reload or a bookmark does not repeat it.
+    const url = new URL(location);
+    if (url.searchParams.has("note")) {
+      url.searchParams.delete("note");
+      history.replaceState(null, "", url);
+    }
+    // The chosen states of a list of jobs count at once.
+    for (const box of document.querySelectorAll(".chips input")) box.addEventListener("change", () => box.form.requestSubmit());
+    $(".pages [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+    $("form[data-submit]")?.requestSubmit();
+  });
+})();

@@ -1,0 +1,30 @@
+package pages
+
+// notes are what a page says of the action that led to it, by the code in its URL: a code that is not here says nothing.
+var notes = map[string]string{
+	"signed-out":         "You are signed out in this browser.",
+	"key-ended":          "Your key is no longer valid: it was revoked, or has expired. Sign in with another one.",
+	"queue-paused":       "The queue is paused. Jobs that run go on; no other one starts.",
+	"queue-resumed":      "The queue goes on.",
+	"queue-saved":        "The settings are saved.",
+	"queue-deleted":      "The queue is deleted.",
+	"job-cancelled":      "The job is cancelled.",
+	"job-cancelling":     "The job runs. Its worker is asked to stop; you see here when it has.",
+	"job-redriven":       "The job is queued again, with a new set of attempts.",
+	"job-rerun":          "This is a new job, like the one that has ended.",
+	"job-forgotten":      "The job is deleted.",
+	"job-discarded":      "The dead letter is discarded.",
+	"redrive-started":    "It has begun, and goes on if you leave this page.",
+	"redrive-cancelled":  "It is stopped. What was done stays done.",
+	"workflow-cancelled": "The workflow is cancelled: its waiting jobs at once, its running ones when their workers stop.",
+	"workflow-redriven":  "The workflow's dead letters are queued again.",
+	"schedule-paused":    "The schedule is paused: its ticks are skipped.",
+	"schedule-resumed":   "The schedule goes on.",
+	"schedule-deleted":   "The schedule is deleted. Jobs that it has made stay.",
+	"tenant-made":        "The tenant is made. Next, make a key for it.",
+	"tenant-saved":       "The tenant is saved.",
+	"key-revoked":        "The key is revoked, within a second everywhere.",
+}
+
+// Note is the sentence of a code; empty for an unknown one.
+func Note(code string) string { return notes[code] }

@@ -1,0 +1,161 @@
+package pages
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/forgequeue/forgequeue/gateway/internal/console/view"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+//go:embed templates
+var sources embed.FS
+
+// Frame is a page: what it shows, and for whom.
+type Frame struct {
+	// Template is the name of the page's own template.
+	Template string
+	Title    string
+	// At is the path of the request.
+	At string
+	// SignedIn says that there is a session; Operator that it has the operator key; Who is the key otherwise.
+	SignedIn bool
+	Operator bool
+	Who      api.Whoami
+	// FormToken goes with every form.
+	FormToken string
+	// Note says what the last action did; empty for none.
+	Note string
+	Now  time.Time
+	// Fragment leaves the frame out: an open page updates itself.
+	Fragment bool
+	Data     any
+}
+
+// May says whether the key has a scope.
+func (f *Frame) May(scope string) bool { return slices.Contains(f.Who.Scopes, scope) }
+
+// Bound says whether the key is bound to a user, who sees no queues and workers.
+func (f *Frame) Bound() bool { return f.Who.User != nil }
+
+// Here says whether a link of the navigation leads to this page, or to the list that it is of.
+func (f *Frame) Here(to string) bool {
+	return f.At == to || to != "/console" && strings.HasPrefix(f.At, to+"/")
+}
+
+// Time shows an instant, relative to now; the exact one is in its title.
+func (f *Frame) Time(at any) template.HTML {
+	switch at := at.(type) {
+	case api.Time:
+		return f.instant(at.Time)
+	case *api.Time:
+		if at != nil {
+			return f.instant(at.Time)
+		}
+	case time.Time:
+		return f.instant(at)
+	}
+	return "—"
+}
+
+func (f *Frame) instant(at time.Time) template.HTML {
+	at = at.UTC()
+	return template.HTML(fmt.Sprintf(`<time datetime="%s" title="%s">%s</time>`, //nolint:gosec // a time and its own words
+		at.Format(time.RFC3339Nano), at.Format("2006-01-02 15:04:05.000 UTC"), view.Relative(at, f.Now)))
+}
+
+// Between is how long it took from one instant to another; until now where that is nil.
+func (f *Frame) Between(from, to *api.Time) string {
+	if from == nil {
+		return ""
+	}
+	until := f.Now
+	if to != nil {
+		until = to.Time
+	}
+	return view.Duration(until.Sub(from.Time))
+}
+
+// part is what a template of a part gets: the page, and what the part is of.
+type part struct {
+	Page *Frame
+	Of   any
+}
+
+var functions = template.FuncMap{
+	"asset": assetPath,
+	"icon":  icon,
+	"num":   view.Number,
+	"count": view.Count,
+	"rate":  view.Decimal,
+	"ms":    view.Milliseconds,
+	"label": view.Label,
+	"part":  func(page *Frame, of any) part { return part{page, of} },
+	"has":   func(all []string, one string) bool { return slices.Contains(all, one) },
+	"join":  func(all []string) string { return strings.Join(all, ", ") },
+	"short": func(id string) string { return id[max(len(id)-8, 0):] },
+	"deref": deref,
+	"list":  func(all ...any) []any { return all },
+	"int64": func(n int) int64 { return int64(n) },
+}
+
+func deref(pointer any) any {
+	switch p := pointer.(type) {
+	case *string:
+		if p != nil {
+			return *p
+		}
+	case *int64:
+		if p != nil {
+			return *p
+		}
+	case *int:
+		if p != nil {
+			return *p
+		}
+	case *float64:
+		if p != nil {
+			return *p
+		}
+	}
+	return ""
+}
+
+// templates are the pages by name, each with the frame and the parts.
+var templates = sync.OnceValue(func() map[string]*template.Template {
+	base := template.Must(template.New("").Funcs(functions).ParseFS(sources, "templates/frame.html", "templates/parts/*.html"))
+	files, err := fs.Glob(sources, "templates/pages/*.html")
+	if err != nil {
+		panic(err) // the pattern is a constant
+	}
+	all := map[string]*template.Template{}
+	for _, file := range files {
+		all[strings.TrimSuffix(path.Base(file), ".html")] = template.Must(template.Must(base.Clone()).ParseFS(sources, file))
+	}
+	return all
+})
+
+// Render gives a page's HTML.
+func Render(f Frame) ([]byte, error) {
+	page, ok := templates()[f.Template]
+	if !ok {
+		return nil, fmt.Errorf("there is no template %q", f.Template)
+	}
+	name := "frame"
+	if f.Fragment {
+		name = "content"
+	}
+	var b bytes.Buffer
+	if err := page.ExecuteTemplate(&b, name, &f); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}

@@ -1,0 +1,301 @@
+package console
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/forgequeue/forgequeue/gateway/internal/console/view"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// queue is a queue as the API answers it, with what came to the answer later.
+type queue struct {
+	api.Queue
+
+	DrainPerSecond *float64 `json:"drain_per_second"`
+	WaitMS         *int64   `json:"wait_ms"`
+}
+
+// queueRow is a queue in a list.
+type queueRow struct {
+	Queue   queue
+	Path    string
+	Trouble []string
+}
+
+type queuesPage struct {
+	Items []queueRow
+	Older string
+}
+
+// troubleOf says in words what is wrong with a queue; nothing for one that works.
+func troubleOf(q *queue) []string {
+	var trouble []string
+	if b := q.Breaker; b != nil && b.State != api.BreakerClosed {
+		trouble = append(trouble, "The breaker of its destination is "+b.State)
+	}
+	waiting := q.Depth.Queued > 0
+	if len(q.Unserved) > 0 {
+		trouble = append(trouble, unservedIn(q.Unserved))
+	} else if waiting && q.ActiveWorkers == 0 && q.Mode == api.ModePull && !q.Paused {
+		trouble = append(trouble, "Jobs wait, and no worker is active")
+	}
+	if q.Paused && waiting {
+		trouble = append(trouble, "Jobs wait while it is paused")
+	}
+	return trouble
+}
+
+// unservedIn names the first type that no worker takes.
+func unservedIn(unserved []api.Unserved) string {
+	text := "No worker takes " + unserved[0].Type
+	if tags := unserved[0].Tags; len(tags) > 0 {
+		text += " with " + strings.Join(tags, ", ")
+	}
+	if more := len(unserved) - 1; more > 0 {
+		text += fmt.Sprintf(", and %d more", more)
+	}
+	return text
+}
+
+func rowsOf(queues []queue) []queueRow {
+	rows := make([]queueRow, len(queues))
+	for i := range queues {
+		rows[i] = queueRow{queues[i], "/console/queues/" + url.PathEscape(queues[i].Name), troubleOf(&queues[i])}
+	}
+	return rows
+}
+
+func listQueues(v *visit) (shown, error) {
+	page, err := list[queue](v.client, "/v1/queues", v.pageQuery(200))
+	if err != nil {
+		return shown{}, err
+	}
+	return shown{template: "queues", title: "Queues", data: queuesPage{rowsOf(page.Items), v.older(page.NextPageToken)}}, nil
+}
+
+// depth is one state's share of a queue.
+type depth struct {
+	State, Count, Path string
+}
+
+// share is a part of a bar of 1000.
+type share struct {
+	Name     string
+	X, Width float64
+}
+
+// field is an input of a form, with the value in force in words.
+type field struct {
+	Name, Label, Value, Now string
+	Options                 []string
+}
+
+type queuePage struct {
+	Queue       queue
+	Path        string
+	Trouble     []string
+	Depths      []depth
+	Bar         []share
+	Fields      []field
+	Drain, Wait string
+	Chart       *chart
+}
+
+func showQueue(v *visit) (shown, error) {
+	name := v.r.PathValue("name")
+	q, err := get[queue](v.client, resource("queues", name), nil)
+	if err != nil {
+		return shown{}, err
+	}
+	page := queuePage{Queue: q, Path: "/console/queues/" + url.PathEscape(name), Trouble: troubleOf(&q), Fields: settingFields(&q.Settings)}
+	page.Depths, page.Bar = depths(&q)
+	if q.DrainPerSecond != nil {
+		page.Drain = view.Decimal(*q.DrainPerSecond)
+	}
+	if q.WaitMS != nil {
+		page.Wait = view.Milliseconds(*q.WaitMS)
+	}
+	if !v.live() {
+		if page.Chart, err = v.statsChart("Last hour", name); err != nil {
+			return shown{}, err
+		}
+	}
+	return shown{template: "queue", title: name, data: page}, nil
+}
+
+func depths(q *queue) ([]depth, []share) {
+	of := []struct {
+		state string
+		n     int64
+	}{
+		{api.StateBlocked, q.Depth.Blocked},
+		{api.StateScheduled, q.Depth.Scheduled},
+		{api.StateQueued, q.Depth.Queued},
+		{api.StateRunning, q.Depth.Running},
+		{api.StateDeadLetter, q.Depth.DeadLetter},
+	}
+	capped, total := map[string]bool{}, int64(0)
+	for _, state := range q.DepthCapped {
+		capped[state] = true
+	}
+	for _, one := range of {
+		total += one.n
+	}
+	var all []depth
+	var bar []share
+	x := 0.0
+	for _, one := range of {
+		all = append(all, depth{one.state, view.Count(one.n, capped[one.state]), "/console/jobs?" + url.Values{"queue": {q.Name}, "state": {one.state}}.Encode()})
+		if one.n > 0 {
+			width := float64(one.n) / float64(total) * 1000
+			bar = append(bar, share{one.state, x, width})
+			x += width
+		}
+	}
+	return all, bar
+}
+
+// settingFields are the settings that the form has. Times are in seconds there.
+func settingFields(s *api.QueueSettings) []field {
+	number := func(name, label string, value *float64, none string) field {
+		f := field{Name: name, Label: label, Now: none}
+		if value != nil {
+			f.Value = strconv.FormatFloat(*value, 'f', -1, 64)
+			f.Now = f.Value
+		}
+		return f
+	}
+	whole := func(name, label string, value *int64, none string) field {
+		if value == nil {
+			return number(name, label, nil, none)
+		}
+		return number(name, label, new(float64(*value)), none)
+	}
+	seconds := func(name, label string, ms int64) field {
+		f := number(name, label, new(float64(ms)/1000), "")
+		f.Now = view.Milliseconds(ms)
+		return f
+	}
+	return []field{
+		seconds("visibility_timeout", "Visibility timeout, seconds", s.VisibilityTimeoutMS),
+		whole("max_attempts", "Attempts of a job", new(int64(s.MaxAttempts)), ""),
+		seconds("retry_base", "First retry after, seconds", s.Retry.BaseMS),
+		seconds("retry_cap", "Longest wait for a retry, seconds", s.Retry.CapMS),
+		number("retry_jitter", "Jitter of a retry, 0 to 1", &s.Retry.Jitter, ""),
+		{Name: "retry_curve", Label: "Retries grow", Value: s.Retry.Curve, Now: s.Retry.Curve, Options: []string{api.CurveExponential, api.CurveLinear, api.CurveConstant}},
+		whole("max_active", "Most active jobs", s.MaxActive, "no cap"),
+		whole("max_running", "Most at once", s.MaxRunning, "no cap"),
+		number("rate_per_second", "Starts a second", s.RatePerSecond, "no rate"),
+	}
+}
+
+func changeQueue(v *visit) (string, error) {
+	name := v.r.PathValue("name")
+	here, at := "/console/queues/"+url.PathEscape(name), resource("queues", name)
+	switch v.r.PostFormValue("do") {
+	case "pause":
+		return here + "?note=queue-paused", v.call(http.MethodPost, at+"/pause", nil, nil, nil)
+	case "resume":
+		return here + "?note=queue-resumed", v.call(http.MethodPost, at+"/resume", nil, nil, nil)
+	case "delete":
+		return "/console/queues?note=queue-deleted", v.call(http.MethodDelete, at, nil, nil, nil)
+	case "settings":
+		return here + "?note=queue-saved", v.saveQueue(at)
+	}
+	return "", errNoSuchAction
+}
+
+// errNoSuchAction is for a form that the console does not have.
+var errNoSuchAction = problem.New(problem.InvalidRequest, "The console has no such action.")
+
+// saveQueue sets what the form has, and leaves the other settings as they are: a PUT without them would reset them.
+func (v *visit) saveQueue(at string) error {
+	q, err := get[queue](v.client, at, nil)
+	if err != nil {
+		return err
+	}
+	form := formReader{values: v.r.PostForm}
+	request := api.QueueRequest{
+		Mode:                &q.Mode,
+		VisibilityTimeoutMS: form.seconds("visibility_timeout"),
+		MaxAttempts:         form.small("max_attempts"),
+		Retry: &api.RetryRequest{
+			BaseMS: form.seconds("retry_base"), CapMS: form.seconds("retry_cap"), Jitter: form.number("retry_jitter"), Curve: form.word("retry_curve"),
+		},
+		MaxActive:     form.whole("max_active"),
+		MaxRunning:    form.whole("max_running"),
+		RatePerSecond: form.number("rate_per_second"),
+		Types:         q.Settings.Types,
+	}
+	if p := q.Settings.Push; p != nil {
+		request.Push = &api.PushRequest{URL: p.URL, TimeoutMS: &p.TimeoutMS, Breaker: &api.BreakerSettingsRequest{
+			Calls: &p.Breaker.Calls, FailureRatio: &p.Breaker.FailureRatio, OpenMS: &p.Breaker.OpenMS, HalfOpen: &p.Breaker.HalfOpen,
+		}}
+	}
+	if len(form.wrong) > 0 {
+		return problem.Invalid(form.wrong...)
+	}
+	return v.call(http.MethodPut, at, nil, request, nil)
+}
+
+// formReader reads the numbers of a form; an empty one is absent.
+type formReader struct {
+	values url.Values
+	wrong  []problem.FieldError
+}
+
+func (f *formReader) word(name string) *string {
+	text := strings.TrimSpace(f.values.Get(name))
+	if text == "" {
+		return nil
+	}
+	return &text
+}
+
+func (f *formReader) number(name string) *float64 {
+	text := f.word(name)
+	if text == nil {
+		return nil
+	}
+	n, err := strconv.ParseFloat(strings.Replace(*text, ",", ".", 1), 64)
+	if err != nil || n != n || n > 1e15 || n < -1e15 {
+		f.wrong = append(f.wrong, problem.FieldError{Field: name, Message: fmt.Sprintf("%q is not a number", *text)})
+		return nil
+	}
+	return &n
+}
+
+func (f *formReader) whole(name string) *int64 {
+	n := f.number(name)
+	if n == nil {
+		return nil
+	}
+	if *n != float64(int64(*n)) {
+		f.wrong = append(f.wrong, problem.FieldError{Field: name, Message: "must be a whole number"})
+		return nil
+	}
+	return new(int64(*n))
+}
+
+func (f *formReader) small(name string) *int {
+	n := f.whole(name)
+	if n == nil {
+		return nil
+	}
+	return new(int(*n))
+}
+
+// seconds gives milliseconds.
+func (f *formReader) seconds(name string) *int64 {
+	n := f.number(name)
+	if n == nil {
+		return nil
+	}
+	return new(int64(*n * float64(time.Second/time.Millisecond)))
+}

@@ -1,0 +1,95 @@
+package session
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+)
+
+// MinSecretBytes is the least length of a secret.
+const MinSecretBytes = 32
+
+// ErrInvalid means that a cookie was not sealed here, or by a secret that is no longer used.
+var ErrInvalid = errors.New("the session is not valid")
+
+// sealed binds what is sealed to its use: no other use of the secret makes a session.
+var sealed = []byte("forgequeue console session 1")
+
+// Sealer seals sessions with one secret, and opens those of the previous one too. It is safe for concurrent use.
+type Sealer struct {
+	seals []cipher.AEAD // the first one seals
+}
+
+// NewSealer makes a Sealer; previous may be empty.
+func NewSealer(secret, previous []byte) (*Sealer, error) {
+	s := &Sealer{}
+	for _, one := range [][]byte{secret, previous} {
+		if len(one) == 0 {
+			continue
+		}
+		key, err := hkdf.Key(sha256.New, one, nil, "forgequeue console seal", 32)
+		if err != nil {
+			return nil, err
+		}
+		block, err := aes.NewCipher(key)
+		if err != nil {
+			return nil, err
+		}
+		seal, err := cipher.NewGCMWithRandomNonce(block)
+		if err != nil {
+			return nil, err
+		}
+		s.seals = append(s.seals, seal)
+	}
+	if len(s.seals) == 0 {
+		return nil, errors.New("the console has no secret")
+	}
+	return s, nil
+}
+
+// Seal gives the text of a cookie.
+func (s *Sealer) Seal(of Session) (string, error) {
+	text, err := json.Marshal(of)
+	if err != nil {
+		return "", err
+	}
+	return base64.RawURLEncoding.EncodeToString(s.seals[0].Seal(nil, nil, text, sealed)), nil
+}
+
+// Open reads a cookie; ErrInvalid for one that was not sealed here.
+func (s *Sealer) Open(text string) (Session, error) {
+	raw, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil {
+		return Session{}, ErrInvalid
+	}
+	for _, seal := range s.seals {
+		plain, err := seal.Open(nil, nil, raw, sealed)
+		if err != nil {
+			continue
+		}
+		var of Session
+		if json.Unmarshal(plain, &of) != nil || of.Key == "" || of.ID == "" {
+			return Session{}, ErrInvalid
+		}
+		return of, nil
+	}
+	return Session{}, ErrInvalid
+}
+
+// FormToken is what every form of a session carries: another session's is refused. It is made of what only the
+// sealed cookie holds, so that no other site knows it.
+func FormToken(of Session) string {
+	mac := hmac.New(sha256.New, []byte(of.ID))
+	_, _ = mac.Write([]byte("forgequeue console form")) // a hash never fails
+	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
+}
+
+// ValidFormToken compares in constant time.
+func ValidFormToken(of Session, token string) bool {
+	return hmac.Equal([]byte(token), []byte(FormToken(of)))
+}

@@ -1,0 +1,142 @@
+package console
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+
+	"github.com/forgequeue/forgequeue/gateway/internal/console/session"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// local says whether a target is a page of the console: nothing else is redirected to.
+func local(target string) bool {
+	u, err := url.Parse(target)
+	return err == nil && u.Scheme == "" && u.Host == "" && u.Path == path.Clean(u.Path) && !strings.ContainsAny(target, "\\\r\n\t") &&
+		(u.Path == "/console" || strings.HasPrefix(u.Path, "/console/"))
+}
+
+// signInPage is the form, with what was wrong the last time.
+type signInPage struct {
+	Next    string
+	Refused string
+	Token   string
+}
+
+func showSignIn(v *visit) (shown, error) {
+	return shown{template: "sign_in", title: "Sign in", data: signInPage{Next: v.r.URL.Query().Get("next")}}, nil
+}
+
+// signIn takes an API key or the operator key. What is wrong with a key is said on the form.
+func signIn(v *visit) (shown, error) {
+	next := v.r.PostFormValue("next")
+	err := v.begin(strings.TrimSpace(v.r.PostFormValue("key")), next)
+	refused, known := problem.From(err)
+	if !known {
+		return shown{}, err
+	}
+	v.key = ""
+	return shown{
+		template: "sign_in", title: "Sign in", status: refused.Status,
+		data: signInPage{Next: next, Refused: signInRefusal(refused)},
+	}, nil
+}
+
+func signInRefusal(refused *problem.Problem) string {
+	if refused.Code == problem.Unauthenticated {
+		return "This key is not valid. It may be mistyped, revoked or expired."
+	}
+	return refused.Detail
+}
+
+// begin asks the API what a key is, and begins a session with it. The error of a good key is where to go.
+func (v *visit) begin(key, next string) error {
+	if key == "" || strings.ContainsAny(key, "\r\n") {
+		return problem.New(problem.Unauthenticated, "")
+	}
+	v.key = key
+	operator := false
+	err := v.call(http.MethodGet, "/v1/whoami", nil, nil, &v.who)
+	if refused, known := problem.From(err); known && refused.Code == problem.Forbidden {
+		operator = true // whoami takes every key but the operator's
+		err = v.call(http.MethodGet, "/v1/admin/plans", url.Values{"page_size": {"1"}}, nil, nil)
+	}
+	if err != nil {
+		return err
+	}
+	if !operator && v.who.Tenant == nil {
+		return problem.New(problem.Forbidden, "This is a platform key: it claims jobs, and there is nothing to show for it. Sign in with a tenant's API key, or with the operator key.")
+	}
+	now := v.console.now()
+	if err := v.console.sealer.SetCookie(v.w, session.New(key, operator, v.r, now), now); err != nil {
+		return err
+	}
+	if !local(next) || operator {
+		next = home(operator)
+	}
+	return moved{next}
+}
+
+// home is the first page.
+func home(operator bool) string {
+	if operator {
+		return "/console/admin/tenants"
+	}
+	return "/console"
+}
+
+func signOut(v *visit) (string, error) {
+	session.ClearCookie(v.w, v.session)
+	return "/console/sign-in?note=signed-out", nil
+}
+
+// makeLink answers POST /console/links, with an API key as every request to the API: a token that signs in once.
+func (c *Console) makeLink(w http.ResponseWriter, r *http.Request) {
+	v := c.visit(w, r)
+	v.key, _ = strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	err := v.call(http.MethodGet, "/v1/whoami", nil, nil, &v.who)
+	if err == nil && v.who.Tenant == nil {
+		err = problem.New(problem.Forbidden, "A platform key cannot sign in to the console.")
+	}
+	if err != nil {
+		refused, known := problem.From(err)
+		if !known {
+			panic(err) // observe logs it, and answers 500
+		}
+		refused.Write(w)
+		return
+	}
+	token, expires := c.links.Make(v.key, c.now())
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(api.ConsoleLink{Path: "/console/enter/" + token, ExpiresAt: api.At(expires)}) // the caller may have left
+}
+
+// showEnter asks for a click: what looks at a link before its reader does (a mail scanner, a preview) must not use it.
+func showEnter(v *visit) (shown, error) {
+	return shown{template: "enter", title: "Sign in", data: signInPage{Token: v.r.PathValue("token")}}, nil
+}
+
+func enter(v *visit) (shown, error) {
+	key, ok := v.console.links.Redeem(v.r.PostFormValue("token"), v.console.now())
+	if !ok {
+		return shown{
+			template: "sign_in", title: "Sign in", status: http.StatusGone,
+			data: signInPage{Refused: "This link was already used, has expired, or is of another gateway. Sign in with an API key."},
+		}, nil
+	}
+	return shown{}, v.begin(key, "")
+}
+
+// sessionPage is what the key may do, and how its sessions end.
+type sessionPage struct {
+	Made, Ends api.Time
+}
+
+func showSession(v *visit) (shown, error) {
+	return shown{template: "session", title: "Your session", data: sessionPage{
+		Made: api.At(v.session.Made), Ends: api.At(v.session.Made.Add(session.Longest)),
+	}}, nil
+}

@@ -1,0 +1,278 @@
+package httpapi_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/forgequeue/forgequeue/gateway/internal/console"
+	"github.com/forgequeue/forgequeue/gateway/internal/coretest"
+	"github.com/forgequeue/forgequeue/gateway/internal/httpapi"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// newConsole is a door with the console, and a core with one queue.
+func newConsole(t *testing.T) *door {
+	t.Helper()
+	made, err := console.New(console.Options{Secret: []byte("the console's secret of tests, 32 bytes")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := newDoor(t, func(o *httpapi.Options) { o.Console = made.Handler })
+	queue := api.Queue{Name: "mails", Mode: api.ModePull, DepthCapped: []string{}, Unserved: []api.Unserved{}, Settings: api.QueueSettings{MaxAttempts: 3, Types: api.TypeLimits{}}}
+	d.core.On(api.HopPlanList, func(coretest.Item) coretest.Result { return coretest.Value(http.StatusOK, api.Page[api.Plan]{Items: []api.Plan{}}) })
+	for _, path := range []string{api.HopQueueGet, api.HopQueuePause, api.HopQueuePut} {
+		d.core.On(path, func(coretest.Item) coretest.Result { return coretest.Value(http.StatusOK, queue) })
+	}
+	d.core.On(api.HopQueues, func(coretest.Item) coretest.Result {
+		return coretest.Value(http.StatusOK, api.Page[api.Queue]{Items: []api.Queue{queue}})
+	})
+	return d
+}
+
+// form sends one; fields are name, value.
+func (d *door) form(path, cookie string, fields []string, headers ...string) answer {
+	d.t.Helper()
+	values := url.Values{}
+	for i := 0; i < len(fields); i += 2 {
+		values.Set(fields[i], fields[i+1])
+	}
+	request, err := http.NewRequestWithContext(d.t.Context(), http.MethodPost, d.url+path, strings.NewReader(values.Encode()))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	headers = append([]string{"Content-Type", "application/x-www-form-urlencoded", "Origin", d.url, "Cookie", cookie}, headers...)
+	for i := 0; i < len(headers); i += 2 {
+		request.Header.Set(headers[i], headers[i+1])
+	}
+	return d.send(request)
+}
+
+// signIn gives the cookie of a key's session.
+func (d *door) signIn(key string) string {
+	d.t.Helper()
+	got := d.form("/console/sign-in", "", []string{"key", key})
+	cookie, _, _ := strings.Cut(got.header.Get("Set-Cookie"), ";")
+	if got.status != http.StatusSeeOther || cookie == "" {
+		d.t.Fatalf("sign-in: %d %v %s", got.status, got.header, got.body)
+	}
+	return cookie
+}
+
+var formToken = regexp.MustCompile(`name="form" value="([^"]+)"`)
+
+// token is the form token of a session.
+func (d *door) token(cookie string) string {
+	d.t.Helper()
+	got := d.do(http.MethodGet, "/console/session", "", "", "Cookie", cookie)
+	found := formToken.FindSubmatch(got.body)
+	if found == nil {
+		d.t.Fatalf("no form token: %d %s", got.status, got.body)
+	}
+	return string(found[1])
+}
+
+func TestConsoleSignsIn(t *testing.T) {
+	t.Parallel()
+	d := newConsole(t)
+	key := d.signedKey("read", "manage")
+	if got := d.do(http.MethodGet, "/console/queues/mails?a=b", "", ""); got.status != http.StatusSeeOther || got.header.Get("Location") != "/console/sign-in?next=%2Fconsole%2Fqueues%2Fmails%3Fa%3Db" {
+		t.Errorf("without a session: %d %v", got.status, got.header)
+	}
+	for _, wrong := range []string{"", "x", key[:len(key)-1], "a\nb"} {
+		if got := d.form("/console/sign-in", "", []string{"key", wrong}); got.status != http.StatusUnauthorized || got.header.Get("Set-Cookie") != "" ||
+			!strings.Contains(string(got.body), "This key is not valid") || wrong != "" && strings.Contains(string(got.body), wrong) && len(wrong) > 3 {
+			t.Errorf("with the key %q: %d %s", wrong, got.status, got.body)
+		}
+	}
+	if got := d.form("/console/sign-in", "", []string{"key", d.platformKey()}); got.status != http.StatusForbidden || !strings.Contains(string(got.body), "platform key") {
+		t.Errorf("with a platform key: %d %s", got.status, got.body)
+	}
+	for next, want := range map[string]string{
+		"/console/jobs?state=queued": "/console/jobs?state=queued", "https://evil.example": "/console", "//evil.example/console/": "/console",
+		"/console/../docs": "/console", "/docs": "/console", `/console/\evil`: "/console", "/consoles": "/console",
+	} {
+		if got := d.form("/console/sign-in", "", []string{"key", key, "next", next}); got.header.Get("Location") != want {
+			t.Errorf("next %q leads to %q, want %q", next, got.header.Get("Location"), want)
+		}
+	}
+	cookie := d.signIn(key)
+	if got := d.do(http.MethodGet, "/console/queues", "", "", "Cookie", cookie); got.status != http.StatusOK || !strings.Contains(string(got.body), "mails") {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	if got := d.form("/console/sign-out", cookie, []string{"form", d.token(cookie)}); got.status != http.StatusSeeOther || !strings.Contains(got.header.Get("Set-Cookie"), "Max-Age=0") {
+		t.Errorf("sign-out: %d %v", got.status, got.header)
+	}
+	if got := d.do(http.MethodGet, "/console/queues", "", "", "Cookie", "forgequeue-console=abc"); got.status != http.StatusSeeOther {
+		t.Errorf("with a forged cookie: %d", got.status)
+	}
+	// The operator's pages are others.
+	if got := d.form("/console/sign-in", "", []string{"key", operatorKey}); got.header.Get("Location") != "/console/admin/tenants" {
+		t.Errorf("the operator: %d %v", got.status, got.header)
+	}
+}
+
+// A key sees no button for what it may not do, and a form that it sends all the same is refused by the API itself.
+func TestConsoleKeepsToScopes(t *testing.T) {
+	t.Parallel()
+	d := newConsole(t)
+	reader, manager := d.signIn(d.key("read")), d.signIn(d.key("read", "manage"))
+	for cookie, buttons := range map[string]bool{reader: false, manager: true} {
+		got := d.do(http.MethodGet, "/console/queues/mails", "", "", "Cookie", cookie)
+		if strings.Contains(string(got.body), `name="do"`) != buttons || got.status != http.StatusOK {
+			t.Errorf("buttons %v: %d %s", buttons, got.status, got.body)
+		}
+	}
+	for do, path := range map[string]string{"pause": api.HopQueuePause, "settings": api.HopQueuePut} {
+		got := d.form("/console/queues/mails", reader, []string{"form", d.token(reader), "do", do})
+		if got.status != http.StatusForbidden || !strings.Contains(string(got.body), "The key lacks the scope manage") || len(d.core.Requests(path)) > 0 {
+			t.Errorf("%s by a reader: %d %s", do, got.status, got.body)
+		}
+		got = d.form("/console/queues/mails", manager, []string{"form", d.token(manager), "do", do})
+		if got.status != http.StatusSeeOther || len(d.core.Requests(path)) != 1 {
+			t.Errorf("%s by a manager: %d %s", do, got.status, got.body)
+		}
+	}
+}
+
+func TestConsoleTakesFormsOfItsOwnPagesOnly(t *testing.T) {
+	t.Parallel()
+	d := newConsole(t)
+	cookie, other := d.signIn(d.key("read", "manage")), d.signIn(d.key("read", "manage"))
+	token := d.token(cookie)
+	for name, c := range map[string]struct {
+		fields  []string
+		headers []string
+	}{
+		"no token":            {[]string{"do", "pause"}, nil},
+		"another's token":     {[]string{"do", "pause", "form", d.token(other)}, nil},
+		"another site":        {[]string{"do", "pause", "form", token}, []string{"Sec-Fetch-Site", "cross-site"}},
+		"another subdomain":   {[]string{"do", "pause", "form", token}, []string{"Sec-Fetch-Site", "same-site"}},
+		"another site, older": {[]string{"do", "pause", "form", token}, []string{"Origin", "https://evil.example"}},
+	} {
+		if got := d.form("/console/queues/mails", cookie, c.fields, c.headers...); got.status != http.StatusForbidden || len(d.core.Requests(api.HopQueuePause)) > 0 {
+			t.Errorf("%s: %d %s", name, got.status, got.body)
+		}
+	}
+	if got := d.do(http.MethodGet, "/console/queues/mails?do=pause&form="+token, "", "", "Cookie", cookie); got.status != http.StatusOK || len(d.core.Requests(api.HopQueuePause)) > 0 {
+		t.Errorf("by GET: %d", got.status)
+	}
+	// Signing somebody in from another site would show them another's pages.
+	if got := d.form("/console/sign-in", "", []string{"key", d.key("read")}, "Sec-Fetch-Site", "cross-site"); got.status != http.StatusForbidden || got.header.Get("Set-Cookie") != "" {
+		t.Errorf("sign-in from another site: %d", got.status)
+	}
+}
+
+func TestConsoleHeaders(t *testing.T) {
+	t.Parallel()
+	d := newConsole(t)
+	cookie := d.signIn(d.key("read"))
+	d.core.On(api.HopQueueGet, func(coretest.Item) coretest.Result { return coretest.Refuse(problem.NotFound, "There is no such queue.") })
+	for path, status := range map[string]int{
+		"/console/sign-in": 200, "/console/queues": 200, "/console/queues/none": 404, "/console/none": 404, "/console/session": 200, "/console/assets/none.js": 404,
+		"/console/jobs/x": 404, "/console/": 303,
+	} {
+		got := d.do(http.MethodGet, path, "", "", "Cookie", cookie)
+		if got.status != status {
+			t.Errorf("%s: %d %s", path, got.status, got.body)
+		}
+		policy := got.header.Get("Content-Security-Policy")
+		if !strings.HasPrefix(policy, "default-src 'none'; script-src 'self'; style-src 'self';") || !strings.Contains(policy, "frame-ancestors 'none'") ||
+			!strings.Contains(policy, "form-action 'self'") || strings.Contains(policy, "unsafe") {
+			t.Errorf("%s: %q", path, policy)
+		}
+		for header, want := range map[string]string{
+			"X-Frame-Options": "DENY", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin", "Cache-Control": "no-store", "Cross-Origin-Opener-Policy": "same-origin",
+		} {
+			if got.header.Get(header) != want {
+				t.Errorf("%s: %s %q", path, header, got.header.Get(header))
+			}
+		}
+	}
+	if got := newDoor(t).do(http.MethodGet, "/console", "", ""); got.status != http.StatusNotFound {
+		t.Errorf("without the console: %d", got.status)
+	}
+}
+
+// A revoked key ends its sessions; a core that is away ends none.
+func TestConsoleSessionEndsWithItsKey(t *testing.T) {
+	t.Parallel()
+	d := newConsole(t)
+	key := d.key("read")
+	cookie := d.signIn(key)
+	id := strings.Split(key, "_")[2]
+	d.core.RevokeKey(id)
+	d.auth.Forget(id)
+	got := d.do(http.MethodGet, "/console/queues", "", "", "Cookie", cookie)
+	if got.status != http.StatusSeeOther || got.header.Get("Location") != "/console/sign-in?note=key-ended" || !strings.Contains(got.header.Get("Set-Cookie"), "Max-Age=0") {
+		t.Errorf("%d %v", got.status, got.header)
+	}
+	// An open page is led there too, instead of being emptied.
+	if got := d.do(http.MethodGet, "/console/queues", "", "", "Cookie", cookie, "Hx-Request", "true"); got.status != http.StatusNoContent || got.header.Get("Hx-Redirect") == "" {
+		t.Errorf("%d %v", got.status, got.header)
+	}
+}
+
+func TestConsoleLinks(t *testing.T) {
+	t.Parallel()
+	d := newConsole(t)
+	if got := d.do(http.MethodPost, "/console/links", "", ""); got.status != http.StatusUnauthorized {
+		t.Errorf("without a key: %d", got.status)
+	}
+	if got := d.do(http.MethodPost, "/console/links", d.platformKey(), ""); got.status != http.StatusForbidden {
+		t.Errorf("with a platform key: %d", got.status)
+	}
+	key := d.key("read")
+	var link api.ConsoleLink
+	d.do(http.MethodPost, "/console/links", key, "").into(t, &link)
+	if got := d.do(http.MethodGet, link.Path, "", ""); got.status != http.StatusOK || got.header.Get("Set-Cookie") != "" {
+		t.Errorf("a look at the link: %d %v", got.status, got.header)
+	}
+	token := link.Path[strings.LastIndex(link.Path, "/")+1:]
+	first, again := d.form("/console/enter", "", []string{"token", token}), d.form("/console/enter", "", []string{"token", token})
+	if first.status != http.StatusSeeOther || first.header.Get("Set-Cookie") == "" {
+		t.Errorf("%d %v", first.status, first.header)
+	}
+	if again.status != http.StatusGone || again.header.Get("Set-Cookie") != "" {
+		t.Errorf("again: %d %v", again.status, again.header)
+	}
+	d.mustNotLog(t, key, token)
+}
+
+// The log has who did what, and never a key, a cookie or a link.
+func TestConsoleLogsNoSecrets(t *testing.T) {
+	t.Parallel()
+	d := newConsole(t)
+	key := d.key("read", "manage")
+	cookie := d.signIn(key)
+	d.do(http.MethodGet, "/console/queues/mails?note=queue-paused", "", "", "Cookie", cookie)
+	d.form("/console/queues/mails", cookie, []string{"form", d.token(cookie), "do", "pause"})
+	d.form("/console/sign-in", "", []string{"key", "fq_live_mistyped"})
+	_, sealed, _ := strings.Cut(cookie, "=")
+	d.mustNotLog(t, key, sealed, d.token(cookie), "fq_live_mistyped")
+	for _, route := range []string{"/console/queues/{name}", "/v1/queues/{name}/pause", "/console/sign-in"} {
+		if !strings.Contains(d.log.String(), `"route":"`+route+`"`) {
+			t.Errorf("%s is not in the log", route)
+		}
+	}
+}
+
+func (d *door) mustNotLog(t *testing.T, secrets ...string) {
+	t.Helper()
+	for _, secret := range secrets {
+		if strings.Contains(d.log.String(), secret) {
+			t.Errorf("the log has %q", secret)
+		}
+	}
+}
+
+func (a answer) into(t *testing.T, value any) {
+	t.Helper()
+	if err := json.Unmarshal(a.body, value); err != nil {
+		t.Fatalf("%d %s: %v", a.status, a.body, err)
+	}
+}
