@@ -1,8 +1,149 @@
 package console
 
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/forgequeue/forgequeue/gateway/internal/console/view"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// overviewPage is what is wrong, since when, and what can be done; then all queues.
+type overviewPage struct {
+	Trouble []trouble
+	Totals  []depth
+	Oldest  string
+	Queues  []queueRow
+	Chart   *chart
+	// Many says that there are more queues than were looked at.
+	Many  bool
+	Bound bool
+}
+
+// trouble is one thing to look at.
+type trouble struct {
+	Subject, Text, Path string
+}
+
+// queuesOfOverview is how many queues an overview reads; each of them is counted.
+const queuesOfOverview = 100
+
+// showOverview needs at most four requests: queues, limits, workers, and the counts of the chart.
 func showOverview(v *visit) (shown, error) {
 	if v.session.Operator {
 		return shown{}, moved{home(true)}
 	}
-	return shown{}, moved{"/console/jobs"}
+	page := overviewPage{Bound: v.who.User != nil}
+	if !v.may(api.ScopeRead) {
+		return shown{template: "overview", title: "Overview", data: page}, nil
+	}
+	if !page.Bound {
+		if err := v.overviewOfTenant(&page); err != nil {
+			return shown{}, err
+		}
+	}
+	limits, err := get[api.LimitsResponse](v.client, "/v1/limits", nil)
+	if err != nil {
+		return shown{}, err
+	}
+	for _, one := range gauges(&limits).Caps {
+		if one.Near {
+			page.Trouble = append(page.Trouble, trouble{one.Name, view.Number(one.Used) + " of " + view.Number(one.Limit) + " are used", "/console/limits"})
+		}
+	}
+	if !v.live() {
+		if page.Chart, err = v.statsChart("Last hour", ""); err != nil {
+			return shown{}, err
+		}
+	}
+	return shown{template: "overview", title: "Overview", data: page}, nil
+}
+
+func (v *visit) overviewOfTenant(page *overviewPage) error {
+	queues, err := list[queue](v.client, "/v1/queues", v.pageQuery(queuesOfOverview))
+	if err != nil {
+		return err
+	}
+	page.Many = queues.NextPageToken != nil
+	page.Queues = rowsOf(queues.Items)
+	// Trouble first, then what is waited for longest.
+	slices.SortStableFunc(page.Queues, func(a, b queueRow) int {
+		return cmp.Or(cmp.Compare(len(b.Trouble), len(a.Trouble)), cmp.Compare(waited(b.Queue), waited(a.Queue)))
+	})
+	for i := range page.Queues {
+		row := &page.Queues[i]
+		for _, text := range row.Trouble {
+			page.Trouble = append(page.Trouble, trouble{row.Queue.Name, text + sinceText(row.Queue), row.Path})
+		}
+	}
+	page.Totals, page.Oldest = totals(queues.Items)
+	workers, err := list[api.Worker](v.client, "/v1/workers", v.pageQuery(200))
+	if err != nil {
+		return err
+	}
+	lost := 0
+	for _, one := range workers.Items {
+		if one.Status != api.WorkerActive && one.Leases > 0 {
+			lost++
+		}
+	}
+	if lost > 0 {
+		page.Trouble = append(page.Trouble, trouble{view.Number(int64(lost)) + " workers", "hold jobs and send no heartbeat", "/console/workers"})
+	}
+	return nil
+}
+
+// waited is how long a queue's oldest job waits, in milliseconds.
+func waited(q queue) int64 {
+	if q.OldestQueuedMS == nil {
+		return 0
+	}
+	return *q.OldestQueuedMS
+}
+
+func sinceText(q queue) string {
+	if q.OldestQueuedMS == nil {
+		return ""
+	}
+	return "; the oldest waits for " + view.Duration(time.Duration(*q.OldestQueuedMS)*time.Millisecond)
+}
+
+// totals are the tenant's jobs by state, and how long the oldest waits.
+func totals(queues []queue) ([]depth, string) {
+	sum, capped := queue{}, map[string]bool{}
+	var oldest int64
+	for i := range queues {
+		q := &queues[i]
+		sum.Depth.Queued += q.Depth.Queued
+		sum.Depth.Running += q.Depth.Running
+		sum.Depth.Scheduled += q.Depth.Scheduled
+		sum.Depth.Blocked += q.Depth.Blocked
+		sum.Depth.DeadLetter += q.Depth.DeadLetter
+		for _, state := range q.DepthCapped {
+			capped[state] = true
+		}
+		oldest = max(oldest, waited(*q))
+	}
+	all := []depth{}
+	for _, one := range []struct {
+		state string
+		n     int64
+	}{
+		{api.StateQueued, sum.Depth.Queued},
+		{api.StateRunning, sum.Depth.Running},
+		{api.StateScheduled, sum.Depth.Scheduled},
+		{api.StateBlocked, sum.Depth.Blocked},
+		{api.StateDeadLetter, sum.Depth.DeadLetter},
+	} {
+		path := "/console/jobs?state=" + one.state
+		if one.state == api.StateDeadLetter {
+			path = "/console/dead-letters"
+		}
+		all = append(all, depth{one.state, view.Count(one.n, capped[one.state]), path})
+	}
+	if oldest == 0 {
+		return all, ""
+	}
+	return all, view.Milliseconds(oldest)
 }

@@ -78,8 +78,8 @@ func (c *Console) page(run pageFunc) http.Handler {
 	})
 }
 
-// action serves a form of who is signed in. Its page is shown after a redirect, so that a reload repeats nothing.
-func (c *Console) action(run actionFunc) http.Handler {
+// form serves a form of who is signed in, and answers with a page.
+func (c *Console) form(run pageFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := c.visit(w, r)
 		err := v.readForm()
@@ -89,14 +89,22 @@ func (c *Console) action(run actionFunc) http.Handler {
 		if err == nil && !session.ValidFormToken(v.session, r.PostFormValue("form")) {
 			err = problem.New(problem.Forbidden, "The form is of another session. Go back, reload the page, and try again.")
 		}
-		var next string
+		var page shown
 		if err == nil {
-			next, err = run(v)
+			page, err = run(v)
 		}
+		v.answer(page, err)
+	})
+}
+
+// action serves a form of who is signed in. Its page is shown after a redirect, so that a reload repeats nothing.
+func (c *Console) action(run actionFunc) http.Handler {
+	return c.form(func(v *visit) (shown, error) {
+		next, err := run(v)
 		if err == nil {
 			err = moved{next}
 		}
-		v.fail(err)
+		return shown{}, err
 	})
 }
 

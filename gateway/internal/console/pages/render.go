@@ -91,20 +91,22 @@ type part struct {
 }
 
 var functions = template.FuncMap{
-	"asset": assetPath,
-	"icon":  icon,
-	"num":   view.Number,
-	"count": view.Count,
-	"rate":  view.Decimal,
-	"ms":    view.Milliseconds,
-	"label": view.Label,
-	"part":  func(page *Frame, of any) part { return part{page, of} },
-	"has":   func(all []string, one string) bool { return slices.Contains(all, one) },
-	"join":  func(all []string) string { return strings.Join(all, ", ") },
-	"short": func(id string) string { return id[max(len(id)-8, 0):] },
-	"deref": deref,
-	"list":  func(all ...any) []any { return all },
-	"int64": func(n int) int64 { return int64(n) },
+	"asset":  assetPath,
+	"icon":   icon,
+	"num":    view.Number,
+	"count":  view.Count,
+	"rate":   view.Decimal,
+	"ms":     view.Milliseconds,
+	"label":  view.Label,
+	"part":   func(page *Frame, of any) part { return part{page, of} },
+	"has":    func(all []string, one string) bool { return slices.Contains(all, one) },
+	"join":   func(all []string) string { return strings.Join(all, ", ") },
+	"short":  func(id string) string { return id[max(len(id)-8, 0):] },
+	"deref":  deref,
+	"list":   func(all ...any) []any { return all },
+	"int64":  func(n int) int64 { return int64(n) },
+	"ptr":    func(at api.Time) *api.Time { return &at },
+	"joined": func(all *[]string) string { return strings.Join(*all, ", ") },
 }
 
 func deref(pointer any) any {

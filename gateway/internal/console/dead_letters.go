@@ -1,0 +1,163 @@
+package console
+
+import (
+	"net/http"
+	"net/url"
+
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// deadFilters are the parameters that narrow dead letters.
+var deadFilters = []string{"queue", "type", "reason", "fingerprint"}
+
+// deadQuery is the part of a page's URL that narrows dead letters.
+func (v *visit) deadQuery() url.Values {
+	given, query := v.r.URL.Query(), url.Values{}
+	for _, name := range deadFilters {
+		if value := given.Get(name); value != "" {
+			query.Set(name, value)
+		}
+	}
+	return query
+}
+
+type deadLettersPage struct {
+	Groups   []deadGroup
+	Read     int64
+	Capped   bool
+	Total    int64
+	Redrives []redrive
+	Filter   string
+}
+
+// deadGroup is a group, and where its letters are.
+type deadGroup struct {
+	api.DeadLetterGroup
+
+	Path string
+}
+
+// redrive is a redrive or discard with what is drawn of it.
+type redrive struct {
+	api.Redrive
+
+	Percent int64
+}
+
+func showDeadLetters(v *visit) (shown, error) {
+	query := v.deadQuery()
+	filter := query.Encode()
+	query.Set("page_size", "50")
+	groups, err := get[api.DeadLetterGroups](v.client, "/v1/dead-letters/groups", query)
+	if err != nil {
+		return shown{}, err
+	}
+	page := deadLettersPage{Read: groups.Read, Capped: groups.ReadCapped, Total: groups.Groups, Filter: filter}
+	for _, one := range groups.Items {
+		path := "/console/dead-letters/group?" + url.Values{"fingerprint": {one.Fingerprint}, "queue": {one.Queue}}.Encode()
+		page.Groups = append(page.Groups, deadGroup{one, path})
+	}
+	redrives, err := list[api.Redrive](v.client, "/v1/redrives", url.Values{"page_size": {"5"}})
+	if err != nil {
+		return shown{}, err
+	}
+	for _, one := range redrives.Items {
+		page.Redrives = append(page.Redrives, newRedrive(one))
+	}
+	return shown{template: "dead_letters", title: "Dead letters", data: page}, nil
+}
+
+func newRedrive(of api.Redrive) redrive {
+	r := redrive{of, 0}
+	switch {
+	case of.State == api.RedriveDone:
+		r.Percent = 100
+	case of.Matched > 0:
+		r.Percent = min((of.Done+of.Refused)*100/of.Matched, 100)
+	}
+	return r
+}
+
+type deadGroupPage struct {
+	Letters []api.DeadLetter
+	Older   string
+	Filter  url.Values
+	First   *api.DeadLetter
+	Confirm string
+}
+
+func showDeadGroup(v *visit) (shown, error) {
+	filter := v.deadQuery()
+	query := v.pageQuery(50)
+	for name := range filter {
+		query.Set(name, filter.Get(name))
+	}
+	letters, err := list[api.DeadLetter](v.client, "/v1/dead-letters", query)
+	if err != nil {
+		return shown{}, err
+	}
+	page := deadGroupPage{Letters: letters.Items, Older: v.older(letters.NextPageToken), Filter: filter, Confirm: "/console/dead-letters/confirm?" + filter.Encode()}
+	if len(letters.Items) > 0 {
+		page.First = &letters.Items[0]
+	}
+	return shown{template: "dead_group", title: "Dead letters", data: page}, nil
+}
+
+type confirmPage struct {
+	Do, Back string
+	Filter   url.Values
+	api.Matched
+}
+
+// confirmDeadLetters shows what a redrive or discard would do, by the API's dry run.
+func confirmDeadLetters(v *visit) (shown, error) {
+	do, filter := v.r.URL.Query().Get("do"), v.deadQuery()
+	page := confirmPage{Do: do, Filter: filter, Back: "/console/dead-letters/group?" + filter.Encode()}
+	if do != api.ActionRedrive && do != api.ActionDiscard {
+		return shown{}, errNoSuchAction
+	}
+	request := api.DeadLetterRequest{Filter: deadFilter(filter).Body(), DryRun: true}
+	if err := v.call(http.MethodPost, "/v1/dead-letters/"+do, nil, request, &page.Matched); err != nil {
+		return shown{}, err
+	}
+	return shown{template: "confirm", title: "Dead letters", data: page}, nil
+}
+
+func deadFilter(values url.Values) api.DeadLetterFilter {
+	return api.DeadLetterFilter{
+		Queue: values.Get("queue"), Type: values.Get("type"), Reason: values.Get("reason"), Fingerprint: values.Get("fingerprint"),
+	}
+}
+
+func changeDeadLetters(v *visit) (string, error) {
+	do := v.r.PostFormValue("do")
+	if do != api.ActionRedrive && do != api.ActionDiscard {
+		return "", errNoSuchAction
+	}
+	form := formReader{values: v.r.PostForm}
+	request := api.DeadLetterRequest{Filter: deadFilter(v.r.PostForm).Body(), RatePerSecond: form.number("rate_per_second")}
+	if len(form.wrong) > 0 {
+		return "", problem.Invalid(form.wrong...)
+	}
+	var begun api.Redrive
+	err := v.call(http.MethodPost, "/v1/dead-letters/"+do, nil, request, &begun)
+	return "/console/redrives/" + begun.ID + "?note=redrive-started", err
+}
+
+func showRedrive(v *visit) (shown, error) {
+	one, err := get[api.Redrive](v.client, resource("redrives", v.r.PathValue("id")), nil)
+	if err != nil {
+		return shown{}, err
+	}
+	title := "Redrive"
+	if one.Action == api.ActionDiscard {
+		title = "Discard"
+	}
+	return shown{template: "redrive", title: title, data: newRedrive(one)}, nil
+}
+
+func cancelRedrive(v *visit) (string, error) {
+	id := v.r.PathValue("id")
+	return "/console/redrives/" + url.PathEscape(id) + "?note=redrive-cancelled", v.call(http.MethodPost, resource("redrives", id, "cancel"), nil, nil, nil)
+}

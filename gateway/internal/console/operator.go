@@ -1,0 +1,166 @@
+package console
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/forgequeue/forgequeue/gateway/internal/console/view"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+type tenantsPage struct {
+	Items []api.Tenant
+	Plans []string
+	Older string
+}
+
+func listTenants(v *visit) (shown, error) {
+	tenants, err := list[api.Tenant](v.client, "/v1/admin/tenants", v.pageQuery(100))
+	if err != nil {
+		return shown{}, err
+	}
+	plans, err := v.planNames()
+	if err != nil {
+		return shown{}, err
+	}
+	return shown{template: "tenants", title: "Tenants", data: tenantsPage{tenants.Items, plans, v.older(tenants.NextPageToken)}}, nil
+}
+
+func (v *visit) planNames() ([]string, error) {
+	plans, err := list[api.Plan](v.client, "/v1/admin/plans", url.Values{"page_size": {"200"}})
+	var names []string
+	for _, one := range plans.Items {
+		names = append(names, one.Name)
+	}
+	return names, err
+}
+
+func createTenant(v *visit) (string, error) {
+	form := formReader{values: v.r.PostForm}
+	request := api.TenantRequest{Name: strings.TrimSpace(v.r.PostFormValue("name")), Plan: form.word("plan"), Weight: form.small("weight")}
+	if len(form.wrong) > 0 {
+		return "", problem.Invalid(form.wrong...)
+	}
+	var made api.Tenant
+	err := v.call(http.MethodPost, "/v1/admin/tenants", nil, request, &made)
+	return "/console/admin/tenants/" + made.ID + "?note=tenant-made", err
+}
+
+type tenantPage struct {
+	Tenant    api.Tenant
+	Plans     []string
+	Keys      []api.Key
+	MoreKeys  bool
+	Scopes    []string
+	Overrides []field
+	// New is a key that was made just now: it is shown once.
+	New *api.NewKey
+}
+
+func (v *visit) tenantPage(made *api.NewKey) (shown, error) {
+	at := resource("admin", "tenants", v.r.PathValue("id"))
+	tenant, err := get[api.Tenant](v.client, at, nil)
+	if err != nil {
+		return shown{}, err
+	}
+	keys, err := list[api.Key](v.client, at+"/keys", url.Values{"page_size": {"200"}})
+	if err != nil {
+		return shown{}, err
+	}
+	plans, err := v.planNames()
+	if err != nil {
+		return shown{}, err
+	}
+	return shown{template: "tenant", title: tenant.Name, data: tenantPage{
+		Tenant: tenant, Plans: plans, Keys: keys.Items, MoreKeys: keys.NextPageToken != nil, Scopes: api.Scopes(), New: made, Overrides: limitFields(&tenant.Overrides.Limits),
+	}}, nil
+}
+
+func showTenant(v *visit) (shown, error) { return v.tenantPage(nil) }
+
+func changeTenant(v *visit) (string, error) {
+	id := v.r.PathValue("id")
+	here := "/console/admin/tenants/" + url.PathEscape(id)
+	form := formReader{values: v.r.PostForm}
+	switch v.r.PostFormValue("do") {
+	case "save":
+		patch := api.TenantPatch{Name: form.word("name"), Plan: form.word("plan"), Weight: form.small("weight")}
+		if len(form.wrong) > 0 {
+			return "", problem.Invalid(form.wrong...)
+		}
+		return here + "?note=tenant-saved", v.call(http.MethodPatch, resource("admin", "tenants", id), nil, patch, nil)
+	case "revoke":
+		return here + "?note=key-revoked", v.call(http.MethodDelete, resource("admin", "keys", v.r.PostFormValue("key_id")), nil, nil, nil)
+	}
+	return "", errNoSuchAction
+}
+
+// makeKey shows the new key in its own answer: it is in no URL, and cannot be shown again.
+func makeKey(v *visit) (shown, error) {
+	form := formReader{values: v.r.PostForm}
+	request := api.KeyRequest{User: form.word("user"), Scopes: slices.Clone(v.r.PostForm["scope"])}
+	if request.Scopes == nil {
+		request.Scopes = []string{}
+	}
+	if days := form.number("days"); days != nil {
+		request.ExpiresAt = new(api.At(v.console.now().AddDate(0, 0, int(*days))))
+	}
+	if len(form.wrong) > 0 {
+		return shown{}, problem.Invalid(form.wrong...)
+	}
+	var made api.NewKey
+	if err := v.call(http.MethodPost, resource("admin", "tenants", v.r.PathValue("id"), "keys"), nil, request, &made); err != nil {
+		return shown{}, err
+	}
+	return v.tenantPage(&made)
+}
+
+type planRow struct {
+	api.Plan
+
+	Limits []field
+}
+
+func listPlans(v *visit) (shown, error) {
+	plans, err := list[api.Plan](v.client, "/v1/admin/plans", v.pageQuery(100))
+	if err != nil {
+		return shown{}, err
+	}
+	rows := make([]planRow, len(plans.Items))
+	for i, one := range plans.Items {
+		rows[i] = planRow{one, limitFields(&one.Limits)}
+	}
+	return shown{template: "plans", title: "Plans", data: rows}, nil
+}
+
+// limitFields are the limits that are set, in words.
+func limitFields(l *api.Limits) []field {
+	var all []field
+	rate := func(label string, perSecond *float64, burst *int64) {
+		if perSecond == nil {
+			return
+		}
+		now := view.Decimal(*perSecond) + " a second"
+		if burst != nil {
+			now += ", " + view.Number(*burst) + " at once"
+		}
+		all = append(all, field{Label: label, Now: now})
+	}
+	most := func(label string, n *int64) {
+		if n != nil {
+			all = append(all, field{Label: label, Now: view.Number(*n)})
+		}
+	}
+	rate("Requests", l.RequestsPerSecond, l.RequestBurst)
+	rate("Jobs submitted", l.JobsPerSecond, l.JobBurst)
+	most("Jobs not ended", l.MaxActive)
+	most("Jobs at once", l.MaxRunning)
+	rate("Requests of a user", l.UserRequestsPerSecond, l.UserRequestBurst)
+	rate("Jobs of a user", l.UserJobsPerSecond, l.UserJobBurst)
+	most("A user's jobs not ended", l.UserMaxActive)
+	most("A user's jobs at once", l.UserMaxRunning)
+	return all
+}

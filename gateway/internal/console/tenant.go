@@ -1,0 +1,140 @@
+package console
+
+import (
+	"net/url"
+
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+type workersPage struct {
+	Items []api.Worker
+	Older string
+}
+
+func listWorkers(v *visit) (shown, error) {
+	workers, err := list[api.Worker](v.client, "/v1/workers", v.pageQuery(100))
+	if err != nil {
+		return shown{}, err
+	}
+	return shown{template: "workers", title: "Workers", data: workersPage{workers.Items, v.older(workers.NextPageToken)}}, nil
+}
+
+// gauge is a limit with its use.
+type gauge struct {
+	Name        string
+	Used, Limit int64
+	// Percent is 0 to 100.
+	Percent int64
+	// Near says that little is left.
+	Near bool
+	Rate float64
+	// ResetMS is until a bucket is full again.
+	ResetMS int64
+}
+
+// nearPercent is from where on a limit is shown as near its end.
+const nearPercent = 85
+
+func newGauge(name string, used, limit int64) gauge {
+	g := gauge{Name: name, Used: used, Limit: limit}
+	if limit > 0 {
+		g.Percent = min(max(used*100/limit, 0), 100)
+	} else if used >= limit {
+		g.Percent = 100
+	}
+	g.Near = g.Percent >= nearPercent
+	return g
+}
+
+type limitsPage struct {
+	Caps, Rates []gauge
+}
+
+func gauges(limits *api.LimitsResponse) limitsPage {
+	var page limitsPage
+	for _, one := range limits.Caps {
+		page.Caps = append(page.Caps, newGauge(capName(one), one.Used, one.Limit))
+	}
+	for _, one := range limits.Policies {
+		g := newGauge(one.Name, one.Burst-one.Remaining, one.Burst)
+		g.Rate, g.ResetMS = one.RatePerSecond, one.ResetMS
+		page.Rates = append(page.Rates, g)
+	}
+	return page
+}
+
+func capName(c api.CapUse) string {
+	whose := map[string]string{"tenant": "The tenant's", "user": "The user's"}[c.Scope]
+	what := map[string]string{"active": "jobs that have not ended", "running": "jobs at once"}[c.Kind]
+	return whose + " " + what
+}
+
+func showLimits(v *visit) (shown, error) {
+	limits, err := get[api.LimitsResponse](v.client, "/v1/limits", nil)
+	if err != nil {
+		return shown{}, err
+	}
+	return shown{template: "limits", title: "Limits", data: gauges(&limits)}, nil
+}
+
+// auditRow is an entry with where its object is; "" where that has no page.
+type auditRow struct {
+	api.AuditEntry
+
+	Text, Path string
+}
+
+type auditPage struct {
+	Items   []auditRow
+	Older   string
+	Actions []string
+	Action  string
+	Object  string
+	// Tenants says that entries are of several.
+	Tenants bool
+}
+
+func (v *visit) audit(at string) (shown, error) {
+	query, given := v.pageQuery(50), v.r.URL.Query()
+	page := auditPage{Actions: api.AuditActions(), Action: given.Get("action"), Object: given.Get("object"), Tenants: v.session.Operator}
+	for _, name := range []string{"action", "object"} {
+		if value := given.Get(name); value != "" {
+			query.Set(name, value)
+		}
+	}
+	entries, err := list[api.AuditEntry](v.client, at, query)
+	if err != nil {
+		return shown{}, err
+	}
+	page.Older = v.older(entries.NextPageToken)
+	for _, one := range entries.Items {
+		page.Items = append(page.Items, newAuditRow(one))
+	}
+	return shown{template: "audit", title: "Audit", data: page}, nil
+}
+
+func newAuditRow(entry api.AuditEntry) auditRow {
+	row := auditRow{AuditEntry: entry, Text: string(entry.Detail)}
+	if entry.Object == nil {
+		return row
+	}
+	object := url.PathEscape(*entry.Object)
+	switch entry.Action {
+	case api.AuditQueuePut, api.AuditQueuePause, api.AuditQueueResume:
+		row.Path = "/console/queues/" + object
+	case api.AuditRedrive:
+		row.Path = "/console/jobs/" + object
+	case api.AuditRedriveCreate, api.AuditRedriveCancel:
+		row.Path = "/console/redrives/" + object
+	case api.AuditSchedulePut, api.AuditSchedulePause, api.AuditScheduleResume, api.AuditScheduleTrigger:
+		row.Path = "/console/schedules/" + object
+	case api.AuditWorkflowCancel:
+		row.Path = "/console/workflows/" + object
+	case api.AuditTenantCreate, api.AuditTenantPatch:
+		row.Path = "/console/admin/tenants/" + object
+	}
+	return row
+}
+
+func listAudit(v *visit) (shown, error)    { return v.audit("/v1/audit") }
+func listAllAudit(v *visit) (shown, error) { return v.audit("/v1/admin/audit") }
