@@ -74,6 +74,7 @@ func TestEveryCallGoesToItsRoute(t *testing.T) {
 			{`GET /v1/jobs/j1  `, func() error { _, err := c.Get(ctx, "j1"); return err }},
 			{`GET /v1/jobs/j1/explain  `, func() error { _, err := c.Explain(ctx, "j1"); return err }},
 			{`GET /v1/jobs/a%2Fb%3Fc  `, func() error { _, err := c.Get(ctx, "a/b?c"); return err }},
+			{`POST /console/links  `, func() error { _, err := c.ConsoleLink(ctx); return err }},
 			{`GET /v1/whoami  `, func() error { _, err := c.Whoami(ctx); return err }},
 			{`POST /v1/workers  {"worker_id":"w"}`, func() error { _, err := c.Register(ctx, api.WorkerRequest{WorkerID: "w"}); return err }},
 			{`DELETE /v1/workers/w%201  `, func() error { return c.RemoveWorker(ctx, "w 1") }},

@@ -22,6 +22,14 @@ func (c *Client) Limits(ctx context.Context) (api.LimitsResponse, error) {
 	return answer, err
 }
 
+// ConsoleLink makes a link that signs a browser in to the gateway's console, once, as this key. The
+// problem not_found says that the console is off.
+func (c *Client) ConsoleLink(ctx context.Context) (api.ConsoleLink, error) {
+	var answer api.ConsoleLink
+	err := c.do(ctx, call{method: http.MethodPost, path: []string{"console", "links"}, answer: &answer})
+	return answer, err
+}
+
 // Ready reads the gateway's readiness. Status is ok, or degraded if core or Redis is
 // down; Checks has the status of each. A gateway that drains, or whose core has never
 // answered yet, gives its answer too, with a StatusError of 503. Ready is tried again

@@ -19,7 +19,9 @@ type jobsPage struct {
 	States   []stateChoice
 	Fields   []field
 	Filtered bool
-	Deep     bool
+	// Typed says that an input has something in it.
+	Typed bool
+	Deep  bool
 }
 
 type stateChoice struct {
@@ -64,7 +66,7 @@ func listJobs(v *visit) (shown, error) {
 		default:
 			query.Set("metadata."+key, "")
 		}
-		page.Filtered = true
+		page.Filtered, page.Typed = true, true
 	}
 	jobs, err := list[api.JobSummary](v.client, "/v1/jobs", query)
 	if err != nil {

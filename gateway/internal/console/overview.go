@@ -3,6 +3,7 @@ package console
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/console/view"
@@ -73,8 +74,8 @@ func (v *visit) overviewOfTenant(page *overviewPage) error {
 	})
 	for i := range page.Queues {
 		row := &page.Queues[i]
-		for _, text := range row.Trouble {
-			page.Trouble = append(page.Trouble, trouble{row.Queue.Name, text + sinceText(row.Queue), row.Path})
+		if len(row.Trouble) > 0 {
+			page.Trouble = append(page.Trouble, trouble{row.Queue.Name, strings.Join(row.Trouble, ". ") + sinceText(row.Queue), row.Path})
 		}
 	}
 	page.Totals, page.Oldest = totals(queues.Items)

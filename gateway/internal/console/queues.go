@@ -134,10 +134,10 @@ func depths(q *queue) ([]depth, []share) {
 		state string
 		n     int64
 	}{
-		{api.StateBlocked, q.Depth.Blocked},
-		{api.StateScheduled, q.Depth.Scheduled},
 		{api.StateQueued, q.Depth.Queued},
 		{api.StateRunning, q.Depth.Running},
+		{api.StateScheduled, q.Depth.Scheduled},
+		{api.StateBlocked, q.Depth.Blocked},
 		{api.StateDeadLetter, q.Depth.DeadLetter},
 	}
 	capped, total := map[string]bool{}, int64(0)

@@ -108,17 +108,23 @@ func (v *visit) audit(at string) (shown, error) {
 	}
 	page.Older = v.older(entries.NextPageToken)
 	for _, one := range entries.Items {
-		page.Items = append(page.Items, newAuditRow(one))
+		page.Items = append(page.Items, newAuditRow(one, page.Tenants))
 	}
 	return shown{template: "audit", title: "Audit", data: page}, nil
 }
 
-func newAuditRow(entry api.AuditEntry) auditRow {
+func newAuditRow(entry api.AuditEntry, operator bool) auditRow {
 	row := auditRow{AuditEntry: entry, Text: string(entry.Detail)}
 	if entry.Object == nil {
 		return row
 	}
 	object := url.PathEscape(*entry.Object)
+	if operator { // a tenant's own things are not the operator's to open
+		if entry.Action == api.AuditTenantCreate || entry.Action == api.AuditTenantPatch {
+			row.Path = "/console/admin/tenants/" + object
+		}
+		return row
+	}
 	switch entry.Action {
 	case api.AuditQueuePut, api.AuditQueuePause, api.AuditQueueResume:
 		row.Path = "/console/queues/" + object
@@ -130,8 +136,6 @@ func newAuditRow(entry api.AuditEntry) auditRow {
 		row.Path = "/console/schedules/" + object
 	case api.AuditWorkflowCancel:
 		row.Path = "/console/workflows/" + object
-	case api.AuditTenantCreate, api.AuditTenantPatch:
-		row.Path = "/console/admin/tenants/" + object
 	}
 	return row
 }

@@ -96,7 +96,7 @@ func showWorkflow(v *visit) (shown, error) {
 	if err != nil {
 		return shown{}, err
 	}
-	page := workflowPage{Row: newWorkflowRow(detail.Workflow), Graph: view.NewGraph(detail.Jobs), Jobs: detail.Jobs}
+	page := workflowPage{Row: newWorkflowRow(detail.Workflow), Graph: view.NewGraph(detail.Jobs), Jobs: slices.Clone(detail.Jobs)} // the graph keeps its own order
 	page.Cancel = detail.State == api.WorkflowRunning && v.may(api.ScopeSubmit)
 	page.Redrive = detail.Counts.DeadLetter > 0 && v.may(api.ScopeManage)
 	slices.SortStableFunc(page.Jobs, func(a, b api.WorkflowJob) int { return view.ByUrgency(a.State, b.State) })

@@ -24,7 +24,9 @@ func newConsole(t *testing.T) *door {
 	}
 	d := newDoor(t, func(o *httpapi.Options) { o.Console = made.Handler })
 	queue := api.Queue{Name: "mails", Mode: api.ModePull, DepthCapped: []string{}, Unserved: []api.Unserved{}, Settings: api.QueueSettings{MaxAttempts: 3, Types: api.TypeLimits{}}}
-	d.core.On(api.HopPlanList, func(coretest.Item) coretest.Result { return coretest.Value(http.StatusOK, api.Page[api.Plan]{Items: []api.Plan{}}) })
+	d.core.On(api.HopPlanList, func(coretest.Item) coretest.Result {
+		return coretest.Value(http.StatusOK, api.Page[api.Plan]{Items: []api.Plan{}})
+	})
 	for _, path := range []string{api.HopQueueGet, api.HopQueuePause, api.HopQueuePut} {
 		d.core.On(path, func(coretest.Item) coretest.Result { return coretest.Value(http.StatusOK, queue) })
 	}
@@ -171,7 +173,9 @@ func TestConsoleHeaders(t *testing.T) {
 	t.Parallel()
 	d := newConsole(t)
 	cookie := d.signIn(d.key("read"))
-	d.core.On(api.HopQueueGet, func(coretest.Item) coretest.Result { return coretest.Refuse(problem.NotFound, "There is no such queue.") })
+	d.core.On(api.HopQueueGet, func(coretest.Item) coretest.Result {
+		return coretest.Refuse(problem.NotFound, "There is no such queue.")
+	})
 	for path, status := range map[string]int{
 		"/console/sign-in": 200, "/console/queues": 200, "/console/queues/none": 404, "/console/none": 404, "/console/session": 200, "/console/assets/none.js": 404,
 		"/console/jobs/x": 404, "/console/": 303,

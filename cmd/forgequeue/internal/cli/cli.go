@@ -85,6 +85,12 @@ func (a *App) AsOperator(run action) func(*cobra.Command, []string) error {
 	return a.call(operatorKey(), run)
 }
 
+// TenantServer is the URL of the server that AsTenant calls.
+func (a *App) TenantServer(s *Screen) (string, error) {
+	t, err := a.server(s, tenantKey())
+	return t.url, err
+}
+
 // OperatorServer is the URL of the server that AsOperator calls.
 func (a *App) OperatorServer(s *Screen) (string, error) {
 	t, err := a.server(s, operatorKey())

@@ -12,6 +12,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/client"
+	"github.com/forgequeue/forgequeue/shared/problem"
 	"github.com/forgequeue/forgequeue/shared/wait"
 )
 
@@ -100,8 +101,12 @@ type ready struct {
 	Redis       readyRedis   `json:"redis"`
 	Data        string       `json:"data"`
 	Metrics     readyMetrics `json:"metrics"`
+	// Console is the URL of the web console; empty where it is off.
+	Console string `json:"console"`
 
 	database string
+	// signIn is the URL that signs a browser in, once.
+	signIn string
 }
 
 type readyRedis struct {
@@ -123,6 +128,24 @@ func newReady(url string, kept *credentials, held *stores, f *folder, a *address
 		},
 		database: held.databaseFrom + " (" + held.shownDatabase() + ")",
 	}
+}
+
+// openConsole makes the link that signs the owner in. Without the console there is none.
+func (r *ready) openConsole(ctx context.Context) error {
+	c, err := client.New(client.Options{URL: r.Gateway, APIKey: r.APIKey})
+	if err != nil {
+		return err
+	}
+	defer c.CloseIdleConnections()
+	link, err := c.ConsoleLink(ctx)
+	if refused, ok := problem.From(err); ok && refused.Code == problem.NotFound {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("the console cannot be opened: %w", err)
+	}
+	r.Console, r.signIn = r.Gateway+"/console", r.Gateway+link.Path
+	return nil
 }
 
 // announce writes that everything is ready, as JSON or as text.
@@ -148,9 +171,14 @@ func announce(o Options, r ready) error {
 		demo = "a sample worker serves text.stats, hash.sha256 and flaky in the queue default"
 		job, then = `{"type":"hash.sha256","payload":{"text":"hello"}}`, "and"
 	}
+	console := "off (FORGEQUEUE_CONSOLE)"
+	if r.Console != "" {
+		console = r.Console + "     (jobs, queues, dead letters, workflows, live)\n              sign in: " + r.signIn
+	}
 	_, err := fmt.Fprintf(o.Out, `
   ForgeQueue is up.    Ctrl-C drains and stops everything.
 
+  Console     %[12]s
   API         %[1]s     (FORGEQUEUE_URL; calls add /v1)
   API docs    %[1]s/docs     (read it, and try it out with the key)
   API key     %[2]s
@@ -177,6 +205,6 @@ func announce(o Options, r ready) error {
 
     curl -s %[1]s/v1/jobs/ID -H 'Authorization: Bearer %[2]s'
 
-`, r.Gateway, r.APIKey, r.Data, r.database, redis, r.Metrics.Gateway, r.Metrics.Core, demo, job, then, filepath.Join(r.Data, credentialsFile))
+`, r.Gateway, r.APIKey, r.Data, r.database, redis, r.Metrics.Gateway, r.Metrics.Core, demo, job, then, filepath.Join(r.Data, credentialsFile), console)
 	return err
 }

@@ -131,6 +131,9 @@ func serve(ctx context.Context, o Options, f *folder, kept *credentials, held *s
 			log.Warn("commands without a key do not find this `up` by themselves", "error", err)
 		}
 		ready := newReady(url, kept, held, f, listeners)
+		if err := ready.openConsole(group.ctx); err != nil {
+			return err
+		}
 		if o.Demo {
 			if err := startDemo(group, ready, fresh, o.sampleLog); err != nil {
 				return err

@@ -71,6 +71,7 @@ func TestOpen(t *testing.T) {
 	opened = ""
 	f.With("FORGEQUEUE_URL", "").Want(0, []string{f.Usual + "/docs"}, "open", "docs", "--print")
 	f.Want(0, []string{"http://127.0.0.1:2/docs"}, "open", "--url", "http://127.0.0.1:2", "--print")
+	f.Want(0, []string{f.Ready.Gateway + "/console/enter/"}, "open", "console", "--print")
 	f.Want(2, []string{"docs"}, "open", "nothing", "--print")
 	f.With("FORGEQUEUE_URL", "ftp://x").Want(3, []string{"http://"}, "open")
 	if opened != "" {
