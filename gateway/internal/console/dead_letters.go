@@ -135,8 +135,8 @@ func changeDeadLetters(v *visit) (string, error) {
 	if do != api.ActionRedrive && do != api.ActionDiscard {
 		return "", errNoSuchAction
 	}
-	form := formReader{values: v.r.PostForm}
-	request := api.DeadLetterRequest{Filter: deadFilter(v.r.PostForm).Body(), RatePerSecond: form.number("rate_per_second")}
+	form := formReader{values: v.form}
+	request := api.DeadLetterRequest{Filter: deadFilter(v.form).Body(), RatePerSecond: form.number("rate_per_second")}
 	if len(form.wrong) > 0 {
 		return "", problem.Invalid(form.wrong...)
 	}

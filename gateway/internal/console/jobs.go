@@ -80,10 +80,10 @@ func listJobs(v *visit) (shown, error) {
 func search(v *visit) (shown, error) {
 	text := strings.TrimSpace(v.r.URL.Query().Get("q"))
 	if id, err := uuid.Parse(text); err == nil {
-		return shown{}, moved{"/console/jobs/" + id.String()}
+		return shown{}, movedError{"/console/jobs/" + id.String()}
 	}
 	if text == "" {
-		return shown{}, moved{"/console/jobs"}
+		return shown{}, movedError{"/console/jobs"}
 	}
 	name, value := "type", text
 	if key, rest, ok := strings.Cut(text, ":"); ok && slices.Contains([]string{"queue", "type", "tag", "user", "state"}, key) {
@@ -91,5 +91,5 @@ func search(v *visit) (shown, error) {
 	} else if strings.Contains(text, "=") {
 		name = "metadata"
 	}
-	return shown{}, moved{"/console/jobs?" + url.Values{name: {strings.TrimSpace(value)}}.Encode()}
+	return shown{}, movedError{"/console/jobs?" + url.Values{name: {strings.TrimSpace(value)}}.Encode()}
 }

@@ -39,7 +39,7 @@ func (v *visit) planNames() ([]string, error) {
 }
 
 func createTenant(v *visit) (string, error) {
-	form := formReader{values: v.r.PostForm}
+	form := formReader{values: v.form}
 	request := api.TenantRequest{Name: strings.TrimSpace(v.r.PostFormValue("name")), Plan: form.word("plan"), Weight: form.small("weight")}
 	if len(form.wrong) > 0 {
 		return "", problem.Invalid(form.wrong...)
@@ -84,7 +84,7 @@ func showTenant(v *visit) (shown, error) { return v.tenantPage(nil) }
 func changeTenant(v *visit) (string, error) {
 	id := v.r.PathValue("id")
 	here := "/console/admin/tenants/" + url.PathEscape(id)
-	form := formReader{values: v.r.PostForm}
+	form := formReader{values: v.form}
 	switch v.r.PostFormValue("do") {
 	case "save":
 		patch := api.TenantPatch{Name: form.word("name"), Plan: form.word("plan"), Weight: form.small("weight")}
@@ -100,8 +100,8 @@ func changeTenant(v *visit) (string, error) {
 
 // makeKey shows the new key in its own answer: it is in no URL, and cannot be shown again.
 func makeKey(v *visit) (shown, error) {
-	form := formReader{values: v.r.PostForm}
-	request := api.KeyRequest{User: form.word("user"), Scopes: slices.Clone(v.r.PostForm["scope"])}
+	form := formReader{values: v.form}
+	request := api.KeyRequest{User: form.word("user"), Scopes: slices.Clone(v.form["scope"])}
 	if request.Scopes == nil {
 		request.Scopes = []string{}
 	}

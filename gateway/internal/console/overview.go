@@ -33,7 +33,7 @@ const queuesOfOverview = 100
 // showOverview needs at most four requests: queues, limits, workers, and the counts of the chart.
 func showOverview(v *visit) (shown, error) {
 	if v.session.Operator {
-		return shown{}, moved{home(true)}
+		return shown{}, movedError{home(true)}
 	}
 	page := overviewPage{Bound: v.who.User != nil}
 	if !v.may(api.ScopeRead) {

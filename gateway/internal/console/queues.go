@@ -220,7 +220,7 @@ func (v *visit) saveQueue(at string) error {
 	if err != nil {
 		return err
 	}
-	form := formReader{values: v.r.PostForm}
+	form := formReader{values: v.form}
 	request := api.QueueRequest{
 		Mode:                &q.Mode,
 		VisibilityTimeoutMS: form.seconds("visibility_timeout"),

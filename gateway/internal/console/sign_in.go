@@ -77,7 +77,7 @@ func (v *visit) begin(key, next string) error {
 	if !local(next) || operator {
 		next = home(operator)
 	}
-	return moved{next}
+	return movedError{next}
 }
 
 // home is the first page.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/gateway/internal/console/view"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
 // stats is the answer of GET /v1/stats: dense, oldest first.
@@ -46,8 +47,8 @@ func (v *visit) statsChart(title, queue string) (*chart, error) {
 		query.Set("queue", queue)
 	}
 	counts, err := get[stats](v.client, "/v1/stats", query)
-	if gone(err) {
-		return nil, nil //nolint:nilnil // there is no chart, and no error
+	if _, refused := problem.From(err); refused {
+		return nil, nil //nolint:nilnil // a page without its chart is better than none
 	}
 	if err != nil {
 		return nil, err

@@ -25,6 +25,8 @@ type visit struct {
 	session session.Session
 	// who is what the key is; empty for the operator's.
 	who api.Whoami
+	// form is what a POST has sent.
+	form url.Values
 }
 
 // shown is a page: a template, its title, and the data that it shows.
@@ -34,10 +36,10 @@ type shown struct {
 	data            any
 }
 
-// moved is an error that sends the browser elsewhere.
-type moved struct{ to string }
+// movedError is an error that sends the browser elsewhere.
+type movedError struct{ to string }
 
-func (m moved) Error() string { return "moved to " + m.to }
+func (m movedError) Error() string { return "moved to " + m.to }
 
 type (
 	pageFunc func(*visit) (shown, error)
@@ -102,7 +104,7 @@ func (c *Console) action(run actionFunc) http.Handler {
 	return c.form(func(v *visit) (shown, error) {
 		next, err := run(v)
 		if err == nil {
-			err = moved{next}
+			err = movedError{next}
 		}
 		return shown{}, err
 	})
@@ -117,6 +119,7 @@ func (v *visit) readForm() error {
 	if err := v.r.ParseForm(); err != nil {
 		return problem.New(problem.PayloadTooLarge, "The form could not be read: it is too large, or incomplete.")
 	}
+	v.form = v.r.PostForm //nolint:forbidigo // not http.PostForm, which is meant
 	return nil
 }
 
@@ -149,7 +152,7 @@ func (v *visit) toSignIn() error {
 	if at := v.r.URL.RequestURI(); v.r.Method == http.MethodGet && at != "/console" {
 		to += "?next=" + url.QueryEscape(at)
 	}
-	return moved{to}
+	return movedError{to}
 }
 
 // may says whether the key has a scope, so that what it may not do is not offered. The API decides.
@@ -185,9 +188,9 @@ func (v *visit) fail(err error) {
 	refused, known := problem.From(err)
 	if known && refused.Code == problem.Unauthenticated && v.session.Key != "" {
 		session.ClearCookie(v.w, v.session) // the key was revoked, or has expired
-		err = moved{"/console/sign-in?note=key-ended"}
+		err = movedError{"/console/sign-in?note=key-ended"}
 	}
-	if elsewhere, ok := errors.AsType[moved](err); ok {
+	if elsewhere, ok := errors.AsType[movedError](err); ok {
 		if v.live() {
 			v.w.Header().Set("HX-Redirect", elsewhere.to)
 			v.w.WriteHeader(http.StatusNoContent)

@@ -68,7 +68,7 @@ func (f *Frame) Time(at any) template.HTML {
 
 func (f *Frame) instant(at time.Time) template.HTML {
 	at = at.UTC()
-	return template.HTML(fmt.Sprintf(`<time datetime="%s" title="%s">%s</time>`, //nolint:gosec // a time and its own words
+	return template.HTML(fmt.Sprintf(`<time datetime="%s" title="%s">%s</time>`, //nolint:gosec,gocritic // a time and its own words; HTML is not quoted as Go is
 		at.Format(time.RFC3339Nano), at.Format("2006-01-02 15:04:05.000 UTC"), view.Relative(at, f.Now)))
 }
 
@@ -99,7 +99,7 @@ var functions = template.FuncMap{
 	"ms":     view.Milliseconds,
 	"label":  view.Label,
 	"part":   func(page *Frame, of any) part { return part{page, of} },
-	"has":    func(all []string, one string) bool { return slices.Contains(all, one) },
+	"has":    slices.Contains[[]string],
 	"join":   func(all []string) string { return strings.Join(all, ", ") },
 	"short":  func(id string) string { return id[max(len(id)-8, 0):] },
 	"deref":  deref,

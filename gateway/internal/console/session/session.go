@@ -65,7 +65,7 @@ func (s *Sealer) SetCookie(w http.ResponseWriter, of Session, now time.Time) err
 	if err != nil {
 		return err
 	}
-	cookie := newCookie(of.Secure, text)
+	cookie := newCookie(of.Secure, text) //nolint:gosec // Secure where the browser came by https
 	cookie.MaxAge = max(int(of.Made.Add(Longest).Sub(now).Seconds()), 1)
 	http.SetCookie(w, cookie)
 	return nil
@@ -73,7 +73,7 @@ func (s *Sealer) SetCookie(w http.ResponseWriter, of Session, now time.Time) err
 
 // ClearCookie takes it away.
 func ClearCookie(w http.ResponseWriter, of Session) {
-	cookie := newCookie(of.Secure, "")
+	cookie := newCookie(of.Secure, "") //nolint:gosec // as above
 	cookie.MaxAge = -1
 	http.SetCookie(w, cookie)
 }

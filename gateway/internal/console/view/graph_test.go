@@ -34,7 +34,7 @@ func TestAGraphHasLayers(t *testing.T) {
 			t.Errorf("%s lies outside: %+v", n.Label(), n)
 		}
 	}
-	if !(x["a"] < x["b"] && x["b"] == x["c"] && x["c"] < x["d"] && x["d"] < x["e"]) {
+	if x["a"] >= x["b"] || x["b"] != x["c"] || x["c"] >= x["d"] || x["d"] >= x["e"] {
 		t.Error(x)
 	}
 	if len(g.Edges) != 6 {

@@ -82,11 +82,15 @@ func TestATimelineIsToScale(t *testing.T) {
 		"waits":     {nil, nil, 50, []string{"waited 0: 50 s at 0, 1000 wide, open"}},
 		"backs off": {nil, []api.Attempt{failed}, 50, []string{"waited 0: 10 s at 0, 200 wide", "failed 1: 30 s at 200, 600 wide", "backoff 0: 10 s at 800, 200 wide, open"}},
 		"runs again": {
-			nil, []api.Attempt{failed, {Attempt: 2, Epoch: 2, Kind: "running", StartedAt: new(at(80))}}, 100,
+			nil,
+			[]api.Attempt{failed, {Attempt: 2, Epoch: 2, Kind: "running", StartedAt: new(at(80))}},
+			100,
 			[]string{"waited 0: 10 s at 0, 100 wide", "failed 1: 30 s at 100, 300 wide", "backoff 0: 30 s at 400, 300 wide", "waited 0: 10 s at 700, 100 wide", "running 2: 20 s at 800, 200 wide, open"},
 		},
 		"is seen however short": {
-			new(at(1000)), []api.Attempt{{Attempt: 1, Epoch: 1, Kind: "completed", StartedAt: new(at(999.999)), EndedAt: new(at(1000))}}, 5000,
+			new(at(1000)),
+			[]api.Attempt{{Attempt: 1, Epoch: 1, Kind: "completed", StartedAt: new(at(999.999)), EndedAt: new(at(1000))}},
+			5000,
 			[]string{"waited 0: 16 min 39 s at 0, 995 wide", "completed 1: 1 ms at 995, 5 wide"},
 		},
 		"at once": {new(at(0)), []api.Attempt{{Attempt: 1, Epoch: 1, Kind: "completed", StartedAt: new(at(0)), EndedAt: new(at(0))}}, 5, []string{"completed 1: 0 ms at 0, 5 wide"}},

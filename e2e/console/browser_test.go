@@ -1,0 +1,250 @@
+package console_test
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/forgequeue/forgequeue/e2e/browser"
+	"github.com/forgequeue/forgequeue/e2e/stack"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// axeSum is of testdata/axe.min.js: axe-core 4.14.1 (MPL-2.0), as its package on npm has it.
+const axeSum = "29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c"
+
+// tab is a browser's, signed in to the console.
+type tab struct {
+	*browser.Tab
+
+	url, axe string
+}
+
+// The console in a real browser: every page with something on it, in both colours, narrow and wide; what its buttons do;
+// that it follows what happens; and its keys.
+func TestConsoleInABrowser(t *testing.T) {
+	t.Parallel()
+	axe, err := os.ReadFile("testdata/axe.min.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sum := sha256.Sum256(axe); hex.EncodeToString(sum[:]) != axeSum {
+		t.Fatalf("testdata/axe.min.js has the SHA-256 %x", sum)
+	}
+	b := &tab{Tab: browser.New(t), axe: string(axe)} // takes as much CPU as a test: there is one
+	c := stack.NewCluster(t, stack.ClusterOptions{})
+	b.url = c.Gateways[0].URL
+	acme := fill(t, c, c.NewTenant(t, "acme"))
+	part := func(name string, run func()) {
+		t.Run(name, func(t *testing.T) {
+			b.T = t
+			run()
+		})
+	}
+	part("sign in", func() { b.signsIn(&acme) })
+	part("pages", func() { b.looksAt(acme.pages()) })
+	part("actions", func() { b.acts(&acme) })
+	part("live", func() { b.follows(&acme) })
+	part("keys", func() { b.keys() })
+	part("operator", func() { b.operates(acme.tenant.ID) })
+}
+
+func (b *tab) open(path string) {
+	b.Helper()
+	b.Do("open "+path, chromedp.Navigate(b.url+path), chromedp.WaitVisible(chromedp.CSS("main h1")))
+}
+
+// signsIn refuses a wrong key in words, and takes a link, once.
+func (b *tab) signsIn(d *data) {
+	b.Helper()
+	b.open("/console/queues")
+	b.Eventually("who is not signed in is led to the door", `location.pathname === "/console/sign-in"`)
+	b.look("sign-in")
+	b.Do("a wrong key", chromedp.SendKeys(chromedp.CSS("#key"), "fq_live_wrong"), chromedp.Click(chromedp.CSS(".door button")),
+		chromedp.WaitVisible(chromedp.CSS("#refused")))
+	b.look("sign-in-refused")
+	b.Do("the key", chromedp.SendKeys(chromedp.CSS("#key"), d.tenant.Key), chromedp.Click(chromedp.CSS(".door button")))
+	b.Eventually("back where it began", `location.pathname === "/console/queues" && document.querySelector("h1").textContent === "Queues"`)
+	b.Eventually("no key in the page, and no cookie for scripts", `document.cookie === "" && !document.documentElement.outerHTML.includes("`+d.tenant.Key+`")`)
+	b.Do("sign out", chromedp.Navigate(b.url+"/console/session"), chromedp.Click(chromedp.CSS("main form button")))
+	b.Eventually("signed out", `document.querySelector(".note")?.textContent.includes("signed out")`)
+	b.Do("a link", chromedp.Navigate(b.url+b.link(d.tenant.Key)))
+	b.Eventually("the link signs in", `location.pathname === "/console"`)
+	b.Silent("401") // the wrong key's
+}
+
+// link is the path of a link that signs in, made with a key as `up` does.
+func (b *tab) link(key string) string {
+	b.Helper()
+	transport := &http.Transport{} // the usual one is held to the document of the API
+	defer transport.CloseIdleConnections()
+	request, err := http.NewRequestWithContext(b.Context(), http.MethodPost, b.url+"/console/links", nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+key)
+	response, err := (&http.Client{Transport: transport}).Do(request)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	var link api.ConsoleLink
+	if err := json.NewDecoder(response.Body).Decode(&link); err != nil || response.StatusCode != http.StatusOK {
+		b.Fatalf("%d %v", response.StatusCode, err)
+	}
+	return link.Path
+}
+
+// look holds the page to what every page must be.
+func (b *tab) look(name string) {
+	b.Helper()
+	for _, one := range []struct {
+		scheme string
+		width  int64
+	}{{"light", 1280}, {"dark", 1280}, {"light", 360}, {"dark", 360}} {
+		b.Look(one.scheme, one.width)
+		at := fmt.Sprint(name, "-", one.scheme, "-", one.width)
+		b.Shot(at)
+		if wide := browser.Evaluate[int64](b.Tab, "its width", `document.documentElement.scrollWidth`); wide > one.width {
+			b.Errorf("%s is %d wide", at, wide)
+		}
+		if over := browser.Evaluate[string](b.Tab, "overlaps", overlaps); over != "" {
+			b.Errorf("%s: %s", at, over)
+		}
+		if (one.scheme == "dark") != (one.width == 360) {
+			continue // axe takes a second: once for each colour and each width
+		}
+		for _, violation := range browser.Evaluate[[]string](b.Tab, "axe", b.axe+axeRun) {
+			b.Errorf("%s: axe: %s", at, violation)
+		}
+	}
+	b.Look("light", 1280)
+}
+
+// axeRun says what axe finds: the rules of WCAG 2.2 A and AA, and best practices.
+const axeRun = `;axe.run(document, {runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}).then(r => r.violations.map(v =>
+	v.id + ": " + v.nodes.slice(0, 3).map(n => n.target.join(" ") + " " + n.failureSummary).join("; ")))`
+
+// overlaps names two things to click that lie on each other.
+const overlaps = `(() => {
+	const things = [...document.querySelectorAll("a, button, input:not([type=hidden]), select, summary")].filter(e => e.checkVisibility() && !e.closest("svg, .chip, .search, .skip, .pages") && !e.matches(".skip"));
+	const boxes = things.map(e => [e, e.getBoundingClientRect()]).filter(([, r]) => r.width > 0 && r.height > 0);
+	for (let i = 0; i < boxes.length; i++) for (let j = i + 1; j < boxes.length; j++) {
+		const [a, p] = boxes[i], [b, q] = boxes[j];
+		if (a.contains(b) || b.contains(a)) continue;
+		if (Math.min(p.right, q.right) - Math.max(p.left, q.left) > 2 && Math.min(p.bottom, q.bottom) - Math.max(p.top, q.top) > 4)
+			return a.outerHTML.slice(0, 80) + " lies on " + b.outerHTML.slice(0, 80);
+	}
+	return "";
+})()`
+
+func (b *tab) looksAt(pages []page) {
+	b.Helper()
+	for _, one := range pages {
+		b.open(one.path)
+		b.look(one.name)
+	}
+	b.Silent()
+	b.open("/console/none")
+	b.look("none")
+	b.Silent("404")
+}
+
+// acts pauses a queue, and redrives a cause.
+func (b *tab) acts(d *data) {
+	b.Helper()
+	b.open("/console/queues/" + queue)
+	b.Do("pause", chromedp.Click(chromedp.CSS(`button[value="pause"]`)))
+	b.Eventually("it says so, and the URL does not say it again", `document.querySelector(".note")?.textContent.includes("is paused") && location.search === ""`)
+	if q, err := d.client.Queue(b.Context(), queue); err != nil || !q.Paused {
+		b.Errorf("%+v %v", q, err)
+	}
+	b.Do("a setting that cannot be", chromedp.Evaluate[chromedp.Void](`document.querySelector("#max_attempts").value = "0"`), chromedp.Click(chromedp.CSS(`button[value="settings"]`)))
+	b.Eventually("the refusal in words", `document.querySelector(".refusals")?.textContent.includes("must be between 1 and")`)
+	b.Do("back", chromedp.Click(chromedp.CSS(".problem .button")), chromedp.WaitVisible(chromedp.CSS("#max_running")),
+		chromedp.SendKeys(chromedp.CSS("#max_running"), "7"), chromedp.Click(chromedp.CSS(`button[value="settings"]`)))
+	b.Eventually("saved", `document.querySelector("#max_running")?.value === "7" && document.querySelector(".note") !== null`)
+	b.Do("resume", chromedp.Click(chromedp.CSS(`button[value="resume"]`)))
+	b.Eventually("it goes on", `document.querySelector(".note")?.textContent.includes("goes on")`)
+	if q, err := d.client.Queue(b.Context(), queue); err != nil || q.Paused || q.Settings.MaxRunning == nil || *q.Settings.MaxRunning != 7 {
+		b.Errorf("%+v %v", q, err)
+	}
+
+	b.open("/console/dead-letters")
+	b.Do("the cause", chromedp.Click(chromedp.CSS(".groups .button")), chromedp.WaitVisible(chromedp.CSS(".error-text")))
+	b.Do("redrive all", chromedp.Click(chromedp.CSS(".actions .button.main")), chromedp.WaitVisible(chromedp.CSS(`button[value="redrive"]`)))
+	b.Eventually("the dry run", `document.querySelector("h1").textContent.includes("Redrive 1")`)
+	b.Do("do it", chromedp.Click(chromedp.CSS(`button[value="redrive"]`)))
+	b.Eventually("its progress is followed to its end", `location.pathname.startsWith("/console/redrives/") && document.querySelector("h1")?.textContent.includes("done")`)
+	b.Do("a reload", chromedp.Reload())
+	b.Eventually("the same", `document.querySelector(".lead")?.textContent.includes("1 of 1")`)
+	b.look("redrive")
+	if job := stack.Get(b.T, d.client, d.dead); job.State != api.StateQueued {
+		b.Errorf("the job is %s", job.State)
+	}
+	b.Silent("400")
+}
+
+// follows a job from queued to its end, without a reload.
+func (b *tab) follows(d *data) {
+	b.Helper()
+	const live = "live-lane"
+	id := stack.Submit(b.T, d.client, api.SubmitRequest{Type: "watched", Queue: live, Payload: []byte(`{"a":{"b":{"c":1}}}`)})
+	b.open("/console/jobs/" + id)
+	b.Do("mark the page, and fold its payload", chromedp.Evaluate[chromedp.Void](`window.same = true; document.querySelector(".tree details").open = false`))
+	b.Eventually("why it waits", `document.querySelector(".why-card")?.textContent.includes("worker")`)
+	job := stack.ClaimOne(b.T, d.client, "console-worker", live)
+	b.Eventually("it runs", `document.querySelector("h1 .state").textContent.trim() === "running"`)
+	percent, message := 40.0, "page 4 of 10"
+	if _, err := d.client.Heartbeat(b.Context(), "console-worker", []api.Lease{{JobID: id, LeaseToken: job.LeaseToken, Progress: &api.Progress{Percent: &percent, Message: &message}}}); err != nil {
+		b.Fatal(err)
+	}
+	b.Eventually("its progress", `document.body.textContent.includes("page 4 of 10") && document.querySelector("progress")?.value === 40`)
+	b.look("running")
+	if _, err := d.client.Complete(b.Context(), id, api.CompleteRequest{LeaseToken: job.LeaseToken, Result: []byte(`{"answer":42}`)}); err != nil {
+		b.Fatal(err)
+	}
+	b.Eventually("its end and its result", `document.querySelector("h1 .state").textContent.trim() === "completed" && document.body.textContent.includes("answer")`)
+	b.Eventually("in the same page", `window.same === true && !document.querySelector("#live ~ section .tree details").open`)
+
+	b.open("/console/queues")
+	b.Do("mark the page", chromedp.Evaluate[chromedp.Void](`window.same = true`))
+	stack.Submit(b.T, d.client, api.SubmitRequest{Type: "watched", Queue: "came-later"})
+	b.Eventually("a queue that came later", `window.same === true && document.body.textContent.includes("came-later")`)
+	b.Silent()
+}
+
+func (b *tab) keys() {
+	b.Helper()
+	b.open("/console")
+	b.Do("g q", chromedp.KeyEvent("g"), chromedp.KeyEvent("q"))
+	b.Eventually("queues", `location.pathname === "/console/queues" && document.readyState === "complete"`)
+	b.Do("?", chromedp.KeyEvent("?"))
+	b.Eventually("the list of keys", `document.querySelector("#keys").open`)
+	b.look("keys")
+	b.Do("close it", chromedp.Click(chromedp.CSS("#keys button")))
+	b.Do("/", chromedp.KeyEvent("/"))
+	b.Eventually("the search", `document.activeElement.id === "q"`)
+	b.Do("search", chromedp.Evaluate[chromedp.Void](`document.activeElement.value = ""`), // the protocol types the key all the same
+		chromedp.SendKeys(chromedp.CSS("#q"), "order="+marker+"\r"))
+	b.Eventually("what was found", `location.search === "?metadata=order%3D`+marker+`" && document.querySelectorAll(".jobs tbody tr").length === 3`)
+	b.Silent()
+}
+
+func (b *tab) operates(tenant string) {
+	b.Helper()
+	b.Do("sign out", chromedp.Navigate(b.url+"/console/session"), chromedp.Click(chromedp.CSS("main form button")), chromedp.WaitVisible(chromedp.CSS("#key")),
+		chromedp.SendKeys(chromedp.CSS("#key"), stack.Operator), chromedp.Click(chromedp.CSS(".door button")))
+	b.Eventually("the operator's first page", `location.pathname === "/console/admin/tenants"`)
+	for _, one := range []page{{"tenants", "tenants"}, {"tenant", "tenants/" + tenant}, {"plans", "plans"}, {"operator-audit", "audit"}} {
+		b.open("/console/admin/" + one.path)
+		b.look(one.name)
+	}
+	b.Silent()
+}

@@ -1,0 +1,209 @@
+package console_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/forgequeue/forgequeue/e2e/stack"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// visitor is a browser without scripts.
+type visitor struct {
+	*testing.T
+
+	url    string
+	client *http.Client
+}
+
+func visit(t *testing.T, server, key string) *visitor {
+	t.Helper()
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport := &http.Transport{} // the usual one is held to the document of the API
+	t.Cleanup(transport.CloseIdleConnections)
+	v := &visitor{t, server, &http.Client{Jar: jar, Transport: transport}}
+	if status, body := v.post("/console/sign-in", "key", key); status != http.StatusOK {
+		t.Fatalf("sign-in: %d %s", status, body)
+	}
+	return v
+}
+
+func (v *visitor) send(request *http.Request, err error) (int, string) {
+	v.Helper()
+	if err != nil {
+		v.Fatal(err)
+	}
+	response, err := v.client.Do(request)
+	if err != nil {
+		v.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		v.Fatal(err)
+	}
+	return response.StatusCode, string(text)
+}
+
+func (v *visitor) get(path string) (int, string) {
+	v.Helper()
+	return v.send(http.NewRequestWithContext(v.Context(), http.MethodGet, v.url+path, nil))
+}
+
+// post sends a form of the session's; fields are name, value.
+func (v *visitor) post(path string, fields ...string) (int, string) {
+	v.Helper()
+	values := url.Values{}
+	if path != "/console/sign-in" {
+		_, page := v.get("/console/session")
+		if found := regexp.MustCompile(`name="form" value="([^"]+)"`).FindStringSubmatch(page); found != nil {
+			values.Set("form", found[1])
+		}
+	}
+	for i := 0; i < len(fields); i += 2 {
+		values.Set(fields[i], fields[i+1])
+	}
+	request, err := http.NewRequestWithContext(v.Context(), http.MethodPost, v.url+path, strings.NewReader(values.Encode()))
+	if err == nil {
+		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		request.Header.Set("Origin", v.url)
+	}
+	return v.send(request, err)
+}
+
+// Every page of one tenant's things is empty or not there for another, and no form of another changes them.
+func TestTenantsDoNotMeet(t *testing.T) {
+	t.Parallel()
+	c := stack.NewCluster(t, stack.ClusterOptions{})
+	acme := fill(t, c, c.NewTenant(t, "acme"))
+	server := c.Gateways[0].URL
+	owner, other := visit(t, server, acme.tenant.Key), visit(t, server, c.NewTenant(t, "other").Key)
+	for _, one := range acme.pages() {
+		page := one.path
+		status, text := owner.get(page)
+		if status != http.StatusOK || !strings.Contains(text, "<h1") {
+			t.Errorf("the owner's %s: %d %s", page, status, text)
+		}
+		status, text = other.get(page)
+		asked := strings.NewReplacer(url.QueryEscape(marker), "", marker, "").Replace(page)
+		if status != http.StatusOK && status != http.StatusNotFound {
+			t.Errorf("another's %s: %d", page, status)
+		}
+		// What was asked for may be repeated in a filter; nothing else of it.
+		if asked == page && strings.Contains(text, marker) || strings.Contains(text, "SMTPError") || strings.Contains(text, "message_id") {
+			t.Errorf("another sees %s: %s", page, text)
+		}
+	}
+	for path, actions := range map[string][]string{
+		"/console/jobs/" + acme.waiting: {"cancel"}, "/console/jobs/" + acme.dead: {"redrive", "rerun", "discard"}, "/console/jobs/" + acme.completed: {"rerun", "forget"},
+		"/console/workflows/" + acme.workflow: {"cancel", "redrive"}, "/console/schedules/" + schedule: {"pause", "resume", "trigger", "delete"},
+	} {
+		for _, do := range actions {
+			if status, text := other.post(path, "do", do); status != http.StatusNotFound {
+				t.Errorf("another's %s of %s: %d %s", do, path, status, text)
+			}
+		}
+	}
+	for id, want := range map[string]string{acme.waiting: api.StateQueued, acme.dead: api.StateDeadLetter, acme.completed: api.StateCompleted} {
+		if job := stack.Get(t, acme.client, id); job.State != want {
+			t.Errorf("the job %s is %s, and was %s", id, job.State, want)
+		}
+	}
+	if status, text := other.post("/console/dead-letters", "do", "redrive", "fingerprint", acme.fingerprint); status != http.StatusOK || !strings.Contains(text, "0 of 0") {
+		t.Errorf("a redrive of none: %d %s", status, text)
+	}
+	if job := stack.Get(t, acme.client, acme.dead); job.State != api.StateDeadLetter {
+		t.Error("another has redriven it")
+	}
+}
+
+// A key that only reads may open all that it sees, and change nothing.
+func TestAReaderChangesNothing(t *testing.T) {
+	t.Parallel()
+	c := stack.NewCluster(t, stack.ClusterOptions{})
+	acme := fill(t, c, c.NewTenant(t, "acme"))
+	operator := c.Client(t, stack.Operator)
+	key, err := operator.CreateKey(t.Context(), acme.tenant.ID, api.KeyRequest{Scopes: []string{api.ScopeRead}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader := visit(t, c.Gateways[0].URL, key.Secret)
+	for _, one := range acme.pages() {
+		page := one.path
+		status, text := reader.get(page)
+		if strings.HasPrefix(page, "/console/audit") || strings.HasPrefix(page, "/console/dead-letters/confirm") {
+			if status != http.StatusForbidden {
+				t.Errorf("%s: %d", page, status)
+			}
+			continue
+		}
+		if status != http.StatusOK || strings.Contains(text, `name="do"`) || strings.Contains(text, `do=redrive`) {
+			t.Errorf("%s: %d %s", page, status, text)
+		}
+	}
+	for path, actions := range map[string][]string{
+		"/console/queues/" + queue:      {"pause", "resume", "settings", "delete"},
+		"/console/jobs/" + acme.waiting: {"cancel"}, "/console/jobs/" + acme.dead: {"redrive", "rerun", "discard"}, "/console/jobs/" + acme.completed: {"forget"},
+		"/console/workflows/" + acme.workflow: {"cancel", "redrive"}, "/console/schedules/" + schedule: {"pause", "resume", "trigger", "delete"},
+		"/console/dead-letters": {"redrive", "discard"},
+	} {
+		for _, do := range actions {
+			if status, text := reader.post(path, "do", do); status != http.StatusForbidden || !strings.Contains(text, "The key lacks the scope") {
+				t.Errorf("%s of %s: %d %s", do, path, status, text)
+			}
+		}
+	}
+	if status, _ := reader.get("/console/admin/tenants"); status != http.StatusForbidden {
+		t.Errorf("the operator's page: %d", status)
+	}
+}
+
+// The operator makes a tenant and a key here, which signs in; and revokes it, which ends its session.
+func TestTheOperatorsPages(t *testing.T) {
+	t.Parallel()
+	c := stack.NewCluster(t, stack.ClusterOptions{})
+	server := c.Gateways[0].URL
+	operator := visit(t, server, stack.Operator)
+	status, page := operator.post("/console/admin/tenants", "name", "made-here", "plan", "unlimited", "weight", "2")
+	made := regexp.MustCompile(`/console/admin/tenants/([0-9a-f-]{36})/keys`).FindStringSubmatch(page)
+	if status != http.StatusOK || made == nil || !strings.Contains(page, "made-here") {
+		t.Fatalf("%d %s", status, page)
+	}
+	at := "/console/admin/tenants/" + made[1]
+	status, page = operator.post(at+"/keys", "scope", "read", "days", "3")
+	key := regexp.MustCompile(`fq_live_[0-9A-Za-z]+_[0-9A-Za-z]+`).FindString(page)
+	if status != http.StatusOK || key == "" {
+		t.Fatalf("%d %s", status, page)
+	}
+	if _, page = operator.get(at); strings.Contains(page, key) {
+		t.Error("the key is shown again")
+	}
+	owner := visit(t, server, key)
+	if status, _ = owner.get("/console/queues"); status != http.StatusOK {
+		t.Error(status)
+	}
+	if status, page = operator.post(at, "do", "revoke", "key_id", strings.Split(key, "_")[2]); status != http.StatusOK {
+		t.Fatalf("%d %s", status, page)
+	}
+	stack.Eventually(t, time.Minute, "the end of the session", func() bool {
+		_, page := owner.get("/console/queues")
+		return strings.Contains(page, "Your key is no longer valid")
+	})
+	for _, path := range []string{"/console/admin/tenants", at, "/console/admin/plans", "/console/admin/audit", "/console/session"} {
+		if status, page := operator.get(path); status != http.StatusOK {
+			t.Errorf("%s: %d %s", path, status, page)
+		}
+	}
+	if status, _ := operator.get("/console/queues"); status != http.StatusForbidden {
+		t.Errorf("a tenant's page: %d", status)
+	}
+}
