@@ -2,6 +2,7 @@ package console
 
 import (
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/console/pages"
@@ -23,6 +24,8 @@ type Console struct {
 	cross  *http.CrossOriginProtection
 	now    func() time.Time
 	api    http.Handler
+	// optional is found out at the first page, when all routes are there.
+	optional func() optional
 }
 
 // New makes a Console; Handler is what to serve.
@@ -40,7 +43,7 @@ func New(o Options) (*Console, error) {
 // Handler serves the console in front of an API: all that it shows or does is asked of that.
 func (c *Console) Handler(api http.Handler) http.Handler {
 	served := *c
-	served.api = api
+	served.api, served.optional = api, sync.OnceValue(func() optional { return optionalOf(api) })
 	mux := http.NewServeMux()
 	for pattern, serve := range served.routes() {
 		mux.Handle(pattern, serve)
@@ -99,6 +102,8 @@ func (c *Console) routes() map[string]http.Handler {
 		"GET /console/schedules/{name}":         c.page(showSchedule),
 		"POST /console/schedules/{name}":        c.action(changeSchedule),
 		"GET /console/workers":                  c.page(listWorkers),
+		"GET /console/webhooks":                 c.page(listWebhooks),
+		"POST /console/webhooks/{name}/test":    c.action(testWebhook),
 		"GET /console/limits":                   c.page(showLimits),
 		"GET /console/audit":                    c.page(listAudit),
 		"GET /console/admin/tenants":            c.page(listTenants),

@@ -169,7 +169,7 @@ func (v *visit) answer(page shown, err error) {
 func (v *visit) show(page shown) {
 	frame := pages.Frame{
 		Template: page.template, Title: page.title, At: v.r.URL.Path, SignedIn: v.key != "", Operator: v.session.Operator, Who: v.who,
-		Note: pages.Note(v.r.URL.Query().Get("note")), Now: v.console.now(), Data: page.data, Fragment: v.live(),
+		Note: pages.Note(v.r.URL.Query().Get("note")), Now: v.console.now(), Data: page.data, Fragment: v.live(), Webhooks: v.console.optional().webhooks,
 	}
 	if frame.SignedIn {
 		frame.FormToken = session.FormToken(v.session)
@@ -208,9 +208,8 @@ func (v *visit) fail(err error) {
 
 // problemPage is what a refusal shows.
 type problemPage struct {
-	*problem.Problem
-
-	Back string
+	Refused *problem.Problem
+	Back    string
 }
 
 // back is the page that the refused form was on.

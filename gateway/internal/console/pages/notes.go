@@ -21,6 +21,7 @@ var notes = map[string]string{
 	"schedule-paused":    "The schedule is paused: its ticks are skipped.",
 	"schedule-resumed":   "The schedule goes on.",
 	"schedule-deleted":   "The schedule is deleted. Jobs that it has made stay.",
+	"webhook-tested":     "A test delivery is on its way. Its answer shows here.",
 	"tenant-made":        "The tenant is made. Next, make a key for it.",
 	"tenant-saved":       "The tenant is saved.",
 	"key-revoked":        "The key is revoked, within a second everywhere.",

@@ -1,0 +1,164 @@
+package console_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/forgequeue/forgequeue/gateway/internal/console"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// noon is the clock of these tests.
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+// fake is an API with some answers, by "GET /v1/path".
+type fake struct {
+	answers map[string]string
+	asked   []string
+}
+
+func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodOptions {
+		for route := range f.answers {
+			if strings.HasSuffix(route, " "+r.URL.Path) {
+				w.WriteHeader(http.StatusMethodNotAllowed)
+				return
+			}
+		}
+		w.WriteHeader(http.StatusNotFound)
+		return
+	}
+	route := r.Method + " " + r.URL.Path
+	f.asked = append(f.asked, r.Method+" "+r.URL.String())
+	text, ok := f.answers[route]
+	switch {
+	case !ok:
+		problem.New(problem.NotFound, "There is no such resource.").Write(w)
+	case r.Header.Get("Authorization") != "Bearer the-key":
+		problem.New(problem.Unauthenticated, "").Write(w)
+	case strings.HasPrefix(text, "503"):
+		problem.New(problem.CoreUnavailable, "Core cannot be reached.").WithRetryAfter(1500 * time.Millisecond).Write(w)
+	default:
+		_, _ = io.WriteString(w, text)
+	}
+}
+
+// open signs in to a console in front of an API, and gives what a page answers.
+func open(t *testing.T, f *fake) func(method, path string, fields ...string) (int, string) {
+	t.Helper()
+	f.answers["GET /v1/whoami"] = `{"tenant":"t","user":null,"scopes":["read","manage"],"plan":"p","key_id":"k"}`
+	made, err := console.New(console.Options{Secret: []byte(strings.Repeat("s", 32)), Now: func() time.Time { return noon }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	served, cookie := made.Handler(f), ""
+	send := func(method, path string, fields ...string) (int, string) {
+		t.Helper()
+		values := url.Values{}
+		for i := 0; i < len(fields); i += 2 {
+			values.Set(fields[i], fields[i+1])
+		}
+		r := httptest.NewRequest(method, path, strings.NewReader(values.Encode()))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.Header.Set("Cookie", cookie)
+		w := httptest.NewRecorder()
+		served.ServeHTTP(w, r)
+		if set := w.Result().Cookies(); len(set) > 0 {
+			cookie = set[0].Name + "=" + set[0].Value
+		}
+		return w.Code, w.Header().Get("Location") + w.Body.String()
+	}
+	if status, text := send(http.MethodPost, "/console/sign-in", "key", "the-key"); status != http.StatusSeeOther {
+		t.Fatalf("%d %s", status, text)
+	}
+	return send
+}
+
+const (
+	emptyList = `{"items":[],"next_page_token":null}`
+	counts    = `{"items":[{"at":"2026-11-20T11:58:00Z","submitted":1200,"completed":7,"failed_attempts":2,"dead_letter":1},{"at":"2026-11-20T11:59:00Z","submitted":3,"completed":4,"failed_attempts":0,"dead_letter":0}]}`
+	hooks     = `{"items":[{"name":"alerts","url":"https://example.com/<hook>","events":["job.dead_letter"],"filter":{"queue":"mails"},"paused":false,"secret":null,"deliveries":{"waiting":3,"dead":1,"last_status":503,"more":true}}],"next_page_token":null}`
+)
+
+func TestChartsOfTheCounts(t *testing.T) {
+	t.Parallel()
+	f := &fake{answers: map[string]string{"GET /v1/queues": emptyList, "GET /v1/workers": emptyList, "GET /v1/limits": `{"policies":[],"caps":[]}`, "GET /v1/stats": counts}}
+	send := open(t, f)
+	status, text := send(http.MethodGet, "/console")
+	found := regexp.MustCompile(`(?s)<script type="application/json" id="plot-stats">(.*?)</script>`).FindStringSubmatch(text)
+	if status != http.StatusOK || found == nil {
+		t.Fatalf("%d %s", status, text)
+	}
+	var plot struct {
+		Series []string
+		At     []int64
+		Values [][]int64
+	}
+	if err := json.Unmarshal([]byte(found[1]), &plot); err != nil || len(plot.Series) != 3 || len(plot.At) != 2 || plot.At[1] != noon.Unix()-60 || plot.Values[0][0] != 1200 {
+		t.Errorf("%v %+v", err, plot)
+	}
+	if !strings.Contains(text, "1\u202f200") { // in the table
+		t.Error("no table")
+	}
+	if want := "GET /v1/stats?from=2026-11-20T11%3A00%3A00Z&step=minute&to=2026-11-20T12%3A00%3A00Z"; f.asked[len(f.asked)-1] != want {
+		t.Errorf("asked %v", f.asked)
+	}
+	// A page at most four requests that need core, besides what the key is.
+	if asked := f.asked[len(f.asked)-4:]; f.asked[len(f.asked)-5] != "GET /v1/whoami" || len(asked) != 4 {
+		t.Errorf("asked %v", f.asked)
+	}
+	f.answers["GET /v1/stats"] = "503"
+	if status, text := send(http.MethodGet, "/console"); status != http.StatusOK || strings.Contains(text, "plot-stats") {
+		t.Errorf("without counts: %d %s", status, text)
+	}
+}
+
+func TestWebhooks(t *testing.T) {
+	t.Parallel()
+	f := &fake{answers: map[string]string{"GET /v1/webhooks": hooks, "POST /v1/webhooks/alerts/test": `{}`, "GET /v1/limits": `{"policies":[],"caps":[]}`}}
+	send := open(t, f)
+	status, text := send(http.MethodGet, "/console/webhooks")
+	for _, want := range []string{"alerts", "https://example.com/&lt;hook&gt;", "job.dead_letter", "queue mails", ">503<", `href="/console/webhooks"`} {
+		if status != http.StatusOK || !strings.Contains(text, want) {
+			t.Errorf("%d, no %q in %s", status, want, text)
+		}
+	}
+	token := regexp.MustCompile(`name="form" value="([^"]+)"`).FindStringSubmatch(text)[1]
+	if status, text := send(http.MethodPost, "/console/webhooks/alerts/test", "form", token); status != http.StatusSeeOther || f.asked[len(f.asked)-1] != "POST /v1/webhooks/alerts/test" {
+		t.Errorf("%d %s %v", status, text, f.asked)
+	}
+	older := &fake{answers: map[string]string{"GET /v1/limits": `{"policies":[],"caps":[]}`}}
+	if _, text := open(t, older)(http.MethodGet, "/console/limits"); strings.Contains(text, "Webhooks") || !strings.Contains(text, "<h1>Limits</h1>") {
+		t.Errorf("an API without webhooks: %s", text)
+	}
+}
+
+// What the API refuses is said in words, with its status, and when to try again.
+func TestRefusalsInWords(t *testing.T) {
+	t.Parallel()
+	send := open(t, &fake{answers: map[string]string{"GET /v1/queues": "503"}})
+	if status, text := send(http.MethodGet, "/console/queues"); status != http.StatusServiceUnavailable || !strings.Contains(text, "Core cannot be reached") || !strings.Contains(text, "Try again in 1.5 s") {
+		t.Errorf("%d %s", status, text)
+	}
+}
+
+func TestSearch(t *testing.T) {
+	t.Parallel()
+	send := open(t, &fake{answers: map[string]string{}})
+	for text, want := range map[string]string{
+		"0190A000-0000-7000-8000-0000000000B1": "/console/jobs/0190a000-0000-7000-8000-0000000000b1",
+		"":                                     "/console/jobs", "mail.send": "/console/jobs?type=mail.send", "order=17": "/console/jobs?metadata=order%3D17",
+		"queue:mails": "/console/jobs?queue=mails", "a:b": "/console/jobs?type=a%3Ab",
+	} {
+		if status, got := send(http.MethodGet, "/console/search?q="+url.QueryEscape(text)); status != http.StatusSeeOther || got != want {
+			t.Errorf("%q leads to %q, want %q", text, got, want)
+		}
+	}
+}
