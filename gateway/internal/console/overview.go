@@ -27,9 +27,6 @@ type trouble struct {
 	Subject, Text, Path string
 }
 
-// queuesOfOverview is how many queues an overview reads; each of them is counted.
-const queuesOfOverview = 100
-
 // showOverview needs at most four requests: queues, limits, workers, and the counts of the chart.
 func showOverview(v *visit) (shown, error) {
 	if v.session.Operator {
@@ -62,7 +59,7 @@ func showOverview(v *visit) (shown, error) {
 }
 
 func (v *visit) overviewOfTenant(page *overviewPage) error {
-	queues, err := list[queue](v.client, "/v1/queues", v.pageQuery(queuesOfOverview))
+	queues, err := list[queue](v.client, "/v1/queues", v.pageQuery(queuesPerPage))
 	if err != nil {
 		return err
 	}

@@ -71,8 +71,11 @@ func rowsOf(queues []queue) []queueRow {
 	return rows
 }
 
+// queuesPerPage is how many queues a page lists: core counts each with statements of its own.
+const queuesPerPage = 50
+
 func listQueues(v *visit) (shown, error) {
-	page, err := list[queue](v.client, "/v1/queues", v.pageQuery(200))
+	page, err := list[queue](v.client, "/v1/queues", v.pageQuery(queuesPerPage))
 	if err != nil {
 		return shown{}, err
 	}
