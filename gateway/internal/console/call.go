@@ -20,6 +20,8 @@ type client struct {
 	browser *http.Request
 	// correlation is the id by which the log lines of a page's calls are found.
 	correlation string
+	// once is the Idempotency-Key of the next call; empty for none.
+	once string
 }
 
 // request makes a request to the API; path is escaped.
@@ -40,6 +42,9 @@ func (c *client) request(ctx context.Context, method, path string, query url.Val
 	}
 	r.Header.Set("Authorization", "Bearer "+c.key)
 	r.Header.Set("X-Correlation-Id", c.correlation)
+	if c.once != "" {
+		r.Header.Set("Idempotency-Key", c.once)
+	}
 	if body != nil {
 		r.Header.Set("Content-Type", "application/json")
 	}
@@ -72,6 +77,15 @@ func (c *client) call(method, path string, query url.Values, body, into any) err
 		return nil
 	}
 	return json.Unmarshal(got.body.Bytes(), into)
+}
+
+// submit makes a job by a form that may be sent twice, by a double click: the form's own key makes it one job.
+func (v *visit) submit(path string) (api.JobSummary, error) {
+	v.once = v.form.Get("once")
+	defer func() { v.once = "" }()
+	var job api.JobSummary
+	err := v.call(http.MethodPost, path, nil, nil, &job)
+	return job, err
 }
 
 // get reads a resource of the API.

@@ -22,6 +22,8 @@ var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 type fake struct {
 	answers map[string]string
 	asked   []string
+	// keys are the Idempotency-Keys that came.
+	keys []string
 }
 
 func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -37,6 +39,7 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	route := r.Method + " " + r.URL.Path
 	f.asked = append(f.asked, r.Method+" "+r.URL.String())
+	f.keys = append(f.keys, r.Header["Idempotency-Key"]...)
 	text, ok := f.answers[route]
 	switch {
 	case !ok:
@@ -160,5 +163,27 @@ func TestSearch(t *testing.T) {
 		if status, got := send(http.MethodGet, "/console/search?q="+url.QueryEscape(text)); status != http.StatusSeeOther || got != want {
 			t.Errorf("%q leads to %q, want %q", text, got, want)
 		}
+	}
+}
+
+// A double click on a button that makes a job makes one.
+func TestAFormIsOneJob(t *testing.T) {
+	t.Parallel()
+	f := &fake{answers: map[string]string{"POST /v1/schedules/nightly/trigger": `{"id":"j"}`, "POST /v1/schedules/nightly/pause": `{}`}}
+	send := open(t, f)
+	_, text := send(http.MethodGet, "/console/session")
+	token := regexp.MustCompile(`name="form" value="([^"]+)"`).FindStringSubmatch(text)[1]
+	once := regexp.MustCompile(`name="once" value="([^"]+)"`).FindStringSubmatch(text)[1]
+	for range 2 {
+		if status, to := send(http.MethodPost, "/console/schedules/nightly", "form", token, "once", once, "do", "trigger"); status != http.StatusSeeOther || to != "/console/jobs/j" {
+			t.Errorf("%d %s", status, to)
+		}
+	}
+	send(http.MethodPost, "/console/schedules/nightly", "form", token, "once", once, "do", "pause")
+	if len(f.keys) != 2 || f.keys[0] != once || f.keys[1] != once {
+		t.Errorf("the keys %q, want twice %q", f.keys, once)
+	}
+	if _, text := send(http.MethodGet, "/console/session"); strings.Contains(text, once) {
+		t.Error("two pages have the same")
 	}
 }

@@ -144,8 +144,7 @@ func changeJob(v *visit) (string, error) {
 	case "redrive":
 		return here + "?note=job-redriven", v.call(http.MethodPost, at+"/redrive", nil, nil, nil)
 	case "rerun":
-		var job api.JobSummary
-		err := v.call(http.MethodPost, at+"/rerun", nil, nil, &job)
+		job, err := v.submit(at + "/rerun")
 		return "/console/jobs/" + job.ID + "?note=job-rerun", err
 	case "forget":
 		return "/console/jobs?note=job-forgotten", v.call(http.MethodDelete, at, nil, nil, nil)

@@ -74,8 +74,7 @@ func changeSchedule(v *visit) (string, error) {
 	case "resume":
 		return here + "?note=schedule-resumed", v.call(http.MethodPost, at+"/resume", nil, nil, nil)
 	case "trigger":
-		var job api.JobSummary
-		err := v.call(http.MethodPost, at+"/trigger", nil, nil, &job)
+		job, err := v.submit(at + "/trigger")
 		return "/console/jobs/" + job.ID, err
 	case "delete":
 		return "/console/schedules?note=schedule-deleted", v.call(http.MethodDelete, at, nil, nil, nil)

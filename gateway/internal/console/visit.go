@@ -1,6 +1,7 @@
 package console
 
 import (
+	"crypto/rand"
 	"errors"
 	"net/http"
 	"net/url"
@@ -172,7 +173,7 @@ func (v *visit) show(page shown) {
 		Note: pages.Note(v.r.URL.Query().Get("note")), Now: v.console.now(), Data: page.data, Fragment: v.live(), Webhooks: v.console.optional().webhooks,
 	}
 	if frame.SignedIn {
-		frame.FormToken = session.FormToken(v.session)
+		frame.FormToken, frame.Once = session.FormToken(v.session), rand.Text()
 	}
 	text, err := pages.Render(frame)
 	if err != nil {

@@ -32,6 +32,8 @@ type Frame struct {
 	Who      api.Whoami
 	// FormToken goes with every form.
 	FormToken string
+	// Once is other in each page: a form that is sent twice is recognized by it.
+	Once string
 	// Note says what the last action did; empty for none.
 	Note string
 	Now  time.Time
