@@ -125,9 +125,7 @@ func showQueue(v *visit) (shown, error) {
 		page.Wait = view.Milliseconds(*q.WaitMS)
 	}
 	if !v.live() {
-		if page.Chart, err = v.statsChart("Last hour", name); err != nil {
-			return shown{}, err
-		}
+		page.Chart = v.statsChart("Last hour", name)
 	}
 	return shown{template: "queue", title: name, data: page}, nil
 }

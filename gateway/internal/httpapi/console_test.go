@@ -163,7 +163,7 @@ func TestConsoleTakesFormsOfItsOwnPagesOnly(t *testing.T) {
 	if got := d.do(http.MethodGet, "/console/queues/mails?do=pause&form="+token, "", "", "Cookie", cookie); got.status != http.StatusOK || len(d.core.Requests(api.HopQueuePause)) > 0 {
 		t.Errorf("by GET: %d", got.status)
 	}
-	// Signing somebody in from another site would show them another's pages.
+	// A sign-in from another site would show its reader the pages of another key.
 	if got := d.form("/console/sign-in", "", []string{"key", d.key("read")}, "Sec-Fetch-Site", "cross-site"); got.status != http.StatusForbidden || got.header.Get("Set-Cookie") != "" {
 		t.Errorf("sign-in from another site: %d", got.status)
 	}

@@ -68,7 +68,7 @@
   }, 1000);
   document.addEventListener("visibilitychange", () => { if (!document.hidden) { due = Infinity; times(); follow(); } else { events?.close(); events = null; } });
 
-  // A job's page is told of each change.
+  // A job's page follows its events.
   const follow = () => {
     const path = $("#live")?.dataset.events;
     if (!path) {
