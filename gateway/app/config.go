@@ -194,7 +194,7 @@ func (cfg Config) checkAddresses() error {
 
 // console is what serves /console; nil where it is off.
 func (cfg Config) console() (func(api http.Handler) http.Handler, error) {
-	if cfg.Console == consoleOff {
+	if cfg.Console != consoleOn {
 		return nil, nil //nolint:nilnil // there is no console, and no error
 	}
 	made, err := console.New(console.Options{
