@@ -105,7 +105,7 @@ func (s drainage) run(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		defer work.CloseIdleConnections()
+		b.Cleanup(work.CloseIdleConnections)
 		group.Go(func() { s.work(ctx, work, fmt.Sprint("w", i)) })
 	}
 	stack.Eventually(b, time.Minute, "the drain to be known", func() bool {

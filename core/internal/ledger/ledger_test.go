@@ -147,7 +147,7 @@ type model struct {
 	// of are the type and the user of each job; the lists are the jobs in each state.
 	of                   map[uuid.UUID][2]string
 	live, finished, dead []uuid.UUID
-	made, removed        int
+	removed              int
 }
 
 func (m *model) count(id uuid.UUID, n counts) {

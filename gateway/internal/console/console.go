@@ -2,7 +2,6 @@ package console
 
 import (
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/console/pages"
@@ -24,8 +23,6 @@ type Console struct {
 	cross  *http.CrossOriginProtection
 	now    func() time.Time
 	api    http.Handler
-	// optional is found out at the first page, when all routes are there.
-	optional func() optional
 }
 
 // New makes a Console; Handler is what to serve.
@@ -43,7 +40,7 @@ func New(o Options) (*Console, error) {
 // Handler serves the console in front of an API: all that it shows or does is asked of that.
 func (c *Console) Handler(api http.Handler) http.Handler {
 	served := *c
-	served.api, served.optional = api, sync.OnceValue(func() optional { return optionalOf(api) })
+	served.api = api
 	mux := http.NewServeMux()
 	for pattern, serve := range served.routes() {
 		mux.Handle(pattern, serve)

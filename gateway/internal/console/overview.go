@@ -57,7 +57,7 @@ func showOverview(v *visit) (shown, error) {
 }
 
 func (v *visit) overviewOfTenant(page *overviewPage) error {
-	queues, err := list[queue](v.client, "/v1/queues", v.pageQuery(queuesPerPage))
+	queues, err := list[api.Queue](v.client, "/v1/queues", v.pageQuery(queuesPerPage))
 	if err != nil {
 		return err
 	}
@@ -91,14 +91,14 @@ func (v *visit) overviewOfTenant(page *overviewPage) error {
 }
 
 // waited is how long a queue's oldest job waits, in milliseconds.
-func waited(q queue) int64 {
+func waited(q api.Queue) int64 {
 	if q.OldestQueuedMS == nil {
 		return 0
 	}
 	return *q.OldestQueuedMS
 }
 
-func sinceText(q queue) string {
+func sinceText(q api.Queue) string {
 	if q.OldestQueuedMS == nil {
 		return ""
 	}
@@ -106,8 +106,8 @@ func sinceText(q queue) string {
 }
 
 // totals are the tenant's jobs by state, and how long the oldest waits.
-func totals(queues []queue) ([]depth, string) {
-	sum, capped := queue{}, map[string]bool{}
+func totals(queues []api.Queue) ([]depth, string) {
+	sum, capped := api.Queue{}, map[string]bool{}
 	var oldest int64
 	for i := range queues {
 		q := &queues[i]

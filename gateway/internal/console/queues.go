@@ -13,17 +13,9 @@ import (
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
-// queue is a queue as the API answers it, with what came to the answer later.
-type queue struct {
-	api.Queue
-
-	DrainPerSecond *float64 `json:"drain_per_second"`
-	WaitMS         *int64   `json:"wait_ms"`
-}
-
 // queueRow is a queue in a list.
 type queueRow struct {
-	Queue   queue
+	Queue   api.Queue
 	Path    string
 	Trouble []string
 }
@@ -34,7 +26,7 @@ type queuesPage struct {
 }
 
 // troubleOf says in words what is wrong with a queue; nothing for one that works.
-func troubleOf(q *queue) []string {
+func troubleOf(q *api.Queue) []string {
 	var trouble []string
 	if b := q.Breaker; b != nil && b.State != api.BreakerClosed {
 		trouble = append(trouble, "The breaker of its destination is "+b.State)
@@ -63,7 +55,7 @@ func unservedIn(unserved []api.Unserved) string {
 	return text
 }
 
-func rowsOf(queues []queue) []queueRow {
+func rowsOf(queues []api.Queue) []queueRow {
 	rows := make([]queueRow, len(queues))
 	for i := range queues {
 		rows[i] = queueRow{queues[i], "/console/queues/" + url.PathEscape(queues[i].Name), troubleOf(&queues[i])}
@@ -75,7 +67,7 @@ func rowsOf(queues []queue) []queueRow {
 const queuesPerPage = 50
 
 func listQueues(v *visit) (shown, error) {
-	page, err := list[queue](v.client, "/v1/queues", v.pageQuery(queuesPerPage))
+	page, err := list[api.Queue](v.client, "/v1/queues", v.pageQuery(queuesPerPage))
 	if err != nil {
 		return shown{}, err
 	}
@@ -100,7 +92,7 @@ type field struct {
 }
 
 type queuePage struct {
-	Queue       queue
+	Queue       api.Queue
 	Path        string
 	Trouble     []string
 	Depths      []depth
@@ -112,7 +104,7 @@ type queuePage struct {
 
 func showQueue(v *visit) (shown, error) {
 	name := v.r.PathValue("name")
-	q, err := get[queue](v.client, resource("queues", name), nil)
+	q, err := get[api.Queue](v.client, resource("queues", name), nil)
 	if err != nil {
 		return shown{}, err
 	}
@@ -130,7 +122,7 @@ func showQueue(v *visit) (shown, error) {
 	return shown{template: "queue", title: name, data: page}, nil
 }
 
-func depths(q *queue) ([]depth, []share) {
+func depths(q *api.Queue) ([]depth, []share) {
 	of := []struct {
 		state string
 		n     int64
@@ -217,7 +209,7 @@ var errNoSuchAction = problem.New(problem.InvalidRequest, "The console has no su
 
 // saveQueue sets what the form has, and leaves the other settings as they are: a PUT without them would reset them.
 func (v *visit) saveQueue(at string) error {
-	q, err := get[queue](v.client, at, nil)
+	q, err := get[api.Queue](v.client, at, nil)
 	if err != nil {
 		return err
 	}

@@ -8,21 +8,6 @@ import (
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
-// stats is the answer of GET /v1/stats: dense, oldest first.
-type stats struct {
-	Items []statsItem `json:"items"`
-}
-
-type statsItem struct {
-	At             api.Time `json:"at"`
-	Submitted      int64    `json:"submitted"`
-	Started        int64    `json:"started"`
-	Completed      int64    `json:"completed"`
-	FailedAttempts int64    `json:"failed_attempts"`
-	DeadLetter     int64    `json:"dead_letter"`
-	Cancelled      int64    `json:"cancelled"`
-}
-
 // chart is what charts.js draws, and the same as a table.
 type chart struct {
 	Name, Title string
@@ -41,22 +26,19 @@ type chartData struct {
 // statsChart draws the last hour of a queue, or of all of them; nil where the API gives no counts: a page without its
 // chart is better than none.
 func (v *visit) statsChart(title, queue string) *chart {
-	if !v.console.optional().stats {
-		return nil
-	}
 	now := v.console.now().UTC()
 	query := url.Values{"from": {now.Add(-time.Hour).Format(time.RFC3339)}, "to": {now.Format(time.RFC3339)}, "step": {"minute"}}
 	if queue != "" {
 		query.Set("queue", queue)
 	}
-	counts, err := get[stats](v.client, "/v1/stats", query)
+	counts, err := get[api.Stats](v.client, "/v1/stats", query)
 	if err != nil {
 		return nil // the log line of this request has why
 	}
 	return newChart(title, counts.Items)
 }
 
-func newChart(title string, items []statsItem) *chart {
+func newChart(title string, items []api.StatsItem) *chart {
 	c := &chart{Name: "stats", Title: title, Heads: []string{"UTC", "Submitted", "Completed", "Failed attempts", "Dead"}}
 	c.Data = chartData{Series: []string{"Submitted", "Completed", "Failed attempts"}, Values: make([][]int64, 3)}
 	for _, one := range items {

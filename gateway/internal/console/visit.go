@@ -170,7 +170,7 @@ func (v *visit) answer(page shown, err error) {
 func (v *visit) show(page shown) {
 	frame := pages.Frame{
 		Template: page.template, Title: page.title, At: v.r.URL.Path, SignedIn: v.key != "", Operator: v.session.Operator, Who: v.who,
-		Note: pages.Note(v.r.URL.Query().Get("note")), Now: v.console.now(), Data: page.data, Fragment: v.live(), Webhooks: v.console.optional().webhooks,
+		Note: pages.Note(v.r.URL.Query().Get("note")), Now: v.console.now(), Data: page.data, Fragment: v.live(),
 	}
 	if frame.SignedIn {
 		frame.FormToken, frame.Once = session.FormToken(v.session), rand.Text()

@@ -128,16 +128,23 @@ func (s *Server) routes() []route {
 		{"POST", "/v1/schedules/{name}/trigger", manage, bodyOrNone, perJob, nil, "schedule_trigger", handle(h.TriggerSchedule)},
 		{"GET", "/v1/schedules/{name}/runs", read, noBody, perRequest, page(), "", handle(h.ListScheduleRuns)},
 
+		{"GET", "/v1/audit", manageTenant, noBody, perRequest, page(auditFilter...), "", handle(h.ListAudit)},
+		{"GET", "/v1/whoami", anyKey, noBody, free, nil, "", handle(h.Whoami)},
+		{"GET", "/v1/limits", anyTenantKey, noBody, free, []string{"user"}, "", handle(h.Limits)},
+	}
+}
+
+// webhookRoutes are those of webhooks.
+func (s *Server) webhookRoutes() []route {
+	h := s.handlers
+	readTenant, manageTenant := unbound(scoped(api.ScopeRead)), unbound(scoped(api.ScopeManage))
+	return []route{
 		{"GET", "/v1/webhooks", readTenant, noBody, perRequest, page(), "", handle(h.ListWebhooks)},
 		{"GET", "/v1/webhooks/{name}", readTenant, noBody, perRequest, nil, "", handle(h.GetWebhook)},
 		{"PUT", "/v1/webhooks/{name}", manageTenant, body, perRequest, nil, "", handle(h.PutWebhook)},
 		{"DELETE", "/v1/webhooks/{name}", manageTenant, noBody, perRequest, nil, "", handle(h.DeleteWebhook)},
 		{"POST", "/v1/webhooks/{name}/rotate-secret", manageTenant, bodyOrNone, perRequest, nil, "", handle(h.RotateWebhookSecret)},
 		{"POST", "/v1/webhooks/{name}/test", manageTenant, bodyOrNone, perRequest, nil, "", handle(h.TestWebhook)},
-
-		{"GET", "/v1/audit", manageTenant, noBody, perRequest, page(auditFilter...), "", handle(h.ListAudit)},
-		{"GET", "/v1/whoami", anyKey, noBody, free, nil, "", handle(h.Whoami)},
-		{"GET", "/v1/limits", anyTenantKey, noBody, free, []string{"user"}, "", handle(h.Limits)},
 	}
 }
 

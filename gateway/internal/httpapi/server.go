@@ -150,7 +150,7 @@ func (s *Server) Routes() []string {
 // all is every route that is served.
 func (s *Server) all() []route {
 	if !s.admin {
-		return s.routes()
+		return slices.Concat(s.routes(), s.webhookRoutes())
 	}
-	return slices.Concat(s.routes(), s.adminRoutes())
+	return slices.Concat(s.routes(), s.webhookRoutes(), s.adminRoutes())
 }

@@ -39,8 +39,6 @@ type Frame struct {
 	Now  time.Time
 	// Fragment leaves the frame out: an open page updates itself.
 	Fragment bool
-	// Webhooks says that the API has them.
-	Webhooks bool
 	Data     any
 }
 
