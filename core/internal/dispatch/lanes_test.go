@@ -136,21 +136,29 @@ func TestLanesAreMadeTogether(t *testing.T) {
 	}
 	f.exec(`INSERT INTO typed_lanes (tenant_id, queue, type, tags, created_at) SELECT $1, 'x' || n, 'test', '{}', statement_timestamp() FROM generate_series(1, $2) n`,
 		f.tenant, directory.MaxLanes-len(jobs))
-	refused := func(tag string) {
-		t.Helper()
-		answer := f.d.Submit(t.Context(), []dispatch.SubmitCall{f.call(tagged(tag))})[0]
-		if answer.Err != nil || answer.Problem == nil || answer.Problem.Code != problem.TooManyLanes {
+	calls := make([]dispatch.SubmitCall, 100)
+	for i := range calls {
+		calls[i] = f.call(tagged(fmt.Sprint("more", i)))
+	}
+	// A reached bound is cached for 5 s: on a machine that takes longer for what is asked here, it is reached again.
+	const cached = 5 * time.Second
+	for took := cached; took >= cached; {
+		begun := time.Now()
+		if answer := f.d.Submit(t.Context(), []dispatch.SubmitCall{f.call(tagged("one"))})[0]; answer.Err != nil || answer.Problem == nil || answer.Problem.Code != problem.TooManyLanes {
 			t.Fatalf("%v, %v", answer.Err, answer.Problem)
 		}
+		f.refresh()
+		unlock := f.lockLanes(f.tenant)
+		answers := f.d.Submit(t.Context(), calls) // and nothing waits for the lock
+		f.submit(jobs[:10]...)
+		unlock()
+		took = time.Since(begun)
+		for _, answer := range answers {
+			if took < cached && (answer.Err != nil || answer.Problem == nil || answer.Problem.Code != problem.TooManyLanes) {
+				t.Fatalf("%v, %v", answer.Err, answer.Problem)
+			}
+		}
 	}
-	refused("one")
-	f.refresh()
-	unlock := f.lockLanes(f.tenant)
-	defer unlock()
-	for i := range 100 {
-		refused(fmt.Sprint("more", i)) // and nothing waits for the lock
-	}
-	f.submit(jobs[:10]...)
 }
 
 // What a core knows of lanes follows the table: a retired one is asked for again before
