@@ -200,6 +200,7 @@ func endsOfWorkflowsAreDelivered(t *testing.T, c *client.Client, endpoint *hookE
 // A delivery that is refused for good is a dead letter of the webhook's queue, and can be redriven there.
 func failingDeliveriesAreBrowsed(t *testing.T, c *client.Client, endpoint *hookEndpoint) {
 	t.Helper()
+	endpoint.await(t, api.EventJobCompleted, 3) // those of the workflow's jobs too
 	endpoint.answer(http.StatusGone)
 	stack.Submit(t, c, api.SubmitRequest{Type: "t", Queue: "mine"})
 	job := stack.ClaimOne(t, c, "w", "mine")

@@ -68,6 +68,9 @@ func (c *completer) parameters(path string, op *openapi3.Operation) {
 			if op.Tags[0] == "Schedules" {
 				p.Value.Example = "nightly"
 			}
+			if op.Tags[0] == "Webhooks" {
+				p.Value.Example = "billing"
+			}
 		case "file":
 			p.Value.Example = "gateway.json"
 		case "code":

@@ -34,6 +34,7 @@ const (
 	documentedQueue   = `"default"`
 	// Beside "nightly" as a text of its own it is nothing in the examples.
 	documentedSchedule = `"nightly"`
+	documentedWebhook  = `"billing"`
 )
 
 // needs says what has to be there for an operation's examples to work, where a job
@@ -45,7 +46,9 @@ var needs = map[string]string{
 	"getSchedule": "schedule", "deleteSchedule": "schedule", "pauseSchedule": "schedule", "resumeSchedule": "schedule",
 	"getWorkflow": "workflow", "cancelWorkflow": "workflow", "addToWorkflow": "workflow", "redriveWorkflow": "workflow",
 	"triggerSchedule": "schedule", "listScheduleRuns": "schedule", "putSchedule": "schedule",
+	"getWebhook": "webhook", "rotateWebhookSecret": "webhook", "testWebhook": "webhook", "deleteWebhook": "webhook",
 	// of core
+	"webhookGets": "webhook", "webhookRotations": "webhook", "webhookTests": "webhook", "webhookDeletions": "webhook",
 	"submits": "nothing", "tenantCreations": "nothing", "heartbeats": "leased", "outcomes": "leased",
 	"redrives": "dead", "reruns": "dead", "jobDeletions": "dead", "deadLetterRedrives": "dead", "deadLetterDiscards": "dead",
 	"deadLetterGroups": "dead", "redriveGets": "redrive", "redriveCancels": "redrive", "queuePuts": "queue", "tenantDeletions": "tenant", "queueDeletions": "queue",
@@ -233,6 +236,12 @@ func (e *documented) values(t *testing.T, op *openapi3.Operation) *strings.Repla
 	case "schedule":
 		e.schedule(t, queue)
 		job = newID(t)
+	case "webhook":
+		request := api.WebhookRequest{URL: "https://127.0.0.1:1/nobody", Events: []string{api.EventJobCompleted}, Paused: true}
+		if _, err := e.client.PutWebhook(t.Context(), queue, request); err != nil {
+			t.Fatal(err)
+		}
+		job = newID(t)
 	case "queue": // one of its own, without jobs: what pushes would call example.com
 		named = strconv.Quote(queue)
 	default:
@@ -242,7 +251,7 @@ func (e *documented) values(t *testing.T, op *openapi3.Operation) *strings.Repla
 		tenant = e.tenant.ID
 	}
 	return strings.NewReplacer(
-		documentedJob, job, documentedTenant, tenant, documentedRedrive, redrive, documentedKey, id, documentedQueue, named, documentedSchedule, strconv.Quote(queue),
+		documentedJob, job, documentedTenant, tenant, documentedRedrive, redrive, documentedKey, id, documentedQueue, named, documentedSchedule, strconv.Quote(queue), documentedWebhook, strconv.Quote(queue),
 		"LEASE_TOKEN", token, "exampleexamp", id[:6]+"zzzzzz",
 	)
 }
