@@ -63,8 +63,8 @@ func AuditActions() []string {
 	return []string{
 		AuditRedrive, AuditDiscard, AuditRedriveCreate, AuditRedriveCancel, AuditWorkflowCancel, AuditJobDelete, AuditQueuePut, AuditQueuePause, AuditQueueResume, AuditQueueDelete,
 		AuditTenantCreate, AuditTenantPatch, AuditKeyCreate, AuditKeyRevoke, AuditPlanPut,
-		AuditSchedulePut, AuditSchedulePause, AuditScheduleResume, AuditScheduleTrigger, AuditScheduleDelete, AuditTenantDelete,
-		AuditWebhookPut, AuditWebhookRotate, AuditWebhookDelete, AuditWebhookTest,
+		AuditSchedulePut, AuditSchedulePause, AuditScheduleResume, AuditScheduleTrigger, AuditScheduleDelete,
+		AuditWebhookPut, AuditWebhookRotate, AuditWebhookTest, AuditWebhookDelete, AuditTenantDelete,
 	}
 }
 

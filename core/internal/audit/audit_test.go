@@ -2,6 +2,7 @@ package audit_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -68,6 +69,7 @@ func (f *fixture) do(ctx context.Context) {
 	_, err = f.Store.PutPlan(ctx, "p", api.PlanRequest{})
 	must(err)
 	must(f.schedules(ctx))
+	must(f.webhooks(ctx))
 	_, err = f.Store.DeleteTenant(ctx, another)
 	must(err)
 }
@@ -93,6 +95,13 @@ func (f *fixture) schedules(ctx context.Context) error {
 		return err
 	}
 	return f.Store.DeleteSchedule(ctx, f.Tenant, "", "s")
+}
+
+// webhooks does one of everything with a webhook.
+func (f *fixture) webhooks(ctx context.Context) error {
+	_, putErr := f.Store.PutWebhook(ctx, f.Tenant, "w", api.WebhookRequest{URL: "https://example.com", Events: []string{api.EventJobCompleted}}, []byte("BBBB"))
+	return errors.Join(putErr, f.Store.RotateSecret(ctx, f.Tenant, "w", []byte("BBBB")), f.Store.RecordTest(ctx, f.Tenant, "w", uuid.New()),
+		f.Store.DeleteWebhook(ctx, f.Tenant, "w"))
 }
 
 func (f *fixture) deadIDs() (ids []uuid.UUID) {
