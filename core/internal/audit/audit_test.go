@@ -213,7 +213,7 @@ func TestAuditIsPartOfTheAction(t *testing.T) {
 	if err := f.Store.PauseQueue(ctx, f.Tenant, "q", true); err == nil {
 		t.Error("paused without a note")
 	}
-	if n := f.Count("dead_letters"); n != len(ids) || f.Count("queues WHERE paused") != 0 {
+	if n := f.Count("dead_letters"); n != len(ids) || f.Count("queues WHERE paused AND name = 'q'") != 0 {
 		t.Errorf("%d of %d dead letters are left", n, len(ids))
 	}
 }
