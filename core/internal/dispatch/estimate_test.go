@@ -119,7 +119,7 @@ func TestEstimateOfAnotherCoresDrain(t *testing.T) {
 	if err := other.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	celltest.Eventually(t, "the other core to have heard of it", func() bool {
+	celltest.Eventually(t, "the other core to know it", func() bool {
 		f.take(1)
 		if made, err := other.Explain(t.Context(), f.tenant, "", last); err != nil || made.Estimate == nil {
 			return false
@@ -239,7 +239,7 @@ func TestRoomByDrain(t *testing.T) {
 		before = *p.RetryAfterMS
 	}
 	if before <= 100 {
-		t.Errorf("the 50th is told to come back in %d ms", before)
+		t.Errorf("the 50th waits for %d ms", before)
 	}
 }
 
