@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -37,6 +38,8 @@ type graphNode struct {
 type graphs struct {
 	*fixture
 	cores [2]*cell.Cell
+	// succeeded counts what the cores have done: the killer waits for it.
+	succeeded atomic.Int64
 
 	mu    sync.Mutex
 	nodes []*graphNode
@@ -107,6 +110,7 @@ func (g *graphs) store(ctx context.Context, core *cell.Cell, submission submit.S
 	for {
 		answers, err := core.Submit(ctx, []submit.Submission{submission})
 		if err == nil && answers[0].Problem == nil {
+			g.succeeded.Add(1)
 			g.remember(submission.Jobs, answers[0].Jobs)
 			return
 		}
@@ -134,9 +138,12 @@ func (g *graphs) remember(jobs []submit.NewJob, results []submit.JobResult) {
 
 func (g *graphs) keepFollowing(ctx context.Context, core *cell.Cell) {
 	for ctx.Err() == nil {
-		if step, err := core.FollowUp(ctx, g.Tenant); err != nil || step.Done == 0 && !step.More {
+		step, err := core.FollowUp(ctx, g.Tenant)
+		if err != nil || step.Done == 0 && !step.More {
 			time.Sleep(time.Millisecond)
+			continue
 		}
+		g.succeeded.Add(1)
 	}
 }
 
@@ -161,7 +168,11 @@ func (g *graphs) keepWorking(ctx context.Context, core *cell.Cell) {
 			}
 			endings = append(endings, ending)
 		}
-		core.End(ctx, endings)
+		for _, ended := range core.End(ctx, endings) {
+			if ended.Err == nil {
+				g.succeeded.Add(1)
+			}
+		}
 		_, _ = core.Reap(ctx, time.Unix(0, 0), 100, celltest.Half)
 	}
 }
@@ -186,10 +197,14 @@ func (g *graphs) keepMeddling(ctx context.Context) {
 	}
 }
 
-// killSessions ends one of the database's other sessions every few milliseconds.
+// killSessions ends one of the database's other sessions again and again. A new session is slow at first:
+// by the clock alone, a slow machine would do nothing between two kills.
 func (g *graphs) killSessions(ctx context.Context) (kills int) {
+	const step = 3
 	for ctx.Err() == nil {
-		time.Sleep(time.Duration(10+rand.IntN(30)) * time.Millisecond)
+		for until := g.succeeded.Load() + step; g.succeeded.Load() < until && ctx.Err() == nil; {
+			time.Sleep(time.Duration(rand.IntN(10)) * time.Millisecond)
+		}
 		var n int
 		err := g.Direct.QueryRow(context.WithoutCancel(ctx), `
 			SELECT count(pg_terminate_backend(pid)) FROM (

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -41,7 +42,8 @@ func TestThreeCoresAndKilledConnections(t *testing.T) {
 	conn := celltest.Connect(f, f.URL)
 	ctx, stop := context.WithCancel(t.Context())
 	var cores, killer sync.WaitGroup
-	killer.Go(func() { f.kill(ctx, conn) })
+	var worked atomic.Int64
+	killer.Go(func() { f.kill(ctx, conn, &worked) })
 	for _, core := range racers {
 		cores.Go(func() {
 			for {
@@ -49,6 +51,7 @@ func TestThreeCoresAndKilledConnections(t *testing.T) {
 				if err == nil && run.Due == 0 {
 					return
 				}
+				worked.Add(int64(run.Worked))
 			}
 		})
 	}
@@ -65,16 +68,16 @@ func TestThreeCoresAndKilledConnections(t *testing.T) {
 	f.NoDrift()
 }
 
-// kill ends the sessions of the cores again and again, with pauses in which work is done.
-func (f *fixture) kill(ctx context.Context, conn *pgx.Conn) {
+// kill ends the sessions of the cores again and again, each time that some more work is done.
+func (f *fixture) kill(ctx context.Context, conn *pgx.Conn, worked *atomic.Int64) {
 	for ctx.Err() == nil {
+		before := worked.Load()
 		if _, err := conn.Exec(ctx, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 			WHERE datname = current_database() AND application_name = 'forgequeue-core' AND state <> 'idle'`); err != nil && ctx.Err() == nil {
 			f.Error(err)
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(30 * time.Millisecond):
+		for worked.Load() == before && ctx.Err() == nil {
+			time.Sleep(5 * time.Millisecond)
 		}
 	}
 }
