@@ -3,7 +3,7 @@
 
 GO           = PATH="$$PATH:/usr/local/go/bin" go
 GO_TEST     ?= $(GO) test
-TEST_TIMEOUT ?= 15m
+TEST_TIMEOUT ?= 25m
 TEST_FLAGS  ?=
 # Packages that are tested at once: many tests wait, and leave a core to others.
 TEST_AT_ONCE ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2))))
@@ -22,7 +22,7 @@ run: ## start everything and do real jobs: go run ./cmd/forgequeue up $(ARGS)
 # vet is a step of make lint; a profile (default.pgo) would have everything compiled once more.
 test: ## every test of every module: go test -race work
 	@sh .ci/install test
-	$(GO_TEST) -race -vet=off -pgo=off -ldflags='-s -w' -p $(TEST_AT_ONCE) -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(PACKAGES)
+	GORACE="$$GORACE atexit_sleep_ms=20" $(GO_TEST) -race -vet=off -pgo=off -ldflags='-s -w' -p $(TEST_AT_ONCE) -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(PACKAGES)
 
 test-slow: ## the tests with half a CPU (Linux, root), then beside four busy loops; ARGS=half or busy: one
 	@bash .ci/test-slow $(ARGS)

@@ -133,13 +133,13 @@ func (b *Tab) Eventually(what, expression string) {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.Ctx, stack.Patience(30*time.Second))
 	defer cancel()
-	for {
+	for pause := 10 * time.Millisecond; ; pause = min(pause*3/2, 250*time.Millisecond) {
 		// An error may be of a page that is being left, or of one that is not complete.
 		holds, err := chromedp.Run(ctx, chromedp.Evaluate[bool](`Boolean(`+expression+`)`))
 		if err == nil && holds {
 			return
 		}
-		if wait.For(ctx, 20*time.Millisecond) != nil {
+		if wait.For(ctx, pause) != nil {
 			b.Shot("failed")
 			b.Fatalf("%s: it does not come (%v); complaints: %q", what, err, b.complaints)
 		}

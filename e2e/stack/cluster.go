@@ -9,15 +9,12 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"os/exec"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/jackc/pgx/v5" //nolint:depguard // makes the databases that the tests run on
 
 	"github.com/forgequeue/forgequeue/cmd/supervisor/storetest"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -59,8 +56,9 @@ type Cluster struct {
 func NewCluster(tb testing.TB, o ClusterOptions) *Cluster {
 	tb.Helper()
 	c := &Cluster{DatabaseURL: o.DatabaseURL, RedisURL: o.RedisURL}
-	if c.DatabaseURL == "" {
-		c.DatabaseURL = NewDatabase(tb)
+	migrated := c.DatabaseURL == ""
+	if migrated {
+		c.DatabaseURL = migratedDatabase(tb)
 	}
 	if c.RedisURL == "" {
 		c.RedisURL = storetest.Redis(tb)
@@ -75,10 +73,8 @@ func NewCluster(tb testing.TB, o ClusterOptions) *Cluster {
 		"FORGEQUEUE_DATABASE_WAIT": "20s", "FORGEQUEUE_REDIS_TIMEOUT": "2s",
 	}
 	maps.Copy(settings, o.Settings)
-	migrate := newService(tb, settings, "core", "migrate")
-	migrate.Start()
-	if code := migrate.process.Wait(tb, time.Minute); code != 0 {
-		tb.Fatalf("stack: migrate: exit code %d\n%s", code, migrate.process.Output())
+	if !migrated {
+		migrate(tb, settings)
 	}
 	if o.Through != nil {
 		settings["DATABASE_URL"] = o.Through(c.DatabaseURL)
@@ -108,39 +104,6 @@ func NewCluster(tb testing.TB, o ClusterOptions) *Cluster {
 func PushSettings() map[string]string {
 	return map[string]string{"FORGEQUEUE_PUSH_SECRETS_KEY": strings.Repeat("p", 32), "FORGEQUEUE_PUSH_ALLOW": "127.0.0.0/8"}
 }
-
-// NewDatabase makes an empty database, dropped at the end.
-func NewDatabase(tb testing.TB) string {
-	tb.Helper()
-	server := storetest.Postgres(tb)
-	name := fmt.Sprintf("fq_e2e_%d_%d", os.Getpid(), databases.Add(1))
-	exec := func(sql string) error {
-		conn, err := pgx.Connect(context.Background(), server)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = conn.Close(context.Background()) }()
-		_, err = conn.Exec(context.Background(), sql)
-		return err
-	}
-	if err := exec("CREATE DATABASE " + name + " ENCODING 'UTF8' TEMPLATE template0"); err != nil {
-		tb.Fatalf("stack: %v", err)
-	}
-	tb.Cleanup(func() {
-		if err := exec("DROP DATABASE " + name + " WITH (FORCE)"); err != nil {
-			tb.Errorf("stack: %v", err)
-		}
-	})
-	u, err := url.Parse(server)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	u.Path = "/" + name
-	return u.String()
-}
-
-//nolint:gochecknoglobals // names of databases have to differ in the whole process
-var databases atomic.Int64
 
 // Tenant is a tenant with a key for all that a tenant may do.
 type Tenant struct{ ID, Key string }

@@ -24,15 +24,16 @@ func Patience(usual time.Duration) time.Duration {
 }
 
 // Eventually waits until done says so, asking again and again; Patience(within) is
-// the guard against a hang.
+// the guard against a hang. It asks ever more seldom: to ask takes from what is waited
+// for, on a machine that is busy with both.
 func Eventually(tb testing.TB, within time.Duration, what string, done func() bool) {
 	tb.Helper()
 	within = Patience(within)
-	deadline := time.Now().Add(within)
-	for !done() {
+	deadline, pause := time.Now().Add(within), 10*time.Millisecond
+	for ; !done(); pause = min(pause*3/2, 250*time.Millisecond) {
 		if time.Now().After(deadline) {
 			tb.Fatalf("not within %v: %s", within, what)
 		}
-		time.Sleep(20 * time.Millisecond)
+		time.Sleep(pause)
 	}
 }

@@ -186,7 +186,9 @@ func (f *Fixture) Queue() string { return fmt.Sprintf("q%d", counter.Add(1)) }
 // Eventually waits until done is true.
 func (f *Fixture) Eventually(what string, done func() bool) {
 	f.Helper()
-	for deadline := time.Now().Add(60 * time.Second); !done(); time.Sleep(20 * time.Millisecond) {
+	pause := 10 * time.Millisecond
+	for deadline := time.Now().Add(60 * time.Second); !done(); pause = min(pause*3/2, 250*time.Millisecond) {
+		time.Sleep(pause)
 		if time.Now().After(deadline) {
 			f.Fatalf("not in time: %s", what)
 		}
