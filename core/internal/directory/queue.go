@@ -163,25 +163,51 @@ WHERE tenant_id = @tenant_id AND name > @after AND (@only::text IS NULL OR name 
 ORDER BY name
 LIMIT @size`
 
-// depthsSQL counts the jobs in a queue's lanes, in bounded index scans: each count stops at the
+// depthsSQL counts the jobs in the lanes of queues, in bounded index scans: each count stops at the
 // limit. The running jobs of all queues are scanned together, because they are bounded by what
 // workers can hold.
 const depthsSQL = `
+WITH running AS MATERIALIZED (
+  SELECT lane_id, count(*) AS jobs FROM jobs WHERE state = 'running' AND lane_id = ANY(@lanes::integer[]) GROUP BY lane_id)
 SELECT
-  (SELECT count(*) FROM (SELECT FROM unnest(@lanes::integer[]) l(id) JOIN LATERAL
+  (SELECT count(*) FROM (SELECT FROM unnest(q.lanes) l(id) JOIN LATERAL
      (SELECT FROM jobs WHERE state IN ('blocked', 'scheduled') AND state = 'blocked' AND lane_id = l.id LIMIT @most) j ON true LIMIT @most) c) AS blocked,
-  (SELECT count(*) FROM (SELECT FROM unnest(@lanes::integer[]) l(id) JOIN LATERAL
+  (SELECT count(*) FROM (SELECT FROM unnest(q.lanes) l(id) JOIN LATERAL
      (SELECT FROM jobs WHERE state IN ('blocked', 'scheduled') AND state = 'scheduled' AND lane_id = l.id LIMIT @most) j ON true LIMIT @most) c) AS scheduled,
-  (SELECT count(*) FROM (SELECT FROM unnest(@lanes::integer[]) l(id) JOIN LATERAL
+  (SELECT count(*) FROM (SELECT FROM unnest(q.lanes) l(id) JOIN LATERAL
      (SELECT FROM jobs WHERE state = 'queued' AND lane_id = l.id LIMIT @most) j ON true LIMIT @most) c) AS queued,
-  (SELECT count(*) FROM (SELECT FROM unnest(@lanes::integer[]) l(id) JOIN LATERAL
+  (SELECT count(*) FROM (SELECT FROM unnest(q.lanes) l(id) JOIN LATERAL
      (SELECT FROM jobs WHERE state = 'queued' AND lane_id = l.id AND priority >= @priority LIMIT @most) j ON true LIMIT @most) c) AS ahead,
-  (SELECT count(*) FROM (SELECT FROM jobs WHERE state = 'running' AND lane_id = ANY(@lanes::integer[]) LIMIT @most) c) AS running,
-  (SELECT count(*) FROM (SELECT FROM dead_letters WHERE tenant_id = @tenant_id AND queue = @name LIMIT @most) c) AS dead_letter,
+  (SELECT LEAST(COALESCE(sum(r.jobs), 0), @most)::bigint FROM running r WHERE r.lane_id = ANY(q.lanes)) AS running,
+  (SELECT count(*) FROM (SELECT FROM dead_letters WHERE tenant_id = @tenant_id AND queue = q.name LIMIT @most) c) AS dead_letter,
   (SELECT floor(extract(epoch FROM statement_timestamp() - min(j.ready_at)) * 1000)::bigint
-   FROM unnest(@lanes::integer[]) l(id) CROSS JOIN generate_series(0, 9) AS p(priority) CROSS JOIN LATERAL
+   FROM unnest(q.lanes) l(id) CROSS JOIN generate_series(0, 9) AS p(priority) CROSS JOIN LATERAL
      (SELECT ready_at FROM jobs WHERE state = 'queued' AND lane_id = l.id AND priority = p.priority
-      ORDER BY ready_at, id LIMIT 1) j) AS oldest_ms`
+      ORDER BY ready_at, id LIMIT 1) j) AS oldest_ms,
+  ARRAY(SELECT l.id FROM unnest(q.lanes) l(id) WHERE EXISTS (SELECT FROM jobs j WHERE j.state = 'queued' AND j.lane_id = l.id)) AS ready
+FROM (SELECT name, (@lanes::integer[])[first:last] AS lanes, n
+      FROM unnest(@names::text[], @firsts::integer[], @lasts::integer[]) WITH ORDINALITY AS u(name, first, last, n)) AS q
+ORDER BY q.n`
+
+// QueueLanes are a queue and all of its lanes.
+type QueueLanes struct {
+	Name  string
+	Lanes []LaneID
+}
+
+func depthsArgs(owner tenant.ID, queues []QueueLanes) store.Args {
+	lanes, names := []LaneID{}, make([]string, len(queues))
+	firsts, lasts := make([]int32, len(queues)), make([]int32, len(queues))
+	for i := range queues {
+		names[i], firsts[i] = queues[i].Name, int32(len(lanes)+1) //nolint:gosec // a tenant's lanes are bounded
+		lanes = append(lanes, queues[i].Lanes...)
+		lasts[i] = int32(len(lanes)) //nolint:gosec // likewise
+	}
+	return store.Args{
+		"tenant_id": owner, "names": names, "lanes": lanes, "firsts": firsts, "lasts": lasts,
+		"most": api.MaxDepthCount + 1, "priority": api.DefaultPriority,
+	}
+}
 
 // Depths are a queue's counts; a value above api.MaxDepthCount means more.
 type Depths struct {
@@ -189,6 +215,8 @@ type Depths struct {
 	// Ahead are the queued jobs of the default priority or a higher one.
 	Ahead    int64
 	OldestMs *int64
+	// Ready are the lanes with a claimable job.
+	Ready []LaneID
 }
 
 // QueueNames lists a tenant's queues by name, after one of them; only, where not empty, restricts
@@ -204,19 +232,14 @@ func (s *Directory) QueueNames(ctx context.Context, owner tenant.ID, after, only
 	return names, nil
 }
 
-// CountDepths counts the jobs of a tenant's queue with the lanes given.
-func (s *Directory) CountDepths(ctx context.Context, owner tenant.ID, name string, lanes []LaneID) (Depths, error) {
+// CountDepths counts the jobs of a tenant's queues, in one statement. The answers are in the queues' order.
+func (s *Directory) CountDepths(ctx context.Context, owner tenant.ID, queues []QueueLanes) ([]Depths, error) {
 	ctx = store.WithClass(ctx, store.ClassLists)
-	if lanes == nil {
-		lanes = []LaneID{}
-	}
-	counts, err := store.Query(ctx, s.Store, pgx.RowToStructByName[Depths], depthsSQL, store.Args{
-		"tenant_id": owner, "name": name, "lanes": lanes, "most": api.MaxDepthCount + 1, "priority": api.DefaultPriority,
-	})
+	counts, err := store.Query(ctx, s.Store, pgx.RowToStructByName[Depths], depthsSQL, depthsArgs(owner, queues))
 	if err != nil {
-		return Depths{}, fmt.Errorf("directory: depths: %w", store.NothingChanged(err))
+		return nil, fmt.Errorf("directory: depths: %w", store.NothingChanged(err))
 	}
-	return counts[0], nil
+	return counts, nil
 }
 
 // Shown cuts counts at the limit and names the ones that were cut.

@@ -96,7 +96,7 @@ func (s *Directory) DeleteQueue(ctx context.Context, owner tenant.ID, name strin
 }
 
 func countDepths(ctx context.Context, tx pgx.Tx, owner tenant.ID, name string, lanes []LaneID) (Depths, error) {
-	rows, err := tx.Query(ctx, depthsSQL, store.Args{"tenant_id": owner, "name": name, "lanes": lanes, "most": api.MaxDepthCount + 1, "priority": api.DefaultPriority})
+	rows, err := tx.Query(ctx, depthsSQL, depthsArgs(owner, []QueueLanes{{Name: name, Lanes: lanes}}))
 	if err != nil {
 		return Depths{}, err
 	}

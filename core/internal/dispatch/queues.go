@@ -45,45 +45,54 @@ func (d *Dispatcher) queues(ctx context.Context, owner tenant.ID, after, only st
 	}
 	d.drainAsked.Store(time.Now().UnixNano())
 	d.hearDrain(ctx)
+	return d.showQueues(ctx, owner, names)
+}
+
+// showQueues needs two statements, however many queues they are.
+func (d *Dispatcher) showQueues(ctx context.Context, owner tenant.ID, names []string) ([]api.Queue, error) {
+	lanes, counted := make([][]directory.Lane, len(names)), make([]directory.QueueLanes, len(names))
+	for i, name := range names {
+		lanes[i] = d.lanes.Of(tenant.QueueKey{Tenant: owner, Name: name})
+		counted[i] = directory.QueueLanes{Name: name, Lanes: make([]directory.LaneID, len(lanes[i]))}
+		for k := range lanes[i] {
+			counted[i].Lanes[k] = lanes[i][k].ID
+		}
+	}
+	depths, err := d.store.CountDepths(ctx, owner, counted)
+	if err != nil {
+		return nil, err
+	}
+	workers, err := d.store.ActiveWorkers(ctx, owner, names)
+	if err != nil {
+		return nil, err
+	}
 	queues := make([]api.Queue, len(names))
 	for i, name := range names {
-		if queues[i], err = d.queue(ctx, owner, name); err != nil {
-			return nil, err
-		}
+		queues[i] = d.showQueue(owner, name, lanes[i], &depths[i], workers)
 	}
 	return queues, nil
 }
 
-func (d *Dispatcher) queue(ctx context.Context, owner tenant.ID, name string) (api.Queue, error) {
-	lanes := d.lanes.Of(tenant.QueueKey{Tenant: owner, Name: name})
-	ids := make([]directory.LaneID, len(lanes))
-	for i, lane := range lanes {
-		ids[i] = lane.ID
-	}
-	depths, err := d.store.CountDepths(ctx, owner, name, ids)
-	if err != nil {
-		return api.Queue{}, err
-	}
-	workers, err := d.store.ActiveWorkers(ctx, owner, name)
-	if err != nil {
-		return api.Queue{}, err
-	}
-	ready, err := d.store.ReadyLanes(ctx, ids)
-	if err != nil {
-		return api.Queue{}, err
-	}
+func (d *Dispatcher) showQueue(
+	owner tenant.ID, name string, lanes []directory.Lane, depths *directory.Depths, workers []directory.ActiveWorkers,
+) api.Queue {
 	settings := d.lanes.Settings(owner, name)
-	shown := api.Queue{
-		Name: name, Mode: api.ModePull, Paused: settings.Paused, OldestQueuedMS: depths.OldestMs,
-		ActiveWorkers: len(workers), Unserved: unserved(lanes, ready, workers), Settings: settings.InForce(),
+	shown := api.Queue{Name: name, Mode: api.ModePull, Paused: settings.Paused, OldestQueuedMS: depths.OldestMs, Settings: settings.InForce()}
+	var serving []directory.ActiveWorker
+	for i := range workers {
+		if slices.Contains(workers[i].Queues, name) {
+			shown.ActiveWorkers += int(workers[i].Workers)
+			serving = append(serving, workers[i].ActiveWorker)
+		}
 	}
+	shown.Unserved = unserved(lanes, depths.Ready, serving)
 	if settings.Push {
 		shown.Mode, shown.Breaker = api.ModePush, d.breaker(settings.QueueKey)
 		shown.Unserved = []api.Unserved{} // core pushes them, whatever the tags
 	}
 	shown.Depth, shown.DepthCapped = depths.Shown()
 	shown.DrainPerSecond, shown.WaitMS = d.queueDrain(&settings, depths.Ahead)
-	return shown, nil
+	return shown
 }
 
 // unserved lists the types and tags of lanes with jobs that no active worker can take, in order,

@@ -135,6 +135,9 @@ func TestListPagesAndFilters(t *testing.T) {
 			if i%3 == 0 {
 				j.User, j.Tags = &bob, []string{"red"}
 			}
+			if i%10 == 0 { // three: one of them has ended
+				j.DedupeKey = new(fmt.Sprint("key ", i))
+			}
 		}))...)
 	}
 	// Some are finished, some dead, some running: a list goes over all of them.
@@ -181,6 +184,7 @@ func TestListPagesAndFilters(t *testing.T) {
 	}{
 		"type": {api.JobFilter{Type: "a"}, 15}, "user": {api.JobFilter{User: "bob"}, 10}, "tag": {api.JobFilter{Tag: "red"}, 10},
 		"metadata": {api.JobFilter{Metadata: map[string]string{"n": "7", "all": "x"}}, 1}, "queue": {api.JobFilter{Queue: "other"}, 0},
+		"dedupe key of a live one": {api.JobFilter{DedupeKey: "key 20"}, 1}, "of an ended one": {api.JobFilter{DedupeKey: "key 0"}, 1}, "of none": {api.JobFilter{DedupeKey: "key 1"}, 0},
 		"completed": {api.JobFilter{States: []string{"completed"}}, 4}, "ends": {api.JobFilter{States: []string{"completed", "dead_letter"}}, 8},
 		"running": {api.JobFilter{States: []string{"running"}}, 4}, "queued a": {api.JobFilter{States: []string{"queued"}, Type: "a"}, 9},
 		"after": {api.JobFilter{CreatedAfter: &past}, 30}, "not yet": {api.JobFilter{CreatedAfter: &future}, 0}, "before": {api.JobFilter{CreatedBefore: &past}, 0},
@@ -260,12 +264,16 @@ func TestQueueSettingsAndDepths(t *testing.T) {
 	f.MustEnd(queue.Ending{Lease: dead.Lease(), Kind: api.KindFail, Permanent: true})
 	f.Submit(f.Job())
 	f.Exec(`UPDATE jobs SET ready_at = ready_at - interval '10 seconds' WHERE state = 'queued'`)
-	got, err := f.Store.CountDepths(t.Context(), f.Tenant, "default", []directory.LaneID{f.Lane.ID})
-	if err != nil || got.Queued != 1 || got.Running != 2 || got.Scheduled != 1 || got.DeadLetter != 1 || *got.OldestMs < 10_000 || *got.OldestMs > 60_000 {
+	counts, err := f.Store.CountDepths(t.Context(), f.Tenant, []directory.QueueLanes{{Name: "none"}, {Name: "default", Lanes: []directory.LaneID{f.Lane.ID}}})
+	if err != nil || len(counts) != 2 {
+		t.Fatal(counts, err)
+	}
+	got := counts[1]
+	if len(got.Ready) != 1 || got.Queued != 1 || got.Running != 2 || got.Scheduled != 1 || got.DeadLetter != 1 || *got.OldestMs < 10_000 || *got.OldestMs > 60_000 {
 		t.Fatalf("%+v %v", got, err)
 	}
-	if empty, err := f.Store.CountDepths(t.Context(), f.Tenant, "none", nil); err != nil || empty.OldestMs != nil {
-		t.Fatalf("%+v %v", empty, err)
+	if empty := counts[0]; empty.OldestMs != nil || empty.Running != 0 || len(empty.Ready) != 0 {
+		t.Fatalf("%+v", empty)
 	}
 }
 
