@@ -26,7 +26,7 @@ func operationOrder() []string {
 		"whoami", "getLimits", "listAudit",
 		"readyz", "livez",
 		"createTenant", "listTenants", "getTenant", "patchTenant", "deleteTenant", "createKey", "listKeys", "revokeKey", "createPlatformKey",
-		"putPlan", "getPlan", "listPlans", "listAllAudit",
+		"putPlan", "getPlan", "listPlans", "listAllAudit", "getInstallation",
 	}
 }
 

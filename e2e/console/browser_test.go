@@ -242,7 +242,7 @@ func (b *tab) operates(tenant string) {
 	b.Do("sign out", chromedp.Navigate(b.url+"/console/session"), chromedp.Click(chromedp.CSS("main form button")), chromedp.WaitVisible(chromedp.CSS("#key")),
 		chromedp.SendKeys(chromedp.CSS("#key"), stack.Operator), chromedp.Click(chromedp.CSS(".door button")))
 	b.Eventually("the operator's first page", `location.pathname === "/console/admin/tenants"`)
-	for _, one := range []page{{"tenants", "tenants"}, {"tenant", "tenants/" + tenant}, {"plans", "plans"}, {"operator-audit", "audit"}} {
+	for _, one := range []page{{"tenants", "tenants"}, {"tenant", "tenants/" + tenant}, {"plans", "plans"}, {"installation", "installation"}, {"operator-audit", "audit"}} {
 		b.open("/console/admin/" + one.path)
 		b.look(one.name)
 	}

@@ -198,6 +198,28 @@ func TestTheOperatorsPages(t *testing.T) {
 		_, page := owner.get("/console/queues")
 		return strings.Contains(page, "Your key is no longer valid")
 	})
+	if status, page = operator.post("/console/admin/plans", "name", "small-made-here", "max_active", "100", "jobs_per_second", "2.5", "visibility_timeout_max", "90"); status != http.StatusOK ||
+		!strings.Contains(page, "small-made-here") || !strings.Contains(page, "2.5 a second") || !strings.Contains(page, "1 min 30 s") {
+		t.Errorf("%d %s", status, page)
+	}
+	if status, page = operator.post("/console/admin/plans", "name", "small-made-here", "max_active", "1"); status != http.StatusBadRequest || !strings.Contains(page, "a plan has this name") {
+		t.Errorf("a plan is replaced by a slip: %d %s", status, page)
+	}
+	if status, page = operator.post("/console/admin/plans/small-made-here", "max_active", "many"); status != http.StatusBadRequest || !strings.Contains(page, "not a number") {
+		t.Errorf("%d %s", status, page)
+	}
+	if status, page = operator.post("/console/admin/plans/small-made-here", "max_active", "4711"); status != http.StatusOK || !strings.Contains(page, "4\u202f711") || strings.Contains(page, "2.5 a second") {
+		t.Errorf("%d %s", status, page)
+	}
+	if status, page = operator.post(at, "do", "limits", "max_running", "37"); status != http.StatusOK || !strings.Contains(page, "In place of the plan") || !strings.Contains(page, `value="37"`) {
+		t.Errorf("%d %s", status, page)
+	}
+	if status, page = operator.get("/console/admin/installation"); status != http.StatusOK || !strings.Contains(page, "PostgreSQL 1") || !strings.Contains(page, "core: ok") {
+		t.Errorf("%d %s", status, page)
+	}
+	if status, _ = owner.get("/console/admin/installation"); status == http.StatusOK {
+		t.Error("a tenant sees the installation")
+	}
 	for _, path := range []string{"/console/admin/tenants", at, "/console/admin/plans", "/console/admin/audit", "/console/session"} {
 		if status, page := operator.get(path); status != http.StatusOK {
 			t.Errorf("%s: %d %s", path, status, page)

@@ -160,6 +160,7 @@ type JobFilter struct {
 	States        []string          `json:"states,omitzero"`
 	Tag           string            `json:"tag,omitzero"`
 	User          string            `json:"user,omitzero"`
+	DedupeKey     string            `json:"dedupe_key,omitzero"`
 	Metadata      map[string]string `json:"metadata,omitzero"`
 	CreatedAfter  *Time             `json:"created_after,omitzero"`
 	CreatedBefore *Time             `json:"created_before,omitzero"`

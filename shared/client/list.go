@@ -22,6 +22,7 @@ func (c *Client) List(ctx context.Context, filter api.JobFilter, page PageReques
 	set(query, "state", strings.Join(filter.States, ","))
 	set(query, "tag", filter.Tag)
 	set(query, "user", filter.User)
+	set(query, "dedupe_key", filter.DedupeKey)
 	setTime(query, "created_after", filter.CreatedAfter)
 	setTime(query, "created_before", filter.CreatedBefore)
 	for key, value := range filter.Metadata {

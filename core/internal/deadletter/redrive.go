@@ -154,6 +154,27 @@ func (s *Letters) ListRedrives(ctx context.Context, owner tenant.ID, user string
 	return listed, nil
 }
 
+const runningRedrivesSQL = `
+SELECT ` + redriveColumns + `, tenant_id FROM redrives WHERE state = 'running' ORDER BY created_at LIMIT @most`
+
+// RunningRedrives lists those of all tenants that go on, the oldest first.
+func (s *Letters) RunningRedrives(ctx context.Context, most int) ([]api.TenantRedrive, error) {
+	ctx = store.WithClass(ctx, store.ClassLists)
+	type ownedRow struct {
+		redriveRow
+		TenantID tenant.ID
+	}
+	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[ownedRow], runningRedrivesSQL, store.Args{"most": most})
+	if err != nil {
+		return nil, fmt.Errorf("deadletter: running redrives: %w", store.NothingChanged(err))
+	}
+	running := make([]api.TenantRedrive, len(rows))
+	for i := range rows {
+		running[i] = api.TenantRedrive{Tenant: rows[i].TenantID.String(), Redrive: rows[i].wire()}
+	}
+	return running, nil
+}
+
 // cancelRedriveSQL waits for a running batch, which has locked the row: after the cancel no other
 // batch runs.
 const cancelRedriveSQL = `

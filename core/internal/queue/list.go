@@ -27,6 +27,7 @@ const (
     AND (@user::text IS NULL OR user_id = @user)
     AND (@states::text[] IS NULL OR state = ANY(@states))
     AND (@tag::text IS NULL OR @tag = ANY(tags))
+    AND (@dedupe_key::text IS NULL OR dedupe_key = @dedupe_key)
     AND (@metadata::jsonb IS NULL OR metadata::jsonb @> @metadata::jsonb)
     AND (@after::timestamptz IS NULL OR created_at > @after)
     AND (@until::timestamptz IS NULL OR created_at < @until)`
@@ -122,7 +123,7 @@ func (l *Listed) Judgement() (id uuid.UUID, hit bool, read int64) { return l.ID,
 func listArgs(owner tenant.ID, filter api.JobFilter) store.Args {
 	args := store.Args{
 		"tenant_id": owner, "queue": null.Text(filter.Queue), "type": null.Text(filter.Type), "user": null.Text(filter.User),
-		"states": filter.States, "tag": null.Text(filter.Tag), "metadata": nil, "after": store.TimeOrNil(filter.CreatedAfter),
+		"states": filter.States, "tag": null.Text(filter.Tag), "dedupe_key": null.Text(filter.DedupeKey), "metadata": nil, "after": store.TimeOrNil(filter.CreatedAfter),
 		"until": store.TimeOrNil(filter.CreatedBefore),
 	}
 	if len(filter.Metadata) > 0 {

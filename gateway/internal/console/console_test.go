@@ -92,7 +92,7 @@ const (
 
 func TestChartsOfTheCounts(t *testing.T) {
 	t.Parallel()
-	f := &fake{answers: map[string]string{"GET /v1/queues": emptyList, "GET /v1/workers": emptyList, "GET /v1/limits": `{"policies":[],"caps":[]}`, "GET /v1/stats": counts}}
+	f := &fake{answers: map[string]string{"GET /v1/queues": emptyList, "GET /v1/workers": emptyList, "GET /v1/limits": `{"policies":[],"caps":[]}`, "GET /v1/stats": counts, "GET /v1/audit": emptyList}}
 	send := open(t, f)
 	status, text := send(http.MethodGet, "/console")
 	found := regexp.MustCompile(`(?s)<script type="application/json" id="plot-stats">(.*?)</script>`).FindStringSubmatch(text)
@@ -110,16 +110,22 @@ func TestChartsOfTheCounts(t *testing.T) {
 	if !strings.Contains(text, "1\u202f200") { // in the table
 		t.Error("no table")
 	}
-	if want := "GET /v1/stats?from=2026-11-20T11%3A00%3A00Z&step=minute&to=2026-11-20T12%3A00%3A00Z"; f.asked[len(f.asked)-1] != want {
+	if want := "GET /v1/stats?from=2026-11-20T11%3A00%3A00Z&step=minute&to=2026-11-20T12%3A00%3A00Z"; f.asked[len(f.asked)-2] != want {
 		t.Errorf("asked %v", f.asked)
 	}
-	// A page at most four requests that need core, besides what the key is.
-	if asked := f.asked[len(f.asked)-4:]; f.asked[len(f.asked)-5] != "GET /v1/whoami" || len(asked) != 4 {
+	// A page that updates itself asks core for three things, besides what the key is; once for two more.
+	if asked := f.asked[len(f.asked)-5:]; f.asked[len(f.asked)-6] != "GET /v1/whoami" || !strings.HasPrefix(asked[4], "GET /v1/audit") {
 		t.Errorf("asked %v", f.asked)
+	}
+	if status, text := send(http.MethodGet, "/console/charts?span=hour"); status != http.StatusOK || !strings.Contains(text, `"stats":{"series":["Submitted"`) {
+		t.Errorf("newer ones: %d %s", status, text)
 	}
 	f.answers["GET /v1/stats"] = "503"
 	if status, text := send(http.MethodGet, "/console"); status != http.StatusOK || strings.Contains(text, "plot-stats") {
 		t.Errorf("without counts: %d %s", status, text)
+	}
+	if status, _ := send(http.MethodGet, "/console/charts?span=hour"); status != http.StatusServiceUnavailable {
+		t.Errorf("newer ones: %d", status)
 	}
 }
 
@@ -154,7 +160,7 @@ func TestSearch(t *testing.T) {
 	for text, want := range map[string]string{
 		"0190A000-0000-7000-8000-0000000000B1": "/console/jobs/0190a000-0000-7000-8000-0000000000b1",
 		"":                                     "/console/jobs", "mail.send": "/console/jobs?type=mail.send", "order=17": "/console/jobs?metadata=order%3D17",
-		"queue:mails": "/console/jobs?queue=mails", "a:b": "/console/jobs?type=a%3Ab",
+		"queue:mails": "/console/jobs?queue=mails", "key:order:17": "/console/jobs?dedupe_key=order%3A17", "a:b": "/console/jobs?type=a%3Ab",
 	} {
 		if status, got := send(http.MethodGet, "/console/search?q="+url.QueryEscape(text)); status != http.StatusSeeOther || got != want {
 			t.Errorf("%q leads to %q, want %q", text, got, want)

@@ -39,6 +39,7 @@ var jobFilters = []field{
 	{Name: "type", Label: "Type"},
 	{Name: "tag", Label: "Tag"},
 	{Name: "user", Label: "User"},
+	{Name: "dedupe_key", Label: "Dedupe key"},
 	{Name: "metadata", Label: "Metadata", Now: "key=value"},
 }
 
@@ -88,6 +89,8 @@ func search(v *visit) (shown, error) {
 	name, value := "type", text
 	if key, rest, ok := strings.Cut(text, ":"); ok && slices.Contains([]string{"queue", "type", "tag", "user", "state"}, key) {
 		name, value = key, rest
+	} else if key, rest, ok := strings.Cut(text, ":"); ok && key == "key" {
+		name, value = "dedupe_key", rest
 	} else if strings.Contains(text, "=") {
 		name = "metadata"
 	}

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/forgequeue/forgequeue/gateway/internal/console/view"
 	"github.com/forgequeue/forgequeue/shared/api"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
@@ -50,12 +49,15 @@ func createTenant(v *visit) (string, error) {
 }
 
 type tenantPage struct {
-	Tenant    api.Tenant
-	Plans     []string
-	Keys      []api.Key
-	MoreKeys  bool
-	Scopes    []string
+	Tenant   api.Tenant
+	Plans    []string
+	Keys     []api.Key
+	MoreKeys bool
+	Scopes   []string
+	// Overrides are the inputs of its own limits; InPlace says that it has some, Users how many users have.
 	Overrides []field
+	InPlace   []field
+	Users     int
 	// New is a key that was made just now: it is shown once.
 	New *api.NewKey
 }
@@ -75,7 +77,8 @@ func (v *visit) tenantPage(made *api.NewKey) (shown, error) {
 		return shown{}, err
 	}
 	return shown{template: "tenant", title: tenant.Name, data: tenantPage{
-		Tenant: tenant, Plans: plans, Keys: keys.Items, MoreKeys: keys.NextPageToken != nil, Scopes: api.Scopes(), New: made, Overrides: limitFields(&tenant.Overrides.Limits),
+		Tenant: tenant, Plans: plans, Keys: keys.Items, MoreKeys: keys.NextPageToken != nil, Scopes: api.Scopes(), New: made,
+		Overrides: limitInputs(&tenant.Overrides.Limits), InPlace: limitWords(&tenant.Overrides.Limits), Users: len(tenant.Overrides.Users),
 	}}, nil
 }
 
@@ -92,6 +95,8 @@ func changeTenant(v *visit) (string, error) {
 			return "", problem.Invalid(form.wrong...)
 		}
 		return here + "?note=tenant-saved", v.call(http.MethodPatch, resource("admin", "tenants", id), nil, patch, nil)
+	case "limits":
+		return here + "?note=tenant-saved", v.saveOverrides(id)
 	case "revoke":
 		return here + "?note=key-revoked", v.call(http.MethodDelete, resource("admin", "keys", v.r.PostFormValue("key_id")), nil, nil, nil)
 	}
@@ -116,51 +121,4 @@ func makeKey(v *visit) (shown, error) {
 		return shown{}, err
 	}
 	return v.tenantPage(&made)
-}
-
-type planRow struct {
-	api.Plan
-
-	Limits []field
-}
-
-func listPlans(v *visit) (shown, error) {
-	plans, err := list[api.Plan](v.client, "/v1/admin/plans", v.pageQuery(100))
-	if err != nil {
-		return shown{}, err
-	}
-	rows := make([]planRow, len(plans.Items))
-	for i, one := range plans.Items {
-		rows[i] = planRow{one, limitFields(&one.Limits)}
-	}
-	return shown{template: "plans", title: "Plans", data: rows}, nil
-}
-
-// limitFields are the limits that are set, in words.
-func limitFields(l *api.Limits) []field {
-	var all []field
-	rate := func(label string, perSecond *float64, burst *int64) {
-		if perSecond == nil {
-			return
-		}
-		now := view.Decimal(*perSecond) + " a second"
-		if burst != nil {
-			now += ", " + view.Number(*burst) + " at once"
-		}
-		all = append(all, field{Label: label, Now: now})
-	}
-	most := func(label string, n *int64) {
-		if n != nil {
-			all = append(all, field{Label: label, Now: view.Number(*n)})
-		}
-	}
-	rate("Requests", l.RequestsPerSecond, l.RequestBurst)
-	rate("Jobs submitted", l.JobsPerSecond, l.JobBurst)
-	most("Jobs not ended", l.MaxActive)
-	most("Jobs at once", l.MaxRunning)
-	rate("Requests of a user", l.UserRequestsPerSecond, l.UserRequestBurst)
-	rate("Jobs of a user", l.UserJobsPerSecond, l.UserJobBurst)
-	most("A user's jobs not ended", l.UserMaxActive)
-	most("A user's jobs at once", l.UserMaxRunning)
-	return all
 }

@@ -2,6 +2,7 @@ package console
 
 import (
 	"cmp"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -16,7 +17,9 @@ type overviewPage struct {
 	Totals  []depth
 	Oldest  string
 	Queues  []queueRow
-	Chart   *chart
+	Charts  *charts
+	// Changes are the latest entries of the audit log.
+	Changes []auditRow
 	// Many says that there are more queues than were looked at.
 	Many  bool
 	Bound bool
@@ -27,7 +30,8 @@ type trouble struct {
 	Subject, Text, Path string
 }
 
-// showOverview needs at most four requests: queues, limits, workers, and the counts of the chart.
+// showOverview needs at most five requests: queues, limits, workers, and, not to update itself, the counts of the charts
+// and what was changed lately.
 func showOverview(v *visit) (shown, error) {
 	if v.session.Operator {
 		return shown{}, movedError{home(true)}
@@ -51,7 +55,12 @@ func showOverview(v *visit) (shown, error) {
 		}
 	}
 	if !v.live() {
-		page.Chart = v.statsChart("Last hour", "")
+		page.Charts = v.charts("")
+		if v.may(api.ScopeManage) && !page.Bound {
+			if page.Changes, err = v.latestChanges(); err != nil {
+				return shown{}, err
+			}
+		}
 	}
 	return shown{template: "overview", title: "Overview", data: page}, nil
 }
@@ -88,6 +97,16 @@ func (v *visit) overviewOfTenant(page *overviewPage) error {
 		page.Trouble = append(page.Trouble, trouble{view.Number(int64(lost)) + " workers", "hold jobs and send no heartbeat", "/console/workers"})
 	}
 	return nil
+}
+
+// latestChanges are what people have changed lately, as far as the key may see it.
+func (v *visit) latestChanges() ([]auditRow, error) {
+	entries, err := list[api.AuditEntry](v.client, "/v1/audit", url.Values{"page_size": {"5"}})
+	rows := make([]auditRow, len(entries.Items))
+	for i, one := range entries.Items {
+		rows[i] = newAuditRow(one, false)
+	}
+	return rows, err
 }
 
 // waited is how long a queue's oldest job waits, in milliseconds.

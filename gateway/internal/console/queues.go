@@ -99,7 +99,7 @@ type queuePage struct {
 	Bar         []share
 	Fields      []field
 	Drain, Wait string
-	Chart       *chart
+	Charts      *charts
 }
 
 func showQueue(v *visit) (shown, error) {
@@ -117,7 +117,7 @@ func showQueue(v *visit) (shown, error) {
 		page.Wait = view.Milliseconds(*q.WaitMS)
 	}
 	if !v.live() {
-		page.Chart = v.statsChart("Last hour", name)
+		page.Charts = v.charts(name)
 	}
 	return shown{template: "queue", title: name, data: page}, nil
 }

@@ -2,6 +2,7 @@ package console
 
 import (
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
@@ -78,6 +79,32 @@ func (c *Console) page(run pageFunc) http.Handler {
 		}
 		page, err := run(v)
 		v.answer(page, err)
+	})
+}
+
+// data serves what a script of an open page asks for. A refusal is a status alone: the page keeps what it has.
+func (c *Console) data(run func(*visit) (any, error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		v := c.visit(w, r)
+		err := v.signedIn()
+		var found any
+		if err == nil {
+			found, err = run(v)
+		}
+		var text []byte
+		if err == nil {
+			text, err = json.Marshal(found)
+		}
+		if err != nil {
+			status := http.StatusUnauthorized
+			if refused, known := problem.From(err); known {
+				status = refused.Status
+			}
+			w.WriteHeader(status)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(text) // if this fails the browser has left
 	})
 }
 

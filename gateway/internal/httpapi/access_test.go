@@ -107,6 +107,7 @@ var table = map[string]struct {
 	"GET /v1/admin/plans":                    {operator: true},
 	"GET /v1/admin/plans/{name}":             {operator: true},
 	"PUT /v1/admin/plans/{name}":             {operator: true},
+	"GET /v1/admin/installation":             {operator: true},
 }
 
 // example fills a route's parameters in.

@@ -55,10 +55,7 @@ func (s *Server) livez(context.Context, *handlers.Call, handlers.None) (handlers
 //	@x-access    "public"
 //	@Router      /readyz [get]
 func (s *Server) readyz(ctx context.Context, _ *handlers.Call, _ handlers.None) (handlers.Response[api.Readiness], error) {
-	core := make(chan string, 1)
-	go func() { core <- s.probe.Check(ctx) }()
-	checks := map[string]string{"redis": s.redis.Check(ctx)}
-	checks["core"] = <-core
+	checks := s.checks(ctx)
 	answer := api.Readiness{Status: "ok", Checks: checks}
 	if checks["core"] != admission.CheckOK || checks["redis"] == admission.CheckDown {
 		answer.Status = "degraded"
@@ -72,4 +69,30 @@ func (s *Server) readyz(ctx context.Context, _ *handlers.Call, _ handlers.None) 
 		return handlers.Response[api.Readiness]{Value: answer}, nil
 	}
 	return handlers.Response[api.Readiness]{Status: http.StatusServiceUnavailable, Value: answer}, nil
+}
+
+// checks asks core and Redis at the same time.
+func (s *Server) checks(ctx context.Context) map[string]string {
+	core := make(chan string, 1)
+	go func() { core <- s.probe.Check(ctx) }()
+	checks := map[string]string{"redis": s.redis.Check(ctx)}
+	checks["core"] = <-core
+	return checks
+}
+
+// installation answers GET /v1/admin/installation with how the stores are, and what goes on in them.
+//
+//	@Summary     Read the state of the installation
+//	@Description PostgreSQL as its statistics views show it (connections, the oldest transaction, dead rows, standbys), statements of cores that have run for more than a second, and the redrives by filter that go on, of all tenants. `checks` are those of `/readyz` of the gateway that answers. It needs three statements, whatever the backlog.
+//	@ID          getInstallation
+//	@Tags        Admin
+//	@Success     200 {object} api.Installation "The state."
+//	@x-access    "operator"
+//	@Router      /v1/admin/installation [get]
+func (s *Server) installation(ctx context.Context, c *handlers.Call, _ handlers.None) (handlers.Response[api.Installation], error) {
+	found, err := s.handlers.Installation(ctx, c)
+	if err == nil {
+		found.Value.Checks = s.checks(ctx)
+	}
+	return found, err
 }

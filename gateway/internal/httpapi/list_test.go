@@ -47,6 +47,7 @@ func TestListJobs(t *testing.T) {
 		"type=mail.send":                     {Filter: api.JobFilter{Type: "mail.send"}},
 		"tag=gpu":                            {Filter: api.JobFilter{Tag: "gpu"}},
 		"user=bob%20b":                       {Filter: api.JobFilter{User: "bob b"}},
+		"dedupe_key=order%2017":              {Filter: api.JobFilter{DedupeKey: "order 17"}},
 		"state=queued":                       {Filter: api.JobFilter{States: []string{"queued"}}},
 		"state=running,queued,running":       {Filter: api.JobFilter{States: []string{"queued", "running"}}},
 		"state=queued%2Crunning":             {Filter: api.JobFilter{States: []string{"queued", "running"}}},

@@ -72,7 +72,7 @@ func (s *Server) routes() []route {
 
 		{"POST", "/v1/jobs", submit, body, perJob, nil, "submit", handle(h.SubmitJob)},
 		{"POST", "/v1/jobs/batch", submit, longBody, perJob, nil, "submit_batch", handle(h.SubmitBatch)},
-		{"GET", "/v1/jobs", read, noBody, perRequest, page("queue", "type", "state", "tag", "user", request.MetadataPrefix, "created_after", "created_before"), "", handle(h.ListJobs)},
+		{"GET", "/v1/jobs", read, noBody, perRequest, page("queue", "type", "state", "tag", "user", "dedupe_key", request.MetadataPrefix, "created_after", "created_before"), "", handle(h.ListJobs)},
 		{"GET", "/v1/jobs/{id}", read, noBody, perRequest, nil, "", handle(h.GetJob)},
 		{"DELETE", "/v1/jobs/{id}", manage, noBody, perRequest, nil, "", handle(h.DeleteJob)},
 		{"GET", "/v1/jobs/{id}/explain", read, noBody, perRequest, nil, "", handle(h.ExplainJob)},
@@ -164,6 +164,7 @@ func (s *Server) adminRoutes() []route {
 		{"GET", "/v1/admin/plans", operatorOnly, noBody, perRequest, page(), "", handle(h.ListPlans)},
 		{"GET", "/v1/admin/plans/{name}", operatorOnly, noBody, perRequest, nil, "", handle(h.GetPlan)},
 		{"PUT", "/v1/admin/plans/{name}", operatorOnly, body, perRequest, nil, "", handle(h.PutPlan)},
+		{"GET", "/v1/admin/installation", operatorOnly, noBody, perRequest, nil, "", handle(s.installation)},
 		{"GET", "/v1/admin/audit", operatorOnly, noBody, perRequest, page(append([]string{"tenant"}, auditFilter...)...), "", handle(h.ListAllAudit)},
 	}
 }

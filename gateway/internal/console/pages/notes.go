@@ -24,6 +24,7 @@ var notes = map[string]string{
 	"webhook-tested":     "A test delivery is on its way. Its answer shows here.",
 	"tenant-made":        "The tenant is made. Next, make a key for it.",
 	"tenant-saved":       "The tenant is saved.",
+	"plan-saved":         "The plan is saved. It applies in each gateway within 30 seconds.",
 	"key-revoked":        "The key is revoked, within a second everywhere.",
 }
 

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -93,22 +94,23 @@ type part struct {
 }
 
 var functions = template.FuncMap{
-	"asset":  assetPath,
-	"icon":   icon,
-	"num":    view.Number,
-	"count":  view.Count,
-	"rate":   view.Decimal,
-	"ms":     view.Milliseconds,
-	"label":  view.Label,
-	"part":   func(page *Frame, of any) part { return part{page, of} },
-	"has":    slices.Contains[[]string],
-	"join":   func(all []string) string { return strings.Join(all, ", ") },
-	"short":  func(id string) string { return id[max(len(id)-8, 0):] },
-	"deref":  deref,
-	"list":   func(all ...any) []any { return all },
-	"int64":  func(n int) int64 { return int64(n) },
-	"ptr":    func(at api.Time) *api.Time { return &at },
-	"joined": func(all *[]string) string { return strings.Join(*all, ", ") },
+	"asset":   assetPath,
+	"icon":    icon,
+	"num":     view.Number,
+	"count":   view.Count,
+	"rate":    view.Decimal,
+	"ms":      view.Milliseconds,
+	"seconds": func(ms int64) string { return strconv.FormatFloat(float64(ms)/1000, 'f', -1, 64) },
+	"label":   view.Label,
+	"part":    func(page *Frame, of any) part { return part{page, of} },
+	"has":     slices.Contains[[]string],
+	"join":    func(all []string) string { return strings.Join(all, ", ") },
+	"short":   func(id string) string { return id[max(len(id)-8, 0):] },
+	"deref":   deref,
+	"list":    func(all ...any) []any { return all },
+	"int64":   func(n int) int64 { return int64(n) },
+	"ptr":     func(at api.Time) *api.Time { return &at },
+	"joined":  func(all *[]string) string { return strings.Join(*all, ", ") },
 }
 
 func deref(pointer any) any {

@@ -41,6 +41,23 @@ func Decimal(f float64) string {
 	return strconv.FormatFloat(f, 'g', 3, 64)
 }
 
+// Bytes writes a size in one unit.
+func Bytes(n int64) string {
+	const step = 1000
+	units := []string{"kB", "MB", "GB", "TB"}
+	if n < step {
+		return Number(n) + " bytes"
+	}
+	size := float64(n) / step
+	for _, unit := range units[:len(units)-1] {
+		if size < step {
+			return strconv.FormatFloat(size, 'f', 1, 64) + " " + unit
+		}
+		size /= step
+	}
+	return strconv.FormatFloat(size, 'f', 1, 64) + " " + units[len(units)-1]
+}
+
 // Duration writes a length of time in one or two units.
 func Duration(d time.Duration) string {
 	if d < 0 {

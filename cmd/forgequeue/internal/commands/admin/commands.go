@@ -1,5 +1,5 @@
 // Package admin holds the commands that show and change settings: those of a tenant (queues, webhook, stats, usage, limits, whoami, audit)
-// and those of the operator (tenant, key, plan).
+// and those of the operator (tenant, key, plan, installation).
 package admin
 
 import (
@@ -10,5 +10,5 @@ import (
 
 // Commands are the commands about settings.
 func Commands(a *cli.App) []*cobra.Command {
-	return []*cobra.Command{newQueues(a), newWebhook(a), newStats(a), newUsage(a), newLimits(a), newWhoami(a), newAudit(a), newTenant(a), newKey(a), newPlan(a)}
+	return []*cobra.Command{newQueues(a), newWebhook(a), newStats(a), newUsage(a), newLimits(a), newWhoami(a), newAudit(a), newTenant(a), newKey(a), newPlan(a), newInstallation(a)}
 }

@@ -60,6 +60,7 @@ func newJobsList(a *cli.App) *cobra.Command {
 	flags.StringSliceVar(&filter.States, "state", nil, "in one of these states, such as queued,running")
 	flags.StringVar(&filter.Tag, "tag", "", "with this tag")
 	flags.StringVar(&filter.User, "user", "", "of this user")
+	flags.StringVar(&filter.DedupeKey, "dedupe-key", "", "with this deduplication key")
 	flags.StringArrayVar(&metadata, "metadata", nil, "with this NAME=VALUE; repeatable")
 	flags.Var(&after, "created-after", "made after this time, or within this long, such as 2h")
 	flags.Var(&before, "created-before", "made before this time, or longer ago than this")

@@ -23,6 +23,21 @@
     while (drawn.length) drawn.pop().plot.destroy();
     document.querySelectorAll("[data-plot]").forEach(draw);
   };
+  // What is newer, while the page is seen. The table has what the page came with.
+  const renew = async () => {
+    const source = document.querySelector("[data-charts]")?.dataset.charts;
+    if (!source || document.hidden) return;
+    const answer = await fetch(source, { headers: { "HX-Request": "true" } });
+    if (answer.status !== 200) return;
+    const newer = await answer.json();
+    for (const { plot, element } of drawn) {
+      const one = newer[element.dataset.plot];
+      if (!one) continue;
+      document.getElementById("plot-" + element.dataset.plot).textContent = JSON.stringify(one);
+      plot.setData([one.at, ...one.values]);
+    }
+  };
+  setInterval(() => renew().catch(() => {}), 15000); // the page's own updates say when nothing answers
   document.addEventListener("DOMContentLoaded", all);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", all);
   addEventListener("resize", () => drawn.forEach(({ plot, element }) => plot.setSize({ width: element.clientWidth, height: 200 })));
