@@ -73,6 +73,7 @@ func Run(ctx context.Context, cfg Config) error {
 	defer tracing.Stop(ctx)
 	options := cfg.storeOptions()
 	options.Tracing, options.Attempts = tracing.Provider(), log.Enabled(ctx, slog.LevelInfo)
+	options.Logger = log
 	store, err := openMigrated(ctx, options)
 	if err != nil {
 		return err
@@ -102,6 +103,7 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, tracing *telemetry
 		Scheduled: func() { promoter.Kick() }, ScheduleChanged: func() { ticker.Kick() }, MaxRunning: cfg.MaxRunning, Tracer: tracing.Tracer(),
 	})
 	ticker = sweep.NewTicker(store, dispatcher, meters.jobs, log)
+	store.OnNewPrimary(dispatcher.NewPrimary)
 	promoter = sweep.NewPromoter(store, dispatcher, meters.jobs, log)
 	// Before the first call: core may have been down for longer than daysAhead.
 	if err := store.MakePartitions(ctx); err != nil {
@@ -132,6 +134,7 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, tracing *telemetry
 	for _, run := range append(sweeps(store, dispatcher, promoter, meters, log),
 		stats.Run,
 		dispatcher.Run,
+		store.WatchPrimary,
 		promoter.Run,
 		ticker.Run,
 		func(ctx context.Context) error {

@@ -2,6 +2,8 @@ package cache
 
 import (
 	"context"
+	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -41,6 +43,8 @@ type Lanes struct {
 	begun, applied int
 	// fullRead is when all lanes were last read.
 	fullRead time.Time
+	// forgotten counts the calls of Forget.
+	forgotten int
 }
 
 // NewLanes makes an empty cache; Refresh fills it.
@@ -56,6 +60,9 @@ func NewLanes(store *cell.Cell) *Lanes {
 		full:     map[fullKey]time.Time{},
 	}
 }
+
+// errForgotten ends a refresh that may have read from the primary before.
+var errForgotten = errors.New("cache: PostgreSQL has a new primary")
 
 const (
 	// A lane's id is drawn before its commit: ids below the highest one may still appear.
@@ -73,6 +80,7 @@ func (l *Lanes) Refresh(ctx context.Context) (created []directory.Lane, gone []d
 	number := l.begun
 	after, since, retired := max(l.highest-lateLanes, 0), l.changed.Add(-lateChanges), l.retired.Add(-lateChanges)
 	begun, whole := time.Now(), time.Since(l.fullRead) > fullReadEvery
+	forgotten := l.forgotten
 	l.mu.Unlock()
 	if whole { // settings too: PostgreSQL's clock may have been set back
 		after, since, retired = 0, time.Time{}, time.Time{}
@@ -87,6 +95,9 @@ func (l *Lanes) Refresh(ctx context.Context) (created []directory.Lane, gone []d
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if forgotten != l.forgotten {
+		return nil, nil, errForgotten
+	}
 	if number < l.applied {
 		queues = nil
 	} else if whole {
@@ -220,6 +231,25 @@ func (l *Lanes) ReadAll() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.fullRead = time.Time{}
+}
+
+// Forget drops all lanes, and gives them; the next refresh reads all. After a failover to a standby
+// that lagged the ids of lanes that were lost are drawn again, for others. Queues keep their settings
+// until then: a paused one must not look open.
+func (l *Lanes) Forget() (gone []directory.LaneID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	gone = slices.Collect(maps.Keys(l.byID))
+	clear(l.byID)
+	clear(l.byKey)
+	clear(l.byQueue)
+	clear(l.byName)
+	clear(l.recent)
+	clear(l.full)
+	l.highest, l.fullRead = 0, time.Time{}
+	// A refresh under way has read from the server before.
+	l.forgotten++
+	return gone
 }
 
 // Settings gives a queue's settings; the zero value, all defaults, for an unknown queue.

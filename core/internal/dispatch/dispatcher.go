@@ -187,6 +187,13 @@ func (d *Dispatcher) refreshLanes(ctx context.Context) error {
 	return err
 }
 
+// NewPrimary drops what this core knows of lanes, because PostgreSQL has a new primary, which may lack
+// the last of them. It asks no database.
+func (d *Dispatcher) NewPrimary() {
+	d.lists.Forget(d.lanes.Forget())
+	d.RefreshSoon()
+}
+
 func (d *Dispatcher) refreshLoop(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()

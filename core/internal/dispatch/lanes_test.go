@@ -277,3 +277,21 @@ func TestAListOfQueuesForgetsLanes(t *testing.T) {
 		t.Errorf("lists of %d lanes are remembered", n)
 	}
 }
+
+// A standby that lagged is promoted: the id of a lane that was lost is now another's. No job is stored
+// there, and none claimed.
+func TestLanesOfAnotherPrimary(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.submit(plain())
+	f.exec(`DELETE FROM jobs`)
+	f.exec(`UPDATE typed_lanes SET queue = 'of-another'`)
+	f.d.NewPrimary()
+	stored := f.submit(plain())[0]
+	if n := f.count(`SELECT count(*) FROM jobs j JOIN typed_lanes l ON l.id = j.lane_id WHERE l.queue = j.queue`); n != 1 {
+		t.Error("the job is in a lane of another queue")
+	}
+	if jobs := f.claim(f.claimCall()); len(jobs) != 1 || jobs[0].ID != stored {
+		t.Errorf("claimed %v", jobs)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net"
 	"slices"
@@ -36,12 +37,15 @@ type Options struct {
 	Tracer pgx.QueryTracer
 	// AllowUnsafe lets the store start on a server that can lose what it acknowledged.
 	AllowUnsafe bool
+	// Logger hears of another primary, and of servers that are refused; nil for none.
+	Logger *slog.Logger
 }
 
 // Store is the only access to PostgreSQL. It is safe for concurrent use.
 type Store struct {
 	pool     *pgxpool.Pool
 	places   *places
+	primary  *primary
 	poolWait time.Duration
 	callTime time.Duration
 	// refused counts the calls without a free connection in time.
@@ -112,12 +116,19 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 		// for the two minutes that pgxpool allows.
 		config.ConnConfig.ConnectTimeout = connectTime
 	}
+	known := newPrimary(config.ConnConfig, options.Logger)
+	if len(known.hosts) > 1 {
+		known.survey(ctx)
+		config.BeforeConnect = known.primaryFirst
+	}
+	config.ConnConfig.ValidateConnect = known.validate(config.ConnConfig.ValidateConnect)
+	config.PrepareConn = known.current
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, fmt.Errorf("store: open: %w", err)
 	}
 	s := &Store{
-		pool: pool, places: newPlaces(int(config.MaxConns)), poolWait: options.PoolWait, callTime: cmp.Or(options.CallTime, callTime),
+		pool: pool, places: newPlaces(int(config.MaxConns)), primary: known, poolWait: options.PoolWait, callTime: cmp.Or(options.CallTime, callTime),
 		making: make(chan struct{}, 1),
 	}
 	if err := s.checkServer(ctx, options.AllowUnsafe); err != nil {
@@ -142,7 +153,11 @@ func (s *Store) Close() { s.pool.Close() }
 // Connections gives the state of the pool.
 func (s *Store) Connections() metrics.Connections {
 	stat := s.pool.Stat()
-	return metrics.Connections{Idle: stat.IdleConns(), Used: stat.AcquiredConns(), Max: stat.MaxConns(), Refused: s.refused.Load(), Waiting: s.places.waits()}
+	timeline, oldTimeline, otherSystem := s.primary.state()
+	return metrics.Connections{
+		Idle: stat.IdleConns(), Used: stat.AcquiredConns(), Max: stat.MaxConns(), Refused: s.refused.Load(), Waiting: s.places.waits(),
+		Timeline: timeline, OldTimeline: oldTimeline, OtherSystem: otherSystem,
+	}
 }
 
 // PlaintextHosts lists the other machines that a database URL may connect to without TLS: every

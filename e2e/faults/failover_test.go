@@ -1,0 +1,259 @@
+package faults_test
+
+import (
+	"context"
+	"io/fs"
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forgequeue/forgequeue/cmd/supervisor"
+	"github.com/forgequeue/forgequeue/e2e/stack"
+)
+
+// pair is two PostgreSQL servers, one the standby of the other. A killed primary comes back at the
+// same address, as a standby or as if nothing had happened.
+type pair struct {
+	t        *testing.T
+	binaries supervisor.PostgresBinaries
+	dirs     [2]string
+	servers  [2]*supervisor.Postgres
+	// primary is the index of the server that takes writes.
+	primary int
+}
+
+// newPair starts a primary and its standby; commits wait for the standby if synchronous.
+func newPair(t *testing.T, synchronous bool) *pair {
+	t.Helper()
+	installed, err := supervisor.FindPostgres(t.Context())
+	if err != nil {
+		t.Skip(err) // storetest fails where stores are demanded
+	}
+	dir := stack.Folder(t)
+	p := &pair{t: t, binaries: installed, dirs: [2]string{filepath.Join(dir, "a"), filepath.Join(dir, "b")}}
+	t.Cleanup(func() {
+		for _, server := range p.servers {
+			if server != nil {
+				_ = server.Stop(context.WithoutCancel(t.Context()))
+			}
+		}
+	})
+	p.start(0, nil)
+	p.do(0, "CREATE DATABASE beside")
+	p.follow(1, synchronous)
+	return p
+}
+
+// start starts a server on the data that it has, or on none.
+func (p *pair) start(i int, settings map[string]string) {
+	p.t.Helper()
+	all := map[string]string{"shared_buffers": "32MB", "autovacuum": "off"}
+	maps.Copy(all, settings)
+	server, err := supervisor.StartPostgres(p.t.Context(), supervisor.PostgresOptions{Binaries: p.binaries, DataDir: p.dirs[i], Settings: all})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.servers[i] = server
+}
+
+// follow makes server i, whose data is removed, a standby of the primary.
+func (p *pair) follow(i int, synchronous bool) {
+	p.t.Helper()
+	if err := os.RemoveAll(p.dirs[i]); err != nil {
+		p.t.Fatal(err)
+	}
+	source := p.servers[p.primary].URL("postgres")
+	p.tool("pg_basebackup", "--pgdata="+p.dirs[i], "--wal-method=stream", "--checkpoint=fast", "--write-recovery-conf", "--dbname="+source)
+	if err := os.Remove(filepath.Join(p.dirs[i], ".s.PGSQL.5432.lock")); err != nil { // of the primary's socket
+		p.t.Fatal(err)
+	}
+	p.give(p.dirs[i], p.dirs[p.primary])
+	p.start(i, map[string]string{"primary_conninfo": source})
+	if synchronous {
+		p.do(p.primary, "ALTER SYSTEM SET synchronous_standby_names = '*'")
+		p.do(p.primary, "SELECT pg_reload_conf()")
+	}
+	stack.Eventually(p.t, time.Minute, "the standby streams", func() bool {
+		wanted := map[bool]string{true: "sync", false: "async"}[synchronous]
+		states := stack.Query[string](p.t.Context(), p.t, source, "SELECT sync_state FROM pg_stat_replication WHERE state = 'streaming'")
+		return len(states) == 1 && states[0] == wanted
+	})
+}
+
+// give makes a folder belong to whom another one belongs to: root runs pg_basebackup, and not PostgreSQL.
+func (p *pair) give(dir, like string) {
+	p.t.Helper()
+	info, err := os.Stat(like)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	owner, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		p.t.Fatal("no owner")
+	}
+	err = filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return os.Lchown(path, int(owner.Uid), int(owner.Gid))
+	})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// crash kills server i, its sessions too.
+func (p *pair) crash(i int) {
+	p.t.Helper()
+	if err := syscall.Kill(-p.servers[i].Pid(), syscall.SIGKILL); err != nil {
+		p.t.Fatal(err)
+	}
+	<-p.servers[i].Done()
+}
+
+// promote makes the standby the primary.
+func (p *pair) promote() {
+	p.t.Helper()
+	p.primary = 1 - p.primary
+	p.do(p.primary, "SELECT pg_promote(true, 300)")
+}
+
+// do runs a statement on server i.
+func (p *pair) do(i int, sql string) {
+	p.t.Helper()
+	conn, err := pgx.Connect(p.t.Context(), p.servers[i].URL("postgres"))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(p.t.Context()) }()
+	if _, err := conn.Exec(p.t.Context(), sql); err != nil {
+		p.t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+func (p *pair) tool(name string, args ...string) {
+	p.t.Helper()
+	command := exec.CommandContext(context.WithoutCancel(p.t.Context()), filepath.Join(p.binaries.Dir, name), args...)
+	process := stack.StartCommand(p.t, command)
+	if code := process.Wait(p.t, time.Minute); code != 0 {
+		p.t.Fatalf("%s: exit code %d\n%s", name, code, process.Output())
+	}
+}
+
+// url is of the database on both servers, always in the same order.
+func (p *pair) url(string) string {
+	query := url.Values{"host": {p.dirs[0] + "," + p.dirs[1]}, "port": {"5432,5432"}, "target_session_attrs": {"read-write"}}
+	return "postgres://postgres@/beside?" + query.Encode()
+}
+
+// written is a number that rises with each transaction that writes on server i.
+func (p *pair) written(i int) string {
+	p.t.Helper()
+	values := stack.Query[string](p.t.Context(), p.t, p.servers[i].URL("beside"), "SELECT pg_snapshot_xmax(pg_current_snapshot())::text")
+	if len(values) != 1 {
+		p.t.Fatal("the old primary does not answer")
+	}
+	return values[0]
+}
+
+const refusedServers = `forgequeue_database_refused_servers_total{reason="old_timeline"}`
+
+// The primary dies under load and the synchronous standby is promoted: no acknowledged job is lost, none is
+// done twice, and core goes on without a restart. Then the old primary comes back as if it still were one:
+// no core writes there, not even one that starts now, nor while the new primary is away.
+func TestPrimaryFailsOver(t *testing.T) {
+	t.Parallel()
+	p := newPair(t, true)
+	c := stack.NewCluster(t, stack.ClusterOptions{
+		Cores: 2, Gateways: 2, DatabaseURL: p.servers[0].URL("beside"), Through: p.url,
+	})
+	l := newLoad(t, c, 2*time.Second)
+	stopWork := l.work(4, 10*time.Millisecond)
+	stopSubmits := l.produce(8, 100_000, 10*time.Millisecond)
+	failovers := lane(1, 30)
+	var slowest time.Duration
+	for i := range failovers {
+		if i > 0 {
+			p.follow(1-p.primary, true)
+		}
+		pace(t.Context(), moment(time.Second, 2*time.Second))
+		p.crash(p.primary)
+		pace(t.Context(), moment(0, 500*time.Millisecond))
+		begun := time.Now()
+		p.promote()
+		c.DatabaseURL = p.servers[p.primary].URL("beside")
+		probe := l.client()
+		stack.Eventually(t, time.Minute, "a submit is accepted after the promotion", func() bool { return l.trySubmit(probe) })
+		slowest = max(slowest, time.Since(begun))
+	}
+	stopOld := l.oldPrimaryReturns(p)
+	stopSubmits()
+	l.drain(90 * time.Second)
+	stopWork()
+	stopOld()
+	l.drift = c.Verify(t)
+	if h, _ := l.check(); h.Count(disturbed) == 0 {
+		t.Error("no failover got in the way of a request")
+	}
+	for _, core := range c.Cores {
+		if timeline := core.Metric("forgequeue_database_timeline"); timeline != float64(failovers+1) {
+			t.Errorf("a core is on timeline %v after %d failovers", timeline, failovers)
+		}
+	}
+	t.Logf("%d failovers, at most %v from the start of the promotion to the first accepted submit", failovers, slowest.Round(time.Millisecond))
+}
+
+// oldPrimaryReturns starts the server that was the primary before, on its own data. stop checks that nobody
+// has written there.
+func (l *load) oldPrimaryReturns(p *pair) (stop func()) {
+	l.t.Helper()
+	c, old := l.cluster, 1-p.primary
+	p.start(old, map[string]string{"synchronous_standby_names": ""}) // it does not wait for anybody
+	if standby := stack.Query[bool](l.t.Context(), l.t, p.servers[old].URL("beside"), "SELECT pg_is_in_recovery()"); len(standby) != 1 || standby[0] {
+		l.t.Fatalf("the old primary takes no writes: %v", standby)
+	}
+	p.do(old, "SELECT pg_current_xact_id()") // as a write would
+	before := p.written(old)
+	refusing := func(what string) {
+		l.t.Helper()
+		stack.Eventually(l.t, time.Minute, what, func() bool { return c.Cores[0].Metric(refusedServers) > 0 && c.Cores[1].Metric(refusedServers) > 0 })
+	}
+	refusing("both cores have seen the old primary")
+	if !c.Cores[0].Kill() {
+		l.t.Error("core had ended by itself")
+	}
+	c.Cores[0].Start()
+	c.Cores[0].AwaitReady()
+	refusing("a core that starts now has seen it too")
+
+	p.crash(p.primary)
+	plain := l.noted.Client(l.tenant.ID, &http.Transport{DisableKeepAlives: true})
+	seen := [2]float64{c.Cores[0].Metric(refusedServers), c.Cores[1].Metric(refusedServers)}
+	stack.Eventually(l.t, time.Minute, "both cores tried to connect", func() bool {
+		if status := l.plainSubmit(plain); status == http.StatusAccepted {
+			l.t.Error("a job was accepted while only the old primary was there")
+		}
+		return c.Cores[0].Metric(refusedServers) > seen[0]+1 && c.Cores[1].Metric(refusedServers) > seen[1]+1
+	})
+	if !strings.Contains(c.Cores[0].Output(), "it was the primary before a failover") {
+		l.t.Errorf("core does not say why:\n%s", c.Cores[0].Output())
+	}
+	p.start(p.primary, nil)
+	probe := l.client()
+	stack.Eventually(l.t, time.Minute, "a submit is accepted by the new primary again", func() bool { return l.trySubmit(probe) })
+	return func() {
+		l.t.Helper()
+		if after := p.written(old); after != before {
+			l.t.Errorf("the old primary's next transaction was %s and is %s: somebody wrote there", before, after)
+		}
+	}
+}
