@@ -65,7 +65,7 @@ func TestSchedulesOfUsers(t *testing.T) {
 		t.Fatal(err)
 	}
 	bound := func(user string) *client.Client {
-		key, err := admin.CreateKey(t.Context(), *who.Tenant, api.KeyRequest{User: &user, Scopes: api.Scopes()})
+		key, err := admin.CreateKey(t.Context(), *who.Tenant, api.KeyRequest{User: &user, Scopes: api.UserScopes()})
 		if err != nil {
 			t.Fatal(err)
 		}

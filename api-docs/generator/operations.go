@@ -32,6 +32,7 @@ func accessWords() map[string]string {
 		"read or work":   "Needs a key with the scope `read` or `work`, or a platform key.",
 		"manage":         "Needs a key with the scope `manage`.",
 		"manage unbound": "Needs a key with the scope `manage`, bound to no user.",
+		"admin unbound":  "Needs a key with the scope `admin`, bound to no user.",
 		"read unbound":   "Needs a key with the scope `read`, bound to no user.",
 		"work platform":  "Needs a key with the scope `work`, or a platform key.",
 		"read platform":  "Needs a key with the scope `read`, or a platform key.",
@@ -138,6 +139,8 @@ func principalOf(access string) (principal map[string]any, sentence string, ok b
 		return tenant, "For principals of a tenant, bound to no user.", true
 	case "manager or operator":
 		return tenant, "For principals of a tenant, bound to no user, and for the operator.", true
+	case "admin or operator":
+		return map[string]any{"kind": api.PrincipalOperator}, "For the operator, and for principals of a tenant with the scope `admin`, bound to no user.", true
 	case "operator":
 		return map[string]any{"kind": api.PrincipalOperator}, "For the operator.", true
 	case "anybody":

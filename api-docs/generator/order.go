@@ -24,6 +24,7 @@ func operationOrder() []string {
 		"putSchedule", "getSchedule", "listSchedules", "triggerSchedule", "pauseSchedule", "resumeSchedule", "listScheduleRuns", "deleteSchedule",
 		"putWebhook", "getWebhook", "listWebhooks", "testWebhook", "rotateWebhookSecret", "deleteWebhook",
 		"whoami", "getLimits", "listAudit",
+		"createOwnKey", "listOwnKeys", "revokeOwnKey",
 		"readyz", "livez",
 		"createTenant", "listTenants", "getTenant", "patchTenant", "deleteTenant", "createKey", "listKeys", "revokeKey", "createPlatformKey",
 		"putPlan", "getPlan", "listPlans", "listAllAudit", "getInstallation",

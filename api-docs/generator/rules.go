@@ -145,7 +145,7 @@ func requestLimits() map[string]limit {
 		"concurrency":           otherwise(1, between(1, api.MaxConcurrency)),
 		"visibility_timeout_ms": otherwise(api.DefaultVisibilityTimeout.Milliseconds(), ms(1000, api.MaxVisibilityTimeout)),
 		"weight":                between(1, 1000),
-		"scopes":                items(1, 4, words(api.Scopes()...)),
+		"scopes":                items(1, uint64(len(api.Scopes())), words(api.Scopes()...)),
 		"kind":                  words(api.KindComplete, api.KindFail, api.KindSnooze, api.KindRelease),
 
 		"rate_per_second": between(0.001, api.MaxRedriveRate),

@@ -182,6 +182,7 @@ type Key struct {
 	User      *string  `json:"user"`
 	Scopes    []string `json:"scopes"`
 	ExpiresAt *Time    `json:"expires_at" swaggertype:"string" format:"date-time"`
+	CreatedAt Time     `json:"created_at" swaggertype:"string" format:"date-time"`
 }
 
 // NewKey is a fresh key; the only answer that ever shows it.

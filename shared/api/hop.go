@@ -209,7 +209,8 @@ type HopKey struct {
 	Overrides *Overrides `json:"overrides,omitzero"`
 }
 
-// HopKeyCreateRequest stores a key that the gateway drew.
+// HopKeyCreateRequest stores a key that the gateway drew. Tenant is the operator's to set; a tenant's key makes
+// keys of its own tenant.
 type HopKeyCreateRequest struct {
 	KeyID      string   `json:"key_id"`
 	Kind       string   `json:"kind"`
@@ -237,7 +238,7 @@ type HopTenantRequest struct {
 	ID string `json:"id"`
 }
 
-// HopPageRequest asks for one page of a list. Tenant narrows a list of keys.
+// HopPageRequest asks for one page of a list. Tenant is whose keys the operator lists; a tenant lists its own.
 type HopPageRequest struct {
 	Tenant    string `json:"tenant,omitzero"`
 	PageSize  int    `json:"page_size"`

@@ -34,10 +34,12 @@ const (
 	MaxErrorType     = 128
 
 	MaxIdempotencyKey = 255
-	MaxWait           = 25 * time.Second
-	MaxAttempts       = 1000
-	MaxPriority       = 9
-	MaxConcurrency    = 100_000
+	// MaxKeys is how many keys of a tenant may be valid at a time.
+	MaxKeys        = 10_000
+	MaxWait        = 25 * time.Second
+	MaxAttempts    = 1000
+	MaxPriority    = 9
+	MaxConcurrency = 100_000
 	// MaxDelay bounds delay_ms.
 	MaxDelay = 366 * 24 * time.Hour
 	// MaxAhead is how far ahead run_at and deadline may lie: ten years.
@@ -75,10 +77,15 @@ const (
 	ScopeRead   = "read"
 	ScopeWork   = "work"
 	ScopeManage = "manage"
+	// ScopeAdmin makes, lists and revokes keys of its tenant, with any scopes.
+	ScopeAdmin = "admin"
 )
 
 // Scopes lists every scope a tenant key may have.
-func Scopes() []string { return []string{ScopeSubmit, ScopeRead, ScopeWork, ScopeManage} }
+func Scopes() []string { return append(UserScopes(), ScopeAdmin) }
+
+// UserScopes are those of them that a key may have that is bound to a user.
+func UserScopes() []string { return []string{ScopeSubmit, ScopeRead, ScopeWork, ScopeManage} }
 
 // States of a job.
 const (

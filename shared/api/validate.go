@@ -330,13 +330,10 @@ func (r *refusals) limits(l *Limits, prefix string) {
 func (k *KeyRequest) Validate(now time.Time) []problem.FieldError {
 	r := &refusals{}
 	r.check(k.User == nil || ValidLabel(*k.User), "user", labelRule)
-	r.check(len(k.Scopes) >= 1, "scopes", "must have at least one of submit, read, work, manage")
-	known := map[string]bool{}
-	for _, scope := range Scopes() {
-		known[scope] = true
-	}
-	for i, scope := range k.Scopes {
-		r.check(known[scope], fmt.Sprintf("scopes[%d]", i), "must be submit, read, work or manage")
+	r.check(len(k.Scopes) >= 1 && len(k.Scopes) <= len(Scopes()), "scopes", "must have 1 to %d of submit, read, work, manage and admin", len(Scopes()))
+	for i, scope := range k.Scopes[:min(len(k.Scopes), len(Scopes()))] {
+		r.check(slices.Contains(Scopes(), scope), fmt.Sprintf("scopes[%d]", i), "must be submit, read, work, manage or admin")
+		r.check(k.User == nil || scope != ScopeAdmin, fmt.Sprintf("scopes[%d]", i), "cannot be admin in a key that is bound to a user: keys belong to the tenant")
 	}
 	other := slices.ContainsFunc(k.Scopes, func(scope string) bool { return scope != ScopeWork })
 	r.check(k.User == nil || len(k.Scopes) == 0 || other, "user", "cannot be combined with the scope work alone: a key that is bound to a user cannot claim, so this key would be useless")

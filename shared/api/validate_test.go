@@ -83,6 +83,29 @@ func TestAKeyThatCanDoNothing(t *testing.T) {
 	}
 }
 
+// Keys are the tenant's: one that is bound to a user cannot make others.
+func TestScopesOfAKey(t *testing.T) {
+	t.Parallel()
+	user := "bob"
+	for _, test := range []struct {
+		key   api.KeyRequest
+		field string // the refused one; empty for none
+	}{
+		{api.KeyRequest{Scopes: api.Scopes()}, ""},
+		{api.KeyRequest{Scopes: []string{api.ScopeAdmin}}, ""},
+		{api.KeyRequest{User: &user, Scopes: api.UserScopes()}, ""},
+		{api.KeyRequest{User: &user, Scopes: []string{api.ScopeRead, api.ScopeAdmin}}, "scopes[1]"},
+		{api.KeyRequest{Scopes: []string{}}, "scopes"},
+		{api.KeyRequest{Scopes: append(api.Scopes(), api.ScopeRead)}, "scopes"},
+		{api.KeyRequest{Scopes: []string{api.ScopeRead, "operator"}}, "scopes[1]"},
+	} {
+		fields := test.key.Validate(time.Now())
+		if (len(fields) > 0) != (test.field != "") || len(fields) > 0 && fields[0].Field != test.field {
+			t.Errorf("%+v: %v, want %q", test.key, fields, test.field)
+		}
+	}
+}
+
 func TestTimeHasSixDecimals(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{

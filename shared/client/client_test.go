@@ -153,6 +153,9 @@ func TestEveryCallGoesToItsRoute(t *testing.T) {
 				_, err := c.ListKeys(ctx, "t1", client.PageRequest{Size: 7})
 				return err
 			}},
+			{`POST /v1/keys  {"scopes":["read"]}`, func() error { _, err := c.CreateOwnKey(ctx, api.KeyRequest{Scopes: []string{"read"}}); return err }},
+			{`GET /v1/keys page_size=7 `, func() error { _, err := c.OwnKeys(ctx, client.PageRequest{Size: 7}); return err }},
+			{`DELETE /v1/keys/k1  `, func() error { return c.RevokeOwnKey(ctx, "k1") }},
 			{`GET /v1/admin/plans/p  `, func() error { _, err := c.GetPlan(ctx, "p"); return err }},
 			{`PUT /v1/admin/plans/p  {"limits":` + noLimits + `,"visibility_timeout_ms_max":1000}`, func() error {
 				_, err := c.PutPlan(ctx, "p", api.PlanRequest{VisibilityTimeoutMSMax: &delay})

@@ -25,27 +25,49 @@ WHERE (@expires_at::timestamptz IS NULL OR @expires_at > statement_timestamp())
   AND NOT EXISTS (SELECT FROM tenants WHERE id = @tenant_id AND deleting_at IS NOT NULL)
 -- a repeated call whose first answer was lost: same id, same secret
 ON CONFLICT (key_id) DO UPDATE SET key_id = EXCLUDED.key_id
-RETURNING key_id`
+RETURNING created_at`
 
-// CreateKey stores a key that the gateway drew. Core gets only the HMAC of its secret. An unknown
-// tenant is ErrNotFound, an expiry in the past ErrExpiryPast.
+// CreateKey stores a key that the gateway drew, of any tenant or of the platform. Core gets only the
+// HMAC of its secret. An unknown tenant is ErrNotFound, an expiry in the past ErrExpiryPast, one key
+// more than api.MaxKeys ErrTooManyKeys.
 func (s *Directory) CreateKey(ctx context.Context, key api.HopKeyCreateRequest) (api.Key, error) {
+	return s.createKey(ctx, nil, key)
+}
+
+// CreateOwnKey is CreateKey for a tenant's own key: by is the id of the key that asks, see keyChange.
+func (s *Directory) CreateOwnKey(ctx context.Context, owner tenant.ID, by string, key api.HopKeyCreateRequest) (api.Key, error) {
+	key.Kind, key.Tenant = api.PrincipalTenant, owner.String()
+	return s.createKey(ctx, &by, key)
+}
+
+func (s *Directory) createKey(ctx context.Context, by *string, key api.HopKeyCreateRequest) (api.Key, error) {
 	ctx = store.WithClass(ctx, store.ClassSubmits)
 	args := store.Args{
 		"key_id": key.KeyID, "kind": key.Kind, "tenant_id": nil, "user_id": key.User,
 		"scopes": key.Scopes, "secret_hmac": key.SecretHMAC, "expires_at": nil,
 	}
+	owner, noTenant := uuid.Parse(key.Tenant)
 	if key.Tenant != "" {
 		args["tenant_id"] = key.Tenant
 	}
 	if key.ExpiresAt != nil {
 		args["expires_at"] = key.ExpiresAt.Time
 	}
-	made, err := audit.Recorded(ctx, s.Store, pgx.RowTo[string], createKeySQL, args, func(made []string) *audit.Event {
-		if len(made) == 0 {
-			return nil
+	var made []time.Time
+	err := s.InTx(ctx, func(tx pgx.Tx) error {
+		if noTenant == nil {
+			if err := (keyChange{owner, by, key.KeyID}).admit(ctx, tx, true); err != nil {
+				return err
+			}
 		}
-		return keyEvent(key)
+		rows, err := tx.Query(ctx, createKeySQL, args)
+		if err != nil {
+			return err
+		}
+		if made, err = pgx.CollectRows(rows, pgx.RowTo[time.Time]); err != nil || len(made) == 0 {
+			return err
+		}
+		return audit.Record(ctx, tx, keyEvent(key))
 	})
 	if err != nil {
 		var refused *pgconn.PgError
@@ -55,7 +77,7 @@ func (s *Directory) CreateKey(ctx context.Context, key api.HopKeyCreateRequest) 
 		return api.Key{}, fmt.Errorf("directory: create key: %w", err)
 	}
 	if len(made) == 0 {
-		if owner, err := uuid.Parse(key.Tenant); err == nil {
+		if noTenant == nil {
 			if found, err := s.GetTenant(ctx, owner); err == nil && found.Deletion != nil {
 				return api.Key{}, ErrTenantDeleted
 			}
@@ -63,13 +85,13 @@ func (s *Directory) CreateKey(ctx context.Context, key api.HopKeyCreateRequest) 
 		return api.Key{}, ErrExpiryPast
 	}
 	return api.Key{
-		KeyID: key.KeyID, Tenant: null.Text(key.Tenant), User: key.User, Scopes: key.Scopes, ExpiresAt: key.ExpiresAt,
+		KeyID: key.KeyID, Tenant: null.Text(key.Tenant), User: key.User, Scopes: key.Scopes, ExpiresAt: key.ExpiresAt, CreatedAt: api.At(made[0]),
 	}, nil
 }
 
 // keyEvent is the audit event of a key, without anything derived from its secret.
-func keyEvent(key api.HopKeyCreateRequest) *audit.Event {
-	done := &audit.Event{Action: api.AuditKeyCreate, Object: key.KeyID, Detail: map[string]any{
+func keyEvent(key api.HopKeyCreateRequest) audit.Event {
+	done := audit.Event{Action: api.AuditKeyCreate, Object: key.KeyID, Detail: map[string]any{
 		"kind": key.Kind, "user": key.User, "scopes": key.Scopes, "expires_at": key.ExpiresAt,
 	}}
 	if owner, err := uuid.Parse(key.Tenant); err == nil {
@@ -133,7 +155,7 @@ func (s *Directory) LookupKey(ctx context.Context, keyID string) (api.HopKey, er
 }
 
 const listKeysSQL = `
-SELECT key_id, tenant_id, user_id, scopes, expires_at
+SELECT key_id, tenant_id, user_id, scopes, expires_at, created_at
 FROM api_keys
 WHERE tenant_id = @tenant_id AND key_id > @after AND revoked_at IS NULL
 ORDER BY key_id
@@ -147,8 +169,9 @@ func (s *Directory) ListKeys(ctx context.Context, owner tenant.ID, after string,
 		var key api.Key
 		var tenantID tenant.ID
 		var expires *time.Time
-		err := row.Scan(&key.KeyID, &tenantID, &key.User, &key.Scopes, &expires)
-		key.Tenant, key.ExpiresAt = null.Text(tenantID.String()), api.AtOrNil(expires)
+		var created time.Time
+		err := row.Scan(&key.KeyID, &tenantID, &key.User, &key.Scopes, &expires, &created)
+		key.Tenant, key.ExpiresAt, key.CreatedAt = null.Text(tenantID.String()), api.AtOrNil(expires), api.At(created)
 		return key, err
 	}
 	keys, err := store.Query(ctx, s.Store, scan, listKeysSQL, store.Args{"tenant_id": owner, "after": after, "size": size})
@@ -175,6 +198,36 @@ func (s *Directory) RevokeKey(ctx context.Context, keyID string) error {
 	}
 	if len(rows) == 0 {
 		return store.ErrNotFound
+	}
+	return nil
+}
+
+const revokeOwnKeySQL = `
+UPDATE api_keys SET revoked_at = COALESCE(revoked_at, statement_timestamp()) WHERE tenant_id = @tenant_id AND key_id = @key_id`
+
+// RevokeOwnKey revokes a key of a tenant: by is the id of the key that asks, see keyChange. A repeat
+// changes nothing. The key that asks itself is ErrOwnKey, so that a tenant's last key with the scope
+// admin is not lost by mistake; one of another tenant is ErrNotFound, as an unknown one.
+func (s *Directory) RevokeOwnKey(ctx context.Context, owner tenant.ID, by, keyID string) error {
+	if by == keyID {
+		return ErrOwnKey
+	}
+	ctx = store.WithClass(ctx, store.ClassSubmits)
+	err := s.InTx(ctx, func(tx pgx.Tx) error {
+		if err := (keyChange{owner, &by, keyID}).admit(ctx, tx, false); err != nil {
+			return err
+		}
+		done, err := tx.Exec(ctx, revokeOwnKeySQL, store.Args{"tenant_id": owner, "key_id": keyID})
+		if err == nil && done.RowsAffected() == 0 {
+			err = store.ErrNotFound
+		}
+		if err != nil {
+			return err
+		}
+		return audit.Record(ctx, tx, audit.Event{Tenant: &owner, Action: api.AuditKeyRevoke, Object: keyID})
+	})
+	if err != nil {
+		return fmt.Errorf("directory: revoke own key: %w", err)
 	}
 	return nil
 }

@@ -16,6 +16,12 @@ var (
 	ErrTooManyWorkers = errors.New("directory: too many workers")
 	// ErrUnknownPlan: a tenant names a plan that does not exist.
 	ErrUnknownPlan = errors.New("directory: unknown plan")
+	// ErrNotAdmin: the key that asks for a change of keys has ended, or lacks the scope admin.
+	ErrNotAdmin = errors.New("directory: not an admin")
+	// ErrOwnKey: a key asks for its own revocation.
+	ErrOwnKey = errors.New("directory: own key")
+	// ErrTooManyKeys: the tenant has reached its bound of keys.
+	ErrTooManyKeys = errors.New("directory: too many keys")
 	// ErrTenantDeleted: the tenant is deleted, or is being deleted.
 	ErrTenantDeleted = errors.New("directory: tenant deleted")
 )

@@ -38,6 +38,6 @@ package httpapi
 //	@tag.name        Schedules
 //	@tag.description One job a tick, by cron or interval.
 //	@tag.name        Tenants and keys
-//	@tag.description For the operator, and for the gateway's own look-ups.
+//	@tag.description For the operator, for keys with the scope `admin`, and for the gateway's own look-ups.
 //	@tag.name        Health
 //	@tag.description Probes; they need no signature.

@@ -21,6 +21,7 @@ const (
 	LockCheck      LockClass = "check"      // one core compares counts with the jobs
 	LockLedger     LockClass = "ledger"     // one core closes a day
 	LockSchedules  LockClass = "schedules"  // the creation of a tenant's schedules
+	LockAPIKeys    LockClass = "api-keys"   // changes of a tenant's keys
 )
 
 // LockKey is the 64-bit key of an advisory lock. A collision costs a wait, nothing else.

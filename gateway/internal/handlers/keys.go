@@ -15,7 +15,7 @@ import (
 // shown only here.
 //
 //	@Summary     Create an API key
-//	@Description `key` is shown only in this answer: store it. With `user`, the key acts only for that user and sees only that user's jobs.
+//	@Description `key` is shown only in this answer: store it. With `user`, the key acts only for that user and sees only that user's jobs. With the scope `admin`, it manages the keys of its tenant.
 //	@ID          createKey
 //	@Tags        Admin
 //	@Param       id  path string         true "The tenant's id." Format(uuid)
@@ -110,6 +110,11 @@ func (h *Handlers) ListKeys(ctx context.Context, c *Call, _ None) (Response[api.
 //	@x-access    "operator"
 //	@Router      /v1/admin/keys/{key_id} [delete]
 func (h *Handlers) RevokeKey(ctx context.Context, c *Call, _ None) (Response[None], error) {
+	return h.revoke(ctx, c)
+}
+
+// revoke revokes the path's key.
+func (h *Handlers) revoke(ctx context.Context, c *Call) (Response[None], error) {
 	id := c.Params["key_id"]
 	if !auth.ValidKeyID(id) {
 		return Response[None]{}, ErrNoSuchID

@@ -90,6 +90,9 @@ var table = map[string]struct {
 	"POST /v1/webhooks/{name}/rotate-secret": {scope: "manage", unbound: true},
 	"POST /v1/webhooks/{name}/test":          {scope: "manage", unbound: true},
 	"GET /v1/audit":                          {scope: "manage", unbound: true},
+	"GET /v1/keys":                           {scope: "admin", unbound: true},
+	"POST /v1/keys":                          {scope: "admin", unbound: true},
+	"DELETE /v1/keys/{key_id}":               {scope: "admin", unbound: true},
 	"GET /v1/admin/audit":                    {operator: true},
 	"POST /v1/dead-letters/redrive":          {scope: "manage"},
 	"POST /v1/dead-letters/discard":          {scope: "manage"},
@@ -145,6 +148,7 @@ func TestAccess(t *testing.T) {
 		"read":     {d.key("read"), "read", "tenant"},
 		"work":     {d.key("work"), "work", "tenant"},
 		"manage":   {d.key("manage"), "manage", "tenant"},
+		"admin":    {d.key("admin"), "admin", "tenant"},
 		"platform": {d.platformKey(), "", "platform"},
 		"operator": {operatorKey, "", "operator"},
 	}

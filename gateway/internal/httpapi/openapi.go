@@ -4,7 +4,7 @@ package httpapi
 // api-docs` has swag read them, and api-docs/generator adds what is the same for
 // all routes. They are swag's own and these, whose values are JSON:
 //
-//   - x-access: who may call: a scope; "read or work" for either; "work platform" or "read platform" where a
+//   - x-access: who may call: a scope; "manage unbound" where the key may not be bound to a user; "read or work" for either; "work platform" or "read platform" where a
 //     platform key may too; "key", "tenant key", "operator" or "public".
 //   - x-problems: the codes beyond those that every route of its kind has.
 //   - x-example-NAME: a body that works, as a test shows.
@@ -16,7 +16,7 @@ package httpapi
 //	@version         1
 //	@description     A job queue with leases, retries and dead letters. Producers submit jobs; workers claim them, extend their leases with heartbeats and report outcomes.
 //	@description
-//	@description     **Authorize** with an API key, sent as `Authorization: Bearer <key>`; `forgequeue up` prints one. A key has scopes: `submit`, `read`, `work`, `manage`. A key that is bound to a user acts only for that user. The operator key is valid only for `/v1/admin`.
+//	@description     **Authorize** with an API key, sent as `Authorization: Bearer <key>`; `forgequeue up` prints one. A key has scopes: `submit`, `read`, `work`, `manage`, `admin`. A key that is bound to a user acts only for that user. The operator key is valid only for `/v1/admin`.
 //	@description
 //	@description     **Shapes.** JSON in snake_case. Times are RFC 3339 in UTC with microseconds, durations whole milliseconds in fields that end in `_ms`. In a request, null means absent. An answer has every field, null if there is no value, and may get new fields. Unknown fields and query parameters are refused.
 //	@description
@@ -57,6 +57,10 @@ package httpapi
 //	@tag.description What your key may do, and its limits.
 //	@tag.docs.url    https://github.com/forgequeue/forgequeue/blob/main/api-docs/errors.md
 //	@tag.docs.description All problem codes
+//	@tag.name        Keys
+//	@tag.description Make, list and revoke the keys of your tenant, with a key that has the scope `admin`.
+//	@tag.docs.url    https://github.com/forgequeue/forgequeue/blob/main/api-docs/keys.md
+//	@tag.docs.description Guide: keys
 //	@tag.name        Health
 //	@tag.description Probes; no key is needed.
 //	@tag.docs.url    https://github.com/forgequeue/forgequeue/blob/main/api-docs/deploy.md

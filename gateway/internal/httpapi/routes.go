@@ -148,6 +148,17 @@ func (s *Server) webhookRoutes() []route {
 	}
 }
 
+// keyRoutes are those of a tenant's own keys.
+func (s *Server) keyRoutes() []route {
+	h := s.handlers
+	admin := unbound(scoped(api.ScopeAdmin))
+	return []route{
+		{"GET", "/v1/keys", admin, noBody, perRequest, page(), "", handle(h.ListOwnKeys)},
+		{"POST", "/v1/keys", admin, body, perRequest, nil, "", handle(h.CreateOwnKey)},
+		{"DELETE", "/v1/keys/{key_id}", admin, noBody, perRequest, nil, "", handle(h.RevokeOwnKey)},
+	}
+}
+
 // adminRoutes exist only if there is an operator key.
 func (s *Server) adminRoutes() []route {
 	h := s.handlers

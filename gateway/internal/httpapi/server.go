@@ -149,8 +149,9 @@ func (s *Server) Routes() []string {
 
 // all is every route that is served.
 func (s *Server) all() []route {
-	if !s.admin {
-		return slices.Concat(s.routes(), s.webhookRoutes())
+	all := slices.Concat(s.routes(), s.webhookRoutes(), s.keyRoutes())
+	if s.admin {
+		all = append(all, s.adminRoutes()...)
 	}
-	return slices.Concat(s.routes(), s.webhookRoutes(), s.adminRoutes())
+	return all
 }

@@ -6,8 +6,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -54,16 +57,17 @@ func isReady(ctx context.Context, url string) (bool, string) {
 }
 
 // ensureKeys makes the first tenant and its keys. It makes others if the database does not know the stored keys:
-// it may be another database.
-func ensureKeys(ctx context.Context, url string, f *folder, kept *credentials) error {
-	if kept.APIKey != "" && kept.PlatformKey != "" && works(ctx, url, kept.APIKey) && works(ctx, url, kept.PlatformKey) {
-		return nil
-	}
+// it may be another database. What it does to a stored key is written to errs.
+func ensureKeys(ctx context.Context, url string, f *folder, kept *credentials, errs io.Writer) error {
 	operator, err := client.New(client.Options{URL: url, APIKey: kept.OperatorKey})
 	if err != nil {
 		return err
 	}
 	defer operator.CloseIdleConnections()
+	own, ownWorks := works(ctx, url, kept.APIKey)
+	if _, platformWorks := works(ctx, url, kept.PlatformKey); ownWorks && platformWorks {
+		return ensureScopes(ctx, operator, f, kept, own, errs)
+	}
 	plan := "unlimited" // the only tenant on the user's own machine
 	tenant, err := operator.CreateTenant(ctx, api.TenantRequest{Name: "default", Plan: &plan})
 	if err != nil {
@@ -81,14 +85,31 @@ func ensureKeys(ctx context.Context, url string, f *folder, kept *credentials) e
 	return f.saveCredentials(*kept)
 }
 
-func works(ctx context.Context, url, key string) bool {
+// ensureScopes replaces an API key that an earlier version made, when there were fewer scopes, by one that has them
+// all. The old key is not revoked: programs may hold it.
+func ensureScopes(ctx context.Context, operator *client.Client, f *folder, kept *credentials, own api.Whoami, errs io.Writer) error {
+	lacks := slices.DeleteFunc(api.Scopes(), func(scope string) bool { return slices.Contains(own.Scopes, scope) })
+	if len(lacks) == 0 || own.Tenant == nil {
+		return nil
+	}
+	key, err := operator.CreateKey(ctx, *own.Tenant, api.KeyRequest{Scopes: api.Scopes()})
+	if err != nil {
+		return fmt.Errorf("a key with all scopes cannot be made: %w", err)
+	}
+	kept.APIKey = key.Secret
+	_, _ = fmt.Fprintf(errs, "the API key of an earlier version has no scope %s: %s has a new one with all scopes. The old one works as before; "+
+		"`forgequeue key revoke %s` ends it\n", strings.Join(lacks, ", "), f.join(credentialsFile), own.KeyID)
+	return f.saveCredentials(*kept)
+}
+
+func works(ctx context.Context, url, key string) (api.Whoami, bool) {
 	c, err := client.New(client.Options{URL: url, APIKey: key})
 	if err != nil {
-		return false
+		return api.Whoami{}, false
 	}
 	defer c.CloseIdleConnections()
-	_, err = c.Whoami(ctx)
-	return err == nil
+	who, err := c.Whoami(ctx)
+	return who, err == nil
 }
 
 // ready is what `up --json` prints.

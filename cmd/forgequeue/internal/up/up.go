@@ -120,7 +120,7 @@ func serve(ctx context.Context, o Options, f *folder, kept *credentials, held *s
 			return err
 		}
 		fresh := kept.APIKey == "" // the folder has not seen an `up` that came this far
-		if err := ensureKeys(group.ctx, url, f, kept); err != nil {
+		if err := ensureKeys(group.ctx, url, f, kept, o.Err); err != nil {
 			return err
 		}
 		kept.Gateway, kept.DatabaseURL, kept.RedisURL = url, held.ownDatabase(), held.ownRedis()

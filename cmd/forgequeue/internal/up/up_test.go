@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -172,7 +173,8 @@ func TestAnnounce(t *testing.T) {
 }
 
 // The first jobs are for a folder that is new. The terminal is told that all has
-// stopped, and nothing of the questions whether all is ready.
+// stopped, and nothing of the questions whether all is ready. A folder with the API
+// key of an earlier version, which lacks a scope, gets another one; the old one stays.
 func TestDemoJobsOnce(t *testing.T) {
 	t.Parallel()
 	// Not a test's TempDir: PostgreSQL's user could not enter it.
@@ -184,20 +186,57 @@ func TestDemoJobsOnce(t *testing.T) {
 	if err := os.Chmod(dir, 0o711); err != nil {
 		t.Fatal(err)
 	}
-	first := runOnce(t, dir)
-	if again := runOnce(t, dir); first == 0 || again != first {
+	var old string
+	first, _ := runOnce(t, dir, func(ctx context.Context, r ready) error {
+		operator, err := client.New(client.Options{URL: r.Gateway, APIKey: r.OperatorKey})
+		if err != nil {
+			return err
+		}
+		defer operator.CloseIdleConnections()
+		who, ok := works(ctx, r.Gateway, r.APIKey)
+		if !ok || !slices.Equal(who.Scopes, api.Scopes()) {
+			t.Errorf("the first key: %v %+v", ok, who)
+		}
+		made, err := operator.CreateKey(ctx, *who.Tenant, api.KeyRequest{Scopes: api.UserScopes()})
+		old = made.Secret
+		return err
+	})
+	f, err := openFolder(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, err := f.loadCredentials()
+	if kept.APIKey = old; err == nil {
+		err = f.saveCredentials(kept)
+	}
+	f.close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, told := runOnce(t, dir, func(ctx context.Context, r ready) error {
+		for key, scopes := range map[string][]string{r.APIKey: api.Scopes(), old: api.UserScopes()} {
+			if who, ok := works(ctx, r.Gateway, key); !ok || !slices.Equal(who.Scopes, scopes) {
+				t.Errorf("%v %+v, want the scopes %v", ok, who, scopes)
+			}
+		}
+		return nil
+	})
+	if first == 0 || again != first {
 		t.Errorf("%d jobs after the first run, %d after the second", first, again)
+	}
+	if want := "has no scope admin"; !strings.Contains(told, want) || strings.Contains(told, old) {
+		t.Errorf("nothing is said of the new key:\n%s", told)
 	}
 }
 
 type ownStores struct{ database, redis string }
 
-// runOnce runs `up` until it is ready, and returns how many jobs there are.
-func runOnce(t *testing.T, dir string) int {
+// runOnce runs `up` until it is ready and look has looked at it. It returns how many jobs there are, and what was
+// written to standard error.
+func runOnce(t *testing.T, dir string, look func(context.Context, ready) error) (jobs int, told string) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	var jobs int
 	var errs bytes.Buffer
 	err := Run(ctx, Options{Data: dir, Listen: "127.0.0.1:0", Demo: true, JSON: true, Err: &errs, Out: writerFunc(func(line []byte) (int, error) {
 		defer stop()
@@ -222,7 +261,7 @@ func runOnce(t *testing.T, dir string) int {
 		defer c.CloseIdleConnections()
 		list, err := c.List(ctx, api.JobFilter{}, client.PageRequest{Size: 100})
 		jobs = len(list.Items)
-		return len(line), err
+		return len(line), errors.Join(err, look(ctx, r))
 	})})
 	if _, missing := errors.AsType[*MissingPostgresError](err); missing && os.Getenv("CI") == "" {
 		t.Skip(err)
@@ -230,7 +269,7 @@ func runOnce(t *testing.T, dir string) int {
 	if err != nil || strings.Contains(errs.String(), "readyz") || !strings.HasSuffix(errs.String(), "\nstopped; the data is in "+dir+"\n") {
 		t.Errorf("up ended with %v, and wrote:\n%s", err, errs.String())
 	}
-	return jobs
+	return jobs, errs.String()
 }
 
 type writerFunc func([]byte) (int, error)

@@ -1,5 +1,5 @@
-// Package admin holds the commands that show and change settings: those of a tenant (queues, webhook, stats, usage, limits, whoami, audit)
-// and those of the operator (tenant, key, plan, installation).
+// Package admin holds the commands that show and change settings: those of a tenant (queues, webhook, stats, usage, limits, whoami, audit),
+// those of the operator (tenant, plan, installation), and key, which is either's.
 package admin
 
 import (

@@ -16,8 +16,9 @@ func newKey(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "key",
 		Aliases: []string{"keys"},
-		Short:   "Create, list and revoke API keys (operator)",
-		Long:    "Make, list and revoke API keys. It needs the operator's key, in FORGEQUEUE_OPERATOR_KEY.",
+		Short:   "Create, list and revoke API keys",
+		Long: `Make, list and revoke API keys: those of the API key's own tenant, if that key has the scope admin; with a
+TENANT_ID those of any tenant, with the operator's key in FORGEQUEUE_OPERATOR_KEY.`,
 	}
 	command.AddCommand(newKeyCreate(a), newKeyEnsure(a), newKeyList(a), newKeyRevoke(a))
 	return command
@@ -31,32 +32,33 @@ func newKeyCreate(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "create [TENANT_ID]",
 		Short: "Create a key for a tenant, for one of its users, or for the platform",
-		Long: `Make a key for a tenant; with --user it acts for that user only. --platform makes one that claims from the
-queues of all tenants. The key is shown once, here, and nowhere else.`,
-		Example: `  forgequeue key create 0199f0a4-… --scopes submit,read --expires 720h
+		Long: `Make a key for the API key's own tenant, which needs the scope admin, or as the operator for the tenant with an
+id; with --user it acts for that user only. --platform makes one that claims from the queues of all tenants, as the
+operator. The key is shown once, here, and nowhere else.
+
+A key with the scope admin can make keys with every scope. It is given only if --scopes names it.`,
+		Example: `  forgequeue key create --scopes submit,read --expires 720h
+  forgequeue key create 0199f0a4-… --scopes submit,read,admin
   forgequeue key create --platform`,
 		Args: cobra.MaximumNArgs(1),
 	}
 	flags := command.Flags()
 	flags.BoolVar(&platform, "platform", false, "a key for workers that serve all tenants")
 	flags.StringVar(&user, "user", "", "bind the key to this user of the tenant")
-	flags.StringSliceVar(&scopes, "scopes", api.Scopes(), "what the key may do")
+	flags.StringSliceVar(&scopes, "scopes", api.UserScopes(), "what the key may do: these, or admin")
 	flags.Var(&expires, "expires", "not valid after this time, or after this long, such as 720h")
-	command.RunE = a.AsOperator(func(ctx context.Context, s *cli.Session, args []string) error {
-		var made api.NewKey
-		err := s.NoNames("it would not show the key, which is never shown again")
-		switch {
-		case err != nil:
-			return err
-		case platform && (len(args) > 0 || command.Flags().Changed("user") || command.Flags().Changed("scopes")):
-			return cli.Usage("--platform stands alone: such a key belongs to no tenant, and has the scope work")
-		case platform:
-			made, err = s.Client.CreatePlatformKey(ctx, api.PlatformKeyRequest{ExpiresAt: expires.At})
-		case len(args) == 0:
-			return cli.Usage("name the tenant by its id, or give --platform")
-		default:
-			made, err = s.Client.CreateKey(ctx, args[0], api.KeyRequest{User: cli.Given(command, "user", user), Scopes: scopes, ExpiresAt: expires.At})
-		}
+	run := func(ctx context.Context, s *cli.Session, args []string) error {
+		made, err := func() (api.NewKey, error) {
+			key := api.KeyRequest{User: cli.Given(command, "user", user), Scopes: scopes, ExpiresAt: expires.At}
+			switch {
+			case platform:
+				return s.Client.CreatePlatformKey(ctx, api.PlatformKeyRequest{ExpiresAt: expires.At})
+			case len(args) == 0:
+				return s.Client.CreateOwnKey(ctx, key)
+			default:
+				return s.Client.CreateKey(ctx, args[0], key)
+			}
+		}()
 		if err != nil {
 			return err
 		}
@@ -68,8 +70,28 @@ queues of all tenants. The key is shown once, here, and nowhere else.`,
 			t.Pair("scopes", strings.Join(made.Scopes, ", "))
 			t.Pair("expires", expiry(made.ExpiresAt))
 		})
-	})
+	}
+	command.RunE = func(command *cobra.Command, args []string) error {
+		if platform && (len(args) > 0 || command.Flags().Changed("user") || command.Flags().Changed("scopes")) {
+			return cli.Usage("--platform stands alone: such a key belongs to no tenant, and has the scope work")
+		}
+		checked := func(ctx context.Context, s *cli.Session, args []string) error {
+			if err := s.NoNames("it would not show the key, which is never shown again"); err != nil {
+				return err
+			}
+			return run(ctx, s, args)
+		}
+		return ofTenant(a, platform || len(args) > 0, checked)(command, args)
+	}
 	return command
+}
+
+// ofTenant runs an action as the operator, for a tenant that it names, or with the API key, for that key's own.
+func ofTenant(a *cli.App, operator bool, run func(context.Context, *cli.Session, []string) error) func(*cobra.Command, []string) error {
+	if operator {
+		return a.AsOperator(run)
+	}
+	return a.AsTenant(run)
 }
 
 func expiry(at *api.Time) string {
@@ -82,40 +104,59 @@ func expiry(at *api.Time) string {
 func newKeyList(a *cli.App) *cobra.Command {
 	var page cli.Paging
 	command := &cobra.Command{
-		Use:   "list TENANT_ID",
+		Use:   "list [TENANT_ID]",
 		Short: "List a tenant's keys, without their secrets",
-		Args:  cli.One(),
-		RunE: a.AsOperator(func(ctx context.Context, s *cli.Session, args []string) error {
-			read := func(ctx context.Context, p client.PageRequest) (api.Page[api.Key], error) {
-				return s.Client.ListKeys(ctx, args[0], p)
-			}
-			return cli.ShowList(ctx, s, page, read, keys)
-		}),
+		Long: `List the keys of the API key's own tenant, which needs the scope admin, or as the operator those of the tenant
+with an id.`,
+		Args: cobra.MaximumNArgs(1),
 	}
 	page.Flags(command)
+	command.RunE = func(command *cobra.Command, args []string) error {
+		return ofTenant(a, len(args) > 0, func(ctx context.Context, s *cli.Session, args []string) error {
+			read := s.Client.OwnKeys
+			if len(args) > 0 {
+				read = func(ctx context.Context, p client.PageRequest) (api.Page[api.Key], error) {
+					return s.Client.ListKeys(ctx, args[0], p)
+				}
+			}
+			return cli.ShowList(ctx, s, page, read, keys)
+		})(command, args)
+	}
 	return command
 }
 
 func keys(t *cli.Table, all []api.Key) {
-	t.Head("KEY ID", "USER", cli.Long("SCOPES"), "EXPIRES")
+	t.Head("KEY ID", "USER", cli.Long("SCOPES"), cli.Minor("CREATED"), "EXPIRES")
 	for _, key := range all {
-		t.Row(key.KeyID, cli.OrElse(key.User, "any"), strings.Join(key.Scopes, ","), expiry(key.ExpiresAt))
+		t.Row(key.KeyID, cli.OrElse(key.User, "any"), strings.Join(key.Scopes, ","), key.CreatedAt, expiry(key.ExpiresAt))
 	}
 }
 
 func newKeyRevoke(a *cli.App) *cobra.Command {
-	return &cobra.Command{
+	var own bool
+	command := &cobra.Command{
 		Use:   "revoke KEY_ID",
 		Short: "Revoke a key; can be repeated safely",
-		Args:  cli.One(),
-		RunE: a.AsOperator(func(ctx context.Context, s *cli.Session, args []string) error {
-			if err := s.Client.RevokeKey(ctx, args[0]); err != nil {
+		Long: `Revoke a key of any tenant as the operator; with --own a key of the API key's own tenant, which needs the scope
+admin. A key cannot revoke itself.`,
+		Example: "  forgequeue key revoke --own 8y2k4m6n8p0q1r3s",
+		Args:    cli.One(),
+	}
+	command.Flags().BoolVar(&own, "own", false, "a key of the own tenant, with the API key instead of the operator's")
+	command.RunE = func(command *cobra.Command, args []string) error {
+		return ofTenant(a, !own, func(ctx context.Context, s *cli.Session, args []string) error {
+			revoke := s.Client.RevokeKey
+			if own {
+				revoke = s.Client.RevokeOwnKey
+			}
+			if err := revoke(ctx, args[0]); err != nil {
 				return err
 			}
 			if !s.JSON { // the API answers 204, without a body
 				fmt.Fprintf(s.Out, "%s is revoked\n", cli.Visible(args[0]))
 			}
 			return nil
-		}),
+		})(command, args)
 	}
+	return command
 }

@@ -23,9 +23,9 @@ func newKeyEnsure(a *cli.App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "ensure FILE",
 		Short: "Make sure that a file holds a valid key; can be repeated safely",
-		Long: `See to it that a file holds a key that works, with all scopes, for the tenant of a name. Where it does,
-nothing happens; else the tenant is made if there is none of that name, a key is made for it, and the file is
-written, for its owner alone. It is how a deployment gets its first key.`,
+		Long: `See to it that a file holds a key that works, for the tenant of a name. Where it does, whatever its scopes,
+nothing happens; else the tenant is made if there is none of that name, a key with all scopes is made for it, and
+the file is written, for its owner alone. It is how a deployment gets its first key.`,
 		Example: "  forgequeue key ensure secrets/keys/api_key --tenant default",
 		Args:    cli.One(),
 	}
