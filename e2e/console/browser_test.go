@@ -14,6 +14,7 @@ import (
 	"github.com/forgequeue/forgequeue/e2e/browser"
 	"github.com/forgequeue/forgequeue/e2e/stack"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/client"
 )
 
 // axeSum is of testdata/axe.min.js: axe-core 4.14.1 (MPL-2.0), as its package on npm has it.
@@ -50,6 +51,7 @@ func TestConsoleInABrowser(t *testing.T) {
 	part("sign in", func() { b.signsIn(&acme) })
 	part("pages", func() { b.looksAt(acme.pages()) })
 	part("actions", func() { b.acts(&acme) })
+	part("own keys", func() { b.managesKeys(&acme) })
 	part("live", func() { b.follows(&acme) })
 	part("keys", func() { b.keys() })
 	part("operator", func() { b.operates(acme.tenant.ID) })
@@ -189,6 +191,34 @@ func (b *tab) acts(d *data) {
 		b.Errorf("the job is %s", job.State)
 	}
 	b.Silent("400")
+}
+
+// managesKeys makes a key, which is shown once and works, and revokes it.
+func (b *tab) managesKeys(d *data) {
+	b.Helper()
+	b.open("/console/keys")
+	b.Do("only read", chromedp.Evaluate[chromedp.Void](`document.querySelectorAll("input[name=scope]").forEach(e => e.checked = e.value === "read")`),
+		chromedp.Click(chromedp.CSS("form.fields button.main")), chromedp.WaitVisible(chromedp.CSS(".new-key pre")))
+	b.look("keys-new")
+	secret := browser.Evaluate[string](b.Tab, "the key", `document.querySelector(".new-key pre").textContent`)
+	made, err := client.New(client.Options{URL: b.url, APIKey: secret})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer made.CloseIdleConnections()
+	who, err := made.Whoami(b.Context())
+	if err != nil || *who.Tenant != d.tenant.ID || len(who.Scopes) != 1 || who.Scopes[0] != api.ScopeRead {
+		b.Fatalf("%+v %v", who, err)
+	}
+	form := `form[action="/console/keys/` + who.KeyID + `"]`
+	b.open("/console/keys")
+	b.Eventually("it is not shown again", `!document.documentElement.outerHTML.includes("`+secret+`") && document.querySelector('`+form+`') !== null`)
+	b.Do("revoke", chromedp.Evaluate[chromedp.Void](`document.querySelector('`+form+`').closest("details").open = true`), chromedp.Click(chromedp.CSS(form+" button")))
+	b.Eventually("it is revoked", `document.querySelector(".note")?.textContent.includes("is revoked") && document.querySelector('`+form+`') === null`)
+	if _, err := made.Whoami(b.Context()); client.Status(err) != http.StatusUnauthorized {
+		b.Errorf("the revoked key: %v", err)
+	}
+	b.Silent()
 }
 
 // follows a job from queued to its end, without a reload.

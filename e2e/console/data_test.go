@@ -16,9 +16,9 @@ const marker = "acme-only"
 type data struct {
 	tenant stack.Tenant
 	client *client.Client
-	// completed, dead, waiting and scheduled are jobs.
+	// completed, dead, waiting and scheduled are jobs; key is a key's id.
 	completed, dead, waiting, scheduled string
-	fingerprint, workflow               string
+	fingerprint, workflow, key          string
 }
 
 const (
@@ -64,6 +64,11 @@ func fill(t *testing.T, c *stack.Cluster, tenant stack.Tenant) data {
 		t.Fatal(err)
 	}
 	d.workflow = workflow.ID
+	key, err := d.client.CreateOwnKey(ctx, api.KeyRequest{Scopes: []string{api.ScopeRead}, User: new(marker)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.key = key.KeyID
 	cron := "0 3 * * *"
 	if _, err := d.client.PutSchedule(ctx, schedule, api.ScheduleRequest{Cron: &cron, Job: api.ScheduleJob{Type: "report.render", Queue: queue}}); err != nil {
 		t.Fatal(err)
@@ -94,6 +99,7 @@ func (d *data) pages() []page {
 		{"schedules", "/console/schedules"},
 		{"schedule", "/console/schedules/" + schedule},
 		{"workers", "/console/workers"},
+		{"keys", "/console/keys"},
 		{"limits", "/console/limits"},
 		{"audit", "/console/audit"},
 		{"session", "/console/session"},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/forgequeue/forgequeue/e2e/stack"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/client"
 )
 
 // visitor is a browser without scripts.
@@ -106,6 +107,7 @@ func TestTenantsDoNotMeet(t *testing.T) {
 	for path, actions := range map[string][]string{
 		"/console/jobs/" + acme.waiting: {"cancel"}, "/console/jobs/" + acme.dead: {"redrive", "rerun", "discard"}, "/console/jobs/" + acme.completed: {"rerun", "forget"},
 		"/console/workflows/" + acme.workflow: {"cancel", "redrive"}, "/console/schedules/" + schedule: {"pause", "resume", "trigger", "delete"},
+		"/console/keys/" + acme.key: {"revoke"},
 	} {
 		for _, do := range actions {
 			if status, text := other.post(path, "do", do); status != http.StatusNotFound {
@@ -140,7 +142,7 @@ func TestAReaderChangesNothing(t *testing.T) {
 	for _, one := range acme.pages() {
 		page := one.path
 		status, text := reader.get(page)
-		if strings.HasPrefix(page, "/console/audit") || strings.HasPrefix(page, "/console/dead-letters/confirm") {
+		if strings.HasPrefix(page, "/console/audit") || strings.HasPrefix(page, "/console/keys") || strings.HasPrefix(page, "/console/dead-letters/confirm") {
 			if status != http.StatusForbidden {
 				t.Errorf("%s: %d", page, status)
 			}
@@ -154,13 +156,16 @@ func TestAReaderChangesNothing(t *testing.T) {
 		"/console/queues/" + queue:      {"pause", "resume", "settings", "delete"},
 		"/console/jobs/" + acme.waiting: {"cancel"}, "/console/jobs/" + acme.dead: {"redrive", "rerun", "discard"}, "/console/jobs/" + acme.completed: {"forget"},
 		"/console/workflows/" + acme.workflow: {"cancel", "redrive"}, "/console/schedules/" + schedule: {"pause", "resume", "trigger", "delete"},
-		"/console/dead-letters": {"redrive", "discard"},
+		"/console/dead-letters": {"redrive", "discard"}, "/console/keys": {""}, "/console/keys/" + acme.key: {"revoke"},
 	} {
 		for _, do := range actions {
 			if status, text := reader.post(path, "do", do); status != http.StatusForbidden || !strings.Contains(text, "The key lacks the scope") {
 				t.Errorf("%s of %s: %d %s", do, path, status, text)
 			}
 		}
+	}
+	if keys, err := acme.client.OwnKeys(t.Context(), client.PageRequest{}); err != nil || len(keys.Items) != 3 {
+		t.Errorf("its keys are %+v, %v", keys.Items, err)
 	}
 	for _, path := range []string{"/console/admin/tenants", "/console/admin/installation"} {
 		if status, _ := reader.get(path); status != http.StatusForbidden {

@@ -3,7 +3,6 @@ package console
 import (
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -105,16 +104,9 @@ func changeTenant(v *visit) (string, error) {
 
 // makeKey shows the new key in its own answer: it is in no URL, and cannot be shown again.
 func makeKey(v *visit) (shown, error) {
-	form := formReader{values: v.form}
-	request := api.KeyRequest{User: form.word("user"), Scopes: slices.Clone(v.form["scope"])}
-	if request.Scopes == nil {
-		request.Scopes = []string{}
-	}
-	if days := form.number("days"); days != nil {
-		request.ExpiresAt = new(api.At(v.console.now().AddDate(0, 0, int(*days))))
-	}
-	if len(form.wrong) > 0 {
-		return shown{}, problem.Invalid(form.wrong...)
+	request, err := v.keyRequest()
+	if err != nil {
+		return shown{}, err
 	}
 	var made api.NewKey
 	if err := v.call(http.MethodPost, resource("admin", "tenants", v.r.PathValue("id"), "keys"), nil, request, &made); err != nil {

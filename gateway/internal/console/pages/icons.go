@@ -28,6 +28,7 @@ var shapes = map[string]template.HTML{
 	"schedules": `<rect x="2" y="3" width="12" height="11" rx="1.5"/><path d="M2 6.5h12M5.5 1.5V4m5-2.5V4"/>`,
 	"workers":   `<rect x="3" y="5" width="10" height="8" rx="1.5"/><path d="M8 5V2.5M6 8.5v1m4-1v1M1.5 8v3m13-3v3"/>`,
 	"limits":    `<path d="M2 12a6 6 0 1 1 12 0M8 12l3-4.5"/>`,
+	"keys":      `<circle cx="5" cy="11" r="3"/><path d="m7.2 8.8 6.3-6.3M10.5 5.5l2 2M12.5 3.5l1.5 1.5"/>`,
 	"audit":     `<path d="M4 2h8v12H4zM6 5h4M6 8h4M6 11h2"/>`,
 	"webhooks":  `<path d="M8 8V3.5a2 2 0 1 1 2 3.4M8 8l-3.5 3a2 2 0 1 1-1-3.5M8 8l4 3.2a2 2 0 1 1-3 1.6H5.5"/>`,
 	"tenants":   `<circle cx="6" cy="5.5" r="2.5"/><path d="M1.5 13.5c0-5 9-5 9 0M11 3.4a2.4 2.4 0 0 1 0 4.4m1.2 1.6c1.6.6 2.3 2 2.3 4.1"/>`,
