@@ -23,7 +23,7 @@ func operationOrder() []string {
 		"submitWorkflow", "getWorkflow", "listWorkflows", "addToWorkflow", "cancelWorkflow", "redriveWorkflow", "listParents",
 		"putSchedule", "getSchedule", "listSchedules", "triggerSchedule", "pauseSchedule", "resumeSchedule", "listScheduleRuns", "deleteSchedule",
 		"putWebhook", "getWebhook", "listWebhooks", "testWebhook", "rotateWebhookSecret", "deleteWebhook",
-		"whoami", "getLimits", "listAudit",
+		"whoami", "getLimits", "endSessions", "listAudit",
 		"createOwnKey", "listOwnKeys", "revokeOwnKey",
 		"readyz", "livez",
 		"createTenant", "listTenants", "getTenant", "patchTenant", "deleteTenant", "createKey", "listKeys", "revokeKey", "createPlatformKey",

@@ -233,3 +233,25 @@ func TestTheOperatorsPages(t *testing.T) {
 		t.Errorf("a tenant's page: %d", status)
 	}
 }
+
+// Signing out everywhere ends the sessions of other browsers at other gateways, and leaves the key valid.
+func TestSignOutEverywhere(t *testing.T) {
+	t.Parallel()
+	c := stack.NewCluster(t, stack.ClusterOptions{Gateways: 2})
+	tenant := c.NewTenant(t, "acme")
+	here, there := visit(t, c.Gateways[0].URL, tenant.Key), visit(t, c.Gateways[1].URL, tenant.Key)
+	if status, page := here.post("/console/sign-out-everywhere"); status != http.StatusOK || !strings.Contains(page, "You are signed out") {
+		t.Fatalf("%d %s", status, page)
+	}
+	stack.Eventually(t, time.Minute, "the end of the other browser's session", func() bool {
+		_, page := there.get("/console/queues")
+		return strings.Contains(page, "Your key has signed out everywhere")
+	})
+	if status, page := visit(t, c.Gateways[1].URL, tenant.Key).get("/console/queues"); status != http.StatusOK || !strings.Contains(page, "<h1>Queues") {
+		t.Errorf("a session of now: %d %s", status, page)
+	}
+	log, err := c.Client(t, tenant.Key).Audit(t.Context(), api.AuditFilter{Action: api.AuditSessionsEnd}, client.PageRequest{})
+	if err != nil || len(log.Items) != 1 || *log.Items[0].Actor.KeyID != *log.Items[0].Object {
+		t.Errorf("the audit log: %+v %v", log.Items, err)
+	}
+}

@@ -7,6 +7,8 @@ type Whoami struct {
 	Scopes []string `json:"scopes"`
 	Plan   *string  `json:"plan"`
 	KeyID  string   `json:"key_id"`
+	// SessionsEnded is how often all console sessions of the key were ended: one from before the last time is over.
+	SessionsEnded int64 `json:"sessions_ended"`
 }
 
 // TenantRequest makes a tenant. Plan is "standard" and weight 1 if absent.

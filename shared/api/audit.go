@@ -44,6 +44,7 @@ const (
 	AuditTenantDelete   = "tenant.delete"
 	AuditKeyCreate      = "key.create"
 	AuditKeyRevoke      = "key.revoke"
+	AuditSessionsEnd    = "key.end_sessions"
 	AuditPlanPut        = "plan.put"
 
 	AuditWebhookPut    = "webhook.put"
@@ -62,7 +63,7 @@ const (
 func AuditActions() []string {
 	return []string{
 		AuditRedrive, AuditDiscard, AuditRedriveCreate, AuditRedriveCancel, AuditWorkflowCancel, AuditJobDelete, AuditQueuePut, AuditQueuePause, AuditQueueResume, AuditQueueDelete,
-		AuditTenantCreate, AuditTenantPatch, AuditKeyCreate, AuditKeyRevoke, AuditPlanPut,
+		AuditTenantCreate, AuditTenantPatch, AuditKeyCreate, AuditSessionsEnd, AuditKeyRevoke, AuditPlanPut,
 		AuditSchedulePut, AuditSchedulePause, AuditScheduleResume, AuditScheduleTrigger, AuditScheduleDelete,
 		AuditWebhookPut, AuditWebhookRotate, AuditWebhookTest, AuditWebhookDelete, AuditTenantDelete,
 	}

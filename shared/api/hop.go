@@ -35,6 +35,7 @@ const (
 	HopKeyCreate       = "/internal/v1/key-creations"
 	HopKeyList         = "/internal/v1/key-lists"
 	HopKeyRevoke       = "/internal/v1/key-revocations"
+	HopSessionsEnd     = "/internal/v1/session-endings"
 	HopPlanGet         = "/internal/v1/plan-gets"
 	HopPlanList        = "/internal/v1/plan-lists"
 	HopPlanPut         = "/internal/v1/plan-puts"
@@ -207,6 +208,8 @@ type HopKey struct {
 	Plan        *Plan  `json:"plan,omitzero"`
 	// Overrides are the tenant's.
 	Overrides *Overrides `json:"overrides,omitzero"`
+	// SessionsEnded is how often all console sessions of the key were ended.
+	SessionsEnded int64 `json:"sessions_ended,omitzero"`
 }
 
 // HopKeyCreateRequest stores a key that the gateway drew. Tenant is the operator's to set; a tenant's key makes
@@ -220,6 +223,9 @@ type HopKeyCreateRequest struct {
 	Scopes     []string `json:"scopes"`
 	ExpiresAt  *Time    `json:"expires_at,omitzero"`
 }
+
+// HopSessionsEndRequest ends the console sessions of the principal's own key.
+type HopSessionsEndRequest struct{}
 
 // HopTenantCreateRequest makes a tenant under an id that the gateway drew.
 type HopTenantCreateRequest struct {

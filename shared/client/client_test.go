@@ -161,6 +161,7 @@ func TestEveryCallGoesToItsRoute(t *testing.T) {
 				_, err := c.PutPlan(ctx, "p", api.PlanRequest{VisibilityTimeoutMSMax: &delay})
 				return err
 			}},
+			{`DELETE /v1/sessions  `, func() error { return c.EndSessions(ctx) }},
 			{`GET /v1/limits  `, func() error { _, err := c.Limits(ctx); return err }},
 			{`GET /readyz  `, func() error { _, err := c.Ready(ctx); return err }},
 			{`POST /v1/dead-letters/redrive  {"ids":["a","b"]}`, func() error {

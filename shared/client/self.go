@@ -30,6 +30,11 @@ func (c *Client) ConsoleLink(ctx context.Context) (api.ConsoleLink, error) {
 	return answer, err
 }
 
+// EndSessions signs out every browser that has signed in to the console with the key, at other gateways within 30 s.
+func (c *Client) EndSessions(ctx context.Context) error {
+	return c.do(ctx, call{method: http.MethodDelete, path: []string{"v1", "sessions"}, repeatable: true})
+}
+
 // Ready reads the gateway's readiness. Status is ok, or degraded if core or Redis is
 // down; Checks has the status of each. A gateway that drains, or whose core has never
 // answered yet, gives its answer too, with a StatusError of 503. Ready is tried again

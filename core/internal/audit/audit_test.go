@@ -65,6 +65,7 @@ func (f *fixture) do(ctx context.Context) {
 		KeyID: "k1", Kind: "tenant", Tenant: f.Tenant.String(), Scopes: []string{"read"}, SecretHMAC: []byte(strings.Repeat("\x42", 32)),
 	})
 	must(err)
+	must(f.Store.EndSessions(ctx, f.Tenant, "k1"))
 	must(f.Store.RevokeKey(ctx, "k1"))
 	_, err = f.Store.PutPlan(ctx, "p", api.PlanRequest{})
 	must(err)

@@ -103,7 +103,7 @@ func keyEvent(key api.HopKeyCreateRequest) audit.Event {
 // A revoked or expired key is not found: the caller cannot distinguish it from an unknown one.
 const lookupKeySQL = `
 SELECT k.key_id, k.kind, k.secret_hmac, k.tenant_id, k.user_id, k.scopes, k.expires_at,
-       floor(extract(epoch FROM k.expires_at - statement_timestamp()) * 1000)::bigint AS expires_in_ms, t.overrides,
+       floor(extract(epoch FROM k.expires_at - statement_timestamp()) * 1000)::bigint AS expires_in_ms, k.sessions_ended, t.overrides,
        p.name AS plan, p.limits, p.visibility_timeout_ms_max
 FROM api_keys k
 LEFT JOIN tenants t ON t.id = k.tenant_id
@@ -121,6 +121,7 @@ type keyRow struct {
 	Scopes                 []string
 	ExpiresAt              *time.Time
 	ExpiresInMs            *int64
+	SessionsEnded          int64
 	Overrides              []byte
 	Plan                   *string
 	Limits                 []byte
@@ -140,7 +141,7 @@ func (s *Directory) LookupKey(ctx context.Context, keyID string) (api.HopKey, er
 	row := rows[0]
 	key := api.HopKey{
 		KeyID: row.KeyID, Kind: row.Kind, SecretHMAC: row.SecretHmac, Scopes: row.Scopes, ExpiresAt: api.AtOrNil(row.ExpiresAt),
-		ExpiresInMS: row.ExpiresInMs,
+		ExpiresInMS: row.ExpiresInMs, SessionsEnded: row.SessionsEnded,
 	}
 	if row.UserID != nil {
 		key.User = *row.UserID
@@ -228,6 +229,29 @@ func (s *Directory) RevokeOwnKey(ctx context.Context, owner tenant.ID, by, keyID
 	})
 	if err != nil {
 		return fmt.Errorf("directory: revoke own key: %w", err)
+	}
+	return nil
+}
+
+const endSessionsSQL = `
+UPDATE api_keys SET sessions_ended = sessions_ended + 1 WHERE tenant_id = @tenant_id AND key_id = @key_id AND revoked_at IS NULL`
+
+// EndSessions ends all console sessions of a tenant's key that have begun before. A count says which are
+// over, and not a time: the clocks of gateways and database differ.
+func (s *Directory) EndSessions(ctx context.Context, owner tenant.ID, keyID string) error {
+	ctx = store.WithClass(ctx, store.ClassSubmits)
+	err := s.InTx(ctx, func(tx pgx.Tx) error {
+		done, err := tx.Exec(ctx, endSessionsSQL, store.Args{"tenant_id": owner, "key_id": keyID})
+		if err == nil && done.RowsAffected() == 0 {
+			err = store.ErrNotFound
+		}
+		if err != nil {
+			return err
+		}
+		return audit.Record(ctx, tx, audit.Event{Tenant: &owner, Action: api.AuditSessionsEnd, Object: keyID})
+	})
+	if err != nil {
+		return fmt.Errorf("directory: end sessions: %w", err)
 	}
 	return nil
 }

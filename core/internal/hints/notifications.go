@@ -67,7 +67,7 @@ func (n *notifications) take(until time.Time) {
 	}
 }
 
-// KeyRevoked makes gateways drop a key from their cache, and end its parked calls. It never blocks.
+// KeyRevoked makes gateways drop a key from their cache, and end its parked calls if it is no longer valid. It never blocks.
 func (h *Hints) KeyRevoked(keyID string) {
 	if h.client != nil {
 		h.notifications.add(message{api.ChannelKeyRevoked, keyID})

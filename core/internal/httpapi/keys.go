@@ -133,3 +133,24 @@ func (s *Server) revokeStored(ctx context.Context, p api.Principal, keyID string
 	}
 	return s.Store.RevokeOwnKey(ctx, owner, p.KeyID, keyID)
 }
+
+// endSessions ends the console sessions of the key that asks, and tells the gateways.
+//
+//	@Summary     End a key's console sessions
+//	@Description All sessions of the principal's own key that have begun before. All gateways are notified.
+//	@ID          sessionEndings
+//	@Tags        Tenants and keys
+//	@Param       envelope body api.Envelope[api.HopSessionsEndRequest] true "The callers' requests."
+//	@Success     200 {object} api.Results[any] "An answer for each item."
+//	@x-access    "tenant"
+//	@x-problems  ["not_found"]
+//	@x-example-own {}
+//	@Router      /internal/v1/session-endings [post]
+func (s *Server) endSessions(ctx context.Context, owner tenant.ID, item api.Item[api.HopSessionsEndRequest]) (struct{}, error) {
+	id := item.Principal.KeyID
+	if err := s.Store.EndSessions(ctx, owner, id); err != nil {
+		return struct{}{}, err
+	}
+	s.Hints.KeyRevoked(id) // gateways look the key up again, and find it valid
+	return struct{}{}, nil
+}

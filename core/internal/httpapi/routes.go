@@ -96,6 +96,7 @@ func (s *Server) routes() []route {
 		{"POST", api.HopKeyCreate, body, 0, each(s.createKey)},
 		{"POST", api.HopKeyList, body, 0, each(s.listKeys)},
 		{"POST", api.HopKeyRevoke, body, 0, each(s.revokeKey)},
+		{"POST", api.HopSessionsEnd, body, 0, each(forTenant(s.endSessions))},
 		{"POST", api.HopPlanGet, body, 0, each(forOperator(s.getPlan))},
 		{"POST", api.HopPlanList, body, 0, each(forOperator(s.listPlans))},
 		{"POST", api.HopPlanPut, body, 0, each(forOperator(s.putPlan))},

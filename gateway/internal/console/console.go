@@ -76,6 +76,7 @@ func (c *Console) routes() map[string]http.Handler {
 		"POST /console/enter":                   c.public(enter),
 		"POST /console/links":                   http.HandlerFunc(c.makeLink),
 		"POST /console/sign-out":                c.action(signOut),
+		"POST /console/sign-out-everywhere":     c.action(signOutEverywhere),
 		"GET /console/session":                  c.page(showSession),
 		"GET /console":                          c.page(showOverview),
 		"GET /console/search":                   c.page(search),

@@ -2,7 +2,6 @@ package console
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"net/url"
 
@@ -166,22 +165,4 @@ func (v *visit) deadLetters(action string, ids []string) error {
 		}
 	}
 	return nil
-}
-
-// stream passes a job's events on, as the API has them, for the key of the session.
-func (c *Console) stream() http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v := c.visit(w, r)
-		of, err := c.sealer.FromRequest(r, c.now())
-		if err != nil {
-			v.fail(v.toSignIn())
-			return
-		}
-		v.key = of.Key
-		inner, err := v.request(r.Context(), http.MethodGet, resource("jobs", r.PathValue("id"), "events"), nil, nil)
-		if err != nil {
-			panic(fmt.Errorf("job events: %w", err)) // the path is escaped
-		}
-		c.api.ServeHTTP(w, inner)
-	})
 }

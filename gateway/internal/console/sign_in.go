@@ -54,24 +54,36 @@ func signInRefusal(refused *problem.Problem) string {
 
 // begin asks the API what a key is, and begins a session with it. The error of a good key is where to go.
 func (v *visit) begin(key, next string) error {
-	if key == "" || strings.ContainsAny(key, "\r\n") {
-		return problem.New(problem.Unauthenticated, "")
-	}
-	v.key = key
-	operator := false
-	err := v.call(http.MethodGet, "/v1/whoami", nil, nil, &v.who)
-	if refused, known := problem.From(err); known && refused.Code == problem.Forbidden {
-		operator = true // whoami takes every key but the operator's
-		err = v.call(http.MethodGet, "/v1/admin/plans", url.Values{"page_size": {"1"}}, nil, nil)
-	}
+	operator, err := v.identify(key)
 	if err != nil {
 		return err
 	}
-	if !operator && v.who.Tenant == nil {
-		return problem.New(problem.Forbidden, "This is a platform key: it claims jobs, and there is nothing to show for it. Sign in with a tenant's API key, or with the operator key.")
+	return v.enter(operator, next)
+}
+
+// identify asks the API what a key is.
+func (v *visit) identify(key string) (operator bool, err error) {
+	if key == "" || strings.ContainsAny(key, "\r\n") {
+		return false, problem.New(problem.Unauthenticated, "")
 	}
+	v.key = key
+	err = v.call(http.MethodGet, "/v1/whoami", nil, nil, &v.who)
+	if refused, known := problem.From(err); known && refused.Code == problem.Forbidden {
+		// whoami takes every key but the operator's
+		return true, v.call(http.MethodGet, "/v1/admin/plans", url.Values{"page_size": {"1"}}, nil, nil)
+	}
+	if err == nil && v.who.Tenant == nil {
+		err = problem.New(problem.Forbidden, "This is a platform key: it claims jobs, and there is nothing to show for it. Sign in with a tenant's API key, or with the operator key.")
+	}
+	return false, err
+}
+
+// enter begins a session with the key that was identified.
+func (v *visit) enter(operator bool, next string) error {
 	now := v.console.now()
-	if err := v.console.sealer.SetCookie(v.w, session.New(key, operator, v.r, now), now); err != nil {
+	of := session.New(v.key, operator, v.r, now)
+	of.Before = v.who.SessionsEnded
+	if err := v.console.sealer.SetCookie(v.w, of, now); err != nil {
 		return err
 	}
 	if !local(next) || operator {
@@ -93,6 +105,15 @@ func signOut(v *visit) (string, error) {
 	return "/console/sign-in?note=signed-out", nil
 }
 
+// signOutEverywhere ends all sessions of the key.
+func signOutEverywhere(v *visit) (string, error) {
+	if err := v.call(http.MethodDelete, "/v1/sessions", nil, nil, nil); err != nil {
+		return "", err
+	}
+	session.ClearCookie(v.w, v.session)
+	return "/console/sign-in?note=signed-out-everywhere", nil
+}
+
 // makeLink answers POST /console/links, with an API key as every request to the API: a token that signs in once.
 func (c *Console) makeLink(w http.ResponseWriter, r *http.Request) {
 	v := c.visit(w, r)
@@ -109,7 +130,7 @@ func (c *Console) makeLink(w http.ResponseWriter, r *http.Request) {
 		refused.Write(w)
 		return
 	}
-	token, expires := c.links.Make(v.key, c.now())
+	token, expires := c.links.Make(v.key, v.who.SessionsEnded, c.now())
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(api.ConsoleLink{Path: "/console/enter/" + token, ExpiresAt: api.At(expires)}) // the caller may have left
 }
@@ -120,14 +141,22 @@ func showEnter(v *visit) (shown, error) {
 }
 
 func enter(v *visit) (shown, error) {
-	key, ok := v.console.links.Redeem(v.r.PostFormValue("token"), v.console.now())
+	key, before, ok := v.console.links.Redeem(v.r.PostFormValue("token"), v.console.now())
+	if ok {
+		if _, err := v.identify(key); err != nil {
+			v.key = "" // nobody is signed in
+			return shown{}, err
+		}
+		ok = v.who.SessionsEnded <= before
+	}
 	if !ok {
+		v.key = ""
 		return shown{
 			template: "sign_in", title: "Sign in", status: http.StatusGone,
-			data: signInPage{Refused: "This link was already used, has expired, or is of another gateway. Sign in with an API key."},
+			data: signInPage{Refused: "This link was already used, has expired, is of another gateway, or its key has signed out everywhere. Sign in with an API key."},
 		}, nil
 	}
-	return shown{}, v.begin(key, "")
+	return shown{}, v.enter(false, "")
 }
 
 // sessionPage is what the key may do, and how its sessions end.

@@ -151,7 +151,7 @@ func (v *visit) readForm() error {
 	return nil
 }
 
-// signedIn reads the session, and asks what its key is: a key that was revoked ends it.
+// signedIn reads the session, and renews it.
 func (v *visit) signedIn() error {
 	now := v.console.now()
 	of, err := v.console.sealer.FromRequest(v.r, now)
@@ -159,14 +159,27 @@ func (v *visit) signedIn() error {
 		return v.toSignIn()
 	}
 	v.session, v.key = of, of.Key
-	if !of.Operator {
-		if err := v.call(http.MethodGet, "/v1/whoami", nil, nil, &v.who); err != nil {
-			return err
-		}
+	if err := v.stillSignedIn(); err != nil {
+		return err
 	}
 	if renewed, set := of.Renew(now); set && !v.live() {
 		v.session = renewed
 		return v.console.sealer.SetCookie(v.w, renewed, now)
+	}
+	return nil
+}
+
+// stillSignedIn asks what the session's key is: a key that was revoked ends it, and one that has signed out everywhere.
+func (v *visit) stillSignedIn() error {
+	if v.session.Operator {
+		return nil // each request shows whether the operator key is still the one
+	}
+	if err := v.call(http.MethodGet, "/v1/whoami", nil, nil, &v.who); err != nil {
+		return err
+	}
+	if v.who.SessionsEnded > v.session.Before {
+		session.ClearCookie(v.w, v.session)
+		return movedError{"/console/sign-in?note=sessions-ended"}
 	}
 	return nil
 }

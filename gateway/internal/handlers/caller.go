@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"context"
+	"net/http"
 
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
@@ -31,7 +32,26 @@ func (h *Handlers) Whoami(_ context.Context, c *Call, _ None) (Response[api.Whoa
 	if plan := c.Caller.Key.Plan; plan != nil {
 		answer.Plan = &plan.Name
 	}
+	answer.SessionsEnded = c.Caller.Key.SessionsEnded
 	return Response[api.Whoami]{Value: answer}, nil
+}
+
+// EndSessions answers DELETE /v1/sessions: 204. This gateway refuses the key's console sessions at once, others
+// when the hint reaches them, 30 s at the latest.
+//
+//	@Summary     End your key's console sessions
+//	@Description Signs out every browser that has signed in to the console with this key, and makes unused sign-in links invalid. This gateway refuses them at once, other gateways within 30 s. The key itself stays valid, and can sign in again.
+//	@ID          endSessions
+//	@Tags        Self
+//	@Success     204 "The sessions have ended."
+//	@x-access    "tenant key"
+//	@Router      /v1/sessions [delete]
+func (h *Handlers) EndSessions(ctx context.Context, c *Call, _ None) (Response[None], error) {
+	id := c.Principal().KeyID
+	h.auth.Forget(id) // before as well as after, as for a revocation
+	_, err := send[api.HopSessionsEndRequest, None](ctx, h, c, coreclient.Write(api.HopSessionsEnd), api.HopSessionsEndRequest{})
+	h.auth.Forget(id)
+	return Response[None]{Status: http.StatusNoContent}, err
 }
 
 // Limits answers GET /v1/limits: the rates that hold for the caller, and the caps,

@@ -98,6 +98,7 @@ var table = map[string]struct {
 	"POST /v1/dead-letters/discard":          {scope: "manage"},
 	"GET /v1/whoami":                         {scope: "-", platform: true},
 	"GET /v1/limits":                         {scope: "-"},
+	"DELETE /v1/sessions":                    {scope: "-"},
 	"POST /v1/admin/tenants":                 {operator: true},
 	"GET /v1/admin/tenants":                  {operator: true},
 	"GET /v1/admin/tenants/{id}":             {operator: true},

@@ -97,7 +97,7 @@ func TestKeys(t *testing.T) {
 		t.Error("core saw the secret")
 	}
 	who := d.do("GET", "/v1/whoami", made.Secret, "")
-	if want := `{"tenant":"` + tenantID + `","user":null,"scopes":["read","submit"],"plan":"standard","key_id":"` + key.ID + `"}`; string(who.body) != want {
+	if want := `{"tenant":"` + tenantID + `","user":null,"scopes":["read","submit"],"plan":"standard","key_id":"` + key.ID + `","sessions_ended":0}`; string(who.body) != want {
 		t.Errorf("whoami %s, want %s", who.body, want)
 	}
 

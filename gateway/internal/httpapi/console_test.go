@@ -221,6 +221,67 @@ func TestConsoleSessionEndsWithItsKey(t *testing.T) {
 	}
 }
 
+// Signing out everywhere ends the sessions and links of the key that have begun before, and nothing else.
+func TestConsoleSignsOutEverywhere(t *testing.T) {
+	t.Parallel()
+	d := newConsole(t)
+	key := d.key("read")
+	known, _, err := d.hop.LookUpKey(t.Context(), strings.Split(key, "_")[2])
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.core.On(api.HopSessionsEnd, func(item coretest.Item) coretest.Result {
+		if item.Principal.KeyID != known.KeyID {
+			return coretest.Refuse(problem.NotFound, "There is no such resource.")
+		}
+		known.SessionsEnded++
+		d.core.AddKey(known)
+		return coretest.Result{Status: http.StatusNoContent}
+	})
+	link := func() string {
+		var link api.ConsoleLink
+		d.do(http.MethodPost, "/console/links", key, "").into(t, &link)
+		return link.Path[strings.LastIndex(link.Path, "/")+1:]
+	}
+	here, there, another, unused := d.signIn(key), d.signIn(key), d.signIn(d.key("read")), link()
+	wants := func(what, cookie string, status int, location string) {
+		t.Helper()
+		got := d.do(http.MethodGet, "/console/queues", "", "", "Cookie", cookie)
+		if got.status != status || got.header.Get("Location") != location || location != "" && !strings.Contains(got.header.Get("Set-Cookie"), "Max-Age=0") {
+			t.Errorf("%s: %d %v", what, got.status, got.header)
+		}
+	}
+	wants("the other browser, before", there, http.StatusOK, "")
+	got := d.form("/console/sign-out-everywhere", here, []string{"form", d.token(here)})
+	if got.header.Get("Location") != "/console/sign-in?note=signed-out-everywhere" || !strings.Contains(got.header.Get("Set-Cookie"), "Max-Age=0") {
+		t.Errorf("%d %v %s", got.status, got.header, got.body)
+	}
+	const over = "/console/sign-in?note=sessions-ended"
+	wants("the other browser", there, http.StatusSeeOther, over)
+	wants("a copy of the cookie that was taken away", here, http.StatusSeeOther, over)
+	wants("another key", another, http.StatusOK, "")
+	if got := d.form("/console/enter", "", []string{"token", unused}); got.status != http.StatusGone || got.header.Get("Set-Cookie") != "" {
+		t.Errorf("a link of before: %d %v", got.status, got.header)
+	}
+	if got := d.form("/console/enter", "", []string{"token", link()}); got.status != http.StatusSeeOther || got.header.Get("Set-Cookie") == "" {
+		t.Errorf("a link of now: %d %v", got.status, got.header)
+	}
+	again := d.signIn(key)
+	wants("a session of now", again, http.StatusOK, "")
+	if got := d.do(http.MethodDelete, "/v1/sessions", key, ""); got.status != http.StatusNoContent || len(got.body) != 0 {
+		t.Errorf("by the API: %d %s", got.status, got.body)
+	}
+	wants("after it was done by the API", again, http.StatusSeeOther, over)
+	// The operator key's are not counted: its page says how they end.
+	operator := d.signIn(operatorKey)
+	if got := d.do(http.MethodGet, "/console/session", "", "", "Cookie", operator); strings.Contains(string(got.body), "sign-out-everywhere") || !strings.Contains(string(got.body), "FORGEQUEUE_OPERATOR_KEY") {
+		t.Errorf("the operator's session page: %s", got.body)
+	}
+	if got := d.form("/console/sign-out-everywhere", operator, []string{"form", d.token(operator)}); got.status != http.StatusForbidden {
+		t.Errorf("the operator signs out everywhere: %d", got.status)
+	}
+}
+
 func TestConsoleLinks(t *testing.T) {
 	t.Parallel()
 	d := newConsole(t)

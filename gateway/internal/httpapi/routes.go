@@ -130,6 +130,7 @@ func (s *Server) routes() []route {
 
 		{"GET", "/v1/audit", manageTenant, noBody, perRequest, page(auditFilter...), "", handle(h.ListAudit)},
 		{"GET", "/v1/whoami", anyKey, noBody, free, nil, "", handle(h.Whoami)},
+		{"DELETE", "/v1/sessions", anyTenantKey, noBody, perRequest, nil, "", handle(h.EndSessions)},
 		{"GET", "/v1/limits", anyTenantKey, noBody, free, []string{"user"}, "", handle(h.Limits)},
 	}
 }

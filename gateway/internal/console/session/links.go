@@ -22,19 +22,20 @@ type Links struct {
 
 type link struct {
 	key     string
+	before  int64
 	expires time.Time
 }
 
 // NewLinks makes Links.
 func NewLinks() *Links { return &Links{links: map[[sha256.Size]byte]link{}} }
 
-// Make gives a token that Redeem takes once.
-func (l *Links) Make(key string, now time.Time) (token string, expires time.Time) {
+// Make gives a token that Redeem takes once. before is how often all sessions of the key have been ended.
+func (l *Links) Make(key string, before int64, now time.Time) (token string, expires time.Time) {
 	token, expires = rand.Text(), now.Add(LinkLife)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.prune(now)
-	l.links[sha256.Sum256([]byte(token))] = link{key, expires}
+	l.links[sha256.Sum256([]byte(token))] = link{key, before, expires}
 	return token, expires
 }
 
@@ -54,12 +55,12 @@ func (l *Links) prune(now time.Time) {
 	}
 }
 
-// Redeem gives the key of a token, the first time.
-func (l *Links) Redeem(token string, now time.Time) (key string, ok bool) {
+// Redeem gives the key of a token and what Make was given with it, the first time.
+func (l *Links) Redeem(token string, now time.Time) (key string, before int64, ok bool) {
 	hash := sha256.Sum256([]byte(token)) // so that the time of the look-up tells nothing of the token
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	one, ok := l.links[hash]
 	delete(l.links, hash)
-	return one.key, ok && now.Before(one.expires)
+	return one.key, one.before, ok && now.Before(one.expires)
 }

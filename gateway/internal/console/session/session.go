@@ -33,6 +33,8 @@ type Session struct {
 	// Made is when the person signed in, Seen about when the last page was opened.
 	Made time.Time `json:"made"`
 	Seen time.Time `json:"seen"`
+	// Before is how often all sessions of the key were ended before this one began: once more, and it is over.
+	Before int64 `json:"before,omitzero"`
 }
 
 // New begins a session.

@@ -149,25 +149,25 @@ func TestFormTokensAreOfOneSession(t *testing.T) {
 func TestALinkSignsInOnce(t *testing.T) {
 	t.Parallel()
 	links := session.NewLinks()
-	token, expires := links.Make("the key", noon)
-	if key, ok := links.Redeem(token, expires.Add(-time.Second)); !ok || key != "the key" {
+	token, expires := links.Make("the key", 7, noon)
+	if key, before, ok := links.Redeem(token, expires.Add(-time.Second)); !ok || key != "the key" || before != 7 {
 		t.Error(key, ok)
 	}
-	if _, ok := links.Redeem(token, noon); ok {
+	if _, _, ok := links.Redeem(token, noon); ok {
 		t.Error("redeemed twice")
 	}
-	token, expires = links.Make("the key", noon)
-	if _, ok := links.Redeem(token, expires); ok {
+	token, expires = links.Make("the key", 7, noon)
+	if _, _, ok := links.Redeem(token, expires); ok {
 		t.Error("redeemed late")
 	}
-	first, _ := links.Make("the key", noon)
+	first, _ := links.Make("the key", 7, noon)
 	for i := range 1000 {
-		links.Make("another", noon.Add(time.Duration(i+1)*time.Millisecond))
+		links.Make("another", 0, noon.Add(time.Duration(i+1)*time.Millisecond))
 	}
-	if _, ok := links.Redeem(first, noon); ok {
+	if _, _, ok := links.Redeem(first, noon); ok {
 		t.Error("links without bound")
 	}
-	if _, ok := links.Redeem("", noon); ok {
+	if _, _, ok := links.Redeem("", noon); ok {
 		t.Error("a link without a token")
 	}
 }

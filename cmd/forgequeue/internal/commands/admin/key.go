@@ -20,7 +20,7 @@ func newKey(a *cli.App) *cobra.Command {
 		Long: `Make, list and revoke API keys: those of the API key's own tenant, if that key has the scope admin; with a
 TENANT_ID those of any tenant, with the operator's key in FORGEQUEUE_OPERATOR_KEY.`,
 	}
-	command.AddCommand(newKeyCreate(a), newKeyEnsure(a), newKeyList(a), newKeyRevoke(a))
+	command.AddCommand(newKeyCreate(a), newKeyEnsure(a), newKeyList(a), newKeyRevoke(a), newKeyEndSessions(a))
 	return command
 }
 
@@ -159,4 +159,21 @@ admin. A key cannot revoke itself.`,
 		})(command, args)
 	}
 	return command
+}
+
+func newKeyEndSessions(a *cli.App) *cobra.Command {
+	return &cobra.Command{
+		Use:   "end-sessions",
+		Short: "Sign out every browser that has signed in to the console with the API key",
+		Args:  cobra.NoArgs,
+		RunE: a.AsTenant(func(ctx context.Context, s *cli.Session, _ []string) error {
+			if err := s.Client.EndSessions(ctx); err != nil {
+				return err
+			}
+			if !s.JSON { // the API answers 204, without a body
+				fmt.Fprintln(s.Out, "all console sessions of the key have ended")
+			}
+			return nil
+		}),
+	}
 }

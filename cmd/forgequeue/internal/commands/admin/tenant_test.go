@@ -49,6 +49,7 @@ func TestTenantsAndKeys(t *testing.T) {
 	own.Want(0, []string{made.KeyID, owner.KeyID}, "key", "list")
 	own.Want(2, []string{"-o name"}, "key", "create", "-o", "name")
 	own.Want(1, []string{"forbidden (403)", "cannot revoke itself"}, "key", "revoke", "--own", owner.KeyID)
+	own.Want(0, []string{"have ended"}, "key", "end-sessions")
 	own.Want(0, []string{"is revoked"}, "key", "revoke", "--own", made.KeyID)
 	f.With("FORGEQUEUE_API_KEY", made.Secret).Want(3, []string{"unauthenticated (401)"}, "key", "list")
 
