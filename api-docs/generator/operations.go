@@ -129,7 +129,7 @@ func (c *completer) internalOperation(access, path string, op *openapi3.Operatio
 
 // principalOf gives the principal that examples are sent as.
 func principalOf(access string) (principal map[string]any, sentence string, ok bool) {
-	tenant := map[string]any{"kind": api.PrincipalTenant, "tenant": exampleTenant, "scopes": api.Scopes()}
+	tenant := map[string]any{"kind": api.PrincipalTenant, "tenant": exampleTenant, "scopes": api.Scopes(), "key_id": "8y2k4m6n8p0q"}
 	switch access {
 	case "tenant":
 		return tenant, "For principals of a tenant.", true

@@ -18,11 +18,11 @@ func operationOrder() []string {
 	return []string{
 		"submitJob", "getJob", "listJobs", "cancelJob", "rerunJob", "explainJob", "streamJobEvents", "createEventsToken", "submitBatch", "listAttempts", "deleteJob",
 		"claim", "heartbeat", "completeJob", "failJob", "snoozeJob", "releaseJob", "reportOutcomes", "registerWorker", "listWorkers", "removeWorker",
-		"listQueues", "getQueue", "putQueue", "pauseQueue", "resumeQueue", "deleteQueue", "readStats", "readUsage",
+		"listQueues", "getQueue", "putQueue", "pauseQueue", "resumeQueue", "probeQueue", "deleteQueue", "readStats", "readUsage",
 		"listDeadLetters", "groupDeadLetters", "redriveJob", "redriveDeadLetters", "discardDeadLetters", "listRedrives", "getRedrive", "cancelRedrive",
 		"submitWorkflow", "getWorkflow", "listWorkflows", "addToWorkflow", "cancelWorkflow", "redriveWorkflow", "listParents",
 		"putSchedule", "getSchedule", "listSchedules", "triggerSchedule", "pauseSchedule", "resumeSchedule", "listScheduleRuns", "deleteSchedule",
-		"putWebhook", "getWebhook", "listWebhooks", "testWebhook", "rotateWebhookSecret", "deleteWebhook",
+		"putWebhook", "getWebhook", "listWebhooks", "testWebhook", "probeWebhook", "rotateWebhookSecret", "deleteWebhook",
 		"whoami", "getLimits", "endSessions", "listAudit",
 		"createOwnKey", "listOwnKeys", "revokeOwnKey",
 		"readyz", "livez",

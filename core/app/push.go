@@ -37,6 +37,7 @@ func newPusher(cfg Config, log *slog.Logger, tracing *telemetry.Tracing, server 
 		Metrics: counted, Logger: log, Tracer: tracing.Tracer(), Grace: cfg.Grace, InFlight: cfg.PushInFlight,
 	})
 	server.Dispatcher.ShowBreakers(executor.Breaker)
+	server.Dispatcher.ProbeBreakers(executor.Probe)
 	return func(ctx context.Context) {
 		if err := executor.Run(ctx); err != nil {
 			log.ErrorContext(ctx, "pushing has ended", "error", err)

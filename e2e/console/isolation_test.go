@@ -153,7 +153,7 @@ func TestAReaderChangesNothing(t *testing.T) {
 		}
 	}
 	for path, actions := range map[string][]string{
-		"/console/queues/" + queue:      {"pause", "resume", "settings", "delete"},
+		"/console/queues/" + queue:      {"pause", "resume", "settings", "probe", "delete"},
 		"/console/jobs/" + acme.waiting: {"cancel"}, "/console/jobs/" + acme.dead: {"redrive", "rerun", "discard"}, "/console/jobs/" + acme.completed: {"forget"},
 		"/console/workflows/" + acme.workflow: {"cancel", "redrive"}, "/console/schedules/" + schedule: {"pause", "resume", "trigger", "delete"},
 		"/console/dead-letters": {"redrive", "discard"}, "/console/keys": {""}, "/console/keys/" + acme.key: {"revoke"},

@@ -46,6 +46,7 @@ var needs = map[string]string{
 	"getSchedule": "schedule", "deleteSchedule": "schedule", "pauseSchedule": "schedule", "resumeSchedule": "schedule",
 	"getWorkflow": "workflow", "cancelWorkflow": "workflow", "addToWorkflow": "workflow", "redriveWorkflow": "workflow",
 	"triggerSchedule": "schedule", "listScheduleRuns": "schedule", "putSchedule": "schedule",
+	"probeQueue": "push", "queueProbes": "push", "probeWebhook": "webhook", "webhookProbes": "webhook",
 	"getWebhook": "webhook", "rotateWebhookSecret": "webhook", "testWebhook": "webhook", "deleteWebhook": "webhook",
 	// of core
 	"webhookGets": "webhook", "webhookRotations": "webhook", "webhookTests": "webhook", "webhookDeletions": "webhook",
@@ -242,6 +243,12 @@ func (e *documented) values(t *testing.T, op *openapi3.Operation) *strings.Repla
 			t.Fatal(err)
 		}
 		job = newID(t)
+	case "push":
+		request := api.QueueRequest{Mode: new(api.ModePush), Push: &api.PushRequest{URL: "https://127.0.0.1:1/nobody"}}
+		if _, err := e.client.PutQueue(t.Context(), queue, request); err != nil {
+			t.Fatal(err)
+		}
+		named = strconv.Quote(queue)
 	case "queue": // one of its own, without jobs: what pushes would call example.com
 		named = strconv.Quote(queue)
 	default:

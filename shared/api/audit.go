@@ -39,6 +39,7 @@ const (
 	AuditQueuePause     = "queue.pause"
 	AuditQueueResume    = "queue.resume"
 	AuditQueueDelete    = "queue.delete"
+	AuditQueueProbe     = "queue.probe"
 	AuditTenantCreate   = "tenant.create"
 	AuditTenantPatch    = "tenant.patch"
 	AuditTenantDelete   = "tenant.delete"
@@ -51,6 +52,7 @@ const (
 	AuditWebhookRotate = "webhook.rotate_secret"
 	AuditWebhookDelete = "webhook.delete"
 	AuditWebhookTest   = "webhook.test"
+	AuditWebhookProbe  = "webhook.probe"
 
 	AuditSchedulePut     = "schedule.put"
 	AuditSchedulePause   = "schedule.pause"
@@ -62,10 +64,10 @@ const (
 // AuditActions lists them all.
 func AuditActions() []string {
 	return []string{
-		AuditRedrive, AuditDiscard, AuditRedriveCreate, AuditRedriveCancel, AuditWorkflowCancel, AuditJobDelete, AuditQueuePut, AuditQueuePause, AuditQueueResume, AuditQueueDelete,
+		AuditRedrive, AuditDiscard, AuditRedriveCreate, AuditRedriveCancel, AuditWorkflowCancel, AuditJobDelete, AuditQueuePut, AuditQueuePause, AuditQueueResume, AuditQueueProbe, AuditQueueDelete,
 		AuditTenantCreate, AuditTenantPatch, AuditKeyCreate, AuditSessionsEnd, AuditKeyRevoke, AuditPlanPut,
 		AuditSchedulePut, AuditSchedulePause, AuditScheduleResume, AuditScheduleTrigger, AuditScheduleDelete,
-		AuditWebhookPut, AuditWebhookRotate, AuditWebhookTest, AuditWebhookDelete, AuditTenantDelete,
+		AuditWebhookPut, AuditWebhookRotate, AuditWebhookTest, AuditWebhookProbe, AuditWebhookDelete, AuditTenantDelete,
 	}
 }
 

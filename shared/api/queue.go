@@ -142,6 +142,7 @@ const (
 	HopQueuePut          = "/internal/v1/queue-puts"
 	HopQueuePause        = "/internal/v1/queue-pauses"
 	HopQueueDelete       = "/internal/v1/queue-deletions"
+	HopQueueProbe        = "/internal/v1/queue-probes"
 	HopWait              = "/internal/v1/waits"
 	HopExplain           = "/internal/v1/explanations"
 )

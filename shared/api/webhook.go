@@ -25,6 +25,7 @@ const (
 	HopWebhookDelete = "/internal/v1/webhook-deletions"
 	HopWebhookRotate = "/internal/v1/webhook-rotations"
 	HopWebhookTest   = "/internal/v1/webhook-tests"
+	HopWebhookProbe  = "/internal/v1/webhook-probes"
 )
 
 // MaxWebhooks bounds a tenant's webhooks.

@@ -133,6 +133,8 @@ func TestEveryCallGoesToItsRoute(t *testing.T) {
 				return err
 			}},
 			{`POST /v1/queues/q/pause  `, func() error { _, err := c.PauseQueue(ctx, "q"); return err }},
+			{`POST /v1/queues/q/probe  `, func() error { _, err := c.ProbeQueue(ctx, "q"); return err }},
+			{`POST /v1/webhooks/w/probe  `, func() error { _, err := c.ProbeWebhook(ctx, "w"); return err }},
 			{`POST /v1/queues/q/resume  `, func() error { _, err := c.ResumeQueue(ctx, "q"); return err }},
 			{`POST /v1/admin/tenants  {"name":"a"}`, func() error { _, err := c.CreateTenant(ctx, api.TenantRequest{Name: "a"}); return err }},
 			{`GET /v1/admin/tenants page_size=7&page_token=x%3D `, func() error {

@@ -34,6 +34,12 @@ func (c *Client) ResumeQueue(ctx context.Context, name string) (api.Queue, error
 	return c.queue(ctx, http.MethodPost, nil, name, "resume")
 }
 
+// ProbeQueue lets the next calls of a queue in push mode through although the breaker of its destination is open.
+// Where it is closed nothing changes. The problem invalid_request refuses a queue that is not in push mode.
+func (c *Client) ProbeQueue(ctx context.Context, name string) (api.Queue, error) {
+	return c.queue(ctx, http.MethodPost, nil, name, "probe")
+}
+
 // DeleteQueue forgets an empty queue and its settings; queue_not_empty says that it has
 // jobs. A repeat, and a queue that is not there, is no error.
 func (c *Client) DeleteQueue(ctx context.Context, name string) error {

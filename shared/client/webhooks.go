@@ -29,6 +29,12 @@ func (c *Client) RotateWebhookSecret(ctx context.Context, name string) (api.Webh
 	return c.webhook(ctx, http.MethodPost, nil, name, "rotate-secret")
 }
 
+// ProbeWebhook lets the next deliveries of a webhook through although the breaker of its destination is open. Where
+// it is closed nothing changes.
+func (c *Client) ProbeWebhook(ctx context.Context, name string) (api.Webhook, error) {
+	return c.webhook(ctx, http.MethodPost, nil, name, "probe")
+}
+
 // TestWebhook submits a test delivery, and gives its job; Wait tells how it ended.
 func (c *Client) TestWebhook(ctx context.Context, name string) (api.JobSummary, error) {
 	var answer api.JobSummary

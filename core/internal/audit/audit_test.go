@@ -51,9 +51,11 @@ func (f *fixture) do(ctx context.Context) {
 	_, err = f.Store.DeleteJob(ctx, f.Tenant, "", ids[3])
 	must(err)
 	most := int64(7)
-	must(f.Store.PutQueue(ctx, f.Tenant, "q", api.QueueRequest{MaxActive: &most}))
+	must(f.Store.PutQueue(ctx, f.Tenant, "q", api.QueueRequest{MaxActive: &most, Push: &api.PushRequest{URL: "https://example.com"}}))
 	must(f.Store.PauseQueue(ctx, f.Tenant, "q", true))
 	must(f.Store.PauseQueue(ctx, f.Tenant, "q", false))
+	_, err = f.Store.ProbeQueue(ctx, f.Tenant, "q", audit.Event{Tenant: &f.Tenant, Action: api.AuditQueueProbe, Object: "q"})
+	must(err)
 	must(f.Store.DeleteQueue(ctx, f.Tenant, "q"))
 	another := uuid.Must(uuid.NewV7())
 	_, err = f.Store.CreateTenant(ctx, another, api.TenantRequest{Name: "another"})
@@ -101,8 +103,9 @@ func (f *fixture) schedules(ctx context.Context) error {
 // webhooks does one of everything with a webhook.
 func (f *fixture) webhooks(ctx context.Context) error {
 	_, putErr := f.Store.PutWebhook(ctx, f.Tenant, "w", api.WebhookRequest{URL: "https://example.com", Events: []string{api.EventJobCompleted}}, []byte("BBBB"))
-	return errors.Join(putErr, f.Store.RotateSecret(ctx, f.Tenant, "w", []byte("BBBB")), f.Store.RecordTest(ctx, f.Tenant, "w", uuid.New()),
-		f.Store.DeleteWebhook(ctx, f.Tenant, "w"))
+	err := errors.Join(putErr, f.Store.RotateSecret(ctx, f.Tenant, "w", []byte("BBBB")), f.Store.RecordTest(ctx, f.Tenant, "w", uuid.New()))
+	_, probeErr := f.Store.ProbeQueue(ctx, f.Tenant, api.WebhookQueue("w"), audit.Event{Tenant: &f.Tenant, Action: api.AuditWebhookProbe, Object: "w"})
+	return errors.Join(err, probeErr, f.Store.DeleteWebhook(ctx, f.Tenant, "w"))
 }
 
 func (f *fixture) deadIDs() (ids []uuid.UUID) {
@@ -144,7 +147,7 @@ func TestEveryActionIsAudited(t *testing.T) {
 		want   int
 	}{
 		{api.AuditFilter{Action: api.AuditQueuePause}, 1},
-		{api.AuditFilter{Object: "q"}, 4},
+		{api.AuditFilter{Object: "q"}, 5},
 		{api.AuditFilter{KeyID: "key-2"}, 0},
 		{api.AuditFilter{Before: &all[0].At, Action: api.AuditTenantDelete}, 0}, // the newest
 		{api.AuditFilter{After: &all[len(all)-1].At}, len(all) - 1},

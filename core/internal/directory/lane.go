@@ -106,7 +106,7 @@ const queuesSinceSQL = `
 SELECT tenant_id, name, mode = 'push', paused, visibility_timeout_ms, max_attempts,
        retry_base_ms, retry_cap_ms, retry_jitter, retry_curve, max_active, max_running, rate_per_second, types,
        push_url, push_timeout_ms, push_secret, push_secret_previous, push_secret_previous_until, breaker_calls, breaker_failure_ratio, breaker_open_ms, breaker_half_open,
-       updated_at, NOT (` + queueThere + `)
+       probes, updated_at, NOT (` + queueThere + `)
 FROM queues WHERE updated_at > @since`
 
 // QueuesSince gives every tenant's queues whose settings changed after since, or that were deleted.
@@ -118,7 +118,7 @@ func (s *Directory) QueuesSince(ctx context.Context, since time.Time) ([]QueueSe
 		err := row.Scan(&q.Tenant, &q.Name, &q.Push, &q.Paused, &visibility, &q.MaxAttempts,
 			&base, &limit, &q.RetryJitter, &q.RetryCurve, &q.MaxActive, &q.MaxRunning, &q.RatePerSecond, &q.Types,
 			&target.url, &target.timeout, &target.secret, &target.previous, &target.previousUntil, &target.calls, &target.ratio, &target.open, &target.halfOpen,
-			&q.UpdatedAt, &q.Deleted)
+			&q.Probes, &q.UpdatedAt, &q.Deleted)
 		q.Target = target.target()
 		q.VisibilityTimeout, q.RetryBase, q.RetryCap = milliseconds(visibility), milliseconds(base), milliseconds(limit)
 		return q, err

@@ -140,6 +140,32 @@ func (s *Directory) PauseQueue(ctx context.Context, owner tenant.ID, name string
 	return nil
 }
 
+const probeQueueSQL = `
+UPDATE queues SET probes = probes + 1, updated_at = statement_timestamp()
+WHERE tenant_id = @tenant_id AND name = @name AND mode = 'push' AND ` + queueThere + `
+RETURNING probes`
+
+// ProbeQueue notes that the destination of a queue in push mode is to be tried before its breaker's
+// time, and gives how often that was asked for. done is its audit event. ErrNotFound for a queue that is
+// not there, or not in push mode.
+func (s *Directory) ProbeQueue(ctx context.Context, owner tenant.ID, name string, done audit.Event) (probes int64, err error) {
+	ctx = store.WithClass(ctx, store.ClassSubmits)
+	args := store.Args{"tenant_id": owner, "name": name}
+	rows, err := audit.Recorded(ctx, s.Store, pgx.RowTo[int64], probeQueueSQL, args, func(rows []int64) *audit.Event {
+		if len(rows) == 0 {
+			return nil
+		}
+		return &done
+	})
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("directory: probe: %w", err)
+	case len(rows) == 0:
+		return 0, store.ErrNotFound
+	}
+	return rows[0], nil
+}
+
 const visibilityLimitSQL = `
 SELECT p.visibility_timeout_ms_max FROM tenants t JOIN plans p ON p.name = t.plan WHERE t.id = @id`
 
@@ -276,7 +302,9 @@ type QueueSettings struct {
 	// Types are the limits by type.
 	Types api.TypeLimits
 	// Target is where a queue in push mode sends its jobs; zero for the others.
-	Target    Target
+	Target Target
+	// Probes is how often its destination was to be tried before its breaker's time.
+	Probes    int64
 	UpdatedAt time.Time
 	// Deleted: the queue is not there, and all settings are the defaults.
 	Deleted bool

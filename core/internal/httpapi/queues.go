@@ -104,6 +104,32 @@ func (s *Server) pauseQueue(ctx context.Context, owner tenant.ID, item api.Item[
 	return s.Dispatcher.PauseQueue(ctx, owner, item.Request.Name, item.Request.Paused)
 }
 
+// probeQueue has the destination of a queue in push mode tried before its breaker's time.
+//
+//	@Summary     Try a destination now
+//	@Description Makes the open breaker of a queue in push mode half-open, in every core. Where it is closed nothing changes.
+//	@ID          queueProbes
+//	@Tags        Queues
+//	@Param       envelope body api.Envelope[api.HopQueueRequest] true "The callers' requests."
+//	@Success     200 {object} api.Results[api.Queue] "An answer for each item."
+//	@x-access    "manager"
+//	@x-problems  ["not_found"]
+//	@x-example-queue {"name": "default"}
+//	@Router      /internal/v1/queue-probes [post]
+func (s *Server) probeQueue(ctx context.Context, owner tenant.ID, item api.Item[api.HopQueueRequest]) (api.Queue, error) {
+	if !api.ValidName(item.Request.Name) {
+		return api.Queue{}, store.ErrNotFound
+	}
+	shown, err := s.Dispatcher.Queue(ctx, owner, item.Request.Name)
+	if err != nil {
+		return api.Queue{}, err
+	}
+	if shown.Mode != api.ModePush {
+		return api.Queue{}, problem.New(problem.InvalidRequest, "The queue is not in push mode: workers claim its jobs, and there is no destination to try.")
+	}
+	return s.Dispatcher.ProbeQueue(ctx, owner, item.Request.Name)
+}
+
 // deleteQueue deletes an empty queue.
 //
 //	@Summary     Delete an empty queue

@@ -59,6 +59,7 @@ func (s *Server) routes() []route {
 		{"POST", api.HopQueueGet, body, 0, each(forManager(s.getQueue))},
 		{"POST", api.HopQueuePut, body, 0, each(forManager(s.putQueue))},
 		{"POST", api.HopQueuePause, body, 0, each(forManager(s.pauseQueue))},
+		{"POST", api.HopQueueProbe, body, 0, each(forManager(s.probeQueue))},
 		{"POST", api.HopQueueDelete, body, 0, each(forManager(s.deleteQueue))},
 		{"POST", api.HopStats, body, 0, each(forManager(s.readStats))},
 		{"POST", api.HopUsage, body, 0, each(forManager(s.readUsage))},
@@ -85,6 +86,7 @@ func (s *Server) routes() []route {
 		{"POST", api.HopWebhookList, body, 0, each(forManager(s.listWebhooks))},
 		{"POST", api.HopWebhookDelete, body, 0, each(forManager(s.deleteWebhook))},
 		{"POST", api.HopWebhookRotate, body, 0, each(forManager(s.rotateWebhookSecret))},
+		{"POST", api.HopWebhookProbe, body, 0, each(forManager(s.probeWebhook))},
 		{"POST", api.HopWebhookTest, body, 0, each(forManager(s.testWebhook))},
 
 		{"POST", api.HopTenantCreate, body, 0, each(forOperator(s.createTenant))},

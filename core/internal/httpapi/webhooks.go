@@ -155,3 +155,19 @@ func (s *Server) testWebhook(ctx context.Context, owner tenant.ID, item api.Item
 	}
 	return s.Dispatcher.TestWebhook(ctx, owner, item.Request.Name, id)
 }
+
+// probeWebhook has a webhook's URL tried before its breaker's time.
+//
+//	@Summary     Try a webhook's URL now
+//	@Description Makes its open breaker half-open, in every core. Where it is closed nothing changes.
+//	@ID          webhookProbes
+//	@Tags        Webhooks
+//	@Param       envelope body api.Envelope[api.HopWebhookRequest] true "The callers' requests."
+//	@Success     200 {object} api.Results[api.Webhook] "An answer for each item."
+//	@x-access    "manager"
+//	@x-problems  ["not_found"]
+//	@x-example-webhook {"name": "billing"}
+//	@Router      /internal/v1/webhook-probes [post]
+func (s *Server) probeWebhook(ctx context.Context, owner tenant.ID, item api.Item[api.HopWebhookRequest]) (api.Webhook, error) {
+	return s.Dispatcher.ProbeWebhook(ctx, owner, item.Request.Name)
+}

@@ -1,6 +1,8 @@
 package push_test
 
 import (
+	"errors"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -8,9 +10,12 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
+	"github.com/forgequeue/forgequeue/core/internal/metrics"
+	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/shared/api"
 )
 
@@ -97,6 +102,75 @@ func TestOpenBreakerSpendsNoAttempts(t *testing.T) {
 	}
 	if b := f.breaker(f.tenant, "hooks"); b.State != api.BreakerClosed || b.RetryAt != nil || f.metric("forgequeue_push_breakers_open") != 0 {
 		t.Errorf("breaker: %+v", b)
+	}
+}
+
+// A probe ends the time of an open breaker: a destination that is back is not waited for. One that still fails
+// costs no job an attempt, and the breaker is open for its whole time again. It may be asked of another core.
+func TestAProbeEndsTheTimeOfAnOpenBreaker(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	var alive atomic.Bool
+	d := newDestination(t, func(w http.ResponseWriter, _ *http.Request, _ int) {
+		if !alive.Load() {
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+	})
+	other := dispatch.New(dispatch.Options{Store: f.store, Metrics: metrics.NewJobs(prometheus.NewRegistry()), Logger: slog.New(slog.DiscardHandler)})
+	f.put(f.tenant, "hooks", d.URL, func(r *api.QueueRequest) {
+		r.Push.Breaker = &api.BreakerSettingsRequest{Calls: new(4), OpenMS: new(time.Hour.Milliseconds()), HalfOpen: new(2)}
+	})
+	if q, err := f.d.ProbeQueue(t.Context(), f.tenant, "hooks"); err != nil || q.Breaker.State != api.BreakerClosed {
+		t.Errorf("where it is closed: %+v %v", q.Breaker, err)
+	}
+	f.submit(f.tenant, "hooks", 4)
+	opens := func(after time.Time) time.Time {
+		t.Helper()
+		var b *api.Breaker
+		celltest.Eventually(t, "the breaker to open", func() bool {
+			b = f.breaker(f.tenant, "hooks")
+			return b.State == api.BreakerOpen && b.Since.After(after)
+		})
+		if left := b.RetryAt.Sub(b.Since.Time); left != time.Hour {
+			t.Errorf("it is open for %v", left)
+		}
+		return b.Since.Time
+	}
+	opened := opens(time.Time{})
+	waiting := f.submit(f.tenant, "hooks", 6)
+	calls := len(d.got())
+	for _, core := range []*dispatch.Dispatcher{f.d, other} {
+		q, err := core.ProbeQueue(t.Context(), f.tenant, "hooks")
+		if err != nil || core == f.d && q.Breaker.State == api.BreakerClosed {
+			t.Fatalf("%+v %v", q.Breaker, err)
+		}
+		opened = opens(opened)
+	}
+	celltest.Eventually(t, "the calls to end", func() bool { return f.count(`SELECT count(*) FROM jobs WHERE state = 'running'`) == 0 })
+	if more := len(d.got()) - calls; more < 2 || more > 4 {
+		t.Errorf("two probes made %d calls, and may make two each", more)
+	}
+	if attempts, _, dead := f.spent("hooks"); attempts != 4 || dead != 0 {
+		t.Errorf("%d attempts spent, %d dead", attempts, dead)
+	}
+	alive.Store(true)
+	if _, err := other.ProbeQueue(t.Context(), f.tenant, "hooks"); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range waiting {
+		f.ends(f.tenant, id, api.StateCompleted)
+	}
+	if b := f.breaker(f.tenant, "hooks"); b.State != api.BreakerClosed || f.metric("forgequeue_push_breakers_open") != 0 {
+		t.Errorf("%+v", b)
+	}
+	// What is not there, or not in push mode, has no destination.
+	if _, err := f.d.PutQueue(t.Context(), f.tenant, "pulled", api.QueueRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"none", "pulled"} {
+		if _, err := f.d.ProbeQueue(t.Context(), f.tenant, name); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

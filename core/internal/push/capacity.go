@@ -61,7 +61,7 @@ func (e *Executor) capacity(t *target, p *planned) int {
 		part(e.most, tenantPart)-e.byTenant[t.settings.Tenant]-p.byTenant[t.settings.Tenant],
 		part(e.most, destinationPart)-t.breaker.inFlight-p.byBreaker[t.breaker],
 	)
-	switch t.breaker.circuit.State() {
+	switch t.breaker.state() {
 	case gobreaker.StateOpen:
 		return 0
 	case gobreaker.StateHalfOpen:
@@ -118,6 +118,21 @@ func (e *Executor) leave(t *target) {
 	e.metrics.InFlight.Set(float64(e.inFlight))
 	e.mu.Unlock()
 	e.kick()
+}
+
+// Probe lets the next calls of a queue in push mode through, in this core, although the breaker is open. probes is
+// how often that was asked for: once for each number.
+func (e *Executor) Probe(key tenant.QueueKey, probes int64) {
+	e.mu.Lock()
+	t, known := e.targets[key]
+	fresh := known && t.breaker != nil && t.probes != probes
+	if fresh {
+		t.probes = probes
+	}
+	e.mu.Unlock()
+	if fresh {
+		t.breaker.tryNow()
+	}
 }
 
 // Breaker gives the breaker of a queue in push mode, in this core.

@@ -116,6 +116,7 @@ func (f *fixture) start(grace time.Duration) {
 		Tracer: f.tracer,
 	})
 	f.d.ShowBreakers(f.executor.Breaker)
+	f.d.ProbeBreakers(f.executor.Probe)
 	f.stop = f.background(func(ctx context.Context) { _ = f.executor.Run(ctx) })
 }
 

@@ -24,6 +24,8 @@ type target struct {
 	// previous is the secret of before a rotation; nil for none.
 	previous *standardwebhooks.Webhook
 	breaker  *breaker
+	// probes is the number of the last probe that was seen, see Executor.Probe. The Executor's lock guards it.
+	probes int64
 }
 
 // copyEvery is the maximum age of the copy of the queues' settings; breakers that were not used
@@ -63,7 +65,7 @@ func (e *Executor) copySettings(ctx context.Context) {
 			continue
 		}
 		delete(e.breakers, key)
-		if b.circuit.State() != gobreaker.StateClosed {
+		if b.state() != gobreaker.StateClosed {
 			e.metrics.BreakersOpen.Dec()
 		}
 	}
@@ -86,11 +88,17 @@ func (e *Executor) targetOf(ctx context.Context, settings *directory.QueueSettin
 		}
 	}
 	e.mu.Lock()
-	defer e.mu.Unlock()
+	known, seen = e.targets[settings.QueueKey]
+	made.probes = settings.Probes
+	if seen {
+		made.probes = known.probes
+	}
 	e.targets[settings.QueueKey] = made
 	if made.url != nil {
 		made.breaker = e.breakerOf(keyOf(settings, outbound.Destination(made.url)))
 	}
+	e.mu.Unlock()
+	e.Probe(settings.QueueKey, settings.Probes) // one that was asked of another core
 	return made.usable()
 }
 

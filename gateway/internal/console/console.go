@@ -103,6 +103,7 @@ func (c *Console) routes() map[string]http.Handler {
 		"GET /console/workers":                  c.page(listWorkers),
 		"GET /console/webhooks":                 c.page(listWebhooks),
 		"POST /console/webhooks/{name}/test":    c.action(testWebhook),
+		"POST /console/webhooks/{name}/probe":   c.action(probeWebhook),
 		"GET /console/keys":                     c.page(listKeys),
 		"POST /console/keys":                    c.form(makeOwnKey),
 		"POST /console/keys/{id}":               c.action(changeOwnKey),

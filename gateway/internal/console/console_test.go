@@ -145,6 +145,34 @@ func TestWebhooks(t *testing.T) {
 	}
 }
 
+// A destination whose breaker is open can be tried now, by a key that may.
+func TestProbes(t *testing.T) {
+	t.Parallel()
+	queue := func(state string) string {
+		return `{"name":"hooks","mode":"push","depth_capped":[],"unserved":[],"breaker":{"state":"` + state + `","since":"2026-11-20T11:59:00Z","retry_at":null},"settings":{"types":{}}}`
+	}
+	f := &fake{answers: map[string]string{"GET /v1/queues/hooks": queue("open"), "POST /v1/queues/hooks/probe": `{}`, "GET /v1/stats": `{"items":[]}`, "POST /v1/webhooks/alerts/probe": `{}`}}
+	send := open(t, f)
+	_, text := send(http.MethodGet, "/console/queues/hooks")
+	if !strings.Contains(text, `value="probe"`) {
+		t.Errorf("no button in %s", text)
+	}
+	token := regexp.MustCompile(`name="form" value="([^"]+)"`).FindStringSubmatch(text)[1]
+	for path, want := range map[string]string{"/console/queues/hooks": "POST /v1/queues/hooks/probe", "/console/webhooks/alerts/probe": "POST /v1/webhooks/alerts/probe"} {
+		if status, text := send(http.MethodPost, path, "form", token, "do", "probe"); status != http.StatusSeeOther || f.asked[len(f.asked)-1] != want {
+			t.Errorf("%s: %d %s %v", path, status, text, f.asked)
+		}
+	}
+	f.answers["GET /v1/queues/hooks"] = queue("closed")
+	if _, text := send(http.MethodGet, "/console/queues/hooks"); strings.Contains(text, `value="probe"`) {
+		t.Error("there is a button where it is closed")
+	}
+	f.answers["GET /v1/queues/hooks"], f.answers["GET /v1/whoami"] = queue("open"), `{"tenant":"t","user":null,"scopes":["read"],"plan":"p","key_id":"k"}`
+	if status, text := send(http.MethodGet, "/console/queues/hooks"); status != http.StatusOK || strings.Contains(text, `value="probe"`) {
+		t.Errorf("there is a button for a reader: %d", status)
+	}
+}
+
 // What the API refuses is said in words, with its status, and when to try again.
 func TestRefusalsInWords(t *testing.T) {
 	t.Parallel()

@@ -196,6 +196,8 @@ func changeQueue(v *visit) (string, error) {
 		return here + "?note=queue-paused", v.call(http.MethodPost, at+"/pause", nil, nil, nil)
 	case "resume":
 		return here + "?note=queue-resumed", v.call(http.MethodPost, at+"/resume", nil, nil, nil)
+	case "probe":
+		return here + "?note=queue-probed", v.call(http.MethodPost, at+"/probe", nil, nil, nil)
 	case "delete":
 		return "/console/queues?note=queue-deleted", v.call(http.MethodDelete, at, nil, nil, nil)
 	case "settings":

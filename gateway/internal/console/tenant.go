@@ -126,7 +126,7 @@ func newAuditRow(entry api.AuditEntry, operator bool) auditRow {
 		return row
 	}
 	switch entry.Action {
-	case api.AuditQueuePut, api.AuditQueuePause, api.AuditQueueResume:
+	case api.AuditQueuePut, api.AuditQueuePause, api.AuditQueueResume, api.AuditQueueProbe:
 		row.Path = "/console/queues/" + object
 	case api.AuditRedrive:
 		row.Path = "/console/jobs/" + object

@@ -49,6 +49,11 @@ func listWebhooks(v *visit) (shown, error) {
 	return shown{template: "webhooks", title: "Webhooks", data: webhooksPage{webhooks.Items, v.older(webhooks.NextPageToken)}}, nil
 }
 
+// probeWebhook has its URL tried although the breaker is open.
+func probeWebhook(v *visit) (string, error) {
+	return "/console/webhooks?note=webhook-probed", v.call(http.MethodPost, resource("webhooks", v.r.PathValue("name"), "probe"), nil, nil, nil)
+}
+
 // testWebhook sends a test delivery.
 func testWebhook(v *visit) (string, error) {
 	return "/console/webhooks?note=webhook-tested", v.call(http.MethodPost, resource("webhooks", v.r.PathValue("name"), "test"), nil, nil, nil)

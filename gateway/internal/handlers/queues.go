@@ -124,6 +124,25 @@ func (h *Handlers) setPaused(ctx context.Context, c *Call, paused bool) (Respons
 		api.HopQueuePauseRequest{Name: name, Paused: paused})
 }
 
+// ProbeQueue answers POST /v1/queues/{name}/probe: an open breaker is half-open, and the next calls are let through.
+// Where it is closed nothing changes. 400 for a queue that is not in push mode.
+//
+//	@Summary     Try a queue's destination now
+//	@Description Makes the open breaker of a queue in push mode half-open, in every core within a second: the next jobs are sent to the destination, as many from each core as `half_open` allows. If they are accepted the breaker closes; if not it is open for its full time again, and no job loses an attempt. Where the breaker is closed nothing changes. A queue that is not in push mode is 400.
+//	@ID          probeQueue
+//	@Tags        Queues
+//	@Param       name path string true "The queue's name."
+//	@Success     200 {object} api.Queue "The queue as it is now."
+//	@x-access    "manage unbound"
+//	@Router      /v1/queues/{name}/probe [post]
+func (h *Handlers) ProbeQueue(ctx context.Context, c *Call, _ None) (Response[api.Queue], error) {
+	name, err := c.name()
+	if err != nil {
+		return Response[api.Queue]{}, err
+	}
+	return send[api.HopQueueRequest, api.Queue](ctx, h, c, coreclient.Write(api.HopQueueProbe), api.HopQueueRequest{Name: name})
+}
+
 // DeleteQueue answers DELETE /v1/queues/{name}: 204, and 204 again for a repeat; 409
 // queue_not_empty where it has live jobs or dead letters.
 //

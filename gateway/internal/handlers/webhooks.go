@@ -117,6 +117,24 @@ func (h *Handlers) RotateWebhookSecret(ctx context.Context, c *Call, _ None) (Re
 	return send[api.HopWebhookRequest, api.Webhook](ctx, h, c, coreclient.Write(api.HopWebhookRotate), api.HopWebhookRequest{Name: name})
 }
 
+// ProbeWebhook answers POST /v1/webhooks/{name}/probe: an open breaker is half-open. Where it is closed nothing changes.
+//
+//	@Summary     Try a webhook's URL now
+//	@Description Makes the open breaker of the webhook's destination half-open, in every core within a second: the next deliveries are sent. Where it is closed nothing changes.
+//	@ID          probeWebhook
+//	@Tags        Webhooks
+//	@Param       name path string true "The webhook's name."
+//	@Success     200 {object} api.Webhook "The webhook as it is now."
+//	@x-access    "manage unbound"
+//	@Router      /v1/webhooks/{name}/probe [post]
+func (h *Handlers) ProbeWebhook(ctx context.Context, c *Call, _ None) (Response[api.Webhook], error) {
+	name, err := c.name()
+	if err != nil {
+		return Response[api.Webhook]{}, err
+	}
+	return send[api.HopWebhookRequest, api.Webhook](ctx, h, c, coreclient.Write(api.HopWebhookProbe), api.HopWebhookRequest{Name: name})
+}
+
 // TestWebhook answers POST /v1/webhooks/{name}/test with 202 and the delivery's job.
 //
 //	@Summary     Test a webhook

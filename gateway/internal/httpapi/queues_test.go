@@ -33,7 +33,7 @@ func TestQueues(t *testing.T) {
 	d.refuses("/v1/queues", read, map[string]string{"page_size": "page_size", "page_token": "page_token"})
 
 	whole := func(coretest.Item) coretest.Result { return coretest.Value(200, aQueue) }
-	for _, path := range []string{api.HopQueueGet, api.HopQueuePut, api.HopQueuePause} {
+	for _, path := range []string{api.HopQueueGet, api.HopQueuePut, api.HopQueuePause, api.HopQueueProbe} {
 		d.core.On(path, whole)
 	}
 	for _, test := range []struct{ method, path, key, body, hop, sent string }{
@@ -48,6 +48,7 @@ func TestQueues(t *testing.T) {
 		{"PUT", "/v1/queues/mail", manage, `{"max_attempts":null}`, api.HopQueuePut, `{"name":"mail"}`},
 		{"POST", "/v1/queues/mail/pause", manage, "", api.HopQueuePause, `{"name":"mail","paused":true}`},
 		{"POST", "/v1/queues/mail/pause", manage, "{}", api.HopQueuePause, `{"name":"mail","paused":true}`},
+		{"POST", "/v1/queues/mail/probe", manage, "", api.HopQueueProbe, `{"name":"mail"}`},
 		{"POST", "/v1/queues/mail/resume", manage, "", api.HopQueuePause, `{"name":"mail","paused":false}`},
 	} {
 		got := d.do(test.method, test.path, test.key, test.body)

@@ -107,6 +107,7 @@ func (s *Server) routes() []route {
 		{"DELETE", "/v1/queues/{name}", manageTenant, noBody, perRequest, nil, "", handle(h.DeleteQueue)},
 		{"POST", "/v1/queues/{name}/pause", manageTenant, bodyOrNone, perRequest, nil, "", handle(h.PauseQueue)},
 		{"POST", "/v1/queues/{name}/resume", manageTenant, bodyOrNone, perRequest, nil, "", handle(h.ResumeQueue)},
+		{"POST", "/v1/queues/{name}/probe", manageTenant, bodyOrNone, perRequest, nil, "", handle(h.ProbeQueue)},
 		{"GET", "/v1/stats", readTenant, noBody, perRequest, []string{"queue", "from", "to", "step"}, "", handle(h.Stats)},
 		{"GET", "/v1/usage", readTenant, noBody, perRequest, page("from", "to", "by"), "", handle(h.Usage)},
 
@@ -145,6 +146,7 @@ func (s *Server) webhookRoutes() []route {
 		{"PUT", "/v1/webhooks/{name}", manageTenant, body, perRequest, nil, "", handle(h.PutWebhook)},
 		{"DELETE", "/v1/webhooks/{name}", manageTenant, noBody, perRequest, nil, "", handle(h.DeleteWebhook)},
 		{"POST", "/v1/webhooks/{name}/rotate-secret", manageTenant, bodyOrNone, perRequest, nil, "", handle(h.RotateWebhookSecret)},
+		{"POST", "/v1/webhooks/{name}/probe", manageTenant, bodyOrNone, perRequest, nil, "", handle(h.ProbeWebhook)},
 		{"POST", "/v1/webhooks/{name}/test", manageTenant, bodyOrNone, perRequest, nil, "", handle(h.TestWebhook)},
 	}
 }

@@ -26,10 +26,10 @@ func complete(a *cli.App, all []*cobra.Command) {
 		"jobs rerun":   jobsIn(api.StateCompleted, api.StateCancelled, api.StateDeadLetter),
 		"jobs delete":  jobsIn(api.StateCompleted, api.StateCancelled, api.StateDeadLetter),
 		"jobs redrive": jobsIn(api.StateDeadLetter), "dead-letters redrive": jobsIn(api.StateDeadLetter), "dead-letters discard": jobsIn(api.StateDeadLetter),
-		"queues get": queueNames(), "queues set": queueNames(), "queues pause": queueNames(), "queues resume": queueNames(), "queues delete": queueNames(),
+		"queues get": queueNames(), "queues set": queueNames(), "queues pause": queueNames(), "queues resume": queueNames(), "queues probe": queueNames(), "queues delete": queueNames(),
 		"schedule get": scheduleNames(), "schedule set": scheduleNames(), "schedule pause": scheduleNames(), "schedule resume": scheduleNames(),
 		"schedule trigger": scheduleNames(), "schedule runs": scheduleNames(), "schedule delete": scheduleNames(),
-		"webhook get": webhookNames(), "webhook set": webhookNames(), "webhook test": webhookNames(), "webhook rotate-secret": webhookNames(), "webhook delete": webhookNames(),
+		"webhook get": webhookNames(), "webhook set": webhookNames(), "webhook test": webhookNames(), "webhook probe": webhookNames(), "webhook rotate-secret": webhookNames(), "webhook delete": webhookNames(),
 		"workflow get": workflowIDs(), "workflow watch": workflowIDs(), "workflow cancel": workflowIDs(), "workflow redrive": workflowIDs(), "workflow add": workflowIDs(),
 		"redrives get": redriveIDs(), "redrives watch": redriveIDs(), "redrives cancel": redriveIDs(), "worker health": workerIDs(),
 	}

@@ -9,6 +9,8 @@ var notes = map[string]string{
 	"queue-paused":          "The queue is paused. Jobs that run go on; no other one starts.",
 	"queue-resumed":         "The queue goes on.",
 	"queue-saved":           "The settings are saved.",
+	"queue-probed":          "The next jobs are sent to the destination. If it accepts them, the breaker closes.",
+	"webhook-probed":        "The next deliveries are sent. If they are accepted, the breaker closes.",
 	"queue-deleted":         "The queue is deleted.",
 	"job-cancelled":         "The job is cancelled.",
 	"job-cancelling":        "The job runs. Its worker is asked to stop; you see here when it has.",

@@ -28,7 +28,8 @@ func newQueues(a *cli.App) *cobra.Command {
 	command.RunE = list.RunE
 	command.AddCommand(list, newQueuesGet(a), newQueuesSet(a), newQueuesDelete(a),
 		newQueueSwitch(a, "pause", "Stop the claims from a queue; what runs goes on", (*client.Client).PauseQueue),
-		newQueueSwitch(a, "resume", "Let a paused queue be claimed from again", (*client.Client).ResumeQueue))
+		newQueueSwitch(a, "resume", "Let a paused queue be claimed from again", (*client.Client).ResumeQueue),
+		newQueueSwitch(a, "probe", "Try the destination of a queue in push mode now, although its breaker is open", (*client.Client).ProbeQueue))
 	return command
 }
 

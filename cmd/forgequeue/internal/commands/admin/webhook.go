@@ -21,7 +21,7 @@ func newWebhook(a *cli.App) *cobra.Command {
 	list := newWebhookList(a)
 	command.Flags().AddFlagSet(list.Flags()) // `webhook` alone is the list
 	command.RunE = list.RunE
-	command.AddCommand(list, newWebhookSet(a), newWebhookGet(a), newWebhookTest(a), newWebhookRotate(a), newWebhookDelete(a))
+	command.AddCommand(list, newWebhookSet(a), newWebhookGet(a), newWebhookTest(a), newWebhookProbe(a), newWebhookRotate(a), newWebhookDelete(a))
 	return command
 }
 
@@ -182,6 +182,18 @@ func newWebhookTest(a *cli.App) *cobra.Command {
 			t.Pair("state", delivery.State)
 			t.Pair("follow it", "forgequeue job watch "+delivery.ID)
 		})
+	})
+	return command
+}
+
+func newWebhookProbe(a *cli.App) *cobra.Command {
+	command := &cobra.Command{Use: "probe NAME", Short: "Try its URL now, although the breaker is open", Args: cli.One()}
+	command.RunE = a.AsTenant(func(ctx context.Context, s *cli.Session, args []string) error {
+		one, err := s.Client.ProbeWebhook(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		return s.Show(one, func(t *cli.Table) { describeWebhook(t, one) })
 	})
 	return command
 }
