@@ -77,6 +77,8 @@ func (c *completer) parameters(path string, op *openapi3.Operation) {
 			p.Value.Example = "lease_lost"
 		case "worker_id":
 			s.Pattern, p.Value.Example = labelPattern, "worker-1"
+		case "action":
+			words(api.AuditActions()...)(s)
 		case "key_id":
 			p.Value.Example = "8y2k4m6n8p0q"
 		case "page_size":

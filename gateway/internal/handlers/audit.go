@@ -15,7 +15,7 @@ import (
 //	@Description Changes to the tenant's resources and the key that made each, newest first: dead letters, redrives, queues, and the operator's changes to the tenant and its keys. An entry is committed in the same transaction as its change. Entries are kept for a year by default. They never contain secrets.
 //	@ID          listAudit
 //	@Tags        Self
-//	@Param       action     query string false "Only entries with this action." Enums(dead_letter.redrive, dead_letter.discard, redrive.create, redrive.cancel, queue.put, queue.pause, queue.resume, tenant.create, tenant.patch, key.create, key.revoke, plan.put)
+//	@Param       action     query string false "Only entries with this action."
 //	@Param       object     query string false "Only entries about this object: the id of a job, a redrive, a key or a tenant, or the name of a queue or a plan."
 //	@Param       key_id     query string false "Only changes made with this key."
 //	@Param       after      query string false "Only changes after this time." Format(date-time)
@@ -37,7 +37,7 @@ func (h *Handlers) ListAudit(ctx context.Context, c *Call, _ None) (Response[api
 //	@ID          listAllAudit
 //	@Tags        Admin
 //	@Param       tenant     query string false "Only entries of this tenant." Format(uuid)
-//	@Param       action     query string false "Only entries with this action." Enums(dead_letter.redrive, dead_letter.discard, redrive.create, redrive.cancel, queue.put, queue.pause, queue.resume, tenant.create, tenant.patch, key.create, key.revoke, plan.put)
+//	@Param       action     query string false "Only entries with this action."
 //	@Param       object     query string false "Only entries about this object: the id of a job, a redrive, a key or a tenant, or the name of a queue or a plan."
 //	@Param       key_id     query string false "Only changes made with this key."
 //	@Param       after      query string false "Only changes after this time." Format(date-time)
