@@ -30,6 +30,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/httpserver"
 	"github.com/forgequeue/forgequeue/shared/identity"
 	"github.com/forgequeue/forgequeue/shared/memory"
+	"github.com/forgequeue/forgequeue/shared/redisurl"
 	"github.com/forgequeue/forgequeue/shared/telemetry"
 )
 
@@ -72,8 +73,8 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 	defer tracing.Stop(ctx)
 	options := cfg.storeOptions()
-	options.Tracing, options.Attempts = tracing.Provider(), log.Enabled(ctx, slog.LevelInfo)
 	options.Logger = log
+	options.Tracing, options.Attempts = tracing.Provider(), log.Enabled(ctx, slog.LevelInfo)
 	store, err := openMigrated(ctx, options)
 	if err != nil {
 		return err
@@ -102,8 +103,8 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, tracing *telemetry
 		Store: store, Metrics: meters.jobs, Logger: log, Publish: notifier.Ready, PublishEnded: notifier.Ended, PublishSettings: notifier.Settings, PublishLeft: notifier.Left,
 		Scheduled: func() { promoter.Kick() }, ScheduleChanged: func() { ticker.Kick() }, MaxRunning: cfg.MaxRunning, Tracer: tracing.Tracer(),
 	})
-	ticker = sweep.NewTicker(store, dispatcher, meters.jobs, log)
 	store.OnNewPrimary(dispatcher.NewPrimary)
+	ticker = sweep.NewTicker(store, dispatcher, meters.jobs, log)
 	promoter = sweep.NewPromoter(store, dispatcher, meters.jobs, log)
 	// Before the first call: core may have been down for longer than daysAhead.
 	if err := store.MakePartitions(ctx); err != nil {
@@ -133,8 +134,8 @@ func serve(ctx context.Context, cfg Config, log *slog.Logger, tracing *telemetry
 	stats := sweep.NewStats(store, dispatcher, meters.jobs, log)
 	for _, run := range append(sweeps(store, dispatcher, promoter, meters, log),
 		stats.Run,
-		dispatcher.Run,
 		store.WatchPrimary,
+		dispatcher.Run,
 		promoter.Run,
 		ticker.Run,
 		func(ctx context.Context) error {
@@ -337,15 +338,19 @@ func closeAll(listeners ...net.Listener) {
 }
 
 // redisOptions gives nil without Redis: then there are only polls.
-func redisOptions(cfg Config) (*redis.Options, error) {
+func redisOptions(cfg Config) (*redis.UniversalOptions, error) {
 	if cfg.RedisURL == "" {
 		return nil, nil //nolint:nilnil // see above
 	}
-	options, err := redis.ParseURL(cfg.RedisURL.Reveal())
-	if err != nil { // not the library's text: it contains the URL with its password
-		return nil, errors.New("must look like redis://[[user]:password@]host:port[/database]")
+	target, err := redisurl.Parse(cfg.RedisURL.Reveal())
+	if err != nil {
+		return nil, err
 	}
-	return options, nil
+	return &redis.UniversalOptions{
+		Addrs: target.Addrs, IsClusterMode: target.Cluster, MasterName: target.Master, DB: target.DB,
+		Username: target.Username, Password: target.Password, TLSConfig: target.TLS,
+		SentinelUsername: target.SentinelUsername, SentinelPassword: target.SentinelPassword,
+	}, nil
 }
 
 func openRedis(cfg Config) (redis.UniversalClient, error) {

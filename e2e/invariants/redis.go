@@ -39,13 +39,18 @@ func RedisWithoutTTL(ctx context.Context, address string) ([]string, error) {
 
 // RedisDo runs one command on a Redis, as in RedisDo(ctx, url, "FLUSHALL").
 func RedisDo(ctx context.Context, address string, words ...string) error {
+	_, err := RedisAsk(ctx, address, words...)
+	return err
+}
+
+// RedisAsk is RedisDo, and gives the answer, flat.
+func RedisAsk(ctx context.Context, address string, words ...string) ([]string, error) {
 	r, err := dialRedis(ctx, address)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { _ = r.conn.Close() }()
-	_, err = r.ask(words...)
-	return err
+	return r.ask(words...)
 }
 
 func dialRedis(ctx context.Context, address string) (*redis, error) {

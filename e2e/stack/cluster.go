@@ -2,6 +2,7 @@ package stack
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -36,6 +37,8 @@ type ClusterOptions struct {
 	// DatabaseURL and RedisURL are stores of the caller's; a new database on the
 	// test's own servers if empty.
 	DatabaseURL, RedisURL string
+	// CoreRedisURL, where not empty, is the cores' own: another user of the same Redis.
+	CoreRedisURL string
 	// Through, where not nil, gives the database URL that the cores get: a proxy's.
 	Through func(databaseURL string) string
 	// Clocks, where not nil, are how far the clocks of core 0, gateway 0, core 1 … are
@@ -82,6 +85,7 @@ func NewCluster(tb testing.TB, o ClusterOptions) *Cluster {
 	for i := range max(o.Cores, 1) {
 		core := newService(tb, settings, "core")
 		core.set("FORGEQUEUE_CORE_LISTEN", "FORGEQUEUE_CORE_METRICS_LISTEN")
+		core.settings["REDIS_URL"] = cmp.Or(o.CoreRedisURL, c.RedisURL)
 		core.SetClock(clock(o.Clocks, 2*i))
 		c.Cores = append(c.Cores, core)
 		core.Start()

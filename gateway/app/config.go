@@ -34,7 +34,7 @@ type Config struct {
 	Listen         string        `env:"FORGEQUEUE_LISTEN"          envDefault:"127.0.0.1:8080"        doc:"Address of the public API, host:port. Default 127.0.0.1:8080."`
 	MetricsListen  string        `env:"FORGEQUEUE_METRICS_LISTEN"  envDefault:"127.0.0.1:9090"        doc:"Address of /metrics, and for callers on this machine /debug/pprof, host:port; keep it private. Default 127.0.0.1:9090."`
 	CoreURL        string        `env:"FORGEQUEUE_CORE_URL"        envDefault:"http://127.0.0.1:8081" doc:"URL of core's internal API, without path. Default http://127.0.0.1:8081."`
-	RedisURL       secret.Text   `env:"REDIS_URL"                                                     doc:"Redis or Valkey, redis:// or rediss://. Optional: without it each gateway enforces the rates alone, at rate ÷ FORGEQUEUE_REPLICAS, and revoked keys and changed limits take effect within 30 s. Default none."`
+	RedisURL       secret.Text   `env:"REDIS_URL"                                                     doc:"Redis or Valkey, redis://, rediss:// or unix://; a cluster or Sentinel too, see operations.md. Optional: without it each gateway enforces the rates alone, at rate ÷ FORGEQUEUE_REPLICAS, and revoked keys and changed limits take effect within 30 s. Default none."`
 	RedisTimeout   time.Duration `env:"FORGEQUEUE_REDIS_TIMEOUT"   envDefault:"50ms"                  doc:"How long a request waits for Redis before the gateway decides without it, a duration such as 50ms; use more if Redis is far away. 5ms to 10s. Default 50ms."`
 	HopSecret      secret.Text   `env:"FORGEQUEUE_HOP_SECRET"                                         doc:"Signs the calls to core, at least 32 bytes, the same in gateway and core. Required; openssl rand -base64 32 makes one."`
 	KeySecret      secret.Text   `env:"FORGEQUEUE_KEY_SECRET"                                         doc:"HMAC secret of API keys, at least 32 bytes, the same in every gateway; changing it makes all keys invalid. Required; openssl rand -base64 32 makes one."`
@@ -158,7 +158,8 @@ func (cfg Config) check() error {
 	}
 	problems = append(problems, cfg.Tracing.Check())
 	// Not with the library's error: it repeats the URL, password and all.
-	wrong(admission.ValidURL(cfg.RedisURL.Reveal()), "REDIS_URL: must look like redis://[[user]:password@]host:port[/database]")
+	redisErr := admission.CheckURL(cfg.RedisURL.Reveal())
+	wrong(redisErr == nil, "REDIS_URL: %w", redisErr)
 	return errors.Join(problems...)
 }
 

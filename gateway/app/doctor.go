@@ -11,8 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"                    //nolint:depguard // with longer timeouts than admission's
 	"github.com/redis/go-redis/v9/maintnotifications" //nolint:depguard // as above
 
-	"github.com/forgequeue/forgequeue/gateway/internal/admission"
 	"github.com/forgequeue/forgequeue/shared/diagnosis"
+	"github.com/forgequeue/forgequeue/shared/redisurl"
 )
 
 const (
@@ -32,15 +32,19 @@ func Diagnose(ctx context.Context, redisURL string) diagnosis.Diagnosis {
 	ctx, cancel := context.WithTimeout(ctx, diagnosisTime)
 	defer cancel()
 	var d look
-	parsed, err := redis.ParseURL(redisURL)
-	if err != nil || !admission.ValidURL(redisURL) { // not the library's text, which may repeat the password
-		d.Add(diagnosis.LevelFail, "Redis", "REDIS_URL cannot be read", "it should look like redis://[[user]:password@]host:port[/database]")
+	target, err := redisurl.Parse(redisURL)
+	if err != nil {
+		d.Add(diagnosis.LevelFail, "Redis", "REDIS_URL cannot be read: "+err.Error(), "it should look like "+redisurl.Form)
 		return d.Diagnosis
 	}
-	parsed.ContextTimeoutEnabled, parsed.DialTimeout, parsed.MaxRetries = true, dialTime, -1
-	parsed.DisableIdentity = true // older servers answer it with an error
-	parsed.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	client := redis.NewClient(parsed)
+	client := redis.NewUniversalClient(&redis.UniversalOptions{
+		Addrs: target.Addrs, IsClusterMode: target.Cluster, MasterName: target.Master, DB: target.DB,
+		Username: target.Username, Password: target.Password, TLSConfig: target.TLS,
+		SentinelUsername: target.SentinelUsername, SentinelPassword: target.SentinelPassword,
+		ContextTimeoutEnabled: true, DialTimeout: dialTime, MaxRetries: -1,
+		DisableIdentity:          true, // older servers answer it with an error
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	})
 	defer func() { _ = client.Close() }() // it was only read
 	if err := client.Ping(ctx).Err(); err != nil {
 		d.Add(diagnosis.LevelFail, "Redis", err.Error(), "start the server, or correct REDIS_URL; without Redis each gateway limits by itself")
@@ -61,7 +65,7 @@ func Diagnose(ctx context.Context, redisURL string) diagnosis.Diagnosis {
 
 // clockOf compares the clocks by the quickest of a few calls, as NTP does: the answer
 // was written at some time between the call and its return.
-func clockOf(ctx context.Context, client *redis.Client) (ahead, doubt time.Duration, err error) {
+func clockOf(ctx context.Context, client redis.UniversalClient) (ahead, doubt time.Duration, err error) {
 	const questions = 5
 	for i := range questions {
 		asked := time.Now()
@@ -88,7 +92,7 @@ func (d *look) speed() {
 	d.Add(diagnosis.LevelOK, "Redis latency", detail, "")
 }
 
-func (d *look) version(ctx context.Context, client *redis.Client) {
+func (d *look) version(ctx context.Context, client redis.UniversalClient) {
 	const check = "Redis version"
 	info := infoOf(ctx, client, "server")
 	if valkey := info["valkey_version"]; valkey != "" {
@@ -115,7 +119,7 @@ redis.call('MGET', KEYS[1])
 redis.call('SET', KEYS[1], time[1], 'PX', ARGV[1])
 return tonumber(time[1])`
 
-func (d *look) scripts(ctx context.Context, client *redis.Client) {
+func (d *look) scripts(ctx context.Context, client redis.UniversalClient) {
 	const check = "Redis scripts"
 	key := "fq:doctor:" + strconv.FormatInt(time.Now().UnixNano(), 36)
 	err := redis.NewScript(probe).Run(ctx, client, []string{key}, time.Second.Milliseconds()).Err()
@@ -130,7 +134,7 @@ func (d *look) scripts(ctx context.Context, client *redis.Client) {
 }
 
 // hints checks pub/sub, by which revocations and wake-ups are sent.
-func (d *look) hints(ctx context.Context, client *redis.Client) {
+func (d *look) hints(ctx context.Context, client redis.UniversalClient) {
 	const check = "Redis pub/sub"
 	if err := client.Publish(ctx, "fq:doctor", "").Err(); err != nil {
 		d.Add(diagnosis.LevelWarn, check, err.Error(), "allow PUBLISH and SUBSCRIBE on fq:*; without them jobs are found by polls, and a revoked key works for 30 s more")
@@ -141,7 +145,7 @@ func (d *look) hints(ctx context.Context, client *redis.Client) {
 
 // memory checks what the server does when it is full. Persistence does not matter: all
 // data in Redis may be lost.
-func (d *look) memory(ctx context.Context, client *redis.Client) {
+func (d *look) memory(ctx context.Context, client redis.UniversalClient) {
 	const check = "Redis memory"
 	info := infoOf(ctx, client, "memory")
 	limit, policy := info["maxmemory"], info["maxmemory_policy"]
@@ -161,7 +165,7 @@ func (d *look) memory(ctx context.Context, client *redis.Client) {
 }
 
 // infoOf reads a section of INFO; nil if the server does not give it.
-func infoOf(ctx context.Context, client *redis.Client, section string) map[string]string {
+func infoOf(ctx context.Context, client redis.UniversalClient, section string) map[string]string {
 	text, err := client.Info(ctx, section).Result()
 	if err != nil {
 		return nil

@@ -21,6 +21,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/shared/api"
@@ -95,11 +96,13 @@ func New(client redis.UniversalClient, log *slog.Logger) *Hints {
 
 // Connect makes a client for Hints, which set their own timeouts. Replies are checked before the
 // library reads them. It does not dial yet.
-func Connect(options *redis.Options) redis.UniversalClient {
+func Connect(options *redis.UniversalOptions) redis.UniversalClient {
 	options.ContextTimeoutEnabled = true
 	options.DialTimeout, options.ReadTimeout, options.WriteTimeout = 150*time.Millisecond, time.Second, time.Second
 	options.MaxRetries = -1
-	dial := redis.NewDialer(options)
+	options.DisableIdentity = true // older servers answer it with an error, and a user may not be allowed it
+	options.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	dial := redis.NewDialer(&redis.Options{DialTimeout: options.DialTimeout, TLSConfig: options.TLSConfig})
 	options.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dial(ctx, network, address)
 		if err != nil {
@@ -107,7 +110,7 @@ func Connect(options *redis.Options) redis.UniversalClient {
 		}
 		return resp.Checked(conn), nil
 	}
-	return redis.NewClient(options)
+	return redis.NewUniversalClient(options)
 }
 
 // Ready notifies other cores of jobs that became ready. It never blocks.

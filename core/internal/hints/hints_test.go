@@ -21,6 +21,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/hints"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/redisurl"
 )
 
 // The channels are the same for every process, so these tests share one Redis
@@ -28,11 +29,11 @@ import (
 
 func client(t *testing.T, redisURL string) redis.UniversalClient {
 	t.Helper()
-	options, err := redis.ParseURL(redisURL)
+	target, err := redisurl.Parse(redisURL)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := hints.Connect(options)
+	c := hints.Connect(&redis.UniversalOptions{Addrs: target.Addrs, DB: target.DB, Username: target.Username, Password: target.Password})
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }

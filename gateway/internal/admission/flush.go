@@ -73,7 +73,7 @@ func (l *Limiter) flush(ctx context.Context, questions []question) []answerResul
 	}
 	ctx = l.spanned(ctx, questions)
 	// The client may need longer than its context to give up, as in dialling.
-	late := time.AfterFunc(l.budget, l.suspect)
+	late := time.AfterFunc(l.budget, func() { l.suspect(ctx) })
 	groups := alike(questions)
 	calls := make([]*scriptCall, len(groups))
 	for i := range groups {
@@ -83,7 +83,7 @@ func (l *Limiter) flush(ctx context.Context, questions []question) []answerResul
 		return struct{}{}, l.script.run(ctx, l.client, calls)
 	})
 	if err != nil {
-		l.suspect()
+		l.suspect(ctx)
 	}
 	if !late.Stop() && err == nil {
 		l.doubt.Store(false) // late, but it answers

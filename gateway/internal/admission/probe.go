@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/sony/gobreaker/v2"
 )
 
@@ -12,9 +13,18 @@ var errDoubt = errors.New("admission: Redis does not answer")
 
 // suspect puts Redis in doubt: requests that wait for it, and all until a probe has
 // succeeded, are decided locally.
-func (l *Limiter) suspect() {
+func (l *Limiter) suspect(ctx context.Context) {
 	l.doubt.Store(true)
 	l.batcher.RejectWaiting(errDoubt)
+	l.findMasters(ctx)
+}
+
+// findMasters has the library ask a cluster, in the background, which server has which keys: by itself
+// it asks once a minute, and not because a server is gone.
+func (l *Limiter) findMasters(ctx context.Context) {
+	if cluster, ok := l.client.(*redis.ClusterClient); ok {
+		cluster.ReloadState(ctx)
+	}
 }
 
 // reachable says whether Redis is expected to answer.
@@ -49,6 +59,8 @@ func (l *Limiter) probe(ctx context.Context) {
 		})
 		if err == nil {
 			l.doubt.Store(false)
+		} else {
+			l.findMasters(ctx)
 		}
 	}()
 }

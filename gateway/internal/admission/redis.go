@@ -2,7 +2,6 @@ package admission
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -12,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
+	"github.com/forgequeue/forgequeue/shared/redisurl"
 	"github.com/forgequeue/forgequeue/shared/resp"
 )
 
@@ -37,8 +37,8 @@ type Redis struct {
 	check   string
 }
 
-// Connect makes the client; it does not dial yet. An empty URL is no Redis. A
-// cluster's URL names further nodes, as in redis://one:6379?addr=two:6379.
+// Connect makes the client; it does not dial yet. An empty URL is no Redis. Package
+// redisurl has the forms of others.
 func Connect(url string) (*Redis, error) { return ConnectWithin(url, redisBudget) }
 
 // ConnectWithin is Connect with a time that a request waits for Redis other than
@@ -47,10 +47,14 @@ func ConnectWithin(url string, budget time.Duration) (*Redis, error) {
 	if url == "" {
 		return &Redis{budget: budget}, nil
 	}
-	options, err := parse(url)
+	target, err := redisurl.Parse(url)
 	if err != nil {
-		return nil, errors.New("redis url: cannot be read") // the library's error repeats the password
+		return nil, fmt.Errorf("redis url: %w", err)
 	}
+	options := limiterOptions()
+	options.Addrs, options.IsClusterMode, options.MasterName, options.DB = target.Addrs, target.Cluster, target.Master, target.DB
+	options.Username, options.Password, options.TLSConfig = target.Username, target.Password, target.TLS
+	options.SentinelUsername, options.SentinelPassword = target.SentinelUsername, target.SentinelPassword
 	if budget != redisBudget {
 		options.DialTimeout, options.PoolTimeout = budget, budget
 		options.ReadTimeout, options.WriteTimeout = budget, budget
@@ -60,37 +64,14 @@ func ConnectWithin(url string, budget time.Duration) (*Redis, error) {
 	return &Redis{client: redis.NewUniversalClient(options), budget: budget}, nil
 }
 
-// ValidURL says whether Connect would take url. Nothing of it is repeated: it
-// may hold a password.
-func ValidURL(url string) bool {
+// CheckURL says what is wrong with a URL, without repeating a password; nil for an empty
+// one.
+func CheckURL(url string) error {
 	if url == "" {
-		return true
+		return nil
 	}
-	_, err := parse(url)
-	return err == nil
-}
-
-var errNoCluster = errors.New("one server only, and its URL cannot be read")
-
-func parse(url string) (*redis.UniversalOptions, error) {
-	if one, err := redis.ParseURL(url); err == nil {
-		options := limiterOptions()
-		options.Addrs, options.DB = []string{one.Addr}, one.DB
-		options.Username, options.Password, options.TLSConfig = one.Username, one.Password, one.TLSConfig
-		return options, nil
-	}
-	// ParseURL refuses addr, which only a cluster has.
-	cluster, err := redis.ParseClusterURL(url)
-	if err != nil {
-		return nil, err
-	}
-	if len(cluster.Addrs) < 2 {
-		return nil, errNoCluster
-	}
-	options := limiterOptions()
-	options.Addrs, options.IsClusterMode = cluster.Addrs, true
-	options.Username, options.Password, options.TLSConfig = cluster.Username, cluster.Password, cluster.TLSConfig
-	return options, nil
+	_, err := redisurl.Parse(url)
+	return err
 }
 
 // limiterOptions are those of a limiter: a late answer is not used, and the

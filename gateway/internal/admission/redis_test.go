@@ -3,6 +3,7 @@ package admission_test
 import (
 	"context"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -65,12 +66,12 @@ func TestConnectRefusesAndHidesThePassword(t *testing.T) {
 	t.Parallel()
 	for _, url := range []string{"http://x", "redis://:hunter2@x/zero", "::"} {
 		_, err := admission.Connect(url)
-		if err == nil || admission.ValidURL(url) {
+		if err == nil || admission.CheckURL(url) == nil {
 			t.Errorf("%q was taken", url)
 			continue
 		}
-		if got := err.Error(); got != "redis url: cannot be read" {
-			t.Errorf("%q: %s", url, got)
+		if strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%q: %v", url, err)
 		}
 	}
 }
