@@ -131,9 +131,13 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 		pool: pool, places: newPlaces(int(config.MaxConns)), primary: known, poolWait: options.PoolWait, callTime: cmp.Or(options.CallTime, callTime),
 		making: make(chan struct{}, 1),
 	}
-	if err := s.checkServer(ctx, options.AllowUnsafe); err != nil {
-		pool.Close()
-		return nil, err
+	for _, check := range []func(context.Context) error{
+		s.checkPooler, func(ctx context.Context) error { return s.checkServer(ctx, options.AllowUnsafe) }, s.checkDropped,
+	} {
+		if err := check(ctx); err != nil {
+			pool.Close()
+			return nil, err
+		}
 	}
 	return s, nil
 }
