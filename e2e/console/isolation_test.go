@@ -17,13 +17,13 @@ import (
 
 // visitor is a browser without scripts.
 type visitor struct {
-	*testing.T
+	testing.TB
 
 	url    string
 	client *http.Client
 }
 
-func visit(t *testing.T, server, key string) *visitor {
+func visit(t testing.TB, server, key string) *visitor {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
 	if err != nil {

@@ -33,10 +33,10 @@ const FaultClockEnv = "FORGEQUEUE_FAULT_CLOCK"
 // raceAsked is set where the program under test is to have the race detector too.
 var raceAsked atomic.Bool //nolint:gochecknoglobals // the program is one for the process
 
-// AskForRaceDetector, before the first test, has the program under test built with the
-// race detector: where the tests have it, in CI and in the long fault suite. It then takes
-// several times the CPU, so it is for the tests that look for races; the packages' own
-// tests, which run both services too, have it always.
+// AskForRaceDetector has the program under test built with the race detector, where the
+// tests have it, in CI and in the long fault suite. It is called before the first test.
+// The program then takes several times the CPU, so it is for the tests that look for races;
+// the packages' own tests, which run both services too, have it always.
 func AskForRaceDetector() { raceAsked.Store(true) }
 
 func raced() bool {

@@ -67,3 +67,16 @@ func Query[T any](ctx context.Context, tb testing.TB, url, sql string, args ...a
 	}
 	return values
 }
+
+// Exec runs a statement on a database.
+func Exec(ctx context.Context, tb testing.TB, url, sql string, args ...any) {
+	tb.Helper()
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	if _, err := conn.Exec(ctx, sql, args...); err != nil {
+		tb.Fatal(err)
+	}
+}

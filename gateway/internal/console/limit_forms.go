@@ -59,14 +59,16 @@ func (f *formReader) limits() api.Limits {
 
 // limitValues gives where limits are kept, by the API's names.
 func limitValues(l *api.Limits) (rates map[string]**float64, counts map[string]**int64) {
-	return map[string]**float64{
-			"requests_per_second": &l.RequestsPerSecond, "jobs_per_second": &l.JobsPerSecond,
-			"user_requests_per_second": &l.UserRequestsPerSecond, "user_jobs_per_second": &l.UserJobsPerSecond,
-		}, map[string]**int64{
-			"request_burst": &l.RequestBurst, "job_burst": &l.JobBurst, "max_active": &l.MaxActive, "max_running": &l.MaxRunning,
-			"user_request_burst": &l.UserRequestBurst, "user_job_burst": &l.UserJobBurst,
-			"user_max_active": &l.UserMaxActive, "user_max_running": &l.UserMaxRunning,
-		}
+	rates = map[string]**float64{
+		"requests_per_second": &l.RequestsPerSecond, "jobs_per_second": &l.JobsPerSecond,
+		"user_requests_per_second": &l.UserRequestsPerSecond, "user_jobs_per_second": &l.UserJobsPerSecond,
+	}
+	counts = map[string]**int64{
+		"request_burst": &l.RequestBurst, "job_burst": &l.JobBurst, "max_active": &l.MaxActive, "max_running": &l.MaxRunning,
+		"user_request_burst": &l.UserRequestBurst, "user_job_burst": &l.UserJobBurst,
+		"user_max_active": &l.UserMaxActive, "user_max_running": &l.UserMaxRunning,
+	}
+	return rates, counts
 }
 
 // limitWords are the limits that are set, in words.
