@@ -117,10 +117,10 @@ func (r *cursorRun) work(ctx context.Context, d *dispatch.Dispatcher, id string)
 	}
 }
 
-// play makes jobs appear for a while.
+// play makes jobs appear for a while, and until they have in three ways: a busy machine does little in that time.
 func (r *cursorRun) play(howLong time.Duration) {
 	var group sync.WaitGroup
-	for end := time.Now().Add(howLong); time.Now().Before(end); {
+	for end := time.Now().Add(howLong); time.Now().Before(end) || len(r.ways()) < 3; {
 		lane := r.lanes[r.random.IntN(len(r.lanes))]
 		priority, hold := r.random.IntN(10), time.Duration(r.random.IntN(1500))*time.Millisecond
 		switch r.random.IntN(10) {
@@ -138,6 +138,17 @@ func (r *cursorRun) play(howLong time.Duration) {
 		<-time.After(time.Duration(r.random.IntN(30)) * time.Millisecond)
 	}
 	group.Wait()
+}
+
+// ways counts the jobs by how they appeared.
+func (r *cursorRun) ways() map[string]int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	counts := map[string]int{}
+	for _, how := range r.how {
+		counts[how]++
+	}
+	return counts
 }
 
 func (r *cursorRun) note(id uuid.UUID, how string) {
@@ -251,8 +262,5 @@ func (r *cursorRun) settle(guard time.Duration) {
 			r.Errorf("a job that was %s waited for %v", how, slowest[how])
 		}
 		r.Logf("%d %s, the slowest claimed after %v", n, how, slowest[how].Round(time.Millisecond))
-	}
-	if len(counts) < 3 {
-		r.Errorf("only %v happened", counts)
 	}
 }

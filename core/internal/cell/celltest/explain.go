@@ -55,6 +55,7 @@ func Explain(t testing.TB, conn *pgx.Conn, sql string, args []any) (*PlanNode, b
 		return nil, false
 	}
 	ctx := t.Context()
+	args = slices.DeleteFunc(slices.Clone(args), func(arg any) bool { _, mode := arg.(pgx.QueryExecMode); return mode }) // how pgx sends it
 	if len(args) == 1 {
 		if rewriter, named := args[0].(pgx.QueryRewriter); named {
 			var err error
