@@ -11,6 +11,5 @@ func TestMain(m *testing.M) {
 	if os.Getenv(planEnv) != "" {
 		os.Exit(planProcess())
 	}
-	stack.AskForRaceDetector()
 	os.Exit(stack.Main(m))
 }

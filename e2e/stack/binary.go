@@ -9,9 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 )
@@ -30,19 +28,10 @@ var forgequeue binary
 // ahead, a duration.
 const FaultClockEnv = "FORGEQUEUE_FAULT_CLOCK"
 
-// raceAsked is set where the program under test is to have the race detector too.
-var raceAsked atomic.Bool //nolint:gochecknoglobals // the program is one for the process
-
-// AskForRaceDetector has the program under test built with the race detector, where the
-// tests have it, in CI and in the long fault suite. It is called before the first test.
-// The program then takes several times the CPU, so it is for the tests that look for races;
-// the packages' own tests, which run both services too, have it always.
-func AskForRaceDetector() { raceAsked.Store(true) }
-
-func raced() bool {
-	ci, _ := strconv.ParseBool(os.Getenv("CI"))
-	return raceEnabled && raceAsked.Load() && (ci || os.Getenv("FORGEQUEUE_FAULTS") == "long")
-}
+// raced says whether the program under test has the race detector: where the tests have
+// it, in the long fault suite. It then takes several times the CPU, and the packages' own
+// tests, which run both services too, have it always.
+func raced() bool { return raceEnabled && os.Getenv("FORGEQUEUE_FAULTS") == "long" }
 
 // Binary gives the path of the program.
 func Binary(tb testing.TB) string {

@@ -27,7 +27,7 @@ import (
 // 100 steps on average. -rapid.checks and -rapid.steps say otherwise.
 func TestQueueIsItsModel(t *testing.T) {
 	t.Parallel()
-	unlessGiven(t, "rapid.checks", "20")
+	unlessGiven(t, "rapid.checks", "12")
 	unlessGiven(t, "rapid.steps", "100")
 	unlessGiven(t, "rapid.nofailfile", "true") // the tests write no file into the tree; the seed is logged
 	url := celltest.URL(t)
