@@ -18,8 +18,8 @@ func TestClaimsOfManyLargeJobs(t *testing.T) {
 	const jobs, workers = 100, 3
 	large := plain()
 	large.Payload = json.RawMessage(`"` + strings.Repeat("x", 255_000) + `"`)
-	for range jobs / 20 {
-		f.many(f.tenant, 20, large)
+	for range jobs / 4 { // a megabyte at once
+		f.many(f.tenant, 4, large)
 	}
 	var group sync.WaitGroup
 	for range workers {
@@ -64,8 +64,8 @@ func TestClaimsThatAFlushDoesNotReach(t *testing.T) {
 	const claims = 60 // 15 MB together
 	large := plain()
 	large.Payload = json.RawMessage(`"` + strings.Repeat("x", 255_000) + `"`)
-	for range claims / 20 {
-		f.many(f.tenant, 20, large)
+	for range claims / 4 {
+		f.many(f.tenant, 4, large)
 	}
 	unlock := f.lockJobs()
 	call := f.claimCall()
