@@ -134,10 +134,10 @@ func withDatabase(server, name string) string {
 }
 
 // Eventually waits until ok holds, and fails the test when it does not in time. what names the
-// condition.
+// condition. The timeout is a guard against a hang, on a slow and busy machine too.
 func Eventually(tb testing.TB, what string, ok func() bool) {
 	tb.Helper()
-	EventuallyWithin(tb, time.Minute, what, ok)
+	EventuallyWithin(tb, 5*time.Minute, what, ok)
 }
 
 // EventuallyWithin is Eventually with a timeout of its own.
