@@ -187,7 +187,7 @@ func (f *Fixture) Queue() string { return fmt.Sprintf("q%d", counter.Add(1)) }
 func (f *Fixture) Eventually(what string, done func() bool) {
 	f.Helper()
 	pause := 10 * time.Millisecond
-	for deadline := time.Now().Add(60 * time.Second); !done(); pause = min(pause*3/2, 250*time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); !done(); pause = min(pause*3/2, 250*time.Millisecond) {
 		time.Sleep(pause)
 		if time.Now().After(deadline) {
 			f.Fatalf("not in time: %s", what)
