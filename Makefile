@@ -3,7 +3,7 @@
 
 GO           = PATH="$$PATH:/usr/local/go/bin" go
 GO_TEST     ?= $(GO) test
-TEST_TIMEOUT ?= 25m
+TEST_TIMEOUT ?= 35m
 TEST_FLAGS  ?=
 # Packages that are tested at once: many tests wait, and leave a core to others.
 TEST_AT_ONCE ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2))))
@@ -19,7 +19,7 @@ help: ## list the targets
 run: ## start everything and do real jobs: go run ./cmd/forgequeue up $(ARGS)
 	@exec sh .ci/start $(ARGS)
 
-# vet is a step of make lint; a profile (default.pgo) would have everything compiled once more.
+# vet is a part of make lint; a profile (default.pgo) would have everything compiled once more.
 test: ## every test of every module: go test -race work
 	@sh .ci/install test
 	GORACE="$$GORACE atexit_sleep_ms=20" $(GO_TEST) -race -vet=off -pgo=off -ldflags='-s -w' -p $(TEST_AT_ONCE) -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(PACKAGES)
@@ -30,8 +30,8 @@ test-slow: ## the tests with half a CPU (Linux, root), then beside four busy loo
 build: ## the three programs, into bin/
 	$(GO) build -o bin/ ./cmd/forgequeue ./core/cmd/core ./gateway/cmd/gateway
 
-lint: ## format, linters, vet, sizes, workflows
-	@bash .ci/run size workflows format lint vet
+lint: ## sizes, workflows, linters (formats and vet are among them)
+	@bash .ci/run size workflows lint
 
 fmt: ## format the code in place
 	@bash .ci/run fmt
