@@ -22,6 +22,8 @@ type client struct {
 	correlation string
 	// once is the Idempotency-Key of the next call; empty for none.
 	once string
+	// shared is what open pages of the same key have read; nil where each read is a fresh one.
+	shared *liveReads
 }
 
 // request makes a request to the API; path is escaped.
@@ -60,12 +62,17 @@ func (c *client) call(method, path string, query url.Values, body, into any) err
 			return err
 		}
 	}
-	r, err := c.request(c.browser.Context(), method, path, query, text)
+	ask := func(ctx context.Context) (*answer, error) { return c.ask(ctx, method, path, query, text) }
+	var got *answer
+	var err error
+	if c.shared != nil && method == http.MethodGet {
+		got, err = c.shared.read(c.browser.Context(), c.key, path+"?"+query.Encode(), ask)
+	} else {
+		got, err = ask(c.browser.Context())
+	}
 	if err != nil {
 		return err
 	}
-	got := answer{header: http.Header{}}
-	c.api.ServeHTTP(&got, r)
 	if got.status >= http.StatusBadRequest {
 		refused := &problem.Problem{}
 		if err := json.Unmarshal(got.body.Bytes(), refused); err != nil || refused.Status == 0 {
@@ -77,6 +84,17 @@ func (c *client) call(method, path string, query url.Values, body, into any) err
 		return nil
 	}
 	return json.Unmarshal(got.body.Bytes(), into)
+}
+
+// ask asks the API; a refusal is an answer too.
+func (c *client) ask(ctx context.Context, method, path string, query url.Values, body []byte) (*answer, error) {
+	r, err := c.request(ctx, method, path, query, body)
+	if err != nil {
+		return nil, err
+	}
+	got := &answer{header: http.Header{}}
+	c.api.ServeHTTP(got, r)
+	return got, nil
 }
 
 // submit makes a job by a form that may be sent twice, by a double click: the form's own key makes it one job.

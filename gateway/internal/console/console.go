@@ -22,6 +22,7 @@ type Console struct {
 	links  *session.Links
 	cross  *http.CrossOriginProtection
 	now    func() time.Time
+	live   *liveReads
 	api    http.Handler
 }
 
@@ -34,7 +35,7 @@ func New(o Options) (*Console, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Console{sealer: sealer, links: session.NewLinks(), cross: http.NewCrossOriginProtection(), now: o.Now}, nil
+	return &Console{sealer: sealer, links: session.NewLinks(), cross: http.NewCrossOriginProtection(), now: o.Now, live: newLiveReads(o.Now)}, nil
 }
 
 // Handler serves the console in front of an API: all that it shows or does is asked of that.

@@ -39,6 +39,7 @@ type document struct {
 }
 
 func showJob(v *visit) (shown, error) {
+	v.shared = nil // the job's events say when to read it: what was read before is too old
 	at := resource("jobs", v.r.PathValue("id"))
 	job, err := get[api.Job](v.client, at, nil)
 	if err != nil {

@@ -72,7 +72,7 @@ func spanOf(query url.Values) string {
 }
 
 func (v *visit) stats(span, queue string) ([]api.StatsItem, error) {
-	to := v.console.now().UTC()
+	to := v.console.now().UTC().Truncate(liveFor) // so that open pages ask for the same
 	from, step := to.Add(-time.Hour), api.StepMinute
 	if span == spanDay {
 		from, step = to.Add(-24*time.Hour), api.StepHour

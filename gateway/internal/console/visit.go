@@ -77,6 +77,9 @@ func (c *Console) page(run pageFunc) http.Handler {
 			v.fail(err)
 			return
 		}
+		if v.live() {
+			v.shared = c.live
+		}
 		page, err := run(v)
 		v.answer(page, err)
 	})
@@ -89,6 +92,7 @@ func (c *Console) data(run func(*visit) (any, error)) http.Handler {
 		err := v.signedIn()
 		var found any
 		if err == nil {
+			v.shared = c.live
 			found, err = run(v)
 		}
 		var text []byte
@@ -121,6 +125,8 @@ func (c *Console) form(run pageFunc) http.Handler {
 		}
 		var page shown
 		if err == nil {
+			c.live.changed(v.key)
+			defer c.live.changed(v.key)
 			page, err = run(v)
 		}
 		v.answer(page, err)
