@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -216,5 +217,43 @@ func TestAFormIsOneJob(t *testing.T) {
 	}
 	if _, text := send(http.MethodGet, "/console/session"); strings.Contains(text, once) {
 		t.Error("two pages have the same")
+	}
+}
+
+func TestWorkflowSaysWhatItWaitsFor(t *testing.T) {
+	t.Parallel()
+	job := func(ref, state, after string) string {
+		return fmt.Sprintf(`{"ref":%q,"id":"id-%s","type":"t","state":%q,"after":[%s]}`, ref, ref, state, after)
+	}
+	after := func(ref, state string) string {
+		return fmt.Sprintf(`{"job_id":"id-%s","ref":%q,"state":%q}`, ref, ref, state)
+	}
+	f := &fake{answers: map[string]string{"GET /v1/workflows/w": `{"id":"w","name":"orders","state":"running","created_at":"2026-11-20T11:58:00Z","counts":{"completed":1,"running":4,"blocked":1},"jobs":[` + strings.Join([]string{
+		job("done", "completed", ""), job("a", "running", ""), job("b", "running", ""), job("c", "running", ""), job("d", "running", ""),
+		job("last", "blocked", strings.Join([]string{after("done", "completed"), after("a", "running"), after("b", "running"), after("c", "running"), after("d", "running")}, ",")),
+	}, ",") + `]}`}}
+	send := open(t, f)
+	status, text := send(http.MethodGet, "/console/workflows/w")
+	for _, want := range []string{"waits for a, b, c<", "and 1 more", "1 of 6"} {
+		if status != http.StatusOK || !strings.Contains(text, want) {
+			t.Errorf("%d, no %q in %s", status, want, text)
+		}
+	}
+	if counted := regexp.MustCompile(`</span> 4</span>`).FindString(text); counted == "" {
+		t.Errorf("no count of running jobs in %s", text)
+	}
+}
+
+func TestCauseSaysSinceWhen(t *testing.T) {
+	t.Parallel()
+	f := &fake{answers: map[string]string{
+		"GET /v1/dead-letters":        `{"items":[{"job":{"id":"j","type":"send","queue":"mails"},"reason":"exhausted","attempts":3,"died_at":"2026-11-20T11:59:00Z","fingerprint":"ff"}],"next_page_token":null}`,
+		"GET /v1/dead-letters/groups": `{"items":[{"fingerprint":"ff","queue":"mails","count":1214,"first_died_at":"2026-11-20T09:00:00Z","last_died_at":"2026-11-20T11:59:00Z"}],"read":1214,"groups":1}`,
+	}}
+	status, text := open(t, f)(http.MethodGet, "/console/dead-letters/group?fingerprint=ff&queue=mails")
+	for _, want := range []string{"</strong> dead letters · first", "2026-11-20T09:00:00Z", "2026-11-20T11:59:00Z"} {
+		if status != http.StatusOK || !strings.Contains(text, want) {
+			t.Errorf("%d, no %q in %s", status, want, text)
+		}
 	}
 }

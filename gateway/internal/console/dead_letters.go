@@ -85,6 +85,8 @@ type deadGroupPage struct {
 	Filter  url.Values
 	First   *api.DeadLetter
 	Confirm string
+	// Group has the count, the first and the last time; nil where the page is of several groups.
+	Group *api.DeadLetterGroup
 }
 
 func showDeadGroup(v *visit) (shown, error) {
@@ -100,6 +102,15 @@ func showDeadGroup(v *visit) (shown, error) {
 	page := deadGroupPage{Letters: letters.Items, Older: v.older(letters.NextPageToken), Filter: filter, Confirm: "/console/dead-letters/confirm?" + filter.Encode()}
 	if len(letters.Items) > 0 {
 		page.First = &letters.Items[0]
+	}
+	query = v.deadQuery()
+	query.Set("page_size", "2")
+	groups, err := get[api.DeadLetterGroups](v.client, "/v1/dead-letters/groups", query)
+	if err != nil {
+		return shown{}, err
+	}
+	if len(groups.Items) == 1 {
+		page.Group = &groups.Items[0]
 	}
 	return shown{template: "dead_group", title: "Dead letters", data: page}, nil
 }

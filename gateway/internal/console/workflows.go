@@ -12,6 +12,9 @@ import (
 // jobsOfWorkflow is how many jobs the list beside a graph has.
 const jobsOfWorkflow = 200
 
+// maxWaitsFor is how many of the jobs that a job waits for are named.
+const maxWaitsFor = 3
+
 type workflowsPage struct {
 	Items  []workflowRow
 	Older  string
@@ -28,6 +31,8 @@ type workflowRow struct {
 	Bar  []share
 	Done int
 	All  int
+	// Depths are the counts by state, without zeros.
+	Depths []depth
 }
 
 func listWorkflows(v *visit) (shown, error) {
@@ -76,6 +81,7 @@ func newWorkflowRow(of api.Workflow) workflowRow {
 		if one.n > 0 {
 			width := float64(one.n) / float64(row.All) * 1000
 			row.Bar = append(row.Bar, share{one.state, x, width})
+			row.Depths = append(row.Depths, depth{State: one.state, Count: view.Number(int64(one.n))})
 			x += width
 		}
 	}
@@ -85,10 +91,39 @@ func newWorkflowRow(of api.Workflow) workflowRow {
 type workflowPage struct {
 	Row   workflowRow
 	Graph *view.Graph
-	Jobs  []api.WorkflowJob
+	Jobs  []workflowJob
 	More  int
 	// Cancel and Redrive say what is possible.
 	Cancel, Redrive bool
+}
+
+// workflowJob is a job with what it waits for.
+type workflowJob struct {
+	api.WorkflowJob
+
+	// WaitsFor are the refs of the jobs that a blocked job comes after and that have not ended, maxWaitsFor at most.
+	WaitsFor []string
+	// WaitsForMore is how many others there are.
+	WaitsForMore int
+}
+
+func newWorkflowJob(of api.WorkflowJob) workflowJob {
+	made := workflowJob{WorkflowJob: of}
+	if of.State != api.StateBlocked {
+		return made
+	}
+	for _, parent := range of.After {
+		switch {
+		case ended(parent.State):
+		case len(made.WaitsFor) == maxWaitsFor:
+			made.WaitsForMore++
+		case parent.Ref != nil:
+			made.WaitsFor = append(made.WaitsFor, *parent.Ref)
+		default:
+			made.WaitsFor = append(made.WaitsFor, parent.JobID) // of no workflow
+		}
+	}
+	return made
 }
 
 func showWorkflow(v *visit) (shown, error) {
@@ -96,12 +131,14 @@ func showWorkflow(v *visit) (shown, error) {
 	if err != nil {
 		return shown{}, err
 	}
-	page := workflowPage{Row: newWorkflowRow(detail.Workflow), Graph: view.NewGraph(detail.Jobs), Jobs: slices.Clone(detail.Jobs)} // the graph keeps its own order
+	page := workflowPage{Row: newWorkflowRow(detail.Workflow), Graph: view.NewGraph(detail.Jobs)}
+	jobs := slices.Clone(detail.Jobs) // the graph keeps its own order
 	page.Cancel = detail.State == api.WorkflowRunning && v.may(api.ScopeSubmit)
 	page.Redrive = detail.Counts.DeadLetter > 0 && v.may(api.ScopeManage)
-	slices.SortStableFunc(page.Jobs, func(a, b api.WorkflowJob) int { return view.ByUrgency(a.State, b.State) })
-	if more := len(page.Jobs) - jobsOfWorkflow; more > 0 {
-		page.Jobs, page.More = page.Jobs[:jobsOfWorkflow], more
+	slices.SortStableFunc(jobs, func(a, b api.WorkflowJob) int { return view.ByUrgency(a.State, b.State) })
+	page.More = max(len(jobs)-jobsOfWorkflow, 0)
+	for _, one := range jobs[:len(jobs)-page.More] {
+		page.Jobs = append(page.Jobs, newWorkflowJob(one))
 	}
 	title := detail.Name
 	if title == "" {
