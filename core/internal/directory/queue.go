@@ -278,10 +278,13 @@ func (d Depths) Shown() (api.Depth, []string) {
 		}
 		return count
 	}
-	return api.Depth{
+	// Not in the return statement: Go does not say whether names is read before or after the calls there, and
+	// Go 1.26 then returns a list in this function's stack (golang/go#81612 and its like).
+	shown := api.Depth{
 		Blocked: cut("blocked", d.Blocked), Scheduled: cut("scheduled", d.Scheduled), Queued: cut("queued", d.Queued),
 		Running: cut("running", d.Running), DeadLetter: cut("dead_letter", d.DeadLetter),
-	}, names
+	}
+	return shown, names
 }
 
 // QueueSettings are a queue's settings, with nil for defaults.
