@@ -15,6 +15,9 @@ type DeadLetterRequest struct {
 	// RatePerSecond, beside a filter, is how many go at most in a second; null: the
 	// default pace.
 	RatePerSecond *float64 `json:"rate_per_second,omitzero"`
+	// Canary, beside a filter and for a redrive only, is a sample that is queued first;
+	// null: all are queued.
+	Canary *CanaryRequest `json:"canary,omitzero"`
 }
 
 // DeadLetterFilterBody is a filter in a body. A member that is there has to say
@@ -66,6 +69,8 @@ type DeadLetterResponse struct {
 type Matched struct {
 	Matched       int64 `json:"matched"`
 	MatchedCapped bool  `json:"matched_capped"`
+	// Sample is how many the sample of a redrive with a canary would be; null without.
+	Sample *int64 `json:"sample,omitzero"`
 }
 
 // Redrive is a redrive, or a discard, of all dead letters that match a filter. It
@@ -75,8 +80,8 @@ type Redrive struct {
 	Action        string           `json:"action"`
 	Filter        DeadLetterFilter `json:"filter"`
 	RatePerSecond *float64         `json:"rate_per_second"`
-	// State is running, done, cancelled, or failed: eight steps failed one after the
-	// other, and processed jobs are not reverted.
+	// State is running, done, cancelled, stopped: the sample did not pass; or failed:
+	// eight steps failed one after the other. Processed jobs are not reverted.
 	State string `json:"state"`
 	// Matched is how many matched when it was asked for; once it is done, where that
 	// was capped, how many it came to.
@@ -90,7 +95,9 @@ type Redrive struct {
 	// Waiting says why it is waiting: active_cap_reached. Null while it runs.
 	Waiting *string `json:"waiting"`
 	// Error says why it failed.
-	Error     *string `json:"error"`
+	Error *string `json:"error"`
+	// Canary is the sample that is queued first; null where all are queued.
+	Canary    *Canary `json:"canary"`
 	CreatedAt Time    `json:"created_at" swaggertype:"string" format:"date-time"`
 	UpdatedAt Time    `json:"updated_at" swaggertype:"string" format:"date-time"`
 	EndedAt   *Time   `json:"ended_at" swaggertype:"string" format:"date-time"`
@@ -135,6 +142,7 @@ const (
 	RedriveRunning   = "running"
 	RedriveDone      = "done"
 	RedriveCancelled = "cancelled"
+	RedriveStopped   = "stopped"
 	RedriveFailed    = "failed"
 
 	// WaitingActiveCap: a cap on active jobs is full; it goes on when there is room.
@@ -178,8 +186,10 @@ func (d *DeadLetterRequest) Validate() []problem.FieldError {
 	if d.Filter == nil {
 		r.check(len(d.IDs) >= 1 && len(d.IDs) <= MaxBatchJobs, "ids", "must have 1 to %d entries, unless a filter is given", MaxBatchJobs)
 		r.check(d.RatePerSecond == nil, "rate_per_second", "can only be used with a filter")
+		r.check(d.Canary == nil, "canary", "can only be used with a filter")
 		return r.fields
 	}
+	d.Canary.validate(r, d.RatePerSecond)
 	r.check(d.IDs == nil, "ids", "cannot be combined with filter; use one of them")
 	rate := d.RatePerSecond
 	r.check(rate == nil || (*rate >= 0.001 && *rate <= MaxRedriveRate), "rate_per_second", "must be between 0.001 and %d", MaxRedriveRate)

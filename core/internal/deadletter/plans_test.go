@@ -54,6 +54,10 @@ func (f *fixture) steps(when string) {
 		_, err := f.Store.DeadLetterGroups(f.Context(), f.Tenant, "", api.DeadLetterFilter{}, 50)
 		return err
 	})
+	timed("the sample of a canary", func() error {
+		f.careful(api.MaxCanaryCount, 1)
+		return nil
+	})
 	for what, filter := range map[string]api.DeadLetterFilter{"a step": {}, "a step that finds nothing": {Type: "none"}} {
 		made := f.Redrive(api.ActionRedrive, filter, nil)
 		timed(what, func() error {

@@ -21,7 +21,14 @@ import (
 // progress commit together.
 
 const redriveColumns = `id, tenant_id, user_id, action, filter, rate_per_second, state, matched, matched_capped, done, refused, cursor,
-  waiting, error, created_at, updated_at, ended_at`
+  waiting, error, canary, created_at, updated_at, ended_at`
+
+// unfinished is the condition of redrives that go on; stateCanary is the state until the sample has
+// passed. Callers see "running".
+const (
+	unfinished  = `state IN ('canary', 'running')`
+	stateCanary = "canary"
+)
 
 type redriveRow struct {
 	ID            uuid.UUID
@@ -38,6 +45,7 @@ type redriveRow struct {
 	Cursor        uuid.UUID
 	Waiting       *string
 	Error         *string
+	Canary        []byte
 	CreatedAt     time.Time
 	UpdatedAt     time.Time
 	EndedAt       *time.Time
@@ -56,9 +64,23 @@ func (r *redriveRow) user() string {
 	return *r.UserID
 }
 
+// canary is nil for a redrive without.
+func (r *redriveRow) canary() *api.Canary {
+	if r.Canary == nil {
+		return nil
+	}
+	canary := &api.Canary{}
+	_ = json.Unmarshal(r.Canary, canary) // written from such a value by this package alone
+	return canary
+}
+
 func (r *redriveRow) wire() api.Redrive {
+	state := r.State
+	if state == stateCanary {
+		state = api.RedriveRunning
+	}
 	return api.Redrive{
-		ID: r.ID.String(), Action: r.Action, Filter: r.filter(), RatePerSecond: r.RatePerSecond, State: r.State,
+		ID: r.ID.String(), Action: r.Action, Filter: r.filter(), RatePerSecond: r.RatePerSecond, State: state, Canary: r.canary(),
 		Matched: r.Matched, MatchedCapped: r.MatchedCapped, Done: r.Done, Refused: r.Refused, Waiting: r.Waiting, Error: r.Error,
 		CreatedAt: api.At(r.CreatedAt), UpdatedAt: api.At(r.UpdatedAt), EndedAt: api.AtOrNil(r.EndedAt),
 	}
@@ -66,10 +88,10 @@ func (r *redriveRow) wire() api.Redrive {
 
 // createRedriveSQL returns no row if the tenant has reached the bound.
 const createRedriveSQL = `
-INSERT INTO redrives (id, tenant_id, user_id, action, filter, rate_per_second, state, matched, matched_capped, next_at, created_at, updated_at)
-SELECT @id, @tenant_id, @user_id, @action, @filter, @rate, 'running', @matched, @capped,
-       statement_timestamp(), statement_timestamp(), statement_timestamp()
-WHERE (SELECT count(*) FROM redrives WHERE tenant_id = @tenant_id AND state = 'running') < @most
+INSERT INTO redrives (id, tenant_id, user_id, action, filter, rate_per_second, canary, state, matched, matched_capped, next_at, created_at, updated_at)
+SELECT @id, @tenant_id, @user_id, @action, @filter, @rate, @canary::json, CASE WHEN @canary::json IS NULL THEN 'running' ELSE 'canary' END,
+       @matched, @capped, statement_timestamp(), statement_timestamp(), statement_timestamp()
+WHERE (SELECT count(*) FROM redrives WHERE tenant_id = @tenant_id AND ` + unfinished + `) < @most
 RETURNING ` + redriveColumns
 
 // NewRedrive is the request for a redrive.
@@ -78,6 +100,8 @@ type NewRedrive struct {
 	Action string
 	Filter api.DeadLetterFilter
 	Rate   *float64
+	// Canary is nil for a redrive without.
+	Canary *api.CanaryRequest
 }
 
 // CreateRedrive starts a redrive, or a discard, of all of a tenant's dead letters that match; user,
@@ -92,7 +116,7 @@ func (s *Letters) CreateRedrive(ctx context.Context, owner tenant.ID, user strin
 		}
 		rows, err := tx.Query(ctx, createRedriveSQL, store.Args{
 			"id": request.ID, "tenant_id": owner, "user_id": null.Text(user), "action": request.Action, "filter": string(store.JSON(request.Filter)),
-			"rate": request.Rate, "matched": found.Matched, "capped": found.MatchedCapped, "most": api.MaxRedrives,
+			"rate": request.Rate, "canary": newCanary(request.Canary), "matched": found.Matched, "capped": found.MatchedCapped, "most": api.MaxRedrives,
 		})
 		if err != nil {
 			return err
@@ -105,14 +129,25 @@ func (s *Letters) CreateRedrive(ctx context.Context, owner tenant.ID, user strin
 			return ErrTooManyRedrives
 		}
 		made = created[0].wire()
-		return audit.Record(ctx, tx, audit.Event{Tenant: &owner, Action: api.AuditRedriveCreate, Object: made.ID, Detail: map[string]any{
-			"action": made.Action, "filter": made.Filter, "rate_per_second": made.RatePerSecond, "matched": made.Matched,
-		}})
+		if request.Canary != nil {
+			if err := chooseSample(ctx, tx, &created[0], request.Canary.Count); err != nil {
+				return err
+			}
+		}
+		return audit.Record(ctx, tx, createdEvent(owner, made, request.Canary))
 	})
 	if err != nil {
 		return api.Redrive{}, fmt.Errorf("deadletter: create redrive: %w", err)
 	}
 	return made, nil
+}
+
+func createdEvent(owner tenant.ID, made api.Redrive, canary *api.CanaryRequest) audit.Event {
+	detail := map[string]any{"action": made.Action, "filter": made.Filter, "rate_per_second": made.RatePerSecond, "matched": made.Matched}
+	if canary != nil {
+		detail["canary"] = canary.WithDefaults()
+	}
+	return audit.Event{Tenant: &owner, Action: api.AuditRedriveCreate, Object: made.ID, Detail: detail}
 }
 
 const getRedriveSQL = `
@@ -155,16 +190,12 @@ func (s *Letters) ListRedrives(ctx context.Context, owner tenant.ID, user string
 }
 
 const runningRedrivesSQL = `
-SELECT ` + redriveColumns + `, tenant_id FROM redrives WHERE state = 'running' ORDER BY created_at LIMIT @most`
+SELECT ` + redriveColumns + ` FROM redrives WHERE ` + unfinished + ` ORDER BY created_at LIMIT @most`
 
 // RunningRedrives lists those of all tenants that go on, the oldest first.
 func (s *Letters) RunningRedrives(ctx context.Context, most int) ([]api.TenantRedrive, error) {
 	ctx = store.WithClass(ctx, store.ClassLists)
-	type ownedRow struct {
-		redriveRow
-		TenantID tenant.ID
-	}
-	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[ownedRow], runningRedrivesSQL, store.Args{"most": most})
+	rows, err := store.Query(ctx, s.Store, pgx.RowToStructByName[redriveRow], runningRedrivesSQL, store.Args{"most": most})
 	if err != nil {
 		return nil, fmt.Errorf("deadletter: running redrives: %w", store.NothingChanged(err))
 	}
@@ -178,10 +209,15 @@ func (s *Letters) RunningRedrives(ctx context.Context, most int) ([]api.TenantRe
 // cancelRedriveSQL waits for a running batch, which has locked the row: after the cancel no other
 // batch runs.
 const cancelRedriveSQL = `
-UPDATE redrives
-SET state = 'cancelled', waiting = NULL, updated_at = statement_timestamp(), ended_at = statement_timestamp()
-WHERE id = @id AND tenant_id = @tenant_id AND (@user::text = '' OR user_id = @user) AND ended_at IS NULL
-RETURNING ` + redriveColumns
+WITH cancelled AS (
+  UPDATE redrives
+  SET state = 'cancelled', waiting = NULL, updated_at = statement_timestamp(), ended_at = statement_timestamp()
+  WHERE id = @id AND tenant_id = @tenant_id AND (@user::text = '' OR user_id = @user) AND ended_at IS NULL
+  RETURNING ` + redriveColumns + `
+), gone AS (
+  DELETE FROM redrive_samples WHERE redrive_id = (SELECT id FROM cancelled)
+)
+SELECT * FROM cancelled`
 
 // CancelRedrive ends a redrive; finished batches stay done. One that has ended stays as it is, and
 // a repeat changes nothing.

@@ -54,7 +54,7 @@ func (s *Letters) redriveBatchIn(ctx context.Context, tx pgx.Tx, step *RedriveSt
 	var admitted []uuid.UUID
 	var counted []int16
 	taken := map[[2]string]bool{}
-	for _, d := range dead {
+	for i, d := range dead {
 		if d.DedupeKey != nil && (d.Taken || taken[d.dedupe()]) {
 			step.refused++
 			before = d.ID
@@ -66,6 +66,9 @@ func (s *Letters) redriveBatchIn(ctx context.Context, tx pgx.Tx, step *RedriveSt
 		}
 		if len(counts.Full(under)) > 0 {
 			step.cursor, step.waiting, step.ended = before, true, false
+			for _, later := range dead[i:] {
+				step.later = append(step.later, later.ID)
+			}
 			break
 		}
 		if d.DedupeKey != nil {

@@ -41,7 +41,7 @@ type DueRedrive struct {
 
 const dueRedrivesSQL = `
 SELECT id, tenant_id FROM redrives
-WHERE state = 'running' AND next_at <= statement_timestamp()
+WHERE ` + unfinished + ` AND next_at <= statement_timestamp()
 ORDER BY next_at
 LIMIT @most`
 
@@ -55,7 +55,7 @@ func (s *Letters) DueRedrives(ctx context.Context, most int) ([]DueRedrive, erro
 }
 
 const nextRedriveSQL = `
-SELECT (SELECT next_at FROM redrives WHERE state = 'running' ORDER BY next_at LIMIT 1) - statement_timestamp()`
+SELECT (SELECT next_at FROM redrives WHERE ` + unfinished + ` ORDER BY next_at LIMIT 1) - statement_timestamp()`
 
 // NextRedrive gives the time until a redrive, of any tenant, is due; nil if none is unfinished.
 func (s *Letters) NextRedrive(ctx context.Context) (*time.Duration, error) {
@@ -82,12 +82,13 @@ SET done = done + @done, refused = refused + @refused, cursor = @cursor, state =
     matched = CASE WHEN @state = 'done' AND matched_capped THEN done + refused + @done + @refused
                    ELSE GREATEST(matched, done + refused + @done + @refused) END,
     matched_capped = matched_capped AND @state <> 'done',
-    next_at = CASE WHEN @waiting::text IS NULL AND rate_per_second IS NOT NULL
+    canary = COALESCE(@canary::json, canary),
+    next_at = CASE WHEN @paced AND rate_per_second IS NOT NULL
                    THEN GREATEST(next_at, statement_timestamp() - @slack::interval)
                         + (@done + @refused) / rate_per_second * interval '1 second'
                    ELSE statement_timestamp() + @pause::interval END,
     updated_at = statement_timestamp(),
-    ended_at = CASE WHEN @state <> 'running' THEN statement_timestamp() END
+    ended_at = CASE WHEN @ended THEN statement_timestamp() END
 WHERE id = @id`
 
 // RedriveStep is the result of one step.
@@ -105,6 +106,11 @@ type RedriveStep struct {
 	cursor  uuid.UUID
 	ended   bool
 	waiting bool
+	// later are those of the batch that no cap has room for now.
+	later []uuid.UUID
+	// canary is what is stored of a sample that has not passed yet, pause the time until it is looked at again.
+	canary *api.Canary
+	pause  time.Duration
 	// told says that follow-ups were appended.
 	told bool
 }
@@ -118,10 +124,22 @@ func (r *RedriveStep) progress(random float64) store.Args {
 	case r.ended:
 		state = api.RedriveDone
 	}
-	return store.Args{
-		"id": r.row.ID, "done": r.done, "refused": r.refused, "cursor": r.cursor, "state": state, "waiting": waiting,
-		"slack": redriveSlack, "pause": time.Duration((0.5 + random) * float64(pause)),
+	args := store.Args{
+		"id": r.row.ID, "done": r.done, "refused": r.refused, "cursor": r.cursor, "waiting": waiting, "slack": redriveSlack,
+		"paced": !r.waiting, "canary": nil,
 	}
+	if r.canary != nil {
+		args["canary"], args["paced"] = string(store.JSON(r.canary)), !r.waiting && r.done > 0
+		switch r.canary.State {
+		case api.CanarySampling, api.CanaryWaiting:
+			state, pause = stateCanary, max(pause, r.pause)
+		case api.CanaryFailed:
+			state = api.RedriveStopped
+		}
+	}
+	args["state"], args["ended"] = state, state != api.RedriveRunning && state != stateCanary
+	args["pause"] = time.Duration((0.5 + random) * float64(pause))
+	return args
 }
 
 // StepRedrive processes one batch of a redrive, if it is due and not locked by another core. The
@@ -184,6 +202,9 @@ func (s *Letters) stepIn(ctx context.Context, tx pgx.Tx, id uuid.UUID, capsOf Ca
 		return RedriveStep{}, err
 	}
 	step := RedriveStep{Worked: true, row: held[0], cursor: held[0].Cursor}
+	if step.row.State == stateCanary {
+		return step, s.canaryStep(ctx, tx, &step, capsOf)
+	}
 	ids, err := step.nextBatch(ctx, tx)
 	if err != nil || len(ids) == 0 {
 		return step, err

@@ -1,0 +1,511 @@
+package deadletter_test
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/forgequeue/forgequeue/core/internal/cell/celltest"
+	"github.com/forgequeue/forgequeue/core/internal/claim"
+	"github.com/forgequeue/forgequeue/core/internal/deadletter"
+	"github.com/forgequeue/forgequeue/core/internal/queue"
+	"github.com/forgequeue/forgequeue/core/internal/usage"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// careful begins a redrive with a canary.
+func (f *fixture) careful(count int, success float64, change ...func(*deadletter.NewRedrive)) api.Redrive {
+	f.Helper()
+	request := deadletter.NewRedrive{ID: uuid.Must(uuid.NewV7()), Action: api.ActionRedrive, Canary: &api.CanaryRequest{Count: count, Success: success}}
+	for _, do := range change {
+		do(&request)
+	}
+	made, err := f.Store.CreateRedrive(f.Context(), f.Tenant, "", request)
+	if err != nil {
+		f.Fatal(err)
+	}
+	if made.State != api.RedriveRunning || made.Canary == nil || made.Canary.State != api.CanarySampling || made.Canary.TimeoutSeconds != api.DefaultCanaryTimeout {
+		f.Fatalf("made %+v, %+v", made, made.Canary)
+	}
+	return made
+}
+
+// step makes one step of a redrive and reads it.
+func (f *fixture) step(id string, capsOf deadletter.CapsOf) (api.Redrive, []deadletter.Redriven) {
+	f.Helper()
+	f.due(id)
+	step, err := f.Store.StepRedrive(f.Context(), uuid.MustParse(id), capsOf, 0.5)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return f.redriveNow(id), step.Redriven
+}
+
+// end ends up to n queued jobs, or fails the test where there are not so many.
+func (f *fixture) end(n int, kind string) []claim.Job {
+	f.Helper()
+	jobs := f.Claim(n, time.Minute)
+	if len(jobs) != n {
+		f.Fatalf("claimed %d jobs, want %d", len(jobs), n)
+	}
+	for _, job := range jobs {
+		ending := queue.Ending{Lease: job.Lease(), Kind: kind}
+		if kind == api.KindFail {
+			ending.Permanent, ending.Error = true, &api.JobError{Type: "Refused", Message: "the door is closed to " + job.ID.String()}
+		}
+		f.MustEnd(ending)
+	}
+	return jobs
+}
+
+// stands fails the test where a canary is not in a state with these counts.
+func (f *fixture) stands(now api.Redrive, state string, completed, failed, waiting int) {
+	f.Helper()
+	c := now.Canary
+	if c.State != state || c.Completed != completed || c.Failed != failed || c.Waiting != waiting || c.Sampled != completed+failed+waiting {
+		f.Errorf("canary %+v of %+v; want %s: %d completed, %d failed, %d waiting", c, now, state, completed, failed, waiting)
+	}
+}
+
+func TestCanaryPasses(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.AddDeadLetters(600, celltest.DeadLetterRows{})
+	made := f.careful(10, 0.9)
+	now, redriven := f.step(made.ID, nil)
+	f.stands(now, api.CanaryWaiting, 0, 0, 10)
+	// Cores of before look for redrives that are running: they leave this one alone.
+	if len(redriven) != 10 || now.State != api.RedriveRunning || now.Done != 10 || f.Count("redrives WHERE state = 'running'") != 0 {
+		t.Errorf("%d redriven: %+v", len(redriven), now)
+	}
+	f.end(8, api.KindComplete)
+	f.end(1, api.KindFail)
+	now, redriven = f.step(made.ID, nil)
+	f.stands(now, api.CanaryWaiting, 8, 1, 1)
+	if len(redriven) != 0 || f.Count("jobs") != 1 {
+		t.Errorf("%d redriven before the sample has ended", len(redriven))
+	}
+	f.end(1, api.KindComplete)
+	now, redriven = f.step(made.ID, nil)
+	f.stands(now, api.CanaryPassed, 9, 1, 0)
+	if len(redriven) != 0 || now.State != api.RedriveRunning || now.Canary.Reason != nil || f.Count("redrive_samples") != 0 {
+		t.Errorf("%d redriven: %+v", len(redriven), now)
+	}
+	ended, others := f.finish(made.ID, nil)
+	f.stands(ended, api.CanaryPassed, 9, 1, 0)
+	// The one that died again is no part of the rest.
+	if ended.State != api.RedriveDone || ended.Done != 600 || ended.Matched != 600 || len(others) != 590 || f.Count("dead_letters") != 1 ||
+		f.Count("jobs WHERE redrives = 1") != 590 || f.Count("finished_jobs WHERE redrives = 1") != 9 {
+		t.Errorf("%d others: %+v", len(others), ended)
+	}
+}
+
+// It does not wait for the others once too few can complete.
+func TestCanaryStops(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.AddDeadLetters(50, celltest.DeadLetterRows{})
+	made := f.careful(10, 0.9)
+	f.step(made.ID, nil)
+	f.end(1, api.KindFail)
+	now, _ := f.step(made.ID, nil)
+	f.stands(now, api.CanaryWaiting, 0, 1, 9)
+	f.end(1, api.KindFail)
+	f.end(3, api.KindComplete)
+	now, redriven := f.step(made.ID, nil)
+	f.stands(now, api.CanaryFailed, 3, 2, 5)
+	if now.State != api.RedriveStopped || now.EndedAt == nil || now.Done != 10 || len(redriven) != 0 || f.Count("dead_letters") != 42 || f.Count("redrive_samples") != 0 {
+		t.Errorf("%+v, %d dead", now, f.Count("dead_letters"))
+	}
+	want := "Of 10 jobs in the sample 3 completed and 2 failed; at least 9 must complete. The most frequent error (2 of 2): Refused: the door is closed to "
+	if now.Canary.Reason == nil || !strings.HasPrefix(*now.Canary.Reason, want) {
+		t.Errorf("reason %v", *now.Canary.Reason)
+	}
+	if step, err := f.Store.StepRedrive(t.Context(), uuid.MustParse(made.ID), nil, 0.5); err != nil || step.Worked {
+		t.Errorf("a step after the end: %+v, %v", step, err)
+	}
+}
+
+// An attempt that fails is no end: what counts is how the job ends.
+func TestCanaryCountsJobsNotAttempts(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.AddDeadLetters(5, celltest.DeadLetterRows{})
+	made := f.careful(5, 1)
+	f.step(made.ID, nil)
+	for _, job := range f.Claim(5, time.Minute) {
+		f.MustEnd(queue.Ending{Lease: job.Lease(), Kind: api.KindFail, Error: &api.JobError{Type: "once"}})
+	}
+	now, _ := f.step(made.ID, nil)
+	f.stands(now, api.CanaryWaiting, 0, 0, 5)
+	f.Exec(`UPDATE jobs SET state = 'queued', run_at = now(), ready_at = now()`)
+	f.end(5, api.KindComplete)
+	now, _ = f.step(made.ID, nil)
+	f.stands(now, api.CanaryPassed, 5, 0, 0)
+}
+
+// A rare cause is in the sample, and the sample is no row of the oldest.
+func TestCanarySpreads(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.AddDeadLetters(1000, celltest.DeadLetterRows{})
+	f.AddDeadLetters(3, celltest.DeadLetterRows{Reason: "permanent", From: 2000})
+	f.AddDeadLetters(2, celltest.DeadLetterRows{Queue: "elsewhere", From: 3000})
+	f.AddDeadLetters(9, celltest.DeadLetterRows{Type: "other", From: 3500})
+	f.careful(15, 1, func(r *deadletter.NewRedrive) { r.Filter.Type = "test" })
+	const of = `redrive_samples s JOIN dead_letters d ON d.id = s.job_id WHERE d.type = 'test' AND s.state = 'chosen' AND `
+	if common, rare, away := f.Count(of+"d.queue = 'default' AND d.reason = 'exhausted'"), f.Count(of+"d.reason = 'permanent'"), f.Count(of+"d.queue = 'elsewhere'"); common != 10 || rare != 3 || away != 2 {
+		t.Errorf("%d common, %d rare, %d elsewhere", common, rare, away)
+	}
+	for _, order := range []string{"", " DESC"} {
+		first := f.Count(of + `d.id IN (SELECT id FROM dead_letters WHERE queue = 'default' AND reason = 'exhausted' ORDER BY id` + order + ` LIMIT 10)`)
+		if first == 10 {
+			t.Errorf("the sample is the first ten by id%s", order)
+		}
+	}
+}
+
+func TestCanaryOfFew(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.AddDeadLetters(3, celltest.DeadLetterRows{})
+	made := f.careful(20, 0.5)
+	f.step(made.ID, nil)
+	f.end(2, api.KindComplete)
+	f.end(1, api.KindFail)
+	now, _ := f.step(made.ID, nil)
+	f.stands(now, api.CanaryPassed, 2, 1, 0)
+	if ended, more := f.finish(made.ID, nil); ended.State != api.RedriveDone || ended.Done != 3 || len(more) != 0 {
+		t.Errorf("%+v", ended)
+	}
+	none := f.careful(20, 1, func(r *deadletter.NewRedrive) { r.Filter.Type = "none" })
+	if ended, _ := f.finish(none.ID, nil); ended.State != api.RedriveDone || ended.Canary.State != api.CanaryPassed || ended.Done != 0 {
+		t.Errorf("without any: %+v, %+v", ended, ended.Canary)
+	}
+}
+
+// A sample that nobody serves is not waited for for ever.
+func TestCanaryTimesOut(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.AddDeadLetters(20, celltest.DeadLetterRows{})
+	made := f.careful(4, 0.5)
+	f.step(made.ID, nil)
+	f.end(3, api.KindComplete)
+	now, _ := f.step(made.ID, nil)
+	f.stands(now, api.CanaryWaiting, 3, 0, 1) // enough, and still waited for
+	f.Exec(`UPDATE redrives SET created_at = created_at - interval '3599 seconds' + interval '10 minutes'`)
+	now, _ = f.step(made.ID, nil)
+	f.stands(now, api.CanaryWaiting, 3, 0, 1)
+	f.Exec(`UPDATE redrives SET created_at = created_at - interval '10 minutes 1 second'`)
+	now, _ = f.step(made.ID, nil)
+	f.stands(now, api.CanaryFailed, 3, 0, 1)
+	if now.State != api.RedriveStopped || !strings.HasPrefix(*now.Canary.Reason, "After 3600 seconds 1 of 4 jobs in the sample had not ended; 3 completed, 0 failed. Look whether") {
+		t.Errorf("%+v, %s", now, *now.Canary.Reason)
+	}
+	// What ended in time counts, although nobody looked in time.
+	late := f.careful(4, 1)
+	f.step(late.ID, nil)
+	f.end(5, api.KindComplete) // with the one of before
+	f.Exec(`UPDATE redrives SET created_at = created_at - interval '2 hours'`)
+	now, _ = f.step(late.ID, nil)
+	f.stands(now, api.CanaryPassed, 4, 0, 0)
+}
+
+func TestCanaryUnderACapAndARate(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.AddDeadLetters(30, celltest.DeadLetterRows{})
+	capsOf := func(string, *string) []usage.Cap {
+		return []usage.Cap{{CountKey: usage.CountKey{Tenant: f.Tenant, Counter: usage.ActiveTenant}, Limit: 4}}
+	}
+	rate := 30.0 // three at a time
+	made := f.careful(10, 1, func(r *deadletter.NewRedrive) { r.Rate = &rate })
+	now, _ := f.step(made.ID, capsOf)
+	f.stands(now, api.CanarySampling, 0, 0, 3)
+	now, _ = f.step(made.ID, capsOf)
+	f.stands(now, api.CanarySampling, 0, 0, 4)
+	if now.Waiting == nil || *now.Waiting != api.WaitingActiveCap {
+		t.Errorf("at the cap %+v", now)
+	}
+	for done := 0; done < 10; {
+		n := f.Count("jobs WHERE state = 'queued'")
+		f.end(n, api.KindComplete)
+		done += n
+		now, _ = f.step(made.ID, capsOf)
+		if f.Count("jobs") > 4 {
+			t.Fatalf("%d jobs under a cap of 4", f.Count("jobs"))
+		}
+	}
+	f.stands(now, api.CanaryPassed, 10, 0, 0)
+	if now.Done != 10 || now.Waiting != nil {
+		t.Errorf("%+v", now)
+	}
+	f.NoDrift()
+	// The time covers a sample that cannot be queued as well.
+	stuck := f.careful(4, 1)
+	full := func(string, *string) []usage.Cap {
+		return []usage.Cap{{CountKey: usage.CountKey{Tenant: f.Tenant, Counter: usage.ActiveTenant}, Limit: 0}}
+	}
+	if now, _ = f.step(stuck.ID, full); now.Waiting == nil {
+		t.Errorf("%+v", now)
+	}
+	f.Exec(`UPDATE redrives SET created_at = created_at - interval '2 hours'`)
+	now, _ = f.step(stuck.ID, full)
+	f.stands(now, api.CanaryFailed, 0, 0, 0)
+	if now.State != api.RedriveStopped || now.Waiting != nil || !strings.Contains(*now.Canary.Reason, "4 of 4 jobs in the sample had not ended, and 4 of these were not queued again yet") {
+		t.Errorf("%+v, %+v", now, now.Canary)
+	}
+}
+
+// sampleOf are the jobs of a sample.
+func (f *fixture) sampleOf(id string) (ids []uuid.UUID) {
+	f.Helper()
+	rows, err := f.Direct.Query(f.Context(), `SELECT job_id FROM redrive_samples WHERE redrive_id = $1 ORDER BY job_id`, id)
+	if err != nil {
+		f.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var one uuid.UUID
+		if err := rows.Scan(&one); err != nil {
+			f.Fatal(err)
+		}
+		ids = append(ids, one)
+	}
+	return ids
+}
+
+// What others do with jobs of the sample before they are queued leaves them out of it; what they do later
+// counts as the end that it followed.
+func TestCanaryBesideOthers(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ctx := t.Context()
+	f.AddDeadLetters(12, celltest.DeadLetterRows{})
+	made := f.careful(12, 0.5)
+	ids := f.sampleOf(made.ID)
+	f.Store.Redrive(ctx, f.Tenant, "", ids[:1], nil)
+	if _, err := f.Store.Discard(ctx, f.Tenant, "", ids[1:2]); err != nil {
+		t.Fatal(err)
+	}
+	f.Exec(`UPDATE dead_letters SET dedupe_key = 'twin' WHERE id = ANY($1)`, ids[2:4])
+	now, redriven := f.step(made.ID, nil)
+	f.stands(now, api.CanaryWaiting, 0, 0, 9)
+	if len(redriven) != 9 || now.Refused != 0 {
+		t.Errorf("%d redriven: %+v", len(redriven), now)
+	}
+	queued := map[uuid.UUID]bool{}
+	for _, one := range redriven {
+		queued[one.ID] = true
+	}
+	mine := slices.DeleteFunc(ids, func(id uuid.UUID) bool { return !queued[id] })
+	leases := map[uuid.UUID]claim.Job{}
+	for _, job := range f.Claim(20, time.Minute) {
+		leases[job.ID] = job
+	}
+	finish := func(id uuid.UUID, kind string) {
+		t.Helper()
+		job := leases[id]
+		ending := queue.Ending{Lease: job.Lease(), Kind: kind, Permanent: kind == api.KindFail}
+		if kind == api.KindFail {
+			ending.Error = &api.JobError{Type: "again"}
+		}
+		f.MustEnd(ending)
+	}
+	finish(mine[0], api.KindComplete)
+	now, _ = f.step(made.ID, nil)
+	f.stands(now, api.CanaryWaiting, 1, 0, 8)
+	f.Exec(`DELETE FROM finished_jobs`) // its retention ends: what was seen stays
+	finish(mine[1], api.KindFail)
+	f.Store.Redrive(ctx, f.Tenant, "", mine[1:2], nil)
+	finish(mine[2], api.KindFail)
+	if _, err := f.Store.Discard(ctx, f.Tenant, "", mine[2:3]); err != nil {
+		t.Fatal(err)
+	}
+	now, _ = f.step(made.ID, nil)
+	f.stands(now, api.CanaryWaiting, 1, 2, 6)
+	// The fourth is redriven by another request and completes: it had died.
+	finish(mine[3], api.KindFail)
+	f.Store.Redrive(ctx, f.Tenant, "", mine[3:4], nil)
+	for _, job := range f.Claim(20, time.Minute) {
+		f.MustEnd(queue.Ending{Lease: job.Lease(), Kind: api.KindComplete})
+	}
+	finish(mine[4], api.KindComplete)
+	now, _ = f.step(made.ID, nil)
+	f.stands(now, api.CanaryWaiting, 2, 3, 4)
+	// A cancelled job did not complete.
+	f.Exec(`UPDATE jobs SET cancel_requested = true WHERE id = $1`, mine[5])
+	if _, _, err := f.Store.Cancel(ctx, f.Tenant, "", mine[5]); err != nil {
+		t.Fatal(err)
+	}
+	finish(mine[5], api.KindFail)
+	finish(mine[6], api.KindFail)
+	now, _ = f.step(made.ID, nil)
+	f.stands(now, api.CanaryFailed, 2, 5, 2)
+	if now.State != api.RedriveStopped || f.Count("jobs WHERE redrives > 1") != 0 {
+		t.Errorf("%+v", now)
+	}
+}
+
+// Of two at once one takes the sample; the other says that nothing was left to try.
+func TestCanariesAtOnce(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.AddDeadLetters(5, celltest.DeadLetterRows{})
+	first, second := f.careful(5, 1), f.careful(5, 1)
+	now, _ := f.step(first.ID, nil)
+	f.stands(now, api.CanaryWaiting, 0, 0, 5)
+	for f.redriveNow(second.ID).State == api.RedriveRunning {
+		if _, redriven := f.step(second.ID, nil); len(redriven) != 0 {
+			t.Fatal("redriven twice")
+		}
+	}
+	now = f.redriveNow(second.ID)
+	f.stands(now, api.CanaryFailed, 0, 0, 0)
+	if now.State != api.RedriveStopped || !strings.HasPrefix(*now.Canary.Reason, "None of the 5 jobs in the sample could be queued again") {
+		t.Errorf("%+v", now.Canary)
+	}
+	f.end(5, api.KindComplete)
+	if ended, _ := f.finish(first.ID, nil); ended.State != api.RedriveDone || ended.Done != 5 {
+		t.Errorf("%+v", ended)
+	}
+}
+
+func TestCanaryIsCancelled(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.AddDeadLetters(20, celltest.DeadLetterRows{})
+	made := f.careful(5, 1)
+	f.step(made.ID, nil)
+	id := uuid.MustParse(made.ID)
+	now, err := f.Store.CancelRedrive(t.Context(), f.Tenant, "", id)
+	if err != nil || now.State != api.RedriveCancelled || f.Count("redrive_samples") != 0 {
+		t.Errorf("%+v, %v", now, err)
+	}
+	f.stands(now, api.CanaryWaiting, 0, 0, 5)
+	f.end(5, api.KindComplete)
+	if step, err := f.Store.StepRedrive(t.Context(), id, nil, 0.5); err != nil || step.Worked || f.Count("dead_letters") != 15 {
+		t.Errorf("it went on: %+v, %v", step, err)
+	}
+	// Unfinished ones are bounded, with a canary and without.
+	for range api.MaxRedrives {
+		f.careful(1, 1)
+	}
+	if _, err := f.Store.CreateRedrive(t.Context(), f.Tenant, "", deadletter.NewRedrive{ID: uuid.Must(uuid.NewV7()), Action: api.ActionRedrive}); err == nil {
+		t.Error("one more than may be unfinished")
+	}
+	if running, err := f.Store.RunningRedrives(t.Context(), 50); err != nil || len(running) != api.MaxRedrives || running[0].Canary == nil {
+		t.Errorf("%d running, %v", len(running), err)
+	}
+	f.Exec(`DELETE FROM redrives`)
+	if n := f.Count("redrive_samples"); n != 0 {
+		t.Errorf("%d rows of samples are left without their redrive", n)
+	}
+}
+
+// A step and what is written down of it are one.
+func TestCanaryStepIsWhole(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.AddDeadLetters(30, celltest.DeadLetterRows{})
+	made := f.careful(10, 1)
+	f.Exec(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'not now'; END $$`)
+	fails := func() {
+		t.Helper()
+		f.due(made.ID)
+		if _, err := f.Store.StepRedrive(t.Context(), uuid.MustParse(made.ID), nil, 0.5); err == nil {
+			t.Error("a step whose progress could not be stored was committed")
+		}
+	}
+	for _, table := range []string{"redrives", "redrive_samples"} {
+		column := map[string]string{"redrives": "done", "redrive_samples": "state"}[table]
+		f.Exec(`CREATE TRIGGER refuse BEFORE UPDATE OF ` + column + ` ON ` + table + ` FOR EACH ROW EXECUTE FUNCTION refuse()`)
+		fails()
+		if f.Count("dead_letters") != 30 || f.Count("redrive_samples WHERE state = 'chosen'") != 10 {
+			t.Error("a step that failed left something")
+		}
+		f.Exec(`DROP TRIGGER refuse ON ` + table)
+	}
+	now, _ := f.step(made.ID, nil)
+	f.stands(now, api.CanaryWaiting, 0, 0, 10)
+}
+
+// Many cores at once, while jobs end: each dead letter is redriven once, and those outside the sample only
+// after it has passed.
+func TestManyCoresTakeCareOfACanary(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.AddDeadLetters(1500, celltest.DeadLetterRows{})
+	rate := 1000.0
+	made := f.careful(300, 1, func(r *deadletter.NewRedrive) { r.Rate = &rate })
+	sample := map[uuid.UUID]bool{}
+	for _, id := range f.sampleOf(made.ID) {
+		sample[id] = true
+	}
+	var mu sync.Mutex
+	rose := map[uuid.UUID]int{}
+	var group sync.WaitGroup
+	for range 6 {
+		group.Go(func() {
+			for begun := time.Now(); time.Since(begun) < time.Minute; time.Sleep(3 * time.Millisecond) {
+				step, err := f.Store.StepRedrive(t.Context(), uuid.MustParse(made.ID), nil, 0)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				// The sample cannot have passed before this test has completed it.
+				mu.Lock()
+				for _, one := range step.Redriven {
+					rose[one.ID]++
+					if !sample[one.ID] {
+						t.Errorf("%s rose before the sample has passed", one.ID)
+					}
+				}
+				done := len(rose) == len(sample)
+				mu.Unlock()
+				if done {
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+	f.end(len(sample), api.KindComplete)
+	now, _ := f.step(made.ID, nil)
+	f.stands(now, api.CanaryPassed, 300, 0, 0)
+	ended, others := f.finish(made.ID, nil)
+	for _, id := range others {
+		rose[id]++
+	}
+	for id, n := range rose {
+		if n != 1 {
+			t.Errorf("%s rose %d times", id, n)
+		}
+	}
+	if ended.Done != 1500 || len(rose) != 1500 {
+		t.Errorf("%d rose: %+v", len(rose), ended)
+	}
+}
+
+// One that a user's key asked for takes its sample of the user's jobs.
+func TestCanaryOfAUser(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.AddDeadLetters(3, celltest.DeadLetterRows{User: "bob"})
+	f.AddDeadLetters(30, celltest.DeadLetterRows{User: "eve", From: 100})
+	made, err := f.Store.CreateRedrive(t.Context(), f.Tenant, "bob", deadletter.NewRedrive{
+		ID: uuid.Must(uuid.NewV7()), Action: api.ActionRedrive, Canary: &api.CanaryRequest{Count: 10, Success: 1},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.step(made.ID, nil)
+	if n := f.Count("jobs WHERE user_id = 'bob'"); n != 3 || f.Count("jobs") != 3 {
+		t.Errorf("%d of bob's jobs of %d", n, f.Count("jobs"))
+	}
+}
