@@ -63,6 +63,7 @@ func answers() map[string]any {
 		"Redrive": api.Redrive{
 			ID: exampleRedrive, Action: api.ActionRedrive, Filter: api.DeadLetterFilter{Queue: api.DefaultQueue, Reason: api.ReasonExhausted},
 			RatePerSecond: new(50.0), State: api.RedriveRunning, Matched: 412, Done: 150, CreatedAt: at(0), UpdatedAt: at(3),
+			Canary: &api.Canary{Count: 20, Success: 0.9, TimeoutSeconds: api.DefaultCanaryTimeout, State: api.CanaryPassed, Sampled: 20, Completed: 19, Failed: 1},
 		},
 		"Schedule": exampleSchedule(),
 		"Webhook": api.Webhook{

@@ -24,6 +24,13 @@ func (l *load) bury(c *client.Client, n int, kind string) {
 			l.t.Fatal(answer.Accepted, err)
 		}
 	}
+	l.kill(c, n)
+}
+
+// kill has n queued jobs die.
+func (l *load) kill(c *client.Client, n int) {
+	l.t.Helper()
+	ctx := l.t.Context()
 	most := 500
 	for left := n; left > 0; {
 		claimed, err := c.Claim(ctx, api.ClaimRequest{WorkerID: "gravedigger", Queues: []string{loadQueue}, Max: &most})

@@ -186,6 +186,10 @@ func TestEveryCallGoesToItsRoute(t *testing.T) {
 				_, err := c.CountMatching(ctx, api.DeadLetterFilter{Reason: api.ReasonDeadline})
 				return err
 			}},
+			{`POST /v1/dead-letters/redrive  {"filter":{"queue":"q"},"rate_per_second":2,"canary":{"count":20,"success":0.9}}`, func() error {
+				_, err := c.RedriveWithCanary(ctx, api.DeadLetterFilter{Queue: "q"}, 2, api.CanaryRequest{Count: 20, Success: 0.9})
+				return err
+			}},
 			{`GET /v1/redrives/r  `, func() error { _, err := c.GetRedrive(ctx, "r"); return err }},
 			{`GET /v1/redrives page_size=2 `, func() error { _, err := c.Redrives(ctx, client.PageRequest{Size: 2}); return err }},
 			{`POST /v1/redrives/r/cancel  `, func() error { _, err := c.CancelRedrive(ctx, "r"); return err }},

@@ -15,22 +15,29 @@ import (
 // are not included. rate is how many at most in a second; 0: the server chooses. Not
 // repeated once it may have been written: look at Redrives.
 func (c *Client) RedriveMatching(ctx context.Context, filter api.DeadLetterFilter, rate float64) (api.Redrive, error) {
-	return settleMatching[api.Redrive](ctx, c, "redrive", filter, rate, false)
+	return settleMatching[api.Redrive](ctx, c, "redrive", api.DeadLetterRequest{}, filter, rate)
+}
+
+// RedriveWithCanary is RedriveMatching that queues a sample first: the server goes on
+// with the others once enough of the sample completed. Where not, the redrive's state
+// is stopped, and its canary has the reason.
+func (c *Client) RedriveWithCanary(ctx context.Context, filter api.DeadLetterFilter, rate float64, canary api.CanaryRequest) (api.Redrive, error) {
+	return settleMatching[api.Redrive](ctx, c, "redrive", api.DeadLetterRequest{Canary: &canary}, filter, rate)
 }
 
 // DiscardMatching begins to delete all dead letters that match now; otherwise like
 // RedriveMatching.
 func (c *Client) DiscardMatching(ctx context.Context, filter api.DeadLetterFilter, rate float64) (api.Redrive, error) {
-	return settleMatching[api.Redrive](ctx, c, "discard", filter, rate, false)
+	return settleMatching[api.Redrive](ctx, c, "discard", api.DeadLetterRequest{}, filter, rate)
 }
 
 // CountMatching counts the dead letters that match now, and changes nothing.
 func (c *Client) CountMatching(ctx context.Context, filter api.DeadLetterFilter) (api.Matched, error) {
-	return settleMatching[api.Matched](ctx, c, "redrive", filter, 0, true)
+	return settleMatching[api.Matched](ctx, c, "redrive", api.DeadLetterRequest{DryRun: true}, filter, 0)
 }
 
-func settleMatching[T any](ctx context.Context, c *Client, verb string, filter api.DeadLetterFilter, rate float64, dry bool) (T, error) {
-	request := api.DeadLetterRequest{Filter: filter.Body(), DryRun: dry}
+func settleMatching[T any](ctx context.Context, c *Client, verb string, request api.DeadLetterRequest, filter api.DeadLetterFilter, rate float64) (T, error) {
+	request.Filter = filter.Body()
 	if rate > 0 {
 		request.RatePerSecond = &rate
 	}

@@ -84,6 +84,7 @@ func (s *Server) redriveJob(ctx context.Context, owner tenant.ID, item api.Item[
 //	@x-problems  ["rate_limited"]
 //	@x-example-ids {"ids": ["01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"]}
 //	@x-example-filter {"filter": {"queue": "default", "reason": "permanent"}, "rate_per_second": 50}
+//	@x-example-canary {"filter": {"queue": "default"}, "canary": {"count": 20, "success": 0.9, "timeout_seconds": 600}}
 //	@x-example-dry-run {"ids": ["01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"], "dry_run": true}
 //	@Router      /internal/v1/dead-letter-redrives [post]
 func (s *Server) redriveDeadLetters(ctx context.Context, owner tenant.ID, item api.Item[api.DeadLetterRequest]) (json.RawMessage, error) {
@@ -131,6 +132,9 @@ func (s *Server) discardDeadLetters(ctx context.Context, owner tenant.ID, item a
 	ids, err := deadLetterIDs(&item.Request)
 	if err != nil {
 		return nil, err
+	}
+	if fields := item.Request.RefuseCanary(); len(fields) > 0 {
+		return nil, problem.Invalid(fields...)
 	}
 	switch {
 	case item.Request.Filter != nil:

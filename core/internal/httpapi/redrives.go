@@ -20,13 +20,18 @@ func (s *Server) byFilter(ctx context.Context, owner tenant.ID, item api.Item[ap
 		if err != nil {
 			return nil, err
 		}
+		if canary := item.Request.Canary; canary != nil {
+			matched.Sample = new(min(matched.Matched, int64(canary.Count)))
+		}
 		return json.Marshal(matched)
 	}
 	id, err := uuid.NewV7()
 	if err != nil {
 		return nil, err
 	}
-	made, err := s.Store.CreateRedrive(ctx, owner, user, deadletter.NewRedrive{ID: id, Action: action, Filter: filter, Rate: item.Request.RatePerSecond})
+	made, err := s.Store.CreateRedrive(ctx, owner, user, deadletter.NewRedrive{
+		ID: id, Action: action, Filter: filter, Rate: item.Request.RatePerSecond, Canary: item.Request.Canary,
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -88,6 +88,53 @@ func TestRedriveByFilter(t *testing.T) {
 	}
 }
 
+// A dry run says how large the sample would be; core refuses what the gateway would have refused.
+func TestRedriveWithACanary(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for range 3 {
+		f.bury("")
+	}
+	request := func(count int, success float64, change ...func(*api.DeadLetterRequest)) api.DeadLetterRequest {
+		r := api.DeadLetterRequest{Filter: &api.DeadLetterFilterBody{}, Canary: &api.CanaryRequest{Count: count, Success: success}}
+		for _, do := range change {
+			do(&r)
+		}
+		return r
+	}
+	dry := func(r *api.DeadLetterRequest) { r.DryRun = true }
+	for count, want := range map[int]int64{2: 2, 20: 3} {
+		got := decode[api.Matched](f, one[json.RawMessage](f, api.HopDeadLetterRedrive, f.tenant, request(count, 0.9, dry)))
+		if got.Matched != 3 || got.Sample == nil || *got.Sample != want {
+			t.Errorf("%d: %+v", count, got)
+		}
+	}
+	for name, bad := range map[string]struct {
+		path    string
+		request api.DeadLetterRequest
+	}{
+		"a discard":  {api.HopDeadLetterDiscard, request(2, 0.9)},
+		"no count":   {api.HopDeadLetterRedrive, request(0, 0.9)},
+		"no success": {api.HopDeadLetterRedrive, request(2, 0)},
+	} {
+		if got := ask[json.RawMessage](f, bad.path, item(f.tenant, bad.request))[0]; got.Problem == nil || got.Problem.Code != problem.InvalidRequest {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	redriver := sweep.NewRedriver(f.store, f.d, metrics.NewJobs(prometheus.NewRegistry()), f.logger)
+	made := decode[api.Redrive](f, one[json.RawMessage](f, api.HopDeadLetterRedrive, f.tenant, request(1, 1)))
+	celltest.Eventually(f, "the sample to be queued", func() bool {
+		if err := redriver.RunOnce(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		now := one[api.Redrive](f, api.HopRedriveGet, f.tenant, api.HopRedriveRequest{ID: made.ID})
+		return now.Canary.State == api.CanaryWaiting && now.Canary.Waiting == 1 && now.Done == 1
+	})
+	if found := one[api.Installation](f, api.HopInstallation, operator(), struct{}{}); len(found.Redrives) != 1 || found.Redrives[0].Canary == nil {
+		t.Errorf("%+v", found.Redrives)
+	}
+}
+
 func TestAudit(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -43,6 +43,8 @@ type redrive struct {
 	api.Redrive
 
 	Percent int64
+	// MustComplete is the part of the sample that must complete, in percent; 0 without a canary.
+	MustComplete float64
 }
 
 func showDeadLetters(v *visit) (shown, error) {
@@ -69,7 +71,10 @@ func showDeadLetters(v *visit) (shown, error) {
 }
 
 func newRedrive(of api.Redrive) redrive {
-	r := redrive{of, 0}
+	r := redrive{Redrive: of}
+	if of.Canary != nil {
+		r.MustComplete = of.Canary.Success * 100
+	}
 	switch {
 	case of.State == api.RedriveDone:
 		r.Percent = 100
@@ -147,13 +152,26 @@ func changeDeadLetters(v *visit) (string, error) {
 		return "", errNoSuchAction
 	}
 	form := formReader{values: v.form}
-	request := api.DeadLetterRequest{Filter: deadFilter(v.form).Body(), RatePerSecond: form.number("rate_per_second")}
+	request := api.DeadLetterRequest{Filter: deadFilter(v.form).Body(), RatePerSecond: form.number("rate_per_second"), Canary: form.canary()}
 	if len(form.wrong) > 0 {
 		return "", problem.Invalid(form.wrong...)
 	}
 	var begun api.Redrive
 	err := v.call(http.MethodPost, "/v1/dead-letters/"+do, nil, request, &begun)
 	return "/console/redrives/" + begun.ID + "?note=redrive-started", err
+}
+
+// canary reads the sample that is queued first; without a count there is none.
+func (f *formReader) canary() *api.CanaryRequest {
+	count, percent := f.small("canary_count"), f.number("canary_percent")
+	if count == nil {
+		return nil
+	}
+	canary := &api.CanaryRequest{Count: *count}
+	if percent != nil {
+		canary.Success = *percent / 100
+	}
+	return canary
 }
 
 func showRedrive(v *visit) (shown, error) {

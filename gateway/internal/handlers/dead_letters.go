@@ -109,11 +109,14 @@ func (h *Handlers) RedriveJob(ctx context.Context, c *Call, _ None) (Response[ap
 // RedriveDeadLetters answers POST /v1/dead-letters/redrive. By ids up to 1000 dead
 // letters are queued again at once, each with a status of its own in an
 // api.DeadLetterResponse, in the order sent. By filter all that match now are queued
-// again in the background, at rate_per_second at most: 202 with an api.Redrive. With
-// dry_run nothing changes, and an api.Matched has their number.
+// again in the background, at rate_per_second at most: 202 with an api.Redrive. With a
+// canary a sample of them is queued first, and the others once enough of it completed.
+// With dry_run nothing changes, and an api.Matched has their number.
 //
 //	@Summary     Redrive dead letters
 //	@Description With `ids`, up to 1000 dead letters are queued again at once; `results` has a status for each, in the order sent. With `filter`, all dead letters that match now are queued again in the background, at most `rate_per_second`: the answer is 202 with a redrive, which can be read and cancelled at `/v1/redrives/{id}`. `{"filter": {}}` matches every dead letter. With `dry_run` nothing changes, and the answer is the number that match.
+//	@Description
+//	@Description With `canary`, a sample of `count` dead letters is queued first, some of each cause at random. When all of them have ended and at least the part `success` completed, the redrive goes on with the others by itself. Once that can no longer be reached, or when the sample has not ended within `timeout_seconds` (3600), its state is `stopped`, and `canary.reason` says why. A job that fails and completes in a later attempt counts as completed.
 //	@Description
 //	@Description A redrive survives restarts of the servers. While a cap on active jobs is full, it waits. Jobs whose `dedupe_key` is held by a live job stay dead and are counted as `refused`. A tenant may have 16 redrives running; one more is 429 `rate_limited`. There is no Idempotency-Key: if an answer was lost, look at `GET /v1/redrives`, or repeat the request, because jobs that the first one has queued no longer match.
 //	@ID          redriveDeadLetters
@@ -125,6 +128,7 @@ func (h *Handlers) RedriveJob(ctx context.Context, c *Call, _ None) (Response[ap
 //	@x-access    "manage"
 //	@x-example-filter         {"filter": {"queue": "default", "fingerprint": "5f3c1a9e0b7d4c62"}, "rate_per_second": 50}
 //	@x-example-filter-dry-run {"filter": {"reason": "exhausted", "after": "2026-01-31T12:00:00Z"}, "dry_run": true}
+//	@x-example-canary  {"filter": {"queue": "default"}, "canary": {"count": 20, "success": 0.9, "timeout_seconds": 600}}
 //	@x-example-ids     {"ids": ["01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"]}
 //	@x-example-dry-run {"ids": ["01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"], "dry_run": true}
 //	@Router      /v1/dead-letters/redrive [post]
@@ -151,6 +155,9 @@ func (h *Handlers) RedriveDeadLetters(ctx context.Context, c *Call, r api.DeadLe
 //	@x-example-dry-run {"ids": ["01980a5c-7b1e-7cc0-9d5e-3f2b6a1c0001"], "dry_run": true}
 //	@Router      /v1/dead-letters/discard [post]
 func (h *Handlers) DiscardDeadLetters(ctx context.Context, c *Call, r api.DeadLetterRequest) (Response[json.RawMessage], error) {
+	if fields := r.RefuseCanary(); len(fields) > 0 {
+		return Response[json.RawMessage]{}, problem.Invalid(fields...)
+	}
 	return h.redriveOrDiscard(ctx, c, api.HopDeadLetterDiscard, r)
 }
 

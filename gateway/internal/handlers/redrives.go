@@ -32,7 +32,7 @@ func (h *Handlers) ListRedrives(ctx context.Context, c *Call, _ None) (Response[
 // discard by filter.
 //
 //	@Summary     Read a redrive
-//	@Description The progress of a redrive or a discard by filter. `waiting` says why it is waiting, `error` why it failed.
+//	@Description The progress of a redrive or a discard by filter. `waiting` says why it is waiting, `error` why it failed. `canary`, of a redrive with one, is the sample and what became of it.
 //	@ID          getRedrive
 //	@Tags        Dead letters
 //	@Param       id path string true "The redrive's id." Format(uuid)

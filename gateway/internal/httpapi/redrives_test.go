@@ -74,6 +74,47 @@ func TestSettleByFilter(t *testing.T) {
 	}
 }
 
+func TestRedriveWithACanary(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t)
+	key := d.key("manage")
+	d.core.On(api.HopDeadLetterRedrive, func(coretest.Item) coretest.Result {
+		return coretest.Value(200, api.Redrive{ID: jobID, Canary: &api.Canary{Count: 20, Success: 0.9, State: api.CanarySampling}})
+	})
+	got := d.do("POST", "/v1/dead-letters/redrive", key, `{"filter":{},"canary":{"count":20,"success":0.9,"timeout_seconds":60}}`)
+	if got.status != 202 || !strings.Contains(string(got.body), `"canary":{"count":20,"success":0.9,"timeout_seconds":0,"state":"sampling","sampled":0,`) {
+		t.Errorf("status %d %s", got.status, got.body)
+	}
+	want := &api.CanaryRequest{Count: 20, Success: 0.9, TimeoutSeconds: new(60)}
+	if diff := cmp.Diff(want, last[api.DeadLetterRequest](d, api.HopDeadLetterRedrive).Canary); diff != "" {
+		t.Errorf("core got %s", diff)
+	}
+	for body, field := range map[string]string{
+		`{"filter":{},"canary":{"success":0.9}}`:                                   "canary.count",
+		`{"filter":{},"canary":{"count":1001,"success":0.9}}`:                      "canary.count",
+		`{"filter":{},"canary":{"count":-1,"success":0.9}}`:                        "canary.count",
+		`{"filter":{},"canary":{"count":2.5,"success":0.9}}`:                       "canary.count",
+		`{"filter":{},"canary":{"count":20}}`:                                      "canary.success",
+		`{"filter":{},"canary":{"count":20,"success":0}}`:                          "canary.success",
+		`{"filter":{},"canary":{"count":20,"success":90}}`:                         "canary.success",
+		`{"filter":{},"canary":{"count":20,"success":1,"timeout_seconds":0}}`:      "canary.timeout_seconds",
+		`{"filter":{},"canary":{"count":20,"success":1,"timeout_seconds":604801}}`: "canary.timeout_seconds",
+		`{"filter":{},"rate_per_second":0.005,"canary":{"count":20,"success":1}}`:  "canary.timeout_seconds",
+		`{"filter":{},"canary":{"count":20,"success":1,"percent":1}}`:              "canary.percent",
+		`{"filter":{},"canary":20}`:                                                "canary",
+		`{"ids":["x"],"canary":{"count":20,"success":1}}`:                          "canary",
+	} {
+		got := d.do("POST", "/v1/dead-letters/redrive", key, body)
+		if got.status != 400 || !strings.Contains(string(got.body), `"field":"`+field+`"`) {
+			t.Errorf("%s: status %d %s", body, got.status, got.body)
+		}
+	}
+	got = d.do("POST", "/v1/dead-letters/discard", key, `{"filter":{},"canary":{"count":20,"success":0.9}}`)
+	if got.status != 400 || !strings.Contains(string(got.body), `"field":"canary","message":"can only be used for a redrive"`) {
+		t.Errorf("a discard: status %d %s", got.status, got.body)
+	}
+}
+
 func TestRedrives(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)

@@ -60,6 +60,10 @@ func describeInstallation(t *cli.Table, found *api.Installation) {
 	}
 	for i := range found.Redrives {
 		one := &found.Redrives[i]
-		t.Pair(one.Action, fmt.Sprintf("%s of %s: %d of %d", one.ID, one.Tenant, one.Done, one.Matched))
+		sample := ""
+		if one.Canary != nil {
+			sample = ", canary " + one.Canary.State
+		}
+		t.Pair(one.Action, fmt.Sprintf("%s of %s: %d of %d%s", one.ID, one.Tenant, one.Done, one.Matched, sample))
 	}
 }

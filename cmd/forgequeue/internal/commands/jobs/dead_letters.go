@@ -119,15 +119,20 @@ func newDeadLettersRedrive(a *cli.App) *cobra.Command {
 one). Each keeps its id and starts with attempt 1. --dry-run says how many it would be.
 
 By filter the server does it, at --rate a second, and this only watches: what is interrupted here goes on there, until
-it is done or "forgequeue redrives cancel" ends it. Under a full cap on active jobs it waits for room.`,
+it is done or "forgequeue redrives cancel" ends it. Under a full cap on active jobs it waits for room.
+
+With --canary N the server queues a sample of N first, some of each cause. When all of them have ended and at least the
+part --success completed, it goes on with the others. Otherwise it stops, says why, and leaves the others dead.`,
 		Example: `  forgequeue dead-letters redrive 0199f0a4-7c1e-7000-8000-5d2c6f1e9a10
   forgequeue dead-letters redrive --queue mail --reason worker_lost --dry-run
-  forgequeue dead-letters redrive --queue mail --rate 100`,
+  forgequeue dead-letters redrive --queue mail --rate 100
+  forgequeue dead-letters redrive --queue mail --canary 20 --success 0.9`,
 	}
 	o.flags(command)
 	o.verb, o.done = "redrive", "queued again"
 	o.send, o.count = (*client.Client).RedriveDeadLetters, (*client.Client).RedriveDryRun
-	o.start = (*client.Client).RedriveMatching
+	o.start, o.startCareful = (*client.Client).RedriveMatching, (*client.Client).RedriveWithCanary
+	o.canary.flags(command)
 	command.RunE = a.AsTenant(func(ctx context.Context, s *cli.Session, ids []string) error { return runBulk(ctx, s, &o, ids) })
 	return command
 }

@@ -20,6 +20,7 @@ type bulk struct {
 	filter                   *deadLetterFilter
 	all, dryRun, yes, detach bool
 	rate                     float64
+	canary                   canaryFlags
 
 	verb, done string
 	// irreversible asks for a confirmation.
@@ -27,6 +28,8 @@ type bulk struct {
 	send         func(c *client.Client, ctx context.Context, ids []string) (api.DeadLetterResponse, error)
 	count        func(c *client.Client, ctx context.Context, ids []string) (api.Matched, error)
 	start        func(c *client.Client, ctx context.Context, filter api.DeadLetterFilter, rate float64) (api.Redrive, error)
+	// startCareful is nil for a discard, which has no canary.
+	startCareful func(c *client.Client, ctx context.Context, filter api.DeadLetterFilter, rate float64, canary api.CanaryRequest) (api.Redrive, error)
 }
 
 func (o *bulk) flags(command *cobra.Command) {
@@ -45,6 +48,8 @@ func (o *bulk) check(ids []string) error {
 		return cli.Usage("ids and a filter do not go together; give one of them")
 	case len(ids) > 0 && (o.rate != 0 || o.detach):
 		return cli.Usage("--rate and --detach go with a filter; what is named is done at once")
+	case len(ids) > 0 && o.canary.given():
+		return cli.Usage("--canary goes with a filter; what is named is done at once")
 	case o.rate < 0:
 		return cli.Usage("--rate %g: must not be negative", o.rate)
 	case len(ids) == 0 && !filtered && !o.all:
@@ -52,7 +57,7 @@ func (o *bulk) check(ids []string) error {
 	case filtered && o.all:
 		return cli.Usage("--all and a filter do not go together; give one of them")
 	}
-	return nil
+	return o.canary.check()
 }
 
 func runBulk(ctx context.Context, s *cli.Session, o *bulk, ids []string) error {
@@ -87,7 +92,7 @@ func bulkByFilter(ctx context.Context, s *cli.Session, o *bulk) error {
 			return err
 		}
 	}
-	made, err := o.start(s.Client, ctx, o.filter.filter(), o.rate)
+	made, err := o.begin(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -95,6 +100,13 @@ func bulkByFilter(ctx context.Context, s *cli.Session, o *bulk) error {
 		return s.Show(made, func(t *cli.Table) { oneRedrive(t, made) })
 	}
 	return follow(ctx, s, made)
+}
+
+func (o *bulk) begin(ctx context.Context, s *cli.Session) (api.Redrive, error) {
+	if o.canary.given() {
+		return o.startCareful(s.Client, ctx, o.filter.filter(), o.rate, o.canary.request())
+	}
+	return o.start(s.Client, ctx, o.filter.filter(), o.rate)
 }
 
 // counted is how many match. The server stops counting at a limit.
@@ -106,7 +118,12 @@ func counted(m api.Matched) string {
 }
 
 func showDryRun(s *cli.Session, o *bulk, matched api.Matched) error {
-	return s.Show(matched, func(t *cli.Table) { t.Row(counted(matched) + " would be " + o.done) })
+	first := ""
+	if o.canary.given() {
+		matched.Sample = new(min(matched.Matched, int64(o.canary.count)))
+		first = fmt.Sprintf(", a sample of %d first", *matched.Sample)
+	}
+	return s.Show(matched, func(t *cli.Table) { t.Row(counted(matched) + " would be " + o.done + first) })
 }
 
 // dryRunIDs shows how many of the ids are dead letters, and changes nothing.

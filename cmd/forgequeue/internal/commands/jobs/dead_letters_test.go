@@ -101,6 +101,10 @@ func TestDeadLettersWantToKnowWhich(t *testing.T) {
 		f.Want(2, []string{"do not go together"}, "dead-letters", verb, "--all", "-q", "x")
 		f.Want(2, []string{"go with a filter"}, "dead-letters", verb, "some-id", "--rate", "5")
 	}
+	f.Want(2, []string{"goes with a filter"}, "dead-letters", "redrive", "some-id", "--canary", "5")
+	f.Want(2, []string{"--success goes with --canary"}, "dead-letters", "redrive", "--all", "--success", "0.5")
+	f.Want(1, []string{"canary.count"}, "dead-letters", "redrive", "--queue", "none", "--canary", "0")
+	f.Want(2, []string{"unknown flag"}, "dead-letters", "discard", "--all", "--canary", "5")
 }
 
 func TestRedriveCanBeCancelled(t *testing.T) {
@@ -117,4 +121,44 @@ func TestRedriveCanBeCancelled(t *testing.T) {
 	f.Want(0, []string{"redrive.create", made.ID}, "audit", "--operator", "--object", made.ID)
 	f.Want(2, []string{"--operator"}, "audit", "--tenant", "t")
 	f.Want(1, []string{"not_found"}, "redrives", "get", "nonsense")
+}
+
+// With a canary a sample is queued first; the command says how it went.
+func TestRedriveWithACanary(t *testing.T) {
+	f := commandtest.New(t)
+	q, _ := dead(f, 20)
+	f.Want(0, []string{"20 would be queued again, a sample of 4 first"}, "dead-letters", "redrive", "-q", q, "--canary", "4", "--dry-run")
+	begin := func() api.Redrive {
+		t.Helper()
+		return commandtest.Decode[api.Redrive](f, f.Must("dead-letters", "redrive", "-q", q, "--canary", "4", "--success", "0.5", "--detach", "-o", "json"))
+	}
+	end := func(outcome func(api.ClaimedJob) api.OutcomeRequest) {
+		t.Helper()
+		for left := 4; left > 0; {
+			claimed, err := f.Client().Claim(f.Context(), api.ClaimRequest{WorkerID: "canary", Queues: []string{q}, Max: new(left), WaitMS: new(int64(10_000))})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, job := range claimed.Jobs {
+				left--
+				if _, err := f.Client().Outcomes(f.Context(), []api.OutcomeRequest{outcome(job)}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	stopped := begin()
+	end(func(job api.ClaimedJob) api.OutcomeRequest {
+		return api.OutcomeRequest{JobID: job.ID, Kind: api.KindFail, LeaseToken: job.LeaseToken, Permanent: true, Error: &api.JobError{Type: "Closed", Message: "still"}}
+	})
+	f.Want(1, []string{"4 queued again", "stopped after its sample", "Of 4 jobs in the sample 0 completed", "Closed: still"}, "redrives", "watch", stopped.ID)
+	f.Want(0, []string{"stopped", "failed: 4 of 4 jobs were queued, 0 completed", "reason"}, "redrives", "get", stopped.ID)
+	passed := begin()
+	end(func(job api.ClaimedJob) api.OutcomeRequest {
+		return api.OutcomeRequest{JobID: job.ID, Kind: api.KindComplete, LeaseToken: job.LeaseToken}
+	})
+	f.Want(0, []string{"20 queued again, 0 refused"}, "redrives", "watch", passed.ID)
+	if n := deadIn(f, q); n != 0 {
+		t.Errorf("%d are left", n)
+	}
 }

@@ -95,6 +95,10 @@ func oneRedrive(t *cli.Table, r api.Redrive) {
 	if r.RatePerSecond != nil {
 		t.Pair("rate", fmt.Sprintf("%g a second", *r.RatePerSecond))
 	}
+	if r.Canary != nil {
+		t.Pair("canary", canaryLine(r.Canary))
+		t.Pair("reason", cli.OrElse(r.Canary.Reason, ""))
+	}
 	t.Pair("waiting", cli.OrElse(r.Waiting, ""))
 	t.Pair("error", cli.OrElse(r.Error, ""))
 	t.Pair("created", r.CreatedAt)
@@ -104,10 +108,16 @@ func oneRedrive(t *cli.Table, r api.Redrive) {
 // follow shows the progress of a redrive until it ends. The server goes on if this is interrupted.
 func follow(ctx context.Context, s *cli.Session, r api.Redrive) error {
 	bar, end := s.Progress(int(max(r.Matched, 1)), true, r.Action)
-	waiting := false
+	waiting, sample := false, ""
 	for r.State == api.RedriveRunning {
 		if bar != nil {
 			_ = bar.Set64(r.Done) // a failed write to a terminal changes nothing
+		}
+		if r.Canary != nil && r.Canary.State != sample {
+			sample = r.Canary.State
+			if text := canaryNote(r); text != "" {
+				s.Note("%s: %s", r.ID, text)
+			}
 		}
 		if now := r.Waiting != nil; now != waiting {
 			if waiting = now; now {
@@ -143,6 +153,8 @@ func reportRedrive(s *cli.Session, r api.Redrive) error {
 		return err
 	}
 	switch {
+	case r.State == api.RedriveStopped && r.Canary != nil && r.Canary.Reason != nil:
+		return fmt.Errorf("stopped after its sample, the others stay dead letters. %s", *r.Canary.Reason)
 	case r.State == api.RedriveFailed && r.Error != nil:
 		return errors.New(*r.Error)
 	case r.State == api.RedriveCancelled:
