@@ -251,6 +251,7 @@ func answerWords() map[string]limit {
 		"Readiness.status":         words("ok", "degraded", "starting", "draining"),
 		"Breaker.state":            words(api.BreakerClosed, api.BreakerOpen, api.BreakerHalfOpen),
 		"Redrive.state":            words(api.RedriveRunning, api.RedriveDone, api.RedriveStopped, api.RedriveCancelled, api.RedriveFailed),
+		"Canary.reason":            length(1000),
 		"Canary.state":             words(api.CanarySampling, api.CanaryWaiting, api.CanaryPassed, api.CanaryFailed),
 		"Redrive.action":           words(api.ActionRedrive, api.ActionDiscard),
 		"Redrive.waiting":          words(api.WaitingActiveCap),

@@ -33,10 +33,12 @@ func (l *load) kill(c *client.Client, n int) {
 	ctx := l.t.Context()
 	most := 500
 	for left := n; left > 0; {
-		claimed, err := c.Claim(ctx, api.ClaimRequest{WorkerID: "gravedigger", Queues: []string{loadQueue}, Max: &most})
-		if err != nil {
-			l.t.Fatal(err)
-		}
+		var claimed api.ClaimResponse
+		stack.Eventually(l.t, time.Minute, "a claim to be answered", func() (answered bool) {
+			var err error
+			claimed, err = c.Claim(ctx, api.ClaimRequest{WorkerID: "gravedigger", Queues: []string{loadQueue}, Max: &most})
+			return err == nil
+		})
 		outcomes := make([]api.OutcomeRequest, len(claimed.Jobs))
 		for i, job := range claimed.Jobs {
 			outcomes[i] = api.OutcomeRequest{
