@@ -1,0 +1,178 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// Bounds of job types.
+const (
+	// MaxTypes are the types of a tenant, MaxTypeVersions the versions that are kept of each.
+	MaxTypes        = 500
+	MaxTypeVersions = 20
+	// MaxSchema bounds a schema, MaxTypeExamples the number of examples and MaxTypeExample each of them, in bytes.
+	MaxSchema       = 64 << 10
+	MaxTypeExamples = 10
+	MaxTypeExample  = 16 << 10
+	// MaxTypeBytes bounds all kept versions of a tenant's types together, in bytes.
+	MaxTypeBytes = 16 << 20
+	// MaxTypeDescription is in bytes.
+	MaxTypeDescription = 2000
+)
+
+// JobTypeRequest is a type of jobs as its owner describes it. All of it may be absent.
+type JobTypeRequest struct {
+	Description string `json:"description,omitzero"`
+	// PayloadSchema is a JSON Schema (2020-12) of up to 64 KiB that each submitted payload must fit; absent, or null, is no check.
+	PayloadSchema json.RawMessage `json:"payload_schema,omitzero" swaggertype:"object"`
+	// ResultSchema describes results. They are checked only with CheckResults.
+	ResultSchema json.RawMessage `json:"result_schema,omitzero" swaggertype:"object"`
+	CheckResults bool            `json:"check_results,omitzero"`
+	// Examples are payloads that fit, at most 10.
+	Examples []json.RawMessage `json:"examples,omitzero" swaggertype:"array,object"`
+	// Defaults apply to a submit that does not say otherwise.
+	Defaults *JobTypeDefaults `json:"defaults,omitzero"`
+}
+
+// JobTypeDefaults are what a submit of the type gets where it is silent: before the queue's settings.
+type JobTypeDefaults struct {
+	Queue       *string       `json:"queue,omitzero"`
+	Priority    *int          `json:"priority,omitzero"`
+	MaxAttempts *int          `json:"max_attempts,omitzero"`
+	TimeoutMS   *int64        `json:"timeout_ms,omitzero"`
+	Retry       *RetryRequest `json:"retry,omitzero"`
+}
+
+// JobType is a version of a type.
+type JobType struct {
+	Type string `json:"type"`
+	// Version counts the changes of the type, from 1.
+	Version     int    `json:"version"`
+	Description string `json:"description"`
+	// PayloadSchema and ResultSchema are null where there are none.
+	PayloadSchema json.RawMessage   `json:"payload_schema" swaggertype:"object"`
+	ResultSchema  json.RawMessage   `json:"result_schema" swaggertype:"object"`
+	CheckResults  bool              `json:"check_results"`
+	Examples      []json.RawMessage `json:"examples" swaggertype:"array,object"`
+	Defaults      JobTypeDefaults   `json:"defaults"`
+	// CreatedAt is when this version was made.
+	CreatedAt Time `json:"created_at" swaggertype:"string" format:"date-time"`
+}
+
+// JobTypeSummary is a version of a type in a list, without its schemas and examples.
+type JobTypeSummary struct {
+	Type          string          `json:"type"`
+	Version       int             `json:"version"`
+	Description   string          `json:"description"`
+	ChecksPayload bool            `json:"checks_payload"`
+	ChecksResults bool            `json:"checks_results"`
+	Defaults      JobTypeDefaults `json:"defaults"`
+	CreatedAt     Time            `json:"created_at" swaggertype:"string" format:"date-time"`
+}
+
+// Validate tells which fields cannot be accepted, the schemas themselves aside.
+func (t *JobTypeRequest) Validate() []problem.FieldError {
+	r := &refusals{}
+	r.check(len(t.Description) <= MaxTypeDescription && !strings.ContainsRune(t.Description, 0), "description", "must be at most %d bytes, without NUL characters", MaxTypeDescription)
+	r.check(len(t.PayloadSchema) <= MaxSchema, "payload_schema", "must be at most %d bytes", MaxSchema)
+	r.check(len(t.ResultSchema) <= MaxSchema, "result_schema", "must be at most %d bytes", MaxSchema)
+	r.check(!t.CheckResults || HasSchema(t.ResultSchema), "check_results", "needs a result_schema")
+	r.check(len(t.Examples) <= MaxTypeExamples, "examples", "must have at most %d entries", MaxTypeExamples)
+	for i := range t.Examples {
+		r.check(len(t.Examples[i]) <= MaxTypeExample, fmt.Sprintf("examples[%d]", i), "must be at most %d bytes", MaxTypeExample)
+	}
+	if d := t.Defaults; d != nil {
+		nested := &refusals{prefix: "defaults."}
+		nested.check(d.Queue == nil || ValidName(*d.Queue), "queue", "%s", nameRule)
+		nested.check(d.Priority == nil || (*d.Priority >= 0 && *d.Priority <= MaxPriority), "priority", "must be between 0 and %d", MaxPriority)
+		nested.check(d.MaxAttempts == nil || (*d.MaxAttempts >= 1 && *d.MaxAttempts <= MaxAttempts), "max_attempts", "must be between 1 and %d", MaxAttempts)
+		nested.between(d.TimeoutMS, 1, MaxTimeout.Milliseconds(), "timeout_ms")
+		nested.retry(d.Retry)
+		r.fields = append(r.fields, nested.fields...)
+	}
+	return r.fields
+}
+
+// HasSchema says whether a schema is given: null is none.
+func HasSchema(schema json.RawMessage) bool { return len(schema) > 0 && string(schema) != "null" }
+
+// Apply fills in what a submit does not say.
+func (d *JobTypeDefaults) Apply(job *SubmitRequest) {
+	if job.Queue == "" && d.Queue != nil {
+		job.Queue = *d.Queue
+	}
+	job.Priority = either(job.Priority, d.Priority)
+	job.MaxAttempts = either(job.MaxAttempts, d.MaxAttempts)
+	job.TimeoutMS = either(job.TimeoutMS, d.TimeoutMS)
+	if d.Retry == nil {
+		return
+	}
+	if job.Retry == nil {
+		job.Retry = d.Retry
+		return
+	}
+	job.Retry = &RetryRequest{
+		BaseMS: either(job.Retry.BaseMS, d.Retry.BaseMS), CapMS: either(job.Retry.CapMS, d.Retry.CapMS),
+		Jitter: either(job.Retry.Jitter, d.Retry.Jitter), Curve: either(job.Retry.Curve, d.Retry.Curve),
+	}
+}
+
+// Paths of core's operations on types.
+const (
+	HopTypePut      = "/internal/v1/type-puts"
+	HopTypeGet      = "/internal/v1/type-gets"
+	HopTypeList     = "/internal/v1/type-lists"
+	HopTypeVersions = "/internal/v1/type-versions"
+	HopTypeDelete   = "/internal/v1/type-deletions"
+	HopTypes        = "/internal/v1/types"
+)
+
+// HopTypePutRequest sets a type.
+type HopTypePutRequest struct {
+	Type string `json:"type"`
+	JobTypeRequest
+	// Force stores a payload schema that waiting jobs do not fit.
+	Force bool `json:"force,omitzero"`
+}
+
+// HopTypeRequest names a type, and a version of it; 0 is the newest.
+type HopTypeRequest struct {
+	Type      string `json:"type"`
+	Version   int    `json:"version,omitzero"`
+	PageSize  int    `json:"page_size,omitzero"`
+	PageToken string `json:"page_token,omitzero"`
+}
+
+// HopTypeSetRequest asks for all types of a tenant.
+type HopTypeSetRequest struct{}
+
+// HopTypeSet is what a check needs to know of a tenant's types. Schemas are read one by one.
+type HopTypeSet struct {
+	// Version grows with each change of any of them.
+	Version int64     `json:"version"`
+	Types   []HopType `json:"types"`
+}
+
+// HopType is a type in its newest version.
+type HopType struct {
+	Type    string `json:"type"`
+	Version int    `json:"version"`
+	// Revision is of this version alone, among all of the tenant.
+	Revision      int64           `json:"revision"`
+	ChecksPayload bool            `json:"checks_payload,omitzero"`
+	ChecksResults bool            `json:"checks_results,omitzero"`
+	Defaults      JobTypeDefaults `json:"defaults,omitzero"`
+	CreatedAt     Time            `json:"created_at"`
+}
+
+// ChannelTypesChanged carries a TypesChanged: gateways read a tenant's types again.
+const ChannelTypesChanged = "fq:hint:types-changed"
+
+// TypesChanged says whose types have changed, and the version of all of them since.
+type TypesChanged struct {
+	Tenant  string `json:"tenant"`
+	Version int64  `json:"version"`
+}
