@@ -21,6 +21,7 @@ import (
 	"github.com/forgequeue/forgequeue/shared/build"
 	"github.com/forgequeue/forgequeue/shared/clock"
 	"github.com/forgequeue/forgequeue/shared/httpserver"
+	"github.com/forgequeue/forgequeue/shared/jobtype"
 	"github.com/forgequeue/forgequeue/shared/memory"
 	"github.com/forgequeue/forgequeue/shared/telemetry"
 )
@@ -62,6 +63,7 @@ type parts struct {
 	limiter *admission.Limiter
 	core    *coreclient.Client
 	auth    *auth.Authenticator
+	types   *jobtype.Checker
 	api     *httpapi.Server
 	conns   httpserver.Connections
 }
@@ -97,9 +99,11 @@ func (cfg Config) assemble(logger *slog.Logger, registry prometheus.Registerer, 
 		OperatorKey: cfg.OperatorKey.Reveal(),
 		Lookup:      core.LookUpKey,
 	})
+	p.types = jobtype.NewChecker(jobtype.Options{Set: core.ReadTypes, Schema: core.ReadSchema})
 	p.api = httpapi.New(httpapi.Options{
 		Auth:       p.auth,
 		Core:       core,
+		Types:      p.types,
 		Redis:      redis,
 		Limiter:    p.limiter,
 		Proxies:    proxies,
@@ -162,7 +166,7 @@ func (p *parts) serve(ctx context.Context, cfg Config, logger *slog.Logger, regi
 	})
 	group.Go(func() error {
 		p.redis.Subscribe(background, admission.Subscriber{
-			KeyRevoked: p.auth.Forget, LimitsChanged: p.auth.ForgetLimits, Missed: p.auth.ForgetAll,
+			KeyRevoked: p.auth.Forget, LimitsChanged: p.auth.ForgetLimits, Missed: p.auth.ForgetAll, TypesChanged: p.types.Changed,
 		})
 		return nil
 	})

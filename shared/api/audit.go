@@ -59,6 +59,9 @@ const (
 	AuditScheduleResume  = "schedule.resume"
 	AuditScheduleTrigger = "schedule.trigger"
 	AuditScheduleDelete  = "schedule.delete"
+
+	AuditTypePut    = "type.put"
+	AuditTypeDelete = "type.delete"
 )
 
 // AuditActions lists them all.
@@ -67,7 +70,7 @@ func AuditActions() []string {
 		AuditRedrive, AuditDiscard, AuditRedriveCreate, AuditRedriveCancel, AuditWorkflowCancel, AuditJobDelete, AuditQueuePut, AuditQueuePause, AuditQueueResume, AuditQueueProbe, AuditQueueDelete,
 		AuditTenantCreate, AuditTenantPatch, AuditKeyCreate, AuditSessionsEnd, AuditKeyRevoke, AuditPlanPut,
 		AuditSchedulePut, AuditSchedulePause, AuditScheduleResume, AuditScheduleTrigger, AuditScheduleDelete,
-		AuditWebhookPut, AuditWebhookRotate, AuditWebhookTest, AuditWebhookProbe, AuditWebhookDelete, AuditTenantDelete,
+		AuditWebhookPut, AuditWebhookRotate, AuditWebhookTest, AuditWebhookProbe, AuditWebhookDelete, AuditTypePut, AuditTypeDelete, AuditTenantDelete,
 	}
 }
 

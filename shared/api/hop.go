@@ -210,6 +210,8 @@ type HopKey struct {
 	Overrides *Overrides `json:"overrides,omitzero"`
 	// SessionsEnded is how often all console sessions of the key were ended.
 	SessionsEnded int64 `json:"sessions_ended,omitzero"`
+	// TypesVersion is that of the tenant's types of jobs; 0 for a tenant that never had any.
+	TypesVersion int64 `json:"types_version,omitzero"`
 }
 
 // HopKeyCreateRequest stores a key that the gateway drew. Tenant is the operator's to set; a tenant's key makes

@@ -128,6 +128,7 @@ const (
 	HopTypeVersions = "/internal/v1/type-versions"
 	HopTypeDelete   = "/internal/v1/type-deletions"
 	HopTypes        = "/internal/v1/types"
+	HopTypeTexts    = "/internal/v1/type-documents"
 )
 
 // HopTypePutRequest sets a type.
@@ -146,8 +147,21 @@ type HopTypeRequest struct {
 	PageToken string `json:"page_token,omitzero"`
 }
 
+// HopTypeVersion is a version of a type, with its revision: see HopType.
+type HopTypeVersion struct {
+	Revision int64 `json:"revision"`
+	JobType
+}
+
 // HopTypeSetRequest asks for all types of a tenant.
 type HopTypeSetRequest struct{}
+
+// HopTypeDocuments are a tenant's types with their schemas.
+type HopTypeDocuments struct {
+	Types []JobType `json:"types"`
+	// LeftOut counts those for which there was no room.
+	LeftOut int `json:"left_out"`
+}
 
 // HopTypeSet is what a check needs to know of a tenant's types. Schemas are read one by one.
 type HopTypeSet struct {

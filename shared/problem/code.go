@@ -39,6 +39,7 @@ const (
 
 	IdempotencyMismatch Code = "idempotency_mismatch"
 	TooManyLanes        Code = "too_many_lanes"
+	SchemaMismatch      Code = "schema_mismatch"
 
 	RateLimited      Code = "rate_limited"
 	ActiveCapReached Code = "active_cap_reached"
@@ -82,6 +83,7 @@ var meanings = map[Code]meaning{
 	HeadersTooLarge:       {http.StatusRequestHeaderFieldsTooLarge, "The headers are too large"},
 	IdempotencyMismatch:   {http.StatusUnprocessableEntity, "The Idempotency-Key was used with another body"},
 	TooManyLanes:          {http.StatusUnprocessableEntity, "The tenant has too many combinations of queue, type and tags"},
+	SchemaMismatch:        {http.StatusUnprocessableEntity, "A payload or result does not fit the schema of its type"},
 	RateLimited:           {http.StatusTooManyRequests, "Too many requests"},
 	ActiveCapReached:      {http.StatusTooManyRequests, "Too many active jobs"},
 	QueueFull:             {http.StatusTooManyRequests, "The queue holds as many jobs as it may"},

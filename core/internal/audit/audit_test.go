@@ -73,6 +73,10 @@ func (f *fixture) do(ctx context.Context) {
 	must(err)
 	must(f.schedules(ctx))
 	must(f.webhooks(ctx))
+	_, _, err = f.Store.PutType(ctx, f.Tenant, "t", api.JobTypeRequest{})
+	must(err)
+	_, err = f.Store.DeleteType(ctx, f.Tenant, "t")
+	must(err)
 	_, err = f.Store.DeleteTenant(ctx, another)
 	must(err)
 }

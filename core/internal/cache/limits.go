@@ -20,13 +20,15 @@ type Limits struct {
 	plans   map[string]api.Limits
 	tenants map[tenant.ID]directory.TenantLimits
 	changed time.Time
+	// checking are the tenants that have results checked.
+	checking map[tenant.ID]bool
 	// full is when all tenants were last read.
 	full time.Time
 }
 
 // NewLimits makes an empty cache; Refresh fills it.
 func NewLimits(store *cell.Cell) *Limits {
-	return &Limits{store: store, plans: map[string]api.Limits{}, tenants: map[tenant.ID]directory.TenantLimits{}}
+	return &Limits{store: store, plans: map[string]api.Limits{}, tenants: map[tenant.ID]directory.TenantLimits{}, checking: map[tenant.ID]bool{}}
 }
 
 // Refresh reads what has changed in the tables.
@@ -62,6 +64,9 @@ func (l *Limits) Refresh(ctx context.Context) error {
 func (l *Limits) add(tenants []directory.TenantLimits) {
 	for _, t := range tenants {
 		l.tenants[t.Tenant] = t
+		if delete(l.checking, t.Tenant); t.ChecksResults {
+			l.checking[t.Tenant] = true
+		}
 		if t.UpdatedAt.After(l.changed) {
 			l.changed = t.UpdatedAt
 		}
@@ -149,4 +154,18 @@ func (l *Limits) any(owner tenant.ID, has func(*api.Limits) bool) bool {
 		}
 	}
 	return false
+}
+
+// ChecksResults says whether the tenant has results of jobs checked; for tenant.Platform, whether any tenant has.
+func (l *Limits) ChecksResults(owner tenant.ID) bool {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return len(l.checking) > 0 && (owner == tenant.Platform || l.checking[owner])
+}
+
+// TypesVersion is that of a tenant's types of jobs, 0 where it has none.
+func (l *Limits) TypesVersion(owner tenant.ID) int64 {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.tenants[owner].TypesVersion
 }

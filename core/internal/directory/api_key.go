@@ -103,7 +103,7 @@ func keyEvent(key api.HopKeyCreateRequest) audit.Event {
 // A revoked or expired key is not found: the caller cannot distinguish it from an unknown one.
 const lookupKeySQL = `
 SELECT k.key_id, k.kind, k.secret_hmac, k.tenant_id, k.user_id, k.scopes, k.expires_at,
-       floor(extract(epoch FROM k.expires_at - statement_timestamp()) * 1000)::bigint AS expires_in_ms, k.sessions_ended, t.overrides,
+       floor(extract(epoch FROM k.expires_at - statement_timestamp()) * 1000)::bigint AS expires_in_ms, k.sessions_ended, t.overrides, t.types_version,
        p.name AS plan, p.limits, p.visibility_timeout_ms_max
 FROM api_keys k
 LEFT JOIN tenants t ON t.id = k.tenant_id
@@ -123,6 +123,7 @@ type keyRow struct {
 	ExpiresInMs            *int64
 	SessionsEnded          int64
 	Overrides              []byte
+	TypesVersion           *int64
 	Plan                   *string
 	Limits                 []byte
 	VisibilityTimeoutMsMax *int64
@@ -151,6 +152,7 @@ func (s *Directory) LookupKey(ctx context.Context, keyID string) (api.HopKey, er
 		plan := (&planRow{*row.Plan, row.Limits, row.VisibilityTimeoutMsMax}).wire()
 		key.Plan, key.Overrides = &plan, &api.Overrides{}
 		_ = json.Unmarshal(row.Overrides, key.Overrides) // written by PatchTenant alone
+		key.TypesVersion = null.Or(row.TypesVersion, 0)
 	}
 	return key, nil
 }

@@ -48,6 +48,8 @@ func (f *fixture) inhabit(owner tenant.ID) {
 	every := int64(3_600_000)
 	_, err := f.Store.PutSchedule(ctx, owner, "", "s", api.ScheduleRequest{EveryMS: &every, Job: api.ScheduleJob{Type: "t"}})
 	must(err)
+	_, _, err = f.Store.PutType(ctx, owner, "t", api.JobTypeRequest{})
+	must(err)
 	_, err = f.Store.CreateRedrive(ctx, owner, "", deadletter.NewRedrive{ID: uuid.Must(uuid.NewV7()), Action: api.ActionRedrive})
 	must(err)
 	_, err = f.Store.CreateKey(ctx, api.HopKeyCreateRequest{KeyID: "k" + owner.String(), Kind: "tenant", Tenant: owner.String(), Scopes: []string{"read"}, SecretHMAC: make([]byte, 32)})

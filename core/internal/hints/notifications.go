@@ -84,6 +84,16 @@ func (h *Hints) LimitsChanged(change api.LimitsChanged) {
 	}
 }
 
+// TypesChanged makes gateways read a tenant's types of jobs again. It never blocks.
+func (h *Hints) TypesChanged(change api.TypesChanged) {
+	if h.client == nil {
+		return
+	}
+	if payload, err := json.Marshal(change); err == nil {
+		h.notifications.add(message{api.ChannelTypesChanged, string(payload)})
+	}
+}
+
 // sendNotifications sends until ctx ends, and then the rest, once.
 func (h *Hints) sendNotifications(ctx context.Context) {
 	for {

@@ -12,11 +12,13 @@ import (
 
 	"github.com/forgequeue/forgequeue/core/internal/deadletter"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
+	"github.com/forgequeue/forgequeue/core/internal/jobtypes"
 	"github.com/forgequeue/forgequeue/core/internal/queue"
 	"github.com/forgequeue/forgequeue/core/internal/schedule"
 	"github.com/forgequeue/forgequeue/core/internal/store"
 	"github.com/forgequeue/forgequeue/core/internal/usage"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/jobtype"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -54,6 +56,9 @@ func sentinels() []sentinel {
 		{deadletter.ErrTooManyRedrives, problem.RateLimited, "The tenant has 16 unfinished redrives, which is the maximum. Wait until one has ended, or cancel one.", 5 * time.Second},
 		{schedule.ErrTooManySchedules, problem.InvalidRequest, "The tenant has 10000 schedules, which is the maximum. Delete some first.", 0},
 		{schedule.ErrChanged, problem.Overloaded, "The schedule was changed by other requests at the same time. Try again.", time.Second},
+		{jobtypes.ErrTooManyTypes, problem.InvalidRequest, "The tenant has 500 job types, which is the maximum. Delete some first.", 0},
+		{jobtypes.ErrTooLarge, problem.InvalidRequest, "The schemas and examples of the tenant's job types have 16 MiB, all kept versions together, which is the maximum. Delete some first.", 0},
+		{jobtype.ErrBusy, problem.Overloaded, "Checks against your job types take too long: a tenant has one at a time. Nothing was changed. Try again later, or make the schemas simpler.", time.Second},
 		{usage.ErrCheckTime, problem.Overloaded, "A count has more jobs than can be counted within seconds; core verify counts them.", time.Minute},
 		{store.ErrOverloaded, problem.Overloaded, "Core has more work than it can do. Try again later.", time.Second},
 		{store.ErrUnavailable, problem.CoreUnavailable, "Core cannot reach its database. Nothing was changed; try again later.", 2 * time.Second},

@@ -33,6 +33,8 @@ package httpapi
 //	@tag.description Settings and depths.
 //	@tag.name        Dead letters
 //	@tag.description List, redrive, discard.
+//	@tag.name        Job types
+//	@tag.description JSON Schemas of payloads and results, and defaults.
 //	@tag.name        Webhooks
 //	@tag.description Calls of a tenant's URL when jobs and workflows end.
 //	@tag.name        Schedules

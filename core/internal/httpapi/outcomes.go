@@ -16,7 +16,7 @@ import (
 // reportOutcomes ends attempts, each with a result of its own.
 //
 //	@Summary     Report outcomes
-//	@Description Up to 1000 for each item, each with a status of its own: 409 `lease_lost`, 409 `outcome_conflict` or 404 `not_found` among them. All items share commits.
+//	@Description Up to 1000 for each item, each with a status of its own: 409 `lease_lost`, 409 `outcome_conflict`, 404 `not_found` or 422 `schema_mismatch` among them. All items share commits.
 //	@ID          outcomes
 //	@Tags        Workers
 //	@Param       envelope body api.Envelope[api.OutcomesRequest] true "The callers' requests."
@@ -30,6 +30,7 @@ func (s *Server) reportOutcomes(ctx context.Context, owner tenant.ID, item api.I
 		return api.OutcomesResponse{}, problem.Invalid(problem.FieldError{Field: "outcomes", Message: "must have 1 to 1000 entries"})
 	}
 	response := api.OutcomesResponse{Results: make([]api.OutcomeResult, len(sent))}
+	refused := s.checkResults(ctx, owner, sent)
 	var endings []queue.Ending
 	var places []int
 	for i := range sent {
@@ -41,6 +42,10 @@ func (s *Server) reportOutcomes(ctx context.Context, owner tenant.ID, item api.I
 		}
 		lease, err := parseLease(owner, sent[i].JobID, sent[i].LeaseToken)
 		if err != nil {
+			response.Results[i] = outcomeResult(ctx, i, nil, err)
+			continue
+		}
+		if err := refused[i]; err != nil {
 			response.Results[i] = outcomeResult(ctx, i, nil, err)
 			continue
 		}

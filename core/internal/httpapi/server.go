@@ -19,6 +19,7 @@ import (
 	"github.com/forgequeue/forgequeue/core/internal/outbound"
 	"github.com/forgequeue/forgequeue/core/internal/seal"
 	"github.com/forgequeue/forgequeue/shared/identity"
+	"github.com/forgequeue/forgequeue/shared/jobtype"
 	"github.com/forgequeue/forgequeue/shared/memory"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
@@ -42,6 +43,8 @@ type Server struct {
 	Draining func() bool
 	// Tracer makes spans; nil makes none.
 	Tracer    trace.Tracer
+	// types checks results.
+	types     *jobtype.Checker
 	durations *prometheus.HistogramVec
 	expired   prometheus.Counter
 }
@@ -58,6 +61,7 @@ func (s *Server) Handler(registry prometheus.Registerer) http.Handler {
 		Help: "Signed calls refused because of their time: the clock of a gateway, or of this core, is wrong. The gateway then corrects the difference.",
 	})
 	registry.MustRegister(s.durations, s.expired)
+	s.types = s.newTypes()
 
 	gin.SetMode(gin.ReleaseMode)
 	router := gin.New()

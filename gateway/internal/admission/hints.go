@@ -30,6 +30,8 @@ type Subscriber struct {
 	KeyRevoked func(keyID string)
 	// LimitsChanged gets whose limits have changed.
 	LimitsChanged func(api.LimitsChanged)
+	// TypesChanged gets whose types of jobs have changed.
+	TypesChanged func(api.TypesChanged)
 	// Missed is called whenever a subscription begins, the first one included:
 	// notifications before that were lost.
 	Missed func()
@@ -54,7 +56,7 @@ func (r *Redis) Subscribe(ctx context.Context, subscriber Subscriber) {
 // goroutine: the library's own would panic on an unexpected reply, and so end the
 // process.
 func (r *Redis) listen(ctx context.Context, subscriber Subscriber) error {
-	subscription := r.client.Subscribe(ctx, api.ChannelKeyRevoked, api.ChannelLimitsChanged)
+	subscription := r.client.Subscribe(ctx, api.ChannelKeyRevoked, api.ChannelLimitsChanged, api.ChannelTypesChanged)
 	hangUp := sync.OnceFunc(func() { _ = subscription.Close() }) // hints may be lost
 	defer hangUp()
 	// a read is not interrupted by its context
@@ -89,6 +91,11 @@ func (s Subscriber) notify(event any) {
 	case len(message.Payload) > longestHint:
 	case message.Channel == api.ChannelKeyRevoked:
 		s.KeyRevoked(message.Payload)
+	case message.Channel == api.ChannelTypesChanged:
+		var whose api.TypesChanged
+		if json.Unmarshal([]byte(message.Payload), &whose) == nil {
+			s.TypesChanged(whose)
+		}
 	default:
 		var whose api.LimitsChanged
 		if json.Unmarshal([]byte(message.Payload), &whose) == nil {

@@ -31,6 +31,47 @@ func (c *Client) LookUpKey(ctx context.Context, keyID string) (key api.HopKey, f
 	return *result.Value, true, nil
 }
 
+// actsFor is the principal of what the gateway reads for a tenant, whoever calls.
+func actsFor(tenant string) api.Principal {
+	return api.Principal{Kind: api.PrincipalTenant, Tenant: tenant}
+}
+
+// ReadTypes reads the types of a tenant's jobs.
+func (c *Client) ReadTypes(ctx context.Context, tenant string) (api.HopTypeSet, error) {
+	item := api.Item[api.HopTypeSetRequest]{Principal: actsFor(tenant)}
+	result, err := Call[api.HopTypeSetRequest, api.HopTypeSet](ctx, c, Read(api.HopTypes), item)
+	switch {
+	case err != nil:
+		return api.HopTypeSet{}, err
+	case result.Problem != nil:
+		return api.HopTypeSet{}, result.Problem
+	case result.Value == nil:
+		return api.HopTypeSet{}, fmt.Errorf("%w: types without a value", ErrContract)
+	}
+	return *result.Value, nil
+}
+
+// ReadSchema reads a schema of a version of a type; found is false where that version is not kept.
+func (c *Client) ReadSchema(ctx context.Context, tenant string, of api.HopType, result bool) (schema json.RawMessage, found bool, err error) {
+	item := api.Item[api.HopTypeRequest]{Principal: actsFor(tenant), Request: api.HopTypeRequest{Type: of.Type, Version: of.Version}}
+	got, err := Call[api.HopTypeRequest, api.HopTypeVersion](ctx, c, Read(api.HopTypeGet), item)
+	switch {
+	case err != nil:
+		return nil, false, err
+	case got.Problem != nil && got.Problem.Code == problem.NotFound:
+		return nil, false, nil
+	case got.Problem != nil:
+		return nil, false, got.Problem
+	case got.Value == nil:
+		return nil, false, fmt.Errorf("%w: a type without a value", ErrContract)
+	case got.Value.Revision != of.Revision:
+		return nil, false, nil
+	case result:
+		return got.Value.ResultSchema, true, nil
+	}
+	return got.Value.PayloadSchema, true, nil
+}
+
 // Ready reads core's readiness: ok, degraded or draining. It bypasses the limits
 // and the breaker, so that it reports core's state and not the gateway's.
 func (c *Client) Ready(ctx context.Context) (status string, err error) {

@@ -10,6 +10,7 @@
 //	workers.go       keep their leases,
 //	outcomes.go      and report how they ended
 //	schedules.go     schedules submit them
+//	types.go         types say what they look like, conform.go checks it
 //	queues.go  dead_letters.go  redrives.go  audit.go
 //	caller.go        the caller's key and its limits
 //	tenants.go  keys.go  plans.go   for the operator
@@ -24,12 +25,14 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/admission"
 	"github.com/forgequeue/forgequeue/gateway/internal/auth"
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
+	"github.com/forgequeue/forgequeue/shared/jobtype"
 )
 
 // Options of Handlers.
 type Options struct {
 	Auth    *auth.Authenticator
 	Core    *coreclient.Client
+	Types   *jobtype.Checker
 	Limiter *admission.Limiter
 	// KeySecret and KeyEnv are for keys that are made here.
 	KeySecret []byte
@@ -42,6 +45,7 @@ type Options struct {
 type Handlers struct {
 	auth      *auth.Authenticator
 	core      *coreclient.Client
+	types     *jobtype.Checker
 	limiter   *admission.Limiter
 	keySecret []byte
 	keyEnv    string
@@ -51,7 +55,7 @@ type Handlers struct {
 // New makes Handlers.
 func New(o Options) *Handlers {
 	return &Handlers{
-		auth: o.Auth, core: o.Core, limiter: o.Limiter,
+		auth: o.Auth, core: o.Core, types: o.Types, limiter: o.Limiter,
 		keySecret: o.KeySecret, keyEnv: o.KeyEnv, timeout: o.Timeout,
 	}
 }

@@ -17,14 +17,14 @@ import (
 //	@Summary     Complete a job
 //	@Description Completes the job; `result` is stored with it. A repeat with the same token and body gets the same answer.
 //	@Description
-//	@Description 409 `lease_lost`: the lease expired, and another worker may run the job again. 409 `outcome_conflict`: another outcome was already reported for this lease.
+//	@Description 409 `lease_lost`: the lease expired, and another worker may run the job again. 409 `outcome_conflict`: another outcome was already reported for this lease. 422 `schema_mismatch`: the result does not fit the type of the job; the lease stays, so complete it with another result, or fail it.
 //	@ID          completeJob
 //	@Tags        Workers
 //	@Param       id      path string              true "The job's id." Format(uuid)
 //	@Param       outcome body api.CompleteRequest true "The lease token and the result."
 //	@Success     200 {object} api.Outcome "The job is completed."
 //	@x-access    "work platform"
-//	@x-problems  ["lease_lost", "outcome_conflict"]
+//	@x-problems  ["lease_lost", "outcome_conflict", "schema_mismatch"]
 //	@x-example-result {"lease_token": "LEASE_TOKEN", "result": {"sha256": "2cf24dba5fb0a30e"}}
 //	@Router      /v1/jobs/{id}/complete [post]
 func (h *Handlers) CompleteJob(ctx context.Context, c *Call, r api.CompleteRequest) (Response[api.Outcome], error) {

@@ -24,12 +24,15 @@ import (
 //	@Description **When.** `cron` has five fields, or six with seconds first, or is a name such as `@hourly`; it is evaluated in `timezone`. A tick in the hour that daylight saving time skips runs at the end of that hour; in an hour that occurs twice, it runs in the first. Alternatively, `every_ms` counts from `starts_at`, or from the creation of the schedule, independent of daylight saving time. If a PUT does not change the times, no tick is lost or repeated; otherwise the ticks start from now.
 //	@Description
 //	@Description **`overlap`** applies when the previous tick's job is still live: `allow` submits another job, `skip` skips the tick, `cancel` cancels the previous job first. **`catch_up`** applies to ticks that are more than a minute late, for example after an outage: `none`, `latest`, or `all` (at most the newest `catch_up_max`). A tick that a cap refuses is retried until the next one is due.
+//	@Description
+//	@Description `job` is checked against its type now, and gets its defaults now; ticks are not checked again.
 //	@ID          putSchedule
 //	@Tags        Schedules
 //	@Param       name     path string              true "The schedule's name."
 //	@Param       schedule body api.ScheduleRequest true "The schedule."
 //	@Success     200 {object} api.Schedule "The schedule as it is now."
 //	@x-access    "manage"
+//	@x-problems  ["schema_mismatch"]
 //	@x-example-nightly  {"cron": "30 2 * * *", "timezone": "Europe/Berlin", "job": {"type": "report.daily", "queue": "reports", "payload": {"of": "yesterday"}}, "overlap": "skip", "catch_up": "latest"}
 //	@x-example-interval {"every_ms": 90000, "job": {"type": "mail.poll", "expires_after_ms": 60000}, "catch_up": "none"}
 //	@x-example-paused   {"cron": "@hourly", "job": {"type": "cache.warm"}, "catch_up": "all", "catch_up_max": 24, "starts_at": "2030-01-01T00:00:00Z", "paused": true}
@@ -53,6 +56,15 @@ func (h *Handlers) PutSchedule(ctx context.Context, c *Call, r api.ScheduleReque
 			return Response[api.Schedule]{}, anotherUser("job.user", "The key is bound to a user, and the schedule's job names another user.")
 		}
 	}
+	template := r.Job.Submit()
+	misfit, err := h.conformOne(ctx, c, &template, "job.")
+	if err != nil {
+		return Response[api.Schedule]{}, err
+	}
+	if misfit != nil {
+		return Response[api.Schedule]{}, misfit
+	}
+	r.Job.Queue, r.Job.Priority, r.Job.MaxAttempts, r.Job.TimeoutMS, r.Job.Retry = template.Queue, template.Priority, template.MaxAttempts, template.TimeoutMS, template.Retry
 	return send[api.HopSchedulePutRequest, api.Schedule](ctx, h, c, coreclient.Write(api.HopSchedulePut),
 		api.HopSchedulePutRequest{Name: name, ScheduleRequest: r})
 }

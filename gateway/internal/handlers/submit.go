@@ -49,7 +49,7 @@ import (
 //	@Header      200 {string} Location "The job's path, if the request waited for it."
 //	@Header      200 {string} Preference-Applied "`wait=n`, if the request waited."
 //	@x-access    "submit"
-//	@x-problems  ["cost_above_burst", "active_cap_reached", "queue_full", "would_wait", "too_many_lanes"]
+//	@x-problems  ["cost_above_burst", "active_cap_reached", "queue_full", "would_wait", "too_many_lanes", "schema_mismatch"]
 //	@x-example-basic      {"type": "hash.sha256", "payload": {"text": "hello"}}
 //	@x-example-scheduled {"type": "report.monthly", "queue": "reports", "delay_ms": 60000, "priority": 3, "max_attempts": 5, "timeout_ms": 120000, "retry": {"base_ms": 10000, "cap_ms": 600000, "jitter": 0.2}}
 //	@x-example-everything {"type": "mail.send", "queue": "mail", "payload": {"to": "ada@example.com", "template": "welcome"}, "priority": 7, "tags": ["smtp"], "user": "ada", "metadata": {"order": "1042"}, "dedupe_key": "welcome-ada", "deadline": "2035-01-01T00:00:00Z"}
@@ -63,15 +63,22 @@ func (h *Handlers) SubmitJob(ctx context.Context, c *Call, job api.SubmitRequest
 	if err := h.limiter.Charge(ctx, &c.Account, brought); err != nil {
 		return Response[api.HopSubmitResponse]{}, err
 	}
+	misfit, err := h.conformOne(ctx, c, &job, "")
+	if err != nil {
+		return Response[api.HopSubmitResponse]{}, err
+	}
+	if misfit != nil && c.Idempotency == nil {
+		return Response[api.HopSubmitResponse]{}, misfit
+	}
 	drawn, err := uuid.NewV7()
 	if err != nil {
 		return Response[api.HopSubmitResponse]{}, fmt.Errorf("draw a job id: %w", err)
 	}
-	answer, err := send[api.HopSubmitRequest, api.HopSubmitResponse](ctx, h, c, submitOp(c, len(job.After) > 0), api.HopSubmitRequest{
-		IDs:         []string{drawn.String()},
-		Jobs:        []api.SubmitRequest{job},
-		Idempotency: c.Idempotency,
-	})
+	request := api.HopSubmitRequest{IDs: []string{drawn.String()}, Jobs: []api.SubmitRequest{job}, Idempotency: c.Idempotency}
+	if misfit != nil { // unless it is a repeat of one that was accepted
+		request.Problems = []*problem.Problem{c.Sign(misfit)}
+	}
+	answer, err := send[api.HopSubmitRequest, api.HopSubmitResponse](ctx, h, c, submitOp(c, len(job.After) > 0), request)
 	c.Body.Release() // the caller may wait for the job's end
 	if err != nil {
 		h.limiter.NoteCaps(ctx, c.Principal().Tenant, brought, err)
@@ -157,7 +164,7 @@ func idOf(answer json.RawMessage) string {
 //	@Success     200 {object} api.BatchResponse "A result for each job."
 //	@Header      200 {string} Idempotent-Replayed "`true` if this is the stored answer of the first request."
 //	@x-access    "submit"
-//	@x-problems  ["cost_above_burst", "active_cap_reached", "queue_full", "would_wait", "too_many_lanes"]
+//	@x-problems  ["cost_above_burst", "active_cap_reached", "queue_full", "would_wait", "too_many_lanes", "schema_mismatch"]
 //	@x-example-basic  {"jobs": [{"type": "hash.sha256", "payload": {"text": "one"}}, {"type": "hash.sha256", "payload": {"text": "two"}}]}
 //	@x-example-whole  {"jobs": [{"type": "hash.sha256", "payload": {"text": "all"}}, {"type": "hash.sha256", "payload": {"text": "or none"}}], "atomic": true}
 //	@Router      /v1/jobs/batch [post]
@@ -175,6 +182,7 @@ func (h *Handlers) SubmitBatch(ctx context.Context, c *Call, batch api.BatchRequ
 		request.IDs = append(request.IDs, id.String())
 	}
 	problems, refused := admitJobs(c, batch.Jobs)
+	var err error
 	switch {
 	case refused > 0 && batch.Atomic:
 		return nothing, firstOf(problems)
@@ -184,14 +192,57 @@ func (h *Handlers) SubmitBatch(ctx context.Context, c *Call, batch api.BatchRequ
 		request.Problems = problems
 	}
 	brought := workOf(c, batch, problems)
-	if err := h.limiter.Charge(ctx, &c.Account, brought); err != nil {
+	if err = h.limiter.Charge(ctx, &c.Account, brought); err != nil {
 		return nothing, err
+	}
+	request.Problems, err = h.conformBatch(ctx, c, batch.Jobs, request.Problems)
+	switch misfit := firstOf(request.Problems); {
+	case err != nil:
+		return nothing, err
+	case misfit != nil && batch.Atomic && c.Idempotency == nil:
+		return nothing, misfit
+	case c.Idempotency == nil && noneLeft(request.Problems):
+		return allRefused(request.Problems)
+	}
+	for i, refused := range request.Problems {
+		if refused != nil { // it is not sent
+			batch.Jobs[i] = api.SubmitRequest{}
+		}
 	}
 	answer, err := send[api.HopSubmitRequest, api.HopSubmitResponse](ctx, h, c, submitOp(c, anyAfter(batch.Jobs)), request)
 	if err != nil {
 		h.limiter.NoteCaps(ctx, c.Principal().Tenant, brought, err)
 	}
 	return answer, err
+}
+
+// conformBatch adds to problems, which may be nil, those of jobs that do not fit their types. It gives nil for none.
+func (h *Handlers) conformBatch(ctx context.Context, c *Call, jobs []api.SubmitRequest, problems []*problem.Problem) ([]*problem.Problem, error) {
+	asked := make([]*api.SubmitRequest, len(jobs))
+	for i := range jobs {
+		if problems == nil || problems[i] == nil {
+			asked[i] = &jobs[i]
+		}
+	}
+	found, err := h.conform(ctx, c, asked, func(i int) string { return fmt.Sprintf("jobs[%d].", i) })
+	if err != nil {
+		return nil, err
+	}
+	for i, misfit := range found {
+		if misfit == nil {
+			continue
+		}
+		if problems == nil {
+			problems = make([]*problem.Problem, len(jobs))
+		}
+		problems[i] = c.Sign(misfit)
+	}
+	return problems, nil
+}
+
+// noneLeft says that each job is refused.
+func noneLeft(problems []*problem.Problem) bool {
+	return len(problems) > 0 && !slices.Contains(problems, nil)
 }
 
 // workOf counts the jobs that are sent to core.

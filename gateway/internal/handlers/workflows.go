@@ -30,7 +30,7 @@ import (
 //	@Header      202 {string} Location "The workflow's path."
 //	@Header      202 {string} Idempotent-Replayed "`true` if this is the stored answer of the first request."
 //	@x-access    "submit"
-//	@x-problems  ["cost_above_burst", "active_cap_reached", "queue_full", "would_wait", "too_many_lanes"]
+//	@x-problems  ["cost_above_burst", "active_cap_reached", "queue_full", "would_wait", "too_many_lanes", "schema_mismatch"]
 //	@x-example-diamond {"name": "order", "jobs": [{"ref": "charge", "type": "payment.charge"}, {"ref": "invoice", "type": "invoice.make", "after": ["charge"]}, {"ref": "parcel", "type": "parcel.send", "after": [{"ref": "charge", "on_failed": "cancel"}]}, {"ref": "mail", "type": "mail.send", "after": ["invoice", {"ref": "parcel", "on_failed": "run"}]}]}
 //	@Router      /v1/workflows [post]
 func (h *Handlers) SubmitWorkflow(ctx context.Context, c *Call, workflow api.WorkflowRequest) (Response[api.HopSubmitResponse], error) {
@@ -61,7 +61,7 @@ func (h *Handlers) SubmitWorkflow(ctx context.Context, c *Call, workflow api.Wor
 //	@Header      202 {string} Location "The workflow's path."
 //	@Header      202 {string} Idempotent-Replayed "`true` if this is the stored answer of the first request."
 //	@x-access    "submit"
-//	@x-problems  ["workflow_ended", "cost_above_burst", "active_cap_reached", "queue_full", "would_wait", "too_many_lanes"]
+//	@x-problems  ["workflow_ended", "cost_above_burst", "active_cap_reached", "queue_full", "would_wait", "too_many_lanes", "schema_mismatch"]
 //	@x-example-one {"jobs": [{"ref": "survey", "type": "mail.send", "after": ["mail"]}]}
 //	@Router      /v1/workflows/{id}/jobs [post]
 func (h *Handlers) AddToWorkflow(ctx context.Context, c *Call, more api.WorkflowJobsRequest) (Response[api.HopSubmitResponse], error) {
@@ -101,6 +101,14 @@ func (h *Handlers) submitWorkflow(ctx context.Context, c *Call, jobs []api.Workf
 	if err := h.limiter.Charge(ctx, &c.Account, brought); err != nil {
 		return nothing, err
 	}
+	problems, err := h.conformBatch(ctx, c, made.Jobs, nil)
+	if err != nil {
+		return nothing, err
+	}
+	if misfit := firstOf(problems); misfit != nil && c.Idempotency == nil {
+		return nothing, misfit
+	}
+	made.Problems = problems
 	answer, err := send[api.HopSubmitRequest, api.HopSubmitResponse](ctx, h, c, submitOp(c, true), made)
 	if err != nil {
 		h.limiter.NoteCaps(ctx, c.Principal().Tenant, brought, err)

@@ -21,6 +21,7 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/httpapi"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
 	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/jobtype"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -70,6 +71,7 @@ func newDoorWith(t *testing.T, limits coreclient.Limits, change ...func(*httpapi
 	options := httpapi.Options{
 		Auth:      auth.New(auth.Options{KeySecret: []byte(keySecret), OperatorKey: operatorKey, Lookup: client.LookUpKey}),
 		Core:      client,
+		Types:     jobtype.NewChecker(jobtype.Options{Set: client.ReadTypes, Schema: client.ReadSchema}),
 		Redis:     redis,
 		Limiter:   admission.NewLimiter(redis, admission.LimiterOptions{}),
 		Bodies:    request.NewBudget(1 << 30),

@@ -9,6 +9,7 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/auth"
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
+	"github.com/forgequeue/forgequeue/shared/jobtype"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
 
@@ -31,6 +32,7 @@ func meanings() []meaning {
 		{coreclient.ErrOverloaded, problem.Overloaded, "The gateway has too many requests in flight. Nothing was changed; try again later."},
 		{coreclient.ErrCutShort, problem.CoreUnavailable, "This gateway is shutting down. Nothing was changed; try again."},
 		{coreclient.ErrNoPlace, problem.Overloaded, "The gateway has too many requests in flight. Nothing was changed; try again later."},
+		{jobtype.ErrBusy, problem.Overloaded, "Checks against your job types take too long: a tenant has one at a time in each gateway. Nothing was changed. Try again later, or make the schemas simpler."},
 		{coreclient.ErrRefusesUs, problem.CoreUnavailable, "Core cannot be reached. Nothing was changed; try again."},
 	}
 }

@@ -151,6 +151,20 @@ func (s *Server) webhookRoutes() []route {
 	}
 }
 
+// typeRoutes are those of types of jobs.
+func (s *Server) typeRoutes() []route {
+	h := s.handlers
+	read, manageTenant := scoped(api.ScopeRead), unbound(scoped(api.ScopeManage))
+	return []route{
+		{"GET", "/v1/types", read, noBody, perRequest, page(), "", handle(h.ListTypes)},
+		{"GET", "/v1/types/{type}", read, noBody, perRequest, []string{"version"}, "", handle(h.GetType)},
+		{"GET", "/v1/types/{type}/versions", read, noBody, perRequest, page(), "", handle(h.ListTypeVersions)},
+		{"PUT", "/v1/types/{type}", manageTenant, body, perRequest, []string{"force"}, "", handle(h.PutType)},
+		{"DELETE", "/v1/types/{type}", manageTenant, noBody, perRequest, nil, "", handle(h.DeleteType)},
+		{"GET", "/v1/openapi", read, noBody, perRequest, nil, "", handle(h.GetOpenAPI)},
+	}
+}
+
 // keyRoutes are those of a tenant's own keys.
 func (s *Server) keyRoutes() []route {
 	h := s.handlers

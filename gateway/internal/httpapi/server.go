@@ -16,6 +16,7 @@ import (
 	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
 	"github.com/forgequeue/forgequeue/gateway/internal/handlers"
 	"github.com/forgequeue/forgequeue/gateway/internal/request"
+	"github.com/forgequeue/forgequeue/shared/jobtype"
 	"github.com/forgequeue/forgequeue/shared/memory"
 	"github.com/forgequeue/forgequeue/shared/problem"
 )
@@ -27,6 +28,8 @@ const routeKey = "route"
 type Options struct {
 	Auth  *auth.Authenticator
 	Core  *coreclient.Client
+	// Types checks payloads.
+	Types *jobtype.Checker
 	Redis *admission.Redis
 	// Limiter decides how much callers may.
 	Limiter *admission.Limiter
@@ -76,7 +79,7 @@ type Server struct {
 func New(o Options) *Server {
 	return &Server{
 		handlers: handlers.New(handlers.Options{
-			Auth: o.Auth, Core: o.Core, Limiter: o.Limiter, KeySecret: o.KeySecret, KeyEnv: o.KeyEnv, Timeout: o.Timeout,
+			Auth: o.Auth, Core: o.Core, Types: o.Types, Limiter: o.Limiter, KeySecret: o.KeySecret, KeyEnv: o.KeyEnv, Timeout: o.Timeout,
 		}),
 		auth:      o.Auth,
 		redis:     o.Redis,
@@ -149,7 +152,7 @@ func (s *Server) Routes() []string {
 
 // all is every route that is served.
 func (s *Server) all() []route {
-	all := slices.Concat(s.routes(), s.webhookRoutes(), s.keyRoutes())
+	all := slices.Concat(s.routes(), s.webhookRoutes(), s.typeRoutes(), s.keyRoutes())
 	if s.admin {
 		all = append(all, s.adminRoutes()...)
 	}

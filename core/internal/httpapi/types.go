@@ -1,0 +1,353 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/google/uuid"
+
+	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/core/internal/tenant"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/jobtype"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// putType sets a type of jobs.
+//
+//	@Summary     Set a job type
+//	@Description A new version of it, as long as it differs from the newest one. Its schemas are compiled, its examples are checked, and so are some of the jobs that wait, unless `force` is set. All gateways are notified.
+//	@ID          typePuts
+//	@Tags        Job types
+//	@Param       envelope body api.Envelope[api.HopTypePutRequest] true "The callers' requests."
+//	@Success     200 {object} api.Results[api.HopTypeVersion] "An answer for each item."
+//	@x-access    "manager"
+//	@x-problems  ["schema_mismatch"]
+//	@x-example-mail {"type": "mail.send", "payload_schema": {"type": "object", "required": ["to"], "properties": {"to": {"type": "string", "format": "email"}}}}
+//	@Router      /internal/v1/type-puts [post]
+func (s *Server) putType(ctx context.Context, owner tenant.ID, item api.Item[api.HopTypePutRequest]) (api.HopTypeVersion, error) {
+	request := &item.Request
+	if !api.ValidName(request.Type) {
+		return api.HopTypeVersion{}, store.ErrNotFound
+	}
+	// Validated by the gateway too, see submitCall.
+	if fields := request.Validate(); len(fields) > 0 {
+		return api.HopTypeVersion{}, problem.Invalid(fields...)
+	}
+	err := s.types.InTurn(ctx, owner.String(), func(ctx context.Context) error {
+		return s.judgeType(ctx, owner, request)
+	})
+	if err != nil {
+		return api.HopTypeVersion{}, err
+	}
+	stored, changed, err := s.Store.PutType(ctx, owner, request.Type, request.JobTypeRequest)
+	if err == nil && changed > 0 {
+		s.typesChanged(ctx, owner, changed)
+	}
+	return api.HopTypeVersion{Revision: changed, JobType: stored}, err
+}
+
+// typesChanged tells cores and gateways.
+func (s *Server) typesChanged(ctx context.Context, owner tenant.ID, version int64) {
+	s.Hints.TypesChanged(api.TypesChanged{Tenant: owner.String(), Version: version})
+	if err := s.Dispatcher.TypesChanged(ctx); err != nil {
+		s.Logger.WarnContext(ctx, "changed types are known here only after the next refresh", "tenant", owner, "error", err)
+	}
+}
+
+// judgeType compiles the schemas of a type, and checks what should fit them.
+func (s *Server) judgeType(ctx context.Context, owner tenant.ID, request *api.HopTypePutRequest) error {
+	payload, wrong := compileSchema("payload_schema", request.PayloadSchema)
+	_, wrongResult := compileSchema("result_schema", request.ResultSchema)
+	if wrong = append(wrong, wrongResult...); len(wrong) > 0 {
+		return problem.Invalid(wrong...)
+	}
+	if payload == nil {
+		return nil
+	}
+	for i, example := range request.Examples {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		wrong = append(wrong, fieldErrors(fmt.Sprintf("examples[%d]", i), payload.Check(example))...)
+	}
+	if len(wrong) > 0 {
+		return problem.Invalid(wrong[:min(len(wrong), jobtype.MaxMismatches)]...)
+	}
+	if request.Force {
+		return nil
+	}
+	return s.judgeWaiting(ctx, owner, request, payload)
+}
+
+// compileSchema gives nil for none.
+func compileSchema(field string, text json.RawMessage) (*jobtype.Schema, []problem.FieldError) {
+	if !api.HasSchema(text) {
+		return nil, nil
+	}
+	made, err := jobtype.Compile(text)
+	if refused, ok := errors.AsType[*jobtype.SchemaError](err); ok {
+		return nil, fieldErrors(field, refused.Mismatches)
+	}
+	return made, nil
+}
+
+func fieldErrors(field string, found []jobtype.Mismatch) []problem.FieldError {
+	made := make([]problem.FieldError, len(found))
+	for i := range found {
+		made[i] = problem.FieldError{Field: field + found[i].Pointer, Message: found[i].String()}
+	}
+	return made
+}
+
+// The jobs that have not ended of which a new schema is checked, and the bytes of their payloads.
+const (
+	mostLive  = 1000
+	liveBytes = 4 << 20
+)
+
+// judgeWaiting refuses a schema that waiting jobs do not fit, as far as it looks.
+func (s *Server) judgeWaiting(ctx context.Context, owner tenant.ID, request *api.HopTypePutRequest, payload *jobtype.Schema) error {
+	live, err := s.Store.LiveJobs(ctx, owner, request.Type, mostLive, liveBytes)
+	if err != nil {
+		return err
+	}
+	refused := 0
+	var wrong []problem.FieldError
+	for _, job := range live {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if found := payload.Check(job.Payload); len(found) > 0 {
+			refused++
+			if len(wrong) < jobtype.MaxMismatches {
+				wrong = append(wrong, problem.FieldError{Field: "payload_schema", Message: fmt.Sprintf("the job %s, at %q: %s", job.ID, found[0].Pointer, found[0].String())})
+			}
+		}
+	}
+	if refused == 0 {
+		return nil
+	}
+	p := problem.New(problem.SchemaMismatch, fmt.Sprintf("Of %d jobs of the type that were looked at and have not ended, %d do not fit the payload_schema. "+
+		"Their workers get them unchecked. Store it nevertheless with force=true, or change the schema.", len(live), refused))
+	p.Errors = wrong
+	return p
+}
+
+// getType reads a version of a type.
+//
+//	@Summary     Read a job type
+//	@Description A version of it that is kept; 0, or absent, is the newest. With its revision, which no other version of the tenant's types has.
+//	@ID          typeGets
+//	@Tags        Job types
+//	@Param       envelope body api.Envelope[api.HopTypeRequest] true "The callers' requests."
+//	@Success     200 {object} api.Results[api.HopTypeVersion] "An answer for each item."
+//	@x-access    "tenant"
+//	@x-problems  ["not_found"]
+//	@x-example-newest {"type": "mail.send"}
+//	@Router      /internal/v1/type-gets [post]
+func (s *Server) getType(ctx context.Context, owner tenant.ID, item api.Item[api.HopTypeRequest]) (api.HopTypeVersion, error) {
+	found, revision, err := s.Store.Type(ctx, owner, item.Request.Type, item.Request.Version)
+	return api.HopTypeVersion{Revision: revision, JobType: found}, err
+}
+
+// listTypes reads a page of a tenant's types.
+//
+//	@Summary     List job types
+//	@Description A page, by name, without schemas and examples.
+//	@ID          typeLists
+//	@Tags        Job types
+//	@Param       envelope body api.Envelope[api.HopPageRequest] true "The callers' requests."
+//	@Success     200 {object} api.Results[api.Page[api.JobTypeSummary]] "An answer for each item."
+//	@x-access    "tenant"
+//	@x-example-first {"page_size": 50}
+//	@Router      /internal/v1/type-lists [post]
+func (s *Server) listTypes(ctx context.Context, owner tenant.ID, item api.Item[api.HopPageRequest]) (api.Page[api.JobTypeSummary], error) {
+	return paged(s, listingOf(api.HopTypeList, item.Principal, nil), item.Request.PageToken, func(place string) (api.Page[api.JobTypeSummary], error) {
+		size := pageSize(item.Request.PageSize)
+		listed, err := s.Store.ListTypes(ctx, owner, place, size+1)
+		return page(listed, size, func(one api.JobTypeSummary) string { return one.Type }), err
+	})
+}
+
+// listTypeVersions reads a page of the versions of a type.
+//
+//	@Summary     List the versions of a job type
+//	@Description A page of those that are kept, newest first.
+//	@ID          typeVersions
+//	@Tags        Job types
+//	@Param       envelope body api.Envelope[api.HopTypeRequest] true "The callers' requests."
+//	@Success     200 {object} api.Results[api.Page[api.JobTypeSummary]] "An answer for each item."
+//	@x-access    "tenant"
+//	@x-problems  ["not_found"]
+//	@x-example-first {"type": "mail.send", "page_size": 50}
+//	@Router      /internal/v1/type-versions [post]
+func (s *Server) listTypeVersions(ctx context.Context, owner tenant.ID, item api.Item[api.HopTypeRequest]) (api.Page[api.JobTypeSummary], error) {
+	of := listingOf(api.HopTypeVersions, item.Principal, item.Request.Type)
+	return paged(s, of, item.Request.PageToken, func(place string) (api.Page[api.JobTypeSummary], error) {
+		before, size := 1<<30, pageSize(item.Request.PageSize)
+		if place != "" {
+			before, _ = strconv.Atoi(place) // sealed by us
+		}
+		listed, err := s.Store.TypeVersions(ctx, owner, item.Request.Type, before, size+1)
+		return page(listed, size, func(one api.JobTypeSummary) string { return strconv.Itoa(one.Version) }), err
+	})
+}
+
+// deleteType deletes a type.
+//
+//	@Summary     Delete a job type
+//	@Description With all of its versions. All gateways are notified. The answer has the version of the tenant's types since.
+//	@ID          typeDeletions
+//	@Tags        Job types
+//	@Param       envelope body api.Envelope[api.HopTypeRequest] true "The callers' requests."
+//	@Success     200 {object} api.Results[api.TypesChanged] "An answer for each item."
+//	@x-access    "manager"
+//	@x-problems  ["not_found"]
+//	@x-example-mail {"type": "mail.send"}
+//	@Router      /internal/v1/type-deletions [post]
+func (s *Server) deleteType(ctx context.Context, owner tenant.ID, item api.Item[api.HopTypeRequest]) (api.TypesChanged, error) {
+	changed, err := s.Store.DeleteType(ctx, owner, item.Request.Type)
+	if err == nil {
+		s.typesChanged(ctx, owner, changed)
+	}
+	return api.TypesChanged{Tenant: owner.String(), Version: changed}, err
+}
+
+// documentTypes reads a tenant's types for its OpenAPI document.
+//
+//	@Summary     Read a tenant's job types with their schemas
+//	@Description The newest version of each, by name, as long as they have at most 4 MiB; `left_out` counts the others.
+//	@ID          typeDocuments
+//	@Tags        Job types
+//	@Param       envelope body api.Envelope[api.HopTypeSetRequest] true "The callers' requests."
+//	@Success     200 {object} api.Results[api.HopTypeDocuments] "An answer for each item."
+//	@x-access    "tenant"
+//	@x-example-all {}
+//	@Router      /internal/v1/type-documents [post]
+func (s *Server) documentTypes(ctx context.Context, owner tenant.ID, _ api.Item[api.HopTypeSetRequest]) (api.HopTypeDocuments, error) {
+	return s.Store.TypeDocuments(ctx, owner)
+}
+
+// readTypes reads what gateways need to know of all types of a tenant.
+//
+//	@Summary     Read a tenant's job types
+//	@Description The newest version of each, without schemas and examples, and the version of them all. For gateways, which cache it.
+//	@ID          types
+//	@Tags        Job types
+//	@Param       envelope body api.Envelope[api.HopTypeSetRequest] true "The callers' requests."
+//	@Success     200 {object} api.Results[api.HopTypeSet] "An answer for each item."
+//	@x-access    "tenant"
+//	@x-example-all {}
+//	@Router      /internal/v1/types [post]
+func (s *Server) readTypes(ctx context.Context, owner tenant.ID, _ api.Item[api.HopTypeSetRequest]) (api.HopTypeSet, error) {
+	return s.Store.TypeSet(ctx, owner)
+}
+
+// newTypes checks results.
+func (s *Server) newTypes() *jobtype.Checker {
+	return jobtype.NewChecker(jobtype.Options{
+		Set: func(ctx context.Context, owner string) (api.HopTypeSet, error) {
+			id, err := uuid.Parse(owner)
+			if err != nil {
+				return api.HopTypeSet{}, err
+			}
+			return s.Store.TypeSet(ctx, id)
+		},
+		Schema: func(ctx context.Context, owner string, of api.HopType, result bool) (json.RawMessage, bool, error) {
+			id, err := uuid.Parse(owner)
+			if err != nil {
+				return nil, false, err
+			}
+			found, revision, err := s.Store.Type(ctx, id, of.Type, of.Version)
+			if errors.Is(err, store.ErrNotFound) || err == nil && revision != of.Revision {
+				return nil, false, nil
+			}
+			if result {
+				return found.ResultSchema, true, err
+			}
+			return found.PayloadSchema, true, err
+		},
+	})
+}
+
+// checkResults gives, for each outcome by its place, why its result is refused; nil where none is. Only those that
+// complete a running job are checked.
+func (s *Server) checkResults(ctx context.Context, owner tenant.ID, sent []api.OutcomeRequest) map[int]error {
+	if !s.Dispatcher.ChecksResults(owner) {
+		return nil
+	}
+	places := map[uuid.UUID][]int{} // a job may be reported more than once
+	var ids []uuid.UUID
+	for i := range sent {
+		if id, err := uuid.Parse(sent[i].JobID); err == nil && sent[i].Kind == api.KindComplete {
+			places[id], ids = append(places[id], i), append(ids, id)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	refused := map[int]error{}
+	running, err := s.Store.RunningJobs(ctx, owner, ids)
+	if err != nil {
+		for _, id := range ids {
+			for _, place := range places[id] {
+				refused[place] = err
+			}
+		}
+		return refused
+	}
+	byTenant := map[tenant.ID][]resultOf{}
+	for _, job := range running {
+		for _, place := range places[job.ID] {
+			if s.Dispatcher.ChecksResults(job.TenantID) {
+				byTenant[job.TenantID] = append(byTenant[job.TenantID], resultOf{place, job.Type, sent[place].Result})
+			}
+		}
+	}
+	for of, results := range byTenant {
+		found, err := s.checkResultsOf(ctx, of, results)
+		for i, one := range results {
+			switch {
+			case err != nil:
+				refused[one.place] = err
+			case len(found[i]) > 0:
+				p := problem.New(problem.SchemaMismatch, "The result does not fit the result_schema of the type "+one.jobType+". The lease stays: complete the job with another result, or fail it.")
+				p.Errors = fieldErrors("result", found[i])
+				refused[one.place] = p
+			}
+		}
+	}
+	return refused
+}
+
+// resultOf is the result of a running job.
+type resultOf struct {
+	place   int
+	jobType string
+	value   json.RawMessage
+}
+
+// checkResultsOf checks results of one tenant's jobs.
+func (s *Server) checkResultsOf(ctx context.Context, of tenant.ID, results []resultOf) ([][]jobtype.Mismatch, error) {
+	for range 3 { // a type may change meanwhile
+		set, err := s.types.Types(ctx, of.String(), s.Dispatcher.TypesVersion(of))
+		if err != nil {
+			return nil, err
+		}
+		asks := make([]jobtype.Ask, len(results))
+		for i, one := range results {
+			if known := set.Type(one.jobType); known != nil {
+				asks[i] = jobtype.Ask{Of: *known, Result: true, Value: one.value}
+			}
+		}
+		found, current, err := s.types.Check(ctx, of.String(), asks)
+		if err != nil || current {
+			return found, err
+		}
+	}
+	return nil, fmt.Errorf("%w: the types change all the time", jobtype.ErrBusy)
+}

@@ -1,0 +1,64 @@
+// Package jobtypes has tenants' types of jobs: the table job_types, and the columns of tenants that say when it
+// was changed. Package jobtype of shared checks values against them.
+//
+// What holds:
+//
+//   - Each change of a tenant's types increments tenants.types_version, in its transaction.
+//   - A version of a type does not change. revision names it among all of the tenant, also after the type was
+//     deleted and made again.
+package jobtypes
+
+import (
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/forgequeue/forgequeue/core/internal/store"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+// ErrTooManyTypes: the tenant has reached api.MaxTypes.
+var ErrTooManyTypes = errors.New("jobtypes: too many types")
+
+// ErrTooLarge: the versions of the tenant's types that are kept would have more than api.MaxTypeBytes.
+var ErrTooLarge = errors.New("jobtypes: too large")
+
+// Types has the statements.
+type Types struct{ *store.Store }
+
+const columns = `type, version, revision, description, payload_schema, result_schema, check_results, examples, defaults, created_at`
+
+type row struct {
+	Type          string
+	Version       int
+	Revision      int64
+	Description   string
+	PayloadSchema []byte
+	ResultSchema  []byte
+	CheckResults  bool
+	Examples      []byte
+	Defaults      []byte
+	CreatedAt     time.Time
+}
+
+func (r *row) wire() api.JobType {
+	shown := api.JobType{
+		Type: r.Type, Version: r.Version, Description: r.Description, PayloadSchema: orNull(r.PayloadSchema), ResultSchema: orNull(r.ResultSchema),
+		CheckResults: r.CheckResults, Examples: []json.RawMessage{}, CreatedAt: api.At(r.CreatedAt),
+	}
+	_ = json.Unmarshal(r.Examples, &shown.Examples) // written by PutType alone
+	shown.Defaults = r.defaults()
+	return shown
+}
+
+func (r *row) defaults() (d api.JobTypeDefaults) {
+	_ = json.Unmarshal(r.Defaults, &d) // written by PutType alone
+	return d
+}
+
+func orNull(schema []byte) json.RawMessage {
+	if schema == nil {
+		return json.RawMessage("null")
+	}
+	return schema
+}

@@ -1,0 +1,79 @@
+package handlers
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/jobtype"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// typeReads bounds how often a request begins again because types change meanwhile.
+const typeReads = 3
+
+// conform gives jobs the defaults of their types, and checks their payloads. It is called after the request was
+// charged. problems runs in parallel to jobs: why each is refused, nil where it is not. It is nil where the tenant
+// has no types. A nil job is left out; prefix names a job's fields.
+func (h *Handlers) conform(ctx context.Context, c *Call, jobs []*api.SubmitRequest, prefix func(int) string) (problems []*problem.Problem, err error) {
+	owner := c.Principal().Tenant
+	for range typeReads {
+		set, err := h.types.Types(ctx, owner, typesVersion(c))
+		if err != nil || set == nil {
+			return nil, err
+		}
+		asks := make([]jobtype.Ask, len(jobs))
+		for i, job := range jobs {
+			if job == nil {
+				continue
+			}
+			if known := set.Type(job.Type); known != nil {
+				asks[i] = jobtype.Ask{Of: *known, Value: job.Payload}
+			}
+		}
+		found, current, err := h.types.Check(ctx, owner, asks)
+		if err != nil {
+			return nil, err
+		}
+		if !current {
+			continue
+		}
+		problems = make([]*problem.Problem, len(jobs))
+		for i := range found {
+			if len(found[i]) > 0 {
+				problems[i] = mismatch(prefix(i)+"payload", jobs[i].Type, found[i])
+			} else if jobs[i] != nil {
+				asks[i].Of.Defaults.Apply(jobs[i])
+			}
+		}
+		return problems, nil
+	}
+	return nil, fmt.Errorf("%w: the types change all the time", jobtype.ErrBusy)
+}
+
+// conformOne is conform for one job.
+func (h *Handlers) conformOne(ctx context.Context, c *Call, job *api.SubmitRequest, prefix string) (*problem.Problem, error) {
+	problems, err := h.conform(ctx, c, []*api.SubmitRequest{job}, func(int) string { return prefix })
+	if err != nil || problems == nil {
+		return nil, err
+	}
+	return problems[0], nil
+}
+
+// typesVersion is that of the tenant's types, as its key has it.
+func typesVersion(c *Call) int64 {
+	if c.Caller.Key == nil {
+		return 0
+	}
+	return c.Caller.Key.TypesVersion
+}
+
+// mismatch is the problem of a payload that does not fit. Each field is the payload's, with the JSON pointer to the
+// place in it.
+func mismatch(field, jobType string, found []jobtype.Mismatch) *problem.Problem {
+	p := problem.New(problem.SchemaMismatch, "The payload does not fit the payload_schema of the type "+jobType+"; errors says where. GET /v1/types/"+jobType+" has the schema.")
+	for i := range found {
+		p.Errors = append(p.Errors, problem.FieldError{Field: field + found[i].Pointer, Message: found[i].String()})
+	}
+	return p
+}

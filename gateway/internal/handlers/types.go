@@ -1,0 +1,176 @@
+package handlers
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strconv"
+
+	"github.com/forgequeue/forgequeue/gateway/internal/coreclient"
+	"github.com/forgequeue/forgequeue/gateway/internal/request"
+	"github.com/forgequeue/forgequeue/gateway/internal/typedocs"
+	"github.com/forgequeue/forgequeue/shared/api"
+	"github.com/forgequeue/forgequeue/shared/problem"
+)
+
+// PutType answers PUT /v1/types/{type} with the api.JobType: makes the type, or a new version of it. A repeat
+// changes nothing.
+//
+//	@Summary     Set a job type
+//	@Description Creates the type, or a new version of it: absent fields are empty. From then on every submit of the type is checked: a payload that does not fit `payload_schema` is 422 `schema_mismatch`, with the JSON pointer of up to 10 places. `defaults` apply where a submit is silent, before the queue's settings. With `check_results`, a result that does not fit `result_schema` is 422 when a worker completes the job, and the lease stays.
+//	@Description
+//	@Description Schemas are JSON Schema 2020-12, up to 64 KiB each. References stay within the schema (`$defs`); regular expressions are RE2; `format` is checked. `examples` must fit `payload_schema`.
+//	@Description
+//	@Description If waiting jobs do not fit a new `payload_schema`, the answer is 422 with some of them, and nothing is stored, unless `force` is `true`. Up to 1,000 jobs are looked at. Gateways use the new version within about a second, 30 s at the latest.
+//	@ID          putType
+//	@Tags        Job types
+//	@Param       type  path  string             true  "The type, as in `POST /v1/jobs`."
+//	@Param       force query string             false "`true` stores a payload_schema that waiting jobs do not fit." Enums(true, false)
+//	@Param       definition body api.JobTypeRequest true "The type."
+//	@Success     200 {object} api.JobType "The newest version of the type."
+//	@x-access    "manage unbound"
+//	@x-problems  ["schema_mismatch"]
+//	@x-example-mail     {"description": "Sends a mail.", "payload_schema": {"type": "object", "required": ["to"], "additionalProperties": false, "properties": {"to": {"type": "string", "format": "email"}, "template": {"enum": ["welcome", "invoice"]}}}, "examples": [{"to": "ada@example.com", "template": "welcome"}], "defaults": {"queue": "mail", "max_attempts": 5, "timeout_ms": 30000, "retry": {"base_ms": 2000}}}
+//	@x-example-defaults {"description": "Runs long, and is never urgent.", "defaults": {"priority": 1, "timeout_ms": 3600000}}
+//	@Router      /v1/types/{type} [put]
+func (h *Handlers) PutType(ctx context.Context, c *Call, r api.JobTypeRequest) (Response[api.JobType], error) {
+	name, err := c.typeName()
+	if err != nil {
+		return Response[api.JobType]{}, err
+	}
+	q := request.NewQuery(c.Query)
+	force := q.OneOf("force", "true", "false") == "true"
+	if err := q.Err(); err != nil {
+		return Response[api.JobType]{}, err
+	}
+	if fields := r.Validate(); len(fields) > 0 {
+		return Response[api.JobType]{}, problem.Invalid(fields...)
+	}
+	answer, err := send[api.HopTypePutRequest, api.HopTypeVersion](ctx, h, c, coreclient.Write(api.HopTypePut),
+		api.HopTypePutRequest{Type: name, JobTypeRequest: r, Force: force})
+	if err != nil {
+		return Response[api.JobType]{}, err
+	}
+	// here at once, in other gateways by the hint
+	h.types.Changed(api.TypesChanged{Tenant: c.Principal().Tenant, Version: answer.Value.Revision})
+	return Response[api.JobType]{Value: answer.Value.JobType}, nil
+}
+
+// GetType answers GET /v1/types/{type} with its newest version, or the one that is asked for.
+//
+//	@Summary     Read a job type
+//	@Description The newest version of the type, or with `version` an older one that is still kept: the newest 20 are.
+//	@ID          getType
+//	@Tags        Job types
+//	@Param       type    path  string true  "The type."
+//	@Param       version query int    false "A version; the newest if absent."
+//	@Success     200 {object} api.JobType "The type."
+//	@x-access    "read"
+//	@Router      /v1/types/{type} [get]
+func (h *Handlers) GetType(ctx context.Context, c *Call, _ None) (Response[api.JobType], error) {
+	name, err := c.typeName()
+	if err != nil {
+		return Response[api.JobType]{}, err
+	}
+	version := 0
+	if text := c.Query.Get("version"); text != "" {
+		if version, err = strconv.Atoi(text); err != nil || version < 1 || version > 1<<30 {
+			return Response[api.JobType]{}, problem.Invalid(problem.FieldError{Field: "version", Message: "must be a whole number from 1"})
+		}
+	}
+	answer, err := send[api.HopTypeRequest, api.HopTypeVersion](ctx, h, c, coreclient.Read(api.HopTypeGet), api.HopTypeRequest{Type: name, Version: version})
+	return Response[api.JobType]{Value: answer.Value.JobType}, err
+}
+
+// ListTypes answers GET /v1/types with a page of types, by name.
+//
+//	@Summary     List job types
+//	@Description The types by name, each in its newest version, without schemas and examples.
+//	@ID          listTypes
+//	@Tags        Job types
+//	@Param       page_size  query int    false "Maximum number of items."
+//	@Param       page_token query string false "`next_page_token` of the previous page."
+//	@Success     200 {object} api.Page[api.JobTypeSummary] "A page of types."
+//	@x-access    "read"
+//	@Router      /v1/types [get]
+func (h *Handlers) ListTypes(ctx context.Context, c *Call, _ None) (Response[api.Page[api.JobTypeSummary]], error) {
+	page, err := request.ReadPage(c.Query)
+	if err != nil {
+		return Response[api.Page[api.JobTypeSummary]]{}, err
+	}
+	return send[api.HopPageRequest, api.Page[api.JobTypeSummary]](ctx, h, c, coreclient.Read(api.HopTypeList), page)
+}
+
+// ListTypeVersions answers GET /v1/types/{type}/versions with a page of the versions that are kept, newest first.
+//
+//	@Summary     List the versions of a job type
+//	@Description The versions that are kept, newest first, at most 20, without schemas and examples.
+//	@ID          listTypeVersions
+//	@Tags        Job types
+//	@Param       type       path  string true  "The type."
+//	@Param       page_size  query int    false "Maximum number of items."
+//	@Param       page_token query string false "`next_page_token` of the previous page."
+//	@Success     200 {object} api.Page[api.JobTypeSummary] "A page of versions."
+//	@x-access    "read"
+//	@Router      /v1/types/{type}/versions [get]
+func (h *Handlers) ListTypeVersions(ctx context.Context, c *Call, _ None) (Response[api.Page[api.JobTypeSummary]], error) {
+	name, err := c.typeName()
+	if err != nil {
+		return Response[api.Page[api.JobTypeSummary]]{}, err
+	}
+	page, err := request.ReadPage(c.Query)
+	if err != nil {
+		return Response[api.Page[api.JobTypeSummary]]{}, err
+	}
+	return send[api.HopTypeRequest, api.Page[api.JobTypeSummary]](ctx, h, c, coreclient.Read(api.HopTypeVersions),
+		api.HopTypeRequest{Type: name, PageSize: page.PageSize, PageToken: page.PageToken})
+}
+
+// DeleteType answers DELETE /v1/types/{type}: 204. Jobs of the type are no longer checked.
+//
+//	@Summary     Delete a job type
+//	@Description Deletes the type with all of its versions. Jobs of it do not change, and later ones are neither checked nor given defaults.
+//	@ID          deleteType
+//	@Tags        Job types
+//	@Param       type path string true "The type."
+//	@Success     204 "The type is deleted."
+//	@x-access    "manage unbound"
+//	@Router      /v1/types/{type} [delete]
+func (h *Handlers) DeleteType(ctx context.Context, c *Call, _ None) (Response[None], error) {
+	name, err := c.typeName()
+	if err != nil {
+		return Response[None]{}, err
+	}
+	answer, err := send[api.HopTypeRequest, api.TypesChanged](ctx, h, c, coreclient.Write(api.HopTypeDelete), api.HopTypeRequest{Type: name})
+	if err == nil {
+		h.types.Changed(api.TypesChanged{Tenant: c.Principal().Tenant, Version: answer.Value.Version})
+	}
+	return Response[None]{Status: http.StatusNoContent}, err
+}
+
+// GetOpenAPI answers GET /v1/openapi with an OpenAPI document that has an operation for each of the tenant's types.
+//
+//	@Summary     Read the OpenAPI document of your job types
+//	@Description An OpenAPI 3.1 document with one operation for each job type: `POST /v1/jobs` with that type, the schema of its payload, its defaults and its examples. `/docs` adds them to this page once you have entered your key. Types beyond 4 MiB of schemas are left out.
+//	@ID          getOpenAPI
+//	@Tags        Job types
+//	@Success     200 {object} object "The document."
+//	@x-access    "read"
+//	@Router      /v1/openapi [get]
+func (h *Handlers) GetOpenAPI(ctx context.Context, c *Call, _ None) (Response[json.RawMessage], error) {
+	answer, err := send[api.HopTypeSetRequest, api.HopTypeDocuments](ctx, h, c, coreclient.Read(api.HopTypeTexts), api.HopTypeSetRequest{})
+	if err != nil {
+		return Response[json.RawMessage]{}, err
+	}
+	text, err := Encode(typedocs.Document(answer.Value))
+	return Response[json.RawMessage]{Value: text}, err
+}
+
+// typeName gives the path's {type}.
+func (c *Call) typeName() (string, error) {
+	name := c.Params["type"]
+	if !api.ValidName(name) {
+		return "", ErrNoSuchID
+	}
+	return name, nil
+}
