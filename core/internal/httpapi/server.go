@@ -42,7 +42,7 @@ type Server struct {
 	// Draining says that this process is about to stop.
 	Draining func() bool
 	// Tracer makes spans; nil makes none.
-	Tracer    trace.Tracer
+	Tracer trace.Tracer
 	// types checks results.
 	types     *jobtype.Checker
 	durations *prometheus.HistogramVec

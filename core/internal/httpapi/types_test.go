@@ -98,7 +98,9 @@ func TestTypesThatAreRefused(t *testing.T) {
 		"check_results":               typed("t", "", func(r *api.HopTypePutRequest) { r.CheckResults = true }),
 		"payload_schema":              typed("t", string(large)),
 		"defaults.priority":           typed("t", "", func(r *api.HopTypePutRequest) { r.Defaults = &api.JobTypeDefaults{Priority: new(10)} }),
-		"defaults.retry.base_ms":      typed("t", "", func(r *api.HopTypePutRequest) { r.Defaults = &api.JobTypeDefaults{Retry: &api.RetryRequest{BaseMS: new(int64(-1))}} }),
+		"defaults.retry.base_ms": typed("t", "", func(r *api.HopTypePutRequest) {
+			r.Defaults = &api.JobTypeDefaults{Retry: &api.RetryRequest{BaseMS: new(int64(-1))}}
+		}),
 	} {
 		if p := refusal(f, api.HopTypePut, f.tenant, request); p.Code != problem.InvalidRequest || fields(p) != want {
 			t.Errorf("%s: %s %s", want, p.Code, fields(p))
@@ -165,7 +167,9 @@ func TestASchemaThatRefusesWaitingJobs(t *testing.T) {
 	f := newFixture(t)
 	other := f.newTenant()
 	for _, payload := range []string{`{"to":"x"}`, `{}`, `7`} {
-		one[json.RawMessage](f, api.HopSubmit, f.tenant, job(func(r *api.SubmitRequest) { r.Type, r.Payload, r.DelayMS = "mail.send", json.RawMessage(payload), new(int64(3_600_000)) }))
+		one[json.RawMessage](f, api.HopSubmit, f.tenant, job(func(r *api.SubmitRequest) {
+			r.Type, r.Payload, r.DelayMS = "mail.send", json.RawMessage(payload), new(int64(3_600_000))
+		}))
 	}
 	one[json.RawMessage](f, api.HopSubmit, f.tenant, job(func(r *api.SubmitRequest) { r.Type = "another" }))
 	p := refusal(f, api.HopTypePut, f.tenant, typed("mail.send", needsTo))

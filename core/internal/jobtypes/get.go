@@ -168,27 +168,36 @@ func (t *Types) LiveJobs(ctx context.Context, owner tenant.ID, name string, most
 const documentBytes = 4 << 20
 
 const documentsSQL = `
-SELECT ` + columns + `, (SELECT count(*) FROM job_types WHERE tenant_id = @tenant_id AND newest) AS of
-FROM (
-  SELECT job_types.*, sum(size::bigint) OVER (ORDER BY type) AS total FROM job_types WHERE tenant_id = @tenant_id AND newest
-) AS sized
-WHERE total <= @bytes
+WITH sized AS (
+  SELECT type, version, sum(size::bigint) OVER (ORDER BY type) AS total FROM job_types WHERE tenant_id = @tenant_id AND newest
+)
+SELECT count(*) FILTER (WHERE total > @bytes) AS left_out,
+       array_agg(type ORDER BY type) FILTER (WHERE total <= @bytes) AS types
+FROM sized`
+
+const someSQL = `
+SELECT ` + columns + ` FROM job_types
+WHERE tenant_id = @tenant_id AND newest AND type = ANY(@types::text[])
 ORDER BY type`
 
 // TypeDocuments gives a tenant's types with their schemas, by name, as far as they have documentBytes.
 func (t *Types) TypeDocuments(ctx context.Context, owner tenant.ID) (api.HopTypeDocuments, error) {
-	type counted struct {
-		row
-		Of int
+	ctx = store.WithClass(ctx, store.ClassLists)
+	made := api.HopTypeDocuments{Types: []api.JobType{}}
+	var names []string
+	scan := func(scanned pgx.CollectableRow) (struct{}, error) {
+		return struct{}{}, scanned.Scan(&made.LeftOut, &names)
 	}
-	found, err := store.Query(store.WithClass(ctx, store.ClassLists), t.Store, pgx.RowToAddrOfStructByName[counted], documentsSQL,
-		store.Args{"tenant_id": owner, "bytes": documentBytes})
+	if _, err := store.Query(ctx, t.Store, scan, documentsSQL, store.Args{"tenant_id": owner, "bytes": documentBytes}); err != nil {
+		return api.HopTypeDocuments{}, fmt.Errorf("jobtypes: documents: %w", store.NothingChanged(err))
+	}
+	// A type that has grown meanwhile is larger by at most its bounds.
+	found, err := store.Query(ctx, t.Store, pgx.RowToAddrOfStructByName[row], someSQL, store.Args{"tenant_id": owner, "types": names})
 	if err != nil {
 		return api.HopTypeDocuments{}, fmt.Errorf("jobtypes: documents: %w", store.NothingChanged(err))
 	}
-	made := api.HopTypeDocuments{Types: make([]api.JobType, len(found))}
-	for i := range found {
-		made.Types[i], made.LeftOut = found[i].wire(), found[i].Of-len(found)
+	for _, one := range found {
+		made.Types = append(made.Types, one.wire())
 	}
 	return made, nil
 }

@@ -36,15 +36,16 @@ const (
 
 // door is a gateway's API in front of a fake core.
 type door struct {
-	t        *testing.T
-	url      string
-	core     *coretest.Core
-	auth     *auth.Authenticator
-	hop      *coreclient.Client
-	server   *httpapi.Server
-	registry *prometheus.Registry
-	log      *lines
-	client   *http.Client
+	t            *testing.T
+	url          string
+	core         *coretest.Core
+	auth         *auth.Authenticator
+	hop          *coreclient.Client
+	typesChecker *jobtype.Checker
+	server       *httpapi.Server
+	registry     *prometheus.Registry
+	log          *lines
+	client       *http.Client
 }
 
 // newDoor opens one; change may change its options.
@@ -93,7 +94,7 @@ func newDoorWith(t *testing.T, limits coreclient.Limits, change ...func(*httpapi
 		public.Close()
 		client.Close()
 	})
-	return &door{t, public.URL, core, options.Auth, client, server, registry, log, &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
+	return &door{t, public.URL, core, options.Auth, client, options.Types, server, registry, log, &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 }
 
 // key makes a tenant key with these scopes that core knows.

@@ -26,8 +26,8 @@ const routeKey = "route"
 
 // Options of a Server.
 type Options struct {
-	Auth  *auth.Authenticator
-	Core  *coreclient.Client
+	Auth *auth.Authenticator
+	Core *coreclient.Client
 	// Types checks payloads.
 	Types *jobtype.Checker
 	Redis *admission.Redis
