@@ -66,6 +66,14 @@ func answers() map[string]any {
 			Canary: &api.Canary{Count: 20, Success: 0.9, TimeoutSeconds: api.DefaultCanaryTimeout, State: api.CanaryPassed, Sampled: 20, Completed: 19, Failed: 1},
 		},
 		"Schedule": exampleSchedule(),
+		"JobType": exampleType(), "HopTypeVersion": api.HopTypeVersion{Revision: 7, JobType: exampleType()},
+		"JobTypeSummary": api.JobTypeSummary{
+			Type: "mail.send", Version: 2, Description: "Sends a mail.", ChecksPayload: true, Defaults: exampleType().Defaults, CreatedAt: at(0),
+		},
+		"HopTypeSet": api.HopTypeSet{Version: 7, Types: []api.HopType{{
+			Type: "mail.send", Version: 2, Revision: 7, ChecksPayload: true, Defaults: exampleType().Defaults, CreatedAt: at(0),
+		}}},
+		"TypesChanged": api.TypesChanged{Tenant: exampleTenant, Version: 8},
 		"Webhook": api.Webhook{
 			Name: "billing", URL: "https://example.com/hooks", Events: []string{api.EventJobCompleted, api.EventJobDeadLetter},
 			Filter: api.WebhookFilter{Queue: new("invoices")}, Queue: api.WebhookQueue("billing"),
@@ -78,6 +86,15 @@ func answers() map[string]any {
 			Detail: json.RawMessage(`{"action":"redrive","filter":{"queue":"default"},"rate_per_second":50,"matched":412}`),
 		},
 		"Outcome": api.Outcome{JobID: exampleJob, State: api.StateCompleted, Attempt: 1, Epoch: 1},
+	}
+}
+
+func exampleType() api.JobType {
+	return api.JobType{
+		Type: "mail.send", Version: 2, Description: "Sends a mail.",
+		PayloadSchema: json.RawMessage(`{"type":"object","required":["to"],"properties":{"to":{"type":"string","format":"email"},"template":{"enum":["welcome","invoice"]}}}`),
+		ResultSchema:  json.RawMessage("null"), Examples: []json.RawMessage{json.RawMessage(`{"to":"ada@example.com","template":"welcome"}`)},
+		Defaults: api.JobTypeDefaults{Queue: new("mail"), MaxAttempts: new(5), Retry: &api.RetryRequest{BaseMS: new(int64(2000))}}, CreatedAt: api.At(time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)),
 	}
 }
 

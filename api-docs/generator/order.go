@@ -22,6 +22,7 @@ func operationOrder() []string {
 		"listDeadLetters", "groupDeadLetters", "redriveJob", "redriveDeadLetters", "discardDeadLetters", "listRedrives", "getRedrive", "cancelRedrive",
 		"submitWorkflow", "getWorkflow", "listWorkflows", "addToWorkflow", "cancelWorkflow", "redriveWorkflow", "listParents",
 		"putSchedule", "getSchedule", "listSchedules", "triggerSchedule", "pauseSchedule", "resumeSchedule", "listScheduleRuns", "deleteSchedule",
+		"putType", "getType", "listTypes", "listTypeVersions", "deleteType", "getOpenAPI",
 		"putWebhook", "getWebhook", "listWebhooks", "testWebhook", "probeWebhook", "rotateWebhookSecret", "deleteWebhook",
 		"whoami", "getLimits", "endSessions", "listAudit",
 		"createOwnKey", "listOwnKeys", "revokeOwnKey",

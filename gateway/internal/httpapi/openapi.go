@@ -49,6 +49,10 @@ package httpapi
 //	@tag.description One job each tick, by cron or interval.
 //	@tag.docs.url    https://github.com/forgequeue/forgequeue/blob/main/api-docs/schedules.md
 //	@tag.docs.description Guide: schedules
+//	@tag.name        Job types
+//	@tag.description What the payloads and results of each type of job must look like, as JSON Schemas, and the defaults of its submits.
+//	@tag.docs.url    https://github.com/forgequeue/forgequeue/blob/main/api-docs/types.md
+//	@tag.docs.description Guide: job types
 //	@tag.name        Webhooks
 //	@tag.description Calls of your URL when jobs and workflows end.
 //	@tag.docs.url    https://github.com/forgequeue/forgequeue/blob/main/api-docs/webhooks.md
