@@ -133,7 +133,7 @@ async function finish(lease, kind, body, patience = 60_000) {
       return log(`${lease.id}: ${kind}, now ${answer.state}`);
     } catch (error) {
       log(`${lease.id}: ${kind}: ${reason(error)}`);
-      if (kind === 'complete' && [400, 413].includes(error.status)) { // no JSON, or too much of it
+      if (kind === 'complete' && [400, 413, 422].includes(error.status)) { // no JSON, too much of it, or not as its type says
         [kind, body] = ['fail', { error: { type: 'result', message: error.message }, permanent: true }];
         continue;
       }

@@ -231,7 +231,7 @@ class Worker:
                 kind, body = "fail", {"error": {"type": "result", "message": str(error)}, "permanent": True}
             except FAILURES as error:
                 log(f"{lease.id}: {kind}: {error}")
-                if isinstance(error, Refused) and error.status in (400, 413) and kind == "complete":
+                if isinstance(error, Refused) and error.status in (400, 413, 422) and kind == "complete":
                     kind, body = "fail", {"error": {"type": "result", "message": str(error)}, "permanent": True}
                 elif not passing(error) or time.monotonic() > max(began, lease.until) + patience:
                     return None  # 409 lease_lost: somebody else has the job now

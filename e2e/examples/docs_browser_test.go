@@ -31,7 +31,14 @@ func (b docsTab) withCore(t *testing.T) {
 	b.Shot("1-public")
 	b.Eventually("both documents are to choose from", `[...document.querySelectorAll("#select option")].map(o => o.text).join() === "Public API (gateway),Internal API (core)"`)
 
+	if _, err := s.Client(t).PutType(b.Ctx, "docs.mail", api.JobTypeRequest{
+		Description: "Sends a mail.", PayloadSchema: json.RawMessage(`{"type":"object","required":["to"],"properties":{"to":{"$ref":"#/$defs/address"}},"$defs":{"address":{"type":"string"}}}`),
+		Examples: []json.RawMessage{json.RawMessage(`{"to":"ada@example.com"}`)},
+	}); err != nil {
+		t.Fatal(err)
+	}
 	b.submitAJob(s.APIKey)
+	b.submitsAType()
 	b.streamsEvents(s)
 	b.looksWell()
 	b.filters()
@@ -93,6 +100,29 @@ func (b docsTab) submitAJob(key string) {
 	}
 	if !strings.Contains(answer, "200") || !strings.Contains(answer, `"state": "completed"`) || !strings.Contains(answer, `"result"`) {
 		b.Errorf("the page shows of a submitted job:\n%s", answer)
+	}
+}
+
+// submitsAType finds the operation of the tenant's type, which came with the key, and sends its example.
+func (b docsTab) submitsAType() {
+	b.Helper()
+	const operation = `#operations-Your_job_types-submit_docs\.mail `
+	b.Do("open the type's operation",
+		chromedp.WaitVisible(chromedp.CSS(operation+"button.opblock-summary-control")),
+		chromedp.Click(chromedp.CSS(operation+"button.opblock-summary-control")),
+		chromedp.WaitVisible(chromedp.CSS(operation+".try-out__btn")))
+	b.Shot("2-type")
+	b.Do("try it out",
+		chromedp.Click(chromedp.CSS(operation+".try-out__btn")),
+		chromedp.WaitVisible(chromedp.CSS(operation+"textarea.body-param__text")),
+		chromedp.Click(chromedp.CSS(operation+".execute")),
+		chromedp.WaitVisible(chromedp.CSS(operation+".live-responses-table .response-col_status")))
+	answer, err := chromedp.Run(b.Ctx, chromedp.Text(chromedp.CSS(operation+".live-responses-table")))
+	if err != nil {
+		b.Fatal(err)
+	}
+	if !strings.Contains(answer, "202") || !strings.Contains(answer, `"type": "docs.mail"`) {
+		b.Errorf("the page shows of a submitted type:\n%s", answer)
 	}
 }
 

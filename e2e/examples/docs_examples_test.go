@@ -35,6 +35,7 @@ const (
 	// Beside "nightly" as a text of its own it is nothing in the examples.
 	documentedSchedule = `"nightly"`
 	documentedWebhook  = `"billing"`
+	documentedType     = `"mail.send"`
 )
 
 // needs says what has to be there for an operation's examples to work, where a job
@@ -48,7 +49,9 @@ var needs = map[string]string{
 	"triggerSchedule": "schedule", "listScheduleRuns": "schedule", "putSchedule": "schedule",
 	"probeQueue": "push", "queueProbes": "push", "probeWebhook": "webhook", "webhookProbes": "webhook",
 	"getWebhook": "webhook", "rotateWebhookSecret": "webhook", "testWebhook": "webhook", "deleteWebhook": "webhook",
+	"getType": "type", "listTypeVersions": "type", "deleteType": "type",
 	// of core
+	"typeGets": "type", "typeVersions": "type", "typeDeletions": "type",
 	"webhookGets": "webhook", "webhookRotations": "webhook", "webhookTests": "webhook", "webhookDeletions": "webhook",
 	"submits": "nothing", "tenantCreations": "nothing", "heartbeats": "leased", "outcomes": "leased",
 	"redrives": "dead", "reruns": "dead", "jobDeletions": "dead", "deadLetterRedrives": "dead", "deadLetterDiscards": "dead",

@@ -135,6 +135,13 @@ func TestEveryCallGoesToItsRoute(t *testing.T) {
 			{`POST /v1/queues/q/pause  `, func() error { _, err := c.PauseQueue(ctx, "q"); return err }},
 			{`POST /v1/queues/q/probe  `, func() error { _, err := c.ProbeQueue(ctx, "q"); return err }},
 			{`POST /v1/webhooks/w/probe  `, func() error { _, err := c.ProbeWebhook(ctx, "w"); return err }},
+			{`GET /v1/types  `, func() error { _, err := c.Types(ctx, client.PageRequest{}); return err }},
+			{`GET /v1/types/t  `, func() error { _, err := c.Type(ctx, "t"); return err }},
+			{`GET /v1/types/t version=3 `, func() error { _, err := c.TypeVersion(ctx, "t", 3); return err }},
+			{`GET /v1/types/t/versions  `, func() error { _, err := c.TypeVersions(ctx, "t", client.PageRequest{}); return err }},
+			{`PUT /v1/types/t  {"description":"d"}`, func() error { _, err := c.PutType(ctx, "t", api.JobTypeRequest{Description: "d"}); return err }},
+			{`PUT /v1/types/t force=true {}`, func() error { _, err := c.ForceType(ctx, "t", api.JobTypeRequest{}); return err }},
+			{`DELETE /v1/types/t  `, func() error { return c.DeleteType(ctx, "t") }},
 			{`POST /v1/queues/q/resume  `, func() error { _, err := c.ResumeQueue(ctx, "q"); return err }},
 			{`POST /v1/admin/tenants  {"name":"a"}`, func() error { _, err := c.CreateTenant(ctx, api.TenantRequest{Name: "a"}); return err }},
 			{`GET /v1/admin/tenants page_size=7&page_token=x%3D `, func() error {

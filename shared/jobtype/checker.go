@@ -122,11 +122,10 @@ func (c *Checker) Types(ctx context.Context, tenant string, version int64) (*Set
 
 // current gives the set that was read; ok is false where it must be read.
 func (t *tenantTypes) current(version int64, now time.Time) (*Set, bool) {
-	wanted := max(version, t.noticed.Load())
-	if wanted == 0 {
+	wanted, set := max(version, t.noticed.Load()), t.set.Load()
+	if wanted == 0 && set == nil {
 		return nil, true
 	}
-	set := t.set.Load()
 	return set, set != nil && set.answers >= wanted && now.Before(set.until)
 }
 

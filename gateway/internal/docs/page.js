@@ -103,6 +103,57 @@
     };
   };
 
+  // The job types of the tenant whose key was entered: an operation for each, above the others. A key that may not read
+  // them adds none.
+  const types = (system) => {
+    const own = "Your job types";
+    let asked = 0; // only the last key's answer counts
+
+    const show = (document) => {
+      const spec = system.specSelectors.specJson().toJS();
+      if (!spec.paths || isCore(system)) return;
+      for (const path of Object.keys(spec.paths)) if (path.includes("#")) delete spec.paths[path];
+      spec.tags = (spec.tags || []).filter((tag) => tag.name !== own);
+      const schemas = spec.components.schemas;
+      for (const name of Object.keys(schemas)) if (name.startsWith("payload.")) delete schemas[name];
+      if (document && Object.keys(document.paths).length > 0) {
+        spec.tags = [...document.tags, ...spec.tags];
+        Object.assign(spec.paths, document.paths);
+        Object.assign(schemas, document.components.schemas);
+      }
+      system.specActions.updateSpec(JSON.stringify(spec));
+    };
+
+    const load = async (key) => {
+      const turn = ++asked;
+      let document = null;
+      try {
+        const answer = key && await fetch("v1/openapi", { headers: { Authorization: "Bearer " + key } });
+        if (answer && answer.ok) document = await answer.json();
+      } catch { /* the gateway is away: the page is still good to read */ }
+      if (turn === asked) show(document);
+    };
+
+    return {
+      statePlugins: {
+        auth: {
+          wrapActions: {
+            authorize: (original) => (payload) => {
+              const result = original(payload);
+              load(payload.key && payload.key.value);
+              return result;
+            },
+            logout: (original) => (payload) => {
+              const result = original(payload);
+              load(null);
+              return result;
+            },
+          },
+        },
+      },
+    };
+  };
+
   const place = (one) => one.getIn(["operation", "x-order"]) || 0;
 
   window.ui = window.SwaggerUIBundle({
@@ -113,7 +164,7 @@
     ],
     layout: "StandaloneLayout",
     presets: [window.SwaggerUIBundle.presets.apis, window.SwaggerUIStandalonePreset],
-    plugins: [onlyPublic, brand, filter, answers],
+    plugins: [onlyPublic, brand, filter, answers, types],
     filter: true,
     operationsSorter: (one, other) => place(one) - place(other),
     deepLinking: true,

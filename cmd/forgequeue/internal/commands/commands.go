@@ -1,7 +1,7 @@
 // Package commands holds the commands that call a running ForgeQueue over its public API. Each package below it
 // has those of one purpose:
 //
-//	jobs       submit, job, jobs, dead-letters, redrives, schedule
+//	jobs       submit, job, jobs, dead-letters, redrives, schedule, type
 //	workflows  workflow
 //	work       worker, workers
 //	admin      queues, webhook, stats, usage, limits, whoami, audit; for the operator tenant, key, plan

@@ -29,6 +29,7 @@ func complete(a *cli.App, all []*cobra.Command) {
 		"queues get": queueNames(), "queues set": queueNames(), "queues pause": queueNames(), "queues resume": queueNames(), "queues probe": queueNames(), "queues delete": queueNames(),
 		"schedule get": scheduleNames(), "schedule set": scheduleNames(), "schedule pause": scheduleNames(), "schedule resume": scheduleNames(),
 		"schedule trigger": scheduleNames(), "schedule runs": scheduleNames(), "schedule delete": scheduleNames(),
+		"type get": jobTypeNames(), "type set": jobTypeNames(), "type versions": jobTypeNames(), "type delete": jobTypeNames(),
 		"webhook get": webhookNames(), "webhook set": webhookNames(), "webhook test": webhookNames(), "webhook probe": webhookNames(), "webhook rotate-secret": webhookNames(), "webhook delete": webhookNames(),
 		"workflow get": workflowIDs(), "workflow watch": workflowIDs(), "workflow cancel": workflowIDs(), "workflow redrive": workflowIDs(), "workflow add": workflowIDs(),
 		"redrives get": redriveIDs(), "redrives watch": redriveIDs(), "redrives cancel": redriveIDs(), "worker health": workerIDs(),
@@ -106,6 +107,10 @@ func queueNames() listing {
 
 func scheduleNames() listing {
 	return listed((*client.Client).Schedules, func(s api.Schedule) cobra.Completion { return described(s.Name, s.Job.Type) })
+}
+
+func jobTypeNames() listing {
+	return listed((*client.Client).Types, func(t api.JobTypeSummary) cobra.Completion { return described(t.Type, t.Description) })
 }
 
 func webhookNames() listing {

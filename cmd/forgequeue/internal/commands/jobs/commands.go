@@ -1,5 +1,5 @@
 // Package jobs holds the commands about jobs: submit them, look at them, wait for them, and redrive or discard dead
-// letters; and schedules, which submit them.
+// letters; schedules, which submit them; and types, which say what they look like.
 package jobs
 
 import (
@@ -10,5 +10,5 @@ import (
 
 // Commands are the commands about jobs.
 func Commands(a *cli.App) []*cobra.Command {
-	return []*cobra.Command{newSubmit(a), newJobs(a), newDeadLetters(a), newRedrives(a), newSchedule(a)}
+	return []*cobra.Command{newSubmit(a), newJobs(a), newDeadLetters(a), newRedrives(a), newSchedule(a), newType(a)}
 }
