@@ -13,12 +13,15 @@ require (
 	github.com/google/go-cmp v0.7.0 // tests: diffs
 	github.com/google/uuid v1.6.0 // UUID v7 and random ids
 	github.com/jackc/pgx/v5 v5.12.0 // PostgreSQL
+	github.com/nats-io/nats.go v1.55.0 // push: NATS JetStream
 	github.com/netresearch/go-cron v0.9.1 // schedules: cron expressions
 	github.com/pressly/goose/v3 v3.29.0 // migrations
 	github.com/prometheus/client_golang v1.25.0 // metrics
+	github.com/rabbitmq/amqp091-go v1.16.0 // push: RabbitMQ
 	github.com/redis/go-redis/v9 v9.23.0 // Redis: hints between processes
 	github.com/sony/gobreaker/v2 v2.4.0 // breakers of push destinations
 	github.com/standard-webhooks/standard-webhooks/libraries v0.0.1 // signatures of push calls
+	github.com/twmb/franz-go v1.22.3 // push: Kafka
 	github.com/vgarvardt/pgx-google-uuid/v5 v5.6.0 // PostgreSQL: uuids in binary form
 	go.opentelemetry.io/otel v1.47.0 // traces: attributes, propagation
 	go.opentelemetry.io/otel/sdk v1.47.0 // tests: a recorder of spans
@@ -50,6 +53,7 @@ require (
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
 	github.com/jackc/puddle/v2 v2.2.3 // indirect
 	github.com/json-iterator/go v1.1.12 // indirect
+	github.com/klauspost/compress v1.20.3 // indirect
 	github.com/klauspost/cpuid/v2 v2.4.0 // indirect
 	github.com/kylelemons/godebug v1.1.0 // indirect
 	github.com/leodido/go-urn v1.4.0 // indirect
@@ -58,6 +62,8 @@ require (
 	github.com/modern-go/concurrent v0.0.0-20180306012644-bacd9c7ef1dd // indirect
 	github.com/modern-go/reflect2 v1.0.2 // indirect
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
+	github.com/nats-io/nkeys v0.4.16 // indirect
+	github.com/nats-io/nuid v1.0.1 // indirect
 	github.com/pelletier/go-toml/v2 v2.2.4 // indirect
 	github.com/prometheus/client_model v0.6.3 // indirect
 	github.com/prometheus/common v0.72.0 // indirect

@@ -13,19 +13,27 @@ import (
 
 // Push is where a queue in push mode sends its jobs.
 type Push struct {
+	// URL is without user and password.
 	URL string `json:"url"`
 	// TimeoutMS bounds one call.
 	TimeoutMS int64 `json:"timeout_ms"`
 	// Secret signs the calls (Standard Webhooks, whsec_…). It is shown only in the
 	// answer to the PUT that made or replaced it, else null.
-	Secret  *string         `json:"secret"`
-	Breaker BreakerSettings `json:"breaker"`
+	Secret *string `json:"secret"`
+	// Settle is what ends a job that is sent to a broker: confirm, its confirm, or worker, a consumer; null
+	// for http and https.
+	Settle *string `json:"settle"`
+	// CredentialsSet says that a user and password for the broker are stored.
+	CredentialsSet bool            `json:"credentials_set"`
+	Breaker        BreakerSettings `json:"breaker"`
 }
 
 // PushRequest sets it; what is absent is the default.
 type PushRequest struct {
-	// URL is https, without user, password or fragment; http only where the operator
-	// allows the address.
+	// URL is https, without user, password or fragment, or names a broker: amqps://host/exchange/key,
+	// tls://host/subject for NATS, kafka+tls://host/topic. A broker's may have user:password@, which
+	// is stored sealed and never shown. http, amqp, nats and kafka only where the operator allows
+	// the address.
 	URL string `json:"url"`
 	// TimeoutMS bounds one call.
 	TimeoutMS *int64 `json:"timeout_ms,omitzero"`
@@ -33,8 +41,10 @@ type PushRequest struct {
 	// where there is none one is made.
 	Secret *string `json:"secret,omitzero"`
 	// NewSecret makes a new one.
-	NewSecret bool                    `json:"new_secret,omitzero"`
-	Breaker   *BreakerSettingsRequest `json:"breaker,omitzero"`
+	NewSecret bool `json:"new_secret,omitzero"`
+	// Settle is what ends a job that is sent to a broker: confirm or worker; confirm if absent.
+	Settle  *string                 `json:"settle,omitzero"`
+	Breaker *BreakerSettingsRequest `json:"breaker,omitzero"`
 }
 
 // BreakerSettings say when the breaker of a destination opens, and for how long.
@@ -96,10 +106,12 @@ type PushedJob struct {
 
 // Headers of a push call, beside those of Standard Webhooks.
 const (
-	HeaderPushJobID     = "Forgequeue-Job-Id"
-	HeaderPushAttempt   = "Forgequeue-Attempt"
-	HeaderPushEpoch     = "Forgequeue-Epoch"
-	HeaderCorrelationID = "X-Correlation-Id"
+	HeaderPushJobID   = "Forgequeue-Job-Id"
+	HeaderPushAttempt = "Forgequeue-Attempt"
+	HeaderPushEpoch   = "Forgequeue-Epoch"
+	// HeaderPushLeaseToken is in messages to brokers only.
+	HeaderPushLeaseToken = "Forgequeue-Lease-Token"
+	HeaderCorrelationID  = "X-Correlation-Id"
 )
 
 // Limits and defaults of a queue in push mode.
@@ -144,9 +156,7 @@ func (r *refusals) push(mode *string, push *PushRequest) {
 		return
 	}
 	r.check(pushes, "push", "can only be used with mode %q", ModePush)
-	if _, wrong := PushURL(push.URL); wrong != "" {
-		r.add("push.url", "%s", wrong)
-	}
+	r.pushURL(push)
 	r.between(push.TimeoutMS, 100, MaxPushTimeout.Milliseconds(), "push.timeout_ms")
 	r.check(push.Secret == nil || ValidPushSecret(*push.Secret), "push.secret", "must be %s and 24 to 64 bytes in base64", PushSecretPrefix)
 	r.check(push.Secret == nil || !push.NewSecret, "push.new_secret", "cannot be combined with secret; use one of them")
@@ -166,6 +176,12 @@ func (r *refusals) count(n *int, field string) {
 	r.check(n == nil || (*n >= 1 && *n <= 1000), field, "must be between 1 and 1000")
 }
 
+const (
+	wrongScheme = "must begin with https://"
+	wrongPort   = "must have a port of 1 to 65535, or none"
+	wrongHost   = "must name its host by a name of letters, digits and dashes, or by an IP address in its usual form"
+)
+
 // PushURL reads a destination's URL, or says what is wrong with it. Whether its
 // address may be called is for core to say, when it calls.
 func PushURL(text string) (u *url.URL, wrong string) {
@@ -178,15 +194,15 @@ func PushURL(text string) (u *url.URL, wrong string) {
 	case err != nil || u.Opaque != "" || u.Hostname() == "":
 		return nil, form
 	case u.Scheme != "https" && u.Scheme != "http":
-		return nil, "must begin with https://"
+		return nil, wrongScheme
 	case u.User != nil:
 		return nil, "must not have a user or password in it; the call is signed"
 	case u.Fragment != "" || strings.Contains(text, "#"):
 		return nil, "must not have a fragment"
 	case strings.HasSuffix(u.Host, ":") || !validPort(u.Port()):
-		return nil, "must have a port of 1 to 65535, or none"
+		return nil, wrongPort
 	case !validHost(u.Hostname()):
-		return nil, "must name its host by a name of letters, digits and dashes, or by an IP address in its usual form"
+		return nil, wrongHost
 	}
 	return u, ""
 }

@@ -65,7 +65,7 @@ type QueueSettings struct {
 
 // QueueRequest sets a queue's settings; what is absent is the default.
 type QueueRequest struct {
-	// Mode is pull, where workers claim, or push, where push.url is called; pull if
+	// Mode is pull, where workers claim, or push, where jobs are sent to push.url; pull if
 	// absent.
 	Mode *string `json:"mode,omitzero"`
 	// Push says where to; it is needed in push mode, and stands in no other.

@@ -105,7 +105,7 @@ func (s *Directory) LanesAfter(ctx context.Context, after LaneID, retired time.T
 const queuesSinceSQL = `
 SELECT tenant_id, name, mode = 'push', paused, visibility_timeout_ms, max_attempts,
        retry_base_ms, retry_cap_ms, retry_jitter, retry_curve, max_active, max_running, rate_per_second, types,
-       push_url, push_timeout_ms, push_secret, push_secret_previous, push_secret_previous_until, breaker_calls, breaker_failure_ratio, breaker_open_ms, breaker_half_open,
+       push_url, push_timeout_ms, push_secret, push_settle, push_credentials, push_secret_previous, push_secret_previous_until, breaker_calls, breaker_failure_ratio, breaker_open_ms, breaker_half_open,
        probes, updated_at, NOT (` + queueThere + `)
 FROM queues WHERE updated_at > @since`
 
@@ -117,7 +117,7 @@ func (s *Directory) QueuesSince(ctx context.Context, since time.Time) ([]QueueSe
 		target := targetRow{}
 		err := row.Scan(&q.Tenant, &q.Name, &q.Push, &q.Paused, &visibility, &q.MaxAttempts,
 			&base, &limit, &q.RetryJitter, &q.RetryCurve, &q.MaxActive, &q.MaxRunning, &q.RatePerSecond, &q.Types,
-			&target.url, &target.timeout, &target.secret, &target.previous, &target.previousUntil, &target.calls, &target.ratio, &target.open, &target.halfOpen,
+			&target.url, &target.timeout, &target.secret, &target.settle, &target.credentials, &target.previous, &target.previousUntil, &target.calls, &target.ratio, &target.open, &target.halfOpen,
 			&q.Probes, &q.UpdatedAt, &q.Deleted)
 		q.Target = target.target()
 		q.VisibilityTimeout, q.RetryBase, q.RetryCap = milliseconds(visibility), milliseconds(base), milliseconds(limit)

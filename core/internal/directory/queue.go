@@ -17,10 +17,10 @@ import (
 
 const putQueueSQL = `
 INSERT INTO queues (tenant_id, name, visibility_timeout_ms, max_attempts, retry_base_ms, retry_cap_ms, retry_jitter, retry_curve,
-                    max_active, max_running, rate_per_second, types, mode, push_url, push_timeout_ms, push_secret,
+                    max_active, max_running, rate_per_second, types, mode, push_url, push_timeout_ms, push_secret, push_settle, push_credentials,
                     breaker_calls, breaker_failure_ratio, breaker_open_ms, breaker_half_open, created_at, updated_at)
 VALUES (@tenant_id, @name, @visibility, @max_attempts, @base, @cap, @jitter, @curve,
-        @max_active, @max_running, @rate, @types::json, @mode, @url, @timeout, @secret,
+        @max_active, @max_running, @rate, @types::json, @mode, @url, @timeout, @secret, @settle, @credentials,
         @calls, @ratio, @open, @half_open, statement_timestamp(), statement_timestamp())
 ON CONFLICT (tenant_id, name) DO UPDATE
 SET visibility_timeout_ms = EXCLUDED.visibility_timeout_ms, max_attempts = EXCLUDED.max_attempts,
@@ -31,6 +31,11 @@ SET visibility_timeout_ms = EXCLUDED.visibility_timeout_ms, max_attempts = EXCLU
     -- an existing secret stays while the queue is in push mode, unless it is to be replaced
     push_secret = CASE WHEN @replace OR queues.push_secret IS NULL THEN EXCLUDED.push_secret
                        WHEN EXCLUDED.mode = 'push' THEN queues.push_secret END,
+    push_settle = EXCLUDED.push_settle,
+    -- those for another scheme, host or port are not sent to the new one
+    push_credentials = CASE WHEN @new_credentials THEN EXCLUDED.push_credentials
+                            WHEN substring(queues.push_url FROM '^[^/]+//[^/]+') = substring(EXCLUDED.push_url FROM '^[^/]+//[^/]+')
+                            THEN queues.push_credentials END,
     breaker_calls = EXCLUDED.breaker_calls, breaker_failure_ratio = EXCLUDED.breaker_failure_ratio,
     breaker_open_ms = EXCLUDED.breaker_open_ms, breaker_half_open = EXCLUDED.breaker_half_open,
     updated_at = statement_timestamp()
@@ -41,6 +46,10 @@ RETURNING COALESCE(push_secret = @secret, false)`
 type NewSecret struct {
 	Sealed  []byte
 	Replace bool
+	// Credentials are for a broker, sealed; nil for none. They are stored with NewCredentials only, else those that are
+	// there stay while scheme, host and port do.
+	Credentials    []byte
+	NewCredentials bool
 }
 
 // PutQueue sets a queue's settings, and creates the queue if needed; fields not in the request are
@@ -64,10 +73,11 @@ func (s *Directory) PutPushQueue(
 		"tenant_id": owner, "name": name, "visibility": request.VisibilityTimeoutMS, "max_attempts": request.MaxAttempts,
 		"base": nil, "cap": nil, "jitter": nil, "curve": nil, "max_active": request.MaxActive, "max_running": request.MaxRunning,
 		"rate": request.RatePerSecond, "types": string(store.JSON(request.Types.Known())), "mode": api.ModePull, "url": nil, "timeout": nil, "secret": secret.Sealed, "replace": secret.Replace,
+		"settle": nil, "credentials": secret.Credentials, "new_credentials": secret.NewCredentials,
 		"calls": nil, "ratio": nil, "open": nil, "half_open": nil,
 	}
 	if push := request.Push; push != nil {
-		args["mode"], args["url"], args["timeout"] = api.ModePush, push.URL, push.TimeoutMS
+		args["mode"], args["url"], args["timeout"], args["settle"] = api.ModePush, push.URL, push.TimeoutMS, push.Settle
 		if breaker := push.Breaker; breaker != nil {
 			args["calls"], args["ratio"] = breaker.Calls, breaker.FailureRatio
 			args["open"], args["half_open"] = breaker.OpenMS, breaker.HalfOpen
@@ -78,7 +88,7 @@ func (s *Directory) PutPushQueue(
 	}
 	scope := store.Args{"tenant_id": &owner, "queue": &name, "plan": nil}
 	rows, err := changeLimits(ctx, s, pgx.RowTo[bool], putQueueSQL, args, scope, capsAddedByQueue(owner, name, request),
-		queueEvent(owner, name, request, secret.Replace))
+		queueEvent(owner, name, request, secret))
 	if err != nil {
 		return false, fmt.Errorf("directory: settings: %w", err)
 	}
@@ -86,11 +96,14 @@ func (s *Directory) PutPushQueue(
 }
 
 const resealSQL = `
-UPDATE queues SET push_secret = @to, updated_at = statement_timestamp()
-WHERE tenant_id = @tenant_id AND name = @name AND push_secret = @from`
+UPDATE queues
+SET push_secret = CASE WHEN push_secret = @from THEN @to ELSE push_secret END,
+    push_credentials = CASE WHEN push_credentials = @from THEN @to ELSE push_credentials END,
+    updated_at = statement_timestamp()
+WHERE tenant_id = @tenant_id AND name = @name AND (push_secret = @from OR push_credentials = @from)`
 
-// ResealSecret replaces a queue's secret by the same one, sealed under a new key; a secret that was
-// changed since stays.
+// ResealSecret replaces a queue's secret, or its credentials for a broker, by the same one, sealed under a new key;
+// one that was changed since stays.
 func (s *Directory) ResealSecret(ctx context.Context, owner tenant.ID, name string, from, to []byte) error {
 	noRow := func(pgx.CollectableRow) (struct{}, error) { return struct{}{}, nil }
 	args := store.Args{"tenant_id": owner, "name": name, "from": from, "to": to}
@@ -102,14 +115,17 @@ func (s *Directory) ResealSecret(ctx context.Context, owner tenant.ID, name stri
 
 // queueEvent is the audit event of a queue. It names each setting, so that a new secret setting is
 // not included by itself.
-func queueEvent(owner tenant.ID, name string, request api.QueueRequest, replaced bool) audit.Event {
+func queueEvent(owner tenant.ID, name string, request api.QueueRequest, secret NewSecret) audit.Event {
 	detail := map[string]any{
 		"visibility_timeout_ms": request.VisibilityTimeoutMS, "max_attempts": request.MaxAttempts, "retry": request.Retry,
 		"max_active": request.MaxActive, "max_running": request.MaxRunning, "rate_per_second": request.RatePerSecond,
 		"types": request.Types.Known(),
 	}
 	if push := request.Push; push != nil {
-		detail["push"] = map[string]any{"url": push.URL, "timeout_ms": push.TimeoutMS, "breaker": push.Breaker, "secret_set": replaced}
+		detail["push"] = map[string]any{
+			"url": push.URL, "timeout_ms": push.TimeoutMS, "settle": push.Settle, "breaker": push.Breaker,
+			"secret_set": secret.Replace, "credentials_set": secret.NewCredentials,
+		}
 	}
 	return audit.Event{Tenant: &owner, Action: api.AuditQueuePut, Object: name, Detail: detail}
 }

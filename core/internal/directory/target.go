@@ -17,7 +17,10 @@ type Target struct {
 	// Previous signs the calls too, until PreviousUntil; it is sealed. nil after no rotation.
 	Previous      []byte
 	PreviousUntil *time.Time
-	Breaker       Breaker
+	// Settle is what ends a job that is sent to a broker; Credentials are for the broker, sealed, nil for none.
+	Settle      string
+	Credentials []byte
+	Breaker     Breaker
 }
 
 // Breaker says when a destination's breaker opens, and for how long.
@@ -33,8 +36,9 @@ type Breaker struct {
 
 // targetRow is a target as stored: nil is the default.
 type targetRow struct {
-	url             *string
+	url, settle     *string
 	secret          []byte
+	credentials     []byte
 	previous        []byte
 	previousUntil   *time.Time
 	timeout, open   *int64
@@ -48,6 +52,7 @@ func (r targetRow) target() Target {
 	}
 	return Target{
 		URL: *r.url, Secret: r.secret, Previous: r.previous, PreviousUntil: r.previousUntil, Timeout: durationOr(r.timeout, api.DefaultPushTimeout),
+		Settle: null.Or(r.settle, api.SettleConfirm), Credentials: r.credentials,
 		Breaker: Breaker{
 			Calls: null.Or(r.calls, api.DefaultBreakerCalls), FailureRatio: null.Or(r.ratio, api.DefaultBreakerFailureRatio),
 			Open: durationOr(r.open, api.DefaultBreakerOpen), HalfOpen: null.Or(r.halfOpen, api.DefaultBreakerHalfOpen),
@@ -64,8 +69,12 @@ func (t *Target) shown() *api.Push {
 	if t.URL == "" {
 		return nil
 	}
+	var settle *string
+	if api.IsBrokerURL(t.URL) {
+		settle = &t.Settle
+	}
 	return &api.Push{
-		URL: t.URL, TimeoutMS: t.Timeout.Milliseconds(),
+		URL: t.URL, TimeoutMS: t.Timeout.Milliseconds(), Settle: settle, CredentialsSet: t.Credentials != nil,
 		Breaker: api.BreakerSettings{
 			Calls: t.Breaker.Calls, FailureRatio: t.Breaker.FailureRatio,
 			OpenMS: t.Breaker.Open.Milliseconds(), HalfOpen: t.Breaker.HalfOpen,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/base64"
+	"net/url"
 
 	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/tenant"
@@ -21,36 +22,51 @@ func (s *Server) storeQueue(ctx context.Context, owner tenant.ID, request *api.H
 	if request.Push == nil {
 		return s.Dispatcher.PutQueue(ctx, owner, request.Name, request.QueueRequest)
 	}
-	if field := s.judgePush(request.Push); field != nil {
+	broker, field := s.judgePush(request.Push)
+	if field != nil {
 		return api.Queue{}, problem.Invalid(*field)
 	}
+	key := tenant.QueueKey{Tenant: owner, Name: request.Name}
+	stored := directory.NewSecret{}
+	if broker != nil { // from here on the URL is without user and password
+		push := *request.Push
+		push.URL, request.Push = broker.URL.String(), &push
+		if stored.NewCredentials = broker.HasUser; broker.User != "" {
+			stored.Credentials = s.Seals.Seal([]byte(broker.User+"\x00"+broker.Password), key.CredentialsPlace())
+		}
+	}
 	secret := request.Push.Secret
-	replace := secret != nil || request.Push.NewSecret
+	stored.Replace = secret != nil || request.Push.NewSecret
 	if secret == nil {
 		secret = new(drawSecret())
 	}
-	place := tenant.QueueKey{Tenant: owner, Name: request.Name}.SecretPlace()
-	shown, taken, err := s.Dispatcher.PutPushQueue(ctx, owner, request.Name, request.QueueRequest,
-		directory.NewSecret{Sealed: s.Seals.Seal([]byte(*secret), place), Replace: replace})
+	stored.Sealed = s.Seals.Seal([]byte(*secret), key.SecretPlace())
+	shown, taken, err := s.Dispatcher.PutPushQueue(ctx, owner, request.Name, request.QueueRequest, stored)
 	if err == nil && taken && shown.Settings.Push != nil {
 		shown.Settings.Push.Secret = secret
 	}
 	return shown, err
 }
 
-// judgePush says why a well-formed target is refused.
-func (s *Server) judgePush(push *api.PushRequest) *problem.FieldError {
+// judgePush says why a well-formed target is refused. The broker is nil where the target is none.
+func (s *Server) judgePush(push *api.PushRequest) (broker *api.Broker, field *problem.FieldError) {
 	if s.Seals == nil {
-		return &problem.FieldError{Field: "mode", Message: "push is not available: the operator has not set FORGEQUEUE_PUSH_SECRETS_KEY"}
+		return nil, &problem.FieldError{Field: "mode", Message: "push is not available: the operator has not set FORGEQUEUE_PUSH_SECRETS_KEY"}
 	}
-	u, wrong := api.PushURL(push.URL)
+	var u *url.URL
+	var wrong string
+	if !api.IsBrokerURL(push.URL) {
+		u, wrong = api.PushURL(push.URL)
+	} else if broker, wrong = api.BrokerURL(push.URL); wrong == "" {
+		u = broker.URL
+	}
 	if wrong == "" {
 		wrong = s.Guard.Judge(u)
 	}
 	if wrong != "" {
-		return &problem.FieldError{Field: "push.url", Message: wrong}
+		return nil, &problem.FieldError{Field: "push.url", Message: wrong}
 	}
-	return nil
+	return broker, nil
 }
 
 func drawSecret() string {

@@ -17,7 +17,7 @@ func NewPush(registry prometheus.Registerer) *Push {
 	p := &Push{
 		Outcomes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "forgequeue_push_outcomes_total",
-			Help: "Jobs claimed for push, by outcome: completed, failed, permanent, snoozed, probe_failed, given_back, cancelled or lost.",
+			Help: "Jobs claimed for push, by outcome: completed, published (to a broker, its consumer ends the job), failed, permanent, snoozed, probe_failed, given_back, cancelled or lost.",
 		}, []string{"outcome"}),
 		QuickTries: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "forgequeue_push_quick_tries_total", Help: "Calls made again within an attempt.",
@@ -37,7 +37,7 @@ func NewPush(registry prometheus.Registerer) *Push {
 			NativeHistogramBucketFactor: 1.1,
 		}),
 	}
-	for _, outcome := range []string{"completed", "failed", "permanent", "snoozed", "probe_failed", "given_back", "cancelled", "lost"} {
+	for _, outcome := range []string{"completed", "published", "failed", "permanent", "snoozed", "probe_failed", "given_back", "cancelled", "lost"} {
 		p.Outcomes.WithLabelValues(outcome) // initialised to 0
 	}
 	for _, state := range []string{"closed", "half-open", "open"} {

@@ -42,15 +42,9 @@ func NewTransport(o Options) *Transport {
 }
 
 func transport(o Options, may func(netip.Addr) bool) *http.Transport {
-	dialer := &net.Dialer{
-		Timeout: dialTimeout, Resolver: o.Resolver,
-		ControlContext: func(_ context.Context, network, address string, _ syscall.RawConn) error {
-			return check(network, address, may)
-		},
-	}
 	return &http.Transport{
 		Proxy:       nil, // none from the environment: it would dial instead
-		DialContext: dialer.DialContext,
+		DialContext: dialer(o, may).DialContext,
 		// a connection stays with the address that was checked
 		TLSClientConfig:       &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: o.RootCAs},
 		TLSHandshakeTimeout:   tlsTimeout,
@@ -62,6 +56,15 @@ func transport(o Options, may func(netip.Addr) bool) *http.Transport {
 		ExpectContinueTimeout: time.Second,
 
 		MaxResponseHeaderBytes: maxAnswerHeader,
+	}
+}
+
+func dialer(o Options, may func(netip.Addr) bool) *net.Dialer {
+	return &net.Dialer{
+		Timeout: dialTimeout, Resolver: o.Resolver,
+		ControlContext: func(_ context.Context, network, address string, _ syscall.RawConn) error {
+			return check(network, address, may)
+		},
 	}
 }
 
@@ -99,8 +102,8 @@ func (g Guard) Judge(u *url.URL) (wrong string) {
 	address, err := netip.ParseAddr(u.Hostname())
 	isAddress := err == nil
 	switch {
-	case u.Scheme == "http" && (!g.AllowsAny() || isAddress && !g.Allowed(address)):
-		return "must begin with https://; http is only for addresses that the operator allows (FORGEQUEUE_PUSH_ALLOW)"
+	case encrypted(u.Scheme) != u.Scheme && (!g.AllowsAny() || isAddress && !g.Allowed(address)):
+		return "must begin with " + encrypted(u.Scheme) + "://; " + u.Scheme + " is only for addresses that the operator allows (FORGEQUEUE_PUSH_ALLOW)"
 	case isAddress && !g.MayCall(address):
 		return "must not be an address inside a network, or of special purpose, unless the operator allows it (FORGEQUEUE_PUSH_ALLOW)"
 	case !isAddress && isLocal(u.Hostname()) && !g.AllowsAny():
@@ -109,16 +112,30 @@ func (g Guard) Judge(u *url.URL) (wrong string) {
 	return ""
 }
 
+// encrypted is the scheme that is the same over TLS.
+func encrypted(scheme string) string {
+	if over, ok := map[string]string{"http": "https", "amqp": "amqps", "nats": "tls", "kafka": "kafka+tls"}[scheme]; ok {
+		return over
+	}
+	return scheme
+}
+
 func isLocal(host string) bool {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	return host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
 
+// Port is a URL's port, or that of its scheme.
+func Port(u *url.URL) string {
+	if port := u.Port(); port != "" {
+		return port
+	}
+	return map[string]string{
+		"https": "443", "http": "80", "amqps": "5671", "amqp": "5672", "tls": "4222", "nats": "4222", "kafka+tls": "9093", "kafka": "9092",
+	}[u.Scheme]
+}
+
 // Destination is what a URL calls: scheme, host and port.
 func Destination(u *url.URL) string {
-	port := u.Port()
-	if port == "" {
-		port = map[string]string{"https": "443", "http": "80"}[u.Scheme]
-	}
-	return u.Scheme + "://" + net.JoinHostPort(strings.ToLower(strings.TrimSuffix(u.Hostname(), ".")), port)
+	return u.Scheme + "://" + net.JoinHostPort(strings.ToLower(strings.TrimSuffix(u.Hostname(), ".")), Port(u))
 }

@@ -1,5 +1,5 @@
 // Package push executes the jobs of queues in push mode: core claims them itself and calls the
-// queue's target URL with each.
+// queue's target URL with each, or publishes it to a broker (package broker).
 //
 //	claim (capacity by queue) ─▶ admit ─▶ call, twice more at most ─▶ judge ─▶ End
 //	   ▲        │                    │            │       ▲

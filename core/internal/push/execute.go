@@ -101,6 +101,9 @@ func (e *Executor) call(ctx context.Context, a *attempt) *verdict {
 			return last // the first answer of a repeated call stands
 		}
 		v := judge(response)
+		if handedOver(a.target, response) {
+			v = verdict{word: wordPublished}
+		}
 		last, a.status, a.failure = &v, response.status, response.failure
 		if a.probe = probe; probe {
 			return ofProbe(v)
@@ -127,6 +130,9 @@ func (e *Executor) try(ctx context.Context, a *attempt) (response *answer, probe
 	response, probe, err = a.target.breaker.call(func() (*answer, error) {
 		enter()
 		a.tries++
+		if a.target.broker != nil {
+			return e.publish(ctx, a)
+		}
 		r, err := newRequest(ctx, a.target, a.job, a.body, time.Now())
 		if err != nil {
 			return &answer{failure: &failure{kind: "internal", message: "the call could not be made"}}, errFailing

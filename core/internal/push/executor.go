@@ -11,6 +11,7 @@ import (
 	"github.com/sony/gobreaker/v2"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/forgequeue/forgequeue/core/internal/broker"
 	"github.com/forgequeue/forgequeue/core/internal/cell"
 	"github.com/forgequeue/forgequeue/core/internal/claim"
 	"github.com/forgequeue/forgequeue/core/internal/dispatch"
@@ -58,6 +59,7 @@ type Executor struct {
 	store      *cell.Cell
 	keys       *seal.Keys
 	transport  *outbound.Transport
+	brokers    *broker.Pool
 	metrics    *metrics.Push
 	log        *slog.Logger
 	tracer     trace.Tracer
@@ -84,7 +86,7 @@ type Executor struct {
 // New makes an Executor; Run works.
 func New(o Options) *Executor {
 	return &Executor{
-		dispatcher: o.Dispatcher, store: o.Store, keys: o.Keys, transport: outbound.NewTransport(o.Outbound),
+		dispatcher: o.Dispatcher, store: o.Store, keys: o.Keys, transport: outbound.NewTransport(o.Outbound), brokers: broker.NewPool(o.Outbound),
 		metrics: o.Metrics, log: o.Logger, tracer: o.Tracer, grace: o.Grace, workerID: "push:" + uuid.NewString(), released: make(chan struct{}, 1), changes: make(chan breakerChange, 64),
 		most: o.InFlight, byTenant: map[tenant.ID]int{}, targets: map[tenant.QueueKey]*target{}, breakers: map[breakerKey]*breaker{},
 	}
@@ -101,7 +103,10 @@ func (e *Executor) Run(ctx context.Context) error {
 	var tellers, group sync.WaitGroup
 	tellers.Go(func() { e.logChanges(calls) })
 	tellers.Go(func() { e.recordLastCalls(calls) })
+	connections, disconnect := context.WithCancel(context.WithoutCancel(ctx))
+	tellers.Go(func() { e.brokers.Run(connections) })
 	defer tellers.Wait()
+	defer disconnect() // no call is made any more
 	defer stop(errDrained)
 	for ctx.Err() == nil {
 		begun := time.Now()

@@ -21,6 +21,8 @@ type answer struct {
 	// body is the part of the answer's body that was read, at most api.MaxPushAnswer and a byte.
 	body    []byte
 	failure *failure
+	// confirmed says that a broker has the message; there is no status then.
+	confirmed bool
 	// arrived is when the answer arrived, by this machine's clock.
 	arrived time.Time
 }
@@ -31,6 +33,10 @@ type failure struct {
 	kind, message string
 	// retry says that a quick try may help.
 	retry bool
+	// detail is what the destination said about it. healthy says that the destination works, permanent that no repeat
+	// can help.
+	detail             string
+	healthy, permanent bool
 }
 
 // verdict is the effect of an answer on the attempt.
@@ -53,6 +59,7 @@ type verdict struct {
 // Kinds of outcome in metrics and the log.
 const (
 	wordCompleted = "completed"
+	wordPublished = "published"
 	wordFailed    = "failed"
 	wordPermanent = "permanent"
 	wordSnoozed   = "snoozed"
@@ -64,13 +71,19 @@ const (
 
 // judge maps an answer to its verdict: the table of api-docs/push.md.
 func judge(a *answer) verdict {
-	if a.failure != nil {
+	if f := a.failure; f != nil {
+		word := wordFailed
+		if f.permanent {
+			word = wordPermanent
+		}
 		return verdict{
-			word: wordFailed, kind: api.KindFail, failing: true, retry: a.failure.retry,
-			err: &api.JobError{Type: a.failure.kind, Message: a.failure.message},
+			word: word, kind: api.KindFail, failing: !f.healthy, retry: f.retry, permanent: f.permanent,
+			err: &api.JobError{Type: f.kind, Message: f.message, Stack: strings.ReplaceAll(text([]byte(f.detail)), "\x00", "")},
 		}
 	}
 	switch {
+	case a.confirmed:
+		return verdict{word: wordCompleted, kind: api.KindComplete}
 	case a.status >= 200 && a.status <= 299:
 		return verdict{word: wordCompleted, kind: api.KindComplete, result: resultOf(a.body)}
 	case a.status == http.StatusGone || a.status == http.StatusUnprocessableEntity:
@@ -87,6 +100,11 @@ func judge(a *answer) verdict {
 		failing: a.status >= 500 || a.status == http.StatusRequestTimeout,
 		retry:   a.status == http.StatusBadGateway || a.status == http.StatusGatewayTimeout,
 	}
+}
+
+// handedOver is the verdict on a job whose consumer ends it: its lease is left to run.
+func handedOver(t *target, response *answer) bool {
+	return response.confirmed && t.settings.Target.Settle == api.SettleWorker
 }
 
 // statusError is the error of a status. The body is in the stack: in the message it would give

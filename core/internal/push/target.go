@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"context"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/sony/gobreaker/v2"
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
+	"github.com/forgequeue/forgequeue/core/internal/broker"
 	"github.com/forgequeue/forgequeue/core/internal/directory"
 	"github.com/forgequeue/forgequeue/core/internal/outbound"
 	"github.com/forgequeue/forgequeue/core/internal/seal"
@@ -20,7 +22,9 @@ import (
 type target struct {
 	settings directory.QueueSettings
 	url      *url.URL
-	signer   *standardwebhooks.Webhook
+	// broker is where the jobs are published; nil where the URL is called.
+	broker *broker.Target
+	signer *standardwebhooks.Webhook
 	// previous is the secret of before a rotation; nil for none.
 	previous *standardwebhooks.Webhook
 	breaker  *breaker
@@ -78,7 +82,8 @@ func (e *Executor) targetOf(ctx context.Context, settings *directory.QueueSettin
 	known, seen := e.targets[settings.QueueKey]
 	e.mu.Unlock()
 	if seen && known.settings.UpdatedAt.Equal(settings.UpdatedAt) && known.settings.Target.URL == settings.Target.URL &&
-		bytes.Equal(known.settings.Target.Secret, settings.Target.Secret) && bytes.Equal(known.settings.Target.Previous, settings.Target.Previous) {
+		bytes.Equal(known.settings.Target.Secret, settings.Target.Secret) && bytes.Equal(known.settings.Target.Previous, settings.Target.Previous) &&
+		bytes.Equal(known.settings.Target.Credentials, settings.Target.Credentials) {
 		return known.usable()
 	}
 	made := &target{settings: *settings}
@@ -111,11 +116,9 @@ func (t *target) usable() *target {
 
 func (e *Executor) prepare(ctx context.Context, made *target) error {
 	settings := &made.settings
-	u, wrong := api.PushURL(settings.Target.URL)
-	if wrong != "" {
-		return &urlError{wrong}
+	if err := e.place(ctx, made); err != nil {
+		return err
 	}
-	made.url = u
 	secret, stale, err := e.keys.Open(settings.Target.Secret, settings.SecretPlace())
 	if err != nil {
 		return err
@@ -126,12 +129,45 @@ func (e *Executor) prepare(ctx context.Context, made *target) error {
 	}
 	e.openPrevious(ctx, made)
 	if stale {
-		sealed := e.keys.Seal(secret, settings.SecretPlace())
-		if err := e.store.ResealSecret(ctx, settings.Tenant, settings.Name, settings.Target.Secret, sealed); err != nil {
-			e.log.WarnContext(ctx, "a secret is still sealed with the previous key", "tenant", settings.Tenant, "queue", settings.Name, "error", err)
-		}
+		e.reseal(ctx, settings, settings.Target.Secret, e.keys.Seal(secret, settings.SecretPlace()))
 	}
 	return nil
+}
+
+// place reads where to, and for a broker as whom.
+func (e *Executor) place(ctx context.Context, made *target) (err error) {
+	settings := &made.settings
+	if !api.IsBrokerURL(settings.Target.URL) {
+		u, wrong := api.PushURL(settings.Target.URL)
+		if wrong != "" {
+			return &urlError{wrong}
+		}
+		made.url = u
+		return nil
+	}
+	read, wrong := api.BrokerURL(settings.Target.URL)
+	if wrong != "" {
+		return &urlError{wrong}
+	}
+	made.url, made.broker = read.URL, &broker.Target{Tenant: settings.Tenant, Broker: read}
+	if settings.Target.Credentials == nil {
+		return nil
+	}
+	credentials, stale, err := e.keys.Open(settings.Target.Credentials, settings.CredentialsPlace())
+	if err != nil {
+		return err
+	}
+	made.broker.User, made.broker.Password, _ = strings.Cut(string(credentials), "\x00")
+	if stale {
+		e.reseal(ctx, settings, settings.Target.Credentials, e.keys.Seal(credentials, settings.CredentialsPlace()))
+	}
+	return nil
+}
+
+func (e *Executor) reseal(ctx context.Context, settings *directory.QueueSettings, from, to []byte) {
+	if err := e.store.ResealSecret(ctx, settings.Tenant, settings.Name, from, to); err != nil {
+		e.log.WarnContext(ctx, "a secret is still sealed with the previous key", "tenant", settings.Tenant, "queue", settings.Name, "error", err)
+	}
 }
 
 // openPrevious makes the signer of the secret of before a rotation. Without it calls have one signature.

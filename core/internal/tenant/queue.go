@@ -18,3 +18,6 @@ func (k QueueKey) Compare(other QueueKey) int {
 
 // SecretPlace is the place of the queue's sealed secret: it opens for no other.
 func (k QueueKey) SecretPlace() string { return k.Tenant.String() + "/" + k.Name }
+
+// CredentialsPlace is the place of its sealed credentials for a broker. No name of a queue has a slash.
+func (k QueueKey) CredentialsPlace() string { return k.SecretPlace() + "/credentials" }

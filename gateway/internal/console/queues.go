@@ -229,7 +229,7 @@ func (v *visit) saveQueue(at string) error {
 		Types:         q.Settings.Types,
 	}
 	if p := q.Settings.Push; p != nil {
-		request.Push = &api.PushRequest{URL: p.URL, TimeoutMS: &p.TimeoutMS, Breaker: &api.BreakerSettingsRequest{
+		request.Push = &api.PushRequest{URL: p.URL, TimeoutMS: &p.TimeoutMS, Settle: p.Settle, Breaker: &api.BreakerSettingsRequest{
 			Calls: &p.Breaker.Calls, FailureRatio: &p.Breaker.FailureRatio, OpenMS: &p.Breaker.OpenMS, HalfOpen: &p.Breaker.HalfOpen,
 		}}
 	}

@@ -16,6 +16,7 @@ import (
 // pushFlags are the flags of push mode.
 type pushFlags struct {
 	url, secretFile string
+	settle          string
 	newSecret       bool
 	timeout, open   time.Duration
 	calls, halfOpen int
@@ -24,7 +25,8 @@ type pushFlags struct {
 
 func (f *pushFlags) flags(command *cobra.Command) {
 	flags := command.Flags()
-	flags.StringVar(&f.url, "push", "", "URL that core calls with each job, instead of workers that claim, or none")
+	flags.StringVar(&f.url, "push", "", "URL that core calls with each job, instead of workers that claim, or of a broker (amqps://host/exchange/key, tls://host/subject, kafka+tls://host/topic), or none")
+	flags.StringVar(&f.settle, "push-settle", api.SettleConfirm, "what ends a job that is sent to a broker: confirm, its confirm, or worker, a consumer")
 	flags.DurationVar(&f.timeout, "push-timeout", api.DefaultPushTimeout, "how long one call may take")
 	flags.StringVar(&f.secretFile, "push-secret-file", "", "file with the secret (whsec_…) that signs the calls, - for standard input")
 	flags.BoolVar(&f.newSecret, "new-push-secret", false, "make a new secret, and show it once")
@@ -37,7 +39,7 @@ func (f *pushFlags) flags(command *cobra.Command) {
 // names are those of the flags that need a queue in push mode.
 func (f *pushFlags) names() []string {
 	return []string{
-		"push-timeout", "push-secret-file", "new-push-secret", "breaker-calls", "breaker-failure-ratio", "breaker-open", "breaker-half-open",
+		"push-timeout", "push-settle", "push-secret-file", "new-push-secret", "breaker-calls", "breaker-failure-ratio", "breaker-open", "breaker-half-open",
 	}
 }
 
@@ -60,6 +62,7 @@ func (f *pushFlags) apply(command *cobra.Command, request *api.QueueRequest) err
 	if push.Breaker == nil {
 		push.Breaker = &api.BreakerSettingsRequest{}
 	}
+	replace(&push.Settle, cli.Given(command, "push-settle", f.settle))
 	replace(&push.TimeoutMS, cli.GivenMS(command, "push-timeout", f.timeout))
 	replace(&push.Breaker.Calls, cli.Given(command, "breaker-calls", f.calls))
 	replace(&push.Breaker.FailureRatio, cli.Given(command, "breaker-failure-ratio", f.ratio))
@@ -77,7 +80,9 @@ func (f *pushFlags) keep(request *api.QueueRequest) *api.PushRequest {
 	if request.Push != nil {
 		kept = *request.Push
 	}
-	kept.URL = f.url
+	if kept.URL = f.url; !api.IsBrokerURL(f.url) {
+		kept.Settle = nil
+	}
 	return &kept
 }
 
@@ -99,7 +104,7 @@ func pushAsRequest(in *api.Push) *api.PushRequest {
 		return nil
 	}
 	return &api.PushRequest{
-		URL: in.URL, TimeoutMS: &in.TimeoutMS, Breaker: &api.BreakerSettingsRequest{
+		URL: in.URL, TimeoutMS: &in.TimeoutMS, Settle: in.Settle, Breaker: &api.BreakerSettingsRequest{
 			Calls: &in.Breaker.Calls, FailureRatio: &in.Breaker.FailureRatio, OpenMS: &in.Breaker.OpenMS, HalfOpen: &in.Breaker.HalfOpen,
 		},
 	}
@@ -111,6 +116,10 @@ func describePush(t *cli.Table, q api.Queue) {
 		return
 	}
 	t.Pair("push", push.URL)
+	if push.Settle != nil {
+		t.Pair("push settle", *push.Settle)
+		t.Pair("push credentials", map[bool]string{true: "set", false: "none"}[push.CredentialsSet])
+	}
 	t.Pair("push timeout", cli.Milliseconds(push.TimeoutMS))
 	if push.Secret != nil {
 		t.Pair("push secret", *push.Secret+"  (shown only now)")

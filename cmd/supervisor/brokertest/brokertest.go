@@ -1,0 +1,224 @@
+// Package brokertest provides tests with a real RabbitMQ and a real NATS with JetStream, on loopback, in folders of
+// their own. A package that shares one among its tests has this TestMain:
+//
+//	func TestMain(m *testing.M) { os.Exit(brokertest.Main(m.Run)) }
+//
+// A machine without them skips the tests; CI does not.
+package brokertest
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/forgequeue/forgequeue/cmd/supervisor/child"
+)
+
+// patience is how long a server may take to start, on a busy machine too.
+const patience = 4 * time.Minute
+
+// Server is a server that was started.
+type Server struct {
+	// Address is host and port.
+	Address string
+	dir     string
+	start   func(*Server) (*exec.Cmd, error)
+	greets  func(net.Conn) bool
+	output  *os.File
+	child   *child.Child
+	command *exec.Cmd
+	// beside is stopped after it.
+	beside func()
+}
+
+// Start starts the server again, with what it has stored.
+func (s *Server) Start() error {
+	command, err := s.start(s)
+	if err != nil {
+		return err
+	}
+	command.Dir, command.Stdout, command.Stderr = s.dir, s.output, s.output
+	if s.child, err = child.Start(command, syscall.SIGKILL); err != nil {
+		return err
+	}
+	s.command = command
+	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+		if s.answers() {
+			return nil
+		}
+		select {
+		case <-s.child.Ended():
+			return fmt.Errorf("%s has ended: %s", filepath.Base(command.Path), s.Output())
+		default:
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("%s does not answer: %s", filepath.Base(command.Path), s.Output())
+		}
+	}
+}
+
+func (s *Server) answers() bool {
+	conn, err := net.DialTimeout("tcp", s.Address, time.Second)
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+	return s.greets(conn)
+}
+
+// Kill kills the server, without a chance to store anything.
+func (s *Server) Kill() {
+	if s.child == nil {
+		return
+	}
+	_ = syscall.Kill(-s.command.Process.Pid, syscall.SIGKILL) // its group: it is of this test alone
+	<-s.child.Ended()
+	s.child = nil
+}
+
+// Output is the end of what it wrote.
+func (s *Server) Output() string {
+	content, _ := os.ReadFile(s.output.Name())
+	return string(content[max(0, len(content)-4000):])
+}
+
+// stop kills the server and removes its folder.
+func (s *Server) stop() {
+	s.Kill()
+	if s.beside != nil {
+		s.beside()
+	}
+	_ = s.output.Close()
+	_ = os.RemoveAll(s.dir)
+}
+
+// NewRabbitMQ starts a RabbitMQ that is the test's own.
+func NewRabbitMQ(tb testing.TB) *Server { return own(tb, rabbitMQ, startRabbitMQ) }
+
+// NewNATS starts a NATS with JetStream that is the test's own.
+func NewNATS(tb testing.TB) *Server { return own(tb, natsServer, startNATS) }
+
+// RabbitMQ gives the package's RabbitMQ, started by the first test that asks for it. guest is its user and password.
+func RabbitMQ(tb testing.TB) *Server { return sharedRabbitMQ.get(tb) }
+
+// NATS gives the package's NATS with JetStream, without users.
+func NATS(tb testing.TB) *Server { return sharedNATS.get(tb) }
+
+// Main runs the tests, stops what they share, and returns the exit code.
+func Main(run func() int) int {
+	defer sharedRabbitMQ.stop()
+	defer sharedNATS.stop()
+	return run()
+}
+
+// The process's servers. Tests have no other place to hand them on in.
+var (
+	sharedRabbitMQ = &shared{program: rabbitMQ, start: startRabbitMQ}
+	sharedNATS     = &shared{program: natsServer, start: startNATS}
+)
+
+type shared struct {
+	program program
+	start   func(path string) (*Server, error)
+
+	mu     sync.Mutex
+	server *Server
+	err    error
+}
+
+func (s *shared) get(tb testing.TB) *Server {
+	tb.Helper()
+	path := s.program.need(tb)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.server == nil && s.err == nil {
+		s.server, s.err = s.start(path)
+	}
+	if s.err != nil {
+		tb.Fatal(s.err)
+	}
+	return s.server
+}
+
+func (s *shared) stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.server != nil {
+		s.server.stop()
+	}
+}
+
+func own(tb testing.TB, what program, start func(path string) (*Server, error)) *Server {
+	tb.Helper()
+	server, err := start(what.need(tb))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if tb.Failed() {
+			tb.Logf("%s wrote: %s", what, server.Output())
+		}
+		server.stop()
+	})
+	return server
+}
+
+// program is one of Debian's packages, and its server.
+type program string
+
+const (
+	rabbitMQ   program = "rabbitmq-server"
+	natsServer program = "nats-server"
+)
+
+// need gives the program's path.
+func (p program) need(tb testing.TB) string {
+	tb.Helper()
+	for _, path := range []string{string(p), "/usr/sbin/" + string(p), "/usr/local/sbin/" + string(p), "/opt/homebrew/sbin/" + string(p)} {
+		if found, err := exec.LookPath(path); err == nil {
+			return found
+		}
+	}
+	if ci, _ := strconv.ParseBool(os.Getenv("CI")); ci {
+		tb.Fatalf("CI needs %s: see .ci/install", p)
+	}
+	tb.Skipf("%s is not installed (Debian: apt install %s)", p, p)
+	return ""
+}
+
+// made makes a server's folder and starts it.
+func made(s *Server, prepare func(dir string) error) (*Server, error) {
+	dir, err := os.MkdirTemp("", "forgequeue-test-broker-")
+	if err != nil {
+		return nil, err
+	}
+	s.dir = dir
+	if s.output, err = os.Create(filepath.Join(dir, "output")); err == nil {
+		err = prepare(dir)
+	}
+	if err == nil {
+		err = s.Start()
+	}
+	if err != nil {
+		s.stop()
+		return nil, err
+	}
+	return s, nil
+}
+
+func freeAddress() (string, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer listener.Close()
+	return listener.Addr().String(), nil
+}

@@ -1,0 +1,34 @@
+package brokertest
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// natsConf is a server that has stored what it confirms.
+const natsConf = `
+listen: %q
+server_name: forgequeue-test
+jetstream { store_dir: %q, max_file_store: 1G, max_memory_store: 64M }
+`
+
+func startNATS(path string) (*Server, error) {
+	address, err := freeAddress()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{Address: address, greets: func(conn net.Conn) bool {
+		greeting := make([]byte, 5)
+		n, err := conn.Read(greeting)
+		return err == nil && string(greeting[:n]) == "INFO "
+	}}
+	s.start = func(s *Server) (*exec.Cmd, error) {
+		return exec.Command(path, "-c", filepath.Join(s.dir, "nats.conf")), nil
+	}
+	return made(s, func(dir string) error {
+		return os.WriteFile(filepath.Join(dir, "nats.conf"), fmt.Appendf(nil, natsConf, address, filepath.Join(dir, "store")), 0o600)
+	})
+}

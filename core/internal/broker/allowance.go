@@ -1,0 +1,40 @@
+package broker
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// A broker may send so much on one connection: at once, in each second, and for each message, in addition to twice the
+// message itself, which AMQP returns. Its replies need far less.
+const (
+	allowedAtOnce     = 4 << 20
+	allowedEachSecond = 64 << 10
+	allowedPerMessage = 16 << 10
+)
+
+// allowance is what the broker of one connection may send.
+type allowance struct {
+	// published are the messages that were sent to it, bytes what it may send because of them.
+	published, bytes atomic.Int64
+	since            time.Time
+	// got is what it has sent. It is used by the connection's reader alone.
+	got int64
+}
+
+func newAllowance() *allowance { return &allowance{since: time.Now()} }
+
+// sent notes a message, before it is sent.
+func (a *allowance) sent(m *Message) {
+	a.bytes.Add(allowedPerMessage + 2*int64(len(m.Body)))
+	a.published.Add(1)
+}
+
+// take takes what was read off the allowance.
+func (a *allowance) take(read int) error {
+	a.got += int64(read)
+	if a.got > allowedAtOnce+a.bytes.Load()+int64(time.Since(a.since).Seconds()*allowedEachSecond) {
+		return errGuard
+	}
+	return nil
+}

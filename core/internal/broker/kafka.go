@@ -1,0 +1,154 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
+
+	"github.com/forgequeue/forgequeue/core/internal/outbound"
+	"github.com/forgequeue/forgequeue/shared/api"
+)
+
+const (
+	// maxKafkaReply bounds a reply: metadata of a cluster of a thousand brokers is a tenth of it.
+	maxKafkaReply = 1 << 20
+	// maxKafkaBatch is above the largest message; the broker has a bound of its own.
+	maxKafkaBatch = 4 << 20
+	// kafkaWaits is how many messages may wait in a client.
+	kafkaWaits = 1000
+	kafkaTries = 3
+)
+
+// kafkaConn is a client of a cluster: an idempotent producer, all in-sync replicas confirm.
+type kafkaConn struct {
+	client *kgo.Client
+
+	mu sync.Mutex
+	// dialErr is of the last dial, nil where that went well.
+	dialErr error
+}
+
+func openKafka(ctx context.Context, dial dialFunc, t *Target) (connection, error) {
+	u := t.Broker.URL
+	by := securityOf(u.Scheme == api.SchemeKafkaTLS, tlsAtOnce)
+	c := &kafkaConn{}
+	options := []kgo.Opt{
+		kgo.SeedBrokers(net.JoinHostPort(u.Hostname(), outbound.Port(u))), kgo.ClientID("forgequeue"),
+		kgo.Dialer(func(ctx context.Context, _, address string) (net.Conn, error) { return c.dial(ctx, dial, address, by) }),
+		kgo.RequiredAcks(kgo.AllISRAcks()), kgo.RecordRetries(kafkaTries), kgo.UnknownTopicRetries(0), kgo.RequestRetries(kafkaTries),
+		kgo.ProducerBatchMaxBytes(maxKafkaBatch), kgo.BrokerMaxWriteBytes(2 * maxKafkaBatch), kgo.BrokerMaxReadBytes(maxKafkaReply),
+		kgo.MaxBufferedRecords(kafkaWaits), kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.ProducerLinger(0),
+		kgo.RecordDeliveryTimeout(api.MaxPushTimeout), kgo.ConnIdleTimeout(idleTime), kgo.DisableClientMetrics(),
+	}
+	if t.User != "" {
+		options = append(options, kgo.SASL(kafkaLogin(t)))
+	}
+	client, err := kgo.NewClient(options...)
+	if err != nil {
+		return nil, &Refusal{Kind: "internal", Message: "the client could not be made"}
+	}
+	c.client = client
+	if err := client.Ping(ctx); err != nil {
+		err = c.failed(ctx, err)
+		client.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+func kafkaLogin(t *Target) sasl.Mechanism {
+	scrammed := scram.Auth{User: t.User, Pass: t.Password}
+	switch t.Broker.SASL {
+	case api.SASLScram256:
+		return scrammed.AsSha256Mechanism()
+	case api.SASLScram512:
+		return scrammed.AsSha512Mechanism()
+	}
+	return plain.Auth{User: t.User, Pass: t.Password}.AsMechanism()
+}
+
+// dial makes a socket to an address of the cluster, each of which is checked.
+func (c *kafkaConn) dial(ctx context.Context, dial dialFunc, address string, by security) (net.Conn, error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, outbound.ErrAddress
+	}
+	made, err := dial(ctx, host, port, by)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.dialErr = err; err != nil {
+		return nil, err
+	}
+	allowed := newAllowance()
+	made.inspect = func(read []byte) error { return allowed.take(len(read)) }
+	return made, nil
+}
+
+func (c *kafkaConn) publish(ctx context.Context, to *api.Broker, m *Message) error {
+	record := &kgo.Record{Topic: to.Topic, Key: []byte(m.ID), Value: m.Body}
+	for _, h := range m.Headers {
+		record.Headers = append(record.Headers, kgo.RecordHeader{Key: h.Name, Value: []byte(h.Value)})
+	}
+	confirmed := make(chan error, 1)
+	c.client.TryProduce(ctx, record, func(_ *kgo.Record, err error) { confirmed <- err })
+	select {
+	case err := <-confirmed:
+		if err == nil {
+			return nil
+		}
+		return c.failed(ctx, err)
+	case <-ctx.Done(): // the client is retired, and fails what it has when it is closed
+		if err := c.dialFailure(); err != nil {
+			return err
+		}
+		return context.Cause(ctx)
+	}
+}
+
+func (c *kafkaConn) dialFailure() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.dialErr
+}
+
+func (c *kafkaConn) failed(ctx context.Context, err error) error {
+	var told *kerr.Error
+	switch {
+	case errors.As(err, &told):
+		return kafkaRefusal(told)
+	case errors.Is(err, kgo.ErrMaxBuffered):
+		return &Refusal{Kind: kindNotConfirmed, Message: "too many messages wait for the cluster's confirm"}
+	}
+	if dialed := c.dialFailure(); dialed != nil {
+		return dialed
+	}
+	if ctx.Err() != nil {
+		return &Refusal{Kind: "timeout", Message: "the cluster did not answer in time"}
+	}
+	return lost()
+}
+
+func kafkaRefusal(told *kerr.Error) *Refusal {
+	switch told {
+	case kerr.UnknownTopicOrPartition, kerr.InvalidTopicException:
+		return &Refusal{Kind: kindMissing, Message: "the cluster has no such topic", Detail: told.Message, Healthy: true}
+	case kerr.MessageTooLarge, kerr.RecordListTooLarge:
+		return tooLarge()
+	case kerr.TopicAuthorizationFailed, kerr.ClusterAuthorizationFailed:
+		return accessRefused(told.Message)
+	case kerr.SaslAuthenticationFailed, kerr.UnsupportedSaslMechanism, kerr.IllegalSaslState:
+		return unauthenticated(told.Message)
+	}
+	return &Refusal{Kind: kindNotConfirmed, Message: "the cluster could not take the message", Detail: detail(told.Message)}
+}
+
+func (c *kafkaConn) usable() bool { return true }
+
+func (c *kafkaConn) close() { c.client.Close() }
