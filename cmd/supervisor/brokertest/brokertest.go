@@ -1,9 +1,5 @@
 // Package brokertest provides tests with a real RabbitMQ and a real NATS with JetStream, on loopback, in folders of
-// their own. A package that shares one among its tests has this TestMain:
-//
-//	func TestMain(m *testing.M) { os.Exit(brokertest.Main(m.Run)) }
-//
-// A machine without them skips the tests; CI does not.
+// their own. The TestMain of a package that shares one among its tests calls Stop after them. A machine without them skips the tests; CI does not.
 package brokertest
 
 import (
@@ -112,11 +108,10 @@ func RabbitMQ(tb testing.TB) *Server { return sharedRabbitMQ.get(tb) }
 // NATS gives the package's NATS with JetStream, without users.
 func NATS(tb testing.TB) *Server { return sharedNATS.get(tb) }
 
-// Main runs the tests, stops what they share, and returns the exit code.
-func Main(run func() int) int {
-	defer sharedRabbitMQ.stop()
-	defer sharedNATS.stop()
-	return run()
+// Stop stops what the package's tests share.
+func Stop() {
+	sharedRabbitMQ.stop()
+	sharedNATS.stop()
 }
 
 // The process's servers. Tests have no other place to hand them on in.

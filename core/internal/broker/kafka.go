@@ -44,7 +44,7 @@ func openKafka(ctx context.Context, dial dialFunc, t *Target) (connection, error
 		kgo.Dialer(func(ctx context.Context, _, address string) (net.Conn, error) { return c.dial(ctx, dial, address, by) }),
 		kgo.RequiredAcks(kgo.AllISRAcks()), kgo.RecordRetries(kafkaTries), kgo.UnknownTopicRetries(0), kgo.RequestRetries(kafkaTries),
 		kgo.ProducerBatchMaxBytes(maxKafkaBatch), kgo.BrokerMaxWriteBytes(2 * maxKafkaBatch), kgo.BrokerMaxReadBytes(maxKafkaReply),
-		kgo.MaxBufferedRecords(kafkaWaits), kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.ProducerLinger(0),
+		kgo.FetchMaxBytes(maxKafkaReply), kgo.FetchMaxPartitionBytes(maxKafkaReply), kgo.MaxBufferedRecords(kafkaWaits), kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.ProducerLinger(0),
 		kgo.RecordDeliveryTimeout(api.MaxPushTimeout), kgo.ConnIdleTimeout(idleTime), kgo.DisableClientMetrics(),
 	}
 	if t.User != "" {

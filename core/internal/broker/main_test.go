@@ -11,7 +11,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	code := brokertest.Main(m.Run)
+	code := m.Run()
+	brokertest.Stop()
 	if code == 0 {
 		if err := goleak.Find(); err != nil {
 			fmt.Fprintln(os.Stderr, err)

@@ -13,9 +13,12 @@ import (
 // leak: go-redis sleeps for a second before it finds that its client was closed.
 const leakLooks = 10
 
-// Main runs a package's tests with the stores, and fails them on a leaked goroutine.
-func Main(m *testing.M) {
+// Main runs a package's tests with the stores, calls stops, and fails them on a leaked goroutine.
+func Main(m *testing.M, stops ...func()) {
 	code := storetest.Main(m)
+	for _, stop := range stops {
+		stop()
+	}
 	for look := 1; code == 0; look++ {
 		err := goleak.Find()
 		if err == nil {
