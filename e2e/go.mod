@@ -12,6 +12,11 @@ require (
 	github.com/forgequeue/forgequeue/shared v0.0.0
 	github.com/getkin/kin-openapi v0.152.0 // answers against the OpenAPI documents
 	github.com/jackc/pgx/v5 v5.12.0 // PostgreSQL
+	github.com/nats-io/nats.go v1.55.0 // tests: a consumer of NATS
+	github.com/rabbitmq/amqp091-go v1.16.0 // tests: a consumer of RabbitMQ
+	github.com/twmb/franz-go v1.22.3 // tests: a consumer of Kafka
+	github.com/twmb/franz-go/pkg/kfake v0.0.0-20260918054303-01f206a7e32c // tests: a Kafka
+	github.com/twmb/franz-go/pkg/kmsg v1.15.1 // indirect
 	go.opentelemetry.io/proto/otlp v1.11.0 // a collector of spans reads what is exported
 	go.yaml.in/yaml/v4 v4.0.0-rc.4 // reads the workflows; what compose-go reads with
 	google.golang.org/protobuf v1.36.12 // decodes it
@@ -83,7 +88,6 @@ require (
 	github.com/modern-go/concurrent v0.0.0-20180306012644-bacd9c7ef1dd // indirect
 	github.com/modern-go/reflect2 v1.0.2 // indirect
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
-	github.com/nats-io/nats.go v1.55.0 // indirect
 	github.com/nats-io/nkeys v0.4.16 // indirect
 	github.com/nats-io/nuid v1.0.1 // indirect
 	github.com/netresearch/go-cron v0.9.1 // indirect
@@ -96,7 +100,6 @@ require (
 	github.com/prometheus/procfs v0.22.0 // indirect
 	github.com/quic-go/qpack v0.6.0 // indirect
 	github.com/quic-go/quic-go v0.59.0 // indirect
-	github.com/rabbitmq/amqp091-go v1.16.0 // indirect
 	github.com/redis/go-redis/extra/rediscmd/v9 v9.23.0 // indirect
 	github.com/redis/go-redis/extra/redisotel/v9 v9.23.0 // indirect
 	github.com/redis/go-redis/v9 v9.23.0 // indirect
@@ -104,9 +107,6 @@ require (
 	github.com/sony/gobreaker/v2 v2.4.0 // indirect
 	github.com/swaggest/swgui v1.8.5 // indirect
 	github.com/twitchyliquid64/golang-asm v0.15.1 // indirect
-	github.com/twmb/franz-go v1.22.3 // indirect
-	github.com/twmb/franz-go/pkg/kfake v0.0.0-20260918054303-01f206a7e32c // indirect
-	github.com/twmb/franz-go/pkg/kmsg v1.15.1 // indirect
 	github.com/ugorji/go/codec v1.3.1 // indirect
 	github.com/vgarvardt/pgx-google-uuid/v5 v5.6.0 // indirect
 	go.mongodb.org/mongo-driver/v2 v2.5.0 // indirect

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -24,11 +25,15 @@ const (
 	// kafkaWaits is how many messages may wait in a client.
 	kafkaWaits = 1000
 	kafkaTries = 3
+	// kafkaMetadata is the least time between two questions for metadata: a new client's first message waits for one.
+	kafkaMetadata = 250 * time.Millisecond
 )
 
 // kafkaConn is a client of a cluster: an idempotent producer, all in-sync replicas confirm.
 type kafkaConn struct {
 	client *kgo.Client
+	// broken is closed at a dial that no repeat can help.
+	broken chan struct{}
 
 	mu sync.Mutex
 	// dialErr is of the last dial, nil where that went well.
@@ -38,14 +43,14 @@ type kafkaConn struct {
 func openKafka(ctx context.Context, dial dialFunc, t *Target) (connection, error) {
 	u := t.Broker.URL
 	by := securityOf(u.Scheme == api.SchemeKafkaTLS, tlsAtOnce)
-	c := &kafkaConn{}
+	c := &kafkaConn{broken: make(chan struct{})}
 	options := []kgo.Opt{
 		kgo.SeedBrokers(net.JoinHostPort(u.Hostname(), outbound.Port(u))), kgo.ClientID("forgequeue"),
 		kgo.Dialer(func(ctx context.Context, _, address string) (net.Conn, error) { return c.dial(ctx, dial, address, by) }),
 		kgo.RequiredAcks(kgo.AllISRAcks()), kgo.RecordRetries(kafkaTries), kgo.UnknownTopicRetries(0), kgo.RequestRetries(kafkaTries),
 		kgo.ProducerBatchMaxBytes(maxKafkaBatch), kgo.BrokerMaxWriteBytes(2 * maxKafkaBatch), kgo.BrokerMaxReadBytes(maxKafkaReply),
 		kgo.FetchMaxBytes(maxKafkaReply), kgo.FetchMaxPartitionBytes(maxKafkaReply), kgo.MaxBufferedRecords(kafkaWaits), kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.ProducerLinger(0),
-		kgo.RecordDeliveryTimeout(api.MaxPushTimeout), kgo.ConnIdleTimeout(idleTime), kgo.DisableClientMetrics(),
+		kgo.RecordDeliveryTimeout(api.MaxPushTimeout), kgo.MetadataMinAge(kafkaMetadata), kgo.ConnIdleTimeout(idleTime), kgo.DisableClientMetrics(),
 	}
 	if t.User != "" {
 		options = append(options, kgo.SASL(kafkaLogin(t)))
@@ -58,6 +63,9 @@ func openKafka(ctx context.Context, dial dialFunc, t *Target) (connection, error
 	if err := client.Ping(ctx); err != nil {
 		err = c.failed(ctx, err)
 		client.Close()
+		if refusal, ok := errors.AsType[*Refusal](err); ok && t.User != "" && refusal.Kind == lost().Kind { // some tell no more
+			return nil, &Refusal{Kind: kindAuthentication, Message: "the cluster ended the connection at the login: the user, the password or sasl is wrong"}
+		}
 		return nil, err
 	}
 	return c, nil
@@ -76,19 +84,31 @@ func kafkaLogin(t *Target) sasl.Mechanism {
 
 // dial makes a socket to an address of the cluster, each of which is checked.
 func (c *kafkaConn) dial(ctx context.Context, dial dialFunc, address string, by security) (net.Conn, error) {
-	host, port, err := net.SplitHostPort(address)
-	if err != nil {
-		return nil, outbound.ErrAddress
-	}
-	made, err := dial(ctx, host, port, by)
+	made, err := c.dialChecked(ctx, dial, address, by)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.dialErr = err; err != nil {
+	working := c.usable()
+	if working {
+		c.dialErr = err
+	}
+	if err != nil {
+		var refusal *Refusal
+		if working && (errors.Is(err, outbound.ErrAddress) || errors.As(err, &refusal)) {
+			close(c.broken)
+		}
 		return nil, err
 	}
 	allowed := newAllowance()
 	made.inspect = func(read []byte) error { return allowed.take(len(read)) }
 	return made, nil
+}
+
+func (c *kafkaConn) dialChecked(ctx context.Context, dial dialFunc, address string, by security) (*socket, error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, outbound.ErrAddress
+	}
+	return dial(ctx, host, port, by)
 }
 
 func (c *kafkaConn) publish(ctx context.Context, to *api.Broker, m *Message) error {
@@ -104,6 +124,8 @@ func (c *kafkaConn) publish(ctx context.Context, to *api.Broker, m *Message) err
 			return nil
 		}
 		return c.failed(ctx, err)
+	case <-c.broken:
+		return c.dialFailure()
 	case <-ctx.Done(): // the client is retired, and fails what it has when it is closed
 		if err := c.dialFailure(); err != nil {
 			return err
@@ -149,6 +171,13 @@ func kafkaRefusal(told *kerr.Error) *Refusal {
 	return &Refusal{Kind: kindNotConfirmed, Message: "the cluster could not take the message", Detail: detail(told.Message)}
 }
 
-func (c *kafkaConn) usable() bool { return true }
+func (c *kafkaConn) usable() bool {
+	select {
+	case <-c.broken:
+		return false
+	default:
+		return true
+	}
+}
 
 func (c *kafkaConn) close() { c.client.Close() }
