@@ -56,6 +56,8 @@ type call struct {
 	alsoDecode int
 	// repeatable says that the server answers a repeat like the first.
 	repeatable bool
+	// oneTry says that the caller repeats the call by itself.
+	oneTry bool
 	// timeout bounds one try; tryTimeout if 0.
 	timeout time.Duration
 	// maxAnswer bounds the answer in bytes; the constant if 0.

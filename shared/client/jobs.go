@@ -87,7 +87,7 @@ func (c *Client) submit(ctx context.Context, one call, options []CallOption) (re
 		return got, err
 	}
 	one.method, one.repeatable, one.got = http.MethodPost, true, &got
-	one.key = chosen.idempotencyKey
+	one.key, one.oneTry = chosen.idempotencyKey, chosen.oneTry
 	send := func(ctx context.Context, s *Submission) error {
 		one.correlationID, one.traceparent = sendable(s.CorrelationID), sendable(s.Traceparent)
 		err := c.do(ctx, one)

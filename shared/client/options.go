@@ -16,6 +16,7 @@ type callOptions struct {
 	correlationID  string
 	traceparent    string
 	replayed       *bool
+	oneTry         bool
 }
 
 // WithIdempotencyKey takes the place of the key that the client would draw: 1 to
@@ -52,6 +53,12 @@ func WithTraceparent(traceparent string) CallOption {
 // try of this same call was stored, but its answer was lost.
 func WithReplayed(replayed *bool) CallOption {
 	return func(o *callOptions) { o.replayed = replayed }
+}
+
+// WithOneTry makes the call once, for a caller that repeats it by itself, with the
+// same WithIdempotencyKey: then the error is about that one request.
+func WithOneTry() CallOption {
+	return func(o *callOptions) { o.oneTry = true }
 }
 
 // sendable is text, or "" if the server would not accept it in a header.

@@ -245,3 +245,14 @@ func TestTheCallersContextEndsTheCall(t *testing.T) {
 		}
 	})
 }
+
+func TestOneTry(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t, func(_ int, w http.ResponseWriter, _ *http.Request) { refuse(w, problem.CoreUnavailable) })
+		_, err := s.client.Submit(t.Context(), aJob, client.WithOneTry())
+		if client.Status(err) != http.StatusServiceUnavailable || len(s.all()) != 1 {
+			t.Errorf("%d tries, then %v", len(s.all()), err)
+		}
+	})
+}

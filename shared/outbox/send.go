@@ -95,8 +95,8 @@ func (r *Relay) send(ctx context.Context, b *batch) (judgment, bool) {
 	for i := range b.rows {
 		request.Jobs[i] = b.rows[i].job
 	}
-	answer, err := r.o.Client.SubmitBatch(ctx, request, client.WithIdempotencyKey(b.key()))
-	got := connections.Load()
+	answer, err := r.o.Client.SubmitBatch(ctx, request, client.WithIdempotencyKey(b.key()), client.WithOneTry())
+	got := connections.Load() // more than one: net/http has repeated it
 	answered := err == nil || client.Status(err) != 0
 	return judge(b, answer, err, got == 0 || got == 1 && answered), true
 }
