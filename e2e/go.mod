@@ -10,6 +10,7 @@ require (
 	github.com/forgequeue/forgequeue/core v0.0.0 // the names of its metrics
 	github.com/forgequeue/forgequeue/gateway v0.0.0 // the names of its metrics
 	github.com/forgequeue/forgequeue/shared v0.0.0
+	github.com/forgequeue/forgequeue/shared/outbox v0.0.0 // a producer with a database of its own
 	github.com/getkin/kin-openapi v0.152.0 // answers against the OpenAPI documents
 	github.com/jackc/pgx/v5 v5.12.0 // PostgreSQL
 	github.com/nats-io/nats.go v1.55.0 // tests: a consumer of NATS
@@ -129,6 +130,8 @@ require (
 replace github.com/forgequeue/forgequeue/shared => ../shared
 
 replace github.com/forgequeue/forgequeue/core => ../core
+
+replace github.com/forgequeue/forgequeue/shared/outbox => ../shared/outbox
 
 replace github.com/forgequeue/forgequeue/gateway => ../gateway
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/commands/relay"
 	coreapp "github.com/forgequeue/forgequeue/core/app"
 	gatewayapp "github.com/forgequeue/forgequeue/gateway/app"
 	"github.com/forgequeue/forgequeue/shared/secret"
@@ -20,11 +21,12 @@ var update = flag.Bool("update", false, "write api-docs/config.md and api-docs/m
 func TestConfigDocument(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
-	b.WriteString("# Settings\n\nBoth services read their settings from the environment, and report all invalid ones at once. " +
+	b.WriteString("# Settings\n\nBoth services, and `forgequeue relay` ([outbox](outbox.md)), read their settings from the environment, and report all invalid ones at once. " +
 		"`forgequeue up` sets\nPostgreSQL, Redis, the addresses and the secrets by itself. If a setting has two names, the second takes the path of a\nfile with the value, so that a secret need not be in the environment.\n\n" +
 		"This page is written from the code: `go test ./cmd/forgequeue -run TestConfigDocument -update`.\n")
 	section(&b, "gateway", reflect.TypeFor[gatewayapp.Config]())
 	section(&b, "core", reflect.TypeFor[coreapp.Config]())
+	section(&b, "relay", reflect.TypeFor[relay.Settings]())
 	path := filepath.Join("..", "..", "api-docs", "config.md")
 	if *update {
 		if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {

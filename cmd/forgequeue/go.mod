@@ -4,11 +4,13 @@ go 1.26.0
 
 require (
 	github.com/alicebob/miniredis/v2 v2.40.0 // up: a Redis where none is installed
+	github.com/caarlos0/env/v11 v11.4.2 // settings of relay from the environment
 	github.com/forgequeue/forgequeue/cmd/bench v0.0.0 // the command bench
 	github.com/forgequeue/forgequeue/cmd/supervisor v0.0.0 // up: PostgreSQL and Redis as children
 	github.com/forgequeue/forgequeue/core v0.0.0
 	github.com/forgequeue/forgequeue/gateway v0.0.0
 	github.com/forgequeue/forgequeue/shared v0.0.0
+	github.com/forgequeue/forgequeue/shared/outbox v0.0.0 // the command relay
 	github.com/jackc/pgx/v5 v5.12.0 // tests: what up has in its database
 	github.com/prometheus/client_golang v1.25.0 // tests: its linter of metrics
 	github.com/redis/go-redis/v9 v9.23.0 // its own log lines are turned off
@@ -34,7 +36,6 @@ require (
 	github.com/bytedance/gopkg v0.1.3 // indirect
 	github.com/bytedance/sonic v1.15.0 // indirect
 	github.com/bytedance/sonic/loader v0.5.0 // indirect
-	github.com/caarlos0/env/v11 v11.4.2 // indirect
 	github.com/cenkalti/backoff/v5 v5.0.3 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/cloudwego/base64x v0.1.6 // indirect
@@ -118,4 +119,5 @@ replace (
 	github.com/forgequeue/forgequeue/core => ../../core
 	github.com/forgequeue/forgequeue/gateway => ../../gateway
 	github.com/forgequeue/forgequeue/shared => ../../shared
+	github.com/forgequeue/forgequeue/shared/outbox => ../../shared/outbox
 )

@@ -76,6 +76,7 @@ func TestEveryCommandHelpsAndRefuses(t *testing.T) {
 		"queues delete", "queues pause", "queues resume", "workers", "worker run", "worker sample", "worker health", "tenant create", "tenant list", "tenant set", "tenant get", "tenant delete", "key create", "key ensure", "key list",
 		"key revoke", "plan get", "plan list", "plan set", "open", "limits", "whoami", "doctor", "completion bash", "completion zsh", "completion fish",
 		"jobs parents", "jobs rerun", "jobs delete", "workflow submit", "workflow get", "workflow list", "workflow add", "workflow cancel", "workflow redrive",
+		"relay", "relay migrate", "relay schema", "relay status", "relay failed", "relay retry", "relay discard",
 	} {
 		if !seen[name] {
 			t.Errorf("there is no %s", name)

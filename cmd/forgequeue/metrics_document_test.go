@@ -4,18 +4,20 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
+	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/commands/relay"
 	coreapp "github.com/forgequeue/forgequeue/core/app"
 	gatewayapp "github.com/forgequeue/forgequeue/gateway/app"
 	"github.com/forgequeue/forgequeue/shared/telemetry"
 )
 
-// described are the metrics of the gateway and of core, without the runtime's.
-func described(t *testing.T) (gateway, core []telemetry.Metric) {
+// described are the metrics of the gateway, of core and of a relay, without the runtime's.
+func described(t *testing.T) (gateway, core, relays []telemetry.Metric) {
 	t.Helper()
 	own := func(metrics []telemetry.Metric, err error) (own []telemetry.Metric) {
 		t.Helper()
@@ -29,15 +31,15 @@ func described(t *testing.T) (gateway, core []telemetry.Metric) {
 		}
 		return own
 	}
-	return own(gatewayapp.Metrics()), own(coreapp.Metrics())
+	return own(gatewayapp.Metrics()), own(coreapp.Metrics()), own(relay.Metrics())
 }
 
 // The page of metrics is written from what both services register.
 func TestMetricsDocument(t *testing.T) {
 	t.Parallel()
-	gateway, core := described(t)
+	gateway, core, relays := described(t)
 	var b strings.Builder
-	b.WriteString("# Metrics\n\nEach service serves `GET /metrics`, at a separate address that should stay private " +
+	b.WriteString("# Metrics\n\nEach service, and `forgequeue relay` if `FORGEQUEUE_RELAY_METRICS_LISTEN` is set, serves `GET /metrics`, at a separate address that should stay private " +
 		"([settings](config.md): `FORGEQUEUE_METRICS_LISTEN`,\n`FORGEQUEUE_CORE_METRICS_LISTEN`), in Prometheus's text format. " +
 		"The metrics of the Go runtime and the process (`go_*`,\n`process_*`) are not listed here. Times are in seconds; histograms are both classic and native. " +
 		"No label has a tenant, a user, a queue or a job.\n\n" +
@@ -49,6 +51,7 @@ func TestMetricsDocument(t *testing.T) {
 		"This page is written from the code: `go test ./cmd/forgequeue -run TestMetricsDocument -update`.\n")
 	table(&b, "gateway", gateway)
 	table(&b, "core", core)
+	table(&b, "relay", relays)
 	path := filepath.Join("..", "..", "api-docs", "metrics.md")
 	if *update {
 		if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
@@ -80,8 +83,8 @@ func table(b *strings.Builder, name string, metrics []telemetry.Metric) {
 // Names and help are as Prometheus's own linter wants them.
 func TestMetricsLint(t *testing.T) {
 	t.Parallel()
-	gateway, core := described(t)
-	for _, metric := range append(gateway, core...) {
+	gateway, core, relays := described(t)
+	for _, metric := range slices.Concat(gateway, core, relays) {
 		var b strings.Builder
 		fmt.Fprintf(&b, "# HELP %s %s\n# TYPE %s %s\n", metric.Name, metric.Help, metric.Name, metric.Type)
 		series := metric.Name

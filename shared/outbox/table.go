@@ -33,6 +33,14 @@ func Connect(ctx context.Context, databaseURL string, conns int32) (*Table, erro
 	return Open(pool), nil
 }
 
+// Ping is nil if the database answers.
+func (t *Table) Ping(ctx context.Context) error {
+	if err := t.pool.Ping(ctx); err != nil {
+		return fmt.Errorf("outbox: %w", err)
+	}
+	return nil
+}
+
 // Close closes the pool.
 func (t *Table) Close() { t.pool.Close() }
 
@@ -48,7 +56,7 @@ type Refusal struct {
 
 // FailedRow is a row that the server refused for good.
 type FailedRow struct {
-	ID          int64           `json:"id"`
+	ID          int64           `json:"id,string"`
 	Type        string          `json:"type"`
 	Queue       string          `json:"queue"`
 	OrderingKey *string         `json:"ordering_key"`

@@ -4,6 +4,7 @@
 //	jobs       submit, job, jobs, dead-letters, redrives, schedule, type
 //	workflows  workflow
 //	work       worker, workers
+//	relay      relay
 //	admin      queues, webhook, stats, usage, limits, whoami, audit; for the operator tenant, key, plan
 //	doctor     doctor
 //
@@ -21,6 +22,7 @@ import (
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/commands/admin"
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/commands/doctor"
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/commands/jobs"
+	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/commands/relay"
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/commands/work"
 	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/commands/workflows"
 )
@@ -28,7 +30,7 @@ import (
 // New makes all commands, for a root command to add.
 func New(options cli.Options) []*cobra.Command {
 	a := cli.New(options)
-	calling := slices.Concat(jobs.Commands(a), work.Commands(a), admin.Commands(a), []*cobra.Command{workflows.Command(a), newOpen(a)})
+	calling := slices.Concat(jobs.Commands(a), work.Commands(a), admin.Commands(a), []*cobra.Command{workflows.Command(a), relay.Command(a), newOpen(a)})
 	for _, command := range calling {
 		a.ServerFlags(command)
 	}

@@ -1,0 +1,9 @@
+package relay_test
+
+import (
+	"testing"
+
+	"github.com/forgequeue/forgequeue/cmd/forgequeue/internal/commands/commandtest"
+)
+
+func TestMain(m *testing.M) { commandtest.Main(m) }
